@@ -10,6 +10,7 @@
 
 #include "core/mem.h"
 #include "core/num.h"
+#include "quantize/axpy.h"
 
 enum { NB = 64, LANES = 8 };
 
@@ -187,10 +188,6 @@ int factor_make(struct factor *f, const struct gram_input *in, int64_t mat,
 
 /* ---- inputs that have moved ------------------------------------------------------------------ */
 
-static void add_scaled(float *restrict y, const float *restrict x, float a, int64_t n) {
-    for (int64_t i = 0; i < n; i++) y[i] += a * x[i];
-}
-
 void factor_drift(const struct factor *f, const float *const cross[GRAM_HALVES], const float *x,
                   float *out) {
     memset(out, 0, (size_t)f->n * sizeof *out);
@@ -198,7 +195,7 @@ void factor_drift(const struct factor *f, const float *const cross[GRAM_HALVES],
         const int64_t b0 = i / f->block * f->block, nb = min_i64(f->block, f->n - b0);
         for (int h = 0; h < GRAM_HALVES; h++)
             if (cross[h])
-                add_scaled(out + b0, cross[h] + i * f->block, (float)((double)x[i] / f->total), nb);
+                axpy(out + b0, cross[h] + i * f->block, (float)((double)x[i] / f->total), nb);
     }
 }
 
@@ -221,7 +218,7 @@ static void solve(const struct factor *f, float *z) {
             z[b0 + j] -= dot_f32(f->m + (b0 + j) * f->block + j + 1, z + b0 + j + 1, nb - j - 1);
         for (int64_t j = 0; j < nb; j++) z[b0 + j] /= f->diag[b0 + j];
         for (int64_t j = 0; j < nb; j++)
-            add_scaled(z + b0 + j + 1, f->m + (b0 + j) * f->block + j + 1, -z[b0 + j], nb - j - 1);
+            axpy(z + b0 + j + 1, f->m + (b0 + j) * f->block + j + 1, -z[b0 + j], nb - j - 1);
     }
 }
 

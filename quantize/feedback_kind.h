@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/num.h"
+#include "quantize/axpy.h"
 #include "quantize/feedback.h"
 
 /* A row on its way. u is the scaled error of each weight, s * (x - x^). */
@@ -39,28 +40,6 @@ struct fb_kind {
     void (*close)(const struct feedback *fb, const void *block, void *dst);
 };
 extern const struct fb_kind fb_kind_open, fb_kind_grid, fb_kind_fp4;
-
-typedef float v4f __attribute__((vector_size(16)));
-
-/* Adds a * x to y. Elements are independent, so the vector code computes what the scalar loop does.
- */
-static inline void axpy(float *restrict y, const float *restrict x, float a, int64_t n) {
-    if (n <= 0) return;
-    const v4f va = {a, a, a, a};
-    int64_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        v4f x0, x1, y0, y1;
-        memcpy(&x0, x + i, sizeof x0);
-        memcpy(&x1, x + i + 4, sizeof x1);
-        memcpy(&y0, y + i, sizeof y0);
-        memcpy(&y1, y + i + 4, sizeof y1);
-        y0 += va * x0;
-        y1 += va * x1;
-        memcpy(y + i, &y0, sizeof y0);
-        memcpy(y + i + 4, &y1, sizeof y1);
-    }
-    for (int64_t left = n & 7; left > 0; left--, i++) y[i] += a * x[i];
-}
 
 /* Gives the target of a weight. One that is no usable number, as factors of enormous values make
  * it, falls back to the weight. */

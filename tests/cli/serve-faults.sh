@@ -2,26 +2,7 @@
 # hone serve: each fault of a client, of its requests and of the machine ends in its status, and afterwards nothing of it is left:
 # no place taken, no memory but what is kept, the next request answered as before.
 set -eu
-t=$(mktemp -d)
-pid=
-trap '[ -z "$pid" ] || kill "$pid" 2> /dev/null || true; rm -rf "$t"' EXIT
-. tests/expect.sh
-${CC:-cc} -std=c11 -D_GNU_SOURCE -O1 tests/ask.c -o "$t/ask"
-"$HONE" convert tests/golden/tiny-qwen35moe -o "$t/base.gguf" -q > /dev/null
-"$HONE" quantize "$t/base.gguf" -o "$t/m.gguf" --recipe Q8_0 -q > /dev/null
-
-start() { # options: the port in $port
-    : > "$t/ready"
-    "$HONE" serve "$t/m.gguf" --port 0 --threads 1 --ctx 8192 --context-memory 64MiB "$@" > "$t/ready" 2> "$t/log" &
-    pid=$!
-    i=0
-    while [ ! -s "$t/ready" ]; do
-        i=$((i + 1))
-        [ $i -lt 200 ] && kill -0 $pid 2> /dev/null || { cat "$t/log"; exit 1; }
-        sleep 0.05
-    done
-    port=$(sed 's/.*127\.0\.0\.1:\([0-9]*\).*/\1/' "$t/ready")
-}
+. tests/serving.sh
 status_of() { sed -n '1s/HTTP\/1.1 \([0-9]*\).*/\1/p' "$t/raw"; }
 raw() { # expected status, what, printf text of a request
     printf "$3" > "$t/r"
@@ -47,7 +28,7 @@ quiet() { # what: soon nothing runs, nothing waits
 answer() { "$t/ask" "$port" -b '{"prompt": "The cat", "max_tokens": 12, "temperature": 0, "cache_prompt": false}' POST /v1/completions | grep -o '"text":"[^"]*"'; }
 
 c=/v1/chat/completions
-start --parallel 2 --queue 8
+start --ctx 8192 --parallel 2 --queue 8
 first=$(answer)
 [ -n "$first" ] || say "no answer at all"
 idle=$(metric hone_context_bytes)
@@ -130,7 +111,7 @@ pid=
 [ $rc = 130 ] || say "a second signal: ends with $rc"
 
 # ---- a log without room ----
-start --log /dev/full
+start --ctx 8192 --log /dev/full
 [ "$(answer)" = "$first" ] || say "a full disk changes the answer"
 kill -TERM $pid; rc=0; wait $pid || rc=$?; pid=
 [ $rc = 0 ] || say "with a full disk it ends with $rc"

@@ -1,27 +1,8 @@
 #!/bin/sh
 # hone serve: a loop of 20 tool calls on a hybrid model computes its new tokens and no others, though the client drops the
-# reasoning, spells arguments in its own way and gives back text, not tokens; a server that starts again goes on where it was.
+# reasoning, spells arguments in its own way and gives back text, not tokens.
 set -eu
-t=$(mktemp -d)
-pid=
-trap '[ -z "$pid" ] || kill "$pid" 2> /dev/null || true; rm -rf "$t"' EXIT
-. tests/expect.sh
-${CC:-cc} -std=c11 -D_GNU_SOURCE -O1 tests/ask.c -o "$t/ask"
-"$HONE" convert tests/golden/tiny-qwen35moe -o "$t/base.gguf" -q > /dev/null
-"$HONE" quantize "$t/base.gguf" -o "$t/m.gguf" --recipe Q8_0 -q > /dev/null
-
-start() { # options: the port in $port
-    : > "$t/ready"
-    "$HONE" serve "$t/m.gguf" --port 0 --threads 1 --ctx 8192 --context-memory 64MiB "$@" > "$t/ready" 2> "$t/log" &
-    pid=$!
-    i=0
-    while [ ! -s "$t/ready" ]; do
-        i=$((i + 1))
-        [ $i -lt 200 ] && kill -0 $pid 2> /dev/null || { cat "$t/log"; exit 1; }
-        sleep 0.05
-    done
-    port=$(sed 's/.*127\.0\.0\.1:\([0-9]*\).*/\1/' "$t/ready")
-}
+. tests/serving.sh
 metric() { "$t/ask" "$port" GET /metrics | sed -n "s/^$1 //p"; }
 number() { grep -o "\"$1\":[0-9]*" "$t/o" | head -1 | cut -d: -f2; }
 step() { # sends the conversation, adds the answer and a result to it
@@ -41,7 +22,7 @@ step() { # sends the conversation, adds the answer and a result to it
 tools='"tools": [{"type": "function", "function": {"name": "get_weather", "description": "The weather of a city.", "parameters": {"type": "object", "properties": {"city": {"enum": ["Oslo", "Rome", "Cairo", "Lima"]}, "days": {"type": "integer", "minimum": 1, "maximum": 30}}, "required": ["city", "days"]}}}]'
 talk='{"role": "system", "content": "You help with the weather, and look it up."}, {"role": "user", "content": "What is the weather in Oslo and in Rome?"}'
 new=0 thought=0
-start
+start --ctx 8192
 step 1
 first=$(metric hone_prompt_tokens_computed_total)
 for i in $(seq 2 20); do step "$i"; done

@@ -2,24 +2,9 @@
 # The page of hone serve: browsers get it with a policy that lets nothing but its own script run, others the line of Ollama's API. In
 # headless Chromium every view is used with hostile texts and looked at (tests/page.py).
 set -eu
-t=$(mktemp -d)
-pid=
-trap '[ -z "$pid" ] || kill "$pid" 2> /dev/null || true; rm -rf "$t"' EXIT
-. tests/expect.sh
-${CC:-cc} -std=c11 -D_GNU_SOURCE -O1 tests/ask.c -o "$t/ask"
-"$HONE" convert tests/golden/tiny-qwen35moe -o "$t/base.gguf" -q > /dev/null
-"$HONE" quantize "$t/base.gguf" -o "$t/m.gguf" --recipe Q8_0 -q > /dev/null
-"$HONE" serve "$t/m.gguf" --port 0 --threads 1 --ctx 4096 --context-memory 64MiB > "$t/ready" 2> "$t/log" &
-pid=$!
-i=0
-while [ ! -s "$t/ready" ]; do
-    i=$((i + 1))
-    [ $i -lt 200 ] && kill -0 $pid 2> /dev/null || { cat "$t/log"; exit 1; }
-    sleep 0.05
-done
-url=$(sed 's/.*"url": *"\([^"]*\)".*/\1/' "$t/ready")
-port=${url##*:}
-port=${port%%/*}
+. tests/serving.sh
+start --ctx 4096
+url=http://127.0.0.1:$port
 "$t/ask" "$port" GET / 'Accept: text/html,*/*;q=0.8' > "$t/raw"
 grep -q 'content-type: text/html' "$t/raw" || say "no page: $(head -5 "$t/raw")"
 for h in "content-security-policy: default-src 'none'; script-src 'sha256-" "frame-ancestors 'none'" 'x-content-type-options: nosniff' 'referrer-policy: no-referrer'; do

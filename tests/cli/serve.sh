@@ -2,27 +2,7 @@
 # hone serve: answers alone and together are the same bytes, streams say what answers say, who leaves is noticed, wrong requests
 # get their status, and the server ends when it is told to.
 set -eu
-t=$(mktemp -d)
-pid=
-trap '[ -z "$pid" ] || kill "$pid" 2> /dev/null || true; rm -rf "$t"' EXIT
-. tests/expect.sh
-${CC:-cc} -std=c11 -D_GNU_SOURCE -O1 tests/ask.c -o "$t/ask"
-"$HONE" convert tests/golden/tiny-qwen35moe -o "$t/base.gguf" -q > /dev/null
-"$HONE" quantize "$t/base.gguf" -o "$t/m.gguf" --recipe Q8_0 -q > /dev/null
-
-start() { # options: the port in $port
-    rm -f "$t/ready"
-    : > "$t/ready"
-    "$HONE" serve "$t/m.gguf" --port 0 --threads 1 --ctx 2048 --context-memory 64MiB "$@" > "$t/ready" 2> "$t/log" &
-    pid=$!
-    i=0
-    while [ ! -s "$t/ready" ]; do
-        i=$((i + 1))
-        [ $i -lt 200 ] && kill -0 $pid 2> /dev/null || { cat "$t/log"; exit 1; }
-        sleep 0.05
-    done
-    port=$(sed 's/.*127\.0\.0\.1:\([0-9]*\).*/\1/' "$t/ready")
-}
+. tests/serving.sh
 stop() { # expected exit
     kill -TERM $pid
     rc=0; wait $pid || rc=$?
@@ -56,7 +36,7 @@ refuses() { # expected status, text, path, body
 }
 plain() { sed -E 's/"(id|created|timings|queue_ms)":("[^"]*"|[0-9]+|\{[^}]*\})/"\1":0/g; s/"cached_tokens":[0-9]+/"cached_tokens":0/'; }
 
-start
+start --ctx 2048
 get /health; is 200 health; has '"status": "ok"'
 get /v1/models; is 200 models; has '"id":"m"'; has '"max_model_len":2048'
 get /v1/models/m; is 200 model; has '"object":"model"'
@@ -229,7 +209,7 @@ grep -q '"end":"left"' "$t/log" || say "the log does not say that a client left"
 grep -q 'Oslo' "$t/log" && say "the log tells what was asked"
 
 # ---- two answers that have not both room to the end: one waits and is computed again, as if nothing had been ----
-start --context-memory 8MiB
+start --ctx 2048 --context-memory 8MiB
 for how in alone together; do
     waits=
     for s in 1 2; do
@@ -249,7 +229,7 @@ stop 0
 
 # ---- keys ----
 printf '# of a test\nsecret-secret-secret\n' > "$t/keys"
-start --api-key-file "$t/keys"
+start --ctx 2048 --api-key-file "$t/keys"
 get /health; is 200 'health without a key'
 get /v1/models; is 401 'no key'
 get /v1/models 'Authorization: Bearer secret-secret-secreT'; is 401 'another key'
