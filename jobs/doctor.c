@@ -214,6 +214,7 @@ int doctor_model(const struct work *c, const char *path, struct emit *m, struct 
     int rc = outline_open(&o, g, ACT_Q8, e);
     if (!rc) {
         o.place = c->device.place;
+        o.brings = plan_brings(&c->device);
         outline_split(&o, &c->device);
         emit_str(m, "file", "file", io_base(path));
         emit_str(m, "arch", "architecture", o.arch->name);

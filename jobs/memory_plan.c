@@ -379,6 +379,7 @@ static int show_programs(struct work *c, const struct plan *p, const struct memo
     if (!rc) {
         if (c->device.masked) o.mask = c->device.mask;
         o.place = c->device.place;
+        o.brings = plan_brings(&c->device);
         outline_split(&o, &c->device);
         emit_str(m, "file", "file", io_base(p->path));
         emit_str(m, "arch", "architecture", p->arch->name);

@@ -20,6 +20,10 @@ static const struct {
                           {"few", "few rows (4)", FEW_ROWS},
                           {"many", "many rows (512)", MANY_ROWS}};
 
+bool plan_brings(const struct device *d) {
+    return d->stream_from >= 0 && d->stream_from <= MANY_ROWS;
+}
+
 static bool is_cuda(const struct work *c) {
     return c->device.kind != DEVICE_CPU;
 }
@@ -35,9 +39,12 @@ static void ops_of(const struct graph *g, const struct step *s, struct buf *b) {
         buf_fmt(b, "%s%s", i ? " " : "", gr_op_name(g->node[s->first + i].op));
 }
 static const char *name_of(const struct graph *g, const struct step *s) {
-    if (s->kind == STEP_FETCH) return "fetch";
-    if (s->kind == STEP_SEND) return "send";
-    if (s->kind == STEP_MOVE) return "move";
+    static const char *const kinds[] = {
+        [STEP_FETCH] = "fetch", [STEP_SEND] = "send", [STEP_MOVE] = "move", [STEP_BRING] = "bring"};
+    static const char *const parts[] = {
+        [PART_CHOOSE] = "choose", [PART_EXPAND] = "expand", [PART_CONTRACT] = "contract"};
+    if (s->kind != STEP_RUN && s->kind != STEP_HOST) return kinds[s->kind];
+    if (s->part != PART_ALL) return parts[s->part];
     return s->fusion == FUSE_NONE ? gr_op_name(g->node[s->first].op) : fuse_name(s->fusion);
 }
 
@@ -64,6 +71,7 @@ static bool same_step(const struct shown *s, int a, int b) {
     const struct graph *g = &s->o->g;
     if (x->kind != y->kind || x->fusion != y->fusion || x->n_nodes != y->n_nodes) return false;
     if (x->device != y->device || x->from != y->from) return false;
+    if (x->part != y->part || x->role != y->role) return false;
     for (int i = 0; i < x->n_nodes; i++)
         if (g->node[x->first + i].op != g->node[y->first + i].op) return false;
     return s->cost[a].n_read == s->cost[b].n_read && s->cost[a].n_written == s->cost[b].n_written &&

@@ -7,6 +7,9 @@
 #include "models/sizes.h"
 #include "runtime/engine/outline.h"
 
+/* Whether passes of many rows, as the tables have them, bring experts that lie in main memory; that
+ * a device has room for it is taken for granted. */
+bool plan_brings(const struct device *d);
 /* A table for each class of batch: the steps of a pass on the device of --device, with their bytes
  * and FLOP. Blocks whose steps are the same are one group of rows. n_keys: tokens in the cache. */
 void plan_program(struct emit *m, const struct work *c, const struct outline *o,

@@ -74,37 +74,59 @@ static void add_state(const struct cost_of *c, const struct gr_node *n, struct c
 static bool writes(const struct gr_node *n, gr_reg r) {
     return n->dst == r || n->dst2 == r;
 }
-static void add_registers(const struct cost_of *c, int first, int n_nodes, struct cost *o) {
+static void add_registers(const struct cost_of *c, int first, int n_nodes, enum step_part part,
+                          struct cost *o) {
+    const bool begins = part == PART_ALL || part == PART_CHOOSE,
+               ends = part == PART_ALL || part == PART_CONTRACT;
     const struct graph *g = c->g;
     const int end = first + n_nodes;
     for (gr_reg r = 0; r < g->n_regs; r++) {
         bool written = false;
-        for (int i = first; i < end && !written; i++) written = writes(&g->node[i], r);
-        if (graph_reads(g, first, end, r, false)) o->n_read += reg_bytes(c, r);
+        for (int i = first; i < end && ends && !written; i++) written = writes(&g->node[i], r);
+        if (begins && graph_reads(g, first, end, r, false)) o->n_read += reg_bytes(c, r);
         if (written && graph_live(g, end, r)) o->n_written += reg_bytes(c, r);
     }
 }
 
-struct cost cost_of_nodes(const struct cost_of *c, int first, int n_nodes) {
+static struct cost cost_of_part(const struct cost_of *c, int first, int n_nodes,
+                                enum step_part part) {
     struct cost o = {0};
     for (int i = first; i < first + n_nodes; i++) {
         const struct gr_node *n = &c->g->node[i];
         const struct gr_op_weight *w = gr_ops[n->op].w;
         const double before = o.flop;
         for (int k = 0; k < GR_WEIGHTS && w[k].role; k++)
-            if (gr_node_weight(n, k) != GR_NONE)
+            if (gr_node_weight(n, k) != GR_NONE &&
+                (part == PART_ALL || step_part_of(w[k].role) == part))
                 add_weight(c, n, gr_node_weight(n, k), w[k].role, &o);
         add_state(c, n, &o);
-        if (!(o.flop > before)) o.flop += (double)(c->g->reg_width[n->dst] * c->n_rows);
+        if (part == PART_ALL && !(o.flop > before))
+            o.flop += (double)(c->g->reg_width[n->dst] * c->n_rows);
     }
-    add_registers(c, first, n_nodes, &o);
+    add_registers(c, first, n_nodes, part, &o);
     return o;
+}
+
+struct cost cost_of_nodes(const struct cost_of *c, int first, int n_nodes) {
+    return cost_of_part(c, first, n_nodes, PART_ALL);
+}
+
+/* Of the weight that a node has in this role. */
+static uint64_t role_bytes(const struct cost_of *c, const struct gr_node *n, enum gr_role role) {
+    const struct gr_op_weight *w = gr_ops[n->op].w;
+    uint64_t bytes = 0;
+    for (int k = 0; k < GR_WEIGHTS && w[k].role; k++)
+        if (w[k].role == role && gr_node_weight(n, k) != GR_NONE)
+            bytes += c->w_bytes[gr_node_weight(n, k)];
+    return bytes;
 }
 
 struct cost cost_of_step(const struct cost_of *c, const struct step *s) {
     const struct gr_node *n = &c->g->node[s->first];
     uint64_t bytes = 0;
-    if (s->kind == STEP_RUN || s->kind == STEP_HOST) return cost_of_nodes(c, s->first, s->n_nodes);
+    if (s->kind == STEP_RUN || s->kind == STEP_HOST)
+        return cost_of_part(c, s->first, s->part == PART_ALL ? s->n_nodes : 1, s->part);
+    if (s->kind == STEP_BRING) bytes = role_bytes(c, n, s->role);
     if (s->kind == STEP_MOVE) bytes = reg_bytes(c, s->reg);
     if (s->kind == STEP_SEND) bytes = reg_bytes(c, n->dst);
     for (int k = 0; k < GR_SOURCES && s->kind == STEP_FETCH; k++)

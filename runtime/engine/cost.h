@@ -27,7 +27,9 @@ struct cost_of {
  * value, a scan 7 for each number of its state (decay 1; read, update and query 2 each), other
  * operations 1 for each value they make. */
 struct cost cost_of_nodes(const struct cost_of *c, int first, int n_nodes);
-/* The same of a step, which may be a copy of what a node reads or writes. */
+/* The same of a step, which may be a copy of what a node reads or writes, or of all experts of a
+ * matrix; or a part of a node, which has the weights that it computes with. What enters the node
+ * counts for its first part, what leaves it for the last. */
 struct cost cost_of_step(const struct cost_of *c, const struct step *s);
 /* The same of the head, for one row. */
 struct cost cost_of_head(const struct cost_of *c);

@@ -540,9 +540,10 @@ static unsigned way_of(const void *ud, gr_w w) {
 static bool joins(const void *ud, gr_w gate, gr_w up) {
     return exec_cuda_glu_packs(ud, gate, up);
 }
-static bool on_host(const void *ud, int node) {
+static enum node_way where(const void *ud, int node) {
     const struct session *s = ud;
-    return dev(s)->all->on_host[node] && !exec_cuda_streams(s, &s->g->node[node]);
+    if (!dev(s)->all->on_host[node]) return NODE_HERE;
+    return exec_cuda_can_bring(s, &s->g->node[node]) ? NODE_BROUGHT : NODE_HOST;
 }
 static int device_of(const void *ud, int node) {
     const struct session *s = ud;
@@ -558,25 +559,28 @@ static struct target target(const struct session *s) {
                            .few = exec_cuda_few(s),
                            .many = exec_cuda_fuses(s, CUDA_FUSE_MANY),
                            .tails = exec_cuda_fuses(s, CUDA_FUSE_NORM),
-                           .copies = d->in.from && s->n_tok >= d->in.from,
+                           .brings = d->in.from && s->n_tok >= d->in.from,
                            .sees_routes = s->see_route != NULL,
                            .sees_all = s->see || s->see_hidden,
                            .way = way_of,
                            .joins = joins,
-                           .on_host = on_host,
+                           .where = where,
                            .device = device_of,
                            .ud = s};
+}
+
+static int run_nodes(struct session *s, const struct step *p, struct err *e) {
+    const struct gr_node *n = &s->g->node[p->first];
+    if (p->fusion != FUSE_NONE) return fused[p->fusion](s, &p->nodes, e);
+    if (p->part == PART_ALL) return table[n->op](s, n, e);
+    TRY(exec_cuda_moe_part(s, n, p->part, e));
+    return exec_cuda_brought(s, p, e);
 }
 
 static int run_step(struct session *s, const struct step *p, struct err *e) {
     const struct gr_node *n = &s->g->node[p->first];
     dev(s)->turn++;
-    if (p->kind != STEP_RUN)
-        TRY(exec_cuda_copy_step(s, p, e));
-    else if (p->fusion == FUSE_NONE)
-        TRY(table[n->op](s, n, e));
-    else
-        TRY(fused[p->fusion](s, &p->nodes, e));
+    TRY(p->kind == STEP_RUN ? run_nodes(s, p, e) : exec_cuda_copy_step(s, p, e));
     if (p->kind == STEP_MOVE) dev(s)->q8_at[p->reg] = 0;
     for (int k = 0; k < p->n_nodes; k++) exec_cuda_written(s, n + k);
     return 0;

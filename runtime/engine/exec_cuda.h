@@ -76,7 +76,7 @@ struct cuda_set {
     int first_layer, n_layers; /* of the graph (graph_layers) */
     int *layer_of;             /* [nodes], from 0 */
     uint8_t *part_of;          /* [n_layers] */
-    bool *on_host;             /* [nodes]: experts that the CPU computes, from main memory */
+    bool *on_host;             /* [nodes]: experts that stay in main memory */
     int n_on_host;             /* such nodes */
     int n_placed;   /* of them those that --place leaves there, or that a device does not compute */
     bool host_open; /* the CPU's packed rows and buffers are there */
@@ -212,7 +212,9 @@ int exec_cuda_put_states(const struct session *s, const struct seq *q, float *fr
 struct cuda_forms {
     uint64_t plain, packed; /* bytes in the file's order, for exact products; in packed order */
 };
+/* On the part at work; on part d. */
 struct cuda_forms exec_cuda_forms(const struct session *s, int w);
+struct cuda_forms exec_cuda_forms_on(const struct session *s, const struct cuda *d, int w);
 struct cu_weight exec_cuda_shape(const struct weight *w); /* without data */
 /* What each weight is used as. Routers are always exact; a gated unit of two types has no packed
  * form (cu_glu). */
@@ -253,13 +255,13 @@ uint64_t exec_cuda_replaced_bytes(const struct session *s);
 uint64_t exec_cuda_stream_plan(struct session *s);
 int exec_cuda_stream_open(struct session *s, struct err *e);
 void exec_cuda_stream_close(struct session *s);
-/* This pass copies the experts of node n. */
-bool exec_cuda_streams(const struct session *s, const struct gr_node *n);
-/* Queues experts `of` to arrive in a slot (0 gate, 1 up, 2 down), and the device's work to wait for
- * them; nothing if they are not in main memory, or GR_NONE. */
-int exec_cuda_arrive(struct session *s, int to, gr_w of, struct err *e);
-/* All that reads them is queued. */
-int exec_cuda_leave(struct session *s, int to, gr_w of, struct err *e);
+/* The experts of node n are in main memory, and a pass as long as this one brings them. */
+bool exec_cuda_can_bring(const struct session *s, const struct gr_node *n);
+/* STEP_BRING: queues a matrix to arrive in the slot of its role, and the device's work to wait. */
+int exec_cuda_bring(struct session *s, const struct step *p, struct err *e);
+/* The part of a node that this step is has been queued: what it read may be overwritten behind it.
+ */
+int exec_cuda_brought(struct session *s, const struct step *p, struct err *e);
 
 /* ---- nodes ---- */
 
@@ -324,6 +326,8 @@ int exec_cuda_nodes(struct session *s, struct err *e);
  */
 bool exec_cuda_glu_packs(const struct session *s, gr_w gate, gr_w up);
 int exec_cuda_moe(struct session *s, const struct gr_node *n, struct err *e);
+int exec_cuda_moe_part(struct session *s, const struct gr_node *n, enum step_part part,
+                       struct err *e);
 /* Whether gate, up and activation of such experts are one kernel. */
 bool exec_cuda_glu_is_whole(const struct gr_moe *m);
 /* Whether a device computes such experts, and such a node at all. */

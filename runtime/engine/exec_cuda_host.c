@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* runtime/engine/exec_cuda_host.c - the steps of a program that no kernel does: what a node that
  * the CPU computes for a device reads is fetched, the node run with the CPU's operators, what it
- * wrote sent back; registers move from one device to the next. What is captured of a token ends
- * before them and goes on behind them. */
+ * wrote sent back; registers move from one device to the next; experts are brought. What is
+ * captured of a token ends before them and goes on behind them. */
 #include <stdlib.h>
 
 #include "core/mem.h"
@@ -58,8 +58,12 @@ static int move(struct session *s, const struct step *p, struct err *e) {
 }
 
 int exec_cuda_copy_step(struct session *s, const struct step *p, struct err *e) {
-    static int (*const of[])(struct session *, const struct step *, struct err *) = {
-        [STEP_FETCH] = fetch, [STEP_HOST] = compute, [STEP_SEND] = send, [STEP_MOVE] = move};
+    static int (*const of[])(struct session *, const struct step *,
+                             struct err *) = {[STEP_FETCH] = fetch,
+                                              [STEP_HOST] = compute,
+                                              [STEP_SEND] = send,
+                                              [STEP_MOVE] = move,
+                                              [STEP_BRING] = exec_cuda_bring};
     return of[p->kind](s, p, e);
 }
 

@@ -9,10 +9,17 @@
 #include "core/num.h"
 #include "runtime/engine/exec_cuda.h"
 
-struct seen { /* host copies for observers */
-    int32_t *expert;
+/* The choices of a pass as an observer needs them. */
+struct seen {
+    int32_t *expert; /* owned; NULL: they have not been fetched */
     int64_t n_pairs, n_used, n_experts;
 };
+
+static struct seen seen_of(const struct session *s, const struct gr_node *n) {
+    return (struct seen){.n_pairs = s->n_tok * n->moe.n_used,
+                         .n_used = n->moe.n_used,
+                         .n_experts = s->g->weight[n->moe.router].ne[1]};
+}
 
 static int fetch_experts(struct session *s, struct seen *v, struct err *e) {
     float *raw = NULL;
@@ -59,17 +66,31 @@ static int show_pairs(struct session *s, const struct seen *v, gr_w w, const flo
     return rc;
 }
 
-static int observe_choice(struct session *s, const struct gr_node *n, struct seen *v,
-                          struct err *e) {
+/* What enters gate and up, and which experts were chosen. */
+static int observe_choice(struct session *s, const struct gr_node *n, struct err *e) {
     const struct cuda *d = s->dev;
+    const int64_t ld = s->g->reg_width[n->src[0]];
+    struct seen v = seen_of(s, n);
+    int rc = 0;
     if (!s->see && !s->see_route) return 0;
-    if (!d->sums || s->see_route) TRY(fetch_experts(s, v, e));
-    exec_show_route(s, n, v->expert);
+    if (!d->sums || s->see_route) TRY(fetch_experts(s, &v, e));
+    exec_show_route(s, n, v.expert);
+    if (s->see) rc = show_pairs(s, &v, n->moe.gate, d->reg[n->src[0]], n->moe.n_used, ld, e);
+    if (!rc && s->see && n->moe.up != GR_NONE && !d->sums) /* sums of the gate are those of up */
+        rc = show_pairs(s, &v, n->moe.up, d->reg[n->src[0]], n->moe.n_used, ld, e);
+    mem_free(v.expert);
+    return rc;
+}
+
+/* What enters down. */
+static int observe_hidden(struct session *s, const struct gr_node *n, struct err *e) {
+    const struct cuda *d = s->dev;
+    struct seen v = seen_of(s, n);
     if (!s->see) return 0;
-    int64_t ld = s->g->reg_width[n->src[0]];
-    TRY(show_pairs(s, v, n->moe.gate, d->reg[n->src[0]], n->moe.n_used, ld, e));
-    if (n->moe.up == GR_NONE || d->sums) return 0; /* sums of the gate are those of up */
-    return show_pairs(s, v, n->moe.up, d->reg[n->src[0]], n->moe.n_used, ld, e);
+    if (!d->sums) TRY(fetch_experts(s, &v, e));
+    const int rc = show_pairs(s, &v, n->moe.down, d->hidden, 1, d->w[n->moe.down].w.k, e);
+    mem_free(v.expert);
+    return rc;
 }
 
 bool exec_cuda_glu_packs(const struct session *s, gr_w gate, gr_w up) {
@@ -127,46 +148,36 @@ static int expand_ungated(struct session *s, const struct gr_node *n, const stru
                        up->rows, CU_ACT_RELU2, none, e);
 }
 
-/* Gate and up, into d->hidden. */
-static int expand(struct session *s, const struct gr_node *n, struct seen *v, struct err *e) {
+/* The products with gate and up, into d->hidden. */
+static int expand(struct session *s, const struct gr_node *n, struct err *e) {
     struct cuda *d = s->dev;
     const struct cu_weight *gate = &d->w[n->moe.gate].w;
     const struct cu_weight *up = n->moe.up == GR_NONE ? NULL : &d->w[n->moe.up].w;
-    TRY(exec_cuda_arrive(s, 0, n->moe.gate, e));
-    TRY(exec_cuda_arrive(s, 1, n->moe.up, e));
-    TRY(observe_choice(s, n, v, e));
-    if (exec_cuda_glu_is_whole(&n->moe))
-        TRY(cu_glu(d->q, gate, up, d->reg[n->src[0]], gate->k, s->n_tok, d->expert, n->moe.n_used,
-                   n->moe.gelu, d->hidden, d->exact, e));
-    else if (n->moe.relu2)
-        TRY(expand_ungated(s, n, gate, e));
-    else
-        TRY(expand_apart(s, n, gate, up, e));
-    TRY(exec_cuda_leave(s, 0, n->moe.gate, e));
-    return exec_cuda_leave(s, 1, n->moe.up, e);
+    TRY(observe_choice(s, n, e));
+    if (n->moe.relu2) return expand_ungated(s, n, gate, e);
+    if (!exec_cuda_glu_is_whole(&n->moe)) return expand_apart(s, n, gate, up, e);
+    return cu_glu(d->q, gate, up, d->reg[n->src[0]], gate->k, s->n_tok, d->expert, n->moe.n_used,
+                  n->moe.gelu, d->hidden, d->exact, e);
 }
 
-static int contract(struct session *s, const struct gr_node *n, const struct seen *v,
-                    struct err *e) {
+/* The product with down, experts weighed and added up. */
+static int contract(struct session *s, const struct gr_node *n, struct err *e) {
     struct cuda *d = s->dev;
     const struct cu_weight *down = &d->w[n->moe.down].w;
-    TRY(exec_cuda_arrive(s, 2, n->moe.down, e));
-    if (s->see) TRY(show_pairs(s, v, n->moe.down, d->hidden, 1, down->k, e));
+    TRY(observe_hidden(s, n, e));
     TRY(cu_moe_down(d->q, down, d->hidden, s->n_tok, d->expert, n->moe.scales_input ? NULL : d->p,
                     n->moe.n_used, d->reg[n->dst], s->g->reg_width[n->dst], d->exact, e));
-    if (n->moe.down_bias != GR_NONE)
-        TRY(cu_moe_bias(d->q, d->reg[n->dst], s->g->reg_width[n->dst], values(d, n->moe.down_bias),
-                        d->expert, d->p, s->n_tok, n->moe.n_used, s->g->reg_width[n->dst], e));
-    return exec_cuda_leave(s, 2, n->moe.down, e);
+    if (n->moe.down_bias == GR_NONE) return 0;
+    return cu_moe_bias(d->q, d->reg[n->dst], s->g->reg_width[n->dst], values(d, n->moe.down_bias),
+                       d->expert, d->p, s->n_tok, n->moe.n_used, s->g->reg_width[n->dst], e);
 }
 
-int exec_cuda_moe(struct session *s, const struct gr_node *n, struct err *e) {
+/* The router and what it chooses. */
+static int choose(struct session *s, const struct gr_node *n, struct err *e) {
     struct cuda *d = s->dev;
     const struct cu_weight *router = &d->w[n->moe.router].w;
     const float *judged = d->reg[n->src[1] == GR_NONE ? n->src[0] : n->src[1]];
     const float *factor = values(d, n->moe.factor);
-    struct seen v = {
-        .n_pairs = s->n_tok * n->moe.n_used, .n_used = n->moe.n_used, .n_experts = router->rows};
     TRY(exec_cuda_show(s, n->moe.router, judged, s->n_tok, router->k, e));
     TRY(cu_matmul(d->q, router, judged, router->k, s->n_tok, d->router, router->rows, true, e));
     static const int score[] = {[GR_SOFTMAX] = CU_SCORE_SOFTMAX,
@@ -188,9 +199,18 @@ int exec_cuda_moe(struct session *s, const struct gr_node *n, struct err *e) {
                                 .groups = r->groups,
                                 .top = r->top,
                                 .margin = r->margin};
-    TRY(cu_route(d->q, &c, s->n_tok, e));
-    int rc = expand(s, n, &v, e);
-    if (!rc) rc = contract(s, n, &v, e);
-    mem_free(v.expert);
-    return rc;
+    return cu_route(d->q, &c, s->n_tok, e);
+}
+
+int exec_cuda_moe_part(struct session *s, const struct gr_node *n, enum step_part part,
+                       struct err *e) {
+    static int (*const of[])(struct session *, const struct gr_node *, struct err *) = {
+        [PART_CHOOSE] = choose, [PART_EXPAND] = expand, [PART_CONTRACT] = contract};
+    return of[part](s, n, e);
+}
+
+int exec_cuda_moe(struct session *s, const struct gr_node *n, struct err *e) {
+    TRY(choose(s, n, e));
+    TRY(expand(s, n, e));
+    return contract(s, n, e);
 }

@@ -2,13 +2,15 @@
 /* runtime/engine/exec_cuda_stream.c - experts in main memory copied to the device for passes of
  * many tokens.
  *
- * A slot for each of gate, up and down holds one block's matrices in the orders in which they would
- * lie on the device for good, so the same kernels read the same bytes. They come from the model's
- * own data, that is the mapped file, in pieces of some rows: threads copy a piece to pinned
- * memory (a file that was cut faults there, in our own code), the device fetches it and packs it.
- * Pieces go to two lanes in turn, each a stream with its own pinned memory: while one is packed or
- * filled, the other's is on its way. A lane waits until the block before has used the slot, the
- * device's main stream until the slot is full; so copies overlap with all that is queued between.
+ * Each matrix is a step of the program (STEP_BRING), and so is each part of the node that computes
+ * with it. A slot for each of gate, up and down holds one block's matrices in the orders in which
+ * they would lie on the device for good, so the same kernels read the same bytes. They come from
+ * the model's own data, that is the mapped file, in pieces of some rows: threads copy a piece to
+ * pinned memory (a file that was cut faults there, in our own code), the device fetches it and
+ * packs it. Pieces go to two lanes in turn, each a stream with its own pinned memory: while one is
+ * packed or filled, the other's is on its way. A lane waits until the block before has used the
+ * slot, the device's main stream until the slot is full; so copies overlap with all that is queued
+ * between.
  *
  * Main memory: two pieces of at most PIECE bytes, pinned. */
 #include <string.h>
@@ -101,12 +103,12 @@ static bool has_room(const struct session *s, const struct cuda *d, int slot, gr
     const struct cuda_arrivals *in = &d->in;
     if (of == GR_NONE) return true;
     const struct weight *w = model_weight(s->m, of);
-    const struct cuda_forms f = exec_cuda_forms(s, of);
+    const struct cuda_forms f = exec_cuda_forms_on(s, d, of);
     return cu_has_type(w->type) && f.plain + f.packed <= in->slot[slot].n_bytes &&
            piece_bytes(w) <= in->piece && (f.plain || piece_bytes(w) <= in->raw);
 }
 
-bool exec_cuda_streams(const struct session *s, const struct gr_node *n) {
+bool exec_cuda_can_bring(const struct session *s, const struct gr_node *n) {
     const struct cuda_set *all = dev(s)->all;
     const struct cuda *d = all->part[exec_cuda_part_of(all, (int)(n - s->g->node))];
     if (!all->on_host[n - s->g->node] || !d->in.from || s->n_tok < d->in.from) return false;
@@ -137,11 +139,22 @@ static int piece(struct session *s, const struct weight *src, const struct cu_we
     return cu_pack_weight(l->q, &part, e);
 }
 
-int exec_cuda_arrive(struct session *s, int to, gr_w of, struct err *e) {
+static enum gr_role role_of_slot(int slot) {
+    return (enum gr_role)(USE_EXP_GATE + slot);
+}
+
+/* The weight of a node that slot k is for; GR_NONE: it has none. */
+static gr_w weight_of(const struct gr_node *n, int k) {
+    const gr_w of[] = {n->moe.gate, n->moe.up, n->moe.down};
+    return of[k];
+}
+
+int exec_cuda_bring(struct session *s, const struct step *p, struct err *e) {
     struct cuda *d = dev(s);
     struct cuda_arrivals *in = &d->in;
-    if (of == GR_NONE || !d->w[of].is_host) return 0;
-    const struct cuda_slot *slot = &in->slot[to];
+    const int k = (int)(p->role - USE_EXP_GATE);
+    const gr_w of = weight_of(&s->g->node[p->first], k);
+    const struct cuda_slot *slot = &in->slot[k];
     const struct weight *src = model_weight(s->m, of);
     const struct cuda_forms f = exec_cuda_forms(s, of);
     struct cu_weight *w = &d->w[of].w;
@@ -158,8 +171,11 @@ int exec_cuda_arrive(struct session *s, int to, gr_w of, struct err *e) {
     return 0;
 }
 
-int exec_cuda_leave(struct session *s, int to, gr_w of, struct err *e) {
+int exec_cuda_brought(struct session *s, const struct step *p, struct err *e) {
     struct cuda *d = dev(s);
-    if (of == GR_NONE || !d->w[of].is_host) return 0;
-    return cu_event_record(d->in.slot[to].read, d->q, e);
+    for (int k = 0; k < 3; k++)
+        if (step_part_of(role_of_slot(k)) == p->part &&
+            weight_of(&s->g->node[p->first], k) != GR_NONE)
+            TRY(cu_event_record(d->in.slot[k].read, d->q, e));
+    return 0;
 }

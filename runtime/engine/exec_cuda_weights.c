@@ -11,8 +11,11 @@ static struct cuda *dev(const struct session *s) {
     return s->dev;
 }
 
+static bool owns_on(const struct session *s, const struct cuda *d, int w) {
+    return s->m->source[w] == w || !d->w[s->m->source[w]].is_matrix;
+}
 static bool owns(const struct session *s, int w) { /* a tied weight is uploaded once */
-    return s->m->source[w] == w || !dev(s)->w[s->m->source[w]].is_matrix;
+    return owns_on(s, dev(s), w);
 }
 
 /* is_read: in the file's order, by an exact product or the embedding's gather. */
@@ -86,11 +89,14 @@ static int64_t n_values(const struct weight *w) {
     return w->ne[0] * w->ne[1] * w->ne[2] * w->ne[3];
 }
 struct cuda_forms exec_cuda_forms(const struct session *s, int i) {
-    const struct cuda_weight *c = &dev(s)->w[i];
+    return exec_cuda_forms_on(s, dev(s), i);
+}
+struct cuda_forms exec_cuda_forms_on(const struct session *s, const struct cuda *d, int i) {
+    const struct cuda_weight *c = &d->w[i];
     const struct cu_weight w = exec_cuda_shape(model_weight(s->m, i));
     struct cuda_forms f = {0};
-    if (!c->is_matrix || !owns(s, i)) return f;
-    f.packed = dev(s)->exact || !c->is_product ? 0 : cu_packed_bytes(&w);
+    if (!c->is_matrix || !owns_on(s, d, i)) return f;
+    f.packed = d->exact || !c->is_product ? 0 : cu_packed_bytes(&w);
     if (c->is_read || !f.packed) f.plain = round_up(model_weight(s->m, i)->n_bytes, CUDA_ALIGN);
     return f;
 }

@@ -25,7 +25,11 @@ enum fusion {
 /* What an executor can do with a weight when few rows meet it: bits. */
 enum { WAY_FLOATS = 1, WAY_BYTES = 2 }; /* in f32; with 8-bit activations */
 
-/* What an executor is like, as far as fusions depend on it. */
+/* Where a node is computed, seen from an executor: by itself; by the CPU for it; by itself, with
+ * experts that lie in main memory and are brought for the pass. */
+enum node_way { NODE_HERE, NODE_HOST, NODE_BROUGHT };
+
+/* What an executor is like, as far as its programs depend on it. */
 struct target {
     uint32_t fusions; /* bits of enum fusion that it has */
     enum batch batch;
@@ -33,12 +37,12 @@ struct target {
     bool few;         /* has kernels for few rows of 8-bit activations, and the batch is one */
     bool many;        /* they take several products at once ... */
     bool tails;       /* ... or a product, the residual and its norm */
-    bool copies;      /* the pass copies experts from main memory to the device */
+    bool brings;      /* the pass is long enough to bring experts from main memory */
     bool sees_routes; /* somebody observes which experts are chosen: no FUSE_MOE */
     bool sees_all;    /* ... or products and residuals: no fusion */
     unsigned (*way)(const void *ud, gr_w w);
     bool (*joins)(const void *ud, gr_w gate, gr_w up); /* gate and up can be one product */
-    bool (*on_host)(const void *ud, int node); /* the CPU computes it for a device; NULL: none */
+    enum node_way (*where)(const void *ud, int node);  /* NULL: all NODE_HERE */
     int (*device)(const void *ud, int node); /* which of several computes it; NULL: there is one */
     const void *ud;
 };

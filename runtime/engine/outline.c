@@ -96,11 +96,20 @@ static unsigned way(const void *ud, gr_w w) {
     s.data = read || !packed ? &there : NULL;
     return (cu_part_can(&s, true) ? WAY_FLOATS : 0U) | (cu_part_can(&s, false) ? WAY_BYTES : 0U);
 }
-static bool on_host(const void *ud, int node) {
+static enum node_way where_few(const void *ud, int node) {
     const struct outline *o = ud;
     const struct gr_node *n = &o->g.node[node];
-    return n->op == OP_MOE &&
-           (!exec_cuda_has_experts(&n->moe) || place_experts(o->place, n->layer) == PLACE_CPU);
+    return n->op == OP_MOE && (!exec_cuda_has_experts(&n->moe) ||
+                               place_experts(o->place, n->layer) == PLACE_CPU)
+               ? NODE_HOST
+               : NODE_HERE;
+}
+static enum node_way where_many(const void *ud, int node) {
+    const struct outline *o = ud;
+    const enum node_way way = where_few(ud, node);
+    return way == NODE_HOST && o->brings && exec_cuda_has_experts(&o->g.node[node].moe)
+               ? NODE_BROUGHT
+               : way;
 }
 
 static int device_of(const void *ud, int node) {
@@ -139,7 +148,7 @@ struct target outline_cuda(const struct outline *o, enum batch batch) {
                            .tails = few && (o->mask & CUDA_FUSE_NORM),
                            .way = way,
                            .joins = joins,
-                           .on_host = on_host,
+                           .where = batch == BATCH_MANY ? where_many : where_few,
                            .device = o->part_of ? device_of : NULL,
                            .ud = o};
 }
@@ -178,6 +187,7 @@ const char *outline_cpu_note(const struct outline *o, const struct step *s, enum
 const char *outline_cuda_note(const struct outline *o, const struct step *s, enum batch batch) {
     const struct target t = outline_cuda(o, batch);
     if (s->kind == STEP_HOST) return "by the CPU: copies there and back";
+    if (s->kind == STEP_BRING) return "from main memory, for every pass of many rows";
     if (s->kind != STEP_RUN) return NULL;
     for (int i = s->first; i < s->first + s->n_nodes; i++) {
         const struct gr_node *n = &o->g.node[i];

@@ -18,6 +18,7 @@ struct outline {
     bool exact;                /* f32 activations */
     unsigned mask;             /* of a device: what is fused (enum cuda_fuse) */
     const struct place *place; /* borrowed, or NULL: all experts on the device that it computes */
+    bool brings;               /* passes of many rows bring experts that lie in main memory */
     int *part_of;              /* [nodes] which of several devices (outline_split); NULL: one */
 };
 /* ERR_DATA: the architecture is not known, or the file lacks a tensor of the graph. */

@@ -16,8 +16,12 @@ void program_release(struct program *p) {
     *p = (struct program){0};
 }
 
-static bool is_host(const struct target *t, int node) {
-    return t->on_host && t->on_host(t->ud, node);
+enum step_part step_part_of(enum gr_role role) {
+    return role == USE_EXP_DOWN ? PART_CONTRACT : gr_roles[role].expert ? PART_EXPAND : PART_CHOOSE;
+}
+
+static enum node_way where_is(const struct target *t, int node) {
+    return t->where ? t->where(t->ud, node) : NODE_HERE;
 }
 
 static int device_of(const struct target *t, int node) {
@@ -33,21 +37,53 @@ static void add(struct program *p, const struct step *step) {
 static void add_moves(struct program *p, const struct graph *g, int i, int from, int to) {
     for (gr_reg r = 0; r < g->n_regs; r++)
         if (graph_live(g, i, r))
-            add(p, &(struct step){
-                       .kind = STEP_MOVE, .first = i, .device = to, .from = from, .reg = r});
+            add(p, &(struct step){.kind = STEP_MOVE,
+                                  .first = i,
+                                  .fusion = FUSE_NONE,
+                                  .device = to,
+                                  .from = from,
+                                  .reg = r});
 }
 
-static void add_host(struct program *p, int i, int device) {
-    static const struct {
-        enum step_kind kind;
-        int n_nodes;
-    } steps[] = {{STEP_FETCH, 0}, {STEP_HOST, 1}, {STEP_SEND, 0}};
-    for (size_t k = 0; k < sizeof steps / sizeof steps[0]; k++)
-        add(p, &(struct step){.kind = steps[k].kind,
+static bool has_role(const struct gr_node *n, enum gr_role role) {
+    const struct gr_op_weight *w = gr_ops[n->op].w;
+    for (int k = 0; k < GR_WEIGHTS && w[k].role; k++)
+        if (w[k].role == role && gr_node_weight(n, k) != GR_NONE) return true;
+    return false;
+}
+
+/* What is done in place of a node that is not NODE_HERE, in this order; of a weight that the node
+ * lacks nothing. */
+static const struct instead {
+    enum node_way way;
+    enum step_kind kind;
+    enum step_part part;
+    enum gr_role role;
+    int n_nodes;
+} instead[] = {
+    {.way = NODE_HOST, .kind = STEP_FETCH},
+    {.way = NODE_HOST, .kind = STEP_HOST, .n_nodes = 1},
+    {.way = NODE_HOST, .kind = STEP_SEND},
+    {.way = NODE_BROUGHT, .kind = STEP_RUN, .part = PART_CHOOSE},
+    {.way = NODE_BROUGHT, .kind = STEP_BRING, .role = USE_EXP_GATE},
+    {.way = NODE_BROUGHT, .kind = STEP_BRING, .role = USE_EXP_UP},
+    {.way = NODE_BROUGHT, .kind = STEP_RUN, .part = PART_EXPAND},
+    {.way = NODE_BROUGHT, .kind = STEP_BRING, .role = USE_EXP_DOWN},
+    {.way = NODE_BROUGHT, .kind = STEP_RUN, .part = PART_CONTRACT, .n_nodes = 1},
+};
+static void add_instead(struct program *p, const struct graph *g, int i, enum node_way way,
+                        int device) {
+    for (size_t k = 0; k < sizeof instead / sizeof instead[0]; k++) {
+        const struct instead *o = &instead[k];
+        if (o->way != way || (o->role && !has_role(&g->node[i], o->role))) continue;
+        add(p, &(struct step){.kind = o->kind,
+                              .part = o->part,
                               .first = i,
-                              .n_nodes = steps[k].n_nodes,
+                              .n_nodes = o->n_nodes,
                               .fusion = FUSE_NONE,
-                              .device = device});
+                              .device = device,
+                              .role = o->role});
+    }
 }
 
 void program_compile(struct program *p, const struct graph *g, int first, const struct target *t) {
@@ -60,8 +96,9 @@ void program_compile(struct program *p, const struct graph *g, int first, const 
         if (device != at) add_moves(p, g, i, at, device);
         at = device;
         while (end < g->n_nodes && (end <= i || device_of(t, end) == device)) end++;
-        if (is_host(t, i)) {
-            add_host(p, i++, device);
+        const enum node_way way = where_is(t, i);
+        if (way != NODE_HERE) {
+            add_instead(p, g, i++, way, device);
             continue;
         }
         struct step s = {.kind = STEP_RUN, .first = i, .device = device};
@@ -76,8 +113,8 @@ static bool same_target(const struct target *a, const struct target *b) {
     return a->fusions == b->fusions && a->batch == b->batch && a->exact == b->exact &&
            a->few == b->few && a->many == b->many && a->tails == b->tails &&
            a->sees_routes == b->sees_routes && a->sees_all == b->sees_all &&
-           a->copies == b->copies && a->way == b->way && a->joins == b->joins &&
-           a->on_host == b->on_host && a->device == b->device && a->ud == b->ud;
+           a->brings == b->brings && a->way == b->way && a->joins == b->joins &&
+           a->where == b->where && a->device == b->device && a->ud == b->ud;
 }
 
 const struct program *programs_get(struct programs *p, const struct graph *g, int first,

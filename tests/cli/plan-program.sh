@@ -66,6 +66,15 @@ printf 'experts 0 cpu\n' > "$t/map"
 run 0 plan "$t/q.gguf" --launches --device cuda --place "$t/map" --json
 same "a placed block" "$(rows program_one | awk 'NR < 9 { print $1, $3 }' | tr '\n' ';')" "embed 1;rms 1;products 4;delta 3;products 3;fetch 0;moe 1;send 0;"
 same "copies" "$(row program_one fetch | cut -d' ' -f4,5) $(row program_few send | cut -d' ' -f4,5)" "512 512 2048 2048"
+# many rows bring these experts: all 6 of a matrix, and its values once; parts of the node add up to the node where nothing is placed
+bytes=$((6 * 64 * 128 * 34 / 32))
+same "a placed block, many rows" "$(rows program_many | sed -n '/^choose/,/^contract/p' | awk '{ print $1, $3 }' | tr '\n' ';')" \
+    "choose 0;bring 0;bring 0;expand 0;bring 0;contract 1;"
+same "matrices brought" "$(rows program_many | grep '^bring' | cut -d' ' -f4,5 | sort -u)" "$bytes $bytes"
+same "parts of the node" "$(rows program_many | grep -E '^(choose|expand|contract) ' | awk '{ r += $4; w += $5; f += $6 } END { printf "%d %d %.6g", r, w, f }')" \
+    "$(row program_many moe | awk '{ printf "%d %d %.6g", $4, $5, $6 }')"
+run 0 plan "$t/q.gguf" --launches --device cuda --place "$t/map" --stream-from 600 --json
+same "passes that are too short" "$(rows program_many | grep -c '^bring' || true) $(row program_many fetch | cut -d' ' -f1)" "0 fetch"
 run 0 doctor "$t/q.gguf" --device cuda --place "$t/map" --json
 grep -q 'by the CPU' "$t/o" || say "doctor says nothing of the placed block"
 # two devices: half of the blocks each, the residual moves once, 128 values; a map sends it to and fro

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* What hone plan prints for a device from a file's headers is what a session on that device runs:
  * the same steps for one row, few and many, with both kinds of activations and without fusions, and
- * with experts on the CPU: where a map puts them, and those that a device does not compute. */
+ * with experts in main memory: where a map puts them, and those that a device does not compute,
+ * whether the CPU computes them or long passes bring them. */
 #include "runtime/engine/outline.h"
 #include "runtime/engine/exec_cuda.h"
 #include "tests/unit/micro.h"
@@ -14,12 +15,15 @@ static void same_program(const struct program *a, const struct program *b) {
     CHECK_EQ_I64(a->n_steps, b->n_steps);
     for (int i = 0; i < a->n_steps && i < b->n_steps; i++)
         if (a->step[i].kind != b->step[i].kind || a->step[i].first != b->step[i].first ||
-            a->step[i].n_nodes != b->step[i].n_nodes || a->step[i].fusion != b->step[i].fusion)
+            a->step[i].n_nodes != b->step[i].n_nodes || a->step[i].fusion != b->step[i].fusion ||
+            a->step[i].part != b->step[i].part || a->step[i].role != b->step[i].role)
             CHECK_FAIL("step %d: %s of %d nodes, %s of %d nodes", i, fuse_name(a->step[i].fusion),
                        a->step[i].n_nodes, fuse_name(b->step[i].fusion), b->step[i].n_nodes);
 }
 
-static void check(struct model *m, enum act_mode act, unsigned mask, const struct place *place) {
+/* from: rows of a pass that brings experts; < 0: none does. */
+static void check(struct model *m, enum act_mode act, unsigned mask, const struct place *place,
+                  int64_t from) {
     static const int64_t rows[BATCH_COUNT] = {1, 5, 12};
     struct session_opts o = {.n_ctx = 64, .act = act, .device = cuda};
     struct outline l;
@@ -29,11 +33,12 @@ static void check(struct model *m, enum act_mode act, unsigned mask, const struc
     o.device.masked = true;
     o.device.mask = mask;
     o.device.place = place;
-    o.device.stream_from = -1;
+    o.device.stream_from = from;
     CHECK_OK(session_new(&s, m, &o, &e));
     CHECK_OK(outline_open(&l, m->gguf, act, &e));
     l.mask = mask;
     l.place = place;
+    l.brings = from >= 0;
     for (int b = 0; s && b < BATCH_COUNT; b++) {
         struct program p = {0};
         const struct target t = outline_cuda(&l, (enum batch)b);
@@ -52,10 +57,12 @@ static void test_outline(void) {
         struct model *m = golden_open(name[i], tmp_path("m.gguf"));
         if (!m) continue;
         struct place p = {.experts = {[1] = PLACE_CPU, [2] = PLACE_CPU, [3] = PLACE_DEVICE}};
-        check(m, ACT_Q8, CUDA_DEFAULT, NULL);
-        check(m, ACT_Q8, 0, NULL);
-        check(m, ACT_F32, CUDA_DEFAULT, NULL);
-        check(m, ACT_Q8, CUDA_DEFAULT, &p);
+        check(m, ACT_Q8, CUDA_DEFAULT, NULL, -1);
+        check(m, ACT_Q8, 0, NULL, -1);
+        check(m, ACT_F32, CUDA_DEFAULT, NULL, -1);
+        check(m, ACT_Q8, CUDA_DEFAULT, &p, -1);
+        check(m, ACT_Q8, CUDA_DEFAULT, &p, 9);
+        check(m, ACT_F32, CUDA_DEFAULT, &p, 12);
         model_close(m);
     }
 }

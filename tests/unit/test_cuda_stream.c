@@ -200,6 +200,39 @@ static void test_same(void) {
     same(m, ACT_F32, "Q8_0");
     model_close(m);
 }
+/* Layers on two devices, each of which brings the experts of its own. */
+static void test_split(void) {
+    static const int many[] = {2, 0};
+    struct model *m = synthetic("Q8_0", 64, 32, 3);
+    struct session_opts o = opts(ACT_F32, 2);
+    struct place map = {.experts = {PLACE_CPU, PLACE_CPU, PLACE_CPU},
+                        .layer = {0, 0, 1}}; /* the other blocks are not there */
+    struct session *s = NULL;
+    struct err e = {0};
+    if (!m || !emu_devices) return;
+    CHECK_OK(session_new(&s, m, &o, &e));
+    if (!s) return;
+    float *want = rows(s, many);
+    session_free(s);
+    emu_devices(2, NULL);
+    o.device.n_more = 1;
+    o.device.more[0] = 1;
+    o.device.place = &map;
+    CHECK_OK(session_new(&s, m, &o, &e));
+    if (s) {
+        const struct cuda_set *all = ((const struct cuda *)s->dev)->all;
+        CHECK_EQ_I64(all->n, 2);
+        float *got = rows(s, many);
+        for (int i = 0; i < all->n; i++) CHECK(all->part[i]->in.turn > 0);
+        CHECK(!all->host_open);
+        CHECK(memcmp(got, want, (size_t)(2 * m->hp.d[HD_EMBD]) * sizeof *got) == 0);
+        free(got);
+    }
+    session_free(s);
+    model_close(m);
+    free(want);
+    emu_devices(1, NULL);
+}
 /* Gate and up are packed, the file's order serves down; then all are, of two types. */
 static void test_packed(void) {
     struct model *m = synthetic("Q8_0", 256, 32, 2);
@@ -520,6 +553,7 @@ int main(void) {
     RUN(test_events);
     RUN(test_missing_wait);
     RUN(test_same);
+    RUN(test_split);
     RUN(test_packed);
     RUN(test_cache);
     RUN(test_observed_and_replaced);

@@ -20,14 +20,15 @@ static unsigned way(const void *ud, gr_w w) {
     (void)ud;
     return no_way == (unsigned)w + 1 ? 0 : WAY_BYTES | WAY_FLOATS;
 }
-static bool no_joins, hosts;
+static bool no_joins;
+static enum node_way first_is = NODE_HERE; /* where node 0 is computed */
 static bool joins(const void *ud, gr_w gate, gr_w up) {
     (void)ud, (void)gate, (void)up;
     return !no_joins;
 }
-static bool on_host(const void *ud, int node) {
+static enum node_way where(const void *ud, int node) {
     (void)ud;
-    return hosts && node == 0;
+    return node == 0 ? first_is : NODE_HERE;
 }
 static struct target all_of(enum batch b) {
     return (struct target){.fusions = FUSE_BIT(COUNT) - 1,
@@ -37,7 +38,7 @@ static struct target all_of(enum batch b) {
                            .tails = true,
                            .way = way,
                            .joins = joins,
-                           .on_host = on_host};
+                           .where = where};
 }
 
 /* ---- nodes of each pattern ---- */
@@ -310,6 +311,38 @@ static void test_patterns(void) {
         if (!seen[f]) CHECK_FAIL("no case for %s", fuse_name((enum fusion)f));
 }
 
+/* Experts that are brought: each matrix before the part that computes with it, and that is all of
+ * the node; gate and up may be one tensor. */
+static void test_brought(void) {
+    static const struct {
+        enum step_kind kind;
+        int what, n_nodes; /* the part of a STEP_RUN, the role of a STEP_BRING */
+    } want[] = {{STEP_RUN, PART_CHOOSE, 0},    {STEP_BRING, USE_EXP_GATE, 0},
+                {STEP_BRING, USE_EXP_UP, 0},   {STEP_RUN, PART_EXPAND, 0},
+                {STEP_BRING, USE_EXP_DOWN, 0}, {STEP_RUN, PART_CONTRACT, 1}};
+    struct nodes n;
+    start(&n, &cases[5]);
+    first_is = NODE_BROUGHT;
+    for (int joined = 0; joined < 2; joined++) {
+        struct target t = all_of(BATCH_MANY);
+        struct program p = {0};
+        int at = 0;
+        if (joined) n.g.node[0].moe.up = GR_NONE;
+        program_compile(&p, &n.g, 0, &t);
+        for (size_t i = 0; i < COUNT_OF(want); i++) {
+            if (joined && want[i].kind == STEP_BRING && want[i].what == USE_EXP_UP) continue;
+            const struct step *s = &p.step[at++];
+            CHECK(s->kind == want[i].kind && s->first == 0 && s->fusion == FUSE_NONE);
+            CHECK_EQ_I64(s->kind == STEP_RUN ? (int)s->part : (int)s->role, want[i].what);
+            CHECK_EQ_I64(s->n_nodes, want[i].n_nodes);
+        }
+        CHECK(p.step[at].kind == STEP_RUN && p.step[at].part == PART_ALL && p.step[at].first == 1);
+        program_release(&p);
+    }
+    first_is = NODE_HERE;
+    graph_release(&n.g);
+}
+
 /* Parts that may be missing, and what the target lacks. */
 static void test_parts(void) {
     struct nodes n;
@@ -325,7 +358,7 @@ static void test_parts(void) {
     t.sees_routes = true;
     CHECK(found(&n, &t, &k) == FUSE_NONE);
     t.sees_routes = false;
-    hosts = true; /* three steps, and the next ones on their own */
+    first_is = NODE_HOST; /* three steps, and the next ones on their own */
     struct program p = {0};
     program_compile(&p, &n.g, 0, &t);
     CHECK(p.step[0].kind == STEP_FETCH && p.step[1].kind == STEP_HOST &&
@@ -333,7 +366,7 @@ static void test_parts(void) {
     CHECK(p.step[0].first == 0 && p.step[1].first == 0 && p.step[2].first == 0);
     CHECK(p.step[3].kind == STEP_RUN && p.step[3].first == 1 && p.step[3].fusion == FUSE_GLU);
     program_release(&p);
-    hosts = false;
+    first_is = NODE_HERE;
     no_joins = true;
     CHECK(found(&n, &t, &k) == FUSE_NONE);
     no_joins = false;
@@ -510,6 +543,7 @@ static void test_place(void) {
 int main(void) {
     tmp_make();
     RUN(test_patterns);
+    RUN(test_brought);
     RUN(test_parts);
     RUN(test_models);
     RUN(test_classes);
