@@ -34,7 +34,8 @@ char bnf_peek(const struct bnf *b, size_t k) {
 }
 bool bnf_take(struct bnf *b, const char *lit) {
     const size_t n = strlen(lit);
-    if (b->rc || b->end - b->i < n || memcmp(b->s + b->i, lit, n) != 0) return false;
+    if (b->rc || b->i > b->end || b->end - b->i < n || memcmp(b->s + b->i, lit, n) != 0)
+        return false;
     b->i += n;
     return true;
 }

@@ -314,6 +314,7 @@ static int find_facts(struct grammar *g, struct err *e) {
         if (round > 1000) return err_set(e, ERR_DATA, "the grammar's rules are too entangled");
         changed = false;
         const gnode n_node = g->n_node; /* derivatives come behind, and are regular */
+        g->n_judged = n_node;
         for (gnode i = 0; i < n_node; i++) {
             if (gn_regular(g, i)) continue;
             const uint8_t f = g->node[i].flags;

@@ -104,6 +104,7 @@ struct grammar {
     struct gpick *pick;
     uint32_t n_pick, cap_pick;
     gnode root, any; /* any: all byte strings */
+    gnode n_judged;  /* nodes before it: GF_LIVE says whether they have any text */
     bool sealed, has_mod;
     uint8_t cls[256], rep[256]; /* class of a byte, a byte of a class */
     uint16_t cls_size[256];

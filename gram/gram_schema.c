@@ -245,7 +245,7 @@ uint32_t sc_count(struct sc *c, const struct json *schema, const char *key, uint
     const struct json *v = json_get(schema, key);
     const double x = json_num(v, -1);
     if (!v) return otherwise;
-    if (json_type(v) != JSON_NUM || x < 0 || x > (double)(uint64_t)x || x < (double)(uint64_t)x) {
+    if (json_type(v) != JSON_NUM || !(x >= 0) || (x < 1e18 && x > (double)(uint64_t)x)) {
         sc_fail(c, v, "is not a whole number of 0 or more");
         return otherwise;
     }

@@ -143,10 +143,22 @@ static void expand_regular(struct grammar *g, gnode n, uint32_t tail, struct gco
     if (gn_null(g, n)) pop(g, tail, out);
 }
 
+/* Has it any text? Known of all nodes there were when the grammar was sealed; those made since are
+ * sequences of such, or come from members and repetitions that were looked at. */
+static bool has_text(struct grammar *g, gnode n) {
+    if (gn_regular(g, n)) return gn_live(g, n);
+    const struct gnode_data d = *gn(g, n);
+    if (d.flags & GF_LIVE) return true;
+    if (n < g->n_judged) return false;
+    const bool live = d.kind != G_CAT || (has_text(g, d.a) && has_text(g, d.b));
+    if (live) g->node[n].flags |= GF_LIVE;
+    return live;
+}
+
 static void expand_other(struct grammar *g, gnode n, uint32_t tail, struct gconf *out) {
     const struct gnode_data d = *gn(g, n);
     uint32_t t;
-    if (!(d.flags & GF_LIVE) && d.kind != G_CAT && d.kind != G_PICK && d.kind != G_REP) return;
+    if (!has_text(g, n)) return;
     if (d.kind == G_CAT) {
         t = push(g, d.b, tail);
         if (t != GRAM_INF) expand(g, d.a, t, out);

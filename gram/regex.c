@@ -38,7 +38,7 @@ static char peek(const struct re *r, size_t k) {
 }
 static bool take(struct re *r, const char *lit) {
     const size_t n = strlen(lit);
-    if (r->rc || r->n - r->i < n || memcmp(r->s + r->i, lit, n) != 0) return false;
+    if (r->rc || r->i > r->n || r->n - r->i < n || memcmp(r->s + r->i, lit, n) != 0) return false;
     r->i += n;
     return true;
 }

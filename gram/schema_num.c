@@ -222,6 +222,21 @@ static gnode broken(struct grammar *g) {
                   gn_cat(g, any, gn_cat3(g, gn_str(g, "."), any, gn_cat(g, digits(g, 1, 9), any))));
 }
 
+/* Integers but this value, however it is written there. */
+static void exclude(struct sc *c, struct conds *s, const struct json *value) {
+    const double x = json_num(value, 0);
+    char text[32];
+    int64_t n;
+    if (!json_i64(value, &n)) {
+        if (x > floor(x) || x < floor(x)) return;
+        sc_relax(c, value, "`not` with a number of more than 15 digits is not expressed");
+        return;
+    }
+    snprintf(text, sizeof text, "%" PRId64, n);
+    const gnode as = gn_str(c->g, text), minus = n ? G_NONE : gn_str(c->g, "-0");
+    add(c, s, value, gn_not(c->g, gn_alt(c->g, as, minus)));
+}
+
 gnode sc_number(struct sc *c, const struct sc_set *set, uint32_t types) {
     struct grammar *g = c->g;
     struct conds s = {.n = 0};
@@ -236,14 +251,11 @@ gnode sc_number(struct sc *c, const struct sc_set *set, uint32_t types) {
         const struct json *no = json_get(set->v[i].s, "not"), *k = json_get(no, "const");
         for (const struct json *x = k ? k : json_first(json_get(no, "enum")); x;
              x = k ? NULL : json_next(x)) {
-            struct buf b = {0};
             if (json_type(x) != JSON_NUM) continue;
-            json_write(&b, x);
             if (integer)
-                add(c, &s, x, gn_not(g, gn_text(g, b.data, b.len)));
+                exclude(c, &s, x);
             else
                 sc_relax(c, x, "`not` with a number is expressed for integers only");
-            buf_release(&b);
         }
     }
     if (s.n == 0) return integer ? c->integer : c->number;
