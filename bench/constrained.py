@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: MIT
 """What a grammar does to the quants of the bundled model, and what it costs:
-python3 bench/constrained.py HONE OUT.json [RECIPE...]
+python3 bench/constrained.py HONE OUT.json [--dir DIR] recipes [RECIPE...] | speed
 
 recipes     every recipe answers the 200 cases of tests/golden/tiny-qwen35moe/tools.jsonl greedily, bare and with calls held to the
-            schemas of the tools: well-formed calls, and how many of 1000 tokens the grammar overruled; seconds hold the prompts too
-speed       decoding with a schema of 30 fields beside decoding freely, temperature 0, alternating, tokens per second of the answer
-Four processes of one thread each for the recipes, one for the speed.
+            schemas of the tools: well-formed calls, and how many of 1000 tokens the grammar overruled. Each is written to OUT.json as
+            soon as it is known, and without names only those are measured that OUT.json lacks: it may be cut off and go on.
+speed       (a quiet machine, 3 minutes) decoding with a schema of 30 fields beside decoding freely, and tool calls with and without
+            jump-forward, temperature 0, one thread, alternating
+--dir DIR   keeps the model and its importance matrix there for the next part
 """
-import concurrent.futures
+import argparse
 import json
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 
 TINY = "tests/golden/tiny-qwen35moe"
-CASES = 200
 
 
 def run(*args):
@@ -39,8 +39,31 @@ def recipe(hone, d, name):
     grades = {g["grade"]: g for g in r["grades"]}
     return {"recipe": name, "cases": r["n_cases"], "valid": grades["valid"]["n"], "valid_constrained": grades["valid"]["constrained_n"],
             "passed": r["n_passed"], "passed_constrained": r["n_passed_constrained"], "overruled_per_1000": r["overruled_per_1000"],
-            "seconds": r["seconds"], "tokens_made": r["tokens_made"],
-            "seconds_constrained": r["seconds_constrained"], "tokens_made_constrained": r["tokens_made_constrained"]}
+            "tokens_made": r["tokens_made"], "tokens_made_constrained": r["tokens_made_constrained"]}
+
+
+def save(out, **new):
+    """Puts parts into OUT.json; recipes are merged by name, in the order of the table."""
+    r = json.load(open(out)) if os.path.exists(out) else {}
+    recipes = {x["recipe"]: x for x in r.pop("recipes", []) + new.pop("recipes", [])}
+    r = {"command": "python3 bench/constrained.py build/hone docs/results/constrained.json recipes, then speed", **r, **new}
+    text = json.dumps(r, indent=1)[:-2]
+    if recipes:
+        text += ',\n "recipes": [\n  ' + ",\n  ".join(json.dumps(x) for x in recipes.values()) + "\n ]"
+    with open(out + ".new", "w") as f:
+        f.write(text + "\n}\n")
+    os.replace(out + ".new", out)
+
+
+def recipes(hone, d, out, names):
+    have = {x["recipe"] for x in json.load(open(out)).get("recipes", []) if "failed" not in x} if os.path.exists(out) else set()
+    if not names:
+        names = [r["recipe"] for r in json.loads(run(hone, "recipes", "--json"))["recipes"]]
+        names = [n for n in names if n not in have]
+    for n in names:
+        r = recipe(hone, d, n)
+        save(out, recipes=[r])
+        print(r, flush=True)
 
 
 def speed(hone, d):
@@ -65,24 +88,22 @@ def speed(hone, d):
 
 
 def main():
-    hone, out, names = sys.argv[1], sys.argv[2], sys.argv[3:]
-    with tempfile.TemporaryDirectory() as d:
-        run(hone, "convert", TINY, "-o", f"{d}/base.gguf", "-q")
-        run(hone, "imatrix", f"{d}/base.gguf", f"{TINY}/calib.jsonl", "-o", f"{d}/i.gguf", "--chunks", "40", "-q")
-        if not names:
-            names = [r["recipe"] for r in json.loads(run(hone, "recipes", "--json"))["recipes"]]
-        r = {"command": "python3 bench/constrained.py build/hone docs/results/constrained.json", "speed": speed(hone, d)}
-        with concurrent.futures.ThreadPoolExecutor(4) as pool:
-            r["recipes"] = list(pool.map(lambda n: recipe(hone, d, n), names))
-    if os.path.exists(out):  # recipes measured earlier stay
-        have = {x["recipe"] for x in r["recipes"] if "failed" not in x}
-        old = json.load(open(out))
-        r["recipes"] = [x for x in old.get("recipes", []) if x["recipe"] not in have] + r["recipes"]
-    with open(out, "w") as f:
-        f.write(json.dumps({k: v for k, v in r.items() if k != "recipes"}, indent=1)[:-2] + ',\n "recipes": [\n  ' + ",\n  ".join(json.dumps(x) for x in r["recipes"]) + "\n ]\n}\n")
-    print(json.dumps(r["speed"]), len(r["recipes"]))
-    for x in r["recipes"]:
-        print(x)
+    p = argparse.ArgumentParser()
+    p.add_argument("hone")
+    p.add_argument("out")
+    p.add_argument("--dir")
+    p.add_argument("part", choices=["recipes", "speed"])
+    p.add_argument("names", nargs="*")
+    a = p.parse_args()
+    with tempfile.TemporaryDirectory() as tmp:
+        d = a.dir or tmp
+        if not os.path.exists(f"{d}/i.gguf"):
+            run(a.hone, "convert", TINY, "-o", f"{d}/base.gguf", "-q")
+            run(a.hone, "imatrix", f"{d}/base.gguf", f"{TINY}/calib.jsonl", "-o", f"{d}/i.gguf", "--chunks", "40", "-q")
+        if a.part == "recipes":
+            recipes(a.hone, d, a.out, a.names)
+        else:
+            save(a.out, speed=speed(a.hone, d))
 
 
 main()

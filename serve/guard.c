@@ -9,7 +9,7 @@
 #include "core/mem.h"
 #include "gram/gram.h"
 
-enum { KEPT = 32, LEADING = 4 };
+enum { KEPT = 32, SPACES = 4 };
 /* A language remembers what it found out about texts, so it grows with its answers. One that is
  * large is compiled anew for the next request, long before it must refuse; all together stay below
  * a bound, too. */
@@ -27,18 +27,6 @@ struct guards {
     struct lang *kept[KEPT];  /* the last one used first */
     int n;
 };
-enum { LANGS = 2 };
-struct place { /* in one answer */
-    struct lang *lang[LANGS];
-    struct gram_state *s[LANGS]; /* those that what came belongs to: the first n_alive */
-    int n, n_alive;
-    const struct tok *tok;
-    uint32_t *bits, *more;
-    int64_t n_words;
-    int n_leading; /* tokens of white space in front of the form */
-    bool begun;
-};
-
 struct guards *guards_new(const struct tok *t, const struct toolfmt *f) {
     struct guards *g = xcalloc(1, sizeof *g);
     g->tok = t;
@@ -60,68 +48,11 @@ void guards_free(struct guards *g) {
     free(g);
 }
 
-/* ---- in an answer ---- */
-
-/* A token of nothing but white space, in front of the form. */
-static bool is_leading(const struct place *p, int32_t id) {
-    struct buf b = {0};
-    if (p->begun || p->n_leading >= LEADING) return false;
-    tok_decode(p->tok, id, false, &b);
-    size_t n = 0;
-    while (n < b.len && strchr(" \t\r\n", b.data[n])) n++;
-    const bool all = n && n == b.len && b.data[0];
-    buf_release(&b);
-    return all;
-}
-
-/* What any of the languages allows. False: one needs more memory than it may have. */
-static bool allowed(struct place *p) {
-    struct err ignored;
-    if (gram_mask(p->s[0], p->bits, &ignored)) return false;
-    for (int k = 1; k < p->n_alive; k++) {
-        if (gram_mask(p->s[k], p->more, &ignored)) return false;
-        for (int64_t i = 0; i < p->n_words; i++) p->bits[i] |= p->more[i];
-    }
-    return true;
-}
-
-static void place_mask(void *ud, bool thinks, float *logits, int64_t n) {
-    struct place *p = ud;
-    for (int64_t i = 0; i < n && thinks; i++) /* what is asked for must still come */
-        if (tok_is_eog(p->tok, i)) logits[i] = -HUGE_VALF;
-    if (thinks || !allowed(p)) return;
-    for (int64_t i = 0; i < n; i++)
-        if (!(p->bits[i / 32] >> (i % 32) & 1) && !is_leading(p, (int32_t)i))
-            logits[i] = -HUGE_VALF;
-}
-
-static void place_accept(void *ud, bool thinks, int32_t id) {
-    struct place *p = ud;
-    struct err ignored;
-    int n = 0;
-    if (thinks) return;
-    for (int i = 0; i < p->n_alive; i++) {
-        struct gram_state *s = p->s[i];
-        if (gram_accept(s, id, &ignored)) continue;
-        p->s[i] = p->s[n];
-        p->s[n++] = s;
-    }
-    if (n)
-        p->n_alive = n;
-    else if (is_leading(p, id))
-        p->n_leading++;
-    p->begun = p->begun || n;
-}
-
-static void place_free(void *ud) {
-    struct place *p = ud;
-    for (int i = 0; i < p->n; i++) {
-        gram_end(p->s[i]);
-        drop(p->lang[i]);
-    }
-    free(p->bits);
-    free(p->more);
-    free(p);
+void guard_release(struct guard *g) {
+    constrain_free(g->c);
+    for (int i = 0; i < (int)COUNT_OF(g->lang); i++)
+        if (g->lang[i]) drop(g->lang[i]);
+    *g = (struct guard){0};
 }
 
 /* ---- compiling ---- */
@@ -249,39 +180,42 @@ static struct lang *find(struct guards *g, struct ask *a, enum ask_form form, st
     return l;
 }
 
-static void place_new(struct guards *g, struct lang *const *l, int n, bool chat,
-                      struct guard *guard) {
-    struct place *p = xcalloc(1, sizeof *p);
-    p->n = p->n_alive = n;
+static struct guard hold(const struct guards *g, const struct constrain_opts *o,
+                         struct lang *const *l, int n) {
+    struct guard guard = {.c = constrain_new(o, g->tok)};
     for (int i = 0; i < n; i++) {
         atomic_fetch_add(&l[i]->refs, 1);
-        p->lang[i] = l[i];
-        p->s[i] = gram_begin(l[i]->g);
+        guard.lang[i] = l[i];
     }
-    p->tok = g->tok;
-    p->begun = !chat;
-    p->n_words = (gram_vocab_size(g->vocab) + 31) / 32;
-    p->bits = xcalloc((size_t)p->n_words, sizeof *p->bits);
-    p->more = xcalloc((size_t)p->n_words, sizeof *p->more);
-    *guard = (struct guard){p, place_mask, place_accept, place_free};
+    return guard;
 }
 
-int guards_make(struct guards *g, struct ask *a, bool chat, bool calls, struct guard *guard, int n,
-                struct fault *f) {
-    struct lang *l[LANGS];
-    enum ask_form form[LANGS];
+static const char *field_of(const struct ask *a, enum ask_form form) {
+    if (form != FORM_TOOLS) return a->form_path;
+    return a->must_call || a->allowed ? "tool_choice"
+           : a->one_call              ? "parallel_tool_calls"
+                                      : "tools";
+}
+
+int guards_make(struct guards *g, struct ask *a, const struct toolfmt *fmt, enum tool_think think,
+                bool calls, struct guard *guard, int n, struct fault *f) {
+    struct lang *l[2];
+    enum ask_form form[2];
     struct err e;
     int k = 0;
     if (a->form != FORM_FREE && !(calls && a->must_call)) form[k++] = a->form;
     if (calls) form[k++] = FORM_TOOLS;
     for (int i = 0; i < k; i++) {
-        const char *path = form[i] != FORM_TOOLS        ? a->form_path
-                           : a->must_call || a->allowed ? "tool_choice"
-                           : a->one_call                ? "parallel_tool_calls"
-                                                        : "tools";
         l[i] = find(g, a, form[i], &e);
-        if (!l[i]) return fault_set(f, 400, NULL, path, "%s", e.msg);
+        if (!l[i]) return fault_set(f, 400, NULL, field_of(a, form[i]), "%s", e.msg);
     }
-    for (int i = 0; i < n && k; i++) place_new(g, l, k, chat, &guard[i]);
+    if (!k) return 0;
+    struct constrain_opts o = {.g = l[0]->g, .other = k > 1 ? l[1]->g : NULL};
+    o.may_end = a->form == FORM_FREE && !a->must_call;
+    o.draw_all = a->top >= 0; /* probabilities of all that came are wanted */
+    o.spaces = fmt ? SPACES : 0;
+    if (fmt && think != TOOL_THINK_NONE) o.close = toolfmt_think_tag(fmt, true);
+    if (fmt && think == TOOL_THINK_UNKNOWN) o.open = toolfmt_think_tag(fmt, false);
+    for (int i = 0; i < n; i++) guard[i] = hold(g, &o, l, k);
     return 0;
 }

@@ -196,7 +196,7 @@ static bool guard(struct server *s, struct task *t) {
         rc = fault_set(&f, 400, NULL, "tool_choice", "there is no tool that could be called");
     /* calls are left free where nothing is said of them */
     const bool bound = calls && (a->must_call || a->one_call || a->allowed || a->form != FORM_FREE);
-    if (!rc) rc = guards_make(s->guards, a, t->fmt != NULL, bound, g, n, &f);
+    if (!rc) rc = guards_make(s->guards, a, t->fmt, t->think, bound, g, n, &f);
     for (int i = 0; i < n && !rc; i++) t->run[i].guard = g[i];
     if (!rc) return true;
     route_fail(t->job, &f);

@@ -20,7 +20,8 @@ enum {
     MIN_ROWS = 32,  /* of prompts in a pass: a prompt always moves */
     ECHO_ROWS = 32, /* logits of the prompt at a time */
     EVERY = 8192,   /* tokens of a long prompt between snapshots */
-    TRIES = 3       /* passes that fail */
+    TRIES = 3,      /* passes that fail */
+    JUMP_ROWS = 32  /* tokens at once that a grammar leaves no choice about */
 };
 
 int sched_new(struct sched **out, struct session *s, const struct sched_opts *o, struct err *e) {
@@ -152,7 +153,7 @@ static int64_t missing(const struct run *r) {
     return r->all.n - seq_pos(r->seq);
 }
 static bool decodes(const struct run *r) {
-    return r->all.n > r->n_prompt && missing(r) == 1;
+    return r->all.n > r->n_prompt && missing(r) <= JUMP_ROWS;
 }
 static bool echoes(const struct run *r) {
     return r->task->ask.echo && r->task->ask.top >= 0 && r->n_echoed < r->n_prompt;
@@ -215,8 +216,9 @@ static void gather(struct sched *s, struct pass *p) {
     for (int i = 0; i < s->n_runs; i++) {
         struct run *r = s->run[i];
         if (!r->seq || !decodes(r) || task_full(r->task)) continue;
-        if (!sched_may_grow(s, r, 1) || !r->seq) continue;
-        add_rows(s, p, r, 1);
+        const int64_t n = min_i64(missing(r), max_i64(s->n_ubatch - p->n, 1));
+        if (!sched_may_grow(s, r, n) || !r->seq) continue;
+        add_rows(s, p, r, n);
     }
     p->n_decode = p->n;
     for (int64_t left = prompt_rows(s, p); left > 0;) {
@@ -246,22 +248,22 @@ static void drop_lost(struct sched *s, struct pass *p) {
 
 /* ---- tokens ---- */
 
-static int32_t draw(struct sched *s, struct run *r, const float *logits) {
+static int draw(struct sched *s, struct run *r, const float *logits, int32_t *id, struct err *e) {
     const struct ask *a = &r->task->ask;
     const struct tok *tok = session_model(s->s)->tok;
-    const bool thinks = speak_thinks(r->speak);
-    if (a->n_bias || a->ignore_eos || r->guard.mask) {
+    if (r->watch) r->watch(r->task->ud, logits, s->n_vocab);
+    if (a->n_bias || a->ignore_eos) {
         memcpy(s->masked, logits, (size_t)s->n_vocab * sizeof *logits);
         for (int i = 0; i < a->n_bias; i++)
             if (a->bias[i].id < s->n_vocab) s->masked[a->bias[i].id] += a->bias[i].by;
         for (int64_t i = 0; i < s->n_vocab && a->ignore_eos; i++)
             if (tok_is_eog(tok, i)) s->masked[i] = -INFINITY;
-        if (r->guard.mask) r->guard.mask(r->guard.ud, thinks, s->masked, s->n_vocab);
         logits = s->masked;
     }
-    const int32_t id = sampler_pick(r->sampler, logits, r->all.v, r->all.n);
-    if (r->guard.accept) r->guard.accept(r->guard.ud, thinks, id);
-    return id;
+    if (r->guard.c)
+        return constrain_pick(r->guard.c, r->sampler, logits, r->all.v, r->all.n, id, e);
+    *id = sampler_pick(r->sampler, logits, r->all.v, r->all.n);
+    return 0;
 }
 
 /* A thinking that has taken its budget ends: with the last words that were asked for, and the tag
@@ -280,29 +282,33 @@ static void end_thinking(const struct tok *tok, struct run *r) {
     buf_release(&text);
 }
 
-/* The token that comes next: drawn, or forced. */
-static int32_t take(struct sched *s, struct run *r, const float *logits) {
+/* The tokens that come next: one that is drawn, or the next of a forced end of thinking, and those
+ * that the grammar leaves no choice about. */
+static int take(struct sched *s, struct run *r, const float *logits, struct ids *next,
+                struct err *e) {
+    struct constrain *c = r->guard.c;
+    const int64_t n_out = r->task->reply.choice[r->choice].n_out, n_max = r->task->ask.n_max;
+    int64_t most = min_i64(JUMP_ROWS, s->n_ctx - r->all.n);
+    int32_t id;
     end_thinking(session_model(s->s)->tok, r);
-    if (r->n_forced == r->force.n) return draw(s, r, logits);
-    const int32_t id = r->force.v[r->n_forced++];
-    if (r->guard.accept) r->guard.accept(r->guard.ud, speak_thinks(r->speak), id);
-    return id;
+    if (r->n_forced < r->force.n)
+        id = r->force.v[r->n_forced++];
+    else
+        TRY(draw(s, r, logits, &id, e));
+    if (c) TRY(constrain_accept(c, id, e));
+    if (n_max > 0) most = min_i64(most, n_max - n_out);
+    if (c && !tok_is_eog(session_model(s->s)->tok, id)) TRY(constrain_forced(c, id, most, next, e));
+    if (!next->n) ids_add(next, id);
+    return 0;
 }
 
-/* All is fed: the logits of the last token give the next one. */
-static void next_token(struct sched *s, struct run *r, const float *logits) {
+/* A token of the answer. The answer may end with it. */
+static void add_token(struct sched *s, struct run *r, const float *logits, int32_t id) {
     struct task *t = r->task;
     struct reply_choice *c = &t->reply.choice[r->choice];
     const struct tok *tok = session_model(s->s)->tok;
     const char *stop = NULL;
     struct buf text = {0};
-    if (!(r->t_ready > 0)) r->t_ready = prog_now_s();
-    if (t->ask.n_max == 0) {
-        end_run(s, r, END_LENGTH, NULL);
-        return;
-    }
-    const int32_t id = take(s, r, logits);
-    if (!c->n_out) t->reply.first_s = prog_now_s() - t->t_arrive;
     if (tok_is_eog(tok, id) && !t->ask.ignore_eos) {
         end_run(s, r, END_TURN, NULL);
         return;
@@ -321,6 +327,31 @@ static void next_token(struct sched *s, struct run *r, const float *logits) {
         end_run(s, r, END_LENGTH, NULL);
     else if (r->all.n > s->n_ctx)
         end_run(s, r, END_CONTEXT, NULL);
+}
+
+/* All is fed: the logits of the last token give the next one. */
+static void next_token(struct sched *s, struct run *r, const float *logits) {
+    struct task *t = r->task;
+    struct ids next = {0};
+    struct err e;
+    if (!(r->t_ready > 0)) r->t_ready = prog_now_s();
+    if (t->ask.n_max == 0) {
+        end_run(s, r, END_LENGTH, NULL);
+        return;
+    }
+    if (take(s, r, logits, &next, &e)) {
+        struct fault f;
+        fault_set(&f, 500, NULL, NULL, "%s", e.msg);
+        sched_fail_task(s, t, &f);
+        ids_release(&next);
+        return;
+    }
+    if (!t->reply.choice[r->choice].n_out) t->reply.first_s = prog_now_s() - t->t_arrive;
+    for (int64_t i = 0; i < next.n && !r->ended; i++) add_token(s, r, logits, next.v[i]);
+    /* where tools are, another turn follows, so the whole answer is computed */
+    const bool once = r->guard.c && !t->ask.tools;
+    if (!r->ended && once && constrain_done(r->guard.c)) end_run(s, r, END_TURN, NULL);
+    ids_release(&next);
 }
 
 /* Probability of the prompt's token behind this row. */

@@ -44,7 +44,7 @@ void task_free(struct task *t) {
         ids_release(&r->force);
         sampler_free(r->sampler);
         speak_free(r->speak);
-        if (r->guard.free) r->guard.free(r->guard.ud);
+        guard_release(&r->guard);
     }
     free(t->run);
     reply_release(&t->reply);

@@ -5,21 +5,19 @@
 #define HONE_SERVE_TASK_H
 
 #include "runtime/engine/session.h"
+#include "runtime/generate/constrain.h"
 #include "serve/job.h"
 #include "serve/prefix.h"
 #include "serve/reply.h"
 #include "serve/speak.h"
 
-/* What decides which tokens may follow, beside the sampler: constrained decoding. */
+/* What holds an answer to a form (guard.h): languages, and the place in them. */
+struct lang;
 struct guard {
-    void *ud;
-    /* Sets logits of tokens that may not follow to minus infinity. thinks: the answer has not
-     * begun.
-     */
-    void (*mask)(void *ud, bool thinks, float *logits, int64_t n_vocab);
-    void (*accept)(void *ud, bool thinks, int32_t id); /* this one was drawn */
-    void (*free)(void *ud);
+    struct constrain *c; /* NULL: nothing */
+    struct lang *lang[2];
 };
+void guard_release(struct guard *g);
 enum { RUN_CUTS = 4 };
 struct run {
     struct task *task;
@@ -34,6 +32,8 @@ struct run {
     struct guard guard; /* zeros: none */
     struct ids force;   /* of the answer's next tokens, not drawn: the end of a thinking too long */
     int64_t n_forced;   /* of them that came */
+    /* in tests: sees the logits that each token is drawn from */
+    void (*watch)(void *ud, const float *logits, int64_t n_vocab);
     /* of the scheduler */
     struct seq *seq; /* NULL: it waits */
     struct sampler *sampler;

@@ -14,34 +14,57 @@ enum { SPACES_MAX = 2, FORCED_MAX = 512 };
 /* Where an answer is: its first token decides whether it reasons, then reasoning, then text. */
 enum place { AT_START, IN_REASONING, IN_TEXT };
 
+enum { LANGS = 2 };
+struct states { /* one of each language that the text still belongs to */
+    struct gram_state *v[LANGS];
+    int n;
+};
 struct constrain {
     struct constrain_opts o;
     const struct tok *tok;
-    struct gram_state *state, *before; /* before: without the last token; NULL */
+    struct states state, before; /* before: without the last token */
     enum place at;
-    struct buf text; /* reasoning so far */
-    int spaces;      /* tokens of white space that may still come between reasoning and text */
+    struct buf text; /* all that came */
+    int spaces;      /* tokens of white space that may still come */
     struct constrain_counts n;
+    size_t *overruled; /* [n.n_overruled] */
+    int64_t cap_overruled;
     float *logits;
-    uint32_t *bits;
+    uint32_t *bits, *more;
 };
+
+static void states_end(struct states *s) {
+    for (int i = 0; i < s->n; i++) gram_end(s->v[i]);
+    s->n = 0;
+}
+
+static struct states states_copy(const struct states *s) {
+    struct states to = {.n = s->n};
+    for (int i = 0; i < s->n; i++) to.v[i] = gram_copy(s->v[i]);
+    return to;
+}
 
 struct constrain *constrain_new(const struct constrain_opts *o, const struct tok *t) {
     struct constrain *c = xcalloc(1, sizeof *c);
     c->o = *o;
     c->tok = t;
-    c->state = gram_begin(o->g);
+    c->state.v[c->state.n++] = gram_begin(o->g);
+    if (o->other) c->state.v[c->state.n++] = gram_begin(o->other);
     c->at = o->close && !o->open ? IN_REASONING : o->open ? AT_START : IN_TEXT;
+    c->spaces = c->at == IN_TEXT ? o->spaces : 0;
+    buf_str(&c->text, "");
     return c;
 }
 
 void constrain_free(struct constrain *c) {
     if (!c) return;
-    gram_end(c->state);
-    gram_end(c->before);
+    states_end(&c->state);
+    states_end(&c->before);
     buf_release(&c->text);
+    free(c->overruled);
     free(c->logits);
     free(c->bits);
+    free(c->more);
     free(c);
 }
 
@@ -49,8 +72,20 @@ struct constrain_counts constrain_get_counts(const struct constrain *c) {
     return c ? c->n : (struct constrain_counts){0};
 }
 
+const char *constrain_text(const struct constrain *c, size_t *n) {
+    *n = c->text.len;
+    return c->text.data;
+}
+
+const size_t *constrain_overruled(const struct constrain *c, int64_t *n) {
+    *n = c->n.n_overruled;
+    return c->overruled;
+}
+
 bool constrain_done(const struct constrain *c) {
-    return c->at == IN_TEXT && gram_must_end(c->state);
+    for (int i = 0; i < c->state.n; i++)
+        if (!gram_must_end(c->state.v[i])) return false;
+    return c->at == IN_TEXT;
 }
 
 /* ---- which tokens ---- */
@@ -61,21 +96,72 @@ static bool blank(const char *s, size_t n) {
     return n > 0;
 }
 
-/* Allowed, though the grammar knows nothing of it: an opening tag, white space behind a closing
- * one. */
+/* Allowed, though the grammar knows nothing of it: an opening tag, white space in front of the
+ * text. */
 static bool besides(const struct constrain *c, int32_t id) {
     if (c->at != AT_START && c->spaces == 0) return false;
     struct buf b = {0};
     tok_decode(c->tok, id, true, &b);
-    bool ok = c->spaces > 0 && blank(b.data, b.len);
+    bool ok = c->spaces > 0 && b.len && blank(b.data, b.len);
     if (c->at == AT_START && b.len) ok = strncmp(c->o.open, b.data, strlen(c->o.open)) == 0;
     buf_release(&b);
     return ok;
 }
 
+static bool in_text(const struct constrain *c, int32_t id) {
+    for (int i = 0; i < c->state.n; i++)
+        if (gram_allows(c->state.v[i], id)) return true;
+    return false;
+}
+
+/* Where reasoning ends if s comes now: behind which byte of s; -1: it does not. */
+static int64_t closes(const struct constrain *c, const char *s, size_t n) {
+    const size_t len = strlen(c->o.close);
+    const size_t n_tail = c->text.len < len - 1 ? c->text.len : len - 1;
+    struct buf b = {0};
+    buf_add(&b, c->text.data + c->text.len - n_tail, n_tail);
+    buf_add(&b, s, n);
+    const char *hit = memmem(b.data, b.len, c->o.close, len);
+    const int64_t at = hit ? hit - b.data + (int64_t)len - (int64_t)n_tail : -1;
+    buf_release(&b);
+    return at;
+}
+
+/* Goes on with text that need not end where a token does; languages that it does not belong to are
+ * left. False: it belongs to none, and nothing has changed. */
+static bool go_on(struct states *s, const char *text, size_t n) {
+    struct states to = states_copy(s), kept = {.n = 0};
+    struct err ignored;
+    for (int i = 0; i < to.n; i++) {
+        if (gram_accept_text(to.v[i], text, n, &ignored))
+            gram_end(to.v[i]);
+        else
+            kept.v[kept.n++] = to.v[i];
+    }
+    if (!kept.n) return false;
+    states_end(s);
+    *s = kept;
+    return true;
+}
+
+/* Within reasoning: does what a token brings behind its end go on with the text? */
+static bool may_close(const struct constrain *c, int32_t id) {
+    struct buf b = {0};
+    tok_decode(c->tok, id, true, &b);
+    const int64_t at = b.len ? closes(c, b.data, b.len) : -1;
+    bool ok = true;
+    if (at >= 0 && (size_t)at < b.len && !blank(b.data + at, b.len - (size_t)at)) {
+        struct states s = states_copy(&c->state);
+        ok = go_on(&s, b.data + at, b.len - (size_t)at);
+        states_end(&s);
+    }
+    buf_release(&b);
+    return ok;
+}
+
 static bool allowed(const struct constrain *c, int32_t id) {
-    if (c->at == IN_REASONING) return !tok_is_eog(c->tok, id);
-    return gram_allows(c->state, id) || besides(c, id);
+    if (c->at == IN_REASONING) return tok_is_eog(c->tok, id) ? c->o.may_end : may_close(c, id);
+    return in_text(c, id) || besides(c, id);
 }
 
 static int no_token(struct err *e) {
@@ -89,8 +175,12 @@ static int pick_masked(struct constrain *c, struct sampler *s, const float *logi
     if (!c->logits) {
         c->logits = xcalloc((size_t)n, sizeof *c->logits);
         c->bits = xcalloc(((size_t)n + 31) / 32 + 1, sizeof *c->bits);
+        c->more = xcalloc(((size_t)n + 31) / 32 + 1, sizeof *c->more);
     }
-    if (c->at != IN_REASONING) TRY(gram_mask(c->state, c->bits, e));
+    for (int i = 0; i < c->state.n && c->at != IN_REASONING; i++) {
+        TRY(gram_mask(c->state.v[i], i ? c->more : c->bits, e));
+        for (int64_t k = 0; i && k < (n + 31) / 32; k++) c->bits[k] |= c->more[k];
+    }
     const bool alone = c->at != IN_TEXT || c->spaces > 0;
     for (int64_t i = 0; i < n; i++) {
         const bool ok = alone ? allowed(c, (int32_t)i) : (c->bits[i / 32] >> i % 32 & 1) != 0;
@@ -100,6 +190,14 @@ static int pick_masked(struct constrain *c, struct sampler *s, const float *logi
     if (!any) return no_token(e);
     *id = sampler_pick(s, c->logits, last, n_last);
     return 0;
+}
+
+static void note_overruled(struct constrain *c) {
+    if (c->n.n_overruled == c->cap_overruled) {
+        c->cap_overruled = c->cap_overruled ? 2 * c->cap_overruled : 16;
+        c->overruled = xreallocarray(c->overruled, (size_t)c->cap_overruled, sizeof(size_t));
+    }
+    c->overruled[c->n.n_overruled++] = c->text.len;
 }
 
 int constrain_pick(struct constrain *c, struct sampler *s, const float *logits, const int32_t *last,
@@ -115,9 +213,9 @@ int constrain_pick(struct constrain *c, struct sampler *s, const float *logits, 
                 : sampler_pick(s, logits, last, n_last);
     const bool ok = allowed(c, alone);
     c->n.n_drawn += c->at != IN_REASONING;
-    c->n.n_overruled += !ok;
+    if (!ok) note_overruled(c);
     *id = alone;
-    if (ok && needs == 1) return 0;
+    if (ok && (needs == 1 || c->at == IN_REASONING)) return 0;
     for (int64_t i = 0; i < n_best && m < needs; i++) {
         if (!allowed(c, best[i])) continue;
         kept[m] = best[i];
@@ -134,34 +232,66 @@ int constrain_pick(struct constrain *c, struct sampler *s, const float *logits, 
 
 /* Reasoning goes on; behind its end the rest of the token is text. */
 static int reason(struct constrain *c, const char *s, size_t n, struct err *e) {
-    const size_t len = strlen(c->o.close), from = c->text.len > len ? c->text.len - len : 0;
-    buf_add(&c->text, s, n);
-    const char *hit = memmem(c->text.data + from, c->text.len - from, c->o.close, len);
-    if (!hit) return 0;
-    const char *rest = hit + len;
-    const size_t n_rest = c->text.len - (size_t)(rest - c->text.data);
+    const int64_t at = closes(c, s, n);
+    if (at < 0) return 0;
     c->at = IN_TEXT;
-    c->spaces = SPACES_MAX;
-    return n_rest && !blank(rest, n_rest) ? gram_accept_text(c->state, rest, n_rest, e) : 0;
+    c->spaces = c->o.spaces > SPACES_MAX ? c->o.spaces : SPACES_MAX;
+    if ((size_t)at == n || blank(s + at, n - (size_t)at)) return 0;
+    return go_on(&c->state, s + at, n - (size_t)at) ? 0 : no_token(e);
+}
+
+static int accept_text(struct constrain *c, int32_t id, struct err *e) {
+    struct states to = states_copy(&c->state);
+    int n = 0, rc = 0;
+    for (int i = 0; i < to.n; i++) {
+        const int one = gram_accept(to.v[i], id, e);
+        if (one == ERR_DATA) rc = one;
+        if (one)
+            gram_end(to.v[i]);
+        else
+            to.v[n++] = to.v[i];
+    }
+    to.n = n;
+    if (rc || !n) {
+        states_end(&to);
+        return rc ? rc : no_token(e);
+    }
+    states_end(&c->before);
+    c->before = c->state;
+    c->state = to;
+    c->at = IN_TEXT;
+    c->spaces = 0;
+    return 0;
 }
 
 int constrain_accept(struct constrain *c, int32_t id, struct err *e) {
     struct buf b = {0};
     int rc = 0;
-    gram_end(c->before);
-    c->before = NULL;
-    if (c->at != IN_REASONING && gram_allows(c->state, id)) {
-        c->before = gram_copy(c->state);
-        c->at = IN_TEXT;
-        c->spaces = 0;
-        return gram_accept(c->state, id, e);
-    }
+    if (tok_is_eog(c->tok, id)) return c->at == IN_REASONING ? 0 : accept_text(c, id, e);
     tok_decode(c->tok, id, true, &b);
-    if (c->at == AT_START && b.len) c->at = IN_REASONING;
-    if (c->at == IN_REASONING && b.len) rc = reason(c, b.data, b.len, e);
-    if (c->at == IN_TEXT && c->spaces > 0) c->spaces--;
+    if (c->at != IN_REASONING && in_text(c, id)) {
+        rc = accept_text(c, id, e);
+    } else {
+        states_end(&c->before);
+        if (c->at == AT_START && b.len) c->at = IN_REASONING;
+        if (c->at == IN_TEXT && c->spaces > 0) c->spaces--;
+        if (c->at == IN_REASONING && b.len) rc = reason(c, b.data, b.len, e);
+    }
+    buf_add(&c->text, b.data ? b.data : "", b.len);
     buf_release(&b);
     return rc;
+}
+
+/* Those of `ids` that come for certain, one after the other; the last is left to the model unless
+ * the text ends there. */
+static int64_t certain(const struct gram_state *from, const struct ids *ids, int64_t most) {
+    struct gram_state *s = gram_copy(from);
+    struct err ignored;
+    int64_t k = 0;
+    while (k < ids->n && k < most && gram_accept(s, ids->v[k], &ignored) == 0) k++;
+    if (k == ids->n && k > 0 && !gram_must_end(s)) k--;
+    gram_end(s);
+    return k;
 }
 
 int constrain_forced(struct constrain *c, int32_t id, int64_t most, struct ids *out,
@@ -169,27 +299,23 @@ int constrain_forced(struct constrain *c, int32_t id, int64_t most, struct ids *
     struct buf text = {0}, again = {0};
     int rc = 0;
     out->n = 0;
-    if (c->o.draw_all || !c->before || c->at != IN_TEXT || gram_must_end(c->state)) return 0;
+    if (c->o.draw_all || c->before.n != 1 || c->state.n != 1 || c->at != IN_TEXT) return 0;
+    if (gram_must_end(c->state.v[0])) return 0;
     tok_decode(c->tok, id, false, &text);
     const size_t len = text.len;
-    if (len) gram_forced(c->state, FORCED_MAX, &text);
+    if (len) gram_forced(c->state.v[0], FORCED_MAX, &text);
     if (len && text.len > len + 1)
         rc = tok_encode(c->tok, text.data, text.len, false, false, out, e);
     for (int64_t i = 0; i < out->n; i++) tok_decode(c->tok, out->v[i], false, &again);
     const bool same = again.len == text.len && memcmp(again.data, text.data, text.len) == 0;
-    struct gram_state *s = gram_copy(c->before);
-    struct err ignored;
-    int64_t k = 0;
-    while (!rc && same && k < out->n && k < most && gram_accept(s, out->v[k], &ignored) == 0) k++;
-    if (k == out->n && k > 0 && !gram_must_end(s)) k--;
-    out->n = same && !rc ? k : 0;
-    gram_end(s);
+    out->n = same && !rc ? certain(c->before.v[0], out, most) : 0;
     if (out->n < 2) out->n = 0;
-    if (out->n) {
-        gram_end(c->state);
+    if (out->n) { /* the token is taken back, and those come in its place */
+        states_end(&c->state);
         c->state = c->before;
-        c->before = NULL;
-        for (int64_t i = 0; i < out->n && !rc; i++) rc = gram_accept(c->state, out->v[i], e);
+        c->before.n = 0;
+        c->text.len -= len;
+        for (int64_t i = 0; i < out->n && !rc; i++) rc = constrain_accept(c, out->v[i], e);
         c->n.n_forced += out->n - 1;
     }
     buf_release(&text);

@@ -10,10 +10,13 @@
 #include "tok/tok.h"
 
 struct constrain_opts {
-    struct grammar *g; /* NULL: nothing is constrained; borrowed */
-    const char *open;  /* reasoning may begin with this text, and is free; NULL: it may not */
-    const char *close; /* reasoning under way ends behind this text; NULL: none is */
-    bool draw_all;     /* what must come is drawn, too, so that n_overruled counts it */
+    struct grammar *g;     /* NULL: nothing is constrained; borrowed */
+    struct grammar *other; /* the text may belong to this one instead; NULL */
+    const char *open;      /* reasoning may begin with this text, and is free; NULL: it may not */
+    const char *close;     /* reasoning under way ends behind this text; NULL: none is */
+    int spaces;    /* tokens of white space that may come in front of the text, whatever g says */
+    bool may_end;  /* the answer may end within reasoning */
+    bool draw_all; /* what must come is drawn, too, so that n_overruled counts it */
 };
 struct constrain_counts {
     int64_t n_drawn;     /* tokens that the grammar had a say in */
@@ -25,11 +28,17 @@ struct constrain *constrain_new(const struct constrain_opts *o, const struct tok
 void constrain_free(struct constrain *c);
 struct constrain_counts constrain_get_counts(const struct constrain *c);
 
+/* What came, control tokens spelled out, but for the one that ended it; and where in it tokens that
+ * were overruled began, ascending. Valid until the next token. */
+const char *constrain_text(const struct constrain *c, size_t *n);
+const size_t *constrain_overruled(const struct constrain *c, int64_t *n);
+
 /* The text is complete and nothing can be added. */
 bool constrain_done(const struct constrain *c);
 /* The sampler's choice among the tokens that are allowed: the best are tested one by one, a mask is
- * made only when those do not decide. Within reasoning all are but those that end the answer.
- * ERR_DATA: none is, or a limit of the grammar. */
+ * made only when those do not decide. Within reasoning all are, but such as end the answer, and
+ * such as go on behind the end of reasoning with what the grammar forbids. ERR_DATA: none is, or a
+ * limit of the grammar. */
 int constrain_pick(struct constrain *c, struct sampler *s, const float *logits, const int32_t *last,
                    int64_t n_last, int32_t *id, struct err *e);
 /* Goes on behind a token that was drawn. */

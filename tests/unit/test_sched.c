@@ -63,10 +63,9 @@ struct request {
     bool conv, exact; /* its prompt is the text of a conversation; but its tokens count */
 };
 
-static void see(void *ud, bool thinks, float *logits, int64_t n_vocab) {
+static void see(void *ud, const float *logits, int64_t n_vocab) {
     struct request *r = ud;
     const uint64_t both[2] = {r->logits, hash_u64(logits, (size_t)n_vocab * sizeof *logits)};
-    (void)thinks;
     r->logits = hash_u64(both, sizeof both);
 }
 
@@ -98,7 +97,7 @@ static void submit(struct sched *s, struct request *r, bool no_cache, struct job
     t->reply.seed = r->seed;
     t->ud = r;
     t->done = done;
-    t->run[0].guard = (struct guard){.ud = r, .mask = see};
+    t->run[0].watch = see;
     r->logits = 0;
     r->done = r->failed = false;
     sched_add(s, t);
