@@ -8,7 +8,7 @@ Q       := $(if $(filter 1,$(V)),,@)
 VERSION := $(shell cat VERSION 2>/dev/null || echo 0.0.0)
 
 # ---- libraries ------------------------------------------------------------------------------
-REQUIRED := libcjson zlib libxxhash libpcre2-8 libutf8proc libedit
+REQUIRED := zlib libxxhash libpcre2-8 libutf8proc libedit
 MISSING  := $(strip $(foreach p,$(REQUIRED),$(if $(shell pkg-config --exists $(p) 2>/dev/null && echo y),,$(p))))
 NEEDS_NO_LIBS := help clean deps demo format tarball uninstall
 ifneq ($(MISSING),)
@@ -245,7 +245,7 @@ CLANG ?= clang
 THREADED := test_pool test_ctx test_lib test_lib_handles test_writer test_session test_imatrix test_quantize test_eval test_feedback test_kv test_sens test_mtp test_weight test_pack_cache
 PARSERS  := test_gguf test_gguf_edit test_safetensors test_hfdir test_json test_imat_file test_kld_file test_kld_file_top \
             test_tok_bad test_tok_sp test_tok_tekken test_jinja test_toolfmt test_schema
-# all that they run was compiled here: no cJSON, zlib, PCRE2, utf8proc
+# all that they run was compiled here: no zlib, PCRE2, utf8proc
 OURS     := test_gguf test_imat_file test_kld_file test_kld_file_top test_arena test_buf test_fp test_qtype test_pool test_blocks test_enc \
             test_select test_io test_journal test_graph test_sizes test_sample
 tsan: ## ThreadSanitizer over the programs with threads (clang)
@@ -292,9 +292,9 @@ $(BUILD)/fuzz_%: $(OBJ)/tests/fuzz/fuzz_%.o $(LIB)
 	$(Q)$(CC) $(ALL_CFLAGS) -fsanitize=fuzzer,address,undefined -o $@ $< $(LIB) $(LIBS)
 
 # ---- demo, dependencies ------------------------------------------------------------------------
-APT_PKGS := build-essential pkg-config libcjson-dev zlib1g-dev libxxhash-dev libpcre2-dev libutf8proc-dev libedit-dev
-DNF_PKGS := gcc make pkgconf cjson-devel zlib-devel xxhash-devel pcre2-devel utf8proc-devel libedit-devel
-BREW_PKGS := pkg-config cjson zlib xxhash pcre2 utf8proc libedit
+APT_PKGS := build-essential pkg-config zlib1g-dev libxxhash-dev libpcre2-dev libutf8proc-dev libedit-dev
+DNF_PKGS := gcc make pkgconf zlib-devel xxhash-devel pcre2-devel utf8proc-devel libedit-devel
+BREW_PKGS := pkg-config zlib xxhash pcre2 utf8proc libedit
 DEMO ?= $(BUILD)/demo
 TINY := tests/golden/tiny-qwen35moe
 CLIENTS ?= # sdk, litellm, aider; none: all of them
@@ -366,11 +366,10 @@ uninstall: ## remove what install put there
 TARBALL := $(BUILD)/hone-$(VERSION).tar.gz
 tarball: ## the committed files as build/hone-VERSION.tar.gz
 	$(Q)mkdir -p $(BUILD) && git archive --prefix=hone-$(VERSION)/ HEAD | gzip -9n > $(TARBALL) && echo $(TARBALL)
-# one file that needs nothing. With glibc: Debian has none of the libraries for musl, and of one (cJSON) no static form
-STATIC_LIBS := -ledit -ltinfo -lbsd -lmd -lcjson -lz -lxxhash -lpcre2-8 -lutf8proc -lm -lpthread
+# one file that needs nothing. With glibc: Debian has none of the libraries for musl
+STATIC_LIBS := -ledit -ltinfo -lbsd -lmd -lz -lxxhash -lpcre2-8 -lutf8proc -lm -lpthread
 $(OBJ)/hone-static: $(MAIN) $(LIB)
-	$(Q)CC='$(CC)' sh packaging/static.sh $(BUILD)/static-libs
-	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -static -o $@ $(MAIN) $(LIB) -L$(BUILD)/static-libs $(STATIC_LIBS) && strip $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -static -o $@ $(MAIN) $(LIB) $(STATIC_LIBS) && strip $@
 static: $(OBJ)/hone-static ## the program as one file without any library: build/hone-static (HAVE_CUDA=0)
 	$(Q)cp $< $(BUILD)/hone-static && echo $(BUILD)/hone-static
 dist: tarball wheel static deb ## all that is published, with sums and a bill of materials, in build/dist

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* chat/talk.c - conversations (talk.h). What is read was parsed once by core/json, so that the cuts
- * made here, at commas and brackets of the outermost levels, are right. */
+/* chat/talk.c - conversations (talk.h). */
 #include "chat/talk.h"
 
 #include <stdint.h>
@@ -31,14 +30,6 @@ void talk_release(struct talk *t) {
 
 /* ---- reading ---- */
 
-/* These texts end with a NUL. */
-static const char *ws(const char *s) {
-    return json_skip_ws(s, NULL);
-}
-static const char *past(const char *s) {
-    return json_skip_value(s, NULL);
-}
-
 static void add_text(struct talk *t, const char *text, size_t len, const char *role) {
     t->msg = xreallocarray(t->msg, (size_t)t->n + 1, sizeof *t->msg);
     t->role = xreallocarray(t->role, (size_t)t->n + 1, sizeof *t->role);
@@ -46,47 +37,38 @@ static void add_text(struct talk *t, const char *text, size_t len, const char *r
     t->role[t->n++] = xstrdup(role);
 }
 
-/* list: the text of the array, j: the same parsed. */
-static int read_messages(struct talk *t, const char *list, const struct json *j, const char *what,
-                         struct err *e) {
-    const struct json *m = json_first(j);
-    for (const char *s = ws(list) + 1; m; m = json_next(m)) {
-        s = ws(s);
-        const char *end = past(s), *role = json_str(json_get(m, "role"));
+static char *text_of(const struct json *j) {
+    struct buf b = {0};
+    json_write_spaced(&b, j);
+    return buf_take(&b);
+}
+
+static int read_messages(struct talk *t, const struct json *list, const char *what, struct err *e) {
+    for (const struct json *m = json_first(list); m; m = json_next(m)) {
+        const char *role = json_str(json_get(m, "role"));
         if (json_type(m) != JSON_OBJ)
             return err_set(e, ERR_DATA, "%s: message %d is not an object", what, t->n + 1);
-        add_text(t, s, (size_t)(end - s), role ? role : "");
-        for (const struct json *c = json_first(json_get(m, "tool_calls")); c; c = json_next(c))
-            t->n_calls++;
-        s = ws(end);
-        if (*s == ',') s++;
+        char *text = text_of(m);
+        add_text(t, text, strlen(text), role ? role : "");
+        free(text);
+        t->n_calls += (int)json_len(json_get(m, "tool_calls"));
     }
     return 0;
 }
 
-static int read_object(struct talk *t, const char *text, const struct json *j, const char *what,
-                       struct err *e) {
+static void read_extra(struct talk *t, const struct json *j) {
     struct buf extra = {0};
-    const char *s = ws(text) + 1;
-    int rc = 0;
-    for (const struct json *m = json_first(j); m && !rc; m = json_next(m)) {
-        s = ws(s);
-        const char *name_end = past(s), *value = ws(ws(name_end) + 1);
-        const char *end = past(value);
-        if (strcmp(json_name(m), "messages") == 0) {
-            rc = read_messages(t, value, m, what, e);
-        } else {
-            buf_fmt(&extra, "%s%.*s:%.*s", extra.len ? "," : "", (int)(name_end - s), s,
-                    (int)(end - value), value);
-            if (strcmp(json_name(m), "tools") == 0 && json_type(m) == JSON_ARR)
-                t->tools = xstrndup(value, (size_t)(end - value));
-        }
-        s = ws(end);
-        if (*s == ',') s++;
+    for (const struct json *m = json_first(j); m; m = json_next(m)) {
+        size_t n;
+        const char *name = json_namen(m, &n);
+        if (strcmp(name, "messages") == 0) continue;
+        if (strcmp(name, "tools") == 0 && json_type(m) == JSON_ARR) t->tools = text_of(m);
+        if (extra.len) buf_str(&extra, ", ");
+        json_quote(&extra, name, n);
+        buf_str(&extra, ": ");
+        json_write_spaced(&extra, m);
     }
-    t->extra = extra.len ? buf_take(&extra) : NULL;
-    buf_release(&extra);
-    return rc;
+    if (extra.len) t->extra = buf_take(&extra);
 }
 
 int talk_parse(struct talk *t, const char *text, size_t len, const char *what, struct err *e) {
@@ -95,16 +77,14 @@ int talk_parse(struct talk *t, const char *text, size_t len, const char *what, s
     if (len > INT32_MAX)
         return err_set(e, ERR_DATA, "%s: %zu bytes are too many for a conversation", what, len);
     TRY(json_parse(&j, text, len, what, e));
-    char *copy = xstrndup(text, len);
     const struct json *list = json_type(j) == JSON_ARR ? j : json_get(j, "messages");
     int rc = json_type(list) != JSON_ARR
                  ? err_set(e, ERR_DATA,
                            "%s: this is no conversation: a list \"messages\" is needed, or a list "
                            "of messages",
                            what)
-             : list == j ? read_messages(&new, copy, j, what, e)
-                         : read_object(&new, copy, j, what, e);
-    free(copy);
+                 : read_messages(&new, list, what, e);
+    if (list != j) read_extra(&new, j);
     json_free(j);
     if (rc) {
         talk_release(&new);
@@ -171,65 +151,32 @@ static void call_id(char out[16], int n) {
     snprintf(out, 16, "call%05d", n % 100000);
 }
 
-const char *talk_member(const char *s, const struct json *j, const char *name, size_t *len) {
-    s = ws(s) + 1;
-    for (const struct json *m = json_first(j); m; m = json_next(m)) {
-        const char *value = ws(ws(past(ws(s))) + 1), *end = past(value);
-        if (strcmp(json_name(m), name) == 0) {
-            *len = (size_t)(end - value);
-            return value;
-        }
-        s = ws(end);
-        if (*s == ',') s++;
-    }
-    *len = 0;
-    return NULL;
-}
-
-static int add_calls(struct talk *t, struct buf *b, const char *calls, struct err *e) {
-    struct json *list;
-    TRY(json_parse(&list, calls, strlen(calls), "tool calls", e));
-    const char *s = ws(calls) + 1;
-    bool any = false;
-    for (const struct json *c = json_first(list); c; c = json_next(c)) {
+static void add_calls(struct talk *t, struct buf *b, const struct json *calls) {
+    for (const struct json *c = json_first(calls); c; c = json_next(c)) {
         char id[16];
-        size_t n_name, n_args;
-        s = ws(s);
-        const char *name = talk_member(s, c, "name", &n_name),
-                   *args = talk_member(s, c, "arguments", &n_args);
+        const struct json *name = json_get(c, "name"), *args = json_get(c, "arguments");
         call_id(id, ++t->n_calls);
-        buf_fmt(b,
-                "%s{\"id\": \"%s\", \"type\": \"function\", \"function\": {\"name\": %.*s, "
-                "\"arguments\": ",
-                any ? ", " : ", \"tool_calls\": [", id, name ? (int)n_name : 2,
-                name ? name : "\"\"");
-        buf_add(b, args ? args : "{}", args ? n_args : 2);
+        buf_str(b, c == json_first(calls) ? ", \"tool_calls\": [" : ", ");
+        buf_fmt(b, "{\"id\": \"%s\", \"type\": \"function\", \"function\": {\"name\": ", id);
+        json_write_spaced(b, name);
+        buf_str(b, ", \"arguments\": ");
+        json_write_spaced(b, args);
         buf_str(b, "}}");
-        any = true;
-        s = ws(past(s));
-        if (*s == ',') s++;
     }
-    if (any) buf_chr(b, ']');
-    json_free(list);
-    return 0;
+    if (json_first(calls)) buf_chr(b, ']');
 }
 
-int talk_add_answer(struct talk *t, const char *content, const char *reasoning, const char *calls,
-                    struct err *e) {
+void talk_add_answer(struct talk *t, const char *content, const char *reasoning,
+                     const struct json *calls) {
     struct buf b = {0};
     begin(&b, "assistant", content, strlen(content));
     if (reasoning && *reasoning) {
         buf_str(&b, ", \"reasoning_content\": ");
         json_quote(&b, reasoning, strlen(reasoning));
     }
-    int rc = calls ? add_calls(t, &b, calls, e) : 0;
-    if (rc) {
-        buf_release(&b);
-        return rc;
-    }
+    add_calls(t, &b, calls);
     buf_chr(&b, '}');
     add_built(t, &b, "assistant");
-    return 0;
 }
 
 /* The last answer when nothing but results follows it, or -1; *n_results: how many. */

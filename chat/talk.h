@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* chat/talk.h - a conversation as it grows: messages kept as JSON text, byte for byte as they came,
- * since 1.0 and integers of any size must reach the template. Read from and written as what
- * `hone run --chat` takes. */
+/* chat/talk.h - a conversation as it grows: messages kept as JSON text, in which numbers stay as
+ * they were written: 1.0 and integers of any size must reach the template. Read from and written as
+ * what `hone run --chat` takes. */
 #ifndef HONE_CHAT_TALK_H
 #define HONE_CHAT_TALK_H
 
@@ -28,12 +28,11 @@ int talk_parse(struct talk *t, const char *text, size_t len, const char *what, s
 void talk_write(const struct talk *t, int skip, struct buf *out);
 
 void talk_add(struct talk *t, const char *role, const char *content, size_t len);
-/* Appends an answer of the model to the conversation. calls is a JSON list of {"name",
- * "arguments"}, as chat/toolfmt.h gives it; an empty list or NULL: the answer has no calls.
- * reasoning is what the model thought; "" or NULL: nothing. Returns ERR_DATA when calls is no such
- * list. */
-int talk_add_answer(struct talk *t, const char *content, const char *reasoning, const char *calls,
-                    struct err *e);
+/* Appends an answer of the model to the conversation. calls is a list of {"name", "arguments"}, as
+ * chat/toolfmt.h gives it; an empty list or NULL: the answer has no calls. reasoning is what the
+ * model thought; "" or NULL: nothing. */
+void talk_add_answer(struct talk *t, const char *content, const char *reasoning,
+                     const struct json *calls);
 /* The result of the first call of the last answer that has none yet. False: there is none. */
 bool talk_add_result(struct talk *t, const char *text, size_t len);
 int talk_open_calls(const struct talk *t); /* calls of the last answer without a result */
@@ -54,9 +53,5 @@ int talk_skip(const struct talk *t, int skip);
 typedef int (*talk_count)(void *ud, int skip, int64_t *n, struct err *e);
 int talk_fit(const struct talk *t, int64_t n_most, talk_count count, void *ud, int *skip,
              struct err *e);
-
-/* The text of a member of the object whose text begins at s and that was read as j: numbers stay
- * what they are. NULL: there is none. */
-const char *talk_member(const char *s, const struct json *j, const char *name, size_t *len);
 
 #endif

@@ -12,10 +12,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 60, MAX_NAME = 200 };
+enum { MAX_NAME = 200 };
 
 /* "<NAME>" behind the guard at i; *end is behind it. */
-static bool open_tag(const struct toolparse *p, size_t i, struct jval *name, size_t *end) {
+static bool open_tag(const struct toolparse *p, size_t i, struct text *name, size_t *end) {
     static const char guard[] = M3_GUARD "<";
     if (!tool_at(p, i, guard)) return false;
     size_t from = i + sizeof guard - 1, k = from;
@@ -27,9 +27,9 @@ static bool open_tag(const struct toolparse *p, size_t i, struct jval *name, siz
 }
 
 /* Where the closing tag of `name` begins, at or after i; *end is behind it. SIZE_MAX: nowhere. */
-static size_t close_tag(const struct toolparse *p, size_t i, struct jval name, size_t *end) {
+static size_t close_tag(const struct toolparse *p, size_t i, struct text name, size_t *end) {
     char tag[MAX_NAME + sizeof M3_GUARD + 8];
-    snprintf(tag, sizeof tag, M3_GUARD "</%.*s>", (int)name.len, name.u.s);
+    snprintf(tag, sizeof tag, M3_GUARD "</%.*s>", (int)name.n, name.s);
     for (size_t skip = 0; skip < sizeof M3_GUARD; skip += sizeof M3_GUARD - 1) {
         size_t at = tool_find(p, i, tag + skip);
         if (at == SIZE_MAX) continue;
@@ -39,53 +39,59 @@ static size_t close_tag(const struct toolparse *p, size_t i, struct jval name, s
     return SIZE_MAX;
 }
 
-static bool closes_here(const struct toolparse *p, size_t i, struct jval name, size_t *end) {
+static bool closes_here(const struct toolparse *p, size_t i, struct text name, size_t *end) {
     size_t k = tool_ws(p, i), at = close_tag(p, k, name, end);
     return at == k;
 }
 
-/* The content of an element, from *i to its closing tag, which is passed over. */
-static bool element(struct toolparse *p, size_t *i, struct jval name, struct jval schema, int depth,
-                    struct jval *out) {
-    struct jval child, type = tool_member(schema, "type"), kids = jv_missing();
+static bool has_type(const struct json *schema, const char *type) {
+    const char *s = json_str(json_get(schema, "type"));
+    return s && strcmp(s, type) == 0;
+}
+
+/* Reads the content of an element, from *i to its closing tag, which is passed over. NULL: it is
+ * not one. */
+static const struct json *element(struct toolparse *p, size_t *i, struct text name,
+                                  const struct json *schema, int depth) {
+    struct text child;
+    struct json *kids = NULL;
+    const struct json *v;
     size_t k = tool_ws(p, *i), end;
     bool list = false;
-    if (depth > MAX_DEPTH) return false;
+    if (depth > TOOL_DEPTH) return NULL;
     while (open_tag(p, k, &child, &end)) {
-        bool item = jv_is(child, "item") && !jv_is(type, "object");
-        if (kids.tag == JT_MISSING) {
+        const bool item = tool_is(child, "item") && !has_type(schema, "object");
+        if (!kids) {
             list = item;
-            kids = list ? jv_list(&p->c, 0) : jv_dict(&p->c, 0);
+            kids = json_new(&p->arena, list ? JSON_ARR : JSON_OBJ);
         }
-        if (list != item) return false;
-        child = jv_copy(&p->c, child.u.s, child.len);
-        struct jval *known = NULL, props = tool_member(schema, "properties"), v;
-        if (!list && props.tag == JT_DICT) known = jdict_get(&p->c, props.u.dict, child);
-        struct jval below = list ? tool_member(schema, "items") : known ? *known : jv_missing();
-        if (!element(p, &end, child, below, depth + 1, &v)) return false;
+        if (list != item) return NULL;
+        const struct json *props = json_get(schema, "properties");
+        const struct json *below =
+            list ? json_get(schema, "items") : json_getn(props, child.s, child.n);
+        if (!(v = element(p, &end, child, below, depth + 1))) return NULL;
         if (list)
-            jlist_add(&p->c, kids.u.list, v);
+            json_push(&p->arena, kids, v);
         else
-            jdict_set(&p->c, kids.u.dict, child, v);
+            tool_put(p, kids, child, v);
         k = tool_ws(p, end);
     }
-    if (kids.tag != JT_MISSING) {
-        if (!closes_here(p, k, name, i)) return false;
-        *out = kids;
-        return true;
-    }
+    if (kids) return closes_here(p, k, name, i) ? kids : NULL;
     size_t to = close_tag(p, *i, name, &end);
-    if (to == SIZE_MAX) return false;
-    struct jval text = tool_text(p, *i, to);
-    bool empty = ju_strip(text, jv_missing(), 3).len == 0;
+    if (to == SIZE_MAX) return NULL;
+    struct text text = tool_text(p, *i, to);
+    const bool empty = tool_strip(text).n == 0;
     *i = end;
-    if (empty && jv_is(type, "array"))
-        *out = jv_list(&p->c, 0);
-    else if (empty && jv_is(type, "object"))
-        *out = jv_dict(&p->c, 0);
-    else
-        *out = tool_typed_as(p, schema, name, text);
-    return true;
+    if (empty && has_type(schema, "array")) return json_new(&p->arena, JSON_ARR);
+    if (empty && has_type(schema, "object")) return json_new(&p->arena, JSON_OBJ);
+    return tool_typed(p, schema, name, text);
+}
+
+/* Without spaces and quotation marks around it. */
+static struct text bare(struct text t) {
+    while (t.n && strchr("\" ", t.s[0])) t.s++, t.n--;
+    while (t.n && strchr("\" ", t.s[t.n - 1])) t.n--;
+    return t;
 }
 
 bool tool_parse_elements(struct toolparse *p, size_t *i) {
@@ -96,14 +102,13 @@ bool tool_parse_elements(struct toolparse *p, size_t *i) {
     if (!tool_at(p, k, invoke)) return false;
     size_t from = k + sizeof invoke - 1, to = tool_find(p, from, ">");
     if (to == SIZE_MAX || to - from > 500) return false;
-    struct jval name = ju_strip(tool_text(p, from, to), jv_str("\" "), 3), key;
-    struct jval args = jv_dict(&p->c, 0), v;
-    if (!name.len) return false;
-    name = jv_copy(&p->c, name.u.s, name.len);
+    struct text name = bare(tool_text(p, from, to)), key;
+    struct json *args = json_new(&p->arena, JSON_OBJ);
+    if (!name.n) return false;
     for (k = tool_ws(p, to + 1); open_tag(p, k, &key, &end); k = tool_ws(p, end)) {
-        key = jv_copy(&p->c, key.u.s, key.len);
-        if (!element(p, &end, key, tool_schema(p, name, key), 0, &v)) return false;
-        jdict_set(&p->c, args.u.dict, key, v);
+        const struct json *v = element(p, &end, key, tool_schema(p, name, key), 0);
+        if (!v) return false;
+        tool_put(p, args, key, v);
     }
     for (size_t m = 0; m < COUNT_OF(ends); m++) {
         if (!tool_at(p, k, ends[m])) continue;

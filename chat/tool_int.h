@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_int.h - what the tool-call files share. Positions are byte offsets in p->in. */
+/* chat/tool_int.h - what the tool-call files share. Positions are byte offsets in p->in, texts lie
+ * in it or in the arena of the parse; values live in that arena. */
 #ifndef HONE_CHAT_TOOL_INT_H
 #define HONE_CHAT_TOOL_INT_H
 
-#include "template/jinja_int.h"
+#include "core/arena.h"
+#include "core/attr.h"
+#include "core/json.h"
 #include "chat/toolfmt.h"
 
-enum { TOOL_MARKERS = 3, TOOL_FRAMES = 6 };
+enum {
+    TOOL_MARKERS = 3,
+    TOOL_FRAMES = 6,
+    TOOL_DEPTH = 48 /* nesting of arguments: the conversation around them stays within json_depth */
+};
 /* How parameters are written as text between tags. */
 struct tool_tags {
     const char *fn_open, *fn_name_end, *fn_close;
@@ -45,15 +52,24 @@ struct toolfmt {
     bool think_tagged;     /* the closing tag ends other things too: only behind an opening one */
     const char *frame[TOOL_FRAMES]; /* texts around content that are none */
 };
+struct text { /* bytes that do not end with a NUL */
+    const char *s;
+    size_t n;
+};
+struct tool_call {
+    struct text name;
+    const struct json *args; /* an object */
+};
 struct toolparse {
     const struct toolfmt *f;
     enum tool_think think;
     struct buf in;
     struct arena arena;
-    struct jctx c;
-    struct jinja_err je;
-    struct jval tools;
-    struct jval calls, problems; /* lists */
+    const struct json *tools; /* a list; NULL: none were declared */
+    struct tool_call *calls;
+    int n_calls, cap_calls;
+    char **problems; /* what was odd, in sentences; in the arena */
+    int n_problems;
     size_t mark_at[TOOL_MARKERS],
         mark_from[TOOL_MARKERS]; /* marker k: next at or after mark_from */
     size_t close_from;           /* streaming: no closing tag of reasoning before it */
@@ -79,25 +95,32 @@ struct toolparse {
 // clang-format on
 
 bool tool_at(const struct toolparse *p, size_t i, const char *lit);
-size_t tool_ws(const struct toolparse *p, size_t i); /* behind white space */
-/* Offset of lit at or after i; SIZE_MAX. */
+/* Returns the first offset at or after i that is no white space. */
+size_t tool_ws(const struct toolparse *p, size_t i);
+/* Returns the offset of lit at or after i; SIZE_MAX when there is none. */
 size_t tool_find(const struct toolparse *p, size_t i, const char *lit);
-struct jval tool_text(const struct toolparse *p, size_t from, size_t to);
-void tool_add(struct toolparse *p, struct jval name, struct jval args);
+struct text tool_text(const struct toolparse *p, size_t from, size_t to);
+struct text tool_strip(struct text t); /* without white space around it */
+bool tool_is(struct text t, const char *lit);
+bool tool_same(struct text a, struct text b);
+/* Reads the JSON value that t begins with; *used is where it ends. NULL: it begins with none. */
+const struct json *tool_json(struct toolparse *p, struct text t, size_t *used);
+struct json *tool_str(struct toolparse *p, struct text t);
+void tool_put(struct toolparse *p, struct json *obj, struct text name, const struct json *v);
+/* Adds a call; name and args stay where they are. */
+void tool_add(struct toolparse *p, struct text name, const struct json *args);
 void tool_problem(struct toolparse *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* A value given as raw text, typed by the schema of its parameter. */
-struct jval tool_typed(struct toolparse *p, struct jval fn, struct jval key, struct jval text);
-/* Schema of a parameter, JT_MISSING when it is not declared; a value typed by a schema. */
-struct jval tool_schema(struct toolparse *p, struct jval fn, struct jval key);
-struct jval tool_typed_as(struct toolparse *p, struct jval schema, struct jval key,
-                          struct jval text);
-struct jval tool_member(struct jval obj, const char *name); /* JT_MISSING when absent */
-/* Behind the opening, or closing, tag of a wrapper around calls that is at i; i when there is none.
- */
+/* Returns the schema of a parameter of the tool fn; NULL when it is not declared. */
+const struct json *tool_schema(const struct toolparse *p, struct text fn, struct text key);
+/* Returns a value that was given as raw text, typed by its schema; key is for messages. */
+const struct json *tool_typed(struct toolparse *p, const struct json *schema, struct text key,
+                              struct text text);
+/* Returns what is behind the opening, or closing, tag of a wrapper around calls that is at i; i
+ * when there is none. */
 size_t tool_wrapper(const struct toolparse *p, size_t i);
 size_t tool_wrapper_end(const struct toolparse *p, size_t i);
-/* {"name", "arguments" | "parameters"} -> a call. */
-bool tool_add_object(struct toolparse *p, struct jval obj);
+/* Adds the call {"name", "arguments" | "parameters"}; false when obj is none. */
+bool tool_add_object(struct toolparse *p, const struct json *obj);
 
 bool tool_parse_tags(struct toolparse *p, size_t *i);
 bool tool_parse_hermes(struct toolparse *p, size_t *i);
@@ -111,7 +134,4 @@ bool tool_parse_gemma(struct toolparse *p, size_t *i);
 bool tool_parse_python(struct toolparse *p, size_t *i);
 bool tool_parse_glm(struct toolparse *p, size_t *i);
 bool tool_parse_elements(struct toolparse *p, size_t *i);
-/* A Python literal at *i; false when there is none. */
-bool tool_literal(struct toolparse *p, size_t *i, struct jval *out);
-
 #endif

@@ -4,9 +4,7 @@
 
 #include <string.h>
 
-enum { MAX_LITERAL_DEPTH = 100 };
-
-static bool word(const struct toolparse *p, size_t *i, struct jval *out) {
+static const struct json *word(struct toolparse *p, size_t *i) {
     static const struct {
         const char *text;
         int what; /* 0 none, 1 true, 2 false */
@@ -14,89 +12,94 @@ static bool word(const struct toolparse *p, size_t *i, struct jval *out) {
     for (size_t k = 0; k < COUNT_OF(words); k++) {
         if (!tool_at(p, *i, words[k].text)) continue;
         *i += strlen(words[k].text);
-        *out = words[k].what == 0 ? jv_none() : jv_bool(words[k].what == 1);
-        return true;
+        return words[k].what == 0 ? json_new(&p->arena, JSON_NULL)
+                                  : json_new_bool(&p->arena, words[k].what == 1);
     }
-    return false;
+    return NULL;
 }
 
-static bool number(struct toolparse *p, size_t *i, struct jval *out) {
+static const struct json *number(struct toolparse *p, size_t *i) {
     size_t used;
-    if (*i >= p->in.len || !strchr("-0123456789", p->in.data[*i]) || !p->in.data[*i]) return false;
-    if (!jjson_prefix(&p->c, p->in.data + *i, p->in.len - *i, &used, out)) return false;
-    *i += used;
-    return true;
+    if (*i >= p->in.len || !strchr("-0123456789", p->in.data[*i])) return NULL;
+    const struct json *v = tool_json(p, tool_text(p, *i, p->in.len), &used);
+    if (v) *i += used;
+    return v;
 }
 
-static bool py_string(struct toolparse *p, size_t *i, struct jval *out) {
-    char q = p->in.data[*i];
-    size_t k = *i + 1, m = jx_mark(&p->c);
+static const struct json *py_string(struct toolparse *p, size_t *i) {
+    static const char map[] = "n\nt\tr\r\\\\''\"\"";
+    const char q = p->in.data[*i];
+    struct buf text = {0};
+    size_t k = *i + 1;
+    buf_str(&text, "");
     for (; k < p->in.len && p->in.data[k] != q; k++) {
         char ch = p->in.data[k];
-        if (ch == '\\' && k + 1 < p->in.len) {
-            static const char map[] = "n\nt\tr\r\\\\''\"\"";
-            const char *hit = NULL;
-            for (size_t n = 0; map[n]; n += 2)
-                if (map[n] == p->in.data[k + 1]) hit = &map[n + 1];
-            if (hit) {
-                ch = *hit;
-                k++;
-            }
-        }
-        jx_add(&p->c, &ch, 1);
+        const char *hit = NULL;
+        for (size_t n = 0; ch == '\\' && k + 1 < p->in.len && map[n]; n += 2)
+            if (map[n] == p->in.data[k + 1]) hit = &map[n + 1];
+        if (hit) k++;
+        buf_chr(&text, hit ? *hit : ch);
     }
-    *out = jx_take(&p->c, m);
-    if (k >= p->in.len) return false;
+    const struct json *v = NULL;
+    if (k < p->in.len) v = tool_str(p, (struct text){text.data, text.len});
+    buf_release(&text);
     *i = k + 1;
-    return true;
+    return v;
 }
 
-static bool literal(struct toolparse *p, size_t *i, struct jval *out, int depth);
+/* Returns a value as the name of a member, as Python writes it into JSON. */
+static bool as_name(const struct json *v, struct text *name) {
+    static const char *const truth[] = {"false", "true"};
+    const enum json_type t = json_type(v);
+    name->s = t == JSON_STR    ? json_str(v)
+              : t == JSON_NUM  ? json_num_text(v)
+              : t == JSON_BOOL ? truth[json_bool(v, false)]
+                               : "null";
+    name->n = strlen(name->s);
+    return t != JSON_ARR && t != JSON_OBJ;
+}
 
-static bool items(struct toolparse *p, size_t *i, struct jval *out, char close, int depth) {
-    bool dict = close == '}';
+static const struct json *literal(struct toolparse *p, size_t *i, int depth);
+
+static const struct json *items(struct toolparse *p, size_t *i, char close, int depth) {
+    const bool dict = close == '}';
     size_t k = tool_ws(p, *i + 1);
-    *out = dict ? jv_dict(&p->c, 0) : jv_list(&p->c, 0);
+    struct json *all = json_new(&p->arena, dict ? JSON_OBJ : JSON_ARR);
     while (k < p->in.len && p->in.data[k] != close) {
-        struct jval key, v;
+        struct text name;
+        const struct json *key = dict ? literal(p, &k, depth + 1) : NULL, *v;
         if (dict) {
-            if (!literal(p, &k, &key, depth + 1)) return false;
             k = tool_ws(p, k);
-            if (k >= p->in.len || p->in.data[k] != ':' || key.tag == JT_LIST || key.tag == JT_DICT)
-                return false;
+            if (!key || !as_name(key, &name) || k >= p->in.len || p->in.data[k] != ':') return NULL;
             k = tool_ws(p, k + 1);
         }
-        if (!literal(p, &k, &v, depth + 1)) return false;
-        if (dict) {
-            jdict_set(&p->c, out->u.dict, key, v);
-        } else {
-            jlist_add(&p->c, out->u.list, v);
-        }
+        if (!(v = literal(p, &k, depth + 1))) return NULL;
+        if (dict)
+            tool_put(p, all, name, v);
+        else
+            json_push(&p->arena, all, v);
         k = tool_ws(p, k);
-        if (k < p->in.len && p->in.data[k] == ',') {
+        if (k < p->in.len && p->in.data[k] == ',')
             k = tool_ws(p, k + 1);
-        } else if (k >= p->in.len || p->in.data[k] != close) {
-            return false;
-        }
+        else if (k >= p->in.len || p->in.data[k] != close)
+            return NULL;
     }
-    if (k >= p->in.len) return false;
+    if (k >= p->in.len) return NULL;
     *i = k + 1;
-    return true;
+    return all;
 }
 
-static bool literal(struct toolparse *p, size_t *i, struct jval *out, int depth) {
+/* Reads a Python literal at *i and moves behind it; NULL when there is none. */
+static const struct json *literal(struct toolparse *p, size_t *i, int depth) {
     *i = tool_ws(p, *i);
-    if (*i >= p->in.len || depth > MAX_LITERAL_DEPTH) return false;
-    char ch = p->in.data[*i];
-    if (ch == '\'' || ch == '"') return py_string(p, i, out);
-    if (ch == '[') return items(p, i, out, ']', depth);
-    if (ch == '(') return items(p, i, out, ')', depth);
-    if (ch == '{') return items(p, i, out, '}', depth);
-    return word(p, i, out) || number(p, i, out);
-}
-
-bool tool_literal(struct toolparse *p, size_t *i, struct jval *out) {
-    return literal(p, i, out, 0);
+    if (*i >= p->in.len || depth > TOOL_DEPTH) return NULL;
+    const char ch = p->in.data[*i];
+    if (ch == '\'' || ch == '"') return py_string(p, i);
+    if (ch == '[') return items(p, i, ']', depth);
+    if (ch == '(') return items(p, i, ')', depth);
+    if (ch == '{') return items(p, i, '}', depth);
+    const struct json *w = word(p, i);
+    return w ? w : number(p, i);
 }
 
 static size_t identifier(const struct toolparse *p, size_t i, const char *also) {
@@ -112,18 +115,19 @@ static size_t identifier(const struct toolparse *p, size_t i, const char *also) 
 
 static bool py_call(struct toolparse *p, size_t *i) {
     size_t from = tool_ws(p, *i), k = identifier(p, from, ".-"), to = k;
-    struct jval args = jv_dict(&p->c, 0), v;
+    struct json *args = json_new(&p->arena, JSON_OBJ);
+    const struct json *v;
     if (k == from || k >= p->in.len || p->in.data[k] != '(') return false;
     if (to - from > 5 && memcmp(p->in.data + to - 5, ".call", 5) == 0) to -= 5;
-    struct jval name = jv_copy(&p->c, p->in.data + from, to - from);
+    const struct text name = tool_text(p, from, to);
     k = tool_ws(p, k + 1);
     while (k < p->in.len && p->in.data[k] != ')') {
         size_t key = k, key_end = identifier(p, k, "");
         k = tool_ws(p, key_end);
         if (key_end == key || k >= p->in.len || p->in.data[k] != '=') return false;
         k++;
-        if (!literal(p, &k, &v, 0)) return false;
-        jdict_set(&p->c, args.u.dict, jv_copy(&p->c, p->in.data + key, key_end - key), v);
+        if (!(v = literal(p, &k, 0))) return false;
+        tool_put(p, args, tool_text(p, key, key_end), v);
         k = tool_ws(p, k);
         if (k < p->in.len && p->in.data[k] == ',') k = tool_ws(p, k + 1);
     }
@@ -139,12 +143,12 @@ bool tool_parse_python(struct toolparse *p, size_t *i) {
     size_t k = tool_at(p, *i, open) ? *i + sizeof open - 1 : *i;
     k = tool_ws(p, k);
     bool list = k < p->in.len && p->in.data[k] == '[';
-    uint32_t before = p->calls.u.list->n;
+    const int before = p->n_calls;
     if (list) k++;
     do {
         if (list && tool_ws(p, k) < p->in.len && p->in.data[tool_ws(p, k)] == ']') break;
         if (!py_call(p, &k)) {
-            p->calls.u.list->n = before;
+            p->n_calls = before;
             return false;
         }
         k = tool_ws(p, k);
@@ -160,75 +164,83 @@ bool tool_parse_python(struct toolparse *p, size_t *i) {
 static const char quote[] = "<|\"|>";
 enum { QUOTE = sizeof quote - 1 };
 
-/* A text ends at the quote token that a separator follows: the text may hold the token itself. */
-static bool gemma_string(struct toolparse *p, size_t *i, struct jval *out) {
+/* Reads a text. It ends at the quote token that a separator follows: it may hold the token itself.
+ */
+static bool gemma_string(struct toolparse *p, size_t *i, struct text *out) {
     size_t from = *i + QUOTE;
     for (size_t at = tool_find(p, from, quote); at != SIZE_MAX; at = tool_find(p, at + 1, quote)) {
         size_t next = at + QUOTE;
         if (next >= p->in.len || !strchr(",}]:", p->in.data[next])) continue;
         if (tool_find(p, from, quote) != at) tool_problem(p, "a text holds its own quote token");
-        *out = jv_copy(&p->c, p->in.data + from, at - from);
+        *out = tool_text(p, from, at);
         *i = next;
         return true;
     }
     return false;
 }
 
-static bool gemma_value(struct toolparse *p, size_t *i, struct jval *out, int depth);
+static const struct json *gemma_value(struct toolparse *p, size_t *i, int depth);
 
-static bool gemma_object(struct toolparse *p, size_t *i, struct jval *out, int depth) {
+static const struct json *gemma_object(struct toolparse *p, size_t *i, int depth) {
     size_t k = *i + 1;
-    *out = jv_dict(&p->c, 0);
+    struct json *all = json_new(&p->arena, JSON_OBJ);
     while (k < p->in.len && p->in.data[k] != '}') {
-        struct jval key, v;
+        struct text key;
         if (tool_at(p, k, quote)) {
-            if (!gemma_string(p, &k, &key)) return false;
+            if (!gemma_string(p, &k, &key)) return NULL;
         } else {
             size_t colon = tool_find(p, k, ":");
-            if (colon == SIZE_MAX) return false;
-            key = jv_copy(&p->c, p->in.data + k, colon - k);
+            if (colon == SIZE_MAX) return NULL;
+            key = tool_text(p, k, colon);
             k = colon;
         }
-        if (k >= p->in.len || p->in.data[k] != ':') return false;
+        if (k >= p->in.len || p->in.data[k] != ':') return NULL;
         k++;
-        if (!gemma_value(p, &k, &v, depth + 1)) return false;
-        jdict_set(&p->c, out->u.dict, key, v);
+        const struct json *v = gemma_value(p, &k, depth + 1);
+        if (!v) return NULL;
+        tool_put(p, all, key, v);
         if (k < p->in.len && p->in.data[k] == ',') k++;
     }
-    if (k >= p->in.len) return false;
+    if (k >= p->in.len) return NULL;
     *i = k + 1;
-    return true;
+    return all;
 }
 
-static bool gemma_value(struct toolparse *p, size_t *i, struct jval *out, int depth) {
-    *i = tool_ws(p, *i);
-    if (*i >= p->in.len || depth > MAX_LITERAL_DEPTH) return false;
-    if (tool_at(p, *i, quote)) return gemma_string(p, i, out);
-    if (p->in.data[*i] == '{') return gemma_object(p, i, out, depth);
-    if (p->in.data[*i] != '[') return word(p, i, out) || number(p, i, out);
+static const struct json *gemma_list(struct toolparse *p, size_t *i, int depth) {
     size_t k = *i + 1;
-    *out = jv_list(&p->c, 0);
+    struct json *all = json_new(&p->arena, JSON_ARR);
     while (k < p->in.len && p->in.data[k] != ']') {
-        struct jval v;
-        if (!gemma_value(p, &k, &v, depth + 1)) return false;
-        jlist_add(&p->c, out->u.list, v);
+        const struct json *v = gemma_value(p, &k, depth + 1);
+        if (!v) return NULL;
+        json_push(&p->arena, all, v);
         if (k < p->in.len && p->in.data[k] == ',') k++;
     }
-    if (k >= p->in.len) return false;
+    if (k >= p->in.len) return NULL;
     *i = k + 1;
-    return true;
+    return all;
+}
+
+static const struct json *gemma_value(struct toolparse *p, size_t *i, int depth) {
+    struct text text;
+    *i = tool_ws(p, *i);
+    if (*i >= p->in.len || depth > TOOL_DEPTH) return NULL;
+    if (tool_at(p, *i, quote)) return gemma_string(p, i, &text) ? tool_str(p, text) : NULL;
+    if (p->in.data[*i] == '{') return gemma_object(p, i, depth);
+    if (p->in.data[*i] == '[') return gemma_list(p, i, depth);
+    const struct json *w = word(p, i);
+    return w ? w : number(p, i);
 }
 
 /* <|tool_call>call:NAME{key:value,...}<tool_call|> */
 bool tool_parse_gemma(struct toolparse *p, size_t *i) {
     static const char open[] = "<|tool_call>call:", close[] = "<tool_call|>";
     size_t from = *i + sizeof open - 1, k;
-    struct jval args;
     if (!tool_at(p, *i, open)) return false;
     k = tool_find(p, from, "{");
     if (k == SIZE_MAX || k == from || k - from > 500) return false;
-    struct jval name = jv_copy(&p->c, p->in.data + from, k - from);
-    if (!gemma_object(p, &k, &args, 0)) return false;
+    const struct text name = tool_text(p, from, k);
+    const struct json *args = gemma_object(p, &k, 0);
+    if (!args) return false;
     if (tool_at(p, k, close)) k += sizeof close - 1;
     tool_add(p, name, args);
     *i = k;

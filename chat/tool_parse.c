@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "text/utf8.h"
 
 static const char *think_open(const struct toolparse *p) {
     return toolfmt_think_tag(p->f, false);
@@ -44,72 +45,141 @@ size_t tool_find(const struct toolparse *p, size_t i, const char *lit) {
     return hit ? (size_t)(hit - p->in.data) : SIZE_MAX;
 }
 
-struct jval tool_text(const struct toolparse *p, size_t from, size_t to) {
-    return jv_strn(p->in.data + from, to - from);
+struct text tool_text(const struct toolparse *p, size_t from, size_t to) {
+    return (struct text){p->in.data + from, to - from};
+}
+
+struct text tool_strip(struct text t) {
+    const size_t lead = utf8_white_span(t.s, t.n);
+    t.s += lead;
+    t.n -= lead;
+    t.n -= utf8_white_before(t.s, t.n);
+    return t;
+}
+
+bool tool_same(struct text a, struct text b) {
+    return a.n == b.n && memcmp(a.s, b.s, a.n) == 0;
+}
+
+bool tool_is(struct text t, const char *lit) {
+    return tool_same(t, (struct text){lit, strlen(lit)});
+}
+
+const struct json *tool_json(struct toolparse *p, struct text t, size_t *used) {
+    static const struct json_opts o = {.last_wins = true, .max_depth = TOOL_DEPTH};
+    const struct json *v;
+    struct err ignored;
+    return json_parse_in(&v, &p->arena, t.s, t.n, &o, "call", used, &ignored) ? NULL : v;
+}
+
+struct json *tool_str(struct toolparse *p, struct text t) {
+    return json_new_str(&p->arena, t.s, t.n);
+}
+
+void tool_put(struct toolparse *p, struct json *obj, struct text name, const struct json *v) {
+    json_put(&p->arena, obj, name.s, name.n, v);
 }
 
 void tool_problem(struct toolparse *p, const char *fmt, ...) {
+    enum { MAX_PROBLEMS = 100 };
     char text[400];
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(text, sizeof text, fmt, ap);
+    vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    if (n >= (int)sizeof text) n = (int)sizeof text - 1;
-    if (p->problems.u.list->n < 100)
-        jlist_add(&p->c, p->problems.u.list, jv_copy(&p->c, text, (size_t)n));
+    if (p->n_problems == MAX_PROBLEMS) return;
+    if (!p->problems) p->problems = xcalloc(MAX_PROBLEMS, sizeof *p->problems);
+    p->problems[p->n_problems++] = arena_strdup(&p->arena, text);
 }
 
-struct jval tool_member(struct jval obj, const char *name) {
-    struct jval *v = obj.tag == JT_DICT ? jdict_find(obj.u.dict, name, strlen(name)) : NULL;
-    return v ? *v : jv_missing();
+static struct text text_of(const struct json *j) {
+    struct text t;
+    t.s = json_strn(j, &t.n);
+    return t;
 }
 
-static struct jval function_of(const struct toolparse *p, struct jval name) {
-    for (uint32_t i = 0; p->tools.tag == JT_LIST && i < p->tools.u.list->n; i++) {
-        struct jval t = p->tools.u.list->v[i], f = tool_member(t, "function");
-        if (f.tag != JT_DICT) f = t;
-        struct jval n = tool_member(f, "name");
-        if (n.tag == JT_STR && jv_eqs(n, name)) return f;
+static struct text name_of(const struct json *member) {
+    struct text t;
+    t.s = json_namen(member, &t.n);
+    return t;
+}
+
+/* For %.*s. */
+static int len(struct text t) {
+    return t.n > 200 ? 200 : (int)t.n;
+}
+
+static const struct json *function_of(const struct toolparse *p, struct text name) {
+    for (const struct json *t = json_first(p->tools); t; t = json_next(t)) {
+        const struct json *f = json_get(t, "function");
+        if (json_type(f) != JSON_OBJ) f = t;
+        const struct json *n = json_get(f, "name");
+        if (json_type(n) == JSON_STR && tool_same(text_of(n), name)) return f;
     }
-    return jv_missing();
+    return NULL;
 }
 
-void tool_add(struct toolparse *p, struct jval name, struct jval args) {
-    struct jval call = jv_dict(&p->c, 2), f = function_of(p, name),
-                props = tool_member(tool_member(f, "parameters"), "properties");
-    jdict_set(&p->c, call.u.dict, jv_str("name"), name);
-    jdict_set(&p->c, call.u.dict, jv_str("arguments"), args);
-    jlist_add(&p->c, p->calls.u.list, call);
-    if (p->tools.tag == JT_LIST && f.tag == JT_MISSING)
-        tool_problem(p, "the tool '%s' was not declared", jv_cstr(&p->c, name));
-    for (uint32_t i = 0; props.tag == JT_DICT && i < args.u.dict->n; i++)
-        if (args.u.dict->e[i].k.tag == JT_STR &&
-            !jdict_get(&p->c, props.u.dict, args.u.dict->e[i].k))
-            tool_problem(
-                p, "parameter '%s' of '%s' was not declared; a value may hold the text of a tag",
-                jv_cstr(&p->c, args.u.dict->e[i].k), jv_cstr(&p->c, name));
+static const struct json *properties(const struct json *fn) {
+    return json_get(json_get(fn, "parameters"), "properties");
 }
 
-bool tool_add_object(struct toolparse *p, struct jval obj) {
+void tool_add(struct toolparse *p, struct text name, const struct json *args) {
+    const struct json *f = function_of(p, name), *props = properties(f);
+    if (p->n_calls == p->cap_calls) {
+        p->cap_calls = p->cap_calls ? 2 * p->cap_calls : 8;
+        p->calls = xreallocarray(p->calls, (size_t)p->cap_calls, sizeof *p->calls);
+    }
+    p->calls[p->n_calls++] = (struct tool_call){name, args};
+    if (p->tools && !f) tool_problem(p, "the tool '%.*s' was not declared", len(name), name.s);
+    if (json_type(props) != JSON_OBJ) return;
+    for (const struct json *m = json_first(args); m; m = json_next(m)) {
+        const struct text key = name_of(m);
+        if (json_getn(props, key.s, key.n)) continue;
+        tool_problem(p,
+                     "parameter '%.*s' of '%.*s' was not declared; a value may hold the text of "
+                     "a tag",
+                     len(key), key.s, len(name), name.s);
+    }
+}
+
+/* Returns the first of the members that obj has. */
+static const struct json *first_of(const struct json *obj, const char *const *names, size_t n) {
+    const struct json *v = NULL;
+    for (size_t i = 0; i < n && !v; i++) v = json_get(obj, names[i]);
+    return v;
+}
+
+static bool only_white(struct text t) {
+    return tool_strip(t).n == 0;
+}
+
+/* Returns the JSON value that t is, white space around it aside; NULL when it is none. */
+static const struct json *whole_json(struct toolparse *p, struct text t) {
+    size_t used;
+    const struct json *v = tool_json(p, t, &used);
+    return v && only_white((struct text){t.s + used, t.n - used}) ? v : NULL;
+}
+
+bool tool_add_object(struct toolparse *p, const struct json *obj) {
     static const char *const arg_names[] = {"arguments", "parameters", "args"};
     static const char *const fn_names[] = {"name", "tool_name"};
-    struct jval name = jv_missing(), args = jv_missing();
-    if (obj.tag != JT_DICT) return false;
-    if (tool_member(obj, "function").tag == JT_DICT) obj = tool_member(obj, "function");
-    for (size_t i = 0; i < COUNT_OF(fn_names) && name.tag == JT_MISSING; i++)
-        name = tool_member(obj, fn_names[i]);
-    for (size_t i = 0; i < COUNT_OF(arg_names) && args.tag == JT_MISSING; i++)
-        args = tool_member(obj, arg_names[i]);
-    if (name.tag == JT_MISSING && obj.u.dict->n == 1 &&
-        obj.u.dict->e[0].k.tag == JT_STR) { /* {"f": {args}} */
-        name = obj.u.dict->e[0].k;
-        args = obj.u.dict->e[0].v;
+    if (json_type(obj) != JSON_OBJ) return false;
+    if (json_type(json_get(obj, "function")) == JSON_OBJ) obj = json_get(obj, "function");
+    const struct json *name = first_of(obj, fn_names, COUNT_OF(fn_names));
+    const struct json *args = first_of(obj, arg_names, COUNT_OF(arg_names));
+    struct text text = {NULL, 0};
+    if (name && json_type(name) == JSON_STR) text = text_of(name);
+    if (!name && json_len(obj) == 1) { /* {"f": {args}} */
+        args = json_first(obj);
+        text = name_of(args);
     }
-    struct jval parsed;
-    if (args.tag == JT_STR && jjson_object(&p->c, args, &parsed)) args = parsed;
-    if (args.tag == JT_MISSING || args.tag == JT_NONE) args = jv_dict(&p->c, 0);
-    if (name.tag != JT_STR || args.tag != JT_DICT) return false;
-    tool_add(p, name, args);
+    if (json_type(args) == JSON_STR) {
+        const struct json *parsed = whole_json(p, text_of(args));
+        if (json_type(parsed) == JSON_OBJ) args = parsed;
+    }
+    if (json_type(args) == JSON_NULL) args = json_new(&p->arena, JSON_OBJ);
+    if (!text.s || json_type(args) != JSON_OBJ) return false;
+    tool_add(p, text, args);
     return true;
 }
 
@@ -124,106 +194,75 @@ enum {
     TY_OBJECT = 64
 };
 
-static unsigned type_bit(struct jval name) {
+static unsigned type_bit(const struct json *name) {
     static const char *const names[] = {"string", "integer", "number", "boolean",
                                         "null",   "array",   "object"};
-    for (size_t i = 0; i < COUNT_OF(names); i++)
-        if (jv_is(name, names[i])) return 1u << i;
+    const char *s = json_str(name);
+    for (size_t i = 0; s && i < COUNT_OF(names); i++)
+        if (strcmp(s, names[i]) == 0) return 1u << i;
     return 0;
 }
 
-/* Types a schema allows; 0 when it does not say. */
-static unsigned types_of(struct jval schema, int depth) {
+static const struct json *items_of(const struct json *list) {
+    return json_type(list) == JSON_ARR ? json_first(list) : NULL;
+}
+
+/* Returns the types that a schema allows; 0 when it does not say. */
+static unsigned types_of(const struct json *schema, int depth) {
     static const char *const combined[] = {"anyOf", "oneOf", "allOf"};
-    struct jval t = tool_member(schema, "type");
+    const struct json *t = json_get(schema, "type"), *e = json_get(schema, "enum");
     unsigned bits = type_bit(t);
-    for (uint32_t i = 0; t.tag == JT_LIST && i < t.u.list->n; i++) bits |= type_bit(t.u.list->v[i]);
-    for (size_t k = 0; k < COUNT_OF(combined) && depth < 8; k++) {
-        struct jval l = tool_member(schema, combined[k]);
-        for (uint32_t i = 0; l.tag == JT_LIST && i < l.u.list->n; i++)
-            bits |= types_of(l.u.list->v[i], depth + 1);
-    }
-    struct jval e = tool_member(schema, "enum");
-    bool strings = e.tag == JT_LIST && e.u.list->n > 0;
-    for (uint32_t i = 0; strings && i < e.u.list->n; i++) strings = e.u.list->v[i].tag == JT_STR;
+    for (t = items_of(t); t; t = json_next(t)) bits |= type_bit(t);
+    for (size_t k = 0; k < COUNT_OF(combined) && depth < 8; k++)
+        for (t = items_of(json_get(schema, combined[k])); t; t = json_next(t))
+            bits |= types_of(t, depth + 1);
+    bool strings = items_of(e) != NULL;
+    for (e = items_of(e); e; e = json_next(e)) strings = strings && json_type(e) == JSON_STR;
     return bits ? bits : strings ? TY_STRING : 0;
 }
 
-static unsigned type_of_value(struct jval v) {
-    switch ((int)v.tag) {
-    case JT_STR:
-        return TY_STRING;
-    case JT_INT:
-    case JT_BIG:
-        return TY_INTEGER | TY_NUMBER;
-    case JT_FLOAT:
-        return TY_NUMBER;
-    case JT_BOOL:
-        return TY_BOOLEAN;
-    case JT_NONE:
-        return TY_NULL;
-    case JT_LIST:
-        return TY_ARRAY;
-    default:
-        return TY_OBJECT;
+static unsigned type_of_value(const struct json *v) {
+    static const unsigned bits[] = {
+        [JSON_NULL] = TY_NULL,  [JSON_BOOL] = TY_BOOLEAN, [JSON_NUM] = TY_NUMBER,
+        [JSON_STR] = TY_STRING, [JSON_ARR] = TY_ARRAY,    [JSON_OBJ] = TY_OBJECT};
+    return bits[json_type(v)] | (json_is_int(v) ? TY_INTEGER : 0);
+}
+
+/* Returns the value that a word of Python stands for; NULL: it is none. */
+static const struct json *python_word(struct toolparse *p, struct text text) {
+    const struct text t = tool_strip(text);
+    if (tool_is(t, "None")) return json_new(&p->arena, JSON_NULL);
+    if (tool_is(t, "True")) return json_new_bool(&p->arena, true);
+    return tool_is(t, "False") ? json_new_bool(&p->arena, false) : NULL;
+}
+
+const struct json *tool_schema(const struct toolparse *p, struct text fn, struct text key) {
+    return json_getn(properties(function_of(p, fn)), key.s, key.n);
+}
+
+const struct json *tool_typed(struct toolparse *p, const struct json *schema, struct text key,
+                              struct text text) {
+    const unsigned types = types_of(schema, 0);
+    const struct json *v = types == TY_STRING ? NULL : whole_json(p, text);
+    if (types == TY_STRING) return tool_str(p, text);
+    if (v && json_type(v) != JSON_STR) {
+        if (!types && json_type(v) == JSON_NUM)
+            tool_problem(p, "parameter '%.*s' has no declared type: its text was read as JSON",
+                         len(key), key.s);
+        if (!types || (types & type_of_value(v)) || !(types & TY_STRING)) return v;
+        return tool_str(p, text);
     }
-}
-
-static bool whole_json(struct toolparse *p, struct jval text, struct jval *out) {
-    size_t used;
-    if (!jjson_prefix(&p->c, text.u.s, text.len, &used, out)) return false;
-    return ju_strip(jv_strn(text.u.s + used, text.len - used), jv_missing(), 3).len == 0;
-}
-
-static bool python_word(struct jval text, struct jval *out) {
-    struct jval t = ju_strip(text, jv_missing(), 3);
-    if (jv_is(t, "None")) {
-        *out = jv_none();
-    } else if (jv_is(t, "True") || jv_is(t, "False")) {
-        *out = jv_bool(t.len == 4);
-    } else {
-        return false;
-    }
-    return true;
-}
-
-struct jval tool_schema(struct toolparse *p, struct jval fn, struct jval key) {
-    struct jval props = tool_member(tool_member(function_of(p, fn), "parameters"), "properties");
-    struct jval *schema = props.tag == JT_DICT ? jdict_get(&p->c, props.u.dict, key) : NULL;
-    return schema ? *schema : jv_missing();
-}
-
-struct jval tool_typed(struct toolparse *p, struct jval fn, struct jval key, struct jval text) {
-    return tool_typed_as(p, tool_schema(p, fn, key), key, text);
-}
-
-struct jval tool_typed_as(struct toolparse *p, struct jval schema, struct jval key,
-                          struct jval text) {
-    struct jval v;
-    unsigned types = types_of(schema, 0);
-    const char *k = jv_cstr(&p->c, key);
-    text = jv_copy(&p->c, text.u.s, text.len);
-    if (types == TY_STRING) return text;
-    if (whole_json(p, text, &v) && v.tag != JT_STR) {
-        if (!types) {
-            if (jv_is_num(v))
-                tool_problem(p, "parameter '%s' has no declared type: its text was read as JSON",
-                             k);
-            return v;
-        }
-        if ((types & type_of_value(v)) || !(types & TY_STRING)) return v;
-        return text;
-    }
-    if (python_word(text, &v)) {
-        if (types && !(types & TY_STRING)) return v;
-        tool_problem(p, "parameter '%s' is the text %s, which may stand for a value", k,
-                     jv_cstr(&p->c, text));
-    } else if (types && !(types & TY_STRING)) {
-        tool_problem(p, "parameter '%s' does not have its declared type", k);
-    } else if (!types && text.len && strchr("[{", text.u.s[0])) {
-        tool_problem(p, "parameter '%s' looks like a list or object but is not JSON", k);
-    }
-    return text;
+    v = python_word(p, text);
+    if (v && types && !(types & TY_STRING)) return v;
+    if (v)
+        tool_problem(p, "parameter '%.*s' is the text %.*s, which may stand for a value", len(key),
+                     key.s, len(text), text.s);
+    else if (types && !(types & TY_STRING))
+        tool_problem(p, "parameter '%.*s' does not have its declared type", len(key), key.s);
+    else if (!types && text.n && strchr("[{", text.s[0]))
+        tool_problem(p, "parameter '%.*s' looks like a list or object but is not JSON", len(key),
+                     key.s);
+    return tool_str(p, text);
 }
 
 /* ---- reasoning, content, calls --------------------------------------------------------------- */
@@ -250,10 +289,10 @@ static bool line_start(const struct toolparse *p, size_t i) {
 
 /* Tries a call at i without keeping it; its end, or 0. */
 static size_t probe(struct toolparse *p, size_t i) {
-    uint32_t n_calls = p->calls.u.list->n, n_problems = p->problems.u.list->n;
+    const int n_calls = p->n_calls, n_problems = p->n_problems;
     bool ok = p->f->parse(p, &i);
-    p->calls.u.list->n = n_calls;
-    p->problems.u.list->n = n_problems;
+    p->n_calls = n_calls;
+    p->n_problems = n_problems;
     return ok ? i : 0;
 }
 
@@ -348,7 +387,7 @@ static void join(struct toolparse *p, struct buf *b, size_t from, size_t to) {
     buf_add(b, p->in.data + from, to - from);
 }
 
-static struct jval parse_all(struct toolparse *p, struct buf *content) {
+static struct text parse_all(struct toolparse *p, struct buf *content) {
     struct parts r = split_reasoning(p);
     size_t from = r.content, i = r.content;
     p->content_at = r.content;
@@ -378,13 +417,13 @@ static struct jval parse_all(struct toolparse *p, struct buf *content) {
         }
     }
     const struct tool_tags *t = &p->f->tags;
-    if (p->calls.u.list->n && t->par_close &&
+    if (p->n_calls && t->par_close &&
         (tool_find(p, from, t->par_close) != SIZE_MAX ||
          tool_find(p, from, t->fn_close) != SIZE_MAX))
         tool_problem(p,
                      "closing tags behind the last call: a value may have held the text of a tag");
     join(p, content, from, p->in.len);
-    return ju_strip(tool_text(p, r.think_from, r.think_to), jv_missing(), 3);
+    return tool_strip(tool_text(p, r.think_from, r.think_to));
 }
 
 static bool ends_with(const char *s, const char *tail) {
@@ -408,19 +447,15 @@ enum tool_think toolfmt_think_of(const struct toolfmt *f, const char *prompt) {
 /* ---- the public side ------------------------------------------------------------------------- */
 int toolparse_new(struct toolparse **out, const struct toolfmt *f, const char *tools, size_t len,
                   enum tool_think think, struct err *e) {
-    static const struct jinja nothing; /* strict mode */
     struct toolparse *p = xcalloc(1, sizeof *p);
     *out = NULL;
     arena_init(&p->arena);
     p->f = f;
     p->think = think;
-    p->c = (struct jctx){
-        .a = &p->arena, .err = &p->je, .t = &nothing, .max_out = 1u << 30, .max_steps = UINT64_MAX};
-    p->calls = jv_list(&p->c, 0);
-    p->problems = jv_list(&p->c, 0);
     if (tools) {
         size_t used;
-        if (!jjson_prefix(&p->c, tools, len, &used, &p->tools) || p->tools.tag != JT_LIST) {
+        p->tools = tool_json(p, (struct text){tools, len}, &used);
+        if (json_type(p->tools) != JSON_ARR) {
             toolparse_free(p);
             return err_set(e, ERR_DATA, "the tools are not a JSON list");
         }
@@ -432,13 +467,21 @@ int toolparse_new(struct toolparse **out, const struct toolfmt *f, const char *t
 void toolparse_free(struct toolparse *p) {
     if (!p) return;
     buf_release(&p->in);
-    buf_release(&p->c.out);
+    free(p->calls);
+    free(p->problems);
     arena_release(&p->arena);
     free(p);
 }
 
 void toolparse_feed(struct toolparse *p, const char *s, size_t n) {
-    buf_add(&p->in, s, n);
+    while (n) { /* a NUL becomes U+FFFD: strings in conversations hold none */
+        const size_t k = strnlen(s, n);
+        buf_add(&p->in, s, k);
+        if (k == n) break;
+        buf_str(&p->in, "\xef\xbf\xbd");
+        s += k + 1;
+        n -= k + 1;
+    }
     memset(p->mark_at, 0, sizeof p->mark_at); /* a marker may have come */
 }
 
@@ -537,31 +580,35 @@ const char *toolparse_rest(const struct toolparse *p, size_t *len) {
     return p->in.data + at;
 }
 
-static int finish_guarded(struct toolparse *p, struct buf *content) {
-    if (setjmp(p->c.fail)) return ERR_DATA;
-    struct jval r = parse_all(p, content), d = jv_dict(&p->c, 4);
-    jdict_set(&p->c, d.u.dict, jv_str("content"),
-              jv_strn(content->data ? content->data : "", content->len));
-    jdict_set(&p->c, d.u.dict, jv_str("reasoning"), r);
-    jdict_set(&p->c, d.u.dict, jv_str("tool_calls"), p->calls);
-    jdict_set(&p->c, d.u.dict, jv_str("problems"), p->problems);
-    jfmt_json(&p->c, d, false, jv_missing(), jv_missing(), false);
-    return 0;
+static void put(struct toolparse *p, struct json *obj, const char *name, const struct json *v) {
+    json_put(&p->arena, obj, name, strlen(name), v);
 }
 
-int toolparse_finish(struct toolparse *p, struct buf *out, struct err *e) {
+static struct json *result_of(struct toolparse *p, struct text content, struct text reasoning) {
+    struct json *d = json_new(&p->arena, JSON_OBJ), *calls = json_new(&p->arena, JSON_ARR),
+                *problems = json_new(&p->arena, JSON_ARR);
+    for (int i = 0; i < p->n_calls; i++) {
+        struct json *call = json_new(&p->arena, JSON_OBJ);
+        put(p, call, "name", tool_str(p, p->calls[i].name));
+        put(p, call, "arguments", p->calls[i].args);
+        json_push(&p->arena, calls, call);
+    }
+    for (int i = 0; i < p->n_problems; i++)
+        json_push(&p->arena, problems,
+                  json_new_str(&p->arena, p->problems[i], strlen(p->problems[i])));
+    put(p, d, "content", tool_str(p, content));
+    put(p, d, "reasoning", tool_str(p, reasoning));
+    put(p, d, "tool_calls", calls);
+    put(p, d, "problems", problems);
+    return d;
+}
+
+const struct json *toolparse_finish(struct toolparse *p) {
     struct buf content = {0};
-    if (!p->in.data) buf_add(&p->in, "", 0);
-    if (!p->in.data) {
-        buf_chr(&p->in, 0);
-        p->in.len = 0;
-    }
-    int rc = finish_guarded(p, &content);
-    if (rc) {
-        err_set(e, ERR_DATA, "tool calls cannot be read: %s", p->je.msg);
-    } else {
-        buf_add(out, p->c.out.data, p->c.out.len);
-    }
+    buf_str(&p->in, ""); /* its text is never NULL */
+    buf_str(&content, "");
+    const struct text reasoning = parse_all(p, &content);
+    const struct json *r = result_of(p, (struct text){content.data, content.len}, reasoning);
     buf_release(&content);
-    return rc;
+    return r;
 }

@@ -29,56 +29,53 @@ static size_t value_end(const struct toolparse *p, size_t i, size_t *next) {
     return SIZE_MAX;
 }
 
-static struct jval unquoted(struct jval t) {
-    t = ju_strip(t, jv_missing(), 3);
-    if (t.len >= 2 && t.u.s[0] == '"' && t.u.s[t.len - 1] == '"') {
-        t.u.s++;
-        t.len -= 2;
+static struct text unquoted(struct text t) {
+    t = tool_strip(t);
+    if (t.n >= 2 && t.s[0] == '"' && t.s[t.n - 1] == '"') {
+        t.s++;
+        t.n -= 2;
     }
     return t;
 }
 
 /* NAME in `<parameter name="NAME" string="true">`; raw: DSML's flag, 1 text, 0 JSON, -1 absent. */
-static struct jval attr_name(struct jval t, int *raw) {
-    struct jval s = jv_str("\" string=\"");
-    int64_t at = ju_find(t, s, 0);
+static struct text attr_name(struct text t, int *raw) {
+    static const char flag[] = "\" string=\"";
+    const char *at = memmem(t.s, t.n, flag, sizeof flag - 1);
     *raw = -1;
-    if (at < 0) return unquoted(t);
-    *raw = ju_find(t, jv_str("true"), (size_t)at) >= 0;
-    t.len = (uint32_t)at + 1;
+    if (!at) return unquoted(t);
+    *raw = memmem(at, t.n - (size_t)(at - t.s), "true", 4) != NULL;
+    t.n = (size_t)(at - t.s) + 1;
     return unquoted(t);
 }
 
-static struct jval without_cdata(struct jval t) {
+static struct text without_cdata(struct text t) {
     static const char open[] = "<![CDATA[", close[] = "]]>";
-    struct jval s = ju_strip(t, jv_missing(), 3);
-    size_t a = sizeof open - 1, b = sizeof close - 1;
-    if (s.len < a + b || memcmp(s.u.s, open, a) != 0 || memcmp(s.u.s + s.len - b, close, b) != 0)
-        return t;
-    return jv_strn(s.u.s + a, s.len - a - b);
+    const struct text s = tool_strip(t);
+    const size_t a = sizeof open - 1, b = sizeof close - 1;
+    if (s.n < a + b || memcmp(s.s, open, a) != 0 || memcmp(s.s + s.n - b, close, b) != 0) return t;
+    return (struct text){s.s + a, s.n - a - b};
 }
 
-static bool parameter(struct toolparse *p, size_t *i, struct jval fn, struct jval args) {
+static bool parameter(struct toolparse *p, size_t *i, struct text fn, struct json *args) {
     const struct tool_tags *t = &p->f->tags;
     size_t from = *i + strlen(t->par_open), name_end = tool_find(p, from, t->par_name_end), next,
            used;
     int raw;
     if (name_end == SIZE_MAX) return false;
-    struct jval key = attr_name(tool_text(p, from, name_end), &raw), v;
+    const struct text key = attr_name(tool_text(p, from, name_end), &raw);
     size_t start = name_end + strlen(t->par_name_end);
     if (t->newline && start < p->in.len && p->in.data[start] == '\n') start++;
     size_t end = value_end(p, start, &next);
     if (end == SIZE_MAX) return false;
-    key = jv_copy(&p->c, key.u.s, key.len);
-    v = tool_text(p, start, end > start ? end : start);
-    if (raw == 1) {
-        v = jv_copy(&p->c, v.u.s, v.len);
-    } else if (raw != 0 || !jjson_prefix(&p->c, v.u.s, v.len, &used, &v)) {
-        v = tool_typed(p, fn, key, without_cdata(v));
-    }
-    if (jdict_get(&p->c, args.u.dict, key))
-        tool_problem(p, "parameter '%s' is given twice", jv_cstr(&p->c, key));
-    jdict_set(&p->c, args.u.dict, key, v);
+    const struct text text = tool_text(p, start, end > start ? end : start);
+    const struct json *v = NULL;
+    if (raw == 1) v = tool_str(p, text);
+    if (raw == 0) v = tool_json(p, text, &used);
+    if (!v) v = tool_typed(p, tool_schema(p, fn, key), key, without_cdata(text));
+    if (json_getn(args, key.s, key.n))
+        tool_problem(p, "parameter '%.*s' is given twice", key.n > 200 ? 200 : (int)key.n, key.s);
+    tool_put(p, args, key, v);
     *i = next;
     return true;
 }
@@ -111,8 +108,8 @@ bool tool_parse_tags(struct toolparse *p, size_t *i) {
     if (!tool_at(p, k, t->fn_open)) return false;
     size_t from = k + strlen(t->fn_open), end = tool_find(p, from, t->fn_name_end);
     if (end == SIZE_MAX || end == from || end - from > 500) return false;
-    struct jval name = unquoted(tool_text(p, from, end)), args = jv_dict(&p->c, 0);
-    name = jv_copy(&p->c, name.u.s, name.len);
+    const struct text name = unquoted(tool_text(p, from, end));
+    struct json *args = json_new(&p->arena, JSON_OBJ);
     k = tool_ws(p, end + strlen(t->fn_name_end));
     while (tool_at(p, k, t->par_open)) {
         if (!parameter(p, &k, name, args)) return false;
@@ -134,9 +131,9 @@ bool tool_parse_glm(struct toolparse *p, size_t *i) {
     if (!tool_at(p, k, t->fn_open)) return false;
     size_t from = k + strlen(t->fn_open);
     for (k = from; k < p->in.len && p->in.data[k] != '<' && p->in.data[k] != '\n';) k++;
-    struct jval name = ju_strip(tool_text(p, from, k), jv_missing(), 3), args = jv_dict(&p->c, 0);
-    if (!name.len || name.len > 500 || name.u.s[0] == '{') return false;
-    name = jv_copy(&p->c, name.u.s, name.len);
+    const struct text name = tool_strip(tool_text(p, from, k));
+    struct json *args = json_new(&p->arena, JSON_OBJ);
+    if (!name.n || name.n > 500 || name.s[0] == '{') return false;
     k = tool_ws(p, k);
     if (*t->fn_name_end && tool_at(p, k, t->fn_name_end))
         k = tool_ws(p, k + strlen(t->fn_name_end));
@@ -149,8 +146,8 @@ bool tool_parse_glm(struct toolparse *p, size_t *i) {
         v += strlen(t->val_open);
         size_t end = value_end(p, v, &next);
         if (end == SIZE_MAX) return false;
-        struct jval key = jv_copy(&p->c, p->in.data + key_from, key_to - key_from);
-        jdict_set(&p->c, args.u.dict, key, tool_typed(p, name, key, tool_text(p, v, end)));
+        const struct text key = tool_text(p, key_from, key_to);
+        tool_put(p, args, key, tool_typed(p, tool_schema(p, name, key), key, tool_text(p, v, end)));
         k = tool_ws(p, next);
     }
     if (!tool_at(p, k, t->fn_close)) return false;

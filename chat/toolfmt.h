@@ -12,6 +12,7 @@
 #include "core/buf.h"
 #include "core/err.h"
 
+struct json;
 struct toolfmt;   /* a syntax */
 struct toolparse; /* a parse under way */
 
@@ -46,8 +47,8 @@ const char *toolparse_reasoning(struct toolparse *p, size_t *len);
 /* Behind the content that toolparse_content has shown, after toolparse_finish: the rest of the
  * input, calls as they were written. */
 const char *toolparse_rest(const struct toolparse *p, size_t *len);
-/* Ends the text and appends {"content", "reasoning", "tool_calls": [{"name", "arguments"}],
- * "problems": [..]}. */
-int toolparse_finish(struct toolparse *p, struct buf *out, struct err *e);
+/* Ends the text, once, and returns {"content", "reasoning", "tool_calls": [{"name", "arguments"}],
+ * "problems": [..]}, which p owns. */
+const struct json *toolparse_finish(struct toolparse *p);
 
 #endif

@@ -151,13 +151,11 @@ static void say_about(struct chatting *u) {
 }
 
 /* Keeps what was answered; rc as of the answer. False: nothing was. */
-static bool keep(struct chatting *u, int rc, struct err *e) {
+static bool keep(struct chatting *u, int rc) {
     struct run_answer *a = &u->a;
     if (rc == ERR_INTR) heard();
     if ((rc && rc != ERR_INTR) || (rc && !a->gen.n_drawn)) return false;
-    if (talk_add_answer(&u->r->talk, a->content, a->reasoning,
-                        a->calls_text.len ? a->calls_text.data : NULL, e))
-        return false;
+    talk_add_answer(&u->r->talk, a->content, a->reasoning, a->calls);
     u->has_answer = true;
     say_about(u);
     return true;
@@ -178,7 +176,7 @@ void chat_answer(struct chatting *u, bool mine) {
     u->has_answer = false;
     int rc = fit(u, &e);
     if (!rc) rc = full(u, run_answer_make(r, &u->a, &e), &e);
-    if (keep(u, rc, &e)) {
+    if (keep(u, rc)) {
         r->set.seed++; /* other draws for the next one, which its own seed gives again */
         return;
     }
@@ -203,9 +201,9 @@ void chat_more(struct chatting *u) {
         rc = 0;
     }
     rc = full(u, rc, &e);
-    if (!keep(u, rc, &e)) {
+    if (!keep(u, rc)) {
         complain(&e);
-        talk_add_answer(&u->r->talk, u->a.content, u->a.reasoning, NULL, &e);
+        talk_add_answer(&u->r->talk, u->a.content, u->a.reasoning, NULL);
     }
 }
 

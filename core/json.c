@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* core/json.c - JSON in (over cJSON) and out.
+/* core/json.c - JSON in: text to values, questions about values, and values put together.
  *
- * cJSON is lenient and recursive, so the text is scanned first: depth at most 64, valid UTF-8, no
- * control characters and no \u0000 in strings (cJSON would cut the string there). After parsing,
- * member names of every object must differ; a hash set keeps that linear, for tokenizer.json has
- * objects with 250 000 members. json_get is a linear search: for big objects iterate instead. A
- * struct json is a cJSON node under another name. */
+ * One pass over the text by recursive descent makes nodes in an arena: siblings are a list, strings
+ * are decoded and end with a NUL, numbers keep how they were written. That the member names of an
+ * object differ is checked when it closes; a hash table keeps this linear, since tokenizer.json has
+ * objects of 250 000 members. json_get walks over the list: iterate over big objects instead. */
 #include "core/json.h"
 
-#include <cjson/cJSON.h>
 #include <math.h>
-#include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,17 +16,23 @@
 #include "core/limits.h"
 #include "core/mem.h"
 
-enum { DEPTH_MAX = 64, FEW_MEMBERS = 8 };
+enum { FEW_MEMBERS = 8 };
 
-static const cJSON *node(const struct json *j) {
-    return (const cJSON *)(const void *)j;
-}
-static const struct json *wrap(const cJSON *c) {
-    return (const struct json *)(const void *)c;
-}
+struct json {
+    struct json *next, *child, *last;
+    const char *name, *raw_name; /* decoded, and as in the source; NULL in arrays */
+    const char *text, *raw;      /* strings and numbers: the same */
+    double num;
+    uint32_t n_name, n_raw_name, n_text, n_raw, n_child;
+    enum json_type type;
+    bool truth;
+};
+struct doc { /* what json_free is given */
+    struct json root;
+    struct arena arena;
+};
 
-/* Length of the valid UTF-8 sequence at p; or minus the bytes of its broken prefix (at least 1). */
-static int utf8_len(const unsigned char *p, size_t n) {
+int json_utf8(const unsigned char *p, size_t n) {
     unsigned c = p[0];
     if (c < 0x80) return 1;
     int len = c >= 0xc2 && c <= 0xdf ? 2 : (c & 0xf0) == 0xe0 ? 3 : c >= 0xf0 && c <= 0xf4 ? 4 : 0;
@@ -46,123 +48,335 @@ static int utf8_len(const unsigned char *p, size_t n) {
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-static int bad(const char *what, const char *text, size_t at, const char *why, struct err *e) {
-    unsigned long long line = 1, col = 1;
-    for (size_t i = 0; i < at; i++) {
-        col++;
-        if (text[i] == '\n') line++, col = 1;
-    }
-    return err_set(e, ERR_DATA, "%s: line %llu, column %llu: %s", what, line, col, why);
+struct reader {
+    struct arena *a;
+    const char *text, *s, *end; /* s: the next byte */
+    struct json_opts o;
+    int depth, max_depth;
+    const char *why;   /* set by the first failure */
+    const char *twice; /* a name that occurs twice */
+};
+
+static bool fail(struct reader *r, const char *why) {
+    r->why = why;
+    return false;
 }
 
-/* *at is behind the opening quote on entry and behind the closing one on return. */
-static const char *scan_string(const char *text, size_t len, size_t *at) {
-    const unsigned char *p = (const unsigned char *)text;
-    for (size_t i = *at; i < len;) {
-        *at = i;
-        if (p[i] == '"') {
-            *at = i + 1;
-            return NULL;
+static bool unexpected(struct reader *r) {
+    return fail(r, r->s >= r->end ? "the JSON text ends too early"
+                   : *r->s == 0   ? "NUL byte in JSON"
+                                  : "not valid JSON");
+}
+
+static char peek(const struct reader *r) {
+    return r->s < r->end ? *r->s : 0;
+}
+
+static void blanks(struct reader *r) {
+    while (r->s < r->end && (*r->s == ' ' || *r->s == '\t' || *r->s == '\r' || *r->s == '\n'))
+        r->s++;
+}
+
+static int hex_digit(char ch) {
+    if (ch >= '0' && ch <= '9') return ch - '0';
+    ch |= 32;
+    return ch >= 'a' && ch <= 'f' ? ch - 'a' + 10 : -1;
+}
+
+/* Reads the four digits of \uXXXX at s; -1 when they are not. */
+static int32_t hex4(const char *s, const char *end) {
+    int32_t v = 0;
+    if (end - s < 6 || s[0] != '\\' || s[1] != 'u') return -1;
+    for (int i = 2; i < 6; i++) {
+        const int d = hex_digit(s[i]);
+        if (d < 0) return -1;
+        v = v << 4 | d;
+    }
+    return v;
+}
+
+size_t json_escape(const char *s, const char *end, uint32_t *cp) {
+    static const char map[] = "\"\"\\\\//b\bf\fn\nr\rt\t";
+    if (end - s < 2) return 0;
+    for (size_t i = 0; map[i]; i += 2) {
+        if (map[i] != s[1]) continue;
+        *cp = (uint32_t)map[i + 1];
+        return 2;
+    }
+    const int32_t high = hex4(s, end);
+    if (high < 0) return 0;
+    *cp = (uint32_t)high;
+    const int32_t low = high >= 0xd800 && high < 0xdc00 ? hex4(s + 6, end) : -1;
+    if (low < 0xdc00 || low >= 0xe000) return 6;
+    *cp = 0x10000 + ((uint32_t)(high - 0xd800) << 10) + (uint32_t)(low - 0xdc00);
+    return 12;
+}
+
+/* Writes a code point, surrogates as three bytes too; returns the bytes. */
+static size_t put_utf8(uint32_t cp, char *to) {
+    const unsigned lead[] = {0, 0, 0xc0, 0xe0, 0xf0};
+    const size_t n = cp < 0x80 ? 1 : cp < 0x800 ? 2 : cp < 0x10000 ? 3 : 4;
+    for (size_t i = n; i-- > 1; cp >>= 6) to[i] = (char)(0x80 | (cp & 0x3f));
+    to[0] = (char)(lead[n == 1 ? 0 : n] | cp);
+    return n;
+}
+
+/* Checks the string behind the quote at r->s and finds its end; counts its escapes. */
+static bool string_end(struct reader *r, const char **end, bool *escaped) {
+    *escaped = false;
+    for (const char *p = r->s + 1; p < r->end;) {
+        r->s = p;
+        const unsigned char ch = (unsigned char)*p;
+        if (ch == '"') {
+            *end = p;
+            return true;
         }
-        if (p[i] < 0x20) return "control character in a string (it must be escaped)";
-        if (p[i] == '\\') {
-            if (len - i >= 6 && memcmp(text + i, "\\u0000", 6) == 0)
-                return "a string holds \\u0000, which is not supported";
-            i += 2;
-        } else if (p[i] < 0x80)
-            i++;
-        else {
-            int n = utf8_len(p + i, len - i);
-            if (n < 0) return "invalid UTF-8 in a string";
-            i += (size_t)n;
+        if (ch < 0x20) return fail(r, "control character in a string (it must be escaped)");
+        if (ch == '\\') {
+            uint32_t cp;
+            const size_t n = json_escape(p, r->end, &cp);
+            if (!n && r->end - p < 2) break;
+            if (!n) return fail(r, "not valid JSON: an unknown escape");
+            if (!r->o.any_text && cp == 0)
+                return fail(r, "a string holds \\u0000, which is not supported");
+            if (!r->o.any_text && cp >= 0xd800 && cp < 0xe000)
+                return fail(r, "not valid JSON: half of a surrogate pair");
+            *escaped = true;
+            p += n;
+        } else if (ch < 0x80 || r->o.any_text) {
+            p++;
+        } else {
+            const int n = json_utf8((const unsigned char *)p, (size_t)(r->end - p));
+            if (n < 0) return fail(r, "invalid UTF-8 in a string");
+            p += n;
         }
     }
-    return "the text ends inside a string";
+    r->s = r->end;
+    return fail(r, "the text ends inside a string");
 }
 
-static int scan(const char *text, size_t len, const char *what, struct err *e) {
-    int depth = 0;
-    for (size_t i = 0; i < len;) {
-        char c = text[i++];
-        if (c == '"') {
-            const char *why = scan_string(text, len, &i);
-            if (why) return bad(what, text, i, why, e);
-        } else if (c == '[' || c == '{') {
-            if (++depth > (int)limit_of(LIM_JSON_DEPTH))
-                return bad(what, text, i - 1, "nested deeper than 64 levels", e);
-        } else if (c == ']' || c == '}')
-            depth--;
-        else if (c == 0)
-            return bad(what, text, i - 1, "NUL byte in JSON", e);
-    }
-    return 0;
-}
-
-static const char *repeated_hashed(const cJSON *obj, size_t n) {
-    struct strmap *m = strmap_new(n);
-    const char *found = NULL;
-    for (const cJSON *c = obj->child; c && !found; c = c->next)
-        if (!strmap_add(m, c->string, strlen(c->string), 0)) found = c->string;
-    strmap_free(m);
-    return found;
-}
-
-/* A name that occurs twice in one object, anywhere below c; NULL if none. Depth <= 64. */
-static const char *repeated_name(const cJSON *c) {
+static bool string(struct reader *r, const char **text, uint32_t *n_text, const char **raw,
+                   uint32_t *n_raw) {
+    const char *end, *from = r->s + 1;
+    bool escaped;
+    if (!string_end(r, &end, &escaped)) return false;
+    r->s = end + 1;
+    char *to = arena_alloc(r->a, (size_t)(end - from) + 1);
     size_t n = 0;
-    for (const cJSON *m = c->child; m; m = m->next, n++) {
-        const char *found = repeated_name(m);
-        if (found) return found;
+    *text = to;
+    *raw = from;
+    *n_raw = (uint32_t)(end - from);
+    for (const char *p = from; escaped && p < end;) {
+        uint32_t cp;
+        if (*p != '\\') {
+            to[n++] = *p++;
+            continue;
+        }
+        p += json_escape(p, end, &cp);
+        n += put_utf8(cp, to + n);
     }
-    if (!cJSON_IsObject(c)) return NULL;
-    if (n > FEW_MEMBERS) return repeated_hashed(c, n);
-    for (const cJSON *a = c->child; a; a = a->next)
-        for (const cJSON *b = a->next; b; b = b->next)
-            if (strcmp(a->string, b->string) == 0) return a->string;
-    return NULL;
+    if (!escaped) memcpy(to, from, n = *n_raw);
+    *n_text = (uint32_t)n;
+    return true;
 }
 
-/* cJSON takes its memory from xmalloc: when it is out, that is no fault of the text. */
-static void use_xmalloc(void) {
-    cJSON_InitHooks(&(cJSON_Hooks){.malloc_fn = xmalloc, .free_fn = free});
+static const char *digits(const char *s, const char *end) {
+    while (s < end && *s >= '0' && *s <= '9') s++;
+    return s;
 }
 
-/* text[len] is NUL: cJSON is given it too, since some versions look one byte past the end. */
-static int parse(struct json **out, const char *text, size_t len, const char *what, struct err *e) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
+/* Reads as much as makes a number: "1.x" is 1. */
+static bool number(struct reader *r, struct json *v) {
+    const char *p = r->s + (*r->s == '-'), *from = p;
+    p = digits(from, r->end);
+    if (p == from || (*from == '0' && p > from + 1)) {
+        r->s = p > from ? from + 1 : from;
+        return unexpected(r);
+    }
+    if (p < r->end && *p == '.' && digits(p + 1, r->end) > p + 1) p = digits(p + 1, r->end);
+    if (p < r->end && (*p | 32) == 'e') {
+        const char *k = p + 1;
+        if (k < r->end && (*k == '+' || *k == '-')) k++;
+        if (digits(k, r->end) > k) p = digits(k, r->end);
+    }
+    v->type = JSON_NUM;
+    v->n_text = (uint32_t)(p - r->s);
+    v->text = arena_strndup(r->a, r->s, v->n_text);
+    v->num = strtod(v->text, NULL);
+    r->s = p;
+    return true;
+}
+
+static bool word(struct reader *r, const char *w, struct json *v, enum json_type t, bool truth) {
+    const size_t n = strlen(w);
+    for (size_t i = 0; i < n; i++, r->s++)
+        if (peek(r) != w[i]) return fail(r, "not valid JSON");
+    v->type = t;
+    v->truth = truth;
+    return true;
+}
+
+static bool same_name(const struct json *a, const struct json *b) {
+    return a->n_name == b->n_name && memcmp(a->name, b->name, a->n_name) == 0;
+}
+
+/* Returns the member of obj in front of m that has its name. */
+static struct json *earlier(struct json *obj, const struct json *m, struct strmap *seen) {
+    if (seen) {
+        if (strmap_add(seen, m->name, m->n_name, (int64_t)(intptr_t)m)) return NULL;
+        return (struct json *)(intptr_t)strmap_get(seen, m->name, m->n_name);
+    }
+    struct json *k = obj->child;
+    while (k != m && !same_name(k, m)) k = k->next;
+    return k == m ? NULL : k;
+}
+
+static void take_value(struct json *to, const struct json *from) {
+    struct json old = *to;
+    *to = *from;
+    to->next = old.next;
+    to->name = old.name;
+    to->raw_name = old.raw_name;
+    to->n_name = old.n_name;
+    to->n_raw_name = old.n_raw_name;
+}
+
+/* Names that occur twice: an error, or the later value takes the place of the earlier one. */
+static bool check_names(struct reader *r, struct json *obj) {
+    struct strmap *seen = obj->n_child > FEW_MEMBERS ? strmap_new(obj->n_child) : NULL;
+    struct json *before = NULL;
+    for (struct json *m = obj->child; m; m = m->next) {
+        struct json *first = earlier(obj, m, seen);
+        if (!first) {
+            before = m;
+            continue;
+        }
+        r->twice = m->name;
+        if (!r->o.last_wins) break;
+        take_value(first, m);
+        before->next = m->next;
+        obj->n_child--;
+    }
+    obj->last = before;
+    strmap_free(seen);
+    return r->o.last_wins || !r->twice || fail(r, "a name occurs twice");
+}
+
+static bool value(struct reader *r, struct json *v);
+
+static void link_to(struct json *parent, struct json *v) {
+    if (parent->last)
+        parent->last->next = v;
+    else
+        parent->child = v;
+    parent->last = v;
+    parent->n_child++;
+}
+
+static bool member_name(struct reader *r, struct json *m) {
+    if (peek(r) != '"') return unexpected(r);
+    if (!string(r, &m->name, &m->n_name, &m->raw_name, &m->n_raw_name)) return false;
+    blanks(r);
+    if (peek(r) != ':') return unexpected(r);
+    r->s++;
+    return true;
+}
+
+static bool items(struct reader *r, struct json *v, char close) {
+    v->type = close == ']' ? JSON_ARR : JSON_OBJ;
+    r->s++;
+    blanks(r);
+    if (peek(r) != close) {
+        for (;;) {
+            struct json *m = arena_alloc(r->a, sizeof *m);
+            blanks(r);
+            if (close == '}' && !member_name(r, m)) return false;
+            if (!value(r, m)) return false;
+            link_to(v, m);
+            blanks(r);
+            if (peek(r) != ',') break;
+            r->s++;
+        }
+        if (peek(r) != close) return unexpected(r);
+    }
+    r->s++;
+    return v->type == JSON_ARR || check_names(r, v);
+}
+
+static bool value(struct reader *r, struct json *v) {
+    blanks(r);
+    const char ch = peek(r);
+    if (ch == '{' || ch == '[') {
+        if (++r->depth > r->max_depth) return false; /* bad() says so */
+        if (!items(r, v, ch == '{' ? '}' : ']')) return false;
+        r->depth--;
+        return true;
+    }
+    if (ch == '"') {
+        v->type = JSON_STR;
+        return string(r, &v->text, &v->n_text, &v->raw, &v->n_raw);
+    }
+    if (ch == '-' || (ch >= '0' && ch <= '9')) return number(r, v);
+    if (ch == 't') return word(r, "true", v, JSON_BOOL, true);
+    if (ch == 'f') return word(r, "false", v, JSON_BOOL, false);
+    if (ch == 'n') return word(r, "null", v, JSON_NULL, false);
+    return unexpected(r);
+}
+
+static int bad(const struct reader *r, const char *what, struct err *e) {
+    unsigned long long line = 1, col = 1;
+    if (r->twice && !r->o.last_wins)
+        return err_set(e, ERR_DATA, "%s: the name \"%.200s\" occurs twice in one object", what,
+                       r->twice);
+    for (const char *p = r->text; p < r->s; p++) {
+        col++;
+        if (*p == '\n') line++, col = 1;
+    }
+    if (r->depth > r->max_depth)
+        return err_set(e, ERR_DATA, "%s: line %llu, column %llu: nested deeper than %d levels",
+                       what, line, col, r->max_depth);
+    return err_set(e, ERR_DATA, "%s: line %llu, column %llu: %s", what, line, col, r->why);
+}
+
+/* Reads into *v, which is zero. */
+static int parse(struct json *v, struct arena *a, const char *text, size_t len,
+                 const struct json_opts *o, const char *what, size_t *used, struct err *e) {
+    struct reader r = {.a = a, .text = text, .s = text, .end = text + len, .o = *o};
+    r.max_depth = o->max_depth ? o->max_depth : (int)limit_of(LIM_JSON_DEPTH);
+    if (len > UINT32_MAX)
+        return err_set(e, ERR_DATA, "%s: %zu bytes of JSON are too many", what, len);
+    if (!value(&r, v)) return bad(&r, what, e);
+    if (used) {
+        *used = (size_t)(r.s - text);
+        return 0;
+    }
+    blanks(&r);
+    if (r.s == r.end) return 0;
+    r.why = *r.s ? "something follows the JSON value" : "NUL byte in JSON";
+    return bad(&r, what, e);
+}
+
+int json_parse_in(const struct json **out, struct arena *a, const char *text, size_t len,
+                  const struct json_opts *o, const char *what, size_t *used, struct err *e) {
+    struct json *v = arena_alloc(a, sizeof *v);
     *out = NULL;
-    pthread_once(&once, use_xmalloc);
-    TRY(scan(text, len, what, e));
-    const char *end = NULL;
-    cJSON *root = cJSON_ParseWithLengthOpts(text, len + 1, &end, 0);
-    size_t at = end && end >= text ? (size_t)(end - text) : 0;
-    if (at > len) at = len;
-    if (!root)
-        return bad(what, text, at, at == len ? "the JSON text ends too early" : "not valid JSON",
-                   e);
-    int rc = 0;
-    while (at < len && strchr(" \t\r\n", text[at])) at++;
-    const char *twice = at < len ? NULL : repeated_name(root);
-    if (at < len)
-        rc = bad(what, text, at, "something follows the JSON value", e);
-    else if (twice)
-        rc =
-            err_set(e, ERR_DATA, "%s: the name \"%.200s\" occurs twice in one object", what, twice);
-    if (rc) {
-        cJSON_Delete(root);
-        return rc;
-    }
-    *out = (struct json *)(void *)root;
+    TRY(parse(v, a, text, len, o, what, used, e));
+    *out = v;
     return 0;
 }
 
 int json_parse(struct json **out, const char *text, size_t len, const char *what, struct err *e) {
-    struct buf b = {0};
+    static const struct json_opts strict;
+    struct doc *d = xcalloc(1, sizeof *d);
     *out = NULL;
-    buf_add(&b, text, len);
-    int rc = parse(out, b.data, len, what, e);
-    buf_release(&b);
-    return rc;
+    arena_init(&d->arena);
+    int rc = parse(&d->root, &d->arena, text, len, &strict, what, NULL, e);
+    if (rc) {
+        json_free(&d->root);
+        return rc;
+    }
+    *out = &d->root;
+    return 0;
 }
 
 int json_read(struct json **out, const char *path, uint64_t max_bytes, struct err *e) {
@@ -170,84 +384,105 @@ int json_read(struct json **out, const char *path, uint64_t max_bytes, struct er
     size_t len;
     *out = NULL;
     TRY(io_read_file(&text, &len, path, max_bytes, e));
-    int rc = parse(out, text, len, path, e);
+    int rc = json_parse(out, text, len, path, e);
     free(text);
     return rc;
 }
 
 void json_free(struct json *root) {
-    cJSON_Delete((cJSON *)(void *)root);
+    struct doc *d = (struct doc *)root; /* its first member */
+    if (!d) return;
+    arena_release(&d->arena);
+    free(d);
 }
+
+/* ---- questions ------------------------------------------------------------------------------- */
 
 enum json_type json_type(const struct json *j) {
-    const cJSON *c = node(j);
-    if (!c || cJSON_IsNull(c)) return JSON_NULL;
-    if (cJSON_IsBool(c)) return JSON_BOOL;
-    if (cJSON_IsNumber(c)) return JSON_NUM;
-    if (cJSON_IsString(c)) return JSON_STR;
-    return cJSON_IsArray(c) ? JSON_ARR : JSON_OBJ;
+    return j ? j->type : JSON_NULL;
 }
 
-const struct json *json_get(const struct json *obj, const char *name) {
+const struct json *json_getn(const struct json *obj, const char *name, size_t n) {
     if (json_type(obj) != JSON_OBJ) return NULL;
-    for (const cJSON *c = node(obj)->child; c; c = c->next)
-        if (strcmp(c->string, name) == 0) return wrap(c);
+    for (const struct json *m = obj->child; m; m = m->next)
+        if (m->n_name == n && memcmp(m->name, name, n) == 0) return m;
     return NULL;
 }
 
+const struct json *json_get(const struct json *obj, const char *name) {
+    return json_getn(obj, name, strlen(name));
+}
+
 const struct json *json_first(const struct json *j) {
-    return j ? wrap(node(j)->child) : NULL;
+    return j ? j->child : NULL;
 }
 
 const struct json *json_next(const struct json *child) {
-    return child ? wrap(node(child)->next) : NULL;
+    return child ? child->next : NULL;
 }
 
 const char *json_name(const struct json *child) {
-    const char *name = child ? node(child)->string : NULL;
-    return child && !name ? "" : name;
+    return !child ? NULL : child->name ? child->name : "";
+}
+
+const char *json_namen(const struct json *child, size_t *n) {
+    *n = child ? child->n_name : 0;
+    return json_name(child);
 }
 
 int64_t json_len(const struct json *j) {
-    int64_t n = 0;
-    for (const struct json *c = json_first(j); c; c = json_next(c)) n++;
-    return n;
+    return j ? j->n_child : 0;
 }
 
 const char *json_str(const struct json *j) {
-    return json_type(j) == JSON_STR ? node(j)->valuestring : NULL;
+    return json_type(j) == JSON_STR ? j->text : NULL;
+}
+
+const char *json_strn(const struct json *j, size_t *n) {
+    *n = json_type(j) == JSON_STR ? j->n_text : 0;
+    return json_str(j);
+}
+
+const char *json_raw(const struct json *j, size_t *n) {
+    *n = j->n_raw;
+    return j->raw;
+}
+
+const char *json_raw_name(const struct json *child, size_t *n) {
+    *n = child->n_raw_name;
+    return child->raw_name;
 }
 
 double json_num(const struct json *j, double otherwise) {
-    return json_type(j) == JSON_NUM ? node(j)->valuedouble : otherwise;
+    return json_type(j) == JSON_NUM ? j->num : otherwise;
+}
+
+const char *json_num_text(const struct json *j) {
+    return json_type(j) == JSON_NUM ? j->text : NULL;
+}
+
+bool json_is_int(const struct json *j) {
+    return json_type(j) == JSON_NUM && !strpbrk(j->text, ".eE");
 }
 
 bool json_bool(const struct json *j, bool otherwise) {
-    return json_type(j) == JSON_BOOL ? cJSON_IsTrue(node(j)) != 0 : otherwise;
+    return json_type(j) == JSON_BOOL ? j->truth : otherwise;
 }
 
 bool json_equal(const struct json *a, const struct json *b) {
     enum json_type t = json_type(a);
     if (t != json_type(b)) return false;
-    if (t == JSON_BOOL) return json_bool(a, false) == json_bool(b, false);
-    if (t == JSON_NUM) return json_num(a, 0) == json_num(b, 0);
-    if (t == JSON_STR) return strcmp(json_str(a), json_str(b)) == 0;
+    if (t == JSON_BOOL) return a->truth == b->truth;
+    if (t == JSON_NUM) return a->num == b->num;
+    if (t == JSON_STR) return a->n_text == b->n_text && memcmp(a->text, b->text, a->n_text) == 0;
     if (t == JSON_NULL) return true;
-    if (json_len(a) != json_len(b)) return false;
-    const struct json *y = json_first(b);
-    for (const struct json *x = json_first(a); x; x = json_next(x)) {
-        const struct json *other = t == JSON_ARR ? y : json_get(b, json_name(x));
+    if (a->n_child != b->n_child) return false;
+    const struct json *y = b->child;
+    for (const struct json *x = a->child; x; x = x->next, y = y->next) {
+        const struct json *other = t == JSON_ARR ? y : json_getn(b, x->name, x->n_name);
         if (!other || !json_equal(x, other)) return false;
-        y = json_next(y);
     }
     return true;
-}
-
-void json_write(struct buf *out, const struct json *j) {
-    char *text = j ? cJSON_PrintUnformatted(node(j)) : NULL;
-    if (j && !text) (void)xmalloc(SIZE_MAX); /* out of memory: the one way to say it */
-    buf_str(out, text ? text : "null");
-    cJSON_free(text);
 }
 
 bool json_i64(const struct json *j, int64_t *out) {
@@ -257,158 +492,43 @@ bool json_i64(const struct json *j, int64_t *out) {
     return true;
 }
 
-/* ---- writing -------------------------------------------------------------------------------- */
+/* ---- putting together ------------------------------------------------------------------------ */
 
-void json_quote(struct buf *b, const char *s, size_t len) {
-    static const char *const short_form[32] = {
-        ['\b'] = "\\b", ['\t'] = "\\t", ['\n'] = "\\n", ['\f'] = "\\f", ['\r'] = "\\r"};
-    const unsigned char *p = (const unsigned char *)s;
-    buf_reserve(b, len + 2);
-    buf_chr(b, '"');
-    for (size_t i = 0; i < len;) {
-        int n = utf8_len(p + i, len - i);
-        if (n < 0) {
-            buf_str(b, "\xef\xbf\xbd");
-            i += (size_t)-n;
-            continue;
-        }
-        if (p[i] < 32) {
-            const char *form = short_form[p[i]];
-            if (form)
-                buf_str(b, form);
-            else
-                buf_fmt(b, "\\u%04x", p[i]);
-        } else {
-            if (p[i] == '"' || p[i] == '\\') buf_chr(b, '\\');
-            buf_add(b, s + i, (size_t)n);
-        }
-        i += (size_t)n;
-    }
-    buf_chr(b, '"');
+struct json *json_new(struct arena *a, enum json_type t) {
+    struct json *j = arena_alloc(a, sizeof *j);
+    j->type = t;
+    return j;
 }
 
-void jw_init(struct jw *w, struct buf *b, bool pretty) {
-    *w = (struct jw){.b = b, .pretty = pretty};
+struct json *json_new_bool(struct arena *a, bool truth) {
+    struct json *j = json_new(a, JSON_BOOL);
+    j->truth = truth;
+    return j;
 }
 
-static void new_line(struct jw *w) {
-    if (!w->pretty) return;
-    buf_chr(w->b, '\n');
-    for (int i = 0; i < w->depth; i++) buf_str(w->b, "  ");
+struct json *json_new_str(struct arena *a, const char *s, size_t n) {
+    struct json *j = json_new(a, JSON_STR);
+    j->text = arena_strndup(a, s, n);
+    j->n_text = (uint32_t)n;
+    return j;
 }
 
-/* What comes before a value: comma, line, name. */
-static void lead(struct jw *w, const char *name) {
-    if (w->depth > 0) {
-        int d = w->depth - 1;
-        if (w->need_comma[d]) buf_chr(w->b, ',');
-        w->need_comma[d] = true;
-        new_line(w);
-        if (!w->is_arr[d]) {
-            if (!name) name = "";
-            json_quote(w->b, name, strlen(name));
-            buf_str(w->b, w->pretty ? ": " : ":");
-        }
-    }
+void json_push(struct arena *a, struct json *arr, const struct json *v) {
+    static const struct json none;
+    struct json *m = arena_alloc(a, sizeof *m);
+    take_value(m, v ? v : &none);
+    link_to(arr, m);
 }
 
-static void open_level(struct jw *w, const char *name, bool is_arr) {
-    lead(w, name);
-    if (w->depth >= DEPTH_MAX) abort(); /* a bug of ours: levels are written by code, not data */
-    w->need_comma[w->depth] = false;
-    w->is_arr[w->depth++] = is_arr;
-    buf_chr(w->b, is_arr ? '[' : '{');
-}
-
-void jw_obj(struct jw *w, const char *name) {
-    open_level(w, name, false);
-}
-
-void jw_arr(struct jw *w, const char *name) {
-    open_level(w, name, true);
-}
-
-void jw_end(struct jw *w) {
-    if (w->depth <= 0) abort();
-    int d = --w->depth;
-    if (w->need_comma[d]) new_line(w); /* an empty level stays "{}" */
-    buf_chr(w->b, w->is_arr[d] ? ']' : '}');
-}
-
-void jw_strn(struct jw *w, const char *name, const char *value, size_t len) {
-    lead(w, name);
-    json_quote(w->b, value, len);
-}
-
-void jw_str(struct jw *w, const char *name, const char *value) {
-    if (value)
-        jw_strn(w, name, value, strlen(value));
-    else
-        jw_null(w, name);
-}
-
-void jw_i64(struct jw *w, const char *name, int64_t value) {
-    lead(w, name);
-    buf_fmt(w->b, "%lld", (long long)value);
-}
-
-void jw_u64(struct jw *w, const char *name, uint64_t value) {
-    lead(w, name);
-    buf_fmt(w->b, "%llu", (unsigned long long)value);
-}
-
-void jw_num(struct jw *w, const char *name, double value) {
-    lead(w, name);
-    if (isfinite(value))
-        buf_fmt(w->b, "%.9g", value);
-    else
-        buf_str(w->b, "null");
-}
-
-void jw_bool(struct jw *w, const char *name, bool value) {
-    lead(w, name);
-    buf_str(w->b, value ? "true" : "false");
-}
-
-void jw_null(struct jw *w, const char *name) {
-    lead(w, name);
-    buf_str(w->b, "null");
-}
-
-void jw_copy(struct jw *w, const char *name, const struct json *v) {
-    int64_t i;
-    switch (json_type(v)) {
-    case JSON_NULL:
-        jw_null(w, name);
-        return;
-    case JSON_BOOL:
-        jw_bool(w, name, json_bool(v, false));
-        return;
-    case JSON_NUM:
-        if (json_i64(v, &i))
-            jw_i64(w, name, i);
-        else
-            jw_num(w, name, json_num(v, 0));
-        return;
-    case JSON_STR:
-        jw_str(w, name, json_str(v));
-        return;
-    case JSON_ARR:
-    case JSON_OBJ:
-        if (json_type(v) == JSON_ARR)
-            jw_arr(w, name);
-        else
-            jw_obj(w, name);
-        for (const struct json *m = json_first(v); m; m = json_next(m))
-            jw_copy(w, json_type(v) == JSON_ARR ? NULL : json_name(m), m);
-        jw_end(w);
+void json_put(struct arena *a, struct json *obj, const char *name, size_t n, const struct json *v) {
+    for (struct json *m = obj->child; m; m = m->next) {
+        if (m->n_name != n || memcmp(m->name, name, n) != 0) continue;
+        take_value(m, v);
         return;
     }
-}
-
-void jw_raw(struct jw *w, const char *name, const char *json_text) {
-    lead(w, name);
-    buf_str(w->b, json_text);
+    json_push(a, obj, v);
+    obj->last->name = arena_strndup(a, name, n);
+    obj->last->n_name = (uint32_t)n;
 }
 
 /* ---- text of values -------------------------------------------------------------------------- */

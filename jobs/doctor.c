@@ -3,7 +3,6 @@
  * the machine, so it may include third-party headers for their version numbers.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
-#include <cjson/cJSON.h>
 #include <pcre2.h>
 #include <utf8proc.h>
 #include <xxhash.h>
@@ -55,9 +54,11 @@ static void emit_libs(struct emit *m, const char *line_editor) {
     snprintf(xxh, sizeof xxh, "%u.%u.%u", v / 10000, v / 100 % 100, v % 100);
     const struct {
         const char *name, *version;
-    } lib[] = {
-        {"cJSON", cJSON_Version()}, {"zlib", zlibVersion()},          {"xxHash", xxh},
-        {"PCRE2", pcre_short},      {"utf8proc", utf8proc_version()}, {"libedit", line_editor}};
+    } lib[] = {{"zlib", zlibVersion()},
+               {"xxHash", xxh},
+               {"PCRE2", pcre_short},
+               {"utf8proc", utf8proc_version()},
+               {"libedit", line_editor}};
     emit_table(m, "libraries", "libraries");
     emit_col(m, "library", "library");
     emit_col(m, "version", "version");

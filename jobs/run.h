@@ -68,12 +68,9 @@ struct run_answer {
     struct buf part, text; /* bytes of half a character; all others */
     struct toolparse *parse;
     struct run *r;
-    char *json; /* as toolparse_finish writes it, and read */
-    struct json *doc;
-    const char *content, *reasoning; /* in doc, never NULL */
-    const struct json *calls;
-    struct buf calls_text; /* the same as JSON text, byte for byte */
-    int64_t n_prompt;      /* tokens computed for the prompt */
+    const char *content, *reasoning; /* in parse, never NULL */
+    const struct json *calls;        /* the same; NULL: none were looked for */
+    int64_t n_prompt;                /* tokens computed for the prompt */
     double prompt_s;
 };
 void run_answer_release(struct run_answer *a);

@@ -22,10 +22,7 @@ void run_answer_release(struct run_answer *a) {
     gen_answer_release(&a->gen);
     buf_release(&a->part);
     buf_release(&a->text);
-    buf_release(&a->calls_text);
     toolparse_free(a->parse);
-    free(a->json);
-    json_free(a->doc);
     memset(a, 0, sizeof *a);
 }
 
@@ -128,34 +125,16 @@ static int new_parse(struct run *r, struct run_answer *a, struct err *e) {
     return 0;
 }
 
-/* What was written, read. A text that cannot be is content. */
+/* Reads what was written. */
 static int read_answer(struct run *r, struct run_answer *a, struct err *e) {
-    static const char *const names[] = {"content", "reasoning"};
-    struct buf out = {0};
-    const char *at;
-    size_t n;
+    size_t shown;
     text_complete(&a->text, &a->part, NULL, 0);
     TRY(new_parse(r, a, e));
-    size_t shown;
     (void)toolparse_content(a->parse, &shown); /* so that the rest begins behind it */
-    json_free(a->doc);
-    free(a->json);
-    a->doc = NULL;
-    a->json = NULL;
-    buf_reset(&a->calls_text);
-    struct err ignored;
-    if (toolparse_finish(a->parse, &out, &ignored) == 0)
-        (void)json_parse(&a->doc, out.data, out.len, "answer", &ignored);
-    a->json = buf_take(&out);
-    const char **const text[] = {&a->content, &a->reasoning};
-    for (int i = 0; i < 2; i++) {
-        const char *s = json_str(json_get(a->doc, names[i]));
-        *text[i] = s ? s : "";
-    }
-    if (!a->doc) a->content = a->text.data ? a->text.data : "";
-    a->calls = json_get(a->doc, "tool_calls");
-    at = a->doc ? talk_member(a->json, a->doc, "tool_calls", &n) : NULL;
-    if (at) buf_add(&a->calls_text, at, n);
+    const struct json *doc = toolparse_finish(a->parse);
+    a->content = json_str(json_get(doc, "content"));
+    a->reasoning = json_str(json_get(doc, "reasoning"));
+    a->calls = json_get(doc, "tool_calls");
     return 0;
 }
 
@@ -333,7 +312,10 @@ void run_describe(const struct run *r, const struct run_answer *a, bool turn, st
     if (turn) {
         emit_str(m, "content", NULL, a->content);
         emit_str(m, "reasoning", NULL, a->reasoning);
-        emit_json(m, "tool_calls", NULL, a->calls_text.len ? a->calls_text.data : "[]");
+        struct buf calls = {0};
+        json_write_spaced(&calls, a->calls);
+        emit_json(m, "tool_calls", NULL, a->calls ? calls.data : "[]");
+        buf_release(&calls);
     }
     emit_str(m, "stop", "stop", gen_stop_name(a->gen.stop));
     emit_counts(r, a, m);

@@ -259,7 +259,7 @@ int template_parse(const struct parse_opts *o, struct buf *out, struct err *e) {
     if (!rc) {
         toolparse_feed(p, text, len);
         free(text);
-        rc = toolparse_finish(p, out, e);
+        json_write_spaced(out, toolparse_finish(p));
     }
     if (!rc) end_line(out);
     toolparse_free(p);

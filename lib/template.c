@@ -130,7 +130,7 @@ int hone_template_read_answer(const struct hone_template *t, const char *tools, 
                        TOOL_THINK_UNKNOWN, &c.err);
     if (!rc) {
         toolparse_feed(p, answer, len);
-        rc = toolparse_finish(p, &b, &c.err);
+        json_write_spaced(&b, toolparse_finish(p));
     }
     toolparse_free(p);
     char *s = buf_take(&b);

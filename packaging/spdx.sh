@@ -5,8 +5,7 @@ set -eu
 version=$1; shift
 when=$(date -u -d "@${SOURCE_DATE_EPOCH:-$(date +%s)}" +%Y-%m-%dT%H:%M:%SZ)
 # package of the distribution, name, licence, where it is from
-libraries='libcjson1 cJSON MIT https://github.com/DaveGamble/cJSON
-zlib1g zlib Zlib https://zlib.net
+libraries='zlib1g zlib Zlib https://zlib.net
 libxxhash0 xxHash BSD-2-Clause https://xxhash.com
 libpcre2-8-0 PCRE2 BSD-3-Clause https://www.pcre.org
 libutf8proc2 utf8proc MIT https://juliastrings.github.io/utf8proc

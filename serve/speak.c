@@ -154,7 +154,7 @@ bool speak_feed(struct speak *s, const char *text, size_t n, const char **stop) 
 /* What the whole text holds beyond what was shown; `shown` bytes are its beginning, or it was read
  * in another way and nothing can be added. */
 static void show_rest(struct speak *s, enum event_kind kind, const char *text, size_t shown) {
-    const size_t n = text ? strlen(text) : 0;
+    const size_t n = strlen(text);
     if (n <= shown) return;
     if (kind == EV_CONTENT)
         show_content(s, text, n, true);
@@ -162,19 +162,19 @@ static void show_rest(struct speak *s, enum event_kind kind, const char *text, s
         tell(s, kind, 0, text + shown, n - shown);
 }
 
-/* calls: the list as it was written, so that numbers stay what they are. */
-static int show_calls(struct speak *s, const struct json *calls, struct raw list) {
-    struct raw at = raw_first(list);
+static int show_calls(struct speak *s, const struct json *calls) {
+    struct buf args = {0};
     int n = 0;
     for (const struct json *c = json_first(calls); c; c = json_next(c), n++) {
-        const struct raw args = raw_member(at, "arguments");
         const char *name = json_str(json_get(c, "name"));
         if (s->a->one_call && n) break;
-        tell(s, EV_CALL_BEGIN, n, name ? name : "", name ? strlen(name) : 0);
-        tell(s, EV_CALL_ARGS, n, args.n ? args.s : "{}", args.n ? args.n : 2);
+        buf_reset(&args);
+        json_write_spaced(&args, json_get(c, "arguments"));
+        tell(s, EV_CALL_BEGIN, n, name, strlen(name));
+        tell(s, EV_CALL_ARGS, n, args.data, args.len);
         tell(s, EV_CALL_END, n, "", 0);
-        at = raw_next(list, at);
     }
+    buf_release(&args);
     return n;
 }
 
@@ -192,29 +192,20 @@ static void show_as_text(struct speak *s) {
 
 static int end_parsed(struct speak *s, struct buf *problems) {
     const bool wanted = s->a->tools && !s->a->no_calls;
-    struct buf out = {0};
-    struct json *j = NULL;
-    struct err e;
     int n = 0;
     show(s);
-    if (toolparse_finish(s->parse, &out, &e) == 0 &&
-        json_parse(&j, out.data, out.len, "answer", &e) == 0) {
-        show_rest(s, EV_REASONING, json_str(json_get(j, "reasoning")), s->n_reasoning);
-        const struct json *calls = json_get(j, "tool_calls");
-        if (!wanted && json_first(calls))
-            show_as_text(s);
-        else
-            show_rest(s, EV_CONTENT, json_str(json_get(j, "content")), s->n_content);
-        const struct raw list = raw_member(raw_of(out.data, out.len), "tool_calls");
-        if (!s->stop && wanted) n = show_calls(s, calls, list);
-        for (const struct json *p = json_first(json_get(j, "problems")); p && wanted;
-             p = json_next(p)) {
-            if (problems->len) buf_str(problems, ", ");
-            json_write(problems, p);
-        }
+    const struct json *j = toolparse_finish(s->parse), *calls = json_get(j, "tool_calls");
+    show_rest(s, EV_REASONING, json_str(json_get(j, "reasoning")), s->n_reasoning);
+    if (!wanted && json_first(calls))
+        show_as_text(s);
+    else
+        show_rest(s, EV_CONTENT, json_str(json_get(j, "content")), s->n_content);
+    if (!s->stop && wanted) n = show_calls(s, calls);
+    for (const struct json *p = json_first(json_get(j, "problems")); p && wanted;
+         p = json_next(p)) {
+        if (problems->len) buf_str(problems, ", ");
+        json_write(problems, p);
     }
-    json_free(j);
-    buf_release(&out);
     return n;
 }
 

@@ -139,14 +139,20 @@ static void finish_error(const struct jinja *t, const struct jctx *c, struct jin
     err_set(e, ERR_DATA, "%s:%d:%d: %s", t->name, je->line, je->col, je->msg);
 }
 
-/* setjmp in functions of their own: nothing here changes between it and a failure. */
-static int compile_guarded(struct jinja *t, struct jctx *c) {
+/* The one place that jx_fail jumps to. Nothing here changes between setjmp and a failure, so no
+ * variable loses its value. */
+int jx_guard(struct jctx *c, void (*body)(struct jctx *c, void *arg), void *arg) {
     if (setjmp(c->fail)) return ERR_DATA;
+    body(c, arg);
+    return 0;
+}
+
+static void compile(struct jctx *c, void *arg) {
+    struct jinja *t = arg;
     size_t n_tok;
     struct jtok *tok = jlex(c, t->src, t->src_len, &n_tok);
     t->body = jparse(c, tok, n_tok);
     jscope_resolve(c, t);
-    return 0;
 }
 
 enum { MAX_SOURCE = 16 << 20 };
@@ -172,7 +178,7 @@ int jinja_compile_mode(struct jinja **out, const char *src, size_t len, const ch
     t->src = normalise(&t->arena, src, &t->src_len);
     struct jctx c = {
         .a = &t->arena, .err = je, .t = t, .max_out = MAX_SOURCE, .max_steps = UINT64_MAX};
-    int rc = compile_guarded(t, &c);
+    int rc = jx_guard(&c, compile, t);
     buf_release(&c.out);
     if (rc) {
         finish_error(t, &c, je, e);
@@ -203,8 +209,8 @@ struct source { /* where the variables come from: one of the three */
     void *ctx;
 };
 
-static int render_guarded(struct jctx *c, const struct source *s) {
-    if (setjmp(c->fail)) return ERR_DATA;
+static void render_body(struct jctx *c, void *arg) {
+    const struct source *s = arg;
     struct jval vars = s->fn     ? s->fn(c, s->ctx)
                        : s->text ? jjson_parse(c, s->text, s->len, "variables")
                                  : jjson_from(c, s->json);
@@ -225,10 +231,9 @@ static int render_guarded(struct jctx *c, const struct source *s) {
     }
     c->pos = 0;
     jeval_root(c);
-    return 0;
 }
 
-static int render(const struct jinja *t, const struct source *s, int64_t now_unix,
+static int render(const struct jinja *t, struct source *s, int64_t now_unix,
                   const struct jinja_limits *lim, struct buf *out, struct jinja_spans *spans,
                   struct jtrace *trace, struct jinja_err *je, struct err *e) {
     struct jinja_err own;
@@ -245,7 +250,7 @@ static int render(const struct jinja *t, const struct source *s, int64_t now_uni
     c.max_out = lim->max_output ? lim->max_output : limit_of(LIM_TEMPLATE_OUTPUT);
     c.max_depth = lim->max_depth ? lim->max_depth : 200;
     c.max_range = lim->max_range ? lim->max_range : 100000;
-    int rc = render_guarded(&c, s);
+    int rc = jx_guard(&c, render_body, s);
     if (rc) {
         finish_error(t, &c, je, e);
     } else {

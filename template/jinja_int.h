@@ -2,9 +2,11 @@
 /* template/jinja_int.h - what the files of the template engine share; nobody else includes it.
  *
  * One render owns one arena: values, frames and temporary strings live there and go at once. A
- * failure inside a render or a compilation unwinds with longjmp to its entry (jinja.c), so no
- * function between may own malloc'ed memory; the output buffer belongs to the context. Scratch text
- * is written behind the output so far and taken off again (jx_mark / jx_take).
+ * failure inside a render or a compilation (about 200 places of expressions, nested as deep as the
+ * template) unwinds with longjmp from jx_fail to jx_guard, both in jinja.c and nowhere else, so no
+ * function between may own malloc'ed memory; the output buffer belongs to the context. No other
+ * room sees it: what this one offers returns int and fills struct err. Scratch text is written
+ * behind the output so far and taken off again (jx_mark / jx_take).
  *
  * Names are resolved at compile time (jinja_scope.c) to a slot of an activation record (root, macro
  * or call-block body), found by walking `hops` outer records. */
@@ -326,6 +328,8 @@ struct jctx {
     struct jspan *span; /* NULL: origins are not followed */
 };
 
+/* Calls body; ERR_DATA and c->err set when jx_fail was called below it. */
+int jx_guard(struct jctx *c, void (*body)(struct jctx *c, void *arg), void *arg);
 /* Fails the compilation or render; kind is "syntax", "undefined", "TypeError", ... */
 NORETURN void jx_fail(struct jctx *c, const char *kind, const char *fmt, ...) PRINTF_LIKE(3, 4);
 NORETURN void jx_undef_fail(struct jctx *c, struct jval undef);
@@ -496,11 +500,10 @@ struct jval jlib_path(struct jctx *c, struct jval obj,
                       struct jval path); /* "a.b.0" attribute getter */
 
 /* ---- jinja_json.c ---------------------------------------------------------------------------- */
+/* Makes values of JSON text; `what` names it in messages. Fails when it is not JSON. */
 struct jval jjson_parse(struct jctx *c, const char *s, size_t n, const char *what);
 struct jval jjson_from(struct jctx *c, const struct json *j);
-/* The JSON value that s begins with (white space before it is skipped); *used: its end. */
-bool jjson_prefix(struct jctx *c, const char *s, size_t n, size_t *used, struct jval *out);
-/* True and *out when text is a JSON object; nothing fails. */
+/* True and *out when text is a JSON object. */
 bool jjson_object(struct jctx *c, struct jval text, struct jval *out);
 
 /* A JSON document read with this reader, outside of any render. */

@@ -195,11 +195,11 @@ int suite_prompt(const struct suite_case *c, const struct chat *chat, const stru
 
 /* ---- answers ---- */
 
-/* Invalid UTF-8 (half a character where the answer was cut) as U+FFFD; NUL too. */
+/* Appends s with U+FFFD for invalid UTF-8 (half a character where the answer was cut). */
 static void clean(struct buf *out, const char *s, size_t n) {
     buf_str(out, "");
     while (n) {
-        size_t k = strnlen(s, utf8_valid_prefix(s, n));
+        size_t k = utf8_valid_prefix(s, n);
         buf_add(out, s, k);
         if (k < n) buf_str(out, "\xef\xbf\xbd");
         k += k < n;
@@ -210,35 +210,25 @@ static void clean(struct buf *out, const char *s, size_t n) {
 
 int answer_read(struct answer *a, const struct toolfmt *f, const struct suite_case *c,
                 const char *prompt, const char *text, size_t len, struct err *e) {
-    struct toolparse *p = NULL;
-    struct buf tools = {0}, in = {0}, out = {0};
+    struct buf tools = {0}, in = {0};
     const struct json *t = json_get(c->json, "tools");
     memset(a, 0, sizeof *a);
     if (!f) f = toolfmt_find("hermes-json"); /* for its reasoning; no calls are expected */
     if (t) json_write(&tools, t);
     clean(&in, text, len);
-    int rc = toolparse_new(&p, f, tools.data, tools.len, toolfmt_think_of(f, prompt), e);
+    int rc = toolparse_new(&a->parse, f, tools.data, tools.len, toolfmt_think_of(f, prompt), e);
     if (!rc) {
-        toolparse_feed(p, in.data, in.len);
-        rc = toolparse_finish(p, &out, e);
+        toolparse_feed(a->parse, in.data, in.len);
+        a->json = toolparse_finish(a->parse);
+        a->content = json_str(json_get(a->json, "content"));
     }
-    /* what a model wrote can be nested deeper than we read: then it is an answer without calls */
-    struct err ignored;
-    if (!rc && json_parse(&a->json, out.data, out.len, "answer", &ignored)) {
-        static const char nothing[] = "{\"content\":\"\",\"tool_calls\":[]}";
-        rc = json_parse(&a->json, nothing, sizeof nothing - 1, "answer", e);
-    }
-    const char *content = json_str(json_get(a->json, "content"));
-    a->content = content ? content : "";
-    toolparse_free(p);
     buf_release(&tools);
     buf_release(&in);
-    buf_release(&out);
     return rc;
 }
 
 void answer_release(struct answer *a) {
-    json_free(a->json);
+    toolparse_free(a->parse);
     memset(a, 0, sizeof *a);
 }
 

@@ -50,8 +50,10 @@ bool suite_calls(const struct suite *s);
 
 /* What a model wrote, taken apart. */
 struct answer {
-    struct json *json; /* content, reasoning, tool_calls, problems: chat/toolfmt.h */
-    const char *content;
+    struct toolparse *parse;
+    const struct json
+        *json;           /* content, reasoning, tool_calls, problems (chat/toolfmt.h), in parse */
+    const char *content; /* the same; never NULL */
 };
 /* f: NULL for templates without a known syntax of calls. prompt: what was rendered; its end says
  * whether reasoning is open. */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "tests/fuzz/fuzz.h"
-#include "template/chat_vars.h"
+#include "core/json.h"
 #include "chat/toolfmt.h"
 
 static const char tools[] =
@@ -15,16 +15,10 @@ static const char tools[] =
     "\"type\":\"null\"}]},\"o\":{\"type\":[\"object\",\"array\"]}}}}}]";
 
 /* What was shown while text came must begin the content in the end. */
-static void check_shown(const struct buf *out, const struct buf *shown) {
-    struct jdoc d;
-    struct err e;
-    if (jdoc_parse(&d, out->data, out->len, "result", &e))
-        return; /* nested too deeply to read back */
-    struct jval c = chat_member(d.root, "content");
-    if (c.tag != JT_STR || c.len < shown->len ||
-        (shown->len && memcmp(c.u.s, shown->data, shown->len) != 0))
-        abort();
-    jdoc_release(&d);
+static void check_shown(const struct json *result, const struct buf *shown) {
+    size_t n;
+    const char *c = json_strn(json_get(result, "content"), &n);
+    if (!c || n < shown->len || (shown->len && memcmp(c, shown->data, shown->len) != 0)) abort();
 }
 
 static struct buf parse(const struct toolfmt *f, enum tool_think think, const char *s, size_t n,
@@ -41,7 +35,9 @@ static struct buf parse(const struct toolfmt *f, enum tool_think think, const ch
         buf_reset(&shown);
         buf_add(&shown, c, len);
     }
-    if (toolparse_finish(p, &out, &e) == 0) check_shown(&out, &shown);
+    const struct json *result = toolparse_finish(p);
+    json_write(&out, result);
+    check_shown(result, &shown);
     toolparse_free(p);
     buf_release(&shown);
     return out;

@@ -89,12 +89,11 @@ static const struct json *schema_of(const struct json *tools, const char *name) 
 static int read_back(const struct toolfmt *f, const struct json *tools, const struct buf *text) {
     struct toolparse *p = NULL;
     struct buf out = {0}, why = {0};
-    struct json *j = NULL;
     int n = 0;
     CHECK_OK(toolparse_new(&p, f, tools_text, sizeof tools_text - 1, TOOL_THINK_NONE, &e));
     toolparse_feed(p, text->data, text->len);
-    CHECK_OK(toolparse_finish(p, &out, &e));
-    CHECK_OK(json_parse(&j, out.data, out.len, "calls", &e));
+    const struct json *j = toolparse_finish(p);
+    json_write(&out, j);
     for (const struct json *c = json_first(json_get(j, "tool_calls")); c; c = json_next(c), n++) {
         const struct json *schema = schema_of(tools, json_str(json_get(c, "name")));
         bool ok = schema != NULL;
@@ -106,7 +105,6 @@ static int read_back(const struct toolfmt *f, const struct json *tools, const st
     }
     if (json_len(json_get(j, "problems")))
         CHECK_FAIL("%s: '%s' -> %s", toolfmt_name(f), text->data, out.data);
-    json_free(j);
     buf_release(&out);
     buf_release(&why);
     toolparse_free(p);

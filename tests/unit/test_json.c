@@ -163,6 +163,48 @@ static void test_big_object_is_linear(void) {
     buf_release(&b);
 }
 
+/* Numbers are written as they came; the last of two members of one name wins where that is asked
+ * for, at the place of the first, as in Python; half surrogate pairs are three bytes. */
+static void test_values(void) {
+    static const char text[] = "{\"a\": 1.0, \"b\": 12345678901234567890123, \"a\": [-1e-07], "
+                               "\"s\": \"\\ud800\\u0000\"} x";
+    static const struct json_opts lax = {.any_text = true, .last_wins = true};
+    static const struct json_opts strict = {0};
+    struct arena a;
+    struct buf b = {0};
+    struct err e = {0};
+    const struct json *j;
+    size_t n, used;
+    arena_init(&a);
+    CHECK_ERR(json_parse_in(&j, &a, text, sizeof text - 1, &strict, "a.json", &used, &e), ERR_DATA,
+              "surrogate");
+    CHECK_ERR(json_parse_in(&j, &a, text, sizeof text - 1, &lax, "a.json", NULL, &e), ERR_DATA,
+              "something follows");
+    CHECK_OK(json_parse_in(&j, &a, text, sizeof text - 1, &lax, "a.json", &used, &e));
+    CHECK_EQ_I64(used, sizeof text - 3);
+    CHECK_EQ_I64(json_len(j), 3);
+    CHECK_EQ_STR(json_num_text(json_get(j, "b")), "12345678901234567890123");
+    CHECK(json_is_int(json_get(j, "b")) && !json_is_int(json_first(json_get(j, "a"))));
+    const char *s = json_strn(json_get(j, "s"), &n);
+    CHECK(n == 4 && memcmp(s, "\xed\xa0\x80\0", 4) == 0);
+    s = json_raw(json_get(j, "s"), &n);
+    CHECK(n == 12 && memcmp(s, "\\ud800\\u0000", 12) == 0);
+    struct json *o = json_new(&a, JSON_OBJ), *l = json_new(&a, JSON_ARR);
+    json_push(&a, l, json_get(j, "b"));
+    json_push(&a, l, json_new_bool(&a, true));
+    json_push(&a, l, NULL);
+    json_put(&a, o, "x", 1, json_new_str(&a, "\"", 1));
+    json_put(&a, o, "y", 1, json_first(j));
+    json_put(&a, o, "x", 1, l);
+    json_write(&b, o);
+    CHECK_EQ_STR(b.data, "{\"x\":[12345678901234567890123,true,null],\"y\":[-1e-07]}");
+    buf_reset(&b);
+    json_write_spaced(&b, o);
+    CHECK_EQ_STR(b.data, "{\"x\": [12345678901234567890123, true, null], \"y\": [-1e-07]}");
+    buf_release(&b);
+    arena_release(&a);
+}
+
 static void test_writer(void) {
     struct buf b = {0};
     struct jw w;
@@ -215,6 +257,7 @@ int main(void) {
     RUN(test_refuses);
     RUN(test_depth);
     RUN(test_big_object_is_linear);
+    RUN(test_values);
     RUN(test_writer);
     RUN(test_quote_repairs_utf8);
     return check_done();

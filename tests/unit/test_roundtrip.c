@@ -48,7 +48,7 @@ static void one(const struct chat *c, const char *tmpl, const char *format, cons
               memcmp(turn + 3, want.u.s, want.len) == 0);
     CHECK_OK(toolparse_new(&p, toolfmt_find(format), decl.data, decl.len, TOOL_THINK_UNKNOWN, &e));
     toolparse_feed(p, turn + 3, first.len - (size_t)(turn + 3 - first.data));
-    CHECK_OK(toolparse_finish(p, &parsed, &e));
+    json_write_spaced(&parsed, toolparse_finish(p));
     buf_chr(&parsed, 0);
     static const char from[] = "\"tool_calls\": [", to[] = "], \"problems\": ";
     char *a = strstr(parsed.data, from), *b = a ? strstr(a, to) : NULL;

@@ -31,14 +31,15 @@ static void test_read_write(void) {
                    "[1.0,12345678901234567890]}]"));
     CHECK_EQ_I64(t.n, 2);
     CHECK_EQ_STR(talk_last_role(&t), "x");
-    expect(
-        &t, 0,
-        "{\"messages\": [\n  {\"role\":\"user\",\"content\":\"a\\\"]},{\"},\n  {\"role\": \"x\", "
-        "\"n\": [1.0,12345678901234567890]}\n]}\n");
+    expect(&t, 0,
+           "{\"messages\": [\n  {\"role\": \"user\", \"content\": \"a\\\"]},{\"},\n  {\"role\": "
+           "\"x\", "
+           "\"n\": [1.0, 12345678901234567890]}\n]}\n");
     CHECK_OK(parse(&t, "{\"id\":\"c\\\\\",\"messages\":[],\"tools\": [{\"a\":1.0}] , \"k\":-1e5}"));
     CHECK_EQ_I64(t.n, 0);
-    CHECK_EQ_STR(t.tools, "[{\"a\":1.0}]");
-    expect(&t, 0, "{\"messages\": [],\n \"id\":\"c\\\\\",\"tools\":[{\"a\":1.0}],\"k\":-1e5}\n");
+    CHECK_EQ_STR(t.tools, "[{\"a\": 1.0}]");
+    expect(&t, 0,
+           "{\"messages\": [],\n \"id\": \"c\\\\\", \"tools\": [{\"a\": 1.0}], \"k\": -1e5}\n");
     struct talk again = {0}; /* what was written can be read */
     struct buf b = {0};
     talk_write(&t, 0, &b);
@@ -60,9 +61,12 @@ static void test_read_write(void) {
 static void test_calls(void) {
     struct talk t = {0};
     talk_add(&t, "user", "q", 1);
-    CHECK_OK(talk_add_answer(
-        &t, "", "why",
-        "[{\"name\": \"f\", \"arguments\": {\"x\": 1.0}}, {\"name\":\"g\",\"arguments\":{}}]", &e));
+    static const char list[] =
+        "[{\"name\": \"f\", \"arguments\": {\"x\": 1.0}}, {\"name\":\"g\",\"arguments\":{}}]";
+    struct json *calls;
+    CHECK_OK(json_parse(&calls, list, sizeof list - 1, "calls", &e));
+    talk_add_answer(&t, "", "why", calls);
+    json_free(calls);
     CHECK_EQ_STR(t.msg[1],
                  "{\"role\": \"assistant\", \"content\": \"\", \"reasoning_content\": \"why\", "
                  "\"tool_calls\": [{\"id\": \"call00001\", \"type\": \"function\", "
@@ -77,7 +81,7 @@ static void test_calls(void) {
     CHECK(strstr(t.msg[3], "call00002") != NULL);
     talk_drop_last(&t);
     CHECK_EQ_I64(talk_open_calls(&t), 1);
-    CHECK_OK(talk_add_answer(&t, "a\n", "", "[]", &e));
+    talk_add_answer(&t, "a\n", "", NULL);
     CHECK_EQ_STR(t.msg[3], "{\"role\": \"assistant\", \"content\": \"a\\n\"}");
     CHECK_EQ_I64(talk_open_calls(&t), 0);
     talk_release(&t);

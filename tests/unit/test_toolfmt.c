@@ -43,7 +43,6 @@ static void parse(const char *format, const char *tools, const char *s, size_t n
     struct toolparse *p;
     size_t shown = 0;
     struct buf streamed = {0};
-    struct jdoc d;
     buf_reset(out);
     CHECK_OK(toolparse_new(&p, toolfmt_find(format), tools, tools ? strlen(tools) : 0, think, &e));
     for (size_t i = 0; i < n; i += step) {
@@ -55,14 +54,14 @@ static void parse(const char *format, const char *tools, const char *s, size_t n
         buf_reset(&streamed);
         buf_add(&streamed, c, len);
     }
-    CHECK_OK(toolparse_finish(p, out, &e));
-    toolparse_free(p);
-    CHECK_OK(jdoc_parse(&d, out->data, out->len, "result", &e));
-    struct jval content = chat_member(d.root, "content");
-    if (content.len < streamed.len ||
-        (streamed.len && memcmp(content.u.s, streamed.data, streamed.len) != 0))
+    const struct json *result = toolparse_finish(p);
+    json_write_spaced(out, result);
+    size_t n_content;
+    const char *content = json_strn(json_get(result, "content"), &n_content);
+    if (n_content < streamed.len ||
+        (streamed.len && memcmp(content, streamed.data, streamed.len) != 0))
         CHECK_FAIL("%s: streamed \"%s\", in the end %s", format, streamed.data, out->data);
-    jdoc_release(&d);
+    toolparse_free(p);
     buf_release(&streamed);
 }
 
