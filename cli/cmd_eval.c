@@ -106,6 +106,7 @@ int cmd_eval(struct cli *c, int argc, char **argv, struct err *e) {
         {"checks", eval_cmd_checks, "checks of answers"},
         {"choice", eval_cmd_choice, "multiple choice"},
         {"needle", eval_cmd_needle, "numbers in a long text"},
+        {"replay", eval_cmd_replay, "recorded requests, asked again"},
         {"suite", eval_cmd_suite, "the standard set, as one file"},
         {"compare", eval_cmd_compare, "two such files"},
         {"speed", cmd_speed, "tokens per second"},

@@ -30,6 +30,7 @@ int eval_cmd_needle(struct cli *c, int argc, char **argv, struct err *e);
 int eval_cmd_suite(struct cli *c, int argc, char **argv, struct err *e);
 int eval_cmd_compare(struct cli *c, int argc, char **argv, struct err *e);
 int eval_cmd_checks(struct cli *c, int argc, char **argv, struct err *e);
+int eval_cmd_replay(struct cli *c, int argc, char **argv, struct err *e);
 int eval_cmd_kv(struct cli *c, int argc, char **argv, struct err *e);
 int eval_cmd_mtp(struct cli *c, int argc, char **argv, struct err *e);
 int eval_cmd_kld(struct cli *c, int argc, char **argv, struct err *e);

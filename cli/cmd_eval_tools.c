@@ -14,6 +14,8 @@ static const struct opt cases_options[] = {
      "syntax of calls (default: what the template asks for)"},
     {"require", 0, OPT_NUM, AT(require), "PERCENT", "exit 1 when fewer cases pass"},
     {"no-loss", 0, OPT_FLAG, AT(no_loss), NULL, "exit 1 when a case fails that the base passes"},
+    {"from-answers", 0, OPT_FLAG, AT(from_answers), NULL,
+     "the suite is a record of hone serve: its answers are expected"},
     {"constrained", 0, OPT_FLAG, AT(constrained), NULL,
      "answer once more with calls held to the tools' schemas, and show both"},
     {"all", 0, OPT_FLAG, AT(all), NULL, "show every case, not only those that failed"},

@@ -42,6 +42,8 @@ static const struct opt serve_options[] = {
      "a running answer waits so long for others' prompts (1)"},
     {"queue", 0, OPT_I64, AT(queue), "N", "requests that may wait (64)"},
     {"log", 0, OPT_STR, AT(log), "FILE", "a line of JSON per request (standard error); off: none"},
+    {"record", 0, OPT_STR, AT(record), "FILE",
+     "requests and answers are added to FILE, a line of JSON each"},
     {"strict", 0, OPT_FLAG, AT(strict), NULL, "other model ids than --alias are refused"},
     {"allow-host", 0, OPT_LIST, AT(allow_host), "NAME", "a name of this server in Host"},
     {"allow-origin", 0, OPT_LIST, AT(allow_origin), "URL", "an origin whose pages may ask"},

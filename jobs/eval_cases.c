@@ -226,7 +226,7 @@ int eval_cases_run(struct work *c, struct cases_opts *a, struct emit *m, struct 
     if (a->no_loss && !r.has_base)
         return err_set(e, ERR_USAGE, "--no-loss needs a --base to compare with");
     if (a->max_tokens < 1) return err_set(e, ERR_USAGE, "--max-tokens: 1 or more");
-    TRY(eval_suite_read(&suite, path, e));
+    TRY(a->from_answers ? suite_open_answers(&suite, path, e) : eval_suite_read(&suite, path, e));
     TRY_GOTO(out, rc, kept_open(&a->eval.kept, a->eval.keep, e));
     TRY_GOTO(out, rc,
              eval_suite_of(c, &a->eval, a->model, &suite, a->n_cases, a->max_tokens, a->format,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* jobs/serve_job.c - a server of one model: checks its options, opens the model, says that it is
  * ready. What it does then is in serve/. */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -269,18 +270,43 @@ static int open_log(const struct serve_job_opts *a, FILE **log, struct serve_opt
     return *log ? 0 : err_path(e, "--log %s", a->log);
 }
 
+/* Writes a line of the record; ud: its file. It is whole or not there, unless the disk is full. */
+static void record_line(void *ud, const char *line) {
+    FILE *f = ud;
+    if (fprintf(f, "%s\n", line) < 0 || fflush(f)) log_warn("--record: a line was not written");
+}
+
+/* For its owner alone: it holds everything that clients sent, and every answer. */
+static int open_record(const struct serve_job_opts *a, FILE **f, struct serve_opts *o,
+                       struct err *e) {
+    if (!a->record) return 0;
+    const int fd = open(a->record, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    *f = fd < 0 ? NULL : fdopen(fd, "a");
+    if (!*f) {
+        const int rc = err_path(e, "--record %s", a->record);
+        if (fd >= 0) close(fd);
+        return rc;
+    }
+    o->record = record_line;
+    o->record_ud = *f;
+    log_info("--record: %s gets all that clients send, and every answer", a->record);
+    return 0;
+}
+
 static int with_model(struct work *w, const struct serve_job_opts *a, struct serve_opts *o,
                       struct err *e) {
     struct session *s = NULL;
-    FILE *log = NULL;
+    FILE *log = NULL, *record = NULL;
     TRY(model_use_pre(o->m, a->pre, e));
     TRY(model_need_tok(o->m, e));
     TRY(sampling(a, o, e));
     int rc = open_log(a, &log, o, e);
+    if (!rc) rc = open_record(a, &record, o, e);
     if (!rc) rc = open_session(w, a, o, &s, e);
     o->s = s;
     if (!rc) rc = serve(a, o, e);
     if (log) fclose(log);
+    if (record) fclose(record);
     session_free(s);
     return rc;
 }

@@ -29,6 +29,7 @@ struct serve_job_opts {
     const char *key_file; /* more of them, one a line; or NULL */
     const char *set[SERVE_SETS]; /* NULL: the file's own value */
     const char *log;             /* file for a line per request; NULL: log_line alone */
+    const char *record;          /* file for what is asked and answered; NULL: not kept */
     void (*log_line)(void *ud, const char *line); /* NULL: no requests are logged */
     /* Told once, with a line of JSON, when requests can be answered. */
     void (*ready)(void *ud, const char *line);

@@ -152,6 +152,7 @@ static void task_done(struct task *t) {
     pthread_mutex_unlock(&s->lock);
     for (int i = 0; i < t->reply.n_choices && !t->failed; i++)
         restore_note(s->restore, t->key, &t->reply.choice[i]);
+    if (s->o.record) record_task(s, t);
     if (!s->o.log) return;
     static const char *const ends[] = {"none",   "turn",    "stop",  "calls",
                                        "length", "context", "failed"};
@@ -184,24 +185,20 @@ static void task_done(struct task *t) {
     buf_release(&b);
 }
 
-/* The form that the answers must have. False: it was refused, and the task is gone. */
-static bool guard(struct server *s, struct task *t) {
+/* The form that the answers must have. */
+static int guard(struct server *s, struct task *t, struct fault *f) {
     struct guard g[ASK_CHOICES] = {{0}};
-    struct fault f = {0};
     const int n = t->reply.n_choices;
     struct ask *a = &t->ask;
     const bool calls = a->tools && !a->no_calls;
     int rc = 0;
     if (a->must_call && !calls)
-        rc = fault_set(&f, 400, NULL, "tool_choice", "there is no tool that could be called");
+        rc = fault_set(f, 400, NULL, "tool_choice", "there is no tool that could be called");
     /* calls are left free where nothing is said of them */
     const bool bound = calls && (a->must_call || a->one_call || a->allowed || a->form != FORM_FREE);
-    if (!rc) rc = guards_make(s->guards, a, t->fmt, t->think, bound, g, n, &f);
+    if (!rc) rc = guards_make(s->guards, a, t->fmt, t->think, bound, g, n, f);
     for (int i = 0; i < n && !rc; i++) t->run[i].guard = g[i];
-    if (!rc) return true;
-    route_fail(t->job, &f);
-    task_free(t);
-    return false;
+    return rc;
 }
 
 /* Before a task is given away. */
@@ -229,35 +226,29 @@ static void cut(struct run *r, int64_t at, enum prefix_use use) {
     r->cut[r->n_cuts++].use = use;
 }
 
-static void chat_task(struct server *s, struct job *j, const struct api *api, struct ask *a) {
+static int chat_task(struct server *s, struct job *j, const struct api *api, struct ask *a,
+                     struct task **out, struct fault *f) {
     struct chat_prompt p = {0};
-    struct fault f = {0};
-    int rc = a->go_on ? render_open(s, a, &p, &f) : render(s, a, true, &p, &f);
-    if (!rc) rc = too_long(s, p.ids.n, &f);
-    if (rc) {
-        route_fail(j, &f);
-        ask_release(a);
-        chat_prompt_release(&p);
-        return;
+    int rc = a->go_on ? render_open(s, a, &p, f) : render(s, a, true, &p, f);
+    if (!rc) rc = too_long(s, p.ids.n, f);
+    if (!rc) {
+        const int64_t turn = a->go_on ? 0 : turn_end(s, a, &p);
+        struct task *t = *out = task_new(j, api, a, &p.ids, 1);
+        for (int i = 0; i < t->reply.n_choices; i++) {
+            cut(&t->run[i], p.n_head, PREFIX_HEAD);
+            cut(&t->run[i], turn, PREFIX_TURN);
+        }
+        t->fmt = s->fmt;
+        t->think = toolfmt_think_of(s->fmt, p.text.data);
+        t->special = true;
     }
-    const int64_t turn = a->go_on ? 0 : turn_end(s, a, &p);
-    struct task *t = task_new(j, api, a, &p.ids, 1);
-    for (int i = 0; i < t->reply.n_choices; i++) {
-        cut(&t->run[i], p.n_head, PREFIX_HEAD);
-        cut(&t->run[i], turn, PREFIX_TURN);
-    }
-    t->fmt = s->fmt;
-    t->think = toolfmt_think_of(s->fmt, p.text.data);
-    t->special = true;
     chat_prompt_release(&p);
-    if (!guard(s, t)) return;
-    sign(s, t);
-    serve_submit(s, t);
+    return rc;
 }
 
-static void text_task(struct server *s, struct job *j, const struct api *api, struct ask *a) {
+static int text_task(struct server *s, struct job *j, const struct api *api, struct ask *a,
+                     struct task **out, struct fault *f) {
     struct ids ids[ASK_PROMPTS] = {{0}};
-    struct fault f = {0};
     struct err e;
     int rc = 0;
     const int n = a->n_prompts;
@@ -265,40 +256,45 @@ static void text_task(struct server *s, struct job *j, const struct api *api, st
         const struct ask_prompt *p = &a->prompt[i];
         for (int64_t k = 0; k < p->ids.n && !rc; k++) {
             if (p->ids.v[k] >= s->o.m->hp.d[HD_VOCAB])
-                rc = fault_set(&f, 400, NULL, "prompt", "there is no token %d", p->ids.v[k]);
+                rc = fault_set(f, 400, NULL, "prompt", "there is no token %d", p->ids.v[k]);
             ids_add(&ids[i], p->ids.v[k]);
         }
         if (!rc && p->text && tok_encode(s->o.m->tok, p->text, p->len, true, true, &ids[i], &e))
-            rc = fault_set(&f, 400, NULL, "prompt", "%s", e.msg);
-        if (!rc && !ids[i].n) rc = fault_set(&f, 400, NULL, "prompt", "the prompt is empty");
-        if (!rc) rc = too_long(s, ids[i].n, &f);
+            rc = fault_set(f, 400, NULL, "prompt", "%s", e.msg);
+        if (!rc && !ids[i].n) rc = fault_set(f, 400, NULL, "prompt", "the prompt is empty");
+        if (!rc) rc = too_long(s, ids[i].n, f);
     }
-    if (rc) {
-        route_fail(j, &f);
-        ask_release(a);
-    } else {
-        struct task *t = task_new(j, api, a, ids, n);
-        if (guard(s, t)) {
-            sign(s, t);
-            serve_submit(s, t);
-        }
-    }
+    if (!rc) *out = task_new(j, api, a, ids, n);
     for (int i = 0; i < n; i++) ids_release(&ids[i]);
+    return rc;
+}
+
+int prepare_task(struct server *s, struct job *j, const struct api *api, struct ask *a,
+                 struct task **out, struct fault *f) {
+    *out = NULL;
+    int rc = a->conv ? chat_task(s, j, api, a, out, f) : text_task(s, j, api, a, out, f);
+    if (!rc) rc = guard(s, *out, f);
+    if (!rc) {
+        sign(s, *out);
+        return 0;
+    }
+    task_free(*out);
+    *out = NULL;
+    return rc;
 }
 
 void later_generate(struct server *s, struct job *j) {
     const struct api *api = ((const struct route *)j->route)->api;
     struct ask a;
     struct fault f = {0};
-    if (read_ask(s, j, api, &a, &f)) {
+    struct task *t = NULL;
+    int rc = read_ask(s, j, api, &a, &f);
+    if (!rc) rc = prepare_task(s, j, api, &a, &t, &f);
+    if (rc)
         route_fail(j, &f);
-        ask_release(&a);
-        return;
-    }
-    if (a.conv)
-        chat_task(s, j, api, &a);
     else
-        text_task(s, j, api, &a);
+        serve_submit(s, t);
+    ask_release(&a);
 }
 
 /* ---- small ones ---- */

@@ -169,7 +169,7 @@ int serve_new(struct server **out, const struct serve_opts *o, struct err *e) {
     no.ops = (struct net_ops){s, route_head, route_request, route_error, on_tick};
     int rc = *s->tmpl ? chat_from_gguf(&s->chat, o->m->gguf, o->m->tok, e) : 0;
     if (!rc) rc = sched_new(&s->sched, o->s, &so, e);
-    if (!rc) rc = net_new(&s->net, &no, e);
+    if (!rc && no.n_hosts) rc = net_new(&s->net, &no, e);
     if (rc) {
         serve_free(s);
         return rc;

@@ -11,7 +11,7 @@
 #include "template/chat.h"
 
 struct serve_opts {
-    struct net_opts net; /* but its callbacks */
+    struct net_opts net; /* but its callbacks; no hosts: nobody can ask but serve/again.h */
     struct model *m;     /* borrowed, with a tokenizer */
     struct session *s;   /* borrowed, of session_opts.guests */
     const char *alias;   /* the model's id */
@@ -35,6 +35,8 @@ struct serve_opts {
     int n_allow_hosts, n_allow_origins;
     void (*log)(void *ud, const char *line); /* a JSON object per request; NULL: none */
     void *log_ud;
+    void (*record)(void *ud, const char *line); /* the same, of what was asked and answered */
+    void *record_ud;
 };
 struct server;
 /* Listens; nothing is answered before serve_run. Options are borrowed. */

@@ -32,7 +32,7 @@ struct run {
     struct guard guard; /* zeros: none */
     struct ids force;   /* of the answer's next tokens, not drawn: the end of a thinking too long */
     int64_t n_forced;   /* of them that came */
-    /* in tests: sees the logits that each token is drawn from */
+    /* sees the logits that each token is drawn from, as the model gave them; NULL: nobody looks */
     void (*watch)(void *ud, const float *logits, int64_t n_vocab);
     /* of the scheduler */
     struct seq *seq; /* NULL: it waits */

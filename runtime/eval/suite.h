@@ -36,6 +36,9 @@ struct suite {
  * expected call does not fit the tools offered. `path` names the text in messages. */
 int suite_open(struct suite *s, const char *path, struct err *e); /* .gz too */
 int suite_parse(struct suite *s, const char *text, size_t len, const char *path, struct err *e);
+/* Conversations that end in an answer of the assistant: each is a case whose answer must call what
+ * that one called. Lines of which no case can be made are left out, and counted in a warning. */
+int suite_open_answers(struct suite *s, const char *path, struct err *e); /* .gz too */
 void suite_close(struct suite *s);
 /* Which of n_all cases is the i-th of n that are evenly spread over them. */
 int suite_spread(int n_all, int n, int i);

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+/* cli/cmd_eval_replay.c - hone eval replay: options of jobs/eval_replay.c. */
+#include <math.h>
+
+#include "cli/cmd_eval.h"
+#include "jobs/eval_replay.h"
+
+#define AT(member) offsetof(struct replay_opts, member)
+static const struct opt replay_opts[] = {
+    {"base", 0, OPT_STR, AT(eval.base), "FILE", "also ask this model and compare what is kept"},
+    {"cases", 0, OPT_I64, AT(n_cases), "N", "at most N answers, evenly spread; 0: all (default)"},
+    {"sampled", 0, OPT_FLAG, AT(sampled), NULL,
+     "with the recorded seeds and sampling, not the likeliest tokens"},
+    {"require", 0, OPT_NUM, AT(require), "PERCENT", "exit 1 when fewer answers are kept"},
+    {"all", 0, OPT_FLAG, AT(all), NULL, "show every answer, not only those that changed"},
+    {"ctx", 0, OPT_I64, AT(eval.ctx), "N", "context (default: the longest request and answer)"},
+    {"kv-type", 0, OPT_STR, AT(eval.kv_type), "T",
+     "cache of keys and values: f16 (default), q8_0, ..."},
+    {"act", 0, OPT_STR, AT(eval.act), "MODE", "activations: f32 or q8 (default)"},
+    {"pre", 0, OPT_STR, AT(eval.pre), "NAME", CLI_HELP_PRE},
+};
+#undef AT
+static const struct cmd_spec replay_spec = {
+    .name = "eval replay",
+    .synopsis = "MODEL.gguf RECORD.jsonl [--base BASE.gguf] [--sampled] [--require PERCENT]",
+    .about = "What hone serve --record wrote, asked again of another file: are your own calls and "
+             "answers kept,\n"
+             "and where do they part? Each turn is asked with the recorded history. "
+             "docs/formats/record.md.",
+    .opts = replay_opts,
+    .n_opts = (int)COUNT_OF(replay_opts),
+    .min_args = 2,
+    .max_args = 2,
+};
+
+int eval_cmd_replay(struct cli *c, int argc, char **argv, struct err *e) {
+    struct replay_opts a = {.eval = {.kv_type = KV_USUAL, .act = ACT_FAST}, .require = (double)NAN};
+    TRY(cli_parse(c, &replay_spec, &a, argc, argv, e));
+    if (c->done) return 0;
+    a.model = c->arg[0];
+    a.record = c->arg[1];
+    struct emit *m = emit_new();
+    return cli_verdict(c, m, eval_replay_run(&c->work, &a, m, e));
+}

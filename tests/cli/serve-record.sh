@@ -1,0 +1,65 @@
+#!/bin/sh
+# hone serve --record and what reads it: the same file answers what was recorded with the same tokens, greedily and with the recorded
+# seeds; what another file would do otherwise is told by kind and place; calibration and suites take the lines; keys are not in it.
+set -eu
+. tests/serving.sh
+post() { "$t/ask" "$port" -b "$2" POST "$1" 'Authorization: Bearer secret-of-sixteen' > "$t/o" || say "POST $1 fails"; }
+value() { sed -n "s/^ *\"$1\": *\"\{0,1\}\([^\",]*\).*/\1/p" "$t/o" | head -1; }
+is() { [ "$(value "$1")" = "$2" ] || say "$3: $1 is '$(value "$1")', expected $2: $(head -c 1500 "$t/o")"; }
+echo secret-of-sixteen > "$t/keys"
+start --ctx 2048 --record "$t/rec.jsonl" --api-key-file "$t/keys"
+tools='"tools": [{"type": "function", "function": {"name": "get_weather", "description": "The weather of a city.", "parameters": {"type": "object", "properties": {"city": {"type": "string"}, "unit": {"type": "string"}}, "required": ["city"]}}}]'
+for c in Oslo Rome; do
+    post /v1/chat/completions "{\"messages\": [{\"role\": \"user\", \"content\": \"What is the weather in $c?\"}], $tools, \"temperature\": 0, \"max_tokens\": 100}"
+done
+post /v1/messages '{"max_tokens": 12, "temperature": 0, "thinking": {"type": "disabled"}, "messages": [{"role": "user", "content": "Tell me something."}]}'
+post /v1/responses '{"max_output_tokens": 12, "temperature": 0, "input": "Tell me something."}'
+post /v1/completions '{"prompt": "The cat", "max_tokens": 8, "temperature": 0}'
+cp "$t/rec.jsonl" "$t/greedy.jsonl"
+post /v1/chat/completions '{"messages": [{"role": "user", "content": "Tell me something."}], "max_tokens": 16, "temperature": 1, "seed": 7, "n": 2}'
+post /v1/completions '{"prompt": "The", "guided_regex": "[a-c]{3}-[0-9]{4}", "temperature": 1}'
+kill -TERM $pid; wait $pid || true; pid=
+[ "$(wc -l < "$t/rec.jsonl")" = 8 ] || say "$(wc -l < "$t/rec.jsonl") lines, expected 8"
+[ "$(stat -c %a "$t/rec.jsonl")" = 600 ] || say "a record that others may read: $(ls -l "$t/rec.jsonl")"
+! grep -q secret "$t/rec.jsonl" || say "a key is in the record"
+
+"$HONE" eval replay "$t/m.gguf" "$t/greedy.jsonl" --json > "$t/o"
+is n_answers 5 'the same file'; is n_same_tokens 5 'the same file'; is n_kept 5 'the same file'
+"$HONE" eval replay "$t/m.gguf" "$t/rec.jsonl" --sampled --require 100 --json > "$t/o"
+is n_same_tokens 8 'with the recorded seeds'; is n_kept 8 'with the recorded seeds'
+
+# what is another answer, by hand: other arguments, another tool, a call missing, a call too many
+ask='"messages": [{"role": "user", "content": "What is the weather in Oslo?"}, {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": {"name": "get_weather", "arguments": {"city": '
+grep -o '"tool_calls":\[{"name":"get_weather","arguments":{[^}]*}}\]' "$t/rec.jsonl" | head -1 | sed 's/.*"arguments"://; s/}]$//' > "$t/args"
+unit=$(sed 's/.*"city": "Oslo"//' "$t/args")
+{
+    echo "{\"id\": \"a\", $ask\"Paris\"$unit}}]}], $tools}"
+    echo "{\"id\": \"b\", $ask\"Oslo\"$unit}}]}], $tools}" | sed 's/"name": "get_weather", "arguments"/"name": "other", "arguments"/'
+    echo "{\"id\": \"c\", $ask\"Oslo\"$unit}}, {\"function\": {\"name\": \"get_weather\", \"arguments\": \"{}\"}}]}], $tools}"
+    echo "{\"id\": \"d\", \"messages\": [{\"role\": \"user\", \"content\": \"What is the weather in Oslo?\"}, {\"role\": \"assistant\", \"content\": \"Cold.\"}], $tools}"
+    echo "{\"id\": \"e\", $ask\"Oslo\"$unit}}]}], $tools}"
+    echo "{\"id\": \"f\", $ask\"Oslo\"$unit}}]}], $tools, \"hone\": {\"end\": \"left\"}}"
+} > "$t/hand.jsonl"
+sed -i 's/"messages"/"hone": {"sampling": {"temperature": 0}}, "messages"/' "$t/hand.jsonl"
+sed -i '6s/"hone": {"sampling": {"temperature": 0}}, //' "$t/hand.jsonl"
+rc=0
+"$HONE" eval replay "$t/m.gguf" "$t/hand.jsonl" --base "$t/base.gguf" --require 50 --all --json > "$t/o" 2> "$t/e" || rc=$?
+[ $rc = 1 ] || say "one answer of five, 50 % required: exit $rc, $(cat "$t/e")"
+is n_answers 5 'by hand'; is n_left_out 1 'by hand'; is n_kept 1 'by hand'
+tr -d '\n' < "$t/o" | tr -s ' ' > "$t/line"
+for w in '"id": "a", "kind": "arguments", "detail": "get_weather.city: \"Paris\" -> \"Oslo\""' '"id": "b", "kind": "tool", "detail": "other -> get_weather"' \
+    '"id": "c", "kind": "missing"' '"id": "d", "kind": "extra"'; do
+    grep -qF "$w" "$t/line" || say "no $w in: $(cat "$t/line")"
+done
+
+# the other readers
+"$HONE" eval tools "$t/m.gguf" "$t/greedy.jsonl" --from-answers --act q8 --kv-type f16 --json > "$t/o" 2> "$t/e"
+is n_cases 4 'as a suite'
+head -n 2 "$t/greedy.jsonl" > "$t/calls.jsonl"
+"$HONE" eval tools "$t/m.gguf" "$t/calls.jsonl" --from-answers --act q8 --kv-type f16 --json > "$t/o"
+is n_passed 2 'its own calls as a suite'
+"$HONE" imatrix "$t/base.gguf" "$t/rec.jsonl" -o "$t/i.gguf" -q > /dev/null 2> "$t/e" || say "imatrix of a record: $(cat "$t/e")"
+rc=0
+"$HONE" eval replay "$t/m.gguf" "$t/none.jsonl" > /dev/null 2>&1 || rc=$?
+[ $rc = 2 ] || say "a record that is not there: exit $rc"
+exit $fail
