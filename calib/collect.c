@@ -43,7 +43,7 @@ struct collector {
     int64_t n_bad;         /* entries whose size changed between calls: a bug of ours, reported */
     struct session *trunk, *draft; /* draft: of an MTP block, or NULL */
     struct model *draft_model;
-    float *hidden; /* [windows.most][ctx][n_embd], for the block */
+    float *hidden; /* [windows.most][ctx][n_embd], for the block and for second moments */
     struct imat *out;
     bool there;                /* the trunk's sums are made on its device */
     struct imatrix_keep *keep; /* NULL: no snapshots, or no more of them */
@@ -75,7 +75,7 @@ static void add_columns(void *ctx, int64_t c0, int64_t c1, int worker) {
 
 static void see(struct collector *c, struct imat *m, const struct gr_weight *w, int64_t expert,
                 const float *x, int64_t n_rows, int64_t ld) {
-    if (strncmp(w->name, "blk.", 4) != 0) return; /* the head is quantized without weights */
+    if (strncmp(w->name, "blk.", 4) != 0) return; /* the head's rows are taken in chunks() */
     if (c->gram) gram_col_see(c->gram, w, expert, x, n_rows, ld);
     if (c->survey) return;
     int64_t n_mat = expert < 0 ? 1 : w->ne[2];
@@ -164,11 +164,13 @@ static int sessions(struct collector *c, const struct model *m, const struct ses
         c->m[i].moments = moments;
     }
     session_observe(c->trunk, see_trunk, c);
-    if (!m->hp.d[HD_MTP] || !m->arch->drafts) return 0;
+    const bool drafts = m->hp.d[HD_MTP] && m->arch->drafts;
+    if (!drafts && !c->gram) return 0;
     void *p = NULL;
     TRY(mem_alloc(&p, (uint64_t)(c->windows.most * so->n_ctx * m->hp.d[HD_EMBD]) * sizeof(float),
                   "hidden rows", e));
     c->hidden = p;
+    if (!drafts) return 0;
     TRY(draft_session(c->trunk, &c->draft_model, &c->draft, e));
     session_observe(c->draft, see_draft, c);
     return 0;
@@ -183,6 +185,9 @@ static int chunks(struct collector *c, const int32_t *const *ids, int n, struct 
         session_reset(c->trunk);
         TRY(session_forward(c->trunk, ids[0], n_tok, c->hidden, e));
     }
+    /* the head itself is not run: what would enter it is known */
+    if (c->gram)
+        gram_col_see(c->gram, model_head(session_model(c->trunk)), -1, c->hidden, n * n_tok, d);
     for (c->at = 0; c->at < n && c->draft; c->at++) {
         session_reset(c->draft);
         TRY(session_forward_hidden(c->draft, ids[c->at] + 1, c->hidden + c->at * n_tok * d,
@@ -219,7 +224,7 @@ static char *identity(const struct collector *c, const struct model *m,
     struct buf b = {0};
     char hex[33];
     hash_xxh128_hex(hex, ids->v, (size_t)ids->n * sizeof *ids->v);
-    buf_fmt(&b, "imatrix 1;isa %s;device %s;ctx %" PRId64 ";tokens %s;moments %d;",
+    buf_fmt(&b, "imatrix 2;isa %s;device %s;ctx %" PRId64 ";tokens %s;moments %d;",
             kern_isa_name(o->isa), c->there ? session_device(c->trunk) : "", ctx, hex, o->moments);
     buf_fmt(&b, "gram %" PRId64 ";model ", c->gram ? gram_col_block(c->gram) : -1);
     if (o->keep->model)

@@ -15,6 +15,8 @@ static const struct opt make_opts[] = {
     {"recipes", 0, OPT_STR, AT(recipes), "A,B,..",
      "what to make (Q8_0,Q6_K,Q5_K_M,Q4_K_M,IQ4_XS,Q3_K_M,IQ3_S,Q2_K)"},
     {"plain", 0, OPT_FLAG, AT(mk.plain), NULL, "presets only, no mixes"},
+    {"effort", 0, OPT_STR, AT(mk.effort_text), "LEVEL",
+     "fast: mixes without error feedback; normal: with it; high: and block by block (normal)"},
     {"time", 0, OPT_TIME, AT(mk.hours), "HOURS", "of the whole job (12); 0: no limit"},
     {"dry-run", 0, OPT_FLAG, AT(mk.dry_run), NULL,
      "print steps, sizes, disk, memory and hours; write nothing"},

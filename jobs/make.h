@@ -43,7 +43,9 @@ struct make {
     int64_t calib_ctx, calib_chunks, eval_ctx, pp, tg, reps;
     int64_t eval_chunks, asked_chunks; /* as the plan has it, and --chunks */
     const char *type, *depths;
-    const char *search; /* NULL: fast for presets, best for files of the ladder */
+    const char *search;      /* NULL: fast for presets, best for files of the ladder */
+    const char *effort_text; /* as asked for; NULL: normal */
+    enum effort effort;
     bool by_depth;
     const char *tools; /* suite: path, "builtin", "none"; NULL: the source folder's, if any */
     int64_t tools_cases;
@@ -131,6 +133,10 @@ int make_preset(struct make *mk, const char *recipe, struct err *e);
 /* Exact bytes of a preset's file, before anything is encoded. */
 int make_class_bytes(const struct make *mk, const char *name, uint64_t *out, struct err *e);
 const char *make_mix_search(const struct make *mk); /* of mixes */
+/* Makes mixes: from one reading, or where the plan says so block by block with the calibration
+ * texts. */
+int make_encode(struct make *mk, const struct quantize_opts *o, int n, struct quantize_report *r,
+                struct err *e);
 double make_time_for_probes(const struct make *mk); /* seconds; 0: no limit */
 /* *same: an evaluation text that took part in importance or probes; NULL: none did. */
 int make_texts_apart(struct make *mk, const char **same, struct err *e);

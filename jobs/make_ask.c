@@ -67,11 +67,23 @@ static int check_texts(const struct make *mk, struct err *e) {
     return 0;
 }
 
+static int check_effort(struct make *mk, struct err *e) {
+    mk->effort = EFFORT_NORMAL;
+    if (!mk->effort_text) return 0;
+    for (int i = 0; i < EFFORT_COUNT; i++)
+        if (strcmp(mk->effort_text, effort_name[i]) == 0) {
+            mk->effort = (enum effort)i;
+            return 0;
+        }
+    return err_set(e, ERR_USAGE, "--effort: '%s' is not fast, normal or high", mk->effort_text);
+}
+
 int make_ask(struct make *mk, const char *recipes, struct err *e) {
     TRY(make_check_source(mk->src, mk->c->pre, e));
     if (mk->hours < 0) return err_set(e, ERR_USAGE, "--time: hours, or 0 for no limit");
     TRY(check_recipes(mk, recipes, e));
     TRY(check_depths(mk, e));
+    TRY(check_effort(mk, e));
     TRY(check_budgets(mk, e));
     if (mk->tools && strcmp(mk->tools, "none") != 0) { /* its faults before hours of work */
         struct suite suite;

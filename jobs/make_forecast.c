@@ -88,14 +88,18 @@ static double shrinkages(const struct shapes *s, const struct rates *r) {
     return sum;
 }
 
-static void encoding(struct plan_in *in, const struct shapes *s, const struct rates *r,
-                     int n_files) {
+/* tokens: of calibration, which every file is shown three times when it is made block by block: the
+ * base's pass, and two of the file's. Moments of differences are twice as many products. */
+static void encoding(struct plan_in *in, const struct shapes *s, const struct rates *r, int n_files,
+                     double tokens) {
     const double w = s->weights, alone = n_files > 2 ? share : 1;
     double n_groups = 0;
     for (int i = 0; i < in->n_roles; i++) n_groups += (double)in->layers[i];
     in->preset = w * preset_rate(r->encode) * (n_files > 2 ? .8 : 1);
     in->encode = in->preset; /* without feedback the search is fast too */
     in->encode_feedback = (w * r->feedback_weight + shrinkages(s, r)) * alone;
+    in->encode_sequential = w * r->feedback_weight + 2 * shrinkages(s, r) +
+                            tokens * 3 * (r->calib_token + r->gram_token);
     in->gains = FED_TYPES * shrinkages(s, r);
     in->errors = sampled(s) * sum_rate(r->encode) * 1.3; /* decoding and comparing too */
     in->probe_encode = w / fmax(1, n_groups) * mean_rate(r->encode, probed, COUNT_OF(probed));
@@ -148,7 +152,9 @@ int make_measure_plan(struct make *mk, const struct shapes *s, const char *base,
     const double have = (double)mem_available();
     const bool best = mk->search && strcmp(mk->search, "best") == 0;
     in->feedback = (mk->search ? strcmp(mk->search, "conventional") != 0 : true) &&
-                   (in->n_classes || best) && (have <= 0 || gram_bytes < have);
+                   (mk->effort > EFFORT_FAST || best) && (in->n_classes || best) &&
+                   (have <= 0 || gram_bytes < have);
+    in->sequential = mk->effort == EFFORT_HIGH && in->feedback && !mk->plain;
     int64_t probe = mk->probe.n ? r.probe_tokens : r.calib_tokens;
     in->probe_windows = min_i64(16, max_i64(2, windows(probe, mk->calib_ctx, 0)));
     in->eval_windows = windows(r.eval_tokens, mk->eval_ctx, mk->eval_chunks);
@@ -158,7 +164,7 @@ int make_measure_plan(struct make *mk, const struct shapes *s, const char *base,
     in->eval_window = r.window * (in->n_classes + in->n_presets > 3 ? many_files : 1);
     in->probe_window = r.window * probe_pass * (double)mk->calib_ctx / (double)mk->eval_ctx;
     count_groups(s, in);
-    encoding(in, s, &r, in->n_classes);
+    encoding(in, s, &r, in->n_classes, chunks * (double)mk->calib_ctx);
     measuring(in, mk, s, &r);
     in->done[PART_CONVERT] = !mk->dry_run;
     return 0;
@@ -170,6 +176,7 @@ static int plan_step(struct make *mk, struct step *s, struct err *e) {
     step_init(s, &mk->job, "plan");
     step_key(s, "base", "%s", mk->file[0].hash);
     step_key(s, "hours", "%g", mk->hours);
+    step_key(s, "effort", "%s", effort_name[mk->effort]);
     step_key(s, "search", "%s", mk->search ? mk->search : "");
     step_key(s, "windows", "%" PRId64 " %" PRId64, mk->eval_ctx, mk->asked_chunks);
     for (int i = 0; i < mk->classes.n; i++) step_key(s, "class", "%s", mk->classes.v[i]);
@@ -195,6 +202,7 @@ static int save_plan(struct make *mk, struct err *e) {
     jw_obj(&w, NULL);
     jw_bool(&w, "mixes", p->mixes);
     jw_bool(&w, "feedback", p->feedback);
+    jw_bool(&w, "sequential", p->sequential);
     jw_i64(&w, "types", p->types);
     jw_i64(&w, "bands", p->bands);
     jw_i64(&w, "probe_windows", p->probe_windows);
@@ -221,7 +229,8 @@ static bool whole(const struct json *o, const char *name, int64_t *out) {
 static bool read_plan(struct make *mk, const struct json *o) {
     struct make_plan p = {.made = true,
                           .mixes = json_bool(json_get(o, "mixes"), false),
-                          .feedback = json_bool(json_get(o, "feedback"), false)};
+                          .feedback = json_bool(json_get(o, "feedback"), false),
+                          .sequential = json_bool(json_get(o, "sequential"), false)};
     if (!whole(o, "types", &p.types) || !whole(o, "bands", &p.bands) ||
         !whole(o, "probe_windows", &p.probe_windows) ||
         !whole(o, "eval_windows", &p.eval_windows) || !whole(o, "chunks", &mk->eval_chunks))
@@ -315,7 +324,7 @@ static void scale(struct plan_in *in, double f) {
     double *v[] = {&in->convert,     &in->hash,         &in->imatrix, &in->gram,
                    &in->errors,      &in->probe_encode, &in->gains,   &in->probe_window,
                    &in->preset,      &in->encode,       &in->speed,   &in->encode_feedback,
-                   &in->eval_window, &in->tools,        &in->report};
+                   &in->eval_window, &in->tools,        &in->report,  &in->encode_sequential};
     for (size_t i = 0; i < COUNT_OF(v); i++) *v[i] *= f;
 }
 
@@ -336,6 +345,7 @@ int make_replan(struct make *mk, enum plan_part done, struct err *e) {
     mk->in.spent = spent;
     in = mk->in;
     if (done >= PART_IMATRIX) in.feedback = mk->plan.feedback; /* moments are there, or not */
+    in.sequential = in.sequential && in.feedback;
     if (done >= PART_PROBES) in.mixes = mk->plan.mixes;
     plan_fit(&in, &p);
     if (done >= PART_PROBES) { /* as they were made */

@@ -47,6 +47,7 @@ static void key_cand(const struct ladder *l, const struct rung *r, struct step *
     step_key(s, "sensitivity", "%s", l->sens_hash);
     step_key(s, "search", "%s", search_name(l->search));
     step_key(s, "budget", "%" PRIu64, r->budget);
+    if (l->mk->plan.sequential) step_key(s, "sequential", "1");
 }
 
 /* Everything that decides which file a class gets. */
@@ -285,6 +286,17 @@ static int all_mixes_known(const struct ladder *l, bool *all, struct err *e) {
     return 0;
 }
 
+/* Files that are made one by one are recorded one by one. */
+static int encode(const struct ladder *l, const struct quantize_opts *o, const struct mix_job *job,
+                  const int *of, int n, struct quantize_report *r, struct err *e) {
+    const int at_once = l->mk->plan.sequential ? 1 : n;
+    for (int i = 0; i < n; i += at_once) {
+        TRY(make_encode(l->mk, o + i, at_once, r + i, e));
+        for (int k = i; k < i + at_once; k++) TRY(save_mix(l, &l->rung[of[k]], &job[k], e));
+    }
+    return 0;
+}
+
 static int make_mixes(const struct ladder *l, struct err *e) {
     struct mixer x = {0};
     struct mix_job *job = xcalloc((size_t)l->n, sizeof *job);
@@ -301,9 +313,8 @@ static int make_mixes(const struct ladder *l, struct err *e) {
     for (int i = 0; i < n; i++) o[i] = job[i].o;
     if (!rc && n) {
         log_info("encoding %d mixes%s", n, l->gram ? " with error feedback" : "");
-        rc = quantize_run_many(o, n, r, e);
+        rc = encode(l, o, job, of, n, r, e);
     }
-    for (int i = 0; i < n && !rc; i++) rc = save_mix(l, &l->rung[of[i]], &job[i], e);
     for (int i = 0; i < l->n; i++) mix_job_release(&job[i]);
     mixer_close(&x);
     free(job);

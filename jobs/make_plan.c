@@ -9,6 +9,7 @@
 #include "core/attr.h"
 #include "core/num.h"
 
+const char *const effort_name[EFFORT_COUNT] = {"fast", "normal", "high"};
 const char *const plan_part_name[PART_COUNT] = {"conversion",
                                                 "importance matrix",
                                                 "presets",
@@ -46,6 +47,12 @@ static double probing(const struct plan_in *in, const struct make_plan *p) {
                             (in->probe_encode + (double)p->probe_windows * in->probe_window);
 }
 
+/* One file of the ladder. */
+static double encoding(const struct plan_in *in, const struct make_plan *p) {
+    if (p->sequential) return in->encode_sequential;
+    return p->feedback ? in->encode_feedback : in->encode;
+}
+
 double plan_seconds(const struct plan_in *in, const struct make_plan *p, enum plan_part part) {
     const double classes = in->n_classes, window = (double)p->eval_windows * in->eval_window;
     const double files = classes + in->n_presets, mixes = p->mixes ? classes : 0;
@@ -60,8 +67,7 @@ double plan_seconds(const struct plan_in *in, const struct make_plan *p, enum pl
     case PART_PROBES:
         return p->mixes ? probing(in, p) : 0;
     case PART_LADDER:
-        return mixes * (in->preset + (p->feedback ? in->encode_feedback : in->encode)) +
-               (p->mixes && p->feedback ? in->gains : 0);
+        return mixes * (in->preset + encoding(in, p)) + (p->mixes && p->feedback ? in->gains : 0);
     case PART_JUDGE:
         return p->mixes ? window * (2 * classes + in->judge_passes) : 0;
     case PART_EVAL:
@@ -88,13 +94,14 @@ void plan_full(const struct plan_in *in, struct make_plan *p) {
     *p = (struct make_plan){.made = true,
                             .mixes = in->mixes && in->n_classes > 0,
                             .feedback = in->feedback,
+                            .sequential = in->sequential && in->mixes && in->n_classes > 0,
                             .eval_windows = in->eval_windows};
     set_level(in, &levels[0], p);
 }
 
 bool plan_same(const struct make_plan *a, const struct make_plan *b) {
-    return a->mixes == b->mixes && a->feedback == b->feedback && a->types == b->types &&
-           a->bands == b->bands && a->probe_windows == b->probe_windows &&
+    return a->mixes == b->mixes && a->feedback == b->feedback && a->sequential == b->sequential &&
+           a->types == b->types && a->bands == b->bands && a->probe_windows == b->probe_windows &&
            a->eval_windows == b->eval_windows;
 }
 
@@ -115,6 +122,7 @@ static bool fit_probes(const struct plan_in *in, struct make_plan *p) {
 void plan_fit(const struct plan_in *in, struct make_plan *p) {
     plan_full(in, p);
     if (fits(in, p)) return;
+    p->sequential = false;
     if (p->mixes) {
         if (fit_probes(in, p)) return;
         if (p->feedback) {
@@ -189,6 +197,15 @@ bool plan_left_out(const struct plan_in *in, const struct make_plan *p, int i, c
         bool less =
             plan_probes(in, p) < plan_probes(in, &full) || p->probe_windows < full.probe_windows;
         if (less && n++ == i) return say_probes(in, p, &full, out, cap), true;
+        with.sequential = true;
+        cost(in, p, &with, more);
+        if (full.sequential && p->feedback && !p->sequential && n++ == i)
+            return snprintf(out, cap,
+                            "making files block by block behind the quantized blocks: it would "
+                            "take %s more",
+                            more),
+                   true;
+        with = *p;
         with.feedback = true;
         cost(in, p, &with, more);
         if (full.feedback && !p->feedback && n++ == i)

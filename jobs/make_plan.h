@@ -8,6 +8,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What is done for a file's quality: mixes by the encoders' own search; with error feedback; made
+ * block by block besides (jobs/sequential.h). */
+enum effort { EFFORT_FAST, EFFORT_NORMAL, EFFORT_HIGH, EFFORT_COUNT };
+extern const char *const effort_name[EFFORT_COUNT];
+
 enum plan_part { /* in the order in which they run */
                  PART_CONVERT,
                  PART_IMATRIX,
@@ -28,8 +33,9 @@ struct plan_in {  /* times in seconds of this machine */
     double limit; /* of everything, what is spent included; 0: none */
     double spent;
     bool done[PART_COUNT]; /* costs nothing more */
-    bool mixes, feedback;  /* what is wanted, and what memory allows */
-    int n_classes;         /* files of the ladder, --budget included */
+    /* what is wanted, and what memory allows; sequential: files are made block by block */
+    bool mixes, feedback, sequential;
+    int n_classes; /* files of the ladder, --budget included */
     int n_presets;
     int n_roles, layers[PLAN_ROLES]; /* groups of each role */
     int64_t probe_windows, eval_windows;
@@ -42,20 +48,21 @@ struct plan_in {  /* times in seconds of this machine */
     double gains;                   /* what feedback will do to each type */
     double preset;                  /* encoding one */
     double encode, encode_feedback; /* one file of the ladder */
+    double encode_sequential;       /* the same made block by block */
     double eval_window;             /* a window of one file */
     double speed, tools;            /* of one file */
     double report;                  /* of one file */
 };
 struct make_plan {
     bool made;
-    bool mixes, feedback;
+    bool mixes, feedback, sequential;
     int64_t types, bands; /* of the probes: types per group, layers per role (0: all) */
     int64_t probe_windows, eval_windows;
 };
 /* The plan that leaves nothing out. */
 void plan_full(const struct plan_in *in, struct make_plan *p);
-/* The best plan within the limit: probes shrink first, then feedback goes, then presets are made
- * instead of mixes, then fewer windows are evaluated. */
+/* The best plan within the limit: files are no longer made block by block, then probes shrink, then
+ * feedback goes, then presets are made instead of mixes, then fewer windows are evaluated. */
 void plan_fit(const struct plan_in *in, struct make_plan *p);
 bool plan_same(const struct make_plan *a, const struct make_plan *b);
 double plan_seconds(const struct plan_in *in, const struct make_plan *p, enum plan_part part);

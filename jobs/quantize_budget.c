@@ -9,6 +9,7 @@
 #include "jobs/gate.h"
 #include "jobs/mixer.h"
 #include "jobs/plot.h"
+#include "jobs/sequential.h"
 #include "jobs/quantize_budget.h"
 #include "jobs/open.h"
 #include "text/size.h"
@@ -94,6 +95,7 @@ struct set { /* one mix per limit */
     struct work *c;
     const struct budget_args *b;
     const struct quantize_opts *q;
+    const struct str_list *sequential; /* none: all files from one reading */
     struct mixer x;
     int n;
     struct mix_ask *ask;
@@ -300,6 +302,15 @@ static uint64_t least_ask(const struct set *s) {
     return least;
 }
 
+static int make_files(struct set *s, struct err *e) {
+    if (!s->sequential->n || s->q->dry_run) return quantize_run_many(s->opts, s->n, s->r, e);
+    for (int i = 0; i < s->n; i++) {
+        const struct sequential_opts so = {.q = &s->opts[i], .texts = *s->sequential};
+        TRY(sequential_quantize(s->c, &so, &s->r[i], e));
+    }
+    return 0;
+}
+
 static int run(struct set *s, struct emit *m, struct err *e) {
     if (s->b->gate.n && (s->q->dry_run || s->q->split_max))
         return err_set(e, ERR_USAGE, "--gate goes without --dry-run and --split-max");
@@ -315,7 +326,7 @@ static int run(struct set *s, struct emit *m, struct err *e) {
     }
     emit_mixes(s, m);
     if (s->b->front) TRY(emit_front(s, m, e));
-    TRY(quantize_run_many(s->opts, s->n, s->r, e));
+    TRY(make_files(s, e));
     if (s->b->gate.n) TRY(judge_all(s, m, e));
     struct err why;
     if (!s->x.probed && unknown_model(s->q->in, &why))
@@ -328,8 +339,8 @@ static int run(struct set *s, struct emit *m, struct err *e) {
 }
 
 int quantize_budgets(struct work *c, const struct quantize_opts *q, const struct budget_args *b,
-                     struct emit *m, struct err *e) {
-    struct set s = {.c = c, .b = b, .q = q};
+                     const struct str_list *sequential, struct emit *m, struct err *e) {
+    struct set s = {.c = c, .b = b, .q = q, .sequential = sequential};
     int rc = work_pool(c, e);
     if (!rc) rc = run(&s, m, e);
     set_release(&s);

@@ -95,10 +95,6 @@ static int check(const struct quantize_job_opts *a, struct err *e) {
         return err_set(e, ERR_USAGE,
                        "--budget chooses the types: without --pure and --tensor; to change some, "
                        "edit the plan it writes and pass that as --recipe");
-    if (mix && a->sequential.n)
-        return err_set(e, ERR_USAGE,
-                       "--sequential goes with a recipe: give the plan that --budget writes as "
-                       "--recipe");
     if (!mix && budget_detail(&a->mix))
         return err_set(e, ERR_USAGE,
                        "--sensitivity, --prefer, --avoid, --front, --no-floors and the options of "
@@ -300,19 +296,18 @@ static int check_input(const struct quantize_job_opts *a, const struct quantize_
     return base.quantized && !a->requantize ? requant_check(o->in, &base, e) : 0;
 }
 
-/* Collects the moments of the one output's own inputs. They stay in the file of --gram, which
- * replays need; without that option they lie beside the output while it is made: *temporary, to be
- * removed. */
-static int sequential(struct work *c, const struct quantize_job_opts *a, struct quantize_opts *o,
-                      int n, char **temporary, struct err *e) {
+/* Makes the one output block by block. Its moments stay in the file of --gram, which replays need.
+ */
+static int sequential(struct work *c, const struct quantize_job_opts *a,
+                      const struct quantize_opts *o, int n, struct quantize_report *r,
+                      struct err *e) {
     if (n > 1 || a->dry_run || !o->out)
         return err_set(e, ERR_USAGE,
                        "--sequential goes with one recipe and -o, and without --dry-run: its "
                        "moments are those of one file's inputs");
     if (a->gram) TRY(out_check(a->gram, c->overwrite, e));
-    if (!a->gram) o->gram = *temporary = xasprintf("%s.moments", o->out);
-    const struct sequential_opts so = {.q = o, .texts = a->sequential, .out = o->gram};
-    return sequential_moments(c, &so, e);
+    const struct sequential_opts so = {.q = o, .texts = a->sequential, .keep = a->gram};
+    return sequential_quantize(c, &so, r, e);
 }
 
 static int run(struct work *c, const struct quantize_job_opts *a, char **recipe,
@@ -350,7 +345,7 @@ static int run(struct work *c, const struct quantize_job_opts *a, char **recipe,
         return err_set(
             e, ERR_USAGE,
             "--budget measures and solves in one process; give several ranks its plan as --recipe");
-    if (budget_asked(&a->mix)) return quantize_budgets(c, &one, &a->mix, m, e);
+    if (budget_asked(&a->mix)) return quantize_budgets(c, &one, &a->mix, &a->sequential, m, e);
     for (; n < MAX_RECIPES && recipe[n]; n++) {
         o[n] = one;
         o[n].recipe = recipe[n];
@@ -365,11 +360,7 @@ static int run(struct work *c, const struct quantize_job_opts *a, char **recipe,
     char *path[MAX_RECIPES] = {0};
     for (int k = 0; k < n && n > 1 && a->out; k++)
         o[k].out = path[k] = output_path(a->out, one.in, recipe[k]);
-    char *moments = NULL;
-    if (a->sequential.n) rc = sequential(c, a, o, n, &moments, e);
-    if (!rc) rc = quantize_run_many(o, n, r, e);
-    if (moments) (void)unlink(moments);
-    free(moments);
+    rc = a->sequential.n ? sequential(c, a, o, n, r, e) : quantize_run_many(o, n, r, e);
     for (int k = 0; k < n && rc == 0; k++) warn(a, &r[k]);
     if (rc == 0 && n == 1) emit_result(m, a, o[0].out, &r[0]);
     if (rc == 0 && n > 1) emit_many(m, o, r, n);

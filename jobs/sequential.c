@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "calib/moments.h"
 #include "calib/imatrix.h"
@@ -28,8 +29,8 @@ struct seq_job {
     struct qplan plan;
     struct imat imat;
     struct ids ids;
-    struct weight *done; /* encoded weights, held */
-    const char **name;   /* of their tensors, borrowed from the base */
+    struct weight *done;          /* encoded weights, held */
+    struct quantize_given *given; /* the same for the file's writer, names borrowed */
     int n_done;
     int64_t ctx, n_chunks, width; /* width: of the residual */
     float *hidden;                /* room for the rows behind the last block */
@@ -41,6 +42,10 @@ struct seq_job {
 
 /* ---- what a pass shows ----------------------------------------------------------------------- */
 
+/* What follows the last block counts as one more. */
+static bool behind(const struct seq_job *j) {
+    return j->block == j->base->hp.d[HD_LAYERS];
+}
 static bool in_block(const struct seq_job *j, const struct gr_weight *w) {
     char head[32];
     const int n = snprintf(head, sizeof head, "blk.%d.", j->block);
@@ -83,9 +88,24 @@ static int pass(struct seq_job *j, enum pair_side side, int64_t i, bool next, st
     const int32_t *ids = j->ids.v + i * j->ctx;
     j->to = next ? residual : NULL;
     session_reset(d->s);
-    session_end_after(d->s, j->block);
+    session_end_after(d->s, behind(j) ? -1 : j->block);
     if (j->block == 0) return session_forward(d->s, ids, j->ctx, j->hidden, e);
     return session_forward_from(d->s, j->block, residual, ids, j->ctx, j->hidden, e);
+}
+
+/* The rows that the head would be given in a pass of what follows the last block. */
+static int pass_head(struct seq_job *j, enum pair_side side, int64_t i, struct err *e) {
+    const struct gr_weight *head = model_head(j->base);
+    if (side == PAIR_BASE) {
+        pair_begin(j->pair);
+        gram_col_chunk(j->col, i);
+    }
+    TRY(pass(j, side, i, false, e));
+    if (side == PAIR_BASE)
+        pair_keep(j->pair, head, -1, j->hidden, j->ctx, j->width);
+    else
+        gram_col_see(j->col, head, -1, j->hidden, j->ctx, j->width);
+    return 0;
 }
 
 /* ---- a block --------------------------------------------------------------------------------- */
@@ -104,22 +124,28 @@ static int collect_block(struct seq_job *j, struct prog *p, struct err *e) {
     return 0;
 }
 
+/* A head of its own; tied embeddings are needed before, for the first block. */
+static bool is_head(const struct seq_job *j, const char *name) {
+    return strcmp(name, model_head(j->base)->name) == 0 && strcmp(name, "token_embd.weight") != 0;
+}
+
 /* Encodes a tensor and holds it for the models to come. */
 static int encode(struct seq_job *j, const struct gram *gram, int64_t index, struct err *e) {
     const struct gguf_tensor *t = gguf_tensor_at(j->base->gguf, index);
     const struct weight *like = model_find_weight(j->base, t->name);
     const enum qtype to = j->plan.item[index].type;
     void *data = NULL;
+    double alpha = 0;
     if (!like || to == t->type) return 0;
     TRY(quantize_tensor(j->o->q, j->base->gguf, j->o->q->imatrix ? &j->imat : NULL, gram, &j->plan,
-                        index, &data, e));
+                        index, &data, &alpha, e));
     j->done = xreallocarray(j->done, (size_t)j->n_done + 1, sizeof *j->done);
-    j->name = xreallocarray(j->name, (size_t)j->n_done + 1, sizeof *j->name);
+    j->given = xreallocarray(j->given, (size_t)j->n_done + 1, sizeof *j->given);
     const int rc = weight_given(&j->done[j->n_done], like, t->name, data, to, mem_free, e);
     if (rc)
         mem_free(data);
     else
-        j->name[j->n_done++] = t->name;
+        j->given[j->n_done++] = (struct quantize_given){t->name, data, alpha};
     return rc;
 }
 
@@ -127,7 +153,8 @@ static int encode(struct seq_job *j, const struct gram *gram, int64_t index, str
 static int renew(struct seq_job *j, struct err *e) {
     struct model_change *change = xcalloc((size_t)j->n_done + 1, sizeof *change);
     struct model *m = NULL;
-    for (int i = 0; i < j->n_done; i++) change[i] = (struct model_change){j->name[i], &j->done[i]};
+    for (int i = 0; i < j->n_done; i++)
+        change[i] = (struct model_change){j->given[i].name, &j->done[i]};
     int rc = model_with(&m, j->base, change, j->n_done, e);
     free(change);
     if (rc) return rc;
@@ -141,18 +168,30 @@ static int renew(struct seq_job *j, struct err *e) {
     return 0;
 }
 
-/* Encodes the tensors whose names begin with `head`, or, for NULL, those of no block. */
+/* Encodes the tensors whose names begin with `head`, or, for NULL, those of no block but the
+ * head's, which comes last. */
 static int encode_all(struct seq_job *j, const char *head, struct err *e) {
     struct gram gram;
     gram_init(&gram);
     int rc = head ? gram_col_finish(j->col, &gram, e) : 0;
     for (int64_t i = 0; i < j->plan.n && !rc; i++) {
         const char *name = gguf_tensor_at(j->base->gguf, i)->name;
-        if (head ? strncmp(name, head, strlen(head)) == 0 : strncmp(name, "blk.", 4) != 0)
+        const bool outside = strncmp(name, "blk.", 4) != 0 && !is_head(j, name);
+        if (head ? strncmp(name, head, strlen(head)) == 0 : outside)
             rc = encode(j, head ? &gram : NULL, i, e);
     }
     gram_release(&gram);
     return rc ? rc : renew(j, e);
+}
+
+/* Collects what the head is given, and encodes it. */
+static int head(struct seq_job *j, struct err *e) {
+    for (int64_t i = 0; i < j->n_chunks; i++) {
+        if (prog_interrupted()) return err_set(e, ERR_INTR, "interrupted");
+        TRY(pass_head(j, PAIR_BASE, i, e));
+        TRY(pass_head(j, PAIR_OTHER, i, e));
+    }
+    return encode_all(j, model_head(j->base)->name, e);
 }
 
 static int block(struct seq_job *j, struct prog *p, struct err *e) {
@@ -226,52 +265,80 @@ static int survey(struct seq_job *j, struct err *e) {
     session_end_after(j->side[PAIR_OTHER].s, -1);
     TRY(session_forward(j->side[PAIR_OTHER].s, j->ids.v, j->ctx, j->hidden, e));
     j->collecting = false;
+    if (is_head(j, model_head(j->base)->name))
+        gram_col_see(j->col, model_head(j->base), -1, j->hidden, j->ctx, j->width);
     return gram_col_settle(j->col, j->ctx, e);
 }
 
-static int write_moments(struct seq_job *j, struct err *e) {
+static int write_moments(struct seq_job *j, const char *path, struct err *e) {
     struct gram g;
     gram_init(&g);
     g.n_chunks = (uint32_t)j->n_chunks;
     g.chunk_size = (uint32_t)j->ctx;
     int rc = gram_col_finish(j->col, &g, e);
-    if (!rc) rc = gram_write(&g, j->o->out, true, e);
+    if (!rc) rc = gram_write(&g, path, true, e);
     gram_release(&g);
     return rc;
 }
 
-static void release(struct seq_job *j) {
+/* What only passes need. */
+static void end_passes(struct seq_job *j) {
     for (int k = 0; k < 2; k++) {
         session_free(j->side[k].s);
         mem_free(j->side[k].residual);
+        j->side[k] = (struct side){0};
     }
     model_close(j->now);
+    j->now = NULL;
+    gram_col_free(j->col);
+    j->col = NULL;
+    pair_free(j->pair);
+    j->pair = NULL;
+}
+
+static void release(struct seq_job *j) {
+    end_passes(j);
     for (int i = 0; i < j->n_done; i++) weight_drop(&j->done[i]);
     free(j->done);
-    free(j->name);
+    free(j->given);
     model_close(j->base);
-    gram_col_free(j->col);
-    pair_free(j->pair);
     qplan_release(&j->plan);
     imat_release(&j->imat);
     ids_release(&j->ids);
     mem_free(j->hidden);
 }
 
-int sequential_moments(struct work *w, const struct sequential_opts *o, struct err *e) {
-    struct seq_job j = {.w = w, .o = o};
+static int all_blocks(struct seq_job *j, struct err *e) {
+    const int64_t layers = j->base->hp.d[HD_LAYERS];
     struct prog p;
+    TRY(survey(j, e));
+    TRY(encode_all(j, NULL, e));
+    int rc = 0;
+    prog_begin(&p, "block by block", PROG_ITEMS, (uint64_t)(3 * layers * j->n_chunks));
+    for (j->block = 0; j->block < layers && !rc; j->block++) rc = block(j, &p, e);
+    if (!rc && is_head(j, model_head(j->base)->name)) rc = head(j, e);
+    prog_end(&p);
+    return rc;
+}
+
+int sequential_quantize(struct work *w, const struct sequential_opts *o, struct quantize_report *r,
+                        struct err *e) {
+    struct seq_job j = {.w = w, .o = o};
+    char *moments = o->keep ? xstrdup(o->keep) : xasprintf("%s.moments", o->q->out);
     imat_init(&j.imat);
     int rc = start(&j, e);
-    if (!rc) rc = survey(&j, e);
-    if (!rc) rc = encode_all(&j, NULL, e);
+    if (!rc) rc = all_blocks(&j, e);
+    if (!rc) rc = write_moments(&j, moments, e);
     if (!rc) {
-        const int64_t layers = j.base->hp.d[HD_LAYERS];
-        prog_begin(&p, "block by block", PROG_ITEMS, (uint64_t)(3 * layers * j.n_chunks));
-        for (j.block = 0; j.block < layers && !rc; j.block++) rc = block(&j, &p, e);
-        prog_end(&p);
+        struct quantize_opts q = *o->q;
+        q.gram = moments;
+        q.given = j.given;
+        q.n_given = j.n_done;
+        end_passes(&j);
+        rc = quantize_run(&q, r, e);
     }
-    if (!rc) rc = write_moments(&j, e);
+    if (!o->keep) (void)unlink(moments);
+    free(moments);
     release(&j);
     return rc;
 }

@@ -90,7 +90,9 @@ static void drop_rows(const struct run *q, const struct batch_job *j, int64_t fi
     gguf_drop(q->g, &part);
 }
 
-static int run_batches(struct run *q, struct batch_job *j, int64_t index, struct err *e) {
+/* have: the tensor's bytes; NULL: they are made here. */
+static int run_batches(struct run *q, struct batch_job *j, int64_t index, const uint8_t *have,
+                       struct err *e) {
     int64_t rows = n_rows(j->t->ne), ne0 = j->t->ne[0];
     int64_t per_batch = max_i64(1, BATCH_BYTES / 4 / ne0);
     for (int64_t at = 0, n; at < rows; at += n) {
@@ -100,7 +102,10 @@ static int run_batches(struct run *q, struct batch_job *j, int64_t index, struct
         if (!j->fb || in_mat == 0) q->item++;
         uint64_t bytes = (uint64_t)n * j->dst_row;
         TRY(writer_buffer(q->writer, bytes, &j->out, e));
-        if (ranks_mine(q->item)) TRY(batch_encode(j, at, n, gguf_path(q->g), e));
+        if (have)
+            memcpy(j->out, have + (uint64_t)at * j->dst_row, bytes);
+        else if (ranks_mine(q->item))
+            TRY(batch_encode(j, at, n, gguf_path(q->g), e));
         ranks_send(q->item, j->out, bytes);
         if (ranks_me() == 0) writer_put(q->writer, bytes, write_rows, q, index);
         drop_rows(q, j, at, n);
@@ -142,6 +147,14 @@ static bool load_row(void *ctx, int64_t row, float *x) {
     return batch_load(ctx, row, x);
 }
 
+/* Notes error feedback's shrinkage for all runs that take these bytes. */
+static void note_feedback(struct run *q, int64_t index, double alpha) {
+    for (struct run *to = q; to; to = follower(q, to->next, index)) {
+        to->r->rows[index].alpha = alpha;
+        to->r->n_feedback++;
+    }
+}
+
 /* Error feedback for a tensor, when its input is known, its type takes part and it pays. */
 static int feedback(struct run *q, struct batch_job *j, int64_t index, struct err *e) {
     const struct gguf_tensor *t = j->t;
@@ -163,10 +176,7 @@ static int feedback(struct run *q, struct batch_job *j, int64_t index, struct er
                             .pool = q->o->pool};
     if (fb_tensor_new(&j->fb, &src, e)) return err_wrap(e, "%s", q->o->gram);
     if (fb_tensor_alpha(j->fb) < 1) {
-        for (struct run *to = q; to; to = follower(q, to->next, index)) {
-            to->r->rows[index].alpha = fb_tensor_alpha(j->fb);
-            to->r->n_feedback++;
-        }
+        note_feedback(q, index, fb_tensor_alpha(j->fb));
         return 0;
     }
     fb_tensor_free(j->fb);
@@ -174,8 +184,15 @@ static int feedback(struct run *q, struct batch_job *j, int64_t index, struct er
     return 0;
 }
 
+static const struct quantize_given *given(const struct run *q, const char *name) {
+    for (int i = 0; i < q->o->n_given; i++)
+        if (strcmp(q->o->given[i].name, name) == 0) return &q->o->given[i];
+    return NULL;
+}
+
 static int do_tensor(struct run *q, int64_t index, struct err *e) {
     const struct gguf_tensor *t = gguf_tensor_at(q->g, index);
+    const struct quantize_given *have = given(q, t->name);
     const struct recipe_item *it = &q->plan.item[index];
     struct batch_job j = {.t = t,
                           .to = it->type,
@@ -184,12 +201,13 @@ static int do_tensor(struct run *q, int64_t index, struct err *e) {
                           .pool = q->o->pool};
     float *imp = NULL;
     int rc = 0;
-    if (it->type != t->type) TRY(importance(q, t, it->role, &imp, e));
+    if (it->type != t->type && !have) TRY(importance(q, t, it->role, &imp, e));
     j.imp = imp;
     TRY_GOTO(out, rc, batch_open(&j, &q->ref, e));
-    TRY_GOTO(out, rc, feedback(q, &j, index, e));
-    TRY_GOTO(out, rc, batch_device(&j, q->dev, e));
-    TRY_GOTO(out, rc, run_batches(q, &j, index, e));
+    if (have && have->alpha > 0) note_feedback(q, index, have->alpha);
+    if (!have) TRY_GOTO(out, rc, feedback(q, &j, index, e));
+    if (!have) TRY_GOTO(out, rc, batch_device(&j, q->dev, e));
+    TRY_GOTO(out, rc, run_batches(q, &j, index, have ? have->data : NULL, e));
     for (struct run *r = q; r && j.dev; r = follower(q, r->next, index)) r->r->n_cuda++;
 out:
     batch_close(&j);
@@ -199,7 +217,7 @@ out:
 
 int quantize_tensor(const struct quantize_opts *o, struct gguf *g, const struct imat *imat,
                     const struct gram *gram, const struct qplan *plan, int64_t index, void **out,
-                    struct err *e) {
+                    double *alpha, struct err *e) {
     struct quantize_report report = {.rows = xcalloc((size_t)plan->n, sizeof *report.rows)};
     struct run *q = xcalloc(1, sizeof *q);
     const struct gguf_tensor *t = gguf_tensor_at(g, index);
@@ -233,6 +251,7 @@ int quantize_tensor(const struct quantize_opts *o, struct gguf *g, const struct 
         TRY_GOTO(out, rc, batch_encode(&j, at, n, gguf_path(g), e));
     }
     *out = p;
+    *alpha = report.rows[index].alpha;
     p = NULL;
 out:
     batch_close(&j);

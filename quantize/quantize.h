@@ -19,6 +19,11 @@ struct quant_override { /* --tensor REGEX=TYPE, first match wins, case-insensiti
 struct quant_note { /* a text key for the output's metadata */
     const char *key, *value;
 };
+struct quantize_given { /* a tensor that is encoded already, in the plan's type; borrowed */
+    const char *name;
+    const void *data;
+    double alpha; /* as in quantize_row */
+};
 /* An interrupted run leaves OUT.part, and the same run again goes on there (resume.h). AUTO: only
  * when the output is large, QUANTIZE_RESUME_BYTES. */
 enum quantize_resume { RESUME_NEVER, RESUME_AUTO, RESUME_ALWAYS };
@@ -41,6 +46,8 @@ struct quantize_opts {
     enum quantize_resume resume;
     const struct quant_note *note; /* why these types: written as they are */
     int n_notes;
+    const struct quantize_given *given; /* [n_given] tensors that are written as they are */
+    int n_given;
     struct pool *pool;
     struct qdev_want device; /* searches run there where it can: the same bytes */
 };
@@ -75,10 +82,10 @@ struct imat;
 struct gram;
 struct qplan;
 /* Encodes one tensor of g as quantize_run does with the same options and plan, into *out
- * (mem_free). imat, gram: NULL for none. */
+ * (mem_free). imat, gram: NULL for none. *alpha: as in quantize_row. */
 int quantize_tensor(const struct quantize_opts *o, struct gguf *g, const struct imat *imat,
                     const struct gram *gram, const struct qplan *plan, int64_t index, void **out,
-                    struct err *e);
+                    double *alpha, struct err *e);
 
 void quantize_report_release(struct quantize_report *r);
 

@@ -67,6 +67,12 @@ static inline const struct weight *model_weight(const struct model *m, gr_w w) {
 /* The weight that a tensor of this name is; NULL: the graph uses none. Borrowed until close. */
 const struct weight *model_find_weight(const struct model *m, const char *name);
 
+/* The weight that the head multiplies the hidden rows with, under the name of its tensor: the
+ * embeddings' where these are tied. Borrowed. */
+static inline const struct gr_weight *model_head(const struct model *m) {
+    return &m->graph.weight[m->source[m->graph.output]];
+}
+
 /* The MTP block of an open model as a model of its own: its graph drafts one token further
  * (models/block_mtp.c). It shares the weights that both have. ERR_DATA when there is no such block.
  */

@@ -75,7 +75,14 @@ $s -o "$dir/s3.gguf" --gram "$dir/own.gguf" >/dev/null || fail "with moments tha
 for k in 2 3; do cmp -s "$dir/s1.gguf" "$dir/s$k.gguf" || fail "--sequential: file $k differs"; done
 cmp -s "$dir/s1.gguf" "$dir/p.gguf" && fail "--sequential changes nothing"
 expect 2 'one recipe' "$HONE" quantize "$dir/in.gguf" -o "$dir/x-{}.gguf" --recipe Q4_0,Q5_0 --sequential "$dir/text" -q
-expect 2 'give the plan' "$HONE" quantize "$dir/in.gguf" -o "$dir/x.gguf" --budget 10MB --sequential "$dir/text" -q
+# a mix is made so too: the tensors that its plan gives block by block, not those that it gives without
+head -c 20000 "$src/self_calib.txt" > "$dir/longer"
+m="$HONE quantize $dir/other.gguf -q"
+$m --bpw 6 -o "$dir/m.gguf" --sequential "$dir/longer" >/dev/null || fail "--bpw --sequential"
+$m --recipe "$dir/m.gguf.plan.tsv" -o "$dir/m2.gguf" --sequential "$dir/longer" -j 2 >/dev/null || fail "--sequential with a mix's plan"
+$m --recipe "$dir/m.gguf.plan.tsv" -o "$dir/m3.gguf" >/dev/null || fail "a mix's plan"
+"$HONE" diff "$dir/m.gguf" "$dir/m2.gguf" 2>/dev/null | grep -q 'tensors that differ  0$' || fail "a mix and its plan differ block by block"
+"$HONE" diff "$dir/m.gguf" "$dir/m3.gguf" 2>/dev/null | grep -q 'tensors that differ  0$' && fail "--sequential does not reach mixes"
 expect 2 'use -f' $s -o "$dir/x.gguf" --sequential "$dir/text" --gram "$dir/own.gguf"
 expect 2 'no-such' $s -o "$dir/x.gguf" --sequential "$dir/no-such.txt"
 head -c 100 "$src/self_calib.txt" > "$dir/short"

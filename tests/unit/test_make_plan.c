@@ -86,6 +86,30 @@ static void test_order(void) {
     CHECK_EQ_I64(p.eval_windows, 8);
 }
 
+/* Making files block by block is what goes first, and it is said. */
+static void test_sequential(void) {
+    struct plan_in in = numbers();
+    struct make_plan p;
+    char s[512];
+    in.sequential = true;
+    in.encode_sequential = 130; /* 8 files, 80 seconds more each */
+    plan_full(&in, &p);
+    CHECK(p.sequential);
+    CHECK_CLOSE(plan_seconds(&in, &p, PART_LADDER), 8 * 135 + 60, 1e-9);
+    in.limit = 4000; /* 3728 without, 4368 with */
+    plan_fit(&in, &p);
+    CHECK(!p.sequential && p.feedback && p.types == 3);
+    CHECK(plan_left_out(&in, &p, 0, s, sizeof s));
+    CHECK(strstr(s, "block by block") && strstr(s, "11 minutes"));
+    CHECK(!plan_left_out(&in, &p, 1, s, sizeof s));
+    in.limit = 4400;
+    plan_fit(&in, &p);
+    CHECK(p.sequential);
+    in.mixes = false; /* presets are made from one reading */
+    plan_full(&in, &p);
+    CHECK(!p.sequential);
+}
+
 /* A longer time never leaves more out. */
 static void test_monotone(void) {
     struct make_plan a = at(1, false);
@@ -156,6 +180,7 @@ static void test_verdict(void) {
 int main(void) {
     RUN(test_sums);
     RUN(test_order);
+    RUN(test_sequential);
     RUN(test_monotone);
     RUN(test_words);
     RUN(test_verdict);
