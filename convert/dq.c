@@ -263,9 +263,7 @@ int dq_open(struct dq *q, const struct dq_config *c, const char *name, const int
 bool dq_is_plain(const struct dq *q) {
     return q->form == &forms[0];
 }
-const char *dq_name(const struct dq *q) {
-    return q->form->name;
-}
+
 bool dq_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch) {
     return q->form->row(q, mat, row, dst, scratch);
 }

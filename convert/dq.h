@@ -56,7 +56,6 @@ typedef const struct st_tensor *(*dq_find)(void *ud, const char *name);
 int dq_open(struct dq *q, const struct dq_config *c, const char *name, const int64_t *want, int n,
             bool turned, dq_find find, void *ud, bool *found, struct err *e);
 bool dq_is_plain(const struct dq *q);
-const char *dq_name(const struct dq *q); /* "GPTQ" */
 
 /* One row, [cols], of any form but plain. scratch: [cols] floats. False: a group index (g_idx) is
  * out of range, the row is zero. */

@@ -26,6 +26,5 @@ void log_error(const char *fmt, ...) PRINTF_LIKE(1, 2);
 void log_warn(const char *fmt, ...) PRINTF_LIKE(1, 2);
 void log_info(const char *fmt, ...) PRINTF_LIKE(1, 2);
 void log_debug(const char *fmt, ...) PRINTF_LIKE(1, 2);
-void log_trace(const char *fmt, ...) PRINTF_LIKE(1, 2);
 
 #endif

@@ -283,9 +283,3 @@ uint64_t buf_available(void) {
     const uint64_t have = mem_available(), left = live < most ? most - live : 1;
     return most && (!have || left < have) ? left : have;
 }
-
-uint64_t mem_peak_rss(void) {
-    struct rusage u;
-    if (getrusage(RUSAGE_SELF, &u) != 0 || u.ru_maxrss < 0) return 0;
-    return (uint64_t)u.ru_maxrss * 1024;
-}

@@ -50,7 +50,5 @@ void mem_give_back(void);
 uint64_t mem_available(void);
 /* The same, and not more than --max-memory leaves for mem_alloc; 0 if unknown and not limited. */
 uint64_t buf_available(void);
-/* Peak resident set of this process in bytes; 0 if unknown. */
-uint64_t mem_peak_rss(void);
 
 #endif

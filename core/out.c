@@ -351,10 +351,6 @@ void out_keep(struct out *o) {
     o->keep = o->part != NULL;
 }
 
-uint64_t out_tell(const struct out *o) {
-    return o->pos;
-}
-
 static void sync_folder(const char *path) {
     const char *base;
     char *dir = split_path(path, &base);

@@ -35,7 +35,6 @@ int out_pad(struct out *o, uint64_t n_zero_bytes, struct err *e);
 /* Random access within what was or will be written (parallel writers); thread-safe. */
 int out_pwrite(struct out *o, const void *p, uint64_t n, uint64_t off, struct err *e);
 int out_resize(struct out *o, uint64_t size, struct err *e); /* reserve: ENOSPC shows here */
-uint64_t out_tell(const struct out *o);
 /* ERR_DATA when an input that is mapped now was changed meanwhile (map_unchanged). */
 int out_commit(struct out *o, struct err *e);
 void out_close(struct out *o); /* NULL is fine; after commit only frees */

@@ -53,18 +53,6 @@ void gchars_invert(struct gchars *c) {
     *c = out;
 }
 
-void gchars_minus(struct gchars *c, const struct gchars *d) {
-    gchars_invert(c);
-    for (size_t i = 0; i < d->n; i++) gchars_add(c, d->v[i].lo, d->v[i].hi);
-    gchars_invert(c);
-}
-
-bool gchars_has(const struct gchars *c, uint32_t cp) {
-    for (size_t i = 0; i < c->n; i++)
-        if (cp >= c->v[i].lo && cp <= c->v[i].hi) return true;
-    return false;
-}
-
 void gchars_release(struct gchars *c) {
     free(c->v);
     *c = (struct gchars){0};

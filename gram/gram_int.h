@@ -260,9 +260,7 @@ struct gchars { /* sorted ranges; zero-initialised is empty; free(v) */
 void gchars_add(struct gchars *c, uint32_t lo, uint32_t hi); /* any order; gchars_sort afterwards */
 void gchars_sort(struct gchars *c);
 void gchars_invert(struct gchars *c); /* among all scalar values */
-void gchars_minus(struct gchars *c, const struct gchars *d);
 void gchars_release(struct gchars *c);
-bool gchars_has(const struct gchars *c, uint32_t cp);
 /* One character of the set, in UTF-8; escaped: as it is written between the quotes of JSON in its
  * usual form: escaped only where it must be, \u00xx only where there is nothing shorter. */
 gnode gn_chars(struct grammar *g, const struct gchars *c, bool escaped);

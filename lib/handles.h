@@ -54,8 +54,6 @@ struct hone_quantizer {
 /* A template of a file, in the context that the caller has entered. */
 int template_of(struct hone_template **out, struct owner *owner, const struct gguf *g,
                 const struct tok *t, struct err *e);
-/* The core's sequence; that of the session for NULL. */
-struct seq *lib_seq(const struct hone_session *s, const struct hone_seq *q);
 /* What a generation remembers of the own sequence is true no longer. */
 void session_forget(struct hone_session *s);
 

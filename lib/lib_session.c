@@ -74,10 +74,6 @@ void session_forget(struct hone_session *s) {
 
 /* ---- sequences ---- */
 
-struct seq *lib_seq(const struct hone_session *s, const struct hone_seq *q) {
-    return q ? q->q : session_own_seq(s->s);
-}
-
 static int new_seq(struct hone_seq **out, struct hone_session *s, const struct seq *from,
                    struct hone_error *e) {
     struct call c;

@@ -158,11 +158,7 @@ int sizes_n_state(const struct sizes *z) {
     for (int i = 0; i < z->n_blocks; i++) n += z->block[i].state > 0;
     return n;
 }
-bool sizes_has_windows(const struct sizes *z) {
-    for (int i = 0; i < z->n_blocks; i++)
-        if (z->block[i].window > 0) return true;
-    return false;
-}
+
 bool sizes_has_experts(const struct sizes *z) {
     for (int i = 0; i < z->n_blocks; i++)
         if (z->block[i].experts) return true;

@@ -61,7 +61,6 @@ bool sizes_kv_paged(const struct sizes *z, int64_t n_seqs, int64_t n_ctx, int64_
 uint64_t sizes_state(const struct sizes *z, int first);
 int sizes_n_kv(const struct sizes *z);    /* blocks with keys and values of their own */
 int sizes_n_state(const struct sizes *z); /* recurrent blocks */
-bool sizes_has_windows(const struct sizes *z);
 bool sizes_has_experts(const struct sizes *z);
 
 #endif

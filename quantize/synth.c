@@ -38,10 +38,6 @@ static const struct {
 #undef SHAPE
 };
 
-const char *synth_shape(int i) {
-    return i >= 0 && i < (int)COUNT_OF(shapes) ? shapes[i].name : NULL;
-}
-
 struct synth {
     const struct synth_opts *o;
     struct hfdir *dir;

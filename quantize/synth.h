@@ -35,8 +35,6 @@ struct synth_report {
 /* The same bytes for the same options, with any number of threads. Memory: 16 MiB. ERR_USAGE for
  * unknown shapes, recipes and types that cannot be made, ERR_DATA for a bad config.json. */
 int synth_run(const struct synth_opts *o, struct synth_report *r, struct err *e);
-/* The built-in shapes; NULL past the end. */
-const char *synth_shape(int i);
 
 /* Fills n_blocks blocks of a quantized or float type: any codes and small scales; the large scales
  * such that weights have root mean square 0.02. False: no such blocks can be made. */

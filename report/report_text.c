@@ -61,13 +61,6 @@ void html_text(struct buf *out, const char *s) {
     }
 }
 
-void html_num(struct buf *out, double v, int prec) {
-    if (isfinite(v))
-        buf_fmt(out, "<td class=n>%.*f</td>", prec, v);
-    else
-        buf_str(out, "<td class=n>-</td>");
-}
-
 void text_params(char out[24], int64_t n) {
     double v = (double)n;
     if (v >= 1e9)

@@ -26,6 +26,5 @@ void text_thousands(char out[32], int64_t n);
  * error that is not known is left out. */
 void text_kld(struct buf *out, double kld, double err);
 void html_text(struct buf *out, const char *s);
-void html_num(struct buf *out, double v, int prec); /* <td class=n>..</td> */
 
 #endif

@@ -65,7 +65,6 @@ void chat_free(struct chat *c) {
 
 struct job {
     const struct chat *chat;
-    const struct json *conv, *kwargs;
     const char *conv_text, *kwargs_text;
     size_t conv_len;
     bool gen;
@@ -81,8 +80,7 @@ static bool reserved(struct jval name) {
 
 static struct jval job_vars(struct jctx *c, void *ctx) {
     const struct job *j = ctx;
-    struct jval conv = j->conv_text ? jjson_parse(c, j->conv_text, j->conv_len, "conversation")
-                                    : jjson_from(c, j->conv);
+    struct jval conv = jjson_parse(c, j->conv_text, j->conv_len, "conversation");
     struct jval extra = jv_dict(c, 0), special = jv_dict(c, 0), kwargs = jv_missing();
     if (conv.tag == JT_LIST) {
         struct jval d = jv_dict(c, 1);
@@ -95,7 +93,6 @@ static struct jval job_vars(struct jctx *c, void *ctx) {
         if (!reserved(conv.u.dict->e[i].k))
             jdict_set(c, extra.u.dict, conv.u.dict->e[i].k, conv.u.dict->e[i].v);
     if (j->kwargs_text) kwargs = jjson_parse(c, j->kwargs_text, strlen(j->kwargs_text), "kwargs");
-    if (j->kwargs) kwargs = jjson_from(c, j->kwargs);
     if (kwargs.tag == JT_DICT)
         for (uint32_t i = 0; i < kwargs.u.dict->n; i++)
             jdict_set(c, extra.u.dict, kwargs.u.dict->e[i].k, kwargs.u.dict->e[i].v);
@@ -108,12 +105,6 @@ static struct jval job_vars(struct jctx *c, void *ctx) {
     k.gen = j->gen;
     k.parse_args = true;
     return chat_case_vars(c, &k);
-}
-
-int chat_render(const struct chat *c, const struct json *conv, const struct json *kwargs,
-                bool add_generation_prompt, struct buf *out, struct err *e) {
-    struct job j = {.chat = c, .conv = conv, .kwargs = kwargs, .gen = add_generation_prompt};
-    return jinja_render_fn(c->t, job_vars, &j, -1, NULL, out, NULL, e);
 }
 
 int chat_render_text(const struct chat *c, const char *conv, size_t len, const char *kwargs,

@@ -201,8 +201,7 @@ void jinja_free(struct jinja *t) {
     free(t);
 }
 
-struct source { /* where the variables come from: one of the three */
-    const struct json *json;
+struct source { /* where the variables come from: a text, or a function */
     const char *text;
     size_t len;
     jinja_vars_fn fn;
@@ -211,9 +210,7 @@ struct source { /* where the variables come from: one of the three */
 
 static void render_body(struct jctx *c, void *arg) {
     const struct source *s = arg;
-    struct jval vars = s->fn     ? s->fn(c, s->ctx)
-                       : s->text ? jjson_parse(c, s->text, s->len, "variables")
-                                 : jjson_from(c, s->json);
+    struct jval vars = s->fn ? s->fn(c, s->ctx) : jjson_parse(c, s->text, s->len, "variables");
     if (vars.tag != JT_DICT) jx_fail(c, "TypeError", "the variables are not a JSON object");
     c->globals = jx_alloc(c, (size_t)c->t->n_globals + 1, sizeof *c->globals);
     for (int i = 0; i < c->t->n_globals; i++) {
@@ -262,13 +259,6 @@ static int render(const struct jinja *t, struct source *s, int64_t now_unix,
     buf_release(&c.out);
     arena_release(&arena);
     return rc;
-}
-
-int jinja_render(const struct jinja *t, const struct json *vars, int64_t now_unix,
-                 const struct jinja_limits *lim, struct buf *out, struct jinja_err *je,
-                 struct err *e) {
-    struct source s = {.json = vars};
-    return render(t, &s, now_unix, lim, out, NULL, NULL, je, e);
 }
 
 int jinja_render_text(const struct jinja *t, const char *vars, size_t len, int64_t now_unix,

@@ -54,13 +54,9 @@ enum jinja_mode { JINJA_HF, JINJA_LENIENT };
 int jinja_compile_mode(struct jinja **out, const char *src, size_t len, const char *name,
                        enum jinja_mode mode, struct jinja_err *je, struct err *e);
 void jinja_free(struct jinja *t);
-/* vars: a JSON object, its members are the template's globals. now_unix: what strftime_now sees
- * (-1: the present). je may be NULL. */
-int jinja_render(const struct jinja *t, const struct json *vars, int64_t now_unix,
-                 const struct jinja_limits *lim, struct buf *out, struct jinja_err *je,
-                 struct err *e);
-/* The same with the variables as JSON text: integers of any size and 1.0 stay what they are (struct
- * json holds doubles only). */
+/* Renders a template. vars is the text of a JSON object, whose members are the template's globals.
+ * strftime_now sees now_unix (-1: the present). The result is appended to out. lim and je may be
+ * NULL. */
 int jinja_render_text(const struct jinja *t, const char *vars, size_t len, int64_t now_unix,
                       const struct jinja_limits *lim, struct buf *out, struct jinja_err *je,
                       struct err *e);

@@ -449,7 +449,6 @@ uint32_t ju_next(const char *s, size_t n, size_t *i); /* code point at *i, advan
 void ju_put(struct jctx *c, uint32_t cp);
 size_t ju_count(struct jval s);               /* code points */
 size_t ju_offset(struct jval s, size_t i_cp); /* byte offset of a code point; s.len past the end */
-bool ju_ascii(struct jval s);
 struct jval ju_strip(struct jval s, struct jval chars,
                      int sides); /* 1 left, 2 right; chars missing: space */
 enum ju_case { JU_UPPER, JU_LOWER, JU_TITLE, JU_CAPITAL, JU_SWAP };
@@ -502,7 +501,6 @@ struct jval jlib_path(struct jctx *c, struct jval obj,
 /* ---- jinja_json.c ---------------------------------------------------------------------------- */
 /* Makes values of JSON text; `what` names it in messages. Fails when it is not JSON. */
 struct jval jjson_parse(struct jctx *c, const char *s, size_t n, const char *what);
-struct jval jjson_from(struct jctx *c, const struct json *j);
 /* True and *out when text is a JSON object. */
 bool jjson_object(struct jctx *c, struct jval text, struct jval *out);
 

@@ -11,11 +11,10 @@
 
 static const struct json_opts as_python = {.any_text = true, .last_wins = true, .max_depth = 500};
 
-/* Makes a string of n decoded bytes at s. When `raw`, the source text is still there: the bytes are
- * then taken from it, so that they keep its origins (jinja_span.c). */
+/* Makes a string of the n bytes that were decoded to s. Where origins are followed, they are taken
+ * from the source once more, so that they keep them (jinja_span.c). */
 static struct jval text_of(struct jctx *c, const char *s, size_t n, const char *raw, size_t n_raw) {
-    if (!c->span && raw) return jv_strn(s, n); /* in the arena already */
-    if (!raw) return jv_copy(c, s, n);
+    if (!c->span) return jv_strn(s, n); /* in the arena already */
     const size_t m = jx_mark(c);
     for (const char *p = raw, *end = raw + n_raw; p < end;) {
         const char *esc = memchr(p, '\\', (size_t)(end - p));
@@ -37,9 +36,9 @@ static struct jval number_of(struct jctx *c, const struct json *j) {
     return jbig_parse(c, s + neg, strlen(s) - neg, 10, neg);
 }
 
-static struct jval value_of(struct jctx *c, const struct json *j, bool raw) {
+static struct jval value_of(struct jctx *c, const struct json *j) {
     struct jval v;
-    size_t n, n_raw = 0;
+    size_t n, n_raw;
     const char *s, *r;
     switch (json_type(j)) {
     case JSON_NULL:
@@ -50,28 +49,24 @@ static struct jval value_of(struct jctx *c, const struct json *j, bool raw) {
         return number_of(c, j);
     case JSON_STR:
         s = json_strn(j, &n);
-        r = raw ? json_raw(j, &n_raw) : NULL;
+        r = json_raw(j, &n_raw);
         return text_of(c, s, n, r, n_raw);
     case JSON_ARR:
         v = jv_list(c, 0);
         for (const struct json *k = json_first(j); k; k = json_next(k))
-            jlist_add(c, v.u.list, value_of(c, k, raw));
+            jlist_add(c, v.u.list, value_of(c, k));
         return v;
     case JSON_OBJ:
         v = jv_dict(c, 0);
         for (const struct json *k = json_first(j); k; k = json_next(k)) {
             s = json_namen(k, &n);
-            r = raw ? json_raw_name(k, &n_raw) : NULL;
+            r = json_raw_name(k, &n_raw);
             const struct jval name = text_of(c, s, n, r, n_raw);
-            jdict_set(c, v.u.dict, name, value_of(c, k, raw));
+            jdict_set(c, v.u.dict, name, value_of(c, k));
         }
         return v;
     }
     return jv_none();
-}
-
-struct jval jjson_from(struct jctx *c, const struct json *j) {
-    return value_of(c, j, false);
 }
 
 struct jval jjson_parse(struct jctx *c, const char *s, size_t n, const char *what) {
@@ -79,7 +74,7 @@ struct jval jjson_parse(struct jctx *c, const char *s, size_t n, const char *wha
     struct err e;
     if (json_parse_in(&j, c->a, s, n, &as_python, what, NULL, &e))
         jx_fail(c, "ValueError", "%s", e.msg);
-    return value_of(c, j, true);
+    return value_of(c, j);
 }
 
 bool jjson_object(struct jctx *c, struct jval text, struct jval *out) {
@@ -88,7 +83,7 @@ bool jjson_object(struct jctx *c, struct jval text, struct jval *out) {
     if (json_parse_in(&j, c->a, text.u.s, text.len, &as_python, "text", NULL, &ignored) ||
         json_type(j) != JSON_OBJ)
         return false;
-    *out = value_of(c, j, true);
+    *out = value_of(c, j);
     return true;
 }
 

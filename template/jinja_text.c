@@ -55,12 +55,6 @@ void ju_put(struct jctx *c, uint32_t cp) {
     }
 }
 
-bool ju_ascii(struct jval s) {
-    for (size_t i = 0; i < s.len; i++)
-        if ((unsigned char)s.u.s[i] >= 0x80) return false;
-    return true;
-}
-
 size_t ju_count(struct jval s) {
     size_t n = 0;
     for (size_t i = 0; i < s.len; n++) ju_next(s.u.s, s.len, &i);

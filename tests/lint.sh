@@ -92,20 +92,26 @@ awk -v most=$TYPE_FILES -v f32=$F32_FILES '
 [ -s "${TMPDIR:-/tmp}/hone-lint.$$" ] && say "$(cat "${TMPDIR:-/tmp}/hone-lint.$$")"
 rm -f "${TMPDIR:-/tmp}/hone-lint.$$"
 
-# ---- MAP.md names every file of ours, by its name and as a whole word, in the section of its folder ----
-for f in $(git ls-files 'core/*' 'kernels/*' 'models/*' 'text/*' 'tok/*' 'template/*' 'chat/*' 'gram/*' 'convert/*' 'calib/*' 'quantize/*' 'runtime/*' 'report/*' 'jobs/*' 'lib/*' 'cli/*' 'include/*' 'bench/*' 2>/dev/null); do
-    dir=${f%/*}/ base=${f##*/}
-    case $f in kernels/*/*) base=${f%/*}/ dir=kernels/ ;; quantize/enc/*) base=quantize/enc/ dir=quantize/ ;; template/own/*) base=template/own/ dir=template/ ;; calib/text/*) base=calib/text/ dir=calib/ ;; include/*) base=$f dir= ;; bench/*) base=${base%.*} dir= ;; esac
-    echo "$f $dir $base"
-done | awk '
+# ---- MAP.md has a line for every file of ours, in the section of its folder: "name", or "stem.[ch]" for a module and its header ----
+git ls-files core kernels models text tok template chat gram convert calib quantize runtime report jobs lib serve cli |
+    grep -vE '^(kernels/(ref|avx2|avxvnni|avx512|amx|rows)|quantize/enc/(avx2|cuda)|template/own|calib/text|serve/page)/' | awk '
     FILENAME == "MAP.md" {
-        if (/^## /) { sec = $2; sub(/:$/, "", sec) }
-        gsub(/\.\[ch\]/, ".c " , $0); line = $0; gsub(/[^A-Za-z0-9_.\/-]+/, " ", line)
-        text[sec] = text[sec] " " line " "; whole = whole " " line " "; next
+        if (/^## /) { room = $2; sub(/:$/, "", room) } else if (/^```/) fence = !fence
+        else if (fence && room ~ /\/$/ && /^[^ ]/) {
+            if ((room, $1) in line) print "MAP.md: two lines for " $1 " in " room
+            line[room, $1] = FNR
+        }
+        next
     }
-    {
-        t = $3 == "" ? whole : text[$2]; b = $3 == "" ? $2 : $3; h = b; sub(/\.h$/, ".c", h)
-        if (index(t, " " b " ") == 0 && index(t, " " h " ") == 0 && index(t, b) == 0 + (b !~ /\/$/ && $3 != "")) print "MAP.md does not mention " $1
+    /^core\/qtype.def$/ { while ((getline l < $0) > 0) if (match(l, /^QTYPE\([A-Z0-9_]+/)) type["quantize/enc/" tolower(substr(l, 7, RLENGTH - 6)) ".c"] }
+    { file[++n] = $0 }
+    END {
+        for (i = 1; i <= n; i++) {
+            base = dir = file[i]; sub(/.*\//, "", base); sub(/[^\/]*$/, "", dir); stem = base; sub(/\.[ch]$/, ".[ch]", stem)
+            if (((dir, base) in line) || ((dir, stem) in line) || (file[i] in type)) { delete line[dir, base]; used[dir, stem]; continue }
+            print "MAP.md has no line for " base " in the section of " dir
+        }
+        for (k in line) { split(k, p, SUBSEP); if (!(k in used) && p[2] !~ /\/$/) print "MAP.md: there is no " p[1] p[2] }
     }' MAP.md - > "${TMPDIR:-/tmp}/hone-lint.$$"
 [ -s "${TMPDIR:-/tmp}/hone-lint.$$" ] && say "$(cat "${TMPDIR:-/tmp}/hone-lint.$$")"
 rm -f "${TMPDIR:-/tmp}/hone-lint.$$"
@@ -157,10 +163,11 @@ else
     echo "lint: not built here, variables of the process not checked"
 fi
 
-# ---- README.md's table of models, where the program has been built ----
+# ---- functions that nothing uses, and README.md's table of models, where the program has been built ----
 # shellcheck disable=SC2012
 built=$(ls -t build/obj-*/hone build/hone 2> /dev/null | head -n 1) # of other flags an older one may lie there
 if [ -n "$built" ]; then
+    HONE=$built sh tests/unused.sh > "${TMPDIR:-/tmp}/hone-lint.$$" 2>&1 || say "$(cat "${TMPDIR:-/tmp}/hone-lint.$$")"
     HONE=$built sh tests/models.sh --check > "${TMPDIR:-/tmp}/hone-lint.$$" 2>&1 || say "$(cat "${TMPDIR:-/tmp}/hone-lint.$$")"
     rm -f "${TMPDIR:-/tmp}/hone-lint.$$"
 fi

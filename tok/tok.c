@@ -293,9 +293,7 @@ bool tok_add_eos(const struct tok *t) {
 bool tok_has_add_bos(const struct tok *t) {
     return t->has_add_bos;
 }
-bool tok_has_add_eos(const struct tok *t) {
-    return t->has_add_eos;
-}
+
 int64_t tok_find(const struct tok *t, const char *text) {
     return vocab_find(&t->v, text, strlen(text));
 }

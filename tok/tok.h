@@ -74,7 +74,6 @@ bool tok_add_bos(const struct tok *t);
 bool tok_add_eos(const struct tok *t);
 /* Whether the source says so at all: only then the key belongs into a GGUF. */
 bool tok_has_add_bos(const struct tok *t);
-bool tok_has_add_eos(const struct tok *t);
 /* Declares every tokenizer.ggml.* key in the field's order (not tokenizer.chat_template). */
 void tok_to_gguf(const struct tok *t, struct gguf_w *w);
 /* Ends a generation: eos, eot and the known turn-ending texts. */

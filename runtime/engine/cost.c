@@ -107,10 +107,6 @@ static struct cost cost_of_part(const struct cost_of *c, int first, int n_nodes,
     return o;
 }
 
-struct cost cost_of_nodes(const struct cost_of *c, int first, int n_nodes) {
-    return cost_of_part(c, first, n_nodes, PART_ALL);
-}
-
 /* Of the weight that a node has in this role. */
 static uint64_t role_bytes(const struct cost_of *c, const struct gr_node *n, enum gr_role role) {
     const struct gr_op_weight *w = gr_ops[n->op].w;

@@ -18,18 +18,16 @@ struct cost_of {
     const struct kv_rows *kv;
     int64_t n_rows, n_keys;
 };
-/* Returns what nodes [first, first + n_nodes) take as one step.
+/* Returns what a step takes.
  *   weights   once, of routed experts as many as the rows can choose; of embeddings the rows
  *   cache     the keys and values that a row sees, once; what is appended
  *   states    read and written once
  *   registers whole ones that enter the step, and those that it leaves for later
  * A product counts 2 FLOP for each weight and row, attention 2 for each value of a key and of a
  * value, a scan 7 for each number of its state (decay 1; read, update and query 2 each), other
- * operations 1 for each value they make. */
-struct cost cost_of_nodes(const struct cost_of *c, int first, int n_nodes);
-/* The same of a step, which may be a copy of what a node reads or writes, or of all experts of a
- * matrix; or a part of a node, which has the weights that it computes with. What enters the node
- * counts for its first part, what leaves it for the last. */
+ * operations 1 for each value they make. A step may be a copy of what a node reads or writes, or of
+ * all experts of a matrix. It may also be a part of a node: then it has the weights that the part
+ * computes with; what enters the node counts for its first part, what leaves it for the last. */
 struct cost cost_of_step(const struct cost_of *c, const struct step *s);
 /* The same of the head, for one row. */
 struct cost cost_of_head(const struct cost_of *c);

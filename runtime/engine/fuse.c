@@ -44,9 +44,6 @@ _Static_assert(OP_COUNT <= 64, "an operation is a bit of a pattern's part");
 const char *fuse_name(enum fusion f) {
     return f < 0 || f >= FUSE_COUNT ? "" : patterns[f].name;
 }
-const char *fuse_what(enum fusion f) {
-    return f < 0 || f >= FUSE_COUNT ? "" : patterns[f].what;
-}
 
 /* Fills m's parts with the nodes from n on; false: one that must be there is not. */
 static bool find_parts(const struct pattern *p, const struct gr_node *n, const struct gr_node *end,

@@ -64,7 +64,6 @@ struct match {
 };
 
 const char *fuse_name(enum fusion f);
-const char *fuse_what(enum fusion f);
 /* Returns the fusion that begins at node `at` of the graph and takes none from `end` on, and its
  * nodes; FUSE_NONE: the node is on its own. */
 enum fusion fuse_at(const struct graph *g, int at, int end, const struct target *t,

@@ -27,8 +27,6 @@ struct constrain {
     struct buf text; /* all that came */
     int spaces;      /* tokens of white space that may still come */
     struct constrain_counts n;
-    size_t *overruled; /* [n.n_overruled] */
-    int64_t cap_overruled;
     float *logits;
     uint32_t *bits, *more;
 };
@@ -61,7 +59,6 @@ void constrain_free(struct constrain *c) {
     states_end(&c->state);
     states_end(&c->before);
     buf_release(&c->text);
-    free(c->overruled);
     free(c->logits);
     free(c->bits);
     free(c->more);
@@ -70,16 +67,6 @@ void constrain_free(struct constrain *c) {
 
 struct constrain_counts constrain_get_counts(const struct constrain *c) {
     return c ? c->n : (struct constrain_counts){0};
-}
-
-const char *constrain_text(const struct constrain *c, size_t *n) {
-    *n = c->text.len;
-    return c->text.data;
-}
-
-const size_t *constrain_overruled(const struct constrain *c, int64_t *n) {
-    *n = c->n.n_overruled;
-    return c->overruled;
 }
 
 bool constrain_done(const struct constrain *c) {
@@ -192,14 +179,6 @@ static int pick_masked(struct constrain *c, struct sampler *s, const float *logi
     return 0;
 }
 
-static void note_overruled(struct constrain *c) {
-    if (c->n.n_overruled == c->cap_overruled) {
-        c->cap_overruled = c->cap_overruled ? 2 * c->cap_overruled : 16;
-        c->overruled = xreallocarray(c->overruled, (size_t)c->cap_overruled, sizeof(size_t));
-    }
-    c->overruled[c->n.n_overruled++] = c->text.len;
-}
-
 int constrain_pick(struct constrain *c, struct sampler *s, const float *logits, const int32_t *last,
                    int64_t n_last, int32_t *id, struct err *e) {
     const int64_t n = tok_n_vocab(c->tok), needs = sampler_needs(s, n_last);
@@ -213,7 +192,7 @@ int constrain_pick(struct constrain *c, struct sampler *s, const float *logits, 
                 : sampler_pick(s, logits, last, n_last);
     const bool ok = allowed(c, alone);
     c->n.n_drawn += c->at != IN_REASONING;
-    if (!ok) note_overruled(c);
+    c->n.n_overruled += !ok;
     *id = alone;
     if (ok && (needs == 1 || c->at == IN_REASONING)) return 0;
     for (int64_t i = 0; i < n_best && m < needs; i++) {

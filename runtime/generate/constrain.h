@@ -28,11 +28,6 @@ struct constrain *constrain_new(const struct constrain_opts *o, const struct tok
 void constrain_free(struct constrain *c);
 struct constrain_counts constrain_get_counts(const struct constrain *c);
 
-/* What came, control tokens spelled out, but for the one that ended it; and where in it tokens that
- * were overruled began, ascending. Valid until the next token. */
-const char *constrain_text(const struct constrain *c, size_t *n);
-const size_t *constrain_overruled(const struct constrain *c, int64_t *n);
-
 /* The text is complete and nothing can be added. */
 bool constrain_done(const struct constrain *c);
 /* The sampler's choice among the tokens that are allowed: the best are tested one by one, a mask is

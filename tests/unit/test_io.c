@@ -52,7 +52,6 @@ static void test_whole_or_not_at_all(void) {
     CHECK_OK(out_open(&o, p, false, &e));
     CHECK_OK(out_write(o, "hello", 5, &e));
     CHECK_OK(out_pad(o, 0, &e));
-    CHECK_EQ_I64(out_tell(o), 5);
     CHECK(!io_exists(p));
     CHECK_EQ_I64(n_entries(dir), 1); /* the temporary */
     out_close(o);
@@ -105,7 +104,6 @@ static void test_large_and_random_writes(void) {
         }
     }
     CHECK_OK(out_pad(o, 100, &e));
-    CHECK_EQ_I64(out_tell(o), n + 100);
     CHECK_OK(out_commit(o, &e));
     out_close(o);
     struct map m;

@@ -1,0 +1,21 @@
+#!/bin/sh
+# Functions that no code of the product uses: none of its objects refers to them, and their names stand in its sources only where they
+# are declared and defined. Those that tests ask are in the list below. Exits 1 when there is another. Run by `make lint` after a build.
+set -eu
+all=$(dirname "$HONE")/all.a
+[ -e "$all" ] || { echo "unused: no $all"; exit 0; }
+t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+# what tests and benchmarks ask, by file: a state that no result shows, and what a device does
+cat > "$t/tests" << 'END'
+arena_reset cu_count cu_launches cu_mark cu_marked_ms cu_unpack_weight cu_uses_wgmma eval_kld_file gram_may_end gram_vocab_of gram_vocab_size
+jinja_render_text kern_unpack kv_turbo_codebook lint_probe_id tok_add_eos tok_merge session_own_seq tok_n_merges tok_pre
+END
+tr ' ' '\n' < "$t/tests" | sort > "$t/known"
+objdump -r "$all" "$(dirname "$all")/cli/main.o" 2> /dev/null | awk '/R_[A-Z0-9_]+_/ { s = $3; sub(/[-+]0x.*/, "", s); print s }' | sort -u > "$t/used"
+nm "$all" 2> /dev/null | awk '$2 == "T" { print $3 }' | sort -u | comm -23 - "$t/used" | grep -v '^hone_' | comm -23 - "$t/known" > "$t/left"
+git ls-files '*.c' '*.h' '*.cu' '*.cuh' '*.def' | grep -vE '^(tests|bench|docs|packaging)/' | xargs cat | tr -c 'A-Za-z0-9_' '\n' |
+    awk -v left="$t/left" 'BEGIN { while ((getline l < left) > 0) want[l] = 1 } $0 in want { n[$0]++ }
+    END { for (f in want) if (n[f] <= 2) print f " is used by nothing: delete it, or make what tests it ask for it (tests/unused.sh)" }' | sort > "$t/out"
+cat "$t/out"
+[ ! -s "$t/out" ]
