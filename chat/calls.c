@@ -31,9 +31,10 @@ static gnode value(struct gcalls *c, const struct gcall *t, const struct json *a
     gnode out = G_NONE;
     struct err e;
     struct gram_opts o = c->o;
+    o.strict |= t->strict;
     if (form && form->bare_names) o.space = GRAM_SPACE_NONE;
     if (gn_schema(c->g, t->schema, at, &o, form, &out, &e) == 0) return out;
-    if (c->o.strict || c->g->full) {
+    if (o.strict || c->g->full) {
         fail(c, t, &e);
         return G_NONE;
     }
@@ -149,8 +150,10 @@ static gnode raw_text(struct gcalls *c, const struct gcall *t, const struct json
     gnode text = G_NONE;
     struct err e;
     const gnode any = gn_rep(g, gn_char_any(g, false), 0, GRAM_INF);
-    if (gn_schema_text(g, t->schema, schema, &c->o, &text, &e)) {
-        if (c->o.strict || g->full) fail(c, t, &e);
+    struct gram_opts o = c->o;
+    o.strict |= t->strict;
+    if (gn_schema_text(g, t->schema, schema, &o, &text, &e)) {
+        if (o.strict || g->full) fail(c, t, &e);
         text = any;
     }
     return gn_and(g, text, gn_not(g, gn_cat3(g, g->any, gn_str(g, close), g->any)));

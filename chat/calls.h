@@ -18,6 +18,7 @@ struct gcalls {
 struct gcall { /* a tool that may be called */
     const char *name;
     const struct json *schema; /* of its arguments */
+    bool strict;               /* `strict` is true: what cannot be expressed is refused */
 };
 /* A marker: control tokens of the vocabulary where the text has them. NULL: nothing. */
 gnode call_text(struct gcalls *c, const char *s);

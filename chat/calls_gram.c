@@ -36,7 +36,9 @@ static gnode one_call(struct gcalls *c, const struct gram_tools *t, struct json 
         const char *name = json_str(json_get(f, "name"));
         if (!p) p = json_get(f, "input_schema");
         if (!name || !*name || (t->only && strcmp(t->only, name) != 0)) continue;
-        v[n++] = c->f->grammar(c, &(struct gcall){name, json_type(p) == JSON_OBJ ? p : nothing});
+        const struct gcall call = {name, json_type(p) == JSON_OBJ ? p : nothing,
+                                   json_bool(json_get(f, "strict"), false)};
+        v[n++] = c->f->grammar(c, &call);
     }
     out = gn_alts(c->g, v, n);
     if (!n && !c->rc)

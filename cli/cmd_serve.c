@@ -24,6 +24,8 @@ static const struct opt serve_options[] = {
     {"reasoning", 0, OPT_STR, AT(reasoning), "HOW", "thinking: on, off, auto (default)"},
     {"reasoning-budget", 0, OPT_I64, AT(n_think), "N",
      "tokens of thinking, then it is ended; for requests that do not say"},
+    {"constrain", 0, OPT_STR, AT(constrain), "HOW",
+     "calls and formats: auto (default), strict, off: the bare model"},
     {"kwargs", 0, OPT_STR, AT(kwargs), "JSON", "more variables for the template"},
     {"temp", 0, OPT_STR, AT(set[SERVE_TEMP]), "T",
      "for requests that do not say, as the five below"},

@@ -263,11 +263,58 @@ static bool live_part(struct grammar *g, gnode n) {
     return gn_regular(g, n) ? gn_live(g, n) : gn(g, n)->flags & GF_LIVE;
 }
 
-/* Can every row that must be there be written? */
-static bool live_pick(struct grammar *g, const struct gpick *p) {
+/* Rows that can be written with all that they need; *must: what has to be there. */
+static uint64_t usable(struct grammar *g, const struct gpick *p, uint64_t *must) {
+    uint64_t live = 0, out = 0;
+    *must = p->required;
+    for (int i = 0; i < p->n; i++) {
+        if (live_part(g, p->row[i].body)) live |= (uint64_t)1 << i;
+        if (p->required >> i & 1) *must |= p->row[i].needs;
+    }
     for (int i = 0; i < p->n; i++)
-        if (p->row[i].required && !live_part(g, p->row[i].body)) return false;
-    return live_part(g, p->close);
+        if (live >> i & 1 && !(p->row[i].needs & ~live)) out |= (uint64_t)1 << i;
+    return out;
+}
+
+/* Can every row that must be there be written, and as many as are wanted? */
+static bool live_pick(struct grammar *g, const struct gpick *p) {
+    uint64_t n = 0, n_must = 0;
+    if (p->n <= GRAM_PICK_BITS) {
+        uint64_t must = 0;
+        const uint64_t can = usable(g, p, &must);
+        if (must & ~can) return false;
+        n = (uint64_t)__builtin_popcountll(can);
+        n_must = (uint64_t)__builtin_popcountll(must);
+    } else {
+        for (int i = 0; i < p->n; i++) {
+            const bool live = live_part(g, p->row[i].body);
+            if (p->row[i].required && !live) return false;
+            n += live;
+            n_must += p->row[i].required;
+        }
+    }
+    if (p->extra && live_part(g, p->extra)) n = UINT64_MAX;
+    return live_part(g, p->close) && n >= p->lo && (p->hi == GRAM_INF || n_must <= p->hi);
+}
+
+/* Notes what may_take (gram_step.c) asks for. */
+static void judge_pick(struct grammar *g, struct gpick *p) {
+    uint64_t must;
+    if (p->extra && !live_part(g, p->extra)) p->extra = G_NONE;
+    if (p->n <= GRAM_PICK_BITS) {
+        p->usable = usable(g, p, &must);
+        return;
+    }
+    p->far = xcalloc((size_t)p->n + 1, sizeof *p->far);
+    g->bytes += ((size_t)p->n + 1) * sizeof *p->far;
+    p->far[p->n].due = (uint32_t)p->n;
+    for (int i = p->n - 1; i >= 0; i--) {
+        const bool required = p->row[i].required;
+        p->far[i] = (struct gpick_far){.usable = p->far[i + 1].usable +
+                                                 (live_part(g, p->row[i].body) ? 1 : 0),
+                                       .must = p->far[i + 1].must + (required ? 1 : 0),
+                                       .due = required ? (uint32_t)i : p->far[i + 1].due};
+    }
 }
 
 static bool live_of(struct grammar *g, gnode n) {
@@ -374,6 +421,7 @@ int grammar_seal(struct grammar *g, gnode root, struct err *e) {
     gram_fit_classes(g);
     g->sealed = true;
     TRY(find_facts(g, e));
+    for (uint32_t i = 0; i < g->n_pick; i++) judge_pick(g, &g->pick[i]);
     if (!live_part(g, root)) return err_set(e, ERR_DATA, "no text at all satisfies it");
     for (uint32_t r = 0; r < g->n_rule; r++)
         if (left_rule(g, r, 0))

@@ -59,6 +59,13 @@ struct gpick {
     gnode extra;     /* what may come any number of times, behind the rows when ordered; 0 */
     gnode first, sep, close;
     uint64_t required; /* rows, as bits */
+    /* once the grammar is sealed: */
+    uint64_t usable;       /* rows that can be written, with all that they need */
+    struct gpick_far *far; /* [n + 1] of more than GRAM_PICK_BITS rows */
+};
+struct gpick_far {         /* from a row on */
+    uint32_t usable, must; /* rows that can be written, that must be there */
+    uint32_t due;          /* the first of the latter; n: none */
 };
 struct grule {
     gnode body;
@@ -78,7 +85,7 @@ struct gitem {
     gnode head; /* regular, not EPS */
     uint32_t tail;
 };
-enum { GRAM_ITEMS_MAX = 256, GRAM_DEPTH_MAX = 1024 };
+enum { GRAM_ITEMS_MAX = 4096, GRAM_DEPTH_MAX = 1024 };
 struct gconf {
     int n;
     bool can_end;

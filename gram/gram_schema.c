@@ -388,14 +388,30 @@ gnode sc_literal(struct sc *c, const struct json *v) {
     return literal(c, v, 0);
 }
 
+/* Does a schema ask for nothing but a type and one of its listed values? */
+static bool lists_only(const struct json *schema) {
+    static const char *const other[] = {"enum",    "type",     "title",    "description",
+                                        "default", "examples", "$comment", "deprecated"};
+    for (const struct json *x = json_first(schema); x; x = json_next(x)) {
+        size_t i = 0;
+        while (i < COUNT_OF(other) && strcmp(json_name(x), other[i]) != 0) i++;
+        if (i == COUNT_OF(other)) return false;
+    }
+    return true;
+}
+
 /* Does a value satisfy what else the set says? Alternatives were decided elsewhere; where a schema
- * cannot be judged by itself, because it refers to others, those are in the set too. */
-static bool fits(struct sc *c, const struct sc_set *set, const struct json *v) {
+ * cannot be judged by itself, because it refers to others, those are in the set too. of: the one
+ * that lists the value; NULL: none. */
+static bool fits(struct sc *c, const struct sc_set *set, const struct json *v,
+                 const struct json *of) {
     struct buf why = {0};
     bool all = (value_type(v) & set_types(c, set)) != 0;
     for (uint32_t i = 0; i < set->n && all; i++) {
         struct err ignored;
         bool ok = true;
+        if (set->v[i].s == of && lists_only(of))
+            continue; /* a long list is not searched for each */
         if (schema_check(set->v[i].s, v, &ok, &why, &ignored)) ok = true;
         all = ok;
     }
@@ -404,19 +420,19 @@ static bool fits(struct sc *c, const struct sc_set *set, const struct json *v) {
 }
 
 bool sc_values(struct sc *c, const struct sc_set *set, const struct json ***v, size_t *n) {
-    const struct json *from = NULL, *one = NULL;
+    const struct json *from = NULL, *one = NULL, *list = NULL; /* list: the schema that has it */
     *n = 0;
     *v = NULL;
     for (uint32_t i = 0; i < set->n && !one; i++) {
         const struct json *k = json_get(set->v[i].s, "const"), *l = json_get(set->v[i].s, "enum");
         if (k) one = k;
         if (l && json_type(l) != JSON_ARR) sc_fail(c, l, "enum is not a list");
-        if (l) from = l;
+        if (l) from = l, list = set->v[i].s;
     }
     if (!one && !from) return false;
     *v = xcalloc((size_t)(one ? 1 : json_len(from)) + 1, sizeof **v);
     for (const struct json *x = one ? one : json_first(from); x; x = one ? NULL : json_next(x))
-        if (fits(c, set, x)) (*v)[(*n)++] = x;
+        if (fits(c, set, x, one ? NULL : list)) (*v)[(*n)++] = x;
     return true;
 }
 
@@ -671,7 +687,6 @@ int gn_schema_text(struct grammar *g, const struct json *root, const struct json
     const struct json **v = NULL;
     size_t n = 0;
     if (o) c.o = *o;
-    c.o.strict = false;
     start(&c);
     sc_add(&c, &set, at);
     *out = G_NONE;

@@ -59,10 +59,14 @@ static uint32_t push(struct grammar *g, gnode node, uint32_t parent) {
 
 /* ---- what a node begins with ---- */
 
-static void add(struct gconf *c, gnode head, uint32_t tail) {
-    for (int i = 0; i < c->n; i++)
-        if (c->it[i].head == head && c->it[i].tail == tail) return;
-    if (c->n < GRAM_ITEMS_MAX) c->it[c->n++] = (struct gitem){head, tail};
+static void add(struct grammar *g, struct gconf *c, gnode head, uint32_t tail) {
+    bool there = false; /* no early end: so the compiler compares several at once */
+    for (int i = 0; i < c->n; i++) there |= ((c->it[i].head ^ head) | (c->it[i].tail ^ tail)) == 0;
+    if (there) return;
+    if (c->n < GRAM_ITEMS_MAX)
+        c->it[c->n++] = (struct gitem){head, tail};
+    else if (!g->full)
+        g->full = "more than 4096 ways to go on";
 }
 
 static void expand(struct grammar *g, gnode n, uint32_t tail, struct gconf *out);
@@ -87,38 +91,42 @@ static bool live_body(struct grammar *g, gnode n) {
 static bool may_take(struct grammar *g, const struct gpick *p, int i, const struct gnode_data *d,
                      uint64_t *to) {
     const int64_t n = p->n, room = p->hi == GRAM_INF ? INT64_MAX : (int64_t)p->hi - d->lo - 1;
+    if (room < 0) return false;
     if (n > GRAM_PICK_BITS) {
-        if ((uint64_t)i < d->bits) return false;
-        for (uint64_t k = d->bits; k < (uint64_t)i; k++)
-            if (p->row[k].required) return false;
+        const struct gpick_far *behind = &p->far[i + 1];
+        if ((uint64_t)i < d->bits || p->far[d->bits].due < (uint64_t)i) return false;
         *to = (uint64_t)i + 1;
-        return room >= 0 && live_body(g, p->row[i].body) &&
-               (p->extra || d->lo + 1 + (n - 1 - i) >= p->lo);
+        return (int64_t)behind->must <= room && live_body(g, p->row[i].body) &&
+               (p->extra || (int64_t)d->lo + 1 + behind->usable >= p->lo);
     }
     const uint64_t bit = (uint64_t)1 << i, below = bit - 1, seen = d->bits;
-    if (seen & bit || room < 0) return false;
+    if (seen & bit || !(p->usable & bit)) return false;
     const uint64_t due = missing(p, seen | bit);
     if (p->ordered && (seen >= bit || due & below)) return false;
-    const int64_t left = p->ordered ? n - 1 - i : n - n_bits(seen | bit);
+    uint64_t left = p->usable & ~(seen | bit);
+    for (uint64_t x = p->ordered ? left : 0; x; x &= x - 1) { /* what needs a row passed over */
+        const int k = __builtin_ctzll(x);
+        if (k < i || p->row[k].needs & below & ~seen) left &= ~((uint64_t)1 << k);
+    }
     *to = seen | bit;
-    return n_bits(due) <= room && (p->extra || d->lo + 1 + left >= p->lo) &&
-           live_body(g, p->row[i].body);
+    return n_bits(due) <= room && (p->extra || (int64_t)d->lo + 1 + n_bits(left) >= p->lo);
 }
 
 static bool nothing_due(const struct gpick *p, const struct gnode_data *d) {
     if (p->n <= GRAM_PICK_BITS) return missing(p, d->bits) == 0;
-    for (uint64_t k = d->bits; k < (uint64_t)p->n; k++)
-        if (p->row[k].required) return false;
-    return true;
+    return p->far[d->bits].due == (uint32_t)p->n;
 }
 
 static void expand_pick(struct grammar *g, const struct gnode_data *d, uint32_t tail,
                         struct gconf *out) {
     const struct gpick p = g->pick[d->a];
     const gnode before = d->lo || d->bits ? p.sep : p.first;
-    for (int i = 0; i < p.n; i++) {
+    const bool many = p.n > GRAM_PICK_BITS;
+    const int64_t from = many ? (int64_t)d->bits : 0,
+                  most = many ? (int64_t)p.far[from].due + 1 : (int64_t)p.n;
+    for (int64_t i = from; i < p.n && i < most; i++) {
         uint64_t to = 0;
-        if (!may_take(g, &p, i, d, &to)) continue;
+        if (!may_take(g, &p, (int)i, d, &to)) continue;
         const uint32_t t = push(g, gn_pick(g, d->a, d->lo + 1, to), tail);
         if (t != GRAM_INF) expand(g, gn_cat(g, before, p.row[i].body), t, out);
     }
@@ -139,7 +147,7 @@ static void pop(struct grammar *g, uint32_t tail, struct gconf *out);
 
 static void expand_regular(struct grammar *g, gnode n, uint32_t tail, struct gconf *out) {
     if (!gn_live(g, n)) return;
-    if (n != G_EPS) add(out, n, tail);
+    if (n != G_EPS) add(g, out, n, tail);
     if (gn_null(g, n)) pop(g, tail, out);
 }
 
@@ -223,7 +231,7 @@ static void pop(struct grammar *g, uint32_t tail, struct gconf *out) {
     const struct gtail *t = &g->tail[tail];
     for (uint32_t i = 0; i < t->n_item; i++) {
         const struct gitem x = g->item[t->item + i];
-        add(out, x.head, x.tail);
+        add(g, out, x.head, x.tail);
     }
     out->can_end |= t->can_end;
 }
@@ -249,7 +257,7 @@ void gconf_step(struct grammar *g, const struct gconf *in, uint8_t byte, struct 
     for (int i = 0; i < in->n; i++) {
         const gnode h = gn_step(g, in->it[i].head, cls);
         if (h == G_NONE) continue;
-        if (h != G_EPS) add(out, h, in->it[i].tail);
+        if (h != G_EPS) add(g, out, h, in->it[i].tail);
         if (gn_null(g, h)) pop(g, in->it[i].tail, out);
     }
 }

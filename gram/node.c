@@ -171,7 +171,10 @@ void grammar_free(struct grammar *g) {
     if (!g) return;
     gram_masks_free(g);
     for (uint32_t i = 0; i < g->cap_row; i++) free(g->row[i]);
-    for (uint32_t i = 0; i < g->n_pick; i++) free(g->pick[i].row);
+    for (uint32_t i = 0; i < g->n_pick; i++) {
+        free(g->pick[i].row);
+        free(g->pick[i].far);
+    }
     free(g->row);
     free(g->node);
     free(g->bucket);

@@ -328,6 +328,16 @@ static gnode atom(struct re *r, bool *skip) {
     return r->rc ? G_NONE : one_char(r, cp);
 }
 
+/* Can what stands behind a "$" match nothing, or more of them? What cannot is no text at all, and
+ * is known here, where the search for a text could be too long. */
+static bool may_vanish(struct grammar *g, gnode x) {
+    for (int k = 0; k < 4 && x != G_NONE; k++) {
+        if (gn_null(g, x)) return true;
+        x = gn_deriv(g, x, GRAM_AT_END);
+    }
+    return false;
+}
+
 static gnode sequence(struct re *r) {
     gnode *v = NULL;
     size_t n = 0, cap = 0;
@@ -339,7 +349,9 @@ static gnode sequence(struct re *r) {
         v[n++] = repeated(r, x);
     }
     gnode out = G_EPS;
-    while (n-- > 0) out = gn_cat(r->g, v[n], out);
+    const gnode end = r->anchors ? gn_bytes(r->g, GRAM_AT_END, GRAM_AT_END) : (gnode)G_NONE;
+    while (n-- > 0)
+        out = v[n] == end && !may_vanish(r->g, out) ? (gnode)G_NONE : gn_cat(r->g, v[n], out);
     free(v);
     return out;
 }

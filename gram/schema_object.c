@@ -49,7 +49,8 @@ static void add_pattern(struct sc *c, struct members *m, const struct json *p) {
     for (uint32_t i = 0; i < m->n_pattern; i++)
         if (strcmp(json_name(m->pattern[i]), json_name(p)) == 0) return;
     if (m->n_pattern == PATTERNS_MAX) {
-        sc_fail(c, p, "more than 4 patterns of names in one object are not supported");
+        sc_relax(c, p, "more than 4 patterns of names in one object are not expressed");
+        m->lost = true;
         return;
     }
     gnode key = G_NONE;

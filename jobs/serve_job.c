@@ -132,6 +132,7 @@ static int serve(const struct serve_job_opts *a, struct serve_opts *o, struct er
 
 static int check_args(const struct serve_job_opts *a, struct serve_opts *o, struct err *e) {
     static const char *const think[] = {"auto", "on", "off"};
+    static const char *const constrain[] = {"auto", "strict", "off"}; /* enum guards_mode */
     if (a->port > 65535) return err_set(e, ERR_USAGE, "--port: 0 to 65535");
     if (a->parallel < 1 || a->parallel > 256)
         return err_set(e, ERR_USAGE, "--parallel: 1 to 256 sequences");
@@ -143,6 +144,14 @@ static int check_args(const struct serve_job_opts *a, struct serve_opts *o, stru
         if (o->think < 0)
             return err_set(e, ERR_USAGE, "--reasoning: '%s' is not one of on, off, auto",
                            a->reasoning);
+    }
+    if (a->constrain) {
+        o->constrain = -1;
+        for (int i = 0; i < 3; i++)
+            if (strcmp(a->constrain, constrain[i]) == 0) o->constrain = i;
+        if (o->constrain < 0)
+            return err_set(e, ERR_USAGE, "--constrain: '%s' is not one of auto, strict, off",
+                           a->constrain);
     }
     if (a->special && strcmp(a->special, "plain") != 0 && strcmp(a->special, "parse") != 0)
         return err_set(e, ERR_USAGE, "--special-in-content: '%s' is not one of plain, parse",

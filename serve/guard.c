@@ -23,14 +23,16 @@ struct lang { /* a compiled language, held by its states and by the list */
 struct guards {
     const struct tok *tok;
     const struct toolfmt *fmt;
+    enum guards_mode mode;
     struct gram_vocab *vocab; /* NULL: not needed so far */
     struct lang *kept[KEPT];  /* the last one used first */
     int n;
 };
-struct guards *guards_new(const struct tok *t, const struct toolfmt *f) {
+struct guards *guards_new(const struct tok *t, const struct toolfmt *f, enum guards_mode mode) {
     struct guards *g = xcalloc(1, sizeof *g);
     g->tok = t;
     g->fmt = f;
+    g->mode = mode;
     return g;
 }
 
@@ -61,14 +63,18 @@ void guard_release(struct guard *g) {
 static int compile_parsed(struct guards *g, struct ask *a, enum ask_form form, const struct json *j,
                           struct grammar **out, struct err *e) {
     struct buf notes = {0};
-    const struct gram_opts o = {.strict = a->form_strict, .notes = &notes};
+    const bool strict = g->mode == GUARDS_STRICT;
+    const struct gram_opts o = {.strict = a->form_strict || strict, .notes = &notes};
     const char *text[256];
     int n = 0, rc;
     if (form == FORM_SCHEMA || form == FORM_TOOLS) {
         const bool now = a->must_call || a->form != FORM_FREE; /* no text in front of the calls */
-        const struct gram_tools t = {j, a->only_tool, now ? GRAM_TOOLS_REQUIRED : GRAM_TOOLS_AUTO,
+        const struct gram_tools t = {j, a->only_tool,
+                                     a->no_calls ? GRAM_TOOLS_NONE
+                                     : now       ? GRAM_TOOLS_REQUIRED
+                                                 : GRAM_TOOLS_AUTO,
                                      !a->one_call};
-        const struct gram_opts any = {.any_order = true, .notes = &notes};
+        const struct gram_opts any = {.any_order = true, .strict = strict, .notes = &notes};
         rc = form == FORM_SCHEMA ? grammar_of_schema(out, g->vocab, j, &o, e)
                                  : grammar_of_tools(out, g->vocab, g->fmt, &t, &any, e);
         for (size_t i = 0; i < notes.len; i++)
@@ -154,8 +160,8 @@ static struct lang *find(struct guards *g, struct ask *a, enum ask_form form, st
     struct buf key = {0};
     struct lang *l = NULL;
     trim(g);
-    buf_fmt(&key, "%d%d%d%d%d %s %s %s", (int)form, a->form != FORM_FREE, a->form_strict,
-            a->must_call, a->one_call, a->only_tool ? a->only_tool : "",
+    buf_fmt(&key, "%d%d%d%d%d%d %s %s %s", (int)form, a->form != FORM_FREE, a->form_strict,
+            a->must_call, a->one_call, a->no_calls, a->only_tool ? a->only_tool : "",
             a->allowed ? a->allowed : "", text ? text : "");
     for (int i = 0; i < g->n && !l; i++) {
         if (strcmp(g->kept[i]->key, key.data) != 0) continue;
@@ -197,25 +203,43 @@ static const char *field_of(const struct ask *a, enum ask_form form) {
                                       : "tools";
 }
 
+/* Does the request say what its calls must be, so that it cannot be answered without? */
+static bool insists(const struct guards *g, const struct ask *a) {
+    return g->mode == GUARDS_STRICT || a->must_call || a->one_call || a->allowed ||
+           a->form != FORM_FREE || strstr(a->tools, "\"strict\"");
+}
+
 int guards_make(struct guards *g, struct ask *a, const struct toolfmt *fmt, enum tool_think think,
-                bool calls, struct guard *guard, int n, struct fault *f) {
+                struct guard *guard, int n, struct fault *f) {
+    const bool calls = a->tools && !a->no_calls, syntax = fmt && fmt != toolfmt_plain();
     struct lang *l[2];
     enum ask_form form[2];
     struct err e;
-    int k = 0;
+    int k = 0, m = 0;
+    if (a->must_call && !calls)
+        return fault_set(f, 400, NULL, "tool_choice", "there is no tool that could be called");
+    if (g->mode == GUARDS_OFF) return 0;
     if (a->form != FORM_FREE && !(calls && a->must_call)) form[k++] = a->form;
-    if (calls) form[k++] = FORM_TOOLS;
+    if (calls && (insists(g, a) || (syntax && !a->tags))) form[k++] = FORM_TOOLS;
+    if (a->tools && a->no_calls && !k && syntax && !a->tags) form[k++] = FORM_TOOLS;
     for (int i = 0; i < k; i++) {
-        l[i] = find(g, a, form[i], &e);
-        if (!l[i]) return fault_set(f, 400, NULL, field_of(a, form[i]), "%s", e.msg);
+        l[m] = find(g, a, form[i], &e);
+        if (l[m]) {
+            m++;
+        } else if (form[i] != FORM_TOOLS || insists(g, a)) {
+            return fault_set(f, 400, NULL, field_of(a, form[i]), "%s", e.msg);
+        } else {
+            buf_fmt(&a->warned, "%stools are not held to their schemas: %s",
+                    a->warned.len ? ", " : "", e.msg);
+        }
     }
-    if (!k) return 0;
-    struct constrain_opts o = {.g = l[0]->g, .other = k > 1 ? l[1]->g : NULL};
+    if (!m) return 0;
+    struct constrain_opts o = {.g = l[0]->g, .other = m > 1 ? l[1]->g : NULL};
     o.may_end = a->form == FORM_FREE && !a->must_call;
     o.draw_all = a->top >= 0; /* probabilities of all that came are wanted */
     o.spaces = fmt ? SPACES : 0;
     if (fmt && think != TOOL_THINK_NONE) o.close = toolfmt_think_tag(fmt, true);
     if (fmt && think == TOOL_THINK_UNKNOWN) o.open = toolfmt_think_tag(fmt, false);
-    for (int i = 0; i < n; i++) guard[i] = hold(g, &o, l, k);
+    for (int i = 0; i < n; i++) guard[i] = hold(g, &o, l, m);
     return 0;
 }

@@ -10,16 +10,23 @@
 #include "serve/task.h"
 
 struct guards; /* of a server: its vocabulary, compiled languages */
+enum guards_mode {
+    GUARDS_AUTO,
+    GUARDS_STRICT, /* what a language cannot express is refused, also where nobody asks for it */
+    GUARDS_OFF     /* nothing is held to anything: the bare model */
+};
 /* Borrowed both; f: how calls are written. */
-struct guards *guards_new(const struct tok *t, const struct toolfmt *f);
+struct guards *guards_new(const struct tok *t, const struct toolfmt *f, enum guards_mode mode);
 /* All answers must have ended. */
 void guards_free(struct guards *g);
-/* What holds n answers to what a->form asks for, guard[0..n); zeros when it asks for nothing.
- * calls: or a call of a->tools instead, and nothing but a call when a->must_call. fmt: how
- * reasoning is written, which think says whether the prompt has begun, NULL: there is none; white
- * space may then come in front of the text, as templates put it there. Clauses that a language
- * cannot express and need not be kept are noted in a->warned. Of one thread at a time. */
+/* What holds n answers to what a->form asks for, guard[0..n); zeros when it asks for nothing. Where
+ * tools are offered calls are of them, with arguments that their schemas allow; where they may not
+ * be called the answer has no marker of a call. fmt: how reasoning and calls are written, which
+ * think says whether the prompt has begun, NULL: there are none; white space may then come in front
+ * of the text, as templates put it there. Clauses that a language cannot express and need not be
+ * kept are noted in a->warned, and so are tools that are left free since no language holds them. Of
+ * one thread at a time. */
 int guards_make(struct guards *g, struct ask *a, const struct toolfmt *fmt, enum tool_think think,
-                bool calls, struct guard *guard, int n, struct fault *f);
+                struct guard *guard, int n, struct fault *f);
 
 #endif

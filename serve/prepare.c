@@ -189,14 +189,7 @@ static void task_done(struct task *t) {
 static int guard(struct server *s, struct task *t, struct fault *f) {
     struct guard g[ASK_CHOICES] = {{0}};
     const int n = t->reply.n_choices;
-    struct ask *a = &t->ask;
-    const bool calls = a->tools && !a->no_calls;
-    int rc = 0;
-    if (a->must_call && !calls)
-        rc = fault_set(f, 400, NULL, "tool_choice", "there is no tool that could be called");
-    /* calls are left free where nothing is said of them */
-    const bool bound = calls && (a->must_call || a->one_call || a->allowed || a->form != FORM_FREE);
-    if (!rc) rc = guards_make(s->guards, a, t->fmt, t->think, bound, g, n, f);
+    const int rc = guards_make(s->guards, &t->ask, t->fmt, t->think, g, n, f);
     for (int i = 0; i < n && !rc; i++) t->run[i].guard = g[i];
     return rc;
 }

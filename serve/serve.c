@@ -17,6 +17,7 @@
 #include "core/hash.h"
 #include "core/mem.h"
 #include "core/prog.h"
+#include "serve/guard.h"
 #include "serve/server.h"
 
 /* ---- the thread that prepares ---- */
@@ -164,7 +165,7 @@ int serve_new(struct server **out, const struct serve_opts *o, struct err *e) {
     s->fmt = toolfmt_detect(s->tmpl, strlen(s->tmpl));
     if (!s->fmt) s->fmt = toolfmt_plain();
     fingerprint(s);
-    s->guards = guards_new(o->m->tok, s->fmt);
+    s->guards = guards_new(o->m->tok, s->fmt, (enum guards_mode)o->constrain);
     s->restore = restore_new();
     no.ops = (struct net_ops){s, route_head, route_request, route_error, on_tick};
     int rc = *s->tmpl ? chat_from_gguf(&s->chat, o->m->gguf, o->m->tok, e) : 0;

@@ -118,6 +118,11 @@ for choice in '"required"' '{"type": "function", "function": {"name": "shout"}}'
     has '"finish_reason":"tool_calls"'
     grep -qE '"name":"(shout","arguments":"\{\\"word\\": \\"(hey|ho)\\"\}"|other")' "$t/o" || say "tool_choice $choice: $(cat "$t/o")"
 done
+# what is offered is what is called, also where the model may choose; a strict tool that cannot be expressed is refused by its path,
+# another one is left out of what is held
+odd() { echo "\"messages\": [{\"role\": \"user\", \"content\": \"Say something.\"}], \"max_tokens\": 60, \"seed\": 3, \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"shout\", \"strict\": $1, \"parameters\": {\"type\": \"object\", \"properties\": {\"word\": {\"type\": \"string\", \"pattern\": \"(?=a)\"}}, \"required\": [\"word\"]}}}]"; }
+post /v1/chat/completions "{$(odd false)}"; is 200 'a tool with lookaround'
+refuses 400 "tools: tool 'shout': " /v1/chat/completions "{$(odd true)}"
 # beside tools a form leaves calls possible: what comes is one of the two
 for seed in 1 2 3; do
     post /v1/chat/completions "{\"messages\": [{\"role\": \"user\", \"content\": \"Say something.\"}], $w, \"max_tokens\": 300, \"temperature\": 1, \"seed\": $seed, \"guided_choice\": [\"this\", \"that\"]}"

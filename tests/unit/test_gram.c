@@ -128,6 +128,8 @@ static void test_rules(void) {
         {"{'type': 'object', 'patternProperties': {'\\\\p{L}x': true}, 'additionalProperties': "
          "false}",
          "{'ax': 1}", "[]"},
+        {"{'type': 'integer', 'not': {'enum': [0, 14.0]}}", "15", "-0"},
+        {"{'type': 'integer', 'not': {'enum': [0, 14.0]}}", "-14", "14"},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         char text[3][300];
@@ -144,6 +146,74 @@ static void test_rules(void) {
         if (takes(g, text[2])) CHECK_FAIL("%s takes %s", text[0], text[2]);
         grammar_free(g);
     }
+}
+
+/* Beginnings that no valid text has: what could never be completed is not begun. */
+static void test_dead_ends(void) {
+    static const struct {
+        const char *schema, *begins;
+    } rows[] = {
+        {"{\"properties\": {\"a\": {}, \"b\": {\"type\": \"integer\", \"minimum\": 5, \"maximum\": "
+         "1}}, "
+         "\"dependentRequired\": {\"a\": [\"b\"]}, \"additionalProperties\": false}",
+         "{\"a"},
+        {"{\"properties\": {\"a\": {}, \"b\": {}, \"c\": {}}, \"dependentRequired\": {\"a\": "
+         "[\"b\"], \"b\": [\"c\"]}, \"additionalProperties\": false, \"maxProperties\": 2}",
+         "{\"a"},
+        {"{\"type\": [\"object\", \"null\"], \"properties\": {\"a\": {}, \"b\": false}, "
+         "\"additionalProperties\": false, \"minProperties\": 2}",
+         "{"},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct grammar *g = of_schema(bytes, rows[i].schema, NULL);
+        CHECK(g != NULL);
+        if (!g) continue;
+        struct gram_state *s = gram_begin(g);
+        if (gram_accept_text(s, rows[i].begins, strlen(rows[i].begins), &e) == 0)
+            CHECK_FAIL("%s lets %s begin", rows[i].schema, rows[i].begins);
+        gram_end(s);
+        grammar_free(g);
+    }
+    const char rule[] = "start: NUM | \"[\" start /x$ i/i\nNUM: \"5\"";
+    struct grammar *g = NULL;
+    CHECK_OK(grammar_of_lark(&g, bytes, rule, strlen(rule), &e));
+    struct gram_state *s = gram_begin(g);
+    CHECK(!gram_allows(s, '[') && gram_allows(s, '5'));
+    gram_end(s);
+    grammar_free(g);
+}
+
+/* Many members that may come, many alternatives, a long list of values. */
+static void test_many(void) {
+    struct buf members = {0}, any = {0}, list = {0};
+    for (int i = 0; i < 400; i++) {
+        const char *sep = i ? ", " : "";
+        buf_fmt(&members, "%s\"p%d\": {\"type\": \"integer\"}", sep, i);
+        buf_fmt(&any, "%s{\"properties\": {\"k\": {\"const\": \"t%d\"}}, \"required\": [\"k\"]}",
+                sep, i);
+    }
+    for (int i = 0; i < 5000; i++)
+        buf_fmt(&list, "%s\"v%d-%d\"", i ? ", " : "", i * 7919 % 5003, i);
+    const struct {
+        const char *before, *in, *behind, *takes, *refuses;
+    } rows[] = {{"{\"properties\": {", members.data,
+                 "}, \"additionalProperties\": false, \"type\": \"object\"}",
+                 "{\"p0\": 1, \"p399\": 1}", "{\"p399\": \"a\"}"},
+                {"{\"type\": \"object\", \"anyOf\": [", any.data, "]}", "{\"k\": \"t399\"}",
+                 "{\"k\": \"t400\"}"},
+                {"{\"enum\": [", list.data, "]}", "\"v3345-4999\"", "\"v3345-4998\""}};
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct buf b = {0};
+        buf_fmt(&b, "%s%s%s", rows[i].before, rows[i].in, rows[i].behind);
+        struct grammar *g = of_schema(bytes, b.data, NULL);
+        CHECK(g != NULL);
+        if (g) CHECK(takes(g, rows[i].takes) && !takes(g, rows[i].refuses));
+        grammar_free(g);
+        buf_release(&b);
+    }
+    buf_release(&members);
+    buf_release(&any);
+    buf_release(&list);
 }
 
 static void test_masks(void) {
@@ -466,6 +536,8 @@ int main(void) {
     make_bytes();
     RUN(test_texts);
     RUN(test_rules);
+    RUN(test_dead_ends);
+    RUN(test_many);
     RUN(test_masks);
     RUN(test_walks);
     RUN(test_states);
