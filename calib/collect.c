@@ -123,7 +123,7 @@ static void take_sums(void *ud, const struct gr_weight *w, int64_t n_mat, const 
 /* Where a device has all of the trunk, it sums itself. */
 static void sum_there(struct collector *c) {
     struct err why;
-    if (c->gram || c->m->moments || ranks_n() > 1 || !session_can_sum(c->trunk)) return;
+    if (c->gram || c->out->moments || ranks_n() > 1 || !session_can_sum(c->trunk)) return;
     c->there = session_sum_begin(c->trunk, take_sums, c, &why) == 0;
     if (!c->there) log_info("importance is summed by the CPU: %s", why.msg);
 }
@@ -157,22 +157,23 @@ static int check(const struct imat *m, struct err *e) {
 static int sessions(struct collector *c, const struct model *m, const struct session_opts *so,
                     bool moments, struct err *e) {
     TRY(session_new(&c->trunk, m, so, e));
+    if (m->hp.d[HD_MTP] && m->arch->drafts) {
+        TRY(draft_session(c->trunk, &c->draft_model, &c->draft, e));
+        session_observe(c->draft, see_draft, c);
+    }
+    session_observe(c->trunk, see_trunk, c);
+    sum_there(c); /* sequences take what is left */
     TRY(eval_windows_open(&c->windows, c->trunk, so->n_ctx, INT_MAX, false, e));
     c->m = xcalloc((size_t)c->windows.most, sizeof *c->m);
     for (int i = 0; i < c->windows.most; i++) {
         imat_init(&c->m[i]);
         c->m[i].moments = moments;
     }
-    session_observe(c->trunk, see_trunk, c);
-    const bool drafts = m->hp.d[HD_MTP] && m->arch->drafts;
-    if (!drafts && !c->gram) return 0;
+    if (!c->draft && !c->gram) return 0;
     void *p = NULL;
     TRY(mem_alloc(&p, (uint64_t)(c->windows.most * so->n_ctx * m->hp.d[HD_EMBD]) * sizeof(float),
                   "hidden rows", e));
     c->hidden = p;
-    if (!drafts) return 0;
-    TRY(draft_session(c->trunk, &c->draft_model, &c->draft, e));
-    session_observe(c->draft, see_draft, c);
     return 0;
 }
 
@@ -402,7 +403,6 @@ int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct 
         c.survey = false;
         TRY_GOTO(out, rc, gram_col_settle(c.gram, so.n_ubatch, e));
     }
-    sum_there(&c);
     out->chunk_size = (uint32_t)ctx;
     int64_t from;
     TRY_GOTO(out, rc, go_on(&c, m, o, &ids, n_chunks, &from, e));

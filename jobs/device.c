@@ -6,12 +6,13 @@
 
 #include "kernels/cuda/cuda.h"
 
-/* False: the CPU, or a device that does not answer. */
-static bool ask(const struct work *c, struct cu_info *i) {
+/* Of the n-th device. False: the CPU, or a device that does not answer. */
+static bool ask(const struct work *c, int n, struct cu_info *i) {
     struct cu_ctx *ctx = NULL;
     struct err ignored;
     if (c->device.kind == DEVICE_CPU) return false;
-    bool ok = cu_open(&ctx, c->device.index, &ignored) == 0 && cu_get_info(ctx, i, &ignored) == 0;
+    bool ok = cu_open(&ctx, device_index(&c->device, n), &ignored) == 0 &&
+              cu_get_info(ctx, i, &ignored) == 0;
     cu_close(ctx);
     return ok;
 }
@@ -19,17 +20,21 @@ static bool ask(const struct work *c, struct cu_info *i) {
 void device_name(const struct work *c, char out[256]) {
     struct cu_info i;
     out[0] = 0;
-    if (ask(c, &i)) memcpy(out, i.name, sizeof i.name);
+    if (ask(c, 0, &i)) memcpy(out, i.name, sizeof i.name);
 }
 
 struct device device_share(const struct work *c, int n_left) {
     struct device d = c->device;
-    struct cu_info i;
-    if (!ask(c, &i)) return d;
-    uint64_t all = i.mem_free > CU_KEEP_FREE ? i.mem_free - CU_KEEP_FREE : 0;
-    if (d.max_bytes && d.max_bytes < all) all = d.max_bytes;
-    d.kind = DEVICE_AUTO;
-    d.max_bytes = all / (uint64_t)n_left + 1; /* 0 would mean all of it */
+    for (int k = 0; k <= d.n_more; k++) {
+        struct cu_info i;
+        if (!ask(c, k, &i)) continue;
+        const uint64_t most = device_most(&c->device, k);
+        uint64_t all = i.mem_free > CU_KEEP_FREE ? i.mem_free - CU_KEEP_FREE : 0;
+        if (most && most < all) all = most;
+        d.kind = DEVICE_AUTO;
+        *(k ? &d.more_bytes[k - 1] : &d.max_bytes) =
+            all / (uint64_t)n_left + 1; /* 0 would mean all of it */
+    }
     return d;
 }
 

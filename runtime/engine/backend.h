@@ -23,6 +23,7 @@ struct backend {
     /* Bytes that sequences may still take in a place of the cache. NULL: as main memory has. */
     uint64_t (*room)(const struct session *s, int place);
     void (*use)(struct session *s); /* other weights in s->m (session_use); NULL: nothing to do */
+    int (*prepare)(struct session *s, struct err *e); /* session_prepare; NULL: nothing to do */
     bool on_device; /* s->cache.mem is a device's; convolutions keep rings (runtime/engine/state.h)
                      */
     /* Files of sequences: a page of a slot, and the states of all recurrent layers, as main memory

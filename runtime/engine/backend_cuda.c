@@ -47,8 +47,9 @@ static int alloc_part(struct session *s, const struct cuda_plan *p, struct err *
     TRY(cu_fill(d->q, d->arrived, 0, CUDA_ARRIVED * sizeof(int32_t), e));
     TRY(exec_cuda_stream_open(s, e));
     TRY(cu_reserve(d->q, p->scratch, e));
-    s->place[d->place].most = d->most;
+    d->others = p->others;
     s->place[d->place].n_bytes = p->needed - p->stage - p->others - p->kv - p->rec;
+    if (d->most) s->cache.most[d->place] = d->most - s->place[d->place].n_bytes - p->others;
     s->n_bytes += s->place[d->place].n_bytes;
     void *host = NULL;
     TRY(cu_host_new(&host, d->ctx, exec_cuda_rows_bytes(s->o.n_ubatch), "rows", e));
@@ -104,7 +105,7 @@ static int open_part(struct session *s, struct cuda_set *all, int i, struct err 
 static uint64_t cuda_room(const struct session *s, int place) {
     struct cuda *d = dev(s)->all->part[place];
     const uint64_t keep = CU_KEEP_FREE + s->keep_free,
-                   taken = s->place[place].n_bytes + s->cache.n_bytes[place];
+                   taken = s->place[place].n_bytes + s->cache.n_bytes[place] + d->others;
     struct cu_info now;
     struct err ignored;
     if (cu_get_info(d->ctx, &now, &ignored) || now.mem_free < keep) return 0;
@@ -174,6 +175,10 @@ static void cuda_close(struct session *s) {
     free(all->step);
     free(all);
     s->dev = NULL;
+}
+
+static int prepare(struct session *s, struct err *e) {
+    return exec_cuda_refresh(s, false, e);
 }
 
 /* ---- passes ---- */
@@ -327,6 +332,7 @@ const struct backend backend_cuda = {
     .was_full = cuda_was_full,
     .room = cuda_room,
     .use = exec_cuda_forget,
+    .prepare = prepare,
     .pass = cuda_pass,
     .rows = cuda_rows,
     .get_page = exec_cuda_get_page,

@@ -143,12 +143,21 @@ uint64_t cache_seq_bytes(const struct cache *c, int place, int64_t n_tok) {
     return n;
 }
 
+/* May n bytes more be allocated? */
+static int check_most(const struct cache *c, int place, uint64_t n, struct err *e) {
+    const uint64_t all = c->n_bytes[place] + n, most = c->most[place];
+    if (!most || all <= most) return 0;
+    return err_set(e, ERR_SYS, "a sequence needs %" PRIu64 " MiB more than --max-vram leaves",
+                   (all - most + ((UINT64_C(1) << 20) - 1)) >> 20);
+}
+
 static int pool_extend(struct cache *c, struct page_pool *p, int64_t n, bool reserved,
                        struct err *e) {
     uint64_t bytes;
     void *own = NULL, *mem = NULL;
     if (!mul_ok((uint64_t)n, p->page_bytes, &bytes))
         return err_set(e, ERR_USAGE, "a cache of %" PRId64 " pages is too large", n);
+    TRY(check_most(c, p->place, bytes, e));
     TRY(c->mem.alloc(c->mem.of, p->place, bytes, "keys and values", &own, &mem, e));
     struct extent *x = xcalloc(1, sizeof *x);
     *x = (struct extent){p->extent, own, xcalloc((size_t)n, sizeof *x->page), n, 0, reserved};
@@ -255,9 +264,9 @@ static void free_mem(struct cache *c, const struct seq_mem *m, int n_places) {
 static int alloc_mem(struct cache *c, struct seq_mem *m, struct err *e) {
     for (int i = 0; i < c->n_places; i++) {
         const uint64_t n = fixed_bytes(c, i);
-        int rc = 0;
+        int rc = check_most(c, i, n, e);
         m[i] = (struct seq_mem){0};
-        if (n) rc = c->mem.alloc(c->mem.of, i, n, "recurrent state", &m[i].own, &m[i].at, e);
+        if (n && !rc) rc = c->mem.alloc(c->mem.of, i, n, "recurrent state", &m[i].own, &m[i].at, e);
         if (rc) {
             free_mem(c, m, i);
             return rc;

@@ -71,7 +71,8 @@ struct cache {
     bool keeps_spare, has_spare;
     struct seq_mem spare[CACHE_PLACES];
     uint64_t next_id;               /* of the next sequence */
-    uint64_t n_bytes[CACHE_PLACES]; /* allocated: pages and states */
+    uint64_t n_bytes[CACHE_PLACES]; /* allocated: pages and states, of forks and snapshots too */
+    uint64_t most[CACHE_PLACES]; /* of n_bytes; what would be more is ERR_SYS. 0: as memory has */
 };
 struct seq_pages { /* of one slot: pages [first, first + n), page i holds positions from */
     int64_t first; /* i * page_tok on */

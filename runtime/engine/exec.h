@@ -96,7 +96,8 @@ struct session {
     struct model *packed;      /* the same with packed rows, owned; NULL: none are used */
     const struct graph *g;
     struct session_opts o;
-    bool any_ubatch; /* nobody asked for o.n_ubatch: a backend may choose another */
+    bool any_ubatch;       /* nobody asked for o.n_ubatch: a backend may choose another */
+    int64_t wanted_ubatch; /* o.n_ubatch as it was asked for, or its default */
     struct kern kern;
     int n_workers;
     struct tune tune; /* of n_workers, for few tokens */
@@ -137,8 +138,8 @@ struct session {
     int64_t scratch_floats;
     uint64_t n_bytes;
     struct {
-        uint64_t n_bytes, most; /* without what sequences keep; at most altogether, 0: no limit */
-    } place[CACHE_PLACES];      /* of devices, as s->cache has them */
+        uint64_t n_bytes;  /* without what sequences keep */
+    } place[CACHE_PLACES]; /* of devices, as s->cache has them */
     struct session_offload offload;
     uint64_t keep_free; /* of a device's memory, beyond what is usual */
 

@@ -93,9 +93,10 @@ struct cuda_set {
 
 struct cuda { /* session->dev */
     struct cuda_set *all;
-    int place;     /* in all->part, and in the cache */
-    uint64_t most; /* bytes that it may take, --max-vram; 0: what is free */
-    bool begun;    /* in this pass: angles of rope are there */
+    int place;       /* in all->part, and in the cache */
+    uint64_t most;   /* bytes that it may take, --max-vram; 0: what is free */
+    uint64_t others; /* bytes of `most` that sessions sharing the weights have, or will */
+    bool begun;      /* in this pass: angles of rope are there */
     struct cu_ctx *ctx;
     struct cu_stream *q;
     struct cu_info info;

@@ -223,22 +223,28 @@ static int place(struct session *s, struct trial *t, struct err *e) {
     return fits(s, n, 0, t, &yes, e);
 }
 
-/* Longer passes read weights less often: where nobody asked for their length, the longest one whose
- * room pushes no experts out. */
+/* Longer passes read weights less often: the longest one whose room pushes no experts out, where
+ * nobody asked for their length. One that is longer than a context takes rows of several
+ * sequences, whole ones each. */
 static int choose(struct session *s, struct trial *t, struct err *e) {
-    static const int64_t longer[] = {2048, 1024};
-    const int64_t usual = s->o.n_ubatch;
+    const int64_t ctx = s->o.n_ctx, usual = min_i64(s->wanted_ubatch, ctx);
+    int64_t n_seqs = s->any_ubatch ? 0 : s->wanted_ubatch / ctx; /* of a pass */
+    int64_t longer = s->any_ubatch ? 2048 : n_seqs * ctx;
+    s->o.n_ubatch = usual;
     TRY(place(s, t, e));
     const int n = dev(s)->all->n_on_host;
     const int64_t from = dev(s)->in.from;
-    for (size_t i = 0; i < COUNT_OF(longer) && s->any_ubatch; i++) {
+    while (longer > usual) {
         struct err ignored;
-        s->o.n_ubatch = min_i64(longer[i], s->o.n_ctx);
+        s->o.n_ubatch = s->any_ubatch ? min_i64(longer, ctx) : longer;
         if (!place(s, t, &ignored) && dev(s)->all->n_on_host == n && dev(s)->in.from == from)
             return 0;
+        n_seqs /= 2;
+        longer = s->any_ubatch ? longer / 2 : n_seqs * ctx;
     }
+    if (s->o.n_ubatch == usual) return 0;
     s->o.n_ubatch = usual;
-    return s->any_ubatch ? place(s, t, e) : 0;
+    return place(s, t, e);
 }
 
 static void tell(struct session *s, const struct trial *t) {

@@ -27,6 +27,7 @@ static int defaults(struct session *s, const struct session_opts *o, struct err 
     if (!s->o.n_ctx) s->o.n_ctx = trained > 0 ? min_i64(trained, DEFAULT_CTX) : DEFAULT_CTX;
     s->any_ubatch = !s->o.n_ubatch;
     if (!s->o.n_ubatch) s->o.n_ubatch = min_i64(DEFAULT_UBATCH, s->o.n_ctx);
+    s->wanted_ubatch = s->o.n_ubatch;
     return 0;
 }
 
@@ -96,6 +97,7 @@ static int open_device(struct session *s, const struct kv_plan *plan, struct err
     if (!rc || s->o.device.kind != DEVICE_AUTO) return rc;
     log_warn("computing on the CPU: %s", e->msg);
     shut(s);
+    s->o.n_ubatch = s->wanted_ubatch;
     return open_on(s, &backend_cpu, plan, e);
 }
 
@@ -200,7 +202,6 @@ int session_new(struct session **out, const struct model *m, const struct sessio
     kern_init(&s->kern, s->o.isa);
     s->vec = xcalloc((size_t)s->g->n_weights + 1, sizeof *s->vec);
     TRY_GOTO(fail, rc, find_ropes(s, e));
-    if (s->o.device.kind != DEVICE_CPU) s->o.n_ubatch = min_i64(s->o.n_ubatch, s->o.n_ctx);
     if (s->o.device.kind == DEVICE_CPU) TRY_GOTO(fail, rc, exec_pack(s, NULL, e));
     TRY_GOTO(fail, rc, open_device(s, &plan, e));
     alloc_rows(s);
@@ -337,14 +338,6 @@ int session_new_seq(struct session *s, int64_t n_reserve, struct seq **out, stru
         return err_set(e, ERR_USAGE,
                        "a sequence of %" PRId64 " tokens does not fit a context of %" PRId64,
                        n_reserve, s->o.n_ctx);
-    for (int i = 0; i < s->cache.n_places; i++) {
-        const uint64_t most = s->place[i].most, all = s->place[i].n_bytes + s->cache.n_bytes[i] +
-                                                      cache_seq_bytes(&s->cache, i, n_reserve);
-        if (most && all > most)
-            return err_set(e, ERR_SYS,
-                           "a sequence needs %" PRIu64 " MiB more than --max-vram leaves",
-                           (all - most) >> 20);
-    }
     return seq_new(out, &s->cache, n_reserve, e);
 }
 

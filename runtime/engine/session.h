@@ -49,7 +49,8 @@ int device_parse(const char *name, struct device *d, struct err *e);
 struct session;
 struct session_opts {
     int64_t n_ctx;      /* KV slots; 0: the model's context length capped at 4096 */
-    int64_t n_ubatch;   /* rows of a pass at most; 0: 512 or n_ctx, on a device up to 2048 */
+    int64_t n_ubatch;   /* rows of a pass at most; 0: 512 or n_ctx, on a device up to 2048. There a
+                           pass of more than n_ctx rows is as long as memory allows */
     enum qtype kv_type; /* cache of keys and values when kv_k, kv_v are NULL: QT_F32 (default 0),
                            QT_F16, QT_BF16, QT_Q8_0, QT_Q5_1, QT_Q4_0 */
     const struct kv_type *kv_k, *kv_v; /* runtime/engine/kv_type.h */
@@ -83,6 +84,9 @@ int session_new(struct session **out, const struct model *m, const struct sessio
  * memory, cache and position stay. What it made of the old model's weights is given back. ERR_USAGE
  * for another graph, and for sessions with packed rows. */
 int session_use(struct session *s, const struct model *m, struct err *e);
+/* Does at once what the next pass would begin with: the weights that session_use brought go to the
+ * device. What is free there is then free for sequences. ERR_SYS: they have no room. */
+int session_prepare(struct session *s, struct err *e);
 void session_free(struct session *s);
 void session_reset(struct session *s); /* position 0, states zero */
 /* Threads that make a token (runtime/engine/tune.h); *settled: the number will not change any more.

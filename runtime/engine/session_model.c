@@ -54,3 +54,7 @@ int session_use(struct session *s, const struct model *m, struct err *e) {
     if (s->be->use) s->be->use(s);
     return 0;
 }
+
+int session_prepare(struct session *s, struct err *e) {
+    return s->be->prepare ? s->be->prepare(s, e) : 0;
+}

@@ -77,6 +77,22 @@ static int below_init(struct kld_feed *f, struct err *e) {
     return 0;
 }
 
+/* As many windows as all sessions have room for. Those on a device share it, and it is known only
+ * when the weights that were replaced are there. */
+static int find_most(struct kld_feed *f, struct err *e) {
+    int n_alike = 0;
+    for (int i = 0; i <= f->job->n_cand; i++) {
+        struct session *s = session_of(f, i);
+        if (!s) continue;
+        TRY(session_prepare(s, e));
+        n_alike += session_room(s) != UINT64_MAX;
+    }
+    for (int i = 0; i <= f->job->n_cand; i++)
+        if (session_of(f, i))
+            f->most = (int)min_i64(f->most, eval_windows_fit(session_of(f, i), f->ctx, n_alike));
+    return 0;
+}
+
 int kld_feed_open(struct kld_feed *f, const struct eval_kld_job *job, int64_t ctx, struct err *e) {
     const size_t n = (size_t)job->n_cand + 1;
     memset(f, 0, sizeof *f);
@@ -87,8 +103,8 @@ int kld_feed_open(struct kld_feed *f, const struct eval_kld_job *job, int64_t ct
     f->tap = xcalloc(n, sizeof *f->tap);
     f->windows = xcalloc(n, sizeof *f->windows);
     f->most = job->routing ? 1 : EVAL_PIECE;
-    for (int k = 0; k <= job->n_cand; k++) { /* the base first: its session may have no room */
-        const int i = k ? k - 1 : job->n_cand;
+    TRY(find_most(f, e));
+    for (int i = job->n_cand; i >= 0; i--) {
         struct session *s = session_of(f, i);
         if (!s) continue;
         TRY(eval_windows_open(&f->windows[i], s, ctx, f->most, true, e));

@@ -2,6 +2,7 @@
 /* runtime/eval/eval_windows.c - windows of a text through a session, several to a pass: the weights
  * of a product are then read and decoded once for all of them. A window's numbers are the same bits
  * in any company, so how many go together is a matter of time and memory only. */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,9 +19,12 @@ int64_t eval_rows(int64_t ctx) {
     return ctx > 0 && ctx < EVAL_PIECE ? EVAL_PIECE / ctx * ctx : EVAL_PIECE;
 }
 
-/* A device keeps room for what sessions that share its weights need, not for more sequences. */
-static bool has_room(const struct session *s) {
-    return strcmp(session_device(s), "cpu") == 0 || !session_get_opts(s)->n_followers;
+int eval_windows_fit(const struct session *s, int64_t n_tok, int n_alike) {
+    const uint64_t room = session_room(s), held = session_held_bytes(s),
+                   one = session_seq_bytes(s, n_tok);
+    if (room == UINT64_MAX || !one) return INT_MAX;
+    const uint64_t fit = room > held ? (room - held) / (uint64_t)n_alike / one : 0;
+    return fit < 1 ? 1 : fit < INT_MAX ? (int)fit : INT_MAX;
 }
 
 /* As many sequences as there is memory for; 1: none. */
@@ -47,7 +51,8 @@ int eval_windows_open(struct eval_windows *w, struct session *s, int64_t n_tok, 
     const int64_t fit = min_i64(session_get_opts(s)->n_ubatch, EVAL_PIECE) / n_tok;
     *w = (struct eval_windows){.s = s, .n_tok = n_tok, .now = 1, .most = 1, .bos = -1};
     if (bos && tok && tok_add_bos(tok)) w->bos = (int32_t)tok_special(tok, TS_BOS);
-    if (ranks_n() == 1 && has_room(s)) w->most = (int)max_i64(1, min_i64(most, fit));
+    most = (int)min_i64(most, eval_windows_fit(s, n_tok, 1));
+    if (ranks_n() == 1) w->most = (int)max_i64(1, min_i64(most, fit));
     if (w->most == 1) return 0;
     w->row = xcalloc((size_t)(w->most * n_tok), sizeof *w->row);
     return open_seqs(w, e);

@@ -15,6 +15,9 @@ struct eval_windows {
     struct seq **seq;        /* [most] */
     struct session_row *row; /* [most * n_tok] */
 };
+/* Returns how many windows of n_tok tokens the memory of a device has room for, at least 1, when
+ * n_alike sessions on it take as many each. In main memory: INT_MAX. */
+int eval_windows_fit(const struct session *s, int64_t n_tok, int n_alike);
 /* As many windows to a pass as its length and the memory allow, at most `most`. bos: the
  * vocabulary's first token replaces that of every window, where it adds one. Call
  * eval_windows_close also after an error. */

@@ -5,8 +5,11 @@
 #include "calib/imatrix.h"
 #include "kernels/cuda/cuda.h"
 #include "quantize/quantize.h"
+#include "runtime/engine/place.h"
 #include "runtime/eval/eval.h"
+#include "tests/cuda-emu/control.h"
 #include "tests/unit/golden.h"
+#include "tests/unit/with.h"
 
 enum { CTX = 8 };
 static struct model *base, *other;
@@ -90,6 +93,67 @@ static void test_windows(void) {
     CHECK(memcmp(&p[0].mean_nll, &p[1].mean_nll, sizeof(double)) == 0);
     CHECK(memcmp(&k[0].mean_kld, &k[1].mean_kld, sizeof(double)) == 0);
     CHECK(memcmp(&k[0].max_kld, &k[1].max_kld, sizeof(double)) == 0);
+}
+
+static uint64_t n_free(void) {
+    struct err e = {0};
+    struct cu_ctx *c = NULL;
+    struct cu_info i = {0};
+    CHECK_OK(cu_open(&c, 0, &e));
+    CHECK_OK(cu_get_info(c, &i, &e));
+    cu_close(c);
+    return i.mem_free;
+}
+
+/* Two candidates, one of them with a replaced matrix, beside the base whose weights they share, as
+ * probes have them: together as many windows as --max-vram leaves room for. most: 0, or that; *took
+ * what the device gave. Returns whether several windows went together. */
+static bool sharing(uint64_t most, uint64_t *took, struct eval_kld k[2]) {
+    struct err e = {0};
+    const struct ids ids = {.v = golden.ids, .n = golden.n_ids};
+    struct session_opts o = {.n_ctx = CTX,
+                             .n_ubatch = 3 * CTX,
+                             .device = {.kind = DEVICE_CUDA, .max_bytes = most},
+                             .n_followers = 2};
+    struct session *s[3] = {NULL, NULL, NULL};
+    const uint64_t before = n_free();
+    const char *name = "blk.1.ffn_down_exps.weight";
+    const struct weight *old = model_find_weight(base, name);
+    const int64_t n = old->ne[0] * old->ne[1] * old->ne[2];
+    float *values = xcalloc((size_t)n, sizeof *values);
+    for (int64_t i = 0; i < n; i++) values[i] = (float)(i % 17) * 0.01f - 0.08f;
+    struct model *changed = with_weight(base, name, values, QT_F32, NULL);
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(session_new(&s[i], base, &o, &e));
+        o.n_followers = 0;
+    }
+    CHECK_OK(session_use(s[1], changed, &e));
+    CHECK_OK(eval_kld(s[0], &s[1], 2, &ids, CTX, 4, k, NULL, &e));
+    const bool together = seq_pos(session_own_seq(s[0])) == 0;
+    for (int i = 1; i < 3; i++) CHECK((seq_pos(session_own_seq(s[i])) == 0) == together);
+    *took = before - n_free();
+    for (int i = 2; i >= 0; i--) session_free(s[i]);
+    model_close(changed);
+    free(values);
+    CHECK_EQ_I64(n_free(), before);
+    return together;
+}
+static void test_sharing(void) {
+    struct eval_kld k[2][2];
+    uint64_t all = 0, took = 0;
+    CHECK(sharing(0, &all, k[0]));
+    bool together = true;
+    int n = 0;
+    /* until the room of a second window is not there */
+    for (uint64_t most = 2 * all; together && most > all / 2; most -= all / 4, n++) {
+        together = sharing(most, &took, k[1]);
+        CHECK(took <= most);
+        for (int i = 0; i < 2; i++)
+            CHECK(memcmp(&k[0][i].mean_kld, &k[1][i].mean_kld, sizeof(double)) == 0 &&
+                  memcmp(&k[0][i].max_kld, &k[1][i].max_kld, sizeof(double)) == 0);
+        CHECK(k[0][0].mean_kld > 0 && !(k[0][1].mean_kld > 0));
+    }
+    CHECK(!together && n > 1);
 }
 
 /* ---- sums for calibration -------------------------------------------------------------------- */
@@ -269,6 +333,49 @@ static void test_sums_of_two(void) {
     for (size_t t = 0; t < COUNT_OF(all); t++) release(all[t]);
 }
 
+/* Layers on two devices, in the order of the devices and in another: the same sums, in the order of
+ * a pass. */
+static void test_sums_split(void) {
+    static struct sums made[3];
+    struct err e;
+    for (int i = 0; i < 3; i++) {
+        struct place map = {.layer = {i == 2, i == 1, i == 1}}; /* 0 0 0, 0 1 1, 1 0 0 */
+        struct session_opts o = {.n_ctx = 32, .n_ubatch = 16, .device = {.kind = DEVICE_CUDA}};
+        struct session *s = NULL;
+        struct seq *q[2];
+        for (int b = 3; b < PLACE_BLOCKS; b++) map.layer[b] = map.layer[2];
+        emu_devices(i ? 2 : 1, NULL);
+        o.device.n_more = i > 0;
+        o.device.more[0] = 1;
+        o.device.place = i ? &map : NULL;
+        CHECK_OK(session_new(&s, base, &o, &e));
+        if (!s) return;
+        CHECK(session_can_sum(s));
+        CHECK_OK(session_sum_begin(s, take, &made[i], &e));
+        run_both(s, q);
+        CHECK_OK(session_sum_chunk(s, &e));
+        CHECK_OK(session_sum_end(s, take, &made[i], &e));
+        for (int k = 0; k < 2; k++) seq_free(q[k]);
+        session_free(s);
+    }
+    emu_devices(1, NULL);
+    CHECK(made[0].n > 20);
+    for (int i = 1; i < 3; i++) {
+        CHECK_EQ_I64(made[i].n, made[0].n);
+        for (int k = 0; k < made[0].n; k++) {
+            const struct gr_weight *w = NULL;
+            for (int j = 0; j < base->graph.n_weights; j++)
+                if (strcmp(base->graph.weight[j].name, made[0].name[k]) == 0)
+                    w = &base->graph.weight[j];
+            const size_t n = (size_t)made[0].n_mat[k], ne0 = (size_t)w->ne[0];
+            CHECK_EQ_STR(made[i].name[k], made[0].name[k]);
+            CHECK(memcmp(made[i].sum[k], made[0].sum[k], n * ne0 * sizeof(double)) == 0);
+            CHECK(memcmp(made[i].count[k], made[0].count[k], n * sizeof(double)) == 0);
+        }
+    }
+    for (int i = 0; i < 3; i++) release(&made[i]);
+}
+
 /* The matrix of a text on both, chunks together. */
 static void test_imatrix(void) {
     static const char text[] = "One two three four five six seven eight nine ten eleven twelve. ";
@@ -319,8 +426,10 @@ int main(void) {
     RUN(test_ppl);
     RUN(test_kld);
     RUN(test_windows);
+    RUN(test_sharing);
     RUN(test_sums);
     RUN(test_sums_of_two);
+    if (emu_devices) RUN(test_sums_split);
     RUN(test_imatrix);
     model_close(base);
     model_close(other);

@@ -85,10 +85,54 @@ static void test_others(void) {
     emu_devices(1, NULL);
 }
 
+/* Everything that a session takes for sequences counts as --max-vram does: one snapshot has its
+ * room, further ones, and what forks write, only where the limit leaves it. */
+static void test_forks(void) {
+    enum { N = 3, MANY = 40 };
+    struct model *m = golden_open("tests/golden/models/qwen35moe", tmp_path("m.gguf"));
+    struct session_opts o = {.n_ctx = 64, .device = {.kind = DEVICE_CUDA, .stream_from = -1}};
+    const int32_t ids[N] = {3, 1, 2};
+    struct seq *q[MANY] = {NULL};
+    struct session *s = NULL;
+    struct err e = {0};
+    if (!m) return;
+    emu_blocks(0); /* to the byte */
+    memory_of(4096 * MIB);
+    const uint64_t before = left();
+    CHECK_OK(session_new(&s, m, &o, &e));
+    const uint64_t least = before - left();
+    session_free(s);
+    o.device.max_bytes = least + MIB;
+    CHECK_OK(session_new(&s, m, &o, &e));
+    if (!s) return;
+    CHECK_OK(session_step(s, ids, N, NULL, &e));
+    int n = 0, rc = 0;
+    while (n < MANY && !rc) {
+        struct session_row row = {4, NULL, 0};
+        rc = seq_fork(&q[n], session_own_seq(s), &e);
+        if (rc) break;
+        row.seq = q[n++]; /* a page of its own from here on */
+        rc = session_run(s, &row, 1, NULL, NULL, &e);
+        CHECK(before - left() <= o.device.max_bytes);
+    }
+    CHECK(n >= 1 && n < MANY);
+    CHECK_EQ_I64(rc, ERR_SYS);
+    CHECK(strstr(e.msg, "--max-vram"));
+    CHECK_OK(session_step(s, ids, 1, NULL, &e)); /* it goes on */
+    while (n > 0) seq_free(q[--n]);
+    CHECK_OK(session_mark(s, &e)); /* has its room at all times */
+    session_free(s);
+    CHECK_EQ_I64(left(), before);
+    model_close(m);
+    emu_devices(1, NULL);
+    emu_blocks(1);
+}
+
 int main(void) {
     if (!emu_devices) return check_skip("not emulated");
     emu_blocks(1);
     RUN(test_sizes);
     RUN(test_others);
+    RUN(test_forks);
     return check_done();
 }
