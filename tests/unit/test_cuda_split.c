@@ -273,8 +273,8 @@ static void pair_of(const struct model *m, const char *name, struct session_opts
     }
     if (!p) CHECK_EQ_I64(n_parts(w.s[1]), n);
     if (!p) CHECK_EQ_I64(session_offload(w.s[1]).n_blocks, 0);
-    w.s[1]->place[0].most = 0; /* sequences may take what they need */
-    for (int i = 1; i < n; i++) w.s[1]->place[i].most = 0;
+    w.s[1]->cache.most[0] = 0; /* sequences may take what they need */
+    for (int i = 1; i < n; i++) w.s[1]->cache.most[i] = 0;
     for (int i = 0; i < N_SEQS; i++)
         for (int j = 0; j < 2; j++)
             CHECK_OK(session_new_seq(w.s[j], i % 2 ? CTX : 0, &w.q[j][i], &e));
