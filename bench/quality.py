@@ -4,86 +4,126 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
+import time
 
 PRESETS = ["Q6_K", "Q4_K_M", "IQ4_XS", "Q3_K_M", "IQ3_S", "Q2_K", "IQ2_XS"]
+AGAIN = 75
+started = time.time()
+
+
+def env(name, usual):
+    return os.environ.get(name, usual)
 
 
 def run(*cmd):
     """Runs a command and returns what it prints as JSON."""
+    if time.time() - started > float(env("LIMIT", "480")):
+        print("quality: the time of this part is over; the same command goes on", file=sys.stderr)
+        sys.exit(AGAIN)
     text = subprocess.run([str(c) for c in cmd] + ["-q", "--json"], check=True, stdout=subprocess.PIPE).stdout
     return json.loads(text) if text.strip() else {}
 
 
-def sizes(hone, d, folder):
-    """Bytes by preset, and what the independent engine measured of it."""
-    path = folder + "/peer-baseline.json"
-    peer = json.load(open(path))["results"] if os.path.exists(path) else {}
-    out = {}
-    for p in PRESETS:
-        if p in peer:
-            out[p] = peer[p]["size_bytes"], peer[p]
-            continue
-        file = f"{d}/preset-{p}.gguf"
-        run(hone, "quantize", d + "/base.gguf", "-o", file, "--recipe", p, "--imatrix", d + "/im.gguf", "--search", "conventional")
-        out[p] = os.path.getsize(file), None
-    return out
+def make(path, *cmd):
+    """Runs a command that writes path, unless an earlier part has."""
+    if not os.path.exists(path):
+        run(*cmd)
+    return path
 
 
-def mixes(hone, d, folder, name, budgets, feedback):
-    """Makes mixes of the given sizes; returns their files by size."""
-    sens = f"{d}/{name}-sens.json"
-    args = [a for b in budgets for a in ("--budget", b)]
-    run(hone, "sensitivity", d + "/base.gguf", "--imatrix", d + "/im.gguf", "--probe", folder + "/probe.txt", "--types", 2, "-o", sens)
-    run(hone, "quantize", d + "/base.gguf", "--imatrix", d + "/im.gguf", "--sensitivity", sens, "-o", f"{d}/{name}-{{}}.gguf",
-        "--search", "best", *(["--gram", d + "/gram.gguf"] if feedback else []), *args)
-    return {b: f"{d}/{name}-{b}.gguf" for b in budgets}
+def remember(path, *cmd):
+    """What a command prints, from the file of an earlier part if it is there."""
+    if not os.path.exists(path):
+        res = run(*cmd)
+        json.dump(res, open(path + ".part", "w"))
+        os.rename(path + ".part", path)
+    return json.load(open(path))
+
+
+class Model:
+    def __init__(self, hone, folder, work):
+        self.hone, self.folder, self.work = hone, folder, work
+        self.base = make(work + "/base.gguf", hone, "convert", folder, "-o", work + "/base.gguf", "--type", "f32")
+        self.calib = [t for t in (folder + "/calib.txt", folder + "/calib_chat.txt") if os.path.exists(t)]
+        self.imatrix, self.gram = work + "/im.gguf", work + "/gram.gguf"
+        make(self.gram, hone, "imatrix", self.base, *self.calib, "-o", self.imatrix, "--gram", self.gram, "-f")
+
+    def sizes(self, names):
+        """Bytes by preset, and what the independent engine measured of it."""
+        path = self.folder + "/peer-baseline.json"
+        peer = json.load(open(path))["results"] if os.path.exists(path) else {}
+        out = {}
+        for p in names:
+            if p in peer:
+                out[p] = peer[p]["size_bytes"], peer[p]
+            else:
+                file = f"{self.work}/preset-{p}.gguf"
+                make(file, self.hone, "quantize", self.base, "-o", file, "--recipe", p, "--imatrix", self.imatrix, "--search", "conventional")
+                out[p] = os.path.getsize(file), None
+        return out
+
+    def mix(self, hone, step, preset, budget):
+        """The file of a step: mix, feedback, block (the types of feedback, made block by block), before (feedback by OLD)."""
+        file, sens = f"{self.work}/{step}-{preset}.gguf", f"{self.work}/{'before-' if step == 'before' else ''}sens.json"
+        best = ["--imatrix", self.imatrix, "--search", "best"]
+        if step == "block":
+            types = preset if env("PLAIN", "") else f"{self.work}/feedback-{preset}.gguf.plan.tsv"
+            texts = [a for t in self.calib for a in ("--sequential", t)]
+            return make(file, hone, "quantize", self.base, "-o", file, "--recipe", types, *best, *texts)
+        fed = [] if step == "mix" else ["--gram", self.gram]
+        if env("PLAIN", ""):
+            return make(file, hone, "quantize", self.base, "-o", file, "--recipe", preset, *best, *fed)
+        make(sens, hone, "sensitivity", self.base, "--imatrix", self.imatrix, "--probe", self.folder + "/probe.txt", "--types", 2, "-o", sens)
+        return make(file, hone, "quantize", self.base, "-o", file, "--sensitivity", sens, "--budget", budget, *best, *fed)
 
 
 def main():
     hone, folder, out = sys.argv[1:]
-    old = os.environ.get("OLD")
-    chunks = os.environ.get("CHUNKS", "0")
-    d = tempfile.mkdtemp(prefix="quality-", dir=os.environ.get("TMPDIR", "/tmp"))
-    texts = [folder + "/" + t for t in ("calib.txt", "calib_chat.txt") if os.path.exists(folder + "/" + t)]
-    run(hone, "convert", folder, "-o", d + "/base.gguf", "--type", "f32")
-    run(hone, "imatrix", d + "/base.gguf", *texts, "-o", d + "/im.gguf", "--gram", d + "/gram.gguf")
-    want = sizes(hone, d, folder)
-    budgets = [b for b, _ in want.values()]
-    steps = {"mix": mixes(hone, d, folder, "mix", budgets, False), "feedback": mixes(hone, d, folder, "feedback", budgets, True)}
-    if old:
-        steps["before"] = mixes(old, d, folder, "before", budgets, True)
+    old, chunks = env("OLD", ""), env("CHUNKS", "0")
+    work = env("WORK", "/tmp/quality-" + os.path.basename(os.path.abspath(folder)))
+    os.makedirs(work, exist_ok=True)
+    m = Model(hone, folder, work)
+    steps = env("STEPS", "mix feedback block").split() + (["before"] if old else [])
+    want = m.sizes(env("SIZES", " ".join(PRESETS)).split())
     domains = [t for t in ("eval.txt", "eval_chat.txt", "man_eval.txt") if os.path.exists(folder + "/" + t)]
+    suite = folder + "/tools.jsonl"
     rows = []
-    measured = {}
-    files = [f for s in steps.values() for f in s.values()]
-    for t in domains:
-        res = run(hone, "eval", "kld", *files, folder + "/" + t, "--base", d + "/base.gguf", "--chunks", chunks)
-        for c in res["candidates"]:
-            measured[os.path.basename(c["model"]), t] = c
     for preset, (budget, peer) in want.items():
+        files = [m.mix(old if s == "before" else hone, s, preset, budget) for s in steps]
         row = dict(size_of=preset, budget_bytes=budget, peer=peer and {k: peer[k] for k in ("mean_kld", "kld_p999", "same_top1_percent")})
-        for step, made in steps.items():
-            f = made[budget]
-            row[step] = dict(size_bytes=os.path.getsize(f))
-            for t in domains:
-                c = measured[os.path.basename(f), t]
-                row[step][t] = {k: c[k] for k in ("mean_kld", "mean_kld_stderr", "kld_p999", "same_top1")}
+        for s, f in zip(steps, files):
+            row[s] = dict(size_bytes=os.path.getsize(f))
+        for t in domains:
+            res = remember(f"{work}/{preset}-{t}-{chunks}-{'-'.join(steps)}.json", hone, "eval", "kld", *files, folder + "/" + t, "--base", m.base,
+                           "--chunks", chunks)
+            for s, c in zip(steps, res["candidates"]):
+                row[s][t] = {k: c[k] for k in ("mean_kld", "mean_kld_stderr_windows", "kld_p999", "same_top1", "ppl_ratio")}
+            name = {os.path.basename(f): s for s, f in zip(steps, files)}
+            row.setdefault("pairs", {})[t] = [dict(a=name[os.path.basename(p["a"])], b=name[os.path.basename(p["b"])],
+                                                   **{k: p[k] for k in ("diff", "diff_ci95_low", "diff_ci95_high")}) for p in res["pairs"]]
+        if os.path.exists(suite) and env("TOOLS", ""):
+            for s, f in zip(steps, files):
+                row[s]["tools"] = remember(f"{work}/{preset}-{s}-tools.json", hone, "eval", "tools", f, suite, "--cases", env("TOOLS", ""))
         rows.append(row)
-    json.dump(dict(command="OLD=BINARY bench/quality.sh", chunks=int(chunks), rows=rows), open(out, "w"), indent=1)
+    everything = json.load(open(out)) if os.path.exists(out) else {}
+    everything[os.path.basename(os.path.abspath(folder))] = dict(chunks=int(chunks), types="presets" if env("PLAIN", "") else "mixes", rows=rows)
+    json.dump(everything, open(out, "w"), indent=1)
     show(rows, steps, domains)
-    subprocess.run(["rm", "-r", d], check=True)
 
 
 def show(rows, steps, domains):
     for t in domains:
-        print(f"{t}: mean divergence, and that of the 99.9 % token")
-        print(f"{'size of':8} {'peer':>17} " + " ".join(f"{s:>17}" for s in steps) + "  feedback/before")
+        print(f"{t}: mean divergence, its standard error over windows, and the divergence of the 99.9 % token")
+        print(f"{'size of':8} {'peer':>17} " + " ".join(f"{s:>27}" for s in steps))
         for r in rows:
-            cells = [r["peer"] if t == "eval.txt" else None] + [r[s][t] for s in steps]
-            text = " ".join(f"{c['mean_kld']:9.6f} {c['kld_p999']:7.4f}" if c else f"{'':17}" for c in cells)
-            ratio = f"  {r['feedback'][t]['mean_kld'] / r['before'][t]['mean_kld']:.3f}" if "before" in r else ""
-            print(f"{r['size_of']:8} {text}{ratio}")
+            p = r["peer"] if t == "eval.txt" else None
+            text = f"{p['mean_kld']:9.6f} {p['kld_p999']:7.4f}" if p else f"{'':17}"
+            cells = [r[s][t] for s in steps]
+            print(f"{r['size_of']:8} {text} " + " ".join(f"{c['mean_kld']:9.6f} {c['mean_kld_stderr_windows']:8.6f} {c['kld_p999']:8.4f}" for c in cells))
+        print("paired over windows, mean difference a - b and its 95 % interval:")
+        for r in rows:
+            for p in r["pairs"][t]:
+                print(f"{r['size_of']:8} {p['a']} - {p['b']}: {p['diff']:.6f} ({p['diff_ci95_low']:.6f}, {p['diff_ci95_high']:.6f})")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
 #!/bin/sh
 # Quality at equal bytes, step by step: bench/quality.sh [OUT.json]. At the sizes of an independent engine's presets (its file
-# peer-baseline.json beside the model; IQ2_XS, which it lacks, at our own size): what that engine measured of its preset, our mix,
-# our mix with error feedback, and, with OLD=BINARY, what an earlier build of hone makes with the same commands. Importance and
-# second moments come from calib.txt and calib_chat.txt, sensitivities from probe.txt; numbers are of eval.txt (CHUNKS windows, all
-# by default) and of a second domain, eval_chat.txt. Needs ../shared/models/tiny-qwen35moe or SRC=FOLDER with such texts beside
-# the checkpoint (without peer-baseline.json: at the sizes of our own presets). Writes docs/results/quality.json. A quarter of an
-# hour on 4 cores.
+# peer-baseline.json beside the model; where it lacks one, at our preset's own size): what that engine measured of its preset, our mix
+# (`mix`), with error feedback (`feedback`), the same types block by block (`block`: `make --effort high`), and, with OLD=BINARY, what an
+# earlier build of hone makes with feedback (`before`). Importance and second moments come from calib.txt and calib_chat.txt,
+# sensitivities from probe.txt; numbers are of eval.txt and of a second domain, eval_chat.txt or man_eval.txt, with paired intervals.
+# Runs for LIMIT seconds (480) and exits with 75 when there is more: the same command goes on, from files in WORK (one folder a model
+# and setting). SRC=FOLDER names another model (bench/models/third.py trains one), SIZES="Q4_K_M IQ2_XS" and STEPS="mix feedback" do
+# less, CHUNKS=N measures N windows (0, the default: all), TOOLS=N asks for N tool calls too, PLAIN=1 takes the presets' types
+# instead of mixes. Adds the model's numbers to docs/results/quality.json.
 set -eu
 HONE=${HONE:-build/hone}
 src=${SRC:-../shared/models/tiny-qwen35moe}

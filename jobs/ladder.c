@@ -21,7 +21,7 @@ bool ladder_verdict(const struct verdict_in *v, char *why, size_t cap) {
     const double n = fmax(1, (double)v->n_tokens / 1000), slack = 2 * sqrt(2) / (2 * sqrt(n));
     bool sure = v->diff < -3 * v->diff_stderr, tail = v->p999 <= v->p999_plain * (1 + slack);
     snprintf(why, cap,
-             "%s has mean KLD %.6f, the plain %s of these bytes %.6f (paired difference %+.6f +- "
+             "%s has mean KLD %.6f, %s of these bytes %.6f (paired difference %+.6f +- "
              "%.6f), 99.9 %% KLD %.5f against %.5f%s",
              v->what, v->kld, v->than, v->kld_plain, v->diff, v->diff_stderr, v->p999,
              v->p999_plain,

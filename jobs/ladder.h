@@ -22,11 +22,13 @@ struct rung {
     struct cand plain, cand;
     bool passed;      /* cand is better than plain */
     bool mix;         /* cand is a mix, else the preset with error feedback */
+    bool block;       /* cand was made block by block, plain is the best file from one reading */
+    bool fed;         /* the best file has error feedback */
     double predicted; /* divergence of the mix */
-    char why[640];
+    char why[1280];
 };
 struct verdict_in {          /* measured on the same windows */
-    const char *what, *than; /* "the mix", "Q4_K_M" */
+    const char *what, *than; /* "the mix", "the plain Q4_K_M" */
     double kld, kld_plain, p999, p999_plain, diff, diff_stderr;
     int64_t n_tokens; /* scored positions */
 };

@@ -133,10 +133,6 @@ int make_preset(struct make *mk, const char *recipe, struct err *e);
 /* Exact bytes of a preset's file, before anything is encoded. */
 int make_class_bytes(const struct make *mk, const char *name, uint64_t *out, struct err *e);
 const char *make_mix_search(const struct make *mk); /* of mixes */
-/* Makes mixes: from one reading, or where the plan says so block by block with the calibration
- * texts. */
-int make_encode(struct make *mk, const struct quantize_opts *o, int n, struct quantize_report *r,
-                struct err *e);
 double make_time_for_probes(const struct make *mk); /* seconds; 0: no limit */
 /* *same: an evaluation text that took part in importance or probes; NULL: none did. */
 int make_texts_apart(struct make *mk, const char **same, struct err *e);

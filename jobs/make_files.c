@@ -12,7 +12,6 @@
 #include "jobs/device.h"
 #include "jobs/ladder.h"
 #include "jobs/make.h"
-#include "jobs/sequential.h"
 #include "jobs/mixer.h"
 #include "jobs/open.h"
 #include "convert/convert.h"
@@ -194,17 +193,6 @@ static bool wants_gram(const struct make *mk) {
 
 const char *make_mix_search(const struct make *mk) {
     return mk->search ? mk->search : mk->plan.feedback ? "best" : "fast";
-}
-
-int make_encode(struct make *mk, const struct quantize_opts *o, int n, struct quantize_report *r,
-                struct err *e) {
-    if (!mk->plan.sequential) return quantize_run_many(o, n, r, e);
-    for (int i = 0; i < n; i++) {
-        const struct sequential_opts so = {
-            .q = &o[i], .texts = mk->calib, .ctx = mk->calib_ctx, .chunks = mk->calib_chunks};
-        TRY(sequential_quantize(mk->c, &so, &r[i], e));
-    }
-    return 0;
 }
 
 char *make_gram(const struct make *mk) {

@@ -16,6 +16,7 @@
 #include "jobs/device.h"
 #include "jobs/ladder.h"
 #include "jobs/mixer.h"
+#include "jobs/sequential.h"
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"
@@ -47,7 +48,6 @@ static void key_cand(const struct ladder *l, const struct rung *r, struct step *
     step_key(s, "sensitivity", "%s", l->sens_hash);
     step_key(s, "search", "%s", search_name(l->search));
     step_key(s, "budget", "%" PRIu64, r->budget);
-    if (l->mk->plan.sequential) step_key(s, "sequential", "1");
 }
 
 /* Everything that decides which file a class gets. */
@@ -286,17 +286,6 @@ static int all_mixes_known(const struct ladder *l, bool *all, struct err *e) {
     return 0;
 }
 
-/* Files that are made one by one are recorded one by one. */
-static int encode(const struct ladder *l, const struct quantize_opts *o, const struct mix_job *job,
-                  const int *of, int n, struct quantize_report *r, struct err *e) {
-    const int at_once = l->mk->plan.sequential ? 1 : n;
-    for (int i = 0; i < n; i += at_once) {
-        TRY(make_encode(l->mk, o + i, at_once, r + i, e));
-        for (int k = i; k < i + at_once; k++) TRY(save_mix(l, &l->rung[of[k]], &job[k], e));
-    }
-    return 0;
-}
-
 static int make_mixes(const struct ladder *l, struct err *e) {
     struct mixer x = {0};
     struct mix_job *job = xcalloc((size_t)l->n, sizeof *job);
@@ -313,8 +302,9 @@ static int make_mixes(const struct ladder *l, struct err *e) {
     for (int i = 0; i < n; i++) o[i] = job[i].o;
     if (!rc && n) {
         log_info("encoding %d mixes%s", n, l->gram ? " with error feedback" : "");
-        rc = encode(l, o, job, of, n, r, e);
+        rc = quantize_run_many(o, n, r, e);
     }
+    for (int i = 0; i < n && !rc; i++) rc = save_mix(l, &l->rung[of[i]], &job[i], e);
     for (int i = 0; i < l->n; i++) mix_job_release(&job[i]);
     mixer_close(&x);
     free(job);
@@ -338,12 +328,17 @@ static void judge(void *ctx, const struct eval_kld_run *run) {
         struct rung *r = &s->l->rung[s->of[k]];
         struct eval_kld a, b;
         struct eval_pair d;
-        char *what = r->mix ? xasprintf("the mix") : xasprintf("%s with error feedback", r->name);
+        char *what = r->block ? xasprintf("the file made block by block")
+                     : r->mix ? xasprintf("the mix")
+                              : xasprintf("%s with error feedback", r->name);
+        char *than =
+            r->block ? xasprintf("the one from one reading") : xasprintf("the plain %s", r->name);
+        const size_t had = r->block ? strlen(r->why) : 0;
         eval_kld_total(run, 2 * k, &a);
         eval_kld_total(run, 2 * k + 1, &b);
         eval_kld_pair(run, 2 * k, 2 * k + 1, &d);
         const struct verdict_in v = {.what = what,
-                                     .than = r->name,
+                                     .than = than,
                                      .kld = a.mean_kld,
                                      .kld_plain = b.mean_kld,
                                      .p999 = a.kld_p999,
@@ -351,9 +346,12 @@ static void judge(void *ctx, const struct eval_kld_run *run) {
                                      .diff = d.diff,
                                      .diff_stderr = d.stderr_,
                                      .n_tokens = a.n_tokens};
-        r->passed = ladder_verdict(&v, r->why, sizeof r->why);
-        log_info("%s: %s: %s", r->name, r->passed ? what : "the plain preset", r->why);
+        if (had) snprintf(r->why + had, sizeof r->why - had, "; ");
+        char *why = r->why + had + (had ? 2 : 0);
+        r->passed = ladder_verdict(&v, why, sizeof r->why - (size_t)(why - r->why));
+        log_info("%s: %s: %s", r->name, r->passed ? what : than, why);
         free(what);
+        free(than);
     }
 }
 
@@ -405,7 +403,7 @@ static void forget(const struct cand *c) {
 static int settle(const struct ladder *l, struct rung *r, struct err *e) {
     struct make *mk = l->mk;
     const struct cand *c = r->passed ? &r->cand : &r->plain;
-    const bool mix = r->passed && r->mix;
+    const bool mix = r->mix;
     struct step s;
     struct buf b = {0};
     struct jw w;
@@ -414,7 +412,8 @@ static int settle(const struct ladder *l, struct rung *r, struct err *e) {
     jw_init(&w, &b, false);
     jw_obj(&w, NULL);
     jw_str(&w, "made", mix ? "mix" : "preset");
-    jw_bool(&w, "feedback", r->passed && l->gram);
+    jw_bool(&w, "feedback", r->fed || (r->block && r->passed));
+    jw_bool(&w, "block_by_block", r->block && r->passed);
     jw_str(&w, "why", r->why);
     jw_u64(&w, "budget_bytes", r->budget);
     if (mix) jw_num(&w, "predicted_kld", r->predicted);
@@ -467,6 +466,58 @@ static int take(const struct ladder *l, const struct rung *r, bool made_now, boo
     return rc;
 }
 
+/* ---- block by block -------------------------------------------------------------------------- */
+
+/* What rungs say of the file that has won from here on. */
+static void best_so_far(const struct ladder *l, struct rung *r) {
+    r->fed = r->passed && l->gram;
+    r->mix = r->passed && r->mix;
+}
+
+static int make_block(const struct ladder *l, struct rung *r, const char *types, struct err *e) {
+    struct quantize_opts o = options(l, types, r->cand.path, true, l->search);
+    struct quantize_report report;
+    o.file_type = r->name;
+    const struct sequential_opts so = {
+        .q = &o, .texts = l->mk->calib, .ctx = l->mk->calib_ctx, .chunks = l->mk->calib_chunks};
+    return sequential_quantize(l->mk->c, &so, &report, e);
+}
+
+/* The best file so far becomes what the same types made block by block are compared with. Where the
+ * architecture cannot be run block by block, there is no such candidate. */
+static int block_cand(const struct ladder *l, struct rung *r, struct err *e) {
+    struct step s;
+    struct json *root = NULL;
+    const struct json *result;
+    if (r->passed) {
+        const struct cand old = r->plain;
+        forget(&old);
+        r->plain = r->cand;
+        r->cand = old;
+    }
+    char *types = r->mix ? xasprintf("%s.plan.tsv", r->plain.path) : xstrdup(r->name);
+    cand_name(l->mk, &r->cand, "block", r);
+    r->block = true;
+    r->passed = false;
+    step_of(l, "block", r, &s);
+    key_cand(l, r, &s);
+    step_key(&s, "types", "%s", r->mix ? "mix" : "preset");
+    const bool known = make_reuse(l->mk, &s, &root, &result);
+    const char *files[] = {r->cand.file};
+    int rc = 0;
+    if (!known) {
+        log_info("encoding %s block by block", r->name);
+        rc = make_block(l, r, types, e);
+        if (rc == ERR_USAGE) log_warn("%s is not made block by block: %s", r->name, e->msg);
+        if (!rc) rc = step_save(&s, files, 1, "{}", e);
+    }
+    if (!rc) rc = cand_made(l, &r->cand, e);
+    json_free(root);
+    step_release(&s);
+    free(types);
+    return rc == ERR_USAGE ? 0 : rc;
+}
+
 /* ---- groups of rungs ------------------------------------------------------------------------- */
 
 /* As many rungs from `from` on as can be compared in one pass: the base, candidates and presets are
@@ -494,6 +545,11 @@ static int one_group(const struct ladder *l, int from, int to, struct err *e) {
             l->rung[i].mix = false;
         }
         TRY(make_presets(l, from, to, true, e));
+        TRY(compare(l, from, to, e));
+    }
+    for (int i = from; i < to; i++) best_so_far(l, &l->rung[i]);
+    if (l->mk->plan.sequential) {
+        for (int i = from; i < to; i++) TRY(block_cand(l, &l->rung[i], e));
         TRY(compare(l, from, to, e));
     }
     for (int i = from; i < to; i++) TRY(settle(l, &l->rung[i], e));

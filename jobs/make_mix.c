@@ -95,7 +95,7 @@ static int try_mix(struct candidate *k, uint64_t budget, const char *sens, struc
     log_info("the best mix of %" PRIu64 " bytes", budget);
     int rc = mixer_open(&x, mk->c, &o, sens, budget, e);
     if (!rc) rc = mix_solve_job(&x, &o, &ask, job, e);
-    if (!rc) rc = make_encode(mk, &job->o, 1, &r, e);
+    if (!rc) rc = quantize_run(&job->o, &r, e);
     mixer_close(&x);
     if (!rc) rc = gate_find(g, budget, e);
     for (int i = 0; i < g->n; i++) /* recipes that are in the folder already */
@@ -184,10 +184,7 @@ static int one_budget(struct make *mk, const char *text, uint64_t budget, const 
     step_key(&s, "base", "%s", mk->file[0].hash);
     step_key(&s, "imatrix", "%s", mk->imatrix_hash);
     step_key(&s, "sensitivity", "%s", sens_hash);
-    step_key(&s, "search", "%s%s", make_mix_search(mk),
-             mk->plan.sequential ? " block by block"
-             : mk->plan.feedback ? " feedback"
-                                 : "");
+    step_key(&s, "search", "%s%s", make_mix_search(mk), mk->plan.feedback ? " feedback" : "");
     step_key(&s, "encoder", "3"); /* as in make_files.c */
     step_key(&s, "budget", "%" PRIu64, budget);
     step_key(&s, "ctx", "%" PRId64 " %" PRId64, mk->eval_ctx, mk->eval_chunks);

@@ -49,8 +49,8 @@ static double probing(const struct plan_in *in, const struct make_plan *p) {
 
 /* One file of the ladder. */
 static double encoding(const struct plan_in *in, const struct make_plan *p) {
-    if (p->sequential) return in->encode_sequential;
-    return p->feedback ? in->encode_feedback : in->encode;
+    const double once = p->feedback ? in->encode_feedback : in->encode;
+    return once + (p->sequential ? in->encode_sequential : 0);
 }
 
 double plan_seconds(const struct plan_in *in, const struct make_plan *p, enum plan_part part) {
@@ -69,7 +69,8 @@ double plan_seconds(const struct plan_in *in, const struct make_plan *p, enum pl
     case PART_LADDER:
         return mixes * (in->preset + encoding(in, p)) + (p->mixes && p->feedback ? in->gains : 0);
     case PART_JUDGE:
-        return p->mixes ? window * (2 * classes + in->judge_passes) : 0;
+        return p->mixes ? window * (2 + 2 * p->sequential) * classes + window * in->judge_passes
+                        : 0;
     case PART_EVAL:
         return files > mixes ? window * (files - mixes + 1) : 0;
     case PART_SPEED:

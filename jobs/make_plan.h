@@ -48,7 +48,7 @@ struct plan_in {  /* times in seconds of this machine */
     double gains;                   /* what feedback will do to each type */
     double preset;                  /* encoding one */
     double encode, encode_feedback; /* one file of the ladder */
-    double encode_sequential;       /* the same made block by block */
+    double encode_sequential;       /* the same made block by block, in addition */
     double eval_window;             /* a window of one file */
     double speed, tools;            /* of one file */
     double report;                  /* of one file */

@@ -24,12 +24,18 @@ enum { TRY_MATS = 2, TRY_ROWS = 32, ROUNDS = 2 };
 static const double alphas[] = {0.03, 0.1, 0.3, 1.0};
 /* Shares of the correction for inputs that have moved. */
 static const double betas[] = {0, 0.25, 0.5, 0.75, 1};
+/* The correction is a regression with a block's columns as regressors. Where these explain a share
+ * r of the drift, n tokens are best believed n / (n + columns * (1 - r) / r): r is taken as a
+ * fifth.
+ */
+#define DRIFT_PRIOR 4.0
 
 struct fb_tensor {
     struct fb_source src;
     struct factor f;
     float *pooled;
     double pooled_tokens, alpha, beta, gain;
+    double take;                     /* share of the present matrix's drift that is taken back */
     const float *cross[GRAM_HALVES]; /* of the present matrix and halves; NULL: not in */
     float **aim;                     /* per worker: rows on their way, and room */
     float *imp, *s;                  /* of the present matrix */
@@ -44,6 +50,13 @@ static void cross_of(const struct gram_input *in, int64_t mat, unsigned halves,
             in->cross[h] && (halves >> h & 1) ? in->cross[h] + mat * in->n * in->block : NULL;
 }
 
+static double believed(const struct gram_input *in, int64_t mat, unsigned halves) {
+    double n = 0;
+    for (int h = 0; h < GRAM_HALVES; h++)
+        if (halves >> h & 1) n += (double)in->count[h][mat];
+    return n / (n + DRIFT_PRIOR * (double)in->block);
+}
+
 static int prepare(struct fb_tensor *t, int64_t mat, unsigned halves, double alpha,
                    const float *pooled, struct err *e) {
     const struct gram_input *in = t->src.in;
@@ -54,6 +67,7 @@ static int prepare(struct fb_tensor *t, int64_t mat, unsigned halves, double alp
     const float *imp = t->src.imp ? t->src.imp + mat * t->src.n : t->f.h;
     feedback_weights(t->imp, t->s, imp, t->src.n, LAMBDA);
     cross_of(in, in->n_mat > 1 ? mat : 0, halves, t->cross);
+    t->take = t->beta * believed(in, in->n_mat > 1 ? mat : 0, halves);
     return 0;
 }
 
@@ -244,9 +258,9 @@ void fb_tensor_rows(struct fb_tensor *t, int worker, const float *x, int rows, u
                     uint64_t dst_row) {
     const int64_t n = t->src.n;
     float *aim = t->aim[worker];
-    if (aim && t->beta > 0) {
+    if (aim && t->take > 0) {
         memcpy(aim, x, (size_t)(rows * n) * sizeof *x);
-        factor_aim(&t->f, t->s, t->cross, t->beta, aim, rows, aim + FEEDBACK_ROWS * n);
+        factor_aim(&t->f, t->s, t->cross, t->take, aim, rows, aim + FEEDBACK_ROWS * n);
         x = aim;
     }
     feedback_rows(&t->fb, t->work[worker], x, rows, dst, dst_row);
