@@ -232,6 +232,8 @@ check-ptxas: ## ptxas for 9.0a and 12.0 of the kernels that have code of their o
 	+@$(MAKE) --no-print-directory HAVE_CUDA=1 CI=true CUDA_ARCHS='90 120' ptxas-objects
 ptxas-objects: $(filter %/gemm_sm90.o %/agree.o %/gemv.o %/attn.o %/delta.o,$(CUDA_OBJS))
 
+check-cuda12: ## the CUDA sources by the compiler and headers of CUDA 12.4, which PyPI has (minutes)
+	python3 tests/cuda12.py $(BUILD)/cuda12
 extend: ## add a tensor type and an operation to a copy of the tree, as CONTRIBUTING.md says, and use them
 	$(Q)CC='$(CC)' sh tests/extend.sh
 seeded: ## mistakes put back into the CUDA code, one at a time: the emulation finds each (minutes)
@@ -259,7 +261,7 @@ memcheck: ## valgrind over the parsers and the fuzz corpora
 units-run: $(UNITS_OF:%=$(OBJ)/tests/unit/%) $(if $(WRAP),$(FUZZ:%=$(OBJ)/tests/fuzz/%))
 	$(Q)SCRIPTS= UNITS='$(abspath $^)' WRAP='$(WRAP)' sh tests/run.sh
 
-.PHONY: check-isa check-ptxas ptxas-objects extend seeded check-mpi faults faults-run tsan msan memcheck units-run
+.PHONY: check-isa check-ptxas check-cuda12 ptxas-objects extend seeded check-mpi faults faults-run tsan msan memcheck units-run
 FAULTS ?= 500
 faults: ## 500 injected faults over `make`, under ASan+UBSan -> docs/results/faults.json (an hour)
 	+@$(MAKE) --no-print-directory BUILD=$(BUILD)/san SAN=address,undefined faults-run

@@ -25,6 +25,9 @@ LATENCY = [
 # kernel, file, pattern of its name, turns of its innermost loops (with "outer", of one that has another in it): what the loop's text must match,
 # the instruction that is counted, how many of it in all
 KERNELS = [
+    ("a super of Q4_K by the GEMV, one turn", "gemv", r"gemv_kernelI8blk_Q4_K(Li1)?E", "turn"),
+    ("a super of Q6_K", "gemv", r"gemv_kernelI8blk_Q6_K(Li1)?E", "turn"),
+    ("a super of Q8_0", "gemv", r"gemv_kernelI8blk_Q8_0(Li1)?E", "turn"),
     ("norm of 2048 values by a block", "elem", r"9norm_rows7cu_norm", []),
     ("choice of 8 of 256 experts", "route", r"choose_expertsILi8E", [(r"(SHFL|REDUX)", r"SHFL|REDUX", {"before": 80, "after": 32})]),
     ("delta rule of a token, 128 values", "delta", r"delta_tokenILi4E", []),
@@ -90,15 +93,20 @@ class Warp:
     """Clock, and when each register is there."""
 
     def __init__(self):
-        self.now, self.ready, self.stored = 0, {}, 0
+        self.now, self.ready = 0, {}
+        self.stored, self.groups = 0, []  # copies to shared memory: when the latest is there, and when each closed group of them is
 
     def issue(self, op):
         word, writes, reads = split(op)
         at = max([self.now + 1] + [self.ready.get(r, 0) for r in reads])
         if re.match(r"BAR|MEMBAR|EXIT", word):  # all that is under way ends first
             at = max([at] + list(self.ready.values()))
-        if re.match(r"DEPBAR", word):
-            at = max(at, self.stored)
+        left = re.match(r"DEPBAR\.LE SB\d, 0x(\w+)", op)
+        if left and self.groups:
+            done = len(self.groups) - int(left.group(1), 16)
+            at = max([at] + self.groups[:max(done, 0)])
+        if word == "LDGDEPBAR":
+            self.groups.append(self.stored)
         if re.match(r"LDGSTS", word):
             self.stored = at + 300
         self.now = at
@@ -162,6 +170,12 @@ def clocks(code, turns, when):
     return warp.now
 
 
+def of_turn(code):
+    """One more turn of the loop that copies and multiplies; None where its jumps are not understood."""
+    loop = (r"^(?=.*IDP)(?=.*LDGSTS)", r"LDGDEPBAR")
+    return clocks(code, [(*loop, 3)], "") - clocks(code, [(*loop, 2)], "") or None
+
+
 def main():
     arch, folders = sys.argv[1], sys.argv[2:]
     print(f"{NAME[arch]}, microseconds of dependent latency{'':8s}" + "".join(f"{os.path.basename(f.rstrip('/')):>12s}" for f in folders))
@@ -169,9 +183,11 @@ def main():
         row = []
         for folder in folders:
             when = os.path.basename(folder.rstrip("/"))
-            code = functions(os.path.join(folder, f"{file}.{arch}.cubin"))
+            path = os.path.join(folder, f"{file}.{arch}.cubin")
+            code = functions(path) if os.path.exists(path) else {}
             name = next((n for n in code if re.search(pattern, n)), None)
-            row.append(f"{clocks(code[name], turns, when) / CLOCK[arch] * 1e6:12.2f}" if name else f"{'-':>12s}")
+            n = None if not name else of_turn(code[name]) if turns == "turn" else clocks(code[name], turns, when)
+            row.append(f"{n / CLOCK[arch] * 1e6:12.2f}" if n else f"{'-':>12s}")
         print(f"{what:47s}" + "".join(row))
 
 

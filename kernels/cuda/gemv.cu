@@ -6,19 +6,31 @@
  * Activations are 8 bits per 32 (act.cuh). A team of 1 to 8 warps owns 16 rows; its warps share the
  * pieces of 16 rows x 256 columns (supers) of all matrices that add up to the output: the columns
  * of one matrix, or of the down projections of all selected experts. Each
- * warp copies its next STAGES supers to shared memory in the background, so that warps * STAGES
- * * 2.3 KiB (Q4_K) per block are in flight whatever the compiler does with loads; plain loads were
- * tried first and were moved down to their uses, one in flight at a time. A lane keeps sums of 2
- * rows and 4 lanes add up at the end; warps are added in order through shared memory, so results do
- * not depend on timing. A gated unit has both its matrices in the same block, 32 outputs of it, and
- * can quantize them for the next product. Bytes moved: each weight once.
+ * warp copies its next STAGES supers, and the activations that meet them, to shared memory in the
+ * background, so that warps * STAGES * 2.6 KiB (Q4_K) per block are in flight whatever the compiler
+ * does with loads; plain loads were tried first and were moved down to their uses, one in flight at
+ * a time. A lane keeps sums of 2 rows and 4 lanes add up at the end; warps are added in order
+ * through shared memory, so results do not depend on timing. A gated unit has both its matrices in
+ * the same block, 32 outputs of it, and can quantize them for the next product.
+ *
+ * Tokens that meet the same weights are taken TOKENS at a time: a super is copied and decoded once
+ * for all of them, and each has the bits that it would have alone. Experts are read once per token
+ * that chose them.
  * Registers and instruction counts: docs/design/cuda.md. */
 #include "kernels/cuda/fast.cuh"
 #include "kernels/cuda/last.cuh"
 #include "kernels/cuda/pack.cuh"
 #include "kernels/cuda/plain.cuh"
 
-enum { WARPS = 8, BLOCK = 32 * WARPS, STAGES = 2 };
+enum {
+    WARPS = 8,
+    BLOCK = 32 * WARPS,
+    STAGES = 2,
+    TOKENS = 4,             /* that one pass over weights serves, at most */
+    X_BYTES = 320,          /* of a token's activations for a super: 256 codes, 8 pairs of floats */
+    PLAIN_ROWS = WARPS * 4, /* of a block, at most */
+    PLAIN_BYTES = PLAIN_ROWS * 2 * 4
+};
 
 /* grid: groups of 32 per 4 warps, rows. */
 CU_KERNEL quantize(const float *x, int64_t ldx, int64_t k, uint8_t *dst) {
@@ -45,68 +57,88 @@ struct job {
     int32_t *arrived;
 };
 
-/* acc[b] += factor * (rows of the super) . x; xq: the codes of its 256 columns, meta their scales.
- */
+/* Sums of a lane's two rows of a super for one token. */
+struct two_rows {
+    float sum[2], low[2];
+};
+
+/* Adds a tile: q are the codes of the lane's rows by patch, x the codes of the super's 256 columns
+ * and, behind them, their scales; c is lane % 4. */
 template <class B>
-CU_DEV void dot_super(const struct cu_super<B> &s, const uint8_t *xq, const float *meta, int c,
-                      float factor, float *acc) {
+CU_DEV void dot_tile(const struct cu_super<B> &s, const int q[4][2], const uint8_t *x, int tile,
+                     int c, struct two_rows *o) {
     typedef cu_pack<B> P;
-    float sum[2] = {0, 0}, low[2] = {0, 0};
-    CU_UNROLL
-    for (int tile = 0; tile < 4; tile++) {
-        const uint4 x = *(const uint4 *)(xq + 64 * tile + 16 * c);
-        const float4 m = *(const float4 *)(meta + 4 * tile); /* d, d * sum of both groups */
-        const int xw[4] = {(int)x.x, (int)x.y, (int)x.z, (int)x.w};
-        int q[4][2];
+    const uint4 v = *(const uint4 *)(x + 64 * tile + 16 * c);
+    const float4 m = *(const float4 *)(x + 256 + 16 * tile); /* d, d * sum of both groups */
+    const int xw[4] = {(int)v.x, (int)v.y, (int)v.z, (int)v.w};
+    int xs[4]; /* sums of the lane's codes of each patch */
+    if constexpr (P::SCALES == SC_NIBS) {
         CU_UNROLL
-        for (int patch = 0; patch < 4; patch++) cu_codes2(s, tile, patch, q[patch]);
-        int xs[4]; /* sums of the lane's codes of each patch */
-        if constexpr (P::SCALES == SC_NIBS) {
-            CU_UNROLL
-            for (int patch = 0; patch < 4; patch++) xs[patch] = cu_dp4a(xw[patch], 0x01010101, 0);
-        }
-        CU_UNROLL
-        for (int b = 0; b < 2; b++) {
-            const uint32_t sc = s.sc[tile][b];
-            CU_UNROLL
-            for (int g = 0; g < 2; g++) {
-                const float xd = g ? m.z : m.x;
-                int dot = cu_dp4a(q[2 * g][b], xw[2 * g], 0);
-                if constexpr (P::SCALES == SC_16 || P::SCALES == SC_NIBS) {
-                    const int other = cu_dp4a(q[2 * g + 1][b], xw[2 * g + 1], 0);
-                    const uint32_t f = P::SCALES == SC_16 ? sc : sc & 0x0f0f0f0fu;
-                    dot = cu_sbyte(f, 2 * g) * dot + cu_sbyte(f, 2 * g + 1) * other;
-                } else {
-                    dot = cu_dp4a(q[2 * g + 1][b], xw[2 * g + 1], dot);
-                }
-                if constexpr (P::SCALES == SC_MIN) dot *= cu_byte(sc, g);
-                if constexpr (P::SCALES == SC_32) dot *= cu_sbyte(sc, g);
-                if constexpr (P::SCALES == SC_HALF)
-                    sum[b] = fmaf(cu_half(sc, g) * xd, (float)dot, sum[b]);
-                else
-                    sum[b] = fmaf(xd, (float)dot, sum[b]);
-            }
-            if constexpr (P::SCALES == SC_NIBS) {
-                const uint32_t f = sc >> 4 & 0x0f0f0f0fu;
-                CU_UNROLL
-                for (int g = 0; g < 2; g++) {
-                    const int one = cu_byte(f, 2 * g) * xs[2 * g];
-                    const int both = one + cu_byte(f, 2 * g + 1) * xs[2 * g + 1];
-                    low[b] = fmaf(g ? m.z : m.x, (float)both, low[b]);
-                }
-            }
-            if constexpr (P::SCALES == SC_MIN) /* the minima of a tile belong to one lane of 4 */
-                if (tile == c)
-                    low[b] = fmaf((float)cu_byte(sc, 3), m.w, (float)cu_byte(sc, 2) * m.y);
-        }
+        for (int patch = 0; patch < 4; patch++) xs[patch] = cu_dp4a(xw[patch], 0x01010101, 0);
     }
     CU_UNROLL
     for (int b = 0; b < 2; b++) {
-        if constexpr (P::MIN)
-            sum[b] = cu_half(s.d[b], 0) * sum[b] - cu_half(s.d[b], 1) * low[b];
-        else if constexpr (P::SCALES != SC_HALF)
-            sum[b] *= cu_half(s.d[b], 0);
-        acc[b] = fmaf(factor, sum[b], acc[b]);
+        const uint32_t sc = s.sc[tile][b];
+        CU_UNROLL
+        for (int g = 0; g < 2; g++) {
+            const float xd = g ? m.z : m.x;
+            int dot = cu_dp4a(q[2 * g][b], xw[2 * g], 0);
+            if constexpr (P::SCALES == SC_16 || P::SCALES == SC_NIBS) {
+                const int other = cu_dp4a(q[2 * g + 1][b], xw[2 * g + 1], 0);
+                const uint32_t f = P::SCALES == SC_16 ? sc : sc & 0x0f0f0f0fu;
+                dot = cu_sbyte(f, 2 * g) * dot + cu_sbyte(f, 2 * g + 1) * other;
+            } else {
+                dot = cu_dp4a(q[2 * g + 1][b], xw[2 * g + 1], dot);
+            }
+            if constexpr (P::SCALES == SC_MIN) dot *= cu_byte(sc, g);
+            if constexpr (P::SCALES == SC_32) dot *= cu_sbyte(sc, g);
+            if constexpr (P::SCALES == SC_HALF)
+                o->sum[b] = fmaf(cu_half(sc, g) * xd, (float)dot, o->sum[b]);
+            else
+                o->sum[b] = fmaf(xd, (float)dot, o->sum[b]);
+        }
+        if constexpr (P::SCALES == SC_NIBS) {
+            const uint32_t f = sc >> 4 & 0x0f0f0f0fu;
+            CU_UNROLL
+            for (int g = 0; g < 2; g++) {
+                const int one = cu_byte(f, 2 * g) * xs[2 * g];
+                const int both = one + cu_byte(f, 2 * g + 1) * xs[2 * g + 1];
+                o->low[b] = fmaf(g ? m.z : m.x, (float)both, o->low[b]);
+            }
+        }
+        if constexpr (P::SCALES == SC_MIN) /* the minima of a tile belong to one lane of 4 */
+            if (tile == c)
+                o->low[b] = fmaf((float)cu_byte(sc, 3), m.w, (float)cu_byte(sc, 2) * m.y);
+    }
+}
+
+/* acc[n][b] += factor[n] * (rows of the super) . (activations of token n), of the first n_tok; x:
+ * X_BYTES per token. */
+template <class B, int N>
+CU_DEV void dot_super(const struct cu_super<B> &s, const uint8_t *x, int c, int n_tok,
+                      const float *factor, float acc[N][2]) {
+    typedef cu_pack<B> P;
+    struct two_rows o[N] = {};
+    CU_UNROLL
+    for (int tile = 0; tile < 4; tile++) {
+        int q[4][2];
+        CU_UNROLL
+        for (int patch = 0; patch < 4; patch++) cu_codes2(s, tile, patch, q[patch]);
+        CU_UNROLL
+        for (int n = 0; n < N; n++)
+            if (N == 1 || n < n_tok) dot_tile(s, q, x + n * X_BYTES, tile, c, &o[n]);
+    }
+    CU_UNROLL
+    for (int n = 0; n < N; n++) {
+        CU_UNROLL
+        for (int b = 0; b < 2; b++) {
+            float sum = o[n].sum[b];
+            if constexpr (P::MIN)
+                sum = cu_half(s.d[b], 0) * sum - cu_half(s.d[b], 1) * o[n].low[b];
+            else if constexpr (P::SCALES != SC_HALF)
+                sum *= cu_half(s.d[b], 0);
+            acc[n][b] = fmaf(factor[n], sum, acc[n][b]);
+        }
     }
 }
 
@@ -118,49 +150,110 @@ template <int N_BYTES> CU_DEV void fetch(uint8_t *dst, const uint8_t *src, int l
     if (rest < N_BYTES) cu_copy16(dst + rest, src + rest);
 }
 
-/* What a warp works on: with the other warps of its team, all supers of a group of 16 rows. */
+/* What a warp works on: with the other warps of its team, all supers of a group of 16 rows, for
+ * outputs out .. out + n_tok - 1. */
 struct task {
-    const uint8_t *w;
+    const uint8_t *w, *x; /* x: the activations of the first output's first matrix */
     uint64_t mat_bytes;
     unsigned group, out, item, n_items;
+    int n_tok;
 };
 
-/* The next super to a slot of the ring; nothing (an empty group) after the last. */
-template <class B>
-CU_DEV void fetch_item(const struct part &p, const struct task &t, unsigned item, uint8_t *slot,
-                       int lane) {
-    const unsigned n_super = (unsigned)p.k / 256;
-    if (item < t.n_items) {
-        const uint64_t mat = p.ids ? (uint64_t)p.ids[t.out * p.n_sum + item / n_super] : 0;
-        const uint64_t at = (uint64_t)t.group * n_super + item % n_super;
-        fetch<cu_pack<B>::BYTES>(slot, t.w + mat * t.mat_bytes + at * cu_pack<B>::BYTES, lane);
+/* Where a warp is among its task's items: piece `piece` of the columns of matrix `u` of those that
+ * add up. A step is a team's warps further; it divides once for all. */
+struct walk {
+    unsigned u, piece, du, dpiece, n_super, left; /* left: items to come, this one among them */
+};
+CU_DEV struct walk walk_of(const struct part &p, const struct task &t) {
+    struct walk w;
+    const unsigned step = (unsigned)p.team;
+    w.n_super = (unsigned)p.k / 256;
+    w.u = t.item / w.n_super;
+    w.piece = t.item % w.n_super;
+    w.du = step / w.n_super;
+    w.dpiece = step % w.n_super;
+    w.left = t.item < t.n_items ? (t.n_items - t.item + step - 1) / step : 0;
+    return w;
+}
+CU_DEV void walk_on(struct walk *w) {
+    w->u += w->du;
+    w->piece += w->dpiece;
+    if (w->piece >= w->n_super) {
+        w->piece -= w->n_super;
+        w->u++;
     }
-    cu_copy_commit();
+    w->left -= w->left > 0;
 }
 
-/* acc: the lane's share of its two rows. */
+/* The matrix that adds u to a task's sum; first: of the first 32, lane i has number i. */
+CU_DEV unsigned mat_of(const struct part &p, const struct task &t, unsigned u, int first) {
+    if (!p.ids) return 0;
+    return (unsigned)(u < 32 ? cu_shfl(first, (int)u) : p.ids[t.out * p.n_sum + u]);
+}
+
+/* Weights to a slot of the ring; nothing after the last. */
 template <class B>
-CU_DEV void team_sums(const struct part &p, const struct task &t, uint8_t *slots, float acc[2]) {
+CU_DEV void fetch_weights(const struct task &t, const struct walk &w, unsigned mat, uint8_t *slot,
+                          int lane) {
+    const uint64_t at = (uint64_t)t.group * w.n_super + w.piece;
+    if (w.left)
+        fetch<cu_pack<B>::BYTES>(slot, t.w + mat * t.mat_bytes + at * cu_pack<B>::BYTES, lane);
+}
+
+/* The activations that meet them, behind the weights. */
+template <class B, int N>
+CU_DEV void fetch_x(const struct part &p, const struct task &t, const struct walk &w, uint8_t *slot,
+                    int lane) {
+    if (!w.left || lane >= X_BYTES / 16) return;
+    CU_UNROLL
+    for (int n = 0; n < N; n++) {
+        if (N > 1 && n >= t.n_tok) continue;
+        const uint8_t *x = t.x + (int64_t)((unsigned)n * p.n_sum + w.u) * p.x_row;
+        const uint8_t *src =
+            lane < 16 ? x + 256 * w.piece + 16 * lane : x + p.k + 64 * w.piece + 16 * (lane - 16);
+        cu_copy16(slot + cu_pack<B>::BYTES + n * X_BYTES + 16 * lane, src);
+    }
+}
+
+/* acc: the lane's share of its two rows, by token. */
+template <class B, int N>
+CU_DEV void team_sums(const struct part &p, const struct task &t, uint8_t *slots, float acc[N][2]) {
+    enum { SLOT = cu_pack<B>::BYTES + N * X_BYTES };
     const int lane = (int)threadIdx.x % 32;
-    const unsigned n_super = (unsigned)p.k / 256, step = (unsigned)p.team;
-    unsigned item = t.item;
+    struct walk at = walk_of(p, t), next = at, x = at;
     if (p.ids) cu_wait_before(); /* else weights come while the launch before ends */
-    for (int i = 0; i < STAGES; i++)
-        fetch_item<B>(p, t, item + (unsigned)i * step, slots + i * cu_pack<B>::BYTES, lane);
+    const int first = p.ids && (unsigned)lane < p.n_sum ? p.ids[t.out * p.n_sum + lane] : 0;
+    for (int i = 0; i < STAGES; i++) {
+        fetch_weights<B>(t, next, mat_of(p, t, next.u, first), slots + i * SLOT, lane);
+        cu_copy_commit();
+        walk_on(&next);
+    }
     if (!p.ids) cu_wait_before();
-    for (int turn = 0; item < t.n_items; turn++, item += step) {
-        const unsigned in = t.out * p.n_sum + item / n_super, piece = item % n_super;
-        const uint8_t *x = p.x + (int64_t)(in / p.x_div) * p.x_row;
-        const float *meta = (const float *)(const void *)(x + p.k) + 16 * piece;
-        const float factor = p.p ? p.p[in] : 1.0f;
-        uint8_t *slot = slots + turn % STAGES * cu_pack<B>::BYTES;
+    for (int i = 0; i < STAGES; i++) {
+        fetch_x<B, N>(p, t, x, slots + i * SLOT, lane);
+        cu_copy_commit();
+        walk_on(&x);
+    }
+    for (int turn = 0; at.left; turn++) {
+        uint8_t *slot = slots + turn % STAGES * SLOT;
+        float factor[N];
+        CU_UNROLL
+        for (int n = 0; n < N; n++)
+            factor[n] =
+                p.p && (N == 1 || n < t.n_tok) ? p.p[(t.out + (unsigned)n) * p.n_sum + at.u] : 1.0f;
         cu_copy_wait<STAGES - 1>();
         cu_syncwarp();
         struct cu_super<B> s;
         cu_load_super(slot, lane, &s);
-        dot_super(s, x + 256 * piece, meta, lane % 4, factor, acc);
+        dot_super<B, N>(s, slot + cu_pack<B>::BYTES, lane % 4, t.n_tok, factor, acc);
         cu_syncwarp(); /* all lanes have read the slot */
-        fetch_item<B>(p, t, item + STAGES * step, slot, lane);
+        if (next.left) {
+            fetch_weights<B>(t, next, mat_of(p, t, next.u, first), slot, lane);
+            fetch_x<B, N>(p, t, next, slot, lane);
+        }
+        cu_copy_commit();
+        walk_on(&at);
+        walk_on(&next);
     }
 }
 
@@ -168,15 +261,15 @@ CU_DEV void team_sums(const struct part &p, const struct task &t, uint8_t *slots
 struct any_type {};
 template <class S> struct is_any { static constexpr bool YES = false; };
 template <> struct is_any<any_type> { static constexpr bool YES = true; };
-template <class S> struct sums {
-    CU_DEV void run(const struct part &p, const struct task &t, uint8_t *slots, float acc[2]) {
-        team_sums<S>(p, t, slots, acc);
+template <class S, int N> struct sums {
+    CU_DEV void run(const struct part &p, const struct task &t, uint8_t *slots, float acc[N][2]) {
+        team_sums<S, N>(p, t, slots, acc);
     }
 };
-template <> struct sums<any_type> {
-    CU_DEV void run(const struct part &p, const struct task &t, uint8_t *slots, float acc[2]) {
+template <int N> struct sums<any_type, N> {
+    CU_DEV void run(const struct part &p, const struct task &t, uint8_t *slots, float acc[N][2]) {
 #define ONE(T)                                                                                     \
-    if (p.w.type == QT_##T) team_sums<struct blk_##T>(p, t, slots, acc);
+    if (p.w.type == QT_##T) team_sums<struct blk_##T, N>(p, t, slots, acc);
         CU_PACK_TYPES(ONE)
 #undef ONE
     }
@@ -190,10 +283,11 @@ CU_DEV void store(const struct part &p, unsigned out, int r, float v, float u) {
         cu_act_store(p.yq + (int64_t)out * CU_ACT_BYTES(p.rows), p.rows, r / 32, v);
 }
 
-/* Of a gated unit, half of the teams have gate rows, the others the up rows of the same outputs. */
-template <class S>
-CU_DEV void packed_rows(const struct part &p, unsigned out, unsigned block, uint8_t *slots,
-                        float (*red)[16]) {
+/* Of a gated unit, half of the teams have gate rows, the others the up rows of the same outputs.
+ * out: the first of n_tok, at most N. */
+template <class S, int N>
+CU_DEV void packed_rows(const struct part &p, unsigned out, int n_tok, unsigned block,
+                        uint8_t *ring, int ring_bytes) {
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
     const int width = WARPS / p.team / (p.gated ? 2 : 1); /* groups of the block */
     const int team = warp / p.team;
@@ -202,32 +296,44 @@ CU_DEV void packed_rows(const struct part &p, unsigned out, unsigned block, uint
     t.mat_bytes = team < width ? p.w.mat_bytes : p.up.mat_bytes;
     t.group = block * (unsigned)width + (unsigned)(team % width);
     t.out = out;
+    t.n_tok = n_tok;
+    t.x = p.x + (int64_t)(out * p.n_sum / p.x_div) * p.x_row;
     t.item = (unsigned)(warp % p.team);
     t.n_items = 16 * (int)t.group < p.rows ? p.n_sum * ((unsigned)p.k / 256) : 0;
-    float acc[2] = {0, 0};
-    sums<S>::run(p, t, slots, acc);
+    float acc[N][2] = {};
+    sums<S, N>::run(p, t, ring + warp * ring_bytes, acc);
+    /* Sums of warps go where their slots were: of the copies that are left all are empty. */
+    float *mine = (float *)(void *)(ring + warp * ring_bytes);
     CU_UNROLL
-    for (int b = 0; b < 2; b++) {
-        float v = acc[b];
-        v += cu_shfl_xor(v, 1);
-        v += cu_shfl_xor(v, 2);
-        if (lane % 4 == 0) red[warp][lane / 4 + 8 * b] = v;
+    for (int n = 0; n < N; n++) {
+        CU_UNROLL
+        for (int b = 0; b < 2; b++) {
+            float v = acc[n][b];
+            v += cu_shfl_xor(v, 1);
+            v += cu_shfl_xor(v, 2);
+            if (lane % 4 == 0) mine[16 * n + lane / 4 + 8 * b] = v;
+        }
     }
     __syncthreads();
     const int o = (int)threadIdx.x, first = o / 16 * p.team; /* an output, its first warp */
     if (o >= 16 * width) return;
-    float v = 0, u = 0;
-    for (int i = 0; i < p.team; i++) v += red[first + i][o % 16];
-    for (int i = 0; i < p.team && p.gated; i++) u += red[width * p.team + first + i][o % 16];
-    store(p, out, 16 * width * (int)block + o, v, u);
+    for (int n = 0; n < n_tok; n++) {
+        const uint8_t *at = ring + first * ring_bytes + 64 * n + o % 16 * 4;
+        float v = 0, u = 0;
+        for (int i = 0; i < p.team; i++) v += *(const float *)(at + i * ring_bytes);
+        at += width * p.team * ring_bytes;
+        for (int i = 0; i < p.team && p.gated; i++) u += *(const float *)(at + i * ring_bytes);
+        store(p, out + (unsigned)n, 16 * width * (int)block + o, v, u);
+    }
 }
 
 /* Rows in the file's order: of a warp, p.team of them. */
 template <class S>
 CU_DEV void plain_rows(const struct part &p, const struct job &j, unsigned out, unsigned block,
-                       uint8_t *slots, float (*red)[16]) {
+                       uint8_t *ring) {
     const int warp = (int)threadIdx.x / 32, first = (int)block * WARPS * p.team;
-    float *const all = red[0], *const up = red[WARPS / 2];
+    uint8_t *slots = ring + warp * j.ring_bytes;
+    float *const all = (float *)(void *)(ring + WARPS * j.ring_bytes), *const up = all + PLAIN_ROWS;
     float *const sums[2] = {all + warp * p.team, up + warp * p.team};
     struct plain_task t;
     t.row = first + warp * p.team;
@@ -254,86 +360,117 @@ CU_DEV void plain_rows(const struct part &p, const struct job &j, unsigned out, 
     if (o < WARPS * p.team) store(p, out, first + o, all[o], up[o]);
 }
 
-/* grid: the blocks of all parts. Shared: a ring per warp. */
-template <class S> CU_KERNEL __launch_bounds__(BLOCK, 3) gemv_kernel(CU_PARAM(struct job) j) {
-    CU_SHARED(float, red, [WARPS][16]);
+/* grid: the blocks of all parts. Shared: a ring per warp, then the sums of plain rows. N: tokens
+ * that a pass over weights serves. */
+template <class S, int N>
+CU_KERNEL __launch_bounds__(BLOCK, N > 1 ? 2 : 3) gemv_kernel(CU_PARAM(struct job) j) {
     CU_SHARED(int, is_last, [1]);
     CU_DYN_SHARED(uint8_t, ring);
     int i = 0;
     while (i + 1 < j.n && blockIdx.x >= j.part[i + 1].first) i++;
     const struct part &p = j.part[i];
-    const unsigned out = (blockIdx.x - p.first) / p.per_out;
-    const unsigned block = (blockIdx.x - p.first) % p.per_out;
-    uint8_t *slots = ring + (int)threadIdx.x / 32 * j.ring_bytes;
-    if (p.w.packed)
-        packed_rows<S>(p, out, block, slots, red);
-    else
-        plain_rows<S>(p, j, out, block, slots, red);
+    const unsigned at = blockIdx.x - p.first;
+    if (!p.w.packed) { /* blocks that read the same weights come one after the other */
+        const unsigned n_out = p.ids ? 1 : p.n_out;
+        plain_rows<S>(p, j, p.ids ? at / p.per_out : at % n_out,
+                      p.ids ? at % p.per_out : at / n_out, ring);
+    } else if (N == 1 || p.per_pass == 1) {
+        packed_rows<S, 1>(p, at / p.per_out, 1, at % p.per_out, ring, j.ring_bytes);
+    } else {
+        const unsigned out = at / p.per_out * N, left = p.n_out - out;
+        packed_rows<S, N>(p, out, left < N ? (int)left : N, at % p.per_out, ring, j.ring_bytes);
+    }
     if (!j.arrived || !cu_is_last(j.arrived, (int)gridDim.x, is_last)) return;
     if (j.chooses && threadIdx.x < 32) cu_choose<CU_CHOICE_EXPERTS / 32>(j.choice, 0);
-    if (j.norms) cu_norm_row(j.norm, 0, red[0]);
+    if (j.norms) cu_norm_row(j.norm, 0, (float *)(void *)ring);
 }
 
 typedef void (*gemv_fn)(const struct job);
 static const struct gemv {
     enum qtype type;
     bool packed;
-    int ring_bytes;
-    gemv_fn fn;
+    int slot_bytes, stages;
+    gemv_fn one, several; /* tokens in a pass over weights */
 } table[] = {
-#define ROW(T) {QT_##T, true, STAGES * cu_pack<struct blk_##T>::BYTES, gemv_kernel<struct blk_##T>},
+#define ROW(T)                                                                                     \
+    {QT_##T,                                                                                       \
+     true,                                                                                         \
+     cu_pack<struct blk_##T>::BYTES,                                                               \
+     STAGES,                                                                                       \
+     gemv_kernel<struct blk_##T, 1>,                                                               \
+     gemv_kernel<struct blk_##T, TOKENS>},
     CU_PACK_TYPES(ROW)
 #undef ROW
 #define ROW(T)                                                                                     \
-    {QT_##T, false, PLAIN_DEPTH * plain_shape<struct blk_##T>::SLOT, gemv_kernel<any_type>},
-        CU_PLAIN_TYPES(ROW)
+    {QT_##T,                                                                                       \
+     false,                                                                                        \
+     plain_shape<struct blk_##T>::SLOT,                                                            \
+     PLAIN_DEPTH,                                                                                  \
+     gemv_kernel<any_type, 1>,                                                                     \
+     gemv_kernel<any_type, TOKENS>},
+        CU_PLAIN_TYPES(ROW) /* of all types: the last of them too */
 #undef ROW
 };
+enum { N_TABLE = sizeof table / sizeof table[0] };
 static const struct gemv *find(enum qtype t, bool packed) {
-    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+    for (int i = 0; i < N_TABLE; i++)
         if (table[i].type == t && table[i].packed == packed) return &table[i];
     return NULL;
 }
 
 /* Rows of a warp: as many as it takes at once, 4 where an output's units of 32 stay in a block or
  * there are enough of them to keep the device busy. */
-static int plain_team(const struct part *p, unsigned n_out) {
-    if (p->gated || (int64_t)p->rows * n_out >= 16384) return 4;
+static int plain_team(const struct part *p) {
+    if (p->gated || (int64_t)p->rows * p->n_out >= 16384) return 4;
     return p->exact || p->k > 512 ? 1 : p->k > 256 ? 2 : 4;
 }
 
-/* How warps share a part, and what that makes of the grid. */
-static void divide(struct part *p, unsigned n_out, unsigned *n_blocks) {
+/* Whether outputs may share a pass over the weights. */
+static bool may_share(const struct part *p) {
+    return p->w.packed && !p->ids && p->x_div == 1 && p->n_out > 1;
+}
+
+/* How warps share a part, and what that makes of the grid; n_tok: outputs of a pass over weights.
+ */
+static void divide(struct part *p, int n_tok, unsigned *n_blocks) {
     const int64_t items = (int64_t)p->n_sum * (p->k / 256);
     int64_t rows; /* of a block */
+    p->per_pass = may_share(p) ? (unsigned)n_tok : 1;
     if (p->w.packed) {
         p->team = p->gated ? 2 : items > 4 ? 8 : items > 2 ? 4 : (int)items;
         rows = 16 * (WARPS / p->team) / (p->gated ? 2 : 1);
     } else {
-        p->team = plain_team(p, n_out);
+        p->team = plain_team(p);
         rows = WARPS * p->team;
     }
     p->per_out = (unsigned)div_up(p->rows, rows);
     p->first = *n_blocks;
-    *n_blocks += p->per_out * n_out;
+    *n_blocks += p->per_out * (unsigned)div_up(p->n_out, p->per_pass);
 }
 
-static int launch(struct cu_stream *s, struct job *j, const unsigned *n_out, struct err *e) {
+static int launch(struct cu_stream *s, struct job *j, struct err *e) {
     unsigned n_blocks = 0;
-    gemv_fn fn = NULL;
-    j->ring_bytes = 4; /* asking for 0 bytes would leave the kernels no address of dynamic memory */
+    const struct gemv *all = NULL; /* of the parts' kernels: theirs, or one that has all types */
+    int n_tok = 1, plain_bytes = 0;
+    for (int i = 0; i < j->n; i++)
+        if (may_share(&j->part[i])) n_tok = TOKENS;
+    j->ring_bytes = 16; /* the last block's norm has the first 128 bytes of eight rings */
     j->grid = s->c->grid;
     for (int i = 0; i < j->n; i++) {
         struct part *p = &j->part[i];
-        divide(p, n_out[i], &n_blocks);
+        divide(p, n_tok, &n_blocks);
+        if (!p->w.packed) plain_bytes = PLAIN_BYTES;
         if (p->exact) continue;
         const struct gemv *k = find(p->w.type, p->w.packed);
-        if (!k) return err_set(e, ERR_USAGE, "CUDA: no GEMV of %s", qtype_name(p->w.type));
-        if (k->ring_bytes > j->ring_bytes) j->ring_bytes = k->ring_bytes;
-        fn = fn && fn != k->fn ? gemv_kernel<any_type> : k->fn;
+        if (!k || (p->n_sum > 1 && p->x_div > 1))
+            return err_set(e, ERR_USAGE, "CUDA: no GEMV of %s", qtype_name(p->w.type));
+        const int bytes = k->stages * (k->slot_bytes + (k->packed ? n_tok * X_BYTES : 0));
+        if (bytes > j->ring_bytes) j->ring_bytes = bytes;
+        all = all && all->one != k->one ? &table[N_TABLE - 1] : k;
     }
-    if (!fn) fn = table[0].fn; /* exact rows are in every kernel */
-    const size_t smem = (size_t)(WARPS * j->ring_bytes);
+    if (!all) all = &table[0]; /* exact rows are in every kernel */
+    const gemv_fn fn = n_tok > 1 ? all->several : all->one;
+    const size_t smem = (size_t)(WARPS * j->ring_bytes + plain_bytes);
     if (n_blocks == 0) return 0;
     CU_SMEM(e, fn, smem);
     CU_LAUNCH_EARLY(e, fn, n_blocks, BLOCK, smem, s, *j);
@@ -350,6 +487,7 @@ static struct part part_of(const struct cu_product *p) {
     o.x_row = (int)CU_ACT_BYTES(p->k);
     o.x_div = (unsigned)p->x_div;
     o.n_sum = (unsigned)p->n_sum;
+    o.n_out = (unsigned)(p->n_in / p->n_sum);
     o.p = p->p;
     o.gated = p->up.w != NULL;
     o.gelu = p->gelu;
@@ -362,13 +500,12 @@ int cu_gemv(struct cu_stream *s, const struct cu_product *p, struct err *e) {
     struct job j = {};
     void *x;
     const int64_t n_x = p->n_in / p->x_div;
-    const unsigned n_out = (unsigned)(p->n_in / p->n_sum);
     TRY(cu_scratch(s, (uint64_t)(CU_ACT_BYTES(p->k) * n_x), &x, e));
     TRY(cu_quantize(s, p->x, p->ldx, p->k, n_x, x, e));
     j.part[0] = part_of(p);
     j.part[0].x = (const uint8_t *)x;
     j.n = 1;
-    return launch(s, &j, &n_out, e);
+    return launch(s, &j, e);
 }
 
 bool cu_part_can(const struct cu_weight *w, bool exact) {
@@ -401,15 +538,11 @@ static int take_part(struct part *o, const struct cu_term *a, struct err *e) {
 
 int cu_products(struct cu_stream *s, const struct cu_products *a, struct err *e) {
     struct job j = {};
-    unsigned n_out[CU_MAX_PARTS];
-    for (; j.n < a->n; j.n++) {
-        TRY(take_part(&j.part[j.n], &a->part[j.n], e));
-        n_out[j.n] = (unsigned)(a->part[j.n].n_in / a->part[j.n].n_sum);
-    }
+    for (; j.n < a->n; j.n++) TRY(take_part(&j.part[j.n], &a->part[j.n], e));
     if (a->norm) j.norm = *a->norm;
     if (a->choice) j.choice = *a->choice;
     j.norms = a->norm != NULL;
     j.chooses = a->choice != NULL;
     if (j.norms || j.chooses) j.arrived = a->arrived;
-    return launch(s, &j, n_out, e);
+    return launch(s, &j, e);
 }

@@ -24,7 +24,7 @@ template <class B> struct plain_shape {
 };
 
 /* What one matrix adds to a launch. Its blocks are numbered from `first`, `per_out` of them for
- * each output row. */
+ * each output row, or for as many as a pass over the weights serves. */
 struct part {
     struct cu_rows w, up;
     const int32_t *ids;
@@ -33,8 +33,8 @@ struct part {
     float *y;
     uint8_t *yq;
     int64_t ldy;
-    int rows, k, x_row; /* x_row: bytes */
-    unsigned first, per_out, x_div, n_sum;
+    int rows, k, x_row;                                     /* x_row: bytes */
+    unsigned first, per_out, per_pass, x_div, n_sum, n_out; /* per_pass: outputs */
     int team; /* packed: warps that share the columns of 16 rows; else rows of a warp */
     bool exact, gated, gelu;
 };
