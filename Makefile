@@ -4,20 +4,40 @@
 BUILD   ?= build
 CC      ?= cc
 V       ?= 0
+# Another machine: CROSS is the prefix of its compiler's programs, SYSROOT the folder of its libraries, RUN what runs its programs
+# here. `make arm64` and `make check-arm64` give all three.
+CROSS   ?=
+SYSROOT ?=
+RUN     ?=
+ifneq ($(CROSS),)
+ifeq ($(origin CC),default)
+CC := $(CROSS)gcc
+endif
+endif
+AR      := $(CROSS)ar
+LD      := $(CROSS)ld
+OBJCOPY := $(CROSS)objcopy
+TRIPLE  := $(shell $(CC) -dumpmachine 2>/dev/null)
+ARCH    := $(patsubst arm64,aarch64,$(firstword $(subst -, ,$(TRIPLE))))
+PKG_CONFIG := $(if $(SYSROOT),PKG_CONFIG_LIBDIR=$(SYSROOT)/usr/lib/$(TRIPLE)/pkgconfig PKG_CONFIG_SYSROOT_DIR=$(SYSROOT) )pkg-config
 Q       := $(if $(filter 1,$(V)),,@)
 VERSION := $(shell cat VERSION 2>/dev/null || echo 0.0.0)
 
 # ---- libraries ------------------------------------------------------------------------------
 REQUIRED := zlib libxxhash libpcre2-8 libutf8proc libedit
-MISSING  := $(strip $(foreach p,$(REQUIRED),$(if $(shell pkg-config --exists $(p) 2>/dev/null && echo y),,$(p))))
+MISSING  := $(strip $(foreach p,$(REQUIRED),$(if $(shell $(PKG_CONFIG) --exists $(p) 2>/dev/null && echo y),,$(p))))
 NEEDS_NO_LIBS := help clean deps demo format tarball uninstall
 ifneq ($(MISSING),)
 ifneq ($(filter-out $(NEEDS_NO_LIBS),$(or $(MAKECMDGOALS),all)),)
 $(error missing libraries: $(MISSING). Install them: `make deps`, or see README.md "Install")
 endif
 endif
-LIB_CFLAGS := $(shell pkg-config --cflags $(REQUIRED) 2>/dev/null)
-LIBS       := $(shell pkg-config --libs $(REQUIRED) 2>/dev/null) -lm -lpthread
+LIB_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(REQUIRED) 2>/dev/null)
+LIBS       := $(shell $(PKG_CONFIG) --libs $(REQUIRED) 2>/dev/null) -lm -lpthread
+ifneq ($(SYSROOT),)
+LIB_CFLAGS += -isystem $(SYSROOT)/usr/include -isystem $(SYSROOT)/usr/include/$(TRIPLE)
+LIBS       := $(foreach d,$(SYSROOT)/usr/lib/$(TRIPLE) $(SYSROOT)/lib/$(TRIPLE),-L$d -Wl,-rpath-link,$d) $(LIBS)
+endif
 # MPI=1: several processes on one quantization (core/ranks.h; Debian: libopenmpi-dev)
 ifeq ($(MPI),1)
 LIB_CFLAGS += -DHONE_MPI $(patsubst -I%,-isystem %,$(shell pkg-config --cflags ompi-c))
@@ -80,11 +100,16 @@ endif
 # flags changed: another folder, no stale objects
 OBJ := $(BUILD)/obj-$(shell echo '$(CC) $(ALL_CFLAGS)' | cksum | cut -d' ' -f1)
 
-ARCH := $(shell uname -m)
 DIRS := core kernels kernels/ref models text tok template gram chat convert calib quantize quantize/enc runtime/engine runtime/generate runtime/eval report serve jobs lib
+X86_DIRS   := kernels/f32 kernels/avx2 kernels/avxvnni kernels/avx512 kernels/amx kernels/rows quantize/enc/avx2
+ARM64_DIRS := kernels/f32 kernels/neon kernels/dotprod kernels/i8mm kernels/rows
 ifeq ($(ARCH),x86_64)
-DIRS += kernels/avx2 kernels/avxvnni kernels/avx512 kernels/amx kernels/rows quantize/enc/avx2
+DIRS += $(X86_DIRS)
 endif
+ifeq ($(ARCH),aarch64)
+DIRS += $(ARM64_DIRS)
+endif
+OTHER_DIRS := $(filter-out $(DIRS),$(X86_DIRS) $(ARM64_DIRS))
 SRC  := $(wildcard $(addsuffix /*.c,$(DIRS))) $(if $(CUDA_OBJS),,kernels/cuda/none.c quantize/enc/cuda/none.c)
 OBJS := $(SRC:%.c=$(OBJ)/%.o)
 CLI  := $(wildcard cli/*.c)
@@ -129,6 +154,8 @@ $(OBJ)/kernels/avxvnni/%.o: ISA = -mavxvnni -mavx2 -mfma -mf16c -ffp-contract=fa
 $(patsubst %,$(OBJ)/kernels/avx512/%.o,iq2_xxs iq2_xs iq2_s iq3_xxs iq3_s): MORE = -mavx512vbmi
 $(OBJ)/kernels/avx512/%.o $(OBJ)/kernels/amx/%.o: ISA = -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c -ffp-contract=fast $(MORE)
 $(OBJ)/kernels/amx/%.o: MORE = -mamx-tile -mamx-int8
+$(OBJ)/kernels/dotprod/%.o: ISA = -march=armv8.2-a+dotprod
+$(OBJ)/kernels/i8mm/%.o: ISA = -march=armv8.2-a+dotprod+i8mm
 # the address sanitizer looks at the operands of a matrix product once (kernels/ops.h), not at each of its loads: those
 # were two thirds of the time of every test with a model. tests/kern/check puts pages that fault around them
 $(OBJ)/kernels/avx2/gemm.o $(OBJ)/kernels/avx512/gemm.o: SANF := $(if $(findstring address,$(SAN)),-DKERN_CHECK_ROWS,$(SANF))
@@ -143,11 +170,11 @@ $(OBJ)/%.o: %.c
 	@$(if $(filter 0,$(V)),echo "  cc    $<")
 	$(Q)$(CC) $(ALL_CFLAGS) $(ISA) -MMD -MP -c $< -o $@
 $(LIB): $(OBJS) $(CLI_OBJS) $(CUDA_OBJS)
-	$(Q)rm -f $@ && ar rcs $@ $^
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
 # what others link: only the names of include/hone.h. The archive is one object in which all others became local
 SO   := libhone.so.$(shell sed -n 's/^.define HONE_API_MAJOR //p' include/hone.h)
 $(OBJ)/libhone.a: $(LIB)
-	$(Q)ld -r -o $@.o --whole-archive $(LIB) && objcopy --localize-hidden $@.o && rm -f $@ && ar rcs $@ $@.o && rm $@.o
+	$(Q)$(LD) -r -o $@.o --whole-archive $(LIB) && $(OBJCOPY) --localize-hidden $@.o && rm -f $@ && $(AR) rcs $@ $@.o && rm $@.o
 $(OBJ)/$(SO): $(LIB) packaging/libhone.map
 	@$(if $(filter 0,$(V)),echo "  link  $@")
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -shared -Wl,-soname,$(SO) -Wl,--version-script=packaging/libhone.map -o $@ \
@@ -155,7 +182,7 @@ $(OBJ)/$(SO): $(LIB) packaging/libhone.map
 $(OBJ)/hone.pc: packaging/hone.pc.in VERSION FORCE
 	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|; s|@LIBS@|$(LIBS)|' $< > $@
 $(OBJ)/completion.%: $(BIN)
-	$(Q)$(BIN) completion $* > $@.new && mv $@.new $@
+	$(Q)$(RUN) $(BIN) completion $* > $@.new && mv $@.new $@
 $(CUOBJ)/%.o: %.cu
 	@mkdir -p $(@D)
 	@$(if $(filter 0,$(V)),echo "  nvcc  $<")
@@ -225,6 +252,30 @@ check-isa: $(ISA_UNIT) ## kernels of all instruction sets, emulated
 $(OBJ)/stage.stamp: $(BIN) include/hone.h packaging/hone.pc.in Makefile
 	$(Q)rm -rf $(OBJ)/stage
 	+$(Q)$(MAKE) --no-print-directory -s install DESTDIR=$(OBJ)/stage PREFIX=/opt/hone && touch $@
+# ARM64 on another machine: Debian's cross compiler, its packages of the libraries, and QEMU, which runs programs of one processor
+# on another. ARM64_CPU: which processor QEMU plays
+ARM64_LIBC ?= /usr/aarch64-linux-gnu
+ARM64_ROOT := $(abspath $(BUILD))/arm64-root
+export ARM64_LIBC
+export ARM64_ROOT := $(abspath $(BUILD))/arm64-root
+ARM64_RUN  := $(abspath tests/arm64-run.sh)
+ARM64_MAKE = +@$(MAKE) --no-print-directory BUILD=$(BUILD)/arm64 HAVE_CUDA=0 CROSS=aarch64-linux-gnu- SYSROOT=$(ARM64_ROOT) \
+  RUN='$(ARM64_RUN) max' CC='$(if $(findstring ccache,$(CC)),ccache )aarch64-linux-gnu-gcc'
+$(ARM64_ROOT)/complete: packaging/arm64-root.sh
+	$(Q)sh packaging/arm64-root.sh $(@D)
+arm64: $(ARM64_ROOT)/complete ## hone for ARM64 (Debian: gcc-aarch64-linux-gnu): build/arm64/hone
+	$(ARM64_MAKE) all
+# tests/arm64.sh says which unit programs
+ARM64_UNITS := tests/kern/check $(addprefix tests/unit/,$(shell sed -n '/^units=/,/'"'"'$$/p' tests/arm64.sh | tr -d "'" | sed 's/units=//'))
+check-arm64: all $(ARM64_ROOT)/complete ## the ARM64 build under QEMU beside this one (Debian: qemu-user as well); QUICK=1: kernels alone
+	$(ARM64_MAKE) arm64-checked HOST_HONE=$(abspath $(BIN))
+arm64-checked: all $(ARM64_UNITS:%=$(OBJ)/%)
+	$(Q)HONE=$(HOST_HONE) ARM_HONE=$(abspath $(BIN)) RUN=$(ARM64_RUN) sh tests/arm64.sh
+.PHONY: arm64 check-arm64 arm64-checked bench-arm64 arm64-counted
+bench-arm64: $(ARM64_ROOT)/complete ## instructions per weight of the ARM64 kernels, counted by QEMU -> docs/results/arm64.json (minutes)
+	$(ARM64_MAKE) arm64-counted
+arm64-counted: $(OBJ)/bench/product
+	$(Q)$(PYTHON) bench/arm64.py $(abspath $<) $(ARM64_RUN) docs/results/arm64.json
 check-cuda: all $(CUDA_UNIT:$(OBJ)/%=$(OBJ)/device/%) ## the kernel tests on the GPU of this machine; WRAP=compute-sanitizer
 	@rc=0; for t in $(filter-out check-cuda all,$^); do echo "== $$(basename $$t)"; $(WRAP) $$t || { r=$$?; [ $$r = 77 ] || rc=1; }; done; exit $$rc
 
@@ -324,7 +375,7 @@ interop: all $(OBJ)/tests/micro ## load our files in another engine and compare 
 
 # ---- quality -------------------------------------------------------------------------------------
 CUDA_FILES := $(CUDA_SRC) $(wildcard kernels/cuda/*.cuh quantize/enc/cuda/*.cuh tests/cuda-emu/*pp tests/cuda-emu/*.cu)
-C_FILES := $(wildcard $(addsuffix /*.[ch],$(DIRS) kernels/cuda quantize/enc/cuda tests/cuda-emu tests/isa-emu cli tests tests/unit tests/kern tests/fuzz include docs/examples))
+C_FILES := $(wildcard $(addsuffix /*.[ch],$(DIRS) $(OTHER_DIRS) kernels/cuda quantize/enc/cuda tests/cuda-emu tests/isa-emu cli tests tests/unit tests/kern tests/fuzz include docs/examples))
 lint: ## layers, MAP.md, man pages, formatting, machine paths
 	$(Q)CC='$(CC)' HONE='$(abspath $(BIN))' SANF='$(SANF)' sh tests/lint.sh $(sort $(C_FILES) $(CUDA_FILES))
 models-table: all ## the table of models in README.md, from the registry and the tests
@@ -351,7 +402,7 @@ analyze: ## gcc -fanalyzer over the library and the program; what it says wrongl
 PREFIX ?= /usr/local
 LIBDIR ?= lib
 DOC    := share/doc/hone
-STRIP  ?= $(if $(SAN),:,strip)# what is installed has no symbols for debugging
+STRIP  ?= $(if $(SAN),:,$(CROSS)strip)# what is installed has no symbols for debugging
 INSTALLED := bin/hone=$(BIN) include/hone.h=include/hone.h $(LIBDIR)/libhone.a=$(OBJ)/libhone.a $(LIBDIR)/$(SO)=$(OBJ)/$(SO) \
   $(LIBDIR)/pkgconfig/hone.pc=$(OBJ)/hone.pc share/bash-completion/completions/hone=$(OBJ)/completion.bash \
   share/zsh/site-functions/_hone=$(OBJ)/completion.zsh share/fish/vendor_completions.d/hone.fish=$(OBJ)/completion.fish \

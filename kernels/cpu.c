@@ -52,7 +52,33 @@ bool kern_cpu_has_vbmi(void) {
 bool kern_cpu_has_vbmi(void) {
     return false;
 }
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+bool kern_cpu_has(enum kern_isa isa) {
+    const unsigned long dotprod = 1ul << 20, i8mm = 1ul << 13; /* as Linux numbers them */
+    if (isa == KERN_DOTPROD) return getauxval(AT_HWCAP) & dotprod;
+    if (isa == KERN_I8MM) return getauxval(AT_HWCAP2) & i8mm;
+    return isa == KERN_REF || isa == KERN_NEON;
+}
+#elif defined(__aarch64__) && defined(__APPLE__)
+#include <sys/sysctl.h>
+static bool has(const char *name) {
+    int v = 0;
+    size_t n = sizeof v;
+    return sysctlbyname(name, &v, &n, NULL, 0) == 0 && v;
+}
+bool kern_cpu_has(enum kern_isa isa) {
+    if (isa == KERN_DOTPROD) return has("hw.optional.arm.FEAT_DotProd");
+    if (isa == KERN_I8MM) return has("hw.optional.arm.FEAT_I8MM");
+    return isa == KERN_REF || isa == KERN_NEON;
+}
+#elif defined(__aarch64__)
+bool kern_cpu_has(enum kern_isa isa) {
+    return isa == KERN_REF || isa == KERN_NEON;
+}
+#else
 bool kern_cpu_has(enum kern_isa isa) {
     return isa == KERN_REF;
 }
+#endif
 #endif

@@ -19,7 +19,8 @@ static const struct {
 } isas[KERN_ISA_COUNT] = {
     [KERN_REF] = {"ref", KERN_REF},          [KERN_AVX2] = {"avx2", KERN_REF},
     [KERN_AVXVNNI] = {"avxvnni", KERN_AVX2}, [KERN_AVX512] = {"avx512", KERN_AVX2},
-    [KERN_AMX] = {"amx", KERN_AVX512},
+    [KERN_AMX] = {"amx", KERN_AVX512},       [KERN_NEON] = {"neon", KERN_REF},
+    [KERN_DOTPROD] = {"dotprod", KERN_NEON}, [KERN_I8MM] = {"i8mm", KERN_DOTPROD},
 };
 
 /* Where each (isa, TYPE) of ops.def goes. */
@@ -28,7 +29,10 @@ enum {
     ISA_avx2 = KERN_AVX2,
     ISA_avxvnni = KERN_AVXVNNI,
     ISA_avx512 = KERN_AVX512,
-    ISA_amx = KERN_AMX
+    ISA_amx = KERN_AMX,
+    ISA_neon = KERN_NEON,
+    ISA_dotprod = KERN_DOTPROD,
+    ISA_i8mm = KERN_I8MM,
 };
 static const struct {
     enum kern_isa isa;
@@ -125,6 +129,13 @@ static void fill(struct kern *k, enum kern_isa isa) {
     if (contains(isa, KERN_AVX512)) {
         kern_avx512_gemm(k);
         kern_avx512_seq(k);
+    }
+#elif defined(__aarch64__)
+    if (contains(isa, KERN_NEON)) {
+        kern_neon_act(k);
+        kern_neon_f32(k);
+        kern_neon_gemm(k);
+        kern_neon_seq(k);
     }
 #endif
 }

@@ -15,9 +15,22 @@
 /* On x86, slower ones first. AVX2 contains ref. AVXVNNI (256 bits) and AVX512 (with its own VNNI)
  * both contain AVX2, not each other: Alder Lake has the first, Ice Lake and Zen 4 the second, Zen 5
  * both. AMX adds packed products of many tokens (int8) to AVX512; it is not used when they differ
- * from AVX512's in a trial, made once per process, which warns. */
-enum kern_isa { KERN_REF, KERN_AVX2, KERN_AVXVNNI, KERN_AVX512, KERN_AMX, KERN_ISA_COUNT };
-#define KERN_ISA_NAMES "auto, ref, avx2, avxvnni, avx512, amx"
+ * from AVX512's in a trial, made once per process, which warns.
+ *
+ * On ARM64: NEON, which every processor there has, contains ref; DOTPROD adds packed products by
+ * FEAT_DotProd to NEON, I8MM those of many tokens by FEAT_I8MM to that. */
+enum kern_isa {
+    KERN_REF,
+    KERN_AVX2,
+    KERN_AVXVNNI,
+    KERN_AVX512,
+    KERN_AMX,
+    KERN_NEON,
+    KERN_DOTPROD,
+    KERN_I8MM,
+    KERN_ISA_COUNT
+};
+#define KERN_ISA_NAMES "auto, ref, avx2, avxvnni, avx512, amx, neon, dotprod, i8mm"
 const char *kern_isa_name(enum kern_isa isa);              /* "ref", "avx2", ... */
 bool kern_isa_parse(const char *name, enum kern_isa *out); /* also "auto" -> best of this machine */
 bool kern_isa_has(enum kern_isa isa);                      /* this machine, with all it contains */

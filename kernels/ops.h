@@ -10,7 +10,7 @@
 #include "kernels/ops.def"
 #undef KERN_OPS
 
-bool kern_cpu_has(enum kern_isa isa); /* what it adds to those it contains; CPUID and XGETBV */
+bool kern_cpu_has(enum kern_isa isa); /* what it adds to those it contains */
 bool kern_cpu_has_vbmi(
     void); /* AVX-512's permutations of bytes, which not all that have VNNI have */
 /* True when packed products of the types that both have in groups of 16 rows are the same bits. */
@@ -25,6 +25,11 @@ void kern_avx2_gemm(struct kern *k); /* gemm_f32, dot_f32 */
 void kern_avx2_seq(struct kern *k);  /* conv_silu, delta_rows, mamba[12]_rows */
 void kern_avx512_gemm(struct kern *k);
 void kern_avx512_seq(struct kern *k);
+#elif defined(__aarch64__)
+void kern_neon_act(struct kern *k);
+void kern_neon_f32(struct kern *k);
+void kern_neon_gemm(struct kern *k);
+void kern_neon_seq(struct kern *k);
 #endif
 
 /* For loops that are built without the address sanitizer (Makefile): it looks here, once, at n rows

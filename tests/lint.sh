@@ -94,7 +94,7 @@ rm -f "${TMPDIR:-/tmp}/hone-lint.$$"
 
 # ---- MAP.md has a line for every file of ours, in the section of its folder: "name", or "stem.[ch]" for a module and its header ----
 git ls-files core kernels models text tok template chat gram convert calib quantize runtime report jobs lib serve cli |
-    grep -vE '^(kernels/(ref|avx2|avxvnni|avx512|amx|rows)|quantize/enc/(avx2|cuda)|template/own|calib/text|serve/page)/' | awk '
+    grep -vE '^(kernels/(ref|f32|avx2|avxvnni|avx512|amx|neon|dotprod|i8mm|rows)|quantize/enc/(avx2|cuda)|template/own|calib/text|serve/page)/' | awk '
     FILENAME == "MAP.md" {
         if (/^## /) { room = $2; sub(/:$/, "", room) } else if (/^```/) fence = !fence
         else if (fence && room ~ /\/$/ && /^[^ ]/) {
@@ -180,7 +180,7 @@ git grep -nIE '/(root|home/[a-z]+|work)/' -- . ':!tests/golden' ':!tests/lint.sh
 
 # ---- each header compiles alone ----
 for f in "$@"; do
-    case $f in kernels/avx*|kernels/amx/*|kernels/rows/*) continue ;; *.h) ;; *) continue ;; esac
+    case $f in kernels/avx*|kernels/amx/*|kernels/rows/*|kernels/f32/*|kernels/neon/*|kernels/dotprod/*|kernels/i8mm/*) continue ;; *.h) ;; *) continue ;; esac
     printf '#include "%s"\n' "$f" | ${CC:-cc} -std=c11 -D_GNU_SOURCE -I. -fsyntax-only -Wno-unused -x c - 2>/dev/null || say "$f does not compile alone"
 done
 

@@ -5,6 +5,7 @@
 #define HONE_KERNELS_AVX2_AVX2_H
 
 #include <immintrin.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Not under a sanitizer: unrolled loops of checked accesses take clang minutes to compile. */

@@ -9,7 +9,7 @@ src=tests/golden/models/qwen3 moe=tests/golden/models/qwen35moe
 head -c 20000 tests/golden/tiny-qwen35moe/self_calib.txt >"$t/a.txt"
 tail -c 20000 tests/golden/tiny-qwen35moe/self_calib.txt >"$t/b.txt"
 ways='ref:1'
-for isa in avx2 avxvnni avx512 amx; do
+for isa in avx2 avxvnni avx512 amx neon dotprod i8mm; do
     if "$HONE" convert $src -o "$t/none" --dry-run --isa $isa -q >/dev/null 2>&1; then
         [ $isa = avx2 ] && ways="$ways avx2:1 avx2:3" || ways="$ways $isa:2"
     else

@@ -8,7 +8,8 @@ _Thread_local struct emu_count emu_count;
 
 bool kern_cpu_has(enum kern_isa isa) {
     __builtin_cpu_init();
-    return isa == KERN_REF || (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));
+    return isa == KERN_REF ||
+           (isa <= KERN_AMX && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));
 }
 bool kern_cpu_has_vbmi(void) {
     return true;

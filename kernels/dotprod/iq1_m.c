@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: MIT
+/* kernels/dotprod/iq1_m.c - IQ1_M by NEON with FEAT_DotProd, as the file has it. */
+#include "kernels/neon/iq1_m.h"
+
+IQ_OPS(dotprod, IQ1_M);

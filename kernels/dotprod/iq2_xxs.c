@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: MIT
+/* kernels/dotprod/iq2_xxs.c - IQ2_XXS by NEON with FEAT_DotProd, as the file has it. */
+#include "kernels/neon/iq2_xxs.h"
+
+IQ_OPS(dotprod, IQ2_XXS);

@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: MIT
+/* kernels/dotprod/iq3_s.c - IQ3_S by NEON with FEAT_DotProd, as the file has it. */
+#include "kernels/neon/iq3_s.h"
+
+IQ_OPS(dotprod, IQ3_S);

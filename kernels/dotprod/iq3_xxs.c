@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: MIT
+/* kernels/dotprod/iq3_xxs.c - IQ3_XXS by NEON with FEAT_DotProd, as the file has it. */
+#include "kernels/neon/iq3_xxs.h"
+
+IQ_OPS(dotprod, IQ3_XXS);

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+/* kernels/neon/bf16.c - bfloat16 weights by NEON, shifted into the high half of an f32: see
+ * kernels/f32/floats.h. */
+#include "kernels/neon/f8.h"
+#include "core/fp.h"
+#include "core/qtype.h"
+
+#define WEIGHT struct blk_BF16
+INLINE f8 eight(const WEIGHT *x, int64_t i) {
+    return f_bf16(x + i);
+}
+INLINE float single(const WEIGHT *x, int64_t i) {
+    return fp_bf16_to_f32(x[i].v);
+}
+#include "kernels/f32/floats.h"
+
+const struct kern_ops kern_neon_BF16 = {.decode = decode, .dot = dot};

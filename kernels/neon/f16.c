@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+/* kernels/neon/f16.c - IEEE half weights by NEON, converted 8 at a time: see kernels/f32/floats.h.
+ */
+#include "kernels/neon/f8.h"
+#include "core/qtype.h"
+
+#define WEIGHT struct blk_F16
+INLINE f8 eight(const WEIGHT *x, int64_t i) {
+    return f_half(x + i);
+}
+INLINE float single(const WEIGHT *x, int64_t i) {
+    return half(x[i].v);
+}
+#include "kernels/f32/floats.h"
+
+const struct kern_ops kern_neon_F16 = {.decode = decode, .dot = dot};

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+/* kernels/neon/f32_weights.c - f32 weights by NEON: see kernels/f32/floats.h. */
+#include "kernels/neon/f8.h"
+#include "core/qtype.h"
+
+#define WEIGHT struct blk_F32
+INLINE f8 eight(const WEIGHT *x, int64_t i) {
+    return f_load(&x[i].v);
+}
+INLINE float single(const WEIGHT *x, int64_t i) {
+    return x[i].v;
+}
+#include "kernels/f32/floats.h"
+
+const struct kern_ops kern_neon_F32 = {.decode = decode, .dot = dot};

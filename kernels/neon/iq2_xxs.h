@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+/* kernels/neon/iq2_xxs.h - IQ2_XXS for neon/iq.h; layout in kernels/ref/iq2_xxs.c. Included once by
+ * a type's file of an ISA. */
+#include "kernels/neon/iq.h"
+#include "kernels/ops.h"
+
+static void apart(const void *w, const struct kern_grid *g, struct iq_apart *x) {
+    const struct blk_IQ2_XXS *b = w;
+    const uint8_t *p = (const void *)b->qs;
+    x->d = half(load_u16(&b->d)) * 0.125f;
+    for (int k = 0; k < 8; k++, p += 8) {
+        const uint32_t s = load_u32(p + 4);
+        iq_put(x, 32 * k, iq_two(g->iq2_xxs, p[0], p[1]), g->sign[s & 127], g->sign[s >> 7 & 127]);
+        iq_put(x, 32 * k + 16, iq_two(g->iq2_xxs, p[2], p[3]), g->sign[s >> 14 & 127],
+               g->sign[s >> 21 & 127]);
+        iq_scale_32(x, k, s >> 28);
+    }
+}
