@@ -32,7 +32,7 @@ def main():
     out = {
         "command": "make bench-arm64",
         "what": "Instructions executed per weight and token: products of 16 rows of 2048 weights, 8-bit activations (F16, BF16: f32). "
-        "Counted by QEMU; not times.",
+        "Types without packed rows (IQ1 to IQ3, F16, BF16): one row of activations at a time. Counted by QEMU; not times.",
         "types": {},
     }
     for t in PACKED + OTHER:
