@@ -38,16 +38,17 @@ struct collector {
     struct imat *m;              /* [windows.most] of the chunks under way */
     int at;                      /* the chunk that the MTP block is fed */
     struct pool *pool;
-    struct gram_col *gram; /* or NULL */
-    bool survey;           /* only for gram: nothing is summed */
+    struct gram_col *gram; /* collects second moments; NULL: they are not wanted */
+    bool survey;           /* only second moments are wanted: no importance is summed */
     int64_t n_bad;         /* entries whose size changed between calls: a bug of ours, reported */
-    struct session *trunk, *draft; /* draft: of an MTP block, or NULL */
+    struct session *trunk; /* the model */
+    struct session *draft; /* its MTP block; NULL: it has none */
     struct model *draft_model;
     float *hidden; /* [windows.most][ctx][n_embd], for the block and for second moments */
     struct imat *out;
     bool there;                /* the trunk's sums are made on its device */
     struct imatrix_keep *keep; /* NULL: no snapshots, or no more of them */
-    char *what;                /* all that they depend on */
+    char *what;                /* all that snapshots depend on, as text */
     struct snap_clock clock;
 };
 

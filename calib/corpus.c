@@ -50,7 +50,6 @@ static int add_conversation(struct reader *r, const char *line, size_t len, cons
     if (!r->chat) TRY(chat_from_gguf(&r->chat, r->m->gguf, r->m->tok, e));
     buf_reset(&r->text);
     r->n_conversations++;
-    /* from the line itself: through struct json 1.0 would become 1 */
     if (chat_render_text(r->chat, line, len, NULL, false, &r->text, &refusal)) {
         err_wrap(&refusal, "%s", what);
         if (!r->n_refused++) r->why = refusal;

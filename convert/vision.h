@@ -35,10 +35,10 @@ enum vxform {
 };
 enum {
     VR_F32 = 1,
-    VR_CONV = 2, /* a convolution's kernel: F16 or F32 */
-    VR_DEEP = 4, /* one for each entry of deepstack; its number in the output is the block's */
-    VR_CLIP = 8, /* only with use_clipped_linears */
-    VR_STD = 16  /* only with standardize */
+    VR_CONV = 2, /* the kernel of a convolution, which is stored as F16 or F32 */
+    VR_DEEP = 4, /* there is one for each entry of deepstack, numbered by block in the output */
+    VR_CLIP = 8, /* only where config.json has use_clipped_linears */
+    VR_STD = 16  /* only where config.json has standardize */
 };
 struct vision_row {
     const char *hf;   /* without a leading "model."; %d: block */

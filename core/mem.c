@@ -43,7 +43,7 @@
 
 enum { HEAD_BYTES = 64 };
 static const uint64_t huge_bytes = UINT64_C(2) << 20;
-/* Below this the question "is there memory" is not worth reading /proc/meminfo for. */
+/* Smaller requests are made without reading /proc/meminfo first, which costs more than they do. */
 static const uint64_t check_from_bytes = UINT64_C(16) << 20;
 
 struct buf_head {
@@ -172,7 +172,8 @@ void buf_budget_drop(struct buf_budget *b) {
     if (b && atomic_fetch_sub(&b->n_refs, 1) == 1) free(b);
 }
 
-/* Counts n_bytes unless that passes the limit; *left is what the limit leaves. */
+/* Counts n_bytes as used and returns true, unless they would pass the limit; *left is what the
+ * limit leaves. */
 static bool take(struct buf_budget *b, uint64_t n_bytes, uint64_t *left) {
     *left = 0;
     if (!b) return true;

@@ -13,11 +13,12 @@
 
 #include "core/err.h"
 
-/* For small things (< a few MiB). Never return NULL; free with free(). */
+/* Allocate small things (less than a few MiB), which the caller frees with free(). Never return
+ * NULL. */
 void *xmalloc(size_t n);
 void *xcalloc(size_t n, size_t size);
 void *xrealloc(void *p, size_t n);
-/* Grow an array to hold n items: checks n * size for overflow. */
+/* Grows an array to n items of `size` bytes; the product is checked for overflow. */
 void *xreallocarray(void *p, size_t n, size_t size);
 char *xstrdup(const char *s);
 char *xstrndup(const char *s, size_t n);
@@ -32,7 +33,8 @@ struct mem_fund {
     atomic_bool spent; /* something was taken since it was filled */
 };
 #endif
-/* Sets aside what is not there (17 MiB of addresses, untouched in all). ERR_SYS: no memory. */
+/* Fills the fund up: 17 MiB of addresses in all, none of them touched. ERR_SYS: there is no memory.
+ */
 int mem_fund_fill(struct mem_fund *f, struct err *e);
 void mem_fund_release(struct mem_fund *f);
 

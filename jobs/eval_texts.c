@@ -52,7 +52,6 @@ static int add_line(struct lines *l, const char *line, size_t len, const char *w
     else {
         if (!l->chat) rc = chat_from_gguf(&l->chat, l->m->gguf, l->m->tok, e);
         buf_reset(&l->text);
-        /* from the line itself: through struct json 1.0 would become 1 */
         if (!rc && chat_render_text(l->chat, line, len, NULL, false, &l->text, e))
             rc = err_wrap(e, "%s", what);
         if (!rc)

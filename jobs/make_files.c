@@ -327,7 +327,8 @@ int make_preset(struct make *mk, const char *recipe, struct err *e) {
     step_key(&s, "base", "%s", mk->file[0].hash);
     step_key(&s, "imatrix", "%s", mk->imatrix_hash);
     step_key(&s, "search", "%s", search_name(search));
-    step_key(&s, "encoder", "4"); /* rows balanced, of grids too; best: error feedback, grids too */
+    /* The version of what the encoders do: raised whenever the same input gives other bytes. */
+    step_key(&s, "encoder", "4");
     step_key(&s, "file", "%s", file);
     if (rc == 0 && make_reuse(mk, &s, &root, &result)) {
         json_free(root);

@@ -12,21 +12,22 @@ struct mix_probe_opts {
     const char *model, *imatrix, *out;
     struct str_list texts;
     int64_t ctx, n_chunks, n_types, rounds;
-    int64_t bands; /* layers probed per role, spread by depth; 0: all */
+    int64_t bands; /* layers that are probed per role, spread by depth; 0: all */
     uint64_t budget[MIX_MAX_BUDGETS];
     int n_budgets;
     double seconds; /* 0: no limit */
     enum search search;
     bool overwrite;
-    bool replace; /* a file of other inputs is measured again, not refused */
+    bool replace; /* where `out` was measured on other inputs: measure anew instead of refusing */
 };
 struct mix_probe_report {
     int64_t n_probes, n_wanted, n_steps;
     bool cut_short, resumed;
-    double seconds, probing; /* in all, and of the probes and steps made now */
-    int64_t n_now;           /* probes and steps made now */
+    double seconds; /* of the whole measurement, earlier runs included */
+    double probing; /* of the probes and steps of this run */
+    int64_t n_now;  /* probes and steps of this run */
 };
-/* Measures into o->out; *s by sens_release, also after an error. */
+/* Measures and writes o->out. The caller releases *s with sens_release, after an error too. */
 int mix_measure(const struct mix_probe_opts *o, struct sens *s, struct mix_probe_report *r,
                 struct err *e);
 /* The same, and what came out as a result for people. */

@@ -357,7 +357,7 @@ struct arch {
     double yarn_log; /* of HF_YARN_LOG in the key yarn_log_multiplier; 0: no such key */
     bool mxfp4;      /* published in MXFP4, which conversion keeps */
     bool ple_rows;   /* per-layer embeddings have rows of zeros up to the vocabulary */
-    bool drafts;     /* may have an MTP block, which drafts the token after next (block_mtp.c) */
+    bool drafts;     /* files may have an MTP block, which drafts a token more (block_mtp.c) */
     /* Another architecture that models of the same class have, or this one; may be NULL. */
     const struct arch *(*which)(const struct hfdir *dir);
     /* Syntaxes of tool calls that templates of published models ask for (chat/tool_formats.c),

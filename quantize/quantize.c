@@ -82,7 +82,7 @@ static int write_rows(void *ctx, int64_t tensor, const uint8_t *p, uint64_t n, s
     return 0;
 }
 
-/* The pages of n rows from `first` are not needed for now. */
+/* Tells the system that the pages of n rows from `first` are not needed for now. */
 static void drop_rows(const struct run *q, const struct batch_job *j, int64_t first, int64_t n) {
     struct gguf_tensor part = *j->t; /* gguf_drop looks at the place and the size only */
     part.off += (uint64_t)first * j->src_row;
@@ -90,7 +90,7 @@ static void drop_rows(const struct run *q, const struct batch_job *j, int64_t fi
     gguf_drop(q->g, &part);
 }
 
-/* have: the tensor's bytes; NULL: they are made here. */
+/* Writes one tensor in batches of rows: `have` are its bytes; NULL: they are encoded here. */
 static int run_batches(struct run *q, struct batch_job *j, int64_t index, const uint8_t *have,
                        struct err *e) {
     int64_t rows = n_rows(j->t->ne), ne0 = j->t->ne[0];
@@ -118,7 +118,7 @@ static int run_batches(struct run *q, struct batch_job *j, int64_t index, const 
 
 /* ---- one tensor ------------------------------------------------------------------------------ */
 
-/* The importance of a tensor as floats; *out NULL when there is none. */
+/* Sets *out to the importance of a tensor as floats; NULL when it has none. */
 static int importance(struct run *q, const struct gguf_tensor *t, enum role role, float **out,
                       struct err *e) {
     *out = NULL;
@@ -155,7 +155,8 @@ static void note_feedback(struct run *q, int64_t index, double alpha) {
     }
 }
 
-/* Error feedback for a tensor, when its input is known, its type takes part and it pays. */
+/* Encodes a tensor with error feedback, if the moments of its input are known, its type can and it
+ * pays. */
 static int feedback(struct run *q, struct batch_job *j, int64_t index, struct err *e) {
     const struct gguf_tensor *t = j->t;
     const struct gram_input *in = q->have_gram ? gram_find(&q->gram, t->name) : NULL;
@@ -308,7 +309,8 @@ static int declare(struct run *q, struct err *e) {
     return 0;
 }
 
-/* The moments of a weight's input have its columns, and one matrix or one per expert. */
+/* Checks that the moments of a weight's input have as many columns as the weight, and are one
+ * matrix or one per expert. */
 static int check_gram(const struct run *q, const struct gguf_tensor *t, struct err *e) {
     const struct gram_input *in = gram_find(&q->gram, t->name);
     int64_t n_mat = t->ne[2] * t->ne[3];
@@ -387,7 +389,7 @@ static int check_paths(const struct quantize_opts *o, struct err *e) {
     return out_check(o->out, o->overwrite, e);
 }
 
-/* Everything that can fail without reading weights, for one output. */
+/* Does for one output everything that can fail without reading weights. */
 static int prepare(struct run *q, struct err *e) {
     const struct quantize_opts *o = q->o;
     TRY(qplan_make(&q->plan, q->g, o, e));
@@ -400,7 +402,7 @@ static int prepare(struct run *q, struct err *e) {
     return 0;
 }
 
-/* Opens the output. What an earlier run left of it counts as done, on every rank. */
+/* Opens the output. Tensors that an earlier run left complete count as done, on every rank. */
 static int begin(struct run *q, struct err *e) {
     const struct quantize_opts *o = q->o;
     bool part = o->resume == RESUME_ALWAYS ||

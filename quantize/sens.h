@@ -20,7 +20,7 @@
 #include "quantize/recipe.h"
 
 enum { SENS_MAX_ITEMS = 8, SENS_MAX_PROBES = 16, SENS_MAX_STEPS = 64 };
-struct sens_probe { /* the group alone in this type, the rest unquantized */
+struct sens_probe { /* measured with the group alone in this type and the rest unquantized */
     enum qtype type;
     double kld, kld_stderr;
 };
@@ -62,11 +62,11 @@ struct sens {
     enum search search;
     bool low; /* IQ1_S and IQ1_M are candidates */
 };
-/* Groups and their candidate types from a file's tensors. Items of one group: gate and up of a
+/* Makes groups and their candidate types from a file's tensors. One group are gate and up of a
  * layer's experts (or of its dense block), the shared expert's three, ssm_alpha and ssm_beta. */
 int sens_init(struct sens *s, const struct gguf *g, struct err *e);
 void sens_release(struct sens *s);
-/* Before sens_errors: a budget (bytes, 0 none) that will be asked for. Below 2.6 bits per weight
+/* Announces a budget in bytes before sens_errors is called; 0: none. Below 2.6 bits per weight
  * IQ1 types are candidates too, which doubles the time of sens_errors. */
 void sens_set_low(struct sens *s, uint64_t budget);
 const char *search_name(enum search s);
@@ -96,14 +96,16 @@ struct sens_feedback {
     const struct keep_of *keep; /* as in sens_source, and the moments */
 };
 int sens_gains(struct sens *s, const struct gguf *g, const struct sens_feedback *f, struct err *e);
-/* The importance of a tensor as quantization has it, by mem_free; NULL when it has none. */
+/* Sets *out to the importance that quantization would use for a tensor; the caller frees it with
+ * mem_free. NULL when there is none. */
 int sens_importance(const struct imat *imat, const struct gguf_tensor *t, float **out,
                     struct err *e);
-/* A whole tensor in a type; *out by mem_free. */
+/* Encodes a whole tensor in a type; the caller frees *out with mem_free. */
 int sens_encode(const struct sens_source *from, int64_t index, enum qtype type, enum search search,
                 void **out, struct err *e);
 
-/* Predicted divergence of the group in a type: measured / interpolated / by role, without steps. */
+/* Predicts the divergence that the group costs in a type: as probed, else between probes of its
+ * role, else as its role costs. Steps are left out. */
 double sens_loss(const struct sens *s, int group, enum qtype type);
 /* How far predictions can be trusted, as relative standard errors. Between probes: every probed
  * group is predicted from the others of its role, as if it had no probe, and compared. */
@@ -118,10 +120,11 @@ void sens_accuracy(const struct sens *s, struct sens_accuracy *a);
 /* Factor on a group's losses from the steps measured around mixes of about this budget; without
  * steps of its own that of the layers of its role around it. */
 double sens_factor(const struct sens *s, int group, uint64_t budget);
-/* Types below which a group does not go at a budget: docs/design/mix.md "Floors". */
+/* Returns false when a type is below what the group may have at a budget (docs/design/mix.md,
+ * "Floors"). */
 bool sens_allowed(const struct sens *s, int group, enum qtype type, uint64_t budget);
 
-struct sens_ask {          /* what a mix must keep to */
+struct sens_ask {          /* the limits of a mix, and what it shall be good at */
     uint64_t tensor_bytes; /* of all tensors, padded; UINT64_MAX: any */
     uint64_t device_bytes; /* of those on a GPU; 0: any */
     uint64_t budget;       /* decides floors, and which steps count */
@@ -145,7 +148,8 @@ struct sens_mix {
  * by one, what is left has one limit. */
 int sens_solve(const struct sens *s, const struct sens_ask *ask, struct sens_mix *m, struct err *e);
 void sens_mix_release(struct sens_mix *m);
-/* The next cheaper (dir < 0) or dearer candidate type by bytes; the type itself at the end. */
+/* Returns the candidate type of the group that is next to t in bytes, smaller when dir < 0; t
+ * itself when there is none. */
 enum qtype sens_next(const struct sens *s, int group, enum qtype t, int dir);
 
 /* docs/formats/sensitivity.md. Reading takes errors, probes and steps for a structure that

@@ -181,7 +181,8 @@ struct job {
     enum qtype type;
     uint64_t seed; /* of the tensor */
     double skew;
-    int64_t first, n_blocks; /* chunk that the batch starts with; blocks of the batch */
+    int64_t first;    /* index of the first chunk of the batch that is being made */
+    int64_t n_blocks; /* blocks in the batch */
     uint8_t *out;
 };
 

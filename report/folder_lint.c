@@ -118,7 +118,7 @@ static bool same_text(const struct gguf *g, const char *key, const char *with) {
     return strcmp(gguf_str_or(g, key, ""), with) == 0;
 }
 
-struct seen { /* over the models of the folder */
+struct seen { /* what was found in the models so far */
     char (*encoding)[32];
     char *template, *arch;
     int n;
@@ -175,7 +175,8 @@ static void note_plain(const struct gguf *g, const char *file, struct seen *s) {
     s->plain[s->n_plain++].n_bytes = gguf_file_bytes(g);
 }
 
-/* Beside quants it is most often there by mistake: whoever pulls the repository pulls it. */
+/* Complains about unquantized files beside quants: most often they are there by mistake, and
+ * whoever pulls the repository pulls them. */
 static void check_plain(struct lint *l, struct seen *s) {
     for (int i = 0; i < s->n_plain; i++) {
         if (s->quantized)

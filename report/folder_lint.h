@@ -12,7 +12,7 @@
 #include "core/gguf.h"
 
 struct lint_finding {
-    bool error;       /* else a warning: works, but costs readers or finders something */
+    bool error;       /* false: a warning; the folder works, but is harder to read or to find */
     const char *rule; /* "card-license": stable, for scripts */
     char *file, *text;
 };

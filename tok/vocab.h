@@ -30,7 +30,7 @@ int vocab_index(struct vocab *v, struct err *e);
 /* -1: no such token. */
 int64_t vocab_find(const struct vocab *v, const char *text, size_t len);
 
-/* The byte alphabet of byte-level BPE: one printable character per byte. */
+/* Byte-level BPE writes every byte as one printable character, so that tokens are texts. */
 uint32_t vocab_byte_char(uint8_t byte);
 int vocab_char_byte(uint32_t cp); /* -1: not in the alphabet */
 /* Appends bytes spelled in the alphabet. */

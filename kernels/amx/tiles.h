@@ -19,7 +19,8 @@
 #ifndef HONE_KERNELS_AMX_TILES_H
 #define HONE_KERNELS_AMX_TILES_H
 
-/* Fewer tokens are left to AVX-512, which has no unpacking to pay for. Not measured. */
+/* With fewer than TILES_FROM tokens the kernel of AVX-512 is used, which need not unpack weights.
+ * The number is a guess: no processor with AMX was at hand. */
 enum { TILES_FROM = 8, STRIP = 32 /* tokens that share a load of codes */ };
 enum { IN_ACT = 256 / SIZE, DOTS = SIZE / DEPTH };
 

@@ -90,7 +90,9 @@ INLINE __m256i iq_negate(__m256i v, uint32_t sign) {
 
 INLINE void iq_decode(struct iq_type t, const uint8_t *grid, const uint8_t *w, float *dst,
                       int64_t n) {
-    struct iq_head h[2]; /* one block ahead, so that lookups do not wait for it */
+    /* The indices of this block and of the next, read ahead so that lookups do not wait for them.
+     */
+    struct iq_head h[2];
     if (n) t.head(w, h);
     for (int64_t b = 0; b < n / QK; b++, w += t.size) {
         const struct iq_head *x = h + b % 2;

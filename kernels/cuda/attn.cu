@@ -188,7 +188,7 @@ static int launch_one(struct cu_stream *s, const struct part_job *j, struct err 
     return 0;
 }
 
-/* Heads of a size that few.cuh has. */
+/* Launches the kernel of few.cuh for the size of the heads. */
 template <int KF, int VF>
 static int launch_few_of(struct cu_stream *s, const struct part_job *j, struct err *e) {
     switch (j->k.dim) {

@@ -38,11 +38,12 @@ const char *cu_built(void);
 /* *n devices are there; 0 without a driver or a device. ERR_SYS: there is a driver, and it does not
  * work: it is older than this build needs, with both versions and what to do, or fails. */
 int cu_devices(int *n, struct err *e);
-int cu_count(void); /* the same; 0: or it fails */
+/* Returns that number; 0 also when the driver fails. */
+int cu_count(void);
 /* ERR_SYS when there is no such device or it is older than compute capability 8.0. */
 int cu_open(struct cu_ctx **out, int device, struct err *e);
 void cu_close(struct cu_ctx *c); /* after everything made from it; NULL is fine */
-/* mem_free is asked anew. */
+/* Describes the device; mem_free is asked of it now. */
 int cu_get_info(struct cu_ctx *c, struct cu_info *out, struct err *e);
 
 /* Device memory, 256-byte aligned, not cleared. ERR_SYS names `what`, the bytes needed and free.
@@ -52,13 +53,13 @@ int cu_get_info(struct cu_ctx *c, struct cu_info *out, struct err *e);
 #define CU_KEEP_LEAST (UINT64_C(256) << 20)
 int cu_buf_new(struct cu_buf **out, struct cu_ctx *c, uint64_t n_bytes, const char *what,
                struct err *e);
-/* What a buffer of so many bytes takes of a device, at most. */
+/* Returns the most bytes that a buffer of n_bytes takes of a device. */
 uint64_t cu_alloc_bytes(uint64_t n_bytes);
 bool cu_was_full(const struct cu_ctx *c); /* cu_buf_new has refused for want of memory */
 void cu_buf_free(struct cu_buf *b);       /* NULL is fine */
 void *cu_buf_ptr(const struct cu_buf *b); /* device pointer */
 uint64_t cu_buf_bytes(const struct cu_buf *b);
-/* Host memory that copies run at full speed from and to. */
+/* Allocates pinned host memory, which copies run from and to at full speed. */
 int cu_host_new(void **out, struct cu_ctx *c, uint64_t n_bytes, const char *what, struct err *e);
 void cu_host_free(struct cu_ctx *c, void *p);
 
@@ -84,9 +85,9 @@ void cu_pair(struct cu_ctx *a, struct cu_ctx *b);
  * captured. */
 int cu_event_new(struct cu_event **out, struct cu_ctx *c, struct err *e);
 void cu_event_free(struct cu_event *v); /* NULL is fine */
-/* v is the point behind all that is queued on s now. */
+/* Sets v to the point behind all that is queued on s now. */
 int cu_event_record(struct cu_event *v, struct cu_stream *s, struct err *e);
-/* What is queued on s from now on begins after v. */
+/* Lets what is queued on s from now on begin after v. */
 int cu_event_wait(struct cu_event *v, struct cu_stream *s, struct err *e);
 int cu_event_sync(struct cu_event *v, struct err *e); /* the caller waits for v */
 
@@ -106,10 +107,11 @@ void cu_launch_early(struct cu_stream *s, bool yes);
  * the context with it. */
 int cu_use_wgmma(struct cu_stream *s, bool yes, struct err *e);
 bool cu_uses_wgmma(const struct cu_stream *s);
-/* Kernels launched or recorded on the stream so far. */
+/* Returns how many kernels were launched or recorded on the stream so far. */
 int64_t cu_launches(const struct cu_stream *s);
 
-/* Milliseconds between two points of a stream: mark 0 and 1, then read (waits). */
+/* Times a stretch of a stream: mark 0 and 1 are its ends, cu_marked_ms waits for them and returns
+ * the milliseconds between. */
 int cu_mark(struct cu_stream *s, int which, struct err *e);
 int cu_marked_ms(struct cu_stream *s, double *ms, struct err *e);
 
@@ -123,16 +125,18 @@ struct cu_weight {
     const void *data;
     void *packed; /* the same weights in the layout of pack.cuh, or NULL: fast products need it */
 };
-/* True when the launchers below can compute with the type. */
+/* Returns true when the launchers below can compute with the type. */
 bool cu_has_type(enum qtype t);
-/* Bytes of the packed layout, at a multiple of 256 bytes; 0: the type or the row length has none.
+/* Returns the bytes of the packed layout, which lies at a multiple of 256 bytes; 0: the type or the
+ * row length has none.
  */
 uint64_t cu_packed_bytes(const struct cu_weight *w);
-/* A part of cu_products can have this weight: packed, or with rows of a multiple of 64 of a type
- * that is not always packed; exact: of type f32, f16 or bf16. */
+/* Returns true when a part of cu_products can have this weight: packed, or with rows of a multiple
+ * of 64 of a type that is not always packed; exact: of type f32, f16 or bf16. */
 bool cu_part_can(const struct cu_weight *w, bool exact);
-/* Rows of a segment that cu_attn_few can do at most: one, or with fast_few CU_FEW with heads of 64,
- * 128, 256 or 512 values and a cache of f16, q8_0, q4_0, or q8_0 keys and q4_0 values. */
+/* Returns the most rows of a segment that cu_attn_few can do: one, or with fast_few CU_FEW with
+ * heads of 64, 128, 256 or 512 values and a cache of f16, q8_0, q4_0, or q8_0 keys and q4_0 values.
+ */
 int64_t cu_attn_few_rows(const struct cu_attn *a);
 /* Launchers that need scratch take it from the stream, which grows it outside of captures: reserve
  * the most before, or run a pass once before it is captured, with the largest n_tok first. */

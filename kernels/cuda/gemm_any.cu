@@ -42,7 +42,8 @@ CU_DEV void put(uint8_t *p, const uint32_t v[4]) {
     *(uint4 *)(void *)p = make_uint4(v[0], v[1], v[2], v[3]);
 }
 
-/* What of x and y is beyond their first `part` bf16 values, as the next. */
+/* Returns x and y as bf16 when `part` is 0; else the part-th correction: what the bf16 values
+ * before it leave of x and y, as bf16 again. */
 CU_DEV uint32_t part_of(float x, float y, int part) {
     uint32_t v = cu_pack_bf16(x, y);
     for (int i = 0; i < part; i++) {
@@ -53,7 +54,8 @@ CU_DEV uint32_t part_of(float x, float y, int part) {
     return v;
 }
 
-/* Columns 32g .. 32g + 31 of a row as bf16, to chunks 4 * (g % 2) .. + 3 of `row` of a tile. */
+/* Decodes the 32 weights of group g of a row to bf16 and writes them into `row` of the tile, to its
+ * chunks of 8 values 4 * (g % 2) and the three behind it. */
 template <class B>
 CU_DEV void decode(const uint8_t *w, int64_t g, int part, const struct kern_grid *grid,
                    uint8_t *tile, int row) {

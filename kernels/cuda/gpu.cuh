@@ -84,7 +84,8 @@ extern "C" {
         CU_TRY(e, cu_on((s)->c));                                                                  \
         CU_TRY(e, cudaLaunchKernelEx(&how_, kernel, __VA_ARGS__));                                 \
     } while (0)
-/* All earlier kernels have ended and their writes are seen; then the next may begin. */
+/* Waits until all earlier kernels have ended and their writes are seen, then lets the next begin.
+ */
 CU_DEV void cu_wait_before(void) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -113,7 +114,7 @@ CU_DEV int cu_shfl_xor(int v, int mask) {
 CU_DEV uint32_t cu_shfl_xor(uint32_t v, int mask) {
     return __shfl_xor_sync(0xffffffffu, v, mask);
 }
-/* From lane - d; lanes below d keep their own. */
+/* Returns the value of lane - d; lanes below d keep their own. */
 CU_DEV float cu_shfl_up(float v, unsigned d) {
     return __shfl_up_sync(0xffffffffu, v, d);
 }
@@ -140,7 +141,7 @@ template <class T> CU_DEV T cu_shfl8(T v, int k) {
 CU_DEV void cu_sync8(void) {
     __syncwarp(cu_mask8());
 }
-/* Bit k: p of lane k of the eight. */
+/* Returns p of the eight threads, bit k that of thread k. */
 CU_DEV unsigned cu_ballot8(bool p) {
     return __ballot_sync(cu_mask8(), p) >> (threadIdx.x & 24) & 0xffu;
 }
@@ -159,7 +160,7 @@ CU_DEV uint32_t cu_atomic_add(uint32_t *p, uint32_t v) {
 CU_DEV int cu_atomic_max(int *p, int v) {
     return atomicMax(p, v);
 }
-/* The largest, the smallest value of the warp's lanes. */
+/* Returns the largest (cu_warp_least: the smallest) value of the warp's lanes. */
 CU_DEV uint32_t cu_warp_most(uint32_t v) {
     return __reduce_max_sync(0xffffffffu, v);
 }
@@ -179,11 +180,11 @@ CU_DEV uint32_t cu_bits(float x) {
 CU_DEV float cu_from_bits(uint32_t u) {
     return __uint_as_float(u);
 }
-/* c + sum of the four products of signed bytes / of unsigned a with signed b. */
+/* Returns c and the sum of the four products of signed bytes. */
 CU_DEV int cu_dp4a(int a, int b, int c) {
     return __dp4a(a, b, c);
 }
-/* Each byte 0xff where its highest bit is set, else 0. */
+/* Sets each byte to 0xff where its highest bit is set, else to 0. */
 CU_DEV uint32_t cu_byte_signs(uint32_t v) {
     uint32_t r;
     asm("prmt.b32 %0, %1, 0, 0xba98;" : "=r"(r) : "r"(v));
@@ -272,7 +273,7 @@ CU_DEV void cu_mma_f16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-/* Two floats as f16, to nearest even; x in the low half. */
+/* Rounds two floats to f16, ties to even, and returns them with x in the low half. */
 CU_DEV uint32_t cu_pack_f16(float x, float y) {
     uint32_t v;
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(y), "f"(x));
@@ -294,17 +295,17 @@ CU_DEV uint32_t cu_fma_f16x2(uint32_t a, uint32_t b, uint32_t c) {
     asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(v) : "r"(a), "r"(b), "r"(c));
     return v;
 }
-/* Two floats as bf16, to nearest even; x in the low half. */
+/* Rounds two floats to bf16, ties to even, and returns them with x in the low half. */
 CU_DEV uint32_t cu_pack_bf16(float x, float y) {
     uint32_t v;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(y), "f"(x));
     return v;
 }
-/* Reads that no other thread writes during the kernel: through the read-only path. */
+/* Reads through the read-only cache what no thread writes while the kernel runs. */
 template <class T> CU_DEV T cu_ldg(const T *p) {
     return __ldg(p);
 }
-/* Reads what other blocks of the same launch wrote (after cu_fence): past the near cache. */
+/* Reads past the near cache what other blocks of the same launch wrote (after cu_fence). */
 template <class T> CU_DEV T cu_ldcg(const T *p) {
     return __ldcg(p);
 }
@@ -344,14 +345,14 @@ struct cu_stream {
     bool wgmma;     /* products of many tokens by gemm_sm90.cu */
     int warpgroups; /* of its blocks; 0: its choice */
 };
-/* The calling thread's work goes to this device from here on. Every call that allocates, launches
- * or records says so itself: a thread may use several devices in turn. */
+/* Lets the calling thread's work go to this device from here on. Every call that allocates,
+ * launches or records says so itself: a thread may use several devices in turn. */
 cudaError_t cu_on(const struct cu_ctx *c);
 /* n_bytes of device memory that belong to the stream, 256-byte aligned, at most until the next call
  * of a launcher. A larger request than before allocates a new buffer. The old one is freed with the
  * stream, not earlier, since graphs that were captured with it hold its address. */
 int cu_scratch(struct cu_stream *s, uint64_t n_bytes, void **p, struct err *e);
-/* ERR_SYS with the runtime's text; in ctx.cu. */
+/* Sets ERR_SYS with the runtime's text (ctx.cu). */
 int cu_fail(struct err *e, cudaError_t rc, const char *what);
 
 CU_DEV uint16_t cu_f32_to_bf16(float x) {
@@ -408,7 +409,7 @@ CU_DEV float cu_warp_max(float v) {
     for (int m = 16; m > 0; m >>= 1) v = fmaxf(v, cu_shfl_xor(v, m));
     return v;
 }
-/* N of them at a time: as long as one. */
+/* Finds N maxima at a time, which takes as long as one. */
 template <int N> CU_DEV void cu_warp_max_each(float (&v)[N]) {
     CU_UNROLL
     for (int m = 16; m > 0; m >>= 1) {

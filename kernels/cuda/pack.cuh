@@ -56,7 +56,7 @@ CU_PACK(IQ4_XS, 4, 0, 0, SC_32, 1)
 CU_PACK(Q8_0, 8, 0, 0, SC_HALF, 0)
 #undef CU_PACK
 
-/* What a lane holds of a super. */
+/* The registers with one lane's share of a super-block: low and high bits of its codes, scales. */
 template <class B> struct cu_super {
     uint32_t lo[cu_pack<B>::N_LO], hi[cu_pack<B>::N_HI > 0 ? cu_pack<B>::N_HI : 4];
     uint32_t sc[4][2]; /* [tile][b] */
@@ -71,7 +71,7 @@ CU_DEV void cu_load16(const uint8_t *p, uint32_t *w) {
     w[3] = v.w;
 }
 
-/* n words of a lane from word i on, n and i multiples of the same power of two up to 4. */
+/* Loads N words of a lane, from word i on. i is a multiple of N, or of 4 when N is 8. */
 template <int N> CU_DEV void cu_load_words(const uint8_t *plane, int lane, int i, uint32_t *w) {
     const uint8_t *p = plane + 512 * (i / 4) + 16 * lane + 4 * (i % 4);
     if constexpr (N == 8) {

@@ -8,7 +8,7 @@
 
 #include "quantize/enc/grid_merge.h"
 
-/* Error of way v at scale c, the sub-block's constant left out. */
+/* Returns the error of way v at scale c, without the part that no scale changes. */
 INLINE float way_error(const struct grid_spec *sp, const struct grid_job *j, int v, float c,
                        const struct seg **which) {
     const struct seg *s = j->seg + v * grid_slots(sp) * CHAIN_MAX;
@@ -24,7 +24,7 @@ INLINE float way_error(const struct grid_spec *sp, const struct grid_job *j, int
     return c * (c * s[lo].q - 2.0f * s[lo].p);
 }
 
-/* The better way of sub-block k. */
+/* Returns the error of the better way of sub-block k. */
 INLINE float sub_error(const struct grid_spec *s, const struct grid_job *j, int k, float c,
                        const struct seg **which, int *way) {
     const int ways = grid_ways(s);
@@ -69,7 +69,7 @@ LANE_FN float choose(const struct grid_spec *s, const struct grid_job *j, float 
     return total;
 }
 
-/* Least squares and integer scales in turn until d stays. */
+/* Solves for d by least squares and chooses integer scales for it, in turn, until d stays. */
 LANE_FN void settle(const struct grid_spec *s, const struct grid_job *j, float d, int near,
                     int rounds, struct found *best) {
     for (int r = 0; r < rounds; r++) {
@@ -133,7 +133,7 @@ LANE_FN void search_starts(const struct grid_spec *s, struct grid_job *j, bool s
     take_best(j, keep);
 }
 
-/* The neighbours of d in f16. */
+/* Tries the values next to d that f16 has. */
 LANE_FN void search_steps(const struct grid_spec *s, struct grid_job *j) {
     const int bits = enc_f16_bits(j->best.d);
     TEAM_EACH(i, KEEP_MAX) {
@@ -149,7 +149,7 @@ LANE_FN void search_steps(const struct grid_spec *s, struct grid_job *j) {
     take_best(j, KEEP_MAX);
 }
 
-/* `other`: d of the conventional search. */
+/* Searches on from `other`, the d that the conventional search found. */
 LANE_FN void search_more(const struct grid_spec *s, struct grid_job *j, float other) {
     search_starts(s, j, true);
     if (team_one()) settle(s, j, other, s->sc_max, 8, &j->best);
@@ -159,7 +159,7 @@ LANE_FN void search_more(const struct grid_spec *s, struct grid_job *j, float ot
 
 /* ---- the block ------------------------------------------------------------------------------- */
 
-/* The sign of entry e of the block that matters least at its levels. */
+/* Turns the one sign of entry e that matters least at its levels. */
 INLINE void flip_least(const struct grid_how *h, const struct grid_data *d, int e,
                        struct grid_block *b) {
     const struct grid_spec *s = h->s;
@@ -171,7 +171,7 @@ INLINE void flip_least(const struct grid_how *h, const struct grid_data *d, int 
     b->sign[bit / 8] ^= (uint8_t)(1 << (bit % 8));
 }
 
-/* Entries and signs of sub-block k. */
+/* Chooses entries and signs of sub-block k at its scale. */
 INLINE void decide_sub(const struct grid_how *h, const struct grid_data *d,
                        const struct grid_job *j, int k, struct grid_block *b) {
     const struct grid_spec *s = h->s;
@@ -191,7 +191,7 @@ INLINE void decide_sub(const struct grid_how *h, const struct grid_data *d,
     }
 }
 
-/* The block at the best scales. */
+/* Makes the block at the best scales. */
 LANE_FN void decide(const struct grid_how *h, const struct grid_data *d, const struct grid_job *j,
                     struct grid_block *b) {
     team_sync();
@@ -229,7 +229,7 @@ LANE_FN void offer(const struct grid_how *h, const struct grid_data *d, struct g
     team_sync();
 }
 
-/* From chains to the block; b: that of the conventional search, which best starts from. */
+/* Makes the block from its chains. b holds the block of the conventional search on entry. */
 LANE_FN void grid_search(const struct grid_how *h, const struct grid_data *d, struct grid_job *j,
                          struct grid_block *b) {
     const struct grid_spec *s = h->s;

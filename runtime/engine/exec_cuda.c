@@ -78,7 +78,8 @@ static int op_embed(struct session *s, const struct gr_node *n, struct err *e) {
                           width(s, n->dst), e);
 }
 
-/* The kernel that norms behind a sum too: whether both are one step changes no bits. */
+/* Queues a norm, by the kernel that also adds before it norms: so the bits are the same whether or
+ * not the sum is part of the step. */
 static int op_rms(struct session *s, const struct gr_node *n, struct err *e) {
     const struct cu_norm o = {.a = dev(s)->reg[n->src[0]],
                               .w = vec(s, n->norm.weight),
@@ -270,7 +271,8 @@ static struct cu_attn attn_args(struct session *s, const struct gr_node *n) {
     }
     return a;
 }
-/* Short segments, as many at a time as the partial sums have room for; then the others. */
+/* Queues attention: short segments first, as many in a launch as the partial sums have room for,
+ * then long ones. */
 static int attend(struct session *s, struct cu_attn *a, struct err *e) {
     const int64_t few = cu_attn_few_rows(a);
     int at = 0;
@@ -410,7 +412,7 @@ bool exec_cuda_has(const struct gr_node *n) {
 
 /* ---- several nodes, one launch: the patterns of runtime/engine/fusions.def ---- */
 
-/* residual += x, then its norm */
+/* Queues residual += x and the norm of the residual. */
 int exec_cuda_fuse_add_rms(struct session *s, const struct match *m, struct err *e) {
     const struct gr_node *sum = m->add_rms.sum, *norm = m->add_rms.norm;
     float **r = dev(s)->reg;
@@ -425,7 +427,7 @@ int exec_cuda_fuse_add_rms(struct session *s, const struct match *m, struct err 
     return cu_norm_rows(dev(s)->q, &o, s->n_tok, e);
 }
 
-/* the shared expert's gate, residual += x, its norm */
+/* Queues the shared expert's gate, residual += x and the norm of the residual. */
 int exec_cuda_fuse_gate_add_rms(struct session *s, const struct match *m, struct err *e) {
     const struct gr_node *gate = m->gate_add_rms.gate, *sum = m->gate_add_rms.sum,
                          *norm = m->gate_add_rms.norm;
@@ -445,7 +447,7 @@ int exec_cuda_fuse_gate_add_rms(struct session *s, const struct match *m, struct
     return cu_norm_rows(dev(s)->q, &o, s->n_tok, e);
 }
 
-/* gate and up of a dense feed-forward. */
+/* Queues the gate and up products of a dense feed-forward, with their activation. */
 int exec_cuda_fuse_glu(struct session *s, const struct match *m, struct err *e) {
     const struct gr_node *gate = m->glu.gate, *act = m->glu.act;
     struct cuda *d = dev(s);
@@ -462,7 +464,7 @@ int exec_cuda_fuse_attn_gate(struct session *s, const struct match *m, struct er
     return attend(s, &a, e);
 }
 
-/* The products of a FUSE_QKV, where it has them. */
+/* Queues the products of a FUSE_QKV; some matches have none. */
 static int qkv_products(struct session *s, const struct match *m, struct err *e) {
     const struct gr_node *mat[3];
     int n = 0;
@@ -477,7 +479,7 @@ static int qkv_products(struct session *s, const struct match *m, struct err *e)
     return 0;
 }
 
-/* The heads in one launch, which also fills the cache; then attention. */
+/* Queues norms and ropes of all heads in one launch, which also fills the cache; then attention. */
 int exec_cuda_fuse_qkv(struct session *s, const struct match *m, struct err *e) {
     const struct gr_node *attn = m->qkv.attn, *split = m->qkv.split, *rope = m->qkv.q_rope;
     struct cuda *d = dev(s);
@@ -504,7 +506,7 @@ int exec_cuda_fuse_qkv(struct session *s, const struct match *m, struct err *e) 
     return attend(s, &a, e);
 }
 
-/* convolution, delta rule, gated norm of one token. */
+/* Queues convolution, delta rule and gated norm of one token. */
 int exec_cuda_fuse_delta(struct session *s, const struct match *m, struct err *e) {
     const struct gr_node *norm = m->delta.norm;
     struct cu_delta a = conv_args(s, m->delta.conv);
@@ -526,7 +528,7 @@ static const fuse_fn fused[FUSE_COUNT] = {
 
 /* ---- a pass ---- */
 
-/* Of a weight that two parts have, they can do the same with both. */
+/* Returns the device part that has the weight w. Where two have it, either will do. */
 static const struct cuda *part_with(const struct session *s, gr_w w) {
     const struct cuda_set *all = dev(s)->all;
     int i = 0;
@@ -591,7 +593,7 @@ const struct program *exec_cuda_program(struct session *s, int first) {
     return programs_get(&s->programs, s->g, first, &t);
 }
 
-/* What enters a pass that does not begin with tokens, where its first node is. */
+/* Copies what enters a pass that does not begin with tokens to the device of its first node. */
 static int give(struct session *s, gr_reg r, const float *x, struct err *e) {
     return x ? cu_upload(dev(s)->q, dev(s)->reg[r], x, (uint64_t)total(s, r) * sizeof *x, e) : 0;
 }

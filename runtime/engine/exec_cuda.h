@@ -23,8 +23,8 @@ enum {
     CUDA_STREAM_FROM = 128 /* tokens of a pass that is worth copying experts */
 };
 
-/* A weight on a device, in the orders in which sessions want it (exec_cuda_copy.c). Constant while
- * it is listed, but for the count and the list, which the weight's lock guards. */
+/* A weight on a device, in the orders in which sessions want it (exec_cuda_copy.c). While it is
+ * listed only the count of users and the list change, under the weight's lock. */
 struct weight_copy {
     struct weight_copy *next;
     int device, n_users;
@@ -38,8 +38,9 @@ struct cuda_weight {
     const float *vec;         /* vectors: f32 */
     struct weight_mem *mem;   /* held: what w and vec were made of; NULL: nothing was made yet */
     struct weight_copy *copy; /* held: where they lie; NULL: another weight's (tied), or not used */
-    bool is_matrix, is_vec;   /* used as */
-    bool is_product, is_read; /* a matrix: by products that may be fast; in the file's order */
+    bool is_matrix, is_vec;   /* how it is used: as a matrix, as f32 values */
+    bool is_product;          /* a matrix that fast products use, which want it packed */
+    bool is_read;             /* a matrix that other kernels read, in the order of the file */
     bool is_host;             /* experts that the CPU computes: not on the device */
 };
 struct cuda_rope {
@@ -49,10 +50,13 @@ struct cuda_rope {
 };
 /* Experts in main memory on their way to the device, for passes of many tokens
  * (exec_cuda_stream.c). */
-struct cuda_lane { /* every second piece: copied to `pinned`, from there to the device, packed */
+/* One of two lanes, which take turns piece by piece: the host copies a piece to `pinned`, the
+ * device copies it to `raw` and packs it. */
+struct cuda_lane {
     struct cu_stream *q;
-    struct cu_event *copied, *done; /* pinned is free again; all pieces are there */
-    void *pinned, *raw;             /* of struct cuda_arrivals `piece` bytes each */
+    struct cu_event *copied; /* `pinned` may be filled again */
+    struct cu_event *done;   /* all pieces of the lane are on the device */
+    void *pinned, *raw;      /* cuda_arrivals.piece bytes each */
 };
 struct cuda_slot { /* the gate, up or down matrices that a block computes with */
     uint8_t *at;
@@ -229,57 +233,62 @@ uint64_t exec_cuda_stage_bytes(const struct session *s); /* while weights are pa
  * points at the old ones. */
 int exec_cuda_refresh(struct session *s, bool first, struct err *e);
 
-/* Gives back what was made of weights that s->m no longer has; exec_cuda_forget_all: of all. */
+/* Frees what was made of weights that s->m no longer has; exec_cuda_forget_all, of all weights. */
 void exec_cuda_forget(struct session *s);
 void exec_cuda_forget_all(struct session *s);
 
 /* ---- copies of weights (exec_cuda_copy.c) ---- */
 
-/* Is there a copy of weight w that s can use? The same, as one user of it more: NULL, there is
- * none.
- */
+/* Returns true when another session made a copy of weight w that s can use. */
 bool exec_cuda_copy_there(const struct session *s, int w);
+/* Returns that copy and counts s as one of its users; NULL when there is none. */
 struct weight_copy *exec_cuda_copy_take(const struct session *s, int w);
-/* Room for a new one, which is not listed yet. */
+/* Allocates n_bytes for a new copy of weight w, which other sessions do not see yet. */
 int exec_cuda_copy_new(struct weight_copy **out, const struct session *s, int w, uint64_t n_bytes,
                        struct err *e);
-/* From here on others find it; at once when they do already. c NULL: nothing is done. */
+/* Lets other sessions find the copy from now on. Nothing is done for NULL, or when they do already.
+ */
 void exec_cuda_copy_list(struct weight_mem *mem, struct weight_copy *c);
-void exec_cuda_copy_drop(struct weight_mem *mem, struct weight_copy *c); /* NULL is fine */
+/* Takes one user from the copy; its memory is freed with the last one. Nothing is done for NULL. */
+void exec_cuda_copy_drop(struct weight_mem *mem, struct weight_copy *c);
 /* Returns the bytes to keep free for weights that are replaced later: those of the largest weight,
  * or of the two matrices of a gated unit, in a type of at most 8.5 bits per weight. */
 uint64_t exec_cuda_replaced_bytes(const struct session *s);
 
 /* ---- experts that stay in main memory (exec_cuda_stream.c) ---- */
 
-/* Bytes on the device, with the experts that are left in main memory; sets sizes in d->in. */
+/* Returns the device bytes that bringing experts from main memory takes; sets sizes in d->in. */
 uint64_t exec_cuda_stream_plan(struct session *s);
 int exec_cuda_stream_open(struct session *s, struct err *e);
 void exec_cuda_stream_close(struct session *s);
-/* The experts of node n are in main memory, and a pass as long as this one brings them. */
+/* Returns true when the experts of node n are in main memory and this pass has tokens enough to
+ * bring them. */
 bool exec_cuda_can_bring(const struct session *s, const struct gr_node *n);
-/* STEP_BRING: queues a matrix to arrive in the slot of its role, and the device's work to wait. */
+/* Runs STEP_BRING: queues a matrix to arrive in the slot of its role, and lets the device wait. */
 int exec_cuda_bring(struct session *s, const struct step *p, struct err *e);
-/* The part of a node that this step is has been queued: what it read may be overwritten behind it.
- */
+/* Notes that the step p was queued: the matrices that it reads may be overwritten behind it. */
 int exec_cuda_brought(struct session *s, const struct step *p, struct err *e);
 
 /* ---- nodes ---- */
 
-/* Few tokens with 8-bit activations and no observers: what the following are for. */
+/* Returns true when the pass has few tokens, 8-bit activations and nobody who observes registers:
+ * only then the functions below have work. */
 bool exec_cuda_few(const struct session *s);
 bool exec_cuda_fuses(const struct session *s, unsigned what);
-/* Where the kernel that writes register r puts its quantized copy; NULL: nowhere. */
+/* Returns the device memory into which the kernel that writes register r shall also write its
+ * values in 8 bits; NULL when nothing reads them so. */
 void *exec_cuda_copy_of(struct session *s, gr_reg r);
-/* The quantized copy of r, made now if there is none. */
+/* Sets *q to the values of register r in 8 bits; they are made now if no kernel has. */
 int exec_cuda_quantized(struct session *s, gr_reg r, const void **q, struct err *e);
-/* A node was done in this turn: copies of what it wrote are stale, but those made in this turn. */
+/* Notes that node n was queued: 8-bit copies of the registers that it writes are stale, unless n
+ * made them itself. */
 void exec_cuda_written(struct session *s, const struct gr_node *n);
-/* A product that cu_products can do. */
+/* Returns true when cu_products can compute the product n. */
 bool exec_cuda_is_fast(const struct session *s, const struct gr_node *n);
 int exec_cuda_fast_products(struct session *s, const struct gr_node *const *n, int n_nodes,
                             struct err *e);
-/* gate, up, SwiGLU or GEGLU from node n on: whether that is one part of cu_products, and that. */
+/* Returns true when the gate, up and activation that begin at node n are one part of cu_products;
+ * exec_cuda_fast_glu queues them. */
 bool exec_cuda_is_fast_glu(const struct session *s, const struct gr_node *n);
 int exec_cuda_fast_glu(struct session *s, const struct gr_node *n, struct err *e);
 /* exec_cuda_fuse_<name> of every row of runtime/engine/fusions.def */
@@ -287,16 +296,17 @@ int exec_cuda_fast_glu(struct session *s, const struct gr_node *n, struct err *e
     int exec_cuda_fuse_##name(struct session *s, const struct match *m, struct err *e);
 #include "runtime/engine/fusions.def"
 #undef FUSION
-/* Logits of row x, if it is register r of a single token. */
+/* Queues the logits of row x and sets *done, if x is register r of a single token. */
 int exec_cuda_fast_head(struct session *s, gr_reg r, const float *x, bool *done, struct err *e);
 
-/* Logits of n <= HEAD_ROWS rows of host memory into d->logits, queued. */
+/* Queues the logits of n <= HEAD_ROWS rows of host memory, which go to d->logits. */
 int exec_cuda_head(struct session *s, const float *hidden, int64_t n, struct err *e);
-/* What those are worth (exec_cuda_score.c): struct backend. */
+/* Judges the logits of n rows (exec_cuda_score.c), as struct backend says. */
 int exec_cuda_score(struct session *s, struct session *base, const float *hidden, int64_t n,
                     const int32_t *target, struct session_score *out, struct err *e);
 bool exec_cuda_shares(const struct session *s, const struct session *base);
-/* The best of the pass's token, for s->best: queued; and, after a sync, taken. */
+/* Queues the search for the largest logits of the pass's token; exec_cuda_take_best, after a sync,
+ * brings them into s->best. */
 int exec_cuda_find_best(struct session *s, struct err *e);
 int exec_cuda_take_best(struct session *s, struct err *e);
 
@@ -310,7 +320,7 @@ int exec_cuda_sum_save(struct session *s, session_sum_fn fn, void *ud, struct er
 int exec_cuda_sum_load(struct session *s, session_sum_give fn, void *ud, struct err *e);
 int exec_cuda_sum_end(struct session *s, session_sum_fn fn, void *ud, struct err *e);
 void exec_cuda_sum_free(struct session *s); /* also of none */
-/* Rows of device memory that enter w are added to its sums. */
+/* Adds rows of device memory, which enter weight w, to its sums. */
 int exec_cuda_sum(struct session *s, gr_w w, const float *x, int64_t n_rows, int64_t ld,
                   struct err *e);
 /* The same by expert; d->expert names n_used for each row of the pass. Row of pair i: i / per_row.
@@ -318,9 +328,9 @@ int exec_cuda_sum(struct session *s, gr_w w, const float *x, int64_t n_rows, int
 int exec_cuda_sum_pairs(struct session *s, gr_w w, const float *x, int64_t n_used,
                         int64_t n_experts, int64_t per_row, int64_t ld, struct err *e);
 
-/* The program of the pass under way, from node `first` on. */
+/* Returns the program of the pass under way, from node `first` on. */
 const struct program *exec_cuda_program(struct session *s, int first);
-/* One pass: every node of the graph, queued. */
+/* Queues every node of the graph: one pass. */
 int exec_cuda_nodes(struct session *s, struct err *e);
 /* A gated unit with these weights is one part of a launch (up GR_NONE: in one tensor with the
  * gate).
@@ -329,24 +339,25 @@ bool exec_cuda_glu_packs(const struct session *s, gr_w gate, gr_w up);
 int exec_cuda_moe(struct session *s, const struct gr_node *n, struct err *e);
 int exec_cuda_moe_part(struct session *s, const struct gr_node *n, enum step_part part,
                        struct err *e);
-/* Whether gate, up and activation of such experts are one kernel. */
+/* Returns true when gate, up and activation of such experts are one kernel. */
 bool exec_cuda_glu_is_whole(const struct gr_moe *m);
-/* Whether a device computes such experts, and such a node at all. */
+/* Return true when a device computes such experts, and such a node. */
 bool exec_cuda_has_experts(const struct gr_moe *m);
 bool exec_cuda_has(const struct gr_node *n);
-/* ERR_USAGE: it does not. */
+/* Sets ERR_USAGE: no device computes the node n. */
 int exec_cuda_refuse(struct session *s, const struct gr_node *n, struct err *e);
-/* A step that is not STEP_RUN (exec_cuda_host.c). */
+/* Runs a step that is not STEP_RUN (exec_cuda_host.c). */
 int exec_cuda_copy_step(struct session *s, const struct step *p, struct err *e);
-/* The part at work begins, in this pass or behind such a step: what is recorded is a piece. */
+/* Begins a piece, in which launches are recorded: at the start of a pass, and behind a step of the
+ * host. */
 int exec_cuda_begin(struct session *s, struct err *e);
 /* Ends and runs the piece that is captured, if there is one. */
 int exec_cuda_end_piece(struct session *s, struct err *e);
-/* What was captured points at weights that are no longer there. */
+/* Frees what was captured, since it points at weights that are no longer there. */
 void exec_cuda_drop_step(struct cuda_set *all);
-/* What the CPU needs to compute experts; passes that need it do this themselves. */
+/* Allocates what the CPU needs to compute experts. Passes that need it call this themselves. */
 int exec_cuda_open_host(struct session *s, struct err *e);
-/* n floats of device memory for an observer; free(). */
+/* Copies n floats of device memory to *out for an observer, who frees them with free(). */
 int exec_cuda_fetch(struct session *s, const float *src, int64_t n, float **out, struct err *e);
 /* Shows the rows of a register to session->see, if there is one. */
 int exec_cuda_show(struct session *s, gr_w w, const float *src, int64_t n_rows, int64_t ld,

@@ -20,7 +20,7 @@ static struct cuda *dev(const struct session *s) {
     return s->dev;
 }
 
-/* One buffer cut into pieces: with p NULL only counts. */
+/* A buffer that is cut into pieces; with p NULL the pieces are only counted. */
 struct cut {
     uint8_t *p;
     uint64_t at;
@@ -86,7 +86,7 @@ void exec_cuda_lay_out(struct session *s, void *regs, void *work) {
     cut_work(s, &(struct cut){work, 0});
 }
 
-/* What products of many tokens take for themselves, at most. */
+/* Returns the most scratch that products of weight w with many tokens take, in bytes. */
 static uint64_t scratch_of(const struct session *s, gr_w w, int64_t n_in, int64_t x_div,
                            int64_t n_sum) {
     if (w == GR_NONE || dev(s)->exact) return 0;
@@ -108,7 +108,7 @@ static uint64_t scratch_bytes(const struct session *s) {
     return most;
 }
 
-/* What buffers of these sizes take beyond their bytes. */
+/* Returns what the buffers of a plan take of a device beyond their bytes. */
 static uint64_t rounding(const struct session *s, const struct cuda_plan *p) {
     const uint64_t n[] = {p->regs, p->work, p->stage, p->stream, p->scratch};
     uint64_t sum = cache_first_rounding(&s->cache, dev(s)->place, s->o.n_ctx, cu_alloc_bytes);
@@ -141,7 +141,7 @@ void exec_cuda_plan(struct session *s, struct cuda_plan *p) {
     p->rounding = rounding(s, p);
 }
 
-/* The part at work does not fit. */
+/* Sets the error that says what the part at work needs and what its device has. */
 static int too_large(const struct session *s, const struct cuda_plan *p, uint64_t have,
                      struct err *e) {
     const struct cuda *d = dev(s);
@@ -162,10 +162,10 @@ static int too_large(const struct session *s, const struct cuda_plan *p, uint64_
         others);
 }
 
-/* What a session is tried with. */
+/* A distribution of experts that is tried. */
 struct trial {
     struct cuda_plan *p;         /* [parts] */
-    uint64_t have[CACHE_PLACES]; /* that may be used */
+    uint64_t have[CACHE_PLACES]; /* bytes of each device that may be used */
     int short_of;                /* a part that it does not fit */
 };
 
@@ -189,7 +189,8 @@ static int fits(struct session *s, int n, int64_t from, struct trial *t, bool *y
     return 0;
 }
 
-/* A single token is captured, and few with 8-bit activations have kernels of their own: these are
+/* Returns the least tokens of a pass for which experts are copied. A single token is captured, and
+ * few with 8-bit activations have kernels of their own: these are
  * for experts that lie on the device. */
 static int64_t least(const struct session *s) {
     return s->o.act == ACT_F32 ? 2 : CU_FEW + 1;

@@ -58,7 +58,8 @@ struct cluster {
     double mean, stderr_, lo, hi;
 };
 void eval_cluster(const double *sum, const int64_t *count, int64_t n_windows, struct cluster *out);
-/* Position f * (n - 1) of sorted values, linear between neighbours. */
+/* Returns the value below which the fraction f (0 to 1) of n sorted values lies; between two
+ * neighbours it is interpolated. */
 double eval_percentile(const double *sorted, int64_t n, double f);
 void eval_sort(double *x, int64_t n);
 

@@ -72,10 +72,10 @@ void kld_pos_set(struct kld_pos *p, int64_t i, const struct session_score *row) 
     p->prob_q[i] = row->prob_q;
 }
 
-/* KL over the rest by its sample: mass P, candidate's mass Q of the same tokens, ratios
- * r = (q/Q) / (p/P): P log(P/Q) + P mean(r - 1 - log r). The sample is drawn from p/P and r has
- * mean 1 there, so the second term is unbiased; it is never negative and small where the shapes
- * agree. */
+/* Estimates the divergence over the tokens that are not among the top ones, from a sample of them.
+ * With P and Q the masses that base and candidate give to all of them, p and q those of one token,
+ * and r = (q/Q) / (p/P), it is P log(P/Q) + P mean(r - 1 - log r). The sample is drawn from p/P, so
+ * the mean is unbiased; it is never negative, and small where the two shapes agree. */
 static double rest_kld(const struct kld_top_row *row, int64_t n_tail, const float *logits_q,
                        double lse, double lse_rest, float *noise) {
     double log_p = (double)row->log_rest, log_q = lse_rest - lse, sum = 0, sq = 0, p = exp(log_p);
@@ -88,7 +88,8 @@ static double rest_kld(const struct kld_top_row *row, int64_t n_tail, const floa
         sum += term;
         sq += term * term;
     }
-    /* of independent samples: an upper bound for evenly spaced ones, by experience */
+    /* The variance as if the samples were independent. They are evenly spaced, which in all runs so
+     * far made it smaller. */
     if (n_tail > 1) *noise = (float)(p * p * fmax(sq / n - sum / n * (sum / n), 0) / (n - 1));
     return p * (log_p - log_q + sum / n);
 }

@@ -79,12 +79,12 @@ static int cmp_cand(const void *a, const void *b) {
     if (x->logit < y->logit) return 1;
     return (x->id > y->id) - (x->id < y->id);
 }
-/* True when a comes after b in the sorted order. */
+/* Returns true when a comes after b in the sorted order. */
 static int worse(const struct cand *a, const struct cand *b) {
     return cmp_cand(a, b) > 0;
 }
 
-/* Heap with the worst kept candidate on top. */
+/* Moves candidate i down in a heap of n whose top is the worst. */
 static void sift(struct cand *h, int64_t n, int64_t i) {
     for (;;) {
         int64_t c = 2 * i + 1;
@@ -98,7 +98,7 @@ static void sift(struct cand *h, int64_t n, int64_t i) {
     }
 }
 
-/* The k best finite logits, best first, in h; returns how many. */
+/* Puts the k largest finite logits into h, the largest first, and returns how many there are. */
 static int64_t best(const float *logits, int64_t n_vocab, struct cand *h, int64_t k) {
     int64_t n = 0;
     for (int64_t i = 0; i < n_vocab; i++) {
@@ -136,7 +136,7 @@ static void softmax(struct cand *c, int64_t n, double temp) {
     for (int64_t i = 0; i < n; i++) c[i].p /= sum;
 }
 
-/* One of the n candidates, best first. */
+/* Draws one of the n candidates, which are sorted, the best first. */
 static int32_t draw(struct sampler *s, int64_t n) {
     if (n < 1) return 0;
     if (!(s->o.temp > 0) || n == 1) return s->cand[0].id;
