@@ -41,7 +41,8 @@ static const char *value(const struct card *c, const char *keys) {
     return "";
 }
 
-/* A commit of the Hub's cache, or such: nobody's name for a model. */
+/* Returns true for what looks like a commit hash: folders of the Hub's cache are named so, no model
+ * is. */
 static bool is_hash(const char *s) {
     size_t n = strlen(s);
     return n >= 20 && strspn(s, "0123456789abcdefABCDEF") == n;
@@ -91,7 +92,7 @@ static void size_label(const struct conv_plan *p, char out[32]) {
     names_size_label(p->n_params, experts, experts ? p->hp.d[HD_EXPERTS] : 0, out);
 }
 
-/* Values of several keys of the card as one list. */
+/* Collects the values of several keys of the card into one list. */
 static int list(const struct card *c, const char *const *keys, const char **out) {
     int n = 0;
     for (; c->have && *keys; keys++) {
@@ -109,7 +110,8 @@ static void put_list(struct gguf_w *w, const char *key, const struct card *c,
     if (n) gguf_w_arr_str(w, key, v, (uint64_t)n);
 }
 
-/* general.base_model.*, general.dataset.*: repositories as name, organization, version, address. */
+/* Writes general.base_model.* or general.dataset.*: repositories by name, organization, version and
+ * address. */
 static void put_repos(struct gguf_w *w, const char *what, const struct card *c,
                       const char *const *keys, int64_t n_params) {
     const char *v[MAX_LIST];

@@ -59,8 +59,8 @@ static int check_norms(const struct conv_plan *p, struct err *e) {
                    hfdir_path(p->dir), mean);
 }
 
-/* auto: the dtype that holds most bytes; BF16, which does not overflow, when anything is quantized.
- */
+/* Returns the type that `auto` stands for: that of most bytes; BF16, which does not overflow, when
+ * anything is quantized. */
 static enum qtype auto_type(const struct conv_plan *p) {
     uint64_t bytes[ST_COUNT] = {0};
     for (int64_t i = 0; i < p->n_src; i++) {
@@ -84,7 +84,7 @@ static int pick_type(struct conv_plan *p, const char *name, struct err *e) {
     return err_set(e, ERR_USAGE, "--type %s is not one of auto, f32, f16, bf16, q8_0", name);
 }
 
-/* The blocks of a matrix can be kept when its rows are only renumbered. */
+/* Returns true when the blocks of a matrix can be kept, since its rows are only renumbered. */
 static bool keeps(const struct conv_plan *p, const struct item *it) {
     static const bool rows_only[XF_COUNT] = {
         [XF_COPY] = true,        [XF_V_ROWS] = true,       [XF_V_ROWS_TAIL] = true,

@@ -79,8 +79,9 @@ float dq_scale_at(const struct st_tensor *t, int64_t i) {
     return st_to_f32(t, i, 1, &v, &ignored) ? 0 : v;
 }
 
-/* Elements per scale along one side of `size` elements in `n` parts, `block` if that fits; 0: they
- * do not fit. Groups of columns divide rows, so their size is seen; blocks of rows may not. */
+/* Returns how many elements share a scale along a side of `size` elements with `n` scales: `block`
+ * if that fits, since the last one may be short; else, with `divides`, size / n where that is
+ * whole. 0: they do not fit. */
 static int64_t per_scale(int64_t size, int64_t n, int64_t block, bool divides) {
     if (n == size) return 1;
     if (n == 1) return size;
@@ -162,7 +163,8 @@ static bool allows(const struct dq_part *p, const struct st_tensor *t) {
     return (p->dtypes >> t->dtype & 1) != 0;
 }
 
-/* 0: not this form; 1: it is; -1: its main tensor is there, but a part is missing (*lacks). */
+/* Returns 1 when the tensors are of this form, 0 when they are not, -1 when the main tensor is
+ * there but a part is missing (*lacks). */
 static int try_form(struct dq *q, const struct dq_form *form, const struct dq_config *c,
                     const struct finder *f, const char **lacks) {
     const struct st_tensor *t = find_part(f, form->part[0].name);
@@ -184,7 +186,7 @@ static int try_form(struct dq *q, const struct dq_form *form, const struct dq_co
     return 1;
 }
 
-/* A main tensor whose dtype or parts fit no form. */
+/* Refuses a main tensor whose dtype or parts fit no form. */
 static int unknown(const struct st_tensor *t, const char *lacks, struct err *e) {
     bool fp8 = t->dtype == ST_F8_E4M3 || t->dtype == ST_F8_E5M2;
     return err_set(
@@ -199,7 +201,7 @@ static int unknown(const struct st_tensor *t, const char *lacks, struct err *e) 
                           : lacks + (*lacks == '^'));
 }
 
-/* Whether two shapes are the same but for dimensions of 1. */
+/* Returns true when two shapes are the same but for dimensions of 1. */
 static bool alike(const int64_t *a, int n_a, const int64_t *b, int n_b) {
     int i = 0, k = 0;
     for (;; i++, k++) {
@@ -210,8 +212,9 @@ static bool alike(const int64_t *a, int n_a, const int64_t *b, int n_b) {
     }
 }
 
-/* want[n] of plain floats; a source may carry one extra dimension of 1 in second place, and a
- * vector of as many values does for a matrix. Where four are wanted, those of 1 do not count. */
+/* Checks the shape of plain floats against want[n]. A source may have one extra dimension of 1 in
+ * second place, and a vector of as many values does for a matrix. Where four dimensions are wanted,
+ * those of 1 do not count. */
 static int plain_shape(const struct st_tensor *t, const int64_t *want, int n, struct err *e) {
     bool same = t->n_dims == n || (t->n_dims == n + 1 && n >= 1 && t->shape[1] == 1);
     for (int i = 0; same && i < n; i++) same = want[i] == t->shape[i && t->n_dims > n ? i + 1 : i];
@@ -275,7 +278,7 @@ void dq_drop(const struct dq *q, const struct hfdir *dir) {
 
 /* ---- config.json ---- */
 
-/* The number of bits, if all groups of compressed-tensors agree. */
+/* Returns the number of bits if all groups of compressed-tensors agree on one, else 0. */
 static int64_t common_bits(const struct json *q) {
     int64_t bits = 0;
     for (const struct json *g = json_first(json_get(q, "config_groups")); g; g = json_next(g)) {
@@ -287,7 +290,7 @@ static int64_t common_bits(const struct json *q) {
     return bits;
 }
 
-/* Block and group sizes; compressed-tensors names them per group of layers. */
+/* Reads block and group sizes, which compressed-tensors names per group of layers. */
 static int read_sizes(struct dq_config *c, const struct json *q, const char *where, struct err *e) {
     const struct json *w = json_get(json_first(json_get(q, "config_groups")), "weights");
     const struct json *blk = json_get(q, "weight_block_size");
@@ -303,7 +306,7 @@ static int read_sizes(struct dq_config *c, const struct json *q, const char *whe
     return err_set(e, ERR_DATA, "%s: weight_block_size is not two positive numbers", where);
 }
 
-/* Packings that share names with known ones but not their layout. */
+/* Refuses packings that share names with known ones but not their layout. */
 static int check_packing(const struct dq_config *c, const struct json *q, const char *where,
                          struct err *e) {
     static const struct {

@@ -28,7 +28,7 @@ bool dq_bnb8_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float
     return true;
 }
 
-/* The JSON of quant_state. */
+/* Reads quant_state, which is JSON. */
 static int read_state(struct dq *q, struct err *e) {
     const struct st_tensor *t = q->part[3];
     struct json *j = NULL;

@@ -59,7 +59,7 @@ bool dq_nvfp4_div_row(const struct dq *q, int64_t mat, int64_t row, float *dst, 
 
 /* ---- MXFP4: 32 values per power of two ---- */
 
-/* Codes as [.., cols/2], or as blocks [.., cols/32, 16]. */
+/* Fits codes that are stored as [.., cols/2], or as blocks [.., cols/32, 16]. */
 int dq_mxfp4_fit(struct dq *q, const struct dq_config *c, struct err *e) {
     UNUSED(c);
     const struct st_tensor *t = q->part[0];
@@ -79,7 +79,8 @@ bool dq_mxfp4_row(const struct dq *q, int64_t mat, int64_t row, float *dst, floa
     return true;
 }
 
-/* Neighbours share a byte in the folder, values 16 apart in a block. */
+/* Makes GGUF's blocks: in the folder neighbours share a byte, in a block values that are 16 apart.
+ */
 bool dq_mxfp4_blocks(const struct dq *q, int64_t mat, int64_t row, uint8_t *dst) {
     int64_t r = mat * q->rows + row;
     const uint8_t *sc = q->part[1]->data + r * (q->cols / 32);

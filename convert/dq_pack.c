@@ -8,12 +8,12 @@
  */
 #include "convert/dq_int.h"
 
-/* Words that hold n values of b bits. */
+/* Returns the number of words that hold n values of `bits` bits. */
 static int64_t words(int64_t n, int bits, bool dense) {
     return dense ? div_up(n * bits, 32) : div_up(n, 32 / bits);
 }
 
-/* Value k of a stream whose words are `step` bytes apart. */
+/* Returns value k of a stream whose words are `step` bytes apart. */
 static unsigned value_at(const uint8_t *p, int64_t step, int64_t k, int bits, bool dense) {
     int64_t per = 32 / bits, at = k * bits;
     int64_t w = dense ? at / 32 : k / per;
@@ -23,7 +23,7 @@ static unsigned value_at(const uint8_t *p, int64_t step, int64_t k, int bits, bo
     return v & ((1u << bits) - 1);
 }
 
-/* Group of column i; -1: out of range. */
+/* Returns the group of column i; -1 when it is out of range. */
 static int64_t group_at(const struct dq *q, const struct st_tensor *g_idx, int64_t i) {
     if (!g_idx) return i / q->scale.per_col;
     int64_t g =
@@ -38,14 +38,14 @@ static int check_g_idx(struct dq *q, int i, struct err *e) {
     return 0;
 }
 
-/* Scales and zero points of a row go to scratch[2 * groups], so that much must fit. */
+/* Checks that scratch has room for the scales and zero points of a row: 2 * groups values. */
 static int check_groups(struct dq *q, struct err *e) {
     if (!q->scale.n_rows) q->scale.n_rows = q->scale.n_cols = 1; /* one for the matrix */
     if (2 * q->scale.n_cols <= q->cols) return 0;
     return dq_bad(q, 1, e, "has more than one scale per two columns");
 }
 
-/* dst[i] = (dst[i] - zero[g]) * scale[g] */
+/* Scales a row: dst[i] = (dst[i] - zero[g]) * scale[g]. */
 static bool scale_row(const struct dq *q, const struct st_tensor *g_idx, const float *scale,
                       const float *zero, float *dst) {
     bool ok = true;
@@ -59,14 +59,15 @@ static bool scale_row(const struct dq *q, const struct st_tensor *g_idx, const f
 
 /* ---- compressed-tensors ---- */
 
-/* Scales as a grid; with a group index, which scale belongs to a column is not a block. */
+/* Reads scales as a grid over rows and columns. With a group index, the columns of a scale are no
+ * block. */
 static int fit_scales(struct dq *q, const struct dq_config *c, int g_idx, struct err *e) {
     TRY(dq_grid_fit(q, 1, c, e));
     TRY(check_groups(q, e));
     return check_g_idx(q, g_idx, e);
 }
 
-/* Index of the scales of a row. */
+/* Returns the index of the first scale of a row. */
 static int64_t scale_base(const struct dq *q, int64_t mat, int64_t row) {
     return (mat * q->scale.n_rows + row / q->scale.per_row) * q->scale.n_cols;
 }
@@ -127,7 +128,7 @@ bool dq_pack_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float
 
 /* ---- GPTQ: packed along the inputs, [inputs * bits / 32, outputs] ---- */
 
-/* Groups along the inputs: scales [groups, outputs]. */
+/* Fits groups along the inputs, whose scales are [groups, outputs]. */
 static int fit_groups(struct dq *q, const struct dq_config *c, struct err *e) {
     const struct st_tensor *t = q->part[1];
     int64_t n = t->n_dims == 2 ? t->shape[0] : 0;

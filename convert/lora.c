@@ -29,7 +29,7 @@ struct lora {
 
 #define SHOW(name) (show_n((name), strlen(name)).s)
 
-/* Settings that change the merged weights and are not computed here. */
+/* Refuses settings that change the merged weights and are not computed here. */
 static int check_config(const struct lora *l, struct err *e) {
     static const char *const off[] = {"use_dora",
                                       "lora_bias",
@@ -138,7 +138,8 @@ static int64_t find(const struct lora *l, const char *stem, size_t len, const ch
     return strmap_get(l->by_name, name, len + k);
 }
 
-/* alpha of the module stem[len]: a name of alpha_pattern that it equals or ends with. */
+/* Returns alpha of the module stem[len]: that of the name in alpha_pattern that it equals or ends
+ * with, else the common one. */
 static double alpha_of(const struct lora *l, const char *stem, size_t len) {
     for (const struct json *j = json_first(json_get(l->cfg, "alpha_pattern")); j;
          j = json_next(j)) {
@@ -172,7 +173,7 @@ static int bad_pair(const struct lora *l, int64_t i, struct err *e) {
                    st_path(l->st), SHOW(st_tensor_at(l->st, i)->name));
 }
 
-/* A module of its own: linear layer or embedding. */
+/* Binds the two matrices of one module, a linear layer or an embedding. */
 static int bind_module(struct lora *l, const char *stem, size_t len, struct dq *q, struct err *e) {
     bool emb = false;
     int64_t i = find(l, stem, len, ".lora_A.weight"), j = find(l, stem, len, ".lora_B.weight");
@@ -192,8 +193,8 @@ static int bind_module(struct lora *l, const char *stem, size_t len, struct dq *
     return 0;
 }
 
-/* Fused experts: "....mlp.experts.gate_up_proj", or a part "....mlp.experts.7.up_proj.weight" of
- * them in a checkpoint that stores experts one by one. */
+/* Binds the matrices of fused experts, "....mlp.experts.gate_up_proj", also to a part
+ * "....mlp.experts.7.up_proj.weight" of them in a checkpoint that stores experts one by one. */
 static void bind_experts(struct lora *l, const char *name, int64_t n_experts, struct dq *q) {
     static const char *const wrap[] = {".lora_A.weight", ".base_layer.lora_A.weight"};
     const char *at = strstr(name, ".mlp.experts.");
@@ -224,7 +225,7 @@ static void bind_experts(struct lora *l, const char *name, int64_t n_experts, st
     }
 }
 
-/* Weights trained as a whole: they take the place of the stored ones. */
+/* Binds weights that were trained as a whole: they take the place of the stored ones. */
 static int bind_whole(struct lora *l, const char *name, size_t len, struct dq *q, struct err *e) {
     int64_t i = strmap_get(l->by_name, name, strlen(name));
     if (i < 0) i = find(l, name, len, ".base_layer.weight");

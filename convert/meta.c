@@ -11,7 +11,7 @@
 #include "template/chat_src.h"
 #include "tok/tok.h"
 
-/* generation_config.json: what the publisher recommends, unless sampling is off. */
+/* Writes what the publisher recommends in generation_config.json, unless sampling is off there. */
 static int sampling(struct conv_plan *p, struct gguf_w *w, struct err *e) {
     static const struct {
         const char *hf, *key;
@@ -42,7 +42,7 @@ static int tokenizer(struct conv_plan *p, const char *pre, struct gguf_w *w, str
     struct tok *t;
     TRY(tok_from_dir(&t, hfdir_path(p->dir), p->hp.d[HD_VOCAB], pre, e));
     tok_to_gguf(t, w);
-    /* readers' defaults differ when the source does not say */
+    /* Readers differ in what they take when the key is absent, so it is written. */
     if (!tok_has_add_bos(t)) gguf_w_bool(w, "tokenizer.ggml.add_bos_token", tok_add_bos(t));
     tok_free(t);
     return 0;
@@ -52,8 +52,8 @@ static int by_text(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Templates beside the default one, in order of their names, in which only letters and digits stay
- * as they are. A folder whose template comes from chat_template.json has no others. */
+/* Writes the templates beside the default one, in order of their names, in which all but letters
+ * and digits become _. A folder whose template comes from chat_template.json has no others. */
 static int named_templates(const struct conv_plan *p, struct gguf_w *w, struct err *e) {
     struct chat_src all, one;
     struct err none;

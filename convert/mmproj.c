@@ -51,7 +51,7 @@ static int64_t find(const struct run *r, const char *name) {
     return -1;
 }
 
-/* Shape in the folder; returns the number of dimensions. */
+/* Sets the shape that a row has in the folder and returns its number of dimensions. */
 static int source_shape(const struct vision *v, const struct vision_row *row, int64_t want[5]) {
     int n = 0;
     if (row->dim[0] == VD_ONE) return 0; /* a scalar */
@@ -82,7 +82,7 @@ static int check_shape(const struct run *r, const struct st_tensor *t, const str
                    st_dtype_name(t->dtype));
 }
 
-/* One row for block `from` of the folder and `to` of the output. */
+/* Adds the tensor of a row, for block `from` of the folder and `to` of the output. */
 static int add(struct run *r, const struct vision_row *row, int64_t from, int64_t to,
                struct err *e) {
     char name[128];
@@ -119,7 +119,7 @@ static int add_row(struct run *r, const struct vision_row *row, struct err *e) {
     return 0;
 }
 
-/* What belongs to the tower and was not used; sound is another file. */
+/* Refuses tensors of the tower that were not used; those of sound belong to another file. */
 static int account(const struct run *r, struct err *e) {
     int64_t n_audio = 0;
     for (int64_t i = 0; i < hfdir_n_tensors(r->plan.dir); i++) {
@@ -150,7 +150,7 @@ static enum qtype type_of(const struct run *r, const struct part *p) {
     return qtype_fit(t, p->ne[0]);
 }
 
-/* auto: the dtype of the largest tensor. */
+/* Decides the types; `auto` is that of the largest tensor. */
 static void settle_types(struct run *r, const char *asked) {
     const struct st_tensor *big = r->part[0].src;
     enum qtype t;
@@ -187,7 +187,7 @@ static int make_plan(struct run *r, const struct convert_opts *o, struct err *e)
 
 /* ---- writing ---- */
 
-/* One output kernel [3][p*p] from x: two frames of them, or colours last. */
+/* Makes one output kernel [3][p*p] from x, which has two frames, or its colours last. */
 static void arrange(const struct vision *v, int xf, const float *x, float *y) {
     int64_t n = v->d[VD_PATCH] * v->d[VD_PATCH];
     for (int64_t c = 0; c < 3; c++)

@@ -81,7 +81,7 @@ static void map_release(struct mapping *m) {
     free(m->claimed);
 }
 
-/* Index of a source by normalised name, -1 when absent. */
+/* Returns the index of a source by its normalised name, -1 when there is none. */
 static int64_t lookup(const struct mapping *m, const char *name) {
     return strmap_get(m->by_name, name, strlen(name));
 }
@@ -125,7 +125,8 @@ static int missing(const struct mapping *m, const struct item *it, const char *n
                    hfdir_path(m->p->dir), name, it->inst.name);
 }
 
-/* One source per expert, stacked in numeric order. *found stays false without the first. */
+/* Binds one source per expert, stacked in order of their numbers. *found stays false when the first
+ * is not there. */
 static int bind_stacked(struct mapping *m, struct item *it, const char *pat, size_t len,
                         int64_t layer, const int64_t *want, bool *found, struct err *e) {
     for (int64_t x = 0; x < want[0]; x++) {
@@ -193,8 +194,8 @@ static bool has_part(const char *name, const char *part) {
     return false;
 }
 
-/* What quantizers leave beside the weights for activations and caches, and tables that are
- * recomputed. */
+/* Returns true for what quantizers leave beside the weights for activations and caches, and for
+ * tables that are computed anew. */
 static bool not_needed(const char *name) {
     static const char *const tail[] = {
         ".rotary_emb.inv_freq", "activation_scale", ".input_scale", ".input_global_scale",
@@ -205,7 +206,7 @@ static bool not_needed(const char *name) {
     return false;
 }
 
-/* Some quantizers give every linear layer a bias; zeros say nothing. */
+/* Returns true for a bias of zeros, which some quantizers give every linear layer. */
 static bool zero_bias(const char *name, const struct st_tensor *t) {
     if (!str_ends(name, ".bias") || t->n_elems > 1 << 20) return false;
     for (int64_t i = 0; i < t->n_elems; i++) {
@@ -216,7 +217,7 @@ static bool zero_bias(const char *name, const struct st_tensor *t) {
     return true;
 }
 
-/* A source nobody claimed: left out on purpose, or an error. */
+/* Leaves out a source that no row claimed, where that is known to be right; else it is an error. */
 static int account(struct mapping *m, int64_t i, bool no_mtp, struct err *e) {
     struct conv_plan *p = m->p;
     const struct st_tensor *t = hfdir_tensor_at(p->dir, i);
@@ -241,7 +242,7 @@ static int account(struct mapping *m, int64_t i, bool no_mtp, struct err *e) {
                    file_of(p, t), SHOW(t->name), p->arch->name);
 }
 
-/* MTP layers by their tensors; what the config says is only compared. */
+/* Counts MTP layers by their tensors; what the config says is only compared. */
 static int count_mtp(struct mapping *m, bool no_mtp, struct err *e) {
     int64_t n = 0, said = m->p->hp.d[HD_MTP];
     for (int64_t i = 0; i < m->n; i++) {
@@ -269,8 +270,8 @@ static int count_mtp(struct mapping *m, bool no_mtp, struct err *e) {
                : 0;
 }
 
-/* Feed-forward widths to multiples of 256: rows and columns of zeros change nothing, since
- * activation(0) * 0 = 0 meets a zero column. */
+/* Pads feed-forward widths to multiples of 256 with rows and columns of zeros. They change nothing:
+ * the activation of 0, times 0, meets a column of zeros. */
 static int pad_widths(struct conv_plan *p, struct err *e) {
     static const int slot[] = {HD_FF, HD_FF_EXP, HD_FF_SHEXP};
     for (size_t i = 0; i < COUNT_OF(slot); i++)
@@ -280,7 +281,8 @@ static int pad_widths(struct conv_plan *p, struct err *e) {
     return p->arch->derive(&p->hp, e);
 }
 
-/* Whether a source of the row is there in a layer: any spelling, and the first of stacked ones. */
+/* Returns true when a layer has a source of the row: by any of its spellings, and of stacked ones
+ * the first. */
 static bool source_has(const void *ud, const struct tensor_row *row, int64_t layer) {
     for (const char *s = row->hf; s;) {
         const size_t len = strcspn(s, "|");

@@ -24,7 +24,7 @@ static size_t digits(const char *s) {
     return strspn(s, "0123456789");
 }
 
-/* 2407, v0.1, Iter3 */
+/* Returns true for 2407, v0.1, Iter3. */
 static bool is_version(const char *s) {
     if (strncasecmp(s, "iter", 4) == 0)
         s += 4;
@@ -39,7 +39,7 @@ static bool is_version(const char *s) {
     }
 }
 
-/* Q4_K_M, IQ2_XXS by letters of one each, BF16, FP32: names of files of weights. */
+/* Returns true for Q4_K_M, IQ2_XXS, BF16, FP32: types in names of files of weights. */
 static bool is_type(const char *s) {
     const char *q = *s == 'i' || *s == 'I' ? s + 1 : s;
     if ((*q == 'q' || *q == 'Q') && digit(q[1])) {
@@ -59,7 +59,7 @@ static bool among(const char *s, const char *const *v) {
     return false;
 }
 
-/* 7B, 0.5b, 1_6B, 8x7B, A3B, 7b1, mini. */
+/* Returns true for 7B, 0.5b, 1_6B, 8x7B, A3B, 7b1, mini. */
 static bool is_size(const char *s) {
     static const char *const words[] = {"small", "mini", "medium", "large", "xl", "xxl", NULL};
     if (among(s, words)) return true;
@@ -76,7 +76,7 @@ static bool is_size(const char *s) {
     return !s[1] || (digit(s[1]) && !s[2]);
 }
 
-/* 1_6B -> 1.6B, 7b1 -> 7.1b, 7b -> 7B */
+/* Writes a size as is usual: 1_6B becomes 1.6B, 7b1 becomes 7.1b, 7b becomes 7B. */
 static void normalize_size(char *s) {
     size_t n = strlen(s);
     for (char *c = s; *c; c++)
@@ -90,7 +90,7 @@ static void normalize_size(char *s) {
         s[n - 1] = (char)toupper((unsigned char)s[n - 1]);
 }
 
-/* The number of "7B"; NaN for words, 8x7B and A3B. */
+/* Returns the number of a size such as "7B"; NaN for words, 8x7B and A3B. */
 static double size_of(const char *s) {
     char *end;
     double v = digit(*s) ? strtod(s, &end) : (double)NAN;
@@ -99,7 +99,8 @@ static double size_of(const char *s) {
     return unit ? v * pow(1000, (double)(unit - " KMBT")) : (double)NAN;
 }
 
-/* A size far from the model's is a length of context, or tokens it was trained on. */
+/* Returns true when a size is far from the model's: then it is a length of context, or of the
+ * training text. */
 static bool is_other_number(const struct part *p, const struct part *next, int64_t n_params) {
     double label = size_of(p->s), n = (double)n_params;
     if (!n_params || isnan(label)) return false;
@@ -129,7 +130,7 @@ static void look(struct part *p, const struct part *next, bool first, int64_t n_
     }
 }
 
-/* A word is no size beside a number. */
+/* Drops words that mean a size where a number is there too. */
 static void drop_words(struct part *p, int n) {
     bool number = false;
     for (int i = 0; i < n; i++) number |= (p[i].is & SIZE) && strpbrk(p[i].s, "0123456789") != NULL;
@@ -137,7 +138,8 @@ static void drop_words(struct part *p, int n) {
         if ((p[i].is & SIZE) && !strpbrk(p[i].s, "0123456789.")) p[i].is = 0;
 }
 
-/* The beginning, with versions inside it, is the base name; unknown parts behind it a finetune. */
+/* Splits what is left: the beginning, with versions inside it, is the base name, unknown parts
+ * behind it name a finetune. */
 static void find_base(struct part *p, int n) {
     bool start = true;
     for (int i = 0; i < n; i++) {
@@ -196,7 +198,7 @@ void names_parse(struct names *r, const char *id, int64_t n_params) {
     if (!*r->size_label && !*r->finetune && !*r->version) *r->basename = 0; /* says too little */
 }
 
-/* "v0.1", "7b": kept as they are */
+/* Returns true for "v0.1" and "7b", which are kept as they are. */
 static bool is_number(const char *s, size_t n) {
     if (digit(*s)) return true;
     if (*s != 'v' || n < 2) return false;
@@ -233,7 +235,7 @@ void names_title(const char *id, char out[NAMES_MAX]) {
     out[k] = 0;
 }
 
-/* Two digits at least: 596M, 2.6B, 35B. */
+/* Writes a number of weights with two digits at least: 596M, 2.6B, 35B. */
 static void rounded(double n, char out[32]) {
     static const struct {
         double unit;

@@ -28,14 +28,14 @@ static void add_pattern(struct buf *out, const char *name, size_t len) {
     }
 }
 
-/* The set of what `b` holds grows by it; false when it was there. The set borrows: the text lives
- * in `keys`. */
+/* Adds the text of `b` to the set and returns true; false when it was there. The set borrows the
+ * text, which lives in `keys`. */
 static bool add_key(struct strmap *set, struct arena *keys, const struct buf *b) {
     if (strmap_get(set, b->data, b->len) >= 0) return false;
     return strmap_add(set, arena_strdup(keys, b->data), b->len, 0);
 }
 
-/* The patterns of an architecture's tensors in folders. */
+/* Returns the patterns of the names that an architecture's tensors have in folders. */
 static struct strmap *patterns_of(const struct arch *a, struct arena *keys) {
     struct strmap *map = strmap_new(64);
     struct buf b = {0};
@@ -57,8 +57,8 @@ static bool left_out(const struct arch *a, const char *name) {
     return false;
 }
 
-/* How many tensors of the folder are named as in `a`, or are none of a text model there; appends
- * the patterns of the others. */
+/* Counts the tensors of the folder that are named as in `a`, or belong to no text model, and
+ * appends the patterns of the others. */
 static int64_t count_named(const struct hfdir *dir, const struct arch *a, struct buf *others) {
     struct arena keys;
     arena_init(&keys);

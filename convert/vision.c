@@ -124,7 +124,8 @@ static void qwen_keys(const struct vision *v, struct gguf_w *w) {
     gguf_w_arr(w, "clip.vision.is_deepstack_layers", GV_BOOL, deep, (uint64_t)v->blocks);
 }
 
-/* Images of any size are scaled: what stands for image_size is the field's constant. */
+/* Reads the numbers of a Gemma tower. It scales images of any size, so image_size is a constant
+ * that other programs expect. */
 static int gemma_read(struct vision *v, const struct hfdir *dir, const struct json *cfg,
                       struct err *e) {
     int64_t *d = v->d;
@@ -189,8 +190,8 @@ static bool three(const struct json *list, float out[3]) {
     return n == 3;
 }
 
-/* Mean and deviation of the colours: preprocessor_config.json, which processor_config.json
- * overrides. */
+/* Reads mean and deviation of the colours from preprocessor_config.json, which
+ * processor_config.json overrides. */
 static int preprocessor(struct vision *v, struct hfdir *dir, struct err *e) {
     static const char *const name[] = {"processor_config.json", "preprocessor_config.json"};
     for (size_t i = 0; i < COUNT_OF(name); i++) {
