@@ -67,8 +67,8 @@ static struct arena_chunk *add_chunk(struct arena *a, size_t need) {
     return c;
 }
 
-/* A chunk with room: the newest, or after a reset any emptied one, which then becomes the newest.
- */
+/* Returns a chunk with room: the newest, or after a reset any emptied one, which then becomes the
+ * newest. */
 static struct arena_chunk *find_chunk(struct arena *a, size_t need) {
     struct arena_chunk **link = &a->head;
     for (struct arena_chunk *c = a->head; c; link = &c->next, c = c->next) {

@@ -181,7 +181,8 @@ static size_t n_rows(const struct table *t) {
     return n ? (t->n_cells + n - 1) / n : 0;
 }
 
-/* Sizes and counts get thousands separators; ids, seeds and positions do not. */
+/* Returns true for sizes and counts, which get thousands separators; ids, seeds and positions do
+ * not. */
 static bool is_amount(const char *key) {
     size_t n = strlen(key);
     return strncmp(key, "n_", 2) == 0 || (n >= 5 && strcmp(key + n - 5, "bytes") == 0);
@@ -196,8 +197,8 @@ static void grouped(struct buf *b, int64_t v) {
     }
 }
 
-/* For people; control characters become blanks so that a hostile name cannot draw on the terminal.
- */
+/* Writes a cell for people; control characters become blanks so that a hostile name cannot draw on
+ * the terminal. */
 static void cell_text(struct buf *b, const struct cell *c, const char *key) {
     buf_reset(b);
     switch (c->kind) {
@@ -255,7 +256,7 @@ struct layout {
     bool stacked; /* texts on one line, numbers on the next */
 };
 
-/* Width of the columns of one line; the last column's own text does not count when it is one. */
+/* Returns the width of the columns of one line; a text in the last column does not count. */
 static int line_width(const struct layout *l, int n_cols, bool texts, bool numbers) {
     int total = -GAP, last = -1;
     for (int i = 0; i < n_cols; i++) {
@@ -295,7 +296,7 @@ static void trim_right(struct buf *b) {
     while (b->len && b->data[b->len - 1] == ' ') b->data[--b->len] = 0;
 }
 
-/* One line of row r (0: the titles): the texts, the numbers or both. */
+/* Writes one line of row r (0: the titles): the texts, the numbers or both. */
 static void put_line(const struct table *t, const struct layout *l, size_t r, bool texts,
                      bool numbers, struct buf *out) {
     struct buf b = {0};
@@ -325,7 +326,7 @@ static void render_table(const struct table *t, struct buf *out) {
     free(l.right);
 }
 
-/* The answer comes first wherever it was added. */
+/* Writes the answer, which comes first wherever it was added. */
 static void put_answer(const struct emit *m, struct buf *out) {
     struct buf b = {0};
     for (int i = 0; i < m->n_fields; i++) {

@@ -26,7 +26,7 @@ static void trim(const char **s, size_t *n) {
     while (*n && blank((*s)[*n - 1])) (*n)--;
 }
 
-/* Bytes of a quoted text from its first quote to its last; 0: not closed. */
+/* Returns the bytes of a quoted text from its first quote to its last; 0: it is not closed. */
 static size_t quoted(const char *s, size_t n) {
     for (size_t i = 1; i < n; i++) {
         if (*s == '"' && s[i] == '\\')
@@ -39,7 +39,8 @@ static size_t quoted(const char *s, size_t n) {
     return 0;
 }
 
-/* A line break with the blanks around it is one blank; with empty lines behind, their breaks. */
+/* Folds lines in place and returns the new length: a line break with the blanks around it becomes
+ * one blank; where empty lines follow, their breaks stay instead. */
 static size_t fold(char *s, size_t n) {
     size_t k = 0;
     for (size_t i = 0; i < n; i++) {
@@ -56,7 +57,8 @@ static size_t fold(char *s, size_t n) {
     return k;
 }
 
-/* Single quotes know only '' inside, double quotes what JSON strings know. */
+/* Removes quotes. Inside single ones only '' is special, inside double ones what JSON strings know.
+ */
 static int unquote(struct front *f, const char *s, size_t n, int line, const char **out,
                    struct err *e) {
     char *copy = arena_strndup(&f->arena, s, n);
@@ -79,7 +81,7 @@ static int unquote(struct front *f, const char *s, size_t n, int line, const cha
     return 0;
 }
 
-/* One scalar, quotes removed. */
+/* Adds one scalar without its quotes. */
 static int scalar(struct front *f, const char *s, size_t n, int line, const char **out,
                   struct err *e) {
     trim(&s, &n);
@@ -115,7 +117,7 @@ static int add_value(struct front *f, const char *s, size_t n, int line, struct 
     return 0;
 }
 
-/* [a, "b, c"], perhaps with a comment behind. */
+/* Reads a list such as [a, "b, c"], perhaps with a comment behind it. */
 static int flow_list(struct front *f, const char *s, size_t n, int line, struct err *e) {
     size_t from = 1, i = 1;
     while (i < n && s[i] != ']') {
@@ -165,7 +167,7 @@ static int key_line(struct front *f, const char *s, size_t n, int line, struct e
     return add_value(f, s, n, line, e);
 }
 
-/* More of the value above: nested keys, text of a block, or words of a plain value. */
+/* Reads more of the value above: nested keys, text of a block, or words of a plain value. */
 static int indented(struct front *f, const char *s, size_t n, int line, bool in_list,
                     struct err *e) {
     if (!f->n) return bad(e, line, "the first key is indented");
@@ -174,7 +176,7 @@ static int indented(struct front *f, const char *s, size_t n, int line, bool in_
     return key && f->key[f->n - 1].n && !in_list ? bad(e, line, "a key below a value") : 0;
 }
 
-/* Does the line open a block of text, whose lines are indented? */
+/* Returns true when the line opens a block of text, whose lines are indented. */
 static bool opens_block(const char *s, size_t n) {
     trim(&s, &n);
     if (n && s[n - 1] >= '1' && s[n - 1] <= '9') n--;
@@ -215,7 +217,8 @@ static int one_line(struct front *f, const char *s, size_t n, int line, struct p
     return key_line(f, s, n, line, e);
 }
 
-/* Bytes of a bracketed value from its '[' or '{' to the closing one; 0: not closed. */
+/* Returns the bytes of a bracketed value from its '[' or '{' to the closing one; 0: it is not
+ * closed. */
 static size_t bracketed(const char *s, size_t n) {
     int depth = 0;
     for (size_t i = 0; i < n; i++) {
@@ -233,8 +236,8 @@ static size_t bracketed(const char *s, size_t n) {
     return 0;
 }
 
-/* A value in brackets or quotes may go on over several lines. n: bytes of the first one; max: up to
- * the end of the text. Bytes of all its lines. */
+/* Returns the bytes of all lines of a value, which may go on over several of them in brackets or
+ * quotes. The first line has n bytes, the text up to its end max. */
 static size_t whole_value(const char *s, size_t n, size_t max) {
     size_t at = 0;
     if (max > MAX_VALUE) max = n > MAX_VALUE ? n : MAX_VALUE;
@@ -251,7 +254,7 @@ static size_t whole_value(const char *s, size_t n, size_t max) {
     return nl ? (size_t)(nl - s) : max;
 }
 
-/* lenient: a key with a fault is left out. */
+/* Reads the text. `lenient` leaves a key with a fault out instead of refusing it. */
 static int parse(struct front *f, const char *text, size_t len, bool lenient, struct err *e) {
     struct place place = {false, false};
     size_t at = 0;

@@ -10,7 +10,8 @@
 
 static const char id_chars[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
 
-/* "models--ORG--NAME" of the Hub's cache, anywhere in a path. */
+/* Returns ORG/NAME of a path with "models--ORG--NAME", as folders of the Hub's cache have; NULL: it
+ * has none. */
 static char *repo_of_cache(const char *path) {
     static const char mark[] = "models--";
     for (const char *p = strstr(path, mark); p; p = strstr(p + 1, mark)) {
@@ -23,7 +24,8 @@ static char *repo_of_cache(const char *path) {
     return NULL;
 }
 
-/* ORG of "ORG/NAME" that ends at p (where '/' is), as a text names a repository of the Hub. */
+/* Returns the length of ORG in a text "ORG/NAME" whose '/' is at p; 0: no repository of the Hub is
+ * named so. */
 static size_t org_before(const char *text, const char *p) {
     static const char host[] = "huggingface.co/";
     const size_t n_host = sizeof host - 1;
@@ -36,7 +38,8 @@ static size_t org_before(const char *text, const char *p) {
     return hub ? n : 0;
 }
 
-/* The repository that a card names and that has the folder's name, when it is the only one. */
+/* Returns the repository that a card names and that has the folder's name; NULL: there is none, or
+ * more than one. */
 static char *repo_of_card(const char *name, const char *card, size_t len) {
     size_t n = strlen(name), n_org = 0;
     const char *org = NULL, *end = card + len;

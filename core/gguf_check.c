@@ -32,7 +32,7 @@ static int check_texts(const struct gguf_kv *tokens, struct err *e) {
     return rc;
 }
 
-/* An optional array with one element of this type per token. */
+/* Checks an optional array, which must have one element of this type per token. */
 static int check_parallel(const struct gguf *g, const char *key, enum gguf_vtype elem, uint64_t n,
                           struct err *e) {
     const struct gguf_kv *kv = gguf_find(g, key);
@@ -137,7 +137,8 @@ static bool bad_e8m0(const uint8_t *p) {
 static bool bad_e4m3(const uint8_t *p) {
     return (*p & 0x7fu) == 0x7fu;
 }
-/* The super scale of IQ1_M lies in the top nibbles of four 16-bit scale words. */
+/* Returns true when the super scale of IQ1_M is invalid; it lies in the top nibbles of four 16-bit
+ * words. */
 static bool bad_iq1m(const uint8_t *p) {
     unsigned h = 0;
     for (int i = 0; i < 4; i++) h |= (unsigned)(load_u16(p + 2 * i) >> 12) << (4 * i);
@@ -155,7 +156,7 @@ static const struct {
     [QS_E8M0] = {bad_e8m0, 1}, [QS_E4M3] = {bad_e4m3, 1},
 };
 
-/* True when one of the block's scales is NaN or infinite. */
+/* Returns true when one of the block's scales is NaN or infinite. */
 static bool bad_block(const struct qtype_scale *s, const uint8_t *p) {
     const int n = s->n ? s->n : 1;
     for (int i = 0; i < n; i++) {

@@ -66,7 +66,7 @@ static void add_str_kv(struct buf *b, const char *key, const char *text, uint64_
     buf_add(b, text, len);
 }
 
-/* What an edit is about; header pieces as they will be written. */
+/* An edit: the file, and the pieces of the header as they will be written. */
 struct edit {
     const struct gguf *g;
     const char *key, *text;
@@ -133,7 +133,7 @@ static void assemble(struct edit *d, uint64_t n_pad, uint64_t off, struct buf *o
     }
 }
 
-/* True when the new header fits in front of the data where they are. */
+/* Returns true when the new header fits in front of the data where they are. */
 static bool fit(struct edit *d, struct buf *out) {
     uint64_t bare = d->head.len + d->tail.len, with_pad = bare + 8 + strlen(pad_key) + 4 + 8;
     if (d->old_off > d->size || d->old_off % d->align) return false;
@@ -258,7 +258,7 @@ done:
     return rc;
 }
 
-/* The file opened and locked against other editors, without a journal; -1: failed. */
+/* Opens the file and locks it against other editors, without a journal; -1: that failed. */
 static int lock_file(const char *path, struct err *e) {
     char *name = journal_of(path);
     int fd = -1;
@@ -327,7 +327,8 @@ static bool journal_read(struct journal *j, const char *text, size_t len, uint64
     return load_u64(raw + 32) == hash_u64(j->old, len - JOURNAL_HEAD);
 }
 
-/* 0: neither, 1: a mixture, 2: all old or all new. */
+/* Returns 2 when all bytes are the old ones or all are the new ones, 1 when they are mixed, 0 when
+ * some are neither. */
 static int compare(const struct journal *j, const char *now) {
     if (memcmp(now, j->old, j->n) == 0 || memcmp(now, j->new, j->n) == 0) return 2;
     for (uint64_t i = 0; i < j->n; i++)

@@ -100,7 +100,7 @@ static int take_u64(struct cur *c, uint64_t *v, const char *what, struct err *e)
     c->off += 8;
     return 0;
 }
-/* A length and that many bytes, at most `max`. */
+/* Reads a length and that many bytes, at most `max`. */
 static int take_str(struct cur *c, uint64_t max, const char **s, uint64_t *len, const char *what,
                     struct err *e) {
     uint64_t at = c->off, n;
@@ -236,7 +236,7 @@ static int check_type(int64_t id, struct err *e) {
     return err_set(e, ERR_DATA, "tensor type %lld does not exist", (long long)id);
 }
 
-/* Shape, type and size of one record; the name is done. */
+/* Reads shape, type and size of one tensor record, behind its name. */
 static int read_shape(struct cur *c, struct gguf_tensor *t, struct err *e) {
     uint32_t n_dims, type;
     int64_t n_elems = 1;
@@ -428,7 +428,7 @@ fail:
 
 /* ---- split sets ------------------------------------------------------------------------------ */
 
-/* An unsigned scalar of a shard; *v untouched and 0 returned when absent. */
+/* Reads an unsigned scalar of a shard. *v stays and 0 is returned when it is absent. */
 static int split_key(const struct shard *s, const char *key, uint64_t *v, struct err *e) {
     const struct gguf_kv *kv = shard_find(s, key);
     if (!kv) return 0;

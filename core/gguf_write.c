@@ -297,7 +297,8 @@ static uint64_t info_bytes(const struct wtensor *t) {
     return 8 + strlen(t->name) + 4 + 8 * (uint64_t)t->n_dims + 4 + 8;
 }
 
-/* Keys a shard gets: all of them in the first, the alignment alone in the others. */
+/* Returns true when a shard gets the key: the first has all of them, the others the alignment
+ * alone. */
 static bool kv_in_shard(const struct wkv *kv, int shard) {
     return shard == 0 || strcmp(kv->key, "general.alignment") == 0;
 }
@@ -313,7 +314,8 @@ static void plan_header(const struct gguf_w *w, struct wshard *s, int i, int n, 
     s->header_bytes = round_up(bytes, align);
 }
 
-/* Deals the tensors out, sets their offsets and the sizes of all shards; free(*out). */
+/* Deals the tensors out and sets their offsets and the sizes of all shards; the caller frees *out
+ * with free(). */
 static int plan(const struct gguf_w *w, struct wshard **out) {
     uint64_t align = alignment(w);
     int n = 1, cap = 16;
@@ -426,7 +428,7 @@ static int write_header(struct gguf_w *w, int i, struct err *e) {
     return rc;
 }
 
-/* What gguf_open would refuse in these keys. */
+/* Refuses what gguf_open would refuse in these keys. */
 static int check_keys(const struct gguf_w *w, struct err *e) {
     uint64_t align = alignment(w);
     int64_t i = find_kv(w, "general.alignment");

@@ -188,7 +188,7 @@ void strmap_free(struct strmap *m) {
     free(m);
 }
 
-/* The slot of the key, or the free slot where it belongs. */
+/* Returns the slot of the key, or the free slot where it belongs. */
 static struct slot *find_slot(const struct strmap *m, const char *key, size_t len, uint64_t hash) {
     for (size_t i = (size_t)hash & (m->cap - 1);; i = (i + 1) & (m->cap - 1)) {
         struct slot *s = &m->slot[i];

@@ -58,7 +58,7 @@ static int check_index_name(const char *s, struct err *e) {
     return 0;
 }
 
-/* The files weight_map names, each once. */
+/* Lists the files that weight_map names, each once. */
 static int index_files(const struct json *map, struct io_names *l, struct strmap *seen,
                        struct err *e) {
     for (const struct json *c = json_first(map); c; c = json_next(c)) {
@@ -101,14 +101,14 @@ static int names_from_index(struct hfdir *h, struct io_names *l, struct err *e) 
     return 0;
 }
 
-/* The first GGUF of a folder, in names; NULL: none. */
+/* Returns the first of the names that is a GGUF file; NULL: none is. */
 static const char *first_gguf(const struct io_names *all) {
     for (int i = 0; i < all->n; i++)
         if (str_ends(all->v[i], ".gguf")) return all->v[i];
     return NULL;
 }
 
-/* A folder of finished files, hone's own output for one. */
+/* Refuses a folder of finished files, such as hone's own output. */
 static int only_ggufs(const char *dir, const char *name, struct err *e) {
     return err_set(e, ERR_DATA,
                    "%s holds GGUF files and no safetensors: name one of them, such as %s/%s", dir,
@@ -132,7 +132,7 @@ static int no_weights(const struct hfdir *h, bool pickles, bool consolidated, st
                    h->path);
 }
 
-/* model-00002-of-00003.safetensors: true and *n = 3. */
+/* Returns true for model-00002-of-00003.safetensors, and sets *n to 3. */
 static bool shard_of(const char *s, int *n) {
     size_t len = strlen(s), tail = strlen("-00001-of-00003.safetensors");
     if (len < tail) return false;
@@ -431,7 +431,7 @@ static int read_extra(struct hfdir *h, const char *name, struct extra *x, struct
     free(p);
     return rc;
 }
-/* The slot, filled; borrowed until the next call. */
+/* Finds the slot of a file and fills it; it is borrowed until the next call. */
 static int need_extra(struct hfdir *h, const char *name, bool is_text, struct extra **out,
                       struct err *e) {
     *out = find_extra(h, name, is_text);
@@ -460,7 +460,8 @@ int hfdir_text(struct hfdir *h, const char *name, const char **text, struct err 
     return 0;
 }
 
-/* A template as tokenizer_config.json holds it: a string, or a list of {name, template}. */
+/* Returns the template that tokenizer_config.json holds: a string, or the default one of a list of
+ * {name, template}. */
 static const char *config_template(const struct json *j) {
     if (json_type(j) != JSON_ARR) return json_str(j);
     for (const struct json *c = json_first(j); c; c = json_next(c)) {

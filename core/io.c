@@ -36,7 +36,7 @@ static int too_large(const char *path, uint64_t max_bytes, struct err *e) {
                    (unsigned long long)max_bytes);
 }
 
-/* Until end of file: pipes and /proc files do not say how long they are. */
+/* Reads until the end of the file: pipes and files of /proc do not say how long they are. */
 static int read_all(int fd, struct buf *b, const char *path, uint64_t max_bytes, struct err *e) {
     for (;;) {
         buf_reserve(b, 64 << 10);
@@ -80,7 +80,8 @@ done:
     return rc;
 }
 
-/* errno of stat() that says nothing is there; any other only keeps us from looking */
+/* Returns true for an errno of stat() that says that nothing is there; any other only keeps us from
+ * looking. */
 static bool is_absent(int error) {
     return error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG;
 }

@@ -121,7 +121,7 @@ static uint64_t check_of(const uint8_t head[HEAD], const void *value, uint64_t n
     return hash_u64(all, sizeof all);
 }
 
-/* Records up to the first bad one; k->end is then its place. */
+/* Reads records up to the first bad one; k->end is then its place. */
 static void load(struct keep *k, uint64_t size) {
     uint8_t head[HEAD];
     struct buf value = {0};
@@ -139,7 +139,8 @@ static void load(struct keep *k, uint64_t size) {
     buf_release(&value);
 }
 
-/* A process that was killed just now may still be ending. File systems without locks: go on. */
+/* Takes the lock, and waits a moment for it, since a process that was killed just now may still be
+ * ending. On file systems without locks it goes on. */
 static bool take_lock(int fd) {
     const struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
     for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {
@@ -150,7 +151,7 @@ static bool take_lock(int fd) {
     return true;
 }
 
-/* What is there: nothing (a new file), ours, or somebody else's. */
+/* Looks at what is there: nothing (the file is new), a file of ours, or somebody else's. */
 static int look(struct keep *k, struct err *e) {
     struct stat st;
     char found[MAGIC_BYTES];

@@ -16,7 +16,8 @@
 
 enum { NAME_MAX_LEN = 2048 };
 
-/* The first n bytes of a small file, ended by a zero; false when it cannot be read. */
+/* Reads the first n bytes of a small file and ends them with a zero; false when it cannot be read.
+ */
 static bool slurp(const char *dir, const char *file, char *text, size_t n) {
     char path[NAME_MAX_LEN + 64];
     snprintf(path, sizeof path, "%s/%s", dir, file);
@@ -40,7 +41,8 @@ static void quota(struct machine *m, int64_t time, int64_t period) {
     const int64_t n = min_i64(div_up(time, period), INT_MAX);
     if (!m->n_quota || n < m->n_quota) m->n_quota = (int)n;
 }
-/* Pages of files in memory.stat, which the kernel takes back when the group needs room. */
+/* Returns the bytes of pages of files in memory.stat, which the kernel takes back when the group
+ * needs room. */
 static int64_t file_pages(const char *dir, const char *prefix) {
     char text[8192], key[64];
     int64_t sum = 0;
@@ -80,7 +82,7 @@ static void group_v1_memory(struct machine *m, const char *dir) {
     memory(m, dir, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_");
 }
 
-/* visit for `top`/path and every folder above it down to `top`. */
+/* Visits `top`/path and every folder above it, up to `top`. */
 static void upwards(struct machine *m, const char *top, const char *path,
                     void (*visit)(struct machine *, const char *)) {
     char dir[NAME_MAX_LEN];
@@ -92,7 +94,7 @@ static void upwards(struct machine *m, const char *top, const char *path,
     }
 }
 
-/* Is `name` one of the comma-separated `list`? */
+/* Returns true when `name` is one of the comma-separated `list`. */
 static bool listed(const char *list, const char *name) {
     const size_t n = strlen(name);
     for (const char *p = list; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
@@ -100,7 +102,7 @@ static bool listed(const char *list, const char *name) {
     return false;
 }
 
-/* One line of /proc/self/cgroup: number:controllers:path. */
+/* Reads one line of /proc/self/cgroup: number:controllers:path. */
 static void group_line(struct machine *m, const char *root, char *line) {
     char top[NAME_MAX_LEN];
     char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;

@@ -18,7 +18,7 @@ _Static_assert(NUMA_CPUS == CPU_SETSIZE, "one bit per processor of a cpu_set_t")
 
 enum { INTERLEAVE = 3 /* MPOL_INTERLEAVE of linux/mempolicy.h */ };
 
-/* The numbers of a list such as 0-3,8,10-11, below n, as bits. */
+/* Sets the bits of the numbers below n in a list such as 0-3,8,10-11. */
 static void parse_list(const char *text, int n, uint64_t *bits) {
     for (const char *p = text; *p;) {
         char *end;

@@ -156,7 +156,7 @@ static int cannot_create(const char *path, struct err *e) {
     return err_sys(e, "cannot create %s; choose a folder you may write to with -o", path);
 }
 
-/* Whether `name` is that of a temporary of `base`: BASE.tmp-DIGITS-DIGITS. */
+/* Returns true when `name` is that of a temporary of `base`: BASE.tmp-DIGITS-DIGITS. */
 static bool is_temp_of(const char *name, const char *base) {
     const size_t n = strlen(base);
     if (strncmp(name, base, n) != 0 || strncmp(name + n, ".tmp-", 5) != 0) return false;
@@ -361,7 +361,8 @@ static void sync_folder(const char *path) {
     close(fd);
 }
 
-/* Never replaces a file that appeared since out_open unless asked to. */
+/* Gives the temporary its name. A file that appeared since out_open is not replaced, unless that
+ * was asked for. */
 static int rename_temp(const struct out *o, struct err *e) {
     const char *temp = o->temp;
     int rc = -1;

@@ -169,7 +169,7 @@ static int by_place(const void *a, const void *b) {
     return strcmp(x->name, y->name);
 }
 
-/* The sorted ranges must tile [0, n_data). */
+/* Checks that the sorted ranges tile [0, n_data). */
 static int check_tiling(struct st *s, uint64_t data_off, struct err *e) {
     uint64_t at = 0, n_data = s->map.size - data_off;
     qsort(s->tensor, (size_t)s->n_all, sizeof *s->tensor, by_place);

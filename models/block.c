@@ -22,7 +22,7 @@ void block_give(struct build *b, gr_reg r) {
     if (r != GR_NONE && b->n_free < BUILD_MAX_FREE) b->free[b->n_free++] = r;
 }
 
-/* The row of a weight, by its full name. */
+/* Returns the row of a weight by its full name. */
 static const struct tensor_row *row_of(const struct build *b, const char *name, char full[64],
                                        int *block) {
     if (b->layer < 0)
@@ -178,7 +178,7 @@ static gr_reg feed_forward(struct build *b, const struct block_spec *s, gr_reg i
                                                 : block_ffn(b, &s->ffn, in);
 }
 
-/* The norm before a half; without one it reads the residual itself. */
+/* Returns what a half reads: the norm before it, or without one the residual itself. */
 static gr_reg before(struct build *b, const struct norm_spec *s) {
     return s->kind == NORM_NONE ? b->g->residual : block_norm(b, s, b->g->residual);
 }
@@ -186,7 +186,8 @@ static void done(struct build *b, gr_reg r) {
     if (r != b->g->residual) block_give(b, r);
 }
 
-/* What one half adds, behind its norm, scaled; `in` is given back. */
+/* Returns what one half adds to the residual, behind its norm and scaled. The register `in` is
+ * given back. */
 static gr_reg half(struct build *b, const struct block_spec *s, gr_reg in, bool mix) {
     gr_reg out = mix ? mixer(b, s, in) : feed_forward(b, s, in);
     done(b, in);
@@ -199,7 +200,7 @@ static void add(struct build *b, const struct norm_spec *after, gr_reg r) {
     block_add(b, b->g->residual, r);
 }
 
-/* Mixer, then feed-forward; a layer may lack either. */
+/* Builds the mixer, then the feed-forward; a layer may lack either. */
 static void in_turn(struct build *b, const struct block_spec *s) {
     const struct layer_hp *l = &b->h->layer[b->layer];
     if (l->mixer != MIX_NONE) add(b, &s->after_mix, half(b, s, before(b, &s->before_mix), true));
@@ -208,7 +209,7 @@ static void in_turn(struct build *b, const struct block_spec *s) {
             s->own_ffn ? s->own_ffn(b, s) : half(b, s, before(b, &s->before_ffn), false));
 }
 
-/* Both of what entered the block. */
+/* Builds mixer and feed-forward side by side: both read what entered the block. */
 static void side_by_side(struct build *b, const struct block_spec *s) {
     gr_reg h = before(b, &s->before_mix), mixed = mixer(b, s, h), f;
     if (s->before_ffn.kind)
@@ -220,7 +221,7 @@ static void side_by_side(struct build *b, const struct block_spec *s) {
     add(b, &s->after_ffn, f);
 }
 
-/* What the model's keys say of its router. */
+/* Sets what the model's keys say of its router. */
 static void router_of(const struct hparams *h, struct router_spec *r) {
     if (h->d[HD_SCORE] == 2) r->score = SCORE_SIGMOID;
     if (h->d[HD_GROUPS] > 1) {

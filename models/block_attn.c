@@ -10,7 +10,7 @@ struct heads {
     gr_reg q, k, v, gate; /* GR_NONE: not there */
 };
 
-/* attn_q holds a query and a gate for each head: splits them. */
+/* Splits the product of attn_q, which holds a query and a gate for each head. */
 static void split_gate(struct build *b, const struct layer_hp *l, struct heads *r) {
     const gr_reg qg = r->q;
     r->q = block_take(b, l->heads * l->head_dim);
@@ -23,7 +23,7 @@ static void split_gate(struct build *b, const struct layer_hp *l, struct heads *
     block_give(b, qg);
 }
 
-/* Queries, keys and values of one product. */
+/* Returns queries, keys and values that are one product. */
 static struct heads project_fused(struct build *b, const struct layer_hp *l, gr_reg in) {
     const gr_reg all = block_matmul(b, "attn_qkv", in);
     struct heads r = {.gate = GR_NONE};
@@ -71,7 +71,7 @@ void block_rope(struct build *b, const struct rope_spec *s, gr_reg r, int64_t he
     n->rope.far = b->far;
 }
 
-/* Norm, if the table has it, and rope, if any, of queries or keys. */
+/* Adds the norm of queries or keys, if the table has one, and their rope, if there is any. */
 static void norm_rope(struct build *b, const struct attn_spec *s, const struct norm_spec *norm,
                       const struct layer_hp *l, gr_reg r) {
     if (norm->kind && !s->norm_after_rope) block_norm_heads(b, norm, r, r, l->head_dim);

@@ -9,8 +9,8 @@
 /* Not the model's rms eps: the l2 normalisation of q and k has its own constant. */
 static const float l2_eps = 1e-6f;
 
-/* The delta rule itself: u = conv output, beta logits, alpha -> [v heads * v dim]. Without alpha,
- * `beta` has both, by key head. */
+/* Returns the output of the delta rule, [v heads * v dim]. u is what the convolution gives; beta
+ * and alpha are logits. Without alpha, `beta` has both, by key head. */
 static gr_reg delta_rule(struct build *b, gr_reg u, gr_reg beta, gr_reg alpha, int slot) {
     const int64_t *d = b->h->d;
     gr_w a = block_weight(b, "ssm_a"), dt = block_weight(b, "ssm_dt.bias");

@@ -18,7 +18,7 @@ static const struct {
 static double softplus(double x) {
     return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
 }
-/* The numbers of a layer as they enter the formula. */
+/* Returns the numbers of a layer as they enter the formula. */
 static struct gr_xielu xielu_of(const float x[4]) {
     return (struct gr_xielu){.p = (float)softplus((double)x[0]),
                              .n = (float)((double)x[2] + softplus((double)x[1])),
@@ -49,7 +49,7 @@ void block_gate(struct build *b, enum act act, gr_reg gate, gr_reg up, int64_t o
     n->pick.offset = offset;
 }
 
-/* The activated register; `in` times one matrix or two. */
+/* Returns the activated register: `in` times one matrix, or two. */
 static gr_reg activated(struct build *b, enum act act, gr_reg in) {
     if (acts[act].gated && block_has(b, "ffn_gate.weight")) {
         gr_reg gate = block_matmul(b, "ffn_gate", in);

@@ -29,8 +29,8 @@ static gr_reg per_head(struct build *b, const char *name, gr_reg in, int64_t hea
     return out;
 }
 
-/* The norm of a low rank, whose eps is not the model's but 1e-6 in every implementation by those
- * who made such models; `in` is given back. */
+/* Returns the norm of a low rank. Its eps is not the model's but 1e-6, as in every implementation
+ * by those who made such models. The register `in` is given back. */
 static gr_reg low_norm(struct build *b, const struct norm_spec *s, gr_reg in) {
     const gr_reg out = block_norm_after(b, s, in);
     b->g->node[b->g->n_nodes - 1].norm.eps = 1e-6f;

@@ -9,7 +9,7 @@
  * A file without embeddings, norm or head of the block's own uses the trunk's. */
 #include "models/block.h"
 
-/* Weight `own` of the block, or the global one when the file lacks it. */
+/* Returns the weight `own` of the block, or the global one when the file lacks it. */
 static gr_w own_or(struct build *b, const char *own, const char *global) {
     int layer = b->layer;
     b->layer = -1;

@@ -53,7 +53,7 @@ static void gate(struct build *b, gr_reg y, gr_reg z) {
     n->pick.f = GR_SILU;
 }
 
-/* Norm of each group of values of y, where the model has it. */
+/* Adds the norm of each group of values of y, where the model has it. */
 static void norm_groups(struct build *b, gr_reg y) {
     const gr_w w = block_weight_if(b, "ssm_norm.weight");
     if (w == GR_NONE) return;
@@ -95,7 +95,8 @@ gr_reg block_mamba2(struct build *b, gr_reg in) {
     return out;
 }
 
-/* A norm without weights; `in` is given back. Its eps is Falcon Mamba's mixer_rms_eps. */
+/* Returns the norm of `in` without weights; its eps is Falcon Mamba's mixer_rms_eps. The register
+ * `in` is given back. */
 static gr_reg plain_norm(struct build *b, gr_reg in) {
     gr_reg out = block_rms_by(b, GR_NONE, in);
     b->g->node[b->g->n_nodes - 1].norm.eps = 1e-6f;
@@ -103,7 +104,7 @@ static gr_reg plain_norm(struct build *b, gr_reg in) {
     return out;
 }
 
-/* A part of ssm_x's product, normed where the model does so. */
+/* Returns a part of the product of ssm_x, normed where the model does so. */
 static gr_reg part(struct build *b, const char *norm, gr_reg x, int64_t offset, int64_t width) {
     gr_reg r = block_columns(b, x, offset, width);
     char name[32];
@@ -155,7 +156,7 @@ gr_reg block_mamba1(struct build *b, gr_reg in) {
     return out;
 }
 
-/* Queries, keys or values: a product, then a convolution of its own. */
+/* Returns queries, keys or values: a product, then a convolution of its own. */
 static gr_reg convolved(struct build *b, const char *proj, const char *conv, gr_reg in, int slot) {
     gr_reg r = block_matmul(b, proj, in);
     conv_silu(b, r, conv, slot);
@@ -172,7 +173,7 @@ static gr_reg joined(struct build *b, gr_reg x, gr_reg y) {
     block_give(b, y);
     return r;
 }
-/* A product by two matrices, through few values. */
+/* Returns a product by two matrices, through few values. */
 static gr_reg narrow(struct build *b, const char *first, const char *second, gr_reg in) {
     gr_reg low = block_matmul(b, first, in), r = block_matmul(b, second, low);
     block_give(b, low);

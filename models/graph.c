@@ -33,7 +33,7 @@ void graph_release(struct graph *g) {
     graph_init(g);
 }
 
-/* Room for one more item of `size` bytes; returns the array. */
+/* Makes room for one more item of `size` bytes and returns the array. */
 static void *grow(void *p, int n, int *cap, size_t size) {
     if (n < *cap) return p;
     *cap = *cap ? 2 * *cap : 64;
@@ -113,7 +113,7 @@ const char *gr_op_name(enum gr_op op) {
     return (unsigned)op < OP_COUNT ? gr_ops[op].name : "?";
 }
 
-/* What the node keeps, under its slot. */
+/* Notes what the node keeps between passes, under its slot. */
 static void note_state(struct graph *g, const struct gr_node *n, int i) {
     struct graph_facts *f = &g->facts;
     switch (gr_ops[n->op].state) {

@@ -12,7 +12,7 @@
 
 static const int64_t max_rows = INT64_C(1) << 40; /* of one matrix, as in hparams.c */
 
-/* The number of a layer that a slot names; NULL: the slot is the model's. */
+/* Returns where a layer has the number of a slot; NULL: the slot is the model's. */
 static int64_t *field(struct layer_hp *l, int slot) {
     switch (slot) {
     case HD_HEADS:

@@ -62,7 +62,7 @@ static bool in_block(const struct tensor_row *row, const struct hparams *h, int 
     return false;
 }
 
-/* Whether this model has the row; block -1: global rows. */
+/* Returns true when this model has the row in a block; block -1: outside of blocks. */
 static bool holds(const struct tensor_row *row, const struct hparams *h, int block) {
     unsigned slot = row->flags >> TR_IF_SHIFT;
     if (slot && !h->d[slot]) return false;
