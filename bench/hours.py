@@ -5,7 +5,8 @@
     python3 bench/hours.py build/hone SCRATCH docs/results/hours.json [SHAPE...]     (4B, 35B, 397B)
 
 Sizes and disk follow from the shapes. Hours are what the program forecasts from what it times on this machine in a few seconds; weights
-that are all zero may be searched faster or slower than real ones. Each shape is asked twice: presets alone, and everything."""
+that are all zero may be searched faster or slower than real ones. Each shape is asked
+for presets alone and for mixes at each effort (everything: normal)."""
 import json
 import os
 import shutil
@@ -16,7 +17,8 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import memory  # noqa: E402  folders of the two MoE shapes
 
-ASKED = {"presets": ["--plain", "--time", "0"], "everything": ["--time", "0"]}
+ASKED = {"presets": ["--plain", "--time", "0"], "fast": ["--effort", "fast", "--time", "0"], "everything": ["--time", "0"],
+         "high": ["--effort", "high", "--time", "0"]}
 KEPT = ["hours", "file_bytes", "work_bytes", "memory_bytes", "cached_bytes", "n_probes", "feedback", "measured"]
 
 

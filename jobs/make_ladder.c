@@ -54,6 +54,7 @@ static void key_cand(const struct ladder *l, const struct rung *r, struct step *
 static int key_rung(const struct ladder *l, const struct rung *r, struct step *s, struct err *e) {
     struct make *mk = l->mk;
     key_cand(l, r, s);
+    if (mk->plan.sequential) step_key(s, "block by block", "1");
     step_key(s, "plain", "%s", search_name(l->plain_search));
     step_key(s, "file", "%s-%s.gguf", mk->name, r->name);
     step_key(s, "ctx", "%" PRId64 " %" PRId64, mk->eval_ctx, mk->eval_chunks);
