@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """How long a model takes to open: packed in memory, the first time with --pack-cache, and after that.
 
-    python3 bench/pack-cache.py build/hone SCRATCH OUT.json [--layers 4,16] [--reps 5]
+    python3 bench/pack-cache.py build/hone SCRATCH OUT.json [--layers 4,16] [--reps 5] [--how made,mapped]
 
 For each number of layers `hone synth` makes a Qwen3.5-35B-A3B of random weights (0.55 GiB a layer), and the files are removed
 afterwards. Per size: seconds that `eval speed` says opening took and seconds of the whole process, which reads one token, for: memory (packed anew),
@@ -86,6 +86,7 @@ def main():
     p.add_argument("out")
     p.add_argument("--layers", default="4,16")
     p.add_argument("--reps", type=int, default=5)
+    p.add_argument("--how", help="only these ways to open, without speeds: for sizes near that of memory and disk")
     a = p.parse_args()
     os.makedirs(a.scratch, exist_ok=True)
     result = {"command": "python3 bench/pack-cache.py build/hone SCRATCH OUT.json --layers " + a.layers,
@@ -94,11 +95,12 @@ def main():
         model, cache = os.path.join(a.scratch, "m.gguf"), os.path.join(a.scratch, "cache")
         run(a.hone, "synth", "--layers", n, "-o", model, "-f")
         size = {"layers": int(n), "model_bytes": os.path.getsize(model), "rows": []}
-        for name in ("memory", "made", "mapped", "compared", "cold"):
+        for name in a.how.split(",") if a.how else ("memory", "made", "mapped", "compared", "cold"):
             size["rows"].append(measure(a.hone, model, cache, name, 2 if name == "made" else a.reps))
             print(n, size["rows"][-1], flush=True)
-        size["speed"] = speeds(a.hone, model, cache)
-        print(n, size["speed"], flush=True)
+        if not a.how:
+            size["speed"] = speeds(a.hone, model, cache)
+            print(n, size["speed"], flush=True)
         result["sizes"].append(size)
         for path in [model, *glob.glob(cache + "/*")]:
             os.remove(path)

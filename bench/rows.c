@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* bench/rows.c - what rows of several sequences in one pass are worth on the CPU.
  *
- * rows MODEL.gguf THREADS [REPS [decode]]: prints JSON; "decode": of the first part only. Tokens
- * per second of 1, 4 and 16 sequences that are decoded together (8-bit activations), all N of them
- * counted; and of perplexity and divergence at ctx 512 with windows one by one in passes of 512
- * rows, as before, and together (f32 activations). What is compared takes turns; the figures are
- * the medians over REPS rounds. */
+ * rows MODEL.gguf THREADS REPS decode|windows SECONDS: prints JSON. Tokens per second of 1, 4 and
+ * 16 sequences that are decoded together (8-bit activations), all N of them counted; or of
+ * perplexity and divergence at ctx 512 with windows one by one in passes of 512 rows, as before,
+ * and together (f32 activations). What is compared takes turns; the figures are the medians over
+ * REPS rounds, or as many as there is time for. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,58 +77,81 @@ static struct session *open_session(const struct model *m, struct pool *p, enum 
     return s;
 }
 
-int main(int argc, char **argv) {
-    struct model *m = NULL;
-    struct pool *p = NULL;
-    struct err e;
+/* The next round would end before the time is over; the first always does. */
+static bool in_time(int done, double t0, double limit_s) {
+    const double spent = prog_now_s() - t0;
+    return !done || spent + spent / done < limit_s;
+}
+
+static void do_sequences(const struct model *m, struct pool *p, int reps, double limit_s) {
+    struct figure f[COUNT_OF(counts)] = {0};
     struct rng r;
-    if (argc < 3) return 2;
-    const int reps = argc > 3 ? (int)min_i64(atoi(argv[3]), MOST_REPS) : 3;
     rng_seed(&r, 1);
-    if (model_open(&m, argv[1], &e) || pool_new(&p, atoi(argv[2]), &e)) stop(&e);
-    struct figure together[COUNT_OF(counts)] = {0}, ppl[2] = {0}, kld[2] = {0};
     float *logits = xcalloc((size_t)(16 * m->hp.d[HD_VOCAB]), sizeof *logits);
     struct session *s = open_session(m, p, ACT_Q8, 64);
-    for (int k = 0; k < reps; k++)
+    const double t0 = prog_now_s();
+    for (int k = 0; k < reps && in_time(k, t0, limit_s); k++)
         for (size_t i = 0; i < COUNT_OF(counts); i++)
-            together[i].rate[together[i].n++] = decode(s, counts[i], &r, logits);
+            f[i].rate[f[i].n++] = decode(s, counts[i], &r, logits);
     session_free(s);
     free(logits);
-    const bool only_decode = argc > 4;
-    struct ids ids = {0};
-    for (int64_t i = 0; i < N_WINDOWS * CTX; i++) ids_add(&ids, draw(&r, m));
+    printf(" \"reps\": %d,\n \"decode_tok_per_s\": {", f[0].n);
+    for (size_t i = 0; i < COUNT_OF(counts); i++)
+        printf("%s\"%d\": %.2f", i ? ", " : "", counts[i], median(&f[i]));
+    printf("},\n \"decode_over_one\": {\"4\": %.2f, \"16\": %.2f}\n}\n",
+           median(&f[1]) / median(&f[0]), median(&f[2]) / median(&f[0]));
+}
+
+static void say_windows(const char *name, struct figure f[2], const char *end) {
+    printf(" \"%s_tok_per_s\": {\"one_by_one\": %.1f, \"together\": %.1f, \"ratio\": %.2f}%s\n",
+           name, median(&f[0]), median(&f[1]), median(&f[1]) / median(&f[0]), end);
+}
+
+static void do_windows(const struct model *m, struct pool *p, int reps, double limit_s) {
+    struct figure ppl[2] = {0}, kld[2] = {0};
     struct session *base[2], *cand[2];
-    for (int i = 0; i < 2 && !only_decode; i++) {
+    struct ids ids = {0};
+    struct rng r;
+    rng_seed(&r, 1);
+    for (int64_t i = 0; i < N_WINDOWS * CTX; i++) ids_add(&ids, draw(&r, m));
+    for (int i = 0; i < 2; i++) {
         base[i] = open_session(m, p, ACT_F32, i ? eval_rows(CTX) : CTX);
         cand[i] = open_session(m, p, ACT_F32, i ? eval_rows(CTX) : CTX);
     }
-    for (int k = 0; k < reps && !only_decode; k++)
+    const double t0 = prog_now_s();
+    for (int k = 0; k < reps && in_time(k, t0, limit_s); k++)
         for (int i = 0; i < 2; i++) {
             struct eval_ppl a;
             struct eval_kld b;
+            struct err e;
             if (eval_ppl(base[i], &ids, CTX, 0, 0, NULL, &a, &e)) stop(&e);
             if (eval_kld(base[i], &cand[i], 1, &ids, CTX, 0, &b, NULL, &e)) stop(&e);
             ppl[i].rate[ppl[i].n++] = a.tok_per_s;
             kld[i].rate[kld[i].n++] = b.tok_per_s;
         }
-    printf("{\n \"threads\": %s, \"isa\": \"%s\", \"reps\": %d,\n \"decode_tok_per_s\": {", argv[2],
-           kern_isa_name(kern_isa_best()), reps);
-    for (size_t i = 0; i < COUNT_OF(counts); i++)
-        printf("%s\"%d\": %.2f", i ? ", " : "", counts[i], median(&together[i]));
-    printf("},\n \"decode_over_one\": {\"4\": %.2f, \"16\": %.2f}%s",
-           median(&together[1]) / median(&together[0]), median(&together[2]) / median(&together[0]),
-           only_decode ? "\n}\n" : ",\n");
-    if (only_decode) return 0;
-    printf(" \"ppl_tok_per_s\": {\"one_by_one\": %.1f, \"together\": %.1f, \"ratio\": %.2f},\n",
-           median(&ppl[0]), median(&ppl[1]), median(&ppl[1]) / median(&ppl[0]));
-    printf(" \"kld_tok_per_s\": {\"one_by_one\": %.1f, \"together\": %.1f, \"ratio\": %.2f}\n}\n",
-           median(&kld[0]), median(&kld[1]), median(&kld[1]) / median(&kld[0]));
+    printf(" \"reps\": %d,\n", ppl[0].n);
+    say_windows("ppl", ppl, ",");
+    say_windows("kld", kld, "\n}");
     for (int i = 0; i < 2; i++) {
         session_free(cand[i]);
         session_free(base[i]);
     }
     ids_release(&ids);
-    model_close(m);
+}
+
+int main(int argc, char **argv) {
+    struct model *m = NULL;
+    struct pool *p = NULL;
+    struct err e;
+    if (argc != 6) return 2;
+    const int reps = (int)max_i64(1, min_i64(atoi(argv[3]), MOST_REPS));
+    if (model_open(&m, argv[1], &e) || pool_new(&p, atoi(argv[2]), &e)) stop(&e);
+    printf("{\n \"threads\": %s, \"isa\": \"%s\",\n", argv[2], kern_isa_name(kern_isa_best()));
+    if (strcmp(argv[4], "decode") == 0)
+        do_sequences(m, p, reps, atof(argv[5]));
+    else
+        do_windows(m, p, reps, atof(argv[5]));
     pool_free(p);
+    model_close(m);
     return 0;
 }
