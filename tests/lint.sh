@@ -56,7 +56,7 @@ for pair in 'zlib.h:^core/|^jobs/doctor\.c$' 'xxhash.h:^core/|^jobs/doctor\.c$' 
 done
 
 # ---- who walks over the nodes of a graph: it itself and what compiles it; others ask struct graph_facts or walk over steps ----
-bad=$(grep -lE 'for \(.*(g|graph)(->|\.)n_nodes' "$@" | grep -vE '^(models/graph\.c|runtime/engine/program\.c|tests/.*)$')
+bad=$(grep -lE '(for|while) \(.*(g|graph)(->|\.)n_nodes|= *[a-z>.-]*(g|graph)(->|\.)n_nodes;' "$@" | grep -vE '^(models/graph\.c|runtime/engine/program\.c|tests/.*)$')
 [ -z "$bad" ] || say "walks over the nodes of a graph (models/graph.h has facts about them):" $bad
 
 # ---- files that name a tensor type (QT_X, "X" or "x" in code) besides its row, its kernels, its encoder and the recipes: six at

@@ -49,6 +49,7 @@ void outline_close(struct outline *o) {
     graph_release(&o->g);
     free(o->type);
     free(o->n_bytes);
+    free(o->layer_of);
     free(o->part_of);
     *o = (struct outline){0};
 }
@@ -114,16 +115,16 @@ static enum node_way where_many(const void *ud, int node) {
 
 static int device_of(const void *ud, int node) {
     const struct outline *o = ud;
-    return o->part_of[node];
+    return o->part_of[o->layer_of[node]];
 }
 
 void outline_split(struct outline *o, const struct device *d) {
     const int n_devices = d->n_more + 1;
-    int first, n, at = o->g.n_nodes;
+    int first, n;
     if (d->kind == DEVICE_CPU || n_devices == 1) return;
-    o->part_of = xcalloc((size_t)o->g.n_nodes + 1, sizeof *o->part_of);
-    graph_layers(&o->g, &first, &n, o->part_of);
-    int *part = xcalloc((size_t)n + 1, sizeof *part);
+    o->layer_of = xcalloc((size_t)o->g.n_nodes + 1, sizeof *o->layer_of);
+    graph_layers(&o->g, &first, &n, o->layer_of);
+    int *part = o->part_of = xcalloc((size_t)n + 1, sizeof *part);
     for (int i = 0; i < n; i++) {
         const int want = place_layer(o->place, first + i);
         part[i] = i * n_devices / n;
@@ -134,8 +135,6 @@ void outline_split(struct outline *o, const struct device *d) {
         const struct gr_node *a = graph_nth(&o->g, OP_ATTN, i);
         part[a->layer - first] = part[o->g.facts.kv[a->slot].layer - first];
     }
-    while (at-- > 0) o->part_of[at] = part[o->part_of[at]];
-    free(part);
 }
 
 struct target outline_cuda(const struct outline *o, enum batch batch) {

@@ -19,7 +19,8 @@ struct outline {
     unsigned mask;             /* of a device: what is fused (enum cuda_fuse) */
     const struct place *place; /* borrowed, or NULL: all experts on the device that it computes */
     bool brings;               /* passes of many rows bring experts that lie in main memory */
-    int *part_of;              /* [nodes] which of several devices (outline_split); NULL: one */
+    int *layer_of, *part_of;   /* [nodes] layer, [layers] which of several devices (outline_split);
+                                  NULL: there is one */
 };
 /* ERR_DATA: the architecture is not known, or the file lacks a tensor of the graph. */
 int outline_open(struct outline *o, const struct gguf *f, enum act_mode act, struct err *e);
