@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # --device cuda through the whole program, on the emulated device ($HONE_EMU): perplexity as on the CPU to 4
-# digits, divergence of an f16 cache from the CPU's f32 below 1e-4, the same greedy text; the same quantized file; refusals without a device.
+# digits, divergence of an f16 cache from the CPU's f32 below 1e-4, the same greedy text; the same quantized file; importance and drafts on two devices;
+# refusals without a device.
 set -eu
 [ -x "${HONE_EMU:-}" ] || { echo "SKIP: no emulated device"; exit 77; }
 grep -q __asan_init "$HONE_EMU" && { echo "SKIP: minutes under a sanitizer; the kernel and session tests run there"; exit 77; }
@@ -63,6 +64,15 @@ cmp "$t/cpu" "$t/less"
 printf 'layers 0 cuda:7\n' > "$t/map"
 if "$HONE_EMU" run "$t/m.gguf" -p "The value of" -n 6 --device cuda:0,1 --place "$t/map" > "$t/less" 2> "$t/log"; then exit 1; fi
 grep -q "cuda:7, which --device does not name" "$t/log" || { cat "$t/log"; exit 1; }
+
+# importance summed on both: the bytes of one device; a draft's block goes where there is room
+printf 'One two three four five six seven eight nine ten eleven twelve. %.0s' 1 2 3 > "$t/words"
+for d in cuda:0 cuda:0,1; do "$HONE_EMU" imatrix "$t/m.gguf" "$t/words" -o "$t/i-$d" --ctx 8 --chunks 3 --device $d -q > /dev/null; done
+cmp "$t/i-cuda:0" "$t/i-cuda:0,1"
+"$HONE" convert tests/golden/models/qwen35moe -o "$t/d.gguf" -q > /dev/null
+for d in cpu cuda:0,1; do "$HONE_EMU" run "$t/d.gguf" -p "One two" -n 6 --temp 0 --act f32 --kv-type f32 --draft mtp --device $d > "$t/d-$d" 2> "$t/log-$d"; done
+cmp "$t/d-cpu" "$t/d-cuda:0,1"
+grep -q "drafted tokens accepted" "$t/log-cuda:0,1" || { cat "$t/log-cuda:0,1"; exit 1; }
 
 # a server with both: answers computed at once are the CPU's, and there is as much context memory as the devices have room for
 ${CC:-cc} -std=c11 -D_GNU_SOURCE -O1 tests/ask.c -o "$t/ask"
