@@ -10,7 +10,7 @@
 
 #include "core/mem.h"
 
-enum { DEPTH_MAX = 2000, SEARCH_MAX = 20000 };
+enum { DEPTH_MAX = 2000, SEARCH_MAX = 20000, SEARCH_ALL = 200000, SEARCH_LATE = 200 };
 
 /* ---- derivatives ---- */
 
@@ -153,8 +153,10 @@ static int by_index(const void *a, const void *b) {
 
 /* Breadth first over what can follow. Everything that was visited is dead when nothing is found,
  * and the way to what is found is alive: so a text of at least 3000 bytes is searched once, not at
- * each of its bytes. What is beyond the bound counts as alive. */
+ * each of its bytes. What is beyond the bound counts as alive; a grammar that has searched much
+ * searches little from then on, so that no step of it takes long. */
 static bool search(struct grammar *g, gnode n) {
+    const uint32_t bound = g->n_searched < SEARCH_ALL ? SEARCH_MAX : SEARCH_LATE;
     uint32_t cap = 64, m = 1, at = 0;
     gnode *q = xmalloc(cap * sizeof *q), *sorted = NULL;
     uint32_t *from_at = xcalloc(cap, sizeof *from_at), n_sorted = 0, found = 0;
@@ -163,8 +165,7 @@ static bool search(struct grammar *g, gnode n) {
     for (; at < m && !live; at++) {
         const gnode x = q[at];
         const uint8_t f = gn(g, x)->flags;
-        live = f & GF_NULL || f & GF_PLAIN || (f & GF_KNOWN && f & GF_LIVE) || m > SEARCH_MAX ||
-               g->full;
+        live = f & GF_NULL || f & GF_PLAIN || (f & GF_KNOWN && f & GF_LIVE) || m > bound || g->full;
         if (live) found = at;
         if (live || f & GF_KNOWN) continue;
         if (m > 2 * n_sorted + 16) { /* what is known, to be looked up fast */
@@ -194,6 +195,7 @@ static bool search(struct grammar *g, gnode n) {
         if (!i) break;
     }
     if (live) g->node[n].flags |= GF_KNOWN | GF_LIVE;
+    g->n_searched += m;
     free(q);
     free(from_at);
     free(sorted);

@@ -125,8 +125,9 @@ struct grammar {
     struct gitem *item;
     uint32_t n_item, cap_item;
     size_t bytes;
-    const char *full; /* NULL, or what there is too much of */
-    int depth;        /* of recursion */
+    const char *full;    /* NULL, or what there is too much of */
+    int depth;           /* of recursion */
+    uint64_t n_searched; /* states that were looked at for whether they have any text */
     struct gleaf **leaf;
     uint32_t n_leaf_bucket;
     size_t leaf_bytes;

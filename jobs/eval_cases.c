@@ -191,7 +191,9 @@ static void emit_run(struct emit *m, const struct tools_run *r, const char *suit
         emit_i64(m, "n_passed_constrained", "passed when constrained",
                  count(r, &r->con, &grades[COUNT_OF(grades) - 1], &of));
         emit_num(m, "seconds_constrained", NULL, r->con.seconds, 3);
+        emit_num(m, "decode_seconds_constrained", NULL, r->con.decode_s, 3);
         emit_i64(m, "tokens_made_constrained", NULL, r->con.n_new);
+        emit_i64(m, "forced_tokens", NULL, x.n_forced);
         emit_i64(m, "constrained_tokens", NULL, x.n_drawn);
         emit_i64(m, "overruled_tokens", NULL, x.n_overruled);
         emit_num(m, "overruled_per_1000", "overruled, per 1000 tokens",
@@ -238,6 +240,7 @@ int eval_cases_run(struct work *c, struct cases_opts *a, struct emit *m, struct 
     if (r.has_con) {
         struct eval_args con = a->eval;
         con.constrained = true;
+        con.jump = a->jump;
         TRY_GOTO(out, rc,
                  eval_suite_of(c, &con, a->model, &suite, a->n_cases, a->max_tokens, a->format,
                                &r.con, e));

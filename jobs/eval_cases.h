@@ -19,6 +19,7 @@ struct cases_opts {
     bool all;          /* every case is listed, not only those that failed */
     bool from_answers; /* the suite is a record: its answers are what is expected */
     bool constrained;  /* answer once more with calls held to the tools' schemas */
+    bool jump;         /* of those: what must come is not drawn, and not counted as overruled */
     bool table;        /* for people: few of the failed cases, long answers cut */
 };
 /* Fills m. Returns ERR_VERDICT when what was required does not hold; m is complete then. */

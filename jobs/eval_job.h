@@ -16,6 +16,7 @@ struct eval_args {
     struct keep *kept; /* it, open; or another file of the command's; NULL: nothing is kept */
     const char *hash;  /* of the model's content, for it; NULL: not known */
     bool by_depth, routing, compact;
+    bool jump;        /* constrained: what must come is not drawn */
     bool constrained; /* calls are of the tools offered, with arguments that their schemas allow */
 };
 struct eval_loaded {

@@ -104,6 +104,11 @@ void reply_timings(const struct reply *r, const struct reply_choice *c, struct j
     jw_num(w, "queue_ms", 1e3 * r->queue_s);
     jw_num(w, "first_token_ms", 1e3 * r->first_s);
     jw_u64(w, "seed", r->seed);
+    if (c->held.n_drawn) {
+        jw_i64(w, "constrained_n", c->held.n_drawn);
+        jw_i64(w, "overruled_n", c->held.n_overruled);
+        jw_i64(w, "forced_n", c->held.n_forced);
+    }
     if (c->end == END_STOP) jw_str(w, "stop_sequence", c->stop);
     if (c->problems.len) {
         struct buf list = {0};

@@ -4,6 +4,7 @@
 #ifndef HONE_SERVE_REPLY_H
 #define HONE_SERVE_REPLY_H
 
+#include "runtime/generate/constrain.h"
 #include "serve/ask.h"
 
 enum reply_end {
@@ -30,7 +31,8 @@ struct reply_choice {
     enum reply_end end;
     const char *stop; /* of END_STOP: which; borrowed from the ask */
     int64_t n_out, n_think;
-    struct buf ids; /* "1, 2, 3": when wanted */
+    struct constrain_counts held; /* what a form did to it: zeros without one */
+    struct buf ids;               /* "1, 2, 3": when wanted */
 };
 struct reply {
     const struct ask *ask;

@@ -88,6 +88,10 @@ static void end_run(struct sched *s, struct run *r, enum reply_end end, const ch
         if (n_calls && (end == END_TURN || end == END_LENGTH || end == END_CONTEXT))
             end = END_CALLS;
     }
+    c->held = constrain_get_counts(r->guard.c);
+    s->n.n_held += c->held.n_drawn;
+    s->n.n_overruled += c->held.n_overruled;
+    s->n.n_jumped += c->held.n_forced;
     sched_release(s, r, true);
     s->n.n_out += c->n_out;
     s->n.n_think += c->n_think;

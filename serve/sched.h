@@ -30,6 +30,9 @@ struct sched_counts {
     /* n_fed: tokens of prompts that were computed, those of answers that lost their memory too */
     int64_t n_running, n_waiting, n_prompt, n_cached, n_fed, n_out, n_think, n_steps, n_rows,
         n_preempted, n_cancelled;
+    /* tokens that a form had a say in; of them those that the model alone would have said
+     * otherwise; and tokens that were not drawn, since no others could come */
+    int64_t n_held, n_overruled, n_jumped;
     uint64_t held_bytes, budget_bytes;
     double busy_s;
     struct prefix_counts prefix;

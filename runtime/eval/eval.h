@@ -158,6 +158,7 @@ struct eval_gen {
     int64_t n_prompt, n_new;
     bool ended; /* by a token that ends a turn, not by the limit */
     struct constrain_counts counts;
+    double decode_s; /* behind the prompt */
 };
 /* The likeliest continuation, token by token, of at most n_max tokens. From an empty state.
  * constrain: NULL, or what it may be. */
@@ -179,6 +180,7 @@ struct suite_plan { /* the prompts of some cases of a suite, for one model */
     struct ids *prompt;       /* [n] */
     char **text;              /* [n] the same as text */
     int64_t longest;          /* tokens of the longest prompt */
+    bool jump;                /* set by the caller, of those: what must come is not drawn */
     struct gram_vocab *vocab; /* set by the caller: calls are constrained to the tools offered; else
                                  NULL. suite_plan_close frees it */
 };
@@ -194,7 +196,7 @@ struct suite_answers { /* what a model made of them */
     bool *ended;             /* [n] false: cut at the limit of tokens */
     int64_t n_prompt, n_new;
     struct constrain_counts counts;
-    double seconds;
+    double seconds, decode_s; /* the second without the prompts; 0 of answers that were kept */
 };
 /* Greedy answers of at most max_tokens tokens (a case may say otherwise), judged. */
 int eval_suite(struct session *s, const struct suite_plan *p, int64_t max_tokens,

@@ -28,6 +28,7 @@ int eval_generate(struct session *s, const struct ids *prompt, int64_t n_max,
     int rc = gen_prompt(g, prompt, -1, &n_fed, e);
     if (!rc) rc = gen_run(g, &o, &a, e);
     out->n_new = a.n_drawn;
+    out->decode_s = a.seconds;
     out->counts = constrain_get_counts(a.constrain);
     out->ended = !rc && a.stop == GEN_END;
     buf_str(&out->text, "");

@@ -126,7 +126,7 @@ static int generate_calls(struct session *s, const struct suite_plan *p, int i, 
     const struct gram_tools t = {.tools = json_get(c->json, "tools"), .parallel = true};
     const struct gram_opts go = {.any_order = true};
     const enum tool_think think = toolfmt_think_of(p->format, p->text[i]);
-    struct constrain_opts o = {.draw_all = true};
+    struct constrain_opts o = {.draw_all = !p->jump};
     if (think != TOOL_THINK_NONE) o.close = toolfmt_think_tag(p->format, true);
     if (think == TOOL_THINK_UNKNOWN) o.open = toolfmt_think_tag(p->format, false);
     TRY(grammar_of_tools(&o.g, p->vocab, p->format, &t, &go, e));
@@ -147,6 +147,7 @@ static int answer_case(struct session *s, const struct suite_plan *p, int i, int
     int rc = calls ? generate_calls(s, p, i, most, &g, &seconds, e)
                    : generate(s, &p->prompt[i], most, keep, &g, &seconds, e);
     out->seconds += seconds;
+    out->decode_s += g.decode_s;
     if (rc) err_wrap(e, "case %s", c->id);
     out->ended[i] = g.ended;
     out->n_prompt += g.n_prompt;
