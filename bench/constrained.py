@@ -75,7 +75,7 @@ def speed(hone, d):
     with open(f"{d}/s.json", "w") as f:
         json.dump({"type": "object", "properties": props, "required": list(props), "additionalProperties": False}, f)
     model, common = f"{d}/speed.gguf", ["-p", "Describe a car. ", "--temp", "0", "-n", "400", "--threads", "1", "--json"]
-    run(hone, "quantize", f"{d}/base.gguf", "-o", model, "--recipe", "Q8_0", "-q")
+    run(hone, "quantize", f"{d}/base.gguf", "-o", model, "--recipe", "Q8_0", "-f", "-q")
     free, held, forced, drawn = [], [], 0, 0
     for _ in range(7):
         a = json.loads(run(hone, "run", model, *common))
