@@ -38,7 +38,7 @@ static void head(const struct result *r, struct buf *out) {
     buf_str(out, ".</p>\n");
 }
 
-/* What to take, first of all. */
+/* Writes which file to take, which comes first of all. */
 static void answer(const struct result *r, const struct release *rel, struct buf *out) {
     struct buf text = {0};
     int i = pick_file(r);
@@ -69,7 +69,7 @@ static void answer(const struct result *r, const struct release *rel, struct buf
     buf_release(&text);
 }
 
-/* A plot in both widths; the style sheet shows the one that is legible. */
+/* Writes a plot in both widths; the style sheet shows the one that is legible. */
 static void plot(const struct buf *wide, const struct buf *narrow, struct buf *out) {
     buf_fmt(out, "<div class=wide>%s</div><div class=narrow>%s</div>\n", wide->data, narrow->data);
 }
@@ -99,7 +99,7 @@ static void size_plot(const struct result *r, struct buf *out) {
     buf_release(&narrow);
 }
 
-/* Sections whose plot is there only when it was measured. */
+/* Writes the sections whose plot is there only when it was measured. */
 static void more_plots(const struct result *r, struct buf *out) {
     static const struct {
         bool (*draw)(const struct result *r, bool narrow, struct buf *out);
@@ -174,7 +174,7 @@ static void sentences(const struct json *list, const char *title, struct buf *ou
     buf_str(out, "</ul>");
 }
 
-/* Why each file holds what it holds. */
+/* Writes why each file holds what it holds. */
 static void whys(const struct result *r, struct buf *out) {
     bool any = false;
     for (int i = 0; i < r->n_files; i++) {

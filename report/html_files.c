@@ -15,7 +15,7 @@ enum { LONG_NAME = 44 }; /* characters that a line of the table holds at 768 px 
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
-/* A relative address: everything but letters, digits and "._-" becomes %XX. */
+/* Writes a relative address: everything but letters, digits and "._-" becomes %XX. */
 static void href(const char *s, struct buf *out) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
     buf_str(out, "./");
@@ -62,7 +62,8 @@ static int larger_first(const void *a, const void *b) {
     return x->size != y->size ? (x->size > y->size ? -1 : 1) : x->i - y->i;
 }
 
-/* Indices of files from the largest to the smallest; free(). */
+/* Returns the indices of files from the largest to the smallest; the caller frees them with free().
+ */
 static int *html_order(const struct result *r) {
     struct sized *v = xcalloc((size_t)r->n_files + 1, sizeof *v);
     int *order = xcalloc((size_t)r->n_files + 1, sizeof *order);
@@ -116,7 +117,7 @@ static void plain(struct buf *out, const struct buf *text) {
     html_text(out, text->data ? text->data : "");
 }
 
-/* The error stands below (on phones behind) the number. */
+/* Writes a divergence; its error stands below the number, on phones behind it. */
 static void kld_cell(const struct result_file *f, struct buf *out) {
     struct buf text = {0};
     cell("mean divergence", out);

@@ -70,7 +70,7 @@ static void check_from(struct modelfile *m, const char *arg) {
     free(path);
 }
 
-/* The value without its quotes; false when a quote stays open. */
+/* Takes the quotes off a value; false when a quote stays open. */
 static bool unquote(char *s) {
     size_t n = strlen(s);
     if (*s != '"') return true;

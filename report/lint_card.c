@@ -106,7 +106,7 @@ static void check_tags(struct lint *l, const struct front *f) {
     }
 }
 
-/* The size of a file of the folder; -1: not there. */
+/* Returns the size of a file of the folder in bytes; -1: it is not there. */
 static int64_t size_of(const struct lint *l, const char *name) {
     struct stat st;
     char *path = io_join(l->dir, name);
@@ -115,7 +115,7 @@ static int64_t size_of(const struct lint *l, const char *name) {
     return n;
 }
 
-/* All files of a split set, given the name of the first. */
+/* Returns the bytes of all files of a split set, given the name of the first. */
 static int64_t total_size(const struct lint *l, const char *name) {
     int i, n;
     size_t len;

@@ -34,7 +34,7 @@ static const struct pattern patterns[] = {
      true},
 };
 
-/* The state of a job whose folder lies in this one. */
+/* Returns true for the state of a job, whose folder lies in this one. */
 static bool is_state(const struct lint *l, const char *name) {
     char *dir = io_join(l->dir, name), *lock = io_join(dir, "lock");
     bool yes = str_ends(name, ".work") && io_exists(lock);

@@ -21,7 +21,7 @@ static bool safe_name(const char *s) {
     return *s && *s != '/' && *s != '\\' && !strstr(s, "..");
 }
 
-/* hex and the name of a line; false: not such a line. */
+/* Splits a line into the sum and the name; false: it is no such line. */
 static bool sum_line(char *line, const char **name) {
     if (strlen(line) < 67 || strspn(line, "0123456789abcdefABCDEF") != 64 || line[64] != ' ' ||
         (line[65] != ' ' && line[65] != '*'))
@@ -46,7 +46,7 @@ static int check_sum(struct lint *l, const char *hex, const char *name, struct e
     return rc;
 }
 
-/* Models that no line names. */
+/* Complains about models that no line names. */
 static int check_unlisted(struct lint *l, const struct strmap *listed, struct err *e) {
     struct io_names all;
     int rc = io_list(&all, l->dir, e);

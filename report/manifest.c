@@ -76,7 +76,7 @@ static void add_tensor(struct jw *w, const struct gguf_tensor *t, const char *he
     jw_end(w);
 }
 
-/* The file's bytes once, in order: header, then tensors and the gaps between them. */
+/* Reads the file's bytes once and in order: header, then tensors and the gaps between them. */
 static int add_tensors(struct jw *w, const struct gguf *g, char sha256[65], struct prog *p,
                        struct err *e) {
     int64_t n = gguf_n_tensors(g);
@@ -169,7 +169,7 @@ static const struct json *entry(const struct json *files, const char *name) {
     return NULL;
 }
 
-/* False when the entry is of another file. */
+/* Takes a shard from its entry; false when that is of another file. */
 static bool take_shard(struct manifest *m, const struct gguf *g, int shard) {
     const struct json *f = entry(json_get(m->root, "files"), io_base(gguf_shard_path(g, shard)));
     const char *claimed = json_str(json_get(f, "header_xxh128"));

@@ -47,7 +47,7 @@ static enum pick_band band_of(double kld, double top1) {
     return (enum pick_band)i;
 }
 
-/* Half the 95 % intervals. */
+/* Sets half the 95 % intervals of divergence and of equal first choices. */
 static void errors(double kld_stderr, double top1, int64_t n, double *dk, double *dt) {
     double var = n > 0 ? top1 * (1 - top1) / (double)n : 0;
     *dk = kld_stderr > 0 && isfinite(kld_stderr) ? Z95 * kld_stderr : 0;
@@ -98,7 +98,8 @@ static bool counts(const struct result_file *f) {
     return !f->is_base && isfinite(f->mean_kld) && f->size_bytes > 0;
 }
 
-/* The smallest file of at most this band, by its worst band where it must be sure; -1: none. */
+/* Returns the smallest file of at most this band, by its worst band where it must be sure; -1:
+ * there is none. */
 static int smallest(const struct result *r, enum pick_band limit, bool sure) {
     int best = -1;
     for (int i = 0; i < r->n_files; i++) {
@@ -138,7 +139,7 @@ int pick_file(const struct result *r) {
     return i >= 0 ? i : closest(r);
 }
 
-/* The file that is no larger and closer, the closest of them; -1: none. */
+/* Returns the closest of the files that are no larger than i and closer; -1: there is none. */
 static int better(const struct result *r, int i) {
     const struct result_file *f = &r->file[i];
     int best = -1;

@@ -85,7 +85,7 @@ bool report_svg_speed(const struct result *r, bool narrow, struct buf *out) {
     return n > 1;
 }
 
-/* One line per file over a measurement's rows: `x` and `y` are members of them. */
+/* Draws one line per file over a measurement's rows, of which `x` and `y` are members. */
 static void by_depth(const struct plot_axes *ax, const struct result *r, bool speed,
                      struct buf *out) {
     struct plot_point *p = NULL;

@@ -40,7 +40,8 @@ static const char *pipeline(const struct release *rel) {
     return "text-generation";
 }
 
-/* Keys and values that the Hub acts on. A base model it could not link to is left out. */
+/* Writes keys and values that the Hub acts on. A base model that it could not link to is left out.
+ */
 static void front_matter(const struct result *r, const struct release *rel, struct buf *out) {
     static const char *const tags[] = {"gguf", "hone", NULL};
     static const char *const more[] = {"gguf", "hone", "imatrix", NULL};
@@ -60,7 +61,7 @@ static void front_matter(const struct result *r, const struct release *rel, stru
     buf_str(out, "---\n\n" README_MARK "\n\n");
 }
 
-/* A name as it is where Markdown does nothing with it. */
+/* Writes a name; as it is, where Markdown does nothing with it. */
 static void name_text(struct buf *out, const char *s) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
     if (s[strspn(s, plain)])
@@ -118,7 +119,7 @@ static void file_row(const struct result *r, int i, const struct release *rel, s
     buf_release(&text);
 }
 
-/* The words of the table, and what the numbers are. */
+/* Writes what the words of the table and the numbers mean. */
 static void legend(const struct result *r, struct buf *out) {
     buf_fmt(out,
             "\nKLD is the mean Kullback-Leibler divergence of each file's next-token distribution "
@@ -144,7 +145,7 @@ static void files(const struct result *r, const struct release *rel, struct buf 
     legend(r, out);
 }
 
-/* What to take, before everything else. */
+/* Writes which file to take, before everything else. */
 static void answer(const struct result *r, struct buf *out) {
     struct buf text = {0};
     pick_sentence(r, &text);
@@ -171,7 +172,7 @@ static void answer(const struct result *r, struct buf *out) {
     buf_release(&text);
 }
 
-/* The plots that publishing writes beside the card. */
+/* Writes links to the plots that publishing puts beside the card. */
 static void plots(const struct result *r, struct buf *out) {
     struct buf ignored = {0};
     buf_str(out, "\n![size against mean KLD](kld.svg)\n");
@@ -207,7 +208,7 @@ static void how(const struct result *r, struct buf *out) {
     }
 }
 
-/* Sizes alone, where nothing was measured. */
+/* Writes the sizes alone, where nothing was measured. */
 static void plain_files(const struct release *rel, struct buf *out) {
     buf_str(out, "## Files\n\n| file | bytes | GiB | bpw |\n|---|---:|---:|---:|\n");
     for (int i = 0; i < rel->n_files; i++) {
@@ -225,7 +226,7 @@ static const char *label_of(const struct result *r, const struct release *rel, i
     return *rel->file[file].encoding ? rel->file[file].encoding : rel->file[file].file;
 }
 
-/* One row: what fits this memory with each context. */
+/* Writes one row: which file fits this memory with each context. */
 static void fit_row(const struct result *r, const struct release *rel, const struct release_fit *f,
                     struct buf *out) {
     buf_fmt(out, "| %d GiB%s |", f->gib, rel->enough_gib[f->kind] == f->gib ? " and more" : "");
@@ -265,7 +266,7 @@ static void fit_table(const struct result *r, const struct release *rel, int kin
     }
 }
 
-/* Memory that is enough for the best file, of kinds without a table. */
+/* Writes which memory is enough for the best file, for kinds without a table; false: none is. */
 static bool enough(const struct result *r, const struct release *rel, struct buf *out) {
     static const char *const name[RELEASE_MEMORIES] = {[RELEASE_GPU] = "on a GPU",
                                                        [RELEASE_UNIFIED] = "of unified memory",
@@ -316,7 +317,7 @@ static void prompt(const struct release *rel, struct buf *out) {
             rel->prompt);
 }
 
-/* The file that the commands name: the recommended one, when it is here. */
+/* Returns the file that the commands name: the recommended one, when it is here. */
 static int named(const struct result *r, const struct release *rel) {
     int k = r ? pick_file(r) : -1;
     for (int i = 0; k >= 0 && i < rel->n_files; i++)
@@ -324,7 +325,7 @@ static int named(const struct result *r, const struct release *rel) {
     return release_pick(rel);
 }
 
-/* Lines that work as they are, once the folder is on the Hub as rel->repo. */
+/* Writes commands that work as they are, once the folder is on the Hub as rel->repo. */
 static void from_the_hub(const struct release *rel, const struct release_file *f, struct buf *out) {
     const char *tag = *f->encoding ? f->encoding : "latest";
     buf_fmt(out, "# llama.cpp: chat, or a server\nllama-cli -hf %s:%s --jinja\n", rel->repo, tag);
@@ -361,7 +362,7 @@ static void use(const struct result *r, struct buf *out) {
             "every number: `results.json`.\n");
 }
 
-/* Who did what, and under which terms. */
+/* Writes who did what, and under which terms. */
 static void credits(const struct result *r, const struct release *rel, struct buf *out) {
     const char *base = *rel->base_model ? rel->base_model : r ? r->base_name : "";
     buf_str(out, "\n## Credits\n\n- The model: ");

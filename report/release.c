@@ -67,7 +67,7 @@ static void add_stop(struct release *r, const char *s, size_t n) {
     r->stop[r->n_stops++] = arena_strndup(&r->arena, s, n);
 }
 
-/* Texts of the tokens that end a turn. */
+/* Reads the texts of the tokens that end a turn. */
 static void read_tokens(struct release *r, const struct gguf *g) {
     static const char *const ends[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                        "tokenizer.ggml.eom_token_id"};
@@ -102,7 +102,8 @@ static int read_list(struct release *r, const struct gguf *g, const char *key, c
     return n;
 }
 
-/* "org/name" from the keys of the source, else from those of what the source was made from. */
+/* Returns "org/name" from the keys of the source, else from those of what the source was made from.
+ */
 static const char *base_of(struct release *r, const struct gguf *g) {
     static const char hub[] = "https://huggingface.co/";
     const char *url = gguf_str_or(g, "general.source.repo_url", "");
@@ -150,7 +151,7 @@ static int by_size(const void *a, const void *b) {
     return strcmp(x->file, y->file);
 }
 
-/* Plain files that are not hidden. */
+/* Lists the plain files that are not hidden. */
 static int list_names(struct release *r, struct err *e) {
     struct io_names all;
     int rc = io_list(&all, r->dir, e);
@@ -205,7 +206,8 @@ static int read_model(struct release *r, const char *name, struct err *e) {
     return 0;
 }
 
-/* The first file's name without its encoding; the folder's, when a file is called "Q4_K_M.gguf". */
+/* Names the release by the first file's name without its encoding; by the folder's, when a file is
+ * called "Q4_K_M.gguf". */
 static void name_by_file(struct release *r) {
     const struct release_file *f = &r->file[0];
     size_t n = strlen(f->stem), m = strlen(f->encoding);

@@ -65,7 +65,8 @@ static void parameter(struct buf *out, const char *name, double v) {
     buf_chr(out, '\n');
 }
 
-/* Ollama strips the quotes and knows no escapes: a text with a quote cannot be said. */
+/* Returns true when a text can be said to Ollama, which strips quotes and knows no escapes: one
+ * without a quote. */
 static bool quotable(const char *s) {
     for (const char *c = s; *c; c++)
         if (*c == '"' || (unsigned char)*c < 0x20) return false;

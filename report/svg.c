@@ -62,13 +62,13 @@ static void frame_add(struct frame *fr, double at_x, double at_y) {
     fr->any = true;
 }
 
-/* 4 to 8 round steps over the range. */
+/* Returns the width of a step, so that 4 to 8 round steps cover the range. */
 static double nice_step(double range) {
     double raw = range / 6, p = pow(10, floor(log10(raw))), m = raw / p;
     return p * (m < 1.5 ? 1 : m < 3.5 ? 2 : m < 7.5 ? 5 : 10);
 }
 
-/* Room around the points, so that none lies on an edge. */
+/* Makes room around the points, so that none lies on an edge. */
 static void frame_pad(struct frame *fr) {
     double range = fr->x1 - fr->x0;
     if (!(range > 0)) range = fmax(fabs(fr->x1) * 0.4, 1e-9);
@@ -117,7 +117,7 @@ static void grid_y(const struct frame *fr, double at, double value, struct buf *
             text);
 }
 
-/* Ticks at 1, 2, 5 of each decade, or fewer where they would be too close. */
+/* Draws ticks at 1, 2, 5 of each decade, or fewer where they would be too close. */
 static void ticks_log_y(const struct frame *fr, struct buf *out) {
     static const int digits[3][4] = {{1, 2, 5, 0}, {1, 3, 0, 0}, {1, 0, 0, 0}};
     double decade = (fr->h - TOP - BOTTOM) / (fr->y1 - fr->y0);
@@ -187,8 +187,8 @@ static void svg_open(const struct frame *fr, struct buf *out) {
     buf_fmt(out, ".l{stroke:none}</style><rect class='p' width='%d' height='%d'/>", fr->w, fr->h);
 }
 
-/* Bands of quality, behind the grid; or their names at the right edge, before it, whose places are
- * taken. */
+/* Draws the bands of quality, behind the grid; or their names at the right edge, before it, and
+ * takes their places. */
 static void bands(struct frame *fr, bool names, struct buf *out) {
     const struct plot_axes *ax = fr->ax;
     double from = -(double)INFINITY;
@@ -257,7 +257,7 @@ static void point(struct frame *fr, const struct plot_point *p, struct buf *out)
     svg_take(&fr->place, (struct svg_box){x - 5, y - 5, x + 5, y + 5});
 }
 
-/* The points of one series, [i, end): a line where they are joined. */
+/* Draws the points [i, end) of one series, and a line where they are joined. */
 static void line(const struct frame *fr, const struct plot_point *p, int i, int end,
                  struct buf *out) {
     static const char *const dash[] = {"", "7 3", "2 3"};
@@ -275,7 +275,7 @@ static int by_x(const void *a, const void *b) {
     return x->x != y->x ? (x->x < y->x ? -1 : 1) : x < y ? -1 : x > y;
 }
 
-/* The line through the points on the front, in the order of x. */
+/* Draws the line through the points on the front, in the order of x. */
 static void front(struct frame *fr, const struct plot_point *p, int n, struct buf *out) {
     const struct plot_point **on = xcalloc((size_t)n + 1, sizeof(const struct plot_point *));
     int k = 0;
@@ -302,7 +302,7 @@ static void text_at(double x, double y, const char *cls, const char *s, struct b
     buf_str(out, "</text>");
 }
 
-/* A label beside each point, with a line to it where it stands far off. */
+/* Draws a label beside each point, with a line to it where it stands far off. */
 static void point_labels(struct frame *fr, const struct plot_point *p, int n, struct buf *out) {
     int n_labels = 0;
     for (int i = 0; i < n; i++) {
@@ -331,8 +331,8 @@ static int by_y(const void *a, const void *b) {
     return x->y != y->y ? (x->y < y->y ? -1 : 1) : x->p < y->p ? -1 : x->p > y->p;
 }
 
-/* Names of lines in the margin, each at the height of its end, pushed apart where they are close.
- */
+/* Draws the names of lines in the margin, each at the height of its line's end, pushed apart where
+ * they are close. */
 static void end_labels(const struct frame *fr, struct end *v, int n, struct buf *out) {
     enum { STEP = 15 };
     double bottom = fr->h - BOTTOM;
@@ -356,7 +356,7 @@ static void end_labels(const struct frame *fr, struct end *v, int n, struct buf 
     }
 }
 
-/* Room at the right for the names of lines. */
+/* Returns the room at the right for the names of lines. */
 static int right_margin(const struct plot_axes *ax, const struct plot_point *p, int n) {
     double widest = 0;
     if (ax->label_points) return 10;

@@ -10,7 +10,8 @@
 
 enum { ASCENT = 10, DESCENT = 3 };
 
-/* Widths of a common sans-serif face; strangers' letters count as wide. */
+/* Returns the width of a letter in a common sans-serif face; letters that it does not know count as
+ * wide. */
 static double char_width(unsigned char c) {
     if ((c & 0xc0) == 0x80) return 0;
     if (c >= 0x80) return 12;
@@ -63,7 +64,7 @@ void svg_take_line(struct svg_place *p, double x0, double y0, double x1, double 
     }
 }
 
-/* A box of text whose base line begins at x, y. */
+/* Returns the box of a text whose base line begins at x, y. */
 static struct svg_box text_box(double x, double y, double width) {
     return (struct svg_box){x - 2, y - ASCENT - 1, x + width + 2, y + DESCENT + 1};
 }

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Value of a digit, or -1. */
+/* Returns the value of a digit, or -1. */
 static int digit(char c) {
     if (c >= 'A' && c <= 'Z') return c - 'A';
     if (c >= 'a' && c <= 'z') return c - 'a' + 26;

@@ -50,7 +50,7 @@ static bool malformed(struct sc *c, const char *keyword, const char *must) {
     return false;
 }
 
-/* v checked as the member or item `name` of the value in hand. */
+/* Checks v as the member or item `name` of the value in hand. */
 static bool valid_at(struct sc *c, const struct json *schema, const struct json *v,
                      const char *name) {
     size_t len = c->path.len;
@@ -194,7 +194,7 @@ static bool kw_pattern(struct sc *c, const struct json *kw, const struct json *i
 
 /* ---- arrays ---- */
 
-/* Items one by one: those before `skip` are somebody else's. */
+/* Checks items one by one, from `skip` on; those before it are checked elsewhere. */
 static bool items_from(struct sc *c, const struct json *schema, const struct json *v,
                        int64_t skip) {
     int64_t i = 0;
@@ -375,7 +375,7 @@ static bool kw_if(struct sc *c, const struct json *kw, const struct json *in,
     return !c->rc && (!next || valid(c, next, v));
 }
 
-/* One step of a JSON pointer: the next name, with ~0, ~1 and %XX undone. */
+/* Takes one step of a JSON pointer: reads the next name, with ~0, ~1 and %XX undone. */
 static const char *pointer_name(const char *p, struct buf *name) {
     buf_reset(name);
     buf_str(name, "");

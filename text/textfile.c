@@ -65,7 +65,7 @@ static bool is_format(size_t i, const char *s, size_t len, bool has_nul) {
     return has_nul || m[0] == '%' || m[0] == '{';
 }
 
-/* Bytes that belong to no UTF-8 character. */
+/* Counts the bytes that belong to no UTF-8 character. */
 static size_t count_bad(const char *s, size_t n) {
     size_t bad = 0;
     for (size_t i = 0; i < n; i++) {
@@ -75,7 +75,7 @@ static size_t count_bad(const char *s, size_t n) {
     return bad;
 }
 
-/* 8 bytes of header length, then the header, which is JSON. */
+/* Returns true for 8 bytes of header length, then the header, which is JSON. */
 static bool is_safetensors(const char *s, size_t n) {
     return n > 9 && s[8] == '{' && memcmp(s + 4, "\0\0\0\0", 4) == 0;
 }

@@ -35,7 +35,7 @@ void text_visible(struct buf *out, const char *s, size_t n) {
     }
 }
 
-/* Bytes that a character with this lead byte has; 0: none begins so. */
+/* Returns the bytes of a character with this lead byte; 0: none begins so. */
 static size_t length_of(unsigned char lead) {
     return lead < 0x80   ? 1
            : lead < 0xc2 ? 0
@@ -45,7 +45,7 @@ static size_t length_of(unsigned char lead) {
                          : 0;
 }
 
-/* May these bytes, too few, still become a character? */
+/* Returns true when these bytes, too few now, may still become a character. */
 static bool may_become(const char *s, size_t n) {
     if (n >= length_of((unsigned char)s[0])) return false;
     for (size_t i = 1; i < n; i++)

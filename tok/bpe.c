@@ -40,7 +40,7 @@ void bpe_put(struct bpe *b, int32_t left, int32_t right, uint32_t rank, int32_t 
     *s = (struct bpe_slot){(uint32_t)left, (uint32_t)right, rank, (uint32_t)id};
 }
 
-/* rank << 32 | merged id, or NO_MERGE. */
+/* Returns rank << 32 | merged id, or NO_MERGE. */
 static uint64_t look_up(const struct bpe *b, int32_t left, int32_t right) {
     size_t i = start_of(b, (uint32_t)left, (uint32_t)right);
     for (;; i = (i + 1) & b->mask) {

@@ -76,7 +76,7 @@ const struct pretok_row *pretok_by_name(const char *name) {
     return NULL;
 }
 
-/* Equal but for white space around b? */
+/* Returns true when the two are equal but for white space around b. */
 static bool same_regex(const char *a, const char *b) {
     static const char blank[] = " \t\r\n";
     if (strcmp(a, b) == 0) return true;
@@ -172,7 +172,7 @@ void pretok_nearest(const char *const *regex, int n, struct buf *out) {
     list_best(&best, out);
 }
 
-/* The name at or behind s in a list with spaces between; NULL: none. */
+/* Returns the name at or behind s in a list with spaces between; NULL: there is none. */
 static const char *name_at(const char *s, size_t *len) {
     s += strspn(s, " ");
     *len = strcspn(s, " ");
@@ -216,7 +216,7 @@ static size_t spell_less(struct buf *out, const char *re) {
     return (size_t)(end + 2 - re);
 }
 
-/* As PCRE2 needs it: \s and \S with their members written out, see above. */
+/* Spells a regex as PCRE2 needs it: \s and \S with their members written out, see above. */
 static void spell_white(struct buf *out, const char *re) {
     bool in_class = false;
     for (; *re; re++) {
@@ -338,7 +338,7 @@ static int match(struct pretok_run *r, const pcre2_code *code, const char *s, si
     return rc;
 }
 
-/* The run of digits that begins at `at`: how many, and where it ends. */
+/* Finds the run of digits that begins at `at`: how many they are, and where it ends. */
 static size_t digit_run(const struct threes *t, const char *s, size_t n, size_t at, size_t *end) {
     size_t n_digits = 0, len;
     uint32_t cp;
@@ -351,7 +351,7 @@ static size_t digit_run(const struct threes *t, const char *s, size_t n, size_t 
     return n_digits;
 }
 
-/* The next match of threes in s[at..n): its place and end; false: none. */
+/* Finds the next match of threes in s[at..n): its place and end; false: there is none. */
 static bool match_threes(struct level *l, const struct threes *t, const char *s, size_t n,
                          size_t at, size_t *start, size_t *end) {
     uint32_t cp;

@@ -92,7 +92,7 @@ static bool read_piece(struct in in, struct sp_piece *out) {
     return !broken && out->len > 0 && isfinite(out->score);
 }
 
-/* An int32 is stored as 64 bits with its sign. */
+/* Returns an id: an int32 is stored as 64 bits with its sign. */
 static int64_t id_of(uint64_t v) {
     return v <= INT32_MAX ? (int64_t)v : -1;
 }
@@ -181,7 +181,7 @@ static int read_all(struct sp_model *m, struct in in, uint64_t *kind, struct err
     return m->n ? 0 : bad(e, "there are no pieces");
 }
 
-/* An id that no piece has is none. */
+/* Returns the id, or -1 when no piece has it. */
 static int64_t in_range(const struct sp_model *m, int64_t id) {
     return id >= 0 && id < m->n ? id : -1;
 }

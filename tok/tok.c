@@ -89,7 +89,7 @@ bool tok_looks_control(const char *text, size_t len) {
     return true;
 }
 
-/* Last character of s, or a value no character has. */
+/* Returns the last character of s, or a value that no character has. */
 static uint32_t last_char(const char *s, size_t n) {
     size_t i = n;
     while (i > 0 && ((unsigned char)s[i - 1] & 0xc0) == 0x80) i--;
@@ -213,7 +213,7 @@ static void want_user_piece(struct tok *t, int64_t id) {
     if (!later) tok_leave_alone(t, id);
 }
 
-/* Roles and search texts when only types are known. */
+/* Finds roles and search texts of added tokens when only types are known. */
 static void find_added(struct tok *t, const bool *made) {
     const bool gemma4 = t->kind == TOK_META && strcmp(tok_model(t), "llama") != 0;
     for (int64_t i = 0; i < t->v.n; i++) {

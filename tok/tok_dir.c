@@ -22,7 +22,7 @@ static int read_json(struct json **out, const char *dir, const char *name, struc
     return rc;
 }
 
-/* The first of the names that is there; *out stays NULL when none is. */
+/* Reads the first of the files that is there; *out stays NULL when none is. */
 static int read_first(char **out, size_t *len, const char *dir, const char *const *names,
                       struct err *e) {
     int rc = 0;

@@ -164,7 +164,7 @@ void enc_cut_text(struct enc *c, const char *s, size_t n) {
     if (n > start) enc_piece(c, s + start, n - start);
 }
 
-/* Pre-tokens that are words; what is between them is dropped. */
+/* Encodes the pre-tokens that are words; what is between them is dropped. */
 static void pieces_words(struct enc *c, const char *s, size_t n) {
     uint32_t cp;
     if (!c->run) c->run = pretok_run_new(c->t->split);
@@ -220,7 +220,7 @@ static void valid_text(struct enc *c, const char *s, size_t n, bool first) {
     }
 }
 
-/* Valid stretches, and bytes that belong to no character. */
+/* Encodes a text in stretches: valid ones, and bytes that belong to no character. */
 static void any_text(struct enc *c, const char *s, size_t n, bool first) {
     if (c->t->kind == TOK_SPM || c->t->kind == TOK_UNIGRAM) {
         valid_text(c, s, n, first);
@@ -259,13 +259,14 @@ static void enc_release(struct enc *c) {
     buf_release(&c->spell);
 }
 
-/* Does [from, to) reach into a plain range? *at: of the ranges, only grows with from. */
+/* Returns true when [from, to) reaches into a plain range. *at is the range looked at; it only
+ * grows with `from`. */
 static bool reaches(const struct tok_range *plain, int n, int *at, size_t from, size_t to) {
     while (*at < n && plain[*at].end <= from) ++*at;
     return *at < n && plain[*at].start < to;
 }
 
-/* The next token text that counts; those of control tokens in plain ranges do not. */
+/* Returns the next token text that counts; those of control tokens in plain ranges do not. */
 static const struct spot *next_spot(const struct enc *c, const char *text, size_t len, size_t at,
                                     const struct tok_range *plain, int n_plain, int *range,
                                     size_t *where) {

@@ -195,7 +195,7 @@ static int read_scores(struct tok *t, const struct gguf *g, struct err *e) {
     return 0;
 }
 
-/* Where a space is added: tokenizer.ggml.add_space_prefix, and what that key cannot say. */
+/* Reads where a space is added: tokenizer.ggml.add_space_prefix, and what that key cannot say. */
 static void read_spaces(struct tok *t, const struct gguf *g) {
     const char *how = gguf_str_or(g, OWN("space_prefix"), "");
     struct prep *p = &t->prep;
@@ -250,7 +250,7 @@ static int read_specials(struct tok *t, const struct gguf *g, struct err *e) {
     return 0;
 }
 
-/* Ids of tokens that take the white space at their side with them. */
+/* Reads the ids of tokens that take the white space at their side with them. */
 static int read_eaters(struct tok *t, const struct gguf *g, const char *key, bool left,
                        struct err *e) {
     const struct gguf_kv *kv = gguf_find(g, key);
@@ -273,7 +273,7 @@ static int read_eaters(struct tok *t, const struct gguf *g, const char *key, boo
     return 0;
 }
 
-/* Ids of user-defined tokens that are not found as others are. */
+/* Reads the ids of user-defined tokens that are not found as others are. */
 static int read_found(struct tok *t, const struct gguf *g, const char *key, uint8_t flag,
                       struct err *e) {
     const struct gguf_kv *kv = gguf_find(g, key);
@@ -357,7 +357,7 @@ static void write_eaters(const struct tok *t, struct gguf_w *w, const char *key,
     free(id);
 }
 
-/* What other readers have no key for; nothing where theirs say it all. */
+/* Writes what other readers have no key for; nothing where theirs say it all. */
 static void write_own(const struct tok *t, struct gguf_w *w) {
     const struct prep *p = &t->prep;
     bool meta = t->kind == TOK_META && strcmp(tok_model(t), "llama") == 0;
