@@ -8,6 +8,7 @@
 
 #include "core/mem.h"
 #include "chat/tool_int.h"
+#include "gram/bnf.h"
 
 gnode call_text(struct gcalls *c, const char *s) {
     return s ? gn_marker(c->g, s, strlen(s)) : (gnode)G_EPS;
@@ -149,6 +150,11 @@ static gnode raw_text(struct gcalls *c, const struct gcall *t, const struct json
     struct grammar *g = c->g;
     gnode text = G_NONE;
     struct err e;
+    const char *lark = json_str(json_get(schema, "x-lark")); /* of a tool that takes a text */
+    if (lark) {
+        if (gn_lark(g, lark, strlen(lark), &text, &e)) fail(c, t, &e);
+        return text;
+    }
     const gnode any = gn_rep(g, gn_char_any(g, false), 0, GRAM_INF);
     struct gram_opts o = c->o;
     o.strict |= t->strict;

@@ -77,7 +77,7 @@ struct toolparse {
     bool closed;                 /* streaming: content ended for good, or what comes is unclear */
     size_t content_from, content_at; /* content_at: the same, known at the end */
     size_t n_reasoning;              /* streaming: bytes of reasoning that are certain */
-    bool started;
+    bool started, broken;            /* broken: what begins like a call is none */
 };
 
 /* Texts that several files know. */

@@ -414,6 +414,7 @@ static struct text parse_all(struct toolparse *p, struct buf *content) {
             tool_problem(p, "what begins like a call at byte %zu is not one", at);
             i = at + 1;
             n_bad++;
+            p->broken = true;
         }
     }
     const struct tool_tags *t = &p->f->tags;
@@ -571,6 +572,10 @@ const char *toolparse_reasoning(struct toolparse *p, size_t *len) {
     if (end > shown) p->n_reasoning = end - from;
     *len = p->n_reasoning;
     return p->in.data + from;
+}
+
+bool toolparse_broken(const struct toolparse *p) {
+    return p->broken;
 }
 
 const char *toolparse_rest(const struct toolparse *p, size_t *len) {

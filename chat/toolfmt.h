@@ -47,6 +47,8 @@ const char *toolparse_reasoning(struct toolparse *p, size_t *len);
 /* Behind the content that toolparse_content has shown, after toolparse_finish: the rest of the
  * input, calls as they were written. */
 const char *toolparse_rest(const struct toolparse *p, size_t *len);
+/* After toolparse_finish: does something begin like a call and is none? */
+bool toolparse_broken(const struct toolparse *p);
 /* Ends the text, once, and returns {"content", "reasoning", "tool_calls": [{"name", "arguments"}],
  * "problems": [..]}, which p owns. */
 const struct json *toolparse_finish(struct toolparse *p);

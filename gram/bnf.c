@@ -108,7 +108,7 @@ gnode bnf_ref(struct bnf *b, const char *name, size_t len) {
     return out;
 }
 
-int bnf_finish(struct bnf *b, const char *root, struct grammar **out) {
+gnode bnf_root(struct bnf *b, const char *root) {
     gnode node = G_NONE;
     b->end = b->n;
     if (!b->rc) node = bnf_ref(b, root, strlen(root));
@@ -116,6 +116,12 @@ int bnf_finish(struct bnf *b, const char *root, struct grammar **out) {
         if (b->rule[k].state == 0) read_rule(b, k); /* nobody's, or too deep before */
     if (b->ignore) node = gn_cat(b->g, b->ignore, node);
     free(b->rule);
+    b->rule = NULL;
+    return node;
+}
+
+int bnf_finish(struct bnf *b, const char *root, struct grammar **out) {
+    const gnode node = bnf_root(b, root);
     return grammar_done(out, b->g, node, b->rc, b->e);
 }
 

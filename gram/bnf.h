@@ -44,7 +44,11 @@ void bnf_quoted(struct bnf *b, struct buf *out);
 gnode bnf_token(struct bnf *b);
 /* Behind '{': m, m,n or m, and '}'; counts of a repetition. */
 uint32_t bnf_number(struct bnf *b);
-/* The rule `root`, everything read, and the grammar sealed. */
+/* lark.c: the language of a text in Lark, as a part of g. */
+int gn_lark(struct grammar *g, const char *text, size_t len, gnode *out, struct err *e);
+/* The rule `root`, everything read; then the grammar is not sealed yet. */
+gnode bnf_root(struct bnf *b, const char *root);
+/* The same, and the grammar sealed. */
 int bnf_finish(struct bnf *b, const char *root, struct grammar **out);
 
 #endif

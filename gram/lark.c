@@ -31,6 +31,8 @@ static const struct {
     {"WS_INLINE", "[ \\t]+"},
     {"WS", "[ \\t\\f\\r\\n]+"},
     {"NEWLINE", "(\\r?\\n)+"},
+    {"LF", "\\n"},
+    {"CR", "\\r"},
 };
 
 static gnode regex(struct bnf *b, const char *s, size_t n, const struct gregex *o) {
@@ -311,19 +313,30 @@ static void statement(struct bnf *b, struct ignored *ig) {
     }
 }
 
+static void read_all(struct bnf *b) {
+    struct ignored ig = {.n = 0};
+    for (space(b, true); bnf_more(b); space(b, true)) statement(b, &ig);
+    for (int i = 0; i < ig.n && !b->rc; i++) {
+        b->i = ig.from[i];
+        b->end = ig.to[i];
+        b->term = true;
+        b->ignore = gn_alt(b->g, b->ignore, lark_body(b));
+        b->term = false;
+    }
+    if (b->ignore) b->ignore = gn_rep(b->g, b->ignore, 0, IGNORED_MAX);
+}
+
+int gn_lark(struct grammar *g, const char *text, size_t len, gnode *out, struct err *e) {
+    struct bnf b = {.g = g, .s = text, .n = len, .end = len, .body = lark_body, .e = e};
+    read_all(&b);
+    *out = bnf_root(&b, "start");
+    return b.rc;
+}
+
 int grammar_of_lark(struct grammar **out, const struct gram_vocab *v, const char *text, size_t len,
                     struct err *e) {
     struct bnf b = {
         .g = grammar_new(v), .s = text, .n = len, .end = len, .body = lark_body, .e = e};
-    struct ignored ig = {.n = 0};
-    for (space(&b, true); bnf_more(&b); space(&b, true)) statement(&b, &ig);
-    for (int i = 0; i < ig.n && !b.rc; i++) {
-        b.i = ig.from[i];
-        b.end = ig.to[i];
-        b.term = true;
-        b.ignore = gn_alt(b.g, b.ignore, lark_body(&b));
-        b.term = false;
-    }
-    if (b.ignore) b.ignore = gn_rep(b.g, b.ignore, 0, IGNORED_MAX);
+    read_all(&b);
     return bnf_finish(&b, "start", out);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "serve/custom.h"
 #include "serve/reply.h"
 
 /* ---- reading ---- */
@@ -34,9 +35,11 @@ static int read_choice(struct ask *a, const struct json *v, const char *path, st
     const char *type = json_str(json_get(v, "type"));
     if (type && strcmp(type, "allowed_tools") == 0)
         return ask_read_allowed(a, json_get(v, "allowed_tools"), path, f);
-    if (json_type(v) != JSON_OBJ || (type && strcmp(type, "function") != 0))
-        return fault_set(f, 400, NULL, path, "a text, or a tool of type 'function', is needed");
-    const struct json *fn = type ? json_get(v, "function") : v; /* function_call: the name alone */
+    const bool custom = type && strcmp(type, "custom") == 0;
+    if (json_type(v) != JSON_OBJ || (type && !custom && strcmp(type, "function") != 0))
+        return fault_set(f, 400, NULL, path,
+                         "a text, or a tool of type 'function' or 'custom', is needed");
+    const struct json *fn = type ? json_get(v, type) : v; /* function_call: the name alone */
     const struct json *name = json_get(fn, "name");
     return name ? ask_must_call(a, name, path, f)
                 : fault_set(f, 400, NULL, path, "the name of a tool is needed");
@@ -114,6 +117,7 @@ static const struct field fields[] = {
     {"id_slot", FIELD_LEFT},
     {"prompt_cache_key", FIELD_LEFT},
     {"prompt_cache_options", FIELD_LEFT},
+    {"prompt_cache_retention", FIELD_LEFT},
     {"prediction", FIELD_LEFT},
     {"store", FIELD_LEFT},
     {"metadata", FIELD_LEFT},
@@ -157,8 +161,11 @@ int tools_ok(const struct json *tools, struct fault *f) {
     for (const struct json *t = json_first(tools); t; t = json_next(t), i++) {
         const struct json *type = json_get(t, "type"), *fn = json_get(t, "function");
         snprintf(path, sizeof path, "tools[%d]", i);
-        if (!json_str(type) || strcmp(json_str(type), "function") != 0)
-            return fault_set(f, 400, NULL, path, "only tools of type 'function' are offered");
+        if (json_str(type) && strcmp(json_str(type), "custom") == 0) fn = json_get(t, "custom");
+        if (!json_str(type) || !fn ||
+            (strcmp(json_str(type), "function") != 0 && fn == json_get(t, "function")))
+            return fault_set(f, 400, NULL, path,
+                             "only tools of type 'function' or 'custom' are offered");
         if (!name_ok(json_str(json_get(fn, "name"))))
             return fault_set(f, 400, NULL, path,
                              "a name of 1 to 128 letters, digits, '_', '.', ':', '-' is needed");
@@ -169,14 +176,45 @@ int tools_ok(const struct json *tools, struct fault *f) {
     return i <= 512 ? 0 : fault_set(f, 400, NULL, "tools", "there can be 512 at most");
 }
 
+/* Tools of which some take a text: these become functions. */
+static int custom_tools(struct ask *a, const struct json *tools, struct raw list, struct buf *own,
+                        struct fault *f) {
+    struct jw w;
+    int i = 0, rc = 0;
+    jw_init(&w, own, false);
+    jw_arr(&w, NULL);
+    struct raw r = raw_first(list);
+    for (const struct json *t = json_first(tools); t && !rc;
+         t = json_next(t), r = raw_next(list, r), i++) {
+        char path[64];
+        snprintf(path, sizeof path, "tools[%d]", i);
+        if (json_get(t, "custom")) {
+            rc = custom_define(a, &w, json_get(t, "custom"), path, f);
+        } else {
+            char *text = xstrndup(r.s, r.n);
+            jw_raw(&w, NULL, text);
+            free(text);
+        }
+    }
+    jw_end(&w);
+    return rc;
+}
+
 /* The tools as they came; functions, the older form, become tools. */
-static int read_tools(const struct json *j, struct raw body, struct buf *own, struct raw *out,
-                      struct fault *f) {
+static int read_tools(struct ask *a, const struct json *j, struct raw body, struct buf *own,
+                      struct raw *out, struct fault *f) {
     const struct json *tools = json_get(j, "tools"), *fns = json_get(j, "functions");
     *out = (struct raw){0};
     if (json_type(tools) != JSON_NULL) {
         TRY(tools_ok(tools, f));
+        bool custom = false;
+        for (const struct json *t = json_first(tools); t; t = json_next(t))
+            custom = custom || json_get(t, "custom");
         if (json_first(tools)) *out = raw_member(body, "tools");
+        if (custom) {
+            TRY(custom_tools(a, tools, *out, own, f));
+            *out = raw_of(own->data, own->len);
+        }
     } else if (json_type(fns) == JSON_ARR && json_first(fns)) {
         const struct raw list = raw_member(body, "functions");
         buf_chr(own, '[');
@@ -200,7 +238,7 @@ static int chat_read(struct ask *a, const char *body, size_t n, const struct jso
     TRY(read_max(a, j, f));
     const struct json *gen = json_get(j, "add_generation_prompt");
     if (json_type(gen) == JSON_BOOL && !json_bool(gen, true)) a->go_on = true;
-    int rc = read_tools(j, all, &own, &tools, f);
+    int rc = read_tools(a, j, all, &own, &tools, f);
     if (!rc) rc = chat_conv(a, raw_member(all, "messages"), json_get(j, "messages"), tools, f);
     buf_release(&own);
     return rc;
@@ -233,6 +271,8 @@ static void put_probs(struct jw *w, struct reply_choice *c) {
 
 static void put_delta(struct jw *w, struct reply *r, const struct event *ev) {
     struct reply_choice *c = &r->choice[ev->choice];
+    const bool call = ev->kind == EV_CALL_BEGIN || ev->kind == EV_CALL_ARGS;
+    const bool custom = call && custom_is(r->ask, c->call[ev->call].name);
     jw_obj(w, "delta");
     if (ev->kind == EV_ADMITTED) {
         jw_str(w, "role", "assistant");
@@ -240,19 +280,24 @@ static void put_delta(struct jw *w, struct reply *r, const struct event *ev) {
     }
     if (ev->kind == EV_REASONING) jw_strn(w, "reasoning_content", ev->s, ev->n);
     if (ev->kind == EV_CONTENT) jw_strn(w, "content", ev->s, ev->n);
-    if (ev->kind == EV_CALL_BEGIN || ev->kind == EV_CALL_ARGS) {
+    if (call) {
         jw_arr(w, "tool_calls");
         jw_obj(w, NULL);
         jw_i64(w, "index", ev->call);
         if (ev->kind == EV_CALL_BEGIN) {
             jw_str(w, "id", c->call[ev->call].id);
-            jw_str(w, "type", "function");
+            jw_str(w, "type", custom ? "custom" : "function");
         }
-        jw_obj(w, "function");
+        struct buf text = {0};
+        if (custom)
+            reply_input(r, ev, &text);
+        else if (ev->kind == EV_CALL_ARGS)
+            buf_add(&text, ev->s, ev->n);
+        jw_obj(w, custom ? "custom" : "function");
         if (ev->kind == EV_CALL_BEGIN) jw_str(w, "name", c->call[ev->call].name);
-        jw_strn(w, "arguments", ev->kind == EV_CALL_ARGS ? ev->s : "",
-                ev->kind == EV_CALL_ARGS ? ev->n : 0);
+        jw_strn(w, custom ? "input" : "arguments", text.data ? text.data : "", text.len);
         jw_end(w);
+        buf_release(&text);
         jw_end(w);
         jw_end(w);
     }
@@ -314,7 +359,7 @@ static void chat_event(struct reply *r, const struct event *ev, struct buf *out)
 
 /* ---- as a whole ---- */
 
-static void put_message(struct jw *w, const struct reply_choice *c) {
+static void put_message(struct jw *w, const struct reply *r, const struct reply_choice *c) {
     jw_obj(w, "message");
     jw_str(w, "role", "assistant");
     if (c->n_calls && !c->content.len)
@@ -326,12 +371,18 @@ static void put_message(struct jw *w, const struct reply_choice *c) {
     if (c->n_calls) jw_arr(w, "tool_calls");
     for (int i = 0; i < c->n_calls; i++) {
         jw_obj(w, NULL);
+        const bool custom = custom_is(r->ask, c->call[i].name);
+        struct buf text = {0};
+        if (custom)
+            custom_input(&c->call[i].args, &text);
+        else if (c->call[i].args.len)
+            buf_add(&text, c->call[i].args.data, c->call[i].args.len);
         jw_str(w, "id", c->call[i].id);
-        jw_str(w, "type", "function");
-        jw_obj(w, "function");
+        jw_str(w, "type", custom ? "custom" : "function");
+        jw_obj(w, custom ? "custom" : "function");
         jw_str(w, "name", c->call[i].name);
-        jw_strn(w, "arguments", c->call[i].args.data ? c->call[i].args.data : "",
-                c->call[i].args.len);
+        jw_strn(w, custom ? "input" : "arguments", text.data ? text.data : "", text.len);
+        buf_release(&text);
         jw_end(w);
         jw_end(w);
     }
@@ -353,7 +404,7 @@ static void chat_whole(struct reply *r, struct buf *out) {
         struct reply_choice *c = &r->choice[i];
         jw_obj(&w, NULL);
         jw_i64(&w, "index", i);
-        put_message(&w, c);
+        put_message(&w, r, c);
         put_probs(&w, c);
         jw_str(&w, "finish_reason", reply_finish(c));
         jw_end(&w);

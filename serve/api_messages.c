@@ -22,8 +22,29 @@ static void warn(struct ask *a, const char *what) {
     buf_fmt(&a->warned, "%s%s", a->warned.len ? ", " : "", what);
 }
 
+/* Appends the text of a document: its source is a text, or a list of blocks. False: it is neither.
+ */
+static bool document_text(const struct json *b, struct buf *out) {
+    const struct json *source = json_get(b, "source"), *list = json_get(source, "content");
+    const char *type = json_str(json_get(source, "type")),
+               *data = json_str(json_get(source, "data"));
+    const size_t before = out->len;
+    if (type && strcmp(type, "text") == 0 && data) {
+        buf_str(out, data);
+        return true;
+    }
+    if (!type || strcmp(type, "content") != 0) return false;
+    if (json_str(list)) buf_str(out, json_str(list));
+    for (const struct json *x = json_first(list); x; x = json_next(x)) {
+        const char *text = json_str(json_get(x, "text"));
+        if (!text) return false;
+        buf_fmt(out, "%s%s", out->len > before ? "\n" : "", text);
+    }
+    return json_str(list) || json_first(list);
+}
+
 /* Texts of a text or of blocks, with `sep` between them. in_result: blocks of a tool's result, of
- * which pictures are left out. */
+ * which what is no text is left out. */
 static int texts(struct ask *a, const struct json *v, const char *path, const char *sep,
                  bool in_result, struct buf *out, struct fault *f) {
     int i = 0;
@@ -38,10 +59,21 @@ static int texts(struct ask *a, const struct json *v, const char *path, const ch
         char at[200];
         const char *type = json_str(json_get(b, "type")), *text = json_str(json_get(b, "text"));
         snprintf(at, sizeof at, "%.150s[%d]", path, i);
-        if (type && strcmp(type, "image") == 0 && in_result) {
-            text = "[image omitted]";
-            warn(a, "images in tool results");
-        } else if (!type || strcmp(type, "text") != 0) {
+        struct buf document = {0};
+        if (type && strcmp(type, "document") == 0 && document_text(b, &document)) {
+            if (out->len) buf_str(out, sep);
+            buf_add(out, document.data ? document.data : "", document.len);
+            buf_release(&document);
+            continue;
+        }
+        buf_release(&document);
+        if (type && strcmp(type, "text") != 0 && in_result) {
+            if (out->len) buf_str(out, sep);
+            buf_fmt(out, "[%.40s omitted]", type);
+            warn(a, "blocks in tool results that are no text");
+            continue;
+        }
+        if (!type || strcmp(type, "text") != 0) {
             return fault_set(f, 400, NULL, at,
                              "blocks of type '%.40s' are not read here, only text",
                              type ? type : "");
@@ -132,13 +164,15 @@ static int user_message(struct turn *t, const struct json *m) {
             if (!id || !block_of(calls, "tool_use", "id", id)) rc = put_result(t, b, k);
             continue;
         }
-        const struct json *source = json_get(b, "source");
-        if (type && strcmp(type, "document") == 0) s = json_str(json_get(source, "data"));
+        struct buf document = {0};
+        if (type && strcmp(type, "document") == 0)
+            s = document_text(b, &document) && document.data ? document.data : NULL;
         if (!type || (strcmp(type, "text") != 0 && strcmp(type, "document") != 0) || !s)
             rc = fault_set(t->f, 400, NULL, path,
                            "blocks of type '%.40s' are not read here, only text", type ? type : "");
         else if (!is_billing(s))
             buf_fmt(&text, "%s%s", text.len ? "\n" : "", s);
+        buf_release(&document);
     }
     if (!rc && (text.len || !n_results)) put_text(t->w, "user", &text);
     buf_release(&text);
@@ -155,6 +189,14 @@ static void put_call(struct jw *w, const struct json *b, struct raw raw) {
     jw_strn(w, "arguments", input.n ? input.s : "{}", input.n ? input.n : 2);
     jw_end(w);
     jw_end(w);
+}
+
+/* Blocks about tools that another server ran in an earlier answer. */
+static bool is_servers(const char *type) {
+    static const char end[] = "_tool_result";
+    const size_t n = strlen(type), k = sizeof end - 1;
+    return strcmp(type, "server_tool_use") == 0 || strcmp(type, "mcp_tool_use") == 0 ||
+           (n > k && strcmp(type + n - k, end) == 0);
 }
 
 static int assistant_message(struct turn *t, const struct json *m) {
@@ -181,6 +223,8 @@ static int assistant_message(struct turn *t, const struct json *m) {
                    json_str(json_get(b, "id"))) {
             put_call(&w, b, r);
             n_calls++;
+        } else if (type && is_servers(type)) {
+            warn(t->a, type);
         } else if (!type || strcmp(type, "redacted_thinking") != 0) {
             rc = fault_set(t->f, 400, NULL, path, "a block of type '%.40s' cannot be read here",
                            type ? type : "");
@@ -288,22 +332,6 @@ static int put_tools(struct ask *a, const struct json *j, struct raw body, struc
 
 /* ---- fields ---- */
 
-static int read_thinking(struct ask *a, const struct json *v, const char *path, struct fault *f) {
-    const char *type = json_str(json_get(v, "type")), *show = json_str(json_get(v, "display"));
-    if (!type) return fault_set(f, 400, NULL, path, "an object with a type is needed");
-    if (strcmp(type, "enabled") == 0)
-        a->think = ASK_THINK_ON;
-    else if (strcmp(type, "disabled") == 0)
-        a->think = ASK_THINK_OFF;
-    else if (strcmp(type, "adaptive") != 0)
-        return fault_set(f, 400, NULL, path, "'%.40s' is not one of enabled, disabled, adaptive",
-                         type);
-    const struct json *budget = json_get(v, "budget_tokens");
-    if (json_type(budget) != JSON_NULL && (!json_i64(budget, &a->n_think) || a->n_think < 1))
-        return fault_set(f, 400, NULL, "thinking.budget_tokens", "a number of tokens is needed");
-    a->hide_thinking = show && strcmp(show, "omitted") == 0;
-    return 0;
-}
 static int read_choice(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     const char *type = json_str(json_get(v, "type"));
     if (!type) return fault_set(f, 400, NULL, path, "an object with a type is needed");
@@ -339,7 +367,7 @@ static const struct field fields[] = {
     {"min_p", FIELD(F_REAL, sample.min_p, 0, 1)},
     {"seed", FIELD(F_INT, seed, 0, 9007199254740992.0)},
     {"stop_sequences", FIELD_BY(ask_read_stop)},
-    {"thinking", FIELD_BY(read_thinking)},
+    {"thinking", FIELD_BY(ask_read_thinking)},
     {"tool_choice", FIELD_BY(read_choice)},
     {"output_config", FIELD_BY(read_output)},
     {"chat_template_kwargs", FIELD_BY(ask_read_kwargs)},

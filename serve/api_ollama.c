@@ -11,6 +11,14 @@
 
 /* ---- reading ---- */
 
+enum { UNLOAD = 1 }; /* of ask.api_flags: the model shall go, which it does not */
+static int read_alive(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    (void)path, (void)f;
+    if (json_type(v) == JSON_NUM && !(json_num(v, 1) > 0) && !(json_num(v, 1) < 0))
+        a->api_flags |= UNLOAD;
+    return 0;
+}
+
 static int read_think(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     if (json_type(v) == JSON_BOOL) {
         a->think = json_bool(v, true) ? ASK_THINK_ON : ASK_THINK_OFF;
@@ -24,6 +32,38 @@ static int read_format(struct ask *a, const struct json *v, const char *path, st
     if (s && strcmp(s, "json") != 0)
         return fault_set(f, 400, NULL, path, "\"json\" or a schema is needed");
     return ask_form(a, s ? FORM_OBJECT : FORM_SCHEMA, v, path, f);
+}
+/* An empty text or list is none. */
+static bool is_empty(const struct json *v) {
+    return (json_str(v) && !*json_str(v)) || (json_type(v) == JSON_ARR && !json_first(v));
+}
+static int read_template(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    (void)a;
+    return is_empty(v)
+               ? 0
+               : fault_set(f, 400, NULL, path, "templates come with the model, not with requests");
+}
+static int read_context(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    (void)a;
+    return is_empty(v)
+               ? 0
+               : fault_set(f, 400, NULL, path, "conversations are sent as messages, to /api/chat");
+}
+static int read_suffix(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    (void)a;
+    return is_empty(v) ? 0 : fault_set(f, 400, NULL, path, "text is made behind a prompt only");
+}
+static int read_logprobs(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "true or false is needed");
+    if (json_bool(v, false) && a->top < 0) a->top = 0;
+    return 0;
+}
+static int read_top(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    int64_t n;
+    if (!json_i64(v, &n) || n < 0 || n > ASK_TOP)
+        return fault_set(f, 400, NULL, path, "a number from 0 to %d is needed", ASK_TOP);
+    if (a->top >= 0 || n > 0) a->top = (int)n;
+    return 0;
 }
 static int read_images(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     (void)a;
@@ -62,11 +102,10 @@ static int read_options(struct ask *a, const struct json *v, const char *path, s
 #define BOTH                                                                                       \
     {"model", FIELD_BY(ask_read_model)}, {"stream", FIELD(F_BOOL, stream, 0, 0)},                  \
         {"options", FIELD_BY(read_options)}, {"think", FIELD_BY(read_think)},                      \
-        {"format", FIELD_BY(read_format)}, {"keep_alive", FIELD_LEFT},                             \
-        {"images", FIELD_BY(read_images)},                                                         \
-        {"logprobs", FIELD_REFUSED("probabilities are given by /v1/chat/completions")},            \
-        {"top_logprobs", FIELD_LEFT}, {                                                            \
-        "template", FIELD_REFUSED("templates come with the model, not with requests")              \
+        {"format", FIELD_BY(read_format)}, {"keep_alive", FIELD_BY(read_alive)},                   \
+        {"images", FIELD_BY(read_images)}, {"logprobs", FIELD_BY(read_logprobs)},                  \
+        {"top_logprobs", FIELD_BY(read_top)}, {                                                    \
+        "template", FIELD_BY(read_template)                                                        \
     }
 static const struct field chat_fields[] = {
     BOTH,
@@ -78,8 +117,8 @@ static const struct field text_fields[] = {
     {"prompt", FIELD_LEFT},
     {"system", FIELD_LEFT},
     {"raw", FIELD_LEFT},
-    {"context", FIELD_REFUSED("conversations are sent as messages, to /api/chat")},
-    {"suffix", FIELD_REFUSED("text is made behind a prompt only")},
+    {"context", FIELD_BY(read_context)},
+    {"suffix", FIELD_BY(read_suffix)},
 };
 
 static void put_calls(struct jw *w, struct raw list) {
@@ -118,7 +157,11 @@ static int ask_text(struct ask *a, const struct json *j, struct fault *f) {
     const char *prompt = json_str(json_get(j, "prompt")), *system = json_str(json_get(j, "system"));
     struct buf b = {0};
     struct jw w;
-    if (!prompt) return fault_set(f, 400, NULL, "prompt", "a text is needed");
+    const struct json *given = json_get(j, "prompt");
+    if (json_type(given) != JSON_NULL && !prompt)
+        return fault_set(f, 400, NULL, "prompt", "a text is needed");
+    a->nothing = !prompt || !*prompt;
+    if (a->nothing) return 0;
     if (json_bool(json_get(j, "raw"), false)) {
         a->prompt[0] = (struct ask_prompt){.text = xstrdup(prompt), .len = strlen(prompt)};
         a->n_prompts = 1;
@@ -150,6 +193,9 @@ static int ollama_chat_read(struct ask *a, const char *body, size_t n, const str
     struct jw w;
     struct err e;
     TRY(fields_read(a, j, "", tables, sizes, 1, f));
+    const struct json *said = json_get(j, "messages");
+    a->nothing = json_type(said) == JSON_NULL || (json_type(said) == JSON_ARR && !json_first(said));
+    if (a->nothing) return 0;
     if (json_type(tools) != JSON_NULL) TRY(tools_ok(tools, f));
     for (const struct json *m = json_first(json_get(j, "messages")); m; m = json_next(m))
         if (json_first(json_get(m, "images")))
@@ -218,6 +264,12 @@ static void put_said(struct jw *w, const struct reply *r, bool chat, const struc
         jw_end(w);
     }
     if (chat) jw_end(w);
+    if (c->probs.len) {
+        struct buf list = {0};
+        buf_fmt(&list, "[%s]", c->probs.data);
+        jw_raw(w, "logprobs", list.data);
+        buf_release(&list);
+    }
 }
 
 static int64_t ns(double s) {
@@ -228,7 +280,14 @@ static void put_end(struct jw *w, const struct reply *r) {
     const struct reply_choice *c = &r->choice[0];
     const bool cut = c->end == END_LENGTH || c->end == END_CONTEXT;
     jw_bool(w, "done", true);
-    jw_str(w, "done_reason", cut ? "length" : "stop");
+    jw_str(w, "done_reason",
+           r->ask->nothing ? (r->ask->api_flags & UNLOAD ? "unload" : "load")
+           : cut           ? "length"
+                           : "stop");
+    if (r->ask->nothing) {
+        jw_end(w);
+        return;
+    }
     jw_i64(w, "total_duration", ns(r->total_s));
     jw_i64(w, "load_duration", 0);
     jw_i64(w, "prompt_eval_count", r->n_prompt);
@@ -248,6 +307,7 @@ static void line(struct reply *r, bool chat, const struct said *s, bool end, str
         jw_bool(&w, "done", false);
         jw_end(&w);
     }
+    buf_reset(&r->choice[0].probs); /* they are sent once */
     buf_str(out, "\n");
 }
 

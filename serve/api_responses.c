@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "serve/custom.h"
 #include "serve/responses.h"
 #include "text/base64.h"
 
@@ -16,8 +17,10 @@ static void warn(struct ask *a, const char *what) {
     buf_fmt(&a->warned, "%s%s", a->warned.len ? ", " : "", what);
 }
 
-/* Appends the texts of a text or of parts. */
-static int texts(const struct json *v, const char *path, struct buf *out, struct fault *f) {
+/* Appends the texts of a text or of parts. result: of a tool, whose pictures are left out, and that
+ * is noted there; NULL: it is none. */
+static int texts(const struct json *v, const char *path, struct ask *result, struct buf *out,
+                 struct fault *f) {
     int i = 0;
     if (json_str(v)) buf_str(out, json_str(v));
     if (json_str(v) || json_type(v) == JSON_NULL) return 0;
@@ -28,6 +31,11 @@ static int texts(const struct json *v, const char *path, struct buf *out, struct
         char at[200];
         snprintf(at, sizeof at, "%.150s[%d]", path, i);
         if (!s) s = json_str(json_get(p, "refusal"));
+        if (!s && result && type) {
+            buf_fmt(out, "%s[%.40s omitted]", out->len ? "\n" : "", type);
+            warn(result, type);
+            continue;
+        }
         if (!s)
             return fault_set(f, 400, NULL, at, "parts of type '%.40s' are not read here, only text",
                              type ? type : "");
@@ -103,7 +111,7 @@ static int item_message(struct talk_in *t, const struct json *m, const char *pat
     if (strcmp(role, "assistant") == 0) {
         if (t->open && t->calls.len) end_turn(t);
         begin_turn(t);
-        return texts(json_get(m, "content"), path, &t->content, t->f);
+        return texts(json_get(m, "content"), path, NULL, &t->content, t->f);
     }
     const bool system = strcmp(role, "system") == 0 || strcmp(role, "developer") == 0;
     struct buf text = {0};
@@ -112,7 +120,7 @@ static int item_message(struct talk_in *t, const struct json *m, const char *pat
                          "role: one of user, assistant, system, developer is needed");
     end_turn(t);
     end_results(t);
-    const int rc = texts(json_get(m, "content"), path, &text, t->f);
+    const int rc = texts(json_get(m, "content"), path, NULL, &text, t->f);
     if (!rc) put(t->w, system ? "system" : "user", &text);
     buf_release(&text);
     return rc;
@@ -120,14 +128,23 @@ static int item_message(struct talk_in *t, const struct json *m, const char *pat
 
 static int item_call(struct talk_in *t, const struct json *m, const char *path) {
     const char *id = json_str(json_get(m, "call_id")), *name = json_str(json_get(m, "name")),
-               *args = json_str(json_get(m, "arguments"));
+               *args = json_str(json_get(m, "arguments")), *input = json_str(json_get(m, "input")),
+               *space = json_str(json_get(m, "namespace"));
     struct jw w;
-    struct buf b = {0};
-    if (!id || !name || !args)
-        return fault_set(t->f, 400, NULL, path, "call_id, name and arguments are needed");
+    struct buf b = {0}, text = {0}, full = {0};
+    if (!id || !name || (!args && !input))
+        return fault_set(t->f, 400, NULL, path,
+                         "call_id, name and arguments (of custom calls: input) are needed");
+    if (!args) custom_arguments(input, &text);
+    if (!args) args = text.data;
+    if (space && *space) buf_fmt(&full, "%s.%s", space, name);
+    if (full.len) name = full.data;
     begin_turn(t);
-    if (t->n_calls == (int)COUNT_OF(t->call))
+    if (t->n_calls == (int)COUNT_OF(t->call)) {
+        buf_release(&text);
+        buf_release(&full);
         return fault_set(t->f, 400, NULL, path, "more than %d calls in a turn", t->n_calls);
+    }
     t->call[t->n_calls].id = xstrdup(id);
     t->call[t->n_calls].name = xstrdup(name);
     t->call[t->n_calls++].result = NULL;
@@ -142,6 +159,8 @@ static int item_call(struct talk_in *t, const struct json *m, const char *path) 
     jw_end(&w);
     buf_fmt(&t->calls, "%s%s", t->calls.len ? ", " : "[", b.data);
     buf_release(&b);
+    buf_release(&text);
+    buf_release(&full);
     return 0;
 }
 
@@ -155,7 +174,7 @@ static int item_output(struct talk_in *t, const struct json *m, const char *path
         return fault_set(t->f, 400, NULL, path, "no call before it has the call_id '%.60s'",
                          id ? id : "");
     end_turn(t);
-    const int rc = texts(json_get(m, "output"), path, &text, t->f);
+    const int rc = texts(json_get(m, "output"), path, t->a, &text, t->f);
     if (rc) {
         buf_release(&text);
         return rc;
@@ -172,7 +191,7 @@ static int item_reasoning(struct talk_in *t, const struct json *m, const char *p
     const struct json *parts = json_get(m, "content");
     if (t->open && (t->calls.len || t->content.len)) end_turn(t);
     begin_turn(t);
-    if (json_first(parts)) return texts(parts, path, &t->thought, t->f);
+    if (json_first(parts)) return texts(parts, path, NULL, &t->thought, t->f);
     if (wrapped && strncmp(wrapped, own, sizeof own - 1) == 0) {
         const char *s = wrapped + sizeof own - 1;
         char *text = xmalloc(strlen(s) + 1);
@@ -189,7 +208,9 @@ static int one_item(struct talk_in *t, const struct json *m, int i) {
         int (*read)(struct talk_in *t, const struct json *m, const char *path);
     } rows[] = {{"message", item_message},
                 {"function_call", item_call},
+                {"custom_tool_call", item_call},
                 {"function_call_output", item_output},
+                {"custom_tool_call_output", item_output},
                 {"reasoning", item_reasoning}};
     const char *type = json_str(json_get(m, "type"));
     char path[64];
@@ -238,47 +259,69 @@ static int write_conv(struct ask *a, const struct json *j, struct buf *out, stru
     return rc;
 }
 
-/* Flat definitions in the shape that templates know. Kinds that a server would run itself are left
- * out: refusing them would lock their clients out. */
+/* A flat definition in the shape that templates know; space: its namespace, or NULL. */
+static int put_function(struct jw *w, const struct json *t, struct raw r, const char *space,
+                        const char *path, struct fault *f) {
+    const char *name = json_str(json_get(t, "name"));
+    struct buf full = {0};
+    if (!name || !*name) return fault_set(f, 400, NULL, path, "a name is needed");
+    if (space) buf_fmt(&full, "%s.", space);
+    buf_str(&full, name);
+    jw_obj(w, NULL);
+    jw_str(w, "type", "function");
+    jw_obj(w, "function");
+    jw_str(w, "name", full.data);
+    raw_copy(w, "description", r, "description");
+    raw_copy(w, "parameters", r, "parameters");
+    jw_end(w);
+    jw_end(w);
+    buf_release(&full);
+    return 0;
+}
+
+/* Definitions one after another. Kinds that a server would run itself are left out: refusing them
+ * would lock their clients out. */
+static int put_list(struct ask *a, struct jw *w, const struct json *tools, struct raw list,
+                    const char *space, int *n, struct fault *f) {
+    struct raw r = raw_first(list);
+    int i = 0, rc = 0;
+    for (const struct json *t = json_first(tools); t && !rc;
+         t = json_next(t), i++, r = raw_next(list, r)) {
+        const char *type = json_str(json_get(t, "type")), *name = json_str(json_get(t, "name"));
+        char path[64];
+        snprintf(path, sizeof path, "tools[%d]", i);
+        if (type && strcmp(type, "function") == 0) {
+            rc = put_function(w, t, r, space, path, f);
+        } else if (type && strcmp(type, "custom") == 0 && !space) {
+            rc = custom_define(a, w, t, path, f);
+        } else if (type && strcmp(type, "namespace") == 0 && name && !space) {
+            buf_fmt(&a->spaces, "%s\n", name);
+            rc = put_list(a, w, json_get(t, "tools"), raw_member(r, "tools"), name, n, f);
+            continue;
+        } else {
+            warn(a, type ? type : path);
+            continue;
+        }
+        ++*n;
+    }
+    return rc;
+}
+
 static int put_tools(struct ask *a, const struct json *j, struct raw body, struct fault *f) {
     const struct json *tools = json_get(j, "tools");
-    const struct raw list = raw_member(body, "tools");
-    struct raw r = raw_first(list);
     struct buf b = {0};
     struct jw w;
-    int i = 0, n = 0;
+    int n = 0;
     if (json_type(tools) == JSON_NULL) return 0;
     if (json_type(tools) != JSON_ARR)
         return fault_set(f, 400, NULL, "tools", "a list of tools is needed");
     jw_init(&w, &b, false);
     jw_arr(&w, NULL);
-    for (const struct json *t = json_first(tools); t;
-         t = json_next(t), i++, r = raw_next(list, r)) {
-        const char *type = json_str(json_get(t, "type"));
-        char path[64];
-        snprintf(path, sizeof path, "tools[%d]", i);
-        if (!type || strcmp(type, "function") != 0) {
-            warn(a, type ? type : path);
-            continue;
-        }
-        if (!json_str(json_get(t, "name"))) {
-            buf_release(&b);
-            return fault_set(f, 400, NULL, path, "a name is needed");
-        }
-        jw_obj(&w, NULL);
-        jw_str(&w, "type", "function");
-        jw_obj(&w, "function");
-        raw_copy(&w, "name", r, "name");
-        raw_copy(&w, "description", r, "description");
-        raw_copy(&w, "parameters", r, "parameters");
-        jw_end(&w);
-        jw_end(&w);
-        n++;
-    }
+    const int rc = put_list(a, &w, tools, raw_member(body, "tools"), NULL, &n, f);
     jw_end(&w);
-    if (n) a->tools = buf_take(&b);
+    if (n && !rc) a->tools = buf_take(&b);
     buf_release(&b);
-    return 0;
+    return rc;
 }
 
 /* ---- fields ---- */
@@ -290,8 +333,14 @@ static int read_reasoning(struct ask *a, const struct json *v, const char *path,
     return json_str(effort) ? ask_read_effort(a, effort, "reasoning.effort", f) : 0;
 }
 static int read_text(struct ask *a, const struct json *v, const char *path, struct fault *f) {
-    const struct json *format = json_get(v, "format");
+    const struct json *format = json_get(v, "format"), *verbosity = json_get(v, "verbosity");
+    struct buf word = {0};
     if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "an object is needed");
+    if (json_str(verbosity)) {
+        json_write(&word, verbosity);
+        ask_kwarg(a, "verbosity", word.data);
+        buf_release(&word);
+    }
     return json_type(format) == JSON_NULL ? 0 : ask_read_format(a, format, "text.format", f);
 }
 static int read_choice(struct ask *a, const struct json *v, const char *path, struct fault *f) {
@@ -302,9 +351,10 @@ static int read_choice(struct ask *a, const struct json *v, const char *path, st
     const char *type = json_str(json_get(v, "type"));
     const struct json *name = json_get(v, "name");
     if (type && strcmp(type, "allowed_tools") == 0) return ask_read_allowed(a, v, path, f);
-    if (type && strcmp(type, "function") == 0 && name) return ask_must_call(a, name, path, f);
+    if (type && name && (strcmp(type, "function") == 0 || strcmp(type, "custom") == 0))
+        return ask_must_call(a, name, path, f);
     return fault_set(f, 400, NULL, path,
-                     "one of none, auto, required, or a function with its name, is needed");
+                     "one of none, auto, required, or a tool with its name, is needed");
 }
 static int read_parallel(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "true or false is needed");
@@ -327,6 +377,12 @@ static int read_include(struct ask *a, const struct json *v, const char *path, s
             a->api_flags |= RESPONSES_ENCRYPTED;
     return 0;
 }
+static int read_top(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    int64_t n = -1;
+    (void)a;
+    if (json_i64(v, &n) && n == 0) return 0;
+    return fault_set(f, 400, NULL, path, "probabilities are given by /v1/chat/completions");
+}
 static const struct field fields[] = {
     {"model", FIELD_BY(ask_read_model)},
     {"input", FIELD_LEFT},
@@ -347,7 +403,7 @@ static const struct field fields[] = {
     {"truncation", FIELD_BY(read_truncation)},
     {"background", FIELD_BY(read_background)},
     {"chat_template_kwargs", FIELD_BY(ask_read_kwargs)},
-    {"top_logprobs", FIELD_REFUSED("probabilities are given by /v1/chat/completions")},
+    {"top_logprobs", FIELD_BY(read_top)},
     {"previous_response_id",
      FIELD_REFUSED("previous_response_not_found: answers are not stored here, send the items")},
     {"conversation", FIELD_REFUSED("conversations are not stored here, send the items")},

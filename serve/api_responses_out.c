@@ -4,12 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "serve/custom.h"
 #include "serve/job.h"
 #include "serve/responses.h"
 
-enum item { NO_ITEM, REASONING, MESSAGE, CALL };
+enum item { NO_ITEM, REASONING, MESSAGE, CALL, CUSTOM };
 
-static const char *const prefix[] = {"", "rs_", "msg_", "fc_"};
+static const char *const prefix[] = {"", "rs_", "msg_", "fc_", "ctc_"};
 
 /* ---- the answer as an object ---- */
 
@@ -99,6 +100,27 @@ static void put_part(struct jw *w, const char *name, enum item kind, const char 
     jw_end(w);
 }
 
+/* Members of a call; its name without the namespace. */
+static void put_call(const struct reply *r, struct jw *w, enum item kind,
+                     const struct reply_call *call, bool done) {
+    struct buf input = {0};
+    size_t n = 0;
+    const char *space = custom_space(r->ask, call->name, &n);
+    jw_str(w, "call_id", call->id);
+    jw_str(w, "name", space ? call->name + n + 1 : call->name);
+    if (space) jw_strn(w, "namespace", space, n);
+    if (kind == CUSTOM && done) custom_input(&call->args, &input);
+    if (kind == CUSTOM)
+        jw_strn(w, "input", input.data ? input.data : "", input.len);
+    else
+        jw_str(w, "arguments", done && call->args.len ? call->args.data : "");
+    buf_release(&input);
+}
+
+static enum item kind_of(const struct reply *r, const struct reply_call *call) {
+    return custom_is(r->ask, call->name) ? CUSTOM : CALL;
+}
+
 /* The item under way; done: with its text. */
 static void put_item(const struct reply *r, struct jw *w, const char *name, enum item kind,
                      const struct reply_call *call, bool done) {
@@ -111,12 +133,11 @@ static void put_item(const struct reply *r, struct jw *w, const char *name, enum
     jw_str(w, "type",
            kind == REASONING ? "reasoning"
            : kind == MESSAGE ? "message"
-                             : "function_call");
+           : kind == CALL    ? "function_call"
+                             : "custom_tool_call");
     jw_str(w, "status", done ? "completed" : "in_progress");
-    if (kind == CALL) {
-        jw_str(w, "call_id", call->id);
-        jw_str(w, "name", call->name);
-        jw_str(w, "arguments", done && call->args.len ? call->args.data : "");
+    if (kind == CALL || kind == CUSTOM) {
+        put_call(r, w, kind, call, done);
         jw_end(w);
         return;
     }
@@ -256,27 +277,42 @@ static void open_item(struct reply *r, enum item kind, size_t n_new, struct buf 
 
 static void call_event(struct reply *r, const struct event *ev, struct buf *out) {
     const struct reply_call *call = &r->choice[0].call[ev->call];
-    static const char delta[] = "response.function_call_arguments.delta",
-                      done[] = "response.function_call_arguments.done";
-    struct buf b = {0};
+    static const char *const deltas[] = {"response.function_call_arguments.delta",
+                                         "response.custom_tool_call_input.delta"},
+                             *const dones[] = {"response.function_call_arguments.done",
+                                               "response.custom_tool_call_input.done"};
+    const enum item kind = kind_of(r, call);
+    const bool custom = kind == CUSTOM;
+    const char *done = dones[custom];
+    struct buf b = {0}, input = {0};
     struct jw w;
     if (ev->kind == EV_CALL_BEGIN) {
         close_item(r, out);
-        job_random_id(prefix[CALL], r->item);
-        item_event(r, "response.output_item.added", CALL, call, false, out);
+        job_random_id(prefix[kind], r->item);
+        item_event(r, "response.output_item.added", kind, call, false, out);
     } else if (ev->kind == EV_CALL_ARGS) {
-        part_event(r, delta, NULL, "delta", CALL, ev->s, ev->n, out);
+        if (custom) reply_input(r, ev, &input);
+        if (!custom)
+            part_event(r, deltas[0], NULL, "delta", CALL, ev->s, ev->n, out);
+        else if (input.len)
+            part_event(r, deltas[1], NULL, "delta", CUSTOM, input.data, input.len, out);
     } else {
         begin(r, &w, &b, done);
         jw_str(&w, "item_id", r->item);
         jw_i64(&w, "output_index", r->block);
-        jw_str(&w, "name", call->name);
-        jw_str(&w, "arguments", call->args.len ? call->args.data : "");
+        if (custom) {
+            custom_input(&call->args, &input);
+            jw_strn(&w, "input", input.data ? input.data : "", input.len);
+        } else {
+            jw_str(&w, "name", call->name);
+            jw_str(&w, "arguments", call->args.len ? call->args.data : "");
+        }
         send(&w, &b, done, out);
-        item_event(r, "response.output_item.done", CALL, call, true, out);
-        keep_item(r, CALL, call);
+        item_event(r, "response.output_item.done", kind, call, true, out);
+        keep_item(r, kind, call);
         r->block++;
     }
+    buf_release(&input);
 }
 
 void responses_event(struct reply *r, const struct event *ev, struct buf *out) {
@@ -311,8 +347,8 @@ void responses_whole(struct reply *r, struct buf *out) {
         keep_item(r, (enum item)kind, NULL);
     }
     for (int i = 0; i < c->n_calls; i++) {
-        job_random_id(prefix[CALL], r->item);
-        keep_item(r, CALL, &c->call[i]);
+        job_random_id(prefix[kind_of(r, &c->call[i])], r->item);
+        keep_item(r, kind_of(r, &c->call[i]), &c->call[i]);
     }
     jw_init(&w, out, false);
     put_response(r, &w, NULL, NULL);

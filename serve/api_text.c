@@ -51,6 +51,11 @@ static int read_logprobs(struct ask *a, const struct json *v, const char *path, 
     a->top = (int)n;
     return 0;
 }
+static int read_suffix(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    (void)a;
+    if (json_str(v) && !*json_str(v)) return 0;
+    return fault_set(f, 400, NULL, path, "text is made behind a prompt only");
+}
 static const struct field fields[] = {
     {"prompt", FIELD_BY(read_prompt)},
     {"model", FIELD_BY(ask_read_model)},
@@ -65,7 +70,7 @@ static const struct field fields[] = {
     {"user", FIELD_LEFT},
     {"id_slot", FIELD_LEFT},
     {"prompt_cache_key", FIELD_LEFT},
-    {"suffix", FIELD_REFUSED("text is made behind a prompt only")},
+    {"suffix", FIELD_BY(read_suffix)},
     {"response_format", FIELD_BY(ask_read_format)},
     {"preset", FIELD_REFUSED("there are no presets yet")},
 };

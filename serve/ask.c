@@ -48,6 +48,8 @@ void ask_release(struct ask *a) {
     }
     for (int i = 0; i < a->n_stop; i++) free(a->stop[i]);
     free(a->bias);
+    buf_release(&a->custom);
+    buf_release(&a->spaces);
     buf_release(&a->repeat);
     buf_release(&a->ignored);
     buf_release(&a->warned);
@@ -195,6 +197,7 @@ int ask_read_allowed(struct ask *a, const struct json *v, const char *path, stru
         return fault_set(f, 400, NULL, path, "mode: one of auto, required is needed");
     for (const struct json *t = json_first(tools); t; t = json_next(t)) {
         const struct json *fn = json_get(t, "function");
+        if (!fn) fn = json_get(t, "custom");
         const char *name = json_str(json_get(fn ? fn : t, "name"));
         if (!name) {
             buf_release(&names);
@@ -232,6 +235,38 @@ static int read_bias(struct ask *a, const struct json *v, const char *path, stru
 static int read_seed(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     if (!json_i64(v, &a->seed)) return fault_set(f, 400, NULL, path, "a whole number is needed");
     if (a->seed < -1) a->seed &= INT64_MAX;
+    return 0;
+}
+
+/* {"effort", "max_tokens", "enabled"}, as routers of requests send it. */
+static int read_reasoning(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    const struct json *effort = json_get(v, "effort"), *on = json_get(v, "enabled");
+    if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "an object is needed");
+    if (json_type(on) == JSON_BOOL) a->think = json_bool(on, true) ? ASK_THINK_ON : ASK_THINK_OFF;
+    (void)json_i64(json_get(v, "max_tokens"), &a->n_think);
+    return json_str(effort) ? ask_read_effort(a, effort, "reasoning.effort", f) : 0;
+}
+
+static int read_enable(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "true or false is needed");
+    a->think = json_bool(v, true) ? ASK_THINK_ON : ASK_THINK_OFF;
+    return 0;
+}
+
+int ask_read_thinking(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    const char *type = json_str(json_get(v, "type")), *show = json_str(json_get(v, "display"));
+    if (!type) return fault_set(f, 400, NULL, path, "an object with a type is needed");
+    if (strcmp(type, "enabled") == 0)
+        a->think = ASK_THINK_ON;
+    else if (strcmp(type, "disabled") == 0)
+        a->think = ASK_THINK_OFF;
+    else if (strcmp(type, "adaptive") != 0 && strcmp(type, "auto") != 0)
+        return fault_set(f, 400, NULL, path, "'%.40s' is not one of enabled, disabled, adaptive",
+                         type);
+    const struct json *budget = json_get(v, "budget_tokens");
+    if (json_type(budget) != JSON_NULL && (!json_i64(budget, &a->n_think) || a->n_think < 1))
+        return fault_set(f, 400, NULL, "thinking.budget_tokens", "a number of tokens is needed");
+    a->hide_thinking = show && strcmp(show, "omitted") == 0;
     return 0;
 }
 
@@ -349,6 +384,9 @@ const struct field ask_sampling[] = {
     {"ignore_eos", FIELD(F_BOOL, ignore_eos, 0, 0)},
     {"cache_prompt", FIELD_BY(read_cache)},
     {"restore", FIELD_BY(read_restore)},
+    {"reasoning", FIELD_BY(read_reasoning)},
+    {"enable_thinking", FIELD_BY(read_enable)},
+    {"thinking", FIELD_BY(ask_read_thinking)},
     {"typical_p", FIELD_NEUTRAL(1)},
     {"mirostat", FIELD_NEUTRAL(0)},
     {"dry_multiplier", FIELD_NEUTRAL(0)},

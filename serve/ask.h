@@ -49,6 +49,9 @@ struct ask {
     bool must_call; /* the answer is a call */
     char *only_tool;   /* of this tool; NULL: of any */
     char *allowed;     /* calls are of these: names, JSON text of a list; NULL: of all */
+    struct buf custom; /* names of tools that take a text, a line each */
+    struct buf spaces; /* namespaces of tools, a line each */
+    bool held;         /* a tool's text has a grammar: calls are held to it */
     bool one_call;     /* the answer ends behind its first call */
     bool go_on;        /* the last message is the assistant's, and the answer continues it */
     struct buf kwargs; /* members of an object: variables of the template */
@@ -73,6 +76,7 @@ struct ask {
     int n; /* choices per prompt */
     bool stream, usage, echo, ignore_eos;
     bool progress, timings; /* in a stream: while the prompt is computed, with each piece */
+    bool nothing;           /* is asked for: the model is to be there */
     bool no_cache;          /* neither read nor kept */
     bool exact;             /* the tokens of the prompt are those that its text gives */
     int top;                /* < 0: no probabilities; else so many alternatives */
@@ -130,6 +134,8 @@ int ask_read_n(struct ask *a, const struct json *v, const char *path, struct fau
 int ask_read_usage(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_read_stop(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_read_kwargs(struct ask *a, const struct json *v, const char *path, struct fault *f);
+/* {"type": "enabled" | "disabled" | "adaptive", "budget_tokens", "display"} */
+int ask_read_thinking(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_read_effort(struct ask *a, const struct json *v, const char *path, struct fault *f);
 /* {"type": "text" | "json_object" | "json_schema", "json_schema": {"schema", "strict"}}, or schema
  * and strict beside the type. */

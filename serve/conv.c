@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "serve/custom.h"
 #include "serve/reply.h"
 
 /* Appends the texts of content: a text, or a list of parts. */
@@ -48,12 +49,41 @@ static int calls_ok(const struct json *calls, const char *path, struct fault *f)
     for (const struct json *c = json_first(calls); c; c = json_next(c), i++) {
         const struct json *fn = json_get(c, "function"), *args = json_get(fn, "arguments");
         snprintf(at, sizeof at, "%.100s.tool_calls[%d]", path, i);
+        const struct json *custom = json_get(c, "custom");
+        if (json_str(json_get(custom, "name")) && json_str(json_get(custom, "input"))) continue;
         if (!json_str(json_get(fn, "name")))
             return fault_set(f, 400, NULL, at, "a function with a name is needed");
         if (!json_str(args) && json_type(args) != JSON_OBJ)
             return fault_set(f, 400, NULL, at, "arguments are needed, JSON text of an object");
     }
     return 0;
+}
+
+/* Calls as templates know them: a text becomes the argument `input`. */
+static void put_calls(struct jw *w, struct raw list, const struct json *calls) {
+    jw_arr(w, "tool_calls");
+    struct raw r = raw_first(list);
+    for (const struct json *c = json_first(calls); c; c = json_next(c), r = raw_next(list, r)) {
+        const struct json *custom = json_get(c, "custom");
+        struct buf args = {0};
+        if (!custom) {
+            char *text = xstrndup(r.s, r.n);
+            jw_raw(w, NULL, text);
+            free(text);
+            continue;
+        }
+        custom_arguments(json_str(json_get(custom, "input")), &args);
+        jw_obj(w, NULL);
+        raw_copy(w, "id", r, "id");
+        jw_str(w, "type", "function");
+        jw_obj(w, "function");
+        jw_copy(w, "name", json_get(custom, "name"));
+        jw_str(w, "arguments", args.data);
+        jw_end(w);
+        jw_end(w);
+        buf_release(&args);
+    }
+    jw_end(w);
 }
 
 static int one_message(struct jw *w, struct raw r, const struct json *m, int i, struct fault *f) {
@@ -87,7 +117,7 @@ static int one_message(struct jw *w, struct raw r, const struct json *m, int i, 
         jw_str(w, "reasoning_content", t);
         break;
     }
-    if (json_len(calls) > 0) raw_copy(w, "tool_calls", r, "tool_calls");
+    if (json_len(calls) > 0) put_calls(w, raw_member(r, "tool_calls"), calls);
     raw_copy(w, "tool_call_id", r, "tool_call_id");
     raw_copy(w, "name", r, "name");
     jw_end(w);

@@ -205,7 +205,7 @@ static const char *field_of(const struct ask *a, enum ask_form form) {
 
 /* Does the request say what its calls must be, so that it cannot be answered without? */
 static bool insists(const struct guards *g, const struct ask *a) {
-    return g->mode == GUARDS_STRICT || a->must_call || a->one_call || a->allowed ||
+    return g->mode == GUARDS_STRICT || a->must_call || a->one_call || a->allowed || a->held ||
            a->form != FORM_FREE || strstr(a->tools, "\"strict\"");
 }
 

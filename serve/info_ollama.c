@@ -22,7 +22,8 @@ static void put_details(struct server *s, struct jw *w) {
     jw_end(w);
 }
 
-static void put_entry(struct server *s, struct jw *w) {
+/* loaded: as what is in memory, else as what is there. */
+static void put_entry(struct server *s, struct jw *w, bool loaded) {
     char when[40], id[33];
     struct tm tm;
     const time_t t = (time_t)s->created;
@@ -35,21 +36,34 @@ static void put_entry(struct server *s, struct jw *w) {
     jw_u64(w, "size", s->o.n_bytes);
     jw_str(w, "digest", id);
     put_details(s, w);
+    if (loaded) {
+        jw_str(w, "expires_at", "2318-01-01T00:00:00Z"); /* it stays */
+        jw_u64(w, "size_vram",
+               session_get_opts(s->o.s)->device.kind == DEVICE_CPU ? 0 : s->o.n_bytes);
+        jw_i64(w, "context_length", session_get_opts(s->o.s)->n_ctx);
+    }
     jw_end(w);
 }
 
-void info_tags(struct server *s, struct job *j) {
+static void tell_models(struct server *s, struct job *j, bool loaded) {
     struct buf b = {0};
     struct jw w;
     jw_init(&w, &b, false);
     jw_obj(&w, NULL);
     jw_arr(&w, "models");
-    put_entry(s, &w);
+    put_entry(s, &w, loaded);
     jw_end(&w);
     jw_end(&w);
     buf_str(&b, "\n");
     answer_json(j, &b);
     buf_release(&b);
+}
+
+void info_tags(struct server *s, struct job *j) {
+    tell_models(s, j, false);
+}
+void info_ps(struct server *s, struct job *j) {
+    tell_models(s, j, true);
 }
 
 void info_version(struct server *s, struct job *j) {
@@ -64,6 +78,23 @@ void info_root(struct server *s, struct job *j) {
     job_answer(j, 200, "text/plain; charset=utf-8", text, sizeof text - 1);
 }
 
+/* The file's own values, but lists and the template. */
+static void put_metadata(struct server *s, struct jw *w) {
+    const struct gguf *g = s->o.m->gguf;
+    for (int64_t i = 0; i < gguf_n_kv(g); i++) {
+        const struct gguf_kv *kv = gguf_kv_at(g, i);
+        if (kv->type == GV_ARR || strcmp(kv->key, "tokenizer.chat_template") == 0) continue;
+        if (kv->type == GV_STR)
+            jw_str(w, kv->key, gguf_kv_text(g, kv));
+        else if (kv->type == GV_BOOL)
+            jw_bool(w, kv->key, gguf_kv_i64(kv, 0) != 0);
+        else if (kv->type == GV_F32 || kv->type == GV_F64)
+            jw_num(w, kv->key, gguf_kv_f64(kv, 0));
+        else
+            jw_i64(w, kv->key, gguf_kv_i64(kv, 0));
+    }
+}
+
 void later_show(struct server *s, struct job *j) {
     struct buf b = {0};
     struct jw w;
@@ -74,9 +105,8 @@ void later_show(struct server *s, struct job *j) {
     jw_str(&w, "template", s->tmpl);
     put_details(s, &w);
     jw_obj(&w, "model_info");
-    jw_str(&w, "general.architecture", s->o.m->arch->name);
+    put_metadata(s, &w);
     jw_i64(&w, "general.parameter_count", s->o.n_params);
-    jw_i64(&w, "context_length", session_get_opts(s->o.s)->n_ctx);
     jw_end(&w);
     jw_arr(&w, "capabilities");
     jw_str(&w, NULL, "completion");

@@ -276,15 +276,31 @@ int prepare_task(struct server *s, struct job *j, const struct api *api, struct 
     return rc;
 }
 
+/* An answer to a request that asks for nothing. */
+static void answer_nothing(struct server *s, struct job *j, const struct api *api,
+                           const struct ask *a) {
+    struct reply r;
+    struct buf b = {0};
+    reply_init(&r, a, 1);
+    r.model = a->model && *a->model ? a->model : s->o.alias;
+    r.created = (int64_t)time(NULL);
+    api->whole(&r, &b);
+    answer_json(j, &b);
+    buf_release(&b);
+    reply_release(&r);
+}
+
 void later_generate(struct server *s, struct job *j) {
     const struct api *api = ((const struct route *)j->route)->api;
     struct ask a;
     struct fault f = {0};
     struct task *t = NULL;
     int rc = read_ask(s, j, api, &a, &f);
-    if (!rc) rc = prepare_task(s, j, api, &a, &t, &f);
+    if (!rc && !a.nothing) rc = prepare_task(s, j, api, &a, &t, &f);
     if (rc)
         route_fail(j, &f);
+    else if (a.nothing)
+        answer_nothing(s, j, api, &a);
     else
         serve_submit(s, t);
     ask_release(&a);

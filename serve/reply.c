@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "serve/custom.h"
 #include "serve/job.h"
+#include "text/utf8.h"
 
 void reply_init(struct reply *r, const struct ask *a, int n_choices) {
     memset(r, 0, sizeof *r);
@@ -52,6 +54,17 @@ void reply_sse(struct buf *out, const char *event, const struct buf *data) {
     buf_str(out, "data: ");
     buf_add(out, data->data, data->len);
     buf_str(out, "\n\n");
+}
+
+void reply_input(struct reply *r, const struct event *ev, struct buf *out) {
+    struct reply_call *c = &r->choice[ev->choice].call[ev->call];
+    struct buf all = {0};
+    if (ev->kind != EV_CALL_ARGS) return;
+    custom_input(&c->args, &all);
+    size_t n = utf8_valid_prefix(all.data ? all.data : "", all.len);
+    if (n > c->n_input) buf_add(out, all.data + c->n_input, n - c->n_input);
+    if (n > c->n_input) c->n_input = n;
+    buf_release(&all);
 }
 
 const char *reply_finish(const struct reply_choice *c) {

@@ -21,6 +21,7 @@ struct reply_call {
     char id[REPLY_ID]; /* "call_...", the API's own prefix */
     char *name;
     struct buf args; /* JSON text of an object */
+    size_t n_input;  /* bytes of a custom tool's text that were sent */
 };
 struct reply_choice {
     struct buf content, reasoning;
@@ -93,6 +94,8 @@ extern const struct api api_chat, api_text, api_messages, api_count, api_ollama_
 
 /* Steps that several APIs share. */
 void reply_sse(struct buf *out, const char *event, const struct buf *data); /* event NULL: none */
+/* Appends what an event of a call adds to the text of a custom tool. */
+void reply_input(struct reply *r, const struct event *ev, struct buf *out);
 const char *reply_finish(const struct reply_choice *c); /* OpenAI's word for an end; NULL: none */
 void reply_usage(const struct reply *r, struct jw *w, const char *name); /* OpenAI's usage */
 void reply_timings(const struct reply *r, const struct reply_choice *c, struct jw *w);

@@ -8,33 +8,60 @@
 #include "serve/server.h"
 
 static const struct route routes[] = {
-    {"GET", "/health", info_health, NULL, NULL, true},
-    {"GET", "/v1/health", info_health, NULL, NULL, true},
-    {"GET", "/v1/models", info_models, NULL, NULL, false},
-    {"GET", "/models", info_models, NULL, NULL, false},
-    {"GET", "/props", info_props, NULL, NULL, false},
-    {"GET", "/slots", info_slots, NULL, NULL, false},
-    {"GET", "/metrics", info_metrics, NULL, NULL, false},
-    {"POST", "/v1/chat/completions", NULL, later_generate, &api_chat, false},
-    {"POST", "/chat/completions", NULL, later_generate, &api_chat, false},
-    {"POST", "/v1/chat/completions/input_tokens", NULL, later_count, &api_chat, false},
-    {"POST", "/v1/completions", NULL, later_generate, &api_text, false},
-    {"POST", "/completions", NULL, later_generate, &api_text, false},
-    {"POST", "/v1/messages", NULL, later_generate, &api_messages, false},
-    {"POST", "/v1/messages/count_tokens", NULL, later_count, &api_count, false},
-    {"POST", "/v1/responses", NULL, later_generate, &api_responses, false},
-    {"POST", "/v1/responses/input_tokens", NULL, later_count, &api_responses, false},
-    {"POST", "/api/chat", NULL, later_generate, &api_ollama_chat, false},
-    {"POST", "/api/generate", NULL, later_generate, &api_ollama_text, false},
-    {"POST", "/api/show", NULL, later_show, &api_ollama_chat, false},
-    {"GET", "/api/tags", info_tags, NULL, &api_ollama_chat, false},
-    {"GET", "/api/ps", info_tags, NULL, &api_ollama_chat, false},
-    {"GET", "/api/version", info_version, NULL, &api_ollama_chat, false},
-    {"GET", "/", info_page, NULL, NULL, true},
-    {"GET", "/index.html", info_page, NULL, NULL, true},
-    {"POST", "/tokenize", NULL, later_tokenize, NULL, false},
-    {"POST", "/detokenize", NULL, later_detokenize, NULL, false},
-    {"POST", "/apply-template", NULL, later_template, &api_chat, false},
+    {"GET", "/health", info_health, NULL, NULL, true, NULL},
+    {"GET", "/v1/health", info_health, NULL, NULL, true, NULL},
+    {"GET", "/v1/models", info_models, NULL, NULL, false, NULL},
+    {"GET", "/models", info_models, NULL, NULL, false, NULL},
+    {"GET", "/props", info_props, NULL, NULL, false, NULL},
+    {"GET", "/slots", info_slots, NULL, NULL, false, NULL},
+    {"GET", "/metrics", info_metrics, NULL, NULL, false, NULL},
+    {"POST", "/v1/chat/completions", NULL, later_generate, &api_chat, false, NULL},
+    {"POST", "/chat/completions", NULL, later_generate, &api_chat, false, NULL},
+    {"POST", "/v1/chat/completions/input_tokens", NULL, later_count, &api_chat, false, NULL},
+    {"POST", "/v1/completions", NULL, later_generate, &api_text, false, NULL},
+    {"POST", "/completions", NULL, later_generate, &api_text, false, NULL},
+    {"POST", "/v1/messages", NULL, later_generate, &api_messages, false, NULL},
+    {"POST", "/v1/messages/count_tokens", NULL, later_count, &api_count, false, NULL},
+    {"POST", "/v1/responses", NULL, later_generate, &api_responses, false, NULL},
+    {"POST", "/v1/responses/input_tokens", NULL, later_count, &api_responses, false, NULL},
+    {"POST", "/api/chat", NULL, later_generate, &api_ollama_chat, false, NULL},
+    {"POST", "/api/generate", NULL, later_generate, &api_ollama_text, false, NULL},
+    {"POST", "/api/show", NULL, later_show, &api_ollama_chat, false, NULL},
+    {"GET", "/api/tags", info_tags, NULL, &api_ollama_chat, false, NULL},
+    {"GET", "/api/ps", info_ps, NULL, &api_ollama_chat, false, NULL},
+    {"GET", "/api/version", info_version, NULL, &api_ollama_chat, false, NULL},
+    {"GET", "/", info_page, NULL, NULL, true, NULL},
+    {"GET", "/index.html", info_page, NULL, NULL, true, NULL},
+    {"POST", "/tokenize", NULL, later_tokenize, NULL, false, NULL},
+    {"POST", "/detokenize", NULL, later_detokenize, NULL, false, NULL},
+    {"POST", "/apply-template", NULL, later_template, &api_chat, false, NULL},
+};
+
+/* What clients ask other servers for: refused by name. */
+static const struct route missing[] = {
+    {"POST", "/v1/embeddings", NULL, NULL, NULL, false, "this server makes no embeddings"},
+    {"POST", "/embeddings", NULL, NULL, NULL, false, "this server makes no embeddings"},
+    {"POST", "/api/embed", NULL, NULL, &api_ollama_chat, false, "this server makes no embeddings"},
+    {"POST", "/api/embeddings", NULL, NULL, &api_ollama_chat, false,
+     "this server makes no embeddings"},
+    {"POST", "/v1/rerank", NULL, NULL, NULL, false, "this server ranks nothing"},
+    {"POST", "/v1/moderations", NULL, NULL, NULL, false, "this server judges no texts"},
+    {"POST", "/infill", NULL, NULL, NULL, false, "text is made behind a prompt only"},
+    {"POST", "/completion", NULL, NULL, NULL, false, "texts are continued by /v1/completions"},
+    {"POST", "/v1/responses/compact", NULL, NULL, NULL, false,
+     "conversations are shortened by their clients"},
+    {"POST", "/v1/messages/batches", NULL, NULL, &api_messages, false,
+     "answers are not stored here"},
+    {"POST", "/v1/batches", NULL, NULL, NULL, false, "answers are not stored here"},
+    {"POST", "/v1/files", NULL, NULL, NULL, false, "files are not stored here"},
+    {"POST", "/v1/audio/speech", NULL, NULL, NULL, false, "only text is made here"},
+    {"POST", "/v1/audio/transcriptions", NULL, NULL, NULL, false, "only text is read here"},
+    {"POST", "/v1/images/generations", NULL, NULL, NULL, false, "only text is made here"},
+    {"POST", "/api/pull", NULL, NULL, &api_ollama_chat, false, "models are not downloaded here"},
+    {"POST", "/api/push", NULL, NULL, &api_ollama_chat, false, "models are not uploaded here"},
+    {"POST", "/api/create", NULL, NULL, &api_ollama_chat, false, "models are not made here"},
+    {"POST", "/api/copy", NULL, NULL, &api_ollama_chat, false, "models are not copied here"},
+    {"DELETE", "/api/delete", NULL, NULL, &api_ollama_chat, false, "models are not deleted here"},
 };
 
 static bool path_is(struct http_text p, const char *s) {
@@ -179,9 +206,14 @@ static int may_ask(struct server *s, struct job *j, struct fault *f) {
     return s->o.n_keys && !open ? need_key(s, j, f) : 0;
 }
 
-static int takes(const struct server *s, const struct job *j, struct fault *f) {
+static int takes(const struct server *s, struct job *j, struct fault *f) {
     bool known;
     const struct route *r = find(&j->req, &known);
+    for (size_t i = 0; i < COUNT_OF(missing) && !r; i++)
+        if (path_is(j->req.path, missing[i].path) && http_is(j->req.method, missing[i].method)) {
+            j->route = &missing[i]; /* its API's words for an error */
+            return fault_set(f, 501, NULL, NULL, "%s", missing[i].why);
+        }
     const bool one_model = j->req.path.n > 11 && strncmp(j->req.path.s, "/v1/models/", 11) == 0;
     if (!r && !one_model)
         return fault_set(f, known ? 405 : 404, NULL, NULL,

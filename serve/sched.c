@@ -80,7 +80,8 @@ static void end_run(struct sched *s, struct run *r, enum reply_end end, const ch
     struct reply_choice *c = &r->task->reply.choice[r->choice];
     if (r->speak && end != END_FAILED) {
         const char *late = NULL;
-        const int n_calls = speak_end(r->speak, &c->problems, &late);
+        const int n_calls =
+            speak_end(r->speak, end == END_LENGTH || end == END_CONTEXT, &c->problems, &late);
         if (late) {
             end = END_STOP;
             stop = late;

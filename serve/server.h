@@ -57,6 +57,7 @@ struct route {
     void (*later)(struct server *s, struct job *j);
     const struct api *api; /* of generation, and of errors; NULL: OpenAI's errors */
     bool open;             /* without a key */
+    const char *why;       /* not offered: what is said of it */
 };
 bool route_head(void *ud, struct job *j);    /* net_ops.head */
 void route_request(void *ud, struct job *j); /* net_ops.request */
@@ -84,6 +85,7 @@ void info_props(struct server *s, struct job *j);
 void info_slots(struct server *s, struct job *j);
 void info_metrics(struct server *s, struct job *j);
 void info_tags(struct server *s, struct job *j);
+void info_ps(struct server *s, struct job *j);
 void info_version(struct server *s, struct job *j);
 void info_root(struct server *s, struct job *j);
 void info_page(struct server *s, struct job *j); /* for browsers; others get info_root */

@@ -190,7 +190,7 @@ static void show_as_text(struct speak *s) {
     show_content(s, text, n + more, true);
 }
 
-static int end_parsed(struct speak *s, struct buf *problems) {
+static int end_parsed(struct speak *s, bool cut, struct buf *problems) {
     const bool wanted = s->a->tools && !s->a->no_calls;
     int n = 0;
     show(s);
@@ -198,7 +198,7 @@ static int end_parsed(struct speak *s, struct buf *problems) {
     show_rest(s, EV_REASONING, json_str(json_get(j, "reasoning")), s->n_reasoning);
     if (!wanted && json_first(calls))
         show_as_text(s);
-    else
+    else if (!cut || !wanted || !toolparse_broken(s->parse))
         show_rest(s, EV_CONTENT, json_str(json_get(j, "content")), s->n_content);
     if (!s->stop && wanted) n = show_calls(s, calls);
     for (const struct json *p = json_first(json_get(j, "problems")); p && wanted;
@@ -209,12 +209,12 @@ static int end_parsed(struct speak *s, struct buf *problems) {
     return n;
 }
 
-int speak_end(struct speak *s, struct buf *problems, const char **stop) {
+int speak_end(struct speak *s, bool cut, struct buf *problems, const char **stop) {
     int n = 0;
     take(s, NULL, 0);
     if (!s->stop) { /* else content had begun, and what follows is not wanted */
         if (s->parse)
-            n = end_parsed(s, problems);
+            n = end_parsed(s, cut, problems);
         else
             show_content(s, s->all.data, s->all.len, true);
     }

@@ -21,7 +21,8 @@ bool speak_thinks(const struct speak *s); /* is what comes now reasoning? */
 bool speak_half(const struct speak *s);
 /* Ends the text: what was held back comes out, then calls that are complete. Appends what was wrong
  * to problems, elements of a JSON list. *stop: the stop text that what was held back had, or NULL.
- * Returns the number of calls. */
-int speak_end(struct speak *s, struct buf *problems, const char **stop);
+ * cut: a limit ended it, so that what begins like a call is one that is not complete, and is left
+ * out. Returns the number of calls. */
+int speak_end(struct speak *s, bool cut, struct buf *problems, const char **stop);
 
 #endif

@@ -218,6 +218,38 @@ def check_openai_responses(url):
         need("call_x" in e.message, e.message)
 
 
+def check_openai_custom(url):
+    """Tools that take a text, held to a grammar; what was called goes back with a result."""
+    c = openai_client(url)
+    forms = (("lark", 'start: "SELECT " COL (", " COL)~0..2 " FROM t"\nCOL: /[a-c]{1,3}/\n', r"SELECT [a-c]{1,3}(, [a-c]{1,3}){0,2} FROM t"),
+             ("regex", "[ab]{3}-[0-9]{2}", "[ab]{3}-[0-9]{2}"))
+    for syntax, text, want in forms:
+        grammar = {"syntax": syntax, "definition": text}
+        more = dict(model="m", parallel_tool_calls=False, tool_choice="required", extra_body={"seed": 1})
+        ask = dict(more, input="Go.", max_output_tokens=200, tools=[
+            {"type": "custom", "name": "run", "format": {"type": "grammar", **grammar}}, {"type": "namespace", "name": "n", "tools": []}])
+        whole = c.responses.create(**ask).output[-1]
+        need(whole.type == "custom_tool_call" and re.fullmatch(want, whole.input), f"{syntax}: {whole}")
+        with c.responses.stream(**ask) as s:
+            events = list(s)
+        deltas = "".join(x.delta for x in events if x.type == "response.custom_tool_call_input.delta")
+        same((deltas, s.get_final_response().output[-1].input), (whole.input, whole.input), f"{syntax}: stream")
+        again = c.responses.create(**{**ask, "tool_choice": "auto", "max_output_tokens": 4, "input": [
+            {"role": "user", "content": "Go."}, whole.model_dump(exclude_none=True),
+            {"type": "custom_tool_call_output", "call_id": whole.call_id, "output": "done"}]})
+        need(again.usage.input_tokens > 0, "a second turn")
+        tools = [{"type": "custom", "custom": {"name": "run", "format": {"type": "grammar", "grammar": grammar}}}]
+        say = dict(more, messages=ASK, tools=tools, max_tokens=200)
+        m = c.chat.completions.create(**say).choices[0].message
+        need(re.fullmatch(want, m.tool_calls[0].custom.input), f"{syntax}: {m}")
+        with c.chat.completions.stream(**{**say, "stream_options": {"include_usage": True}}) as s:
+            parts = [x.chunk for x in s if x.type == "chunk"]
+        text = "".join((k.model_extra or {}).get("custom", {}).get("input", "") for x in parts for y in x.choices for k in y.delta.tool_calls or [])
+        same(text, m.tool_calls[0].custom.input, f"{syntax}: chat stream")
+        loop = ASK + [m.model_dump(exclude_none=True), {"role": "tool", "tool_call_id": m.tool_calls[0].id, "content": "done"}]
+        need(c.chat.completions.create(model="m", messages=loop, tools=tools, max_tokens=4).usage.prompt_tokens > 0, "a second turn")
+
+
 # ---- anthropic ----
 
 ANTHROPIC_TOOLS = [{"name": "get_weather", "description": "The weather of a city.",

@@ -152,6 +152,10 @@ static void test_refused(void) {
         {&api_chat, CHAT(", \"stream\": 1"), "stream", "true or false"},
         {&api_chat, CHAT(", \"tools\": [{\"type\": \"custom\"}]"), "tools[0]", "function"},
         {&api_chat,
+         CHAT(", \"tools\": [{\"type\": \"custom\", \"custom\": {\"name\": \"f\", \"format\": "
+              "{\"type\": \"grammar\", \"syntax\": \"x\", \"definition\": \"\"}}}]"),
+         "tools[0]", "lark, regex"},
+        {&api_chat,
          CHAT(", \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"a b\"}}]"),
          "tools[0]", "a name"},
         {&api_chat, CHAT(", \"tool_choice\": \"some\""), "tool_choice", "not one of"},
@@ -259,7 +263,7 @@ static void say(const char *text, size_t step, const char *stop, bool tools, str
     for (size_t at = 0; at < n && !*hit; at += step)
         (void)speak_feed(s, text + at, n - at < step ? n - at : step, hit);
     const char *late;
-    (void)speak_end(s, &problems, &late);
+    (void)speak_end(s, false, &problems, &late);
     if (late) *hit = late;
     *hit = *hit ? "hit" : NULL;
     speak_free(s);
@@ -340,7 +344,7 @@ static char *stream_of(const struct api *api, const char *body) {
     for (int64_t done = 2; done <= 3; done++) task_progress(&t->run[0], done);
     t->reply.choice[0].n_out = 9;
     (void)speak_feed(t->run[0].speak, text, sizeof text - 1, &stop);
-    (void)speak_end(t->run[0].speak, &t->reply.choice[0].problems, &stop);
+    (void)speak_end(t->run[0].speak, false, &t->reply.choice[0].problems, &stop);
     task_end_run(&t->run[0], END_CALLS, NULL);
     char *out = buf_take(&t->out);
     task_free(t);

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+/* serve/custom.h - tools that take a text as it is, and tools within a namespace. To templates the
+ * former are functions with one parameter, `input`; the latter have both names, with a point. */
+#ifndef HONE_SERVE_CUSTOM_H
+#define HONE_SERVE_CUSTOM_H
+
+#include "serve/ask.h"
+
+/* Writes the function that a custom tool is. t: {"name", "description", "format"}; the format is a
+ * text, or a grammar: `regex` or `lark`, which then holds the calls (ask.held). */
+int custom_define(struct ask *a, struct jw *w, const struct json *t, const char *path,
+                  struct fault *f);
+bool custom_is(const struct ask *a, const char *name);
+/* Appends the text that arguments, complete or not, give so far. */
+void custom_input(const struct buf *args, struct buf *out);
+/* Appends the arguments that stand for a text. */
+void custom_arguments(const char *input, struct buf *out);
+
+/* The namespace of a tool's name, *n bytes; what follows it and a point is the tool's own. NULL: it
+ * has none. */
+const char *custom_space(const struct ask *a, const char *name, size_t *n);
+
+#endif
