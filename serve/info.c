@@ -154,12 +154,13 @@ void info_metrics(struct server *s, struct job *j) {
     const struct sched_counts n = s->counts;
     const double requests = (double)s->n_requests, failures = (double)s->n_failed,
                  left = (double)s->n_left + (double)n.n_cancelled;
+    ledger_metrics(&s->ledger, &b);
     pthread_mutex_unlock(&s->lock);
     const struct {
         const char *name, *type, *help;
         double v;
     } rows[] = {
-        {"hone_requests_total", "counter", "requests that were prepared", requests},
+        {"hone_requests_prepared_total", "counter", "requests that were prepared", requests},
         {"hone_requests_failed_total", "counter", "of them that ended with an error", failures},
         {"hone_requests_cancelled_total", "counter", "clients that left", left},
         {"hone_prompt_tokens_total", "counter", "tokens of prompts", (double)n.n_prompt},
@@ -203,6 +204,8 @@ void info_metrics(struct server *s, struct job *j) {
     for (size_t i = 0; i < COUNT_OF(rows); i++)
         buf_fmt(&b, "# HELP %s %s\n# TYPE %s %s\n%s %.17g\n", rows[i].name, rows[i].help,
                 rows[i].name, rows[i].type, rows[i].name, rows[i].v);
+    hist_put(&n.interval, "hone_token_interval_seconds", "between tokens of an answer", &b);
+    hist_put(&n.step, "hone_step_seconds", "a pass", &b);
     job_answer(j, 200, "text/plain; version=0.0.4; charset=utf-8", b.data, b.len);
     buf_release(&b);
 }

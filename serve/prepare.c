@@ -153,36 +153,7 @@ static void task_done(struct task *t) {
     for (int i = 0; i < t->reply.n_choices && !t->failed; i++)
         restore_note(s->restore, t->key, &t->reply.choice[i]);
     if (s->o.record) record_task(s, t);
-    if (!s->o.log) return;
-    static const char *const ends[] = {"none",   "turn",    "stop",  "calls",
-                                       "length", "context", "failed"};
-    struct buf b = {0};
-    struct jw w;
-    char when[40];
-    const time_t now = time(NULL);
-    struct tm tm;
-    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
-    jw_init(&w, &b, false);
-    jw_obj(&w, NULL);
-    jw_str(&w, "time", when);
-    jw_str(&w, "id", t->job->id);
-    jw_str(&w, "api", t->api->name);
-    jw_bool(&w, "stream", t->ask.stream);
-    jw_str(&w, "end",
-           task_gone(t) ? "left" : ends[t->failed ? END_FAILED : t->reply.choice[0].end]);
-    jw_i64(&w, "prompt_tokens", t->reply.n_prompt);
-    jw_i64(&w, "cached_tokens", t->reply.n_cached);
-    jw_i64(&w, "output_tokens", reply_n_out(&t->reply));
-    jw_num(&w, "queue_s", t->reply.queue_s);
-    jw_num(&w, "prompt_s", t->reply.prompt_s);
-    jw_num(&w, "first_token_s", t->reply.first_s);
-    jw_num(&w, "generate_s", t->reply.generate_s);
-    jw_u64(&w, "seed", t->reply.seed);
-    if (t->ask.ignored.len) jw_str(&w, "ignored_fields", t->ask.ignored.data);
-    if (t->ask.warned.len) jw_str(&w, "left_out", t->ask.warned.data);
-    jw_end(&w);
-    s->o.log(s->o.log_ud, b.data);
-    buf_release(&b);
+    ledger_task(s, t, t->failed ? t->status : 200);
 }
 
 /* The form that the answers must have. */
@@ -276,6 +247,11 @@ int prepare_task(struct server *s, struct job *j, const struct api *api, struct 
     return rc;
 }
 
+static void refuse(struct server *s, struct job *j, const struct fault *f) {
+    ledger_refused(s, j, f);
+    route_fail(j, f);
+}
+
 /* An answer to a request that asks for nothing. */
 static void answer_nothing(struct server *s, struct job *j, const struct api *api,
                            const struct ask *a) {
@@ -298,7 +274,7 @@ void later_generate(struct server *s, struct job *j) {
     int rc = read_ask(s, j, api, &a, &f);
     if (!rc && !a.nothing) rc = prepare_task(s, j, api, &a, &t, &f);
     if (rc)
-        route_fail(j, &f);
+        refuse(s, j, &f);
     else if (a.nothing)
         answer_nothing(s, j, api, &a);
     else
@@ -324,7 +300,7 @@ void later_count(struct server *s, struct job *j) {
     struct buf b = {0};
     const int64_t n = count(s, j, &p, &f);
     if (n < 0) {
-        route_fail(j, &f);
+        refuse(s, j, &f);
     } else {
         buf_fmt(&b, "{\"input_tokens\": %" PRId64 "}\n", n);
         answer_json(j, &b);

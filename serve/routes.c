@@ -231,6 +231,7 @@ bool route_head(void *ud, struct job *j) {
     struct server *s = ud;
     struct fault f = {0};
     if (may_ask(s, j, &f)) {
+        ledger_refused(s, j, &f);
         route_fail(j, &f);
         return false;
     }
@@ -241,6 +242,7 @@ bool route_head(void *ud, struct job *j) {
         return false;
     }
     if (!takes(s, j, &f)) return true;
+    ledger_refused(s, j, &f);
     route_fail(j, &f);
     return false;
 }

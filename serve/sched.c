@@ -351,7 +351,12 @@ static void next_token(struct sched *s, struct run *r, const float *logits) {
         ids_release(&next);
         return;
     }
-    if (!t->reply.choice[r->choice].n_out) t->reply.first_s = prog_now_s() - t->t_arrive;
+    const double now = prog_now_s();
+    if (!t->reply.choice[r->choice].n_out)
+        t->reply.first_s = now - t->t_arrive;
+    else if (next.n)
+        hist_add(&s->n.interval, (now - r->t_last) / (double)next.n, next.n);
+    r->t_last = now;
     for (int64_t i = 0; i < next.n && !r->ended; i++) add_token(s, r, logits, next.v[i]);
     /* where tools are, another turn follows, so the whole answer is computed */
     const bool once = r->guard.c && !t->ask.tools;
@@ -392,6 +397,7 @@ static void measure(struct sched *s, const struct pass *p, double t) {
     s->n.n_steps++;
     s->n.n_rows += p->n;
     s->n.busy_s += t;
+    hist_add(&s->n.step, t, 1);
 }
 
 /* A pass that failed: what is kept makes room, then the last comer gives up. */

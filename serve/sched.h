@@ -6,6 +6,7 @@
 #ifndef HONE_SERVE_SCHED_H
 #define HONE_SERVE_SCHED_H
 
+#include "serve/hist.h"
 #include "serve/task.h"
 
 struct sched;
@@ -35,6 +36,7 @@ struct sched_counts {
     int64_t n_held, n_overruled, n_jumped;
     uint64_t held_bytes, budget_bytes;
     double busy_s;
+    struct hist interval, step; /* between tokens of an answer; passes */
     struct prefix_counts prefix;
 };
 struct sched_counts sched_counts(const struct sched *s);

@@ -5,12 +5,23 @@
 #define HONE_SERVE_SERVER_H
 
 #include "serve/guard.h"
+#include "serve/hist.h"
 #include "serve/restore.h"
 #include "serve/sched.h"
 #include "serve/serve.h"
 #include "chat/toolfmt.h"
 
-enum { SERVE_APIS = 8, SERVE_STATUSES = 8, SERVE_STRANGERS = 64 };
+enum { SERVE_STRANGERS = 64 };
+struct ledger { /* of requests that have ended */
+    struct ledger_row {
+        const char *api;
+        int status;
+        int64_t n;
+    } row[64];
+    int n;
+    struct hist queue, first, request;
+    int64_t n_calls, n_problems;
+};
 struct server {
     struct serve_opts o;
     struct net *net;
@@ -42,11 +53,12 @@ struct server {
     struct job_list {
         struct job **v;
         int n, cap;
-    } jobs;                               /* for the thread that prepares */
-    struct task *tasks;                   /* for the engine, last one first */
-    int n_tasks;                          /* runs in there */
-    struct sched_counts counts;           /* after the last pass */
-    struct buf slots;                     /* JSON, the same */
+    } jobs;                     /* for the thread that prepares */
+    struct task *tasks;         /* for the engine, last one first */
+    int n_tasks;                /* runs in there */
+    struct sched_counts counts; /* after the last pass */
+    struct buf slots;           /* JSON, the same */
+    struct ledger ledger;
     int64_t n_requests, n_failed, n_left; /* n_left: before they were prepared */
 };
 
@@ -72,6 +84,13 @@ int prepare_task(struct server *s, struct job *j, const struct api *api, struct 
                  struct task **out, struct fault *f);
 /* Hands lines of a record to serve_opts.record: one for each answer of a task that has ended. */
 void record_task(struct server *s, const struct task *t);
+
+/* Counts a request that has ended, with that status, or that was refused, and tells the log.
+ * Without s->lock. */
+void ledger_task(struct server *s, const struct task *t, int status);
+void ledger_refused(struct server *s, const struct job *j, const struct fault *f);
+/* Appends the metrics. Within s->lock. */
+void ledger_metrics(const struct ledger *l, struct buf *out);
 
 /* Of the thread that prepares. */
 void prepare_job(struct server *s, struct job *j);

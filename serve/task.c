@@ -147,7 +147,7 @@ void task_fail(struct task *t, const struct fault *f) {
     if (t->failed) return;
     t->failed = true;
     const bool began = t->job ? job_began(t->job) : t->admitted && t->ask.stream;
-    const int status = t->api->fail(f, t->job ? t->job->id : "", began, &b);
+    const int status = t->status = t->api->fail(f, t->job ? t->job->id : "", began, &b);
     if (!t->job) {
         put(t, &b);
     } else if (began) {

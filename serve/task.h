@@ -41,6 +41,7 @@ struct run {
     int64_t n_promised; /* tokens that there is memory for */
     int64_t n_echoed;   /* prompt tokens whose probability is known */
     double t_ready;     /* the prompt was computed */
+    double t_last;      /* the last token came */
     uint64_t order;     /* of arrival */
     bool ended;
 };
@@ -55,6 +56,7 @@ struct task {
     uint64_t key;
     double t_arrive, t_admitted, t_progress;
     int n_ended;
+    int status;                     /* of failed */
     bool admitted, failed, special; /* special: control tokens are spelled out in the text */
     struct buf out;                 /* in tests, what a job would get */
     void *ud;                       /* of whoever made it */

@@ -98,6 +98,16 @@ post /v1/chat/completions '{"messages": [{"role": "user", "content": "Hi"}], "n"
 [ "$(grep -o '"index":[0-9]' "$t/o" | sort -u | wc -l)" = 3 ] || say "n: $(cat "$t/o")"
 get /metrics
 [ "$(sed -n 's/^hone_prompt_tokens_cached_total //p' "$t/o")" -gt 50 ] || say "nothing was kept: $(grep cached "$t/o")"
+answered=$(sed -n 's/^hone_requests_total{api="chat",status="200"} //p' "$t/o")
+for h in queue first_token request; do
+    [ "$(sed -n "s/^hone_${h}_seconds_count //p" "$t/o")" = "$answered" ] || say "$answered answers, and of $h: $(grep "hone_${h}_seconds" "$t/o")"
+    [ "$(sed -n "s/^hone_${h}_seconds_bucket{le=\"+Inf\"} //p" "$t/o")" = "$answered" ] || say "$h: $(grep "hone_${h}_seconds" "$t/o")"
+done
+[ "$(sed -n 's/^hone_token_interval_seconds_count //p' "$t/o")" -gt 100 ] || say "intervals: $(grep interval "$t/o")"
+post /v1/chat/completions '{"messages": [{"role": "user", "content": "Hi"}], "temperature": 1000}'; is 400 'too hot'
+grep -q '"status":400,.*"end":"refused","field":"temperature"' "$t/log" || say "no line of a refused request: $(tail -n 1 "$t/log")"
+post /v1/embeddings '{"input": "x"}'; is 501 embeddings; has 'makes no embeddings'
+post /api/generate '{"model": "m"}'; is 200 'a model that is to be there'; has '"done_reason":"load"'
 
 # ---- texts, stop texts, probabilities ----
 post /v1/completions '{"prompt": "The cat", "max_tokens": 8, "temperature": 0, "logprobs": 1, "echo": true}'; is 200 completions

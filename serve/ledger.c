@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT
+/* serve/ledger.c - what a request leaves behind: a line of the log, and numbers (server.h). No text
+ * of anybody is in either. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/mem.h"
+#include "serve/server.h"
+#include "serve/traffic.h"
+
+/* ---- numbers ---- */
+
+/* Of an API that is NULL: what needs none. */
+static void count(struct server *s, const struct api *api, int status) {
+    struct ledger *l = &s->ledger;
+    const char *name = api ? api->name : "other";
+    int i = 0;
+    while (i < l->n && (l->row[i].status != status || strcmp(l->row[i].api, name) != 0)) i++;
+    if (i == (int)COUNT_OF(l->row)) return;
+    if (i == l->n) l->row[l->n++] = (struct ledger_row){name, status, 0};
+    l->row[i].n++;
+}
+
+void ledger_metrics(const struct ledger *l, struct buf *out) {
+    static const char name[] = "hone_requests_total";
+    buf_fmt(out, "# HELP %s requests that have ended\n# TYPE %s counter\n", name, name);
+    for (int i = 0; i < l->n; i++)
+        buf_fmt(out, "%s{api=\"%s\",status=\"%d\"} %" PRId64 "\n", name, l->row[i].api,
+                l->row[i].status, l->row[i].n);
+    buf_fmt(out,
+            "# HELP hone_tool_calls_total calls that answers made\n"
+            "# TYPE hone_tool_calls_total counter\nhone_tool_calls_total %" PRId64 "\n",
+            l->n_calls);
+    buf_fmt(out,
+            "# HELP hone_tool_call_problems_total what was wrong with calls\n"
+            "# TYPE hone_tool_call_problems_total counter\n"
+            "hone_tool_call_problems_total %" PRId64 "\n",
+            l->n_problems);
+    hist_put(&l->queue, "hone_queue_seconds", "from the request to the beginning of its prompt",
+             out);
+    hist_put(&l->first, "hone_first_token_seconds", "from the request to the first token", out);
+    hist_put(&l->request, "hone_request_seconds", "from the request to the end of its answer", out);
+}
+
+/* ---- the log ---- */
+
+static void open_line(struct jw *w, struct buf *b, const struct job *j, const struct api *api,
+                      int status) {
+    char when[40];
+    const time_t now = time(NULL);
+    struct tm tm;
+    const struct http_text *client = j ? http_find(&j->req, "user-agent") : NULL;
+    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
+    jw_init(w, b, false);
+    jw_obj(w, NULL);
+    jw_str(w, "time", when);
+    jw_str(w, "id", j ? j->id : "");
+    jw_str(w, "api", api ? api->name : "other");
+    jw_i64(w, "status", status);
+    if (j) {
+        char key[9];
+        snprintf(key, sizeof key, "%08" PRIx32, (uint32_t)(j->key >> 32));
+        jw_str(w, "key", key);
+    }
+    if (client) jw_strn(w, "client", client->s, client->n < 80 ? client->n : 80);
+}
+
+static void close_line(struct server *s, struct jw *w, struct buf *b) {
+    jw_end(w);
+    s->o.log(s->o.log_ud, b->data);
+    buf_release(b);
+}
+
+static int64_t n_elements(struct raw list) {
+    int64_t n = 0;
+    for (struct raw r = raw_first(list); r.n; r = raw_next(list, r)) n++;
+    return n;
+}
+
+static void put_asked(struct jw *w, const struct ask *a) {
+    const struct raw conv = a->conv ? raw_of(a->conv, strlen(a->conv)) : (struct raw){0};
+    jw_bool(w, "stream", a->stream);
+    if (!conv.n) return;
+    jw_i64(w, "n_messages", n_elements(raw_member(conv, "messages")));
+    jw_i64(w, "n_tools", n_elements(raw_member(conv, "tools")));
+}
+
+static int64_t n_think(const struct reply *r) {
+    int64_t n = 0;
+    for (int i = 0; i < r->n_choices; i++) n += r->choice[i].n_think;
+    return n;
+}
+
+void ledger_task(struct server *s, const struct task *t, int status) {
+    const struct reply *r = &t->reply;
+    const struct reply_choice *c = &r->choice[0];
+    struct buf b = {0};
+    struct jw w;
+    pthread_mutex_lock(&s->lock);
+    count(s, t->api, status);
+    if (t->admitted) hist_add(&s->ledger.queue, r->queue_s, 1);
+    if (r->first_s > 0) hist_add(&s->ledger.first, r->first_s, 1);
+    hist_add(&s->ledger.request, r->total_s, 1);
+    for (int i = 0; i < r->n_choices; i++) {
+        s->ledger.n_calls += r->choice[i].n_calls;
+        s->ledger.n_problems += r->choice[i].problems.len > 0;
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (!s->o.log) return;
+    open_line(&w, &b, t->job, t->api, status);
+    put_asked(&w, &t->ask);
+    jw_str(&w, "end", task_gone(t) ? "left" : record_end(t->failed ? END_FAILED : c->end));
+    jw_i64(&w, "prompt_tokens", r->n_prompt);
+    jw_i64(&w, "cached_tokens", r->n_cached);
+    jw_i64(&w, "output_tokens", reply_n_out(r));
+    jw_i64(&w, "reasoning_tokens", n_think(r));
+    jw_num(&w, "queue_s", r->queue_s);
+    jw_num(&w, "prompt_s", r->prompt_s);
+    jw_num(&w, "first_token_s", r->first_s);
+    jw_num(&w, "generate_s", r->generate_s);
+    if (r->generate_s > 0) jw_num(&w, "tokens_per_s", (double)reply_n_out(r) / r->generate_s);
+    jw_u64(&w, "seed", r->seed);
+    if (c->problems.len) jw_i64(&w, "n_problems", 1);
+    if (t->ask.ignored.len) jw_str(&w, "ignored_fields", t->ask.ignored.data);
+    if (t->ask.warned.len) jw_str(&w, "left_out", t->ask.warned.data);
+    close_line(s, &w, &b);
+}
+
+void ledger_refused(struct server *s, const struct job *j, const struct fault *f) {
+    const struct route *r = j->route;
+    struct buf b = {0};
+    struct jw w;
+    pthread_mutex_lock(&s->lock);
+    count(s, r ? r->api : NULL, f->status);
+    pthread_mutex_unlock(&s->lock);
+    if (!s->o.log) return;
+    open_line(&w, &b, j, r ? r->api : NULL, f->status);
+    jw_str(&w, "end", "refused");
+    if (*f->param) jw_str(&w, "field", f->param);
+    if (f->code) jw_str(&w, "code", f->code);
+    close_line(s, &w, &b);
+}
