@@ -77,7 +77,9 @@ struct toolparse {
     bool closed;                 /* streaming: content ended for good, or what comes is unclear */
     size_t content_from, content_at; /* content_at: the same, known at the end */
     size_t n_reasoning;              /* streaming: bytes of reasoning that are certain */
-    bool started, broken;            /* broken: what begins like a call is none */
+    size_t part_at, part_len; /* parts: the next call is behind; read again from that length on */
+    bool part_stop;           /* parts: no more of them */
+    bool started, broken;     /* broken: what begins like a call is none */
 };
 
 /* Texts that several files know. */
@@ -122,6 +124,11 @@ size_t tool_wrapper_end(const struct toolparse *p, size_t i);
 /* Adds the call {"name", "arguments" | "parameters"}; false when obj is none. */
 bool tool_add_object(struct toolparse *p, const struct json *obj);
 
+/* Returns where the value of a parameter that begins at i ends; *next is behind its closing tag.
+ * SIZE_MAX: it is not closed. */
+size_t tool_value_end(const struct toolparse *p, size_t i, size_t *next);
+/* Returns the next marker at or behind i; SIZE_MAX. */
+size_t tool_marker(struct toolparse *p, size_t i);
 bool tool_parse_tags(struct toolparse *p, size_t *i);
 bool tool_parse_hermes(struct toolparse *p, size_t *i);
 bool tool_parse_named(struct toolparse *p, size_t *i);

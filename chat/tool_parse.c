@@ -269,7 +269,7 @@ const struct json *tool_typed(struct toolparse *p, const struct json *schema, st
 enum { MAX_TRIES = 1000 }; /* markers that begin no call: each may cost a walk to the end */
 
 /* What was found is kept, so that walking over all markers reads the text once. */
-static size_t next_marker(struct toolparse *p, size_t i) {
+size_t tool_marker(struct toolparse *p, size_t i) {
     size_t best = SIZE_MAX;
     for (int k = 0; k < TOOL_MARKERS && p->f->marker[k]; k++) {
         bool known = p->mark_from[k] <= i && i <= p->mark_at[k] && p->mark_at[k];
@@ -354,7 +354,7 @@ static struct parts split_reasoning(struct toolparse *p) {
     struct parts r = {0, 0, 0};
     bool tagged = tool_at(p, start, think_open(p));
     size_t from = tagged ? start + strlen(think_open(p)) : 0;
-    size_t close = tool_find(p, from, think_close(p)), call = next_marker(p, from);
+    size_t close = tool_find(p, from, think_close(p)), call = tool_marker(p, from);
     bool open = p->think == TOOL_THINK_OPEN && !p->f->think_tagged;
     if (!tagged && !open &&
         (p->think == TOOL_THINK_NONE || close == SIZE_MAX || p->f->think_tagged))
@@ -366,7 +366,7 @@ static struct parts split_reasoning(struct toolparse *p) {
         }
         size_t end = (!tagged && !open) || may_call(p, call) ? probe(p, call) : 0;
         if (end && (close == SIZE_MAX || end > close)) break;
-        call = next_marker(p, call + 1);
+        call = tool_marker(p, call + 1);
     }
     bool has_call = call != SIZE_MAX && call < close;
     if (has_call && !tagged && !open) return r; /* the tag is in an argument */
@@ -392,7 +392,7 @@ static struct text parse_all(struct toolparse *p, struct buf *content) {
     size_t from = r.content, i = r.content;
     p->content_at = r.content;
     for (int n_bad = 0;;) {
-        size_t at = next_marker(p, i);
+        size_t at = tool_marker(p, i);
         if (at == SIZE_MAX) break;
         if (n_bad == MAX_TRIES) {
             tool_problem(p,
@@ -516,7 +516,7 @@ static bool content_begins(struct toolparse *p) {
     if (tagged || (p->think != TOOL_THINK_NONE && !p->f->think_tagged)) {
         size_t from = tagged ? i + strlen(think_open(p)) : 0;
         if (from < p->close_from) from = p->close_from;
-        size_t at = tool_find(p, from, think_close(p)), call = next_marker(p, from);
+        size_t at = tool_find(p, from, think_close(p)), call = tool_marker(p, from);
         p->closed = call < at; /* a call in reasoning, or the tag in an argument? */
         if (p->closed) return false;
         if (at == SIZE_MAX) {
@@ -539,7 +539,7 @@ const char *toolparse_content(struct toolparse *p, size_t *len) {
         if (!p->started) return "";
     }
     if (!p->closed) {
-        size_t end = p->in.len - held(p, p->scanned, NULL), at = next_marker(p, p->scanned);
+        size_t end = p->in.len - held(p, p->scanned, NULL), at = tool_marker(p, p->scanned);
         for (size_t k = 0; k < MAX_FRAMES; k++) {
             size_t f = frame_at(p, k) ? tool_find(p, p->scanned, frame_at(p, k)) : SIZE_MAX;
             if (f < at) at = f;
@@ -565,7 +565,7 @@ const char *toolparse_reasoning(struct toolparse *p, size_t *len) {
     from = tool_ws(p, from);
     const size_t shown = from + p->n_reasoning; /* holds no tag, and no piece of one */
     size_t end = p->in.len - held(p, shown, think_close(p));
-    const size_t close = tool_find(p, shown, think_close(p)), call = next_marker(p, shown);
+    const size_t close = tool_find(p, shown, think_close(p)), call = tool_marker(p, shown);
     if (close < end) end = close;
     if (call < end) end = call;
     while (end > shown && is_ws(p->in.data[end - 1])) end--;

@@ -13,8 +13,7 @@ static bool followed(const struct toolparse *p, size_t i) {
     return tool_at(p, i, t->par_open) || tool_at(p, i, t->fn_close);
 }
 
-/* End of the value that begins at i; *next is behind the closing tag. SIZE_MAX: not closed. */
-static size_t value_end(const struct toolparse *p, size_t i, size_t *next) {
+size_t tool_value_end(const struct toolparse *p, size_t i, size_t *next) {
     const struct tool_tags *t = &p->f->tags;
     size_t n = strlen(t->par_close);
     for (int strict = t->newline; strict >= 0; strict--) {
@@ -66,7 +65,7 @@ static bool parameter(struct toolparse *p, size_t *i, struct text fn, struct jso
     const struct text key = attr_name(tool_text(p, from, name_end), &raw);
     size_t start = name_end + strlen(t->par_name_end);
     if (t->newline && start < p->in.len && p->in.data[start] == '\n') start++;
-    size_t end = value_end(p, start, &next);
+    size_t end = tool_value_end(p, start, &next);
     if (end == SIZE_MAX) return false;
     const struct text text = tool_text(p, start, end > start ? end : start);
     const struct json *v = NULL;
@@ -144,7 +143,7 @@ bool tool_parse_glm(struct toolparse *p, size_t *i) {
         size_t v = tool_ws(p, key_to + strlen(t->par_name_end));
         if (!tool_at(p, v, t->val_open)) return false;
         v += strlen(t->val_open);
-        size_t end = value_end(p, v, &next);
+        size_t end = tool_value_end(p, v, &next);
         if (end == SIZE_MAX) return false;
         const struct text key = tool_text(p, key_from, key_to);
         tool_put(p, args, key, tool_typed(p, tool_schema(p, name, key), key, tool_text(p, v, end)));

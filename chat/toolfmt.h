@@ -49,6 +49,11 @@ const char *toolparse_reasoning(struct toolparse *p, size_t *len);
 const char *toolparse_rest(const struct toolparse *p, size_t *len);
 /* After toolparse_finish: does something begin like a call and is none? */
 bool toolparse_broken(const struct toolparse *p);
+/* Reads the next call as far as it is certain: its name, and the JSON text of its arguments, of
+ * which the first *n_sure bytes stay what they are. *done: it is complete, and the next time gives
+ * the one behind it. False: nothing new, or nothing is certain before the end. */
+bool toolparse_part(struct toolparse *p, struct buf *name, struct buf *args, size_t *n_sure,
+                    bool *done);
 /* Ends the text, once, and returns {"content", "reasoning", "tool_calls": [{"name", "arguments"}],
  * "problems": [..]}, which p owns. */
 const struct json *toolparse_finish(struct toolparse *p);

@@ -135,7 +135,8 @@ static void put_item(const struct reply *r, struct jw *w, const char *name, enum
            : kind == MESSAGE ? "message"
            : kind == CALL    ? "function_call"
                              : "custom_tool_call");
-    jw_str(w, "status", done ? "completed" : "in_progress");
+    const bool whole = done && (!call || call->done);
+    jw_str(w, "status", whole ? "completed" : done ? "incomplete" : "in_progress");
     if (kind == CALL || kind == CUSTOM) {
         put_call(r, w, kind, call, done);
         jw_end(w);
@@ -334,6 +335,9 @@ void responses_event(struct reply *r, const struct event *ev, struct buf *out) {
     if (ev->kind == EV_CALL_BEGIN || ev->kind == EV_CALL_ARGS || ev->kind == EV_CALL_END)
         call_event(r, ev, out);
     if (ev->kind != EV_DONE) return;
+    const struct reply_choice *c = &r->choice[0];
+    if (c->n_calls && !c->call[c->n_calls - 1].done) /* a limit cut it */
+        call_event(r, &(struct event){.kind = EV_CALL_END, .call = c->n_calls - 1}, out);
     close_item(r, out);
     whole_event(r, is_cut(r) ? "response.incomplete" : "response.completed", NULL, out);
 }

@@ -41,6 +41,7 @@ void reply_add(struct reply *r, const struct event *ev, const char *call_prefix)
     if (ev->kind == EV_REASONING) buf_add(&c->reasoning, ev->s, ev->n);
     if (ev->kind == EV_CONTENT) buf_add(&c->content, ev->s, ev->n);
     if (ev->kind == EV_CALL_ARGS) buf_add(&c->call[ev->call].args, ev->s, ev->n);
+    if (ev->kind == EV_CALL_END) c->call[ev->call].done = true;
     if (ev->kind != EV_CALL_BEGIN) return;
     c->call = xreallocarray(c->call, (size_t)c->n_calls + 1, sizeof *c->call);
     struct reply_call *k = &c->call[c->n_calls++];

@@ -21,6 +21,7 @@ struct reply_call {
     char id[REPLY_ID]; /* "call_...", the API's own prefix */
     char *name;
     struct buf args; /* JSON text of an object */
+    bool done;       /* it is complete */
     size_t n_input;  /* bytes of a custom tool's text that were sent */
 };
 struct reply_choice {

@@ -24,6 +24,9 @@ struct speak {
     size_t n_reasoning, n_content; /* shown */
     size_t n_looked;               /* of the content: no stop text begins before */
     const char *stop;
+    int n_calls;           /* that were shown to their ends */
+    bool call_open;        /* the one behind them has begun */
+    struct buf sent, shut; /* of its arguments: what was shown, and what would end them there */
     int choice;
     speak_sink sink;
     void *ud;
@@ -56,6 +59,8 @@ void speak_free(struct speak *s) {
     buf_release(&s->all);
     buf_release(&s->piece);
     buf_release(&s->tail);
+    buf_release(&s->sent);
+    buf_release(&s->shut);
     free(s);
 }
 
@@ -93,6 +98,44 @@ static void show_content(struct speak *s, const char *text, size_t n, bool last)
     }
 }
 
+static bool begins(const struct buf *text, const struct buf *with) {
+    return text->len >= with->len && (!with->len || memcmp(text->data, with->data, with->len) == 0);
+}
+
+/* More of a call. args: all of it, n of whose bytes are certain. */
+static void show_call(struct speak *s, const char *name, const struct buf *args, size_t n,
+                      bool done) {
+    if (!s->call_open) tell(s, EV_CALL_BEGIN, s->n_calls, name, strlen(name));
+    s->call_open = true;
+    const bool same = begins(args, &s->sent) && n >= s->sent.len;
+    const char *more = same ? args->data + s->sent.len : s->shut.data;
+    const size_t n_more = same ? n - s->sent.len : done ? s->shut.len : 0;
+    if (n_more) tell(s, EV_CALL_ARGS, s->n_calls, more, n_more);
+    if (same) {
+        buf_add(&s->sent, more, n_more);
+        buf_reset(&s->shut);
+        buf_add(&s->shut, args->data + n, args->len - n);
+    }
+    if (!done) return;
+    tell(s, EV_CALL_END, s->n_calls++, "", 0);
+    s->call_open = false;
+    buf_reset(&s->sent);
+    buf_reset(&s->shut);
+}
+
+/* Calls in a stream, as they are written. */
+static void show_parts(struct speak *s) {
+    struct buf name = {0}, args = {0};
+    size_t n_sure;
+    bool done = true;
+    if (!s->a->stream || !s->a->tools || s->a->no_calls || s->stop) return;
+    while (done && !(s->a->one_call && s->n_calls) &&
+           toolparse_part(s->parse, &name, &args, &n_sure, &done))
+        show_call(s, name.data, &args, n_sure, done);
+    buf_release(&name);
+    buf_release(&args);
+}
+
 static void show(struct speak *s) {
     size_t n;
     if (!s->parse) {
@@ -106,6 +149,7 @@ static void show(struct speak *s) {
     }
     const char *c = toolparse_content(s->parse, &n);
     if (n) show_content(s, c, n, false);
+    show_parts(s);
 }
 
 bool speak_thinks(const struct speak *s) {
@@ -168,11 +212,10 @@ static int show_calls(struct speak *s, const struct json *calls) {
     for (const struct json *c = json_first(calls); c; c = json_next(c), n++) {
         const char *name = json_str(json_get(c, "name"));
         if (s->a->one_call && n) break;
+        if (n < s->n_calls) continue; /* shown */
         buf_reset(&args);
         json_write_spaced(&args, json_get(c, "arguments"));
-        tell(s, EV_CALL_BEGIN, n, name, strlen(name));
-        tell(s, EV_CALL_ARGS, n, args.data, args.len);
-        tell(s, EV_CALL_END, n, "", 0);
+        show_call(s, name, &args, args.len, true);
     }
     buf_release(&args);
     return n;
@@ -198,9 +241,14 @@ static int end_parsed(struct speak *s, bool cut, struct buf *problems) {
     show_rest(s, EV_REASONING, json_str(json_get(j, "reasoning")), s->n_reasoning);
     if (!wanted && json_first(calls))
         show_as_text(s);
-    else if (!cut || !wanted || !toolparse_broken(s->parse))
+    else if (!(cut || s->call_open) || !wanted || !toolparse_broken(s->parse))
         show_rest(s, EV_CONTENT, json_str(json_get(j, "content")), s->n_content);
     if (!s->stop && wanted) n = show_calls(s, calls);
+    if (s->call_open && !cut) { /* it ended in the middle: what was shown is a call all the same */
+        if (s->shut.len) tell(s, EV_CALL_ARGS, s->n_calls, s->shut.data, s->shut.len);
+        tell(s, EV_CALL_END, s->n_calls++, "", 0);
+        n = s->n_calls;
+    }
     for (const struct json *p = json_first(json_get(j, "problems")); p && wanted;
          p = json_next(p)) {
         if (problems->len) buf_str(problems, ", ");

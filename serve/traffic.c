@@ -36,7 +36,7 @@ static void put_answer(struct jw *w, const struct reply_choice *c, const char *b
     put_text(w, "content", &text);
     if (c->reasoning.len) put_text(w, "reasoning_content", &c->reasoning);
     if (c->n_calls) jw_arr(w, "tool_calls");
-    for (int i = 0; i < c->n_calls; i++) {
+    for (int i = 0; i < c->n_calls && c->call[i].done; i++) {
         jw_obj(w, NULL);
         jw_str(w, "id", c->call[i].id);
         jw_str(w, "type", "function");
@@ -160,7 +160,7 @@ static void put_outcome(struct jw *w, const struct task *t, const struct reply_c
     put_text(w, "reasoning", &c->reasoning);
     put_text(w, "content", &c->content);
     jw_arr(w, "tool_calls");
-    for (int i = 0; i < c->n_calls; i++) {
+    for (int i = 0; i < c->n_calls && c->call[i].done; i++) {
         jw_obj(w, NULL);
         jw_str(w, "name", c->call[i].name);
         jw_raw(w, "arguments", c->call[i].args.len ? c->call[i].args.data : "{}");

@@ -422,12 +422,97 @@ static void test_streams(void) {
     free(s);
 }
 
+/* ---- calls as they are written ---- */
+
+struct spoken {
+    struct buf calls; /* name(arguments) of each */
+    int n_pieces, n_open;
+};
+static void hear_calls(void *ud, const struct event *ev) {
+    struct spoken *h = ud;
+    if (ev->kind == EV_CALL_BEGIN) buf_fmt(&h->calls, "%.*s(", (int)ev->n, ev->s);
+    if (ev->kind == EV_CALL_ARGS) buf_add(&h->calls, ev->s, ev->n);
+    if (ev->kind == EV_CALL_END) buf_str(&h->calls, ")");
+    h->n_pieces += ev->kind == EV_CALL_ARGS;
+    h->n_open += ev->kind == EV_CALL_BEGIN ? 1 : ev->kind == EV_CALL_END ? -1 : 0;
+}
+
+static void speak_calls(const char *format, const char *text, size_t n, size_t step, bool stream,
+                        struct spoken *h) {
+    static const char tools[] =
+        "[{\"type\": \"function\", \"function\": {\"name\": \"write\", \"parameters\": "
+        "{\"properties\": "
+        "{\"path\": {\"type\": \"string\"}, \"text\": {\"type\": \"string\"}, \"n\": {\"type\": "
+        "\"integer\"}}}}}]";
+    struct ask a = {.top = -1, .stream = stream, .tools = xstrdup(tools)};
+    struct speak *s;
+    struct buf problems = {0};
+    const char *hit;
+    CHECK_OK(speak_new(&s, &a, toolfmt_find(format), TOOL_THINK_NONE, 0, hear_calls, h, &e));
+    for (size_t at = 0; at < n; at += step)
+        (void)speak_feed(s, text + at, n - at < step ? n - at : step, &hit);
+    (void)speak_end(s, n < strlen(text), &problems, &hit);
+    speak_free(s);
+    buf_release(&problems);
+    ask_release(&a);
+}
+
+/* However a text is cut, a stream gives the calls that the whole gives, in pieces; where a limit
+ * ends it, what was given is the beginning of them. */
+static void test_parts(void) {
+    static const struct {
+        const char *format, *text;
+        int least; /* pieces, when it comes byte by byte */
+    } rows[] = {
+        {"qwen-xml",
+         "Well.\n\n<tool_call>\n<function=write>\n<parameter=path>\na/\"b\".c\n</parameter>\n"
+         "<parameter=text>\nif (a </param < b) {\n\n    \xc3\xa9\\n \"q\";\n</parameter> is "
+         "text\n}\n"
+         "</parameter>\n<parameter=n>\n12\n</parameter>\n</function>\n</tool_call>\n<tool_call>\n"
+         "<function=write>\n<parameter=n>\n3\n</parameter>\n</function>\n</tool_call>",
+         20},
+        {"minicpm-xml",
+         "<function name=\"write\"><param name=\"path\">a.c</param><param name=\"text\">one two "
+         "three"
+         "</param></function>",
+         8},
+        {"hermes-json",
+         "<tool_call>\n{\"name\": \"write\", \"arguments\": {\"n\": "
+         "1}}\n</tool_call>\n<tool_call>\n"
+         "{\"name\": \"write\", \"arguments\": {\"path\": \"x\"}}\n</tool_call>",
+         2},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const size_t n = strlen(rows[i].text);
+        struct spoken whole = {.n_open = 0};
+        speak_calls(rows[i].format, rows[i].text, n, n, false, &whole);
+        CHECK(whole.calls.len > 0);
+        for (size_t step = 1; step < 24; step++) {
+            struct spoken h = {.n_open = 0};
+            speak_calls(rows[i].format, rows[i].text, n, step, true, &h);
+            CHECK_EQ_STR(h.calls.data, whole.calls.data);
+            CHECK(h.n_open == 0 && (step > 1 || h.n_pieces >= rows[i].least));
+            buf_release(&h.calls);
+        }
+        for (size_t cut = 1; cut < n; cut++) {
+            if (((unsigned char)rows[i].text[cut] & 0xc0) == 0x80) continue; /* half a character */
+            struct spoken h = {.n_open = 0};
+            speak_calls(rows[i].format, rows[i].text, cut, 1, true, &h);
+            if (h.calls.len && strncmp(h.calls.data, whole.calls.data, h.calls.len) != 0)
+                CHECK_FAIL("row %zu cut at %zu: %s", i, cut, h.calls.data);
+            buf_release(&h.calls);
+        }
+        buf_release(&whole.calls);
+    }
+}
+
 int main(void) {
     RUN(test_conversations);
     RUN(test_refused);
     RUN(test_fields);
     RUN(test_speak);
     RUN(test_no_tools);
+    RUN(test_parts);
     RUN(test_streams);
     return check_done();
 }
