@@ -78,7 +78,7 @@ def check_semantic_kernel(url):
     need("Oslo" in cities, f"asked: {cities}")
 
 
-def check_langchain_ollama(url):
+def check_chat_ollama(url):
     from langchain_core.messages import HumanMessage, ToolMessage
     from langchain_ollama import ChatOllama
     llm = ChatOllama(model="m", base_url=url, temperature=0, num_predict=200, reasoning=True)

@@ -37,6 +37,6 @@ part litellm "litellm instructor" litellm==1.106.2 instructor==1.17.0 mcp==2.3.0
 part llama_index "llama_index" llama-index-core==0.14.25 llama-index-llms-openai-like==0.8.1
 part haystack "haystack" haystack-ai==3.4.0
 part semantic_kernel "semantic_kernel" semantic-kernel==1.45.0
-part more "langchain_ollama outlines llm" langchain-ollama==1.1.0 outlines==1.3.3 openai==3.54.0 llm==0.36
+part more "chat_ollama outlines llm" langchain-ollama==1.1.0 outlines==1.3.3 openai==3.54.0 llm==0.36
 part aider "aider" aider-chat==0.86.2
 exit $failed
