@@ -451,8 +451,9 @@ wheel: $(PYENV)/made ## the Python package as a wheel with all libraries inside,
 	+$(Q)cd python && $(abspath $(PYENV))/bin/python -c 'import build_hone as b; print(b.build_wheel("$(abspath $(BUILD))/wheel/raw"), b.build_sdist("$(abspath $(BUILD))/wheel"))'
 	$(Q)PATH="$(abspath $(PYENV))/bin:$$PATH" auditwheel show $(BUILD)/wheel/raw/*.whl
 	$(Q)PATH="$(abspath $(PYENV))/bin:$$PATH" auditwheel repair -w $(BUILD)/wheel $(BUILD)/wheel/raw/*.whl && rm -r $(BUILD)/wheel/raw && ls $(BUILD)/wheel
-wheel-test: ## the wheel in a clean virtual environment: every example of docs/python.md, types, time of import
-	$(Q)sh python/tests/run.sh $(abspath $(BUILD)/wheel) $(PYTHON)
+PYTHONS ?= $(PYTHON)# as many as there are
+wheel-test: ## the wheel in a clean virtual environment of each of PYTHONS: every example of docs/python.md, types, time of import -> docs/results/wheel.json
+	$(Q)sh python/tests/run.sh $(abspath $(BUILD)/wheel) docs/results/wheel.json $(PYTHONS)
 
 deb: tarball ## Debian packages in build/deb (needs debhelper)
 	$(Q)rm -rf $(BUILD)/deb && mkdir -p $(BUILD)/deb && tar -xzf $(BUILD)/hone-$(VERSION).tar.gz -C $(BUILD)/deb

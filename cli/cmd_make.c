@@ -64,20 +64,8 @@ static const struct cmd_spec make_spec = {
     1,
     1};
 
-static const struct make_args usual = {.mk = {.calib_ctx = 512,
-                                              .eval_ctx = 512,
-                                              .eval_chunks = 100,
-                                              .pp = 512,
-                                              .tg = 64,
-                                              .reps = 3,
-                                              .depths = "0",
-                                              .tools_cases = 12,
-                                              .type = "auto",
-                                              .hours = 12,
-                                              .job = {.lock_fd = -1}}};
-
 int cmd_make(struct cli *c, int argc, char **argv, struct err *e) {
-    struct make_args x = usual;
+    struct make_args x = {.mk = make_usual};
     x.mk.c = &c->work;
     TRY(cli_parse(c, &make_spec, &x, argc, argv, e));
     if (c->done) return 0;

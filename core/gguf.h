@@ -131,6 +131,8 @@ void gguf_w_u16(struct gguf_w *w, const char *key, uint16_t v);
 void gguf_w_u32(struct gguf_w *w, const char *key, uint32_t v);
 void gguf_w_i32(struct gguf_w *w, const char *key, int32_t v);
 void gguf_w_u64(struct gguf_w *w, const char *key, uint64_t v);
+/* An integer, or GV_BOOL, of any type that v fits. */
+void gguf_w_int(struct gguf_w *w, const char *key, enum gguf_vtype type, int64_t v);
 void gguf_w_f32(struct gguf_w *w, const char *key, float v);
 void gguf_w_bool(struct gguf_w *w, const char *key, bool v);
 void gguf_w_str(struct gguf_w *w, const char *key, const char *s);

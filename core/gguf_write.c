@@ -173,6 +173,11 @@ void gguf_w_i32(struct gguf_w *w, const char *key, int32_t v) {
 void gguf_w_u64(struct gguf_w *w, const char *key, uint64_t v) {
     put_scalar(w, key, GV_U64, &v);
 }
+void gguf_w_int(struct gguf_w *w, const char *key, enum gguf_vtype type, int64_t v) {
+    uint8_t le[8]; /* narrower types are its first bytes */
+    store_u64(le, (uint64_t)v);
+    put_scalar(w, key, type, le);
+}
 void gguf_w_f32(struct gguf_w *w, const char *key, float v) {
     put_scalar(w, key, GV_F32, &v);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hone.h 1.0 - language models in GGUF files, as a library: read and write files, tokenize, render
+/* hone.h 1.1 - language models in GGUF files, as a library: read and write files, tokenize, render
  * chat templates, compute and generate, measure, quantize; and every command of the program hone.
  *
  *     struct hone_error e;
@@ -51,7 +51,7 @@ extern "C" {
 #endif
 
 #define HONE_API_MAJOR 1
-#define HONE_API_MINOR 0
+#define HONE_API_MINOR 1
 
 /* ---- results, messages, progress, cancelling ------------------------------------------------ */
 
@@ -465,6 +465,7 @@ struct hone_quantize_opts {
     const char *const *tensor; /* "REGEX=TYPE", first match wins; NULL behind the last */
     int pure;                  /* every matrix gets the recipe's type */
     int overwrite, dry_run;
+    int requantize; /* non-zero: also a file that is quantized already, with its errors */
 };
 struct hone_quantize_report {
     size_t size;
@@ -477,6 +478,131 @@ struct hone_quantize_report {
 HONE_API int hone_quantizer_file(struct hone_quantizer *q, const char *in, const char *path,
                                  const struct hone_quantize_opts *o,
                                  struct hone_quantize_report *report, struct hone_error *e);
+
+/* ---- steps on files --------------------------------------------------------------------------
+ * What the commands of these names do (man pages hone-<command>(1)), with typed options; opts says
+ * who is told and what cancels, n_threads among it. json: NULL, or what came out as a JSON document
+ * (hone_free), also with HONE_VERDICT. Outputs appear whole or not at all. Lists of texts end with
+ * NULL; NULL in place of one: none. Options NULL: all zeros. Sentences name options as the program
+ * has them: --ctx is n_ctx here, -f is overwrite. */
+
+struct hone_convert_opts {
+    size_t size;
+    const char *type;   /* "f32", "f16", "bf16", "q8_0"; NULL: as stored */
+    const char *name;   /* general.name; NULL: from the folder */
+    const char *lora;   /* folder of an adapter that is merged into the weights */
+    const char *mmproj; /* also writes the vision tower there */
+    uint64_t split_max; /* bytes of a file; 0: one file */
+    int no_mtp;         /* leaves the block that drafts tokens out */
+    int pad;            /* feed-forward widths padded with zeros to multiples of 256 */
+    int keep_mxfp4;     /* matrices stored as MXFP4 stay that */
+    int overwrite, dry_run;
+};
+/* A Hugging Face folder to a GGUF. */
+HONE_API int hone_convert(const char *folder, const char *path, const struct hone_convert_opts *co,
+                          const struct hone_opts *opts, char **json, struct hone_error *e);
+
+struct hone_imatrix_opts {
+    size_t size;
+    int64_t n_ctx;       /* tokens of a window; 0: 512 */
+    int64_t max_windows; /* 0: all */
+    const char *format;  /* "gguf" or "dat"; NULL: by the ending of the path */
+    const char *gram;    /* also writes second moments there, for error feedback */
+    const char *device;  /* as in hone_session_opts */
+    int no_special;      /* texts of control tokens are plain text */
+    int overwrite;
+};
+/* The mean squared input of every column of every matrix, over files of text or of conversations
+ * (.jsonl). */
+HONE_API int hone_imatrix(const char *model, const char *const *texts, const char *path,
+                          const struct hone_imatrix_opts *io, const struct hone_opts *opts,
+                          char **json, struct hone_error *e);
+/* Adds matrices up; one alone is converted to the other format. Of the options format and
+ * overwrite count. */
+HONE_API int hone_imatrix_merge(const char *const *from, const char *path,
+                                const struct hone_imatrix_opts *io, const struct hone_opts *opts,
+                                char **json, struct hone_error *e);
+
+struct hone_sensitivity_opts {
+    size_t size;
+    const char *imatrix;
+    const char *const *texts; /* probed over these, not those of the matrix; NULL: errors alone */
+    int64_t n_ctx;            /* tokens of a window; 0: 512 */
+    int64_t max_windows;      /* 0: 16 */
+    double seconds;           /* of probing; 0: no limit */
+    const char *device;
+    int overwrite;
+};
+/* What each type costs each part of a model, measured: for hone_mix. */
+HONE_API int hone_sensitivity(const char *model, const char *path,
+                              const struct hone_sensitivity_opts *so, const struct hone_opts *opts,
+                              char **json, struct hone_error *e);
+
+struct hone_mix_opts {
+    size_t size;
+    uint64_t bytes;          /* of the file at most; 0: `vram` says */
+    uint64_t vram;           /* bytes of a card that holds it with n_ctx; 0: `bytes` says */
+    uint64_t reserve;        /* of that to keep free; 0: the usual */
+    int64_t n_ctx, n_slots;  /* with vram; 0: as trained, one */
+    const char *kv_type;     /* with vram; NULL: f16 */
+    const char *imatrix;     /* or NULL */
+    const char *gram;        /* second moments: error feedback; or NULL */
+    const char *sensitivity; /* file of hone_sensitivity; NULL: errors by role */
+    const char *avoid;       /* types not to use, "IQ1_S,Q2_K"; or NULL */
+    const char *search;      /* "fast", "best", "conventional"; NULL: fast */
+    const char *plan_out;    /* the plan is written there; NULL: beside the output */
+    const char *const *gate; /* files of text: it must beat the plain recipes that fit on them */
+    int overwrite, dry_run;
+};
+/* A GGUF to the best mix of types that fits. */
+HONE_API int hone_mix(const char *in, const char *path, const struct hone_mix_opts *mo,
+                      const struct hone_opts *opts, char **json, struct hone_error *e);
+
+struct hone_make_opts {
+    size_t size;
+    const char *recipes;       /* "Q4_K_M,Q6_K"; NULL: the usual ones */
+    double seconds;            /* of the whole job; 0: 12 hours, < 0: no limit */
+    const char *const *calib;  /* files of text; NULL: the library's own */
+    const char *const *eval;   /* files of text that divergence is measured on; NULL: its own */
+    const char *const *probe;  /* files of text that mixes are chosen on; NULL: its own */
+    const char *const *budget; /* "15.9GiB": also the best mix of these sizes */
+    const char *tools;         /* suite of tool calls: path, "builtin", "none"; NULL: SRC's own */
+    int64_t calib_windows;     /* 0: all */
+    int64_t eval_windows;      /* 0: 100, < 0: all */
+    int64_t tools_cases;       /* 0: 12, < 0: all */
+    const char *device;
+    int plain;     /* presets alone, no mixes */
+    int overwrite; /* all steps again; else those that were done with the same inputs are not */
+    int dry_run;
+};
+/* The main job: a Hugging Face folder (or a GGUF) to a folder of measured files and their report.
+ * A call after one that was cancelled goes on with it. */
+HONE_API int hone_make(const char *source, const char *folder, const struct hone_make_opts *mo,
+                       const struct hone_opts *opts, char **json, struct hone_error *e);
+
+struct hone_plan_opts {
+    size_t size;
+    const char *vram;       /* "24GiB", of several cards "24GiB,16GiB"; NULL: none is asked about */
+    uint64_t reserve;       /* bytes to keep free; 0: the usual */
+    int64_t n_ctx, n_slots; /* 0: as trained, one */
+    const char *kv_type;    /* NULL: f16 */
+    int recipes;            /* also the sizes of this model by every recipe */
+};
+/* Will it fit? Memory from the headers. HONE_VERDICT: nothing of it fits the card. */
+HONE_API int hone_plan(const char *model, const struct hone_plan_opts *po,
+                       const struct hone_opts *opts, char **json, struct hone_error *e);
+
+/* What a file or folder is, from its headers; tensors: non-zero lists them. HONE_DATA: nothing that
+ * is known. */
+HONE_API int hone_inspect(const char *path, int tensors, const struct hone_opts *opts, char **json,
+                          struct hone_error *e);
+/* Is it whole and what it claims? HONE_VERDICT: no, json says what was found. deep: non-zero reads
+ * all data. manifest: file of checksums, NULL: the folder's own. */
+HONE_API int hone_verify(const char *path, int deep, const char *manifest,
+                         const struct hone_opts *opts, char **json, struct hone_error *e);
+/* What changed from a to b? HONE_VERDICT: something. weights: non-zero compares weights too. */
+HONE_API int hone_diff(const char *a, const char *b, int weights, const struct hone_opts *opts,
+                       char **json, struct hone_error *e);
 
 /* ---- commands -------------------------------------------------------------------------------
  * Every command of the program: arguments as on the command line (man pages hone-<command>(1)), the

@@ -182,6 +182,18 @@ static int run(struct make *mk, const char *recipes, const char *out, struct emi
     return make_show(mk, prog_now_s() - mk->t0, m, after, e);
 }
 
+const struct make make_usual = {.calib_ctx = 512,
+                                .eval_ctx = 512,
+                                .eval_chunks = 100,
+                                .pp = 512,
+                                .tg = 64,
+                                .reps = 3,
+                                .depths = "0",
+                                .tools_cases = 12,
+                                .type = "auto",
+                                .hours = 12,
+                                .job = {.lock_fd = -1}};
+
 int make_run(struct make *mk, const char *recipes, const char *out, struct emit *m,
              struct buf *after, struct err *e) {
     mk->t0 = prog_now_s();

@@ -146,6 +146,7 @@ int make_show(struct make *mk, double seconds, struct emit *m, struct buf *after
 /* The whole job: fills `m` with its result and `after` with sentences that follow it on a terminal.
  * mk holds what was asked for; nothing of it is needed afterwards. recipes: names with commas
  * between them; NULL: the usual ones. */
+extern const struct make make_usual; /* what holds where nothing was asked for */
 int make_run(struct make *mk, const char *recipes, const char *out, struct emit *m,
              struct buf *after, struct err *e);
 

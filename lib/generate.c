@@ -56,6 +56,9 @@ static int language(const struct hone_generate_opts *o, const struct tok *t, str
                     struct grammar **g, struct err *e) {
     struct json *schema = NULL;
     if (!o->schema && !o->regex) return 0;
+    if (o->schema && o->regex)
+        return err_set(e, ERR_USAGE,
+                       "an answer follows a schema or a regular expression, not both");
     TRY(gram_vocab_new(v, t, e));
     if (o->regex) return grammar_of_regex(g, *v, o->regex, strlen(o->regex), e);
     const struct gram_opts go = {.strict = true};

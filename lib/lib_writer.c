@@ -36,33 +36,15 @@ void hone_writer_free(struct hone_writer *w) {
 
 /* ---- keys ---- */
 
-/* Types of integers, their ranges, and how they are written. */
-static void put_u8(struct gguf_w *w, const char *key, int64_t v) {
-    gguf_w_u8(w, key, (uint8_t)v);
-}
-static void put_u16(struct gguf_w *w, const char *key, int64_t v) {
-    gguf_w_u16(w, key, (uint16_t)v);
-}
-static void put_u32(struct gguf_w *w, const char *key, int64_t v) {
-    gguf_w_u32(w, key, (uint32_t)v);
-}
-static void put_i32(struct gguf_w *w, const char *key, int64_t v) {
-    gguf_w_i32(w, key, (int32_t)v);
-}
-static void put_u64(struct gguf_w *w, const char *key, int64_t v) {
-    gguf_w_u64(w, key, (uint64_t)v);
-}
-static void put_bool(struct gguf_w *w, const char *key, int64_t v) {
-    gguf_w_bool(w, key, v != 0);
-}
 static const struct {
     enum hone_value type;
     int64_t lo, hi;
-    void (*put)(struct gguf_w *w, const char *key, int64_t v);
 } integers[] = {
-    {HONE_U8, 0, UINT8_MAX, put_u8},    {HONE_U16, 0, UINT16_MAX, put_u16},
-    {HONE_U32, 0, UINT32_MAX, put_u32}, {HONE_I32, INT32_MIN, INT32_MAX, put_i32},
-    {HONE_U64, 0, INT64_MAX, put_u64},  {HONE_BOOL, 0, 1, put_bool},
+    {HONE_U8, 0, UINT8_MAX},   {HONE_I8, INT8_MIN, INT8_MAX},
+    {HONE_U16, 0, UINT16_MAX}, {HONE_I16, INT16_MIN, INT16_MAX},
+    {HONE_U32, 0, UINT32_MAX}, {HONE_I32, INT32_MIN, INT32_MAX},
+    {HONE_U64, 0, INT64_MAX},  {HONE_I64, INT64_MIN, INT64_MAX},
+    {HONE_BOOL, 0, 1},
 };
 
 int hone_writer_int(struct hone_writer *w, const char *key, enum hone_value type, int64_t v,
@@ -78,7 +60,7 @@ int hone_writer_int(struct hone_writer *w, const char *key, enum hone_value type
                          gguf_vtype_name((enum gguf_vtype)type));
     int rc = call_begin(&c, w->owner, e);
     if (rc) return rc;
-    integers[i].put(w->w, key, v);
+    gguf_w_int(w->w, key, (enum gguf_vtype)type, v);
     return call_end(&c, 0, e);
 }
 

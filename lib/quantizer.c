@@ -103,8 +103,9 @@ static int file(const struct hone_quantizer *q, const char *in, const char *path
     struct requant base = {0};
     int n = 0;
     if (!o->recipe) return err_set(e, ERR_USAGE, "hone_quantize_opts.recipe says what to make");
-    TRY(requant_check(in, &base, e));
-    int rc = read_overrides(o->tensor, &over, &n, e);
+    int rc = requant_check(in, &base, e);
+    if (rc && !(base.quantized && o->requantize)) return rc;
+    rc = read_overrides(o->tensor, &over, &n, e);
     const struct quantize_opts qo = {.in = in,
                                      .out = path,
                                      .recipe = o->recipe,

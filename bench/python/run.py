@@ -5,11 +5,14 @@ peak memory, each task in a process of its own, importing included.
     run.py FOLDER LIBRARY=PYTHON...     -> docs/results/python.json, the table of docs/python.md
 
 FOLDER has model.gguf, base.gguf, source and text.txt, as python/tests/run.sh makes them. PYTHON is
-one that has the library. Best of three runs. A task without a row has no way in that library."""
+one that has the library; the results of libraries that are not named stay. Best of RUNS runs (3).
+A task without a row has no way in that library."""
+import datetime
 import importlib
 import inspect
 import json
 import os
+import platform
 import re
 import resource
 import subprocess
@@ -19,6 +22,9 @@ import time
 WHERE = os.environ.get("HONE_BENCH", ".")
 M, B, D, T = (os.path.join(WHERE, n) for n in ("model.gguf", "base.gguf", "source", "text.txt"))
 OUT = os.path.join(WHERE, "out.gguf")
+RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/results/python.json")
+# of each library: the package whose version is told
+PACKAGES = {"hone": "hone-gguf", "gguf": "gguf", "llama_cpp": "llama-cpp-python", "transformers": "transformers"}
 TEXT = open(T, encoding="utf-8").read() if os.path.exists(T) else ""
 TALK = [{"role": "user", "content": "What is 2 + 2?"}]
 TOOLS = [{"type": "function", "function": {"name": "add", "parameters": {
@@ -31,53 +37,69 @@ def lines(function):
     return len([x for x in inspect.getsource(function).splitlines()[1:] if x.strip()])
 
 
-def one(python, library, task):
-    """Best seconds, and peak MiB, of a task in a process of its own; None: it failed."""
-    best = None
+def version(python, library):
+    code = "import importlib.metadata as m, sys; print(m.version(sys.argv[1]))"
+    return subprocess.run([python, "-c", code, PACKAGES[library]], check=True, capture_output=True,
+                          text=True).stdout.strip()
+
+
+def processor():
+    found = re.search(r"model name\s*: (.*)", open("/proc/cpuinfo", encoding="utf-8").read())
+    return f"{found.group(1) if found else platform.machine()}, {os.cpu_count()} cores"
+
+
+def one(folder, python, library, task):
+    """Best seconds, and peak MiB, of a task in a process of its own; or why it failed."""
+    best, out = None, os.path.join(folder, "out.gguf")
     for _ in range(RUNS):
-        if os.path.exists(OUT):
-            os.remove(OUT)
+        if os.path.exists(out):
+            os.remove(out)
         begin = time.perf_counter()
         p = subprocess.run([python, os.path.abspath(__file__), "--task", library, task], capture_output=True,
-                           text=True, env={**os.environ, "HONE_BENCH": WHERE, "TOKENIZERS_PARALLELISM": "false"})
+                           text=True, env={**os.environ, "HONE_BENCH": folder, "TOKENIZERS_PARALLELISM": "false"})
         took = time.perf_counter() - begin
         if p.returncode:
-            return None, p.stderr.strip().splitlines()[-1:]
+            return {"failed": p.stderr.strip().splitlines()[-1:]}
         found = json.loads(p.stdout.splitlines()[-1])
         if best is None or took < best["seconds"]:
             best = {"seconds": round(took, 3), "peak_mib": round(found["peak"] / 1024), "says": found["says"]}
-    return best, None
+    return best
+
+
+def table(rows, libraries):
+    print("| task | " + " | ".join(libraries) + " |\n|---" + "|---" * len(libraries) + "|")
+    for task, row in rows.items():
+        cells = [row.get(lib) for lib in libraries]
+        print(f"| {task[4:].replace('_', ' ')} | " + " | ".join(
+            "" if not c else "fails" if "failed" in c else f"{c['lines']} / {c['seconds']:.2f} / {c['peak_mib']}"
+            for c in cells) + " |")
 
 
 def main():
-    global WHERE
-    WHERE = os.path.abspath(sys.argv[1])
-    os.environ["HONE_BENCH"] = WHERE
+    folder = os.path.abspath(sys.argv[1])
     pythons = dict(a.split("=", 1) for a in sys.argv[2:])
-    here = os.path.dirname(os.path.abspath(__file__))
-    sys.path.insert(0, here)
-    modules = {n: importlib.import_module("tasks_" + n) for n in pythons}
-    tasks = sorted({n for m in modules.values() for n in dir(m) if re.match(r"t\d\d_", n)})
-    rows = []
-    for t in tasks:
-        row = {"task": t[4:].replace("_", " ")}
-        for lib, python in pythons.items():
-            f = getattr(modules[lib], t, None)
-            if not f:
-                continue
-            found, why = one(python, lib, t)
-            row[lib] = {"lines": lines(f), **(found or {"failed": why})}
-            print(t, lib, row[lib], file=sys.stderr, flush=True)
-        rows.append(row)
-    json.dump({"tasks": rows, "runs": RUNS}, open(os.path.join(here, "../../docs/results/python.json"), "w"), indent=1)
-    print("| task | " + " | ".join(pythons) + " |\n|---" * (1) + "|---" * len(pythons) + "|")
-    for row in rows:
-        cells = []
-        for lib in pythons:
-            c = row.get(lib)
-            cells.append("" if not c else "fails" if "failed" in c
-                         else f"{c['lines']} / {c['seconds']:.2f} / {c['peak_mib']}")
-        print(f"| {row['task']} | " + " | ".join(cells) + " |")
+    os.environ["HONE_BENCH"] = folder
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    modules = {n: importlib.import_module("tasks_" + n) for n in PACKAGES}
+    rows = {t: {} for t in sorted({n for m in modules.values() for n in dir(m) if re.match(r"t\d\d_", n)})}
+    versions, runs = {}, {}
+    if os.path.exists(RESULTS):
+        old = json.load(open(RESULTS, encoding="utf-8"))
+        versions, runs = old["versions"], old["runs"]
+        rows = {t: old["tasks"].get(t, {}) for t in rows}
+    for lib, python in pythons.items():
+        versions[lib], runs[lib] = version(python, lib), RUNS
+        for t in rows:
+            rows[t].pop(lib, None)
+            if hasattr(modules[lib], t):
+                rows[t][lib] = {"lines": lines(getattr(modules[lib], t)), **one(folder, python, lib, t)}
+                print(t, lib, rows[t][lib], file=sys.stderr, flush=True)
+    result = {"date": datetime.date.today().isoformat(), "machine": processor(), "runs": runs,
+              "versions": versions, "tasks": rows}
+    with open(RESULTS, "w", encoding="utf-8") as f:
+        json.dump(result, f, indent=1)
+        f.write("\n")
+    table(rows, [n for n in PACKAGES if n in versions])
 
 
 if __name__ == "__main__":

@@ -8,12 +8,16 @@ beside what the calls do. Calls leave the interpreter's lock while they run.
 
 from __future__ import annotations
 
+import _thread
+import array
+import contextvars
 import ctypes as C
 import os
 import threading
+import weakref
 from typing import Any, Callable, Optional, Sequence
 
-from .errors import exception
+from .errors import UsageError, exception
 
 Progress = Callable[[str, int, int], Any]
 Log = Callable[[str, str], Any]
@@ -97,13 +101,38 @@ class DivergenceStruct(Sized):
 class QuantizeOpts(Sized):
     _fields_ = [("size", C.c_size_t), ("recipe", C.c_char_p), ("imatrix", C.c_char_p),
                 ("tensor", C.POINTER(C.c_char_p)), ("pure", C.c_int), ("overwrite", C.c_int),
-                ("dry_run", C.c_int)]
+                ("dry_run", C.c_int), ("requantize", C.c_int)]
 
 
 class QuantizeReportStruct(Sized):
     _fields_ = [("size", C.c_size_t), ("n_tensors", C.c_int64), ("n_quantized", C.c_int64),
                 ("in_bytes", C.c_uint64), ("out_bytes", C.c_uint64), ("file_bytes", C.c_uint64),
                 ("bits_per_weight", C.c_double), ("seconds", C.c_double)]
+
+
+class ConvertOpts(Sized):
+    _fields_ = [("size", C.c_size_t), ("type", C.c_char_p), ("name", C.c_char_p), ("lora", C.c_char_p),
+                ("mmproj", C.c_char_p), ("split_max", C.c_uint64), ("no_mtp", C.c_int), ("pad", C.c_int),
+                ("keep_mxfp4", C.c_int), ("overwrite", C.c_int), ("dry_run", C.c_int)]
+
+
+class ImatrixOpts(Sized):
+    _fields_ = [("size", C.c_size_t), ("n_ctx", C.c_int64), ("max_windows", C.c_int64), ("format", C.c_char_p),
+                ("gram", C.c_char_p), ("device", C.c_char_p), ("no_special", C.c_int), ("overwrite", C.c_int)]
+
+
+class SensitivityOpts(Sized):
+    _fields_ = [("size", C.c_size_t), ("imatrix", C.c_char_p), ("texts", C.POINTER(C.c_char_p)),
+                ("n_ctx", C.c_int64), ("max_windows", C.c_int64), ("seconds", C.c_double),
+                ("device", C.c_char_p), ("overwrite", C.c_int)]
+
+
+class MixOpts(Sized):
+    _fields_ = [("size", C.c_size_t), ("bytes", C.c_uint64), ("vram", C.c_uint64), ("reserve", C.c_uint64),
+                ("n_ctx", C.c_int64), ("n_slots", C.c_int64), ("kv_type", C.c_char_p), ("imatrix", C.c_char_p),
+                ("gram", C.c_char_p), ("sensitivity", C.c_char_p), ("avoid", C.c_char_p), ("search", C.c_char_p),
+                ("plan_out", C.c_char_p), ("gate", C.POINTER(C.c_char_p)), ("overwrite", C.c_int),
+                ("dry_run", C.c_int)]
 
 
 class Result(C.Structure):
@@ -161,6 +190,14 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "quantizer_new": (None, [OUT, C.POINTER(Opts)]),
     "quantizer_rows": (None, [P, INT, P, I64, I64, P, P]),
     "quantizer_file": (None, [P, S, S, C.POINTER(QuantizeOpts), C.POINTER(QuantizeReportStruct)]),
+    "convert": (None, [S, S, C.POINTER(ConvertOpts), C.POINTER(Opts), OUT]),
+    "imatrix": (None, [S, C.POINTER(S), S, C.POINTER(ImatrixOpts), C.POINTER(Opts), OUT]),
+    "imatrix_merge": (None, [C.POINTER(S), S, C.POINTER(ImatrixOpts), C.POINTER(Opts), OUT]),
+    "sensitivity": (None, [S, S, C.POINTER(SensitivityOpts), C.POINTER(Opts), OUT]),
+    "mix": (None, [S, S, C.POINTER(MixOpts), C.POINTER(Opts), OUT]),
+    "inspect": (None, [S, INT, C.POINTER(Opts), OUT]),
+    "verify": (None, [S, INT, S, C.POINTER(Opts), OUT]),
+    "diff": (None, [S, S, INT, C.POINTER(Opts), OUT]),
     "call": (INT, [S, C.POINTER(S), C.POINTER(Opts), C.POINTER(Result)]),
     "result_free": (INT, [C.POINTER(Result)]), "answer_free": (INT, [C.POINTER(AnswerStruct)]),
     "command": (S, [INT]), "version": (S, []), "free": (INT, [P]),
@@ -217,19 +254,41 @@ def path(p: Any) -> bytes:
     return os.fsencode(os.fspath(p))
 
 
+# a child that was forked has none of the threads of these: it can neither use nor close them
+THREADED = ("session", "quantizer")
+
+
 class Handle:
-    """An open handle of a kind: closed when nobody refers to it any more. `keep`: what must outlive it."""
+    """An open handle of a kind: closed by `close`, or when nobody refers to it any more. `keep`:
+    what must outlive it."""
+
+    _value: Any = None
 
     def __init__(self, kind: str, value: Any, *keep: object) -> None:
-        self.value: Any = value
-        self.keep = keep
+        self._kind, self._pid, self.keep = kind, os.getpid(), keep
         self._close: Any = getattr(_dll, f"hone_{kind}_{CLOSERS[kind]}")
         self._close.argtypes, self._close.restype = [C.c_void_p], None
+        self._value = value
+
+    @property
+    def forked(self) -> bool:
+        """Was it made by a process that forked this one, and cannot be used here?"""
+        return self._kind in THREADED and self._pid != os.getpid()
+
+    @property
+    def value(self) -> Any:
+        if self._value is None:
+            raise UsageError(f"the {'model' if self._kind == 'session' else self._kind} is closed")
+        return self._value
+
+    def close(self) -> None:
+        value, self._value = self._value, None
+        if value and not self.forked:
+            self._close(value)
+        self.keep = ()
 
     def __del__(self) -> None:
-        if self.value:
-            self._close(self.value)
-            self.value = None
+        self.close()
 
 
 def take_text(p: Any, n: int) -> str:
@@ -249,10 +308,11 @@ def take_ids(p: Any, n: int) -> list[int]:
 
 
 def ids(values: Sequence[int]) -> Any:
-    try:
-        return (C.c_int32 * len(values))(*values)
-    except TypeError:  # of another integer type, as numpy's
-        return (C.c_int32 * len(values))(*[int(v) for v in values])
+    """Numbers as int32. OverflowError, TypeError: one is none."""
+    if isinstance(values, int):
+        raise TypeError("a list of tokens is needed, not one number")
+    a = array.array("i", values)
+    return (C.c_int32 * len(a)).from_buffer(a) if a else (C.c_int32 * 1)()
 
 
 def texts(values: Optional[Sequence[str]]) -> Any:
@@ -262,18 +322,74 @@ def texts(values: Optional[Sequence[str]]) -> Any:
     return (C.c_char_p * (len(values) + 1))(*[v.encode() for v in values], None)
 
 
+def paths(values: Any) -> Any:
+    """The same of paths; one alone is a list of it."""
+    if values is None:
+        return None
+    if isinstance(values, (str, os.PathLike)):
+        values = [values]
+    return (C.c_char_p * (len(values) + 1))(*[path(v) for v in values], None)
+
+
+def word(value: Any) -> Optional[bytes]:
+    """A text or a path; None: none."""
+    return None if value is None else path(value)
+
+
 class Cancel:
     """A switch that stops every call it is given to. `now()` may come from any thread."""
 
     def __init__(self) -> None:
         self._handle = Handle("cancel", lib.cancel_new())
+        self.on = False
 
     def now(self) -> None:
+        self.on = True
         lib.cancel_now(self._handle.value)
 
     def reset(self) -> None:
         """Calls that come afterwards run again."""
+        self.on = False
         lib.cancel_reset(self._handle.value)
+
+
+def patient(cancel: Cancel, call: Any, *args: Any) -> None:
+    """A long call. Signals come to the main thread, and are looked at when it runs Python: so there
+    another thread calls, and this one waits; Ctrl-C, or whatever a signal's handler raises, presses
+    `cancel` and comes out when the call has ended."""
+    if threading.current_thread() is not threading.main_thread():
+        call(*args)
+        return
+    failed: list[BaseException] = []
+    done = threading.Event()
+
+    def work() -> None:
+        nonlocal call, args
+        try:
+            call(*args)
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            call, args = None, ()  # what they refer to is the caller's alone again
+            done.set()
+
+    stopped: Optional[BaseException] = None
+    pressed = False
+    _thread.start_new_thread(contextvars.copy_context().run, (work,))
+    while not done.is_set():
+        try:
+            done.wait()
+        except BaseException as error:
+            stopped = stopped or error
+            if not cancel.on:
+                pressed = True
+                cancel.now()
+    if pressed:
+        cancel.reset()
+    if stopped is not None:
+        raise stopped
+    if failed:
+        raise failed[0]
 
 
 LEVELS = ("error", "warning", "info", "debug", "trace")
@@ -287,21 +403,35 @@ class Options:
                  cancel: Optional[Cancel] = None, threads: int = 0) -> None:
         self._raised: Optional[BaseException] = None
         self._lock = threading.Lock()
-        self._progress, self._log, self._cancel = progress, log, cancel
-        self.struct = Opts(progress=PROGRESS(self._on_progress), n_threads=threads)
-        self.struct.log = LOG(self._on_log)
-        if cancel:
-            self.struct.cancel = cancel._handle.value
+        self._progress, self._log, self._cancel = progress, log, cancel or Cancel()
+        me = weakref.ref(self)  # no circle: handles are closed when the last reference goes
+
+        def on_progress(user: Any, stage: bytes, done: int, total: int) -> int:
+            o = me()
+            return o._on_progress(stage, done, total) if o else 0
+
+        def on_log(user: Any, level: int, message: bytes) -> None:
+            o = me()
+            if o:
+                o._on_log(level, message)
+
+        self.struct = Opts(progress=PROGRESS(on_progress), log=LOG(on_log), n_threads=threads)
+        self.struct.cancel = self._cancel._handle.value
 
     @property
     def ref(self) -> Any:
         return C.byref(self.struct)
 
+    def run(self, call: Callable[..., None], *args: Any) -> None:
+        """A long call with these options, which Ctrl-C stops."""
+        with self:
+            patient(self._cancel, call, *args)
+
     def raised(self, error: BaseException) -> None:
         with self._lock:
             self._raised = self._raised or error
 
-    def _on_progress(self, user: Any, stage: bytes, done: int, total: int) -> int:
+    def _on_progress(self, stage: bytes, done: int, total: int) -> int:
         try:
             stop = self._progress(text(stage), done, total) if self._progress else None
             return 1 if stop else 0
@@ -309,7 +439,7 @@ class Options:
             self.raised(error)
             return 1
 
-    def _on_log(self, user: Any, level: int, message: bytes) -> None:
+    def _on_log(self, level: int, message: bytes) -> None:
         try:
             if self._log:
                 self._log(LEVELS[level], text(message))

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
+from typing import Any
 
 
 class HoneError(Exception):
@@ -18,6 +21,9 @@ class HoneError(Exception):
     def __str__(self) -> str:
         return self.message
 
+    def __reduce__(self) -> Any:
+        return type(self), (self.message, self.file, self.tensor), self.__dict__
+
 
 class Verdict(HoneError):
     """A check ran and the answer is "no"; `report` says what was found."""
@@ -31,6 +37,10 @@ class UsageError(HoneError, ValueError):
 
 class MissingFile(UsageError, FileNotFoundError):
     """The file or folder named does not exist."""
+
+    def __init__(self, message: str, file: str = "", tensor: str = "") -> None:
+        super().__init__(message, file, tensor)
+        self.errno, self.filename, self.strerror = errno.ENOENT, file, message
 
 
 class DataError(HoneError, ValueError):
@@ -50,9 +60,25 @@ KINDS: dict[int, type[HoneError]] = {
 }
 
 
+# what is another word in Python's functions than in the program's options
+KEYWORDS = {"ctx": "n_ctx", "tensor": "tensors", "allow-requantize": "requantize"}
+
+
+def in_python(message: str, keywords: dict[str, str], force: str) -> str:
+    """Options of the program that a sentence names, as keywords: --max-memory as max_memory."""
+    message = re.sub(r"(?<![\w-])-f\b", force, message)
+    return re.sub(r"(?<![\w-])--(?!help)([a-z]+(?:-[a-z]+)*)",
+                  lambda m: keywords.get(m[1], m[1].replace("-", "_")), message)
+
+
 def exception(status: int, message: str, file: str = "", tensor: str = "") -> HoneError:
     """The exception for a status of the library."""
     kind = KINDS.get(status, HoneError)
     if status == 2 and file and not os.path.exists(file):
         kind = MissingFile
-    return kind(message, file, tensor)
+    return kind(in_python(message, KEYWORDS, "overwrite=True"), file, tensor)
+
+
+def command_exception(status: int, message: str) -> HoneError:
+    """The same for a command, whose options are the keywords."""
+    return KINDS.get(status, HoneError)(in_python(message, {}, "force=True"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes as C
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _lib
@@ -24,6 +24,7 @@ NUMBERS = {0: "u1", 1: "i1", 2: "u2", 3: "i2", 4: "u4", 5: "i4", 6: "f4", 7: "?"
 # tensor types that numpy has
 PLAIN = {0: "f4", 1: "f2", 24: "i1", 25: "i2", 26: "i4", 27: "i8", 28: "f8"}
 LAZY_FROM = 65536
+MOST_TYPES = 256
 
 
 class Type:
@@ -52,6 +53,26 @@ class Type:
     def __repr__(self) -> str:
         return f"Type({self.name!r})"
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Type) and other.id == self.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __reduce__(self) -> Any:
+        return Type, (self.name,)
+
+
+def types() -> list[Type]:
+    """Every type of tensors that there is."""
+    found = []
+    for i in range(MOST_TYPES):
+        try:
+            found.append(Type(i))
+        except UsageError:  # a number that is not given, or no longer
+            pass
+    return found
+
 
 class Tensor:
     """A tensor of a file. `shape` is numpy's: the dimension that lies together comes last."""
@@ -79,6 +100,11 @@ class Tensor:
         if self.type.id in PLAIN:
             return raw.view(PLAIN[self.type.id]).reshape(self.shape)
         return raw.reshape(*self.shape[:-1], -1)
+
+    def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> "NDArray[Any]":
+        """numpy.asarray(tensor): decoded."""
+        a = self.to_numpy()
+        return a if dtype is None else a.astype(dtype, copy=False)
 
     def to_numpy(self, start: int = 0, stop: Optional[int] = None) -> "NDArray[np.float32]":
         """Decoded to float32: the whole tensor, or rows [start, stop) as [rows, columns]."""
@@ -191,8 +217,8 @@ class _Tensors(Mapping[str, Tensor]):
 class GGUF:
     """An open GGUF file, or a split set given its first file.
 
-    `metadata` maps keys to values, `tensors` names to tensors, in the order of the file. Arrays of
-    tensors keep the file mapped by themselves; there is nothing to close.
+    `metadata` maps keys to values, `tensors` names to tensors, in the order of the file. Tensors and
+    their arrays keep the file mapped by themselves, also behind `close` and a `with` block.
     """
 
     def __init__(self, path: Path, *, untrusted: bool = False) -> None:
@@ -200,10 +226,36 @@ class GGUF:
         o.struct.untrusted = int(untrusted)
         with o:
             lib.gguf_open(C.byref(h), _lib.path(path), o.ref)
-        self._handle = Handle("gguf", h.value, o)
+        self._mapped: Optional[Handle] = Handle("gguf", h.value, o)
+        self._untrusted = untrusted
         self.path = os.fspath(path)
-        self.metadata: Mapping[str, Any] = _Metadata(self._handle)
-        self.tensors: Mapping[str, Tensor] = _Tensors(self._handle)
+
+    @property
+    def _handle(self) -> Handle:
+        if self._mapped is None:
+            raise UsageError(f"{self.path} is closed")
+        return self._mapped
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        return _Metadata(self._handle)
+
+    @property
+    def tensors(self) -> Mapping[str, Tensor]:
+        return _Tensors(self._handle)
+
+    def close(self) -> None:
+        """Lets go of the file, which stays mapped as long as an array of it is there."""
+        self._mapped = None
+
+    def __enter__(self) -> "GGUF":
+        return self
+
+    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
+        self.close()
+
+    def __reduce__(self) -> Any:
+        return _reopen, (os.path.abspath(self.path), self._untrusted)
 
     @property
     def n_bytes(self) -> int:
@@ -211,6 +263,8 @@ class GGUF:
         return int(lib.gguf_bytes(self._handle.value))
 
     def __repr__(self) -> str:
+        if self._mapped is None:
+            return f"<GGUF {self.path}: closed>"
         return f"<GGUF {self.path}: {len(self.metadata)} keys, {len(self.tensors)} tensors>"
 
     def _repr_html_(self) -> str:
@@ -225,6 +279,10 @@ class GGUF:
         about = {k: v for k, v in ((k, self.metadata[k]) for k in self.metadata if "." in k
                                    and not k.startswith("tokenizer.")) if not isinstance(v, list)}
         return table([about]) + table(rows)
+
+
+def _reopen(path: str, untrusted: bool) -> GGUF:
+    return GGUF(path, untrusted=untrusted)
 
 
 class Writer:
@@ -244,7 +302,8 @@ class Writer:
         self._data: list[Any] = []
 
     def metadata(self, values: Mapping[str, Any]) -> None:
-        """Texts, bool, int (u32, where too large u64, negative i32), float (f32), lists of these."""
+        """Texts, bool, int (u32, where too large u64, negative i32 or i64), float (f32), lists of
+        these; numbers and arrays of numpy keep their type."""
         import numpy as np
 
         w = self._handle.value
@@ -253,7 +312,16 @@ class Writer:
             if isinstance(v, bool):
                 lib.writer_int(w, k, BOOL, int(v))
             elif isinstance(v, int):
-                lib.writer_int(w, k, 5 if v < 0 else 4 if v < 2**32 else 10, v)
+                if not -2**63 <= v < 2**63:
+                    raise UsageError(f"key {key}: {v} is no number of 64 bits")
+                kind = (5 if v >= -2**31 else 11) if v < 0 else 4 if v < 2**32 else 10
+                lib.writer_int(w, k, kind, v)
+            elif isinstance(v, np.integer):
+                lib.writer_int(w, k, [n for n, name in NUMBERS.items() if np.dtype(name) == v.dtype][0], int(v))
+            elif isinstance(v, np.floating):
+                lib.writer_float(w, k, float(v))
+            elif isinstance(v, np.bool_):
+                lib.writer_int(w, k, BOOL, int(v))
             elif isinstance(v, float):
                 lib.writer_float(w, k, v)
             elif isinstance(v, str):
@@ -266,16 +334,25 @@ class Writer:
                     a = a.astype(np.int32)
                 if a.dtype == np.float64 and not isinstance(v, np.ndarray):
                     a = a.astype(np.float32)
-                kind = [n for n, name in NUMBERS.items() if np.dtype(name) == a.dtype]
-                if a.ndim != 1 or not kind:
+                kinds = [n for n, name in NUMBERS.items() if np.dtype(name) == a.dtype]
+                if a.ndim != 1 or not kinds:
                     raise UsageError(f"key {key}: a value of type {type(v).__name__} cannot be written")
-                lib.writer_array(w, k, kind[0], a.ctypes.data, a.size)
+                lib.writer_array(w, k, kinds[0], a.ctypes.data, a.size)
 
     def copy_metadata(self, source: GGUF) -> None:
-        """All keys of another file."""
+        """All keys of another file. Those that are set afterwards take the place of these."""
         lib.writer_copy_keys(self._handle.value, source._handle.value, None)
 
-    def tensor(self, name: str, data: "NDArray[Any]", *, type: Optional[str] = None,
+    def remove(self, key: str) -> None:
+        """Takes a key out again. UsageError: it was not set."""
+        lib.writer_remove(self._handle.value, key.encode())
+
+    def copy_tensors(self, source: GGUF, names: Optional[Iterable[str]] = None) -> None:
+        """Tensors of another file as they are; names None: all."""
+        for t in source.tensors.values() if names is None else [source.tensors[n] for n in names]:
+            self.tensor(t.name, t.data, type=t.type, shape=t.shape)
+
+    def tensor(self, name: str, data: "NDArray[Any]", *, type: Union[str, Type, None] = None,
                shape: Optional[tuple[int, ...]] = None) -> None:
         """An array as it is, or with `type` and `shape` the bytes of blocks. Kept until the end."""
         import numpy as np
@@ -287,7 +364,11 @@ class Writer:
                 raise UsageError(f"tensor {name}: arrays of {a.dtype} have no type of their own", tensor=name)
             type_id, shape = ids[0], a.shape
         else:
-            type_id, shape = Type(type).id, shape or a.shape
+            t = type if isinstance(type, Type) else Type(type)
+            if shape is None:  # rows of blocks, as `encode` makes them
+                last = a.nbytes // max(1, a.size // max(1, a.shape[-1])) if a.ndim else 0
+                shape = (*a.shape[:-1], last // t.block_bytes * t.block_weights)
+            type_id = t.id
         ne = (C.c_int64 * len(shape))(*reversed(shape))
         lib.writer_tensor(self._handle.value, name.encode(), type_id, len(shape), ne)
         self._data.append(a)

@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
+import contextvars
 import ctypes as C
 import json
+import operator
+import os
 import queue
 import threading
-from collections.abc import Iterator
+import weakref
+from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any, Callable, Literal, Optional, Sequence, Union, overload
 
 from . import _lib
 from ._lib import Cancel, Handle, Options, lib
-from .errors import HoneError, UsageError
+from .errors import UsageError
 from .gguf import GGUF, Path
 from .report import Report
 from .text import Messages, Template, Tokenizer
@@ -43,12 +47,96 @@ class Answer(str):
             lib.answer_free(C.byref(a))
 
 
+class Stream(Iterator[str], AsyncIterator[str]):
+    """An answer as it is written: an iterator over pieces of text, for `for` and `async for`.
+
+    Leaving it, `close` or the end of a `with` block ends the answer. Behind its end `answer` is the
+    whole of it.
+    """
+
+    answer: Optional[Answer] = None
+
+    def __init__(self, run: Callable[[Callable[[str], bool]], Answer]) -> None:
+        self._pieces: "queue.Queue[Union[str, _Whole, BaseException]]" = queue.Queue()
+        self._left, self._ended = threading.Event(), False
+        pieces, left = self._pieces, self._left  # the thread does not keep the stream alive
+
+        def told(piece: str) -> bool:
+            pieces.put(piece)
+            return left.is_set()
+
+        def work() -> None:
+            try:
+                pieces.put(_Whole(run(told)))
+            except BaseException as error:
+                pieces.put(error)
+
+        self._thread = threading.Thread(target=work, daemon=True)
+        self._thread.start()
+
+    def __iter__(self) -> "Stream":
+        return self
+
+    def __next__(self) -> str:
+        if self._ended:
+            raise StopIteration
+        piece = self._pieces.get()
+        if isinstance(piece, str):
+            return piece
+        self._ended = True
+        if isinstance(piece, BaseException):
+            raise piece
+        self.answer = piece.answer
+        raise StopIteration
+
+    def __aiter__(self) -> "Stream":
+        return self
+
+    async def __anext__(self) -> str:
+        import asyncio
+
+        try:
+            piece = await asyncio.get_running_loop().run_in_executor(None, next, self, None)
+        except asyncio.CancelledError:
+            self._left.set()
+            raise
+        if piece is None:
+            raise StopAsyncIteration
+        return piece
+
+    def close(self) -> None:
+        """Ends the answer; returns when it has stopped."""
+        self._left.set()
+        self._thread.join()
+        for _ in self:
+            pass
+
+    def __enter__(self) -> "Stream":
+        return self
+
+    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self._left.set()
+
+
+class _Whole:
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+
+
+# models that a function is called from, by their id
+_calling: "contextvars.ContextVar[tuple[int, ...]]" = contextvars.ContextVar("calling", default=())
+
+
 class Model:
     """A GGUF model with a session: `Model("model.gguf")`.
 
     n_ctx: tokens of a text at most (0: the model's, capped at 4096). exact: activations stay
     float32, as for measuring; otherwise 8 bits, which is faster. device: "cpu", "cuda", "auto".
-    kv_type: type of the cache, "f16" if none. Calls from several threads take turns.
+    kv_type: type of the cache, "f16" if none. Calls from several threads take turns. A process that
+    was forked computes with a session of its own. `close`, or a `with` block, gives memory back.
     """
 
     def __init__(self, path: Path, *, n_ctx: int = 0, exact: bool = False, device: str = "cpu",
@@ -57,25 +145,69 @@ class Model:
         self._lock = threading.RLock()
         self._progress: Optional[_lib.Progress] = None
         self._cancel = Cancel()
-        self._o = Options(self._on_progress, log, self._cancel, threads)
-        h, s, info = C.c_void_p(), C.c_void_p(), _lib.ModelInfo()
-        so = _lib.SessionOpts(n_ctx=n_ctx, exact=int(exact), device=device.encode(),
-                              kv_type=kv_type.encode() if kv_type else None)
-        with self._o:
-            lib.model_open(C.byref(h), _lib.path(path), self._o.ref)
+        me = weakref.ref(self)
+
+        def on_progress(stage: str, done: int, total: int) -> Any:
+            model = me()
+            return model._progress(stage, done, total) if model and model._progress else None
+
+        self._o = Options(on_progress, log, self._cancel, threads)
+        self._again = (os.path.abspath(path), n_ctx, exact, device, kv_type, threads)
+        self._so = _lib.SessionOpts(n_ctx=n_ctx, exact=int(exact), device=device.encode(),
+                                    kv_type=kv_type.encode() if kv_type else None)
+        h, info = C.c_void_p(), _lib.ModelInfo()
+        self._o.run(lib.model_open, C.byref(h), _lib.path(path), self._o.ref)
         self._handle = Handle("model", h.value, self._o)
-        with self._o:
-            lib.session_new(C.byref(s), h, C.byref(so), self._o.ref)
-        self._session = Handle("session", s.value, self._handle)
+        self._open_session()
         lib.model_info(h, C.byref(info))
         self.arch: str = info.arch.decode()
         self.n_vocab, self.n_embd, self.n_layers = int(info.n_vocab), int(info.n_embd), int(info.n_layers)
         self.n_weights, self.n_bytes = int(info.n_weights), int(info.n_bytes)
-        self.n_ctx = int(lib.session_n_ctx(s))
+        self.n_ctx = int(lib.session_n_ctx(self._session.value))
         self.path = path
 
-    def _on_progress(self, stage: str, done: int, total: int) -> Any:
-        return self._progress(stage, done, total) if self._progress else None
+    def _open_session(self) -> None:
+        s = C.c_void_p()
+        self._o.run(lib.session_new, C.byref(s), self._handle.value, C.byref(self._so), self._o.ref)
+        self._session = Handle("session", s.value, self._handle)
+
+    def _compute(self, call: Callable[..., None], *args: Any,
+                 progress: Optional[_lib.Progress] = None) -> None:
+        """A call on the session, which waits for its turn; Ctrl-C stops it."""
+        self._here()
+
+        def work() -> None:
+            _calling.set((*_calling.get(), id(self)))
+            call(self._session.value, *args)
+
+        with self._lock:
+            self._progress = progress
+            try:
+                self._o.run(contextvars.copy_context().run, work)
+            finally:
+                self._progress = None
+
+    def _here(self) -> None:
+        """Can it compute in this process, and in this thread?"""
+        if self._session.forked:  # nobody else is in this process yet
+            self._lock = threading.RLock()
+            self._open_session()
+        if id(self) in _calling.get():
+            raise UsageError("a function that a model calls cannot compute with the same model")
+
+    def close(self) -> None:
+        """Gives its memory back, behind calls of other threads. Its tokenizer and template stay."""
+        with self._lock:
+            self._session.close()
+
+    def __enter__(self) -> "Model":
+        return self
+
+    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
+        self.close()
+
+    def __reduce__(self) -> Any:
+        return _reopen, self._again
 
     def __repr__(self) -> str:
         return f"<Model {self.path}: {self.arch}, {self.n_weights / 1e6:.1f} M weights>"
@@ -85,22 +217,27 @@ class Model:
         """DataError: the file has none."""
         p = C.c_void_p()
         lib.model_tokenizer(self._handle.value, C.byref(p))
-        return Tokenizer._borrowed(p.value, self._handle)
+        return Tokenizer._borrowed(p.value, self._handle, self.path)
 
     @property
     def template(self) -> Template:
         """DataError: the file has none."""
         p = C.c_void_p()
         lib.model_template(self._handle.value, C.byref(p))
-        return Template._borrowed(p.value, self._handle)
+        return Template._borrowed(p.value, self._handle, self.path)
 
-    def _ids(self, prompt: Prompt, tools: Optional[Sequence[Any]] = None, bos: bool = True,
+    def _ids(self, prompt: Prompt, tools: Optional[Sequence[Any]] = None,
+             variables: Optional[dict[str, Any]] = None, bos: bool = True,
              control: bool = False) -> list[int]:
         if isinstance(prompt, str):
             return self.tokenizer.encode(prompt, bos=bos, control=control)
+        if prompt is None or isinstance(prompt, (dict, bytes, int)):
+            raise TypeError("a prompt is a text, a list of tokens, or a list of messages "
+                            f"{{'role': ..., 'content': ...}}, not {type(prompt).__name__}")
         if len(prompt) and isinstance(prompt[0], dict):
-            return self.template.tokens(self.tokenizer, prompt, tools=tools)  # type: ignore[arg-type]
-        return [int(i) for i in prompt]  # type: ignore[arg-type]
+            return self.template.tokens(self.tokenizer, prompt, tools=tools,  # type: ignore[arg-type]
+                                        **(variables or {}))
+        return [operator.index(i) for i in prompt]  # type: ignore[arg-type]
 
     @staticmethod
     def _options(max_tokens: Optional[int], temperature: float, top_k: int, top_p: float,
@@ -108,6 +245,14 @@ class Model:
                  schema: Any, regex: Optional[str], control: bool) -> "_lib.GenerateOpts":
         if isinstance(stop, str):
             stop = [stop]
+        if max_tokens is not None and max_tokens < 1:
+            raise UsageError("max_tokens is 1 or more; None: until the context is full")
+        if hasattr(schema, "model_json_schema"):  # a class of pydantic
+            schema = schema.model_json_schema()
+        if isinstance(schema, str):
+            schema = json.loads(schema)
+        if seed < 0 or seed >= 2**64:
+            raise UsageError("seed is a number from 0 to 2**64 - 1")
         return _lib.GenerateOpts(
             max_tokens=max_tokens or 0, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
             repeat_penalty=repeat_penalty, seed=seed, stop=_lib.texts(stop),
@@ -125,12 +270,11 @@ class Model:
 
         a = _lib.AnswerStruct()
         o.text = _lib.TEXT(on_text)
-        with self._lock, self._o:
-            try:
-                lib.generate(self._session.value, _lib.ids(ids), len(ids), C.byref(o), C.byref(a))
-            except HoneError:
-                lib.answer_free(C.byref(a))
-                raise
+        try:
+            self._compute(lib.generate, _lib.ids(ids), len(ids), C.byref(o), C.byref(a))
+        except BaseException:
+            lib.answer_free(C.byref(a))
+            raise
         return Answer._of(a)
 
     @overload
@@ -138,67 +282,44 @@ class Model:
                  temperature: float = ..., top_k: int = ..., top_p: float = ..., min_p: float = ...,
                  repeat_penalty: float = ..., seed: int = ..., stop: Optional[Sequence[str]] = ...,
                  schema: Any = ..., regex: Optional[str] = ..., control: bool = ...,
-                 tools: Optional[Sequence[Any]] = ...) -> Answer: ...
+                 tools: Optional[Sequence[Any]] = ...,
+                 variables: Optional[dict[str, Any]] = ...) -> Answer: ...
     @overload
     def generate(self, prompt: Prompt, *, stream: Literal[True], max_tokens: Optional[int] = ...,
                  temperature: float = ..., top_k: int = ..., top_p: float = ..., min_p: float = ...,
                  repeat_penalty: float = ..., seed: int = ..., stop: Optional[Sequence[str]] = ...,
                  schema: Any = ..., regex: Optional[str] = ..., control: bool = ...,
-                 tools: Optional[Sequence[Any]] = ...) -> Iterator[str]: ...
+                 tools: Optional[Sequence[Any]] = ...,
+                 variables: Optional[dict[str, Any]] = ...) -> Stream: ...
 
     def generate(self, prompt: Prompt, *, stream: bool = False, max_tokens: Optional[int] = 256,
                  temperature: float = 0.0, top_k: int = 0, top_p: float = 0.0, min_p: float = 0.0,
                  repeat_penalty: float = 0.0, seed: int = 0, stop: Optional[Sequence[str]] = None,
                  schema: Any = None, regex: Optional[str] = None, control: bool = False,
-                 tools: Optional[Sequence[Any]] = None) -> Union[Answer, Iterator[str]]:
+                 tools: Optional[Sequence[Any]] = None,
+                 variables: Optional[dict[str, Any]] = None) -> Union[Answer, Stream]:
         """Continues a prompt: a text, tokens, or messages [{"role": ..., "content": ...}], which go
-        through the model's template with `tools`.
+        through the model's template with `tools` and `variables` (such as enable_thinking).
 
         stream: an iterator over pieces of text; leaving it ends the answer. max_tokens None: until
         the context is full. temperature 0: always the likeliest token. schema: JSON Schema that the
-        answer follows; regex: a regular expression that it matches.
+        answer follows, also a class of pydantic; regex: a regular expression that it matches.
         """
-        ids = self._ids(prompt, tools)
+        ids = self._ids(prompt, tools, variables)
         o = self._options(max_tokens, temperature, top_k, top_p, min_p, repeat_penalty, seed, stop, schema,
                           regex, control)
-        return self._stream(ids, o) if stream else self._run(ids, o, None)
-
-    def _stream(self, ids: list[int], o: "_lib.GenerateOpts") -> Iterator[str]:
-        pieces: "queue.Queue[Union[str, BaseException, None]]" = queue.Queue()
-        left = threading.Event()
-
-        def told(piece: str) -> bool:
-            pieces.put(piece)
-            return left.is_set()
-
-        def work() -> None:
-            try:
-                self._run(ids, o, told)
-                pieces.put(None)
-            except BaseException as error:
-                pieces.put(error)
-
-        thread = threading.Thread(target=work, daemon=True)
-        thread.start()
-        try:
-            while True:
-                piece = pieces.get()
-                if piece is None:
-                    break
-                if isinstance(piece, BaseException):
-                    raise piece
-                yield piece
-        finally:
-            left.set()
-            thread.join()
+        return Stream(lambda told: self._run(ids, o, told)) if stream else self._run(ids, o, None)
 
     def generate_many(self, prompts: Sequence[Prompt], *, at_once: int = 8,
                       max_tokens: Optional[int] = 256, temperature: float = 0.0, top_k: int = 0,
                       top_p: float = 0.0, min_p: float = 0.0, repeat_penalty: float = 0.0, seed: int = 0,
                       stop: Optional[Sequence[str]] = None, control: bool = False,
+                      tools: Optional[Sequence[Any]] = None, variables: Optional[dict[str, Any]] = None,
                       progress: Optional[_lib.Progress] = None) -> list[Answer]:
         """Answers to many prompts, several at a time, which is faster than one after the other."""
-        lists = [self._ids(p) for p in prompts]
+        if isinstance(prompts, str):
+            raise TypeError("a list of prompts is needed, not one text")
+        lists = [self._ids(p, tools, variables) for p in prompts]
         o = self._options(max_tokens, temperature, top_k, top_p, min_p, repeat_penalty, seed, stop, None,
                           None, control)
         out = (_lib.AnswerStruct * len(lists))()
@@ -207,12 +328,7 @@ class Model:
         rows = [_lib.ids(v) for v in lists]
         p = (_lib.IDS * len(rows))(*[C.cast(r, _lib.IDS) for r in rows])
         n = (C.c_int64 * len(rows))(*[len(v) for v in lists])
-        with self._lock, self._o:
-            self._progress = progress
-            try:
-                lib.generate_many(self._session.value, p, n, len(rows), at_once, C.byref(o), out)
-            finally:
-                self._progress = None
+        self._compute(lib.generate_many, p, n, len(rows), at_once, C.byref(o), out, progress=progress)
         return [Answer._of(a) for a in out]
 
     def logits(self, prompt: Prompt) -> "NDArray[np.float32]":
@@ -221,9 +337,11 @@ class Model:
 
         ids = self._ids(prompt)
         out = np.empty((len(ids), self.n_vocab), np.float32)
-        with self._lock, self._o:
-            lib.session_reset(self._session.value)
-            lib.session_logits(self._session.value, None, _lib.ids(ids), len(ids), out.ctypes.data)
+        def work(session: Any) -> None:
+            lib.session_reset(session)
+            lib.session_logits(session, None, _lib.ids(ids), len(ids), out.ctypes.data)
+
+        self._compute(work)
         return out
 
     def perplexity(self, text: Prompt, *, n_ctx: int = 512, max_windows: int = 0,
@@ -231,12 +349,7 @@ class Model:
         """Over windows of n_ctx tokens, the second half of each scored. Open the model exact for
         numbers to publish."""
         ids, p = self._ids(text, control=True), _lib.PerplexityStruct()
-        with self._lock, self._o:
-            self._progress = progress
-            try:
-                lib.perplexity(self._session.value, _lib.ids(ids), len(ids), n_ctx, max_windows, C.byref(p))
-            finally:
-                self._progress = None
+        self._compute(lib.perplexity, _lib.ids(ids), len(ids), n_ctx, max_windows, C.byref(p), progress=progress)
         return _report("perplexity", p)
 
     def cancel(self) -> None:
@@ -251,12 +364,16 @@ class Model:
         return GGUF(self.path)
 
 
+def _reopen(path: str, n_ctx: int, exact: bool, device: str, kv_type: Optional[str], threads: int) -> Model:
+    return Model(path, n_ctx=n_ctx, exact=exact, device=device, kv_type=kv_type, threads=threads)
+
+
 def _report(title: str, p: C.Structure) -> Report:
     return Report({name: getattr(p, name) for name, *_ in p._fields_ if name != "size"}, title)
 
 
 def kld(base: Union[Path, Model], model: Union[Path, Model], text: str, *, n_ctx: int = 512,
-        max_windows: int = 0) -> Report:
+        max_windows: int = 0, progress: Optional[_lib.Progress] = None) -> Report:
     """How far a model is from another with the same vocabulary: Kullback-Leibler divergence of the
     next token over a text, in nats. Paths are opened exact."""
     a = base if isinstance(base, Model) else Model(base, n_ctx=n_ctx, exact=True)
@@ -264,7 +381,9 @@ def kld(base: Union[Path, Model], model: Union[Path, Model], text: str, *, n_ctx
     if a is b:
         raise UsageError("a model diverges from another one, not from itself: open it twice")
     ids, d = a._ids(text, control=True), _lib.DivergenceStruct()
-    with a._lock, b._lock, b._o:
-        lib.divergence(a._session.value, b._session.value, _lib.ids(ids), len(ids), n_ctx, max_windows,
-                       C.byref(d))
+    a._here()
+    first, second = sorted((a, b), key=id)  # two threads take them in the same order
+    with first._lock, second._lock:
+        b._compute(lambda s: lib.divergence(a._session.value, s, _lib.ids(ids), len(ids), n_ctx, max_windows,
+                                            C.byref(d)), progress=progress)
     return _report("divergence", d)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes as C
 import json
+import os
 from typing import Any, Optional, Sequence, Union
 
 from . import _lib
@@ -19,18 +20,23 @@ SPECIAL = ("bos", "eos", "eot", "unk", "sep", "pad", "mask")
 class Tokenizer:
     """Text to tokens and back: of a GGUF file, or of a folder with tokenizer files."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, source: Union[Path, GGUF]) -> None:
         h, o = C.c_void_p(), _lib.Options()
+        path = source.path if isinstance(source, GGUF) else os.fspath(source)
         with o:
             lib.tokenizer_open(C.byref(h), _lib.path(path), o.ref)
         self._handle = Handle("tokenizer", h.value, o)
         self._p: Any = h.value
+        self._again: Any = (Tokenizer, (os.path.abspath(path),))
 
     @classmethod
-    def _borrowed(cls, p: Any, owner: Handle) -> "Tokenizer":
+    def _borrowed(cls, p: Any, owner: Handle, path: Path) -> "Tokenizer":
         t = cls.__new__(cls)
-        t._handle, t._p = owner, p
+        t._handle, t._p, t._again = owner, p, (Tokenizer, (os.path.abspath(path),))
         return t
+
+    def __reduce__(self) -> Any:
+        return self._again
 
     @classmethod
     def from_json(cls, tokenizer_json: str, config_json: Optional[str] = None) -> "Tokenizer":
@@ -41,11 +47,14 @@ class Tokenizer:
             lib.tokenizer_from_json(C.byref(h), a, len(a), b, len(b or b""), o.ref)
         t = cls.__new__(cls)
         t._handle, t._p = Handle("tokenizer", h.value, o), h.value
+        t._again = (Tokenizer.from_json, (tokenizer_json, config_json))
         return t
 
     def encode(self, text: str, *, bos: bool = False, control: bool = False) -> list[int]:
         """bos: with the token that begins a text, where the vocabulary has one added. control:
         texts of control tokens, such as <|im_end|>, become those."""
+        if not isinstance(text, str):
+            raise TypeError(f"a text is needed, not {type(text).__name__}; of many: [encode(t) for t in ...]")
         out, n, b = _lib.IDS(), C.c_int64(), text.encode("utf-8", "surrogateescape")
         lib.tokenize(self._p, b, len(b), BOS * bos + CONTROL * control, C.byref(out), C.byref(n))
         return _lib.take_ids(out, n.value)
@@ -86,6 +95,10 @@ class Tokenizer:
         return f"<Tokenizer of {len(self)} tokens>"
 
 
+def _template(text: str, bos: str, eos: str) -> "Template":
+    return Template(text, bos=bos, eos=eos)
+
+
 class Template:
     """A chat template: `Template(text)`, or `Template.of(path)` of a GGUF file."""
 
@@ -95,6 +108,7 @@ class Template:
             lib.template_new(C.byref(h), b, len(b), bos.encode(), eos.encode(), o.ref)
         self._handle = Handle("template", h.value, o)
         self._p: Any = h.value
+        self._again: Any = (_template, (text, bos, eos))
 
     @classmethod
     def of(cls, file: Union[Path, GGUF]) -> "Template":
@@ -103,13 +117,17 @@ class Template:
         lib.template_from_gguf(C.byref(h), g._handle.value)
         t = cls.__new__(cls)
         t._handle, t._p = Handle("template", h.value, g), h.value
+        t._again = (Template.of, (os.path.abspath(g.path),))
         return t
 
     @classmethod
-    def _borrowed(cls, p: Any, owner: Handle) -> "Template":
+    def _borrowed(cls, p: Any, owner: Handle, path: Path) -> "Template":
         t = cls.__new__(cls)
-        t._handle, t._p = owner, p
+        t._handle, t._p, t._again = owner, p, (Template.of, (os.path.abspath(path),))
         return t
+
+    def __reduce__(self) -> Any:
+        return self._again
 
     @property
     def text(self) -> str:

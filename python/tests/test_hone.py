@@ -2,8 +2,14 @@
 """The examples of docs/python.md, in the current folder, and what they do not show: exceptions from
 callbacks, cancelling, lifetimes, other integer types. Run by run.sh."""
 
+import asyncio
 import doctest
 import gc
+import json
+import multiprocessing
+import os
+import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -11,11 +17,24 @@ import time
 
 import hone_gguf
 import numpy as np
-from hone_gguf import GGUF, Cancel, Cancelled, Model, UsageError, Writer, call, quantize
+from hone_gguf import (GGUF, Cancel, Cancelled, HoneError, MissingFile, Model, Template, Tokenizer, UsageError,
+                       Writer, call, encode, kld, quantize, types)
+
+
+RESULT = {"python": sys.version.split()[0], "numpy": np.__version__}
+
+
+def raises(kind, function, *args, **options):
+    """The exception of this kind that a call ends with."""
+    try:
+        function(*args, **options)
+    except kind as error:
+        return error
+    raise AssertionError(f"no {kind.__name__}")
 
 
 def test_import_time() -> None:
-    """Beyond what an empty program takes, the best of ten: shown, not judged. numpy is not loaded."""
+    """Beyond what an empty program takes, the best of ten, in RESULT. numpy is not loaded."""
     def best(code: str) -> float:
         times = []
         for _ in range(10):
@@ -24,7 +43,8 @@ def test_import_time() -> None:
             times.append(time.perf_counter() - t)
         return min(times)
     took = best("import hone_gguf") - best("pass")
-    print(f"import: {took * 1000:.0f} ms")
+    RESULT["import_ms"] = round(took * 1000)
+    assert took < 0.1, took
     loaded = subprocess.run([sys.executable, "-c", "import sys, hone_gguf; print('numpy' in sys.modules)"],
                             check=True, capture_output=True, text=True)
     assert loaded.stdout.strip() == "False"
@@ -123,6 +143,125 @@ def test_two_models_in_two_threads() -> None:
         assert Model(p, threads=2).generate("Once upon", max_tokens=12) == text
 
 
+def test_ctrl_c() -> None:
+    """It stops what is being computed, whatever Python is called for meanwhile, and the model goes on."""
+    m = Model("base.gguf", n_ctx=4096, threads=1)
+    text = open("text.txt", encoding="utf-8").read()
+    for work in (lambda: m.generate("Once", max_tokens=4000, temperature=1.0),
+                 lambda: m.generate_many(["x"] * 200, max_tokens=400, temperature=1.0),
+                 lambda: list(m.generate("Once", max_tokens=4000, temperature=1.0, stream=True)),
+                 lambda: m.perplexity(text), lambda: kld(m, Model("model.gguf", threads=1), text)):
+        begin = time.perf_counter()
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        raises(KeyboardInterrupt, work)
+        assert time.perf_counter() - begin < 10
+    assert len(m.generate("Once", max_tokens=3).tokens) == 3
+
+
+def test_nothing_is_left() -> None:
+    """A model that nobody refers to is closed at once: no garbage collector is needed."""
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(3):
+            m = Model("model.gguf", n_ctx=64, threads=2)
+            assert m.generate("a", max_tokens=1) and list(m.generate("a", max_tokens=2, stream=True))
+            del m
+        for _ in range(50):  # threads that called take a moment to end
+            left = open("/proc/self/maps", encoding="utf-8").read().count("model.gguf")
+            if not left:
+                break
+            time.sleep(0.1)
+        assert left == 0
+    finally:
+        gc.enable()
+
+
+def test_closing() -> None:
+    with GGUF("base.gguf") as g:
+        rows = g.tensors["output_norm.weight"].data
+    assert np.isfinite(rows).all() and "closed" in repr(g)
+    raises(UsageError, lambda: g.tensors)
+    with Model("model.gguf", n_ctx=64) as m:
+        tok = m.tokenizer
+    assert "closed" in str(raises(UsageError, m.generate, "Once"))
+    assert tok.decode(tok.encode("Once")) == "Once"
+
+
+M = Model.__new__(Model)
+
+
+def in_child(x: int) -> str:
+    return str(M.generate("Once", max_tokens=5)) if x else ""
+
+
+def test_processes() -> None:
+    """A model made before a fork computes in the child too; handles can be sent to others."""
+    global M
+    M = Model("model.gguf", n_ctx=64)
+    want = M.generate("Once", max_tokens=5)
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        assert pool.map_async(in_child, [1, 1]).get(timeout=60) == [want, want]
+    talk = [{"role": "user", "content": "x"}]
+    for x, use in ((M, lambda x: x.generate("Once", max_tokens=5)), (Tokenizer("model.gguf"), lambda x: x.encode("a b")),
+                   (GGUF("model.gguf"), lambda x: len(x.tensors)), (M.template, lambda x: x.render(talk)),
+                   (Template("{{ bos_token }}a", bos="<s>"), lambda x: x.render(talk))):
+        assert use(pickle.loads(pickle.dumps(x))) == use(x)
+    error = pickle.loads(pickle.dumps(raises(MissingFile, GGUF, "absent")))
+    assert (error.file, error.filename, error.errno) == ("absent", "absent", 2)
+
+
+def test_async() -> None:
+    m = Model("model.gguf", n_ctx=64)
+    want = m.generate("Once", max_tokens=6)
+
+    async def work() -> str:
+        stream = m.generate("Once", max_tokens=6, stream=True)
+        text = "".join([piece async for piece in stream])
+        assert stream.answer == want and stream.answer.stop == "length"
+        return text
+    assert asyncio.run(work()) == want
+
+
+def test_what_is_refused() -> None:
+    m, tok = Model("model.gguf", n_ctx=64), Tokenizer("model.gguf")
+    for kind, words, f in (
+            (TypeError, "messages", lambda: m.generate(None)), (TypeError, "messages", lambda: m.generate({"role": "user"})),
+            (TypeError, "list", lambda: m.generate_many("ab")), (TypeError, "text", lambda: tok.encode(["a"])),
+            (TypeError, "list", lambda: tok.decode(5)), (OverflowError, "", lambda: tok.decode([2**40])),
+            (TypeError, "", lambda: m.generate([0.5])), (UsageError, "None", lambda: m.generate("a", max_tokens=0)),
+            (UsageError, "n_ctx", lambda: m.generate("word " * 99)),
+            (UsageError, "not both", lambda: m.generate("a", regex="a", schema={"type": "null"})),
+            (UsageError, "overwrite=True", lambda: quantize("base.gguf", "text.txt", "Q4_0")),
+            (UsageError, "requantize", lambda: quantize("model.gguf", "no.gguf", "Q2_K")),
+            (UsageError, "hone inspect --help", lambda: call("inspect", "model.gguf", absent=1)),
+            (UsageError, "same model", lambda: m.perplexity(tok.encode("a b c d " * 90), n_ctx=64,
+                                                            progress=lambda *a: m.generate("a")))):
+        assert words in str(raises(kind, f)), (words, raises(kind, f))
+
+
+def test_changed_metadata() -> None:
+    """A file again with other keys: the types of numbers are those of numpy, or the usual ones."""
+    with GGUF("model.gguf") as g, Writer("changed.gguf", overwrite=True) as w:
+        w.copy_metadata(g)
+        w.metadata({"general.name": "Other", "x.i8": np.int8(-3), "x.u16": np.uint16(9), "x.big": -2**40, "x.f": np.float32(2)})
+        w.remove("general.size_label")
+        w.copy_tensors(g)
+    a, b = GGUF("model.gguf"), GGUF("changed.gguf")
+    assert list(a.tensors) == list(b.tensors)
+    assert all(np.array_equal(t.data, b.tensors[n].data) for n, t in a.tensors.items())
+    assert b.metadata["general.name"] == "Other" and "general.size_label" not in b.metadata
+    assert [b.metadata["x." + n] for n in ("i8", "u16", "big", "f")] == [-3, 9, -2**40, 2.0]
+    assert np.array_equal(np.asarray(b.tensors["output_norm.weight"]), b.tensors["output_norm.weight"].to_numpy())
+    with Writer("blocks.gguf", overwrite=True) as w:  # the shape follows from the blocks
+        w.metadata({"general.architecture": "x"})
+        w.tensor("w", encode(np.ones((4, 512), "f4"), "Q4_K"), type="Q4_K")
+    assert GGUF("blocks.gguf").tensors["w"].shape == (4, 512)
+    r = quantize("model.gguf", "twice.gguf", "Q2_K", requantize=True, tensors={"output": "Q8_0"}, overwrite=True)
+    assert r["file_bytes"] == os.path.getsize("twice.gguf")
+    assert {"F32", "Q4_K", "IQ4_XS"} <= {t.name for t in types()}
+
+
 def test_commands() -> None:
     for name in ("quantize", "eval", "inspect", "doctor"):
         assert name in hone_gguf.commands()
@@ -132,15 +271,14 @@ def test_commands() -> None:
         call("inspect", "model.gguf", no_such_option=1)
         raise AssertionError
     except UsageError as error:
-        assert "no-such-option" in str(error)
+        assert "no_such_option" in str(error)
 
 
 if __name__ == "__main__":
-    failed = 0
     for name, test in list(globals().items()):
         if name.startswith("test_"):
             test()
     result = doctest.testfile(sys.argv[1], module_relative=False,
                               optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
-    print(f"docs/python.md: {result.attempted} examples, {result.failed} failed")
+    print(json.dumps({**RESULT, "examples": result.attempted, "failed": result.failed}))
     sys.exit(1 if result.failed else 0)

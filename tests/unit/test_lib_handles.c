@@ -116,6 +116,9 @@ static void test_writer(void) {
     OK(hone_writer_new(&w, NULL, &e));
     OK(hone_writer_text(w, "general.architecture", "own", 3, &e));
     OK(hone_writer_int(w, "own.n", HONE_U16, 65535, &e));
+    OK(hone_writer_int(w, "own.i8", HONE_I8, -128, &e));
+    OK(hone_writer_int(w, "own.i16", HONE_I16, -300, &e));
+    OK(hone_writer_int(w, "own.i64", HONE_I64, INT64_MIN, &e));
     NOT(hone_writer_int(w, "own.n", HONE_U16, 65536, &e), HONE_USAGE, "65536");
     NOT(hone_writer_int(w, "own.n", HONE_F32, 1, &e), HONE_USAGE, "f32");
     OK(hone_writer_float(w, "own.f", 0.5, &e));
@@ -366,6 +369,8 @@ static void test_generate(void) {
     hone_answer_free(&a);
     o.regex = "(";
     CHECK(hone_generate(x.s, ids[0], n[0], &o, &a, &e) != HONE_OK && e.message[0]);
+    o.schema = "{\"type\": \"boolean\"}";
+    NOT(hone_generate(x.s, ids[0], n[0], &o, &a, &e), HONE_USAGE, "not both");
     o = (struct hone_generate_opts){.size = sizeof o, .temperature = -1};
     NOT(hone_generate(x.s, ids[0], n[0], &o, &a, &e), HONE_USAGE, "negative");
     for (int i = 0; i < 4; i++) {
@@ -432,7 +437,13 @@ static void test_measure(void) {
     }
     hone_gguf_close(g);
     hone_gguf_close(f);
-    NOT(hone_quantizer_file(q, small, tmp_path("no.gguf"), &qo, NULL, &e), HONE_USAGE, "");
+    const char *twice = tmp_path("twice.gguf");
+    const struct hone_quantize_opts again = {
+        .size = sizeof again, .recipe = "Q2_K", .requantize = 1};
+    NOT(hone_quantizer_file(q, small, twice, &qo, NULL, &e), HONE_USAGE, "quantized already");
+    CHECK(access(twice, F_OK) != 0);
+    OK(hone_quantizer_file(q, small, twice, &again, &rep, &e));
+    CHECK(access(twice, F_OK) == 0 && rep.bits_per_weight < 4);
     hone_quantizer_free(q);
 
     /* what hone eval says of the same tokens */
