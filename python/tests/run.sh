@@ -35,7 +35,7 @@ wheel = glob.glob(sys.argv[1] + "/*.whl")[0]
 system = dict(x.rstrip().replace('"', "").split("=", 1) for x in open("/etc/os-release") if "=" in x)["PRETTY_NAME"]
 print(json.dumps({"date": datetime.date.today().isoformat(), "system": system, "wheel": os.path.basename(wheel),
                   "bytes": os.path.getsize(wheel), "types": sys.argv[3],
-                  "libraries": sorted(os.path.basename(n) for n in zipfile.ZipFile(wheel).namelist() if ".libs/" in n),
+                  "libraries": sorted(os.path.basename(n) for n in zipfile.ZipFile(wheel).namelist() if ".libs/lib" in n),
                   "runs": [json.loads(x) for x in open(sys.argv[2])]}, indent=1))
 END
 mv "$t/result" "$root/$result"

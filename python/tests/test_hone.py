@@ -34,17 +34,14 @@ def raises(kind, function, *args, **options):
 
 
 def test_import_time() -> None:
-    """Beyond what an empty program takes, the best of ten, in RESULT. numpy is not loaded."""
-    def best(code: str) -> float:
-        times = []
-        for _ in range(10):
-            t = time.perf_counter()
-            subprocess.run([sys.executable, "-c", code], check=True)
-            times.append(time.perf_counter() - t)
-        return min(times)
-    took = best("import hone_gguf") - best("pass")
-    RESULT["import_ms"] = round(took * 1000)
-    assert took < 0.1, took
+    """In a process of its own, the best of ten, in RESULT: on the clock, and what is judged, of the
+    processor, since others may be at work. numpy is not loaded."""
+    code = ("import time; t, p = time.perf_counter(), time.process_time(); import hone_gguf; "
+            "print(time.perf_counter() - t, time.process_time() - p)")
+    runs = [subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+            for _ in range(10)]
+    RESULT["import_ms"], RESULT["import_cpu_ms"] = (round(min(float(r[i]) for r in runs) * 1000) for i in (0, 1))
+    assert RESULT["import_cpu_ms"] < 100, RESULT
     loaded = subprocess.run([sys.executable, "-c", "import sys, hone_gguf; print('numpy' in sys.modules)"],
                             check=True, capture_output=True, text=True)
     assert loaded.stdout.strip() == "False"
