@@ -246,6 +246,8 @@ CHECKED := $(if $(SAN),$(filter-out $(ISA_UNIT),$(UNIT)),$(UNIT) $(HONE_ISA_EMU)
 check: all $(CHECKED) $(HONE_EMU) $(FAULT) $(OBJ)/stage.stamp ## every test that needs no network, Python or GPU
 	$(Q)HONE=$(abspath $(BIN)) HONE_EMU=$(abspath $(HONE_EMU)) HONE_ISA_EMU=$(abspath $(HONE_ISA_EMU)) HONE_FAULTY=$(abspath $(FAULT)) UNITS='$(abspath $(filter $(UNIT),$(CHECKED)))' CC='$(CC)' SANF='$(SANF)' WRAP='$(WRAP)' sh tests/run.sh
 test: check ## the same
+check-examples: $(OBJ)/stage.stamp ## the programs of docs/examples against the installed library; CC=clang SAN=thread, or SAN=address,undefined
+	$(Q)HONE=$(abspath $(BIN)) UNITS= SCRIPTS=tests/cli/library.sh CC='$(CC)' SANF='$(SANF)' sh tests/run.sh
 check-isa: $(ISA_UNIT) ## kernels of all instruction sets, emulated
 	$(Q)SCRIPTS= UNITS='$(abspath $^)' sh tests/run.sh
 # an installation that tests/cli/library.sh builds programs against
@@ -312,7 +314,7 @@ memcheck: ## valgrind over the parsers and the fuzz corpora
 units-run: $(UNITS_OF:%=$(OBJ)/tests/unit/%) $(if $(WRAP),$(FUZZ:%=$(OBJ)/tests/fuzz/%))
 	$(Q)SCRIPTS= UNITS='$(abspath $^)' WRAP='$(WRAP)' sh tests/run.sh
 
-.PHONY: check-isa check-ptxas check-cuda12 ptxas-objects extend seeded check-mpi faults faults-run tsan msan memcheck units-run
+.PHONY: check-examples check-isa check-ptxas check-cuda12 ptxas-objects extend seeded check-mpi faults faults-run tsan msan memcheck units-run
 FAULTS ?= 500
 faults: ## 500 injected faults over `make`, under ASan+UBSan -> docs/results/faults.json (an hour)
 	+@$(MAKE) --no-print-directory BUILD=$(BUILD)/san SAN=address,undefined faults-run
