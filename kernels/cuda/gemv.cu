@@ -222,7 +222,8 @@ CU_DEV void team_sums(const struct part &p, const struct task &t, uint8_t *slots
     const int lane = (int)threadIdx.x % 32;
     struct walk at = walk_of(p, t), next = at, x = at;
     if (p.ids) cu_wait_before(); /* else weights come while the launch before ends */
-    const int first = p.ids && (unsigned)lane < p.n_sum ? p.ids[t.out * p.n_sum + lane] : 0;
+    const int first =
+        p.ids && (unsigned)lane < p.n_sum ? p.ids[t.out * p.n_sum + (unsigned)lane] : 0;
     for (int i = 0; i < STAGES; i++) {
         fetch_weights<B>(t, next, mat_of(p, t, next.u, first), slots + i * SLOT, lane);
         cu_copy_commit();
