@@ -150,6 +150,7 @@ void exec_cuda_close_part(struct session *s, struct cuda *d) {
     cu_buf_free(d->work);
     exec_cuda_stream_close(s);
     cu_buf_free(d->stage);
+    cuda_feed_close(&d->feed);
     cu_host_free(d->ctx, d->host_rows);
     cu_host_free(d->ctx, d->host_logits);
     cu_host_free(d->ctx, d->host_best);

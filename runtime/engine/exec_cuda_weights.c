@@ -7,6 +7,8 @@
 #include "core/num.h"
 #include "runtime/engine/exec_cuda.h"
 
+enum { FEED_PIECE = 16 << 20, FEED_FROM = 1 << 20 }; /* Bytes: of a piece; of a large weight. */
+
 static struct cuda *dev(const struct session *s) {
     return s->dev;
 }
@@ -141,6 +143,17 @@ static void forget(struct session *s, int i) {
     c->mem = NULL;
 }
 
+/* Copies a weight to the device, a large one through pinned memory where there is any. */
+static int send(struct session *s, void *dst, const void *src, uint64_t n, struct err *e) {
+    struct cuda *d = dev(s);
+    struct err refused = {0};
+    if (n < FEED_FROM) return cu_upload(d->q, dst, src, n, e);
+    if (!d->feed.piece && !d->fed_plainly)
+        d->fed_plainly = cuda_feed_open(&d->feed, d->ctx, FEED_PIECE, &refused) != 0;
+    if (d->fed_plainly) return cu_upload(d->q, dst, src, n, e);
+    return cuda_feed_put(&d->feed, d->q, s->o.pool, dst, src, n, e);
+}
+
 /* Fills a new copy: [in the file's order][packed][as f32 values]. */
 static int fill(struct session *s, int i, struct weight_copy *copy, struct err *e) {
     struct cuda *d = dev(s);
@@ -153,7 +166,7 @@ static int fill(struct session *s, int i, struct weight_copy *copy, struct err *
         if (!f.plain) TRY(stage(d, w->n_bytes, e));
         uint8_t *file = f.plain ? at : cu_buf_ptr(d->stage);
         copy->w.data = file;
-        TRY(cu_upload(d->q, file, w->data, w->n_bytes, e));
+        TRY(send(s, file, w->data, w->n_bytes, e));
         at += f.plain;
         if (f.packed) {
             copy->w.packed = at;
@@ -236,6 +249,7 @@ static int refresh(struct session *s, bool first, struct err *e) {
     TRY(cu_sync(d->q, e)); /* other streams may read them next */
     cu_buf_free(d->stage);
     d->stage = NULL;
+    cuda_feed_close(&d->feed);
     for (int i = 0; i < s->g->n_weights; i++) exec_cuda_copy_list(d->w[i].mem, d->w[i].copy);
     return 0;
 }

@@ -16,6 +16,41 @@ static void lag(unsigned streams) {
     if (emu_defer) emu_defer(streams);
 }
 
+/* Bytes that go through two small pinned pieces, whatever lags behind and however the source is
+ * used again. */
+static void test_feed(void) {
+    enum { MOST = 1000 };
+    struct err e = {0};
+    struct cu_ctx *c = NULL;
+    struct cu_stream *q = NULL;
+    struct cu_buf *b = NULL;
+    struct cuda_feed f = {0};
+    uint8_t src[MOST], was[MOST], got[MOST];
+    struct rng r;
+    rng_seed(&r, 13);
+    cuda_feed_close(&f);
+    CHECK_OK(cu_open(&c, 0, &e));
+    if (!c) return;
+    CHECK_OK(cu_stream_new(&q, c, &e));
+    CHECK_OK(cu_buf_new(&b, c, MOST, "bytes", &e));
+    CHECK_OK(cuda_feed_open(&f, c, 64, &e));
+    for (int turn = 0; turn < 60; turn++) {
+        const size_t n = rng_u64(&r) % MOST, at = rng_u64(&r) % (MOST - n);
+        for (size_t i = 0; i < n; i++) src[i] = was[i] = (uint8_t)rng_u64(&r);
+        lag((unsigned)turn & 1);
+        CHECK_OK(cuda_feed_put(&f, q, NULL, (uint8_t *)cu_buf_ptr(b) + at, src, n, &e));
+        memset(src, 0, n);
+        CHECK_OK(cu_download(q, got, (uint8_t *)cu_buf_ptr(b) + at, n, &e));
+        CHECK_OK(cu_sync(q, &e));
+        CHECK(n == 0 || memcmp(got, was, n) == 0);
+    }
+    lag(0);
+    cuda_feed_close(&f);
+    cu_buf_free(b);
+    cu_stream_free(q);
+    cu_close(c);
+}
+
 /* A copy on one stream of what the other makes, whichever of them lags behind. */
 static void test_events(void) {
     enum { N = 4096 };
@@ -552,6 +587,7 @@ int main(void) {
     log_set_level(LOG_ERROR);
     RUN(test_events);
     RUN(test_missing_wait);
+    RUN(test_feed);
     RUN(test_same);
     RUN(test_split);
     RUN(test_packed);
