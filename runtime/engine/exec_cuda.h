@@ -134,8 +134,8 @@ struct cuda { /* session->dev */
     struct cu_best *host_best;
 
     struct cuda_arrivals in;
-    struct cuda_feed feed; /* while weights go up */
-    bool fed_plainly;      /* The system refused pinned memory. */
+    struct cuda_feed feed;  /* while weights go up */
+    bool fed_plainly;       /* The system refused pinned memory. */
     struct cuda_sums *sums; /* NULL, or what passes add to (exec_cuda_sums.c) */
     bool exact;             /* f32 activations */
 };
