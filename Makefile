@@ -192,7 +192,7 @@ $(CUOBJ)/%.o: %.cu
 # the emulation: the same sources as C++ for the CPU; linked as objects, so that they come before the library's
 CXX_EMU   ?= $(if $(findstring ccache,$(CC)),ccache )$(if $(findstring clang,$(CC)),clang++,g++)
 EMU_FLAGS = -std=c++17 -D_GNU_SOURCE -I. -Wall -Wextra -Wpedantic -Wconversion -Wno-unused-function -Wno-unknown-pragmas $(if $(filter true,$(CI)),-Werror) \
-            $(if $(SAN),-O1 -g,$(OPT)) $(SANF) -ffp-contract=off -include tests/cuda-emu/emu.hpp -x c++
+            $(if $(SAN),-O1 -g,$(OPT)) $(SANF) $(if $(findstring undefined,$(SAN)),-fsanitize=float-cast-overflow) -ffp-contract=off -include tests/cuda-emu/emu.hpp -x c++
 $(OBJ)/emu/%.o: %.cu
 	@mkdir -p $(@D)
 	@$(if $(filter 0,$(V)),echo "  emu   $<")
