@@ -128,6 +128,7 @@ static void test_rules(void) {
         {"{'type': 'object', 'patternProperties': {'\\\\p{L}x': true}, 'additionalProperties': "
          "false}",
          "{'ax': 1}", "[]"},
+        {"{'patternProperties': {'$x': {}}}", "{'a': 1}", "{true1}"},
         {"{'type': 'integer', 'not': {'enum': [0, 14.0]}}", "15", "-0"},
         {"{'type': 'integer', 'not': {'enum': [0, 14.0]}}", "-14", "14"},
     };
