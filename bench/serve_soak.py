@@ -3,7 +3,7 @@
 """Mixed traffic against `hone serve` for hours: every API, streams, forms, calls, wrong requests, clients that leave at random.
 Fails unless memory is flat after the warm-up (a fifth of the time), descriptors are, and nothing is left running or waiting.
 
-    bench/serve_soak.py MODEL.gguf [--seconds 7200] [--clients 12] [--out docs/results/serve-soak.json]
+    bench/serve_soak.py MODEL.gguf [--seconds 7200] [--clients 12] [--pause 0] [--out docs/results/serve-soak.json]
 """
 import argparse, http.client, json, os, random, subprocess, sys, threading, time
 
@@ -47,6 +47,8 @@ class Client(threading.Thread):
 
     def run(self):
         while time.monotonic() < self.soak.end:
+            if self.soak.a.pause:
+                time.sleep(self.rng.expovariate(1 / self.soak.a.pause))
             try:
                 self.one()
             except (OSError, http.client.HTTPException) as e:
@@ -105,7 +107,7 @@ class Soak:
         while time.monotonic() < self.end:
             time.sleep(min(5, max(0.1, self.a.seconds / 60)))
             s = self.state()
-            samples.append(s)
+            samples.append({"s": round(time.monotonic() - begin), **s})
             if warm is None and time.monotonic() - begin > self.a.seconds / 5:
                 warm = len(samples)
         for c in clients:
@@ -124,8 +126,9 @@ class Soak:
         growth = mean(later[-third:]) / mean(later[:third]) - 1
         out = {
             "what": "hone serve under mixed traffic with clients that leave at random (bench/serve_soak.py)",
-            "seconds": self.a.seconds, "clients": self.a.clients, "requests": sum(self.counts.values()), "ends": dict(sorted(self.counts.items())),
+            "seconds": self.a.seconds, "clients": self.a.clients, "pause_s": self.a.pause, "requests": sum(self.counts.values()), "ends": dict(sorted(self.counts.items())),
             "rss_kib": {"after_warm_up": later[0]["rss_kib"], "largest": max(x["rss_kib"] for x in later), "last": last["rss_kib"], "growth_of_means": round(growth, 5)},
+            "rss_kib_over_time": " ".join(f'{x["s"]}s:{x["rss_kib"]}' for x in samples[:: max(1, len(samples) // 40)]),
             "descriptors": {"after_warm_up_most": max(x["descriptors"] for x in later), "idle_at_end": last["descriptors"]},
             "running_at_end": m["hone_requests_running"], "waiting_at_end": m["hone_requests_waiting"], "connections_at_end": m["hone_connections"],
             "cancelled": m["hone_requests_cancelled_total"], "evictions": m["hone_cache_evictions_total"], "preemptions": m["hone_preemptions_total"],
@@ -142,6 +145,7 @@ def main():
     p.add_argument("--hone", default="build/hone")
     p.add_argument("--seconds", type=float, default=7200)
     p.add_argument("--clients", type=int, default=12)
+    p.add_argument("--pause", type=float, default=0, help="mean seconds that a client waits before a request")
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--out")
     a = p.parse_args()
