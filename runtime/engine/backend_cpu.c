@@ -130,7 +130,7 @@ static int alloc_work(struct session *s, struct err *e) {
     for (int i = 0; i < ACT_BUFS && z.act_blocks; i++)
         TRY(take(s, &s->act_buf[i].act, n * z.act_blocks * (i < ACT_EXPERT ? 1 : z.used),
                  sizeof(struct kern_act), "8-bit activations", e));
-    const int64_t up = max_i64(n * PANEL_MAX_ROWS, min_i64(n, FEW_TOKENS) * RUN_MAX_ROWS);
+    const int64_t up = exec_task_floats(n);
     s->scratch_floats = max_i64(z.attn, z.panel + (z.experts ? up : 0));
     s->scratch = xcalloc((size_t)s->n_workers, sizeof *s->scratch);
     for (int i = 0; i < s->n_workers; i++)

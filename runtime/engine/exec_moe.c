@@ -303,6 +303,21 @@ static void show_rows(const struct job *j, gr_w w, const float *x, int64_t ld) {
     for (int64_t i = 0; i < j->n_active; i++) show_expert(j, w, j->b->active[i], x, ld);
 }
 
+/* Weight rows of a task (exec_task_rows). What counts is how many rows an expert meets: a hundred
+ * tokens are few for each of 256 experts. What a task computes must fit its scratch, though. */
+static int64_t task_rows(const struct job *j, const struct weight *w, uint64_t row_bytes,
+                         int64_t n_rows) {
+    int64_t most = 1;
+    for (int64_t i = 0; i < j->n_active; i++) {
+        const int64_t e = j->b->active[i];
+        most = max_i64(most, j->b->first[e + 1] - j->b->first[e]);
+    }
+    const int64_t mean = div_up(j->s->n_tok * j->n_used, max_i64(j->n_active, 1));
+    const int64_t rows = exec_task_rows(j->s, w, row_bytes, n_rows, j->n_active, mean);
+    const int64_t fits = exec_task_floats(j->s->o.n_ubatch) / most / 32 * 32;
+    return rows > fits ? max_i64(fits, exec_panel_rows(w->ne[0])) : rows;
+}
+
 static const float *vec_of(struct session *s, gr_w w) {
     return w == GR_NONE ? NULL : exec_vec(s, w);
 }
@@ -349,13 +364,12 @@ void exec_moe(struct session *s, const struct gr_node *n) {
     if (kern_dot_partner(j.up->type) != kern_dot_partner(j.gate->type) ||
         exec_is_packed(s, j.up) != exec_is_packed(s, j.gate))
         inputs(&j, j.up, &j.a_up, pairs, 1);
-    j.panel =
-        exec_task_rows(s, j.gate, j.gate->row_bytes + j.up->row_bytes, j.f, j.n_active, s->n_tok);
+    j.panel = task_rows(&j, j.gate, j.gate->row_bytes + j.up->row_bytes, j.f);
     j.n_panels = div_up(j.f, j.panel);
     exec_par(s, j.n_active * j.n_panels, 1, 2 * work, gate_up_range, &j);
     if (s->see) show_rows(&j, m->down, j.b->h, j.f);
     middle(&j, pairs);
-    j.panel = exec_task_rows(s, j.down, j.down->row_bytes, j.d, j.n_active, s->n_tok);
+    j.panel = task_rows(&j, j.down, j.down->row_bytes, j.d);
     j.n_panels = div_up(j.d, j.panel);
     exec_par(s, j.n_active * j.n_panels, 1, work, down_range, &j);
     exec_par(s, s->n_tok, 16, (double)(pairs * j.d), combine_range, &j);

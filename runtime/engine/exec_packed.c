@@ -47,6 +47,10 @@ void exec_acts_stale(struct session *s, const float *x) {
         if (!x || s->act_buf[i].x == x) s->act_buf[i].x = NULL;
 }
 
+int64_t exec_task_floats(int64_t n_ubatch) {
+    return max_i64(n_ubatch * PANEL_MAX_ROWS, min_i64(n_ubatch, FEW_TOKENS) * RUN_MAX_ROWS);
+}
+
 int64_t exec_task_rows(const struct session *s, const struct weight *w, uint64_t row_bytes,
                        int64_t n_rows, int64_t n_mats, int64_t m) {
     const int64_t least = exec_panel_rows(w->ne[0]), mat = n_rows * (int64_t)row_bytes;
