@@ -2,12 +2,16 @@
 # SPDX-License-Identifier: MIT
 """`hone serve` beside other servers: same file, same machine, same requests, one server at a time.
 
-    bench/serve.py MODEL.gguf [--peer PYTHON] [--llama-server PATH] [--name NAME] [--rows decode,ttft,...] [--runs 5] [--out FILE.json]
+    bench/serve.py MODEL.gguf [--peer PYTHON] [--llama-server PATH] [--name NAME] [--rows decode,ttft,...] [--runs 5] [--minutes M] [--out FILE.json]
 
 --peer: a Python that has llama-cpp-python[server]. --llama-server: the program. Without them their columns are missing. Results are
-added to FILE under NAME, a server at a time: median, least and most of the runs. Standard library only.
+added to FILE under NAME after each unit (a row of a server, once): median, least and most of the runs. What FILE has is not measured
+again. --minutes: stops with status 75 when more is to be measured than fits, so `while bench/serve.py ...; [ $? -eq 75 ]; do :; done` goes on in parts.
+Standard library only.
 """
-import argparse, http.client, json, os, random, signal, socket, statistics, subprocess, threading, time
+import argparse, http.client, json, os, random, signal, socket, statistics, subprocess, sys, threading, time
+
+MORE = 75  # status: there was no time for all
 
 WORDS = "time year people way day man thing woman life child world school state family student group country problem hand part place case week company system".split()
 
@@ -209,7 +213,7 @@ def free_port():
 
 def commands(a):
     port, n = free_port(), str(a.ctx)
-    yield "hone", [a.hone, "serve", a.model, "--port", str(port), "--ctx", n, "--parallel", "16", "--threads", str(a.threads), "--log", "off", "--context-memory", a.context_memory], port
+    yield "hone", [a.hone, "serve", a.model, *a.hone_flags.split(), "--port", str(port), "--ctx", n, "--parallel", "16", "--threads", str(a.threads), "--log", "off", "--context-memory", a.context_memory], port
     if a.peer:
         port = free_port()
         yield "llama-cpp-python", [a.peer, "-m", "llama_cpp.server", "--model", a.model, "--port", str(port), "--n_ctx", n, "--n_threads", str(a.threads), "--n_threads_batch", str(a.threads)], port
@@ -218,52 +222,101 @@ def commands(a):
         yield "llama-server", [a.llama_server, "-m", a.model, "--port", str(port), "-c", n, "-t", str(a.threads), "-np", "16", "--jinja", "--cache-reuse", "256", "-fa", "on", "--kv-unified"], port
 
 
+class Units:
+    """What was measured, a unit at a time: a row of a server, once. Kept in the file after each, so that a later call goes on."""
+
+    def __init__(self, a):
+        self.a, self.all, self.begin = a, {}, time.monotonic()
+        if a.out and os.path.exists(a.out):
+            with open(a.out) as f:
+                self.all = json.load(f)
+        self.me = self.all.setdefault(a.name, {})
+        self.raw = self.me.setdefault("units", {})
+
+    def missing(self, kind):
+        for row in self.a.rows.split(","):
+            for run in range(1 if row == "rss" else self.a.runs):
+                if f"{kind} {row} {run}" not in self.raw:
+                    yield row, run
+
+    def fits(self, kind, row):
+        """Will it end in the time that is left? The first one is always tried."""
+        took = [v["took_s"] for k, v in self.raw.items() if k.startswith(f"{kind} {row} ")]
+        return not self.a.minutes or time.monotonic() - self.begin + max(took, default=0) < 60 * self.a.minutes
+
+    def add(self, kind, row, run, got, took):
+        self.raw[f"{kind} {row} {run}"] = {"took_s": round(took, 1), **{k: float(f"{v:.4g}") for k, v in got.items() if v is not None}}
+        print(f"{self.a.name:12} {kind:18} {row:10} {run}  {took:6.1f} s  {self.raw[f'{kind} {row} {run}']}", flush=True)
+        self.save()
+
+    def save(self):
+        table = {}
+        for k, v in self.raw.items():
+            for name, x in v.items():
+                if name not in ("took_s", "failed"):
+                    table.setdefault(name, {}).setdefault(k.split()[0], []).append(x)
+        for name, kinds in table.items():
+            self.me[name] = {k: {"median": float(f"{statistics.median(v):.4g}"), "least": min(v), "most": max(v), "runs": len(v)} for k, v in kinds.items()}
+        a = self.a
+        self.me["how"] = {"threads": a.threads, "ctx": a.ctx, "n_in": a.n_in, "n_out": a.n_out, "long": a.long, "size_bytes": os.path.getsize(a.model)}
+        if a.out:
+            with open(a.out + ".tmp", "w") as f:
+                json.dump(self.all, f, indent=1)
+                f.write("\n")
+            os.replace(a.out + ".tmp", a.out)
+
+
+def measure(u, kind, cmd, port):
+    """Runs what is missing. False: there was no time for all."""
+    todo = list(u.missing(kind))
+    if not todo:
+        return True
+    s = Server(kind, cmd, port)
+    try:
+        ask(port, "/v1/completions", {"prompt": "Warm.", "max_tokens": 4})
+        for i, (row, run) in enumerate(todo):
+            if i and not u.fits(kind, row):
+                return False
+            begin = time.monotonic()
+            try:
+                got = ROWS[row](s, u.a, random.Random(f"{row} {run}"))
+            except (RuntimeError, OSError, http.client.HTTPException) as e:
+                print(f"{kind} {row}: {e}", file=sys.stderr)
+                got = {"failed": 1}
+            u.add(kind, row, run, got, time.monotonic() - begin)
+    finally:
+        s.stop()
+    return True
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("model")
     p.add_argument("--hone", default="build/hone")
+    p.add_argument("--hone-flags", default="", help="of hone serve, too")
     p.add_argument("--peer")
     p.add_argument("--llama-server")
     p.add_argument("--only", help="of the servers, this one")
     p.add_argument("--name", default="model")
     p.add_argument("--rows", default=",".join(ROWS))
     p.add_argument("--runs", type=int, default=5)
+    p.add_argument("--minutes", type=float, default=0, help="of this call; 0: until all is measured")
     p.add_argument("--threads", type=int, default=os.cpu_count())
-    p.add_argument("--ctx", type=int, default=16384)
+    p.add_argument("--ctx", type=int, default=36864)
     p.add_argument("--context-memory", default="4GiB")
     p.add_argument("--clients", type=lambda s: [int(x) for x in s.split(",")], default=[1, 4, 16])
     p.add_argument("--n-in", type=int, default=256)
     p.add_argument("--n-out", type=int, default=256)
-    p.add_argument("--long", type=int, default=32000)
+    p.add_argument("--long", type=int, default=16000, help="words of a long prompt, 1.25 tokens each")
     p.add_argument("--beside-out", type=int, default=256)
     p.add_argument("--out")
     a = p.parse_args()
-    all_ = {}
-    if a.out and os.path.exists(a.out):
-        with open(a.out) as f:
-            all_ = json.load(f)
-    me = all_.setdefault(a.name, {})
+    u = Units(a)
     for kind, cmd, port in commands(a):
         if a.only and a.only != kind:
             continue
-        s, got = Server(kind, cmd, port), {}
-        try:
-            ask(port, "/v1/completions", {"prompt": "Warm.", "max_tokens": 4})
-            for row in a.rows.split(","):
-                for run in range(1 if row == "rss" else a.runs):
-                    for k, v in ROWS[row](s, a, random.Random(f"{row} {run}")).items():
-                        if v is not None:
-                            got.setdefault(k, []).append(v)
-        finally:
-            s.stop()
-        for k, v in got.items():
-            me.setdefault(k, {})[kind] = {"median": float(f"{statistics.median(v):.4g}"), "least": float(f"{min(v):.4g}"), "most": float(f"{max(v):.4g}"), "runs": len(v)}
-            print(f"{a.name:12} {k:40} {kind:18} {statistics.median(v):10.4f}   {min(v):.4f} .. {max(v):.4f}", flush=True)
-        me["how"] = {"threads": a.threads, "ctx": a.ctx, "n_in": a.n_in, "n_out": a.n_out, "size_bytes": os.path.getsize(a.model)}
-        if a.out:
-            with open(a.out, "w") as f:
-                json.dump(all_, f, indent=1)
-                f.write("\n")
+        if not measure(u, kind, cmd, port) or (list(u.missing(kind)) and not u.fits(kind, "")):
+            sys.exit(MORE)
 
 
 main()

@@ -240,7 +240,9 @@ static int plain_options(struct work *w, const struct serve_job_opts *a, struct 
                              .n_live = (int)a->parallel,
                              .n_queue = (int)min_i64(a->queue, 100000),
                              .max_step_s = a->max_step,
-                             .drain_s = a->drain};
+                             .drain_s = a->drain,
+                             .cache_dir = a->cache_dir,
+                             .cache_bytes = a->cache_disk};
     TRY(check_args(a, o, e));
     TRY(read_keys(w, a, keys, e));
     TRY(check_access(a, keys, e));

@@ -35,6 +35,8 @@ struct serve_job_opts {
     void (*ready)(void *ud, const char *line);
     void *ready_ud;
     uint64_t context_memory, max_body; /* bytes */
+    const char *cache_dir;             /* folder for what outlives the server; NULL: nothing does */
+    uint64_t cache_disk;               /* bytes of files there */
     int64_t port, ctx, parallel, queue, max_connections, max_tokens;
     int64_t n_think;        /* tokens of thinking, then it is ended; -1: no limit */
     double max_step, drain; /* seconds */

@@ -171,16 +171,21 @@ struct prefix_match prefix_match(const struct prefix *p, const int32_t *ids, int
     return (struct prefix_match){w.best.n_prompt, w.seen};
 }
 
+/* The first `end` tokens on the way to the end of x; returns the root. */
+static const struct node *way(const struct node *x, int64_t end, struct ids *out) {
+    for (int64_t i = 0; i < end; i++) ids_add(out, 0);
+    for (; x->parent; x = x->parent) {
+        const int64_t from = x->end - x->n;
+        memcpy(out->v + from, x->ids, (size_t)(end - from) * sizeof *out->v);
+        end = from;
+    }
+    return x;
+}
+
 /* Puts the tokens of the tree in the place of the prompt's. */
 static void rewrite(struct ids *all, const struct place *at) {
     struct ids out = {0};
-    for (int64_t i = 0; i < at->end; i++) ids_add(&out, 0);
-    int64_t end = at->end;
-    for (const struct node *x = at->x; x->parent; x = x->parent) {
-        const int64_t from = x->end - x->n;
-        memcpy(out.v + from, x->ids, (size_t)(end - from) * sizeof *out.v);
-        end = from;
-    }
+    (void)way(at->x, at->end, &out);
     for (int64_t i = at->n_prompt; i < all->n; i++) ids_add(&out, all->v[i]);
     ids_release(all);
     *all = out;
@@ -347,6 +352,17 @@ static struct node *after(struct node *x) {
     if (x->child) return x->child;
     while (x && !x->next) x = x->parent;
     return x ? x->next : NULL;
+}
+
+void prefix_show(const struct prefix *p, prefix_show_fn fn, void *ud) {
+    bool more = true;
+    for (struct node *x = p->roots; x && more; x = after(x)) {
+        if (!x->q) continue;
+        struct ids ids = {0};
+        const struct node *root = way(x, x->end, &ids);
+        more = fn(ud, &(struct prefix_kept){ids.v, x->end, root->key, x->use, x->q});
+        ids_release(&ids);
+    }
 }
 
 bool prefix_drop(struct prefix *p) {

@@ -44,6 +44,16 @@ enum prefix_use {
 /* Keeps a sequence that has seen ids[0..n), which is taken over. */
 void prefix_keep(struct prefix *p, const int32_t *ids, int64_t n, uint64_t key, enum prefix_use use,
                  struct seq *q);
+/* Shows what is kept, from the root down, until fn returns false. fn must not change it. */
+struct prefix_kept {
+    const int32_t *ids; /* [n], until fn returns */
+    int64_t n;
+    uint64_t key;
+    enum prefix_use use;
+    const struct seq *q;
+};
+typedef bool (*prefix_show_fn)(void *ud, const struct prefix_kept *k);
+void prefix_show(const struct prefix *p, prefix_show_fn fn, void *ud);
 /* Drops what is worth least. False: there is nothing. */
 bool prefix_drop(struct prefix *p);
 

@@ -21,8 +21,17 @@ enum {
     ECHO_ROWS = 32, /* logits of the prompt at a time */
     EVERY = 8192,   /* tokens of a long prompt between snapshots */
     TRIES = 3,      /* passes that fail */
-    JUMP_ROWS = 32  /* tokens at once that a grammar leaves no choice about */
+    JUMP_ROWS = 32, /* tokens at once that a grammar leaves no choice about */
+    SPARES = 2      /* states kept ready: of a sequence that begins, of a snapshot in its prompt */
 };
+
+/* States kept ready are a part of the memory, where it is large beside them. */
+static void keep_spares(struct sched *s) {
+    const uint64_t state = session_seq_bytes(s->s, 0),
+                   longest = session_seq_bytes(s->s, s->n_ctx) + session_seq_bytes(s->s, 1);
+    s->has_spares = s->o.n_bytes / 32 > state && s->o.n_bytes > longest + SPARES * state;
+    if (s->has_spares) s->o.n_bytes -= session_keep_spares(s->s, SPARES);
+}
 
 int sched_new(struct sched **out, struct session *s, const struct sched_opts *o, struct err *e) {
     const struct session_opts *so = session_get_opts(s);
@@ -34,6 +43,7 @@ int sched_new(struct sched **out, struct session *s, const struct sched_opts *o,
     c->n_vocab = session_model(s)->hp.d[HD_VOCAB];
     c->cap_logits = max_i64(o->n_live, ECHO_ROWS) + o->n_live;
     c->prefix = prefix_new(s, session_model(s)->tok);
+    keep_spares(c);
     c->row = xcalloc((size_t)(c->n_ubatch + o->n_live), sizeof *c->row);
     c->row_run = xcalloc((size_t)(c->n_ubatch + o->n_live), sizeof(void *));
     void *mem = NULL;
@@ -131,6 +141,7 @@ void sched_free(struct sched *s) {
     if (!s) return;
     fault_set(&f, 503, NULL, NULL, "the server is stopping");
     sched_fail_all(s, &f);
+    if (s->prefix) (void)sched_shelve(s, true);
     prefix_free(s->prefix);
     free(s->run);
     free(s->row);
@@ -383,6 +394,7 @@ static void take_snapshots(struct sched *s, struct run *r) {
     if (use < 0 || !sched_keeps(r) || pos >= r->n_prompt) return;
     if (!sched_room(s, session_seq_bytes(s->s, 1)) || seq_fork(&q, r->seq, &ignored)) return;
     prefix_keep(s->prefix, r->all.v, pos, r->task->key, (enum prefix_use)use, q);
+    s->has_new = true;
 }
 
 static void measure(struct sched *s, const struct pass *p, double t) {
@@ -421,7 +433,10 @@ bool sched_step(struct sched *s) {
     sched_admit(s);
     gather(s, &p);
     drop_lost(s, &p);
-    if (!p.n) return false;
+    if (!p.n) {
+        if (s->has_spares) (void)session_keep_spares(s->s, SPARES);
+        return sched_shelve(s, false);
+    }
     const double t = prog_now_s();
     if (session_run(s->s, s->row, p.n, NULL, s->logits, &e)) {
         failed(s, &e);
@@ -454,6 +469,7 @@ struct sched_counts sched_counts(const struct sched *s) {
     n.held_bytes = session_held_bytes(s->s);
     n.budget_bytes = s->o.n_bytes;
     n.prefix = prefix_counts(s->prefix);
+    if (s->o.shelf) n.shelf = shelf_counts(s->o.shelf);
     return n;
 }
 

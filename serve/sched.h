@@ -7,14 +7,16 @@
 #define HONE_SERVE_SCHED_H
 
 #include "serve/hist.h"
+#include "serve/shelf.h"
 #include "serve/task.h"
 
 struct sched;
 struct sched_opts {
-    int n_live;        /* sequences computed at once */
-    int n_queue;       /* runs that may wait */
-    uint64_t n_bytes;  /* of keys, values and states, all told */
-    double max_step_s; /* a running answer waits so long for others' prompts */
+    int n_live;          /* sequences computed at once */
+    int n_queue;         /* runs that may wait */
+    uint64_t n_bytes;    /* of keys, values and states, all told */
+    double max_step_s;   /* a running answer waits so long for others' prompts */
+    struct shelf *shelf; /* borrowed; NULL: nothing outlives the scheduler */
 };
 /* s: borrowed, of session_opts.guests. */
 int sched_new(struct sched **out, struct session *s, const struct sched_opts *o, struct err *e);
@@ -38,6 +40,7 @@ struct sched_counts {
     double busy_s;
     struct hist interval, step; /* between tokens of an answer; passes */
     struct prefix_counts prefix;
+    struct shelf_counts shelf;
 };
 struct sched_counts sched_counts(const struct sched *s);
 /* A line of JSON per live sequence, elements of a list. */

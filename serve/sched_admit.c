@@ -182,7 +182,10 @@ static bool begin(struct sched *s, struct run *r, struct err *e) {
                 s->o.n_bytes, want);
         return false;
     }
-    if (sched_keeps(r)) resume(s, r);
+    if (sched_keeps(r)) {
+        sched_from_shelf(s, r, need);
+        resume(s, r);
+    }
     if (!r->seq && session_new_seq(s->s, 0, &r->seq, e)) return false;
     r->n_promised = want;
     if (!r->task->admitted) {

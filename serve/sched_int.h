@@ -11,6 +11,9 @@ struct sched {
     struct sched_opts o;
     struct prefix *prefix;
     int64_t n_ctx, n_vocab, n_ubatch;
+    bool has_spares; /* the session keeps states ready */
+    bool has_new;    /* something was kept that the shelf may not have */
+    bool shelf_full; /* writing to it failed */
     struct task *tasks;
     struct run **run; /* that have not ended, in order of arrival */
     int n_runs, cap_runs, n_live;
@@ -33,6 +36,13 @@ struct sched {
 void sched_release(struct sched *s, struct run *r, bool keep); /* takes its sequence away */
 void sched_fail_task(struct sched *s, struct task *t, const struct fault *f);
 void sched_sweep(struct sched *s); /* forgets what has ended */
+/* Of sched_shelf.c. */
+/* Brings what a run's prompt begins with from the shelf, when that spares time and there is memory
+ * for it and `need` bytes more. */
+void sched_from_shelf(struct sched *s, const struct run *r, uint64_t need);
+/* Writes one of the beginnings that requests share, or all that is kept. False: there is nothing
+ * to write. */
+bool sched_shelve(struct sched *s, bool all);
 /* Of sched_admit.c. */
 bool sched_room(struct sched *s, uint64_t n);                   /* for so many bytes more */
 bool sched_may_grow(struct sched *s, struct run *r, int64_t n); /* for what r feeds next */

@@ -15,6 +15,7 @@
 
 #include "core/ctx.h"
 #include "core/hash.h"
+#include "core/log.h"
 #include "core/mem.h"
 #include "core/prog.h"
 #include "serve/guard.h"
@@ -152,7 +153,8 @@ static void fingerprint(struct server *s) {
 
 int serve_new(struct server **out, const struct serve_opts *o, struct err *e) {
     struct server *s = xcalloc(1, sizeof *s);
-    const struct sched_opts so = {o->n_live, o->n_queue, o->context_bytes, o->max_step_s};
+    struct sched_opts so = {o->n_live, o->n_queue, o->context_bytes, o->max_step_s, NULL};
+    struct err why = {0};
     struct net_opts no = o->net;
     s->o = *o;
     s->ctx = ctx_current();
@@ -168,6 +170,9 @@ int serve_new(struct server **out, const struct serve_opts *o, struct err *e) {
     s->guards = guards_new(o->m->tok, s->fmt, (enum guards_mode)o->constrain);
     s->restore = restore_new();
     no.ops = (struct net_ops){s, route_head, route_request, route_error, on_tick};
+    if (o->cache_dir && shelf_open(&s->shelf, o->s, o->cache_dir, o->cache_bytes, &why))
+        log_warn("--cache-dir: %s; nothing is kept there", why.msg);
+    so.shelf = s->shelf;
     int rc = *s->tmpl ? chat_from_gguf(&s->chat, o->m->gguf, o->m->tok, e) : 0;
     if (!rc) rc = sched_new(&s->sched, o->s, &so, e);
     if (!rc && no.n_hosts) rc = net_new(&s->net, &no, e);
@@ -212,6 +217,7 @@ void serve_free(struct server *s) {
     }
     for (int i = 0; i < s->jobs.n; i++) job_drop(s->jobs.v[i]);
     sched_free(s->sched);
+    shelf_free(s->shelf);
     guards_free(s->guards);
     restore_free(s->restore);
     net_free(s->net);

@@ -32,6 +32,7 @@ struct server {
     int64_t created;
     double t_start;
     struct sched *sched;   /* of the engine's thread */
+    struct shelf *shelf;   /* its, too; or NULL */
     struct guards *guards; /* of the one that prepares */
     struct restore *restore;
     struct ctx *ctx;   /* whom all threads work for */

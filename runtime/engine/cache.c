@@ -82,7 +82,8 @@ void cache_release(struct cache *c) {
             free(x->page);
             free(x);
         }
-    for (int i = 0; i < c->n_places && c->has_spare; i++) c->mem.free(c->mem.of, c->spare[i].own);
+    while (c->n_spare-- > 0)
+        for (int i = 0; i < c->n_places; i++) c->mem.free(c->mem.of, c->spare[c->n_spare][i].own);
     free(c->pool);
     kv_release(&c->kv);
     rec_release(&c->rec);
@@ -100,6 +101,7 @@ uint64_t cache_held_bytes(const struct cache *c, int place) {
     uint64_t n = c->n_bytes[place];
     for (int i = 0; i < c->kv.n_slots; i++)
         if (c->pool[i].place == place) n -= (uint64_t)c->pool[i].n_free * c->pool[i].page_bytes;
+    if (!c->keeps_spare) n -= (uint64_t)c->n_spare * (c->state_bytes[place] + c->table_bytes);
     return n;
 }
 
@@ -282,12 +284,12 @@ static void zero_states(struct cache *c, const struct seq_mem *m) {
         if (m[i].state) c->mem.zero(c->mem.of, i, m[i].state, c->state_bytes[i]);
 }
 
-static int seq_alloc(struct seq **out, struct cache *c, struct err *e) {
+/* zero: the states are 0; else they are written next. */
+static int seq_alloc(struct seq **out, struct cache *c, bool zero, struct err *e) {
     struct seq_mem m[CACHE_PLACES] = {{0}};
-    if (c->has_spare) {
-        memcpy(m, c->spare, sizeof m);
-        c->has_spare = false;
-        zero_states(c, m);
+    if (c->n_spare) {
+        memcpy(m, c->spare[--c->n_spare], sizeof m);
+        if (zero) zero_states(c, m);
     } else
         TRY(alloc_mem(c, m, e));
     struct seq *q = xcalloc(1, sizeof *q);
@@ -302,14 +304,24 @@ static int seq_alloc(struct seq **out, struct cache *c, struct err *e) {
 int cache_keep_spare(struct cache *c, struct err *e) {
     struct seq *q = NULL;
     c->keeps_spare = true;
-    TRY(seq_alloc(&q, c, e));
+    c->most_spare = 1;
+    TRY(seq_alloc(&q, c, true, e));
     seq_free(q);
     return 0;
 }
 
+void cache_keep_spares(struct cache *c, int n) {
+    struct err ignored;
+    c->most_spare = n < CACHE_SPARES ? n : CACHE_SPARES;
+    while (c->n_spare < c->most_spare) {
+        if (alloc_mem(c, c->spare[c->n_spare], &ignored)) return;
+        zero_states(c, c->spare[c->n_spare++]);
+    }
+}
+
 int seq_new(struct seq **out, struct cache *c, int64_t n_reserve, struct err *e) {
     struct seq *q = NULL;
-    TRY(seq_alloc(&q, c, e));
+    TRY(seq_alloc(&q, c, true, e));
     const int rc = reserve(c, n_reserve, e);
     if (rc) {
         seq_free(q);
@@ -337,10 +349,9 @@ void seq_free(struct seq *q) {
     struct cache *c = q->cache;
     drop_all(q);
     unreserve(c, q->n_reserved);
-    if (c->keeps_spare && !c->has_spare) {
-        memcpy(c->spare, q->mem, sizeof c->spare);
-        c->has_spare = true;
-    } else
+    if (c->n_spare < c->most_spare)
+        memcpy(c->spare[c->n_spare++], q->mem, sizeof c->spare[0]);
+    else
         free_mem(c, q->mem, c->n_places);
     for (int i = 0; i < c->kv.n_slots; i++) free(q->slot[i].v);
     free(q->slot);
@@ -395,7 +406,7 @@ void seq_restore(struct seq *q, const struct seq *from) {
 }
 
 int seq_fork(struct seq **out, const struct seq *from, struct err *e) {
-    TRY(seq_alloc(out, from->cache, e));
+    TRY(seq_alloc(out, from->cache, false, e));
     seq_restore(*out, from);
     return 0;
 }

@@ -20,7 +20,7 @@
 #include "runtime/engine/kv.h"
 #include "runtime/engine/state.h"
 
-enum { CACHE_PLACES = 8 };
+enum { CACHE_PLACES = 8, CACHE_SPARES = 4 };
 struct cache_mem {
     void *of; /* the first argument of each; the second is the place */
     /* n bytes, all 0, from *at on; *own is what `free` takes. ERR_SYS: there is not so much. */
@@ -67,9 +67,10 @@ struct cache {
                                            of rec */
     uint64_t table_bytes; /* of a sequence's page table on a device, in each place; 0: none */
     /* Memory is kept for a snapshot of the first sequence, which goes on behind it: where little is
-     * left of it, a mark must not fail. spare: states that no sequence has. */
-    bool keeps_spare, has_spare;
-    struct seq_mem spare[CACHE_PLACES];
+     * left of it, a mark must not fail. spare: states that no sequence has, most_spare at most. */
+    bool keeps_spare;
+    int n_spare, most_spare;
+    struct seq_mem spare[CACHE_SPARES][CACHE_PLACES];
     uint64_t next_id;               /* of the next sequence */
     uint64_t n_bytes[CACHE_PLACES]; /* allocated: pages and states, of forks and snapshots too */
     uint64_t most[CACHE_PLACES]; /* of n_bytes; what would be more is ERR_SYS. 0: as memory has */
@@ -114,10 +115,14 @@ uint64_t cache_first_rounding(const struct cache *c, int place, int64_t n_tok,
                               uint64_t (*whole)(uint64_t));
 /* Bytes in a place that another sequence takes at most when n_tok tokens are set aside for it. */
 uint64_t cache_seq_bytes(const struct cache *c, int place, int64_t n_tok);
-/* Bytes in a place of pages that sequences hold, shared ones once, and of states. */
+/* Bytes in a place of pages that sequences hold, shared ones once, and of states; without those of
+ * cache_keep_spares. */
 uint64_t cache_held_bytes(const struct cache *c, int place);
 /* Sets memory for a snapshot aside, behind the first sequence's; ERR_SYS: there is none. */
 int cache_keep_spare(struct cache *c, struct err *e);
+/* Keeps states of so many sequences ready, written to once, at most CACHE_SPARES: fresh memory
+ * costs more than what is copied into it. Again: replaces what was taken. Nothing is promised. */
+void cache_keep_spares(struct cache *c, int n);
 /* Makes an empty sequence, and sets memory aside so that it can grow to n_reserve tokens. ERR_SYS
  * when there is not so much; nothing has changed then. Longer sequences allocate as they grow. */
 int seq_new(struct seq **out, struct cache *c, int64_t n_reserve, struct err *e);

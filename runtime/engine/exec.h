@@ -206,7 +206,8 @@ void exec_acts_stale(struct session *s, const float *x);
  * at which nothing is there yet. At most RUN_MAX_ROWS. */
 int64_t exec_task_rows(const struct session *s, const struct weight *w, uint64_t row_bytes,
                        int64_t n_rows, int64_t n_mats, int64_t m);
-/* Floats of results that a worker has room for beside a panel, in passes of n_ubatch rows at most. */
+/* Floats of results that a worker has room for beside a panel, in passes of n_ubatch rows at most.
+ */
 int64_t exec_task_floats(int64_t n_ubatch);
 /* exec_rows for packed weights; mat_off: bytes from the first matrix. */
 void exec_rows_packed(const struct session *s, const struct weight *w, uint64_t mat_off, int64_t r0,

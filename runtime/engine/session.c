@@ -368,6 +368,11 @@ uint64_t session_room(const struct session *s) {
     }
     return (uint64_t)least;
 }
+uint64_t session_keep_spares(struct session *s, int n) {
+    if (s->be->on_device || s->cache.keeps_spare || !s->cache.rec.n_bytes) return 0;
+    cache_keep_spares(&s->cache, n);
+    return (uint64_t)s->cache.n_spare * s->cache.rec.n_bytes;
+}
 bool session_can_trim(const struct session *s) {
     bool windows = false;
     for (int i = 0; i < s->cache.kv.n_slots; i++)

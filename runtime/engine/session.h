@@ -139,6 +139,10 @@ uint64_t session_held_bytes(const struct session *s);
  * whatever their lengths are, no device has less than its part of it. UINT64_MAX: they lie in main
  * memory. */
 uint64_t session_room(const struct session *s);
+/* Keeps states for so many sequences ready beside those that are held (cache_keep_spares), so that
+ * a fork costs a copy and no fresh memory; returns their bytes. 0: forks have no states to copy, or
+ * a device holds them. */
+uint64_t session_keep_spares(struct session *s, int n);
 /* Can sequences go back to any of their positions (seq_trim)? False: only to snapshots. */
 bool session_can_trim(const struct session *s);
 /* Returns the session's own sequence, borrowed. */

@@ -152,11 +152,11 @@ static void same_as_cold(const struct model *m, const struct session_opts *so, c
     o.n_ubatch = 5 + (int64_t)(rng_u64(&rng) % 50);
     CHECK_OK(session_new(&warm_s, m, &o, &e));
     const uint64_t empty = session_held_bytes(warm_s); /* the session's own states */
-    struct sched_opts w = {3, 16, (uint64_t)1 << 40, 1};
+    struct sched_opts w = {3, 16, (uint64_t)1 << 40, 1, NULL};
     /* tight: one request fits, and little more */
     if (tight) w.n_bytes = session_seq_bytes(warm_s, CTX) + 3 * session_seq_bytes(warm_s, 1);
     CHECK_OK(sched_new(&warm, warm_s, &w, &e));
-    CHECK_OK(sched_new(&cold, cold_s, &(struct sched_opts){1, 16, (uint64_t)1 << 40, 1}, &e));
+    CHECK_OK(sched_new(&cold, cold_s, &(struct sched_opts){1, 16, (uint64_t)1 << 40, 1, NULL}, &e));
     struct ids head = {0};
     add_random(&head, &rng, 20 + (int64_t)(rng_u64(&rng) % 30), n_vocab);
     for (int i = 0; i < N_TALKS; i++) {
@@ -263,7 +263,8 @@ static void test_waiting_again(void) {
         const uint64_t both = 2 * session_seq_bytes(s, 1150) + 2 * session_seq_bytes(s, 1);
         const uint64_t n_bytes = session_held_bytes(s) + both;
         struct sched *c = NULL;
-        CHECK_OK(sched_new(&c, s, &(struct sched_opts){2, 8, tight ? n_bytes : 1 << 30, 1}, &e));
+        CHECK_OK(
+            sched_new(&c, s, &(struct sched_opts){2, 8, tight ? n_bytes : 1 << 30, 1, NULL}, &e));
         for (int i = 0; i < 2; i++) submit(c, &r[i], false, NULL);
         finish(c, r, 2);
         if (tight) CHECK(session_held_bytes(s) <= n_bytes);
@@ -378,7 +379,7 @@ static void test_bytes(void) {
     struct request drawn = {.n_out = 1}, again = {.n_out = 6, .seed = 2}, want = {.n_out = 6};
     if (!m) return;
     CHECK_OK(session_new(&s, m, &so, &e));
-    CHECK_OK(sched_new(&c, s, &(struct sched_opts){2, 8, (uint64_t)1 << 40, 1}, &e));
+    CHECK_OK(sched_new(&c, s, &(struct sched_opts){2, 8, (uint64_t)1 << 40, 1, NULL}, &e));
     CHECK_OK(tok_encode(m->tok, head, strlen(head), true, false, &drawn.prompt, &e));
     for (size_t i = 0; i < strlen(said); i++) /* a token per letter */
         CHECK_OK(tok_encode(m->tok, said + i, 1, false, false, &drawn.prompt, &e));
@@ -430,7 +431,7 @@ static void loop(const char *src, int64_t n_steps) {
     if (!m) return;
     rng_seed(&rng, 5);
     CHECK_OK(session_new(&s, m, &so, &e));
-    CHECK_OK(sched_new(&c, s, &(struct sched_opts){2, 8, (uint64_t)1 << 40, 1}, &e));
+    CHECK_OK(sched_new(&c, s, &(struct sched_opts){2, 8, (uint64_t)1 << 40, 1, NULL}, &e));
     add_random(&r.prompt, &rng, n_new, m->hp.d[HD_VOCAB]);
     for (int i = 0; i < n_steps; i++) {
         r.turn = r.prompt.n - 4;
@@ -483,8 +484,8 @@ static void test_leaving(void) {
         struct request stays = {.n_out = 20, .seed = 3}, leaves = {.n_out = 50, .seed = 4};
         struct job *j = job_new(wake);
         rng_seed(&rng, 9);
-        CHECK_OK(
-            sched_new(&c, s, &(struct sched_opts){1 + (when & 1), 8, (uint64_t)1 << 40, 1}, &e));
+        CHECK_OK(sched_new(
+            &c, s, &(struct sched_opts){1 + (when & 1), 8, (uint64_t)1 << 40, 1, NULL}, &e));
         add_random(&stays.prompt, &rng, 40, m->hp.d[HD_VOCAB]);
         add_random(&leaves.prompt, &rng, 90, m->hp.d[HD_VOCAB]);
         submit(c, &stays, false, NULL);

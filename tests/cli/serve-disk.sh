@@ -1,0 +1,75 @@
+#!/bin/sh
+# hone serve --cache-dir: what prompts begin with outlives the server, with the answers of one that keeps nothing; files that were
+# cut, changed, mixed up or belong to another model are refused and removed; they stay below --cache-disk; one server at a time.
+set -eu
+. tests/serving.sh
+metric() { "$t/ask" "$port" GET /metrics | sed -n "s/^$1 //p"; }
+head=
+for i in $(seq 120); do head="$head Rule $i: be brief and kind."; done
+ask() { # question: the answer's text in $said, tokens that were known in $known
+    "$t/ask" "$port" -b "{\"messages\": [{\"role\": \"system\", \"content\": \"$head\"}, {\"role\": \"user\", \"content\": \"$1\"}], \"temperature\": 0, \"max_tokens\": 12, \"ignore_eos\": true}" POST /v1/chat/completions > "$t/o"
+    said=$(grep -o '"message":{.*}},"logprobs\|"message":{[^}]*}' "$t/o" | head -1)
+    known=$(grep -o '"cached_tokens":[0-9]*' "$t/o" | head -1 | cut -d: -f2)
+    [ -n "$said" ] || say "no answer: $(tail -c 300 "$t/o")"
+}
+stop() { kill -TERM $pid; rc=0; wait $pid || rc=$?; pid=; [ $rc = 0 ] || say "ends with $rc: $(tail -3 "$t/log")"; }
+d=$t/kept
+
+start --ctx 4096
+ask "What is a table?"; plain=$said
+stop
+start --ctx 4096 --cache-dir "$d"
+ask "Who are you?"
+[ "$known" = 0 ] || say "an empty folder knew $known tokens"
+i=0; while [ "$(metric hone_disk_cache_saved_total)" = 0 ] && [ $i -lt 50 ]; do i=$((i + 1)); sleep 0.05; done
+[ "$(metric hone_disk_cache_saved_total)" -ge 1 ] || say "nothing is written while there is nothing to do"
+first=$pid; pid=; "$HONE" serve "$t/m.gguf" --port 0 --cache-dir "$d" --ctx 4096 > "$t/ready2" 2> "$t/log2" & second=$!
+i=0; while [ ! -s "$t/ready2" ] && [ $i -lt 100 ]; do i=$((i + 1)); sleep 0.05; done
+grep -q 'another server uses' "$t/log2" || say "two servers share a folder: $(cat "$t/log2")"
+kill -TERM $second; wait $second || true
+pid=$first; stop
+sub=$(echo "$d"/*)
+[ "$(stat -c %a "$sub")" = 700 ] || say "the folder is not its owner's alone"
+
+again() { # what, at least so many tokens known, files refused
+    start --ctx 4096 --cache-dir "$d"
+    ask "What is a table?"
+    [ "$said" = "$plain" ] || say "$1: another answer than without: $said, not $plain"
+    [ "$known" -ge "$2" ] || say "$1: only $known tokens were known"
+    [ "$2" -gt 0 ] || [ "$known" = 0 ] || say "$1: $known tokens were known"
+    [ "$(metric hone_disk_cache_refused_total)" = "$3" ] || say "$1: $(metric hone_disk_cache_refused_total) files refused, not $3"
+}
+cp -r "$d" "$t/good"
+again "started again" 512 0
+stop
+damage() { rm -rf "$d"; cp -r "$t/good" "$d"; n=0; for f in "$sub"/*."$1"; do n=$((n + 1)); done; }
+flip() { printf "$(printf '\\%03o' $(($(od -An -tu1 -j "$2" -N 1 "$1") ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc 2> /dev/null; }
+damage seq; for f in "$sub"/*.seq; do truncate -s -100 "$f"; done
+again "cut" 0 $n; stop
+damage ids; for f in "$sub"/*.ids; do flip "$f" 40; done
+again "tokens changed" 0 $n; stop
+damage seq; for f in "$sub"/*.seq; do flip "$f" 5000; done
+start --ctx 4096 --cache-dir "$d"; ask "What is a table?"
+[ "$said" = "$plain" ] || say "a flipped bit changes the answer"
+[ "$(metric hone_disk_cache_refused_total)" -ge 1 ] || say "a flipped bit is not seen"
+stop
+damage seq; printf x > "$t/x"; for f in "$sub"/*.seq; do cp "$t/x" "$f"; done
+again "no sequences" 0 $n; stop
+# another model's files lie in another folder; put into this one, they are refused
+"$HONE" quantize "$t/base.gguf" -o "$t/m.gguf" --recipe Q4_0 -f -q > /dev/null
+rm -rf "$d"; cp -r "$t/good" "$d"
+start --ctx 4096 --cache-dir "$d"; ask "What is a table?"
+[ "$known" = 0 ] || say "another model takes $known tokens"
+stop
+for other in "$d"/*; do [ "$other" = "$sub" ] || break; done
+cp "$t/good/${sub##*/}"/*.ids "$t/good/${sub##*/}"/*.seq "$other"
+start --ctx 4096 --cache-dir "$d"; ask "What is a chair?"
+[ "$(metric hone_disk_cache_sequences)" -ge 1 ] || say "nothing kept"
+stop
+# bounded
+rm -rf "$d"
+start --ctx 4096 --cache-dir "$d" --cache-disk 3MiB
+for q in one two three; do head="$q $head"; ask "$q"; done
+stop
+[ "$(du -sk "$d" | cut -f1)" -le 3300 ] || say "$(du -sk "$d") KiB of files with --cache-disk 3MiB"
+exit $fail
