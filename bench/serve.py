@@ -9,7 +9,7 @@ added to FILE under NAME after each unit (a row of a server, once): median, leas
 again. --minutes: stops with status 75 when more is to be measured than fits, so `while bench/serve.py ...; [ $? -eq 75 ]; do :; done` goes on in parts.
 Standard library only.
 """
-import argparse, http.client, json, os, random, signal, socket, statistics, subprocess, sys, threading, time
+import argparse, http.client, json, os, random, signal, socket, statistics, subprocess, sys, tempfile, threading, time
 
 MORE = 75  # status: there was no time for all
 
@@ -70,7 +70,11 @@ def ask(port, path, body, on_first=None):
 
 class Server:
     def __init__(self, kind, cmd, port):
-        self.kind, self.port = kind, port
+        self.kind, self.cmd, self.port = kind, cmd, port
+        self.start()
+
+    def start(self):
+        kind, cmd, port = self.kind, self.cmd, self.port
         self.p = subprocess.Popen(cmd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         for _ in range(1200):
             try:
@@ -142,6 +146,16 @@ def row_ttft(s, a, rng):
     return {"cold_2k_s": cold.first, "same_conversation_s": same.first, "other_conversation_s": other.first, "one_step_s": (step.total - step.first) / max(1, step.n_out - 1) if step.first else None}
 
 
+def row_restart(s, a, rng):
+    """The first token behind a beginning of 2000 words that the server knew before it started again."""
+    head = [{"role": "system", "content": text(rng, 2000)}]
+    chat(s, head + [{"role": "user", "content": text(rng, 12)}], 2)
+    s.stop()
+    s.start()
+    ask(s.port, "/v1/completions", {"prompt": "Warm.", "max_tokens": 4})
+    return {"after_restart_s": chat(s, head + [{"role": "user", "content": text(rng, 12)}], 2).first}
+
+
 def row_loop(s, a, rng):
     """Twenty steps: the answer and 60 new tokens each time."""
     talk = [{"role": "system", "content": text(rng, 1000)}, {"role": "user", "content": text(rng, 40)}]
@@ -202,7 +216,7 @@ def row_form(s, a, rng):
     return out
 
 
-ROWS = {"decode": row_decode, "ttft": row_ttft, "loop": row_loop, "beside": row_beside, "first_byte": row_first_byte, "rss": row_rss, "form": row_form}
+ROWS = {"decode": row_decode, "ttft": row_ttft, "restart": row_restart, "loop": row_loop, "beside": row_beside, "first_byte": row_first_byte, "rss": row_rss, "form": row_form}
 
 
 def free_port():
@@ -211,9 +225,9 @@ def free_port():
         return s.getsockname()[1]
 
 
-def commands(a):
+def commands(a, kept):
     port, n = free_port(), str(a.ctx)
-    yield "hone", [a.hone, "serve", a.model, *a.hone_flags.split(), "--port", str(port), "--ctx", n, "--parallel", "16", "--threads", str(a.threads), "--log", "off", "--context-memory", a.context_memory], port
+    yield "hone", [a.hone, "serve", a.model, *a.hone_flags.split(), "--port", str(port), "--ctx", n, "--parallel", "16", "--threads", str(a.threads), "--log", "off", "--context-memory", a.context_memory, "--cache-dir", kept], port
     if a.peer:
         port = free_port()
         yield "llama-cpp-python", [a.peer, "-m", "llama_cpp.server", "--model", a.model, "--port", str(port), "--n_ctx", n, "--n_threads", str(a.threads), "--n_threads_batch", str(a.threads)], port
@@ -312,11 +326,12 @@ def main():
     p.add_argument("--out")
     a = p.parse_args()
     u = Units(a)
-    for kind, cmd, port in commands(a):
-        if a.only and a.only != kind:
-            continue
-        if not measure(u, kind, cmd, port) or (list(u.missing(kind)) and not u.fits(kind, "")):
-            sys.exit(MORE)
+    with tempfile.TemporaryDirectory() as kept:
+        for kind, cmd, port in commands(a, kept):
+            if a.only and a.only != kind:
+                continue
+            if not measure(u, kind, cmd, port) or (list(u.missing(kind)) and not u.fits(kind, "")):
+                sys.exit(MORE)
 
 
 main()

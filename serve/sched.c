@@ -443,7 +443,8 @@ bool sched_step(struct sched *s) {
         return true;
     }
     s->n_failed = 0;
-    measure(s, &p, prog_now_s() - t);
+    s->t_busy = prog_now_s();
+    measure(s, &p, s->t_busy - t);
     int64_t k = 0;
     for (int64_t i = 0; i < p.n; i++) {
         struct run *r = s->row_run[i];

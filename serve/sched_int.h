@@ -14,6 +14,7 @@ struct sched {
     bool has_spares; /* the session keeps states ready */
     bool has_new;    /* something was kept that the shelf may not have */
     bool shelf_full; /* writing to it failed */
+    double t_busy;   /* when the last pass ended */
     struct task *tasks;
     struct run **run; /* that have not ended, in order of arrival */
     int n_runs, cap_runs, n_live;

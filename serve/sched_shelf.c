@@ -13,6 +13,7 @@
 enum { GAIN = 256 /* tokens that a file must spare */ };
 #define READ_BYTES_S 500e6 /* of a file and its checksum, at least */
 #define END_S 20.0         /* for all files at the end */
+#define IDLE_S 1.0         /* nobody asked for so long: a file is written */
 
 void sched_from_shelf(struct sched *s, const struct run *r, uint64_t need) {
     const struct task *t = r->task;
@@ -55,7 +56,8 @@ static bool shelve(void *ud, const struct prefix_kept *k) {
 
 bool sched_shelve(struct sched *s, bool all) {
     struct shelve w = {.s = s, .all = all, .until_s = prog_now_s() + END_S};
-    if (!s->o.shelf || s->shelf_full || (!all && !s->has_new)) return false;
+    if (!s->o.shelf || s->shelf_full) return false;
+    if (!all && (!s->has_new || prog_now_s() - s->t_busy < IDLE_S)) return false;
     prefix_show(s->prefix, shelve, &w);
     s->has_new = w.wrote;
     return w.wrote;

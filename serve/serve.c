@@ -71,6 +71,15 @@ void serve_submit(struct server *s, struct task *t) {
     task_free(t);
 }
 
+/* Waits for work; not for ever where there is something to do when none comes. */
+static bool wait_for_work(struct server *s) {
+    struct timespec until;
+    if (!s->shelf) return pthread_cond_wait(&s->to_engine, &s->lock) == 0;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec++;
+    return pthread_cond_timedwait(&s->to_engine, &s->lock, &until) == 0;
+}
+
 /* Takes what came, in the order in which it came, and tells how things stand. */
 static void exchange(struct server *s, bool wait) {
     struct buf slots = {0};
@@ -84,7 +93,7 @@ static void exchange(struct server *s, bool wait) {
     buf_release(&s->slots);
     s->slots = slots;
     while (wait && !s->tasks && !atomic_load(&s->stop) && !atomic_load(&s->late))
-        if (pthread_cond_wait(&s->to_engine, &s->lock)) break;
+        if (!wait_for_work(s)) break;
     struct task *came = s->tasks, *ordered = NULL;
     s->tasks = NULL;
     s->n_tasks = 0;

@@ -21,7 +21,7 @@ stop
 start --ctx 4096 --cache-dir "$d"
 ask "Who are you?"
 [ "$known" = 0 ] || say "an empty folder knew $known tokens"
-i=0; while [ "$(metric hone_disk_cache_saved_total)" = 0 ] && [ $i -lt 50 ]; do i=$((i + 1)); sleep 0.05; done
+i=0; while [ "$(metric hone_disk_cache_saved_total)" = 0 ] && [ $i -lt 100 ]; do i=$((i + 1)); sleep 0.05; done
 [ "$(metric hone_disk_cache_saved_total)" -ge 1 ] || say "nothing is written while there is nothing to do"
 first=$pid; pid=; "$HONE" serve "$t/m.gguf" --port 0 --cache-dir "$d" --ctx 4096 > "$t/ready2" 2> "$t/log2" & second=$!
 i=0; while [ ! -s "$t/ready2" ] && [ $i -lt 100 ]; do i=$((i + 1)); sleep 0.05; done
@@ -53,8 +53,6 @@ start --ctx 4096 --cache-dir "$d"; ask "What is a table?"
 [ "$said" = "$plain" ] || say "a flipped bit changes the answer"
 [ "$(metric hone_disk_cache_refused_total)" -ge 1 ] || say "a flipped bit is not seen"
 stop
-damage seq; printf x > "$t/x"; for f in "$sub"/*.seq; do cp "$t/x" "$f"; done
-again "no sequences" 0 $n; stop
 # another model's files lie in another folder; put into this one, they are refused
 "$HONE" quantize "$t/base.gguf" -o "$t/m.gguf" --recipe Q4_0 -f -q > /dev/null
 rm -rf "$d"; cp -r "$t/good" "$d"

@@ -1,0 +1,42 @@
+#!/bin/sh
+# hone serve under load: many clients at once, some of which leave, send byte by byte or ask for what there is not. Those that stay get
+# the answers that they get alone, memory stays within its bound, and afterwards nothing is left running, waiting or held.
+set -eu
+. tests/serving.sh
+metric() { "$t/ask" "$port" GET /metrics | sed -n "s/^$1 //p"; }
+whole() { # number of a request: prompts from 10 to 1000 tokens, answers from 4 to 40
+    words=$(printf "word$1 %.0s" $(seq $((($1 * $1 * $1 % 9 + 1) * 25))))
+    echo "{\"prompt\": \"$words\", \"max_tokens\": $(($1 * 7 % 37 + 4)), \"temperature\": 0.8, \"seed\": $1, \"ignore_eos\": true, \"cache_prompt\": false${2:-}}"
+}
+post() { "$t/ask" "$port" "$@" POST /v1/completions; }
+start --ctx 2048 --parallel 6 --queue 64 --context-memory 48MiB
+for i in $(seq 8); do post -b "$(whole $i)" | grep -o '"text":"[^"]*"' > "$t/alone.$i"; done
+idle=$(metric hone_context_bytes)
+w=
+for round in 1 2 3; do
+    for i in $(seq 8); do
+        post -b "$(whole $i)" > "$t/busy.$round.$i" & w="$w $!"
+        post -t $((i * 9 + round)) -b "$(whole $((i + 8)) ', "stream": true')" > /dev/null & w="$w $!"
+    done
+    post -d 1 -b '{"prompt": "slow", "max_tokens": 3, "cache_prompt": false}' > "$t/slow.$round" & w="$w $!"
+    post -b '{"prompt": "x", "max_tokens": -5}' > "$t/wrong.$round" & w="$w $!"
+done
+for p in $w; do wait $p || true; done
+for round in 1 2 3; do
+    for i in $(seq 8); do
+        grep -o '"text":"[^"]*"' "$t/busy.$round.$i" | cmp -s - "$t/alone.$i" || say "request $i of round $round: another answer than alone: $(head -c 200 "$t/busy.$round.$i")"
+    done
+    grep -q 'HTTP/1.1 200' "$t/slow.$round" || say "who sends byte by byte gets: $(head -1 "$t/slow.$round")"
+    grep -q 'HTTP/1.1 400' "$t/wrong.$round" || say "a wrong request gets: $(head -1 "$t/wrong.$round")"
+done
+i=0
+while [ "$(metric hone_requests_running)$(metric hone_requests_waiting)" != 00 ]; do
+    i=$((i + 1))
+    [ $i -lt 200 ] || { say "something still runs"; break; }
+    sleep 0.05
+done
+[ "$(metric hone_context_bytes)" = "$idle" ] || say "memory is left behind: $(metric hone_context_bytes), at first $idle"
+[ "$(metric hone_connections)" -le 1 ] || say "$(metric hone_connections) connections are open"
+kill -TERM $pid; rc=0; wait $pid || rc=$?; pid=
+[ $rc = 0 ] || say "ends with $rc: $(tail -3 "$t/log")"
+exit $fail
