@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "cli/cmd.h"
 #include "core/mem.h"
@@ -102,6 +103,13 @@ static const struct serve_job_opts usual = {.kv_type = KV_USUAL,
                                             .log_line = log_line,
                                             .ready = say_ready};
 
+/* What listens runs nothing and gains no rights; where keys are in its memory, nobody else of the
+ * same user reads that, and no core has them. */
+static void harden(bool has_keys) {
+    (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (has_keys) (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+}
+
 int cmd_serve(struct cli *c, int argc, char **argv, struct err *e) {
     struct serve_job_opts a = usual;
     a.key = getenv(a.key_from);
@@ -109,6 +117,7 @@ int cmd_serve(struct cli *c, int argc, char **argv, struct err *e) {
     TRY(cli_parse(c, &serve_spec, &a, argc, argv, e));
     if (c->done) return 0;
     mem_give_back();
+    harden(a.key_file || (a.key && *a.key));
     a.path = c->arg[0];
     if (a.log && strcmp(a.log, "off") == 0) a.log = NULL, a.log_line = NULL;
     return serve_job_run(&c->work, &a, e);

@@ -117,6 +117,8 @@ static void say_ready(const struct serve_job_opts *a, const struct serve_opts *o
              url.data, o->alias, session_get_opts(o->s)->n_ctx, o->n_live,
              (double)o->context_bytes / (1 << 20));
     log_info("OPENAI_BASE_URL=%s/v1", url.data);
+    if (a->cache_dir) log_info("--cache-dir: files in %s hold what clients send", a->cache_dir);
+    if (a->record) log_info("--record: %s holds what clients send, and the answers", a->record);
     buf_release(&b);
     buf_release(&url);
 }

@@ -30,7 +30,8 @@ static void keep_spares(struct sched *s) {
     const uint64_t state = session_seq_bytes(s->s, 0),
                    longest = session_seq_bytes(s->s, s->n_ctx) + session_seq_bytes(s->s, 1);
     s->has_spares = s->o.n_bytes / 32 > state && s->o.n_bytes > longest + SPARES * state;
-    if (s->has_spares) s->o.n_bytes -= session_keep_spares(s->s, SPARES);
+    if (s->has_spares) s->spare_bytes = session_keep_spares(s->s, SPARES);
+    s->o.n_bytes -= s->spare_bytes;
 }
 
 int sched_new(struct sched **out, struct session *s, const struct sched_opts *o, struct err *e) {
@@ -468,7 +469,7 @@ struct sched_counts sched_counts(const struct sched *s) {
     n.n_running = s->n_live;
     n.n_waiting = s->n_runs - s->n_live;
     n.held_bytes = session_held_bytes(s->s);
-    n.budget_bytes = s->o.n_bytes;
+    n.budget_bytes = s->o.n_bytes + s->spare_bytes;
     n.prefix = prefix_counts(s->prefix);
     if (s->o.shelf) n.shelf = shelf_counts(s->o.shelf);
     return n;

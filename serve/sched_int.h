@@ -11,7 +11,8 @@ struct sched {
     struct sched_opts o;
     struct prefix *prefix;
     int64_t n_ctx, n_vocab, n_ubatch;
-    bool has_spares; /* the session keeps states ready */
+    bool has_spares; /* the session keeps states ready, of so many bytes: */
+    uint64_t spare_bytes;
     bool has_new;    /* something was kept that the shelf may not have */
     bool shelf_full; /* writing to it failed */
     double t_busy;   /* when the last pass ended */

@@ -19,6 +19,7 @@ start --ctx 4096
 ask "What is a table?"; plain=$said
 stop
 start --ctx 4096 --cache-dir "$d"
+grep -q 'cache-dir: files in .* hold what clients send' "$t/log" || say "it does not say what files hold"
 ask "Who are you?"
 [ "$known" = 0 ] || say "an empty folder knew $known tokens"
 i=0; while [ "$(metric hone_disk_cache_saved_total)" = 0 ] && [ $i -lt 100 ]; do i=$((i + 1)); sleep 0.05; done
@@ -64,6 +65,23 @@ cp "$t/good/${sub##*/}"/*.ids "$t/good/${sub##*/}"/*.seq "$other"
 start --ctx 4096 --cache-dir "$d"; ask "What is a chair?"
 [ "$(metric hone_disk_cache_sequences)" -ge 1 ] || say "nothing kept"
 stop
+# nothing of one key is found by another
+printf 'first-first-first-1\nsecond-second-second\n' > "$t/keys"
+rm -rf "$d"
+for step in 1 2; do
+    start --ctx 4096 --cache-dir "$d" --api-key-file "$t/keys"
+    for key in first-first-first-1 second-second-second; do
+        [ $step$key != 1second-second-second ] || continue
+        "$t/ask" "$port" -b "{\"messages\": [{\"role\": \"system\", \"content\": \"$head\"}, {\"role\": \"user\", \"content\": \"Hi $step\"}], \"max_tokens\": 2}" POST /v1/chat/completions "x-api-key: $key" > "$t/o"
+        known=$(grep -o '"cached_tokens":[0-9]*' "$t/o" | head -1 | cut -d: -f2)
+        case $step$key in
+        1*) [ "$known" = 0 ] || say "$known tokens are known at the start" ;;
+        2first*) [ "$known" -ge 512 ] || say "the key's own beginning is not known: $known" ;;
+        2second*) [ "$known" = 0 ] || say "one key knows $known tokens of the other" ;;
+        esac
+    done
+    stop
+done
 # bounded
 rm -rf "$d"
 start --ctx 4096 --cache-dir "$d" --cache-disk 3MiB
