@@ -11,6 +11,7 @@
 #include "serve/custom.h"
 #include "serve/responses.h"
 #include "text/base64.h"
+#include "text/utf8.h"
 
 static void warn(struct ask *a, const char *what) {
     if (a->warned.data && strstr(a->warned.data, what)) return;
@@ -196,7 +197,8 @@ static int item_reasoning(struct talk_in *t, const struct json *m, const char *p
         const char *s = wrapped + sizeof own - 1;
         char *text = xmalloc(strlen(s) + 1);
         const int64_t n = base64_decode(s, text, strlen(s) + 1);
-        if (n > 0) buf_add(&t->thought, text, (size_t)n);
+        const bool ours = n > 0 && utf8_valid_prefix(text, (size_t)n) == (size_t)n;
+        if (ours) buf_add(&t->thought, text, (size_t)n); /* we wrap nothing else */
         free(text);
     }
     return 0;
