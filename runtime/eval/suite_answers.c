@@ -47,6 +47,8 @@ static bool add_case(struct buf *out, const char *line, size_t n, const char *wh
         talk_drop_last(&t);
         talk_write(&t, 0, &b);
         while (b.len && b.data[b.len - 1] != '}') b.len--;
+        for (size_t i = 0; i < b.len; i++) /* a case is a line; texts in JSON have no newline */
+            if (b.data[i] == '\n') b.data[i] = ' ';
         ok = expect.len && b.len > 1;
     }
     if (ok) {
