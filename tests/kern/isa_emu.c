@@ -27,7 +27,7 @@ static void played(const char *what, uint64_t count) {
 }
 
 static void test_products(void) {
-    for (int isa = (int)isa_first; isa < KERN_ISA_COUNT; isa++)
+    for (int isa = (int)isa_first; isa <= KERN_AMX; isa++)
         for (int t = 0; t < QT_COUNT; t++) {
             struct kern k;
             kern_init(&k, (enum kern_isa)isa);
