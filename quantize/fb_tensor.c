@@ -144,8 +144,8 @@ out:
     return rc;
 }
 
-/* The first of the ways with the least held-out error on a few matrices; its error over that of the
- * last. */
+/* Tries each way on a few matrices. *best: the one whose error on inputs that were held out is
+ * least, of equals the first; *gain: its error divided by that of the last way. */
 static int best_way(struct fb_tensor *t, struct trial *j, float *x, const struct way *way,
                     int n_ways, int *best, double *gain, struct err *e) {
     const struct fb_source *s = &t->src;

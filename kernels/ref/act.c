@@ -65,16 +65,7 @@ static void quant_q8_k(const float *x, struct blk_Q8_K *y, int64_t n) {
     }
 }
 
-static void act_quant(enum qtype t, const float *restrict x, void *restrict dst, int64_t n) {
-    if (t == QT_Q8_0)
-        quant_q8_0(x, dst, n);
-    else if (t == QT_Q8_1)
-        quant_q8_1(x, dst, n);
-    else if (t == QT_Q8_K)
-        quant_q8_k(x, dst, n);
-    else
-        memcpy(dst, x, (size_t)n * sizeof *x);
-}
+#include "kernels/ref/act_quant.h"
 
 void kern_ref_act(struct kern *k) {
     k->act_quant = act_quant;

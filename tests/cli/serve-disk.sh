@@ -59,11 +59,14 @@ stop
 rm -rf "$d"; cp -r "$t/good" "$d"
 start --ctx 4096 --cache-dir "$d"; ask "What is a table?"
 [ "$known" = 0 ] || say "another model takes $known tokens"
+mine=$said
 stop
 for other in "$d"/*; do [ "$other" = "$sub" ] || break; done
+rm "$other"/*.ids "$other"/*.seq
 cp "$t/good/${sub##*/}"/*.ids "$t/good/${sub##*/}"/*.seq "$other"
-start --ctx 4096 --cache-dir "$d"; ask "What is a chair?"
-[ "$(metric hone_disk_cache_sequences)" -ge 1 ] || say "nothing kept"
+start --ctx 4096 --cache-dir "$d"; ask "What is a table?"
+[ "$said" = "$mine" ] || say "another model's files change the answer"
+[ "$(metric hone_disk_cache_refused_total)" -ge 1 ] || say "another model's files are not refused"
 stop
 # nothing of one key is found by another
 printf 'first-first-first-1\nsecond-second-second\n' > "$t/keys"

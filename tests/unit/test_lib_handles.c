@@ -9,22 +9,11 @@
 
 #include "core/gguf.h"
 #include "include/hone.h"
-#include "tests/check.h"
+#include "tests/unit/lib_check.h"
 #include "tests/unit/tmpdir.h"
 
 static const char tiny[] = "tests/golden/tiny-qwen35moe";
 static const char *base;
-
-#define OK(call)                                                                                   \
-    do {                                                                                           \
-        if ((call) != HONE_OK) CHECK_FAIL("%s: %s", #call, e.message);                             \
-    } while (0)
-#define NOT(call, want, text)                                                                      \
-    do {                                                                                           \
-        int rc_ = (call);                                                                          \
-        if (rc_ != (want) || e.status != (want) || !strstr(e.message, text))                       \
-            CHECK_FAIL("%s: %d, \"%s\"", #call, rc_, e.message);                                   \
-    } while (0)
 
 static void make_base(void) {
     struct hone_result r;

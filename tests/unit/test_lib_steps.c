@@ -7,23 +7,12 @@
 #include "core/io.h"
 #include "core/json.h"
 #include "include/hone.h"
-#include "tests/check.h"
+#include "tests/unit/lib_check.h"
 #include "tests/unit/tmpdir.h"
 
 static const char tiny[] = "tests/golden/tiny-qwen35moe";
 static const char calib[] = "tests/golden/tiny-qwen35moe/self_calib.txt";
 static char base[256], imat[256];
-
-#define OK(call)                                                                                   \
-    do {                                                                                           \
-        if ((call) != HONE_OK) CHECK_FAIL("%s: %s", #call, e.message);                             \
-    } while (0)
-#define NOT(call, want, text)                                                                      \
-    do {                                                                                           \
-        int rc_ = (call);                                                                          \
-        if (rc_ != (want) || e.status != (want) || !strstr(e.message, text))                       \
-            CHECK_FAIL("%s: %d, \"%s\"", #call, rc_, e.message);                                   \
-    } while (0)
 
 static void same_files(const char *a, const char *b) {
     char *x = NULL, *y = NULL;

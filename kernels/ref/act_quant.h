@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+/* kernels/ref/act_quant.h - a row of activations in the format of a dot partner: included once by
+ * an ISA's act.c, behind its quant_q8_0, quant_q8_1 and quant_q8_k. */
+#include <string.h>
+
+#include "core/qtype.h"
+
+/* Writes n values of x to dst as blocks of type t, or as they are where t has no such blocks. */
+static void act_quant(enum qtype t, const float *restrict x, void *restrict dst, int64_t n) {
+    if (t == QT_Q8_0)
+        quant_q8_0(x, dst, n);
+    else if (t == QT_Q8_1)
+        quant_q8_1(x, dst, n);
+    else if (t == QT_Q8_K)
+        quant_q8_k(x, dst, n);
+    else
+        memcpy(dst, x, (size_t)n * sizeof *x);
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+/* tests/unit/lib_check.h - checks of calls of hone.h; the caller has a struct hone_error e. */
+#ifndef HONE_TESTS_UNIT_LIB_CHECK_H
+#define HONE_TESTS_UNIT_LIB_CHECK_H
+
+#include <string.h>
+
+#include "include/hone.h"
+#include "tests/check.h"
+
+#define OK(call)                                                                                   \
+    do {                                                                                           \
+        if ((call) != HONE_OK) CHECK_FAIL("%s: %s", #call, e.message);                             \
+    } while (0)
+/* The call fails with this status, and its sentence has the text in it. */
+#define NOT(call, want, text)                                                                      \
+    do {                                                                                           \
+        int rc_ = (call);                                                                          \
+        if (rc_ != (want) || e.status != (want) || !strstr(e.message, text))                       \
+            CHECK_FAIL("%s: %d, \"%s\"", #call, rc_, e.message);                                   \
+    } while (0)
+
+#endif
