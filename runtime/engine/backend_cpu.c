@@ -37,11 +37,13 @@ static int alloc_regs(struct session *s, struct err *e) {
     return 0;
 }
 
-struct sizes { /* maxima over the nodes of the graph */
+/* What the buffers of a session are made for: the largest value over the nodes of its graph. */
+struct sizes {
     int64_t panel, attn, v_heads, att_rows, head_dim;
     int64_t experts, used, moe_d, moe_f;
     uint64_t q_row;
-    int64_t act_blocks; /* of a row that enters a packed product */
+    /* The blocks of a row of activations that enters a product of packed weights. */
+    int64_t act_blocks;
 };
 
 static void size_weight(const struct session *s, struct sizes *z, gr_w w) {
@@ -49,7 +51,7 @@ static void size_weight(const struct session *s, struct sizes *z, gr_w w) {
     z->panel = max_i64(z->panel, exec_panel_rows(k) * k);
     if (exec_is_packed(s, model_weight(s->m, w)))
         z->act_blocks = max_i64(z->act_blocks, kern_act_blocks(k));
-    /* any type: session_use may change it */
+    /* session_use may give a weight any other type later, so every type is asked. */
     for (int t = 0; t < QT_COUNT; t++) {
         if (!qtype_info(t)) continue;
         uint64_t b = qtype_row_bytes(kern_dot_partner((enum qtype)t), k);

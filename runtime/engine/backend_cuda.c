@@ -38,7 +38,8 @@ static int check_kv(const struct session *s, struct err *e) {
     return 0;
 }
 
-/* Of the part at work. */
+/* Allocates what the plan p says for the part at work: registers, scratch, room for streamed
+ * experts. */
 static int alloc_part(struct session *s, const struct cuda_plan *p, struct err *e) {
     struct cuda *d = dev(s);
     TRY(cu_buf_new(&d->reg_buf, d->ctx, p->regs, "activations", e));
@@ -78,7 +79,8 @@ static int64_t choose_splits(const struct session *s) {
     return min_i64(most, div_up(s->o.n_ctx, MIN_KEYS_PER_PART));
 }
 
-/* The i-th device asked for, without memory yet. It counts as the one with the head. */
+/* Opens the i-th device that was asked for, as part i; its memory is allocated later. Until the
+ * layers are spread, it counts as the part with the head. */
 static int open_part(struct session *s, struct cuda_set *all, int i, struct err *e) {
     struct cuda *d = xcalloc(1, sizeof *d);
     s->dev = all->part[i] = d;
@@ -184,7 +186,7 @@ static int prepare(struct session *s, struct err *e) {
 
 /* ---- passes ---- */
 
-/* What follows the product: biases, soft cap. */
+/* Queues what follows the product of the head: its biases and the soft cap. */
 static int after_head(struct session *s, int64_t n, struct err *e) {
     struct cuda *d = dev(s);
     const int64_t rows = d->w[s->g->output].w.rows;
@@ -193,7 +195,7 @@ static int after_head(struct session *s, int64_t n, struct err *e) {
     return s->g->softcap > 0 ? cu_softcap(d->q, d->logits, n * rows, (float)s->g->softcap, e) : 0;
 }
 
-/* Logits of device rows x into d->logits. */
+/* Queues the head for n rows at x in device memory; their logits go to d->logits. */
 static int head_rows(struct session *s, const float *x, int64_t n, struct err *e) {
     struct cuda *d = dev(s);
     const struct cu_weight *w = &d->w[s->g->output].w;
@@ -240,18 +242,18 @@ void exec_cuda_drop_step(struct cuda_set *all) {
 
 static int record(struct session *s, struct err *e) {
     TRY(exec_cuda_nodes(s, e));
-    TRY(exec_cuda_begin(s, e)); /* where the last step was a copy */
+    TRY(exec_cuda_begin(s, e)); /* A step that copies may have left another part at work. */
     TRY(last_row(s, e));
     return exec_cuda_end_piece(s, e);
 }
 
-/* Pieces, and what is between them. */
+/* Runs a token that was captured: the pieces in their order, and the copies between them. */
 static int replay(struct session *s, struct err *e) {
     const struct cuda_set *all = dev(s)->all;
     const struct program *p = exec_cuda_program(s, 0);
     struct cu_graph **piece = all->step;
     bool ran = false;
-    for (int i = 0; i <= p->n_steps; i++) { /* the last one is the head */
+    for (int i = 0; i <= p->n_steps; i++) { /* The turn behind the last step is the head. */
         const struct step *step = &p->step[i];
         const bool run = i == p->n_steps || step->kind == STEP_RUN;
         exec_cuda_at(s, i == p->n_steps ? all->head : step->device);
@@ -262,7 +264,8 @@ static int replay(struct session *s, struct err *e) {
     return 0;
 }
 
-/* One token and its logits. The first runs as it is, the second is captured as it runs. */
+/* Runs one token and its logits. The first token of a session runs as it is, the second is captured
+ * while it runs, and all others replay what was captured. */
 static int step(struct session *s, struct err *e) {
     struct cuda_set *all = dev(s)->all;
     int rc = 0;
@@ -314,7 +317,7 @@ static int cuda_pass(struct session *s, float *hidden, float *logits, struct err
     uint64_t n_logits = (uint64_t)s->g->weight[s->g->output].ne[1] * sizeof *logits;
     if (logits) TRY(cu_download(d->q, d->host_logits, d->logits, n_logits, e));
     if (s->best) TRY(exec_cuda_find_best(s, e));
-    TRY(sync_all(s, e)); /* host_rows are free again */
+    TRY(sync_all(s, e)); /* From here on host_rows may be filled for the next pass. */
     if (logits) memcpy(logits, d->host_logits, n_logits);
     return s->best ? exec_cuda_take_best(s, e) : 0;
 }

@@ -18,7 +18,9 @@ struct extent {
     void *own;
     struct page *page;
     int64_t n_pages, n_held;
-    bool reserved; /* made for a reservation; else for a sequence that grew without one */
+    /* The extent was made for a reservation. One that is made when a sequence grows without a
+     * reservation is not marked. */
+    bool reserved;
 };
 
 /* ---- main memory ---- */
@@ -105,7 +107,8 @@ uint64_t cache_held_bytes(const struct cache *c, int place) {
     return n;
 }
 
-/* Pages that reservations want a pool to have. */
+/* Returns the pages that the pool of a slot must have for n_reserved pages that are promised:
+ * these, what one sequence more needs where a spare is kept, and those of the pass at work. */
 static int64_t pages_wanted(const struct cache *c, int slot, int64_t n_reserved) {
     const struct kv_slot *s = &c->kv.slot[slot];
     if (!n_reserved) return 0;
@@ -145,7 +148,7 @@ uint64_t cache_seq_bytes(const struct cache *c, int place, int64_t n_tok) {
     return n;
 }
 
-/* May n bytes more be allocated? */
+/* Fails when n bytes more would exceed what the caller allows for this place. */
 static int check_most(const struct cache *c, int place, uint64_t n, struct err *e) {
     const uint64_t all = c->n_bytes[place] + n, most = c->most[place];
     if (!most || all <= most) return 0;
@@ -164,7 +167,8 @@ static int pool_extend(struct cache *c, struct page_pool *p, int64_t n, bool res
     struct extent *x = xcalloc(1, sizeof *x);
     *x = (struct extent){p->extent, own, xcalloc((size_t)n, sizeof *x->page), n, 0, reserved};
     p->extent = x;
-    struct page **end = &p->free; /* older pages are taken first */
+    /* The list of free pages is in order of age, so that older pages are taken first. */
+    struct page **end = &p->free;
     while (*end) end = &(*end)->next;
     for (int64_t i = 0; i < n; i++, end = &(*end)->next) {
         *end = &x->page[i];
@@ -177,8 +181,8 @@ static int pool_extend(struct cache *c, struct page_pool *p, int64_t n, bool res
     return 0;
 }
 
-/* Gives back extents that nobody holds a page of, but what reservations count on. The first extent
- * stays: it is that of the session's own sequence. */
+/* Gives back extents of which nobody holds a page, unless reservations count on them. The first
+ * extent stays, since the session's own sequence lies in it. */
 static void pool_shrink(struct cache *c, int slot) {
     struct page_pool *p = &c->pool[slot];
     const int64_t keep = pages_wanted(c, slot, p->n_reserved);
@@ -262,7 +266,7 @@ static void free_mem(struct cache *c, const struct seq_mem *m, int n_places) {
         c->mem.free(c->mem.of, m[i].own);
     }
 }
-/* States and tables in every place, or in none. */
+/* Allocates the states and page tables of a sequence in every place; on failure none is left. */
 static int alloc_mem(struct cache *c, struct seq_mem *m, struct err *e) {
     for (int i = 0; i < c->n_places; i++) {
         const uint64_t n = fixed_bytes(c, i);
@@ -284,7 +288,8 @@ static void zero_states(struct cache *c, const struct seq_mem *m) {
         if (m[i].state) c->mem.zero(c->mem.of, i, m[i].state, c->state_bytes[i]);
 }
 
-/* zero: the states are 0; else they are written next. */
+/* Makes a sequence without pages. With `zero` its states begin at 0; without, the caller writes
+ * them next. */
 static int seq_alloc(struct seq **out, struct cache *c, bool zero, struct err *e) {
     struct seq_mem m[CACHE_PLACES] = {{0}};
     if (c->n_spare) {
@@ -376,7 +381,7 @@ static void push(struct seq_pages *p, struct page *page) {
     p->v[p->n++] = page;
 }
 
-/* The page table is that of the pages from here on. */
+/* Notes that the page table changed from page `from` on, so that a device uploads it anew. */
 static void table_changed(struct seq *q, int64_t from) {
     q->table_from = min_i64(q->table_from, from);
 }
@@ -411,7 +416,7 @@ int seq_fork(struct seq **out, const struct seq *from, struct err *e) {
     return 0;
 }
 
-/* First position whose key and value a query at `pos` sees. */
+/* Returns the first position whose key and value a query at `pos` sees. */
 static int64_t first_seen(const struct kv_slot *s, int64_t pos) {
     return s->window > 0 && pos >= s->window ? pos - s->window + 1 : 0;
 }
@@ -445,19 +450,21 @@ int seq_trim(struct seq *q, int64_t pos, struct err *e) {
     return 0;
 }
 
-/* May q write rows from its position on into a page where it lies? */
+/* Tells whether q may write rows from its position on into a page without copying it first. */
 static bool writable(const struct seq *q, const struct page *page) {
     return page->refs == 1 || (page->writer == q->id && q->pos >= page->sealed);
 }
 
-/* The page that q's next row falls into, when rows are in it already; NULL: it begins a new one. */
+/* Returns the page that has rows already and into which q's next row falls, or NULL when that row
+ * begins a new page. */
 static struct page **partial(const struct seq *q, int slot) {
     const struct seq_pages *p = &q->slot[slot];
     return q->pos % q->cache->page_tok && p->n ? &p->v[q->pos / q->cache->page_tok - p->first]
                                                : NULL;
 }
 
-/* Pages that seq_grow takes for a slot. */
+/* Returns how many pages seq_grow takes from a slot's pool for n rows more: new ones, and a copy of
+ * the last one where others read it. */
 static int64_t pages_needed(const struct seq *q, int slot, int64_t n) {
     const struct cache *c = q->cache;
     const struct seq_pages *p = &q->slot[slot];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cost.c - bytes and FLOP of steps: roles and states say what a node reads and
+/* runtime/engine/cost.c - bytes and FLOP of steps. Roles and states say what a node reads and
  * computes, so no operation is looked at by name. */
 #include "runtime/engine/cost.h"
 
@@ -13,7 +13,7 @@ static uint64_t reg_bytes(const struct cost_of *c, gr_reg r) {
 
 /* ---- weights ---- */
 
-/* Experts that n_rows rows choose at most, of all. */
+/* Returns the largest share of a layer's experts (0 to 1) that n_rows rows can choose. */
 static double chosen(const struct cost_of *c, const struct gr_node *n) {
     const int64_t all = c->g->weight[n->moe.router].ne[1];
     return (double)min_i64(all, c->n_rows * n->moe.n_used) / (double)all;
@@ -107,7 +107,7 @@ static struct cost cost_of_part(const struct cost_of *c, int first, int n_nodes,
     return o;
 }
 
-/* Of the weight that a node has in this role. */
+/* Returns the bytes of the weights that a node has in this role. */
 static uint64_t role_bytes(const struct cost_of *c, const struct gr_node *n, enum gr_role role) {
     const struct gr_op_weight *w = gr_ops[n->op].w;
     uint64_t bytes = 0;

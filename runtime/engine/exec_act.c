@@ -13,7 +13,7 @@ enum { TOKEN_CHUNK = 16, PIECE = 256 };
 struct job {
     struct session *s;
     const struct gr_node *n;
-    int64_t width, ld[2]; /* of dst; of the sources */
+    int64_t width, ld[2]; /* Columns of a row of dst, and of a row of each source. */
 };
 
 static float xielu(const struct gr_xielu *a, float x) {
@@ -22,11 +22,13 @@ static float xielu(const struct gr_xielu *a, float x) {
     return (float)grow * a->n + a->b * x;
 }
 
-/* dst = f(x) * by, at most PIECE values; by NULL: 1. dst may be x. */
+/* Computes dst = f(x) * by for at most PIECE values, where f is the activation that the node names.
+ * dst may be x. Without a `by` (NULL) the factor is 1. */
 static void piece(const struct job *j, const float *x, const float *by, float *dst, int64_t n) {
     const float a = 1.59576912160573f /* 2 sqrt(2/pi) */, b = 0.044715f, half = 0.70710678118655f;
     const enum gr_act act = j->n->pick.f;
-    float u[PIECE]; /* what the sigmoid is taken of, or the factor of x or by */
+    /* The values whose sigmoid is taken, or those that x or `by` is multiplied with. */
+    float u[PIECE];
     for (int64_t i = 0; i < n; i++) {
         const float v = x[i];
         switch (act) {
@@ -50,7 +52,8 @@ static void piece(const struct job *j, const float *x, const float *by, float *d
             break;
         }
     }
-    const bool alone = act == GR_XIELU || act == GR_TANH; /* no factor x */
+    /* For these activations f(x) is already in u, and x is no factor of it. */
+    const bool alone = act == GR_XIELU || act == GR_TANH;
     for (int64_t i = 0; i < n; i++) dst[i] = (alone ? 1 : x[i]) * (by ? by[i] : 1);
     if (act == GR_SILU || act == GR_GELU)
         j->s->kern.sigmoid_mul(dst, u, n);

@@ -29,10 +29,12 @@ struct job {
     struct session *s;
     const struct gr_node *n;
     const struct kv_slot *kv;
-    const float *sink; /* of each query head, or NULL */
-    int64_t group;     /* query heads per kv head */
+    /* One value for each query head, which takes part in its softmax without a key; NULL where
+     * the model has none. */
+    const float *sink;
+    int64_t group; /* How many query heads share one head of keys. */
     int n_tiles;
-    bool split; /* a task is one span of a tile, else all spans of it */
+    bool split; /* True: a task is one span of a tile. False: a task does all spans of its tile. */
     int64_t n_tasks;
 };
 
@@ -45,7 +47,7 @@ int64_t exec_attn_scratch(const struct gr_node *n) {
     return rows * (2 * n->attn.head_dim + KEY_BLOCK) + KEY_BLOCK * n->attn.head_dim;
 }
 
-/* First key that a query at `pos` sees. */
+/* Returns the first position whose key a query at `pos` sees. */
 static int64_t first_key(const struct gr_node *n, int64_t pos) {
     const int64_t w = n->attn.window;
     if (n->attn.chunked) return pos - pos % w;
@@ -54,7 +56,8 @@ static int64_t first_key(const struct gr_node *n, int64_t pos) {
 
 /* ---- cutting the work ---- */
 
-/* Keys of a span for a query at `pos`. *until: positions from here on may have longer spans. */
+/* Returns the length of a span, in keys, for a query at `pos`. Queries from position *until on may
+ * have longer spans. */
 static int64_t span_keys(const struct gr_node *n, int64_t pos, int64_t *until) {
     int64_t blocks = pos / KEY_BLOCK + 1, per_span = 1;
     const int64_t most = n->attn.window > 0 ? n->attn.window / KEY_BLOCK + 2 : INT64_MAX;
@@ -80,7 +83,8 @@ static void add_tiles(struct job *j, const struct seg *g) {
     }
 }
 
-/* Tasks, and rows of partial sums where spans are tasks of their own. */
+/* Numbers the tasks of all tiles, and the rows of partial sums where each span is a task of its
+ * own. */
 static void number_tasks(struct job *j, bool split) {
     int64_t task = 0, row = 0;
     for (int i = 0; i < j->n_tiles; i++) {
@@ -102,7 +106,7 @@ static void cut(struct job *j) {
     number_tasks(j, j->n_tiles * j->kv->n_heads < ATTN_TASKS);
 }
 
-/* The tile of a task: the last one that does not begin behind it. */
+/* Returns the tile of a task, which is the last one whose first task is not behind it. */
 static const struct att_tile *tile_of(const struct job *j, int64_t task) {
     int lo = 0, hi = j->n_tiles;
     while (hi - lo > 1) {
@@ -119,15 +123,20 @@ static const struct att_tile *tile_of(const struct job *j, int64_t task) {
 
 struct work {
     const struct att_tile *x;
-    int64_t head, rows, hd, vd; /* values of a query, and of what becomes of it */
-    float *q, *score, *block;   /* [rows][hd], [rows][KEY_BLOCK], [KEY_BLOCK][hd] */
+    /* The head of keys; rows of queries; values of a query, and of what a query becomes. */
+    int64_t head, rows, hd, vd;
+    /* The queries [rows][hd], their scores [rows][KEY_BLOCK], and decoded keys or values
+     * [KEY_BLOCK][hd]. */
+    float *q, *score, *block;
 };
-struct sums {            /* over exponentials, of some keys */
+/* The running sums over some keys: of values weighed by exponentials, and what the softmax needs
+ * of each row. */
+struct sums {
     float *out;          /* [rows][vd] */
     struct att_row *row; /* [rows] */
 };
 
-/* Row r is head r % group of token r / group of the tile. */
+/* Returns row r of a tile in a register: head r % group of the tile's token r / group. */
 static float *row_of(const struct job *j, const struct work *w, gr_reg reg, int64_t r,
                      int64_t width) {
     const struct session *s = j->s;
@@ -146,7 +155,8 @@ static struct work work_of(const struct job *j, const struct att_tile *x, int64_
     w.block = w.score + rows * KEY_BLOCK;
     return w;
 }
-/* Sums that a worker has for itself; `which` 0 or 1. */
+/* Returns memory for sums that belongs to one worker alone. Each worker has two, told apart by
+ * `which` (0 or 1). */
 static struct sums own_sums(const struct job *j, const struct work *w, int worker, int which) {
     struct session *s = j->s;
     const int64_t rows = exec_attn_rows(j->n), at = ATTN_PARTS + (2 * worker + which) * rows;
@@ -154,7 +164,7 @@ static struct sums own_sums(const struct job *j, const struct work *w, int worke
                ? (struct sums){w->block + KEY_BLOCK * w->hd, s->att_row + at}
                : (struct sums){s->att_part + (ATTN_PARTS + worker * rows) * w->vd, s->att_row + at};
 }
-/* Sums of span i of a tile, which several tasks read. */
+/* Returns the memory of the sums of span i of a tile, which the task that merges them reads too. */
 static struct sums span_sums(const struct job *j, const struct work *w, int64_t i) {
     const int64_t row = w->x->part0 + (w->head * w->x->n_spans + i) * w->rows;
     return (struct sums){j->s->att_part + row * w->vd, j->s->att_row + row};
@@ -171,7 +181,7 @@ static void load_queries(const struct job *j, const struct work *w) {
     }
 }
 
-/* Scores become cap * tanh(scores / cap): tanh(x) is 2 sigmoid(2x) - 1. */
+/* Replaces scores by cap * tanh(scores / cap), where tanh(x) is computed as 2 sigmoid(2x) - 1. */
 static void cap_scores(const struct job *j, const struct work *w, int64_t nk) {
     const float cap = j->n->attn.softcap;
     float twice[KEY_BLOCK];
@@ -186,8 +196,8 @@ static void cap_scores(const struct job *j, const struct work *w, int64_t nk) {
     }
 }
 
-/* Scores of keys [k0, k0 + nk) become exponentials, 0 where a row does not see the key; what was
- * summed before shrinks to the new maximum. */
+/* Replaces scores of keys [k0, k0 + nk) by exponentials, which are 0 where a row does not see the
+ * key, and scales what was summed before to the new maximum. */
 static void soften(const struct job *j, const struct work *w, const struct sums *to, int64_t k0,
                    int64_t nk) {
     const struct session *s = j->s;
@@ -203,7 +213,7 @@ static void soften(const struct job *j, const struct work *w, const struct sums 
     }
 }
 
-/* Keys and latent rows of nk positions from k0 on, side by side in w->block. */
+/* Decodes the keys and latent rows of nk positions from k0 on into w->block, side by side. */
 static void load_latent(const struct job *j, const struct work *w, int64_t k0, int64_t nk) {
     const struct kv_slot *kv = j->kv;
     const struct kern *kern = &j->s->kern;
@@ -215,7 +225,7 @@ static void load_latent(const struct job *j, const struct work *w, int64_t k0, i
         kv->vt->get(kv->vt, kern, v + (uint64_t)i * kv->v_row, to + kv->k_dim, kv->v_dim, true);
     }
 }
-/* Keys of nk positions from k0 on, hd apart. */
+/* Returns the keys of nk positions from k0 on as f32 rows, which lie hd values apart. */
 static const float *load_keys(const struct job *j, const struct work *w, int64_t k0, int64_t nk) {
     const struct kv_slot *kv = j->kv;
     if (j->n->attn.latent) {
@@ -225,17 +235,19 @@ static const float *load_keys(const struct job *j, const struct work *w, int64_t
     return kv_rows(&j->s->kern, kv->kt, seq_key(w->x->seq, j->n->slot, w->head, k0), kv->k_row, nk,
                    kv->k_dim, false, w->block);
 }
-/* Values, after load_keys; *ld: from one to the next. */
+/* Returns the values of the positions that load_keys was called for, and in *ld how many floats one
+ * row of them lies behind the one before. */
 static const float *load_values(const struct job *j, const struct work *w, int64_t k0, int64_t nk,
                                 int64_t *ld) {
     const struct kv_slot *kv = j->kv;
     *ld = w->hd;
-    if (j->n->attn.latent) return w->block + kv->k_dim; /* loaded with the keys */
+    /* They were loaded together with the keys. */
+    if (j->n->attn.latent) return w->block + kv->k_dim;
     return kv_rows(&j->s->kern, kv->vt, seq_value(w->x->seq, j->n->slot, w->head, k0), kv->v_row,
                    nk, kv->v_dim, true, w->block);
 }
 
-/* Sums over the keys of span i that the tile's rows see. */
+/* Computes the sums over those keys of span i that the tile's rows see. */
 static void run_span(const struct job *j, const struct work *w, int64_t i, const struct sums *to) {
     const struct session *s = j->s;
     const struct att_tile *x = w->x;
@@ -255,7 +267,8 @@ static void run_span(const struct job *j, const struct work *w, int64_t i, const
     }
 }
 
-/* Adds the sums of a later span. A span of which a row sees nothing changes nothing of the row. */
+/* Adds the sums of a later span to those of earlier ones. A row that sees nothing of the later span
+ * keeps what it had. */
 static void merge(const struct work *w, const struct sums *to, const struct sums *more) {
     for (int64_t r = 0; r < w->rows; r++) {
         struct att_row *a = &to->row[r];
@@ -294,7 +307,8 @@ static void write_rows(const struct job *j, const struct work *w, const struct s
 static void tile_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct job *j = ctx;
     for (int64_t i = i0; i < i1; i++) {
-        const int64_t task = j->n_tasks - 1 - i; /* later tokens see more keys: they go first */
+        /* Later tokens see more keys, so their tasks are begun first. */
+        const int64_t task = j->n_tasks - 1 - i;
         const struct att_tile *x = tile_of(j, task);
         const int64_t k = task - x->task0;
         const struct work w = work_of(j, x, j->split ? k / x->n_spans : k, worker);
@@ -314,7 +328,8 @@ static void tile_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     }
 }
 
-/* Item = (tile, kv head): merges what tasks made of its spans. */
+/* Merges the sums that tasks made of the spans of items [i0, i1). An item is a head of keys of a
+ * tile. */
 static void merge_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct job *j = ctx;
     for (int64_t i = i0; i < i1; i++) {

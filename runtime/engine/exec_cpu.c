@@ -33,7 +33,8 @@ void exec_par(struct session *s, int64_t n_items, int64_t chunk, double work, po
     pool_for(s->o.pool, n_items, chunk, fn, ctx);
 }
 
-/* Decoded once; session_use forgets what it was. */
+/* Returns a weight as f32 values. It is decoded when it is asked for first, and again when
+ * session_use has put another one in its place. */
 const float *exec_vec(struct session *s, gr_w w) {
     const struct weight *g = model_weight(s->m, w);
     struct vec_cache *c = &s->vec[w];
@@ -92,7 +93,8 @@ static void written(struct session *s, const struct gr_node *n) {
     if (n->dst2 != GR_NONE) exec_acts_stale(s, s->reg[n->dst2]);
 }
 
-/* Nodes are in order, and a block's residual is complete after hidden_nodes[block]. */
+/* Runs the nodes of a pass in their order. The residual of a block is complete after its node
+ * hidden_nodes[block], and is shown to the observer there. */
 void exec_pass(struct session *s) {
     int block = s->first_block, first = block ? s->g->hidden_nodes[block - 1] + 1 : 0;
     if (block)
@@ -114,7 +116,9 @@ void exec_pass(struct session *s) {
         else
             exec_fused[step->fusion](s, &step->nodes);
         for (int i = 0; i < step->n_nodes; i++) written(s, n + i);
-        if (!s->see_hidden) continue; /* else the step is one node */
+        /* Without an observer of residuals a step may be several nodes; with one, each step is
+         * one node. */
+        if (!s->see_hidden) continue;
         if (n->op == OP_EMBED && n->dst == s->g->residual)
             exec_show_hidden(s, -1, s->reg[s->g->residual]);
         if (block < s->m->hp.d[HD_LAYERS] && s->g->hidden_nodes[block] == step->first)

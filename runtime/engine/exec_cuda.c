@@ -47,7 +47,7 @@ int exec_cuda_show(struct session *s, gr_w w, const float *src, int64_t n_rows, 
     TRY(exec_cuda_fetch(s, src, n_rows * ld, &x, e));
     if (n_rows == s->n_tok) {
         exec_show(s, w, x, ld);
-    } else { /* the last row, for the head */
+    } else { /* The last row alone, for the head. */
         s->shown = s->seg[s->n_segs - 1].seq;
         s->see(s->see_ud, &s->g->weight[w], -1, x, n_rows, ld);
     }
@@ -78,8 +78,8 @@ static int op_embed(struct session *s, const struct gr_node *n, struct err *e) {
                           width(s, n->dst), e);
 }
 
-/* Queues a norm, by the kernel that also adds before it norms: so the bits are the same whether or
- * not the sum is part of the step. */
+/* Queues a norm by the kernel that can also add before it norms, so that the bits are the same
+ * whether or not a sum is part of the step. */
 static int op_rms(struct session *s, const struct gr_node *n, struct err *e) {
     const struct cu_norm o = {.a = dev(s)->reg[n->src[0]],
                               .w = vec(s, n->norm.weight),
@@ -227,7 +227,8 @@ static int op_gate_add(struct session *s, const struct gr_node *n, struct err *e
 
 static int op_rope(struct session *s, const struct gr_node *n, struct err *e) {
     struct cuda *d = dev(s);
-    int64_t tab = exec_rope_tab(s, n, false) - s->rope; /* session_new made one for every node */
+    /* session_new made a table for every node, so there is one. */
+    int64_t tab = exec_rope_tab(s, n, false) - s->rope;
     return cu_rope(d->q, d->reg[n->dst], d->rope[tab].cs, s->n_tok,
                    width(s, n->dst) / n->rope.head_dim, n->rope.head_dim, n->rope.n_rot,
                    n->rope.adjacent, e);
@@ -364,7 +365,7 @@ static struct cu_scan scan_args(struct session *s, const struct gr_node *n) {
 static int op_mamba2(struct session *s, const struct gr_node *n, struct err *e) {
     struct cu_scan a = scan_args(s, n);
     a.n_groups = n->delta.n_k_heads;
-    a.b = a.x + a.n_heads * a.v_dim; /* behind x, in the same rows */
+    a.b = a.x + a.n_heads * a.v_dim; /* It lies behind x, in the same rows. */
     a.bc_ld = a.x_ld;
     a.dt_bias = vec(s, n->delta.dt);
     return cu_scan_rows(dev(s)->q, &a, e);
@@ -464,7 +465,7 @@ int exec_cuda_fuse_attn_gate(struct session *s, const struct match *m, struct er
     return attend(s, &a, e);
 }
 
-/* Queues the products of a FUSE_QKV; some matches have none. */
+/* Queues the products of a match of FUSE_QKV. A match without products has nothing to queue. */
 static int qkv_products(struct session *s, const struct match *m, struct err *e) {
     const struct gr_node *mat[3];
     int n = 0;
@@ -497,7 +498,9 @@ int exec_cuda_fuse_qkv(struct session *s, const struct match *m, struct err *e) 
     a.cs = d->rope[tab - s->rope].cs;
     a.n_rot = tab->n_rot;
     a.adjacent = rope->rope.adjacent;
-    if (m->qkv.gate) { /* of split heads they lie behind the raw queries */
+    /* Where heads of queries are split from those of gates, the queries lie behind what they
+     * were split from. */
+    if (m->qkv.gate) {
         a.gate = split ? a.raw_q + attn->attn.head_dim : d->reg[m->qkv.gate->src[0]];
         a.gate_ld = a.raw_q_ld;
     }
@@ -528,7 +531,7 @@ static const fuse_fn fused[FUSE_COUNT] = {
 
 /* ---- a pass ---- */
 
-/* Returns the device part that has the weight w. Where two have it, either will do. */
+/* Returns the part (device) that has the weight w. Where two parts have it, either will do. */
 static const struct cuda *part_with(const struct session *s, gr_w w) {
     const struct cuda_set *all = dev(s)->all;
     int i = 0;
@@ -602,7 +605,7 @@ static int run_steps(struct session *s, const struct program *p, struct err *e) 
     int block = s->first_block;
     for (int k = 0; k < p->n_steps; k++) {
         const struct step *step = &p->step[k];
-        const int i = step->first; /* its only node, where somebody observes */
+        const int i = step->first; /* Where somebody observes, a step is this one node. */
         const struct gr_node *n = &s->g->node[i];
         if (step->kind != STEP_RUN) TRY(exec_cuda_end_piece(s, e));
         exec_cuda_at(s, step->device);
@@ -619,7 +622,8 @@ static int run_steps(struct session *s, const struct program *p, struct err *e) 
 int exec_cuda_nodes(struct session *s, struct err *e) {
     const int first = s->first_block ? s->g->hidden_nodes[s->first_block - 1] + 1 : 0;
     EACH_PART(s, i) {
-        memset(dev(s)->q8_at, 0, (size_t)s->g->n_regs * sizeof *dev(s)->q8_at); /* of before */
+        /* Copies in 8 bits of the registers of the pass before are no longer valid. */
+        memset(dev(s)->q8_at, 0, (size_t)s->g->n_regs * sizeof *dev(s)->q8_at);
         dev(s)->begun = false;
     }
     const struct program *p = exec_cuda_program(s, first);

@@ -16,7 +16,8 @@ static struct cuda *dev(const struct session *s) {
     return s->dev;
 }
 
-/* A listed copy on this session's device in the forms that it wants. With the lock held. */
+/* Returns a listed copy of weight i that is on this session's device and in the forms that the
+ * session wants. The caller holds the weight's lock. NULL when there is none. */
 static struct weight_copy *find(const struct session *s, int i) {
     const struct cuda_forms want = exec_cuda_forms(s, i);
     struct weight_copy *c = model_weight(s->m, i)->mem->copies;
@@ -86,7 +87,7 @@ static uint64_t encoded(const struct session *s, gr_w w) {
     if (w == GR_NONE) return 0;
     const struct weight *x = model_weight(s->m, w);
     const uint64_t n = (uint64_t)(x->ne[0] * x->ne[1] * x->ne[2] * x->ne[3]);
-    return n + n / 16 + 2 * (uint64_t)CUDA_ALIGN; /* 8.5 bits each, as Q8_0 */
+    return n + n / 16 + 2 * (uint64_t)CUDA_ALIGN; /* A value takes 8.5 bits, as in Q8_0. */
 }
 
 uint64_t exec_cuda_replaced_bytes(const struct session *s) {
@@ -94,7 +95,8 @@ uint64_t exec_cuda_replaced_bytes(const struct session *s) {
     for (int i = 0; i < s->g->facts.n_uses; i++)
         if (s->g->facts.use[i].role == USE_MATRIX)
             most = max_u64(most, encoded(s, s->g->facts.use[i].w));
-    for (int i = 0; i < graph_count(s->g, OP_MOE); i++) { /* gate and up are replaced together */
+    /* The gate and up matrices of experts are replaced together. */
+    for (int i = 0; i < graph_count(s->g, OP_MOE); i++) {
         const struct gr_node *n = graph_nth(s->g, OP_MOE, i);
         most = max_u64(most, encoded(s, n->moe.gate) + encoded(s, n->moe.up));
     }

@@ -52,21 +52,22 @@ void exec_cuda_written(struct session *s, const struct gr_node *n) {
 
 /* ---- products ---- */
 
-/* By 8-bit activations; else exactly, if at all. */
+/* Tells whether products with w take 8-bit activations on the device; otherwise they are exact. */
 static bool fast(const struct session *s, gr_w w) {
     return cu_part_can(mat(s, w), false);
 }
 static bool can(const struct session *s, gr_w w) {
     return fast(s, w) || cu_part_can(mat(s, w), true);
 }
-/* What enters a part: register r as it is, or its quantized copy. */
+/* Sets what enters a product of a launch: register r as it is where the product is exact, otherwise
+ * its copy in 8 bits, which is made when there is none yet. */
 static int input(struct session *s, struct cu_term *p, gr_reg r, struct err *e) {
     p->exact = !cu_part_can(p->w, false);
     p->x = dev(s)->reg[r];
     return p->exact ? 0 : exec_cuda_quantized(s, r, &p->x, e);
 }
 
-/* One matrix, one input row a token. */
+/* Fills p for a product with one matrix, in which each token has one input row. */
 static int plain_part(struct session *s, const struct gr_node *n, struct cu_term *p,
                       struct err *e) {
     struct cuda *d = dev(s);
@@ -79,7 +80,8 @@ static int plain_part(struct session *s, const struct gr_node *n, struct cu_term
     return input(s, p, n->src[0], e);
 }
 
-/* gate, up, SwiGLU or GEGLU. */
+/* Fills p for the three nodes from n on: the gate and up products and their activation, SwiGLU or
+ * GEGLU. */
 static int glu_part(struct session *s, const struct gr_node *n, struct cu_term *p, struct err *e) {
     struct cuda *d = dev(s);
     *p = (struct cu_term){.w = mat(s, n[0].product.matrix),
@@ -107,8 +109,9 @@ int exec_cuda_fast_glu(struct session *s, const struct gr_node *n, struct err *e
     return cu_products(dev(s)->q, &p, e);
 }
 
-/* [shared expert's gate,] residual += what the launch before wrote into `out`, norm: what p does
- * in its last block. Nothing without a norm. */
+/* Fills what the last block of launch p does behind the products: it multiplies by the shared
+ * expert's gate where there is one, adds what the launch before wrote into `out` to the residual,
+ * and norms that. Does nothing without a norm. */
 static void tail(struct session *s, gr_reg out, const struct gr_node *gate,
                  const struct gr_node *sum, const struct gr_node *norm, struct cu_products *p,
                  struct cu_norm *o) {
@@ -160,16 +163,17 @@ int exec_cuda_fuse_products(struct session *s, const struct match *m, struct err
 
 /* ---- experts ---- */
 
-/* All that the launches of a mixture of experts read and write. */
+/* What the launches of a mixture of experts read and write. */
 struct experts {
     const struct cu_weight *router, *gate, *up, *down;
-    const struct gr_node *shared; /* its first node, or NULL */
+    /* The first node of the shared expert, or NULL where the model has none. */
+    const struct gr_node *shared;
     const float *judged;
     struct cu_choice choice;
     int64_t pairs, n_used;
 };
 
-/* router and shared expert; choice of experts. */
+/* Queues the products of the router and of the shared expert, then the choice of experts. */
 static int route(struct session *s, const struct experts *m, struct err *e) {
     struct cuda *d = dev(s);
     const bool chooses = s->n_tok == 1 && exec_cuda_fuses(s, CUDA_FUSE_ROUTE) &&
@@ -189,7 +193,8 @@ static int route(struct session *s, const struct experts *m, struct err *e) {
     return chooses ? 0 : cu_route(d->q, &m->choice, s->n_tok, e);
 }
 
-/* gate and up of the chosen experts, quantized for their down projections if those want it. */
+/* Queues the gate and up products of the chosen experts. What they give is written in 8 bits where
+ * the down projections take it so. */
 static int expand(struct session *s, const struct gr_node *n, const struct experts *m,
                   struct err *e) {
     struct cuda *d = dev(s);

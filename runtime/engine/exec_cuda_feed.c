@@ -10,8 +10,10 @@
 
 void cuda_feed_close(struct cuda_feed *f) {
     for (int i = 0; i < 2; i++) {
-        struct err e = {0}; /* An error of the device is for its next call to tell. */
-        if (f->pinned[i]) (void)cu_event_sync(f->copied[i], &e); /* It may still be read. */
+        /* What goes wrong on the device here is reported by the next call to it. */
+        struct err e = {0};
+        /* The device may still be reading it. */
+        if (f->pinned[i]) (void)cu_event_sync(f->copied[i], &e);
         cu_event_free(f->copied[i]);
         cu_host_free(f->ctx, f->pinned[i]);
     }

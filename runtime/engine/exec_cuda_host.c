@@ -8,16 +8,20 @@
 #include "core/mem.h"
 #include "runtime/engine/exec_cuda.h"
 
-/* Packed rows are as large as the experts: a session whose passes all copy them does without. */
+/* Prepares the CPU to compute the experts that stay in main memory: packs their weights and
+ * allocates what its operators need. Packed rows take as much memory as the experts, so this is
+ * done by the first pass that computes experts here; a session whose passes copy all of them never
+ * does it. */
 int exec_cuda_open_host(struct session *s, struct err *e) {
     const struct cuda *d = s->dev;
     if (d->all->host_open) return 0;
     bool *here = xcalloc((size_t)s->g->n_weights, sizeof *here);
-    for (int i = 0; i < s->g->n_weights; i++) here[i] = d->w[i].is_host; /* in every part */
+    /* The flag is equal in every part, so any part will do. */
+    for (int i = 0; i < s->g->n_weights; i++) here[i] = d->w[i].is_host;
     int rc = exec_pack(s, here, e);
     free(here);
     if (!rc) rc = exec_alloc(s, e);
-    if (rc) exec_free(s); /* the next pass tries again */
+    if (rc) exec_free(s); /* The next pass tries again. */
     d->all->host_open = !rc;
     return rc;
 }
@@ -40,7 +44,7 @@ static int fetch(struct session *s, const struct step *p, struct err *e) {
     }
     return cu_sync(d->q, e);
 }
-/* Observers are served here. */
+/* Computes the node of step p with the CPU's operators, which also call observers. */
 static int compute(struct session *s, const struct step *p, struct err *e) {
     (void)e;
     exec_acts_stale(s, NULL);

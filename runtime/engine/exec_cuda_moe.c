@@ -9,9 +9,10 @@
 #include "core/num.h"
 #include "runtime/engine/exec_cuda.h"
 
-/* The choices of a pass as an observer needs them. */
+/* The choices of experts of a pass, for an observer. */
 struct seen {
-    int32_t *expert; /* owned; NULL: they have not been fetched */
+    /* The chosen experts in main memory, owned; NULL until they have been fetched. */
+    int32_t *expert;
     int64_t n_pairs, n_used, n_experts;
 };
 
@@ -29,7 +30,8 @@ static int fetch_experts(struct session *s, struct seen *v, struct err *e) {
     return 0;
 }
 
-/* The rows of an expert, those of each sequence in a call; token: whose they are. */
+/* Shows the n rows that enter one expert to the observer, in one call for each sequence. token[r]
+ * says which token of the pass row r is of. */
 static void show_expert(struct session *s, gr_w w, int64_t expert, const float *x,
                         const int64_t *token, int64_t n, int64_t ld) {
     for (int64_t r = 0, end; r < n; r = end) {
@@ -40,7 +42,8 @@ static void show_expert(struct session *s, gr_w w, int64_t expert, const float *
     }
 }
 
-/* Rows of x by expert; row of pair i: i / per_row. */
+/* Shows the rows of x to the observer, sorted by expert. Pair i of a token and an expert reads row
+ * i / per_row. */
 static int show_pairs(struct session *s, const struct seen *v, gr_w w, const float *src,
                       int64_t per_row, int64_t ld, struct err *e) {
     float *x = NULL;
@@ -66,7 +69,7 @@ static int show_pairs(struct session *s, const struct seen *v, gr_w w, const flo
     return rc;
 }
 
-/* What enters gate and up, and which experts were chosen. */
+/* Shows to observers what enters the gate and up products, and which experts were chosen. */
 static int observe_choice(struct session *s, const struct gr_node *n, struct err *e) {
     const struct cuda *d = s->dev;
     const int64_t ld = s->g->reg_width[n->src[0]];
@@ -76,13 +79,14 @@ static int observe_choice(struct session *s, const struct gr_node *n, struct err
     if (!d->sums || s->see_route) TRY(fetch_experts(s, &v, e));
     exec_show_route(s, n, v.expert);
     if (s->see) rc = show_pairs(s, &v, n->moe.gate, d->reg[n->src[0]], n->moe.n_used, ld, e);
-    if (!rc && s->see && n->moe.up != GR_NONE && !d->sums) /* sums of the gate are those of up */
+    /* Sums of the rows that enter the gate serve for up as well. */
+    if (!rc && s->see && n->moe.up != GR_NONE && !d->sums)
         rc = show_pairs(s, &v, n->moe.up, d->reg[n->src[0]], n->moe.n_used, ld, e);
     mem_free(v.expert);
     return rc;
 }
 
-/* What enters down. */
+/* Shows to the observer what enters the down product. */
 static int observe_hidden(struct session *s, const struct gr_node *n, struct err *e) {
     const struct cuda *d = s->dev;
     struct seen v = seen_of(s, n);
@@ -109,12 +113,14 @@ bool exec_cuda_glu_is_whole(const struct gr_moe *m) {
            m->up_bias == GR_NONE;
 }
 
-/* No model has experts of other forms with gate and up in one tensor. */
+/* Tells whether the device can compute these experts. Gate and up in one tensor are only supported
+ * for plain experts, since no model has both that and another form. */
 bool exec_cuda_has_experts(const struct gr_moe *m) {
     return !m->joined || exec_cuda_glu_is_whole(m);
 }
 
-/* The same for experts with biases or a clamped activation: products first. */
+/* Queues gate and up as products of their own and then the activation, for experts with biases or a
+ * clamped activation. */
 static int expand_apart(struct session *s, const struct gr_node *n, const struct cu_weight *gate,
                         const struct cu_weight *up, struct err *e) {
     struct cuda *d = s->dev;
@@ -137,7 +143,7 @@ static int expand_apart(struct session *s, const struct gr_node *n, const struct
     return cu_moe_act(d->q, &a, e);
 }
 
-/* Experts without a gate: the product, then its activation. */
+/* Queues experts that have no gate: one product, then its activation. */
 static int expand_ungated(struct session *s, const struct gr_node *n, const struct cu_weight *up,
                           struct err *e) {
     struct cuda *d = s->dev;
@@ -148,7 +154,7 @@ static int expand_ungated(struct session *s, const struct gr_node *n, const stru
                        up->rows, CU_ACT_RELU2, none, e);
 }
 
-/* The products with gate and up, into d->hidden. */
+/* Queues the gate and up products of the chosen experts and their activation, into d->hidden. */
 static int expand(struct session *s, const struct gr_node *n, struct err *e) {
     struct cuda *d = s->dev;
     const struct cu_weight *gate = &d->w[n->moe.gate].w;
@@ -160,7 +166,7 @@ static int expand(struct session *s, const struct gr_node *n, struct err *e) {
                   n->moe.gelu, d->hidden, d->exact, e);
 }
 
-/* The product with down, experts weighed and added up. */
+/* Queues the down products of the chosen experts, whose results are weighed and added up. */
 static int contract(struct session *s, const struct gr_node *n, struct err *e) {
     struct cuda *d = s->dev;
     const struct cu_weight *down = &d->w[n->moe.down].w;
@@ -172,7 +178,7 @@ static int contract(struct session *s, const struct gr_node *n, struct err *e) {
                        d->expert, d->p, s->n_tok, n->moe.n_used, s->g->reg_width[n->dst], e);
 }
 
-/* The router and what it chooses. */
+/* Queues the router and the choice of experts. */
 static int choose(struct session *s, const struct gr_node *n, struct err *e) {
     struct cuda *d = s->dev;
     const struct cu_weight *router = &d->w[n->moe.router].w;

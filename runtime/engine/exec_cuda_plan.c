@@ -20,7 +20,7 @@ static struct cuda *dev(const struct session *s) {
     return s->dev;
 }
 
-/* A buffer that is cut into pieces; with p NULL the pieces are only counted. */
+/* A buffer that is cut into pieces. Where p is NULL, the pieces are only counted. */
 struct cut {
     uint8_t *p;
     uint64_t at;
@@ -34,7 +34,8 @@ static void *piece(struct cut *c, int64_t n, uint64_t size) {
 static void cut_regs(struct session *s, struct cut *c) {
     for (int i = 0; i < s->g->n_regs; i++)
         dev(s)->reg[i] = piece(c, s->g->reg_width[i] * s->o.n_ubatch, sizeof(float));
-    for (int i = 0; i < s->g->n_regs && !dev(s)->exact; i++) /* for products of few tokens */
+    /* Products of few tokens read registers in 8 bits. */
+    for (int i = 0; i < s->g->n_regs && !dev(s)->exact; i++)
         if (s->g->reg_width[i] % 64 == 0)
             dev(s)->q8[i] = piece(c, CU_FEW * CU_ACT_BYTES(s->g->reg_width[i]), 1);
 }
@@ -118,7 +119,8 @@ static uint64_t rounding(const struct session *s, const struct cuda_plan *p) {
         const uint64_t w = exec_cuda_upload_bytes(s, i);
         sum += w ? cu_alloc_bytes(w) - w : 0;
     }
-    return sum + cu_alloc_bytes(UINT64_C(2) << 20); /* the last block of small ones */
+    /* The last allocation of the driver's for small buffers is not full. */
+    return sum + cu_alloc_bytes(UINT64_C(2) << 20);
 }
 
 void exec_cuda_plan(struct session *s, struct cuda_plan *p) {
@@ -162,15 +164,15 @@ static int too_large(const struct session *s, const struct cuda_plan *p, uint64_
         others);
 }
 
-/* A distribution of experts that is tried. */
+/* One way to leave experts in main memory, while it is tried. */
 struct trial {
     struct cuda_plan *p;         /* [parts] */
     uint64_t have[CACHE_PLACES]; /* bytes of each device that may be used */
-    int short_of;                /* a part that it does not fit */
+    int short_of;                /* The part whose device is too small for it. */
 };
 
-/* With the experts of the last n blocks in main memory, and room to copy them for passes of `from`
- * tokens (0: none). */
+/* Tells in *yes whether the model fits when the experts of the last n blocks stay in main memory
+ * and there is room to copy them for passes of at least `from` tokens (0: no such room). */
 static int fits(struct session *s, int n, int64_t from, struct trial *t, bool *yes, struct err *e) {
     const uint64_t keep = CU_KEEP_FREE + s->keep_free;
     EACH_PART(s, i) dev(s)->in.from = from;
@@ -224,12 +226,13 @@ static int place(struct session *s, struct trial *t, struct err *e) {
     return fits(s, n, 0, t, &yes, e);
 }
 
-/* Longer passes read weights less often: the longest one whose room pushes no experts out, where
- * nobody asked for their length. One that is longer than a context takes rows of several
- * sequences, whole ones each. */
+/* Chooses the length of a pass. Longer passes read weights less often, so where nobody asked for a
+ * length it is the longest one for which no more experts are left out. One that is longer than a
+ * context takes rows of several sequences, whole ones each. */
 static int choose(struct session *s, struct trial *t, struct err *e) {
     const int64_t ctx = s->o.n_ctx, usual = min_i64(s->wanted_ubatch, ctx);
-    int64_t n_seqs = s->any_ubatch ? 0 : s->wanted_ubatch / ctx; /* of a pass */
+    /* The number of sequences of a pass that is longer than a context. */
+    int64_t n_seqs = s->any_ubatch ? 0 : s->wanted_ubatch / ctx;
     int64_t longer = s->any_ubatch ? 2048 : n_seqs * ctx;
     s->o.n_ubatch = usual;
     TRY(place(s, t, e));

@@ -21,7 +21,7 @@ static struct cuda *dev(const struct session *s) {
 
 /* ---- memory of sequences ---- */
 
-/* For calls that cannot report: the next pass does. */
+/* Keeps the error of a call that cannot report one. The next pass reports it. */
 static void keep_error(struct cuda_set *all, int rc, const struct err *e) {
     if (rc && !all->lost.code) all->lost = *e;
 }
@@ -62,8 +62,8 @@ void exec_cuda_own_cache(struct session *s) {
     c->table_bytes = (uint64_t)(div_up(c->kv.n_ctx, c->page_tok) * c->kv.n_slots) * sizeof(void *);
 }
 
-/* Uploads what of a sequence's table changed, up to the last page it holds, with the pages of the
- * part at work. */
+/* Uploads the changed entries of a sequence's page table, up to the last page it holds; the pages
+ * are those of the part at work. */
 static int upload_table(struct session *s, const struct seq *q, struct err *e) {
     const int64_t n_slots = s->cache.kv.n_slots, from = q->table_from;
     void **table = q->mem[dev(s)->place].table;
@@ -98,7 +98,7 @@ static int by_length(const void *a, const void *b) {
     return x->n != y->n ? (x->n > y->n) - (x->n < y->n) : (x->row > y->row) - (x->row < y->row);
 }
 
-/* To the part at work. */
+/* Uploads the description of the pass to the part at work. */
 static int upload_rows(struct session *s, struct err *e) {
     struct cuda *d = dev(s);
     struct cu_seg *seg = (struct cu_seg *)(void *)d->host_rows;

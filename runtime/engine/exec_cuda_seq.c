@@ -22,7 +22,8 @@ static struct cuda *part_of_slot(const struct session *s, int slot) {
 static void copy_codes(uint8_t *to, const uint8_t *from) {
     memcpy(to, from, 32);
 }
-/* Neighbours in a byte on the device; values 16 apart in a block. */
+/* Copies the codes of a block: on the device a byte holds two neighbours, in a block two values
+ * that are 16 apart. */
 static void q4_to_block(uint8_t *to, const uint8_t *from) {
     for (int i = 0; i < 16; i++) {
         const unsigned low = from[i / 2] >> (i % 2 * 4) & 15u;
@@ -36,8 +37,9 @@ static void q4_to_plane(uint8_t *to, const uint8_t *from) {
         to[8 + i] = (uint8_t)(from[2 * i] >> 4 | (from[2 * i + 1] & 0xf0u));
     }
 }
-/* Of the types that a device has (KV_ON_CUDA), those whose blocks of 32 values are an f16 scale and
- * n_codes bytes behind it: a byte or four bits a value. The others are plain numbers. */
+/* The types of keys and values (KV_ON_CUDA) that a device keeps in planes. A block of 32 values is
+ * an f16 scale with n_codes bytes behind it, a byte or half a byte a value. All other types are
+ * plain numbers and lie alike in both places. */
 static const struct planar {
     size_t n_codes;
     void (*to_block)(uint8_t *to, const uint8_t *from);
@@ -46,17 +48,18 @@ static const struct planar {
 
 enum { VALUES = 32, SCALE_BYTES = 2 };
 
-/* n bytes of keys or values; to and from are different memory. */
+/* Converts n bytes of keys or values between the two orders; `to` and `from` must not overlap. */
 static void convert(enum qtype type, uint8_t *to, const uint8_t *from, uint64_t n, bool to_plane) {
     const struct planar *p = NULL;
     for (size_t i = 0; i < COUNT_OF(planar); i++)
         if (qtype_row_bytes(type, VALUES) == SCALE_BYTES + planar[i].n_codes) p = &planar[i];
-    if (!p) { /* these lie alike */
+    if (!p) { /* Plain numbers lie alike in both. */
         memcpy(to, from, (size_t)n);
         return;
     }
     const size_t block = SCALE_BYTES + p->n_codes, n_blocks = (size_t)n / block;
-    const size_t scales = n_blocks * p->n_codes; /* where they begin in the plane */
+    /* This many bytes of codes lie before the scales of the plane. */
+    const size_t scales = n_blocks * p->n_codes;
     for (size_t b = 0; b < n_blocks; b++) {
         const size_t in_plane = b * p->n_codes, in_rows = b * block;
         if (to_plane) {
@@ -104,7 +107,8 @@ int exec_cuda_put_page(const struct session *s, int slot, const struct page *pag
 
 /* ---- states ---- */
 
-/* Between q's states as parts have them, one behind the other, and as main memory does. */
+/* Converts q's states between the form of devices, one part behind the other in `there`, and that
+ * of main memory in `here`. */
 static void convert_states(const struct session *s, const struct seq *q, float *there, float *here,
                            bool to_device) {
     const struct rec *rec = &s->cache.rec;
@@ -120,10 +124,11 @@ static void convert_states(const struct session *s, const struct seq *q, float *
         float *ring = part[rec->slot[i].place] + rec->slot[i].at,
               *delta = ring + rec->slot[i].n_conv;
         for (int64_t k = 1; k < r->conv_width && r->n_conv; k++, here += r->n_channels) {
-            const int64_t pos = q->pos - r->conv_width + k; /* of the input */
+            /* The position in the sequence of this input. */
+            const int64_t pos = q->pos - r->conv_width + k;
             float *in = ring + (pos < 0 ? 0 : pos % r->conv_width) * r->n_channels;
             if (pos < 0)
-                memset(here, 0, row); /* before the text */
+                memset(here, 0, row); /* Before the beginning of the text inputs are 0. */
             else
                 memcpy(to_device ? in : here, to_device ? here : in, row);
         }
@@ -132,7 +137,8 @@ static void convert_states(const struct session *s, const struct seq *q, float *
     }
 }
 
-/* All states of q between the parts and `raw`, where they lie one behind the other. */
+/* Copies all states of q between the parts and `raw`, where those of one part lie behind those of
+ * the part before. */
 static int copy_states(const struct session *s, const struct seq *q, float *raw, bool to_device,
                        struct err *e) {
     for (int i = 0; i < s->cache.n_places; i++) {

@@ -45,11 +45,12 @@ bool exec_cuda_busy(const struct session *s) {
 
 /* ---- layers ---- */
 
-/* The layer that keeps what is in a slot of keys. */
+/* Returns the layer that keeps the keys and values of a slot. */
 static int keeper(const struct session *s, int slot) {
     return dev(s)->all->layer_of[s->g->facts.kv[slot].node];
 }
-/* The i-th node of those with keys: where it is, and where its keys are kept. */
+/* Finds the i-th node of attention: *at is the layer it is in, *kept the layer whose keys and
+ * values it reads. */
 static void attends(const struct session *s, int i, int *at, int *kept) {
     const struct gr_node *n = graph_nth(s->g, OP_ATTN, i);
     *at = dev(s)->all->layer_of[n - s->g->node];
@@ -63,7 +64,7 @@ static void join_layers(const struct session *s, struct split *p) {
     }
 }
 
-/* What --place says. */
+/* Takes over where --place wants layers to lie. Fails when that names a device that is not used. */
 static int ask(const struct session *s, struct split *p, struct err *e) {
     const struct cuda_set *all = dev(s)->all;
     for (int i = 0; i < all->n_layers; i++) {
@@ -83,7 +84,8 @@ static int ask(const struct session *s, struct split *p, struct err *e) {
 
 /* ---- bytes ---- */
 
-/* Layers go where card_of says; NULL: all to the part at work. */
+/* Puts each layer on the part that card_of names, and the head with the last layer. With NULL all
+ * layers go to the part at work. */
 static void lay(struct session *s, const uint8_t *card_of) {
     struct cuda_set *all = dev(s)->all;
     for (int i = 0; i < all->n_layers; i++)
@@ -99,7 +101,7 @@ static void find_uses_anew(struct session *s) {
     exec_cuda_find_uses(s);
 }
 
-/* What the layers would take of the part at work, as if all of them lay there. */
+/* Computes what each layer takes of the part at work, as if all layers lay there. */
 static void weigh(struct session *s, struct split *p) {
     const struct cuda_set *set = dev(s)->all;
     const int k = dev(s)->place;
@@ -119,7 +121,8 @@ static void weigh(struct session *s, struct split *p) {
         seen[u->w] = true;
         p->layer[set->layer_of[u->node]].bytes[k] += exec_cuda_upload_bytes(s, u->w);
     }
-    if (!seen[s->g->output]) /* the embedding again, where it is that */
+    /* The embedding counts once more where it is the matrix of the head, too. */
+    if (!seen[s->g->output])
         card->last += s->m->source[s->g->output] != s->g->output
                           ? model_weight(s->m, s->g->output)->n_bytes
                           : exec_cuda_upload_bytes(s, s->g->output);
@@ -146,7 +149,7 @@ static void place_cache(struct session *s, const uint8_t *card_of) {
     free(rec);
 }
 
-/* Layers that read the same keys must lie together. */
+/* Fails when layers that read the same keys and values were put on different parts. */
 static int check_joined(const struct session *s, struct err *e) {
     const struct cuda_set *all = dev(s)->all;
     for (int i = 0, at, kept; i < graph_count(s->g, OP_ATTN); i++) {
@@ -168,7 +171,8 @@ static int spread(struct session *s, const uint64_t *have, struct split *p, uint
         p->card[i].have = have[i];
         weigh(s, p);
     }
-    split_layers(p, card_of); /* exact sums say afterwards whether it fits */
+    /* The model of split.h is approximate; whether it fits is said by exact sums later. */
+    split_layers(p, card_of);
     lay(s, card_of);
     place_cache(s, card_of);
     EACH_PART(s, i) find_uses_anew(s);
@@ -186,7 +190,8 @@ int exec_cuda_spread(struct session *s, const uint64_t *have, struct err *e) {
     return rc;
 }
 
-/* Parts that stay move up; so do the places of what sequences keep. */
+/* Removes the parts that got no layer. The others move up, and so do the places of what sequences
+ * keep. */
 void exec_cuda_drop_idle(struct session *s) {
     struct cuda_set *all = dev(s)->all;
     struct cuda *idle[CACHE_PLACES];

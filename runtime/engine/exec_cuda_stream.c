@@ -19,20 +19,21 @@
 #include "runtime/engine/exec_cuda.h"
 
 static const uint64_t PIECE = UINT64_C(8) << 20;
-enum { PIECES = 4 }; /* at least so many of a weight */
+enum { PIECES = 4 }; /* A weight is cut into at least this many pieces. */
 
 static struct cuda *dev(const struct session *s) {
     return s->dev;
 }
 
-/* Rows that stay together: packing goes by 16, and not over the end of a matrix. */
+/* Returns how many rows of a weight must stay together when it is packed: 16, or all rows of a
+ * matrix where 16 would reach into the next one. */
 static int64_t unit(const struct weight *w) {
     return w->ne[1] % 16 == 0 ? 16 : w->ne[1];
 }
 static int64_t n_rows(const struct weight *w) {
     return w->ne[1] * w->ne[2];
 }
-/* Rows of a piece. */
+/* Returns the rows of a piece of a weight. */
 static int64_t per_piece(const struct weight *w) {
     const int64_t u = unit(w), fit = (int64_t)(PIECE / w->row_bytes);
     return max_i64(1, min_i64(fit, n_rows(w) / PIECES) / u) * u;
@@ -98,7 +99,8 @@ void exec_cuda_stream_close(struct session *s) {
     cu_buf_free(d->in.buf);
 }
 
-/* A weight that session_use put there may be larger, or of another type: the CPU takes any. */
+/* Tells whether a weight can be copied into a slot. One that session_use put there may be too large
+ * or of a type that only the CPU computes with. */
 static bool has_room(const struct session *s, const struct cuda *d, int slot, gr_w of) {
     const struct cuda_arrivals *in = &d->in;
     if (of == GR_NONE) return true;
@@ -117,7 +119,8 @@ bool exec_cuda_can_bring(const struct session *s, const struct gr_node *n) {
            has_room(s, d, 2, n->moe.down);
 }
 
-/* Rows [r, r + n) of all matrices of a weight, to where w says that they shall lie. */
+/* Queues the copy of rows [r, r + n) of all matrices of a weight to where w says that they shall
+ * lie, and their packing. */
 static int piece(struct session *s, const struct weight *src, const struct cu_weight *w, int64_t r,
                  int64_t n, struct err *e) {
     struct cuda *d = dev(s);
@@ -129,7 +132,8 @@ static int piece(struct session *s, const struct weight *src, const struct cu_we
     TRY(cu_upload(l->q, to, l->pinned, n_bytes, e));
     TRY(cu_event_record(l->copied, l->q, e));
     if (!w->packed) return 0;
-    const bool whole = w->rows % 16 != 0; /* matrices, else groups of rows */
+    /* Pieces are whole matrices where rows cannot be cut in groups of 16. */
+    const bool whole = w->rows % 16 != 0;
     struct cu_weight part = *w;
     part.mats = whole ? n / w->rows : 1;
     part.rows = whole ? w->rows : n;
@@ -143,7 +147,8 @@ static enum gr_role role_of_slot(int slot) {
     return (enum gr_role)(USE_EXP_GATE + slot);
 }
 
-/* The weight of a node that slot k is for; GR_NONE: it has none. */
+/* Returns the weight of a node that slot k (gate, up, down) is for, or GR_NONE where the node has
+ * none. */
 static gr_w weight_of(const struct gr_node *n, int k) {
     const gr_w of[] = {n->moe.gate, n->moe.up, n->moe.down};
     return of[k];

@@ -12,24 +12,26 @@
 
 struct sum {
     gr_w w;
-    int use; /* the first one of w, in graph_facts.use */
+    int use; /* The first use of weight w, as an index into graph_facts.use. */
     int64_t n_mat, k;
-    int64_t at; /* doubles: n_mat * k sums, n_mat numbers of rows */
+    /* Where its values begin among all, in doubles: n_mat * k sums, then n_mat numbers of rows. */
+    int64_t at;
 };
 struct cuda_sums {
-    struct sum *of; /* in the order in which a pass shows them */
+    struct sum *of; /* The sums of the weights, in the order in which a pass shows them. */
     int n;
     int64_t n_doubles, n_pairs, n_experts;
     struct cu_buf *buf;
     double *part, *all;
-    int32_t *count, *first, *place, *order; /* cu_sort_pairs */
+    int32_t *count, *first, *place, *order; /* The arrays that cu_sort_pairs fills. */
 };
 
 static struct cuda *dev(const struct session *s) {
     return s->dev;
 }
 
-/* The weight of a use, n_mat matrices; like: another one that the same rows enter, or GR_NONE. */
+/* Adds the weight of a use, with n_mat matrices, to those that are summed. `like` is another weight
+ * that the same rows enter and whose sums serve both, or GR_NONE. */
 static void add(struct session *s, int use, int64_t n_mat, gr_w like) {
     struct cuda_sums *m = dev(s)->sums;
     const gr_w w = s->g->facts.use[use].w;
@@ -42,7 +44,7 @@ static void add(struct session *s, int use, int64_t n_mat, gr_w like) {
     if (new.at == m->n_doubles) m->n_doubles += n_mat * (new.k + 1);
 }
 
-/* Of the part at work. */
+/* Finds the products of the part at work whose rows are summed. */
 static void find_products(struct session *s) {
     struct cuda_sums *m = dev(s)->sums;
     for (int i = 0; i < s->g->facts.n_uses; i++) {
@@ -57,11 +59,13 @@ static void find_products(struct session *s) {
     }
 }
 
-/* Nodes of two parts multiply with the same weight: its rows would be summed in two places. */
+/* Tells whether nodes of two parts multiply with the same weight, so that its rows would be summed
+ * in two places. */
 static bool is_shared(const struct session *s) {
     const struct graph_facts *f = &s->g->facts;
     bool shared = false;
-    int *part = xcalloc((size_t)s->g->n_weights + 1, sizeof *part); /* and 1; 0: of none yet */
+    /* For each weight 1 + the part that uses it; 0 until one is found. */
+    int *part = xcalloc((size_t)s->g->n_weights + 1, sizeof *part);
     for (int i = 0; i < f->n_uses; i++) {
         if (!gr_roles[f->use[i].role].observed) continue;
         const int here = exec_cuda_part_of(dev(s)->all, f->use[i].node) + 1, w = f->use[i].w;
@@ -73,11 +77,13 @@ static bool is_shared(const struct session *s) {
 }
 
 bool exec_cuda_can_sum(const struct session *s) {
-    /* the CPU would see experts that it computes, and heads have inputs of their own */
+    /* Sums are not made here when the CPU computes experts, whose rows it would have to see, or
+     * when heads have inputs of their own. */
     return dev(s)->all->n_on_host == 0 && !is_shared(s) && graph_count(s->g, OP_MATMUL_HEADS) == 0;
 }
 
-/* The part at work has so many bytes more, and its sequences as many less of --max-vram. */
+/* Counts n bytes more as taken by the part at work; of --max-vram, as much less is left to its
+ * sequences. */
 static void count(struct session *s, int64_t n) {
     const int at = dev(s)->place;
     s->place[at].n_bytes += (uint64_t)n;
@@ -85,7 +91,7 @@ static void count(struct session *s, int64_t n) {
     if (s->cache.most[at]) s->cache.most[at] -= (uint64_t)n;
 }
 
-/* Of the part at work. */
+/* Allocates the sums of the part at work. */
 static int begin(struct session *s, struct err *e) {
     struct cuda *d = dev(s);
     struct cuda_sums *m = d->sums = xcalloc(1, sizeof *m);
@@ -131,7 +137,7 @@ void exec_cuda_sum_free(struct session *s) {
     dev(s)->sums = NULL;
 }
 
-/* NULL: the head, which is not summed. */
+/* Returns the sums of a weight, or NULL for the head, which is not summed. */
 static const struct sum *sum_of(const struct session *s, gr_w w) {
     const struct cuda_sums *m = dev(s)->sums;
     for (int i = 0; i < m->n; i++)
@@ -139,7 +145,8 @@ static const struct sum *sum_of(const struct session *s, gr_w w) {
     return NULL;
 }
 
-/* Segment i of the pass is summed: a chunk is complete, unless it is the last one. */
+/* Ends segment i of a pass: its chunk is complete and is added to the sums of all. The last segment
+ * of a pass may go on in the next one and is ended elsewhere. */
 static int end_segment(struct session *s, const struct sum *of, int i, struct err *e) {
     const struct cuda_sums *m = dev(s)->sums;
     if (i == s->n_segs - 1) return 0;
@@ -184,7 +191,8 @@ int exec_cuda_sum_chunk(struct session *s, struct err *e) {
     return rc;
 }
 
-/* The sums of use i, if it is the first of its weight, and the part that has them. */
+/* Returns the sums of use i where it is the first use of its weight, and in *part the part that has
+ * them. NULL for other uses and for what is not summed. */
 static const struct sum *first_of(const struct session *s, int i, const struct cuda **part) {
     const struct gr_use *u = &s->g->facts.use[i];
     const struct cuda_set *all = dev(s)->all;
@@ -228,7 +236,7 @@ static int load(const struct session *s, const struct cuda *d, const struct sum 
     if (!fn(ud, &s->g->weight[of->w], of->n_mat, sum, sum + of->n_mat * of->k))
         rc = err_set(e, ERR_DATA, "%s: no sums to begin with", s->g->weight[of->w].name);
     if (!rc) rc = cu_upload(d->q, d->sums->all + of->at, p, n * sizeof(double), e);
-    if (!rc) rc = cu_sync(d->q, e); /* the copy is done before its source is freed */
+    if (!rc) rc = cu_sync(d->q, e); /* The copy must be done before its source is freed. */
     mem_free(p);
     return rc;
 }

@@ -7,7 +7,8 @@
 #include "core/num.h"
 #include "runtime/engine/exec_cuda.h"
 
-enum { FEED_PIECE = 16 << 20, FEED_FROM = 1 << 20 }; /* Bytes: of a piece; of a large weight. */
+/* The bytes of a piece, and of a weight from which on it is sent in pieces. */
+enum { FEED_PIECE = 16 << 20, FEED_FROM = 1 << 20 };
 
 static struct cuda *dev(const struct session *s) {
     return s->dev;
@@ -16,15 +17,18 @@ static struct cuda *dev(const struct session *s) {
 static bool owns_on(const struct session *s, const struct cuda *d, int w) {
     return s->m->source[w] == w || !d->w[s->m->source[w]].is_matrix;
 }
-static bool owns(const struct session *s, int w) { /* a tied weight is uploaded once */
+/* Tells whether weight w has data of its own. One that is tied to another is uploaded once, as
+ * that other. */
+static bool owns(const struct session *s, int w) {
     return owns_on(s, dev(s), w);
 }
 
-/* is_read: in the file's order, by an exact product or the embedding's gather. */
+/* Notes how a weight is used. `read`: somebody reads it in the file's order, an exact product or
+ * the gather of the embedding. */
 static void use(const struct session *s, gr_w w, bool matrix, bool product, bool read) {
     struct cuda *d = dev(s);
     if (w == GR_NONE) return;
-    const int at = owns(s, w) ? w : s->m->source[w]; /* a tied one lies where its source does */
+    const int at = owns(s, w) ? w : s->m->source[w]; /* A tied weight lies where its source does. */
     d->w[w].is_matrix |= matrix;
     d->w[w].is_vec |= !matrix;
     d->w[at].is_product |= product;
@@ -43,7 +47,8 @@ struct cu_weight exec_cuda_shape(const struct weight *w) {
                               .mat_bytes = w->mat_bytes};
 }
 
-/* What is a matrix here first: where a tied one lies follows from it. */
+/* Finds out in which forms the part at work needs each weight. Which weights are matrices is found
+ * first, because where a tied weight lies depends on it. */
 void exec_cuda_find_uses(struct session *s) {
     const bool exact = dev(s)->exact;
     for (int i = 0; i < s->g->facts.n_uses; i++) {
@@ -56,7 +61,7 @@ void exec_cuda_find_uses(struct session *s) {
         const struct gr_node *n = &s->g->node[u->node];
         const struct gr_role_info *r = &gr_roles[u->role];
         if (u->role == USE_DIVISORS || !exec_cuda_here(s, u->node))
-            continue; /* divisors enter the table on the CPU */
+            continue; /* Divisors of angles enter a table that the CPU makes. */
         bool glu = u->role == USE_EXP_GATE || u->role == USE_EXP_UP;
         bool mixed = glu && !exec_cuda_glu_packs(s, n->moe.gate, n->moe.up);
         use(s, u->w, r->matrix, r->product, exact || (r->matrix && !r->product) || mixed);
@@ -103,7 +108,7 @@ struct cuda_forms exec_cuda_forms_on(const struct session *s, const struct cuda 
     return f;
 }
 
-/* Of a copy of its own. */
+/* Returns the bytes of a weight's own copy on the device; 0 for one that stays in main memory. */
 static uint64_t own_bytes(const struct session *s, int i) {
     const struct cuda_weight *c = &dev(s)->w[i];
     const struct cuda_forms f = exec_cuda_forms(s, i);
@@ -127,7 +132,7 @@ uint64_t exec_cuda_stage_bytes(const struct session *s) {
     return n;
 }
 
-/* Where a weight lies while it is packed. */
+/* Makes room for a weight of n bytes to lie while it is packed. */
 static int stage(struct cuda *d, uint64_t n, struct err *e) {
     if (d->stage && cu_buf_bytes(d->stage) >= n) return 0;
     cu_buf_free(d->stage);
@@ -154,7 +159,8 @@ static int send(struct session *s, void *dst, const void *src, uint64_t n, struc
     return cuda_feed_put(&d->feed, d->q, s->o.pool, dst, src, n, e);
 }
 
-/* Fills a new copy: [in the file's order][packed][as f32 values]. */
+/* Fills a new copy. Its forms lie one behind the other: in the file's order, packed, and as f32
+ * values. */
 static int fill(struct session *s, int i, struct weight_copy *copy, struct err *e) {
     struct cuda *d = dev(s);
     const struct cuda_weight *c = &d->w[i];
@@ -180,7 +186,7 @@ static int fill(struct session *s, int i, struct weight_copy *copy, struct err *
     return cu_upload(d->q, at, exec_vec(s, i), (uint64_t)n_values(w) * sizeof(float), e);
 }
 
-/* A copy that is there, or a new one. */
+/* Gives the session a copy of weight i: one that is already on the device, or a new one. */
 static int upload(struct session *s, int i, struct err *e) {
     struct cuda *d = dev(s);
     struct cuda_weight *c = &d->w[i];
@@ -227,7 +233,8 @@ static int upload_ropes(struct session *s, struct err *e) {
 static bool is_stale(const struct session *s, int i) {
     return dev(s)->w[i].mem != model_weight(s->m, i)->mem;
 }
-/* It is wanted in another order than before, or was tied to a copy that has moved. */
+/* Tells whether weight i must be uploaded again: it is wanted in an order that its copy lacks, or
+ * it is tied to a weight whose copy has moved. */
 static bool is_elsewhere(const struct session *s, int i) {
     const struct cuda_weight *c = &dev(s)->w[i], *tied = &dev(s)->w[s->m->source[i]];
     if (c->is_host || !c->is_matrix) return false;
@@ -235,18 +242,18 @@ static bool is_elsewhere(const struct session *s, int i) {
     return c->w.data != tied->w.data || c->w.packed != tied->w.packed;
 }
 
-/* Uploads what the part at work lacks. */
+/* Uploads the weights that the part at work lacks. */
 static int refresh(struct session *s, bool first, struct err *e) {
     struct cuda *d = dev(s);
-    exec_cuda_find_uses(s); /* other types may need the other order */
+    exec_cuda_find_uses(s); /* Weights of another type may be needed in the other order. */
     for (int i = 0; i < s->g->n_weights; i++) {
         if (!first && !is_stale(s, i) && !is_elsewhere(s, i)) continue;
         const int rc = upload(s, i, e);
-        if (rc) forget(s, i); /* the next pass tries again */
+        if (rc) forget(s, i); /* It was not filled; the next pass tries again. */
         if (rc) return rc;
     }
     TRY(upload_ropes(s, e));
-    TRY(cu_sync(d->q, e)); /* other streams may read them next */
+    TRY(cu_sync(d->q, e)); /* From here on other streams may read them. */
     cu_buf_free(d->stage);
     d->stage = NULL;
     cuda_feed_close(&d->feed);

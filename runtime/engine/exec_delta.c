@@ -17,7 +17,7 @@ struct conv_job {
     const float *w, *bias;
     int64_t n_ch, k;
 };
-/* Item = (sequence, some channels). */
+/* Convolves items [i0, i1). An item is a run of channels of one sequence. */
 static void conv_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct conv_job *j = ctx;
     (void)worker;
@@ -43,8 +43,9 @@ void exec_conv_silu(struct session *s, const struct gr_node *n) {
 struct delta_job {
     struct session *s;
     const struct gr_node *n;
-    const float *a, *dt; /* ssm_a, dt bias [v heads] */
-    float *qkv; /* [n_tok][ld]: q heads, k heads, v heads; q and k are normalised in place */
+    const float *a, *dt; /* One value for each v head: ssm_a, and the bias of dt. */
+    /* [n_tok][ld]: the heads of q, k and v side by side. q and k are normalised in place. */
+    float *qkv;
     int64_t ld, row_groups;
 };
 
@@ -73,7 +74,8 @@ static void prepare_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     }
 }
 
-/* Item = (sequence, v head, group of rows of its state). */
+/* Runs the delta rule for items [i0, i1). An item is a group of rows of the state of one v head of
+ * one sequence. */
 static void delta_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct delta_job *j = ctx;
     (void)worker;

@@ -30,7 +30,7 @@ struct job {
     struct session *s;
     const struct gr_node *n;
     float scale;
-    const float *by; /* one for each column; NULL: 1 */
+    const float *by; /* One factor for each column; NULL: 1. */
 };
 
 static void geglu_range(void *ctx, int64_t t0, int64_t t1, int worker) {

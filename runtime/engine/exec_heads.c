@@ -9,13 +9,16 @@
 
 struct job {
     const struct session *s;
-    const struct weight *w; /* ne[0] columns, ne[1] rows, ne[2] heads */
-    const float *x;         /* [n_tok][heads][in] */
-    float *out;             /* [n_tok][heads][in - ne[0] + ne[1]] */
+    const struct weight *w; /* The matrices: ne[0] columns, ne[1] rows, ne[2] heads. */
+    /* The inputs [n_tok][heads][in], of which the first ne[0] values of a head enter the
+     * product. */
+    const float *x;
+    float *out; /* The results [n_tok][heads][in - ne[0] + ne[1]]. */
     int64_t in, width, panel, n_panels;
 };
 
-/* Item = (head, panel of rows). */
+/* Computes items [i0, i1). An item is a panel of rows of one head's matrix, multiplied with the
+ * rows of all tokens; what of the input lies behind its product is copied along. */
 static void heads_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct job *j = ctx;
     const struct weight *w = j->w;

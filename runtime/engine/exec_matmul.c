@@ -42,7 +42,8 @@ void exec_acts(struct session *s, struct acts *a, const struct weight *w, const 
     enum qtype partner = kern_dot_partner(w->type);
     if (exact || s->o.act != ACT_Q8 || partner == QT_F32 || !s->kern.op[w->type].dot) return;
     a->q_row = qtype_row_bytes(partner, w->ne[0]);
-    if (!a->q_row || a->q_row > s->qbuf_row) { /* no such row: exact is always right */
+    /* A type without such rows is computed exactly, which is always right. */
+    if (!a->q_row || a->q_row > s->qbuf_row) {
         a->q_row = 0;
         return;
     }
@@ -93,7 +94,7 @@ struct product_job {
     float *out;
     int64_t ldo, panel, n_panels, t_block;
 };
-/* Item = (token block, panel of rows). */
+/* Computes items [i0, i1) of a product. An item is a panel of weight rows and a block of tokens. */
 static void product_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct product_job *j = ctx;
     for (int64_t i = i0; i < i1; i++) {
@@ -120,7 +121,8 @@ void exec_product(struct session *s, const struct weight *w, const float *x, int
     exec_acts(s, &j.a, w, x, ld, m, 0, exact);
     j.panel = exec_task_rows(s, w, w->row_bytes, w->ne[1], 1, m);
     j.n_panels = div_up(w->ne[1], j.panel);
-    if (j.a.p || j.a.q || j.n_panels < 8) j.t_block = 128; /* few panels: split the tokens */
+    /* Where panels are too few to occupy all threads, tokens are split too. */
+    if (j.a.p || j.a.q || j.n_panels < 8) j.t_block = 128;
     int64_t n_items = j.n_panels * div_up(m, j.t_block);
     exec_par(s, n_items, 1, (double)m * (double)w->ne[0] * (double)w->ne[1], product_range, &j);
 }

@@ -12,7 +12,8 @@
 #include "core/num.h"
 #include "runtime/engine/exec.h"
 
-/* llama.cpp's floor under the sum of the selected probabilities: smallest normal f16. */
+/* The sum of the selected probabilities is taken as at least this before it divides: the smallest
+ * normal number of f16, as llama.cpp has it. */
 static const float MIN_SUM = 6.1035e-5f;
 enum { ROUTER_MAX_GROUPS = 256 };
 
@@ -21,18 +22,25 @@ struct job {
     const struct gr_node *n;
     struct moe_bufs *b;
     const struct weight *gate, *up, *down;
-    const float *x;                                                               /* [n_tok][d] */
-    const float *factor, *prefer, *router_bias, *gate_bias, *up_bias, *down_bias; /* or NULL */
+    const float *x; /* [n_tok][d] */
+    /* Each of them may be NULL. */
+    const float *factor, *prefer, *router_bias, *gate_bias, *up_bias, *down_bias;
     int64_t n_experts, d, f, n_used, n_active;
-    int64_t up_row; /* first row of `up` in its matrix: f when gate and up are one tensor */
-    int64_t panel, n_panels;        /* of the phase */
-    struct acts a, a_up;            /* all sorted rows */
-    const struct kern_act *rounded; /* gather_rounded: [n_tok] rows -> `sorted` */
+    /* The row of `up` in its matrix where the up projection begins; it is the width f when gate
+     * and up are one tensor. */
+    int64_t up_row;
+    /* The rows of a panel, and the number of panels, in the phase that runs. */
+    int64_t panel, n_panels;
+    /* All sorted rows as they enter gate and down, and as they enter up. */
+    struct acts a, a_up;
+    /* The rows of the n_tok tokens in 8 bits, which gather_rounded copies to `sorted`. */
+    const struct kern_act *rounded;
     struct kern_act *sorted;
     int64_t row_blocks;
 };
 
-/* p of every expert (OP_MOE), and what they are chosen by. */
+/* Computes from the router's scores p of one token the probability of every expert (in place), and
+ * in `by` the values by which experts are chosen. Formulas: OP_MOE in models/ops.def. */
 static void judge(const struct job *j, float *p, float *by) {
     const enum gr_score score = j->n->moe.choice.score;
     const float *prefer = j->prefer, *bias = j->router_bias;
@@ -43,8 +51,8 @@ static void judge(const struct job *j, float *p, float *by) {
     for (int64_t e = 0; e < j->n_experts; e++) by[e] = prefer ? p[e] + prefer[e] : p[e];
 }
 
-/* Leaves experts of the best groups; a group is as good as its two best experts together, with
- * probabilities of a softmax as its best one. */
+/* Leaves only the experts of the best groups to be chosen. A group is as good as its two best
+ * experts together, or, where probabilities come from a softmax, as its best one. */
 static void keep_groups(const struct job *j, float *by) {
     const int64_t n = j->n->moe.choice.groups, size = j->n_experts / n;
     const bool two = size > 1 && j->n->moe.choice.score != GR_SOFTMAX;
@@ -53,7 +61,7 @@ static void keep_groups(const struct job *j, float *by) {
         int64_t best = -1;
         double most = 0;
         for (int64_t g = 0; g < n; g++) {
-            float a = -INFINITY, b = -INFINITY; /* the two largest */
+            float a = -INFINITY, b = -INFINITY; /* The two largest values of the group. */
             for (int64_t e = g * size; e < (g + 1) * size; e++) {
                 b = fmaxf(b, fminf(a, by[e]));
                 a = fmaxf(a, by[e]);
@@ -70,7 +78,8 @@ static void keep_groups(const struct job *j, float *by) {
         if (!kept[e / size]) by[e] = -INFINITY;
 }
 
-/* The weight of the expert `best` beside those that are not taken yet (GR_MIXER). */
+/* Returns the weight of the expert `best` in a softmax over those experts that were not taken
+ * before it and are near enough to it (GR_MIXER). */
 static float mixed(const struct job *j, const float *x, const float *by, int64_t best) {
     const float margin = j->n->moe.choice.margin, top = x[best];
     double sum = 0;
@@ -94,7 +103,7 @@ static void choose(const struct job *j, int64_t t) {
         if (best < 0) best = u;
         expert[u] = (int32_t)best;
         weight[u] = r->score == GR_MIXER ? mixed(j, p, by, best) : p[best];
-        by[best] = -INFINITY; /* taken */
+        by[best] = -INFINITY; /* This expert is taken. */
     }
     if (r->score == GR_LOGIT) j->s->kern.softmax(weight, j->n_used);
     for (int64_t u = 0; u < j->n_used; u++) sum += weight[u];
@@ -110,7 +119,8 @@ static void choose_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     for (int64_t t = t0; t < t1; t++) choose(ctx, t);
 }
 
-/* first[], place[], active[] from expert[]; order inside an expert is token order. */
+/* Sorts pairs (token, slot) by expert: fills first[], place[] and active[] from expert[]. Among the
+ * pairs of one expert the order is that of tokens. */
 static void sort_pairs(struct job *j) {
     struct moe_bufs *b = j->b;
     int64_t pairs = j->s->n_tok * j->n_used;
@@ -143,8 +153,8 @@ static void gather_rounded(void *ctx, int64_t t0, int64_t t1, int worker) {
                (size_t)n * sizeof *j->sorted);
 }
 
-/* How sorted rows meet gate or up (`which` 0, 1): for packed weights a token is rounded once, then
- * its copies are sorted. */
+/* Prepares how sorted rows enter gate (`which` 0) or up (1). For packed weights each token is
+ * rounded to 8 bits once, and then its copies are sorted. */
 static void inputs(struct job *j, const struct weight *w, struct acts *a, int64_t pairs,
                    int which) {
     struct session *s = j->s;
@@ -161,7 +171,7 @@ static void inputs(struct job *j, const struct weight *w, struct acts *a, int64_
     *a =
         (struct acts){.x = j->b->x, .ld = j->d, .n_rows = pairs, .p = j->sorted, .p_ld = once.p_ld};
 }
-/* How the sorted rows h meet down. */
+/* Prepares how the sorted rows h enter down. */
 static void middle(struct job *j, int64_t pairs) {
     struct session *s = j->s;
     if (!exec_is_packed(s, j->down)) {
@@ -177,7 +187,7 @@ static void middle(struct job *j, int64_t pairs) {
                          .p_ld = kern_act_blocks(j->f)};
 }
 
-/* The rows of expert e out of all sorted rows. */
+/* Returns those of the sorted rows that belong to expert e. */
 static struct acts expert_acts(const struct job *j, const struct acts *all, int64_t e) {
     struct acts a = *all;
     int64_t first = j->b->first[e];
@@ -191,7 +201,8 @@ static const uint8_t *expert_data(const struct weight *w, int64_t e) {
     return (const uint8_t *)w->data + (uint64_t)e * w->mat_bytes;
 }
 
-/* gate = g * sigmoid(alpha g) * (u + 1), both clamped */
+/* Computes gate = g * sigmoid(alpha g) * (u + 1), where g and u are gate and up clamped to the
+ * node's limit. */
 static void clamped(const struct job *j, float *gate, float *up, int64_t n) {
     const float limit = j->n->moe.limit, alpha = j->n->moe.alpha;
     for (int64_t i = 0; i < n; i++) {
@@ -214,13 +225,14 @@ static void activate(const struct job *j, float *gate, float *up, int64_t n) {
         j->s->kern.swiglu(gate, up, gate, n);
 }
 
-/* Adds rows [r0, r0 + n) of expert e's bias to x. bias [experts][f], or NULL: none. */
+/* Adds to x the values [r0, r0 + n) of expert e's bias, which is [experts][f]. Does nothing where
+ * there is none (NULL). */
 static void add_bias(const float *bias, int64_t e, int64_t f, int64_t r0, float *x, int64_t n) {
     for (int64_t i = 0; bias && i < n; i++) x[i] += bias[e * f + r0 + i];
 }
 
-/* Sorted rows get the weights of their pairs; those are 1 from then on. The router's scores are not
- * needed any more. */
+/* Moves the weights of pairs to the sorted rows, into the memory of the router's scores, which are
+ * no longer needed. From then on the weights of pairs are 1, so that they do not count twice. */
 static void weigh_inputs(struct job *j) {
     for (int64_t i = 0; i < j->s->n_tok * j->n_used; i++) {
         j->b->logits[j->b->place[i]] = j->b->weight[i];
@@ -245,7 +257,8 @@ static void gate_up_range(void *ctx, int64_t i0, int64_t i1, int worker) {
             exec_rows(j->s, j->up, expert_data(j->up, e), j->up_row + r0, j->up_row + r0 + nr,
                       &a_up, up, nr, scratch);
         for (int64_t t = 0; t < a.n_rows; t++) {
-            if (j->n->moe.scales_input) { /* products are linear in the input */
+            /* A product is linear, so weights may be applied to its result. */
+            if (j->n->moe.scales_input) {
                 const float by = j->b->logits[j->b->first[e] + t];
                 scale_by(h + t * j->f, nr, by);
                 scale_by(up + t * nr, nr, by);
@@ -282,13 +295,13 @@ static void combine_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     }
 }
 
-/* Which token each sorted row is of. */
+/* Notes of each sorted row which token it is of. */
 static void name_rows(const struct job *j) {
     for (int64_t i = 0; i < j->s->n_tok * j->n_used; i++)
         j->b->token[j->b->place[i]] = (int32_t)(i / j->n_used);
 }
 
-/* The rows of an expert, those of each sequence in a call. */
+/* Shows the rows that enter expert e to the observer, in one call for each sequence. */
 static void show_expert(const struct job *j, gr_w w, int64_t e, const float *x, int64_t ld) {
     struct session *s = j->s;
     const struct moe_bufs *b = j->b;
@@ -303,8 +316,9 @@ static void show_rows(const struct job *j, gr_w w, const float *x, int64_t ld) {
     for (int64_t i = 0; i < j->n_active; i++) show_expert(j, w, j->b->active[i], x, ld);
 }
 
-/* Weight rows of a task (exec_task_rows). What counts is how many rows an expert meets: a hundred
- * tokens are few for each of 256 experts. What a task computes must fit its scratch, though. */
+/* Returns how many weight rows a task takes (exec_task_rows). What counts is how many rows an
+ * expert meets: a hundred tokens are few when they are spread over 256 experts. What a task
+ * computes must still fit its scratch. */
 static int64_t task_rows(const struct job *j, const struct weight *w, uint64_t row_bytes,
                          int64_t n_rows) {
     int64_t most = 1;

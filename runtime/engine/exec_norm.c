@@ -10,8 +10,9 @@ enum { TOKEN_CHUNK = 16 };
 struct job {
     struct session *s;
     const struct gr_node *n;
-    const float *w, *b;     /* NULL: 1, 0 */
-    int64_t group, w_group; /* values normalised together; values after which w and b begin again */
+    const float *w, *b; /* Factors and summands of the values; NULL: 1 and 0. */
+    /* How many values are normalised together, and after how many w and b begin again. */
+    int64_t group, w_group;
 };
 
 static void norm_one(const struct job *j, const float *x, float *y, int64_t at) {

@@ -8,7 +8,8 @@
 #include "core/num.h"
 #include "runtime/engine/exec.h"
 
-enum { TOKEN_BLOCK = 128 /* tokens whose activations stay in L2 while groups of rows pass */ };
+/* The activations of so many tokens stay in the second cache while groups of weight rows pass. */
+enum { TOKEN_BLOCK = 128 };
 
 bool exec_is_packed(const struct session *s, const struct weight *w) {
     const struct kern_ops *op = &s->kern.op[w->type];
@@ -57,7 +58,7 @@ int64_t exec_task_rows(const struct session *s, const struct weight *w, uint64_t
     if (m > FEW_TOKENS || !exec_is_packed(s, w)) return least;
     const int64_t share = n_mats * mat / (RUNS_PER_WORKER * s->n_workers);
     const int64_t run = max_i64(1, min_i64(share, RUN_BYTES));
-    /* the same for all tasks of a matrix, in whole pairs of groups */
+    /* All tasks of a matrix have the same number of rows, in whole pairs of groups. */
     const int64_t rows = div_up(div_up(n_rows, div_up(mat, run)), 32) * 32;
     return max_i64(least, min_i64(rows, RUN_MAX_ROWS));
 }

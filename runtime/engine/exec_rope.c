@@ -40,7 +40,8 @@ struct rope_tab *exec_rope_tab(struct session *s, const struct gr_node *n, bool 
     return t;
 }
 
-/* Factor of the angle of pair j (struct gr_yarn). */
+/* Returns the factor that stretches the angle of pair j, which is between 1 and 1 / factor (struct
+ * gr_yarn). */
 static double stretch(const struct gr_yarn *y, const struct rope_tab *tab, int64_t j) {
     if (!tab->yarn) return 1;
     double n = (double)tab->n_rot, per = 2 * log(tab->base), turn = 2 * 3.14159265358979323846;
@@ -102,7 +103,8 @@ static void rope_range(void *ctx, int64_t t0, int64_t t1, int worker) {
 }
 
 void exec_rope(struct session *s, const struct gr_node *n) {
-    struct rope_tab *tab = exec_rope_tab(s, n, false); /* session_new made one for every node */
+    /* session_new made a table for every node, so there is one. */
+    struct rope_tab *tab = exec_rope_tab(s, n, false);
     if (!tab->ready) fill(s, tab);
     struct job j = {s, n, tab->cs, s->g->reg_width[n->dst]};
     exec_par(s, s->n_tok, TOKEN_CHUNK, 4.0 * (double)s->n_tok * (double)j.width, rope_range, &j);

@@ -12,7 +12,7 @@ enum { CHANNELS = 64, ROWS = 16 };
 struct job {
     struct session *s;
     const struct gr_node *n;
-    int64_t n_parts; /* tasks of one sequence, or of one head */
+    int64_t n_parts; /* The tasks of one sequence, or of one head. */
     const float *w, *a, *dt, *skip;
 };
 
@@ -64,7 +64,8 @@ static void steps_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     }
 }
 
-/* Item = (sequence, head, group of rows of its state). */
+/* Runs the scan of Mamba 2 for items [i0, i1). An item is a group of rows of the state of one head
+ * of one sequence. */
 static void mamba2_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct job *j = ctx;
     const struct session *s = j->s;
@@ -127,7 +128,8 @@ void exec_mamba1(struct session *s, const struct gr_node *n) {
 
 /* ---- Kimi delta attention ---- */
 
-/* Norms of queries and keys, decays in place of what they come from. */
+/* Normalises queries and keys of tokens [t0, t1) and replaces what decays are computed from by the
+ * decays. */
 static void kda_ready_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     const struct session *s = j->s;
@@ -146,7 +148,8 @@ static void kda_ready_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     }
 }
 
-/* Item = (sequence, head, group of rows of its state). */
+/* Runs Kimi delta attention for items [i0, i1). An item is a group of rows of the state of one head
+ * of one sequence. */
 static void kda_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct job *j = ctx;
     const struct session *s = j->s;

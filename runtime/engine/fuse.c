@@ -8,10 +8,11 @@
 
 struct rule_for {
     const struct graph *g;
-    const struct gr_node *end; /* behind the last node */
+    const struct gr_node *end; /* The end of the nodes that may be matched. */
     const struct target *t;
 };
-/* Returns how many nodes of m the fusion takes, 0: none; parts it does without become NULL. */
+/* Returns how many nodes of m the fusion takes, and sets those parts of m to NULL that it does
+ * without. 0: it cannot be done. */
 typedef int (*rule_fn)(const struct rule_for *r, struct match *m);
 
 #define FUSION(id, name, what, classes, parts)                                                     \
@@ -45,7 +46,8 @@ const char *fuse_name(enum fusion f) {
     return f < 0 || f >= FUSE_COUNT ? "" : patterns[f].name;
 }
 
-/* Fills m's parts with the nodes from n on; false: one that must be there is not. */
+/* Fills m's parts with the nodes from n on. Returns false when a part that the pattern needs is not
+ * there. */
 static bool find_parts(const struct pattern *p, const struct gr_node *n, const struct gr_node *end,
                        struct match *m) {
     const struct gr_node *at = n;
@@ -78,7 +80,8 @@ bool fuse_begins(enum gr_op op, const struct target *t) {
     for (int f = 0; f < FUSE_COUNT && !t->sees_all; f++) {
         const struct pattern *p = &patterns[f];
         if (!(t->fusions >> f & 1) || !(p->classes >> t->batch & 1)) continue;
-        if (op == OP_MATMUL && (f != FUSE_PRODUCTS || !t->few)) continue; /* most stand alone */
+        /* Most products stand alone. Only those of few rows may begin a launch of several. */
+        if (op == OP_MATMUL && (f != FUSE_PRODUCTS || !t->few)) continue;
         int k = 0;
         while (p->part[k].how == MAY) k++;
         if (p->part[k].ops >> op & 1) return true;
@@ -91,12 +94,12 @@ bool fuse_begins(enum gr_op op, const struct target *t) {
 static unsigned way(const struct rule_for *r, const struct gr_node *product) {
     return r->t->way(r->t->ud, product->product.matrix);
 }
-/* A product that the kernels for few rows can do. */
+/* Tells whether n is a product that the kernels for few rows can do. */
 static bool is_quick(const struct rule_for *r, const struct gr_node *n) {
     return n < r->end && n->op == OP_MATMUL && r->t->few && way(r, n) && n->dst != n->src[0];
 }
 
-/* Whether nodes n, n + 1, n + 2 are gate, up and activation of one input. */
+/* Tells whether nodes n, n + 1 and n + 2 are gate, up and activation of one input. */
 static bool is_glu(const struct graph *g, const struct gr_node *n, const struct gr_node *end) {
     if (end - n < 3 || n[0].op != OP_MATMUL || n[1].op != OP_MATMUL) return false;
     if (n[2].op != OP_SWIGLU && (n[2].op != OP_GEGLU || n[2].pick.offset)) return false;
@@ -109,8 +112,8 @@ static bool is_quick_glu(const struct rule_for *r, const struct gr_node *n) {
            r->t->joins(r->t->ud, n[0].product.matrix, n[1].product.matrix);
 }
 
-/* [gate,] sum and norm behind a launch that writes register `out`: how many nodes of them it can
- * do in its last block. */
+/* Returns how many of the nodes [gate,] sum and norm the launch that writes register `out` can do
+ * in its last block; 0 when it can do none. */
 static int tail_of(const struct rule_for *r, gr_reg out, const struct gr_node *gate,
                    const struct gr_node *sum, const struct gr_node *norm) {
     if (r->t->batch != BATCH_ONE || !r->t->few || !r->t->tails || !sum || !norm) return 0;
@@ -153,19 +156,22 @@ static int rule_glu(const struct rule_for *r, struct match *m) {
     return r->t->exact || r->t->joins(r->t->ud, gate->product.matrix, up->product.matrix) ? 3 : 0;
 }
 
-/* Norms are of both or of none, in place, alike. */
+/* Tells whether both queries and keys have norms, in place and with the same epsilon, or neither
+ * has one. */
 static bool qkv_norms(const struct match *m) {
     const struct gr_node *q = m->qkv.q_norm, *k = m->qkv.k_norm;
     if (!q && !k) return true;
     return q && k && q->dst == q->src[0] && k->dst == k->src[0] && q->dst == m->qkv.q_rope->dst &&
            k->dst == m->qkv.k_rope->dst && same((double)q->norm.eps, (double)k->norm.eps);
 }
-/* Queries come with gates from one product: those of keys and values are taken too. */
+/* Tells whether the products of queries, keys and values can be taken together. That is so where
+ * queries and their gates come from one product, which is split. */
 static bool qkv_products(const struct match *m) {
     const struct gr_node *q = m->qkv.q, *split = m->qkv.split, *k = m->qkv.k, *v = m->qkv.v;
     if (!split) return !q && !k && !v;
     if (!k || !v || (q && split->src[0] != q->dst)) return false;
-    return k->dst != split->src[0] && v->dst != split->src[0] && /* gates are read later */
+    /* The gates are read later, so these products may not overwrite them. */
+    return k->dst != split->src[0] && v->dst != split->src[0] &&
            split->dst == m->qkv.attn->src[0] && m->qkv.gate;
 }
 static int rule_qkv(const struct rule_for *r, struct match *m) {
@@ -189,7 +195,7 @@ static int rule_attn_gate(const struct rule_for *r, struct match *m) {
     return m->attn_gate.gate->dst == attn->dst && !attn->attn.latent ? 2 : 0;
 }
 
-/* The shared expert behind the routed ones, added to them by its gate. */
+/* Tells whether a shared expert follows the routed ones and is added to them by its gate. */
 static bool has_shared(const struct rule_for *r, const struct match *m) {
     const struct gr_node *n = m->moe.moe, *down = m->moe.s_down, *gate = m->moe.gate;
     return r->t->many && m->moe.s_gate && down && gate && is_quick_glu(r, m->moe.s_gate) &&
@@ -212,7 +218,8 @@ static int rule_moe(const struct rule_for *r, struct match *m) {
     if (!has_shared(r, m)) {
         const bool directly = !m->moe.s_gate && !m->moe.s_up && !m->moe.s_act && !m->moe.s_down;
         m->moe.s_gate = m->moe.s_up = m->moe.s_act = m->moe.s_down = NULL;
-        if (!directly) m->moe.sum = NULL; /* what follows is not behind the experts */
+        /* Other nodes stand between, so the sum does not follow the experts. */
+        if (!directly) m->moe.sum = NULL;
         done = 1;
     }
     const int tail = tail_of(r, n->dst, m->moe.gate, m->moe.sum, m->moe.norm);
@@ -220,14 +227,17 @@ static int rule_moe(const struct rule_for *r, struct match *m) {
     return done + tail;
 }
 
-/* Is another product of the same input, to be taken with the k before it. */
+/* Tells whether n + k is another product of the same input, to be taken with the k products before
+ * it. */
 static bool goes_along(const struct rule_for *r, const struct gr_node *n, int k) {
     return is_quick(r, n + k) && n[k].src[0] == n->src[0] && r->t->many &&
-           !is_glu(r->g, n + k, r->end); /* which is a launch of its own */
+           /* Gate and up of a feed-forward are a launch of their own. */
+           !is_glu(r->g, n + k, r->end);
 }
 static int rule_products(const struct rule_for *r, struct match *m) {
     const struct gr_node *n = m->products.a;
-    bool any = r->t->batch == BATCH_ONE; /* several rows of floats: by a kernel of their own */
+    /* A product with several rows of floats is done by a kernel of its own. */
+    bool any = r->t->batch == BATCH_ONE;
     if (!is_quick(r, n)) return 0;
     int k = 0;
     while (k < FUSE_MAX_PRODUCTS && m->part[k] && (k == 0 || goes_along(r, n, k))) {

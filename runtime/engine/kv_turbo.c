@@ -23,8 +23,8 @@
 
 enum { MAX_SLICE = 128, MAX_CODES = 16 };
 
-/* Lloyd-Max codebooks of N(0, 1), ascending: codes are in the order of the centroids, so that the
- * sign is the top bit. */
+/* The Lloyd-Max codebooks of N(0, 1) in ascending order, so that the top bit of a code is the sign
+ * of its value. */
 static const float book1[2] = {-0.797885f, 0.797885f};
 static const float book2[4] = {-1.510418f, -0.452780f, 0.452780f, 1.510418f};
 static const float book3[8] = {-2.151946f, -1.343909f, -0.756005f, -0.245094f,
@@ -39,7 +39,7 @@ const float *kv_turbo_codebook(int bits) {
 
 /* ---- rotation -------------------------------------------------------------------------------- */
 
-/* splitmix64's finaliser of a counter: 64 signs. */
+/* Returns 64 signs: splitmix64's finaliser of a counter. */
 static uint64_t sign_word(uint64_t seed, int64_t i) {
     uint64_t z = seed + (uint64_t)(i / 64 + 1) * 0x9e3779b97f4a7c15u;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -53,7 +53,8 @@ static void flip(float *x, int64_t n, uint64_t seed) {
         for (int64_t k = i; k < n && k < i + 64; k++, w >>= 1) x[k] = w & 1 ? -x[k] : x[k];
     }
 }
-/* H / sqrt(d), Sylvester order: its own inverse. */
+/* Multiplies x by H / sqrt(d), where H is the Hadamard matrix in Sylvester's order. The product is
+ * its own inverse. */
 static void hadamard(float *x, int64_t d) {
     for (int64_t h = 1; h < d; h *= 2)
         for (int64_t i = 0; i < d; i += 2 * h)
@@ -113,7 +114,9 @@ const struct tq_code tq_qjl[5] = {{0, NULL, false}, {0, NULL, false}, {1, scale_
 /* ---- codes in bytes: planes of 4 (4 bits), 2 + 1 (3 bits), 2 or 1 ---------------------------- */
 
 struct plane {
-    int bits, shift; /* bits `shift` .. shift + bits - 1 of the code; 8 / bits values a byte */
+    /* The bits of the code that this plane holds, `shift` to shift + bits - 1; a byte holds 8 /
+     * bits values. */
+    int bits, shift;
 };
 static const struct plane planes[5][2] = {
     {{0, 0}, {0, 0}}, {{1, 0}, {0, 0}}, {{2, 0}, {0, 0}}, {{2, 0}, {1, 2}}, {{4, 0}, {0, 0}}};
@@ -141,7 +144,7 @@ static uint64_t slice_bytes(const struct tq_code *c, int64_t d) {
     return 2 + (uint64_t)(d * c->bits / 8) + (c->qjl ? 2 + (uint64_t)d / 8 : 0);
 }
 
-/* Codes of the slice by its raw scale; returns S. */
+/* Writes the codes of a slice, found with its raw scale, and returns the factor S. */
 static float encode(const struct tq_code *c, const float *y, int64_t d, uint8_t *code) {
     const float *b = book[c->bits];
     int n = 1 << c->bits;
@@ -200,7 +203,7 @@ void kv_turbo_put(const struct kv_type *t, const struct kern *k, const float *x,
     }
 }
 
-/* Codes of a slice straight to levels; returns where they end. */
+/* Decodes the codes of a slice by the table `level` and returns where the codes end. */
 static const uint8_t *read4(const uint8_t *from, const float *level, int64_t d, float *dst) {
     for (int64_t i = 0; i < d; i += 2, from++) {
         dst[i] = level[*from & 15];

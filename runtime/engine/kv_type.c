@@ -50,11 +50,11 @@ static void put_q8_0(const struct kv_type *t, const struct kern *k, const float 
     k->act_quant(t->type, x, row, n);
 }
 
-static unsigned level(float v, int top) { /* NaN: 0 */
+static unsigned level(float v, int top) { /* NaN becomes 0. */
     return v > 0 ? (unsigned)(v < (float)top ? v + 0.5f : (float)top) : 0;
 }
 
-/* Minimum and range of the 32, in 15 steps. */
+/* Writes blocks of 32 as a minimum and 15 steps above it that span their range. */
 static void put_q4_1(const struct kv_type *t, const struct kern *k, const float *x, uint8_t *row,
                      int64_t n, bool is_value) {
     (void)t;
@@ -76,7 +76,8 @@ static void put_q4_1(const struct kv_type *t, const struct kern *k, const float 
         memcpy(row + b / 32 * (int64_t)sizeof q, &q, sizeof q);
     }
 }
-/* d from the value of largest magnitude, which becomes exactly -16. */
+/* Writes blocks of 32 with the scale d by which the value of largest magnitude becomes exactly -16.
+ */
 static void put_q5_0(const struct kv_type *t, const struct kern *k, const float *x, uint8_t *row,
                      int64_t n, bool is_value) {
     (void)t;
@@ -99,7 +100,8 @@ static void put_q5_0(const struct kv_type *t, const struct kern *k, const float 
         memcpy(row + b / 32 * (int64_t)sizeof q, &q, sizeof q);
     }
 }
-/* d from the value of largest magnitude, which becomes exactly -8. */
+/* Writes blocks of 32 with the scale d by which the value of largest magnitude becomes exactly -8.
+ */
 static void put_q4_0(const struct kv_type *t, const struct kern *k, const float *x, uint8_t *row,
                      int64_t n, bool is_value) {
     (void)t;
@@ -117,7 +119,7 @@ static void put_q4_0(const struct kv_type *t, const struct kern *k, const float 
         memcpy(row + b / 32 * (int64_t)sizeof q, &q, sizeof q);
     }
 }
-/* Minimum and range of the 32. */
+/* Writes blocks of 32 as a minimum and 31 steps above it that span their range. */
 static void put_q5_1(const struct kv_type *t, const struct kern *k, const float *x, uint8_t *row,
                      int64_t n, bool is_value) {
     (void)t;
@@ -147,8 +149,9 @@ static void put_q5_1(const struct kv_type *t, const struct kern *k, const float 
 // clang-format off
 #define BLOCK(name, type, rot, n, flags, put) {name, type, rot, n, flags, block_bytes, put, block_get, NULL, NULL}
 #define TURBO(name, key, value) {name, QT_COUNT, true, 32, 0, kv_turbo_bytes, kv_turbo_put, kv_turbo_get, key, value}
-/* tqN: the unbiased factor. The rest is there to be measured against; qjl: keys with the residual's signs,
- * values raw, as published. */
+/* The types of the cache. tqN has the unbiased factor; its other forms are there to be measured
+ * against it. qjl is as published: keys carry the signs of the residual, values have the raw
+ * factor. */
 static const struct kv_type types[] = {
     BLOCK("f32", QT_F32, false, 1, KV_ON_CUDA, put_f32),
     BLOCK("f16", QT_F16, false, 1, KV_ON_CUDA | KV_SHOWN, put_f16),
@@ -205,7 +208,8 @@ int kv_type_parse(const char *text, const char *what, const struct kv_type **k,
     *v = slash ? kv_type_find(slash + 1) : *k;
     if (*k && *v) return 0;
     struct buf known = {0};
-    for (int i = 0; kv_type_at(i) && kv_type_at(i)->key != &tq_raw[4]; i++) /* not the variants */
+    /* The variants of tq behind this row are not offered to users. */
+    for (int i = 0; kv_type_at(i) && kv_type_at(i)->key != &tq_raw[4]; i++)
         buf_fmt(&known, "%s%s", i ? ", " : "", kv_type_at(i)->name);
     err_set(e, ERR_USAGE, "%s: '%s' is not one of %s, nor two of them as K/V", what, text,
             known.data);

@@ -48,8 +48,9 @@ static int check_shape(const struct gguf_tensor *t, const int64_t want[4], struc
         t->name, have_text, want_text);
 }
 
-/* The weight that a name stands for: that of the model this one is made of, which may have been
- * replaced there, else the file's. *t: its tensor, for messages and shapes; NULL: there is none. */
+/* Returns the weight that a name stands for, and in *t its tensor, for messages and shapes. A model
+ * that is made of another one (`trunk`) has that one's weight, which may have been replaced there;
+ * otherwise it is the file's. Where there is no such tensor, *t is NULL. */
 static const struct weight *find(const struct model *m, const struct model *trunk, const char *name,
                                  const struct gguf_tensor **t) {
     const struct model *root = m->of ? m->of : m;
@@ -64,7 +65,8 @@ static const struct weight *find(const struct model *m, const struct model *trun
     return &root->tensor[*t - gguf_tensor_at(m->gguf, 0)];
 }
 
-/* trunk: the model whose weights are shared; NULL: the file's are taken. */
+/* Finds the weights that the graph names and checks their shapes. They are shared with `trunk`;
+ * where that is NULL they are the file's. */
 static int bind_weights(struct model *m, const struct model *trunk, const struct kern *k,
                         struct err *e) {
     const struct graph *g = &m->graph;
@@ -96,7 +98,8 @@ static int bind_weights(struct model *m, const struct model *trunk, const struct
     return 0;
 }
 
-/* Every tensor of the file is one the architecture knows for its block, with the right shape. */
+/* Fails unless every tensor of the file is one that the architecture knows for its block, in the
+ * right shape. */
 static int check_extra(const struct model *m, struct err *e) {
     struct tensor_inst *inst = NULL;
     int64_t n_inst = 0, n_extra = 0;
@@ -140,7 +143,7 @@ static int make_tok(struct model *m, const char *pre, struct err *e) {
 static int load_tok(struct model *m, struct err *e) {
     const char *kind = gguf_str_or(m->gguf, "tokenizer.ggml.model", "none");
     if (strcmp(kind, "none") == 0 || strcmp(kind, "no_vocab") == 0) return 0;
-    if (tok_gguf_known(m->gguf, &m->no_tok)) return 0; /* work without text is still possible */
+    if (tok_gguf_known(m->gguf, &m->no_tok)) return 0; /* What needs no text still works. */
     return make_tok(m, NULL, e);
 }
 
@@ -191,7 +194,8 @@ static void take_tensors(struct model *m) {
         weight_of_file(&m->tensor[i], m->gguf, gguf_tensor_at(m->gguf, i));
 }
 
-/* data: of weights that must be made, too. */
+/* Reads numbers, builds the graph and binds its weights. Weights that older files lack are made of
+ * others; with `data` their values too, otherwise only their shapes. */
 static int bind_known(struct model *m, bool data, struct err *e) {
     TRY(hparams_from_gguf(&m->hp, m->arch, m->gguf, e));
     m->hp.tied = !gguf_find_tensor(m->gguf, "output.weight");
@@ -216,7 +220,7 @@ static struct model *new_model(void) {
     return m;
 }
 
-/* Frees everything but the file. */
+/* Frees everything of a model but the file. */
 static void release(struct model *m) {
     for (int i = 0; i < m->graph.n_weights && m->weight; i++)
         if (m->weight[i].mem) weight_drop(&m->weight[i]);
@@ -259,7 +263,7 @@ static int open_bound(struct model *m, const char *path, struct err *e) {
 int model_open(struct model **out, const char *path, struct err *e) {
     struct model *m = new_model();
     int rc = gguf_open(&m->gguf, path, 0, e);
-    if (rc) { /* gguf_open names the file itself */
+    if (rc) { /* gguf_open has named the file in its message already. */
         model_close(m);
         return rc;
     }
@@ -276,7 +280,7 @@ int model_open(struct model **out, const char *path, struct err *e) {
 
 /* ---- models made of a model ------------------------------------------------------------------ */
 
-/* Everything but graph and weights. */
+/* Returns a model that shares everything with `of` but graph and weights, which it lacks. */
 static struct model *borrow(const struct model *of) {
     struct model *m = xcalloc(1, sizeof *m);
     m->of = of->of ? of->of : of;
@@ -370,7 +374,8 @@ const struct weight *model_find_weight(const struct model *m, const char *name) 
     return NULL;
 }
 
-/* The block that a node belongs to; the number of layers behind the last one. */
+/* Returns the block that a node belongs to; for nodes behind the last block, the number of layers.
+ */
 static int block_of(const struct model *m, int node) {
     const int n_layers = (int)m->hp.d[HD_LAYERS];
     int b = 0;

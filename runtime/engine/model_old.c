@@ -17,7 +17,7 @@
 
 struct split {
     const struct hparams *h;
-    const struct weight *all; /* [heads * (nope + value)][rank] */
+    const struct weight *all; /* The tensor that is split, [heads * (nope + value)][rank]. */
     int64_t heads, nope, value, rank;
     const struct kern *k;
 };
@@ -27,7 +27,8 @@ static const uint8_t *row_of(const struct split *s, int64_t head, int64_t row) {
     return (const uint8_t *)s->all->data + (uint64_t)at * s->all->row_bytes;
 }
 
-/* [heads][rank][nope] of `size` bytes each, which the file has as such. */
+/* Writes the rows of keys transposed to `to`, as [heads][rank][nope] of `size` bytes each. The file
+ * has them in values of that size. */
 static void turn(const struct split *s, uint8_t *to, size_t size) {
     for (int64_t h = 0; h < s->heads; h++)
         for (int64_t r = 0; r < s->nope; r++) {
@@ -110,7 +111,8 @@ int model_make_weights(struct model *m, bool data, struct err *e) {
         const struct gguf_tensor *t = gguf_find_tensor(m->gguf, name);
         snprintf(name, sizeof name, "blk.%d.attn_kv_a_norm.weight", i);
         const struct gguf_tensor *norm = gguf_find_tensor(m->gguf, name);
-        const struct qtype_info *floats = norm ? qtype_info(norm->type) : NULL; /* as norms are */
+        /* They get the type that the file has norms in. */
+        const struct qtype_info *floats = norm ? qtype_info(norm->type) : NULL;
         if (!t || !floats || floats->block_elems != 1 || floats->block_bytes != sizeof(float))
             rc = err_set(e, ERR_DATA,
                          "block %d lacks attn_kv_b, or the norm of floats before it: the file is "

@@ -76,8 +76,9 @@ static bool joins(const void *ud, gr_w gate, gr_w up) {
     return up != GR_NONE ? o->type[gate] == o->type[up]
                          : s.rows / 2 % 16 == 0 || !cu_packed_bytes(&s);
 }
-/* As exec_cuda_find_uses decides: routers lie in the file's order, products packed if they can be,
- * with it in the file's order only where gate and up differ. */
+/* Returns the forms in which a device would have weight w, as exec_cuda_find_uses decides: routers
+ * lie in the file's order, products are packed where they can be, and lie in the file's order too
+ * only where gate and up differ. */
 static unsigned way(const void *ud, gr_w w) {
     const struct outline *o = ud;
     bool product = false, read = o->exact;
@@ -90,7 +91,7 @@ static unsigned way(const void *ud, gr_w w) {
         product |= r->product;
         read |= (r->matrix && !r->product) || (unit && !joins(o, m->gate, m->up));
     }
-    uint8_t there = 0; /* only asked whether it is NULL */
+    uint8_t there = 0; /* It is only asked whether this pointer is NULL. */
     struct cu_weight s = shape(o, w);
     const bool packed = product && !o->exact && cu_packed_bytes(&s) > 0;
     s.packed = packed ? &there : NULL;
@@ -131,7 +132,8 @@ void outline_split(struct outline *o, const struct device *d) {
         for (int k = 0; k < n_devices; k++)
             if (device_index(d, k) == want) part[i] = k;
     }
-    for (int i = 0; i < graph_count(&o->g, OP_ATTN); i++) { /* who reads earlier keys lies there */
+    /* A layer that reads another one's keys lies where that one does. */
+    for (int i = 0; i < graph_count(&o->g, OP_ATTN); i++) {
         const struct gr_node *a = graph_nth(&o->g, OP_ATTN, i);
         part[a->layer - first] = part[o->g.facts.kv[a->slot].layer - first];
     }
@@ -154,7 +156,7 @@ struct target outline_cuda(const struct outline *o, enum batch batch) {
 
 /* ---- what to say ---- */
 
-/* The first weight of the step that enters a product; GR_NONE. */
+/* Returns the first weight of the step that enters a product, or GR_NONE when no weight does. */
 gr_w outline_product(const struct outline *o, const struct step *s) {
     for (int i = s->first; i < s->first + s->n_nodes; i++) {
         const struct gr_node *n = &o->g.node[i];

@@ -18,17 +18,18 @@
 #include "runtime/engine/pack.h"
 #include "runtime/engine/pack_cache.h"
 
-/* Rows come in groups, and the gate and up halves of a fused tensor are whole groups too. */
+/* Rows are packed in groups of 32. The gate and up halves of a tensor that holds both must be whole
+ * groups, too. */
 enum { ROW_MULTIPLE = 32, GROUPS_PER_TASK = 16 };
 
 static bool can_pack(const struct kern *k, const struct weight *w) {
     return k->op[w->type].gemm && kern_packs(w->type) && w->ne[1] % ROW_MULTIPLE == 0 && w->data;
 }
 
-/* wanted[w]: weight w enters matrix products. */
+/* Returns of each weight whether it enters matrix products; the caller frees the array. */
 static bool *in_products(const struct graph *g) {
     bool *wanted = xcalloc((size_t)g->n_weights, sizeof *wanted);
-    for (int i = 0; i < g->facts.n_uses; i++) /* a router stays exact */
+    for (int i = 0; i < g->facts.n_uses; i++) /* A router stays exact, so it is none. */
         wanted[g->facts.use[i].w] |= gr_roles[g->facts.use[i].role].product;
     wanted[g->output] = true;
     return wanted;
@@ -69,8 +70,8 @@ struct packer {
     struct pool *pool;
 };
 
-/* Packed rows of w, as they are or made now; *out is NULL when there is no memory for them. Whoever
- * comes second waits for the first. */
+/* Sets *out to the packed rows of w, which are made now when nobody has made them before; a second
+ * caller waits for the first. *out is NULL when there is no memory for them. */
 static void pack_one(struct packer *p, const struct weight *w, const uint8_t **out) {
     struct weight_mem *mem = w->mem;
     struct job j = {.it = {.w = w, .rows = p->k.op[w->type].rows}};
@@ -92,7 +93,8 @@ static void pack_one(struct packer *p, const struct weight *w, const uint8_t **o
     pthread_mutex_unlock(&mem->lock);
 }
 
-/* Bytes of memory that packing takes: of what is not packed yet. */
+/* Returns the bytes of memory that packing the wanted weights takes. Those that are packed already
+ * take none. */
 static uint64_t missing_bytes(const struct packer *p, const struct model *m, const bool *wanted) {
     uint64_t n = 0;
     for (int i = 0; i < m->graph.n_weights; i++) {
@@ -102,7 +104,8 @@ static uint64_t missing_bytes(const struct packer *p, const struct model *m, con
     return n;
 }
 
-/* Room in memory for so many bytes more, and for what is to be kept free. */
+/* Tells whether there is memory for n_bytes more, beside what is to be kept free; says so to the
+ * user when there is not. */
 static bool has_room(uint64_t n_bytes, uint64_t keep_free) {
     const uint64_t avail = n_bytes ? buf_available() : 0;
     if (!avail || (keep_free < avail && n_bytes <= (avail - keep_free) / 16 * 15)) return true;
@@ -112,7 +115,7 @@ static bool has_room(uint64_t n_bytes, uint64_t keep_free) {
     return false;
 }
 
-/* The weights that are to be packed. */
+/* Returns of each weight whether it is to be packed; the caller frees the array. */
 static bool *choose(const struct model *m, const struct packer *p, const bool *only) {
     bool *wanted = in_products(&m->graph);
     for (int i = 0; i < m->graph.n_weights; i++)

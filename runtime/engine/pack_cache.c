@@ -28,8 +28,8 @@
 #include "runtime/engine/pack_file.h"
 
 enum {
-    MODELS = 8,        /* copies of a model that a seal remembers */
-    SEAL_BYTES = 4096, /* more than a seal has */
+    MODELS = 8,        /* So many models of equal bytes are remembered by one seal. */
+    SEAL_BYTES = 4096, /* A seal is shorter than this. */
 };
 static const int64_t second = 1000000000;
 
@@ -38,7 +38,7 @@ struct cache {
     const char *dir;
     struct pack_list list;
     struct pool *pool;
-    char *base; /* name of the file of rows, without the folder */
+    char *base; /* The name of the file of rows, without its folder. */
     char *rows, *seal, *lock;
 };
 
@@ -47,11 +47,12 @@ struct cache {
 
 struct seal {
     struct file_id rows;
-    char model[MODELS][33]; /* the last one was found last */
+    /* The models whose rows these are, by stamp; the one that was found last comes last. */
+    char model[MODELS][33];
     int n;
 };
 
-/* What stands for the model's files as they were opened. */
+/* Writes a stamp that stands for the model's files as they were when they were opened. */
 static void model_stamp(const struct model *m, char out[33]) {
     struct buf b = {0};
     for (int i = 0; i < gguf_n_shards(m->gguf); i++) {
@@ -63,7 +64,8 @@ static void model_stamp(const struct model *m, char out[33]) {
     buf_release(&b);
 }
 
-/* Could it be written once more without a change of its times? They go in steps. */
+/* Tells whether a file of the model is so young that it could be written once more without a change
+ * of its times, which go in steps. */
 static bool is_fresh(const struct model *m) {
     struct timespec t;
     if (clock_gettime(CLOCK_REALTIME, &t) != 0) return true;
@@ -86,12 +88,12 @@ static void seal_text(const struct seal *s, struct buf *out) {
     buf_fmt(out, "check %s\n", hex);
 }
 
-/* Nobody but this user and root could have written it. */
+/* Tells whether nobody but this user and root could have written the file. */
 static bool is_ours(const struct file_id *f) {
     return (f->owner == (unsigned)geteuid() || f->owner == 0) && !(f->mode & S_IWOTH);
 }
 
-/* False: there is none that can be read; then *s is empty. */
+/* Reads a seal into *s. Returns false, and an empty *s, when there is none or it is damaged. */
 static bool seal_read(const char *path, struct seal *s) {
     struct map m;
     struct err e;
@@ -114,7 +116,7 @@ static bool seal_read(const char *path, struct seal *s) {
         if (strlen(at) < 39) break;
         memcpy(s->model[s->n++], at + 6, 32);
     }
-    seal_text(s, &again); /* has to be the very bytes */
+    seal_text(s, &again); /* What was read must be the very bytes that would be written. */
     const bool right = again.len == n && memcmp(again.data, text, n) == 0;
     buf_release(&again);
     if (!right) memset(s, 0, sizeof *s);
@@ -141,7 +143,8 @@ static bool is_link(const char *path) {
     return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
 }
 
-/* These rows are those of this model. Without a seal the next start compares again. */
+/* Writes down that these rows are those of this model. When that fails, the next start compares
+ * them again. */
 static void put_seal(const struct cache *c, const struct pack_file *f) {
     struct seal s;
     struct buf b = {0};
@@ -158,8 +161,8 @@ static void put_seal(const struct cache *c, const struct pack_file *f) {
 
 /* ---- one file -------------------------------------------------------------------------------- */
 
-/* *f is NULL when there is none that can be used as it is; e says why, code 0: there is no file.
- * *sealed: the rows need no comparison. */
+/* Opens the file of rows as it is. *f is NULL when there is none that can be used; then e says why,
+ * with code 0 when there is no file. *sealed tells that the rows need no comparison. */
 static void look(const struct cache *c, struct pack_file **f, bool *sealed, struct err *e) {
     *f = NULL;
     *sealed = false;
@@ -176,7 +179,8 @@ static void look(const struct cache *c, struct pack_file **f, bool *sealed, stru
     *f = NULL;
 }
 
-/* *fd: close() ends it; -1: this file system has no locks, or we may not write there. */
+/* Takes the lock of the folder, which close(*fd) gives back. *fd is -1 where this file system has
+ * no locks or where we may not write. */
 static int take_lock(const struct cache *c, int *fd, struct err *e) {
     const struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
     *fd = open(c->lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
@@ -193,7 +197,8 @@ static int take_lock(const struct cache *c, int *fd, struct err *e) {
     return 0;
 }
 
-/* What a process that was killed has left. Nobody writes now: the lock is ours. */
+/* Removes what a process that was killed has left. The caller has the lock, so nobody writes now.
+ */
 static void remove_rests(const struct cache *c) {
     struct io_names l = {0};
     struct err e;
@@ -209,8 +214,8 @@ static void remove_rests(const struct cache *c) {
     free(prefix);
 }
 
-/* Some file systems say of every file that all may write to it: a file made there would be refused
- * by the next start, and made again. fd: the lock. */
+/* Tells whether the file system keeps permissions. Some say of every file that all may write to it;
+ * a file made there would be refused by the next start, and made again. fd is the open lock. */
 static bool protects(int fd) {
     struct stat st;
     if (fd < 0 || fstat(fd, &st) != 0) return true;
@@ -219,7 +224,8 @@ static bool protects(int fd) {
            is_ours(&(struct file_id){.owner = (unsigned)st.st_uid, .mode = (unsigned)st.st_mode});
 }
 
-/* An eighth of its size stays free on the disk. */
+/* Makes the file of rows and opens it. It is not made when less than an eighth of its size would
+ * stay free on the disk. */
 static int make_file(const struct cache *c, int fd, struct pack_file **f, struct err *e) {
     const uint64_t n = pack_file_bytes(&c->list);
     struct stat st;
@@ -237,7 +243,8 @@ static int make_file(const struct cache *c, int fd, struct pack_file **f, struct
     return 0;
 }
 
-/* With the lock held: the file as it is now, compared, or made. *f NULL: there is none. */
+/* Gives in *f the file of rows: as it is, compared with the model, or made anew where `make` allows
+ * it. The caller holds the lock. *f is NULL when there is none. */
 static int settle(const struct cache *c, bool make, int fd, struct pack_file **f, struct err *e) {
     bool sealed;
     look(c, f, &sealed, e);
@@ -275,7 +282,7 @@ static void release_file(void *f) {
     pack_file_drop(f);
 }
 
-/* Are all rows of the list there from before? */
+/* Tells whether all rows of the list are in memory already. */
 static bool has_all(const struct pack_list *l) {
     for (int i = 0; i < l->n; i++)
         if (!weight_rows(l->item[i].w, l->item[i].rows)) return false;

@@ -24,21 +24,21 @@
 enum {
     VERSION = 1,
     HEAD = 256,
-    HASHED = 192,   /* bytes of the header in front of its hash */
-    PAGE = 16384,   /* the largest page of the machines that are common */
-    LEAF = 1 << 20, /* about so many bytes */
-    ROUND = 256,    /* leaves between two looks at the clock and at interruptions */
-    SAMPLE = 4096,  /* bytes of a weight that enter the key */
+    HASHED = 192,   /* The bytes of the header that stand before its hash. */
+    PAGE = 16384,   /* The largest page of the usual machines. */
+    LEAF = 1 << 20, /* A leaf has about so many bytes. */
+    ROUND = 256,    /* After so many leaves the clock and interruptions are looked at. */
+    SAMPLE = 4096,  /* So many bytes of each weight enter the key. */
     HEX = 32
 };
 static const char magic[8] = {'H', 'O', 'N', 'E', 'P', 'A', 'C', 'K'};
-/* Offsets in the header. */
+/* Where the fields of the header begin, in bytes. */
 enum { AT_VERSION = 8, AT_COUNT = 12, AT_BYTES = 16, AT_KEY = 32, AT_SOURCE = 64, AT_ROWS = 96 };
 
 struct pack_file {
     atomic_int n_refs;
     struct map map;
-    uint64_t *off; /* [items] */
+    uint64_t *off; /* Where each item's rows begin in the file, [items]. */
 };
 
 /* ---- layout ---------------------------------------------------------------------------------- */
@@ -75,19 +75,24 @@ void pack_file_key(const struct pack_list *l, char key[33]) {
 
 struct leaf {
     int item;
-    int64_t g0, g1; /* groups of rows */
+    int64_t g0, g1; /* The groups of rows [g0, g1) of the item. */
     char source[33], rows[33];
 };
 struct leaves {
     const struct pack_list *l;
     struct leaf *leaf;
-    int64_t n, first;    /* first: of the round under way */
-    uint64_t *off, most; /* most: bytes of the largest leaf */
-    /* what is done with a leaf: packed into `work` and written, or compared with a file's rows */
+    /* The number of leaves, and the first one of the round that is being worked on. */
+    int64_t n, first;
+    /* The offset of the rows in the file, and the bytes of the largest leaf. */
+    uint64_t *off, most;
+    /* The file that is written, into which leaves go through `work`. When a file is compared
+     * instead, this is NULL. */
     struct out *out;
-    uint8_t **work; /* [threads] */
+    uint8_t **work; /* A buffer for each thread. */
     const struct pack_file *file;
-    atomic_int failed; /* 1 + the first leaf known to have failed; its error: */
+    /* 1 + the index of the first leaf that is known to have failed, 0 while none has; e has its
+     * error. */
+    atomic_int failed;
     struct err *e;
 };
 
@@ -154,7 +159,7 @@ static int run(struct leaves *v, const char *what, struct pool *pool, struct err
     return rc;
 }
 
-/* Of the blocks, of the rows. */
+/* Computes the hash of the blocks that rows were made of, and that of the rows. */
 static void sums(const struct leaves *v, char source[33], char rows[33]) {
     struct xxh128 *a = xxh128_new(), *b = xxh128_new();
     for (int64_t i = 0; i < v->n; i++) {
@@ -187,7 +192,8 @@ static int write_head(struct out *o, const struct leaves *v, struct err *e) {
 }
 
 static int write_all(struct leaves *v, struct pool *pool, struct err *e) {
-    TRY(out_resize(v->out, pack_file_bytes(v->l), e)); /* a full disk shows here */
+    /* A full disk shows here, before the work. */
+    TRY(out_resize(v->out, pack_file_bytes(v->l), e));
     TRY(run(v, "packing", pool, e));
     TRY(write_head(v->out, v, e));
     return out_commit(v->out, e);

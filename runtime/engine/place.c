@@ -20,19 +20,20 @@ int place_layer(const struct place *p, int block) {
     return p && block >= 0 && block < PLACE_BLOCKS ? p->layer[block] : PLACE_ANY;
 }
 
-/* The next word of a line, ended; *at goes behind it. NULL: no more. */
+/* Cuts the next word out of a line and returns it; *at then points behind it. NULL when there is no
+ * more. */
 static char *word(char **at) {
     char *w = *at + strspn(*at, " \t\r");
     if (!*w || *w == '#') return NULL;
     *at = w + strcspn(w, " \t\r#");
     if (**at == '#')
-        **at = 0; /* the rest is a comment */
+        **at = 0; /* The rest of the line is a comment. */
     else if (**at)
         *(*at)++ = 0;
     return w;
 }
 
-/* "3" or "3-7" */
+/* Reads "3" or "3-7". */
 static bool blocks(const char *text, int *first, int *last) {
     char *end;
     const size_t n = strspn(text, "0123456789");
@@ -46,7 +47,7 @@ static bool blocks(const char *text, int *first, int *last) {
     return !*end && *first <= *last && *last < PLACE_BLOCKS;
 }
 
-/* "cuda:3"; PLACE_ANY: not that */
+/* Returns the number in "cuda:3", or PLACE_ANY for any other text. */
 static int16_t device(const char *text) {
     static const char name[] = "cuda:";
     const size_t n = sizeof name - 1;

@@ -33,7 +33,8 @@ static void add(struct program *p, const struct step *step) {
     p->step[p->n_steps++] = *step;
 }
 
-/* All that nodes from i on read, to where node i is. */
+/* Adds a step for each register that nodes from i on read, which moves it to the device of node i.
+ */
 static void add_moves(struct program *p, const struct graph *g, int i, int from, int to) {
     for (gr_reg r = 0; r < g->n_regs; r++)
         if (graph_live(g, i, r))
@@ -52,8 +53,8 @@ static bool has_role(const struct gr_node *n, enum gr_role role) {
     return false;
 }
 
-/* What is done in place of a node that is not NODE_HERE, in this order; of a weight that the node
- * lacks nothing. */
+/* What is done in place of a node that is not NODE_HERE, in this order. A row about a weight that
+ * the node lacks does nothing. */
 static const struct instead {
     enum node_way way;
     enum step_kind kind;

@@ -29,13 +29,13 @@ static const char magic[8] = {'h', 'o', 'n', 'e', 's', 'e', 'q', '\n'};
 /* ---- one part after the other, to a file or from a map ---- */
 
 struct stream {
-    struct out *out;       /* writing: the file */
-    const struct map *map; /* reading: the file ... */
-    uint64_t at;           /* ... and how far it was read */
+    struct out *out;       /* The file while it is written. */
+    const struct map *map; /* The file while it is read. */
+    uint64_t at;           /* How far it has been read, in bytes. */
     uint64_t sum;
 };
 
-/* The checksum after one part more. */
+/* Returns the checksum `sum` continued by one more part. */
 static uint64_t add_sum(uint64_t sum, const void *p, uint64_t n) {
     const uint64_t two[2] = {sum, hash_u64(p, (size_t)n)};
     return hash_u64(two, sizeof two);
@@ -61,7 +61,7 @@ static void put_name(uint8_t *to, const char *name) {
     memcpy(to, name, n < NAME_BYTES ? n : NAME_BYTES);
 }
 
-/* Floats of the states in main memory; on a device there are some more. */
+/* Returns how many floats the states take in main memory; a device has some more. */
 static int64_t n_states(const struct session *s) {
     int64_t n = 0;
     for (int i = 0; i < s->g->n_rec_slots; i++)
@@ -93,8 +93,8 @@ static void describe_slot(const struct seq *q, int i, uint8_t d[SLOT_BYTES]) {
     store_u64(d + 56, (uint64_t)(q->slot[i].first * q->cache->page_tok));
 }
 
-/* Rows of a slot in order of head and page, which begin page_bytes apart at `pages`, or where the
- * sequence has them. */
+/* Reads or writes the rows of a slot, by head and then by page. They lie at `pages`, where one page
+ * begins page_bytes behind the other, or, when that is NULL, where the sequence has them. */
 static int rows_of(struct stream *f, struct seq *q, int slot, int64_t first, uint8_t *pages,
                    struct err *e) {
     const struct cache *c = q->cache;
@@ -113,7 +113,7 @@ static int rows_of(struct stream *f, struct seq *q, int slot, int64_t first, uin
     return 0;
 }
 
-/* The same through a copy of a device's pages. */
+/* Does the same through a copy of a device's pages. */
 static int rows_there(const struct session *s, struct stream *f, struct seq *q, int slot,
                       int64_t first, struct err *e) {
     const struct seq_pages *p = &q->slot[slot];
@@ -143,7 +143,7 @@ static int states(const struct session *s, struct stream *f, struct seq *q, stru
     return rc;
 }
 
-/* Rows of every slot, then the states. */
+/* Reads or writes the rows of every slot, then the states. */
 static int contents(const struct session *s, struct stream *f, struct seq *q, const int64_t *first,
                     struct err *e) {
     for (int i = 0; i < q->cache->kv.n_slots; i++)
@@ -154,7 +154,8 @@ static int contents(const struct session *s, struct stream *f, struct seq *q, co
 
 int session_save_seq(const struct session *s, const struct seq *q, const char *path, bool overwrite,
                      struct err *e) {
-    struct seq *from = q ? (struct seq *)(uintptr_t)q : s->own; /* contents only reads it */
+    /* contents only reads from it when it writes a file. */
+    struct seq *from = q ? (struct seq *)(uintptr_t)q : s->own;
     struct stream f = {0};
     uint8_t head[HEAD_BYTES], d[SLOT_BYTES];
     TRY(out_open(&f.out, path, overwrite, e));
@@ -177,7 +178,7 @@ int session_save_seq(const struct session *s, const struct seq *q, const char *p
 
 /* ---- reading ---- */
 
-/* The header must be what this session would write for as many tokens. */
+/* Fails unless the header is the one that this session would write for as many tokens. */
 static int check_head(const struct session *s, const uint8_t *have, int64_t *n_tok,
                       const char *path, struct err *e) {
     uint8_t want[HEAD_BYTES];
@@ -218,7 +219,7 @@ static int check_slot(const struct seq *q, int i, const uint8_t *have, int64_t n
     return 0;
 }
 
-/* The file's last eight bytes against the sum of what came before. */
+/* Fails unless the file's last eight bytes are the checksum of what came before them. */
 static int check_sum(const struct stream *f, struct err *e) {
     if (f->map->size - f->at == 8 && load_u64(f->map->data + f->at) == f->sum) return 0;
     return err_set(e, ERR_DATA, "%s: the checksum does not fit: the file is damaged", f->map->path);

@@ -31,7 +31,8 @@ static int defaults(struct session *s, const struct session_opts *o, struct err 
     return 0;
 }
 
-/* Types of the cache: named ones, or the plain row of kv_type; q8_0 at the edges. */
+/* Chooses the types of the cache: those that are named in the options, otherwise the plain one of
+ * kv_type; in the layers at both edges q8_0. */
 static int kv_choose(const struct session_opts *o, struct kv_plan *p, struct err *e) {
     const struct kv_type *plain = kv_type_of(o->kv_type), *q8 = kv_type_find(KV_EDGE);
     if (!plain)
@@ -69,12 +70,12 @@ static int open_on(struct session *s, const struct backend *be, const struct kv_
     memset(s->place, 0, sizeof s->place);
     TRY(open_cache(s, plan, e));
     TRY(be->open(s, e));
-    s->cache.pass_tok = s->o.n_ubatch; /* a device may have chosen another */
+    s->cache.pass_tok = s->o.n_ubatch; /* The device may have chosen another length of passes. */
     TRY(seq_new(&s->own, &s->cache, s->o.guests ? 0 : s->o.n_ctx, e));
     return s->cache.keeps_spare ? cache_keep_spare(&s->cache, e) : 0;
 }
 
-/* What sequences keep lies in memory of the backend. */
+/* Closes the backend, after all that sequences keep in its memory. */
 static void shut(struct session *s) {
     session_snapshot_free(s->mark);
     seq_free(s->own);
@@ -84,11 +85,13 @@ static void shut(struct session *s) {
     s->be->close(s);
 }
 
-/* The device asked for; `auto` that does not work out falls back to the CPU. */
+/* Opens the device that was asked for. With `auto`, a device that cannot be used makes it the CPU.
+ */
 static int open_device(struct session *s, const struct kv_plan *plan, struct err *e) {
     if (s->o.device.kind == DEVICE_CPU) return open_on(s, &backend_cpu, plan, e);
     int rc = open_on(s, &backend_cuda, plan, e);
-    for (int i = 0; i < 3 && rc && s->be->was_full(s); i++) { /* others took of it meanwhile */
+    /* It was full because other processes took of it meanwhile. */
+    for (int i = 0; i < 3 && rc && s->be->was_full(s); i++) {
         log_info("%s; trying with less", e->msg);
         shut(s);
         s->keep_free = (UINT64_C(256) << 20) << i;
@@ -108,7 +111,8 @@ uint64_t device_most(const struct device *d, int i) {
     return i && d->more_bytes[i - 1] ? d->more_bytes[i - 1] : d->max_bytes;
 }
 
-/* "0" or "0,1,3", each once; *at goes behind it. */
+/* Reads device numbers such as "0" or "0,1,3", each of which may occur once; *at then points behind
+ * them. */
 static bool read_numbers(const char **at, struct device *d) {
     for (int n = 0; n < DEVICES; n++) {
         char *end = NULL;
@@ -172,7 +176,7 @@ static void tune_for(struct session *s) {
     tune_init(&s->tune, s->n_workers, (int)min_i64(hw.n_cores, s->n_workers));
 }
 
-/* What describes the rows of a pass. */
+/* Allocates the arrays that describe the rows of a pass. */
 static void alloc_rows(struct session *s) {
     const size_t n = (size_t)s->o.n_ubatch;
     s->seg = xcalloc(n, sizeof *s->seg);
@@ -182,7 +186,7 @@ static void alloc_rows(struct session *s) {
     s->row_from = xcalloc(n, sizeof *s->row_from);
 }
 
-/* Lets the thread work for the session's context; returns what it worked for. */
+/* Lets the thread work for the session's context, and returns the one it worked for before. */
 static struct ctx *enter(const struct session *s) {
     return ctx_enter(s->o.ctx ? s->o.ctx : ctx_current());
 }
@@ -303,7 +307,7 @@ static void gather_own(struct session *s, const int32_t *ids, int64_t n) {
     }
 }
 
-/* Runs the pass that was put together. */
+/* Runs the pass that was put together before. */
 static int pass(struct session *s, float *hidden, float *logits, struct err *e) {
     if (!s->o.whole && prog_interrupted()) return err_set(e, ERR_INTR, "interrupted");
     TRY(s->be->pass(s, hidden, logits, e));
@@ -311,7 +315,8 @@ static int pass(struct session *s, float *hidden, float *logits, struct err *e) 
     return 0;
 }
 
-/* hidden: all rows, or NULL; logits: of the last row, or NULL. */
+/* Runs n tokens of the session's own sequence. `hidden` gets the outputs of all rows, `logits`
+ * those of the last row; either may be NULL. */
 static int feed(struct session *s, const int32_t *ids, int64_t n, float *hidden, float *logits,
                 struct err *e) {
     TRY(check_room(s, s->own, n, e));
@@ -351,14 +356,16 @@ uint64_t session_held_bytes(const struct session *s) {
     for (int i = 0; i < s->cache.n_places; i++) n += cache_held_bytes(&s->cache, i);
     return n;
 }
-/* A place's part of a sequence lies between that of a short and that of a long one. */
+/* Returns how many bytes of sequences fit. The share of a sequence that lies on one device depends
+ * on its length, and is between that of a short and that of a long one; both are tried. */
 uint64_t session_room(const struct session *s) {
     const int64_t n_tok[2] = {1, s->o.n_ctx};
     double least = (double)UINT64_MAX / 2;
     if (!s->be->room) return UINT64_MAX;
     for (int i = 0; i < s->cache.n_places; i++) {
         const uint64_t held = cache_held_bytes(&s->cache, i);
-        const double here = (double)(s->be->room(s, i) / 16 * 15 + held); /* less what is rounded */
+        /* A sixteenth is lost to rounding. */
+        const double here = (double)(s->be->room(s, i) / 16 * 15 + held);
         for (int k = 0; k < 2; k++) {
             const uint64_t part = cache_seq_bytes(&s->cache, i, n_tok[k]);
             if (!part) continue;
@@ -388,7 +395,8 @@ static struct seq *seq_of(const struct session *s, const struct session_row *row
     return row->seq ? row->seq : s->own;
 }
 
-/* Counts rows per sequence in seq.mark, which is 0 again afterwards. */
+/* Checks the rows, whose numbers per sequence are counted in seq.mark. The marks are 0 again when
+ * it returns. */
 static int check_rows(struct session *s, const struct session_row *row, int64_t n, struct err *e) {
     int rc = s->g->hidden_in == GR_NONE
                  ? 0
@@ -425,7 +433,7 @@ static void gather(struct session *s, const struct session_row *row, int64_t n) 
     for (int k = 0; k < s->n_segs; k++) {
         s->seg[k].r0 = r0;
         r0 += s->seg[k].n;
-        s->seg[k].n = 0; /* counts again below */
+        s->seg[k].n = 0; /* It is counted again below. */
     }
     for (int64_t i = 0; i < n; i++) {
         struct seq *q = seq_of(s, &row[i]);
@@ -465,7 +473,8 @@ static int hand_out(struct session *s, const struct session_row *row, int64_t n,
     return rc;
 }
 
-/* residual: NULL, or what enters s->first_block, in the order of the rows. */
+/* Runs rows of any sequences, in as many passes as they need. `residual` has what enters
+ * s->first_block, in the order of the rows; NULL: the rows are tokens. */
 static int run(struct session *s, const struct session_row *row, int64_t n, const float *residual,
                float *hidden, float *logits, struct err *e) {
     const int64_t d = s->g->reg_width[s->g->residual];
@@ -552,7 +561,8 @@ int session_head(struct session *s, const float *hidden, int64_t n, float *logit
     return rc;
 }
 
-/* Rows are not wanted, but nothing may be fused past them. */
+/* Takes rows that nobody wants. That there is an observer keeps nodes from being fused past what is
+ * observed. */
 static void see_nothing(void *ud, const struct gr_weight *w, int64_t expert, const float *x,
                         int64_t n_rows, int64_t ld) {
     (void)ud, (void)w, (void)expert, (void)x, (void)n_rows, (void)ld;
@@ -617,7 +627,7 @@ int session_step(struct session *s, const int32_t *ids, int64_t n, float *logits
 /* ---- going back ---- */
 
 struct session_snapshot {
-    struct seq *seq; /* a fork */
+    struct seq *seq; /* The sequence of a fork. */
 };
 
 int session_save(const struct session *s, struct session_snapshot **out, struct err *e) {

@@ -5,16 +5,18 @@
 #include "core/num.h"
 #include "runtime/engine/exec.h"
 
-/* About what a session of the CPU will take beside the weights: cache, states, activations. */
+/* Returns about how many bytes a session of the CPU will take beside the weights: cache, states and
+ * activations. */
 static uint64_t own_bytes(const struct session *s) {
     int64_t width = 0;
     for (int i = 0; i < s->g->n_regs; i++) width += s->g->reg_width[i];
     for (int i = 0; i < graph_count(s->g, OP_MOE); i++) {
         const struct gr_node *n = graph_nth(s->g, OP_MOE, i);
         const int64_t d = s->g->reg_width[n->dst];
-        width = max_i64(width, n->moe.n_used * 4 * d); /* rows sorted by experts */
+        width = max_i64(width, n->moe.n_used * 4 * d); /* The rows sorted by experts. */
     }
-    const uint64_t work = (uint64_t)(s->n_workers + 2) << 20; /* panels, sums of attention */
+    /* The panels and the sums of attention. */
+    const uint64_t work = (uint64_t)(s->n_workers + 2) << 20;
     return s->cache.kv.n_bytes + s->cache.rec.n_bytes + work +
            (uint64_t)(2 * width * s->o.n_ubatch) * sizeof(float);
 }

@@ -29,6 +29,7 @@ void tune_took(struct tune *t, double seconds) {
         t->best = t->at;
         t->best_least = t->least;
     }
-    t->at = better ? t->at + 1 : t->n_cand; /* no better with fewer: done */
+    /* Fewer threads were no better, so the search is done. */
+    t->at = better ? t->at + 1 : t->n_cand;
     t->n_seen = 0;
 }

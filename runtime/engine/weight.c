@@ -10,7 +10,7 @@
 static struct weight_mem *mem_new(void) {
     struct weight_mem *m = xcalloc(1, sizeof *m);
     atomic_init(&m->n_refs, 1);
-    (void)pthread_mutex_init(&m->lock, NULL); /* with default attributes it cannot fail */
+    (void)pthread_mutex_init(&m->lock, NULL); /* It cannot fail with default attributes. */
     return m;
 }
 
