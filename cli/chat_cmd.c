@@ -72,7 +72,7 @@ static void write_talk(struct chatting *u, const char *path, bool force) {
 }
 
 static void do_save(struct chatting *u, const char *rest) {
-    bool force = u->r->c->overwrite;
+    bool force = u->r->w->overwrite;
     if (strncmp(rest, "-f ", 3) == 0) {
         force = true;
         rest += 3 + strspn(rest + 3, " ");
@@ -131,7 +131,7 @@ static void do_set(struct chatting *u, const char *rest) {
     const char *value = rest + n + strspn(rest + n, " \t");
     snprintf(name, sizeof name, "%.*s", (int)(n < 31 ? n : 31), rest);
     if (strcmp(name, "stop") == 0 && *value) {
-        work_list_add(r->c, &r->a.stop, arena_strndup(&r->c->mem, value, strlen(value)));
+        work_list_add(r->w, &r->a.stop, arena_strndup(&r->w->mem, value, strlen(value)));
     } else if (strcmp(name, "stop") == 0) {
         r->a.stop.n = 0;
         screen_note(u->screen, "no text stops an answer");

@@ -66,7 +66,7 @@ static const struct cmd_spec make_spec = {
 
 int cmd_make(struct cli *c, int argc, char **argv, struct err *e) {
     struct make_args x = {.mk = make_usual};
-    x.mk.c = &c->work;
+    x.mk.w = &c->work;
     TRY(cli_parse(c, &make_spec, &x, argc, argv, e));
     if (c->done) return 0;
     c->work.pre = x.pre;

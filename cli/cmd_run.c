@@ -279,7 +279,7 @@ static const struct cmd_spec run_spec = {
 };
 
 int cmd_run(struct cli *c, int argc, char **argv, struct err *e) {
-    struct run_cli x = {.c = c, .r = {.c = &c->work, .a = {.kv_type = KV_USUAL, .act = ACT_FAST}}};
+    struct run_cli x = {.c = c, .r = {.w = &c->work, .a = {.kv_type = KV_USUAL, .act = ACT_FAST}}};
     TRY(cli_parse(c, &run_spec, &x, argc, argv, e));
     return c->done ? 0 : run_model(&x, e);
 }

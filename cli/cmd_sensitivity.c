@@ -59,7 +59,7 @@ static int check(struct sensitivity_args *x, struct err *e) {
 
 int cmd_sensitivity(struct cli *c, int argc, char **argv, struct err *e) {
     struct sensitivity_args x = {
-        .o = {.c = &c->work, .ctx = 512, .n_chunks = 16, .n_types = 3, .rounds = 1}};
+        .o = {.w = &c->work, .ctx = 512, .n_chunks = 16, .n_types = 3, .rounds = 1}};
     TRY(cli_parse(c, &sensitivity_spec, &x, argc, argv, e));
     if (c->done) return 0;
     c->work.pre = x.pre;

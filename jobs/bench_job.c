@@ -9,11 +9,11 @@
 
 enum { ISAS = KERN_ISA_COUNT };
 
-static int pick_types(struct work *c, const char *text, bool wanted[QT_COUNT], struct err *e) {
+static int pick_types(struct work *w, const char *text, bool wanted[QT_COUNT], struct err *e) {
     struct kern ref;
     kern_init(&ref, KERN_REF);
     struct str_list names = {0};
-    if (text) work_split(c, text, &names);
+    if (text) work_split(w, text, &names);
     for (int t = 0; t < QT_COUNT; t++) wanted[t] = !text && kern_has(&ref, (enum qtype)t);
     for (int i = 0; i < names.n; i++) {
         enum qtype t;

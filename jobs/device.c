@@ -7,28 +7,28 @@
 #include "kernels/cuda/cuda.h"
 
 /* Of the n-th device. False: the CPU, or a device that does not answer. */
-static bool ask(const struct work *c, int n, struct cu_info *i) {
+static bool ask(const struct work *w, int n, struct cu_info *i) {
     struct cu_ctx *ctx = NULL;
     struct err ignored;
-    if (c->device.kind == DEVICE_CPU) return false;
-    bool ok = cu_open(&ctx, device_index(&c->device, n), &ignored) == 0 &&
+    if (w->device.kind == DEVICE_CPU) return false;
+    bool ok = cu_open(&ctx, device_index(&w->device, n), &ignored) == 0 &&
               cu_get_info(ctx, i, &ignored) == 0;
     cu_close(ctx);
     return ok;
 }
 
-void device_name(const struct work *c, char out[256]) {
+void device_name(const struct work *w, char out[256]) {
     struct cu_info i;
     out[0] = 0;
-    if (ask(c, 0, &i)) memcpy(out, i.name, sizeof i.name);
+    if (ask(w, 0, &i)) memcpy(out, i.name, sizeof i.name);
 }
 
-struct device device_share(const struct work *c, int n_left) {
-    struct device d = c->device;
+struct device device_share(const struct work *w, int n_left) {
+    struct device d = w->device;
     for (int k = 0; k <= d.n_more; k++) {
         struct cu_info i;
-        if (!ask(c, k, &i)) continue;
-        const uint64_t most = device_most(&c->device, k);
+        if (!ask(w, k, &i)) continue;
+        const uint64_t most = device_most(&w->device, k);
         uint64_t all = i.mem_free > CU_KEEP_FREE ? i.mem_free - CU_KEEP_FREE : 0;
         if (most && most < all) all = most;
         d.kind = DEVICE_AUTO;
@@ -38,8 +38,8 @@ struct device device_share(const struct work *c, int n_left) {
     return d;
 }
 
-struct qdev_want device_quantize(const struct work *c) {
+struct qdev_want device_quantize(const struct work *w) {
     static const enum qdev_use use[] = {
         [DEVICE_CPU] = QDEV_NONE, [DEVICE_CUDA] = QDEV_MUST, [DEVICE_AUTO] = QDEV_TRY};
-    return (struct qdev_want){use[c->device.kind], c->device.index, c->device.max_bytes};
+    return (struct qdev_want){use[w->device.kind], w->device.index, w->device.max_bytes};
 }

@@ -69,7 +69,7 @@ static void emit_libs(struct emit *m, const char *line_editor) {
     }
 }
 
-static void emit_isas(struct emit *m, const struct work *c) {
+static void emit_isas(struct emit *m, const struct work *w) {
     emit_table(m, "isas", "instruction sets");
     emit_col(m, "name", "name");
     emit_col(m, "available", "available");
@@ -78,7 +78,7 @@ static void emit_isas(struct emit *m, const struct work *c) {
         emit_row(m);
         emit_cell_str(m, kern_isa_name((enum kern_isa)i));
         emit_cell_str(m, kern_isa_has((enum kern_isa)i) ? "yes" : "no");
-        emit_cell_str(m, i == (int)c->isa ? "yes" : "no");
+        emit_cell_str(m, i == (int)w->isa ? "yes" : "no");
     }
 }
 
@@ -110,9 +110,9 @@ static void emit_devices(struct emit *m) {
 }
 
 /* What each type's products are computed with when activations are 8-bit. */
-static void emit_products(struct emit *m, const struct work *c) {
+static void emit_products(struct emit *m, const struct work *w) {
     struct kern *k = xcalloc(1, sizeof *k);
-    kern_init(k, c->isa);
+    kern_init(k, w->isa);
     emit_table(m, "products", "products with 8-bit activations");
     emit_col(m, "type", "type");
     emit_col(m, "rows", "packed rows");
@@ -130,12 +130,12 @@ static void emit_products(struct emit *m, const struct work *c) {
     free(k);
 }
 
-int doctor_machine(struct work *c, const char *line_editor, struct emit *m, struct err *e) {
+int doctor_machine(struct work *w, const char *line_editor, struct emit *m, struct err *e) {
     char cpu[128], memory[48];
     struct utsname u;
     struct machine hw;
     struct numa numa;
-    TRY(work_pool(c, e));
+    TRY(work_pool(w, e));
     cpu_name(cpu);
     emit_fmt_bytes(memory, mem_available());
     emit_str(m, "version", "hone", HONE_VERSION);
@@ -144,21 +144,21 @@ int doctor_machine(struct work *c, const char *line_editor, struct emit *m, stru
         emit_str(m, "machine", "machine", u.machine);
     }
     emit_str(m, "cpu", "cpu", cpu);
-    emit_str(m, "cpu_isa", "instruction set", kern_isa_name(c->isa));
+    emit_str(m, "cpu_isa", "instruction set", kern_isa_name(w->isa));
     machine_read("", &hw);
     numa_read("", &numa);
     emit_i64(m, "n_processors", "processors", hw.n_cpus);
     emit_i64(m, "n_cores", "cores", hw.n_cores);
     emit_i64(m, "n_nodes", numa.n > 1 ? "memory nodes" : NULL, numa.n);
     emit_i64(m, "n_quota", hw.n_quota ? "processors allowed by its group" : NULL, hw.n_quota);
-    emit_i64(m, "n_threads", "threads", pool_size(c->pool));
+    emit_i64(m, "n_threads", "threads", pool_size(w->pool));
     emit_i64(m, "memory_available_bytes", NULL, (int64_t)mem_available());
     emit_str(m, "memory_available", "memory available", memory);
-    emit_num(m, "bandwidth_gb_per_s", "memory read GB/s", eval_bandwidth(c->pool), 1);
+    emit_num(m, "bandwidth_gb_per_s", "memory read GB/s", eval_bandwidth(w->pool), 1);
     emit_str(m, "cuda", "CUDA", cu_built() ? cu_built() : "not built (make HAVE_CUDA=1)");
-    emit_isas(m, c);
+    emit_isas(m, w);
     emit_devices(m);
-    emit_products(m, c);
+    emit_products(m, w);
     emit_libs(m, line_editor);
     return 0;
 }
@@ -208,20 +208,20 @@ void doctor_models(struct emit *m) {
     }
 }
 
-int doctor_model(const struct work *c, const char *path, struct emit *m, struct err *e) {
+int doctor_model(const struct work *w, const char *path, struct emit *m, struct err *e) {
     struct gguf *g;
     struct outline o;
     TRY(gguf_open(&g, path, GGUF_TOLERANT, e));
     int rc = outline_open(&o, g, ACT_Q8, e);
     if (!rc) {
-        o.place = c->device.place;
-        o.brings = plan_brings(&c->device);
-        outline_split(&o, &c->device);
+        o.place = w->device.place;
+        o.brings = plan_brings(&w->device);
+        outline_split(&o, &w->device);
         emit_str(m, "file", "file", io_base(path));
         emit_str(m, "arch", "architecture", o.arch->name);
-        emit_str(m, "cpu_isa", "instruction set", kern_isa_name(c->isa));
-        emit_str(m, "device", "device", c->device.kind == DEVICE_CPU ? "cpu" : "cuda");
-        plan_notes(m, c, &o);
+        emit_str(m, "cpu_isa", "instruction set", kern_isa_name(w->isa));
+        emit_str(m, "device", "device", w->device.kind == DEVICE_CPU ? "cpu" : "cuda");
+        plan_notes(m, w, &o);
         outline_close(&o);
     }
     gguf_close(g);

@@ -19,9 +19,9 @@ struct kv_types {
     int n;
 };
 
-static int parse_types(struct work *c, const char *text, struct kv_types *t, struct err *e) {
+static int parse_types(struct work *w, const char *text, struct kv_types *t, struct err *e) {
     struct str_list list = {0};
-    work_split(c, text, &list);
+    work_split(w, text, &list);
     if (list.n > MAX_TYPES) return err_set(e, ERR_USAGE, "--kv-type: at most %d", MAX_TYPES);
     for (t->n = 0; t->n < list.n; t->n++) {
         t->name[t->n] = list.v[t->n];
@@ -32,14 +32,14 @@ static int parse_types(struct work *c, const char *text, struct kv_types *t, str
 
 /* Relative error of the output over the keys in the cache, a line per head size and type; the
  * points are in that order. */
-static int plot_types(const struct work *c, const struct plot_point *p, int n, const char *path,
+static int plot_types(const struct work *w, const struct plot_point *p, int n, const char *path,
                       struct err *e) {
     static const struct plot_axes axes = {.title = "error of attention by cache type",
                                           .x = "keys in the cache",
                                           .y = "relative error of the output",
                                           .log_x = true,
                                           .log_y = true};
-    return plot_write(c, &axes, p, n, path, e);
+    return plot_write(w, &axes, p, n, path, e);
 }
 
 static void emit_types(struct emit *m, const struct kv_types *t, const struct eval_kv *r,

@@ -219,7 +219,7 @@ static int judge(const struct tools_run *r, const struct flips *f, struct err *e
     return 0;
 }
 
-int eval_cases_run(struct work *c, struct cases_opts *a, struct emit *m, struct err *e) {
+int eval_cases_run(struct work *w, struct cases_opts *a, struct emit *m, struct err *e) {
     const char *path = a->suite;
     struct suite suite;
     struct tools_run r = {
@@ -231,18 +231,18 @@ int eval_cases_run(struct work *c, struct cases_opts *a, struct emit *m, struct 
     TRY(a->from_answers ? suite_open_answers(&suite, path, e) : eval_suite_read(&suite, path, e));
     TRY_GOTO(out, rc, kept_open(&a->eval.kept, a->eval.keep, e));
     TRY_GOTO(out, rc,
-             eval_suite_of(c, &a->eval, a->model, &suite, a->n_cases, a->max_tokens, a->format,
+             eval_suite_of(w, &a->eval, a->model, &suite, a->n_cases, a->max_tokens, a->format,
                            &r.cand, e));
     if (r.has_base)
         TRY_GOTO(out, rc,
-                 eval_suite_of(c, &a->eval, a->eval.base, &suite, a->n_cases, a->max_tokens,
+                 eval_suite_of(w, &a->eval, a->eval.base, &suite, a->n_cases, a->max_tokens,
                                a->format, &r.base, e));
     if (r.has_con) {
         struct eval_args con = a->eval;
         con.constrained = true;
         con.jump = a->jump;
         TRY_GOTO(out, rc,
-                 eval_suite_of(c, &con, a->model, &suite, a->n_cases, a->max_tokens, a->format,
+                 eval_suite_of(w, &con, a->model, &suite, a->n_cases, a->max_tokens, a->format,
                                &r.con, e));
     }
     r.n = r.cand.n;

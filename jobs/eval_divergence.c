@@ -31,7 +31,7 @@ enum {
 };
 
 struct run {
-    struct work *c;
+    struct work *w;
     const struct divergence_opts *o;
     const struct eval_args *a; /* of o */
     struct eval_loaded base;
@@ -219,7 +219,7 @@ static int by_depth(struct emit *m, const struct run *x, struct err *e) {
                                           .log_y = true};
     struct plot_point *p = xcalloc((size_t)x->n * MAX_DEPTHS, sizeof *p);
     int n = emit_by_depth(m, x, p);
-    int rc = x->a->plot ? plot_write(x->c, &axes, p, n, x->a->plot, e) : 0;
+    int rc = x->a->plot ? plot_write(x->w, &axes, p, n, x->a->plot, e) : 0;
     free(p);
     return rc;
 }
@@ -377,7 +377,7 @@ static int emit_result(struct run *x, struct emit *m, struct err *e) {
 static int open_candidates(struct run *x, int64_t ctx, struct err *e) {
     const int n_models = x->o->n_models;
     struct str_list kv = {0};
-    work_split(x->c, x->a->kv_type, &kv);
+    work_split(x->w, x->a->kv_type, &kv);
     if (n_models * kv.n > MAX_CAND)
         return err_set(e, ERR_USAGE, "eval kld: at most %d models and cache types at a time",
                        MAX_CAND);
@@ -393,7 +393,7 @@ static int open_candidates(struct run *x, int64_t ctx, struct err *e) {
                              : n_models == 1 ? xstrdup(kv.v[k])
                                              : xasprintf("%s %s", base, kv.v[k]);
             x->n++;
-            TRY(eval_session(x->c, x->a, x->model[i], kv.v[k], ctx, &x->s[x->n - 1], e));
+            TRY(eval_session(x->w, x->a, x->model[i], kv.v[k], ctx, &x->s[x->n - 1], e));
         }
     }
     x->tok_of = x->model[0];
@@ -417,7 +417,7 @@ static int with_base(struct run *x, struct err *e) {
     struct eval_args base_args = *x->a;
     base_args.kv_type = x->a->base_kv;
     base_args.kv_skip = 0;
-    TRY(eval_open_one(x->c, &base_args, x->a->base, x->a->ctx, &x->base, e));
+    TRY(eval_open_one(x->w, &base_args, x->a->base, x->a->ctx, &x->base, e));
     TRY(eval_texts_load(x->base.m, x->o->text, x->o->n_texts, &x->texts, e));
     TRY(open_candidates(x, x->a->ctx, e));
     for (int i = 0; i < x->n; i++)
@@ -470,12 +470,12 @@ static int with_file(struct run *x, struct err *e) {
     return eval_kld_open(&job, &x->r, e);
 }
 
-static int kld_save(struct work *c, const struct divergence_opts *o, struct emit *m,
+static int kld_save(struct work *w, const struct divergence_opts *o, struct emit *m,
                     struct err *e) {
     const struct eval_args *a = &o->a;
     struct eval_loaded l;
     struct eval_texts t = {0};
-    TRY(eval_open_one(c, a, o->model[0], a->ctx, &l, e));
+    TRY(eval_open_one(w, a, o->model[0], a->ctx, &l, e));
     int rc = eval_texts_load(l.m, o->text, 1, &t, e);
     if (!rc && t.n > 1)
         rc = err_set(e, ERR_USAGE,
@@ -484,8 +484,8 @@ static int kld_save(struct work *c, const struct divergence_opts *o, struct emit
     if (!rc)
         rc = a->compact
                  ? eval_kld_save_top(l.s, t.ids, a->ctx, a->chunks, a->by_depth ? 0 : -1, a->top,
-                                     a->tail, a->save_base, c->overwrite, e)
-                 : eval_kld_save(l.s, t.ids, a->ctx, a->chunks, a->save_base, c->overwrite, e);
+                                     a->tail, a->save_base, w->overwrite, e)
+                 : eval_kld_save(l.s, t.ids, a->ctx, a->chunks, a->save_base, w->overwrite, e);
     uint64_t size = 0;
     if (!rc) rc = io_file_size(a->save_base, &size, e);
     if (!rc) {
@@ -527,7 +527,7 @@ int divergence_run(struct work *w, const struct divergence_opts *o, struct emit 
     TRY(check(o, e));
     if (a->save_base) return kld_save(w, o, m, e);
     struct run *x = xcalloc(1, sizeof *x);
-    x->c = w;
+    x->w = w;
     x->o = o;
     x->a = a;
     int rc = kept_open(&x->keep, a->keep, e);

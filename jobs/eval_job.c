@@ -16,21 +16,21 @@
 #include "runtime/eval/suite.h"
 #include "text/textfile.h"
 
-int eval_session(struct work *c, const struct eval_args *a, struct model *m, const char *kv,
+int eval_session(struct work *w, const struct eval_args *a, struct model *m, const char *kv,
                  int64_t n_ctx, struct session **out, struct err *e) {
     struct session_opts o = {.n_ctx = n_ctx,
                              .n_ubatch = eval_rows(n_ctx),
-                             .isa = c->isa,
-                             .device = c->device,
+                             .isa = w->isa,
+                             .device = w->device,
                              .pack = true,
-                             .pack_cache = c->pack_cache};
+                             .pack_cache = w->pack_cache};
     TRY(kv_type_parse(kv, "--kv-type", &o.kv_k, &o.kv_v, e));
     if (a->kv_skip_type)
         TRY(kv_type_parse(a->kv_skip_type, "--kv-skip-type", &o.kv_edge_k, &o.kv_edge_v, e));
     o.kv_n_edge = a->kv_skip;
     TRY(act_parse(a->act, &o.act, e));
-    TRY(work_pool(c, e));
-    o.pool = c->pool;
+    TRY(work_pool(w, e));
+    o.pool = w->pool;
     return session_new(out, m, &o, e);
 }
 
@@ -41,13 +41,13 @@ void eval_close_one(struct eval_loaded *l) {
     l->m = NULL;
 }
 
-int eval_open_one(struct work *c, const struct eval_args *a, const char *path, int64_t n_ctx,
+int eval_open_one(struct work *w, const struct eval_args *a, const char *path, int64_t n_ctx,
                   struct eval_loaded *l, struct err *e) {
     const double t0 = prog_now_s();
     memset(l, 0, sizeof *l);
     TRY(model_open(&l->m, path, e));
     int rc = model_use_pre(l->m, a->pre, e);
-    if (!rc) rc = eval_session(c, a, l->m, a->kv_type, n_ctx, &l->s, e);
+    if (!rc) rc = eval_session(w, a, l->m, a->kv_type, n_ctx, &l->s, e);
     l->seconds = prog_now_s() - t0;
     if (rc) eval_close_one(l);
     return rc;
@@ -72,7 +72,7 @@ int eval_parse_list(const char *text, const char *what, int64_t out[EVAL_MAX_LIS
     }
 }
 
-int eval_suite_of(struct work *c, const struct eval_args *a, const char *model,
+int eval_suite_of(struct work *w, const struct eval_args *a, const char *model,
                   const struct suite *suite, int64_t n_cases, int64_t max_tokens,
                   const char *format, struct suite_answers *out, struct err *e) {
     struct eval_loaded l = {0};
@@ -87,7 +87,7 @@ int eval_suite_of(struct work *c, const struct eval_args *a, const char *model,
     int64_t most = max_tokens;
     for (int i = 0; i < p.n; i++) most = max_i64(most, suite->c[p.index[i]].max_tokens);
     TRY_GOTO(out, rc,
-             eval_session(c, a, l.m, a->kv_type, a->ctx ? a->ctx : p.longest + most, &l.s, e));
+             eval_session(w, a, l.m, a->kv_type, a->ctx ? a->ctx : p.longest + most, &l.s, e));
     kept_model(&kept, a->kept, l.s, a->hash);
     rc = eval_suite(l.s, &p, max_tokens, kept.of, out, e);
 out:
@@ -116,7 +116,7 @@ static int make_tasks(const struct choice_job *j, const struct tok *tok, struct 
     return rc;
 }
 
-int eval_choice_of(struct work *c, const struct eval_args *a, const char *model,
+int eval_choice_of(struct work *w, const struct eval_args *a, const char *model,
                    const struct choice_job *j, struct choice_tasks *tasks,
                    struct choice_answers *out, struct err *e) {
     struct eval_loaded l = {0};
@@ -127,7 +127,7 @@ int eval_choice_of(struct work *c, const struct eval_args *a, const char *model,
     TRY_GOTO(out, rc, model_use_pre(l.m, a->pre, e));
     TRY_GOTO(out, rc, model_need_tok(l.m, e));
     TRY_GOTO(out, rc, make_tasks(j, l.m->tok, tasks, e));
-    TRY_GOTO(out, rc, eval_session(c, a, l.m, a->kv_type, tasks->longest, &l.s, e));
+    TRY_GOTO(out, rc, eval_session(w, a, l.m, a->kv_type, tasks->longest, &l.s, e));
     kept_model(&kept, a->kept, l.s, a->hash);
     rc = eval_choices(l.s, tasks, kept.of, out, e);
     kept_release(&kept);

@@ -25,9 +25,9 @@ struct eval_loaded {
     double seconds; /* that opening both took */
 };
 /* kv: name of a cache type. */
-int eval_session(struct work *c, const struct eval_args *a, struct model *m, const char *kv,
+int eval_session(struct work *w, const struct eval_args *a, struct model *m, const char *kv,
                  int64_t n_ctx, struct session **out, struct err *e);
-int eval_open_one(struct work *c, const struct eval_args *a, const char *path, int64_t n_ctx,
+int eval_open_one(struct work *w, const struct eval_args *a, const char *path, int64_t n_ctx,
                   struct eval_loaded *l, struct err *e);
 void eval_close_one(struct eval_loaded *l);
 int eval_load_text(const struct model *m, const char *path, struct ids *ids, struct err *e);
@@ -38,7 +38,7 @@ struct suite_answers;
 int eval_suite_read(struct suite *s, const char *path, struct err *e);
 /* Opens the model, lets it answer n_cases (0: all), closes it. a: ctx (0: what is needed), kv_type,
  * act. format: NULL, or the syntax of calls. */
-int eval_suite_of(struct work *c, const struct eval_args *a, const char *model,
+int eval_suite_of(struct work *w, const struct eval_args *a, const char *model,
                   const struct suite *suite, int64_t n_cases, int64_t max_tokens,
                   const char *format, struct suite_answers *out, struct err *e);
 
@@ -49,7 +49,7 @@ struct choice_job {
     int64_t n_cases, ctx, n_depths, per_depth;
 };
 /* Opens the model, scores the tasks, closes it. */
-int eval_choice_of(struct work *c, const struct eval_args *a, const char *model,
+int eval_choice_of(struct work *w, const struct eval_args *a, const char *model,
                    const struct choice_job *j, struct choice_tasks *tasks,
                    struct choice_answers *out, struct err *e);
 

@@ -21,14 +21,14 @@ enum { MAX_UBATCH = 2048 };
 
 /* ---- ppl ---- */
 
-int eval_ppl_run(struct work *c, const struct eval_args *a, const char *model, const char *text,
+int eval_ppl_run(struct work *w, const struct eval_args *a, const char *model, const char *text,
                  struct emit *m, struct err *e) {
     struct eval_loaded l;
     struct ids ids = {0};
     struct eval_ppl r = {0};
     struct kept_of kept = {0};
     struct keep *k = NULL;
-    TRY(eval_open_one(c, a, model, a->ctx + a->stride / 2, &l, e));
+    TRY(eval_open_one(w, a, model, a->ctx + a->stride / 2, &l, e));
     int rc = eval_load_text(l.m, text, &ids, e);
     if (!rc) rc = kept_open(&k, a->keep, e);
     kept_model(&kept, k, l.s, NULL);
@@ -54,7 +54,7 @@ int eval_ppl_run(struct work *c, const struct eval_args *a, const char *model, c
 
 /* ---- speed ---- */
 
-static void emit_speed(struct emit *m, const struct work *c, const char *model,
+static void emit_speed(struct emit *m, const struct work *w, const char *model,
                        const struct eval_args *a, const struct eval_loaded *l,
                        const struct eval_speed *r, int n) {
     char size[48];
@@ -70,8 +70,8 @@ static void emit_speed(struct emit *m, const struct work *c, const char *model,
              off.n_blocks);
     emit_i64(m, "offload_bytes", NULL, off.n_bytes);
     emit_i64(m, "stream_from", off.from ? "tokens of a pass that copies them" : NULL, off.from);
-    emit_str(m, "isa", "instruction set", kern_isa_name(c->isa));
-    emit_i64(m, "n_threads", "threads", pool_size(c->pool));
+    emit_str(m, "isa", "instruction set", kern_isa_name(w->isa));
+    emit_i64(m, "n_threads", "threads", pool_size(w->pool));
     bool settled;
     emit_i64(m, "n_threads_tg", "threads of a token", session_threads(l->s, &settled));
     const uint64_t packed = model_packed_bytes(l->m, false),
@@ -81,7 +81,7 @@ static void emit_speed(struct emit *m, const struct work *c, const char *model,
     emit_i64(m, "packed_mapped_bytes", NULL, (int64_t)mapped); /* of a --pack-cache */
     emit_str(m, "packed", "weights in packed rows", size);
     emit_num(m, "open_seconds", "seconds to open", l->seconds, 3);
-    emit_num(m, "bandwidth_gb_per_s", "memory read GB/s", eval_bandwidth(c->pool), 1);
+    emit_num(m, "bandwidth_gb_per_s", "memory read GB/s", eval_bandwidth(w->pool), 1);
     emit_table(m, "tests", "tests");
     emit_col(m, "test", "test");
     emit_col(m, "depth", "depth");
@@ -106,7 +106,7 @@ static void emit_speed(struct emit *m, const struct work *c, const char *model,
     }
 }
 
-int eval_speed_run(struct work *c, const struct eval_args *a, const char *model, struct emit *m,
+int eval_speed_run(struct work *w, const struct eval_args *a, const char *model, struct emit *m,
                    struct err *e) {
     int64_t depth[EVAL_MAX_LIST], deepest = 0;
     struct eval_speed r[2 * EVAL_MAX_LIST];
@@ -116,10 +116,10 @@ int eval_speed_run(struct work *c, const struct eval_args *a, const char *model,
     for (int i = 0; i < n_depths; i++) deepest = max_i64(deepest, depth[i]);
     if (deepest > INT32_MAX || a->pp > INT32_MAX || a->tg > INT32_MAX || a->reps > INT32_MAX)
         return err_set(e, ERR_USAGE, "eval speed: the numbers are too large");
-    TRY(eval_open_one(c, a, model, deepest + max_i64(max_i64(a->pp, a->tg), 1), &l, e));
-    int rc = eval_speed(l.s, a->pp, a->tg, depth, n_depths, (int)a->reps, eval_bandwidth(c->pool),
+    TRY(eval_open_one(w, a, model, deepest + max_i64(max_i64(a->pp, a->tg), 1), &l, e));
+    int rc = eval_speed(l.s, a->pp, a->tg, depth, n_depths, (int)a->reps, eval_bandwidth(w->pool),
                         NULL, r, &n, e);
-    if (!rc) emit_speed(m, c, model, a, &l, r, n);
+    if (!rc) emit_speed(m, w, model, a, &l, r, n);
     eval_close_one(&l);
     return rc;
 }
@@ -144,7 +144,7 @@ static int write_logits(struct eval_loaded *l, const int32_t *ids, int64_t n, st
     return rc;
 }
 
-int eval_logits_run(struct work *c, const struct eval_args *a, const char *model, struct emit *m,
+int eval_logits_run(struct work *w, const struct eval_args *a, const char *model, struct emit *m,
                     struct err *e) {
     struct map map = {0};
     struct eval_loaded l = {0};
@@ -161,7 +161,7 @@ int eval_logits_run(struct work *c, const struct eval_args *a, const char *model
     if (!rc) {
         ids = xcalloc((size_t)n, sizeof *ids);
         for (int64_t i = 0; i < n; i++) ids[i] = load_i32(map.data + 4 * i);
-        rc = eval_open_one(c, a, model, n, &l, e);
+        rc = eval_open_one(w, a, model, n, &l, e);
     }
     for (int64_t i = 0; i < n && !rc; i++)
         if (ids[i] < 0 || ids[i] >= l.m->hp.d[HD_VOCAB])
@@ -169,7 +169,7 @@ int eval_logits_run(struct work *c, const struct eval_args *a, const char *model
                          "%s: id %" PRId32 " at position %" PRId64
                          " is outside the vocabulary of %" PRId64 " entries",
                          a->ids, ids[i], i, l.m->hp.d[HD_VOCAB]);
-    if (!rc) rc = out_open(&o, a->out, c->overwrite, e);
+    if (!rc) rc = out_open(&o, a->out, w->overwrite, e);
     if (!rc) rc = write_logits(&l, ids, n, o, e);
     if (!rc) rc = out_commit(o, e);
     if (!rc) {
@@ -203,14 +203,14 @@ static void emit_mtp(struct emit *m, const char *model, const struct eval_args *
     emit_num(m, "tok_per_s", "tokens/s", r->tok_per_s, 1);
 }
 
-int eval_mtp_run(struct work *c, const struct eval_args *a, const char *model, const char *text,
+int eval_mtp_run(struct work *w, const struct eval_args *a, const char *model, const char *text,
                  struct emit *m, struct err *e) {
     struct eval_loaded l;
     struct model *dm = NULL;
     struct session *ds = NULL;
     struct ids ids = {0};
     struct eval_mtp r;
-    TRY(eval_open_one(c, a, model, a->ctx, &l, e));
+    TRY(eval_open_one(w, a, model, a->ctx, &l, e));
     int rc = draft_session(l.s, &dm, &ds, e);
     if (!rc) rc = eval_load_text(l.m, text, &ids, e);
     if (!rc) rc = eval_mtp(l.s, ds, &ids, a->ctx, a->chunks, &r, e);

@@ -26,7 +26,7 @@
 #include "runtime/eval/suite.h"
 
 struct suite_job {
-    struct work *c;
+    struct work *w;
     const struct eval_set_opts *a;
     struct measures ms;
 };
@@ -111,8 +111,8 @@ static int run_texts(struct suite_job *j, struct err *e) {
     struct eval_loaded l = {0}, b = {0};
     int rc;
     if (!j->a->text.n) return 0;
-    TRY(eval_open_one(j->c, a, j->a->model, a->ctx, &l, e));
-    if (a->base) TRY_GOTO(out, rc, eval_open_one(j->c, a, a->base, a->ctx, &b, e));
+    TRY(eval_open_one(j->w, a, j->a->model, a->ctx, &l, e));
+    if (a->base) TRY_GOTO(out, rc, eval_open_one(j->w, a, a->base, a->ctx, &b, e));
     rc = 0;
     for (int i = 0; i < j->a->text.n && !rc; i++) {
         const char *path = j->a->text.v[i];
@@ -140,7 +140,7 @@ static int run_suite(struct suite_job *j, const char *path, struct err *e) {
     TRY(eval_suite_read(&s, path, e));
     struct eval_args a = j->a->eval;
     a.ctx = 0; /* what the cases need */
-    int rc = eval_suite_of(j->c, &a, j->a->model, &s, j->a->n_cases, j->a->max_tokens, NULL, &r, e);
+    int rc = eval_suite_of(j->w, &a, j->a->model, &s, j->a->n_cases, j->a->max_tokens, NULL, &r, e);
     if (!rc) {
         snprintf(more, sizeof more, "%" PRId64 " %" PRId64, j->a->n_cases, j->a->max_tokens);
         char *key = input_key(j, s.text, s.len, more);
@@ -167,7 +167,7 @@ static int run_tasks(struct suite_job *j, const struct choice_job *cj, struct er
              cj->n_cases, cj->ctx);
     char *key = input_key(j, data, len, more);
     free(data);
-    int rc = eval_choice_of(j->c, &j->a->eval, j->a->model, cj, &t, &r, e);
+    int rc = eval_choice_of(j->w, &j->a->eval, j->a->model, cj, &t, &r, e);
     if (!rc) {
         struct measure *m = measures_add(&j->ms, cj->format ? "right" : "needle_right",
                                          io_base(cj->path), key, false, r.n);
@@ -230,7 +230,7 @@ static void show(const struct suite_job *j, struct emit *m) {
 int eval_set_run(struct work *w, struct eval_set_opts *a, struct emit *m, struct err *e) {
     if (!a->text.n) work_list_add(w, &a->text, "builtin");
     if (!a->tools.n) work_list_add(w, &a->tools, "builtin");
-    struct suite_job j = {.c = w, .a = a};
+    struct suite_job j = {.w = w, .a = a};
     struct buf text = {0};
     j.ms.model = xstrdup(io_base(a->model));
     char *part = xasprintf("%s.part", a->eval.out);

@@ -110,12 +110,12 @@ static void emit_tasks(struct emit *m, const struct choice_tasks *t,
     }
 }
 
-int eval_tasks_run(struct work *c, const struct eval_args *a, const char *model,
+int eval_tasks_run(struct work *w, const struct eval_args *a, const char *model,
                    const struct choice_job *j, struct emit *m, struct err *e) {
     struct choice_tasks t, tb = {0};
     struct choice_answers r = {0}, rb = {0};
-    TRY(eval_choice_of(c, a, model, j, &t, &r, e));
-    int rc = a->base ? eval_choice_of(c, a, a->base, j, &tb, &rb, e) : 0;
+    TRY(eval_choice_of(w, a, model, j, &t, &r, e));
+    int rc = a->base ? eval_choice_of(w, a, a->base, j, &tb, &rb, e) : 0;
     if (!rc) {
         struct accuracy all = accuracy_of(&t, &r, NULL);
         emit_str(m, "model", "model", model);

@@ -30,7 +30,7 @@ int gate_find(struct gate *g, uint64_t budget, struct err *e) {
                                   .gram = g->gram,
                                   .dry_run = true,
                                   .search = g->search,
-                                  .pool = g->c->pool};
+                                  .pool = g->w->pool};
         if (qtype_info(recipe_default(o.recipe))->flags & QF_FLOAT) continue;
         TRY(quantize_run(&o, &r, e));
         if (r.file_bytes > budget) continue;
@@ -57,8 +57,8 @@ static int make_missing(struct gate *g, struct err *e) {
                                   .gram = g->gram,
                                   .overwrite = true,
                                   .search = g->search,
-                                  .pool = g->c->pool};
-        o.device = device_quantize(g->c);
+                                  .pool = g->w->pool};
+        o.device = device_quantize(g->w);
         log_info("quantizing %s, to compare the mix with", p->name);
         TRY(quantize_run(&o, &r, e));
     }
@@ -99,19 +99,19 @@ static int compare(struct gate *g, const char *mix, struct err *e) {
     for (int i = 0; i < g->n; i++) path[i + 2] = g->plain[i].path;
     struct session_opts o = {.n_ctx = g->ctx,
                              .n_ubatch = eval_rows(g->ctx),
-                             .isa = g->c->isa,
+                             .isa = g->w->isa,
                              .act = ACT_F32,
-                             .pool = g->c->pool};
+                             .pool = g->w->pool};
     for (int i = n - 1; i >= 0 && !rc; i--) { /* the base, which is the largest, last */
-        o.device = device_share(g->c, i + 1);
-        rc = open_model(g->c, &m[i], path[i], e);
+        o.device = device_share(g->w, i + 1);
+        rc = open_model(g->w, &m[i], path[i], e);
         if (!rc) rc = session_new(&s[i], m[i], &o, e);
     }
     for (int i = 0; i < g->texts.n && !rc; i++)
         rc = corpus_load(m[0], g->texts.v[i], true, &ids, e);
     if (!rc) make_spread_chunks(&ids, g->ctx, g->chunks);
     const struct eval_domain all = {.name = "", .ids = ids.v, .n_ids = ids.n};
-    for (int i = 1; i < n && !rc; i++) kept_pair(&kept, g->c->kept, s[0], NULL, NULL, s[i], NULL);
+    for (int i = 1; i < n && !rc; i++) kept_pair(&kept, g->w->kept, s[0], NULL, NULL, s[i], NULL);
     const struct eval_kld_job job = {.base = s[0],
                                      .cand = s + 1,
                                      .n_cand = n - 1,

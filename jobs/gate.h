@@ -15,7 +15,7 @@ struct gate_plain { /* a recipe that fits */
     bool ours;  /* made for the comparison */
 };
 struct gate {
-    struct work *c;
+    struct work *w;
     const char *base, *imatrix, *gram; /* as the mix was made; the last two may be NULL */
     const char *prefix;                /* of the paths of recipes' files that must be made */
     enum search search;

@@ -197,7 +197,7 @@ static int write_gram(struct gram_col *col, const struct imat *m, const struct i
     return rc;
 }
 
-int imatrix_job_collect(struct work *c, const char *path, const struct imatrix_job_opts *a,
+int imatrix_job_collect(struct work *w, const char *path, const struct imatrix_job_opts *a,
                         struct emit *r, struct err *e) {
     struct imat m;
     struct model *model = NULL;
@@ -211,9 +211,9 @@ int imatrix_job_collect(struct work *c, const char *path, const struct imatrix_j
     TRY_GOTO(out, rc, pick_form(a, &form, e));
     const char *outs[] = {a->out, a->gram, a->moments};
     for (size_t i = 0; i < COUNT_OF(outs); i++)
-        if (outs[i]) TRY_GOTO(out, rc, out_check(outs[i], c->overwrite, e));
-    TRY_GOTO(out, rc, work_pool(c, e));
-    if (a->gram) TRY_GOTO(out, rc, gram_col_new(&gram, a->gram_block, c->isa, c->pool, e));
+        if (outs[i]) TRY_GOTO(out, rc, out_check(outs[i], w->overwrite, e));
+    TRY_GOTO(out, rc, work_pool(w, e));
+    if (a->gram) TRY_GOTO(out, rc, gram_col_new(&gram, a->gram_block, w->isa, w->pool, e));
     TRY_GOTO(out, rc, model_open(&model, path, e));
     TRY_GOTO(out, rc, model_use_pre(model, a->pre, e));
     struct imatrix_opts o = {.texts = a->text,
@@ -221,16 +221,16 @@ int imatrix_job_collect(struct work *c, const char *path, const struct imatrix_j
                              .ctx = a->ctx,
                              .max_chunks = a->chunks,
                              .parse_special = !a->no_special,
-                             .isa = c->isa,
-                             .pool = c->pool,
+                             .isa = w->isa,
+                             .pool = w->pool,
                              .gram = gram,
                              .moments = a->moments != NULL,
-                             .device = c->device,
+                             .device = w->device,
                              .keep = &keep};
     TRY_GOTO(out, rc, imatrix_collect(model, &o, &m, e));
-    if (gram) TRY_GOTO(out, rc, write_gram(gram, &m, a, c->overwrite, e));
-    if (a->moments) TRY_GOTO(out, rc, imat_write_moments(&m, a->moments, c->overwrite, e));
-    if (ranks_me() == 0) TRY_GOTO(out, rc, imat_write(&m, a->out, form, c->overwrite, e));
+    if (gram) TRY_GOTO(out, rc, write_gram(gram, &m, a, w->overwrite, e));
+    if (a->moments) TRY_GOTO(out, rc, imat_write_moments(&m, a->moments, w->overwrite, e));
+    if (ranks_me() == 0) TRY_GOTO(out, rc, imat_write(&m, a->out, form, w->overwrite, e));
     if (ranks_me() == 0) snap_remove(part);
     report(r, &m, a->out, prog_now_s() - t0, keep.n_found);
 out:

@@ -157,7 +157,7 @@ static int read_have(const struct candidates *p, const char *path, double *token
     return rc;
 }
 
-static int choose(struct work *c, const struct select_args *a, const struct model *model,
+static int choose(struct work *w, const struct select_args *a, const struct model *model,
                   const struct imatrix_opts *o, const struct candidates *p, const double *had,
                   struct emit *r, struct err *e) {
     const size_t n = (size_t)p->sel.n_cells;
@@ -173,7 +173,7 @@ static int choose(struct work *c, const struct select_args *a, const struct mode
                      "cut the documents",
                      (long long)a->budget);
     if (rc == 0) rc = candidates_lines(p, model, o, pick, n_picks, &lines, e);
-    if (rc == 0) rc = out_write_file(a->out, lines.data, lines.len, c->overwrite, e);
+    if (rc == 0) rc = out_write_file(a->out, lines.data, lines.len, w->overwrite, e);
     if (rc == 0) report(r, a, p, pick, n_picks, had, got);
     buf_release(&lines);
     free(pick);
@@ -181,36 +181,36 @@ static int choose(struct work *c, const struct select_args *a, const struct mode
     return rc;
 }
 
-static int check(const struct work *c, const struct select_args *a, struct err *e) {
+static int check(const struct work *w, const struct select_args *a, struct err *e) {
     if (!str_ends(a->out, ".jsonl"))
         return err_set(e, ERR_USAGE, "%s: the selected texts are a .jsonl; name one", a->out);
-    TRY(out_check(a->out, c->overwrite, e));
+    TRY(out_check(a->out, w->overwrite, e));
     for (int i = 0; i < a->n_texts; i++)
         if (strcmp(a->text[i], "-") == 0)
             return err_set(e, ERR_USAGE, "--select reads its texts twice; give a file for -");
     return 0;
 }
 
-int imatrix_select(struct work *c, const struct select_args *a, struct emit *r, struct err *e) {
+int imatrix_select(struct work *w, const struct select_args *a, struct emit *r, struct err *e) {
     struct candidates p = {0};
     struct model *model = NULL;
     double *had = NULL;
     int rc;
-    TRY(check(c, a, e));
-    TRY_GOTO(out, rc, work_pool(c, e));
-    TRY_GOTO(out, rc, open_model(c, &model, a->model, e));
+    TRY(check(w, a, e));
+    TRY_GOTO(out, rc, work_pool(w, e));
+    TRY_GOTO(out, rc, open_model(w, &model, a->model, e));
     const struct imatrix_opts o = {.texts = a->text,
                                    .n_texts = a->n_texts,
                                    .ctx = a->ctx,
                                    .parse_special = a->parse_special,
-                                   .isa = c->isa,
-                                   .pool = c->pool,
-                                   .device = c->device};
+                                   .isa = w->isa,
+                                   .pool = w->pool,
+                                   .device = w->device};
     TRY_GOTO(out, rc, candidates_init(&p, model, e));
     had = xcalloc((size_t)p.sel.n_cells, sizeof *had);
     if (a->have) TRY_GOTO(out, rc, read_have(&p, a->have, had, e));
     TRY_GOTO(out, rc, candidates_route(&p, model, &o, e));
-    rc = choose(c, a, model, &o, &p, had, r, e);
+    rc = choose(w, a, model, &o, &p, had, r, e);
 out:
     free(had);
     candidates_release(&p);

@@ -14,6 +14,6 @@ struct select_args {
     bool parse_special;
 };
 /* Writes the chosen documents to a->out, and what the coverage was and is to `r`. */
-int imatrix_select(struct work *c, const struct select_args *a, struct emit *r, struct err *e);
+int imatrix_select(struct work *w, const struct select_args *a, struct emit *r, struct err *e);
 
 #endif

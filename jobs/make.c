@@ -45,7 +45,7 @@ void make_note(struct make *mk, const char *fmt, ...) {
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    work_list_add(mk->c, &mk->notes, arena_strdup(&mk->c->mem, text));
+    work_list_add(mk->w, &mk->notes, arena_strdup(&mk->w->mem, text));
 }
 
 void make_left_out(struct make *mk, const char *fmt, ...) {
@@ -56,7 +56,7 @@ void make_left_out(struct make *mk, const char *fmt, ...) {
     va_end(ap);
     for (int i = 0; i < mk->cut_short.n; i++)
         if (strcmp(mk->cut_short.v[i], text) == 0) return;
-    work_list_add(mk->c, &mk->cut_short, arena_strdup(&mk->c->mem, text));
+    work_list_add(mk->w, &mk->cut_short, arena_strdup(&mk->w->mem, text));
 }
 
 void made_release(struct made *f) {
@@ -78,8 +78,8 @@ static void release(struct make *mk) {
     free(mk->file);
     free(mk->name);
     free(mk->imatrix);
-    keep_close(mk->c->kept, false);
-    mk->c->kept = NULL;
+    keep_close(mk->w->kept, false);
+    mk->w->kept = NULL;
     buf_release(&mk->model_json);
     buf_release(&mk->imatrix_json);
     buf_release(&mk->eval_json);
@@ -94,7 +94,7 @@ static int remove_parts(struct make *mk, struct err *e) {
 static void open_kept(struct make *mk) {
     char *path = io_join(mk->job.state, "measured");
     if (mk->redo) (void)unlink(path);
-    mk->c->kept = kept_open_own(path);
+    mk->w->kept = kept_open_own(path);
     free(path);
 }
 
@@ -168,7 +168,7 @@ static int open_job(struct make *mk, const char *out, struct err *e) {
 
 static int run(struct make *mk, const char *recipes, const char *out, struct emit *m,
                struct buf *after, struct err *e) {
-    struct work *w = mk->c;
+    struct work *w = mk->w;
     TRY(make_pre_recall(mk, out, e));
     TRY(make_ask(mk, recipes, e));
     if (w->device.kind == DEVICE_CUDA) w->device.kind = DEVICE_AUTO; /* a step may be too large */

@@ -28,7 +28,7 @@ struct made { /* one GGUF of the folder */
     char *why;           /* owned; NULL: nothing was compared */
 };
 struct make {
-    struct work *c;
+    struct work *w;
     struct job job;
     const char *src;
     struct str_list recipes; /* made as they are: presets, named recipes */

@@ -16,9 +16,9 @@
 static int check_recipes(struct make *mk, const char *names, struct err *e) {
     struct str_list all = {0};
     if (names)
-        work_split(mk->c, names, &all);
+        work_split(mk->w, names, &all);
     else
-        for (int i = 0; recipe_ladder(i); i++) work_list_add(mk->c, &all, recipe_ladder(i));
+        for (int i = 0; recipe_ladder(i); i++) work_list_add(mk->w, &all, recipe_ladder(i));
     for (int i = 0; i < all.n; i++) {
         const char *name = recipe_find(all.v[i]), *class = ladder_find(all.v[i]);
         if (!name)
@@ -27,7 +27,7 @@ static int check_recipes(struct make *mk, const char *names, struct err *e) {
         struct str_list *to = class && !mk->plain ? &mk->classes : &mk->recipes;
         bool twice = false;
         for (int k = 0; k < to->n; k++) twice |= strcmp(to->v[k], name) == 0;
-        if (!twice) work_list_add(mk->c, to, name);
+        if (!twice) work_list_add(mk->w, to, name);
     }
     return 0;
 }
@@ -79,7 +79,7 @@ static int check_effort(struct make *mk, struct err *e) {
 }
 
 int make_ask(struct make *mk, const char *recipes, struct err *e) {
-    TRY(make_check_source(mk->src, mk->c->pre, e));
+    TRY(make_check_source(mk->src, mk->w->pre, e));
     if (mk->hours < 0) return err_set(e, ERR_USAGE, "--time: hours, or 0 for no limit");
     TRY(check_recipes(mk, recipes, e));
     TRY(check_depths(mk, e));

@@ -45,12 +45,12 @@ int make_pre_recall(struct make *mk, const char *out, struct err *e) {
     char *state = job_work(out), *path = state ? io_join(state, pre_file) : NULL, *text = NULL;
     size_t len;
     int rc = 0;
-    if (path && !mk->c->pre && io_exists(path)) {
+    if (path && !mk->w->pre && io_exists(path)) {
         rc = io_read_file(&text, &len, path, MAX_PRE, e);
-        if (!rc) mk->c->pre = arena_strdup(&mk->c->mem, text);
-        if (!rc) log_info("text is split as --pre %s says, as before", mk->c->pre);
+        if (!rc) mk->w->pre = arena_strdup(&mk->w->mem, text);
+        if (!rc) log_info("text is split as --pre %s says, as before", mk->w->pre);
     }
-    if (!rc && mk->c->pre && !pretok_by_name(mk->c->pre)) rc = pretok_unknown(mk->c->pre, e);
+    if (!rc && mk->w->pre && !pretok_by_name(mk->w->pre)) rc = pretok_unknown(mk->w->pre, e);
     free(text);
     free(path);
     free(state);
@@ -58,9 +58,9 @@ int make_pre_recall(struct make *mk, const char *out, struct err *e) {
 }
 
 int make_pre_keep(const struct make *mk, struct err *e) {
-    if (!mk->c->pre) return 0;
+    if (!mk->w->pre) return 0;
     char *path = io_join(mk->job.state, pre_file);
-    int rc = out_write_again(path, mk->c->pre, strlen(mk->c->pre), true, e);
+    int rc = out_write_again(path, mk->w->pre, strlen(mk->w->pre), true, e);
     free(path);
     return rc;
 }

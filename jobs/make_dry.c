@@ -62,7 +62,7 @@ static int provide_base(struct dry *d, struct err *e) {
                                    .type = mk->type,
                                    .name = mk->name,
                                    .overwrite = true,
-                                   .pool = mk->c->pool};
+                                   .pool = mk->w->pool};
     TRY(convert_run(&o, &r, e));
     make_add_file(mk, "base", path, true)->is_base = true;
     return 0;
@@ -186,7 +186,7 @@ static int run(struct dry *d, struct emit *m, struct err *e) {
 
 int make_dry_run(struct make *mk, const char *out, struct emit *m, struct err *e) {
     struct dry d = {.mk = mk, .out = out};
-    mk->job.state = temporary(mk->c->tmp, e);
+    mk->job.state = temporary(mk->w->tmp, e);
     if (!mk->job.state) return (int)e->code;
     mk->job.dir = xstrdup(out);
     int rc = run(&d, m, e);

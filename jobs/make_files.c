@@ -111,9 +111,9 @@ static int convert_folder(struct make *mk, struct err *e) {
     struct convert_opts o = {.src = mk->src,
                              .type = mk->type,
                              .name = mk->given.text[FACT_NAME],
-                             .pre = mk->c->pre,
+                             .pre = mk->w->pre,
                              .dry_run = true,
-                             .pool = mk->c->pool};
+                             .pool = mk->w->pool};
     struct json *root = NULL;
     const struct json *result;
     struct step s;
@@ -161,8 +161,8 @@ int make_convert(struct make *mk, struct err *e) {
         make_add_file(mk, "base", xstrdup(mk->src), true)->is_base = true;
     char *hash = mk->file[0].hash;
     TRY(job_file_hash(&mk->job, mk->file[0].path, hash, e));
-    if (mk->c->pre) { /* the same weights with other token ids: what is measured is other */
-        char *both = xasprintf("%s pre %s", hash, mk->c->pre);
+    if (mk->w->pre) { /* the same weights with other token ids: what is measured is other */
+        char *both = xasprintf("%s pre %s", hash, mk->w->pre);
         hash_xxh128_hex(hash, both, strlen(both));
         free(both);
     }
@@ -209,21 +209,21 @@ static int collect(struct make *mk, const char *path, const char *gram, struct e
     struct gram_col *col = NULL;
     struct model *model = NULL;
     int rc;
-    if (gram) TRY(gram_col_new(&col, 0, mk->c->isa, mk->c->pool, e));
+    if (gram) TRY(gram_col_new(&col, 0, mk->w->isa, mk->w->pool, e));
     char *part = io_join(mk->job.state, "imatrix.part");
     struct imatrix_keep keep = {.path = part, .model = mk->file[0].hash};
     if (mk->redo) snap_remove(part);
     imat_init(&m);
     gram_init(&g);
-    TRY_GOTO(out, rc, open_model(mk->c, &model, mk->file[0].path, e));
+    TRY_GOTO(out, rc, open_model(mk->w, &model, mk->file[0].path, e));
     struct imatrix_opts o = {.texts = mk->calib.v,
                              .n_texts = mk->calib.n,
                              .ctx = mk->calib_ctx,
                              .max_chunks = mk->calib_chunks,
                              .parse_special = true,
-                             .isa = mk->c->isa,
-                             .pool = mk->c->pool,
-                             .device = mk->c->device,
+                             .isa = mk->w->isa,
+                             .pool = mk->w->pool,
+                             .device = mk->w->device,
                              .gram = col,
                              .keep = &keep};
     TRY_GOTO(out, rc, imatrix_collect(model, &o, &m, e));
@@ -307,7 +307,7 @@ int make_class_bytes(const struct make *mk, const char *name, uint64_t *out, str
                               .recipe = name,
                               .imatrix = mk->imatrix,
                               .dry_run = true,
-                              .pool = mk->c->pool};
+                              .pool = mk->w->pool};
     TRY(quantize_run(&o, &r, e));
     *out = r.file_bytes;
     return 0;
@@ -341,11 +341,11 @@ int make_preset(struct make *mk, const char *recipe, struct err *e) {
                                   .overwrite = true,
                                   .search = search,
                                   .resume = make_resume(mk),
-                                  .pool = mk->c->pool};
+                                  .pool = mk->w->pool};
         const char *files[] = {file};
         char *gram = search == SEARCH_BEST ? make_gram(mk) : NULL;
         o.gram = gram;
-        o.device = device_quantize(mk->c);
+        o.device = device_quantize(mk->w);
         log_info("quantizing %s", file);
         rc = claim_take(&mk->job, file, e);
         if (rc == 0) rc = quantize_run(&o, &r, e);

@@ -237,7 +237,7 @@ static bool read_plan(struct make *mk, const struct json *o) {
         return false;
     for (const struct json *m = json_first(json_get(o, "left_out")); m; m = json_next(m))
         if (json_str(m))
-            work_list_add(mk->c, &mk->left_out, arena_strdup(&mk->c->mem, json_str(m)));
+            work_list_add(mk->w, &mk->left_out, arena_strdup(&mk->w->mem, json_str(m)));
     for (const struct json *m = json_first(json_get(o, "cut_short")); m; m = json_next(m))
         if (json_str(m)) make_left_out(mk, "%s", json_str(m));
     mk->plan = p;
@@ -250,7 +250,7 @@ static void note_left_out(struct make *mk) {
     char text[512];
     mk->left_out.n = 0;
     for (int i = 0; plan_left_out(&mk->in, &mk->plan, i, text, sizeof text); i++)
-        work_list_add(mk->c, &mk->left_out, arena_strdup(&mk->c->mem, text));
+        work_list_add(mk->w, &mk->left_out, arena_strdup(&mk->w->mem, text));
 }
 
 /* The plan takes effect. */

@@ -104,8 +104,8 @@ static struct quantize_opts options(const struct ladder *l, const char *recipe, 
                                   .overwrite = true,
                                   .search = search,
                                   .resume = RESUME_ALWAYS,
-                                  .pool = mk->c->pool,
-                                  .device = device_quantize(mk->c)};
+                                  .pool = mk->w->pool,
+                                  .device = device_quantize(mk->w)};
 }
 
 /* A candidate that is a preset, in the type's own search or with feedback. */
@@ -271,7 +271,7 @@ static int open_mixer(const struct ladder *l, struct mixer *x, struct err *e) {
     step_key(&s, "search", "%s", search_name(l->search));
     bool known = l->gram && make_reuse(l->mk, &s, &root, &result);
     if (known) o.gram = NULL;
-    int rc = mixer_open(x, l->mk->c, &o, l->sens, l->rung[l->n - 1].budget, e);
+    int rc = mixer_open(x, l->mk->w, &o, l->sens, l->rung[l->n - 1].budget, e);
     if (!rc && known) rc = mixer_read_gains(x, path, e);
     if (!rc && l->gram && !known) rc = mixer_write_gains(x, path, e);
     if (!rc && l->gram && !known) rc = step_save(&s, files, 1, "{}", e);
@@ -481,7 +481,7 @@ static int make_block(const struct ladder *l, struct rung *r, const char *types,
     o.file_type = r->name;
     const struct sequential_opts so = {
         .q = &o, .texts = l->mk->calib, .ctx = l->mk->calib_ctx, .chunks = l->mk->calib_chunks};
-    return sequential_quantize(l->mk->c, &so, &report, e);
+    return sequential_quantize(l->mk->w, &so, &report, e);
 }
 
 /* The best file so far becomes what the same types made block by block are compared with. Where the

@@ -99,12 +99,12 @@ static int bench_open(struct make *mk, struct bench *b, struct made *const *f, i
     b->n = n;
     struct session_opts o = {.n_ctx = mk->eval_ctx,
                              .n_ubatch = eval_rows(mk->eval_ctx),
-                             .isa = mk->c->isa,
+                             .isa = mk->w->isa,
                              .act = ACT_F32,
-                             .pool = mk->c->pool};
+                             .pool = mk->w->pool};
     for (int i = n - 1; i >= 0; i--) { /* the base, which is the largest, last */
-        o.device = device_share(mk->c, i + 1);
-        TRY(open_model(mk->c, &b->model[i], f[i]->path, e));
+        o.device = device_share(mk->w, i + 1);
+        TRY(open_model(mk->w, &b->model[i], f[i]->path, e));
         TRY(session_new(&b->session[i], b->model[i], &o, e));
     }
     return 0;
@@ -169,7 +169,7 @@ int make_measure(struct make *mk, struct made *const *f, int n, make_see see, vo
     make_spread_chunks(&ids, mk->eval_ctx, mk->eval_chunks);
     const struct eval_domain all = {.name = "", .ids = ids.v, .n_ids = ids.n};
     for (int i = 1; i < n && rc == 0; i++)
-        kept_pair(&kept, mk->c->kept, b.session[0], f[0]->hash, NULL, b.session[i], f[i]->hash);
+        kept_pair(&kept, mk->w->kept, b.session[0], f[0]->hash, NULL, b.session[i], f[i]->hash);
     const struct eval_kld_job job = {.base = b.session[0],
                                      .cand = b.session + 1,
                                      .n_cand = n - 1,
@@ -251,7 +251,7 @@ static void speed_rows(struct jw *w, const struct eval_speed *row, int n) {
 /* what: all that the numbers depend on. */
 static int time_file(struct make *mk, const struct made *f, const char *what, struct buf *json,
                      struct err *e) {
-    const struct keep_of keep = {mk->c->kept, what};
+    const struct keep_of keep = {mk->w->kept, what};
     struct model *m = NULL;
     struct session *s = NULL;
     struct eval_speed row[2 * EVAL_MAX_LIST];
@@ -260,18 +260,18 @@ static int time_file(struct make *mk, const struct made *f, const char *what, st
     TRY(eval_parse_list(mk->depths, "--depths", depth, &n_depths, e));
     for (int i = 0; i < n_depths; i++) deepest = max_i64(deepest, depth[i]);
     struct session_opts o = {.n_ctx = deepest + mk->pp + mk->tg + 8,
-                             .isa = mk->c->isa,
+                             .isa = mk->w->isa,
                              .act = ACT_Q8,
                              .kv_type = kv_type_find(KV_USUAL)->type,
                              .pack = true,
-                             .pack_cache = mk->c->pack_cache,
-                             .pool = mk->c->pool,
-                             .device = device_share(mk->c, 1)};
-    TRY_GOTO(out, rc, open_model(mk->c, &m, f->path, e));
+                             .pack_cache = mk->w->pack_cache,
+                             .pool = mk->w->pool,
+                             .device = device_share(mk->w, 1)};
+    TRY_GOTO(out, rc, open_model(mk->w, &m, f->path, e));
     TRY_GOTO(out, rc, session_new(&s, m, &o, e));
     TRY_GOTO(out, rc,
              eval_speed(s, mk->pp, mk->tg, depth, n_depths, (int)mk->reps,
-                        eval_bandwidth(mk->c->pool), &keep, row, &n, e));
+                        eval_bandwidth(mk->w->pool), &keep, row, &n, e));
     struct jw w;
     jw_init(&w, json, false);
     jw_obj(&w, NULL);
@@ -301,8 +301,8 @@ static int speed_one(struct make *mk, struct made *f, struct err *e) {
     step_key(&s, "file", "%s", f->hash);
     step_key(&s, "test", "pp%" PRId64 " tg%" PRId64 " reps%" PRId64, mk->pp, mk->tg, mk->reps);
     if (strcmp(mk->depths, "0") != 0) step_key(&s, "depths", "%s", mk->depths);
-    step_key(&s, "machine", "%s %d", kern_isa_name(mk->c->isa), pool_size(mk->c->pool));
-    device_name(mk->c, device);
+    step_key(&s, "machine", "%s %d", kern_isa_name(mk->w->isa), pool_size(mk->w->pool));
+    device_name(mk->w, device);
     if (device[0]) step_key(&s, "device", "%s", device);
     if (!make_reuse(mk, &s, &root, &result)) {
         rc = time_file(mk, f, s.key.data, &json, e);

@@ -90,10 +90,10 @@ static int try_mix(struct candidate *k, uint64_t budget, const char *sens, struc
                               .overwrite = true,
                               .search = g->search,
                               .resume = make_resume(mk),
-                              .pool = mk->c->pool};
-    o.device = device_quantize(mk->c);
+                              .pool = mk->w->pool};
+    o.device = device_quantize(mk->w);
     log_info("the best mix of %" PRIu64 " bytes", budget);
-    int rc = mixer_open(&x, mk->c, &o, sens, budget, e);
+    int rc = mixer_open(&x, mk->w, &o, sens, budget, e);
     if (!rc) rc = mix_solve_job(&x, &o, &ask, job, e);
     if (!rc) rc = quantize_run(&job->o, &r, e);
     mixer_close(&x);
@@ -114,7 +114,7 @@ static int new_mix(struct candidate *k, const char *label, uint64_t budget, cons
     k->mix = xasprintf("%s/%s.gguf", mk->job.state, label);
     k->gram = mk->plan.feedback ? make_gram(mk) : NULL;
     k->prefix = xasprintf("%s/", mk->job.state);
-    *g = (struct gate){.c = mk->c,
+    *g = (struct gate){.w = mk->w,
                        .base = mk->file[0].path,
                        .imatrix = mk->imatrix,
                        .gram = k->gram,

@@ -147,7 +147,7 @@ int64_t rates_columns(const struct shapes *s) {
 }
 
 static int time_rows(struct rates *r, struct make *mk, const struct shapes *s, struct err *e) {
-    struct pool *pool = mk->c->pool;
+    struct pool *pool = mk->w->pool;
     const int64_t n = rates_columns(s);
     const int64_t n_rows = FEEDBACK_ROWS * pool_size(pool);
     float *x = xmalloc((size_t)((n_rows + 1) * n) * sizeof *x), *imp = x + n_rows * n;
@@ -180,10 +180,10 @@ static int time_windows(struct rates *r, struct make *mk, struct model *m, const
     int rc;
     struct session_opts o = {.n_ctx = mk->eval_ctx,
                              .n_ubatch = eval_rows(mk->eval_ctx),
-                             .isa = mk->c->isa,
+                             .isa = mk->w->isa,
                              .act = ACT_F32,
-                             .pool = mk->c->pool,
-                             .device = mk->c->device};
+                             .pool = mk->w->pool,
+                             .device = mk->w->device};
     TRY_GOTO(out, rc, session_new(&a, m, &o, e));
     TRY_GOTO(out, rc, session_new(&b, m, &o, e));
     const struct eval_domain all = {.name = "", .ids = ids->v, .n_ids = ids->n};
@@ -219,12 +219,12 @@ static int time_imatrix(struct rates *r, struct make *mk, struct model *m, bool 
                              .ctx = mk->calib_ctx,
                              .max_chunks = 2,
                              .parse_special = true,
-                             .isa = mk->c->isa,
-                             .pool = mk->c->pool,
-                             .device = mk->c->device};
+                             .isa = mk->w->isa,
+                             .pool = mk->w->pool,
+                             .device = mk->w->device};
     imat_init(&im);
     int rc = 0;
-    if (gram) rc = gram_col_new(&col, 0, mk->c->isa, mk->c->pool, e);
+    if (gram) rc = gram_col_new(&col, 0, mk->w->isa, mk->w->pool, e);
     o.gram = col;
     double t0 = prog_now_s();
     enum log_level level = log_get_level();
@@ -257,7 +257,7 @@ static int time_model(struct rates *r, struct make *mk, const char *base, struct
     struct model *m = NULL;
     struct ids ids = {0};
     int rc;
-    TRY(open_model(mk->c, &m, base, e));
+    TRY(open_model(mk->w, &m, base, e));
     TRY_GOTO(out, rc, count_tokens(m, &mk->calib, &ids, &r->calib_tokens, e));
     TRY_GOTO(out, rc, count_tokens(m, &mk->probe, &ids, &r->probe_tokens, e));
     TRY_GOTO(out, rc, count_tokens(m, &mk->eval, &ids, &r->eval_tokens, e));
@@ -300,10 +300,10 @@ static void gemm_rate(void *ctx, int64_t begin, int64_t end, int worker) {
 
 static int guess_model(struct rates *r, struct make *mk, const struct shapes *s, struct err *e) {
     struct gemm g = {0};
-    const int n = pool_size(mk->c->pool) < 256 ? pool_size(mk->c->pool) : 256;
+    const int n = pool_size(mk->w->pool) < 256 ? pool_size(mk->w->pool) : 256;
     double rate = 0, bytes, flops;
-    kern_init(&g.k, mk->c->isa);
-    pool_for(mk->c->pool, n, 1, gemm_rate, &g);
+    kern_init(&g.k, mk->w->isa);
+    pool_for(mk->w->pool, n, 1, gemm_rate, &g);
     for (int i = 0; i < n; i++) rate += g.flops[i];
     shapes_gram(s, &bytes, &flops);
     r->calib_token = 1.3 * 2 * s->active / rate; /* beside products: attention, norms, decoding */
@@ -328,7 +328,7 @@ static bool worth_running(const struct make *mk, const struct shapes *s) {
 
 int rates_measure(struct rates *r, struct make *mk, const struct shapes *s, const char *base,
                   struct err *e) {
-    *r = (struct rates){.bandwidth = eval_bandwidth(mk->c->pool) * 1e9};
+    *r = (struct rates){.bandwidth = eval_bandwidth(mk->w->pool) * 1e9};
     TRY(time_rows(r, mk, s, e));
     if (!worth_running(mk, s)) base = NULL;
     TRY(base ? time_model(r, mk, base, e) : guess_model(r, mk, s, e));

@@ -28,9 +28,9 @@ static void machine(const struct make *mk, char out[512]) {
         free(text);
     }
     char device[256];
-    device_name(mk->c, device);
-    snprintf(out, 512, "%s, %d threads, %s%s%s", cpu, pool_size(mk->c->pool),
-             kern_isa_name(mk->c->isa), device[0] ? ", " : "", device);
+    device_name(mk->w, device);
+    snprintf(out, 512, "%s, %d threads, %s%s%s", cpu, pool_size(mk->w->pool),
+             kern_isa_name(mk->w->isa), device[0] ? ", " : "", device);
 }
 
 /* SHA-256 of an output, remembered by its content hash. */

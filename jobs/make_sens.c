@@ -78,7 +78,7 @@ int make_sensitivity(struct make *mk, struct err *e) {
     const struct json *result;
     if (!mk->plan.mixes) return 0;
     double left = mk->hours > 0 ? make_time_for_probes(mk) : 0;
-    struct mix_probe_opts o = {.c = mk->c,
+    struct mix_probe_opts o = {.w = mk->w,
                                .model = mk->file[0].path,
                                .imatrix = mk->imatrix,
                                .ctx = mk->calib_ctx,

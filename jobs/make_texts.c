@@ -40,7 +40,7 @@ static int write_text(struct make *mk, const char *name, const char *data, size_
     if (!len) return 0;
     char *path = io_join(mk->job.state, name);
     int rc = out_write_file(path, data, len, true, e);
-    work_list_add(mk->c, to, arena_strdup(&mk->c->mem, path));
+    work_list_add(mk->w, to, arena_strdup(&mk->w->mem, path));
     free(path);
     return rc;
 }

@@ -85,17 +85,17 @@ static int one_file(struct make *mk, struct made *f, const struct suite *suite,
                     const struct json *base, struct json **root, const struct json **result,
                     struct err *e) {
     struct eval_args how = {
-        .kv_type = KV_USUAL, .act = ACT_FAST, .kept = mk->c->kept, .hash = f->hash};
+        .kv_type = KV_USUAL, .act = ACT_FAST, .kept = mk->w->kept, .hash = f->hash};
     struct suite_answers a = {0}, con = {0};
     struct buf json = {0};
     struct step s;
     int rc = 0;
     step_of(mk, f, suite, &s);
     if (!make_reuse(mk, &s, root, result)) {
-        rc = eval_suite_of(mk->c, &how, f->path, suite, mk->tools_cases, MAX_TOKENS, NULL, &a, e);
+        rc = eval_suite_of(mk->w, &how, f->path, suite, mk->tools_cases, MAX_TOKENS, NULL, &a, e);
         how.constrained = true;
         if (rc == 0)
-            rc = eval_suite_of(mk->c, &how, f->path, suite, mk->tools_cases, MAX_TOKENS, NULL, &con,
+            rc = eval_suite_of(mk->w, &how, f->path, suite, mk->tools_cases, MAX_TOKENS, NULL, &con,
                                e);
         if (rc == 0) {
             result_json(&a, &con, base, &json);

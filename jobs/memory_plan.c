@@ -368,7 +368,7 @@ static int verdict(const struct plan *p, struct err *e) {
 /* ---- programs -------------------------------------------------------------------------------- */
 
 /* --launches: in place of everything else. */
-static int show_programs(struct work *c, const struct plan *p, const struct memory_plan_opts *a,
+static int show_programs(struct work *w, const struct plan *p, const struct memory_plan_opts *a,
                          struct emit *m, struct err *e) {
     struct gguf *g;
     struct outline o;
@@ -377,14 +377,14 @@ static int show_programs(struct work *c, const struct plan *p, const struct memo
     TRY(gguf_open(&g, p->path, GGUF_TOLERANT, e));
     int rc = outline_open(&o, g, act, e);
     if (!rc) {
-        if (c->device.masked) o.mask = c->device.mask;
-        o.place = c->device.place;
-        o.brings = plan_brings(&c->device);
-        outline_split(&o, &c->device);
+        if (w->device.masked) o.mask = w->device.mask;
+        o.place = w->device.place;
+        o.brings = plan_brings(&w->device);
+        outline_split(&o, &w->device);
         emit_str(m, "file", "file", io_base(p->path));
         emit_str(m, "arch", "architecture", p->arch->name);
         emit_str(m, "act", "activations", a->act ? a->act : "q8");
-        plan_program(m, c, &o, &p->ask.rows, a->ctx ? a->ctx : min_i64(USUAL_KEYS, p->ask.n_ctx));
+        plan_program(m, w, &o, &p->ask.rows, a->ctx ? a->ctx : min_i64(USUAL_KEYS, p->ask.n_ctx));
         outline_close(&o);
     }
     gguf_close(g);

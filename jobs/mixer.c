@@ -51,8 +51,8 @@ static int load(struct mixer *x, const struct quantize_opts *q, const char *sens
     }
     struct imat imat;
     struct kept_of kept = {0};
-    kept_weights(&kept, x->c->kept, x->g, hash, NULL);
-    struct sens_source from = {x->g, q->imatrix ? &imat : NULL, x->c->pool, NULL, kept.of};
+    kept_weights(&kept, x->w->kept, x->g, hash, NULL);
+    struct sens_source from = {x->g, q->imatrix ? &imat : NULL, x->w->pool, NULL, kept.of};
     imat_init(&imat);
     int rc = q->imatrix ? imat_read(&imat, q->imatrix, e) : 0;
     memcpy(s->imatrix_hash, hash, sizeof hash);
@@ -77,12 +77,12 @@ static int load_gains(struct mixer *x, const struct quantize_opts *q, struct err
     char hash[33] = "";
     if (!rc && q->imatrix) rc = imat_read(&imat, q->imatrix, e);
     if (!rc && q->imatrix) rc = record_file_hash(q->imatrix, hash, e);
-    kept_weights(&kept, x->c->kept, x->g, hash, gram.file);
+    kept_weights(&kept, x->w->kept, x->g, hash, gram.file);
     const struct sens_feedback f = {.gram = &gram,
                                     .imat = q->imatrix ? &imat : NULL,
                                     .search = q->search,
                                     .without = q->without,
-                                    .pool = x->c->pool,
+                                    .pool = x->w->pool,
                                     .keep = kept.of};
     if (!rc) rc = sens_gains(&x->s, x->g, &f, e);
     if (rc && rc != ERR_INTR) err_wrap(e, "%s", q->gram);
@@ -92,9 +92,9 @@ static int load_gains(struct mixer *x, const struct quantize_opts *q, struct err
     return rc;
 }
 
-int mixer_open(struct mixer *x, struct work *c, const struct quantize_opts *q,
+int mixer_open(struct mixer *x, struct work *w, const struct quantize_opts *q,
                const char *sensitivity, uint64_t least, struct err *e) {
-    *x = (struct mixer){.c = c, .source = "none"};
+    *x = (struct mixer){.w = w, .source = "none"};
     TRY(gguf_open(&x->g, q->in, 0, e));
     if (sensitivity) TRY(record_file_hash(sensitivity, x->source, e));
     TRY(load(x, q, sensitivity, least, e));
@@ -291,14 +291,14 @@ int mix_solve_job(struct mixer *x, const struct quantize_opts *q, const struct m
     j->m.budget = ask->budget;
     j->m.probed = x->probed;
     if (!q->dry_run && q->out) TRY(out_check(q->out, q->overwrite, e));
-    j->m.plan = plan_path(x->c->tmp, q, &j->temporary, e);
+    j->m.plan = plan_path(x->w->tmp, q, &j->temporary, e);
     if (!j->m.plan) return (int)e->code;
     j->o.recipe = j->m.plan;
     j->o.plan_out = NULL;
     j->o.pure = j->o.want_rows = false;
     j->o.note = j->note;
     j->o.n_notes = MIX_NOTES;
-    j->o.pool = x->c->pool;
+    j->o.pool = x->w->pool;
     uint64_t room = 0;
     gguf_shard_header(x->g, 0, &room);
     for (int round = 0; round < 8; round++) { /* until the room for metadata is right */

@@ -33,7 +33,7 @@ struct mix_point { /* of a front */
 };
 enum { MIX_FRONT = 16, MIX_NOTES = 6 };
 struct mixer { /* a model, and what its types cost */
-    struct work *c;
+    struct work *w;
     struct gguf *g;
     struct sens s;
     char source[33]; /* hash of the sensitivity file; "none" */
@@ -42,7 +42,7 @@ struct mixer { /* a model, and what its types cost */
 /* sensitivity NULL: errors are measured here, with q's importance and search, and weighted by role;
  * least: bytes of the smallest file that will be asked for (sens_set_low). mixer_close also after
  * an error. */
-int mixer_open(struct mixer *x, struct work *c, const struct quantize_opts *q,
+int mixer_open(struct mixer *x, struct work *w, const struct quantize_opts *q,
                const char *sensitivity, uint64_t least, struct err *e);
 void mixer_close(struct mixer *x);
 

@@ -8,10 +8,10 @@
 #include "core/io.h"
 #include "quantize/quantize.h"
 
-int open_model(const struct work *c, struct model **out, const char *path, struct err *e) {
+int open_model(const struct work *w, struct model **out, const char *path, struct err *e) {
     struct model *m;
     TRY(model_open(&m, path, e));
-    const int rc = model_use_pre(m, c->pre, e);
+    const int rc = model_use_pre(m, w->pre, e);
     if (rc)
         model_close(m);
     else

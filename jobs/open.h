@@ -7,9 +7,9 @@
 #include "jobs/work.h"
 #include "runtime/engine/model.h"
 
-/* As model_open; text is split by the pre-tokenizer c->pre, whatever the file names, where that is
+/* As model_open; text is split by the pre-tokenizer w->pre, whatever the file names, where that is
  * not NULL. */
-int open_model(const struct work *c, struct model **out, const char *path, struct err *e);
+int open_model(const struct work *w, struct model **out, const char *path, struct err *e);
 
 /* Returns whether a GGUF is a whole model that hone cannot compute with, and fills the reason.
  * False for everything else, also for files that cannot be opened: whoever needs them says so. */

@@ -18,7 +18,7 @@ int64_t plan_next_ctx(const struct sizes *z, int64_t ctx) {
     return trained > 0 && next > trained ? trained : next;
 }
 
-int plan_plot(const struct work *c, const struct sizes *z, const struct fit_ask *ask,
+int plan_plot(const struct work *w, const struct sizes *z, const struct fit_ask *ask,
               const char *path, struct err *e) {
     static const struct plot_axes axes = {.title = "memory on the device by context",
                                           .x = "tokens of context per slot",
@@ -49,5 +49,5 @@ int plan_plot(const struct work *c, const struct sizes *z, const struct fit_ask 
     snprintf(card, sizeof card, "card: %.3g GiB", room);
     for (int64_t ctx = 0; ask->memory && (ctx = plan_next_ctx(z, ctx)) != 0;)
         p[n++] = (struct plot_point){.x = (double)ctx, .y = room, .series = n_lines, .label = card};
-    return plot_write(c, &axes, p, n, path, e);
+    return plot_write(w, &axes, p, n, path, e);
 }

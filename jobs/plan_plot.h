@@ -14,7 +14,7 @@ int64_t plan_next_ctx(const struct sizes *z, int64_t ctx);
 
 /* Writes an SVG to `path`: bytes of weights, state, working memory and ask->n_slots caches of f16,
  * q8_0 and q4_0 over the contexts, and with ask->memory what the card has less the reserve. */
-int plan_plot(const struct work *c, const struct sizes *z, const struct fit_ask *ask,
+int plan_plot(const struct work *w, const struct sizes *z, const struct fit_ask *ask,
               const char *path, struct err *e);
 
 #endif

@@ -24,12 +24,12 @@ bool plan_brings(const struct device *d) {
     return d->stream_from >= 0 && d->stream_from <= MANY_ROWS;
 }
 
-static bool is_cuda(const struct work *c) {
-    return c->device.kind != DEVICE_CPU;
+static bool is_cuda(const struct work *w) {
+    return w->device.kind != DEVICE_CPU;
 }
-static void compile(struct program *p, const struct work *c, const struct outline *o,
+static void compile(struct program *p, const struct work *w, const struct outline *o,
                     enum batch b) {
-    const struct target t = is_cuda(c) ? outline_cuda(o, b) : outline_cpu(o, b);
+    const struct target t = is_cuda(w) ? outline_cuda(o, b) : outline_cpu(o, b);
     program_compile(p, &o->g, 0, &t);
 }
 
@@ -119,17 +119,17 @@ static void blocks_of(const struct shown *s, int run, struct buf *b) {
 /* ---- tables ---- */
 
 /* "cpu", "cuda"; of several devices "cuda:1" */
-static void device_cell(struct emit *m, const struct work *c, int device, bool on_host) {
+static void device_cell(struct emit *m, const struct work *w, int device, bool on_host) {
     char text[24] = "cuda";
-    if (c->device.n_more) snprintf(text, sizeof text, "cuda:%d", device_index(&c->device, device));
-    emit_cell_str(m, is_cuda(c) && !on_host ? text : "cpu");
+    if (w->device.n_more) snprintf(text, sizeof text, "cuda:%d", device_index(&w->device, device));
+    emit_cell_str(m, is_cuda(w) && !on_host ? text : "cpu");
 }
 static void cost_cells(struct emit *m, const struct cost *c) {
     emit_cell_i64(m, (int64_t)c->n_read);
     emit_cell_i64(m, (int64_t)c->n_written);
     emit_cell_num(m, c->flop / 1e6, c->flop < 1e8 ? 3 : 0);
 }
-static void emit_step(struct emit *m, const struct work *c, const struct shown *s, int i,
+static void emit_step(struct emit *m, const struct work *w, const struct shown *s, int i,
                       const struct run *r, const char *blocks) {
     const struct step *step = &s->p.step[i];
     struct buf ops = {0};
@@ -144,11 +144,11 @@ static void emit_step(struct emit *m, const struct work *c, const struct shown *
     emit_cell_str(m, name_of(&s->o->g, step));
     emit_cell_i64(m, step->n_nodes);
     emit_cell_str(m, ops.data);
-    device_cell(m, c, step->device, step->kind == STEP_HOST);
+    device_cell(m, w, step->device, step->kind == STEP_HOST);
     cost_cells(m, &s->cost[i]);
     buf_release(&ops);
 }
-static void emit_class(struct emit *m, const struct work *c, const struct shown *s, enum batch b,
+static void emit_class(struct emit *m, const struct work *w, const struct shown *s, enum batch b,
                        const struct cost *head) {
     char key[32], title[96];
     snprintf(key, sizeof key, "program_%s", classes[b].key);
@@ -170,7 +170,7 @@ static void emit_class(struct emit *m, const struct work *c, const struct shown 
         if (r->same != i) continue;
         if (r->layer >= 0) blocks_of(s, i, &blocks);
         for (int k = 0; k < r->n; k++)
-            emit_step(m, c, s, r->first + k, r, blocks.len ? blocks.data : "-");
+            emit_step(m, w, s, r->first + k, r, blocks.len ? blocks.data : "-");
         buf_release(&blocks);
     }
     emit_row(m);
@@ -180,7 +180,7 @@ static void emit_class(struct emit *m, const struct work *c, const struct shown 
     emit_cell_str(m, "head");
     emit_cell_i64(m, 1);
     emit_cell_str(m, "matmul");
-    device_cell(m, c, s->p.n_steps ? s->p.step[s->p.n_steps - 1].device : 0, false);
+    device_cell(m, w, s->p.n_steps ? s->p.step[s->p.n_steps - 1].device : 0, false);
     cost_cells(m, head);
 }
 
@@ -209,14 +209,14 @@ static void emit_sums(struct emit *m, const struct shown *s, enum batch b,
     emit_num(m, key, NULL, all.flop / 1e9, 3);
 }
 
-void plan_program(struct emit *m, const struct work *c, const struct outline *o,
+void plan_program(struct emit *m, const struct work *w, const struct outline *o,
                   const struct kv_rows *kv, int64_t n_keys) {
     struct shown s[BATCH_COUNT];
     struct cost head[BATCH_COUNT];
     for (int b = 0; b < BATCH_COUNT; b++) {
         const struct cost_of of = {&o->g, o->n_bytes, kv, classes[b].n_rows, n_keys};
         s[b] = (struct shown){.o = o};
-        compile(&s[b].p, c, o, (enum batch)b);
+        compile(&s[b].p, w, o, (enum batch)b);
         s[b].cost = xcalloc((size_t)s[b].p.n_steps + 1, sizeof *s[b].cost);
         for (int i = 0; i < s[b].p.n_steps; i++) s[b].cost[i] = cost_of_step(&of, &s[b].p.step[i]);
         head[b] = cost_of_head(&of);
@@ -225,7 +225,7 @@ void plan_program(struct emit *m, const struct work *c, const struct outline *o,
     }
     emit_i64(m, "n_keys", "tokens in the cache", n_keys);
     for (int b = 0; b < BATCH_COUNT; b++) {
-        emit_class(m, c, &s[b], (enum batch)b, &head[b]);
+        emit_class(m, w, &s[b], (enum batch)b, &head[b]);
         program_release(&s[b].p);
         free(s[b].cost);
         free(s[b].run);
@@ -257,22 +257,22 @@ static void add_note(struct notes *a, const struct note *new) {
     a->v[a->n++] = *new;
 }
 
-void plan_notes(struct emit *m, const struct work *c, const struct outline *o) {
+void plan_notes(struct emit *m, const struct work *w, const struct outline *o) {
     struct kern *k = xcalloc(1, sizeof *k);
     struct notes a = {0};
-    kern_init(k, c->isa);
+    kern_init(k, w->isa);
     for (int b = 0; b < BATCH_COUNT; b++) {
         struct program p = {0};
-        compile(&p, c, o, (enum batch)b);
+        compile(&p, w, o, (enum batch)b);
         for (int i = 0; i < p.n_steps; i++) {
             const struct step *s = &p.step[i];
-            const gr_w w = outline_product(o, s);
-            const char *why = is_cuda(c) ? outline_cuda_note(o, s, (enum batch)b)
+            const gr_w weight = outline_product(o, s);
+            const char *why = is_cuda(w) ? outline_cuda_note(o, s, (enum batch)b)
                                          : outline_cpu_note(o, s, (enum batch)b, k);
             if (why)
                 add_note(&a, &(struct note){name_of(&o->g, s),
-                                            w == GR_NONE ? NULL : qtype_name(o->type[w]), why,
-                                            (enum batch)b, 1});
+                                            weight == GR_NONE ? NULL : qtype_name(o->type[weight]),
+                                            why, (enum batch)b, 1});
         }
         program_release(&p);
     }

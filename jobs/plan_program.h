@@ -12,9 +12,9 @@
 bool plan_brings(const struct device *d);
 /* A table for each class of batch: the steps of a pass on the device of --device, with their bytes
  * and FLOP. Blocks whose steps are the same are one group of rows. n_keys: tokens in the cache. */
-void plan_program(struct emit *m, const struct work *c, const struct outline *o,
+void plan_program(struct emit *m, const struct work *w, const struct outline *o,
                   const struct kv_rows *kv, int64_t n_keys);
 /* A table of what is not fused, or computed by a slower way than there is. */
-void plan_notes(struct emit *m, const struct work *c, const struct outline *o);
+void plan_notes(struct emit *m, const struct work *w, const struct outline *o);
 
 #endif

@@ -7,7 +7,7 @@
 #include "report/svg.h"
 
 /* Writes the points as an SVG to path; replaces a file with -f only. */
-int plot_write(const struct work *c, const struct plot_axes *ax, const struct plot_point *p, int n,
+int plot_write(const struct work *w, const struct plot_axes *ax, const struct plot_point *p, int n,
                const char *path, struct err *e);
 
 #endif

@@ -37,19 +37,19 @@ static int thin_windows(struct probe *p, int64_t ctx, int64_t n, struct err *e) 
     return 0;
 }
 
-int probe_open(struct probe *p, struct work *c, const char *model, const struct str_list *texts,
+int probe_open(struct probe *p, struct work *w, const char *model, const struct str_list *texts,
                const struct sens_source *from, int64_t ctx, int64_t n_chunks, struct err *e) {
     memset(p, 0, sizeof *p);
-    p->c = c;
+    p->w = w;
     p->from = from;
     struct session_opts o = {.n_ctx = ctx,
                              .n_ubatch = eval_rows(ctx),
-                             .isa = c->isa,
+                             .isa = w->isa,
                              .act = ACT_F32,
-                             .pool = c->pool,
-                             .device = c->device};
+                             .pool = w->pool,
+                             .device = w->device};
     int rc = 0;
-    rc = open_model(c, &p->base, model, e);
+    rc = open_model(w, &p->base, model, e);
     o.n_followers = PROBE_SLOTS;
     for (int i = PROBE_SLOTS; i >= 0 && !rc; i--) { /* the first one brings the weights */
         rc = session_new(&p->session[i], p->base, &o, e);
@@ -159,12 +159,12 @@ static void add_kept(struct kept_of *x, const struct probe *p, const struct sens
                      const struct sens_mix *mix, const struct probe_want *w) {
     struct kept_of base = {0};
     struct buf b = {0};
-    kept_model(&base, p->c->kept, p->session[PROBE_SLOTS], NULL);
+    kept_model(&base, p->w->kept, p->session[PROBE_SLOTS], NULL);
     buf_fmt(&b, "probe;%simportance %s;search %d;", base.of[0].what, s->imatrix_hash,
             (int)s->search);
     for (int i = 0; mix && i < s->n_groups; i++) buf_fmt(&b, "%d ", (int)mix->type[i]);
     if (w) buf_fmt(&b, ";%s %d", s->group[w->group].name, (int)w->type);
-    kept_text(x, p->c->kept, buf_take(&b));
+    kept_text(x, p->w->kept, buf_take(&b));
     kept_release(&base);
 }
 
@@ -179,7 +179,7 @@ static int measure(struct probe *p, int n, const struct kept_of *kept, struct ev
                                      .ctx = p->ctx,
                                      .from = p->ctx / 8,
                                      .same_graph = true,
-                                     .keep = p->c->kept ? kept->of : NULL,
+                                     .keep = p->w->kept ? kept->of : NULL,
                                      .unshared = true};
     return eval_kld_open(&job, r, e);
 }

@@ -16,7 +16,7 @@ struct probe_data { /* one encoded tensor */
     bool keep;       /* of the mix: stays over batches */
 };
 struct probe {
-    struct work *c; /* its `kept`: windows that took long are kept there */
+    struct work *w; /* its `kept`: windows that took long are kept there */
     const struct sens_source *from;
     struct model *base;
     struct model *cand[PROBE_SLOTS];          /* what the sessions compute with; NULL: the base */
@@ -29,7 +29,7 @@ struct probe {
 };
 /* Windows of ctx tokens evenly over the texts, at most n_chunks. from: of the same file, borrowed.
  */
-int probe_open(struct probe *p, struct work *c, const char *model, const struct str_list *texts,
+int probe_open(struct probe *p, struct work *w, const char *model, const struct str_list *texts,
                const struct sens_source *from, int64_t ctx, int64_t n_chunks, struct err *e);
 void probe_close(struct probe *p);
 /* False when the forward pass does not use the group (layers of an MTP block). */

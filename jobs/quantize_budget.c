@@ -65,7 +65,7 @@ static int parse_speed(const char *text, double *out, struct err *e) {
                    text);
 }
 
-static int parse_ask(struct work *c, const struct budget_args *b, struct mix_ask *a,
+static int parse_ask(struct work *w, const struct budget_args *b, struct mix_ask *a,
                      struct err *e) {
     struct str_list avoid = {0};
     *a = (struct mix_ask){.vram = b->vram,
@@ -81,7 +81,7 @@ static int parse_ask(struct work *c, const struct budget_args *b, struct mix_ask
     TRY(kv_type_parse(a->kv_type, "--kv-type", &keys, &values, e));
     a->kv = kv_type_rows(keys, values);
     if (b->vram && !b->reserve) a->reserve = fit_reserve(b->vram);
-    if (b->avoid) work_split(c, b->avoid, &avoid);
+    if (b->avoid) work_split(w, b->avoid, &avoid);
     for (int i = 0; i < avoid.n; i++) {
         enum qtype t;
         if (!qtype_parse(avoid.v[i], &t))
@@ -92,7 +92,7 @@ static int parse_ask(struct work *c, const struct budget_args *b, struct mix_ask
 }
 
 struct set { /* one mix per limit */
-    struct work *c;
+    struct work *w;
     const struct budget_args *b;
     const struct quantize_opts *q;
     const struct str_list *sequential; /* none: all files from one reading */
@@ -111,7 +111,7 @@ struct set { /* one mix per limit */
 static int set_asks(struct set *s, struct err *e) {
     const struct budget_args *b = s->b;
     struct mix_ask base;
-    TRY(parse_ask(s->c, b, &base, e));
+    TRY(parse_ask(s->w, b, &base, e));
     s->n = b->budget.n + (b->bpw > 0);
     if (!s->n) s->n = 1; /* --vram alone */
     if (s->n > 1 && s->q->out && !strstr(s->q->out, "{}") && !s->q->dry_run)
@@ -199,7 +199,7 @@ static int emit_front(struct set *s, struct emit *m, struct err *e) {
             emit_cell_num(m, p->x, 5);
         }
     }
-    if (!rc) rc = plot_write(s->c, &axes, plot, n_plot, s->b->front, e);
+    if (!rc) rc = plot_write(s->w, &axes, plot, n_plot, s->b->front, e);
     free(plot);
     free(label);
     return rc;
@@ -213,7 +213,7 @@ enum { GATE_CTX = 512, GATE_CHUNKS = 100 };
 static int judge(struct set *s, int i, struct err *e) {
     const struct quantize_opts *q = s->q;
     char *prefix = xasprintf("%s.", s->out[i]);
-    struct gate g = {.c = s->c,
+    struct gate g = {.w = s->w,
                      .base = q->in,
                      .imatrix = q->imatrix,
                      .gram = q->gram,
@@ -306,7 +306,7 @@ static int make_files(struct set *s, struct err *e) {
     if (!s->sequential->n || s->q->dry_run) return quantize_run_many(s->opts, s->n, s->r, e);
     for (int i = 0; i < s->n; i++) {
         const struct sequential_opts so = {.q = &s->opts[i], .texts = *s->sequential};
-        TRY(sequential_quantize(s->c, &so, &s->r[i], e));
+        TRY(sequential_quantize(s->w, &so, &s->r[i], e));
     }
     return 0;
 }
@@ -317,7 +317,7 @@ static int run(struct set *s, struct emit *m, struct err *e) {
     for (int i = 0; i < s->b->gate.n; i++) TRY(text_check_file(s->b->gate.v[i], e));
     if (s->b->gate.n) TRY(unknown_refuse(s->q->in, "--gate", e));
     TRY(set_asks(s, e));
-    TRY(mixer_open(&s->x, s->c, s->q, s->b->sensitivity, least_ask(s), e));
+    TRY(mixer_open(&s->x, s->w, s->q, s->b->sensitivity, least_ask(s), e));
     for (int i = 0; i < s->n; i++) {
         struct quantize_opts o = *s->q;
         o.out = s->out[i];
@@ -338,10 +338,10 @@ static int run(struct set *s, struct emit *m, struct err *e) {
     return 0;
 }
 
-int quantize_budgets(struct work *c, const struct quantize_opts *q, const struct budget_args *b,
+int quantize_budgets(struct work *w, const struct quantize_opts *q, const struct budget_args *b,
                      const struct str_list *sequential, struct emit *m, struct err *e) {
-    struct set s = {.c = c, .b = b, .q = q, .sequential = sequential};
-    int rc = work_pool(c, e);
+    struct set s = {.w = w, .b = b, .q = q, .sequential = sequential};
+    int rc = work_pool(w, e);
     if (!rc) rc = run(&s, m, e);
     set_release(&s);
     return rc;

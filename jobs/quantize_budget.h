@@ -23,7 +23,7 @@ bool budget_asked(const struct budget_args *b);
 bool budget_detail(const struct budget_args *b);
 /* sequential: texts for files that are made block by block (jobs/sequential.h); none: all are made
  * from one reading. q->gram then only says what feedback will do to each type. */
-int quantize_budgets(struct work *c, const struct quantize_opts *q, const struct budget_args *b,
+int quantize_budgets(struct work *w, const struct quantize_opts *q, const struct budget_args *b,
                      const struct str_list *sequential, struct emit *m, struct err *e);
 
 #endif

@@ -298,19 +298,19 @@ static int check_input(const struct quantize_job_opts *a, const struct quantize_
 
 /* Makes the one output block by block. Its moments stay in the file of --gram, which replays need.
  */
-static int sequential(struct work *c, const struct quantize_job_opts *a,
+static int sequential(struct work *w, const struct quantize_job_opts *a,
                       const struct quantize_opts *o, int n, struct quantize_report *r,
                       struct err *e) {
     if (n > 1 || a->dry_run || !o->out)
         return err_set(e, ERR_USAGE,
                        "--sequential goes with one recipe and -o, and without --dry-run: its "
                        "moments are those of one file's inputs");
-    if (a->gram) TRY(out_check(a->gram, c->overwrite, e));
+    if (a->gram) TRY(out_check(a->gram, w->overwrite, e));
     const struct sequential_opts so = {.q = o, .texts = a->sequential, .keep = a->gram};
-    return sequential_quantize(c, &so, r, e);
+    return sequential_quantize(w, &so, r, e);
 }
 
-static int run(struct work *c, const struct quantize_job_opts *a, char **recipe,
+static int run(struct work *w, const struct quantize_job_opts *a, char **recipe,
                const struct quant_override *ov, struct emit *m, struct err *e) {
     struct quantize_opts o[MAX_RECIPES];
     struct quantize_report r[MAX_RECIPES];
@@ -323,7 +323,7 @@ static int run(struct work *c, const struct quantize_job_opts *a, char **recipe,
         .over = ov,
         .n_over = a->tensor.n,
         .pure = a->pure || a->type,
-        .overwrite = c->overwrite,
+        .overwrite = w->overwrite,
         .dry_run = a->dry_run,
         .want_rows = true,
         .plan_out = a->plan_out,
@@ -332,9 +332,9 @@ static int run(struct work *c, const struct quantize_job_opts *a, char **recipe,
     };
     TRY(parse_search(a->search, &one.search, e));
     TRY(parse_without(a->without, &one.without, e));
-    TRY(work_pool(c, e));
-    one.pool = c->pool;
-    one.device = device_quantize(c);
+    TRY(work_pool(w, e));
+    one.pool = w->pool;
+    one.device = device_quantize(w);
     TRY(check_input(a, &one, recipe, e));
     struct err why;
     if (unknown_model(one.in, &why))
@@ -345,7 +345,7 @@ static int run(struct work *c, const struct quantize_job_opts *a, char **recipe,
         return err_set(
             e, ERR_USAGE,
             "--budget measures and solves in one process; give several ranks its plan as --recipe");
-    if (budget_asked(&a->mix)) return quantize_budgets(c, &one, &a->mix, &a->sequential, m, e);
+    if (budget_asked(&a->mix)) return quantize_budgets(w, &one, &a->mix, &a->sequential, m, e);
     for (; n < MAX_RECIPES && recipe[n]; n++) {
         o[n] = one;
         o[n].recipe = recipe[n];
@@ -360,7 +360,7 @@ static int run(struct work *c, const struct quantize_job_opts *a, char **recipe,
     char *path[MAX_RECIPES] = {0};
     for (int k = 0; k < n && n > 1 && a->out; k++)
         o[k].out = path[k] = output_path(a->out, one.in, recipe[k]);
-    rc = a->sequential.n ? sequential(c, a, o, n, r, e) : quantize_run_many(o, n, r, e);
+    rc = a->sequential.n ? sequential(w, a, o, n, r, e) : quantize_run_many(o, n, r, e);
     for (int k = 0; k < n && rc == 0; k++) warn(a, &r[k]);
     if (rc == 0 && n == 1) emit_result(m, a, o[0].out, &r[0]);
     if (rc == 0 && n > 1) emit_many(m, o, r, n);

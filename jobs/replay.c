@@ -23,7 +23,7 @@
 
 enum { MAX_NOTES = 32 };
 struct replay {
-    struct work *c;
+    struct work *w;
     const char *path, *out; /* the file; the copy, NULL: it is removed after the comparison */
     struct gguf *g, *source;
     struct record rec;
@@ -81,7 +81,7 @@ static int link_input(struct replay *r, char **path, const char *name, char **li
     if (!*path || strcmp(io_base(*path), name) == 0) return 0;
     if (!*name || strchr(name, '/')) return 0; /* then the keys differ, and that is said */
     if (!r->dir) {
-        r->dir = xasprintf("%s/hone-replay-XXXXXX", r->c->tmp);
+        r->dir = xasprintf("%s/hone-replay-XXXXXX", r->w->tmp);
         if (!mkdtemp(r->dir)) {
             free(r->dir);
             r->dir = NULL;
@@ -175,11 +175,11 @@ static int make_again(struct replay *r, struct err *e) {
                               .split_max = r->rec.split_max,
                               .note = r->note,
                               .n_notes = r->n_notes,
-                              .overwrite = r->c->overwrite || !r->out,
-                              .pool = r->c->pool};
+                              .overwrite = r->w->overwrite || !r->out,
+                              .pool = r->w->pool};
     char *plan = NULL;
     int rc;
-    o.device = device_quantize(r->c);
+    o.device = device_quantize(r->w);
     if (!o.recipe) {
         plan = xasprintf("%s.plan.tsv", r->copy);
         o.recipe = plan;
@@ -321,7 +321,7 @@ static int run(struct replay *r, const struct replay_opts *o, struct emit *m, bo
 }
 
 int replay_run(struct work *w, const struct replay_opts *o, struct emit *m, struct err *e) {
-    struct replay r = {.c = w, .path = o->path, .out = o->out};
+    struct replay r = {.w = w, .path = o->path, .out = o->out};
     bool equal = false;
     int rc = work_pool(w, e);
     if (!rc) rc = run(&r, o, m, &equal, e);

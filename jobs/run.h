@@ -41,7 +41,7 @@ struct run_args {     /* as given */
     bool raw, think, no_think;
 };
 struct run {
-    struct work *c;
+    struct work *w;
     struct run_args a;
     struct run_set set;
     struct model *m;

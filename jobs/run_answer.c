@@ -28,14 +28,14 @@ void run_answer_release(struct run_answer *a) {
 
 int run_start(struct run *r, int64_t n_ctx, struct err *e) {
     struct session_opts o = {.n_ctx = n_ctx,
-                             .isa = r->c->isa,
-                             .device = r->c->device,
+                             .isa = r->w->isa,
+                             .device = r->w->device,
                              .pack = true,
-                             .pack_cache = r->c->pack_cache};
+                             .pack_cache = r->w->pack_cache};
     TRY(kv_type_parse(r->a.kv_type, "--kv-type", &o.kv_k, &o.kv_v, e));
     TRY(act_parse(r->a.act, &o.act, e));
-    TRY(work_pool(r->c, e));
-    o.pool = r->c->pool;
+    TRY(work_pool(r->w, e));
+    o.pool = r->w->pool;
     TRY(run_grammar(r, e));
     TRY(session_new(&r->s, r->m, &o, e));
     if (r->a.draft) TRY(draft_new(&r->draft, r->s, e));

@@ -8,7 +8,7 @@
 
 enum { MIX_MAX_BUDGETS = 16, SENS_MAX_TYPES = 4 /* probed per group */ };
 struct mix_probe_opts {
-    struct work *c;
+    struct work *w;
     const char *model, *imatrix, *out;
     struct str_list texts;
     int64_t ctx, n_chunks, n_types, rounds;

@@ -50,7 +50,7 @@ static void emit_split(struct emit *m, const char *first, int n, uint64_t total,
     }
 }
 
-static int split(const struct work *c, const struct split_opts *a, const struct gguf *g,
+static int split(const struct work *w, const struct split_opts *a, const struct gguf *g,
                  struct emit *m, struct err *e) {
     uint64_t max = a->max_size ? a->max_size : default_max, largest;
     const char *path = a->out ? a->out : gguf_path(g);
@@ -65,14 +65,14 @@ static int split(const struct work *c, const struct split_opts *a, const struct 
     if (largest > max)
         log_warn("a tensor is larger than --max-size: its file has %llu bytes",
                  (unsigned long long)largest);
-    struct gguf_w *w = gguf_w_new();
+    struct gguf_w *dst = gguf_w_new();
     struct copy_report r;
     char *first = gguf_split_name(path, 0, n);
-    gguf_w_split(w, max, !a->data_first);
-    int rc = copy_declare(g, w, e);
-    if (rc == 0 && !a->dry_run) rc = copy_write(g, w, path, first, c->overwrite, &r, e);
-    if (rc == 0) emit_split(m, first, n, gguf_w_total_bytes(w), largest, a->dry_run ? NULL : &r);
-    gguf_w_free(w);
+    gguf_w_split(dst, max, !a->data_first);
+    int rc = copy_declare(g, dst, e);
+    if (rc == 0 && !a->dry_run) rc = copy_write(g, dst, path, first, w->overwrite, &r, e);
+    if (rc == 0) emit_split(m, first, n, gguf_w_total_bytes(dst), largest, a->dry_run ? NULL : &r);
+    gguf_w_free(dst);
     free(first);
     return rc;
 }
@@ -87,14 +87,14 @@ int split_run(const struct work *w, const struct split_opts *o, struct emit *m, 
 
 /* ---- and back -------------------------------------------------------------------------------- */
 
-static int merge(const struct work *c, const struct gguf *g, const char *out, struct emit *m,
+static int merge(const struct work *w, const struct gguf *g, const char *out, struct emit *m,
                  struct err *e) {
-    struct gguf_w *w = gguf_w_new();
+    struct gguf_w *dst = gguf_w_new();
     struct copy_report r;
-    int rc = copy_declare(g, w, e);
-    uint64_t total = rc ? 0 : gguf_w_total_bytes(w);
-    if (rc == 0) rc = copy_write(g, w, out, out, c->overwrite, &r, e);
-    gguf_w_free(w);
+    int rc = copy_declare(g, dst, e);
+    uint64_t total = rc ? 0 : gguf_w_total_bytes(dst);
+    if (rc == 0) rc = copy_write(g, dst, out, out, w->overwrite, &r, e);
+    gguf_w_free(dst);
     if (rc) return rc;
     char size[48];
     emit_fmt_bytes(size, total);

@@ -147,7 +147,7 @@ int hone_sensitivity(const char *model, const char *path, const struct hone_sens
     struct task s;
     int rc = lib_take(&so, opts, sizeof so, "hone_sensitivity_opts", e);
     if (rc || (rc = task_begin(&s, o, so.overwrite, json, e))) return rc;
-    const struct mix_probe_opts j = {.c = &s.w,
+    const struct mix_probe_opts j = {.w = &s.w,
                                      .model = model,
                                      .imatrix = so.imatrix,
                                      .out = path,
@@ -206,7 +206,7 @@ int hone_make(const char *source, const char *folder, const struct hone_make_opt
     int rc = lib_take(&mo, opts, sizeof mo, "hone_make_opts", e);
     if (rc || (rc = task_begin(&s, o, mo.overwrite, json, e))) return rc;
     struct make j = make_usual;
-    j.c = &s.w;
+    j.w = &s.w;
     j.src = source;
     j.plain = mo.plain != 0;
     j.dry_run = mo.dry_run != 0;
