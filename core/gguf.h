@@ -126,11 +126,8 @@ void gguf_w_free(struct gguf_w *w); /* without commit: removes the temporary fil
 /* Setting a key again replaces its value in place. split.* keys belong to the writer: setting them
  * is ignored. A key or text that no reader would take is reported by gguf_w_begin.
  * "general.alignment" (u32) decides the padding, 32 when absent. */
-void gguf_w_u8(struct gguf_w *w, const char *key, uint8_t v);
-void gguf_w_u16(struct gguf_w *w, const char *key, uint16_t v);
 void gguf_w_u32(struct gguf_w *w, const char *key, uint32_t v);
 void gguf_w_i32(struct gguf_w *w, const char *key, int32_t v);
-void gguf_w_u64(struct gguf_w *w, const char *key, uint64_t v);
 /* An integer, or GV_BOOL, of any type that v fits. */
 void gguf_w_int(struct gguf_w *w, const char *key, enum gguf_vtype type, int64_t v);
 void gguf_w_f32(struct gguf_w *w, const char *key, float v);

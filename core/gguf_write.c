@@ -158,20 +158,11 @@ static void put_scalar(struct gguf_w *w, const char *key, enum gguf_vtype type, 
     if (key_fits(w, key, 0, 0))
         put_copy(w, key, type, type, 1, v, (uint64_t)gguf_vtype_bytes(type));
 }
-void gguf_w_u8(struct gguf_w *w, const char *key, uint8_t v) {
-    put_scalar(w, key, GV_U8, &v);
-}
-void gguf_w_u16(struct gguf_w *w, const char *key, uint16_t v) {
-    put_scalar(w, key, GV_U16, &v);
-}
 void gguf_w_u32(struct gguf_w *w, const char *key, uint32_t v) {
     put_scalar(w, key, GV_U32, &v);
 }
 void gguf_w_i32(struct gguf_w *w, const char *key, int32_t v) {
     put_scalar(w, key, GV_I32, &v);
-}
-void gguf_w_u64(struct gguf_w *w, const char *key, uint64_t v) {
-    put_scalar(w, key, GV_U64, &v);
 }
 void gguf_w_int(struct gguf_w *w, const char *key, enum gguf_vtype type, int64_t v) {
     uint8_t le[8]; /* narrower types are its first bytes */

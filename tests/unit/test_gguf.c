@@ -552,7 +552,7 @@ static struct gguf_w *sample_writer(void) {
     gguf_w_arr(w, "x.i32s", GV_I32, (const int32_t[]){1, -1}, 2);
     gguf_w_u32(w, "x.u32", 77);
     gguf_w_remove(w, "x.gone");
-    gguf_w_u16(w, "split.no", 9); /* the writer's own */
+    gguf_w_int(w, "split.no", GV_U16, 9); /* the writer's own */
     return w;
 }
 static void bytes_of(uint8_t *p, int64_t n) {
