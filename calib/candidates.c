@@ -20,11 +20,12 @@ struct router {
     struct session *s;
     int64_t ctx;
     int text;
-    uint32_t *count;     /* [n_cells], of the document at hand */
-    struct strmap *seen; /* (hash, length) of the documents so far; keys in mem */
+    /* The uses of each cell (layer, expert) by the document at hand, [n_cells]. */
+    uint32_t *count;
+    struct strmap *seen; /* The hash and length of every document so far; the keys lie in mem. */
     struct arena mem;
     struct prog prog;
-    int64_t n_done; /* tokens */
+    int64_t n_done; /* The number of tokens done. */
 };
 
 int candidates_init(struct candidates *c, const struct model *m, struct err *e) {
@@ -37,7 +38,8 @@ int candidates_init(struct candidates *c, const struct model *m, struct err *e) 
         const struct gr_node *n = graph_nth(g, OP_MOE, i);
         c->block[i] = n->layer;
         c->first[i + 1] =
-            c->first[i] + model_weight(m, n->moe.router)->ne[1]; /* rows of the router */
+            /* The rows of a router's matrix are the layer's experts. */
+            c->first[i] + model_weight(m, n->moe.router)->ne[1];
     }
     if (!c->n_layers)
         return err_set(e, ERR_DATA, "%s has no experts: there is nothing to select texts by",
@@ -55,7 +57,8 @@ static void see_route(void *ud, int block, const int32_t *expert, int64_t n_used
             r->count[r->c->first[l] + expert[i]]++;
 }
 
-/* A document is run piece by piece; only a copy of its tokens may be changed. */
+/* Runs a document, piece by piece. A piece is a copy of its tokens, because its first one may have
+ * to be changed. */
 static int forward(struct router *r, const struct corpus_doc *d, struct err *e) {
     const bool bos = tok_add_bos(r->m->tok) && tok_special(r->m->tok, TS_BOS) >= 0;
     int32_t *piece = xcalloc((size_t)r->ctx, sizeof *piece);
@@ -174,9 +177,10 @@ struct again {
     const struct candidates *c;
     const char *path;
     int text;
-    int64_t next;        /* candidate that comes next in the files */
-    const int64_t *slot; /* [n_docs]: place among the picks, -1 none */
-    struct buf *line;    /* [n_picks] */
+    int64_t next; /* The index of the candidate that comes next in the files. */
+    /* The place of each document among those that are picked, [n_docs]; -1: it is not picked. */
+    const int64_t *slot;
+    struct buf *line; /* The lines of the picked documents, [n_picks]. */
 };
 
 static int changed(const struct again *a, struct err *e) {
@@ -187,7 +191,7 @@ static int keep(void *ud, const struct corpus_doc *d, struct err *e) {
     struct again *a = ud;
     const struct candidate *want = &a->c->of[a->next];
     if (a->next == a->c->sel.n_docs || want->text != a->text || want->number != d->number)
-        return 0; /* a duplicate */
+        return 0; /* The line is a duplicate. */
     if (want->hash != hash_of(d)) return changed(a, e);
     const int64_t slot = a->slot[a->next++];
     if (slot < 0) return 0;

@@ -34,27 +34,31 @@
 #include "runtime/eval/eval_windows.h"
 
 struct collector {
-    struct eval_windows windows; /* chunks are windows, several to a pass */
-    struct imat *m;              /* [windows.most] of the chunks under way */
-    int at;                      /* the chunk that the MTP block is fed */
+    struct eval_windows windows; /* The chunks as windows, several of which go through a pass. */
+    struct imat *m;              /* The sums of the chunks at work, [windows.most]. */
+    int at;                      /* The number of the chunk that the MTP block is fed. */
     struct pool *pool;
-    struct gram_col *gram; /* collects second moments; NULL: they are not wanted */
-    bool survey;           /* only second moments are wanted: no importance is summed */
-    int64_t n_bad;         /* entries whose size changed between calls: a bug of ours, reported */
-    struct session *trunk; /* the model */
-    struct session *draft; /* its MTP block; NULL: it has none */
+    struct gram_col *gram; /* What collects second moments, or NULL where they are not wanted. */
+    bool survey;           /* Only second moments are wanted, so no importance is summed. */
+    /* Entries whose size changed between calls. That would be a fault of ours, and is reported. */
+    int64_t n_bad;
+    struct session *trunk; /* The session of the model. */
+    struct session *draft; /* The session of its MTP block, or NULL where it has none. */
     struct model *draft_model;
-    float *hidden; /* [windows.most][ctx][n_embd], for the block and for second moments */
+    /* The hidden rows [windows.most][ctx][n_embd], for the MTP block and for second moments. */
+    float *hidden;
     struct imat *out;
-    bool there;                /* the trunk's sums are made on its device */
-    struct imatrix_keep *keep; /* NULL: no snapshots, or no more of them */
-    char *what;                /* all that snapshots depend on, as text */
+    bool there;                /* Tells that the trunk's sums are made on its device. */
+    struct imatrix_keep *keep; /* Where snapshots go; NULL: there are none, or no more of them. */
+    char *what;                /* All that the sums depend on, as text. */
     struct snap_clock clock;
 };
 
-/* Rows of one matrix, added to its sums. */
+/* Rows that enter one matrix and are added to its sums. */
 struct adding {
-    double *sum2, *sum1, *sum4; /* sum1, sum4 NULL: only squares are summed */
+    /* The sums of squares, of values and of fourth powers; the last two are NULL where only
+     * squares are summed. */
+    double *sum2, *sum1, *sum4;
     const float *x;
     int64_t n_rows, ld, n;
 };
@@ -76,7 +80,7 @@ static void add_columns(void *ctx, int64_t c0, int64_t c1, int worker) {
 
 static void see(struct collector *c, struct imat *m, const struct gr_weight *w, int64_t expert,
                 const float *x, int64_t n_rows, int64_t ld) {
-    if (strncmp(w->name, "blk.", 4) != 0) return; /* the head's rows are taken in chunks() */
+    if (strncmp(w->name, "blk.", 4) != 0) return; /* The rows of the head are taken in chunks(). */
     if (c->gram) gram_col_see(c->gram, w, expert, x, n_rows, ld);
     if (c->survey) return;
     int64_t n_mat = expert < 0 ? 1 : w->ne[2];
@@ -109,7 +113,8 @@ static void see_draft(void *ud, const struct gr_weight *w, int64_t expert, const
     see(c, &c->m[c->at], w, expert, x, n_rows, ld);
 }
 
-/* Sums that a device made; NULL: only that the entry will come. */
+/* Adds sums that a device made. It is also called with NULL, which only tells that the entry will
+ * come. */
 static void take_sums(void *ud, const struct gr_weight *w, int64_t n_mat, const double *sum2,
                       const double *count) {
     struct collector *c = ud;
@@ -121,7 +126,7 @@ static void take_sums(void *ud, const struct gr_weight *w, int64_t n_mat, const 
     for (int64_t k = 0; k < n_mat; k++) en->count[k] += count[k];
 }
 
-/* Where a device has all of the trunk, it sums itself. */
+/* Lets the device make the sums, where it has all of the trunk. */
 static void sum_there(struct collector *c) {
     struct err why;
     if (c->gram || c->out->moments || ranks_n() > 1 || !session_can_sum(c->trunk)) return;
@@ -129,7 +134,8 @@ static void sum_there(struct collector *c) {
     if (!c->there) log_info("importance is summed by the CPU: %s", why.msg);
 }
 
-/* Every sum finite, every tensor seen at all; says how many experts never were. */
+/* Fails unless every sum is finite and every tensor was seen at all. Says how many experts were
+ * never seen. */
 static int check(const struct imat *m, struct err *e) {
     int64_t holes = 0, rare = 0, n_mat = 0;
     for (int64_t i = 0; i < m->n_entries; i++) {
@@ -163,7 +169,7 @@ static int sessions(struct collector *c, const struct model *m, const struct ses
         session_observe(c->draft, see_draft, c);
     }
     session_observe(c->trunk, see_trunk, c);
-    sum_there(c); /* sequences take what is left */
+    sum_there(c); /* Sequences take the memory that the sums leave. */
     TRY(eval_windows_open(&c->windows, c->trunk, so->n_ctx, INT_MAX, false, e));
     c->m = xcalloc((size_t)c->windows.most, sizeof *c->m);
     for (int i = 0; i < c->windows.most; i++) {
@@ -187,7 +193,7 @@ static int chunks(struct collector *c, const int32_t *const *ids, int n, struct 
         session_reset(c->trunk);
         TRY(session_forward(c->trunk, ids[0], n_tok, c->hidden, e));
     }
-    /* the head itself is not run: what would enter it is known */
+    /* The head itself is not run, since what would enter it is known. */
     if (c->gram)
         gram_col_see(c->gram, model_head(session_model(c->trunk)), -1, c->hidden, n * n_tok, d);
     for (c->at = 0; c->at < n && c->draft; c->at++) {
@@ -198,7 +204,7 @@ static int chunks(struct collector *c, const int32_t *const *ids, int n, struct 
     return 0;
 }
 
-/* The chunk's sums go to rank 0, are added there, and start again. */
+/* Sends the chunk's sums to rank 0, where they are added to those of all, and begins them anew. */
 static int add_chunk(struct collector *c, struct imat *m, int64_t i, struct err *e) {
     int rc = 0;
     for (int64_t k = 0; k < m->n_entries; k++) {
@@ -211,7 +217,7 @@ static int add_chunk(struct collector *c, struct imat *m, int64_t i, struct err 
         struct imat_entry *en = &m->entry[k];
         memset(en->sum2, 0, (size_t)(en->n_mat * en->ne0) * sizeof *en->sum2);
         memset(en->count, 0, (size_t)en->n_mat * sizeof *en->count);
-        if (!en->sum1) continue; /* moments: one process only */
+        if (!en->sum1) continue; /* Moments are only summed by a single process. */
         memset(en->sum1, 0, (size_t)(en->n_mat * en->ne0) * sizeof *en->sum1);
         memset(en->sum4, 0, (size_t)(en->n_mat * en->ne0) * sizeof *en->sum4);
     }
@@ -220,7 +226,8 @@ static int add_chunk(struct collector *c, struct imat *m, int64_t i, struct err 
 
 /* ---- snapshots ------------------------------------------------------------------------------- */
 
-/* Everything the sums depend on. Not the number of chunks: a snapshot serves a longer run too. */
+/* Returns all that the sums depend on, as text that the caller frees. The number of chunks is not
+ * in it, because a snapshot serves a longer run too. */
 static char *identity(const struct collector *c, const struct model *m,
                       const struct imatrix_opts *o, const struct ids *ids, int64_t ctx) {
     struct buf b = {0};
@@ -236,7 +243,7 @@ static char *identity(const struct collector *c, const struct model *m,
     return buf_take(&b);
 }
 
-/* Sums of a device, to and from an imat. */
+/* Copies sums of a device to an imat, or from one. */
 static void copy_sums(void *ud, const struct gr_weight *w, int64_t n_mat, const double *sum2,
                       const double *count) {
     struct imat_entry *en = imat_add(ud, w->name, w->ne[0], n_mat);
@@ -259,7 +266,7 @@ static void add_entry(struct imat *m, const struct imat_entry *from) {
     memcpy(to->count, from->count, (size_t)to->n_mat * sizeof *to->count);
 }
 
-/* Of the trunk's sums on the device and the block's here one snapshot is made. */
+/* Writes one snapshot of the trunk's sums on the device and the MTP block's sums here. */
 static int save_there(struct collector *c, struct err *e) {
     struct imat all;
     imat_init(&all);
@@ -274,7 +281,8 @@ static int save_there(struct collector *c, struct err *e) {
     return rc;
 }
 
-/* Only of complete chunks. A snapshot that cannot be written ends them, not the collection. */
+/* Writes a snapshot of the complete chunks. When that fails there are no more snapshots, but the
+ * collection goes on. */
 static void save(struct collector *c) {
     struct err e;
     if (ranks_me() != 0) return;
@@ -316,7 +324,7 @@ static void take_over(struct imat *to, struct imat *from) {
     from->n_entries = from->cap = 0;
 }
 
-/* What an earlier run did, on rank 0: c->keep->n_found chunks. */
+/* Reads what an earlier run did, on rank 0: the sums of c->keep->n_found chunks. */
 static int load(struct collector *c, int64_t n_chunks, struct err *e) {
     struct imat found;
     int rc = 0;
@@ -339,7 +347,7 @@ static int load(struct collector *c, int64_t n_chunks, struct err *e) {
     return rc;
 }
 
-/* *first: the chunk to begin with, on every rank. */
+/* Goes on with the work of an earlier run. *first is the chunk to begin with, on every rank. */
 static int go_on(struct collector *c, const struct model *m, const struct imatrix_opts *o,
                  const struct ids *ids, int64_t n_chunks, int64_t *first, struct err *e) {
     *first = 0;
@@ -349,7 +357,7 @@ static int go_on(struct collector *c, const struct model *m, const struct imatri
     int rc = ranks_me() == 0 ? load(c, n_chunks, e) : 0;
     if (c->keep) *first = c->keep->n_found;
     ranks_bcast(first, sizeof *first);
-    /* the sums of another rank's chunk come to entries that are there */
+    /* Every rank needs the entries that sums of other ranks' chunks are added to. */
     for (int64_t i = 0; i < c->out->n_entries && *first && !c->there && !rc; i++) {
         const struct imat_entry *en = &c->out->entry[i];
         if (!imat_add(c->m, en->name, en->ne0, en->n_mat)) c->n_bad++;

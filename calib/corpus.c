@@ -18,20 +18,23 @@
 #include "text/textfile.h"
 
 /* A document of a plain text ends at the first blank line from DOC_BYTES on (about 512 tokens of
- * English), at the first newline from 4 times that on, and in any case at 16 times that. */
+ * English). Where there is none it ends at the first newline from 4 times that on, and in any case
+ * at 16 times that. */
 enum { DOC_BYTES = 2048, DOC_NEWLINE = 4 * DOC_BYTES, DOC_MOST = 16 * DOC_BYTES };
 
 struct reader {
     const struct model *m;
     const char *path;
     bool parse_special;
-    struct chat *chat; /* made at the first conversation */
+    struct chat *chat; /* Made at the first conversation, from the model's template. */
     corpus_fn fn;
     void *ud;
-    struct ids ids;  /* of the document at hand */
-    struct buf text; /* rendered, or made into a line */
+    struct ids ids; /* The tokens of the document at hand. */
+    /* The text of a conversation as the template makes it, or a piece of plain text made into a
+     * line. */
+    struct buf text;
     int64_t number, n_conversations, n_refused;
-    struct err why; /* of the first refusal */
+    struct err why; /* Why the first conversation was refused that the template refused. */
 };
 
 bool corpus_is_lines(const char *path) {
@@ -43,7 +46,8 @@ static int hand_over(struct reader *r, const char *line, size_t len, struct err 
     return r->ids.n ? r->fn(r->ud, &d, e) : 0;
 }
 
-/* A conversation the template refuses (roles or tools it does not know) is left out and counted. */
+/* Adds a conversation. One that the template refuses, because of roles or tools that it does not
+ * know, is left out and counted. */
 static int add_conversation(struct reader *r, const char *line, size_t len, const char *what,
                             struct err *e) {
     struct err refusal = {0};
@@ -60,7 +64,7 @@ static int add_conversation(struct reader *r, const char *line, size_t len, cons
     return hand_over(r, line, len, e);
 }
 
-/* A line that is not JSON is an error. */
+/* Adds the document of a line. A line that is not JSON is an error. */
 static int add_line(struct reader *r, const char *line, size_t len, struct err *e) {
     struct json *j = NULL;
     char what[512];
@@ -98,18 +102,20 @@ static int each_line(struct reader *r, const char *data, size_t len, struct err 
     return 0;
 }
 
-/* Bytes of the document that begins a plain text: whole paragraphs where there are any. */
+/* Returns the length in bytes of the document that a plain text begins with, which ends after a
+ * paragraph where there are any. */
 static size_t doc_len(const char *p, size_t len) {
     for (size_t i = DOC_BYTES; i < len && i < DOC_MOST; i++)
         if (p[i - 1] == '\n' && (p[i] == '\n' || p[i] == '\r' || i >= DOC_NEWLINE)) return i;
     if (len <= DOC_MOST) return len;
     size_t n = DOC_MOST;
-    while (n > DOC_MOST - 4 && ((unsigned char)p[n] & 0xc0) == 0x80) n--; /* not inside UTF-8 */
+    /* A document does not end inside a UTF-8 character. */
+    while (n > DOC_MOST - 4 && ((unsigned char)p[n] & 0xc0) == 0x80) n--;
     return n;
 }
 
-/* As a line {"text": ...}: what is no UTF-8 becomes U+FFFD, in the line and in what is tokenized.
- */
+/* Adds each document of a plain text, as a line {"text": ...}. What is not UTF-8 becomes U+FFFD,
+ * both in the line and in what is tokenized. */
 static int each_piece(struct reader *r, const char *data, size_t len, struct err *e) {
     int rc = 0;
     for (size_t at = 0, n; at < len && rc == 0; at += n) {

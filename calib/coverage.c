@@ -7,14 +7,15 @@
 
 #include "core/mem.h"
 
-/* Block number of an entry of experts, else -1. */
+/* Returns the block of an entry of experts, or -1 for any other entry. */
 static int64_t block_of(const struct imat_entry *en) {
     if (!imat_is_experts(en) || strncmp(en->name, "blk.", 4) != 0) return -1;
     return strtol(en->name + 4, NULL, 10);
 }
 
-/* The layer of a block; entries come sorted by name, so a block's are neighbours. NULL: another
- * number of experts than its first entry has. */
+/* Returns the layer of a block, which is made when it is asked for first. Entries come sorted by
+ * name, so those of a block are neighbours. NULL when an entry has another number of experts than
+ * the block's first one. */
 static struct cover_layer *layer_of(struct coverage *c, int64_t block, int64_t n) {
     if (c->n_layers && c->layer[c->n_layers - 1].block == block) {
         struct cover_layer *last = &c->layer[c->n_layers - 1];

@@ -24,18 +24,19 @@
 enum { RUN = 8, STRIP = 32, EXPERT_BLOCK = 256, FULL = 4096, BLOCK = 2048 };
 static const uint64_t own_bytes = (uint64_t)64 << 20;
 
-struct seen { /* a weight */
+struct seen { /* A weight that the survey saw. */
     char *name;
-    int64_t n, n_experts; /* n_experts 0: dense */
+    int64_t n, n_experts; /* The columns of its matrix, and its experts; 0 experts: it is dense. */
     uint64_t hash, survey_hash;
-    int64_t input; /* -1 before settling */
+    int64_t input; /* The index of its input in `in`; -1 before settle() has found it. */
     bool leads;
 };
-struct moment { /* an input */
+struct moment { /* The second moments of an input, which several weights may share. */
     int64_t n, block, n_mat;
-    bool pooled; /* one matrix for all experts */
+    bool pooled; /* All experts share one matrix of moments. */
     float *sum[GRAM_HALVES], *count[GRAM_HALVES];
-    float *cross[GRAM_HALVES]; /* NULL: no base to compare with */
+    /* The sums of differences and inputs, or NULL where there is no base to compare with. */
+    float *cross[GRAM_HALVES];
 };
 struct gram_col {
     struct seen *w;
@@ -47,13 +48,13 @@ struct gram_col {
     bool settled;
     struct kern kern;
     struct pool *pool;
-    float *xt;         /* [n][rows] of one call */
-    float *dt;         /* the same of differences from the base */
-    float *diff;       /* [rows][n] */
-    struct pair *pair; /* borrowed; NULL: no base */
-    float **tile;      /* per worker */
+    float *xt;         /* The rows of a call, transposed: [n][rows]. */
+    float *dt;         /* Their differences from the base's rows, transposed likewise. */
+    float *diff;       /* The same differences as rows, [rows][n]. */
+    struct pair *pair; /* The base's rows, borrowed; NULL where there is no base. */
+    float **tile;      /* A tile of products for each worker. */
     int64_t max_rows, max_n;
-    int64_t n_missed; /* weights that the survey did not see */
+    int64_t n_missed; /* How many weights were shown that the survey did not see. */
 };
 
 int gram_col_new(struct gram_col **out, int64_t block, enum kern_isa isa, struct pool *pool,
@@ -220,9 +221,9 @@ void gram_col_chunk(struct gram_col *c, int64_t i_chunk) {
 struct job {
     struct gram_col *c;
     const struct moment *m;
-    float *sum, *cross; /* of one matrix */
+    float *sum, *cross; /* Where the products of one matrix are added. */
     const float *x;
-    float *to; /* where transpose_cols puts columns */
+    float *to; /* Where transpose_cols writes columns. */
     int64_t rows, ld;
 };
 static void transpose_cols(void *ctx, int64_t i0, int64_t i1, int worker) {
@@ -231,7 +232,8 @@ static void transpose_cols(void *ctx, int64_t i0, int64_t i1, int worker) {
     for (int64_t i = i0; i < i1; i++)
         for (int64_t r = 0; r < j->rows; r++) j->to[i * j->rows + r] = j->x[r * j->ld + i];
 }
-/* STRIP rows at a time; of each the columns from the block's start to the strip's end. */
+/* Adds the products of STRIP columns at a time with all columns from the beginning of their block
+ * to the end of the strip, so that each pair is computed once. */
 static void add_strips(void *ctx, int64_t s0, int64_t s1, int worker) {
     const struct job *j = ctx;
     float *tile = j->c->tile[worker];
@@ -312,7 +314,7 @@ void gram_col_see(struct gram_col *c, const struct gr_weight *w, int64_t expert,
 
 /* ---- snapshots ------------------------------------------------------------------------------- */
 
-/* Of all that says which sums there are. */
+/* Returns a hash of all that says which sums there are. */
 static uint64_t structure(const struct gram_col *c) {
     struct buf b = {0};
     for (int64_t i = 0; i < c->n_w; i++)
@@ -344,7 +346,7 @@ int gram_col_save(const struct gram_col *c, struct snap_w *w, struct err *e) {
 
 bool gram_col_load(struct gram_col *c, struct snap_r *r) {
     uint64_t is, need = sizeof c->n_missed + (uint64_t)c->n_w * sizeof c->w->hash;
-    for (int64_t i = 0; i < c->n_in; i++) { /* allocate has checked that these fit */
+    for (int64_t i = 0; i < c->n_in; i++) { /* allocate has checked that these sizes fit. */
         uint64_t b = 0;
         gram_input_bytes(c->in[i].n, c->in[i].block, c->in[i].n_mat, &b);
         need += GRAM_HALVES * (b + (uint64_t)c->in[i].n_mat * sizeof(float));
@@ -363,7 +365,8 @@ bool gram_col_load(struct gram_col *c, struct snap_r *r) {
     return ok;
 }
 
-/* Lower halves to upper ones; false when a value is not finite. */
+/* Copies the lower halves of the blocks to the upper ones. Returns false when a value is not
+ * finite. */
 static bool mirror(struct moment *m, float *sum) {
     for (int64_t i = 0; i < m->n; i++) {
         int64_t b0 = i / m->block * m->block;

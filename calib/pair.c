@@ -15,12 +15,12 @@
 
 enum { ANY_EXPERT = -2, BLOCKS = 4096 };
 
-struct route { /* [n_rows][n_used] */
+struct route { /* The experts that a router chose for each row, [n_rows][n_used]. */
     int32_t *expert;
     int64_t n_used, n_rows;
 };
-struct kept {         /* rows of one product; row i is of token[i] */
-    const char *name; /* borrowed from the base's graph */
+struct kept {         /* The rows that enter one product; row i is of token[i]. */
+    const char *name; /* The name of the weight, borrowed from the base's graph. */
     int64_t expert, n, n_rows;
     int32_t *token;
     float *row;
@@ -73,8 +73,8 @@ static const struct route *route_of(const struct pair *p, enum pair_side side,
     return &p->route[side][block];
 }
 
-/* The tokens of n_rows rows; free() the list. NULL: the rows are not those that the router sent
- * here. */
+/* Returns the tokens that n_rows rows belong to, in a list that the caller frees; NULL when they
+ * are not the rows that the router sent here. */
 static int32_t *tokens_of(const struct pair *p, enum pair_side side, const struct gr_weight *w,
                           int64_t expert, int64_t n_rows) {
     const struct route *r = expert < 0 ? NULL : route_of(p, side, w);
@@ -92,7 +92,8 @@ static int32_t *tokens_of(const struct pair *p, enum pair_side side, const struc
     return NULL;
 }
 
-/* The expert under which rows are kept. */
+/* Returns the expert under which rows are kept. What enters gate and up is a token's own row for
+ * every expert, so it is kept once for all. */
 static int64_t place_of(const struct pair *p, enum pair_side side, const struct gr_weight *w,
                         int64_t expert) {
     return expert >= 0 && route_of(p, side, w) && !strstr(w->name, "ffn_down") ? ANY_EXPERT
@@ -131,7 +132,7 @@ void pair_keep(struct pair *p, const struct gr_weight *w, int64_t expert, const 
     free(token);
 }
 
-/* The base's row of a token; NULL: there is none. */
+/* Returns the base's row of a token, or NULL when it has none. */
 static const float *row_of(const struct kept *k, const int64_t *where, int64_t token,
                            int64_t n_tokens) {
     return token < n_tokens && where[token] >= 0 ? k->row + where[token] * k->n : NULL;

@@ -112,7 +112,7 @@ double sel_gain(const struct sel *s, int64_t doc, const double *tokens) {
         p = get(get(p, &gap), &n);
         cell += gap;
         const double a = tokens[cell], b = a + (double)n;
-        /* share(b) - share(a) */
+        /* This is share(b) - share(a). */
         sum += IMAT_TAU * (b - a) / ((a + IMAT_TAU) * (b + IMAT_TAU));
     }
     return sum;
@@ -167,7 +167,7 @@ int64_t sel_greedy(const struct sel *s, int64_t budget, double *tokens, struct s
             left -= s->doc[doc].n_tokens;
             sum += gain;
         }
-        h[0] = h[--n]; /* taken, or it will never fit or gain */
+        h[0] = h[--n]; /* It is taken, or it can no longer fit or gain anything. */
         sift(h, n, 0);
     }
     if (single.gain > sum) {
@@ -186,7 +186,7 @@ void sel_random(const struct sel *s, int64_t budget, uint64_t seed, double *toke
     int64_t *order = xcalloc((size_t)s->n_docs + 1, sizeof *order), left = budget;
     struct rng r;
     rng_seed(&r, seed);
-    for (int64_t i = 0; i < s->n_docs; i++) { /* inside-out shuffle */
+    for (int64_t i = 0; i < s->n_docs; i++) { /* Shuffles inside-out while it fills the list. */
         const int64_t k = (int64_t)(rng_u64(&r) % (uint64_t)(i + 1));
         order[i] = order[k];
         order[k] = i;

@@ -13,7 +13,7 @@
 
 static const char blank[] = " \t\r\n";
 
-/* s without white space around it. */
+/* Returns the part of s without white space around it; *n is its length. */
 static const char *trim(const char *s, size_t *n) {
     s += strspn(s, blank);
     *n = strlen(s);
@@ -26,7 +26,8 @@ static const char *trim(const char *s, size_t *n) {
 static const char *need_text(const struct json *v) {
     return json_str(v) ? NULL : "must be a text";
 }
-/* A text or a list of texts, none empty: "" is in everything. */
+/* Returns what is wrong with a text or a list of texts, or NULL when nothing is. No text may be
+ * empty, since "" is found in everything. */
 static const char *need_texts(const struct json *v) {
     if (json_str(v)) return *json_str(v) ? NULL : "must not be empty";
     if (json_type(v) != JSON_ARR || !json_first(v)) return "must be a text or a list of texts";
@@ -81,7 +82,8 @@ static int run_regex(const struct json *v, const struct answer *a, bool *ok, str
     return 0;
 }
 
-/* Inside of ```json ... ``` when the whole text is such a block: models wrap what is asked for. */
+/* Returns the inside of ```json ... ``` when the whole text is such a block, which models like to
+ * put around what they are asked for; otherwise the text itself. */
 static const char *unfence(const char *s, size_t *n) {
     s = trim(s, n);
     if (*n < 6 || strncmp(s, "```", 3) != 0 || strncmp(s + *n - 3, "```", 3) != 0) return s;
@@ -144,7 +146,8 @@ int call_valid(const struct json *c, const struct json *call, bool *ok, struct b
     return schema ? schema_check(schema, json_get(call, "arguments"), ok, why, e) : 0;
 }
 
-/* The arguments as expected: equal to "arguments", or allowed by "schema". */
+/* Compares the arguments of a call with those that are expected: they must equal "arguments", or be
+ * allowed by "schema". */
 static int call_equal(const struct json *want, const struct json *call, bool *ok, struct buf *why,
                       struct err *e) {
     const struct json *args = json_get(want, "arguments"), *have = json_get(call, "arguments");

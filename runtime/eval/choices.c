@@ -62,7 +62,8 @@ int choices_finish(struct choice_tasks *c, struct choice_task *t, const char *wh
     return 0;
 }
 
-/* context + " " + choice, all but what they share scored */
+/* Adds a task whose texts are context + " " + choice. What the choices have in common is not
+ * scored. */
 static int add_context(struct choice_tasks *c, const struct tok *tok, const char *context,
                        const char *const *choice, int n, int right, const char *what,
                        struct err *e) {
@@ -74,7 +75,7 @@ static int add_context(struct choice_tasks *c, const struct tok *tok, const char
 /* ---- formats ---- */
 
 struct input {
-    char *text; /* NUL-terminated; readers cut it up */
+    char *text; /* The text ends with a NUL and is cut up by those who read it. */
     size_t len;
     const char *path;
     const struct tok *tok;
@@ -86,7 +87,7 @@ static bool wanted(const struct input *in, int64_t i, int64_t n) {
     return i * in->n_max / n != (i + 1) * in->n_max / n;
 }
 
-/* The next line, NUL-terminated, without its end; NULL: none is left. */
+/* Returns the next line without its end, which becomes a NUL, or NULL when none is left. */
 static char *next_line(char **p) {
     char *line = *p;
     if (!line || !*line) return NULL;
@@ -157,14 +158,14 @@ static int winogrande_task(const struct input *in, struct choice_tasks *c, char 
     for (int i = 0; i < 2; i++)
         TRY(choices_encode(in->tok, f[1], f[2 + i], blank + 1, &t->seq[i], e));
     TRY(choices_finish(c, t, what, e));
-    bool skip = true; /* enough follows: the choice itself is not scored */
+    bool skip = true; /* Where enough text follows, the choice itself is not scored. */
     for (int i = 0; i < 2; i++) skip = skip && t->seq[i].n - t->common > SKIP_CHOICE;
     for (int i = 0; i < 2; i++) {
         struct ids base = {0};
         TRY(choices_encode(in->tok, f[1], f[2 + i], "", &base, e));
         if (skip && base.n < t->seq[i].n) t->first[i] = base.n;
         ids_release(&base);
-        if (t->end[i] - t->first[i] > 1) t->end[i]--; /* the full stop */
+        if (t->end[i] - t->first[i] > 1) t->end[i]--; /* The full stop is not scored. */
     }
     return 0;
 }
@@ -206,8 +207,9 @@ static int read_mmlu(const struct input *in, struct choice_tasks *c, struct err 
     return read_csv(in, c, 6, mmlu_task, e);
 }
 
-/* The binary format: u32 count; u32 offsets behind them; per task a question, then twice (mc1, mc2)
- * u32 n, n texts, n int32 labels. A text: u32 length and bytes. mc1 is used. */
+/* Where a reader stands in a binary file of tasks. Such a file has a u32 count, as many u32 offsets
+ * behind it, and per task a question, then twice (mc1, mc2) a u32 n, n texts and n int32 labels. A
+ * text is a u32 length and its bytes. Only mc1 is used. */
 struct cursor {
     const char *p;
     size_t left;
@@ -219,7 +221,8 @@ static bool take_u32(struct cursor *c, uint32_t *v) {
     c->left -= 4;
     return true;
 }
-static char *take_text(struct cursor *c) { /* NULL: cut */
+/* Returns a copy of the next text, or NULL when the file is cut inside it. */
+static char *take_text(struct cursor *c) {
     uint32_t n;
     if (!take_u32(c, &n) || n > c->left) return NULL;
     char *s = xstrndup(c->p, n);
@@ -257,7 +260,7 @@ static int read_binary(const struct input *in, struct choice_tasks *c, struct er
     for (uint32_t i = 0; i < n; i++) {
         char what[300];
         snprintf(what, sizeof what, "%.200s: task %" PRIu32, in->path, i + 1);
-        (void)take_u32(&head, &off); /* n of them are there */
+        (void)take_u32(&head, &off); /* It cannot fail, because the table has n offsets. */
         if (off > body.left) return err_set(e, ERR_DATA, "%s: lies outside the file", what);
         if (!wanted(in, i, n)) continue;
         TRY(binary_task(in, (struct cursor){body.p + off, body.left - off}, c, what, e));

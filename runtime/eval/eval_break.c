@@ -10,7 +10,8 @@
 #include "core/num.h"
 #include "runtime/eval/eval_int.h"
 
-/* Positions of rows [row0, row1), domain -1: all, as a compact copy. */
+/* Copies what was found at rows [row0, row1) of all windows behind one another. With a `domain`
+ * other than -1 only windows of that domain are taken. */
 static void pick(const struct eval_kld_run *r, int cand, int domain, int64_t row0, int64_t row1,
                  struct kld_pos *to, int64_t *count) {
     const struct kld_pos *p = &r->pos[cand];
@@ -121,7 +122,8 @@ int64_t eval_kld_worst(const struct eval_kld_run *r, int cand, int64_t n, struct
             have++;
         else
             k--;
-        for (; k > 0 && p->kld[i] > out[k - 1].kld; k--) out[k] = out[k - 1]; /* ties: first */
+        /* Of equal ones the first comes first. */
+        for (; k > 0 && p->kld[i] > out[k - 1].kld; k--) out[k] = out[k - 1];
         out[k] = (struct eval_token){.chunk = c,
                                      .row = row,
                                      .token = r->tokens[c * r->ctx + row + 1],

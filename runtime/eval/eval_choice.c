@@ -19,7 +19,7 @@
 struct scorer {
     struct session *s;
     int64_t d, n_vocab, block;
-    float *hidden, *logits; /* logits NULL: they stay on the device */
+    float *hidden, *logits; /* Rows of one piece. logits is NULL when they stay on the device. */
 };
 
 static int scorer_init(struct scorer *p, struct session *s, struct err *e) {
@@ -60,11 +60,12 @@ static int score_rows(struct scorer *p, const int32_t *seq, const float *hidden,
     return 0;
 }
 
-/* From token `at` on, where the session stands. */
+/* Scores a choice from token `at` on, where the session stands. */
 static int score_choice(struct scorer *p, const struct choice_task *t, int i, int64_t at,
                         double *score, bool *greedy, struct err *e) {
     const int32_t *seq = t->seq[i].v;
-    int64_t first = t->first[i] - 1, last = t->end[i] - 1; /* rows: each predicts the next token */
+    /* The rows that are scored; each predicts the token behind it. */
+    int64_t first = t->first[i] - 1, last = t->end[i] - 1;
     double sum = 0;
     *greedy = true;
     for (int64_t n; at < last; at += n) {
@@ -81,7 +82,7 @@ static int score_choice(struct scorer *p, const struct choice_task *t, int i, in
 static int score_task(struct scorer *p, const struct choice_task *t, double *score, int *pick,
                       bool *greedy, struct err *e) {
     struct session_snapshot *branch = NULL;
-    int64_t shared = t->common - 1; /* the last common token is run with each choice */
+    int64_t shared = t->common - 1; /* The last common token is run once for each choice. */
     session_reset(p->s);
     int rc = shared ? session_forward(p->s, t->seq[0].v, shared, NULL, e) : 0;
     if (!rc && shared) rc = session_save(p->s, &branch, e);
@@ -98,7 +99,8 @@ static int score_task(struct scorer *p, const struct choice_task *t, double *sco
     return rc;
 }
 
-/* A record's name: all sequences, and where their scored tokens are. */
+/* Returns the name of a task's record: a hash of all sequences and of where their scored tokens
+ * are. The caller frees it. */
 static char *which_task(const struct choice_task *t) {
     struct buf b = {0};
     char hex[33];
@@ -111,7 +113,8 @@ static char *which_task(const struct choice_task *t) {
     return xasprintf("choice %s %d %" PRId64, hex, t->right, (int64_t)t->common);
 }
 
-/* A record holds the scores, then the pick and whether the right choice is the greedy one. */
+/* Takes a task's scores over from an earlier run, or runs it and keeps them. A record holds the
+ * scores, then the pick and whether the right choice is the greedy one. */
 static int task_or_kept(struct scorer *p, const struct choice_task *t, const struct keep_of *keep,
                         double *score, int *pick, bool *greedy, struct err *e) {
     const size_t n = (size_t)t->n;

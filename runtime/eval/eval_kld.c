@@ -24,20 +24,27 @@ static const double PROBE_S = .2;
 struct work {
     const struct eval_kld_job *job;
     struct eval_kld_run *out;
-    struct kld_r *file; /* instead of a base session: one of these */
+    /* One of these two files takes the place of a base session; both are NULL where there is
+     * one. */
+    struct kld_r *file;
     struct kld_top_r *top;
     int64_t n_vocab, block;
     struct kld_feed feed;
-    float *logp, *logit; /* [block][n_vocab]; NULL: no candidate needs them */
-    bool *there;         /* [n_cand] compared on the device that base and candidate are on */
+    /* The base's log-probabilities and a candidate's logits, [block][n_vocab]; NULL where no
+     * candidate needs them here. */
+    float *logp, *logit;
+    /* Whether a candidate is compared on the device that it shares with the base, [n_cand]. */
+    bool *there;
     bool any_there;
     struct route_log route;
-    bool *kept; /* [feed.most][n_cand] the window is known of an earlier run */
-    int slot;   /* of the window under way among those that were fed together */
-    /* of the block under way */
+    /* Whether a candidate's result for a window is known of an earlier run, [feed.most][n_cand]. */
+    bool *kept;
+    int slot; /* The number of the window at work among those that were fed together. */
+    /* The tokens that the rows of the block at work should predict, one per row. */
     const int32_t *target;
     struct kld_pos *to;
-    int64_t at, row0; /* first slot of `to`; first row of the compact file */
+    /* The first index of the block in `to`, and its first row in the compact file. */
+    int64_t at, row0;
 };
 
 static int alloc_floats(float **out, int64_t n, const char *what, struct err *e) {
@@ -61,7 +68,8 @@ static int check_session(const struct session *s, int64_t n_vocab, int64_t ctx, 
     return 0;
 }
 
-/* Which candidates are compared where their logits and the base's lie; true: all. */
+/* Finds out which candidates are compared on the device that has their logits and the base's.
+ * Returns true when all are. */
 static bool find_there(struct work *w) {
     const struct eval_kld_job *job = w->job;
     bool all = true;
@@ -78,7 +86,8 @@ static int work_init(struct work *w, struct err *e) {
     const struct eval_kld_job *job = w->job;
     struct eval_kld_run *o = w->out;
     const struct session *any = job->base ? job->base : job->cand[0];
-    w->n_vocab = session_model(any)->hp.d[HD_VOCAB]; /* open_file compares the file's */
+    /* open_file compares the file's size with this one. */
+    w->n_vocab = session_model(any)->hp.d[HD_VOCAB];
     w->block = eval_head_rows(w->n_vocab);
     o->n_cand = job->n_cand;
     o->pos = xcalloc((size_t)job->n_cand + 1, sizeof *o->pos);
@@ -120,7 +129,8 @@ static void work_release(struct work *w) {
     kld_top_r_close(w->top);
 }
 
-/* Hidden row `row` of the window under way, of candidate i or the base. */
+/* Returns row `row` of the hidden states of the window at work, of candidate i or, for i = n_cand,
+ * of the base. */
 static const float *hidden_row(const struct work *w, int i, int64_t row) {
     const struct session *s = i < w->job->n_cand ? w->job->cand[i] : w->job->base;
     const struct kld_feed *f = &w->feed;
@@ -155,12 +165,14 @@ static void top_range(void *ctx, int64_t r0, int64_t r1, int worker) {
     struct err e = {0};
     (void)worker;
     for (int64_t i = r0; i < r1; i++)
-        if (kld_top_r_row(w->top, w->row0 + i, &row, &e) == 0) /* base_rows has checked it */
+        /* It cannot fail, because base_rows has read this row before. */
+        if (kld_top_r_row(w->top, w->row0 + i, &row, &e) == 0)
             kld_pos_top(w->to, w->at + i, &row, sh->n_top, sh->n_tail, w->logit + i * w->n_vocab,
                         w->n_vocab, w->target[i]);
 }
 
-/* Base's log-probabilities of rows [row, row + n) of a window into w->logp. */
+/* Computes the base's log-probabilities of rows [row, row + n) of a window into w->logp. Where the
+ * base is a compact file, its rows are only checked. */
 static int base_rows(struct work *w, int64_t i_chunk, int64_t row, int64_t n, struct err *e) {
     const struct eval_kld_job *job = w->job;
     int64_t first = i_chunk * w->out->per_chunk + row - w->out->from;
@@ -206,7 +218,7 @@ static int compare_rows(struct work *w, const int32_t *chunk, int64_t row, int64
     return 0;
 }
 
-/* Scored rows of a window among its rows [at, at + n). */
+/* Compares those of the rows [at, at + n) of window c that are scored. */
 static int score_rows(struct work *w, int64_t c, int64_t at, int64_t n, struct err *e) {
     const struct eval_kld_run *o = w->out;
     const int32_t *chunk = o->tokens + c * o->ctx;
@@ -228,14 +240,16 @@ static void watch_route(void *ud, int i, int64_t at) {
 
 /* ---- windows of an earlier run --------------------------------------------------------------- */
 
-/* Every array of positions, with what one of them takes. */
+/* Calls DO for every array of positions. */
 #define EACH_ARRAY(DO, p)                                                                          \
     DO(p, nll_q)                                                                                   \
     DO(p, nll_p)                                                                                   \
     DO(p, kld)                                                                                     \
     DO(p, dp) DO(p, same) DO(p, top_p) DO(p, top_q) DO(p, prob_p) DO(p, prob_q) DO(p, noise)
 
-/* Of a base file also the window's number: samples are of a row, not of its tokens. */
+/* Returns the name of a window's record; the caller frees it. Where the base is a file the name has
+ * the window's number too, because the samples of a compact file belong to a row, not to its
+ * tokens. */
 static char *which_window(const struct work *w, int64_t c) {
     const struct eval_kld_run *o = w->out;
     char *tokens =
@@ -246,7 +260,7 @@ static char *which_window(const struct work *w, int64_t c) {
     return which;
 }
 
-/* The positions of window c of a candidate, as bytes. */
+/* Adds the positions of window c of a candidate to `out`, as bytes. */
 static void window_bytes(const struct kld_pos *p, int64_t c, int64_t n, struct buf *out) {
 #define PUT(q, field) buf_add(out, (q)->field + c * n, (size_t)n * sizeof *(q)->field);
     EACH_ARRAY(PUT, p)
@@ -274,12 +288,13 @@ static bool find_kept(struct work *w, int64_t c, int slot) {
     for (int i = 0; i < o->n_cand && which; i++) {
         buf_reset(&want);
         buf_reset(&got);
-        window_bytes(&o->pos[i], c, o->per_chunk, &want); /* for its length */
+        window_bytes(&o->pos[i], c, o->per_chunk, &want); /* Only its length is needed. */
         kept[i] = keep_get_buf(&w->job->keep[i], which, &got) && got.len == want.len;
         if (kept[i]) window_take(&o->pos[i], c, o->per_chunk, got.data);
         all = all && kept[i];
     }
-    for (int i = o->n_cand; i-- > 0;) { /* whose hidden states another needs is run with it */
+    /* A candidate whose hidden states another one needs is run with that one. */
+    for (int i = o->n_cand; i-- > 0;) {
         const int like = w->feed.below[i] ? w->feed.like[i] : -1;
         if (!kept[i] && like >= 0) kept[like] = false;
     }
@@ -289,7 +304,8 @@ static bool find_kept(struct work *w, int64_t c, int slot) {
     return all;
 }
 
-/* seconds: that the window took. Probes are many: theirs are kept where they matter. */
+/* Keeps what was found in window c, which took so many seconds. Probes are many and short, so their
+ * windows are kept only when they took longer than PROBE_S. */
 static void keep_window(struct work *w, int64_t c, double seconds) {
     struct eval_kld_run *o = w->out;
     const bool worth = keeps(w) && (!w->job->same_graph || seconds > PROBE_S);
@@ -306,7 +322,7 @@ static void keep_window(struct work *w, int64_t c, double seconds) {
     free(which);
 }
 
-/* What was found in window c goes to rank 0. */
+/* Sends what was found in window c to rank 0. */
 static void pass_window(struct work *w, int64_t c) {
     int64_t n = w->out->per_chunk, at = c * n;
     for (int i = 0; i < w->job->n_cand; i++) {
@@ -326,7 +342,7 @@ static void show_progress(const struct work *w, struct prog *prog, uint64_t n_to
     prog_update(prog, n_tokens);
 }
 
-/* Window c in pieces, of the candidates that are not known. */
+/* Runs window c, in pieces, through the candidates whose results are not known. */
 static int run_window(struct work *w, int64_t c, struct prog *prog, struct err *e) {
     const struct eval_kld_run *o = w->out;
     for (int64_t at = 0; at < o->ctx; at += EVAL_PIECE) {
@@ -339,7 +355,7 @@ static int run_window(struct work *w, int64_t c, struct prog *prog, struct err *
     return 0;
 }
 
-/* n windows from c on, fed together. */
+/* Runs the n windows from c on, which are fed together. */
 static int run_windows(struct work *w, int64_t c, int n, struct prog *prog, struct err *e) {
     const struct eval_kld_run *o = w->out;
     const int32_t **window = xcalloc((size_t)n, sizeof *window);

@@ -11,17 +11,17 @@
 #include "core/num.h"
 #include "runtime/eval/eval_kld_int.h"
 
-/* One session's residuals, for the candidates that begin with them. */
+/* The session whose residuals are shown to the candidates that begin with them. */
 struct kld_tap {
     struct kld_feed *f;
-    int who; /* candidate, or -1: the base */
+    int who; /* The candidate's index, or -1 for the base. */
 };
 
 static struct session *session_of(const struct kld_feed *f, int i) {
     return i < f->job->n_cand ? f->job->cand[i] : f->job->base;
 }
 
-/* The residual after a block goes to the candidates whose own blocks begin behind it. */
+/* Keeps the residual behind a block for the candidates whose own blocks begin there. */
 static void keep_below(void *ud, int block, const float *x, int64_t n_rows, int64_t pos) {
     const struct kld_tap *t = ud;
     struct kld_feed *f = t->f;
@@ -37,7 +37,8 @@ static void keep_below(void *ud, int block, const float *x, int64_t n_rows, int6
     }
 }
 
-/* Whose hidden states a candidate can begin with: those that need the fewest blocks more. */
+/* Finds for each candidate whose hidden states it can begin with; of several models it takes the
+ * one after which the fewest blocks are left. */
 static void find_like(struct kld_feed *f) {
     const struct eval_kld_job *job = f->job;
     f->begin = xcalloc((size_t)job->n_cand + 1, sizeof *f->begin);
@@ -77,8 +78,8 @@ static int below_init(struct kld_feed *f, struct err *e) {
     return 0;
 }
 
-/* As many windows as all sessions have room for. Those on a device share it, and it is known only
- * when the weights that were replaced are there. */
+/* Finds how many windows all sessions have room for. Sessions on one device share its memory, and
+ * how much there is is known only when the weights that were replaced are there. */
 static int find_most(struct kld_feed *f, struct err *e) {
     int n_alike = 0;
     for (int i = 0; i <= f->job->n_cand; i++) {
@@ -145,7 +146,7 @@ int kld_feed_now(const struct kld_feed *f) {
 int kld_feed_piece(struct kld_feed *f, const int32_t *window, int64_t at, int64_t n,
                    const bool *skip, kld_feed_before before, void *ud, struct err *e) {
     for (int i = 0; i <= f->job->n_cand; i++) f->first[i * f->most] = -at;
-    for (int k = 0; k <= f->job->n_cand; k++) { /* the base first */
+    for (int k = 0; k <= f->job->n_cand; k++) { /* The base comes first. */
         const int i = k ? k - 1 : f->job->n_cand;
         struct session *s = session_of(f, i);
         if (!s || (k && skip[i])) continue;
@@ -160,7 +161,8 @@ int kld_feed_piece(struct kld_feed *f, const int32_t *window, int64_t at, int64_
     return 0;
 }
 
-/* Which windows are fed to session i, and where their rows will be. */
+/* Chooses which windows are fed to session i, and where their rows will be. Returns how many they
+ * are. */
 static int choose(struct kld_feed *f, int i, int n, const bool *skip) {
     int n_fed = 0;
     for (int w = 0; w < n; w++) {
@@ -176,7 +178,7 @@ int kld_feed_windows(struct kld_feed *f, const int32_t *const *window, int n, co
     const int32_t **some = xcalloc((size_t)n, sizeof *some);
     int rc = 0;
     for (int i = 0; i <= f->job->n_cand; i++) (void)choose(f, i, n, skip);
-    for (int k = 0; k <= f->job->n_cand && !rc; k++) { /* the base first */
+    for (int k = 0; k <= f->job->n_cand && !rc; k++) { /* The base comes first. */
         const int i = k ? k - 1 : f->job->n_cand, n_fed = choose(f, i, n, skip);
         if (!session_of(f, i) || !n_fed) continue;
         for (int w = 0; w < n_fed; w++) some[w] = window[f->fed[i * f->most + w]];

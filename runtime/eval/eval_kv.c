@@ -23,11 +23,11 @@ enum { N_QUERIES = 64, N_LOUD = 4 };
 struct scene {
     struct kern kern;
     int64_t dim, n;
-    float *k, *v;   /* [n][dim] */
-    float *k2, *v2; /* through the cache */
-    float *q;       /* [N_QUERIES][dim], scaled */
-    float *p, *p2;  /* [n] weights */
-    float *out;     /* [N_QUERIES][dim] true outputs */
+    float *k, *v;   /* The true keys and values, [n][dim]. */
+    float *k2, *v2; /* The same, as they come out of the cache. */
+    float *q;       /* The queries [N_QUERIES][dim], already scaled. */
+    float *p, *p2;  /* The attention weights of a query with true keys and with cached ones, [n]. */
+    float *out;     /* The true outputs, [N_QUERIES][dim]. */
     uint8_t *rows;
 };
 
@@ -54,7 +54,8 @@ static void fill(struct scene *s, double cosine) {
             s->v[j * d + i] = mean_v[i] + rng_normal(&r);
         }
     float rest = (float)sqrt(1 - cosine * cosine);
-    for (int64_t t = 0; t < N_QUERIES; t++) { /* the loud channels are quiet in queries */
+    /* Queries are quiet in the channels that are loud in keys. */
+    for (int64_t t = 0; t < N_QUERIES; t++) {
         const float *k = s->k + (int64_t)(rng_unit(&r) * (double)s->n) * d;
         for (int64_t i = 0; i < d; i++)
             s->q[t * d + i] =
@@ -92,7 +93,7 @@ static void attend(const struct scene *s, const float *q, const float *k, const 
     for (int64_t j = 0; j < s->n; j++) s->kern.axpy(out, v + j * s->dim, p[j], s->dim);
 }
 
-/* x through a cache of type t; seconds of writing and of reading. */
+/* Writes x to a cache of type t and reads it back into y; tells how many seconds each took. */
 static void once(const struct scene *s, const struct kv_type *t, const float *x, float *y,
                  bool is_value, double *put_s, double *get_s) {
     uint64_t row = t->row_bytes(t, s->dim);
@@ -109,7 +110,8 @@ static void once(const struct scene *s, const struct kv_type *t, const float *x,
     *put_s = t1 - t0;
     *get_s = prog_now_s() - t1;
 }
-/* The fastest of three: the machine may have other work. */
+/* Does the same three times and tells the shortest times, because the machine may have other work.
+ */
 static void through(const struct scene *s, const struct kv_type *t, const float *x, float *y,
                     bool is_value, double *put_s, double *get_s) {
     double best_put = 1e30, best_get = 1e30;

@@ -15,13 +15,15 @@
 
 struct run {
     struct session *trunk, *draft;
-    int64_t ctx, d, n_vocab, n_rows; /* rows of logits at a time */
-    float *y, *h;                    /* [ctx][d] of the trunk, of the block */
-    float *lt, *ld;                  /* [n_rows][n_vocab] */
-    const int32_t *target;           /* the text's tokens, of those rows */
-    double *hit, *overlap;           /* of every scored position */
-    uint8_t *trunk_hit, *draft_hit;  /* the text's token was the favourite */
-    int64_t n;                       /* positions done */
+    int64_t ctx, d, n_vocab, n_rows; /* The number of rows whose logits are computed at a time. */
+    float *y, *h;                    /* The hidden rows of the trunk and of the block, [ctx][d]. */
+    /* The logits of the trunk and of the block, [n_rows][n_vocab]. */
+    float *lt, *ld;
+    const int32_t *target; /* The text's tokens behind these rows. */
+    double *hit, *overlap; /* What was found at every scored position. */
+    /* Whether the text's token was the favourite of the trunk, of the block. */
+    uint8_t *trunk_hit, *draft_hit;
+    int64_t n; /* The number of positions done. */
 };
 
 static double overlap_of(const float *a, const float *b, int64_t n) {

@@ -17,7 +17,8 @@
 
 enum { HEAD_BYTES = 64 << 20, HEAD_MIN_ROWS = 17, HEAD_MAX_ROWS = 128 };
 
-/* In lanes, so that a compiler can compare many at a time. */
+/* Returns the largest of n values. It compares in lanes, so that a compiler can do many at a time.
+ */
 static float row_max(const float *x, int64_t n) {
     enum { LANES = 16 };
     float max[LANES];
@@ -41,7 +42,7 @@ int64_t eval_argmax(const float *x, int64_t n) {
     float max = row_max(x, n);
     for (int64_t i = 0; i < n; i++)
         if (x[i] == max) return i;
-    return 0; /* not a number at the front */
+    return 0; /* The first value is not a number. */
 }
 
 void eval_mean(const double *x, int64_t n, double *mean, double *stderr_out) {
@@ -100,9 +101,10 @@ int eval_plan(const struct session *s, int64_t n_ids, int64_t ctx, int64_t max_c
 struct ppl_run {
     struct session *s;
     int64_t d, n_vocab, block;
-    float *hidden, *logits; /* logits NULL: they stay on the device */
-    const int32_t *target;  /* of the block's rows */
-    double *nll;            /* of the block's rows, then all */
+    float *hidden, *logits; /* Rows of one piece. logits is NULL when they stay on the device. */
+    const int32_t *target;  /* The tokens that the rows of the block should predict. */
+    /* The negative log-likelihoods of the block's rows, and of all rows so far. */
+    double *nll;
     int64_t n_done;
     struct eval_windows windows;
 };
@@ -116,7 +118,8 @@ static void nll_range(void *ctx, int64_t r0, int64_t r1, int worker) {
     }
 }
 
-/* Scores rows [first, last) of the chunk: the token after each. hidden starts at row `at`. */
+/* Scores rows [first, last) of the chunk, each by the token behind it. `hidden` has the chunk's
+ * rows from `at` on. */
 static int score(struct ppl_run *p, const float *hidden, const int32_t *chunk, int64_t at,
                  int64_t first, int64_t last, struct err *e) {
     struct session_score row[SESSION_SCORES];
@@ -156,7 +159,8 @@ static int ppl_alloc(struct ppl_run *p, int64_t window, int64_t n_scores, struct
     return 0;
 }
 
-struct ppl_plan { /* windows of `window` tokens every `step`; rows [first, last) scored */
+/* Windows of `window` tokens, one every `step` tokens; rows [first, last) of each are scored. */
+struct ppl_plan {
     int64_t window, step, first, last, n_chunks;
 };
 
@@ -194,7 +198,7 @@ static void show_progress(const struct ppl_run *p, struct prog *prog, uint64_t n
     prog_update(prog, n_tokens);
 }
 
-/* Window c. Progress after each piece: a long window takes minutes. */
+/* Scores window c. Progress is shown after each piece, since a long window takes minutes. */
 static int window(struct ppl_run *p, const struct ppl_plan *w, int64_t c, const int32_t *chunk,
                   struct prog *prog, struct err *e) {
     for (int64_t at = 0; at < w->window; at += EVAL_PIECE) {
@@ -260,7 +264,8 @@ static int run_windows(struct ppl_run *p, const struct ppl_plan *w, int64_t c, i
     return 0;
 }
 
-/* means: NULL, or the windows' own. */
+/* Scores all windows. Where `means` is not NULL, it gets the mean of each window, in an array that
+ * the caller frees. */
 static int ppl_run(struct session *s, const struct ids *ids, int64_t ctx, int64_t stride,
                    int64_t max_chunks, const struct keep_of *keep, struct eval_ppl *out,
                    double **means, struct err *e) {

@@ -12,7 +12,7 @@
 
 struct save {
     struct session *s;
-    struct kld_w *w; /* one of these */
+    struct kld_w *w; /* One of these two is written, the other is NULL. */
     struct kld_top_w *top;
     int64_t ctx, from, n_chunks, d, n_vocab, block;
     float *hidden, *logit;

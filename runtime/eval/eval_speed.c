@@ -23,8 +23,9 @@ enum { BW_BYTES = 256 << 20, BW_CHUNK = 1 << 20, BW_PASSES = 4, BW_FORMS = 3, MA
 
 struct bw_job {
     const uint64_t *data;
-    uint64_t *sum; /* per chunk: keeps the loads alive */
-    int n_streams; /* read side by side: more keep more loads under way */
+    uint64_t *sum; /* A sum per chunk, which keeps the compiler from dropping the loads. */
+    /* How many places are read side by side; more of them keep more loads under way. */
+    int n_streams;
 };
 static void bw_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct bw_job *j = ctx;
@@ -50,7 +51,8 @@ static double measure_bandwidth(struct pool *p) {
     struct err e = {0};
     void *data = NULL;
     if (mem_alloc(&data, (uint64_t)n_chunks * BW_CHUNK, "bandwidth test", &e)) return 0;
-    memset(data, 1, (size_t)n_chunks * BW_CHUNK); /* real pages, not the shared zero page */
+    /* Writing makes real pages of the shared zero page. */
+    memset(data, 1, (size_t)n_chunks * BW_CHUNK);
     struct bw_job j = {data, xcalloc((size_t)n_chunks, sizeof(uint64_t)), 1};
     double best = 0;
     for (int i = 0; i < BW_PASSES * BW_FORMS; i++) {
@@ -66,10 +68,11 @@ static double measure_bandwidth(struct pool *p) {
     return best;
 }
 
-/* It is the machine's, so all jobs of the process use what the first of them measured. */
+/* Returns the read bandwidth in GB/s. It is the machine's, so all jobs of the process use what the
+ * first of them measured. */
 double eval_bandwidth(struct pool *p) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static double known; /* GB/s; 0: not measured yet, or that failed */
+    static double known; /* In GB/s; 0 until it has been measured. */
     pthread_mutex_lock(&lock);
     if (!(known > 0)) known = measure_bandwidth(p);
     const double gb = known;
@@ -77,7 +80,7 @@ double eval_bandwidth(struct pool *p) {
     return gb;
 }
 
-/* Bytes that one token reads of a weight. */
+/* Returns how many bytes of a weight one token reads. */
 static double weight_bytes(const struct session *s, const struct gr_use *u) {
     const struct weight *w = model_weight(s->m, u->w);
     if (u->role == USE_ROWS) return (double)w->row_bytes;
@@ -100,7 +103,7 @@ struct speed_run {
     int32_t *ids;
     float *logits;
     int64_t pp, tg;
-    const struct keep_of *keep; /* repetitions of an earlier run count */
+    const struct keep_of *keep; /* Repetitions of an earlier run are taken from here. */
 };
 
 /* Seconds of one repetition. */
@@ -112,7 +115,7 @@ static int rep_pp(const struct speed_run *r, double *sec, struct err *e) {
 }
 static int rep_tg(const struct speed_run *r, double *sec, struct err *e) {
     double t = prog_now_s();
-    struct session_best best; /* what `hone run` fetches of a device's token */
+    struct session_best best; /* What `hone run` fetches from a device for a token. */
     for (int64_t i = 0; i < r->tg; i++)
         if (session_can_best(r->s))
             TRY(session_step_best(r->s, r->ids[i], &best, e));
@@ -123,12 +126,13 @@ static int rep_tg(const struct speed_run *r, double *sec, struct err *e) {
 }
 
 typedef int (*rep_fn)(const struct speed_run *r, double *sec, struct err *e);
-/* A record's name: repetition i of a test. */
+/* Returns the name of the record of repetition i of a test; the caller frees it. */
 static char *which_rep(const char *test, int64_t depth, int i) {
     return xasprintf("seconds %s %" PRId64 " %d", test, depth, i);
 }
 
-/* reps repetitions, each from the same snapshot; mean and sample deviation of tokens per second. */
+/* Measures `reps` repetitions, each from the same snapshot: mean and sample deviation of tokens per
+ * second. */
 static int measure(const struct speed_run *r, rep_fn fn, int64_t n, int reps,
                    const struct session_snapshot *snap, struct eval_speed *o, struct err *e) {
     double sum = 0, sum2 = 0, sec = 0;
@@ -161,7 +165,7 @@ static int at_depth(const struct speed_run *r, int64_t depth, int reps, double b
     struct session_snapshot *snap = NULL;
     int rc = 0;
     session_reset(r->s);
-    const int64_t step = max_i64(r->pp, r->tg); /* as many ids as there are */
+    const int64_t step = max_i64(r->pp, r->tg); /* There are no more ids than that. */
     for (int64_t i = 0; i < depth && !rc; i += step)
         rc = session_forward(r->s, r->ids, min_i64(depth - i, step), NULL, e);
     if (!rc) rc = session_save(r->s, &snap, e);
@@ -214,9 +218,10 @@ int eval_speed(struct session *s, int64_t pp, int64_t tg, const int64_t *depths,
     *n_out = 0;
     double sec;
     int rc = 0;
-    session_reset(s); /* warm-up: pages of the weights, threads, clocks */
+    /* The warm-up brings in the pages of the weights, starts the threads and raises the clocks. */
+    session_reset(s);
     if (pp > 0) rc = rep_pp(&r, &sec, e);
-    bool settled = false; /* the number of threads */
+    bool settled = false; /* Whether the number of threads has been chosen. */
     while (!rc && !settled) {
         session_reset(s);
         rc = session_step(s, r.ids, 1, r.logits, e);

@@ -11,7 +11,7 @@
 #include "core/rng.h"
 #include "runtime/eval/eval_int.h"
 
-/* Terms below exp(-16) are left out, as in the field's files, whose rows end there. */
+/* Terms below exp(-16) are left out, as in the usual files of logits, whose rows end there. */
 static const float MIN_LOGP = -16.0f;
 
 void kld_pos_init(struct kld_pos *p, int64_t cap) {
@@ -201,8 +201,8 @@ void kld_stats(const struct kld_pos *p, struct eval_kld *o) {
     o->same_top1_stderr = n > 1 ? sqrt(f * (1 - f) / (double)(n - 1)) : 0;
 }
 
-/* Weighted mean of windows and the deviation of their means: sum w^2 (m - mean)^2 scaled by
- * C/(C-1), which is the sample variance of the means over C for equal windows. */
+/* Computes the weighted mean of windows and its standard error, from sum w^2 (m - mean)^2 scaled by
+ * C/(C-1). For C equal windows that is the sample variance of their means over C. */
 void eval_cluster(const double *sum, const int64_t *count, int64_t n_windows, struct cluster *out) {
     double total = 0, n = 0, var = 0, means[BOOT_SAMPLES];
     int64_t used = 0, *pick = xmalloc(((size_t)n_windows + 1) * sizeof *pick);

@@ -13,7 +13,8 @@
 #include "template/chat.h"
 #include "runtime/eval/suite.h"
 
-/* The syntax of calls, by name or by the model's template. */
+/* Finds the syntax of calls: the one that `name` names, or the one of the model's template when it
+ * is NULL. */
 static int find_format(const struct suite *suite, const struct model *m, const char *name,
                        const struct toolfmt **out, struct err *e) {
     const char *tmpl = gguf_str_or(m->gguf, "tokenizer.chat_template", "");
@@ -78,7 +79,8 @@ void suite_plan_close(struct suite_plan *p) {
     memset(p, 0, sizeof *p);
 }
 
-/* What a record holds: three numbers, then the text. */
+/* Reads an answer from its record: three numbers, then the text. Returns false when there is none.
+ */
 static bool kept_gen(const struct keep_of *keep, const char *which, struct eval_gen *g) {
     int64_t head[3];
     struct buf b = {0};
@@ -101,7 +103,8 @@ static void keep_gen(const struct keep_of *keep, const char *which, const struct
     buf_release(&b);
 }
 
-/* *seconds: that it took now; 0 for an answer of an earlier run. */
+/* Generates an answer, or takes it over from an earlier run. *seconds is the time it took, 0 for an
+ * answer of an earlier run. */
 static int generate(struct session *s, const struct ids *prompt, int64_t max_tokens,
                     const struct keep_of *keep, struct eval_gen *g, double *seconds,
                     struct err *e) {
@@ -119,7 +122,8 @@ static int generate(struct session *s, const struct ids *prompt, int64_t max_tok
     return rc;
 }
 
-/* The answer, with calls only of the tools offered and with arguments that their schemas allow. */
+/* Generates an answer whose calls are only of tools that are offered, with arguments that their
+ * schemas allow. */
 static int generate_calls(struct session *s, const struct suite_plan *p, int i, int64_t max_tokens,
                           struct eval_gen *g, double *seconds, struct err *e) {
     const struct suite_case *c = &p->suite->c[p->index[i]];

@@ -12,7 +12,7 @@
 #include "core/ranks.h"
 #include "runtime/eval/eval_int.h"
 
-/* A pass cannot be interrupted, and progress is shown after it. */
+/* The time that a pass may take. It cannot be interrupted, and progress is only shown after it. */
 static const double PASS_S = 10;
 
 int64_t eval_rows(int64_t ctx) {
@@ -27,7 +27,7 @@ int eval_windows_fit(const struct session *s, int64_t n_tok, int n_alike) {
     return fit < 1 ? 1 : fit < INT_MAX ? (int)fit : INT_MAX;
 }
 
-/* As many sequences as there is memory for; 1: none. */
+/* Opens as many sequences as there is memory for, at most w->most. */
 static int open_seqs(struct eval_windows *w, struct err *e) {
     int n = 0, rc = 0;
     w->seq = xcalloc((size_t)w->most, sizeof(struct seq *));

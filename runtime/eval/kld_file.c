@@ -95,8 +95,8 @@ int kld_w_open(struct kld_w **out, const char *path, bool overwrite, int32_t n_c
     return rc;
 }
 
-/* From a start within 0.06 Halley's iteration cubes the error each time, so three steps reach
- * double precision. */
+/* Returns the natural logarithm of x. The start is within 0.06 of it, and each step of Halley's
+ * iteration cubes the error, so three steps reach double precision. */
 double kld_log(double x) {
     const double ln2 = 0.693147180559945309417;
     int e = 0;

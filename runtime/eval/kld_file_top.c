@@ -35,7 +35,7 @@ struct kld_top_w {
     struct sizes z;
     uint64_t i_row;
     uint8_t *row;
-    int32_t *heap; /* [n_top] ids, the least likely first */
+    int32_t *heap; /* A heap of [n_top] ids with the least likely one first. */
     char *path;
 };
 struct kld_top_r {
@@ -105,7 +105,7 @@ int kld_top_w_open(struct kld_top_w **out, const char *path, bool overwrite,
     return rc;
 }
 
-/* a is kept rather than b. */
+/* Tells whether a ranks before b: it is likelier, or as likely and its id is smaller. */
 static bool before(const float *x, int32_t a, int32_t b) {
     return x[a] > x[b] || (x[a] == x[b] && a < b);
 }
@@ -113,7 +113,7 @@ static void sift(const float *x, int32_t *h, int64_t n, int64_t i) {
     for (;;) {
         int64_t c = 2 * i + 1;
         if (c >= n) return;
-        if (c + 1 < n && before(x, h[c], h[c + 1])) c++; /* the worse child */
+        if (c + 1 < n && before(x, h[c], h[c + 1])) c++; /* The worse of the two children. */
         if (!before(x, h[i], h[c])) return;
         int32_t t = h[i];
         h[i] = h[c];
@@ -121,7 +121,8 @@ static void sift(const float *x, int32_t *h, int64_t n, int64_t i) {
         i = c;
     }
 }
-/* The n best ids, best first. The root of the heap is the worst. */
+/* Writes the n best ids to h, best first. While it looks, h is a heap whose root is the worst of
+ * them. */
 static void best(const float *x, int32_t n_vocab, int32_t *h, int64_t n) {
     for (int64_t i = 0; i < n; i++) h[i] = (int32_t)i;
     for (int64_t i = n / 2 - 1; i >= 0; i--) sift(x, h, n, i);
@@ -186,7 +187,7 @@ int kld_top_w_row(struct kld_top_w *w, const float *x, int32_t next, struct err 
     int64_t j = 0;
     int32_t last = -1;
     for (int32_t v = 0; v <= w->sh.n_vocab && rest > 0; v++) {
-        bool end = v == w->sh.n_vocab; /* marks lost to rounding go to the last one */
+        bool end = v == w->sh.n_vocab; /* The last id gets the marks that rounding lost. */
         if (!end && (!before(x, edge, v) || x[v] == -INFINITY)) continue;
         if (!end) {
             at += weight(x[v], max);

@@ -20,7 +20,7 @@ enum { N_CHOICES = 4, DIGITS = 5 };
 static const char *const names[] = {"Paris", "London", "Tokyo", "Lima",  "Oslo",   "Cairo",
                                     "Delhi", "Rome",   "Quito", "Seoul", "Berlin", "Dublin"};
 
-struct needle { /* texts of one task */
+struct needle { /* The texts of one task. */
     char said[80], asked[80], number[N_CHOICES][DIGITS + 1];
 };
 
@@ -43,7 +43,8 @@ static void append(struct ids *to, const int32_t *v, int64_t n) {
     for (int64_t i = 0; i < n; i++) ids_add(to, v[i]);
 }
 
-/* hay[0 .. room) with the needle at the depth, then the question and each number. */
+/* Builds a task: hay with the needle in it at `depth` (0 to 1), then the question, and a sequence
+ * for each number. As much hay is taken as makes the longest sequence ctx tokens long. */
 static int build(struct choice_tasks *c, const struct tok *tok, const struct needle *n,
                  const int32_t *hay, int64_t ctx, double depth, struct err *e) {
     struct ids said = {0}, tail[N_CHOICES] = {{0}};
@@ -90,7 +91,7 @@ int choices_needle(struct choice_tasks *out, const char *text, size_t len, const
         struct needle n;
         snprintf(out->group[d], sizeof out->group[d], "depth %.0f %%", 100 * depth);
         make(&n, &r, k);
-        /* windows spread over the text, the same ones at every depth */
+        /* The windows are spread over the text, the same ones at every depth. */
         int64_t from = per_depth > 1 ? (hay.n - ctx) * (k % per_depth) / (per_depth - 1) : 0;
         rc = build(out, tok, &n, hay.v + from, ctx, depth, e);
         if (!rc) out->t[out->n - 1].group = out->group[d];

@@ -213,7 +213,8 @@ int answer_read(struct answer *a, const struct toolfmt *f, const struct suite_ca
     struct buf tools = {0}, in = {0};
     const struct json *t = json_get(c->json, "tools");
     memset(a, 0, sizeof *a);
-    if (!f) f = toolfmt_find("hermes-json"); /* for its reasoning; no calls are expected */
+    /* Only the form of its reasoning is needed here, since no calls are expected. */
+    if (!f) f = toolfmt_find("hermes-json");
     if (t) json_write(&tools, t);
     clean(&in, text, len);
     int rc = toolparse_new(&a->parse, f, tools.data, tools.len, toolfmt_think_of(f, prompt), e);

@@ -24,8 +24,8 @@ static void put_expect(struct buf *out, const char *message) {
         const struct json *fn = json_get(c, "function"), *args = json_get(fn ? fn : c, "arguments");
         jw_obj(&w, NULL);
         jw_copy(&w, "name", json_get(fn ? fn : c, "name"));
-        if (json_str(args))
-            jw_raw(&w, "arguments", json_str(args)); /* JSON text; what is none is refused */
+        if (json_str(args)) /* Arguments are JSON as text; what is not JSON is refused. */
+            jw_raw(&w, "arguments", json_str(args));
         else
             jw_copy(&w, "arguments", args);
         jw_end(&w);
@@ -47,7 +47,8 @@ static bool add_case(struct buf *out, const char *line, size_t n, const char *wh
         talk_drop_last(&t);
         talk_write(&t, 0, &b);
         while (b.len && b.data[b.len - 1] != '}') b.len--;
-        for (size_t i = 0; i < b.len; i++) /* a case is a line; texts in JSON have no newline */
+        /* A case takes one line, and texts in JSON have no newline. */
+        for (size_t i = 0; i < b.len; i++)
             if (b.data[i] == '\n') b.data[i] = ' ';
         ok = expect.len && b.len > 1;
     }

@@ -11,21 +11,22 @@
 
 enum { SPACES_MAX = 2, FORCED_MAX = 512 };
 
-/* Where an answer is: its first token decides whether it reasons, then reasoning, then text. */
+/* Where an answer is. Its first token decides whether it reasons; then comes the reasoning, then
+ * the text. */
 enum place { AT_START, IN_REASONING, IN_TEXT };
 
 enum { LANGS = 2 };
-struct states { /* one of each language that the text still belongs to */
+struct states { /* A state of each language that the text may still belong to. */
     struct gram_state *v[LANGS];
     int n;
 };
 struct constrain {
     struct constrain_opts o;
     const struct tok *tok;
-    struct states state, before; /* before: without the last token */
+    struct states state, before; /* The present states, and those before the last token. */
     enum place at;
-    struct buf text; /* all that came */
-    int spaces;      /* tokens of white space that may still come */
+    struct buf text; /* All text that came. */
+    int spaces;      /* How many tokens of white space may still come before the text. */
     struct constrain_counts n;
     float *logits;
     uint32_t *bits, *more;
@@ -83,8 +84,8 @@ static bool blank(const char *s, size_t n) {
     return n > 0;
 }
 
-/* Allowed, though the grammar knows nothing of it: an opening tag, white space in front of the
- * text. */
+/* Tells whether a token is allowed although the grammar knows nothing of it: an opening tag, or
+ * white space in front of the text. */
 static bool besides(const struct constrain *c, int32_t id) {
     if (c->at != AT_START && c->spaces == 0) return false;
     struct buf b = {0};
@@ -101,7 +102,7 @@ static bool in_text(const struct constrain *c, int32_t id) {
     return false;
 }
 
-/* Where reasoning ends if s comes now: behind which byte of s; -1: it does not. */
+/* Returns behind which byte of s the reasoning ends when s comes now, or -1 when it goes on. */
 static int64_t closes(const struct constrain *c, const char *s, size_t n) {
     const size_t len = strlen(c->o.close);
     const size_t n_tail = c->text.len < len - 1 ? c->text.len : len - 1;
@@ -131,7 +132,8 @@ static bool go_on(struct states *s, const char *text, size_t n) {
     return true;
 }
 
-/* Within reasoning: does what a token brings behind its end go on with the text? */
+/* Tells whether a token may come within reasoning: what it brings behind the end of the reasoning
+ * must be able to begin the text. */
 static bool may_close(const struct constrain *c, int32_t id) {
     struct buf b = {0};
     tok_decode(c->tok, id, true, &b);
@@ -155,7 +157,7 @@ static int no_token(struct err *e) {
     return err_set(e, ERR_DATA, "no token of the vocabulary goes on with what the grammar allows");
 }
 
-/* All logits, those of forbidden tokens impossible. */
+/* Draws from all logits, after those of forbidden tokens were made impossible. */
 static int pick_masked(struct constrain *c, struct sampler *s, const float *logits, int64_t n,
                        const int32_t *last, int64_t n_last, int32_t *id, struct err *e) {
     bool any = false;
@@ -209,7 +211,7 @@ int constrain_pick(struct constrain *c, struct sampler *s, const float *logits, 
 
 /* ---- what came ---- */
 
-/* Reasoning goes on; behind its end the rest of the token is text. */
+/* Goes on with the reasoning. When it ends inside s, the rest of s is text. */
 static int reason(struct constrain *c, const char *s, size_t n, struct err *e) {
     const int64_t at = closes(c, s, n);
     if (at < 0) return 0;
@@ -261,8 +263,8 @@ int constrain_accept(struct constrain *c, int32_t id, struct err *e) {
     return rc;
 }
 
-/* Those of `ids` that come for certain, one after the other; the last is left to the model unless
- * the text ends there. */
+/* Returns how many of `ids` are certain to come, one after the other. The last one is left to the
+ * model unless the text ends there. */
 static int64_t certain(const struct gram_state *from, const struct ids *ids, int64_t most) {
     struct gram_state *s = gram_copy(from);
     struct err ignored;
@@ -289,7 +291,7 @@ int constrain_forced(struct constrain *c, int32_t id, int64_t most, struct ids *
     const bool same = again.len == text.len && memcmp(again.data, text.data, text.len) == 0;
     out->n = same && !rc ? certain(c->before.v[0], out, most) : 0;
     if (out->n < 2) out->n = 0;
-    if (out->n) { /* the token is taken back, and those come in its place */
+    if (out->n) { /* The token is taken back, and those come in its place. */
         states_end(&c->state);
         c->state = c->before;
         c->before.n = 0;

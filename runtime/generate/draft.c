@@ -22,13 +22,17 @@ struct draft {
     struct session *trunk, *s;
     struct model *m;
     int64_t d, n_vocab;
-    float *hidden; /* [PIECE + 1][d] rows the block has not seen; the last one has no token yet */
-    int32_t *next; /* [PIECE] tokens after them */
+    /* The rows [PIECE + 1][d] that the block has not seen; the last one has no token yet. */
+    float *hidden;
+    int32_t *next; /* The tokens behind these rows, [PIECE]. */
     int64_t n_pairs;
-    bool begun;                 /* hidden[n_pairs] is there */
-    int32_t left[MAX_LEFT + 1]; /* right tokens behind the mark, not in the trunk after a rewind */
+    bool begun; /* Tells that hidden[n_pairs] is there. */
+    /* Right tokens behind the mark, which the trunk has no longer seen after a rewind. */
+    int32_t left[MAX_LEFT + 1];
     int n_left;
-    bool ahead; /* the trunk has seen `guess` too; its row and logits: */
+    /* Tells that the trunk has seen `guess` too; ahead_hidden and ahead_logits are its row and
+     * logits. */
+    bool ahead;
     int32_t guess;
     float *ahead_hidden, *ahead_logits, *draft_logits;
     struct draft_stats stats;
@@ -97,7 +101,8 @@ struct draft_stats draft_get_stats(const struct draft *d) {
     return d->stats;
 }
 
-/* The block sees its pairs; logits of the last one, or NULL. */
+/* Feeds the block all pairs of a hidden row and a token that it has not seen. The logits of the
+ * last one go to `logits`, unless that is NULL. */
 static int catch_up(struct draft *d, float *logits, struct err *e) {
     if (!d->n_pairs) return 0;
     TRY(session_forward_hidden(d->s, d->next, d->hidden, d->n_pairs, NULL, logits, e));
@@ -106,9 +111,9 @@ static int catch_up(struct draft *d, float *logits, struct err *e) {
     return 0;
 }
 
-/* A token follows the last hidden row. */
+/* Makes a pair of the last hidden row and the token behind it. */
 static int pair(struct draft *d, int32_t id, struct err *e) {
-    if (!d->begun) return 0; /* the first token of all */
+    if (!d->begun) return 0; /* The first token of all has no row before it. */
     if (d->n_pairs == PIECE) TRY(catch_up(d, NULL, e));
     d->next[d->n_pairs++] = id;
     return 0;
@@ -118,7 +123,8 @@ static void arrived(struct draft *d, const float *hidden) {
     d->begun = true;
 }
 
-/* The trunk computes [left,] id [, guess]; logits of id. */
+/* Runs the trunk over the tokens that are left over, id, and the guess where there is one; `logits`
+ * gets those of id. */
 static int pass(struct draft *d, int32_t id, bool guessing, float *logits, struct err *e) {
     int32_t ids[MAX_LEFT + 2];
     int n = d->n_left;
@@ -147,7 +153,8 @@ static int pass(struct draft *d, int32_t id, bool guessing, float *logits, struc
     return rc;
 }
 
-/* True when the guess was right: nothing is left to compute. */
+/* Tells whether the guess was right, so that nothing is left to compute. Where it was wrong, the
+ * trunk goes back to the mark. */
 static bool judge(struct draft *d, int32_t id, float *logits) {
     if (!d->ahead) return false;
     d->ahead = false;
@@ -178,7 +185,7 @@ static int one(struct draft *d, int32_t id, float *logits, struct err *e) {
     return pass(d, id, guessing, logits, e);
 }
 
-/* Many tokens: nothing is guessed. */
+/* Runs many tokens, without guessing any. */
 static int many(struct draft *d, const int32_t *ids, int64_t n, float *logits, struct err *e) {
     void *mem = NULL;
     TRY(mem_alloc(&mem, (uint64_t)(PIECE * d->d) * sizeof(float), "hidden rows of a prompt", e));
@@ -202,7 +209,7 @@ int draft_feed(struct draft *d, const int32_t *ids, int64_t n, float *logits, st
     if (n < 1) return err_set(e, ERR_USAGE, "no tokens were given");
     if (n == 1) return one(d, ids[0], logits, e);
     bool right = judge(d, ids[0], logits);
-    if (right || d->n_left) { /* what is left over goes in first */
+    if (right || d->n_left) { /* What is left over goes in first. */
         TRY(pair(d, ids[done++], e));
         if (right)
             arrived(d, d->ahead_hidden);

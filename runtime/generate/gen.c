@@ -13,16 +13,19 @@
 #include "core/num.h"
 #include "core/prog.h"
 
-enum { SHOW_FROM = 1024 }; /* a prompt of so many tokens shows its progress */
+enum { SHOW_FROM = 1024 }; /* Prompts from this length on show their progress. */
 
 struct gen {
     struct session *s;
     struct draft *d;
     struct ids fed;
-    int64_t mark; /* tokens at the session's mark; -1: none */
+    int64_t mark; /* How many tokens the session had seen at its mark; -1 without a mark. */
     float *logits;
-    struct session_best best; /* in place of logits: have_best */
-    bool have_best, ready;    /* ready: one of them belongs to the last of fed */
+    /* The best logits, which take the place of all when have_best is set. */
+    struct session_best best;
+    /* have_best: `best` is filled instead of logits. ready: the one or the other belongs to the
+     * last token of `fed`. */
+    bool have_best, ready;
 };
 
 int gen_new(struct gen **out, struct session *s, struct draft *d, struct err *e) {
@@ -62,7 +65,8 @@ static void forget(struct gen *g) {
     g->ready = false;
 }
 
-/* Back to where the first `same` tokens, or fewer, have been seen and nothing else. */
+/* Takes the session back to a point where it has seen the first `same` tokens, or fewer, and
+ * nothing else. */
 static void go_back(struct gen *g, int64_t same) {
     if (g->mark < 0 || g->mark > same) {
         forget(g);
@@ -73,7 +77,8 @@ static void go_back(struct gen *g, int64_t same) {
     g->ready = false;
 }
 
-/* Tokens [fed.n, to), without logits but for the last one when they are wanted. */
+/* Feeds tokens [fed.n, to). Logits are only computed of the last one, and only when they are
+ * wanted. */
 static int feed(struct gen *g, const int32_t *v, int64_t to, bool logits, struct prog *p,
                 struct err *e) {
     const int64_t piece = g->d ? INT64_MAX : session_get_opts(g->s)->n_ubatch;
@@ -90,7 +95,7 @@ static int feed(struct gen *g, const int32_t *v, int64_t to, bool logits, struct
         g->ready = last || g->d;
         if (p) prog_update(p, (uint64_t)g->fed.n);
     }
-    /* what a pass that failed has left behind is not known */
+    /* It is not known what a pass that failed has left behind. */
     if (rc && (g->d || session_pos(g->s) != g->fed.n)) forget(g);
     return rc;
 }
@@ -130,7 +135,8 @@ const char *gen_stop_name(enum gen_stop s) {
     return name[s];
 }
 
-/* A device finds the best logits itself, where those decide. all: they do not. */
+/* Runs one token. Where the best logits decide, the device finds them itself; `all` says that they
+ * do not. */
 static int step(struct gen *g, const struct sampler *sampler, bool all, int32_t id, struct err *e) {
     const int64_t needs = sampler_needs(sampler, g->fed.n + 1);
     int rc;
@@ -173,12 +179,13 @@ static bool stopped(const struct gen_opts *o, struct gen_answer *a, size_t befor
     size_t first = a->text.len, hold = 0;
     for (int i = 0; i < o->n_stop; i++) {
         const size_t n = strlen(o->stop[i]);
-        const size_t from = before > n ? before - n : 0; /* older bytes were looked at */
+        const size_t from = before > n ? before - n : 0; /* Older bytes have been looked at. */
         const char *hit = n && a->text.len >= from + n
                               ? memmem(a->text.data + from, a->text.len - from, o->stop[i], n)
                               : NULL;
         if (hit && (size_t)(hit - a->text.data) < first) first = (size_t)(hit - a->text.data);
-        for (size_t k = n ? n - 1 : 0; k > hold; k--) /* may become one */
+        /* The end of the text may become a stop text, so it is held back. */
+        for (size_t k = n ? n - 1 : 0; k > hold; k--)
             if (k <= a->text.len && memcmp(a->text.data + a->text.len - k, o->stop[i], k) == 0)
                 hold = k;
     }
@@ -191,7 +198,7 @@ static bool stopped(const struct gen_opts *o, struct gen_answer *a, size_t befor
     return true;
 }
 
-/* A token of the answer. True: it is the last. */
+/* Adds a token to the answer. Returns true when it is the last one. */
 static bool add(const struct gen *g, const struct gen_opts *o, struct gen_answer *a, int32_t id) {
     const size_t before = a->text.len;
     a->n_drawn++;

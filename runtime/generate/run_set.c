@@ -20,8 +20,10 @@ struct row {
     enum kind kind;
     double least, most;
     size_t at;
-    const char *key;     /* in the file, behind general.sampling. */
-    double otherwise[2]; /* without it: when the file has none of them, when it has some */
+    const char *key; /* The key in the file, behind "general.sampling.". */
+    /* The value where the file lacks this key: when it has none of the keys, and when it has
+     * some of them. */
+    double otherwise[2];
     const char *about;
 };
 #define SAMPLE(field) offsetof(struct run_set, sample.field)
@@ -45,7 +47,7 @@ static void *field(const struct row *r, struct run_set *s) {
     return (char *)s + r->at;
 }
 
-/* Names are the same with _ for -. */
+/* Finds a setting by its name, in which _ stands for - too. NULL when there is none. */
 static const struct row *find(const char *name) {
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         const char *a = rows[i].name, *b = name;
@@ -56,7 +58,7 @@ static const struct row *find(const char *name) {
 }
 
 static bool in_range(const struct row *r, double v) {
-    return v >= r->least && v <= r->most; /* false for NaN */
+    return v >= r->least && v <= r->most; /* It is false for NaN. */
 }
 
 static void store(const struct row *r, struct run_set *s, double v) {
@@ -72,7 +74,8 @@ static int random_seed(struct run_set *s, struct err *e) {
     uint64_t v = 0;
     if (getrandom(&v, sizeof v, 0) != (ssize_t)sizeof v)
         return err_sys(e, "the system gives no random numbers; use --seed");
-    s->seed = (int64_t)(v >> 16); /* short enough to be typed, and exact in any JSON reader */
+    /* It is short enough to be typed, and exact in any JSON reader. */
+    s->seed = (int64_t)(v >> 16);
     s->seed_given = false;
     return 0;
 }

@@ -26,7 +26,7 @@ struct sampler {
     struct rng rng;
     float *logits;
     struct cand *cand;
-    int32_t *seen; /* how often among the last tokens */
+    int32_t *seen; /* How often each token is among the last ones, [n_vocab]. */
 };
 
 struct sampler *sampler_new(const struct sample_opts *o, int64_t n_vocab, uint64_t seed) {
@@ -55,8 +55,9 @@ static bool penalizes(const struct sample_opts *o) {
     return repeats_count(o) || fabsf(o->presence_penalty) > 0 || fabsf(o->frequency_penalty) > 0;
 }
 
-/* Each repeated token once: positive logits divided, negative ones multiplied; then less the
- * presence penalty, and the frequency penalty times its number. */
+/* Lowers the logits of repeated tokens, of each once: positive logits are divided by the repeat
+ * penalty and negative ones multiplied with it; then the presence penalty is taken off, and the
+ * frequency penalty times the number of repetitions. */
 static void penalize(struct sampler *s, const int32_t *last, int64_t n_last) {
     const struct sample_opts *o = &s->o;
     int64_t n = o->repeat_last_n < n_last ? o->repeat_last_n : n_last;
