@@ -73,7 +73,7 @@ static struct arena_chunk *find_chunk(struct arena *a, size_t need) {
     struct arena_chunk **link = &a->head;
     for (struct arena_chunk *c = a->head; c; link = &c->next, c = c->next) {
         if (c->cap - c->used < need) {
-            if (c != a->head && c->used) break; /* chunks behind it are full too */
+            if (c != a->head && c->used) break; /* The chunks behind it are full, too. */
             continue;
         }
         *link = c->next;
@@ -85,7 +85,8 @@ static struct arena_chunk *find_chunk(struct arena *a, size_t need) {
 }
 
 void *arena_alloc(struct arena *a, size_t n) {
-    if (n > SIZE_MAX / 4) (void)xreallocarray(NULL, SIZE_MAX, 2); /* ends the process, message */
+    /* It ends the process with a message, which is what is wanted here. */
+    if (n > SIZE_MAX / 4) (void)xreallocarray(NULL, SIZE_MAX, 2);
     size_t need = (size_t)round_up(n ? n : 1, ALIGN);
     struct arena_chunk *c = find_chunk(a, need);
     unsigned char *p = c->data + c->used;

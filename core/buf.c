@@ -25,7 +25,8 @@ void buf_reset(struct buf *b) {
 }
 
 void buf_reserve(struct buf *b, size_t extra) {
-    if (extra < b->cap - b->len) return; /* strictly: the NUL */
+    /* It must be less than that, since the NUL needs a byte. */
+    if (extra < b->cap - b->len) return;
     size_t need = extra > SIZE_MAX / 4 || b->len > SIZE_MAX / 4 ? SIZE_MAX : b->len + extra + 1;
     size_t cap = b->cap < 32 ? 64 : b->cap * 2;
     if (cap < need) cap = need;

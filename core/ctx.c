@@ -9,7 +9,8 @@
 #include "core/pool.h"
 
 static struct ctx process = {.log.level = LOG_INFO, .ranks.n = 1};
-static _Thread_local struct ctx *current; /* NULL: that of the process */
+/* The context that this thread works for; NULL: that of the process. */
+static _Thread_local struct ctx *current;
 
 void ctx_init(struct ctx *c) {
     *c = (struct ctx){.log.level = LOG_INFO, .ranks.n = 1};

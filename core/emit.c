@@ -23,16 +23,17 @@ struct cell {
     int prec;
     int64_t i;
     double num;
-    char *str; /* owned */
+    char *str; /* Owned by the cell. */
 };
 struct column {
-    char *key, *title; /* title NULL: JSON and CSV only */
+    /* Both are owned. Without a title (NULL) the column is only in JSON and CSV. */
+    char *key, *title;
 };
 struct table {
     char *key, *title;
     struct column *col;
     int n_cols;
-    struct cell *cell; /* row by row */
+    struct cell *cell; /* The cells, row by row. */
     size_t n_cells, cap;
 };
 struct field {
@@ -124,7 +125,8 @@ void emit_table(struct emit *m, const char *key, const char *title) {
 }
 
 static struct table *last_table(struct emit *m) {
-    if (m->n_tables == 0) abort(); /* a bug of ours: emit_table() comes first */
+    /* It would be a fault of ours, since emit_table() comes first. */
+    if (m->n_tables == 0) abort();
     return &m->table[m->n_tables - 1];
 }
 
@@ -215,7 +217,7 @@ static void cell_text(struct buf *b, const struct cell *c, const char *key) {
         buf_str(b, c->i ? "yes" : "no");
         break;
     case CELL_NUM:
-        if (fabs(c->num) >= 1e10 && isfinite(c->num)) /* decimals would only break the table */
+        if (fabs(c->num) >= 1e10 && isfinite(c->num)) /* Decimals would only break the table. */
             buf_fmt(b, "%.4e", c->num);
         else if (isfinite(c->num))
             buf_fmt(b, "%.*f", c->prec, c->num);
@@ -251,9 +253,9 @@ static void put_aligned(struct buf *out, const char *s, int w, bool right) {
 /* ---- table ----------------------------------------------------------------------------------- */
 
 struct layout {
-    int *width; /* per column; 0: hidden */
+    int *width; /* The width of each column; 0: it is hidden. */
     bool *right;
-    bool stacked; /* texts on one line, numbers on the next */
+    bool stacked; /* Texts are on one line and numbers on the next. */
 };
 
 /* Returns the width of the columns of one line; a text in the last column does not count. */
@@ -318,7 +320,7 @@ static void render_table(const struct table *t, struct buf *out) {
     struct layout l = lay_out(t);
     if (out->len) buf_chr(out, '\n');
     if (t->title[0]) buf_fmt(out, "%s\n", t->title);
-    for (size_t r = 0; r <= n_rows(t); r++) { /* line 0: titles */
+    for (size_t r = 0; r <= n_rows(t); r++) { /* Line 0 has the titles. */
         put_line(t, &l, r, true, !l.stacked, out);
         if (l.stacked) put_line(t, &l, r, false, true, out);
     }
@@ -436,7 +438,7 @@ static void json_cell(struct jw *w, const char *key, const struct cell *c) {
         jw_null(w, key);
         break;
     case CELL_STR:
-        if (c->prec) /* emit_json */
+        if (c->prec) /* It is JSON already (emit_json). */
             jw_raw(w, key, c->str);
         else
             jw_str(w, key, c->str);
@@ -540,7 +542,7 @@ void emit_render(const struct emit *m, enum emit_form form, struct buf *out) {
         [EMIT_CSV] = render_csv,
         [EMIT_MD] = render_md,
     };
-    struct buf b = {0}; /* renderers look at whether something was written before */
+    struct buf b = {0}; /* Renderers look at whether something was written before. */
     render[form](m, &b);
     if (b.len) buf_add(out, b.data, b.len);
     buf_release(&b);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* core/err.c - fills struct err. It neither prints nor exits, and allocates nothing, so it works
  * when memory is out. Messages too long for the struct are cut. */
-#include "core/err.h" /* where these are also macros */
+#include "core/err.h" /* Some systems have these names as macros. */
 
 #include <errno.h>
 #include <stdarg.h>
@@ -66,7 +66,7 @@ int(err_wrap)(struct err *e, const char *fmt, ...) {
     va_end(ap);
     size_t used = n < 0 ? 0 : (size_t)n;
     bool said = used < sizeof old && strncmp(old, e->msg, used) == 0 &&
-                (old[used] == ':' || old[used] == ' '); /* a file is named once */
+                (old[used] == ':' || old[used] == ' '); /* A file is named only once. */
     if (said)
         memcpy(e->msg, old, sizeof old);
     else if (used < sizeof e->msg)

@@ -11,7 +11,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 
-enum { MAX_VALUE = 1 << 16 }; /* bytes over which a value is looked for */
+enum { MAX_VALUE = 1 << 16 }; /* A value is looked for in so many bytes. */
 
 static int bad(struct err *e, int line, const char *what) {
     return err_set(e, ERR_DATA, "front matter, line %d: %s", line, what);
@@ -162,7 +162,7 @@ static int key_line(struct front *f, const char *s, size_t n, int line, struct e
     trim(&s, &n);
     if (!n || *s == '#') return 0;
     if (*s == '[') return flow_list(f, s, n, line, e);
-    if (*s == '|' || *s == '>') return 0; /* a block of text: its lines are indented */
+    if (*s == '|' || *s == '>') return 0; /* It begins a block of text, whose lines are indented. */
     if (*s == '{') return memchr(s, '}', n) ? 0 : bad(e, line, "a map is not closed with '}'");
     return add_value(f, s, n, line, e);
 }
@@ -184,7 +184,7 @@ static bool opens_block(const char *s, size_t n) {
     return n > 1 && (s[n - 1] == '|' || s[n - 1] == '>') && blank(s[n - 2]);
 }
 
-struct place { /* within the front matter */
+struct place { /* A place within the front matter. */
     bool in_list, in_block;
 };
 
@@ -203,7 +203,7 @@ static int one_line(struct front *f, const char *s, size_t n, int line, struct p
         if (f->key[f->n - 1].n && !p->in_list)
             return bad(e, line, "a list behind a key that has a value");
         p->in_list = true;
-        /* "- name: x" starts a nested map: not read, nor a block of text */
+        /* "- name: x" begins a nested map, which is not read; it is no block of text either. */
         size_t item = indent + 1;
         while (item < n && s[item] == ' ') item++;
         const char *colon = item < n ? memchr(s + item, ':', n - item) : NULL;

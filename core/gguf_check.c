@@ -110,7 +110,7 @@ static int check_tokenizer(const struct gguf *g, struct err *e) {
 int gguf_check_tokenizer(const struct gguf *g, struct err *e) {
     if (!check_tokenizer(g, e)) return 0;
     if (strncmp(e->msg, gguf_path(g), strlen(gguf_path(g))) == 0)
-        return (int)e->code; /* a getter's */
+        return (int)e->code; /* The error of a getter names the file already. */
     return err_wrap(e, "%s", gguf_path(g));
 }
 
@@ -145,8 +145,8 @@ static bool bad_iq1m(const uint8_t *p) {
     return f16_bad((uint16_t)h);
 }
 
-/* By kind of scale: is the one at p invalid? Its bytes, for several in a row; 0: they lie at off[].
- */
+/* For each kind of scale, whether the one at p is invalid, and the bytes of one where several lie
+ * in a row; 0: they lie at off[]. */
 static const struct {
     bool (*bad)(const uint8_t *p);
     int n_bytes;

@@ -31,11 +31,12 @@
 #include "core/num.h"
 
 enum {
-    FIXED = 24,         /* magic, version, counts */
-    PAGE = 4096,        /* a piece of the header that is written at once */
-    SECTOR = 512,       /* written whole or not at all */
-    RESERVE = 16 << 10, /* bytes of padding in a file that had to be written again */
-    JOURNAL_HEAD = 40,  /* "HONEJRN1", file size, offset, length, xxh64 of what follows */
+    FIXED = 24,         /* The magic, the version and the two counts. */
+    PAGE = 4096,        /* So many bytes of the header are written at once. */
+    SECTOR = 512,       /* So many bytes are written whole or not at all. */
+    RESERVE = 16 << 10, /* A file that has to be written again gets so many bytes of padding. */
+    /* A head: "HONEJRN1", file size, offset, length, and the xxh64 of what follows. */
+    JOURNAL_HEAD = 40,
     PIECE = 64 << 20
 };
 static const char pad_key[] = "hone.padding", journal_magic[] = "HONEJRN1";
@@ -66,13 +67,16 @@ static void add_str_kv(struct buf *b, const char *key, const char *text, uint64_
     buf_add(b, text, len);
 }
 
-/* An edit: the file, and the pieces of the header as they will be written. */
+/* An edit: the file, and the pieces of its header as they will be written. */
 struct edit {
     const struct gguf *g;
     const char *key, *text;
     uint64_t len;
-    struct buf head, tail;  /* up to and with the edited key; the other keys, tensor records */
-    uint64_t n_kv, old_off; /* keys without padding; old start of the data */
+    /* head goes up to the end of the edited key; tail has the other keys and the records of
+     * tensors. */
+    struct buf head, tail;
+    /* The number of keys without the padding, and where the data begin now. */
+    uint64_t n_kv, old_off;
     uint64_t size, align;
 };
 
@@ -113,8 +117,8 @@ static void take_apart(struct edit *d) {
     buf_add(&d->tail, raw + at, infos_bytes(d->g));
 }
 
-/* The whole header with padding text of n_pad bytes (UINT64_MAX: no such key), zeros up to `off`.
- */
+/* Puts the whole header together: a padding text of n_pad bytes (UINT64_MAX: no such key), and
+ * zeros up to `off`. */
 static void assemble(struct edit *d, uint64_t n_pad, uint64_t off, struct buf *out) {
     static const uint8_t zeros[64];
     bool pad = n_pad != UINT64_MAX;
@@ -194,7 +198,7 @@ static void sync_folder_of(const char *path) {
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     free(dir);
     if (fd < 0) return;
-    (void)fsync(fd); /* best effort: some file systems refuse it */
+    (void)fsync(fd); /* Some file systems refuse it, and then nothing more can be done. */
     close(fd);
 }
 
@@ -208,7 +212,8 @@ static int write_in_place(const char *path, int fd, const struct edit *d, const 
     *n_written = to - from;
     if (from == to) return 0;
     char *name = journal_of(path);
-    bool one_sector = from / SECTOR == (to - 1) / SECTOR; /* cannot be cut */
+    /* A write that stays inside a sector cannot be cut. */
+    bool one_sector = from / SECTOR == (to - 1) / SECTOR;
     int rc = 0;
     step(0);
     if (!one_sector) rc = write_journal(name, d, old + from, new + from, to - from, from, e);
@@ -269,11 +274,11 @@ static int lock_file(const char *path, struct err *e) {
             err_sys(e, "cannot open %s for writing", path);
             break;
         }
-        (void)flock(fd, LOCK_EX); /* some file systems have no locks */
+        (void)flock(fd, LOCK_EX); /* Some file systems have no locks. */
         if (access(name, F_OK) != 0 && fstat(fd, &mine) == 0 && stat(path, &now) == 0 &&
             mine.st_ino == now.st_ino)
             break;
-        close(fd); /* replaced, or given up, by another editor meanwhile */
+        close(fd); /* Another editor has replaced it meanwhile, or has given up. */
         fd = -1;
     }
     free(name);
@@ -285,7 +290,8 @@ int gguf_edit_str(const char *path, const char *key, const char *text, uint64_t 
     struct gguf *g = NULL;
     struct buf header = {0};
     struct edit d = {.key = key, .text = text, .len = len};
-    char *real = realpath(path, NULL); /* the journal lies beside the file, not beside a link */
+    /* The journal lies beside the file, not beside a link to it. */
+    char *real = realpath(path, NULL);
     *how = (struct gguf_edit){0};
     if (!real) return err_sys(e, "cannot open %s", path);
     int fd = lock_file(real, e), rc = fd < 0 ? (int)e->code : 0;
@@ -366,7 +372,7 @@ int gguf_recover(const char *path, struct err *e) {
             rc = err_sys(e, "%s: an edit of its metadata was interrupted and cannot be undone",
                          path);
         } else {
-            (void)flock(fd, LOCK_EX); /* waits for an edit that is going on */
+            (void)flock(fd, LOCK_EX); /* It waits for an edit that is going on. */
             if (access(name, F_OK) == 0) rc = io_read_file(&text, &len, name, journal_max, e);
             if (!rc && text) rc = undo(fd, real, name, text, len, e);
             close(fd);

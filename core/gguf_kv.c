@@ -99,7 +99,7 @@ int64_t gguf_kv_i64(const struct gguf_kv *kv, uint64_t i) {
     case GV_F32:
     case GV_F64: {
         double v = gguf_kv_f64(kv, i);
-        return v >= -0x1p63 && v < 0x1p63 ? (int64_t)v : 0; /* NaN: 0 */
+        return v >= -0x1p63 && v < 0x1p63 ? (int64_t)v : 0; /* NaN becomes 0. */
     }
     case GV_STR:
     case GV_ARR:
@@ -119,7 +119,7 @@ double gguf_kv_f64(const struct gguf_kv *kv, uint64_t i) {
 
 void gguf_kv_str_next(const struct gguf_kv *kv, const uint8_t **pos, const char **s,
                       uint64_t *len) {
-    (void)kv; /* lengths were checked at open */
+    (void)kv; /* Lengths were checked when the file was opened. */
     *len = load_u64(*pos);
     *s = (const char *)*pos + 8;
     *pos += 8 + *len;

@@ -24,10 +24,10 @@
 #include "core/show.h"
 
 enum {
-    MAX_KEY = 65535,       /* bytes */
-    MAX_NAME = 63,         /* bytes */
-    MIN_KV_BYTES = 13,     /* 8 length + 0 text + 4 type + 1 value */
-    MIN_TENSOR_BYTES = 24, /* 8 length + 4 dims + 4 type + 8 offset */
+    MAX_KEY = 65535,       /* In bytes. */
+    MAX_NAME = 63,         /* In bytes. */
+    MIN_KV_BYTES = 13,     /* The bytes of length 8, text 0, type 4 and value 1. */
+    MIN_TENSOR_BYTES = 24, /* The bytes of length 8, dims 4, type 4 and offset 8. */
     MIN_ALIGN = 8,
     MAX_ALIGN = 1 << 20,
     DEFAULT_ALIGN = 32
@@ -37,11 +37,11 @@ struct shard {
     struct map map;
     uint32_t version;
     struct gguf_kv *kv;
-    const char **str; /* [n_kv] copy of a string value, NULL for other types */
+    const char **str; /* Copies of the string values, [n_kv]; NULL for other types. */
     int64_t n_kv;
     struct strmap *keys;
     uint64_t align;
-    uint64_t data_off; /* absolute */
+    uint64_t data_off; /* Where the data begin in the file. */
     int64_t first_tensor, n_tensors;
 };
 struct gguf {
@@ -49,7 +49,7 @@ struct gguf {
     struct shard *shard;
     int n_shards;
     struct arena arena;
-    struct gguf_tensor *tensor; /* of all shards */
+    struct gguf_tensor *tensor; /* The tensors of all shards. */
     int64_t n_tensors, cap_tensors;
     struct strmap *names;
 };
@@ -343,7 +343,7 @@ static int check_place(const struct shard *s, const struct gguf_tensor *t, struc
 }
 
 static int place_data(struct gguf *g, struct shard *s, unsigned flags, struct err *e) {
-    uint64_t sum = 0; /* where the next tensor must start */
+    uint64_t sum = 0; /* Where the next tensor must begin. */
     for (int64_t i = 0; i < s->n_tensors; i++) {
         struct gguf_tensor *t = &g->tensor[s->first_tensor + i];
         int rc = check_place(s, t, e);
@@ -356,7 +356,8 @@ static int place_data(struct gguf *g, struct shard *s, unsigned flags, struct er
                             show_n(t->name, strlen(t->name)).s);
         }
         t->data = s->map.data + s->data_off + t->off;
-        sum = round_up(t->off + t->n_bytes, s->align); /* fits: inside the file */
+        /* It fits, because the tensor is inside the file. */
+        sum = round_up(t->off + t->n_bytes, s->align);
     }
     return flags & GGUF_TOLERANT ? check_overlap(g, s, e) : 0;
 }
@@ -411,7 +412,7 @@ static int read_shard(struct gguf *g, int i, const char *path, unsigned flags, s
     struct shard *s = &g->shard[i];
     uint64_t n_tensors = 0, n_kv = 0;
     TRY(gguf_recover(path, e));
-    TRY(map_open(&s->map, path, e)); /* names the file itself */
+    TRY(map_open(&s->map, path, e)); /* map_open names the file itself. */
     struct cur c = {s->map.data, s->map.size, 0};
     int rc;
     TRY_GOTO(fail, rc, read_fixed(&c, s, &n_tensors, &n_kv, e));

@@ -12,7 +12,7 @@
 #include "core/io.h"
 #include "core/mem.h"
 
-enum { TAIL = 20 }; /* strlen("-00001-of-00003.gguf") */
+enum { TAIL = 20 }; /* This is strlen("-00001-of-00003.gguf"). */
 
 static int five_digits(const char *s) {
     int v = 0;
@@ -54,7 +54,8 @@ void gguf_stamp(const struct gguf *g, struct buf *out) {
         const char *path = gguf_shard_path(g, i);
         const uint8_t *head = gguf_shard_header(g, i, &n);
         hash_xxh128_hex(hex, head, (size_t)n);
-        (void)stat(path, &st); /* zeros: it is mapped, so it was there */
+        /* When it fails, zeros are compared; the file is mapped, so it was there. */
+        (void)stat(path, &st);
         buf_fmt(out, "%s;%" PRIu64 ";%lld.%09ld;%s;", io_base(path), gguf_shard_bytes(g, i),
                 (long long)st.st_mtim.tv_sec, (long)st.st_mtim.tv_nsec, hex);
     }

@@ -32,7 +32,7 @@ enum {
     MAX_ALIGN = 1 << 20
 };
 
-struct wkv { /* a value in the form it has in the file, less its type and length fields */
+struct wkv { /* A value in the form it has in the file, less its type and length. */
     char *key;
     enum gguf_vtype type, elem;
     uint64_t count, n_bytes;
@@ -44,10 +44,10 @@ struct wtensor {
     int n_dims;
     int64_t ne[4];
     uint64_t n_bytes;
-    uint64_t off; /* in its shard's data; set by plan() */
+    uint64_t off; /* Where it is in the data of its shard; plan() sets it. */
 };
 struct wshard {
-    int64_t first, n; /* tensors */
+    int64_t first, n; /* The tensors of the shard. */
     uint64_t header_bytes, data_bytes;
 };
 struct gguf_w {
@@ -56,19 +56,19 @@ struct gguf_w {
     struct wtensor *tensor;
     int64_t n_tensors, cap_tensors;
     struct strmap *names;
-    struct arena arena; /* tensor names */
-    struct err bad;     /* first refused declaration, code 0: none */
-    uint64_t sum_bytes; /* of the tensors, unpadded */
+    struct arena arena; /* The names of tensors. */
+    struct err bad;     /* The first declaration that was refused; code 0: none. */
+    uint64_t sum_bytes; /* The bytes of all tensors without padding. */
     uint64_t max_bytes;
     bool metadata_first;
-    /* from begin on */
+    /* These are set from begin on. */
     char *path;
     struct wshard *shard;
     struct out **out;
     int n_shards;
     int i_shard;
     int64_t i_tensor;
-    uint64_t n_done; /* bytes of the current tensor */
+    uint64_t n_done; /* The bytes of the current tensor so far. */
 };
 
 struct gguf_w *gguf_w_new(void) {
@@ -165,7 +165,7 @@ void gguf_w_i32(struct gguf_w *w, const char *key, int32_t v) {
     put_scalar(w, key, GV_I32, &v);
 }
 void gguf_w_int(struct gguf_w *w, const char *key, enum gguf_vtype type, int64_t v) {
-    uint8_t le[8]; /* narrower types are its first bytes */
+    uint8_t le[8]; /* The first bytes of it are those of narrower types. */
     store_u64(le, (uint64_t)v);
     put_scalar(w, key, type, le);
 }
@@ -316,7 +316,7 @@ static int plan(const struct gguf_w *w, struct wshard **out) {
     uint64_t align = alignment(w);
     int n = 1, cap = 16;
     struct wshard *s = xcalloc((size_t)cap, sizeof *s);
-    bool fresh = w->metadata_first && w->n_tensors > 0; /* the next tensor opens a shard */
+    bool fresh = w->metadata_first && w->n_tensors > 0; /* The next tensor begins a shard. */
     for (int64_t i = 0; i < w->n_tensors; i++) {
         struct wtensor *t = &w->tensor[i];
         uint64_t bytes = round_up(t->n_bytes, align);
@@ -455,7 +455,8 @@ static int begin(struct gguf_w *w, const char *path, bool overwrite, enum begin 
                        w->n_shards, MAX_SHARDS);
     w->out = xcalloc((size_t)w->n_shards, sizeof(struct out *));
     uint64_t need = plan_bytes(w->shard, w->n_shards), have = 0;
-    if (how == BEGIN_TEMPORARY) TRY(io_need_space(path, need, e)); /* before files appear */
+    /* It fails here, before files appear. */
+    if (how == BEGIN_TEMPORARY) TRY(io_need_space(path, need, e));
     for (int i = 0; i < w->n_shards; i++) TRY(open_shard(w, i, overwrite, how, e));
     for (int i = 0; i < w->n_shards && how != BEGIN_TEMPORARY; i++) have += out_size(w->out[i]);
     if (how != BEGIN_TEMPORARY) TRY(io_need_space(path, have < need ? need - have : 0, e));

@@ -36,7 +36,7 @@ int gz_read_file(char **out, size_t *len, const char *path, uint64_t max_bytes, 
     }
     int code = 0;
     const char *why = gzerror(f, &code);
-    /* Z_BUF_ERROR: the archive ends in the middle */
+    /* Z_BUF_ERROR says that the archive ends in the middle. */
     if (n < 0 || code == Z_BUF_ERROR)
         rc = err_set(e, ERR_DATA, "%s: damaged gzip data (%s); download it again", path, why);
 out:

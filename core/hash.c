@@ -32,7 +32,7 @@ struct xxh128 {
 struct xxh128 *xxh128_new(void) {
     struct xxh128 *x = xcalloc(1, sizeof *x);
     while (!(x->state = XXH3_createState()))
-        free(xmalloc(4096)); /* ends the process, or has some memory set free */
+        free(xmalloc(4096)); /* It ends the process, or has some memory set free. */
     xxh128_reset(x);
     return x;
 }
@@ -72,7 +72,7 @@ static uint32_t load_be32(const uint8_t *p) {
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-/* One round; the caller rotates the names instead of moving eight values. */
+/* One round of SHA-256. The caller rotates the names instead of moving eight values. */
 #define SHA_ROUND(a, b, c, d, e, f, g, h, i)                                                       \
     do {                                                                                           \
         uint32_t t =                                                                               \
@@ -133,7 +133,8 @@ void sha256_add(struct sha256 *s, const void *p, size_t n) {
 void sha256_hex(struct sha256 *s, char out[65]) {
     uint64_t n_bits = s->n_bytes * 8;
     uint8_t tail[72] = {0x80};
-    size_t pad = 1 + (size_t)(119 - s->n_bytes % 64) % 64; /* to 56 mod 64 */
+    /* The padding fills up to 56 mod 64 bytes. */
+    size_t pad = 1 + (size_t)(119 - s->n_bytes % 64) % 64;
     for (int i = 0; i < 8; i++) tail[pad + (size_t)i] = (uint8_t)(n_bits >> (56 - 8 * i));
     sha256_add(s, tail, pad + 8);
     for (int i = 0; i < 8; i++) snprintf(out + 8 * i, 9, "%08x", (unsigned)s->h[i]);
@@ -144,7 +145,7 @@ int sha256_file(const char *path, char out[65], struct err *e) {
     TRY(map_open(&m, path, e));
     struct sha256 s;
     sha256_init(&s);
-    const uint64_t piece = UINT64_C(64) << 20; /* resident memory stays bounded */
+    const uint64_t piece = UINT64_C(64) << 20; /* Resident memory stays bounded that way. */
     for (uint64_t off = 0; off < m.size; off += piece) {
         uint64_t n = m.size - off < piece ? m.size - off : piece;
         sha256_add(&s, m.data + off, (size_t)n);
@@ -158,14 +159,14 @@ int sha256_file(const char *path, char out[65], struct err *e) {
 /* ---- string map ----------------------------------------------------------------------------- */
 
 struct slot {
-    const char *key; /* NULL: free */
+    const char *key; /* NULL: the slot is free. */
     size_t len;
     uint64_t hash;
     int64_t value;
 };
 struct strmap {
     struct slot *slot;
-    size_t n, cap; /* cap: power of two */
+    size_t n, cap; /* The capacity is a power of two. */
     uint64_t seed;
 };
 

@@ -23,7 +23,8 @@
 static const char index_name[] = "model.safetensors.index.json";
 enum { SHOWN = 3 };
 
-struct extra { /* a JSON or text file, read on first use; both NULL: absent */
+/* A JSON or text file, which is read when it is used first. Both are NULL when there is none. */
+struct extra {
     char *name;
     struct json *json;
     char *text;
@@ -35,7 +36,7 @@ struct hfdir {
     const struct json *text_config;
     struct st **file;
     int n_files;
-    struct st_tensor *store; /* file by file, in data order */
+    struct st_tensor *store; /* All tensors, file by file in the order of data. */
     int64_t n_tensors;
     struct strmap *names;
     struct extra *extra;
@@ -195,7 +196,7 @@ static int collect(struct hfdir *h, struct err *e) {
     return 0;
 }
 
-/* Counts offenders and keeps the first few names for the message. */
+/* Names of what is wrong: their number, and the first few for the message. */
 struct offenders {
     int64_t n;
     struct buf names;
@@ -387,8 +388,9 @@ void hfdir_drop(const struct hfdir *h, const struct st_tensor *t) {
 
 /* ---- hyperparameters ------------------------------------------------------------------------- */
 
-/* First spelling of "a|b|c" that obj has with a value other than null; spellings that `hides` has
- * are passed over (a null there is an answer: there is none). */
+/* Returns the first spelling of "a|b|c" that obj has with a value other than null. A spelling that
+ * `hides` has is passed over, even with a null, which there says that there is no value. NULL when
+ * there is none. */
 static const struct json *find_spelling(const struct json *obj, const struct json *hides,
                                         const char *names) {
     char name[128];

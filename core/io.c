@@ -41,7 +41,7 @@ static int read_all(int fd, struct buf *b, const char *path, uint64_t max_bytes,
     for (;;) {
         buf_reserve(b, 64 << 10);
         uint64_t room = b->cap - b->len - 1, left = max_bytes - b->len;
-        if (room > left) room = left + 1; /* one more byte shows that the file is too long */
+        if (room > left) room = left + 1; /* One byte more shows that the file is too long. */
         ssize_t n = read(fd, b->data + b->len, (size_t)room);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return err_sys(e, "cannot read %s", path);
@@ -89,7 +89,8 @@ static bool is_absent(int error) {
 bool io_exists(const char *path) {
     struct stat st;
     if (stat(path, &st) == 0) return true;
-    /* kept from looking: look again, lest a file that was never there is asked for */
+    /* Something kept it from looking. It looks again, so that nobody is asked about a file that was
+     * never there. */
     return !is_absent(errno) && (access(path, F_OK) == 0 || !is_absent(errno));
 }
 
@@ -106,7 +107,8 @@ bool io_is_dir(const char *path) {
     struct stat st;
     if (stat(path, &st) == 0) return S_ISDIR(st.st_mode);
     if (is_absent(errno)) return false;
-    /* taken for a file, a folder that cannot be looked at would be refused with the wrong reason */
+    /* A folder that cannot be looked at must not be taken for a file, since it would be refused
+     * with the wrong reason. */
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0) close(fd);
     return fd >= 0;
@@ -128,7 +130,7 @@ int io_file_size(const char *path, uint64_t *size, struct err *e) {
 }
 
 void io_names_add(struct io_names *l, const char *name) {
-    if ((l->n & (l->n - 1)) == 0) /* room for 1, 2, 4, ... */
+    if ((l->n & (l->n - 1)) == 0) /* There is room for 1, 2, 4, ... */
         l->v = xreallocarray(l->v, l->n ? 2 * (size_t)l->n : 1, sizeof *l->v);
     l->v[l->n++] = xstrdup(name);
 }
@@ -154,7 +156,7 @@ int io_list(struct io_names *l, const char *dir, struct err *e) {
     DIR *d = opendir(dir);
     if (!d) return err_path(e, "cannot open %s", dir);
     while (rc == 0) {
-        errno = 0; /* the end of the folder and an error both return NULL */
+        errno = 0; /* The end of the folder and an error both return NULL. */
         struct dirent *de = readdir(d);
         if (!de && errno == EINTR) continue;
         if (!de && errno) rc = err_sys(e, "cannot read the folder %s", dir);
@@ -194,7 +196,7 @@ int io_make_dir(const char *path, struct err *e) {
 
 int io_need_space(const char *path, uint64_t n_bytes, struct err *e) {
     char *p = xstrdup(path);
-    while (p[0] && !io_is_dir(p)) { /* up to the nearest folder that exists */
+    while (p[0] && !io_is_dir(p)) { /* Goes up to the nearest folder that exists. */
         char *slash = strrchr(p, '/');
         if (!slash)
             p[0] = 0;

@@ -20,14 +20,16 @@ enum { FEW_MEMBERS = 8 };
 
 struct json {
     struct json *next, *child, *last;
-    const char *name, *raw_name; /* decoded, and as in the source; NULL in arrays */
-    const char *text, *raw;      /* strings and numbers: the same */
+    /* The name decoded, and as it is in the source; both NULL in arrays. */
+    const char *name, *raw_name;
+    /* The value decoded, and as it is in the source; of strings and numbers. */
+    const char *text, *raw;
     double num;
     uint32_t n_name, n_raw_name, n_text, n_raw, n_child;
     enum json_type type;
     bool truth;
 };
-struct doc { /* what json_free is given */
+struct doc { /* A document, which is what json_free is given. */
     struct json root;
     struct arena arena;
 };
@@ -37,8 +39,9 @@ int json_utf8(const unsigned char *p, size_t n) {
     if (c < 0x80) return 1;
     int len = c >= 0xc2 && c <= 0xdf ? 2 : (c & 0xf0) == 0xe0 ? 3 : c >= 0xf0 && c <= 0xf4 ? 4 : 0;
     if (!len) return -1;
-    unsigned lo = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80; /* no overlong forms */
-    unsigned hi = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf; /* no surrogates, <= 10ffff */
+    unsigned lo = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80; /* Overlong forms are not allowed. */
+    /* Surrogates and values above 10ffff are not allowed. */
+    unsigned hi = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf;
     for (int i = 1; i < len; i++) {
         if ((size_t)i >= n || p[i] < lo || p[i] > hi) return -i;
         lo = 0x80, hi = 0xbf;
@@ -50,11 +53,11 @@ int json_utf8(const unsigned char *p, size_t n) {
 
 struct reader {
     struct arena *a;
-    const char *text, *s, *end; /* s: the next byte */
+    const char *text, *s, *end; /* s is the next byte. */
     struct json_opts o;
     int depth, max_depth;
-    const char *why;   /* set by the first failure */
-    const char *twice; /* a name that occurs twice */
+    const char *why;   /* What is wrong; the first failure sets it. */
+    const char *twice; /* A name that occurs twice. */
 };
 
 static bool fail(struct reader *r, const char *why) {
@@ -241,7 +244,8 @@ static void take_value(struct json *to, const struct json *from) {
     to->n_raw_name = old.n_raw_name;
 }
 
-/* Names that occur twice: an error, or the later value takes the place of the earlier one. */
+/* Looks for names that occur twice. They are an error, or the later value takes the place of the
+ * earlier one. */
 static bool check_names(struct reader *r, struct json *obj) {
     struct strmap *seen = obj->n_child > FEW_MEMBERS ? strmap_new(obj->n_child) : NULL;
     struct json *before = NULL;
@@ -307,7 +311,7 @@ static bool value(struct reader *r, struct json *v) {
     blanks(r);
     const char ch = peek(r);
     if (ch == '{' || ch == '[') {
-        if (++r->depth > r->max_depth) return false; /* bad() says so */
+        if (++r->depth > r->max_depth) return false; /* bad() says so. */
         if (!items(r, v, ch == '{' ? '}' : ']')) return false;
         r->depth--;
         return true;
@@ -390,7 +394,7 @@ int json_read(struct json **out, const char *path, uint64_t max_bytes, struct er
 }
 
 void json_free(struct json *root) {
-    struct doc *d = (struct doc *)root; /* its first member */
+    struct doc *d = (struct doc *)root; /* The root is the first member of its document. */
     if (!d) return;
     arena_release(&d->arena);
     free(d);

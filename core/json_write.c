@@ -84,7 +84,7 @@ static void new_line(struct jw *w) {
     for (int i = 0; i < w->depth; i++) buf_str(w->b, "  ");
 }
 
-/* What comes before a value: comma, line, name. */
+/* Writes what comes before a value: comma, new line, name. */
 static void lead(struct jw *w, const char *name) {
     if (w->depth > 0) {
         int d = w->depth - 1;
@@ -101,7 +101,8 @@ static void lead(struct jw *w, const char *name) {
 
 static void open_level(struct jw *w, const char *name, bool is_arr) {
     lead(w, name);
-    if (w->depth >= LEVELS) abort(); /* a bug of ours: levels are written by code, not data */
+    /* It would be a fault of ours, since levels come from code and not from data. */
+    if (w->depth >= LEVELS) abort();
     w->need_comma[w->depth] = false;
     w->is_arr[w->depth++] = is_arr;
     buf_chr(w->b, is_arr ? '[' : '{');
@@ -118,7 +119,7 @@ void jw_arr(struct jw *w, const char *name) {
 void jw_end(struct jw *w) {
     if (w->depth <= 0) abort();
     int d = --w->depth;
-    if (w->need_comma[d]) new_line(w); /* an empty level stays "{}" */
+    if (w->need_comma[d]) new_line(w); /* A level without values stays "{}". */
     buf_chr(w->b, w->is_arr[d] ? ']' : '}');
 }
 

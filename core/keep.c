@@ -33,18 +33,19 @@ static const double SYNC_S = 10;
 
 struct rec {
     uint8_t id[ID];
-    uint64_t at; /* of the value */
+    uint64_t at; /* Where its value is in the file. */
     uint64_t n;
 };
 struct keep {
     char *path;
     int fd;
-    uint64_t end; /* of what is whole */
+    uint64_t end; /* The end of what is whole. */
     struct rec *rec;
     size_t n, cap;
-    int32_t *slot; /* [n_slots] index into rec, -1 free; by the first bytes of the id */
+    /* A hash table [n_slots] by the first bytes of the id: index into rec, -1: free. */
+    int32_t *slot;
     size_t n_slots;
-    bool broken; /* a record could not be written */
+    bool broken; /* Tells that a record could not be written. */
     double synced;
 };
 
@@ -162,7 +163,7 @@ static int look(struct keep *k, struct err *e) {
         return err_set(e, ERR_SYS, "another hone is using %s; wait for it, or name another file",
                        k->path);
     const uint64_t size = (uint64_t)st.st_size;
-    if (size < MAGIC_BYTES) { /* a start of ours that was cut short */
+    if (size < MAGIC_BYTES) { /* It is a file that we began and that was cut short. */
         if (!read_at(k, found, size, 0) || memcmp(found, magic, (size_t)size) != 0)
             return err_set(e, ERR_USAGE, "%s holds something else; name another file", k->path);
         k->end = MAGIC_BYTES;
@@ -250,7 +251,8 @@ void keep_put(const struct keep_of *w, const char *which, const void *p, size_t 
         log_warn("%s: %s; what is measured from here on is measured again if this is interrupted",
                  k->path, strerror(errno));
         k->broken = true;
-        if (ftruncate(k->fd, (off_t)k->end) != 0) k->broken = true; /* reading stops there anyway */
+        /* Reading stops there anyway. */
+        if (ftruncate(k->fd, (off_t)k->end) != 0) k->broken = true;
     }
     buf_release(&b);
     if (prog_now_s() - k->synced < SYNC_S) return;

@@ -31,7 +31,8 @@ static bool slurp(const char *dir, const char *file, char *text, size_t n) {
 static bool number(const char *dir, const char *file, int64_t *out) {
     char text[64], *end;
     if (!slurp(dir, file, text, sizeof text)) return false;
-    const long long v = strtoll(text, &end, 10); /* "max": no number */
+    /* "max" is no number and means that there is no limit. */
+    const long long v = strtoll(text, &end, 10);
     *out = v;
     return end != text;
 }
@@ -138,14 +139,15 @@ static void processors(struct machine *m, const char *root) {
     cpu_set_t set;
     CPU_ZERO(&set);
     if (sched_getaffinity(0, sizeof set, &set) != 0 || CPU_COUNT(&set) == 0) {
-        const long n = sysconf(_SC_NPROCESSORS_ONLN); /* more than CPU_SETSIZE processors */
+        /* The machine may have more than CPU_SETSIZE processors. */
+        const long n = sysconf(_SC_NPROCESSORS_ONLN);
         m->n_cpus = m->n_cores = n < 1 ? 1 : (int)min_i64(n, INT_MAX);
         return;
     }
     m->n_cpus = CPU_COUNT(&set);
     for (int i = 0; i < CPU_SETSIZE; i++) {
         char dir[NAME_MAX_LEN];
-        int64_t first; /* of the core: the list begins with its lowest number */
+        int64_t first; /* The list of a core's processors begins with its lowest number. */
         if (!CPU_ISSET((size_t)i, &set)) continue;
         snprintf(dir, sizeof dir, "%s/sys/devices/system/cpu/cpu%d", root, i);
         if (!number(dir, file, &first) || first < 0 || first >= CPU_SETSIZE) first = i;

@@ -28,16 +28,16 @@
 
 enum {
     LIVE_MAX = 8192
-}; /* a folder has at most 4096 shards; a map that finds no place goes unwatched */
+}; /* A folder has at most 4096 shards. A map that finds no place is not watched. */
 
 static struct live {
-    const uint8_t *begin; /* NULL: free */
+    const uint8_t *begin; /* NULL: the place is free. */
     uint64_t size;
-    char *path; /* the map's */
+    char *path; /* Owned by the map. */
     struct stat st;
-    const struct ctx *owner; /* the job that opened it */
+    const struct ctx *owner; /* The job that opened it. */
 } live[LIVE_MAX];
-static int n_live; /* entries used so far */
+static int n_live; /* The number of places used so far. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void watch(const struct map *m, const struct stat *st) {
@@ -92,7 +92,7 @@ int map_open(struct map *m, const char *path, struct err *e) {
     return 0;
 }
 
-static void *writable(const void *p) { /* munmap and madvise take void * */
+static void *writable(const void *p) { /* Drops the const, since munmap and madvise take void *. */
     void *q;
     memcpy(&q, &p, sizeof q);
     return q;
@@ -112,7 +112,8 @@ void map_drop(const struct map *m, uint64_t off, uint64_t len) {
     if (!m->data || off >= m->size) return;
     if (len > m->size - off) len = m->size - off;
     uint64_t begin = round_up(off, page), end = off + len;
-    if (end != m->size) end &= ~(page - 1); /* whole pages inside the range; neighbours stay */
+    /* Only whole pages inside the range, so that its neighbours stay. */
+    if (end != m->size) end &= ~(page - 1);
     if (begin < end) (void)madvise(writable(m->data + begin), (size_t)(end - begin), MADV_DONTNEED);
 }
 
@@ -125,7 +126,8 @@ int map_unchanged(struct err *e) {
         const struct stat *was = &live[i].st;
         struct stat now;
         if (live[i].owner != ctx_current() && live[i].owner != ctx_process()) continue;
-        /* gone or replaced by another file: the one we mapped is as it was */
+        /* The file is gone, or another one stands in its place; the one that was mapped is as it
+         * was. */
         if (!live[i].begin || stat(live[i].path, &now) != 0) continue;
         if (now.st_dev != was->st_dev || now.st_ino != was->st_ino) continue;
         if (now.st_size != was->st_size || now.st_mtim.tv_sec != was->st_mtim.tv_sec ||
@@ -151,7 +153,7 @@ int map_fault(const void *addr, char *msg, size_t cap) {
         struct stat now;
         bool is_cut = stat(l->path, &now) == 0 && now.st_size < l->st.st_size;
         const char *part[] = {l->path, is_cut ? cut : broken};
-        size_t n = 0; /* no stdio in a signal handler */
+        size_t n = 0; /* A signal handler may not use stdio. */
         for (int k = 0; k < 2; k++)
             for (const char *s = part[k]; *s && n + 1 < cap; s++) msg[n++] = *s;
         msg[n] = 0;

@@ -43,14 +43,14 @@
 
 enum { HEAD_BYTES = 64 };
 static const uint64_t huge_bytes = UINT64_C(2) << 20;
-/* Smaller requests are made without reading /proc/meminfo first, which costs more than they do. */
+/* Smaller requests are made without a look at /proc/meminfo, which would cost more than they do. */
 static const uint64_t check_from_bytes = UINT64_C(16) << 20;
 
 struct buf_head {
     void *base;
-    uint64_t map_bytes;        /* 0: from malloc */
-    uint64_t n_bytes;          /* what was asked for */
-    struct buf_budget *budget; /* counts it; NULL: nothing does */
+    uint64_t map_bytes;        /* The bytes of a mapping; 0: it is from malloc. */
+    uint64_t n_bytes;          /* The bytes that were asked for. */
+    struct buf_budget *budget; /* What counts it, or NULL. */
 };
 _Static_assert(sizeof(struct buf_head) <= HEAD_BYTES, "header fits in front of a buffer");
 
@@ -154,7 +154,7 @@ char *xasprintf(const char *fmt, ...) {
 /* The limit of a context and what of it is in use. The context and every buffer that is counted
  * here hold a reference, since a buffer may be freed after the job that it was made for. */
 struct buf_budget {
-    _Atomic uint64_t most, live; /* bytes; most 0: no limit */
+    _Atomic uint64_t most, live; /* In bytes; most 0: there is no limit. */
     atomic_int n_refs;
 };
 
@@ -205,7 +205,8 @@ static void *alloc_small(uint64_t n_bytes) {
 }
 
 static void *alloc_mapped(uint64_t n_bytes) {
-    uint64_t map_bytes = n_bytes + 2 * huge_bytes; /* untouched slack is address space only */
+    /* The slack is never touched, so it is address space only. */
+    uint64_t map_bytes = n_bytes + 2 * huge_bytes;
     uint8_t *base = mmap(NULL, (size_t)map_bytes, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED) return NULL;
@@ -218,7 +219,8 @@ static void *alloc_mapped(uint64_t n_bytes) {
 
 void mem_give_back(void) {
 #ifdef __GLIBC__
-    (void)mallopt(M_MMAP_THRESHOLD, 64 << 10); /* and it does not rise by itself any more */
+    /* A threshold that was set does not rise by itself any more. */
+    (void)mallopt(M_MMAP_THRESHOLD, 64 << 10);
     (void)mallopt(M_ARENA_MAX, 2);
 #endif
 }
@@ -275,7 +277,7 @@ uint64_t mem_available(void) {
     fclose(f);
     machine_limits("", &machine);
     if (!kib || machine.mem_left > (uint64_t)kib * 1024) return (uint64_t)kib * 1024;
-    return machine.mem_left ? machine.mem_left : 1; /* 0 would be "unknown" */
+    return machine.mem_left ? machine.mem_left : 1; /* It would mean "unknown". */
 }
 
 uint64_t buf_available(void) {

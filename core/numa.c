@@ -16,7 +16,7 @@
 
 _Static_assert(NUMA_CPUS == CPU_SETSIZE, "one bit per processor of a cpu_set_t");
 
-enum { INTERLEAVE = 3 /* MPOL_INTERLEAVE of linux/mempolicy.h */ };
+enum { INTERLEAVE = 3 /* The value of MPOL_INTERLEAVE in linux/mempolicy.h. */ };
 
 /* Sets the bits of the numbers below n in a list such as 0-3,8,10-11. */
 static void parse_list(const char *text, int n, uint64_t *bits) {
@@ -66,7 +66,7 @@ void numa_read(const char *root, struct numa *out) {
             if (!ours) cpus[i / 64] &= ~(UINT64_C(1) << i % 64);
             n_cpus += ours;
         }
-        if (!n_cpus) continue; /* memory alone, or processors of others */
+        if (!n_cpus) continue; /* The node is memory alone, or its processors are not ours. */
         out->node[out->n].id = id;
         out->node[out->n].n_cpus = n_cpus;
         memcpy(out->node[out->n++].cpus, cpus, sizeof cpus);
@@ -76,7 +76,7 @@ void numa_read(const char *root, struct numa *out) {
 int numa_node_of(const struct numa *m, int worker) {
     if (m->n < 2) return -1;
     int taken[NUMA_MAX] = {0}, at = 0;
-    for (int i = 0; i <= worker; i++) { /* each to the node that is then least full */
+    for (int i = 0; i <= worker; i++) { /* Each worker goes to the node that is least full then. */
         at = 0;
         for (int k = 1; k < m->n; k++)
             if ((int64_t)(taken[k] + 1) * m->node[at].n_cpus <
@@ -94,7 +94,8 @@ void numa_stay(const struct numa *m, pthread_t thread, int node) {
     for (int i = 0; i < NUMA_CPUS; i++)
         if (has(m->node[node].cpus, i)) CPU_SET((size_t)i, &set);
     (void)pthread_setaffinity_np(thread, sizeof set,
-                                 &set); /* refused: it runs anywhere, as before */
+                                 /* When it is refused, the worker runs anywhere, as before. */
+                                 &set);
 }
 
 int numa_spread(const struct numa *m, void *p, uint64_t n_bytes) {

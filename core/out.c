@@ -29,7 +29,7 @@
 
 enum { OUT_BUF_BYTES = 1 << 20, TEMP_MAX = 512, TEMP_FREE = 0, TEMP_CLAIMED, TEMP_LIVE };
 
-/* n of the temporary's name counts up, so two outputs of one process never meet. */
+/* n counts up in the names of temporary files, so two outputs of one process never meet. */
 static struct {
     atomic_int state;
     char path[PATH_MAX];
@@ -37,15 +37,15 @@ static struct {
 static atomic_uint temp_count;
 
 struct out {
-    char *path;       /* final name, links resolved */
-    const char *temp; /* present name: temps[slot]'s or part */
-    char *part;       /* owned; NULL: a temporary */
-    int slot, fd;     /* slot -1: a part; fd -1: committed */
+    char *path;       /* The final name, with links resolved. */
+    const char *temp; /* The present name, which is that of temps[slot] or `part`. */
+    char *part;       /* Owned; NULL: the file is a temporary. */
+    int slot, fd;     /* slot is -1 for a part, fd is -1 when it is committed. */
     bool overwrite, keep;
-    uint64_t pos;    /* sequential position, buffered bytes included */
-    size_t n_buffed; /* bytes in buf, which belong in front of pos */
+    uint64_t pos;    /* The position of sequential writes, with buffered bytes. */
+    size_t n_buffed; /* The bytes in buf, which belong in front of pos. */
     uint8_t *buf;
-    pthread_mutex_t lock; /* pos, n_buffed, buf */
+    pthread_mutex_t lock; /* Guards pos, n_buffed and buf. */
 };
 
 static int claim_slot(int *slot, const char *path, struct err *e) {
@@ -112,7 +112,8 @@ static int check_target(char **final, mode_t *mode, const char *path, bool overw
     if (lstat(path, &st) == 0) {
         if (S_ISDIR(st.st_mode) || io_is_dir(path))
             return err_set(e, ERR_USAGE, "the output %s is a folder; name a file in it", path);
-        const bool is_found = stat(path, &st) == 0; /* not so: a link to nowhere */
+        /* It is not found when it is a link to nowhere. */
+        const bool is_found = stat(path, &st) == 0;
         if (!is_found && errno != ENOENT && errno != ELOOP)
             return err_sys(e, "cannot examine %s", path);
         if (!is_found || !S_ISREG(st.st_mode))
@@ -210,7 +211,7 @@ int out_open(struct out **out, const char *path, bool overwrite, struct err *e) 
     TRY(check_target(&final, &mode, path, overwrite, e));
     int slot = -1, fd;
     sweep_temps(final);
-    do { /* a name left over by a killed process with our id: take the next */
+    do { /* A killed process with our id has left this name; the next one is taken. */
         int rc = claim_slot(&slot, final, e);
         if (rc) {
             free(final);
@@ -224,7 +225,7 @@ int out_open(struct out **out, const char *path, bool overwrite, struct err *e) 
         free(final);
         return rc;
     }
-    (void)flock(fd, LOCK_EX | LOCK_NB); /* see sweep_temps */
+    (void)flock(fd, LOCK_EX | LOCK_NB); /* sweep_temps says why. */
     *out = new_out(final, fd, mode, overwrite);
     (*out)->slot = slot;
     (*out)->temp = temps[slot].path;
@@ -300,7 +301,8 @@ int out_pwrite(struct out *o, const void *p, uint64_t n, uint64_t off, struct er
         return err_set(e, ERR_SYS, "cannot write %s: the file would be too large", o->path);
     pthread_mutex_lock(&o->lock);
     bool overlap = off < o->pos && off + n > o->pos - o->n_buffed;
-    int rc = overlap ? flush_locked(o, e) : 0; /* else buffered bytes would win later */
+    /* Otherwise the buffered bytes would be written later, over these. */
+    int rc = overlap ? flush_locked(o, e) : 0;
     pthread_mutex_unlock(&o->lock);
     return rc ? rc : write_at(o, p, n, off, e);
 }
@@ -316,7 +318,7 @@ int out_resize(struct out *o, uint64_t size, struct err *e) {
     while (rc != 0 && errno == EINTR);
     if (rc == 0) return 0;
     if (!grows || (errno != EOPNOTSUPP && errno != ENOSYS)) return write_failed(o, grows, e);
-    /* this file system cannot reserve: ask it, at least */
+    /* This file system cannot reserve room, so it is at least asked how much there is. */
     TRY(io_need_space(o->path, grows, e));
     return ftruncate(o->fd, (off_t)size) == 0 ? 0 : write_failed(o, grows, e);
 }
@@ -357,7 +359,7 @@ static void sync_folder(const char *path) {
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     free(dir);
     if (fd < 0) return;
-    (void)fsync(fd); /* best effort: some file systems refuse it */
+    (void)fsync(fd); /* Some file systems refuse it, and then nothing more can be done. */
     close(fd);
 }
 
@@ -376,7 +378,7 @@ static int rename_temp(const struct out *o, struct err *e) {
 
 int out_commit(struct out *o, struct err *e) {
     TRY(out_flush(o, e));
-    TRY(map_unchanged(e)); /* an output of inputs that changed half-way is an output of nothing */
+    TRY(map_unchanged(e)); /* An output of inputs that changed half-way is not kept. */
     if (fsync(o->fd) != 0 && errno != EINVAL && errno != ENOTSUP) return write_failed(o, 0, e);
     TRY(rename_temp(o, e));
     if (o->slot >= 0) atomic_store(&temps[o->slot].state, TEMP_FREE);

@@ -41,32 +41,32 @@ struct worker {
     int index;
     pthread_t thread;
 };
-/* Padded on purpose: what different threads write lies in lines of its own.
- * NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding) */
+/* The fields are padded on purpose, so that what different threads write lies in cache lines of its
+ * own. NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding) */
 struct pool {
     int n_threads;
     bool spins;
-    struct worker *worker; /* [n_threads]; 0 is the caller, without a thread */
+    struct worker *worker; /* [n_threads]; worker 0 is the caller and has no thread. */
     int n_started;
     pthread_mutex_t lock;
     pthread_cond_t wake, done, parked;
-    pthread_mutex_t turn; /* held by the caller whose job it is */
+    pthread_mutex_t turn; /* Held by the caller whose job it is. */
     bool is_free;
 
     _Alignas(LINE) _Atomic uint64_t ticket;
     _Alignas(LINE) _Atomic int64_t left;
     _Alignas(LINE) atomic_int n_asleep;
     atomic_bool caller_asleep, stop;
-    atomic_int n_used; /* workers that take part */
-    /* the job; atomic because a late worker may read while the next one is written (its
-     * compare-and-swap then fails and what it read is not used) */
+    atomic_int n_used; /* The number of workers that take part. */
+    /* The job. It is atomic because a late worker may read it while the next one is written; then
+     * its compare-and-swap fails and what it read is not used. */
     _Atomic pool_fn fn;
     _Atomic(void *) ctx;
-    _Atomic(struct ctx *) job_of; /* whom the workers work for meanwhile */
+    _Atomic(struct ctx *) job_of; /* The context that the workers work for meanwhile. */
     _Atomic int64_t n_items, chunk, n_chunks, first;
 };
 
-/* The team whose chunk this thread is in, and its number there; NULL: none. */
+/* The pool whose chunk this thread is in, and its number there. NULL when it is in none. */
 static _Thread_local struct inside {
     const struct pool *pool;
     int worker;
@@ -94,7 +94,7 @@ static uint32_t to_hand_out(uint64_t ticket) {
 static void work(struct pool *p, int worker) {
     int64_t n_done = 0;
     const struct inside outer = inside;
-    struct ctx *mine = NULL; /* what was entered before the first chunk */
+    struct ctx *mine = NULL; /* The context that was entered before the first chunk. */
     for (uint64_t t = atomic_load(&p->ticket);
          to_hand_out(t) && worker < atomic_load(&p->n_used);) {
         pool_fn fn = atomic_load_explicit(&p->fn, memory_order_relaxed);
@@ -247,7 +247,8 @@ void pool_use(struct pool *p, int n) {
 }
 
 static void run_alone(int64_t n_items, int64_t chunk, pool_fn fn, void *ctx, int worker) {
-    for (int64_t i = 0; i < n_items;) { /* the same chunks: callers may reduce by chunk */
+    /* The chunks are the same as with threads, because callers may reduce by chunk. */
+    for (int64_t i = 0; i < n_items;) {
         int64_t end = n_items - i < chunk ? n_items : i + chunk;
         fn(ctx, i, end, worker);
         i = end;
@@ -290,7 +291,7 @@ void pool_for(struct pool *p, int64_t n_items, int64_t chunk, pool_fn fn, void *
         run_alone(n_items, chunk, fn, ctx, nested ? inside.worker : 0);
         return;
     }
-    const int64_t chunks_max = INT64_C(1) << 31; /* must fit the ticket's lower half */
+    const int64_t chunks_max = INT64_C(1) << 31; /* It must fit the lower half of the ticket. */
     int64_t step;
     if (!mul_ok_i64(chunk, chunks_max, &step)) step = n_items;
     pthread_mutex_lock(&p->turn);
@@ -302,7 +303,7 @@ void pool_for(struct pool *p, int64_t n_items, int64_t chunk, pool_fn fn, void *
     pthread_mutex_unlock(&p->turn);
 }
 
-enum { COPY_BYTES = 512 << 10 }; /* of a task */
+enum { COPY_BYTES = 512 << 10 }; /* The bytes of a task. */
 struct copy {
     uint8_t *dst;
     const uint8_t *src;

@@ -103,7 +103,7 @@ static void fmt_line(char *line, const struct ctx *c, const struct prog *p, doub
 static void draw(struct ctx *c, struct prog *p, double now) {
     char line[LINE_MAX_BYTES];
     p->t_last_s = now;
-    if (log_get_level() < LOG_INFO) return; /* -q */
+    if (log_get_level() < LOG_INFO) return; /* -q asks for silence. */
     fmt_line(line, c, p, now);
     if (on_terminal(c)) {
         fprintf(stderr, "\r\033[K%.*s", 99, line);

@@ -11,7 +11,8 @@
 #include "core/qtype.h"
 
 static int8_t code(float v) {
-    if (!(fabsf(v) < 127.5f)) return v > 0 ? 127 : v < 0 ? -127 : 0; /* Inf, NaN */
+    /* Infinity becomes the largest code, NaN becomes 0. */
+    if (!(fabsf(v) < 127.5f)) return v > 0 ? 127 : v < 0 ? -127 : 0;
     return (int8_t)roundf(v);
 }
 

@@ -27,7 +27,7 @@ struct id_name {
 };
 
 // clang-format off
-/* ids a reader meets in the wild; 36 means different things to different writers. */
+/* Ids that files of other programs have. 36 means different things to different writers. */
 static const struct id_name foreign[] = {
     {4, "retired (Q4_2)"}, {5, "retired (Q4_3)"},
     {31, "retired (Q4_0_4_4)"}, {32, "retired (Q4_0_4_8)"}, {33, "retired (Q4_0_8_8)"},
@@ -40,7 +40,7 @@ static const struct id_name foreign[] = {
     {155, "ik_llama.cpp IQ4_KT"}, {156, "ik_llama.cpp IQ3_KS"}, {157, "ik_llama.cpp IQ2_KL"},
     {158, "ik_llama.cpp IQ1_KT"},
 };
-/* file types that are mixtures; those of one type are in qtype.def */
+/* The file types that are mixtures. Those of one type are in qtype.def. */
 static const struct id_name mixtures[] = {
     {11, "Q3_K_S"}, {12, "Q3_K_M"}, {13, "Q3_K_L"}, {14, "Q4_K_S"}, {15, "Q4_K_M"}, {16, "Q5_K_S"}, {17, "Q5_K_M"},
     {21, "Q2_K_S"}, {22, "IQ3_XS"}, {27, "IQ3_M"}, {29, "IQ2_M"}, {38, "MXFP4_MOE"},

@@ -10,7 +10,7 @@
 
 #include "core/num.h"
 
-enum { PIECE = 1 << 30 }; /* counts are int */
+enum { PIECE = 1 << 30 }; /* MPI counts are int. */
 
 void ranks_begin(int *argc, char ***argv) {
     int level;

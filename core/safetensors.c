@@ -28,9 +28,9 @@ static const int64_t max_dim = (int64_t)1 << 48;
 struct st {
     struct map map;
     struct arena arena;
-    struct json *header; /* kept for "__metadata__" */
+    struct json *header; /* The header, which is kept for "__metadata__". */
     const struct json *meta;
-    struct st_tensor *tensor; /* by offset; the empty ones behind */
+    struct st_tensor *tensor; /* In the order of offsets; empty ones come last. */
     int64_t n_tensors, n_all;
     struct strmap *names;
 };
@@ -38,7 +38,7 @@ struct st {
 static const struct {
     const char *name;
     int bytes;
-    bool is_type; /* a tensor type has the same name and the same bytes */
+    bool is_type; /* There is a tensor type that has the same name and the same bytes. */
 } dtypes[ST_COUNT] = {
     [ST_BOOL] = {"BOOL", 1, false},       [ST_U8] = {"U8", 1, false},
     [ST_I8] = {"I8", 1, false},           [ST_F8_E4M3] = {"F8_E4M3", 1, false},
@@ -187,7 +187,9 @@ static int check_tiling(struct st *s, uint64_t data_off, struct err *e) {
                 "header has %s",
                 show_n(t->name, strlen(t->name)).s, (unsigned long long)t->off,
                 (unsigned long long)at, t->off < at ? "an overlap" : "a hole");
-        at += t->n_bytes; /* below 2^54 each, 2^20 of them: fits, and == begin of the next */
+        /* Each is below 2^54 and there are at most 2^20, so the sum fits. It equals the
+         * beginning of the next one. */
+        at += t->n_bytes;
     }
     if (at > n_data)
         return err_set(e, ERR_DATA,
@@ -238,7 +240,7 @@ int st_open(struct st **out, const char *path, struct err *e) {
     int rc;
     *out = NULL;
     arena_init(&s->arena);
-    rc = map_open(&s->map, path, e); /* names the file itself */
+    rc = map_open(&s->map, path, e); /* map_open names the file itself. */
     if (rc) {
         st_close(s);
         return rc;
@@ -339,7 +341,7 @@ static float from_i64(const uint8_t *p) {
 static float from_f64(const uint8_t *p) {
     return (float)load_f64(p);
 }
-/* The hot ones (F32, BF16, F16) have loops of their own below. */
+/* The frequent types (F32, BF16, F16) have loops of their own below. */
 static float (*const convert[ST_COUNT])(const uint8_t *p) = {
     [ST_BOOL] = from_bool,    [ST_U8] = from_u8,        [ST_I8] = from_i8,
     [ST_F8_E4M3] = from_e4m3, [ST_F8_E5M2] = from_e5m2, [ST_F8_E8M0] = from_e8m0,

@@ -21,13 +21,13 @@ struct slot {
 struct writer {
     struct slot slot[WRITER_BUFFERS];
     pthread_t thread;
-    struct ctx *ctx; /* of the caller; the thread works for it */
+    struct ctx *ctx; /* The caller's context, for which the thread works. */
     bool started;
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock; /* Guards all that follows. */
     pthread_cond_t changed;
-    uint64_t n_put, n_done; /* buffers, since the beginning */
+    uint64_t n_put, n_done; /* The buffers put and done since the beginning. */
     bool stop;
-    struct err bad; /* the first failure; code 0: none */
+    struct err bad; /* The first failure; code 0: none. */
 };
 
 static void *run(void *arg) {

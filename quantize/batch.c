@@ -13,10 +13,10 @@
 #include "quantize/enc/gridq.h"
 #include "quantize/feedback.h"
 
-/* -1, or the first column that is not finite. */
+/* Returns the first column that is not finite, or -1 when all are. */
 static int64_t not_finite(const float *x, int64_t n) {
     for (int64_t at = 0; at < n; at += 32) {
-        uint32_t top = 0; /* largest exponent of 32 weights at a time */
+        uint32_t top = 0; /* The largest exponent of 32 weights, which are looked at together. */
         if (at + 32 <= n)
             for (int i = 0; i < 32; i++) {
                 uint32_t e = fp_bits(x[at + i]) & 0x7f800000u;
@@ -58,8 +58,8 @@ static void do_rows(void *ctx, int64_t begin, int64_t end, int worker) {
     }
 }
 
-/* Groups of FEEDBACK_ROWS rows of one matrix. A row that is not finite is reported, and its place
- * encoded as zeros. */
+/* Encodes groups [begin, end), each of FEEDBACK_ROWS rows of one matrix. A row that is not finite
+ * is reported, and zeros are encoded in its place. */
 static void do_groups(void *ctx, int64_t begin, int64_t end, int worker) {
     const struct batch_job *j = ctx;
     struct batch_fault *f = &j->fault[worker];
@@ -92,8 +92,8 @@ static int check_faults(const struct batch_job *j, int n_workers, const char *pa
     return err_about(e, path, j->t->name);
 }
 
-/* The batch by the device. Its first row is encoded here too: a device that computes otherwise is
- * not used any more. */
+/* Encodes the batch by the device. The first row of the tensor is encoded here too, and a device
+ * that gives other bytes is not used any more. */
 static int by_device(struct batch_job *j, struct err *e) {
     const uint8_t *src = j->t->data + (uint64_t)j->first * j->src_row;
     struct batch_job one = *j;

@@ -61,7 +61,7 @@ int factor_pool(const struct gram_input *in, unsigned halves, float **out, doubl
 /* ---- factorisation --------------------------------------------------------------------------- */
 
 struct chol {
-    double *a; /* [n][n], lower */
+    double *a; /* The matrix [n][n], of which the lower half is used. */
     int64_t n, k0, k1;
 };
 static double dot(const double *a, const double *b, int64_t n) {
@@ -93,7 +93,8 @@ static void trail_rows(void *ctx, int64_t p0, int64_t p1, int worker) {
             row[q] -= dot(row + c->k0, c->a + q * c->n + c->k0, c->k1 - c->k0);
     }
 }
-/* False when a pivot is not positive. */
+/* Factors a matrix in place into L L^T, NB columns at a time. Returns false when a pivot is not
+ * positive. */
 static bool cholesky(double *a, int64_t n, struct pool *pool) {
     struct chol c = {.a = a, .n = n};
     for (c.k0 = 0; c.k0 < n; c.k0 = c.k1) {
@@ -112,7 +113,8 @@ static bool cholesky(double *a, int64_t n, struct pool *pool) {
     return true;
 }
 
-/* One diagonal block of R, rows [b0, b0 + nb), to its factor. */
+/* Factors one diagonal block of R, its rows [b0, b0 + nb). Its columns are turned around on the way
+ * in and back, so that L of the turned block becomes M diag M^T with M upper. */
 static bool factor_block(struct factor *f, int64_t b0, int64_t nb, struct pool *pool) {
     for (int64_t p = 0; p < nb; p++) {
         const float *src = f->r + (b0 + nb - 1 - p) * f->block;
@@ -162,8 +164,8 @@ int factor_make(struct factor *f, const struct gram_input *in, int64_t mat,
         mean += h / total;
     }
     mean /= (double)n;
-    /* diag holds 1/sqrt(H_ii + lambda*mean) for a moment; 0: a dead column, correlated with nothing
-     */
+    /* For the moment diag holds 1/sqrt(H_ii + lambda*mean). It is 0 for a column that never had a
+     * value, which is correlated with nothing. */
     for (int64_t i = 0; i < n; i++) {
         double h = (double)f->h[i] + o->lambda * mean;
         f->diag[i] = h > 1e-30 ? (float)(1 / sqrt(h)) : 0;
@@ -199,7 +201,8 @@ void factor_drift(const struct factor *f, const float *const cross[GRAM_HALVES],
     }
 }
 
-/* Eight sums side by side, so that the order is fixed and vectors can be used. */
+/* Returns the inner product of a and b as eight sums side by side, so that the order is fixed and
+ * vector instructions can be used. */
 static float dot_f32(const float *a, const float *b, int64_t n) {
     float acc[8] = {0}, s = 0;
     int64_t k = 0;
@@ -210,7 +213,7 @@ static float dot_f32(const float *a, const float *b, int64_t n) {
     return s;
 }
 
-/* z <- z R^-1 with R = M diag M^T, block by block. */
+/* Replaces z by z R^-1 with R = M diag M^T, block by block. */
 static void solve(const struct factor *f, float *z) {
     for (int64_t b0 = 0; b0 < f->n; b0 += f->block) {
         const int64_t nb = min_i64(f->block, f->n - b0);

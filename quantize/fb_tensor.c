@@ -20,14 +20,14 @@
 #include "quantize/feedback.h"
 
 enum { TRY_MATS = 2, TRY_ROWS = 32, ROUNDS = 2 };
-#define LAMBDA 0.01 /* of the mean moment, added to all: GPTQ's damping */
+/* The damping of GPTQ: this share of the mean moment is added to all of them. */
+#define LAMBDA 0.01
 static const double alphas[] = {0.03, 0.1, 0.3, 1.0};
-/* Shares of the correction for inputs that have moved. */
+/* The shares of the correction that are tried where inputs have moved. */
 static const double betas[] = {0, 0.25, 0.5, 0.75, 1};
 /* The correction is a regression with a block's columns as regressors. Where these explain a share
- * r of the drift, n tokens are best believed n / (n + columns * (1 - r) / r): r is taken as a
- * fifth.
- */
+ * r of the drift, n tokens are best believed n / (n + columns * (1 - r) / r). Here r is taken as a
+ * fifth. */
 #define DRIFT_PRIOR 4.0
 
 struct fb_tensor {
@@ -35,12 +35,16 @@ struct fb_tensor {
     struct factor f;
     float *pooled;
     double pooled_tokens, alpha, beta, gain;
-    double take;                     /* share of the present matrix's drift that is taken back */
-    const float *cross[GRAM_HALVES]; /* of the present matrix and halves; NULL: not in */
-    float **aim;                     /* per worker: rows on their way, and room */
-    float *imp, *s;                  /* of the present matrix */
+    /* The share of the present matrix's drift that is taken back, 0 to 1. */
+    double take;
+    /* The sums for the present matrix and halves; NULL where a half is left out. */
+    const float *cross[GRAM_HALVES];
+    /* For each worker the rows that it works on, and room beside them. */
+    float **aim;
+    /* The importance and the scales of the present matrix's columns. */
+    float *imp, *s;
     struct feedback fb;
-    struct feedback_work **work; /* per worker */
+    struct feedback_work **work; /* What feedback needs for each worker. */
 };
 
 static void cross_of(const struct gram_input *in, int64_t mat, unsigned halves,
@@ -94,8 +98,8 @@ static void trial_rows(void *ctx, int64_t g0, int64_t g1, int worker) {
     }
 }
 
-/* What the quadratic error leaves out when inputs have moved: twice the product of the rows' error
- * with x Delta. */
+/* Returns what the quadratic error leaves out where inputs have moved: twice the product of the
+ * rows' error with x Delta. */
 static double drift_error(const struct factor *held, const float *const cross[GRAM_HALVES],
                           const float *x, const float *y, int64_t rows) {
     float *drift = xcalloc((size_t)held->n, sizeof *drift);
@@ -108,8 +112,8 @@ static double drift_error(const struct factor *held, const float *const cross[GR
     return sum;
 }
 
-/* A way to encode: how much of the correlation is not believed, and how much of the drift is taken
- * back. */
+/* One way to encode: how much of the correlation is not believed, and how much of the drift is
+ * taken back. */
 struct way {
     double alpha, beta;
 };

@@ -80,7 +80,8 @@ void feedback_weights(float *w, float *s, const float *imp, int64_t n, double la
     }
 }
 
-/* Columns behind the block, for all rows at once. */
+/* Passes the errors of columns [c0, c0 + n) on to the columns of the factor's block behind them,
+ * for all rows at once. */
 static void pass_later(const struct factor *f, struct fb_row *row, int rows, int64_t c0, int n) {
     for (int64_t c = c0; c < c0 + n; c++) {
         int64_t b0 = c / f->block * f->block, stop = min_i64(f->n, b0 + f->block);
@@ -101,7 +102,8 @@ static void *block_at(const struct feedback *fb, const struct fb_row *r, int64_t
     return r->blocks + (uint64_t)b * fb->kind->bytes;
 }
 
-/* The product of the row with itself under R is kept (enc_row_balanced says why). */
+/* Scales what a row was encoded to, so that the row's product with itself under R is kept
+ * (enc_row_balanced says why). */
 static void balance(const struct feedback *fb, struct fb_row *r, int64_t n_blocks) {
     const struct factor *f = fb->f;
     double num = 0, den = 0;

@@ -96,7 +96,7 @@ static void descend(const struct feedback *fb, struct fb_row *r, void *block, in
     }
 }
 
-/* A scale byte is too coarse for the balance of a row. */
+/* Does nothing: a scale byte is too coarse to balance a row by. */
 static void rescale(void *block, double gain) {
     (void)block, (void)gain;
 }

@@ -19,7 +19,7 @@ enum { OCTET = 8, SUB_MAX = 32 };
 
 struct grid_open {
     struct grid_block b;
-    float v[QK]; /* what the block decodes to */
+    float v[QK]; /* The values that the block decodes to. */
 };
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -40,9 +40,10 @@ static float value_of(const struct grid_how *h, const struct grid_block *b, int 
 
 /* ---- one entry ------------------------------------------------------------------------------- */
 
-/* What an entry costs: sum over i of L_i * (q_ii L_i + 2 * sum_{k<i} q_ki L_k - 2 p_i). */
+/* The cost of an entry with levels L: the sum over i of L_i * (q_ii L_i + 2 * sum_{k<i} q_ki L_k -
+ * 2 p_i). */
 struct form {
-    float q[OCTET][OCTET]; /* upper half and diagonal */
+    float q[OCTET][OCTET]; /* The upper half and the diagonal are used. */
     float p[OCTET];
 };
 
@@ -54,7 +55,8 @@ static int best_entry(const struct grid_how *h, const struct form *f, int now) {
     return enc_lanes()->entry(h->lev, s->per, from, to, &f->q[0][0], f->p);
 }
 
-/* The form of the feedback pass: columns [c, c + n), b_i as above. */
+/* Computes the cost of the feedback pass for the entry at columns [c, c + n). b has the b_i of
+ * these columns (above). */
 static void form_of_pass(const struct feedback *fb, const struct fb_row *r, int64_t c, int n,
                          const float *b, struct form *o) {
     const struct factor *f = fb->f;
@@ -77,7 +79,7 @@ static void form_of_pass(const struct feedback *fb, const struct fb_row *r, int6
     }
 }
 
-/* The form of descent: u and g are those of the n columns from c on. */
+/* Computes the cost of descent for the same entry. u and g are those of the n columns from c on. */
 static void form_of_descent(const struct feedback *fb, const struct fb_row *r, const float *u,
                             const float *g, int64_t c, int n, const float *b, struct form *o) {
     for (int i = 0; i < n; i++) {
@@ -148,7 +150,7 @@ static void pass(const struct feedback *fb, struct fb_row *r, void *block, int64
 
 /* ---- descent --------------------------------------------------------------------------------- */
 
-/* A sub-block on trial: what would change, and R times that. */
+/* A sub-block that is tried: what would change of its errors u, and R times that. */
 struct trial {
     float du[SUB_MAX], rdu[SUB_MAX];
 };

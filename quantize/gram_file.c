@@ -61,7 +61,7 @@ static const struct gguf_kv *strings(const struct gguf *g, const char *key) {
     return kv && kv->type == GV_ARR && kv->elem == GV_STR ? kv : NULL;
 }
 
-/* Tensor <input><suffix>, or an error. */
+/* Finds the tensor <input><suffix>, which must be there and be f32. */
 static int part(const struct gguf *g, const char *input, const char *suffix,
                 const struct gguf_tensor **out, struct err *e) {
     char *name = xasprintf("%s%s", input, suffix);
@@ -78,7 +78,7 @@ static int part(const struct gguf *g, const char *input, const char *suffix,
     return rc;
 }
 
-/* The sums of differences and inputs have the shape of the moments. */
+/* Reads the sums of differences and inputs, which must have the shape of the moments. */
 static int read_cross(struct gram *m, const char *name, struct gram_input *in, struct err *e) {
     static const char *const suffix[GRAM_HALVES] = {".cross.0", ".cross.1"};
     const struct gguf_tensor *t;

@@ -27,7 +27,7 @@
 #include "core/str.h"
 
 enum { DEFAULT_CHUNK = 512, MAX_NAME = 1024 };
-static const int64_t max_values = (int64_t)1 << 34; /* of one entry */
+static const int64_t max_values = (int64_t)1 << 34; /* The values of one entry. */
 
 void imat_init(struct imat *m) {
     memset(m, 0, sizeof *m);
@@ -48,7 +48,7 @@ void imat_release(struct imat *m) {
 
 /* ---- entries --------------------------------------------------------------------------------- */
 
-/* Index of the first entry whose name is not below `name`. */
+/* Returns the index of the first entry whose name does not come before `name`. */
 static int64_t lower_bound(const struct imat *m, const char *name) {
     int64_t lo = 0, hi = m->n_entries;
     while (lo < hi) {
@@ -128,7 +128,7 @@ static int take_i32(struct cur *c, int32_t *v, const char *what, struct err *e) 
     c->left -= 4;
     return 0;
 }
-/* int32 length and text, as a NUL-terminated copy. */
+/* Reads an int32 length and as many bytes, as a copy that ends with a NUL. */
 static int take_text(struct cur *c, int32_t max, char **out, const char *what, struct err *e) {
     int32_t len = 0;
     TRY(take_i32(c, &len, what, e));
@@ -142,7 +142,8 @@ static int take_text(struct cur *c, int32_t max, char **out, const char *what, s
     return 0;
 }
 
-/* Values are sum/count * ncall; the file does not say how many tokens a call had. */
+/* Reads the values of an entry, which are sum/count * ncall. The file does not say how many tokens
+ * a call had. */
 static int read_dat_values(struct imat *m, struct cur *c, const char *name, struct err *e) {
     int32_t ncall = 0, nval = 0;
     TRY(take_i32(c, &ncall, "an entry", e));
@@ -358,7 +359,7 @@ static int write_floats(struct gguf_w *w, const double *v, int64_t n, struct buf
     }
     return gguf_w_data(w, b->data, b->len, e);
 }
-/* The tensors of an entry: of the standard file, or of the file of moments. */
+/* One tensor of an entry, of the standard file or of the file of moments. */
 struct part {
     const char *suffix;
     const double *v;
@@ -443,7 +444,8 @@ static void add_text(struct buf *b, const char *s) {
     buf_add(b, s, strlen(s));
 }
 
-/* An expert never seen is written as 1 per call: readers divide by ncall and get equal weights. */
+/* Adds an entry in the old format. An expert that was never seen is written as 1 per call, so that
+ * readers, who divide by ncall, get equal weights. */
 static void add_dat_entry(struct buf *b, const struct imat_entry *en, double chunk) {
     double ncall = floor((max_count(en) + chunk - 1) / chunk);
     if (ncall < 1) ncall = 1;

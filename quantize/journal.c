@@ -20,19 +20,20 @@ enum { LINE = 160, FORMAT = 1, MAX_JOURNAL = 256 << 20, MAX_FILES = 65535 };
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
-/* Adds " <check>\n" to the text; its length. */
+/* Adds " <check>\n" to the text and returns its length. */
 static size_t seal(char line[LINE], size_t n) {
     int k = snprintf(line + n, LINE - n, " %016" PRIx64 "\n", hash_u64(line, n));
     return n + (size_t)k;
 }
 
-/* The text before a good check; false when the line is damaged. *n: its length with the newline. */
+/* Copies the text in front of the check to `line` and sets *n to its length with check and newline.
+ * Returns false when the check does not fit. */
 static bool unseal(char line[LINE], const char *text, size_t left, size_t *n) {
     char want[LINE];
     const char *nl = memchr(text, '\n', left < LINE ? left : LINE - 1);
     *n = nl ? (size_t)(nl - text) + 1 : 0;
     if (*n < 19) return false;
-    memcpy(line, text, *n - 18); /* a space, 16 digits and the newline */
+    memcpy(line, text, *n - 18); /* The check takes 18 bytes: a space, 16 digits and the newline. */
     memcpy(want, line, *n - 18);
     line[*n - 18] = 0;
     return seal(want, *n - 18) == *n && memcmp(want, text, *n) == 0;
@@ -42,7 +43,7 @@ static bool is_hash(const char *s) {
     return strspn(s, "0123456789abcdef") == 32 && !s[32];
 }
 
-/* Bytes of the journal with n tensors. */
+/* Returns the length of the journal with its first n tensors. */
 static uint64_t end_of(const struct journal *j, int64_t n) {
     return n ? j->end[n - 1] : j->head;
 }
@@ -111,7 +112,7 @@ static int open_locked(struct journal *j, const char *out, struct err *e) {
             rc = err_sys(e, "cannot examine %s", j->path);
         else if (!S_ISREG(mine.st_mode))
             rc = err_set(e, ERR_USAGE, "%s exists and is not a regular file; remove it", j->path);
-        /* file systems without locks: go on without */
+        /* Where a file system has no locks, it goes on without one. */
         else if (flock(j->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
             rc = err_set(e, ERR_SYS,
                          "another hone is writing %s; wait for it, or choose another name with -o",
@@ -121,7 +122,7 @@ static int open_locked(struct journal *j, const char *out, struct err *e) {
         } else if (errno != ENOENT) {
             rc = err_sys(e, "cannot examine %s", j->path);
         }
-        close(j->fd); /* not ours to remove */
+        close(j->fd); /* The file is another's and is not removed. */
         j->fd = -1;
         if (rc) return rc;
     }

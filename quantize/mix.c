@@ -22,11 +22,11 @@
 
 enum { MAX_LIST = 200000, MAX_NODES = 24000000 };
 
-struct state { /* a choice for the groups so far */
+struct state { /* A choice of options for the groups so far. */
     uint64_t bytes;
     double loss;
     double reduced;
-    int32_t node; /* index of the trail, -1: none */
+    int32_t node; /* Index in the trail, -1: none. */
 };
 struct node {
     int32_t parent;
@@ -37,9 +37,9 @@ struct solver {
     int n;
     uint64_t budget;
     double price, bound;
-    int *order;      /* groups, widest first */
-    double *best;    /* [n] min of loss + price * bytes */
-    uint64_t *least; /* [n + 1] smallest bytes of the groups order[i..] */
+    int *order;      /* The groups in the order in which they are decided, widest first. */
+    double *best;    /* For each group the least loss + price * bytes, [n]. */
+    uint64_t *least; /* The least bytes that groups order[i..] take together, [n + 1]. */
     struct state *cur, *next, *tmp;
     int64_t n_cur, n_next;
     struct node *trail;
@@ -51,7 +51,8 @@ static double priced(const struct mix_opt *o, double price) {
     return o->loss + price * (double)o->bytes;
 }
 
-/* The choice at a price; equal values: fewer bytes. Returns the sum of priced losses. */
+/* Chooses for every group the option of least priced loss, of equal ones that with fewer bytes.
+ * Returns the sum of priced losses. */
 static double choose_at(const struct solver *s, double price, int *pick, uint64_t *bytes) {
     double sum = 0;
     *bytes = 0;
@@ -69,7 +70,8 @@ static double choose_at(const struct solver *s, double price, int *pick, uint64_
     return sum;
 }
 
-/* Best price: the bound is concave in it. hi is a price at which the choice fits. */
+/* Finds the best price, which is that of the highest bound; the bound is concave in it. `feasible`
+ * gets a choice that fits. */
 static void find_price(struct solver *s, int *pick, int *feasible) {
     uint64_t bytes;
     double lo = 0, hi = 1e-30, sum = choose_at(s, 0, pick, &bytes);
@@ -160,7 +162,8 @@ static void thin(struct solver *s) {
     s->thinned = true;
 }
 
-/* next := next merged with `from` (both sorted by bytes), dominated states dropped. */
+/* Merges `from` into `next`; both are sorted by bytes. States that another one beats in bytes and
+ * loss are dropped. */
 static void merge(struct solver *s, const struct state *from, int64_t n_from) {
     int64_t i = 0, j = 0, n = 0;
     double least = HUGE_VAL;
@@ -185,7 +188,8 @@ static void merge(struct solver *s, const struct state *from, int64_t n_from) {
     if (n > MAX_LIST) thin(s);
 }
 
-/* One group joins: node of a new state holds parent's node until the list is final. */
+/* Extends all states by the options of one more group. The node of a new state is its parent's
+ * until the list is final. */
 static bool extend(struct solver *s, int at, double slack, struct state *part) {
     const struct mix_group *gr = &s->group[s->order[at]];
     s->n_next = 0;
@@ -202,7 +206,7 @@ static bool extend(struct solver *s, int at, double slack, struct state *part) {
             part[n].bytes = bytes;
             part[n].loss += gr->opt[k].loss;
             part[n].reduced += extra;
-            /* option in the top bits of an index below 2^25 */
+            /* The option is in the top bits, above an index below 2^25. */
             part[n].node = (int32_t)((uint32_t)(c->node + 1) | (uint32_t)k << 25);
             n++;
         }
@@ -224,14 +228,16 @@ static bool extend(struct solver *s, int at, double slack, struct state *part) {
     return s->n_cur > 0;
 }
 
-/* All choices with reduced costs below slack; true and pick set when one fits. */
+/* Looks at all choices whose reduced costs are below slack. Returns true, and the choice in `pick`,
+ * when one fits. */
 static bool search(struct solver *s, double slack, int *pick, struct state *part) {
     s->n_trail = 0;
     s->cur[0] = (struct state){.node = -1};
     s->n_cur = 1;
     for (int at = 0; at < s->n; at++)
         if (!extend(s, at, slack, part)) return false;
-    const struct state *best = &s->cur[s->n_cur - 1]; /* sorted by bytes, losses fall */
+    /* States are sorted by bytes, so the last one has the least loss. */
+    const struct state *best = &s->cur[s->n_cur - 1];
     int32_t node = best->node;
     for (int at = s->n - 1; at >= 0; at--) {
         pick[s->order[at]] = s->trail[node].opt;
@@ -262,7 +268,8 @@ static void prepare(struct solver *s) {
     s->order = xcalloc((size_t)s->n + 1, sizeof *s->order);
     s->best = xcalloc((size_t)s->n + 1, sizeof *s->best);
     s->least = xcalloc((size_t)s->n + 2, sizeof *s->least);
-    for (int g = 0; g < s->n; g++) { /* insertion by falling width: a few hundred groups */
+    /* Sorts a few hundred groups by falling width, by insertion. */
+    for (int g = 0; g < s->n; g++) {
         int at = g;
         while (at > 0 && width(&s->group[s->order[at - 1]]) < width(&s->group[g])) {
             s->order[at] = s->order[at - 1];
@@ -299,7 +306,7 @@ static void exact(struct solver *s, struct mix_result *r) {
             r->loss = loss;
             r->bytes = bytes;
         }
-        /* every choice with a loss below bound + slack was seen */
+        /* Every choice with a loss below bound + slack has been seen. */
         r->exact = !s->thinned && (r->loss <= s->bound + slack || slack >= gap);
         if (r->exact || slack >= gap || s->thinned) break;
     }

@@ -12,16 +12,16 @@
 
 enum { CHUNK = 2 << 20, N_SLOTS = 2 };
 
-struct room { /* grows */
+struct room { /* A buffer that grows when more is asked for. */
     void *p;
     struct cu_buf *buf;
     uint64_t n;
 };
-struct slot { /* a chunk under way */
+struct slot { /* A chunk that is being worked on. */
     struct cu_stream *s;
-    struct room raw, x, work, out, bad;       /* on the device */
-    struct room host_raw, host_out, host_bad; /* pinned */
-    int64_t first, n;                         /* rows; n 0: idle */
+    struct room raw, x, work, out, bad;       /* Its buffers on the device. */
+    struct room host_raw, host_out, host_bad; /* Its buffers in pinned main memory. */
+    int64_t first, n;                         /* Its rows; n is 0 when there is none. */
     uint8_t *dst;
 };
 struct qdev {
@@ -33,7 +33,7 @@ struct qdev {
     struct room imp, tables;
     struct qdev_tensor t;
     uint64_t src_row, dst_row;
-    int64_t per_chunk; /* rows */
+    int64_t per_chunk; /* The rows of a chunk. */
 };
 
 static void room_free(struct qdev *d, struct room *r) {
@@ -99,7 +99,7 @@ void qdev_close(struct qdev *d) {
     free(d);
 }
 
-/* Device bytes of a chunk of n rows. */
+/* Returns the device bytes that a chunk of n rows takes. */
 static uint64_t chunk_bytes(const struct qdev *d, int64_t n) {
     const uint64_t rows = (uint64_t)n;
     return rows * (d->src_row + d->dst_row + (uint64_t)d->t.k * sizeof(float) + sizeof(int32_t)) +
@@ -123,7 +123,7 @@ static int rooms(struct qdev *d, struct err *e) {
     return 0;
 }
 
-/* Importance of the tensor and tables of its type, to the device. */
+/* Uploads the importance of the tensor and the tables of its type. */
 static int constants(struct qdev *d, const float *imp, uint64_t imp_bytes, uint64_t table_bytes,
                      struct err *e) {
     void *p;
@@ -166,7 +166,7 @@ static int tensor(struct qdev *d, const struct qdev_tensor *t, struct err *e) {
                        "two rows of %lld weights and their importance need %llu bytes of device "
                        "memory, more than --max-vram allows",
                        (long long)t->k, (unsigned long long)(fixed + N_SLOTS * chunk_bytes(d, 1)));
-    if (d->max_bytes) rooms_free(d); /* what an earlier tensor needed more of counts too */
+    if (d->max_bytes) rooms_free(d); /* Buffers that grew for an earlier tensor count too. */
     TRY(rooms(d, e));
     return constants(d, t->imp, imp_bytes, table_bytes, e);
 }
@@ -241,7 +241,8 @@ int qdev_rows(struct qdev *d, const uint8_t *src, int64_t first, int64_t n, uint
     for (int i = 0; i < N_SLOTS && rc == 0; i++, turn++)
         rc = receive(d, &d->slot[turn % N_SLOTS], row, col, e);
     struct err late;
-    for (int i = 0; i < N_SLOTS; i++) { /* after an error: nothing may still use the buffers */
+    /* After an error the device may still use the buffers, so they wait for it. */
+    for (int i = 0; i < N_SLOTS; i++) {
         if (d->slot[i].n) cu_sync(d->slot[i].s, &late);
         d->slot[i].n = 0;
     }

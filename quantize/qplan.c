@@ -32,7 +32,7 @@ static void copy_name(struct qplan *p, const char *s) {
     p->name[n] = 0;
 }
 
-/* Most frequent type by weights among quantizable tensors. */
+/* Returns the type that most weights of quantizable tensors have. */
 static enum qtype dominant(const struct qplan *p) {
     double sum[QT_COUNT] = {0};
     int best = QT_F32;
@@ -50,7 +50,7 @@ static enum qtype dominant(const struct qplan *p) {
 
 struct parser {
     struct qplan *p;
-    struct strmap *index; /* name -> item */
+    struct strmap *index; /* The item of each name. */
     bool *seen;
     const char *path;
     int64_t line;
@@ -84,7 +84,7 @@ static int plan_entry(struct parser *ps, const char *name, const char *type, str
     return 0;
 }
 
-/* One line, NUL-terminated, changed in place. */
+/* Reads one line, which ends with a NUL and is changed in place. */
 static int plan_line(struct parser *ps, char *s, struct err *e) {
     s[strcspn(s, "#\r")] = 0;
     s += strspn(s, " \t");
@@ -167,7 +167,7 @@ static int apply_override(struct qplan *p, const struct quant_override *ov, bool
         struct recipe_item *it = &p->item[i];
         if (!it->quant || regexec(&re, it->name, 0, NULL, 0) != 0) continue;
         hits++;
-        if (done[i]) continue; /* an earlier pattern matched */
+        if (done[i]) continue; /* An earlier pattern has matched this tensor. */
         done[i] = true;
         it->type = qtype_fit(ov->type, it->ne[0]);
         it->fallback = it->type != ov->type;
@@ -192,8 +192,8 @@ static void fill_items(struct qplan *p, const struct gguf *g) {
     }
 }
 
-/* Blocks that a checkpoint was released in (gpt-oss) stay where the type for them is not smaller:
- * it could only add an error. Returns how many. */
+/* Keeps tensors in the blocks that a checkpoint was released in (gpt-oss), unless the type that was
+ * chosen for them is smaller; a larger one could only add an error. Returns how many were kept. */
 static int64_t keep_released(struct qplan *p) {
     int64_t n = 0;
     for (int64_t i = 0; i < p->n; i++) {

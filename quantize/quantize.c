@@ -47,13 +47,16 @@ struct run {
     bool have_imat, have_gram;
     struct kern ref;
     struct quantize_report *r;
-    struct prog *prog;     /* of all runs over the source */
-    int64_t item;          /* batches so far, with error feedback matrices: what ranks share out */
-    struct writer *writer; /* of all runs */
-    struct qdev *dev;      /* of all runs; NULL: the CPU alone */
-    struct resume *resume; /* NULL: an interrupted output is removed */
-    int64_t n_done;        /* tensors that an earlier run left complete */
-    struct run *next;      /* of the same source */
+    struct prog *prog; /* The progress of all runs over the source. */
+    /* The number of batches and of matrices with error feedback so far, by which ranks share
+     * them out. */
+    int64_t item;
+    struct writer *writer; /* The writer of all runs. */
+    struct qdev *dev;      /* The device of all runs, or NULL where only the CPU encodes. */
+    /* What an interrupted output is continued by, or NULL where it is removed. */
+    struct resume *resume;
+    int64_t n_done;   /* How many tensors an earlier run has completed. */
+    struct run *next; /* The next run over the same source. */
 };
 
 /* Returns the first run in the list from `from` on that can take over the bytes that q made of a
@@ -72,7 +75,8 @@ static int64_t n_rows(const int64_t ne[4]) {
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Called by the writer's thread, for rows of a tensor in their order. */
+/* Writes rows of a tensor to all outputs that take these bytes. The writer's thread calls it, for
+ * the rows of a tensor in their order. */
 static int write_rows(void *ctx, int64_t tensor, const uint8_t *p, uint64_t n, struct err *e) {
     struct run *q = ctx;
     for (struct run *to = q; to; to = follower(q, to->next, tensor)) {
@@ -84,7 +88,7 @@ static int write_rows(void *ctx, int64_t tensor, const uint8_t *p, uint64_t n, s
 
 /* Tells the system that the pages of n rows from `first` are not needed for now. */
 static void drop_rows(const struct run *q, const struct batch_job *j, int64_t first, int64_t n) {
-    struct gguf_tensor part = *j->t; /* gguf_drop looks at the place and the size only */
+    struct gguf_tensor part = *j->t; /* gguf_drop looks only at where the data are and how many. */
     part.off += (uint64_t)first * j->src_row;
     part.n_bytes = (uint64_t)n * j->src_row;
     gguf_drop(q->g, &part);
@@ -323,8 +327,8 @@ static int check_gram(const struct run *q, const struct gguf_tensor *t, struct e
         (long long)t->ne[0], (long long)n_mat);
 }
 
-/* Every source type must be decodable, every target type writable, importance sizes right: before
- * any byte is written. Fills the report. */
+/* Checks everything before a byte is written: every source type must be decodable, every target
+ * type writable, and importance must have the right sizes. Fills the report. */
 static int survey(struct run *q, struct err *e) {
     struct quantize_report *r = q->r;
     double weights = 0;
@@ -419,8 +423,8 @@ static int begin(struct run *q, struct err *e) {
     return 0;
 }
 
-/* Tensor by tensor, every output of one before the next is read. The first output that wants a type
- * leads: its bytes go to the others that want the same. */
+/* Writes tensor by tensor: all outputs of one before the next one is read. The first output that
+ * wants a type encodes it, and the others that want the same type get its bytes. */
 static int all_tensors(struct run *run, int n, struct err *e) {
     for (int64_t i = 0; i < run->plan.n; i++) {
         for (int k = 0; k < n; k++)

@@ -30,13 +30,13 @@ enum cls {
     CLS_UP,
     CLS_OUT,
     CLS_EMBD,
-    CLS_EXPS, /* by shape: more than one matrix */
-    /* of named recipes: */
+    CLS_EXPS, /* Of tensors by shape: those that hold more than one matrix. */
+    /* From here on the classes are those of named recipes. */
     CLS_ATTN_V,
     CLS_SSM_OUT,
     CLS_AB,
     CLS_SHEXP,
-    CLS_ACTIVE, /* what every token uses in a block: attention, ssm, shared experts */
+    CLS_ACTIVE, /* What every token uses of a block: attention, ssm, shared experts. */
     CLS_COUNT
 };
 enum cond {
@@ -57,7 +57,9 @@ enum cond {
 struct recipe {
     const char *name;
     enum qtype type;
-    const char *base, *about; /* of named recipes; base NULL: none */
+    /* The recipe that a named one builds on, and what it is for; both are NULL for other
+     * recipes. */
+    const char *base, *about;
 };
 struct rule {
     const char *recipe;
@@ -99,7 +101,7 @@ const char *recipe_named(int i) {
     return i >= 0 && i < (int)COUNT_OF(named_recipes) ? named_recipes[i].name : NULL;
 }
 
-/* By name in any case; NULL: no such recipe. */
+/* Finds a recipe by name, in upper or lower case. NULL when there is none. */
 static const struct recipe *lookup(const char *name) {
     for (size_t i = 0; i < COUNT_OF(recipes); i++)
         if (strcasecmp(recipes[i].name, name) == 0) return &recipes[i];
@@ -149,14 +151,15 @@ int recipe_ftype_of_type(enum qtype t) {
 /* ---- roles ----------------------------------------------------------------------------------- */
 
 // clang-format off
-/* Never quantized, whatever the architecture: parts of names. */
+/* Parts of the names of tensors that are never quantized, whatever the architecture. */
 static const char *const kept_parts[] = {
     "_norm.weight", "ffn_gate_inp", "ffn_gate_tid2eid", "altup", "laurel", "per_layer_model_proj", "position_embd",
     "pos_embd", "token_types", "ssm_conv1d", "shortconv.conv", "indexer.k_proj", "indexer.q_proj", "time_mix_", "attn_rel_b",
     "patch_embd", "position_embed", "sam.", "codebook",
 };
-/* Roles by name, for tensors no table knows; longer parts first. `fine`: the presets of the field do not know the name, so
- * there it has the default type; floors of mixes and named recipes go by the role. */
+/* Roles by name, for tensors that no architecture's table knows; longer parts come first. `fine`:
+ * llama.cpp's presets do not know the name, so they give it the default type; floors of mixes and
+ * named recipes go by the role. */
 static const struct { const char *part; enum role role; bool fine; } named_roles[] = {
     {"token_embd.weight", ROLE_TOKEN_EMBD, 0}, {"attn_output.weight", ROLE_ATTN_OUTPUT, 0}, {"attn_qkv.weight", ROLE_ATTN_QKV, 0},
     {"attn_kv_b.weight", ROLE_ATTN_V, 0}, {"attn_v.weight", ROLE_ATTN_V, 0}, {"attn_k.weight", ROLE_ATTN_K, 0},
@@ -221,7 +224,8 @@ void recipe_roles(const struct recipe_model *m, struct recipe_item *it, int64_t 
     }
 }
 
-/* Largest value of an integer key, per-layer arrays included. */
+/* Returns the largest value of an integer key, which may be an array with a value per layer; 0 when
+ * it is not there. */
 static int64_t key_max(const struct gguf *g, const char *arch, const char *key) {
     char name[160];
     int64_t best = 0;
@@ -234,8 +238,8 @@ static int64_t key_max(const struct gguf *g, const char *arch, const char *key) 
     return best;
 }
 
-/* An array whose first number is 0: the field's rules by heads look at block 0, where a hybrid has
- * none. */
+/* Tells whether a key is an array whose first number is 0. llama.cpp's rules by heads look at block
+ * 0, where a hybrid has none. */
 static bool starts_at_zero(const struct gguf *g, const char *arch, const char *key) {
     char name[160];
     if (snprintf(name, sizeof name, "%s.%s", arch, key) >= (int)sizeof name) return false;
@@ -297,7 +301,8 @@ static bool holds(const struct rule *r, const struct recipe_model *m, int64_t i)
     return false;
 }
 
-/* "*" rules are not for the 1- and 2-bit files, which have their own for eight experts. */
+/* Tells whether a rule belongs to a recipe. A rule for "*" does not belong to the 1- and 2-bit
+ * recipes, which have rules of their own for eight experts. */
 static bool rule_is_of(const struct rule *r, const char *recipe) {
     if (strcmp(r->recipe, "*") != 0) return strcmp(r->recipe, recipe) == 0;
     return strncmp(recipe, "IQ1", 3) != 0 && strncmp(recipe, "IQ2", 3) != 0;
@@ -306,7 +311,7 @@ static bool rule_is_of(const struct rule *r, const char *recipe) {
 static bool in_class(enum cls want, enum role role, bool several) {
     static const struct {
         enum role role;
-        enum cls cls; /* beside role_class and CLS_ACTIVE */
+        enum cls cls; /* Classes beside those of role_class. */
     } fine[] = {
         {ROLE_ATTN_V, CLS_ATTN_V},     {ROLE_SSM_OUT, CLS_SSM_OUT},  {ROLE_SSM_IN, CLS_ACTIVE},
         {ROLE_SSM_ALPHA, CLS_AB},      {ROLE_SSM_BETA, CLS_AB},      {ROLE_SHEXP_GATE, CLS_SHEXP},
@@ -319,7 +324,8 @@ static bool in_class(enum cls want, enum role role, bool several) {
     return false;
 }
 
-/* `other`: without a rule of the recipe or of the one it builds on. */
+/* Returns the type by the first rule of the recipe, or of the one it builds on, that holds; `other`
+ * when none does. */
 static enum qtype by_rules(const char *recipe, enum role role, bool several,
                            const struct recipe_model *m, int64_t i, enum qtype other) {
     for (size_t k = 0; k < COUNT_OF(rules); k++) {
@@ -354,7 +360,7 @@ static int by_block(const void *a, const void *b) {
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* output.weight, or the embedding that doubles as it. */
+/* Returns the type of output.weight, or of the embedding where that takes its place. */
 static enum qtype output_type(const char *recipe, const struct recipe_model *m, int64_t ne0) {
     if (recipe_default(recipe) == QT_Q8_0 || ne0 % QK != 0) return QT_Q8_0;
     return by_rules(recipe, ROLE_OUTPUT, false, m, 0, QT_Q6_K);
@@ -365,7 +371,8 @@ void recipe_apply(const char *recipe, enum qtype uniform, const struct recipe_mo
     enum qtype base = recipe ? recipe_default(recipe) : uniform;
     bool ruled = recipe && (qtype_info(base)->flags & QF_QUANT);
     int64_t count[CLS_COUNT] = {0}, n_up[ROLE_COUNT] = {0};
-    bool own = recipe && recipe_about(recipe); /* a named recipe counts layers */
+    /* A named recipe counts layers instead of tensors. */
+    bool own = recipe && recipe_about(recipe);
     struct order *ord = xreallocarray(NULL, (size_t)n + 1, sizeof *ord);
     for (int64_t i = 0; i < n; i++) ord[i] = (struct order){i, it[i].block};
     qsort(ord, (size_t)n, sizeof *ord, by_block);
@@ -376,7 +383,8 @@ void recipe_apply(const char *recipe, enum qtype uniform, const struct recipe_mo
         if (!t->quant) continue;
         const enum role role = t->fine && !own ? ROLE_OTHER : t->role;
         enum cls cls = (enum cls)role_class[role];
-        int64_t i = cls == CLS_UP ? n_up[role]++ : count[cls]++; /* gate and up apart */
+        /* gate and up are counted apart. */
+        int64_t i = cls == CLS_UP ? n_up[role]++ : count[cls]++;
         bool is_output =
             t->role == ROLE_OUTPUT || (t->role == ROLE_TOKEN_EMBD && m->tied && t->block < 0);
         if ((own || ((cls == CLS_DOWN || cls == CLS_UP) && m->experts > 1)) && t->block >= 0)
@@ -387,7 +395,8 @@ void recipe_apply(const char *recipe, enum qtype uniform, const struct recipe_mo
             set_type(t, output_type(recipe, m, t->ne[0]));
         else
             set_type(t, by_rules(recipe, role, t->ne[2] > 1, m, i, base));
-        /* importance matrices of other programs lack the draft block: no type that needs one */
+        /* Importance matrices of other programs lack the draft block, so it gets no type that needs
+         * importance. */
         if (own && m->n_mtp && t->block >= m->n_blocks - m->n_mtp &&
             recipe_needs_imatrix(recipe, t))
             set_type(t, QT_IQ4_XS);

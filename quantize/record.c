@@ -34,7 +34,8 @@ void record_source_hash(const struct gguf *g, char hex[33]) {
 
 int record_text(struct buf *out, const struct quantize_opts *o, const struct gguf *source,
                 struct err *e) {
-    /* of one length, used or not: error feedback must not change a file's size */
+    /* Fields have the same length whether they are used or not, because error feedback must not
+     * change the size of a file. */
     char src[33], imatrix[33] = RECORD_NONE, gram[33] = RECORD_NONE;
     struct jw w;
     record_source_hash(source, src);

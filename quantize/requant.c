@@ -25,7 +25,7 @@ void requant_look(const struct gguf *g, struct requant *r) {
         if (bytes[t] > most && !name)
             snprintf(r->type, sizeof r->type, "%s", qtype_name((enum qtype)t));
         if (bytes[t] > most) most = bytes[t];
-        if (!bytes[t]) continue; /* also ids that are no type */
+        if (!bytes[t]) continue; /* Ids that are no type have no bytes, so they end here too. */
         const unsigned flags = qtype_info((enum qtype)t)->flags;
         if (!(flags & QF_QUANT)) continue;
         bool original = released && (flags & QF_RELEASED);
@@ -36,7 +36,7 @@ void requant_look(const struct gguf *g, struct requant *r) {
     }
     if (name) snprintf(r->type, sizeof r->type, "%s", name);
     const char *base = gguf_str_or(g, REQUANT_KEY, NULL);
-    if (!r->quantized && base) { /* the errors of its base, in a type that adds none */
+    if (!r->quantized && base) { /* The file has the errors of its base in a type that adds none. */
         r->quantized = r->spelled = true;
         snprintf(r->type, sizeof r->type, "%.31s", base);
     }

@@ -16,12 +16,12 @@
 #include "quantize/journal.h"
 
 struct resume {
-    struct gguf_w *w; /* the caller's */
-    const char *out;  /* the caller's */
+    struct gguf_w *w; /* The caller's writer. */
+    const char *out;  /* The caller's name of the output. */
     struct journal j;
-    struct xxh128 *hash; /* of the current tensor's bytes so far */
+    struct xxh128 *hash; /* The hash of the bytes so far of the tensor that is being written. */
     int64_t n_tensors;
-    bool begun; /* the journal is ours and known */
+    bool begun; /* Tells that the journal is ours and its content known. */
 };
 
 static int make_key(struct gguf_w *w, const struct gguf *source, char key[33], int *n_files,
@@ -44,7 +44,7 @@ static int make_key(struct gguf_w *w, const struct gguf *source, char key[33], i
     return 0;
 }
 
-/* Parts of another key, whose files may have other names than those of this one. */
+/* Removes partial files of another key, which may have other names than those of this one. */
 static void remove_parts(const char *out, int n_files) {
     for (int i = 0; i < n_files; i++) {
         char *name = n_files > 1 ? gguf_split_name(out, i, n_files) : xstrdup(out);
@@ -55,10 +55,10 @@ static void remove_parts(const char *out, int n_files) {
     }
 }
 
-/* How many tensors of the journal are in the part as recorded. */
+/* Counts the tensors of the journal that are in the partial file as recorded. */
 static int check_part(struct resume *s, int64_t *n_done, struct err *e) {
     *n_done = 0;
-    if (s->j.n > s->n_tensors) s->j.n = 0; /* nobody wrote that */
+    if (s->j.n > s->n_tensors) s->j.n = 0; /* No run of this program wrote that. */
     if (!s->j.n) return 0;
     log_info("%s.part: going on with it; reading %lld of %lld tensors back", s->out,
              (long long)s->j.n, (long long)s->n_tensors);
@@ -114,13 +114,15 @@ int resume_data(struct resume *s, const void *p, uint64_t n, double alpha, struc
     if (gguf_w_n_complete(s->w) == s->j.n) return 0;
     xxh128_hex(s->hash, hex);
     xxh128_reset(s->hash);
-    TRY(gguf_w_flush(s->w, e)); /* a process that is killed loses what it had not handed over */
+    /* A process that is killed loses what it has not yet handed to the system. */
+    TRY(gguf_w_flush(s->w, e));
     return journal_add(&s->j, hex, alpha, e);
 }
 
 void resume_end(struct resume *s, int rc) {
     if (!s) return;
-    bool keep = rc && rc != ERR_DATA && s->j.n > 0; /* ERR_DATA: another input is needed */
+    /* ERR_DATA says that another input is needed, so the partial file is of no use. */
+    bool keep = rc && rc != ERR_DATA && s->j.n > 0;
     if (keep) {
         gguf_w_keep(s->w);
         log_warn("%lld of %lld tensors are kept in %s.part: the same command goes on there; to "

@@ -16,10 +16,11 @@
 #include "core/num.h"
 
 enum { PAD = 32 };
-static const double LOW_BITS = 2.6; /* per weight; docs/design/mix.md "Groups" */
+static const double LOW_BITS = 2.6; /* In bits per weight (docs/design/mix.md, "Groups"). */
 
-/* How much a role of one layer matters when its error is large: published one-tensor divergences of
- * a 40-layer hybrid mixture at about 1.75 bits (relative squared error near 0.16). */
+/* The divergence when one role of one layer has a large error. The numbers are published ones for
+ * single tensors of a hybrid mixture of experts with 40 layers, at about 1.75 bits (a relative
+ * squared error near 0.16). */
 struct prior {
     enum role role;
     double kld;
@@ -38,8 +39,10 @@ static double prior_of(const struct sens *s, const struct sens_group *g) {
     double kld = .003, n = (double)max_i64(1, s->model.n_blocks - s->model.n_mtp), layer = 1;
     for (size_t i = 0; i < COUNT_OF(priors); i++)
         if (priors[i].role == g->role) kld = priors[i].kld;
-    if (g->block >= 0) { /* early layers about twice, the last one and a half */
-        double at = n > 1 ? fmin(1, (double)g->block / (n - 1)) : 0; /* MTP: as the last */
+    /* Early layers matter about twice as much, the last one half as much again. */
+    if (g->block >= 0) {
+        /* The draft block counts like the last layer. */
+        double at = n > 1 ? fmin(1, (double)g->block / (n - 1)) : 0;
         layer = (at < .5 ? 1.7 - 1.4 * at : 1) * (g->block >= n - 1 && n > 2 ? 1.5 : 1) * 40 / n;
     } else if (g->role == ROLE_TOKEN_EMBD && s->model.tied) {
         kld = .1349;
@@ -63,21 +66,24 @@ static enum role leader(enum role r) {
     return r;
 }
 
-/* Share of a tensor's bytes that one decoded token reads. */
+/* Returns the share of a tensor's bytes that one decoded token reads. */
 static double read_share(const struct recipe_model *m, const struct recipe_item *it) {
     bool lookup = it->role == ROLE_PLE_EMBD || (it->role == ROLE_TOKEN_EMBD && !m->tied);
-    if (lookup) return 0;                                                /* one row */
-    if (it->block >= 0 && it->block >= m->n_blocks - m->n_mtp) return 0; /* drafts */
+    /* A token reads one row. */
+    if (lookup) return 0;
+    /* The draft block is not counted. */
+    if (it->block >= 0 && it->block >= m->n_blocks - m->n_mtp) return 0;
     if (role_is_routed(it->role) && m->experts > 1 && m->experts_used > 0)
         return fmin(1, (double)m->experts_used / (double)m->experts);
     return 1;
 }
 
-/* The types that a mix may give a tensor. */
+/* Tells which types a mix may give a tensor. */
 static void candidates(const struct recipe_item *it, bool can[QT_COUNT]) {
     const unsigned flag = it->ne[0] % QK == 0 ? QF_MIX : QF_MIX_NARROW;
     bool fits[QT_COUNT] = {false};
-    for (int t = 0; t < QT_COUNT; t++) /* rows of no multiple of 32 fall back to one type */
+    /* A type that the row length does not allow falls back to another one. */
+    for (int t = 0; t < QT_COUNT; t++)
         if (qtype_info(t) && (qtype_info(t)->flags & flag))
             fits[qtype_fit((enum qtype)t, it->ne[0])] = true;
     for (int t = 0; t < QT_COUNT; t++) can[t] = fits[t] && enc_find((enum qtype)t);
@@ -208,9 +214,11 @@ enum qtype sens_next(const struct sens *s, int group, enum qtype t, int dir) {
 
 /* ---- losses ---------------------------------------------------------------------------------- */
 
-/* Log of the ratio divergence / error at an error, from the probes of a group. */
+/* Gives in *out the logarithm of divergence / error at an error, interpolated between the probes of
+ * a group. Returns false when the group has no probes. */
 static bool ratio_at(const struct sens_group *g, double err, double *out) {
-    const struct sens_probe *lo = NULL, *hi = NULL; /* nearest errors below and above */
+    /* The probes with the nearest errors below and above. */
+    const struct sens_probe *lo = NULL, *hi = NULL;
     for (int i = 0; i < g->n_probes; i++) {
         const struct sens_probe *p = &g->probe[i];
         double pe = g->err[p->type];
@@ -227,7 +235,7 @@ static bool ratio_at(const struct sens_group *g, double err, double *out) {
     return true;
 }
 
-/* The same from other layers of the role, by depth. */
+/* Gives the same, interpolated by depth between other layers of the same role. */
 static bool ratio_near(const struct sens *s, const struct sens_group *g, double err, double *out) {
     int below = -1, above = -1;
     double va = 0, vb = 0, v;
@@ -251,7 +259,8 @@ static bool ratio_near(const struct sens *s, const struct sens_group *g, double 
     return true;
 }
 
-/* Mean log of measured over prior ratio: puts priors on the scale of the measurements. */
+/* Returns the mean logarithm of measured over prior ratio, which puts priors on the scale of the
+ * measurements. */
 static double prior_scale(const struct sens *s, double err) {
     double sum = 0, v;
     int n = 0;
@@ -274,7 +283,7 @@ double sens_loss(const struct sens *s, int group, enum qtype type) {
 
 static bool steps_factor(const struct sens *s, int group, uint64_t budget, double *out) {
     const struct sens_group *g = &s->group[group];
-    double up = 1 / .09, down = 1 / .09; /* factor 1 +- .3 before any step */
+    double up = 1 / .09, down = 1 / .09; /* Before any step the factor is 1 +- .3. */
     bool any = false;
     for (int i = 0; i < g->n_steps; i++) {
         const struct sens_step *t = &g->step[i];
@@ -309,7 +318,7 @@ double sens_factor(const struct sens *s, int group, uint64_t budget) {
 
 /* ---- accuracy -------------------------------------------------------------------------------- */
 
-/* Candidate whose error is nearest to that of about 4.25 bits. */
+/* Returns the type whose error is nearest to that of about 4.25 bits, or -1 when there is none. */
 static int type_like_4_bits(const struct sens_group *g) {
     int best = -1;
     for (int t = 0; t < QT_COUNT; t++)
@@ -335,7 +344,7 @@ void sens_accuracy(const struct sens *s, struct sens_accuracy *a) {
         a->n_probed += g.n_probes > 0;
         if (t < 0 || !ratio_at(&g, g.err[t], &v)) continue;
         int n = s->group[i].n_probes;
-        s->group[i].n_probes = 0; /* as if it had none; put back below */
+        s->group[i].n_probes = 0; /* Taken as if it had none; they are put back below. */
         if (ratio_near(s, &g, g.err[t], &near)) {
             apart += (v - near) * (v - near);
             n_apart++;

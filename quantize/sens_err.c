@@ -16,12 +16,13 @@
 #include "quantize/sens.h"
 
 enum { MIN_ROWS = 64, MIN_ROWS_MAT = 8, PERCENT = 2, TAU = 256 };
-static const int64_t BATCH = 4 << 20; /* weights encoded at a time */
+static const int64_t BATCH = 4 << 20; /* So many weights are encoded at a time. */
 
 struct sampler {
-    struct batch_job b; /* of the sampled rows, side by side as a tensor of their own */
+    /* The job that encodes the sampled rows, which lie side by side as a tensor of their own. */
+    struct batch_job b;
     const struct kern *ref;
-    double *sum; /* [rows] of b.t, < 0: not finite */
+    double *sum; /* The sum of each of its rows; below 0 where a row is not finite. */
 };
 
 static const float *imp_of(const struct batch_job *b, int64_t row) {
@@ -43,7 +44,7 @@ static void signals(void *ctx, int64_t begin, int64_t end, int worker) {
     }
 }
 
-/* Of the rows that b.out holds. */
+/* Computes the errors of the rows that b.out holds. */
 static void errors(void *ctx, int64_t begin, int64_t end, int worker) {
     const struct sampler *s = ctx;
     const int64_t ne0 = s->b.t->ne[0];
@@ -83,7 +84,8 @@ int sens_importance(const struct imat *imat, const struct gguf_tensor *t, float 
     return importance(imat, t, out, &en, e);
 }
 
-/* The sampled rows of a tensor as a tensor of their own; t->data by mem_free if it is *copy. */
+/* Makes a tensor of the sampled rows of a tensor. Where *copy is not NULL it has the rows, and the
+ * caller frees it by mem_free; otherwise they are the tensor's own. */
 static int sample(const struct gguf_tensor *t, struct gguf_tensor *out, void **copy,
                   struct err *e) {
     const int64_t n_mat = t->ne[2] * t->ne[3];
@@ -105,7 +107,8 @@ static int sample(const struct gguf_tensor *t, struct gguf_tensor *out, void **c
     return 0;
 }
 
-/* The mean of squares is per expert; its part of the output is per token. */
+/* Returns the sum over rows, each weighed by the tokens of its expert: importance is a mean of
+ * squares per expert, but an expert's part of the output grows with its tokens. */
 static double total(const struct sampler *s, const struct imat_entry *en) {
     const int64_t n_mat = s->b.t->ne[2] * s->b.t->ne[3], rows = s->b.t->ne[1] * n_mat;
     double sum = 0;
@@ -114,7 +117,7 @@ static double total(const struct sampler *s, const struct imat_entry *en) {
     return sum;
 }
 
-/* The rows in a type, and their errors to s->sum. */
+/* Encodes the rows in a type and puts their errors into s->sum. */
 static int errors_in(struct sampler *s, enum qtype to, const struct sens_source *from,
                      struct err *e) {
     struct batch_job *b = &s->b;
@@ -137,7 +140,7 @@ out:
     return rc;
 }
 
-/* ERR_DATA: a weight is not finite. */
+/* Computes the sum of squares of a tensor's sampled rows. ERR_DATA when a weight is not finite. */
 static int total_signal(struct sampler *s, double *signal, const struct imat_entry *en,
                         const char *name, const char *path, struct err *e) {
     const int64_t rows = s->b.t->ne[1] * s->b.t->ne[2] * s->b.t->ne[3];
@@ -188,7 +191,7 @@ static int tensor_errors(const struct sens_source *from, const struct kern *ref,
     return rc;
 }
 
-/* Of one group, taken over from an earlier run or measured. */
+/* Sets the errors of one group, measured or taken over from an earlier run. */
 static int group_errors(const struct sens *s, const struct sens_source *from,
                         const struct kern *ref, struct sens_group *gr, struct err *e) {
     struct {

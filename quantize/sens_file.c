@@ -110,7 +110,8 @@ static int read_errors(struct sens_group *g, const struct json *j, const char *p
     for (const struct json *m = json_first(errors); m; m = json_next(m)) {
         enum qtype t;
         double v = json_num(m, -1);
-        if (!qtype_parse(json_name(m), &t) || !g->can[t]) continue; /* a type of a later version */
+        /* The type is one of a later version. */
+        if (!qtype_parse(json_name(m), &t) || !g->can[t]) continue;
         if (!usable(v, 0))
             return err_set(e, ERR_DATA, "%s: group %s: the error of %s is not a number >= 0", path,
                            g->name, json_name(m));

@@ -30,7 +30,8 @@ static bool load_row(void *ctx, int64_t row, float *x) {
     return true;
 }
 
-/* Of one tensor in one type; 1 where there is no feedback. */
+/* Computes the gain of error feedback for one tensor in one type: the error with it over the error
+ * without. It is 1 where there is no feedback. */
 static int tensor_gain(const struct rows *r, const struct gram_input *in, const float *imp,
                        enum qtype type, const struct sens_feedback *f, double *gain,
                        struct err *e) {
@@ -38,7 +39,7 @@ static int tensor_gain(const struct rows *r, const struct gram_input *in, const 
     struct rows rows = *r;
     struct fb_tensor *fb;
     *gain = 1;
-    /* moments of another shape: quantization will refuse them by name */
+    /* Where moments have another shape, quantization will refuse them by name. */
     if (!feedback_can(type) || !in || in->n != r->t->ne[0] ||
         (in->n_mat != 1 && in->n_mat != n_mat))
         return 0;
@@ -60,7 +61,7 @@ static int tensor_gain(const struct rows *r, const struct gram_input *in, const 
     return 0;
 }
 
-/* The same, taken over from an earlier run where it is known. */
+/* Gives the same, taken over from an earlier run where it is known. */
 static int gain_or_kept(const struct rows *r, const struct gram_input *in, const float *imp,
                         enum qtype type, const struct sens_feedback *f, double *gain,
                         struct err *e) {

@@ -44,7 +44,7 @@ struct synth {
     const struct arch *arch;
     struct hparams hp;
     struct tensor_inst *inst;
-    struct qplan plan; /* one item per tensor */
+    struct qplan plan; /* The plan has one item per tensor. */
     struct gguf_w *w;
     struct prog prog;
     uint8_t *batch;
@@ -82,7 +82,8 @@ static int read_model(struct synth *s, struct err *e) {
     return s->arch->derive(&s->hp, e);
 }
 
-/* Every tensor that conversion makes, typed as from a BF16 checkpoint; then the recipe. */
+/* Lists every tensor that conversion makes, in the types that a BF16 checkpoint would give, and
+ * applies the recipe. */
 static int choose_types(struct synth *s, struct err *e) {
     struct qplan *p = &s->plan;
     int64_t n, kept = 0;
@@ -154,10 +155,11 @@ static int declare(struct synth *s, struct synth_report *r, struct err *e) {
 /* ---- weights --------------------------------------------------------------------------------- */
 
 enum fill { FILL_BLOCKS, FILL_UNIFORM, FILL_NORMAL, FILL_ROUTER };
-static const struct special { /* by the end of the name; all are F32 */
+static const struct special { /* Tensors that are told by the end of their name. All are F32. */
     const char *end;
     enum fill fill;
-    float a, b; /* range; deviation; deviation of a router */
+    /* The range of a uniform fill; the deviation of a normal one; the deviation of a router. */
+    float a, b;
 } specials[] = {
     {"ssm_a", FILL_UNIFORM, -8, -0.1f},
     {"ssm_dt.bias", FILL_UNIFORM, -6, 1},
@@ -179,7 +181,7 @@ struct job {
     const struct tensor_inst *t;
     const struct special *sp;
     enum qtype type;
-    uint64_t seed; /* of the tensor */
+    uint64_t seed; /* The seed of the tensor. */
     double skew;
     int64_t first;    /* index of the first chunk of the batch that is being made */
     int64_t n_blocks; /* blocks in the batch */
@@ -191,8 +193,9 @@ static uint64_t mix(uint64_t a, uint64_t b) {
     return rng_u64(&r) ^ a;
 }
 
-/* How much smaller the row of expert `row` is. Ranks are spread over the experts: a prime times the
- * row is one to one for all numbers of experts that are not its multiple. */
+/* Returns by what factor the row of expert `row` is smaller. Ranks are spread over the experts: a
+ * prime times the row hits each expert once, unless the number of experts is a multiple of the
+ * prime. */
 static float row_scale(const struct job *j, int64_t row) {
     int64_t rank = row * 37 % j->t->ne[1];
     return (float)(1 / (1 + j->skew * (double)rank));

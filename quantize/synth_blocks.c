@@ -14,7 +14,8 @@ static void random_bytes(struct rng *r, uint8_t *p, int64_t n) {
     for (uint64_t v = rng_u64(r); i < n; i++, v >>= 8) p[i] = (uint8_t)v;
 }
 
-/* What random bytes do not give: exponents near 2^-7, and only the three codes that TQ2_0 knows. */
+/* Mends what random bytes do not give: exponents near 2^-7, and only the three codes that TQ2_0
+ * knows. */
 static void tame(enum qtype t, uint8_t *p) {
     const struct qtype_scale *s = &qtype_info(t)->scale;
     uint8_t *v = p + s->off[0];

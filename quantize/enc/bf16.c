@@ -16,7 +16,7 @@ static void row(const float *restrict x, const float *restrict imp, int64_t n, v
     for (int64_t i = 0; i < n; i++) {
         uint16_t h = fp_f32_to_bf16(x[i]);
         if ((h & 0x7f80u) == 0x7f80u)
-            h = (uint16_t)((h & 0x8000u) | 0x7f7fu); /* rounded past the largest */
+            h = (uint16_t)((h & 0x8000u) | 0x7f7fu); /* It was rounded past the largest value. */
         store_u16(p + 2 * i, h);
     }
 }

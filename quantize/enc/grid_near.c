@@ -22,7 +22,8 @@ static struct room {
 static pthread_once_t once[N_TYPES] = {PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT,
                                        PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT};
 
-/* Squared distances between all halves of codes, `n` level numbers of `bits` bits each. */
+/* Fills a table of the squared distances between all halves of codes. A half has n level numbers of
+ * `bits` bits each. */
 static void fill_halves(uint8_t (*d)[256], int bits, int n) {
     const int values = 1 << (bits * n), mask = (1 << bits) - 1;
     for (int a = 0; a < values; a++)
@@ -40,7 +41,7 @@ static void fill_halves(uint8_t (*d)[256], int bits, int n) {
  * distances from them; returns their number. */
 static int neighbours(const struct room *t, const uint8_t *low, const uint8_t *high,
                       uint16_t *out) {
-    uint8_t d[KERN_IQ1]; /* at most 4 * 7^2 */
+    uint8_t d[KERN_IQ1]; /* It is at most 4 * 7^2. */
     bool seen[256] = {false};
     int limit = -1, n = 0;
     for (int g = 0; g < t->s->n; g++) {

@@ -35,8 +35,9 @@ static const struct grid_spec specs[] = {
     {QT_IQ1_M,   16, 8, 2048, 3, false, SHIFT_ENTRY, 7, 0.125f,  9,0, 3, 0, 1.1125f},
 };
 // clang-format on
-static float levels[COUNT_OF(specs)][8][GRID_MAX]; /* [element][entry] */
-static int lowest[COUNT_OF(specs)];                /* entry of least magnitudes */
+/* The levels of all entries, [element][entry]. */
+static float levels[COUNT_OF(specs)][8][GRID_MAX];
+static int lowest[COUNT_OF(specs)]; /* The entry of least magnitudes of each grid. */
 static pthread_once_t levels_once = PTHREAD_ONCE_INIT;
 
 const struct grid_spec *grid_spec_of(enum qtype t) {
@@ -48,7 +49,7 @@ const struct grid_spec *grid_spec_of(enum qtype t) {
 const int8_t *grid_levels(const struct grid_spec *s, int g) {
     const struct kern_grid *k = kern_grid_get();
     const void *first[] = {k->iq2_xxs, k->iq2_xs, k->iq2_s, k->iq3_xxs, k->iq3_s, k->iq1, k->iq1};
-    return (const int8_t *)first[s - specs] + g * s->per; /* at most 62 */
+    return (const int8_t *)first[s - specs] + g * s->per; /* The index is at most 62. */
 }
 
 static void fill_levels(void) {

@@ -10,7 +10,8 @@ void enc_grid_balance(enum qtype t, const float *x, const float *imp, int64_t n,
     uint8_t *blk = blocks;
     struct kern k;
     double num = 0, den = 0;
-    kern_init(&k, KERN_REF); /* every instruction set decodes the same values */
+    /* Every instruction set decodes the same values, so the slowest will do. */
+    kern_init(&k, KERN_REF);
     for (int64_t b = 0; b < n / QK; b++) {
         float y[QK];
         k.op[t].decode(blk + b * bytes, y, QK);

@@ -13,7 +13,7 @@
 #define LANES_TABLE enc_lanes_base
 #endif
 
-/* Room for one block, or eight of 32. */
+/* Declares the memory for one block, or for eight of 32. */
 #define ROOM(mem)                                                                                  \
     float room_x[QK], room_w[QK];                                                                  \
     struct enc_raw room_mine[LANES];                                                               \
@@ -86,7 +86,7 @@ static void round_f16(float v[8]) {
     storev(v, f16v(loadv(v)));
 }
 
-/* Sums for eight entries from g on. */
+/* Returns the sums for the eight entries from g on. */
 INLINE vf form_of_entries(const float *lev, int per, int g, const float *q, const float *p) {
     vf l[8], sum = splat(0);
     for (int i = 0; i < per; i++) {

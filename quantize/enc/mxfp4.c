@@ -17,7 +17,8 @@ enum { N = 32, E_MAX = 251 };
 static int conventional(const float *x) {
     const float top = fabsf(enc_absmax(x, N));
     const int e =
-        (int)(fp_bits(top) >> 23) - 2; /* floor(log2 top) - 2 + 127; subnormals: below 0 */
+        /* This is floor(log2 top) - 2 + 127; below 0 for subnormal values. */
+        (int)(fp_bits(top) >> 23) - 2;
     return e < 0 ? 0 : e > E_MAX ? E_MAX : e;
 }
 

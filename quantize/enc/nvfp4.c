@@ -12,7 +12,7 @@
 
 enum { N = 64, SUB = 16, V_MAX = 0x7e };
 
-/* Scale byte nearest to v, halves up. */
+/* Returns the scale byte whose value is nearest to v; a half goes up. */
 static int nearest_scale(float v) {
     int best = 0;
     for (int b = 1; b <= V_MAX; b++)

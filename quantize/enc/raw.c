@@ -29,7 +29,7 @@ void enc_raw_blocks(const struct enc_blocks *eb, const float *x, const float *im
     enc_lanes()->open[eb->spec->family](&h, x, imp, n_blocks, o);
 }
 
-/* What the rules need whose scope is the row. */
+/* Returns the mean square of a row where a rule of this type takes it from the row, otherwise 0. */
 static float row_mean2(const struct enc_blocks *eb, const float *x, const float *imp, int64_t n,
                        enum search search) {
     const struct enc_how h = enc_how_of(eb->spec, search);

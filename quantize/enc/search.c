@@ -11,9 +11,9 @@
 
 const int8_t enc_iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                    1,    13,   25,  38,  53,  69,  89,  113};
-/* Index of the level nearest to v, by j = trunc(256 - 2v): the midpoints between levels are
- * multiples of 1/2, so every half-open interval of length 1/2 belongs to one level (a midpoint to
- * the lower). */
+/* The index of the level nearest to v is at j = trunc(256 - 2v). The midpoints between levels are
+ * multiples of 1/2, so every half-open interval of length 1/2 belongs to one level; a midpoint
+ * belongs to the lower one. */
 // clang-format off
 static const int8_t iq4_nearest[512] = {
     15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15,
@@ -33,7 +33,7 @@ static const int8_t iq4_nearest[512] = {
     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
     1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 };
-/* The levels themselves, by the same number. */
+/* The levels themselves, at the same index. */
 const float enc_iq4_level[512] = {
 #include "quantize/enc/iq4_level.def"
 };
