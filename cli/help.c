@@ -150,6 +150,18 @@ static void tail_text(struct buf *b, const struct cmd_spec *spec) {
     for (int k = 0; (line = help_example(spec->name, k)) != NULL; k++) buf_fmt(b, "  %s\n", line);
 }
 
+/* Appends every exit status with its meaning. */
+static void statuses_text(struct buf *b, int width) {
+    struct buf list = {0};
+    const struct err_status *s;
+    for (int i = 0; (s = err_status(i)) != NULL; i++)
+        buf_fmt(&list, "%s%d %s", i ? ", " : "", s->status, s->brief);
+    buf_str(b, "\nexit status: ");
+    help_wrap(b, list.data, 13, 0, width);
+    buf_chr(b, '\n');
+    buf_release(&list);
+}
+
 void help_command(struct buf *b, const struct cmd_spec *spec, const struct opt *common,
                   int n_common, bool all, int width) {
     struct buf head = {0}, tail = {0};
@@ -162,9 +174,7 @@ void help_command(struct buf *b, const struct cmd_spec *spec, const struct opt *
     buf_chr(&head, '\n');
     tail_text(&tail, spec);
     common_text(&tail, spec, common, n_common, all, width);
-    if (all)
-        buf_str(&tail, "\nexit status: 0 done, 1 the answer is no, 2 usage, 3 bad input,\n"
-                       "4 the machine said no, 130 interrupted\n");
+    if (all) statuses_text(&tail, width);
     int room = HELP_LINES - count_lines(&head) - count_lines(&tail), shown = spec->n_opts;
     struct buf opts = {0};
     for (; spec->n_opts; shown--) { /* as many as the screen has lines for */

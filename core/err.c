@@ -13,6 +13,15 @@
 #error "hone runs on little-endian machines only (core/bytes.h loads file integers directly)"
 #endif
 
+const struct err_status *err_status(int i) {
+    static const struct err_status rows[] = {
+#define STATUS(id, public_id, status, name, brief, meaning) {status, name, brief, meaning},
+#include "core/status.def"
+#undef STATUS
+    };
+    return i >= 0 && (size_t)i < COUNT_OF(rows) ? &rows[i] : NULL;
+}
+
 static void about_nothing(struct err *e) {
     e->file[0] = e->tensor[0] = 0;
 }

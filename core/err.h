@@ -10,14 +10,22 @@
 
 #include "core/attr.h"
 
-enum err_code {                  /* also the exit status */
-                ERR_OK = 0,      /* done */
-                ERR_VERDICT = 1, /* the check ran and the answer is "no" (verify, lint, compare) */
-                ERR_USAGE = 2,   /* senseless request */
-                ERR_DATA = 3,    /* an input file is not what it claims to be */
-                ERR_SYS = 4,     /* the machine said no: I/O, memory, no device */
-                ERR_INTR = 130   /* interrupted by SIGINT or SIGTERM */
+/* ERR_OK, ERR_VERDICT, ERR_USAGE, ERR_DATA, ERR_SYS, ERR_INTR: what each means is in the table. */
+enum err_code {
+#define STATUS(id, public_id, status, name, brief, meaning) ERR_##id = (status),
+#include "core/status.def"
+#undef STATUS
 };
+
+/* A row of core/status.def. */
+struct err_status {
+    int status;          /* what the process ends with */
+    const char *name;    /* one word for programs: "usage" */
+    const char *brief;   /* for a list on one line: "bad input data" */
+    const char *meaning; /* whole sentences */
+};
+/* Returns row i of the table, in ascending order of the status; NULL behind the last one. */
+const struct err_status *err_status(int i);
 
 struct err {
     enum err_code code;

@@ -156,14 +156,15 @@ const char *hone_version(void) {
     return HONE_VERSION;
 }
 
+#define STATUS(id, public_id, status, name, brief, meaning)                                        \
+    _Static_assert((int)HONE_##public_id == (int)ERR_##id, "status of hone.h: " name);
+#include "core/status.def"
+#undef STATUS
+
 const char *hone_status_name(int status) {
-    static const struct {
-        int status;
-        const char *name;
-    } row[] = {{HONE_OK, "ok"},     {HONE_VERDICT, "verdict"}, {HONE_USAGE, "usage"},
-               {HONE_DATA, "data"}, {HONE_SYSTEM, "system"},   {HONE_CANCELLED, "cancelled"}};
-    for (size_t i = 0; i < COUNT_OF(row); i++)
-        if (row[i].status == status) return row[i].name;
+    const struct err_status *s;
+    for (int i = 0; (s = err_status(i)) != NULL; i++)
+        if (s->status == status) return s->name;
     return "?";
 }
 

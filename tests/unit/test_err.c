@@ -100,7 +100,22 @@ static void test_small_allocations(void) {
     free(s), free(t), free(u), free(v);
 }
 
+/* The numbers are those of docs/man/hone.1 and of programs that people wrote: they do not change.
+ */
+static void test_statuses(void) {
+    static const int want[] = {ERR_OK, ERR_VERDICT, ERR_USAGE, ERR_DATA, ERR_SYS, ERR_INTR};
+    static const int number[] = {0, 1, 2, 3, 4, 130};
+    for (int i = 0; i < (int)COUNT_OF(want); i++) {
+        CHECK(err_status(i) != NULL);
+        CHECK_EQ_I64(want[i], number[i]);
+        CHECK_EQ_I64(err_status(i)->status, number[i]);
+        CHECK(err_status(i)->name[0] && err_status(i)->brief[0] && err_status(i)->meaning[0]);
+    }
+    CHECK(!err_status((int)COUNT_OF(want)) && !err_status(-1));
+}
+
 int main(void) {
+    RUN(test_statuses);
     RUN(test_set_and_wrap);
     RUN(test_sys_takes_errno_at_entry);
     RUN(test_long_messages_are_cut);
