@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* core/err.c - fills struct err. It neither prints nor exits, and allocates nothing, so it works
  * when memory is out. Messages too long for the struct are cut. */
-#include "core/err.h" /* Some systems have these names as macros. */
+#include "core/err.h" /* It has macros with the names of functions here. */
 
 #include <errno.h>
 #include <stdarg.h>

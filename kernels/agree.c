@@ -16,7 +16,7 @@ enum { ROWS = 16, K = 2 * QK, TOKENS = 33 };
 
 struct trial {
     struct kern_act act[TOKENS][K / QK];
-    uint8_t w[ROWS * 2 * K], packed[ROWS * 2 * K]; /* no packed type has 2 bytes per weight */
+    uint8_t w[ROWS * 2 * K], packed[ROWS * 2 * K]; /* No packed type has 2 bytes per weight. */
     float out[2][TOKENS][ROWS];
 };
 

@@ -88,7 +88,7 @@ struct job {
     const struct kern *k;
     enum qtype t;
     uint8_t *w, *act;
-    struct kern_act *rounded; /* [TOKENS] rows */
+    struct kern_act *rounded; /* The rows of TOKENS activations. */
     void *scratch;
     int64_t n_tok;
     float *x;
@@ -114,7 +114,7 @@ static void run_packed(void *ctx) {
              j->scratch);
 }
 
-/* Any blocks are as good as packed ones. */
+/* Measures products of packed rows. Any blocks are as good as packed ones. */
 static void bench_packed(struct job *j, const float *x, double bytes, double seconds,
                          struct kern_rate *out) {
     const int rows = j->k->op[j->t].rows;
@@ -141,7 +141,8 @@ void kern_bench_type(const struct kern *k, enum qtype t, double seconds, struct 
     struct rng r;
     rng_seed(&r, 1);
     struct job j = {.k = k, .t = t, .row_bytes = (int64_t)qtype_row_bytes(t, ROW)};
-    /* aligned: where malloc puts rows of F32 and F16 is worth a third */
+    /* Rows are aligned, because where malloc puts rows of F32 and F16 is worth a third of the
+     * speed. */
     const int64_t w_bytes = (ROWS * j.row_bytes + 63) / 64 * 64;
     void *mem = NULL;
     struct err e = {0};

@@ -9,19 +9,21 @@
 #include "core/fp.h"
 #include "core/qtype.h"
 
-/* IQ4_NL and IQ4_XS. Asymmetric on purpose: a block's largest weight lands on -127. */
+/* The levels of IQ4_NL and IQ4_XS. They are asymmetric on purpose: a block's largest weight gets
+ * -127. */
 static const int8_t kern_iq4_level[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                           1,    13,   25,  38,  53,  69,  89,  113};
-/* MXFP4 and NVFP4: E2M1 times two. */
+/* The levels of MXFP4 and NVFP4: E2M1 times two. */
 static const int8_t kern_fp4_level[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
-/* 2^(e-128), the scale that goes with the doubled levels; e 0 and 1 give subnormals. */
+/* Returns 2^(e-128), the scale that goes with the doubled levels. For e of 0 and 1 it is
+ * subnormal. */
 static inline float kern_e8m0_half(uint8_t e) {
     return fp_from_bits(e < 2 ? 0x00200000u << e : (uint32_t)(e - 1) << 23);
 }
 
-/* Half of an unsigned E4M3 byte; 0x7f (and the sign bit's values) decode as the formula says, 0x7f
- * to 0. */
+/* Returns half of an unsigned E4M3 byte. Bytes with the sign bit decode as the formula says,
+ * 0x7f gives 0. */
 static inline float kern_ue4m3_half(uint8_t v) {
     const uint32_t exp = (v >> 3) & 15u, man = v & 7u;
     if (v == 0x7f) return 0;
@@ -29,7 +31,8 @@ static inline float kern_ue4m3_half(uint8_t v) {
     return fp_from_bits((exp + 119) << 23 | man << 20);
 }
 
-/* The super scale of IQ1_M as half-precision bits: the top nibbles of its four scale words. */
+/* Returns the super scale of IQ1_M as half-precision bits, which are the top nibbles of its four
+ * scale words. */
 static inline uint16_t kern_iq1_m_d(const struct blk_IQ1_M *x) {
     return (uint16_t)(x->scales[1] >> 4 | (x->scales[3] & 0xf0) | (x->scales[5] & 0xf0) << 4 |
                       (x->scales[7] & 0xf0) << 8);

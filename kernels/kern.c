@@ -15,7 +15,7 @@
 
 static const struct {
     const char *name;
-    enum kern_isa below; /* the largest one that it contains */
+    enum kern_isa below; /* The largest instruction set that this one contains. */
 } isas[KERN_ISA_COUNT] = {
     [KERN_REF] = {"ref", KERN_REF},          [KERN_AVX2] = {"avx2", KERN_REF},
     [KERN_AVXVNNI] = {"avxvnni", KERN_AVX2}, [KERN_AVX512] = {"avx512", KERN_AVX2},
@@ -23,7 +23,7 @@ static const struct {
     [KERN_DOTPROD] = {"dotprod", KERN_NEON}, [KERN_I8MM] = {"i8mm", KERN_DOTPROD},
 };
 
-/* Where each (isa, TYPE) of ops.def goes. */
+/* The index of each instruction set that ops.def names. */
 enum {
     ISA_ref = KERN_REF,
     ISA_avx2 = KERN_AVX2,

@@ -10,19 +10,22 @@
 #include "kernels/ops.def"
 #undef KERN_OPS
 
-bool kern_cpu_has(enum kern_isa isa); /* what it adds to those it contains */
+bool kern_cpu_has(enum kern_isa isa); /* Tells what it adds to those that it contains. */
 bool kern_cpu_has_vbmi(
-    void); /* AVX-512's permutations of bytes, which not all that have VNNI have */
-/* True when packed products of the types that both have in groups of 16 rows are the same bits. */
+    /* Tells whether there are AVX-512's permutations of bytes, which not all processors with its
+     * VNNI have. */
+    void);
+/* Tells whether packed products give the same bits for all types that both have in groups of 16
+ * rows. */
 bool kern_agree(const struct kern *a, const struct kern *b);
 
-void kern_ref_act(struct kern *k); /* act_quant */
-void kern_ref_f32(struct kern *k); /* everything else */
+void kern_ref_act(struct kern *k); /* Sets act_quant. */
+void kern_ref_f32(struct kern *k); /* Sets everything else. */
 #if defined(__x86_64__)
 void kern_avx2_act(struct kern *k);
 void kern_avx2_f32(struct kern *k);
-void kern_avx2_gemm(struct kern *k); /* gemm_f32, dot_f32 */
-void kern_avx2_seq(struct kern *k);  /* conv_silu, delta_rows, mamba[12]_rows */
+void kern_avx2_gemm(struct kern *k); /* Sets gemm_f32 and dot_f32. */
+void kern_avx2_seq(struct kern *k);  /* Sets conv_silu, delta_rows and the rows of Mamba. */
 void kern_avx512_gemm(struct kern *k);
 void kern_avx512_seq(struct kern *k);
 #elif defined(__aarch64__)
@@ -32,8 +35,8 @@ void kern_neon_gemm(struct kern *k);
 void kern_neon_seq(struct kern *k);
 #endif
 
-/* For loops that are built without the address sanitizer (Makefile): it looks here, once, at n rows
- * of k floats that begin ld apart. */
+/* Looks at n rows of k floats, which begin ld apart, for loops that are built without the
+ * address sanitizer (Makefile). */
 #ifdef KERN_CHECK_ROWS
 #include <sanitizer/asan_interface.h>
 static inline void kern_check_rows(const float *p, int64_t ld, int64_t n, int64_t k) {

@@ -11,8 +11,8 @@
 
 enum { MAX_FIELDS = 5, MAX_ROWS = 16, MAX_BLOCK = 256 };
 
-/* Fields in the block's (or, of spread codes, in the spread block's) order: size of a unit, number
- * of units. */
+/* The fields of a block in their order (for spread codes, the order of the spread block): the
+ * bytes of a unit, and the number of units. */
 static const struct {
     uint8_t size, n;
 } field[QT_COUNT][MAX_FIELDS] = {
@@ -41,20 +41,23 @@ bool kern_packs(enum qtype t) {
     return (unsigned)t < QT_COUNT && field[t][0].n > 0;
 }
 
-/* Spread codes. The file keeps the low and the high bits of a code apart; a kernel wants every byte
- * once, in order. A block is first rewritten: the scales' fields, then the codes, `n_codes` words
- * of four codes (one per byte) in `n_bytes` words: most codes as they are, the bits of the others
- * above them. All of it is shifts and masks of whole words. */
-struct move { /* bits `mask` of word `code` become bits of word `byte`, higher by `left` */
+/* Spread codes. The file keeps the low and the high bits of a code apart, but a kernel wants to
+ * read every byte once and in order. So a block is rewritten first: the fields of scales come
+ * first, then the codes, of which `n_codes` words (four codes each, one per byte) become
+ * `n_bytes` words. Most of them take codes as they are, and the bits of the others go above
+ * those. All of it is shifts and masks of whole words. */
+/* A step: the bits `mask` of word `code` become bits of word `byte`, shifted left by `left`. */
+struct move {
     uint8_t code, mask, byte, left;
 };
 struct spread {
-    uint8_t head[2][2];       /* fields that go first: offset, bytes */
-    uint8_t low[8], shift[8]; /* codes 32k..: offset and shift of their low bits */
+    uint8_t head[2][2]; /* The fields that go first: offset and bytes. */
+    /* Where the low bits of codes 32k and following lie: offset and shift. */
+    uint8_t low[8], shift[8];
     uint8_t high[8], high_shift[8];
     uint8_t low_mask, high_mask, low_bits;
     uint8_t n_codes, n_bytes;
-    struct move move[13]; /* mask 0: the end */
+    struct move move[13]; /* The steps; mask 0 ends them. */
 };
 // clang-format off
 static const struct spread spread_q3_k = {
@@ -82,7 +85,7 @@ static const struct spread spread_q6_k = {
 static const struct spread *const spread_of[QT_COUNT] = {
     [QT_Q3_K] = &spread_q3_k, [QT_Q5_K] = &spread_q5_k, [QT_Q6_K] = &spread_q6_k};
 
-/* n units of every row, from one stride to another. */
+/* Copies n units of every row from one stride to another. */
 static void move(int size, int n, int rows, const uint8_t *src, uint64_t src_row, uint64_t src_unit,
                  uint8_t *dst, uint64_t dst_row, uint64_t dst_unit) {
     for (int r = 0; r < rows; r++) {
@@ -110,7 +113,8 @@ static uint64_t move_head(const struct spread *s, const uint8_t *src, uint8_t *d
     return at;
 }
 
-/* Words of 16 bits whose low bytes go first, then the high ones: offset, number. */
+/* Fields of 16-bit words whose low bytes go first, then the high ones: the offset of the first
+ * word, and the number of words. */
 static const struct { uint8_t at, n; } pairs_of[QT_COUNT] = {[QT_IQ2_XS] = {2, 32}};
 
 static void part_pairs(enum qtype t, const uint8_t *src, uint8_t *dst, size_t size, bool back) {
@@ -125,7 +129,7 @@ static void part_pairs(enum qtype t, const uint8_t *src, uint8_t *dst, size_t si
     }
 }
 
-/* One block of 256 weights, as large as before. */
+/* Rewrites one block of 256 weights, which stays as large as before. */
 static void spread_block(const struct spread *s, const uint8_t *src, uint8_t *dst) {
     dst += move_head(s, src, dst, false);
     for (int i = 0; i < 64; i += s->n_codes, dst += 4 * s->n_bytes) {
@@ -160,7 +164,7 @@ static void unspread_block(const struct spread *s, const uint8_t *src, uint8_t *
     }
 }
 
-/* Types whose blocks are rewritten before their fields are packed. */
+/* Tells whether blocks of a type are rewritten before their fields are packed. */
 static bool is_rewritten(enum qtype t) {
     return spread_of[t] || pairs_of[t].n;
 }
@@ -240,7 +244,8 @@ static void from_q8_k(const struct kern *k, const float *x, struct kern_act *a) 
     }
 }
 
-/* n: a multiple of 32, at most 256. */
+/* Fills a from n activations, which are rounded as Q8_0 does it. n is a multiple of 32 and at
+ * most 256. */
 static void from_q8_0(const struct kern *k, const float *x, int64_t n, struct kern_act *a) {
     struct blk_Q8_0 q[8];
     memset(q, 0, sizeof q);

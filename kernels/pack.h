@@ -20,12 +20,13 @@
 
 enum {
     ROWS_PANEL = 536
-}; /* bytes per row and block of 256 that kern_ops.gemm may unpack to: AMX
-      two planes and minima; AVX2, AVX-512 at most 364 */
+    /* A gemm may unpack a block of 256 weights of a row to so many bytes. AMX needs two planes and
+     * the minima; AVX2 and AVX-512 at most 364. */
+};
 
-/* 256 activations as the packed kernels read them. d: of every 32; all the same when the codes
- * share a scale. s16, s32: sums of the codes. abs: codes without signs. Beyond the end of a row
- * codes are 0. */
+/* 256 activations as the packed kernels read them. d has the scale of every 32; they are all the
+ * same when the codes share a scale. s16 and s32 are sums of the codes, abs the codes without
+ * signs. Beyond the end of a row codes are 0. */
 struct kern_act {
     float d[8];
     int16_t s16[16], s32[8];
@@ -33,10 +34,10 @@ struct kern_act {
     uint8_t abs[256];
 };
 
-/* True when the type has a packed form. */
+/* Tells whether the type has a packed form. */
 bool kern_packs(enum qtype t);
-/* One group: n_blocks blocks of each of `rows` rows. src: the rows at stride row_bytes; dst: rows *
- * n_blocks * block bytes, contiguous. */
+/* Packs one group, n_blocks blocks of each of `rows` rows. src has the rows at stride row_bytes;
+ * dst gets rows * n_blocks * block bytes, contiguous. kern_unpack does the reverse. */
 void kern_pack(enum qtype t, int rows, const uint8_t *src, uint64_t row_bytes, int64_t n_blocks,
                uint8_t *dst);
 void kern_unpack(enum qtype t, int rows, const uint8_t *src, int64_t n_blocks, uint8_t *dst,

@@ -9,7 +9,8 @@
 INLINE iv even_bytes(iv v) {
     return l_and(v, l_i32(0x00ff00ff));
 }
-/* q: signed bytes; s: the scale of a row in both halves of its lane. */
+/* Multiplies the signed bytes q by the scale of each row, which s has in both halves of the
+ * row's lane. The products go to `low` and, with two planes, their high bytes to `high`. */
 INLINE void fold(iv q, iv s, int planes, iv *low, iv *high) {
     const iv even = _mm512_mullo_epi16(_mm512_srai_epi16(_mm512_slli_epi16(q, 8), 8), s);
     const iv odd = _mm512_mullo_epi16(_mm512_srai_epi16(q, 8), s);

@@ -19,7 +19,7 @@ INLINE void unpack_tiles(const uint8_t *w, struct tiled *p) {
     struct rows_head h;
     head(w, &h);
     for (int i = 0; i < N_SCALES; i++) {
-        /* byte i % 4 of a lane as 16 bits, twice */
+        /* Both halves of a lane get its byte i % 4 as 16 bits. */
         const iv twice = l_bytes(h.scale[i / 4], 0x01010101u * (unsigned)(i % 4));
         iv s = SIGNED ? _mm512_srai_epi16(twice, 8) : even_bytes(twice);
         if (NEGATED) s = _mm512_sub_epi16(l_i32(0), s);

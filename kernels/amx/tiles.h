@@ -21,7 +21,7 @@
 
 /* With fewer than TILES_FROM tokens the kernel of AVX-512 is used, which need not unpack weights.
  * The number is a guess: no processor with AMX was at hand. */
-enum { TILES_FROM = 8, STRIP = 32 /* tokens that share a load of codes */ };
+enum { TILES_FROM = 8, STRIP = 32 /* So many tokens share a load of codes. */ };
 enum { IN_ACT = 256 / SIZE, DOTS = SIZE / DEPTH };
 
 _Static_assert(sizeof(struct tiled) * IN_ACT <= ROWS_PANEL * LANES, "scratch of 256 weights");
@@ -30,7 +30,7 @@ INLINE void touched(const void *p) {
     __asm__ volatile("" : : "r"(p) : "memory");
 }
 
-/* The 64 bytes of ldtilecfg. */
+/* The 64 bytes that ldtilecfg reads. */
 struct tile_config {
     uint8_t palette, start_row, zero[14];
     uint16_t row_bytes[16];
@@ -45,7 +45,7 @@ INLINE void configure(int n) {
     for (int i = 0; i < 6; i++) {
         const bool next = i == 2 || i == 3 || i == 5;
         const int rows = next ? n - 16 : n < 16 ? n : 16;
-        if (rows <= 0) continue; /* a tile that is not there */
+        if (rows <= 0) continue; /* This tile is not there. */
         c.rows[i] = (uint8_t)rows;
         c.row_bytes[i] = i < 4 ? 64 : DEPTH;
     }
@@ -55,7 +55,7 @@ INLINE void configure(int n) {
     _tile_loadconfig(&c);
 }
 
-/* Macros: the number of a tile is part of the instruction. */
+/* These are macros because the number of a tile is part of the instruction. */
 #define TILE_LOAD(t, p, stride)                                                                    \
     do {                                                                                           \
         touched(p);                                                                                \
@@ -67,8 +67,9 @@ INLINE void configure(int n) {
         touched(p);                                                                                \
     } while (0)
 
-/* sum[plane][token] = the block's codes times the activations at x, tokens `stride` bytes apart.
- * `more`: than 16 tokens. Three loads feed two products, with `more` four feed four. */
+/* Computes sum[plane][token] = the block's codes times the activations at x, whose tokens are
+ * `stride` bytes apart. `more` says that there are more than 16 tokens. Three loads feed two
+ * products, with `more` four feed four. */
 INLINE void multiply(bool more, const struct tiled *p, const int8_t *x, int64_t stride,
                      iv (*sum)[STRIP]) {
     const size_t ld = (size_t)stride;
@@ -98,7 +99,7 @@ INLINE void multiply(bool more, const struct tiled *p, const int8_t *x, int64_t 
     if (more && PLANES == 2) TILE_STORE(3, sum[1] + 16);
 }
 
-/* n tokens, at most STRIP, with an unpacked group; tiles are configured for n. */
+/* Multiplies n tokens, at most STRIP, with an unpacked group. The tiles are configured for n. */
 static void strip(int n, const struct tiled *p, const struct kern_act *a, int64_t lda, float *out,
                   int64_t ldo, int64_t nb) {
     iv sum[PLANES][STRIP];
@@ -139,7 +140,7 @@ static void gemm_tiles(const uint8_t *w, int64_t n_groups, const struct kern_act
             strip(m, p, a + t * lda, lda, out + t * ldo, ldo, nb);
         }
     }
-    _tile_release(); /* the operating system need not keep the tiles any more */
+    _tile_release(); /* The operating system need no longer keep the tiles. */
 }
 
 #endif

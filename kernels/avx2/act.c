@@ -28,7 +28,7 @@ INLINE int hsum_i32(__m256i v) {
     return _mm_cvtsi128_si32(_mm_hadd_epi32(s, s));
 }
 
-/* 32 codes of x * inv, saturated at 127. */
+/* Returns 32 codes of x * inv, at most 127 in magnitude. */
 INLINE __m256i codes(const float *x, float inv) {
     const __m256 s = _mm256_set1_ps(inv);
     __m256i c[4];
@@ -42,12 +42,13 @@ INLINE void store(void *p, __m256i v) {
     __m256i_u *d = p;
     _mm256_storeu_si256(d, v);
 }
-/* 16 lanes: sums of two neighbours. */
+/* Returns in 16 lanes the sums of two neighbours. */
 INLINE __m256i sums_of_2(__m256i s8) {
     return _mm256_maddubs_epi16(_mm256_set1_epi8(1), s8);
 }
 
-/* The d of a block of 32, whose codes are stored and summed (sum NULL: not wanted). */
+/* Rounds 32 values: stores their codes, in *sum their sum where that is not NULL, and returns
+ * their d. */
 INLINE float quant_32(const float *x, int8_t *qs, int *sum) {
     const float max = largest(x, 32), d = max / 127.0f, inv = d >= 0x1p-126f ? 127.0f / max : 0;
     const __m256i c = codes(x, inv);
@@ -72,7 +73,7 @@ static void quant_q8_1(const float *x, struct blk_Q8_1 *y, int64_t n) {
     }
 }
 
-/* The first element of magnitude `top`. */
+/* Returns the first element of magnitude `top`. */
 static float first_of(const float *x, float top) {
     const __m256 t = _mm256_set1_ps(top);
     for (int i = 0; i < QK; i += 8) {
@@ -93,7 +94,8 @@ static void quant_q8_k(const float *x, struct blk_Q8_K *y, int64_t n) {
         for (int k = 0; k < QK / 32; k++) {
             const __m256i c = codes(x + 32 * k, inv);
             store(y->qs + 32 * k, c);
-            __m256i s = pairs(sums_of_2(c)); /* of 4; two rounds of hadd leave the sums of 16 */
+            /* Sums of 4; two rounds of hadd leave the sums of 16. */
+            __m256i s = pairs(sums_of_2(c));
             s = _mm256_hadd_epi32(s, s);
             s = _mm256_hadd_epi32(s, s);
             y->bsums[2 * k] = (int16_t)_mm256_extract_epi32(s, 0);

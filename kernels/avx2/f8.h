@@ -8,12 +8,12 @@
 
 typedef __m256 f8;
 typedef __m256d d4;
-typedef __m256i some; /* of eight lanes */
+typedef __m256i some; /* Which of eight lanes are meant. */
 
 INLINE f8 f_load(const float *p) {
     return _mm256_loadu_ps(p);
 }
-/* Eight halves, eight bfloat16. */
+/* Loads eight halves. f_bf16 loads eight bfloat16. */
 INLINE f8 f_half(const void *p) {
     return _mm256_cvtph_ps(load16(p));
 }
@@ -38,7 +38,7 @@ INLINE f8 f_mul(f8 a, f8 b) {
 INLINE f8 f_div(f8 a, f8 b) {
     return _mm256_div_ps(a, b);
 }
-/* a * b + c, c - a * b, a * b - c, rounded once. */
+/* Returns a * b + c, rounded once. f_fnma returns c - a * b, and f_fms a * b - c. */
 INLINE f8 f_fma(f8 a, f8 b, f8 c) {
     return _mm256_fmadd_ps(a, b, c);
 }
@@ -48,23 +48,23 @@ INLINE f8 f_fnma(f8 a, f8 b, f8 c) {
 INLINE f8 f_fms(f8 a, f8 b, f8 c) {
     return _mm256_fmsub_ps(a, b, c);
 }
-/* NaN in v stays. */
+/* Returns the larger one of each lane. A NaN in v stays. */
 INLINE f8 f_max(f8 than, f8 v) {
     return _mm256_max_ps(than, v);
 }
 INLINE f8 f_min(f8 than, f8 v) {
     return _mm256_min_ps(than, v);
 }
-/* To the nearest integer, ties to even. */
+/* Rounds to the nearest integer, ties to even. */
 INLINE f8 f_round(f8 v) {
     return _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
-/* 2^n; n: integers from -126 to 127. */
+/* Returns 2^n for integers n from -126 to 127. */
 INLINE f8 f_power(f8 n) {
     const __m256i e = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
     return _mm256_castsi256_ps(_mm256_slli_epi32(e, 23));
 }
-/* 0 where x < limit, elsewhere v. */
+/* Returns 0 where x < limit, elsewhere v. */
 INLINE f8 f_zero_below(f8 x, f8 limit, f8 v) {
     return _mm256_andnot_ps(_mm256_cmp_ps(x, limit, _CMP_LT_OQ), v);
 }
@@ -74,7 +74,7 @@ INLINE some f_first(int64_t n) {
     const int m = n < 0 ? 0 : n < 8 ? (int)n : 8;
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(m), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
-/* The other lanes are 0, and nothing is read or written there. */
+/* Loads some lanes, or stores them. The others are 0, and nothing is read or written there. */
 INLINE f8 f_load_some(const float *p, some m) {
     return _mm256_maskload_ps(p, m);
 }
@@ -85,18 +85,18 @@ INLINE f8 f_or_else(some m, f8 v, f8 other) {
     return _mm256_blendv_ps(other, v, _mm256_castsi256_ps(m));
 }
 
-/* p[0], p[2], .. p[14] and p[1], p[3], .. p[15] */
+/* Loads p[0], p[2], .. p[14] and p[1], p[3], .. p[15]. */
 INLINE void f_even_odd(const float *p, f8 *even, f8 *odd) {
     const __m256 a = f_load(p), b = f_load(p + 8);
     const __m256 lo = _mm256_permute2f128_ps(a, b, 0x20), hi = _mm256_permute2f128_ps(a, b, 0x31);
     *even = _mm256_shuffle_ps(lo, hi, 0x88);
     *odd = _mm256_shuffle_ps(lo, hi, 0xdd);
 }
-/* p[0], p[4], .. p[28] */
+/* Loads p[0], p[4], .. p[28]. */
 INLINE f8 f_every_4th(const float *p) {
     return _mm256_i32gather_ps(p, _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28), 4);
 }
-/* hsum of each of four vectors, stored or added to what is there. */
+/* Stores hsum of each of four vectors, or adds it to what is there. */
 INLINE void f_store_sums(float *p, const f8 *s, bool add) {
     const __m128 v = reduce4(s[0], s[1], s[2], s[3]);
     _mm_storeu_ps(p, add ? _mm_add_ps(_mm_loadu_ps(p), v) : v);
@@ -117,7 +117,7 @@ INLINE d4 d_add(d4 a, d4 b) {
 INLINE d4 d_fma(d4 a, d4 b, d4 c) {
     return _mm256_fmadd_pd(a, b, c);
 }
-/* (0 + 1) + (2 + 3) */
+/* Returns (0 + 1) + (2 + 3). */
 INLINE double d_sum(d4 v) {
     double s[4];
     _mm256_storeu_pd(s, v);

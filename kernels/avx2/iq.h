@@ -15,27 +15,27 @@
 
 struct iq_head {
     float d;
-    __m256i scale;      /* odd scales 2s+1, as add_scaled wants them */
-    uint32_t sign[8];   /* bit i of word c: weight 32c + i is negative; not of IQ1 */
-    uint16_t index[64]; /* of the grid's vectors, in the order of the weights */
+    __m256i scale;      /* Odd scales 2s+1, in the order that add_scaled wants. */
+    uint32_t sign[8];   /* Bit i of word c tells that weight 32c + i is negative. IQ1 has none. */
+    uint16_t index[64]; /* The indices of the grid's vectors, in the order of the weights. */
 };
 struct iq_type {
-    int64_t size; /* of a block */
+    int64_t size; /* The bytes of a block. */
     float unit;
-    int per; /* weights of a grid vector: 8, 4, or -8: signed bytes */
+    int per; /* The weights of a grid vector: 8 or 4; -8: its bytes are signed. */
     void (*head)(const void *block, struct iq_head *h);
 };
 
 /* ---- steps of head() ---- */
 
-/* 16 bytes as 16 bits each. */
+/* Widens 16 bytes to 16 bits each. */
 INLINE __m256i iq_widen(const void *p) {
     return _mm256_cvtepu8_epi16(load16(p));
 }
 INLINE void iq_index(struct iq_head *h, int i, __m256i v) {
     _mm256_storeu_si256((__m256i_u *)(void *)(h->index + 16 * i), v);
 }
-/* 7-bit sign indices as bytes: the eighth bit makes the number of ones even. */
+/* Stores 7-bit sign indices as bytes, whose eighth bit makes the number of ones even. */
 INLINE void iq_parity(struct iq_head *h, __m256i t) {
     __m256i p = _mm256_xor_si256(t, _mm256_srli_epi16(t, 4));
     p = _mm256_xor_si256(p, _mm256_srli_epi16(p, 2));
@@ -49,12 +49,13 @@ INLINE __m256i iq_odd(__m256i s) {
 INLINE __m256i iq_halves(__m128i first, __m128i second) {
     return iq_odd(_mm256_set_m128i(second, first));
 }
-/* Eight bytes: nibbles for the two halves of a chunk. */
+/* Returns scales from eight bytes, whose nibbles belong to the two halves of a chunk. */
 INLINE __m256i iq_nibble_scales(const uint8_t *p) {
     const __m128i v = _mm_cvtepu8_epi16(_mm_loadl_epi64((const __m128i_u *)(const void *)p));
     return iq_halves(_mm_and_si128(v, _mm_set1_epi16(15)), _mm_srli_epi16(v, 4));
 }
-/* Words of the eight chunks: four 7-bit sign indices, then four bits of scale. */
+/* Takes the words of the eight chunks apart, which have four 7-bit sign indices and above them
+ * four bits of scale. */
 INLINE void iq_words(struct iq_head *h, __m256i u) {
     __m256i t = _mm256_and_si256(u, _mm256_set1_epi32(0x7f));
     t = _mm256_or_si256(t, _mm256_and_si256(_mm256_slli_epi32(u, 1), _mm256_set1_epi32(0x7f00)));
@@ -68,7 +69,7 @@ INLINE void iq_words(struct iq_head *h, __m256i u) {
 
 /* ---- the loops ---- */
 
-/* The levels of chunk c. */
+/* Returns the levels of chunk c. */
 INLINE __m256i iq_level(int per, const struct iq_head *h, const uint8_t *grid, int c) {
     const uint16_t *i = h->index + (per == 4 ? 8 : 4) * c;
     if (per == 4)
@@ -85,13 +86,14 @@ INLINE __m256i iq_negate(__m256i v, uint32_t sign) {
     return _mm256_sub_epi8(_mm256_xor_si256(v, mask), mask);
 }
 
-/* Compilers would take indices out of the vector that was stored, which is slower than loads. */
+/* Keeps h in memory: compilers would take indices out of the vector that was stored, which is
+ * slower than loads. */
 #define IN_MEMORY(h) __asm__("" : "+m"(h))
 
 INLINE void iq_decode(struct iq_type t, const uint8_t *grid, const uint8_t *w, float *dst,
                       int64_t n) {
-    /* The indices of this block and of the next, read ahead so that lookups do not wait for them.
-     */
+    /* The indices of this block and of the next one, which are read ahead so that lookups need
+     * not wait for them. */
     struct iq_head h[2];
     if (n) t.head(w, h);
     for (int64_t b = 0; b < n / QK; b++, w += t.size) {
@@ -135,9 +137,10 @@ INLINE float iq_dot(struct iq_type t, const uint8_t *grid, const uint8_t *w,
  * meets them. Sums are made as by iq_dot, so the results have its bits. */
 enum { IQ_BLOCKS = 8, IQ_TOKENS = 32, IQ_ABREAST = 4 };
 
-struct iq_apart {              /* one block */
-    __m256i level[8], sign[8]; /* of a chunk: sizes, and bytes whose signs are the weights' */
-    __m256i scale[8];          /* of a chunk's products, in both halves */
+struct iq_apart { /* One block, taken apart. */
+    /* For each chunk the magnitudes, and bytes that have the weights' signs. */
+    __m256i level[8], sign[8];
+    __m256i scale[8]; /* The scales of each chunk's products, in both halves. */
     float d;
 };
 
@@ -156,7 +159,8 @@ INLINE void iq_take_apart(struct iq_type t, const uint8_t *grid, const uint8_t *
     }
 }
 
-/* n_blocks blocks with `abreast` rows that lie `stride` bytes apart; adds to acc. */
+/* Multiplies n_blocks blocks with `abreast` rows, which lie `stride` bytes apart, and adds the
+ * products to acc. */
 INLINE void iq_meet(int abreast, const struct iq_apart *x, int64_t n_blocks,
                     const struct blk_Q8_K *a, uint64_t stride, __m256 *acc) {
     __m256 sum[IQ_ABREAST];
@@ -179,7 +183,7 @@ INLINE void iq_meet(int abreast, const struct iq_apart *x, int64_t n_blocks,
     UNROLL for (int i = 0; i < abreast; i++) acc[i] = sum[i];
 }
 
-/* At most IQ_TOKENS rows. */
+/* Multiplies with at most IQ_TOKENS rows. */
 INLINE void iq_some(struct iq_type t, const uint8_t *grid, const uint8_t *w, const uint8_t *a,
                     uint64_t stride, int64_t n_tok, float *out, int64_t ldo, int64_t n) {
     struct iq_apart x[IQ_BLOCKS];

@@ -4,8 +4,9 @@
 #include "kernels/avx2/iq.h"
 #include "kernels/ops.h"
 
-/* A nibble of qh: bits 8..10 of an index, and bit 11, the shift of the levels. Four words hold
- * scales of 3 bits at 0, 3, 6 and 9, of two chunks. */
+/* Takes a block apart. A nibble of qh has bits 8 to 10 of an index, and above them the shift of
+ * the levels. Four words hold scales of 3 bits at bits 0, 3, 6 and 9, which belong to two
+ * chunks. */
 static inline void head(const void *w, struct iq_head *h) {
     const struct blk_IQ1_M *x = w;
     const __m128i qh = load16(x->qh), four = _mm_set1_epi8(15);

@@ -3,7 +3,7 @@
 #include "kernels/avx2/iq.h"
 #include "kernels/ops.h"
 
-/* 9 bits of index and 7 of signs. */
+/* Takes a block apart. A word has 9 bits of index and 7 of signs. */
 static inline void head(const void *w, struct iq_head *h) {
     const struct blk_IQ2_XS *x = w;
     const __m256i a = load32(x->qs), b = load32(x->qs + 16), low = _mm256_set1_epi16(511);

@@ -3,7 +3,7 @@
 #include "kernels/avx2/iq.h"
 #include "kernels/ops.h"
 
-/* Eight times four index bytes and a word. */
+/* Takes a block apart, which has eight times four index bytes and a word. */
 static inline void head(const void *w, struct iq_head *h) {
     const struct blk_IQ2_XXS *x = w;
     const __m256 a = _mm256_castsi256_ps(load32(x->qs)),

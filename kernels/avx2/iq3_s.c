@@ -3,7 +3,7 @@
 #include "kernels/avx2/iq.h"
 #include "kernels/ops.h"
 
-/* Bit 8 of an index: one of eight in a byte of qh. */
+/* Returns 16 indices. Bit 8 of an index is one of the eight in a byte of qh. */
 INLINE __m256i index16(const struct blk_IQ3_S *x, int i) {
     const __m128i eight = _mm_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
     const __m128i h = _mm_shuffle_epi8(_mm_cvtsi32_si128(load_u16(x->qh + 2 * i)), eight);

@@ -8,12 +8,12 @@
 #include "kernels/avx2/lanes.h"
 #include "kernels/rows/iq4_xs.h"
 
-/* 8 scales, -32..31, as 16-bit lanes. */
+/* Returns the 8 scales, from -32 to 31, as 16-bit lanes. */
 INLINE __m128i scales(const struct blk_IQ4_XS *x) {
     const __m128i low = _mm_set1_epi32((int)load_u32(x->scales_l)),
                   high = _mm_set1_epi16((short)x->scales_h);
-    /* Byte b/2 of scales_l to lane b, then nibble b%2; bits 2b of scales_h. Multiplying by a power
-     * of two and shifting right brings each field down. */
+    /* Lane b gets byte b/2 of scales_l and takes nibble b%2 of it, then bits 2b of scales_h.
+     * Multiplying by a power of two and shifting right brings each field down. */
     const __m128i spread = _mm_setr_epi8(0, -1, 0, -1, 1, -1, 1, -1, 2, -1, 2, -1, 3, -1, 3, -1);
     __m128i l = _mm_shuffle_epi8(low, spread);
     l = _mm_srli_epi16(_mm_mullo_epi16(l, _mm_setr_epi16(16, 1, 16, 1, 16, 1, 16, 1)), 4);

@@ -13,17 +13,19 @@
 #include "core/qtype.h"
 #include "kernels/avx2/avx2.h"
 
-/* 16 scales as 16-bit lanes, those of even sub-blocks in the low half: what add_scaled wants. */
+/* Returns 16 scales as 16-bit lanes, with those of even sub-blocks in the low half, as
+ * add_scaled wants them. */
 INLINE __m256i even_odd(__m128i sc8) {
     const __m128i order = _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
     return _mm256_cvtepi8_epi16(_mm_shuffle_epi8(sc8, order));
 }
-/* s + products of chunk c times lane c of either half of sc. */
+/* Returns s + products of chunk c times lane c of either half of sc. */
 INLINE __m256i add_scaled(__m256i s, __m256i products, __m256i sc, int c) {
     const __m256i pick = _mm256_set1_epi16((short)((2 * c + 1) << 8 | 2 * c));
     return _mm256_add_epi32(s, _mm256_madd_epi16(products, _mm256_shuffle_epi8(sc, pick)));
 }
-/* The 12 packed bytes of Q4_K and Q5_K: 8 scales, then 8 minima, 6 bits each, as bytes. */
+/* Returns the 8 scales and behind them the 8 minima, as bytes, from the 12 bytes of 6-bit fields
+ * of Q4_K and Q5_K. */
 INLINE __m128i scales_mins(const uint8_t *p) {
     uint32_t s[3];
     memcpy(s, p, 12);
@@ -31,11 +33,11 @@ INLINE __m128i scales_mins(const uint8_t *p) {
     return _mm_setr_epi32((int)(s[0] & six), (int)((s[2] & four) | (s[0] >> 6 & two) << 4),
                           (int)(s[1] & six), (int)((s[2] >> 4 & four) | (s[1] >> 6 & two) << 4));
 }
-/* Activation sums of 32. */
+/* Returns the sums of every 32 activations. */
 INLINE __m128i sums_of_32(const struct blk_Q8_K *y) {
     return _mm_hadd_epi16(load16(y->bsums), load16(y->bsums + 8));
 }
-/* Decode of a chunk with two scales (and minima). */
+/* Decodes a chunk that has two scales; put32_add2 decodes one that has minima too. */
 INLINE void put32_2(float *dst, __m256i s8, const float *sc) {
     put16(dst, _mm256_castsi256_si128(s8), _mm256_set1_ps(sc[0]));
     put16(dst + 16, _mm256_extracti128_si256(s8, 1), _mm256_set1_ps(sc[1]));

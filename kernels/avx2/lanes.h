@@ -7,14 +7,14 @@
 #include "kernels/avx2/lanes8.h"
 
 enum {
-    TILE = 6,       /* tokens that meet a weight vector while it is in a register */
-    DIRECT = 4,     /* the same where codes are taken apart beside them: a power of 2 */
-    PANEL_FROM = 9, /* tokens from which on a group is unpacked first: measured */
-    SHORT_SUMS = 1  /* products of bytes add up in 16 bits */
+    TILE = 6,       /* So many tokens meet a weight vector while it is in a register. */
+    DIRECT = 4,     /* The same where codes are taken apart beside them; a power of 2. */
+    PANEL_FROM = 9, /* From so many tokens on a group is unpacked first; a measured number. */
+    SHORT_SUMS = 1  /* Products of bytes add up in 16 bits. */
 };
 
-/* Unsigned codes of `bits` bits meet signed bytes: sums of 16 bits, two per lane, which hold the
- * products of so many vectors of codes: n * 2 * 127 * (2^bits - 1) <= 32767. */
+/* Returns how many vectors of products fit into sums of 16 bits, where unsigned codes of `bits`
+ * bits meet signed bytes and a lane has two sums: n * 2 * 127 * (2^bits - 1) <= 32767. */
 INLINE int u_depth(int bits) {
     return bits <= 4 ? 8 : bits == 5 ? 4 : 2;
 }
@@ -24,7 +24,7 @@ INLINE iv u_first(iv w, iv x) {
 INLINE iv u_next(iv s, iv w, iv x) {
     return running(_mm256_add_epi16(s, _mm256_maddubs_epi16(w, x)));
 }
-/* Byte i of a lane as the factor that u_end wants. */
+/* Returns byte i of a lane as the factor that u_end wants. */
 INLINE iv u_scale(iv v, int i, bool is_signed) {
     const unsigned b = (unsigned)i;
     if (is_signed) return _mm256_srai_epi16(l_bytes(v, 0x00800080 | b << 8 | b << 24), 8);
@@ -34,10 +34,11 @@ INLINE iv u_end(iv sum, iv s, iv scale) {
     return running(_mm256_add_epi32(sum, _mm256_madd_epi16(s, scale)));
 }
 
-/* Signed codes meet signed bytes: sums of 32 bits. `codes_sum`: of the activations that follow;
- * `ax`: the activations without signs; `scale`: what all sums up to s_end are multiplied by, -256
- * to 255, from s_scale. `whole`: sign on the activations, for codes that may be -128, which has no
- * opposite, and for several tokens, which share the codes without signs. */
+/* These are for signed codes that meet signed bytes; sums have 32 bits. `codes_sum` is the sum
+ * of the activations that follow, `ax` the activations without signs. `scale`, from s_scale, is
+ * what all sums up to s_end are multiplied by, -256 to 255. `whole`: the activations take the
+ * sign. That is for codes that may be -128, which has no opposite, and for several tokens, which
+ * share the codes without signs. */
 INLINE iv s_scale(iv v) {
     return l_bytes(v, 0x01000100);
 }

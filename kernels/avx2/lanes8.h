@@ -17,7 +17,7 @@ typedef __m256 fv;
 INLINE iv l_load(const void *p) {
     return load32(p);
 }
-/* Four bytes at p in every lane. */
+/* Returns the four bytes at p in every lane. */
 INLINE iv l_at(const void *p) {
     int32_t v;
     memcpy(&v, p, sizeof v);
@@ -47,7 +47,7 @@ INLINE iv l_or(iv a, iv b) {
 INLINE iv l_sub8(iv a, iv b) {
     return _mm256_sub_epi8(a, b);
 }
-/* Whole lanes; callers mask what crosses bytes. */
+/* Shifts whole lanes; callers mask what crosses bytes. */
 INLINE iv l_shr(iv v, int n) {
     return _mm256_srli_epi32(v, n);
 }
@@ -63,30 +63,30 @@ INLINE iv l_sub(iv a, iv b) {
 INLINE iv l_mul(iv a, iv b) {
     return _mm256_mullo_epi32(a, b);
 }
-/* Bytes through a table of 16. */
+/* Looks bytes up in a table of 16. */
 INLINE iv l_table(const int8_t *table, iv v) {
     return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(load16(table)), v);
 }
-/* Bytes of every lane's own four, by the four indices in `pick`; index 0x80: 0. */
+/* Returns bytes of every lane's own four, by the four indices in `pick`. Index 0x80 gives 0. */
 INLINE iv l_bytes(iv v, unsigned pick) {
     const __m256i own = _mm256_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c, 0, 0x04040404,
                                           0x08080808, 0x0c0c0c0c);
     return _mm256_shuffle_epi8(v, _mm256_add_epi8(own, l_i32((int)pick)));
 }
-/* Bytes 2i and 2i + 1 of a lane, widened to 16 bits; signed or not. */
+/* Returns bytes 2i and 2i + 1 of a lane, widened to 16 bits, signed or not. */
 INLINE iv l_pair(iv v, int i, bool is_signed) {
     const unsigned b = 2 * (unsigned)i;
     if (is_signed) return _mm256_srai_epi16(l_bytes(v, 0x00800080 | b << 8 | (b + 1) << 24), 8);
     return l_bytes(v, 0x80008000 | (b + 1) << 16 | b);
 }
-/* Two products of 16 bits per lane, added. */
+/* Returns in each lane the sum of two products of 16 bits. */
 INLINE iv l_madd16(iv a, iv b) {
     return _mm256_madd_epi16(a, b);
 }
 INLINE fv l_float(iv v) {
     return _mm256_cvtepi32_ps(v);
 }
-/* The same bits. */
+/* Returns the same bits as floats. */
 INLINE fv l_bits(iv v) {
     return _mm256_castsi256_ps(v);
 }
@@ -108,8 +108,8 @@ INLINE fv l_loadf(const float *p) {
 INLINE void l_storef(float *p, fv v) {
     _mm256_storeu_ps(p, v);
 }
-/* A running sum: compilers that gather the terms of a sum first keep more of them than there are
- * registers. */
+/* Keeps a running sum in its register: compilers that first gather the terms of a sum keep more
+ * of them than there are registers. */
 INLINE iv running(iv s) {
     __asm__("" : "+x"(s));
     return s;

@@ -5,7 +5,8 @@
 #include "kernels/codebook.h"
 #include "kernels/ops.h"
 
-/* Weights 32h..32h+31 of a block: bytes 16h..16h+15 hold lows and highs of 8 in turn. */
+/* Returns the codes of weights 32h..32h+31 of a block; bytes 16h..16h+15 hold low and high ones
+ * of 8 in turn. */
 INLINE __m256i codes(const struct blk_NVFP4 *x, int h) {
     const __m128i level = load16(kern_fp4_level), mask = _mm_set1_epi8(15),
                   q = load16(x->qs + 16 * h);

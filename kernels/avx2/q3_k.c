@@ -7,7 +7,8 @@
 #include "kernels/avx2/lanes.h"
 #include "kernels/rows/q3_k.h"
 
-/* 16 scales, -32..31: low nibbles in bytes 0..7, then two high bits of each in bytes 8..11. */
+/* Returns the 16 scales, -32 to 31. Bytes 0 to 7 have their low nibbles, bytes 8 to 11 the two
+ * high bits of each. */
 INLINE __m128i scales(const struct blk_Q3_K *x) {
     const uint64_t low = load_u64(x->scales);
     const uint32_t high = load_u32(x->scales + 8);
@@ -19,7 +20,8 @@ INLINE __m128i scales(const struct blk_Q3_K *x) {
     return _mm_sub_epi8(_mm_or_si128(l, _mm_slli_epi16(h, 4)), _mm_set1_epi8(32));
 }
 
-/* Chunk c (32 weights): the lowest two bits of q, and of hm the lowest bit. */
+/* Returns the codes of chunk c (32 weights): two bits from the lowest of q, and one from the
+ * lowest of hm. */
 INLINE __m256i codes(__m256i q, __m256i hm) {
     const __m256i low = _mm256_and_si256(q, _mm256_set1_epi8(3));
     const __m256i high = _mm256_slli_epi16(_mm256_and_si256(hm, _mm256_set1_epi8(1)), 2);

@@ -6,8 +6,8 @@
 #include "kernels/avx2/lanes.h"
 #include "kernels/rows/q6_k.h"
 
-/* Chunks (32 weights) t and t+2 of a half, t 0..1, share the bytes ql[32t..]; qh is shifted right
- * 2t. */
+/* Returns the codes of one chunk (32 weights). Chunks t and t+2 of a half, t 0 or 1, share the
+ * bytes ql[32t..]; qh has been shifted right by 2t. */
 INLINE __m256i low_code(__m256i ql, __m256i qh) {
     const __m256i hi = _mm256_and_si256(_mm256_slli_epi16(qh, 4), _mm256_set1_epi8(0x30));
     return _mm256_or_si256(_mm256_and_si256(ql, _mm256_set1_epi8(15)), hi);

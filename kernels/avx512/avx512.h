@@ -12,7 +12,7 @@ INLINE __m256 fold(__m512 v) {
 INLINE float hsum512(__m512 v) {
     return hsum(fold(v));
 }
-/* The first n of 16 lanes; n < 16. */
+/* Selects the first n of 16 lanes; n < 16. */
 INLINE __mmask16 first(int64_t n) {
     return (__mmask16)((1u << n) - 1);
 }

@@ -8,7 +8,7 @@
 
 enum { KB = 1024, MB = 96 };
 
-/* C[0..mr)[0..nr) (+)= over k; mr*nr <= 24, mr <= 4. */
+/* Computes C[0..mr)[0..nr), or adds to it, over k. mr*nr <= 24 and mr <= 4. */
 INLINE void tile(int mr, int nr, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
                  int64_t ldc, int64_t k, int add) {
     __m512 acc[24];
@@ -45,7 +45,7 @@ INLINE void tile(int mr, int nr, const float *a, int64_t lda, const float *b, in
     }
 }
 
-/* All of n for mr tokens, `step` rows of B at a time. */
+/* Defines the product of mr tokens with all n rows of B, `step` rows at a time. */
 #define STRIP(mr, step)                                                                            \
     static void strip_##mr(const float *a, int64_t lda, const float *b, int64_t ldb, float *c,     \
                            int64_t ldc, int64_t n, int64_t k, int add) {                           \
@@ -58,7 +58,7 @@ STRIP(1, 8)
 STRIP(2, 8)
 STRIP(3, 8)
 
-/* nr rows of B against m tokens, four at a time. */
+/* Defines the product of nr rows of B with m tokens, four tokens at a time. */
 #define PANEL(nr)                                                                                  \
     static void panel_##nr(const float *a, int64_t lda, const float *b, int64_t ldb, float *c,     \
                            int64_t ldc, int64_t m, int64_t k, int add) {                           \
@@ -84,7 +84,7 @@ static void block(const float *a, int64_t lda, const float *b, int64_t ldb, floa
         return;
     }
     int64_t j = 0;
-    /* sixes as long as no odd two are left that a four would have taken: 32 = 4*6 + 2*4 */
+    /* Six rows are taken at a time until the rest is a multiple of four: 32 = 4*6 + 2*4. */
     for (; n - j >= 6 && (n - j) % 4; j += 6)
         panel_6(a, lda, b + j * ldb, ldb, c + j, ldc, m, k, add);
     for (; n - j >= 12; j += 6) panel_6(a, lda, b + j * ldb, ldb, c + j, ldc, m, k, add);
@@ -98,7 +98,7 @@ static void gemm_f32(const float *restrict a, int64_t lda, const float *restrict
     kern_check_rows(a, lda, m, k);
     kern_check_rows(b, ldb, n, k);
     kern_check_rows(c, ldc, m, n);
-    do { /* once even for k 0: C becomes 0 */
+    do { /* It runs once even for k = 0, where C becomes 0. */
         const int64_t kb = k - p < KB ? k - p : KB;
         for (int64_t i = 0; i < m; i += MB)
             block(a + i * lda + p, lda, b + p, ldb, c + i * ldc, ldc, m - i < MB ? m - i : MB, n,

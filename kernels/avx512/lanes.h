@@ -9,7 +9,7 @@
 
 #include "kernels/avx2/avx2.h"
 
-enum { LANES = 16, TILE = 8, DIRECT = 8, PANEL_FROM = 17 }; /* see avx2/lanes.h */
+enum { LANES = 16, TILE = 8, DIRECT = 8, PANEL_FROM = 17 }; /* avx2/lanes.h says what they mean. */
 typedef __m512i iv;
 typedef __m512 fv;
 

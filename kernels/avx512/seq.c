@@ -5,7 +5,8 @@
 #include "kernels/avx512/avx512.h"
 #include "kernels/ops.h"
 
-enum { TOK = 64, ROWS = 8 }; /* tokens whose k.q fits on the stack; rows of a group */
+/* So many tokens have room for their k.q on the stack; so many rows are a group. */
+enum { TOK = 64, ROWS = 8 };
 
 INLINE float dot(const float *a, const float *b, int64_t n) {
     __m512 s = _mm512_setzero_ps();
@@ -14,7 +15,7 @@ INLINE float dot(const float *a, const float *b, int64_t n) {
     return hsum512(s);
 }
 
-/* One token on `rows` rows of the state; dk a multiple of 16. */
+/* Runs one token on `rows` rows of the state. dk is a multiple of 16. */
 INLINE void step(int rows, float *s, const float *q, const float *k, const float *v, float *o,
                  float a, float beta, float kq, int64_t dk) {
     __m512 p[ROWS], r[ROWS], d[ROWS];

@@ -5,7 +5,8 @@
 
 #include "kernels/avx2/lanes8.h"
 
-/* As avx2/lanes.h. Of 16 registers: two sums per token, the codes and the activations. */
+/* avx2/lanes.h says what they mean. The 16 registers hold two sums per token, the codes and the
+ * activations. */
 enum { TILE = 6, DIRECT = 4, PANEL_FROM = 9 };
 
 INLINE iv l_dot(iv s, iv w, iv x) {

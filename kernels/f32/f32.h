@@ -40,7 +40,7 @@ static void l2_norm(float *x, int64_t n, float eps, float scale) {
     for (; i < n; i++) x[i] *= r;
 }
 
-/* dst = f(a, b), any n; `dst` may be a or b. */
+/* Computes dst = f(a, b) for any n; `dst` may be a or b. */
 INLINE void map2(const float *a, const float *b, float *dst, int64_t n, f8 (*f)(f8, f8)) {
     int64_t i = 0;
     for (; i + 8 <= n; i += 8) f_store(dst + i, f(f_load(a + i), f_load(b + i)));
@@ -68,7 +68,7 @@ static void silu_mul(float *x, const float *z, int64_t n) {
     map2(z, x, x, n, f_swiglu);
 }
 
-/* The largest of n; -inf of none. */
+/* Returns the largest of n values; of none it is -inf. */
 static float largest(const float *x, int64_t n) {
     const f8 low = f_set(-INFINITY);
     f8 m = low;
@@ -82,7 +82,8 @@ static float largest(const float *x, int64_t n) {
     return max;
 }
 
-/* x = exp(x - max); their sum, in double: n may be a whole vocabulary. */
+/* Replaces x by exp(x - max) and returns the sum. It is double, since n may be a whole
+ * vocabulary. */
 static double exp_sum(float *x, int64_t n, float max) {
     d4 s = d_zero();
     for (int64_t i = 0; i < n; i += 8) {
@@ -104,7 +105,7 @@ static void softmax(float *x, int64_t n) {
 static float softmax_more(float *x, int64_t n, float *max, double *sum) {
     const float before = *max;
     *max = fmaxf(before, largest(x, n));
-    if (*max == -INFINITY) { /* nothing visible yet */
+    if (*max == -INFINITY) { /* Nothing is visible yet. */
         for (int64_t i = 0; i < n; i++) x[i] = 0;
         return 1;
     }

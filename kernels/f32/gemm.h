@@ -15,7 +15,7 @@
 
 enum { KB = 1024, MB = 96 };
 
-/* C[0..mr)[0..nr) (+)= over k; mr*nr <= 12. */
+/* Computes C[0..mr)[0..nr), or adds to it, over k. mr*nr <= 12. */
 INLINE void tile(int mr, int nr, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
                  int64_t ldc, int64_t k, int add) {
     f8 acc[12];
@@ -49,7 +49,7 @@ INLINE void tile(int mr, int nr, const float *a, int64_t lda, const float *b, in
     }
 }
 
-/* All of n for mr tokens. */
+/* Defines the product of mr tokens with all n rows of B. */
 #define STRIP(mr, step)                                                                            \
     static void strip_##mr(const float *a, int64_t lda, const float *b, int64_t ldb, float *c,     \
                            int64_t ldc, int64_t n, int64_t k, int add) {                           \
@@ -61,7 +61,7 @@ INLINE void tile(int mr, int nr, const float *a, int64_t lda, const float *b, in
 STRIP(1, 8)
 STRIP(2, 6)
 
-/* Four rows of B against m tokens, three at a time. */
+/* Multiplies four rows of B with m tokens, three at a time. */
 static void panel(const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc,
                   int64_t m, int64_t k, int add) {
     int64_t i = 0;
@@ -93,7 +93,7 @@ static void gemm_f32(const float *restrict a, int64_t lda, const float *restrict
     kern_check_rows(a, lda, m, k);
     kern_check_rows(b, ldb, n, k);
     kern_check_rows(c, ldc, m, n);
-    do { /* once even for k 0: C becomes 0 */
+    do { /* It runs once even for k = 0, where C becomes 0. */
         const int64_t kb = k - p < KB ? k - p : KB;
         for (int64_t i = 0; i < m; i += MB)
             block(a + i * lda + p, lda, b + p, ldb, c + i * ldc, ldc, m - i < MB ? m - i : MB, n,
@@ -132,8 +132,8 @@ INLINE void nn_tile(int mr, bool full, const float *a, int64_t lda, const float 
     }
 }
 
-/* 16 columns of B (full), or fewer, for all rows of A, in tiles unrolled for each number of rows.
- */
+/* Multiplies 16 columns of B (full), or fewer, with all rows of A, in tiles that are unrolled
+ * for each number of rows. */
 INLINE void nn_strip(bool full, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
                      int64_t ldc, int64_t m, int64_t n, int64_t k) {
     int64_t i = 0;

@@ -16,7 +16,7 @@ static void conv4(float *u, int64_t ld, const float *w, const float *bias, float
     const f8 first = bias ? f_load(bias) : f_set(0);
     f8 t[4], x0 = f_load(state), x1 = f_load(state + n_ch), x2 = f_load(state + 2 * n_ch);
     UNROLL for (int j = 0; j < 4; j++) t[j] =
-        f_every_4th(w + j); /* the 8 x 4 matrix of taps by columns */
+        f_every_4th(w + j); /* The columns of the 8 x 4 matrix of taps. */
     for (int64_t i = 0; i < n_tok; i++, u += ld) {
         const f8 x3 = f_load(u);
         const f8 s = f_fma(t[3], x3, f_fma(t[2], x2, f_fma(t[1], x1, f_fma(t[0], x0, first))));
@@ -43,9 +43,9 @@ static void conv_silu(float *u, int64_t ld, const float *w, const float *bias, f
     }
 }
 
-enum { TOK = 64 }; /* tokens whose k.q fits on the stack */
+enum { TOK = 64 }; /* So many tokens have room for their k.q on the stack. */
 
-/* `rows` (1 or 4) rows of the state, one token; dk a multiple of 8. */
+/* Runs one token on `rows` (1 or 4) rows of the state. dk is a multiple of 8. */
 INLINE void delta_step(int rows, float *s, const float *q, const float *k, const float *v, float *o,
                        float a, float beta, float kq, int64_t dk) {
     f8 p[4], r[4], d[4];
@@ -98,7 +98,7 @@ static void delta_rows(float *s, const float *q, const float *k, int64_t ldqk, c
     }
 }
 
-/* `rows` (1 or 4) rows of the state, one token; dk a multiple of 8. */
+/* Runs one token on `rows` (1 or 4) rows of the state. dk is a multiple of 8. */
 INLINE void kda_step(int rows, float *s, const float *q, const float *k, const float *v, float *o,
                      const float *decay, float beta, int64_t dk) {
     f8 p[4], y[4], d[4];
@@ -146,7 +146,7 @@ static void kda_rows(float *s, const float *q, const float *k, int64_t ldqk, con
                      decay + t * ldd, beta[t * ldg], dk);
 }
 
-/* `rows` (1 or 4) rows of the state, one token; n a multiple of 8. */
+/* Runs one token on `rows` (1 or 4) rows of the state. n is a multiple of 8. */
 INLINE void mamba2_step(int rows, float *s, const float *b, const float *c, const float *x,
                         float *o, float decay, float dt, float skip, int64_t n) {
     f8 y[4], in[4];

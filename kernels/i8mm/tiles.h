@@ -15,14 +15,17 @@
 #ifndef HONE_KERNELS_I8MM_TILES_H
 #define HONE_KERNELS_I8MM_TILES_H
 
-/* Fewer tokens are left to FEW, which has no unpacking to pay for. Not measured. */
-enum { TILES_FROM = 6, PAIRS = 2 /* of tokens in a tile: 8 sums, 8 scaled sums, 8 of floats */ };
+/* With fewer than TILES_FROM tokens FEW is used, which need not unpack weights. The number is
+ * not measured. */
+/* Pairs of tokens in a tile, which takes 8 sums, 8 scaled sums and 8 of floats. */
+enum { TILES_FROM = 6, PAIRS = 2 };
 enum { IN_ACT = 256 / SIZE, SCALED = SIZE / PER_SCALE > 1 };
 
 _Static_assert(sizeof(struct tiled) * IN_ACT <= ROWS_PANEL * LANES, "scratch of 256 weights");
 
-/* sum[token] = a block's codes, each times its scale, with the activations at x, tokens `stride`
- * bytes apart; n: tokens, at most 2 * PAIRS, of which an odd last one is multiplied twice. */
+/* Computes sum[token] = a block's codes, each times its scale, with the activations at x, whose
+ * tokens are `stride` bytes apart. n is at most 2 * PAIRS; of an odd n the last token is
+ * multiplied twice. */
 INLINE void multiply(int n, const struct tiled *p, const int8_t *x, int64_t stride, iv *sum) {
     const int pairs = (n + 1) / 2;
     int32x4_t all[PAIRS][4];
@@ -53,7 +56,7 @@ INLINE void multiply(int n, const struct tiled *p, const int8_t *x, int64_t stri
     }
 }
 
-/* n tokens, at most 2 * PAIRS, with an unpacked group. */
+/* Multiplies n tokens, at most 2 * PAIRS, with an unpacked group. */
 INLINE void strip(int n, const struct tiled *p, const struct kern_act *a, int64_t lda, float *out,
                   int64_t ldo, int64_t nb) {
     fv acc[2 * PAIRS];

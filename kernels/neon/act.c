@@ -16,7 +16,7 @@ INLINE float largest(const float *x, int n) {
     return vmaxvq_f32(m);
 }
 
-/* 16 codes of x * inv, saturated at 127. */
+/* Returns 16 codes of x * inv, at most 127 in magnitude. */
 INLINE int8x16_t codes(const float *x, float inv) {
     int16x4_t c[4];
     UNROLL for (int i = 0; i < 4; i++) c[i] =
@@ -24,7 +24,7 @@ INLINE int8x16_t codes(const float *x, float inv) {
     return vcombine_s8(vqmovn_s16(vcombine_s16(c[0], c[1])), vqmovn_s16(vcombine_s16(c[2], c[3])));
 }
 
-/* The d of a block of 32, whose codes are stored and summed. */
+/* Rounds 32 values: stores their codes and the sum of these, and returns their d. */
 INLINE float quant_32(const float *x, int8_t *qs, int *sum) {
     const float max = largest(x, 32), d = max / 127.0f, inv = d >= 0x1p-126f ? 127.0f / max : 0;
     const int8x16_t a = codes(x, inv), b = codes(x + 16, inv);
@@ -50,7 +50,7 @@ static void quant_q8_1(const float *x, struct blk_Q8_1 *y, int64_t n) {
     }
 }
 
-/* The first element of magnitude `top`. */
+/* Returns the first element of magnitude `top`. */
 static float first_of(const float *x, float top) {
     for (int i = 0; i < QK; i += 4) {
         const uint32x4_t eq = vceqq_f32(vabsq_f32(vld1q_f32(x + i)), vdupq_n_f32(top));

@@ -12,9 +12,9 @@ typedef struct {
 typedef struct {
     float64x2_t a, b;
 } d4;
-typedef int some; /* that many lanes from the first on */
+typedef int some; /* As many lanes are meant, from the first on. */
 
-/* The same step on both halves. */
+/* Makes a vector by the same step on both halves. */
 #define F8(e_a, e_b) ((f8){e_a, e_b})
 
 INLINE f8 f_load(const float *p) {
@@ -117,7 +117,7 @@ INLINE f8 f_every_4th(const float *p) {
     for (int i = 0; i < 8; i++) v[i] = p[4 * i];
     return f_load(v);
 }
-/* ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7)), as AVX2's. */
+/* Returns ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7)), as AVX2's does. */
 INLINE float hsum(f8 v) {
     float32x4_t s = vpaddq_f32(v.a, v.b);
     s = vpaddq_f32(s, s);

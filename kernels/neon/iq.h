@@ -10,7 +10,7 @@
 #include "kernels/grid.h"
 #include "kernels/neon/neon.h"
 
-struct iq_apart { /* w = d * scale[i / 16] * code[i] */
+struct iq_apart { /* A block taken apart: w = d * scale[i / 16] * code[i]. */
     int8_t code[QK];
     int16_t scale[QK / 16];
     float d;
@@ -18,14 +18,15 @@ struct iq_apart { /* w = d * scale[i / 16] * code[i] */
 
 /* ---- steps of apart() ---- */
 
-/* 16 levels with the signs of two bytes, bit i of the first for level i. */
+/* Stores 16 codes: levels with the signs of two bytes, where bit i of the first belongs to level
+ * i. */
 INLINE void iq_put(struct iq_apart *x, int at, uint8x16_t level, uint8_t first, uint8_t second) {
     static const uint8_t bit[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
     const uint8x16_t s = vcombine_u8(vdup_n_u8(first), vdup_n_u8(second));
     const uint8x16_t m = vtstq_u8(s, vld1q_u8(bit));
     vst1q_s8(x->code + at, vreinterpretq_s8_u8(vsubq_u8(veorq_u8(level, m), m)));
 }
-/* Two vectors of 8 levels, four of 4. */
+/* Looks up two vectors of 8 levels; iq_four looks up four vectors of 4. */
 INLINE uint8x16_t iq_two(const uint8_t (*grid)[8], unsigned i, unsigned j) {
     return vcombine_u8(vld1_u8(grid[i]), vld1_u8(grid[j]));
 }
@@ -38,7 +39,7 @@ INLINE uint8x16_t iq_four(const uint8_t (*grid)[4], unsigned i, unsigned j, unsi
 INLINE void iq_scale_32(struct iq_apart *x, int k, unsigned s) {
     x->scale[2 * k] = x->scale[2 * k + 1] = (int16_t)(2 * s + 1);
 }
-/* Eight bytes of two nibbles: the scales of 16 weights each. */
+/* Takes the scales of 16 weights each from eight bytes of two nibbles. */
 INLINE void iq_scales_16(struct iq_apart *x, const uint8_t *p) {
     for (int k = 0; k < 16; k++) x->scale[k] = (int16_t)(2 * (p[k / 2] >> 4 * (k % 2) & 15) + 1);
 }
@@ -78,7 +79,7 @@ INLINE void iq_decode(const uint8_t *w, int64_t size, float *dst, int64_t n, iq_
     }
 }
 
-enum { IQ_TOKENS = 16 }; /* rows of activations that meet a block while it is apart */
+enum { IQ_TOKENS = 16 }; /* So many rows of activations meet a block while it is apart. */
 
 INLINE void iq_dots(const uint8_t *w, int64_t size, const uint8_t *a, uint64_t stride,
                     int64_t n_tok, float *out, int64_t ldo, int64_t n, iq_apart_fn apart) {

@@ -9,11 +9,12 @@
 
 #include "kernels/neon/neon.h"
 
-/* As avx2/lanes.h. Of 32 registers: three sums of two vectors per token. Not measured. */
+/* avx2/lanes.h says what they mean. The 32 registers hold three sums of two vectors per token.
+ * The numbers are not measured. */
 enum { LANES = 8, TILE = 4, DIRECT = 4, PANEL_FROM = 9 };
 
 typedef struct {
-    int32x4_t a, b; /* rows 0 .. 3 and 4 .. 7 */
+    int32x4_t a, b; /* Rows 0 to 3, and rows 4 to 7. */
 } iv;
 typedef struct {
     float32x4_t a, b;
@@ -146,7 +147,7 @@ INLINE iv running(iv s) {
     return s;
 }
 
-/* Byte i of a lane as 32 bits: the factor that u_end wants. */
+/* Returns byte i of a lane as 32 bits, which is the factor that u_end wants. */
 INLINE iv u_scale(iv v, int i, bool is_signed) {
     const unsigned b = (unsigned)i;
     if (!is_signed) return l_bytes(v, 0x80808000 | b);
@@ -172,7 +173,7 @@ INLINE iv s_next(iv s, iv w, iv x, iv ax, iv scale, bool whole) {
     (void)ax, (void)scale, (void)whole;
     return running((iv){vdotq_s32(s.a, s8(w.a), s8(x.a)), vdotq_s32(s.b, s8(w.b), s8(x.b))});
 }
-INLINE int u_depth(int bits) { /* sums have 32 bits: a sub-block always fits */
+INLINE int u_depth(int bits) { /* Sums have 32 bits, so a sub-block always fits. */
     (void)bits;
     return 8;
 }
@@ -190,12 +191,12 @@ INLINE iv u_end(iv sum, iv s, iv scale) {
 
 enum { SHORT_SUMS = 1 };
 
-/* 16 products of bytes, added by pairs in 16 bits: |w| <= 128, |x| <= 127 fit. */
+/* Returns 16 products of bytes, added by pairs in 16 bits; |w| <= 128 and |x| <= 127 fit. */
 INLINE int16x8_t products(int32x4_t w, int32x4_t x) {
     return vpaddq_s16(vmull_s8(vget_low_s8(s8(w)), vget_low_s8(s8(x))),
                       vmull_high_s8(s8(w), s8(x)));
 }
-INLINE int u_depth(int bits) { /* as avx2/lanes.h */
+INLINE int u_depth(int bits) { /* avx2/lanes.h says what it means. */
     return bits <= 4 ? 8 : bits == 5 ? 4 : 2;
 }
 INLINE iv u_first(iv w, iv x) {

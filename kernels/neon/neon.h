@@ -23,7 +23,7 @@ INLINE float half(uint16_t h) {
     memcpy(&v, &h, sizeof v);
     return (float)v;
 }
-/* Four halves. */
+/* Loads four halves. */
 INLINE float32x4_t halves(const void *p) {
     uint16x4_t v;
     memcpy(&v, p, sizeof v);

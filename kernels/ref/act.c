@@ -15,9 +15,10 @@ static float largest(const float *x, int n) {
     return m;
 }
 
-/* d = max|x|/127, stored as f16 by the caller; codes use the unrounded d. A d below the normal
- * floats has no finite inverse (and is 0 in f16): codes 0. Codes are x * (127/max), not x * (1/d):
- * the last bit decides ties, and this is how the field's x86 code does it. */
+/* Rounds 32 values and returns their scale d = max|x|/127, which the caller stores as f16; the
+ * codes use the d that is not rounded. A d below the normal floats has no finite inverse (and is
+ * 0 in f16), so its codes are 0. Codes are x * (127/max) and not x * (1/d): the last bit decides
+ * ties, and this is how llama.cpp's code for x86 does it. */
 static float quant_32(const float *x, int8_t *qs, int *sum) {
     const float max = largest(x, 32), d = max / 127.0f, inv = d >= 0x1p-126f ? 127.0f / max : 0;
     *sum = 0;
@@ -44,14 +45,16 @@ static void quant_q8_1(const float *x, struct blk_Q8_1 *y, int64_t n) {
     }
 }
 
-/* The element of largest magnitude (the first of equals) becomes exactly -127. */
+/* Rounds rows to Q8_K. The element of largest magnitude (the first of equals) becomes exactly
+ * -127. */
 static void quant_q8_k(const float *x, struct blk_Q8_K *y, int64_t n) {
     for (int64_t b = 0; b < n / QK; b++, x += QK, y++) {
         float max = 0;
         for (int i = 0; i < QK; i++)
             if (fabsf(x[i]) > fabsf(max)) max = x[i];
         const float inv = -127.0f / max;
-        if (fabsf(max) == 0 || isinf(inv)) { /* too small for a finite scale: as zero */
+        /* It is too small for a finite scale and taken as zero. */
+        if (fabsf(max) == 0 || isinf(inv)) {
             memset(y, 0, sizeof *y);
             continue;
         }

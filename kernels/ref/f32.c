@@ -76,7 +76,7 @@ static void softmax(float *x, int64_t n) {
 static float softmax_more(float *x, int64_t n, float *max, double *sum) {
     const float before = *max;
     for (int64_t i = 0; i < n; i++) *max = fmaxf(*max, x[i]);
-    if (*max == -INFINITY) { /* nothing visible yet */
+    if (*max == -INFINITY) { /* Nothing is visible yet. */
         for (int64_t i = 0; i < n; i++) x[i] = 0;
         return 1;
     }
@@ -103,7 +103,7 @@ static void rope_neox(float *x, const float *cs, int64_t n_rot) {
     }
 }
 
-/* One step of a channel: w [k], state its column. */
+/* Computes one step of a channel with taps w [k]; state is the channel's column. */
 static double conv(const float *w, float *state, int64_t n_ch, int64_t k, float cur) {
     double s = (double)w[k - 1] * (double)cur;
     for (int64_t j = 0; j < k - 1; j++) s += (double)w[j] * (double)state[j * n_ch];

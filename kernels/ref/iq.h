@@ -16,12 +16,12 @@ typedef uint16_t (*iq_super_fn)(const void *blk);
 typedef int (*iq_scale_fn)(const void *blk, int k);
 typedef int (*iq_code_fn)(const void *blk, const struct kern_grid *g, int i);
 
-/* The super scale of most types: the block begins with it. */
+/* Returns the super scale of most types, with which the block begins. */
 static inline uint16_t iq_first(const void *blk) {
     return load_u16(blk);
 }
 
-/* size: bytes of a block; sub: weights of a sub-block. */
+/* Decodes blocks of `size` bytes whose sub-blocks have `sub` weights. */
 IQ_LOOP void iq_decode(const uint8_t *w, int64_t size, int sub, float unit, float *dst, int64_t n,
                        iq_super_fn super, iq_scale_fn scale, iq_code_fn code) {
     const struct kern_grid *g = kern_grid_get();

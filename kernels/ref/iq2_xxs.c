@@ -4,7 +4,7 @@
 #include "kernels/ops.h"
 #include "kernels/ref/iq.h"
 
-/* The two words of sub-block k: grid indices, then signs and scale. */
+/* Returns one of the two words of sub-block k: 0 the grid indices, 1 signs and scale. */
 static uint32_t word(const struct blk_IQ2_XXS *x, int k, int which) {
     return load_u32((const uint8_t *)x->qs + 8 * k + 4 * which);
 }

@@ -3,7 +3,8 @@
 #include "core/fp.h"
 #include "kernels/ops.h"
 
-/* A byte is a fraction of 256; digit t to base 3 is what carries out of 3^t * byte, times 3. */
+/* Returns digit t to base 3 of a byte, which is a fraction of 256: what carries out of 3^t *
+ * byte, times 3. */
 static int trit(uint8_t byte, int t) {
     static const uint8_t pow3[5] = {1, 3, 9, 27, 81};
     const uint8_t rest = (uint8_t)(byte * pow3[t]);

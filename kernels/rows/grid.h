@@ -22,8 +22,9 @@
 #define MIXED 1
 enum { BITS = 7, SIGNED = 0, OFFSET = 6 };
 
-/* Codes by the number of a level and, above it, sign bits, of which one counts. P, N: 64 plus and
- * minus the levels. IQ2: four sign bits; IQ3: two, and a bit that may be anything. */
+/* Tables of codes: the index has the number of a level and, above it, sign bits, of which each
+ * table looks at one. P and N are the 64 codes of plus and minus the levels. IQ2 has four sign
+ * bits, IQ3 two and a bit that may be anything. */
 #define BIT_0(P, N) P, N, P, N, P, N, P, N
 #define BIT_1(P, N) P, P, N, N, P, P, N, N
 #define BIT_2(P, N) P, P, P, P, N, N, N, N
@@ -35,7 +36,8 @@ iq2_code[4][64] = {{BIT_0(IQ2_PLUS, IQ2_MINUS), BIT_0(IQ2_PLUS, IQ2_MINUS)},
                    {BIT_2(IQ2_PLUS, IQ2_MINUS), BIT_2(IQ2_PLUS, IQ2_MINUS)},
                    {BIT_2(IQ2_PLUS, IQ2_PLUS), BIT_2(IQ2_MINUS, IQ2_MINUS)}};
 
-/* Two lookups of bytes i with ninth (and tenth) bits: `high` meets the masks ninth and tenth. */
+/* Looks bytes i up in a table of 512: `high` meets the mask `ninth`, which says which half of
+ * the table counts. look_1024 does so in a table of 1024, by `tenth` too. */
 INLINE iv look_512(const uint8_t *table, iv i, iv high, iv ninth) {
     return l_where(high, ninth, l_look(table, i), l_look(table + 256, i));
 }
@@ -44,26 +46,27 @@ INLINE iv look_1024(const uint8_t *table, iv i, iv high, iv ninth, iv tenth) {
                    look_512(table + 512, i, high, ninth));
 }
 
-/* Four signs of 7 bits, one in each byte, and the eighth that makes the number of set ones even. */
+/* Adds to four signs of 7 bits, one in each byte, the eighth bit that makes the number of set
+ * ones even. */
 INLINE iv even_signs(iv v) {
     static const int8_t odd[16] = {0,    -128, -128, 0,    -128, 0,    0,    -128,
                                    -128, 0,    0,    -128, 0,    -128, -128, 0};
     return l_or(v, l_table(odd, l_and(l_xor(v, l_shr(v, 4)), l_i8(15))));
 }
-/* The same of 28 bits, seven by seven. */
+/* Does the same for 28 bits, seven of which belong to a byte. */
 INLINE iv packed_signs(iv v) {
     const iv a = l_or(l_and(v, l_i32(0x7f)), l_and(l_shl(v, 1), l_i32(0x7f00)));
     const iv b = l_or(l_and(l_shl(v, 2), l_i32(0x7f0000)), l_and(l_shl(v, 3), l_i32(0x7f000000)));
     return even_signs(l_or(a, b));
 }
 
-/* Byte b and b + 1 of a lane, nibble by nibble, twice that and one more: four odd scales. */
+/* Returns four odd scales: twice each nibble of bytes b and b + 1 of a lane, and one more. */
 INLINE iv odd_scales(iv v, unsigned b) {
     const iv t = l_bytes(v, b * 0x01010101u + 0x01010000u);
     const iv s = l_or(l_and(t, l_i32(0x000f000f)), l_and(l_shr(t, 4), l_i32(0x0f000f00)));
     return l_or(l_add(s, s), l_i8(1));
 }
-/* The scales of the top four bits of words 0, `step`, 2 * `step`, ... of a block. */
+/* Takes the scales from the top four bits of words 0, `step`, 2 * `step` and so on of a block. */
 INLINE void top_scales(const uint8_t *w, int step, struct rows_head *h) {
     UNROLL for (int i = 0; i < 2; i++) {
         iv s = l_i32(0);
@@ -75,13 +78,15 @@ INLINE void top_scales(const uint8_t *w, int step, struct rows_head *h) {
     }
 }
 
-/* The signs of sixteen weights beside mixed vectors, bit m for vector m; of half 0 or 1 of s. */
+/* Returns the signs of sixteen weights in the order of mixed vectors, bit m for vector m, from
+ * half 0 or 1 of s. */
 INLINE iv mixed_signs(iv s, int half) {
     if (half) return l_or(l_shr(s, 16), l_and(l_shr(s, 4), l_i32(~0xffff)));
     return l_or(l_and(s, l_i32(0xffff)), l_and(l_shl(s, 12), l_i32(~0xffff)));
 }
 
-/* IQ2: first and second halves of four vectors, and four bytes of signs -> codes. */
+/* Computes the codes of IQ2 from the first and second halves of four vectors and four bytes of
+ * signs. */
 INLINE void codes_iq2(iv first, iv second, iv signs, iv *q) {
     UNROLL for (int half = 0; half < 2; half++) {
         const iv top = l_i32(~0xffff);
@@ -92,7 +97,8 @@ INLINE void codes_iq2(iv first, iv second, iv signs, iv *q) {
             l_code(iq2_code[m], l_either(l_i8(3), l_shr(v, 2 * m), s));
     }
 }
-/* IQ3: the same of four indices in the order that mixed_index made; code: of sign bits 0 and 1. */
+/* Computes the codes of IQ3 from four indices in the order that mixed_index made. code[0] and
+ * code[1] are the tables for sign bits 0 and 1. */
 INLINE void codes_iq3(const uint8_t code[2][64], iv first, iv second, iv signs, int half, iv *q) {
     const iv s = mixed_signs(signs, half), no = l_i8(7);
     q[0] = l_code(code[0], l_either(no, first, l_shl(s, 3)));
@@ -104,7 +110,7 @@ INLINE iv mixed_index(const uint8_t *w) {
     return l_bytes(l_load(w), 0x03010200);
 }
 
-/* Mixed vectors of 32 weights, in the weights' order. */
+/* Puts the mixed vectors of 32 weights into the order of the weights. */
 INLINE void in_order(iv *q) {
     const iv even = l_i32(0x00ff00ff), odd = l_i32((int)0xff00ff00);
     const iv low = l_i32(0xffff), top = l_i32(~0xffff);
@@ -120,8 +126,8 @@ INLINE void in_order(iv *q) {
     }
 }
 
-/* Rows of activations at stride lda with their codes mixed; to: room for n * nb blocks, returned.
- */
+/* Mixes the codes of activation rows, which lie at stride lda, as mixed vectors of weights are.
+ * `to` has room for n * nb blocks and is returned. */
 INLINE const struct kern_act *mixed_acts(const struct kern_act *a, int64_t lda, int64_t n,
                                          int64_t nb, struct kern_act *to) {
     for (int64_t t = 0; t < n; t++)
@@ -134,7 +140,7 @@ INLINE const struct kern_act *mixed_acts(const struct kern_act *a, int64_t lda, 
     return to;
 }
 
-/* rows/kquant.h asks for single vectors of other types only. */
+/* Stands for what rows/kquant.h asks for with other types only: single vectors. */
 INLINE iv code(const uint8_t *w, int k, int j) {
     (void)k, (void)j;
     return l_load(w);

@@ -18,7 +18,8 @@ INLINE void mixed_codes(const uint8_t *w, int k, iv *q) {
     const iv signs = l_load(w + (74 + 4 * k) * LANES);
     const iv high =
         l_bytes(l_load(w + (66 + 4 * (k / 4)) * LANES), 0x01010101u * (unsigned)(k % 4));
-    UNROLL for (int half = 0; half < 2; half++) { /* bit 4 * half + i: of index i, which is mixed */
+    /* Bit 4 * half + i belongs to index i, which is mixed. */
+    UNROLL for (int half = 0; half < 2; half++) {
         const iv i = mixed_index(w + (2 + 4 * (2 * k + half)) * LANES);
         const iv ninth = l_i32(half ? (int)0x80204010 : 0x08020401);
         codes_iq3(iq3_code, look_512(g->iq3_s_no[0], i, high, ninth),

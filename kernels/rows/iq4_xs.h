@@ -6,7 +6,7 @@
 enum { BLOCK = 136, SIZE = 256, BITS = 8, BIAS = 128, WHOLE = 0 };
 struct head {
     fv d;
-    iv low, high; /* nibbles, then two bits, of the eight scales */
+    iv low, high; /* The nibbles, and the two bits above them, of the eight scales. */
 };
 
 INLINE void head(const uint8_t *w, struct head *h) {

@@ -14,16 +14,17 @@
 #include "kernels/rows/rows.h"
 
 enum { N_SCALES = 256 / SUB };
-#ifndef MIXED /* rows/grid.h */
+#ifndef MIXED /* rows/grid.h sets it. */
 #define MIXED 0
 #define mixed_codes(w, k, q) ((void)(w), (void)(k), (void)(q))
 #define in_order(q) ((void)(q))
 #define mixed_acts(a, lda, n, nb, to) (a)
 #endif
-/* Where codes take long to take apart it is worth sooner to do that once for all tokens. */
+/* Where codes take long to take apart, it is worth doing that once for all tokens from fewer
+ * tokens on. */
 enum { UNPACK_FROM = MIXED ? DIRECT + 1 : PANEL_FROM };
 
-struct panel { /* a block of a group, unpacked */
+struct panel { /* A block of a group, unpacked. */
     iv code[64], scale[N_SCALES], pair[N_SCALES / 2];
     fv d, dmin;
 };
@@ -44,7 +45,7 @@ INLINE void unpack(const uint8_t *w, struct panel *p) {
     p->dmin = h.dmin;
 }
 
-/* sum[t] += scales times products of the codes 32k .. 32k + 31. */
+/* Adds to each sum[t] the products of codes 32k .. 32k + 31 times their scales. */
 INLINE void chunk(int n, bool panel, const uint8_t *w, const struct rows_head *h,
                   const struct panel *p, int k, const struct kern_act *a, int64_t lda, iv *sum) {
     const int depth = u_depth(BITS) < SUB / 4 ? u_depth(BITS) : SUB / 4;
@@ -65,13 +66,14 @@ INLINE void chunk(int n, bool panel, const uint8_t *w, const struct rows_head *h
     }
 }
 
-/* m + minima (or scales) 2i and 2i + 1 times the sums of the activations that they belong to. */
+/* Returns m + minima (or scales) 2i and 2i + 1 times the sums of the activations that they
+ * belong to. */
 INLINE iv minima(iv m, iv pair, const struct kern_act *a, int i) {
     const int16_t *s = SUB == 16 ? a->s16 : a->s32;
     return l_add(m, l_madd16(pair, l_at(s + 2 * i)));
 }
 
-/* acc + a block of these sums: the only float steps. */
+/* Returns acc + a block of these sums. These are the only steps in floats. */
 INLINE fv float_steps(fv d, fv dmin, iv sum, iv m, const struct kern_act *a, fv acc) {
     const fv dx = l_set(a->d[0]);
     if (OFFSET) sum = l_sub(sum, l_shl(m, OFFSET));
@@ -80,7 +82,7 @@ INLINE fv float_steps(fv d, fv dmin, iv sum, iv m, const struct kern_act *a, fv 
     return acc;
 }
 
-/* acc[t] += a block whose products are in `sum`: minima, then floats. */
+/* Adds to each acc[t] a block whose products are in `sum`: first the minima, then in floats. */
 INLINE void finish(int n, bool panel, const struct rows_head *h, const struct panel *p,
                    const struct kern_act *a, int64_t lda, iv *sum, fv *acc) {
     iv m[TILE];
@@ -94,7 +96,7 @@ INLINE void finish(int n, bool panel, const struct rows_head *h, const struct pa
         float_steps(d, dmin, sum[t], m[t], a + t * lda, acc[t]);
 }
 
-/* n tokens from an unpacked group. */
+/* Multiplies n tokens with an unpacked group. */
 INLINE void tile(int n, const struct panel *p, const struct kern_act *a, int64_t lda, float *out,
                  int64_t ldo, int64_t nb) {
     fv acc[TILE];
@@ -108,8 +110,8 @@ INLINE void tile(int n, const struct panel *p, const struct kern_act *a, int64_t
     UNROLL for (int t = 0; t < n; t++) l_storef(out + t * ldo, acc[t]);
 }
 
-/* n tokens with `side` groups, `step` bytes apart, a few lines of each in turn (rows.h). Results of
- * the second group follow those of the first by `next`. */
+/* Multiplies n tokens with `side` groups, which are `step` bytes apart, a few lines of each in
+ * turn (rows.h). The results of the second group lie `next` behind those of the first. */
 INLINE void direct(int n, int side, const uint8_t *w, int64_t step, const struct kern_act *a,
                    int64_t lda, float *out, int64_t ldo, int64_t next, int64_t nb) {
     fv acc[2][DIRECT];
@@ -134,7 +136,8 @@ INLINE void direct(int n, int side, const uint8_t *w, int64_t step, const struct
         l_storef(out + t * ldo + g * next, acc[g][t]);
 }
 
-/* n tokens with one group that is read as it lies: it is in the cache after the first of them. */
+/* Multiplies n tokens with one group that is read as it lies; after the first of them it is in
+ * the cache. */
 static void group_direct(const uint8_t *w, const struct kern_act *a, int64_t lda, int64_t n,
                          float *out, int64_t ldo, int64_t nb) {
     for (; n >= DIRECT; n -= DIRECT, a += DIRECT * lda, out += DIRECT * ldo)
@@ -146,7 +149,7 @@ static void group_direct(const uint8_t *w, const struct kern_act *a, int64_t lda
     if ((n & 3) == 1) direct(1, 1, w, 0, a, lda, out, ldo, 0, nb);
 }
 
-/* n tokens with one group, unpacked. */
+/* Multiplies n tokens with one group, which is unpacked first. */
 static void group(const uint8_t *w, const struct kern_act *a, int64_t lda, int64_t n, float *out,
                   int64_t ldo, int64_t nb, struct panel *p) {
     for (int64_t b = 0; b < nb; b++) unpack(w + b * BLOCK * LANES, p + b);
@@ -157,7 +160,8 @@ static void group(const uint8_t *w, const struct kern_act *a, int64_t lda, int64
     if (n & 1) tile(1, p, a, lda, out, ldo, nb);
 }
 
-/* AMX wants the steps alone. */
+/* Multiplies all groups with all tokens. AMX includes this file for its steps alone and has a
+ * gemm of its own. */
 __attribute__((unused)) static void gemm(const uint8_t *w, int64_t n_groups,
                                          const struct kern_act *a, int64_t lda, int64_t n,
                                          float *out, int64_t ldo, int64_t k, void *scratch) {

@@ -6,15 +6,16 @@
 
 #include "kernels/pack.h"
 
-struct rows_head { /* of a 256-weight block: bytes 4i .. 4i + 3 of the scales and of the minima */
+/* The bytes 4i .. 4i + 3 of the scales and of the minima of a block of 256 weights. */
+struct rows_head {
     iv scale[4], min[4];
     fv d, dmin;
 };
 
-/* One token reads two groups side by side, a few lines of each in turn: what a processor fetches
- * ahead by itself is limited per stream (docs/design/runtime.md). Asks for the lines of the bytes
- * from .. to - 1 behind w, 1 KiB further on; few at a time, because a processor that has no room
- * for a request drops it. */
+/* Asks for the lines of bytes from .. to - 1 behind w, 1 KiB further on. They are few at a time,
+ * because a processor that has no room for a request drops it. One token reads two groups side
+ * by side, a few lines of each in turn, because what a processor fetches ahead by itself is
+ * limited per stream (docs/design/runtime.md). */
 INLINE void ahead(const uint8_t *w, int from, int to) {
     UNROLL for (int i = from / 64; i < to / 64; i++) __builtin_prefetch(w + 1024 + 64 * i);
 }
@@ -23,7 +24,7 @@ INLINE void apart(void) {
     __asm__ volatile("" ::: "memory");
 }
 
-/* The 12 packed bytes of Q4_K and Q5_K: 8 scales and 8 minima of 6 bits. */
+/* Takes the 8 scales and 8 minima of 6 bits from the 12 packed bytes of Q4_K and Q5_K. */
 INLINE void six_bits(const uint8_t *w, struct rows_head *h) {
     const iv six = l_i8(0x3f), four = l_i8(0x0f), two = l_i8(0x30);
     const iv a = l_load(w), b = l_load(w + 4 * LANES), c = l_load(w + 8 * LANES);

@@ -18,9 +18,9 @@ enum { CHUNKS = SIZE / 32, PER_ACT = 256 / SIZE };
 #define FACTOR(h, k) ((void)(h), l_i32(1))
 #endif
 
-/* chunk() of a block of 32, for several tokens and codes of few bits, where products of bytes add
- * up in 16 bits: codes plus BIAS, so that one such sum holds several; BIAS times the sum of the
- * activations comes off. */
+/* Does chunk() for a block of 32, several tokens and codes of few bits, where products of bytes
+ * add up in 16 bits. BIAS is added to the codes, so that one such sum holds several products;
+ * BIAS times the sum of the activations comes off. */
 INLINE void chunk_short(int n, const uint8_t *w, const struct kern_act *a, int64_t lda, int i,
                         iv *sum) {
     const iv one = s_scale(l_i32(1));
@@ -38,7 +38,8 @@ INLINE void chunk_short(int n, const uint8_t *w, const struct kern_act *a, int64
     }
 }
 
-/* sum[t] (before k = 0: nothing) + products of the codes 32k .. 32k + 31 with n tokens. */
+/* Sets each sum[t] to what it had (before k = 0: nothing) + products of the codes 32k .. 32k +
+ * 31. */
 INLINE void chunk(int n, const uint8_t *w, const struct head *h, int k, const struct kern_act *a,
                   int64_t lda, int i, iv *sum) {
     if (SHORT_SUMS && CHUNKS == 1 && BITS <= 5 && n > 1) {
@@ -58,8 +59,8 @@ INLINE void chunk(int n, const uint8_t *w, const struct head *h, int k, const st
         CHUNKS > 1 ? s_end(k ? sum[t] : l_i32(0), s[t], f) : s[t];
 }
 
-/* n tokens with one group; the memory behind what is read is asked for (rows.h), which costs
- * nothing where it is there already. */
+/* Multiplies n tokens with one group. It asks for the memory behind what is read (rows.h), which
+ * costs nothing where that is there already. */
 INLINE void tile(int n, const uint8_t *w, const struct kern_act *a, int64_t lda, float *out,
                  int64_t ldo, int64_t nb) {
     const int part = BLOCK * LANES / CHUNKS;
@@ -80,7 +81,8 @@ INLINE void tile(int n, const uint8_t *w, const struct kern_act *a, int64_t lda,
     UNROLL for (int t = 0; t < n; t++) l_storef(out + t * ldo, acc[t]);
 }
 
-/* One token with `side` groups, `step` bytes apart, a few lines of each in turn (rows.h). */
+/* Multiplies one token with `side` groups, which are `step` bytes apart, a few lines of each in
+ * turn (rows.h). */
 INLINE void one(int side, const uint8_t *w, int64_t step, const struct kern_act *a, float *out,
                 int64_t ldo, int64_t nb) {
     fv acc[2];
@@ -101,7 +103,7 @@ INLINE void one(int side, const uint8_t *w, int64_t step, const struct kern_act 
     UNROLL for (int g = 0; g < side; g++) l_storef(out + g * ldo, acc[g]);
 }
 
-/* n tokens with one group. */
+/* Multiplies n tokens with one group. */
 static void group(const uint8_t *w, const struct kern_act *a, int64_t lda, int64_t n, float *out,
                   int64_t ldo, int64_t nb) {
     for (; n >= TILE; n -= TILE, a += TILE * lda, out += TILE * ldo)
@@ -112,7 +114,8 @@ static void group(const uint8_t *w, const struct kern_act *a, int64_t lda, int64
     if ((n & 3) == 1) one(1, w, 0, a, out, 0, nb);
 }
 
-/* AMX wants the steps alone. */
+/* Multiplies all groups with all tokens. AMX includes this file for its steps alone and has a
+ * gemm of its own. */
 __attribute__((unused)) static void gemm(const uint8_t *w, int64_t n_groups,
                                          const struct kern_act *a, int64_t lda, int64_t n,
                                          float *out, int64_t ldo, int64_t k, void *scratch) {

@@ -9,7 +9,7 @@
 
 enum { SHORT_SUMS = 0 };
 
-INLINE int u_depth(int bits) { /* sums have 32 bits: a sub-block always fits */
+INLINE int u_depth(int bits) { /* Sums have 32 bits, so a sub-block always fits. */
     (void)bits;
     return 8;
 }
@@ -29,7 +29,7 @@ INLINE iv u_end(iv sum, iv s, iv scale) {
 INLINE iv s_scale(iv v) {
     return v;
 }
-INLINE iv s_first(int codes_sum) { /* signed codes are moved up by 128 */
+INLINE iv s_first(int codes_sum) { /* Signed codes are moved up by 128. */
     return l_i32(-128 * codes_sum);
 }
 INLINE iv s_next(iv s, iv w, iv x, iv ax, iv scale, bool whole) {
