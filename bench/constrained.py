@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
 """What a grammar does to the quants of the bundled model, and what it costs:
-python3 bench/constrained.py HONE OUT.json [--dir DIR] recipes [RECIPE...] | speed
+python3 bench/constrained.py HONE OUT.json [--dir DIR] recipes [RECIPE...] | speed | model FILE
 
 recipes     every recipe answers the 200 cases of tests/golden/tiny-qwen35moe/tools.jsonl greedily, bare and with calls held to the
             schemas of the tools: well-formed calls, and how many of 1000 tokens the grammar overruled. Each is written to OUT.json as
             soon as it is known, and without names only those are measured that OUT.json lacks: it may be cut off and go on.
-speed       (a quiet machine, 3 minutes) decoding with a schema of 30 fields beside decoding freely, and tool calls with and without
+speed       (a quiet machine, a minute) decoding with a schema of 30 fields beside decoding freely, and tool calls with and without
             jump-forward, temperature 0, one thread, alternating
+model FILE  (a quiet machine, a minute) the first of these two for another file, with all threads: what it costs where a step takes as
+            long as it does in use
 --dir DIR   keeps the model and its importance matrix there for the next part
 """
 import argparse
@@ -69,25 +71,34 @@ def recipes(hone, d, out, names):
         print(r, flush=True)
 
 
-def speed(hone, d):
+def form(d):
+    """A schema of 30 fields, all required."""
     kinds = [{"type": "string", "maxLength": 24}, {"type": "integer", "minimum": 0, "maximum": 9999}, {"type": "boolean"}, {"enum": ["red", "green", "blue"]}, {"type": ["string", "null"], "maxLength": 16}, {"type": "number"}]
     props = {f"field_{i:02d}": kinds[i % 6] for i in range(30)}
     with open(f"{d}/s.json", "w") as f:
         json.dump({"type": "object", "properties": props, "required": list(props), "additionalProperties": False}, f)
-    model, common = f"{d}/speed.gguf", ["-p", "Describe a car. ", "--temp", "0", "-n", "400", "--threads", "1", "--json"]
-    run(hone, "quantize", f"{d}/base.gguf", "-o", model, "--recipe", "Q8_0", "-f", "-q")
-    free, held, forced, drawn = [], [], 0, 0
-    for _ in range(7):
+    return f"{d}/s.json"
+
+
+def pairs(hone, model, schema, n_tokens, n_pairs, *flags):
+    """Free and held answers, alternating."""
+    common = ["-p", "Describe a car. ", "--temp", "0", "-n", str(n_tokens), "--json", *flags]
+    free, held, a, b = [], [], {}, {}
+    for _ in range(n_pairs):
         a = json.loads(run(hone, "run", model, *common))
-        b = json.loads(run(hone, "run", model, *common, "--schema", f"{d}/s.json"))
+        b = json.loads(run(hone, "run", model, *common, "--schema", schema))
         free.append(a["tok_per_s"])
         held.append(b["tok_per_s"])
-        forced, drawn = b["forced_tokens"], b["generated_tokens"]
-        tokens = a["generated_tokens"]
-    return {"fields": 30, "tokens": tokens, "tokens_constrained": drawn, "of_them_forced": forced,
-            "free_tok_per_s": round(statistics.median(free), 1), "constrained_tok_per_s": round(statistics.median(held), 1),
+    return {"fields": 30, "pairs": n_pairs, "tokens": a["generated_tokens"], "tokens_constrained": b["generated_tokens"], "of_them_forced": b["forced_tokens"],
+            "overruled": b["overruled_tokens"], "free_tok_per_s": round(statistics.median(free), 1), "constrained_tok_per_s": round(statistics.median(held), 1),
             "free_spread": [round(min(free), 1), round(max(free), 1)], "constrained_spread": [round(min(held), 1), round(max(held), 1)],
             "constrained_by_free": round(statistics.median(b / a for a, b in zip(free, held)), 3)}
+
+
+def speed(hone, d):
+    model = f"{d}/speed.gguf"
+    run(hone, "quantize", f"{d}/base.gguf", "-o", model, "--recipe", "Q8_0", "-f", "-q")
+    return pairs(hone, model, form(d), 400, 25, "--threads", "1")
 
 
 def jump(hone, d):
@@ -109,11 +120,15 @@ def main():
     p.add_argument("hone")
     p.add_argument("out")
     p.add_argument("--dir")
-    p.add_argument("part", choices=["recipes", "speed"])
+    p.add_argument("part", choices=["recipes", "speed", "model"])
     p.add_argument("names", nargs="*")
     a = p.parse_args()
     with tempfile.TemporaryDirectory() as tmp:
         d = a.dir or tmp
+        if a.part == "model":
+            r = pairs(a.hone, a.names[0], form(d), 100, 5)
+            save(a.out, speed_of_a_file={"file": os.path.basename(a.names[0]), "threads": os.cpu_count(), **r})
+            return
         if not os.path.exists(f"{d}/i.gguf"):
             run(a.hone, "convert", TINY, "-o", f"{d}/base.gguf", "-q")
             run(a.hone, "imatrix", f"{d}/base.gguf", f"{TINY}/calib.jsonl", "-o", f"{d}/i.gguf", "--chunks", "40", "-q")

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/attr.h"
 #include "core/mem.h"
 
 enum { SPACES_MAX = 2, FORCED_MAX = 512 };
@@ -181,31 +182,48 @@ static int pick_masked(struct constrain *c, struct sampler *s, const float *logi
     return 0;
 }
 
+/* Keeps those of the n best logits that are allowed, at most `most`, in their order. Returns how
+ * many there are. */
+static int64_t keep_allowed(const struct constrain *c, int32_t *id, float *logit, int64_t n,
+                            int64_t most) {
+    int64_t m = 0;
+    for (int64_t i = 0; i < n && m < most; i++) {
+        if (!allowed(c, id[i])) continue;
+        id[m] = id[i];
+        logit[m++] = logit[i];
+    }
+    return m;
+}
+
+/* Looks first at as many candidates as the sampler alone does: while the model says what is
+ * allowed, no others are looked for. */
 int constrain_pick(struct constrain *c, struct sampler *s, const float *logits, const int32_t *last,
                    int64_t n_last, int32_t *id, struct err *e) {
+    static const int32_t ladder[] = {16, SAMPLE_BEST};
     const int64_t n = tok_n_vocab(c->tok), needs = sampler_needs(s, n_last);
     const uint64_t rng = sampler_get_rng(s);
-    int32_t best[SAMPLE_BEST], kept[SAMPLE_BEST], alone;
-    float logit[SAMPLE_BEST], kept_logit[SAMPLE_BEST];
-    int64_t n_best = 0, m = 0;
     const bool few = needs > 0 && needs <= SAMPLE_BEST;
-    if (few) n_best = sample_best(logits, n, SAMPLE_BEST, best, logit);
-    alone = few ? sampler_pick_best(s, best, logit, n_best, last, n_last)
-                : sampler_pick(s, logits, last, n_last);
-    const bool ok = allowed(c, alone);
+    int32_t best[SAMPLE_BEST];
+    float logit[SAMPLE_BEST];
+    int64_t n_best = few ? sample_best(logits, n, (int32_t)needs, best, logit) : 0;
+    *id = few ? sampler_pick_best(s, best, logit, n_best, last, n_last)
+              : sampler_pick(s, logits, last, n_last);
+    const bool ok = allowed(c, *id);
     c->n.n_drawn += c->at != IN_REASONING;
     c->n.n_overruled += !ok;
-    *id = alone;
     if (ok && (needs == 1 || c->at == IN_REASONING)) return 0;
-    for (int64_t i = 0; i < n_best && m < needs; i++) {
-        if (!allowed(c, best[i])) continue;
-        kept[m] = best[i];
-        kept_logit[m++] = logit[i];
+    int64_t m = few ? keep_allowed(c, best, logit, n_best, needs) : 0;
+    if (few && ok && m == n_best) return 0; /* the same candidates: the same draw */
+    for (size_t i = 0; i < COUNT_OF(ladder) && few && m < needs && n_best >= needs; i++) {
+        if (ladder[i] <= needs) continue;
+        n_best = sample_best(logits, n, ladder[i], best, logit);
+        m = keep_allowed(c, best, logit, n_best, needs);
+        if (n_best < ladder[i]) break; /* there are no others */
     }
     sampler_set_rng(s, rng);
-    if (!few || (m < needs && n_best == SAMPLE_BEST) || m == 0)
+    if (!few || m == 0 || (m < needs && n_best >= SAMPLE_BEST))
         return pick_masked(c, s, logits, n, last, n_last, id, e);
-    *id = sampler_pick_best(s, kept, kept_logit, m, last, n_last);
+    *id = sampler_pick_best(s, best, logit, m, last, n_last);
     return 0;
 }
 

@@ -99,22 +99,36 @@ static void sift(struct cand *h, int64_t n, int64_t i) {
     }
 }
 
-/* Puts the k largest finite logits into h, the largest first, and returns how many there are. */
+/* Returns whether any of n logits is above t: without an early end, so that the compiler compares
+ * several at once. */
+static bool any_above(const float *logits, int64_t n, float t) {
+    int any = 0;
+    for (int64_t i = 0; i < n; i++) any |= logits[i] > t;
+    return any != 0;
+}
+
+/* Puts the k >= 1 largest finite logits into h, the largest first, and returns how many there are.
+ * Once there are k, blocks without a larger one are passed over. */
 static int64_t best(const float *logits, int64_t n_vocab, struct cand *h, int64_t k) {
+    enum { BLOCK = 64 };
     int64_t n = 0;
-    for (int64_t i = 0; i < n_vocab; i++) {
-        struct cand c = {logits[i], (int32_t)i, 0};
-        if (!isfinite(c.logit)) continue;
-        if (n < k) {
-            h[n++] = c;
-            if (n == k)
-                for (int64_t j = n / 2; j-- > 0;) sift(h, n, j);
-        } else if (worse(&h[0], &c)) {
-            h[0] = c;
-            sift(h, n, 0);
+    for (int64_t from = 0; from < n_vocab; from += BLOCK) {
+        const int64_t to = n_vocab - from < BLOCK ? n_vocab : from + BLOCK;
+        if (n == k && to - from == BLOCK && !any_above(logits + from, BLOCK, h[0].logit)) continue;
+        for (int64_t i = from; i < to; i++) {
+            const struct cand c = {logits[i], (int32_t)i, 0};
+            if (!isfinite(c.logit)) continue;
+            if (n < k) {
+                h[n++] = c;
+                if (n == k)
+                    for (int64_t j = n / 2; j-- > 0;) sift(h, n, j);
+            } else if (worse(&h[0], &c)) {
+                h[0] = c;
+                sift(h, n, 0);
+            }
         }
     }
-    qsort(h, (size_t)n, sizeof *h, cmp_cand);
+    if (n > 1) qsort(h, (size_t)n, sizeof *h, cmp_cand);
     return n;
 }
 
@@ -165,9 +179,12 @@ static int64_t kept(const struct sampler *s) {
 }
 
 int32_t sampler_pick(struct sampler *s, const float *logits, const int32_t *last, int64_t n_last) {
-    memcpy(s->logits, logits, (size_t)s->n_vocab * sizeof *logits);
-    penalize(s, last, n_last);
-    return draw(s, best(s->logits, s->n_vocab, s->cand, kept(s)));
+    if (penalizes(&s->o)) {
+        memcpy(s->logits, logits, (size_t)s->n_vocab * sizeof *logits);
+        penalize(s, last, n_last);
+        logits = s->logits;
+    }
+    return draw(s, best(logits, s->n_vocab, s->cand, kept(s)));
 }
 
 /* Returns how many of the largest logits are enough to draw from, or -1 when all are needed. A
