@@ -13,40 +13,44 @@
 struct page;
 struct backend {
     const char *name;
-    /* All memory of the session but what sequences keep, counted in s->n_bytes; options and the
-     * shapes of cache and state are there. A device puts its memory in s->cache.mem. */
+    /* Allocates all memory of the session but what sequences keep, and counts it in s->n_bytes.
+     * The options and the shapes of cache and state are set before. A device puts its memory
+     * into s->cache.mem. */
     int (*open)(struct session *s, struct err *e);
     void (*close)(struct session *s); /* also of a session whose open failed */
-    /* Not closed yet: did it fail for want of memory that the plan had counted on? With more of
-     * s->keep_free it may not. NULL: plans and memory are one. */
+    /* Tells of an open that failed, before close, whether it failed for want of memory that the
+     * plan had counted on; with more of s->keep_free it may not. NULL: plan and memory are one. */
     bool (*was_full)(const struct session *s);
-    /* Bytes that sequences may still take in a place of the cache. NULL: as main memory has. */
+    /* Returns the bytes that sequences may still take in a place of the cache. NULL: as many as
+     * main memory has. */
     uint64_t (*room)(const struct session *s, int place);
     void (*use)(struct session *s); /* other weights in s->m (session_use); NULL: nothing to do */
     int (*prepare)(struct session *s, struct err *e); /* session_prepare; NULL: nothing to do */
     bool on_device; /* s->cache.mem is a device's; convolutions keep rings (runtime/engine/state.h)
                      */
-    /* Files of sequences: a page of a slot, and the states of all recurrent layers, as main memory
-     * has them. put_states may change `from`. NULL: that is how they lie. */
+    /* Copy a page of a slot, and the states of all recurrent layers, in the form that main
+     * memory has them, for files of sequences. put_states may change `from`. NULL: they lie in
+     * that form already. */
     int (*get_page)(const struct session *s, int slot, const struct page *page, uint8_t *to,
                     struct err *e);
     int (*put_page)(const struct session *s, int slot, const struct page *page, const uint8_t *from,
                     struct err *e);
     int (*get_states)(const struct session *s, const struct seq *q, float *to, struct err *e);
     int (*put_states)(const struct session *s, const struct seq *q, float *from, struct err *e);
-    /* Tokens s->ids [s->n_tok], at most n_ubatch, of the segments s->seg. hidden: NULL or all rows
-     * that enter the head; logits: NULL or those of the last row. */
+    /* Runs tokens s->ids [s->n_tok], at most n_ubatch, of the segments s->seg. `hidden` gets all
+     * rows that enter the head, `logits` those of the last row; either may be NULL. */
     int (*pass)(struct session *s, float *hidden, float *logits, struct err *e);
     /* Copies rows [first, first + n) of the last pass that enter the head. */
     int (*rows)(struct session *s, int64_t first, int64_t n, float *hidden, struct err *e);
     int (*head)(struct session *s, const float *hidden, int64_t n, float *logits, struct err *e);
     bool finds_best; /* pass: with s->best, in place of logits */
-    /* session_score; NULL: logits are looked at by the caller. `base` was scored for the same rows
-     * just before and is of the same backend. shares: their logits can be compared there. */
+    /* Does session_score for rows of which `base`, of the same backend, was scored just before.
+     * `shares` tells whether the logits of two sessions can be compared there. NULL: the caller
+     * looks at logits itself. */
     int (*score)(struct session *s, struct session *base, const float *hidden, int64_t n,
                  const int32_t *target, struct session_score *out, struct err *e);
     bool (*shares)(const struct session *s, const struct session *base);
-    /* session_sum_...; sum_begin NULL: never */
+    /* Do what session_sum_... say. sum_begin NULL: it cannot. */
     bool (*can_sum)(const struct session *s);
     int (*sum_begin)(struct session *s, struct err *e);
     void (*sum_names)(const struct session *s, session_sum_fn fn, void *ud);

@@ -23,19 +23,21 @@
 enum { CACHE_PLACES = 8, CACHE_SPARES = 4 };
 struct cache_mem {
     void *of; /* the first argument of each; the second is the place */
-    /* n bytes, all 0, from *at on; *own is what `free` takes. ERR_SYS: there is not so much. */
+    /* Allocates n bytes, all 0, at *at; *own is what `free` takes. ERR_SYS when there is not so
+     * much. */
     int (*alloc)(void *of, int place, uint64_t n, const char *what, void **own, void **at,
                  struct err *e);
     void (*free)(void *of, void *own); /* NULL is fine */
-    /* Within a place. These cannot report: a device does so at the next pass. */
+    /* Copy and clear within a place. They cannot report an error; a device does so at the next
+     * pass. */
     void (*copy)(void *of, int place, void *to, const void *from, uint64_t n);
     void (*zero)(void *of, int place, void *at, uint64_t n);
 };
 struct page {
     struct page *next;     /* of a list of free pages */
     struct extent *extent; /* whose memory it is */
-    /* In main memory keys [n_heads][n_tok] rows, then values [n_heads][n_tok] rows; on a device as
-     * kernels/cuda/args.h says, as many bytes. */
+    /* In main memory these are the keys, [n_heads][n_tok] rows, then the values,
+     * [n_heads][n_tok] rows. On a device they lie as kernels/cuda/args.h says, in as many bytes. */
     uint8_t *data;
     int refs;        /* sequences that hold it */
     uint64_t writer; /* the sequence that may append in place: seq.id */
@@ -99,24 +101,25 @@ void cache_init(struct cache *c, const struct kv *kv, const struct rec *rec, int
 /* Slots of keys lie in kv_place [kv.n_slots], states in rec_place [rec.n_slots], of n places;
  * before the first sequence. Without it all lie in one. */
 void cache_place(struct cache *c, int n, const uint8_t *kv_place, const uint8_t *rec_place);
-/* All sequences must have been freed. */
+/* Frees the cache, whose sequences must all have been freed. */
 void cache_release(struct cache *c);
 
-/* Pages of a slot that n_tok tokens of one sequence need between passes. */
+/* Returns the pages of a slot that n_tok tokens of one sequence need between passes. */
 int64_t cache_slot_pages(const struct cache *c, int slot, int64_t n_tok);
-/* Bytes of a slot in the first sequence when n_tok tokens are set aside for it. */
+/* Returns the bytes of a slot in the first sequence when n_tok tokens are set aside for it. */
 uint64_t cache_slot_bytes(const struct cache *c, int slot, int64_t n_tok);
-/* Bytes in a place that the first sequence takes when n_tok tokens are set aside for it: pages, and
- * what windows need more during a pass; *states: the states and the page table. With room for a
- * snapshot where that is kept. */
+/* Returns the bytes in a place that the first sequence takes when n_tok tokens are set aside for
+ * it: its pages, and what windows need more during a pass; with room for a snapshot where that
+ * is kept. *states gets those of the states and the page table. */
 uint64_t cache_first_bytes(const struct cache *c, int place, int64_t n_tok, uint64_t *states);
-/* What `whole` adds to each of its allocations there, in all. */
+/* Returns how many bytes `whole` adds to all of its allocations there. */
 uint64_t cache_first_rounding(const struct cache *c, int place, int64_t n_tok,
                               uint64_t (*whole)(uint64_t));
-/* Bytes in a place that another sequence takes at most when n_tok tokens are set aside for it. */
+/* Returns the most bytes in a place that another sequence takes when n_tok tokens are set aside
+ * for it. */
 uint64_t cache_seq_bytes(const struct cache *c, int place, int64_t n_tok);
-/* Bytes in a place of pages that sequences hold, shared ones once, and of states; without those of
- * cache_keep_spares. */
+/* Returns the bytes in a place that sequences hold, in pages (shared ones once) and states,
+ * without those of cache_keep_spares. */
 uint64_t cache_held_bytes(const struct cache *c, int place);
 /* Sets memory for a snapshot aside, behind the first sequence's; ERR_SYS: there is none. */
 int cache_keep_spare(struct cache *c, struct err *e);
@@ -134,7 +137,8 @@ int seq_make_room(struct seq *q, int64_t n_tok, const int64_t *first, struct err
 /* Counts n tokens as kept, and drops pages that no later query of a window sees. */
 void seq_advance(struct seq *q, int64_t n);
 
-/* Row of a key or a value; the rows of the following positions of its page lie behind it. */
+/* Returns the row of a key; the rows of the following positions of its page lie behind it.
+ * seq_value does so for values. */
 static inline uint8_t *seq_key(const struct seq *q, int slot, int64_t head, int64_t pos) {
     const struct kv_slot *s = &q->cache->kv.slot[slot];
     const int64_t n = q->cache->page_tok;
@@ -148,7 +152,8 @@ static inline uint8_t *seq_value(const struct seq *q, int slot, int64_t head, in
     return p->v[pos / n - p->first]->data + (uint64_t)(s->n_heads * n) * s->k_row +
            (uint64_t)(head * n + pos % n) * s->v_row;
 }
-/* The tail of a convolution, [width - 1][channels], oldest first; the matrices of a scan. */
+/* Returns the tail of a convolution, [width - 1][channels], oldest first. seq_scan returns the
+ * matrices of a scan. */
 static inline float *seq_conv(const struct seq *q, int slot) {
     const struct rec_slot *r = &q->cache->rec.slot[slot];
     return q->mem[r->place].state + r->at;

@@ -10,8 +10,8 @@ struct cost {
     uint64_t n_read, n_written; /* bytes of weights, cache, states and registers */
     double flop;                /* additions and multiplications */
 };
-/* For whom: a pass of n_rows rows of one sequence, each of which sees n_keys keys where there is no
- * window. */
+/* The pass that costs are asked for: n_rows rows of one sequence, each of which sees n_keys keys
+ * where there is no window. */
 struct cost_of {
     const struct graph *g;
     const uint64_t *w_bytes; /* [n_weights] */
@@ -29,7 +29,7 @@ struct cost_of {
  * all experts of a matrix. It may also be a part of a node: then it has the weights that the part
  * computes with; what enters the node counts for its first part, what leaves it for the last. */
 struct cost cost_of_step(const struct cost_of *c, const struct step *s);
-/* The same of the head, for one row. */
+/* Returns the cost of the head for one row. */
 struct cost cost_of_head(const struct cost_of *c);
 
 #endif

@@ -104,7 +104,7 @@ struct session {
     struct cache cache;
     struct programs programs; /* of passes of each class of batch */
     struct seq *own;          /* the sequence of calls that name none */
-    /* the pass under way */
+    /* These describe the pass that is being run. */
     const int32_t *ids;
     int64_t n_tok;
     struct seg *seg; /* [n_ubatch] */
@@ -118,12 +118,12 @@ struct session {
     const float *residual_in;      /* what enters first_block, of the pass */
     const float *hidden_in;        /* of a draft: [n_tok][n_embd] */
     struct session_snapshot *mark; /* what session_rewind goes back to, or NULL */
-    /* small weights and kinds of rope, for every backend */
+    /* These are for every backend: small weights as f32, and kinds of rope. */
     struct vec_cache *vec; /* [n_weights] */
     struct rope_tab rope[ROPE_TABS];
     int n_ropes;
 
-    /* the CPU's */
+    /* These belong to the CPU's operators. */
     float **reg; /* [n_regs] -> [n_ubatch][width] */
     float *reg_mem;
     struct moe_bufs moe;
@@ -152,8 +152,8 @@ struct session {
     const struct seq *shown; /* whose rows an observer is being shown */
 };
 
-/* Rows that enter a product: f32; when `q` is set also in the weight's dot partner format; when `p`
- * is set for packed weights, at stride p_ld. */
+/* The rows that enter a product: as f32; where `q` is set, also in the format of the weight's
+ * dot partner; where `p` is set, for packed weights, at stride p_ld. */
 struct acts {
     const float *x;
     int64_t ld, n_rows;
@@ -165,87 +165,93 @@ struct acts {
 
 typedef void (*exec_fn)(struct session *s, const struct gr_node *n);
 extern const exec_fn exec_table[OP_COUNT];
-/* Registers and work memory of the CPU's operators, in s, and their end. */
+/* Allocates the registers and the work memory of the CPU's operators, in s. exec_free frees
+ * them. */
 int exec_alloc(struct session *s, struct err *e);
 void exec_free(struct session *s);
 void exec_pass(struct session *s);
 const float *exec_vec(struct session *s, gr_w w);
-/* Weights become packed rows where the session's options want it (o.pack), all or those of `only`;
- * session_new calls it before memory is planned. exec_unpack ends that. */
+/* Makes weights packed rows where the session's options want it (o.pack): all, or those that
+ * `only` names. session_new calls it before memory is planned. exec_unpack ends it. */
 int exec_pack(struct session *s, const bool *only, struct err *e);
 void exec_unpack(struct session *s);
 
-/* pool_for, but in the caller when the whole work is tiny (`work`: multiply-adds, roughly). */
+/* Does what pool_for does, but in the caller where the whole work is tiny. `work` is about the
+ * number of multiply-adds. */
 void exec_par(struct session *s, int64_t n_items, int64_t chunk, double work, pool_fn fn,
               void *ctx);
 
-/* Largest number of weight rows of length k that a task decodes. */
+/* Returns the largest number of weight rows of length k that a task decodes. */
 int64_t exec_panel_rows(int64_t k);
 /* Chooses how rows x [m][ld] meet w. What is chosen depends on the weight and the mode, not on m:
  * packed rows, 8-bit dot products, or f32. buf 0 or 1: which quantized copy is used. exact: f32
  * activations whatever the mode. */
 void exec_acts(struct session *s, struct acts *a, const struct weight *w, const float *x,
                int64_t ld, int64_t m, int buf, bool exact);
-/* out[t*ldo + r - r0] for rows [r0, r1) of one matrix at `mat`. r1 - r0 <= exec_task_rows.
- * scratch: a panel. */
+/* Computes out[t*ldo + r - r0] for rows [r0, r1) of the matrix at `mat`, at most exec_task_rows
+ * of them. scratch is a panel. */
 void exec_rows(const struct session *s, const struct weight *w, const uint8_t *mat, int64_t r0,
                int64_t r1, const struct acts *a, float *out, int64_t ldo, float *scratch);
-/* out [m][ldo] = w . x, whole (dense) weight. */
+/* Computes out [m][ldo] = w . x for a whole dense weight. */
 void exec_product(struct session *s, const struct weight *w, const float *x, int64_t ld, int64_t m,
                   float *out, int64_t ldo, bool exact);
 
-/* exec_packed.c: does w enter products as packed rows? */
+/* Tells whether w enters products as packed rows (exec_packed.c). */
 bool exec_is_packed(const struct session *s, const struct weight *w);
-/* Rows x [m][ld] rounded for w, in b; at once when they are there already. */
+/* Rounds rows x [m][ld] for w into b and returns them. It does nothing when they are there
+ * already. */
 const struct kern_act *exec_round(struct session *s, struct act_buf *b, const struct weight *w,
                                   const float *x, int64_t ld, int64_t m);
-/* The values at x changed; NULL: all. */
+/* Says that the values at x have changed; with NULL, that all have. */
 void exec_acts_stale(struct session *s, const float *x);
-/* Rows of a task when m tokens meet n_mats matrices of n_rows rows, `row_bytes` of weights to each:
- * exec_panel_rows, more for few tokens with packed w, because every run through memory has a start
- * at which nothing is there yet. At most RUN_MAX_ROWS. */
+/* Returns the rows of a task when m tokens meet n_mats matrices of n_rows rows, `row_bytes` of
+ * weights to each. That is exec_panel_rows, or more for few tokens with a packed w, because
+ * every run through memory has a start at which nothing is there yet. At most RUN_MAX_ROWS. */
 int64_t exec_task_rows(const struct session *s, const struct weight *w, uint64_t row_bytes,
                        int64_t n_rows, int64_t n_mats, int64_t m);
-/* Floats of results that a worker has room for beside a panel, in passes of n_ubatch rows at most.
- */
+/* Returns how many floats of results a worker has room for beside a panel, in passes of at most
+ * n_ubatch rows. */
 int64_t exec_task_floats(int64_t n_ubatch);
-/* exec_rows for packed weights; mat_off: bytes from the first matrix. */
+/* Does what exec_rows does for packed weights. mat_off is the matrix's distance from the first
+ * one, in bytes. */
 void exec_rows_packed(const struct session *s, const struct weight *w, uint64_t mat_off, int64_t r0,
                       int64_t r1, const struct acts *a, float *out, int64_t ldo, float *scratch);
 
 /* Shows the rows x [n_tok][ld] that enter a dense product to whoever observes them. */
 void exec_show(struct session *s, gr_w w, const float *x, int64_t ld);
-/* The same of x [n_tok][heads][in], where each head's values enter a matrix of its own. */
+/* Shows x [n_tok][heads][in], where each head's values enter a matrix of its own. */
 void exec_show_heads(struct session *s, gr_w w, const float *x, int64_t in);
-/* Show the residual x [n_tok][width], or the experts [n_tok][n_used] of a node, to whoever observes
- * them: a call for every sequence of the pass. */
+/* Show the residual x [n_tok][width], or the experts [n_tok][n_used] of a node, to whoever
+ * observes them, in one call for every sequence of the pass. */
 void exec_show_hidden(struct session *s, int block, const float *x);
 void exec_show_route(struct session *s, const struct gr_node *n, const int32_t *expert);
 
-/* exec_<name> of every operation, as models/ops.def describes it. */
+/* Runs an operation as models/ops.def describes it. Every operation has an exec_<name>. */
 #define OP(id, name, flags, state, ...)                                                            \
     void exec_##name(struct session *s, const struct gr_node *n);
 #include "models/ops.def"
 #undef OP
 
-/* exec_fused_<name> of the fusions that the CPU has; NULL: not that one. */
+/* Runs a fusion on the CPU. NULL stands for one that the CPU does not have. */
 typedef void (*exec_fused_fn)(struct session *s, const struct match *m);
 extern const exec_fused_fn exec_fused[FUSE_COUNT];
 void exec_fused_add_rms(struct session *s, const struct match *m);
 void exec_fused_gate_add_rms(struct session *s, const struct match *m);
 struct target exec_target(enum batch batch); /* the CPU, unobserved */
 
-/* The table an OP_ROPE node uses, or a new entry when `add`; NULL: none (left). */
+/* Returns the table of angles that an OP_ROPE node uses, or with `add` a new one where there is
+ * none; NULL when there is none, or no more room. */
 struct rope_tab *exec_rope_tab(struct session *s, const struct gr_node *n, bool add);
 /* Angles of a table per position; returns the factor of cos and sin. */
 double exec_rope_freqs(struct session *s, const struct rope_tab *tab, double *freq);
-/* dst = gelu(gate) * up over n values; dst may be either. */
+/* Computes dst = gelu(gate) * up over n values; dst may be either of them. */
 void exec_gelu_mul(const struct session *s, const float *gate, const float *up, float *dst,
                    int64_t n);
-/* logits = cap * tanh(logits / cap), in place */
+/* Replaces logits by cap * tanh(logits / cap). */
 void exec_softcap(struct session *s, float *logits, int64_t n, double cap);
 
-/* Query rows of an attention task at most; floats of worker scratch that it needs. */
+/* Returns the most query rows of an attention task. exec_attn_scratch returns the floats of
+ * scratch that a worker needs for it. */
 int64_t exec_attn_rows(const struct gr_node *n);
 int64_t exec_attn_scratch(const struct gr_node *n);
 

@@ -86,8 +86,9 @@ struct cuda_set {
     int n_placed;   /* of them those that --place leaves there, or that a device does not compute */
     bool host_open; /* the CPU's packed rows and buffers are there */
 
-    /* One token and its logits, captured: a piece for each run of STEP_RUN of one part. What is
-     * between them, copies and the CPU's nodes, is done anew every time. */
+    /* The captured pieces of one token and its logits, [n_steps], owned: one for each run of
+     * STEP_RUN of one part. What is between them, copies and the CPU's nodes, is done anew every
+     * time. */
     struct cu_graph **step; /* [n_steps], owned */
     int n_steps;
     bool recording;         /* a token is */
@@ -109,12 +110,13 @@ struct cuda { /* session->dev */
     struct cuda_rope rope[ROPE_TABS];
     struct cu_buf *reg_buf, *work, *stage;
     float **reg; /* [n_regs] -> [n_ubatch][width] */
-    /* quantized copies of registers for products of at most CU_FEW tokens: [n_regs], NULL where
-     * the width does not allow it; q8_at: the turn in which it was made, 0: stale */
+    /* The registers' copies in 8 bits for products of at most CU_FEW tokens, [n_regs], owned;
+     * NULL where the width does not allow it. q8_at is the turn in which a copy was made; 0: it
+     * is stale. */
     void **q8, *hidden_q;
     int64_t *q8_at, turn;
     unsigned fuse; /* enum cuda_fuse: what is on */
-    /* in `work` */
+    /* These lie in `work`. */
     uint8_t *rows;      /* of the pass: what the next four lie in, one behind the other */
     struct cu_seg *seg; /* [n_segs], short ones first */
     int32_t *pos, *of;  /* [n_tok] position, segment */
@@ -139,13 +141,13 @@ struct cuda { /* session->dev */
     struct cuda_sums *sums; /* NULL, or what passes add to (exec_cuda_sums.c) */
     bool exact;             /* f32 activations */
 };
-/* Part i is at work; EACH_PART: each in turn, and then that of the head. */
+/* Puts part i to work. EACH_PART does so for each part in turn, and then for that of the head. */
 void exec_cuda_at(struct session *s, int i);
 #define EACH_PART(s, i)                                                                            \
     for (int i = exec_cuda_first(s); exec_cuda_goes_on(s, i); exec_cuda_at(s, ++i))
 int exec_cuda_first(struct session *s);
 bool exec_cuda_goes_on(struct session *s, int i);
-/* Whether the part at work computes this node. */
+/* Tells whether the part at work computes this node. */
 bool exec_cuda_here(const struct session *s, int node);
 static inline int exec_cuda_part_of(const struct cuda_set *all, int node) {
     return all->part_of[all->layer_of[node]];
@@ -158,7 +160,8 @@ enum cuda_fuse {
     CUDA_FUSE_MANY = 4,  /* matrices with the same input, shared and routed experts */
     CUDA_FUSE_ROUTE = 8, /* experts chosen by the router's last block */
     CUDA_FUSE_NORM = 16, /* residual and norm by the last block of the product before */
-    /* many tokens with 8-bit activations; these round otherwise than what they replace */
+    /* These are for many tokens with 8-bit activations. They round otherwise than what they
+     * replace. */
     CUDA_CHUNKS = 32,   /* the delta rule 64 tokens at a time */
     CUDA_MMA_ATTN = 64, /* attention on tensor cores */
     CUDA_EARLY = 128,   /* kernels of a token begin while the one before ends: off without a mask */
@@ -179,7 +182,7 @@ struct cuda_plan { /* bytes */
  * p: of each part. ERR_SYS, with the numbers, when the rest does not fit either; ERR_USAGE: --place
  * asks for what cannot be. Parts without layers are closed. */
 int exec_cuda_settle(struct session *s, struct cuda_plan p[CACHE_PLACES], struct err *e);
-/* What the part at work takes of its device. */
+/* Computes what the part at work takes of its device. */
 void exec_cuda_plan(struct session *s, struct cuda_plan *p);
 /* Spreads layers over the parts (exec_cuda_split.c), by what may be used of each. */
 int exec_cuda_spread(struct session *s, const uint64_t *have, struct err *e);
@@ -191,19 +194,19 @@ void exec_cuda_lay_out(struct session *s, void *regs, void *work);
 
 /* ---- rows of a pass, memory of sequences (exec_cuda_rows.c) ---- */
 
-/* Bytes that describe n rows of as many sequences. */
+/* Returns the bytes that describe n rows of as many sequences. */
 uint64_t exec_cuda_rows_bytes(int64_t n);
-/* From here on sequences keep what they know on the device. */
+/* Makes sequences keep what they know on the device from here on. */
 void exec_cuda_own_cache(struct session *s);
 void exec_cuda_close_part(struct session *s, struct cuda *d); /* backend_cuda.c */
 /* Makes room for the rows of the pass and uploads what describes them, page tables too where they
  * changed. */
 int exec_cuda_rows(struct session *s, struct err *e);
-/* Segment i of the pass as the device has it; host memory. */
+/* Returns segment i of the pass as the device has it, in host memory. */
 const struct cu_seg *exec_cuda_seg(const struct session *s, int i);
-/* The segments from *first on that have at most `most` rows, as many as have no more than `room`
- * rows when all were as long as the longest of them; *first moves behind them. n_segs 0: there is
- * none. */
+/* Returns the next segments from *first on that have at most `most` rows: as many as would have
+ * no more than `room` rows if all were as long as the longest of them. *first moves behind them.
+ * n_segs is 0 when there is none. */
 struct cu_rows_of exec_cuda_next(const struct session *s, int *first, int64_t most, int64_t room);
 
 /* ---- pages and states for files (exec_cuda_seq.c): struct backend ---- */
@@ -220,15 +223,17 @@ int exec_cuda_put_states(const struct session *s, const struct seq *q, float *fr
 struct cuda_forms {
     uint64_t plain, packed; /* bytes in the file's order, for exact products; in packed order */
 };
-/* On the part at work; on part d. */
+/* Returns the forms in which a weight is wanted on the part at work. exec_cuda_forms_on returns
+ * those on part d. */
 struct cuda_forms exec_cuda_forms(const struct session *s, int w);
 struct cuda_forms exec_cuda_forms_on(const struct session *s, const struct cuda *d, int w);
 struct cu_weight exec_cuda_shape(const struct weight *w); /* without data */
-/* What each weight is used as. Routers are always exact; a gated unit of two types has no packed
- * form (cu_glu). */
+/* Finds out what the part at work uses each weight as. Routers are always exact; a gated unit of
+ * two types has no packed form (cu_glu). */
 void exec_cuda_find_uses(struct session *s); /* by the part at work */
-/* These experts stay in main memory: what --place says, what a device does not compute, and of all
- * others but those that --place wants on the device the last n blocks. */
+/* Chooses the experts that stay in main memory: those that --place says, those that the device
+ * cannot compute, and of all others, but those that --place wants on the device, the ones of the
+ * last n blocks. */
 void exec_cuda_leave_on_host(struct session *s, int n);
 uint64_t exec_cuda_upload_bytes(const struct session *s, int w);
 uint64_t exec_cuda_stage_bytes(const struct session *s); /* while weights are packed */
@@ -294,7 +299,7 @@ int exec_cuda_fast_products(struct session *s, const struct gr_node *const *n, i
  * exec_cuda_fast_glu queues them. */
 bool exec_cuda_is_fast_glu(const struct session *s, const struct gr_node *n);
 int exec_cuda_fast_glu(struct session *s, const struct gr_node *n, struct err *e);
-/* exec_cuda_fuse_<name> of every row of runtime/engine/fusions.def */
+/* Queues a fusion. Every row of runtime/engine/fusions.def has an exec_cuda_fuse_<name>. */
 #define FUSION(id, name, what, classes, parts)                                                     \
     int exec_cuda_fuse_##name(struct session *s, const struct match *m, struct err *e);
 #include "runtime/engine/fusions.def"
@@ -326,8 +331,8 @@ void exec_cuda_sum_free(struct session *s); /* also of none */
 /* Adds rows of device memory, which enter weight w, to its sums. */
 int exec_cuda_sum(struct session *s, gr_w w, const float *x, int64_t n_rows, int64_t ld,
                   struct err *e);
-/* The same by expert; d->expert names n_used for each row of the pass. Row of pair i: i / per_row.
- */
+/* Adds rows to the sums of experts; d->expert names n_used of these for each row of the pass.
+ * Pair i reads row i / per_row. */
 int exec_cuda_sum_pairs(struct session *s, gr_w w, const float *x, int64_t n_used,
                         int64_t n_experts, int64_t per_row, int64_t ld, struct err *e);
 
@@ -335,16 +340,15 @@ int exec_cuda_sum_pairs(struct session *s, gr_w w, const float *x, int64_t n_use
 const struct program *exec_cuda_program(struct session *s, int first);
 /* Queues every node of the graph: one pass. */
 int exec_cuda_nodes(struct session *s, struct err *e);
-/* A gated unit with these weights is one part of a launch (up GR_NONE: in one tensor with the
- * gate).
- */
+/* Tells whether a gated unit with these weights is one part of a launch. `up` is GR_NONE where
+ * it is in one tensor with the gate. */
 bool exec_cuda_glu_packs(const struct session *s, gr_w gate, gr_w up);
 int exec_cuda_moe(struct session *s, const struct gr_node *n, struct err *e);
 int exec_cuda_moe_part(struct session *s, const struct gr_node *n, enum step_part part,
                        struct err *e);
 /* Returns true when gate, up and activation of such experts are one kernel. */
 bool exec_cuda_glu_is_whole(const struct gr_moe *m);
-/* Return true when a device computes such experts, and such a node. */
+/* Tell whether a device computes such experts, and such a node. */
 bool exec_cuda_has_experts(const struct gr_moe *m);
 bool exec_cuda_has(const struct gr_node *n);
 /* Sets ERR_USAGE: no device computes the node n. */

@@ -22,7 +22,7 @@ enum fusion {
 };
 #define FUSE_BIT(id) (UINT32_C(1) << FUSE_##id)
 
-/* What an executor can do with a weight when few rows meet it: bits. */
+/* What an executor can do with a weight when few rows meet it, as bits. */
 enum { WAY_FLOATS = 1, WAY_BYTES = 2 }; /* in f32; with 8-bit activations */
 
 /* Where a node is computed, seen from an executor: by itself; by the CPU for it; by itself, with
@@ -68,8 +68,8 @@ const char *fuse_name(enum fusion f);
  * nodes; FUSE_NONE: the node is on its own. */
 enum fusion fuse_at(const struct graph *g, int at, int end, const struct target *t,
                     struct match *m);
-/* Whether some pattern that the target has, for its class of batch, begins with this operation: a
- * node of it that is on its own might be part of more. */
+/* Tells whether some pattern that the target has, for its class of batch, begins with this
+ * operation. A node of it that stands alone might then be part of more. */
 bool fuse_begins(enum gr_op op, const struct target *t);
 
 #endif

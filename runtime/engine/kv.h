@@ -30,11 +30,11 @@ struct kv_plan { /* types of keys and values; the first and last n_edge slots ha
 int kv_init(struct kv *c, const struct graph *g, int64_t n_ctx, const struct kv_plan *plan,
             struct err *e);
 void kv_release(struct kv *c);
-/* One f32 row into the cache, rotated if the type is. */
+/* Writes one f32 row into the cache, rotated if the type is. */
 void kv_put(const struct kern *k, const struct kv_type *t, const float *x, uint8_t *row, int64_t n,
             bool is_value);
-/* n rows at `rows` as f32 [n][dim], as stored: rotated if the type is. A pointer into the cache
- * when it is f32, else decoded to scratch. */
+/* Returns n rows at `rows` as f32 [n][dim], as they are stored: rotated if the type is. They are
+ * decoded to scratch; where the cache is f32 it is a pointer into the cache. */
 const float *kv_rows(const struct kern *k, const struct kv_type *t, const uint8_t *rows,
                      uint64_t row_bytes, int64_t n, int64_t dim, bool is_value, float *scratch);
 

@@ -35,7 +35,7 @@ struct kv_type {
     int32_t block;   /* a row is a multiple of so many values */
     unsigned flags;  /* of enum kv_flag */
     uint64_t (*row_bytes)(const struct kv_type *t, int64_t n);
-    /* x [n] (already rotated if the type is) -> row, and back */
+    /* Encodes x [n], which is rotated already if the type is, to a row. `get` does the reverse. */
     void (*put)(const struct kv_type *t, const struct kern *k, const float *x, uint8_t *row,
                 int64_t n, bool is_value);
     void (*get)(const struct kv_type *t, const struct kern *k, const uint8_t *row, float *dst,
@@ -46,7 +46,8 @@ struct kv_type {
 const struct kv_type *kv_type_at(int i);              /* NULL past the end */
 const struct kv_type *kv_type_find(const char *name); /* NULL: none */
 const struct kv_type *kv_type_of(enum qtype t);       /* the plain row of a tensor type, or NULL */
-/* "T" or "K/V": types of keys and values. ERR_USAGE naming `what` and the types there are. */
+/* Reads "T" or "K/V" as the types of keys and values. ERR_USAGE, which names `what` and the
+ * types there are. */
 int kv_type_parse(const char *text, const char *what, const struct kv_type **k,
                   const struct kv_type **v, struct err *e);
 /* For models/sizes.h, which callers include. */
@@ -54,12 +55,13 @@ struct kv_rows;
 struct kv_rows kv_type_rows(const struct kv_type *k, const struct kv_type *v);
 double kv_type_bits(const struct kv_type *t, int64_t n); /* per value of rows of n */
 
-/* x = H diag(s) x / sqrt(d) for every slice of d values, d the largest power of two that divides n;
- * s fixed signs. Orthonormal. kv_rotate_back is its inverse. */
+/* Replaces x by H diag(s) x / sqrt(d) for every slice of d values, where d is the largest power
+ * of two that divides n and s are fixed signs. This is orthonormal, and kv_rotate_back is its
+ * inverse. */
 void kv_rotate(float *x, int64_t n);
 void kv_rotate_back(float *x, int64_t n);
 
-/* Rotated Lloyd-Max codes: functions of their table rows. */
+/* These are the functions that the rows of rotated Lloyd-Max codes have. */
 uint64_t kv_turbo_bytes(const struct kv_type *t, int64_t n);
 void kv_turbo_put(const struct kv_type *t, const struct kern *k, const float *x, uint8_t *row,
                   int64_t n, bool is_value);

@@ -40,9 +40,9 @@ struct model {
     struct err no_tok; /* why; code 0: it has none */
 };
 int model_open(struct model **out, const char *path, struct err *e);
-/* 0 when hone can compute with this file: its architecture is known, and its numbers and tensors
- * are those of a graph; otherwise ERR_DATA and the reason. Reads headers only; says nothing of the
- * tokenizer. */
+/* Returns 0 when hone can compute with this file: its architecture is known, and its numbers and
+ * tensors are those of a graph. Otherwise ERR_DATA with the reason. It reads headers only and
+ * says nothing of the tokenizer. */
 int model_computes(struct gguf *g, struct err *e);
 /* Makes the weights that the file has in another form; without `data` only their shapes and types.
  * Of model.c, once tensors are there. */
@@ -57,25 +57,25 @@ int model_use_pre(struct model *m, const char *pre, struct err *e);
 /* Writes 32 hex digits that stand for the model's numbers and weights: of names, shapes and types
  * of all weights, and of a sample of each one's data. */
 void model_id(const struct model *m, char out[33]);
-/* ERR_DATA with the reason when m->tok is NULL: for whoever reads or writes text. */
+/* Fails for those who read or write text: ERR_DATA with the reason when m->tok is NULL. */
 int model_need_tok(const struct model *m, struct err *e);
-/* The data of weight w of the graph. Everything outside model.c and pack.c reads weights by this.
- */
+/* Returns weight w of the graph. Everything outside model.c and pack.c reads weights by this. */
 static inline const struct weight *model_weight(const struct model *m, gr_w w) {
     return &m->weight[w];
 }
-/* The weight that a tensor of this name is; NULL: the graph uses none. Borrowed until close. */
+/* Returns the weight that a tensor of this name is, borrowed until close, or NULL when the graph
+ * uses none. */
 const struct weight *model_find_weight(const struct model *m, const char *name);
 
-/* The weight that the head multiplies the hidden rows with, under the name of its tensor: the
- * embeddings' where these are tied. Borrowed. */
+/* Returns the weight that the head multiplies hidden rows with, borrowed, under the name of its
+ * tensor, which is that of the embeddings where these are tied. */
 static inline const struct gr_weight *model_head(const struct model *m) {
     return &m->graph.weight[m->source[m->graph.output]];
 }
 
-/* The MTP block of an open model as a model of its own: its graph drafts one token further
- * (models/block_mtp.c). It shares the weights that both have. ERR_DATA when there is no such block.
- */
+/* Opens the MTP block of an open model as a model of its own, whose graph drafts one token
+ * further (models/block_mtp.c). It shares the weights that both have. ERR_DATA when there is no
+ * such block. */
 int model_open_draft(struct model **out, const struct model *of, struct err *e);
 
 /* The same model with other weights in a few places: same graph, same tokenizer. */
@@ -83,11 +83,11 @@ struct model_change {
     const char *name;        /* of the tensor that is replaced */
     const struct weight *to; /* of the same shape; the new model holds it too */
 };
-/* ERR_DATA when a name is unknown or a shape is another. */
+/* Makes a model with the changes. ERR_DATA when a name is unknown or a shape is another. */
 int model_with(struct model **out, const struct model *of, const struct model_change *change, int n,
                struct err *e);
-/* Two models of one graph: the first block in which they differ; the number of layers when only
- * what follows the last block may differ. */
+/* Returns the first block in which two models of one graph differ, or the number of layers when
+ * they may differ only behind the last block. */
 int model_first_change(const struct model *a, const struct model *b);
 
 /* The same model with the weights of matrix products as the packed rows that `isa` computes with
@@ -105,10 +105,11 @@ struct pack_opts {
 };
 int model_pack(struct model **out, const struct model *of, const struct pack_opts *o,
                struct err *e);
-/* Bytes that packed rows of its weights take: in memory, or in mapped files. */
+/* Returns the bytes that packed rows of its weights take, in memory or in mapped files. */
 uint64_t model_packed_bytes(const struct model *m, bool mapped);
 
-/* The same graph with copies of all weights, for functions that then change some; internal. */
+/* Returns a model of the same graph with copies of all weights, for functions that then change
+ * some; internal. */
 struct model *model_copy(const struct model *of);
 
 #endif

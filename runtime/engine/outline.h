@@ -22,21 +22,23 @@ struct outline {
     int *layer_of, *part_of;   /* [nodes] layer, [layers] which of several devices (outline_split);
                                   NULL: there is one */
 };
-/* ERR_DATA: the architecture is not known, or the file lacks a tensor of the graph. */
+/* Reads the outline of f. ERR_DATA when the architecture is not known or the file lacks a tensor
+ * of the graph. */
 int outline_open(struct outline *o, const struct gguf *f, enum act_mode act, struct err *e);
 void outline_close(struct outline *o);
-/* Layers go to the devices of d, as many to each, but for what o->place says: the memory of devices
- * is not asked. Nothing is done where d has one. */
+/* Spreads the layers over the devices of d, as many to each, unless o->place says otherwise; the
+ * devices are not asked for their memory. Does nothing where d has only one. */
 void outline_split(struct outline *o, const struct device *d);
 
-/* What the executors are like for such a model, with all weights on the device. They borrow o. */
+/* Return what the executors are like for such a model when all weights are on the device. They
+ * borrow o. */
 struct target outline_cpu(const struct outline *o, enum batch batch);
 struct target outline_cuda(const struct outline *o, enum batch batch);
 
-/* The first weight of a step that enters a matrix product; GR_NONE: it has none. */
+/* Returns the first weight of a step that enters a matrix product, or GR_NONE when none does. */
 gr_w outline_product(const struct outline *o, const struct step *s);
-/* Why a step of a program runs as it does, where that is slower than it could be; NULL: nothing to
- * say. k: the kernels that the CPU would use. */
+/* Returns why a step of a program is slower than it could be, or NULL when there is nothing to
+ * say. k are the kernels that the CPU would use. */
 const char *outline_cpu_note(const struct outline *o, const struct step *s, enum batch batch,
                              const struct kern *k);
 const char *outline_cuda_note(const struct outline *o, const struct step *s, enum batch batch);

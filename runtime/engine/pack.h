@@ -18,14 +18,16 @@ struct pack_list {
     int n;
 };
 
-/* Groups of neighbouring rows of the whole weight, and bytes of one. */
+/* Returns the number of groups of neighbouring rows of the whole weight. pack_group_bytes
+ * returns the bytes of one. */
 int64_t pack_groups(const struct pack_item *it);
 uint64_t pack_group_bytes(const struct pack_item *it);
-/* Groups [g0, g1) to dst. */
+/* Packs groups [g0, g1) to dst. */
 void pack_range(const struct pack_item *it, int64_t g0, int64_t g1, uint8_t *dst);
 
-/* Every weight of the model's file that enters matrix products, of the model or of its MTP block,
- * in the file's order. of: the model that opened the file. free(l->item). */
+/* Lists every weight of the model's file that enters matrix products, of the model or of its MTP
+ * block, in the file's order. `of` is the model that opened the file. The caller frees l->item
+ * with free(). */
 int pack_list(struct pack_list *l, const struct model *of, const struct kern *k, struct err *e);
 
 #endif

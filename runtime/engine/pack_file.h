@@ -8,8 +8,9 @@
 #include "core/map.h"
 #include "runtime/engine/pack.h"
 
-/* 32 hex digits: names, types, shapes and forms of the weights, and a sample of each one's blocks.
- * Another model has another key, so it may stand in a file's name. */
+/* Writes a key of 32 hex digits, made of the names, types, shapes and forms of the weights and
+ * of a sample of each one's blocks. Another model has another key, so it may stand in a file's
+ * name. */
 void pack_file_key(const struct pack_list *l, char key[33]);
 uint64_t pack_file_bytes(const struct pack_list *l);
 
@@ -28,7 +29,7 @@ void pack_file_drop(void *f); /* NULL is fine */
  * or the weights are not those that they were made of. */
 int pack_file_check(const struct pack_file *f, const struct pack_list *l, struct pool *pool,
                     struct err *e);
-/* Rows of item i; borrowed until the last holder drops the file. */
+/* Returns the rows of item i, borrowed until the last holder drops the file. */
 const uint8_t *pack_file_rows(const struct pack_file *f, int i);
 const struct file_id *pack_file_id(const struct pack_file *f);
 

@@ -20,9 +20,9 @@ struct place {
  * later lines win, "#" begins a comment. Blocks without a line are free. ERR_DATA with the line's
  * number for anything else. */
 int place_read(struct place *p, const char *path, struct err *e);
-/* The CUDA device of a block; p NULL or nobody said: PLACE_ANY. */
+/* Returns the CUDA device of a block, or PLACE_ANY where nobody named one or p is NULL. */
 int place_layer(const struct place *p, int block);
-/* Where the experts of a block go; p NULL: anywhere. */
+/* Returns where the experts of a block go; anywhere when p is NULL. */
 enum place_at place_experts(const struct place *p, int block);
 
 #endif

@@ -33,18 +33,19 @@ struct device {
     bool masked; /* mask holds: bits of enum cuda_fuse that are on, to measure what each is worth */
     unsigned mask;
     uint64_t max_bytes; /* of device memory; 0: what is free, less CU_KEEP_FREE */
-    /* Passes of so many tokens copy experts that stay in main memory to the device; < 0: none; 0:
-     * 128, unless the room for that would push out many more */
+    /* Passes of so many tokens copy experts that stay in main memory to the device. Below 0 none
+     * does; 0 means 128, unless the room for that would push out many more experts. */
     int64_t stream_from;
     const struct place *place; /* borrowed: where experts go; NULL: as it fits */
 };
-/* Number and most bytes of the i-th device, i <= n_more. */
+/* Returns the number of the i-th device, i <= n_more. device_most returns the most bytes that it
+ * may give. */
 int device_index(const struct device *d, int i);
 uint64_t device_most(const struct device *d, int i);
-/* "cpu" (also NULL), "cuda", "cuda:N", "cuda:N,M,..." (layers split over them), "auto" (CUDA when
- * there is a device); "/MASK" behind a CUDA
- * device says which launches are fused (docs/design/cuda.md). ERR_USAGE for another
- * name, ERR_SYS when the device is not there or this build has no CUDA. */
+/* Reads "cpu", "cuda", "cuda:N", "cuda:N,M,..." (layers are split over them) or "auto" (CUDA
+ * when there is a device). "/MASK" behind a CUDA device says which launches are fused
+ * (docs/design/cuda.md). NULL is "cpu". ERR_USAGE for another name, ERR_SYS when the device is
+ * not there or this build has no CUDA. */
 int device_parse(const char *name, struct device *d, struct err *e);
 struct session;
 struct session_opts {
@@ -74,15 +75,16 @@ struct session_opts {
      * for them, and for a weight or two that each replaces. */
     int n_followers;
     bool whole; /* a call that feeds tokens is not ended by an interruption */
-    /* No memory is set aside for the session's own sequence: others are fed. */
+    /* Tells that other sequences are fed: no memory is set aside for the session's own one. */
     bool guests;
 };
-/* The model must stay open as long as the session; others may use it at the same time. */
+/* Opens a session on m, which must stay open as long as the session; others may use it at the
+ * same time. */
 int session_new(struct session **out, const struct model *m, const struct session_opts *o,
                 struct err *e);
-/* From the next pass on the session computes with a model that has the same graph (model_with):
- * memory, cache and position stay. What it made of the old model's weights is given back. ERR_USAGE
- * for another graph, and for sessions with packed rows. */
+/* Makes the session compute with another model of the same graph (model_with) from the next pass
+ * on. Memory, cache and position stay; what it made of the old model's weights is given back.
+ * ERR_USAGE for another graph, and for sessions with packed rows. */
 int session_use(struct session *s, const struct model *m, struct err *e);
 /* Does at once what the next pass would begin with: the weights that session_use brought go to the
  * device. What is free there is then free for sequences. ERR_SYS: they have no room. */
@@ -98,24 +100,24 @@ uint64_t session_bytes(const struct session *s); /* KV + state of all sequences 
 /* Feeds n tokens at the current position. hidden: NULL or [n][n_embd], the input of the head for
  * every token. ERR_USAGE when the context is full or an id is out of range. */
 int session_forward(struct session *s, const int32_t *ids, int64_t n, float *hidden, struct err *e);
-/* The same from a block on: `residual` [n][n_embd] is what session_observe_hidden showed after
- * block
- * - 1 of a session whose weights are equal below. block: 1 .. number of layers (then only what
- * follows the last block). Blocks below keep no state: all windows of such a session begin there.
- */
+/* Tells whether the graph can be begun from a block on, as session_forward_from does: `residual`
+ * [n][n_embd] is what session_observe_hidden showed after block - 1 of a session whose weights
+ * are equal below. block is 1 .. number of layers; with the latter only what follows the last
+ * block is computed. Blocks below keep no state, so all windows of such a session begin there. */
 bool session_can_begin(const struct session *s, int block); /* false: the graph cannot */
 int session_forward_from(struct session *s, int block, const float *residual, const int32_t *ids,
                          int64_t n, float *hidden, struct err *e);
-/* From here on a pass ends behind a block, -1: behind the last: whoever observes residuals
- * (session_observe_hidden) wants no more, and hidden rows and logits have no meaning. Sessions of
- * the CPU only; others go on to the end. */
+/* Makes passes end behind a block from here on (-1: behind the last), when whoever observes
+ * residuals (session_observe_hidden) wants no more. Hidden rows and logits then have no meaning.
+ * Only sessions of the CPU do so; others go on to the end. */
 void session_end_after(struct session *s, int block);
-/* A draft model's pass (model_open_draft): hidden_in [n][n_embd] are the trunk's rows of the
- * positions, ids the tokens after them. Others take no such rows: ERR_USAGE. logits: NULL or of the
- * last token. */
+/* Runs a pass of a draft model (model_open_draft): hidden_in [n][n_embd] are the trunk's rows of
+ * the positions, ids the tokens behind them. `logits` gets those of the last token, unless it is
+ * NULL. ERR_USAGE for models that take no such rows. */
 int session_forward_hidden(struct session *s, const int32_t *ids, const float *hidden_in, int64_t n,
                            float *hidden, float *logits, struct err *e);
-/* Head: logits[n][n_vocab] for n hidden rows. The caller keeps n small (memory n * vocab). */
+/* Computes logits [n][n_vocab] for n hidden rows. The caller keeps n small, since memory grows
+ * by n * n_vocab. */
 int session_head(struct session *s, const float *hidden, int64_t n, float *logits, struct err *e);
 
 /* ---- several sequences ---- */
@@ -131,19 +133,21 @@ enum session_want { WANT_HIDDEN = 1 /* the input of the head */, WANT_LOGITS = 2
  * tokens; it takes more as it grows. ERR_SYS: there is not so much memory, and nothing has changed.
  */
 int session_new_seq(struct session *s, int64_t n_reserve, struct seq **out, struct err *e);
-/* Bytes that a sequence of n_tok tokens takes between passes, exact; and bytes of what all
- * sequences hold now, what they share counted once. */
+/* Returns the exact bytes that a sequence of n_tok tokens takes between passes.
+ * session_held_bytes returns those that all sequences hold now, with what they share counted
+ * once. */
 uint64_t session_seq_bytes(const struct session *s, int64_t n_tok);
 uint64_t session_held_bytes(const struct session *s);
-/* Bytes that sequences may take together, forks and snapshots counted, until a device is full:
- * whatever their lengths are, no device has less than its part of it. UINT64_MAX: they lie in main
- * memory. */
+/* Returns the bytes that sequences may take together, forks and snapshots counted, until a
+ * device is full; whatever their lengths are, no device has less than its part of it. UINT64_MAX
+ * when they lie in main memory. */
 uint64_t session_room(const struct session *s);
 /* Keeps states for so many sequences ready beside those that are held (cache_keep_spares), so that
  * a fork costs a copy and no fresh memory; returns their bytes. 0: forks have no states to copy, or
  * a device holds them. */
 uint64_t session_keep_spares(struct session *s, int n);
-/* Can sequences go back to any of their positions (seq_trim)? False: only to snapshots. */
+/* Tells whether sequences can go back to any of their positions (seq_trim); otherwise they can
+ * only go back to snapshots. */
 bool session_can_trim(const struct session *s);
 /* Returns the session's own sequence, borrowed. */
 struct seq *session_own_seq(const struct session *s);
@@ -161,8 +165,8 @@ int session_load_seq(struct session *s, struct seq *q, const char *path, struct 
  * any other error seq_pos tells how much of a sequence was fed. */
 int session_run(struct session *s, const struct session_row *row, int64_t n, float *hidden,
                 float *logits, struct err *e);
-/* The same from a block on, as session_forward_from: residual [n][n_embd] in the order of the rows.
- * Those of one sequence must follow one another. */
+/* Does the same from a block on, as session_forward_from does; residual [n][n_embd] is in the
+ * order of the rows. Rows of one sequence must follow one another. */
 int session_run_from(struct session *s, int block, const float *residual,
                      const struct session_row *row, int64_t n, float *hidden, struct err *e);
 
@@ -174,9 +178,9 @@ struct session_best {
     int32_t id[SESSION_BEST];
     float logit[SESSION_BEST];
 };
-/* True where finding them costs less than fetching all logits: on a device. */
+/* Tells whether finding them costs less than fetching all logits, as it does on a device. */
 bool session_can_best(const struct session *s);
-/* session_step of one token, for those. */
+/* Does session_step of one token, for the best logits. */
 int session_step_best(struct session *s, int32_t id, struct session_best *out, struct err *e);
 
 /* What an evaluation wants to know of a row of logits, found where the logits are. */
@@ -188,15 +192,15 @@ struct session_score {
     float prob_p, prob_q;
 };
 enum { SESSION_SCORES = 64 }; /* rows at a time */
-/* True when session_score works: sessions of a device; with a base (NULL: none) of the same
- * vocabulary on the same device. */
+/* Tells whether session_score works: for sessions of a device, and with a base of the same
+ * vocabulary on the same device. NULL: there is no base. */
 bool session_can_score(const struct session *s, const struct session *base);
-/* n hidden rows, at most SESSION_SCORES, against the tokens that follow. base: NULL, or a session
- * whose last call was session_score or session_head, of n rows of the same positions. out NULL: for
- * what is compared with this session. */
+/* Scores n hidden rows, at most SESSION_SCORES, against the tokens that follow. base is a
+ * session whose last call was session_score or session_head of n rows of the same positions, or
+ * NULL. out may be NULL for a session that others are compared with. */
 int session_score(struct session *s, struct session *base, const float *hidden, int64_t n,
                   const int32_t *target, struct session_score *out, struct err *e);
-/* Forward, then logits of the last token only. */
+/* Runs the tokens and computes the logits of the last one only. */
 int session_step(struct session *s, const int32_t *ids, int64_t n, float *logits, struct err *e);
 
 /* Called for every matrix product with the rows that enter it, for each sequence of the pass
@@ -211,13 +215,14 @@ void session_observe(struct session *s, session_see_fn fn, void *ud);
  * order. Rows add up in order over a chunk, chunks in order: the bits of a loop over those rows. */
 typedef void (*session_sum_fn)(void *ud, const struct gr_weight *w, int64_t n_mat,
                                const double *sum2, const double *count);
-/* False: only session_observe shows it all. */
+/* Tells whether a session can sum all that session_observe would show. */
 bool session_can_sum(const struct session *s);
-/* From here on passes are summed, without an observer. fn is called for every product, in the order
- * of a pass, with sum2 and count NULL. ERR_SYS: no room on the device, nothing has changed. */
+/* Sums passes from here on, without an observer. fn is called for every product, in the order of
+ * a pass, with sum2 and count NULL. ERR_SYS when there is no room on the device; then nothing
+ * has changed. */
 int session_sum_begin(struct session *s, session_sum_fn fn, void *ud, struct err *e);
-/* A chunk is complete. In a pass of several sequences all but the last are complete chunks, in
- * their order; this is about the last. */
+/* Says that a chunk is complete. In a pass of several sequences all but the last are complete
+ * chunks, in their order; this is about the last. */
 int session_sum_chunk(struct session *s, struct err *e);
 /* Calls fn for every product with the sums of all chunks so far, between chunks. */
 int session_sum_save(struct session *s, session_sum_fn fn, void *ud, struct err *e);
@@ -238,7 +243,7 @@ void session_observe_hidden(struct session *s, session_hidden_fn fn, void *ud);
 typedef void (*session_route_fn)(void *ud, int block, const int32_t *expert, int64_t n_used,
                                  int64_t n_rows, int64_t pos);
 void session_observe_route(struct session *s, session_route_fn fn, void *ud);
-/* During a call of an observer: the sequence whose rows are shown, borrowed. */
+/* Returns, during a call of an observer, the sequence whose rows are shown, borrowed. */
 const struct seq *session_shown(const struct session *s);
 
 const char *session_device(const struct session *s); /* where it computes: "cpu" or "cuda" */
@@ -258,9 +263,9 @@ struct session_snapshot;
 int session_save(const struct session *s, struct session_snapshot **out, struct err *e);
 void session_restore(struct session *s, const struct session_snapshot *snap);
 void session_snapshot_free(struct session_snapshot *snap);
-/* To go back a few tokens: marks this position (recurrent states are copied, the cache stays where
- * it is), returns to it. A mark holds until the next one or a reset; memory: the states once, and
- * of layers with a window what it has left since. */
+/* Marks this position, so that session_rewind can return to it after a few tokens: recurrent
+ * states are copied, the cache stays where it is. A mark holds until the next one or a reset. It
+ * takes the memory of the states once, and of layers with a window what has left it since. */
 int session_mark(struct session *s, struct err *e);
 void session_rewind(struct session *s);
 

@@ -15,12 +15,13 @@ struct tune {
     int n_seen;               /* tokens of the one on trial */
     double least, best_least; /* seconds of the fastest token: on trial, of the best */
 };
-/* n_threads of a team, on n_cores cores of theirs. Candidates: all, one per core, half of those and
- * so on, while each is faster than the one before; at least 2. n_cores 0: all, without a look. */
+/* Begins to choose a number of threads for a team of n_threads on n_cores cores. It tries all,
+ * one per core, half of those and so on, while each is faster than the one before; at least 2.
+ * With n_cores 0 it takes all without a look. */
 void tune_init(struct tune *t, int n_threads, int n_cores);
 /* Threads for the next token. */
 int tune_threads(const struct tune *t);
-/* True while numbers are compared; tune_took is then told how long a token took. */
+/* Tells whether numbers are still compared; tune_took is then told how long a token took. */
 bool tune_running(const struct tune *t);
 void tune_took(struct tune *t, double seconds);
 

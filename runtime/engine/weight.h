@@ -54,28 +54,31 @@ struct weight {
     struct weight_mem *mem;
 };
 
-/* A tensor of an open file, which must stay open as long as the weight is held. */
+/* Fills a weight with a tensor of an open file, which must stay open as long as the weight is
+ * held. */
 void weight_of_file(struct weight *out, const struct gguf *g, const struct gguf_tensor *t);
-/* Blocks that replace those of `like`: the same shape, any type. They are released with the last
- * holder; release NULL: they are borrowed and must live as long. After an error they are still the
- * caller's. ERR_DATA when rows of this length cannot be stored in the type. */
+/* Fills a weight with blocks that replace those of `like`, in the same shape and any type. They
+ * are released with the last holder; with release NULL they are borrowed and must live as long.
+ * After an error they are still the caller's. ERR_DATA when rows of this length cannot be stored
+ * in the type. */
 int weight_given(struct weight *out, const struct weight *like, const char *name, void *data,
                  enum qtype type, void (*release)(void *), struct err *e);
-/* One holder more; one less. weight_drop clears *w, and works on a cleared one. */
+/* Counts one holder more; weight_drop counts one less. weight_drop clears *w, and works on a
+ * cleared one. */
 void weight_keep(const struct weight *w);
 void weight_drop(struct weight *w);
 void weight_mem_keep(struct weight_mem *m);
 void weight_mem_drop(struct weight_mem *m); /* NULL is fine */
-/* True when both are the same object: what was made of one serves the other. */
+/* Tells whether both are the same object, so that what was made of one serves the other. */
 static inline bool weight_same(const struct weight *a, const struct weight *b) {
     return a->mem == b->mem;
 }
 
-/* Packed rows in groups of `rows`, or NULL. */
+/* Returns the packed rows in groups of `rows`, or NULL when there are none. */
 const uint8_t *weight_rows(const struct weight *w, int rows);
 /* Adds rows of w, when there are none of this form yet; else r is released. */
 void weight_add_rows(const struct weight *w, const struct weight_rows *r);
-/* Bytes that packed rows take, of all forms: in memory, or in mapped files. */
+/* Returns the bytes that packed rows of all forms take, in memory or in mapped files. */
 uint64_t weight_packed_bytes(const struct weight *w, bool mapped);
 
 #endif

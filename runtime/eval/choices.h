@@ -22,8 +22,8 @@ struct choice_tasks {
     int64_t longest;   /* tokens of the longest sequence */
     char (*group)[32]; /* owned texts */
 };
-/* format: "hellaswag", "winogrande", "mmlu", "choice". n_max: 0: all; else as many, evenly spread.
- * ERR_DATA naming file and place. */
+/* Reads tasks from a file. The format is "hellaswag", "winogrande", "mmlu" or "choice". n_max
+ * tasks are taken, evenly spread; 0: all. ERR_DATA, which names file and place. */
 int choices_open(struct choice_tasks *out, const char *format, const char *path,
                  const struct tok *tok, int64_t n_max, struct err *e);
 /* Needles in windows of ctx tokens of the text: at each of n_depths depths (0 the begin, 1 just
@@ -33,7 +33,7 @@ int choices_open(struct choice_tasks *out, const char *format, const char *path,
 int choices_needle(struct choice_tasks *out, const char *text, size_t len, const char *path,
                    const struct tok *tok, int64_t ctx, int n_depths, int per_depth, struct err *e);
 void choices_close(struct choice_tasks *c);
-/* "hellaswag, ..." */
+/* Returns "hellaswag, ...", for messages. */
 const char *choices_formats(void);
 
 #endif

@@ -5,12 +5,13 @@
 
 #include "runtime/eval/choices.h"
 
-/* A task of n empty sequences; valid until the next one is added. */
+/* Adds a task of n empty sequences and returns it; it is valid until the next one is added. */
 struct choice_task *choices_add(struct choice_tasks *c, int n, int right);
-/* Tokens of a + b + c. */
+/* Adds the tokens of a + b + c to out. */
 int choices_encode(const struct tok *tok, const char *a, const char *b, const char *c,
                    struct ids *out, struct err *e);
-/* common; where first or end is 0, what follows it to the end; checks that something is scored. */
+/* Completes a task: finds `common`; where first or end is 0, all behind it is scored. Fails when
+ * nothing would be scored. */
 int choices_finish(struct choice_tasks *c, struct choice_task *t, const char *what, struct err *e);
 
 #endif

@@ -11,8 +11,9 @@
  * case, and take over what is there: the result has the same bits, but for speeds. `keep->what`
  * says all that the numbers depend on besides the tokens and what is named here: the models and how
  * their sessions compute. NULL: nothing is kept. */
-/* A model and how its session computes, for such a text; hash: of its content; NULL: names, sizes
- * and time stamps of its files stand for it. free(). */
+/* Returns a text for a model and how its session computes, which the caller frees. `hash` is one
+ * of the file's content; where it is NULL, names, sizes and time stamps of the files stand for
+ * it. */
 char *eval_keep_model(const struct session *s, const char *hash);
 
 /* Returns the rows that a pass of a session should hold (session_opts.n_ubatch) where windows of
@@ -24,12 +25,13 @@ struct eval_ppl {
     int64_t n_tokens, n_chunks, ctx;
     double tok_per_s;
 };
-/* ids: whole text; window procedure of the field: chunks of ctx, second half scored, state reset
- * per chunk. stride 0: as published; else the strided variant. max_chunks 0: all. */
+/* Computes the perplexity of ids, which are the whole text, as it is usually published: chunks
+ * of ctx tokens of which the second half is scored, with the state reset for each. stride 0
+ * means that; another one the strided variant. max_chunks 0: all. */
 int eval_ppl(struct session *s, const struct ids *ids, int64_t ctx, int64_t stride,
              int64_t max_chunks, const struct keep_of *keep, struct eval_ppl *out, struct err *e);
-/* The same, published windows: also the mean negative log-likelihood of each, window[n_chunks]
- * (free()). */
+/* Does the same for the published windows and gives the mean negative log-likelihood of each,
+ * window[n_chunks], which the caller frees. */
 int eval_ppl_windows(struct session *s, const struct ids *ids, int64_t ctx, int64_t max_chunks,
                      const struct keep_of *keep, struct eval_ppl *out, double **window,
                      struct err *e);
@@ -43,17 +45,19 @@ struct eval_kld {
     int64_t n_tokens, n_chunks, ctx;
     double tok_per_s;
 };
-/* Base and n candidates run together chunk by chunk; nothing of size tokens x vocab is kept. All
- * sessions have the same vocabulary. kld[i] optional: per-position values [n_tokens] of candidate i
- * (free()), for paired comparisons. */
+/* Runs base and n candidates together, chunk by chunk; nothing of size tokens x vocab is kept.
+ * All sessions have the same vocabulary. kld[i], where kld is not NULL, gets the values per
+ * position [n_tokens] of candidate i for paired comparisons; the caller frees them. */
 int eval_kld(struct session *base, struct session *const *cand, int n_cand, const struct ids *ids,
              int64_t ctx, int64_t max_chunks, struct eval_kld *out, float **kld, struct err *e);
-/* Against / into the field's base-logits file, or the compact one (docs/formats/kld.md). */
+/* Compares with a file of base logits, in llama.cpp's format or the compact one
+ * (docs/formats/kld.md); eval_kld_save writes the former. */
 int eval_kld_file(struct session *cand, const char *base_file, int64_t max_chunks,
                   struct eval_kld *out, struct err *e);
 int eval_kld_save(struct session *base, const struct ids *ids, int64_t ctx, int64_t max_chunks,
                   const char *path, bool overwrite, struct err *e);
-/* The compact one: n_top tokens and n_tail samples a row, rows from `from` (-1: ctx / 2) on. */
+/* Writes the compact one: n_top tokens and n_tail samples a row, of rows from `from` (-1: ctx /
+ * 2) on. */
 int eval_kld_save_top(struct session *base, const struct ids *ids, int64_t ctx, int64_t max_chunks,
                       int64_t from, int64_t n_top, int64_t n_tail, const char *path, bool overwrite,
                       struct err *e);
@@ -102,9 +106,10 @@ struct eval_kld_run {
 int eval_kld_open(const struct eval_kld_job *job, struct eval_kld_run *out, struct err *e);
 void eval_kld_close(struct eval_kld_run *r);
 
-/* The published statistics: rows from ctx / 2 on, all domains. */
+/* Computes the published statistics: rows from ctx / 2 on, of all domains. */
 void eval_kld_total(const struct eval_kld_run *r, int cand, struct eval_kld *out);
-/* Standard error of that mean KLD by the samples of a compact base file; 0 with any other base. */
+/* Returns the standard error of that mean KLD that comes from the samples of a compact base
+ * file; 0 with any other base. */
 double eval_kld_noise(const struct eval_kld_run *r, int cand);
 struct eval_group {
     int64_t n_tokens, n_chunks;
@@ -112,7 +117,7 @@ struct eval_group {
     double mean_kld_lo, mean_kld_hi;  /* 95 % interval: bootstrap of whole windows */
     double median_kld, kld_p99, max_kld, ppl, ppl_base, same_top1, rms_dp;
 };
-/* Rows [row0, row1) of the windows of a domain (-1: all). */
+/* Computes statistics of rows [row0, row1) of the windows of a domain (-1: all). */
 void eval_kld_group(const struct eval_kld_run *r, int cand, int domain, int64_t row0, int64_t row1,
                     struct eval_group *out);
 struct eval_pair {                /* mean KLD of a minus that of b, same positions */
@@ -126,7 +131,8 @@ struct eval_token {     /* one position */
     double kld, p_base, p_cand, p_top_base,
         p_top_cand; /* of token by both; of each one's favourite */
 };
-/* The n positions of largest divergence among rows from ctx / 2 on; returns how many there are. */
+/* Finds the n positions of largest divergence among rows from ctx / 2 on; returns how many there
+ * are. */
 int64_t eval_kld_worst(const struct eval_kld_run *r, int cand, int64_t n, struct eval_token *out);
 
 struct eval_kv {           /* a cache type on synthetic attention */
@@ -135,7 +141,8 @@ struct eval_kv {           /* a cache type on synthetic attention */
     double bits;           /* per value, mean of keys and values */
     double put_ns, get_ns; /* per value, one thread */
 };
-/* Types k[i] and v[i] at one head size and depth; queries look along a key with that cosine. */
+/* Measures types k[i] and v[i] at one head size and depth. Queries look along a key with that
+ * cosine. */
 int eval_kv(int64_t head_dim, int64_t depth, double cosine, enum kern_isa isa,
             const struct kv_type *const *k, const struct kv_type *const *v, int n_types,
             struct eval_kv *out, struct err *e);
@@ -160,8 +167,8 @@ struct eval_gen {
     struct constrain_counts counts;
     double decode_s; /* behind the prompt */
 };
-/* The likeliest continuation, token by token, of at most n_max tokens. From an empty state.
- * constrain: NULL, or what it may be. */
+/* Generates the likeliest continuation, token by token, of at most n_max tokens, from an empty
+ * state. `constrain` says what it may be; NULL: anything. */
 int eval_generate(struct session *s, const struct ids *prompt, int64_t n_max,
                   const struct constrain_opts *constrain, struct eval_gen *out, struct err *e);
 
@@ -184,8 +191,8 @@ struct suite_plan { /* the prompts of some cases of a suite, for one model */
     struct gram_vocab *vocab; /* set by the caller: calls are constrained to the tools offered; else
                                  NULL. suite_plan_close frees it */
 };
-/* n_cases: 0: all; else as many, evenly spread. format: name of a syntax of calls, NULL: the one
- * that the template asks for. ERR_DATA when calls are expected and no syntax is known. */
+/* Plans a suite: n_cases cases, evenly spread (0: all). `format` names a syntax of calls; NULL:
+ * the one that the template asks for. ERR_DATA when calls are expected and no syntax is known. */
 int suite_plan_open(struct suite_plan *p, const struct suite *suite, const struct model *m,
                     int64_t n_cases, const char *format, struct err *e);
 void suite_plan_close(struct suite_plan *p);
@@ -198,7 +205,8 @@ struct suite_answers { /* what a model made of them */
     struct constrain_counts counts;
     double seconds, decode_s; /* the second without the prompts; 0 of answers that were kept */
 };
-/* Greedy answers of at most max_tokens tokens (a case may say otherwise), judged. */
+/* Generates greedy answers of at most max_tokens tokens (a case may say otherwise) and judges
+ * them. */
 int eval_suite(struct session *s, const struct suite_plan *p, int64_t max_tokens,
                const struct keep_of *keep, struct suite_answers *out, struct err *e);
 void suite_answers_release(struct suite_answers *a);
@@ -222,12 +230,13 @@ struct eval_speed {
     int64_t depth, n_tokens;
     double tok_per_s, tok_per_s_stddev, gb_per_s, share_of_bandwidth, bytes_per_token;
 };
-/* out[] has room for 2 * n_depths rows; *n_out set. pp or tg 0: left out. */
+/* Measures speed at each depth. out[] has room for 2 * n_depths rows, *n_out gets their number.
+ * With pp or tg 0 that test is left out. */
 int eval_speed(struct session *s, int64_t pp, int64_t tg, const int64_t *depths, int n_depths,
                int reps, double bandwidth_gb_s, const struct keep_of *keep, struct eval_speed *out,
                int *n_out, struct err *e);
-/* Measured read bandwidth of this machine with this pool, GB/s: the best of reading one, two and
- * four streams per thread (cached per process). */
+/* Returns the read bandwidth of this machine with this pool in GB/s, the best of reading one,
+ * two and four streams per thread. It is measured once per process. */
 double eval_bandwidth(struct pool *p);
 
 #endif

@@ -7,7 +7,7 @@
 #include "runtime/eval/eval.h"
 #include "runtime/eval/eval_windows.h"
 
-/* log(sum exp(x)); terms in f32, sum in f64, the largest taken out. */
+/* Returns log(sum exp(x)). The largest value is taken out; terms are f32, the sum is f64. */
 double eval_lse(const float *x, int64_t n);
 int64_t eval_argmax(const float *x, int64_t n); /* first maximum */
 
@@ -17,16 +17,18 @@ int64_t eval_argmax(const float *x, int64_t n); /* first maximum */
 enum { EVAL_PIECE = 2048 };
 int eval_feed(struct session *s, const int32_t *chunk, int64_t at, int64_t n, float *hidden,
               struct err *e);
-/* Name of a record: n tokens of which the positions [first, last) are scored. free(). */
+/* Returns the name of a record of n tokens, of which the positions [first, last) are scored. The
+ * caller frees it. */
 char *eval_keep_window(const char *kind, const int32_t *ids, int64_t n, int64_t first,
                        int64_t last);
 /* Checks ctx against the session and the text against ctx; *n_chunks = chunks to run. */
 int eval_plan(const struct session *s, int64_t n_ids, int64_t ctx, int64_t max_chunks,
               int64_t *n_chunks, struct err *e);
-/* Rows of logits computed together: bounded memory, enough rows for a matrix product. */
+/* Returns how many rows of logits are computed together: enough for a matrix product, few enough
+ * for memory. */
 int64_t eval_head_rows(int64_t n_vocab);
 
-/* Mean and its standard error over n values (0 for n <= 10, as the field does). */
+/* Computes the mean of n values and its standard error, which is 0 for n <= 10, as in llama.cpp. */
 void eval_mean(const double *x, int64_t n, double *mean, double *stderr_out);
 
 struct kld_pos { /* of all scored positions */
@@ -39,13 +41,14 @@ struct kld_pos { /* of all scored positions */
 };
 void kld_pos_init(struct kld_pos *p, int64_t cap);
 void kld_pos_release(struct kld_pos *p);
-/* One position into slot i: base log-probabilities, candidate logits, the true token. */
+/* Computes one position into slot i from the base's log-probabilities, the candidate's logits
+ * and the true token. */
 void kld_pos_row(struct kld_pos *p, int64_t i, const float *logp, const float *logits_q,
                  int64_t n_vocab, int32_t target);
-/* One position as a device found it. */
+/* Sets one position to what a device found. */
 void kld_pos_set(struct kld_pos *p, int64_t i, const struct session_score *row);
-/* The same from a row of a compact base file: exact over the kept tokens, an unbiased estimate over
- * the rest (docs/formats/kld.md). logits_q is changed meanwhile. */
+/* Does the same from a row of a compact base file: exact over the kept tokens, an unbiased
+ * estimate over the rest (docs/formats/kld.md). logits_q is changed on the way. */
 void kld_pos_top(struct kld_pos *p, int64_t i, const struct kld_top_row *row, int64_t n_top,
                  int64_t n_tail, float *logits_q, int64_t n_vocab, int32_t target);
 void kld_stats(const struct kld_pos *p, struct eval_kld *out);
@@ -74,7 +77,7 @@ struct route_log {
 };
 int route_init(struct route_log *l, const struct session *base, struct err *e);
 void route_release(struct route_log *l);
-/* ERR_DATA when s has other MoE layers than the base. */
+/* Fails with ERR_DATA when s has other MoE layers than the base. */
 int route_check(const struct route_log *l, const struct session *s, struct err *e);
 void route_watch(struct route_log *l, struct session *s, int64_t at, struct eval_route *to);
 

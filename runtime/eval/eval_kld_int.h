@@ -25,7 +25,7 @@ struct kld_feed {
     struct kld_tap *tap; /* [n_cand + 1] what is shown of whom */
     struct eval_windows *windows; /* [n_cand + 1] */
 };
-/* Call kld_feed_close also after an error. */
+/* Opens a feed; kld_feed_close must be called also after an error. */
 int kld_feed_open(struct kld_feed *f, const struct eval_kld_job *job, int64_t ctx, struct err *e);
 void kld_feed_close(struct kld_feed *f);
 /* Returns how many windows should go together now. */

@@ -18,9 +18,9 @@ struct eval_windows {
 /* Returns how many windows of n_tok tokens the memory of a device has room for, at least 1, when
  * n_alike sessions on it take as many each. In main memory: INT_MAX. */
 int eval_windows_fit(const struct session *s, int64_t n_tok, int n_alike);
-/* As many windows to a pass as its length and the memory allow, at most `most`. bos: the
- * vocabulary's first token replaces that of every window, where it adds one. Call
- * eval_windows_close also after an error. */
+/* Opens windows, as many to a pass as its length and the memory allow, at most `most`. With
+ * `bos` the vocabulary's first token replaces that of every window, where the vocabulary adds
+ * one. eval_windows_close must be called also after an error. */
 int eval_windows_open(struct eval_windows *w, struct session *s, int64_t n_tok, int most, bool bos,
                       struct err *e);
 void eval_windows_close(struct eval_windows *w);
@@ -29,7 +29,7 @@ void eval_windows_close(struct eval_windows *w);
  * being what enters it. */
 int eval_windows_feed(struct eval_windows *w, const int32_t *const *window, int n, int block,
                       const float *residual, float *hidden, struct err *e);
-/* During a call of a session's observer: which of the windows is shown. */
+/* Tells, during a call of a session's observer, which of the windows is shown. */
 int eval_windows_shown(const struct eval_windows *w);
 
 #endif

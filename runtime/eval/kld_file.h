@@ -9,11 +9,13 @@
 
 #include "core/err.h"
 
-/* Natural logarithm of x > 0 by Halley's iteration on fp_exp: the same on every machine. */
+/* Returns the natural logarithm of x > 0 by Halley's iteration on fp_exp: the same on every
+ * machine. */
 double kld_log(double x);
 
 struct kld_w;
-/* tokens[n_chunk * n_ctx]; then n_chunk * (n_ctx - 1 - n_ctx/2) rows in order. */
+/* Creates a file with tokens[n_chunk * n_ctx], which n_chunk * (n_ctx - 1 - n_ctx/2) rows must
+ * follow, in order. */
 int kld_w_open(struct kld_w **out, const char *path, bool overwrite, int32_t n_ctx, int32_t n_vocab,
                int32_t n_chunk, const int32_t *tokens, struct err *e);
 int kld_w_row(struct kld_w *w, const float *logits, struct err *e);
@@ -26,10 +28,10 @@ int32_t kld_r_ctx(const struct kld_r *r);
 int32_t kld_r_vocab(const struct kld_r *r);
 int32_t kld_r_chunks(const struct kld_r *r);
 const int32_t *kld_r_tokens(const struct kld_r *r); /* [n_chunk][n_ctx], owned by r */
-/* Row i (0 .. n_chunk * rows per chunk - 1) decoded to log-probabilities. */
+/* Decodes row i (0 .. n_chunk * rows per chunk - 1) to log-probabilities. */
 void kld_r_row(const struct kld_r *r, int64_t i, float *logp);
-/* ERR_DATA when there is no such row, or its scale or minimum cannot be (NaN, infinite, positive).
- */
+/* Fails with ERR_DATA when there is no such row, or its scale or minimum cannot be (NaN,
+ * infinite, positive). */
 int kld_r_check_row(const struct kld_r *r, int64_t i, struct err *e);
 void kld_r_close(struct kld_r *r);
 

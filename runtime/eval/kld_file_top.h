@@ -25,7 +25,7 @@ struct kld_top_row { /* borrowed until close, unaligned: load through core/bytes
 struct kld_top_w;
 int kld_top_w_open(struct kld_top_w **out, const char *path, bool overwrite,
                    const struct kld_top_shape *sh, const int32_t *tokens, struct err *e);
-/* Next row; `next`: the token that follows. ERR_DATA on NaN, +inf or only -inf. */
+/* Writes the next row; `next` is the token that follows it. ERR_DATA on NaN, +inf or only -inf. */
 int kld_top_w_row(struct kld_top_w *w, const float *logits, int32_t next, struct err *e);
 int kld_top_w_commit(struct kld_top_w *w, struct err *e);
 void kld_top_w_close(struct kld_top_w *w);
@@ -35,7 +35,7 @@ bool kld_top_is(const char *path); /* by the first bytes; false also when it can
 int kld_top_r_open(struct kld_top_r **out, const char *path, struct err *e);
 const struct kld_top_shape *kld_top_r_shape(const struct kld_top_r *r);
 const int32_t *kld_top_r_tokens(const struct kld_top_r *r);
-/* Row i of all; every id and value is checked. */
+/* Reads row i of all; every id and value is checked. */
 int kld_top_r_row(const struct kld_top_r *r, int64_t i, struct kld_top_row *out, struct err *e);
 void kld_top_r_close(struct kld_top_r *r);
 

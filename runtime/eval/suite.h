@@ -32,23 +32,24 @@ struct suite {
     struct suite_case *c;
     int n;
 };
-/* ERR_DATA naming the line when a case holds no prompt or no check, a check is malformed, or an
- * expected call does not fit the tools offered. `path` names the text in messages. */
+/* Reads a suite. `path` names the text in messages. ERR_DATA, naming the line, when a case holds
+ * no prompt or no check, a check is malformed, or an expected call does not fit the tools
+ * offered. */
 int suite_open(struct suite *s, const char *path, struct err *e); /* .gz too */
 int suite_parse(struct suite *s, const char *text, size_t len, const char *path, struct err *e);
 /* Conversations that end in an answer of the assistant: each is a case whose answer must call what
  * that one called. Lines of which no case can be made are left out, and counted in a warning. */
 int suite_open_answers(struct suite *s, const char *path, struct err *e); /* .gz too */
 void suite_close(struct suite *s);
-/* Which of n_all cases is the i-th of n that are evenly spread over them. */
+/* Returns which of n_all cases is the i-th of n that are evenly spread over them. */
 int suite_spread(int n_all, int n, int i);
-/* What a model continues. chat: NULL allowed for cases of "text", which are as they are, behind BOS
- * where texts begin with it. */
+/* Makes what a model continues. Cases of "text" are taken as they are, behind BOS where texts
+ * begin with it; for these chat may be NULL. */
 int suite_prompt(const struct suite_case *c, const struct chat *chat, const struct tok *t,
                  struct chat_prompt *out, struct err *e);
-/* "exact, contains, ..." for help and messages. */
+/* Adds "exact, contains, ..." to out, for help and messages. */
 void suite_checks(struct buf *out);
-/* True when some case expects calls. */
+/* Tells whether some case expects calls. */
 bool suite_calls(const struct suite *s);
 
 /* What a model wrote, taken apart. */
@@ -58,14 +59,14 @@ struct answer {
         *json;           /* content, reasoning, tool_calls, problems (chat/toolfmt.h), in parse */
     const char *content; /* the same; never NULL */
 };
-/* f: NULL for templates without a known syntax of calls. prompt: what was rendered; its end says
- * whether reasoning is open. */
+/* Takes a text apart. `prompt` is what was rendered; its end says whether reasoning is open. f
+ * is NULL for templates without a known syntax of calls. */
 int answer_read(struct answer *a, const struct toolfmt *f, const struct suite_case *c,
                 const char *prompt, const char *text, size_t len, struct err *e);
 void answer_release(struct answer *a);
-/* The same calls, or without calls the same content. */
+/* Tells whether two answers have the same calls or, without calls, the same content. */
 bool answer_same(const struct answer *a, const struct answer *b);
-/* The calls as one line of text, or the content in quotes. */
+/* Adds the calls as one line of text, or the content in quotes. */
 void answer_show(const struct answer *a, struct buf *out);
 
 struct verdict {

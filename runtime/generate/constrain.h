@@ -28,20 +28,21 @@ struct constrain *constrain_new(const struct constrain_opts *o, const struct tok
 void constrain_free(struct constrain *c);
 struct constrain_counts constrain_get_counts(const struct constrain *c);
 
-/* The text is complete and nothing can be added. */
+/* Tells whether the text is complete and nothing can be added. */
 bool constrain_done(const struct constrain *c);
-/* The sampler's choice among the tokens that are allowed: the best are tested one by one, a mask is
- * made only when those do not decide. Within reasoning all are, but such as end the answer, and
- * such as go on behind the end of reasoning with what the grammar forbids. ERR_DATA: none is, or a
- * limit of the grammar. */
+/* Draws with the sampler among the tokens that are allowed. The best are tested one by one; a
+ * mask is made only when those do not decide. Within reasoning all are allowed but those that
+ * end the answer, and those that bring behind the end of the reasoning what the grammar forbids.
+ * ERR_DATA when none is allowed, or at a limit of the grammar. */
 int constrain_pick(struct constrain *c, struct sampler *s, const float *logits, const int32_t *last,
                    int64_t n_last, int32_t *id, struct err *e);
 /* Goes on behind a token that was drawn. */
 int constrain_accept(struct constrain *c, int32_t id, struct err *e);
-/* What must come now, as tokens, when there are at least 2: the token `id`, which was drawn and
- * accepted last, is cut anew together with the text that follows, so that the tokens are those of
- * the tokenizer. out: those to use in place of `id`, accepted; empty: nothing is forced. The last
- * one is left to the model unless the text ends there, since a longer one may span its end. */
+/* Finds the tokens that must come now, when there are at least 2. The token `id`, which was
+ * drawn and accepted last, is cut anew together with the text that follows, so that the tokens
+ * are those of the tokenizer. out gets those to use in place of `id`, already accepted; it is
+ * empty when nothing is forced. The last one is left to the model unless the text ends there,
+ * since a longer one may span its end. */
 int constrain_forced(struct constrain *c, int32_t id, int64_t most, struct ids *out, struct err *e);
 
 #endif

@@ -15,16 +15,18 @@ struct draft_stats {
     int64_t n_drafted, n_accepted; /* guesses that were compared with a token; equal ones */
 };
 struct draft;
-/* trunk: at position 0, borrowed, and used through the draft only. ERR_DATA when its model has no
- * MTP block. */
+/* Makes a draft over trunk, which is at position 0, borrowed, and from then on used through the
+ * draft only. ERR_DATA when its model has no MTP block. */
 int draft_new(struct draft **out, struct session *trunk, struct err *e);
 void draft_free(struct draft *d);
 void draft_reset(struct draft *d); /* both at position 0 */
-/* The next n tokens of the sequence; logits [n_vocab] after the last of them. n may be 1. */
+/* Runs the next n tokens of the sequence (n may be 1) and computes logits [n_vocab] after the
+ * last of them. */
 int draft_feed(struct draft *d, const int32_t *ids, int64_t n, float *logits, struct err *e);
 struct draft_stats draft_get_stats(const struct draft *d);
 
-/* The MTP block as a session of its own, with the trunk's options; free both, session first. */
+/* Opens the MTP block as a session of its own, with the trunk's options. The caller frees both,
+ * the session first. */
 int draft_session(struct session *trunk, struct model **m, struct session **s, struct err *e);
 
 #endif

@@ -14,7 +14,8 @@
 #include "runtime/engine/session.h"
 
 struct gen;
-/* s, d: borrowed; d NULL, or a draft over s, which is then used through it only. */
+/* Makes a generator over s and d, both borrowed. d is a draft over s, which is then used through
+ * it only, or NULL. */
 int gen_new(struct gen **out, struct session *s, struct draft *d, struct err *e);
 void gen_free(struct gen *g);
 int64_t gen_n_ctx(const struct gen *g);
@@ -28,7 +29,7 @@ int gen_prompt(struct gen *g, const struct ids *ids, int64_t mark, int64_t *n_ne
 enum gen_stop { GEN_END, GEN_LENGTH, GEN_CONTEXT, GEN_TEXT, GEN_INTERRUPTED };
 const char *gen_stop_name(enum gen_stop s); /* "end", "length", "context", "stop", "interrupted" */
 
-/* Bytes that are certain: no piece of a stop text. They need not end at a character's end. */
+/* Takes bytes that are certain: no piece of a stop text. They need not end at a character's end. */
 typedef void (*gen_sink)(void *ud, const char *s, size_t n);
 struct gen_opts {
     struct sample_opts sample;

@@ -24,14 +24,15 @@ struct run_set {
     enum run_think think;
     enum run_thinking thinking;
 };
-/* The file's sampling values (general.sampling.*); for files without any, moderate ones. A value
- * out of range is left out. The seed comes from the system's randomness. */
+/* Takes the file's sampling values (general.sampling.*), or moderate ones for files without any.
+ * A value out of range is left out. The seed comes from the system's randomness. */
 int run_set_init(struct run_set *s, const struct gguf *g, struct err *e);
 /* Sets `name` ("top-p", "top_p") from text. where: "--" or "/set ", for messages. ERR_USAGE naming
  * the range. */
 int run_set(struct run_set *s, const char *where, const char *name, const char *text,
             struct err *e);
-/* "name value" lines of all, or of one; false: there is no such name. */
+/* Adds "name value" lines of all settings, or of the one that is named. Returns false when there
+ * is no such name. */
 bool run_set_show(const struct run_set *s, const char *name, struct buf *out);
 
 #endif

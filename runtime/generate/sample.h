@@ -27,14 +27,15 @@ int32_t sampler_pick(struct sampler *s, const float *logits, const int32_t *last
  * how many there are. */
 enum { SAMPLE_BEST = 128 };
 int32_t sample_best(const float *logits, int64_t n, int32_t k, int32_t *id, float *logit);
-/* How many of the largest logits decide, with n_last tokens before; -1: all. */
+/* Returns how many of the largest logits decide, with n_last tokens before; -1: all. */
 int64_t sampler_needs(const struct sampler *s, int64_t n_last);
-/* The same choice from the n largest finite logits, largest first, ties to the lower id: at least
- * sampler_needs(), or all there are. */
+/* Makes the same choice from the n largest finite logits, largest first, ties to the lower id.
+ * They are at least sampler_needs(), or all there are. */
 int32_t sampler_pick_best(struct sampler *s, const int32_t *id, const float *logit, int64_t n,
                           const int32_t *last, int64_t n_last);
 
-/* The place in the sequence of random numbers; put back, the next draw is the same again. */
+/* Returns the place in the sequence of random numbers. Put back by sampler_set_rng, the next
+ * draw is the same again. */
 uint64_t sampler_get_rng(const struct sampler *s);
 void sampler_set_rng(struct sampler *s, uint64_t place);
 
