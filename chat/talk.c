@@ -127,56 +127,63 @@ void talk_write(const struct talk *t, int skip, struct buf *out) {
 
 /* ---- growing ---- */
 
-static void add_built(struct talk *t, struct buf *b, const char *role) {
-    add_text(t, b->data, b->len, role);
-    buf_release(b);
+static void put(struct arena *a, struct json *obj, const char *name, const struct json *v) {
+    json_put(a, obj, name, strlen(name), v);
 }
 
-static void begin(struct buf *b, const char *role, const char *content, size_t len) {
-    buf_str(b, "{\"role\": ");
-    json_quote(b, role, strlen(role));
-    buf_str(b, ", \"content\": ");
-    json_quote(b, content, len);
+static void put_text(struct arena *a, struct json *obj, const char *name, const char *s, size_t n) {
+    put(a, obj, name, json_new_str(a, s, n));
+}
+
+/* Makes the object of a message. */
+static struct json *message(struct arena *a, const char *role, const char *content, size_t len) {
+    struct json *m = json_new(a, JSON_OBJ);
+    put_text(a, m, "role", role, strlen(role));
+    put_text(a, m, "content", content, len);
+    return m;
+}
+
+/* Appends a message and releases the arena that it lies in. */
+static void add_made(struct talk *t, struct arena *a, const struct json *m, const char *role) {
+    char *text = text_of(m);
+    add_text(t, text, strlen(text), role);
+    free(text);
+    arena_release(a);
 }
 
 void talk_add(struct talk *t, const char *role, const char *content, size_t len) {
-    struct buf b = {0};
-    begin(&b, role, content, len);
-    buf_chr(&b, '}');
-    add_built(t, &b, role);
+    struct arena a;
+    arena_init(&a);
+    add_made(t, &a, message(&a, role, content, len), role);
 }
 
-/* Nine letters and digits: what the strictest templates take. */
-static void call_id(char out[16], int n) {
-    snprintf(out, 16, "call%05d", n % 100000);
-}
-
-static void add_calls(struct talk *t, struct buf *b, const struct json *calls) {
-    for (const struct json *c = json_first(calls); c; c = json_next(c)) {
-        char id[16];
-        const struct json *name = json_get(c, "name"), *args = json_get(c, "arguments");
-        call_id(id, ++t->n_calls);
-        buf_str(b, c == json_first(calls) ? ", \"tool_calls\": [" : ", ");
-        buf_fmt(b, "{\"id\": \"%s\", \"type\": \"function\", \"function\": {\"name\": ", id);
-        json_write_spaced(b, name);
-        buf_str(b, ", \"arguments\": ");
-        json_write_spaced(b, args);
-        buf_str(b, "}}");
-    }
-    if (json_first(calls)) buf_chr(b, ']');
+/* Makes a call with an id of nine letters and digits, which is what the strictest templates take.
+ */
+static struct json *numbered_call(struct arena *a, const struct json *call, int number) {
+    struct json *c = json_new(a, JSON_OBJ), *f = json_new(a, JSON_OBJ);
+    char id[16];
+    snprintf(id, sizeof id, "call%05d", number % 100000);
+    put(a, f, "name", json_get(call, "name"));
+    put(a, f, "arguments", json_get(call, "arguments"));
+    put_text(a, c, "id", id, strlen(id));
+    put_text(a, c, "type", "function", 8);
+    put(a, c, "function", f);
+    return c;
 }
 
 void talk_add_answer(struct talk *t, const char *content, const char *reasoning,
                      const struct json *calls) {
-    struct buf b = {0};
-    begin(&b, "assistant", content, strlen(content));
-    if (reasoning && *reasoning) {
-        buf_str(&b, ", \"reasoning_content\": ");
-        json_quote(&b, reasoning, strlen(reasoning));
+    struct arena a;
+    arena_init(&a);
+    struct json *m = message(&a, "assistant", content, strlen(content));
+    if (reasoning && *reasoning) put_text(&a, m, "reasoning_content", reasoning, strlen(reasoning));
+    if (json_first(calls)) {
+        struct json *list = json_new(&a, JSON_ARR);
+        for (const struct json *c = json_first(calls); c; c = json_next(c))
+            json_push(&a, list, numbered_call(&a, c, ++t->n_calls));
+        put(&a, m, "tool_calls", list);
     }
-    add_calls(t, &b, calls);
-    buf_chr(&b, '}');
-    add_built(t, &b, "assistant");
+    add_made(t, &a, m, "assistant");
 }
 
 /* The last answer when nothing but results follows it, or -1; *n_results: how many. */
@@ -203,7 +210,6 @@ int talk_open_calls(const struct talk *t) {
 bool talk_add_result(struct talk *t, const char *text, size_t len) {
     struct json *j;
     struct err e;
-    struct buf b = {0};
     int n_results, at = answer_of(t, &n_results);
     if (at < 0 || json_parse(&j, t->msg[at], strlen(t->msg[at]), "message", &e)) return false;
     const struct json *c = json_first(json_get(j, "tool_calls"));
@@ -212,17 +218,12 @@ bool talk_add_result(struct talk *t, const char *text, size_t len) {
     if (found) {
         const struct json *f = json_get(c, "function");
         const char *id = json_str(json_get(c, "id")), *name = json_str(json_get(f ? f : c, "name"));
-        begin(&b, "tool", text, len);
-        if (name) {
-            buf_str(&b, ", \"name\": ");
-            json_quote(&b, name, strlen(name));
-        }
-        if (id) {
-            buf_str(&b, ", \"tool_call_id\": ");
-            json_quote(&b, id, strlen(id));
-        }
-        buf_chr(&b, '}');
-        add_built(t, &b, "tool");
+        struct arena a;
+        arena_init(&a);
+        struct json *m = message(&a, "tool", text, len);
+        if (name) put_text(&a, m, "name", name, strlen(name));
+        if (id) put_text(&a, m, "tool_call_id", id, strlen(id));
+        add_made(t, &a, m, "tool");
     }
     json_free(j);
     return found;

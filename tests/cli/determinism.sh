@@ -1,7 +1,8 @@
 #!/bin/sh
 # The same bytes out for every instruction set and thread count: convert to every type it writes, imatrix merge in both
 # forms, quantize to every type (with importance, every search for the k-quants), a recipe, a split output. The first run
-# of each is the scalar reference on one thread; instruction sets that this machine lacks are left out, aloud.
+# of each is the scalar reference on one thread; instruction sets that this machine lacks are left out, aloud. With HASHES=FILE the
+# hashes of all that was written are appended to FILE, for a comparison of two builds (tests/hashes.sh).
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
@@ -36,6 +37,7 @@ same() { # name, command with OUT in the place of its output
         rm -f "$out"
     done
     [ -z "$first" ] || mv "$first" "$t/$name"
+    [ -z "${HASHES-}" ] || (cd "$t" && md5sum "$name") >>"$HASHES"
 }
 for type in auto f32 f16 bf16 q8_0; do same "convert-$type" convert $src -o OUT --type $type; done
 same convert-moe convert $moe -o OUT
