@@ -26,7 +26,8 @@ static void fail(struct gcalls *c, const struct gcall *t, struct err *e) {
     if (!c->rc) c->rc = err_set(c->e, e->code, "tool '%s': %s", t->name, e->msg);
 }
 
-/* A schema of a tool that is broken counts as any object, unless the request is strict. */
+/* Makes the language of a value that the schema `at` allows, written in the form given. A broken
+ * schema of a tool counts as "any object", unless the request is strict. */
 static gnode value(struct gcalls *c, const struct gcall *t, const struct json *at,
                    const struct gform *form) {
     gnode out = G_NONE;
@@ -61,7 +62,8 @@ gnode call_named(struct gcalls *c, const struct gcall *t) {
     gnode before = G_EPS, behind = G_EPS;
     if (n->numbered) {
         behind = gn_cat(c->g, gn_str(c->g, ":"),
-                        gn_rep(c->g, gn_bytes(c->g, '0', '9'), 1, 3)); /* the call's number */
+                        /* This is the number of the call. */
+                        gn_rep(c->g, gn_bytes(c->g, '0', '9'), 1, 3));
     } else if (n->behind_id) {
         before =
             gn_cat(c->g, gn_rep(c->g, gn_bytes(c->g, 'a', 'z'), 1, 16), call_text(c, n->behind_id));
@@ -80,7 +82,7 @@ gnode call_harmony(struct gcalls *c, const struct gcall *t) {
                arguments(c, t));
 }
 
-/* Ids of calls, as Mistral's models write them. */
+/* Makes the language of a call's id as Mistral's models write it: nine letters and digits. */
 static gnode call_id(struct gcalls *c) {
     const gnode x = gn_alt(c->g, gn_bytes(c->g, '0', '9'),
                            gn_alt(c->g, gn_bytes(c->g, 'A', 'Z'), gn_bytes(c->g, 'a', 'z')));
@@ -94,7 +96,8 @@ gnode call_args(struct gcalls *c, const struct gcall *t) {
 
 /* ---- an object with the name in it ---- */
 
-/* What the name and the arguments are called; last: what may follow them. */
+/* Makes the language of an object with two members, `name` and `args`, which hold the tool's name
+ * and its arguments. `last` is what may follow them before the closing brace. */
 static gnode object(struct gcalls *c, const struct gcall *t, const char *name, const char *args,
                     gnode last) {
     struct grammar *g = c->g;
@@ -121,7 +124,7 @@ gnode call_item_command(struct gcalls *c, const struct gcall *t) {
     return CAT(c, id, gn_str(c->g, "\", \"tool_name\": "), json_string(c, t->name),
                gn_str(c->g, ", \"parameters\": "), arguments(c, t), gn_str(c->g, "}"));
 }
-/* The name is the member: {"f": {...}}. */
+/* Makes the language of an object whose one member is named after the tool: {"f": {...}}. */
 gnode call_item_key(struct gcalls *c, const struct gcall *t) {
     return CAT(c, gn_str(c->g, "{"), json_string(c, t->name), gn_str(c->g, ": "), arguments(c, t),
                gn_str(c->g, "}"));
@@ -131,7 +134,8 @@ gnode call_item_key(struct gcalls *c, const struct gcall *t) {
 
 enum raw_kind { RAW_TEXT, RAW_JSON };
 
-/* A value whose type may be a string is written as text, others as JSON. */
+/* Tells how the value of a parameter is written: as text where the schema allows a string, else as
+ * JSON. */
 static enum raw_kind raw_kind(const struct json *schema) {
     const struct json *type = json_get(schema, "type"), *v = json_get(schema, "enum");
     if (json_str(type)) return strcmp(json_str(type), "string") == 0 ? RAW_TEXT : RAW_JSON;
@@ -144,13 +148,14 @@ static enum raw_kind raw_kind(const struct json *schema) {
     return v || json_get(schema, "properties") || json_get(schema, "items") ? RAW_JSON : RAW_TEXT;
 }
 
-/* Text that satisfies the schema and does not hold the closing tag. */
+/* Makes the language of texts that satisfy the schema and do not hold the closing tag. */
 static gnode raw_text(struct gcalls *c, const struct gcall *t, const struct json *schema,
                       const char *close) {
     struct grammar *g = c->g;
     gnode text = G_NONE;
     struct err e;
-    const char *lark = json_str(json_get(schema, "x-lark")); /* of a tool that takes a text */
+    /* It belongs to a tool that takes a text. */
+    const char *lark = json_str(json_get(schema, "x-lark"));
     if (lark) {
         if (gn_lark(g, lark, strlen(lark), &text, &e)) fail(c, t, &e);
         return text;
@@ -192,7 +197,8 @@ static bool is_required(const struct json *schema, const char *name) {
     return false;
 }
 
-/* Parameters, each at most once, all that are required; `one` writes one. */
+/* Makes the language of a list of parameters: each occurs at most once, and all that are required
+ * occur. `one` makes the language of a single parameter. */
 static gnode parameters(struct gcalls *c, const struct gcall *t, gnode close,
                         gnode (*one)(struct gcalls *c, const struct gcall *t,
                                      const struct json *p)) {
@@ -256,7 +262,7 @@ gnode call_keys(struct gcalls *c, const struct gcall *t) {
 
 enum { ELEMENT_DEPTH = 8 };
 
-/* What stands in an element: text, members as elements, or items. */
+/* Makes the language of what stands in an element: text, members as elements, or items. */
 static gnode element_value(struct gcalls *c, const struct gcall *t, const struct json *schema,
                            int depth);
 

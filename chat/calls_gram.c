@@ -8,15 +8,17 @@
 #include "chat/calls.h"
 #include "chat/tool_int.h"
 
-/* Text in which none of the markers occurs; then `start`, which holds the first, when it is given.
- * Both are one regular part, so that masks of free text need no look at what follows. */
+/* Makes the language of texts in which none of the markers occurs, followed by `start`, which holds
+ * the first marker, when it is given. Both are one regular part, so that masks of free text need no
+ * look at what follows. */
 static gnode free_text(struct gcalls *c, const char *start) {
     struct grammar *g = c->g;
     gnode marks = start ? call_text(c, start) : (gnode)G_NONE;
     for (int i = 0; i < TOOL_MARKERS && c->f->marker[i]; i++)
         marks = gn_alt(g, marks, call_text(c, c->f->marker[i]));
     const gnode token = gn_cat(g, gn_bytes(g, GRAM_TOKEN, GRAM_TOKEN),
-                               gn_rep(g, gn_bytes(g, 0, 255), 3, 3)); /* other control tokens */
+                               /* These are the other control tokens. */
+                               gn_rep(g, gn_bytes(g, 0, 255), 3, 3));
     const gnode any = gn_rep(g, gn_alt(g, gn_char_any(g, false), token), 0, GRAM_INF);
     const gnode none = gn_and(g, any, gn_not(g, gn_cat3(g, g->any, marks, g->any)));
     return start ? gn_cat(g, none, call_text(c, start)) : none;
@@ -27,7 +29,7 @@ static const struct json *function_of(const struct json *tool) {
     return f ? f : tool;
 }
 
-/* One call of any of the tools, from the name on. */
+/* Makes the language of one call of any of the tools, from its name on. */
 static gnode one_call(struct gcalls *c, const struct gram_tools *t, struct json *nothing) {
     gnode *v = xcalloc((size_t)json_len(t->tools) + 1, sizeof *v), out;
     size_t n = 0;
@@ -48,7 +50,7 @@ static gnode one_call(struct gcalls *c, const struct gram_tools *t, struct json 
     return out;
 }
 
-/* All calls, behind the text that the first begins with. */
+/* Makes the language of all calls, behind the text with which the first one begins. */
 static gnode calls(struct gcalls *c, const struct gram_tools *t, gnode one) {
     const struct tool_written *w = &c->f->written;
     struct grammar *g = c->g;
@@ -85,7 +87,9 @@ static gnode answer(struct gcalls *c, const struct gram_tools *t) {
         out = gn_cat3(g, space, call_text(c, start.len ? start.data : ""), out);
     } else if (!c->rc && start.len) {
         out = gn_alt(g, free_text(c, NULL), gn_cat(g, free_text(c, start.data), out));
-    } else if (!c->rc) { /* Llama's begin with nothing of their own: all is a call, or none */
+    } else if (!c->rc) {
+        /* Calls of Llama begin with no marker of their own: the whole answer is a call, or none of
+         * it is. */
         out = gn_alt(g, free_text(c, NULL), out);
     }
     json_free(nothing);

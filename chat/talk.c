@@ -186,7 +186,8 @@ void talk_add_answer(struct talk *t, const char *content, const char *reasoning,
     add_made(t, &a, m, "assistant");
 }
 
-/* The last answer when nothing but results follows it, or -1; *n_results: how many. */
+/* Returns the place of the last answer when nothing but results of its calls follows it, with their
+ * number in *n_results; -1 when something else does. */
 static int answer_of(const struct talk *t, int *n_results) {
     int i = t->n - 1;
     *n_results = 0;

@@ -14,7 +14,8 @@
 
 enum { MAX_NAME = 200 };
 
-/* "<NAME>" behind the guard at i; *end is behind it. */
+/* Reads the opening tag "<NAME>" behind the guard text at i; *end is the place behind it. False
+ * when none is there. */
 static bool open_tag(const struct toolparse *p, size_t i, struct text *name, size_t *end) {
     static const char guard[] = M3_GUARD "<";
     if (!tool_at(p, i, guard)) return false;
@@ -26,7 +27,8 @@ static bool open_tag(const struct toolparse *p, size_t i, struct text *name, siz
     return true;
 }
 
-/* Where the closing tag of `name` begins, at or after i; *end is behind it. SIZE_MAX: nowhere. */
+/* Returns where the closing tag of `name` begins, at i or later; *end is the place behind it.
+ * SIZE_MAX when there is none. */
 static size_t close_tag(const struct toolparse *p, size_t i, struct text name, size_t *end) {
     char tag[MAX_NAME + sizeof M3_GUARD + 8];
     snprintf(tag, sizeof tag, M3_GUARD "</%.*s>", (int)name.n, name.s);
@@ -49,8 +51,8 @@ static bool has_type(const struct json *schema, const char *type) {
     return s && strcmp(s, type) == 0;
 }
 
-/* Reads the content of an element, from *i to its closing tag, which is passed over. NULL: it is
- * not one. */
+/* Reads the content of an element, from *i to its closing tag, and moves *i behind that tag. NULL
+ * when this is no element. */
 static const struct json *element(struct toolparse *p, size_t *i, struct text name,
                                   const struct json *schema, int depth) {
     struct text child;
@@ -87,7 +89,7 @@ static const struct json *element(struct toolparse *p, size_t *i, struct text na
     return tool_typed(p, schema, name, text);
 }
 
-/* Without spaces and quotation marks around it. */
+/* Returns the text without the spaces and quotation marks around it. */
 static struct text bare(struct text t) {
     while (t.n && strchr("\" ", t.s[0])) t.s++, t.n--;
     while (t.n && strchr("\" ", t.s[t.n - 1])) t.n--;

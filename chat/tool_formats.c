@@ -116,7 +116,8 @@ static const struct toolfmt formats[] = {
 };
 // clang-format on
 
-/* Nothing begins a call; only reasoning is told from content. */
+/* The syntax of a model without tools: nothing begins a call, and only reasoning is told from
+ * content. */
 static const struct toolfmt plain = {.name = "none"};
 
 const struct toolfmt *toolfmt_plain(void) {

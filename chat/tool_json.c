@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Reads the value at *i, white space before it included, and moves behind it. NULL: none. */
+/* Reads the value at *i, behind white space, and moves *i behind it. NULL when there is none. */
 static const struct json *json_at(struct toolparse *p, size_t *i) {
     size_t used;
     *i = tool_ws(p, *i);
@@ -19,7 +19,7 @@ static const struct json *object_at(struct toolparse *p, size_t *i) {
     return json_type(v) == JSON_OBJ ? v : NULL;
 }
 
-/* Moves over lit if it is there, white space before it included. */
+/* Moves *i over lit, and over white space before it, if it is there. */
 static void skip(struct toolparse *p, size_t *i, const char *lit) {
     size_t k = tool_ws(p, *i);
     if (lit && *lit && tool_at(p, k, lit)) *i = k + strlen(lit);
@@ -60,7 +60,7 @@ bool tool_parse_list(struct toolparse *p, size_t *i) {
     return true;
 }
 
-/* open NAME sep {json} close. */
+/* Reads calls of the form: open NAME sep {json} close. */
 bool tool_parse_named(struct toolparse *p, size_t *i) {
     const struct tool_named *t = &p->f->named;
     static const char section[] = "<|tool_calls_section_begin|>";
@@ -72,7 +72,7 @@ bool tool_parse_named(struct toolparse *p, size_t *i) {
     if (sep == SIZE_MAX || sep - from > 500) return false;
     struct text name = name_of(p, from, sep);
     const char *mid = t->behind_id, *at = mid ? memmem(name.s, name.n, mid, strlen(mid)) : NULL;
-    if (at) { /* ID, then the name */
+    if (at) { /* The ID stands first, then the name. */
         const char *end = name.s + name.n;
         name.s = at + strlen(mid);
         name.n = (size_t)(end - name.s);
@@ -91,7 +91,7 @@ bool tool_parse_named(struct toolparse *p, size_t *i) {
     return true;
 }
 
-/* [TOOL_CALLS]NAME[CALL_ID]ID[ARGS]{json} */
+/* Reads calls of the form: [TOOL_CALLS]NAME[CALL_ID]ID[ARGS]{json}. */
 bool tool_parse_mistral(struct toolparse *p, size_t *i) {
     size_t from = *i + strlen("[TOOL_CALLS]"), args = tool_find(p, from, "[ARGS]"),
            id = tool_find(p, from, "[CALL_ID]"), k;
@@ -107,7 +107,8 @@ bool tool_parse_mistral(struct toolparse *p, size_t *i) {
     return true;
 }
 
-/* V3.1: NAME sep {json}; V3 and R1: "function" sep NAME newline and a fenced JSON block. */
+/* Reads calls of DeepSeek. V3.1 writes NAME sep {json}; V3 and R1 write "function" sep NAME, a
+ * newline and a fenced JSON block. */
 bool tool_parse_deepseek(struct toolparse *p, size_t *i) {
     size_t k = *i;
     const struct json *v;
@@ -134,7 +135,8 @@ bool tool_parse_deepseek(struct toolparse *p, size_t *i) {
     return true;
 }
 
-/* [<|channel|>commentary] to=functions.NAME ... <|message|>{json}<|call|> */
+/* Reads calls of the form: [<|channel|>commentary] to=functions.NAME ...
+ * <|message|>{json}<|call|>. */
 bool tool_parse_harmony(struct toolparse *p, size_t *i) {
     size_t k = *i + strlen("to=functions."), from = k;
     const struct json *v;
@@ -151,7 +153,8 @@ bool tool_parse_harmony(struct toolparse *p, size_t *i) {
     return true;
 }
 
-/* {"name": N, "parameters": {..}}, or <|python_tag|>NAME.call(k="v") for built-in tools. */
+/* Reads calls of the form {"name": N, "parameters": {..}}, or <|python_tag|>NAME.call(k="v") for
+ * built-in tools. */
 bool tool_parse_llama(struct toolparse *p, size_t *i) {
     static const char tag[] = "<|python_tag|>";
     size_t k = *i;

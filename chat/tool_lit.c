@@ -137,7 +137,7 @@ static bool py_call(struct toolparse *p, size_t *i) {
     return true;
 }
 
-/* <|tool_call_start|>[f(k='v'), g()]<|tool_call_end|>, or one bare call. */
+/* Reads calls of the form <|tool_call_start|>[f(k='v'), g()]<|tool_call_end|>, or one bare call. */
 bool tool_parse_python(struct toolparse *p, size_t *i) {
     static const char open[] = "<|tool_call_start|>", close[] = "<|tool_call_end|>";
     size_t k = tool_at(p, *i, open) ? *i + sizeof open - 1 : *i;
@@ -164,8 +164,8 @@ bool tool_parse_python(struct toolparse *p, size_t *i) {
 static const char quote[] = "<|\"|>";
 enum { QUOTE = sizeof quote - 1 };
 
-/* Reads a text. It ends at the quote token that a separator follows: it may hold the token itself.
- */
+/* Reads a text. It ends at the first quote token that a separator follows, since it may hold the
+ * quote token itself. */
 static bool gemma_string(struct toolparse *p, size_t *i, struct text *out) {
     size_t from = *i + QUOTE;
     for (size_t at = tool_find(p, from, quote); at != SIZE_MAX; at = tool_find(p, at + 1, quote)) {
@@ -231,7 +231,7 @@ static const struct json *gemma_value(struct toolparse *p, size_t *i, int depth)
     return w ? w : number(p, i);
 }
 
-/* <|tool_call>call:NAME{key:value,...}<tool_call|> */
+/* Reads calls of the form <|tool_call>call:NAME{key:value,...}<tool_call|>. */
 bool tool_parse_gemma(struct toolparse *p, size_t *i) {
     static const char open[] = "<|tool_call>call:", close[] = "<tool_call|>";
     size_t from = *i + sizeof open - 1, k;

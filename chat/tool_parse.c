@@ -104,7 +104,7 @@ static struct text name_of(const struct json *member) {
     return t;
 }
 
-/* For %.*s. */
+/* Returns the length as %.*s takes it. */
 static int len(struct text t) {
     return t.n > 200 ? 200 : (int)t.n;
 }
@@ -153,7 +153,7 @@ static bool only_white(struct text t) {
     return tool_strip(t).n == 0;
 }
 
-/* Returns the JSON value that t is, white space around it aside; NULL when it is none. */
+/* Returns the JSON value that t is, apart from white space around it; NULL when it is none. */
 static const struct json *whole_json(struct toolparse *p, struct text t) {
     size_t used;
     const struct json *v = tool_json(p, t, &used);
@@ -228,7 +228,7 @@ static unsigned type_of_value(const struct json *v) {
     return bits[json_type(v)] | (json_is_int(v) ? TY_INTEGER : 0);
 }
 
-/* Returns the value that a word of Python stands for; NULL: it is none. */
+/* Returns the value that a word of Python stands for; NULL when it is no such word. */
 static const struct json *python_word(struct toolparse *p, struct text text) {
     const struct text t = tool_strip(text);
     if (tool_is(t, "None")) return json_new(&p->arena, JSON_NULL);
@@ -266,9 +266,11 @@ const struct json *tool_typed(struct toolparse *p, const struct json *schema, st
 }
 
 /* ---- reasoning, content, calls --------------------------------------------------------------- */
-enum { MAX_TRIES = 1000 }; /* markers that begin no call: each may cost a walk to the end */
+/* So many markers may turn out to begin no call; each of them may cost a walk to the end. */
+enum { MAX_TRIES = 1000 };
 
-/* What was found is kept, so that walking over all markers reads the text once. */
+/* Returns where the next marker begins, at i or later. The places found are kept, so that a walk
+ * over all markers reads the text once. */
 size_t tool_marker(struct toolparse *p, size_t i) {
     size_t best = SIZE_MAX;
     for (int k = 0; k < TOOL_MARKERS && p->f->marker[k]; k++) {
@@ -287,7 +289,7 @@ static bool line_start(const struct toolparse *p, size_t i) {
     return i == 0 || p->in.data[i - 1] == '\n' || p->in.data[i - 1] == '>';
 }
 
-/* Tries a call at i without keeping it; its end, or 0. */
+/* Tries to read a call at i without keeping it; returns where it ends, or 0 when there is none. */
 static size_t probe(struct toolparse *p, size_t i) {
     const int n_calls = p->n_calls, n_problems = p->n_problems;
     bool ok = p->f->parse(p, &i);
@@ -296,7 +298,8 @@ static size_t probe(struct toolparse *p, size_t i) {
     return ok ? i : 0;
 }
 
-/* Texts around a message that are no content: of all families, and p->f->frame. */
+/* The texts around a message that are no content, of all families; those of one family are in
+ * p->f->frame. */
 static const char *const ends[] = {
     "<|im_end|>",    "<|eot_id|>", "<|end_of_text|>", "<|end|>",  "</s>", "<EOS>",     "<turn|>",
     "<|endoftext|>", "<|eom_id|>", "<|return|>",      "<|call|>", "[e~[", "<seed:eos>"};
@@ -313,25 +316,25 @@ static bool frame_begins(const struct toolparse *p, size_t i) {
     return false;
 }
 
-/* Behind the white space and frames at i. */
+/* Returns the place behind the white space and frames at i. */
 static size_t skip_frames(const struct toolparse *p, size_t i) {
     i = tool_ws(p, i);
     for (size_t k = 0; k < MAX_FRAMES; k++) {
         const char *f = frame_at(p, k);
         if (!f || !tool_at(p, i, f)) continue;
         i = tool_ws(p, i + strlen(f));
-        k = SIZE_MAX; /* again from the first */
+        k = SIZE_MAX; /* The search begins again with the first frame. */
     }
     return i;
 }
 
-/* The end of [from, to) without white space and frames. */
+/* Returns where [from, to) ends when white space and frames at its end are left out. */
 static size_t drop_frames(const struct toolparse *p, size_t from, size_t to) {
     while (to > from && is_ws(p->in.data[to - 1])) to--;
     for (size_t k = 0; k < MAX_FRAMES; k++) {
         const char *f = frame_at(p, k);
         size_t n = f ? strlen(f) : 0;
-        while (n && is_ws(f[n - 1])) n--; /* gone already */
+        while (n && is_ws(f[n - 1])) n--; /* White space at the end is gone already. */
         if (!n || to - from < n || memcmp(p->in.data + to - n, f, n) != 0) continue;
         for (to -= n; to > from && is_ws(p->in.data[to - 1]);) to--;
         k = SIZE_MAX;
@@ -339,7 +342,8 @@ static size_t drop_frames(const struct toolparse *p, size_t from, size_t to) {
     return to;
 }
 
-/* A marker that is a token of its own stands for a call wherever it is; text must begin a line. */
+/* Tells whether the marker at i may begin a call. A marker that is a token of its own may do so
+ * anywhere; one that is plain text must begin a line. */
 static bool may_call(const struct toolparse *p, size_t i) {
     return p->in.data[i] == '[' || tool_at(p, i, "<|") || tool_at(p, i, "<\xef\xbd\x9c") ||
            tool_at(p, i, "]<]") || line_start(p, i);
@@ -359,7 +363,8 @@ static struct parts split_reasoning(struct toolparse *p) {
     if (!tagged && !open &&
         (p->think == TOOL_THINK_NONE || close == SIZE_MAX || p->f->think_tagged))
         return r;
-    for (int n = 0; call < close && call != SIZE_MAX; n++) { /* a call inside the block? */
+    /* A call may lie inside the block of reasoning. */
+    for (int n = 0; call < close && call != SIZE_MAX; n++) {
         if (n == MAX_TRIES) {
             call = SIZE_MAX;
             break;
@@ -369,7 +374,7 @@ static struct parts split_reasoning(struct toolparse *p) {
         call = tool_marker(p, call + 1);
     }
     bool has_call = call != SIZE_MAX && call < close;
-    if (has_call && !tagged && !open) return r; /* the tag is in an argument */
+    if (has_call && !tagged && !open) return r; /* The tag is part of an argument. */
     r.think_from = from;
     r.think_to = has_call ? call : close == SIZE_MAX ? p->in.len : close;
     r.content = has_call ? call : close == SIZE_MAX ? p->in.len : close + strlen(think_close(p));
@@ -402,7 +407,7 @@ static struct text parse_all(struct toolparse *p, struct buf *content) {
             break;
         }
         size_t end = at;
-        if (frame_begins(p, at)) { /* and only looks like a call */
+        if (frame_begins(p, at)) { /* The text is a frame and only looks like a call. */
             join(p, content, from, at);
             from = i = skip_frames(p, at);
             continue;
@@ -475,7 +480,7 @@ void toolparse_free(struct toolparse *p) {
 }
 
 void toolparse_feed(struct toolparse *p, const char *s, size_t n) {
-    while (n) { /* a NUL becomes U+FFFD: strings in conversations hold none */
+    while (n) { /* A NUL becomes U+FFFD, since strings in conversations hold none. */
         const size_t k = strnlen(s, n);
         buf_add(&p->in, s, k);
         if (k == n) break;
@@ -483,10 +488,10 @@ void toolparse_feed(struct toolparse *p, const char *s, size_t n) {
         s += k + 1;
         n -= k + 1;
     }
-    memset(p->mark_at, 0, sizeof p->mark_at); /* a marker may have come */
+    memset(p->mark_at, 0, sizeof p->mark_at); /* A marker may have come with the new text. */
 }
 
-/* Bytes at the end of [from, len) that may become lit. */
+/* Returns the number of bytes at the end of [from, len) that may become lit. */
 static size_t partial(const struct toolparse *p, size_t from, const char *lit) {
     size_t n = strlen(lit), have = p->in.len - from;
     for (size_t k = n - 1 < have ? n - 1 : have; k > 0; k--)
@@ -494,7 +499,8 @@ static size_t partial(const struct toolparse *p, size_t from, const char *lit) {
     return 0;
 }
 
-/* Longest end of [from, len) that may become a marker, a frame or (tag) reasoning's opening. */
+/* Returns the length of the longest end of [from, len) that may become a marker, a frame, or the
+ * tag that opens reasoning. */
 static size_t held(const struct toolparse *p, size_t from, const char *tag) {
     size_t hold = tag ? partial(p, from, tag) : 0, h;
     for (int k = 0; k < TOOL_MARKERS && p->f->marker[k]; k++) {
@@ -508,16 +514,19 @@ static size_t held(const struct toolparse *p, size_t from, const char *tag) {
     return hold;
 }
 
-/* Finds where content begins; false: not known yet, or not before the end. */
+/* Finds where content begins. False when that is not known yet, or when it does not begin before
+ * the end. */
 static bool content_begins(struct toolparse *p) {
     size_t i = skip_frames(p, 0), n_close = strlen(think_close(p));
     bool tagged = tool_at(p, i, think_open(p));
-    if (!tagged && i + held(p, i, think_open(p)) >= p->in.len) return false; /* may become one */
+    /* The text so far may become a marker. */
+    if (!tagged && i + held(p, i, think_open(p)) >= p->in.len) return false;
     if (tagged || (p->think != TOOL_THINK_NONE && !p->f->think_tagged)) {
         size_t from = tagged ? i + strlen(think_open(p)) : 0;
         if (from < p->close_from) from = p->close_from;
         size_t at = tool_find(p, from, think_close(p)), call = tool_marker(p, from);
-        p->closed = call < at; /* a call in reasoning, or the tag in an argument? */
+        /* Either the call is inside the reasoning, or the tag is inside an argument. */
+        p->closed = call < at;
         if (p->closed) return false;
         if (at == SIZE_MAX) {
             size_t hold = held(p, from, think_close(p));
@@ -546,7 +555,8 @@ const char *toolparse_content(struct toolparse *p, size_t *len) {
         }
         p->closed = at != SIZE_MAX;
         if (p->closed) end = at;
-        while (end > p->scanned && is_ws(p->in.data[end - 1])) end--; /* may precede a call */
+        /* A call may follow this white space. */
+        while (end > p->scanned && is_ws(p->in.data[end - 1])) end--;
         if (end > p->scanned) p->scanned = end;
         p->n_content = p->scanned - p->content_from;
     }
@@ -563,7 +573,7 @@ const char *toolparse_reasoning(struct toolparse *p, size_t *len) {
     if ((!tagged && !open) || (!tagged && from + held(p, from, think_open(p)) >= p->in.len))
         return "";
     from = tool_ws(p, from);
-    const size_t shown = from + p->n_reasoning; /* holds no tag, and no piece of one */
+    const size_t shown = from + p->n_reasoning; /* This part holds no tag and no piece of one. */
     size_t end = p->in.len - held(p, shown, think_close(p));
     const size_t close = tool_find(p, shown, think_close(p)), call = tool_marker(p, shown);
     if (close < end) end = close;
@@ -610,7 +620,7 @@ static struct json *result_of(struct toolparse *p, struct text content, struct t
 
 const struct json *toolparse_finish(struct toolparse *p) {
     struct buf content = {0};
-    buf_str(&p->in, ""); /* its text is never NULL */
+    buf_str(&p->in, ""); /* This makes sure that its text is not NULL. */
     buf_str(&content, "");
     const struct text reasoning = parse_all(p, &content);
     const struct json *r = result_of(p, (struct text){content.data, content.len}, reasoning);

@@ -7,10 +7,11 @@
 
 #include "chat/tool_int.h"
 
-enum { GROWTH = 32 }; /* it is read again when it is longer by one of so many parts */
+/* A call is read again when it has grown by one of so many parts of its length. */
+enum { GROWTH = 32 };
 
-/* Where the value of a parameter that is not closed may be cut: in front of what may be its closing
- * tag. */
+/* Returns where the value of a parameter that is not closed yet may be cut: in front of what may
+ * become its closing tag. */
 static size_t value_cut(const struct toolparse *p, size_t start) {
     const struct tool_tags *t = &p->f->tags;
     const size_t n = strlen(t->par_close);
@@ -26,7 +27,7 @@ static size_t value_cut(const struct toolparse *p, size_t start) {
     return t->newline && cut > start && p->in.data[cut - 1] == '\n' ? cut - 1 : cut;
 }
 
-/* Is a parameter text, whatever comes? name: what stands in its opening tag. */
+/* Tells whether a parameter is text, whatever follows; `name` is what stands in its opening tag. */
 static bool is_text(struct toolparse *p, struct text fn, struct text name) {
     static const char flag[] = "\" string=\"";
     if (memmem(name.s, name.n, flag, sizeof flag - 1)) return false;
@@ -39,7 +40,8 @@ static bool is_text(struct toolparse *p, struct text fn, struct text name) {
     return type && strcmp(type, "string") == 0;
 }
 
-/* The parameter at k, which is not closed: where it may be cut, when it is text; else SIZE_MAX. */
+/* Returns where the parameter at k, which is not closed, may be cut when it is text; else
+ * SIZE_MAX. */
 static size_t open_value(struct toolparse *p, size_t k, size_t name_to, struct text fn) {
     const struct tool_tags *t = &p->f->tags;
     const size_t name = k + strlen(t->par_open);
@@ -51,8 +53,8 @@ static size_t open_value(struct toolparse *p, size_t k, size_t name_to, struct t
     return is_text(p, fn, tool_text(p, name, name_to)) ? cut : SIZE_MAX;
 }
 
-/* Where the call at `at` may be cut, and what ends it there; *n_close: bytes of its arguments that
- * the end adds. False: nothing of it is certain. */
+/* Finds where the call at `at` may be cut and which text then ends it; *n_close is the number of
+ * bytes that this end adds to its arguments. False when nothing of the call is certain. */
 static bool find_cut(struct toolparse *p, size_t at, size_t *cut, struct buf *end,
                      size_t *n_close) {
     const struct tool_tags *t = &p->f->tags;
@@ -91,7 +93,7 @@ static void give(const struct toolparse *p, int i, struct buf *name, struct buf 
     json_write_spaced(args, p->calls[i].args);
 }
 
-/* A call that is not complete, with an end behind what is certain. */
+/* Reads a call that is not complete, with an end put behind what is certain of it. */
 static bool read_open(struct toolparse *p, size_t at, struct buf *name, struct buf *args,
                       size_t *n_sure) {
     struct buf end = {0}, tail = {0};
@@ -128,7 +130,7 @@ bool toolparse_part(struct toolparse *p, struct buf *name, struct buf *args, siz
     size_t end = at;
     const bool read = p->f->parse(p, &end) && end > at;
     *done = read && p->n_calls == n_calls + 1;
-    p->part_stop = read && !*done; /* a list of calls: they come at the end */
+    p->part_stop = read && !*done; /* They are a list of calls, which comes at the end. */
     if (*done) {
         give(p, n_calls, name, args);
         *n_sure = args->len;

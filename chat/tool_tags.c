@@ -37,7 +37,8 @@ static struct text unquoted(struct text t) {
     return t;
 }
 
-/* NAME in `<parameter name="NAME" string="true">`; raw: DSML's flag, 1 text, 0 JSON, -1 absent. */
+/* Returns NAME of `<parameter name="NAME" string="true">`. `raw` is DSML's flag: 1 text, 0 JSON, -1
+ * absent. */
 static struct text attr_name(struct text t, int *raw) {
     static const char flag[] = "\" string=\"";
     const char *at = memmem(t.s, t.n, flag, sizeof flag - 1);
@@ -120,9 +121,9 @@ bool tool_parse_tags(struct toolparse *p, size_t *i) {
     return true;
 }
 
-/* <tool_call>NAME <arg_key>K</arg_key> <arg_value>V</arg_value> ... </tool_call>: the name ends at
- * white space or a tag; Hunyuan 3 writes a separator behind it, and one wrapper around all calls.
- */
+/* Reads calls of the form <tool_call>NAME <arg_key>K</arg_key> <arg_value>V</arg_value> ...
+ * </tool_call>. The name ends at white space or a tag; Hunyuan 3 writes a separator behind it, and
+ * one wrapper around all calls. */
 bool tool_parse_glm(struct toolparse *p, size_t *i) {
     const struct tool_tags *t = &p->f->tags;
     size_t k = *i;

@@ -40,7 +40,7 @@ void bpe_put(struct bpe *b, int32_t left, int32_t right, uint32_t rank, int32_t 
     *s = (struct bpe_slot){(uint32_t)left, (uint32_t)right, rank, (uint32_t)id};
 }
 
-/* Returns rank << 32 | merged id, or NO_MERGE. */
+/* Returns rank << 32 | merged id, or NO_MERGE when the two do not merge. */
 static uint64_t look_up(const struct bpe *b, int32_t left, int32_t right) {
     size_t i = start_of(b, (uint32_t)left, (uint32_t)right);
     for (;; i = (i + 1) & b->mask) {
@@ -96,7 +96,8 @@ static void work_reserve(struct bpe_work *w, size_t n) {
         w->cap_link = 2 * n;
     }
     if (w->cap_heap <
-        2 * n) { /* n - 1 at first; each merge takes one out and puts at most two in */
+        /* There are n - 1 entries at first; each merge takes one out and puts at most two in. */
+        2 * n) {
         w->heap = xreallocarray(w->heap, 2 * n, sizeof *w->heap);
         w->cap_heap = 2 * n;
     }

@@ -112,7 +112,7 @@ void pretok_names(struct buf *out) {
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* Edits that make one text of the other, of at most MAX_LIKE bytes each. */
+/* The longest beginning of a text that distance() looks at, in bytes. */
 enum { MAX_LIKE = 400 };
 static int distance(const char *a, size_t na, const char *b, size_t nb) {
     int row[MAX_LIKE + 1];
@@ -172,7 +172,8 @@ void pretok_nearest(const char *const *regex, int n, struct buf *out) {
     list_best(&best, out);
 }
 
-/* Returns the name at or behind s in a list with spaces between; NULL: there is none. */
+/* Returns the first name at s or behind it, in a list with spaces between names; NULL when there is
+ * none. */
 static const char *name_at(const char *s, size_t *len) {
     s += strspn(s, " ");
     *len = strcspn(s, " ");
@@ -208,7 +209,8 @@ int pretok_unknown(const char *name, struct err *e) {
 
 /* ---- regexes --------------------------------------------------------------------------------- */
 
-/* A class less another, [A&&[^B]], is (?:(?![B])[A]). Returns the bytes read, 0: it is none. */
+/* Spells a class less another, [A&&[^B]], as (?:(?![B])[A]). Returns the bytes read; 0 when no such
+ * class is there. */
 static size_t spell_less(struct buf *out, const char *re) {
     const char *less = strstr(re, "&&[^"), *end = strchr(re, ']');
     if (!less || !end || less > end || end[1] != ']') return 0;
@@ -239,7 +241,8 @@ static void spell_white(struct buf *out, const char *re) {
     }
 }
 
-/* \p{Han} is the script in the library, its extensions in PCRE2 from 10.40 on. */
+/* Spells \p{Han} and its like: the library means the script, PCRE2 from 10.40 on means its
+ * extensions too. */
 static void spell_scripts(struct buf *re) {
     static const char han[] = "\\p{Han}";
     struct buf out = {0};

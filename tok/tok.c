@@ -202,9 +202,9 @@ void tok_leave_alone(struct tok *t, int64_t id) {
     if (utf8_valid_prefix(s, n) == n) (void)spots_add(&t->user, s, n, id, false);
 }
 
-/* A user-defined piece of SentencePiece: normalization leaves it alone; BPE does not cut it, so it
- * is found beforehand, while the unigram model weighs it like others. Tokens that were added later
- * are known by their score and found beforehand in both. */
+/* Says how a user-defined piece of SentencePiece is found. Normalization leaves it alone. BPE does
+ * not cut it, so it is found beforehand, while the unigram model weighs it as it weighs others.
+ * Tokens that were added later are known by their score and are found beforehand in both. */
 static void want_user_piece(struct tok *t, int64_t id) {
     const bool raw = t->found && t->found[id] & FOUND_RAW;
     const bool later = raw || !t->score || t->score[id] <= ADDED_SCORE;

@@ -259,14 +259,14 @@ static void enc_release(struct enc *c) {
     buf_release(&c->spell);
 }
 
-/* Returns true when [from, to) reaches into a plain range. *at is the range looked at; it only
- * grows with `from`. */
+/* Tells whether [from, to) reaches into a plain range. *at is the index of the range looked at; it
+ * only grows with `from`. */
 static bool reaches(const struct tok_range *plain, int n, int *at, size_t from, size_t to) {
     while (*at < n && plain[*at].end <= from) ++*at;
     return *at < n && plain[*at].start < to;
 }
 
-/* Returns the next token text that counts; those of control tokens in plain ranges do not. */
+/* Returns the next token text that counts; texts of control tokens in plain ranges do not. */
 static const struct spot *next_spot(const struct enc *c, const char *text, size_t len, size_t at,
                                     const struct tok_range *plain, int n_plain, int *range,
                                     size_t *where) {

@@ -118,11 +118,11 @@ static int read_pieces(struct tok *t, const struct json *model, struct err *e) {
     return 0;
 }
 
-/* A part of a merge; spaces cannot be stored. */
+/* Appends one half of a merge, with U+0120 in place of spaces, which cannot be stored. */
 static void merge_part(struct buf *b, const char *s, size_t n) {
     for (size_t i = 0; i < n; i++) {
         if (s[i] == ' ')
-            buf_str(b, "\xc4\xa0"); /* U+0120, the space of the byte alphabet */
+            buf_str(b, "\xc4\xa0"); /* It is U+0120, the space of the byte alphabet. */
         else
             buf_chr(b, s[i]);
     }
@@ -218,7 +218,7 @@ int tok_from_hf(struct tok **out, const struct json *tokenizer_json, const struc
     return from_tokenizer_json(out, &f, n_vocab, pre, e);
 }
 
-/* Whether SentencePiece's file speaks for the folder. */
+/* Tells whether the folder's tokenizer is taken from SentencePiece's file. */
 static bool use_sp(const struct tok_files *f, const char *pre) {
     if (!f->sp || pre || !sp_model_like(f->sp, f->sp_len)) return false;
     if (!f->tokenizer) return true;

@@ -17,7 +17,8 @@ static int bad(struct err *e, const char *what) {
 
 /* ---- added tokens ---------------------------------------------------------------------------- */
 
-/* Tool and thinking marks that must show in the output, though the file calls them special. */
+/* Tells whether a token is one of the marks of tools and thinking that must show in the output
+ * though the file calls them special. */
 static bool must_show(const char *text) {
     static const char *const shown[] = {
         "<|channel>",       "<channel|>",       "<|tool_call>", "<tool_call|>",
@@ -32,7 +33,8 @@ static const char *token_text(const struct json *j) {
     return json_type(j) == JSON_OBJ ? json_str(json_get(j, "content")) : json_str(j);
 }
 
-/* tokenizer_config.json names it: NAME_token, or a list or object of further special tokens. */
+/* Tells whether tokenizer_config.json names the token: as NAME_token, or in a list or object of
+ * further special tokens. */
 static bool config_names(const struct json *config, const char *text) {
     for (const struct json *c = json_first(config); c; c = json_next(c)) {
         const char *name = json_name(c);
@@ -47,11 +49,11 @@ static bool config_names(const struct json *config, const char *text) {
             }
         }
     }
-    return strcmp(text, "<mask>") == 0; /* the library's default for this class */
+    return strcmp(text, "<mask>") == 0; /* This is the library's default for the class. */
 }
 
-/* SentencePiece's tokens, and those of a folder without its file: special is CONTROL. gemma4: as
- * the field's converter has it. */
+/* Returns the type of an added token. In SentencePiece's vocabularies, with or without its file, a
+ * special one is CONTROL; gemma4 is typed as the field's converter types it. */
 static enum tok_type added_type(const struct tok *t, int64_t id, const struct json *config,
                                 const char *text, bool special) {
     size_t len = strlen(text);
@@ -80,7 +82,7 @@ static void store_added(struct tok *t, int64_t id, const char *text, enum tok_ty
     buf_release(&b);
 }
 
-struct flags { /* of an entry of added_tokens */
+struct flags { /* The flags of an entry of added_tokens. */
     bool special, normalized, lstrip, rstrip, single_word;
 };
 
@@ -107,13 +109,14 @@ static int add_token(struct tok *t, int64_t id, const char *text, struct flags f
                        "tokenizer.json: id %lld is \"%.64s\" in model.vocab and \"%.64s\" in "
                        "added_tokens",
                        (long long)id, t->v.text[id], text);
-    bool piece = t->v.text[id] && t->v.type[id] == TT_USER; /* SentencePiece's own */
+    /* It is a piece of SentencePiece's own file. */
+    bool piece = t->v.text[id] && t->v.type[id] == TT_USER;
     enum tok_type type = added_type(t, id, config, text, f.special);
     store_added(t, id, text, type);
     if (t->score && !piece) t->score[id] = ADDED_SCORE;
     if (type == TT_NORMAL) t->v.role[id] = f.special ? TT_CONTROL : TT_USER;
     if (type == TT_BYTE) return 0;
-    if (piece && type == TT_USER) return 0; /* found as the other pieces of its kind */
+    if (piece && type == TT_USER) return 0; /* It is found as the other pieces of its kind are. */
     if (type == TT_USER && tok_has_meta(t) && (!f.normalized || t->prep.prepend))
         tok_found(t, id, f.normalized ? FOUND_SPACED : FOUND_RAW);
     struct spot *s = tok_want(t, id, text, strlen(text), f.normalized, t->v.role[id] != TT_USER);
@@ -140,8 +143,8 @@ static int read_added(struct tok *t, const struct json *added, const struct json
     return 0;
 }
 
-/* The older places: added_tokens_decoder of tokenizer_config.json ("id": {content, ...}), and
- * added_tokens.json (text: id). */
+/* Reads added tokens from the older places: added_tokens_decoder of tokenizer_config.json ("id":
+ * {content, ...}), and added_tokens.json (text: id). */
 static int read_older(struct tok *t, const struct tok_files *f, struct err *e) {
     const struct json *list = json_get(f->config, "added_tokens_decoder");
     int64_t id;
@@ -184,14 +187,15 @@ static const struct json *added_by_text(const struct json *added, const char *te
     return NULL;
 }
 
-/* Before the vocabulary has its index. */
+/* Returns the id of a text, by a linear search: the vocabulary has no index yet. */
 static int64_t find_text(const struct tok *t, const char *text) {
     for (int64_t id = 0; id < t->v.n; id++)
         if (t->v.text[id] && strcmp(t->v.text[id], text) == 0) return id;
     return -1;
 }
 
-/* tokenizer_config.json's NAME_token, else config.json's NAME_token_id, root before text_config. */
+/* Reads a special token: NAME_token of tokenizer_config.json, else NAME_token_id of config.json,
+ * where the root comes before text_config. */
 static int read_special(struct tok *t, const struct json *added, const struct json *config,
                         const struct json *model_config, const char *name, enum tok_special s,
                         struct err *e) {
@@ -214,7 +218,8 @@ static int read_special(struct tok *t, const struct json *added, const struct js
     return 0;
 }
 
-/* A list of end ids names the turn's end next to the text's: that one is written as eot. */
+/* Reads the token that ends a turn: generation_config.json lists it next to the one that ends a
+ * text, and it is written as eot. */
 static void read_eot(struct tok *t, const struct json *generation_config) {
     static const char *const turn_ends[] = {"<|im_end|>", "<turn|>", "<|eot_id|>", "<end_of_turn>",
                                             "<|end|>"};
@@ -231,7 +236,8 @@ static void read_eot(struct tok *t, const struct json *generation_config) {
     }
 }
 
-/* True when the template's first (last: its last) piece is this special token. */
+/* Tells whether the first piece of the post-processor's template is this special token; with
+ * `last`, whether its last piece is. */
 static bool template_has(const struct json *post, bool last, const char *text, int depth) {
     if (hf_is(json_get(post, "type"), "Sequence") && depth < 4) {
         const struct json *c = json_first(json_get(post, "processors"));
@@ -253,7 +259,7 @@ static void read_add_flag(const struct tok *t, const struct json *post, const st
     if (id >= 0 && template_has(post, last, t->v.text[id], 0)) *has = *value = true;
 }
 
-/* What the classes of these tokenizers do when no file says it. */
+/* Sets the flags that the classes of these tokenizers imply when no file says them. */
 static void default_flags(struct tok *t, const struct json *config) {
     const char *name = json_str(json_get(config, "tokenizer_class"));
     bool t5 = name && strstr(name, "T5");
@@ -277,6 +283,7 @@ int hf_specials(struct tok *t, const struct tok_files *f, struct err *e) {
     read_add_flag(t, post, f->config, true, &t->has_add_eos, &t->add_eos);
     if (!f->tokenizer) default_flags(t, f->config);
     if (strcmp(tok_model(t), "gemma4") == 0 && t->special[TS_BOS] >= 0)
-        t->has_add_bos = t->add_bos = true; /* these models fail without, readers force it */
+        /* These models fail without it, and readers force it. */
+        t->has_add_bos = t->add_bos = true;
     return 0;
 }

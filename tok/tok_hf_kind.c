@@ -15,7 +15,7 @@
 struct norm {
     bool nfc, meta, prepend, strip_right, squeeze;
     const char *charsmap; /* base64 */
-    const char *unknown;  /* the first step that is not known */
+    const char *unknown;  /* The name of the first step that is not known. */
 };
 
 static bool replaces(const struct json *j, const char *kind, const char *from, const char *to) {
@@ -58,13 +58,14 @@ static int read_charsmap(struct tok *t, const char *b64, struct err *e) {
 
 /* ---- pre-tokenizer --------------------------------------------------------------------------- */
 
-struct found { /* in the pre_tokenizer tree */
+struct found { /* What the pre_tokenizer tree holds. */
     const struct json *byte_level, *metaspace;
-    const char *regex[PRETOK_LEVELS]; /* in order of use */
+    const char *regex[PRETOK_LEVELS]; /* They stand in the order of use. */
     int n_regexes, n_others;
-    bool white_split;   /* words, without the white space between them */
-    bool space_split;   /* cuts behind spaces: after normalization there are none left */
-    struct buf regexes; /* for messages */
+    bool white_split; /* The text is cut into words, and the white space between them is dropped. */
+    /* The text is cut behind spaces, of which none are left after normalization. */
+    bool space_split;
+    struct buf regexes; /* The regular expressions as messages show them. */
 };
 
 static void add_regex(struct found *f, const char *re) {
@@ -96,7 +97,7 @@ static void look_at_pre(const struct json *j, int depth, struct found *f) {
         if (json_bool(json_get(j, "use_regex"), true))
             add_regex(f, pretok_by_name("gpt-2")->regex[0]);
     } else if (hf_is(type, "Digits")) {
-        /* behind ByteLevel it sees the byte alphabet, in which only ASCII digits are such */
+        /* Behind ByteLevel it sees the byte alphabet, in which only ASCII digits are digits. */
         const char *each = f->byte_level ? "[0-9]" : "\\p{N}";
         const char *runs = f->byte_level ? "[0-9]+" : "\\p{N}+";
         add_regex(f, json_bool(json_get(j, "individual_digits"), false) ? each : runs);
@@ -169,12 +170,12 @@ static void read_spaces(struct tok *t, const struct norm *n, const struct found 
     if (n->prepend) p->prefix = PREFIX_EACH;
     p->prepend = n->prepend;
     if (f->metaspace) t->split_words = read_metaspace(f->metaspace, p);
-    if (n->prepend && f->metaspace) p->prefix_unless = false; /* one is there by then */
+    if (n->prepend && f->metaspace) p->prefix_unless = false; /* There is one by then. */
     p->squeeze = n->squeeze || f->white_split;
     p->runs_only = n->squeeze && n->strip_right;
 }
 
-/* Gemma 4 is the one model whose readers want merges over U+2581. */
+/* Tells whether this is Gemma 4, the one model whose readers want merges over U+2581. */
 static bool is_gemma4(const struct tok *t, const struct json *model_config) {
     const char *type = json_str(json_get(model_config, "model_type"));
     return t->prep.prefix == PREFIX_NONE && (!type || strncmp(type, "gemma4", 6) == 0);
@@ -236,7 +237,7 @@ bool hf_prefix(const struct json *tokenizer, struct prep *out) {
     if (n.prepend) out->prefix = PREFIX_EACH;
     out->prepend = n.prepend;
     if (f.metaspace) (void)read_metaspace(f.metaspace, out);
-    out->prefix_unless = false; /* SentencePiece adds it always */
+    out->prefix_unless = false; /* SentencePiece always adds it. */
     buf_release(&f.regexes);
     return says;
 }

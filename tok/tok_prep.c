@@ -31,8 +31,8 @@ static void add_space(const struct tok *t, const char *s, size_t n, bool first, 
     buf_str(out, tok_has_meta(t) ? META : " ");
 }
 
-/* What the text at s becomes: a user-defined piece itself, a rule's replacement, or one character.
- * Returns the bytes it stands for. */
+/* Finds what the text at s becomes: a user-defined piece stays itself, else a rule gives its
+ * replacement, else it is one character. Returns the number of bytes of s that it stands for. */
 static size_t next_unit(const struct tok *t, const char *s, size_t n, const char **to,
                         size_t *len) {
     const struct spot *user = spots_at(&t->user, s, n, false);
@@ -45,7 +45,7 @@ static size_t next_unit(const struct tok *t, const char *s, size_t n, const char
     *to = s;
     *len = used = utf8_decode(s, n, &cp);
     if (used) return used;
-    *to = "\xef\xbf\xbd"; /* U+FFFD for a byte that belongs to no character */
+    *to = "\xef\xbf\xbd"; /* U+FFFD stands for a byte that belongs to no character. */
     *len = 3;
     return 1;
 }
@@ -54,7 +54,7 @@ static bool is_space(const char *s, size_t n) {
     return n == 1 && s[0] == ' ';
 }
 
-/* Spaces at the end, which stand in `out` as U+2581. */
+/* Removes spaces from the end of `out`, where they stand as U+2581. */
 static void trim(struct buf *out, size_t start) {
     while (out->len - start >= 3 && memcmp(out->data + out->len - 3, META, 3) == 0) out->len -= 3;
     if (out->data) out->data[out->len] = 0;
@@ -88,7 +88,7 @@ static void sp_normalize(const struct tok *t, const char *s, size_t n, bool firs
     if (n == 0) return;
     if (!p->behind) add_space(t, s, n, first, out);
     if (!p->map && !p->squeeze && utf8_valid_prefix(s, n) == n)
-        spaces_to_meta(out, s, n); /* the same, faster */
+        spaces_to_meta(out, s, n); /* This does the same, but faster. */
     else
         sp_units(t, s, n, out);
     if (p->squeeze && !p->runs_only) trim(out, start);

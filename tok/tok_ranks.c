@@ -13,7 +13,7 @@
 #include "tok/tok_hf.h"
 #include "text/utf8.h"
 
-/* The token that merge i makes. tok_finish() has seen that there is one. */
+/* Returns the token that merge i makes. tok_finish() has seen that there is one. */
 static int64_t whole_of(const struct tok *t, int64_t i) {
     const char *m = t->merge[i], *space = memchr(m + 1, ' ', t->merge_len[i] - 1);
     size_t n_left = (size_t)(space - m), n_right = t->merge_len[i] - n_left - 1;
@@ -38,7 +38,8 @@ void ranks_to_scores(struct tok *t) {
         t->score[id] = type == TT_UNUSED   ? -10000.0f
                        : type != TT_NORMAL ? ADDED_SCORE
                        : single            ? 0.0f
-                                           : -(float)t->n_merges; /* no merge makes it */
+                                /* This is for a token that no merge makes. */
+                                : -(float)t->n_merges;
     }
     for (int64_t i = t->n_merges - 1; i >= 0; i--) {
         int64_t id = whole_of(t, i);

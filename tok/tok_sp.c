@@ -9,7 +9,7 @@
 #include "tok/sp_model.h"
 #include "tok/tok_hf.h"
 
-/* Added tokens may lie behind the last piece. */
+/* Returns how many rows the vocabulary needs: added tokens may lie behind the last piece. */
 static int64_t rows_needed(const struct tok_files *f, int64_t n_pieces) {
     int64_t most = n_pieces - 1, id;
     const struct json *list = json_get(f->config, "added_tokens_decoder");
@@ -36,7 +36,8 @@ static int read_pieces(struct tok *t, const struct sp_model *m, struct err *e) {
         bool nul = memchr(p->text, 0, p->len) != NULL;
         if (nul && p->len > 1)
             return err_set(e, ERR_DATA, "tokenizer.model: piece %lld holds a NUL", (long long)id);
-        /* U+0000 alone (InternLM): an emoji stands for it, as in the field's files */
+        /* A piece that is U+0000 alone (InternLM) is stored as an emoji, as the field's files
+         * do. */
         vocab_set(&t->v, id, nul ? "\xf0\x9f\x90\x89" : p->text, nul ? 4 : p->len,
                   (enum tok_type)p->type);
         t->score[id] = p->score;
@@ -48,7 +49,7 @@ static int read_pieces(struct tok *t, const struct sp_model *m, struct err *e) {
 static void read_rules(struct tok *t, const struct sp_model *m, const struct tok_files *f) {
     struct prep *p = &t->prep;
     t->kind = m->kind == SP_BPE ? TOK_SPM : TOK_UNIGRAM;
-    t->pre = "default"; /* as the field's converter has it; it means nothing here */
+    t->pre = "default"; /* The field's converter writes this, too; it means nothing here. */
     t->byte_fallback = m->byte_fallback;
     t->fuse_unk = true;
     t->float_sums = true;
@@ -63,7 +64,7 @@ static void read_rules(struct tok *t, const struct sp_model *m, const struct tok
         p->prefix = PREFIX_NONE;
 }
 
-/* bos and eos as the file itself has them; others may say otherwise. */
+/* Takes the ids of bos and eos from the file itself; other files may replace them. */
 static void own_specials(struct tok *t, const struct sp_model *m) {
     const int64_t own[] = {m->bos, m->eos, m->pad};
     static const enum tok_special to[] = {TS_BOS, TS_EOS, TS_PAD};
@@ -72,7 +73,8 @@ static void own_specials(struct tok *t, const struct sp_model *m) {
             t->special[to[i]] = own[i];
 }
 
-/* Pieces that are found in text; those that tokenizer.json lists are wanted by then. */
+/* Marks the pieces that are found in texts beforehand; those that tokenizer.json lists are marked
+ * by then. */
 static void want_pieces(struct tok *t, const struct sp_model *m, bool listed) {
     for (int64_t id = 0; id < m->n; id++) {
         const char *s = t->v.text[id];
@@ -120,7 +122,8 @@ static bool same_text(const struct sp_piece *p, const char *text) {
 bool sp_agrees(const struct tok_files *f) {
     struct sp_model m;
     struct err e;
-    if (sp_model_read(&m, f->sp, f->sp_len, &e)) return true; /* its error is to be seen */
+    /* The caller meets its error again and reports it. */
+    if (sp_model_read(&m, f->sp, f->sp_len, &e)) return true;
     const struct json *vocab = json_get(json_get(f->tokenizer, "model"), "vocab");
     bool list = json_type(vocab) == JSON_ARR, agrees = true;
     int64_t id = 0, n = 0;

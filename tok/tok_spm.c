@@ -14,11 +14,11 @@
 #include "text/utf8.h"
 
 struct spm_sym {
-    uint32_t at, len; /* len 0: joined to the one before */
+    uint32_t at, len; /* A len of 0 means that the symbol was joined to the one before it. */
     int32_t prev, next;
 };
 struct spm_pair {
-    uint64_t key; /* best first: the score turned round, then the place */
+    uint64_t key; /* Smaller keys are better: the score turned round, then the place. */
     uint32_t len; /* of both */
     int32_t right;
 };
@@ -30,7 +30,7 @@ void spm_work_release(struct spm_work *w) {
     memset(w, 0, sizeof *w);
 }
 
-/* Rows behind the last token of the source, "[PAD7]", are no pieces. */
+/* Tells whether a row is padding behind the last token of the source, "[PAD7]", and so no piece. */
 static bool is_padding(const struct tok *t, int64_t id) {
     char pad[32];
     snprintf(pad, sizeof pad, "[PAD%lld]", (long long)id);
@@ -58,10 +58,10 @@ int spm_build(struct tok *t, struct err *e) {
         uint32_t last = 0, cp;
         for (size_t i = 0, n = t->v.len[id]; i < n;) {
             size_t len = utf8_decode(s + i, n - i, &cp);
-            if (len == 0) break; /* no text has it */
+            if (len == 0) break; /* No text contains an empty piece. */
             if (i > 0 && !pair_set_has(&t->may_join, last, cp)) {
                 if (++n_pairs > (size_t)t->v.n * 2) {
-                    t->cuts = false; /* pieces longer than any real vocabulary's */
+                    t->cuts = false; /* This piece is longer than any of a real vocabulary. */
                     return 0;
                 }
                 pair_set_add(&t->may_join, last, cp);
@@ -75,10 +75,10 @@ int spm_build(struct tok *t, struct err *e) {
 
 /* ---- the heap -------------------------------------------------------------------------------- */
 
-/* Unsigned numbers in the reverse order of the scores. */
+/* Returns an unsigned number that sorts in the reverse order of the scores. */
 static uint32_t turned(float score) {
     uint32_t u;
-    if (score == 0.0f) score = 0.0f; /* -0 is 0 */
+    if (score == 0.0f) score = 0.0f; /* This makes -0 equal to 0. */
     memcpy(&u, &score, sizeof u);
     return u >> 31 ? u : ~u & 0x7fffffffu;
 }

@@ -32,7 +32,7 @@ static bool take(struct in *p, char c) {
     return true;
 }
 
-/* Four hex digits, or -1. */
+/* Reads four hex digits; returns -1 when they are not there. */
 static int32_t hex4(struct in *p) {
     int32_t v = 0;
     for (int i = 0; i < 4; i++) {
@@ -48,7 +48,7 @@ static int32_t hex4(struct in *p) {
     return v;
 }
 
-/* Behind "\u". */
+/* Reads a code point whose "\u" was read already. */
 static bool code_point(struct in *p, struct buf *b) {
     int32_t hi = hex4(p);
     if (hi < 0) return false;
@@ -67,12 +67,12 @@ static bool code_point(struct in *p, struct buf *b) {
     return true;
 }
 
-/* Behind the opening quote. */
+/* Reads a string whose opening quote was read already. */
 static bool string(struct in *p, struct buf *b) {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     for (;;) {
         int c = peek(p);
-        if (c < 0x20) return false; /* the end, or a control character */
+        if (c < 0x20) return false; /* This is the end of the text, or a control character. */
         p->at++;
         if (c == '"') return true;
         if (c != '\\') {

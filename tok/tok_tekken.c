@@ -18,7 +18,7 @@ enum { MAX_TOKEN = 1024, MAX_VOCAB = 1 << 22 };
 struct tekken {
     struct tok *t;
     int64_t n_special, n_ranks;
-    char **bytes; /* [n_ranks], in the vocabulary's arena */
+    char **bytes; /* [n_ranks] texts, which lie in the vocabulary's arena. */
     uint32_t *len;
     struct strmap *rank_of;
 };
@@ -56,7 +56,7 @@ static int read_ranks(struct tekken *k, const struct json *vocab, struct err *e)
     return rc;
 }
 
-/* Older files have no list: these came with the format. */
+/* The first special tokens of older files, which have no list: these came with the format. */
 static const char *const first_special[] = {"<unk>",
                                             "<s>",
                                             "</s>",
@@ -186,8 +186,8 @@ static int read_all(struct tekken *k, const struct json *j, int64_t n_vocab, str
     return make_merges(k, e);
 }
 
-/* Parsed with U+0000, which the reader refuses, written as U+FFFD: it occurs in token_str only,
- * which is for people. */
+/* Parses the file with U+FFFD in place of U+0000, which the reader of JSON refuses. It occurs only
+ * in token_str, which is for people. */
 static int parse(struct json **j, const char *text, size_t len, struct err *e) {
     char *copy = xstrndup(text, len);
     for (char *at = strstr(copy, "\\u0000"); at; at = strstr(at, "\\u0000"))

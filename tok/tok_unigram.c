@@ -16,10 +16,10 @@
 
 #define UNKNOWN_COSTS 10.0f
 
-struct unigram_node { /* the best way to a place */
+struct unigram_node { /* The best way to a place in the text. */
     double sum;
-    int64_t from; /* where its last piece begins; -1: no way yet */
-    int32_t id;   /* of that piece; -1: an unknown character */
+    int64_t from; /* The place where its last piece begins; -1: there is no way yet. */
+    int32_t id;   /* The id of that piece; -1: it is an unknown character. */
 };
 
 void unigram_work_release(struct unigram_work *w) {
@@ -43,15 +43,15 @@ int unigram_build(struct tok *t, struct err *e) {
         if (bytes > INT32_MAX) return err_set(e, ERR_DATA, "the pieces are too long altogether");
         trie_add(&t->trie, t->v.text[id], t->v.len[id], (int32_t)id);
     }
-    if (t->least > t->most) t->least = t->most = 0.0f; /* no normal piece at all */
+    if (t->least > t->most) t->least = t->most = 0.0f; /* There is no normal piece at all. */
     return 0;
 }
 
-/* The part of the text that is not settled. */
+/* The part of the text whose best way is not settled yet. */
 struct span {
     struct enc *c;
     const char *s;
-    size_t base, reach; /* nodes stand for base ... reach */
+    size_t base, reach; /* There are nodes for the places from base to reach. */
 };
 
 static struct unigram_node *node(struct span *p, size_t at) {
@@ -83,7 +83,8 @@ static void offer(struct span *p, size_t from, size_t to, double score, int32_t 
 
 static double score_of(const struct tok *t, int32_t id, size_t len) {
     if (t->v.type[id] != TT_USER) return (double)t->score[id];
-    return (double)((float)len * t->most) - 0.1; /* as SentencePiece makes sure they are taken */
+    /* SentencePiece uses this score to make sure that they are taken. */
+    return (double)((float)len * t->most) - 0.1;
 }
 
 static void offer_from(struct span *p, size_t at, size_t n) {
@@ -109,12 +110,12 @@ static void put(struct enc *c, const char *s, size_t n, int32_t id) {
         enc_unknown_char(c, s, n);
 }
 
-/* Hands out the way from base to `end`, which becomes the base. */
+/* Hands out the best way from base to `end`, which becomes the new base. */
 static void settle(struct span *p, size_t end) {
     struct unigram_work *w = &p->c->unigram;
     struct unigram_node last = *node(p, end);
     size_t n = 0, at = end;
-    while (at > p->base) { /* backwards: where each piece ends */
+    while (at > p->base) { /* It walks backwards and finds where each piece ends. */
         if (n == w->cap_end) {
             w->cap_end = n ? 2 * n : 256;
             w->end = xreallocarray(w->end, w->cap_end, sizeof *w->end);
@@ -131,7 +132,8 @@ static void settle(struct span *p, size_t end) {
     *node(p, end) = last;
 }
 
-/* Where the word at `at` ends: at the next U+2581, if words are cut at all. */
+/* Returns where the word at `at` ends: at the next U+2581 if words are cut at all, else at the end
+ * of the text. */
 static size_t end_of_word(const struct tok *t, const char *s, size_t n, size_t at) {
     const char *next = t->split_words ? memmem(s + at + 1, n - at - 1, "\xe2\x96\x81", 3) : NULL;
     return next ? (size_t)(next - s) : n;

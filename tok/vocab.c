@@ -62,7 +62,7 @@ static bool stands_for_itself(uint32_t b) {
     return (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || (b >= 174 && b <= 255);
 }
 
-/* Number of bytes below b that do not stand for themselves. */
+/* Returns the number of bytes below b that do not stand for themselves. */
 static uint32_t n_moved_below(uint32_t b) {
     if (b <= 33) return b;
     if (b <= 126) return 33;
@@ -92,7 +92,7 @@ void vocab_spell(struct buf *out, const char *s, size_t n) {
 /* ---- texts to look for ----------------------------------------------------------------------- */
 
 struct spot *spots_add(struct spots *a, const char *text, size_t len, int64_t id, bool control) {
-    if (len == 0) return NULL; /* would be found everywhere */
+    if (len == 0) return NULL; /* An empty text would be found everywhere. */
     if ((a->n & (a->n - 1)) == 0) a->v = xreallocarray(a->v, a->n ? a->n * 2 : 1, sizeof *a->v);
     a->v[a->n] = (struct spot){.text = text, .len = (uint32_t)len, .id = (int32_t)id};
     a->v[a->n].control = control;
@@ -115,7 +115,8 @@ void spots_release(struct spots *a) {
     memset(a, 0, sizeof *a);
 }
 
-/* First entry of [lo, hi) whose byte at `depth` is >= byte; entries are longer than depth. */
+/* Returns the first entry of [lo, hi) whose byte at `depth` is at least `byte`; all of these
+ * entries are longer than depth. */
 static size_t lower(const struct spots *a, size_t lo, size_t hi, size_t depth, int byte) {
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
@@ -134,7 +135,7 @@ static const struct spot *longest_at(const struct spots *a, const char *s, size_
         int byte = (unsigned char)s[depth];
         lo = lower(a, lo, hi, depth, byte);
         hi = lower(a, lo, hi, depth, byte + 1);
-        /* texts that end here sort before the longer ones */
+        /* Texts that end here sort before longer ones. */
         for (; lo < hi && a->v[lo].len == depth + 1; lo++)
             if (control || !a->v[lo].control) best = &a->v[lo];
         if (lo >= hi) break;
