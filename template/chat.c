@@ -18,7 +18,8 @@ static const char *const special_names[N_SPECIAL] = {"bos_token", "eos_token", "
 
 struct chat {
     struct jinja *t;
-    char *special[N_SPECIAL]; /* NULL: the tokenizer has none */
+    /* The texts of special tokens, owned; NULL where the tokenizer has none. */
+    char *special[N_SPECIAL];
 };
 
 int chat_new(struct chat **out, const char *tmpl, const char *name, const char *bos,
@@ -70,7 +71,7 @@ struct job {
     bool gen;
 };
 
-/* Keys of a conversation that are not variables of the same name. */
+/* Tells whether a key of a conversation is no variable of the same name. */
 static bool reserved(struct jval name) {
     static const char *const names[] = {"messages", "tools", "documents", "add_generation_prompt"};
     for (size_t i = 0; i < COUNT_OF(names); i++)
@@ -131,8 +132,8 @@ static struct jval named_vars(struct jctx *c, void *ctx) {
     return chat_name_vars(c, job_vars(c, ctx));
 }
 
-/* Origins that follow one another without a gap are one range. A role is part of the marker around
- * it: <|user|>. */
+/* Fills `out` with the ranges of bytes that come from inputs; origins that follow one another
+ * without a gap make one range. A role is part of the marker around it: <|user|>. */
 static int ranges_of(const struct jinja_spans *s, struct tok_range *out) {
     int n = 0;
     for (int i = 0; i < s->n; i++) {
@@ -145,7 +146,7 @@ static int ranges_of(const struct jinja_spans *s, struct tok_range *out) {
     return n;
 }
 
-/* Where the first byte that came from a message other than the system's begins. */
+/* Returns where the first byte begins that came from a message other than the system's. */
 static size_t head_end(const struct jinja_spans *s) {
     for (int i = 0; i < s->n; i++) {
         const struct jinja_origin *o = &s->origin[s->v[i].origin];
@@ -156,8 +157,8 @@ static size_t head_end(const struct jinja_spans *s) {
     return 0;
 }
 
-/* Tokens of the text before `at` that no text behind it can change: up to the end of the last
- * control token. */
+/* Returns the number of tokens of the text before `at` that no text behind it can change: they end
+ * with the last control token. */
 static int64_t tokens_before(const struct tok *t, const struct chat_prompt *p,
                              const struct tok_range *plain, int n_plain, size_t at) {
     struct ids ids = {0};

@@ -19,7 +19,7 @@ static const char *kind_of_content(struct jval message) {
     return "message";
 }
 
-/* What the member `key` of a thing of kind `kind` is. */
+/* Returns what kind of text the member `key` of a value of kind `kind` is. */
 static const char *kind_below(const char *kind, struct jval message, struct jval key) {
     static const struct {
         const char *above, *key, *kind;
@@ -56,7 +56,7 @@ static struct jval named_dict(struct jctx *c, struct jval v, struct jval path, c
     uint16_t names = 0;
     for (uint32_t i = 0; i < v.u.dict->n; i++) {
         struct jval key = v.u.dict->e[i].k, x = v.u.dict->e[i].v;
-        if (path.len && key.tag == JT_STR) { /* names of variables are the program's */
+        if (path.len && key.tag == JT_STR) { /* The names of variables are the program's own. */
             if (!names) names = jspan_origin(c, path_text(c, path, ".", jv_str("*"), ""), kind);
             key = jspan_mark(c, key, names);
         }
@@ -107,7 +107,7 @@ int chat_case_spans(const struct jinja *t, const struct chat_case *k, struct buf
 }
 
 /* ---- markers --------------------------------------------------------------------------------- */
-/* End of the marker that begins at i, or 0. */
+/* Returns where the marker that begins at i ends, or 0 when none begins there. */
 static size_t marker_end(const char *s, size_t n, size_t i) {
     enum { MAX_MARKER = 48 };
     char close = s[i] == '<' ? '>' : s[i] == '[' ? ']' : 0;
@@ -134,7 +134,7 @@ static char **marks_in(const struct buf *out, size_t from, size_t to, char **v, 
     for (size_t k = from; k < to; k++) {
         size_t end = marker_end(out->data, to, k);
         if (!end) continue;
-        if ((*n & (*n - 1)) == 0) /* full at powers of two */
+        if ((*n & (*n - 1)) == 0) /* The array is full whenever *n is a power of two. */
             v = xreallocarray(v, *n ? (size_t)*n * 2 : 1, sizeof *v);
         v[(*n)++] = xstrndup(out->data + k, end - k);
         k = end - 1;
@@ -147,7 +147,7 @@ char **chat_own_marks(const struct buf *out, const struct jinja_spans *spans, in
     int kept = 0;
     size_t from = 0;
     *n = 0;
-    for (int i = 0; i < spans->n; i++) { /* a role is part of the marker around it: <|user|> */
+    for (int i = 0; i < spans->n; i++) { /* A role is part of the marker around it: <|user|>. */
         if (strcmp(spans->origin[spans->v[i].origin].kind, "role") == 0) continue;
         v = marks_in(out, from, spans->v[i].start, v, n);
         from = spans->v[i].end;

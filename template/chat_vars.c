@@ -38,7 +38,8 @@ static void merge(struct jctx *c, struct jval d, struct jval from) {
         jdict_set(c, d.u.dict, from.u.dict->e[i].k, from.u.dict->e[i].v);
 }
 
-/* The first reasoning that is not null, under the names in use. */
+/* Returns message m with the first of its reasonings that is not null under all the names in
+ * use. */
 static struct jval reasoning(struct jctx *c, struct jval m) {
     static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
     for (size_t i = 0; i < COUNT_OF(names); i++) {
@@ -53,7 +54,7 @@ static struct jval reasoning(struct jctx *c, struct jval m) {
     return m;
 }
 
-/* A copy of a call whose arguments, given as JSON text of an object, are that object. */
+/* Returns a copy of a call in which arguments that were JSON text of an object are that object. */
 static struct jval parsed_call(struct jctx *c, struct jval call) {
     struct jval fn = chat_member(call, "function"), args = chat_member(fn, "arguments"), doc;
     if (args.tag != JT_STR || !jjson_object(c, args, &doc)) return call;

@@ -20,7 +20,7 @@ static const struct row {
 #undef FIX
 };
 
-/* Offset of the only occurrence; SIZE_MAX when there is none or more. */
+/* Returns the offset of the only occurrence; SIZE_MAX when there is none, or more than one. */
 static size_t only_once(const char *s, size_t n, const char *find) {
     size_t k = strlen(find);
     const char *hit = memmem(s, n, find, k);
@@ -29,7 +29,8 @@ static size_t only_once(const char *s, size_t n, const char *find) {
     return memmem(hit + 1, n - at - 1, find, k) ? SIZE_MAX : at;
 }
 
-/* Row belongs to edit id: as an alternative (id) or as a further piece (id+). */
+/* Tells whether a row belongs to edit `id` as one of its alternatives ("id"), not as a further
+ * piece of it ("id+"). */
 static bool is_main(const struct row *r, const char *id) {
     return strcmp(r->id, id) == 0;
 }
@@ -38,7 +39,7 @@ static bool is_piece(const struct row *r, const char *id) {
     return strncmp(r->id, id, n) == 0 && strcmp(r->id + n, "+") == 0;
 }
 
-/* The row to use for an edit, NULL when it does not apply. */
+/* Returns the row to use for an edit; NULL when the edit does not apply. */
 static const struct row *main_row(const char *id, const char *s, size_t n) {
     const struct row *found = NULL;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -98,7 +99,7 @@ int fix_apply(const char *src, size_t len, const char *const *only, int n_only, 
     for (int k = 0; k < n; k++) {
         if (!edits[k].applies || !wanted(edits[k].id, only, n_only)) continue;
         const struct row *r = main_row(edits[k].id, b.data, b.len);
-        if (!r) continue; /* an earlier edit took its text away */
+        if (!r) continue; /* An earlier edit took its text away. */
         replace(&b, r);
         for (size_t i = 0; i < COUNT_OF(rows); i++)
             if (is_piece(&rows[i], edits[k].id)) replace(&b, &rows[i]);

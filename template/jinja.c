@@ -119,7 +119,7 @@ void jx_str_copy(struct jctx *c, char *to, const char *s, size_t n) {
     }
 }
 
-/* Line ends become \n, one trailing newline goes. */
+/* Returns the source with \n for all line ends and without one trailing newline. */
 static char *normalise(struct arena *a, const char *src, size_t *len) {
     char *t = arena_alloc(a, *len + 1);
     size_t n = 0;
@@ -139,8 +139,8 @@ static void finish_error(const struct jinja *t, const struct jctx *c, struct jin
     err_set(e, ERR_DATA, "%s:%d:%d: %s", t->name, je->line, je->col, je->msg);
 }
 
-/* The one place that jx_fail jumps to. Nothing here changes between setjmp and a failure, so no
- * variable loses its value. */
+/* Runs body; this is the one place that jx_fail jumps to. Nothing here changes between setjmp and a
+ * failure, so no variable loses its value. */
 int jx_guard(struct jctx *c, void (*body)(struct jctx *c, void *arg), void *arg) {
     if (setjmp(c->fail)) return ERR_DATA;
     body(c, arg);
@@ -201,7 +201,7 @@ void jinja_free(struct jinja *t) {
     free(t);
 }
 
-struct source { /* where the variables come from: a text, or a function */
+struct source { /* The variables come from a text or from a function. */
     const char *text;
     size_t len;
     jinja_vars_fn fn;

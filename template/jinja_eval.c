@@ -22,8 +22,7 @@ static struct jval eval_name(struct jctx *c, const struct jnode *n) {
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
-/* Positional arguments go to v (the first `first` are there already), the rest to *a; small calls
- * need no memory but the caller's arrays. */
+/* Calls with up to so many arguments need no memory but the caller's arrays. */
 enum { SMALL = 8 };
 struct arg_space {
     struct jval v[SMALL];
@@ -83,8 +82,8 @@ NORETURN static void bad_args(struct jctx *c, const char *what, const struct jro
     jx_fail(c, "TypeError", "%s '%s' %s", what, row->name, why);
 }
 
-/* Places arguments by the row's signature and calls. a->v[0] is the subject (filters, tests,
- * methods); for global functions a JT_MISSING stands there. */
+/* Places arguments by the row's signature and calls its function. a->v[0] is the subject of
+ * filters, tests and methods; for global functions it is JT_MISSING. */
 struct jval jeval_row(struct jctx *c, const struct jrow *row, const char *what, struct jargs *a) {
     jx_step(c);
     if (row->any) return row->any(c, a);
@@ -108,7 +107,7 @@ struct jval jeval_row(struct jctx *c, const struct jrow *row, const char *what, 
         while (*p == ' ') p++;
     }
     if (a->n > n) bad_args(c, what, row, "got too many arguments");
-    for (int i = 0; i < a->n_kw; i++) { /* every keyword must be a parameter */
+    for (int i = 0; i < a->n_kw; i++) { /* Every keyword must be a parameter. */
         bool known = false;
         for (const char *p = sig; *p && !known;) {
             size_t len = strcspn(p, " ?");
@@ -185,7 +184,7 @@ static struct jval call_macro(struct jctx *c, const struct jmacro *m, struct jar
     jx_enter(c, s);
     int i = 0;
     for (const struct jnode *k = m->node->list; k;
-         k = k->next, i++) { /* defaults see earlier arguments */
+         k = k->next, i++) { /* Defaults see earlier arguments. */
         struct jval *slot = &act->slot[s->arg_slot[i]];
         if (slot->tag != JT_MISSING) continue;
         *slot =
@@ -226,7 +225,8 @@ struct jval jeval_call(struct jctx *c, struct jval f, struct jargs *a) {
     return jeval_row(c, f.u.func->row, "function", &full);
 }
 
-/* f(...); the method of a string, dict or list is called without making a bound method first. */
+/* Evaluates f(...). The method of a string, dict or list is called without making a bound method
+ * first. */
 struct jval jeval_call_node(struct jctx *c, const struct jnode *n, const struct jkw *extra) {
     struct arg_space sp;
     struct jargs a;
@@ -272,7 +272,7 @@ static struct jval eval_filter(struct jctx *c, const struct jnode *n, struct jva
     return jeval_row(c, n->row, n->kind == JN_FILTER ? "filter" : "test", &a);
 }
 
-/* The filters of a set or filter block, applied to its text; the chain ends at `input`. */
+/* Applies the filters of a set or filter block to its text; the chain ends at `input`. */
 struct jval jeval_filter_chain(struct jctx *c, const struct jnode *n, const struct jnode *input,
                                struct jval text) {
     if (n == input) return text;

@@ -11,7 +11,8 @@ enum { BRK_BREAK = 1, BRK_CONTINUE = 2 };
 struct jact *jx_act(struct jctx *c, struct jact *outer, int n_slots) {
     struct jact *a = jx_alloc(c, 1, sizeof *a);
     a->outer = outer;
-    a->slot = jx_alloc(c, (size_t)n_slots + 1, sizeof *a->slot); /* zero is JT_MISSING */
+    /* Memory of zeros means JT_MISSING. */
+    a->slot = jx_alloc(c, (size_t)n_slots + 1, sizeof *a->slot);
     return a;
 }
 
@@ -47,7 +48,7 @@ static void assign(struct jctx *c, const struct jnode *to, struct jval v) {
         *jx_slot(c, to->hops, to->slot) = v;
     } else if (to->kind == JN_TUPLE) {
         unpack(c, to, v);
-    } else { /* ns.attr: checked to be a namespace before the value was computed */
+    } else { /* It is ns.attr, which was seen to be a namespace before the value was computed. */
         struct jval ns = to->hops < 0 ? c->globals[to->slot] : *jx_slot(c, to->hops, to->slot);
         if (ns.tag == JT_NS) jdict_set(c, &ns.u.ns->d, to->a->val, v);
         if (ns.tag == JT_DICT) jdict_set(c, ns.u.dict, to->a->val, v);
@@ -65,7 +66,7 @@ static void check_namespaces(struct jctx *c, const struct jnode *to) {
 }
 
 /* ---- loops ----------------------------------------------------------------------------------- */
-/* The next item that passes the filter. */
+/* Finds the next item that passes the filter. */
 static bool source_next(struct jctx *c, struct jloop *l, struct jval *out) {
     const struct jnode *n = l->node;
     while (jiter_next(c, &l->it, out)) {
@@ -112,7 +113,7 @@ static int64_t loop_length(struct jctx *c, struct jloop *l) {
     c->act = l->act;
     while (!l->at_end && source_next(c, l, &v)) jlist_add(c, &rest, v);
     c->act = act;
-    /* what is left has passed the filter: iterate over the list from here, unfiltered */
+    /* What is left has passed the filter, so the loop goes on over this list without filtering. */
     l->length = l->index0 + 1 + rest.n;
     struct jnode *plain = jx_alloc(c, 1, sizeof *plain);
     *plain = *l->node;
@@ -201,7 +202,7 @@ static void run_loop(struct jctx *c, const struct jnode *n, struct jval over, in
     }
 }
 
-/* The body of a recursive loop is a function of its own. */
+/* Runs a recursive loop, whose body is a function of its own. */
 static void run_recursive(struct jctx *c, const struct jnode *n, struct jact *outer,
                           struct jval over, int depth0) {
     struct jact *act = c->act;
@@ -240,7 +241,7 @@ static void exec_set_block(struct jctx *c, const struct jnode *n) {
     size_t m = jx_mark(c);
     jx_enter(c, n->scope);
     jexec(c, n->list);
-    if (c->brk) return; /* a break leaves the block before the assignment */
+    if (c->brk) return; /* A break leaves the block before the assignment. */
     struct jval v = jx_take(c, m);
     if (c->autoescape) v.flag = JF_MARKUP;
     if (n->b) v = jeval_filter_chain(c, n->b, n->c, v);
@@ -307,7 +308,7 @@ static void exec_if(struct jctx *c, const struct jnode *n) {
             jexec(c, rest);
             return;
         }
-        n = rest; /* elif */
+        n = rest; /* The rest is an elif. */
     }
 }
 

@@ -26,8 +26,8 @@ static struct jval f_capitalize(struct jctx *c, struct jval *v) {
     return ju_case(c, jv_soft_str(c, v[0]), JU_CAPITAL);
 }
 
-/* Words begin after white space and - ( { [ <; unlike str.title an apostrophe does not begin one.
- */
+/* Capitalizes words. They begin after white space and - ( { [ <; unlike in str.title, an apostrophe
+ * begins none. */
 static struct jval f_title(struct jctx *c, struct jval *v) {
     struct jval s = jv_soft_str(c, v[0]);
     size_t m = jx_mark(c);
@@ -95,7 +95,7 @@ static struct jval f_format(struct jctx *c, struct jargs *a) {
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
-/* Python's int(text, base); false when it is not one. */
+/* Reads a number as Python's int(text, base) does; false when it is none. */
 static bool parse_int(struct jctx *c, struct jval s, int base, struct jval *out) {
     char t[4400];
     size_t n = 0, i = 0;
@@ -124,7 +124,7 @@ static bool parse_int(struct jctx *c, struct jval s, int base, struct jval *out)
         digit = true;
         t[n++] = ch;
     }
-    if (base > 16) { /* digits beyond f: by hand */
+    if (base > 16) { /* Digits beyond f are read by hand. */
         int64_t x = 0;
         for (size_t k = 0; k < n; k++) {
             int d = t[k] <= '9' ? t[k] - '0' : (t[k] | 32) - 'a' + 10;
@@ -138,7 +138,7 @@ static bool parse_int(struct jctx *c, struct jval s, int base, struct jval *out)
     return true;
 }
 
-/* Python's float(text). */
+/* Reads a number as Python's float(text) does; false when it is none. */
 static bool parse_float(struct jval s, double *out) {
     char t[512];
     size_t n = 0;
@@ -190,7 +190,7 @@ static struct jval f_abs(struct jctx *c, struct jval *v) {
     return jop_neg(c, v[0], v[0].tag != JT_UNDEF && neg);
 }
 
-/* Correctly rounded at a decimal place, half to even on the exact binary value. */
+/* Rounds at a decimal place as Python does: half to even, on the exact binary value. */
 static struct jval round_float(struct jctx *c, double f, int64_t places) {
     char text[700];
     if (isnan(f) || isinf(f)) return jv_float(f);
@@ -321,10 +321,10 @@ static struct jval f_wordcount(struct jctx *c, struct jval *v) {
     return jv_int(n);
 }
 
-/* One line broken to a width: words keep the spaces between them, except around a break. */
+/* Breaks one line to a width; words keep the spaces between them, except around a break. */
 static void wrap_line(struct jctx *c, struct jval s, int64_t width, bool long_words, bool hyphens,
                       struct jlist *out) {
-    size_t i = 0, line = 0, end = 0; /* the line is s[line, end) */
+    size_t i = 0, line = 0, end = 0; /* The line in hand is s[line, end). */
     int64_t n = 0;
     while (i < s.len) {
         size_t from = i;
@@ -336,19 +336,20 @@ static void wrap_line(struct jctx *c, struct jval s, int64_t width, bool long_wo
                 break;
         }
         int64_t k = (int64_t)ju_count(jv_strn(s.u.s + from, i - from));
-        if (space && end == line && out->n) { /* at the start of a later line */
+        if (space && end == line && out->n) { /* This is the start of a line behind the first. */
             line = end = i;
             continue;
         }
         while (n + k > width && (end > line || (k > width && long_words))) {
             if (k > width && long_words && n < width &&
-                !space) { /* fill up with a part of the word */
+                !space) { /* The line is filled up with a part of the word. */
                 size_t cut = from + ju_offset(jv_strn(s.u.s + from, i - from), (size_t)(width - n));
                 jlist_add(c, out, jv_strn(s.u.s + line, cut - line));
                 k -= width - n;
                 from = cut;
             } else {
-                bool full = k > width && long_words && n == width; /* then its space stays */
+                /* Its space stays in this case. */
+                bool full = k > width && long_words && n == width;
                 struct jval t = jv_strn(s.u.s + line, end - line);
                 if (!full) t = ju_strip(t, jv_missing(), 2);
                 if (t.len) jlist_add(c, out, t);
@@ -507,7 +508,7 @@ static struct jval f_xmlattr(struct jctx *c, struct jval *v) {
     }
     return jx_take(c, m);
 }
-/* repr with dict keys sorted; not broken into lines. */
+/* Returns the repr with the keys of dicts sorted; it is not broken into lines. */
 static struct jval sorted_keys(struct jctx *c, struct jval v) {
     struct jval r = v;
     if (v.tag == JT_LIST || v.tag == JT_TUPLE) {

@@ -9,14 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One conversion, of either language. */
+/* One conversion of a format string, in either of Python's two languages of formats. */
 struct spec {
-    struct jval fill; /* one code point or JT_MISSING */
-    char align;       /* < > ^ = or 0 */
-    char sign;        /* + space or 0 */
+    struct jval fill; /* One code point, or JT_MISSING. */
+    char align;       /* One of < > ^ =, or 0. */
+    char sign;        /* One of + and space, or 0. */
     bool alt, zero;
-    char group;      /* , _ or 0 */
-    int width, prec; /* -1 none */
+    char group;      /* One of , and _, or 0. */
+    int width, prec; /* Both are -1 when they are not given. */
     char type;
 };
 
@@ -27,7 +27,8 @@ static void spaces(struct jctx *c, struct jval fill, int64_t n) {
         jx_add(c, fill.tag == JT_STR ? fill.u.s : " ", fill.tag == JT_STR ? fill.len : 1);
 }
 
-/* body with its sign, padded to the width. */
+/* Appends the body with its sign, padded to the width; `otherwise` is the alignment when none is
+ * given. */
 static void pad(struct jctx *c, const struct spec *s, const char *sign, struct jval body,
                 char otherwise) {
     int64_t n = s->width - (int64_t)ju_count(body) - (int64_t)strlen(sign);
@@ -96,7 +97,8 @@ static void put_int(struct jctx *c, const struct spec *s, struct jval v) {
         }
         body = grouped(c, body, s->group, 3);
     }
-    if (s->prec > (int)body.len && s->prec < 500) { /* %.5d */
+    /* A precision, as in %.5d, is the least number of digits. */
+    if (s->prec > (int)body.len && s->prec < 500) {
         size_t m = jx_mark(c);
         spaces(c, jv_str("0"), s->prec - (int)body.len);
         jx_add(c, body.u.s, body.len);
@@ -145,7 +147,7 @@ static void put_str(struct jctx *c, const struct spec *s, struct jval v, char al
     pad(c, &t, "", v, align);
 }
 
-/* ascii(): repr with everything beyond ASCII escaped. */
+/* Returns what Python's ascii() does: the repr with everything beyond ASCII escaped. */
 static struct jval ascii_of(struct jctx *c, struct jval v) {
     size_t m = jx_mark(c);
     jv_repr(c, v);
@@ -372,8 +374,8 @@ static void put_format(struct jctx *c, struct jval v, struct jval spec) {
 
 struct fmt {
     struct jctx *c;
-    struct jargs *a; /* v[0] is the format itself */
-    int next;        /* automatic numbering; -1: manual */
+    struct jargs *a; /* Element v[0] is the format itself. */
+    int next;        /* The next number of automatic numbering; -1: the format numbers by hand. */
     int depth;
 };
 

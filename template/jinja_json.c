@@ -14,7 +14,7 @@ static const struct json_opts as_python = {.any_text = true, .last_wins = true, 
 /* Makes a string of the n bytes that were decoded to s. Where origins are followed, they are taken
  * from the source once more, so that they keep them (jinja_span.c). */
 static struct jval text_of(struct jctx *c, const char *s, size_t n, const char *raw, size_t n_raw) {
-    if (!c->span) return jv_strn(s, n); /* in the arena already */
+    if (!c->span) return jv_strn(s, n); /* It is in the arena already. */
     const size_t m = jx_mark(c);
     for (const char *p = raw, *end = raw + n_raw; p < end;) {
         const char *esc = memchr(p, '\\', (size_t)(end - p));

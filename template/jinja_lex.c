@@ -18,8 +18,8 @@ struct lexer {
     size_t n, i;
     struct jtok *tok;
     size_t n_tok, cap;
-    bool line_starting; /* the last tag swallowed a newline, or we are at the start */
-    char stack[256];    /* open brackets */
+    bool line_starting; /* The last tag swallowed a newline, or this is the start of the text. */
+    char stack[256];    /* The brackets that are open. */
     int depth;
 };
 
@@ -98,8 +98,8 @@ static void add_text(struct lexer *x, size_t from, size_t to, char sign, bool is
     if (v.len) add(x, TK_DATA, from)->val = v;
 }
 
-/* If the end of a statement or comment is at i ("-%}", "+%}", "%}") returns the offset behind it,
- * white space included; otherwise 0. */
+/* Returns the offset behind the end of a statement or comment at i ("-%}", "+%}", "%}"), white
+ * space included; 0 when it does not end there. */
 static size_t block_end(struct lexer *x, size_t i, const char *close) {
     size_t e;
     if (i < x->n && x->s[i] == '-' && at(x, i + 1, close)) {
@@ -116,7 +116,8 @@ static size_t block_end(struct lexer *x, size_t i, const char *close) {
     return e;
 }
 
-/* {% raw %} at i ({% already seen, sign skipped at j)? Returns the offset of the raw text or 0. */
+/* Returns the offset of the raw text when a {% raw %} stands here, 0 when none does. Its "{%" was
+ * read already, and its sign was passed over: j is behind them. */
 static size_t raw_begin(struct lexer *x, size_t j) {
     j = skip_space(x, j);
     if (!at(x, j, "raw")) return 0;
@@ -169,7 +170,7 @@ static int hex_value(char ch) {
     return -1;
 }
 
-/* \N{...}: the names worth having; a template that needs another can write \u. */
+/* The names that \N{...} knows; a template that needs another one can write \u. */
 static const struct {
     const char *name;
     uint32_t cp;
@@ -206,7 +207,7 @@ static const struct {
     {"NULL", 0},
 };
 
-/* One escape; i is behind the backslash. Returns the offset behind it. */
+/* Reads one escape, where i is behind the backslash; returns the offset behind it. */
 static size_t lex_escape(struct lexer *x, size_t i, size_t end) {
     static const char simple[] = "n\nt\tr\ra\ab\bf\fv\v\\\\''\"\"";
     struct jctx *c = x->c;
@@ -257,7 +258,8 @@ static size_t lex_escape(struct lexer *x, size_t i, size_t end) {
         jx_add(c, &ch, 1);
         return i + 1;
     }
-    uint32_t cp = ju_next(x->s, end, &i); /* Python spells it out before it reads escapes */
+    /* Python spells the character out before it reads escapes. */
+    uint32_t cp = ju_next(x->s, end, &i);
     char text[16];
     int n = snprintf(text, sizeof text,
                      cp < 0x100     ? "x%02x"
@@ -338,7 +340,7 @@ static void lex_number(struct lexer *x) {
     e = digits(x, i, 10, false);
     size_t f = e;
     bool is_float = false;
-    if (i == 0 || x->s[i - 1] != '.') { /* l.0.1 is two subscripts */
+    if (i == 0 || x->s[i - 1] != '.') { /* The text l.0.1 is two subscripts, not a number. */
         if (f + 1 < x->n && x->s[f] == '.' && digits(x, f + 1, 10, false) > f + 1) {
             f = digits(x, f + 1, 10, false);
             is_float = true;
@@ -358,7 +360,8 @@ static void lex_number(struct lexer *x) {
         x->i = f;
         return;
     }
-    if (x->s[i] == '0') { /* zeros only: the 7 of 007 is another token, and an error */
+    /* A number that begins with 0 has zeros only: the 7 of 007 is another token, and an error. */
+    if (x->s[i] == '0') {
         e = i + 1;
         while (e < x->n &&
                (x->s[e] == '0' || (x->s[e] == '_' && e + 1 < x->n && x->s[e + 1] == '0')))
@@ -385,13 +388,13 @@ static void bracket(struct lexer *x, char ch) {
     }
 }
 
-/* Tokens up to and including the closing delimiter. */
+/* Makes the tokens up to the closing delimiter, and of that too. */
 static void lex_tag(struct lexer *x, bool is_var) {
     const char *close = is_var ? "}}" : "%}";
     x->depth = 0;
     for (;;) {
         x->i = skip_space(x, x->i);
-        if (x->i >= x->n) return; /* the parser reports the missing end */
+        if (x->i >= x->n) return; /* The parser reports the missing end. */
         x->c->pos = (uint32_t)x->i;
         if (x->depth == 0) {
             size_t e = 0;

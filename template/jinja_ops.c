@@ -144,7 +144,7 @@ static struct jval repeat(struct jctx *c, struct jval v, struct jval times) {
 
 static struct jval add_strings(struct jctx *c, struct jval a, struct jval b) {
     bool markup = (a.flag | b.flag) & JF_MARKUP;
-    if (markup) { /* a Markup escapes what it meets */
+    if (markup) { /* A Markup escapes what it is joined to. */
         a = ju_escape(c, a);
         b = ju_escape(c, b);
     }
@@ -314,7 +314,7 @@ static bool object_attr(struct jctx *c, struct jval obj, struct jval name, struc
             return true;
         }
         break;
-    case JT_TUPLE: /* an item of groupby */
+    case JT_TUPLE: /* This is an item of groupby. */
         if (obj.aux && (jv_is(name, "grouper") || jv_is(name, "list"))) {
             *out = obj.u.list->v[jv_is(name, "list")];
             return true;
@@ -328,7 +328,8 @@ static bool object_attr(struct jctx *c, struct jval obj, struct jval name, struc
     return row != NULL;
 }
 
-/* Python gives every object these; the sandbox hides them. */
+/* Tells whether a name is one that Python gives every object (__class__); the sandbox hides
+ * them. */
 static bool is_dunder(struct jval name) {
     static const char *const names[] = {"__class__",
                                         "__doc__",
@@ -384,7 +385,8 @@ static bool get_attr(struct jctx *c, struct jval obj, struct jval name, const st
     return true;
 }
 
-/* Python's obj[key]; false for a TypeError or LookupError, which Jinja turns into Undefined. */
+/* Finds what Python's obj[key] is; false for a TypeError or LookupError, which Jinja turns into
+ * Undefined. */
 static bool get_item(struct jctx *c, struct jval obj, struct jval key, struct jval *out) {
     if (obj.tag == JT_DICT) {
         if (key.tag == JT_LIST || key.tag == JT_DICT) return false;

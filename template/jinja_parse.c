@@ -148,7 +148,7 @@ struct jnode *jp_primary(struct jparser *p, bool with_ns) {
     case TK_STR:
         n = konst(p, p->tok->val);
         jp_next(p);
-        while (jp_is(p, TK_STR)) { /* adjacent literals are one */
+        while (jp_is(p, TK_STR)) { /* Adjacent literals are one string. */
             size_t m = jx_mark(p->c);
             jx_add(p->c, n->val.u.s, n->val.len);
             jx_add(p->c, p->tok->val.u.s, p->tok->val.len);
@@ -264,7 +264,7 @@ static void check_keyword(struct jparser *p, const struct jnode *call, struct jv
         if (k->kind == JN_KW && jv_eqs(k->val, name)) jp_fail(p, "keyword argument repeated");
 }
 
-/* "(a, b, k=v, *l, **d)" into list and list2 of n. */
+/* Reads "(a, b, k=v, *l, **d)" into list and list2 of n. */
 void jp_args(struct jparser *p, struct jnode *n) {
     struct jnode **tail = &n->list, **tail2 = &n->list2;
     bool star = false, star2 = false;
@@ -343,7 +343,8 @@ static struct jval dotted_name(struct jparser *p) {
     return name;
 }
 
-/* "| name(args) | ..."; with `inline_start` the first "|" is not there (filter blocks). */
+/* Reads "| name(args) | ..."; with `inline_start` the first "|" is not there, as in filter
+ * blocks. */
 struct jnode *jp_filters(struct jparser *p, struct jnode *n, bool inline_start) {
     for (int count = 0; inline_start || jp_is(p, TK_PIPE);) {
         chain(p, &count);
@@ -475,7 +476,9 @@ static struct jnode *parse_compare(struct jparser *p) {
             return n ? n : first;
         }
         if (!n) {
-            n = operand; /* the chain: a, then list of operands with op and value in a */
+            /* A chain of comparisons has its first operand in a and the others in list, each with
+             * its op, and its value in a. */
+            n = operand;
             n->a = first;
             tail = &n->list;
             operand = jp_node(p, JN_COMPARE);

@@ -12,14 +12,15 @@ static void add(struct jctx *c, const char *s) {
     jx_add(c, s, strlen(s));
 }
 
-/* Shortest decimal that reads back as f; exponent form when the exponent is < -4 or >= 16. */
+/* Writes the shortest decimal that reads back as f, in exponent form when the exponent is below -4
+ * or at least 16. */
 void jv_float_text(double f, char out[64]) {
     if (isnan(f) || isinf(f)) {
         snprintf(out, 64, "%s", isnan(f) ? "nan" : f < 0 ? "-inf" : "inf");
         return;
     }
     char text[40];
-    for (int prec = 14; prec <= 16; prec++) { /* digits after the first */
+    for (int prec = 14; prec <= 16; prec++) { /* It counts the digits behind the first one. */
         snprintf(text, sizeof text, "%.*e", prec, f);
         if (strtod(text, NULL) == f) break;
     }
@@ -148,7 +149,8 @@ static void repr_object(struct jctx *c, struct jval v) {
         } else {
             add(c, "<Macro anonymous>");
         }
-    } else if (v.tag == JT_FUNC) { /* Python prints an address here; we do not */
+    } else if (v.tag == JT_FUNC) {
+        /* Python prints an address here, which would differ from run to run. */
         add(c, v.u.func->self.tag == JT_MISSING ? "<function " : "<built-in method ");
         add(c, v.u.func->row->name);
         add(c, ">");

@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-struct func { /* one activation record */
+struct func { /* One activation record. */
     struct func *outer;
     int n_slots;
 };
@@ -27,7 +27,7 @@ struct slot_name {
     struct jval name;
     int slot;
 };
-struct slots { /* shared by a scope and the copies made for branches */
+struct slots { /* The counters that a scope shares with the copies made for its branches. */
     struct slot_name *v;
     int n, cap;
 };
@@ -73,7 +73,8 @@ static struct sym *own(const struct symtab *st, struct jval name) {
     return NULL;
 }
 
-/* The variable a name means in st, and how many records out it lives. */
+/* Returns the variable that a name means in st; *hops says how many records further out it
+ * lives. */
 static const struct sym *find(const struct symtab *st, struct jval name, int *hops) {
     const struct func *f = st->fn;
     *hops = 0;
@@ -122,7 +123,8 @@ static struct sym *define(struct resolver *r, struct symtab *st, struct jval nam
     return s;
 }
 
-/* How a name stored here is filled on entry: from outside if there is such a variable. */
+/* Declares a name that is stored here. On entry it gets the value of the variable of that name
+ * outside, where there is one. */
 static void define_outer(struct resolver *r, struct symtab *st, struct jval name,
                          enum jload_kind otherwise) {
     int hops = 0;
@@ -185,7 +187,8 @@ static void merge_branches(struct resolver *r, struct symtab *st, struct symtab 
 
 static void collect_list(struct resolver *r, struct symtab *st, const struct jnode *n, bool params);
 
-/* Names that a node uses in the scope it stands in. params: stored names are parameters. */
+/* Collects the names that a node uses in the scope it stands in. With `params`, stored names are
+ * parameters. */
 static void collect(struct resolver *r, struct symtab *st, const struct jnode *n, bool params) {
     if (!n) return;
     switch ((int)n->kind) {
@@ -274,7 +277,8 @@ static int uses(const struct jnode *n, struct jval name) {
         for (size_t i = 0; i < COUNT_OF(kids); i++) {
             if (!kids[i]) continue;
             int u;
-            if (i == 0 || i == 2 || i == 3) { /* a single node: do not follow its next */
+            /* It is a single node, so its `next` is not followed. */
+            if (i == 0 || i == 2 || i == 3) {
                 struct jnode one = *kids[i];
                 one.next = NULL;
                 u = uses(&one, name);
@@ -294,7 +298,7 @@ static void bind(struct resolver *r, const struct symtab *st, struct jnode *n) {
     const struct sym *s = find(st, n->val, &n->hops);
     if (s) {
         n->slot = s->slot;
-    } else { /* arguments of a set block's filter: the scope never heard of them */
+    } else { /* Arguments of a set block's filter are outside: the scope does not know them. */
         n->hops = -1;
         n->slot = global_of(r, n->val);
     }
@@ -344,7 +348,7 @@ static void walk_for(struct resolver *r, struct symtab *st, struct jnode *n, boo
         n->scope2 = scope_of(r, rest);
         walk_list(r, rest, n->list2, false);
     }
-    if (n->c) { /* the filter binds its own copy of the target */
+    if (n->c) { /* The filter binds its own copy of the target. */
         struct jnode *pair = jx_alloc(r->c, 1, sizeof *pair);
         pair->kind = JN_KW;
         pair->a = copy_target(r, n->a);
@@ -379,7 +383,7 @@ static int special(struct resolver *r, struct symtab *st, struct jnode *n, const
     return own(st, v)->slot;
 }
 
-/* Macros, call blocks and generation blocks: a function with its own record. */
+/* Resolves a macro, call block or generation block, which is a function with its own record. */
 static void walk_function(struct resolver *r, struct symtab *st, struct jnode *n) {
     struct func *fn = func_new(r, st->fn);
     struct symtab *in = symtab_new(r, st, fn);
@@ -411,7 +415,7 @@ static void check_known(struct resolver *r, const struct jnode *n, bool soft) {
             jv_cstr(r->c, n->val));
 }
 
-/* A block with its own scope in the same record. */
+/* Resolves a block that has its own scope in the same record. */
 static struct symtab *inner(struct resolver *r, struct symtab *st, struct jnode *n,
                             const struct jnode *body) {
     struct symtab *in = symtab_new(r, st, st->fn);

@@ -13,7 +13,7 @@ static bool set(struct jval v) {
     return v.tag != JT_MISSING && v.tag != JT_NONE;
 }
 
-/* Items along "a.b.0"; a number is an index. */
+/* Returns what lies at the end of a path such as "a.b.0"; a number is an index. */
 struct jval jlib_path(struct jctx *c, struct jval obj, struct jval path) {
     if (path.tag != JT_STR) return jop_item(c, obj, path);
     for (size_t i = 0;;) {
@@ -40,7 +40,7 @@ struct keyed {
     struct jval key, v;
 };
 
-/* Stable merge sort; a failing comparison leaves by longjmp, so no qsort. */
+/* Sorts by merging, stably; qsort would not do, since a failing comparison leaves by longjmp. */
 static void merge_sort(struct jctx *c, struct keyed *a, struct keyed *tmp, uint32_t n,
                        bool reverse) {
     if (n < 2) return;
@@ -64,7 +64,8 @@ static struct keyed *sort_items(struct jctx *c, struct keyed *a, uint32_t n, boo
     return a;
 }
 
-/* "a,b": the list of what those paths give; nothing: the value. */
+/* Returns what a value is sorted by: for "a,b" the list of what those paths give, without an
+ * attribute the value itself. */
 static struct jval sort_key(struct jctx *c, struct jval v, struct jval attr, bool cs) {
     if (!set(attr)) return cs ? v : fold(c, v);
     struct jval l = jv_list(c, 0);
@@ -130,7 +131,7 @@ static struct jval f_groupby(struct jctx *c, struct jval *v) {
         if (first.tag == JT_UNDEF && set(v[2])) first = v[2];
         for (; i < l->n && jv_equal(c, a[i].key, key); i++) jlist_add(c, group.u.list, a[i].v);
         struct jval pair[2] = {cs ? key : first, group}, t = jv_tuple(c, pair, 2);
-        t.aux = 1; /* .grouper and .list */
+        t.aux = 1; /* This marks it as a pair with .grouper and .list. */
         jlist_add(c, out.u.list, t);
     }
     return out;
@@ -177,7 +178,8 @@ static struct jval f_max(struct jctx *c, struct jval *v) {
 }
 
 /* ---- map, select ----------------------------------------------------------------------------- */
-/* a->v[0] becomes the item: name and further arguments of a filter or test follow it. */
+/* Applies a filter or test to an item, which becomes a->v[0]; its name and its further arguments
+ * follow from `at` on. */
 static struct jval apply(struct jctx *c, struct jargs *a, int at, struct jval item, bool is_test) {
     const char *what = is_test ? "test" : "filter";
     struct jval name = a->v[at];
@@ -308,7 +310,7 @@ static struct jval f_last(struct jctx *c, struct jval *v) {
                 : jv_undef_hint(c, "No last item, sequence was empty.", jv_none(), false);
 }
 static struct jval f_random(struct jctx *c, struct jval *v) {
-    return f_first(c, v); /* same input, same output */
+    return f_first(c, v); /* It is not random, so that the same input gives the same output. */
 }
 static struct jval fill_reverse(struct jctx *c, struct jargs *a) {
     struct jlist *l = jv_to_list(c, a->v[0]);
@@ -380,7 +382,7 @@ static struct jval f_slice(struct jctx *c, struct jval *v) {
 static struct jval f_attr(struct jctx *c, struct jval *v) {
     if (v[0].tag == JT_UNDEF) jx_undef_fail(c, v[0]);
     struct jval name = jv_to_str(c, v[1]), probe = v[0];
-    if (probe.tag == JT_DICT) { /* attributes only, not items */
+    if (probe.tag == JT_DICT) { /* Only attributes count here, not items. */
         const struct jrow *row = jlib_method(JT_DICT, name);
         if (!row) return jv_undef(c, v[0], name);
     }

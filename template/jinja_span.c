@@ -21,7 +21,7 @@
 
 enum { CHUNK = 64 << 10, MAX_ORIGINS = 65535 };
 
-/* The first chunk that ends behind p: p is in it or in none. */
+/* Returns the first chunk that ends behind p: p is inside it or inside none. */
 static int chunk_at(const struct jspan *s, const char *p) {
     uintptr_t at = (uintptr_t)p;
     int lo = 0, hi = s->n_chunk;
@@ -35,7 +35,7 @@ static int chunk_at(const struct jspan *s, const char *p) {
     return lo;
 }
 
-/* Origins of the string at p; NULL: it is none of ours. */
+/* Returns the origins of the string at p; NULL when the string is none of ours. */
 static const uint16_t *origins_at(const struct jspan *s, const char *p) {
     int i = chunk_at(s, p);
     if (i == s->n_chunk || (uintptr_t)p < (uintptr_t)s->chunk[i].base) return NULL;
@@ -68,7 +68,8 @@ char *jspan_alloc(struct jctx *c, size_t n) {
     return p;
 }
 
-/* Origins of the n bytes at src into to; bytes from nowhere known have the one named by jx_as. */
+/* Writes the origins of the n bytes at src to `to`; bytes from nowhere known have the origin named
+ * by jx_as. */
 static void note(const struct jspan *s, uint16_t *to, const char *src, size_t n) {
     const uint16_t *from = origins_at(s, src);
     if (from && !s->force) {

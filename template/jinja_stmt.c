@@ -100,7 +100,7 @@ static struct jnode *parse_for(struct jparser *p) {
 static struct jnode *parse_if(struct jparser *p) {
     static const char *const ends[] = {"elif", "else", "endif", NULL};
     struct jnode *first = NULL, **link = &first;
-    for (int count = 0;; count++) { /* elif is an if within the else body */
+    for (int count = 0;; count++) { /* An elif is an if inside the else body. */
         if (count > 500) jp_fail(p, "too many elif branches");
         struct jnode *n = jp_node(p, JN_IF);
         *link = n;
@@ -138,7 +138,7 @@ static struct jnode *parse_set(struct jparser *p) {
     return n;
 }
 
-/* "(a, b=expr)": names in list, a default as `a` of its name. */
+/* Reads "(a, b=expr)": the names go into list, a default becomes `a` of its name. */
 static void signature(struct jparser *p, struct jnode *n) {
     struct jnode **tail = &n->list;
     bool seen_default = false;
@@ -229,7 +229,8 @@ static struct jnode *parse_block(struct jparser *p) {
     return n;
 }
 
-/* include, import, from, extends: there is no loader; parsed loosely, an error when reached. */
+/* Reads include, import, from and extends loosely. There is no loader, so reaching one of them is
+ * an error. */
 static struct jnode *parse_noloader(struct jparser *p) {
     struct jnode *n = jp_node(p, JN_NOLOADER);
     n->a = jp_expr(p);

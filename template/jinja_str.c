@@ -35,7 +35,7 @@ static struct jval split_space(struct jctx *c, struct jval s, int64_t max) {
     struct jval l = jv_list(c, 0);
     size_t i = 0;
     for (;;) {
-        while (i < s.len) { /* white space before a word */
+        while (i < s.len) { /* This passes over white space in front of a word. */
             size_t k = i;
             if (!ju_is_space(ju_next(s.u.s, s.len, &k))) break;
             i = k;
@@ -192,8 +192,8 @@ static struct jval m_rstrip(struct jctx *c, struct jval *v) {
     return strip(c, v, 2);
 }
 
-/* The part of s between the optional code point bounds v[2], v[3]; *from is its byte offset. false:
- * empty because start lies behind the end. */
+/* Finds the part of s between the optional code point bounds v[2] and v[3]; *from is its byte
+ * offset. False when it is empty because its start lies behind the end. */
 static bool window(struct jctx *c, struct jval *v, struct jval *out, size_t *from) {
     struct jval s = v[0];
     *from = 0;
@@ -282,7 +282,7 @@ static struct jval replace(struct jctx *c, struct jval s, struct jval old, struc
         jx_add(c, s.u.s + i, (size_t)at - i);
         jx_add(c, new.u.s, new.len);
         i = (size_t)at + old.len;
-        if (!old.len) { /* between all characters */
+        if (!old.len) { /* The text goes between all characters. */
             size_t e = i;
             if (i >= s.len) break;
             ju_next(s.u.s, s.len, &e);
@@ -301,7 +301,7 @@ static struct jval m_replace(struct jctx *c, struct jval *v) {
                    max_split(c, v[3]));
 }
 
-/* The filter: everything is turned into a string first. */
+/* Replaces texts as the filter does: everything is turned into a string first. */
 struct jval jstr_replace(struct jctx *c, struct jval *v) {
     int64_t max = v[3].tag == JT_NONE ? -1 : max_split(c, v[3]);
     return replace(c, jv_to_str(c, v[0]), jv_to_str(c, v[1]), jv_to_str(c, v[2]), max);
@@ -504,7 +504,7 @@ IS_METHOD(m_isprintable, IS_PRINTABLE)
 IS_METHOD(m_isascii, IS_ASCII)
 IS_METHOD(m_isidentifier, IS_IDENT)
 
-/* Some cased character, and all of them of this case. */
+/* Tells whether s has cased characters and all of them are of this case. */
 bool jstr_is_case(struct jval s, bool upper) {
     bool any = false;
     for (size_t i = 0; i < s.len;) {

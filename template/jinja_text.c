@@ -127,7 +127,8 @@ static utf8proc_category_t category(uint32_t cp) {
     return utf8proc_category((int32_t)cp);
 }
 
-/* Upper and lower case beyond the letter categories (Other_Uppercase, Other_Lowercase). */
+/* The characters of upper and lower case outside the categories of letters (Other_Uppercase,
+ * Other_Lowercase). */
 static const struct {
     uint32_t from, to;
     bool upper;
@@ -166,7 +167,8 @@ static bool case_ignorable(uint32_t cp) {
            cp == ':' || cp == 0xb7 || cp == 0x2019;
 }
 
-/* A sigma at the end of a word: before it a cased letter, after it none. */
+/* Tells whether a sigma is at the end of a word: a cased letter stands before it and none behind
+ * it. */
 static bool final_sigma(struct jval s, size_t from, size_t to) {
     bool before = false;
     for (size_t i = 0; i < from;) {

@@ -120,7 +120,8 @@ static int by_key(struct jctx *c, const struct jent *a, const struct jent *b) {
     return jv_order(c, a->k, b->k, "<");
 }
 
-/* Insertion sort: keys are few, and a comparison may fail (longjmp out of qsort is not allowed). */
+/* Sorts the members by insertion: keys are few, and a comparison may fail, which must not happen
+ * inside of qsort (it ends in a longjmp). */
 static struct jent *sorted(struct jctx *c, const struct jdict *m) {
     struct jent *e = jx_alloc(c, (size_t)m->n + 1, sizeof *e);
     for (uint32_t i = 0; i < m->n; i++) {

@@ -14,7 +14,8 @@
 
 enum { MAX_STATEMENTS = 65535 };
 
-/* Later ones than the first 65535 statements that run are not told apart: 0. */
+/* Notes that a statement runs. Only the first 65535 that do are told apart; the others are all
+ * called 0. */
 void jtrace_at(struct jctx *c, const struct jnode *n) {
     struct jtrace *t = c->span->trace;
     bool text = n->kind == JN_TEXT;
@@ -33,7 +34,7 @@ void jtrace_at(struct jctx *c, const struct jnode *n) {
     c->span->node = t->id[pos];
 }
 
-/* The number of values around the wanted text in v, 0: it is not there. */
+/* Returns the number of values around the wanted text in v; 0 when it is not there. */
 static unsigned holds(struct jval v, struct jval want, int depth) {
     unsigned n = 0, found = 0;
     if (v.tag == JT_STR) return v.len >= want.len && memmem(v.u.s, v.len, want.u.s, want.len);
@@ -73,8 +74,9 @@ bool jtrace_byte(const struct jtrace *t, const struct jinja *tmpl, const struct 
     if (!s->len) return true;
     size_t from = at;
     while (from > 0 && t->out[from - 1] == t->out[at]) from--;
-    uint32_t exact = s->pos + (uint32_t)((at - from) % s->len); /* a loop repeats its text */
-    if (tmpl->src[exact] == out->data[at]) *pos = exact;        /* else only a part of it is left */
+    uint32_t exact = s->pos + (uint32_t)((at - from) % s->len); /* A loop repeats its text. */
+    /* Where this is not so, only a part of it is left. */
+    if (tmpl->src[exact] == out->data[at]) *pos = exact;
     return true;
 }
 

@@ -164,7 +164,8 @@ static void index_put(struct jdict *d, uint32_t i) {
     d->index[at] = i + 1;
 }
 
-enum { INDEX_FROM = 9 }; /* below, scanning the entries is faster */
+/* A dict gets an index from so many entries on; below that, scanning them is faster. */
+enum { INDEX_FROM = 9 };
 
 static void reindex(struct jctx *c, struct jdict *d) {
     d->index_size = d->cap * 2;
@@ -188,7 +189,8 @@ static struct jent *lookup(struct jctx *c, const struct jdict *d, struct jval k,
     return NULL;
 }
 
-/* A string in a dict too small for an index: comparing lengths first is cheaper than hashing. */
+/* Looks a string up in a dict that is too small for an index; comparing lengths first is cheaper
+ * than hashing. */
 static struct jval *small_get(const struct jdict *d, const char *k, size_t n) {
     for (uint32_t i = 0; i < d->n; i++)
         if (d->e[i].k.len == n && d->e[i].k.tag == JT_STR &&
@@ -326,7 +328,8 @@ static int num_order(struct jctx *c, struct jval a, struct jval b) {
         double x = a.tag == JT_BIG ? jbig_double(a) : jv_num(c, a),
                y = b.tag == JT_BIG ? jbig_double(b) : jv_num(c, b);
         if (isnan(x) || isnan(y)) return 2;
-        if (x == y && fabs(x) >= 0x1p53 && a.tag != b.tag && !isinf(x)) /* exact beyond 2^53 */
+        /* Beyond 2^53 the comparison has to be exact. */
+        if (x == y && fabs(x) >= 0x1p53 && a.tag != b.tag && !isinf(x))
             return jbig_cmp(c, a.tag == JT_FLOAT ? jbig_from_double(c, x) : a,
                             b.tag == JT_FLOAT ? jbig_from_double(c, y) : b);
         return x < y ? -1 : x > y;
@@ -402,7 +405,7 @@ bool jv_equal(struct jctx *c, struct jval a, struct jval b) {
     case JT_COUNT:
         break;
     }
-    return a.u.s == b.u.s; /* the same object */
+    return a.u.s == b.u.s; /* They are equal when they are the same object. */
 }
 
 int jv_order(struct jctx *c, struct jval a, struct jval b, const char *op) {
@@ -410,7 +413,7 @@ int jv_order(struct jctx *c, struct jval a, struct jval b, const char *op) {
     if (b.tag == JT_UNDEF) jx_undef_fail(c, b);
     if (jv_is_num(a) && jv_is_num(b)) return num_order(c, a, b);
     if (a.tag == b.tag && (a.tag == JT_STR || a.tag == JT_BYTES)) {
-        /* UTF-8 order is code point order */
+        /* The order of bytes in UTF-8 is the order of code points. */
         int d = memcmp(a.u.s, b.u.s, a.len < b.len ? a.len : b.len);
         return d ? (d < 0 ? -1 : 1) : a.len < b.len ? -1 : a.len > b.len;
     }
@@ -475,7 +478,7 @@ static struct jval view_item(struct jctx *c, const struct jview *w, uint32_t i) 
 
 static bool gen_next(struct jctx *c, struct jgen *g, struct jval *out) {
     if (!g->items) {
-        g->items = jv_list(c, 0).u.list; /* a generator that uses itself sees nothing */
+        g->items = jv_list(c, 0).u.list; /* A generator that uses itself sees nothing. */
         g->items = g->fill(c, &g->args).u.list;
     }
     if (g->pos >= g->items->n) return false;
@@ -495,7 +498,8 @@ bool jiter_next(struct jctx *c, struct jiter *it, struct jval *out) {
         if (it->i >= v.len) return false;
         size_t e = it->i;
         ju_next(v.u.s, v.len, &e);
-        *out = jv_strn(v.u.s + it->i, e - it->i); /* of a Markup too: plain characters */
+        /* The characters of a Markup are plain strings, too. */
+        *out = jv_strn(v.u.s + it->i, e - it->i);
         it->i = (uint32_t)e;
     } else if (v.tag == JT_GEN) {
         return gen_next(c, v.u.gen, out);
@@ -509,7 +513,7 @@ bool jiter_next(struct jctx *c, struct jiter *it, struct jval *out) {
         if (it->i >= v.len) return false;
         *out = jv_int((unsigned char)v.u.s[it->i++]);
     } else {
-        return false; /* Undefined */
+        return false; /* The value is Undefined. */
     }
     return true;
 }

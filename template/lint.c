@@ -13,7 +13,7 @@
 #include "template/chat_span.h"
 #include "template/lint_int.h"
 
-enum { MAX_PIECES = 8, NOW = 1772721000 /* the clock of the golden outcomes */ };
+enum { MAX_PIECES = 8, NOW = 1772721000 /* NOW is the clock of the golden outcomes. */ };
 static const struct probe {
     const char *id, *rule;
     enum lint_severity severity;
@@ -73,8 +73,8 @@ static void say(char outcome[160], const char *what, struct jval s) {
     snprintf(outcome, 160, "%s%.*s", what, (int)(s.len > 140 ? 140 : s.len), s.u.s);
 }
 
-/* The marker of the first turn that is closed twice, or not closed; the end when the last turn is
- * the one at fault. */
+/* Returns the place of the marker of the first turn that is closed twice, or not closed; the end
+ * when the last turn is at fault. */
 static size_t unbalanced_at(const struct buf *a, struct jval opens, struct jval closes, bool rest) {
     int64_t unclosed = -1;
     for (size_t at = 0;;) {
@@ -88,7 +88,7 @@ static size_t unbalanced_at(const struct buf *a, struct jval opens, struct jval 
     }
 }
 
-/* The texts that must be there, absent, in order, balanced. True when all is well. */
+/* Checks the texts that must be there, absent, in order, balanced. True when all is well. */
 static bool check_texts(const struct jinja *t, const struct chat_case *k, struct jval p,
                         const struct buf *a, char outcome[160], struct lint_finding *f) {
     struct jval l = chat_member(p, "contains");
@@ -150,7 +150,7 @@ static size_t points(const struct buf *b, size_t n) {
     return ju_count(jv_strn(b->data ? b->data : "", n));
 }
 
-/* Bytes that both begin with. */
+/* Returns the number of bytes with which both begin. */
 static size_t same(const struct buf *a, const struct buf *b) {
     size_t n = 0;
     while (n < a->len && n < b->len && a->data[n] == b->data[n]) n++;
@@ -263,7 +263,7 @@ static bool render_json(const struct jinja *t, const struct buf *json, struct bu
     return ok;
 }
 
-/* The place of byte `at` of a rendering. */
+/* Finds the place in the template that wrote byte `at` of a rendering. */
 static void where_json(const struct jinja *t, const char *json, size_t at, struct lint_finding *f) {
     struct jdoc p, defaults;
     struct err ignored;
@@ -278,7 +278,7 @@ static void where_json(const struct jinja *t, const char *json, size_t at, struc
 }
 
 /* ---- markers in texts of others -------------------------------------------------------------- */
-/* MARKS stands where text of others goes. */
+/* A conversation in which MARKS stands where texts of others go. */
 static const char whole_conv[] =
     "{\"messages\":[{\"role\":\"user\",\"content\":\"MARKS\"},{\"role\":\"assistant\",\"content\":"
     "\"\",\"tool_calls\":[{\"id\":\"call00001\",\"type\":\"function\",\"function\":{\"name\":\"f\","
@@ -299,7 +299,7 @@ static const char tools_conv[] =
     "\"function\":{\"name\":\"f\",\"description\":\"MARKS\",\"parameters\":{\"type\":\"object\","
     "\"properties\":{}}}}],\"add_generation_prompt\":true}";
 
-/* conv with `marks` for MARKS. */
+/* Appends conv with `marks` in the place of MARKS. */
 static void put_marks(struct buf *json, const char *conv, const char *marks) {
     for (const char *at; (at = strstr(conv, "MARKS")) != NULL; conv = at + 5) {
         buf_add(json, conv, (size_t)(at - conv));
@@ -311,12 +311,12 @@ static void put_marks(struct buf *json, const char *conv, const char *marks) {
     buf_str(json, conv);
 }
 
-/* Single tokens of a vocabulary look like this. */
+/* Tells whether a marker looks like a single token of a vocabulary. */
 static bool special(const char *mark) {
     return mark[0] == '[' || strchr(mark, '|') || strstr(mark, "\xef\xbd\x9c");
 }
 
-/* One finding per rule: the forged markers in inputs of the given kinds. */
+/* Reports the forged markers in inputs of the given kinds as one finding of the rule. */
 static void report_forged(struct lint_report *r, const struct jinja *t, const struct buf *out,
                           const struct jinja_spans *spans, const char *rule, bool tools) {
     struct lint_finding f = {.rule = rule, .severity = LINT_WARN};
@@ -360,7 +360,8 @@ static void report_forged(struct lint_report *r, const struct jinja *t, const st
     free(v);
 }
 
-/* Every marker the template writes, put into the texts of others: does it come out whole? */
+/* Puts every marker that the template writes into the texts of others and reports those that come
+ * out whole. */
 static void injections(struct lint_report *r, const struct jinja *t) {
     static const char *const convs[] = {whole_conv, user_conv};
     struct buf out = {0}, json = {0}, marks = {0};
@@ -373,7 +374,7 @@ static void injections(struct lint_report *r, const struct jinja *t) {
     }
     int n = 0;
     char **v = conv ? chat_own_marks(&out, &spans, &n) : NULL;
-    for (int pass = 0; pass < 2; pass++) /* the worst first */
+    for (int pass = 0; pass < 2; pass++) /* The worst findings come first. */
         for (int i = 0; i < n; i++)
             if (special(v[i]) == !pass && !strstr(special_tokens, v[i])) {
                 buf_str(&marks, "Zq7");
@@ -394,8 +395,9 @@ static void injections(struct lint_report *r, const struct jinja *t) {
     buf_release(&marks);
 }
 
-/* Where add_generation_prompt changes nothing: is an opening of the answer missing, or there
- * always? Neither, when the answer follows the user's turn directly (Mistral). */
+/* Reports a template in which add_generation_prompt changes nothing, because the opening of an
+ * answer is missing or is always there. It is neither when the answer follows the user's turn
+ * directly (Mistral). */
 static void generation_prompt(struct lint_report *r, const struct jinja *t) {
 #define HI "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}"
     static const char *const convs[] = {
@@ -427,7 +429,7 @@ static void generation_prompt(struct lint_report *r, const struct jinja *t) {
                      opened ? "add_generation_prompt does not open the answer"
                             : "the answer is opened even without add_generation_prompt");
             f.conv = xstrdup(convs[opened ? 1 : 2]);
-            /* what opens the answer in the history, or the opening too many */
+            /* This is what opens the answer in the history, or the opening that is one too many. */
             where_json(t, convs[opened ? 2 : 0], opened ? n : n - 1, &f);
             lint_found(r, &f);
         }
@@ -435,7 +437,7 @@ static void generation_prompt(struct lint_report *r, const struct jinja *t) {
     for (int i = 0; i < 3; i++) buf_release(&out[i]);
 }
 
-/* Whether the model thinks when nobody says so. */
+/* Reports whether the model thinks when nobody says so. */
 static void polarity(struct lint_report *r, const struct jinja *t) {
     static const char *const kwargs[] = {"", "\"enable_thinking\":true",
                                          "\"enable_thinking\":false"};
@@ -506,7 +508,7 @@ int lint_run(struct lint_report *r, const char *src, size_t len, const char *nam
             r->needs_lenient = !is_error(instead);
         }
         if (strcmp(f.probe, "args_string") == 0 && strncmp(outcome, "fail:", 5) == 0)
-            f.rule = "TOOL-ARGS-DROPPED"; /* no crash, but a silent loss */
+            f.rule = "TOOL-ARGS-DROPPED"; /* This is no crash but a silent loss. */
         if (strcmp(outcome, "pass") == 0) {
             r->n_passed++;
         } else if (!rc) {

@@ -39,8 +39,8 @@ static const struct lint_finding *found(const struct lint_report *r, const char 
     return NULL;
 }
 
-/* The first finding of a severity, of one area or (not calls) of all the others; *n counts rules.
- */
+/* Returns the first finding of a severity, either of the rules about calls or of all the others; *n
+ * is the number of rules that were broken. */
 static const struct lint_rule *first(const struct lint_report *r, enum lint_severity s, bool calls,
                                      int *n) {
     const struct lint_rule *one = NULL;
