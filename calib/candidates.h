@@ -23,7 +23,8 @@ struct candidates {
     struct sel sel;
     int64_t n_tokens, n_duplicates; /* equal tokens as an earlier document: left out */
 };
-/* The layers and experts of a model, no documents yet. ERR_DATA when it has none. */
+/* Begins with the layers and experts of a model and no documents. ERR_DATA when it has no
+ * experts. */
 int candidates_init(struct candidates *c, const struct model *m, struct err *e);
 /* Runs every document through the model, alone, in pieces of o->ctx tokens (each from an empty
  * context, as imatrix_collect does); the head is not computed. Uses texts, n_texts, ctx,
@@ -33,14 +34,14 @@ int candidates_route(struct candidates *c, const struct model *m, const struct i
                      struct err *e);
 void candidates_release(struct candidates *c); /* works on a zeroed struct */
 
-/* tokens[sel.n_cells] out of an importance matrix: 0 where it says nothing. ERR_DATA when it knows
- * of no tokens per expert of this model. */
+/* Takes tokens[sel.n_cells] out of an importance matrix; where that says nothing they are 0.
+ * ERR_DATA when it knows of no tokens per expert of this model. */
 int candidates_have(const struct candidates *c, const struct imat *m, double *tokens,
                     struct err *e);
-/* The same numbers as coverage; coverage_release. */
+/* Gives the same numbers as coverage, which coverage_release frees. */
 void candidates_coverage(const struct candidates *c, const double *tokens, struct coverage *out);
 
-/* Lines of .jsonl, in the order of the picks: reads the files again. */
+/* Writes the lines of a .jsonl in the order of the picks; it reads the files again. */
 int candidates_lines(const struct candidates *c, const struct model *m,
                      const struct imatrix_opts *o, const struct sel_pick *pick, int64_t n_picks,
                      struct buf *out, struct err *e);

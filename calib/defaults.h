@@ -13,10 +13,11 @@ struct default_text {
     bool is_eval;
     bool is_chat; /* .jsonl of conversations: needs a chat template */
 };
-/* NULL past the end. */
+/* Returns a text, or NULL past the end. */
 const struct default_text *default_text_at(int i);
 size_t default_text_len(const struct default_text *t);
-/* 60 tool calls for any model (runtime/eval/suite.h); made by tests/oracle/tool_suite.py. */
+/* Returns 60 tool calls for any model (runtime/eval/suite.h), which tests/oracle/tool_suite.py
+ * made. */
 const struct default_text *default_suite(void);
 
 #endif

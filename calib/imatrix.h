@@ -7,14 +7,14 @@
 #include "core/pool.h"
 #include "runtime/engine/session.h"
 
-/* Text for calibration or evaluation. `path` is plain text, .gz of it, or .jsonl with a document
- * per line: a conversation rendered with the model's template, or {"text": "..."}. parse_special
- * applies to plain text; rendered conversations always parse special tokens. Appends to ids;
- * documents are concatenated. */
+/* Appends the tokens of a text for calibration or evaluation to ids. `path` is plain text, .gz
+ * of it, or .jsonl with a document per line: a conversation, which is rendered with the model's
+ * template, or {"text": "..."}. Documents are concatenated. parse_special applies to plain text;
+ * rendered conversations always parse special tokens. */
 int corpus_load(const struct model *m, const char *path, bool parse_special, struct ids *out,
                 struct err *e);
 
-/* True when the name says that the file holds a document per line. */
+/* Tells by its name whether a file holds a document per line. */
 bool corpus_is_lines(const char *path);
 
 /* The same document by document, plain text cut at blank lines into pieces of at least 2 KiB. */
@@ -51,10 +51,10 @@ struct imatrix_opts {
     bool moments;              /* sum1 and sum4 of the entries too: 32 bytes more per column */
     struct imatrix_keep *keep; /* NULL: none */
 };
-/* Chunks of ctx tokens over the concatenated texts; state reset per chunk; sums in double. With
- * snapshots the result has the bits of an undisturbed run; the caller removes the snapshot
- * (snap_remove) once the outputs are written. Of several ranks rank 0 has it, any number goes on.
- */
+/* Sums importance over chunks of ctx tokens of the concatenated texts. The state is reset for
+ * each chunk, sums are double. With snapshots the result has the bits of an undisturbed run; the
+ * caller removes the snapshot (snap_remove) when the outputs are written. Of several ranks rank
+ * 0 has the result, and any number of ranks goes on with a snapshot. */
 int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct imat *out,
                     struct err *e);
 

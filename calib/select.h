@@ -28,18 +28,18 @@ struct sel {
     uint8_t *at;   /* where the next counts go */
     uint64_t left; /* bytes from there to the end of the last block */
 };
-/* Memory: two bytes per cell that a document reaches (more past 127 tokens or cells), 24 per
- * document, and 256 KiB. */
+/* Begins without documents. Memory is two bytes per cell that a document reaches (more past 127
+ * tokens or cells), 24 per document, and 256 KiB. */
 void sel_init(struct sel *s, int64_t n_cells);
 void sel_release(struct sel *s);
-/* count[n_cells]: the tokens of the next document per cell. n_tokens > 0. */
+/* Adds a document of n_tokens > 0 tokens. count[n_cells] has its tokens per cell. */
 int sel_add(struct sel *s, int64_t n_tokens, const uint32_t *count, struct err *e);
 
 /* Adds a document's tokens to tokens[n_cells]. */
 void sel_count(const struct sel *s, int64_t doc, double *tokens);
-/* Sum of shares over n cells. */
+/* Returns the sum of shares over n cells. */
 double sel_worth(const double *tokens, int64_t n);
-/* What a document adds to it. */
+/* Returns what a document adds to it. */
 double sel_gain(const struct sel *s, int64_t doc, const double *tokens);
 
 struct sel_pick {
@@ -51,7 +51,8 @@ struct sel_pick {
  * single best document where that is worth more. tokens[n_cells]: what there is already; becomes
  * what there is then. *out: free(). */
 int64_t sel_greedy(const struct sel *s, int64_t budget, double *tokens, struct sel_pick **out);
-/* For comparison: documents in an order drawn by `seed`, each that still fits. */
+/* Counts the tokens of documents in an order drawn by `seed`, each that still fits; for
+ * comparison. */
 void sel_random(const struct sel *s, int64_t budget, uint64_t seed, double *tokens);
 
 #endif

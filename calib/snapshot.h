@@ -8,12 +8,12 @@
 #include "quantize/imat_file.h"
 #include "core/snap.h"
 
-/* gram: settled, or NULL. */
+/* Writes a snapshot of m and gram, which is settled, or NULL. */
 int calib_save(const char *path, const char *what, const struct imat *m,
                const struct gram_col *gram, struct err *e);
-/* Sums of an earlier run go to m (empty but for its flag `moments`) and gram; m->n_chunks says how
- * many chunks they hold, at most max_chunks. With anything but SNAP_SAME both are unchanged; why
- * was said. */
+/* Reads the sums of an earlier run to m (empty but for its flag `moments`) and gram; m->n_chunks
+ * says how many chunks they hold, at most max_chunks. With anything but SNAP_SAME both are
+ * unchanged, and the log has said why. */
 enum snap_found calib_load(const char *path, const char *what, struct imat *m,
                            struct gram_col *gram, int64_t max_chunks);
 

@@ -14,7 +14,7 @@ struct imat_stats { /* over the mean squared activation of each column, v = sum2
     double tokens;            /* largest count of the entry's matrices */
     int64_t n_unseen, n_rare; /* experts with 0 and with 1..255 tokens */
 };
-/* i: index into m->entry. Experts without tokens are left out of the averages. */
+/* Describes entry i of m->entry. Experts without tokens are left out of the averages. */
 void imat_describe(const struct imat *m, int64_t i, struct imat_stats *out);
 
 #endif

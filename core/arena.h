@@ -14,7 +14,7 @@ struct arena {
 void arena_init(struct arena *a);
 void arena_release(struct arena *a); /* frees everything; the struct can be used again */
 void arena_reset(struct arena *a);   /* empties, keeps the memory */
-/* 16-byte aligned, zeroed; never NULL. */
+/* Allocates n bytes, 16-byte aligned and zeroed; never NULL. */
 void *arena_alloc(struct arena *a, size_t n);
 void *arena_array(struct arena *a, size_t n, size_t size); /* n * size checked */
 char *arena_strdup(struct arena *a, const char *s);

@@ -22,15 +22,15 @@ struct emit;
 struct emit *emit_new(void);
 void emit_free(struct emit *m);
 
-/* The sentence that answers what was asked: the first line for people, "answer" in JSON. */
+/* Sets the sentence that answers what was asked: the first line for people, "answer" in JSON. */
 void emit_answer(struct emit *m, const char *sentence);
 
 /* Scalars of the document. `title` is for people; NULL hides the field from the table forms. */
 void emit_str(struct emit *m, const char *key, const char *title, const char *value);
-/* A value that is JSON text already, in JSON as it is. */
+/* Adds a value that is JSON text already; in JSON it stays as it is. */
 void emit_json(struct emit *m, const char *key, const char *title, const char *json_text);
 void emit_i64(struct emit *m, const char *key, const char *title, int64_t value);
-/* prec: decimals shown to people; JSON always gets %.9g. */
+/* Adds a number. `prec` is the decimals that people see; JSON always gets %.9g. */
 void emit_num(struct emit *m, const char *key, const char *title, double value, int prec);
 void emit_bool(struct emit *m, const char *key, const char *title, bool value);
 
@@ -48,7 +48,7 @@ void emit_cell_none(struct emit *m); /* null, "-" */
 void emit_render(const struct emit *m, enum emit_form form, struct buf *out);
 void emit_print(const struct emit *m, enum emit_form form, FILE *f);
 
-/* "11063840 B (0.0103 GiB)" style helpers for people. */
+/* Writes a size for people, such as "11063840 B (0.0103 GiB)". */
 void emit_fmt_bytes(char out[48], uint64_t n_bytes);
 
 #endif

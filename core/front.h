@@ -23,16 +23,18 @@ struct front {
     int bad_line; /* front_read: the first line that was not understood; 0: none */
     struct arena arena;
 };
-/* ERR_DATA with a line number: no front matter, or what a YAML parser would refuse. */
+/* Reads front matter. ERR_DATA with a line number when there is none, or something that a YAML
+ * parser would refuse. */
 int front_parse(struct front *f, const char *text, size_t len, struct err *e);
-/* The same for a stranger's card from which facts are taken: a key that is not understood is left
- * out, tabs are blanks, a byte order mark is skipped. False: no front matter. */
+/* Reads that of a stranger's card from which facts are taken: a key that is not understood is
+ * left out, tabs are blanks, a byte order mark is skipped. Returns false when there is no front
+ * matter. */
 bool front_read(struct front *f, const char *text, size_t len);
 void front_release(struct front *f);
 const struct front_key *front_find(const struct front *f, const char *key); /* NULL: absent */
 const char *front_value(const struct front *f, const char *key); /* first value; "": none */
-/* The repository a folder was downloaded from, as ORG/NAME, where its path (the Hub's cache) or its
- * card says so; NULL: not known. card may be NULL. free() */
+/* Returns the repository a folder was downloaded from, as ORG/NAME, where its path (the Hub's
+ * cache) or its card says so; the caller frees it. card may be NULL. NULL when it is not known. */
 char *front_repo(const char *dir, const char *card, size_t len);
 
 #endif

@@ -31,7 +31,7 @@ enum gguf_vtype {
     GV_F64,
     GV_COUNT
 };
-/* Bytes of a scalar; 0 for GV_STR and GV_ARR. */
+/* Returns the bytes of a scalar, 0 for GV_STR and GV_ARR. */
 int gguf_vtype_bytes(enum gguf_vtype t);
 const char *gguf_vtype_name(enum gguf_vtype t); /* "u32", "str", ... */
 
@@ -59,7 +59,8 @@ enum {
     GGUF_TOLERANT = 1, /* gaps and other orders of tensor data accepted (overlap still refused) */
     GGUF_ONE_FILE = 2  /* do not open the other shards of a split set */
 };
-/* Given the first shard of a split set all shards are opened and appear as one file. */
+/* Opens a file. Given the first shard of a split set, all shards are opened and appear as one
+ * file. */
 int gguf_open(struct gguf **out, const char *path, unsigned flags, struct err *e);
 void gguf_close(struct gguf *g);
 
@@ -68,8 +69,8 @@ uint32_t gguf_version(const struct gguf *g);
 uint64_t gguf_alignment(const struct gguf *g);
 uint64_t gguf_file_bytes(const struct gguf *g); /* all shards */
 int gguf_n_shards(const struct gguf *g);
-/* One file of the set: its path, and its bytes before the tensor data (keys, tensor records,
- * padding); all its bytes. Borrowed until close. */
+/* Return of one file of the set its path, its bytes before the tensor data (keys, tensor
+ * records, padding), and all its bytes. All are borrowed until close. */
 const char *gguf_shard_path(const struct gguf *g, int shard);
 const uint8_t *gguf_shard_header(const struct gguf *g, int shard, uint64_t *n_bytes);
 uint64_t gguf_shard_bytes(const struct gguf *g, int shard);
@@ -88,19 +89,19 @@ const struct gguf_tensor *gguf_find_tensor(const struct gguf *g, const char *nam
 /* Releases the cached pages of a tensor's data (streaming). */
 void gguf_drop(const struct gguf *g, const struct gguf_tensor *t);
 
-/* Typed getters. Absent key or wrong type: ERR_DATA naming both types and the file. Integer getters
- * accept any integer type whose value fits. */
+/* Get a value of a type. An absent key or a wrong type is ERR_DATA, naming both types and the
+ * file. Getters of integers accept any integer type whose value fits. */
 int gguf_get_u64(const struct gguf *g, const char *key, uint64_t *v, struct err *e);
 int gguf_get_f64(const struct gguf *g, const char *key, double *v, struct err *e); /* f32 or f64 */
 int gguf_get_bool(const struct gguf *g, const char *key, bool *v, struct err *e);
-/* Not NUL-terminated in the file: *s is a NUL-terminated copy owned by g. */
+/* Gets a string. The file's has no NUL behind it, so *s is a copy with a NUL that g owns. */
 int gguf_get_str(const struct gguf *g, const char *key, const char **s, struct err *e);
-/* As above but absent keys give `otherwise` (wrong types too). */
+/* Do the same, but give `otherwise` for absent keys, and for wrong types too. */
 uint64_t gguf_u64_or(const struct gguf *g, const char *key, uint64_t otherwise);
 double gguf_f64_or(const struct gguf *g, const char *key, double otherwise);
 bool gguf_bool_or(const struct gguf *g, const char *key, bool otherwise);
 const char *gguf_str_or(const struct gguf *g, const char *key, const char *otherwise);
-/* The NUL-terminated copy of a string value that g owns; NULL for other types. */
+/* Returns the copy with a NUL of a string value, which g owns, or NULL for other types. */
 const char *gguf_kv_text(const struct gguf *g, const struct gguf_kv *kv);
 /* Scalars and numeric array elements widened; the caller checked kv->type/elem and i < count. */
 int64_t gguf_kv_i64(const struct gguf_kv *kv, uint64_t i);
@@ -109,10 +110,12 @@ double gguf_kv_f64(const struct gguf_kv *kv, uint64_t i);
 void gguf_kv_str_next(const struct gguf_kv *kv, const uint8_t **pos, const char **s, uint64_t *len);
 
 /* ---- deeper checks --------------------------------------------------------------------------- */
-/* tokenizer.* arrays: present, equal lengths, unique texts, ids in range, merges well formed. A
- * file without tokenizer.ggml.model, or with model "none" or "no_vocab", passes. */
+/* Checks the tokenizer.* arrays: they are present, of equal lengths, with unique texts, ids in
+ * range and well-formed merges. A file without tokenizer.ggml.model, or with model "none" or
+ * "no_vocab", passes. */
 int gguf_check_tokenizer(const struct gguf *g, struct err *e);
-/* Data of one tensor: NaN and infinity in float tensors and in the scales of quantized blocks. */
+/* Checks the data of one tensor for NaN and infinity, in float tensors and in the scales of
+ * quantized blocks. */
 int gguf_check_data(const struct gguf *g, const struct gguf_tensor *t, struct err *e);
 
 /* ---- writing ---------------------------------------------------------------------------------
@@ -123,12 +126,12 @@ struct gguf_w;
 struct gguf_w *gguf_w_new(void);
 void gguf_w_free(struct gguf_w *w); /* without commit: removes the temporary files */
 
-/* Setting a key again replaces its value in place. split.* keys belong to the writer: setting them
- * is ignored. A key or text that no reader would take is reported by gguf_w_begin.
- * "general.alignment" (u32) decides the padding, 32 when absent. */
+/* Set a key; setting it again replaces its value in place. split.* keys belong to the writer,
+ * and setting them is ignored. A key or text that no reader would take is reported by
+ * gguf_w_begin. "general.alignment" (u32) decides the padding, 32 when absent. */
 void gguf_w_u32(struct gguf_w *w, const char *key, uint32_t v);
 void gguf_w_i32(struct gguf_w *w, const char *key, int32_t v);
-/* An integer, or GV_BOOL, of any type that v fits. */
+/* Sets an integer, or GV_BOOL, of any type that v fits. */
 void gguf_w_int(struct gguf_w *w, const char *key, enum gguf_vtype type, int64_t v);
 void gguf_w_f32(struct gguf_w *w, const char *key, float v);
 void gguf_w_bool(struct gguf_w *w, const char *key, bool v);
@@ -136,7 +139,7 @@ void gguf_w_str(struct gguf_w *w, const char *key, const char *s);
 void gguf_w_strn(struct gguf_w *w, const char *key, const char *s, uint64_t len);
 void gguf_w_arr(struct gguf_w *w, const char *key, enum gguf_vtype elem, const void *v, uint64_t n);
 void gguf_w_arr_str(struct gguf_w *w, const char *key, const char *const *s, uint64_t n);
-/* Same with lengths (strings that hold NUL or are not terminated). */
+/* Sets strings with lengths, which may hold NUL or not end with one. */
 void gguf_w_arr_strn(struct gguf_w *w, const char *key, const char *const *s, const uint64_t *len,
                      uint64_t n);
 /* Copies a key of another file as it is. */
@@ -146,16 +149,17 @@ void gguf_w_remove(struct gguf_w *w, const char *key);
  */
 int gguf_w_tensor(struct gguf_w *w, const char *name, enum qtype type, int n_dims,
                   const int64_t *ne, struct err *e);
-/* Optional, before begin: start a new shard when padded tensor bytes would pass max_bytes (0: one
- * file); metadata_first: shard 1 has no tensors. Shards are named by gguf_split_name. */
+/* Asks, before begin, for several files. A new shard begins where padded tensor bytes would pass
+ * max_bytes (0: one file); with metadata_first shard 1 has no tensors. Shards are named by
+ * gguf_split_name. */
 void gguf_w_split(struct gguf_w *w, uint64_t max_bytes, bool metadata_first);
 uint64_t gguf_w_total_bytes(const struct gguf_w *w); /* of all files, exact */
-/* Free space is checked, headers are written. `path` is the final name (or OUT.gguf of a split). */
+/* Checks free space and writes headers. `path` is the final name (or OUT.gguf of a split). */
 int gguf_w_begin(struct gguf_w *w, const char *path, bool overwrite, struct err *e);
-/* The same under temporary names that do not change (OUT.gguf.part, of a split one per file), so
- * that a later run with the same declarations can go on after the tensors that are there. What is
- * in them stays as it is unless `fresh`; gguf_w_go_on says from which tensor on data follow. After
- * gguf_w_keep an end without commit leaves the files. */
+/* Does the same under temporary names that do not change (OUT.gguf.part, one per file of a
+ * split), so that a later run with the same declarations can go on behind the tensors that are
+ * there. What is in them stays as it is unless `fresh`; gguf_w_go_on says from which tensor on
+ * data follow. After gguf_w_keep, an end without commit leaves the files. */
 int gguf_w_begin_part(struct gguf_w *w, const char *path, bool overwrite, bool fresh,
                       struct err *e);
 int gguf_w_part_hash(struct gguf_w *w, int64_t tensor, char hex[33], struct err *e); /* XXH3-128 */
@@ -163,10 +167,11 @@ int gguf_w_go_on(struct gguf_w *w, int64_t n_tensors, struct err *e);
 void gguf_w_keep(struct gguf_w *w);
 int gguf_w_flush(struct gguf_w *w, struct err *e); /* buffered bytes to the files */
 int64_t gguf_w_n_complete(const struct gguf_w *w); /* tensors whose data came so far */
-/* XXH3-128 over all headers: of everything but the data. Also before the beginning, when all is
- * declared. Returns the number of files. */
+/* Writes the XXH3-128 over all headers, that is over everything but the data; also before begin,
+ * when all is declared. Returns the number of files. */
 int gguf_w_header_hash(struct gguf_w *w, char hex[33]);
-/* Next bytes of the current tensor; moves on (padding) when it is complete. */
+/* Writes the next bytes of the current tensor, and goes on to the next one (padding) when it is
+ * complete. */
 int gguf_w_data(struct gguf_w *w, const void *p, uint64_t n, struct err *e);
 int gguf_w_commit(struct gguf_w *w, struct err *e);
 
@@ -184,9 +189,10 @@ int gguf_edit_str(const char *path, const char *key, const char *text, uint64_t 
 int gguf_recover(const char *path, struct err *e);
 extern void (*gguf_edit_hook)(int step); /* tests of interruption; NULL */
 
-/* "M-00001-of-00003.gguf" from "M.gguf" (i 0-based); free(). */
+/* Returns "M-00001-of-00003.gguf" for "M.gguf" (i counts from 0); the caller frees it. */
 char *gguf_split_name(const char *path, int i, int n);
-/* True and *i (0-based), *n, *prefix_len set when the name has the form of a shard. */
+/* Reads a name of the form of a shard: sets *i (from 0), *n and *prefix_len. Returns false for
+ * other names. */
 bool gguf_split_parse(const char *path, int *i, int *n, size_t *prefix_len);
 
 #endif

@@ -10,7 +10,7 @@
 #include "core/err.h"
 
 uint64_t hash_u64(const void *p, size_t n);
-/* 32 hex digits and NUL: XXH3-128. */
+/* Writes the XXH3-128 as 32 hex digits and NUL. */
 void hash_xxh128_hex(char out[33], const void *p, size_t n);
 /* The same over pieces. */
 struct xxh128;
@@ -34,7 +34,7 @@ int sha256_file(const char *path, char out[65], struct err *e);
 struct strmap;
 struct strmap *strmap_new(size_t expected);
 void strmap_free(struct strmap *m);
-/* False when the key is already there (value unchanged). */
+/* Adds a key. Returns false, and leaves the value, when it is already there. */
 int strmap_add(struct strmap *m, const char *key, size_t len, int64_t value);
 int64_t strmap_get(const struct strmap *m, const char *key, size_t len); /* -1: absent */
 

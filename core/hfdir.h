@@ -12,8 +12,8 @@
 
 struct hfdir;
 int hfdir_open(struct hfdir **out, const char *dir, struct err *e);
-/* A folder of which only config.json is known, given as text: no weights, no other files. `name`
- * names it in messages. */
+/* Makes a folder of which only config.json is known, given as text: there are no weights and no
+ * other files. `name` names it in messages. */
 int hfdir_from_config(struct hfdir **out, const char *text, size_t len, const char *name,
                       struct err *e);
 void hfdir_close(struct hfdir *h);
@@ -22,13 +22,15 @@ const char *
 hfdir_base(const struct hfdir *h); /* last component of the real path: the model's name */
 
 const struct json *hfdir_config(const struct hfdir *h); /* root of config.json, never NULL */
-/* Hyperparameter with the merging rule: text_config overlays the root. `names` is "a|b|c", the
- * first spelling found wins. NULL when absent. */
+/* Returns a hyperparameter by the merging rule that text_config overlays the root. `names` is
+ * "a|b|c", of which the first spelling that is found wins. NULL when it is absent. */
 const struct json *hfdir_hparam(const struct hfdir *h, const char *names);
-/* Optional JSON files, NULL when absent: "tokenizer_config.json", "generation_config.json", ...
- * Parsed on first use and kept; a file that is there but broken is an error. */
+/* Gives an optional JSON file: "tokenizer_config.json", "generation_config.json" and so on. It
+ * is parsed on first use and kept; a file that is there but broken is an error. *out is NULL
+ * when there is none. */
 int hfdir_json(struct hfdir *h, const char *name, const struct json **out, struct err *e);
-/* Optional text file ("chat_template.jinja", "README.md"): *text NULL when absent; owned by h. */
+/* Gives an optional text file ("chat_template.jinja", "README.md"), owned by h. *text is NULL
+ * when there is none. */
 int hfdir_text(struct hfdir *h, const char *name, const char **text, struct err *e);
 
 int hfdir_n_files(const struct hfdir *h);
@@ -38,9 +40,9 @@ const struct st_tensor *hfdir_tensor_at(const struct hfdir *h, int64_t i);
 const struct st_tensor *hfdir_find(const struct hfdir *h, const char *name); /* hashed */
 void hfdir_drop(const struct hfdir *h, const struct st_tensor *t);
 
-/* Chat template by transformers' precedence: chat_template.jinja, else tokenizer_config.json's
- * `chat_template` (string, or the list entry named "default"). *text NULL when there is none. Warns
- * when both exist and differ. */
+/* Gives the chat template by transformers' precedence: chat_template.jinja, otherwise
+ * tokenizer_config.json's `chat_template` (a string, or the list entry named "default"). Warns
+ * when both exist and differ. *text is NULL when there is none. */
 int hfdir_chat_template(struct hfdir *h, const char **text, struct err *e);
 
 #endif

@@ -19,8 +19,9 @@ struct json; /* one value */
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* In the text of valid JSON: the first character at s or behind it that is no white space, and what
- * follows the value at s. Text ends at `end`; NULL: at its NUL. */
+/* Returns, in the text of valid JSON, the first character from s on that is no white space;
+ * json_skip_value returns what follows the value at s. The text ends at `end`, or at its NUL
+ * where that is NULL. */
 const char *json_skip_ws(const char *s, const char *end);
 const char *json_skip_value(const char *s, const char *end);
 
@@ -63,7 +64,7 @@ double json_num(const struct json *j, double otherwise);
 const char *json_num_text(const struct json *j); /* as it was written; NULL when j is no number */
 bool json_is_int(const struct json *j);          /* a number written without point and exponent */
 bool json_bool(const struct json *j, bool otherwise);
-/* True and *out set when j is a number that is an exact integer within +-2^53. */
+/* Tells whether j is a number that is an exact integer within +-2^53, and sets *out. */
 bool json_i64(const struct json *j, int64_t *out);
 /* Compares values deeply: 1 equals 1.0, the order of members is free. */
 bool json_equal(const struct json *a, const struct json *b);
@@ -88,7 +89,7 @@ void json_put(struct arena *a, struct json *obj, const char *name, size_t n, con
 /* ---- writing --------------------------------------------------------------------------------- */
 /* Appends the value as JSON text in one line; numbers as they were written. */
 void json_write(struct buf *out, const struct json *j);
-/* The same with a space behind every comma and colon. */
+/* Does the same with a space behind every comma and colon. */
 void json_write_spaced(struct buf *out, const struct json *j);
 /* Appends s to b as a JSON string with quotes. Invalid UTF-8 becomes U+FFFD. */
 void json_quote(struct buf *b, const char *s, size_t len);
@@ -116,9 +117,9 @@ void jw_u64(struct jw *w, const char *name, uint64_t value);
 void jw_num(struct jw *w, const char *name, double value);
 void jw_bool(struct jw *w, const char *name, bool value);
 void jw_null(struct jw *w, const char *name);
-/* A parsed value written again: NULL is null. */
+/* Writes a parsed value again. NULL is null. */
 void jw_copy(struct jw *w, const char *name, const struct json *v);
-/* A value that is already JSON text (written by us); trusted as it is. */
+/* Writes a value that is already JSON text (written by us); it is trusted as it is. */
 void jw_raw(struct jw *w, const char *name, const char *json_text);
 
 #endif

@@ -21,7 +21,7 @@ struct keep;
 /* Opens or makes the file, and locks it: ERR_SYS when another process has it. ERR_USAGE when it
  * holds something else: a file of others is never changed. */
 int keep_open(struct keep **out, const char *path, struct err *e);
-/* remove: nothing of it is needed any more. NULL is fine. */
+/* Closes it. With `remove` nothing of it is needed any more. NULL is fine. */
 void keep_close(struct keep *k, bool remove);
 
 /* Where values of one kind are kept. k NULL: nothing is kept and nothing is known. */
@@ -29,9 +29,10 @@ struct keep_of {
     struct keep *k;
     const char *what; /* all that the values depend on but for `which` below; borrowed */
 };
-/* w may be NULL. True: p has the n bytes that were kept; a record of another length is none. */
+/* Gets the n bytes that were kept into p. Returns false when there is no record of this length.
+ * w may be NULL. */
 bool keep_get(const struct keep_of *w, const char *which, void *p, size_t n);
-/* The same of any length, appended. */
+/* Appends a record of any length. */
 bool keep_get_buf(const struct keep_of *w, const char *which, struct buf *out);
 void keep_put(const struct keep_of *w, const char *which, const void *p, size_t n);
 

@@ -15,7 +15,7 @@ enum limit {
 };
 #undef LIMIT
 
-/* The value in force. */
+/* Returns the value in force. */
 uint64_t limit_of(enum limit id);
 void limits_untrusted(bool on); /* --untrusted: the lower values from now on */
 
@@ -25,8 +25,8 @@ struct limit_row {
 };
 const struct limit_row *limit_row(enum limit id);
 
-/* Defined in mem.c. --max-memory: lets the buffers that this context gets from mem_alloc
- * (core/mem.h) from now on take at most n_bytes together; 0: no limit. */
+/* Lets the buffers that this context gets from mem_alloc (core/mem.h) from now on take at most
+ * n_bytes together (--max-memory); 0: no limit. Defined in mem.c. */
 void mem_limit(uint64_t n_bytes);
 /* Gives a context's limit back (core/ctx.c only); NULL is fine. */
 struct buf_budget;

@@ -8,13 +8,14 @@
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG, LOG_TRACE };
 
-/* All of this acts on the context that the calling thread works for (core/ctx.h). Levels are set by
- * cli/ before threads start; the default is LOG_INFO. */
+/* Sets the level. This and what follows acts on the context that the calling thread works for
+ * (core/ctx.h). cli/ sets levels before threads start; the default is LOG_INFO. */
 void log_set_level(enum log_level level);
 enum log_level log_get_level(void);
-/* colour: 1 when stderr may carry ANSI colours (decided by cli/). */
+/* Sets whether stderr may carry ANSI colours (1), which cli/ decides. */
 void log_set_color(int color);
-/* open: stderr holds an unfinished progress line; the next message clears it (core/prog.c only). */
+/* Says whether stderr holds an unfinished progress line, which the next message clears
+ * (core/prog.c only). */
 void log_set_line(int open);
 
 /* Sends messages to `sink` instead of stderr; any thread of the job may call it. NULL: to stderr

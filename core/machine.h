@@ -14,10 +14,11 @@ struct machine {
     uint64_t mem_left; /* bytes that groups still allow; file pages count as free; UINT64_MAX: no
                           limit */
 };
-/* root: "" for this machine, or a folder that holds its own proc/ and sys/. n_cpus and n_cores are
- * at least 1. */
+/* Reads the machine. `root` is "" for this one, or a folder that holds its own proc/ and sys/.
+ * n_cpus and n_cores are at least 1. */
 void machine_read(const char *root, struct machine *out);
-/* n_quota and mem_left alone, the rest 0: a few small files, whatever the number of processors. */
+/* Reads n_quota and mem_left alone and sets the rest to 0: a few small files, whatever the
+ * number of processors. */
 void machine_limits(const char *root, struct machine *out);
 
 #endif

@@ -27,12 +27,13 @@ int map_open(struct map *m, const char *path, struct err *e);
 void map_close(struct map *m); /* works on a zeroed struct */
 /* Tells the kernel a range will not be needed again (streaming reads stay bounded in memory). */
 void map_drop(const struct map *m, uint64_t off, uint64_t len);
-/* ERR_DATA naming the first mapped file whose size or time stamp is not what it was when it was
- * opened. out_commit asks this of all maps that the job (core/ctx.h) has open before an output gets
- * its name. */
+/* Fails with ERR_DATA, naming the first mapped file whose size or time stamp is not what it was
+ * when it was opened. out_commit asks this of all maps that the job (core/ctx.h) has open before
+ * an output gets its name. */
 int map_unchanged(struct err *e);
-/* For a SIGBUS handler, async-signal-safe: says what happened to the mapped file at this address
- * and returns ERR_DATA (the file was cut) or ERR_SYS (it cannot be read); 0: no map of ours. */
+/* Says what happened to the mapped file at this address, for a SIGBUS handler (async-signal-
+ * safe). Returns ERR_DATA (the file was cut), ERR_SYS (it cannot be read), or 0 when it is no
+ * map of ours. */
 int map_fault(const void *addr, char *msg, size_t cap);
 
 #endif

@@ -38,19 +38,22 @@ struct mem_fund {
 int mem_fund_fill(struct mem_fund *f, struct err *e);
 void mem_fund_release(struct mem_fund *f);
 
-/* Tensor- and model-sized memory, 64-byte aligned (huge pages requested from 2 MiB on), zeroed.
- * ERR_SYS names `what`, the bytes needed and the bytes available. Free with mem_free. */
+/* Allocates tensor- and model-sized memory, 64-byte aligned (huge pages are asked for from 2 MiB
+ * on) and zeroed, which mem_free frees. ERR_SYS names `what`, the bytes needed and the bytes
+ * available. */
 int mem_alloc(void **out, uint64_t n_bytes, const char *what, struct err *e);
 void mem_free(void *p);
 
-/* For a process that runs for weeks and frees what it takes: the allocator gives large pieces back
- * to the system at once, and keeps few heaps. Of the process; before its threads begin. */
+/* Makes the allocator give large pieces back to the system at once, and keep few heaps: for a
+ * process that runs for weeks and frees what it takes. It acts on the process and is called
+ * before its threads begin. */
 void mem_give_back(void);
 
-/* Bytes of memory the machine reports as available now, or what control groups leave of them; 0 if
- * unknown. */
+/* Returns the bytes of memory that the machine reports as available now, or what control groups
+ * leave of them; 0 if unknown. */
 uint64_t mem_available(void);
-/* The same, and not more than --max-memory leaves for mem_alloc; 0 if unknown and not limited. */
+/* Returns the same, but not more than --max-memory leaves for mem_alloc; 0 if unknown and not
+ * limited. */
 uint64_t buf_available(void);
 
 #endif

@@ -18,19 +18,19 @@ struct numa {
     } node[NUMA_MAX];
 };
 
-/* root: "" for this machine, or a folder that holds its own sys/. */
+/* Reads the nodes. `root` is "" for this machine, or a folder that holds its own sys/. */
 void numa_read(const char *root, struct numa *out);
 
-/* The node that worker i belongs to: every first few workers are spread over the nodes in
- * proportion to their processors. -1 with fewer than two nodes. */
+/* Returns the node that worker i belongs to. Every first few workers are spread over the nodes
+ * in proportion to their processors. -1 with fewer than two nodes. */
 int numa_node_of(const struct numa *m, int worker);
 
 /* Keeps a thread on the processors of a node; -1: as it is. */
 void numa_stay(const struct numa *m, pthread_t thread, int node);
 
-/* Before its first use: pages of this memory come from all nodes in turn, so that reading it by all
- * threads has the bandwidth of all nodes. Whole pages only; where the kernel refuses, memory comes
- * from where it is first used. Returns 0, or the kernel's errno. */
+/* Asks, before its first use, that pages of this memory come from all nodes in turn, so that
+ * reading it by all threads has the bandwidth of all nodes. Only whole pages do; where the
+ * kernel refuses, memory comes from where it is first used. Returns 0, or the kernel's errno. */
 int numa_spread(const struct numa *m, void *p, uint64_t n_bytes);
 
 #endif

@@ -16,15 +16,17 @@ struct out;
 /* Checks whether out_open would take this path, before long work begins: ERR_USAGE for what is
  * there and must not be replaced, folders, devices and streams. */
 int out_check(const char *path, bool overwrite, struct err *e);
-/* overwrite: replace an existing file at commit; otherwise refuse at once (ERR_USAGE, "use -f"). */
+/* Opens an output. With `overwrite` an existing file is replaced at commit, otherwise it is
+ * refused at once (ERR_USAGE, "use -f"). */
 int out_open(struct out **out, const char *path, bool overwrite, struct err *e);
-/* As out_open, under the name PATH.part, which is the same for every run and may be there already;
- * fresh: empty it. It stays when the process is killed or out_abort_all is called; out_close
- * removes it unless out_keep was called. The caller sees to it that nobody else writes there. */
+/* Opens an output under the name PATH.part, which is the same for every run and may be there
+ * already; `fresh` empties it. It stays when the process is killed or out_abort_all is called;
+ * out_close removes it unless out_keep was called. The caller sees to it that nobody else writes
+ * there. */
 int out_open_part(struct out **out, const char *path, bool overwrite, bool fresh, struct err *e);
 void out_keep(struct out *o);
 uint64_t out_size(const struct out *o); /* bytes in the file now, less buffered ones */
-/* ERR_DATA when the file ends before off + n. */
+/* Reads back what was written. ERR_DATA when the file ends before off + n. */
 int out_read_back(struct out *o, void *p, uint64_t n, uint64_t off, struct err *e);
 /* Makes the file `size` bytes long, with zeros at its end if it was shorter; writing goes on there.
  */
@@ -32,15 +34,16 @@ int out_cut(struct out *o, uint64_t size, struct err *e);
 int out_write(struct out *o, const void *p, uint64_t n, struct err *e);
 int out_flush(struct out *o, struct err *e); /* buffered bytes to the file, not to the disk */
 int out_pad(struct out *o, uint64_t n_zero_bytes, struct err *e);
-/* Random access within what was or will be written (parallel writers); thread-safe. */
+/* Writes anywhere within what was or will be written, also from several threads. */
 int out_pwrite(struct out *o, const void *p, uint64_t n, uint64_t off, struct err *e);
 int out_resize(struct out *o, uint64_t size, struct err *e); /* reserve: ENOSPC shows here */
-/* ERR_DATA when an input that is mapped now was changed meanwhile (map_unchanged). */
+/* Gives the file its name. ERR_DATA when an input that is mapped now was changed meanwhile
+ * (map_unchanged). */
 int out_commit(struct out *o, struct err *e);
 void out_close(struct out *o); /* NULL is fine; after commit only frees */
 void out_abort_all(void);
-/* Whole small file in one call, atomically. _again: one that holds these very bytes may be there.
- */
+/* Writes a whole small file in one call, atomically. With _again one that holds these very bytes
+ * may be there. */
 int out_write_file(const char *path, const void *p, size_t n, bool overwrite, struct err *e);
 int out_write_again(const char *path, const void *p, size_t n, bool overwrite, struct err *e);
 

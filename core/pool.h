@@ -16,24 +16,24 @@
 #include "core/err.h"
 
 struct pool;
-/* n_threads 0: all processors this process may use (core/machine.h). The caller's thread is worker
- * 0. */
+/* Makes a pool, in which the caller's thread is worker 0. n_threads 0: all processors this
+ * process may use (core/machine.h). */
 int pool_new(struct pool **out, int n_threads, struct err *e);
-/* From the next job on only workers below n take part, 1 <= n <= pool_size. Waits for the job of
- * another thread; not to be called from a chunk. */
+/* Lets only workers below n take part from the next job on, 1 <= n <= pool_size. It waits for
+ * the job of another thread and must not be called from a chunk. */
 void pool_use(struct pool *p, int n);
-/* True when the number of threads was ours to choose: n_threads was 0. */
+/* Tells whether the number of threads was ours to choose, because n_threads was 0. */
 bool pool_is_free(const struct pool *p);
 void pool_free(struct pool *p);
 int pool_size(const struct pool *p); /* threads, the caller included; NULL pool: 1 */
 
-/* Items [begin, end) on worker `worker` (0..pool_size-1: index of private scratch). */
+/* Does items [begin, end) on worker `worker` (0..pool_size-1, an index of private scratch). */
 typedef void (*pool_fn)(void *ctx, int64_t begin, int64_t end, int worker);
 /* Runs fn over [0, n_items) in chunks of `chunk` items (>= 1), handed out dynamically; returns when
  * all are done. Workers work for the caller's context (core/ctx.h). A NULL pool runs in the caller.
  */
 void pool_for(struct pool *p, int64_t n_items, int64_t chunk, pool_fn fn, void *ctx);
-/* memcpy of n bytes, by all threads. */
+/* Copies n bytes like memcpy, by all threads. */
 void pool_copy(struct pool *p, void *dst, const void *src, uint64_t n);
 
 #endif

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 enum prog_mode { PROG_AUTO, PROG_ALWAYS, PROG_NEVER };
-/* Set by cli/ before threads start. */
+/* Sets the mode; cli/ does so before threads start. */
 void prog_set_mode(enum prog_mode mode);
 
 enum prog_unit { PROG_ITEMS, PROG_BYTES, PROG_TOKENS };
@@ -31,10 +31,11 @@ void prog_from(struct prog *p, uint64_t done); /* so much is there already */
 void prog_update(struct prog *p, uint64_t done);
 void prog_end(struct prog *p); /* clears the line; at level debug leaves a summary */
 
-/* Lines say "step 4 of 9: " before the stage. 0, 0: no longer. */
+/* Makes lines say "step 4 of 9: " before the stage. With 0, 0 they no longer do. */
 void prog_set_step(int at, int of);
 
-/* Every update goes to `sink` instead of a line; non-zero from it interrupts. NULL: none. */
+/* Sends every update to `sink` instead of a line; a value other than zero from it interrupts. NULL:
+ * lines again. */
 typedef int (*prog_sink)(void *ud, const char *stage, uint64_t done, uint64_t total);
 void prog_set_sink(prog_sink sink, void *ud);
 

@@ -6,9 +6,10 @@
 
 #include <stdint.h>
 
-/* n weights (a multiple of 32) -> n/32 blocks of 34 bytes at dst (any address). Per block, all in
- * f32: d = max|x| / 127, q = round(x * (1/d)) with halves away from zero, d stored as f16. All-zero
- * block: zeros. NaN becomes 0 and infinity saturates; the caller warns. */
+/* Encodes n weights (a multiple of 32) to n/32 blocks of 34 bytes at dst (any address). For each
+ * block, all in f32: d = max|x| / 127, q = round(x * (1/d)) with halves away from zero, and d is
+ * stored as f16. A block of zeros becomes zeros. NaN becomes 0 and infinity saturates; the
+ * caller warns. */
 void q8_0_row(const float *x, void *dst, int64_t n);
 
 #endif

@@ -56,28 +56,31 @@ struct qtype_info {
     const char *file_type; /* general.file_type of a file of this type; NULL means `name` */
     int32_t ftype; /* its number, where it is called as the type; 0 means none but for f32 */
     struct qtype_scale scale;
-    /* Scale that gives random codes weights of root mean square 0.02, and the second field in units
-     * of it that centres them: 0.02 / R, where R is a sum over the code book or, for the K types,
-     * made of E[s^2]E[q^2]. */
+    /* The scale that gives random codes weights of root mean square 0.02, and in units of it the
+     * second field that centres them. The scale is 0.02 / R, where R is a sum over the code book
+     * or, for the K types, made of E[s^2]E[q^2]. */
     struct {
         float scale, offset;
     } typical;
 };
-/* NULL for ids that are unknown or retired. */
+/* Returns the row of a type, or NULL for ids that are unknown or retired. */
 const struct qtype_info *qtype_info(int64_t id);
-/* The name, or "?" */
+/* Returns the name, or "?". */
 const char *qtype_name(enum qtype t);
-/* Case-insensitive; false when there is no such type. */
+/* Reads a name in upper or lower case. Returns false when there is no such type. */
 bool qtype_parse(const char *name, enum qtype *out);
-/* Why an id is refused, for messages: "retired (Q4_2)", "ik_llama.cpp IQ4_K", or NULL. */
+/* Returns why an id is refused, for messages: "retired (Q4_2)", "ik_llama.cpp IQ4_K", or NULL. */
 const char *qtype_foreign(int64_t id);
-/* Bytes of a row of ne0 weights; 0 when ne0 is not a multiple of the block or too large. */
+/* Returns the bytes of a row of ne0 weights, or 0 when ne0 is not a multiple of the block or too
+ * large. */
 uint64_t qtype_row_bytes(enum qtype t, int64_t ne0);
 double qtype_bpw(enum qtype t);
-/* The type for rows of ne0 weights: t, or the first of its fallbacks whose blocks divide them. */
+/* Returns the type for rows of ne0 weights: t, or the first of its fallbacks whose blocks divide
+ * them. */
 enum qtype qtype_fit(enum qtype t, int64_t ne0);
 
-/* general.file_type: id and name ("Q4_K_M") both ways; -1 / NULL when unknown. */
+/* Returns general.file_type for a name such as "Q4_K_M"; -1 when unknown. qtype_ftype_name does
+ * the reverse; NULL when unknown. */
 int qtype_ftype_id(const char *name);
 const char *qtype_ftype_name(int64_t id);
 

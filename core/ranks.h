@@ -12,18 +12,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Once, by cli/main.c, around everything. end: with an error all other ranks are ended too, by
- * SIGTERM, and it does not return. */
+/* Begins; cli/main.c calls both once, around everything. With an error ranks_end ends all other
+ * ranks too, by SIGTERM, and does not return. */
 void ranks_begin(int *argc, char ***argv);
 void ranks_end(int rc);
 
 int ranks_n(void);
 int ranks_me(void);
 bool ranks_mine(int64_t item);
-/* Called by every rank for every item, in order: n bytes at p go from the item's rank to rank 0,
- * whose p receives them. Waits for the other side; a lost rank ends the job. */
+/* Sends n bytes at p from the item's rank to rank 0, whose p receives them. Every rank calls it
+ * for every item, in order. It waits for the other side; a lost rank ends the job. */
 void ranks_send(int64_t item, void *p, uint64_t n);
-/* Called by every rank: n bytes (below 2 GiB) at p go from rank 0 to all others. */
+/* Sends n bytes (below 2 GiB) at p from rank 0 to all others. Every rank calls it. */
 void ranks_bcast(void *p, int n);
 
 #endif

@@ -17,14 +17,14 @@ static inline uint64_t rng_u64(struct rng *r) {
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     return z ^ (z >> 31);
 }
-/* Uniform in [0, 1). */
+/* Returns a number that is uniform in [0, 1). */
 static inline double rng_unit(struct rng *r) {
     return (double)(rng_u64(r) >> 11) * 0x1p-53;
 }
 static inline float rng_f32(struct rng *r, float lo, float hi) {
     return lo + (hi - lo) * (float)rng_unit(r);
 }
-/* Sum of 12 uniforms minus 6: mean 0, deviation 1, exact operations only. */
+/* Returns the sum of 12 uniform numbers minus 6: mean 0, deviation 1, by exact operations only. */
 static inline float rng_normal(struct rng *r) {
     double s = -6.0;
     for (int i = 0; i < 12; i++) s += rng_unit(r);

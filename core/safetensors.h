@@ -30,7 +30,8 @@ enum st_dtype {
 };
 const char *st_dtype_name(enum st_dtype t); /* "BF16" */
 int st_dtype_bytes(enum st_dtype t);
-/* The tensor type of GGUF that has the same bytes: F32, F16, BF16. False for all others. */
+/* Gives the tensor type of GGUF that has the same bytes: F32, F16, BF16. Returns false for all
+ * others. */
 bool st_dtype_qtype(enum st_dtype t, enum qtype *out);
 
 struct st_tensor { /* borrowed until close */
@@ -50,14 +51,14 @@ void st_close(struct st *s);
 const char *st_path(const struct st *s);
 int64_t st_n_tensors(const struct st *s);
 const struct st_tensor *st_tensor_at(const struct st *s, int64_t i);
-/* True for a tensor with a zero dimension: it is in the file but not in the list. */
+/* Tells whether a tensor has a zero dimension: it is in the file but not in the list. */
 int st_is_empty(const struct st *s, const char *name);
 uint64_t st_file_bytes(const struct st *s);
-/* "__metadata__" value or NULL. */
+/* Returns a value of "__metadata__", or NULL. */
 const char *st_meta(const struct st *s, const char *key);
 void st_drop(const struct st *s, uint64_t off, uint64_t len); /* release cached pages of a range */
-/* n elements starting at element i -> f32. Integer types convert by value; BOOL to 0/1.
- * ERR_DATA for dtypes without a float meaning (none of the above at present). */
+/* Converts n elements from element i on to f32, integers by value and BOOL to 0 or 1. ERR_DATA
+ * for dtypes without a float meaning (none of the above at present). */
 int st_to_f32(const struct st_tensor *t, int64_t i, int64_t n, float *dst, struct err *e);
 
 #endif

@@ -11,8 +11,8 @@ struct show {
     char s[100];
 };
 
-/* A copy of the first bytes of s, at most 95, then "..." when cut. Use: show_n(s, n).s in one
- * expression. */
+/* Copies the first bytes of s, at most 95, then "..." when it is cut. It is used as show_n(s,
+ * n).s in one expression. */
 static inline struct show show_n(const char *s, size_t n) {
     struct show o;
     size_t len = n < 96 ? n : 92, i;

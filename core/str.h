@@ -12,7 +12,7 @@ static inline bool str_ends(const char *s, const char *tail) {
     return n >= k && memcmp(s + n - k, tail, k) == 0;
 }
 
-/* The ending of a word that is counted: "1 file", "2 files". */
+/* Returns the ending of a word that is counted: "1 file", "2 files". */
 static inline const char *str_s(int64_t n) {
     return n == 1 ? "" : "s";
 }

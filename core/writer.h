@@ -15,10 +15,10 @@ enum { WRITER_BUFFERS = 3 };
 
 struct writer;
 int writer_new(struct writer **out, struct err *e);
-/* A buffer of n bytes, the same one until it is put. Gives the error of a write that failed
- * meanwhile, as writer_flush does; nothing more is written after it. */
+/* Gives a buffer of n bytes, the same one until it is put. It gives the error of a write that
+ * failed meanwhile, as writer_flush does; nothing more is written after that. */
 int writer_buffer(struct writer *w, uint64_t n, uint8_t **p, struct err *e);
-/* Called by the thread for a buffer: its first n bytes; ctx and tag as they were put. */
+/* Takes the first n bytes of a buffer; ctx and tag are as they were put. The thread calls it. */
 typedef int (*writer_fn)(void *ctx, int64_t tag, const uint8_t *p, uint64_t n, struct err *e);
 void writer_put(struct writer *w, uint64_t n, writer_fn fn, void *ctx, int64_t tag);
 /* Waits until everything is written. */

@@ -14,14 +14,14 @@ struct batch_fault { /* first weight of a worker's rows that is not finite */
     int64_t row, col;
 };
 struct batch_job {
-    /* set by the caller */
+    /* The caller sets these. */
     const struct gguf_tensor *t;
     enum qtype to; /* t's: its rows are copied */
     enum search search;
     bool keep;        /* rows keep their sums (enc_row_balanced, enc_grid_balance) */
     const float *imp; /* [n_mat][ne0] or NULL */
     struct pool *pool;
-    /* by batch_open */
+    /* batch_open sets these. */
     const struct enc *enc; /* NULL: copy */
     void (*decode)(const void *restrict, float *restrict, int64_t);
     uint64_t src_row, dst_row; /* bytes */
@@ -37,17 +37,18 @@ struct batch_job {
     struct qdev *dev;     /* batch_device; NULL: the CPU encodes */
 };
 
-/* Room for rows; decoders from ref. batch_close also after an error. */
+/* Allocates room for rows; decoders come from ref. batch_close must be called also after an
+ * error. */
 int batch_open(struct batch_job *j, const struct kern *ref, struct err *e);
 void batch_close(struct batch_job *j);
-/* A device (NULL: none) encodes the rows, if it can and there is no error feedback. */
+/* Lets a device encode the rows, if it can and there is no error feedback. d NULL: none. */
 int batch_device(struct batch_job *j, struct qdev *d, struct err *e);
-/* A tensor's rows are decoded, checked and encoded each on its own, or in groups with error
- * feedback; `path` names the file in errors. n rows from `first` into j->out. ERR_DATA: a weight is
+/* Decodes, checks and encodes n rows of a tensor from `first` on into j->out, each on its own,
+ * or in groups with error feedback. `path` names the file in errors. ERR_DATA when a weight is
  * NaN or infinite. When a device's first row is not what the CPU makes of it, a warning says so,
  * the CPU encodes the batch and all that follow, and j->dev becomes NULL. */
 int batch_encode(struct batch_job *j, int64_t first, int64_t n, const char *path, struct err *e);
-/* A row as f32; false: not finite. */
+/* Decodes a row to f32. Returns false when it is not finite. */
 bool batch_load(const struct batch_job *j, int64_t row, float *x);
 
 #endif

@@ -27,23 +27,25 @@ struct factor_opts {
 };
 int factor_init(struct factor *f, int64_t n, int64_t block, struct err *e);
 void factor_release(struct factor *f);
-/* The sums of all matrices of an input, one [n][block] matrix, and their tokens; for tau. */
+/* Adds up the sums of all matrices of an input to one [n][block] matrix, and their tokens, for
+ * tau. */
 int factor_pool(const struct gram_input *in, unsigned halves, float **out, double *n_tokens,
                 struct err *e);
-/* pooled: of factor_pool. ERR_DATA for moments that are not finite or not positive. */
+/* Makes the factor of one matrix. `pooled` is from factor_pool. ERR_DATA for moments that are
+ * not finite or not positive. */
 int factor_make(struct factor *f, const struct gram_input *in, int64_t mat,
                 const struct factor_opts *o, const float *pooled, double pooled_tokens,
                 struct pool *pool, struct err *e);
 
-/* What rows should aim at when the inputs have moved: the inputs x of the file that is being made
- * differ from those of the original by d, and the least error of x^ x against x (x + d) has x^ = x
- * + x Delta H^-1, Delta = E[d x^T] (GPTAQ's asymmetric target, Li et al. 2025). Adds beta times
- * that to each of the rows x [rows][n]; H = S R S as f has it, s the diagonal of S. cross: the sums
- * of one matrix in either half of the text, NULL in a half that is not in. z: 2 * n floats of room.
- */
+/* Moves the rows x [rows][n] to what they should aim at when the inputs have moved. The inputs x
+ * of the file that is being made differ from those of the original by d, and the least error of
+ * x^ x against x (x + d) has x^ = x + x Delta H^-1 with Delta = E[d x^T] (GPTAQ's asymmetric
+ * target, Li et al. 2025). Adds beta times that to each row. H = S R S as f has it, and s is the
+ * diagonal of S. cross are the sums of one matrix in either half of the text; NULL in a half
+ * that is not in. z is room for 2 * n floats. */
 void factor_aim(const struct factor *f, const float *s, const float *const cross[GRAM_HALVES],
                 double beta, float *x, int64_t rows, float *z);
-/* out[n] = x Delta of one row. */
+/* Computes out[n] = x Delta of one row. */
 void factor_drift(const struct factor *f, const float *const cross[GRAM_HALVES], const float *x,
                   float *out);
 

@@ -14,7 +14,7 @@ struct fb_source { /* the tensor */
     enum search search;
     int64_t n, rows, n_mat; /* columns, rows per matrix, matrices */
     const float *imp;       /* [n_mat][n]; NULL: from the moments */
-    /* Row `row` (of all matrices) as f32; false: not finite. */
+    /* Gives row `row` (of all matrices) as f32. Returns false when it is not finite. */
     bool (*load)(void *ctx, int64_t row, float *x);
     void *ctx;
     double tau;
@@ -26,10 +26,10 @@ struct fb_tensor;
 int fb_tensor_new(struct fb_tensor **out, const struct fb_source *src, struct err *e);
 void fb_tensor_free(struct fb_tensor *t);
 double fb_tensor_alpha(const struct fb_tensor *t); /* 1: feedback does not pay, encode plainly */
-/* Held-out error over that of the plain encoder, on the sampled rows. */
+/* Returns the held-out error over that of the plain encoder, on the sampled rows. */
 double fb_tensor_gain(const struct fb_tensor *t);
 int fb_tensor_matrix(struct fb_tensor *t, int64_t mat, struct err *e);
-/* Up to FEEDBACK_ROWS rows of the present matrix. */
+/* Encodes up to FEEDBACK_ROWS rows of the present matrix. */
 void fb_tensor_rows(struct fb_tensor *t, int worker, const float *x, int rows, uint8_t *dst,
                     uint64_t dst_row);
 

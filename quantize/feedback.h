@@ -40,13 +40,14 @@ struct feedback_work;
 /* Makes room for the rows of one thread, n weights each. */
 int feedback_work_new(struct feedback_work **out, enum qtype type, int64_t n, struct err *e);
 void feedback_work_free(struct feedback_work *w);
-/* rows <= FEEDBACK_ROWS; x [rows][n]; dst: rows of dst_row bytes. */
+/* Encodes rows x [rows][n], at most FEEDBACK_ROWS of them, to rows of dst_row bytes at dst. */
 void feedback_rows(const struct feedback *fb, struct feedback_work *w, const float *x, int rows,
                    uint8_t *dst, uint64_t dst_row);
-/* sum over rows of (x - y) S R S (x - y)^T. */
+/* Returns the sum over rows of (x - y) S R S (x - y)^T. */
 double feedback_error(const struct factor *f, const float *s, const float *x, const float *y,
                       int64_t rows);
-/* From the importance of n columns: w = imp + lambda*mean, s its root; neither zero nor huge. */
+/* Computes from the importance of n columns w = imp + lambda*mean and its root s, neither of
+ * them zero or huge. */
 void feedback_weights(float *w, float *s, const float *imp, int64_t n, double lambda);
 
 #endif

@@ -55,11 +55,11 @@ static inline void fb_moved(const struct factor *f, float *g, int64_t c, float d
     axpy(g + b0, f->r + c * f->block, du, min_i64(f->block, f->n - b0));
 }
 
-/* Row c0 + i of R from column c0 on: blocks of weights never straddle blocks of R. */
+/* Returns row c0 + i of R from column c0 on. Blocks of weights never straddle blocks of R. */
 static inline const float *fb_corr(const struct factor *f, int64_t c0, int i) {
     return f->r + (c0 + i) * f->block + c0 % f->block;
 }
-/* out = R v over columns [c0, c0 + n). */
+/* Computes out = R v over columns [c0, c0 + n). */
 static inline void fb_times_r(const struct factor *f, float *restrict out, const float *v,
                               int64_t c0, int n) {
     memset(out, 0, (size_t)n * sizeof *out);
@@ -67,7 +67,7 @@ static inline void fb_times_r(const struct factor *f, float *restrict out, const
         if (v[i] != 0) axpy(out, fb_corr(f, c0, i), v[i], n);
 }
 
-/* By how much u R u^T changes when du[n] is added from column c0 on; rdu: R du. */
+/* Returns by how much u R u^T changes when du[n] is added from column c0 on; rdu is R du. */
 static inline double fb_change(const struct fb_row *r, const float *du, const float *rdu,
                                int64_t c0, int n) {
     double e = 0;

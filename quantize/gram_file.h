@@ -21,8 +21,8 @@ struct gram_input {
     const float
         *sum[GRAM_HALVES]; /* [n_mat][n][block]; borrowed from the map, or the collector's */
     const float *count[GRAM_HALVES]; /* [n_mat] tokens */
-    /* [n_mat][n][block] sums of (x_base - x)_i x_j, x_base being what enters the same product of
-     * the model that x's model was made from; NULL: not collected. */
+    /* Sums [n_mat][n][block] of (x_base - x)_i x_j, where x_base is what enters the same product
+     * of the model that x's model was made from. NULL: they were not collected. */
     const float *cross[GRAM_HALVES];
 };
 struct gram_weight {
@@ -42,12 +42,13 @@ struct gram {
 };
 void gram_init(struct gram *m);
 void gram_release(struct gram *m); /* sums and counts are not its own */
-/* Bytes of the sums of one half of an input; false when that does not fit 63 bits. */
+/* Computes the bytes of the sums of one half of an input. Returns false when that does not fit
+ * 63 bits. */
 bool gram_input_bytes(int64_t n, int64_t block, int64_t n_mat, uint64_t *out);
 
-/* The input of a weight; NULL: none. */
+/* Returns the input of a weight, or NULL when there is none. */
 const struct gram_input *gram_find(const struct gram *m, const char *weight);
-/* Structure is checked; the sums are looked at when they are used. */
+/* Reads a file and checks its structure. The sums are looked at when they are used. */
 int gram_read(struct gram *m, const char *path, struct err *e);
 int gram_write(const struct gram *m, const char *path, bool overwrite, struct err *e);
 

@@ -19,7 +19,7 @@ struct imat_entry {
     double *count;       /* [n_mat] */
     double *sum1, *sum4; /* [n_mat][ne0], of inputs and their fourth powers; NULL without moments */
 };
-/* Whether its matrices are routed experts; others are of heads. */
+/* Tells whether its matrices are routed experts; otherwise they are of heads. */
 static inline bool imat_is_experts(const struct imat_entry *en) {
     return en->n_mat > 1 && strstr(en->name, "_exps");
 }
@@ -48,17 +48,19 @@ int imat_read(struct imat *m, const char *path, struct err *e); /* form detected
 enum imat_form { IMAT_GGUF, IMAT_DAT };
 int imat_write(const struct imat *m, const char *path, enum imat_form form, bool overwrite,
                struct err *e);
-/* The other moments, in a GGUF file of their own (docs/formats/imatrix.md): every entry has them.
- */
+/* Writes the other moments, which every entry must have, into a GGUF file of their own
+ * (docs/formats/imatrix.md). */
 int imat_write_moments(const struct imat *m, const char *path, bool overwrite, struct err *e);
-/* dst += src, entry by entry; one-count entries broadcast. ERR_DATA on different sizes. */
+/* Adds src to dst, entry by entry; a single count is taken for all matrices. ERR_DATA on
+ * different sizes. */
 int imat_merge(struct imat *dst, const struct imat *src, struct err *e);
 
 /* Tokens of prior where nothing says otherwise (docs/design/calibration.md). */
 enum { IMAT_TAU = 256 };
-/* Column weights for quantization: out[n_mat * ne0] = sum2/count. Matrices with few tokens are
- * shrunk to the entry's token-weighted mean with `tau` tokens of prior: (n*q_e + tau*q_mean)/(n +
- * tau); never-seen ones get the mean; tau 0 leaves seen ones as they are. */
+/* Computes the column weights for quantization, out[n_mat * ne0] = sum2/count. Matrices with few
+ * tokens are shrunk to the entry's token-weighted mean with `tau` tokens of prior: (n*q_e +
+ * tau*q_mean)/(n + tau). Those that were never seen get the mean; tau 0 leaves the others as
+ * they are. */
 void imat_weights(const struct imat_entry *en, double tau, float *out);
 
 #endif

@@ -21,11 +21,11 @@ struct qdev_want {
     uint64_t max_bytes; /* of the device's memory; 0: what is free, less CU_KEEP_FREE */
 };
 struct qdev;
-/* *out NULL: QDEV_NONE, or QDEV_TRY and, after a warning, no device. pool: borrowed, copies into
- * pinned memory. */
+/* Opens a device. With QDEV_NONE, or with QDEV_TRY after a warning, there is none and *out is
+ * NULL. pool is borrowed and copies into pinned memory. */
 int qdev_open(struct qdev **out, const struct qdev_want *w, struct pool *pool, struct err *e);
 void qdev_close(struct qdev *d); /* NULL is fine, here and below */
-/* The CPU goes on alone: tensors are not taken any more. */
+/* Makes the CPU go on alone: tensors are not taken any more. */
 void qdev_give_up(struct qdev *d);
 
 struct qdev_tensor {
@@ -35,11 +35,12 @@ struct qdev_tensor {
     int64_t k, rows, n_mat; /* weights in a row, rows in a matrix, matrices */
     const float *imp;       /* NULL, or [n_mat][k] */
 };
-/* What qdev_rows works on from here on; t->imp is read during the call. *takes false: the CPU
- * encodes it; for lack of room, with QDEV_TRY, all that follow too, after a warning. */
+/* Sets the tensor that qdev_rows works on from here on; t->imp is read during the call. *takes
+ * is false where the CPU has to encode it. For lack of room, with QDEV_TRY and after a warning,
+ * the CPU encodes all that follow too. */
 int qdev_tensor(struct qdev *d, const struct qdev_tensor *t, bool *takes, struct err *e);
-/* Rows first .. first + n - 1 of the tensor, from src on, to dst. *row, *col: the first weight that
- * is NaN or infinite (dst then means nothing), row -1: none. */
+/* Encodes rows first .. first + n - 1 of the tensor from src to dst. *row and *col are the first
+ * weight that is NaN or infinite, and then dst means nothing; *row is -1 when there is none. */
 int qdev_rows(struct qdev *d, const uint8_t *src, int64_t first, int64_t n, uint8_t *dst,
               int64_t *row, int64_t *col, struct err *e);
 

@@ -14,15 +14,15 @@ struct qplan {
     char name[64];            /* "Q4_K_M", "Q4_K", or the base name of a plan file */
     int ftype;                /* general.file_type */
 };
-/* Names are borrowed from g. ERR_USAGE for unknown recipes, types and bad patterns; ERR_DATA with a
- * line number for plan files. */
+/* Makes a plan for g, from which names are borrowed. ERR_USAGE for unknown recipes, types and
+ * bad patterns; ERR_DATA with a line number for plan files. */
 int qplan_make(struct qplan *p, const struct gguf *g, const struct quantize_opts *o, struct err *e);
-/* Name, types and ftype of items whose roles are set, by o's recipe and pure; ftype -1: the mix has
- * none. */
+/* Sets name, types and ftype of items whose roles are set, by o's recipe and pure. ftype is -1
+ * where the mix has none. */
 int qplan_choose(struct qplan *p, const struct recipe_model *m, const struct quantize_opts *o,
                  struct err *e);
 void qplan_release(struct qplan *p);
-/* "tensor<TAB>type" lines; reads back as a recipe. */
+/* Writes "tensor<TAB>type" lines, which read back as a recipe. */
 int qplan_write(const struct qplan *p, const char *path, bool overwrite, struct err *e);
 
 #endif

@@ -71,9 +71,9 @@ struct quantize_report {
     double bpw, seconds;
 };
 int quantize_run(const struct quantize_opts *o, struct quantize_report *r, struct err *e);
-/* Several outputs from one reading of o[0].in (also: o[0]'s imatrix, search, pool, overwrite,
- * dry_run, device); each tensor is encoded once per type. All outputs appear, or, if anything fails
- * before the last is complete, none. */
+/* Makes several outputs from one reading of o[0].in, with o[0]'s imatrix, search, pool,
+ * overwrite, dry_run and device. Each tensor is encoded once per type. All outputs appear or, if
+ * anything fails before the last is complete, none. */
 int quantize_run_many(const struct quantize_opts *o, int n, struct quantize_report *r,
                       struct err *e);
 
@@ -89,23 +89,25 @@ int quantize_tensor(const struct quantize_opts *o, struct gguf *g, const struct 
 
 void quantize_report_release(struct quantize_report *r);
 
-/* The names of the field's presets, in order of size, and of the named recipes (ours, and the
- * published shapes of others'); NULL past the end. */
+/* Returns the names of llama.cpp's presets, in order of size, then of the named recipes (ours,
+ * and the published shapes of others'). NULL past the end. */
 const char *recipe_name(int i);
-/* The size classes that `hone make` fills, the largest first; NULL past the end. */
+/* Returns the size classes that `hone make` fills, the largest first. NULL past the end. */
 const char *recipe_ladder(int i);
 const char *recipe_named(int i);
-/* One line about a named recipe; NULL for a preset. */
+/* Returns one line about a named recipe, or NULL for a preset. */
 const char *recipe_about(const char *name);
-/* What a recipe is for, in a phrase; NULL: no such recipe. */
+/* Returns in a phrase what a recipe is for, or NULL when there is no such recipe. */
 const char *recipe_use(const char *name);
 /* The part of a file's name that says the recipe: its name, but "like-UD-Q4_K_XL" for the shape of
  * another publisher's files, whose makers did not make ours. */
 enum { RECIPE_FILE = 96 };
 void recipe_file(const char *name, char out[RECIPE_FILE]);
-/* Exact-case canonical name of a preset or named recipe given in any case; NULL: no such recipe. */
+/* Returns the canonical name of a preset or named recipe that is given in any case, or NULL when
+ * there is none. */
 const char *recipe_find(const char *name);
-/* The recipe meant by "q4km" or "Q4-K-M": letters and digits alone count; NULL: none. */
+/* Returns the recipe meant by "q4km" or "Q4-K-M", where letters and digits alone count, or NULL
+ * when there is none. */
 const char *recipe_like(const char *name);
 
 #endif

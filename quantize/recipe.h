@@ -21,29 +21,30 @@ struct recipe_item {
     const char *name; /* borrowed */
     int64_t ne[4];
     enum qtype from;
-    /* filled by recipe_roles */
+    /* recipe_roles fills these. */
     enum role role;
     int block;  /* -1: global */
     bool fine;  /* the role is by a name that the field's presets do not know */
     bool quant; /* may be quantized: a matrix that is not a norm, router, convolution, ... */
-    /* filled by recipe_apply */
+    /* recipe_apply fills these. */
     enum qtype type;
     bool fallback; /* its rows do not fit the wanted type's blocks */
 };
-/* From the keys of a file; absent keys are zeros. */
+/* Reads the keys of a file; keys that it lacks are zeros. */
 void recipe_model_from(struct recipe_model *m, const struct gguf *g);
-/* Role, block and quant of each item. */
+/* Sets role, block and quant of each item. */
 void recipe_roles(const struct recipe_model *m, struct recipe_item *it, int64_t n);
-/* Types by preset; items that are not quant keep their type. `recipe` is a canonical name, or NULL
- * with a `uniform` type for every item (also --pure: uniform = the recipe's default). */
+/* Sets types by a preset; items that are not quant keep theirs. `recipe` is a canonical name.
+ * NULL: every item gets the type `uniform` (also for --pure, where that is the recipe's
+ * default). */
 void recipe_apply(const char *recipe, enum qtype uniform, const struct recipe_model *m,
                   struct recipe_item *it, int64_t n);
-/* Default type of a recipe (canonical name). */
+/* Returns the default type of a recipe (canonical name). */
 enum qtype recipe_default(const char *recipe);
-/* An item (with its type) that must not be quantized without importance in this recipe (NULL:
- * none). */
+/* Tells whether an item of this type must not be quantized without importance in this recipe,
+ * which may be NULL. */
 bool recipe_needs_imatrix(const char *recipe, const struct recipe_item *it);
-/* general.file_type for a mix whose most frequent type (by weights) is t. */
+/* Returns general.file_type for a mix in which most weights have type t. */
 int recipe_ftype_of_type(enum qtype t);
 
 #endif

@@ -24,9 +24,9 @@ struct record {
     unsigned without;
     double tau;
 };
-/* ERR_DATA when the file has none, or a damaged one. */
+/* Reads the record. ERR_DATA when the file has none, or a damaged one. */
 int record_read(struct record *r, const struct gguf *g, struct err *e);
-/* XXH3-128 over the headers of all shards. */
+/* Writes the XXH3-128 over the headers of all shards. */
 void record_source_hash(const struct gguf *g, char hex[33]);
 int record_file_hash(const char *path, char hex[33], struct err *e);
 

@@ -12,8 +12,9 @@
 #define REQUANT_KEY "hone.base_type"
 
 struct requant {
-    /* Something is in fewer than 8 bits. Not so the blocks that a checkpoint was released in, as
-     * `hone convert --keep-mxfp4` keeps them, nor Q8_0, in which conversions are stored. */
+    /* Tells that something is in fewer than 8 bits. That does not count for the blocks that a
+     * checkpoint was released in, as `hone convert --keep-mxfp4` keeps them, nor for Q8_0, in
+     * which conversions are stored. */
     bool quantized;
     bool spelled;  /* its own tensors are not, but those of the file that it was made of */
     bool q8;       /* the coarsest type is Q8_0 */
@@ -21,7 +22,8 @@ struct requant {
                       was made of where `spelled` */
 };
 void requant_look(const struct gguf *g, struct requant *r);
-/* ERR_USAGE naming --allow-requantize when the file was quantized. The file is opened for it. */
+/* Fails with ERR_USAGE, which names --allow-requantize, when the file was quantized. The file is
+ * opened for that. */
 int requant_check(const char *path, struct requant *r, struct err *e);
 
 #endif

@@ -13,16 +13,16 @@
 #include "quantize/quantize.h"
 
 struct resume;
-/* gguf_w_begin for an output that can be gone on with. *n_done: tensors that are there already and
- * whose bytes are as recorded; data of the next one follow. */
+/* Does gguf_w_begin for an output that can be gone on with. *n_done tensors are there already
+ * and their bytes are as recorded; the data of the next one follow. */
 int resume_begin(struct resume **out, struct gguf_w *w, const struct quantize_opts *o,
                  const struct gguf *source, int64_t *n_done, struct err *e);
 double resume_alpha(const struct resume *s, int64_t tensor); /* quantize_row.alpha of a done one */
-/* After gguf_w_data with the same bytes: takes note of a tensor that is complete now; alpha is its.
- */
+/* Takes note of a tensor that is complete now, after gguf_w_data with the same bytes. alpha is
+ * the tensor's. */
 int resume_data(struct resume *s, const void *p, uint64_t n, double alpha, struct err *e);
-/* Before gguf_w_free, with the result of the run: an output that is not
- * finished stays, unless its input is at fault, and the log says so. NULL is fine. */
+/* Ends it before gguf_w_free, with the result of the run: an output that is not finished stays,
+ * unless its input is at fault, and the log says so. NULL is fine. */
 void resume_end(struct resume *s, int rc);
 
 #endif

@@ -117,8 +117,9 @@ struct sens_accuracy {
     double complete; /* the same if every group were probed */
 };
 void sens_accuracy(const struct sens *s, struct sens_accuracy *a);
-/* Factor on a group's losses from the steps measured around mixes of about this budget; without
- * steps of its own that of the layers of its role around it. */
+/* Returns the factor on a group's losses that follows from the steps measured around mixes of
+ * about this budget. A group without steps of its own gets that of the layers of its role around
+ * it. */
 double sens_factor(const struct sens *s, int group, uint64_t budget);
 /* Returns false when a type is below what the group may have at a budget (docs/design/mix.md,
  * "Floors"). */
@@ -152,8 +153,8 @@ void sens_mix_release(struct sens_mix *m);
  * itself when there is none. */
 enum qtype sens_next(const struct sens *s, int group, enum qtype t, int dir);
 
-/* docs/formats/sensitivity.md. Reading takes errors, probes and steps for a structure that
- * sens_init made of the same model; ERR_DATA when the file is of another one. */
+/* Writes the file of docs/formats/sensitivity.md. sens_read takes errors, probes and steps for a
+ * structure that sens_init made of the same model; ERR_DATA when the file is of another one. */
 int sens_write(const struct sens *s, const struct gguf *g, const char *path, bool overwrite,
                struct err *e);
 int sens_read(struct sens *s, const char *path, struct err *e);

@@ -32,8 +32,9 @@ struct synth_report {
     uint64_t tensor_bytes, file_bytes; /* file_bytes: exact, also with dry_run */
     double seconds;
 };
-/* The same bytes for the same options, with any number of threads. Memory: 16 MiB. ERR_USAGE for
- * unknown shapes, recipes and types that cannot be made, ERR_DATA for a bad config.json. */
+/* Makes the file. The bytes are the same for the same options, with any number of threads.
+ * Memory is 16 MiB. ERR_USAGE for unknown shapes, recipes and types that cannot be made,
+ * ERR_DATA for a bad config.json. */
 int synth_run(const struct synth_opts *o, struct synth_report *r, struct err *e);
 
 /* Fills n_blocks blocks of a quantized or float type: any codes and small scales; the large scales

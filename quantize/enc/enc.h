@@ -24,14 +24,14 @@ struct enc_blocks;
 struct enc_fp4;
 struct enc {
     enum qtype type;
-    /* One row of n weights (multiple of the block) -> dst. imp[n]: importance of each column (mean
-     * squared input), NULL: none. */
+    /* Encodes one row of n weights, a multiple of the block, to dst. imp[n] is the importance of
+     * each column (the mean squared input), or NULL where there is none. */
     void (*row)(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search);
     const struct enc_blocks *blocks; /* its way to opened blocks (open.h); NULL: it does without */
     const struct enc_fp4
         *fp4; /* the layout of sixteen-level floats (fp4.h); NULL: another kind of type */
-    /* Weights of the search: the field's formula, and what was measured to give the lower
+    /* The weights of the search: llama.cpp's formula, and what was measured to give the lower
      * divergence (docs/design/quantize.md). */
     struct wrule conventional, chosen;
 };

@@ -9,7 +9,8 @@
 #include "kernels/codebook.h"
 #include "quantize/enc/search.h"
 
-/* Code of the level nearest to v (already divided by the scale; a midpoint goes to the smaller). */
+/* Returns the code of the level nearest to v, which is already divided by the scale; a midpoint
+ * goes to the smaller one. */
 static inline uint8_t fp4_code(float v) {
     static const float mid[7] = {0.5f, 1.5f, 2.5f, 3.5f, 5, 7, 10};
     const float a = fabsf(v);
@@ -17,7 +18,7 @@ static inline uint8_t fp4_code(float v) {
     for (int i = 0; i < 7; i++) q += a > mid[i];
     return (uint8_t)(q && v < 0 ? q + 8 : q);
 }
-/* sum w*(x - d*level)^2 with the nearest levels */
+/* Returns the sum of w*(x - d*level)^2 with the nearest levels. */
 static inline double fp4_error(const float *x, const float *w, int n, float d) {
     const float inv = d > 0x1p-126f ? 1.0f / d : 0;
     double e = 0;

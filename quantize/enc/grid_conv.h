@@ -24,7 +24,7 @@ struct conv_trial {
     float sxq, sqq;
 };
 
-/* Entry for `per` weights at scale 1/id. */
+/* Finds the grid entry for `per` weights at scale 1/id. */
 LANE_FN int conv_entry(const struct conv_sub *u, int h, float id, bool *on_grid) {
     const struct grid_spec *s = u->s;
     const float *a = u->a + h * s->per, *root = u->root + h * s->per;
@@ -62,7 +62,7 @@ INLINE void conv_sums(const struct conv_sub *u, struct conv_trial *t) {
     }
 }
 
-/* Scale of one sub-block and its entries; signs of groups may be flipped. */
+/* Finds the scale of one sub-block and its entries; signs of groups may be flipped. */
 LANE_FN float conv_search(struct conv_sub *u, uint8_t *sign, uint16_t *index) {
     const struct grid_spec *s = u->s;
     struct conv_trial best, t;
@@ -131,7 +131,7 @@ LANE_FN float grid_conv_sub(const struct grid_how *h, const struct grid_data *d,
     return conv_search(&u, b->sign + first / 8, b->index + first / s->per);
 }
 
-/* The block of these sub-blocks. */
+/* Makes the block of these sub-blocks. */
 LANE_FN void grid_conv_close(const struct grid_how *h, const float *scale, struct grid_block *b) {
     const struct grid_spec *s = h->s;
     float top = 0;

@@ -95,7 +95,7 @@ INLINE struct point point_of(const struct cloud *c, int per, bool flip, int g) {
     o.p = lane_get(t.p, 0);
     return o;
 }
-/* The one at a place of the list. */
+/* Returns the point at a place of the list. */
 INLINE struct point point_at(const struct cloud *c, int per, bool flip, int at) {
     const struct grid_list *l = &c->room->u.list;
     if (!GRID_KEEPS && at >= GRID_REST_AT) return point_of(c, per, flip, at - GRID_REST_AT);
@@ -159,8 +159,8 @@ INLINE void list_above(struct cloud *c, int per, bool flip, const struct sides *
     lanes_sync();
 }
 
-/* Which points, with these numbers, are farther above the chord from a to b than the best so far.
- */
+/* Keeps those of the points, with these numbers, that are farther above the chord from a to b
+ * than the best so far. */
 INLINE void higher(struct points t, vi now, struct point a, struct point b, vf *best, vi *at) {
     const float dq = b.q - a.q, dp = b.p - a.p;
     const vf h = (t.p - a.p) * dq - (t.q - a.q) * dp;
@@ -223,8 +223,8 @@ INLINE void keep_start(const struct cloud *c, int s, struct point t) {
     l->g[GRID_START_AT + s] = (uint16_t)t.g;
 }
 
-/* The polyline through the starts, and what lies above it. low: entry of least Q; mark is added to
- * the numbers of entries. */
+/* Computes the polyline through the starts and what lies above it. `low` is the entry of least
+ * Q; `mark` is added to the numbers of entries. */
 INLINE void hull(struct cloud *c, int per, bool flip, int low, const int *top, int mark,
                  struct chain *o) {
     struct sides l = {{INFINITY, INFINITY, INFINITY}, {0, 0, 0}};
@@ -279,7 +279,8 @@ INLINE void cloud_hull(struct cloud *c, int per, bool flip, int low, const float
     hull(c, per, flip, low, top, mark, o);
 }
 
-/* Chain of the `per` weights of entry e of the block, out of way `way`'s grid entries (gridq.h). */
+/* Computes the chain of the `per` weights of entry e of the block, out of the grid entries of
+ * way `way` (gridq.h). */
 LANE_FN void entry_chain(const struct grid_how *h, const struct grid_data *d, struct grid_room *r,
                          int e, bool flip, int way, struct chain *o) {
     const struct grid_spec *s = h->s;
@@ -305,8 +306,8 @@ LANE_FN void entry_chain(const struct grid_how *h, const struct grid_data *d, st
     }
     if (s->shift == SHIFT_ENTRY && sum < 0) low += s->n; /* zeros, shifted towards the weights */
     lanes_sync();
-    /* A copy of the loops for every length of entry: unrolled IQ1 to IQ3 encode 1.2 times as fast.
-     * On a device octets with and without a flip are side by side: the same copy. */
+    /* The loops are copied for every length of entry: unrolled, IQ1 to IQ3 encode 1.2 times as
+     * fast. On a device octets with and without a flip are side by side and share a copy. */
     const bool may = GRID_KEEPS ? flip : s->parity;
     if (s->per == 8 && may)
         cloud_hull(&c, 8, true, low, half, mark, o);

@@ -32,8 +32,9 @@ INLINE void walk_on(struct walk *w) {
     walk_look(w);
 }
 
-/* One of the two halves takes the flip, whichever is cheaper at each scale: upper hull of both. c:
- * the two as they are, then c[0] is the result; flipped: with a sign flipped; h: room. */
+/* Joins two chains of which one takes the flip, whichever is cheaper at each scale: the upper
+ * hull of both. c has the two as they are, and c[0] becomes the result; `flipped` has them with
+ * a sign flipped; h is room. */
 LANE_FN void chain_either(struct chain *c, const struct chain *flipped, struct vertex *h) {
     struct walk x = {&c[0], &flipped[1], 0, 0, false, {0, 0, 0, {0, 0}}};
     struct walk y = {&flipped[0], &c[1], 0, 0, false, {0, 0, 0, {0, 0}}};
@@ -59,9 +60,9 @@ LANE_FN void chain_either(struct chain *c, const struct chain *flipped, struct v
     chain_breaks(c);
 }
 
-/* The chains of the weights of octet o in way `way`: one, or of types with entries of 4 weights two
- * (the second empty where a flip ties the entries together). flipped: room for two chains of types
- * that have parity too, else NULL. */
+/* Computes the chains of the weights of octet o in way `way`. It is one chain, or two for types
+ * with entries of 4 weights; the second is empty where a flip ties the entries together.
+ * `flipped` is room for two chains of types that have parity too, otherwise NULL. */
 LANE_FN void octet_chains(const struct grid_how *h, const struct grid_data *d, struct grid_room *r,
                           struct chain *flipped, int o, int way, struct chain *c) {
     const bool odd = h->s->parity && odd_bits(d->sign[o]);
@@ -112,7 +113,7 @@ INLINE int grid_chain_at(const struct grid_spec *s, int o, int way) {
     return (k * grid_ways(s) + way) * grid_slots(s) + in;
 }
 
-/* The chains of way v as one, and what it can do for its sub-block k. */
+/* Joins the chains of way v to one, and says what that can do for its sub-block k. */
 LANE_FN void merge_chains(const struct grid_spec *s, struct grid_job *j, int v, int k) {
     const int nc = grid_slots(s);
     const struct chain *chain = j->chain + v * nc;

@@ -11,11 +11,11 @@
 #include "quantize/enc/gridq.h"
 #include "quantize/enc/raw.h"
 
-/* X(type) for each. */
+/* Calls X(type) for each of the grid types. */
 #define ENC_GRID_TYPES(X) X(IQ2_XXS) X(IQ2_XS) X(IQ2_S) X(IQ3_XXS) X(IQ3_S) X(IQ1_S) X(IQ1_M)
 
-/* Where a block's d lies: its bits. IQ1_M has a nibble on top of each of its four scale words, all
- * others the first two bytes. */
+/* Returns a block's d as bits. IQ1_M has a nibble of it on top of each of its four scale words,
+ * in all others it is the first two bytes. */
 ENC_INLINE uint16_t enc_grid_d(enum qtype t, const uint8_t *blk) {
     const uint8_t *sc = ((const struct blk_IQ1_M *)(const void *)blk)->scales;
     if (t != QT_IQ1_M) return (uint16_t)(blk[0] | blk[1] << 8);
@@ -27,13 +27,14 @@ ENC_INLINE void enc_grid_set_d(enum qtype t, uint8_t *blk, uint16_t d) {
     for (int i = 0; i < 4 && t == QT_IQ1_M; i++)
         sc[2 * i + 1] = (uint8_t)((sc[2 * i + 1] & 15) | (d >> (4 * i) & 15) << 4);
 }
-/* What a weight adds to the two sums whose ratio is the gain of its row (gridq_balance.c). */
+/* Computes what a weight adds to the two sums whose ratio is the gain of its row
+ * (gridq_balance.c). */
 ENC_INLINE void enc_grid_terms(float x, const float *imp, float y, double term[2]) {
     const double xi = (double)x, w = imp ? (double)*imp : 1;
     term[0] = w * xi * xi;
     term[1] = w * xi * (double)y;
 }
-/* d times `gain`, unless that is zero. */
+/* Multiplies d by `gain`, unless that gives zero. */
 ENC_INLINE void enc_grid_raise(enum qtype t, uint8_t *blk, double gain) {
     const double d = (double)fp_f16_to_f32(enc_grid_d(t, blk));
     const uint16_t bits = enc_f16_bits((float)(d * gain));

@@ -38,8 +38,8 @@ INLINE float sub_error(const struct grid_spec *s, const struct grid_job *j, int 
     return e;
 }
 
-/* Integer scales of least error at d, within `near` of the nearest; returns the error and the least
- * squares for d. */
+/* Chooses the integer scales of least error at d, within `near` of the nearest. Returns the
+ * error, and in *refit the least squares for d. */
 LANE_FN float choose(const struct grid_spec *s, const struct grid_job *j, float d, int near,
                      uint8_t *sc, float *refit) {
     double num = 0, den = 0;

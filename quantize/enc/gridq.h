@@ -25,7 +25,8 @@ struct grid_spec {
     enum grid_shift shift;
     int sc_max;      /* largest integer scale */
     float unit, top; /* top: largest level */
-    /* conventional search: trials -t..t of `step`, neighbours within `shells` distances, d*fudge */
+    /* The conventional search tries scales -t..t of `step`, neighbours within `shells`
+     * distances, and multiplies d by `fudge`. */
     int t, shells;
     float step, fudge;
 };
@@ -66,12 +67,14 @@ struct grid_data {
     uint8_t sign[QK / 8]; /* of every 8 weights, as they are */
 };
 
-/* The table of specs; index is private to the search. */
+/* Returns the row of the table of specs. Its index is private to the search. */
 const struct grid_spec *grid_spec_of(enum qtype t);
-/* All filled in; lev and near are the host's, made at first use and never freed. */
+/* Returns how a type is searched, with all filled in. lev and near are the host's, made at first
+ * use and never freed. */
 struct grid_how grid_how_of(enum qtype t, enum search search);
-/* What a device needs of them as one piece: levels, then, where how->near is not NULL, start, list
- * and code. Returns its bytes; to: NULL, or where they go. */
+/* Puts what a device needs of the tables into one piece: the levels, then, where how->near is
+ * not NULL, start, list and code. Returns its bytes. `to` is where they go; NULL: they are only
+ * counted. */
 uint64_t enc_grid_tables(const struct grid_how *how, void *to);
 void enc_grid_row(enum qtype t, const float *x, const float *imp, int64_t n, void *dst,
                   enum search search, void (*pack)(void *blk, const struct grid_block *b));
@@ -91,7 +94,8 @@ struct near_table {
 ENC_INLINE int grid_bits(const struct grid_spec *s) {
     return s->n_level == 3 ? 2 : 3;
 }
-/* Made at first use; never freed. A code has grid_bits bits per weight. */
+/* Returns the table, which is made at first use and never freed. A code has grid_bits bits per
+ * weight. */
 const struct near_table *enc_grid_near(enum qtype t);
 
 #endif

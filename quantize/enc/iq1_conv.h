@@ -50,7 +50,7 @@ INLINE void iq1_prefixes(const struct iq1_sub *u, struct iq1_prefix *p) {
     }
 }
 
-/* Best cuts and shifts; false: nothing has a merit. */
+/* Finds the best cuts and shifts. Returns false when nothing has a merit. */
 LANE_FN bool iq1_cut(struct iq1_sub *u) {
     const int runs = u->n / u->run;
     struct iq1_prefix p;
@@ -89,7 +89,7 @@ INLINE const float *iq1_levels_of(const struct iq1_sub *u, int i) {
     return iq1_levels[u->shifts >> (i / u->run) & 1];
 }
 
-/* Grid entry of group h, whose codes become those of the entry. */
+/* Returns the grid entry of group h, whose codes become those of the entry. */
 LANE_FN int iq1_to_grid(struct iq1_sub *u, int h, bool *moved) {
     const struct near_table *t = u->near;
     const float *x = u->x + 8 * h, *w = u->w + 8 * h, *l = iq1_levels_of(u, 8 * h);
@@ -115,7 +115,7 @@ LANE_FN int iq1_to_grid(struct iq1_sub *u, int h, bool *moved) {
     return best;
 }
 
-/* A sub-block's share of the two sums for d: levels q, mul times. */
+/* Adds a sub-block's share to the two sums for d: the levels q, `mul` times. */
 LANE_FN void iq1_add_sums(const struct grid_how *h, const struct grid_data *d, int k, float mul,
                           const struct grid_block *b, double *sxq, double *sqq) {
     for (int i = k * h->s->sub; i < (k + 1) * h->s->sub; i++) {
@@ -157,7 +157,7 @@ LANE_FN float iq1_conv_sub(const struct grid_how *h, const struct grid_data *d, 
     return sxq > 0 && sqq > 0 ? (float)(sxq / sqq) : u->scale;
 }
 
-/* The block of these sub-blocks. */
+/* Makes the block of these sub-blocks. */
 LANE_FN void iq1_conv_close(const struct grid_how *h, const struct grid_data *data,
                             const float *scale, struct grid_block *b) {
     const struct grid_spec *s = h->s;

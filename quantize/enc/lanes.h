@@ -27,17 +27,17 @@ struct lanes_mem {
 INLINE vf clampv(vf v, vf lo, vf hi) {
     return minv(maxv(v, lo), hi);
 }
-/* Nearest integer, ties to even; |v| < 2^22. */
+/* Rounds to the nearest integer, ties to even; |v| < 2^22. */
 INLINE vf rintv(vf v) {
     const vf magic = splat(12582912.0f);
     return (v + magic) - magic;
 }
-/* a/b, 0 where b is 0 */
+/* Returns a/b, and 0 where b is 0. */
 INLINE vf ratio(vf a, vf b) {
     vi zero = b == splat(0);
     return pick(zero, splat(0), a / pick(zero, splat(1), b));
 }
-/* The levels nearest to v. */
+/* Returns the levels nearest to v. */
 INLINE vf nearest(bool table, vf v, vf lo, vf hi) {
     v = clampv(v, lo, hi);
     if (!table) return rintv(v);
@@ -48,13 +48,13 @@ INLINE int code_of_zero(const struct levels *lv) {
     return (int)lane_get(z, 0);
 }
 
-/* Lane by lane: the signed element of largest magnitude (first of equals). */
+/* Returns lane by lane the signed element of largest magnitude (the first of equals). */
 INLINE vf absmax(const struct tile *t, int n) {
     vf m = splat(0);
     for (int i = 0; i < n; i++) m = pick(absv(t->x[i]) > absv(m), t->x[i], m);
     return m;
 }
-/* The element with the most w x^2. */
+/* Returns the element with the most w x^2. */
 INLINE vf heaviest(const struct tile *t, int n) {
     vf most = splat(0), where = t->x[0];
     for (int i = 0; i < n; i++) {
@@ -74,7 +74,7 @@ INLINE float lane_sum(const vf *v, int n) { /* in order */
         for (int k = 0; k < LANES; k++) s += lane_get(v[t], k);
     return s;
 }
-/* s and the lanes, in order. */
+/* Returns s plus the lanes, added in order. */
 INLINE double lane_add(double s, vf v) {
     for (int k = 0; k < LANES; k++) s += (double)lane_get(v, k);
     return s;
@@ -86,7 +86,7 @@ INLINE float lane_max(float m, vf v) {
     }
     return m;
 }
-/* The one of largest magnitude among m and the lanes; the first of equals. */
+/* Returns the value of largest magnitude among m and the lanes; the first of equals. */
 INLINE float lane_absmax(float m, vf v) {
     for (int k = 0; k < LANES; k++) {
         float a = lane_get(v, k);

@@ -49,11 +49,11 @@ INLINE void aff_code_sums(const struct tile *t, int n, vf top, vf iscale, vf lo,
     *sxl = c;
 }
 
-/* Least squares (d, m) for code sums, and its error. */
+/* Solves for (d, m) by least squares from sums over codes, and gives the error. */
 INLINE struct afit aff_solve(const struct aff_sums *s, vf sl, vf sll, vf sxl, bool free_min) {
     const vf zero = splat(0);
     vf det = s->w * sll - sl * sl;
-    /* all codes equal: no slope to solve for; d 0 and the mean */
+    /* Where all codes are equal there is no slope to solve for: d is 0 and m the mean. */
     vi flat = det <= splat(1e-6f) * s->w * sll;
     vf inv = splat(1) / pick(flat, splat(1), det);
     vf d = (s->w * sxl - s->wx * sl) * inv, m = (sll * s->wx - sl * sxl) * inv;
@@ -91,7 +91,7 @@ struct aff_starts {
     int iters;  /* roundings and least squares per start */
     bool abs_err, free_min;
 };
-/* Two starts at once: codes, least squares, codes again. */
+/* Tries two starts at once: codes, least squares, codes again. */
 INLINE void aff_try(const struct tile *t, int n, vf top, const struct aff_sums *s,
                     const struct aff_starts *st, vf from, vf s0, vf s1, struct afit *best) {
     vf m0 = from, m1 = from;
@@ -114,7 +114,7 @@ INLINE void aff_try(const struct tile *t, int n, vf top, const struct aff_sums *
     }
 }
 
-/* Best of all starts; m <= 0 unless free_min. */
+/* Returns the best of all starts; m <= 0 unless free_min. */
 LANE_FN struct afit aff_fit(const struct tile *t, int n, int qmax, const struct aff_starts *st) {
     const struct aff_sums s = aff_sums_of(t, n);
     const vf top = splat((float)qmax), tiny = splat(0x1p-40f), zero = splat(0);
@@ -146,7 +146,7 @@ LANE_FN struct afit aff_fit(const struct tile *t, int n, int qmax, const struct 
     return best;
 }
 
-/* Error of the codes nearest for x ~ d*l + m. */
+/* Returns the error of the nearest codes for x ~ d*l + m. */
 INLINE vf aff_error(const struct tile *t, int n, vf top, vf d, vf m) {
     vf inv = ratio(splat(1), d), e = splat(0);
     for (int i = 0; i < n; i++) {
@@ -194,10 +194,10 @@ LANE_FN struct aff_state aff_start(float d, float dmin) {
     return b;
 }
 
-/* For each sub-block the best pair of integers with sc within `reach` of the present one. With
- * codes of mean l, a scale that is larger by one wants a minimum that is larger by d*l/dmin: the
- * two integers around that are tried (for the present scale: the present minimum and its
- * neighbours). */
+/* Finds for each sub-block the best pair of integers with sc within `reach` of the present one.
+ * With codes of mean l, a scale that is larger by one wants a minimum that is larger by
+ * d*l/dmin; the two integers around that are tried (for the present scale: the present minimum
+ * and its neighbours). */
 LANE_FN void aff_integers(const struct aff_job *j, struct aff_state *b, int reach) {
     const vf top = splat((float)j->s->lv.hi), zero = splat(0), smax = splat((float)j->s->sc_hi);
     vf err[2];
@@ -228,7 +228,8 @@ LANE_FN void aff_integers(const struct aff_job *j, struct aff_state *b, int reac
     b->err = lane_sum(err, j->tiles);
 }
 
-/* Joint least squares of (d, dmin) for the present codes and integers; false when nothing moves. */
+/* Fits (d, dmin) jointly by least squares for the present codes and integers. Returns false when
+ * nothing moves. */
 LANE_FN bool aff_refit(const struct aff_job *j, struct aff_state *b) {
     double a11 = 0, a12 = 0, a22 = 0, b1 = 0, b2 = 0;
     for (int k = 0; k < j->tiles; k++) {
@@ -341,7 +342,7 @@ LANE_FN void aff_conventional(struct aff_job *j, bool have_imp, struct aff_state
     b->dmin = aff_positive(j, j->min, b->mn);
 }
 
-/* The block of -x with both factors negated describes x. */
+/* Turns the block of -x into one of x by negating both factors. */
 LANE_FN void aff_mirror(struct aff_job *j) {
     for (int k = 0; k < j->tiles; k++)
         for (int i = 0; i < j->n; i++) j->t[k].x[i] = -j->t[k].x[i];
@@ -357,7 +358,8 @@ LANE_TABLE(struct aff_effort, aff_fast, [1]) = {
 LANE_TABLE(struct aff_effort, aff_best, [1]) = {
     {{{-1.2f, 0.5f, 7}, 4, false, 2, false, false}, 3, 3, 1, 2, 5, 4, true}};
 
-/* The block's weights into the job; false: it is zeros, and written. */
+/* Loads the block's weights into the job. Returns false when it is zeros, and then has written
+ * it. */
 LANE_FN bool aff_begin(struct aff_job *j, const struct enc_how *h, const struct lanes_mem *mem,
                        const float *x, struct enc_raw *o) {
     const struct enc_spec *s = h->s;
@@ -378,7 +380,7 @@ LANE_FN bool aff_begin(struct aff_job *j, const struct enc_how *h, const struct 
     return true;
 }
 
-/* Both orientations, from the conventional state and from fits. */
+/* Searches in both orientations, from the conventional state and from fits. */
 LANE_FN void aff_search_best(struct aff_job *j, struct aff_state *conv, struct aff_state *b) {
     aff_integers(j, conv, aff_best->near);
     aff_rounds(j, aff_best, *conv, b);

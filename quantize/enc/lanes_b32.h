@@ -24,7 +24,7 @@ struct b32_state {
     vf d, m, err;
 };
 
-/* Codes nearest for f16 (d, m) join what is best so far. */
+/* Takes the codes nearest for f16 (d, m) where they are better than the best so far. */
 LANE_FN void b32_take(const struct b32_job *j, vf d, vf m, struct b32_state *best) {
     vf e;
     d = f16v(d);
@@ -42,7 +42,7 @@ LANE_FN void b32_take(const struct b32_job *j, vf d, vf m, struct b32_state *bes
     best->err = pick(better, e, best->err);
 }
 
-/* From the best so far: least squares, f16, codes again. */
+/* Improves the best so far: least squares, f16, codes again. */
 LANE_FN void b32_polish(const struct b32_job *j, int rounds, struct b32_state *best) {
     for (int r = 0; r < rounds; r++) {
         vf d = best->d, m = splat(0);
@@ -160,8 +160,8 @@ LANE_TABLE(struct b32_effort, b32_best, [1]) = {{{0.8f, 1.35f, 16, 3, 4},
                                                  true,
                                                  3}};
 
-/* The search beyond the conventional state b; best keeps the conventional blocks in o where they
- * are better. */
+/* Searches beyond the conventional state b and keeps the conventional blocks in o where they are
+ * better. */
 LANE_FN void b32_improve(struct b32_job *j, const struct enc_how *h, const struct lanes_mem *mem,
                          const float *imp, int n, struct b32_state *b, struct enc_raw *o) {
     b32_weights(j, imp, n, &h->rule, h->row_mean2);
@@ -182,7 +182,7 @@ LANE_FN void b32_improve(struct b32_job *j, const struct enc_how *h, const struc
     }
 }
 
-/* n <= 8 blocks; the last one fills up. */
+/* Encodes n <= 8 blocks; where there are fewer, the last one fills the other lanes. */
 LANE_FN void b32_tile(const struct enc_how *h, const struct lanes_mem *mem, const float *x,
                       const float *imp, int n, struct enc_raw *o) {
     const struct enc_spec *s = h->s;

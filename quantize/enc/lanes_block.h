@@ -8,7 +8,7 @@
 
 /* ---- loading and weighing, in natural order; n a multiple of 8, run or sub: see at() --------- */
 
-/* n weights at x, clamped to +-limit, to dst; false when all are <= 2^-25. */
+/* Loads n weights at x, clamped to +-limit. Returns false when all are at most 2^-25. */
 LANE_FN bool load(float *dst, const float *x, int n, float limit, int run) {
     const vf hi = splat(limit), lo = splat(-limit);
     vf top = splat(0);
@@ -22,7 +22,7 @@ LANE_FN bool load(float *dst, const float *x, int n, float limit, int run) {
     return lane_max(0, top) > 0x1p-25f;
 }
 
-/* enc_mean2 */
+/* Does what enc_mean2 says. */
 LANE_FN float mean2(const float *x, int n, int run) {
     vd s = to_double(splat(0));
     for (int i = 0; i < n; i += LANES) {
@@ -32,7 +32,7 @@ LANE_FN float mean2(const float *x, int n, int run) {
     return (float)fmin(total(s) / (double)n, 1e30);
 }
 
-/* The power of two that brings x > 0 into [1, 2). */
+/* Returns the power of two that brings x > 0 into [1, 2). */
 LANE_FN float unit_scale(float x) {
     int e = (int)(fp_bits(x) >> 23) - 127; /* subnormal: -127 */
     if (e > 126) e = 126;
@@ -40,7 +40,7 @@ LANE_FN float unit_scale(float x) {
     return fp_from_bits((uint32_t)(127 - e) << 23);
 }
 
-/* Up to a power of two. */
+/* Computes the weights of a kind, up to a power of two. */
 LANE_FN void plain_weights(float *w, const float *x, int n, enum wplain kind, int sub) {
     const int run = kind == WP_RMS_ABS ? sub : n;
     vf top = splat(0);
@@ -74,7 +74,7 @@ LANE_FN void importance_weights(float *w, const float *x, const float *imp, int 
     }
 }
 
-/* enc_weights; mean: what the rule's scope asks for. */
+/* Does what enc_weights says; `mean` is what the rule's scope asks for. */
 LANE_FN void weights(float *w, const float *x, const float *imp, int n, const struct wrule *r,
                      float mean, int sub) {
     lanes_sync();
@@ -93,7 +93,7 @@ LANE_FN void weights(float *w, const float *x, const float *imp, int n, const st
     lanes_sync();
 }
 
-/* The same with the mean that the rule asks for: of the block, or of its row. */
+/* Does the same with the mean that the rule asks for, which is that of the block or of its row. */
 LANE_FN void block_weights(float *w, const float *x, const float *imp, int n, const struct wrule *r,
                            float row_mean2, int sub) {
     float mean = 0;
@@ -101,7 +101,8 @@ LANE_FN void block_weights(float *w, const float *x, const float *imp, int n, co
     weights(w, x, imp, n, r, mean, sub);
 }
 
-/* Codes of scale d, minimum m, of the first runs to q: a run's from stride*k on. */
+/* Writes the codes for scale d and minimum m of the first `runs` runs to q, those of run k from
+ * stride*k on. */
 LANE_FN void codes_at(const struct levels *lv, const struct tile *t, int n, vf d, vf m, int8_t *q,
                       int stride, int runs) {
     const vf lo = splat((float)lv->lo), hi = splat((float)lv->hi), inv = ratio(splat(1), d);
@@ -115,8 +116,8 @@ LANE_FN void codes_at(const struct levels *lv, const struct tile *t, int n, vf d
 
 /* ---- blocks that are open -------------------------------------------------------------------- */
 
-/* A super-block of zeros without minima, codes apart; field by field: codes would be zeroed twice.
- */
+/* Opens a super-block of zeros without minima, but for its codes. It sets field by field,
+ * because codes would be zeroed twice otherwise. */
 LANE_FN void open_zero(const struct enc_spec *s, struct enc_raw *o) {
     o->n = QK;
     o->sub = s->sub;
@@ -129,7 +130,7 @@ LANE_FN void open_zero(const struct enc_spec *s, struct enc_raw *o) {
     memset(o->mn, 0, sizeof o->mn);
 }
 
-/* sum w*(x - x^)^2, x^ as it will be decoded. */
+/* Returns the sum of w*(x - x^)^2, where x^ is what will be decoded. */
 LANE_FN double open_error(const struct enc_raw *o, const float *x, const float *w) {
     vd e = to_double(splat(0));
     lanes_sync();
@@ -142,7 +143,8 @@ LANE_FN double open_error(const struct enc_raw *o, const float *x, const float *
     return total(e);
 }
 
-/* sums[0] += sum imp*x*x, sums[1] += sum imp*x*x^ (imp NULL: 1), x in natural order. */
+/* Adds the sum of imp*x*x to sums[0] and that of imp*x*x^ to sums[1], with x in natural order.
+ * imp NULL: 1. */
 LANE_FN void balance(const struct enc_raw *o, const float *x, const float *imp, double sums[2]) {
     for (int k = 0; k < o->n / o->sub; k++) {
         vf a = splat(0), b = splat(0);

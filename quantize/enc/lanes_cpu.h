@@ -33,12 +33,12 @@ struct tile {
 };
 #define LOCAL_TILE(t) struct tile t
 
-/* Where element i of a block's weights lies in lanes_mem, as runs of n weights. */
+/* Returns where element i of a block's weights lies in lanes_mem, as runs of n weights. */
 INLINE int at(int i, int n) {
     (void)n;
     return i;
 }
-/* What a lane has written there is seen by all. */
+/* Makes what a lane has written there seen by all. */
 INLINE void lanes_sync(void) {
 }
 
@@ -46,7 +46,7 @@ INLINE vf splat(float a) {
     vf zero = {0};
     return zero + a;
 }
-/* Lane k: p[k] */
+/* Loads p[k] to lane k. */
 INLINE vf loadv(const float *p) {
     vf v;
     memcpy(&v, p, sizeof v);
@@ -71,7 +71,7 @@ INLINE vf sqrtv(vf v) {
 INLINE vf lookup(const float *table, vi j) {
     return (vf)_mm256_i32gather_ps(table, (__m256i)j, 4);
 }
-/* Eight bytes with signs -> f32 */
+/* Converts eight bytes with signs to f32. */
 INLINE vf from_bytes(const int8_t *p) {
     return (vf)_mm256_cvtepi32_ps(
         _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
@@ -82,11 +82,11 @@ INLINE vf from_bytes(const int8_t *p) {
     for (int k = 0; k < LANES; k++) v[k] = p[k];
     return v;
 }
-/* mask ? a : b */
+/* Returns a where the mask is set, elsewhere b. */
 INLINE vf pick(vi mask, vf a, vf b) {
     return (vf)((mask & (vi)a) | (~mask & (vi)b));
 }
-/* The bound where v is a NaN. */
+/* Returns the larger one; the bound where v is a NaN. */
 INLINE vf maxv(vf v, vf lo) {
     return pick(v > lo, v, lo);
 }
@@ -112,7 +112,7 @@ INLINE vi truncv(vf v) {
 INLINE vd to_double(vf v) {
     return __builtin_convertvector(v, vd);
 }
-/* enc_f16 of every lane: to 11 bits, ties to even; below 2^-14 to multiples of 2^-24. */
+/* Does enc_f16 for every lane: to 11 bits, ties to even; below 2^-14 to multiples of 2^-24. */
 INLINE vf f16v(vf x) {
     x = minv(maxv(x, splat(-65504)), splat(65504));
     vi u = (vi)x;
@@ -125,7 +125,7 @@ INLINE vf f16v(vf x) {
 INLINE float lane_get(vf v, int k) {
     return v[k];
 }
-/* The sum of all lanes, in every lane. */
+/* Returns the sum of all lanes, in every lane. */
 INLINE vf spread_sum(vf v) {
     v += __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3);
     v += __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5);
@@ -134,7 +134,7 @@ INLINE vf spread_sum(vf v) {
 INLINE double total(vd v) {
     return ((v[0] + v[4]) + (v[1] + v[5])) + ((v[2] + v[6]) + (v[3] + v[7]));
 }
-/* Lane k to and from p[k]. */
+/* Stores lane k to p[k]; load_ints loads it. */
 INLINE void store_ints(int16_t *p, vf v) {
     for (int k = 0; k < LANES; k++) p[k] = (int16_t)v[k];
 }
@@ -148,7 +148,7 @@ INLINE vf load_codes(const uint8_t *p) {
     for (int k = 0; k < LANES; k++) v[k] = p[k];
     return v;
 }
-/* The four codes l of lane k < runs to q[stride*k]. */
+/* Stores the four codes l of each lane k < runs to q[stride*k]. */
 INLINE void store_codes(int8_t *q, int stride, int runs, const vf l[4]) {
     vi c = {0};
     for (int k = 0; k < 4; k++) c |= (truncv(l[k]) & 255) << (8 * k);
@@ -160,7 +160,7 @@ INLINE void copy_open(struct enc_raw *to, const struct enc_raw *from) {
 
 /* ---- grids: lanes take entries side by side -------------------------------------------------- */
 
-/* The points of all entries are kept; how many of those that matter. */
+/* All entries keep their points; there is room for as many as matter. */
 enum { GRID_KEEPS = 1, GRID_LIST = GRID_MAX };
 
 INLINE vi numbers(void) {
@@ -217,11 +217,11 @@ INLINE int append(uint16_t *list, float *lx, float *ly, int n, vi mask, int firs
     }
     return n;
 }
-/* One lane does what is done once. */
+/* Tells whether this lane does what is done once. */
 INLINE bool lane_one(void) {
     return true;
 }
-/* The same for a team, which shares loops. */
+/* Does the same for a team, which shares loops. */
 #define TEAM_EACH(i, n) for (int i = 0; i < (n); i++)
 INLINE bool team_one(void) {
     return true;
@@ -237,7 +237,7 @@ INLINE vf shuffle_lo(vf a, vf b) {
 INLINE vf shuffle_hi(vf a, vf b) {
     return __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15);
 }
-/* Eight rows, `stride` floats apart, of eight -> eight columns. */
+/* Turns eight rows of eight values, `stride` floats apart, into eight columns. */
 INLINE void transpose(const float *p, int64_t stride, vf *out) {
     vf a[8], b[8];
     for (int k = 0; k < 4; k++) {
@@ -257,7 +257,7 @@ INLINE void transpose(const float *p, int64_t stride, vf *out) {
         out[k + 4] = __builtin_shufflevector(b[k], b[k + 4], 4, 5, 6, 7, 12, 13, 14, 15);
     }
 }
-/* The tile's weights are runs 0..7 of n at p, one after the other (at()). */
+/* Loads the tile's weights: runs 0..7 of n at p, one after the other (at()). */
 INLINE void tile_x(struct tile *t, float *p, int n) {
     for (int i = 0; i < n; i += 8) transpose(p + i, n, t->x + i);
 }

@@ -19,7 +19,7 @@ struct vfit {
 
 /* ---- trials of one tile ---------------------------------------------------------------------- */
 
-/* One rounding: sum w x l and sum w l^2. */
+/* Rounds once and gives the sums of w x l and w l^2. */
 INLINE void sym_sums(bool table, const struct tile *t, int n, vf lo, vf hi, vf s, vf *sxl,
                      vf *sll) {
     vf a = splat(0), b = splat(0);
@@ -54,8 +54,9 @@ INLINE void sym_fit_as(bool table, const struct levels *lv, const struct tile *t
         }
     }
 }
-/* Best of `count` trials: codes are the levels nearest to start*x; after each least squares they
- * are rounded again with the new scale, `iters` times in all. First of equals wins. */
+/* Finds the best of `count` trials. Codes are the levels nearest to start*x; after each least
+ * squares they are rounded again with the new scale, `iters` times in all. The first of equals
+ * wins. */
 LANE_FN void sym_fit(const struct levels *lv, const struct tile *t, int n, const vf *start,
                      int count, int iters, struct vfit *f) {
     if (lv->tab)
@@ -64,7 +65,7 @@ LANE_FN void sym_fit(const struct levels *lv, const struct tile *t, int n, const
         sym_fit_as(false, lv, t, n, start, count, iters, f);
 }
 
-/* The conventional grid. */
+/* Tries the conventional starts. */
 LANE_FN vf sym_fit_conventional(const struct levels *lv, const struct tile *t, int n) {
     vf top = absmax(t, n), start[24];
     vi none = absv(top) < splat(0x1p-40f);
@@ -118,7 +119,8 @@ INLINE vf sym_error(bool table, const struct tile *t, int n, vf lo, vf hi, vf d)
     }
     return e;
 }
-/* Of `count` scales d*sc the one of least true error joins *best, *err. */
+/* Takes of `count` scales d*sc the one of least true error into *best and *err where it is
+ * better. */
 LANE_FN void sym_choose(const struct levels *lv, const struct tile *t, int n, vf d, const vf *sc,
                         int count, vf *best, vf *err) {
     const vf lo = splat((float)lv->lo), hi = splat((float)lv->hi);
@@ -140,7 +142,7 @@ LANE_FN void sym_choose(const struct levels *lv, const struct tile *t, int n, vf
     }
 }
 
-/* The sums for codes rounded with scale d (0: code of zero). */
+/* Computes the sums for codes rounded with scale d; with d 0 all codes are that of zero. */
 LANE_FN void sym_sums_at(const struct levels *lv, const struct tile *t, int n, vf d, vf *sxl,
                          vf *sll) {
     const vf lo = splat((float)lv->lo), hi = splat((float)lv->hi), inv = ratio(splat(1), d);
@@ -183,7 +185,7 @@ LANE_FN vf sym_clamp(const struct enc_spec *s, vf v) {
     return rintv(clampv(v, splat((float)s->sc_lo), splat((float)s->sc_hi)));
 }
 
-/* Integer scales around both fits, or around the present ones. */
+/* Chooses integer scales around both fits, or around the present ones. */
 LANE_FN void sym_integers(const struct sym_job *j, struct sym_state *b, bool fits, int near) {
     const vf d = splat(b->d);
     vf err[2];
@@ -205,7 +207,8 @@ LANE_FN void sym_integers(const struct sym_job *j, struct sym_state *b, bool fit
     b->err = lane_sum(err, j->tiles);
 }
 
-/* Least squares of d for the present integers and codes; false when it does not move. */
+/* Fits d by least squares to the present integers and codes. Returns false when it does not
+ * move. */
 LANE_FN bool sym_refit(const struct sym_job *j, struct sym_state *b) {
     double num = 0, den = 0;
     for (int k = 0; k < j->tiles; k++) {
@@ -263,7 +266,7 @@ LANE_FN void sym_write(const struct sym_job *j, const struct sym_state *b, struc
     }
 }
 
-/* Q3_K quantizes its 16 scales like a block of its own: the 19 trials are the lanes. */
+/* Quantizes the 16 scales of Q3_K like a block of their own; the 19 trials are the lanes. */
 LANE_FN float sym_of_scales(const struct sym_job *j, const vf *scale) {
     const struct levels lv = {j->s->sc_lo, j->s->sc_hi, NULL};
     LOCAL_TILE(t);
@@ -314,7 +317,8 @@ LANE_TABLE(struct sym_effort, sym_fast, [2]) = {{{0.9f, 1.2f, 6, 1, 2}, 1, 1, 0,
 LANE_TABLE(struct sym_effort, sym_best, [2]) = {{{0.8f, 1.35f, 12, 2, 4}, 2, 2, 1, 2, 1},
                                                 {{0.8f, 1.35f, 20, 3, 4}, 2, 4, 1, 3, 1}};
 
-/* The block's weights into the job; false: it is zeros, and written. */
+/* Loads the block's weights into the job. Returns false when it is zeros, and then has written
+ * it. */
 LANE_FN bool sym_begin(struct sym_job *j, const struct enc_how *h, const struct lanes_mem *mem,
                        const float *x, struct enc_raw *o) {
     const struct enc_spec *s = h->s;

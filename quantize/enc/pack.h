@@ -9,12 +9,12 @@
 #include "core/bytes.h"
 #include "quantize/enc/raw.h"
 
-/* X(type) for each type of blocks that are opened. */
+/* Calls X(type) for each type of blocks that are opened. */
 #define ENC_RAW_TYPES(X)                                                                           \
     X(Q4_0)                                                                                        \
     X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(IQ4_NL) X(Q2_K) X(Q3_K) X(Q4_K) X(Q5_K) X(Q6_K) X(IQ4_XS)
 
-/* The 12 bytes of 8 six-bit scales and 8 six-bit minima (Q4_K, Q5_K). */
+/* Packs 8 six-bit scales and 8 six-bit minima into 12 bytes (Q4_K, Q5_K). */
 ENC_INLINE void enc_pack_scale_min(uint8_t out[12], const int16_t *sc, const int16_t *mn) {
     for (int k = 0; k < 4; k++) {
         out[k] = (uint8_t)(sc[k] | (sc[k + 4] >> 4) << 6);
@@ -36,7 +36,8 @@ ENC_INLINE void enc_pack_Q4_1(const struct enc_raw *b, void *blk) {
     for (int i = 0; i < 16; i++) o->qs[i] = (uint8_t)(b->l[i] | (b->l[i + 16]) << 4);
 }
 
-/* The codes l plus `add` in five bits: low four, two to a byte, then the highest of all. */
+/* Packs the codes l plus `add` in five bits: the low four, two to a byte, then the highest of
+ * all. */
 ENC_INLINE void enc_pack_five(uint8_t qs[16], uint8_t qh[4], const int8_t *l, int add) {
     uint32_t high = 0;
     for (int i = 0; i < 16; i++) {

@@ -15,7 +15,8 @@ LANE_FN float pos_error(int n, int lmax, const float *x, const float *w, float i
     return e;
 }
 
-/* Up to five sweeps: each code takes its best value given the others, if the merit rises. */
+/* Makes up to five sweeps, in which each code takes its best value given the others, if the
+ * merit rises. */
 LANE_FN void pos_descend(int n, int lmax, const float *x, const float *w, uint8_t *l, float *sxl,
                          float *sll) {
     for (int sweep = 0; sweep < 5; sweep++) {

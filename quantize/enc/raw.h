@@ -34,11 +34,11 @@ struct enc_blocks {
     /* Such a block, perhaps with other codes and scales, packed. */
     void (*pack)(const struct enc_raw *restrict o, void *restrict blk);
 };
-/* n_blocks blocks of weights (imp NULL: no importance) to settled scales and codes. row_mean2: mean
- * of x^2 over their row. */
+/* Encodes n_blocks blocks of weights to settled scales and codes. row_mean2 is the mean of x^2
+ * over their row. imp NULL: no importance. */
 void enc_raw_blocks(const struct enc_blocks *eb, const float *x, const float *imp, int64_t n_blocks,
                     enum search search, float row_mean2, struct enc_raw *o);
-/* A row of n weights, opened and closed. */
+/* Encodes a row of n weights, whose blocks are opened and closed. */
 void enc_row(const struct enc_blocks *eb, const float *x, const float *imp, int64_t n, void *dst,
              enum search search);
 const struct enc_blocks *enc_blocks_find(enum qtype t); /* NULL: the type does without */
@@ -48,7 +48,7 @@ const struct enc_blocks *enc_blocks_find(enum qtype t); /* NULL: the type does w
  * squared relative error, always in the same direction. o: n/block blocks of scratch. */
 void enc_row_balanced(const struct enc_blocks *eb, const float *x, const float *imp, int64_t n,
                       void *dst, enum search search, struct enc_raw *o);
-/* What scales are multiplied by: num/den within 0.8..1.25; den <= 0: 1. */
+/* Returns what scales are multiplied by: num/den within 0.8..1.25; 1 where den <= 0. */
 ENC_INLINE double enc_gain(double num, double den) {
     double gain = den > 0 ? num / den : 1;
     return gain > 1.25 ? 1.25 : gain < 0.8 ? 0.8 : gain;
@@ -63,7 +63,7 @@ ENC_INLINE void enc_rescale_block(struct enc_raw *o, double gain) {
 void enc_rescale(struct enc_raw *o, int64_t n_blocks, double num, double den);
 
 #ifndef __CUDACC__
-/* The level nearest to x in sub-block k; the present one when the step is zero. */
+/* Returns the level nearest to x in sub-block k; the present one where the step is zero. */
 static inline int8_t enc_raw_nearest(const struct enc_raw *o, int k, int i, float x) {
     float step = enc_raw_step(o, k);
     return step != 0 ? (int8_t)enc_level(&o->lv, (x - enc_raw_base(o, k)) / step) : o->l[i];

@@ -34,22 +34,23 @@ struct levels {
 };
 extern const int8_t enc_iq4_values[16];
 
-/* The rule of a type for a search mode (conventional: the field's formulas; else what was measured
- * to be better). */
+/* Returns the rule of a type for a search mode: llama.cpp's formulas for the conventional one,
+ * otherwise what was measured to be better. */
 struct wrule enc_wrule(enum qtype t, enum search search);
-/* w[n] of one block; mean2: mean of x^2 over the rule's scope; sub: sub-block of WP_RMS_ABS. Scaled
- * by a power of two so that the largest is in [1, 2), and no less than 2^-30 (zero importance still
- * means "as good as it gets for free"); all ones when every weight is zero. */
+/* Computes w[n] of one block. mean2 is the mean of x^2 over the rule's scope, `sub` the sub-
+ * block of WP_RMS_ABS. They are scaled by a power of two so that the largest is in [1, 2), and
+ * no less than 2^-30 (zero importance still means "as good as it gets for free"). When every
+ * weight is zero, all are ones. */
 void enc_weights(float *w, const float *x, const float *imp, int n, const struct wrule *r,
                  float mean2, int sub);
-/* Mean of x^2, in double, at most 1e30; n a multiple of 8. */
+/* Returns the mean of x^2, in double, at most 1e30; n is a multiple of 8. */
 float enc_mean2(const float *x, int64_t n);
 
 /* Copies n weights clamped to +-limit (what the format can hold at d = 65504); false when all are
  * so small (<= 2^-25) that zero is their best f16-scaled value: the block is written as zeros. */
 bool enc_load(float *dst, const float *x, int n, float limit);
 
-/* Nearest integer, ties to even; |x| < 2^22. */
+/* Rounds to the nearest integer, ties to even; |x| < 2^22. */
 ENC_INLINE float enc_rint(float x) {
     const float magic = 12582912.0f; /* 1.5 * 2^23 */
     return (x + magic) - magic;
@@ -57,23 +58,23 @@ ENC_INLINE float enc_rint(float x) {
 ENC_INLINE float enc_clampf(float x, float lo, float hi) {
     return x < lo ? lo : x > hi ? hi : x;
 }
-/* The same for a value that becomes an integer code; NaN is lo, where a conversion would be what
- * each machine makes of it. */
+/* Clamps a value that becomes an integer code. NaN gives lo, because a conversion would give
+ * what each machine makes of it. */
 ENC_INLINE float enc_clamp_code(float x, float lo, float hi) {
     return !(x > lo) ? lo : x > hi ? hi : x;
 }
-/* f32 rounded to f16, finite results only (+-65504 at most); and back. */
+/* Rounds f32 to f16, finite results only (+-65504 at most). enc_f16 gives that as f32. */
 ENC_INLINE uint16_t enc_f16_bits(float x) {
     return fp_f32_to_f16(enc_clampf(x, -65504.0f, 65504.0f));
 }
 ENC_INLINE float enc_f16(float x) {
     return fp_f16_to_f32(enc_f16_bits(x));
 }
-/* The level nearest to v; index of it for tables is enc_level_index. */
+/* Returns the level nearest to v; for tables enc_level_index returns its index. */
 float enc_level(const struct levels *lv, float v);
 int enc_level_index(float level); /* of the IQ4 table */
 
-/* Signed element of largest magnitude (first of equals). */
+/* Returns the signed element of largest magnitude (the first of equals). */
 float enc_absmax(const float *x, int n);
 
 #endif

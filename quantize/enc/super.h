@@ -26,8 +26,8 @@ struct enc_spec {
     int sc_lo, sc_hi; /* of sub-scales, and of sub-minima */
     bool affine;      /* ENC_B32: with a minimum */
     bool by_largest;  /* ENC_B32: the usual scale gives the largest weight the last level */
-    /* ENC_AFF: the conventional grids with and without importance, and whether the latter minimises
-     * the absolute error */
+    /* For ENC_AFF: the conventional grids with and without importance, and whether the latter
+     * minimises the absolute error. */
     struct aff_grid imp, plain;
     bool plain_abs;
 };
@@ -39,29 +39,29 @@ struct enc_how {
     struct wrule conv, rule; /* weights of the conventional search, and of the mode */
     float row_mean2;         /* mean of x^2 over the row, for rules whose scope it is */
 };
-/* The rules filled in; row_mean2 0. */
+/* Returns how a type is searched, with the rules filled in and row_mean2 0. */
 struct enc_how enc_how_of(const struct enc_spec *s, enum search search);
-/* A rule needs the row's mean, with importance. */
+/* Tells whether a rule needs the row's mean, with importance. */
 bool enc_needs_row_mean2(const struct enc_how *h);
 
 /* The loops over weights, compiled once per instruction set (lanes.c): the same bits from all. */
 struct enc_lanes {
-    /* n_blocks blocks of x -> o. */
+    /* Encodes n_blocks blocks of x to o. */
     void (*open[3])(const struct enc_how *h, const float *x, const float *imp, int64_t n_blocks,
                     struct enc_raw *o);
-    /* A super-block of a grid type. */
+    /* Encodes a super-block of a grid type. */
     void (*grid)(const struct grid_how *h, const float *x, const float *imp, struct grid_block *b);
-    /* enc_load, enc_weights, enc_mean2 */
+    /* Do what enc_load, enc_weights and enc_mean2 say. */
     bool (*load)(float *dst, const float *x, int n, float limit);
     void (*weights)(float *w, const float *x, const float *imp, int n, const struct wrule *r,
                     float mean2, int sub);
     float (*mean2)(const float *x, int64_t n);
-    /* sums[0] += sum imp*x*x, sums[1] += sum imp*x*x^ (imp NULL: 1) */
+    /* Adds the sum of imp*x*x to sums[0] and that of imp*x*x^ to sums[1]. imp NULL: 1. */
     void (*balance)(const struct enc_raw *o, const float *x, const float *imp, double sums[2]);
     void (*round_f16)(float v[8]); /* enc_f16 of each, for tests */
-    /* Gives the entry in [from, to), multiples of 8, whose levels L (lev, [element][GRID_MAX]) make
-     * sum over i < per of L_i * (sum_{k<=i} q_ki L_k - p_i) least: the first of equals. q: [8][8].
-     */
+    /* Returns the entry in [from, to), multiples of 8, whose levels L (lev, [element][GRID_MAX])
+     * make the sum over i < per of L_i * (sum_{k<=i} q_ki L_k - p_i) least; the first of equals.
+     * q is [8][8]. */
     int (*entry)(const float *lev, int per, int from, int to, const float *q, const float *p);
 };
 extern const struct enc_lanes enc_lanes_base, enc_lanes_avx2;
