@@ -53,7 +53,7 @@ static void do_reset(struct chatting *u, const char *rest) {
                 u->r->talk.n ? "; the system message stays" : "");
 }
 
-/* "~/x" as a shell would read it; free(). */
+/* Returns "~/x" as a shell would read it, to be freed. */
 static char *path_of(const char *text) {
     const char *home = getenv("HOME");
     return home && strncmp(text, "~/", 2) == 0 ? io_join(home, text + 2) : xstrdup(text);

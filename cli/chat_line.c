@@ -25,13 +25,14 @@ enum { DEFAULT_CTX = 8192, WARN_PERCENT = 80, GIVE_UP = 3 };
 
 /* ---- signals ---- */
 
-/* Ctrl-C since somebody looked; a signal to end. A terminal has one conversation, that of the
- * program, so its signals belong to the context of the process. */
+/* How often Ctrl-C was typed since somebody looked, and whether a signal asked for the end. A
+ * terminal has one conversation, that of the program, so its signals belong to the context of the
+ * process. */
 static volatile sig_atomic_t asked, ended;
 
 static void on_signal(int sig) {
     if (sig != SIGINT) ended = 1;
-    if (++asked > GIVE_UP) { /* nobody looks */
+    if (++asked > GIVE_UP) { /* Nobody looks at it. */
         out_abort_all();
         line_restore();
         _exit(ERR_INTR);
@@ -177,7 +178,7 @@ void chat_answer(struct chatting *u, bool mine) {
     int rc = fit(u, &e);
     if (!rc) rc = full(u, run_answer_make(r, &u->a, &e), &e);
     if (keep(u, rc)) {
-        r->set.seed++; /* other draws for the next one, which its own seed gives again */
+        r->set.seed++; /* The next answer has other draws, which its own seed gives again. */
         return;
     }
     if (mine) talk_drop_last(&r->talk);
@@ -196,7 +197,8 @@ void chat_more(struct chatting *u) {
     }
     talk_drop_last(&u->r->talk);
     int rc = run_answer_more(u->r, &u->a, NULL, &e);
-    if (rc == ERR_USAGE) { /* nothing fits behind it: as if it were full just now */
+    /* Nothing fits behind it, which is as if the context had become full just now. */
+    if (rc == ERR_USAGE) {
         u->a.gen.stop = GEN_CONTEXT;
         rc = 0;
     }
@@ -214,7 +216,8 @@ static bool ends_with(const struct buf *b, const char *tail, size_t from) {
     return b->len >= from + n && memcmp(b->data + b->len - n, tail, n) == 0;
 }
 
-/* One turn: a line, lines between """ and """, or lines that end with a backslash and the next. */
+/* Reads one turn: a line, lines between """ and """, or lines that end with a backslash and the one
+ * behind them. */
 static enum line_end read_turn(struct chatting *u, struct buf *text) {
     static const char quotes[] = "\"\"\"";
     struct buf more = {0};
@@ -242,7 +245,8 @@ static bool blank(const char *s) {
     return !s[strspn(s, " \t\r\n")];
 }
 
-/* What was typed while the model waits for results of its calls. */
+/* Tells whether a text was typed while the model waits for results of its calls, so that it is
+ * one. */
 static bool is_result(const struct chatting *u, const char *text) {
     const char *s = text + strspn(text, " \t\r\n");
     return (*s == '{' || *s == '[') && talk_open_calls(&u->r->talk) > 0;
@@ -288,7 +292,7 @@ static void banner(const struct chatting *u) {
 
 static void loop(struct chatting *u) {
     struct buf text = {0};
-    int n_intr = 0; /* in a row */
+    int n_intr = 0; /* The number of interruptions in a row. */
     const char *last = talk_last_role(&u->r->talk);
     if (u->r->talk.n) screen_note(u->screen, "%d messages were read", u->r->talk.n);
     if (strcmp(last, "user") == 0 || strcmp(last, "tool") == 0) chat_answer(u, false);

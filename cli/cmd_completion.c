@@ -35,7 +35,7 @@ static const struct {
              "complete -c hone -a '(__hone_words)'\n"},
 };
 
-/* Options whose values are few and known. */
+/* The options whose values are few and known. */
 static const struct {
     const char *option, *values[7];
 } choices[] = {
@@ -48,8 +48,9 @@ static const struct {
 
 struct asked {
     FILE *f;
-    const char *command, *second; /* the first two words; second NULL while it is being typed */
-    const char *last;             /* the word being completed, perhaps "" */
+    /* The first two words; the second is NULL while it is being typed. */
+    const char *command, *second;
+    const char *last; /* The word that is being completed, perhaps "". */
 };
 
 static void offer(const struct asked *a, const char *dashes, const char *name, const char *help) {
@@ -63,7 +64,7 @@ static void offer_options(const struct asked *a, const struct opt *o, int n) {
     for (int i = 0; i < n; i++) offer(a, "--", o[i].name, o[i].help);
 }
 
-/* A command, or one of the commands of a command ("eval ppl"). */
+/* Adds a command, or one of the commands of a command ("eval ppl"). */
 static void visit(void *ctx, const struct cmd_spec *spec, const struct opt *common, int n_common) {
     const struct asked *a = ctx;
     const char *sub = strchr(spec->name, ' ');

@@ -5,7 +5,7 @@
 #include "runtime/eval/choices.h"
 
 struct choice_args {
-    struct eval_args a; /* first: EVAL_OPT_... are about it */
+    struct eval_args a; /* It comes first, since EVAL_OPT_... are about it. */
     struct choice_job j;
 };
 #define AT(member) offsetof(struct choice_args, member)
@@ -44,7 +44,7 @@ int eval_cmd_choice(struct cli *c, int argc, char **argv, struct err *e) {
 }
 
 struct needle_args {
-    struct eval_args a; /* first: EVAL_OPT_... are about it */
+    struct eval_args a; /* It comes first, since EVAL_OPT_... are about it. */
     struct choice_job j;
 };
 #define AT(member) offsetof(struct needle_args, member)

@@ -4,8 +4,8 @@
 #include "core/str.h"
 #include "jobs/eval_divergence.h"
 
-/* Models come first and end in .gguf; what follows is text. The first is a model whatever its name.
- */
+/* Counts the models, which come first and end in .gguf; what follows is text. The first one is a
+ * model whatever its name. */
 static int count_models(const struct cli *c) {
     int n = 1;
     for (; n < c->n_args; n++) {

@@ -5,7 +5,7 @@
 #include "jobs/imatrix_job.h"
 #include "jobs/imatrix_select.h"
 
-/* The forms with a model and texts. */
+/* Runs the forms of the command that have a model and texts. */
 static int from_texts(struct cli *c, struct imatrix_job_opts *a, struct select_args *s,
                       struct emit *m, struct err *e) {
     if (c->n_args < 2)

@@ -4,7 +4,7 @@
 #include "jobs/quantize_job.h"
 #include "quantize/recipe.h"
 
-/* `in out TYPE`, as llama.cpp has it, is answered with our order. */
+/* Refuses `in out TYPE`, which is llama.cpp's order, and names ours. */
 static int check_order(const struct cli *c, const struct quantize_job_opts *a, struct err *e) {
     const char *in = c->arg[0], *out = a->out ? a->out : "OUT.gguf", *recipe = a->recipe;
     if (c->n_args < 2) return 0;

@@ -18,7 +18,7 @@
 
 /* ---- what was given ---- */
 
-/* Settings (runtime/generate/run_set.h) that are options, by their names there. */
+/* The names of the settings (runtime/generate/run_set.h) that are options. */
 static const char *const set_name[RUN_SETS] = {
     [SET_TEMP] = "temp",
     [SET_TOP_K] = "top-k",
@@ -100,7 +100,8 @@ static int add_file(struct buf *out, const char *path, struct err *e) {
     return 0;
 }
 
-/* Files first, then the words. Between turns of a conversation and a file an empty line. */
+/* Gathers the prompt: files first, then the words. An empty line stands between a file and what
+ * follows it. */
 static int gather(const struct run_cli *x, struct buf *out, bool *any, struct err *e) {
     const bool raw = x->prompt != NULL;
     for (int i = 0; i < x->file.n; i++) {
@@ -207,7 +208,7 @@ static int go(struct run_cli *x, struct err *e) {
 }
 
 static int run_model(struct run_cli *x, struct err *e) {
-    /* the file first: other complaints mean nothing about one that is not there */
+    /* The file comes first: other complaints mean nothing about one that is not there. */
     int rc = run_open(&x->r, x->c->arg[0], e);
     if (!rc) rc = check_args(x, e);
     if (!rc) rc = go(x, e);

@@ -103,8 +103,8 @@ static const struct serve_job_opts usual = {.kv_type = KV_USUAL,
                                             .log_line = log_line,
                                             .ready = say_ready};
 
-/* What listens runs nothing and gains no rights; where keys are in its memory, nobody else of the
- * same user reads that, and no core has them. */
+/* Takes rights from the process: what listens runs nothing and gains no rights. Where keys are in
+ * its memory, nobody else of the same user can read that, and it is in no core file. */
 static void harden(bool has_keys) {
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     if (has_keys) (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);

@@ -8,8 +8,8 @@
 
 #include "core/attr.h"
 
-/* Edit distance where two neighbours that changed places count once; strings longer than 31 bytes
- * are not compared. */
+/* Returns the edit distance, in which two neighbours that changed places count once; strings longer
+ * than 31 bytes are not compared. */
 static int distance(const char *a, const char *b) {
     size_t la = strlen(a), lb = strlen(b);
     int row[3][33] = {{0}};
@@ -34,7 +34,8 @@ static int distance(const char *a, const char *b) {
 const char *guess_name(const char *typed, const char *(*next)(void *ctx, int i), void *ctx) {
     const char *best = NULL, *begun = NULL;
     size_t len = strlen(typed);
-    int n_begun = 0, least = len <= 4 ? 2 : len <= 7 ? 3 : 4; /* edits it must have less than */
+    /* A guess must have fewer edits than this. */
+    int n_begun = 0, least = len <= 4 ? 2 : len <= 7 ? 3 : 4;
     if (len <= 2) return NULL;
     for (int i = 0; next(ctx, i); i++) {
         const char *name = next(ctx, i);
@@ -53,7 +54,7 @@ static const struct peer_option options[] = {
 #undef PEER_OPTION
 #undef PEER_COMMAND
 
-/* Is `word` in a list separated by commas? */
+/* Tells whether `word` is in a list separated by commas. */
 static bool in_list(const char *list, const char *word) {
     size_t n = strlen(word);
     for (const char *p = list; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)

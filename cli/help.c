@@ -48,7 +48,7 @@ static size_t word_length(const char *p) {
 }
 
 void help_wrap(struct buf *b, const char *text, int at, int indent, int width) {
-    bool first = true; /* of its line */
+    bool first = true; /* It is the first word of its line. */
     for (const char *p = text; *(p += strspn(p, " \n"));) {
         size_t n = word_length(p);
         if (!first && at + 1 + (int)n > width) {
@@ -65,7 +65,7 @@ void help_wrap(struct buf *b, const char *text, int at, int indent, int width) {
     }
 }
 
-/* "head text", the following lines of text under its first word. */
+/* Appends "head text", with the following lines of the text under its first word. */
 static void paragraph(struct buf *b, const char *head, const char *text, int width) {
     int at = (int)strlen(head);
     buf_str(b, head);
@@ -81,7 +81,8 @@ static int count_lines(const struct buf *b) {
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-enum { LEFT_MOST = 26 }; /* the column of texts; a longer name has its text on the next line */
+/* The column of texts is at most this; a longer name has its text on the next line. */
+enum { LEFT_MOST = 26 };
 
 static int left_text(char out[96], const struct opt *o) {
     char letter[8] = "    ";
@@ -90,7 +91,7 @@ static int left_text(char out[96], const struct opt *o) {
                     o->arg ? o->arg : "");
 }
 
-/* Where the texts of these options begin. */
+/* Returns the column in which the texts of these options begin. */
 static int text_column(const struct opt *o, int n, int width) {
     int most = 0, cap = width / 3 < LEFT_MOST ? width / 3 : LEFT_MOST;
     char left[96];
@@ -114,7 +115,7 @@ static void one_option(struct buf *b, const struct opt *o, int column, int width
     buf_chr(b, '\n');
 }
 
-/* The first `shown` of n options with their texts, the others by name. */
+/* Appends the first `shown` of n options with their texts, and the others by name. */
 static void options_text(struct buf *b, const struct cmd_spec *spec, int shown, int width) {
     int column = text_column(spec->opts, spec->n_opts, width);
     struct buf names = {0};
@@ -177,7 +178,7 @@ void help_command(struct buf *b, const struct cmd_spec *spec, const struct opt *
     if (all) statuses_text(&tail, width);
     int room = HELP_LINES - count_lines(&head) - count_lines(&tail), shown = spec->n_opts;
     struct buf opts = {0};
-    for (; spec->n_opts; shown--) { /* as many as the screen has lines for */
+    for (; spec->n_opts; shown--) { /* It shows as many as the screen has lines for. */
         buf_reset(&opts);
         options_text(&opts, spec, shown, width);
         if (all || shown == 0 || count_lines(&opts) <= room) break;

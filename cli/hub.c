@@ -19,12 +19,12 @@ static bool is_file_name(const char *s) {
     return false;
 }
 
-/* Length of a word of letters, digits, '.', '_' and '-' at s. */
+/* Returns the length of a word of letters, digits, '.', '_' and '-' at s. */
 static size_t word(const char *s) {
     return strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
 }
 
-/* What follows the host of an address of the hub, else s itself. */
+/* Returns what follows the host of an address of the hub, else s itself. */
 static const char *behind_host(const char *s, bool *hub) {
     static const char *const hosts[] = {"https://huggingface.co/",
                                         "http://huggingface.co/",
@@ -79,7 +79,8 @@ bool hub_name(const char *arg, const char *command, char *say, size_t cap) {
         say_download(repo, (int)n_org, (int)(n_org + 1 + n_name), tag, command, say, cap);
         return true;
     }
-    if (!hub && n_org && tag && *tag && word(tag) == strlen(tag)) { /* qwen3:4b */
+    /* This is a name such as qwen3:4b. */
+    if (!hub && n_org && tag && *tag && word(tag) == strlen(tag)) {
         snprintf(say, cap,
                  "hone reads files and folders, not the store of another program; 'hf download "
                  "ORG/NAME --local-dir NAME' gets a model");

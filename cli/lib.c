@@ -31,8 +31,9 @@ const struct subcommand *command_table(int *n) {
     return commands;
 }
 
-/* A signal that a handler took is no error: what is not written yet stays in the stream. A write
- * that failed earlier has left its mark on the stream and nothing else. */
+/* Writes what is left in the stream. A signal that a handler took is no error: what is not written
+ * yet stays in the stream. A write that failed earlier has left its mark on the stream and nothing
+ * else. */
 static int flush_result(FILE *f, struct err *e) {
     while (fflush(f) != 0) {
         if (errno != EINTR) return err_sys(e, "cannot write the result to standard output");
@@ -87,7 +88,8 @@ static void overview(struct cli *c) {
     buf_release(&b);
 }
 
-/* Is the i-th argument a file? That of `completion` is not, nor a text to tokenize or a prompt. */
+/* Tells whether the i-th argument is a file. That of `completion` is none, nor is a text to
+ * tokenize or a prompt. */
 static bool takes_path(const struct subcommand *s, int i) {
     bool words = strcmp(s->name, "tokenize") == 0 || strcmp(s->name, "run") == 0;
     return strcmp(s->name, "completion") != 0 && (i == 0 || !words);
@@ -98,7 +100,7 @@ static int run_words(struct cli *c, int argc, char **argv, struct err *e) {
     char say[600];
     if (!s) return unknown_command(argv[1], e);
     int rc = s->run(c, argc - 1, argv + 1, e);
-    /* the first name that is none of a file is what is wrong, whatever was found first */
+    /* The first name that is no file's is what is wrong, whatever was found first. */
     for (int i = 0; (rc == ERR_USAGE || rc == ERR_DATA) && i < c->n_args; i++)
         if (takes_path(s, i) && hub_name(c->arg[i], s->name, say, sizeof say))
             return err_set(e, ERR_USAGE, "there is no file or folder '%.200s', and %s", c->arg[i],
@@ -106,14 +108,14 @@ static int run_words(struct cli *c, int argc, char **argv, struct err *e) {
     return rc;
 }
 
-/* help [COMMAND [SUBCOMMAND]] [-v] is COMMAND [SUBCOMMAND] --help. */
+/* Runs help [COMMAND [SUBCOMMAND]] [-v], which is COMMAND [SUBCOMMAND] --help. */
 static int help(struct cli *c, int argc, char **argv, struct err *e) {
     if (argc < 3) {
         overview(c);
         return 0;
     }
     char **words = arena_array(&c->work.mem, (size_t)argc + 1, sizeof *words);
-    char option[] = "--help"; /* read by run_words below, and by nothing after it */
+    char option[] = "--help"; /* Only run_words below reads it. */
     words[0] = argv[0];
     for (int i = 2; i < argc; i++) words[i - 1] = argv[i];
     words[argc - 1] = option;
@@ -124,7 +126,7 @@ static int help(struct cli *c, int argc, char **argv, struct err *e) {
     return run_words(c, argc, words, e);
 }
 
-/* What stands where a command is expected. */
+/* Runs what stands where a command is expected. */
 static int run_first(struct cli *c, int argc, char **argv, struct err *e) {
     static const char *const helps[] = {"help", "--help", "-h", "-?"};
     static const char *const versions[] = {"version", "--version", "-V"};
@@ -154,7 +156,7 @@ int command_run(struct cli *c, int argc, char **argv, struct err *e) {
     } else
         rc = run_first(c, argc, argv, e);
     if (rc != 0)
-        (void)fflush(c->out); /* the first error counts */
+        (void)fflush(c->out); /* The first error counts. */
     else
         rc = flush_result(c->out, e);
     arena_release(&c->work.mem);

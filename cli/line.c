@@ -30,26 +30,26 @@
 #include "core/prog.h"
 
 enum {
-    HISTORY_BYTES = 1 << 20, /* a larger file is cut to its newest entries */
-    ENTRY_BYTES = 64 << 10,  /* longer texts are not remembered */
+    HISTORY_BYTES = 1 << 20, /* A larger file is cut to its newest entries. */
+    ENTRY_BYTES = 64 << 10,  /* Longer texts are not remembered. */
     REPLACEMENT = 0xfffd
 };
 
 struct line {
-    EditLine *el; /* NULL: the terminal cannot edit */
+    EditLine *el; /* NULL: the terminal cannot edit lines. */
     History *hist;
-    FILE *screen; /* where the line is drawn */
-    char *path;   /* of the history, NULL: none */
+    FILE *screen; /* The line is drawn there. */
+    char *path;   /* The file of the history; NULL: there is none. */
     const char *const *words;
     const char *prompt;
-    unsigned char in[4096]; /* bytes read ahead */
+    unsigned char in[4096]; /* Bytes that were read ahead. */
     size_t at, n;
-    enum line_end why; /* when reading a character failed */
-    bool waiting;      /* the terminal was told to mark pastes, which it does once it is raw */
+    enum line_end why; /* Why reading a character failed. */
+    bool waiting;      /* The terminal was told to mark pastes, which it does once it is raw. */
 };
 
 static int wake_fd[2] = {-1, -1};
-static struct termios tty; /* as we found it */
+static struct termios tty; /* The terminal's state as we found it. */
 static volatile sig_atomic_t have_tty;
 static volatile sig_atomic_t resized, continued;
 
@@ -71,7 +71,8 @@ static bool open_pipe(void) {
     return pipe2(wake_fd, O_CLOEXEC | O_NONBLOCK) == 0;
 }
 
-/* Between lines keys are not echoed into what the program writes; they come with the next line. */
+/* Turns the echo of keys on or off. Between lines they are not echoed into what the program writes;
+ * they come with the next line. */
 static void echo(bool on) {
     struct termios t;
     if (!have_tty || tcgetattr(STDIN_FILENO, &t) != 0) return;
@@ -123,7 +124,7 @@ static int next_byte(struct line *l) {
     return l->in[l->at++];
 }
 
-/* One code point; what is no UTF-8 becomes U+FFFD. -1: no more. */
+/* Reads one code point; what is no UTF-8 becomes U+FFFD. -1 when there are no more. */
 static int next_char(struct line *l) {
     static const struct {
         int mask, lead, least;
@@ -137,7 +138,7 @@ static int next_char(struct line *l) {
             int c = next_byte(l);
             if (c < 0) return -1;
             if ((c & 0xc0) != 0x80) {
-                l->at--; /* belongs to what follows */
+                l->at--; /* The byte belongs to what follows. */
                 return REPLACEMENT;
             }
             cp = cp << 6 | (c & 0x3f);
@@ -175,7 +176,7 @@ static unsigned char key_newline(EditLine *el, int ch) {
     return el_winsertstr(el, L"\n") < 0 ? CC_ERROR : CC_REFRESH;
 }
 
-/* What a paste brings, up to the sequence that ends it. */
+/* Takes what a paste brings, up to the sequence that ends it. */
 static unsigned char key_paste(EditLine *el, int ch) {
     static const char end[] = "\033[201~";
     struct line *l = line_of(el);
@@ -183,7 +184,7 @@ static unsigned char key_paste(EditLine *el, int ch) {
         wchar_t *v;
         size_t n, cap;
     } text = {0};
-    size_t seen = 0; /* of `end` */
+    size_t seen = 0; /* So many bytes of `end` were seen. */
     unsigned char rc = CC_REFRESH;
     bool cr = false;
     (void)ch;
@@ -195,7 +196,7 @@ static unsigned char key_paste(EditLine *el, int ch) {
         }
         seen = c == end[seen] ? seen + 1 : c == end[0];
         bool newline = c == '\n' || c == '\r';
-        bool second = cr && c == '\n'; /* of "\r\n" */
+        bool second = cr && c == '\n'; /* This is the second byte of "\r\n". */
         cr = c == '\r';
         if (second || (c < 32 && !newline && c != '\t' && c != 033) || c == 127) continue;
         if (text.n + 2 > text.cap) {
@@ -216,8 +217,8 @@ static unsigned char key_paste(EditLine *el, int ch) {
     return rc;
 }
 
-/* Tab: the rest of the only word, or of what several have in common, that begins as the line does.
- */
+/* Completes at Tab: inserts the rest of the only word that begins as the line does, or of what
+ * several such words have in common. */
 static unsigned char key_complete(EditLine *el, int ch) {
     struct line *l = line_of(el);
     const LineInfo *info = el_line(el);
@@ -251,7 +252,7 @@ char *line_history_path(void) {
     return b.len ? buf_take(&b) : NULL;
 }
 
-/* A file of ours alone: nobody else reads what was asked. */
+/* Opens a file that only its owner may read, since it holds what was asked. */
 static int open_history(const char *path, int flags) {
     struct stat st;
     int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600);
@@ -275,7 +276,7 @@ static int64_t read_entries(struct line *l, char *text, int64_t from, struct buf
     int64_t n = 0;
     for (char *s = text, *nl; *s; s = nl + 1) {
         nl = strchr(s, '\n');
-        if (!nl) break; /* half a line: a writer was killed */
+        if (!nl) break; /* It is half a line, since a writer was killed. */
         *nl = 0;
         struct json *j = NULL;
         struct err e;
@@ -301,14 +302,15 @@ static void load_history(struct line *l) {
     if (io_read_file(&text, &len, l->path, 64 << 20, &e) != 0) return;
     int64_t n = read_entries(NULL, text, INT64_MAX, NULL), from = n - LINE_HISTORY;
     read_entries(l, text, from > 0 ? from : 0, NULL);
-    if (len > HISTORY_BYTES || n > 2 * LINE_HISTORY) { /* the newest half of what is allowed */
+    /* The newest half of what is allowed stays. */
+    if (len > HISTORY_BYTES || n > 2 * LINE_HISTORY) {
         struct buf keep = {0};
         read_entries(NULL, text, from > 0 ? from : 0, &keep);
         char *s = keep.data ? keep.data : text;
         size_t skip = keep.len > HISTORY_BYTES / 2 ? keep.len - HISTORY_BYTES / 2 : 0;
         if (skip) skip += strcspn(s + skip, "\n") + 1;
         if (skip <= keep.len) out_write_file(l->path, s + skip, keep.len - skip, true, &e);
-        fd = open_history(l->path, O_RDONLY); /* its mode */
+        fd = open_history(l->path, O_RDONLY); /* The file's mode was set already. */
         if (fd >= 0) close(fd);
         buf_release(&keep);
     }
@@ -322,7 +324,7 @@ void line_remember(struct line *l, const char *text) {
     add_entry(l, text);
     if (!l->path) return;
     int fd = open_history(l->path, O_WRONLY | O_CREAT | O_APPEND);
-    if (fd < 0 && errno == ENOENT) { /* its folder, at the first word ever */
+    if (fd < 0 && errno == ENOENT) { /* Its folder is made at the first word ever. */
         struct err e;
         char *dir = xstrdup(l->path);
         *strrchr(dir, '/') = 0;
@@ -333,7 +335,8 @@ void line_remember(struct line *l, const char *text) {
     if (fd < 0) return;
     json_quote(&b, text, n);
     buf_chr(&b, '\n');
-    ssize_t ignored = write(fd, b.data, b.len); /* in one piece: other chats append too */
+    /* It is written in one piece, since other chats append too. */
+    ssize_t ignored = write(fd, b.data, b.len);
     (void)ignored;
     close(fd);
     buf_release(&b);
@@ -341,7 +344,7 @@ void line_remember(struct line *l, const char *text) {
 
 /* ---- the line ---- */
 
-/* libedit draws in the locale's characters; where that has none but ASCII, UTF-8 is taken. */
+/* Lets libedit draw UTF-8 where the locale has none but ASCII characters. */
 static void use_utf8(void) {
     setlocale(LC_CTYPE, "");
     if (strcmp(nl_langinfo(CODESET), "UTF-8") == 0) return;
@@ -365,7 +368,7 @@ static void start_editing(struct line *l) {
     el_set(l->el, EL_EDITOR, "emacs");
     el_set(l->el, EL_PROMPT, get_prompt);
     el_set(l->el, EL_GETCFN, get_char);
-    el_source(l->el, NULL); /* ~/.editrc */
+    el_source(l->el, NULL); /* It reads ~/.editrc. */
     el_set(l->el, EL_ADDFN, "hone-newline", "a line break that does not send", key_newline);
     el_set(l->el, EL_ADDFN, "hone-paste", "pasted text", key_paste);
     el_set(l->el, EL_ADDFN, "hone-complete", "the rest of a command", key_complete);
@@ -411,7 +414,7 @@ static enum line_end read_plain(struct line *l, struct buf *out) {
     fputs(l->prompt, f);
     fflush(f);
     for (int c; (c = next_byte(l)) != '\n';) {
-        if (c < 0 && l->why == LINE_EOF && out->len) break; /* the last line had no end */
+        if (c < 0 && l->why == LINE_EOF && out->len) break; /* The last line had no end. */
         if (c < 0) return l->why;
         if (c) buf_chr(out, (char)c);
     }

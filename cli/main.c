@@ -22,7 +22,7 @@
 
 static void on_signal(int sig) {
     struct ctx *program = ctx_process();
-    /* of several ranks each may be waiting for one that is gone */
+    /* Each of several ranks may be waiting for one that is gone. */
     if (atomic_load(&program->interrupted) || program->ranks.n > 1) {
         out_abort_all();
         _exit(ERR_INTR);
@@ -31,15 +31,17 @@ static void on_signal(int sig) {
     ctx_interrupt(program);
 }
 
-/* An input was cut, or its disk failed, under a map. The thread cannot go on; the first to come
- * here speaks for all. */
+/* Ends the program when an input was cut, or its disk failed, under a map. The thread cannot go on;
+ * the first one to come here speaks for all. */
 static void on_bus(int sig, siginfo_t *si, void *ctx) {
     static atomic_flag busy = ATOMIC_FLAG_INIT;
     static const char head[] = "hone: error: ";
     char msg[PATH_MAX + 200];
     int rc = map_fault(si->si_addr, msg, sizeof msg - 1);
     (void)ctx;
-    if (!rc) { /* a bug of ours: back to the same instruction, with the usual end */
+    /* This is a fault of ours: the same instruction runs again and ends the program in the usual
+     * way. */
+    if (!rc) {
         signal(sig, SIG_DFL);
         return;
     }
@@ -53,7 +55,7 @@ static void on_bus(int sig, siginfo_t *si, void *ctx) {
     _exit(rc);
 }
 
-/* Can several ranks work on this command? */
+/* Tells whether several ranks can work on this command. */
 static bool shared_out(int argc, char **argv) {
     static const char *const list[][2] = {{"quantize", NULL},
                                           {"imatrix", NULL},
@@ -67,8 +69,9 @@ static bool shared_out(int argc, char **argv) {
     return false;
 }
 
-/* A standard stream that was closed would be the number of the next file opened, and the result
- * would go into a model. Opened the wrong way round, /dev/null refuses. */
+/* Opens the standard streams that are closed. The number of such a stream would be that of the next
+ * file opened, and the result would go into a model. /dev/null is opened the wrong way round, so
+ * that it refuses. */
 static void need_streams(void) {
     for (int fd = 0; fd <= 2; fd++)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
@@ -100,7 +103,7 @@ static void take_signals(void) {
     sigemptyset(&bus.sa_mask);
     sigaction(SIGBUS, &bus, NULL);
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* a size limit is an error of the write, with our message */
+    signal(SIGXFSZ, SIG_IGN); /* A size limit is an error of the write, with our message. */
 }
 
 /* Runs the command in one of perhaps several processes, of which rank 0 alone speaks. `speak`: what
@@ -132,7 +135,8 @@ int main(int argc, char **argv) {
     int rc = run_rank(argc, argv, &speak, &e);
     if (rc != 0 && ranks_n() == 1 && reader_gone()) end_by_sigpipe();
     if (rc != 0 && e.msg[0] && !speak) log_error("%s", e.msg);
-    /* what every rank finds wrong, rank 0 says; its own share is known to the rank alone */
+    /* Rank 0 says what every rank finds wrong; what is wrong with its own share is known to the
+     * rank alone. */
     if (rc == ERR_DATA && speak) fprintf(speak, "hone: error: rank %d: %s\n", ranks_me(), e.msg);
     if (speak) fclose(speak);
     ranks_end(rc);

@@ -61,9 +61,9 @@ enum { N_COMMON = (int)COUNT_OF(common_opts) };
 /* ---- finding an option ----------------------------------------------------------------------- */
 
 struct tables {
-    const struct opt *t[2]; /* the command's, and what all have */
+    const struct opt *t[2]; /* The options of the command, and those that all commands have. */
     int n[2];
-    void *args[2]; /* what their offsets are of */
+    void *args[2]; /* The structs that their offsets are in. */
 };
 
 static const struct opt *find_option(const struct tables *ts, const char *name, size_t len,
@@ -78,11 +78,11 @@ static const struct opt *find_option(const struct tables *ts, const char *name, 
     return NULL;
 }
 
-struct parse { /* one command line */
+struct parse { /* One command line. */
     struct cli *c;
     const struct cmd_spec *spec;
     struct tables ts;
-    int argc, i; /* of argv, and the argument at hand */
+    int argc, i; /* The length of argv, and the index of the argument at hand. */
     char **argv;
 };
 
@@ -108,14 +108,15 @@ static bool takes_model_first(const struct parse *p) {
     return strncmp(p->spec->synopsis, "MODEL", 5) == 0;
 }
 
-/* Can this row be used here? One that only has an answer always can. */
+/* Tells whether this row can be used here. One that only has an answer always can. */
 static bool row_fits(void *ctx, const struct peer_option *row) {
     const struct parse *p = ctx;
     if (!row->ours || !row->ours[0]) return true;
     return find_option(&p->ts, row->ours, strlen(row->ours), 0) != NULL;
 }
 
-/* An option of ours by n characters of its name, in which '_' is as good as '-'. */
+/* Returns the option of ours with these n characters as its name, in which '_' is as good as
+ * '-'. */
 static const struct opt *find_long(const struct tables *ts, const char *name, size_t n) {
     char plain[48];
     if (n >= sizeof plain) return NULL;
@@ -124,23 +125,23 @@ static const struct opt *find_long(const struct tables *ts, const char *name, si
 }
 
 struct found {
-    const struct opt *o;            /* ours, or NULL */
-    const struct peer_option *peer; /* else a row of another program's names, or NULL */
-    const char *value;              /* written in the same word, or NULL */
+    const struct opt *o;            /* Our option, or NULL. */
+    const struct peer_option *peer; /* Otherwise the row of another program's name, or NULL. */
+    const char *value;              /* The value written in the same word, or NULL. */
 };
 
 static void find(struct parse *p, const char *arg, struct found *f) {
     const char *name = arg + strspn(arg, "-"), *eq = strchr(name, '=');
     size_t n = eq ? (size_t)(eq - name) : strlen(name);
     *f = (struct found){.value = eq ? eq + 1 : NULL};
-    if (arg[1] == '-')
-        f->o = find_long(&p->ts, name, n);
-    else if (n > 1) { /* "-temp" is --temp, "-ngl" a name of llama.cpp's, "-n5" is -n */
+    if (arg[1] == '-') f->o = find_long(&p->ts, name, n);
+    /* "-temp" is --temp, "-ngl" is a name of llama.cpp's, and "-n5" is -n with its value. */
+    else if (n > 1) {
         f->o = find_long(&p->ts, name, n);
         if (!f->o) f->peer = peer_option(name, n, p->spec->name, row_fits, p);
     }
     if (f->o || f->peer) return;
-    if (arg[1] != '-') { /* a letter, perhaps with its value behind it */
+    if (arg[1] != '-') { /* This is a letter, perhaps with its value behind it. */
         f->o = find_option(&p->ts, NULL, 0, arg[1]);
         if (arg[2]) f->value = arg + 2;
         n = 1;
@@ -150,7 +151,7 @@ static void find(struct parse *p, const char *arg, struct found *f) {
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* An output appears whole or not at all under its name, so none can be a stream. */
+/* Refuses an output that is a stream: outputs appear whole or not at all under their names. */
 static int no_stream(const struct opt *o, struct err *e) {
     static const char *const outputs[] = {"output",  "plan-out", "save-base", "mmproj",
                                           "moments", "plot",     "front",     "gram"};
@@ -218,8 +219,8 @@ static void put_first(struct cli *c, const char *value) {
     c->n_args++;
 }
 
-/* The argument at hand begins with '-': sets its option, taking the next argument too when the
- * option has a value. */
+/* Sets the option that the argument at hand, which begins with '-', names; takes the next argument
+ * too when the option has a value. */
 static int take_option(struct parse *p, struct err *e) {
     const char *arg = p->argv[p->i];
     struct found f;
@@ -262,7 +263,7 @@ static int choice(const char *text, const char *what, const char *const *names, 
     return err_set(e, ERR_USAGE, "%s: '%s' is not one of auto, always, never", what, text);
 }
 
-/* The form of the result, and how much is said beside it. */
+/* Applies the options on the form of the result, and on how much is said beside it. */
 static int apply_talk(struct cli *c, const struct common *k, struct err *e) {
     static const char *const when[] = {"auto", "always", "never"};
     int mode = 0, color = 0;
@@ -280,7 +281,7 @@ static int apply_talk(struct cli *c, const struct common *k, struct err *e) {
     return 0;
 }
 
-/* "20GiB", or a size for each device: "20GiB,10GiB" */
+/* Reads "20GiB", or a size for each device: "20GiB,10GiB". */
 static int most_of(const char *text, struct device *d, struct err *e) {
     char one[32];
     for (int i = 0;; i++) {
@@ -329,7 +330,7 @@ static int apply_common(struct cli *c, const struct common *k, struct err *e) {
 
 /* ---- a command line -------------------------------------------------------------------------- */
 
-/* --help or --version: printed, nothing else is done. */
+/* Prints what --help or --version asks for; nothing else is done then. */
 static void describe(struct parse *p, const struct opt *common, const struct common *k) {
     struct cli *c = p->c;
     struct buf b = {0};
@@ -343,7 +344,7 @@ static void describe(struct parse *p, const struct opt *common, const struct com
     buf_release(&b);
 }
 
-/* Which argument is missing, or one too many. */
+/* Reports which argument is missing, or that there is one too many. */
 static int count_args(const struct parse *p, struct err *e) {
     const struct cmd_spec *s = p->spec;
     int n = 0;
@@ -417,7 +418,7 @@ static const char *next_sub(void *ctx, int i) {
     return i < s->n ? s->v[i].name : NULL;
 }
 
-struct capture { /* what a subcommand needs, copied from its synopsis */
+struct capture { /* What a subcommand needs, copied from its synopsis. */
     char text[160];
 };
 static void capture_needs(void *ctx, const struct cmd_spec *spec, const struct opt *common,
@@ -456,7 +457,7 @@ int cli_sub(struct cli *c, const struct subcommand *sub, int n, const char *oper
     struct subs s = {sub, n};
     int rc = 0;
     if (c->visit) {
-        for (int i = 0; i < n && !rc; i++) /* a second name of the one before is not visited */
+        for (int i = 0; i < n && !rc; i++) /* A second name of the one before is not visited. */
             if (i == 0 || sub[i].run != sub[i - 1].run) rc = sub[i].run(c, argc, argv, e);
         return rc;
     }

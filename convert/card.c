@@ -20,7 +20,7 @@ static const char hub[] = "https://huggingface.co/";
 struct card {
     struct front front;
     bool have;
-    char *repo, *text; /* repo: NULL when it is not known */
+    char *repo, *text; /* repo is NULL when it is not known. */
     struct names names;
 };
 
@@ -28,7 +28,8 @@ static bool none(const char *s) {
     return !*s || strcmp(s, "null") == 0 || strcmp(s, "~") == 0 || strlen(s) > MAX_VALUE;
 }
 
-/* The first of these keys that the card has a value for; "": none. keys: separated by '|'. */
+/* Returns the first value that the card has for one of these keys, which '|' separates; "" when it
+ * has none. */
 static const char *value(const struct card *c, const char *keys) {
     char key[64];
     for (const char *s = keys; c->have && *s;) {

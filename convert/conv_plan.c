@@ -125,7 +125,7 @@ static int size_items(struct conv_plan *p, bool keep, struct err *e) {
 int plan_open(struct conv_plan *p, const struct convert_opts *o, struct err *e) {
     memset(p, 0, sizeof *p);
     arena_init(&p->arena);
-    TRY(pick_type(p, o->type, e)); /* a wrong option shows before anything is read */
+    TRY(pick_type(p, o->type, e)); /* A wrong option shows before anything is read. */
     TRY(hfdir_open(&p->dir, o->src, e));
     TRY(find_arch(p, e));
     return check_mlx(p, e);

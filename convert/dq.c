@@ -66,7 +66,8 @@ int dq_shape(const struct dq *q, int i, int64_t rows, int64_t cols, struct err *
     const struct st_tensor *t = q->part[i];
     int n = t->n_dims;
     int64_t mats = 1;
-    for (int d = 0; d < n - 2; d++) mats *= t->shape[d]; /* no overflow: n_elems was checked */
+    /* It cannot overflow, since n_elems was checked. */
+    for (int d = 0; d < n - 2; d++) mats *= t->shape[d];
     if (n >= 2 && mats == q->mats && t->shape[n - 2] == rows && t->shape[n - 1] == cols) return 0;
     return dq_bad(q, i, e, "should end in [%lld, %lld] for a matrix [%lld, %lld]", (long long)rows,
                   (long long)cols, (long long)q->rows, (long long)q->cols);
@@ -74,7 +75,7 @@ int dq_shape(const struct dq *q, int i, int64_t rows, int64_t cols, struct err *
 
 float dq_scale_at(const struct st_tensor *t, int64_t i) {
     float v = 0;
-    struct err ignored; /* index and dtype were checked when the form was fitted */
+    struct err ignored; /* Index and dtype were checked when the form was fitted. */
     if (t->dtype == ST_U8) return fp_e8m0_to_f32(t->data[i]);
     return st_to_f32(t, i, 1, &v, &ignored) ? 0 : v;
 }
@@ -99,11 +100,11 @@ int dq_grid_fit(struct dq *q, int i, const struct dq_config *c, struct err *e) {
         q->scale.per_col = q->cols;
         return 0;
     }
-    if (n >= 2 && !(n == 2 && q->mats > 1)) { /* rows and columns of scales */
+    if (n >= 2 && !(n == 2 && q->mats > 1)) { /* These are the rows and columns of scales. */
         for (int d = 0; d < n - 2; d++) mats *= t->shape[d];
         rows = t->shape[n - 2];
         cols = t->shape[n - 1];
-    } else { /* per row, per matrix, or per row of several matrices */
+    } else { /* Scales are per row, per matrix, or per row of several matrices. */
         if (q->mats > 1) mats = t->shape[0];
         if (n == 2 || q->mats == 1) rows = t->shape[n == 2];
     }
@@ -297,7 +298,7 @@ static int read_sizes(struct dq_config *c, const struct json *q, const char *whe
     if (json_type(blk) != JSON_ARR) blk = json_get(w, "block_structure");
     const struct json *group = json_get(w ? w : q, "group_size");
     (void)json_i64(group, &c->group);
-    c->group = max_i64(c->group, 0); /* -1: one group */
+    c->group = max_i64(c->group, 0); /* -1 stands for one group. */
     blk = json_first(blk);
     if (!blk) return 0;
     if (json_i64(blk, &c->block_rows) && json_i64(json_next(blk), &c->block_cols) &&
@@ -335,7 +336,7 @@ static int check_packing(const struct dq_config *c, const struct json *q, const 
 int dq_config_read(struct dq_config *c, struct hfdir *dir, struct err *e) {
     static const char known[] =
         "|fp8|compressed-tensors|gptq|awq|mxfp4|bitsandbytes|modelopt|fbgemm_fp8|";
-    static const struct { /* older tools wrote a file of their own */
+    static const struct { /* Older tools wrote a file of their own. */
         const char *file, *method;
     } older[] = {{"quantize_config.json", "gptq"}, {"quant_config.json", "awq"}};
     const char *file = "config.json", *method = NULL;

@@ -43,7 +43,8 @@ static void nvfp4_row(const struct dq *q, int64_t mat, int64_t row, float *dst, 
     unpack_fp4(q->part[0]->data + r * (q->cols / 2), q->cols, dst);
     for (int64_t i = 0; i < q->cols; i++) {
         float s = fp_f8e4m3_to_f32(sc[i / 16]);
-        dst[i] = divide ? dst[i] * (s / whole) : dst[i] * (s * whole) + 0.0f; /* modelopt: no -0 */
+        /* The sum makes no -0, as in modelopt. */
+        dst[i] = divide ? dst[i] * (s / whole) : dst[i] * (s * whole) + 0.0f;
     }
 }
 bool dq_nvfp4_mul_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch) {

@@ -40,7 +40,7 @@ static int check_g_idx(struct dq *q, int i, struct err *e) {
 
 /* Checks that scratch has room for the scales and zero points of a row: 2 * groups values. */
 static int check_groups(struct dq *q, struct err *e) {
-    if (!q->scale.n_rows) q->scale.n_rows = q->scale.n_cols = 1; /* one for the matrix */
+    if (!q->scale.n_rows) q->scale.n_rows = q->scale.n_cols = 1; /* There is one for the matrix. */
     if (2 * q->scale.n_cols <= q->cols) return 0;
     return dq_bad(q, 1, e, "has more than one scale per two columns");
 }
@@ -93,7 +93,8 @@ bool dq_int8_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float
 int dq_pack_fit(struct dq *q, const struct dq_config *c, struct err *e) {
     const struct st_tensor *t = q->part[0], *z = q->part[2];
     int64_t have = t->n_dims ? t->shape[t->n_dims - 1] : 0;
-    for (int b = 1; b <= 8; b++) { /* the only width that fits, or the one config.json gives */
+    /* The width is the only one that fits, or the one that config.json gives. */
+    for (int b = 1; b <= 8; b++) {
         if (have != words(q->cols, b, true) && have != words(q->cols, b, false)) continue;
         if (c->bits && c->bits != b) continue;
         if (q->bits) return dq_bad(q, 0, e, "could have %d or %d bits", q->bits, b);
@@ -112,7 +113,8 @@ int dq_pack_fit(struct dq *q, const struct dq_config *c, struct err *e) {
 }
 bool dq_pack_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch) {
     int64_t n = q->scale.n_cols, base = scale_base(q, mat, row);
-    int64_t per_mat = words(q->scale.n_rows, q->bits, q->zero_dense) * n; /* zero-point words */
+    /* These are the words of zero points. */
+    int64_t per_mat = words(q->scale.n_rows, q->bits, q->zero_dense) * n;
     for (int64_t g = 0; g < n; g++) {
         scratch[g] = dq_scale_at(q->part[1], base + g);
         scratch[n + g] = q->part[2]
@@ -164,7 +166,7 @@ bool dq_gptq_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float
     for (int64_t g = 0; g < n; g++) {
         scratch[g] = dq_scale_at(q->part[1], g * q->rows + row);
         unsigned z = value_at(q->part[2]->data + g * zero_bytes, 4, row, q->bits, true);
-        scratch[n + g] = (float)(z + q->zero_plus1); /* not masked: 15 + 1 is 16 */
+        scratch[n + g] = (float)(z + q->zero_plus1); /* It is not masked, since 15 + 1 is 16. */
     }
     const uint8_t *p = q->part[0]->data + 4 * row;
     for (int64_t i = 0; i < q->cols; i++)
@@ -181,7 +183,8 @@ int dq_awq_fit(struct dq *q, const struct dq_config *c, struct err *e) {
     return dq_shape(q, 2, q->scale.n_cols, q->rows / 8, e);
 }
 bool dq_awq_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch) {
-    static const uint8_t nibble[8] = {0, 4, 1, 5, 2, 6, 3, 7}; /* of output row % 8 */
+    /* The place of the nibble, by output row % 8. */
+    static const uint8_t nibble[8] = {0, 4, 1, 5, 2, 6, 3, 7};
     UNUSED(mat);
     int64_t n = q->scale.n_cols, step = 4 * (q->rows / 8);
     int sh = 4 * nibble[row % 8];

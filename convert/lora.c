@@ -20,11 +20,11 @@ struct lora {
     struct json *cfg;
     struct st *st;
     struct strmap *by_name;
-    bool *used; /* [n] */
+    bool *used; /* [n] flags. */
     int64_t n;
     double alpha;
     bool rslora;
-    struct arena arena; /* names and deltas */
+    struct arena arena; /* It holds names and deltas. */
 };
 
 #define SHOW(name) (show_n((name), strlen(name)).s)
@@ -65,7 +65,8 @@ static int check_config(const struct lora *l, struct err *e) {
     return 0;
 }
 
-/* "base_model.model.model.language_model.layers..." -> "model.layers..." */
+/* Returns the name of the base's tensor: "base_model.model.model.language_model.layers..." becomes
+ * "model.layers...". */
 static const char *plain_name(struct lora *l, const char *name) {
     static const char head[] = "base_model.model.", part[] = "language_model.";
     if (strncmp(name, head, sizeof head - 1) == 0) name += sizeof head - 1;
@@ -231,7 +232,7 @@ static int bind_whole(struct lora *l, const char *name, size_t len, struct dq *q
     if (i < 0) i = find(l, name, len, ".base_layer.weight");
     if (i < 0) return 0;
     const struct st_tensor *t = st_tensor_at(l->st, i), *old = q->part[0];
-    int64_t n = q->mats * q->rows * q->cols; /* no overflow: fitted before */
+    int64_t n = q->mats * q->rows * q->cols; /* It cannot overflow, since it was fitted before. */
     if (!dq_is_plain(q) || t->n_elems != n || t->n_dims != old->n_dims) return bad_pair(l, i, e);
     for (int d = 0; d < t->n_dims; d++)
         if (t->shape[d] != old->shape[d]) return bad_pair(l, i, e);
@@ -265,7 +266,7 @@ int lora_all_used(const struct lora *l, struct err *e) {
 
 static float at(const struct st_tensor *t, int64_t i) {
     float v = 0;
-    struct err ignored; /* shapes were checked when it was bound */
+    struct err ignored; /* The shapes were checked when it was bound. */
     return st_to_f32(t, i, 1, &v, &ignored) ? 0 : v;
 }
 

@@ -19,20 +19,20 @@
 #include "core/prog.h"
 #include "core/show.h"
 
-struct part { /* one output tensor */
+struct part { /* One tensor of the output. */
     const struct vision_row *row;
     const struct st_tensor *src;
     char name[64];
     enum qtype type;
     int n_dims;
-    int64_t ne[4], n; /* elements */
+    int64_t ne[4], n; /* The shape, and the number of elements. */
 };
 struct run {
-    struct conv_plan plan; /* folder, architecture, type */
+    struct conv_plan plan; /* The folder, the architecture and the type. */
     struct vision v;
     struct part *part;
     int64_t n_parts, cap;
-    uint8_t *claimed; /* [tensors of the folder] */
+    uint8_t *claimed; /* [tensors of the folder] flags. */
     struct gguf_w *w;
     int64_t n_params;
 };
@@ -54,7 +54,7 @@ static int64_t find(const struct run *r, const char *name) {
 /* Sets the shape that a row has in the folder and returns its number of dimensions. */
 static int source_shape(const struct vision *v, const struct vision_row *row, int64_t want[5]) {
     int n = 0;
-    if (row->dim[0] == VD_ONE) return 0; /* a scalar */
+    if (row->dim[0] == VD_ONE) return 0; /* It is a scalar. */
     for (; n < 4 && row->dim[n]; n++) want[n] = v->d[row->dim[n]];
     if (row->xf == VX_FRAME_0 || row->xf == VX_FRAME_1) {
         memmove(want + 3, want + 2, 2 * sizeof *want);

@@ -17,23 +17,23 @@
 #include "core/str.h"
 
 enum { NAME_MAX_LEN = 512 };
-/* A stranger's name inside a message. */
+/* Shows a stranger's name inside a message. */
 #define SHOW(name) (show_n((name), strlen(name)).s)
 struct mapping {
     struct conv_plan *p;
-    struct strmap *by_name; /* normalised name -> index in the folder */
+    struct strmap *by_name; /* It maps a normalised name to an index in the folder. */
     const char **norm;      /* [n_tensors] */
     uint8_t *claimed;       /* [n_tensors] */
     int64_t n;
 };
 
-/* Source file of a tensor, for messages. */
+/* Returns the source file of a tensor, for messages. */
 static const char *file_of(const struct conv_plan *p, const struct st_tensor *t) {
     return st_path(hfdir_file(p->dir, t->file));
 }
 
-/* A layer behind the trunk is an MTP block, where the config says that there are any: called
- * mtp.layers.N here, as other checkpoints call it. */
+/* Returns mtp.layers.N for a name of a layer behind the trunk, as other checkpoints call it: where
+ * the config says that there are MTP blocks, that layer is one. */
 static const char *mtp_name(struct arena *a, const struct hparams *h, const char *name) {
     static const char head[] = "model.layers.";
     char *end;
@@ -46,7 +46,7 @@ static const char *mtp_name(struct arena *a, const struct hparams *h, const char
     return out;
 }
 
-/* The name without "language_model.", wherever it stands as a whole part. */
+/* Returns the name without "language_model.", wherever that stands as a whole part. */
 static const char *normalise(struct arena *a, const char *name) {
     static const char part[] = "language_model.";
     const char *at = strstr(name, part);
@@ -86,7 +86,7 @@ static int64_t lookup(const struct mapping *m, const char *name) {
     return strmap_get(m->by_name, name, strlen(name));
 }
 
-/* dq_find: a part of a tensor is used by that tensor. */
+/* Finds a tensor for dq_find and marks it as used, since it is a part of the tensor that asks. */
 static const struct st_tensor *find_claim(void *ud, const char *name) {
     struct mapping *m = ud;
     int64_t i = lookup(m, name);
@@ -276,7 +276,7 @@ static int pad_widths(struct conv_plan *p, struct err *e) {
     static const int slot[] = {HD_FF, HD_FF_EXP, HD_FF_SHEXP};
     for (size_t i = 0; i < COUNT_OF(slot); i++)
         p->hp.d[slot[i]] = (p->hp.d[slot[i]] + 255) / 256 * 256;
-    for (int64_t i = 0; i < p->hp.d[HD_LAYERS]; i++) /* those that differ between layers */
+    for (int64_t i = 0; i < p->hp.d[HD_LAYERS]; i++) /* These differ between layers. */
         p->hp.layer[i].ff = (p->hp.layer[i].ff + 255) / 256 * 256;
     return p->arch->derive(&p->hp, e);
 }

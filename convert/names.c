@@ -108,7 +108,8 @@ static bool is_other_number(const struct part *p, const struct part *next, int64
         char active[sizeof next->s];
         snprintf(active, sizeof active, "%s", next->s);
         normalize_size(active);
-        if (fabs(size_of(active + 1) - n) <= 7 * n / 8) return false; /* n counts the active ones */
+        /* In this case n counts the active ones. */
+        if (fabs(size_of(active + 1) - n) <= 7 * n / 8) return false;
     }
     return fabs(label - n) > floor(7 * n / 8);
 }
@@ -173,7 +174,7 @@ void names_parse(struct names *r, const char *id, int64_t n_params) {
     memset(r, 0, sizeof *r);
     const char *slash = strchr(id, '/'), *name = slash ? slash + 1 : id;
     if (strlen(id) >= NAMES_MAX) return;
-    if (strchr(id, ' ')) { /* a sentence */
+    if (strchr(id, ' ')) { /* This is a sentence. */
         snprintf(r->full, sizeof r->full, "%s", id);
         return;
     }
@@ -181,7 +182,8 @@ void names_parse(struct names *r, const char *id, int64_t n_params) {
     if (slash && *id != '.') snprintf(r->org, sizeof r->org, "%.*s", (int)(slash - id), id);
     for (const char *s = name; *s;) {
         size_t len = strcspn(s, "-");
-        if (len && (n == MAX_PARTS || len >= sizeof p[0].s - 2)) return; /* no name of a model */
+        /* This is no name of a model. */
+        if (len && (n == MAX_PARTS || len >= sizeof p[0].s - 2)) return;
         if (len) {
             memset(&p[n], 0, sizeof p[n]);
             memcpy(p[n++].s, s, len);
@@ -195,7 +197,8 @@ void names_parse(struct names *r, const char *id, int64_t n_params) {
     join(r->size_label, p, n, SIZE, 0);
     join(r->finetune, p, n, FINETUNE, 0);
     join(r->version, p, n, VERSION, BASE);
-    if (!*r->size_label && !*r->finetune && !*r->version) *r->basename = 0; /* says too little */
+    /* A name alone says too little. */
+    if (!*r->size_label && !*r->finetune && !*r->version) *r->basename = 0;
 }
 
 /* Returns true for "v0.1" and "7b", which are kept as they are. */

@@ -26,43 +26,45 @@ static const uint64_t drop_bytes = UINT64_C(64) << 20;
 struct xform_buf {
     uint8_t *slab;
     uint64_t slab_bytes;
-    float *rows; /* [n_workers][3][row_cap] */
+    float *rows; /* [n_workers][3][row_cap] f32. */
     int64_t row_cap;
     int n_workers;
-    struct tally *tally; /* [n_workers] */
+    struct tally *tally; /* [n_workers] counts. */
 };
 
 struct job {
     const struct conv_plan *p;
     const struct item *it;
     struct xform_buf *b;
-    int64_t cols, rows;         /* of one output matrix */
-    int64_t total;              /* rows of all */
-    int64_t src_cols;           /* fewer with padding */
-    int64_t part, src_part;     /* rows that are padded together: a matrix, or half a fused one */
-    int64_t src_rows, row_step; /* rows per source matrix; first source row of the piece taken */
-    int64_t first;              /* first row of the slab, over all matrices */
+    int64_t cols, rows;     /* They belong to one output matrix. */
+    int64_t total;          /* The rows of all matrices. */
+    int64_t src_cols;       /* There are fewer of these with padding. */
+    int64_t part, src_part; /* The rows that are padded together: a matrix, or half a fused one. */
+    /* The rows per source matrix, and the first source row of the piece taken. */
+    int64_t src_rows, row_step;
+    int64_t first; /* The first row of the slab, over all matrices. */
     uint64_t row_bytes;
-    bool copy;     /* same dtype, no arithmetic */
-    int64_t group; /* rows or columns per V head; 0: no regrouping */
-    int64_t fixed; /* rows in front that stay in place */
-    int64_t head;  /* rows per head whose halves become pairs, even; else 0 */
-    int64_t per;   /* XF_QKV_*: query heads per key head; else 0 */
-    int64_t odd;   /* XF_EVEN, XF_ODD: 0, 1; else -1 */
-    bool turned;   /* the source is [columns][rows] */
-    int64_t kv;    /* XF_LATENT_*: rows of a head in the source, of keys and then of values */
+    bool copy;     /* The dtype is the same and there is no arithmetic. */
+    int64_t group; /* The rows or columns per V head; 0: there is no regrouping. */
+    int64_t fixed; /* The rows in front that stay in place. */
+    int64_t head;  /* The rows per head whose halves become pairs, even; else 0. */
+    int64_t per;   /* For XF_QKV_*, the query heads per key head; else 0. */
+    int64_t odd;   /* 0 for XF_EVEN and 1 for XF_ODD; else -1. */
+    bool turned;   /* The source is [columns][rows]. */
+    int64_t kv; /* For XF_LATENT_*, the rows of a head in the source: of keys and then of values. */
 };
 
 /* ---- where an output row comes from ---- */
 
-/* GGUF order new[r*Hk + k] = old[k*R + r] of groups of `g`: the old index of new index i. */
+/* Returns the old index of new index i, in groups of `g`: GGUF orders them as new[r*Hk + k] =
+ * old[k*R + r]. */
 static int64_t v_old(const struct hparams *h, int64_t g, int64_t i) {
     int64_t hk = h->d[HD_LIN_K_HEADS], per = h->d[HD_LIN_V_HEADS] / hk;
     int64_t head = i / g;
     return ((head % hk) * per + head / hk) * g + i % g;
 }
 
-/* The row of head-wise wqkv for row r of q, k or v. */
+/* Returns the row of head-wise wqkv for row r of q, k or v. */
 static int64_t qkv_old(const struct job *j, int64_t r) {
     const int64_t hd = hp_dim(&j->p->hp, j->it->inst.block, HD_HEAD_DIM), head = r / hd;
     const bool q = j->it->xf == XF_QKV_Q;
@@ -72,17 +74,17 @@ static int64_t qkv_old(const struct job *j, int64_t r) {
 }
 
 struct place {
-    const struct dq *s; /* NULL: a row of padding */
-    int64_t mat, row;   /* inside the source */
+    const struct dq *s; /* The source; NULL: this is a row of padding. */
+    int64_t mat, row;   /* The place inside the source. */
 };
 
 static bool is_qkvz(enum xform xf) {
     return xf == XF_QKVZ_QKV || xf == XF_QKVZ_Z;
 }
-/* Row of Qwen3-Next's matrix, in which each key head has its q, k, values and gates. */
+/* Returns the row of Qwen3-Next's matrix, in which each key head has its q, k, values and gates. */
 static int64_t qkvz_old(const struct hparams *h, enum xform xf, int64_t r) {
     const int64_t dk = h->d[HD_LIN_K_DIM], hk = h->d[HD_LIN_K_HEADS],
-                  v = h->d[HD_LIN_INNER] / hk; /* values of a key head */
+                  v = h->d[HD_LIN_INNER] / hk; /* These are the values of a key head. */
     const int64_t all = 2 * dk + 2 * v;
     if (xf == XF_QKVZ_Z) return r / v * all + 2 * dk + v + r % v;
     if (r < hk * dk) return r / dk * all + r % dk;
@@ -111,7 +113,7 @@ static struct place locate(const struct job *j, int64_t out_row) {
 
 /* ---- one row ---- */
 
-/* Values that do not lie side by side in a plain source. */
+/* Loads values that do not lie side by side in a plain source. */
 static void load_spread(const struct job *j, const struct place *at, float *dst) {
     const int64_t n = j->src_cols;
     const int64_t first =
@@ -125,7 +127,7 @@ static void load_spread(const struct job *j, const struct place *at, float *dst)
 static void load_row(const struct job *j, const struct place *at, float *dst, float *scratch,
                      struct tally *t) {
     const struct dq *q = at->s;
-    struct err ignored; /* shapes were checked when the plan was made */
+    struct err ignored; /* The shapes were checked when the plan was made. */
     if (!dq_is_plain(q)) {
         if (!dq_row(q, at->mat, at->row, dst, scratch)) t->bad = q;
     } else if (j->turned || (j->odd >= 0 && j->it->inst.n_dims < 3)) {
@@ -170,7 +172,7 @@ static void make_row(const struct job *j, float *dst) {
             dst[i] = (xf == XF_ROPE_FAR ? h->far : h->near)[i];
 }
 
-/* Column groups into GGUF order; `size` bytes per element. */
+/* Puts groups of columns into GGUF's order; an element has `size` bytes. */
 static void regroup_cols(const struct job *j, const uint8_t *src, uint8_t *dst, size_t size) {
     size_t n = (size_t)j->group * size;
     for (int64_t c = 0; c < j->cols; c += j->group)
@@ -183,7 +185,7 @@ static int64_t count_nan(const float *x, int64_t n) {
     return k;
 }
 
-/* NaNs of a row copied as bytes. */
+/* Counts the NaNs of a row that is copied as bytes. */
 static int64_t count_nan_raw(enum st_dtype t, const uint8_t *p, int64_t n) {
     int64_t k = 0;
     if (t == ST_F32)
@@ -213,7 +215,7 @@ static void encode_bf16(const float *x, uint8_t *dst, int64_t n, struct tally *t
 
 static void encode_q8_0(const float *x, uint8_t *dst, int64_t n, struct tally *t) {
     q8_0_row(x, dst, n);
-    for (int64_t i = 0; i < n; i += 32) /* a scale beyond f16 makes its block infinite */
+    for (int64_t i = 0; i < n; i += 32) /* A scale beyond f16 makes its block infinite. */
         if ((load_u16(dst + 34 * (i / 32)) & 0x7fff) >= 0x7c00) t->n_overflow += 32;
 }
 
@@ -226,7 +228,7 @@ void xform_encode(enum qtype type, const float *x, uint8_t *dst, int64_t n, stru
         encode_bf16(x, dst, n, t);
     else if (kind == QS_F32)
         memcpy(dst, x, (size_t)n * sizeof *x);
-    else /* the one quantized type of QF_CONVERT */
+    else /* This is the one quantized type of QF_CONVERT. */
         encode_q8_0(x, dst, n, t);
 }
 
@@ -241,7 +243,7 @@ static void copy_row(const struct job *j, const struct place *at, uint8_t *dst, 
     t->n_nan += count_nan_raw(s->dtype, dst, j->cols);
 }
 
-/* The factor of a row of Mamba's ssm_in. */
+/* Returns the factor of a row of Mamba's ssm_in. */
 static float factor_in(const struct hparams *h, int64_t r) {
     const int64_t bc = h->d[HD_LIN_K_HEADS] * h->d[HD_LIN_K_DIM];
     const int64_t n[] = {h->d[HD_LIN_INNER], h->d[HD_LIN_INNER], bc, bc};
@@ -261,11 +263,11 @@ static void apply(enum xform xf, float *x, int64_t n) {
         for (int64_t i = 0; i < n; i++) x[i] = (float)-fp_exp((double)x[i]);
 }
 
-/* Output rows [begin, end) of XF_LATENT_K: row r of a head is column r of the head's rows of keys,
- * which are read once for all rows of a head in the range. */
+/* Makes output rows [begin, end) of XF_LATENT_K. Row r of a head is column r of the head's rows of
+ * keys, which are read once for all rows of a head in the range. */
 static void latent_rows(struct job *j, int64_t begin, int64_t end, int worker) {
     struct tally *t = &j->b->tally[worker];
-    const int64_t n = j->cols, rank = j->rows; /* rows of keys, and their length */
+    const int64_t n = j->cols, rank = j->rows; /* The rows of keys, and their length. */
     float *mat = j->b->rows + 3 * worker * j->b->row_cap, *row = mat + n * rank;
     int64_t have = -1;
     for (int64_t i = begin; i < end; i++) {
@@ -383,17 +385,18 @@ static void setup(struct job *j) {
     if (v && h->d[HD_LIN_V_HEADS] != h->d[HD_LIN_K_HEADS])
         j->group = it->inst.row->group ? h->d[it->inst.row->group] : 1;
     bool vector = it->inst.n_dims == 1 &&
-                  (v || xf == XF_ROPE_PAIRS); /* regrouped vectors: one element is one row */
+                  (v || xf == XF_ROPE_PAIRS); /* In regrouped vectors one element is one row. */
     j->cols = vector ? 1 : ne[0];
     j->rows = vector ? ne[0] : ne[1];
-    int64_t from[4]; /* as ne, in the folder */
+    int64_t from[4]; /* The shape in the folder, as ne has it. */
     arch_shape(it->inst.row, &j->p->hp_src, it->inst.block, from);
     j->src_cols = vector ? 1 : from[0];
     j->src_rows = vector ? from[0] : from[1];
     const int rows_of = it->inst.row->dim[it->inst.n_dims - 2 < 0 ? 0 : it->inst.n_dims - 2];
     const int n_parts = rows_of == HD_FF_EXP2 || rows_of == HD_FF2;
     j->total = j->rows * ne[2] * ne[3];
-    if (it->n_src > 1 && it->inst.n_dims == 2) j->rows = j->src_rows = 1; /* vectors stacked */
+    /* These are vectors that are stacked. */
+    if (it->n_src > 1 && it->inst.n_dims == 2) j->rows = j->src_rows = 1;
     j->part = j->rows / (n_parts + 1);
     j->src_part = j->src_rows / (n_parts + 1);
     j->odd = xf == XF_EVEN ? 0 : xf == XF_ODD ? 1 : -1;

@@ -21,7 +21,7 @@ static char *own_path(const struct job *j, const char *name) {
     return path;
 }
 
-/* False: not a GGUF file that can be read. */
+/* Makes the hash of a GGUF file's header; false when this is no GGUF file that can be read. */
 static bool header_hash(const char *path, char hex[33]) {
     struct gguf *g;
     struct err ignored;
@@ -33,7 +33,8 @@ static bool header_hash(const char *path, char hex[33]) {
     return true;
 }
 
-/* The file as an entry of a list says it was: the same, or the same but for damaged data. */
+/* Tells whether a file is the one that an entry of a list describes, or was that one before its
+ * data were damaged. */
 static bool is_that(const char *path, const struct json *entry) {
     char hex[33];
     int64_t want;

@@ -10,7 +10,8 @@
 #include "core/mem.h"
 #include "core/qtype.h"
 
-struct plan_list { /* rows of --dry-run: they come before the numbers that head the document */
+/* The rows of --dry-run, which are known before the numbers that head the document. */
+struct plan_list {
     struct row {
         char name[64], shape[96];
         enum qtype type;
@@ -92,7 +93,7 @@ int convert_job_run(struct work *w, struct convert_opts *o, const char *mmproj, 
         o->plan = plan_row;
         o->plan_ud = &plan;
     }
-    int rc = mmproj ? mmproj_run(o, mmproj, &mr, e) : 0; /* the short one first */
+    int rc = mmproj ? mmproj_run(o, mmproj, &mr, e) : 0; /* The shorter step comes first. */
     if (!rc && o->out) rc = convert_run(o, &r, e);
     if (!rc) {
         emit_bool(m, "dry_run", o->dry_run ? "dry run" : NULL, o->dry_run);

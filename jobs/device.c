@@ -6,7 +6,8 @@
 
 #include "kernels/cuda/cuda.h"
 
-/* Of the n-th device. False: the CPU, or a device that does not answer. */
+/* Fills *i with the facts of the n-th device; false for the CPU, or for a device that does not
+ * answer. */
 static bool ask(const struct work *w, int n, struct cu_info *i) {
     struct cu_ctx *ctx = NULL;
     struct err ignored;
@@ -33,7 +34,7 @@ struct device device_share(const struct work *w, int n_left) {
         if (most && most < all) all = most;
         d.kind = DEVICE_AUTO;
         *(k ? &d.more_bytes[k - 1] : &d.max_bytes) =
-            all / (uint64_t)n_left + 1; /* 0 would mean all of it */
+            all / (uint64_t)n_left + 1; /* It is at least 1, since 0 would mean all of it. */
     }
     return d;
 }

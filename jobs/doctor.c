@@ -109,7 +109,7 @@ static void emit_devices(struct emit *m) {
     }
 }
 
-/* What each type's products are computed with when activations are 8-bit. */
+/* Tells with what the products of each type are computed when activations have 8 bits. */
 static void emit_products(struct emit *m, const struct work *w) {
     struct kern *k = xcalloc(1, sizeof *k);
     kern_init(k, w->isa);

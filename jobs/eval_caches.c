@@ -30,8 +30,8 @@ static int parse_types(struct work *w, const char *text, struct kv_types *t, str
     return 0;
 }
 
-/* Relative error of the output over the keys in the cache, a line per head size and type; the
- * points are in that order. */
+/* Plots the relative error of the output over the keys in the cache, a line per head size and type;
+ * the points are in that order. */
 static int plot_types(const struct work *w, const struct plot_point *p, int n, const char *path,
                       struct err *e) {
     static const struct plot_axes axes = {.title = "error of attention by cache type",

@@ -17,13 +17,14 @@
 #include "core/show.h"
 #include "runtime/eval/suite.h"
 
-enum { SHOWN = 10 }; /* failed cases in the table for people */
+enum { SHOWN = 10 }; /* The table for people shows at most so many failed cases. */
 
 /* ---- counts ---- */
 
 struct grade {
     const char *key, *title;
-    bool of_calls; /* counts among the cases that expect calls (or none) */
+    /* The counts are of the cases that expect calls, or of those that expect none. */
+    bool of_calls;
     bool (*holds)(const struct verdict *v);
 };
 static bool v_parsed(const struct verdict *v) {
@@ -52,8 +53,9 @@ static const struct grade grades[] = {
 struct tools_run {
     const struct cases_opts *a;
     const struct suite *suite;
-    int n, *index;                        /* of the cases that were run */
-    struct suite_answers cand, base, con; /* con: the model again, constrained */
+    int n, *index; /* The cases that were run: their number and their places in the suite. */
+    /* The answers of the model, of its base, and of the model once more, constrained (con). */
+    struct suite_answers cand, base, con;
     bool has_base, has_con;
 };
 
@@ -147,7 +149,7 @@ static void emit_cases(struct emit *m, const struct tools_run *r, bool people) {
     }
 }
 
-struct flips { /* cases where model and base differ */
+struct flips { /* The cases in which the model and its base differ. */
     int64_t same, lost, gained;
 };
 static struct flips find_flips(const struct tools_run *r) {

@@ -22,25 +22,26 @@
 
 enum {
     MAX_CAND = 64,
-    MAX_PAIRED = 8, /* all pairs up to so many candidates, else each with the first */
+    /* Up to so many candidates are compared in all pairs, more of them each with the first. */
+    MAX_PAIRED = 8,
     MAX_WORST = 1000,
-    CONTEXT = 24,      /* tokens before a worst token */
-    CONTEXT_SHOWN = 6, /* in tables for people */
+    CONTEXT = 24,      /* A worst token is shown behind so many tokens. */
+    CONTEXT_SHOWN = 6, /* Tables for people show so many of these. */
     DEPTH_BASE = 64,
-    MAX_DEPTHS = 64 /* doublings of an int64_t */
+    MAX_DEPTHS = 64 /* An int64_t can be doubled less often than this. */
 };
 
 struct run {
     struct work *w;
     const struct divergence_opts *o;
-    const struct eval_args *a; /* of o */
+    const struct eval_args *a; /* It points into `o`. */
     struct eval_loaded base;
     struct model *model[MAX_CAND];
     struct session *s[MAX_CAND];
-    char *label[MAX_CAND]; /* of candidates */
+    char *label[MAX_CAND]; /* The names of the candidates. */
     const char *path[MAX_CAND], *kv[MAX_CAND];
     int n_models, n;
-    const struct model *tok_of; /* any model */
+    const struct model *tok_of; /* Any of the models: they have one vocabulary. */
     struct eval_texts texts;
     struct keep *keep;
     struct kept_of kept; /* [n] */
@@ -52,8 +53,8 @@ struct run {
 
 struct kld_key {
     const char *key;
-    const char *title; /* of a table's column; NULL: only in JSON and CSV */
-    const char *label; /* when there is one model; NULL: the title, if any */
+    const char *title; /* The title of a column; NULL: it is only in JSON and CSV. */
+    const char *label; /* The label when there is one model; NULL: the title, if there is one. */
     size_t off;
     int prec;
 };
@@ -94,8 +95,8 @@ static bool for_people(const struct run *x) {
     return x->o->for_people;
 }
 
-/* A divergence cannot be negative, but rounding makes some a little less than 0: people see 0, JSON
- * and CSV have what was computed. */
+/* Returns the number to show. A divergence cannot be negative, but rounding makes some a little
+ * less than 0: people see 0, JSON and CSV have what was computed. */
 static double shown(const struct run *x, const char *key, double v) {
     return v < 0 && for_people(x) && strstr(key, "kld") ? 0 : v;
 }
@@ -184,8 +185,9 @@ static void group_cells(struct emit *m, const struct run *x, const struct eval_g
     emit_cell_num(m, g->ppl_base, 3);
 }
 
-/* Depth: tokens the prediction is made from, row + 1. Buckets 1..63, 64..127, then doubling. Also
- * as the points of a plot, at most MAX_DEPTHS a candidate; returns how many. */
+/* Shows the divergence by depth, which is the number of tokens that a prediction is made from (row
+ * + 1). The groups are 1..63, 64..127, then doubled. The groups are also points of a plot, at most
+ * MAX_DEPTHS a candidate; returns how many there are. */
 static int emit_by_depth(struct emit *m, const struct run *x, struct plot_point *p) {
     int n = 0;
     emit_table(m, "by_depth", "by depth (tokens of context)");
@@ -210,7 +212,7 @@ static int emit_by_depth(struct emit *m, const struct run *x, struct plot_point 
     return n;
 }
 
-/* The table, and with --plot the picture. */
+/* Makes the table by depth, and with --plot its picture. */
 static int by_depth(struct emit *m, const struct run *x, struct err *e) {
     static const struct plot_axes axes = {.title = "mean KL divergence by context",
                                           .x = "tokens of context",
@@ -236,7 +238,8 @@ static void emit_by_domain(struct emit *m, const struct run *x) {
             emit_row(m);
             emit_cell_str(m, x->label[j]);
             emit_cell_str(m, x->texts.domain[d].name);
-            if (g.n_tokens) group_cells(m, x, &g); /* else a row left short: nulls */
+            /* A row without tokens is left short, so that the rest of it is null. */
+            if (g.n_tokens) group_cells(m, x, &g);
         }
 }
 
@@ -284,7 +287,8 @@ static void emit_routing(struct emit *m, const struct run *x) {
         }
 }
 
-/* People get line ends spelled out; JSON has its own escapes. */
+/* Adds a cell with the text of n tokens. People get line ends spelled out; JSON has its own
+ * escapes. */
 static void text_cell(struct emit *m, const struct run *x, const int32_t *id, int64_t n) {
     struct buf raw = {0}, shown = {0};
     for (int64_t i = 0; i < n; i++) tok_decode(x->tok_of->tok, id[i], true, &raw);
@@ -373,7 +377,7 @@ static int emit_result(struct run *x, struct emit *m, struct err *e) {
 
 /* ---- runs ---- */
 
-/* One candidate for every model and cache type of the list. */
+/* Opens one candidate for every model and cache type of the list. */
 static int open_candidates(struct run *x, int64_t ctx, struct err *e) {
     const int n_models = x->o->n_models;
     struct str_list kv = {0};

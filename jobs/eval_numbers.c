@@ -78,7 +78,7 @@ static void emit_speed(struct emit *m, const struct work *w, const char *model,
                    mapped = model_packed_bytes(l->m, true);
     emit_fmt_bytes(size, packed + mapped);
     emit_i64(m, "packed_bytes", NULL, (int64_t)(packed + mapped));
-    emit_i64(m, "packed_mapped_bytes", NULL, (int64_t)mapped); /* of a --pack-cache */
+    emit_i64(m, "packed_mapped_bytes", NULL, (int64_t)mapped); /* These belong to a --pack-cache. */
     emit_str(m, "packed", "weights in packed rows", size);
     emit_num(m, "open_seconds", "seconds to open", l->seconds, 3);
     emit_num(m, "bandwidth_gb_per_s", "memory read GB/s", eval_bandwidth(w->pool), 1);

@@ -29,14 +29,14 @@ struct line {
     const char *s;
     size_t n;
     struct json *json;
-    const struct json *answer; /* the last message; NULL: a text was continued */
-    struct json *calls;        /* what it called: a list of {"name", "arguments"} */
-    int step;                  /* results of tools before it */
+    const struct json *answer; /* The last message; NULL: a text was continued. */
+    struct json *calls;        /* What the answer called, as a list of {"name", "arguments"}. */
+    int step;                  /* The number of results of tools before it. */
 };
 struct lines {
     char *text;
     struct line *v;
-    int n, n_open; /* n_open: left out, since the answer was not complete */
+    int n, n_open; /* n_open answers were left out because they were not complete. */
 };
 
 static void lines_close(struct lines *l) {
@@ -48,7 +48,8 @@ static void lines_close(struct lines *l) {
     free(l->text);
 }
 
-/* Calls of a message, as the parser of tool calls gives them: arguments may be JSON text. */
+/* Reads the calls of a message into the form that the parser of tool calls gives; arguments may be
+ * JSON text. */
 static int read_calls(struct line *l, const char *what, struct err *e) {
     struct buf b = {0};
     struct jw w;
@@ -74,7 +75,7 @@ static int read_calls(struct line *l, const char *what, struct err *e) {
     return rc;
 }
 
-/* Answers that failed, and those that nobody waited for, say nothing about a model. */
+/* Tells whether an answer failed or nobody waited for it; it then says nothing about a model. */
 static bool is_open(const struct json *j) {
     const char *end = json_str(json_get(json_get(j, "hone"), "end"));
     return end && (strcmp(end, "failed") == 0 || strcmp(end, "left") == 0);
@@ -136,11 +137,11 @@ static bool is_kept(enum kind k) {
     return k == SAME || k == WORDING;
 }
 
-struct seen { /* an answer now */
+struct seen { /* An answer as it is now. */
     struct again a;
     enum kind kind;
-    struct buf detail;       /* what is different */
-    char own[100], was[100]; /* texts of the first tokens that differ */
+    struct buf detail;       /* What is different, in words. */
+    char own[100], was[100]; /* The texts of the first tokens that differ. */
 };
 
 static void put_value(struct buf *out, const struct json *v) {
@@ -154,7 +155,7 @@ static void put_value(struct buf *out, const struct json *v) {
     buf_release(&b);
 }
 
-/* Where two values differ, as PATH: this -> that; at most MOST_DIFFS places. */
+/* Appends where two values differ, as "PATH: this -> that", for at most MOST_DIFFS places. */
 static void put_diff(struct buf *out, int *n, const char *path, const struct json *was,
                      const struct json *now) {
     char at[160];
@@ -185,7 +186,8 @@ static const struct json *schema_of(const struct json *j, const char *name) {
     return NULL;
 }
 
-/* A call that its tool's schema does not allow, though the schema can be read. */
+/* Tells whether a call is one that the schema of its tool does not allow, though that schema can be
+ * read. */
 static bool is_invalid(const struct json *j, const struct json *calls, struct buf *why) {
     for (const struct json *c = json_first(calls); c; c = json_next(c)) {
         const char *name = json_str(json_get(c, "name"));
@@ -274,7 +276,8 @@ static void side_release(struct side *s) {
     free(s->v);
 }
 
-/* Tokens that the longest of them takes, with room for another vocabulary. */
+/* Returns the number of tokens that the longest conversation takes, with room for another
+ * vocabulary. */
 static int64_t longest(const struct lines *l, const int *index, int n, int64_t trained) {
     int64_t most = 0;
     for (int i = 0; i < n; i++) {
@@ -392,7 +395,8 @@ static int64_t n_kept(const struct side *s) {
     return n;
 }
 
-/* Two-sided: how often as unequal a split of n differences comes by chance (McNemar, exact). */
+/* Returns the two-sided probability that chance splits n differences as unequally as this
+ * (McNemar's exact test). */
 static double by_chance(int64_t a, int64_t b) {
     const int64_t n = a + b, least = min_i64(a, b);
     double p = 0;
@@ -431,7 +435,7 @@ static const char *tool_of(const struct line *l) {
     return name ? name : "";
 }
 
-/* Kept answers by the tool that was called. */
+/* Shows how many answers were kept, by the tool that was called. */
 static void emit_tools(struct emit *m, const struct result *r) {
     emit_table(m, "tools", "by the tool that was called");
     emit_col(m, "tool", "tool");
@@ -455,13 +459,13 @@ static void emit_tools(struct emit *m, const struct result *r) {
     }
 }
 
-/* The same by how many results of tools were there already. */
+/* Shows the same by the number of results of tools that were there already. */
 static void emit_steps(struct emit *m, const struct result *r) {
     emit_table(m, "steps", "by results of tools before it");
     emit_col(m, "step", "results");
     emit_col(m, "n", "answers");
     emit_col(m, "kept", "kept");
-    for (int step = 0; step <= STEPS; step++) { /* the last row: so many and more */
+    for (int step = 0; step <= STEPS; step++) { /* The last row is for so many results and more. */
         int64_t n = 0, kept = 0;
         for (int i = 0; i < r->model.n; i++) {
             const int at = r->l->v[r->index[i]].step;

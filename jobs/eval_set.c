@@ -31,7 +31,8 @@ struct suite_job {
     struct measures ms;
 };
 
-/* What the numbers depend on besides the model and the input: cache, activations. */
+/* Makes the key of what the numbers depend on besides the model and the input: the cache and the
+ * activations. */
 static char *input_key(const struct suite_job *j, const char *data, size_t len, const char *more) {
     char hex[33];
     hash_xxh128_hex(hex, data, len);
@@ -51,7 +52,8 @@ static int load_text(const struct model *m, const char *path, struct ids *ids, s
     return err_set(e, ERR_DATA, "no built-in text");
 }
 
-/* Key of a text: the tokens, so that models of one vocabulary meet and others do not. */
+/* Makes the key of a text from its tokens, so that models of one vocabulary share it and others do
+ * not. */
 static char *text_key(const struct suite_job *j, const struct ids *ids) {
     char more[80];
     snprintf(more, sizeof more, "%" PRId64 " %" PRId64, j->a->eval.ctx, j->a->eval.chunks);
@@ -139,7 +141,7 @@ static int run_suite(struct suite_job *j, const char *path, struct err *e) {
     char more[80];
     TRY(eval_suite_read(&s, path, e));
     struct eval_args a = j->a->eval;
-    a.ctx = 0; /* what the cases need */
+    a.ctx = 0; /* 0 gives what the cases need. */
     int rc = eval_suite_of(j->w, &a, j->a->model, &s, j->a->n_cases, j->a->max_tokens, NULL, &r, e);
     if (!rc) {
         snprintf(more, sizeof more, "%" PRId64 " %" PRId64, j->a->n_cases, j->a->max_tokens);
@@ -179,7 +181,7 @@ static int run_tasks(struct suite_job *j, const struct choice_job *cj, struct er
     return rc;
 }
 
-/* "winogrande:file.csv" */
+/* Runs the tasks that a text such as "winogrande:file.csv" names. */
 static int run_choice(struct suite_job *j, const char *spec, struct err *e) {
     const char *colon = strchr(spec, ':');
     if (!colon)

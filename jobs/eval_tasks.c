@@ -19,9 +19,9 @@
 
 struct accuracy {
     int64_t n, right, greedy;
-    double rate, stderr_, lo, hi, chance; /* lo, hi: Wilson's interval, 95 % */
+    double rate, stderr_, lo, hi, chance; /* lo and hi are Wilson's interval of 95 %. */
 };
-/* group NULL: all tasks */
+/* Counts the right answers of a group of tasks; NULL: of all tasks. */
 static struct accuracy accuracy_of(const struct choice_tasks *t, const struct choice_answers *a,
                                    const char *group) {
     struct accuracy r = {0};
@@ -65,7 +65,7 @@ static void emit_groups(struct emit *m, const struct choice_tasks *t,
     emit_col(m, "recalled", "recalled");
     for (int i = 0; i < a->n; i++) {
         if (last && strcmp(last, t->t[i].group) == 0)
-            continue; /* tasks of a depth are neighbours */
+            continue; /* Tasks of one depth are neighbours. */
         last = t->t[i].group;
         struct accuracy r = accuracy_of(t, a, last);
         emit_row(m);

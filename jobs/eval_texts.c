@@ -18,7 +18,8 @@
 
 enum { MAX_DOMAINS = 256 };
 
-/* The list of the domain of that name, made when new; NULL: too many. */
+/* Returns the list of the domain of that name, which it makes when it is new; NULL when there are
+ * too many domains. */
 static struct ids *ids_of(struct eval_texts *t, const char *name) {
     for (int i = 0; i < t->n; i++)
         if (strcmp(t->domain[i].name, name) == 0) return &t->ids[i];
@@ -32,7 +33,7 @@ static struct ids *ids_of(struct eval_texts *t, const char *name) {
 
 struct lines {
     const struct model *m;
-    struct chat *chat; /* made at the first conversation */
+    struct chat *chat; /* It is made at the first conversation. */
     const char *path;
     struct eval_texts *to;
     struct buf text;
@@ -111,7 +112,7 @@ void eval_texts_release(struct eval_texts *t) {
         union {
             const char *c;
             char *p;
-        } name = {.c = t->domain[i].name}; /* ours: made by ids_of */
+        } name = {.c = t->domain[i].name}; /* It was made by ids_of and is ours. */
         free(name.p);
         ids_release(&t->ids[i]);
     }

@@ -25,12 +25,12 @@ enum { MAX_TEXT = 256 << 20, MAX_KNOWN = 256 };
 struct known {
     char *name;
     char hex[65];
-    bool announced; /* not in the manifest yet */
+    bool announced; /* The file is announced but not in the manifest yet. */
 };
 struct guard {
-    char *dir, *sums; /* sums: text of SHA256SUMS, or NULL */
-    bool manifest;    /* ours is there */
-    bool old;         /* written by a version that kept no hashes of texts */
+    char *dir, *sums; /* sums is the text of SHA256SUMS, or NULL. */
+    bool manifest;    /* A manifest of ours is in the folder. */
+    bool old;         /* It was written by a version that kept no hashes of texts. */
     struct known *known;
     int n;
 };
@@ -54,7 +54,7 @@ bool guard_notes(const char *card, size_t len, const char **notes, size_t *n) {
     return true;
 }
 
-/* Of a card without its notes, of anything else as it is. */
+/* Makes the hash of a text: of a card without its notes, of anything else as it is. */
 static void text_hash(const char *name, const char *text, size_t len, char hex[65]) {
     struct sha256 s;
     const char *notes = text + len;
@@ -155,7 +155,9 @@ const char *guard_hash_of(const struct guard *g, const char *name) {
     if (!lookup(g, name) || read_text(g->dir, name, &text, &len, &ignored)) return NULL;
     text_hash(name, text ? text : "", len, hex);
     free(text);
-    for (int i = 0; i < g->n; i++) /* that of the file as it is, else any: it shows the edit */
+    /* The entry of the file as it is comes first, else any of that name, which shows that it was
+     * edited. */
+    for (int i = 0; i < g->n; i++)
         if (strcmp(g->known[i].name, name) == 0 && (!last || strcmp(g->known[i].hex, hex) == 0))
             last = g->known[i].hex;
     return last;
@@ -163,7 +165,8 @@ const char *guard_hash_of(const struct guard *g, const char *name) {
 
 /* ---- whose is it? ---------------------------------------------------------------------------- */
 
-/* Nothing but lines of checksums, as hone writes them: there are no words in it to lose. */
+/* Tells whether a text has nothing but lines of checksums as hone writes them, so that no words of
+ * a person can be lost. */
 static bool is_our_sums(const struct guard *g, const char *s) {
     if (!strstr(s, "  " MANIFEST_NAME "\n") && !strstr(s, "  results.json\n")) return false;
     for (const char *nl; *s; s = nl + 1) {
@@ -236,7 +239,7 @@ int guard_check(const struct guard *g, const char *name, const char *text, size_
 void guard_announce(struct guard *g, const char *name, const char *text, size_t len) {
     char hex[65];
     text_hash(name, text, len, hex);
-    for (int i = 0; i < g->n; i++) /* of a job that was killed, or announced twice */
+    for (int i = 0; i < g->n; i++) /* A job that was killed left it, or it was announced twice. */
         if (g->known[i].announced && strcmp(g->known[i].name, name) == 0 &&
             strcmp(g->known[i].hex, hex) == 0)
             return;
@@ -286,7 +289,8 @@ int guard_keep(const char *dir, const char *name, struct err *e) {
     return rc;
 }
 
-/* "README.md" -> "README.new.md" */
+/* Makes the name under which a file of ours goes beside somebody's: "README.md" ->
+ * "README.new.md". */
 static char *aside_name(const char *name) {
     const char *dot = strrchr(name, '.');
     size_t n = dot && dot != name ? (size_t)(dot - name) : strlen(name);

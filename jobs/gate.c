@@ -102,7 +102,7 @@ static int compare(struct gate *g, const char *mix, struct err *e) {
                              .isa = g->w->isa,
                              .act = ACT_F32,
                              .pool = g->w->pool};
-    for (int i = n - 1; i >= 0 && !rc; i--) { /* the base, which is the largest, last */
+    for (int i = n - 1; i >= 0 && !rc; i--) { /* The base, which is the largest, comes last. */
         o.device = device_share(g->w, i + 1);
         rc = open_model(g->w, &m[i], path[i], e);
         if (!rc) rc = session_new(&s[i], m[i], &o, e);

@@ -23,9 +23,10 @@ static const char *const change_name[CHANGE_COUNT] = {"same",  "removed", "added
                                                       "shape", "type",    "data"};
 
 struct row {
-    const struct gguf_tensor *a, *b; /* NULL: not there */
+    const struct gguf_tensor *a, *b; /* NULL: that file does not have it. */
     enum change change;
-    double error; /* relative RMS of b against a; NaN: not asked or not comparable */
+    /* The relative RMS of b against a; NaN: it was not asked for, or they cannot be compared. */
+    double error;
 };
 struct diff {
     const struct gguf *a, *b;
@@ -34,7 +35,7 @@ struct diff {
     struct kern kern;
     struct row *row;
     int64_t n_rows, n_keys, count[CHANGE_COUNT];
-    uint64_t n_read; /* bytes compared by reading */
+    uint64_t n_read; /* So many bytes were compared by reading them. */
 };
 
 /* ---- tensors --------------------------------------------------------------------------------- */
@@ -45,7 +46,7 @@ static bool same_shape(const struct gguf_tensor *a, const struct gguf_tensor *b)
 
 struct against {
     const struct gguf *b;
-    struct gguf_tensor part; /* what of b comes next */
+    struct gguf_tensor part; /* The part of b that comes next. */
     bool equal;
 };
 static int compare_piece(void *ud, const uint8_t *data, uint64_t n, struct err *e) {
@@ -73,7 +74,7 @@ static int same_data(struct diff *d, const struct row *r, struct prog *p, bool *
     return 0;
 }
 
-/* sqrt(sum (b-a)^2 / sum a^2) over all rows, both decoded to f32, summed in double. */
+/* Computes sqrt(sum (b-a)^2 / sum a^2) over all rows, both decoded to f32 and summed in double. */
 static int tensor_error(const struct diff *d, struct row *r, struct err *e) {
     const struct gguf_tensor *a = r->a, *b = r->b;
     void (*decode_a)(const void *restrict, float *restrict, int64_t) = d->kern.op[a->type].decode;
@@ -222,7 +223,7 @@ static void compare_keys(struct diff *d, struct emit *m, bool show) {
     }
 }
 
-/* Line by line where long texts differ (chat templates). */
+/* Shows line by line where long texts differ (chat templates). */
 static void emit_texts(const struct diff *d, struct emit *m) {
     struct buf out = {0};
     for (int64_t i = 0; i < gguf_n_kv(d->a); i++) {
@@ -334,7 +335,7 @@ static void emit_groups(const struct diff *d, struct emit *m) {
 
 static int report(struct diff *d, struct emit *m, struct err *e) {
     struct emit *keys = emit_new();
-    compare_keys(d, keys, false); /* counts */
+    compare_keys(d, keys, false); /* This pass counts. */
     emit_free(keys);
     int64_t n_keys = d->n_keys, n_tensors = d->n_rows - d->count[SAME];
     bool same = n_keys == 0 && n_tensors == 0;

@@ -28,7 +28,7 @@ static int pick_form(const struct imatrix_job_opts *a, enum imat_form *form, str
     return 0;
 }
 
-/* The experts of a layer with the fewest tokens, as "id:tokens id:tokens ...". */
+/* Writes the experts of a layer with the fewest tokens, as "id:tokens id:tokens ...". */
 static void worst_experts(const struct cover_layer *l, char *out, size_t size) {
     size_t n = 0;
     for (int i = 0; i < 4 && i < l->n && n < size; i++)
@@ -36,7 +36,8 @@ static void worst_experts(const struct cover_layer *l, char *out, size_t size) {
                               (long long)l->expert[i].id, l->expert[i].tokens);
 }
 
-/* Tokens per expert: a row per layer; every expert in JSON and CSV. Nothing for dense models. */
+/* Shows the tokens per expert, a row per layer, and every expert in JSON and CSV. It shows nothing
+ * for dense models. */
 static void emit_coverage(struct emit *r, const struct imat *m) {
     static const char *const col[][2] = {
         {"layer", "layer"},     {"n_experts", "experts"},
@@ -82,7 +83,8 @@ static void emit_coverage(struct emit *r, const struct imat *m) {
     coverage_release(&cov);
 }
 
-/* seconds: 0: nothing was collected; n_before: chunks that an earlier run did. */
+/* Reports on a matrix. seconds is 0 when nothing was collected; n_before is the number of chunks
+ * that an earlier run did. */
 static void report(struct emit *r, const struct imat *m, const char *path, double seconds,
                    int64_t n_before) {
     uint64_t size = 0;
@@ -157,7 +159,7 @@ out:
     return rc;
 }
 
-/* Also converts: one input, another form. */
+/* Merges matrices; with one input and another form, it converts. */
 int imatrix_job_merge(const struct work *w, const char *const *path, int n,
                       const struct imatrix_job_opts *a, struct emit *m, struct err *e) {
     struct imat sum;

@@ -14,9 +14,9 @@
 #include "core/mem.h"
 #include "core/str.h"
 
-enum { DRAWS = 10 }; /* random choices that are averaged */
+enum { DRAWS = 10 }; /* So many random choices are averaged. */
 
-/* All experts of all layers together. */
+/* The counts of all experts of all layers together. */
 struct sums {
     double unseen, rare, few, share, least, median;
 };

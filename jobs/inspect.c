@@ -22,7 +22,7 @@
 /* ---- counting by type ------------------------------------------------------------------------ */
 
 struct per_type {
-    const char *name; /* NULL: unused row */
+    const char *name; /* The name of the tensor type; NULL: the row is not used. */
     int64_t n, n_elems;
     uint64_t n_bytes;
 };
@@ -125,7 +125,7 @@ static void emit_keys(struct emit *m, const struct gguf *g, const struct inspect
 
 /* ---- one function per kind of file ----------------------------------------------------------- */
 
-/* Models: whether hone can compute with them, and if not, why. */
+/* Tells whether hone can compute with a model, and if not, why. */
 static void emit_computes(struct emit *m, struct gguf *g) {
     const size_t n = strlen(gguf_path(g));
     struct err why;
@@ -206,7 +206,7 @@ static int inspect_dir(struct emit *m, const char *path, const struct inspect_op
     return 0;
 }
 
-/* "x-00002-of-00003.gguf": the first of the set speaks for it. */
+/* Tells whether a file is one of a set ("x-00002-of-00003.gguf") for which the first speaks. */
 static bool is_later_shard(const char *name) {
     int i, n;
     size_t len;
@@ -238,7 +238,8 @@ static int emit_gguf_row(struct emit *m, const char *dir, const char *name, stru
     return 0;
 }
 
-/* A folder of GGUF files: each in a row. *found: there are some, and no safetensors. */
+/* Shows a folder of GGUF files, each in a row. *found says that there are some, and no
+ * safetensors. */
 static int inspect_ggufs(struct emit *m, const char *path, bool *found, struct err *e) {
     struct io_names all;
     int rc = io_list(&all, path, e), n = 0;

@@ -51,7 +51,8 @@ void kept_pair(struct kept_of *x, struct keep *k, const struct session *base, co
     if (base) {
         from = eval_keep_model(base, base_hash);
     } else {
-        (void)stat(base_file, &st); /* zeros: opening it will say why */
+        /* Zeros stand for a file that cannot be asked; opening it will say why. */
+        (void)stat(base_file, &st);
         from = xasprintf("%s;%lld;%lld.%09ld;", io_base(base_file), (long long)st.st_size,
                          (long long)st.st_mtim.tv_sec, (long)st.st_mtim.tv_nsec);
     }

@@ -9,7 +9,8 @@
 
 enum { SHORT_TEXT = 64, SHORT_ELEMS = 8 };
 
-/* JSON's quotes for texts: they show where a text ends, and no byte reaches the terminal raw. */
+/* Appends a text in JSON's quotes, which show where it ends and let no raw byte reach the
+ * terminal. */
 static void add_text(struct buf *b, const char *s, uint64_t len, bool all) {
     size_t n = (size_t)len;
     if (!all && n > SHORT_TEXT) {
@@ -19,7 +20,7 @@ static void add_text(struct buf *b, const char *s, uint64_t len, bool all) {
     json_quote(b, s, n);
     if (n < len) buf_fmt(b, "... (%llu bytes)", (unsigned long long)len);
 }
-/* The fewest digits that read back as the same number. */
+/* Appends a number in the fewest digits that read back as the same number. */
 static void add_float(struct buf *b, double v, bool single) {
     char text[40];
     for (int digits = 6; digits <= 17; digits++) {
@@ -52,7 +53,7 @@ void kv_value(struct buf *b, const struct gguf_kv *kv, bool all) {
     uint64_t n = all || kv->count <= SHORT_ELEMS ? kv->count : SHORT_ELEMS;
     buf_chr(b, '[');
     for (uint64_t i = 0; i < n; i++) {
-        if (!all && b->len > SHORT_TEXT) n = i; /* what is there is enough */
+        if (!all && b->len > SHORT_TEXT) n = i; /* The text so far is long enough. */
         if (i == n) break;
         if (i) buf_str(b, ", ");
         if (kv->elem == GV_STR) {

@@ -90,7 +90,8 @@ static int remove_parts(struct make *mk, struct err *e) {
     return job_remove_parts(&mk->job, e);
 }
 
-/* What the steps measure, window by window, until they have records of their own. */
+/* Opens the file that keeps what the steps measure, window by window, until they have records of
+ * their own. */
 static void open_kept(struct make *mk) {
     char *path = io_join(mk->job.state, "measured");
     if (mk->redo) (void)unlink(path);
@@ -115,10 +116,11 @@ static bool wants_probes(const struct make *mk) {
 }
 
 static const struct make_step {
-    const char *what; /* NULL: not announced */
+    const char *what; /* What is announced when the step begins; NULL: nothing is. */
     int (*run)(struct make *mk, struct err *e);
     bool (*asked)(const struct make *mk);
-    enum plan_part part; /* of the forecast, done with this step; PART_COUNT: none */
+    /* The part of the forecast that is done with this step; PART_COUNT: none. */
+    enum plan_part part;
 } steps[] = {
     {NULL, make_source, always, PART_COUNT},
     {"conversion", make_convert, always, PART_COUNT},
@@ -171,13 +173,14 @@ static int run(struct make *mk, const char *recipes, const char *out, struct emi
     struct work *w = mk->w;
     TRY(make_pre_recall(mk, out, e));
     TRY(make_ask(mk, recipes, e));
-    if (w->device.kind == DEVICE_CUDA) w->device.kind = DEVICE_AUTO; /* a step may be too large */
+    /* A step may be too large for the device, and then uses the CPU. */
+    if (w->device.kind == DEVICE_CUDA) w->device.kind = DEVICE_AUTO;
     TRY(work_pool(w, e));
     TRY(make_check_base(mk, e));
     if (mk->dry_run) return make_dry_run(mk, out, m, e);
     TRY(open_job(mk, out, e));
     TRY(all_steps(mk, e));
-    keep_close(w->kept, true); /* every number has its record */
+    keep_close(w->kept, true); /* From here on every number is in a record. */
     w->kept = NULL;
     return make_show(mk, prog_now_s() - mk->t0, m, after, e);
 }

@@ -12,7 +12,7 @@
 #include "quantize/quantize.h"
 #include "runtime/eval/suite.h"
 
-/* Names of size classes go to the ladder, others are made as they are. */
+/* Sorts the names of recipes: size classes go to the ladder, others are made as they are. */
 static int check_recipes(struct make *mk, const char *names, struct err *e) {
     struct str_list all = {0};
     if (names)
@@ -85,7 +85,8 @@ int make_ask(struct make *mk, const char *recipes, struct err *e) {
     TRY(check_depths(mk, e));
     TRY(check_effort(mk, e));
     TRY(check_budgets(mk, e));
-    if (mk->tools && strcmp(mk->tools, "none") != 0) { /* its faults before hours of work */
+    /* Its faults are reported before hours of work. */
+    if (mk->tools && strcmp(mk->tools, "none") != 0) {
         struct suite suite;
         TRY(eval_suite_read(&suite, mk->tools, e));
         suite_close(&suite);

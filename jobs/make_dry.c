@@ -16,7 +16,8 @@
 #include "core/io.h"
 #include "core/mem.h"
 
-static const uint64_t small_enough = (uint64_t)1 << 30; /* converted in some seconds */
+/* A model of this size is converted in some seconds. */
+static const uint64_t small_enough = (uint64_t)1 << 30;
 
 struct dry {
     struct make *mk;
@@ -46,7 +47,7 @@ static char *temporary(const char *dir, struct err *e) {
     return NULL;
 }
 
-/* mk->file[0] when there is a model that can be run. */
+/* Provides mk->file[0] when there is a model that can be run. */
 static int provide_base(struct dry *d, struct err *e) {
     struct make *mk = d->mk;
     struct convert_report r;
@@ -93,7 +94,8 @@ static void emit_files(struct dry *d, struct emit *m) {
             emit_cell_i64(m, (int64_t)size);
             emit_cell_str(m, !k && mk->plan.mixes ? "best of mix and preset" : "preset");
             d->file_bytes += size;
-            if (!k && mk->plan.mixes) d->work_bytes += size; /* what it is compared with */
+            /* This is the file that a mix is compared with. */
+            if (!k && mk->plan.mixes) d->work_bytes += size;
             free(name);
         }
     for (int i = 0; i < mk->budget.n; i++) {
@@ -147,7 +149,7 @@ static void show(struct dry *d, struct emit *m) {
     char time[32], answer[256];
     const double total = plan_total(&mk->in, &mk->plan) - mk->in.spent;
     struct dry sums = *d;
-    emit_files(&sums, files); /* for the sums alone */
+    emit_files(&sums, files); /* This is done for the sums alone. */
     emit_free(files);
     plan_time_text(total, time);
     snprintf(answer, sizeof answer,

@@ -22,7 +22,7 @@
 #include "core/snap.h"
 #include "quantize/quantize.h"
 
-/* Names and contents of every plain file of the folder, in name order. */
+/* Hashes the names and contents of every plain file of the folder, in the order of names. */
 static int hash_folder(struct make *mk, struct buf *key, struct err *e) {
     struct io_names all;
     int rc = io_list(&all, mk->src, e);
@@ -38,7 +38,8 @@ static int hash_folder(struct make *mk, struct buf *key, struct err *e) {
     return rc;
 }
 
-/* File-name-safe last component, without ".gguf" and its type; or the name that was given. */
+/* Makes the name of a model: what was given, or the last component of the source without ".gguf"
+ * and its type, in characters that are safe in names of files. */
 static char *model_name(const char *src, const char *given, struct err *e) {
     char *real = given ? xasprintf("/%s", given) : realpath(src, NULL);
     if (!real) {
@@ -118,7 +119,7 @@ static int convert_folder(struct make *mk, struct err *e) {
     const struct json *result;
     struct step s;
     enum log_level level = log_get_level();
-    log_set_level(LOG_ERROR); /* the dry run's remarks come again with the real one */
+    log_set_level(LOG_ERROR); /* The remarks of the dry run would come again with the real one. */
     int rc = convert_run(&o, &r, e);
     log_set_level(level);
     if (rc) return rc;
@@ -127,7 +128,8 @@ static int convert_folder(struct make *mk, struct err *e) {
     step_init(&s, &mk->job, "convert");
     step_key(&s, "source", "%s", mk->src_hash);
     step_key(&s, "type", "%s", r.type);
-    step_key(&s, "keys", "%s", o.name ? o.name : "card"); /* where general.name comes from */
+    /* This decides where general.name comes from. */
+    step_key(&s, "keys", "%s", o.name ? o.name : "card");
     step_key(&s, "file", "%s", job_name(file));
     if (o.pre) step_key(&s, "pre", "%s", o.pre);
     if (make_reuse(mk, &s, &root, &result)) {
@@ -136,7 +138,7 @@ static int convert_folder(struct make *mk, struct err *e) {
         log_info("converting to %s (%.2f GiB)", path, (double)r.size_bytes / 0x1p30);
         o.dry_run = false;
         o.out = path;
-        o.overwrite = true; /* a file of an older source, or one whose record was lost */
+        o.overwrite = true; /* The file is of an older source, or its record was lost. */
         rc = convert_run(&o, &r, e);
         char json[128];
         snprintf(json, sizeof json, "{\"seconds\": %.3f, \"size_bytes\": %" PRIu64 "}", r.seconds,
@@ -161,7 +163,8 @@ int make_convert(struct make *mk, struct err *e) {
         make_add_file(mk, "base", xstrdup(mk->src), true)->is_base = true;
     char *hash = mk->file[0].hash;
     TRY(job_file_hash(&mk->job, mk->file[0].path, hash, e));
-    if (mk->w->pre) { /* the same weights with other token ids: what is measured is other */
+    /* The same weights are given other token ids, so that what is measured is different. */
+    if (mk->w->pre) {
         char *both = xasprintf("%s pre %s", hash, mk->w->pre);
         hash_xxh128_hex(hash, both, strlen(both));
         free(both);
@@ -184,7 +187,8 @@ static void texts_json(struct make *mk, struct jw *w, const struct str_list *tex
     jw_end(w);
 }
 
-/* Second moments, for error feedback: of the files of the ladder, and of all with --search best. */
+/* The file of second moments, for error feedback: of the files of the ladder, and of all with
+ * --search best. */
 static const char gram_file[] = JOB_WORK "gram.gguf";
 static bool wants_gram(const struct make *mk) {
     if (mk->plan.mixes) return mk->plan.feedback;
@@ -202,7 +206,7 @@ char *make_gram(const struct make *mk) {
     return NULL;
 }
 
-/* gram: where second moments go, or NULL. */
+/* Collects importance, and second moments into the file `gram`, where that is not NULL. */
 static int collect(struct make *mk, const char *path, const char *gram, struct err *e) {
     struct imat m;
     struct gram g;
@@ -269,7 +273,8 @@ int make_imatrix(struct make *mk, struct err *e) {
         log_info("collecting the importance matrix");
         rc = claim_take(&mk->job, file, e);
         if (rc == 0) rc = collect(mk, mk->imatrix, gram, e);
-        if (rc == ERR_SYS && gram) { /* memory: the matrix alone needs little */
+        /* It may have been memory, of which the matrix alone needs little. */
+        if (rc == ERR_SYS && gram) {
             log_warn("%s; going on without error feedback", e->msg);
             make_left_out(mk, "error feedback: %s", e->msg);
             remove(gram);

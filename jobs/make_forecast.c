@@ -20,12 +20,14 @@
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 static const enum qtype probed[] = {QT_Q3_K, QT_Q5_K, QT_IQ4_XS};
-enum { FED_TYPES = 7 }; /* candidates with error feedback */
-/* Of the tensors of several mixes so many share a type with another, and are encoded once. */
+enum { FED_TYPES = 7 }; /* So many types are candidates with error feedback. */
+/* The share of the tensors of several mixes that have the same type in another mix, and are encoded
+ * once. */
 static const double share = .45;
-/* A probe begins at its group's block and shares the base's pass with others. */
+/* The cost of a probe in passes: it begins at its group's block and shares the base's pass with
+ * others. */
 static const double probe_pass = .85;
-/* Of a pass of two files a file takes more time than in a pass of many. */
+/* The time of a file in a pass of many, of that in a pass of two. */
 static const double many_files = .8;
 
 static double mean_rate(const double rate[QT_COUNT], const enum qtype *t, size_t n) {
@@ -34,7 +36,7 @@ static double mean_rate(const double rate[QT_COUNT], const enum qtype *t, size_t
     return sum;
 }
 
-/* The mean over the types that the presets of the size classes are mostly made of. */
+/* Returns the mean rate of the types that the presets of the size classes are mostly made of. */
 static double preset_rate(const double rate[QT_COUNT]) {
     double sum = 0;
     int n = 0;
@@ -50,7 +52,8 @@ static double sum_rate(const double rate[QT_COUNT]) {
     return sum;
 }
 
-/* Groups of types that are chosen together (quantize/sens.c): these follow another. */
+/* Tells whether a role's type follows another's: some types are chosen together
+ * (quantize/sens.c). */
 static bool follows(enum role r) {
     return r == ROLE_EXP_UP || r == ROLE_FFN_UP || r == ROLE_SHEXP_UP || r == ROLE_SHEXP_DOWN ||
            r == ROLE_SSM_BETA;
@@ -75,8 +78,8 @@ static double sampled(const struct shapes *s) {
     return sum;
 }
 
-/* One choice of shrinkage for every tensor that has moments; the factor of a matrix takes the cube
- * of its columns, the rest their square. */
+/* Returns the time of choosing the shrinkage of every tensor that has moments; the factor of a
+ * matrix takes the cube of its columns, the rest their square. */
 static double shrinkages(const struct shapes *s, const struct rates *r) {
     double sum = 0, n0 = (double)rates_columns(s);
     for (int64_t i = 0; i < s->n; i++) {
@@ -88,20 +91,22 @@ static double shrinkages(const struct shapes *s, const struct rates *r) {
     return sum;
 }
 
-/* tokens: of calibration, which every file is shown three times when it is made block by block: the
- * base's pass, and two of the file's. Moments of differences are twice as many products. */
+/* Forecasts the time of encoding. `tokens` are those of the calibration, which every file is shown
+ * three times when it is made block by block: in the base's pass and in two of its own. Moments of
+ * differences are twice as many products. */
 static void encoding(struct plan_in *in, const struct shapes *s, const struct rates *r, int n_files,
                      double tokens) {
     const double w = s->weights, alone = n_files > 2 ? share : 1;
     double n_groups = 0;
     for (int i = 0; i < in->n_roles; i++) n_groups += (double)in->layers[i];
     in->preset = w * preset_rate(r->encode) * (n_files > 2 ? .8 : 1);
-    in->encode = in->preset; /* without feedback the search is fast too */
+    in->encode = in->preset; /* Without feedback the search is as fast. */
     in->encode_feedback = (w * r->feedback_weight + shrinkages(s, r)) * alone;
     in->encode_sequential = w * r->feedback_weight + 2 * shrinkages(s, r) +
                             tokens * 3 * (r->calib_token + r->gram_token);
     in->gains = FED_TYPES * shrinkages(s, r);
-    in->errors = sampled(s) * sum_rate(r->encode) * 1.3; /* decoding and comparing too */
+    /* The factor stands for decoding and comparing. */
+    in->errors = sampled(s) * sum_rate(r->encode) * 1.3;
     in->probe_encode = w / fmax(1, n_groups) * mean_rate(r->encode, probed, COUNT_OF(probed));
 }
 
@@ -110,12 +115,14 @@ static int64_t windows(int64_t tokens, int64_t ctx, int64_t most) {
     return most ? min_i64(most, n) : n;
 }
 
-/* A prompt and an answer of a case of tool calls. */
-enum { TOOL_PROMPT = 700, TOOL_ANSWER = 60, TOOL_RUNS = 2 }; /* bare and constrained */
+/* The tokens of the prompt and of the answer of a case of tool calls, and how often each case is
+ * run. */
+/* The runs are one bare and one constrained. */
+enum { TOOL_PROMPT = 700, TOOL_ANSWER = 60, TOOL_RUNS = 2 };
 static void measuring(struct plan_in *in, const struct make *mk, const struct shapes *s,
                       const struct rates *r) {
     const double token = r->window / (double)mk->eval_ctx, prompt = token * .6;
-    /* of a file of 5 bits per weight; queues and threads cost a token some time too */
+    /* It is that of a file of 5 bits per weight; queues and threads cost a token some time, too. */
     const double step = fmax(s->active * .7 / r->bandwidth + 3e-4, token / 4);
     char *suite = mk->tools ? NULL : io_join(mk->src, "tools.jsonl");
     const bool tools = mk->tools ? strcmp(mk->tools, "none") != 0 : io_exists(suite);
@@ -123,13 +130,14 @@ static void measuring(struct plan_in *in, const struct make *mk, const struct sh
     in->tools = tools ? (double)TOOL_RUNS * (double)mk->tools_cases *
                             (TOOL_PROMPT * prompt + TOOL_ANSWER * step)
                       : 0;
-    in->report = (double)s->base_bytes / 3 / 3e8; /* SHA-256 and XXH3 of a file */
+    /* The rate is that of SHA-256 and XXH3 of a file. */
+    in->report = (double)s->base_bytes / 3 / 3e8;
     in->convert = io_is_dir(mk->src) ? (double)s->base_bytes / 2e8 : 0;
     in->hash = (double)s->base_bytes / 1e9;
     free(suite);
 }
 
-/* How often the base is read again because not all files fit into memory together. */
+/* Returns how often the base is read again because not all files fit into memory together. */
 static int judge_passes(const struct make *mk, const struct shapes *s) {
     double sum = 0, room = (double)mem_available() / 2 - (double)s->base_bytes;
     for (int i = 0; i < mk->classes.n; i++) sum += 2 * (double)shapes_preset(s, mk->classes.v[i]);
@@ -253,7 +261,7 @@ static void note_left_out(struct make *mk) {
         work_list_add(mk->w, &mk->left_out, arena_strdup(&mk->w->mem, text));
 }
 
-/* The plan takes effect. */
+/* Puts the plan into effect. */
 static int follow(struct make *mk, struct err *e) {
     const bool fewer = mk->plan.eval_windows < mk->in.eval_windows;
     mk->eval_chunks = fewer ? mk->plan.eval_windows : mk->asked_chunks;
@@ -319,7 +327,7 @@ int make_forecast(struct make *mk, struct err *e) {
     return follow(mk, e);
 }
 
-/* Times of the forecast, scaled. */
+/* Scales the times of the forecast. */
 static void scale(struct plan_in *in, double f) {
     double *v[] = {&in->convert,     &in->hash,         &in->imatrix, &in->gram,
                    &in->errors,      &in->probe_encode, &in->gains,   &in->probe_window,
@@ -332,23 +340,24 @@ int make_replan(struct make *mk, enum plan_part done, struct err *e) {
     struct plan_in in;
     struct make_plan p;
     if (mk->in.eval_window <= 0)
-        return mk->cut_short.n ? save_plan(mk, e) : 0; /* an earlier run's */
+        return mk->cut_short.n ? save_plan(mk, e) : 0; /* The forecast of an earlier run stays. */
     const double spent = prog_now_s() - mk->t0;
     double said = 0;
     for (int i = 0; i <= (int)done; i++) {
         if (i > PART_CONVERT) said += plan_seconds(&mk->in, &mk->plan, (enum plan_part)i);
         mk->in.done[i] = true;
     }
-    /* probes may use all the time that is left to them: that says nothing of the rest */
+    /* Probes may use all the time that is left to them, which says nothing of the rest. */
     if (said > 5 && done != PART_PROBES)
         scale(&mk->in, fmin(4, fmax(.5, (spent - mk->in.spent) / said)));
     mk->in.spent = spent;
     in = mk->in;
-    if (done >= PART_IMATRIX) in.feedback = mk->plan.feedback; /* moments are there, or not */
+    /* The moments were collected by now, or were not. */
+    if (done >= PART_IMATRIX) in.feedback = mk->plan.feedback;
     in.sequential = in.sequential && in.feedback;
     if (done >= PART_PROBES) in.mixes = mk->plan.mixes;
     plan_fit(&in, &p);
-    if (done >= PART_PROBES) { /* as they were made */
+    if (done >= PART_PROBES) { /* These are counted as they were made. */
         p.types = mk->plan.types;
         p.bands = mk->plan.bands;
         p.probe_windows = mk->plan.probe_windows;

@@ -25,13 +25,13 @@
 
 struct ladder {
     struct make *mk;
-    struct rung *rung; /* [n] that are not done */
+    struct rung *rung; /* [n] rungs that are not done yet. */
     int n;
-    char *gram;         /* second moments; NULL: none */
-    char gram_hash[33]; /* "" without */
+    char *gram;         /* The file of second moments; NULL: there is none. */
+    char gram_hash[33]; /* It is "" without moments. */
     char *sens, sens_hash[33];
-    enum search search;       /* of mixes and of presets with feedback */
-    enum search plain_search; /* of presets */
+    enum search search;       /* The search for mixes and for presets with feedback. */
+    enum search plain_search; /* The search for presets. */
 };
 
 /* ---- keys ------------------------------------------------------------------------------------ */
@@ -39,7 +39,7 @@ struct ladder {
 static void key_inputs(const struct ladder *l, struct step *s) {
     step_key(s, "base", "%s", l->mk->file[0].hash);
     step_key(s, "imatrix", "%s", l->mk->imatrix_hash);
-    step_key(s, "encoder", "3"); /* as in make_files.c */
+    step_key(s, "encoder", "3"); /* This is the number that make_files.c has. */
 }
 
 static void key_cand(const struct ladder *l, const struct rung *r, struct step *s) {
@@ -50,7 +50,7 @@ static void key_cand(const struct ladder *l, const struct rung *r, struct step *
     step_key(s, "budget", "%" PRIu64, r->budget);
 }
 
-/* Everything that decides which file a class gets. */
+/* Adds everything to the key that decides which file a class gets. */
 static int key_rung(const struct ladder *l, const struct rung *r, struct step *s, struct err *e) {
     struct make *mk = l->mk;
     key_cand(l, r, s);
@@ -87,7 +87,7 @@ static void cand_name(const struct make *mk, struct cand *c, const char *kind,
     snprintf(c->made.recipe, sizeof c->made.recipe, "%s-%s", kind, r->name);
 }
 
-/* The candidate is whole and its record says of the same inputs. */
+/* Returns success when the candidate is whole and its record tells of the same inputs. */
 static int cand_made(const struct ladder *l, struct cand *c, struct err *e) {
     c->there = true;
     return job_file_hash(&l->mk->job, c->path, c->made.hash, e);
@@ -108,7 +108,7 @@ static struct quantize_opts options(const struct ladder *l, const char *recipe, 
                                   .device = device_quantize(mk->w)};
 }
 
-/* A candidate that is a preset, in the type's own search or with feedback. */
+/* Makes a candidate that is a preset, in the type's own search or with feedback. */
 static int preset_cand(const struct ladder *l, struct rung *r, struct cand *c, bool feedback,
                        struct quantize_opts *o, struct err *e) {
     struct step s;
@@ -195,7 +195,7 @@ static int mix_step(const struct ladder *l, struct rung *r, bool *known, struct 
     return rc;
 }
 
-/* job NULL: there is no mix of this size, for the reason in r->why. */
+/* Saves a mix. job is NULL when there is no mix of this size, for the reason in r->why. */
 static int save_mix(const struct ladder *l, struct rung *r, const struct mix_job *job,
                     struct err *e) {
     struct step s;
@@ -218,8 +218,8 @@ static int save_mix(const struct ladder *l, struct rung *r, const struct mix_job
     return rc || !job ? rc : cand_made(l, &r->cand, e);
 }
 
-/* The best types for the rung's bytes; where the floors leave no choice, without them: the
- * comparison decides anyway. *found false: nothing is as small. */
+/* Finds the best types for the rung's bytes. Where the floors leave no choice it does without them,
+ * since the comparison decides anyway. *found is false when nothing is as small. */
 static int solve(const struct ladder *l, struct mixer *x, struct rung *r, struct mix_job *job,
                  bool *found, struct err *e) {
     struct mix_ask ask = {.budget = r->budget, .floors = true};
@@ -255,7 +255,8 @@ static int solve_all(const struct ladder *l, struct mixer *x, struct mix_job *jo
     return 0;
 }
 
-/* What feedback will do to each type takes long to find out: kept in the work folder. */
+/* Opens the mixer. What feedback will do to each type takes long to find out, so it is kept in the
+ * work folder. */
 static int open_mixer(const struct ladder *l, struct mixer *x, struct err *e) {
     static const char file[] = JOB_WORK "gains.tsv";
     const char *files[] = {file};
@@ -317,7 +318,8 @@ static int make_mixes(const struct ladder *l, struct err *e) {
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
-struct seen { /* candidates of one pass: of rung of[k] candidate 2k, its preset 2k + 1 */
+/* The candidates of one pass: rung of[k] has candidate 2k, and its preset is 2k + 1. */
+struct seen {
     const struct ladder *l;
     const int *of;
     int n;
@@ -380,12 +382,13 @@ static int compare(const struct ladder *l, int from, int to, struct err *e) {
 
 /* ---- the file of a class --------------------------------------------------------------------- */
 
-/* A second name first, so that a job killed here finds the candidate of its record. */
+/* Gives a candidate its name in the folder. It gets a second name first, so that a job that is
+ * killed here finds the candidate of its record. */
 static int give_name(const struct make *mk, const struct cand *c, const char *file, struct err *e) {
     char *to = job_path(&mk->job, file), *tmp = xasprintf("%s.tmp-%ld-0", to, (long)getpid());
     int rc = 0;
     unlink(tmp);
-    if (link(c->path, tmp) != 0) { /* no links on this file system */
+    if (link(c->path, tmp) != 0) { /* This file system has no links. */
         if (rename(c->path, to) != 0) rc = err_sys(e, "%s: cannot rename to %s", c->path, to);
     } else if (rename(tmp, to) != 0) {
         rc = err_sys(e, "%s: cannot rename to %s", tmp, to);
@@ -396,7 +399,8 @@ static int give_name(const struct make *mk, const struct cand *c, const char *fi
     return rc;
 }
 
-/* The plan of a mix stays in the work folder, for who wants to read it. */
+/* Removes a candidate. The plan of a mix stays in the work folder, for those who want to read
+ * it. */
 static void forget(const struct cand *c) {
     if (c->path) remove(c->path);
 }
@@ -425,7 +429,7 @@ static int settle(const struct ladder *l, struct rung *r, struct err *e) {
     if (!rc) rc = key_rung(l, r, &s, e);
     if (!rc) rc = step_save(&s, files, 1, b.data, e);
     step_release(&s);
-    if (!rc && c->made.eval.len) { /* measured already, under the name it has now */
+    if (!rc && c->made.eval.len) { /* It was measured already, under the name that it has now. */
         struct made m = c->made;
         snprintf(m.recipe, sizeof m.recipe, "%s", r->name);
         rc = make_keep_eval(mk, &m, e);
@@ -469,7 +473,7 @@ static int take(const struct ladder *l, const struct rung *r, bool made_now, boo
 
 /* ---- block by block -------------------------------------------------------------------------- */
 
-/* What rungs say of the file that has won from here on. */
+/* Notes what the rungs say of the file that has won, from here on. */
 static void best_so_far(const struct ladder *l, struct rung *r) {
     r->fed = r->passed && l->gram;
     r->mix = r->passed && r->mix;
@@ -484,8 +488,9 @@ static int make_block(const struct ladder *l, struct rung *r, const char *types,
     return sequential_quantize(l->mk->w, &so, &report, e);
 }
 
-/* The best file so far becomes what the same types made block by block are compared with. Where the
- * architecture cannot be run block by block, there is no such candidate. */
+/* Makes the candidate that has the types of the best file so far but is made block by block; it is
+ * compared with that file. Where the architecture cannot be run block by block, there is no such
+ * candidate. */
 static int block_cand(const struct ladder *l, struct rung *r, struct err *e) {
     struct step s;
     struct json *root = NULL;
@@ -521,8 +526,8 @@ static int block_cand(const struct ladder *l, struct rung *r, struct err *e) {
 
 /* ---- groups of rungs ------------------------------------------------------------------------- */
 
-/* As many rungs from `from` on as can be compared in one pass: the base, candidates and presets are
- * read at every window, so they should stay in memory. */
+/* Returns the end of the rungs, from `from` on, that can be compared in one pass: the base,
+ * candidates and presets are read at every window, so they should stay in memory. */
 static int group_end(const struct ladder *l, int from) {
     uint64_t room = mem_available() / 2, base = 0, sum;
     struct err ignored;
@@ -586,7 +591,7 @@ static int find_rungs(struct ladder *l, struct rung *all, int *n_all, struct err
         int before = mk->n_files;
         TRY(take(l, &all[i], false, &known, e));
         if (!known) l->rung[l->n++] = all[i];
-        while (mk->n_files > before) made_drop(mk); /* added in order at the end */
+        while (mk->n_files > before) made_drop(mk); /* They are added in order at the end. */
     }
     return 0;
 }

@@ -38,7 +38,8 @@ static int eval_step(struct make *mk, const struct made *f, struct step *s, stru
     return 0;
 }
 
-/* Groups of rows as `hone eval kld --by-depth` has them: 1..63 tokens of context, 64..127, ... */
+/* Writes the groups of rows that `hone eval kld --by-depth` has: 1..63 tokens of context, 64..127,
+ * ... */
 static void depth_json(struct jw *w, const struct eval_kld_run *r, int cand) {
     jw_arr(w, "by_depth");
     for (int64_t lo = 1, hi = 64; lo < r->ctx; lo = hi, hi *= 2) {
@@ -56,7 +57,8 @@ static void depth_json(struct jw *w, const struct eval_kld_run *r, int cand) {
     jw_end(w);
 }
 
-/* The base's numbers are the same in every candidate's. */
+/* Writes the numbers of a candidate, or of the base, which are the same in every candidate's
+ * result. */
 static void kld_json(const struct eval_kld_run *r, int cand, bool base, struct buf *out) {
     struct eval_kld total, *k = &total;
     eval_kld_total(r, cand, k);
@@ -86,7 +88,7 @@ static void kld_json(const struct eval_kld_run *r, int cand, bool base, struct b
     jw_end(&w);
 }
 
-struct bench { /* base first, then the candidates */
+struct bench { /* The base comes first, then the candidates. */
     struct model **model;
     struct session **session;
     int n;
@@ -102,7 +104,7 @@ static int bench_open(struct make *mk, struct bench *b, struct made *const *f, i
                              .isa = mk->w->isa,
                              .act = ACT_F32,
                              .pool = mk->w->pool};
-    for (int i = n - 1; i >= 0; i--) { /* the base, which is the largest, last */
+    for (int i = n - 1; i >= 0; i--) { /* The base, which is the largest, comes last. */
         o.device = device_share(mk->w, i + 1);
         TRY(open_model(mk->w, &b->model[i], f[i]->path, e));
         TRY(session_new(&b->session[i], b->model[i], &o, e));
@@ -150,7 +152,8 @@ int make_keep_eval(struct make *mk, const struct made *f, struct err *e) {
 
 void make_spread_chunks(struct ids *ids, int64_t ctx, int64_t max_chunks) {
     int64_t n = ids->n / ctx;
-    if (max_chunks == 1) max_chunks = 2; /* what eval_plan wants of a text; it runs one of them */
+    /* This is the least that eval_plan wants of a text; it runs one of them. */
+    if (max_chunks == 1) max_chunks = 2;
     if (!max_chunks || n <= max_chunks) return;
     for (int64_t i = 0; i < max_chunks; i++)
         memmove(ids->v + i * ctx, ids->v + i * n / max_chunks * ctx, (size_t)ctx * sizeof *ids->v);
@@ -229,7 +232,7 @@ int make_eval(struct make *mk, struct err *e) {
     jw_end(&w);
     jw_i64(&w, "pp", mk->pp);
     jw_i64(&w, "tg", mk->tg);
-    /* n_tokens and n_chunks are added by make_report from the base's row */
+    /* make_report adds n_tokens and n_chunks from the base's row. */
     return 0;
 }
 
@@ -248,7 +251,7 @@ static void speed_rows(struct jw *w, const struct eval_speed *row, int n) {
     jw_end(w);
 }
 
-/* what: all that the numbers depend on. */
+/* Times a file; `what` names all that the numbers depend on. */
 static int time_file(struct make *mk, const struct made *f, const char *what, struct buf *json,
                      struct err *e) {
     const struct keep_of keep = {mk->w->kept, what};

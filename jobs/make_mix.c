@@ -19,19 +19,20 @@
 #include "core/mem.h"
 #include "core/num.h"
 
-struct candidate { /* a mix and what it is compared with */
+struct candidate { /* A mix and what it is compared with. */
     struct make *mk;
     struct gate gate;
-    char *mix;    /* in the state folder */
-    char *gram;   /* second moments; NULL: none */
-    char *prefix; /* of the recipes' files */
+    char *mix;    /* The mix is in the state folder. */
+    char *gram;   /* The file of second moments; NULL: there is none. */
+    char *prefix; /* The beginning of the names of the recipes' files. */
 };
 
 static int move(const char *from, const char *to, struct err *e) {
     return rename(from, to) == 0 ? 0 : err_sys(e, "%s: cannot rename to %s", from, to);
 }
 
-/* The name of general.file_type: programs that load by name look for it at the end. */
+/* Finds the name of general.file_type; programs that load files by name look for it at the end of
+ * the name. */
 static int encoding_of(const char *path, char out[32], struct err *e) {
     struct gguf *g;
     TRY(gguf_open(&g, path, 0, e));
@@ -42,7 +43,7 @@ static int encoding_of(const char *path, char out[32], struct err *e) {
     return 0;
 }
 
-/* Files of the step, by the verdict: the mix and its plan, or the plain recipe. */
+/* Makes the names of the step's files by the verdict: the mix and its plan, or the plain recipe. */
 static int settle(const struct candidate *k, const char *label, char **file, char **plan,
                   struct err *e) {
     char type[32];
@@ -75,7 +76,7 @@ static int settle(const struct candidate *k, const char *label, char **file, cha
     return rc;
 }
 
-/* The mix in the state folder, and the verdict. */
+/* Makes the mix in the state folder, and the verdict on it. */
 static int try_mix(struct candidate *k, uint64_t budget, const char *sens, struct mix_job *job,
                    struct err *e) {
     struct make *mk = k->mk;
@@ -98,7 +99,7 @@ static int try_mix(struct candidate *k, uint64_t budget, const char *sens, struc
     if (!rc) rc = quantize_run(&job->o, &r, e);
     mixer_close(&x);
     if (!rc) rc = gate_find(g, budget, e);
-    for (int i = 0; i < g->n; i++) /* recipes that are in the folder already */
+    for (int i = 0; i < g->n; i++) /* These recipes are in the folder already. */
         for (int f = 0; f < mk->n_files && !g->plain[i].path; f++)
             if (strcmp(mk->file[f].recipe, g->plain[i].name) == 0)
                 g->plain[i].path = xstrdup(mk->file[f].path);
@@ -185,7 +186,7 @@ static int one_budget(struct make *mk, const char *text, uint64_t budget, const 
     step_key(&s, "imatrix", "%s", mk->imatrix_hash);
     step_key(&s, "sensitivity", "%s", sens_hash);
     step_key(&s, "search", "%s%s", make_mix_search(mk), mk->plan.feedback ? " feedback" : "");
-    step_key(&s, "encoder", "3"); /* as in make_files.c */
+    step_key(&s, "encoder", "3"); /* This is the number that make_files.c has. */
     step_key(&s, "budget", "%" PRIu64, budget);
     step_key(&s, "ctx", "%" PRId64 " %" PRId64, mk->eval_ctx, mk->eval_chunks);
     for (int i = 0; i < mk->eval.n && rc == 0; i++) {

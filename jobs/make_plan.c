@@ -21,13 +21,13 @@ const char *const plan_part_name[PART_COUNT] = {"conversion",
                                                 "tool calls",
                                                 "checksums and report"};
 
-/* Probes from many to few. Layers between probed ones are interpolated, so that fewer layers cost
- * less than fewer types where a model has many. */
+/* The levels of probes, from many to few. Layers between probed ones are interpolated, so that
+ * fewer layers cost less than fewer types where a model has many. */
 static const struct level {
     int types, bands, windows;
 } levels[] = {{3, 0, 16}, {2, 0, 16}, {2, 0, 8}, {2, 8, 8},
               {1, 8, 8},  {1, 4, 8},  {1, 4, 4}, {1, 2, 4}};
-enum { LEAST_WINDOWS = 8 }; /* of an evaluation: fewer say nothing */
+enum { LEAST_WINDOWS = 8 }; /* An evaluation has at least so many windows: fewer say nothing. */
 
 static void set_level(const struct plan_in *in, const struct level *l, struct make_plan *p) {
     p->types = l->types;
@@ -47,7 +47,7 @@ static double probing(const struct plan_in *in, const struct make_plan *p) {
                             (in->probe_encode + (double)p->probe_windows * in->probe_window);
 }
 
-/* One file of the ladder. */
+/* Returns the time of encoding one file of the ladder. */
 static double encoding(const struct plan_in *in, const struct make_plan *p) {
     const double once = p->feedback ? in->encode_feedback : in->encode;
     return once + (p->sequential ? in->encode_sequential : 0);
@@ -110,7 +110,8 @@ static bool fits(const struct plan_in *in, const struct make_plan *p) {
     return in->limit <= 0 || plan_total(in, p) <= in->limit;
 }
 
-/* The first level of probes that fits; false: none does. Once made they are not made again. */
+/* Chooses the first level of probes that fits; false when none does. Once probes are made they are
+ * not made again. */
 static bool fit_probes(const struct plan_in *in, struct make_plan *p) {
     for (size_t i = 0; i < COUNT_OF(levels); i++) {
         set_level(in, &levels[i], p);
@@ -148,7 +149,7 @@ void plan_time_text(double s, char out[32]) {
         snprintf(out, 32, "%.0f seconds", s);
 }
 
-/* What the whole job takes more with one thing put back. */
+/* Writes how much longer the whole job takes with one thing put back. */
 static void cost(const struct plan_in *in, const struct make_plan *p, const struct make_plan *with,
                  char out[32]) {
     plan_time_text(plan_total(in, with) - plan_total(in, p), out);

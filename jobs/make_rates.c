@@ -44,7 +44,8 @@ static double time_type(struct rows *r, enum qtype t, int64_t n_rows, struct poo
     r->bytes = qtype_row_bytes(t, r->n);
     if (!r->enc || !r->bytes) return 0;
     double best = HUGE_VAL;
-    for (int k = 0; k < 3; k++) { /* the first makes tables; others may have the processor */
+    /* The first run makes tables, and others may have the processor. */
+    for (int k = 0; k < 3; k++) {
         double t0 = prog_now_s();
         pool_for(pool, n_rows, 1, encode_rows, r);
         best = fmin(best, prog_now_s() - t0);
@@ -140,8 +141,8 @@ static int time_feedback(struct rates *r, const float *x, const float *imp, int6
     return rc;
 }
 
-/* Rows of at most 2048 columns: the time of a weight hardly depends on them, that of a factor is
- * scaled by the caller. */
+/* Returns the columns of the rows that are timed, at most 2048. The time of a weight hardly depends
+ * on them; the caller scales that of a factor. */
 int64_t rates_columns(const struct shapes *s) {
     return s->widest >= 2048 ? 2048 : max_i64(256, s->widest / 256 * 256);
 }
@@ -158,7 +159,7 @@ static int time_rows(struct rates *r, struct make *mk, const struct shapes *s, s
     enum log_level level = log_get_level();
     if (level > LOG_INFO) log_set_level(LOG_INFO);
     int rc = time_feedback(r, x, imp, n, n_rows, n % 256 ? QT_Q5_0 : QT_Q4_K, pool, e);
-    if (!rc && n % 256 == 0) { /* a grid takes several times as long; mixes have both */
+    if (!rc && n % 256 == 0) { /* A grid takes several times as long, and mixes have both. */
         struct rates grid;
         rc = time_feedback(&grid, x, imp, n, n_rows, QT_IQ3_S, pool, e);
         if (!rc) {
@@ -197,7 +198,8 @@ static int time_windows(struct rates *r, struct make *mk, struct model *m, const
                                .from = -1,
                                .unshared = true};
     r->window = HUGE_VAL;
-    for (double t0, from = prog_now_s(); prog_now_s() - from < .4;) { /* the first reads the file */
+    /* The first pass reads the file. */
+    for (double t0, from = prog_now_s(); prog_now_s() - from < .4;) {
         t0 = prog_now_s();
         TRY_GOTO(out, rc, eval_kld_open(&job, &run, e));
         eval_kld_close(&run);
@@ -209,7 +211,7 @@ out:
     return rc;
 }
 
-/* Two chunks without and with second moments. */
+/* Times two chunks, without or with second moments. */
 static int time_imatrix(struct rates *r, struct make *mk, struct model *m, bool gram,
                         struct err *e) {
     struct imat im;
@@ -228,15 +230,15 @@ static int time_imatrix(struct rates *r, struct make *mk, struct model *m, bool 
     o.gram = col;
     double t0 = prog_now_s();
     enum log_level level = log_get_level();
-    log_set_level(LOG_ERROR); /* two chunks miss most experts */
+    log_set_level(LOG_ERROR); /* It would say that two chunks miss most experts. */
     if (!rc) rc = imatrix_collect(m, &o, &im, e);
     log_set_level(level);
     double t = prog_now_s() - t0, tokens = (double)mk->calib_ctx;
-    if (gram) /* a chunk more, for the survey */
+    if (gram) /* The survey takes one more chunk. */
         r->gram_token = fmax(0, (t / tokens - r->calib_token) / 2 - r->calib_token);
     else
         r->calib_token = t / tokens / 2;
-    if (!rc && mk->dry_run && !mk->imatrix) { /* its keys are part of the files' sizes */
+    if (!rc && mk->dry_run && !mk->imatrix) { /* Its keys count for the sizes of files. */
         mk->imatrix = io_join(mk->job.state, "imatrix.gguf");
         rc = imat_write(&im, mk->imatrix, IMAT_GGUF, true, e);
     }
@@ -279,12 +281,12 @@ static int text_tokens(const struct str_list *texts, int64_t *n, struct err *e) 
     for (int i = 0; i < texts->n; i++) {
         uint64_t size;
         TRY(io_file_size(texts->v[i], &size, e));
-        *n += (int64_t)(size / 4); /* bytes of a token */
+        *n += (int64_t)(size / 4); /* It is the number of bytes of a token. */
     }
     return 0;
 }
 
-static const double disk_rate = 1e9; /* bytes per second, of a good disk */
+static const double disk_rate = 1e9; /* The bytes per second of a good disk. */
 
 /* A product of the size that passes consist of, on every thread at once. */
 struct gemm {
@@ -306,11 +308,12 @@ static int guess_model(struct rates *r, struct make *mk, const struct shapes *s,
     pool_for(mk->w->pool, n, 1, gemm_rate, &g);
     for (int i = 0; i < n; i++) rate += g.flops[i];
     shapes_gram(s, &bytes, &flops);
-    r->calib_token = 1.3 * 2 * s->active / rate; /* beside products: attention, norms, decoding */
+    /* The factor stands for what is done beside products: attention, norms, decoding. */
+    r->calib_token = 1.3 * 2 * s->active / rate;
     r->gram_token = 1.3 * flops / rate;
     r->window = r->calib_token * (double)mk->eval_ctx;
     const double have = (double)mem_available(), all = (double)s->base_bytes;
-    if (have > 0 && all > have) { /* what does not fit is read again at every window */
+    if (have > 0 && all > have) { /* What does not fit is read again at every window. */
         r->window += (all - have) / disk_rate;
         r->calib_token += (all - have) / disk_rate / (double)mk->calib_ctx;
     }
@@ -319,8 +322,8 @@ static int guess_model(struct rates *r, struct make *mk, const struct shapes *s,
     return text_tokens(&mk->eval, &r->eval_tokens, e);
 }
 
-/* A few windows of a model that is in memory take seconds; one that is not would be read whole for
- * each. A forecast alone should not read much either. */
+/* Tells whether to time passes of the model. A few windows take seconds when it is in memory; else
+ * it would be read whole for each. A forecast alone should not read much either. */
 static bool worth_running(const struct make *mk, const struct shapes *s) {
     const uint64_t most = mk->dry_run ? (uint64_t)8 << 30 : UINT64_MAX, have = mem_available();
     return s->base_bytes <= most && (!have || s->base_bytes <= have / 5 * 4);

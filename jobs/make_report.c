@@ -16,7 +16,7 @@
 #include "models/arch.h"
 #include "report/result.h"
 
-/* "AMD EPYC, 2 threads, avx512, NVIDIA H200" */
+/* Describes the machine: "AMD EPYC, 2 threads, avx512, NVIDIA H200". */
 static void machine(const struct make *mk, char out[512]) {
     char *text = NULL, cpu[128] = "this machine";
     size_t len = 0;
@@ -33,7 +33,7 @@ static void machine(const struct make *mk, char out[512]) {
              kern_isa_name(mk->w->isa), device[0] ? ", " : "", device);
 }
 
-/* SHA-256 of an output, remembered by its content hash. */
+/* Finds the SHA-256 of an output, which is remembered by the hash of its content. */
 static int checksum(struct make *mk, const char *path, const char *hash, char hex[65],
                     struct err *e) {
     char name[96], json[128];
@@ -128,7 +128,8 @@ static void file_json(struct jw *w, const struct made *f) {
     jw_end(w);
 }
 
-/* Token and chunk counts of the evaluation are those of the base's record. */
+/* Ends the text on the evaluation with its counts of tokens and chunks, which are those of the
+ * base's record. */
 static void finish_eval(struct make *mk) {
     struct buf text = {0};
     struct json *o = NULL;
@@ -241,7 +242,7 @@ int make_report(struct make *mk, struct err *e) {
     int rc;
     if (holds_model(mk)) {
         rc = make_publish(mk, results.data, e);
-    } else { /* nothing to publish */
+    } else { /* There is nothing to publish. */
         rc = write_text(mk, "results.json", &results, e);
         if (rc == 0) rc = write_reports(mk, e);
         if (rc == 0) rc = write_sums(mk, e);

@@ -64,7 +64,7 @@ static int measure(const struct mix_probe_opts *o, struct step *s, struct make *
     return step_save(s, files, 1, json, e);
 }
 
-/* Sizes that will be asked for: IQ1 is a candidate where one of them is small. */
+/* Fills in the sizes that will be asked for: IQ1 is a candidate where one of them is small. */
 static int budgets(struct make *mk, struct mix_probe_opts *o, struct err *e) {
     for (int i = 0; i < mk->budget.n; i++)
         TRY(size_parse(mk->budget.v[i], "--budget", &o->budget[o->n_budgets++], e));
@@ -85,7 +85,8 @@ int make_sensitivity(struct make *mk, struct err *e) {
                                .n_chunks = mk->plan.probe_windows,
                                .n_types = mk->plan.types,
                                .bands = mk->plan.bands,
-                               .rounds = 0, /* no measurable gain: docs/design/mix.md */
+                               /* More rounds gave no measurable gain (docs/design/mix.md). */
+                               .rounds = 0,
                                .seconds = mk->probe_minutes * 60,
                                .overwrite = mk->redo,
                                .replace = true};

@@ -12,9 +12,10 @@
 #include "core/out.h"
 #include "core/mem.h"
 
-enum { HELD_OUT = 5 }; /* every fifth document is for the probes */
+enum { HELD_OUT = 5 }; /* Every fifth document is for the probes. */
 
-/* The end of a document: a line of a .jsonl; in prose a blank line after 1 KiB at least. */
+/* Returns where a document ends: with its line in a .jsonl, in prose with a blank line after at
+ * least 1 KiB. */
 static size_t document(const struct default_text *t, size_t at) {
     const size_t len = default_text_len(t);
     if (t->is_chat) {
@@ -45,7 +46,7 @@ static int write_text(struct make *mk, const char *name, const char *data, size_
     return rc;
 }
 
-/* "default-calib.txt" -> "default-probe.txt" */
+/* Divides a text in two and writes the parts: "default-calib.txt" and "default-probe.txt". */
 static int write_divided(struct make *mk, const struct default_text *t, struct err *e) {
     struct buf calib = {0}, probe = {0};
     const char *dot = strrchr(t->name, '.');
@@ -61,7 +62,8 @@ static int write_divided(struct make *mk, const struct default_text *t, struct e
 
 int make_texts(struct make *mk, struct err *e) {
     struct gguf *g = NULL;
-    bool has_template = true; /* of a folder that is not converted: a forecast may be mistaken */
+    /* A folder that is not converted is taken to have one; its forecast may be mistaken. */
+    bool has_template = true;
     if (mk->n_files) {
         TRY(gguf_open(&g, mk->file[0].path, GGUF_ONE_FILE, e));
         has_template = gguf_find(g, "tokenizer.chat_template") != NULL;

@@ -17,7 +17,8 @@
 
 enum { MAX_TOKENS = 256 };
 
-/* --tools, or tools.jsonl of the source folder when that is a suite; *found false: neither. */
+/* Opens the suite of --tools, or tools.jsonl of the source folder when that is one; *found is false
+ * when there is neither. */
 static int open_suite(struct make *mk, struct suite *s, bool *found, struct err *e) {
     *found = false;
     if (mk->tools && strcmp(mk->tools, "none") == 0) return 0;
@@ -47,8 +48,8 @@ static void step_of(struct make *mk, const struct made *f, const struct suite *s
     step_key(s, "file", "%s", f->hash);
 }
 
-/* The step's result: counts, and the answers as text. con: the same cases, constrained. base: of
- * the base's record, or NULL. */
+/* Writes the result of the step: counts, and the answers as text. con has the same cases,
+ * constrained; base are those of the base's record, or NULL. */
 static void result_json(const struct suite_answers *a, const struct suite_answers *con,
                         const struct json *base, struct buf *out) {
     struct jw w;
@@ -80,7 +81,8 @@ static void result_json(const struct suite_answers *a, const struct suite_answer
     buf_release(&text);
 }
 
-/* *root: the record's result, to be freed; its answers serve the files that follow. */
+/* Asks the cases of one file. *root is the result of the record, which the caller frees; its
+ * answers serve the files that follow. */
 static int one_file(struct make *mk, struct made *f, const struct suite *suite,
                     const struct json *base, struct json **root, const struct json **result,
                     struct err *e) {

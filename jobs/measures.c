@@ -62,7 +62,7 @@ void measures_json(const struct measures *ms, struct buf *out) {
         jw_i64(&w, "n", m->n);
         jw_num(&w, "value", mean);
         jw_num(&w, "stderr", u);
-        struct buf list = {0}; /* one line: there are hundreds */
+        struct buf list = {0}; /* They go on one line, since there are hundreds. */
         buf_chr(&list, '[');
         for (int64_t k = 0; k < m->n; k++) buf_fmt(&list, "%s%.9g", k ? "," : "", m->sample[k]);
         buf_chr(&list, ']');
@@ -132,7 +132,7 @@ void measure_compare(const struct measure *a, const struct measure *b, struct me
     *out = (struct measure_pair){.diff = c.mean, .stderr_ = c.stderr_, .lo = c.lo, .hi = c.hi};
     measure_mean(a, &out->a, &ignored);
     measure_mean(b, &out->b, &ignored);
-    /* of few samples all can lie on one side by chance */
+    /* All of a few samples can lie on one side by chance. */
     bool clear = a->n >= MEASURE_MIN && (c.lo > 0 || c.hi < 0);
     out->verdict = !clear ? 0 : (c.mean < 0) == a->less_is_better ? -1 : 1;
     free(d);

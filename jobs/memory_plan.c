@@ -23,8 +23,8 @@
 #include "runtime/engine/kv_type.h"
 
 enum {
-    HONE_PASS = 512,   /* rows of a pass, unless somebody says */
-    USUAL_KEYS = 4096, /* in the cache of --launches */
+    HONE_PASS = 512,   /* The rows of a pass, unless somebody says otherwise. */
+    USUAL_KEYS = 4096, /* The keys in the cache of --launches. */
 };
 struct plan {
     const char *path;
@@ -32,14 +32,14 @@ struct plan {
     struct sizes z;
     uint64_t file_bytes;
     struct fit_ask ask;
-    const struct kv_type *k, *v; /* of the cache */
+    const struct kv_type *k, *v; /* The types of the cache. */
     struct fit fit;
     bool have_fit;
-    struct plan_split split; /* of several cards */
-    uint64_t vram;           /* of all of them */
+    struct plan_split split; /* How blocks are divided among several cards. */
+    uint64_t vram;           /* The memory of all cards together. */
 };
 
-/* "q8_0", or "q8_0/q4_0" for keys and values. */
+/* Writes the type of the cache, "q8_0", or "q8_0/q4_0" where keys and values differ. */
 static void kv_text(char out[40], const struct plan *p) {
     snprintf(out, 40, "%s%s%s", p->k->name, p->k == p->v ? "" : "/",
              p->k == p->v ? "" : p->v->name);
@@ -132,7 +132,7 @@ static void emit_sizes(struct emit *m, const struct plan *p) {
     struct fit_use u;
     uint64_t experts = 0, kv;
     char kv_name[40];
-    (void)fit_use(z, &p->ask, 0, 0, &u); /* settle() tried it */
+    (void)fit_use(z, &p->ask, 0, 0, &u); /* It succeeds, since settle() tried it. */
     for (int i = 0; i < z->n_blocks; i++) experts += z->block[i].experts;
     kv_text(kv_name, p);
     emit_str(m, "file", "file", io_base(p->path));
@@ -271,7 +271,7 @@ static void emit_fit(struct emit *m, const struct plan *p, uint64_t vram) {
     emit_i64(m, "max_ctx", "longest context all on the card", f->max_ctx);
 }
 
-/* 'it'\''s' */
+/* Appends a word as a shell reads it: 'it'\''s'. */
 static void shell_word(struct buf *b, const char *s) {
     bool plain = *s != 0 && *s != '-';
     for (const char *c = s; *c; c++)
@@ -302,7 +302,8 @@ static void hone_command(struct emit *m, const struct plan *p, const char *kv, s
     buf_str(b, "hone run ");
     shell_word(b, p->path);
     buf_fmt(b, " --ctx %lld --kv-type %s", (long long)p->ask.n_ctx, kv);
-    if (fits && is(p->k, KV_ON_CUDA) && is(p->v, KV_ON_CUDA)) { /* all else hone has there */
+    /* hone has everything else there. */
+    if (fits && is(p->k, KV_ON_CUDA) && is(p->v, KV_ON_CUDA)) {
         buf_str(b, p->split.n_cards > 1 ? " --device cuda:0" : " --device auto");
         for (int i = 1; i < p->split.n_cards; i++) buf_fmt(b, ",%d", i);
     }
@@ -326,7 +327,7 @@ static void llama_command(struct emit *m, const struct plan *p, struct buf *b) {
     command(m, "cmd_llama_server", "llama-server", b);
 }
 
-/* Ollama knows three cache types, and places blocks by itself. */
+/* Writes commands for Ollama, which knows three cache types and places blocks by itself. */
 static void ollama_commands(struct emit *m, const struct plan *p, struct buf *b) {
     if (p->k != p->v || !is(p->k, KV_SHOWN)) return;
     buf_fmt(b,
@@ -340,7 +341,7 @@ static void ollama_commands(struct emit *m, const struct plan *p, struct buf *b)
     command(m, "cmd_ollama_create", "Ollama, model", b);
 }
 
-/* None for what does not fit. */
+/* Shows command lines; there are none for what does not fit. */
 static void emit_commands(struct emit *m, const struct plan *p) {
     struct buf b = {0};
     char kv[40];
@@ -354,7 +355,7 @@ static void emit_commands(struct emit *m, const struct plan *p) {
     buf_release(&b);
 }
 
-/* Exit status 1, with what would help. */
+/* Returns ERR_VERDICT, with what would help, when the model does not fit. */
 static int verdict(const struct plan *p, struct err *e) {
     if (!p->have_fit || p->fit.way != FIT_NONE) return 0;
     return err_set(e, ERR_VERDICT,
@@ -367,7 +368,7 @@ static int verdict(const struct plan *p, struct err *e) {
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-/* --launches: in place of everything else. */
+/* Shows what --launches asks for, in place of everything else. */
 static int show_programs(struct work *w, const struct plan *p, const struct memory_plan_opts *a,
                          struct emit *m, struct err *e) {
     struct gguf *g;
@@ -391,7 +392,7 @@ static int show_programs(struct work *w, const struct plan *p, const struct memo
     return rc;
 }
 
-/* A model that cannot be computed here has weights all the same. */
+/* Plans a model that hone cannot compute: it has weights all the same. */
 static int plan_unknown(const struct memory_plan_opts *o, const struct err *why, struct emit *m,
                         struct err *e) {
     if (o->ctx || o->plot)
@@ -405,7 +406,8 @@ static int plan_unknown(const struct memory_plan_opts *o, const struct err *why,
 
 int memory_plan_run(struct work *w, const struct memory_plan_opts *o, struct emit *m,
                     struct err *e) {
-    struct plan *p = arena_array(&w->mem, 1, sizeof *p); /* 24 KB */
+    /* It has 24 KB, which is much for a stack. */
+    struct plan *p = arena_array(&w->mem, 1, sizeof *p);
     struct err why;
     *p = (struct plan){.path = o->path};
     int rc = read_model(p, e);

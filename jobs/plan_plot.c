@@ -9,7 +9,8 @@
 #include "core/num.h"
 #include "runtime/engine/kv_type.h"
 
-enum { CONTEXTS_MAX = 48 /* doublings of int64_t */, LINES_MAX = 8 /* cache types shown */ };
+/* An int64_t can be doubled so often. */
+enum { CONTEXTS_MAX = 48, LINES_MAX = 8 /* The number of cache types that are shown. */ };
 
 int64_t plan_next_ctx(const struct sizes *z, int64_t ctx) {
     int64_t next = ctx ? ctx * 2 : 4096, trained = z->n_ctx_train;

@@ -33,7 +33,7 @@ static void compile(struct program *p, const struct work *w, const struct outlin
     program_compile(p, &o->g, 0, &t);
 }
 
-/* "add rms" */
+/* Appends the names of a step's operations: "add rms". */
 static void ops_of(const struct graph *g, const struct step *s, struct buf *b) {
     for (int i = 0; i < s->n_nodes; i++)
         buf_fmt(b, "%s%s", i ? " " : "", gr_op_name(g->node[s->first + i].op));
@@ -51,9 +51,9 @@ static const char *name_of(const struct graph *g, const struct step *s) {
 /* ---- runs of steps ---- */
 
 struct run {
-    int first, n, layer; /* steps [first, first + n), of a block; -1: of none */
-    int same;            /* earlier run that reads alike, or itself */
-    int times;           /* runs like this one, where same is itself */
+    int first, n, layer; /* The steps [first, first + n) of a block; -1: of none. */
+    int same;            /* The earlier run that reads the same, or itself. */
+    int times;           /* The number of runs like this one, where `same` is the run itself. */
 };
 struct shown {
     const struct outline *o;
@@ -95,13 +95,14 @@ static void find_runs(struct shown *s) {
     }
     for (int i = 0; i < s->n_runs; i++) {
         int k = 0;
-        while (!same_run(s, &s->run[k], &s->run[i])) k++; /* at the latest itself */
+        /* It ends at the run itself at the latest. */
+        while (!same_run(s, &s->run[k], &s->run[i])) k++;
         s->run[i].same = k;
         s->run[k].times++;
     }
 }
 
-/* "0-2,4-6" */
+/* Appends the blocks of a run and of those like it: "0-2,4-6". */
 static void blocks_of(const struct shown *s, int run, struct buf *b) {
     int from = -1;
     for (int i = run, last = -1; i <= s->n_runs; i++) {
@@ -118,7 +119,7 @@ static void blocks_of(const struct shown *s, int run, struct buf *b) {
 
 /* ---- tables ---- */
 
-/* "cpu", "cuda"; of several devices "cuda:1" */
+/* Adds a cell with the device: "cpu" or "cuda"; of several devices "cuda:1". */
 static void device_cell(struct emit *m, const struct work *w, int device, bool on_host) {
     char text[24] = "cuda";
     if (w->device.n_more) snprintf(text, sizeof text, "cuda:%d", device_index(&w->device, device));
@@ -240,7 +241,7 @@ struct note {
     int64_t n;
 };
 struct notes {
-    struct note *v; /* owned */
+    struct note *v; /* [n] notes, owned. */
     int n;
 };
 

@@ -27,14 +27,15 @@ int plan_split_parse(struct plan_split *s, const char *text, struct err *e) {
     }
 }
 
-/* Bytes of a block on a card: weights, keys and values, states. */
+/* Returns the bytes of a block on a card: its weights, keys and values, and states. */
 static uint64_t block_bytes(const struct sizes *z, const struct fit_ask *a, int64_t n_rows, int i,
                             bool experts) {
     struct sizes *one = xcalloc(1, sizeof *one);
     uint64_t kv = 0;
     one->n_blocks = 1;
     one->block[0] = z->block[i];
-    (void)sizes_kv_paged(one, a->n_slots, a->n_ctx, n_rows, &a->rows, &kv); /* tried with all */
+    /* It was tried with all slots. */
+    (void)sizes_kv_paged(one, a->n_slots, a->n_ctx, n_rows, &a->rows, &kv);
     free(one);
     return z->block[i].dense + (experts ? z->block[i].experts : 0) + kv +
            (uint64_t)(z->block[i].state * a->n_slots) * sizeof(float);
@@ -61,7 +62,7 @@ static bool attempt(struct plan_split *s, const struct sizes *z, const struct fi
         const uint64_t n = split_bytes(&p, s->card_of, c);
         s->used[c] = n ? n + p.card[c].fixed : 0;
     }
-    if (s->card_of[0] == s->card_of[z->n_blocks - 1]) /* one copy does for both ends */
+    if (s->card_of[0] == s->card_of[z->n_blocks - 1]) /* One copy does for both ends. */
         s->used[s->card_of[0]] -= z->tied_head;
     free(p.layer);
     return s->fits;
@@ -75,7 +76,7 @@ void plan_split_find(struct plan_split *s, const struct sizes *z, const struct f
     (void)attempt(s, z, a, n_rows, 0);
 }
 
-/* "0-15,20" */
+/* Appends the blocks of a card: "0-15,20". */
 static void blocks_of(const struct plan_split *s, const struct sizes *z, int card, struct buf *b) {
     for (int i = 0; i < z->n_blocks; i++) {
         const int from = i;

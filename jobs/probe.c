@@ -51,7 +51,8 @@ int probe_open(struct probe *p, struct work *w, const char *model, const struct 
     int rc = 0;
     rc = open_model(w, &p->base, model, e);
     o.n_followers = PROBE_SLOTS;
-    for (int i = PROBE_SLOTS; i >= 0 && !rc; i--) { /* the first one brings the weights */
+    /* The first one brings the weights to the device. */
+    for (int i = PROBE_SLOTS; i >= 0 && !rc; i--) {
         rc = session_new(&p->session[i], p->base, &o, e);
         o.n_followers = 0;
     }
@@ -62,7 +63,7 @@ int probe_open(struct probe *p, struct work *w, const char *model, const struct 
     return rc;
 }
 
-/* Slot i computes with a candidate, which is taken; NULL: with the base. */
+/* Lets slot i compute with a candidate, which it takes over; NULL: with the base. */
 static int use(struct probe *p, int i, struct model *cand, struct err *e) {
     int rc = session_use(p->session[i], cand ? cand : p->base, e);
     if (rc) {
@@ -78,8 +79,8 @@ static int use(struct probe *p, int i, struct model *cand, struct err *e) {
 static void drop(struct probe *p, bool all) {
     struct err unused;
     int n = 0;
-    for (int i = 0; i < PROBE_SLOTS; i++)
-        if (p->cand[i]) (void)use(p, i, NULL, &unused); /* the base has the same graph */
+    for (int i = 0; i < PROBE_SLOTS; i++) /* It cannot fail, since the base has the same graph. */
+        if (p->cand[i]) (void)use(p, i, NULL, &unused);
     for (int i = 0; i < p->n_data; i++) {
         if (p->data[i].keep && !all)
             p->data[n++] = p->data[i];
@@ -113,7 +114,7 @@ bool probe_uses(const struct probe *p, const struct sens *s, int group) {
     return true;
 }
 
-/* The tensor in a type; it stays where it is until the next call. */
+/* Encodes a tensor to a type; the result stays where it is until the next call. */
 static int encoded(struct probe *p, const struct sens *s, int64_t index, enum qtype type, bool keep,
                    const struct weight **out, struct err *e) {
     const char *name = gguf_tensor_at(p->base->gguf, index)->name;
@@ -137,7 +138,8 @@ static int encoded(struct probe *p, const struct sens *s, int64_t index, enum qt
     return 0;
 }
 
-/* The group's tensors of a candidate in a type; of: the candidate so far, taken. */
+/* Puts the group's tensors of a candidate into a type. *cand is the candidate so far, which is
+ * replaced. */
 static int change(struct probe *p, const struct sens *s, struct model **cand, int group,
                   enum qtype type, bool keep, struct err *e) {
     const struct sens_group *g = &s->group[group];
@@ -154,7 +156,8 @@ static int change(struct probe *p, const struct sens *s, struct model **cand, in
     return 0;
 }
 
-/* Everything that decides the weights of a candidate: a group's type alone, or within a mix. */
+/* Adds everything to the key that decides the weights of a candidate: the type of one group, alone
+ * or within a mix. */
 static void add_kept(struct kept_of *x, const struct probe *p, const struct sens *s,
                      const struct sens_mix *mix, const struct probe_want *w) {
     struct kept_of base = {0};
@@ -210,7 +213,7 @@ int probe_alone(struct probe *p, const struct sens *s, const struct probe_want *
     return rc;
 }
 
-/* The mix with one group in another type; w NULL: the mix. */
+/* Makes the mix with one group in another type; w NULL: the mix itself. */
 static int mixed(struct probe *p, const struct sens *s, const struct sens_mix *mix,
                  const struct probe_want *w, struct model **cand, struct err *e) {
     for (int g = 0; g < s->n_groups; g++) {

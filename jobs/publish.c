@@ -28,7 +28,7 @@ enum { MAX_TEXT = 64 << 20, MAX_TEXTS = 24 };
 struct text_file {
     const char *name;
     struct buf text;
-    bool aside; /* the name is somebody's own file */
+    bool aside; /* The name belongs to somebody's own file. */
 };
 struct publish {
     const struct publish_opts *o;
@@ -38,16 +38,16 @@ struct publish {
     bool have_result;
     struct text_file file[MAX_TEXTS];
     int n_files;
-    struct buf results; /* as it is to be */
+    struct buf results; /* The text of results.json as it is to be. */
     char *prompt, *notes;
     struct guard *guard;
     struct facts facts;
-    struct json *old_supersedes; /* NULL: none */
+    struct json *old_supersedes; /* The list that is there already; NULL: there is none. */
 };
 
 /* ---- what the model's numbers say ------------------------------------------------------------ */
 
-/* A conversation of one turn as the model sees it. */
+/* Renders a conversation of one turn as the model sees it. */
 static void render_prompt(struct publish *p) {
     static const char conv[] = "{\"messages\": [{\"role\": \"system\", \"content\": "
                                "\"{system message}\"}, {\"role\": \"user\", \"content\": "
@@ -74,7 +74,8 @@ static struct buf *add_text(struct publish *p, const char *name) {
     return &p->file[p->n_files++].text;
 }
 
-/* SYSTEM_PROMPT.txt: pulls from the Hub take a file named system. */
+/* The files that are copied, and their names where these differ: pulls from the Hub take a file
+ * named system. */
 static const char *const copied[][2] = {{"LICENSE", NULL},
                                         {"LICENSE.txt", NULL},
                                         {"LICENSE.md", NULL},
@@ -97,7 +98,7 @@ static int copy_source(struct publish *p, struct err *e) {
             rc = io_read_file(&text, &len, path, MAX_TEXT, e);
             if (rc == 0) {
                 const char *name = copied[i][1] ? copied[i][1] : copied[i][0];
-                /* a text with blanks to fill in is not one */
+                /* A text with blanks to fill in is no license text. */
                 bool whole = !copied[i][1] || !memchr(text, '{', len);
                 if (whole) buf_add(add_text(p, name), text, len);
                 free(text);
@@ -109,7 +110,7 @@ static int copy_source(struct publish *p, struct err *e) {
     return 0;
 }
 
-/* results.json with the facts as they are now. */
+/* Writes results.json with the facts as they are now. */
 static void with_facts(const struct publish *p, const struct json *root, struct buf *out) {
     struct jw w;
     bool done = false;
@@ -129,7 +130,7 @@ static void with_facts(const struct publish *p, const struct json *root, struct 
     buf_chr(out, '\n');
 }
 
-/* The measurements, when there are any; and the facts, which may stand there. */
+/* Opens the measurements, when there are any, and the facts, which may stand with them. */
 static int open_results(struct publish *p, struct err *e) {
     char *path = io_join(p->o->dir, "results.json");
     const char *given = p->o->results;
@@ -151,8 +152,8 @@ static int open_results(struct publish *p, struct err *e) {
     return rc;
 }
 
-/* One that somebody else made or edited is read, but left as it is: the facts are in the manifest
- * too. */
+/* Adds results.json. One that somebody else made or edited is read but left as it is, since the
+ * facts are in the manifest, too. */
 static int add_results(struct publish *p, struct err *e) {
     enum guard_state state = GUARD_FREE;
     if (!p->o->results)
@@ -161,7 +162,7 @@ static int add_results(struct publish *p, struct err *e) {
     return 0;
 }
 
-/* The publisher's words: of --notes, else of the card that is there. */
+/* Reads the publisher's words: those of --notes, else those of the card that is there. */
 static int read_notes(struct publish *p, struct err *e) {
     char *path = io_join(p->o->dir, "README.md"), *text = NULL;
     const char *notes;
@@ -183,7 +184,7 @@ static int read_notes(struct publish *p, struct err *e) {
     return rc;
 }
 
-/* In front of the first section. */
+/* Puts the notes in front of the first section. */
 static void add_notes(const struct publish *p, struct buf *card) {
     const char *at = card->len ? strstr(card->data, "\n## ") : NULL;
     size_t n = at ? (size_t)(at + 1 - card->data) : card->len;
@@ -229,7 +230,7 @@ static int make_texts(struct publish *p, struct err *e) {
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Nothing is written before all of it may be. */
+/* Makes sure that all files may be written, before any is. */
 static int may_write(struct publish *p, struct err *e) {
     static const char *const lists[] = {MANIFEST_NAME, "SHA256SUMS"};
     for (int i = 0; i < p->n_files; i++) {
@@ -277,7 +278,7 @@ static int list_file(struct publish *p, struct jw *w, struct buf *sums, const ch
     return rc;
 }
 
-/* What --supersedes names; else a list that is there stays. */
+/* Adds what --supersedes names; else a list that is there stays. */
 static int add_superseded(struct publish *p, struct jw *w, const char *sums, struct err *e) {
     if (p->o->supersedes) return manifest_add_superseded(w, p->o->supersedes, sums, e);
     if (!p->old_supersedes) return 0;
@@ -285,7 +286,7 @@ static int add_superseded(struct publish *p, struct jw *w, const char *sums, str
     return 0;
 }
 
-/* The folder's own manifest, when it has such a list and can be read. */
+/* Reads the list of the folder's own manifest, when it has one and can be read. */
 static struct json *read_superseded(const char *dir) {
     struct json *root = NULL;
     struct err ignored;
@@ -307,7 +308,7 @@ static int write_list(struct publish *p, const char *name, const struct buf *tex
 }
 
 static int write_lists(struct publish *p, struct err *e) {
-    struct release now; /* with the files just written */
+    struct release now; /* The release with the files that were just written. */
     struct buf json = {0}, sums = {0};
     struct jw w;
     struct prog prog;

@@ -15,7 +15,7 @@
 
 enum { MAX_CARD = 16 << 20, MAX_MANIFEST = 256 << 20 };
 
-/* "user/name" with the Hub's characters. */
+/* Checks that a name is "user/name" in the characters that the Hub allows. */
 static int check_id(const char *what, const char *s, struct err *e) {
     static const char ok[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
     if (!s || !*s) return 0;
@@ -42,7 +42,7 @@ static int read_card(const char *dir, char **text, size_t *len, struct err *e) {
     return rc;
 }
 
-/* Of a Hugging Face folder: its card, and which repository it is. */
+/* Reads the card of a Hugging Face folder, and from which repository it is. */
 static int publish_facts_source(struct facts *f, const char *source, struct err *e) {
     char *text;
     size_t len;
@@ -52,7 +52,7 @@ static int publish_facts_source(struct facts *f, const char *source, struct err 
     const char *repo = facts_source_repo(f, source, text, len);
     facts_set(f, FACT_BASE_MODEL, repo);
     if (text) facts_from_card(f, text, len, &bad);
-    f->text[FACT_NAME] = NULL; /* the files say it */
+    f->text[FACT_NAME] = NULL; /* The files say it themselves. */
     f->text[FACT_QUANTIZED_BY] = NULL;
     if (bad)
         log_warn("%s/README.md: line %d of its front matter was not understood and is left out",
@@ -69,7 +69,7 @@ static int from_own_card(struct facts *f, const char *dir, struct err *e) {
     TRY(read_card(dir, &text, &len, e));
     if (text && strstr(text, README_MARK_OLD)) {
         facts_from_card(f, text, len, &bad);
-        f->tags.n = 0; /* with ours among them */
+        f->tags.n = 0; /* The list is made again, with ours in it. */
         f->text[FACT_PIPELINE_TAG] = NULL;
     }
     free(text);
@@ -111,7 +111,7 @@ static int apply_list(const struct fact_list *l, const char **out, int n) {
     if (!l->n) return n;
     n = 0;
     for (int i = 0; i < l->n && n < RELEASE_MAX_LIST; i++) {
-        bool skip = false; /* formats of the source */
+        bool skip = false; /* The tags that name formats of the source are skipped. */
         for (size_t k = 0; k < sizeof other / sizeof *other; k++)
             skip |= strcmp(l->v[i], other[k]) == 0;
         if (!skip) out[n++] = l->v[i];

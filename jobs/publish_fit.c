@@ -21,7 +21,7 @@
 struct judge {
     struct release *r;
     const struct result *res;
-    struct sizes *z; /* per file */
+    struct sizes *z; /* The sizes of each file. */
     bool *ok;
 };
 
@@ -44,13 +44,15 @@ static int result_index(const struct judge *j, int i) {
     return -1;
 }
 
-/* Lower is better. Files without noticeable loss are all as good: the smallest of them first. */
+/* Returns how bad a choice a file is. Files without noticeable loss are equally good, and the
+ * smallest of them comes first. */
 static double badness(const struct judge *j, int i) {
     const struct release_file *f = &j->r->file[i];
     int k = result_index(j, i);
     struct pick_grade g = {PICK_UNKNOWN, PICK_UNKNOWN, PICK_UNKNOWN};
     if (k >= 0) g = pick_grade(j->res, k);
-    if (f->is_float) return 1e3; /* what the others were made from: when nothing else is there */
+    /* The file that the others were made from is the choice when there is nothing else. */
+    if (f->is_float) return 1e3;
     if (g.band == PICK_UNKNOWN) return 100 - f->bpw;
     return g.worst == PICK_NONE ? -1 / (double)max_i64((int64_t)f->size_bytes, 1)
                                 : j->res->file[k].mean_kld;
@@ -63,7 +65,8 @@ static int best_file(const struct judge *j) {
     return best;
 }
 
-/* Of a memory, for what fit.h counts: on a card, embeddings stay outside; elsewhere they do not. */
+/* Returns how much of a memory there is for what fit.h counts: on a card embeddings stay outside,
+ * elsewhere they do not. */
 static uint64_t usable(enum release_memory kind, int gib, const struct sizes *z) {
     uint64_t all = (uint64_t)gib << 30, on = sizes_device(z), whole = sizes_weights(z);
     if (kind == RELEASE_GPU) return all - fit_reserve(all);
@@ -73,7 +76,8 @@ static uint64_t usable(enum release_memory kind, int gib, const struct sizes *z)
     return all > beside ? all - beside : 0;
 }
 
-/* The best file for one cell; of a card that holds none as a whole, one with experts outside. */
+/* Finds the best file for one cell; for a card that holds none as a whole, one with experts
+ * outside. */
 static void cell(const struct judge *j, struct release_fit *row, int k) {
     double best = 0;
     row->file[k] = -1;
@@ -108,14 +112,14 @@ static void rows(struct judge *j, enum release_memory kind, const int *gib, size
             any |= row.file[k] >= 0;
             all &= row.file[k] == top && !row.cpu_moe[k];
         }
-        if (!any) r->n_fits = first; /* only the last row without a file is kept */
+        if (!any) r->n_fits = first; /* Of the rows without a file only the last is kept. */
         r->fit[r->n_fits++] = row;
         if (all) {
             r->enough_gib[kind] = gib[i];
             break;
         }
     }
-    bool said = r->n_fits == first + 1 && r->enough_gib[kind]; /* by enough_gib */
+    bool said = r->n_fits == first + 1 && r->enough_gib[kind]; /* It was said by enough_gib. */
     if (said) r->n_fits = first;
 }
 

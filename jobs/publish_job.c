@@ -27,7 +27,7 @@ static void emit_findings(struct emit *m, const struct lint *l) {
     }
 }
 
-/* Can it be published, and if not, why: the first error, in full. */
+/* Says whether the folder can be published, and if not, why: the first error, in full. */
 static void emit_verdict(struct emit *m, const struct lint *l) {
     struct buf b = {0};
     int n_warnings = l->n - l->n_errors, first = 0;

@@ -34,7 +34,8 @@ static int count_weights(const char *path, double *n, struct err *e) {
     return 0;
 }
 
-/* "{}" of the output is replaced by the budget's text; with one budget it may be left out. */
+/* Makes the name of an output, with the budget's text in the place of "{}"; with one budget it may
+ * be left out. */
 static char *output(const char *out, const char *budget) {
     const char *hole = out ? strstr(out, "{}") : NULL;
     if (!out) return NULL;
@@ -91,29 +92,30 @@ static int parse_ask(struct work *w, const struct budget_args *b, struct mix_ask
     return 0;
 }
 
-struct set { /* one mix per limit */
+struct set { /* One mix per limit. */
     struct work *w;
     const struct budget_args *b;
     const struct quantize_opts *q;
-    const struct str_list *sequential; /* none: all files from one reading */
+    /* The texts of --sequential; none: all files are made in one reading. */
+    const struct str_list *sequential;
     struct mixer x;
     int n;
     struct mix_ask *ask;
     struct mix_job *job;
-    struct quantize_opts *opts; /* for one run */
+    struct quantize_opts *opts; /* The options of the run that makes all files. */
     struct quantize_report *r;
     char **out;
-    char **why;           /* of the gate's verdict; NULL: not asked */
-    const char **shipped; /* a recipe that took the mix's place; NULL: the mix */
+    char **why;           /* The reason of the gate's verdict; NULL: it was not asked. */
+    const char **shipped; /* The recipe that took the mix's place; NULL: the mix stays. */
 };
 
-/* The limits as bytes and as the text that replaces {}. */
+/* Fills in the limits, as bytes and as the text that replaces {}. */
 static int set_asks(struct set *s, struct err *e) {
     const struct budget_args *b = s->b;
     struct mix_ask base;
     TRY(parse_ask(s->w, b, &base, e));
     s->n = b->budget.n + (b->bpw > 0);
-    if (!s->n) s->n = 1; /* --vram alone */
+    if (!s->n) s->n = 1; /* Only --vram was given. */
     if (s->n > 1 && s->q->out && !strstr(s->q->out, "{}") && !s->q->dry_run)
         return err_set(e, ERR_USAGE, "several budgets need {} in -o: it becomes the budget");
     if (s->n > 1 && s->q->plan_out)
@@ -209,7 +211,7 @@ static int emit_front(struct set *s, struct emit *m, struct err *e) {
 
 enum { GATE_CTX = 512, GATE_CHUNKS = 100 };
 
-/* The mix stays under its name, or the best plain recipe that fits takes its place. */
+/* Judges a mix: it stays under its name, or the best plain recipe that fits takes its place. */
 static int judge(struct set *s, int i, struct err *e) {
     const struct quantize_opts *q = s->q;
     char *prefix = xasprintf("%s.", s->out[i]);
@@ -233,7 +235,7 @@ static int judge(struct set *s, int i, struct err *e) {
             rc = err_sys(e, "%s: cannot rename to %s", g.plain[g.best].path, s->out[i]);
         if (!rc) remove(m->plan);
     } else if (rc) {
-        remove(s->out[i]); /* not judged, not shipped */
+        remove(s->out[i]); /* What was not judged is not shipped. */
         remove(m->plan);
     }
     gate_release(&g);
@@ -292,7 +294,8 @@ static void emit_mixes(const struct set *s, struct emit *m) {
     }
 }
 
-/* Bytes of the smallest file asked for; a card holds no larger one, but for the embeddings. */
+/* Returns the bytes of the smallest file asked for; a card holds no larger one, except for the
+ * embeddings. */
 static uint64_t least_ask(const struct set *s) {
     uint64_t least = UINT64_MAX;
     for (int i = 0; i < s->n; i++) {

@@ -41,7 +41,7 @@ static int parse_search(const char *name, enum search *out, struct err *e) {
     return err_set(e, ERR_USAGE, "--search: '%s' is not fast, best or conventional", name);
 }
 
-/* "balance,codes,scales,ints", any of them. */
+/* Reads a list of any of "balance,codes,scales,ints". */
 static int parse_without(const char *list, unsigned *out, struct err *e) {
     static const struct {
         const char *name;
@@ -64,7 +64,7 @@ static int parse_without(const char *list, unsigned *out, struct err *e) {
     return 0;
 }
 
-/* "REGEX=TYPE"; the pattern may hold '=' itself, the type cannot. */
+/* Reads "REGEX=TYPE"; the pattern may hold '=' itself, the type cannot. */
 static int parse_override(const char *text, struct quant_override *ov, struct err *e) {
     const char *eq = strrchr(text, '=');
     if (!eq || eq == text || !eq[1])
@@ -78,7 +78,7 @@ static int parse_override(const char *text, struct quant_override *ov, struct er
 static void free_overrides(struct quant_override *ov, int n) {
     for (int i = 0; i < n; i++) {
         char *s;
-        memcpy(&s, &ov[i].regex, sizeof s); /* ours: made by parse_override */
+        memcpy(&s, &ov[i].regex, sizeof s); /* It was made by parse_override and is ours. */
         free(s);
     }
     free(ov);
@@ -214,7 +214,7 @@ static void warn(const struct quantize_job_opts *a, const struct quantize_report
 
 /* ---- several recipes ------------------------------------------------------------------------- */
 
-/* "A,B,C" cut at commas, unless it is one file's path. */
+/* Cuts "A,B,C" at commas, unless it is the path of one file. */
 static int split_recipes(char **part, const char *text, struct err *e) {
     int n = 0;
     bool whole = io_exists(text);
@@ -239,8 +239,8 @@ static int split_recipes(char **part, const char *text, struct err *e) {
     return 0;
 }
 
-/* Where one of several recipes goes: "{}" of -o is replaced by its name, else -o is a folder and
- * the input's name, less its type, is put before it. */
+/* Makes the name of the output of one of several recipes: "{}" of -o is replaced by the recipe's
+ * name; else -o is a folder, and the input's name, less its type, is put before it. */
 static char *output_path(const char *out, const char *in, const char *recipe) {
     static const char *const types[] = {"-F32", "-F16", "-BF16"};
     char name[RECIPE_FILE];

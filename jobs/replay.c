@@ -24,11 +24,12 @@
 enum { MAX_NOTES = 32 };
 struct replay {
     struct work *w;
-    const char *path, *out; /* the file; the copy, NULL: it is removed after the comparison */
+    /* The file, and its copy; NULL: the copy is removed after the comparison. */
+    const char *path, *out;
     struct gguf *g, *source;
     struct record rec;
-    char *source_path, *imatrix, *gram; /* found, owned */
-    char *dir, *link[2];                /* to inputs that lie under another name */
+    char *source_path, *imatrix, *gram; /* What was found, owned. */
+    char *dir, *link[2];                /* Links to inputs that lie under another name. */
     char *copy;
     struct quant_note note[MAX_NOTES];
     char *note_text[MAX_NOTES];
@@ -39,7 +40,7 @@ struct replay {
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
-/* `given`, or the recorded name beside the file. */
+/* Returns the path of an input: `given`, or the recorded name beside the file. */
 static char *beside(const struct replay *r, const char *given, const char *name) {
     if (given) return xstrdup(given);
     if (!*name || strchr(name, '/')) return NULL;
@@ -75,11 +76,13 @@ static int find_input(struct replay *r, const char *what, const char *given, con
                    *out, hash, want);
 }
 
-/* Names of inputs are metadata: a link of the recorded name when one lies under another. */
+/* Makes a link of the recorded name to an input that lies under another one, since the names of
+ * inputs become metadata. */
 static int link_input(struct replay *r, char **path, const char *name, char **link, struct err *e) {
     char real[PATH_MAX];
     if (!*path || strcmp(io_base(*path), name) == 0) return 0;
-    if (!*name || strchr(name, '/')) return 0; /* then the keys differ, and that is said */
+    /* In that case the keys differ, and that is reported. */
+    if (!*name || strchr(name, '/')) return 0;
     if (!r->dir) {
         r->dir = xasprintf("%s/hone-replay-XXXXXX", r->w->tmp);
         if (!mkdtemp(r->dir)) {
@@ -108,7 +111,7 @@ static void copy_notes(struct replay *r) {
     }
 }
 
-/* "^name$" with what an expression could take for itself put in brackets. */
+/* Makes "^name$" with everything that a regular expression could read otherwise in brackets. */
 static char *exactly(const char *name) {
     struct buf b = {0};
     buf_chr(&b, '^');
@@ -124,7 +127,8 @@ static char *exactly(const char *name) {
     return out;
 }
 
-/* The preset of the file's general.file_type, or NULL: then that is what a plan gives. */
+/* Returns the preset of the file's general.file_type; NULL when there is none, since that number is
+ * then what a plan gives. */
 static const char *preset_of(const struct replay *r) {
     const struct gguf_kv *kv = gguf_find(r->g, "general.file_type");
     for (int i = 0; kv && kv->type == GV_U32 && recipe_name(i); i++)
@@ -132,7 +136,7 @@ static const char *preset_of(const struct replay *r) {
     return NULL;
 }
 
-/* Where the file's types differ from the preset's, each tensor by name. */
+/* Adds an override by name for each tensor whose type differs from the preset's. */
 static int set_types(struct replay *r, struct quantize_opts *o, struct err *e) {
     struct quantize_report q;
     struct quantize_opts dry = *o;
@@ -150,7 +154,7 @@ static int set_types(struct replay *r, struct quantize_opts *o, struct err *e) {
     return 0;
 }
 
-/* A plan of the file's own types. */
+/* Writes a plan of the file's own types. */
 static int write_types(const struct replay *r, const char *path, struct err *e) {
     struct buf b = {0};
     for (int64_t i = 0; i < gguf_n_tensors(r->g); i++) {
@@ -198,7 +202,7 @@ static int make_again(struct replay *r, struct err *e) {
 struct verdict {
     bool equal;
     int64_t n_tensors, n_same, first_byte;
-    char first[80]; /* tensor that differs first */
+    char first[80]; /* The tensor that is the first to differ. */
 };
 
 static int same_file(const char *a, const char *b, bool *same, int64_t *at, struct err *e) {
@@ -208,7 +212,7 @@ static int same_file(const char *a, const char *b, bool *same, int64_t *at, stru
     if (!rc) {
         const uint8_t *p = x.data, *q = y.data;
         uint64_t n = x.size < y.size ? x.size : y.size, i = 0;
-        for (uint64_t k; i < n; i += k) { /* the first difference within a piece is rare */
+        for (uint64_t k; i < n; i += k) { /* A difference inside a piece is rare. */
             k = n - i < 1 << 20 ? n - i : 1 << 20;
             if (memcmp(p + i, q + i, k) == 0) continue;
             while (p[i] == q[i]) i++;
@@ -261,7 +265,8 @@ static void emit_verdict(const struct replay *r, const struct verdict *v, struct
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-/* Of a split set every shard; their number is the file's, or nothing can be compared. */
+/* Removes the copy: every shard of a split set. It has as many as the file, or nothing could be
+ * compared. */
 static void remove_copy(const struct replay *r) {
     if (!r->copy || r->out) return;
     int n = r->rec.split_max ? gguf_n_shards(r->g) : 0;
@@ -281,7 +286,7 @@ static void release(struct replay *r) {
     for (int i = 0; i < r->n_notes; i++) free(r->note_text[i]);
     for (int i = 0; i < r->n_over; i++) {
         char *s;
-        memcpy(&s, &r->over[i].regex, sizeof s); /* ours: exactly() */
+        memcpy(&s, &r->over[i].regex, sizeof s); /* It was made by exactly() and is ours. */
         free(s);
     }
     free(r->over);

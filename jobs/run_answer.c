@@ -84,8 +84,8 @@ int run_render(struct run *r, int skip, bool gen, struct ids *out, struct buf *t
     return rc;
 }
 
-/* Where the prompt of the next turn will still be the same: before the template's invitation to
- * answer, behind which reasoning may be dropped later. -1: nowhere. */
+/* Returns up to where the prompt of the next turn will be the same: before the template's
+ * invitation to answer, behind which reasoning may be dropped later. -1: nowhere. */
 static int64_t mark_of(struct run *r, const struct ids *prompt) {
     struct ids closed = {0};
     struct err ignored;
@@ -118,7 +118,7 @@ static int new_parse(struct run *r, struct run_answer *a, struct err *e) {
     const char *tools = r->talk.tools;
     toolparse_free(a->parse);
     a->parse = NULL;
-    /* what is shown while it comes cannot wait for a closing tag that may never come */
+    /* What is shown while it comes cannot wait for a closing tag that may never come. */
     if (think == TOOL_THINK_UNKNOWN && r->shown && !r->a.raw) think = TOOL_THINK_NONE;
     TRY(toolparse_new(&a->parse, r->fmt, tools, tools ? strlen(tools) : 0, think, e));
     toolparse_feed(a->parse, a->text.data ? a->text.data : "", a->text.len);
@@ -130,7 +130,7 @@ static int read_answer(struct run *r, struct run_answer *a, struct err *e) {
     size_t shown;
     text_complete(&a->text, &a->part, NULL, 0);
     TRY(new_parse(r, a, e));
-    (void)toolparse_content(a->parse, &shown); /* so that the rest begins behind it */
+    (void)toolparse_content(a->parse, &shown); /* The rest begins behind it then. */
     const struct json *doc = toolparse_finish(a->parse);
     a->content = json_str(json_get(doc, "content"));
     a->reasoning = json_str(json_get(doc, "reasoning"));
@@ -151,7 +151,7 @@ static void options(struct run *r, struct run_answer *a, bool special, struct ge
     if (!a->gen.sampler) a->gen.seed = (uint64_t)r->set.seed;
 }
 
-/* Tokens to text, behind the prompt and what a holds already. */
+/* Generates tokens and turns them into text, behind the prompt and what `a` holds already. */
 static int generate(struct run *r, struct run_answer *a, bool special, int64_t mark,
                     struct err *e) {
     struct ids all = {0};
@@ -321,8 +321,8 @@ void run_describe(const struct run *r, const struct run_answer *a, bool turn, st
     emit_counts(r, a, m);
 }
 
-/* Room for an answer of n tokens, or of any length: then what models of today think at most, as far
- * as this one was trained. */
+/* Returns the room for an answer of n tokens. For one of any length it is what models of today
+ * think at most, as far as this one was trained. */
 static int64_t room_for(const struct run *r, int64_t n_prompt) {
     if (r->a.ctx > 0) return r->a.ctx;
     if (r->set.n > 0) return max_i64(n_prompt + r->set.n, 1);

@@ -23,7 +23,7 @@
 #include "core/ranks.h"
 #include "quantize/record.h"
 
-/* Errors near which probes are made, in this order: about Q3_K, Q5_K, IQ4_XS, Q2_K. */
+/* The errors near which probes are made, in this order: about those of Q3_K, Q5_K, IQ4_XS, Q2_K. */
 static const double targets[] = {.016, .001, .0046, .05};
 
 struct probing {
@@ -33,17 +33,18 @@ struct probing {
     struct probe p;
     double t0;
     struct mix_probe_report *r;
-    /* of one round, at most ranks_n() * PROBE_SLOTS */
+    /* The probes of one round, at most ranks_n() * PROBE_SLOTS. */
     struct probe_want *want;
     struct probe_got *got;
     int n, batch;
-    const struct sens_mix *mix; /* NULL: groups alone */
-    uint64_t budget;            /* of the mix */
+    /* The mix in which a group is probed; NULL: groups are probed alone. */
+    const struct sens_mix *mix;
+    uint64_t budget; /* The budget of the mix. */
 };
 
 /* ---- what is probed, and when ---------------------------------------------------------------- */
 
-/* The candidate whose error is nearest to a target, in proportion. */
+/* Finds the candidate whose error is nearest to a target, in proportion. */
 static bool type_near(const struct sens_group *g, double target, enum qtype *out) {
     double best = HUGE_VAL;
     for (int t = 0; t < QT_COUNT; t++) {
@@ -56,8 +57,8 @@ static bool type_near(const struct sens_group *g, double target, enum qtype *out
     return best < HUGE_VAL;
 }
 
-/* Where a layer comes among those of its role when it is halved again and again: first, last,
- * middle, quarters... */
+/* Returns where a layer comes among those of its role when these are halved again and again: first,
+ * last, middle, quarters... */
 static int halving_rank(int at, int n) {
     int rank = 0;
     if (at == 0) return 0;
@@ -68,7 +69,8 @@ static int halving_rank(int at, int n) {
     return 2 + rank;
 }
 
-/* rank: the order; band: false for layers beyond the number of layers per role. */
+/* Orders the layers of each role. rank is the order; band is false for layers beyond the number of
+ * layers per role. */
 static int layer_order(const struct sens *s, int64_t bands, int *rank, bool *band) {
     int most = 0;
     for (int i = 0; i < s->n_groups; i++) {
@@ -82,7 +84,8 @@ static int layer_order(const struct sens *s, int64_t bands, int *rank, bool *ban
         if (rank[i] > most) most = rank[i];
     }
     for (int i = 0; i < s->n_groups; i++) {
-        int64_t before = 0; /* of the role, by rank and then depth */
+        /* The number of layers of the role that come before, by rank and then by depth. */
+        int64_t before = 0;
         for (int k = 0; k < s->n_groups; k++)
             before += s->group[k].role == s->group[i].role &&
                       (rank[k] < rank[i] ||
@@ -144,7 +147,7 @@ static int ask(struct probing *w, int group, enum qtype type, struct err *e) {
     return w->n < w->batch * ranks_n() ? 0 : end_round(w, e);
 }
 
-/* Of a group alone, or of a group in the mix; budget: of the mix. */
+/* Begins rounds of probes, of groups alone or of groups in a mix whose budget is `budget`. */
 static void begin_rounds(struct probing *w, const struct sens_mix *mix, uint64_t budget) {
     w->mix = mix;
     w->budget = budget;
@@ -296,12 +299,13 @@ static int run(struct probing *w, const struct sens_source *from, const char *ha
     return 0;
 }
 
-/* Beside the result, what is measured meanwhile. */
+/* Opens the file beside the result that keeps what is measured meanwhile. */
 static struct keep *open_own(const struct mix_probe_opts *o) {
     char *path = xasprintf("%s.part", o->out);
     struct keep *k = NULL;
     struct err e;
-    if (o->overwrite && keep_open(&k, path, &e) == 0) keep_close(k, true); /* measured again */
+    /* It is measured again. */
+    if (o->overwrite && keep_open(&k, path, &e) == 0) keep_close(k, true);
     if (keep_open(&k, path, &e) != 0)
         log_warn("%s; an interruption will cost what is being measured", e.msg);
     free(path);
@@ -346,7 +350,7 @@ int mix_measure(const struct mix_probe_opts *o, struct sens *s, struct mix_probe
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-/* What the time has bought, and what more of it would. */
+/* Shows what the time has bought, and what more time would. */
 static void emit_accuracy(struct emit *m, const struct sens *s, const struct mix_probe_report *r) {
     struct sens_accuracy a;
     char text[160];

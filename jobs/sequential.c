@@ -15,34 +15,36 @@
 #include "core/prog.h"
 #include "quantize/qplan.h"
 
-struct side { /* the original, or the file so far */
+struct side { /* The original, or the file so far. */
     struct session *s;
-    float *residual; /* [n_chunks][ctx][n_embd] what enters the present block */
+    float *residual; /* [n_chunks][ctx][n_embd] f32, what enters the present block. */
 };
 struct seq_job {
     struct work *w;
     const struct sequential_opts *o;
-    struct model *base, *now; /* now: the base with the blocks so far quantized; NULL: none yet */
-    struct side side[2];      /* by enum pair_side */
+    /* now is the base with the blocks quantized so far; NULL: there is none yet. */
+    struct model *base, *now;
+    struct side side[2]; /* One for each enum pair_side. */
     struct gram_col *col;
     struct pair *pair;
     struct qplan plan;
     struct imat imat;
     struct ids ids;
-    struct weight *done;          /* encoded weights, held */
-    struct quantize_given *given; /* the same for the file's writer, names borrowed */
+    struct weight *done; /* The encoded weights, which it holds. */
+    /* The same for the writer of the file, with names that are borrowed. */
+    struct quantize_given *given;
     int n_done;
-    int64_t ctx, n_chunks, width; /* width: of the residual */
-    float *hidden;                /* room for the rows behind the last block */
-    /* of the pass under way */
+    int64_t ctx, n_chunks, width; /* width is that of the residual. */
+    float *hidden;                /* Room for the rows behind the last block. */
+    /* The block of the pass under way. */
     int block;
-    float *to;       /* where the residual behind the block goes */
-    bool collecting; /* else observers look away */
+    float *to;       /* Where the residual behind the block goes. */
+    bool collecting; /* Observers take part only when this is true. */
 };
 
 /* ---- what a pass shows ----------------------------------------------------------------------- */
 
-/* What follows the last block counts as one more. */
+/* Tells whether the present block is what follows the last one, which counts as one more. */
 static bool behind(const struct seq_job *j) {
     return j->block == j->base->hp.d[HD_LAYERS];
 }
@@ -59,7 +61,7 @@ static void see_base(void *ud, const struct gr_weight *w, int64_t expert, const 
 static void see_other(void *ud, const struct gr_weight *w, int64_t expert, const float *x,
                       int64_t n_rows, int64_t ld) {
     struct seq_job *j = ud;
-    const bool all = j->block < 0 && strncmp(w->name, "blk.", 4) == 0; /* the survey */
+    const bool all = j->block < 0 && strncmp(w->name, "blk.", 4) == 0; /* This is the survey. */
     if (j->collecting && (all || in_block(j, w))) gram_col_see(j->col, w, expert, x, n_rows, ld);
 }
 static void route_base(void *ud, int block, const int32_t *expert, int64_t n_used, int64_t n_rows,
@@ -80,8 +82,8 @@ static void keep_residual(void *ud, int block, const float *x, int64_t n_rows, i
         memcpy(j->to + pos * j->width, x, (size_t)(n_rows * j->width) * sizeof *x);
 }
 
-/* One side's pass of the present block over chunk i; `next`: what leaves the block takes the place
- * of what entered it. */
+/* Runs one side's pass of the present block over chunk i. With `next`, what leaves the block takes
+ * the place of what entered it. */
 static int pass(struct seq_job *j, enum pair_side side, int64_t i, bool next, struct err *e) {
     struct side *d = &j->side[side];
     float *residual = d->residual + i * j->ctx * j->width;
@@ -93,7 +95,7 @@ static int pass(struct seq_job *j, enum pair_side side, int64_t i, bool next, st
     return session_forward_from(d->s, j->block, residual, ids, j->ctx, j->hidden, e);
 }
 
-/* The rows that the head would be given in a pass of what follows the last block. */
+/* Computes the rows that the head would be given in a pass of what follows the last block. */
 static int pass_head(struct seq_job *j, enum pair_side side, int64_t i, struct err *e) {
     const struct gr_weight *head = model_head(j->base);
     if (side == PAIR_BASE) {
@@ -124,7 +126,8 @@ static int collect_block(struct seq_job *j, struct prog *p, struct err *e) {
     return 0;
 }
 
-/* A head of its own; tied embeddings are needed before, for the first block. */
+/* Tells whether a tensor is a head of its own; tied embeddings are needed earlier, for the first
+ * block. */
 static bool is_head(const struct seq_job *j, const char *name) {
     return strcmp(name, model_head(j->base)->name) == 0 && strcmp(name, "token_embd.weight") != 0;
 }
@@ -149,7 +152,7 @@ static int encode(struct seq_job *j, const struct gram *gram, int64_t index, str
     return rc;
 }
 
-/* The file so far: the base with all encoded weights. */
+/* Makes the model that the file is so far: the base with all encoded weights. */
 static int renew(struct seq_job *j, struct err *e) {
     struct model_change *change = xcalloc((size_t)j->n_done + 1, sizeof *change);
     struct model *m = NULL;
@@ -281,7 +284,7 @@ static int write_moments(struct seq_job *j, const char *path, struct err *e) {
     return rc;
 }
 
-/* What only passes need. */
+/* Releases what only passes need. */
 static void end_passes(struct seq_job *j) {
     for (int k = 0; k < 2; k++) {
         session_free(j->side[k].s);

@@ -35,7 +35,7 @@ static int add_key(struct work *w, struct str_list *keys, const char *key, const
     return 0;
 }
 
-/* One key a line; lines that begin with '#' are for people. */
+/* Reads keys, one a line; lines that begin with '#' are for people. */
 static int read_keys(struct work *w, const struct serve_job_opts *a, struct str_list *keys,
                      struct err *e) {
     char *text = NULL;
@@ -69,7 +69,7 @@ static int check_access(const struct serve_job_opts *a, const struct str_list *k
 
 /* ---- memory ---- */
 
-/* The longest context of one sequence that takes at most half of the memory. */
+/* Returns the longest context of one sequence that takes at most half of the memory. */
 static int64_t usual_ctx(const struct model *m, const struct kv_type *k, const struct kv_type *v,
                          uint64_t bytes) {
     struct sizes z;
@@ -89,7 +89,7 @@ static int64_t usual_ctx(const struct model *m, const struct kv_type *k, const s
 
 /* ---- start ---- */
 
-/* The file's name without folders and without .gguf. */
+/* Returns the file's name without folders and without .gguf. */
 static const char *stem(struct work *w, const char *path) {
     const char *base = io_base(path);
     const size_t n = strlen(base);
@@ -134,7 +134,8 @@ static int serve(const struct serve_job_opts *a, struct serve_opts *o, struct er
 
 static int check_args(const struct serve_job_opts *a, struct serve_opts *o, struct err *e) {
     static const char *const think[] = {"auto", "on", "off"};
-    static const char *const constrain[] = {"auto", "strict", "off"}; /* enum guards_mode */
+    /* The names stand in the order of enum guards_mode. */
+    static const char *const constrain[] = {"auto", "strict", "off"};
     if (a->port > 65535) return err_set(e, ERR_USAGE, "--port: 0 to 65535");
     if (a->parallel < 1 || a->parallel > 256)
         return err_set(e, ERR_USAGE, "--parallel: 1 to 256 sequences");
@@ -162,7 +163,7 @@ static int check_args(const struct serve_job_opts *a, struct serve_opts *o, stru
     return 0;
 }
 
-/* Members of the object that --kwargs is. */
+/* Appends the members of the object that --kwargs is. */
 static int kwargs_members(const char *kwargs, struct buf *out, struct err *e) {
     struct json *j = NULL;
     if (!kwargs) return 0;
@@ -182,7 +183,7 @@ static int kwargs_members(const char *kwargs, struct buf *out, struct err *e) {
     return rc;
 }
 
-/* The type that most of its bytes are of, and its size. */
+/* Describes the model by the type of most of its bytes, and by its size. */
 static void describe(struct serve_opts *o) {
     uint64_t bytes[QT_COUNT] = {0};
     int most = 0;
@@ -215,7 +216,7 @@ static int open_session(struct work *w, const struct serve_job_opts *a, struct s
     o->context_bytes = a->context_memory ? a->context_memory : quarter < most ? quarter : most;
     so.n_ctx = a->ctx ? a->ctx : usual_ctx(o->m, so.kv_k, so.kv_v, o->context_bytes);
     TRY(session_new(out, o->m, &so, e));
-    const uint64_t room = session_room(*out); /* of a device */
+    const uint64_t room = session_room(*out); /* The room of a device. */
     if (room < o->context_bytes) {
         if (a->context_memory)
             log_warn("--context-memory: the device has room for %" PRIu64 " MiB", room >> 20);
@@ -231,7 +232,7 @@ static int open_session(struct work *w, const struct serve_job_opts *a, struct s
     return 0;
 }
 
-/* How requests are answered, before the model is known. */
+/* Fills in how requests are answered, as far as that needs no model. */
 static int plain_options(struct work *w, const struct serve_job_opts *a, struct str_list *keys,
                          struct buf *kwargs, struct serve_opts *o, struct err *e) {
     *o = (struct serve_opts){.alias = a->alias ? a->alias : stem(w, a->path),
@@ -289,7 +290,8 @@ static void record_line(void *ud, const char *line) {
     if (fprintf(f, "%s\n", line) < 0 || fflush(f)) log_warn("--record: a line was not written");
 }
 
-/* For its owner alone: it holds everything that clients sent, and every answer. */
+/* Opens the record for its owner alone, since it holds everything that clients sent, and every
+ * answer. */
 static int open_record(const struct serve_job_opts *a, FILE **f, struct serve_opts *o,
                        struct err *e) {
     if (!a->record) return 0;

@@ -33,7 +33,7 @@ static void planned(void *ud, const char *name, enum qtype type, int n_dims, con
     s->head_bytes -= (n_bytes + PAD - 1) / PAD * PAD;
 }
 
-/* The first of the names that config.json has, also in its part on the text model. */
+/* Returns the first of the names that config.json has, also in its part about the text model. */
 static int64_t setting(const struct json *root, const char *const *name) {
     const struct json *at[] = {root, json_get(root, "text_config")};
     int64_t v = 0;
@@ -55,7 +55,7 @@ static int from_folder(struct shapes *s, const char *src, const char *type, stru
     char *path = io_join(src, "config.json");
     struct json *root = NULL;
     enum log_level level = log_get_level();
-    log_set_level(LOG_ERROR); /* its remarks come with the conversion */
+    log_set_level(LOG_ERROR); /* Its remarks come with the conversion. */
     int rc = convert_run(&o, &r, e);
     log_set_level(level);
     if (!rc) rc = json_read(&root, path, MAX_CONFIG, e);
@@ -127,7 +127,7 @@ void shapes_close(struct shapes *s) {
 }
 
 uint64_t shapes_preset(const struct shapes *s, const char *recipe) {
-    uint64_t sum = s->head_bytes + 512; /* and the keys that quantization adds */
+    uint64_t sum = s->head_bytes + 512; /* The sum also holds the keys that quantization adds. */
     struct recipe_item *it = xcalloc((size_t)s->n + 1, sizeof *it);
     memcpy(it, s->item, (size_t)s->n * sizeof *it);
     for (int64_t i = 0; i < s->n; i++) it[i].type = it[i].from;
@@ -151,7 +151,7 @@ static bool leads(enum role r) {
 
 void shapes_gram(const struct shapes *s, double *bytes, double *flops) {
     *bytes = *flops = 0;
-    for (int64_t i = 0; i < s->n; i++) { /* as calib/moments.c shapes them */
+    for (int64_t i = 0; i < s->n; i++) { /* They have the shapes that calib/moments.c gives them. */
         const struct recipe_item *it = &s->item[i];
         const double n = (double)it->ne[0], experts = (double)it->ne[2];
         const double own = fmin(n, 256), used = fmax(1, (double)s->model.experts_used);

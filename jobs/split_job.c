@@ -12,10 +12,11 @@
 #include "core/num.h"
 #include "core/mem.h"
 
-/* The Hub's advice is at most 50 GB a file; the header comes on top of what is counted. */
+/* The usual limit of a shard. The Hub's advice is at most 50 GB a file; the header comes on top of
+ * what is counted. */
 static const uint64_t default_max = UINT64_C(49000000000);
 
-/* As the writer deals tensors out: shards by padded bytes, none of a shard's tensors cut. */
+/* Counts the shards as the writer deals tensors out: by padded bytes, without cutting a tensor. */
 static int count_shards(const struct gguf *g, uint64_t max, bool data_first, uint64_t *largest) {
     int n = data_first ? 0 : 1;
     uint64_t sum = 0, align = gguf_alignment(g);

@@ -33,8 +33,8 @@ static bool is_temporary(const struct io_names *all, int i) {
     return n && !p[pid + 1 + n];
 }
 
-/* Interrupted models are TARGET.part with a TARGET.part.log; a part without a log may be somebody's
- * download. */
+/* Tells whether name i is an interrupted model: TARGET.part with a TARGET.part.log. A part without
+ * a log may be somebody's download. */
 static bool is_part(const struct io_names *all, int i) {
     const char *s = all->v[i];
     if (str_ends(s, ".gguf.part.log")) return true;
@@ -73,7 +73,7 @@ char *job_work(const char *dir) {
     return work;
 }
 
-/* Somebody's folder that happens to have the name is not written to. */
+/* Refuses a folder of somebody's that happens to have the name: it is not written to. */
 static int check_work(const struct job *j, struct err *e) {
     struct io_names all;
     char *lock = io_join(j->state, "lock");
@@ -90,7 +90,8 @@ static int check_work(const struct job *j, struct err *e) {
     return rc;
 }
 
-/* Files are made in DIR.work and then get their names in DIR, so both are on one file system. */
+/* Makes the folders. Files are made in DIR.work and then get their names in DIR, so both are on one
+ * file system. */
 static int make_folders(struct job *j, struct err *e) {
     struct stat a, b;
     bool was = io_is_dir(j->state);
@@ -121,7 +122,7 @@ int job_open(struct job *j, const char *dir, struct err *e) {
     if (j->lock_fd < 0) return err_sys(e, "%s: cannot write into this folder", j->state);
     if (flock(j->lock_fd, LOCK_EX | LOCK_NB) != 0) {
         close(j->lock_fd);
-        j->lock_fd = -1; /* nothing here is ours */
+        j->lock_fd = -1; /* Nothing here is ours. */
         return err_set(e, ERR_SYS,
                        "%s: another hone job is writing here; wait for it, or choose "
                        "another folder with -o",
@@ -137,7 +138,7 @@ int job_remove_parts(const struct job *j, struct err *e) {
     return remove_leftovers(j->state, is_part, e);
 }
 
-/* A job that was refused leaves no state: nothing but the lock and empty folders. */
+/* Removes what a job that was refused leaves: nothing but the lock and empty folders. */
 static void remove_empty(const struct job *j) {
     struct io_names all;
     struct err ignored;
@@ -228,7 +229,7 @@ int job_file_hash(const struct job *j, const char *path, char hex[33], struct er
         free(real);
         return err_sys(e, "%s: cannot read", path);
     }
-    /* remembered as hash-<hash of path, size, stamp>.json */
+    /* It is remembered in hash-<hash of path, size, stamp>.json. */
     struct buf key = {0}, text = {0};
     buf_fmt(&key, "%s;%" PRId64 ";%s", real, size, stamp);
     hash_xxh128_hex(id, key.data, key.len);
@@ -258,8 +259,8 @@ int job_file_hash(const struct job *j, const char *path, char hex[33], struct er
     return rc;
 }
 
-/* An output is intact when its size and time stamp are as recorded, or its content hashes the same.
- */
+/* Tells whether an output is intact: its size and time stamp are as recorded, or its content hashes
+ * the same. */
 bool step_intact(const char *path, const struct json *file) {
     const char *stamp = json_str(json_get(file, "mtime")),
                *hash = json_str(json_get(file, "xxh128"));

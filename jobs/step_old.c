@@ -24,7 +24,7 @@ static int move(const char *from, const char *to, struct err *e) {
     return rename(from, to) == 0 ? 0 : err_sys(e, "%s: cannot be moved to %s", from, to);
 }
 
-/* What lies in DIR/.hone, unless DIR.work has it. */
+/* Moves what lies in DIR/.hone and is not in DIR.work. */
 static int move_entries(const struct job *j, const char *old, struct err *e) {
     struct io_names all;
     int rc = io_list(&all, old, e);
@@ -43,7 +43,8 @@ static int move_entries(const struct job *j, const char *old, struct err *e) {
     return rc;
 }
 
-/* Earlier versions did not say what they made but in the records of steps. */
+/* Claims the outputs of earlier versions, which said only in the records of steps what they had
+ * made. */
 static int claim_outputs(const struct job *j, struct err *e) {
     struct io_names all;
     struct err ignored;
@@ -82,20 +83,20 @@ static int move_folder(const struct job *j, const char *old, struct err *e) {
     return rc;
 }
 
-struct old { /* a record whose outputs, or some of them, are not for others */
+struct old { /* A record of which all or some outputs are not for others. */
     const char *file;
-    bool plain;     /* those directly in DIR too, not only those in DIR/.hone */
-    const char *as; /* name in DIR.work; NULL: the same */
+    bool plain;     /* Outputs directly in DIR count too, not only those in DIR/.hone. */
+    const char *as; /* The name in DIR.work; NULL: the same. */
 };
 
-/* One file of an old record: moved when it is as recorded. *work: its name in DIR.work, owned; NULL
- * when it stays. */
+/* Moves one file of an old record when it is as recorded. *work is its name in DIR.work, owned;
+ * NULL when it stays. */
 static int move_output(const struct job *j, const struct json *f, const struct old *o, char **work,
                        struct err *e) {
     const char *name = json_str(json_get(f, "file"));
     *work = NULL;
     if (!name || job_name(name) != name) return 0;
-    bool hidden = strncmp(name, ".hone/", 6) == 0; /* moved with the folder */
+    bool hidden = strncmp(name, ".hone/", 6) == 0; /* It was moved with the folder. */
     if (!hidden && (!o->plain || strchr(name, '/'))) return 0;
     const char *base = o->as ? o->as : io_base(name);
     char *to = io_join(j->state, base), *from = io_join(j->dir, name);
@@ -112,7 +113,7 @@ static int move_output(const struct job *j, const struct json *f, const struct o
     return rc;
 }
 
-/* The record again, with its files where they are now. */
+/* Writes the record again, with its files where they are now. */
 static int move_outputs(const struct job *j, const char *path, const struct old *o,
                         const struct json *root, struct err *e) {
     struct buf b = {0};

@@ -74,7 +74,7 @@ static void emit_findings(struct emit *m, const struct lint_report *r) {
         }
 }
 
-/* Each rule that was found, in words. */
+/* Explains each rule that was found broken, in words. */
 static void emit_meanings(struct emit *m, const struct lint_report *r) {
     if (!r->n) return;
     emit_table(m, "rules", "what they mean");
@@ -93,7 +93,7 @@ static void emit_meanings(struct emit *m, const struct lint_report *r) {
     }
 }
 
-/* What repairs it: edits, our own template, or nothing of ours. */
+/* Says what repairs the template: edits, our own template, or nothing of ours. */
 static void what_to_do(struct buf *out, const struct chat_src *s, const char *arg) {
     struct fix_edit edits[FIX_MAX_EDITS];
     const struct own_template *own = own_for(s->text, s->len);
@@ -227,7 +227,7 @@ static int store(const struct work *w, const struct fix_opts *o, const struct ch
     return out_write_file(o->src, fixed->data, fixed->len, true, e);
 }
 
-/* Our own template in the place of the given one. */
+/* Puts our own template into the place of the given one. */
 static int replace(const struct chat_src *s, const char *name, struct buf *fixed, int *done,
                    struct err *e) {
     bool any = strcmp(name, "auto") == 0;
@@ -249,7 +249,7 @@ static int replace(const struct chat_src *s, const char *name, struct buf *fixed
     return 0;
 }
 
-/* The rules that are left, each once: "PREFIX, THINK-EMPTY". */
+/* Lists the rules that are still broken, each once: "PREFIX, THINK-EMPTY". */
 static void left_over(const struct lint_report *r, enum lint_severity from, struct buf *out) {
     for (int i = 0; i < r->n; i++) {
         bool seen = r->v[i].severity < from;
@@ -259,7 +259,7 @@ static void left_over(const struct lint_report *r, enum lint_severity from, stru
     }
 }
 
-/* What to try where edits leave errors, and which findings no edit is for. */
+/* Says what to try where edits leave errors, and for which findings there is no edit. */
 static void hint(const struct chat_src *s, const char *text, size_t len, bool done) {
     struct lint_report r;
     struct err ignored;
@@ -289,7 +289,7 @@ static void hint(const struct chat_src *s, const char *text, size_t len, bool do
     buf_release(&rest);
 }
 
-/* --replace NAME also gives a template to a file that has none. */
+/* Opens the source; --replace NAME also gives a template to a file that has none. */
 static int open_source(const struct fix_opts *o, struct chat_src *s, struct err *e) {
     const bool may_lack = o->replace && strcmp(o->replace, "auto") != 0;
     return may_lack ? chat_src_open_or_empty(s, o->src, e) : chat_src_open(s, o->src, NULL, e);

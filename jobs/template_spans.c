@@ -24,8 +24,8 @@ static const char *color_of(const char *kind) {
     return "\033[37m";
 }
 
-/* The bytes [from, to) of an input, forged markers standing out; *k: the first marker that ends
- * behind from. */
+/* Shows the bytes [from, to) of an input, with forged markers standing out; *k is the first marker
+ * that ends behind from. */
 static void show_input(struct buf *shown, const struct buf *out, size_t from, size_t to,
                        const char *color, const struct chat_forged *f, int n, int *k) {
     while (from < to) {

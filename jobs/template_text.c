@@ -90,7 +90,7 @@ static int run_batch(const struct chat_src *s, const char *path, enum jinja_mode
     return rc;
 }
 
-/* Special tokens of the source as an object in d's arena. */
+/* Returns the special tokens of the source as an object in d's arena. */
 static struct jval specials(struct jdoc *d, const struct chat_src *s, struct err *e) {
     struct buf b = {0};
     struct jw w;

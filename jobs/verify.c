@@ -30,11 +30,11 @@ struct verify {
     struct finding *finding;
     bool deep;
     int64_t n_files, n_tensors, n_findings;
-    uint64_t n_bytes; /* of data read */
-    char first[256];  /* finding, for the message */
+    uint64_t n_bytes; /* So many bytes of data were read. */
+    char first[256];  /* The first finding, for the message. */
 };
 
-/* Bad data is a finding; anything else stops the check. */
+/* Adds bad data as a finding; any other error stops the check. */
 static int finding(struct verify *v, const char *path, int rc, const struct err *e) {
     if (rc != ERR_DATA) return rc;
     const char *text = e->msg;
@@ -232,7 +232,7 @@ static int verify_files(struct verify *v, const char *dir, const struct io_names
 
 /* ---- checksums ------------------------------------------------------------------------------- */
 
-/* One line of SHA256SUMS: 64 hex digits, blank, blank or '*', name. */
+/* Checks one line of SHA256SUMS: 64 hex digits, a blank, a blank or '*', a name. */
 static int check_line(struct verify *v, const char *dir, const char *line, struct err *e) {
     char hex[65];
     const char *name = line + 66;
@@ -289,7 +289,7 @@ static int verify_path(struct verify *v, const char *path, const char *manifest,
     }
     char *own = io_join(path, "SHA256SUMS");
     if (!manifest && sums) manifest = own;
-    /* a published folder may hold a copy of the original's config.json */
+    /* A published folder may hold a copy of the original's config.json. */
     if (!rc) rc = hf && !gguf ? verify_hf(v, path, e) : verify_files(v, path, &all, e);
     if (!rc && manifest) rc = verify_manifest(v, path, manifest, e);
     if (!rc && !v->n_files && !v->n_findings)

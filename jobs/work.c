@@ -11,7 +11,8 @@ int work_pool(struct work *w, struct err *e) {
 }
 
 void work_list_add(struct work *w, struct str_list *l, const char *value) {
-    /* full at every power of two: the old array stays in the arena, twice the size in all */
+    /* The array is full at every power of two. The old one stays in the arena, so that it takes
+     * twice the size in all. */
     if ((l->n & (l->n - 1)) == 0) {
         const char **v = arena_array(&w->mem, l->n ? 2 * (size_t)l->n : 1, sizeof *v);
         if (l->n) memcpy(v, l->v, (size_t)l->n * sizeof *v);

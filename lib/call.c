@@ -23,7 +23,8 @@ int lib_error(struct hone_error *e, int status, const char *fmt, ...) {
     return status;
 }
 
-/* The words of an error of the core; where it names no file, it is about the handle's. */
+/* Fills *e with the words of an error of the core; where that names no file, it is about the
+ * handle's. */
 static int show(struct hone_error *e, int status, const struct err *err, const char *file) {
     lib_error(e, status, "%s", err->msg);
     if (!e) return status;
@@ -129,7 +130,7 @@ int call_begin(struct call *c, struct owner *w, struct hone_error *e) {
     return HONE_OK;
 }
 
-/* What stopped a call that was told to stop: its caller, or memory that ran out. */
+/* Fills *e with what stopped a call that was told to stop: its caller, or memory that ran out. */
 static int stopped(struct call *c, struct hone_error *e) {
     if (atomic_load(&c->owner->fund.spent) && !(c->ctx.stop && atomic_load(c->ctx.stop))) {
         err_set(&c->err, ERR_SYS, "out of memory; close other programs or choose a smaller job");

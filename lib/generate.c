@@ -51,7 +51,7 @@ static void sink(void *ud, const char *s, size_t n) {
     if (!teller_tell(ud, s, n)) prog_interrupt();
 }
 
-/* The grammar that the options ask for; *g NULL: none. */
+/* Makes the grammar that the options ask for; *g is NULL when they ask for none. */
 static int language(const struct hone_generate_opts *o, const struct tok *t, struct gram_vocab **v,
                     struct grammar **g, struct err *e) {
     struct json *schema = NULL;
@@ -82,7 +82,7 @@ static int run(struct hone_session *s, const int32_t *prompt, int64_t n,
     if (n < 1) return err_set(e, ERR_USAGE, "a prompt has at least one token");
     TRY(model_need_tok(s->model->m, e));
     TRY(generate_sample(o, &go.sample, e));
-    if (!s->gen) session_reset(s->s); /* what it has seen, a new gen does not know */
+    if (!s->gen) session_reset(s->s); /* A new gen does not know what the session has seen. */
     int rc = s->gen ? 0 : gen_new(&s->gen, s->s, NULL, e);
     if (!rc) rc = language(o, s->model->m->tok, &vocab, &go.constrain.g, e);
     for (int64_t i = 0; i < n && !rc; i++) ids_add(&ids, prompt[i]);
@@ -91,7 +91,7 @@ static int run(struct hone_session *s, const int32_t *prompt, int64_t n,
     if (!rc) rc = gen_run(s->gen, &go, a, e);
     if (rc == ERR_INTR && t->ended) rc = 0;
     (void)teller_tell(t, NULL, 0);
-    if (a->constrain) { /* it refers to the grammar */
+    if (a->constrain) { /* It refers to the grammar. */
         constrain_free(a->constrain);
         a->constrain = NULL;
     }

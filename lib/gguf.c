@@ -74,7 +74,7 @@ int hone_gguf_find_key(const struct hone_gguf *g, const char *name, struct hone_
               : lib_error(e, HONE_USAGE, "the file has no key '%.200s'", name);
 }
 
-/* The core's view of a key; false: not a number with such an index. */
+/* Makes the core's view of a key; false when it is no number with such an index. */
 static bool number_of(const struct hone_key *k, uint64_t i, struct gguf_kv *kv) {
     *kv = (struct gguf_kv){.key = k->name,
                            .type = (enum gguf_vtype)k->type,
@@ -107,7 +107,7 @@ int hone_key_next_text(const struct hone_key *k, uint64_t *at, const char **text
     (void)number_of(k, 0, &kv);
     if (k->elem != HONE_TEXT) return 0;
     if (*at >= k->n_bytes) return 0;
-    if (k->type == HONE_TEXT) { /* the text itself, without a length */
+    if (k->type == HONE_TEXT) { /* This is the text itself, without a length. */
         *text = k->data;
         *len = (size_t)k->count;
         *at = k->n_bytes;
@@ -158,7 +158,7 @@ int hone_gguf_tensor(const struct hone_gguf *g, int64_t i, struct hone_tensor *o
     return give_tensor(gguf_tensor_at(g->g, i), out, e);
 }
 
-/* An error about a tensor of a file. */
+/* Reports an error about a tensor of a file. */
 static int about(struct hone_error *e, const struct hone_gguf *g, const char *tensor, int status) {
     if (e && g) snprintf(e->file, sizeof e->file, "%s", gguf_path(g->g));
     if (e) snprintf(e->tensor, sizeof e->tensor, "%s", tensor);
@@ -175,7 +175,8 @@ int hone_gguf_find_tensor(const struct hone_gguf *g, const char *name, struct ho
 
 int hone_tensor_read(const struct hone_tensor *t, int64_t row, int64_t n_rows, float *out,
                      struct hone_error *e) {
-    const int64_t have = t->ne[1] * t->ne[2] * t->ne[3]; /* checked when the file was opened */
+    /* It was checked when the file was opened. */
+    const int64_t have = t->ne[1] * t->ne[2] * t->ne[3];
     if (row < 0 || n_rows < 0 || row > have || n_rows > have - row) {
         lib_error(e, HONE_USAGE, "tensor %s has %lld rows: there are no %lld from %lld on", t->name,
                   (long long)have, (long long)n_rows, (long long)row);

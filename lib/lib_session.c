@@ -154,7 +154,8 @@ int hone_session_reset(struct hone_session *s, struct hone_error *e) {
 
 /* ---- feeding ---- */
 
-/* One sequence; want: the logits of the last token, or of all. */
+/* Feeds tokens to one sequence. The caller gets the logits of the last token, or with `all` those
+ * of each. */
 static int feed(struct hone_session *s, struct hone_seq *q, const int32_t *ids, int64_t n,
                 float *logits, bool all, struct err *e) {
     if (n <= 0) return err_set(e, ERR_USAGE, "no tokens to feed");

@@ -9,13 +9,13 @@
 #include "core/prog.h"
 #include "lib/generate.h"
 
-enum { AT_ONCE = 8, PIECE = 256 /* tokens of a prompt in one pass */ };
+enum { AT_ONCE = 8, PIECE = 256 /* PIECE is how many tokens of a prompt go into one pass. */ };
 
 struct slot {
-    struct seq *q; /* NULL: nothing runs here */
-    int64_t i;     /* of the prompt */
+    struct seq *q; /* The sequence; NULL: nothing runs here. */
+    int64_t i;     /* The place in the prompt. */
     int64_t n_fed;
-    struct ids seen; /* prompt and answer */
+    struct ids seen; /* The tokens of the prompt and of the answer. */
     struct gen_answer a;
     struct teller t;
 };
@@ -30,7 +30,7 @@ struct many {
     struct sample_opts sample;
     int n_slots, n_stop;
     struct slot *slot;
-    struct hone_answer *out; /* [n], of this version */
+    struct hone_answer *out; /* [n] answers of this version's struct. */
     struct session_row *row;
     float *logits; /* [n_slots][n_vocab] */
 };
@@ -62,7 +62,7 @@ static void clear(struct slot *b) {
     memset(b, 0, sizeof *b);
 }
 
-/* The answer goes to the caller, as far as it is. */
+/* Hands the answer to the caller, as far as it goes. */
 static void finish(struct many *m, struct slot *b) {
     struct hone_answer *o = &m->out[b->i];
     (void)teller_tell(&b->t, b->a.text.data + b->a.n_shown, b->a.text.len - b->a.n_shown);
@@ -78,8 +78,8 @@ static void finish(struct many *m, struct slot *b) {
     clear(b);
 }
 
-/* Bytes at the end of the text that may become a stop text; *cut: where one begins, or its length.
- */
+/* Returns the number of bytes at the end of the text that may become a stop text; *cut is where one
+ * begins, or the length of the text. */
 static size_t pending(const struct many *m, const struct buf *text, size_t *cut) {
     size_t hold = 0;
     *cut = text->len;
@@ -93,7 +93,7 @@ static size_t pending(const struct many *m, const struct buf *text, size_t *cut)
     return hold;
 }
 
-/* The next token, from logits. True: the answer is complete. */
+/* Draws the next token from logits; true when the answer is complete. */
 static bool draw(struct many *m, struct slot *b, const float *logits) {
     const int32_t id = sampler_pick(b->a.sampler, logits, b->seen.v, b->seen.n);
     size_t cut;
@@ -123,7 +123,7 @@ static bool draw(struct many *m, struct slot *b, const float *logits) {
 
 /* ---- all ---- */
 
-/* One pass: a piece of each slot. */
+/* Runs one pass with a piece of each slot. */
 static int pass(struct many *m, struct err *e) {
     int64_t n = 0, n_logits = 0;
     for (int k = 0; k < m->n_slots; k++) {
@@ -197,7 +197,7 @@ int hone_generate_many(struct hone_session *s, const int32_t *const *prompt, con
     mem_free(m.logits);
     const double seconds = prog_now_s() - from;
     rc = call_end(&c, rc, e);
-    const size_t step = out->size; /* the caller's struct may be that of another version */
+    const size_t step = out->size; /* The caller's struct may be that of another version. */
     for (int64_t i = 0; i < n; i++) {
         struct hone_answer *to = (struct hone_answer *)(void *)((char *)out + (size_t)i * step);
         m.out[i].seconds = seconds;

@@ -5,7 +5,7 @@
 
 enum { WINDOW = 512 };
 
-/* The caller's tokens in the core's form, and the window: checked. */
+/* Checks the caller's tokens and the window, and puts the tokens into the core's form. */
 static int text_of(const struct hone_session *s, const int32_t *ids, int64_t n, int64_t *n_ctx,
                    struct ids *out, struct err *e) {
     if (*n_ctx == 0) *n_ctx = WINDOW;

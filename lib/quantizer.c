@@ -34,7 +34,7 @@ void hone_quantizer_free(struct hone_quantizer *q) {
     free(q);
 }
 
-/* Rows as a tensor of their own, which the quantizer of files encodes in the same way. */
+/* Encodes rows as a tensor of their own, as the quantizer of files would. */
 static int encode(struct hone_quantizer *q, int type, const struct gguf_tensor *t,
                   const float *importance, void *out, struct err *e) {
     struct kern ref;
@@ -72,7 +72,7 @@ int hone_quantizer_rows(struct hone_quantizer *q, int type, const float *rows, i
 
 /* ---- files ---- */
 
-/* "REGEX=TYPE"; the pattern may hold '=' itself, the type cannot. */
+/* Reads texts such as "REGEX=TYPE"; the pattern may hold '=' itself, the type cannot. */
 static int read_overrides(const char *const *text, struct quant_override **out, int *n,
                           struct err *e) {
     *n = 0;
@@ -91,7 +91,7 @@ static int read_overrides(const char *const *text, struct quant_override **out, 
 static void free_overrides(struct quant_override *ov, int n) {
     for (int i = 0; i < n; i++) {
         char *s;
-        memcpy(&s, &ov[i].regex, sizeof s); /* ours: made by read_overrides */
+        memcpy(&s, &ov[i].regex, sizeof s); /* It was made by read_overrides and is ours. */
         free(s);
     }
     free(ov);

@@ -19,7 +19,7 @@
 
 enum { WINDOW = 512, PROBE_WINDOWS = 16, PROBE_TYPES = 3 };
 
-/* A call that is a job: its owner lives as long. */
+/* A call that is a job; its owner lives as long as the call. */
 struct task {
     struct owner *owner;
     struct call c;
@@ -71,7 +71,7 @@ static struct str_list list_of(struct work *w, const char *const *texts) {
     return l;
 }
 
-/* "15938355200", as --budget would have it. */
+/* Returns the number as a text that --budget would take: "15938355200". */
 static const char *bytes_text(struct work *w, uint64_t n) {
     char text[24];
     snprintf(text, sizeof text, "%llu", (unsigned long long)n);
@@ -193,7 +193,8 @@ int hone_mix(const char *in, const char *path, const struct hone_mix_opts *opts,
     return task_end(&s, rc, json, e);
 }
 
-/* An option whose zero means `usual`, and less than zero no limit, which the job calls 0. */
+/* Returns the value of an option for which 0 means `usual`, and less than 0 no limit, which the job
+ * calls 0. */
 static int64_t limit(int64_t v, int64_t usual) {
     return v < 0 ? 0 : v ? v : usual;
 }

@@ -58,7 +58,7 @@ int hone_template_from_gguf(struct hone_template **out, const struct hone_gguf *
     *out = NULL;
     int rc = call_begin(&c, g->owner, e);
     if (rc) return rc;
-    (void)tok_from_gguf(&t, g->g, &ignored); /* without one bos and eos are "" */
+    (void)tok_from_gguf(&t, g->g, &ignored); /* Without a tokenizer bos and eos are "". */
     rc = template_of(out, g->owner, g->g, t, &c.err);
     if (t) tok_free(t);
     return call_end(&c, rc, e);

@@ -7,7 +7,7 @@
 #include "core/json.h"
 #include "lib/handles.h"
 
-/* A handle whose tokenizer is filled by the caller. */
+/* Makes a handle whose tokenizer the caller fills in. */
 static int new_handle(struct hone_tokenizer **out, const struct hone_opts *o, const char *file,
                       struct call *c, struct hone_error *e) {
     *out = NULL;
