@@ -134,9 +134,10 @@ static void find(struct parse *p, const char *arg, struct found *f) {
     const char *name = arg + strspn(arg, "-"), *eq = strchr(name, '=');
     size_t n = eq ? (size_t)(eq - name) : strlen(name);
     *f = (struct found){.value = eq ? eq + 1 : NULL};
-    if (arg[1] == '-') f->o = find_long(&p->ts, name, n);
-    /* "-temp" is --temp, "-ngl" is a name of llama.cpp's, and "-n5" is -n with its value. */
-    else if (n > 1) {
+    if (arg[1] == '-') {
+        f->o = find_long(&p->ts, name, n);
+    } else if (n > 1) {
+        /* "-temp" is --temp, "-ngl" is a name of llama.cpp's, and "-n5" is -n with its value. */
         f->o = find_long(&p->ts, name, n);
         if (!f->o) f->peer = peer_option(name, n, p->spec->name, row_fits, p);
     }
