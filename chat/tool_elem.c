@@ -120,3 +120,31 @@ bool tool_parse_elements(struct toolparse *p, size_t *i) {
     }
     return false;
 }
+
+/* Are all closing tags in [from, to) guarded? Then none of them is read in another way when more
+ * comes. */
+static bool all_guarded(const struct toolparse *p, size_t from, size_t to) {
+    const size_t n = sizeof M3_GUARD - 1;
+    for (size_t at = tool_find(p, from, "</"); at < to; at = tool_find(p, at + 1, "</"))
+        if (at - from < n || memcmp(p->in.data + at - n, M3_GUARD, n) != 0) return false;
+    return true;
+}
+
+bool tool_cut_elements(struct toolparse *p, size_t at, size_t *cut, struct buf *end,
+                       size_t *n_close) {
+    static const char invoke[] = M3_GUARD "<invoke name=";
+    size_t k = tool_at(p, at, invoke) ? at : tool_wrapper(p, at), to;
+    struct text key;
+    if (!tool_at(p, k, invoke)) return false;
+    const size_t from = k + sizeof invoke - 1, name_to = tool_find(p, from, ">");
+    if (name_to == SIZE_MAX) return false;
+    const struct text name = bare(tool_text(p, from, name_to));
+    for (*cut = k = tool_ws(p, name_to + 1); open_tag(p, k, &key, &to); *cut = k) {
+        const struct json *v = element(p, &to, key, tool_schema(p, name, key), 0);
+        if (!v || !all_guarded(p, k, to)) break;
+        k = tool_ws(p, to);
+    }
+    *n_close = 1;
+    buf_str(end, M3_GUARD "</invoke>");
+    return true;
+}

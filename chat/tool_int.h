@@ -60,6 +60,22 @@ struct tool_call {
     struct text name;
     const struct json *args; /* an object */
 };
+enum { TOOL_NAMES = 512 };
+/* Arguments that are JSON text, as far as they were read while they came; `from` is set by whoever
+ * finds them, 0: nobody has. */
+struct tool_flow {
+    size_t from, at;        /* where the arguments begin, and what is behind what was read */
+    struct buf out;         /* what is certain, in the spelling of json_write_spaced */
+    char close[TOOL_DEPTH]; /* of the brackets that are open, the outermost first */
+    int depth, state;
+    struct { /* of the objects that are open: names must differ */
+        size_t n;
+        int depth;
+    } name[TOOL_NAMES];
+    int n_names;
+    struct buf names;
+    bool ended, failed; /* failed: nothing more comes before the call is complete */
+};
 struct toolparse {
     const struct toolfmt *f;
     enum tool_think think;
@@ -77,9 +93,12 @@ struct toolparse {
     bool closed;                 /* streaming: content ended for good, or what comes is unclear */
     size_t content_from, content_at; /* content_at: the same, known at the end */
     size_t n_reasoning;              /* streaming: bytes of reasoning that are certain */
-    size_t part_at, part_len; /* parts: the next call is behind; read again from that length on */
-    bool part_stop;           /* parts: no more of them */
-    bool started, broken;     /* broken: what begins like a call is none */
+    size_t part_at, part_len;  /* parts: the next call is behind; read again from that length on */
+    bool part_list, part_stop; /* parts: within a list of calls; no more of them */
+    size_t part_given;         /* parts: bytes of arguments that were given */
+    struct text part_name;     /* parts: whose arguments `flow` reads */
+    struct tool_flow flow;
+    bool started, broken; /* broken: what begins like a call is none */
 };
 
 /* Texts that several files know. */
@@ -93,6 +112,7 @@ struct toolparse {
 #define DS_SEP "<" DS_BAR "tool" DS_LOW "sep" DS_BAR ">"
 #define DSML DS_BAR "DSML" DS_BAR
 #define M3_GUARD "]<]minimax[>[" /* before every tag of MiniMax M3 */
+#define PY_CALLS "<|tool_call_start|>"
 #define HY ":opensource"          /* in every tag of Hunyuan 3 */
 // clang-format on
 
@@ -129,6 +149,26 @@ bool tool_add_object(struct toolparse *p, const struct json *obj);
 size_t tool_value_end(const struct toolparse *p, size_t i, size_t *next);
 /* Returns the next marker at or behind i; SIZE_MAX. */
 size_t tool_marker(struct toolparse *p, size_t i);
+
+/* Reads on in arguments that begin at f->from. */
+void tool_flow_more(struct toolparse *p, struct tool_flow *f);
+/* Appends what would end the arguments here. */
+void tool_flow_end(const struct tool_flow *f, struct buf *out);
+void tool_flow_reset(struct tool_flow *f);
+void tool_flow_release(struct tool_flow *f);
+/* Finds the name of the tool and the arguments, JSON text of an object, of what may be a call at
+ * `at`, complete or not. False: they are not certain. */
+typedef bool tool_head(struct toolparse *p, size_t at, struct text *name, size_t *from);
+tool_head tool_head_object, tool_head_hermes, tool_head_named, tool_head_mistral,
+    tool_head_deepseek, tool_head_harmony, tool_head_llama;
+/* Finds how much of the parameters of the call at `at` is certain: text up to *cut, which `end`
+ * makes a call; *n_close bytes of the arguments are the end's. False: nothing is. */
+typedef bool tool_cut(struct toolparse *p, size_t at, size_t *cut, struct buf *end,
+                      size_t *n_close);
+tool_cut tool_cut_tags, tool_cut_elements, tool_cut_python, tool_cut_gemma;
+/* Reads an element of a list of calls. */
+bool tool_one_object(struct toolparse *p, size_t *i);
+bool tool_one_python(struct toolparse *p, size_t *i);
 bool tool_parse_tags(struct toolparse *p, size_t *i);
 bool tool_parse_hermes(struct toolparse *p, size_t *i);
 bool tool_parse_named(struct toolparse *p, size_t *i);

@@ -137,9 +137,37 @@ static bool py_call(struct toolparse *p, size_t *i) {
     return true;
 }
 
+bool tool_one_python(struct toolparse *p, size_t *i) {
+    return py_call(p, i);
+}
+
+bool tool_cut_python(struct toolparse *p, size_t at, size_t *cut, struct buf *end,
+                     size_t *n_close) {
+    static const char *const opens[] = {PY_CALLS, "<|python_tag|>"};
+    size_t k = at;
+    for (size_t m = 0; m < COUNT_OF(opens); m++)
+        if (tool_at(p, at, opens[m])) k += strlen(opens[m]);
+    k = identifier(p, tool_ws(p, k), ".-");
+    if (!tool_at(p, k, "(")) return false;
+    *cut = k = tool_ws(p, k + 1);
+    *n_close = 1;
+    buf_chr(end, ')');
+    for (;;) {
+        k = tool_ws(p, identifier(p, k, ""));
+        if (!tool_at(p, k, "=")) return true;
+        k++;
+        if (!literal(p, &k, 0) || k >= p->in.len || !strchr(" \t\r\n,)", p->in.data[k]))
+            return true;
+        *cut = k;
+        k = tool_ws(p, k);
+        if (!tool_at(p, k, ",")) return true;
+        k = tool_ws(p, k + 1);
+    }
+}
+
 /* Reads calls of the form <|tool_call_start|>[f(k='v'), g()]<|tool_call_end|>, or one bare call. */
 bool tool_parse_python(struct toolparse *p, size_t *i) {
-    static const char open[] = "<|tool_call_start|>", close[] = "<|tool_call_end|>";
+    static const char open[] = PY_CALLS, close[] = "<|tool_call_end|>";
     size_t k = tool_at(p, *i, open) ? *i + sizeof open - 1 : *i;
     k = tool_ws(p, k);
     bool list = k < p->in.len && p->in.data[k] == '[';
@@ -245,4 +273,26 @@ bool tool_parse_gemma(struct toolparse *p, size_t *i) {
     tool_add(p, name, args);
     *i = k;
     return true;
+}
+
+bool tool_cut_gemma(struct toolparse *p, size_t at, size_t *cut, struct buf *end, size_t *n_close) {
+    struct text key;
+    size_t k = tool_find(p, at, "{");
+    if (k == SIZE_MAX) return false;
+    *cut = ++k;
+    *n_close = 1;
+    buf_chr(end, '}');
+    for (;;) {
+        if (tool_at(p, k, quote)) {
+            if (!gemma_string(p, &k, &key)) return true;
+        } else {
+            k = tool_find(p, k, ":");
+        }
+        if (k == SIZE_MAX || !tool_at(p, k, ":")) return true;
+        k++;
+        if (!gemma_value(p, &k, 1) || k >= p->in.len || !strchr(",}", p->in.data[k])) return true;
+        *cut = k;
+        if (!tool_at(p, k, ",")) return true;
+        k++;
+    }
 }

@@ -475,6 +475,7 @@ void toolparse_free(struct toolparse *p) {
     buf_release(&p->in);
     free(p->calls);
     free(p->problems);
+    tool_flow_release(&p->flow);
     arena_release(&p->arena);
     free(p);
 }

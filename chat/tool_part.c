@@ -1,14 +1,46 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_part.c - calls while they are written: what of the next one is certain (toolfmt.h). A
- * call that is not complete is read with an end put behind what is certain of it, so both give the
- * same text as far as it goes. It is read again when it has grown by a part of its length, not with
- * each token, so the work stays in proportion to the text. */
+/* chat/tool_part.c - calls while they are written: what of the next one is certain (toolfmt.h).
+ * Arguments that are JSON text are read as they come (tool_flow.c). A call in another notation that
+ * is not complete is read with an end put behind what is certain of it, so both give the same text
+ * as far as it goes; it is read again when it has grown by a part of its length, not with each
+ * token, so the work stays in proportion to the text. */
 #include <string.h>
 
 #include "chat/tool_int.h"
+#include "text/utf8.h"
 
-/* A call is read again when it has grown by one of so many parts of its length. */
-enum { GROWTH = 32 };
+/* A call is read again when it has grown by one of GROWTH parts of its length; behind its
+ * arguments, where it usually ends, with each piece of TRIES bytes. */
+enum { GROWTH = 32, TRIES = 256 };
+
+/* How each way of writing calls is read in parts: where JSON text begins, or where a call can be
+ * cut; `one` reads an element, where calls may stand in a list. */
+static const struct way {
+    bool (*parse)(struct toolparse *p, size_t *i); /* of the row of the format */
+    tool_head *head;
+    tool_cut *cut;
+    bool (*one)(struct toolparse *p, size_t *i);
+} ways[] = {
+    {tool_parse_tags, NULL, tool_cut_tags, NULL},
+    {tool_parse_glm, NULL, tool_cut_tags, NULL},
+    {tool_parse_elements, NULL, tool_cut_elements, NULL},
+    {tool_parse_gemma, NULL, tool_cut_gemma, NULL},
+    {tool_parse_python, NULL, tool_cut_python, tool_one_python},
+    {tool_parse_named, tool_head_named, NULL, NULL},
+    {tool_parse_hermes, tool_head_hermes, NULL, NULL},
+    {tool_parse_list, tool_head_hermes, NULL, tool_one_object},
+    {tool_parse_mistral, tool_head_mistral, NULL, tool_one_object},
+    {tool_parse_deepseek, tool_head_deepseek, NULL, NULL},
+    {tool_parse_harmony, tool_head_harmony, NULL, NULL},
+    {tool_parse_llama, tool_head_llama, tool_cut_python, NULL},
+};
+
+static const struct way *way_of(const struct toolparse *p) {
+    static const struct way none = {NULL, NULL, NULL, NULL};
+    for (size_t i = 0; i < COUNT_OF(ways); i++)
+        if (ways[i].parse == p->f->parse) return &ways[i];
+    return &none;
+}
 
 /* Returns where the value of a parameter that is not closed yet may be cut: in front of what may
  * become its closing tag. */
@@ -24,6 +56,7 @@ static size_t value_cut(const struct toolparse *p, size_t start) {
                 break;
             }
     }
+    cut = start + utf8_valid_prefix(p->in.data + start, cut - start); /* no half characters */
     return t->newline && cut > start && p->in.data[cut - 1] == '\n' ? cut - 1 : cut;
 }
 
@@ -40,42 +73,56 @@ static bool is_text(struct toolparse *p, struct text fn, struct text name) {
     return type && strcmp(type, "string") == 0;
 }
 
-/* Returns where the parameter at k, which is not closed, may be cut when it is text; else
- * SIZE_MAX. */
-static size_t open_value(struct toolparse *p, size_t k, size_t name_to, struct text fn) {
+/* Returns where the value of the parameter begins whose name ends at name_to; SIZE_MAX: it has not
+ * begun. */
+static size_t value_begin(const struct toolparse *p, size_t name_to) {
     const struct tool_tags *t = &p->f->tags;
-    const size_t name = k + strlen(t->par_open);
-    size_t start = name_to + strlen(t->par_name_end);
-    if (start >= p->in.len) return SIZE_MAX;
-    if (t->newline && p->in.data[start] == '\n') start++;
-    const size_t cut = value_cut(p, start);
-    if (cut <= start || p->in.data[start] == '<') return SIZE_MAX;
-    return is_text(p, fn, tool_text(p, name, name_to)) ? cut : SIZE_MAX;
+    size_t k = name_to + strlen(t->par_name_end);
+    if (t->val_open) {
+        k = tool_ws(p, k);
+        return tool_at(p, k, t->val_open) ? k + strlen(t->val_open) : SIZE_MAX;
+    }
+    return k + (t->newline && k < p->in.len && p->in.data[k] == '\n');
 }
 
-/* Finds where the call at `at` may be cut and which text then ends it; *n_close is the number of
- * bytes that this end adds to its arguments. False when nothing of the call is certain. */
-static bool find_cut(struct toolparse *p, size_t at, size_t *cut, struct buf *end,
-                     size_t *n_close) {
+/* Returns where the value at `start` of a parameter that is not closed may be cut, when it is text;
+ * else SIZE_MAX. */
+static size_t open_value(struct toolparse *p, size_t start, struct text name, struct text fn) {
+    if (start >= p->in.len) return SIZE_MAX;
+    const size_t cut = value_cut(p, start);
+    if (cut <= start || p->in.data[start] == '<') return SIZE_MAX;
+    return is_text(p, fn, name) ? cut : SIZE_MAX;
+}
+
+/* Returns where the name of a call that begins at `from` ends; SIZE_MAX: it is not complete. */
+static size_t name_end(const struct toolparse *p, size_t from) {
+    size_t k = from;
+    if (!p->f->tags.val_open) return tool_find(p, from, p->f->tags.fn_name_end);
+    while (k < p->in.len && p->in.data[k] != '<' && p->in.data[k] != '\n') k++;
+    return k < p->in.len ? k : SIZE_MAX;
+}
+
+bool tool_cut_tags(struct toolparse *p, size_t at, size_t *cut, struct buf *end, size_t *n_close) {
     const struct tool_tags *t = &p->f->tags;
     size_t k = tool_at(p, at, t->fn_open) ? at : tool_wrapper(p, at), next;
     if (!tool_at(p, k, t->fn_open)) return false;
-    const size_t from = k + strlen(t->fn_open), to = tool_find(p, from, t->fn_name_end);
+    const size_t from = k + strlen(t->fn_open), to = name_end(p, from);
     if (to == SIZE_MAX) return false;
     struct text fn = tool_strip(tool_text(p, from, to));
     if (fn.n >= 2 && fn.s[0] == '"') fn.s++, fn.n -= 2;
-    *cut = k = tool_ws(p, to + strlen(t->fn_name_end));
+    k = tool_ws(p, to);
+    if (tool_at(p, k, t->fn_name_end)) k += strlen(t->fn_name_end);
+    *cut = k = tool_ws(p, k);
     *n_close = 1;
     while (tool_at(p, k, t->par_open)) {
-        const size_t name_to = tool_find(p, k + strlen(t->par_open), t->par_name_end);
-        if (name_to == SIZE_MAX) break;
-        size_t start = name_to + strlen(t->par_name_end);
-        if (t->newline && start < p->in.len && p->in.data[start] == '\n') start++;
+        const size_t name = k + strlen(t->par_open), name_to = tool_find(p, name, t->par_name_end);
+        const size_t start = name_to == SIZE_MAX ? SIZE_MAX : value_begin(p, name_to);
+        if (start == SIZE_MAX) break;
         if (tool_value_end(p, start, &next) != SIZE_MAX) {
             *cut = k = tool_ws(p, next);
             continue;
         }
-        const size_t c = open_value(p, k, name_to, fn);
+        const size_t c = open_value(p, start, tool_text(p, name, name_to), fn);
         if (c == SIZE_MAX) break;
         *cut = c;
         *n_close = 2;
@@ -93,18 +140,24 @@ static void give(const struct toolparse *p, int i, struct buf *name, struct buf 
     json_write_spaced(args, p->calls[i].args);
 }
 
-/* Reads a call that is not complete, with an end put behind what is certain of it. */
+/* Reads the call, or the element of a list, at *i, and moves behind it. */
+static bool read_one(struct toolparse *p, size_t *i) {
+    const size_t at = *i;
+    return (p->part_list ? way_of(p)->one(p, i) : p->f->parse(p, i)) && *i > at;
+}
+
+/* Reads a call that is not complete, with an end behind what is certain. */
 static bool read_open(struct toolparse *p, size_t at, struct buf *name, struct buf *args,
                       size_t *n_sure) {
     struct buf end = {0}, tail = {0};
     const int n_calls = p->n_calls, n_problems = p->n_problems;
     size_t cut, n_close = 0, i = at;
-    bool ok = p->f->parse == tool_parse_tags && find_cut(p, at, &cut, &end, &n_close);
+    bool ok = way_of(p)->cut && way_of(p)->cut(p, at, &cut, &end, &n_close);
     if (ok) {
         buf_add(&tail, p->in.data + cut, p->in.len - cut);
         p->in.len = cut;
         buf_add(&p->in, end.data, end.len);
-        ok = p->f->parse(p, &i) && p->n_calls == n_calls + 1;
+        ok = read_one(p, &i) && p->n_calls == n_calls + 1;
         if (ok) give(p, n_calls, name, args);
         p->in.len = cut;
         buf_add(&p->in, tail.data ? tail.data : "", tail.len);
@@ -119,26 +172,103 @@ static bool read_open(struct toolparse *p, size_t at, struct buf *name, struct b
     return ok;
 }
 
-bool toolparse_part(struct toolparse *p, struct buf *name, struct buf *args, size_t *n_sure,
-                    bool *done) {
+/* Returns what stands in front of a list of calls. */
+static const char *list_open(const struct toolparse *p) {
+    return p->f->named.open ? p->f->named.open : PY_CALLS;
+}
+
+/* Returns where the next call begins; SIZE_MAX: it is not known yet. */
+static size_t next_call(struct toolparse *p) {
+    const bool lists = way_of(p)->one != NULL;
+    for (;;) {
+        size_t k = p->part_list ? tool_ws(p, p->part_at) : tool_marker(p, p->part_at);
+        if (k >= p->in.len) return SIZE_MAX;
+        if (!p->part_list) {
+            const size_t at = k;
+            if (!lists) return at;
+            k = tool_ws(p, at + strlen(list_open(p)));
+            if (k >= p->in.len) return SIZE_MAX;
+            if (p->in.data[k] != '[') return at;
+            p->part_list = true;
+            p->part_at = k + 1;
+        } else if (p->in.data[k] == ']') {
+            p->part_list = false;
+            p->part_at = k + 1;
+        } else if (p->in.data[k] == ',') {
+            p->part_at = k + 1;
+        } else {
+            return k;
+        }
+    }
+}
+
+/* Reads the call at `at` whole. */
+static bool read_whole(struct toolparse *p, size_t at, struct buf *name, struct buf *args) {
     const int n_calls = p->n_calls, n_problems = p->n_problems;
-    *done = false;
-    if (!p->started || !p->closed || p->part_stop || p->in.len < p->part_len) return false;
-    if (!p->part_at) p->part_at = p->content_from + p->n_content;
-    const size_t at = tool_marker(p, p->part_at);
-    if (at == SIZE_MAX) return false;
     size_t end = at;
-    const bool read = p->f->parse(p, &end) && end > at;
-    *done = read && p->n_calls == n_calls + 1;
-    p->part_stop = read && !*done; /* They are a list of calls, which comes at the end. */
-    if (*done) {
-        give(p, n_calls, name, args);
-        *n_sure = args->len;
+    const bool read = read_one(p, &end), done = read && p->n_calls == n_calls + 1;
+    p->part_stop = read && !done && !p->part_list; /* several in one: they come at the end */
+    if (done) give(p, n_calls, name, args);
+    if (read) {
         p->part_at = end;
+        p->part_len = p->part_given = 0;
+        tool_flow_reset(&p->flow);
     }
     p->n_calls = n_calls;
     p->n_problems = n_problems;
-    if (*done || p->part_stop) return *done;
+    return done;
+}
+
+/* Finds the arguments of the call at `at`, if they are JSON text. */
+static void begin_flow(struct toolparse *p, size_t at) {
+    const struct way *w = way_of(p);
+    tool_head *head = p->part_list && w->one == tool_one_object ? tool_head_object : w->head;
+    size_t from;
+    struct text name;
+    if (p->flow.from || p->flow.failed || !head || !head(p, at, &name, &from)) return;
+    from = tool_ws(p, from);
+    if (from >= p->in.len) return;
+    p->flow.failed = p->in.data[from] != '{';
+    p->flow.from = from;
+    p->part_name = (struct text){arena_strndup(&p->arena, name.s, name.n), name.n};
+}
+
+/* Gives what has come of arguments that are JSON text. */
+static bool read_flow(struct toolparse *p, struct buf *name, struct buf *args, size_t *n_sure) {
+    struct tool_flow *f = &p->flow;
+    if (!f->from || f->failed) return false;
+    tool_flow_more(p, f);
+    if (f->out.len <= p->part_given) return false;
+    *n_sure = p->part_given = f->out.len;
+    buf_reset(name);
+    buf_reset(args);
+    buf_add(name, p->part_name.s, p->part_name.n);
+    buf_add(args, f->out.data, f->out.len);
+    tool_flow_end(f, args);
+    return true;
+}
+
+/* Is it time to read the call at `at` as far as it is there? */
+static bool is_due(const struct toolparse *p) {
+    const struct tool_flow *f = &p->flow;
+    const bool flows = f->from && !f->failed;
+    if (flows && f->ended && p->in.len - f->at < TRIES) return true;
+    return (!flows || f->ended) && p->in.len >= p->part_len;
+}
+
+bool toolparse_part(struct toolparse *p, struct buf *name, struct buf *args, size_t *n_sure,
+                    bool *done) {
+    *done = false;
+    if (!p->started || !p->closed || p->part_stop) return false;
+    if (!p->part_at) p->part_at = p->content_from + p->n_content;
+    const size_t at = next_call(p);
+    if (at == SIZE_MAX) return false;
+    if (is_due(p)) begin_flow(p, at);
+    const bool more = read_flow(p, name, args, n_sure);
+    if (!is_due(p)) return more;
+    *done = read_whole(p, at, name, args);
+    if (*done) *n_sure = args->len;
+    if (*done || p->part_stop || p->part_at > at) return *done;
     p->part_len = p->in.len + (p->in.len - at) / GROWTH;
-    return read_open(p, at, name, args, n_sure);
+    return more || (!p->flow.from && read_open(p, at, name, args, n_sure));
 }

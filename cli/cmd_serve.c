@@ -30,6 +30,7 @@ static const struct opt serve_options[] = {
      "tokens of thinking, then it is ended; for requests that do not say"},
     {"constrain", 0, OPT_STR, AT(constrain), "HOW",
      "calls and formats: auto (default), strict, off: the bare model"},
+    {"template", 0, OPT_STR, AT(tmpl), "FILE", "a Jinja template instead of the model's own"},
     {"kwargs", 0, OPT_STR, AT(kwargs), "JSON", "more variables for the template"},
     {"temp", 0, OPT_STR, AT(set[SERVE_TEMP]), "T",
      "for requests that do not say, as the five below"},

@@ -18,7 +18,7 @@
 #include "serve/ask.h"
 #include "serve/serve.h"
 
-enum { MAX_KEYS_FILE = 1 << 20, LEAST_KEY = 16, CTX_STEP = 4096 };
+enum { MAX_KEYS_FILE = 1 << 20, MAX_TEMPLATE = 4 << 20, LEAST_KEY = 16, CTX_STEP = 4096 };
 
 /* ---- keys ---- */
 
@@ -54,6 +54,17 @@ static int read_keys(struct work *w, const struct serve_job_opts *a, struct str_
     return rc        ? rc
            : keys->n ? 0
                      : err_set(e, ERR_USAGE, "%s: there is no key in this file", a->key_file);
+}
+
+static int read_template(struct work *w, const struct serve_job_opts *a, struct serve_opts *o,
+                         struct err *e) {
+    char *text;
+    size_t len;
+    if (!a->tmpl) return 0;
+    TRY(io_read_file(&text, &len, a->tmpl, MAX_TEMPLATE, e));
+    o->tmpl = arena_strndup(&w->mem, text, len);
+    free(text);
+    return 0;
 }
 
 static int check_access(const struct serve_job_opts *a, const struct str_list *keys,
@@ -249,6 +260,7 @@ static int plain_options(struct work *w, const struct serve_job_opts *a, struct 
     TRY(check_args(a, o, e));
     TRY(read_keys(w, a, keys, e));
     TRY(check_access(a, keys, e));
+    TRY(read_template(w, a, o, e));
     TRY(kwargs_members(a->kwargs, kwargs, e));
     o->kwargs = kwargs->len ? kwargs->data : NULL;
     o->key = keys->v, o->n_keys = keys->n;

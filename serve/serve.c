@@ -172,7 +172,7 @@ int serve_new(struct server **out, const struct serve_opts *o, struct err *e) {
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->to_prepare, NULL);
     pthread_cond_init(&s->to_engine, NULL);
-    s->tmpl = gguf_str_or(o->m->gguf, "tokenizer.chat_template", "");
+    s->tmpl = o->tmpl ? o->tmpl : gguf_str_or(o->m->gguf, "tokenizer.chat_template", "");
     s->fmt = toolfmt_detect(s->tmpl, strlen(s->tmpl));
     if (!s->fmt) s->fmt = toolfmt_plain();
     fingerprint(s);
@@ -182,7 +182,9 @@ int serve_new(struct server **out, const struct serve_opts *o, struct err *e) {
     if (o->cache_dir && shelf_open(&s->shelf, o->s, o->cache_dir, o->cache_bytes, &why))
         log_warn("--cache-dir: %s; nothing is kept there", why.msg);
     so.shelf = s->shelf;
-    int rc = *s->tmpl ? chat_from_gguf(&s->chat, o->m->gguf, o->m->tok, e) : 0;
+    int rc = *s->tmpl ? chat_with(&s->chat, s->tmpl,
+                                  o->tmpl ? "--template" : "tokenizer.chat_template", o->m->tok, e)
+                      : 0;
     if (!rc) rc = sched_new(&s->sched, o->s, &so, e);
     if (!rc && no.n_hosts) rc = net_new(&s->net, &no, e);
     if (rc) {

@@ -241,9 +241,11 @@ static int end_parsed(struct speak *s, bool cut, struct buf *problems) {
     show_rest(s, EV_REASONING, json_str(json_get(j, "reasoning")), s->n_reasoning);
     if (!wanted && json_first(calls))
         show_as_text(s);
-    else if (!(cut || s->call_open) || !wanted || !toolparse_broken(s->parse))
+    else if (!(cut || s->call_open || s->n_calls > json_len(calls)) || !wanted ||
+             !toolparse_broken(s->parse))
         show_rest(s, EV_CONTENT, json_str(json_get(j, "content")), s->n_content);
     if (!s->stop && wanted) n = show_calls(s, calls);
+    if (n < s->n_calls) n = s->n_calls; /* what was shown are calls, whatever followed */
     if (s->call_open && !cut) { /* it ended in the middle: what was shown is a call all the same */
         if (s->shut.len) tell(s, EV_CALL_ARGS, s->n_calls, s->shut.data, s->shut.len);
         tell(s, EV_CALL_END, s->n_calls++, "", 0);

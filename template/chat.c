@@ -43,8 +43,15 @@ static char *special_text(const struct tok *t, enum tok_special s) {
     return buf_take(&b);
 }
 
-int chat_from_gguf(struct chat **out, const struct gguf *g, const struct tok *t, struct err *e) {
+int chat_with(struct chat **out, const char *tmpl, const char *name, const struct tok *t,
+              struct err *e) {
     static const enum tok_special ids[N_SPECIAL] = {TS_BOS, TS_EOS, TS_UNK, TS_PAD};
+    TRY(chat_new(out, tmpl, name, NULL, NULL, e));
+    for (int i = 0; i < N_SPECIAL; i++) (*out)->special[i] = special_text(t, ids[i]);
+    return 0;
+}
+
+int chat_from_gguf(struct chat **out, const struct gguf *g, const struct tok *t, struct err *e) {
     const char *tmpl = gguf_str_or(g, "tokenizer.chat_template", NULL);
     *out = NULL;
     if (!tmpl)
@@ -52,9 +59,7 @@ int chat_from_gguf(struct chat **out, const struct gguf *g, const struct tok *t,
                        "%s: there is no chat template (key tokenizer.chat_template); it is a base "
                        "model, or the template got lost in conversion",
                        gguf_path(g));
-    TRY(chat_new(out, tmpl, "tokenizer.chat_template", NULL, NULL, e));
-    for (int i = 0; i < N_SPECIAL; i++) (*out)->special[i] = special_text(t, ids[i]);
-    return 0;
+    return chat_with(out, tmpl, "tokenizer.chat_template", t, e);
 }
 
 void chat_free(struct chat *c) {

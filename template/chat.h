@@ -17,6 +17,9 @@ struct chat; /* a compiled template with bos/eos texts */
 /* name: for messages. bos/eos: texts given to the template, "" when none. */
 int chat_new(struct chat **out, const char *tmpl, const char *name, const char *bos,
              const char *eos, struct err *e);
+/* The same, with the texts of the tokenizer t; NULL: none. */
+int chat_with(struct chat **out, const char *tmpl, const char *name, const struct tok *t,
+              struct err *e);
 /* ERR_DATA when the file has no tokenizer.chat_template. */
 int chat_from_gguf(struct chat **out, const struct gguf *g, const struct tok *t, struct err *e);
 void chat_free(struct chat *c);

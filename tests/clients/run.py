@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """tests/clients/run.py HONE MODEL.gguf LIBRARY...: client libraries against hone serve. Each check is a function
-check_LIBRARY_WHAT(url); those of the libraries named are run."""
+check_LIBRARY_WHAT(url); those of the libraries named are run. A check with a member `template` has a server whose
+conversations are written by that file."""
 import json
 import os
 import subprocess
@@ -25,30 +26,40 @@ def checks_of(library):
             if n.startswith(f"check_{library}_") or n == f"check_{library}"]
 
 
+class Server:
+    def __init__(self, hone, model, *more):
+        self.p = subprocess.Popen([hone, "serve", model, "--port", "0", "--ctx", str(common.CONTEXT), "--context-memory", "256MiB",
+                                   "--alias", "m", "--log", "off", "--threads", "2", *more], stdout=subprocess.PIPE, text=True)
+        self.url = json.loads(self.p.stdout.readline())["url"]
+
+    def end(self):
+        self.p.terminate()
+        code = self.p.wait(40)
+        if code:
+            print(f"FAIL: the server ended with {code}")
+        return code != 0
+
+
 def main():
     hone, model, libraries = sys.argv[1], sys.argv[2], sys.argv[3:]
-    p = subprocess.Popen([hone, "serve", model, "--port", "0", "--ctx", str(common.CONTEXT), "--context-memory", "256MiB",
-                          "--alias", "m", "--log", "off", "--threads", "2"], stdout=subprocess.PIPE, text=True)
-    url = json.loads(p.stdout.readline())["url"]
-    failed, n = 0, 0
+    servers = {None: Server(hone, model)}
+    failed = 0
     for library in libraries:
         checks = checks_of(library)
         begin, bad = time.time(), failed
         failed += not checks
         for name, f in checks:
-            n += 1
+            template = getattr(f, "template", None)
+            if template not in servers:
+                servers[template] = Server(hone, model, "--template", os.path.join(os.path.dirname(os.path.abspath(__file__)), template))
             try:
-                f(url)
+                f(servers[template].url)
             except Exception:
                 failed += 1
                 print(f"FAIL: {name}")
                 traceback.print_exc(limit=-4)
         print(f"{library}: {len(checks)} checks, {failed - bad} failed, {time.time() - begin:.1f} s", flush=True)
-    p.terminate()
-    code = p.wait(40)
-    if code:
-        failed += 1
-        print(f"FAIL: the server ended with {code}")
+    failed += sum(s.end() for s in servers.values())
     return failed != 0
 
 

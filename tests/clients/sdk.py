@@ -250,6 +250,67 @@ def check_openai_custom(url):
         need(c.chat.completions.create(model="m", messages=loop, tools=tools, max_tokens=4).usage.prompt_tokens > 0, "a second turn")
 
 
+# ---- calls in pieces ----
+
+NOTE = {"name": "note", "parameters": {"type": "object", "additionalProperties": False, "required": ["text", "rows", "at"], "properties": {
+    "text": {"type": "string", "pattern": '^[a-z "\\\\/\n\u00e9\U0001F600]{60}$'},
+    "rows": {"type": "array", "minItems": 4, "maxItems": 4, "items": {"type": "number", "minimum": 0, "maximum": 9}},
+    "at": {"type": "object", "additionalProperties": False, "required": ["deep"], "properties": {"deep": {"enum": [True, None]}}}}}}
+PIECES = 20 # of 60 characters and 20 more
+
+
+def pieces_openai(url):
+    """Arguments come in pieces while they are written; put together they are those of the whole answer."""
+    c = openai_client(url)
+    ask = dict(model="m", messages=[{"role": "user", "content": "Note it."}], tools=[{"type": "function", "function": NOTE}], seed=3,
+               tool_choice="required", parallel_tool_calls=False, max_tokens=900)
+    whole = c.chat.completions.create(**ask).choices[0].message.tool_calls[0].function
+    parts = [t.function.arguments for x in c.chat.completions.create(stream=True, **ask) for y in x.choices for t in y.delta.tool_calls or []]
+    same(json.loads(whole.arguments).keys(), {"text", "rows", "at"}, "arguments")
+    same("".join(parts), whole.arguments, "pieces of chat")
+    need(len(parts) > PIECES, f"chat: {parts}")
+    ask = dict(model="m", input="Note it.", tools=[{"type": "function", "strict": False, **NOTE}], tool_choice="required",
+               parallel_tool_calls=False, max_output_tokens=900, extra_body={"seed": 3})
+    whole = c.responses.create(**ask).output[-1]
+    with c.responses.stream(**ask) as s:
+        parts = [x for x in s if x.type.startswith("response.function_call_arguments")]
+    deltas = [x.delta for x in parts[:-1]]
+    same(("".join(deltas), parts[-1].arguments, s.get_final_response().output[-1].arguments), (whole.arguments,) * 3, "pieces of responses")
+    need(len(deltas) > PIECES, f"responses: {deltas}")
+
+
+def pieces_anthropic(url):
+    c = anthropic_client(url)
+    ask = dict(model="m", messages=[{"role": "user", "content": "Note it."}], max_tokens=900, extra_body={"seed": 3},
+               tools=[{"name": "note", "input_schema": NOTE["parameters"]}],
+               tool_choice={"type": "any", "disable_parallel_tool_use": True})
+    whole = [b for b in c.messages.create(**ask).content if b.type == "tool_use"][0].input
+    with c.messages.stream(**ask) as s:
+        parts = [e.partial_json for e in s if e.type == "input_json"]
+        final = [b for b in s.get_final_message().content if b.type == "tool_use"][0].input
+    same((json.loads("".join(parts)), final), (whole, whole), "pieces of messages")
+    need(len(parts) > PIECES, f"messages: {parts}")
+
+
+def check_openai_pieces(url):
+    pieces_openai(url)
+
+
+def check_openai_json_pieces(url):
+    pieces_openai(url)
+
+
+def check_anthropic_pieces(url):
+    pieces_anthropic(url)
+
+
+def check_anthropic_json_pieces(url):
+    pieces_anthropic(url)
+
+
+check_openai_json_pieces.template = check_anthropic_json_pieces.template = "json.jinja"
+
+
 # ---- anthropic ----
 
 ANTHROPIC_TOOLS = [{"name": "get_weather", "description": "The weather of a city.",

@@ -14,6 +14,22 @@ static const char tools[] =
     "\"type\":\"integer\"},\"s\":{\"type\":\"string\"},\"u\":{\"anyOf\":[{\"type\":\"string\"},{"
     "\"type\":\"null\"}]},\"o\":{\"type\":[\"object\",\"array\"]}}}}}]";
 
+/* Calls that are not complete are calls all the same: JSON text of an object, at any time. */
+static void check_parts(struct toolparse *p) {
+    struct buf name = {0}, args = {0};
+    struct json *v;
+    struct err e;
+    size_t n;
+    bool done = true;
+    while (done && toolparse_part(p, &name, &args, &n, &done)) {
+        if (n > args.len || json_parse(&v, args.data, args.len, "parts", &e)) abort();
+        if (json_type(v) != JSON_OBJ) abort();
+        json_free(v);
+    }
+    buf_release(&name);
+    buf_release(&args);
+}
+
 /* What was shown while text came must begin the content in the end. */
 static void check_shown(const struct json *result, const struct buf *shown) {
     size_t n;
@@ -34,6 +50,7 @@ static struct buf parse(const struct toolfmt *f, enum tool_think think, const ch
         if (len < shown.len || memcmp(c, shown.data ? shown.data : "", shown.len) != 0) abort();
         buf_reset(&shown);
         buf_add(&shown, c, len);
+        check_parts(p);
     }
     const struct json *result = toolparse_finish(p);
     json_write(&out, result);

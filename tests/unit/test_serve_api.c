@@ -476,11 +476,51 @@ static void test_parts(void) {
          "three"
          "</param></function>",
          8},
+#define ARGS                                                                                       \
+    "{\"path\":\"a\\u00e9/\\\"b\\/c\\ud83d\\ude00\", \"n\": 12 ,\n\"list\":[ 1.50,{\"x\": [ ] }, " \
+    "true, -2e3 ],"                                                                                \
+    "\"text\": \"one\\ntwo \xc3\xa9\", \"none\": null}"
         {"hermes-json",
-         "<tool_call>\n{\"name\": \"write\", \"arguments\": {\"n\": "
-         "1}}\n</tool_call>\n<tool_call>\n"
+         "<tool_call>\n{\"name\": \"write\", \"arguments\": " ARGS "}\n</tool_call>\n<tool_call>\n"
          "{\"name\": \"write\", \"arguments\": {\"path\": \"x\"}}\n</tool_call>",
-         2},
+         30},
+        {"hermes-json", "<tool_call>{\"arguments\": " ARGS ", \"name\": \"write\"}</tool_call>", 1},
+        {"llama-json", "{\"name\": \"write\", \"parameters\": " ARGS "}", 30},
+        {"mistral-args",
+         "[TOOL_CALLS]write[ARGS]" ARGS "[TOOL_CALLS]write[CALL_ID]123456789[ARGS]{\"n\": 1}", 30},
+        {"mistral-array",
+         "[TOOL_CALLS][{\"name\": \"write\", \"arguments\": " ARGS ", \"id\": \"123456789\"}, "
+         "{\"name\": \"write\", \"arguments\": {}, \"id\": \"123456780\"}]</s>",
+         30},
+        {"kimi",
+         "<|tool_calls_section_begin|><|tool_call_begin|>functions.write:0<|tool_call_argument_"
+         "begin|>" ARGS "<|tool_call_end|><|tool_call_begin|>functions.write:1"
+         "<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>",
+         30},
+        {"harmony",
+         "<|channel|>commentary to=functions.write <|constrain|>json<|message|>" ARGS "<|call|>",
+         30},
+        {"apertus-list", "<|tools_prefix|>[{\"write\": " ARGS "}, {\"write\": {}}]<|tools_suffix|>",
+         30},
+        {"nemotron-list",
+         "<TOOLCALL>[{\"name\": \"write\", \"arguments\": " ARGS "},{\"name\": \"write\", "
+         "\"arguments\": {}}]</TOOLCALL>",
+         30},
+        {"command-r-list",
+         "<|START_ACTION|>[{\"tool_call_id\": \"0\", \"tool_name\": \"write\", "
+         "\"parameters\": " ARGS "}]<|END_ACTION|>",
+         30},
+        {"glm-argkv",
+         "<tool_call>write\n<arg_key>path</arg_key>\n<arg_value>a/\"b\".c</arg_value>\n<arg_key>n"
+         "</arg_key>\n<arg_value>12</arg_value>\n</tool_call>\n<tool_call>write\n</tool_call>",
+         8},
+        {"python-list",
+         "<|tool_call_start|>[write(path='a', n=12), write(text='it\\'s', list=[1, {'k': None}])]"
+         "<|tool_call_end|>",
+         5},
+        {"gemma4",
+         "<|tool_call>call:write{path:<|\"|>a<|\"|>,n:12,list:[1,<|\"|>b<|\"|>]}<tool_call|>", 4},
+#undef ARGS
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         const size_t n = strlen(rows[i].text);

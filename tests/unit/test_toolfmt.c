@@ -37,12 +37,70 @@ static bool strict(struct jval a, struct jval b) {
     return same;
 }
 
-/* Feeds in pieces of `step` bytes; streamed content only grows and begins the final content. */
+/* Calls as toolparse_part gives them. */
+struct parts {
+    struct buf sure[16]; /* of the arguments of each */
+    char *name[16];
+    int n_done, n_pieces;
+};
+
+/* Takes what is certain of calls: of each it only grows, and what is complete has no more. */
+static void take_parts(const char *format, struct toolparse *p, struct parts *c) {
+    struct buf name = {0}, args = {0};
+    size_t n;
+    bool done = true;
+    while (done && c->n_done < 16 && toolparse_part(p, &name, &args, &n, &done)) {
+        struct buf *sure = &c->sure[c->n_done];
+        if (n > args.len || n < sure->len ||
+            (sure->len && memcmp(args.data, sure->data, sure->len) != 0))
+            CHECK_FAIL("%s: a part \"%s\", then \"%s\" with %zu bytes", format, sure->data,
+                       args.data, n);
+        if (c->name[c->n_done]) CHECK_EQ_STR(name.data, c->name[c->n_done]);
+        free(c->name[c->n_done]);
+        c->name[c->n_done] = xstrdup(name.data);
+        c->n_pieces += n > sure->len;
+        buf_reset(sure);
+        buf_add(sure, args.data, n);
+        if (done) CHECK_EQ_I64(n, args.len);
+        struct json *whole; /* at any time it is a value */
+        CHECK_OK(json_parse(&whole, args.data, args.len, "parts", &e));
+        json_free(whole);
+        c->n_done += done;
+    }
+    buf_release(&name);
+    buf_release(&args);
+}
+
+/* The calls of the end begin with what was certain of them. */
+static void check_parts(const char *format, const struct json *calls, struct parts *c) {
+    struct buf text = {0};
+    int i = 0;
+    for (const struct json *k = json_first(calls); k && i < 16; k = json_next(k), i++) {
+        const struct buf *sure = &c->sure[i];
+        buf_reset(&text);
+        json_write_spaced(&text, json_get(k, "arguments"));
+        const bool whole = i < c->n_done;
+        if (sure->len && (sure->len > text.len || memcmp(text.data, sure->data, sure->len) != 0 ||
+                          (whole && sure->len != text.len)))
+            CHECK_FAIL("%s: a part \"%s\" of \"%s\"", format, sure->data, text.data);
+        if (c->name[i]) CHECK_EQ_STR(c->name[i], json_str(json_get(k, "name")));
+    }
+    CHECK(i >= c->n_done);
+    for (i = 0; i < 16; i++) {
+        buf_release(&c->sure[i]);
+        free(c->name[i]);
+    }
+    buf_release(&text);
+}
+
+/* Feeds in pieces of `step` bytes; streamed content only grows and begins the final content, and so
+ * do parts of calls. */
 static void parse(const char *format, const char *tools, const char *s, size_t n, size_t step,
                   enum tool_think think, struct buf *out) {
     struct toolparse *p;
     size_t shown = 0;
     struct buf streamed = {0};
+    struct parts parts = {.n_done = 0};
     buf_reset(out);
     CHECK_OK(toolparse_new(&p, toolfmt_find(format), tools, tools ? strlen(tools) : 0, think, &e));
     for (size_t i = 0; i < n; i += step) {
@@ -53,9 +111,11 @@ static void parse(const char *format, const char *tools, const char *s, size_t n
         shown = len;
         buf_reset(&streamed);
         buf_add(&streamed, c, len);
+        take_parts(format, p, &parts);
     }
     const struct json *result = toolparse_finish(p);
     json_write_spaced(out, result);
+    check_parts(format, json_get(result, "tool_calls"), &parts);
     size_t n_content;
     const char *content = json_strn(json_get(result, "content"), &n_content);
     if (n_content < streamed.len ||
