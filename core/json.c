@@ -140,9 +140,10 @@ static bool string_end(struct reader *r, const char **end, bool *escaped) {
             const size_t n = json_escape(p, r->end, &cp);
             if (!n && r->end - p < 2) break;
             if (!n) return fail(r, "not valid JSON: an unknown escape");
-            if (!r->o.any_text && cp == 0)
+            const bool lenient = r->o.any_text || r->o.mend;
+            if (!lenient && cp == 0)
                 return fail(r, "a string holds \\u0000, which is not supported");
-            if (!r->o.any_text && cp >= 0xd800 && cp < 0xe000)
+            if (!lenient && cp >= 0xd800 && cp < 0xe000)
                 return fail(r, "not valid JSON: half of a surrogate pair");
             *escaped = true;
             p += n;
@@ -176,6 +177,7 @@ static bool string(struct reader *r, const char **text, uint32_t *n_text, const 
             continue;
         }
         p += json_escape(p, end, &cp);
+        if (r->o.mend && (!cp || (cp >= 0xd800 && cp < 0xe000))) cp = 0xfffd;
         n += put_utf8(cp, to + n);
     }
     if (!escaped) memcpy(to, from, n = *n_raw);

@@ -308,7 +308,7 @@ static int ask_all(struct server *s, const struct model *m, const struct replay_
     for (int i = 0; i < x->n; i++) {
         const struct line *line = &l->v[index[i]];
         TRY(prog_interrupted() ? err_set(e, ERR_INTR, "interrupted") : 0);
-        if (again_ask(s, line->s, line->n, line->json, !o->sampled, &x->v[i].a, e))
+        if (again_ask(s, line->json, !o->sampled, &x->v[i].a, e))
             return err_wrap(e, "%s: answer %d", o->record, index[i] + 1);
     }
     again_finish(s);

@@ -165,8 +165,8 @@ static void add(struct server *s, struct task *t, const struct json *own, struct
     sched_add(s->sched, t);
 }
 
-int again_ask(struct server *s, const char *line, size_t len, const struct json *j, bool greedy,
-              struct again *out, struct err *e) {
+int again_ask(struct server *s, const struct json *j, bool greedy, struct again *out,
+              struct err *e) {
     const struct json *own = json_get(j, "hone");
     struct ask a;
     struct fault f = {0};
@@ -179,7 +179,7 @@ int again_ask(struct server *s, const char *line, size_t len, const struct json 
     ask_init(&a, &s->o.sample, s->o.seed, -1);
     a.think = (enum ask_think)s->o.think;
     a.exact = true;
-    int rc = record_ask(&a, line, len, j, greedy, e);
+    int rc = record_ask(&a, j, greedy, e);
     (void)json_i64(json_get(json_get(own, "usage"), "output_tokens"), &n_then);
     if (a.n_max < 0) a.n_max = max_i64(LEAST, TIMES * max_i64(n_then, 0));
     if (!rc && prepare_task(s, NULL, &silent, &a, &t, &f)) {

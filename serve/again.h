@@ -24,10 +24,11 @@ struct again { /* an answer, beside the one that was recorded */
     int32_t own, was;    /* the tokens there; < 0: the end */
     double p_own, p_was; /* their probabilities, before sampling; NaN: not known */
 };
-/* Asks s, a server without a network and without threads, what a line of a record asked. *out is
- * complete after again_finish(), and must stay where it is until then. greedy: as record_ask(). */
-int again_ask(struct server *s, const char *line, size_t len, const struct json *j, bool greedy,
-              struct again *out, struct err *e);
+/* Asks s, a server without a network and without threads, what the line j of a record asked. *out
+ * is complete after again_finish(), and must stay where it is until then. greedy: as record_ask().
+ */
+int again_ask(struct server *s, const struct json *j, bool greedy, struct again *out,
+              struct err *e);
 void again_finish(struct server *s);
 void again_release(struct again *a);
 

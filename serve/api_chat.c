@@ -176,72 +176,52 @@ int tools_ok(const struct json *tools, struct fault *f) {
     return i <= 512 ? 0 : fault_set(f, 400, NULL, "tools", "there can be 512 at most");
 }
 
-/* Tools of which some take a text: these become functions. */
-static int custom_tools(struct ask *a, const struct json *tools, struct raw list, struct buf *own,
-                        struct fault *f) {
+/* Makes a->tools of a list of which some take a text: these become functions. `functions`, the
+ * older form, has definitions that stand for themselves. */
+static int put_tools(struct ask *a, const struct json *list, bool functions, struct fault *f) {
+    struct buf b = {0};
     struct jw w;
     int i = 0, rc = 0;
-    jw_init(&w, own, false);
+    jw_init(&w, &b, false);
     jw_arr(&w, NULL);
-    struct raw r = raw_first(list);
-    for (const struct json *t = json_first(tools); t && !rc;
-         t = json_next(t), r = raw_next(list, r), i++) {
+    for (const struct json *t = json_first(list); t && !rc; t = json_next(t), i++) {
         char path[64];
         snprintf(path, sizeof path, "tools[%d]", i);
-        if (json_get(t, "custom")) {
+        if (functions) {
+            jw_obj(&w, NULL);
+            jw_str(&w, "type", "function");
+            ask_put(&w, "function", t);
+            jw_end(&w);
+        } else if (json_get(t, "custom")) {
             rc = custom_define(a, &w, json_get(t, "custom"), path, f);
         } else {
-            char *text = xstrndup(r.s, r.n);
-            jw_raw(&w, NULL, text);
-            free(text);
+            ask_put(&w, NULL, t);
         }
     }
     jw_end(&w);
+    free(a->tools);
+    a->tools = buf_take(&b);
     return rc;
 }
 
-/* The tools as they came; functions, the older form, become tools. */
-static int read_tools(struct ask *a, const struct json *j, struct raw body, struct buf *own,
-                      struct raw *out, struct fault *f) {
+static int read_tools(struct ask *a, const struct json *j, struct fault *f) {
     const struct json *tools = json_get(j, "tools"), *fns = json_get(j, "functions");
-    *out = (struct raw){0};
     if (json_type(tools) != JSON_NULL) {
         TRY(tools_ok(tools, f));
-        bool custom = false;
-        for (const struct json *t = json_first(tools); t; t = json_next(t))
-            custom = custom || json_get(t, "custom");
-        if (json_first(tools)) *out = raw_member(body, "tools");
-        if (custom) {
-            TRY(custom_tools(a, tools, *out, own, f));
-            *out = raw_of(own->data, own->len);
-        }
-    } else if (json_type(fns) == JSON_ARR && json_first(fns)) {
-        const struct raw list = raw_member(body, "functions");
-        buf_chr(own, '[');
-        for (struct raw r = raw_first(list); r.n; r = raw_next(list, r))
-            buf_fmt(own, "%s{\"type\": \"function\", \"function\": %.*s}", own->len > 1 ? ", " : "",
-                    (int)r.n, r.s);
-        buf_chr(own, ']');
-        *out = raw_of(own->data, own->len);
+        return json_first(tools) ? put_tools(a, tools, false, f) : 0;
     }
-    return 0;
+    return json_type(fns) == JSON_ARR && json_first(fns) ? put_tools(a, fns, true, f) : 0;
 }
 
-static int chat_read(struct ask *a, const char *body, size_t n, const struct json *j,
-                     struct fault *f) {
+static int chat_read(struct ask *a, const struct json *j, struct fault *f) {
     static const struct field *const tables[] = {fields, ask_sampling};
     const int sizes[] = {(int)COUNT_OF(fields), ask_n_sampling};
-    const struct raw all = raw_of(body, n);
-    struct buf own = {0};
-    struct raw tools = {0};
     TRY(fields_read(a, j, "", tables, sizes, 2, f));
     TRY(read_max(a, j, f));
     const struct json *gen = json_get(j, "add_generation_prompt");
     if (json_type(gen) == JSON_BOOL && !json_bool(gen, true)) a->go_on = true;
-    int rc = read_tools(a, j, all, &own, &tools, f);
-    if (!rc) rc = chat_conv(a, raw_member(all, "messages"), json_get(j, "messages"), tools, f);
-    buf_release(&own);
-    return rc;
+    TRY(read_tools(a, j, f));
+    return chat_conv(a, json_get(j, "messages"), f);
 }
 
 /* ---- a stream ---- */

@@ -91,7 +91,6 @@ static int texts(struct ask *a, const struct json *v, const char *path, const ch
 struct turn {
     struct ask *a;
     struct jw *w;
-    struct raw raw;          /* the message as it came */
     const struct json *open; /* the assistant's message whose calls want results, or NULL */
     struct fault *f;
     int i;
@@ -179,16 +178,18 @@ static int user_message(struct turn *t, const struct json *m) {
     return rc;
 }
 
-static void put_call(struct jw *w, const struct json *b, struct raw raw) {
-    struct raw input = raw_member(raw, "input");
+static void put_call(struct jw *w, const struct json *b) {
+    const struct json *input = json_get(b, "input");
+    char *args = input ? ask_json(input) : xstrdup("{}");
     jw_obj(w, NULL);
     jw_str(w, "id", json_str(json_get(b, "id")));
     jw_str(w, "type", "function");
     jw_obj(w, "function");
     jw_str(w, "name", json_str(json_get(b, "name")));
-    jw_strn(w, "arguments", input.n ? input.s : "{}", input.n ? input.n : 2);
+    jw_str(w, "arguments", args);
     jw_end(w);
     jw_end(w);
+    free(args);
 }
 
 /* Blocks about tools that another server ran in an earlier answer. */
@@ -201,8 +202,6 @@ static bool is_servers(const char *type) {
 
 static int assistant_message(struct turn *t, const struct json *m) {
     const struct json *content = json_get(m, "content");
-    const struct raw list = raw_member(t->raw, "content");
-    struct raw r = raw_first(list);
     struct buf text = {0}, thought = {0}, calls = {0};
     struct jw w;
     int k = 0, n_calls = 0, rc = 0;
@@ -221,7 +220,7 @@ static int assistant_message(struct turn *t, const struct json *m) {
             buf_str(&thought, s ? s : "");
         } else if (type && strcmp(type, "tool_use") == 0 && json_str(json_get(b, "name")) &&
                    json_str(json_get(b, "id"))) {
-            put_call(&w, b, r);
+            put_call(&w, b);
             n_calls++;
         } else if (type && is_servers(type)) {
             warn(t->a, type);
@@ -229,7 +228,6 @@ static int assistant_message(struct turn *t, const struct json *m) {
             rc = fault_set(t->f, 400, NULL, path, "a block of type '%.40s' cannot be read here",
                            type ? type : "");
         }
-        r = raw_next(list, r);
     }
     jw_end(&w);
     if (!rc) {
@@ -289,10 +287,8 @@ static int check_last(struct ask *a, const struct json *last, struct fault *f) {
 /* ---- tools ---- */
 
 /* In OpenAI's shape, which templates know. Those that a server would run are left out. */
-static int put_tools(struct ask *a, const struct json *j, struct raw body, struct fault *f) {
+static int put_tools(struct ask *a, const struct json *j, struct fault *f) {
     const struct json *tools = json_get(j, "tools");
-    const struct raw list = raw_member(body, "tools");
-    struct raw r = raw_first(list);
     struct buf b = {0};
     struct jw w;
     int i = 0, n = 0;
@@ -301,8 +297,7 @@ static int put_tools(struct ask *a, const struct json *j, struct raw body, struc
         return fault_set(f, 400, NULL, "tools", "a list of tools is needed");
     jw_init(&w, &b, false);
     jw_arr(&w, NULL);
-    for (const struct json *t = json_first(tools); t;
-         t = json_next(t), i++, r = raw_next(list, r)) {
+    for (const struct json *t = json_first(tools); t; t = json_next(t), i++) {
         const char *type = json_str(json_get(t, "type")), *name = json_str(json_get(t, "name"));
         char path[64];
         if (type && strcmp(type, "custom") != 0) {
@@ -318,8 +313,8 @@ static int put_tools(struct ask *a, const struct json *j, struct raw body, struc
         jw_str(&w, "type", "function");
         jw_obj(&w, "function");
         jw_str(&w, "name", name);
-        raw_copy(&w, "description", r, "description");
-        raw_copy(&w, "input_schema", r, "parameters");
+        ask_copy(&w, "description", t, "description");
+        ask_copy(&w, "input_schema", t, "parameters");
         jw_end(&w);
         jw_end(&w);
         n++;
@@ -383,13 +378,11 @@ static const struct field fields[] = {
     {"mcp_servers", FIELD_REFUSED("this server asks no other")},
 };
 
-static int write_conv(struct ask *a, const struct json *j, struct raw body, struct buf *out,
-                      struct fault *f) {
+static int write_conv(struct ask *a, const struct json *j, struct buf *out, struct fault *f) {
     const struct json *list = json_get(j, "messages"), *last = NULL;
-    const struct raw raws = raw_member(body, "messages");
     struct buf system = {0};
     struct jw w;
-    struct turn t = {.a = a, .w = &w, .raw = raw_first(raws), .f = f};
+    struct turn t = {.a = a, .w = &w, .f = f};
     jw_init(&w, out, false);
     jw_obj(&w, NULL);
     jw_arr(&w, "messages");
@@ -398,7 +391,6 @@ static int write_conv(struct ask *a, const struct json *j, struct raw body, stru
     buf_release(&system);
     for (const struct json *m = json_first(list); m && !rc; m = json_next(m), t.i++) {
         rc = one_message(&t, m);
-        t.raw = raw_next(raws, t.raw);
         last = m;
     }
     jw_end(&w);
@@ -407,27 +399,24 @@ static int write_conv(struct ask *a, const struct json *j, struct raw body, stru
     return rc ? rc : check_last(a, last, f);
 }
 
-int messages_read(struct ask *a, const char *body, size_t n, const struct json *j,
-                  struct fault *f) {
+int messages_read(struct ask *a, const struct json *j, struct fault *f) {
     static const struct field *const tables[] = {fields};
     const int sizes[] = {(int)COUNT_OF(fields)};
-    const struct raw all = raw_of(body, n);
     struct buf out = {0};
     TRY(fields_read(a, j, "", tables, sizes, 1, f));
     if (json_type(json_get(j, "messages")) != JSON_ARR || !json_first(json_get(j, "messages")))
         return fault_set(f, 400, NULL, "messages", "at least one message is required");
-    TRY(put_tools(a, j, all, f));
-    const int rc = write_conv(a, j, all, &out, f);
+    TRY(put_tools(a, j, f));
+    const int rc = write_conv(a, j, &out, f);
     if (!rc) a->conv = buf_take(&out);
     buf_release(&out);
     return rc;
 }
 
-static int messages_read_all(struct ask *a, const char *body, size_t n, const struct json *j,
-                             struct fault *f) {
+static int messages_read_all(struct ask *a, const struct json *j, struct fault *f) {
     if (json_type(json_get(j, "max_tokens")) == JSON_NULL)
         return fault_set(f, 400, NULL, "max_tokens", "Field required");
-    return messages_read(a, body, n, j, f);
+    return messages_read(a, j, f);
 }
 
 const struct api api_messages = {

@@ -121,15 +121,15 @@ static const struct field text_fields[] = {
     {"suffix", FIELD_BY(read_suffix)},
 };
 
-static void put_calls(struct jw *w, struct raw list) {
+static void put_calls(struct jw *w, const struct json *calls) {
     jw_arr(w, "tool_calls");
-    for (struct raw r = raw_first(list); r.n; r = raw_next(list, r)) {
+    for (const struct json *c = json_first(calls); c; c = json_next(c)) {
         jw_obj(w, NULL);
-        raw_copy(w, "id", r, "id");
+        ask_copy(w, "id", c, "id");
         jw_str(w, "type", "function");
         jw_obj(w, "function");
-        raw_copy(w, "name", raw_member(r, "function"), "name");
-        raw_copy(w, "arguments", raw_member(r, "function"), "arguments");
+        ask_copy(w, "name", json_get(c, "function"), "name");
+        ask_copy(w, "arguments", json_get(c, "function"), "arguments");
         jw_end(w);
         jw_end(w);
     }
@@ -137,23 +137,24 @@ static void put_calls(struct jw *w, struct raw list) {
 }
 
 /* Messages in OpenAI's shape; names of tools stand where theirs do. */
-static void put_messages(struct jw *w, struct raw list) {
+static void put_messages(struct jw *w, const struct json *messages) {
+    static const char *const names[][2] = {{"role", "role"},
+                                           {"content", "content"},
+                                           {"thinking", "reasoning_content"},
+                                           {"tool_name", "name"},
+                                           {"tool_call_id", "tool_call_id"}};
     jw_arr(w, NULL);
-    for (struct raw r = raw_first(list); r.n; r = raw_next(list, r)) {
+    for (const struct json *m = json_first(messages); m; m = json_next(m)) {
+        const struct json *calls = json_get(m, "tool_calls");
         jw_obj(w, NULL);
-        raw_copy(w, "role", r, "role");
-        raw_copy(w, "content", r, "content");
-        raw_copy(w, "thinking", r, "reasoning_content");
-        raw_copy(w, "tool_name", r, "name");
-        raw_copy(w, "tool_call_id", r, "tool_call_id");
-        const struct raw calls = raw_member(r, "tool_calls");
-        if (raw_first(calls).n) put_calls(w, calls);
+        for (size_t i = 0; i < COUNT_OF(names); i++) ask_copy(w, names[i][0], m, names[i][1]);
+        if (json_type(calls) == JSON_ARR && json_first(calls)) put_calls(w, calls);
         jw_end(w);
     }
     jw_end(w);
 }
 
-static int ask_text(struct ask *a, const struct json *j, struct fault *f) {
+static int generate_text(struct ask *a, const struct json *j, struct fault *f) {
     const char *prompt = json_str(json_get(j, "prompt")), *system = json_str(json_get(j, "system"));
     struct buf b = {0};
     struct jw w;
@@ -182,11 +183,9 @@ static int ask_text(struct ask *a, const struct json *j, struct fault *f) {
     return 0;
 }
 
-static int ollama_chat_read(struct ask *a, const char *body, size_t n, const struct json *j,
-                            struct fault *f) {
+static int ollama_chat_read(struct ask *a, const struct json *j, struct fault *f) {
     static const struct field *const tables[] = {chat_fields};
     const int sizes[] = {(int)COUNT_OF(chat_fields)};
-    const struct raw all = raw_of(body, n);
     const struct json *tools = json_get(j, "tools");
     struct json *list = NULL;
     struct buf b = {0};
@@ -201,24 +200,22 @@ static int ollama_chat_read(struct ask *a, const char *body, size_t n, const str
         if (json_first(json_get(m, "images")))
             return fault_set(f, 400, NULL, "messages", "images: only text is read here");
     jw_init(&w, &b, false);
-    put_messages(&w, raw_member(all, "messages"));
+    put_messages(&w, said);
     int rc = json_parse(&list, b.data, b.len, "messages", &e)
                  ? fault_set(f, 400, NULL, "messages", "%s", e.msg)
                  : 0;
-    const struct raw t = json_first(tools) ? raw_member(all, "tools") : (struct raw){0};
-    if (!rc) rc = chat_conv(a, raw_of(b.data, b.len), list, t, f);
+    if (json_first(tools)) a->tools = ask_json(tools);
+    if (!rc) rc = chat_conv(a, list, f);
     json_free(list);
     buf_release(&b);
     return rc;
 }
 
-static int ollama_text_read(struct ask *a, const char *body, size_t n, const struct json *j,
-                            struct fault *f) {
+static int ollama_text_read(struct ask *a, const struct json *j, struct fault *f) {
     static const struct field *const tables[] = {text_fields};
     const int sizes[] = {(int)COUNT_OF(text_fields)};
-    (void)body, (void)n;
     TRY(fields_read(a, j, "", tables, sizes, 1, f));
-    return ask_text(a, j, f);
+    return generate_text(a, j, f);
 }
 
 /* ---- writing ---- */

@@ -262,8 +262,8 @@ static int write_conv(struct ask *a, const struct json *j, struct buf *out, stru
 }
 
 /* A flat definition in the shape that templates know; space: its namespace, or NULL. */
-static int put_function(struct jw *w, const struct json *t, struct raw r, const char *space,
-                        const char *path, struct fault *f) {
+static int put_function(struct jw *w, const struct json *t, const char *space, const char *path,
+                        struct fault *f) {
     const char *name = json_str(json_get(t, "name"));
     struct buf full = {0};
     if (!name || !*name) return fault_set(f, 400, NULL, path, "a name is needed");
@@ -273,8 +273,8 @@ static int put_function(struct jw *w, const struct json *t, struct raw r, const 
     jw_str(w, "type", "function");
     jw_obj(w, "function");
     jw_str(w, "name", full.data);
-    raw_copy(w, "description", r, "description");
-    raw_copy(w, "parameters", r, "parameters");
+    ask_copy(w, "description", t, "description");
+    ask_copy(w, "parameters", t, "parameters");
     jw_end(w);
     jw_end(w);
     buf_release(&full);
@@ -283,22 +283,20 @@ static int put_function(struct jw *w, const struct json *t, struct raw r, const 
 
 /* Definitions one after another. Kinds that a server would run itself are left out: refusing them
  * would lock their clients out. */
-static int put_list(struct ask *a, struct jw *w, const struct json *tools, struct raw list,
-                    const char *space, int *n, struct fault *f) {
-    struct raw r = raw_first(list);
+static int put_list(struct ask *a, struct jw *w, const struct json *tools, const char *space,
+                    int *n, struct fault *f) {
     int i = 0, rc = 0;
-    for (const struct json *t = json_first(tools); t && !rc;
-         t = json_next(t), i++, r = raw_next(list, r)) {
+    for (const struct json *t = json_first(tools); t && !rc; t = json_next(t), i++) {
         const char *type = json_str(json_get(t, "type")), *name = json_str(json_get(t, "name"));
         char path[64];
         snprintf(path, sizeof path, "tools[%d]", i);
         if (type && strcmp(type, "function") == 0) {
-            rc = put_function(w, t, r, space, path, f);
+            rc = put_function(w, t, space, path, f);
         } else if (type && strcmp(type, "custom") == 0 && !space) {
             rc = custom_define(a, w, t, path, f);
         } else if (type && strcmp(type, "namespace") == 0 && name && !space) {
             buf_fmt(&a->spaces, "%s\n", name);
-            rc = put_list(a, w, json_get(t, "tools"), raw_member(r, "tools"), name, n, f);
+            rc = put_list(a, w, json_get(t, "tools"), name, n, f);
             continue;
         } else {
             warn(a, type ? type : path);
@@ -309,7 +307,7 @@ static int put_list(struct ask *a, struct jw *w, const struct json *tools, struc
     return rc;
 }
 
-static int put_tools(struct ask *a, const struct json *j, struct raw body, struct fault *f) {
+static int put_tools(struct ask *a, const struct json *j, struct fault *f) {
     const struct json *tools = json_get(j, "tools");
     struct buf b = {0};
     struct jw w;
@@ -319,7 +317,7 @@ static int put_tools(struct ask *a, const struct json *j, struct raw body, struc
         return fault_set(f, 400, NULL, "tools", "a list of tools is needed");
     jw_init(&w, &b, false);
     jw_arr(&w, NULL);
-    const int rc = put_list(a, &w, tools, raw_member(body, "tools"), NULL, &n, f);
+    const int rc = put_list(a, &w, tools, NULL, &n, f);
     jw_end(&w);
     if (n && !rc) a->tools = buf_take(&b);
     buf_release(&b);
@@ -424,7 +422,7 @@ static const struct field fields[] = {
 };
 
 /* What the answer repeats of the request. */
-static void keep_echo(struct ask *a, const struct json *j, struct raw body) {
+static void keep_echo(struct ask *a, const struct json *j) {
     static const char *const names[] = {"instructions", "metadata", "max_output_tokens",
                                         "tool_choice",  "tools",    "parallel_tool_calls",
                                         "reasoning",    "text",     "temperature",
@@ -440,11 +438,10 @@ static void keep_echo(struct ask *a, const struct json *j, struct raw body) {
                                             NULL,
                                             NULL};
     for (size_t i = 0; i < COUNT_OF(names); i++) {
-        const struct raw r = raw_member(body, names[i]);
-        const bool there = r.n && json_type(json_get(j, names[i])) != JSON_NULL;
+        const struct json *v = json_get(j, names[i]);
         buf_fmt(&a->repeat, "%s\"%s\":", i ? "," : "", names[i]);
-        if (there)
-            buf_add(&a->repeat, r.s, r.n);
+        if (json_type(v) != JSON_NULL)
+            json_write(&a->repeat, v);
         else if (otherwise[i])
             buf_str(&a->repeat, otherwise[i]);
         else
@@ -452,18 +449,16 @@ static void keep_echo(struct ask *a, const struct json *j, struct raw body) {
     }
 }
 
-static int responses_read(struct ask *a, const char *body, size_t n, const struct json *j,
-                          struct fault *f) {
+static int responses_read(struct ask *a, const struct json *j, struct fault *f) {
     static const struct field *const tables[] = {fields};
     const int sizes[] = {(int)COUNT_OF(fields)};
-    const struct raw all = raw_of(body, n);
     struct buf out = {0};
     TRY(fields_read(a, j, "", tables, sizes, 1, f));
-    TRY(put_tools(a, j, all, f));
+    TRY(put_tools(a, j, f));
     const int rc = write_conv(a, j, &out, f);
     if (!rc) a->conv = buf_take(&out);
     buf_release(&out);
-    keep_echo(a, j, all);
+    keep_echo(a, j);
     return rc;
 }
 

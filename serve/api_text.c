@@ -75,13 +75,11 @@ static const struct field fields[] = {
     {"preset", FIELD_REFUSED("there are no presets yet")},
 };
 
-static int text_read(struct ask *a, const char *body, size_t n, const struct json *j,
-                     struct fault *f) {
+static int text_read(struct ask *a, const struct json *j, struct fault *f) {
     static const struct field *const tables[] = {fields, ask_sampling};
     const int sizes[] = {(int)COUNT_OF(fields), ask_n_sampling};
     enum { USUAL = 16 }; /* tokens, as OpenAI has it */
     int64_t best;
-    (void)body, (void)n;
     a->n_max = USUAL;
     TRY(fields_read(a, j, "", tables, sizes, 2, f));
     if (!a->n_prompts) return fault_set(f, 400, NULL, "prompt", "a prompt is needed");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/ask.c - fields of requests by tables, and JSON text as it came (ask.h). */
+/* serve/ask.c - fields of requests by tables, their values written again (ask.h). */
 #include "serve/ask.h"
 
 #include <math.h>
@@ -401,46 +401,22 @@ const struct field ask_sampling[] = {
 };
 const int ask_n_sampling = (int)COUNT_OF(ask_sampling);
 
-/* ---- JSON text as it came ---- */
+/* ---- values of a request ---- */
 
-struct raw raw_of(const char *s, size_t n) {
-    const char *from = json_skip_ws(s, s + n);
-    return (struct raw){from, (size_t)(json_skip_value(from, s + n) - from)};
-}
-
-struct raw raw_member(struct raw obj, const char *name) {
-    const size_t len = strlen(name);
-    if (obj.n < 2 || *obj.s != '{') return (struct raw){0};
-    const char *end = obj.s + obj.n, *s = obj.s + 1;
-    while ((s = json_skip_ws(s, end)) < end && *s == '"') {
-        const char *name_end = json_skip_value(s, end), *colon = json_skip_ws(name_end, end);
-        const char *value = json_skip_ws(colon + 1, end), *to = json_skip_value(value, end);
-        if ((size_t)(name_end - s) == len + 2 && memcmp(s + 1, name, len) == 0)
-            return (struct raw){value, (size_t)(to - value)};
-        s = json_skip_ws(to, end);
-        if (s < end && *s == ',') s++;
-    }
-    return (struct raw){0};
+char *ask_json(const struct json *v) {
+    struct buf b = {0};
+    json_write_spaced(&b, v);
+    return buf_take(&b);
 }
 
-static struct raw element_at(struct raw list, const char *s) {
-    const char *end = list.s + list.n;
-    s = json_skip_ws(s, end);
-    if (s < end && *s == ',') s = json_skip_ws(s + 1, end);
-    if (s >= end || *s == ']') return (struct raw){0};
-    return (struct raw){s, (size_t)(json_skip_value(s, end) - s)};
-}
-struct raw raw_first(struct raw list) {
-    return list.n && *list.s == '[' ? element_at(list, list.s + 1) : (struct raw){0};
-}
-struct raw raw_next(struct raw list, struct raw element) {
-    return element.n ? element_at(list, element.s + element.n) : (struct raw){0};
+void ask_put(struct jw *w, const char *name, const struct json *v) {
+    struct buf b = {0}; /* jw_copy would not write all depths */
+    json_write(&b, v);
+    jw_raw(w, name, b.data);
+    buf_release(&b);
 }
 
-void raw_copy(struct jw *w, const char *name, struct raw obj, const char *as) {
-    const struct raw v = raw_member(obj, name);
-    if (!v.n || (v.n == 4 && memcmp(v.s, "null", 4) == 0)) return;
-    char *text = xstrndup(v.s, v.n);
-    jw_raw(w, as, text);
-    free(text);
+void ask_copy(struct jw *w, const char *name, const struct json *obj, const char *as) {
+    const struct json *v = json_get(obj, name);
+    if (json_type(v) != JSON_NULL) ask_put(w, as, v);
 }

@@ -85,10 +85,11 @@ struct ask {
         float by;
     } * bias;
     int n_bias;
-    unsigned api_flags; /* bits that the reader of an API leaves for its writer */
-    struct buf repeat;  /* members that its answer repeats, JSON text */
-    struct buf ignored; /* names of fields that nobody reads, with ", " between them */
-    struct buf warned;  /* of things left out, the same */
+    unsigned api_flags;          /* bits that the reader of an API leaves for its writer */
+    int64_t n_messages, n_tools; /* as the client sent them */
+    struct buf repeat;           /* members that its answer repeats, JSON text */
+    struct buf ignored;          /* names of fields that nobody reads, with ", " between them */
+    struct buf warned;           /* of things left out, the same */
 };
 /* Defaults: those of the file and the command line. */
 void ask_init(struct ask *a, const struct sample_opts *sample, int64_t seed, int64_t n_max);
@@ -149,18 +150,13 @@ int ask_must_call(struct ask *a, const struct json *name, const char *path, stru
 int ask_read_allowed(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_read_model(struct ask *a, const struct json *v, const char *path, struct fault *f);
 
-/* ---- JSON text as it came ---- */
+/* ---- values of a request, written again: members in their order, numbers as they came ---- */
 
-struct raw { /* a value in a text that was parsed once, so it is valid; n 0: there is none */
-    const char *s;
-    size_t n;
-};
-struct raw raw_of(const char *s, size_t n);
-struct raw raw_member(struct raw obj, const char *name); /* a name written without escapes */
-/* Elements of a list: raw_first, then raw_next until there is none. */
-struct raw raw_first(struct raw list);
-struct raw raw_next(struct raw list, struct raw element);
-/* Adds member `name` of both to the open object as it came, where it is there and not null. */
-void raw_copy(struct jw *w, const char *name, struct raw obj, const char *as);
+/* Adds v to the open object or list; name NULL: to a list. */
+void ask_put(struct jw *w, const char *name, const struct json *v);
+/* Adds member `name` of obj as member `as`, where it is there and not null. */
+void ask_copy(struct jw *w, const char *name, const struct json *obj, const char *as);
+/* Returns v as JSON text, which the caller frees. */
+char *ask_json(const struct json *v);
 
 #endif

@@ -60,21 +60,18 @@ static int calls_ok(const struct json *calls, const char *path, struct fault *f)
 }
 
 /* Calls as templates know them: a text becomes the argument `input`. */
-static void put_calls(struct jw *w, struct raw list, const struct json *calls) {
+static void put_calls(struct jw *w, const struct json *calls) {
     jw_arr(w, "tool_calls");
-    struct raw r = raw_first(list);
-    for (const struct json *c = json_first(calls); c; c = json_next(c), r = raw_next(list, r)) {
+    for (const struct json *c = json_first(calls); c; c = json_next(c)) {
         const struct json *custom = json_get(c, "custom");
         struct buf args = {0};
         if (!custom) {
-            char *text = xstrndup(r.s, r.n);
-            jw_raw(w, NULL, text);
-            free(text);
+            ask_put(w, NULL, c);
             continue;
         }
         custom_arguments(json_str(json_get(custom, "input")), &args);
         jw_obj(w, NULL);
-        raw_copy(w, "id", r, "id");
+        ask_copy(w, "id", c, "id");
         jw_str(w, "type", "function");
         jw_obj(w, "function");
         jw_copy(w, "name", json_get(custom, "name"));
@@ -86,7 +83,7 @@ static void put_calls(struct jw *w, struct raw list, const struct json *calls) {
     jw_end(w);
 }
 
-static int one_message(struct jw *w, struct raw r, const struct json *m, int i, struct fault *f) {
+static int one_message(struct jw *w, const struct json *m, int i, struct fault *f) {
     static const char *const thoughts[] = {"reasoning_content", "reasoning", "thinking"};
     struct buf text = {0};
     char path[64];
@@ -117,35 +114,27 @@ static int one_message(struct jw *w, struct raw r, const struct json *m, int i, 
         jw_str(w, "reasoning_content", t);
         break;
     }
-    if (json_len(calls) > 0) put_calls(w, raw_member(r, "tool_calls"), calls);
-    raw_copy(w, "tool_call_id", r, "tool_call_id");
-    raw_copy(w, "name", r, "name");
+    if (json_len(calls) > 0) put_calls(w, calls);
+    ask_copy(w, "tool_call_id", m, "tool_call_id");
+    ask_copy(w, "name", m, "name");
     jw_end(w);
     buf_release(&text);
     return 0;
 }
 
-int chat_conv(struct ask *a, struct raw messages, const struct json *list, struct raw tools,
-              struct fault *f) {
+int chat_conv(struct ask *a, const struct json *messages, struct fault *f) {
     struct buf out = {0};
     struct jw w;
-    struct raw r = raw_first(messages);
     int i = 0, rc = 0;
-    if (json_type(list) != JSON_ARR || !json_first(list))
+    if (json_type(messages) != JSON_ARR || !json_first(messages))
         return fault_set(f, 400, NULL, "messages", "a list of messages is needed");
     jw_init(&w, &out, false);
     jw_obj(&w, NULL);
     jw_arr(&w, "messages");
-    for (const struct json *m = json_first(list); m && !rc; m = json_next(m), i++) {
-        rc = one_message(&w, r, m, i, f);
-        r = raw_next(messages, r);
-    }
+    for (const struct json *m = json_first(messages); m && !rc; m = json_next(m), i++)
+        rc = one_message(&w, m, i, f);
     jw_end(&w);
-    if (tools.n) {
-        free(a->tools);
-        a->tools = xstrndup(tools.s, tools.n);
-        jw_raw(&w, "tools", a->tools);
-    }
+    if (a->tools) jw_raw(&w, "tools", a->tools);
     jw_end(&w);
     if (!rc) {
         free(a->conv);

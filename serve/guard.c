@@ -95,7 +95,6 @@ static int compile_parsed(struct guards *g, struct ask *a, enum ask_form form, c
 /* Those of a->tools that a->allowed names, JSON text of a list. */
 static int allowed_tools(const struct ask *a, struct buf *out, struct err *e) {
     struct json *names = NULL, *tools = NULL;
-    struct raw r = raw_first(raw_of(a->tools, strlen(a->tools)));
     int n = 0, rc = json_parse(&names, a->allowed, strlen(a->allowed), "tool_choice", e);
     if (!rc) rc = json_parse(&tools, a->tools, strlen(a->tools), "tools", e);
     for (const struct json *t = json_first(tools); t && !rc; t = json_next(t)) {
@@ -103,10 +102,9 @@ static int allowed_tools(const struct ask *a, struct buf *out, struct err *e) {
         const struct json *x = json_first(names);
         while (x && (!name || strcmp(json_str(x), name) != 0)) x = json_next(x);
         if (x) {
-            buf_fmt(out, "%s", n++ ? ", " : "[");
-            buf_add(out, r.s, r.n);
+            buf_str(out, n++ ? ", " : "[");
+            json_write_spaced(out, t);
         }
-        r = raw_next(raw_of(a->tools, strlen(a->tools)), r);
     }
     buf_chr(out, ']');
     if (!rc && n < json_len(names))

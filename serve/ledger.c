@@ -73,18 +73,11 @@ static void close_line(struct server *s, struct jw *w, struct buf *b) {
     buf_release(b);
 }
 
-static int64_t n_elements(struct raw list) {
-    int64_t n = 0;
-    for (struct raw r = raw_first(list); r.n; r = raw_next(list, r)) n++;
-    return n;
-}
-
 static void put_asked(struct jw *w, const struct ask *a) {
-    const struct raw conv = a->conv ? raw_of(a->conv, strlen(a->conv)) : (struct raw){0};
     jw_bool(w, "stream", a->stream);
-    if (!conv.n) return;
-    jw_i64(w, "n_messages", n_elements(raw_member(conv, "messages")));
-    jw_i64(w, "n_tools", n_elements(raw_member(conv, "tools")));
+    if (!a->conv) return;
+    jw_i64(w, "n_messages", a->n_messages);
+    jw_i64(w, "n_tools", a->n_tools);
 }
 
 static int64_t n_think(const struct reply *r) {

@@ -17,14 +17,16 @@
 
 /* ---- the body ---- */
 
-static int parse_body(const struct job *j, struct json **out, struct fault *f) {
+static int parse_body(const struct job *j, struct arena *mem, const struct json **out,
+                      struct fault *f) {
+    static const struct json_opts o = {.mend = true}; /* clients cut texts in the middle of pairs */
     struct err e;
     const char *s = j->body.data ? j->body.data : "";
     *out = NULL;
     if (utf8_valid_prefix(s, j->body.len) < j->body.len)
         return fault_set(f, 400, NULL, NULL, "the body is not UTF-8 at byte %zu",
                          utf8_valid_prefix(s, j->body.len));
-    if (json_parse(out, s, j->body.len, "the body", &e))
+    if (json_parse_in(out, mem, s, j->body.len, &o, "the body", NULL, &e))
         return fault_set(f, 400, NULL, NULL, "%s", e.msg);
     if (json_type(*out) == JSON_OBJ) return 0;
     return fault_set(f, 400, NULL, NULL, "the body must be a JSON object");
@@ -32,15 +34,23 @@ static int parse_body(const struct job *j, struct json **out, struct fault *f) {
 
 static int read_ask(struct server *s, const struct job *j, const struct api *api, struct ask *a,
                     struct fault *f) {
-    struct json *body = NULL;
+    const struct json *body;
+    struct arena mem;
+    arena_init(&mem);
     ask_init(a, &s->o.sample, s->o.seed, s->o.n_max);
     a->think = (enum ask_think)s->o.think;
     a->n_think = s->o.n_think;
     a->stream = api->streams;
     if (s->o.kwargs) buf_str(&a->kwargs, s->o.kwargs);
-    int rc = parse_body(j, &body, f);
-    if (!rc) rc = api->read(a, j->body.data, j->body.len, body, f);
-    json_free(body);
+    int rc = parse_body(j, &mem, &body, f);
+    if (!rc) rc = api->read(a, body, f);
+    const struct json *said =
+        json_get(body, "messages") ? json_get(body, "messages") : json_get(body, "input");
+    const struct json *tools =
+        json_get(body, "tools") ? json_get(body, "tools") : json_get(body, "functions");
+    a->n_messages = json_str(said) ? 1 : json_len(said);
+    a->n_tools = json_len(tools);
+    arena_release(&mem);
     char *filled = !rc && a->conv && !a->exact ? restore_fill(s->restore, j->key, a->conv) : NULL;
     if (filled) {
         free(a->conv);
@@ -394,12 +404,14 @@ static void put_ids(struct server *s, const struct ids *ids, bool pieces, struct
 }
 
 void later_tokenize(struct server *s, struct job *j) {
-    struct json *body = NULL;
+    const struct json *body;
+    struct arena mem;
     struct fault f = {0};
     struct err e;
     struct ids ids = {0};
     struct buf b = {0};
-    int rc = parse_body(j, &body, &f);
+    arena_init(&mem);
+    int rc = parse_body(j, &mem, &body, &f);
     const char *text = json_str(json_get(body, "content"));
     if (!rc && !text) rc = fault_set(&f, 400, NULL, "content", "a text is needed");
     if (!rc && tok_encode(s->o.m->tok, text, strlen(text),
@@ -413,16 +425,18 @@ void later_tokenize(struct server *s, struct job *j) {
         answer_json(j, &b);
     }
     ids_release(&ids);
-    json_free(body);
+    arena_release(&mem);
     buf_release(&b);
 }
 
 void later_detokenize(struct server *s, struct job *j) {
-    struct json *body = NULL;
+    const struct json *body;
+    struct arena mem;
     struct fault f = {0};
     struct buf text = {0}, b = {0};
     struct jw w;
-    int rc = parse_body(j, &body, &f);
+    arena_init(&mem);
+    int rc = parse_body(j, &mem, &body, &f);
     const struct json *list = json_get(body, "tokens");
     if (!rc && json_type(list) != JSON_ARR)
         rc = fault_set(&f, 400, NULL, "tokens", "a list of ids is needed");
@@ -444,7 +458,7 @@ void later_detokenize(struct server *s, struct job *j) {
         buf_str(&b, "\n");
         answer_json(j, &b);
     }
-    json_free(body);
+    arena_release(&mem);
     buf_release(&text);
     buf_release(&b);
 }

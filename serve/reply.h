@@ -82,7 +82,7 @@ struct api {
     const char *id, *call_id; /* prefixes */
     const char *stream_type, *ping;
     bool streams; /* where the request does not say */
-    int (*read)(struct ask *a, const char *body, size_t n, const struct json *j, struct fault *f);
+    int (*read)(struct ask *a, const struct json *j, struct fault *f);
     /* Appends what an event is to a stream. */
     void (*event)(struct reply *r, const struct event *ev, struct buf *out);
     /* Appends the answer as a whole. */
@@ -105,8 +105,7 @@ int64_t reply_n_out(const struct reply *r); /* tokens of all choices */
 /* Checks a list of tools in OpenAI's shape. */
 int tools_ok(const struct json *tools, struct fault *f);
 int openai_fail(const struct fault *f, const char *request_id, bool in_stream, struct buf *out);
-/* The list of messages in OpenAI's shape as a conversation for templates, JSON text. */
-int chat_conv(struct ask *a, struct raw messages, const struct json *list, struct raw tools,
-              struct fault *f);
+/* Makes a->conv of messages in OpenAI's shape and of a->tools. */
+int chat_conv(struct ask *a, const struct json *messages, struct fault *f);
 
 #endif

@@ -105,14 +105,11 @@ static bool spelled_otherwise(const struct json *given, const struct call *c) {
     return same;
 }
 
-static bool put_call(struct jw *w, const struct restore *r, uint64_t key, const struct json *call,
-                     struct raw as_it_came) {
+static bool put_call(struct jw *w, const struct restore *r, uint64_t key, const struct json *call) {
     const struct call *c = find(r, key, call);
     const struct json *fn = json_get(call, "function"), *args = json_get(fn, "arguments");
     if (!c || !spelled_otherwise(args, c)) {
-        char *same = xstrndup(as_it_came.s, as_it_came.n);
-        jw_raw(w, NULL, same);
-        free(same);
+        ask_put(w, NULL, call);
         return false;
     }
     jw_obj(w, NULL);
@@ -129,11 +126,9 @@ static bool put_call(struct jw *w, const struct restore *r, uint64_t key, const 
     return true;
 }
 
-static bool put_message(struct jw *w, const struct restore *r, uint64_t key, const struct json *m,
-                        struct raw as_it_came) {
+static bool put_message(struct jw *w, const struct restore *r, uint64_t key, const struct json *m) {
     const struct json *calls = json_get(m, "tool_calls"), *call = json_first(calls);
     const char *thought = json_str(json_get(m, "reasoning_content")), *lost = NULL;
-    const struct raw list = raw_member(as_it_came, "tool_calls");
     bool changed = false;
     for (; call && !(thought && *thought) && !lost; call = json_next(call)) {
         const struct call *c = find(r, key, call);
@@ -144,14 +139,13 @@ static bool put_message(struct jw *w, const struct restore *r, uint64_t key, con
     for (const struct json *x = json_first(m); x; x = json_next(x)) {
         const char *name = json_name(x);
         if (strcmp(name, "reasoning_content") == 0 && lost) continue;
-        if (x != calls || !list.n) {
-            raw_copy(w, name, as_it_came, name);
+        if (x != calls) {
+            ask_copy(w, name, m, name);
             continue;
         }
-        struct raw at = raw_first(list);
         jw_arr(w, name);
-        for (call = json_first(calls); call; call = json_next(call), at = raw_next(list, at))
-            changed |= put_call(w, r, key, call, at);
+        for (call = json_first(calls); call; call = json_next(call))
+            changed |= put_call(w, r, key, call);
         jw_end(w);
     }
     jw_end(w);
@@ -166,18 +160,15 @@ char *restore_fill(struct restore *r, uint64_t key, const char *conv) {
     bool changed = false;
     if (!strstr(conv, "\"tool_calls\"") || json_parse(&j, conv, strlen(conv), "conversation", &e))
         return NULL;
-    const struct raw all = raw_of(conv, strlen(conv)), list = raw_member(all, "messages");
-    struct raw at = raw_first(list);
     jw_init(&w, &out, false);
     jw_obj(&w, NULL);
     jw_arr(&w, "messages");
     pthread_mutex_lock(&r->lock);
-    for (const struct json *m = json_first(json_get(j, "messages")); m;
-         m = json_next(m), at = raw_next(list, at))
-        changed |= put_message(&w, r, key, m, at);
+    for (const struct json *m = json_first(json_get(j, "messages")); m; m = json_next(m))
+        changed |= put_message(&w, r, key, m);
     pthread_mutex_unlock(&r->lock);
     jw_end(&w);
-    raw_copy(&w, "tools", all, "tools");
+    ask_copy(&w, "tools", j, "tools");
     jw_end(&w);
     json_free(j);
     if (changed) return buf_take(&out);

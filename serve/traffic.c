@@ -61,20 +61,16 @@ static char *begun_of(const struct json *conv) {
 }
 
 /* Messages as they were rendered, and the answer behind them; tools as they came. */
-static void put_conv(struct jw *w, const struct ask *a, const struct reply_choice *c,
+static void put_conv(struct jw *w, const struct json *conv, const struct reply_choice *c,
                      const char *begun) {
-    const struct raw conv = raw_of(a->conv, strlen(a->conv)), list = raw_member(conv, "messages");
     jw_arr(w, "messages");
-    for (struct raw r = raw_first(list), next; r.n; r = next) {
-        next = raw_next(list, r);
-        if (begun && !next.n) break; /* it is in the answer */
-        char *text = xstrndup(r.s, r.n);
-        jw_raw(w, NULL, text);
-        free(text);
+    for (const struct json *m = json_first(json_get(conv, "messages")); m; m = json_next(m)) {
+        if (begun && !json_next(m)) break; /* it is in the answer */
+        ask_put(w, NULL, m);
     }
     put_answer(w, c, begun);
     jw_end(w);
-    raw_copy(w, "tools", conv, "tools");
+    ask_copy(w, "tools", conv, "tools");
 }
 
 /* Members of a line that are no variables of the template. */
@@ -217,9 +213,8 @@ void record_task(struct server *s, const struct task *t) {
     struct json *conv = NULL;
     struct err ignored;
     char *begun = NULL;
-    if (t->ask.go_on && json_parse(&conv, t->ask.conv, strlen(t->ask.conv), "", &ignored) == 0)
-        begun = begun_of(conv);
-    json_free(conv);
+    if (t->ask.conv && json_parse(&conv, t->ask.conv, strlen(t->ask.conv), "", &ignored)) return;
+    if (t->ask.go_on) begun = begun_of(conv);
     for (int i = 0; i < t->reply.n_choices; i++) {
         struct buf b = {0};
         struct jw w;
@@ -227,7 +222,7 @@ void record_task(struct server *s, const struct task *t) {
         jw_obj(&w, NULL);
         jw_str(&w, "id", t->job ? t->job->id : t->reply.id);
         if (t->ask.conv) {
-            put_conv(&w, &t->ask, &t->reply.choice[i], begun);
+            put_conv(&w, conv, &t->reply.choice[i], begun);
             put_kwargs(&w, &t->ask);
         } else {
             put_document(s, &w, &t->run[i]);
@@ -237,6 +232,7 @@ void record_task(struct server *s, const struct task *t) {
         s->o.record(s->o.record_ud, b.data);
         buf_release(&b);
     }
+    json_free(conv);
     free(begun);
 }
 
@@ -306,20 +302,16 @@ static void read_kwargs(struct ask *a, const struct json *j) {
 }
 
 /* The messages without the last one, which is the answer; begun: what it began with. */
-static void read_conv(struct ask *a, struct raw line, const char *begun) {
-    const struct raw list = raw_member(line, "messages");
+static void read_conv(struct ask *a, const struct json *line, const char *begun) {
+    const struct json *tools = json_get(line, "tools");
     struct buf out = {0};
     struct jw w;
     jw_init(&w, &out, false);
     jw_obj(&w, NULL);
     jw_arr(&w, "messages");
-    for (struct raw r = raw_first(list), next; r.n; r = next) {
-        next = raw_next(list, r);
-        if (!next.n) break;
-        char *text = xstrndup(r.s, r.n);
-        jw_raw(&w, NULL, text);
-        free(text);
-    }
+    for (const struct json *m = json_first(json_get(line, "messages")); json_next(m);
+         m = json_next(m))
+        ask_put(&w, NULL, m);
     if (begun) {
         jw_obj(&w, NULL);
         jw_str(&w, "role", "assistant");
@@ -327,16 +319,14 @@ static void read_conv(struct ask *a, struct raw line, const char *begun) {
         jw_end(&w);
     }
     jw_end(&w);
-    raw_copy(&w, "tools", line, "tools");
+    ask_copy(&w, "tools", line, "tools");
     jw_end(&w);
     a->go_on = begun != NULL;
     a->conv = buf_take(&out);
-    const struct raw tools = raw_member(line, "tools");
-    if (raw_first(tools).n) a->tools = xstrndup(tools.s, tools.n);
+    if (json_type(tools) == JSON_ARR && json_first(tools)) a->tools = ask_json(tools);
 }
 
-int record_ask(struct ask *a, const char *line, size_t len, const struct json *j, bool greedy,
-               struct err *e) {
+int record_ask(struct ask *a, const struct json *j, bool greedy, struct err *e) {
     const struct json *own = json_get(j, "hone"), *list = json_get(j, "messages"), *last = NULL;
     const struct json *ids = json_get(j, "prompt_ids");
     read_sampling(a, json_get(own, "sampling"), greedy);
@@ -356,6 +346,6 @@ int record_ask(struct ask *a, const char *line, size_t len, const struct json *j
     if (json_len(list) < 2 || !role || strcmp(role, "assistant") != 0)
         return err_set(e, ERR_DATA, "\"messages\" do not end in an answer");
     read_kwargs(a, j);
-    read_conv(a, raw_of(line, len), json_str(json_get(json_get(own, "ask"), "begun")));
+    read_conv(a, j, json_str(json_get(json_get(own, "ask"), "begun")));
     return 0;
 }

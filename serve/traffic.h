@@ -10,10 +10,9 @@
 /* The word for an end of an answer. */
 const char *record_end(enum reply_end end);
 /* Fills in what a line asks for: the conversation without its answer, or the prompt that was
- * continued. line: its text, len bytes, that was parsed as j. a: initialised with what holds where
- * the line does not say; greedy: the likeliest token is taken, whatever was recorded. ERR_DATA
- * when there is no conversation with an answer, and no prompt. */
-int record_ask(struct ask *a, const char *line, size_t len, const struct json *j, bool greedy,
-               struct err *e);
+ * continued. j: the line; a: initialised with what holds where the line does not say; greedy: the
+ * likeliest token is taken, whatever was recorded. ERR_DATA when there is no conversation with an
+ * answer, and no prompt. */
+int record_ask(struct ask *a, const struct json *j, bool greedy, struct err *e);
 
 #endif

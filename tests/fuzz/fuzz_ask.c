@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     memcpy(text, data + 1, size - 1);
     ask_init(&a, &usual, -1, -1);
     if (json_parse(&j, text, size - 1, "body", &e) == 0 && json_type(j) == JSON_OBJ) {
-        const int rc = api->read(&a, text, size - 1, j, &f);
+        const int rc = api->read(&a, j, &f);
         if (rc && (rc < 400 || !f.msg[0])) abort();
         if (!rc && !a.conv && !a.n_prompts) abort();
         if (!rc && a.conv && json_parse(&conv, a.conv, strlen(a.conv), "conversation", &e)) abort();

@@ -187,6 +187,9 @@ static void test_values(void) {
     CHECK(json_is_int(json_get(j, "b")) && !json_is_int(json_first(json_get(j, "a"))));
     const char *s = json_strn(json_get(j, "s"), &n);
     CHECK(n == 4 && memcmp(s, "\xed\xa0\x80\0", 4) == 0);
+    static const struct json_opts mend = {.mend = true, .last_wins = true};
+    CHECK_OK(json_parse_in(&j, &a, text, sizeof text - 1, &mend, "a.json", &used, &e));
+    CHECK_EQ_STR(json_str(json_get(j, "s")), "\xef\xbf\xbd\xef\xbf\xbd");
     s = json_raw(json_get(j, "s"), &n);
     CHECK(n == 12 && memcmp(s, "\\ud800\\u0000", 12) == 0);
     struct json *o = json_new(&a, JSON_OBJ), *l = json_new(&a, JSON_ARR);

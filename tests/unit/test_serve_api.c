@@ -20,12 +20,22 @@ static int read_body(const struct api *api, const char *body, struct ask *a, str
         CHECK_FAIL("%s: %s", body, e.msg);
         return -1;
     }
-    const int rc = api->read(a, body, strlen(body), j, f);
+    const int rc = api->read(a, j, f);
     json_free(j);
     return rc;
 }
 
 /* ---- conversations ---- */
+
+/* The same value without white space; members keep their order, numbers how they were written. */
+static char *compact(const char *text) {
+    struct json *j;
+    struct buf b = {0};
+    CHECK_OK(json_parse(&j, text, strlen(text), "conv", &e));
+    json_write(&b, j);
+    json_free(j);
+    return buf_take(&b);
+}
 
 static void test_conversations(void) {
     static const struct {
@@ -115,10 +125,14 @@ static void test_conversations(void) {
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct ask a;
         struct fault f;
-        if (read_body(rows[i].api, rows[i].body, &a, &f))
+        if (read_body(rows[i].api, rows[i].body, &a, &f)) {
             CHECK_FAIL("row %zu: %s", i, f.msg);
-        else
-            CHECK_EQ_STR(a.conv, rows[i].conv);
+        } else {
+            char *is = compact(a.conv), *want = compact(rows[i].conv);
+            CHECK_EQ_STR(is, want);
+            free(is);
+            free(want);
+        }
         ask_release(&a);
     }
 }

@@ -54,7 +54,7 @@ static int ask_text(const struct api *api, const char *base, const char *more, s
     if (rc)
         CHECK_FAIL("%s: %s", body.data, e.msg);
     else
-        rc = api->read(&a, body.data, body.len, j, f);
+        rc = api->read(&a, j, f);
     if (!rc) put_ask(&a, out);
     *ignored = a.ignored.len > 0;
     ask_release(&a);
