@@ -26,6 +26,11 @@ static void fail(struct gcalls *c, const struct gcall *t, struct err *e) {
     if (!c->rc) c->rc = err_set(c->e, e->code, "tool '%s': %s", t->name, e->msg);
 }
 
+/* Tells whether the text of a tool has a grammar: it is held to that, or refused. */
+static bool has_lark(const struct gcall *t) {
+    return json_get(json_get(json_get(t->schema, "properties"), "input"), "x-lark") != NULL;
+}
+
 /* Makes the language of a value that the schema `at` allows, written in the form given. A broken
  * schema of a tool counts as "any object", unless the request is strict. */
 static gnode value(struct gcalls *c, const struct gcall *t, const struct json *at,
@@ -33,7 +38,7 @@ static gnode value(struct gcalls *c, const struct gcall *t, const struct json *a
     gnode out = G_NONE;
     struct err e;
     struct gram_opts o = c->o;
-    o.strict |= t->strict;
+    o.strict |= t->strict || has_lark(t);
     if (form && form->bare_names) o.space = GRAM_SPACE_NONE;
     if (gn_schema(c->g, t->schema, at, &o, form, &out, &e) == 0) return out;
     if (o.strict || c->g->full) {
@@ -157,7 +162,7 @@ static gnode raw_text(struct gcalls *c, const struct gcall *t, const struct json
     /* It belongs to a tool that takes a text. */
     const char *lark = json_str(json_get(schema, "x-lark"));
     if (lark) {
-        if (gn_lark(g, lark, strlen(lark), &text, &e)) fail(c, t, &e);
+        if (gn_lark(g, lark, strlen(lark), false, &text, &e)) fail(c, t, &e);
         return text;
     }
     const gnode any = gn_rep(g, gn_char_any(g, false), 0, GRAM_INF);

@@ -184,6 +184,7 @@ gnode gn_marker(struct grammar *g, const char *s, size_t n) {
 }
 
 gnode bnf_token(struct bnf *b) {
+    if (b->escaped) return bnf_fail(b, "a special token cannot stand in a text of JSON");
     const struct gram_vocab *v = b->g->v;
     const size_t from = b->i - 1;
     if (bnf_take(b, "[")) {

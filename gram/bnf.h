@@ -22,7 +22,8 @@ struct bnf {
     struct bnf_rule *rule;
     size_t n_rule;
     int nest;
-    bool term; /* reading a terminal */
+    bool term;    /* reading a terminal */
+    bool escaped; /* the language is written in a JSON text, with its escapes */
     gnode ignore;
     /* Reads alternatives up to b->end, or to what ends a group. */
     gnode (*body)(struct bnf *b);
@@ -44,8 +45,10 @@ void bnf_quoted(struct bnf *b, struct buf *out);
 gnode bnf_token(struct bnf *b);
 /* Behind '{': m, m,n or m, and '}'; counts of a repetition. */
 uint32_t bnf_number(struct bnf *b);
-/* lark.c: the language of a text in Lark, as a part of g. */
-int gn_lark(struct grammar *g, const char *text, size_t len, gnode *out, struct err *e);
+/* lark.c: the language of a text in Lark, as a part of g; escaped: as it is written between the
+ * quotation marks of JSON. */
+int gn_lark(struct grammar *g, const char *text, size_t len, bool escaped, gnode *out,
+            struct err *e);
 /* The rule `root`, everything read; then the grammar is not sealed yet. */
 gnode bnf_root(struct bnf *b, const char *root);
 /* The same, and the grammar sealed. */

@@ -35,10 +35,12 @@ static const struct {
     {"CR", "\\r"},
 };
 
-static gnode regex(struct bnf *b, const char *s, size_t n, const struct gregex *o) {
+static gnode regex(struct bnf *b, const char *s, size_t n, const struct gregex *how) {
     gnode out = G_NONE;
+    struct gregex o = *how;
     struct err e;
-    if (gn_regex(b->g, s, n, o, &out, &e)) return bnf_fail(b, "%s", e.msg);
+    o.escaped = b->escaped;
+    if (gn_regex(b->g, s, n, &o, &out, &e)) return bnf_fail(b, "%s", e.msg);
     return out;
 }
 
@@ -63,6 +65,7 @@ static gnode inline_json(struct bnf *b) {
     bool text = false;
     int depth = 0;
     space(b, true);
+    if (b->escaped) return bnf_fail(b, "%%json cannot stand in a text of JSON");
     const size_t from = b->i;
     while (bnf_more(b)) {
         const char c = b->s[b->i++];
@@ -81,6 +84,11 @@ static gnode inline_json(struct bnf *b) {
         bnf_fail(b, "%s", e.msg);
     json_free(schema);
     return out;
+}
+
+/* The text s, of n bytes, as it is written here. */
+static gnode text_as_is(struct bnf *b, const char *s, size_t n) {
+    return b->escaped ? gn_escaped(b->g, s, n) : gn_text(b->g, s, n);
 }
 
 /* Behind a text's closing quote: "i", or a range of characters. */
@@ -102,13 +110,13 @@ static gnode quoted(struct bnf *b) {
         out = G_EPS;
         for (size_t i = t.len; i-- > 0;) {
             const uint8_t c = (uint8_t)t.data[i];
-            gnode x = gn_bytes(b->g, c, c);
+            gnode x = text_as_is(b, &t.data[i], 1);
             if ((c | 0x20) >= 'a' && (c | 0x20) <= 'z')
                 x = gn_alt(b->g, x, gn_bytes(b->g, c ^ 0x20, c ^ 0x20));
             out = gn_cat(b->g, x, out);
         }
     } else {
-        out = gn_text(b->g, t.data, t.len);
+        out = text_as_is(b, t.data, t.len);
     }
     buf_release(&t);
     return out;
@@ -326,8 +334,10 @@ static void read_all(struct bnf *b) {
     if (b->ignore) b->ignore = gn_rep(b->g, b->ignore, 0, IGNORED_MAX);
 }
 
-int gn_lark(struct grammar *g, const char *text, size_t len, gnode *out, struct err *e) {
-    struct bnf b = {.g = g, .s = text, .n = len, .end = len, .body = lark_body, .e = e};
+int gn_lark(struct grammar *g, const char *text, size_t len, bool escaped, gnode *out,
+            struct err *e) {
+    struct bnf b = {
+        .g = g, .s = text, .n = len, .end = len, .body = lark_body, .escaped = escaped, .e = e};
     read_all(&b);
     *out = bnf_root(&b, "start");
     return b.rc;

@@ -4,6 +4,7 @@
  * usually writes them. */
 #include <string.h>
 
+#include "gram/bnf.h"
 #include "gram/schema_int.h"
 
 /* ---- formats ---- */
@@ -114,9 +115,19 @@ static void gather(struct sc *c, struct conds *s, const struct sc_set *set) {
     }
 }
 
+/* Returns the language of a text that has a grammar in Lark (of a tool that takes a text), where it
+ * stands in quotation marks. */
+static gnode lark(struct sc *c, const char *text) {
+    gnode out = G_NONE;
+    if (gn_lark(c->g, text, strlen(text), !c->form.open, &out, c->e)) c->rc = ERR_DATA;
+    return out;
+}
+
 gnode sc_content(struct sc *c, const struct sc_set *set) {
     struct grammar *g = c->g;
     struct conds s = {.hi = GRAM_INF};
+    const char *own = set->n == 1 ? json_str(json_get(set->v[0].s, "x-lark")) : NULL;
+    if (own) return lark(c, own);
     gather(c, &s, set);
     if (s.lo > s.hi) return G_NONE;
     if (c->form.open && *c->form.open) /* the text holds no closing mark */

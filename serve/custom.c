@@ -77,6 +77,7 @@ int custom_define(struct ask *a, struct jw *w, const struct json *t, const char 
     jw_arr(w, "required");
     jw_str(w, NULL, "input");
     jw_end(w);
+    jw_bool(w, "additionalProperties", false);
     jw_end(w);
     jw_end(w);
     jw_end(w);

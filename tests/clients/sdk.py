@@ -221,7 +221,11 @@ def check_openai_responses(url):
 def check_openai_custom(url):
     """Tools that take a text, held to a grammar; what was called goes back with a result."""
     c = openai_client(url)
-    forms = (("lark", 'start: "SELECT " COL (", " COL)~0..2 " FROM t"\nCOL: /[a-c]{1,3}/\n', r"SELECT [a-c]{1,3}(, [a-c]{1,3}){0,2} FROM t"),
+    forms = (("lark", 'start: "SELECT " COL (", " COL)~0..2 "\\n FROM \\"t\\\\\\""\nCOL: /[a-c"]{1,3}/\n',
+              r'SELECT [a-c"]{1,3}(, [a-c"]{1,3}){0,2}\n FROM "t\\"'),
+             ("lark", 'start: "*** Begin Patch" LF hunk+ "*** End Patch" LF?\nhunk: "*** Add File: " NAME LF ("+" LINE LF)~1..3\n'
+                      'NAME: /[a-z]{1,8}\\.c/\nLINE: /[a-z "]{0,12}/\n%import common.LF\n',
+              r'\*\*\* Begin Patch\n(\*\*\* Add File: [a-z]{1,8}\.c\n(\+[a-z "]{0,12}\n){1,3})+\*\*\* End Patch\n?'),
              ("regex", "[ab]{3}-[0-9]{2}", "[ab]{3}-[0-9]{2}"))
     for syntax, text, want in forms:
         grammar = {"syntax": syntax, "definition": text}
@@ -308,7 +312,11 @@ def check_anthropic_json_pieces(url):
     pieces_anthropic(url)
 
 
-check_openai_json_pieces.template = check_anthropic_json_pieces.template = "json.jinja"
+def check_openai_json_custom(url):
+    check_openai_custom(url)
+
+
+check_openai_json_pieces.template = check_anthropic_json_pieces.template = check_openai_json_custom.template = "json.jinja"
 
 
 # ---- anthropic ----
