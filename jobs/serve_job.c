@@ -15,9 +15,13 @@
 #include "core/num.h"
 #include "models/sizes.h"
 #include "runtime/engine/kv_type.h"
+#include "core/prog.h"
 #include "serve/ask.h"
+#include "serve/latest.h"
+#include "serve/preset.h"
 #include "serve/serve.h"
 
+#define CONTINUED_S 600 /* a conversation goes on within it, or has ended */
 enum { MAX_KEYS_FILE = 1 << 20, MAX_TEMPLATE = 4 << 20, LEAST_KEY = 16, CTX_STEP = 4096 };
 
 /* ---- keys ---- */
@@ -65,6 +69,12 @@ static int read_template(struct work *w, const struct serve_job_opts *a, struct 
     o->tmpl = arena_strndup(&w->mem, text, len);
     free(text);
     return 0;
+}
+
+static int read_presets(const struct serve_job_opts *a, struct json **out, struct err *e) {
+    if (!a->preset) return 0;
+    TRY(json_read(out, a->preset, MAX_TEMPLATE, e));
+    return presets_check(*out, a->preset, e);
 }
 
 static int check_access(const struct serve_job_opts *a, const struct str_list *keys,
@@ -261,6 +271,8 @@ static int plain_options(struct work *w, const struct serve_job_opts *a, struct 
     TRY(read_keys(w, a, keys, e));
     TRY(check_access(a, keys, e));
     TRY(read_template(w, a, o, e));
+    if (a->record_last && !a->record)
+        return err_set(e, ERR_USAGE, "--record-last says which lines --record FILE keeps");
     TRY(kwargs_members(a->kwargs, kwargs, e));
     o->kwargs = kwargs->len ? kwargs->data : NULL;
     o->key = keys->v, o->n_keys = keys->n;
@@ -302,6 +314,10 @@ static void record_line(void *ud, const char *line) {
     if (fprintf(f, "%s\n", line) < 0 || fflush(f)) log_warn("--record: a line was not written");
 }
 
+static void record_latest(void *ud, const char *line) {
+    latest_add(ud, line, prog_now_s());
+}
+
 /* Opens the record for its owner alone, since it holds everything that clients sent, and every
  * answer. */
 static int open_record(const struct serve_job_opts *a, FILE **f, struct serve_opts *o,
@@ -323,15 +339,22 @@ static int open_record(const struct serve_job_opts *a, FILE **f, struct serve_op
 static int with_model(struct work *w, const struct serve_job_opts *a, struct serve_opts *o,
                       struct err *e) {
     struct session *s = NULL;
+    struct latest *latest = NULL;
     FILE *log = NULL, *record = NULL;
     TRY(model_use_pre(o->m, a->pre, e));
     TRY(model_need_tok(o->m, e));
     TRY(sampling(a, o, e));
     int rc = open_log(a, &log, o, e);
     if (!rc) rc = open_record(a, &record, o, e);
+    if (!rc && record && a->record_last) {
+        latest = latest_new(CONTINUED_S, record_line, record);
+        o->record = record_latest;
+        o->record_ud = latest;
+    }
     if (!rc) rc = open_session(w, a, o, &s, e);
     o->s = s;
     if (!rc) rc = serve(a, o, e);
+    latest_free(latest);
     if (log) fclose(log);
     if (record) fclose(record);
     session_free(s);
@@ -342,12 +365,15 @@ int serve_job_run(struct work *w, const struct serve_job_opts *a, struct err *e)
     struct serve_opts o;
     struct str_list keys = {0}, host = a->host;
     struct model *m = NULL;
+    struct json *presets = NULL;
     struct buf kwargs = {0};
     if (!host.n) work_list_add(w, &host, "127.0.0.1");
     int rc = plain_options(w, a, &keys, &kwargs, &o, e);
+    if (!rc) rc = read_presets(a, &presets, e);
     if (!rc) rc = model_open(&m, a->path, e);
     if (!rc) {
         o.m = m;
+        o.presets = presets;
         o.net = (struct net_opts){.host = host.v,
                                   .n_hosts = host.n,
                                   .port = (int)a->port,
@@ -358,6 +384,7 @@ int serve_job_run(struct work *w, const struct serve_job_opts *a, struct err *e)
         rc = with_model(w, a, &o, e);
     }
     model_close(m);
+    json_free(presets);
     buf_release(&kwargs);
     return rc;
 }

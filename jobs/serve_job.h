@@ -23,8 +23,8 @@ struct serve_job_opts {
     const char *path;
     struct str_list host, allow_host, allow_origin;
     const char *alias; /* the model's id for clients; NULL: the file's name without its ending */
-    const char *kv_type, *act, *tmpl, *kwargs, *reasoning, *constrain, *special, *pre;
-    /* tmpl: a file with a template; NULL: the model's own */
+    const char *kv_type, *act, *tmpl, *preset, *kwargs, *reasoning, *constrain, *special, *pre;
+    /* tmpl: a file with a template; NULL: the model's own. preset: a file of presets; NULL: none */
     const char *key;      /* one that clients may give; NULL or "": none. where it came from: */
     const char *key_from; /* a name for messages */
     const char *key_file; /* more of them, one a line; or NULL */
@@ -42,6 +42,7 @@ struct serve_job_opts {
     int64_t n_think;        /* tokens of thinking, then it is ended; -1: no limit */
     double max_step, drain; /* seconds */
     bool no_key, strict;
+    bool record_last; /* of lines that continue each other the last is kept */
 };
 /* Answers until it is told to stop. */
 int serve_job_run(struct work *w, const struct serve_job_opts *a, struct err *e);

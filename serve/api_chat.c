@@ -126,7 +126,7 @@ static const struct field fields[] = {
     {"safety_identifier", FIELD_LEFT},
     {"verbosity", FIELD_BY(read_verbosity)},
     {"modalities", FIELD_BY(read_modalities)},
-    {"preset", FIELD_REFUSED("there are no presets yet")},
+    {"preset", FIELD_LEFT},
     {"audio", FIELD_REFUSED("only text is made here")},
     {"web_search_options", FIELD_REFUSED("this server searches nothing")},
     {"chat_template", FIELD_REFUSED("templates come with the model, not with requests")},

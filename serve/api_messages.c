@@ -373,7 +373,7 @@ static const struct field fields[] = {
     {"diagnostics", FIELD_LEFT},
     {"betas", FIELD_LEFT},
     {"inference_geo", FIELD_LEFT},
-    {"preset", FIELD_REFUSED("there are no presets yet")},
+    {"preset", FIELD_LEFT},
     {"container", FIELD_REFUSED("this server runs nothing")},
     {"mcp_servers", FIELD_REFUSED("this server asks no other")},
 };

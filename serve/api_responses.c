@@ -418,7 +418,7 @@ static const struct field fields[] = {
     {"stream_options", FIELD_LEFT},
     {"client_metadata", FIELD_LEFT},
     {"max_tool_calls", FIELD_LEFT},
-    {"preset", FIELD_REFUSED("there are no presets yet")},
+    {"preset", FIELD_LEFT},
 };
 
 /* What the answer repeats of the request. */

@@ -72,7 +72,7 @@ static const struct field fields[] = {
     {"prompt_cache_key", FIELD_LEFT},
     {"suffix", FIELD_BY(read_suffix)},
     {"response_format", FIELD_BY(ask_read_format)},
-    {"preset", FIELD_REFUSED("there are no presets yet")},
+    {"preset", FIELD_LEFT},
 };
 
 static int text_read(struct ask *a, const struct json *j, struct fault *f) {

@@ -56,6 +56,12 @@ void ask_release(struct ask *a) {
     memset(a, 0, sizeof *a);
 }
 
+void ask_drop_stops(struct ask *a, int n) {
+    for (int i = 0; i < n; i++) free(a->stop[i]);
+    a->n_stop -= n;
+    memmove(a->stop, a->stop + n, (size_t)a->n_stop * sizeof *a->stop);
+}
+
 void ask_kwarg(struct ask *a, const char *name, const char *text) {
     if (a->kwargs.len) buf_str(&a->kwargs, ", ");
     json_quote(&a->kwargs, name, strlen(name));

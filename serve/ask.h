@@ -94,6 +94,8 @@ struct ask {
 /* Defaults: those of the file and the command line. */
 void ask_init(struct ask *a, const struct sample_opts *sample, int64_t seed, int64_t n_max);
 void ask_release(struct ask *a);
+/* Drops the first n stop texts. */
+void ask_drop_stops(struct ask *a, int n);
 /* Adds a member to the variables of the template; text is JSON. */
 void ask_kwarg(struct ask *a, const char *name, const char *text);
 

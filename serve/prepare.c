@@ -10,6 +10,7 @@
 
 #include "core/mem.h"
 #include "core/num.h"
+#include "serve/preset.h"
 #include "serve/server.h"
 #include "chat/think.h"
 #include "template/chat_span.h"
@@ -43,7 +44,10 @@ static int read_ask(struct server *s, const struct job *j, const struct api *api
     a->stream = api->streams;
     if (s->o.kwargs) buf_str(&a->kwargs, s->o.kwargs);
     int rc = parse_body(j, &mem, &body, f);
+    if (!rc) rc = preset_apply(a, s->o.presets, body, f);
+    const int n_stop = a->n_stop; /* of the preset */
     if (!rc) rc = api->read(a, body, f);
+    if (!rc && a->n_stop > n_stop) ask_drop_stops(a, n_stop);
     const struct json *said =
         json_get(body, "messages") ? json_get(body, "messages") : json_get(body, "input");
     const struct json *tools =
@@ -56,7 +60,9 @@ static int read_ask(struct server *s, const struct job *j, const struct api *api
         free(a->conv);
         a->conv = filled;
     }
-    if (!rc && s->o.strict && a->model && strcmp(a->model, s->o.alias) != 0)
+    const size_t n_id = a->model ? preset_id_len(s->o.presets, a->model) : 0;
+    if (!rc && s->o.strict && a->model &&
+        (n_id != strlen(s->o.alias) || memcmp(a->model, s->o.alias, n_id) != 0))
         rc = fault_set(f, 404, "model_not_found", "model",
                        "there is no model '%.100s', but '%.100s'", a->model, s->o.alias);
     for (int i = 0; i < a->n_bias && !rc; i++)

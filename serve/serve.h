@@ -19,12 +19,13 @@ struct serve_opts {
     const char *type;    /* of most of its weights, for people */
     uint64_t n_bytes;    /* of the file */
     int64_t n_params;
-    const char *tmpl;   /* text of a template; NULL: the file's own */
-    const char *kwargs; /* members of an object for the template; NULL: none */
-    int think;          /* enum ask_think, for requests that do not say */
-    int64_t n_think;    /* tokens of thinking, for the same; < 0: no bound */
-    int constrain;      /* enum guards_mode (guard.h) */
-    bool strict;        /* other model ids than the alias are refused */
+    const char *tmpl;           /* text of a template; NULL: the file's own */
+    const struct json *presets; /* by name (preset.h); NULL: none */
+    const char *kwargs;         /* members of an object for the template; NULL: none */
+    int think;                  /* enum ask_think, for requests that do not say */
+    int64_t n_think;            /* tokens of thinking, for the same; < 0: no bound */
+    int constrain;              /* enum guards_mode (guard.h) */
+    bool strict;                /* other model ids than the alias are refused */
     enum chat_special special;
     struct sample_opts sample;
     int64_t seed, n_max; /* < 0: not given */

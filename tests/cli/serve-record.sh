@@ -7,6 +7,27 @@ post() { "$t/ask" "$port" -b "$2" POST "$1" 'Authorization: Bearer secret-of-six
 value() { sed -n "s/^ *\"$1\": *\"\{0,1\}\([^\",]*\).*/\1/p" "$t/o" | head -1; }
 is() { [ "$(value "$1")" = "$2" ] || say "$3: $1 is '$(value "$1")', expected $2: $(head -c 1500 "$t/o")"; }
 echo secret-of-sixteen > "$t/keys"
+
+# ---- of a loop the last line; settings by name ----
+echo '{"fixed": {"temperature": 0, "max_tokens": 3, "stop": ["zzz"], "kwargs": {"enable_thinking": false}}}' > "$t/presets"
+start --ctx 2048 --record "$t/last.jsonl" --record-last --preset "$t/presets" --strict
+hi='{"role": "user", "content": "Tell me something."}'
+c=/v1/chat/completions
+post $c "{\"messages\": [$hi], \"preset\": \"fixed\"}"
+said=$(sed -n 's/.*"message":{"role":"assistant","content":\("[^"]*"\).*/\1/p' "$t/o")
+grep -q '"completion_tokens":3,' "$t/o" || say "a preset of 3 tokens: $(tail -n 1 "$t/o")"
+post $c "{\"model\": \"m@fixed\", \"messages\": [$hi], \"max_tokens\": 2}"
+grep -q '"completion_tokens":2,' "$t/o" || say "the request says 2 tokens: $(tail -n 1 "$t/o")"
+post $c "{\"messages\": [$hi], \"preset\": \"none\"}"
+grep -q "there is no preset 'none'" "$t/o" || say "an unknown preset: $(tail -n 1 "$t/o")"
+post $c "{\"messages\": [$hi, {\"role\": \"assistant\", \"content\": $said}, $hi], \"preset\": \"fixed\"}"
+kill -TERM $pid; wait $pid || true; pid=
+[ "$(wc -l < "$t/last.jsonl")" = 2 ] || say "of three lines one continues another, but there are $(wc -l < "$t/last.jsonl")"
+[ "$(grep -o '"role":"user"' "$t/last.jsonl" | wc -l)" = 3 ] || say "the wrong line is gone: $(cat "$t/last.jsonl")"
+echo '{"x": {"temprature": 1}}' > "$t/presets"
+rc=0; "$HONE" serve "$t/m.gguf" --preset "$t/presets" 2> "$t/e" || rc=$?
+[ $rc = 2 ] && grep -q temprature "$t/e" || say "a preset that nobody reads: $rc $(cat "$t/e")"
+
 start --ctx 2048 --record "$t/rec.jsonl" --api-key-file "$t/keys"
 tools='"tools": [{"type": "function", "function": {"name": "get_weather", "description": "The weather of a city.", "parameters": {"type": "object", "properties": {"city": {"type": "string"}, "unit": {"type": "string"}}, "required": ["city"]}}}]'
 for c in Oslo Rome; do

@@ -221,7 +221,7 @@ static const struct row chat[] = {
     {REFUSED, "\"audio\": {\"voice\": \"x\"}"},
     {REFUSED, "\"web_search_options\": {}"},
     {REFUSED, "\"chat_template\": \"x\""},
-    {REFUSED, "\"preset\": \"x\""},
+    {LEFT, "\"preset\": \"x\""},
 };
 
 static const struct row text[] = {
@@ -240,7 +240,7 @@ static const struct row text[] = {
     {LEFT, "\"suffix\": \"\""},
     {REFUSED, "\"suffix\": \"x\""},
     {USED, "\"response_format\": {\"type\": \"json_object\"}"},
-    {REFUSED, "\"preset\": \"x\""},
+    {LEFT, "\"preset\": \"x\""},
 };
 
 static const struct row responses[] = {
@@ -287,7 +287,7 @@ static const struct row responses[] = {
     {LEFT, "\"stream_options\": {\"include_obfuscation\": false}"},
     {LEFT, "\"client_metadata\": {}"},
     {LEFT, "\"max_tool_calls\": 5"},
-    {REFUSED, "\"preset\": \"x\""},
+    {LEFT, "\"preset\": \"x\""},
 };
 
 static const struct row messages[] = {
@@ -325,7 +325,7 @@ static const struct row messages[] = {
     {LEFT, "\"inference_geo\": \"x\""},
     {REFUSED, "\"container\": \"x\""},
     {REFUSED, "\"mcp_servers\": []"},
-    {REFUSED, "\"preset\": \"x\""},
+    {LEFT, "\"preset\": \"x\""},
 };
 
 static const struct row ollama[] = {
