@@ -19,10 +19,11 @@ import common
 import kits
 import more
 import sdk
+import wire
 
 
 def checks_of(library):
-    return [(n, f) for part in (sdk, kits, more) for n, f in vars(part).items()
+    return [(n, f) for part in (sdk, kits, more, wire) for n, f in vars(part).items()
             if n.startswith(f"check_{library}_") or n == f"check_{library}"]
 
 

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: MIT
+"""What programs send that are no Python libraries, as their sources and documents show it: Claude Code, Codex, the AI SDK,
+Open WebUI, Continue, Cline, Ollama's command line. Bytes over http.client; what comes back must have what they read."""
+import http.client
+import json
+import urllib.parse
+
+from common import ASK, TOOLS, need, same
+
+FLAT = {"type": "function", "name": "get_weather", "strict": False, "description": "The weather of a city.",
+        "parameters": TOOLS[0]["function"]["parameters"]}
+
+
+def send(url, method, path, body=None, **headers):
+    """The status, the fields and the body of an answer."""
+    at = urllib.parse.urlsplit(url)
+    c = http.client.HTTPConnection(at.hostname, at.port, timeout=60)
+    text = body if body is None or isinstance(body, (str, bytes)) else json.dumps(body)
+    fields = {k.replace("_", "-"): v for k, v in headers.items()}
+    if text is not None:
+        fields.setdefault("content-type", "application/json")
+    c.request(method, path, text, fields)
+    r = c.getresponse()
+    got = (r.status, r.headers, r.read().decode())
+    c.close()
+    return got
+
+
+def ok(url, method, path, body=None, **headers):
+    status, _, text = send(url, method, path, body, **headers)
+    same(status, 200, f"{method} {path}: {text[:300]}")
+    return text
+
+
+def events(text):
+    """(event, data) of each event of a stream; data: as it was parsed."""
+    out = []
+    for part in text.split("\n\n"):
+        lines = dict(x.split(": ", 1) for x in part.split("\n") if ": " in x and not x.startswith(":"))
+        if "data" in lines and lines["data"] != "[DONE]":
+            out.append((lines.get("event"), json.loads(lines["data"])))
+    return out
+
+
+def check_wire_claude_code(url):
+    """A first line that changes, marks for caches, thinking given back, results with pictures, betas in the path."""
+    head = dict(anthropic_version="2023-06-01", x_app="cli", authorization="Bearer none", user_agent="claude-cli/2.1.0 (external, cli)",
+                anthropic_beta="claude-code-20250219,interleaved-thinking-2025-05-14,fine-grained-tool-streaming-2025-05-14")
+    mark = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+    tool = {"name": "get_weather", "description": "The weather of a city.", "eager_input_streaming": True, **mark, "input_schema": {
+        "$schema": "http://json-schema.org/draft-07/schema#", "additionalProperties": False, **TOOLS[0]["function"]["parameters"]}}
+    system = [{"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1.0.abc; cc_entrypoint=cli; cch=11111;"},
+              {"type": "text", "text": "You are a tool for programmers.", **mark}]
+    first = {"role": "user", "content": [{"type": "text", "text": "<system-reminder>\nBe brief.\n</system-reminder>"},
+                                         {"type": "text", "text": ASK[0]["content"], **mark}]}
+    body = {"model": "claude-sonnet-4-5-20250929", "max_tokens": 100, "stream": True, "temperature": 0, "system": system, "tools": [tool, {
+        "type": "web_search_20250305", "name": "web_search", "max_uses": 8}], "messages": [first], "metadata": {"user_id": "u"},
+        "thinking": {"type": "enabled", "budget_tokens": 80}, "output_config": {"effort": "medium"},
+        "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}}
+    seen = events(ok(url, "POST", "/v1/messages?beta=true", body, **head))
+    need(all(kind == data["type"] for kind, data in seen), "event names")
+    same(seen[0][1]["message"]["model"], body["model"], "model")
+    start = [d["content_block"] for k, d in seen if k == "content_block_start"]
+    same([b["type"] for b in start], ["thinking", "tool_use"], "blocks")
+    delta = lambda kind, member: "".join(d["delta"][member] for k, d in seen if k == "content_block_delta" and d["delta"]["type"] == kind)
+    last = [d for k, d in seen if k == "message_delta"][0]
+    same(last["delta"]["stop_reason"], "tool_use", "stop_reason")
+    need({"input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"} <= set(last["usage"]), f"usage: {last}")
+    answer = {"role": "assistant", "content": [
+        {"type": "thinking", "thinking": delta("thinking_delta", "thinking"), "signature": delta("signature_delta", "signature")},
+        {"type": "redacted_thinking", "data": "eA=="},
+        {"type": "tool_use", "id": start[1]["id"], "name": start[1]["name"], "input": json.loads(delta("input_json_delta", "partial_json"))}]}
+    result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": start[1]["id"], "is_error": True, **mark, "content": [
+        {"type": "text", "text": "no \ud83d network"}, {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}]},
+        {"type": "text", "text": "Again, please."}]}
+    system = [{**system[0], "text": system[0]["text"].replace("11111", "22222")}, system[1]]
+    again = {**body, "system": system, "messages": [first, answer, result], "max_tokens": 8}
+    seen = events(ok(url, "POST", "/v1/messages?beta=true", again, **head))
+    use = seen[0][1]["message"]["usage"]
+    need(use["cache_read_input_tokens"] > 100, f"the second turn finds nothing of the first: {use}")
+    count = json.loads(ok(url, "POST", "/v1/messages/count_tokens?beta=true",
+                          {k: again[k] for k in ("model", "system", "messages", "tools", "thinking")}, **head))["input_tokens"]
+    total = use["input_tokens"] + use["cache_read_input_tokens"] + use["cache_creation_input_tokens"]
+    need(abs(count - total) <= 40, f"count_tokens says {count}, the request had {total}")
+    ok(url, "POST", "/v1/messages?beta=true", {"model": "claude-haiku-4-5-20251001", "max_tokens": 1, "temperature": 0,
+                                               "messages": [{"role": "user", "content": "quota"}], "metadata": {"user_id": "u"}}, **head)
+    for choice in ({"type": "auto"}, {"type": "any"}, {"type": "tool", "name": "get_weather", "disable_parallel_tool_use": True}, {"type": "none"}):
+        ok(url, "POST", "/v1/messages", {**body, "stream": False, "max_tokens": 4, "tool_choice": choice}, **head)
+    same(send(url, "HEAD", "/", **head)[0], 200, "HEAD /")
+    need("claude" not in ok(url, "GET", "/v1/models?limit=1000", **head), "models")
+    # a key in either place will do, and words of another version are no fault
+    status, fields, text = send(url, "POST", "/v1/messages", {"model": "m", "messages": []}, **head)
+    need(status == 400 and json.loads(text)["error"]["type"] == "invalid_request_error" and fields["x-request-id"], f"{status} {text}")
+
+
+def check_wire_codex(url):
+    """Items as Codex keeps them: messages of the developer, reasoning that is wrapped, its grammar for patches, results as parts."""
+    patch = "start: begin hunk+ end\nbegin: \"*** Begin Patch\" LF\nend: \"*** End Patch\" LF?\nhunk: \"*** Add File: \" /[a-z.]{1,9}/ LF (\"+\" /[a-z]{0,5}/ LF)~1..2\n%import common.LF\n"
+    tools = [FLAT, {"type": "custom", "name": "apply_patch", "description": "Edits files.", "format": {
+        "type": "grammar", "syntax": "lark", "definition": patch}}, {"type": "web_search", "external_web_access": False},
+        {"type": "local_shell"}, {"type": "image_generation", "output_format": "png"}]
+    say = lambda role, text: {"type": "message", "role": role, "content": [{"type": "input_text", "text": text}]}
+    items = [say("developer", "<permissions instructions>none</permissions instructions>"), say("user", "<environment_context>\n</environment_context>"),
+             say("user", ASK[0]["content"])]
+    body = {"model": "gpt-5-codex", "instructions": "You are a coding agent.", "input": items, "tools": tools, "tool_choice": "auto",
+            "parallel_tool_calls": True, "reasoning": {"effort": "medium", "summary": "auto"}, "store": False, "stream": True,
+            "include": ["reasoning.encrypted_content"], "prompt_cache_key": "0198-a", "text": {"verbosity": "medium"},
+            "client_metadata": {"x-codex-installation-id": "1"}, "service_tier": None}
+    head = dict(authorization="Bearer none", originator="codex_cli_rs", session_id="0198-a", accept="text/event-stream", version="0.60.0")
+    seen = events(ok(url, "POST", "/v1/responses", {**body, "tool_choice": {"type": "custom", "name": "apply_patch"}}, **head))
+    need(all(kind == data["type"] for kind, data in seen), "event names")
+    same([d["sequence_number"] for _, d in seen], list(range(len(seen))), "numbers")
+    same((seen[0][0], seen[-1][0]), ("response.created", "response.completed"), "first and last")
+    need(seen[-1][1]["response"]["usage"]["input_tokens_details"].keys() >= {"cached_tokens"} and seen[-1][1]["response"]["id"], "completed")
+    done = [d["item"] for k, d in seen if k == "response.output_item.done"]
+    same([x["type"] for x in done][-1], "custom_tool_call", "items")
+    need(done[-1]["input"].startswith("*** Begin Patch\n") and "*** End Patch" in done[-1]["input"], f"{done[-1]}")
+    if done[0]["type"] == "reasoning":
+        need(done[0]["encrypted_content"] and isinstance(done[0]["summary"], list), "wrapped reasoning")
+    back = items + [{k: v for k, v in x.items() if k not in ("status",)} | ({"content": None} if x["type"] == "reasoning" else {}) for x in done]
+    back += [{"type": "custom_tool_call_output", "call_id": done[-1]["call_id"], "output": [
+        {"type": "input_text", "text": "Done."}, {"type": "input_image", "image_url": "data:image/png;base64,AA=="}]},
+        {"type": "ghost_snapshot", "ghost_commit": {"id": "x"}}, {"type": "compaction_summary", "encrypted_content": "x"},
+        {"type": "local_shell_call", "call_id": "l", "status": "completed", "action": {"type": "exec", "command": ["ls"]}}]
+    seen = events(ok(url, "POST", "/v1/responses", {**body, "input": back, "max_output_tokens": 8}, **head))
+    need(seen[-1][1]["response"]["usage"]["input_tokens_details"]["cached_tokens"] > 50, "the second turn finds nothing of the first")
+    ok(url, "GET", "/v1/models?client_version=0.60.0", **head)
+    status, _, text = send(url, "POST", "/v1/responses", {**body, "stream": False, "previous_response_id": "resp_1"}, **head)
+    need(status == 400 and "previous_response" in text, f"{status} {text}")
+
+
+def check_wire_chat(url):
+    """The AI SDK's, Open WebUI's, Continue's, Cline's chat: parts, nulls, members of their own, tool results without names."""
+    path = "/v1/chat/completions"
+    call = {"id": "c1", "type": "function", "function": {"name": "get_weather", "arguments": "{\"city\":\"Oslo\"}"}}
+    loop = [{"role": "system", "content": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]},
+            {"role": "user", "content": [{"type": "text", "text": ASK[0]["content"]}]},
+            {"role": "assistant", "content": None, "tool_calls": [call], "refusal": None, "audio": None, "annotations": []},
+            {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "12"}]},
+            {"role": "assistant", "content": "", "reasoning_content": "Enough.", "tool_calls": []}, {"role": "user", "content": "And?"}]
+    more = {"model": "m", "max_tokens": 6, "tools": TOOLS}
+    ok(url, "POST", path, {**more, "messages": loop, "tool_choice": "auto", "temperature": None, "stop": None, "user": None, "n": None})
+    text = ok(url, "POST", path, {**more, "messages": ASK, "stream": True, "stream_options": {"include_usage": True}, "max_completion_tokens": 6,
+                                  "reasoning_effort": "low", "parallel_tool_calls": True, "chat_id": "x", "session_id": "y", "files": [], "features": {}, "variables": {},
+                                  "background_tasks": {"title_generation": True}, "metadata": {"chat_id": "x"}}, accept="*/*", user_agent="ai-sdk/5")
+    need(text.rstrip().endswith("data: [DONE]"), "end of the stream")
+    chunks = [d for _, d in events(text)]
+    need(chunks[-1]["choices"] == [] and chunks[-1]["usage"]["total_tokens"] > 0 and chunks[-2]["choices"][0]["finish_reason"], f"{chunks[-2:]}")
+    ok(url, "POST", path, {**more, "messages": ASK, "tools": [], "tool_choice": "none", "response_format": {"type": "text"}})
+    ok(url, "POST", path, {**more, "messages": ASK, "tools": None, "tool_choice": None, "functions": None, "response_format": None, "logit_bias": {}})
+    odd = {"type": "function", "function": {"name": "odd", "parameters": {"type": "object", "properties": {
+        "when": {"type": "string", "pattern": "^(?=x)\\d+$", "format": "whatever"}, "x": {"type": ["string", "null"]}, "any": {}, "n": {"type": "integer", "format": "int64"},
+        "u": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/T"}], "default": None}}, "$defs": {"T": {"type": "array"}}}}}
+    ok(url, "POST", path, {**more, "messages": ASK, "tools": TOOLS + [odd, {"type": "function", "function": {"name": "none"}}], "stream": True})
+    out = json.loads(ok(url, "POST", path, {"messages": ASK, "max_tokens": 400, "response_format": {"type": "json_schema", "json_schema": {
+        "name": "response", "strict": True, "schema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "properties": {
+            "a": {"type": "string", "enum": ["x"]}}, "required": ["a"], "additionalProperties": False}}}}))
+    same(json.loads(out["choices"][0]["message"]["content"]), {"a": "x"}, "json_schema")
+    for body, word in (({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]}]}, "image_url"),
+                       ({"messages": "hi"}, "messages"), ({"messages": [{"role": "bot", "content": "x"}]}, "role"),
+                       ({"messages": ASK, "tools": TOOLS, "tool_choice": {"type": "function", "function": {"name": "no"}}}, "tool_choice")):
+        status, _, text = send(url, "POST", path, body)
+        need(status == 400 and word in text, f"{body}: {status} {text}")
+    same(send(url, "POST", path, "{\"messages\": [")[0], 400, "half a body")
+    same(send(url, "POST", path, {"messages": ASK, "max_tokens": 1}, content_type="text/plain")[0], 415, "another type")
+    same(send(url, "POST", path, {"messages": ASK, "max_tokens": 1}, content_type="application/json; charset=utf-8")[0], 200, "a charset")
+    # completion of code, as editors ask for it
+    stops = ["<|endoftext|>", "<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>", "/src/", "#- coding: utf-8", "```", "\n\n"]
+    ok(url, "POST", "/v1/completions", {"model": "m", "prompt": "<|fim_prefix|>a<|fim_suffix|>b<|fim_middle|>", "max_tokens": 8, "stop": stops, "stream": True})
+
+
+def check_wire_ollama(url):
+    """Ollama's command line and the editors that speak to it."""
+    same(ok(url, "GET", "/"), "Ollama is running", "GET /")
+    same(send(url, "HEAD", "/")[0], 200, "HEAD /")
+    need("version" in json.loads(ok(url, "GET", "/api/version")), "version")
+    same(len(json.loads(ok(url, "GET", "/api/tags"))["models"]), 1, "tags")
+    same(len(json.loads(ok(url, "GET", "/api/ps"))["models"]), 1, "ps")
+    for name in ({"model": "m"}, {"name": "m"}, {"model": "m:latest"}, {"model": "m", "verbose": True}):
+        show = json.loads(ok(url, "POST", "/api/show", name))
+        need({"details", "model_info", "capabilities", "template"} <= set(show), f"show: {list(show)}")
+    lines = lambda text: [json.loads(x) for x in text.splitlines()]
+    load = lines(ok(url, "POST", "/api/generate", {"model": "m", "keep_alive": "5m"}))
+    need(load[-1]["done"] and load[-1]["done_reason"] == "load", f"load: {load}")
+    stop = lines(ok(url, "POST", "/api/generate", {"model": "m", "keep_alive": 0}))
+    same(stop[-1]["done_reason"], "unload", "unload")
+    raw = lines(ok(url, "POST", "/api/generate", {"model": "m", "prompt": "<|fim_prefix|>x", "raw": True, "suffix": "", "context": [], "images": [], "keep_alive": 1800,
+                                                  "stream": True, "options": {"num_predict": 4, "temperature": 0, "num_ctx": 8192, "stop": ["\n\n"], "num_gpu": 99,
+                                                                              "mirostat": 0, "low_vram": False, "f16_kv": True}}))
+    need(raw[-1]["done"] and raw[-1]["eval_count"] == 4 and all("response" in x for x in raw), f"raw: {raw}")
+    schema = {"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"], "additionalProperties": False}
+    made = lines(ok(url, "POST", "/api/generate", {"model": "m", "prompt": "x", "format": schema, "think": False, "stream": False, "options": {"num_predict": 60}}))
+    need(isinstance(json.loads(made[0]["response"])["a"], bool), f"format: {made}")
+    chat = lines(ok(url, "POST", "/api/chat", {"model": "m:latest", "messages": ASK, "tools": TOOLS, "think": False, "format": "", "options": {"num_predict": 60, "temperature": 0}}))
+    need(chat[-1]["done"] and all(x["message"]["role"] == "assistant" for x in chat), f"chat: {chat[-1]}")
+    for body in ({"model": "m", "messages": [{"role": "user", "content": "x", "images": ["AA=="]}]}, {"model": "m", "messages": ASK, "template": "{{ .Prompt }}"}):
+        status, _, text = send(url, "POST", "/api/chat", body)
+        need(status == 400 and json.loads(text).keys() == {"error"}, f"{status} {text}")
+    for path in ("/api/pull", "/api/push", "/api/create", "/api/embed"):
+        status, _, text = send(url, "POST", path, {"model": "m"})
+        need(status == 501 and json.loads(text)["error"], f"{path}: {status} {text}")
