@@ -47,6 +47,7 @@ int sched_new(struct sched **out, struct session *s, const struct sched_opts *o,
     keep_spares(c);
     c->row = xcalloc((size_t)(c->n_ubatch + o->n_live), sizeof *c->row);
     c->row_run = xcalloc((size_t)(c->n_ubatch + o->n_live), sizeof(void *));
+    c->row_fork = xcalloc((size_t)(c->n_ubatch + o->n_live), sizeof(void *));
     void *mem = NULL;
     const int rc =
         mem_alloc(&mem, (uint64_t)((c->cap_logits + 1) * c->n_vocab) * sizeof(float), "logits", e);
@@ -147,6 +148,7 @@ void sched_free(struct sched *s) {
     free(s->run);
     free(s->row);
     free(s->row_run);
+    free(s->row_fork);
     mem_free(s->logits);
     free(s);
 }
@@ -176,25 +178,53 @@ static bool echoes(const struct run *r) {
     return r->task->ask.echo && r->task->ask.top >= 0 && r->n_echoed < r->n_prompt;
 }
 
-/* How far r may be fed in a pass: snapshots are taken between passes. */
-static int64_t until_cut(const struct run *r) {
-    const int64_t pos = seq_pos(r->seq);
-    int64_t to = r->all.n;
-    for (int i = 0; i < r->n_cuts; i++)
-        if (r->cut[i].at > pos) to = min_i64(to, r->cut[i].at);
-    if (sched_keeps(r)) to = min_i64(to, (pos / EVERY + 1) * EVERY);
-    return to - pos;
-}
-
 struct pass {
     int64_t n, n_logits, n_decode;
 };
+
+/* What a snapshot of the first `at` tokens of r is good for; -1: none is taken. */
+static int snapshot_use(const struct run *r, int64_t at) {
+    int use = at % EVERY == 0 ? (int)PREFIX_EVERY : -1;
+    if (at >= r->n_prompt || !sched_keeps(r)) return -1;
+    for (int i = 0; i < r->n_cuts; i++)
+        if (r->cut[i].at == at) use = (int)r->cut[i].use;
+    return use;
+}
+
+/* A sequence for a snapshot of the first `at` tokens of r, where one is wanted and has room. */
+static struct seq *snapshot(struct sched *s, const struct run *r, int64_t at) {
+    struct err ignored;
+    struct seq *q = NULL;
+    if (snapshot_use(r, at) < 0 || !sched_room(s, session_seq_bytes(s->s, 1))) return NULL;
+    return session_new_fork(s->s, &q, &ignored) ? NULL : q;
+}
+
+/* Keeps the snapshots of a pass that has run; n: its rows. */
+static void keep_snapshots(struct sched *s, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        struct seq *q = s->row_fork[i];
+        const struct run *r = s->row_run[i];
+        if (!q) continue;
+        s->row_fork[i] = NULL;
+        const int64_t at = seq_pos(q);
+        prefix_keep(s->prefix, r->all.v, at, r->task->key, (enum prefix_use)snapshot_use(r, at), q);
+        s->has_new = true;
+    }
+}
+
+static void drop_snapshots(struct sched *s, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        seq_free(s->row_fork[i]);
+        s->row_fork[i] = NULL;
+    }
+}
 
 static void add_rows(struct sched *s, struct pass *p, struct run *r, int64_t n) {
     const int64_t pos = seq_pos(r->seq);
     for (int64_t i = 0; i < n; i++) {
         const bool want = pos + i + 1 == r->all.n || echoes(r);
         s->row[p->n] = (struct session_row){r->all.v[pos + i], r->seq, want ? WANT_LOGITS : 0};
+        s->row_fork[p->n] = snapshot(s, r, pos + i + 1);
         s->row_run[p->n++] = r;
         p->n_logits += want;
     }
@@ -241,7 +271,7 @@ static void gather(struct sched *s, struct pass *p) {
     for (int64_t left = prompt_rows(s, p); left > 0;) {
         struct run *r = next_prompt(s, p);
         if (!r) break;
-        int64_t n = min_i64(min_i64(missing(r), until_cut(r)), left);
+        int64_t n = min_i64(missing(r), left);
         if (echoes(r))
             n = min_i64(n, min_i64(ECHO_ROWS, s->cap_logits - p->n_logits - s->o.n_live));
         if (n < 1 || !sched_may_grow(s, r, n)) break;
@@ -255,8 +285,14 @@ static void drop_lost(struct sched *s, struct pass *p) {
     int64_t n = 0;
     p->n_logits = 0;
     for (int64_t i = 0; i < p->n; i++) {
-        if (!s->row_run[i]->seq) continue;
+        struct seq *fork = s->row_fork[i];
+        s->row_fork[i] = NULL;
+        if (!s->row_run[i]->seq) {
+            seq_free(fork);
+            continue;
+        }
         s->row[n] = s->row[i];
+        s->row_fork[n] = fork;
         s->row_run[n++] = s->row_run[i];
         p->n_logits += (s->row[i].want & WANT_LOGITS) != 0;
     }
@@ -385,19 +421,6 @@ static void echo_token(struct sched *s, struct run *r, const float *logits) {
         probs_add(&c->probs, tok, logits, s->n_vocab, r->all.v[r->n_echoed], r->task->ask.top);
 }
 
-static void take_snapshots(struct sched *s, struct run *r) {
-    struct err ignored;
-    struct seq *q = NULL;
-    const int64_t pos = seq_pos(r->seq);
-    int use = pos % EVERY == 0 && pos < r->n_prompt ? (int)PREFIX_EVERY : -1;
-    for (int i = 0; i < r->n_cuts; i++)
-        if (r->cut[i].at == pos) use = (int)r->cut[i].use;
-    if (use < 0 || !sched_keeps(r) || pos >= r->n_prompt) return;
-    if (!sched_room(s, session_seq_bytes(s->s, 1)) || seq_fork(&q, r->seq, &ignored)) return;
-    prefix_keep(s->prefix, r->all.v, pos, r->task->key, (enum prefix_use)use, q);
-    s->has_new = true;
-}
-
 static void measure(struct sched *s, const struct pass *p, double t) {
     const int64_t n_prompt = p->n - p->n_decode;
     s->n.n_fed += n_prompt;
@@ -439,10 +462,12 @@ bool sched_step(struct sched *s) {
         return sched_shelve(s, false);
     }
     const double t = prog_now_s();
-    if (session_run(s->s, s->row, p.n, NULL, s->logits, &e)) {
+    if (session_run_forks(s->s, s->row, s->row_fork, p.n, NULL, s->logits, &e)) {
+        drop_snapshots(s, p.n);
         failed(s, &e);
         return true;
     }
+    keep_snapshots(s, p.n);
     s->n_failed = 0;
     s->t_busy = prog_now_s();
     measure(s, &p, s->t_busy - t);
@@ -451,7 +476,6 @@ bool sched_step(struct sched *s) {
         struct run *r = s->row_run[i];
         const float *logits = s->logits + k * s->n_vocab;
         const bool last = i + 1 == p.n || s->row_run[i + 1] != r;
-        if (last && r->seq) take_snapshots(s, r);
         if (last && r->seq && r->all.n == r->n_prompt) task_progress(r, seq_pos(r->seq));
         if (!(s->row[i].want & WANT_LOGITS)) continue;
         k++;

@@ -24,8 +24,10 @@ struct sched {
         uint64_t key, at;
     } served[64]; /* when keys had their last turn */
     int n_served;
+    /* rows of the pass: whose they are; what is kept of their sequences as they are behind them */
     struct session_row *row;
     struct run **row_run;
+    struct seq **row_fork;
     float *logits, *masked;
     int64_t cap_logits; /* rows */
     double row_s;       /* of a prompt's row, running mean; 0: not known */

@@ -386,17 +386,17 @@ static void table_changed(struct seq *q, int64_t from) {
     q->table_from = min_i64(q->table_from, from);
 }
 
-void seq_restore(struct seq *q, const struct seq *from) {
-    const struct cache *c = q->cache;
+/* q shares the pages of the first `pos` tokens of `from`. */
+static void share_pages(struct seq *q, const struct seq *from, int64_t pos) {
     for (int i = 0; i < q->cache->kv.n_slots; i++) {
         const struct seq_pages *have = &from->slot[i];
-        const int64_t n = div_up(from->pos, q->cache->page_tok) - have->first;
+        const int64_t n = div_up(pos, q->cache->page_tok) - have->first;
         struct seq_pages old = q->slot[i];
         q->slot[i] = (struct seq_pages){.first = have->first};
         for (int k = 0; k < have->n && k < n; k++) {
             struct page *page = have->v[k];
             page->refs++;
-            page->sealed = max_i64(page->sealed, from->pos);
+            page->sealed = max_i64(page->sealed, pos);
             push(&q->slot[i], page);
             const int64_t was = have->first + k - old.first;
             if (was < 0 || was >= old.n || old.v[was] != page) table_changed(q, have->first + k);
@@ -404,10 +404,45 @@ void seq_restore(struct seq *q, const struct seq *from) {
         for (int k = 0; k < old.n; k++) page_drop(&q->cache->pool[i], old.v[k]);
         free(old.v);
     }
+    q->pos = pos;
+}
+
+void seq_restore(struct seq *q, const struct seq *from) {
+    const struct cache *c = q->cache;
+    share_pages(q, from, from->pos);
     for (int i = 0; i < c->n_places; i++)
         if (q->mem[i].state)
             c->mem.copy(c->mem.of, i, q->mem[i].state, from->mem[i].state, c->state_bytes[i]);
+}
+
+void seq_take(struct seq *q, struct seq *from) {
+    for (int i = 0; i < q->cache->kv.n_slots; i++) {
+        const struct seq_pages old = q->slot[i];
+        q->slot[i] = from->slot[i];
+        from->slot[i] = old;
+    }
+    for (int i = 0; i < q->cache->n_places; i++) {
+        const struct seq_mem old = q->mem[i];
+        q->mem[i] = from->mem[i];
+        from->mem[i] = old;
+    }
     q->pos = from->pos;
+    q->table_from = from->table_from; /* tables lie beside the states */
+    seq_empty(from);
+}
+
+void seq_empty(struct seq *q) {
+    drop_all(q);
+    q->pos = 0;
+}
+
+int seq_new_fork(struct seq **out, struct cache *c, struct err *e) {
+    return seq_alloc(out, c, false, e);
+}
+
+void seq_fork_ahead(struct seq *fork, const struct seq *q, int64_t n) {
+    share_pages(fork, q, q->pos + n);
+    seq_advance(fork, 0);
 }
 
 int seq_fork(struct seq **out, const struct seq *from, struct err *e) {

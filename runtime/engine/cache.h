@@ -134,6 +134,11 @@ int seq_grow(struct seq *q, int64_t n, struct err *e);
 /* Makes an empty sequence one of n_tok tokens whose rows are to be filled in: slot i from the page
  * of position first[i] on. ERR_SYS: no memory. */
 int seq_make_room(struct seq *q, int64_t n_tok, const int64_t *first, struct err *e);
+/* Makes a sequence without a past (seq_empty). */
+int seq_new_fork(struct seq **out, struct cache *c, struct err *e);
+/* Gives `fork` the pages of what q is after n more tokens, which are written but not counted yet;
+ * the states are the caller's part. */
+void seq_fork_ahead(struct seq *fork, const struct seq *q, int64_t n);
 /* Counts n tokens as kept, and drops pages that no later query of a window sees. */
 void seq_advance(struct seq *q, int64_t n);
 

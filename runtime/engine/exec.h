@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "kernels/pack.h"
 #include "runtime/engine/backend.h"
@@ -112,6 +113,8 @@ struct session {
     int64_t *row_pos; /* [n_ubatch] */
     struct seq **row_seq;
     int32_t *row_id, *row_from;    /* of session_run: ids in order; the row of each one given */
+    struct seq **row_fork;         /* what gets the past up to a row, or NULL */
+    int n_forks;                   /* 0: row_fork says nothing */
     int first_block;               /* 0: from the embeddings */
     int end_block;                 /* with see_hidden, the pass ends before it; 0: at the end */
     struct session_best *best;     /* NULL, or what the pass's token is asked for */
@@ -162,6 +165,30 @@ struct acts {
     const struct kern_act *p;
     int64_t p_ld;
 };
+
+/* Rows of a pass whose state is wanted as it is behind them: what walks a sequence's rows
+ * [r, end) stops behind each, and copies its part of the state to exec_fork. */
+static inline int64_t exec_until_fork(const struct session *s, int64_t r, int64_t end) {
+    if (!s->n_forks) return end;
+    while (r + 1 < end && !s->row_fork[r]) r++;
+    return r + 1;
+}
+/* Who gets the state behind a row; NULL: nobody. */
+static inline struct seq *exec_fork(const struct session *s, int64_t r) {
+    return s->n_forks ? s->row_fork[r] : NULL;
+}
+/* Copies channels [c0, c1) of the tail of a convolution, [n_rows][n_ch]. */
+static inline void exec_fork_tail(struct seq *fork, const struct seq *q, int slot, int64_t n_rows,
+                                  int64_t n_ch, int64_t c0, int64_t c1) {
+    for (int64_t i = 0; i < n_rows; i++)
+        memcpy(seq_conv(fork, slot) + i * n_ch + c0, seq_conv(q, slot) + i * n_ch + c0,
+               (size_t)(c1 - c0) * sizeof(float));
+}
+/* Copies n numbers from the at-th of a scan's state on. */
+static inline void exec_fork_scan(struct seq *fork, const struct seq *q, int slot, int64_t at,
+                                  int64_t n) {
+    memcpy(seq_scan(fork, slot) + at, seq_scan(q, slot) + at, (size_t)n * sizeof(float));
+}
 
 typedef void (*exec_fn)(struct session *s, const struct gr_node *n);
 extern const exec_fn exec_table[OP_COUNT];

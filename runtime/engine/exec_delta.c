@@ -25,8 +25,13 @@ static void conv_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     for (int64_t i = i0; i < i1; i++) {
         const struct seg *g = &j->s->seg[i / n_parts];
         const int64_t c0 = i % n_parts * CONV_CHANNELS, c1 = min_i64(c0 + CONV_CHANNELS, j->n_ch);
-        j->s->kern.conv_silu(j->s->reg[j->n->dst] + g->r0 * j->n_ch, j->n_ch, j->w, j->bias,
-                             seq_conv(g->seq, j->n->slot), g->n, c0, c1, j->n_ch, j->k);
+        for (int64_t r = g->r0, to; r < g->r0 + g->n; r = to) {
+            to = exec_until_fork(j->s, r, g->r0 + g->n);
+            j->s->kern.conv_silu(j->s->reg[j->n->dst] + r * j->n_ch, j->n_ch, j->w, j->bias,
+                                 seq_conv(g->seq, j->n->slot), to - r, c0, c1, j->n_ch, j->k);
+            struct seq *fork = exec_fork(j->s, to - 1);
+            if (fork) exec_fork_tail(fork, g->seq, j->n->slot, j->k - 1, j->n_ch, c0, c1);
+        }
     }
 }
 void exec_conv_silu(struct session *s, const struct gr_node *n) {
@@ -87,13 +92,18 @@ static void delta_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     for (int64_t i = i0; i < i1; i++) {
         const struct seg *g = &s->seg[i / (hv * j->row_groups)];
         const int64_t h = i / j->row_groups % hv, r0 = i % j->row_groups * DELTA_ROWS;
+        const int64_t r1 = min_i64(r0 + DELTA_ROWS, dv), end = g->r0 + g->n;
         const int64_t kh = n->delta.grouped ? h / (hv / hk) : h % hk;
-        const float *qkv = j->qkv + g->r0 * j->ld;
-        s->kern.delta_rows(seq_scan(g->seq, n->slot) + h * dv * dk, qkv + kh * dk,
-                           qkv + (hk + kh) * dk, j->ld, qkv + 2 * hk * dk + h * dv, j->ld,
-                           s->reg[n->dst] + g->r0 * ldo + h * dv, ldo, s->decay + g->r0 * hv + h,
-                           s->beta + g->r0 * hv + h, hv, g->n, dk, r0,
-                           min_i64(r0 + DELTA_ROWS, dv));
+        for (int64_t t = g->r0, to; t < end; t = to) {
+            to = exec_until_fork(s, t, end);
+            const float *qkv = j->qkv + t * j->ld;
+            s->kern.delta_rows(seq_scan(g->seq, n->slot) + h * dv * dk, qkv + kh * dk,
+                               qkv + (hk + kh) * dk, j->ld, qkv + 2 * hk * dk + h * dv, j->ld,
+                               s->reg[n->dst] + t * ldo + h * dv, ldo, s->decay + t * hv + h,
+                               s->beta + t * hv + h, hv, to - t, dk, r0, r1);
+            struct seq *fork = exec_fork(s, to - 1);
+            if (fork) exec_fork_scan(fork, g->seq, n->slot, (h * dv + r0) * dk, (r1 - r0) * dk);
+        }
     }
 }
 

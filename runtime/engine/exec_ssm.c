@@ -30,10 +30,15 @@ static void short_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const int64_t n_ch = s->g->reg_width[n->dst], taps = s->g->weight[n->conv.weight].ne[0];
     for (int64_t i = i0; i < i1; i++) {
         const struct seg *g = &s->seg[i / j->n_parts];
-        const int64_t c0 = i % j->n_parts * CHANNELS;
-        s->kern.short_conv(row(s, n->src[0], g->r0), s->g->reg_width[n->src[0]], j->w,
-                           seq_conv(g->seq, n->slot), s->reg[n->dst] + g->r0 * n_ch, n_ch, g->n, c0,
-                           min_i64(c0 + CHANNELS, n_ch), n_ch, taps);
+        const int64_t c0 = i % j->n_parts * CHANNELS, c1 = min_i64(c0 + CHANNELS, n_ch);
+        for (int64_t t = g->r0, to; t < g->r0 + g->n; t = to) {
+            to = exec_until_fork(s, t, g->r0 + g->n);
+            s->kern.short_conv(row(s, n->src[0], t), s->g->reg_width[n->src[0]], j->w,
+                               seq_conv(g->seq, n->slot), s->reg[n->dst] + t * n_ch, n_ch, to - t,
+                               c0, c1, n_ch, taps);
+            struct seq *fork = exec_fork(s, to - 1);
+            if (fork) exec_fork_tail(fork, g->seq, n->slot, taps - 1, n_ch, c0, c1);
+        }
     }
 }
 void exec_short_conv(struct session *s, const struct gr_node *n) {
@@ -76,13 +81,18 @@ static void mamba2_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     for (int64_t i = i0; i < i1; i++) {
         const struct seg *g = &s->seg[i / (heads * j->n_parts)];
         const int64_t h = i / j->n_parts % heads, r0 = i % j->n_parts * ROWS;
-        const float *u = row(s, n->src[0], g->r0);
-        const float *b = u + heads * dv + h / (heads / n->delta.n_k_heads) * dim;
-        s->kern.mamba2_rows(seq_scan(g->seq, n->slot) + h * dv * dim, b,
-                            b + n->delta.n_k_heads * dim, ldu, u + h * dv, ldu,
-                            s->reg[n->dst] + g->r0 * ldo + h * dv, ldo,
-                            s->decay + g->r0 * heads + h, s->beta + g->r0 * heads + h, heads,
-                            j->skip[h], g->n, dim, r0, min_i64(r0 + ROWS, dv));
+        const int64_t r1 = min_i64(r0 + ROWS, dv);
+        for (int64_t t = g->r0, to; t < g->r0 + g->n; t = to) {
+            to = exec_until_fork(s, t, g->r0 + g->n);
+            const float *u = row(s, n->src[0], t);
+            const float *b = u + heads * dv + h / (heads / n->delta.n_k_heads) * dim;
+            s->kern.mamba2_rows(seq_scan(g->seq, n->slot) + h * dv * dim, b,
+                                b + n->delta.n_k_heads * dim, ldu, u + h * dv, ldu,
+                                s->reg[n->dst] + t * ldo + h * dv, ldo, s->decay + t * heads + h,
+                                s->beta + t * heads + h, heads, j->skip[h], to - t, dim, r0, r1);
+            struct seq *fork = exec_fork(s, to - 1);
+            if (fork) exec_fork_scan(fork, g->seq, n->slot, (h * dv + r0) * dim, (r1 - r0) * dim);
+        }
     }
 }
 void exec_mamba2(struct session *s, const struct gr_node *n) {
@@ -108,12 +118,16 @@ static void mamba1_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const int64_t n_ch = n->delta.v_dim, dim = n->delta.k_dim;
     for (int64_t i = i0; i < i1; i++) {
         const struct seg *g = &s->seg[i / j->n_parts];
-        const int64_t c0 = i % j->n_parts * ROWS;
-        const float *b = row(s, n->src[2], g->r0);
-        s->kern.mamba1_rows(seq_scan(g->seq, n->slot), j->a, j->skip, row(s, n->src[0], g->r0),
-                            row(s, n->src[1], g->r0), s->reg[n->dst] + g->r0 * n_ch, n_ch, b,
-                            b + dim, s->g->reg_width[n->src[2]], g->n, dim, c0,
-                            min_i64(c0 + ROWS, n_ch));
+        const int64_t c0 = i % j->n_parts * ROWS, c1 = min_i64(c0 + ROWS, n_ch);
+        for (int64_t t = g->r0, to; t < g->r0 + g->n; t = to) {
+            to = exec_until_fork(s, t, g->r0 + g->n);
+            const float *b = row(s, n->src[2], t);
+            s->kern.mamba1_rows(seq_scan(g->seq, n->slot), j->a, j->skip, row(s, n->src[0], t),
+                                row(s, n->src[1], t), s->reg[n->dst] + t * n_ch, n_ch, b, b + dim,
+                                s->g->reg_width[n->src[2]], to - t, dim, c0, c1);
+            struct seq *fork = exec_fork(s, to - 1);
+            if (fork) exec_fork_scan(fork, g->seq, n->slot, c0 * dim, (c1 - c0) * dim);
+        }
     }
 }
 void exec_mamba1(struct session *s, const struct gr_node *n) {
@@ -160,12 +174,17 @@ static void kda_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     for (int64_t i = i0; i < i1; i++) {
         const struct seg *g = &s->seg[i / (heads * j->n_parts)];
         const int64_t h = i / j->n_parts % heads, r0 = i % j->n_parts * ROWS;
-        const float *q = row(s, n->src[0], g->r0) + h * dim;
-        s->kern.kda_rows(seq_scan(g->seq, n->slot) + h * dv * dim, q, q + heads * dim, ldu,
-                         q - h * dim + 2 * heads * dim + h * dv, ldu,
-                         s->reg[n->dst] + g->r0 * ldo + h * dv, ldo,
-                         row(s, n->src[2], g->r0) + h * dim, heads * dim,
-                         s->beta + g->r0 * heads + h, heads, g->n, dim, r0, min_i64(r0 + ROWS, dv));
+        const int64_t r1 = min_i64(r0 + ROWS, dv);
+        for (int64_t t = g->r0, to; t < g->r0 + g->n; t = to) {
+            to = exec_until_fork(s, t, g->r0 + g->n);
+            const float *q = row(s, n->src[0], t) + h * dim;
+            s->kern.kda_rows(seq_scan(g->seq, n->slot) + h * dv * dim, q, q + heads * dim, ldu,
+                             q - h * dim + 2 * heads * dim + h * dv, ldu,
+                             s->reg[n->dst] + t * ldo + h * dv, ldo, row(s, n->src[2], t) + h * dim,
+                             heads * dim, s->beta + t * heads + h, heads, to - t, dim, r0, r1);
+            struct seq *fork = exec_fork(s, to - 1);
+            if (fork) exec_fork_scan(fork, g->seq, n->slot, (h * dv + r0) * dim, (r1 - r0) * dim);
+        }
     }
 }
 void exec_kda(struct session *s, const struct gr_node *n) {

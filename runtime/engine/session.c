@@ -184,6 +184,7 @@ static void alloc_rows(struct session *s) {
     s->row_seq = xcalloc(n, sizeof *s->row_seq);
     s->row_id = xcalloc(n, sizeof *s->row_id);
     s->row_from = xcalloc(n, sizeof *s->row_from);
+    s->row_fork = xcalloc(n, sizeof(void *));
 }
 
 /* Lets the thread work for the session's context, and returns the one it worked for before. */
@@ -228,6 +229,7 @@ void session_free(struct session *s) {
     free(s->row_seq);
     free(s->row_id);
     free(s->row_from);
+    free(s->row_fork);
     free(s->vec);
     exec_unpack(s);
     free(s);
@@ -300,6 +302,7 @@ static void gather_own(struct session *s, const int32_t *ids, int64_t n) {
     s->ids = ids;
     s->n_tok = n;
     s->n_segs = 1;
+    s->n_forks = 0;
     s->seg[0] = (struct seg){s->own, 0, n};
     for (int64_t i = 0; i < n; i++) {
         s->row_pos[i] = s->own->pos + i;
@@ -311,7 +314,15 @@ static void gather_own(struct session *s, const int32_t *ids, int64_t n) {
 static int pass(struct session *s, float *hidden, float *logits, struct err *e) {
     if (!s->o.whole && prog_interrupted()) return err_set(e, ERR_INTR, "interrupted");
     TRY(s->be->pass(s, hidden, logits, e));
-    for (int i = 0; i < s->n_segs; i++) seq_advance(s->seg[i].seq, s->seg[i].n);
+    for (int i = 0; i < s->n_segs; i++) {
+        const struct seg *g = &s->seg[i];
+        for (int64_t r = g->r0; r < g->r0 + g->n; r++)
+            if (exec_fork(s, r) && !s->be->on_device)
+                seq_fork_ahead(s->row_fork[r], g->seq, r - g->r0 + 1);
+        seq_advance(g->seq, g->n);
+        if (s->be->on_device && exec_fork(s, g->r0 + g->n - 1))
+            seq_restore(s->row_fork[g->r0 + g->n - 1], g->seq);
+    }
     return 0;
 }
 
@@ -344,6 +355,10 @@ int session_new_seq(struct session *s, int64_t n_reserve, struct seq **out, stru
                        "a sequence of %" PRId64 " tokens does not fit a context of %" PRId64,
                        n_reserve, s->o.n_ctx);
     return seq_new(out, &s->cache, n_reserve, e);
+}
+
+int session_new_fork(struct session *s, struct seq **out, struct err *e) {
+    return seq_new_fork(out, &s->cache, e);
 }
 
 uint64_t session_seq_bytes(const struct session *s, int64_t n_tok) {
@@ -395,9 +410,10 @@ static struct seq *seq_of(const struct session *s, const struct session_row *row
     return row->seq ? row->seq : s->own;
 }
 
-/* Checks the rows, whose numbers per sequence are counted in seq.mark. The marks are 0 again when
- * it returns. */
-static int check_rows(struct session *s, const struct session_row *row, int64_t n, struct err *e) {
+/* Checks the rows, whose numbers per sequence are counted in seq.mark, and that each fork is named
+ * once and not fed. The marks are 0 again when it returns. */
+static int check_rows(struct session *s, const struct session_row *row, struct seq *const *fork,
+                      int64_t n, struct err *e) {
     int rc = s->g->hidden_in == GR_NONE
                  ? 0
                  : err_set(e, ERR_USAGE, "a draft model's rows come with hidden rows");
@@ -410,17 +426,22 @@ static int check_rows(struct session *s, const struct session_row *row, int64_t 
         else
             rc = check_room(s, q, ++q->mark, e);
     }
+    for (int64_t i = 0; i < n && fork && !rc; i++)
+        if (fork[i] && (fork[i]->cache != &s->cache || fork[i]->mark++))
+            rc = err_set(e, ERR_USAGE, "row %" PRId64 ": it cannot be forked into that", i);
     for (int64_t i = 0; i < n; i++) {
         struct seq *q = seq_of(s, &row[i]);
         if (q->cache == &s->cache) q->mark = 0;
+        if (fork && fork[i]) fork[i]->mark = 0;
     }
     return rc;
 }
 
 /* Puts together a pass of n rows, sequences in the order of their first ones. row_from[i] is the
  * row of the pass that row[i] becomes. */
-static void gather(struct session *s, const struct session_row *row, int64_t n) {
-    s->n_segs = 0;
+static void gather(struct session *s, const struct session_row *row, struct seq *const *fork,
+                   int64_t n) {
+    s->n_segs = s->n_forks = 0;
     for (int64_t i = 0; i < n; i++) {
         struct seq *q = seq_of(s, &row[i]);
         if (!q->mark) {
@@ -443,6 +464,8 @@ static void gather(struct session *s, const struct session_row *row, int64_t n) 
         s->row_pos[r] = q->pos + g->n++;
         s->row_seq[r] = q;
         s->row_from[i] = (int32_t)r;
+        s->row_fork[r] = fork ? fork[i] : NULL;
+        s->n_forks += s->row_fork[r] != NULL;
     }
     for (int k = 0; k < s->n_segs; k++) s->seg[k].seq->mark = 0;
     s->ids = s->row_id;
@@ -473,15 +496,23 @@ static int hand_out(struct session *s, const struct session_row *row, int64_t n,
     return rc;
 }
 
+/* Returns how many of n rows the next pass takes. */
+static int64_t pass_rows(const struct session *s, struct seq *const *fork, int64_t n) {
+    n = min_i64(s->o.n_ubatch, n);
+    for (int64_t i = 0; i < n && fork && s->be->on_device; i++)
+        if (fork[i]) return i + 1;
+    return n;
+}
+
 /* Runs rows of any sequences, in as many passes as they need. `residual` has what enters
  * s->first_block, in the order of the rows; NULL: the rows are tokens. */
-static int run(struct session *s, const struct session_row *row, int64_t n, const float *residual,
-               float *hidden, float *logits, struct err *e) {
+static int run(struct session *s, const struct session_row *row, struct seq *const *fork, int64_t n,
+               const float *residual, float *hidden, float *logits, struct err *e) {
     const int64_t d = s->g->reg_width[s->g->residual];
-    TRY(check_rows(s, row, n, e));
+    TRY(check_rows(s, row, fork, n, e));
     for (int64_t i = 0, k; i < n; i += k) {
-        k = min_i64(s->o.n_ubatch, n - i);
-        gather(s, row + i, k);
+        k = pass_rows(s, fork ? fork + i : NULL, n - i);
+        gather(s, row + i, fork ? fork + i : NULL, k);
         for (int64_t r = 0; r < k && residual; r++)
             if (s->row_from[r] != r)
                 return err_set(e, ERR_USAGE, "rows of one sequence must follow one another here");
@@ -498,9 +529,16 @@ static int run(struct session *s, const struct session_row *row, int64_t n, cons
 
 int session_run(struct session *s, const struct session_row *row, int64_t n, float *hidden,
                 float *logits, struct err *e) {
+    return session_run_forks(s, row, NULL, n, hidden, logits, e);
+}
+
+int session_run_forks(struct session *s, const struct session_row *row, struct seq *const *fork,
+                      int64_t n, float *hidden, float *logits, struct err *e) {
     struct ctx *callers = enter(s);
-    const int rc = run(s, row, n, NULL, hidden, logits, e);
+    const int rc = run(s, row, fork, n, NULL, hidden, logits, e);
     ctx_enter(callers);
+    for (int64_t i = 0; i < n && rc && fork; i++)
+        if (fork[i] && rc != ERR_USAGE) seq_empty(fork[i]);
     return rc;
 }
 
@@ -508,7 +546,7 @@ int session_run_from(struct session *s, int block, const float *residual,
                      const struct session_row *row, int64_t n, float *hidden, struct err *e) {
     struct ctx *callers = enter(s);
     s->first_block = block;
-    const int rc = run(s, row, n, residual, hidden, NULL, e);
+    const int rc = run(s, row, NULL, n, residual, hidden, NULL, e);
     s->first_block = 0;
     s->residual_in = NULL;
     ctx_enter(callers);

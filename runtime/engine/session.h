@@ -165,6 +165,13 @@ int session_load_seq(struct session *s, struct seq *q, const char *path, struct 
  * any other error seq_pos tells how much of a sequence was fed. */
 int session_run(struct session *s, const struct session_row *row, int64_t n, float *hidden,
                 float *logits, struct err *e);
+/* The same, and fork[i] (NULL: nobody; [n]) is given the past of row i's sequence up to that row: a
+ * fork in the middle of a pass. Forks are sequences of the session that are not fed here, each
+ * named once. After an error they are as after seq_empty. On a device a pass ends behind each. */
+int session_run_forks(struct session *s, const struct session_row *row, struct seq *const *fork,
+                      int64_t n, float *hidden, float *logits, struct err *e);
+/* Makes a sequence for that, without a past (seq_empty). ERR_SYS: no memory. */
+int session_new_fork(struct session *s, struct seq **out, struct err *e);
 /* Does the same from a block on, as session_forward_from does; residual [n][n_embd] is in the
  * order of the rows. Rows of one sequence must follow one another. */
 int session_run_from(struct session *s, int block, const float *residual,

@@ -65,24 +65,59 @@ static void copy_sim(struct world *w, struct sim *to, const struct sim *from) {
     memcpy(to->hidden, from->hidden, (size_t)(CTX * w->d) * sizeof *to->hidden);
 }
 
-/* Rows of some sequences, in any order between them, now and then a long piece. */
+/* Sequences that get the past of another in the middle of a batch, with or without a sequence of
+ * their own to get it into. */
+struct forked {
+    struct sim *to;
+    const struct sim *from;
+    int64_t n;
+    struct seq *q; /* NULL: to->q */
+};
+
+static void begin_fork(struct world *w, struct forked *f, struct seq **fork) {
+    struct err e = {0};
+    if (below(w, 2)) CHECK_OK(session_new_fork(w->s, &f->q, &e));
+    if (!f->q && below(w, 2)) seq_empty(f->to->q);
+    *fork = f->q ? f->q : f->to->q;
+}
+
+static void end_fork(struct world *w, const struct forked *f) {
+    copy_sim(w, f->to, f->from);
+    f->to->n = f->n;
+    if (!f->q) return;
+    seq_take(f->to->q, f->q);
+    seq_free(f->q);
+}
+
+/* Rows of some sequences, in any order between them, now and then a long piece; the last few
+ * sequences may get the past of others on the way. */
 static void step_batch(struct world *w) {
     struct session_row row[CTX];
+    struct seq *fork[CTX] = {0};
     float *at[CTX];
-    int64_t n = 0, want = below(w, 12) ? 1 + below(w, MOST_ROWS) : 300, which = below(w, N_SEQS);
+    struct forked forked[N_SEQS] = {{0}};
+    int n_forked = 0;
+    const int64_t n_fed = below(w, 2) ? N_SEQS : 1 + below(w, N_SEQS - 1);
+    int64_t n = 0, want = below(w, 12) ? 1 + below(w, MOST_ROWS) : 300, which = below(w, n_fed);
     const bool one = want > MOST_ROWS;
     float *hidden = xcalloc((size_t)(CTX * w->d), sizeof *hidden);
     for (int64_t i = 0; i < want; i++) {
-        struct sim *x = &w->sim[one ? which : below(w, N_SEQS)];
+        struct sim *x = &w->sim[one ? which : below(w, n_fed)];
         if (x->n == CTX) continue;
         const int32_t id = (int32_t)below(w, w->n_vocab);
         row[n] = (struct session_row){id, x->q, WANT_HIDDEN};
         at[n++] = x->hidden + x->n * w->d;
         x->id[x->n++] = id;
+        if (n_fed + n_forked == N_SEQS || below(w, want) > 3) continue;
+        struct forked *f = &forked[n_forked];
+        *f = (struct forked){.to = &w->sim[n_fed + n_forked++], .from = x, .n = x->n};
+        begin_fork(w, f, &fork[n - 1]);
     }
     struct err e = {0};
-    CHECK_OK(session_run(w->s, row, n, hidden, NULL, &e));
+    CHECK_OK(session_run_forks(w->s, row, fork, n, hidden, NULL, &e));
     for (int64_t i = 0; i < n; i++) memcpy(at[i], hidden + i * w->d, (size_t)w->d * sizeof *hidden);
+    for (int i = 0; i < n_forked; i++) end_fork(w, &forked[i]);
+    w->n_forks += n_forked;
     for (int i = 0; i < N_SEQS; i++) CHECK_EQ_I64(seq_pos(w->sim[i].q), w->sim[i].n);
     w->n_rows += n;
     free(hidden);
@@ -318,6 +353,11 @@ static void test_arguments(void) {
     CHECK_ERR(session_run(s, row, 3, NULL, NULL, &e), ERR_USAGE, "vocabulary");
     CHECK_EQ_I64(seq_pos(q), 0);
     struct seq *none = NULL;
+    struct seq *const itself[33] = {q}, *const strange[33] = {NULL, foreign};
+    row[2].id = 1;
+    CHECK_ERR(session_run_forks(s, row, itself, 3, NULL, NULL, &e), ERR_USAGE, "forked");
+    CHECK_ERR(session_run_forks(s, row, strange, 3, NULL, NULL, &e), ERR_USAGE, "forked");
+    CHECK_EQ_I64(seq_pos(q), 0);
     CHECK_ERR(session_new_seq(s, 33, &none, &e), ERR_USAGE, "does not fit");
     CHECK_ERR(seq_trim(q, 1, &e), ERR_USAGE, "cannot go back");
     row[2].id = 1;
