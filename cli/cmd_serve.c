@@ -49,6 +49,9 @@ static const struct opt serve_options[] = {
     {"act", 0, OPT_STR, AT(act), "MODE", "activations: f32 or q8 (default)"},
     {"max-step", 0, OPT_NUM, AT(max_step), "SECONDS",
      "a running answer waits so long for others' prompts (1)"},
+    {"draft", 0, OPT_STR, AT(draft), "HOW",
+     "guess next tokens of texts that repeat themselves: auto (default), where few answers run and "
+     "it makes them faster; off"},
     {"queue", 0, OPT_I64, AT(queue), "N", "requests that may wait (64)"},
     {"log", 0, OPT_STR, AT(log), "FILE", "a line of JSON per request (standard error); off: none"},
     {"record", 0, OPT_STR, AT(record), "FILE",

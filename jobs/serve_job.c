@@ -177,6 +177,9 @@ static int check_args(const struct serve_job_opts *a, struct serve_opts *o, stru
             return err_set(e, ERR_USAGE, "--constrain: '%s' is not one of auto, strict, off",
                            a->constrain);
     }
+    o->draft = !a->draft || strcmp(a->draft, "off") != 0;
+    if (o->draft && a->draft && strcmp(a->draft, "auto") != 0)
+        return err_set(e, ERR_USAGE, "--draft: '%s' is not one of auto, off", a->draft);
     if (a->special && strcmp(a->special, "plain") != 0 && strcmp(a->special, "parse") != 0)
         return err_set(e, ERR_USAGE, "--special-in-content: '%s' is not one of plain, parse",
                        a->special);

@@ -23,7 +23,8 @@ struct serve_job_opts {
     const char *path;
     struct str_list host, allow_host, allow_origin;
     const char *alias; /* the model's id for clients; NULL: the file's name without its ending */
-    const char *kv_type, *act, *tmpl, *preset, *kwargs, *reasoning, *constrain, *special, *pre;
+    const char *kv_type, *act, *tmpl, *preset, *kwargs, *reasoning, *constrain, *draft, *special,
+        *pre;
     /* tmpl: a file with a template; NULL: the model's own. preset: a file of presets; NULL: none */
     const char *key;      /* one that clients may give; NULL or "": none. where it came from: */
     const char *key_from; /* a name for messages */

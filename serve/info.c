@@ -177,6 +177,8 @@ void info_metrics(struct server *s, struct job *j) {
          "of them those that the model alone would have said otherwise", (double)n.n_overruled},
         {"hone_forced_tokens_total", "counter", "tokens not drawn, since no others could come",
          (double)n.n_jumped},
+        {"hone_draft_tokens_total", "counter", "tokens that were guessed", (double)n.n_guessed},
+        {"hone_draft_right_total", "counter", "of them those that came", (double)n.n_right},
         {"hone_preemptions_total", "counter", "answers that lost their memory for a while",
          (double)n.n_preempted},
         {"hone_cache_evictions_total", "counter", "kept sequences that were dropped",

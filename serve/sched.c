@@ -39,10 +39,11 @@ int sched_new(struct sched **out, struct session *s, const struct sched_opts *o,
     struct sched *c = xcalloc(1, sizeof *c);
     c->s = s;
     c->o = *o;
+    c->o.draft = o->draft && strcmp(session_device(s), "cpu") == 0; /* a fork ends passes there */
     c->n_ctx = so->n_ctx;
     c->n_ubatch = so->n_ubatch;
     c->n_vocab = session_model(s)->hp.d[HD_VOCAB];
-    c->cap_logits = max_i64(o->n_live, ECHO_ROWS) + o->n_live;
+    c->cap_logits = max_i64(o->n_live, ECHO_ROWS) + o->n_live + DRAFT_RUNS * RUN_GUESSES;
     c->prefix = prefix_new(s, session_model(s)->tok);
     keep_spares(c);
     c->row = xcalloc((size_t)(c->n_ubatch + o->n_live), sizeof *c->row);
@@ -79,6 +80,7 @@ void sched_add(struct sched *s, struct task *t) {
 /* Takes the sequence away; what it has seen is kept for others. */
 void sched_release(struct sched *s, struct run *r, bool keep) {
     if (!r->seq) return;
+    sched_settle(s, r, seq_pos(r->seq) > r->guessed_at);
     struct seq *q = r->seq;
     r->seq = NULL;
     s->n_live--;
@@ -144,6 +146,7 @@ void sched_free(struct sched *s) {
     fault_set(&f, 503, NULL, NULL, "the server is stopping");
     sched_fail_all(s, &f);
     if (s->prefix) (void)sched_shelve(s, true);
+    (void)sched_drop_taps(s);
     prefix_free(s->prefix);
     free(s->run);
     free(s->row);
@@ -173,6 +176,9 @@ static int64_t missing(const struct run *r) {
 }
 static bool decodes(const struct run *r) {
     return r->all.n > r->n_prompt && missing(r) <= JUMP_ROWS;
+}
+static bool may_decode(const struct run *r) {
+    return r->seq && decodes(r) && !task_full(r->task);
 }
 static bool echoes(const struct run *r) {
     return r->task->ask.echo && r->task->ask.top >= 0 && r->n_echoed < r->n_prompt;
@@ -204,7 +210,7 @@ static void keep_snapshots(struct sched *s, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
         struct seq *q = s->row_fork[i];
         const struct run *r = s->row_run[i];
-        if (!q) continue;
+        if (!q || sched_is_tap(s, q)) continue;
         s->row_fork[i] = NULL;
         const int64_t at = seq_pos(q);
         prefix_keep(s->prefix, r->all.v, at, r->task->key, (enum prefix_use)snapshot_use(r, at), q);
@@ -212,11 +218,8 @@ static void keep_snapshots(struct sched *s, int64_t n) {
     }
 }
 
-static void drop_snapshots(struct sched *s, int64_t n) {
-    for (int64_t i = 0; i < n; i++) {
-        seq_free(s->row_fork[i]);
-        s->row_fork[i] = NULL;
-    }
+static void drop_snapshot(const struct sched *s, struct seq *q) {
+    if (!sched_is_tap(s, q)) seq_free(q);
 }
 
 static void add_rows(struct sched *s, struct pass *p, struct run *r, int64_t n) {
@@ -227,6 +230,36 @@ static void add_rows(struct sched *s, struct pass *p, struct run *r, int64_t n) 
         s->row_fork[p->n] = snapshot(s, r, pos + i + 1);
         s->row_run[p->n++] = r;
         p->n_logits += want;
+    }
+}
+
+/* A token of each answer that runs, and guesses of those behind it. */
+static void add_answers(struct sched *s, struct pass *p) {
+    int64_t n_rows = 0;
+    int n_runs = 0;
+    for (int i = 0; i < s->n_runs; i++) {
+        struct run *r = s->run[i];
+        if (!may_decode(r)) continue;
+        n_rows += missing(r);
+        n_runs++;
+    }
+    for (int i = 0; i < s->n_runs; i++) {
+        struct run *r = s->run[i];
+        if (!may_decode(r)) continue;
+        const int64_t n = min_i64(missing(r), max_i64(s->n_ubatch - p->n, 1));
+        if (seq_pos(r->seq) + n > r->n_promised) continue; /* there was no memory for it */
+        const bool all = n == missing(r), few = n_runs <= DRAFT_RUNS;
+        const int64_t free = s->n_ubatch - p->n - n_rows;
+        add_rows(s, p, r, n);
+        if (!all || !few || !sched_guess(s, r, n_rows, n_runs - 1, free)) continue;
+        for (int k = 0; k < r->n_guesses; k++) {
+            s->row_fork[p->n - 1] = r->tap[k];
+            s->row[p->n] = (struct session_row){r->guess[k], r->seq, WANT_LOGITS};
+            s->row_fork[p->n] = NULL;
+            s->row_run[p->n++] = r;
+            p->n_logits++;
+        }
+        n_rows += r->n_guesses;
     }
 }
 
@@ -262,11 +295,9 @@ static struct run *next_prompt(const struct sched *s, const struct pass *p) {
 static void gather(struct sched *s, struct pass *p) {
     for (int i = 0; i < s->n_runs; i++) {
         struct run *r = s->run[i];
-        if (!r->seq || !decodes(r) || task_full(r->task)) continue;
-        const int64_t n = min_i64(missing(r), max_i64(s->n_ubatch - p->n, 1));
-        if (!sched_may_grow(s, r, n) || !r->seq) continue;
-        add_rows(s, p, r, n);
+        if (may_decode(r)) (void)sched_may_grow(s, r, missing(r));
     }
+    add_answers(s, p);
     p->n_decode = p->n;
     for (int64_t left = prompt_rows(s, p); left > 0;) {
         struct run *r = next_prompt(s, p);
@@ -288,7 +319,7 @@ static void drop_lost(struct sched *s, struct pass *p) {
         struct seq *fork = s->row_fork[i];
         s->row_fork[i] = NULL;
         if (!s->row_run[i]->seq) {
-            seq_free(fork);
+            drop_snapshot(s, fork);
             continue;
         }
         s->row[n] = s->row[i];
@@ -421,11 +452,19 @@ static void echo_token(struct sched *s, struct run *r, const float *logits) {
         probs_add(&c->probs, tok, logits, s->n_vocab, r->all.v[r->n_echoed], r->task->ask.top);
 }
 
+/* The tokens behind those that were fed, r's last ones in front of its guesses; logits: behind the
+ * last one. */
+static void next_tokens(struct sched *s, struct run *r, const float *logits) {
+    for (const float *l = logits; l; l = sched_next_logits(s, r, logits)) next_token(s, r, l);
+    if (r->seq) sched_settle(s, r, true);
+}
+
 static void measure(struct sched *s, const struct pass *p, double t) {
     const int64_t n_prompt = p->n - p->n_decode;
     s->n.n_fed += n_prompt;
     if (!n_prompt) {
         s->decode_s = s->decode_s > 0 ? 0.9 * s->decode_s + 0.1 * t : t;
+        sched_measure_rows(s, p->n, t);
     } else if (n_prompt >= MIN_ROWS / 2) {
         const double each = fmax(t - (p->n_decode ? s->decode_s : 0), t / 8) / (double)n_prompt;
         s->row_s = s->row_s > 0 ? 0.8 * s->row_s + 0.2 * each : each;
@@ -437,8 +476,17 @@ static void measure(struct sched *s, const struct pass *p, double t) {
 }
 
 /* A pass that failed: what is kept makes room, then the last comer gives up. */
-static void failed(struct sched *s, const struct err *e) {
+static void failed(struct sched *s, const struct pass *p, const struct err *e) {
     struct fault f;
+    for (int64_t i = 0; i < p->n; i++) {
+        struct run *r = s->row_run[i];
+        drop_snapshot(s, s->row_fork[i]);
+        s->row_fork[i] = NULL;
+        if (!r->n_guesses) continue;
+        r->n_guesses = 0;
+        if (seq_pos(r->seq) > r->guessed_at) sched_release(s, r, false); /* it is fed again */
+    }
+    sched_end_guesses(s);
     if (prefix_drop(s->prefix) || ++s->n_failed < TRIES) return;
     struct run *last = NULL;
     for (int i = 0; i < s->n_runs; i++)
@@ -448,6 +496,24 @@ static void failed(struct sched *s, const struct err *e) {
     fault_set(&f, 500, NULL, NULL, "%s", e->msg);
     sched_fail_task(s, last->task, &f);
     sched_sweep(s);
+}
+
+/* What n rows of a pass gave to their runs. */
+static void hand_out(struct sched *s, int64_t n) {
+    const float *logits = s->logits;
+    for (int64_t i = 0, to; i < n; i = to) {
+        struct run *r = s->row_run[i];
+        const int n_guesses = r->n_guesses;
+        for (to = i; to < n && s->row_run[to] == r; to++) {
+            if (!(s->row[to].want & WANT_LOGITS)) continue;
+            if (echoes(r)) echo_token(s, r, logits);
+            logits += s->n_vocab;
+        }
+        if (!r->seq) continue;
+        const bool all = seq_pos(r->seq) == r->all.n + n_guesses;
+        if (r->all.n == r->n_prompt) task_progress(r, seq_pos(r->seq));
+        if (all) next_tokens(s, r, logits - (n_guesses + 1) * s->n_vocab);
+    }
 }
 
 bool sched_step(struct sched *s) {
@@ -463,26 +529,17 @@ bool sched_step(struct sched *s) {
     }
     const double t = prog_now_s();
     if (session_run_forks(s->s, s->row, s->row_fork, p.n, NULL, s->logits, &e)) {
-        drop_snapshots(s, p.n);
-        failed(s, &e);
+        failed(s, &p, &e);
         return true;
     }
     keep_snapshots(s, p.n);
     s->n_failed = 0;
     s->t_busy = prog_now_s();
     measure(s, &p, s->t_busy - t);
-    int64_t k = 0;
-    for (int64_t i = 0; i < p.n; i++) {
-        struct run *r = s->row_run[i];
-        const float *logits = s->logits + k * s->n_vocab;
-        const bool last = i + 1 == p.n || s->row_run[i + 1] != r;
-        if (last && r->seq && r->all.n == r->n_prompt) task_progress(r, seq_pos(r->seq));
-        if (!(s->row[i].want & WANT_LOGITS)) continue;
-        k++;
-        if (echoes(r)) echo_token(s, r, logits);
-        if (last && r->seq && !missing(r)) next_token(s, r, logits);
-    }
+    hand_out(s, p.n);
+    sched_end_guesses(s);
     sched_sweep(s);
+    if (!s->n_live) (void)sched_drop_taps(s);
     return true;
 }
 
@@ -512,7 +569,7 @@ void sched_slots(const struct sched *s, struct jw *w) {
         jw_i64(w, "n_cached", r->n_cached);
         jw_str(w, "state", task_full(r->task) ? "paused" : decodes(r) ? "decode" : "prefill");
         if (r->task->job) jw_str(w, "request_id", r->task->job->id);
-        jw_bool(w, "speculative", false);
+        jw_bool(w, "speculative", r->right > 0);
         jw_end(w);
     }
     for (; id < s->o.n_live; id++) {

@@ -17,6 +17,12 @@ struct sched_opts {
     uint64_t n_bytes;    /* of keys, values and states, all told */
     double max_step_s;   /* a running answer waits so long for others' prompts */
     struct shelf *shelf; /* borrowed; NULL: nothing outlives the scheduler */
+    bool draft;          /* next tokens are guessed, where that makes few answers faster */
+    /* Writes up to `most` tokens that may follow r's and returns their number; they are tried
+     * whatever that costs. NULL: what followed the same tokens before (lookup.h), where it pays.
+     * Answers are the same whatever it says. */
+    int (*guess)(void *ud, const struct run *r, int32_t *out, int most);
+    void *guess_ud;
 };
 /* s: borrowed, of session_opts.guests. */
 int sched_new(struct sched **out, struct session *s, const struct sched_opts *o, struct err *e);
@@ -36,6 +42,7 @@ struct sched_counts {
     /* tokens that a form had a say in; of them those that the model alone would have said
      * otherwise; and tokens that were not drawn, since no others could come */
     int64_t n_held, n_overruled, n_jumped;
+    int64_t n_guessed, n_right; /* tokens that were guessed; of them those that came */
     uint64_t held_bytes, budget_bytes;
     double busy_s;
     struct hist interval, step; /* between tokens of an answer; passes */

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 /* serve/sched_int.h - what the files of the scheduler share: sched.c passes and tokens,
- * sched_admit.c memory and who may begin. Internal. */
+ * sched_admit.c memory and who may begin, sched_draft.c guesses, sched_shelf.c the folder.
+ * Internal. */
 #ifndef HONE_SERVE_SCHED_INT_H
 #define HONE_SERVE_SCHED_INT_H
 
 #include "serve/sched.h"
 
+enum { DRAFT_RUNS = 2 /* that decode at most, where tokens are guessed */ };
 struct sched {
     struct session *s;
     struct sched_opts o;
@@ -33,6 +35,10 @@ struct sched {
     double row_s;       /* of a prompt's row, running mean; 0: not known */
     double decode_s;    /* of a pass without prompts */
     int n_failed;       /* passes in a row */
+    /* states that runs with guesses may go back to; of them those that the pass uses */
+    struct seq *tap[DRAFT_RUNS * RUN_GUESSES];
+    int n_taps, taps_used;
+    double rows_s[DRAFT_RUNS * (RUN_GUESSES + 1) + 1]; /* of passes of so many rows; 0: not known */
     struct sched_counts n;
 };
 
@@ -40,6 +46,19 @@ struct sched {
 void sched_release(struct sched *s, struct run *r, bool keep); /* takes its sequence away */
 void sched_fail_task(struct sched *s, struct task *t, const struct fault *f);
 void sched_sweep(struct sched *s); /* forgets what has ended */
+/* Of sched_draft.c. */
+/* Guesses of r's next tokens for a pass that has n_rows rows of answers without them, and gives
+ * tokens to n_others; at most n_free. Returns their number, r->n_guesses. */
+int sched_guess(struct sched *s, struct run *r, int64_t n_rows, int n_others, int64_t n_free);
+/* After tokens were drawn from `logits`, those behind r's last token before the pass: the logits
+ * that the next one is drawn from; NULL: they are not there. */
+const float *sched_next_logits(const struct sched *s, const struct run *r, const float *logits);
+/* Goes back to the last token that was guessed right. ran: the pass has. */
+void sched_settle(struct sched *s, struct run *r, bool ran);
+void sched_end_guesses(struct sched *s); /* the pass is over */
+bool sched_is_tap(const struct sched *s, const struct seq *q);
+bool sched_drop_taps(struct sched *s);                              /* false: there are none */
+void sched_measure_rows(struct sched *s, int64_t n_rows, double t); /* a pass without prompts */
 /* Of sched_shelf.c. */
 /* Brings what a run's prompt begins with from the shelf, when that spares time and there is memory
  * for it and `need` bytes more. */

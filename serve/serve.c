@@ -162,7 +162,8 @@ static void fingerprint(struct server *s) {
 
 int serve_new(struct server **out, const struct serve_opts *o, struct err *e) {
     struct server *s = xcalloc(1, sizeof *s);
-    struct sched_opts so = {o->n_live, o->n_queue, o->context_bytes, o->max_step_s, NULL};
+    struct sched_opts so = {o->n_live, o->n_queue, o->context_bytes, o->max_step_s, NULL, o->draft,
+                            NULL,      NULL};
     struct err why = {0};
     struct net_opts no = o->net;
     s->o = *o;

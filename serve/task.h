@@ -18,7 +18,7 @@ struct guard {
     struct lang *lang[2];
 };
 void guard_release(struct guard *g);
-enum { RUN_CUTS = 4 };
+enum { RUN_CUTS = 4, RUN_GUESSES = 3 };
 struct run {
     struct task *task;
     int choice;
@@ -40,9 +40,16 @@ struct run {
     struct speak *speak;
     int64_t n_promised; /* tokens that there is memory for */
     int64_t n_echoed;   /* prompt tokens whose probability is known */
-    double t_ready;     /* the prompt was computed */
-    double t_last;      /* the last token came */
-    uint64_t order;     /* of arrival */
+    /* of a pass: guesses of its next tokens, behind all[0 .. guessed_at); the states in front of
+     * them, NULL where sequences can go back without */
+    int32_t guess[RUN_GUESSES];
+    struct seq *tap[RUN_GUESSES];
+    int n_guesses;
+    int64_t guessed_at;
+    double right;   /* share of guesses that were right, running mean; 0: none was made */
+    double t_ready; /* the prompt was computed */
+    double t_last;  /* the last token came */
+    uint64_t order; /* of arrival */
     bool ended;
 };
 struct task {

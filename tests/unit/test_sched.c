@@ -13,6 +13,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/rng.h"
+#include "serve/lookup.h"
 #include "serve/sched.h"
 #include "tests/check.h"
 #include "tests/unit/micro.h"
@@ -152,11 +153,13 @@ static void same_as_cold(const struct model *m, const struct session_opts *so, c
     o.n_ubatch = 5 + (int64_t)(rng_u64(&rng) % 50);
     CHECK_OK(session_new(&warm_s, m, &o, &e));
     const uint64_t empty = session_held_bytes(warm_s); /* the session's own states */
-    struct sched_opts w = {3, 16, (uint64_t)1 << 40, 1, NULL};
+    struct sched_opts w = {3, 16, (uint64_t)1 << 40, 1, NULL, true, NULL, NULL};
     /* tight: one request fits, and little more */
     if (tight) w.n_bytes = session_seq_bytes(warm_s, CTX) + 3 * session_seq_bytes(warm_s, 1);
     CHECK_OK(sched_new(&warm, warm_s, &w, &e));
-    CHECK_OK(sched_new(&cold, cold_s, &(struct sched_opts){1, 16, (uint64_t)1 << 40, 1, NULL}, &e));
+    CHECK_OK(sched_new(&cold, cold_s,
+                       &(struct sched_opts){1, 16, (uint64_t)1 << 40, 1, NULL, true, NULL, NULL},
+                       &e));
     struct ids head = {0};
     add_random(&head, &rng, 20 + (int64_t)(rng_u64(&rng) % 30), n_vocab);
     for (int i = 0; i < N_TALKS; i++) {
@@ -205,6 +208,84 @@ static void same_as_cold(const struct model *m, const struct session_opts *so, c
     session_free(cold_s);
 }
 
+/* ---- with guesses as without ---- */
+
+struct oracle { /* knows what requests are answered, and lies now and then */
+    struct rng rng;
+    const struct request *known;
+    int n;
+};
+
+static int foretell(void *ud, const struct run *r, int32_t *out, int most) {
+    struct oracle *o = ud;
+    const struct request *want = NULL;
+    for (int i = 0; i < o->n; i++)
+        if (o->known[i].seed == r->task->reply.seed) want = &o->known[i];
+    int n = 0;
+    while (want && n < most && r->all.n + n < want->answer.n) {
+        out[n] = want->answer.v[r->all.n + n];
+        if (rng_u64(&o->rng) % 4 == 0) out[n] ^= 1;
+        n++;
+    }
+    return n;
+}
+
+static int64_t n_guessed_all, n_right_all;
+
+/* Two answers at once, as alone without guesses; then what is kept of them goes on. */
+static void same_as_unguessed(const struct model *m, const struct session_opts *so,
+                              const char *name, uint64_t seed) {
+    enum { N = 4, LONG = 30 };
+    struct session *s = NULL;
+    struct sched *c = NULL, *plain = NULL;
+    struct err e = {0};
+    struct request cold[N] = {{.n_out = 0}}, warm[N] = {{.n_out = 0}};
+    struct oracle o = {.known = cold};
+    struct session_opts with = *so;
+    with.n_ctx = CTX;
+    with.guests = with.whole = true;
+    rng_seed(&o.rng, seed);
+    CHECK_OK(session_new(&s, m, &with, &e));
+    const uint64_t empty = session_held_bytes(s);
+    const struct sched_opts usual = {2, 8, (uint64_t)1 << 40, 1, NULL, true, foretell, &o};
+    CHECK_OK(
+        sched_new(&plain, s, &(struct sched_opts){.n_live = 1, .n_bytes = (uint64_t)1 << 40}, &e));
+    CHECK_OK(sched_new(&c, s, &usual, &e));
+    for (int i = 0; i < N; i++) {
+        cold[i] = (struct request){.n_out = LONG + i, .seed = seed + 10 * (uint64_t)i};
+        if (i >= 2) copy_ids(&cold[i].prompt, &cold[i - 2].answer, cold[i - 2].answer.n);
+        add_random(&cold[i].prompt, &o.rng, 12, m->hp.d[HD_VOCAB]);
+        submit(plain, &cold[i], true, NULL);
+        finish(plain, &cold[i], 1);
+        o.n = i + 1;
+        warm[i] = (struct request){.n_out = cold[i].n_out, .seed = cold[i].seed};
+        copy_ids(&warm[i].prompt, &cold[i].prompt, cold[i].prompt.n);
+    }
+    for (int i = 0; i < N; i += 2) {
+        submit(c, &warm[i], false, NULL);
+        submit(c, &warm[i + 1], false, NULL);
+        finish(c, &warm[i], 2);
+    }
+    for (int i = 0; i < N; i++) {
+        if (warm[i].failed || warm[i].logits != cold[i].logits ||
+            warm[i].answer.n != cold[i].answer.n ||
+            memcmp(warm[i].answer.v, cold[i].answer.v,
+                   (size_t)cold[i].answer.n * sizeof(int32_t)) != 0)
+            CHECK_FAIL("%s, answer %d: another one with guesses", name, i);
+        if (i >= 2) CHECK(warm[i].n_cached >= LONG);
+        struct ids *const v[] = {&warm[i].prompt, &warm[i].answer, &cold[i].prompt,
+                                 &cold[i].answer};
+        for (int k = 0; k < 4; k++) ids_release(v[k]);
+    }
+    n_guessed_all += sched_counts(c).n_guessed;
+    n_right_all += sched_counts(c).n_right;
+    CHECK_EQ_I64(sched_counts(plain).n_guessed, 0);
+    sched_free(c);
+    sched_free(plain);
+    CHECK_EQ_I64(session_held_bytes(s), empty);
+    session_free(s);
+}
+
 static void test_every_architecture(void) {
     static const char *const golden[] = {"qwen2",     "qwen3",   "qwen3moe",  "qwen35",
                                          "qwen35moe", "mistral", "gemma4moe", "tiny"};
@@ -219,6 +300,7 @@ static void test_every_architecture(void) {
             struct model *m = open_model(micro_folder(src, NULL), "f32");
             n++;
             if (m) same_as_cold(m, &f32, f->d_name, (uint64_t)n, n % 3 == 0, 2);
+            if (m) same_as_unguessed(m, &f32, f->d_name, (uint64_t)n);
             model_close(m);
         }
         free(file);
@@ -234,10 +316,28 @@ static void test_every_architecture(void) {
         struct model *m = open_model(src, "q8_0");
         for (int tight = 0; m && tight < 2; tight++)
             same_as_cold(m, &q8, golden[i], 100 + 2 * i + (uint64_t)tight, tight, 3);
+        if (m) same_as_unguessed(m, &q8, golden[i], 200 + i);
         model_close(m);
         free(src);
     }
     CHECK(n_cached_all > 10000 && n_dropped_all > 100);
+}
+
+static void test_guesses(void) {
+    static const int32_t ids[] = {1, 2, 3, 4, 9, 1, 2, 3, 5, 6, 7, 2, 3, 4, 1, 2, 3};
+    static const struct {
+        int64_t n;
+        int most, n_out;
+        int32_t out[4];
+    } want[] = {{17, 4, 4, {5, 6, 7, 2}}, {17, 1, 1, {5}}, {8, 4, 4, {4, 9, 1, 2}},
+                {13, 4, 0, {0}},          {1, 4, 0, {0}},  {0, 4, 0, {0}}};
+    for (size_t i = 0; i < COUNT_OF(want); i++) {
+        int32_t out[4];
+        const int n = lookup_guess(ids, want[i].n, out, want[i].most);
+        CHECK_EQ_I64(n, want[i].n_out);
+        CHECK(memcmp(out, want[i].out, (size_t)n * sizeof *out) == 0);
+    }
+    CHECK(n_guessed_all > 2000 && n_right_all > n_guessed_all / 2 && n_right_all < n_guessed_all);
 }
 
 /* Two answers that both may begin and have not both room to their end: one loses its sequence, and
@@ -263,8 +363,9 @@ static void test_waiting_again(void) {
         const uint64_t both = 2 * session_seq_bytes(s, 1150) + 2 * session_seq_bytes(s, 1);
         const uint64_t n_bytes = session_held_bytes(s) + both;
         struct sched *c = NULL;
-        CHECK_OK(
-            sched_new(&c, s, &(struct sched_opts){2, 8, tight ? n_bytes : 1 << 30, 1, NULL}, &e));
+        CHECK_OK(sched_new(
+            &c, s, &(struct sched_opts){2, 8, tight ? n_bytes : 1 << 30, 1, NULL, true, NULL, NULL},
+            &e));
         for (int i = 0; i < 2; i++) submit(c, &r[i], false, NULL);
         finish(c, r, 2);
         if (tight) CHECK(session_held_bytes(s) <= n_bytes);
@@ -379,7 +480,8 @@ static void test_bytes(void) {
     struct request drawn = {.n_out = 1}, again = {.n_out = 6, .seed = 2}, want = {.n_out = 6};
     if (!m) return;
     CHECK_OK(session_new(&s, m, &so, &e));
-    CHECK_OK(sched_new(&c, s, &(struct sched_opts){2, 8, (uint64_t)1 << 40, 1, NULL}, &e));
+    CHECK_OK(sched_new(
+        &c, s, &(struct sched_opts){2, 8, (uint64_t)1 << 40, 1, NULL, true, NULL, NULL}, &e));
     CHECK_OK(tok_encode(m->tok, head, strlen(head), true, false, &drawn.prompt, &e));
     for (size_t i = 0; i < strlen(said); i++) /* a token per letter */
         CHECK_OK(tok_encode(m->tok, said + i, 1, false, false, &drawn.prompt, &e));
@@ -431,7 +533,8 @@ static void loop(const char *src, int64_t n_steps) {
     if (!m) return;
     rng_seed(&rng, 5);
     CHECK_OK(session_new(&s, m, &so, &e));
-    CHECK_OK(sched_new(&c, s, &(struct sched_opts){2, 8, (uint64_t)1 << 40, 1, NULL}, &e));
+    CHECK_OK(sched_new(
+        &c, s, &(struct sched_opts){2, 8, (uint64_t)1 << 40, 1, NULL, true, NULL, NULL}, &e));
     add_random(&r.prompt, &rng, n_new, m->hp.d[HD_VOCAB]);
     for (int i = 0; i < n_steps; i++) {
         r.turn = r.prompt.n - 4;
@@ -485,7 +588,9 @@ static void test_leaving(void) {
         struct job *j = job_new(wake);
         rng_seed(&rng, 9);
         CHECK_OK(sched_new(
-            &c, s, &(struct sched_opts){1 + (when & 1), 8, (uint64_t)1 << 40, 1, NULL}, &e));
+            &c, s,
+            &(struct sched_opts){1 + (when & 1), 8, (uint64_t)1 << 40, 1, NULL, true, NULL, NULL},
+            &e));
         add_random(&stays.prompt, &rng, 40, m->hp.d[HD_VOCAB]);
         add_random(&leaves.prompt, &rng, 90, m->hp.d[HD_VOCAB]);
         submit(c, &stays, false, NULL);
@@ -518,6 +623,7 @@ static void test_leaving(void) {
 int main(void) {
     tmp_make();
     RUN(test_every_architecture);
+    RUN(test_guesses);
     RUN(test_waiting_again);
     RUN(test_tree);
     RUN(test_bytes);
