@@ -129,6 +129,27 @@ def row_decode(s, a, rng):
     return out
 
 
+def metric(s, name):
+    c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=60)
+    c.request("GET", "/metrics")
+    found = [x.split()[1] for x in c.getresponse().read().decode().splitlines() if x.startswith(name + " ")]
+    c.close()
+    return float(found[0]) if found else 0.0
+
+
+def row_repeat(s, a, rng):
+    """A text that was there already is said again, as in code that is edited: hone guesses tokens from what followed before."""
+    said = text(rng, 40)
+    before = [metric(s, f"hone_draft_{x}_total") for x in ("tokens", "right")] if s.kind == "hone" else []
+    begin = time.monotonic()
+    r = ask(s.port, "/v1/completions", {"prompt": " ".join([said] * 4), "max_tokens": 2 * a.n_out, "temperature": 0, "stream": True, "ignore_eos": True})
+    out = {"repeat_tokens_per_s": 2 * a.n_out / (time.monotonic() - begin)}
+    if before:
+        guessed, right = (metric(s, f"hone_draft_{x}_total") - b for x, b in zip(("tokens", "right"), before))
+        out |= {"repeat_guessed": guessed, "repeat_right": right}
+    return out
+
+
 def chat(s, talk, n, **more):
     return ask(s.port, "/v1/chat/completions", {"messages": talk, "max_tokens": n, "temperature": 0, "stream": True, "ignore_eos": True, **more})
 
@@ -216,7 +237,7 @@ def row_form(s, a, rng):
     return out
 
 
-ROWS = {"decode": row_decode, "ttft": row_ttft, "restart": row_restart, "loop": row_loop, "beside": row_beside, "first_byte": row_first_byte, "rss": row_rss, "form": row_form}
+ROWS = {"decode": row_decode, "ttft": row_ttft, "restart": row_restart, "loop": row_loop, "beside": row_beside, "first_byte": row_first_byte, "repeat": row_repeat, "rss": row_rss, "form": row_form}
 
 
 def free_port():
@@ -325,6 +346,7 @@ def main():
     p.add_argument("--beside-out", type=int, default=256)
     p.add_argument("--out")
     a = p.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that no server is left
     u = Units(a)
     with tempfile.TemporaryDirectory() as kept:
         for kind, cmd, port in commands(a, kept):
