@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "jobs/serve_job.h"
+#include "runtime/generate/draft.h"
 #include "runtime/generate/run_set.h"
 #include "core/io.h"
 #include "core/log.h"
@@ -178,8 +179,8 @@ static int check_args(const struct serve_job_opts *a, struct serve_opts *o, stru
                            a->constrain);
     }
     o->draft = !a->draft || strcmp(a->draft, "off") != 0;
-    if (o->draft && a->draft && strcmp(a->draft, "auto") != 0)
-        return err_set(e, ERR_USAGE, "--draft: '%s' is not one of auto, off", a->draft);
+    if (o->draft && a->draft && strcmp(a->draft, "auto") != 0 && strcmp(a->draft, "mtp") != 0)
+        return err_set(e, ERR_USAGE, "--draft: '%s' is not one of auto, mtp, off", a->draft);
     if (a->special && strcmp(a->special, "plain") != 0 && strcmp(a->special, "parse") != 0)
         return err_set(e, ERR_USAGE, "--special-in-content: '%s' is not one of plain, parse",
                        a->special);
@@ -341,7 +342,8 @@ static int open_record(const struct serve_job_opts *a, FILE **f, struct serve_op
 
 static int with_model(struct work *w, const struct serve_job_opts *a, struct serve_opts *o,
                       struct err *e) {
-    struct session *s = NULL;
+    struct session *s = NULL, *mtp = NULL;
+    struct model *block = NULL;
     struct latest *latest = NULL;
     FILE *log = NULL, *record = NULL;
     TRY(model_use_pre(o->m, a->pre, e));
@@ -355,11 +357,15 @@ static int with_model(struct work *w, const struct serve_job_opts *a, struct ser
         o->record_ud = latest;
     }
     if (!rc) rc = open_session(w, a, o, &s, e);
+    if (!rc && a->draft && strcmp(a->draft, "mtp") == 0) rc = draft_session(s, &block, &mtp, e);
     o->s = s;
+    o->mtp = mtp;
     if (!rc) rc = serve(a, o, e);
     latest_free(latest);
     if (log) fclose(log);
     if (record) fclose(record);
+    session_free(mtp);
+    model_close(block);
     session_free(s);
     return rc;
 }

@@ -34,6 +34,14 @@ static void keep_spares(struct sched *s) {
     s->o.n_bytes -= s->spare_bytes;
 }
 
+static void alloc_mtp(struct sched *s) {
+    const int64_t n = DRAFT_RUNS * (MTP_TAIL + RUN_GUESSES);
+    s->hidden = xcalloc((size_t)(n * s->n_embd), sizeof(float));
+    s->mtp.hidden = xcalloc((size_t)(n * s->n_embd), sizeof(float));
+    s->mtp.logits = xcalloc((size_t)(DRAFT_RUNS * s->n_vocab), sizeof(float));
+    s->mtp.row = xcalloc((size_t)n, sizeof *s->mtp.row);
+}
+
 int sched_new(struct sched **out, struct session *s, const struct sched_opts *o, struct err *e) {
     const struct session_opts *so = session_get_opts(s);
     struct sched *c = xcalloc(1, sizeof *c);
@@ -43,6 +51,8 @@ int sched_new(struct sched **out, struct session *s, const struct sched_opts *o,
     c->n_ctx = so->n_ctx;
     c->n_ubatch = so->n_ubatch;
     c->n_vocab = session_model(s)->hp.d[HD_VOCAB];
+    c->n_embd = session_model(s)->hp.d[HD_EMBD];
+    if (!c->o.draft) c->o.mtp = NULL;
     c->cap_logits = max_i64(o->n_live, ECHO_ROWS) + o->n_live + DRAFT_RUNS * RUN_GUESSES;
     c->prefix = prefix_new(s, session_model(s)->tok);
     keep_spares(c);
@@ -58,6 +68,7 @@ int sched_new(struct sched **out, struct session *s, const struct sched_opts *o,
     }
     c->logits = mem;
     c->masked = c->logits + c->cap_logits * c->n_vocab;
+    if (c->o.mtp) alloc_mtp(c);
     *out = c;
     return 0;
 }
@@ -73,6 +84,7 @@ void sched_add(struct sched *s, struct task *t) {
             s->run = xreallocarray(s->run, (size_t)s->cap_runs, sizeof(void *));
         }
         t->run[i].order = s->order++;
+        for (int k = 0; k < GUESSES; k++) t->run[i].right[k] = RIGHT_FIRST;
         s->run[s->n_runs++] = &t->run[i];
     }
 }
@@ -84,6 +96,7 @@ void sched_release(struct sched *s, struct run *r, bool keep) {
     struct seq *q = r->seq;
     r->seq = NULL;
     s->n_live--;
+    sched_forget_pairs(r);
     if (keep && !r->task->ask.no_cache)
         prefix_keep(s->prefix, r->all.v, seq_pos(q), r->task->key, PREFIX_END, q);
     else
@@ -152,6 +165,10 @@ void sched_free(struct sched *s) {
     free(s->row);
     free(s->row_run);
     free(s->row_fork);
+    free(s->hidden);
+    free(s->mtp.hidden);
+    free(s->mtp.logits);
+    free(s->mtp.row);
     mem_free(s->logits);
     free(s);
 }
@@ -227,6 +244,7 @@ static void add_rows(struct sched *s, struct pass *p, struct run *r, int64_t n) 
     for (int64_t i = 0; i < n; i++) {
         const bool want = pos + i + 1 == r->all.n || echoes(r);
         s->row[p->n] = (struct session_row){r->all.v[pos + i], r->seq, want ? WANT_LOGITS : 0};
+        if (sched_wants_hidden(s, r, pos + i)) s->row[p->n].want |= WANT_HIDDEN;
         s->row_fork[p->n] = snapshot(s, r, pos + i + 1);
         s->row_run[p->n++] = r;
         p->n_logits += want;
@@ -254,7 +272,8 @@ static void add_answers(struct sched *s, struct pass *p) {
         if (!all || !few || !sched_guess(s, r, n_rows, n_runs - 1, free)) continue;
         for (int k = 0; k < r->n_guesses; k++) {
             s->row_fork[p->n - 1] = r->tap[k];
-            s->row[p->n] = (struct session_row){r->guess[k], r->seq, WANT_LOGITS};
+            const unsigned more = sched_wants_hidden(s, r, r->all.n) ? WANT_HIDDEN : 0;
+            s->row[p->n] = (struct session_row){r->guess[k], r->seq, WANT_LOGITS | more};
             s->row_fork[p->n] = NULL;
             s->row_run[p->n++] = r;
             p->n_logits++;
@@ -500,19 +519,25 @@ static void failed(struct sched *s, const struct pass *p, const struct err *e) {
 
 /* What n rows of a pass gave to their runs. */
 static void hand_out(struct sched *s, int64_t n) {
-    const float *logits = s->logits;
+    const float *logits = s->logits, *hidden = s->hidden;
     for (int64_t i = 0, to; i < n; i = to) {
         struct run *r = s->row_run[i];
         const int n_guesses = r->n_guesses;
+        int64_t n_hidden = 0;
         for (to = i; to < n && s->row_run[to] == r; to++) {
+            n_hidden += (s->row[to].want & WANT_HIDDEN) != 0;
             if (!(s->row[to].want & WANT_LOGITS)) continue;
             if (echoes(r)) echo_token(s, r, logits);
             logits += s->n_vocab;
         }
+        const float *own = hidden;
+        hidden = n_hidden ? hidden + n_hidden * s->n_embd : hidden;
         if (!r->seq) continue;
+        const int64_t fed = seq_pos(r->seq);
         const bool all = seq_pos(r->seq) == r->all.n + n_guesses;
         if (r->all.n == r->n_prompt) task_progress(r, seq_pos(r->seq));
         if (all) next_tokens(s, r, logits - (n_guesses + 1) * s->n_vocab);
+        if (all && r->seq) sched_add_pairs(s, r, own, n_hidden - (fed - seq_pos(r->seq)));
     }
 }
 
@@ -528,7 +553,7 @@ bool sched_step(struct sched *s) {
         return sched_shelve(s, false);
     }
     const double t = prog_now_s();
-    if (session_run_forks(s->s, s->row, s->row_fork, p.n, NULL, s->logits, &e)) {
+    if (session_run_forks(s->s, s->row, s->row_fork, p.n, s->hidden, s->logits, &e)) {
         failed(s, &p, &e);
         return true;
     }
@@ -537,6 +562,7 @@ bool sched_step(struct sched *s) {
     s->t_busy = prog_now_s();
     measure(s, &p, s->t_busy - t);
     hand_out(s, p.n);
+    sched_run_mtp(s);
     sched_end_guesses(s);
     sched_sweep(s);
     if (!s->n_live) (void)sched_drop_taps(s);
@@ -549,7 +575,7 @@ struct sched_counts sched_counts(const struct sched *s) {
     struct sched_counts n = s->n;
     n.n_running = s->n_live;
     n.n_waiting = s->n_runs - s->n_live;
-    n.held_bytes = session_held_bytes(s->s);
+    n.held_bytes = session_held_bytes(s->s) + (s->o.mtp ? session_held_bytes(s->o.mtp) : 0);
     n.budget_bytes = s->o.n_bytes + s->spare_bytes;
     n.prefix = prefix_counts(s->prefix);
     if (s->o.shelf) n.shelf = shelf_counts(s->o.shelf);
@@ -569,7 +595,7 @@ void sched_slots(const struct sched *s, struct jw *w) {
         jw_i64(w, "n_cached", r->n_cached);
         jw_str(w, "state", task_full(r->task) ? "paused" : decodes(r) ? "decode" : "prefill");
         if (r->task->job) jw_str(w, "request_id", r->task->job->id);
-        jw_bool(w, "speculative", r->right > 0);
+        jw_bool(w, "speculative", r->n_tried > 0);
         jw_end(w);
     }
     for (; id < s->o.n_live; id++) {

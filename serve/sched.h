@@ -18,9 +18,12 @@ struct sched_opts {
     double max_step_s;   /* a running answer waits so long for others' prompts */
     struct shelf *shelf; /* borrowed; NULL: nothing outlives the scheduler */
     bool draft;          /* next tokens are guessed, where that makes few answers faster */
-    /* Writes up to `most` tokens that may follow r's and returns their number; they are tried
-     * whatever that costs. NULL: what followed the same tokens before (lookup.h), where it pays.
-     * Answers are the same whatever it says. */
+    struct session *mtp; /* borrowed, of the model's MTP block with as much context, of guests;
+                            NULL: it guesses nothing */
+    bool always;         /* guesses are tried whatever they cost: tests */
+    /* Writes up to `most` tokens that may follow r's and returns their number. NULL: what followed
+     * the same tokens before (lookup.h), then the MTP block's. Answers are the same whatever it
+     * says. */
     int (*guess)(void *ud, const struct run *r, int32_t *out, int most);
     void *guess_ud;
 };

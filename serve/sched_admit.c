@@ -30,7 +30,8 @@ static uint64_t promised(const struct sched *s) {
 
 /* Makes room for so many bytes more, at the cost of what is kept. */
 bool sched_room(struct sched *s, uint64_t n) {
-    while (session_held_bytes(s->s) + promised(s) + n > s->o.n_bytes)
+    const uint64_t mtp = s->o.mtp ? session_held_bytes(s->o.mtp) : 0;
+    while (session_held_bytes(s->s) + mtp + promised(s) + n > s->o.n_bytes)
         if (!prefix_drop(s->prefix) && !sched_drop_taps(s)) return false;
     return true;
 }

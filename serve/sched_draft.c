@@ -18,8 +18,7 @@
 #include "serve/sched_int.h"
 
 enum { AGAIN = 512 /* passes after which it is measured anew what rows cost */ };
-#define RIGHT_FIRST 0.5 /* share of guesses of a run that are right, before any was judged */
-#define RIGHT_STEP 0.1  /* weight of a guess in the running mean */
+#define RIGHT_STEP 0.1 /* weight of a guess in the running mean */
 #define RIGHT_BACK                                                                                 \
     0.01 /* a run that guesses nothing forgets so much per pass that it was wrong                  \
           */
@@ -60,7 +59,7 @@ void sched_measure_rows(struct sched *s, int64_t n_rows, double t) {
 }
 
 /* Seconds of a pass of n rows; where that is not known, of one with fewer: it is tried. */
-static double seconds_of(const struct sched *s, int64_t n) {
+double sched_seconds(const struct sched *s, int64_t n) {
     n = min_i64(n, (int64_t)COUNT_OF(s->rows_s) - 1);
     while (n > 1 && !(s->rows_s[n] > 0)) n--;
     return s->rows_s[n] > 0 ? s->rows_s[n] : 1;
@@ -69,18 +68,31 @@ static double seconds_of(const struct sched *s, int64_t n) {
 /* Of n guesses of a run, in a pass of `rows` rows without them, those that are worth it; n_others:
  * tokens that the pass gives to others. */
 static int worth_it(const struct sched *s, const struct run *r, int n, int64_t rows, int n_others) {
-    double tokens = n_others + 1, chance = 1, best_rate = tokens / seconds_of(s, rows);
+    double tokens = n_others + 1, chance = 1, best_rate = tokens / sched_seconds(s, rows);
     int best = 0;
     for (int k = 1; k <= n; k++) {
-        chance *= r->right;
+        chance *= r->right[r->guessed_by];
         tokens += chance;
-        const double rate = tokens / seconds_of(s, rows + k);
+        const double rate = tokens / sched_seconds(s, rows + k);
         if (rate > best_rate) {
             best = k;
             best_rate = rate;
         }
     }
     return best;
+}
+
+void sched_doubt(struct run *r, enum guess_by by) {
+    r->right[by] += RIGHT_BACK * (RIGHT_FIRST - r->right[by]);
+}
+
+/* Guesses of r's next tokens, `most` at most, and who made them. */
+static int guesses(const struct sched *s, struct run *r, int most) {
+    int n = s->o.guess ? s->o.guess(s->o.guess_ud, r, r->guess, most)
+                       : lookup_guess(r->all.v, r->all.n, r->guess, most);
+    r->guessed_by = n ? GUESS_LOOKUP : GUESS_MTP;
+    if (!n && s->o.mtp) n = sched_guess_mtp(r, r->guess);
+    return n;
 }
 
 int sched_guess(struct sched *s, struct run *r, int64_t n_rows, int n_others, int64_t n_free) {
@@ -91,12 +103,10 @@ int sched_guess(struct sched *s, struct run *r, int64_t n_rows, int n_others, in
     most = min_i64(most, n_free);
     r->n_guesses = 0;
     if (!s->o.draft || most < 1 || r->n_forced < r->force.n) return 0;
-    if (!(r->right > 0)) r->right = RIGHT_FIRST;
-    int n = s->o.guess ? s->o.guess(s->o.guess_ud, r, r->guess, (int)most)
-                       : lookup_guess(r->all.v, r->all.n, r->guess, (int)most);
+    const int n = guesses(s, r, (int)most);
     if (!n) return 0;
-    const int k = s->o.guess ? n : worth_it(s, r, n, n_rows, n_others);
-    if (!k) r->right += RIGHT_BACK * (RIGHT_FIRST - r->right);
+    const int k = s->o.always ? n : worth_it(s, r, n, n_rows, n_others);
+    if (!k) sched_doubt(r, r->guessed_by);
     while (r->n_guesses < k) {
         struct seq *tap = session_can_trim(s->s) ? NULL : take_tap(s);
         if (!tap && !session_can_trim(s->s)) break;
@@ -130,10 +140,12 @@ void sched_settle(struct sched *s, struct run *r, bool ran) {
     if (!n_guesses || !ran) return;
     const int64_t to = r->guessed_at + n;
     s->n.n_guessed += n_guesses;
+    r->n_tried += n_guesses;
     s->n.n_right += n;
-    for (int i = 0; i < n; i++) r->right += RIGHT_STEP * (1 - r->right);
+    double *right = &r->right[r->guessed_by];
+    for (int i = 0; i < n; i++) *right += RIGHT_STEP * (1 - *right);
     if (n == n_guesses) return;
-    r->right -= RIGHT_STEP * r->right;
+    *right -= RIGHT_STEP * *right;
     if (r->tap[n])
         seq_take(r->seq, r->tap[n]);
     else

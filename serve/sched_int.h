@@ -7,12 +7,25 @@
 
 #include "serve/sched.h"
 
-enum { DRAFT_RUNS = 2 /* that decode at most, where tokens are guessed */ };
+enum {
+    DRAFT_RUNS = 2, /* that decode at most, where tokens are guessed */
+    MTP_TAIL = 32   /* tokens of a prompt that the MTP block sees */
+};
+#define RIGHT_FIRST 0.5      /* share of guesses of a run that are right, before any was judged */
+struct mtp_pass {            /* pairs for the block, of the answers that got tokens in a pass */
+    struct session_row *row; /* [n] */
+    float *hidden;           /* [n][n_embd] */
+    float *logits;           /* [DRAFT_RUNS][n_vocab] */
+    int64_t n;
+    struct run *run[DRAFT_RUNS];
+    int n_runs;
+    double each_s; /* of a pass, running mean; 0: not known */
+};
 struct sched {
     struct session *s;
     struct sched_opts o;
     struct prefix *prefix;
-    int64_t n_ctx, n_vocab, n_ubatch;
+    int64_t n_ctx, n_vocab, n_ubatch, n_embd;
     bool has_spares; /* the session keeps states ready, of so many bytes: */
     uint64_t spare_bytes;
     bool has_new;    /* something was kept that the shelf may not have */
@@ -31,6 +44,8 @@ struct sched {
     struct run **row_run;
     struct seq **row_fork;
     float *logits, *masked;
+    float *hidden; /* of rows for the MTP block; NULL: there is none */
+    struct mtp_pass mtp;
     int64_t cap_logits; /* rows */
     double row_s;       /* of a prompt's row, running mean; 0: not known */
     double decode_s;    /* of a pass without prompts */
@@ -55,7 +70,17 @@ int sched_guess(struct sched *s, struct run *r, int64_t n_rows, int n_others, in
 const float *sched_next_logits(const struct sched *s, const struct run *r, const float *logits);
 /* Goes back to the last token that was guessed right. ran: the pass has. */
 void sched_settle(struct sched *s, struct run *r, bool ran);
-void sched_end_guesses(struct sched *s); /* the pass is over */
+void sched_end_guesses(struct sched *s);                     /* the pass is over */
+double sched_seconds(const struct sched *s, int64_t n_rows); /* of a pass; guessed where unknown */
+void sched_doubt(struct run *r, enum guess_by by); /* nothing is guessed: it may be better again */
+/* Of sched_mtp.c. */
+/* Does the block want the hidden row of a run's token at `at`? */
+bool sched_wants_hidden(const struct sched *s, const struct run *r, int64_t at);
+/* Notes the pairs of the last n tokens that r's sequence has seen. */
+void sched_add_pairs(struct sched *s, struct run *r, const float *hidden, int64_t n);
+void sched_run_mtp(struct sched *s);    /* the noted pairs go through the block, where it pays */
+void sched_forget_pairs(struct run *r); /* gives back what the block has of r */
+int sched_guess_mtp(const struct run *r, int32_t *out); /* number of guesses: 0 or 1 */
 bool sched_is_tap(const struct sched *s, const struct seq *q);
 bool sched_drop_taps(struct sched *s);                              /* false: there are none */
 void sched_measure_rows(struct sched *s, int64_t n_rows, double t); /* a pass without prompts */

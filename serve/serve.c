@@ -162,8 +162,12 @@ static void fingerprint(struct server *s) {
 
 int serve_new(struct server **out, const struct serve_opts *o, struct err *e) {
     struct server *s = xcalloc(1, sizeof *s);
-    struct sched_opts so = {o->n_live, o->n_queue, o->context_bytes, o->max_step_s, NULL, o->draft,
-                            NULL,      NULL};
+    struct sched_opts so = {.n_live = o->n_live,
+                            .n_queue = o->n_queue,
+                            .n_bytes = o->context_bytes,
+                            .max_step_s = o->max_step_s,
+                            .draft = o->draft,
+                            .mtp = o->mtp};
     struct err why = {0};
     struct net_opts no = o->net;
     s->o = *o;

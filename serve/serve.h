@@ -33,6 +33,7 @@ struct serve_opts {
     uint64_t context_bytes;
     double max_step_s, drain_s;
     bool draft;             /* sched_opts.draft */
+    struct session *mtp;    /* sched_opts.mtp */
     const char *cache_dir;  /* for what outlives the server; NULL: nothing does */
     uint64_t cache_bytes;   /* of files there */
     const char *const *key; /* NULL: none is needed */

@@ -19,6 +19,7 @@ struct guard {
 };
 void guard_release(struct guard *g);
 enum { RUN_CUTS = 4, RUN_GUESSES = 3 };
+enum guess_by { GUESS_LOOKUP, GUESS_MTP, GUESSES };
 struct run {
     struct task *task;
     int choice;
@@ -46,7 +47,12 @@ struct run {
     struct seq *tap[RUN_GUESSES];
     int n_guesses;
     int64_t guessed_at;
-    double right;   /* share of guesses that were right, running mean; 0: none was made */
+    int64_t n_tried; /* guesses so far */
+    enum guess_by guessed_by;
+    double right[GUESSES]; /* share of guesses that were right, running mean */
+    struct seq *mtp;       /* in the MTP block's session; NULL: it has seen nothing */
+    int32_t mtp_guess;
+    int64_t mtp_at; /* index in all of the token that mtp_guess stands for; 0: there is no guess */
     double t_ready; /* the prompt was computed */
     double t_last;  /* the last token came */
     uint64_t order; /* of arrival */

@@ -414,7 +414,7 @@ static struct seq *seq_of(const struct session *s, const struct session_row *row
  * once and not fed. The marks are 0 again when it returns. */
 static int check_rows(struct session *s, const struct session_row *row, struct seq *const *fork,
                       int64_t n, struct err *e) {
-    int rc = s->g->hidden_in == GR_NONE
+    int rc = (s->g->hidden_in == GR_NONE) == !s->hidden_in
                  ? 0
                  : err_set(e, ERR_USAGE, "a draft model's rows come with hidden rows");
     for (int64_t i = 0; i < n && !rc; i++) {
@@ -513,7 +513,7 @@ static int run(struct session *s, const struct session_row *row, struct seq *con
     for (int64_t i = 0, k; i < n; i += k) {
         k = pass_rows(s, fork ? fork + i : NULL, n - i);
         gather(s, row + i, fork ? fork + i : NULL, k);
-        for (int64_t r = 0; r < k && residual; r++)
+        for (int64_t r = 0; r < k && (residual || s->hidden_in); r++)
             if (s->row_from[r] != r)
                 return err_set(e, ERR_USAGE, "rows of one sequence must follow one another here");
         s->residual_in = residual ? residual + i * d : NULL;
@@ -523,6 +523,7 @@ static int run(struct session *s, const struct session_row *row, struct seq *con
             logits += s->m->hp.d[HD_VOCAB];
         else
             TRY(hand_out(s, row + i, k, &hidden, &logits, e));
+        if (s->hidden_in) s->hidden_in += k * s->g->reg_width[s->g->hidden_in];
     }
     return 0;
 }
@@ -539,6 +540,16 @@ int session_run_forks(struct session *s, const struct session_row *row, struct s
     ctx_enter(callers);
     for (int64_t i = 0; i < n && rc && fork; i++)
         if (fork[i] && rc != ERR_USAGE) seq_empty(fork[i]);
+    return rc;
+}
+
+int session_run_hidden(struct session *s, const struct session_row *row, const float *hidden_in,
+                       int64_t n, float *logits, struct err *e) {
+    struct ctx *callers = enter(s);
+    s->hidden_in = hidden_in;
+    const int rc = run(s, row, NULL, n, NULL, NULL, logits, e);
+    s->hidden_in = NULL;
+    ctx_enter(callers);
     return rc;
 }
 

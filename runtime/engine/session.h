@@ -170,7 +170,11 @@ int session_run(struct session *s, const struct session_row *row, int64_t n, flo
  * named once. After an error they are as after seq_empty. On a device a pass ends behind each. */
 int session_run_forks(struct session *s, const struct session_row *row, struct seq *const *fork,
                       int64_t n, float *hidden, float *logits, struct err *e);
-/* Makes a sequence for that, without a past (seq_empty). ERR_SYS: no memory. */
+/* The same of a draft model (model_open_draft): hidden_in [n][n_embd] are the trunk's rows, in the
+ * order of the rows; those of one sequence must follow one another. */
+int session_run_hidden(struct session *s, const struct session_row *row, const float *hidden_in,
+                       int64_t n, float *logits, struct err *e);
+/* Makes a sequence for session_run_forks, without a past (seq_empty). ERR_SYS: no memory. */
 int session_new_fork(struct session *s, struct seq **out, struct err *e);
 /* Does the same from a block on, as session_forward_from does; residual [n][n_embd] is in the
  * order of the rows. Rows of one sequence must follow one another. */

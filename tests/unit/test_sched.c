@@ -13,6 +13,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/rng.h"
+#include "runtime/generate/draft.h"
 #include "serve/lookup.h"
 #include "serve/sched.h"
 #include "tests/check.h"
@@ -153,13 +154,13 @@ static void same_as_cold(const struct model *m, const struct session_opts *so, c
     o.n_ubatch = 5 + (int64_t)(rng_u64(&rng) % 50);
     CHECK_OK(session_new(&warm_s, m, &o, &e));
     const uint64_t empty = session_held_bytes(warm_s); /* the session's own states */
-    struct sched_opts w = {3, 16, (uint64_t)1 << 40, 1, NULL, true, NULL, NULL};
+    struct sched_opts w = {3, 16, (uint64_t)1 << 40, .max_step_s = 1, .draft = true};
     /* tight: one request fits, and little more */
     if (tight) w.n_bytes = session_seq_bytes(warm_s, CTX) + 3 * session_seq_bytes(warm_s, 1);
     CHECK_OK(sched_new(&warm, warm_s, &w, &e));
-    CHECK_OK(sched_new(&cold, cold_s,
-                       &(struct sched_opts){1, 16, (uint64_t)1 << 40, 1, NULL, true, NULL, NULL},
-                       &e));
+    CHECK_OK(sched_new(
+        &cold, cold_s,
+        &(struct sched_opts){1, 16, (uint64_t)1 << 40, .max_step_s = 1, .draft = true}, &e));
     struct ids head = {0};
     add_random(&head, &rng, 20 + (int64_t)(rng_u64(&rng) % 30), n_vocab);
     for (int i = 0; i < N_TALKS; i++) {
@@ -230,13 +231,15 @@ static int foretell(void *ud, const struct run *r, int32_t *out, int most) {
     return n;
 }
 
-static int64_t n_guessed_all, n_right_all;
+static int64_t n_guessed_all, n_right_all, n_by_mtp;
 
-/* Two answers at once, as alone without guesses; then what is kept of them goes on. */
+/* Two answers at once, as alone without guesses; then what is kept of them goes on. by_mtp: the
+ * model's block guesses, where it has one. */
 static void same_as_unguessed(const struct model *m, const struct session_opts *so,
-                              const char *name, uint64_t seed) {
+                              const char *name, uint64_t seed, bool by_mtp) {
     enum { N = 4, LONG = 30 };
-    struct session *s = NULL;
+    struct session *s = NULL, *mtp = NULL;
+    struct model *block = NULL;
     struct sched *c = NULL, *plain = NULL;
     struct err e = {0};
     struct request cold[N] = {{.n_out = 0}}, warm[N] = {{.n_out = 0}};
@@ -246,8 +249,20 @@ static void same_as_unguessed(const struct model *m, const struct session_opts *
     with.guests = with.whole = true;
     rng_seed(&o.rng, seed);
     CHECK_OK(session_new(&s, m, &with, &e));
+    if (by_mtp && draft_session(s, &block, &mtp, &e)) {
+        session_free(s);
+        return;
+    }
     const uint64_t empty = session_held_bytes(s);
-    const struct sched_opts usual = {2, 8, (uint64_t)1 << 40, 1, NULL, true, foretell, &o};
+    const struct sched_opts usual = {.n_live = 2,
+                                     .n_queue = 8,
+                                     .n_bytes = (uint64_t)1 << 40,
+                                     .max_step_s = 1,
+                                     .draft = true,
+                                     .mtp = mtp,
+                                     .always = true,
+                                     .guess = mtp ? NULL : foretell,
+                                     .guess_ud = &o};
     CHECK_OK(
         sched_new(&plain, s, &(struct sched_opts){.n_live = 1, .n_bytes = (uint64_t)1 << 40}, &e));
     CHECK_OK(sched_new(&c, s, &usual, &e));
@@ -277,12 +292,17 @@ static void same_as_unguessed(const struct model *m, const struct session_opts *
                                  &cold[i].answer};
         for (int k = 0; k < 4; k++) ids_release(v[k]);
     }
+    if (by_mtp) CHECK(sched_counts(c).n_guessed > 20);
+    n_by_mtp += by_mtp;
     n_guessed_all += sched_counts(c).n_guessed;
     n_right_all += sched_counts(c).n_right;
     CHECK_EQ_I64(sched_counts(plain).n_guessed, 0);
     sched_free(c);
     sched_free(plain);
     CHECK_EQ_I64(session_held_bytes(s), empty);
+    if (mtp) CHECK_EQ_I64(session_held_bytes(mtp), 0);
+    session_free(mtp);
+    model_close(block);
     session_free(s);
 }
 
@@ -300,7 +320,8 @@ static void test_every_architecture(void) {
             struct model *m = open_model(micro_folder(src, NULL), "f32");
             n++;
             if (m) same_as_cold(m, &f32, f->d_name, (uint64_t)n, n % 3 == 0, 2);
-            if (m) same_as_unguessed(m, &f32, f->d_name, (uint64_t)n);
+            if (m) same_as_unguessed(m, &f32, f->d_name, (uint64_t)n, false);
+            if (m) same_as_unguessed(m, &f32, f->d_name, (uint64_t)n, true);
             model_close(m);
         }
         free(file);
@@ -316,7 +337,7 @@ static void test_every_architecture(void) {
         struct model *m = open_model(src, "q8_0");
         for (int tight = 0; m && tight < 2; tight++)
             same_as_cold(m, &q8, golden[i], 100 + 2 * i + (uint64_t)tight, tight, 3);
-        if (m) same_as_unguessed(m, &q8, golden[i], 200 + i);
+        for (int mtp = 0; m && mtp < 2; mtp++) same_as_unguessed(m, &q8, golden[i], 200 + i, mtp);
         model_close(m);
         free(src);
     }
@@ -337,7 +358,8 @@ static void test_guesses(void) {
         CHECK_EQ_I64(n, want[i].n_out);
         CHECK(memcmp(out, want[i].out, (size_t)n * sizeof *out) == 0);
     }
-    CHECK(n_guessed_all > 2000 && n_right_all > n_guessed_all / 2 && n_right_all < n_guessed_all);
+    CHECK(n_guessed_all > 2000 && n_right_all > n_guessed_all / 3 && n_right_all < n_guessed_all);
+    CHECK(n_by_mtp >= 2);
 }
 
 /* Two answers that both may begin and have not both room to their end: one loses its sequence, and
@@ -364,7 +386,8 @@ static void test_waiting_again(void) {
         const uint64_t n_bytes = session_held_bytes(s) + both;
         struct sched *c = NULL;
         CHECK_OK(sched_new(
-            &c, s, &(struct sched_opts){2, 8, tight ? n_bytes : 1 << 30, 1, NULL, true, NULL, NULL},
+            &c, s,
+            &(struct sched_opts){2, 8, tight ? n_bytes : 1 << 30, .max_step_s = 1, .draft = true},
             &e));
         for (int i = 0; i < 2; i++) submit(c, &r[i], false, NULL);
         finish(c, r, 2);
@@ -481,7 +504,7 @@ static void test_bytes(void) {
     if (!m) return;
     CHECK_OK(session_new(&s, m, &so, &e));
     CHECK_OK(sched_new(
-        &c, s, &(struct sched_opts){2, 8, (uint64_t)1 << 40, 1, NULL, true, NULL, NULL}, &e));
+        &c, s, &(struct sched_opts){2, 8, (uint64_t)1 << 40, .max_step_s = 1, .draft = true}, &e));
     CHECK_OK(tok_encode(m->tok, head, strlen(head), true, false, &drawn.prompt, &e));
     for (size_t i = 0; i < strlen(said); i++) /* a token per letter */
         CHECK_OK(tok_encode(m->tok, said + i, 1, false, false, &drawn.prompt, &e));
@@ -534,7 +557,7 @@ static void loop(const char *src, int64_t n_steps) {
     rng_seed(&rng, 5);
     CHECK_OK(session_new(&s, m, &so, &e));
     CHECK_OK(sched_new(
-        &c, s, &(struct sched_opts){2, 8, (uint64_t)1 << 40, 1, NULL, true, NULL, NULL}, &e));
+        &c, s, &(struct sched_opts){2, 8, (uint64_t)1 << 40, .max_step_s = 1, .draft = true}, &e));
     add_random(&r.prompt, &rng, n_new, m->hp.d[HD_VOCAB]);
     for (int i = 0; i < n_steps; i++) {
         r.turn = r.prompt.n - 4;
@@ -587,10 +610,10 @@ static void test_leaving(void) {
         struct request stays = {.n_out = 20, .seed = 3}, leaves = {.n_out = 50, .seed = 4};
         struct job *j = job_new(wake);
         rng_seed(&rng, 9);
-        CHECK_OK(sched_new(
-            &c, s,
-            &(struct sched_opts){1 + (when & 1), 8, (uint64_t)1 << 40, 1, NULL, true, NULL, NULL},
-            &e));
+        CHECK_OK(sched_new(&c, s,
+                           &(struct sched_opts){1 + (when & 1), 8, (uint64_t)1 << 40,
+                                                .max_step_s = 1, .draft = true},
+                           &e));
         add_random(&stays.prompt, &rng, 40, m->hp.d[HD_VOCAB]);
         add_random(&leaves.prompt, &rng, 90, m->hp.d[HD_VOCAB]);
         submit(c, &stays, false, NULL);

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+/* serve/sched_mtp.c - guesses by the model's MTP block (sched_int.h).
+ *
+ * The block reads pairs: the hidden row of a token and the token after it, and says which comes
+ * behind that. Each answer has a sequence of its own in the block's session, which sees the pairs
+ * of the prompt's last tokens and of all that was drawn; after a pass the new pairs of all answers
+ * go through the block together. What it has not seen (a prompt that was known, answers while many
+ * ran) it does without: a guess may be worse for that, an answer is not. */
+#include <string.h>
+
+#include "core/num.h"
+#include "core/prog.h"
+#include "runtime/eval/eval_int.h"
+#include "serve/sched_int.h"
+
+bool sched_wants_hidden(const struct sched *s, const struct run *r, int64_t at) {
+    return s->o.mtp && s->n_live <= DRAFT_RUNS && r->all.n - at <= MTP_TAIL;
+}
+
+void sched_forget_pairs(struct run *r) {
+    seq_free(r->mtp);
+    r->mtp = NULL;
+}
+
+void sched_add_pairs(struct sched *s, struct run *r, const float *hidden, int64_t n) {
+    const int64_t d = s->n_embd, fed = seq_pos(r->seq);
+    struct mtp_pass *p = &s->mtp;
+    struct err ignored;
+    if (n < 1 || r->ended || p->n_runs == DRAFT_RUNS) return;
+    if (!r->mtp && session_new_seq(s->o.mtp, 0, &r->mtp, &ignored)) return;
+    if (seq_pos(r->mtp) + n > s->n_ctx) return;
+    for (int64_t i = 0; i < n; i++, p->n++) {
+        const bool last = i + 1 == n;
+        memmove(p->hidden + p->n * d, hidden + i * d, (size_t)d * sizeof *hidden);
+        p->row[p->n] =
+            (struct session_row){r->all.v[fed - n + i + 1], r->mtp, last ? WANT_LOGITS : 0};
+    }
+    r->mtp_at = fed + 1;
+    p->run[p->n_runs++] = r;
+}
+
+/* Would a guess for each of the runs be worth the block's time? */
+static bool pays(const struct sched *s) {
+    const int n = s->mtp.n_runs;
+    double tokens = n;
+    for (int i = 0; i < n; i++) tokens += s->mtp.run[i]->right[GUESS_MTP];
+    return tokens * sched_seconds(s, n) > n * (sched_seconds(s, 2 * n) + s->mtp.each_s);
+}
+
+void sched_run_mtp(struct sched *s) {
+    struct mtp_pass *p = &s->mtp;
+    const int64_t n = p->n;
+    const int n_runs = p->n_runs;
+    struct err ignored;
+    const bool run = n && (s->o.always || pays(s));
+    for (int i = 0; i < n_runs && !run; i++) {
+        p->run[i]->mtp_at = 0;
+        sched_doubt(p->run[i], GUESS_MTP);
+    }
+    p->n = p->n_runs = 0;
+    if (!run) return;
+    const double t = prog_now_s();
+    const bool failed = session_run_hidden(s->o.mtp, p->row, p->hidden, n, p->logits, &ignored);
+    for (int i = 0; i < n_runs; i++) {
+        struct run *r = p->run[i];
+        if (failed) sched_forget_pairs(r);
+        r->mtp_guess = (int32_t)eval_argmax(p->logits + i * s->n_vocab, s->n_vocab);
+        if (failed) r->mtp_at = 0;
+    }
+    if (n > 2 * DRAFT_RUNS) return; /* the first pairs of an answer */
+    p->each_s = p->each_s > 0 ? 0.9 * p->each_s + 0.1 * (prog_now_s() - t) : prog_now_s() - t;
+}
+
+int sched_guess_mtp(const struct run *r, int32_t *out) {
+    if (!r->mtp_at || r->mtp_at != r->all.n) return 0;
+    *out = r->mtp_guess;
+    return 1;
+}
