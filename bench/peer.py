@@ -114,8 +114,9 @@ def read_dat(path):
     return out
 
 
-def quantize(src, dst, ftype, threads, pure=False, imatrix=None):
-    """Seconds the engine's quantizer took; ftype is a name of its LLAMA_FTYPE_MOSTLY_ constants, imatrix a .dat file."""
+def quantize(src, dst, ftype, threads, pure=False, imatrix=None, types=None):
+    """Seconds the engine's quantizer took; ftype is a name of its LLAMA_FTYPE_MOSTLY_ constants, imatrix a .dat file, types the type of each
+    tensor by name ({"output.weight": "Q6_K"}), which goes before what ftype says."""
     p = lc.llama_model_quantize_default_params()
     p.nthread, p.ftype, p.pure, p.allow_requantize = threads, getattr(lc, "LLAMA_FTYPE_MOSTLY_" + ftype), pure, True
     means = read_dat(imatrix) if imatrix else {}
@@ -124,6 +125,15 @@ def quantize(src, dst, ftype, threads, pure=False, imatrix=None):
         d.name, d.data, d.size = name, v.ctypes.data_as(ctypes.POINTER(ctypes.c_float)), len(v)
     if means:
         p.imatrix = data
+    of = (lc.llama_model_tensor_override * (len(types or {}) + 1))()  # the last has no pattern: the end
+    for o, (name, kind) in zip(of, (types or {}).items()):
+        o.pattern, o.type = ("^" + name.replace(".", "\\.") + "$").encode(), getattr(lc, "GGML_TYPE_" + kind)
+    if types:
+        p.tt_overrides = of
+        if "token_embd.weight" in types:
+            p.token_embedding_type = getattr(lc, "GGML_TYPE_" + types["token_embd.weight"])
+        if "output.weight" in types:
+            p.output_tensor_type = getattr(lc, "GGML_TYPE_" + types["output.weight"])
     t = time.monotonic()
     rc = lc.llama_model_quantize(str(src).encode(), str(dst).encode(), ctypes.byref(p))
     if rc:

@@ -79,9 +79,9 @@ static void add_columns(void *ctx, int64_t c0, int64_t c1, int worker) {
 }
 
 static void see(struct collector *c, struct imat *m, const struct gr_weight *w, int64_t expert,
-                const float *x, int64_t n_rows, int64_t ld) {
+                const float *x, const float *gate, int64_t n_rows, int64_t ld) {
     if (strncmp(w->name, "blk.", 4) != 0) return; /* The rows of the head are taken in chunks(). */
-    if (c->gram) gram_col_see(c->gram, w, expert, x, n_rows, ld);
+    if (c->gram) gram_col_see(c->gram, w, expert, x, gate, n_rows, ld);
     if (c->survey) return;
     int64_t n_mat = expert < 0 ? 1 : w->ne[2];
     struct imat_entry *en = imat_add(m, w->name, w->ne[0], n_mat);
@@ -105,12 +105,13 @@ static void see(struct collector *c, struct imat *m, const struct gr_weight *w, 
 static void see_trunk(void *ud, const struct gr_weight *w, int64_t expert, const float *x,
                       int64_t n_rows, int64_t ld) {
     struct collector *c = ud;
-    see(c, &c->m[eval_windows_shown(&c->windows)], w, expert, x, n_rows, ld);
+    see(c, &c->m[eval_windows_shown(&c->windows)], w, expert, x, session_shown_gates(c->trunk),
+        n_rows, ld);
 }
 static void see_draft(void *ud, const struct gr_weight *w, int64_t expert, const float *x,
                       int64_t n_rows, int64_t ld) {
     struct collector *c = ud;
-    see(c, &c->m[c->at], w, expert, x, n_rows, ld);
+    see(c, &c->m[c->at], w, expert, x, session_shown_gates(c->draft), n_rows, ld);
 }
 
 /* Adds sums that a device made. It is also called with NULL, which only tells that the entry will
@@ -195,7 +196,8 @@ static int chunks(struct collector *c, const int32_t *const *ids, int n, struct 
     }
     /* The head itself is not run, since what would enter it is known. */
     if (c->gram)
-        gram_col_see(c->gram, model_head(session_model(c->trunk)), -1, c->hidden, n * n_tok, d);
+        gram_col_see(c->gram, model_head(session_model(c->trunk)), -1, c->hidden, NULL, n * n_tok,
+                     d);
     for (c->at = 0; c->at < n && c->draft; c->at++) {
         session_reset(c->draft);
         TRY(session_forward_hidden(c->draft, ids[c->at] + 1, c->hidden + c->at * n_tok * d,
@@ -235,7 +237,7 @@ static char *identity(const struct collector *c, const struct model *m,
     hash_xxh128_hex(hex, ids->v, (size_t)ids->n * sizeof *ids->v);
     buf_fmt(&b, "imatrix 2;isa %s;device %s;ctx %" PRId64 ";tokens %s;moments %d;",
             kern_isa_name(o->isa), c->there ? session_device(c->trunk) : "", ctx, hex, o->moments);
-    buf_fmt(&b, "gram %" PRId64 ";model ", c->gram ? gram_col_block(c->gram) : -1);
+    buf_fmt(&b, "gram 2 %" PRId64 ";model ", c->gram ? gram_col_block(c->gram) : -1);
     if (o->keep->model)
         buf_str(&b, o->keep->model);
     else

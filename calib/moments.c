@@ -221,16 +221,17 @@ void gram_col_chunk(struct gram_col *c, int64_t i_chunk) {
 struct job {
     struct gram_col *c;
     const struct moment *m;
-    float *sum, *cross; /* Where the products of one matrix are added. */
-    const float *x;
-    float *to; /* Where transpose_cols writes columns. */
+    float *sum, *cross;    /* Where the products of one matrix are added. */
+    const float *x, *gate; /* gate NULL: ones */
+    float *to;             /* where transpose_cols puts columns */
     int64_t rows, ld;
 };
 static void transpose_cols(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct job *j = ctx;
     (void)worker;
     for (int64_t i = i0; i < i1; i++)
-        for (int64_t r = 0; r < j->rows; r++) j->to[i * j->rows + r] = j->x[r * j->ld + i];
+        for (int64_t r = 0; r < j->rows; r++)
+            j->to[i * j->rows + r] = j->x[r * j->ld + i] * (j->gate ? j->gate[r] : 1);
 }
 /* Adds the products of STRIP columns at a time with all columns from the beginning of their block
  * to the end of the strip, so that each pair is computed once. */
@@ -282,7 +283,7 @@ void gram_col_pair(struct gram_col *c, struct pair *p) {
 }
 
 void gram_col_see(struct gram_col *c, const struct gr_weight *w, int64_t expert, const float *x,
-                  int64_t n_rows, int64_t ld) {
+                  const float *gate, int64_t n_rows, int64_t ld) {
     struct seen *s = find(c, w->name, !c->settled);
     if (!s) {
         c->n_missed++;
@@ -302,6 +303,7 @@ void gram_col_see(struct gram_col *c, const struct gr_weight *w, int64_t expert,
                         .sum = m->sum[c->half] + mat * m->n * m->block,
                         .cross = c->pair ? m->cross[c->half] + mat * m->n * m->block : NULL,
                         .x = x + r * ld,
+                        .gate = gate ? gate + r : NULL,
                         .to = c->xt,
                         .rows = min_i64(c->max_rows, n_rows - r),
                         .ld = ld};

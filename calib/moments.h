@@ -22,9 +22,10 @@ void gram_col_free(struct gram_col *c);
  * collect the sums of differences too. It is called before the survey ends. */
 void gram_col_pair(struct gram_col *c, struct pair *p);
 int64_t gram_col_block(const struct gram_col *c); /* as given */
-/* Takes rows from the session's observer. */
+/* Takes rows from the session's observer. gate [n_rows], or NULL for ones: the outer product of
+ * each row is multiplied by its square (session_shown_gates). Rows are counted as they are. */
 void gram_col_see(struct gram_col *c, const struct gr_weight *w, int64_t expert, const float *x,
-                  int64_t n_rows, int64_t ld);
+                  const float *gate, int64_t n_rows, int64_t ld);
 /* Ends the survey: decides the inputs and allocates their sums (ERR_SYS when memory is short). */
 int gram_col_settle(struct gram_col *c, int64_t max_rows, struct err *e);
 void gram_col_chunk(struct gram_col *c, int64_t i_chunk);

@@ -62,7 +62,8 @@ static void see_other(void *ud, const struct gr_weight *w, int64_t expert, const
                       int64_t n_rows, int64_t ld) {
     struct seq_job *j = ud;
     const bool all = j->block < 0 && strncmp(w->name, "blk.", 4) == 0; /* This is the survey. */
-    if (j->collecting && (all || in_block(j, w))) gram_col_see(j->col, w, expert, x, n_rows, ld);
+    if (j->collecting && (all || in_block(j, w)))
+        gram_col_see(j->col, w, expert, x, session_shown_gates(j->side[PAIR_OTHER].s), n_rows, ld);
 }
 static void route_base(void *ud, int block, const int32_t *expert, int64_t n_used, int64_t n_rows,
                        int64_t pos) {
@@ -106,7 +107,7 @@ static int pass_head(struct seq_job *j, enum pair_side side, int64_t i, struct e
     if (side == PAIR_BASE)
         pair_keep(j->pair, head, -1, j->hidden, j->ctx, j->width);
     else
-        gram_col_see(j->col, head, -1, j->hidden, j->ctx, j->width);
+        gram_col_see(j->col, head, -1, j->hidden, NULL, j->ctx, j->width);
     return 0;
 }
 
@@ -269,7 +270,7 @@ static int survey(struct seq_job *j, struct err *e) {
     TRY(session_forward(j->side[PAIR_OTHER].s, j->ids.v, j->ctx, j->hidden, e));
     j->collecting = false;
     if (is_head(j, model_head(j->base)->name))
-        gram_col_see(j->col, model_head(j->base), -1, j->hidden, j->ctx, j->width);
+        gram_col_see(j->col, model_head(j->base), -1, j->hidden, NULL, j->ctx, j->width);
     return gram_col_settle(j->col, j->ctx, e);
 }
 

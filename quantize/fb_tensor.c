@@ -68,7 +68,9 @@ static int prepare(struct fb_tensor *t, int64_t mat, unsigned halves, double alp
         .halves = halves, .lambda = LAMBDA, .alpha = alpha, .tau = in->n_mat > 1 ? t->src.tau : 0};
     TRY(factor_make(&t->f, in, in->n_mat > 1 ? mat : 0, &o, pooled, t->pooled_tokens, t->src.pool,
                     e));
-    const float *imp = t->src.imp ? t->src.imp + mat * t->src.n : t->f.h;
+    /* An expert's own moments weigh tokens by its gates, which the importance matrix does not. */
+    const bool own = in->n_mat > 1 || !t->src.imp;
+    const float *imp = own ? t->f.h : t->src.imp + mat * t->src.n;
     feedback_weights(t->imp, t->s, imp, t->src.n, LAMBDA);
     cross_of(in, in->n_mat > 1 ? mat : 0, halves, t->cross);
     t->take = t->beta * believed(in, in->n_mat > 1 ? mat : 0, halves);

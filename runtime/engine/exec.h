@@ -153,6 +153,7 @@ struct session {
     session_route_fn see_route;
     void *see_route_ud;
     const struct seq *shown; /* whose rows an observer is being shown */
+    const float *shown_gate; /* [rows] what their products are multiplied by later; NULL: nothing */
 };
 
 /* The rows that enter a product: as f32; where `q` is set, also in the format of the weight's

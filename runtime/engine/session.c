@@ -253,6 +253,9 @@ uint64_t session_bytes(const struct session *s) {
 const struct seq *session_shown(const struct session *s) {
     return s->shown;
 }
+const float *session_shown_gates(const struct session *s) {
+    return s->shown_gate;
+}
 void session_observe(struct session *s, session_see_fn fn, void *ud) {
     s->see = fn;
     s->see_ud = ud;

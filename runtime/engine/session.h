@@ -256,6 +256,9 @@ typedef void (*session_route_fn)(void *ud, int block, const int32_t *expert, int
 void session_observe_route(struct session *s, session_route_fn fn, void *ud);
 /* Returns, during a call of an observer, the sequence whose rows are shown, borrowed. */
 const struct seq *session_shown(const struct session *s);
+/* During a call of session_see_fn: what the router multiplies the product of each of the rows by
+ * later, borrowed; NULL where there is no such factor: dense products. */
+const float *session_shown_gates(const struct session *s);
 
 const char *session_device(const struct session *s); /* where it computes: "cpu" or "cuda" */
 /* What of a model has no room on its device; zeros where all has. */

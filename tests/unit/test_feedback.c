@@ -275,6 +275,8 @@ static void test_collector(void) {
     struct gr_weight q = {.name = "blk.0.attn_q.weight", .ne = {N, 4, 1}};
     struct gr_weight k = {.name = "blk.0.attn_k.weight", .ne = {N, 2, 1}};
     struct gr_weight ex = {.name = "blk.0.ffn_up_exps.weight", .ne = {N, 4, 2}};
+    float gate[60];
+    for (int r = 0; r < 60; r++) gate[r] = (float)(r % 7) / 3;
     CHECK_OK(pool_new(&pool, 2, &e));
     CHECK_ERR(gram_col_new(&c, 100, KERN_REF, NULL, &e), ERR_USAGE, "multiple of 256");
     CHECK_OK(gram_col_new(&c, 0, KERN_REF, pool, &e));
@@ -282,9 +284,9 @@ static void test_collector(void) {
         for (int chunk = 0; chunk < (pass ? 9 : 1); chunk++) {
             const float *a = acts + chunk * 100 * N;
             if (pass) gram_col_chunk(c, chunk);
-            gram_col_see(c, &q, -1, a, 100, N);
-            gram_col_see(c, &k, -1, a, 100, N);
-            gram_col_see(c, &ex, chunk % 2, a, 60, N);
+            gram_col_see(c, &q, -1, a, NULL, 100, N);
+            gram_col_see(c, &k, -1, a, NULL, 100, N);
+            gram_col_see(c, &ex, chunk % 2, a, chunk == 3 ? gate : NULL, 60, N);
         }
         if (!pass) CHECK_OK(gram_col_settle(c, 64, &e));
     }
@@ -306,8 +308,10 @@ static void test_collector(void) {
             double s = 0, se = 0;
             for (int t = 0; t < 800; t++) s += (double)acts[t * N + i] * (double)acts[t * N + j];
             for (int ch = 1; ch < 8; ch += 2)
-                for (int t = ch * 100; t < ch * 100 + 60; t++)
-                    se += (double)acts[t * N + i] * (double)acts[t * N + j];
+                for (int t = ch * 100; t < ch * 100 + 60; t++) {
+                    const double by = ch == 3 ? (double)gate[t - ch * 100] : 1;
+                    se += by * by * (double)acts[t * N + i] * (double)acts[t * N + j];
+                }
             CHECK_CLOSE(in->sum[0][i * N + j], s, 1e-2);
             if (i / 256 == j / 256) CHECK_CLOSE(ei->sum[0][N * 256 + i * 256 + j % 256], se, 1e-2);
         }
@@ -356,11 +360,11 @@ static void test_pair(void) {
         pair_keep(p, &down, 0, two, 2, N);
         pair_keep(p, &down, 1, acts + N, 2, N);
         gram_col_chunk(c, 0);
-        gram_col_see(c, &q, -1, other, 4, N);
-        gram_col_see(c, &up, 0, got, 3, N);
-        gram_col_see(c, &up, 1, other + 2 * N, 1, N);
-        gram_col_see(c, &down, 0, got, 3, N);
-        gram_col_see(c, &down, 1, other + 2 * N, 1, N);
+        gram_col_see(c, &q, -1, other, NULL, 4, N);
+        gram_col_see(c, &up, 0, got, NULL, 3, N);
+        gram_col_see(c, &up, 1, other + 2 * N, NULL, 1, N);
+        gram_col_see(c, &down, 0, got, NULL, 3, N);
+        gram_col_see(c, &down, 1, other + 2 * N, NULL, 1, N);
         if (!pass) CHECK_OK(gram_col_settle(c, 4, &e));
     }
     CHECK_EQ_I64(pair_differences(p, &q, -1, other, 4, N, d), 4);
