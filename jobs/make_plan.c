@@ -21,13 +21,13 @@ const char *const plan_part_name[PART_COUNT] = {"conversion",
                                                 "tool calls",
                                                 "checksums and report"};
 
-/* The levels of probes, from many to few. Layers between probed ones are interpolated, so that
- * fewer layers cost less than fewer types where a model has many. */
+/* These are the probes from many to few. One type of each group gives the mixes of two (docs/design/mix.md), so
+ * types go first; layers between probed ones are interpolated, which costs more. */
 static const struct level {
     int types, bands, windows;
-} levels[] = {{3, 0, 16}, {2, 0, 16}, {2, 0, 8}, {2, 8, 8},
-              {1, 8, 8},  {1, 4, 8},  {1, 4, 4}, {1, 2, 4}};
-enum { LEAST_WINDOWS = 8 }; /* An evaluation has at least so many windows: fewer say nothing. */
+} levels[] = {{3, 0, 16}, {2, 0, 16}, {1, 0, 16}, {1, 0, 8},
+              {1, 8, 8},  {1, 4, 8},  {1, 4, 4},  {1, 2, 4}};
+enum { LEAST_WINDOWS = 8 }; /* of an evaluation: fewer say nothing */
 
 static void set_level(const struct plan_in *in, const struct level *l, struct make_plan *p) {
     p->types = l->types;

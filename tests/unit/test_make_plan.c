@@ -70,8 +70,10 @@ static void test_order(void) {
     p = at(3700, true);
     CHECK(p.mixes && p.feedback && p.eval_windows == 100);
     CHECK_EQ_I64(p.types, 2);
-    p = at(2000, true);
-    CHECK(p.mixes && p.feedback && p.eval_windows == 100 && p.bands > 0);
+    p = at(2300, true);
+    CHECK(p.mixes && p.feedback && p.eval_windows == 100 && p.types == 1 && !p.bands);
+    p = at(1700, true);
+    CHECK(p.mixes && p.feedback && p.eval_windows == 100 && p.types == 1 && p.bands > 0);
     /* then feedback goes: the rest with it is 160 + 13 + 5 * 3 + 500 + 850 + 18 = 1556 */
     p = at(1550, true);
     CHECK(p.mixes && !p.feedback && p.eval_windows == 100);
