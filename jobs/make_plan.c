@@ -21,8 +21,9 @@ const char *const plan_part_name[PART_COUNT] = {"conversion",
                                                 "tool calls",
                                                 "checksums and report"};
 
-/* These are the probes from many to few. One type of each group gives the mixes of two (docs/design/mix.md), so
- * types go first; layers between probed ones are interpolated, which costs more. */
+/* These are the probes from many to few. One type of each group gives the mixes of two
+ * (docs/design/mix.md), so types go first; layers between probed ones are interpolated, which costs
+ * more. */
 static const struct level {
     int types, bands, windows;
 } levels[] = {{3, 0, 16}, {2, 0, 16}, {1, 0, 16}, {1, 0, 8},
