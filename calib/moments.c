@@ -45,6 +45,8 @@ struct gram_col {
     int64_t n_in;
     int64_t block;
     int half;
+    const int64_t *end; /* The end of each text, in chunks; NULL: halves alternate in runs. */
+    int n_texts;
     bool settled;
     struct kern kern;
     struct pool *pool;
@@ -214,8 +216,23 @@ int gram_col_settle(struct gram_col *c, int64_t max_rows, struct err *e) {
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
+/* Returns the text of a chunk. */
+static int text_of(const struct gram_col *c, int64_t i_chunk) {
+    int k = 0;
+    while (k < c->n_texts - 1 && i_chunk >= c->end[k]) k++;
+    return k;
+}
+
+void gram_col_texts(struct gram_col *c, const int64_t *end, int n_texts) {
+    int64_t n[GRAM_HALVES] = {0};
+    for (int k = 0; k < n_texts; k++) n[k % GRAM_HALVES] += end[k] - (k ? end[k - 1] : 0);
+    if (4 * min_i64(n[0], n[1]) < n[0] + n[1]) return;
+    c->end = end;
+    c->n_texts = n_texts;
+}
+
 void gram_col_chunk(struct gram_col *c, int64_t i_chunk) {
-    c->half = (int)(i_chunk / RUN % GRAM_HALVES);
+    c->half = c->n_texts ? text_of(c, i_chunk) % GRAM_HALVES : (int)(i_chunk / RUN % GRAM_HALVES);
 }
 
 struct job {

@@ -30,6 +30,7 @@ struct seq_job {
     struct qplan plan;
     struct imat imat;
     struct ids ids;
+    int64_t *end;        /* The end of each text, in chunks. */
     struct weight *done; /* The encoded weights, which it holds. */
     /* The same for the writer of the file, with names that are borrowed. */
     struct quantize_given *given;
@@ -246,10 +247,15 @@ static int start(struct seq_job *j, struct err *e) {
     TRY(model_need_tok(j->base, e));
     if (o->q->imatrix) TRY(imat_read(&j->imat, o->q->imatrix, e));
     TRY(qplan_make(&j->plan, j->base->gguf, o->q, e));
-    for (int i = 0; i < o->texts.n; i++) TRY(corpus_load(j->base, o->texts.v[i], true, &j->ids, e));
     j->ctx = o->ctx ? o->ctx : 512;
+    j->end = xcalloc((size_t)o->texts.n + 1, sizeof *j->end);
+    for (int i = 0; i < o->texts.n; i++) {
+        TRY(corpus_load(j->base, o->texts.v[i], true, &j->ids, e));
+        j->end[i] = j->ids.n / j->ctx;
+    }
     j->n_chunks = j->ids.n / j->ctx;
     if (o->chunks) j->n_chunks = min_i64(j->n_chunks, o->chunks);
+    for (int i = 0; i < o->texts.n; i++) j->end[i] = min_i64(j->end[i], j->n_chunks);
     if (j->n_chunks < 1)
         return err_set(e, ERR_DATA, "the texts give %lld tokens, fewer than one chunk of %lld",
                        (long long)j->ids.n, (long long)j->ctx);
@@ -259,6 +265,7 @@ static int start(struct seq_job *j, struct err *e) {
     TRY(gram_col_new(&j->col, 0, j->w->isa, j->w->pool, e));
     j->pair = pair_new();
     gram_col_pair(j->col, j->pair);
+    gram_col_texts(j->col, j->end, o->texts.n);
     return open_sides(j, e);
 }
 
@@ -309,6 +316,7 @@ static void release(struct seq_job *j) {
     qplan_release(&j->plan);
     imat_release(&j->imat);
     ids_release(&j->ids);
+    free(j->end);
     mem_free(j->hidden);
 }
 

@@ -267,6 +267,31 @@ static void test_balance(void) {
 
 /* ---- collecting ------------------------------------------------------------------------------ */
 
+/* Halves of whole texts, as long as either has a quarter of the chunks. */
+static void test_texts(struct pool *pool) {
+    static const int64_t fair[] = {3, 9}, unfair[] = {8, 9};
+    const struct gr_weight q = {.name = "blk.0.attn_q.weight", .ne = {N, 4, 1}};
+    for (int k = 0; k < 2; k++) {
+        struct err e;
+        struct gram_col *c = NULL;
+        struct gram g;
+        CHECK_OK(gram_col_new(&c, 0, KERN_REF, pool, &e));
+        gram_col_see(c, &q, -1, acts, NULL, 10, N);
+        CHECK_OK(gram_col_settle(c, 64, &e));
+        gram_col_texts(c, k ? unfair : fair, 2);
+        for (int chunk = 0; chunk < 9; chunk++) {
+            gram_col_chunk(c, chunk);
+            gram_col_see(c, &q, -1, acts, NULL, 10, N);
+        }
+        gram_init(&g);
+        CHECK_OK(gram_col_finish(c, &g, &e));
+        CHECK_CLOSE(g.input[0].count[0][0], k ? 80 : 30, 0);
+        CHECK_CLOSE(g.input[0].count[1][0], k ? 10 : 60, 0);
+        gram_release(&g);
+        gram_col_free(c);
+    }
+}
+
 static void test_collector(void) {
     struct err e;
     struct gram_col *c = NULL;
@@ -326,6 +351,7 @@ static void test_collector(void) {
     gram_release(&back);
     gram_release(&g);
     gram_col_free(c);
+    test_texts(pool);
     pool_free(pool);
 }
 
