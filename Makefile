@@ -261,7 +261,7 @@ ARM64_ROOT := $(abspath $(BUILD))/arm64-root
 export ARM64_LIBC
 export ARM64_ROOT := $(abspath $(BUILD))/arm64-root
 ARM64_RUN  := $(abspath tests/arm64-run.sh)
-ARM64_MAKE = +@$(MAKE) --no-print-directory BUILD=$(BUILD)/arm64 HAVE_CUDA=0 CROSS=aarch64-linux-gnu- SYSROOT=$(ARM64_ROOT) \
+ARM64_MAKE = +@$(MAKE) --no-print-directory BUILD=$(BUILD)/arm64 ARM64_ROOT=$(ARM64_ROOT) HAVE_CUDA=0 CROSS=aarch64-linux-gnu- SYSROOT=$(ARM64_ROOT) \
   RUN='$(ARM64_RUN) max' CC='$(if $(findstring ccache,$(CC)),ccache )aarch64-linux-gnu-gcc'
 $(ARM64_ROOT)/complete: packaging/arm64-root.sh
 	$(Q)sh packaging/arm64-root.sh $(@D)

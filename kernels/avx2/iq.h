@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* kernels/avx2/iq.h - the loops of the IQ1, IQ2 and IQ3 formats. What a block says of its 256
- * weights is taken apart for all of them at once (a type's head()), so that a chunk of 32 weights
+ * weights is taken apart for all of them at once (a type's parts()), so that a chunk of 32 weights
  * costs its lookups and little else. Signs are applied to the activations: levels stay unsigned
  * (<= 62); those of IQ1 are signed bytes. */
 #ifndef HONE_KERNELS_AVX2_IQ_H
@@ -23,10 +23,10 @@ struct iq_type {
     int64_t size; /* The bytes of a block. */
     float unit;
     int per; /* The weights of a grid vector: 8 or 4; -8: its bytes are signed. */
-    void (*head)(const void *block, struct iq_head *h);
+    void (*parts)(const void *block, struct iq_head *h);
 };
 
-/* ---- steps of head() ---- */
+/* ---- steps of parts() ---- */
 
 /* Widens 16 bytes to 16 bits each. */
 INLINE __m256i iq_widen(const void *p) {
@@ -95,12 +95,12 @@ INLINE void iq_decode(struct iq_type t, const uint8_t *grid, const uint8_t *w, f
     /* The indices of this block and of the next one, which are read ahead so that lookups need
      * not wait for them. */
     struct iq_head h[2];
-    if (n) t.head(w, h);
+    if (n) t.parts(w, h);
     for (int64_t b = 0; b < n / QK; b++, w += t.size) {
         const struct iq_head *x = h + b % 2;
         const float d = x->d * t.unit;
         int16_t s[16];
-        if (b + 1 < n / QK) t.head(w + t.size, h + (b + 1) % 2);
+        if (b + 1 < n / QK) t.parts(w + t.size, h + (b + 1) % 2);
         IN_MEMORY(h);
         memcpy(s, &x->scale, sizeof s);
         UNROLL for (int c = 0; c < 8; c++, dst += 32) {
@@ -116,11 +116,11 @@ INLINE float iq_dot(struct iq_type t, const uint8_t *grid, const uint8_t *w,
                     const struct blk_Q8_K *y, int64_t n) {
     __m256 acc = _mm256_setzero_ps();
     struct iq_head h[2];
-    if (n) t.head(w, h);
+    if (n) t.parts(w, h);
     for (int64_t b = 0; b < n / QK; b++, w += t.size, y++) {
         const struct iq_head *x = h + b % 2;
         __m256i s = _mm256_setzero_si256();
-        if (b + 1 < n / QK) t.head(w + t.size, h + (b + 1) % 2);
+        if (b + 1 < n / QK) t.parts(w + t.size, h + (b + 1) % 2);
         IN_MEMORY(h);
         UNROLL for (int c = 0; c < 8; c++) {
             const __m256i v = iq_level(t.per, x, grid, c), a = load32(y->qs + 32 * c);
@@ -147,7 +147,7 @@ struct iq_apart { /* One block, taken apart. */
 INLINE void iq_take_apart(struct iq_type t, const uint8_t *grid, const uint8_t *w,
                           struct iq_apart *x) {
     struct iq_head h[1];
-    t.head(w, h);
+    t.parts(w, h);
     IN_MEMORY(h);
     x->d = h->d * t.unit;
     UNROLL for (int c = 0; c < 8; c++) {
@@ -218,7 +218,7 @@ INLINE void iq_dots(struct iq_type t, const uint8_t *grid, const uint8_t *w, con
 }
 
 #define IQ_OPS(TYPE, UNIT, PER, GRID)                                                              \
-    static const struct iq_type iq_type = {sizeof(struct blk_##TYPE), UNIT, PER, head};            \
+    static const struct iq_type iq_type = {sizeof(struct blk_##TYPE), UNIT, PER, parts};           \
     static void decode(const void *restrict w, float *restrict dst, int64_t n) {                   \
         iq_decode(iq_type, (const void *)kern_grid_get()->GRID, w, dst, n);                        \
     }                                                                                              \
@@ -229,6 +229,7 @@ INLINE void iq_dots(struct iq_type t, const uint8_t *grid, const uint8_t *w, con
                      int64_t n_tok, float *restrict out, int64_t ldo, int64_t n) {                 \
         iq_dots(iq_type, (const void *)kern_grid_get()->GRID, w, a, stride, n_tok, out, ldo, n);   \
     }                                                                                              \
-    const struct kern_ops kern_avx2_##TYPE = {.decode = decode, .dot = dot, .dots = dots}
+    const struct kern_ops kern_avx2_##TYPE = {                                                     \
+        .decode = decode, .dot = dot, .dots = dots, .gemm = gemm, .rows = LANES}
 
 #endif

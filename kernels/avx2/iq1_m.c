@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/iq1_m.c - IQ1_M by AVX2; loops in iq.h, layout in kernels/ref/iq1_m.c. */
+/* kernels/avx2/iq1_m.c - IQ1_M by AVX2; rows as the file has them (iq.h) and packed, layout in
+ * kernels/ref/iq1_m.c. */
 #include "kernels/codebook.h"
+#include "kernels/avx2/grid.h"
 #include "kernels/avx2/iq.h"
 #include "kernels/ops.h"
+#include "kernels/rows/iq1_m.h"
 
 /* Takes a block apart. A nibble of qh has bits 8 to 10 of an index, and above them the shift of
  * the levels. Four words hold scales of 3 bits at bits 0, 3, 6 and 9, which belong to two
  * chunks. */
-static inline void head(const void *w, struct iq_head *h) {
+static inline void parts(const void *w, struct iq_head *h) {
     const struct blk_IQ1_M *x = w;
     const __m128i qh = load16(x->qh), four = _mm_set1_epi8(15);
     const __m128i low = _mm_and_si128(qh, four), high = _mm_and_si128(_mm_srli_epi16(qh, 4), four);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/iq1_s.c - IQ1_S by AVX2; loops in iq.h, layout in kernels/ref/iq1_s.c. */
+/* kernels/avx2/iq1_s.c - IQ1_S by AVX2; rows as the file has them (iq.h) and packed, layout in
+ * kernels/ref/iq1_s.c. */
+#include "kernels/avx2/grid.h"
 #include "kernels/avx2/iq.h"
 #include "kernels/ops.h"
+#include "kernels/rows/iq1_s.h"
 
 /* Bits 8..10 of an index: three of qh, from bit 3j for the j-th of four; bit 11, the shift of the
  * levels, is the highest of qh. */
@@ -17,7 +20,7 @@ INLINE __m256i index16(const struct blk_IQ1_S *x, int i) {
     const __m256i shift = _mm256_and_si256(_mm256_srli_epi16(h, 4), _mm256_set1_epi16(0x800));
     return _mm256_or_si256(iq_widen(x->qs + 16 * i), _mm256_or_si256(high, shift));
 }
-static inline void head(const void *w, struct iq_head *h) {
+static inline void parts(const void *w, struct iq_head *h) {
     const struct blk_IQ1_S *x = w;
     const __m128i s = _mm_and_si128(_mm_srli_epi16(load16(x->qh), 12), _mm_set1_epi16(7));
     h->d = half(x->d);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/iq2_s.c - IQ2_S by AVX2; loops in iq.h, layout in kernels/ref/iq2_s.c. */
+/* kernels/avx2/iq2_s.c - IQ2_S by AVX2; rows as the file has them (iq.h) and packed, layout in
+ * kernels/ref/iq2_s.c. */
+#include "kernels/avx2/grid.h"
 #include "kernels/avx2/iq.h"
 #include "kernels/ops.h"
+#include "kernels/rows/iq2_s.h"
 
 /* Bits 8 and 9 of an index: two of the four pairs in a byte of qh. */
 INLINE __m256i index16(const struct blk_IQ2_S *x, int i) {
@@ -12,7 +15,7 @@ INLINE __m256i index16(const struct blk_IQ2_S *x, int i) {
     return _mm256_or_si256(iq_widen(x->qs + 16 * i),
                            _mm256_and_si256(high, _mm256_set1_epi16(0x300)));
 }
-static inline void head(const void *w, struct iq_head *h) {
+static inline void parts(const void *w, struct iq_head *h) {
     const struct blk_IQ2_S *x = w;
     h->d = half(x->d);
     UNROLL for (int i = 0; i < 2; i++) iq_index(h, i, index16(x, i));

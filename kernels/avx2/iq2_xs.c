@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/iq2_xs.c - IQ2_XS by AVX2; loops in iq.h, layout in kernels/ref/iq2_xs.c. */
+/* kernels/avx2/iq2_xs.c - IQ2_XS by AVX2; rows as the file has them (iq.h) and packed, layout in
+ * kernels/ref/iq2_xs.c. */
+#include "kernels/avx2/grid.h"
 #include "kernels/avx2/iq.h"
 #include "kernels/ops.h"
+#include "kernels/rows/iq2_xs.h"
 
 /* Takes a block apart. A word has 9 bits of index and 7 of signs. */
-static inline void head(const void *w, struct iq_head *h) {
+static inline void parts(const void *w, struct iq_head *h) {
     const struct blk_IQ2_XS *x = w;
     const __m256i a = load32(x->qs), b = load32(x->qs + 16), low = _mm256_set1_epi16(511);
     const __m256i sign = _mm256_packus_epi16(_mm256_srli_epi16(a, 9), _mm256_srli_epi16(b, 9));

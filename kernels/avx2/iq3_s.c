@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/iq3_s.c - IQ3_S by AVX2; loops in iq.h, layout in kernels/ref/iq3_s.c. */
+/* kernels/avx2/iq3_s.c - IQ3_S by AVX2; rows as the file has them (iq.h) and packed, layout in
+ * kernels/ref/iq3_s.c. */
+#include "kernels/avx2/grid.h"
 #include "kernels/avx2/iq.h"
 #include "kernels/ops.h"
+#include "kernels/rows/iq3_s.h"
 
 /* Returns 16 indices. Bit 8 of an index is one of the eight in a byte of qh. */
 INLINE __m256i index16(const struct blk_IQ3_S *x, int i) {
@@ -12,7 +15,7 @@ INLINE __m256i index16(const struct blk_IQ3_S *x, int i) {
     return _mm256_or_si256(iq_widen(x->qs + 16 * i),
                            _mm256_and_si256(high, _mm256_set1_epi16(0x100)));
 }
-static inline void head(const void *w, struct iq_head *h) {
+static inline void parts(const void *w, struct iq_head *h) {
     const struct blk_IQ3_S *x = w;
     const __m128i s = _mm_cvtsi32_si128(load_i32(x->scales)), four = _mm_set1_epi8(15);
     const __m128i scale = _mm_cvtepu8_epi16(

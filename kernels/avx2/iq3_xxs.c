@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/iq3_xxs.c - IQ3_XXS by AVX2; loops in iq.h, layout in kernels/ref/iq3_xxs.c. */
+/* kernels/avx2/iq3_xxs.c - IQ3_XXS by AVX2; rows as the file has them (iq.h) and packed, layout in
+ * kernels/ref/iq3_xxs.c. */
+#include "kernels/avx2/grid.h"
 #include "kernels/avx2/iq.h"
 #include "kernels/ops.h"
+#include "kernels/rows/iq3_xxs.h"
 
-static inline void head(const void *w, struct iq_head *h) {
+static inline void parts(const void *w, struct iq_head *h) {
     const struct blk_IQ3_XXS *x = w;
     h->d = half(x->d);
     UNROLL for (int i = 0; i < 4; i++) iq_index(h, i, iq_widen(x->qs + 16 * i));

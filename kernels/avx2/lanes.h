@@ -16,7 +16,7 @@ enum {
 /* Returns how many vectors of products fit into sums of 16 bits, where unsigned codes of `bits`
  * bits meet signed bytes and a lane has two sums: n * 2 * 127 * (2^bits - 1) <= 32767. */
 INLINE int u_depth(int bits) {
-    return bits <= 4 ? 8 : bits == 5 ? 4 : 2;
+    return bits <= 4 ? 8 : bits == 5 ? 4 : bits == 6 ? 2 : 1;
 }
 INLINE iv u_first(iv w, iv x) {
     return _mm256_maddubs_epi16(w, x);

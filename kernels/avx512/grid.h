@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx512/grid.h - the steps of rows/grid.h by AVX-512 with VBMI, whose permutations read
+/* kernels/avx512/grid.h - the steps of rows/looks.h by AVX-512 with VBMI, whose permutations read
  * tables of 128 bytes. */
 #ifndef HONE_KERNELS_AVX512_GRID_H
 #define HONE_KERNELS_AVX512_GRID_H
 
 #include "kernels/avx512/lanes.h"
+
+#define LOOKS
 
 INLINE iv l_xor(iv a, iv b) {
     return _mm512_xor_si512(a, b);

@@ -197,7 +197,7 @@ INLINE int16x8_t products(int32x4_t w, int32x4_t x) {
                       vmull_high_s8(s8(w), s8(x)));
 }
 INLINE int u_depth(int bits) { /* avx2/lanes.h says what it means. */
-    return bits <= 4 ? 8 : bits == 5 ? 4 : 2;
+    return bits <= 4 ? 8 : bits == 5 ? 4 : bits == 6 ? 2 : 1;
 }
 INLINE iv u_first(iv w, iv x) {
     return iv_s16(products(w.a, x.a), products(w.b, x.b));

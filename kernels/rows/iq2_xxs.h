@@ -3,16 +3,31 @@
  * scale. */
 #include "kernels/rows/grid.h"
 
-enum { BLOCK = 66, SUB = 32 };
+enum { BLOCK = 66, BITS = 7, SUB = 32, SIGNED = 0, OFFSET = 6 };
 
 INLINE void head(const uint8_t *w, struct rows_head *h) {
     h->d = h->dmin = l_mulf(l_half(w), l_set(0.125f));
     top_scales(w + 6 * LANES, 2, h);
 }
-INLINE void mixed_codes(const uint8_t *w, int k, iv *q) {
-    const struct kern_grid *g = kern_grid_get();
-    const iv i = l_load(w + (2 + 8 * k) * LANES), s = l_load(w + (6 + 8 * k) * LANES);
-    codes_iq2(l_look(g->iq2_xxs_no[0], i), l_look(g->iq2_xxs_no[1], i), packed_signs(s), q);
+/* Returns the signs of 32 weights, a byte for eight. */
+INLINE iv beside(const uint8_t *w, int k) {
+    return packed_signs(l_load(w + (6 + 8 * k) * LANES));
 }
+#if MIXED
+INLINE void codes32(const uint8_t *w, int k, const struct indices *x, const struct kern_grid *g,
+                    iv *q) {
+    (void)x;
+    const iv signs = beside(w, k);
+    const iv i = l_load(w + (2 + 8 * k) * LANES);
+    codes_iq2(l_look(g->iq2_xxs_no[0], i), l_look(g->iq2_xxs_no[1], i), signs, q);
+}
+#else
+INLINE void codes8(const uint8_t *w, int k, int j, iv signs, const struct indices *x,
+                   const struct kern_grid *g, iv *q) {
+    (void)x;
+    level8_by_bytes(g->iq2_xxs, w + (2 + 8 * k) * LANES, j, q);
+    with_signs(signs, j, 1 << OFFSET, q);
+}
+#endif
 
 #include "kernels/rows/kquant.h"

@@ -2,9 +2,19 @@
 /* kernels/rows/kquant.h - products of a packed group (kernels/pack.h) of a 256-weight format with
  * integer scales and unsigned codes. Included once by a type's file, which has included an ISA's
  * lanes.h and defined:
- *   BITS (of a code), SUB (codes per scale: 16 or 32), SIGNED (scales), OFFSET (0: minima; else
- * log2 of what codes are too large by, and minima are the scales), head(w, h)     scales, minima, d
- * and dmin of a block code(w, k, j)  codes 32k + 4j .. 4j + 3 of every row
+ *
+ *   BITS (of a code), SUB (codes per scale: 16 or 32), SIGNED (scales)
+ *
+ *   OFFSET         0: minima; else log2 of what codes are too large by, and minima are the scales
+ *
+ *   head(w, h)     scales, minima, d and dmin of a block
+ *
+ *   code(w, k, j)  codes 32k + 4j .. 4j + 3 of every row
+ *
+ * IQ1 to IQ3 (CHUNKED) have no code(). With MIXED (rows/looks.h) codes32(w, k, x, g, q) gives all
+ * eight vectors of 32k .., in an order of their own; g is the grid. Else (rows/loads.h) beside(w,
+ * k) gives what the codes of 32k .. share, and codes8(w, k, j, s, x, g, q) two vectors of 32k + 8j
+ * ..; s comes from beside, x are N_INDICES indices that put_block(w, x) stored.
  *
  * out[row] = sum over blocks of dx * (d * sum_k sc_k * sum_i q_i x_i - dmin * sum_k m_k * sum_i
  * x_i). Everything inside the outer sum is an exact integer. A few tokens: codes are taken apart
@@ -14,15 +24,44 @@
 #include "kernels/rows/rows.h"
 
 enum { N_SCALES = 256 / SUB };
-#ifndef MIXED /* rows/grid.h sets it. */
+/* What a type does not have is never called. */
+#ifndef CHUNKED
+#define CHUNKED 0
 #define MIXED 0
-#define mixed_codes(w, k, q) ((void)(w), (void)(k), (void)(q))
+#define kern_grid_get() NULL
+struct kern_grid;
+struct indices {
+    char none;
+};
+#else
+#define code(w, k, j) l_load(w)
+#endif
+enum { BY_EIGHT = CHUNKED && !MIXED };
+#if CHUNKED && !MIXED
+INLINE void codes32(const uint8_t *w, int k, const struct indices *x, const struct kern_grid *g,
+                    iv *q) {
+    const iv s = beside(w, k);
+    UNROLL for (int j = 0; j < 4; j++) codes8(w, k, j, s, x, g, q + 2 * j);
+}
+#else
+#define NOTHING(w, k, x, g) ((void)(w), (void)(k), (void)(x), (void)(g))
+#define beside(w, k) (NOTHING(w, k, 0, 0), l_i32(0))
+#define codes8(w, k, j, s, x, g, q) ((void)(s), NOTHING(w, k, x, g))
+#endif
+#if !CHUNKED
+#define codes32(w, k, x, g, q) NOTHING(w, k, x, g)
+#endif
+#if !MIXED
 #define in_order(q) ((void)(q))
 #define mixed_acts(a, lda, n, nb, to) (a)
 #endif
+#ifndef N_INDICES
+#define N_INDICES 1
+#define put_block(w, x) ((void)(w), (void)(x))
+#endif
 /* Where codes take long to take apart, it is worth doing that once for all tokens from fewer
  * tokens on. */
-enum { UNPACK_FROM = MIXED ? DIRECT + 1 : PANEL_FROM };
+enum { UNPACK_FROM = CHUNKED ? DIRECT + 1 : PANEL_FROM };
 
 struct panel { /* A block of a group, unpacked. */
     iv code[64], scale[N_SCALES], pair[N_SCALES / 2];
@@ -30,14 +69,15 @@ struct panel { /* A block of a group, unpacked. */
 };
 _Static_assert(sizeof(struct panel) <= ROWS_PANEL * LANES, "scratch of a block");
 
-INLINE void unpack(const uint8_t *w, struct panel *p) {
+INLINE void unpack(const uint8_t *w, const struct indices *x, const struct kern_grid *grid,
+                   struct panel *p) {
     struct rows_head h;
     head(w, &h);
-    for (int k = 0; MIXED && k < 8; k++) {
-        mixed_codes(w, k, p->code + 8 * k);
+    for (int k = 0; CHUNKED && k < 8; k++) {
+        codes32(w, k, x, grid, p->code + 8 * k);
         in_order(p->code + 8 * k);
     }
-    UNROLL for (int k = 0; k < 8; k++) UNROLL for (int j = 0; j < 8 && !MIXED; j++)
+    UNROLL for (int k = 0; k < 8; k++) UNROLL for (int j = 0; j < 8 && !CHUNKED; j++)
         p->code[8 * k + j] = code(w, k, j);
     UNROLL for (int i = 0; i < N_SCALES; i++) p->scale[i] = u_scale(h.scale[i / 4], i % 4, SIGNED);
     UNROLL for (int i = 0; i < N_SCALES / 2; i++) p->pair[i] = l_pair(h.min[i / 2], i % 2, SIGNED);
@@ -46,18 +86,21 @@ INLINE void unpack(const uint8_t *w, struct panel *p) {
 }
 
 /* Adds to each sum[t] the products of codes 32k .. 32k + 31 times their scales. */
-INLINE void chunk(int n, bool panel, const uint8_t *w, const struct rows_head *h,
-                  const struct panel *p, int k, const struct kern_act *a, int64_t lda, iv *sum) {
+INLINE void chunk(int n, bool panel, const uint8_t *w, const struct indices *x,
+                  const struct kern_grid *grid, const struct rows_head *h, const struct panel *p,
+                  int k, const struct kern_act *a, int64_t lda, iv *sum) {
     const int depth = u_depth(BITS) < SUB / 4 ? u_depth(BITS) : SUB / 4;
-    iv mixed[8];
-    if (MIXED && !panel) mixed_codes(w, k, mixed);
+    iv all[8];
+    const iv s8 = BY_EIGHT && !panel ? beside(w, k) : l_i32(0);
+    if (MIXED && !panel) codes32(w, k, x, grid, all);
     UNROLL for (int j0 = 0; j0 < 8; j0 += depth) {
         iv s[TILE];
         UNROLL for (int j = j0; j < j0 + depth; j++) {
-            const iv q = panel ? p->code[8 * k + j] : MIXED ? mixed[j] : code(w, k, j);
+            if (BY_EIGHT && !panel && j % 2 == 0) codes8(w, k, j / 2, s8, x, grid, all + j);
+            const iv q = panel ? p->code[8 * k + j] : CHUNKED ? all[j] : code(w, k, j);
             UNROLL for (int t = 0; t < n; t++) {
-                const iv x = l_at(a[t * lda].qs + 32 * k + 4 * j);
-                s[t] = j == j0 ? u_first(q, x) : u_next(s[t], q, x);
+                const iv y = l_at(a[t * lda].qs + 32 * k + 4 * j);
+                s[t] = j == j0 ? u_first(q, y) : u_next(s[t], q, y);
             }
         }
         const int i = (8 * k + j0) / (SUB / 4);
@@ -104,7 +147,7 @@ INLINE void tile(int n, const struct panel *p, const struct kern_act *a, int64_t
     for (int64_t b = 0; b < nb; b++, p++) {
         iv sum[TILE];
         UNROLL for (int t = 0; t < n; t++) sum[t] = l_i32(0);
-        for (int k = 0; k < 8; k++) chunk(n, true, NULL, NULL, p, k, a + b, lda, sum);
+        for (int k = 0; k < 8; k++) chunk(n, true, NULL, NULL, NULL, NULL, p, k, a + b, lda, sum);
         finish(n, true, NULL, p, a + b, lda, sum, acc);
     }
     UNROLL for (int t = 0; t < n; t++) l_storef(out + t * ldo, acc[t]);
@@ -112,21 +155,25 @@ INLINE void tile(int n, const struct panel *p, const struct kern_act *a, int64_t
 
 /* Multiplies n tokens with `side` groups, which are `step` bytes apart, a few lines of each in
  * turn (rows.h). The results of the second group lie `next` behind those of the first. */
-INLINE void direct(int n, int side, const uint8_t *w, int64_t step, const struct kern_act *a,
-                   int64_t lda, float *out, int64_t ldo, int64_t next, int64_t nb) {
+INLINE void direct(int n, int side, const struct kern_grid *grid, const uint8_t *w, int64_t step,
+                   const struct kern_act *a, int64_t lda, float *out, int64_t ldo, int64_t next,
+                   int64_t nb) {
     fv acc[2][DIRECT];
+    struct indices x[2][2][N_INDICES]; /* of this block and of the next */
+    UNROLL for (int g = 0; g < side; g++) put_block(w + g * step, x[0][g]);
     UNROLL for (int g = 0; g < side; g++) UNROLL for (int t = 0; t < n; t++) acc[g][t] = l_set(0);
     for (int64_t b = 0; b < nb; b++, w += BLOCK * LANES) {
         struct rows_head h[2];
         iv sum[2][DIRECT];
         UNROLL for (int g = 0; g < side; g++) {
+            put_block(w + (b + 1 < nb ? BLOCK * LANES : 0) + g * step, x[(b + 1) % 2][g]);
             head(w + g * step, h + g);
             UNROLL for (int t = 0; t < n; t++) sum[g][t] = l_i32(0);
             apart();
         }
         UNROLL for (int k = 0; k < 8; k++) UNROLL for (int g = 0; g < side; g++) {
             ahead(w + g * step, BLOCK * LANES * k / 8, BLOCK * LANES * (k + 1) / 8);
-            chunk(n, false, w + g * step, h + g, NULL, k, a + b, lda, sum[g]);
+            chunk(n, false, w + g * step, x[b % 2][g], grid, h + g, NULL, k, a + b, lda, sum[g]);
             apart();
         }
         UNROLL for (int g = 0; g < side; g++)
@@ -138,21 +185,26 @@ INLINE void direct(int n, int side, const uint8_t *w, int64_t step, const struct
 
 /* Multiplies n tokens with one group that is read as it lies; after the first of them it is in
  * the cache. */
-static void group_direct(const uint8_t *w, const struct kern_act *a, int64_t lda, int64_t n,
-                         float *out, int64_t ldo, int64_t nb) {
+static void group_direct(const struct kern_grid *grid, const uint8_t *w, const struct kern_act *a,
+                         int64_t lda, int64_t n, float *out, int64_t ldo, int64_t nb) {
     for (; n >= DIRECT; n -= DIRECT, a += DIRECT * lda, out += DIRECT * ldo)
-        direct(DIRECT, 1, w, 0, a, lda, out, ldo, 0, nb);
+        direct(DIRECT, 1, grid, w, 0, a, lda, out, ldo, 0, nb);
     if (DIRECT > 4 && n & 4)
-        direct(4, 1, w, 0, a, lda, out, ldo, 0, nb), a += 4 * lda, out += 4 * ldo;
-    if ((n & 3) == 3) direct(3, 1, w, 0, a, lda, out, ldo, 0, nb);
-    if ((n & 3) == 2) direct(2, 1, w, 0, a, lda, out, ldo, 0, nb);
-    if ((n & 3) == 1) direct(1, 1, w, 0, a, lda, out, ldo, 0, nb);
+        direct(4, 1, grid, w, 0, a, lda, out, ldo, 0, nb), a += 4 * lda, out += 4 * ldo;
+    if ((n & 3) == 3) direct(3, 1, grid, w, 0, a, lda, out, ldo, 0, nb);
+    if ((n & 3) == 2) direct(2, 1, grid, w, 0, a, lda, out, ldo, 0, nb);
+    if ((n & 3) == 1) direct(1, 1, grid, w, 0, a, lda, out, ldo, 0, nb);
 }
 
 /* Multiplies n tokens with one group, which is unpacked first. */
-static void group(const uint8_t *w, const struct kern_act *a, int64_t lda, int64_t n, float *out,
-                  int64_t ldo, int64_t nb, struct panel *p) {
-    for (int64_t b = 0; b < nb; b++) unpack(w + b * BLOCK * LANES, p + b);
+static void group(const struct kern_grid *grid, const uint8_t *w, const struct kern_act *a,
+                  int64_t lda, int64_t n, float *out, int64_t ldo, int64_t nb, struct panel *p) {
+    struct indices x[2][N_INDICES];
+    put_block(w, x[0]);
+    for (int64_t b = 0; b < nb; b++, w += BLOCK * LANES) {
+        put_block(w + (b + 1 < nb ? BLOCK * LANES : 0), x[(b + 1) % 2]);
+        unpack(w, x[b % 2], grid, p + b);
+    }
     for (; n >= TILE; n -= TILE, a += TILE * lda, out += TILE * ldo)
         tile(TILE, p, a, lda, out, ldo, nb);
     if (n & 4) tile(4, p, a, lda, out, ldo, nb), a += 4 * lda, out += 4 * ldo;
@@ -166,16 +218,17 @@ __attribute__((unused)) static void gemm(const uint8_t *w, int64_t n_groups,
                                          const struct kern_act *a, int64_t lda, int64_t n,
                                          float *out, int64_t ldo, int64_t k, void *scratch) {
     const int64_t nb = k / 256, bytes = nb * BLOCK * LANES;
-    const int64_t half = n == 1 ? n_groups / 2 : 0;
+    const int64_t half = n == 1 && !BY_EIGHT ? n_groups / 2 : 0;
+    const struct kern_grid *grid = kern_grid_get();
     if (MIXED && n < UNPACK_FROM) {
         a = mixed_acts(a, lda, n, nb, scratch);
         lda = nb;
     }
     for (int64_t g = 0; g < half; g++)
-        direct(1, 2, w + g * bytes, half * bytes, a, 0, out + g * LANES, 0, half * LANES, nb);
+        direct(1, 2, grid, w + g * bytes, half * bytes, a, 0, out + g * LANES, 0, half * LANES, nb);
     for (int64_t g = 2 * half; g < n_groups; g++)
         if (n < UNPACK_FROM)
-            group_direct(w + g * bytes, a, lda, n, out + g * LANES, ldo, nb);
+            group_direct(grid, w + g * bytes, a, lda, n, out + g * LANES, ldo, nb);
         else
-            group(w + g * bytes, a, lda, n, out + g * LANES, ldo, nb, scratch);
+            group(grid, w + g * bytes, a, lda, n, out + g * LANES, ldo, nb, scratch);
 }

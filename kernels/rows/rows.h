@@ -15,7 +15,8 @@ struct rows_head {
 /* Asks for the lines of bytes from .. to - 1 behind w, 1 KiB further on. They are few at a time,
  * because a processor that has no room for a request drops it. One token reads two groups side
  * by side, a few lines of each in turn, because what a processor fetches ahead by itself is
- * limited per stream (docs/design/runtime.md). */
+ * limited per stream (docs/design/runtime.md); not where lookups limit and there are no registers
+ * for two (rows/loads.h). */
 INLINE void ahead(const uint8_t *w, int from, int to) {
     UNROLL for (int i = from / 64; i < to / 64; i++) __builtin_prefetch(w + 1024 + 64 * i);
 }

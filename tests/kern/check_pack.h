@@ -9,6 +9,7 @@
 #include "core/bytes.h"
 #include "core/fp.h"
 #include "kernels/bench.h"
+#include "kernels/codebook.h"
 #include "kernels/pack.h"
 #include "tests/check.h"
 
@@ -210,7 +211,8 @@ static void check_packed_bits(const struct kern *k, enum qtype t, float u, struc
     for (int64_t row = 0; row < rows; row++) {
         for (int64_t b = 0; b < K / QK; b++) {
             uint8_t *p = c.w + row * c.row_bytes + b * block;
-            d[b] = fp_f16_to_f32(load_u16(p + qtype_info(t)->scale.off[0]));
+            d[b] = fp_f16_to_f32(t == QT_IQ1_M ? kern_iq1_m_d((const void *)p)
+                                               : load_u16(p + qtype_info(t)->scale.off[0]));
             kern_set_half(t, p, 0, 0x3c00);
         }
         ref.op[t].decode(c.w + row * c.row_bytes, one, K);
@@ -245,7 +247,8 @@ static void check_packed_type(const struct kern *k, enum qtype t) {
         enum qtype t;
         float unit;
     } whole[] = {{QT_Q3_K, 1},        {QT_Q6_K, 1},       {QT_IQ4_XS, 1},      {QT_IQ2_XXS, 0.125f},
-                 {QT_IQ2_XS, 0.125f}, {QT_IQ2_S, 0.125f}, {QT_IQ3_XXS, 0.25f}, {QT_IQ3_S, 1}};
+                 {QT_IQ2_XS, 0.125f}, {QT_IQ2_S, 0.125f}, {QT_IQ3_XXS, 0.25f}, {QT_IQ3_S, 1},
+                 {QT_IQ1_S, 0.125f},  {QT_IQ1_M, 0.125f}};
     for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++)
         if (whole[i].t == t) check_packed_bits(k, t, whole[i].unit, &r);
 }
