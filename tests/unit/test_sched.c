@@ -3,7 +3,8 @@
  * conversations, several at once, with what is kept of earlier requests and with memory that does
  * not suffice, must have the tokens and, bit for bit, the logits that each request gets alone from
  * an empty cache: for every architecture with a checkpoint to test with. What leaves gives all
- * back, and a loop of tool calls computes its new tokens only. */
+ * back, and a loop of tool calls computes its new tokens only. Guesses of next tokens and a folder
+ * of kept sequences must change nothing either. */
 #include <dirent.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -306,6 +307,58 @@ static void same_as_unguessed(const struct model *m, const struct session_opts *
     session_free(s);
 }
 
+/* ---- from the folder as without ---- */
+
+static int64_t n_loaded_all;
+
+/* A server that starts again goes on with what one before it kept: answers are as without. */
+static void same_from_disk(const struct model *m, const struct session_opts *so, const char *name,
+                           uint64_t seed) {
+    enum { LONG = 530, MORE = 12 };
+    struct request first = {.n_out = 3, .seed = seed}, next = {.n_out = 8, .seed = seed + 1}, cold;
+    struct session_opts with = *so;
+    struct err e = {0};
+    struct rng rng;
+    with.n_ctx = LONG + 64;
+    with.guests = with.whole = true;
+    rng_seed(&rng, seed);
+    add_random(&first.prompt, &rng, LONG, m->hp.d[HD_VOCAB]);
+    for (int start = 0; start < 2; start++) {
+        struct session *s = NULL;
+        struct shelf *f = NULL;
+        struct sched *c = NULL;
+        CHECK_OK(session_new(&s, m, &with, &e));
+        CHECK_OK(shelf_open(&f, s, tmp_path("shelf"), (uint64_t)1 << 30, &e));
+        const struct sched_opts o = {
+            .n_live = 2, .n_queue = 8, .n_bytes = (uint64_t)1 << 40, .max_step_s = 1, .shelf = f};
+        CHECK_OK(sched_new(&c, s, &o, &e));
+        if (start == 0) {
+            submit(c, &first, false, NULL);
+            finish(c, &first, 1);
+            copy_ids(&next.prompt, &first.answer, first.answer.n);
+            add_random(&next.prompt, &rng, MORE, m->hp.d[HD_VOCAB]);
+        } else {
+            submit(c, &next, false, NULL);
+            finish(c, &next, 1);
+            n_loaded_all += sched_counts(c).shelf.n_loaded;
+            CHECK_EQ_I64(next.n_cached, LONG + first.n_out - 1);
+            cold = next;
+            cold.answer = (struct ids){0};
+            submit(c, &cold, true, NULL);
+            finish(c, &cold, 1);
+            if (next.failed || next.logits != cold.logits || next.answer.n != cold.answer.n ||
+                memcmp(next.answer.v, cold.answer.v, (size_t)cold.answer.n * sizeof(int32_t)) != 0)
+                CHECK_FAIL("%s: another answer behind what was read from the folder", name);
+            ids_release(&cold.answer);
+        }
+        sched_free(c);
+        shelf_free(f);
+        session_free(s);
+    }
+    struct ids *const v[] = {&first.prompt, &first.answer, &next.prompt, &next.answer};
+    for (int k = 0; k < 4; k++) ids_release(v[k]);
+}
+
 static void test_every_architecture(void) {
     static const char *const golden[] = {"qwen2",     "qwen3",   "qwen3moe",  "qwen35",
                                          "qwen35moe", "mistral", "gemma4moe", "tiny"};
@@ -322,6 +375,7 @@ static void test_every_architecture(void) {
             if (m) same_as_cold(m, &f32, f->d_name, (uint64_t)n, n % 3 == 0, 2);
             if (m) same_as_unguessed(m, &f32, f->d_name, (uint64_t)n, false);
             if (m) same_as_unguessed(m, &f32, f->d_name, (uint64_t)n, true);
+            if (m) same_from_disk(m, &f32, f->d_name, (uint64_t)n);
             model_close(m);
         }
         free(file);
@@ -329,6 +383,7 @@ static void test_every_architecture(void) {
     }
     if (d) closedir(d);
     CHECK(n >= 50);
+    CHECK_EQ_I64(n_loaded_all, n);
     /* as the server computes: weights of 8 bits in packed rows */
     for (size_t i = 0; i < COUNT_OF(golden); i++) {
         const struct session_opts q8 = {.isa = kern_isa_best(), .act = ACT_Q8, .pack = true};
@@ -338,6 +393,7 @@ static void test_every_architecture(void) {
         for (int tight = 0; m && tight < 2; tight++)
             same_as_cold(m, &q8, golden[i], 100 + 2 * i + (uint64_t)tight, tight, 3);
         for (int mtp = 0; m && mtp < 2; mtp++) same_as_unguessed(m, &q8, golden[i], 200 + i, mtp);
+        if (m) same_from_disk(m, &q8, golden[i], 300 + i);
         model_close(m);
         free(src);
     }
