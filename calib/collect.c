@@ -38,8 +38,6 @@ struct collector {
     struct imat *m;              /* The sums of the chunks at work, [windows.most]. */
     int at;                      /* The number of the chunk that the MTP block is fed. */
     struct pool *pool;
-    int64_t *end; /* The end of each text, in chunks. */
-    int n_texts;
     struct gram_col *gram; /* What collects second moments, or NULL where they are not wanted. */
     bool survey;           /* Only second moments are wanted, so no importance is summed. */
     /* Entries whose size changed between calls. That would be a fault of ours, and is reported. */
@@ -239,9 +237,7 @@ static char *identity(const struct collector *c, const struct model *m,
     hash_xxh128_hex(hex, ids->v, (size_t)ids->n * sizeof *ids->v);
     buf_fmt(&b, "imatrix 2;isa %s;device %s;ctx %" PRId64 ";tokens %s;moments %d;",
             kern_isa_name(o->isa), c->there ? session_device(c->trunk) : "", ctx, hex, o->moments);
-    buf_fmt(&b, "gram 3 %" PRId64, c->gram ? gram_col_block(c->gram) : -1);
-    for (int i = 0; i < c->n_texts && c->gram; i++) buf_fmt(&b, " %" PRId64, c->end[i]);
-    buf_str(&b, ";model ");
+    buf_fmt(&b, "gram 2 %" PRId64 ";model ", c->gram ? gram_col_block(c->gram) : -1);
     if (o->keep->model)
         buf_str(&b, o->keep->model);
     else
@@ -390,11 +386,8 @@ int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct 
     int64_t ctx = o->ctx ? o->ctx : 512;
     int rc = 0;
     out->moments = o->moments;
-    c.end = xcalloc((size_t)o->n_texts + 1, sizeof *c.end);
-    c.n_texts = o->n_texts;
     for (int i = 0; i < o->n_texts; i++) {
         TRY_GOTO(out, rc, corpus_load(m, o->texts[i], o->parse_special, &ids, e));
-        c.end[i] = ids.n / ctx;
         imat_add_dataset(out, io_base(o->texts[i]));
     }
     int64_t n_chunks = ids.n / ctx;
@@ -406,7 +399,6 @@ int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct 
         goto out;
     }
     if (o->max_chunks && o->max_chunks < n_chunks) n_chunks = o->max_chunks;
-    for (int i = 0; i < o->n_texts; i++) c.end[i] = min_i64(c.end[i], n_chunks);
     struct session_opts so = {.n_ctx = ctx,
                               .n_ubatch = o->gram ? min_i64(ctx, 2048) : eval_rows(ctx),
                               .isa = o->isa,
@@ -421,7 +413,6 @@ int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct 
         TRY_GOTO(out, rc, chunks(&c, &first, 1, e));
         c.survey = false;
         TRY_GOTO(out, rc, gram_col_settle(c.gram, so.n_ubatch, e));
-        gram_col_texts(c.gram, c.end, c.n_texts);
     }
     out->chunk_size = (uint32_t)ctx;
     int64_t from;
@@ -465,7 +456,6 @@ int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct 
     if (rc == 0) rc = check(out, e);
 out:
     release(&c);
-    free(c.end);
     ids_release(&ids);
     return rc;
 }

@@ -227,6 +227,8 @@ void gram_col_texts(struct gram_col *c, const int64_t *end, int n_texts) {
     int64_t n[GRAM_HALVES] = {0};
     for (int k = 0; k < n_texts; k++) n[k % GRAM_HALVES] += end[k] - (k ? end[k - 1] : 0);
     if (4 * min_i64(n[0], n[1]) < n[0] + n[1]) return;
+    for (int64_t i = 0; i < c->n_w; i++)
+        if (c->w[i].n_experts) return;
     c->end = end;
     c->n_texts = n_texts;
 }

@@ -30,8 +30,9 @@ void gram_col_see(struct gram_col *c, const struct gr_weight *w, int64_t expert,
 int gram_col_settle(struct gram_col *c, int64_t max_rows, struct err *e);
 void gram_col_chunk(struct gram_col *c, int64_t i_chunk);
 /* Makes whole texts in turns the halves, text i ending before chunk end[i] (borrowed), where
- * either half then has at least a quarter of the chunks: what one text teaches is judged by
- * another. It is called before the first chunk. */
+ * either half then has at least a quarter of the chunks and there are no experts, of which a text
+ * uses few: what one text teaches is judged by another. It is called once the collector is settled,
+ * before the first chunk. */
 void gram_col_texts(struct gram_col *c, const int64_t *end, int n_texts);
 /* Writes the sums so far to a snapshot, between chunks of a settled collector. gram_col_load
  * reads them; it returns false, and changes nothing, when they are of other inputs or sizes.

@@ -265,7 +265,6 @@ static int start(struct seq_job *j, struct err *e) {
     TRY(gram_col_new(&j->col, 0, j->w->isa, j->w->pool, e));
     j->pair = pair_new();
     gram_col_pair(j->col, j->pair);
-    gram_col_texts(j->col, j->end, o->texts.n);
     return open_sides(j, e);
 }
 
@@ -278,7 +277,9 @@ static int survey(struct seq_job *j, struct err *e) {
     j->collecting = false;
     if (is_head(j, model_head(j->base)->name))
         gram_col_see(j->col, model_head(j->base), -1, j->hidden, NULL, j->ctx, j->width);
-    return gram_col_settle(j->col, j->ctx, e);
+    TRY(gram_col_settle(j->col, j->ctx, e));
+    gram_col_texts(j->col, j->end, j->o->texts.n);
+    return 0;
 }
 
 static int write_moments(struct seq_job *j, const char *path, struct err *e) {

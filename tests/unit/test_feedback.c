@@ -267,18 +267,21 @@ static void test_balance(void) {
 
 /* ---- collecting ------------------------------------------------------------------------------ */
 
-/* Halves of whole texts, as long as either has a quarter of the chunks. */
+/* Halves of whole texts, as long as either has a quarter of the chunks, and there are no experts.
+ */
 static void test_texts(struct pool *pool) {
     static const int64_t fair[] = {3, 9}, unfair[] = {8, 9};
     const struct gr_weight q = {.name = "blk.0.attn_q.weight", .ne = {N, 4, 1}};
-    for (int k = 0; k < 2; k++) {
+    const struct gr_weight ex = {.name = "blk.0.ffn_up_exps.weight", .ne = {N, 4, 2}};
+    for (int k = 0; k < 3; k++) {
         struct err e;
         struct gram_col *c = NULL;
         struct gram g;
         CHECK_OK(gram_col_new(&c, 0, KERN_REF, pool, &e));
         gram_col_see(c, &q, -1, acts, NULL, 10, N);
+        if (k == 2) gram_col_see(c, &ex, 0, acts + N, NULL, 10, N);
         CHECK_OK(gram_col_settle(c, 64, &e));
-        gram_col_texts(c, k ? unfair : fair, 2);
+        gram_col_texts(c, k == 1 ? unfair : fair, 2);
         for (int chunk = 0; chunk < 9; chunk++) {
             gram_col_chunk(c, chunk);
             gram_col_see(c, &q, -1, acts, NULL, 10, N);
