@@ -27,6 +27,8 @@ def run(*cmd):
 def make(path, *cmd):
     """Runs a command that writes path, unless an earlier part has."""
     if not os.path.exists(path):
+        if os.path.exists(path + ".plan.tsv"):  # of a part that was cut
+            os.remove(path + ".plan.tsv")
         run(*cmd)
     return path
 
