@@ -44,9 +44,8 @@ static const struct opt speed_opts[] = {
     {"tg", 0, OPT_I64, AT(tg), "N", "tokens of the generation test (128); 0: none"},
     {"depths", 0, OPT_STR, AT(depths), "LIST", "context already filled: 0,4096 (0)"},
     {"reps", 0, OPT_I64, AT(reps), "N", "repetitions (5)"},
-    {"kv-type", 0, OPT_STR, AT(kv_type), "T",
-     "cache of keys and values: f16 (default), q8_0, tq4, ... or K/V"},
-    {"act", 0, OPT_STR, AT(act), "MODE", "activations: f32 or q8 (default)"},
+    OPT_KV_TYPE(AT(kv_type)),
+    OPT_ACT(AT(act)),
 };
 #undef AT
 static const struct cmd_spec speed_spec = {

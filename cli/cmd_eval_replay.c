@@ -14,9 +14,8 @@ static const struct opt replay_opts[] = {
     {"require", 0, OPT_NUM, AT(require), "PERCENT", "exit 1 when fewer answers are kept"},
     {"all", 0, OPT_FLAG, AT(all), NULL, "show every answer, not only those that changed"},
     {"ctx", 0, OPT_I64, AT(eval.ctx), "N", "context (default: the longest request and answer)"},
-    {"kv-type", 0, OPT_STR, AT(eval.kv_type), "T",
-     "cache of keys and values: f16 (default), q8_0, ..."},
-    {"act", 0, OPT_STR, AT(eval.act), "MODE", "activations: f32 or q8 (default)"},
+    OPT_KV_TYPE(AT(eval.kv_type)),
+    OPT_ACT(AT(eval.act)),
     {"pre", 0, OPT_STR, AT(eval.pre), "NAME", CLI_HELP_PRE},
 };
 #undef AT

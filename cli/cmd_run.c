@@ -217,6 +217,7 @@ static int run_model(struct run_cli *x, struct err *e) {
 }
 
 #define AT(member) offsetof(struct run_cli, member)
+#define SET(id) AT(set[SET_##id])
 static const struct opt run_opts[] = {
     {"prompt", 'p', OPT_STR, AT(prompt), "TEXT",
      "continue this text as it is, special tokens recognised; -: standard input"},
@@ -228,7 +229,7 @@ static const struct opt run_opts[] = {
     {"no-think", 0, OPT_FLAG, AT(r.a.no_think), NULL, "thinking off"},
     {"thinking", 0, OPT_STR, AT(thinking), "HOW",
      "on a terminal: show (dimmed, default), fold, hide"},
-    {"kwargs", 0, OPT_STR, AT(r.a.kwargs), "JSON", "more variables for the template"},
+    OPT_KWARGS(AT(r.a.kwargs)),
     {"raw", 0, OPT_FLAG, AT(r.a.raw), NULL, "all that is written: reasoning, markers, calls"},
     {"n-predict", 'n', OPT_STR, AT(set[SET_N_PREDICT]), "N",
      "tokens to make at most (-p: 512; else until the context is full)"},
@@ -240,30 +241,20 @@ static const struct opt run_opts[] = {
     {"regex", 0, OPT_STR, AT(r.a.regex), "R", "it matches this regular expression, as a whole"},
     {"choices", 0, OPT_LIST, AT(r.a.choices), "TEXT", "it is one of these texts"},
     {"temp", 0, OPT_STR, AT(set[SET_TEMP]), "T", "temperature; 0: always the likeliest token"},
-    {"top-k", 0, OPT_STR, AT(set[SET_TOP_K]), "K", "only the K likeliest; 0: all"},
-    {"top-p", 0, OPT_STR, AT(set[SET_TOP_P]), "P",
-     "only the likeliest with total probability P; 1: all"},
-    {"min-p", 0, OPT_STR, AT(set[SET_MIN_P]), "P", "none below P times the likeliest; 0: all"},
-    {"repeat-penalty", 0, OPT_STR, AT(set[SET_REPEAT_PENALTY]), "X",
-     "penalty for repeated tokens; 1: none"},
+    OPT_SAMPLING(SET),
     {"presence-penalty", 0, OPT_STR, AT(set[SET_PRESENCE_PENALTY]), "X",
      "less for tokens that occurred; 0: none"},
     {"frequency-penalty", 0, OPT_STR, AT(set[SET_FREQUENCY_PENALTY]), "X",
      "less for each time; 0: none"},
-    {"repeat-last-n", 0, OPT_STR, AT(set[SET_REPEAT_LAST_N]), "N",
-     "how far back the penalties look (64)"},
-    {"seed", 0, OPT_STR, AT(set[SET_SEED]), "N",
-     "same seed, same text (default: another each time)"},
-    {"special-in-content", 0, OPT_STR, AT(special_name), "HOW",
-     "texts of control tokens in messages: plain (default), parse"},
+    OPT_SPECIAL(AT(special_name)),
     {"no-history", 0, OPT_FLAG, AT(no_history), NULL, "do not read or keep what was typed"},
     {"pre", 0, OPT_STR, AT(r.a.pre), "NAME", CLI_HELP_PRE},
-    {"kv-type", 0, OPT_STR, AT(r.a.kv_type), "T",
-     "cache of keys and values: f16 (default), q8_0, tq4, ... or K/V"},
-    {"act", 0, OPT_STR, AT(r.a.act), "MODE", "activations: f32 or q8 (default)"},
+    OPT_KV_TYPE(AT(r.a.kv_type)),
+    OPT_ACT(AT(r.a.act)),
     {"draft", 0, OPT_STR, AT(r.a.draft), "NAME",
      "mtp: the model's MTP block guesses a token ahead; the text stays the same"},
 };
+#undef SET
 #undef AT
 static const struct cmd_spec run_spec = {
     .name = "run",

@@ -11,6 +11,7 @@
 #include "runtime/engine/kv_type.h"
 
 #define AT(member) offsetof(struct serve_job_opts, member)
+#define SET(id) AT(set[SERVE_##id])
 static const struct opt serve_options[] = {
     {"host", 0, OPT_LIST, AT(host), "ADDR", "where to listen (127.0.0.1), or unix:PATH"},
     {"port", 0, OPT_I64, AT(port), "N", "port (8080); 0: any, told on standard output"},
@@ -33,20 +34,12 @@ static const struct opt serve_options[] = {
     {"preset", 0, OPT_STR, AT(preset), "FILE",
      "named settings, which requests name: {\"NAME\": {\"temperature\": T, ...}}"},
     {"template", 0, OPT_STR, AT(tmpl), "FILE", "a Jinja template instead of the model's own"},
-    {"kwargs", 0, OPT_STR, AT(kwargs), "JSON", "more variables for the template"},
+    OPT_KWARGS(AT(kwargs)),
     {"temp", 0, OPT_STR, AT(set[SERVE_TEMP]), "T",
      "for requests that do not say, as the five below"},
-    {"top-k", 0, OPT_STR, AT(set[SERVE_TOP_K]), "K", "only the K likeliest; 0: all"},
-    {"top-p", 0, OPT_STR, AT(set[SERVE_TOP_P]), "P", "only the likeliest with total probability P"},
-    {"min-p", 0, OPT_STR, AT(set[SERVE_MIN_P]), "P", "none below P times the likeliest"},
-    {"repeat-penalty", 0, OPT_STR, AT(set[SERVE_REPEAT_PENALTY]), "X",
-     "penalty for repeated tokens; 1: none"},
-    {"repeat-last-n", 0, OPT_STR, AT(set[SERVE_REPEAT_LAST_N]), "N",
-     "how far back the penalties look (64)"},
-    {"seed", 0, OPT_STR, AT(set[SERVE_SEED]), "N",
-     "same seed, same text (default: another each time)"},
-    {"kv-type", 0, OPT_STR, AT(kv_type), "T", "cache of keys and values: f16 (default), q8_0, ..."},
-    {"act", 0, OPT_STR, AT(act), "MODE", "activations: f32 or q8 (default)"},
+    OPT_SAMPLING(SET),
+    OPT_KV_TYPE(AT(kv_type)),
+    OPT_ACT(AT(act)),
     {"max-step", 0, OPT_NUM, AT(max_step), "SECONDS",
      "a running answer waits so long for others' prompts (1)"},
     {"draft", 0, OPT_STR, AT(draft), "HOW",
@@ -61,13 +54,13 @@ static const struct opt serve_options[] = {
     {"strict", 0, OPT_FLAG, AT(strict), NULL, "other model ids than --alias are refused"},
     {"allow-host", 0, OPT_LIST, AT(allow_host), "NAME", "a name of this server in Host"},
     {"allow-origin", 0, OPT_LIST, AT(allow_origin), "URL", "an origin whose pages may ask"},
-    {"special-in-content", 0, OPT_STR, AT(special), "HOW",
-     "texts of control tokens in messages: plain (default), parse"},
+    OPT_SPECIAL(AT(special)),
     {"drain", 0, OPT_NUM, AT(drain), "SECONDS", "answers may take so long to end at the end (30)"},
     {"max-connections", 0, OPT_I64, AT(max_connections), "N", "open at once (1024)"},
     {"max-body", 0, OPT_SIZE, AT(max_body), "SIZE", "of a request (32 MiB)"},
     {"pre", 0, OPT_STR, AT(pre), "NAME", CLI_HELP_PRE},
 };
+#undef SET
 #undef AT
 static const struct cmd_spec serve_spec = {
     .name = "serve",

@@ -83,6 +83,35 @@ int cli_verdict(struct cli *c, struct emit *m, int rc);
 #define OPT_PLOT(at, help)                                                                         \
     { "plot", 0, OPT_STR, at, "FILE", "SVG: " help }
 
+/* Rows that several commands have in the same words; `at` is the offset of the member, a
+ * const char *. */
+#define OPT_KV_TYPE(at)                                                                            \
+    {                                                                                              \
+        "kv-type", 0, OPT_STR, at, "T",                                                            \
+            "cache of keys and values: f16 (default), q8_0, tq4, ... or K/V"                       \
+    }
+#define OPT_ACT(at)                                                                                \
+    { "act", 0, OPT_STR, at, "MODE", "activations: f32 or q8 (default)" }
+#define OPT_KWARGS(at)                                                                             \
+    { "kwargs", 0, OPT_STR, at, "JSON", "more variables for the template" }
+#define OPT_SPECIAL(at)                                                                            \
+    {                                                                                              \
+        "special-in-content", 0, OPT_STR, at, "HOW",                                               \
+            "texts of control tokens in messages: plain (default), parse"                          \
+    }
+/* Rows of sampling. SET(TOP_K) is the offset of the text of --top-k, and so on. */
+// clang-format off
+#define OPT_SAMPLING(SET)                                                                          \
+    {"top-k", 0, OPT_STR, SET(TOP_K), "K", "only the K likeliest; 0: all"},                        \
+    {"top-p", 0, OPT_STR, SET(TOP_P), "P", "only the likeliest with total probability P; 1: all"}, \
+    {"min-p", 0, OPT_STR, SET(MIN_P), "P", "none below P times the likeliest; 0: all"},            \
+    {"repeat-penalty", 0, OPT_STR, SET(REPEAT_PENALTY), "X",                                       \
+     "penalty for repeated tokens; 1: none"},                                                      \
+    {"repeat-last-n", 0, OPT_STR, SET(REPEAT_LAST_N), "N",                                         \
+     "how far back the penalties look (64)"},                                                      \
+    {"seed", 0, OPT_STR, SET(SEED), "N", "same seed, same text (default: another each time)"}
+// clang-format on
+
 /* --pre NAME of the commands that read text. */
 #define CLI_HELP_PRE "split text by the rules of this pre-tokenizer, whatever the model names"
 
