@@ -297,7 +297,8 @@ static void save(struct collector *c) {
     c->keep = NULL;
 }
 
-/* Is what the device sums in the snapshot, in the same sizes? out has just those entries. */
+/* Tells whether the snapshot holds what the device sums, in the same sizes. `out` has just those
+ * entries. */
 static bool fits_there(const struct imat *out, const struct imat *found) {
     for (int64_t i = 0; i < out->n_entries; i++) {
         const struct imat_entry *want = &out->entry[i], *en = imat_find(found, want->name);

@@ -32,7 +32,8 @@ static int check_number(const char *name, int64_t layer, float v, struct err *e)
                          (long long)layer);
 }
 
-/* A folder of which only config.json is known has no tensors: the numbers stay 0. */
+/* Reads the numbers of the activation from the folder's tensors; where only config.json is known
+ * there are none, and the numbers stay 0. */
 static int numbers_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     for (int64_t i = 0; i < h->d[HD_LAYERS] && hfdir_n_tensors(dir); i++)
         for (size_t k = 0; k < COUNT_OF(number); k++) {

@@ -54,7 +54,8 @@ gr_w block_weight(struct build *b, const char *name) {
     return w;
 }
 
-/* Weight <name><tail>. */
+/* Returns the weight <name><tail>; GR_NONE when there is none, which `needed` makes an error of the
+ * graph. */
 static gr_w weight_of(struct build *b, const char *name, const char *tail, bool needed) {
     char full[64];
     snprintf(full, sizeof full, "%s%s", name, tail);
@@ -91,9 +92,9 @@ gr_reg block_rms_by(struct build *b, gr_w w, gr_reg in) {
     return out;
 }
 
-/* dst = norm of groups of head_dim values of src, 0: of all. A weight that is wider than a head
- * spans them all: an RMS norm then is of all heads together, a LayerNorm of each by its own part.
- */
+/* Appends dst = norm of groups of head_dim values of src; 0: of all of them. A weight that is wider
+ * than a head spans all heads: an RMS norm is then of all heads together, a LayerNorm of each head
+ * by its own part. */
 static void norm(struct build *b, const struct norm_spec *s, gr_reg dst, gr_reg src,
                  int64_t head_dim) {
     gr_w w = s->name && block_has(b, s->name) ? block_weight(b, s->name) : GR_NONE; /* falcon-h1 */

@@ -26,7 +26,7 @@ static struct gr_xielu xielu_of(const float x[4]) {
                              .eps = x[3]};
 }
 
-/* dst = f(src) [* up, from `offset` on] */
+/* Appends dst = f(src), times `up` from column `offset` on where there is one. */
 static void activate(struct build *b, enum act act, gr_reg dst, gr_reg src, gr_reg up,
                      int64_t offset) {
     struct gr_node *n = graph_node(b->g, OP_ACT, b->layer);

@@ -15,7 +15,8 @@
 
 #include "models/block.h"
 
-/* For each head: what follows the first columns of the weight, then the weight times these. */
+/* Makes, for each head, what follows the first columns of the weight, then the weight times these
+ * columns. */
 static gr_reg per_head(struct build *b, const char *name, gr_reg in, int64_t head_dim) {
     const gr_w w = block_weight(b, name);
     if (w == GR_NONE) return in;

@@ -20,7 +20,7 @@ static gr_w own_or(struct build *b, const char *own, const char *global) {
     return w;
 }
 
-/* eh_proj (embedding | hidden) */
+/* Makes eh_proj times the norms of embedding and hidden state, side by side. */
 static gr_reg joined(struct build *b, gr_w embd) {
     struct graph *g = b->g;
     int64_t d = b->h->d[HD_EMBD];

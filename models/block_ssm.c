@@ -16,7 +16,7 @@ gr_reg block_columns(struct build *b, gr_reg r, int64_t offset, int64_t width) {
     return out;
 }
 
-/* In place: silu(convolution) with weight <name>. */
+/* Replaces u by silu(convolution) with weight <name>. */
 static void conv_silu(struct build *b, gr_reg u, const char *name, int slot) {
     const gr_w w = block_weight(b, name);
     const gr_w bias = block_weight_if(b, "ssm_conv1d.bias");
@@ -45,7 +45,7 @@ gr_reg block_conv(struct build *b, gr_reg in) {
     return out;
 }
 
-/* y *= silu(the first columns of z) */
+/* Multiplies y by silu(the first columns of z). */
 static void gate(struct build *b, gr_reg y, gr_reg z) {
     struct gr_node *n = graph_node(b->g, OP_ACT, b->layer);
     n->dst = n->src[1] = y;
@@ -162,7 +162,7 @@ static gr_reg convolved(struct build *b, const char *proj, const char *conv, gr_
     conv_silu(b, r, conv, slot);
     return r;
 }
-/* a | b; both are given back */
+/* Joins x and y side by side and gives both back. */
 static gr_reg joined(struct build *b, gr_reg x, gr_reg y) {
     gr_reg r = block_take(b, b->g->reg_width[x] + b->g->reg_width[y]);
     struct gr_node *n = graph_node(b->g, OP_CONCAT, b->layer);

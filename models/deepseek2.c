@@ -95,7 +95,7 @@ static int check(const int64_t *d, struct err *e) {
     return 0;
 }
 
-/* What grows with YaRN's factor, by a weight. */
+/* Returns the growth with YaRN's factor, by a weight. */
 static double grown(const struct hparams *h, double weight) {
     const double f = h->f[HF_YARN_FACTOR];
     return f > 1 ? 1 + 0.1 * weight * log(f) : 1;
@@ -117,8 +117,8 @@ static int derive(struct hparams *h, struct err *e) {
     return layers_fill(h, e);
 }
 
-/* V2's config says softmax; those without a word are V3's heirs. Only group_limited_greedy and
- * noaux_tc look at groups. */
+/* Reads how experts are chosen. V2's config says softmax; configs that say nothing are of V3's
+ * heirs. Only group_limited_greedy and noaux_tc look at groups. */
 static int router(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const char *score = json_str(hfdir_hparam(dir, "scoring_func"));
     const char *type = json_str(hfdir_hparam(dir, "model_type"));
@@ -134,8 +134,8 @@ static int router(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return 0;
 }
 
-/* With mscale_all_dim it is scores that grow, not cos and sin: mscale is the same in every
- * published config, and no key has it. */
+/* Sets what YaRN makes grow. With mscale_all_dim scores grow, not cos and sin: mscale is the same
+ * in every published config, and no key has it. */
 static int yarn(struct hparams *h, struct err *e) {
     if (!(h->f[HF_YARN_LOG] > 0)) return 0;
     if (fabs(h->f[HF_YARN_ATTN] * grown(h, 1) - 1) > 1e-6)
@@ -163,7 +163,8 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return hf_check_rope(dir, e);
 }
 
-/* Mistral Small 4: a softmax router, queries that grow with every original context. */
+/* Reads Mistral Small 4, which has a softmax router and queries that grow with every original
+ * context. */
 static int mistral_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *r = hfdir_hparam(dir, "rope_parameters");
     if (json_type(r) != JSON_OBJ) r = hfdir_hparam(dir, "rope_scaling");
@@ -183,7 +184,8 @@ static int mistral_from_hf(struct hparams *h, const struct hfdir *dir, struct er
     return 0;
 }
 
-/* Files of before 2025 have sizes of keys and values of single heads, and kv_b_proj as it is. */
+/* Reads files of before 2025, which have the sizes of keys and values of single heads, and
+ * kv_b_proj as it is. */
 static int older(struct hparams *h, const struct gguf *g, struct err *e) {
     int64_t *d = h->d;
     if (d[HD_KV_HEADS] != d[HD_HEADS] || d[HD_HEADS] == 1 || d[HD_KEY_MLA] ||
@@ -196,8 +198,8 @@ static int older(struct hparams *h, const struct gguf *g, struct err *e) {
     return hparams_mul(h, HD_KV_B, d[HD_HEADS], d[HD_KEY_MLA] - d[HD_ROT] + d[HD_VALUE_MLA], e);
 }
 
-/* Files of GLM-4.7 Flash may lack expert_gating_func: they are known by their sizes, as elsewhere.
- */
+/* Reads what keys leave open. Files of GLM-4.7 Flash may lack expert_gating_func: they are known by
+ * their sizes, as elsewhere. */
 static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     TRY(older(h, g, e));
     const int64_t blocks = h->d[HD_LAYERS] + h->d[HD_MTP];

@@ -22,7 +22,8 @@ static int derive(struct hparams *h, struct err *e) {
     return layers_fill(h, e);
 }
 
-/* Published configs have a window and say from which layer on: behind the last one. */
+/* Checks config.json. Published ones have a window, and say from which layer on: behind the last
+ * one, so that there is none. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", NULL};
     const struct json *window = hfdir_hparam(dir, "sliding_window");

@@ -36,8 +36,8 @@ static const struct tensor_row moe_tensors[] = {
 };
 // clang-format on
 
-/* Files of others give the width of the shared experts as another number: that of the experts
- * counts. */
+/* Derives what the keys leave open. Files of other programs give the width of the shared experts as
+ * another number; the width of the experts counts. */
 static int derive_moe(struct hparams *h, struct err *e) {
     TRY(derive_shared_experts(h, e));
     return layers_fill(h, e);

@@ -59,7 +59,8 @@ static int moe_derive(struct hparams *h, struct err *e) {
     return derive(h, e);
 }
 
-/* Which layers have experts can be said twice; files have the first number only. */
+/* Checks that both lists of config.json name the same layers with experts; files have the first
+ * number only. */
 static int moe_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     int64_t i = 0;
     for (const struct json *t = json_first(hfdir_hparam(dir, "mlp_layer_types")); t;

@@ -52,7 +52,7 @@ static const struct tensor_row tensors3[] = {
 };
 // clang-format on
 
-/* What scores are divided by the root of: a model of `large` layers is the 27B one. */
+/* Returns the number by whose root scores are divided; a model of `large` layers is the 27B one. */
 static double divisor(const struct hparams *h, int64_t large) {
     return h->d[HD_LAYERS] == large ? (double)h->d[HD_EMBD] / (double)h->d[HD_HEADS]
                                     : (double)h->d[HD_HEAD_DIM];

@@ -87,7 +87,7 @@ static int derive(struct hparams *h, struct err *e) {
     return gemma4_share(h, e);
 }
 
-/* The number below which a share p of a normal distribution lies. */
+/* Returns the number below which a share p of a normal distribution lies. */
 static double quantile(double p) {
     double lo = -9, hi = 9;
     for (int i = 0; i < 80; i++) {
@@ -163,11 +163,11 @@ static struct gr_node *node(struct build *b, enum gr_op op, gr_reg dst, gr_reg x
     n->src[1] = y;
     return n;
 }
-/* Stream i of `streams`. */
+/* Returns stream i of `streams`. */
 static gr_reg stream(struct build *b, gr_reg streams, int64_t i) {
     return block_columns(b, streams, i * b->h->d[HD_EMBD], b->h->d[HD_EMBD]);
 }
-/* <name> . tanh(router . rms(x) / d) */
+/* Makes the coefficients <name> . tanh(router . rms(x) / d). */
 static gr_reg coefs(struct build *b, const char *name, gr_reg x) {
     gr_reg r = block_norm(b, &router_norm, x);
     block_scale(b, r, 1 / (double)b->h->d[HD_EMBD]);
@@ -178,7 +178,8 @@ static gr_reg coefs(struct build *b, const char *name, gr_reg x) {
     block_give(b, m);
     return c;
 }
-/* Each stream behind the first, times a matrix of its own, brought to the size of `like`. */
+/* Multiplies each stream behind the first by a matrix of its own and brings it to the size of
+ * `like`. */
 static gr_reg turned(struct build *b, const char *name, gr_reg rest, gr_reg like) {
     gr_reg out = block_take(b, b->g->reg_width[rest]);
     const gr_w w = block_weight(b, name);
@@ -188,7 +189,7 @@ static gr_reg turned(struct build *b, const char *name, gr_reg rest, gr_reg like
     return out;
 }
 
-/* first | first * rows of altup_proj */
+/* Makes the streams at the start: the first, then the first times the rows of altup_proj. */
 static void start(struct build *b) {
     const int64_t n = b->h->d[HD_ALTUP], d = b->h->d[HD_EMBD];
     const gr_reg x = b->g->residual;
@@ -223,7 +224,7 @@ static gr_reg feed_forward(struct build *b, gr_reg in) {
     return out;
 }
 
-/* Mixer and feed-forward of the active stream a; h is its norm. */
+/* Computes mixer and feed-forward of the active stream a, whose norm is h. */
 static gr_reg activated(struct build *b, const struct block_spec *s, gr_reg a) {
     gr_reg h = block_norm(b, &s->before_mix, a);
     gr_reg x = block_norm_after(b, &s->after_mix, block_attn(b, &s->attn, h));
@@ -238,7 +239,7 @@ static gr_reg activated(struct build *b, const struct block_spec *s, gr_reg a) {
     return out;
 }
 
-/* What the token's embedding of this layer makes of the active stream. */
+/* Makes what the token's embedding of this layer does with the active stream. */
 static gr_reg of_token(struct build *b, gr_reg a) {
     const gr_w by = block_weight(b, "altup_correct_scale.weight");
     block_scale(b, a, 0);
@@ -274,7 +275,7 @@ static void whole(struct build *b, const struct block_spec *s) {
     node(b, OP_COLUMNS, b->g->residual, p, GR_NONE)->pick.offset = at * d[HD_EMBD];
 }
 
-/* The mean of all streams, those behind the first turned back. */
+/* Makes the mean of all streams, in which those behind the first are turned back. */
 static void end(struct build *b) {
     const int64_t n = b->h->d[HD_ALTUP], d = b->h->d[HD_EMBD];
     const gr_reg out = b->g->residual;

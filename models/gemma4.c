@@ -137,7 +137,7 @@ static int set_once(int64_t *to, const struct json *j, const char *what, struct 
     return 0;
 }
 
-/* Re-saved configs give the sizes of full layers here, by layer index. */
+/* Reads the sizes of full layers by layer index, where configs that were saved again have them. */
 static int sizes_from_layers(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *all = hfdir_hparam(dir, "per_layer_config");
     if (json_type(all) != JSON_OBJ) return 0;
@@ -153,7 +153,8 @@ static int sizes_from_layers(struct hparams *h, const struct hfdir *dir, struct 
     return 0;
 }
 
-/* Rope of the kinds: plain in sliding layers; in full ones a share of the pairs turns. */
+/* Reads the rope of both kinds of layers: it is plain in sliding ones; in full ones a share of the
+ * pairs turns. */
 static int rope_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const kind[2] = {"full_attention", "sliding_attention"};
     double part = 0.25;

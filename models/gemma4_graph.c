@@ -19,7 +19,8 @@ static const struct norm_spec ffn_norm = {NORM_RMS, "ffn_norm"},
                               ple_norm = {NORM_RMS, "per_layer_proj_norm"},
                               ple_after = {NORM_RMS, "post_norm"};
 
-/* The router reads the residual by its own norm, the experts by another. */
+/* Computes the experts. The router reads the residual by its own norm, the experts read it by
+ * another. */
 static gr_reg experts(struct build *b, const struct ffn_spec *s) {
     const gr_reg x = b->g->residual;
     gr_reg u = block_rms_by(b, block_weight(b, "ffn_gate_inp.scale"), x);
@@ -56,7 +57,8 @@ void gemma4_more(struct build *b) {
     b->g->node[b->g->n_nodes - 1].scale.number = by;
 }
 
-/* (rms(proj x0 / sqrt(d)) + token rows * sqrt(width)) / sqrt(2) */
+/* Makes what each layer adds of the token: (rms(proj x0 / sqrt(d)) + token rows * sqrt(width)) /
+ * sqrt(2). */
 void gemma4_start(struct build *b) {
     const int64_t *d = b->h->d;
     if (!d[HD_PLE]) return;

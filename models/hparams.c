@@ -120,7 +120,7 @@ static int64_t gguf_entry(const void *of, int64_t i) {
     return gguf_kv_i64(of, (uint64_t)i);
 }
 
-/* One row. Another row's array of equal numbers is one number too. */
+/* Reads one row. Another row's array of equal numbers is one number, too. */
 static int row_from_gguf(struct hparams *h, const struct arch *a, const struct hp_row *r,
                          const struct gguf *g, struct seen *seen, struct err *e) {
     char key[128];
@@ -237,7 +237,8 @@ void hparams_write(const struct hparams *h, const struct arch *a, struct gguf_w 
 
 /* ---- config.json ---- */
 
-/* "a.b.c": the hyperparameter a, then members. name is changed and restored. */
+/* Returns the value of "a.b.c": the hyperparameter a, then its members. The name is changed and
+ * restored. */
 static const struct json *descend(const struct hfdir *dir, char *name) {
     const struct json *j = NULL;
     for (char *part = name, *dot; part; part = dot ? dot + 1 : NULL) {
@@ -249,7 +250,8 @@ static const struct json *descend(const struct hfdir *dir, char *name) {
     return j;
 }
 
-/* The first spelling of "a|b.c|d" that is there and not null; *name: its text. */
+/* Returns the value of the first spelling of "a|b.c|d" that is there and not null; `name` gets that
+ * spelling. */
 static const struct json *find_hf(const struct hfdir *dir, const char *spellings, char name[128]) {
     for (const char *s = spellings; s;) {
         const char *end = strchr(s, '|');

@@ -45,8 +45,8 @@ static int derive_moe(struct hparams *h, struct err *e) {
     return layers_fill(h, e);
 }
 
-/* A scaled model's context is known from alpha only by convention: that of the field is 256 k for
- * the mixture of experts, the config's for dense ones. */
+/* Reads the rope. A scaled model's context follows from alpha only by convention: that of the field
+ * is 256 k for the mixture of experts, and the config's own for dense models. */
 static int rope_from_hf(struct hparams *h, const struct hfdir *dir, int64_t ctx, struct err *e) {
     const struct json *r = hfdir_hparam(dir, "rope_scaling|rope_parameters");
     const double alpha = json_num(json_get(r, "alpha"), 0), hd = (double)h->d[HD_HEAD_DIM];
@@ -71,7 +71,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return rope_from_hf(h, dir, h->d[HD_EXPERTS] ? 256 * 1024 : h->d[HD_CTX], e);
 }
 
-/* A number, or one for each layer, which must be the same. */
+/* Reads a number, or a list of one for each layer, which must all be the same. */
 static int one_of(const struct hfdir *dir, const char *key, int64_t otherwise, int64_t *to,
                   struct err *e) {
     const struct json *j = hfdir_hparam(dir, key), *first = json_first(j);
@@ -97,7 +97,7 @@ static int moe_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e
     return from_hf(h, dir, e);
 }
 
-/* What tells other engines that nothing is left to scale. */
+/* Writes the keys that tell other engines that nothing is left to scale. */
 static void write_keys(const struct hparams *h, struct gguf_w *w) {
     const char *name = h->d[HD_EXPERTS] ? "hunyuan-moe" : "hunyuan-dense";
     char key[64];

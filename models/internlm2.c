@@ -29,8 +29,8 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
-/* "dynamic" changes angles beyond max_position_embeddings only, which is the context of the file.
- */
+/* Checks config.json. The rope type "dynamic" changes angles only beyond max_position_embeddings,
+ * which is the context of the file. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"bias", NULL};
     (void)h;

@@ -56,7 +56,7 @@ static int derive(struct hparams *h, struct err *e) {
     return 0;
 }
 
-/* Whether layer i is one of every `period`, beginning at `offset`. */
+/* Tells whether layer i is one of every `period`, beginning at `offset`. */
 static bool every(const struct hfdir *dir, const char *period, const char *offset, int64_t i) {
     int64_t p, o;
     if (!json_i64(hfdir_hparam(dir, period), &p) || p < 1) return false;

@@ -66,7 +66,7 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
-/* Kimi delta attention has as many heads as attention has. */
+/* Derives what the keys leave open. Kimi delta attention has as many heads as attention has. */
 static int derive(struct hparams *h, struct err *e) {
     int64_t *d = h->d;
     if (!d[HD_KEY_MLA]) d[HD_KEY_MLA] = d[HD_NOPE] + d[HD_ROT];

@@ -56,7 +56,8 @@ static int derive(struct hparams *h, struct err *e) {
     return 0;
 }
 
-/* no_rope_layers has a 0 for each layer without rope; an empty list is the usual period. */
+/* Checks no_rope_layers, which has a 0 for each layer without rope; an empty list is the usual
+ * period. */
 static int check_layers(const struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *list = hfdir_hparam(dir, "no_rope_layers");
     int64_t i = 0, v;

@@ -83,7 +83,7 @@ static int two_derive(struct hparams *h, struct err *e) {
     return alone(h, MIX_MAMBA2, e);
 }
 
-/* The width inside, where config.json has only a factor of the width outside. */
+/* Sets the width inside, where config.json has only its factor of the width outside. */
 static int inner(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"use_bias", NULL};
     int64_t expand;

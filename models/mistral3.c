@@ -98,7 +98,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return h->d[HD_FREQS] || (intern && hf_rope_is(dir, "dynamic")) ? 0 : hf_check_rope(dir, e);
 }
 
-/* Ministral 3: queries grow with every original context. */
+/* Reads Ministral 3, whose queries grow with every original context. */
 static int ministral_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *r = hfdir_hparam(dir, "rope_parameters|rope_scaling");
     h->f[HF_TEMPER] = json_num(json_get(r, "llama_4_scaling_beta"), 0);
@@ -127,15 +127,16 @@ static void ministral_write_keys(const struct hparams *h, struct gguf_w *w) {
 }
 
 extern const struct arch arch_llama, arch_mistral3, arch_mistral4;
-/* Mistral Small 4 has the class of Mistral Small 3. */
+/* Chooses the architecture: Mistral Small 4 has the class of Mistral Small 3. */
 static const struct arch *which(const struct hfdir *dir) {
     const struct json *text = json_get(hfdir_config(dir), "text_config");
     const char *type = json_str(json_get(text, "model_type"));
     return type && strcmp(type, "mistral4") == 0 ? &arch_mistral4 : &arch_mistral3;
 }
 
-/* `llama` is the name of many models: what changes the computation and is not here is refused.
- * Tensors that are not here (biases) are refused when weights are bound. */
+/* Refuses files that ask for more. `llama` is the name of many models: what changes the computation
+ * and is not here is refused. Tensors that are not here (biases) are refused when weights are
+ * bound. */
 static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     UNUSED(h);
     const char *name = gguf_str_or(g, "general.architecture", "");

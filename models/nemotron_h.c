@@ -53,7 +53,7 @@ static const struct tensor_row moe_tensors[] = {
 };
 // clang-format on
 
-/* A layer with a feed-forward is nothing else. */
+/* Derives the kinds of layers; a layer with a feed-forward has nothing else. */
 static int derive(struct hparams *h, struct err *e) {
     if (h->d[HD_EXPERTS]) TRY(derive_experts(h, e));
     TRY(derive_mamba2(h, e));

@@ -56,7 +56,7 @@ static const struct tensor_row moe_tensors[] = {
 };
 // clang-format on
 
-/* The divisors of one list of config.json. */
+/* Reads the divisors of one list of config.json. */
 static int read_list(const struct hparams *h, const struct json *j, float *to, const char *name,
                      struct err *e) {
     int64_t i = 0;
@@ -71,7 +71,7 @@ static int read_list(const struct hparams *h, const struct json *j, float *to, c
     return 0;
 }
 
-/* longrope, called su once: *is tells. */
+/* Reads longrope, which was once called su; *is tells whether the config has it. */
 static int longrope(struct hparams *h, const struct hfdir *dir, bool *is, struct err *e) {
     const struct json *r = hfdir_hparam(dir, "rope_scaling");
     if (json_type(r) != JSON_OBJ) r = hfdir_hparam(dir, "rope_parameters");

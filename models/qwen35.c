@@ -80,7 +80,7 @@ static int derive_moe(struct hparams *h, struct err *e) {
     return derive(h, e);
 }
 
-/* The rotated share of each head, and the mrope sections. */
+/* Reads the rotated share of each head, and the mrope sections. */
 static int rope_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const int64_t usual[4] = {11, 11, 10, 0};
     const struct json *rope = hfdir_hparam(dir, "rope_parameters");

@@ -49,7 +49,7 @@ int derive_mamba2(struct hparams *h, struct err *e) {
     return 0;
 }
 
-/* What a config.json without it would mean. */
+/* Returns a text on what a config.json without the rope type would mean. */
 static const char *without_rope(const char *type) {
     return strcmp(type, "dynamic") == 0
                ? ": it changes positions beyond the original context length only, so without it "

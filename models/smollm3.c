@@ -21,7 +21,7 @@ static int derive(struct hparams *h, struct err *e) {
     return 0;
 }
 
-/* Files cannot say which layers have no rope: it is every fourth. */
+/* Checks config.json. Files cannot say which layers have no rope: it has to be every fourth. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", "mlp_bias", "use_sliding_window", NULL};
     TRY(hf_check_off(dir, no, e));

@@ -65,7 +65,8 @@ static void try_runs(const struct split *s, int c, int from, struct state *at) {
     }
 }
 
-/* False: what was asked for is in another order than the cards. */
+/* Cuts the layers into runs, one for each card; false when what was asked for is in another order
+ * than the cards. */
 static bool cut(const struct split *s, uint8_t *card_of) {
     const int n = s->n_layers, w = n + 1;
     struct state *at = xcalloc((size_t)(s->n_cards + 1) * (size_t)w, sizeof *at);
@@ -83,8 +84,8 @@ static bool cut(const struct split *s, uint8_t *card_of) {
     return ok;
 }
 
-/* Each where it was asked for, the others with the layer before, those before all with the first.
- */
+/* Puts each layer where it was asked for, the others with the layer before, and those before all of
+ * them with the first. */
 static void follow(const struct split *s, uint8_t *card_of) {
     uint8_t at = 0;
     for (int i = s->n_layers - 1; i >= 0; i--)

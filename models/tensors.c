@@ -143,7 +143,7 @@ static bool match(const char *pat, const char *name, int *block) {
     return strcmp(p + 2, s) == 0;
 }
 
-/* h NULL: any row of the name. */
+/* Finds the row of a tensor's name among those that h allows; h NULL: among all. */
 static const struct tensor_row *find(const struct arch *a, const struct hparams *h,
                                      const char *name, int *block) {
     for (const struct tensor_row *r = a->tensors; r->gguf; r++) {

@@ -15,7 +15,7 @@
 
 static const double usual_fast = 32, usual_slow = 1;
 
-/* Growth of scores with the factor, by a weight. */
+/* Returns the growth of scores with the factor, by a weight. */
 static double grown(double factor, double weight) {
     return 0.1 * weight * log(factor) + 1;
 }
@@ -40,8 +40,8 @@ static int check_linear(const struct hparams *h, const char *where, struct err *
                : err_set(e, ERR_DATA, "%s asks for rope_type \"linear\" with factor %g", where, f);
 }
 
-/* The factor of cos and sin that config.json asks for. A model that was trained with some growth of
- * its own (mscale_all_dim) has it taken off. */
+/* Returns the factor of cos and sin that config.json asks for. The growth that a model was trained
+ * with (mscale_all_dim) is taken off. */
 static double magnitude(struct hparams *h, const struct arch *a, const struct json *r) {
     const double f = h->f[HF_YARN_FACTOR], mscale = json_num(json_get(r, "mscale"), 0);
     const double all = json_num(json_get(r, "mscale_all_dim"), 0);

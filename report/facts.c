@@ -124,7 +124,7 @@ static void list_from_card(struct facts *f, struct fact_list *l, const struct fr
         if (!none(k->value[i])) facts_list_add(f, l, k->value[i], strlen(k->value[i]));
 }
 
-/* "https://huggingface.co/ORG/NAME" is written for ORG/NAME too. */
+/* Returns ORG/NAME of "https://huggingface.co/ORG/NAME", which people write for it too. */
 static const char *without_host(const char *s) {
     static const char host[] = "https://huggingface.co/";
     return strncmp(s, host, sizeof host - 1) == 0 ? s + sizeof host - 1 : s;

@@ -38,7 +38,7 @@ void html_link(const struct release *rel, const char *file, const char *text, st
     if (here) buf_str(out, "</a>");
 }
 
-/* <span class='q q2'>slight loss</span> */
+/* Appends the grade of a file: <span class='q q2'>slight loss</span>. */
 static void html_grade(const struct result *r, int i, struct buf *out) {
     struct pick_grade g = pick_grade(r, i);
     if (r->file[i].is_base) {

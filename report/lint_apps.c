@@ -119,7 +119,7 @@ static void check_command(struct modelfile *m, char *line) {
     if (strcmp(name, "PARAMETER") == 0 && *arg) check_parameter(m, arg);
 }
 
-/* """ ... """ over several lines counts as one. */
+/* Passes over """ ... """, which counts as one line even when it has several. */
 static char *skip_block(struct modelfile *m, char *line, char *next) {
     char *open = strstr(line, "\"\"\"");
     if (!open || strstr(open + 3, "\"\"\"")) return next;

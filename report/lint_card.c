@@ -131,7 +131,8 @@ static int64_t total_size(const struct lint *l, const char *name) {
     return sum;
 }
 
-/* "| [a](a) | 12345 |": the number is bytes; "| 0.0330 GiB" or "| 12.3 GB" are given in words. */
+/* Checks the size in a cell of the card: in "| [a](a) | 12345 |" the number is bytes, in "| 0.0330
+ * GiB" or "| 12.3 GB" words give the unit. */
 static void check_cell(struct lint *l, const char *name, const char *cell, int64_t size) {
     char *end;
     double v = strtod(cell, &end);

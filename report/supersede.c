@@ -9,8 +9,8 @@
 
 enum { MAX_MANIFEST = 256 << 20 };
 
-/* A model that the folder of `sums` does not hold as it was: what stands there under its name now.
- */
+/* Adds a model that the folder of `sums` no longer holds as it was, with what stands there under
+ * its name now. */
 static void add_row(struct jw *w, const struct json *old, const char *sums) {
     const char *name = json_str(json_get(old, "file")), *hex = json_str(json_get(old, "sha256"));
     size_t n = name ? strlen(name) : 0;

@@ -155,6 +155,26 @@ awk '
 [ -s "${TMPDIR:-/tmp}/hone-lint.$$" ] && say "$(cat "${TMPDIR:-/tmp}/hone-lint.$$")"
 rm -f "${TMPDIR:-/tmp}/hone-lint.$$"
 
+# ---- the comment of a function in a .c file begins with its verb, a word that ends in s (serve/, gram/: their files are not read yet) ----
+awk '
+    FNR == 1 { inside = 0; have = 0 }
+    /^\/\*/ && !/^\/\* ----/ { inside = 1; first = $0; from = FNR; have = 0 }
+    inside { if ($0 ~ /\*\//) { inside = 0; have = FNR } next }
+    have == FNR - 1 && /^[a-z].*\(/ && !/=|^(struct|enum|union) [a-z_0-9]+ \{|^typedef|^static float/ && from > 3 {
+        w = first; sub(/^\/\* */, "", w); sub(/[^A-Za-z].*$/, "", w)
+        if (w !~ /^[A-Z][a-z]+s$/ || w ~ /^(This|Others|Texts|Tokens|Bytes|Words|Types|Rows|Values|Files|Options|Ids|Keys|Calls|Models|Always|As|Is)$/)
+            print FILENAME ":" from ": the comment of a function begins with its verb (Returns, Reads, ...): " substr(first, 4, 60)
+    }
+' $(printf '%s\n' "$@" | grep -E '^(core|models|text|tok|template|chat|convert|calib|quantize|runtime|report|jobs|lib|cli)/.*\.c$') > "${TMPDIR:-/tmp}/hone-lint.$$"
+[ -s "${TMPDIR:-/tmp}/hone-lint.$$" ] && say "$(cat "${TMPDIR:-/tmp}/hone-lint.$$")"
+rm -f "${TMPDIR:-/tmp}/hone-lint.$$"
+
+# ---- no room outgrows a house: a folder with more lines than this is several libraries ----
+for room in core models text tok template chat gram convert calib quantize runtime report jobs lib serve cli kernels; do
+    n=$(find $room -name '*.c' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' -o -name '*.def' | xargs cat | wc -l)
+    [ "$n" -le 20000 ] || say "$room/ has $n lines; 20000 are a room (sh tests/rooms.sh)"
+done
+
 # ---- variables of the process, where the program has been built ----
 if [ -e "${HONE:-}" ] && [ -z "${SANF:-}" ]; then
     sh tests/cli/globals.sh > "${TMPDIR:-/tmp}/hone-lint.$$" 2>&1 || say "$(cat "${TMPDIR:-/tmp}/hone-lint.$$")"

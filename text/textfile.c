@@ -54,8 +54,8 @@ static int refuse(const char *path, const char *what, const char *remedy, struct
                    remedy);
 }
 
-/* A text may well begin with "GGUF": letters alone convince only where there are NUL bytes too, but
- * for the two formats that can be without. */
+/* Tells whether bytes begin as format i does. A text may well begin with "GGUF", so letters alone
+ * convince only where there are NUL bytes too, except for the two formats that can do without. */
 static bool is_format(size_t i, const char *s, size_t len, bool has_nul) {
     const char *m = formats[i].bytes;
     if (len < formats[i].at + formats[i].n || memcmp(s + formats[i].at, m, formats[i].n) != 0)
