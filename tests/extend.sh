@@ -10,7 +10,7 @@ root=$PWD t=$(mktemp -d)
 fail=0
 say() { echo "extend: $*"; fail=1; }
 mkdir "$t/tree"
-git ls-files -- Makefile VERSION core kernels models text tok template gram chat convert calib quantize runtime report serve jobs cli include packaging tests/check.h tests/run.sh |
+git ls-files -- Makefile VERSION core kernels models text tok template gram chat convert calib quantize runtime report serve jobs lib cli include packaging tests/check.h tests/run.sh |
     grep -v '\.cu$' | xargs cp --parents -t "$t/tree"
 cd "$t/tree"
 
@@ -100,7 +100,7 @@ cat > "$t/cuda" << 'END'
 static int op_negate(struct session *s, const struct gr_node *n, struct err *e) {
     float **r = dev(s)->reg;
     TRY(cu_copy_rows(dev(s)->q, r[n->src[0]], width(s, n->src[0]), r[n->dst], s->n_tok, width(s, n->dst), e));
-    return cu_scale(dev(s)->q, r[n->dst], total(s, n->dst), -1, NULL, e);
+    return cu_scale(dev(s)->q, r[n->dst], total(s, n->dst), -1, NULL, 0, e);
 }
 
 END
