@@ -121,8 +121,8 @@ bool tool_parse_elements(struct toolparse *p, size_t *i) {
     return false;
 }
 
-/* Are all closing tags in [from, to) guarded? Then none of them is read in another way when more
- * comes. */
+/* Tells whether all closing tags in [from, to) are guarded, so that none of them is read in another
+ * way when more comes. */
 static bool all_guarded(const struct toolparse *p, size_t from, size_t to) {
     const size_t n = sizeof M3_GUARD - 1;
     for (size_t at = tool_find(p, from, "</"); at < to; at = tool_find(p, at + 1, "</"))

@@ -248,7 +248,7 @@ static bool read_flow(struct toolparse *p, struct buf *name, struct buf *args, s
     return true;
 }
 
-/* Is it time to read the call at `at` as far as it is there? */
+/* Tells whether it is time to read the call at `at` as far as it is there. */
 static bool is_due(const struct toolparse *p) {
     const struct tool_flow *f = &p->flow;
     const bool flows = f->from && !f->failed;

@@ -155,18 +155,19 @@ awk '
 [ -s "${TMPDIR:-/tmp}/hone-lint.$$" ] && say "$(cat "${TMPDIR:-/tmp}/hone-lint.$$")"
 rm -f "${TMPDIR:-/tmp}/hone-lint.$$"
 
-# ---- the comment of a function in a .c file begins with its verb, a word that ends in s (serve/, gram/: their files are not read yet) ----
+# ---- the comment of a function in a .c file begins with its verb, a word that ends in s, or asks (Is it so?): a note, which does not fail ----
 awk '
     FNR == 1 { inside = 0; have = 0 }
     /^\/\*/ && !/^\/\* ----/ { inside = 1; first = $0; from = FNR; have = 0 }
     inside { if ($0 ~ /\*\//) { inside = 0; have = FNR } next }
     have == FNR - 1 && /^[a-z].*\(/ && !/=|^(struct|enum|union) [a-z_0-9]+ \{|^typedef|^static float/ && from > 3 {
         w = first; sub(/^\/\* */, "", w); sub(/[^A-Za-z].*$/, "", w)
-        if (w !~ /^[A-Z][a-z]+s$/ || w ~ /^(This|Others|Texts|Tokens|Bytes|Words|Types|Rows|Values|Files|Options|Ids|Keys|Calls|Models|Always|As|Is)$/)
+        if (w ~ /^(Is|Are|Has|Have|Does|Do|Can|May|Must)$/) next
+        if (w !~ /^[A-Z][a-z]+s$/ || w ~ /^(This|Others|Texts|Tokens|Bytes|Words|Types|Rows|Values|Files|Options|Ids|Keys|Calls|Models|Always|As)$/)
             print FILENAME ":" from ": the comment of a function begins with its verb (Returns, Reads, ...): " substr(first, 4, 60)
     }
-' $(printf '%s\n' "$@" | grep -E '^(core|models|text|tok|template|chat|convert|calib|quantize|runtime|report|jobs|lib|cli)/.*\.c$') > "${TMPDIR:-/tmp}/hone-lint.$$"
-[ -s "${TMPDIR:-/tmp}/hone-lint.$$" ] && say "$(cat "${TMPDIR:-/tmp}/hone-lint.$$")"
+' $(printf '%s\n' "$@" | grep -E '^(core|models|text|tok|template|chat|gram|convert|calib|quantize|runtime|report|jobs|lib|serve|cli)/.*\.c$') > "${TMPDIR:-/tmp}/hone-lint.$$"
+[ ! -s "${TMPDIR:-/tmp}/hone-lint.$$" ] || echo "lint: note: $(wc -l < "${TMPDIR:-/tmp}/hone-lint.$$") comments of functions begin without a verb: $(head -3 "${TMPDIR:-/tmp}/hone-lint.$$")"
 rm -f "${TMPDIR:-/tmp}/hone-lint.$$"
 
 # ---- no room outgrows a house: a folder with more lines than this is several libraries ----
