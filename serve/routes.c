@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* serve/routes.c - which path is answered how, and who may ask (server.h). */
+#include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/hash.h"
@@ -120,12 +122,12 @@ static bool has_key(const struct server *s, struct job *j) {
     const size_t n = sizeof bearer - 1;
     const struct http_text *auth = http_find(&j->req, "authorization"),
                            *key = http_find(&j->req, "x-api-key");
-    struct http_text given = key ? *key : (struct http_text){"", 0};
+    struct http_text by_name = key ? *key : (struct http_text){"", 0}, by_auth = {"", 0};
     int found = -1;
-    if (!key && auth && auth->n > n && strncmp(auth->s, bearer, n) == 0)
-        given = (struct http_text){auth->s + n, auth->n - n};
-    for (int i = 0; i < s->o.n_keys; i++)
-        if (same_key(given, s->o.key[i])) found = i;
+    if (auth && auth->n > n && http_is_word((struct http_text){auth->s, n}, bearer))
+        by_auth = (struct http_text){auth->s + n, auth->n - n};
+    for (int i = 0; i < s->o.n_keys; i++) /* clients put a word that means nothing in one of both */
+        if (same_key(by_name, s->o.key[i]) | same_key(by_auth, s->o.key[i])) found = i;
     if (found < 0) return false;
     j->key = hash_u64(s->o.key[found], strlen(s->o.key[found]));
     return true;
@@ -227,6 +229,18 @@ static int takes(const struct server *s, struct job *j, struct fault *f) {
     return 0;
 }
 
+/* Allows an origin that may ask the fields that it names: libraries of clients add their own. */
+static void allow_fields(struct job *j) {
+    const struct http_text *want = http_find(&j->req, "access-control-request-headers");
+    char list[400] = "authorization, content-type, x-api-key";
+    size_t n = 0;
+    while (want && n < want->n && (isalnum((unsigned char)want->s[n]) || strchr("-, ", want->s[n])))
+        n++;
+    if (want && n == want->n && n < sizeof list)
+        snprintf(list, sizeof list, "%.*s", (int)n, want->s);
+    job_field(j, "access-control-allow-headers", list);
+}
+
 bool route_head(void *ud, struct job *j) {
     struct server *s = ud;
     struct fault f = {0};
@@ -237,7 +251,7 @@ bool route_head(void *ud, struct job *j) {
     }
     if (http_is(j->req.method, "OPTIONS") && http_find(&j->req, "origin")) {
         job_field(j, "access-control-allow-methods", "GET, POST");
-        job_field(j, "access-control-allow-headers", "authorization, content-type, x-api-key");
+        allow_fields(j);
         job_answer(j, 204, "text/plain", "", 0);
         return false;
     }

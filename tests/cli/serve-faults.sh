@@ -75,6 +75,18 @@ raw 400 'two hosts' 'GET /health HTTP/1.1\r\nHost: localhost\r\nHost: localhost\
 raw 400 'no host' 'GET /health HTTP/1.1\r\n\r\n'
 raw 400 'a folded field' 'GET /health HTTP/1.1\r\nHost: localhost\r\nA: b\r\n c\r\n\r\n'
 raw 505 'another version' 'GET /health HTTP/2.0\r\nHost: localhost\r\n\r\n'
+raw 400 'a space in front of the colon' 'GET /health HTTP/1.1\r\nHost : localhost\r\n\r\n'
+raw 400 'a control byte in a field' 'GET /health HTTP/1.1\r\nHost: localhost\r\nA: b\001c\r\n\r\n'
+raw 400 'another host in the path' 'GET http://evil.example/health HTTP/1.1\r\nHost: localhost\r\n\r\n'
+raw 400 'two lengths' 'POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}'
+raw 400 'a length that is none' 'POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2x\r\n\r\n{}'
+raw 400 'a length with a sign' 'POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: +2\r\n\r\n{}'
+raw 501 'an unknown coding' 'POST /tokenize HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip\r\n\r\n'
+raw 501 'a coding behind chunked' 'POST /tokenize HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n'
+raw 431 'a field of 40 KiB' "$(awk 'BEGIN { printf "GET /health HTTP/1.1\\r\\nHost: localhost\\r\\nA: "; for (i = 0; i < 40000; i++) printf "x"; printf "\\r\\n\\r\\n" }')"
+raw 431 '200 fields' "$(awk 'BEGIN { printf "GET /health HTTP/1.1\\r\\nHost: localhost\\r\\n"; for (i = 0; i < 200; i++) printf "A%d: b\\r\\n", i; printf "\\r\\n" }')"
+raw 403 'a name that only begins like ours' 'GET /health HTTP/1.1\r\nHost: localhost.evil.example\r\nConnection: close\r\n\r\n'
+raw 403 'an address that is a name' 'GET /health HTTP/1.1\r\nHost: 127.0.0.1.evil.example\r\nConnection: close\r\n\r\n'
 raw 413 '33 MiB' 'POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 34603008\r\n\r\n'
 raw 404 'a path that goes up' 'GET /../../etc/passwd HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'
 
@@ -84,7 +96,7 @@ deep=$(printf '[%.0s' $(seq 66))$(printf ']%.0s' $(seq 66))
 says 400 'depth' $c "{$say_x, \"metadata\": $deep}"
 says 400 'names twice' $c "{$say_x, \"seed\": 1, \"seed\": 2}"
 says 400 'no UTF-8' $c '{"messages": [{"role": "user", "content": "\0377"}]}'
-says 200 'a lone surrogate' $c '{"messages": [{"role": "user", "content": "\\\\ud800"}], "max_tokens": 1}'
+says 200 'half of a surrogate pair, and NUL' $c '{"messages": [{"role": "user", "content": "\\ud800 x \\u0000"}], "max_tokens": 1}'
 says 400 'NUL in a name' $c "{$say_x, \"a\\\\u0000b\": 1, \"max_tokens\": -2}"
 says 400 'an endless number' $c "{$say_x, \"temperature\": 1e999}"
 says 400 'a negative count' $c "{$say_x, \"max_tokens\": -2}"

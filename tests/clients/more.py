@@ -114,3 +114,40 @@ def check_llm(url):
             p = subprocess.run([os.path.join(os.path.dirname(sys.executable), "llm"), *args, "-o", "max_tokens", "60"], check=False,
                                env={**os.environ, "LLM_USER_PATH": d, "OPENAI_API_KEY": "none"}, capture_output=True, text=True, timeout=60)
             need(p.returncode == 0 and p.stdout.strip(), f"llm {args}: {p.stdout} {p.stderr[-400:]}")
+
+
+def check_ag2(url):
+    """A loop of its agent, by both of OpenAI's APIs."""
+    import asyncio
+    from ag2 import Agent, tool
+    from ag2.config import OpenAIConfig, OpenAIResponsesConfig
+    cities = []
+
+    @tool
+    async def get_weather(city: str) -> str:
+        """The weather of a city."""
+        cities.append(city)
+        return f"12 degrees in {city}"
+
+    async def ask(config):
+        return await Agent("a", prompt="Be brief.", config=config, tools=[get_weather]).ask(OSLO)
+    for config in (OpenAIConfig, OpenAIResponsesConfig):
+        cities.clear()
+        reply = asyncio.run(asyncio.wait_for(ask(config(model="m", base_url=url + "/v1", api_key="none", temperature=0)), 60))
+        need("Oslo" in cities and reply, f"{config.__name__}: {cities}")
+
+
+def check_dspy(url):
+    """Its model alone, an answer of a form, and a program whose fields come as JSON."""
+    import dspy
+    lm = dspy.LM("openai/m", api_base=url + "/v1", api_key="none", temperature=0, max_tokens=300, cache=False,
+                 extra_body={"chat_template_kwargs": {"enable_thinking": False}})
+    need(lm("Tell me something.")[0], "text")
+    schema = {"type": "json_schema", "json_schema": {"name": "r", "strict": True, "schema": {
+        "type": "object", "properties": {"answer": {"enum": ["yes", "no"]}}, "required": ["answer"], "additionalProperties": False}}}
+    out = lm("Is it?", response_format=schema)[0]
+    out = out["text"] if isinstance(out, dict) else out
+    need('"answer"' in out, f"form: {out}")
+    with dspy.context(lm=lm, adapter=dspy.JSONAdapter()):
+        lm.kwargs["response_format"] = schema
+        same(dspy.Predict("question -> answer")(question="Is it?").answer in ("yes", "no"), True, "a program")

@@ -38,5 +38,7 @@ part llama_index "llama_index" llama-index-core==0.14.25 llama-index-llms-openai
 part haystack "haystack" haystack-ai==3.4.0
 part semantic_kernel "semantic_kernel" semantic-kernel==1.45.0
 part more "chat_ollama outlines llm" langchain-ollama==1.1.0 outlines==1.3.3 openai==3.54.0 llm==0.36
+part ag2 "ag2" 'ag2[openai]==1.2.1'
+part dspy "dspy" dspy==3.4.1
 part aider "aider" aider-chat==0.86.2
 exit $failed
