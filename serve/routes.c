@@ -126,8 +126,11 @@ static bool has_key(const struct server *s, struct job *j) {
     int found = -1;
     if (auth && auth->n > n && http_is_word((struct http_text){auth->s, n}, bearer))
         by_auth = (struct http_text){auth->s + n, auth->n - n};
-    for (int i = 0; i < s->o.n_keys; i++) /* clients put a word that means nothing in one of both */
-        if (same_key(by_name, s->o.key[i]) | same_key(by_auth, s->o.key[i])) found = i;
+    for (int i = 0; i < s->o.n_keys; i++) { /* clients put a word without meaning in one of both */
+        const bool named = same_key(by_name, s->o.key[i]),
+                   authorized = same_key(by_auth, s->o.key[i]);
+        if (named || authorized) found = i;
+    }
     if (found < 0) return false;
     j->key = hash_u64(s->o.key[found], strlen(s->o.key[found]));
     return true;
