@@ -12,7 +12,8 @@
 #include "serve/traffic.h"
 #include "serve/server.h"
 
-/* An answer for which nobody said how long it may be: some times the recorded one. */
+/* An answer for which nobody said how long it may be is at most TIMES as long as the recorded one,
+ * and at least LEAST tokens; AT_ONCE times n_live requests are under way. */
 enum { TIMES = 4, LEAST = 256, AT_ONCE = 4 };
 
 static void no_event(struct reply *r, const struct event *ev, struct buf *out) {
@@ -61,7 +62,7 @@ static void see(void *ud, const float *logits, int64_t n) {
     q->at = at;
 }
 
-/* Probability of a token; id < 0: of any that ends the answer. */
+/* Returns the probability of a token, or of any token that ends the answer when id < 0. */
 static double probability(const struct asked *q, int32_t id) {
     double top = (double)-HUGE_VALF, sum = 0, of = 0;
     for (int64_t i = 0; i < q->n_vocab; i++) top = fmax(top, (double)q->logits[i]);
@@ -73,7 +74,7 @@ static double probability(const struct asked *q, int32_t id) {
     return sum > 0 ? of / sum : (double)NAN;
 }
 
-/* The first token that is another one than was recorded. */
+/* Finds the first token that is another one than was recorded. */
 static void find_parted(struct asked *q) {
     struct again *a = q->to;
     const struct run *r = q->run;
@@ -89,7 +90,7 @@ static void find_parted(struct asked *q) {
     a->p_was = probability(q, a->was);
 }
 
-/* The recorded tokens, where they mean the recorded text in this vocabulary. */
+/* Reads the recorded tokens, where they mean the recorded text in this vocabulary. */
 static void read_then(struct asked *q, const struct json *own, int64_t n_vocab) {
     const struct json *list = json_get(own, "ids");
     const char *text = json_str(json_get(own, "text"));

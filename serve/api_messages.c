@@ -10,8 +10,8 @@
 
 /* ---- texts ---- */
 
-/* A line that differs with each request of some clients, at the head of what they say of
- * themselves; with it no prompt would begin like another. */
+/* Tells whether s is the line that differs with each request of some clients. It is left out,
+ * because with it no prompt would begin like another. */
 static bool is_billing(const char *s) {
     static const char head[] = "x-anthropic-billing-header:";
     return strncmp(s, head, sizeof head - 1) == 0;
@@ -43,8 +43,8 @@ static bool document_text(const struct json *b, struct buf *out) {
     return json_str(list) || json_first(list);
 }
 
-/* Texts of a text or of blocks, with `sep` between them. in_result: blocks of a tool's result, of
- * which what is no text is left out. */
+/* Appends the texts of a text or of blocks, with `sep` between them. in_result says that the blocks
+ * are a tool's result, of which what is no text is left out. */
 static int texts(struct ask *a, const struct json *v, const char *path, const char *sep,
                  bool in_result, struct buf *out, struct fault *f) {
     int i = 0;
@@ -138,7 +138,7 @@ static int put_result(struct turn *t, const struct json *b, int k) {
     return rc;
 }
 
-/* Results first, in the order of their calls, then what the user says. */
+/* Writes the results of tools, in the order of their calls, and behind them what the user says. */
 static int user_message(struct turn *t, const struct json *m) {
     const struct json *content = json_get(m, "content");
     struct buf text = {0};
@@ -192,7 +192,8 @@ static void put_call(struct jw *w, const struct json *b) {
     free(args);
 }
 
-/* Blocks about tools that another server ran in an earlier answer. */
+/* Tells whether blocks of this type are about tools that another server ran in an earlier answer.
+ * */
 static bool is_servers(const char *type) {
     static const char end[] = "_tool_result";
     const size_t n = strlen(type), k = sizeof end - 1;
@@ -267,7 +268,7 @@ static int one_message(struct turn *t, const struct json *m) {
     return rc;
 }
 
-/* A last message of the assistant is the beginning of the answer. */
+/* Checks the last message, which is the beginning of the answer when it is the assistant's. */
 static int check_last(struct ask *a, const struct json *last, struct fault *f) {
     const char *role = json_str(json_get(last, "role"));
     const struct json *c = json_get(last, "content"), *block = NULL;
@@ -286,7 +287,8 @@ static int check_last(struct ask *a, const struct json *last, struct fault *f) {
 
 /* ---- tools ---- */
 
-/* In OpenAI's shape, which templates know. Those that a server would run are left out. */
+/* Writes the tools into a->tools in OpenAI's shape, which templates know. Tools that a server would
+ * run are left out. */
 static int put_tools(struct ask *a, const struct json *j, struct fault *f) {
     const struct json *tools = json_get(j, "tools");
     struct buf b = {0};

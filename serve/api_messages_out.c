@@ -29,7 +29,7 @@ static void put_usage(const struct reply *r, struct jw *w) {
     jw_end(w);
 }
 
-/* Clients give it back with the text; nobody checks it. */
+/* Writes the signature of a thinking text. Clients give it back with the text; nobody checks it. */
 static void put_signature(struct jw *w, const struct buf *text) {
     struct buf b = {0};
     buf_fmt(&b, "hone1:%016" PRIx64, hash_u64(text->data ? text->data : "", text->len));

@@ -33,7 +33,7 @@ static int read_format(struct ask *a, const struct json *v, const char *path, st
         return fault_set(f, 400, NULL, path, "\"json\" or a schema is needed");
     return ask_form(a, s ? FORM_OBJECT : FORM_SCHEMA, v, path, f);
 }
-/* An empty text or list is none. */
+/* Tells whether v is an empty text or list, which clients send for none. */
 static bool is_empty(const struct json *v) {
     return (json_str(v) && !*json_str(v)) || (json_type(v) == JSON_ARR && !json_first(v));
 }
@@ -136,7 +136,7 @@ static void put_calls(struct jw *w, const struct json *calls) {
     jw_end(w);
 }
 
-/* Messages in OpenAI's shape; names of tools stand where theirs do. */
+/* Writes the messages in OpenAI's shape; names of tools stand where theirs do. */
 static void put_messages(struct jw *w, const struct json *messages) {
     static const char *const names[][2] = {{"role", "role"},
                                            {"content", "content"},

@@ -46,7 +46,8 @@ static int texts(const struct json *v, const char *path, struct ask *result, str
     return 0;
 }
 
-/* The conversation under way: a turn of the assistant is gathered until something else comes. */
+/* Holds the conversation under way: a turn of the assistant is gathered until something else comes.
+ * */
 struct talk_in {
     struct ask *a;
     struct jw *w;
@@ -83,7 +84,7 @@ static void end_turn(struct talk_in *t) {
     t->open = false;
 }
 
-/* Results that came, in the order of the calls. */
+/* Writes the results that came, in the order of the calls, and forgets the calls. */
 static void end_results(struct talk_in *t) {
     for (int i = 0; i < t->n_calls; i++) {
         if (t->call[i].result) {
@@ -185,7 +186,7 @@ static int item_output(struct talk_in *t, const struct json *m, const char *path
     return 0;
 }
 
-/* What a client gives back of the thinking: plain parts, or our own wrapping of it. */
+/* Reads what a client gives back of the thinking: plain parts, or our own wrapping of it. */
 static int item_reasoning(struct talk_in *t, const struct json *m, const char *path) {
     static const char own[] = "hone1:";
     const char *wrapped = json_str(json_get(m, "encrypted_content"));
@@ -261,7 +262,7 @@ static int write_conv(struct ask *a, const struct json *j, struct buf *out, stru
     return rc;
 }
 
-/* A flat definition in the shape that templates know; space: its namespace, or NULL. */
+/* Writes a flat definition in the shape that templates know; space is its namespace, or NULL. */
 static int put_function(struct jw *w, const struct json *t, const char *space, const char *path,
                         struct fault *f) {
     const char *name = json_str(json_get(t, "name"));
@@ -281,8 +282,8 @@ static int put_function(struct jw *w, const struct json *t, const char *space, c
     return 0;
 }
 
-/* Definitions one after another. Kinds that a server would run itself are left out: refusing them
- * would lock their clients out. */
+/* Writes definitions one after another. Kinds that a server would run itself are left out: refusing
+ * them would lock their clients out. */
 static int put_list(struct ask *a, struct jw *w, const struct json *tools, const char *space,
                     int *n, struct fault *f) {
     int i = 0, rc = 0;
@@ -421,7 +422,7 @@ static const struct field fields[] = {
     {"preset", FIELD_LEFT},
 };
 
-/* What the answer repeats of the request. */
+/* Keeps what the answer repeats of the request. */
 static void keep_echo(struct ask *a, const struct json *j) {
     static const char *const names[] = {"instructions", "metadata", "max_output_tokens",
                                         "tool_choice",  "tools",    "parallel_tool_calls",

@@ -35,7 +35,8 @@ static bool is_cut(const struct reply *r) {
     return end == END_LENGTH || end == END_CONTEXT;
 }
 
-/* status NULL: it has ended, however. */
+/* Writes the response as it stands; status NULL says that it has ended, and its end gives the
+ * status. */
 static void put_response(const struct reply *r, struct jw *w, const char *name,
                          const char *status) {
     struct buf list = {0};
@@ -100,7 +101,7 @@ static void put_part(struct jw *w, const char *name, enum item kind, const char 
     jw_end(w);
 }
 
-/* Members of a call; its name without the namespace. */
+/* Writes the members of a call, whose name stands without its namespace. */
 static void put_call(const struct reply *r, struct jw *w, enum item kind,
                      const struct reply_call *call, bool done) {
     struct buf input = {0};
@@ -121,7 +122,7 @@ static enum item kind_of(const struct reply *r, const struct reply_call *call) {
     return custom_is(r->ask, call->name) ? CUSTOM : CALL;
 }
 
-/* The item under way; done: with its text. */
+/* Writes the item under way, with its text when it is done. */
 static void put_item(const struct reply *r, struct jw *w, const char *name, enum item kind,
                      const struct reply_call *call, bool done) {
     const struct reply_choice *c = &r->choice[0];
@@ -202,8 +203,8 @@ static void item_event(struct reply *r, const char *type, enum item kind,
     send(&w, &b, type, out);
 }
 
-/* An event of a part; s: its text, as member `member`; NULL: as a part. index: name of the number
- * of the part, NULL for calls. */
+/* Appends an event of a part. Its text s stands in the member `member`, or in a part when that is
+ * NULL; index is the name of the number of the part, NULL for calls. */
 static void part_event(struct reply *r, const char *type, const char *index, const char *member,
                        enum item kind, const char *s, size_t n, struct buf *out) {
     struct buf b = {0};
@@ -359,7 +360,7 @@ void responses_whole(struct reply *r, struct buf *out) {
     buf_str(out, "\n");
 }
 
-/* In a stream: response.failed, which its clients wait for. */
+/* Appends an error; in a stream it is response.failed, which its clients wait for. */
 int responses_fail(const struct fault *f, const char *request_id, bool in_stream, struct buf *out) {
     struct buf b = {0};
     struct jw w;

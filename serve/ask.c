@@ -244,7 +244,7 @@ static int read_seed(struct ask *a, const struct json *v, const char *path, stru
     return 0;
 }
 
-/* {"effort", "max_tokens", "enabled"}, as routers of requests send it. */
+/* Reads {"effort", "max_tokens", "enabled"}, as routers of requests send it. */
 static int read_reasoning(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     const struct json *effort = json_get(v, "effort"), *on = json_get(v, "enabled");
     if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "an object is needed");
@@ -301,7 +301,7 @@ int ask_read_usage(struct ask *a, const struct json *v, const char *path, struct
     return 0;
 }
 
-/* v: a schema, a pattern, a grammar, a list of choices. */
+/* Sets the form of the answer; v is a schema, a pattern, a grammar or a list of choices. */
 int ask_form(struct ask *a, enum ask_form form, const struct json *v, const char *path,
              struct fault *f) {
     static const char *const paths[] = {

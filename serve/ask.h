@@ -91,7 +91,7 @@ struct ask {
     struct buf ignored;          /* names of fields that nobody reads, with ", " between them */
     struct buf warned;           /* of things left out, the same */
 };
-/* Defaults: those of the file and the command line. */
+/* Sets the defaults, which are those of the file and the command line. */
 void ask_init(struct ask *a, const struct sample_opts *sample, int64_t seed, int64_t n_max);
 void ask_release(struct ask *a);
 /* Drops the first n stop texts. */
@@ -145,7 +145,7 @@ int ask_read_effort(struct ask *a, const struct json *v, const char *path, struc
 int ask_read_format(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_form(struct ask *a, enum ask_form form, const struct json *v, const char *path,
              struct fault *f);
-/* The answer must be a call: of the tool `name`, NULL: of any. */
+/* Notes that the answer must be a call of the tool `name`, or of any when that is NULL. */
 int ask_must_call(struct ask *a, const struct json *name, const char *path, struct fault *f);
 /* {"mode": "auto" | "required", "tools": [{"name"} or {"function": {"name"}}]}: which may be
  * called. */

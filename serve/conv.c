@@ -59,7 +59,7 @@ static int calls_ok(const struct json *calls, const char *path, struct fault *f)
     return 0;
 }
 
-/* Calls as templates know them: a text becomes the argument `input`. */
+/* Writes calls as templates know them: the text of a custom tool becomes the argument `input`. */
 static void put_calls(struct jw *w, const struct json *calls) {
     jw_arr(w, "tool_calls");
     for (const struct json *c = json_first(calls); c; c = json_next(c)) {

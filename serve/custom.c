@@ -7,7 +7,7 @@
 #include "core/mem.h"
 #include "text/utf8.h"
 
-/* Is the line among those of a list? */
+/* Tells whether the line s, of n bytes, is among those of a list. */
 static bool has_line(const struct buf *list, const char *s, size_t n) {
     for (const char *p = list->data; p && *p;) {
         const size_t k = strcspn(p, "\n");
@@ -29,7 +29,7 @@ const char *custom_space(const struct ask *a, const char *name, size_t *n) {
     return NULL;
 }
 
-/* The conditions of its text, as a schema's. */
+/* Writes the conditions of a tool's text as keywords of a schema. */
 static int put_format(struct ask *a, struct jw *w, const struct json *format, const char *path,
                       struct fault *f) {
     const char *type = json_str(json_get(format, "type"));
@@ -90,7 +90,7 @@ void custom_arguments(const char *input, struct buf *out) {
     buf_chr(out, '}');
 }
 
-/* Four hex digits at s; < 0: they are none. */
+/* Returns the value of four hex digits at s; < 0 when they are none. */
 static int32_t hex4(const char *s) {
     int32_t v = 0;
     for (int i = 0; i < 4; i++) {
@@ -104,7 +104,8 @@ static int32_t hex4(const char *s) {
     return v;
 }
 
-/* The escape at s, which begins with a backslash: its text, and its length; 0: it is not whole. */
+/* Appends the text of the escape at s, which begins with a backslash, and returns its length; 0
+ * when it is not whole. */
 static size_t escape(const char *s, size_t n, struct buf *out) {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     if (n < 2) return 0;

@@ -16,8 +16,8 @@ void custom_input(const struct buf *args, struct buf *out);
 /* Appends the arguments that stand for a text. */
 void custom_arguments(const char *input, struct buf *out);
 
-/* The namespace of a tool's name, *n bytes; what follows it and a point is the tool's own. NULL: it
- * has none. */
+/* Returns the namespace of a tool's name, of *n bytes; what follows it and a point is the tool's
+ * own name. NULL when it has none. */
 const char *custom_space(const struct ask *a, const char *name, size_t *n);
 
 #endif

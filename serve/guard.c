@@ -11,8 +11,8 @@
 
 enum { KEPT = 32, SPACES = 4 };
 /* A language remembers what it found out about texts, so it grows with its answers. One that is
- * large is compiled anew for the next request, long before it must refuse; all together stay below
- * a bound, too. */
+ * larger than LANG_BYTES is compiled anew for the next request, long before it must refuse; all
+ * together stay below KEPT_BYTES. */
 enum { LANG_BYTES = 16 << 20, KEPT_BYTES = 48 << 20 };
 
 struct lang { /* a compiled language, held by its states and by the list */
@@ -59,7 +59,7 @@ void guard_release(struct guard *g) {
 
 /* ---- compiling ---- */
 
-/* form: of the answer's text, or FORM_TOOLS. */
+/* Compiles the language of a form of the answer's text, or of calls when form is FORM_TOOLS. */
 static int compile_parsed(struct guards *g, struct ask *a, enum ask_form form, const struct json *j,
                           struct grammar **out, struct err *e) {
     struct buf notes = {0};
@@ -92,7 +92,7 @@ static int compile_parsed(struct guards *g, struct ask *a, enum ask_form form, c
              : err_set(e, ERR_DATA, "a list of texts is needed");
 }
 
-/* Those of a->tools that a->allowed names, JSON text of a list. */
+/* Appends those of a->tools that a->allowed names, as JSON text of a list. */
 static int allowed_tools(const struct ask *a, struct buf *out, struct err *e) {
     struct json *names = NULL, *tools = NULL;
     int n = 0, rc = json_parse(&names, a->allowed, strlen(a->allowed), "tool_choice", e);
@@ -201,7 +201,7 @@ static const char *field_of(const struct ask *a, enum ask_form form) {
                                       : "tools";
 }
 
-/* Does the request say what its calls must be, so that it cannot be answered without? */
+/* Tells whether the request says what its calls must be, so that it cannot be answered without. */
 static bool insists(const struct guards *g, const struct ask *a) {
     return g->mode == GUARDS_STRICT || a->must_call || a->one_call || a->allowed || a->held ||
            a->form != FORM_FREE || strstr(a->tools, "\"strict\"");

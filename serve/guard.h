@@ -15,9 +15,9 @@ enum guards_mode {
     GUARDS_STRICT, /* what a language cannot express is refused, also where nobody asks for it */
     GUARDS_OFF     /* nothing is held to anything: the bare model */
 };
-/* Borrowed both; f: how calls are written. */
+/* Makes the guards of a server; both t and f, which says how calls are written, are borrowed. */
 struct guards *guards_new(const struct tok *t, const struct toolfmt *f, enum guards_mode mode);
-/* All answers must have ended. */
+/* Frees them; all answers must have ended. */
 void guards_free(struct guards *g);
 /* What holds n answers to what a->form asks for, guard[0..n); zeros when it asks for nothing. Where
  * tools are offered calls are of them, with arguments that their schemas allow; where they may not

@@ -14,7 +14,7 @@ bool http_is_word(struct http_text t, const char *s) {
     return strlen(s) == t.n && strncasecmp(t.s, s, t.n) == 0;
 }
 
-/* tchar of RFC 9110. */
+/* Tells whether c may stand in a token (tchar of RFC 9110). */
 static bool is_token(unsigned char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
            (c && strchr("!#$%&'*+-.^_`|~", c));
@@ -26,8 +26,8 @@ static int refuse(struct http_req *r, int status, const char *why) {
     return -1;
 }
 
-/* The line at s without its end; its length with it, 0 when the end is not there, -1 for a line
- * feed without carriage return, or the other way round. */
+/* Finds the line at s, without its end, and returns its length with it; -1 for a line feed without
+ * carriage return or the other way round, 0 when the end is not there. */
 static int64_t line_at(const char *s, size_t n, struct http_text *line) {
     for (size_t i = 0; i < n; i++) {
         if (s[i] == '\n') return -1;
@@ -102,7 +102,7 @@ static int count(const struct http_req *r, const char *name) {
     return n;
 }
 
-/* Is `word` one of a list of words with commas between them? */
+/* Tells whether `word` is one of a list of words with commas between them. */
 static bool has_word(struct http_text list, const char *word) {
     for (size_t i = 0; i < list.n;) {
         size_t from = i;
@@ -186,7 +186,7 @@ static int hex(char c) {
                                   : -1;
 }
 
-/* One byte of the frame around chunks. False: it cannot stand there. */
+/* Reads one byte of the frame around chunks; false when it cannot stand there. */
 static bool chunk_byte(struct http_body *b, char c) {
     enum { LONGEST = 256 }; /* of a line with a size, and of trailers together */
     const int digit = hex(c);
@@ -251,7 +251,7 @@ enum http_more http_body_feed(struct http_body *b, const char *s, size_t n, size
 
 /* ---- names ---- */
 
-/* Digits and dots of an IPv4 address; [..] of an IPv6 one. */
+/* Tells whether h looks like an address: digits and dots of IPv4, brackets of IPv6. */
 static bool is_address(struct http_text h) {
     int dots = 0;
     if (h.n > 2 && h.s[0] == '[' && h.s[h.n - 1] == ']') {

@@ -53,9 +53,9 @@ enum http_more { HTTP_MORE, HTTP_DONE, HTTP_TOO_LARGE, HTTP_BAD };
 enum http_more http_body_feed(struct http_body *b, const char *s, size_t n, size_t most,
                               struct buf *out, size_t *used);
 
-/* May a request for this host be answered? It names the server itself: an IP address in numbers,
- * localhost, a name below it, or one of `allowed`, with any port. Others come from web pages that
- * had a name of theirs point here. */
+/* Tells whether a request for this host may be answered. It names the server itself: an IP address
+ * in numbers, localhost, a name below it, or one of `allowed`, with any port. Others come from web
+ * pages that had a name of theirs point here. */
 bool http_host_ok(struct http_text host, const char *const *allowed, int n_allowed);
 /* The reason phrase of a status. */
 const char *http_reason(int status);

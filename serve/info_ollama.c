@@ -22,7 +22,7 @@ static void put_details(struct server *s, struct jw *w) {
     jw_end(w);
 }
 
-/* loaded: as what is in memory, else as what is there. */
+/* Writes the model as an entry of the list of what is in memory (loaded), or of what there is. */
 static void put_entry(struct server *s, struct jw *w, bool loaded) {
     char when[40], id[33];
     struct tm tm;
@@ -78,7 +78,7 @@ void info_root(struct server *s, struct job *j) {
     job_answer(j, 200, "text/plain; charset=utf-8", text, sizeof text - 1);
 }
 
-/* The file's own values, but lists and the template. */
+/* Writes the file's own values, without lists and the template. */
 static void put_metadata(struct server *s, struct jw *w) {
     const struct gguf *g = s->o.m->gguf;
     for (int64_t i = 0; i < gguf_n_kv(g); i++) {

@@ -49,10 +49,11 @@ void job_answer(struct job *j, int status, const char *type, const char *s, size
 void job_field(struct job *j, const char *name, const char *value);
 /* Ends a streamed answer; cut: without the mark that says it is whole. */
 void job_end(struct job *j, bool cut);
-/* Has anything of the answer been begun? */
+/* Tells whether anything of the answer has been begun. */
 bool job_began(struct job *j);
 
-/* `prefix` and 24 characters that nobody can guess. out: as long as both and 1. */
+/* Writes `prefix` and 24 characters that nobody can guess to out, which has room for both and a
+ * NUL. */
 void job_random_id(const char *prefix, char *out);
 
 #endif

@@ -58,7 +58,7 @@ static uint64_t hash_message(const struct json *m) {
     return h;
 }
 
-/* Is what a said the beginning of what b said? */
+/* Tells whether what a said is the beginning of what b said. */
 static bool begins(const struct waiting *a, const struct waiting *b) {
     return a->n_said > 0 && a->n_said < b->n_said &&
            memcmp(a->said, b->said, (size_t)a->n_said * sizeof *a->said) == 0;

@@ -12,7 +12,7 @@
 
 /* ---- numbers ---- */
 
-/* Of an API that is NULL: what needs none. */
+/* Counts a request of an API by its status; api NULL is what needs none. */
 static void count(struct server *s, const struct api *api, int status) {
     struct ledger *l = &s->ledger;
     const char *name = api ? api->name : "other";

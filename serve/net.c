@@ -211,7 +211,7 @@ static bool is_head(const struct conn *c) {
     return c->job && http_is(c->job->req.method, "HEAD");
 }
 
-/* An answer of the network's own, to what is no request; the connection ends with it. */
+/* Answers what is no request, in the network's own words; the connection ends with it. */
 static bool refuse(struct conn *c, int status, const char *why) {
     struct buf body = {0};
     atomic_fetch_add(&c->net->n_refused, 1);
@@ -236,7 +236,8 @@ static void put_chunk(struct conn *c, const char *s, size_t n) {
 
 static bool next_request(struct conn *c);
 
-/* The answer is out: what follows on this connection? */
+/* Ends a request whose answer is out, and goes on with the connection or ends it. False: it is
+ * dead. */
 static bool finished(struct conn *c) {
     let_go(c, false);
     c->state = c->keep ? HEAD : CLOSING;
@@ -278,7 +279,7 @@ static bool answer(struct conn *c) {
     return flush(c);
 }
 
-/* A body is complete, or none was announced. */
+/* Hands over a request whose body is complete, or that announced none. */
 static bool handle(struct conn *c) {
     c->state = WAIT;
     c->since = c->last_sent = prog_now_s();
@@ -416,7 +417,7 @@ static void accept_all(struct net *n, int listener) {
 
 /* ---- time ---- */
 
-/* True while nothing has been wrong with its time. */
+/* Tells whether a connection keeps its time limits. */
 static bool in_time(struct conn *c, double now) {
     const double t = now - c->since;
     if (c->out.len && now - c->last_sent > STUCK_S) return false;

@@ -116,7 +116,7 @@ static size_t rstrip(const struct buf *b) {
     return n;
 }
 
-/* A prompt that ends inside the last message: without what the template puts behind it. */
+/* Renders a prompt that ends inside the last message, without what the template puts behind it. */
 static int render_open(struct server *s, const struct ask *a, struct chat_prompt *p,
                        struct fault *f) {
     struct err e;
@@ -148,7 +148,8 @@ static int render_open(struct server *s, const struct ask *a, struct chat_prompt
     return rc;
 }
 
-/* Tokens of the messages alone: what comes behind may change with the next turn. */
+/* Returns the number of tokens of the messages alone: what comes behind may change with the next
+ * turn. */
 static int64_t turn_end(struct server *s, const struct ask *a, const struct chat_prompt *p) {
     struct chat_prompt closed = {0};
     struct fault ignored;
@@ -172,7 +173,7 @@ static void task_done(struct task *t) {
     ledger_task(s, t, t->failed ? t->status : 200);
 }
 
-/* The form that the answers must have. */
+/* Sets the form that the answers must have. */
 static int guard(struct server *s, struct task *t, struct fault *f) {
     struct guard g[ASK_CHOICES] = {{0}};
     const int n = t->reply.n_choices;
@@ -181,7 +182,8 @@ static int guard(struct server *s, struct task *t, struct fault *f) {
     return rc;
 }
 
-/* Before a task is given away. */
+/* Gives a task its id, its seed and what its answer says of the server, before the engine has it.
+ */
 static void sign(struct server *s, struct task *t) {
     job_random_id(t->api->id, t->reply.id);
     t->reply.model = t->ask.model && *t->ask.model ? t->ask.model : s->o.alias;
@@ -268,7 +270,7 @@ static void refuse(struct server *s, struct job *j, const struct fault *f) {
     route_fail(j, f);
 }
 
-/* An answer to a request that asks for nothing. */
+/* Answers a request that asks for nothing. */
 static void answer_nothing(struct server *s, struct job *j, const struct api *api,
                            const struct ask *a) {
     struct reply r;
@@ -355,7 +357,8 @@ static void put_span(struct jw *w, size_t start, size_t end, const char *origin)
     jw_end(w);
 }
 
-/* The tokens of a prompt, which input its bytes came from, and what reads there like a marker. */
+/* Writes the tokens of a prompt, which input its bytes came from, and what reads there like a
+ * marker. */
 static void put_origins(struct server *s, const struct chat_prompt *p, struct jw *w) {
     int n = 0;
     struct chat_forged *forged = chat_find_forged(&p->text, p->spans, &n);

@@ -12,8 +12,9 @@
  * logits NULL: nothing is known, logprob is null. */
 void probs_add(struct buf *out, const struct tok *t, const float *logits, int64_t n, int32_t id,
                int top);
-/* The elements as text completions show them: "logprobs": {"tokens", "token_logprobs",
- * "top_logprobs", "text_offset"}; null when there are none. offset: of the first token's text. */
+/* Writes the elements as text completions show them: "logprobs": {"tokens", "token_logprobs",
+ * "top_logprobs", "text_offset"}. offset is that of the first token's text. It is null when there
+ * are none. */
 void probs_as_text(struct jw *w, const char *elements, int64_t offset);
 
 #endif

@@ -77,16 +77,16 @@ static const struct call *find(const struct restore *r, uint64_t key, const stru
     return NULL;
 }
 
-/* Readers of JSON take long numbers for their neighbours: then nothing is said to be the same. */
+/* Tells whether a text has a number of 16 digits or more. Readers of JSON take such numbers for
+ * their neighbours, so nothing is then said to be the same. */
 static bool has_long_number(const char *s) {
     int n = 0;
     for (; *s && n < 16; s++) n = isdigit((unsigned char)*s) ? n + 1 : 0;
     return n >= 16;
 }
 
-/* Are given arguments (an object, or a text that holds one) the values of a call, otherwise
- * spelled?
- */
+/* Tells whether given arguments (an object, or a text that holds one) are the values of a call,
+ * otherwise spelled. */
 static bool spelled_otherwise(const struct json *given, const struct call *c) {
     struct json *was = NULL, *is = NULL;
     struct err e;

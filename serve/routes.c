@@ -39,7 +39,7 @@ static const struct route routes[] = {
     {"POST", "/apply-template", NULL, later_template, &api_chat, false, NULL},
 };
 
-/* What clients ask other servers for: refused by name. */
+/* These paths are what clients ask other servers for; they are refused by name. */
 static const struct route missing[] = {
     {"POST", "/v1/embeddings", NULL, NULL, NULL, false, "this server makes no embeddings"},
     {"POST", "/embeddings", NULL, NULL, NULL, false, "this server makes no embeddings"},
@@ -71,7 +71,8 @@ static bool path_is(struct http_text p, const char *s) {
     return http_is(p, s);
 }
 
-/* The row of a request. *known: the path is there, maybe for another method. */
+/* Returns the row of a request. *known says that the path is there, maybe for another method. NULL
+ * when there is none. */
 static const struct route *find(const struct http_req *r, bool *known) {
     const struct http_text method =
         http_is(r->method, "HEAD") ? (struct http_text){"GET", 3} : r->method;
@@ -136,7 +137,8 @@ static bool has_key(const struct server *s, struct job *j) {
     return true;
 }
 
-/* A page of another origin must not use what listens on the machine of its reader. */
+/* Tells whether the origin of a request may ask. A page of another origin must not use what listens
+ * on the machine of its reader. */
 static bool origin_ok(const struct server *s, struct job *j) {
     const struct http_text *origin = http_find(&j->req, "origin"),
                            *site = http_find(&j->req, "sec-fetch-site");
@@ -156,7 +158,8 @@ static bool origin_ok(const struct server *s, struct job *j) {
     return false;
 }
 
-/* JSON, or what curl says without being told, from what is no browser. */
+/* Tells whether the type of a body is JSON, or what curl says without being told, from what is no
+ * browser. */
 static bool type_ok(const struct job *j) {
     static const char json[] = "application/json", form[] = "application/x-www-form-urlencoded";
     const struct http_text *t = http_find(&j->req, "content-type");
@@ -169,8 +172,8 @@ static bool type_ok(const struct job *j) {
     return http_is_word(kind, json) || (!page && http_is_word(kind, form));
 }
 
-/* Ten wrong keys in ten seconds, and an address must wait until these are over. Of many addresses
- * the oldest is forgotten. */
+/* An address that gives WRONG_KEYS wrong keys within WRONG_S seconds must wait until these are
+ * over. Of many addresses the oldest is forgotten. */
 enum { WRONG_KEYS = 10 };
 #define WRONG_S 10.0
 static struct stranger *stranger_of(struct server *s, uint64_t peer, double now) {

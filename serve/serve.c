@@ -111,7 +111,8 @@ static void exchange(struct server *s, bool wait) {
     }
 }
 
-/* Has work that cannot go on now (a reader that is slow, a queue behind it)? */
+/* Tells whether answers are under way or wait, though the engine found nothing to compute: a reader
+ * is slow, or a queue waits behind one. */
 static bool stuck(const struct server *s) {
     const struct sched_counts n = sched_counts(s->sched);
     return n.n_running + n.n_waiting > 0;

@@ -79,8 +79,9 @@ void route_error(void *ud, int status, const char *why, struct buf *out);
 void route_fail(struct job *j, const struct fault *f);
 void answer_json(struct job *j, const struct buf *b);
 
-/* A task of a request that was read, ready for the engine: a is taken over, unless something is
- * wrong with the request: returns its status then, with *f filled in. j NULL: nobody is told. */
+/* Makes a task of a request that was read, ready for the engine, and takes a over. When something
+ * is wrong with the request its status is returned, with *f filled in. j NULL says that nobody is
+ * told. */
 int prepare_task(struct server *s, struct job *j, const struct api *api, struct ask *a,
                  struct task **out, struct fault *f);
 /* Hands lines of a record to serve_opts.record: one for each answer of a task that has ended. */
@@ -93,7 +94,7 @@ void ledger_refused(struct server *s, const struct job *j, const struct fault *f
 /* Appends the metrics. Within s->lock. */
 void ledger_metrics(const struct ledger *l, struct buf *out);
 
-/* Of the thread that prepares. */
+/* Prepares a request, on the thread that does so. */
 void prepare_job(struct server *s, struct job *j);
 /* Gives a task to the engine; fails it when too many wait. */
 void serve_submit(struct server *s, struct task *t);

@@ -102,7 +102,7 @@ static bool begins(const struct buf *text, const struct buf *with) {
     return text->len >= with->len && (!with->len || memcmp(text->data, with->data, with->len) == 0);
 }
 
-/* More of a call. args: all of it, n of whose bytes are certain. */
+/* Shows more of a call; args is all of its arguments, of which n bytes are certain. */
 static void show_call(struct speak *s, const char *name, const struct buf *args, size_t n,
                       bool done) {
     if (!s->call_open) tell(s, EV_CALL_BEGIN, s->n_calls, name, strlen(name));
@@ -123,7 +123,7 @@ static void show_call(struct speak *s, const char *name, const struct buf *args,
     buf_reset(&s->shut);
 }
 
-/* Calls in a stream, as they are written. */
+/* Shows calls of a stream, as they are written. */
 static void show_parts(struct speak *s) {
     struct buf name = {0}, args = {0};
     size_t n_sure;
@@ -160,7 +160,7 @@ bool speak_half(const struct speak *s) {
     return s->part.len > 0;
 }
 
-/* Thinking begins and ends with tags: does the text end in one now? */
+/* Notes whether the text now ends in a tag that begins or ends the thinking. */
 static void watch_thinking(struct speak *s, const char *text, size_t n) {
     enum { TAIL = 48 };
     buf_add(&s->tail, text, n);
@@ -195,7 +195,7 @@ bool speak_feed(struct speak *s, const char *text, size_t n, const char **stop) 
     return s->stop != NULL;
 }
 
-/* What the whole text holds beyond what was shown; `shown` bytes are its beginning, or it was read
+/* Shows what the whole text holds beyond the `shown` bytes, which are its beginning, or it was read
  * in another way and nothing can be added. */
 static void show_rest(struct speak *s, enum event_kind kind, const char *text, size_t shown) {
     const size_t n = strlen(text);
@@ -221,7 +221,7 @@ static int show_calls(struct speak *s, const struct json *calls) {
     return n;
 }
 
-/* Who offered no tools gets what looks like a call as the text that it is. */
+/* Shows what looks like a call as the text that it is, to who offered no tools. */
 static void show_as_text(struct speak *s) {
     size_t n, more;
     const char *text = toolparse_content(s->parse, &n);

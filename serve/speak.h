@@ -14,10 +14,11 @@ typedef void (*speak_sink)(void *ud, const struct event *ev);
 int speak_new(struct speak **out, const struct ask *a, const struct toolfmt *fmt,
               enum tool_think think, int choice, speak_sink sink, void *ud, struct err *e);
 void speak_free(struct speak *s);
-/* Takes bytes of any cut. True: the answer ends here, at the stop text that *stop says. */
+/* Takes bytes of any cut. Returns true when the answer ends here, at the stop text that *stop says.
+ * */
 bool speak_feed(struct speak *s, const char *text, size_t n, const char **stop);
 bool speak_thinks(const struct speak *s); /* is what comes now reasoning? */
-/* Has a character begun that is not complete? */
+/* Tells whether a character has begun that is not complete. */
 bool speak_half(const struct speak *s);
 /* Ends the text: what was held back comes out, then calls that are complete. Appends what was wrong
  * to problems, elements of a JSON list. *stop: the stop text that what was held back had, or NULL.

@@ -86,7 +86,7 @@ void task_admit(struct task *t, int64_t n_cached) {
     stream(t, &(struct event){.kind = EV_ADMITTED});
 }
 
-/* How long the prompt took, and the answer so far. */
+/* Sets how long the prompt took, and the answer so far. */
 static void set_times(struct task *t, const struct run *r) {
     const double now = prog_now_s();
     if (!t->admitted) return;

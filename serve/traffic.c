@@ -51,7 +51,7 @@ static void put_answer(struct jw *w, const struct reply_choice *c, const char *b
     buf_release(&text);
 }
 
-/* Text of the last message, which the answer continues. */
+/* Returns the text of the last message, which the answer continues; the caller frees it. */
 static char *begun_of(const struct json *conv) {
     const struct json *last = NULL;
     for (const struct json *m = json_first(json_get(conv, "messages")); m; m = json_next(m))
@@ -60,7 +60,7 @@ static char *begun_of(const struct json *conv) {
     return xstrdup(text ? text : "");
 }
 
-/* Messages as they were rendered, and the answer behind them; tools as they came. */
+/* Writes the messages as they were rendered, the answer behind them, and the tools as they came. */
 static void put_conv(struct jw *w, const struct json *conv, const struct reply_choice *c,
                      const char *begun) {
     jw_arr(w, "messages");
@@ -73,7 +73,7 @@ static void put_conv(struct jw *w, const struct json *conv, const struct reply_c
     ask_copy(w, "tools", conv, "tools");
 }
 
-/* Members of a line that are no variables of the template. */
+/* Tells whether a member of a line is no variable of the template. */
 static bool is_own(const char *name) {
     static const char *const own[] = {"id",     "messages", "tools",  "hone",
                                       "expect", "checks",   "prompt", "text"};
@@ -198,7 +198,7 @@ static void put_own(struct server *s, struct jw *w, const struct task *t, int i,
     jw_end(w);
 }
 
-/* A text that was continued, as one document. */
+/* Writes a text that was continued as one document. */
 static void put_document(struct server *s, struct jw *w, const struct run *r) {
     struct buf text = {0};
     for (int64_t i = 0; i < r->all.n; i++) tok_decode(s->o.m->tok, r->all.v[i], true, &text);
@@ -301,7 +301,8 @@ static void read_kwargs(struct ask *a, const struct json *j) {
     }
 }
 
-/* The messages without the last one, which is the answer; begun: what it began with. */
+/* Reads the messages without the last one, which is the answer; begun is what that began with, or
+ * NULL. */
 static void read_conv(struct ask *a, const struct json *line, const char *begun) {
     const struct json *tools = json_get(line, "tools");
     struct buf out = {0};

@@ -7,7 +7,7 @@
 #include "serve/ask.h"
 #include "serve/reply.h"
 
-/* The word for an end of an answer. */
+/* Returns the word for an end of an answer. */
 const char *record_end(enum reply_end end);
 /* Fills in what a line asks for: the conversation without its answer, or the prompt that was
  * continued. j: the line; a: initialised with what holds where the line does not say; greedy: the
