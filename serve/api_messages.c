@@ -192,8 +192,7 @@ static void put_call(struct jw *w, const struct json *b) {
     free(args);
 }
 
-/* Tells whether blocks of this type are about tools that another server ran in an earlier answer.
- * */
+/* Tells whether blocks of this type are about tools that another server ran earlier. */
 static bool is_servers(const char *type) {
     static const char end[] = "_tool_result";
     const size_t n = strlen(type), k = sizeof end - 1;

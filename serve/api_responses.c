@@ -46,8 +46,7 @@ static int texts(const struct json *v, const char *path, struct ask *result, str
     return 0;
 }
 
-/* Holds the conversation under way: a turn of the assistant is gathered until something else comes.
- * */
+/* Holds the conversation under way; a turn of the assistant is gathered until another begins. */
 struct talk_in {
     struct ask *a;
     struct jw *w;
