@@ -14,8 +14,7 @@ typedef void (*speak_sink)(void *ud, const struct event *ev);
 int speak_new(struct speak **out, const struct ask *a, const struct toolfmt *fmt,
               enum tool_think think, int choice, speak_sink sink, void *ud, struct err *e);
 void speak_free(struct speak *s);
-/* Takes bytes of any cut. Returns true when the answer ends here, at the stop text that *stop says.
- * */
+/* Takes bytes of any cut. Returns true when the answer ends here, at the stop text *stop. */
 bool speak_feed(struct speak *s, const char *text, size_t n, const char **stop);
 bool speak_thinks(const struct speak *s); /* is what comes now reasoning? */
 /* Tells whether a character has begun that is not complete. */
