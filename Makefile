@@ -382,6 +382,10 @@ lint: ## layers, MAP.md, man pages, formatting, machine paths
 	$(Q)CC='$(CC)' HONE='$(abspath $(BIN))' SANF='$(SANF)' sh tests/lint.sh $(sort $(C_FILES) $(CUDA_FILES))
 models-table: all ## the table of models in README.md, from the registry and the tests
 	$(Q)HONE='$(abspath $(BIN))' sh tests/models.sh --write
+python-steps: ## python/hone_gguf/steps.py, from include/hone.h and the tables of lib/
+	$(Q)$(PYTHON) python/make_steps.py include/hone.h lib/*.c > $(BUILD)/steps.py && mv $(BUILD)/steps.py python/hone_gguf/steps.py
+reference: $(OBJ)/tests/unit/test_lib_forms ## docs/reference.md, from the tables of the commands and of the library
+	$(Q)$< docs/reference.md
 format: ## clang-format every C file in place
 	clang-format -i $(sort $(C_FILES) $(CUDA_FILES))
 # what these three say, and what of it is turned off and why: docs/sanitizers.md
@@ -441,6 +445,7 @@ site: ## docs and man pages as pages that open from disk: build/site/index.html
 	$(Q)cp docs/*.png $(BUILD)/site/docs && cp $(BUILD)/site/README.html $(BUILD)/site/index.html && echo $(BUILD)/site/index.html
 abi: ## write packaging/hone.abi again: at a release, or when something was added to include/hone.h
 	$(Q)mkdir -p $(BUILD) && CC='$(CC)' sh tests/abi.sh include/hone.h $(BUILD)/abi.so
+	$(Q)sh tests/abi-added.sh packaging/hone.abi $(BUILD)/abi.so
 	$(Q)abidw --no-corpus-path --no-comp-dir-path --no-show-locs --type-id-style hash $(BUILD)/abi.so | sed "s|'[^']*/hone.h'|'hone.h'|; s|path='[^']*'|path='all.c'|" > packaging/hone.abi
 
 # ---- Python: hone_gguf; only these targets need it, and pip for auditwheel ----
@@ -464,4 +469,4 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 clean: ## remove the build folder
 	rm -rf $(BUILD)
-.PHONY: FORCE soak-serve test-clients bench-cuda bench-cuda-first bench-rows all interop fuzz fuzz-bins unit check test check-cuda deps demo lint models-table format tidy cppcheck analyze install uninstall tarball static dist dist-check deb wheel wheel-test abi site help clean
+.PHONY: FORCE soak-serve test-clients bench-cuda bench-cuda-first bench-rows all interop fuzz fuzz-bins unit check test check-cuda deps demo lint models-table reference python-steps format tidy cppcheck analyze install uninstall tarball static dist dist-check deb wheel wheel-test abi site help clean

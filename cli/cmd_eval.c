@@ -31,7 +31,7 @@ static const struct cmd_spec ppl_spec = {
 };
 
 static int cmd_ppl(struct cli *c, int argc, char **argv, struct err *e) {
-    struct eval_args a = {.ctx = 512, .kv_type = KV_EXACT, .act = ACT_EXACT};
+    struct eval_args a = eval_text_usual;
     TRY(cli_parse(c, &ppl_spec, &a, argc, argv, e));
     if (c->done) return 0;
     struct emit *m = emit_new();
@@ -61,8 +61,7 @@ static const struct cmd_spec speed_spec = {
 };
 
 static int cmd_speed(struct cli *c, int argc, char **argv, struct err *e) {
-    struct eval_args a = {
-        .pp = 512, .tg = 128, .reps = 5, .depths = "0", .kv_type = KV_USUAL, .act = ACT_FAST};
+    struct eval_args a = eval_speed_usual;
     TRY(cli_parse(c, &speed_spec, &a, argc, argv, e));
     if (c->done) return 0;
     struct emit *m = emit_new();
@@ -89,7 +88,7 @@ static const struct cmd_spec logits_spec = {
 };
 
 static int cmd_logits(struct cli *c, int argc, char **argv, struct err *e) {
-    struct eval_args a = {.kv_type = KV_EXACT, .act = ACT_EXACT};
+    struct eval_args a = eval_answer_usual;
     TRY(cli_parse(c, &logits_spec, &a, argc, argv, e));
     if (c->done) return 0;
     struct emit *m = emit_new();

@@ -2,7 +2,6 @@
 /* cli/cmd_eval_choice.c - hone eval choice | needle: options of jobs/eval_tasks.c. */
 #include "cli/cmd_eval.h"
 #include "jobs/eval_tasks.h"
-#include "runtime/eval/choices.h"
 
 struct choice_args {
     struct eval_args a; /* It comes first, since EVAL_OPT_... are about it. */
@@ -32,15 +31,12 @@ static const struct cmd_spec choice_spec = {
 };
 
 int eval_cmd_choice(struct cli *c, int argc, char **argv, struct err *e) {
-    struct choice_args x = {.a = {.kv_type = KV_EXACT, .act = ACT_EXACT}};
+    struct choice_args x = {.a = eval_answer_usual};
     TRY(cli_parse(c, &choice_spec, &x, argc, argv, e));
     if (c->done) return 0;
-    if (!x.j.format)
-        return err_set(e, ERR_USAGE, "eval choice: say what the file is: --format %s",
-                       choices_formats());
     x.j.path = c->arg[1];
     struct emit *m = emit_new();
-    return cli_result(c, m, eval_tasks_run(&c->work, &x.a, c->arg[0], &x.j, m, e));
+    return cli_result(c, m, eval_choice_run(&c->work, &x.a, c->arg[0], &x.j, m, e));
 }
 
 struct needle_args {
@@ -71,12 +67,9 @@ static const struct cmd_spec needle_spec = {
 };
 
 int eval_cmd_needle(struct cli *c, int argc, char **argv, struct err *e) {
-    struct needle_args x = {.j = {.ctx = 4096, .n_depths = 5, .per_depth = 4},
-                            .a = {.kv_type = KV_EXACT, .act = ACT_EXACT}};
+    struct needle_args x = {.j = eval_needle_usual, .a = eval_answer_usual};
     TRY(cli_parse(c, &needle_spec, &x, argc, argv, e));
     if (c->done) return 0;
-    if (x.j.n_depths < 1 || x.j.n_depths > 1000 || x.j.per_depth < 1 || x.j.per_depth > 1000)
-        return err_set(e, ERR_USAGE, "eval needle: --depths and --per-depth are 1 to 1000");
     x.j.path = c->arg[1];
     struct emit *m = emit_new();
     return cli_result(c, m, eval_tasks_run(&c->work, &x.a, c->arg[0], &x.j, m, e));

@@ -59,12 +59,7 @@ static const struct cmd_spec kld_spec = {
 };
 
 int eval_cmd_kld(struct cli *c, int argc, char **argv, struct err *e) {
-    struct eval_args a = {.ctx = 512,
-                          .kv_type = KV_EXACT,
-                          .base_kv = KV_EXACT,
-                          .act = ACT_EXACT,
-                          .top = 256,
-                          .tail = 64};
+    struct eval_args a = eval_text_usual;
     TRY(cli_parse(c, &kld_spec, &a, argc, argv, e));
     if (c->done) return 0;
     const int n = count_models(c);

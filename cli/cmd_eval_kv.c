@@ -24,11 +24,7 @@ static const struct cmd_spec kv_spec = {
 };
 
 int eval_cmd_kv(struct cli *c, int argc, char **argv, struct err *e) {
-    struct caches_opts o = {.dims = "64,128,256",
-                            .depths = "512,4096",
-                            .types =
-                                "f16,bf16,q8_0,q5_1,q4_0,q8_0-rot,q5_1-rot,q4_0-rot,tq4,tq3,tq2",
-                            .cosine = 0.5};
+    struct caches_opts o = eval_caches_usual;
     TRY(cli_parse(c, &kv_spec, &o, argc, argv, e));
     if (c->done) return 0;
     struct emit *m = emit_new();

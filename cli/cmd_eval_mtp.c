@@ -24,7 +24,7 @@ static const struct cmd_spec mtp_spec = {
 };
 
 int eval_cmd_mtp(struct cli *c, int argc, char **argv, struct err *e) {
-    struct eval_args a = {.ctx = 512, .kv_type = KV_EXACT, .act = ACT_EXACT};
+    struct eval_args a = eval_text_usual;
     TRY(cli_parse(c, &mtp_spec, &a, argc, argv, e));
     if (c->done) return 0;
     struct emit *m = emit_new();

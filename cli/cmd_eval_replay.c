@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
 /* cli/cmd_eval_replay.c - hone eval replay: options of jobs/eval_replay.c. */
-#include <math.h>
-
 #include "cli/cmd_eval.h"
 #include "jobs/eval_replay.h"
 
@@ -33,7 +31,7 @@ static const struct cmd_spec replay_spec = {
 };
 
 int eval_cmd_replay(struct cli *c, int argc, char **argv, struct err *e) {
-    struct replay_opts a = {.eval = {.kv_type = KV_USUAL, .act = ACT_FAST}, .require = (double)NAN};
+    struct replay_opts a = eval_replay_usual;
     TRY(cli_parse(c, &replay_spec, &a, argc, argv, e));
     if (c->done) return 0;
     a.model = c->arg[0];

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* cli/cmd_eval_suite.c - hone eval suite | compare: options of jobs/eval_set.c. */
 #include "cli/cmd_eval.h"
-#include "core/out.h"
 #include "jobs/eval_set.h"
 
 #define AT(member) offsetof(struct eval_set_opts, member)
@@ -38,15 +37,9 @@ static const struct cmd_spec suite_spec = {
 };
 
 int eval_cmd_suite(struct cli *c, int argc, char **argv, struct err *e) {
-    struct eval_set_opts a = {
-        .eval = {.ctx = 512, .chunks = 40, .kv_type = KV_EXACT, .act = ACT_EXACT},
-        .max_tokens = 256,
-        .needle_ctx = 4096};
+    struct eval_set_opts a = eval_set_usual;
     TRY(cli_parse(c, &suite_spec, &a, argc, argv, e));
     if (c->done) return 0;
-    if (!a.eval.out) return err_set(e, ERR_USAGE, "eval suite: say where the result goes with -o");
-    TRY(out_check(a.eval.out, c->work.overwrite, e));
-    if (a.max_tokens < 1) return err_set(e, ERR_USAGE, "--max-tokens: 1 or more");
     a.model = c->arg[0];
     struct emit *m = emit_new();
     return cli_result(c, m, eval_set_run(&c->work, &a, m, e));

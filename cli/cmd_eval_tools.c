@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
 /* cli/cmd_eval_tools.c - hone eval tools | checks: options of jobs/eval_cases.c. */
-#include <math.h>
-
 #include "cli/cmd_eval.h"
 #include "jobs/eval_cases.h"
 
@@ -31,8 +29,7 @@ static const struct opt cases_options[] = {
 
 static int cmd_suite(struct cli *c, int argc, char **argv, const char *name, const char *synopsis,
                      const char *about, int min_args, struct err *e) {
-    struct cases_opts a = {
-        .eval = {.kv_type = KV_EXACT, .act = ACT_EXACT}, .max_tokens = 256, .require = (double)NAN};
+    struct cases_opts a = eval_cases_usual;
     const struct cmd_spec spec = {.name = name,
                                   .synopsis = synopsis,
                                   .about = about,

@@ -2,7 +2,6 @@
 /* cli/cmd_plan.c - hone plan: options of jobs/memory_plan.c. */
 #include "cli/cmd.h"
 #include "jobs/memory_plan.h"
-#include "runtime/engine/kv_type.h"
 
 #define AT(member) offsetof(struct memory_plan_opts, member)
 static const struct opt plan_opts[] = {
@@ -34,7 +33,7 @@ static const struct cmd_spec plan_spec = {
 };
 
 int cmd_plan(struct cli *c, int argc, char **argv, struct err *e) {
-    struct memory_plan_opts a = {.kv_name = KV_USUAL, .slots = 1, .reserve = PLAN_USUAL_RESERVE};
+    struct memory_plan_opts a = memory_plan_usual;
     TRY(cli_parse(c, &plan_spec, &a, argc, argv, e));
     if (c->done) return 0;
     a.path = c->arg[0];

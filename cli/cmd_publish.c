@@ -42,7 +42,6 @@ int cmd_publish(struct cli *c, int argc, char **argv, struct err *e) {
     if (c->done) return 0;
     x.o.dir = c->arg[0];
     x.o.way = c->work.overwrite ? GUARD_KEEP : GUARD_REFUSE;
-    if (!io_is_dir(x.o.dir)) return err_set(e, ERR_USAGE, "%s is not a folder", x.o.dir);
     struct emit *m = emit_new();
     return x.only_check ? cli_verdict(c, m, publish_job_check(x.o.dir, x.quick, m, e))
                         : cli_result(c, m, publish_job_run(&x.given, &x.o, m, e));

@@ -8,7 +8,6 @@
 #include "cli/cmd.h"
 #include "core/mem.h"
 #include "jobs/serve_job.h"
-#include "runtime/engine/kv_type.h"
 
 #define AT(member) offsetof(struct serve_job_opts, member)
 #define SET(id) AT(set[SERVE_##id])
@@ -76,11 +75,9 @@ static const struct cmd_spec serve_spec = {
     .max_args = 1,
 };
 
-/* Writes a line of the log; ud: its file, or NULL for standard error. */
 static void log_line(void *ud, const char *line) {
-    FILE *f = ud ? ud : stderr;
-    fprintf(f, "%s\n", line);
-    fflush(f);
+    (void)ud;
+    fprintf(stderr, "%s\n", line);
 }
 
 static void say_ready(void *ud, const char *line) {
@@ -88,21 +85,6 @@ static void say_ready(void *ud, const char *line) {
     fprintf(c->out, "%s\n", line);
     fflush(c->out);
 }
-
-static const struct serve_job_opts usual = {.kv_type = KV_USUAL,
-                                            .act = ACT_FAST,
-                                            .port = 8080,
-                                            .parallel = 4,
-                                            .queue = 64,
-                                            .max_connections = 1024,
-                                            .max_body = 32 << 20,
-                                            .cache_disk = UINT64_C(32) << 30,
-                                            .max_step = 1,
-                                            .n_think = -1,
-                                            .drain = 30,
-                                            .key_from = "HONE_API_KEY",
-                                            .log_line = log_line,
-                                            .ready = say_ready};
 
 /* Takes rights from the process: what listens runs nothing and gains no rights. Where keys are in
  * its memory, nobody else of the same user can read that, and it is in no core file. */
@@ -112,7 +94,10 @@ static void harden(bool has_keys) {
 }
 
 int cmd_serve(struct cli *c, int argc, char **argv, struct err *e) {
-    struct serve_job_opts a = usual;
+    struct serve_job_opts a = serve_job_usual;
+    a.log_line = log_line;
+    a.ready = say_ready;
+    a.key_from = "HONE_API_KEY";
     a.key = getenv(a.key_from);
     a.ready_ud = c;
     TRY(cli_parse(c, &serve_spec, &a, argc, argv, e));

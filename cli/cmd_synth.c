@@ -35,12 +35,9 @@ static const struct cmd_spec synth_spec = {
 };
 
 int cmd_synth(struct cli *c, int argc, char **argv, struct err *e) {
-    struct synth_args a = {.o = {.shape = "Qwen3.5-35B-A3B", .recipe = "Q4_K_M"}, .seed = 1};
+    struct synth_args a = {.o = synth_usual, .seed = (int64_t)synth_usual.seed};
     TRY(cli_parse(c, &synth_spec, &a, argc, argv, e));
     if (c->done) return 0;
-    if (!a.o.out && !a.o.dry_run) return err_set(e, ERR_USAGE, "-o OUT.gguf is missing");
-    if (!(a.o.skew >= 0 && a.o.skew <= 10))
-        return err_set(e, ERR_USAGE, "--skew: a number between 0 and 10 is expected");
     a.o.seed = (uint64_t)a.seed;
     struct emit *m = emit_new();
     return cli_result(c, m, synth_job_run(&c->work, &a.o, a.tokenizer, m, e));

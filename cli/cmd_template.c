@@ -36,17 +36,16 @@ static int cmd_show(struct cli *c, int argc, char **argv, struct err *e) {
     struct show_args x = {0};
     TRY(cli_parse(c, &show_spec, &x, argc, argv, e));
     if (c->done) return 0;
-    struct chat_src s;
-    TRY(chat_src_open(&s, c->arg[0], x.name, e));
     struct emit *m = emit_new();
-    if (c->form == EMIT_TABLE)
-        fwrite(s.text, 1, s.len, c->out);
-    else
-        template_describe(&s, m);
-    chat_src_close(&s);
-    if (c->form != EMIT_TABLE) cli_emit(c, m);
+    struct buf text = {0};
+    int rc = template_describe(c->arg[0], x.name, m, &text, e);
+    if (!rc && c->form == EMIT_TABLE)
+        fwrite(text.data ? text.data : "", 1, text.len, c->out);
+    else if (!rc)
+        cli_emit(c, m);
+    buf_release(&text);
     emit_free(m);
-    return 0;
+    return rc;
 }
 
 #define AT(member) offsetof(struct render_opts, member)

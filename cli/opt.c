@@ -16,12 +16,9 @@
 #include "cli/help.h"
 #include "text/size.h"
 #include "core/buf.h"
-#include "core/limits.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/prog.h"
-#include "quantize/enc/enc.h"
-#include "runtime/engine/place.h"
 
 struct common {
     bool json, csv, md, help, version, quiet, verbose, trace, untrusted, overwrite;
@@ -282,51 +279,19 @@ static int apply_talk(struct cli *c, const struct common *k, struct err *e) {
     return 0;
 }
 
-/* Reads "20GiB", or a size for each device: "20GiB,10GiB". */
-static int most_of(const char *text, struct device *d, struct err *e) {
-    char one[32];
-    for (int i = 0;; i++) {
-        const size_t n = strcspn(text, ",");
-        if (n >= sizeof one || (i && i > d->n_more))
-            return err_set(e, ERR_USAGE, "--max-vram: a size, or one for each device of --device");
-        memcpy(one, text, n);
-        one[n] = 0;
-        TRY(size_parse(one, "--max-vram", i ? &d->more_bytes[i - 1] : &d->max_bytes, e));
-        if (!text[n]) return 0;
-        text += n + 1;
-    }
-}
-
-static int apply_device(struct work *w, const struct common *k, struct err *e) {
-    TRY(device_parse(k->device, &w->device, e));
-    if (k->stream_from >= 0) w->device.stream_from = k->stream_from ? k->stream_from : -1;
-    if (k->place) {
-        struct place *p = arena_array(&w->mem, 1, sizeof *p);
-        TRY(place_read(p, k->place, e));
-        w->device.place = p;
-    }
-    return k->max_vram ? most_of(k->max_vram, &w->device, e) : 0;
-}
-
 static int apply_common(struct cli *c, const struct common *k, struct err *e) {
-    struct work *w = &c->work;
-    uint64_t most = 0;
+    struct work_how how = {.threads = k->threads,
+                           .stream_from = k->stream_from,
+                           .device = k->device,
+                           .isa = k->isa,
+                           .max_vram = k->max_vram,
+                           .place = k->place,
+                           .pack_cache = k->pack_cache,
+                           .overwrite = k->overwrite,
+                           .untrusted = k->untrusted};
     TRY(apply_talk(c, k, e));
-    if (k->threads > 4096) return err_set(e, ERR_USAGE, "--threads: at most 4096");
-    w->threads = (int)k->threads;
-    w->overwrite = k->overwrite;
-    w->pack_cache = k->pack_cache;
-    if (k->max_memory) TRY(size_parse(k->max_memory, "--max-memory", &most, e));
-    limits_untrusted(k->untrusted);
-    mem_limit(most);
-    w->isa = kern_isa_best();
-    if (k->isa && !kern_isa_parse(k->isa, &w->isa))
-        return err_set(e, ERR_USAGE, "--isa: '%s' is not one of " KERN_ISA_NAMES, k->isa);
-    if (!kern_isa_has(w->isa))
-        return err_set(e, ERR_SYS, "--isa: this machine has no %s; the best it has is %s", k->isa,
-                       kern_isa_name(kern_isa_best()));
-    enc_use(w->isa);
-    return apply_device(w, k, e);
+    if (k->max_memory) TRY(size_parse(k->max_memory, "--max-memory", &how.max_memory, e));
+    return work_set(&c->work, &how, e);
 }
 
 /* ---- a command line -------------------------------------------------------------------------- */

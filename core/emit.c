@@ -83,6 +83,11 @@ static struct column make_column(const char *key, const char *title) {
 }
 
 static void add_field(struct emit *m, const char *key, const char *title, struct cell value) {
+    for (int i = 0; i < m->n_fields; i++)
+        if (strcmp(m->field[i].name.key, key) == 0) {
+            free(value.str);
+            return;
+        }
     m->field = xreallocarray(m->field, (size_t)m->n_fields + 1, sizeof *m->field);
     m->field[m->n_fields++] = (struct field){make_column(key, title), value};
 }

@@ -25,7 +25,8 @@ void emit_free(struct emit *m);
 /* Sets the sentence that answers what was asked: the first line for people, "answer" in JSON. */
 void emit_answer(struct emit *m, const char *sentence);
 
-/* Scalars of the document. `title` is for people; NULL hides the field from the table forms. */
+/* Scalars of the document. `title` is for people; NULL hides the field from the table forms. Of a
+ * key that comes twice the first value counts. */
 void emit_str(struct emit *m, const char *key, const char *title, const char *value);
 /* Adds a value that is JSON text already; in JSON it stays as it is. */
 void emit_json(struct emit *m, const char *key, const char *title, const char *json_text);

@@ -61,6 +61,9 @@ int(err_path)(struct err *e, const char *fmt, ...) {
     va_start(ap, fmt);
     add_errno(e, saved, fmt, ap);
     va_end(ap);
+    va_start(ap, fmt);
+    snprintf(e->file, sizeof e->file, "%s", va_arg(ap, const char *));
+    va_end(ap);
     e->code = saved == ENOENT || saved == ENOTDIR ? ERR_USAGE : ERR_SYS;
     return (int)e->code;
 }

@@ -38,8 +38,8 @@ int err_set(struct err *e, enum err_code code, const char *fmt, ...) PRINTF_LIKE
 /* Does what err_set does and appends ": " and the text of errno, which is read at entry;
  * ERR_SYS. */
 int err_sys(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* Does the same about a path that somebody named: ERR_USAGE when nothing is there (ENOENT,
- * ENOTDIR), since the machine did nothing wrong. */
+/* Does the same about a path that somebody named, the first argument behind the format: ERR_USAGE
+ * when nothing is there (ENOENT, ENOTDIR), since the machine did nothing wrong. */
 int err_path(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Puts "prefix: " in front of the message ("model.gguf: tensor 7: old message"), unless it begins
  * with the prefix already; returns e->code. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hone.h 1.1 - language models in GGUF files, as a library: read and write files, tokenize, render
+/* hone.h 1.2 - language models in GGUF files, as a library: read and write files, tokenize, render
  * chat templates, compute and generate, measure, quantize; and every command of the program hone.
  *
  *     struct hone_error e;
@@ -51,7 +51,7 @@ extern "C" {
 #endif
 
 #define HONE_API_MAJOR 1
-#define HONE_API_MINOR 1
+#define HONE_API_MINOR 2
 
 /* ---- results, messages, progress, cancelling ------------------------------------------------ */
 
@@ -85,6 +85,17 @@ struct hone_opts { /* NULL in place of it: all zeros */
     struct hone_cancel *cancel; /* borrowed as long as the handle lives; NULL: none */
     int n_threads;              /* of a session or quantizer; 0: all cores that there are */
     int untrusted; /* non-zero: lower limits on what files may claim (docs/limits.md) */
+    /* Since 1.2, for what computes. Texts are borrowed as long as the handle lives; NULL and 0: as
+     * the program does without the option. */
+    const char *device; /* "cpu", "cuda", "cuda:0,1", "auto"; a device of the call comes first */
+    const char *isa;    /* the most that is used of the processor: "ref", "avx2", ... */
+    const char *pre;    /* pre-tokenizer of models that are opened, whatever they name */
+    const char *pack_cache; /* folder where packed weights are kept, for quick starts */
+    const char *max_vram;   /* "20GiB", or "20GiB,10GiB" of two devices; experts beyond it: CPU */
+    const char *place;      /* file that says which blocks and experts go where */
+    int64_t stream_from;    /* passes of so many tokens copy experts to the device; < 0: none do */
+    uint64_t max_memory;    /* bytes of the large buffers of one call together */
+    const char *tmp;        /* folder of temporary files; NULL: /tmp */
 };
 
 /* "0.1.0" of the library that is loaded; the version of this interface is HONE_API_MAJOR. */
@@ -334,6 +345,7 @@ struct hone_session_opts { /* NULL in place of it: all zeros */
     const char *kv_type; /* "f16" (NULL), "f32", "q8_0", "K/V", ... as --kv-type */
     const char *device;  /* "cpu" (NULL), "cuda", "cuda:1", "auto" */
     int exact;           /* non-zero: activations stay f32, as for measuring; else 8 bits, faster */
+    const char *draft; /* "mtp": the model's MTP block guesses a token ahead; same text; or NULL */
 };
 /* The model must stay open as long. */
 HONE_API int hone_session_new(struct hone_session **out, const struct hone_model *m,
@@ -396,6 +408,12 @@ struct hone_generate_opts { /* NULL in place of it: all zeros */
      * Non-zero ends this answer. */
     int (*text)(void *user, int64_t which, const char *text, size_t len);
     void *user;
+    /* Since 1.2. Of schema, regex, grammar and choices one at most is given. */
+    const char *grammar;        /* the answer is a text of this grammar, GBNF or Lark */
+    const char *const *choices; /* it is one of these texts, NULL behind the last */
+    double presence_penalty;    /* subtracted from tokens that occurred; 0: off */
+    double frequency_penalty;   /* the same for each time; 0: off */
+    int32_t repeat_last_n;      /* tokens that the penalties look back; 0: 64 */
 };
 struct hone_answer { /* hone_answer_free */
     size_t size;
@@ -414,7 +432,7 @@ HONE_API int hone_generate(struct hone_session *s, const int32_t *prompt, int64_
                            struct hone_error *e);
 /* Continues n prompts, as many at a time as at_once says (0: 8), which is faster than one after the
  * other: weights are read once for all. out[n], each with its size set. Same seed, prompt and
- * options, same answer, whatever the others are. Not with schema or regex. */
+ * options, same answer, whatever the others are. Not with schema, regex, grammar or choices. */
 HONE_API int hone_generate_many(struct hone_session *s, const int32_t *const *prompt,
                                 const int64_t *len, int64_t n, int at_once,
                                 const struct hone_generate_opts *o, struct hone_answer *out,
@@ -466,6 +484,15 @@ struct hone_quantize_opts {
     int pure;                  /* every matrix gets the recipe's type */
     int overwrite, dry_run;
     int requantize; /* non-zero: also a file that is quantized already, with its errors */
+    /* Since 1.2. */
+    const char *type;              /* in place of the recipe: one type wherever it can be */
+    const char *gram;              /* second moments of hone_imatrix: error feedback; or NULL */
+    const char *const *sequential; /* error feedback block by block, from these files of text */
+    const char *search;            /* "fast", "best", "conventional"; NULL: fast */
+    const char *without;           /* steps of feedback to leave out, "balance,codes"; or NULL */
+    const char *plan_out;          /* the plan is written there; or NULL */
+    uint64_t split_max;            /* bytes of a file of the output; 0: one file */
+    int resume; /* non-zero: what is done of an interrupted output is kept even if it is small */
 };
 struct hone_quantize_report {
     size_t size;
@@ -474,7 +501,8 @@ struct hone_quantize_report {
     uint64_t file_bytes;          /* of the output, exact, also with dry_run */
     double bits_per_weight, seconds;
 };
-/* A file to a smaller file; report may be NULL. */
+/* A file to a smaller file; report may be NULL. Of the options of 1.2 those of hone_quantize are
+ * refused: type, sequential, without. */
 HONE_API int hone_quantizer_file(struct hone_quantizer *q, const char *in, const char *path,
                                  const struct hone_quantize_opts *o,
                                  struct hone_quantize_report *report, struct hone_error *e);
@@ -484,7 +512,9 @@ HONE_API int hone_quantizer_file(struct hone_quantizer *q, const char *in, const
  * who is told and what cancels, n_threads among it. json: NULL, or what came out as a JSON document
  * (hone_free), also with HONE_VERDICT. Outputs appear whole or not at all. Lists of texts end with
  * NULL; NULL in place of one: none. Options NULL: all zeros. Sentences name options as the program
- * has them: --ctx is n_ctx here, -f is overwrite. */
+ * has them: --ctx is n_ctx here, -f is overwrite. A number that is 0 means what the program does
+ * without the option; one below 0 means 0, where that is something else. docs/reference.md has
+ * every option of every command with its field here. */
 
 struct hone_convert_opts {
     size_t size;
@@ -497,6 +527,7 @@ struct hone_convert_opts {
     int pad;            /* feed-forward widths padded with zeros to multiples of 256 */
     int keep_mxfp4;     /* matrices stored as MXFP4 stay that */
     int overwrite, dry_run;
+    const char *pre; /* pre-tokenizer, where it is not recognised; since 1.2 */
 };
 /* A Hugging Face folder to a GGUF. */
 HONE_API int hone_convert(const char *folder, const char *path, const struct hone_convert_opts *co,
@@ -511,6 +542,10 @@ struct hone_imatrix_opts {
     const char *device;  /* as in hone_session_opts */
     int no_special;      /* texts of control tokens are plain text */
     int overwrite;
+    /* Since 1.2. */
+    int64_t gram_block;  /* columns of a block of second moments; 0: all up to 4096, else 2048 */
+    const char *moments; /* also writes the sums of inputs and of their fourth powers there */
+    const char *have;    /* hone_imatrix_select: matrix of the texts that are there already */
 };
 /* The mean squared input of every column of every matrix, over files of text or of conversations
  * (.jsonl). */
@@ -522,6 +557,15 @@ HONE_API int hone_imatrix(const char *model, const char *const *texts, const cha
 HONE_API int hone_imatrix_merge(const char *const *from, const char *path,
                                 const struct hone_imatrix_opts *io, const struct hone_opts *opts,
                                 char **json, struct hone_error *e);
+/* What a matrix says of each tensor. */
+HONE_API int hone_imatrix_stats(const char *path, const struct hone_opts *opts, char **json,
+                                struct hone_error *e);
+/* Chooses documents of n_tokens together that rare experts need, out of texts of documents
+ * (.jsonl), and writes them to a path. Of the options n_ctx, no_special, have and overwrite count.
+ */
+HONE_API int hone_imatrix_select(const char *model, const char *const *texts, int64_t n_tokens,
+                                 const char *path, const struct hone_imatrix_opts *io,
+                                 const struct hone_opts *opts, char **json, struct hone_error *e);
 
 struct hone_sensitivity_opts {
     size_t size;
@@ -532,6 +576,12 @@ struct hone_sensitivity_opts {
     double seconds;           /* of probing; 0: no limit */
     const char *device;
     int overwrite;
+    /* Since 1.2. */
+    const char *const *budget; /* "15.9GiB": also measures around the mix of these sizes */
+    int64_t n_types;           /* types that are probed per group, 1 to 4; 0: 3 */
+    int64_t bands;             /* layers that are probed per role, spread by depth; 0: all */
+    int64_t rounds;            /* of measuring around each mix; 0: 1 */
+    const char *search;        /* of the encoders: "fast", "best", "conventional"; NULL: fast */
 };
 /* What each type costs each part of a model, measured: for hone_mix. */
 HONE_API int hone_sensitivity(const char *model, const char *path,
@@ -553,7 +603,24 @@ struct hone_mix_opts {
     const char *plan_out;    /* the plan is written there; NULL: beside the output */
     const char *const *gate; /* files of text: it must beat the plain recipes that fit on them */
     int overwrite, dry_run;
+    /* Since 1.2. */
+    const char *const *budget;     /* "15.9GiB": a file of each of these sizes */
+    double bpw;                    /* one more size, as bits per weight; 0: none */
+    const char *const *sequential; /* error feedback block by block, from these files of text */
+    const char *without;           /* steps of feedback to leave out, "balance,codes"; or NULL */
+    const char *const *tensor;     /* "REGEX=TYPE", first match wins */
+    const char *prefer;            /* "quality" (NULL), "speed", or a weight: "0.5" */
+    const char *front;             /* SVG of the best mixes from quality to speed; or NULL */
+    int no_floors;                 /* no lower limits by role */
+    uint64_t bandwidth;            /* bytes a second, for predicted times; 0: 1000 GB */
+    uint64_t split_max;            /* bytes of a file of the output; 0: one file */
+    int requantize;                /* also a file that is quantized already */
+    int resume;                    /* what is done of an interrupted output is kept */
 };
+/* A GGUF to smaller GGUFs by recipe, plan or type. Several recipes with commas between them share
+ * one reading of the model; path is then a folder, or a name with {} for the recipe. */
+HONE_API int hone_quantize(const char *in, const char *path, const struct hone_quantize_opts *qo,
+                           const struct hone_opts *opts, char **json, struct hone_error *e);
 /* A GGUF to the best mix of types that fits. */
 HONE_API int hone_mix(const char *in, const char *path, const struct hone_mix_opts *mo,
                       const struct hone_opts *opts, char **json, struct hone_error *e);
@@ -574,6 +641,24 @@ struct hone_make_opts {
     int plain;     /* presets alone, no mixes */
     int overwrite; /* all steps again; else those that were done with the same inputs are not */
     int dry_run;
+    /* Since 1.2. */
+    const char *effort;   /* "fast", "normal" (NULL), "high": how mixes are made */
+    double probe_seconds; /* of the probes that mixes are chosen by; 0: no limit */
+    int64_t calib_ctx;    /* tokens of a window of calibration; 0: 512 */
+    int64_t eval_ctx;     /* tokens of a window of evaluation; 0: 512 */
+    const char *type;     /* of the base: "f32", "f16", "bf16", "q8_0"; NULL: as stored */
+    const char *search;   /* "fast", "best", "conventional"; NULL: presets fast, mixes best */
+    int64_t n_prompt;     /* tokens of the speed test's prompt; 0: 512 */
+    int64_t n_generate;   /* tokens that it generates; 0: 64 */
+    int64_t reps;         /* its repetitions; 0: 3 */
+    const char *depths;   /* context already filled in it, "0,4096"; NULL: 0 */
+    int by_depth;         /* divergence also by tokens of context */
+    int requantize;       /* also a SRC that is quantized already */
+    int resume;           /* what is done of a quantized file is kept even if it is small */
+    const char *notes;    /* file with your own words for README.md; or NULL */
+    /* Facts of the card, as in hone_publish_opts. */
+    const char *repo, *base_model, *license, *license_name, *license_link, *quantized_by, *name;
+    const char *language, *tags;
 };
 /* The main job: a Hugging Face folder (or a GGUF) to a folder of measured files and their report.
  * A call after one that was cancelled goes on with it. */
@@ -587,6 +672,10 @@ struct hone_plan_opts {
     int64_t n_ctx, n_slots; /* 0: as trained, one */
     const char *kv_type;    /* NULL: f16 */
     int recipes;            /* also the sizes of this model by every recipe */
+    /* Since 1.2. */
+    const char *act;  /* with launches, activations: "f32", "q8" (NULL) */
+    const char *plot; /* SVG of memory by context and cache type; or NULL */
+    int launches;     /* instead: what a pass does step by step, with bytes and FLOP */
 };
 /* Will it fit? Memory from the headers. HONE_VERDICT: nothing of it fits the card. */
 HONE_API int hone_plan(const char *model, const struct hone_plan_opts *po,
@@ -603,6 +692,288 @@ HONE_API int hone_verify(const char *path, int deep, const char *manifest,
 /* What changed from a to b? HONE_VERDICT: something. weights: non-zero compares weights too. */
 HONE_API int hone_diff(const char *a, const char *b, int weights, const struct hone_opts *opts,
                        char **json, struct hone_error *e);
+
+/* A quantized file made again from its own record and compared to the byte. HONE_VERDICT: the bytes
+ * differ. */
+struct hone_replay_opts {
+    size_t size;
+    const char *source;  /* what it was quantized from; NULL: the recorded name beside it */
+    const char *imatrix; /* importance matrix; NULL: likewise */
+    const char *gram;    /* second moments; NULL: likewise */
+    const char *path;    /* where the copy stays; NULL: it is removed */
+    int overwrite;
+};
+HONE_API int hone_replay(const char *file, const struct hone_replay_opts *ro,
+                         const struct hone_opts *opts, char **json, struct hone_error *e);
+
+struct hone_recipes_opts {
+    size_t size;
+    const char *recipe;   /* this one is written as a plan, with plan_out; NULL: all are listed */
+    const char *plan_out; /* the plan to edit: a tensor, a tab and a type in each line */
+    const char *imatrix;  /* importance matrix that will be used; or NULL */
+    int overwrite;
+};
+/* Every recipe; model NULL: names alone, else with the exact size of the file each makes of it. */
+HONE_API int hone_recipes(const char *model, const struct hone_recipes_opts *ro,
+                          const struct hone_opts *opts, char **json, struct hone_error *e);
+
+struct hone_publish_opts {
+    size_t size;
+    /* Facts of the card; NULL: as found in the folder and the source. */
+    const char *repo;         /* "USER/NAME" that it will be on the Hub */
+    const char *base_model;   /* "ORG/NAME" of the original */
+    const char *license;      /* the Hub's identifier, "apache-2.0" */
+    const char *license_name; /* with license "other": its name */
+    const char *license_link; /* with license "other": where its text is */
+    const char *quantized_by; /* who made the files */
+    const char *name;         /* the model's name */
+    const char *language;     /* "en,fr" */
+    const char *tags;         /* more tags, with commas between them */
+    const char *notes;        /* file with your own words for README.md */
+    const char *source;       /* Hugging Face folder whose license and config are copied */
+    const char *supersedes;   /* manifest.json of the release that this one replaces */
+    int manifest_only;        /* manifest.json and SHA256SUMS, nothing else */
+    int overwrite;            /* what is somebody's own is kept beside the new files */
+};
+/* Makes a folder of GGUF files ready for the Hub: card, checksums, manifest. */
+HONE_API int hone_publish(const char *folder, const struct hone_publish_opts *po,
+                          const struct hone_opts *opts, char **json, struct hone_error *e);
+/* Looks for faults of anyone's folder. HONE_VERDICT: there are. quick: non-zero reads no data. */
+HONE_API int hone_publish_check(const char *folder, int quick, const struct hone_opts *opts,
+                                char **json, struct hone_error *e);
+
+struct hone_split_opts {
+    size_t size;
+    const char *path;  /* OUT.gguf names OUT-00001-of-0000N.gguf; NULL: as the input */
+    uint64_t max_size; /* bytes of tensors of one file; 0: 49 GB */
+    int data_first;    /* tensors in the first file too */
+    int overwrite, dry_run;
+};
+/* A GGUF to shards; every tensor is read back and compared. */
+HONE_API int hone_split(const char *in, const struct hone_split_opts *so,
+                        const struct hone_opts *opts, char **json, struct hone_error *e);
+/* The set that a shard belongs to as one file. path NULL: the name without its shard number. */
+HONE_API int hone_merge(const char *shard, const char *path, int overwrite,
+                        const struct hone_opts *opts, char **json, struct hone_error *e);
+
+struct hone_synth_opts {
+    size_t size;
+    const char *shape;     /* "Qwen3.5-35B-A3B" (NULL), other names, or the path of a config.json */
+    const char *recipe;    /* a preset or one type; NULL: Q4_K_M */
+    const char *tokenizer; /* folder whose vocabulary it gets; NULL: it has none */
+    int64_t layers;        /* 0: as the shape has */
+    int64_t seed;          /* of the random numbers; 0: 1 */
+    double skew;           /* how unevenly routers choose experts, to 10 */
+    int overwrite, dry_run;
+};
+/* A model of random weights with the shapes of a real one, for speed work. */
+HONE_API int hone_synth(const char *path, const struct hone_synth_opts *so,
+                        const struct hone_opts *opts, char **json, struct hone_error *e);
+
+/* What this build uses on this machine; of a model: which parts are computed by slower ways than
+ * there are. list: NULL, or "limits" that inputs must keep, or "models" that can be converted. */
+HONE_API int hone_doctor(const char *model, const char *list, const struct hone_opts *opts,
+                         char **json, struct hone_error *e);
+/* Speed of single kernels on one thread. types: "Q4_K,IQ2_XS", NULL: all. seconds: for each number,
+ * 0: 0.03. */
+HONE_API int hone_bench_kernels(const char *types, double seconds, const struct hone_opts *opts,
+                                char **json, struct hone_error *e);
+
+/* ---- chat templates of files: a GGUF, a folder, or a .jinja file ----------------------------- */
+
+/* What the template is: size, hash, mode, names of others. name NULL: the usual one. */
+HONE_API int hone_template_describe(const char *source, const char *name,
+                                    const struct hone_opts *opts, char **json,
+                                    struct hone_error *e);
+/* Renders small conversations and says whether tool calls work with it, and what is lost.
+ * HONE_VERDICT: there is an error, or, with strict, a warning. */
+HONE_API int hone_template_lint(const char *source, const char *name, int strict,
+                                const struct hone_opts *opts, char **json, struct hone_error *e);
+/* What a rule of the linter means; "all": all of them. */
+HONE_API int hone_template_explain(const char *rule, const struct hone_opts *opts, char **json,
+                                   struct hone_error *e);
+struct hone_template_fix_opts {
+    size_t size;
+    const char *path;    /* the repaired template is written there; or NULL */
+    const char *only;    /* ids of edits, "a,b"; NULL: all that apply */
+    const char *replace; /* in place of edits one of the library's own, by name or "auto" */
+    int in_place;        /* it is stored in the source, GGUF or .jinja */
+    int list;            /* instead: the edits that are known, and whether they apply */
+    int overwrite;
+};
+/* Repairs known defects; json has "diff", the unified difference, or with `list` the edits. */
+HONE_API int hone_template_fix(const char *source, const struct hone_template_fix_opts *fo,
+                               const struct hone_opts *opts, char **json, struct hone_error *e);
+/* The unified difference of two templates as "diff". HONE_VERDICT: they differ. */
+HONE_API int hone_template_diff(const char *a, const char *b, const struct hone_opts *opts,
+                                char **json, struct hone_error *e);
+struct hone_template_render_opts {
+    size_t size;
+    const char *tools;   /* file with a JSON list; or NULL */
+    const char *kwargs;  /* JSON object of more variables; or NULL */
+    const char *name;    /* which template, when there are several */
+    const char *context; /* variables as "hf" (NULL) or "llamacpp" passes them */
+    const char *mode;    /* "hf" (NULL), or "lenient": also what only other engines accept */
+    const char *now;     /* the clock that it sees, "2026-03-05T14:30:00"; NULL: this machine's */
+    const char *args;    /* arguments of calls given as text: "auto" (NULL) parses them, "as-is" */
+    int no_invite;       /* ends after the last message */
+};
+/* The conversation of a file as the template renders it, with kind and source of every span. */
+HONE_API int hone_template_spans(const char *source, const char *conversation,
+                                 const struct hone_template_render_opts *ro,
+                                 const struct hone_opts *opts, char **json, struct hone_error *e);
+/* All scenarios of a file, {id: text or {"error", "kind"}}. Of the options name and mode count. */
+HONE_API int hone_template_batch(const char *source, const char *scenarios,
+                                 const struct hone_template_render_opts *ro,
+                                 const struct hone_opts *opts, char **json, struct hone_error *e);
+/* Small templates of a file {"units": [{id, template, context}]}, each with its own variables.
+ * mode: "hf" (NULL) or "lenient". */
+HONE_API int hone_template_eval(const char *units, const char *mode, const struct hone_opts *opts,
+                                char **json, struct hone_error *e);
+
+/* ---- measuring files --------------------------------------------------------------------------
+ * hone eval. One struct for all; a field that an evaluation has no use for is refused where it is
+ * set. */
+
+struct hone_eval_opts {
+    size_t size;
+    /* of most */
+    int64_t n_ctx;       /* tokens of a window, or of the context */
+    int64_t max_windows; /* of a text; < 0: all */
+    const char *kv_type; /* of keys and values, "f16", "q8_0", "K/V", ...; several: "f16,q8_0" */
+    const char *act;     /* activations: "f32", or "q8" */
+    const char *base;    /* a model to compare with */
+    const char *keep;    /* file where numbers are kept as they come, and gone on from */
+    const char *plot;    /* SVG; or NULL */
+    int overwrite;
+    /* hone_eval_ppl */
+    int64_t stride; /* overlapping windows advanced by so many tokens; 0: none */
+    /* hone_eval_kld */
+    const char *base_file;    /* base logits in place of a base */
+    const char *save_base;    /* writes the model's logits there instead of comparing */
+    int compact;              /* with save_base: the compact format */
+    int64_t top, tail;        /* of it: tokens that are kept, samples of the others; 0: 256, 64 */
+    int by_depth, routing;    /* also by tokens of context; also the share of the same experts */
+    int64_t worst;            /* shows so many tokens of largest divergence */
+    const char *base_kv_type; /* the base's; NULL: f32 */
+    int64_t kv_skip_layers;   /* first and last attention layers that keep kv_skip_type */
+    const char *kv_skip_type; /* NULL: q8_0 */
+    /* hone_eval_speed */
+    int64_t n_prompt, n_generate; /* tokens; 0: 512, 128; < 0: none */
+    const char *depths;           /* context already filled, "0,4096"; hone_eval_kv: keys */
+    int64_t reps;                 /* repetitions; 0: 5 */
+    /* hone_eval_kv */
+    const char *head_dims; /* values of a head, "64,128" */
+    double cosine;         /* of queries with the key they look for; 0: 0.5 */
+    /* suites and tasks */
+    int64_t max_cases;  /* evenly spread; 0: all */
+    int64_t max_tokens; /* of an answer; 0: 256 */
+    const char *format; /* of calls, or of a file of choices */
+    double require;     /* percent that must pass, else HONE_VERDICT; 0: none */
+    int no_loss;        /* HONE_VERDICT when a case fails that the base passes */
+    int from_answers;   /* the suite is a server's record: its answers are expected */
+    int constrained;    /* answers once more with calls held to the tools' schemas */
+    int jump;           /* with that: what must come is not drawn */
+    int all;            /* lists every case, not only those that failed or changed */
+    int sampled;        /* hone_eval_replay: with the recorded seeds and sampling */
+    int64_t n_depths;   /* hone_eval_needle: depths from begin to end; 0: 5 */
+    int64_t per_depth;  /* windows at each; 0: 4 */
+    /* hone_eval_suite: files; NULL: what is built in */
+    const char *const *texts;   /* perplexity of them */
+    const char *const *tools;   /* suites of tool calls or checks; "builtin", "none" */
+    const char *const *choices; /* "FORMAT:FILE" */
+    const char *const *needles; /* texts that needles are hidden in */
+    int64_t needle_ctx;         /* tokens of their windows; 0: 4096 */
+};
+/* Perplexity of a file of text. */
+HONE_API int hone_eval_ppl(const char *model, const char *text, const struct hone_eval_opts *eo,
+                           const struct hone_opts *opts, char **json, struct hone_error *e);
+/* Divergence of models from a base, over files of text, in one pass. With save_base there is one
+ * model and one text. */
+HONE_API int hone_eval_kld(const char *const *models, const char *const *texts,
+                           const struct hone_eval_opts *eo, const struct hone_opts *opts,
+                           char **json, struct hone_error *e);
+/* How often the token that the MTP block drafts is the one that the model chooses. */
+HONE_API int hone_eval_mtp(const char *model, const char *text, const struct hone_eval_opts *eo,
+                           const struct hone_opts *opts, char **json, struct hone_error *e);
+/* A suite of tool calls or of prompts with checks. suite NULL: the built-in tool calls. */
+HONE_API int hone_eval_cases(const char *model, const char *suite, const struct hone_eval_opts *eo,
+                             const struct hone_opts *opts, char **json, struct hone_error *e);
+/* Multiple choice from a file; format says which: "hellaswag", "winogrande", "mmlu", "choice". */
+HONE_API int hone_eval_choice(const char *model, const char *file, const struct hone_eval_opts *eo,
+                              const struct hone_opts *opts, char **json, struct hone_error *e);
+/* Numbers hidden in windows of a text, asked for at their end. */
+HONE_API int hone_eval_needle(const char *model, const char *text, const struct hone_eval_opts *eo,
+                              const struct hone_opts *opts, char **json, struct hone_error *e);
+/* What a server recorded, asked again. HONE_VERDICT: fewer answers are kept than required. */
+HONE_API int hone_eval_replay(const char *model, const char *record,
+                              const struct hone_eval_opts *eo, const struct hone_opts *opts,
+                              char **json, struct hone_error *e);
+/* The standard set on one model, written to a path with a number per window and case. */
+HONE_API int hone_eval_suite(const char *model, const char *path, const struct hone_eval_opts *eo,
+                             const struct hone_opts *opts, char **json, struct hone_error *e);
+/* Two such files: which is better, where, and is the difference larger than its error? */
+HONE_API int hone_eval_compare(const char *a, const char *b, const struct hone_opts *opts,
+                               char **json, struct hone_error *e);
+/* Tokens per second of prompts and of generation. */
+HONE_API int hone_eval_speed(const char *model, const struct hone_eval_opts *eo,
+                             const struct hone_opts *opts, char **json, struct hone_error *e);
+/* Error and speed of types of the cache of keys and values, without a model. */
+HONE_API int hone_eval_kv(const struct hone_eval_opts *eo, const struct hone_opts *opts,
+                          char **json, struct hone_error *e);
+/* Logits of the tokens of a file (int32) to another file (f32, [n][n_vocab]), little-endian. */
+HONE_API int hone_eval_logits(const char *model, const char *ids, const char *path,
+                              const struct hone_eval_opts *eo, const struct hone_opts *opts,
+                              char **json, struct hone_error *e);
+
+/* ---- serving ----------------------------------------------------------------------------------
+ */
+
+struct hone_serve_opts {
+    size_t size;
+    const char *const *host;  /* where to listen, or "unix:PATH"; NULL: 127.0.0.1 */
+    int64_t port;             /* 0: any, told by ready */
+    const char *alias;        /* the model's id for clients; NULL: the file's name */
+    int64_t n_ctx;            /* longest context of a request; 0: as context_memory allows */
+    int64_t parallel;         /* answers computed at once; 0: 4 */
+    uint64_t context_memory;  /* bytes of all contexts; 0: a quarter of what is free, to 8 GiB */
+    const char *cache_dir;    /* beginnings of prompts are kept there for the next start; or NULL */
+    uint64_t cache_disk;      /* bytes of files there; 0: 32 GiB */
+    const char *key;          /* that clients must give; or NULL */
+    const char *key_file;     /* more of them, one a line; or NULL */
+    int no_key;               /* everybody who reaches the host may ask */
+    int64_t max_tokens;       /* of an answer, for requests that do not say; 0: no limit */
+    const char *reasoning;    /* "on", "off", "auto" (NULL) */
+    int64_t reasoning_budget; /* tokens of thinking, then it is ended; 0: no limit, < 0: none */
+    const char *constrain;    /* calls and formats: "auto" (NULL), "strict", "off" */
+    const char *kwargs;       /* JSON object of more variables of the template; or NULL */
+    /* Sampling of requests that do not say; 0: as the file says, < 0: 0. */
+    double temperature, top_k, top_p, min_p, repeat_penalty, repeat_last_n, seed;
+    const char *kv_type;     /* NULL: f16 */
+    const char *act;         /* activations: "f32", "q8" (NULL) */
+    double max_step;         /* seconds that an answer waits for others' prompts; 0: 1 */
+    int64_t queue;           /* requests that may wait; 0: 64 */
+    int64_t max_connections; /* open at once; 0: 1024 */
+    uint64_t max_body;       /* bytes of a request; 0: 32 MiB */
+    double drain;            /* seconds that answers may take to end; 0: 30, < 0: none */
+    const char *record;      /* file for requests and answers; or NULL */
+    const char *log_file;    /* file for a line of JSON per request; or NULL */
+    int strict;              /* other model ids than alias are refused */
+    const char *const *allow_host, *const
+                                       *allow_origin; /* names of this server; origins of pages */
+    const char *special; /* texts of control tokens in messages: "plain" (NULL), "parse" */
+    /* Called once, with a line of JSON that has the URL, when requests can be answered; NULL: not
+     * told. */
+    void (*ready)(void *user, const char *json);
+    /* Called with a line of JSON per request; NULL: not told. */
+    void (*request)(void *user, const char *json);
+    void *user;
+};
+/* Answers HTTP requests as OpenAI's clients make them, until hone_cancel_now on what opts name:
+ * running answers then end, and so does the call, with HONE_OK. It changes nothing of the process:
+ * one of a program's own threads serves. */
+HONE_API int hone_serve(const char *model, const struct hone_serve_opts *so,
+                        const struct hone_opts *opts, struct hone_error *e);
 
 /* ---- commands -------------------------------------------------------------------------------
  * Every command of the program: arguments as on the command line (man pages hone-<command>(1)), the

@@ -108,6 +108,8 @@ static int bench_gemm(struct emit *m, const struct kern *k, int n_isa, double se
 
 int bench_job_run(struct work *w, const char *types, double seconds, struct emit *m,
                   struct err *e) {
+    if (!(seconds > 0 && seconds <= 60))
+        return err_set(e, ERR_USAGE, "--seconds: %g is not in 0..60", seconds);
     bool wanted[QT_COUNT];
     struct kern k[ISAS];
     int n_isa = 0;

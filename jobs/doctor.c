@@ -63,6 +63,7 @@ static void emit_libs(struct emit *m, const char *line_editor) {
     emit_col(m, "library", "library");
     emit_col(m, "version", "version");
     for (size_t i = 0; i < COUNT_OF(lib); i++) {
+        if (!lib[i].version) continue;
         emit_row(m);
         emit_cell_str(m, lib[i].name);
         emit_cell_str(m, lib[i].version);

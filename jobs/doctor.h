@@ -6,7 +6,7 @@
 #include "jobs/work.h"
 
 /* Fills m with processors, memory, devices, kernels and libraries. line_editor: the version of the
- * caller's library for lines of a terminal. */
+ * caller's library for lines of a terminal; NULL: it has none. */
 int doctor_machine(struct work *w, const char *line_editor, struct emit *m, struct err *e);
 /* Fills m with which parts of a model are computed by slower ways than there are. */
 int doctor_model(const struct work *w, const char *path, struct emit *m, struct err *e);

@@ -104,6 +104,12 @@ static int measure(struct work *w, const struct caches_opts *o, struct caches *x
     return o->plot ? plot_types(w, x->p, x->n_dims * x->t.n * x->n_depths, o->plot, e) : 0;
 }
 
+const struct caches_opts eval_caches_usual = {
+    .dims = "64,128,256",
+    .depths = "512,4096",
+    .types = "f16,bf16,q8_0,q5_1,q4_0,q8_0-rot,q5_1-rot,q4_0-rot,tq4,tq3,tq2",
+    .cosine = 0.5};
+
 int eval_caches_run(struct work *w, const struct caches_opts *o, struct emit *m, struct err *e) {
     struct caches x = {0};
     TRY(eval_parse_list(o->dims, "--head-dims", x.dim, &x.n_dims, e));

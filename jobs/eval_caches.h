@@ -11,6 +11,7 @@ struct caches_opts {
     const char *plot;          /* SVG, or NULL */
     double cosine;             /* of queries with the key they look for */
 };
+extern const struct caches_opts eval_caches_usual;
 /* Fills m with a row per head size, depth and type. */
 int eval_caches_run(struct work *w, const struct caches_opts *o, struct emit *m, struct err *e);
 

@@ -221,6 +221,9 @@ static int judge(const struct tools_run *r, const struct flips *f, struct err *e
     return 0;
 }
 
+const struct cases_opts eval_cases_usual = {
+    .eval = {.kv_type = KV_EXACT, .act = ACT_EXACT}, .max_tokens = 256, .require = (double)NAN};
+
 int eval_cases_run(struct work *w, struct cases_opts *a, struct emit *m, struct err *e) {
     const char *path = a->suite;
     struct suite suite;

@@ -22,6 +22,7 @@ struct cases_opts {
     bool jump;         /* of those: what must come is not drawn, and not counted as overruled */
     bool table;        /* for people: few of the failed cases, long answers cut */
 };
+extern const struct cases_opts eval_cases_usual;
 /* Fills m. Returns ERR_VERDICT when what was required does not hold; m is complete then. */
 int eval_cases_run(struct work *w, struct cases_opts *o, struct emit *m, struct err *e);
 

@@ -16,6 +16,13 @@
 #include "runtime/eval/suite.h"
 #include "text/textfile.h"
 
+const struct eval_args eval_text_usual = {
+    .ctx = 512, .kv_type = KV_EXACT, .base_kv = KV_EXACT, .act = ACT_EXACT, .top = 256, .tail = 64};
+const struct eval_args eval_answer_usual = {.kv_type = KV_EXACT, .act = ACT_EXACT};
+const struct eval_args eval_speed_usual = {
+    .pp = 512, .tg = 128, .reps = 5, .depths = "0", .kv_type = KV_USUAL, .act = ACT_FAST};
+const struct choice_job eval_needle_usual = {.ctx = 4096, .n_depths = 5, .per_depth = 4};
+
 int eval_session(struct work *w, const struct eval_args *a, struct model *m, const char *kv,
                  int64_t n_ctx, struct session **out, struct err *e) {
     struct session_opts o = {.n_ctx = n_ctx,

@@ -19,6 +19,9 @@ struct eval_args {
     bool jump;        /* constrained: what must come is not drawn */
     bool constrained; /* calls are of the tools offered, with arguments that their schemas allow */
 };
+/* What an evaluation does without options: of a text, of the answers of a model, of speed. */
+extern const struct eval_args eval_text_usual, eval_answer_usual, eval_speed_usual;
+
 struct eval_loaded {
     struct model *m;
     struct session *s;
@@ -48,6 +51,7 @@ struct choice_job {
     const char *format, *path; /* format NULL: needles in a text */
     int64_t n_cases, ctx, n_depths, per_depth;
 };
+extern const struct choice_job eval_needle_usual;
 /* Opens the model, scores the tasks, closes it. */
 int eval_choice_of(struct work *w, const struct eval_args *a, const char *model,
                    const struct choice_job *j, struct choice_tasks *tasks,

@@ -557,6 +557,9 @@ static void emit_result(struct emit *m, const struct result *r) {
     emit_answers(m, r);
 }
 
+const struct replay_opts eval_replay_usual = {.eval = {.kv_type = KV_USUAL, .act = ACT_FAST},
+                                              .require = (double)NAN};
+
 int eval_replay_run(struct work *w, const struct replay_opts *o, struct emit *m, struct err *e) {
     struct lines l = {0};
     struct result r = {.o = o, .l = &l, .model.path = o->model, .base.path = o->eval.base};

@@ -13,6 +13,7 @@ struct replay_opts {
     bool sampled;    /* with the recorded seeds and sampling, instead of the likeliest tokens */
     bool all;        /* every answer is listed, not only those that changed */
 };
+extern const struct replay_opts eval_replay_usual;
 /* Fills m. Returns ERR_VERDICT when too few answers are kept; m is complete then. */
 int eval_replay_run(struct work *w, const struct replay_opts *o, struct emit *m, struct err *e);
 

@@ -229,7 +229,15 @@ static void show(const struct suite_job *j, struct emit *m) {
     }
 }
 
+const struct eval_set_opts eval_set_usual = {
+    .eval = {.ctx = 512, .chunks = 40, .kv_type = KV_EXACT, .act = ACT_EXACT},
+    .max_tokens = 256,
+    .needle_ctx = 4096};
+
 int eval_set_run(struct work *w, struct eval_set_opts *a, struct emit *m, struct err *e) {
+    if (!a->eval.out) return err_set(e, ERR_USAGE, "eval suite: say where the result goes with -o");
+    TRY(out_check(a->eval.out, w->overwrite, e));
+    if (a->max_tokens < 1) return err_set(e, ERR_USAGE, "--max-tokens: 1 or more");
     if (!a->text.n) work_list_add(w, &a->text, "builtin");
     if (!a->tools.n) work_list_add(w, &a->tools, "builtin");
     struct suite_job j = {.w = w, .a = a};

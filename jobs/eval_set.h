@@ -13,6 +13,7 @@ struct eval_set_opts {
     struct str_list text, tools, choice, needle; /* choice: "FORMAT:FILE" */
     int64_t n_cases, max_tokens, needle_ctx;
 };
+extern const struct eval_set_opts eval_set_usual;
 /* Measures, writes o->eval.out, and fills m with the means. */
 int eval_set_run(struct work *w, struct eval_set_opts *o, struct emit *m, struct err *e);
 /* Compares two such files, measure by measure. */

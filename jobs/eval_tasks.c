@@ -114,6 +114,9 @@ int eval_tasks_run(struct work *w, const struct eval_args *a, const char *model,
                    const struct choice_job *j, struct emit *m, struct err *e) {
     struct choice_tasks t, tb = {0};
     struct choice_answers r = {0}, rb = {0};
+    if (!j->format &&
+        (j->n_depths < 1 || j->n_depths > 1000 || j->per_depth < 1 || j->per_depth > 1000))
+        return err_set(e, ERR_USAGE, "eval needle: --depths and --per-depth are 1 to 1000");
     TRY(eval_choice_of(w, a, model, j, &t, &r, e));
     int rc = a->base ? eval_choice_of(w, a, a->base, j, &tb, &rb, e) : 0;
     if (!rc) {
@@ -135,4 +138,12 @@ int eval_tasks_run(struct work *w, const struct eval_args *a, const char *model,
     choices_close(&t);
     choices_close(&tb);
     return rc;
+}
+
+int eval_choice_run(struct work *w, const struct eval_args *a, const char *model,
+                    const struct choice_job *j, struct emit *m, struct err *e) {
+    if (!j->format)
+        return err_set(e, ERR_USAGE, "eval choice: say what the file is: --format %s",
+                       choices_formats());
+    return eval_tasks_run(w, a, model, j, m, e);
 }

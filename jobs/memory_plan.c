@@ -404,6 +404,9 @@ static int plan_unknown(const struct memory_plan_opts *o, const struct err *why,
                         o->recipes, m, e);
 }
 
+const struct memory_plan_opts memory_plan_usual = {
+    .kv_name = KV_USUAL, .slots = 1, .reserve = PLAN_USUAL_RESERVE};
+
 int memory_plan_run(struct work *w, const struct memory_plan_opts *o, struct emit *m,
                     struct err *e) {
     /* It has 24 KB, which is much for a stack. */

@@ -21,6 +21,7 @@ struct memory_plan_opts {
     bool recipes;        /* also exact sizes of this model by every recipe */
     bool launches;       /* instead: what a pass does step by step */
 };
+extern const struct memory_plan_opts memory_plan_usual;
 /* Fills m from the headers of the file. Returns ERR_VERDICT when nothing of it fits the card; m is
  * complete then too. */
 int memory_plan_run(struct work *w, const struct memory_plan_opts *o, struct emit *m,

@@ -50,8 +50,13 @@ static void emit_verdict(struct emit *m, const struct lint *l) {
     buf_release(&b);
 }
 
+static int need_folder(const char *dir, struct err *e) {
+    return io_is_dir(dir) ? 0 : err_set(e, ERR_USAGE, "%s is not a folder", dir);
+}
+
 int publish_job_check(const char *dir, bool quick, struct emit *m, struct err *e) {
     struct lint l = {.dir = dir, .quick = quick};
+    TRY(need_folder(dir, e));
     int rc = lint_folder(&l, e);
     if (rc == 0) {
         emit_verdict(m, &l);
@@ -93,6 +98,7 @@ int publish_job_run(const struct publish_facts *given, const struct publish_opts
                     struct err *e) {
     struct facts facts;
     struct publish_opts with = *o;
+    TRY(need_folder(o->dir, e));
     facts_init(&facts);
     with.facts = &facts;
     int rc = publish_facts_parse(given, &facts, e);

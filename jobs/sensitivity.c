@@ -22,6 +22,7 @@
 #include "core/prog.h"
 #include "core/ranks.h"
 #include "quantize/record.h"
+#include "text/size.h"
 
 /* The errors near which probes are made, in this order: about those of Q3_K, Q5_K, IQ4_XS, Q2_K. */
 static const double targets[] = {.016, .001, .0046, .05};
@@ -410,11 +411,35 @@ static void emit_result(struct emit *m, const struct mix_probe_opts *o, const st
     }
 }
 
-int sensitivity_run(const struct mix_probe_opts *o, struct emit *m, struct err *e) {
+const struct sensitivity_ask sensitivity_usual = {
+    .o = {.ctx = 512, .n_chunks = 16, .n_types = 3, .rounds = 1}};
+
+static int check(struct sensitivity_ask *a, struct err *e) {
+    struct mix_probe_opts *o = &a->o;
+    if (!o->out) return err_set(e, ERR_USAGE, "-o FILE.json is missing");
+    if (o->n_types < 1 || o->n_types > SENS_MAX_TYPES)
+        return err_set(e, ERR_USAGE, "--types: 1 to %d", SENS_MAX_TYPES);
+    if (o->ctx < 32) return err_set(e, ERR_USAGE, "--ctx: at least 32");
+    if (a->budget.n > MIX_MAX_BUDGETS)
+        return err_set(e, ERR_USAGE, "at most %d budgets", MIX_MAX_BUDGETS);
+    if (a->budget.n && !o->texts.n)
+        return err_set(e, ERR_USAGE, "--budget measures around a mix: give --probe TEXT too");
+    TRY(mix_search(a->search, &o->search, e));
+    for (int i = 0; i < a->budget.n; i++)
+        TRY(size_parse(a->budget.v[i], "--budget", &o->budget[i], e));
+    o->n_budgets = a->budget.n;
+    return o->texts.n ? unknown_refuse(o->model, "--probe", e) : 0;
+}
+
+int sensitivity_run(struct work *w, struct sensitivity_ask *a, struct emit *m, struct err *e) {
     struct sens s;
     struct mix_probe_report r;
-    int rc = mix_measure(o, &s, &r, e);
-    if (!rc) emit_result(m, o, &s, &r);
+    TRY(check(a, e));
+    a->o.w = w;
+    a->o.seconds = a->minutes * 60;
+    a->o.overwrite = w->overwrite;
+    int rc = mix_measure(&a->o, &s, &r, e);
+    if (!rc) emit_result(m, &a->o, &s, &r);
     sens_release(&s);
     return rc;
 }

@@ -30,7 +30,15 @@ struct mix_probe_report {
 /* Measures and writes o->out. The caller releases *s with sens_release, after an error too. */
 int mix_measure(const struct mix_probe_opts *o, struct sens *s, struct mix_probe_report *r,
                 struct err *e);
-/* The same, and what came out as a result for people. */
-int sensitivity_run(const struct mix_probe_opts *o, struct emit *m, struct err *e);
+/* The same as it is asked for: with sizes and names as texts, which are checked. */
+struct sensitivity_ask {
+    struct mix_probe_opts o;
+    struct str_list budget;
+    double minutes;     /* of probing; 0: no limit */
+    const char *search; /* of the encoders; NULL: fast */
+};
+extern const struct sensitivity_ask sensitivity_usual;
+/* Measures, and fills m with what came out. */
+int sensitivity_run(struct work *w, struct sensitivity_ask *a, struct emit *m, struct err *e);
 
 #endif

@@ -134,7 +134,7 @@ static void say_ready(const struct serve_job_opts *a, const struct serve_opts *o
     jw_str(&w, NULL, o->alias);
     jw_end(&w);
     jw_end(&w);
-    a->ready(a->ready_ud, b.data);
+    if (a->ready) a->ready(a->ready_ud, b.data);
     log_info("%s: %s, a context of %" PRId64 " tokens, %d at a time, %.1f MiB of context memory",
              url.data, o->alias, session_get_opts(o->s)->n_ctx, o->n_live,
              (double)o->context_bytes / (1 << 20));
@@ -302,12 +302,20 @@ static int sampling(const struct serve_job_opts *a, struct serve_opts *o, struct
     return 0;
 }
 
+/* Writes a line of the log; ud: its file. */
+static void file_line(void *ud, const char *line) {
+    FILE *f = ud;
+    fprintf(f, "%s\n", line);
+    fflush(f);
+}
+
 static int open_log(const struct serve_job_opts *a, FILE **log, struct serve_opts *o,
                     struct err *e) {
     o->log = a->log_line;
-    o->log_ud = NULL;
+    o->log_ud = a->log_ud;
     if (!a->log) return 0;
     *log = fopen(a->log, "ae");
+    o->log = file_line;
     o->log_ud = *log;
     return *log ? 0 : err_path(e, "--log %s", a->log);
 }
@@ -369,6 +377,18 @@ static int with_model(struct work *w, const struct serve_job_opts *a, struct ser
     session_free(s);
     return rc;
 }
+
+const struct serve_job_opts serve_job_usual = {.kv_type = KV_USUAL,
+                                               .act = ACT_FAST,
+                                               .port = 8080,
+                                               .parallel = 4,
+                                               .queue = 64,
+                                               .max_connections = 1024,
+                                               .max_body = 32 << 20,
+                                               .cache_disk = UINT64_C(32) << 30,
+                                               .max_step = 1,
+                                               .n_think = -1,
+                                               .drain = 30};
 
 int serve_job_run(struct work *w, const struct serve_job_opts *a, struct err *e) {
     struct serve_opts o;

@@ -30,10 +30,12 @@ struct serve_job_opts {
     const char *key_from; /* a name for messages */
     const char *key_file; /* more of them, one a line; or NULL */
     const char *set[SERVE_SETS]; /* NULL: the file's own value */
-    const char *log;             /* file for a line per request; NULL: log_line alone */
+    const char *log;             /* file for a line per request; NULL: log_line */
     const char *record;          /* file for what is asked and answered; NULL: not kept */
-    void (*log_line)(void *ud, const char *line); /* NULL: no requests are logged */
-    /* Told once, with a line of JSON, when requests can be answered. */
+    /* Told a line per request, where `log` names no file; NULL: nobody. */
+    void (*log_line)(void *ud, const char *line);
+    void *log_ud;
+    /* Told once, with a line of JSON, when requests can be answered; NULL: nobody. */
     void (*ready)(void *ud, const char *line);
     void *ready_ud;
     uint64_t context_memory, max_body; /* bytes */
@@ -45,6 +47,7 @@ struct serve_job_opts {
     bool no_key, strict;
     bool record_last; /* of lines that continue each other the last is kept */
 };
+extern const struct serve_job_opts serve_job_usual;
 /* Answers until it is told to stop. */
 int serve_job_run(struct work *w, const struct serve_job_opts *a, struct err *e);
 

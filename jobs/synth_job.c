@@ -35,8 +35,13 @@ static int write_vocab(void *ud, int64_t n_vocab, struct gguf_w *w, struct err *
     return rc;
 }
 
+const struct synth_opts synth_usual = {.shape = "Qwen3.5-35B-A3B", .recipe = "Q4_K_M", .seed = 1};
+
 int synth_job_run(struct work *w, struct synth_opts *o, const char *tokenizer, struct emit *m,
                   struct err *e) {
+    if (!o->out && !o->dry_run) return err_set(e, ERR_USAGE, "-o OUT.gguf is missing");
+    if (!(o->skew >= 0 && o->skew <= 10))
+        return err_set(e, ERR_USAGE, "--skew: a number between 0 and 10 is expected");
     struct synth_report r;
     TRY(work_pool(w, e));
     o->pool = w->pool;

@@ -6,6 +6,7 @@
 #include "jobs/work.h"
 #include "quantize/synth.h"
 
+extern const struct synth_opts synth_usual;
 /* Writes the model; tokenizer: a folder whose vocabulary and chat template it gets, or NULL. */
 int synth_job_run(struct work *w, struct synth_opts *o, const char *tokenizer, struct emit *m,
                   struct err *e);

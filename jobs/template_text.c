@@ -47,7 +47,7 @@ static void end_line(struct buf *b) {
     if (!b->len || b->data[b->len - 1] != '\n') buf_chr(b, '\n');
 }
 
-void template_describe(const struct chat_src *s, struct emit *m) {
+static void describe(const struct chat_src *s, struct emit *m) {
     struct sha256 h;
     struct jinja_err je = {0};
     char hex[65];
@@ -68,6 +68,16 @@ void template_describe(const struct chat_src *s, struct emit *m) {
         emit_row(m);
         emit_cell_str(m, s->names[i]);
     }
+}
+
+int template_describe(const char *src, const char *name, struct emit *m, struct buf *text,
+                      struct err *e) {
+    struct chat_src s;
+    TRY(chat_src_open(&s, src, name, e));
+    describe(&s, m);
+    if (text) buf_add(text, s.text, s.len);
+    chat_src_close(&s);
+    return 0;
 }
 
 static int read_doc(struct jdoc *d, const char *path, struct err *e) {

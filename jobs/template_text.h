@@ -13,8 +13,10 @@
 
 /* Finds a mode by its name, "hf" or "lenient"; NULL: hf. Returns ERR_USAGE, naming --mode. */
 int template_mode(const char *text, enum jinja_mode *mode, struct err *e);
-/* Fills m with what a template is: its size, its hash, the mode it needs, its other names. */
-void template_describe(const struct chat_src *s, struct emit *m);
+/* Fills m with what a template is: its size, its hash, the mode it needs, its other names. name:
+ * which one, when there are several; or NULL. text: NULL, or gets the template itself. */
+int template_describe(const char *src, const char *name, struct emit *m, struct buf *text,
+                      struct err *e);
 
 struct render_opts {
     const char *src;     /* GGUF file, folder, or .jinja file */

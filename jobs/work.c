@@ -4,6 +4,55 @@
 
 #include <string.h>
 
+#include "core/limits.h"
+#include "quantize/enc/enc.h"
+#include "runtime/engine/place.h"
+#include "text/size.h"
+
+/* "20GiB", or a size for each device: "20GiB,10GiB" */
+static int most_of(const char *text, struct device *d, struct err *e) {
+    char one[32];
+    for (int i = 0;; i++) {
+        const size_t n = strcspn(text, ",");
+        if (n >= sizeof one || (i && i > d->n_more))
+            return err_set(e, ERR_USAGE, "--max-vram: a size, or one for each device of --device");
+        memcpy(one, text, n);
+        one[n] = 0;
+        TRY(size_parse(one, "--max-vram", i ? &d->more_bytes[i - 1] : &d->max_bytes, e));
+        if (!text[n]) return 0;
+        text += n + 1;
+    }
+}
+
+static int set_device(struct work *w, const struct work_how *how, struct err *e) {
+    TRY(device_parse(how->device, &w->device, e));
+    if (how->stream_from >= 0) w->device.stream_from = how->stream_from ? how->stream_from : -1;
+    if (how->place) {
+        struct place *p = arena_array(&w->mem, 1, sizeof *p);
+        TRY(place_read(p, how->place, e));
+        w->device.place = p;
+    }
+    return how->max_vram ? most_of(how->max_vram, &w->device, e) : 0;
+}
+
+int work_set(struct work *w, const struct work_how *how, struct err *e) {
+    if (how->threads < 0 || how->threads > 4096)
+        return err_set(e, ERR_USAGE, "--threads: at most 4096");
+    w->threads = (int)how->threads;
+    w->overwrite = how->overwrite;
+    w->pack_cache = how->pack_cache;
+    limits_untrusted(how->untrusted);
+    mem_limit(how->max_memory);
+    w->isa = kern_isa_best();
+    if (how->isa && !kern_isa_parse(how->isa, &w->isa))
+        return err_set(e, ERR_USAGE, "--isa: '%s' is not one of " KERN_ISA_NAMES, how->isa);
+    if (!kern_isa_has(w->isa))
+        return err_set(e, ERR_SYS, "--isa: this machine has no %s; the best it has is %s", how->isa,
+                       kern_isa_name(kern_isa_best()));
+    enc_use(w->isa);
+    return set_device(w, how, e);
+}
+
 int work_pool(struct work *w, struct err *e) {
     TRY(ctx_team(w->ctx, w->threads, e));
     w->pool = w->ctx->pool;

@@ -35,6 +35,18 @@ struct work {
     struct arena mem;       /* lists and strings that live as long as the job */
 };
 
+/* How a job is to be done: the options that all commands have, and hone_opts of the library. */
+struct work_how {
+    int64_t threads;     /* at most; 0: all processors */
+    int64_t stream_from; /* passes of so many tokens copy experts; 0: none; < 0: as usual */
+    uint64_t max_memory; /* bytes of large buffers; 0: no limit */
+    const char *device, *isa, *max_vram, *place, *pack_cache; /* NULL: as usual */
+    bool overwrite, untrusted;
+};
+/* Fills w by what was asked for, and sets the limits of the current context. Returns ERR_USAGE for
+ * a name that is none, ERR_SYS for what this machine has not. */
+int work_set(struct work *w, const struct work_how *how, struct err *e);
+
 /* Makes the team of threads on the first call. */
 int work_pool(struct work *w, struct err *e);
 

@@ -76,6 +76,17 @@ int owner_new(struct owner **out, const struct hone_opts *o, const char *file,
     if (!w) return HONE_SYSTEM;
     w->o = own;
     w->o.size = sizeof own;
+    w->how = (struct work_how){.threads = own.n_threads,
+                               .stream_from = own.stream_from < 0    ? 0
+                                              : own.stream_from == 0 ? -1
+                                                                     : own.stream_from,
+                               .max_memory = own.max_memory,
+                               .device = own.device,
+                               .isa = own.isa,
+                               .max_vram = own.max_vram,
+                               .place = own.place,
+                               .pack_cache = own.pack_cache,
+                               .untrusted = own.untrusted != 0};
     atomic_store(&w->n_refs, 1);
     if (file && !(w->file = strdup(file)))
         rc = lib_error(e, HONE_SYSTEM, "out of memory");

@@ -18,6 +18,7 @@
 #include "core/err.h"
 #include "core/mem.h"
 #include "include/hone.h"
+#include "jobs/work.h"
 
 struct hone_cancel {
     atomic_bool on;
@@ -26,6 +27,7 @@ struct hone_cancel {
 struct owner {
     atomic_int n_refs; /* a model's tokenizer, template and GGUF share one */
     struct hone_opts o;
+    struct work_how how; /* what of o is about computing */
     struct mem_fund fund;
     char *file; /* what the handle was opened from; NULL: nothing */
 };

@@ -14,7 +14,7 @@ enum { REPEAT_LAST = 64 };
 
 int generate_sample(const struct hone_generate_opts *o, struct sample_opts *out, struct err *e) {
     if (!(o->temperature >= 0) || o->top_k < 0 || !(o->top_p >= 0) || !(o->min_p >= 0) ||
-        !(o->repeat_penalty >= 0) || o->max_tokens < 0)
+        !(o->repeat_penalty >= 0) || o->max_tokens < 0 || o->repeat_last_n < 0)
         return err_set(e, ERR_USAGE, "options of generating cannot be negative");
     *out = (struct sample_opts){
         .temp = (float)o->temperature,
@@ -22,15 +22,26 @@ int generate_sample(const struct hone_generate_opts *o, struct sample_opts *out,
         .top_p = o->top_p > 0 ? (float)o->top_p : 1,
         .min_p = (float)o->min_p,
         .repeat_penalty = o->repeat_penalty > 0 ? (float)o->repeat_penalty : 1,
-        .repeat_last_n = REPEAT_LAST,
+        .repeat_last_n = o->repeat_last_n ? o->repeat_last_n : REPEAT_LAST,
+        .presence_penalty = (float)o->presence_penalty,
+        .frequency_penalty = (float)o->frequency_penalty,
     };
     return 0;
 }
 
-int generate_n_stop(const struct hone_generate_opts *o) {
+static int count(const char *const *list) {
     int n = 0;
-    while (o->stop && o->stop[n]) n++;
+    while (list && list[n]) n++;
     return n;
+}
+
+int generate_n_stop(const struct hone_generate_opts *o) {
+    return count(o->stop);
+}
+
+int generate_n_forms(const struct hone_generate_opts *o) {
+    return (o->schema != NULL) + (o->regex != NULL) + (o->grammar != NULL) +
+           (count(o->choices) > 0);
 }
 
 bool teller_tell(struct teller *t, const char *s, size_t n) {
@@ -55,12 +66,14 @@ static void sink(void *ud, const char *s, size_t n) {
 static int language(const struct hone_generate_opts *o, const struct tok *t, struct gram_vocab **v,
                     struct grammar **g, struct err *e) {
     struct json *schema = NULL;
-    if (!o->schema && !o->regex) return 0;
-    if (o->schema && o->regex)
+    if (!generate_n_forms(o)) return 0;
+    if (generate_n_forms(o) > 1)
         return err_set(e, ERR_USAGE,
-                       "an answer follows a schema or a regular expression, not both");
+                       "an answer follows one of schema, regex, grammar and choices, not several");
     TRY(gram_vocab_new(v, t, e));
     if (o->regex) return grammar_of_regex(g, *v, o->regex, strlen(o->regex), e);
+    if (o->grammar) return grammar_of_text(g, *v, o->grammar, strlen(o->grammar), e);
+    if (o->choices) return grammar_of_choices(g, *v, o->choices, count(o->choices), e);
     const struct gram_opts go = {.strict = true};
     TRY(json_parse(&schema, o->schema, strlen(o->schema), "schema", e));
     int rc = grammar_of_schema(g, *v, schema, &go, e);
@@ -83,7 +96,8 @@ static int run(struct hone_session *s, const int32_t *prompt, int64_t n,
     TRY(model_need_tok(s->model->m, e));
     TRY(generate_sample(o, &go.sample, e));
     if (!s->gen) session_reset(s->s); /* A new gen does not know what the session has seen. */
-    int rc = s->gen ? 0 : gen_new(&s->gen, s->s, NULL, e);
+    if (!s->gen && s->draft) draft_reset(s->draft);
+    int rc = s->gen ? 0 : gen_new(&s->gen, s->s, s->draft, e);
     if (!rc) rc = language(o, s->model->m->tok, &vocab, &go.constrain.g, e);
     for (int64_t i = 0; i < n && !rc; i++) ids_add(&ids, prompt[i]);
     if (!rc) rc = gen_prompt(s->gen, &ids, -1, n_new, e);

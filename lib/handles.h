@@ -40,7 +40,8 @@ struct hone_session {
     const struct hone_model *model;
     struct pool *pool;
     struct session *s;
-    struct gen *gen; /* over its own sequence; NULL before the first hone_generate */
+    struct draft *draft; /* over s, which is then used through it; NULL: none */
+    struct gen *gen;     /* over its own sequence; NULL before the first hone_generate */
 };
 struct hone_seq {
     struct hone_session *s;

@@ -18,6 +18,7 @@ int hone_model_open(struct hone_model **out, const char *path, const struct hone
     rc = call_begin(&c, m->owner, e);
     if (!rc) {
         rc = model_open(&m->m, path, &c.err);
+        if (!rc) rc = model_use_pre(m->m, m->owner->o.pre, &c.err);
         if (!rc) {
             m->gguf = (struct hone_gguf){.owner = m->owner, .g = m->m->gguf};
             m->tok = (struct hone_tokenizer){.owner = m->owner, .t = m->m->tok};

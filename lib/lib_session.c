@@ -8,22 +8,38 @@
 #include "runtime/engine/kv_type.h"
 #include "runtime/generate/gen.h"
 
-static int make(struct hone_session *s, const struct hone_session_opts *o, struct err *e) {
-    struct session_opts so = {.n_ctx = o->n_ctx,
-                              .n_ubatch = o->n_batch,
-                              .isa = kern_isa_best(),
-                              .act = o->exact ? ACT_F32 : ACT_Q8,
-                              .pack = !o->exact};
-    if (o->n_ctx < 0 || o->n_batch < 0)
-        return err_set(e, ERR_USAGE, "a session's context and batch cannot be negative");
-    TRY(device_parse(o->device, &so.device, e));
+static int open_with(struct hone_session *s, const struct hone_session_opts *o,
+                     struct session_opts *so, struct err *e) {
     TRY(kv_type_parse(o->kv_type ? o->kv_type
                       : o->exact ? KV_EXACT
                                  : KV_USUAL,
-                      "kv_type", &so.kv_k, &so.kv_v, e));
+                      "kv_type", &so->kv_k, &so->kv_v, e));
     TRY(pool_new(&s->pool, s->owner->o.n_threads, e));
-    so.pool = s->pool;
-    return session_new(&s->s, s->model->m, &so, e);
+    so->pool = s->pool;
+    TRY(session_new(&s->s, s->model->m, so, e));
+    return o->draft ? draft_new(&s->draft, s->s, e) : 0;
+}
+
+static int make(struct hone_session *s, const struct hone_session_opts *o, struct err *e) {
+    struct session_opts so = {.n_ctx = o->n_ctx,
+                              .n_ubatch = o->n_batch,
+                              .act = o->exact ? ACT_F32 : ACT_Q8,
+                              .pack = !o->exact};
+    struct work_how how = s->owner->how;
+    struct work w = {.ctx = ctx_current()};
+    if (o->n_ctx < 0 || o->n_batch < 0)
+        return err_set(e, ERR_USAGE, "a session's context and batch cannot be negative");
+    if (o->draft && strcmp(o->draft, "mtp") != 0)
+        return err_set(e, ERR_USAGE, "hone_session_opts.draft: '%.80s' is not mtp", o->draft);
+    if (o->device) how.device = o->device;
+    arena_init(&w.mem);
+    int rc = work_set(&w, &how, e);
+    so.isa = w.isa;
+    so.device = w.device;
+    so.pack_cache = w.pack_cache;
+    if (!rc) rc = open_with(s, o, &so, e);
+    arena_release(&w.mem);
+    return rc;
 }
 
 int hone_session_new(struct hone_session **out, const struct hone_model *m,
@@ -53,6 +69,7 @@ int hone_session_new(struct hone_session **out, const struct hone_model *m,
 void hone_session_free(struct hone_session *s) {
     if (!s) return;
     gen_free(s->gen);
+    draft_free(s->draft);
     if (s->s) session_free(s->s);
     pool_free(s->pool);
     owner_drop(s->owner);

@@ -151,8 +151,12 @@ static int run(struct many *m, struct err *e) {
     int rc = 0;
     TRY(model_need_tok(m->s->model->m, e));
     TRY(generate_sample(m->o, &m->sample, e));
-    if (m->o->schema || m->o->regex)
-        return err_set(e, ERR_USAGE, "many answers at once follow no schema or regular expression");
+    if (generate_n_forms(m->o))
+        return err_set(e, ERR_USAGE,
+                       "many answers at once follow no schema, regex, grammar or choices");
+    if (m->s->draft)
+        return err_set(e, ERR_USAGE,
+                       "many answers at once are not drafted: open a session without");
     m->slot = xcalloc((size_t)m->n_slots, sizeof *m->slot);
     m->row = xcalloc((size_t)m->n_slots * PIECE, sizeof *m->row);
     TRY(mem_alloc(&mem, (uint64_t)m->n_slots * (uint64_t)m->n_vocab * sizeof(float), "logits", e));

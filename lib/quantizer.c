@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "jobs/mixer.h"
 #include "lib/handles.h"
 #include "quantize/batch.h"
 #include "quantize/quantize.h"
@@ -102,7 +103,14 @@ static int file(const struct hone_quantizer *q, const char *in, const char *path
     struct quant_override *over = NULL;
     struct requant base = {0};
     int n = 0;
+    enum search search;
     if (!o->recipe) return err_set(e, ERR_USAGE, "hone_quantize_opts.recipe says what to make");
+    if (o->type || o->sequential || o->without)
+        return err_set(e, ERR_USAGE, "hone_quantize_opts.%s is an option of hone_quantize",
+                       o->type         ? "type"
+                       : o->sequential ? "sequential"
+                                       : "without");
+    TRY(mix_search(o->search, &search, e));
     int rc = requant_check(in, &base, e);
     if (rc && !(base.quantized && o->requantize)) return rc;
     rc = read_overrides(o->tensor, &over, &n, e);
@@ -110,12 +118,16 @@ static int file(const struct hone_quantizer *q, const char *in, const char *path
                                      .out = path,
                                      .recipe = o->recipe,
                                      .imatrix = o->imatrix,
+                                     .gram = o->gram,
+                                     .search = search,
+                                     .plan_out = o->plan_out,
+                                     .split_max = o->split_max,
                                      .over = over,
                                      .n_over = n,
                                      .pure = o->pure != 0,
                                      .overwrite = o->overwrite != 0,
                                      .dry_run = o->dry_run != 0,
-                                     .resume = RESUME_AUTO,
+                                     .resume = o->resume ? RESUME_ALWAYS : RESUME_AUTO,
                                      .pool = q->pool};
     if (!rc) rc = quantize_run(&qo, r, e);
     free_overrides(over, n);

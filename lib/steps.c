@@ -1,269 +1,355 @@
 // SPDX-License-Identifier: MIT
-/* lib/steps.c - the steps on files of include/hone.h: typed options in, a job of jobs/ below them,
- * its result as JSON. The commands of the same names are options of the same jobs. */
+/* lib/steps.c - the steps from a checkpoint to quantized files: convert, imatrix, sensitivity,
+ * quantize, mix, make. Typed options in, a job of jobs/ below them, its result as JSON. The
+ * commands of the same names are options of the same jobs. */
 #include <stdio.h>
 #include <string.h>
 
-#include "core/prog.h"
 #include "jobs/convert_job.h"
-#include "jobs/gguf_diff.h"
 #include "jobs/imatrix_job.h"
-#include "jobs/inspect.h"
+#include "jobs/imatrix_select.h"
 #include "jobs/make.h"
-#include "jobs/memory_plan.h"
 #include "jobs/quantize_job.h"
 #include "jobs/sensitivity.h"
-#include "jobs/verify.h"
-#include "lib/call.h"
-#include "runtime/engine/kv_type.h"
+#include "lib/form.h"
 
-enum { WINDOW = 512, PROBE_WINDOWS = 16, PROBE_TYPES = 3 };
-
-/* A call that is a job; its owner lives as long as the call. */
-struct task {
-    struct owner *owner;
-    struct call c;
-    struct work w;
-    struct emit *m;
+enum {
+    CONVERT,
+    IMATRIX,
+    IMATRIX_MERGE,
+    IMATRIX_STATS,
+    IMATRIX_SELECT,
+    SENSITIVITY,
+    QUANTIZE,
+    MIX,
+    MAKE
 };
 
-static int task_begin(struct task *s, const struct hone_opts *o, int overwrite, char **json,
-                      struct hone_error *e) {
-    memset(s, 0, sizeof *s);
-    if (json) *json = NULL;
-    int rc = owner_new(&s->owner, o, NULL, e);
-    if (!rc) rc = call_begin(&s->c, s->owner, e);
-    if (rc) {
-        owner_drop(s->owner);
-        return rc;
-    }
-    s->w = (struct work){.ctx = &s->c.ctx,
-                         .overwrite = overwrite != 0,
-                         .threads = s->owner->o.n_threads,
-                         .isa = kern_isa_best(),
-                         .tmp = "/tmp"};
-    arena_init(&s->w.mem);
-    s->m = emit_new();
-    return HONE_OK;
-}
+/* ---- options ---- */
 
-/* Ends the call; what was found goes to *json where the job says that it is whole. */
-static int task_end(struct task *s, int rc, char **json, struct hone_error *e) {
-    struct buf b = {0};
-    if (json && (!rc || rc == ERR_VERDICT)) {
-        emit_str(s->m, "hone_version", NULL, HONE_VERSION);
-        emit_render(s->m, EMIT_JSON, &b);
-    }
-    emit_free(s->m);
-    arena_release(&s->w.mem);
-    rc = call_end(&s->c, rc, e);
-    owner_drop(s->owner);
-    if (json && b.len)
-        *json = buf_take(&b);
-    else
-        buf_release(&b);
-    return rc;
-}
+#define FROM hone_convert_opts
+#define TO convert_opts
+static const struct field convert_fields[] = {
+    ARGUMENT("path", "output"),
+    FIELD(FIELD_TEXT, type, type, "type"),
+    FIELD(FIELD_TEXT, name, name, "name"),
+    FIELD(FIELD_TEXT, lora, lora, "lora"),
+    FIELD_OF_CALL(mmproj, "mmproj"),
+    FIELD(FIELD_BYTES, split_max, split_max, "split-max"),
+    FIELD(FIELD_FLAG, no_mtp, no_mtp, "no-mtp"),
+    FIELD(FIELD_FLAG, pad, pad, "pad"),
+    FIELD(FIELD_FLAG, keep_mxfp4, keep_mxfp4, "keep-mxfp4"),
+    FIELD_OF_WORK(FIELD_FORCE, overwrite, ""),
+    FIELD(FIELD_FLAG, dry_run, dry_run, "dry-run"),
+    FIELD(FIELD_TEXT, pre, pre, "pre"),
+};
+#undef FROM
+#undef TO
+#define FROM hone_imatrix_opts
+#define TO imatrix_job_opts
+static const struct field imatrix_fields[] = {
+    ARGUMENT("hone_opts.pre", "pre"),
+    ARGUMENT("path", "output"),
+    FIELD(FIELD_COUNT, n_ctx, ctx, "ctx"),
+    FIELD(FIELD_COUNT, max_windows, chunks, "chunks"),
+    FIELD(FIELD_TEXT, format, format, "format"),
+    FIELD(FIELD_TEXT, gram, gram, "gram"),
+    FIELD(FIELD_COUNT, gram_block, gram_block, "gram-block"),
+    FIELD(FIELD_TEXT, moments, moments, "moments"),
+    FIELD_OF_WORK(FIELD_DEVICE, device, ""),
+    FIELD(FIELD_FLAG, no_special, no_special, "no-special"),
+    FIELD_OF_WORK(FIELD_FORCE, overwrite, ""),
+};
+static const struct field merge_fields[] = {
+    ARGUMENT("(the call)", "merge"),
+    ARGUMENT("path", "output"),
+    FIELD(FIELD_TEXT, format, format, "format"),
+    FIELD_OF_WORK(FIELD_FORCE, overwrite, ""),
+};
+#undef TO
+static const struct field stats_fields[] = {ARGUMENT("(the call)", "stats")};
+#define TO select_args
+static const struct field select_fields[] = {
+    ARGUMENT("hone_opts.pre", "pre"),
+    ARGUMENT("path", "output"),
+    ARGUMENT("n_tokens", "select"),
+    FIELD(FIELD_COUNT, n_ctx, ctx, "ctx"),
+    FIELD(FIELD_TEXT, have, have, "have"),
+    FIELD_OF_CALL(no_special, "no-special"),
+    FIELD_OF_WORK(FIELD_FORCE, overwrite, ""),
+};
+#undef FROM
+#undef TO
+#define FROM hone_sensitivity_opts
+#define TO sensitivity_ask
+static const struct field sensitivity_fields[] = {
+    ARGUMENT("hone_opts.pre", "pre"),
+    ARGUMENT("path", "output"),
+    FIELD(FIELD_TEXT, imatrix, o.imatrix, "imatrix"),
+    FIELD(FIELD_LIST, texts, o.texts, "probe"),
+    FIELD(FIELD_COUNT, n_ctx, o.ctx, "ctx"),
+    FIELD(FIELD_COUNT, max_windows, o.n_chunks, "chunks"),
+    FIELD(FIELD_MINUTES, seconds, minutes, "time"),
+    FIELD_OF_WORK(FIELD_DEVICE, device, ""),
+    FIELD_OF_WORK(FIELD_FORCE, overwrite, ""),
+    FIELD(FIELD_LIST, budget, budget, "budget"),
+    FIELD(FIELD_COUNT, n_types, o.n_types, "types"),
+    FIELD(FIELD_COUNT, bands, o.bands, "bands"),
+    FIELD(FIELD_COUNT, rounds, o.rounds, "rounds"),
+    FIELD(FIELD_TEXT, search, search, "search"),
+};
+#undef FROM
+#undef TO
+#define FROM hone_quantize_opts
+#define TO quantize_job_opts
+static const struct field quantize_fields[] = {
+    ARGUMENT("hone_opts.pre", "pre"),
+    ARGUMENT("path", "output"),
+    FIELD(FIELD_TEXT, recipe, recipe, "recipe"),
+    FIELD(FIELD_TEXT, imatrix, imatrix, "imatrix"),
+    FIELD(FIELD_LIST, tensor, tensor, "tensor"),
+    FIELD(FIELD_FLAG, pure, pure, "pure"),
+    FIELD_OF_WORK(FIELD_FORCE, overwrite, ""),
+    FIELD(FIELD_FLAG, dry_run, dry_run, "dry-run"),
+    FIELD(FIELD_FLAG, requantize, requantize, "allow-requantize"),
+    FIELD(FIELD_TEXT, type, type, "type"),
+    FIELD(FIELD_TEXT, gram, gram, "gram"),
+    FIELD(FIELD_LIST, sequential, sequential, "sequential"),
+    FIELD(FIELD_TEXT, search, search, "search"),
+    FIELD(FIELD_TEXT, without, without, "without"),
+    FIELD(FIELD_TEXT, plan_out, plan_out, "plan-out"),
+    FIELD(FIELD_BYTES, split_max, split_max, "split-max"),
+    FIELD(FIELD_FLAG, resume, resume, "resume"),
+};
+#undef FROM
+#define FROM hone_mix_opts
+static const struct field mix_fields[] = {
+    ARGUMENT("hone_opts.pre", "pre"),
+    ARGUMENT("path", "output"),
+    FIELD_OF_CALL(bytes, "budget"),
+    FIELD(FIELD_LIST, budget, mix.budget, "budget"),
+    FIELD(FIELD_NUMBER, bpw, mix.bpw, "bpw"),
+    FIELD(FIELD_BYTES, vram, mix.vram, "vram"),
+    FIELD(FIELD_BYTES, reserve, mix.reserve, "reserve"),
+    FIELD(FIELD_COUNT, n_ctx, mix.ctx, "ctx"),
+    FIELD(FIELD_COUNT, n_slots, mix.slots, "slots"),
+    FIELD(FIELD_TEXT, kv_type, mix.kv_type, "kv-type"),
+    FIELD(FIELD_TEXT, imatrix, imatrix, "imatrix"),
+    FIELD(FIELD_TEXT, gram, gram, "gram"),
+    FIELD(FIELD_LIST, sequential, sequential, "sequential"),
+    FIELD(FIELD_TEXT, without, without, "without"),
+    FIELD(FIELD_TEXT, sensitivity, mix.sensitivity, "sensitivity"),
+    FIELD(FIELD_TEXT, avoid, mix.avoid, "avoid"),
+    FIELD(FIELD_TEXT, search, search, "search"),
+    FIELD(FIELD_TEXT, plan_out, plan_out, "plan-out"),
+    FIELD(FIELD_LIST, gate, mix.gate, "gate"),
+    FIELD(FIELD_LIST, tensor, tensor, "tensor"),
+    FIELD(FIELD_TEXT, prefer, mix.prefer, "prefer"),
+    FIELD(FIELD_TEXT, front, mix.front, "front"),
+    FIELD(FIELD_FLAG, no_floors, mix.no_floors, "no-floors"),
+    FIELD(FIELD_BYTES, bandwidth, mix.bandwidth, "bandwidth"),
+    FIELD(FIELD_BYTES, split_max, split_max, "split-max"),
+    FIELD(FIELD_FLAG, requantize, requantize, "allow-requantize"),
+    FIELD(FIELD_FLAG, resume, resume, "resume"),
+    FIELD_OF_WORK(FIELD_FORCE, overwrite, ""),
+    FIELD(FIELD_FLAG, dry_run, dry_run, "dry-run"),
+};
+#undef FROM
+#undef TO
+#define FROM hone_make_opts
+#define TO make
+static const struct field make_fields[] = {
+    ARGUMENT("hone_opts.pre", "pre"),
+    ARGUMENT("folder", "output"),
+    FIELD_OF_CALL(recipes, "recipes"),
+    FIELD(FIELD_HOURS, seconds, hours, "time"),
+    FIELD(FIELD_LIST, calib, calib, "calib"),
+    FIELD(FIELD_LIST, eval, eval, "eval"),
+    FIELD(FIELD_LIST, probe, probe, "probe"),
+    FIELD(FIELD_LIST, budget, budget, "budget"),
+    FIELD(FIELD_TEXT, tools, tools, "tools"),
+    FIELD(FIELD_COUNT, calib_windows, calib_chunks, "calib-chunks"),
+    FIELD(FIELD_COUNT, eval_windows, eval_chunks, "chunks"),
+    FIELD(FIELD_COUNT, tools_cases, tools_cases, "tools-cases"),
+    FIELD_OF_WORK(FIELD_DEVICE, device, ""),
+    FIELD(FIELD_FLAG, plain, plain, "plain"),
+    FIELD_OF_WORK(FIELD_FORCE, overwrite, ""),
+    FIELD(FIELD_FLAG, dry_run, dry_run, "dry-run"),
+    FIELD(FIELD_TEXT, effort, effort_text, "effort"),
+    FIELD(FIELD_MINUTES, probe_seconds, probe_minutes, "probe-time"),
+    FIELD(FIELD_COUNT, calib_ctx, calib_ctx, "calib-ctx"),
+    FIELD(FIELD_COUNT, eval_ctx, eval_ctx, "ctx"),
+    FIELD(FIELD_TEXT, type, type, "type"),
+    FIELD(FIELD_TEXT, search, search, "search"),
+    FIELD(FIELD_COUNT, n_prompt, pp, "pp"),
+    FIELD(FIELD_COUNT, n_generate, tg, "tg"),
+    FIELD(FIELD_COUNT, reps, reps, "reps"),
+    FIELD(FIELD_TEXT, depths, depths, "depths"),
+    FIELD(FIELD_FLAG, by_depth, by_depth, "by-depth"),
+    FIELD(FIELD_FLAG, requantize, requantize, "allow-requantize"),
+    FIELD(FIELD_FLAG, resume, resume, "resume"),
+    FIELD(FIELD_TEXT, notes, words, "notes"),
+    FIELD(FIELD_TEXT, repo, given.text[FACT_REPO], "repo"),
+    FIELD(FIELD_TEXT, base_model, given.text[FACT_BASE_MODEL], "base-model"),
+    FIELD(FIELD_TEXT, license, given.text[FACT_LICENSE], "license"),
+    FIELD(FIELD_TEXT, license_name, given.text[FACT_LICENSE_NAME], "license-name"),
+    FIELD(FIELD_TEXT, license_link, given.text[FACT_LICENSE_LINK], "license-link"),
+    FIELD(FIELD_TEXT, quantized_by, given.text[FACT_QUANTIZED_BY], "quantized-by"),
+    FIELD(FIELD_TEXT, name, given.text[FACT_NAME], "name"),
+    FIELD(FIELD_TEXT, language, given.language, "language"),
+    FIELD(FIELD_TEXT, tags, given.tags, "tags"),
+};
+#undef FROM
+#undef TO
 
-static struct str_list list_of(struct work *w, const char *const *texts) {
-    struct str_list l = {0};
-    for (int i = 0; texts && texts[i]; i++) work_list_add(w, &l, texts[i]);
-    return l;
-}
+const struct form forms_steps[] = {
+    [CONVERT] = FORM("hone_convert", "convert", hone_convert_opts, convert_fields),
+    [IMATRIX] = FORM("hone_imatrix", "imatrix", hone_imatrix_opts, imatrix_fields),
+    [IMATRIX_MERGE] = FORM("hone_imatrix_merge", "imatrix", hone_imatrix_opts, merge_fields),
+    [IMATRIX_STATS] = FORM_OF_ARGUMENTS("hone_imatrix_stats", "imatrix", stats_fields),
+    [IMATRIX_SELECT] = FORM("hone_imatrix_select", "imatrix", hone_imatrix_opts, select_fields),
+    [SENSITIVITY] =
+        FORM("hone_sensitivity", "sensitivity", hone_sensitivity_opts, sensitivity_fields),
+    [QUANTIZE] = FORM("hone_quantize", "quantize", hone_quantize_opts, quantize_fields),
+    [MIX] = FORM("hone_mix", "quantize", hone_mix_opts, mix_fields),
+    [MAKE] = FORM("hone_make", "make", hone_make_opts, make_fields),
+    {0}};
 
-/* Returns the number as a text that --budget would take: "15938355200". */
-static const char *bytes_text(struct work *w, uint64_t n) {
-    char text[24];
-    snprintf(text, sizeof text, "%llu", (unsigned long long)n);
-    return arena_strndup(&w->mem, text, strlen(text));
-}
-
-static int need(const char *path, bool dry_run, struct err *e) {
-    return path || dry_run ? 0 : err_set(e, ERR_USAGE, "a path of the output is missing");
-}
+/* ---- calls ---- */
 
 int hone_convert(const char *folder, const char *path, const struct hone_convert_opts *opts,
                  const struct hone_opts *o, char **json, struct hone_error *e) {
     struct hone_convert_opts co;
-    struct task s;
-    int rc = lib_take(&co, opts, sizeof co, "hone_convert_opts", e);
-    if (rc || (rc = task_begin(&s, o, co.overwrite, json, e))) return rc;
-    struct convert_opts j = {.src = folder,
-                             .out = path,
-                             .type = co.type,
-                             .name = co.name,
-                             .keep_mxfp4 = co.keep_mxfp4 != 0,
-                             .pad = co.pad != 0,
-                             .lora = co.lora,
-                             .no_mtp = co.no_mtp != 0,
-                             .dry_run = co.dry_run != 0,
-                             .split_max = co.split_max};
-    rc = need(path ? path : co.mmproj, false, &s.c.err);
-    if (!rc) rc = convert_job_run(&s.w, &j, co.mmproj, s.m, &s.c.err);
-    return task_end(&s, rc, json, e);
+    struct convert_opts j = {.src = folder, .out = path};
+    struct task t;
+    int rc = task_begin_form(&t, &forms_steps[CONVERT], opts, &co, &j, o, json, e);
+    if (rc) return rc;
+    rc = task_need(path ? path : co.mmproj, true, &t.c.err);
+    if (!rc) rc = convert_job_run(&t.w, &j, co.mmproj, t.m, &t.c.err);
+    return task_end(&t, rc, json, e);
 }
 
 int hone_imatrix(const char *model, const char *const *texts, const char *path,
                  const struct hone_imatrix_opts *opts, const struct hone_opts *o, char **json,
                  struct hone_error *e) {
     struct hone_imatrix_opts io;
-    struct task s;
-    int rc = lib_take(&io, opts, sizeof io, "hone_imatrix_opts", e);
-    if (rc || (rc = task_begin(&s, o, io.overwrite, json, e))) return rc;
-    const struct str_list l = list_of(&s.w, texts);
-    const struct imatrix_job_opts j = {.out = path,
-                                       .format = io.format,
-                                       .gram = io.gram,
-                                       .text = l.v,
-                                       .n_texts = l.n,
-                                       .ctx = io.n_ctx,
-                                       .chunks = io.max_windows,
-                                       .no_special = io.no_special != 0};
-    rc = need(path, false, &s.c.err);
-    if (!rc && !l.n) rc = err_set(&s.c.err, ERR_USAGE, "imatrix: at least one text is needed");
-    if (!rc) rc = device_parse(io.device, &s.w.device, &s.c.err);
-    if (!rc) rc = imatrix_job_collect(&s.w, model, &j, s.m, &s.c.err);
-    return task_end(&s, rc, json, e);
+    struct imatrix_job_opts j = {.out = path};
+    struct task t;
+    int rc = task_begin_form(&t, &forms_steps[IMATRIX], opts, &io, &j, o, json, e);
+    if (rc) return rc;
+    const struct str_list l = task_list(&t, texts);
+    j.text = l.v;
+    j.n_texts = l.n;
+    j.pre = t.w.pre;
+    rc = task_need(path, true, &t.c.err);
+    if (!rc && !l.n) rc = err_set(&t.c.err, ERR_USAGE, "imatrix: at least one text is needed");
+    if (!rc) rc = imatrix_job_collect(&t.w, model, &j, t.m, &t.c.err);
+    return task_end(&t, rc, json, e);
 }
 
 int hone_imatrix_merge(const char *const *from, const char *path,
                        const struct hone_imatrix_opts *opts, const struct hone_opts *o, char **json,
                        struct hone_error *e) {
     struct hone_imatrix_opts io;
-    struct task s;
-    int rc = lib_take(&io, opts, sizeof io, "hone_imatrix_opts", e);
-    if (rc || (rc = task_begin(&s, o, io.overwrite, json, e))) return rc;
-    const struct str_list l = list_of(&s.w, from);
-    const struct imatrix_job_opts j = {.out = path, .format = io.format};
-    rc = need(path, false, &s.c.err);
-    if (!rc && !l.n) rc = err_set(&s.c.err, ERR_USAGE, "imatrix: at least one matrix is needed");
-    if (!rc) rc = imatrix_job_merge(&s.w, l.v, l.n, &j, s.m, &s.c.err);
-    return task_end(&s, rc, json, e);
+    struct imatrix_job_opts j = {.out = path};
+    struct task t;
+    int rc = task_begin_form(&t, &forms_steps[IMATRIX_MERGE], opts, &io, &j, o, json, e);
+    if (rc) return rc;
+    const struct str_list l = task_list(&t, from);
+    rc = task_need(path, true, &t.c.err);
+    if (!rc && !l.n) rc = err_set(&t.c.err, ERR_USAGE, "imatrix: at least one matrix is needed");
+    if (!rc) rc = imatrix_job_merge(&t.w, l.v, l.n, &j, t.m, &t.c.err);
+    return task_end(&t, rc, json, e);
+}
+
+int hone_imatrix_stats(const char *path, const struct hone_opts *o, char **json,
+                       struct hone_error *e) {
+    struct task t;
+    int rc = task_begin(&t, o, json, e);
+    return rc ? rc : task_end(&t, imatrix_job_stats(path, t.m, &t.c.err), json, e);
+}
+
+int hone_imatrix_select(const char *model, const char *const *texts, int64_t n_tokens,
+                        const char *path, const struct hone_imatrix_opts *opts,
+                        const struct hone_opts *o, char **json, struct hone_error *e) {
+    struct hone_imatrix_opts io;
+    struct select_args j = {.model = model, .out = path, .budget = n_tokens};
+    struct task t;
+    int rc = task_begin_form(&t, &forms_steps[IMATRIX_SELECT], opts, &io, &j, o, json, e);
+    if (rc) return rc;
+    const struct str_list l = task_list(&t, texts);
+    j.text = l.v;
+    j.n_texts = l.n;
+    j.parse_special = !io.no_special;
+    rc = task_need(path, true, &t.c.err);
+    if (!rc && (!l.n || n_tokens < 1))
+        rc = err_set(&t.c.err, ERR_USAGE, "a choice needs texts and a number of tokens");
+    if (!rc) rc = imatrix_select(&t.w, &j, t.m, &t.c.err);
+    return task_end(&t, rc, json, e);
 }
 
 int hone_sensitivity(const char *model, const char *path, const struct hone_sensitivity_opts *opts,
                      const struct hone_opts *o, char **json, struct hone_error *e) {
     struct hone_sensitivity_opts so;
-    struct task s;
-    int rc = lib_take(&so, opts, sizeof so, "hone_sensitivity_opts", e);
-    if (rc || (rc = task_begin(&s, o, so.overwrite, json, e))) return rc;
-    const struct mix_probe_opts j = {.w = &s.w,
-                                     .model = model,
-                                     .imatrix = so.imatrix,
-                                     .out = path,
-                                     .texts = list_of(&s.w, so.texts),
-                                     .ctx = so.n_ctx ? so.n_ctx : WINDOW,
-                                     .n_chunks = so.max_windows ? so.max_windows : PROBE_WINDOWS,
-                                     .n_types = PROBE_TYPES,
-                                     .rounds = 1,
-                                     .seconds = so.seconds,
-                                     .overwrite = so.overwrite != 0};
-    rc = need(path, false, &s.c.err);
-    if (!rc) rc = device_parse(so.device, &s.w.device, &s.c.err);
-    if (!rc) rc = sensitivity_run(&j, s.m, &s.c.err);
-    return task_end(&s, rc, json, e);
+    struct sensitivity_ask j = sensitivity_usual;
+    struct task t;
+    int rc = task_begin_form(&t, &forms_steps[SENSITIVITY], opts, &so, &j, o, json, e);
+    if (rc) return rc;
+    j.o.model = model;
+    j.o.out = path;
+    return task_end(&t, sensitivity_run(&t.w, &j, t.m, &t.c.err), json, e);
+}
+
+int hone_quantize(const char *in, const char *path, const struct hone_quantize_opts *opts,
+                  const struct hone_opts *o, char **json, struct hone_error *e) {
+    struct hone_quantize_opts qo;
+    struct quantize_job_opts j = {.in = in, .out = path};
+    struct task t;
+    int rc = task_begin_form(&t, &forms_steps[QUANTIZE], opts, &qo, &j, o, json, e);
+    if (rc) return rc;
+    rc = task_need(path, !qo.dry_run, &t.c.err);
+    if (!rc && !qo.recipe && !qo.type)
+        rc = err_set(&t.c.err, ERR_USAGE, "hone_quantize_opts.recipe or type says what to make");
+    if (!rc) rc = quantize_job_run(&t.w, &j, t.m, &t.c.err);
+    return task_end(&t, rc, json, e);
+}
+
+/* "15938355200", as --budget would have it. */
+static const char *bytes_text(struct work *w, uint64_t n) {
+    char text[24];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)n);
+    return arena_strndup(&w->mem, text, strlen(text));
 }
 
 int hone_mix(const char *in, const char *path, const struct hone_mix_opts *opts,
              const struct hone_opts *o, char **json, struct hone_error *e) {
     struct hone_mix_opts mo;
-    struct task s;
-    int rc = lib_take(&mo, opts, sizeof mo, "hone_mix_opts", e);
-    if (rc || (rc = task_begin(&s, o, mo.overwrite, json, e))) return rc;
-    struct quantize_job_opts j = {.in = in,
-                                  .out = path,
-                                  .imatrix = mo.imatrix,
-                                  .gram = mo.gram,
-                                  .search = mo.search,
-                                  .plan_out = mo.plan_out,
-                                  .dry_run = mo.dry_run != 0,
-                                  .mix = {.sensitivity = mo.sensitivity,
-                                          .avoid = mo.avoid,
-                                          .kv_type = mo.kv_type,
-                                          .vram = mo.vram,
-                                          .reserve = mo.reserve,
-                                          .ctx = mo.n_ctx,
-                                          .slots = mo.n_slots,
-                                          .gate = list_of(&s.w, mo.gate)}};
-    if (mo.bytes) work_list_add(&s.w, &j.mix.budget, bytes_text(&s.w, mo.bytes));
-    rc = need(path, mo.dry_run != 0, &s.c.err);
-    if (!rc && !mo.bytes && !mo.vram)
-        rc = err_set(&s.c.err, ERR_USAGE, "a mix needs a limit: bytes or vram");
-    if (!rc) rc = quantize_job_run(&s.w, &j, s.m, &s.c.err);
-    return task_end(&s, rc, json, e);
-}
-
-/* Returns the value of an option for which 0 means `usual`, and less than 0 no limit, which the job
- * calls 0. */
-static int64_t limit(int64_t v, int64_t usual) {
-    return v < 0 ? 0 : v ? v : usual;
+    struct quantize_job_opts j = {.in = in, .out = path};
+    struct task t;
+    int rc = task_begin_form(&t, &forms_steps[MIX], opts, &mo, &j, o, json, e);
+    if (rc) return rc;
+    if (mo.bytes) work_list_add(&t.w, &j.mix.budget, bytes_text(&t.w, mo.bytes));
+    rc = task_need(path, !mo.dry_run, &t.c.err);
+    if (!rc && !budget_asked(&j.mix))
+        rc = err_set(&t.c.err, ERR_USAGE, "a mix needs a limit: bytes, budget, bpw or vram");
+    if (!rc) rc = quantize_job_run(&t.w, &j, t.m, &t.c.err);
+    return task_end(&t, rc, json, e);
 }
 
 int hone_make(const char *source, const char *folder, const struct hone_make_opts *opts,
               const struct hone_opts *o, char **json, struct hone_error *e) {
     struct hone_make_opts mo;
-    struct task s;
-    struct buf after = {0};
-    int rc = lib_take(&mo, opts, sizeof mo, "hone_make_opts", e);
-    if (rc || (rc = task_begin(&s, o, mo.overwrite, json, e))) return rc;
     struct make j = make_usual;
-    j.w = &s.w;
+    struct task t;
+    struct buf after = {0};
+    int rc = task_begin_form(&t, &forms_steps[MAKE], opts, &mo, &j, o, json, e);
+    if (rc) return rc;
+    j.w = &t.w;
     j.src = source;
-    j.plain = mo.plain != 0;
-    j.dry_run = mo.dry_run != 0;
-    j.redo = mo.overwrite != 0;
-    if (mo.seconds != 0) j.hours = mo.seconds < 0 ? 0 : mo.seconds / 3600;
-    j.calib = list_of(&s.w, mo.calib);
-    j.eval = list_of(&s.w, mo.eval);
-    j.probe = list_of(&s.w, mo.probe);
-    j.budget = list_of(&s.w, mo.budget);
-    j.tools = mo.tools;
-    j.calib_chunks = limit(mo.calib_windows, 0);
-    j.asked_chunks = j.eval_chunks = limit(mo.eval_windows, j.eval_chunks);
-    j.tools_cases = limit(mo.tools_cases, j.tools_cases);
-    rc = need(folder, false, &s.c.err);
-    if (!rc) rc = device_parse(mo.device, &s.w.device, &s.c.err);
-    if (!rc) rc = make_run(&j, mo.recipes, folder, s.m, &after, &s.c.err);
+    j.redo = t.w.overwrite;
+    j.asked_chunks = j.eval_chunks;
+    rc = task_need(folder, true, &t.c.err);
+    if (!rc) rc = make_run(&j, mo.recipes, folder, t.m, &after, &t.c.err);
     buf_release(&after);
-    return task_end(&s, rc, json, e);
-}
-
-int hone_plan(const char *model, const struct hone_plan_opts *opts, const struct hone_opts *o,
-              char **json, struct hone_error *e) {
-    struct hone_plan_opts po;
-    struct task s;
-    int rc = lib_take(&po, opts, sizeof po, "hone_plan_opts", e);
-    if (rc || (rc = task_begin(&s, o, 0, json, e))) return rc;
-    const struct memory_plan_opts j = {.path = model,
-                                       .kv_name = po.kv_type ? po.kv_type : KV_USUAL,
-                                       .vram = po.vram,
-                                       .reserve = po.reserve ? po.reserve : PLAN_USUAL_RESERVE,
-                                       .ctx = po.n_ctx,
-                                       .slots = po.n_slots ? po.n_slots : 1,
-                                       .recipes = po.recipes != 0};
-    return task_end(&s, memory_plan_run(&s.w, &j, s.m, &s.c.err), json, e);
-}
-
-int hone_inspect(const char *path, int tensors, const struct hone_opts *o, char **json,
-                 struct hone_error *e) {
-    struct task s;
-    const struct inspect_opts j = {.path = path, .keys = KEYS_ALL, .tensors = tensors != 0};
-    int rc = task_begin(&s, o, 0, json, e);
-    return rc ? rc : task_end(&s, inspect_run(&j, s.m, &s.c.err), json, e);
-}
-
-int hone_verify(const char *path, int deep, const char *manifest, const struct hone_opts *o,
-                char **json, struct hone_error *e) {
-    struct task s;
-    const struct verify_opts j = {.path = path, .manifest = manifest, .deep = deep != 0};
-    int rc = task_begin(&s, o, 0, json, e);
-    return rc ? rc : task_end(&s, verify_run(&j, s.m, &s.c.err), json, e);
-}
-
-int hone_diff(const char *a, const char *b, int weights, const struct hone_opts *o, char **json,
-              struct hone_error *e) {
-    struct task s;
-    const struct diff_opts j = {.a = a, .b = b, .list = true, .want_error = weights != 0};
-    int rc = task_begin(&s, o, 0, json, e);
-    return rc ? rc : task_end(&s, diff_run(&s.w, &j, s.m, &s.c.err), json, e);
+    return task_end(&t, rc, json, e);
 }

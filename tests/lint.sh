@@ -122,7 +122,10 @@ git ls-files '*.c' '*.h' '*.cu' | grep -vE '^(tests|bench|docs|packaging|kernels
 [ -s "${TMPDIR:-/tmp}/hone-lint.$$" ] && say "$(cat "${TMPDIR:-/tmp}/hone-lint.$$")"
 rm -f "${TMPDIR:-/tmp}/hone-lint.$$"
 
-# ---- cli/ parses, calls and prints: small, and its functions short ----
+# ---- cli/ parses, calls and prints: small, its functions short, and what it calls is what the library calls ----
+# sizes, text for a screen, names to complete, and who looks on while an answer is made (jobs/run.h) are all it knows of the rest
+grep -Hn '#include "' cli/*.[ch] | grep -vE '"(cli|core|jobs)/|"(include/hone|lib/call|text/(size|visible|textfile)|quantize/(quantize|recipe)|runtime/generate/run_set|chat/toolfmt)\.h"' &&
+    say "cli/ asks jobs/, as lib/ does, and not what lies below (above)"
 n=$(cat cli/* | wc -l)
 [ "$n" -lt 6000 ] || say "cli/ has $n lines; what is not parsing, calling or printing belongs to jobs/"
 awk 'FNR == 1 { at = 0 }

@@ -12,16 +12,17 @@
 from ._lib import Cancel, lib as _functions
 from .errors import Cancelled, DataError, HoneError, MachineError, MissingFile, UsageError, Verdict
 from .gguf import GGUF, Tensor, Type, Writer, types
-from .jobs import (call, commands, convert, decode, diff, encode, imatrix, imatrix_merge, inspect, make, mix,
-                   plan, quantize, sensitivity, verify)
+from . import steps
+from .jobs import call, commands, decode, diff, encode, make, plan, quantize, serve
 from .model import Answer, Model, Stream, kld
 from .report import Report
+from .steps import *  # noqa: F403: steps.__all__
 from .text import Template, Tokenizer
 
 __version__: str = _functions.version().decode()
 __all__ = [
     "Answer", "Cancel", "Cancelled", "DataError", "GGUF", "HoneError", "MachineError", "MissingFile",
     "Model", "Report", "Stream", "Template", "Tensor", "Tokenizer", "Type", "UsageError", "Verdict", "Writer",
-    "call", "commands", "convert", "decode", "diff", "encode", "imatrix", "imatrix_merge", "inspect", "kld",
-    "make", "mix", "plan", "quantize", "sensitivity", "types", "verify",
+    "call", "commands", "decode", "diff", "encode", "kld", "make", "plan", "quantize", "serve", "types",
 ]
+__all__ += steps.__all__

@@ -12,13 +12,18 @@ import _thread
 import array
 import contextvars
 import ctypes as C
+import json
 import os
 import threading
 import weakref
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, Optional, Sequence, Union
 
-from .errors import UsageError, exception
+from .errors import UsageError, Verdict, exception
+from .report import Report
 
+Path = Union[str, "os.PathLike[str]"]
+Text = Union[Path, Sequence[str], None]  # several: with commas between them
+Texts = Union[Path, Sequence[Path], None]  # one alone is a list of it
 Progress = Callable[[str, int, int], Any]
 Log = Callable[[str, str], Any]
 
@@ -42,7 +47,9 @@ class Sized(C.Structure):
 
 class Opts(Sized):
     _fields_ = [("size", C.c_size_t), ("log", LOG), ("progress", PROGRESS), ("user", C.c_void_p),
-                ("cancel", C.c_void_p), ("n_threads", C.c_int), ("untrusted", C.c_int)]
+                ("cancel", C.c_void_p), ("n_threads", C.c_int), ("untrusted", C.c_int), ("device", C.c_char_p),
+                ("isa", C.c_char_p), ("pre", C.c_char_p), ("pack_cache", C.c_char_p), ("max_vram", C.c_char_p),
+                ("place", C.c_char_p), ("stream_from", C.c_int64), ("max_memory", C.c_uint64), ("tmp", C.c_char_p)]
 
 
 class Type(Sized):
@@ -69,7 +76,7 @@ class ModelInfo(Sized):
 
 class SessionOpts(Sized):
     _fields_ = [("size", C.c_size_t), ("n_ctx", C.c_int64), ("n_batch", C.c_int64),
-                ("kv_type", C.c_char_p), ("device", C.c_char_p), ("exact", C.c_int)]
+                ("kv_type", C.c_char_p), ("device", C.c_char_p), ("exact", C.c_int), ("draft", C.c_char_p)]
 
 
 class GenerateOpts(Sized):
@@ -77,7 +84,9 @@ class GenerateOpts(Sized):
                 ("top_k", C.c_int32), ("top_p", C.c_double), ("min_p", C.c_double),
                 ("repeat_penalty", C.c_double), ("seed", C.c_uint64),
                 ("stop", C.POINTER(C.c_char_p)), ("schema", C.c_char_p), ("regex", C.c_char_p),
-                ("control", C.c_int), ("text", TEXT), ("user", C.c_void_p)]
+                ("control", C.c_int), ("text", TEXT), ("user", C.c_void_p), ("grammar", C.c_char_p),
+                ("choices", C.POINTER(C.c_char_p)), ("presence_penalty", C.c_double),
+                ("frequency_penalty", C.c_double), ("repeat_last_n", C.c_int32)]
 
 
 class AnswerStruct(Sized):
@@ -108,31 +117,6 @@ class QuantizeReportStruct(Sized):
     _fields_ = [("size", C.c_size_t), ("n_tensors", C.c_int64), ("n_quantized", C.c_int64),
                 ("in_bytes", C.c_uint64), ("out_bytes", C.c_uint64), ("file_bytes", C.c_uint64),
                 ("bits_per_weight", C.c_double), ("seconds", C.c_double)]
-
-
-class ConvertOpts(Sized):
-    _fields_ = [("size", C.c_size_t), ("type", C.c_char_p), ("name", C.c_char_p), ("lora", C.c_char_p),
-                ("mmproj", C.c_char_p), ("split_max", C.c_uint64), ("no_mtp", C.c_int), ("pad", C.c_int),
-                ("keep_mxfp4", C.c_int), ("overwrite", C.c_int), ("dry_run", C.c_int)]
-
-
-class ImatrixOpts(Sized):
-    _fields_ = [("size", C.c_size_t), ("n_ctx", C.c_int64), ("max_windows", C.c_int64), ("format", C.c_char_p),
-                ("gram", C.c_char_p), ("device", C.c_char_p), ("no_special", C.c_int), ("overwrite", C.c_int)]
-
-
-class SensitivityOpts(Sized):
-    _fields_ = [("size", C.c_size_t), ("imatrix", C.c_char_p), ("texts", C.POINTER(C.c_char_p)),
-                ("n_ctx", C.c_int64), ("max_windows", C.c_int64), ("seconds", C.c_double),
-                ("device", C.c_char_p), ("overwrite", C.c_int)]
-
-
-class MixOpts(Sized):
-    _fields_ = [("size", C.c_size_t), ("bytes", C.c_uint64), ("vram", C.c_uint64), ("reserve", C.c_uint64),
-                ("n_ctx", C.c_int64), ("n_slots", C.c_int64), ("kv_type", C.c_char_p), ("imatrix", C.c_char_p),
-                ("gram", C.c_char_p), ("sensitivity", C.c_char_p), ("avoid", C.c_char_p), ("search", C.c_char_p),
-                ("plan_out", C.c_char_p), ("gate", C.POINTER(C.c_char_p)), ("overwrite", C.c_int),
-                ("dry_run", C.c_int)]
 
 
 class Result(C.Structure):
@@ -190,14 +174,6 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "quantizer_new": (None, [OUT, C.POINTER(Opts)]),
     "quantizer_rows": (None, [P, INT, P, I64, I64, P, P]),
     "quantizer_file": (None, [P, S, S, C.POINTER(QuantizeOpts), C.POINTER(QuantizeReportStruct)]),
-    "convert": (None, [S, S, C.POINTER(ConvertOpts), C.POINTER(Opts), OUT]),
-    "imatrix": (None, [S, C.POINTER(S), S, C.POINTER(ImatrixOpts), C.POINTER(Opts), OUT]),
-    "imatrix_merge": (None, [C.POINTER(S), S, C.POINTER(ImatrixOpts), C.POINTER(Opts), OUT]),
-    "sensitivity": (None, [S, S, C.POINTER(SensitivityOpts), C.POINTER(Opts), OUT]),
-    "mix": (None, [S, S, C.POINTER(MixOpts), C.POINTER(Opts), OUT]),
-    "inspect": (None, [S, INT, C.POINTER(Opts), OUT]),
-    "verify": (None, [S, INT, S, C.POINTER(Opts), OUT]),
-    "diff": (None, [S, S, INT, C.POINTER(Opts), OUT]),
     "call": (INT, [S, C.POINTER(S), C.POINTER(Opts), C.POINTER(Result)]),
     "result_free": (INT, [C.POINTER(Result)]), "answer_free": (INT, [C.POINTER(AnswerStruct)]),
     "command": (S, [INT]), "version": (S, []), "free": (INT, [P]),
@@ -331,8 +307,10 @@ def paths(values: Any) -> Any:
     return (C.c_char_p * (len(values) + 1))(*[path(v) for v in values], None)
 
 
-def word(value: Any) -> Optional[bytes]:
-    """A text or a path; None: none."""
+def word(value: Text) -> Optional[bytes]:
+    """A text or a path, or several with commas between them; None: none."""
+    if isinstance(value, (list, tuple)):
+        return ",".join(value).encode()
     return None if value is None else path(value)
 
 
@@ -400,7 +378,8 @@ class Options:
     comes out of it: `with options: lib....`."""
 
     def __init__(self, progress: Optional[Progress] = None, log: Optional[Log] = None,
-                 cancel: Optional[Cancel] = None, threads: int = 0) -> None:
+                 cancel: Optional[Cancel] = None, threads: int = 0, device: Optional[str] = None,
+                 isa: Optional[str] = None, pre: Optional[str] = None, max_memory: int = 0) -> None:
         self._raised: Optional[BaseException] = None
         self._lock = threading.Lock()
         self._progress, self._log, self._cancel = progress, log, cancel or Cancel()
@@ -415,7 +394,8 @@ class Options:
             if o:
                 o._on_log(level, message)
 
-        self.struct = Opts(progress=PROGRESS(on_progress), log=LOG(on_log), n_threads=threads)
+        self.struct = Opts(progress=PROGRESS(on_progress), log=LOG(on_log), n_threads=threads, device=word(device),
+                           isa=word(isa), pre=word(pre), max_memory=max_memory)
         self.struct.cancel = self._cancel._handle.value
 
     @property
@@ -426,6 +406,10 @@ class Options:
         """A long call with these options, which Ctrl-C stops."""
         with self:
             patient(self._cancel, call, *args)
+
+    def stop(self) -> None:
+        """Cancels what runs with these options."""
+        self._cancel.now()
 
     def raised(self, error: BaseException) -> None:
         with self._lock:
@@ -460,3 +444,18 @@ class Options:
             raise raised from None
 
 
+def step(name: str, o: Options, *args: Any) -> Report:
+    """A step on files; what it found is the result, or that of the exception."""
+    found = C.c_void_p()
+
+    def report() -> Report:
+        said = text(C.string_at(found.value)) if found.value else "{}"
+        lib.free(found)
+        return Report(json.loads(said), f"hone {name}")
+
+    try:
+        o.run(getattr(lib, name), *args, C.byref(found))
+    except Verdict as error:
+        error.report = report()
+        raise
+    return report()

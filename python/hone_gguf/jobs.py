@@ -7,7 +7,7 @@ import ctypes as C
 import json
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, Union
 
 from . import _lib
 from ._lib import Cancel, Handle, Options, lib
@@ -130,102 +130,68 @@ def plan(path: Path, *, vram: Optional[str] = None, ctx: Optional[int] = None, *
     return call("plan", path, vram=vram, ctx=ctx, **options)
 
 
-def _step(name: str, o: Options, *args: Any) -> Report:
-    """A step on files; what it found is the result, or that of the exception."""
-    found = C.c_void_p()
-
-    def report() -> Report:
-        text = _lib.text(C.string_at(found.value)) if found.value else "{}"
-        lib.free(found)
-        return Report(json.loads(text), f"hone {name}")
-
-    try:
-        o.run(getattr(lib, name), *args, o.ref, C.byref(found))
-    except Verdict as error:
-        error.report = report()
-        raise
-    return report()
-
-
-def convert(source: Path, out: Path, *, type: Optional[str] = None, name: Optional[str] = None,
-            lora: Optional[Path] = None, mmproj: Optional[Path] = None, split_max: int = 0, mtp: bool = True,
-            pad: bool = False, keep_mxfp4: bool = False, overwrite: bool = False, dry_run: bool = False,
-            threads: int = 0, progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
-            cancel: Optional[Cancel] = None) -> Report:
-    """A Hugging Face folder to a GGUF. type: "f16", "bf16", "f32", "q8_0"; None: as stored. lora: folder of
-    an adapter that is merged. mmproj: also the vision tower, to this file."""
-    c = _lib.ConvertOpts(type=_lib.word(type), name=_lib.word(name), lora=_lib.word(lora), mmproj=_lib.word(mmproj),
-                         split_max=split_max, no_mtp=int(not mtp), pad=int(pad), keep_mxfp4=int(keep_mxfp4),
-                         overwrite=int(overwrite), dry_run=int(dry_run))
-    return _step("convert", Options(progress, log, cancel, threads), _lib.path(source), _lib.path(out), C.byref(c))
-
-
-def imatrix(model: Path, texts: Union[Path, Sequence[Path]], out: Path, *, n_ctx: int = 512, max_windows: int = 0,
-            format: Optional[str] = None, gram: Optional[Path] = None, device: str = "cpu", overwrite: bool = False,
-            threads: int = 0, progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
-            cancel: Optional[Cancel] = None) -> Report:
-    """The importance matrix of a model: mean squared inputs over files of text, or of conversations
-    (.jsonl). gram: also second moments, for error feedback."""
-    i = _lib.ImatrixOpts(n_ctx=n_ctx, max_windows=max_windows, format=_lib.word(format), gram=_lib.word(gram),
-                         device=device.encode(), overwrite=int(overwrite))
-    return _step("imatrix", Options(progress, log, cancel, threads), _lib.path(model), _lib.paths(texts),
-                 _lib.path(out), C.byref(i))
-
-
-def imatrix_merge(matrices: Sequence[Path], out: Path, *, format: Optional[str] = None,
-                  overwrite: bool = False) -> Report:
-    """Adds importance matrices up; one alone is converted to the format "gguf" or "dat"."""
-    i = _lib.ImatrixOpts(format=_lib.word(format), overwrite=int(overwrite))
-    return _step("imatrix_merge", Options(), _lib.paths(matrices), _lib.path(out), C.byref(i))
-
-
-def sensitivity(model: Path, out: Path, *, imatrix: Optional[Path] = None,
-                texts: Union[Path, Sequence[Path], None] = None, n_ctx: int = 512, max_windows: int = 16,
-                seconds: float = 0, device: str = "cpu", overwrite: bool = False, threads: int = 0,
-                progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
-                cancel: Optional[Cancel] = None) -> Report:
-    """What each type costs each part of a model, measured over texts that are not the matrix's: for `mix`."""
-    s = _lib.SensitivityOpts(imatrix=_lib.word(imatrix), texts=_lib.paths(texts), n_ctx=n_ctx,
-                             max_windows=max_windows, seconds=seconds, device=device.encode(), overwrite=int(overwrite))
-    return _step("sensitivity", Options(progress, log, cancel, threads), _lib.path(model), _lib.path(out), C.byref(s))
-
-
-def mix(path: Path, out: Path, *, n_bytes: int = 0, vram: int = 0, reserve: int = 0, n_ctx: int = 0, n_slots: int = 0,
-        kv_type: Optional[str] = None, imatrix: Optional[Path] = None, gram: Optional[Path] = None,
-        sensitivity: Optional[Path] = None, avoid: Sequence[str] = (), search: Optional[str] = None,
-        plan_out: Optional[Path] = None, gate: Union[Path, Sequence[Path], None] = None, overwrite: bool = False,
-        dry_run: bool = False, threads: int = 0, progress: Optional[_lib.Progress] = None,
-        log: Optional[_lib.Log] = None, cancel: Optional[Cancel] = None) -> Report:
-    """A GGUF to the best mix of types of at most n_bytes, or that a card of vram bytes holds with n_ctx
-    tokens. sensitivity: what `sensitivity` measured. gate: texts on which it must beat plain recipes."""
-    m = _lib.MixOpts(bytes=n_bytes, vram=vram, reserve=reserve, n_ctx=n_ctx, n_slots=n_slots, kv_type=_lib.word(kv_type),
-                     imatrix=_lib.word(imatrix), gram=_lib.word(gram), sensitivity=_lib.word(sensitivity),
-                     avoid=",".join(avoid).encode() if avoid else None, search=_lib.word(search),
-                     plan_out=_lib.word(plan_out), gate=_lib.paths(gate), overwrite=int(overwrite), dry_run=int(dry_run))
-    return _step("mix", Options(progress, log, cancel, threads), _lib.path(path), _lib.path(out), C.byref(m))
-
-
-def inspect(path: Path, *, tensors: bool = False) -> Report:
-    """What a file or folder is, from its headers: a GGUF, a checkpoint, an importance matrix, ..."""
-    return _step("inspect", Options(), _lib.path(path), int(tensors))
-
-
-def verify(path: Path, *, deep: bool = False, manifest: Optional[Path] = None,
-           progress: Optional[_lib.Progress] = None, cancel: Optional[Cancel] = None) -> Report:
-    """Is a file or folder whole and what it claims? Verdict: no. deep: all data are read."""
-    return _step("verify", Options(progress, None, cancel), _lib.path(path), int(deep), _lib.word(manifest))
-
-
 def diff(a: Path, b: Path, *, weights: bool = False, progress: Optional[_lib.Progress] = None,
          cancel: Optional[Cancel] = None) -> Report:
     """What changed from one GGUF to another; `same` tells whether anything did. weights: also the
     relative error of each tensor's weights."""
     try:
-        return Report({**_step("diff", Options(progress, None, cancel), _lib.path(a), _lib.path(b), int(weights)),
-                       "same": True}, "hone diff")
+        o = Options(progress, None, cancel)
+        found = _lib.step("diff", o, _lib.path(a), _lib.path(b), int(weights), o.ref)
+        return Report({**found, "same": True}, "hone diff")
     except Verdict as verdict:
         assert isinstance(verdict.report, Report)
         return Report({**verdict.report, "same": False}, "hone diff")
+
+
+_lib.FUNCTIONS["diff"] = (None, [C.c_char_p, C.c_char_p, C.c_int, C.POINTER(_lib.Opts), _lib.OUT])
+SAYS = C.CFUNCTYPE(None, C.c_void_p, C.c_char_p)
+_TEXTS = ("alias", "cache_dir", "key", "key_file", "reasoning", "constrain", "kwargs", "kv_type", "act", "record",
+          "log_file", "special")
+
+
+class ServeOpts(_lib.Sized):
+    _fields_ = [("size", C.c_size_t), ("host", C.POINTER(C.c_char_p)), ("port", C.c_int64), ("alias", C.c_char_p),
+                ("n_ctx", C.c_int64), ("parallel", C.c_int64), ("context_memory", C.c_uint64),
+                ("cache_dir", C.c_char_p), ("cache_disk", C.c_uint64), ("key", C.c_char_p), ("key_file", C.c_char_p),
+                ("no_key", C.c_int), ("max_tokens", C.c_int64), ("reasoning", C.c_char_p),
+                ("reasoning_budget", C.c_int64), ("constrain", C.c_char_p), ("kwargs", C.c_char_p),
+                *[(n, C.c_double) for n in ("temperature", "top_k", "top_p", "min_p", "repeat_penalty",
+                                            "repeat_last_n", "seed")],
+                ("kv_type", C.c_char_p), ("act", C.c_char_p), ("max_step", C.c_double), ("queue", C.c_int64),
+                ("max_connections", C.c_int64), ("max_body", C.c_uint64), ("drain", C.c_double),
+                ("record", C.c_char_p), ("log_file", C.c_char_p), ("strict", C.c_int),
+                ("allow_host", C.POINTER(C.c_char_p)), ("allow_origin", C.POINTER(C.c_char_p)),
+                ("special", C.c_char_p), ("ready", SAYS), ("request", SAYS), ("user", C.c_void_p)]
+
+
+_lib.FUNCTIONS["serve"] = (None, [C.c_char_p, C.POINTER(ServeOpts), C.POINTER(_lib.Opts)])
+
+
+def serve(model: Path, *, ready: Optional[Callable[[dict[str, Any]], Any]] = None,
+          request: Optional[Callable[[dict[str, Any]], Any]] = None, threads: int = 0, device: Optional[str] = None,
+          log: Optional[_lib.Log] = None, cancel: Optional[Cancel] = None, **options: Any) -> None:
+    """Answers HTTP requests as OpenAI's clients make them, until `cancel.now()` or Ctrl-C. ready gets {"url": ...}
+    when requests can be answered, request a line of the log for each. options are the fields of hone_serve_opts in
+    hone.h (docs/reference.md): host="127.0.0.1", port=0 (any), parallel=4, n_ctx=8192, no_key=True, ..."""
+    o, values = Options(None, log, cancel, threads, device), {}
+    known = {n for n, *_ in ServeOpts._fields_} - {"size", "ready", "request", "user"}
+    for name, value in options.items():
+        if name not in known:
+            raise TypeError(f"serve() has no option {name!r}")
+        values[name] = _lib.word(value) if name in _TEXTS else _lib.paths(value) if name in ("host", "allow_host", "allow_origin") else value
+
+    def tell(say: Optional[Callable[[dict[str, Any]], Any]]) -> Any:
+        def told(user: Any, line: bytes) -> None:
+            try:
+                if say:
+                    say(json.loads(line))
+            except BaseException as error:
+                o.raised(error)
+                o.stop()
+        return SAYS(told)
+
+    s = ServeOpts(ready=tell(ready), request=tell(request), **values)
+    o.run(lib.serve, _lib.path(model), C.byref(s), o.ref)
 
 
 def commands() -> list[str]:

@@ -135,12 +135,13 @@ class Model:
 
     n_ctx: tokens of a text at most (0: the model's, capped at 4096). exact: activations stay
     float32, as for measuring; otherwise 8 bits, which is faster. device: "cpu", "cuda", "auto".
-    kv_type: type of the cache, "f16" if none. Calls from several threads take turns. A process that
-    was forked computes with a session of its own. `close`, or a `with` block, gives memory back.
+    kv_type: type of the cache, "f16" if none. draft "mtp": the model's own block guesses a token
+    ahead; same text. Calls from several threads take turns. A process that was forked computes with
+    a session of its own. `close`, or a `with` block, gives memory back.
     """
 
     def __init__(self, path: Path, *, n_ctx: int = 0, exact: bool = False, device: str = "cpu",
-                 kv_type: Optional[str] = None, threads: int = 0,
+                 kv_type: Optional[str] = None, threads: int = 0, draft: Optional[str] = None,
                  log: Optional[_lib.Log] = None) -> None:
         self._lock = threading.RLock()
         self._progress: Optional[_lib.Progress] = None
@@ -152,9 +153,9 @@ class Model:
             return model._progress(stage, done, total) if model and model._progress else None
 
         self._o = Options(on_progress, log, self._cancel, threads)
-        self._again = (os.path.abspath(path), n_ctx, exact, device, kv_type, threads)
+        self._again = (os.path.abspath(path), n_ctx, exact, device, kv_type, threads, draft)
         self._so = _lib.SessionOpts(n_ctx=n_ctx, exact=int(exact), device=device.encode(),
-                                    kv_type=kv_type.encode() if kv_type else None)
+                                    kv_type=_lib.word(kv_type), draft=_lib.word(draft))
         h, info = C.c_void_p(), _lib.ModelInfo()
         self._o.run(lib.model_open, C.byref(h), _lib.path(path), self._o.ref)
         self._handle = Handle("model", h.value, self._o)
@@ -281,21 +282,27 @@ class Model:
     def generate(self, prompt: Prompt, *, stream: Literal[False] = ..., max_tokens: Optional[int] = ...,
                  temperature: float = ..., top_k: int = ..., top_p: float = ..., min_p: float = ...,
                  repeat_penalty: float = ..., seed: int = ..., stop: Optional[Sequence[str]] = ...,
-                 schema: Any = ..., regex: Optional[str] = ..., control: bool = ...,
+                 schema: Any = ..., regex: Optional[str] = ..., grammar: Optional[str] = ...,
+                 choices: Optional[Sequence[str]] = ..., presence_penalty: float = ...,
+                 frequency_penalty: float = ..., control: bool = ...,
                  tools: Optional[Sequence[Any]] = ...,
                  variables: Optional[dict[str, Any]] = ...) -> Answer: ...
     @overload
     def generate(self, prompt: Prompt, *, stream: Literal[True], max_tokens: Optional[int] = ...,
                  temperature: float = ..., top_k: int = ..., top_p: float = ..., min_p: float = ...,
                  repeat_penalty: float = ..., seed: int = ..., stop: Optional[Sequence[str]] = ...,
-                 schema: Any = ..., regex: Optional[str] = ..., control: bool = ...,
+                 schema: Any = ..., regex: Optional[str] = ..., grammar: Optional[str] = ...,
+                 choices: Optional[Sequence[str]] = ..., presence_penalty: float = ...,
+                 frequency_penalty: float = ..., control: bool = ...,
                  tools: Optional[Sequence[Any]] = ...,
                  variables: Optional[dict[str, Any]] = ...) -> Stream: ...
 
     def generate(self, prompt: Prompt, *, stream: bool = False, max_tokens: Optional[int] = 256,
                  temperature: float = 0.0, top_k: int = 0, top_p: float = 0.0, min_p: float = 0.0,
                  repeat_penalty: float = 0.0, seed: int = 0, stop: Optional[Sequence[str]] = None,
-                 schema: Any = None, regex: Optional[str] = None, control: bool = False,
+                 schema: Any = None, regex: Optional[str] = None, grammar: Optional[str] = None,
+                 choices: Optional[Sequence[str]] = None, presence_penalty: float = 0.0,
+                 frequency_penalty: float = 0.0, control: bool = False,
                  tools: Optional[Sequence[Any]] = None,
                  variables: Optional[dict[str, Any]] = None) -> Union[Answer, Stream]:
         """Continues a prompt: a text, tokens, or messages [{"role": ..., "content": ...}], which go
@@ -303,11 +310,14 @@ class Model:
 
         stream: an iterator over pieces of text; leaving it ends the answer. max_tokens None: until
         the context is full. temperature 0: always the likeliest token. schema: JSON Schema that the
-        answer follows, also a class of pydantic; regex: a regular expression that it matches.
+        answer follows, also a class of pydantic; regex: a regular expression that it matches;
+        grammar: text of a grammar, GBNF or Lark; choices: texts of which it is one.
         """
         ids = self._ids(prompt, tools, variables)
         o = self._options(max_tokens, temperature, top_k, top_p, min_p, repeat_penalty, seed, stop, schema,
                           regex, control)
+        o.grammar, o.choices = _lib.word(grammar), _lib.texts(choices)
+        o.presence_penalty, o.frequency_penalty = presence_penalty, frequency_penalty
         return Stream(lambda told: self._run(ids, o, told)) if stream else self._run(ids, o, None)
 
     def generate_many(self, prompts: Sequence[Prompt], *, at_once: int = 8,
@@ -364,8 +374,9 @@ class Model:
         return GGUF(self.path)
 
 
-def _reopen(path: str, n_ctx: int, exact: bool, device: str, kv_type: Optional[str], threads: int) -> Model:
-    return Model(path, n_ctx=n_ctx, exact=exact, device=device, kv_type=kv_type, threads=threads)
+def _reopen(path: str, n_ctx: int, exact: bool, device: str, kv_type: Optional[str], threads: int,
+            draft: Optional[str]) -> Model:
+    return Model(path, n_ctx=n_ctx, exact=exact, device=device, kv_type=kv_type, threads=threads, draft=draft)
 
 
 def _report(title: str, p: C.Structure) -> Report:

@@ -16,9 +16,9 @@ grep -q '^prefix=/opt/hone$' "$p/lib/pkgconfig/hone.pc" || say "hone.pc: $(cat "
 # ---- names: the header, what the libraries export ----
 sed -n '/^HONE_API/,/;/p' "$p/include/hone.h" | tr '\n' ' ' | sed 's/;/;\n/g' | sed -n 's/^[^(]*[ *]\(hone_[a-z0-9_]*\)(.*/\1/p' | sort > "$t/want"
 [ "$(wc -l < "$t/want")" -ge 90 ] || say "hone.h: only these functions were found: $(cat "$t/want")"
-nm -D --defined-only "$p/lib/libhone.so" | sed -n 's/.* T \(.*\)@@HONE_1$/\1/p' | sort > "$t/so"
+nm -D --defined-only "$p/lib/libhone.so" | sed -n 's/.* T \(.*\)@@HONE_1\(\.[0-9]*\)*$/\1/p' | sort > "$t/so"
 cmp -s "$t/want" "$t/so" || say "libhone.so exports: $(diff "$t/want" "$t/so")"
-others=$(nm -D --defined-only "$p/lib/libhone.so" | grep -v '@@HONE_1$' | grep -vE ' A HONE_1$|__(asan|ubsan|odr_asan)' || true)
+others=$(nm -D --defined-only "$p/lib/libhone.so" | grep -vE '@@HONE_1(\.[0-9]+)?$' | grep -vE ' A HONE_1(\.[0-9]+)?$|__(asan|ubsan|odr_asan)' || true)
 [ -z "$others" ] || say "libhone.so exports more: $others"
 nm -g --defined-only "$p/lib/libhone.a" | sed -n 's/.* T //p' | grep -vE '^__?(asan|ubsan|odr_asan)' | sort > "$t/a"
 cmp -s "$t/want" "$t/a" || say "libhone.a exports: $(diff "$t/want" "$t/a")"

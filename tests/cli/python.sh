@@ -9,6 +9,9 @@ python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))' || { echo "SKIP: py
 [ -z "${SANF:-}" ] || { echo "SKIP: an interpreter without the sanitizer cannot load the library"; exit 77; }
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
+python3 python/make_steps.py include/hone.h lib/*.c > "$t/steps.py"
+cmp "$t/steps.py" python/hone_gguf/steps.py || { echo "python/hone_gguf/steps.py is not what include/hone.h says: make python-steps"; exit 1; }
+rm "$t/steps.py"
 "$HONE" convert tests/golden/tiny-qwen35moe -o "$t/m.gguf" --type q8_0 -q > /dev/null
 cp python/hone_gguf/*.py "$t" && mkdir "$t/hone_gguf" && mv "$t"/*.py "$t/hone_gguf"
 cat > "$t/try.py" << 'END'
@@ -40,6 +43,29 @@ for bad, kind in ((lambda: GGUF("absent"), MissingFile), (lambda: GGUF(__file__)
     except kind:
         continue
     sys.exit(f"no {kind}")
+import json, threading, urllib.request
+import hone_gguf
+from hone_gguf import Cancel, UsageError, eval_kv, recipes, serve
+assert eval_kv(head_dims="64", depths="32", kv_type=["q8_0", "q4_0"], cosine=0.4)["cosine"] == 0.4
+for bad, kind in ((lambda: hone_gguf.eval_ppl("absent", "absent"), MissingFile), (lambda: recipes(m, plan_out=m + "x"), UsageError),
+                  (lambda: serve(m, colour="red"), TypeError), (lambda: serve(m, host="no.such.host.invalid", port=0), Exception)):
+    try:
+        bad()
+    except kind:
+        continue
+    sys.exit(f"no {kind}")
+stop, where, asked = Cancel(), [], []
+at = threading.Event()
+t = threading.Thread(target=lambda: serve(m, port=0, n_ctx=256, cancel=stop, request=asked.append, ready=lambda x: (where.append(x["url"]), at.set())))
+t.start()
+assert at.wait(30)
+ask = urllib.request.Request(where[0] + "/v1/completions", json.dumps({"prompt": "Once upon", "max_tokens": 12, "temperature": 0}).encode(), {"Content-Type": "application/json"})
+assert json.load(urllib.request.urlopen(ask))["choices"][0]["text"] == whole
+stop.now()
+t.join(30)
+assert not t.is_alive() and asked[0]["status"] == 200
+assert model.generate("Say ", choices=["left", "right"]) in ("left", "right")
+assert model.generate("x", grammar='root ::= "a" | "b"') in ("a", "b")
 assert "<table>" in call("inspect", m)._repr_html_()
 END
 HONE_LIBRARY=$stage/lib/libhone.so.1 PYTHONPATH=$t python3 "$t/try.py" "$t/m.gguf"

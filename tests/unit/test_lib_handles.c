@@ -359,7 +359,26 @@ static void test_generate(void) {
     o.regex = "(";
     CHECK(hone_generate(x.s, ids[0], n[0], &o, &a, &e) != HONE_OK && e.message[0]);
     o.schema = "{\"type\": \"boolean\"}";
-    NOT(hone_generate(x.s, ids[0], n[0], &o, &a, &e), HONE_USAGE, "not both");
+    NOT(hone_generate(x.s, ids[0], n[0], &o, &a, &e), HONE_USAGE, "not several");
+    const char *const choice[] = {"blue whale", "red", NULL};
+    o = (struct hone_generate_opts){.size = sizeof o, .max_tokens = 40, .choices = choice};
+    OK(hone_generate(x.s, ids[0], n[0], &o, &a, &e));
+    CHECK(strcmp(a.text, choice[0]) == 0 || strcmp(a.text, choice[1]) == 0);
+    hone_answer_free(&a);
+    o = (struct hone_generate_opts){
+        .size = sizeof o, .max_tokens = 40, .grammar = "root ::= [ab]{3} \"!\""};
+    OK(hone_generate(x.s, ids[0], n[0], &o, &a, &e));
+    CHECK(a.len == 4 && strspn(a.text, "ab") == 3 && a.text[3] == '!');
+    hone_answer_free(&a);
+    struct hone_answer one = {.size = sizeof one};
+    NOT(hone_generate_many(x.s, list, n, 1, 0, &o, &one, &e), HONE_USAGE, "many answers");
+    /* a penalty that forbids what occurred: no token comes twice */
+    o = (struct hone_generate_opts){
+        .size = sizeof o, .max_tokens = 30, .presence_penalty = 1e6, .repeat_last_n = 1000};
+    OK(hone_generate(x.s, ids[0], n[0], &o, &a, &e));
+    for (int64_t i = 0; i < a.n_ids; i++)
+        for (int64_t k = 0; k < i; k++) CHECK(a.ids[i] != a.ids[k]);
+    hone_answer_free(&a);
     o = (struct hone_generate_opts){.size = sizeof o, .temperature = -1};
     NOT(hone_generate(x.s, ids[0], n[0], &o, &a, &e), HONE_USAGE, "negative");
     for (int i = 0; i < 4; i++) {
@@ -588,6 +607,38 @@ static void test_cancel_everywhere(void) {
     hone_quantizer_free(q);
 }
 
+/* Drafted tokens change nothing of the text, and a model without the block says so. */
+static void test_draft(void) {
+    struct hone_error e;
+    struct machine x;
+    const char *path = tmp_path("mtp.gguf");
+    const struct hone_convert_opts co = {.size = sizeof co, .type = "f32"};
+    OK(hone_convert("tests/golden/models/qwen35moe", path, &co, NULL, NULL, &e));
+    struct hone_session *d = NULL;
+    machine_open(&x, path, 1, 2, NULL);
+    const struct hone_session_opts so = {.size = sizeof so, .exact = 1, .draft = "mtp"};
+    OK(hone_session_new(&d, x.m, &so, NULL, &e));
+    int32_t *ids;
+    int64_t n;
+    OK(hone_tokenize(x.t, "The value of", 12, 0, &ids, &n, &e));
+    const struct hone_generate_opts o = {.size = sizeof o, .max_tokens = 60};
+    for (int i = 0; i < 2 && d; i++) {
+        struct hone_answer a = {.size = sizeof a}, b = a;
+        OK(hone_generate(x.s, ids, n, &o, &a, &e));
+        OK(hone_generate(d, ids, n, &o, &b, &e));
+        CHECK_EQ_STR(b.text, a.text);
+        hone_answer_free(&a);
+        hone_answer_free(&b);
+        OK(hone_session_feed(d, NULL, ids, n, NULL, &e)); /* and between them anything else */
+    }
+    hone_free(ids);
+    hone_session_free(d);
+    machine_close(&x);
+    machine_open(&x, base, 0, 2, NULL);
+    NOT(hone_session_new(&d, x.m, &so, NULL, &e), HONE_DATA, "MTP");
+    machine_close(&x);
+}
+
 int main(void) {
     tmp_make();
     make_base();
@@ -596,6 +647,7 @@ int main(void) {
     RUN(test_text);
     RUN(test_session);
     RUN(test_generate);
+    RUN(test_draft);
     RUN(test_measure);
     RUN(test_two_models);
     RUN(test_cancel);

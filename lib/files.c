@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: MIT
+/* lib/files.c - steps on files that are there: plan, inspect, verify, diff, replay, recipes,
+ * publish, split, merge, synth; and questions about this machine. */
+#include <string.h>
+
+#include "jobs/bench_job.h"
+#include "jobs/doctor.h"
+#include "jobs/gguf_diff.h"
+#include "jobs/inspect.h"
+#include "jobs/memory_plan.h"
+#include "jobs/publish_job.h"
+#include "jobs/recipes_job.h"
+#include "jobs/replay.h"
+#include "jobs/split_job.h"
+#include "jobs/synth_job.h"
+#include "jobs/verify.h"
+#include "lib/form.h"
+
+enum {
+    PLAN,
+    INSPECT,
+    VERIFY,
+    DIFF,
+    REPLAY,
+    RECIPES,
+    PUBLISH,
+    PUBLISH_CHECK,
+    SPLIT,
+    MERGE,
+    SYNTH,
+    DOCTOR,
+    BENCH
+};
+
+/* ---- options ---- */
+
+#define FROM hone_plan_opts
+#define TO memory_plan_opts
+static const struct field plan_fields[] = {FIELD(FIELD_TEXT, vram, vram, "vram"),
+                                           FIELD(FIELD_BYTES, reserve, reserve, "reserve"),
+                                           FIELD(FIELD_COUNT, n_ctx, ctx, "ctx"),
+                                           FIELD(FIELD_COUNT, n_slots, slots, "slots"),
+                                           FIELD(FIELD_TEXT, kv_type, kv_name, "kv-type"),
+                                           FIELD(FIELD_FLAG, recipes, recipes, "recipes"),
+                                           FIELD(FIELD_FLAG, launches, launches, "launches"),
+                                           FIELD(FIELD_TEXT, act, act, "act"),
+                                           FIELD(FIELD_TEXT, plot, plot, "plot")};
+#undef FROM
+#undef TO
+static const struct field inspect_fields[] = {ARGUMENT("tensors", "tensors")};
+static const struct field verify_fields[] = {ARGUMENT("deep", "deep"),
+                                             ARGUMENT("manifest", "manifest")};
+static const struct field diff_fields[] = {ARGUMENT("weights", "error"),
+                                           ARGUMENT("(always)", "tensors")};
+#define FROM hone_replay_opts
+#define TO replay_opts
+static const struct field replay_fields[] = {
+    FIELD(FIELD_TEXT, source, source, "source"), FIELD(FIELD_TEXT, imatrix, imatrix, "imatrix"),
+    FIELD(FIELD_TEXT, gram, gram, "gram"), FIELD(FIELD_TEXT, path, out, "output"),
+    FIELD_OF_WORK(FIELD_FORCE, overwrite, "")};
+#undef FROM
+#undef TO
+#define FROM hone_recipes_opts
+static const struct field recipes_fields[] = {
+    FIELD_OF_CALL(recipe, "recipe"), FIELD_OF_CALL(plan_out, "output"),
+    FIELD_OF_CALL(imatrix, "imatrix"), FIELD_OF_WORK(FIELD_FORCE, overwrite, "")};
+#undef FROM
+struct publish_ask {
+    struct publish_facts given;
+    struct publish_opts o;
+};
+#define FROM hone_publish_opts
+#define TO publish_ask
+static const struct field publish_fields[] = {
+    FIELD(FIELD_TEXT, repo, given.text[FACT_REPO], "repo"),
+    FIELD(FIELD_TEXT, base_model, given.text[FACT_BASE_MODEL], "base-model"),
+    FIELD(FIELD_TEXT, license, given.text[FACT_LICENSE], "license"),
+    FIELD(FIELD_TEXT, license_name, given.text[FACT_LICENSE_NAME], "license-name"),
+    FIELD(FIELD_TEXT, license_link, given.text[FACT_LICENSE_LINK], "license-link"),
+    FIELD(FIELD_TEXT, quantized_by, given.text[FACT_QUANTIZED_BY], "quantized-by"),
+    FIELD(FIELD_TEXT, name, given.text[FACT_NAME], "name"),
+    FIELD(FIELD_TEXT, language, given.language, "language"),
+    FIELD(FIELD_TEXT, tags, given.tags, "tags"),
+    FIELD(FIELD_TEXT, notes, o.notes, "notes"),
+    FIELD(FIELD_TEXT, source, o.source, "source"),
+    FIELD(FIELD_TEXT, supersedes, o.supersedes, "supersedes"),
+    FIELD(FIELD_FLAG, manifest_only, o.manifest_only, "manifest-only"),
+    FIELD_OF_WORK(FIELD_FORCE, overwrite, "")};
+#undef FROM
+#undef TO
+static const struct field publish_check_fields[] = {ARGUMENT("(the call)", "check"),
+                                                    ARGUMENT("quick", "quick")};
+#define FROM hone_split_opts
+#define TO split_opts
+static const struct field split_fields[] = {
+    FIELD(FIELD_TEXT, path, out, "output"), FIELD(FIELD_BYTES, max_size, max_size, "max-size"),
+    FIELD(FIELD_FLAG, data_first, data_first, "no-metadata-first"),
+    FIELD_OF_WORK(FIELD_FORCE, overwrite, ""), FIELD(FIELD_FLAG, dry_run, dry_run, "dry-run")};
+#undef FROM
+#undef TO
+static const struct field merge_fields[] = {ARGUMENT("path", "output")};
+#define FROM hone_synth_opts
+#define TO synth_opts
+static const struct field synth_fields[] = {ARGUMENT("path", "output"),
+                                            FIELD(FIELD_TEXT, shape, shape, "arch-from"),
+                                            FIELD(FIELD_COUNT, layers, layers, "layers"),
+                                            FIELD(FIELD_TEXT, recipe, recipe, "recipe"),
+                                            FIELD_OF_CALL(tokenizer, "tokenizer"),
+                                            FIELD_OF_CALL(seed, "seed"),
+                                            FIELD(FIELD_NUMBER, skew, skew, "skew"),
+                                            FIELD_OF_WORK(FIELD_FORCE, overwrite, ""),
+                                            FIELD(FIELD_FLAG, dry_run, dry_run, "dry-run")};
+#undef FROM
+#undef TO
+static const struct field doctor_fields[] = {ARGUMENT("list \"limits\"", "limits"),
+                                             ARGUMENT("list \"models\"", "models")};
+static const struct field bench_fields[] = {ARGUMENT("types", "types"),
+                                            ARGUMENT("seconds", "seconds")};
+
+const struct form forms_files[] = {
+    [PLAN] = FORM("hone_plan", "plan", hone_plan_opts, plan_fields),
+    [INSPECT] = FORM_OF_ARGUMENTS("hone_inspect", "inspect", inspect_fields),
+    [VERIFY] = FORM_OF_ARGUMENTS("hone_verify", "verify", verify_fields),
+    [DIFF] = FORM_OF_ARGUMENTS("hone_diff", "diff", diff_fields),
+    [REPLAY] = FORM("hone_replay", "replay", hone_replay_opts, replay_fields),
+    [RECIPES] = FORM("hone_recipes", "recipes", hone_recipes_opts, recipes_fields),
+    [PUBLISH] = FORM("hone_publish", "publish", hone_publish_opts, publish_fields),
+    [PUBLISH_CHECK] = FORM_OF_ARGUMENTS("hone_publish_check", "publish", publish_check_fields),
+    [SPLIT] = FORM("hone_split", "split", hone_split_opts, split_fields),
+    [MERGE] = FORM_OF_ARGUMENTS("hone_merge", "merge", merge_fields),
+    [SYNTH] = FORM("hone_synth", "synth", hone_synth_opts, synth_fields),
+    [DOCTOR] = FORM_OF_ARGUMENTS("hone_doctor", "doctor", doctor_fields),
+    [BENCH] = FORM_OF_ARGUMENTS("hone_bench_kernels", "bench-kernels", bench_fields),
+    {0}};
+
+/* ---- calls ---- */
+
+int hone_plan(const char *model, const struct hone_plan_opts *opts, const struct hone_opts *o,
+              char **json, struct hone_error *e) {
+    struct hone_plan_opts po;
+    struct memory_plan_opts j = memory_plan_usual;
+    struct task t;
+    int rc = task_begin_form(&t, &forms_files[PLAN], opts, &po, &j, o, json, e);
+    if (rc) return rc;
+    j.path = model;
+    return task_end(&t, memory_plan_run(&t.w, &j, t.m, &t.c.err), json, e);
+}
+
+int hone_inspect(const char *path, int tensors, const struct hone_opts *o, char **json,
+                 struct hone_error *e) {
+    struct task t;
+    const struct inspect_opts j = {.path = path, .keys = KEYS_ALL, .tensors = tensors != 0};
+    int rc = task_begin(&t, o, json, e);
+    return rc ? rc : task_end(&t, inspect_run(&j, t.m, &t.c.err), json, e);
+}
+
+int hone_verify(const char *path, int deep, const char *manifest, const struct hone_opts *o,
+                char **json, struct hone_error *e) {
+    struct task t;
+    const struct verify_opts j = {.path = path, .manifest = manifest, .deep = deep != 0};
+    int rc = task_begin(&t, o, json, e);
+    return rc ? rc : task_end(&t, verify_run(&j, t.m, &t.c.err), json, e);
+}
+
+int hone_diff(const char *a, const char *b, int weights, const struct hone_opts *o, char **json,
+              struct hone_error *e) {
+    struct task t;
+    const struct diff_opts j = {.a = a, .b = b, .list = true, .want_error = weights != 0};
+    int rc = task_begin(&t, o, json, e);
+    return rc ? rc : task_end(&t, diff_run(&t.w, &j, t.m, &t.c.err), json, e);
+}
+
+int hone_replay(const char *file, const struct hone_replay_opts *opts, const struct hone_opts *o,
+                char **json, struct hone_error *e) {
+    struct hone_replay_opts ro;
+    struct replay_opts j = {.path = file};
+    struct task t;
+    int rc = task_begin_form(&t, &forms_files[REPLAY], opts, &ro, &j, o, json, e);
+    return rc ? rc : task_end(&t, replay_run(&t.w, &j, t.m, &t.c.err), json, e);
+}
+
+int hone_recipes(const char *model, const struct hone_recipes_opts *opts, const struct hone_opts *o,
+                 char **json, struct hone_error *e) {
+    struct hone_recipes_opts ro;
+    struct task t;
+    int rc = task_begin_form(&t, &forms_files[RECIPES], opts, &ro, &ro, o, json, e);
+    if (rc) return rc;
+    if (!ro.recipe != !ro.plan_out || (ro.recipe && !model))
+        rc = err_set(&t.c.err, ERR_USAGE, "a plan needs all of a model, recipe and plan_out");
+    else if (ro.recipe)
+        rc = recipes_plan(&t.w, model, ro.recipe, ro.imatrix, ro.plan_out, t.m, &t.c.err);
+    else
+        rc = recipes_list(model, ro.imatrix, t.m, &t.c.err);
+    return task_end(&t, rc, json, e);
+}
+
+int hone_publish(const char *folder, const struct hone_publish_opts *opts,
+                 const struct hone_opts *o, char **json, struct hone_error *e) {
+    struct hone_publish_opts po;
+    struct publish_ask j = {.o = {.dir = folder}};
+    struct task t;
+    int rc = task_begin_form(&t, &forms_files[PUBLISH], opts, &po, &j, o, json, e);
+    if (rc) return rc;
+    j.o.way = t.w.overwrite ? GUARD_KEEP : GUARD_REFUSE;
+    return task_end(&t, publish_job_run(&j.given, &j.o, t.m, &t.c.err), json, e);
+}
+
+int hone_publish_check(const char *folder, int quick, const struct hone_opts *o, char **json,
+                       struct hone_error *e) {
+    struct task t;
+    int rc = task_begin(&t, o, json, e);
+    return rc ? rc : task_end(&t, publish_job_check(folder, quick != 0, t.m, &t.c.err), json, e);
+}
+
+int hone_split(const char *in, const struct hone_split_opts *opts, const struct hone_opts *o,
+               char **json, struct hone_error *e) {
+    struct hone_split_opts so;
+    struct split_opts j = {.path = in};
+    struct task t;
+    int rc = task_begin_form(&t, &forms_files[SPLIT], opts, &so, &j, o, json, e);
+    return rc ? rc : task_end(&t, split_run(&t.w, &j, t.m, &t.c.err), json, e);
+}
+
+int hone_merge(const char *shard, const char *path, int overwrite, const struct hone_opts *o,
+               char **json, struct hone_error *e) {
+    struct task t;
+    int rc = task_begin(&t, o, json, e);
+    if (rc) return rc;
+    t.w.overwrite = overwrite != 0;
+    return task_end(&t, merge_run(&t.w, shard, path, t.m, &t.c.err), json, e);
+}
+
+int hone_synth(const char *path, const struct hone_synth_opts *opts, const struct hone_opts *o,
+               char **json, struct hone_error *e) {
+    struct hone_synth_opts so;
+    struct synth_opts j = synth_usual;
+    struct task t;
+    int rc = task_begin_form(&t, &forms_files[SYNTH], opts, &so, &j, o, json, e);
+    if (rc) return rc;
+    j.out = path;
+    if (so.seed) j.seed = (uint64_t)so.seed;
+    return task_end(&t, synth_job_run(&t.w, &j, so.tokenizer, t.m, &t.c.err), json, e);
+}
+
+int hone_doctor(const char *model, const char *list, const struct hone_opts *o, char **json,
+                struct hone_error *e) {
+    struct task t;
+    int rc = task_begin(&t, o, json, e);
+    if (rc) return rc;
+    if (model && list)
+        rc = err_set(&t.c.err, ERR_USAGE, "a model and a list are different questions");
+    else if (model)
+        rc = doctor_model(&t.w, model, t.m, &t.c.err);
+    else if (!list)
+        rc = doctor_machine(&t.w, NULL, t.m, &t.c.err);
+    else if (strcmp(list, "limits") == 0)
+        doctor_limits(t.m);
+    else if (strcmp(list, "models") == 0)
+        doctor_models(t.m);
+    else
+        rc = err_set(&t.c.err, ERR_USAGE, "list: '%.80s' is not limits or models", list);
+    return task_end(&t, rc, json, e);
+}
+
+int hone_bench_kernels(const char *types, double seconds, const struct hone_opts *o, char **json,
+                       struct hone_error *e) {
+    struct task t;
+    const double s = seconds > 0 ? seconds : BENCH_USUAL_SECONDS;
+    int rc = task_begin(&t, o, json, e);
+    return rc ? rc : task_end(&t, bench_job_run(&t.w, types, s, t.m, &t.c.err), json, e);
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT
+/* lib/form.c - see form.h. */
+#include "lib/form.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/json.h"
+
+const struct form *form_list(int i) {
+    static const struct form *const list[] = {forms_steps,     forms_evals, forms_files,
+                                              forms_templates, forms_serve, forms_handles};
+    return i >= 0 && (size_t)i < COUNT_OF(list) ? list[i] : NULL;
+}
+
+/* ---- values ---- */
+
+static double number_at(const void *p) {
+    double v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+/* A number in another unit; 0 leaves what is usual, less means 0. */
+static void put_number(void *to, double v, double unit) {
+    const double x = v < 0 ? 0 : v / unit;
+    if (v > 0 || v < 0) memcpy(to, &x, sizeof x);
+}
+
+static void put_count(void *to, const void *from) {
+    int64_t v;
+    memcpy(&v, from, sizeof v);
+    if (v < 0)
+        v = 0;
+    else if (!v)
+        return;
+    memcpy(to, &v, sizeof v);
+}
+
+static void put_said(struct task *t, void *to, double v) {
+    char text[40];
+    if (!(v > 0 || v < 0)) return;
+    snprintf(text, sizeof text, "%.17g", v < 0 ? 0 : v);
+    const char *kept = arena_strdup(&t->w.mem, text);
+    memcpy(to, &kept, sizeof kept);
+}
+
+static const char *text_at(const void *p) {
+    const char *v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+static int flag_at(const void *p) {
+    int v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+struct str_list task_list(struct task *t, const char *const *texts) {
+    struct str_list l = {0};
+    for (int i = 0; texts && texts[i]; i++) work_list_add(&t->w, &l, texts[i]);
+    return l;
+}
+
+static void put_list(struct task *t, void *to, const void *from) {
+    const char *const *texts;
+    memcpy(&texts, from, sizeof texts);
+    const struct str_list l = task_list(t, texts);
+    if (l.n) memcpy(to, &l, sizeof l);
+}
+
+static void put(struct task *t, const struct field *f, const char *own, char *job) {
+    const void *from = own + f->from;
+    void *to = job + f->to;
+    switch (f->kind) {
+    case FIELD_ARG:
+    case FIELD_CALL:
+        return;
+    case FIELD_FLAG:
+        if (flag_at(from)) *(bool *)to = true;
+        return;
+    case FIELD_TEXT:
+        if (text_at(from)) memcpy(to, from, sizeof(char *));
+        return;
+    case FIELD_LIST:
+        put_list(t, to, from);
+        return;
+    case FIELD_COUNT:
+        put_count(to, from);
+        return;
+    case FIELD_NUMBER:
+        put_number(to, number_at(from), 1);
+        return;
+    case FIELD_MINUTES:
+        put_number(to, number_at(from), 60);
+        return;
+    case FIELD_HOURS:
+        put_number(to, number_at(from), 3600);
+        return;
+    case FIELD_SAID:
+        put_said(t, to, number_at(from));
+        return;
+    case FIELD_BYTES: {
+        uint64_t v;
+        memcpy(&v, from, sizeof v);
+        if (v) memcpy(to, &v, sizeof v);
+        return;
+    }
+    case FIELD_DEVICE: /* begin() has looked at it */
+        return;
+    case FIELD_FORCE:
+        t->w.overwrite = flag_at(from) != 0;
+        return;
+    }
+}
+
+/* A field that is set, and that only other forms with the same struct have; NULL: none. */
+static const char *foreign(const struct form *f, const char *own) {
+    static const char zero[sizeof(uint64_t)];
+    for (int k = 0; form_list(k); k++)
+        for (const struct form *g = form_list(k); g->call; g++)
+            for (int i = 0; strcmp(g->opts, f->opts) == 0 && i < g->n; i++) {
+                const struct field *x = &g->field[i];
+                bool ours = x->kind == FIELD_ARG;
+                for (int j = 0; j < f->n && !ours; j++)
+                    ours = f->field[j].kind != FIELD_ARG && f->field[j].from == x->from;
+                if (!ours && memcmp(own + x->from, zero, x->n_bytes) != 0) return x->name;
+            }
+    return NULL;
+}
+
+/* ---- calls ---- */
+
+/* device: of the call, before the one of all calls; NULL: it has none. */
+static int begin(struct task *t, const struct hone_opts *o, const char *device, char **json,
+                 struct hone_error *e) {
+    memset(t, 0, sizeof *t);
+    if (json) *json = NULL;
+    int rc = owner_new(&t->owner, o, NULL, e);
+    if (!rc) rc = call_begin(&t->c, t->owner, e);
+    if (rc) {
+        owner_drop(t->owner);
+        return rc;
+    }
+    struct work_how how = t->owner->how;
+    if (device) how.device = device;
+    arena_init(&t->w.mem);
+    t->w.ctx = &t->c.ctx;
+    t->w.pre = t->owner->o.pre;
+    t->w.tmp = t->owner->o.tmp ? t->owner->o.tmp : "/tmp";
+    t->m = emit_new();
+    rc = work_set(&t->w, &how, &t->c.err);
+    return rc ? task_end(t, rc, json, e) : HONE_OK;
+}
+
+int task_begin(struct task *t, const struct hone_opts *o, char **json, struct hone_error *e) {
+    return begin(t, o, NULL, json, e);
+}
+
+int task_begin_form(struct task *t, const struct form *f, const void *given, void *own, void *job,
+                    const struct hone_opts *o, char **json, struct hone_error *e) {
+    const char *device = NULL;
+    if (json) *json = NULL;
+    int rc = lib_take(own, given, f->size, f->opts, e);
+    if (rc) return rc;
+    const char *other = foreign(f, own);
+    if (other) return lib_error(e, HONE_USAGE, "%s has no use for %s.%s", f->call, f->opts, other);
+    for (int i = 0; i < f->n; i++)
+        if (f->field[i].kind == FIELD_DEVICE)
+            device = text_at((const char *)own + f->field[i].from);
+    rc = begin(t, o, device, json, e);
+    for (int i = 0; i < f->n && !rc; i++) put(t, &f->field[i], own, job);
+    return rc;
+}
+
+int task_end(struct task *t, int rc, char **json, struct hone_error *e) {
+    struct buf b = {0};
+    if (json && (!rc || rc == ERR_VERDICT)) {
+        if (!t->text.len) {
+            emit_str(t->m, "hone_version", NULL, HONE_VERSION);
+            emit_render(t->m, EMIT_JSON, &t->text);
+        }
+        b = t->text;
+        t->text = (struct buf){0};
+    }
+    emit_free(t->m);
+    buf_release(&t->text);
+    arena_release(&t->w.mem);
+    rc = call_end(&t->c, rc, e);
+    owner_drop(t->owner);
+    if (json && b.len)
+        *json = buf_take(&b);
+    else
+        buf_release(&b);
+    return rc;
+}
+
+int task_need(const char *path, bool is_needed, struct err *e) {
+    return path || !is_needed ? 0 : err_set(e, ERR_USAGE, "a path of the output is missing");
+}
+
+void task_text(struct task *t, const char *name, const struct buf *text) {
+    struct jw w;
+    jw_init(&w, &t->text, true);
+    jw_obj(&w, NULL);
+    jw_str(&w, name, text->data ? text->data : "");
+    jw_end(&w);
+}

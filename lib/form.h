@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+/* lib/form.h - calls of include/hone.h that are jobs of jobs/, and the tables that say how options
+ * of a caller become options of a job.
+ *
+ * A call has a form: the command that it is, the struct of its options, and a row for each of them:
+ * the field, the option of the command, and the place in the job's struct. To add an option is to
+ * add a field at the end of the struct in hone.h, and its row here; to add a call is to add a form.
+ * tests/unit/test_lib_forms.c holds the rows against the option tables of the commands, and writes
+ * docs/reference.md from both. */
+#ifndef HONE_LIB_FORM_H
+#define HONE_LIB_FORM_H
+
+#include <stddef.h>
+
+#include "core/emit.h"
+#include "jobs/work.h"
+#include "lib/call.h"
+
+enum field_kind {                /* type of the field -> type of the job's */
+                  FIELD_ARG,     /* an argument of the function: nothing is copied */
+                  FIELD_CALL,    /* a field that the call itself reads: nothing is copied */
+                  FIELD_FLAG,    /* int -> bool */
+                  FIELD_TEXT,    /* const char * -> const char *; NULL: as usual */
+                  FIELD_LIST,    /* const char *const * -> struct str_list */
+                  FIELD_COUNT,   /* int64_t -> int64_t; 0: as usual, < 0: 0 */
+                  FIELD_NUMBER,  /* double -> double; the same */
+                  FIELD_BYTES,   /* uint64_t -> uint64_t; 0: as usual */
+                  FIELD_MINUTES, /* seconds as double -> minutes as double; as FIELD_NUMBER */
+                  FIELD_HOURS,   /* the same in hours */
+                  FIELD_SAID,    /* double -> const char *, a number as text; as FIELD_NUMBER */
+                  FIELD_DEVICE,  /* const char * -> the job's device */
+                  FIELD_FORCE    /* int -> may the job overwrite? */
+};
+struct field {
+    const char *name;   /* in hone.h */
+    const char *option; /* of the command, without "--"; "": none */
+    enum field_kind kind;
+    size_t from, to; /* offsets in the two structs */
+    size_t n_bytes;  /* of the field */
+};
+struct form {
+    const char *call;    /* "hone_eval_ppl" */
+    const char *command; /* "eval ppl"; several: "eval tools|eval checks" */
+    const char *opts;    /* "hone_eval_opts"; "": the function has arguments alone */
+    size_t size;         /* of that struct */
+    const struct field *field;
+    int n;
+};
+/* Rows of a table; FROM and TO name the two structs. */
+#define FIELD(kind, from, to, option)                                                              \
+    {                                                                                              \
+#from, option, kind, offsetof(struct FROM, from), offsetof(struct TO, to),                 \
+            sizeof((struct FROM){0}.from)                                                          \
+    }
+#define FIELD_OF_WORK(kind, from, option)                                                          \
+    { #from, option, kind, offsetof(struct FROM, from), 0, sizeof((struct FROM){0}.from) }
+#define FIELD_OF_CALL(from, option) FIELD_OF_WORK(FIELD_CALL, from, option)
+#define ARGUMENT(name, option)                                                                     \
+    { name, option, FIELD_ARG, 0, 0, 0 }
+#define FORM(call, command, opts, table)                                                           \
+    { call, command, #opts, sizeof(struct opts), table, (int)COUNT_OF(table) }
+#define FORM_OF_ARGUMENTS(call, command, table)                                                    \
+    { call, command, "", 0, table, (int)COUNT_OF(table) }
+
+/* The forms of each file; the last has no call. */
+extern const struct form forms_steps[], forms_evals[], forms_files[], forms_templates[],
+    forms_serve[], forms_handles[];
+/* The i-th of these lists; NULL: past the end. */
+const struct form *form_list(int i);
+
+/* A call that is a job: its owner lives as long. */
+struct task {
+    struct owner *owner;
+    struct call c;
+    struct work w;
+    struct emit *m;
+    struct buf text; /* a JSON document in place of m, where the job wrote one */
+};
+/* Begins a call without options of its own. Anything but HONE_OK: it was not begun. */
+int task_begin(struct task *t, const struct hone_opts *o, char **json, struct hone_error *e);
+/* The same with options: `given` are the caller's, or NULL; own gets them as this version has them;
+ * job, which holds what is usual, gets them by the rows of the form. HONE_USAGE: a field is set
+ * that only other calls with this struct have. */
+int task_begin_form(struct task *t, const struct form *f, const void *given, void *own, void *job,
+                    const struct hone_opts *o, char **json, struct hone_error *e);
+/* Ends the call; what was found goes to *json where rc says that it is whole. */
+int task_end(struct task *t, int rc, char **json, struct hone_error *e);
+
+/* A list of texts, NULL behind the last, as the job has it. */
+struct str_list task_list(struct task *t, const char *const *texts);
+/* ERR_USAGE when there is no path, and one is needed. */
+int task_need(const char *path, bool is_needed, struct err *e);
+/* {"name": text} as the result of a task. */
+void task_text(struct task *t, const char *name, const struct buf *text);
+
+#endif

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: MIT
+"""usage: make_steps.py include/hone.h lib/*.c > hone_gguf/steps.py : the calls of hone.h that give a JSON document, as typed functions
+with the header's words. `make python-steps` runs it; tests/cli/python.sh fails where steps.py is not what it writes."""
+
+import re
+import sys
+
+NAMES = {"quantize": "quantize_files"}  # there is a quantize() for one file already
+OTHERS = {"make", "plan", "diff", "call", "serve"}  # written by hand, in jobs.py
+OPTIONAL = {"manifest", "name", "mode", "types", "seconds", "list", "suite", ("recipes", "model"), ("doctor", "model"),
+            ("merge", "path")}
+KEYWORDS = {"bytes": "n_bytes", "from": "matrices", "in": "source"}
+TYPES = {"const char *": ("Text", "C.c_char_p", "None"), "const char *const *": ("Texts", "C.POINTER(C.c_char_p)", "None"),
+         "int": ("bool", "C.c_int", "False"), "int64_t": ("int", "C.c_int64", "0"), "uint64_t": ("int", "C.c_uint64", "0"),
+         "double": ("float", "C.c_double", "0.0"), "size_t": ("int", "C.c_size_t", "0")}
+COMMON = [("threads", "int", "0"), ("device", "Optional[str]", "None"), ("isa", "Optional[str]", "None"),
+          ("pre", "Optional[str]", "None"), ("max_memory", "int", "0"), ("progress", "Optional[_lib.Progress]", "None"),
+          ("log", "Optional[_lib.Log]", "None"), ("cancel", "Optional[Cancel]", "None")]
+
+
+def words(comment: str) -> str:
+    """A comment as one line, in Python's names."""
+    text = " ".join(re.sub(r"^\s*/?\*+/?|\*/\s*$", "", line).strip() for line in comment.splitlines()).strip()
+    for a, b in (("NULL", "None"), ("HONE_VERDICT", "Verdict"), ("HONE_USAGE", "UsageError"), ("HONE_DATA", "DataError"),
+                 ("non-zero", "True"), ("Non-zero", "True")):
+        text = text.replace(a, b)
+    return re.sub(r"\bhone_(?!opts)([a-z_]+)", lambda m: NAMES.get(m[1], m[1]), text)
+
+
+def fields(body: str) -> list:
+    """(C type, name, comment) of a struct's fields."""
+    found, above = [], ""
+    for m in re.finditer(r"(/\*.*?\*/)|([^;{}/]+);[ \t]*(/\*.*?\*/)?", body, re.S):
+        if m[1]:
+            above = m[1]
+            continue
+        decl = " ".join(m[2].split())
+        if "(" in decl:
+            continue
+        kind, names = re.match(r"(const char \*const \*|const char \*|[a-z0-9_]+ )(.*)", decl).groups()
+        for name in names.split(","):
+            found.append((kind.strip() if kind.endswith(" ") else kind, name.strip().lstrip("*").replace("const *", ""),
+                          words(m[3] or "")))
+    return found
+
+
+def arguments(text: str) -> list:
+    """(C type, name) of a function's arguments."""
+    return [re.match(r"(.*?)(\w+)$", " ".join(a.split())).groups() for a in text.split(",")]
+
+
+def wrap(head: str, parts: list, end: str) -> str:
+    lines, line = [], head
+    for i, p in enumerate(parts):
+        p += ", " if i + 1 < len(parts) else end
+        if len(line) + len(p.rstrip()) > 118:
+            lines.append(line.rstrip())
+            line = " " * (max(head.find("("), head.rfind("[")) + 1)
+        line += p
+    return "\n".join([*lines, line.rstrip()])
+
+
+def document(comment: str, rows: list) -> str:
+    import textwrap
+    text = words(comment)
+    out = textwrap.wrap(text, 112)
+    if rows:
+        out.append("")
+    for name, says in rows:
+        out += textwrap.wrap(f"{name}: {says}", 112, subsequent_indent="    ")
+    return '    """' + "\n".join("    " + x if x and i else x for i, x in enumerate(out)).rstrip() + ('\n    """' if len(out) > 1 else '"""')
+
+
+def rows(source: str) -> dict:
+    """Function of the library -> the fields that its table has, from the text of lib/*.c."""
+    tables = {m[1]: re.findall(r"FIELD(?:_OF_WORK|_OF_CALL)?\(\s*(?:FIELD_[A-Z]+,\s*)?(\w+)", m[2])
+              + (["kv_type", "act"] if "COMPUTES" in m[2] else [])
+              for m in re.finditer(r"struct field (\w+)\[\] = \{(.*?)\};", source, re.S)}
+    return {m[1]: tables[m[2]] for m in re.finditer(r'FORM\("hone_(\w+)",\s*"[^"]*",\s*\w+,\s*(\w+)\)', source)}
+
+
+def main() -> None:
+    header = open(sys.argv[1], encoding="utf-8").read()
+    structs = {m[1]: fields(m[2]) for m in re.finditer(r"struct (hone_\w+_opts) \{(.*?)\n\};", header, re.S)}
+    functions = []
+    header = header[header.index("---- steps on files"):]
+    for m in re.finditer(r"(/\*(?:(?!\*/).)*\*/)?\s*HONE_API int (hone_\w+)\(([^;]*)\);", header, re.S):
+        args = arguments(m[3])
+        name = m[2][5:]
+        if ("char **", "json") in args and name not in OTHERS:
+            functions.append((name, m[1] or "", args))
+    has = {}
+    for path in sys.argv[2:]:
+        has.update(rows(open(path, encoding="utf-8").read()))
+    print('# SPDX-License-Identifier: MIT\n"""The steps on files of include/hone.h as functions.\n\nWritten by '
+          'python/make_steps.py: change hone.h, then `make python-steps`."""\n\n'
+          'from __future__ import annotations\n\nimport ctypes as C\nfrom typing import Optional\n\n'
+          'from . import _lib\nfrom ._lib import Cancel, Options, Path, Sized, Text, Texts\nfrom .report import Report\n')
+    used = dict.fromkeys(re.sub(r"const struct (\w+) \*", r"\1", t) for _, _, args in functions for t, n in args
+                         if t.startswith("const struct") and "hone_opts" not in t)
+    camel = lambda s: "".join(w.capitalize() for w in s[5:].split("_"))
+    for s in used:
+        pairs = [(n, TYPES[t][1]) for t, n, _ in structs[s]]
+        print(f"\nclass {camel(s)}(Sized):")
+        print(wrap("    _fields_ = [", [f'("{n}", {t})' for n, t in pairs], "]") + "\n")
+    table, exported = [], []
+    for name, comment, args in functions:
+        given, calls, keywords, says, kinds = [], [], [], [], []
+        struct = None
+        for t, n in args:
+            key = KEYWORDS.get(n, n)
+            if t.startswith("const struct hone_opts"):
+                calls.append("o.ref")
+                kinds.append("C.POINTER(_lib.Opts)")
+            elif t.startswith("const struct"):
+                struct = re.sub(r"const struct (\w+) \*", r"\1", t)
+                calls.append("C.byref(s)")
+                kinds.append(f"C.POINTER({camel(struct)})")
+            elif t == "char **":
+                kinds.append("_lib.OUT")
+            elif t != "struct hone_error *":
+                kind = TYPES[t.strip() if not t.endswith("*") else t]
+                if kind[0] == "Text" and (n in OPTIONAL or (name, n) in OPTIONAL):
+                    given.append(f"{key}: Text = None")
+                elif kind[0] == "bool" or n in OPTIONAL:
+                    keywords.append(f"{key}: {kind[0]} = {kind[2]}")
+                else:
+                    given.append(f"{key}: {'Path' if kind[0] == 'Text' else kind[0]}")
+                calls.append({"Text": f"_lib.word({key})", "Path": f"_lib.word({key})", "Texts": f"_lib.paths({key})",
+                              "bool": f"int({key})"}.get(kind[0], key))
+                kinds.append(kind[1])
+        taken = {k.split(":")[0] for k in given + keywords}
+        sets = []
+        if struct:
+            for t, n, c in structs[struct]:
+                if n not in has[name]:
+                    continue
+                key = KEYWORDS.get(n, n)
+                kind = TYPES[t]
+                keywords.append(f"{key}: {kind[0]} = {kind[2]}")
+                sets.append(f"{n}=" + {"Text": f"_lib.word({key})", "Texts": f"_lib.paths({key})", "bool": f"int({key})"}.get(kind[0], key))
+                taken.add(key)
+                if c:
+                    says.append((key, c))
+        common = [c for c in COMMON if c[0] not in taken]
+        keywords += [f"{a}: {b} = {c}" for a, b, c in common]
+        py = NAMES.get(name, name)
+        exported.append(py)
+        print("\n" + wrap(f"def {py}(", [*given, "*", *keywords], ") -> Report:"))
+        print(document(comment, says))
+        print(wrap("    o = Options(", [f"{a}={a}" for a, *_ in common], ")"))
+        if struct:
+            print(wrap(f"    s = {camel(struct)}(", sets, ")"))
+        print(wrap(f'    return _lib.step("{name}", ', ["o", *calls], ")") + "\n")
+        table.append(wrap(f'    "{name}": (None, [', kinds, "]),"))
+    print("\n_lib.FUNCTIONS.update({\n" + "\n".join(table) + "\n})")
+    print("__all__ = [" + ",\n           ".join(", ".join(f'"{n}"' for n in exported[i:i + 6]) for i in range(0, len(exported), 6)) + "]")
+
+
+main()

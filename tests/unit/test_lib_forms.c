@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT
+/* tests/unit/test_lib_forms.c - every option of every command is a field of include/hone.h or an
+ * argument of a function there, or it is said here why only hone_call has it; and docs/reference.md
+ * says so. `make reference` writes that file: the program's argument is its path. */
+#include "cli/lib.h"
+#include "core/buf.h"
+#include "core/io.h"
+#include "core/str.h"
+#include "lib/form.h"
+#include "tests/check.h"
+
+enum { MOST = 700 };
+struct option {
+    char command[40]; /* "" of one that all commands have */
+    const char *name;
+};
+static struct option known[MOST];
+static int n_known;
+
+static const struct {
+    const char *command, *option, *why;
+} only_call[] = {
+    {"", "csv", "a form of the result for people and tables; calls return JSON"},
+    {"", "md", "likewise"},
+    {"", "color", "of a terminal"},
+    {"", "help", "of a terminal; the manual pages have the same"},
+    {"run", "file", "a program reads its files itself and puts them in front of the prompt"},
+    {"run", "thinking", "of a terminal; hone_template_read_answer tells reasoning apart"},
+    {"run", "no-history", "of a terminal"},
+    {"inspect", "keys", "how long values are shown; hone_inspect gives them whole"},
+    {"diff", "no-manifest", "for a folder whose manifest.json is in doubt; hone verify says so"},
+    {"template parse", "format", "hone_template_read_answer takes what the template asks for"},
+    {"template parse", "think", "likewise"},
+};
+
+static void remember(const char *command, const struct opt *o, int n) {
+    for (int i = 0; i < n && n_known < MOST; i++) {
+        snprintf(known[n_known].command, sizeof known->command, "%s", command);
+        known[n_known++].name = o[i].name;
+    }
+}
+
+static void visit(void *ctx, const struct cmd_spec *spec, const struct opt *common, int n_common) {
+    bool *first = ctx;
+    if (*first) remember("", common, n_common);
+    *first = false;
+    remember(spec->name, spec->opts, spec->n_opts);
+}
+
+static void collect(void) {
+    int n;
+    bool first = true;
+    const struct subcommand *s = command_table(&n);
+    for (int i = 0; i < n; i++) {
+        struct err e;
+        char *argv[] = {NULL};
+        struct cli probe = {.out = stdout, .visit = visit, .visit_ctx = &first};
+        CHECK_OK(s[i].run(&probe, 0, argv, &e));
+    }
+    CHECK(n_known > 300 && n_known < MOST);
+}
+
+/* Is the name one of those with '|' between them? */
+static bool one_of(const char *list, const char *name) {
+    const size_t n = strlen(name);
+    for (const char *p = list;; p++) {
+        const size_t k = strcspn(p, "|");
+        if (k == n && memcmp(p, name, n) == 0) return true;
+        p += k;
+        if (!*p) return false;
+    }
+}
+
+/* Appends where an option is: `call`: field. Returns in how many places. */
+static int places(const struct option *o, struct buf *out) {
+    int n = 0;
+    for (int k = 0; form_list(k); k++)
+        for (const struct form *f = form_list(k); f->call; f++)
+            for (int i = 0; one_of(f->command, o->command) && i < f->n; i++) {
+                const struct field *x = &f->field[i];
+                if (strcmp(x->option, o->name) != 0) continue;
+                buf_fmt(out, n++ ? "; `%s`: %s%s%s" : "`%s`: %s%s%s", f->call,
+                        x->kind == FIELD_ARG ? "" : "`", x->name, x->kind == FIELD_ARG ? "" : "`");
+            }
+    return n;
+}
+
+static const char *why(const struct option *o) {
+    for (size_t i = 0; i < COUNT_OF(only_call); i++)
+        if (strcmp(only_call[i].command, o->command) == 0 &&
+            strcmp(only_call[i].option, o->name) == 0)
+            return only_call[i].why;
+    return NULL;
+}
+
+static void test_options(void) {
+    for (int i = 0; i < n_known; i++) {
+        struct buf b = {0};
+        const int n = places(&known[i], &b);
+        if (!n && !why(&known[i]))
+            CHECK_FAIL("hone %s --%s is nowhere in hone.h: a row in lib/ or a reason here",
+                       known[i].command, known[i].name);
+        if (n && why(&known[i]))
+            CHECK_FAIL("hone %s --%s is said to be only of hone_call: %s", known[i].command,
+                       known[i].name, b.data);
+        buf_release(&b);
+    }
+}
+
+static bool is_known(const char *commands, const char *option) {
+    for (int i = 0; i < n_known; i++)
+        if (strcmp(known[i].name, option) == 0 && one_of(commands, known[i].command)) return true;
+    return false;
+}
+
+/* No row names what is not there, and no two rows the same field. */
+static void test_rows(void) {
+    for (int k = 0; form_list(k); k++)
+        for (const struct form *f = form_list(k); f->call; f++)
+            for (int i = 0; i < f->n; i++) {
+                const struct field *x = &f->field[i];
+                if (*x->option && !is_known(f->command, x->option))
+                    CHECK_FAIL("%s.%s: hone %s has no --%s", f->call, x->name, f->command,
+                               x->option);
+                CHECK(x->kind == FIELD_ARG || (x->n_bytes && x->from + x->n_bytes <= f->size));
+            }
+    for (size_t i = 0; i < COUNT_OF(only_call); i++)
+        CHECK(is_known(only_call[i].command, only_call[i].option));
+}
+
+/* ---- docs/reference.md ---- */
+
+static const char head[] =
+    "# Commands and calls\n"
+    "\n"
+    "Every option of every command of `hone`, and where a program has it: the function of\n"
+    "`include/hone.h` and its field or argument. Python has the same names without `hone_`, a "
+    "field "
+    "as\n"
+    "a keyword (`bytes` is `n_bytes`, `hone_quantize` is `quantize_files`; `make` and `plan` take "
+    "the options of\n"
+    "the command). What has a reason in place of a call is only of "
+    "`hone_call`\n"
+    "(Python: `call`), which takes every command with its options as text.\n"
+    "\n"
+    "This file is written by `make reference`, from the tables that the commands and the library "
+    "run on;\n"
+    "`tests/unit/test_lib_forms.c` fails where it is not true.\n";
+
+static void calls_of(const char *command, struct buf *out) {
+    for (int k = 0; form_list(k); k++)
+        for (const struct form *f = form_list(k); f->call; f++)
+            if (one_of(f->command, command)) buf_fmt(out, "%s`%s`", out->len ? ", " : "", f->call);
+}
+
+static void describe(struct buf *out) {
+    buf_str(out, head);
+    for (int i = 0; i < n_known; i++) {
+        const struct option *o = &known[i];
+        struct buf calls = {0}, where = {0};
+        calls_of(o->command, &calls);
+        if (i == 0)
+            buf_str(out, "\n## Options of all commands\n");
+        else if (strcmp(o->command, known[i - 1].command) != 0)
+            buf_fmt(out, "\n## hone %s\n\n%s\n", o->command, calls.data ? calls.data : "");
+        if (i == 0 || strcmp(o->command, known[i - 1].command) != 0)
+            buf_str(out, "\n| option | where |\n|---|---|\n");
+        if (!places(o, &where)) buf_fmt(&where, "only `hone_call`: %s", why(o));
+        buf_fmt(out, "| `--%s` | %s |\n", o->name, where.data);
+        buf_release(&calls);
+        buf_release(&where);
+    }
+    buf_str(out, "\n## Without options of their own\n\n| command | call |\n|---|---|\n"
+                 "| `hone completion` | only `hone_call`: words for a shell |\n"
+                 "| `hone eval compare` | `hone_eval_compare` |\n"
+                 "| `hone template diff` | `hone_template_diff` |\n");
+}
+
+static const char path[] = "docs/reference.md";
+static void test_document(void) {
+    struct buf b = {0};
+    char *is = NULL;
+    size_t n = 0;
+    struct err e;
+    describe(&b);
+    CHECK_OK(io_read_file(&is, &n, path, 1 << 20, &e));
+    if (is && (n != b.len || memcmp(is, b.data, n) != 0))
+        CHECK_FAIL("%s is not what the tables say: make reference", path);
+    free(is);
+    buf_release(&b);
+}
+
+int main(int argc, char **argv) {
+    collect();
+    if (argc > 1) {
+        struct buf b = {0};
+        describe(&b);
+        FILE *f = fopen(argv[1], "w");
+        if (!f || fwrite(b.data, 1, b.len, f) != b.len || fclose(f) != 0) return 1;
+        buf_release(&b);
+        return 0;
+    }
+    RUN(test_options);
+    RUN(test_rows);
+    RUN(test_document);
+    return check_done();
+}
