@@ -177,22 +177,27 @@ static int run(const char *command, const char *const *args, FILE *out, struct e
     return rc;
 }
 
+/* Runs a command whose result goes to r->text. */
+static int run_into(const char *command, const char *const *args, struct hone_result *r,
+                    struct err *e) {
+    FILE *out = open_memstream(&r->text, &r->len);
+    if (!out) return err_sys(e, "%s: no memory", command);
+    int rc = run(command, args, out, e);
+    if (fclose(out) != 0 && !rc) rc = err_sys(e, "%s: no memory for the result", command);
+    return rc;
+}
+
 int hone_call(const char *command, const char *const *args, const struct hone_opts *opts,
               struct hone_result *r) {
     struct hone_error e = {0};
     struct call c;
-    FILE *out = NULL;
     memset(r, 0, sizeof *r);
     struct owner *owner;
     int rc = owner_new(&owner, opts, NULL, &e);
     if (!rc) rc = call_begin(&c, owner, &e);
     if (!rc) {
         if (!opts || !opts->log) log_set_level(LOG_INFO);
-        out = open_memstream(&r->text, &r->len);
-        rc = out ? run(command, args, out, &c.err) : err_sys(&c.err, "%s: no memory", command);
-        if (out && fclose(out) != 0 && !rc)
-            rc = err_sys(&c.err, "%s: no memory for the result", command);
-        rc = call_end(&c, rc, &e);
+        rc = call_end(&c, run_into(command, args, r, &c.err), &e);
     }
     owner_drop(owner);
     if (!r->text) r->text = calloc(1, 1);
