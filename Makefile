@@ -248,6 +248,8 @@ check: all $(CHECKED) $(HONE_EMU) $(FAULT) $(OBJ)/stage.stamp ## every test that
 test: check ## the same
 check-examples: $(OBJ)/stage.stamp ## the programs of docs/examples against the installed library; CC=clang SAN=thread, or SAN=address,undefined
 	$(Q)HONE=$(abspath $(BIN)) UNITS= SCRIPTS=tests/cli/library.sh CC='$(CC)' SANF='$(SANF)' sh tests/run.sh
+check-examples-memory: $(OBJ)/stage.stamp ## each of them with every request for memory refused in turn, and cancelled there (a quarter of an hour)
+	$(Q)HONE=$(abspath $(BIN)) EVERY=1 CC='$(CC)' SANF='$(SANF)' sh tests/cli/library-memory.sh
 check-isa: $(ISA_UNIT) ## kernels of all instruction sets, emulated
 	$(Q)SCRIPTS= UNITS='$(abspath $^)' sh tests/run.sh
 # an installation that tests/cli/library.sh builds programs against
@@ -314,7 +316,7 @@ memcheck: ## valgrind over the parsers and the fuzz corpora
 units-run: $(UNITS_OF:%=$(OBJ)/tests/unit/%) $(if $(WRAP),$(FUZZ:%=$(OBJ)/tests/fuzz/%))
 	$(Q)SCRIPTS= UNITS='$(abspath $^)' WRAP='$(WRAP)' sh tests/run.sh
 
-.PHONY: check-examples check-isa check-ptxas check-cuda12 ptxas-objects extend seeded check-mpi faults faults-run tsan msan memcheck units-run
+.PHONY: check-examples check-examples-memory check-isa check-ptxas check-cuda12 ptxas-objects extend seeded check-mpi faults faults-run tsan msan memcheck units-run
 FAULTS ?= 500
 faults: ## 500 injected faults over `make`, under ASan+UBSan -> docs/results/faults.json (an hour)
 	+@$(MAKE) --no-print-directory BUILD=$(BUILD)/san SAN=address,undefined faults-run

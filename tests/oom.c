@@ -4,7 +4,10 @@
  *
  *   OOM_AT=N     the N-th request fails, counted from 1 behind the start of main; 0: none
  *   OOM_ALL=1    and all later ones of more than 256 KiB, as with little address space
- *   OOM_LOG=FILE is written at the end: how many requests there were */
+ *   OOM_LOG=FILE is written at the end: how many requests there were
+ *
+ * Linked with tests/cancelled.c nothing fails, and the N-th request cancels what the program does.
+ */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -22,6 +25,8 @@ void *malloc(size_t n);
 void *calloc(size_t n, size_t size);
 void *realloc(void *p, size_t n);
 int posix_memalign(void **out, size_t align, size_t n);
+
+void oom_reached(void) __attribute__((weak)); /* what happens in place of failing; NULL: it fails */
 
 enum { BIG = 256 << 10 };
 static atomic_long count, at;
@@ -47,6 +52,10 @@ static bool refuse(size_t n) {
     if (!atomic_load(&on)) return false;
     const long i = atomic_fetch_add(&count, 1) + 1, k = atomic_load(&at);
     if (k == 0 || i < k || (i > k && !(atomic_load(&all) && n > BIG))) return false;
+    if (oom_reached) {
+        if (i == k) oom_reached();
+        return false;
+    }
     errno = ENOMEM;
     return true;
 }

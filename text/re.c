@@ -5,11 +5,8 @@
 
 #include <string.h>
 
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
-
-#include "core/mem.h"
 #include "core/show.h"
+#include "text/pcre.h"
 
 /* Steps of backtracking and bytes of its heap (KiB): some tens of milliseconds at most. */
 enum { MATCH_LIMIT = 1000000, HEAP_LIMIT_KIB = 64 << 10 };
@@ -28,9 +25,10 @@ int re_search(const char *pattern, const char *s, size_t n, enum re_answer *out,
         (PCRE2_SPTR)pattern, strlen(pattern),
         PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | PCRE2_DOLLAR_ENDONLY, &code, &off, NULL);
     if (!c) return explain(e, pattern, code);
-    pcre2_match_data *md = pcre2_match_data_create_from_pattern(c, NULL);
-    pcre2_match_context *mc = pcre2_match_context_create(NULL);
-    if (!md || !mc) (void)xmalloc(SIZE_MAX); /* out of memory: the one way to say it */
+    pcre2_general_context *memory = pcre_memory();
+    pcre2_match_data *md = pcre2_match_data_create_from_pattern(c, memory);
+    pcre2_match_context *mc = pcre2_match_context_create(memory);
+    pcre2_general_context_free(memory);
     pcre2_set_match_limit(mc, MATCH_LIMIT);
     pcre2_set_heap_limit(mc, HEAP_LIMIT_KIB);
     int rc = pcre2_match(c, (PCRE2_SPTR)s, n, 0, 0, md, mc);

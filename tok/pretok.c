@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tok/pretok.c - split regexes over PCRE2 (the only tokenizer file that includes it).
+/* tok/pretok.c - split regexes over PCRE2 (the only tokenizer file that uses it).
  *
  * Only regexes of pretok.def are ever compiled, so a stranger's file cannot bring a pattern that
  * explodes: each row spends time linear in what it consumes. Compiled once with UTF|UCP and JIT
@@ -13,11 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
-
 #include "core/attr.h"
 #include "core/mem.h"
+#include "text/pcre.h"
 #include "text/utf8.h"
 
 #define WHITE "\\t-\\r\\x{85}\\p{Z}" /* White_Space as members of a class */
@@ -303,15 +301,13 @@ void pretok_free(struct pretok *p) {
     free(p);
 }
 
-static void *or_die(void *p) {
-    return p ? p : xmalloc(SIZE_MAX); /* out of memory: the one way to say it */
-}
-
 struct pretok_run *pretok_run_new(const struct pretok *p) {
     struct pretok_run *r = xcalloc(1, sizeof *r);
     r->p = p;
-    r->md = or_die(pcre2_match_data_create(1, NULL));
-    r->mc = or_die(pcre2_match_context_create(NULL));
+    pcre2_general_context *memory = pcre_memory();
+    r->md = pcre2_match_data_create(1, memory);
+    r->mc = pcre2_match_context_create(memory);
+    pcre2_general_context_free(memory);
     pcre2_set_match_limit(r->mc, UINT32_MAX);
     pcre2_set_depth_limit(r->mc, UINT32_MAX);
     pcre2_set_heap_limit(r->mc, UINT32_MAX);

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Memory that runs out under programs of docs/examples: whichever request fails, a program ends with its result or with the
-# library's sentence that memory is out; it never crashes, and the library never ends it. Every request of one program in turn, and a
-# sample of those of two more; then address space that is too little, by ulimit.
+# Memory that runs out, and cancelling, under programs of docs/examples: whichever request for memory fails, a program ends with its
+# result or with the library's sentence that memory is out; it never crashes, and the library never ends it. Cancelled at whichever
+# request, it ends with its result, or says that it was cancelled, and no output is there. A sample of the requests of three programs;
+# with EVERY=1 (make check-examples-memory) every request of every program. Then address space that is too little, by ulimit.
 set -eu
 p=$(dirname "$HONE")/stage/opt/hone
 [ -e "$p/lib/libhone.so" ] || { echo "SKIP: no $p (make test installs there)"; exit 77; }
@@ -12,40 +13,80 @@ trap 'rm -rf "$t"' EXIT
 . tests/expect.sh
 cc=${CC:-cc}
 $cc -std=gnu11 -O2 -Wall -Wextra -fPIC -shared tests/oom.c -o "$t/oom.so"
-for x in toolcall tensor chat quantizer; do
+$cc -std=gnu11 -D_GNU_SOURCE -O2 -Wall -Wextra -fPIC -shared -I. tests/oom.c tests/cancelled.c -o "$t/cancelled.so"
+for x in docs/examples/*.c; do
+    x=$(basename "$x" .c)
     $cc -std=c11 -D_POSIX_C_SOURCE=200809L docs/examples/$x.c -I"$p/include" -L"$p/lib" -lhone -lm "-Wl,-rpath,$p/lib" -o "$t/$x"
 done
 "$HONE" convert tests/golden/tiny-qwen35moe -o "$t/b.gguf" -q > /dev/null
 printf 'Yes.<tool_call>\n<function=add>\n<parameter=a>\n1\n</parameter>\n</function>\n</tool_call>' > "$t/in"
 
-# one failing request: N, program and arguments
+# one failing request: N, program and arguments; standard input is the answer of a model
 fails() {
     n=$1; x=$2; shift 2
     rc=0
+    rm -f "$t/out.gguf"
     # LD_PRELOAD inside: the shell's own requests are not counted
     OOM_AT=$n LD_PRELOAD=$t/oom.so "$t/$x" "$@" < "$t/in" > "$t/o" 2> "$t/e" || rc=$?
     # exit 2: the program's own fopen; without a buffer for standard output printf says nothing
     [ $rc = 2 ] && grep -q '^usage' "$t/e" && return 0
-    { [ $rc = 0 ] && { cmp -s "$t/o" "$t/want" || [ ! -s "$t/o" ]; }; } || { [ $rc = 4 ] && grep -q 'memory\|annot\|allocate' "$t/e"; } ||
+    { [ $rc = "$want" ] && { same || [ ! -s "$t/o" ]; }; } || { [ $rc = 4 ] && grep -q 'memory\|annot\|allocate' "$t/e" "$t/o"; } ||
         say "$x, request $n fails: exit $rc: $(cat "$t/e")"
-    [ $rc = 0 ] || refused=$((refused + 1))
+    [ $rc = 4 ] && [ -e "$t/out.gguf" ] && say "$x, request $n fails: an output is there"
+    [ $rc = "$want" ] || refused=$((refused + 1))
     grep -q '^hone: error: out of memory' "$t/e" && say "$x, request $n: the library ended the process"
     return 0
 }
-# program, at most so many points, arguments
+# cancelled at one request: the same arguments
+cancels() {
+    n=$1; x=$2; shift 2
+    rc=0
+    rm -f "$t/out.gguf"
+    OOM_AT=$n LD_PRELOAD=$t/cancelled.so "$t/$x" "$@" < "$t/in" > "$t/o" 2> "$t/e" || rc=$?
+    { [ $rc = "$want" ] && same; } || { [ $rc = 130 ] && grep -q 'cancel\|interrupt' "$t/e" "$t/o"; } || say "$x, cancelled at request $n: exit $rc: $(cat "$t/e")"
+    [ $rc != "$want" ] && [ -e "$t/out.gguf" ] && say "$x, cancelled at request $n: an output is there"
+    [ $rc = "$want" ] || cancelled=$((cancelled + 1))
+    return 0
+}
+# what a program says but times and rates, which differ from run to run
+words() { sed 's/[0-9.]* seconds*//; s/[0-9.]*\/s//; s/in [0-9.]* s//' "$1" | grep -v second || true; }
+same() { words "$t/o" | cmp -s - "$t/want"; }
+# program, at most so many points, exit status, arguments
 sweep() {
-    x=$1; most=$2; shift 2
-    OOM_LOG=$t/n LD_PRELOAD=$t/oom.so "$t/$x" "$@" < "$t/in" > "$t/want" 2> "$t/e" || say "$x: $(cat "$t/e")"
+    x=$1; most=$2; want=$3; shift 3
+    rc=0
+    OOM_LOG=$t/n LD_PRELOAD=$t/oom.so "$t/$x" "$@" < "$t/in" > "$t/o" 2> "$t/e" || rc=$?
+    [ $rc = "$want" ] || say "$x: $(cat "$t/e")"
+    words "$t/o" > "$t/want"
     total=$(cat "$t/n")
     step=$((total / most + 1))
+    [ -z "${EVERY:-}" ] || step=1
     refused=0
-    for i in $(seq 1 $step "$total"); do fails "$i" "$x" "$@"; done
-    echo "$x: $total requests, every ${step}th refused in turn, $refused times an error"
+    cancelled=0
+    for i in $(seq 1 $step "$total"); do
+        fails "$i" "$x" "$@"
+        cancels "$i" "$x" "$@"
+    done
+    echo "$x: $total requests, every ${step}th refused in turn, $refused times an error; cancelled there, $cancelled times it ended early"
     [ $refused -gt 0 ] || [ "$total" -gt 100 ] || say "$x: no error at all" # of few requests all were tried, or many
 }
-sweep tensor 400 "$t/b.gguf" token_embd.weight
-sweep toolcall 20 "$t/b.gguf"
-sweep chat 5 "$t/b.gguf" Hi 1
+sweep tensor 30 0 "$t/b.gguf" output_norm.weight
+sweep toolcall 20 0 "$t/b.gguf"
+sweep chat 4 0 "$t/b.gguf" Hi 1
+if [ -n "${EVERY:-}" ]; then
+    text=tests/golden/tiny-qwen35moe/self_eval.txt
+    head -c 3000 $text > "$t/small"
+    echo '[{"role": "user", "content": "Hi"}]' > "$t/conv"
+    printf 'The number 1 is\nThe number 2 is\n' > "$t/prompts"
+    sweep template 1 0 "$t/b.gguf" "$t/conv"
+    sweep corpus 1 0 "$t/b.gguf" "$t/small" "$t/ids"
+    sweep batch 1 0 "$t/b.gguf" "$t/prompts" 2
+    sweep perplexity 1 0 "$t/b.gguf" $text 1
+    sweep divergence 1 0 "$t/b.gguf" "$t/b.gguf" $text 1
+    sweep quantizer 1 0 "$t/b.gguf" "$t/out.gguf"
+    sweep command 1 0 tests/golden/models/qwen35moe "$t/out.gguf" Q8_0
+    sweep cancel 1 130 "$t/b.gguf" "$t/out.gguf" Q4_0 1
+fi
 
 # too little address space, whatever is asked for: an error, or the result
 for mib in 60 110; do

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+/* tests/cancelled.c - a program of docs/examples that is cancelled at any point, for
+ * tests/cli/library-memory.sh: loaded before it with tests/oom.c by LD_PRELOAD, it gives every
+ * handle that the program opens one switch, which the OOM_AT-th request for memory presses. The
+ * programs themselves need not know how to cancel. */
+#include <dlfcn.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "include/hone.h"
+
+void oom_reached(void);
+
+static struct hone_cancel *cancel; /* made before main; of this library and its one program */
+
+static void __attribute__((constructor)) begin(void) {
+    cancel = hone_cancel_new();
+}
+
+void oom_reached(void) {
+    if (cancel) hone_cancel_now(cancel);
+}
+
+/* The program's options with the switch in them. */
+static struct hone_opts with(const struct hone_opts *o) {
+    struct hone_opts own = {.size = sizeof own};
+    if (o) memcpy(&own, o, o->size < sizeof own ? o->size : sizeof own);
+    own.cancel = cancel;
+    return own;
+}
+
+/* The library's function of a name; pointers to functions and to objects are of one size here. */
+static void next(void *f, const char *name) {
+    void *p = dlsym(RTLD_NEXT, name);
+    memcpy(f, &p, sizeof p);
+}
+
+#define OPENS(name, handle)                                                                        \
+    int name(struct handle **out, const char *path, const struct hone_opts *o,                     \
+             struct hone_error *e) {                                                               \
+        int (*f)(struct handle **, const char *, const struct hone_opts *, struct hone_error *);   \
+        const struct hone_opts own = with(o);                                                      \
+        next(&f, #name);                                                                           \
+        return f(out, path, &own, e);                                                              \
+    }
+OPENS(hone_model_open, hone_model)
+OPENS(hone_gguf_open, hone_gguf)
+OPENS(hone_tokenizer_open, hone_tokenizer)
+
+#define MAKES(name, handle)                                                                        \
+    int name(struct handle **out, const struct hone_opts *o, struct hone_error *e) {               \
+        int (*f)(struct handle **, const struct hone_opts *, struct hone_error *);                 \
+        const struct hone_opts own = with(o);                                                      \
+        next(&f, #name);                                                                           \
+        return f(out, &own, e);                                                                    \
+    }
+MAKES(hone_quantizer_new, hone_quantizer)
+MAKES(hone_writer_new, hone_writer)
+
+int hone_session_new(struct hone_session **out, const struct hone_model *m,
+                     const struct hone_session_opts *so, const struct hone_opts *o,
+                     struct hone_error *e) {
+    int (*f)(struct hone_session **, const struct hone_model *, const struct hone_session_opts *,
+             const struct hone_opts *, struct hone_error *);
+    const struct hone_opts own = with(o);
+    next(&f, "hone_session_new");
+    return f(out, m, so, &own, e);
+}
+
+int hone_call(const char *command, const char *const *args, const struct hone_opts *o,
+              struct hone_result *r) {
+    int (*f)(const char *, const char *const *, const struct hone_opts *, struct hone_result *);
+    const struct hone_opts own = with(o);
+    next(&f, "hone_call");
+    return f(command, args, &own, r);
+}
