@@ -228,7 +228,7 @@ def test_what_is_refused() -> None:
             (TypeError, "list", lambda: tok.decode(5)), (OverflowError, "", lambda: tok.decode([2**40])),
             (TypeError, "", lambda: m.generate([0.5])), (UsageError, "None", lambda: m.generate("a", max_tokens=0)),
             (UsageError, "n_ctx", lambda: m.generate("word " * 99)),
-            (UsageError, "not both", lambda: m.generate("a", regex="a", schema={"type": "null"})),
+            (UsageError, "not several", lambda: m.generate("a", regex="a", schema={"type": "null"})),
             (UsageError, "overwrite=True", lambda: quantize("base.gguf", "text.txt", "Q4_0")),
             (UsageError, "requantize", lambda: quantize("model.gguf", "no.gguf", "Q2_K")),
             (UsageError, "hone inspect --help", lambda: call("inspect", "model.gguf", absent=1)),
