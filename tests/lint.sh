@@ -4,47 +4,35 @@
 fail=0
 say() { echo "lint: $*"; fail=1; }
 
-# ---- layers: an include of another folder must be allowed here (docs: CONTRIBUTING.md) ----
-allowed() {
-    case $1 in
-    core) echo core ;;
-    text) echo text core ;;
-    tok) echo tok text core ;;
-    template) echo template tok text core ;;
-    gram) echo gram tok text core ;;
-    chat) echo chat template gram tok text core ;;
-    models) echo models core ;;
-    kernels) echo kernels core ;;
-    convert) echo convert models template tok core ;;
-    quantize) echo quantize kernels models core ;;
-    runtime) echo runtime kernels models chat template gram tok text core ;;
-    calib) echo calib quantize runtime kernels models chat template gram tok text core ;;
-    report) echo report core ;;
-    serve) echo serve runtime kernels models chat template gram tok text core ;;
-    lib) echo lib jobs calib convert quantize runtime report kernels models chat template gram tok text core include ;;
-    jobs) echo jobs calib convert quantize runtime report serve kernels models chat template gram tok text core ;;
-    cli | tests) echo cli lib jobs calib convert quantize runtime report serve kernels models chat template gram tok text core tests include ;;
-    esac
-}
-for f in "$@"; do
-    top=${f%%/*}
-    ok=" $(allowed "$top") "
-    for inc in $(sed -n 's/^#include "\([a-z]*\)\/.*/\1/p' "$f"); do
-        case $ok in *" $inc "*) ;; *) say "$f: $top/ must not include $inc/" ;; esac
-    done
-    head -1 "$f" | grep -q '^// SPDX-License-Identifier: MIT' || say "$f: first line is not the SPDX line"
-    n=$(wc -l < "$f")
-    [ "$n" -le 1000 ] || say "$f: $n lines; it holds two things"
-    case $f in tests/* | docs/*) continue ;; esac
-    for fn in strcpy strcat sprintf gets atoi strtok alloca; do
-        grep -nE "(^|[^a-z_])$fn\(" "$f" >/dev/null && say "$f: calls $fn"
-    done
-    case $f in core/io.c) ;; *) grep -q 'readdir(' "$f" && say "$f: folders are read by io_list" ;; esac
-    case $f in
-    cli/*) ;;
-    *) grep -nE '(^|[^a-z_])(getenv|exit|printf)\(' "$f" | grep -v 'core/mem.c' >/dev/null && say "$f: getenv, exit and printf belong to cli/" ;;
-    esac
-done
+# ---- layers: an include of another folder must be allowed here (docs: CONTRIBUTING.md); calls that have their place ----
+awk '
+    BEGIN {
+        low = "text core"; chat = "chat template gram tok " low
+        ok["core"] = "core"; ok["text"] = low; ok["tok"] = "tok " low; ok["template"] = "template tok " low; ok["gram"] = "gram tok " low
+        ok["chat"] = chat; ok["models"] = "models core"; ok["kernels"] = "kernels core"; ok["convert"] = "convert models template tok core"
+        ok["quantize"] = "quantize kernels models core"; ok["runtime"] = "runtime kernels models " chat
+        ok["calib"] = "calib quantize " ok["runtime"]; ok["report"] = "report core"; ok["serve"] = "serve " ok["runtime"]
+        ok["lib"] = "lib jobs convert report include " ok["calib"]; ok["jobs"] = "jobs convert report serve " ok["calib"]
+        ok["cli"] = ok["tests"] = "cli tests " ok["lib"] " serve"
+    }
+    function size() { if (lines > 1000) print file ": " lines " lines; it holds two things" }
+    FNR == 1 {
+        size(); file = FILENAME; room = file; sub(/\/.*/, "", room)
+        if ($0 !~ /^\/\/ SPDX-License-Identifier: MIT/) print file ": first line is not the SPDX line"
+    }
+    { lines = FNR }
+    match($0, /^#include "[a-z]*\//) {
+        inc = substr($0, 11, RLENGTH - 11)
+        if (index(" " ok[room] " ", " " inc " ") == 0) print file ": " room "/ must not include " inc "/"
+    }
+    room == "tests" || room == "docs" { next }
+    match($0, /(^|[^a-z_])(strcpy|strcat|sprintf|gets|atoi|strtok|alloca)\(/) { print file ":" FNR ": calls " substr($0, RSTART + (RSTART > 1), RLENGTH - 1 - (RSTART > 1)) }
+    /readdir\(/ && file != "core/io.c" { print file ": folders are read by io_list" }
+    /(^|[^a-z_])(getenv|exit|printf)\(/ && room != "cli" { print file ":" FNR ": getenv, exit and printf belong to cli/" }
+    END { size() }
+' "$@" > "${TMPDIR:-/tmp}/hone-lint.$$"
+[ -s "${TMPDIR:-/tmp}/hone-lint.$$" ] && say "$(cat "${TMPDIR:-/tmp}/hone-lint.$$")"
+rm -f "${TMPDIR:-/tmp}/hone-lint.$$"
 # third-party headers stay behind one file or folder of ours
 # the one jump of the project (a failure in a template) stays in one file
 bad=$(grep -lE '(setjmp|longjmp)\(' "$@" | grep -vE '^template/jinja\.c$')
@@ -202,15 +190,12 @@ git grep -nIE '^(<<<<<<<|>>>>>>>)( |$)' -- . 2>/dev/null && say "conflict marker
 # ---- no machine paths, no words about where the work was done ----
 git grep -nIE '/(root|home/[a-z]+|work)/' -- . ':!tests/golden' ':!tests/lint.sh' ':!tests/cli/publish.sh' ':!tests/unit/test_release.c' ':!report/folder_lint.c' 2>/dev/null | grep -vE '/home/user' && say "machine paths (above)"
 
-# ---- each header compiles alone ----
-for f in "$@"; do
-    case $f in kernels/avx*|kernels/amx/*|kernels/rows/*|kernels/f32/*|kernels/neon/*|kernels/dotprod/*|kernels/i8mm/*) continue ;; *.h) ;; *) continue ;; esac
-    printf '#include "%s"\n' "$f" | ${CC:-cc} -std=c11 -D_GNU_SOURCE -I. -fsyntax-only -Wno-unused -x c - 2>/dev/null || say "$f does not compile alone"
-done
-
-# ---- formatting, where the formatter is there ----
+# ---- each header compiles alone; formatting, where the formatter is there ----
+bad=$(printf '%s\n' "$@" | grep '\.h$' | grep -vE '^kernels/(avx[a-z0-9]*|amx|rows|f32|neon|dotprod|i8mm)/' | xargs -P 4 -I {} sh -c '
+    printf "#include \"%s\"\n" {} | ${CC:-cc} -std=c11 -D_GNU_SOURCE -I. -fsyntax-only -Wno-unused -x c - 2>/dev/null || echo {}')
+[ -z "$bad" ] || say "does not compile alone:" $bad
 if command -v clang-format >/dev/null 2>&1; then
-    bad=$(clang-format --dry-run -Werror "$@" 2>&1 | grep 'error: code should be' | cut -d: -f1 | sort -u | head -20 | tr '\n' ' ')
+    bad=$(printf '%s\n' "$@" | xargs -P 4 -n 60 clang-format --dry-run -Werror 2>&1 | grep 'error: code should be' | cut -d: -f1 | sort -u | head -20 | tr '\n' ' ')
     [ -z "$bad" ] || say "not formatted (make format): $bad"
 else
     echo "lint: no clang-format here, formatting not checked"
