@@ -59,6 +59,7 @@ struct text { /* bytes that do not end with a NUL */
 struct tool_call {
     struct text name;
     const struct json *args; /* an object */
+    size_t from, to;         /* where it was read, maybe with others; once all is read */
 };
 enum { TOOL_NAMES = 512 };
 /* Arguments that are JSON text, as far as they were read while they came; `from` is set by whoever

@@ -129,7 +129,7 @@ void tool_add(struct toolparse *p, struct text name, const struct json *args) {
         p->cap_calls = p->cap_calls ? 2 * p->cap_calls : 8;
         p->calls = xreallocarray(p->calls, (size_t)p->cap_calls, sizeof *p->calls);
     }
-    p->calls[p->n_calls++] = (struct tool_call){name, args};
+    p->calls[p->n_calls++] = (struct tool_call){.name = name, .args = args};
     if (p->tools && !f) tool_problem(p, "the tool '%.*s' was not declared", len(name), name.s);
     if (json_type(props) != JSON_OBJ) return;
     for (const struct json *m = json_first(args); m; m = json_next(m)) {
@@ -412,7 +412,12 @@ static struct text parse_all(struct toolparse *p, struct buf *content) {
             from = i = skip_frames(p, at);
             continue;
         }
+        const int n_calls = p->n_calls;
         if (p->f->parse(p, &end) && end > at) {
+            for (int k = n_calls; k < p->n_calls; k++) {
+                p->calls[k].from = at;
+                p->calls[k].to = end;
+            }
             join(p, content, from, at);
             from = i = end;
         } else {

@@ -88,8 +88,6 @@ static gnode deriv_of(struct grammar *g, gnode n, uint8_t byte) {
     case G_MOD:
         if (byte < '0' || byte > '9') return G_NONE;
         return gn_mod(g, d.a, (d.b * 10 + byte - '0') % d.a);
-    case G_CUT:
-        return gn_cut(g, gn_deriv(g, d.a, byte));
     case G_NONE:
     case G_EPS:
     case G_RULE:
@@ -340,7 +338,6 @@ static bool live_of(struct grammar *g, gnode n) {
     case G_AND:
     case G_NOT:
     case G_MOD:
-    case G_CUT:
         break;
     }
     return false;

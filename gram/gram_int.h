@@ -25,7 +25,6 @@ enum gkind {
     G_NOT,  /* any bytes but a; regular */
     G_REP,  /* a, lo to hi times */
     G_MOD,  /* decimal digits; the number so far leaves b, 0 is wanted, modulo a */
-    G_CUT,  /* a, of which a last byte GRAM_AT_END has been cut off; regular */
     G_RULE, /* the body of rule a */
     G_PICK  /* members, as struct gpick a says, of which lo are there and bits are used up */
 };
@@ -167,7 +166,6 @@ gnode gn_not(struct grammar *g, gnode a);
 gnode gn_rep(struct grammar *g, gnode a, uint32_t lo, uint32_t hi);
 gnode gn_opt(struct grammar *g, gnode a);
 gnode gn_mod(struct grammar *g, uint32_t by, uint32_t rest);
-gnode gn_cut(struct grammar *g, gnode a);
 gnode gn_rule(struct grammar *g, uint32_t rule);
 gnode gn_pick(struct grammar *g, uint32_t pick, uint32_t count, uint64_t bits);
 uint32_t grammar_rule(struct grammar *g);        /* a new one, body to be set */

@@ -100,7 +100,6 @@ static bool null_of(const struct grammar *g, const struct gnode_data *d) {
         return g->rule[d->a].null;
     case G_NONE:
     case G_SET:
-    case G_CUT: /* known when it is made */
     case G_PICK:
         break;
     }
@@ -121,7 +120,6 @@ static uint8_t kept_flags(const struct grammar *g, const struct gnode_data *d) {
     case G_AND:
     case G_NOT:
     case G_MOD:
-    case G_CUT:
         return GF_REGULAR;
     case G_RULE:
     case G_PICK:
@@ -437,14 +435,6 @@ gnode gn_opt(struct grammar *g, gnode a) {
 gnode gn_mod(struct grammar *g, uint32_t by, uint32_t rest) {
     g->has_mod = true;
     return make(g, (struct gnode_data){.kind = G_MOD, .a = by, .b = rest}, NULL);
-}
-
-gnode gn_cut(struct grammar *g, gnode a) {
-    if (a == G_NONE) return G_NONE;
-    const bool null = gn_null(g, gn_deriv(g, a, GRAM_AT_END));
-    const gnode n = make(g, (struct gnode_data){.kind = G_CUT, .a = a}, NULL);
-    if (null) g->node[n].flags |= GF_NULL;
-    return n;
 }
 
 /* ---- what is not regular ---- */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* gram/regex.c - regular expressions as people write them, read into nodes. Anchors become
- * bytes that no text has: the text stands between GRAM_AT_START and GRAM_AT_END, "^" is the one,
- * "$" the other, and what may stand around a match holds them too. */
+/* gram/regex.c - regular expressions as people write them, read into nodes. Anchors are
+ * read as bytes that no text has, GRAM_AT_START and GRAM_AT_END; when all is read each becomes
+ * nothing where it stands at the start, or end, of the text, and no text elsewhere. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -328,16 +328,6 @@ static gnode atom(struct re *r, bool *skip) {
     return r->rc ? G_NONE : one_char(r, cp);
 }
 
-/* Can what stands behind a "$" match nothing, or more of them? What cannot is no text at all, and
- * is known here, where the search for a text could be too long. */
-static bool may_vanish(struct grammar *g, gnode x) {
-    for (int k = 0; k < 4 && x != G_NONE; k++) {
-        if (gn_null(g, x)) return true;
-        x = gn_deriv(g, x, GRAM_AT_END);
-    }
-    return false;
-}
-
 static gnode sequence(struct re *r) {
     gnode *v = NULL;
     size_t n = 0, cap = 0;
@@ -349,9 +339,7 @@ static gnode sequence(struct re *r) {
         v[n++] = repeated(r, x);
     }
     gnode out = G_EPS;
-    const gnode end = r->anchors ? gn_bytes(r->g, GRAM_AT_END, GRAM_AT_END) : (gnode)G_NONE;
-    while (n-- > 0)
-        out = v[n] == end && !may_vanish(r->g, out) ? (gnode)G_NONE : gn_cat(r->g, v[n], out);
+    while (n-- > 0) out = gn_cat(r->g, v[n], out);
     free(v);
     return out;
 }
@@ -366,6 +354,92 @@ static gnode alternatives(struct re *r) {
     } while (take(r, "|"));
     const gnode out = r->rc ? G_NONE : gn_alts(r->g, v, n);
     free(v);
+    return out;
+}
+
+/* ---- anchors ---- */
+
+/* Where a part stands: the text begins in front of it, ends behind it. */
+enum { AT_START = 1, AT_END = 2, PLACES = 4, ANCHORED_DEPTH = 4000 };
+struct places {
+    struct grammar *g;
+    gnode *known; /* [n][PLACES] of the nodes that there were, + 1; 0: not yet */
+};
+static gnode placed(struct places *p, gnode x, unsigned at);
+
+/* a in front of b: where one of them is empty the other one stands at both its sides. */
+static gnode placed_cat(struct places *p, gnode a, gnode b, unsigned at) {
+    struct grammar *g = p->g;
+    const unsigned s = at & AT_START, e = at & AT_END;
+    const gnode first = placed(p, a, s), second = placed(p, b, e);
+    gnode v[4] = {gn_cat(g, first, second), G_NONE, G_NONE, G_NONE};
+    if (gn_null(g, second)) v[1] = placed(p, a, at);
+    if (gn_null(g, first)) v[2] = placed(p, b, at);
+    if (gn_null(g, placed(p, a, at)) && gn_null(g, placed(p, b, at))) v[3] = G_EPS;
+    return gn_alts(g, v, COUNT_OF(v));
+}
+
+/* Of several parts the first stands at the start and the last at the end; between and beside them
+ * may be empty ones, as many as are wanted, where any can be empty. */
+static gnode placed_rep(struct places *p, const struct gnode_data *d, unsigned at) {
+    struct grammar *g = p->g;
+    const gnode first = placed(p, d->a, at & AT_START), last = placed(p, d->a, at & AT_END),
+                inner = placed(p, d->a, 0), alone = placed(p, d->a, at);
+    const bool fill = gn_null(g, first) || gn_null(g, last) || gn_null(g, inner);
+    const uint32_t lo = fill ? 0 : d->lo, less = d->hi == GRAM_INF ? GRAM_INF : d->hi - 2;
+    gnode v[3] = {G_NONE, G_NONE, G_NONE};
+    if (d->lo == 0 || gn_null(g, alone)) v[0] = G_EPS;
+    if (lo <= 1) v[1] = alone;
+    if (d->hi >= 2) v[2] = gn_cat3(g, first, gn_rep(g, inner, lo > 2 ? lo - 2 : 0, less), last);
+    return gn_alts(g, v, COUNT_OF(v));
+}
+
+/* A set may hold anchors beside bytes: "^" and "," of (^|,) are one. */
+static gnode placed_set(struct places *p, gnode x, unsigned at) {
+    const int mark[] = {GRAM_AT_START, GRAM_AT_END};
+    const unsigned where[] = {AT_START, AT_END};
+    struct gset s = p->g->set[gn(p->g, x)->a];
+    bool any = false, here = false;
+    for (size_t i = 0; i < COUNT_OF(mark); i++) {
+        const uint64_t bit = (uint64_t)1 << mark[i] % 64;
+        any = any || s.w[mark[i] / 64] & bit;
+        here = here || (s.w[mark[i] / 64] & bit && at & where[i]);
+        s.w[mark[i] / 64] &= ~bit;
+    }
+    if (!any) return x;
+    return gn_alt(p->g, gn_set(p->g, &s), here ? G_EPS : G_NONE);
+}
+
+/* Returns the texts of x where it stands at `at`: anchors match nothing there, or not at all. */
+static gnode placed(struct places *p, gnode x, unsigned at) {
+    struct grammar *g = p->g;
+    const struct gnode_data d = *gn(g, x);
+    if (d.kind == G_SET) return placed_set(p, x, at);
+    if (d.kind != G_CAT && d.kind != G_REP && d.kind != G_ALT) return x;
+    if (p->known[x * PLACES + at]) return p->known[x * PLACES + at] - 1;
+    gnode out = G_NONE;
+    if (g->depth++ >= ANCHORED_DEPTH) {
+        if (!g->full) g->full = "more than 4000 parts in a row of a pattern with anchors inside";
+    } else if (d.kind == G_CAT) {
+        out = placed_cat(p, d.a, d.b, at);
+    } else if (d.kind == G_REP) {
+        out = placed_rep(p, &d, at);
+    } else {
+        gnode *v = xcalloc(d.b, sizeof *v);
+        for (uint32_t i = 0; i < d.b; i++) v[i] = placed(p, g->list[d.a + i], at);
+        out = gn_alts(g, v, d.b);
+        free(v);
+    }
+    g->depth--;
+    p->known[x * PLACES + at] = out + 1;
+    return out;
+}
+
+/* Returns the texts of x, without anchors. */
+static gnode resolve(struct grammar *g, gnode x) {
+    struct places p = {.g = g, .known = xcalloc(g->n_node, PLACES * sizeof *p.known)};
+    const gnode out = placed(&p, x, AT_START | AT_END);
+    free(p.known);
     return out;
 }
 
@@ -421,22 +495,8 @@ int gn_regex(struct grammar *g, const char *s, size_t n, const struct gregex *o,
     }
     r.o = *o;
     TRY(parse(&r, s, n, &x));
-    if (r.anchors) {
-        const gnode b = gn_bytes(g, GRAM_AT_START, GRAM_AT_START),
-                    f = gn_bytes(g, GRAM_AT_END, GRAM_AT_END);
-        gnode before = gn_opt(g, b), behind = gn_opt(g, f);
-        if (o->search) {
-            before = gn_cat(g, before, any);
-            behind = gn_cat(g, any, behind);
-            before = gn_alt(g, G_EPS, before);
-            behind = gn_alt(g, G_EPS, behind);
-        }
-        x = gn_cat3(g, before, x, behind);
-        x = gn_cut(g, gn_deriv(g, x, GRAM_AT_START));
-        x = gn_and(g, x, any); /* no text holds the two bytes */
-    } else if (o->search) {
-        x = gn_cat3(g, any, x, any);
-    }
+    if (o->search) x = gn_cat3(g, any, x, any);
+    if (r.anchors) x = resolve(g, x);
     *out = x;
     return grammar_full(g, e);
 }

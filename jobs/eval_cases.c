@@ -115,6 +115,23 @@ static void emit_grades(struct emit *m, const struct tools_run *r) {
     }
 }
 
+/* Where in calls the grammar overruled the model, tool by tool. */
+static void emit_overruled(struct emit *m, const struct tools_run *r) {
+    const struct tool_tally *t = &r->con.overruled;
+    if (!t->n) return;
+    emit_table(m, "overruled", "overruled, by tool and place");
+    emit_col(m, "tool", "tool");
+    for (int k = 0; k < TOOL_PLACES; k++) {
+        const char *name = tool_place_name((enum tool_place)k);
+        emit_col(m, name, name);
+    }
+    for (int i = 0; i < t->n; i++) {
+        emit_row(m);
+        emit_cell_str(m, t->row[i].tool[0] ? t->row[i].tool : NULL);
+        for (int k = 0; k < TOOL_PLACES; k++) emit_cell_i64(m, t->row[i].n[k]);
+    }
+}
+
 static void emit_cases(struct emit *m, const struct tools_run *r, bool people) {
     int n_shown = 0;
     emit_table(m, "cases", r->a->all ? "cases" : "cases that failed (--all: every case)");
@@ -208,6 +225,7 @@ static void emit_run(struct emit *m, const struct tools_run *r, const char *suit
     emit_num(m, "seconds", "seconds", r->cand.seconds, 3);
     emit_i64(m, "tokens_made", NULL, r->cand.n_new);
     emit_grades(m, r);
+    if (r->has_con) emit_overruled(m, r);
     emit_cases(m, r, r->a->table);
 }
 

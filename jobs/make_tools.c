@@ -43,9 +43,23 @@ static void step_of(struct make *mk, const struct made *f, const struct suite *s
     hash_xxh128_hex(hex, suite->text, suite->len);
     step_init(s, &mk->job, name);
     free(name);
-    step_key(s, "suite", "%s %" PRId64 " %d constrained", hex, mk->tools_cases, MAX_TOKENS);
+    step_key(s, "suite", "%s %" PRId64 " %d constrained by place", hex, mk->tools_cases,
+             MAX_TOKENS);
     step_key(s, "base", "%s", mk->file[0].hash);
     step_key(s, "file", "%s", f->hash);
+}
+
+/* Writes where in calls the grammar overruled the file: a row for each tool. */
+static void overruled_json(struct jw *w, const struct tool_tally *t) {
+    jw_arr(w, "tools_overruled");
+    for (int i = 0; i < t->n; i++) {
+        jw_obj(w, NULL);
+        jw_str(w, "tool", t->row[i].tool);
+        for (int k = 0; k < TOOL_PLACES; k++)
+            jw_i64(w, tool_place_name((enum tool_place)k), t->row[i].n[k]);
+        jw_end(w);
+    }
+    jw_end(w);
 }
 
 /* Writes the result of the step: counts, and the answers as text. con has the same cases,
@@ -77,6 +91,7 @@ static void result_json(const struct suite_answers *a, const struct suite_answer
     jw_i64(&w, "tools_valid_constrained", held);
     jw_i64(&w, "tools_constrained_tokens", con->counts.n_drawn);
     jw_i64(&w, "tools_overruled_tokens", con->counts.n_overruled);
+    overruled_json(&w, &con->overruled);
     jw_end(&w);
     buf_release(&text);
 }

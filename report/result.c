@@ -55,6 +55,7 @@ static void read_file_row(struct result_file *f, const struct json *o) {
     const double drawn = number(o, "tools_constrained_tokens");
     f->tools_overruled =
         drawn > 0 ? 1000 * number(o, "tools_overruled_tokens") / drawn : (double)NAN;
+    f->tools_places = json_get(o, "tools_overruled");
 }
 
 int result_open(struct result *r, const char *path, struct err *e) {

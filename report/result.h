@@ -23,7 +23,8 @@ struct result_file { /* one output GGUF */
     double tools_n, tools_valid, tools_passed, tools_same; /* cases of tool calls */
     double tools_held;      /* of them valid when a grammar held the calls to the tools' schemas */
     double tools_overruled; /* by it, of 1000 tokens */
-    int is_base;            /* the unquantized conversion everything is compared with */
+    const struct json *tools_places; /* rows: how often, by tool and place; NULL: not counted */
+    int is_base;                     /* the unquantized conversion everything is compared with */
 };
 struct result {
     struct json *root;

@@ -3,6 +3,8 @@
  * measured. */
 #include <math.h>
 
+#include "core/attr.h"
+#include "core/json.h"
 #include "report/pick.h"
 #include "report/report_text.h"
 #include "report/result.h"
@@ -20,6 +22,61 @@ static const char about[] =
     "(`--constrained`); "
     "overruled: of 1000 tokens, so many were not what the file would have said. "
     "Few cases: differences of a case or two mean nothing.";
+
+static const char *const places[] = {"name", "key", "value", "structure", "text"};
+
+/* Returns how often a grammar overruled a file at a place of calls, over all tools. */
+static double overruled_at(const struct result_file *f, const char *place) {
+    double sum = 0;
+    for (const struct json *t = json_first(f->tools_places); t; t = json_next(t)) {
+        int64_t n;
+        if (json_i64(json_get(t, place), &n)) sum += (double)n;
+    }
+    return sum;
+}
+
+static bool any_overruled(const struct result *r) {
+    for (int i = 0; i < r->n_files; i++)
+        if (json_first(r->file[i].tools_places)) return true;
+    return false;
+}
+
+static const char about_places[] =
+    "How often the grammar overruled a file, by place: the name of the tool, names of arguments, "
+    "their values, what stands around them, and text outside of complete calls. By tool: "
+    "tools_overruled in the result file.";
+
+static void places_md(const struct result *r, struct buf *out) {
+    if (!any_overruled(r)) return;
+    buf_str(out, "\n| overruled at | name | key | value | structure | text |\n"
+                 "|---|---:|---:|---:|---:|---:|\n");
+    for (int i = 0; i < r->n_files; i++) {
+        if (!json_first(r->file[i].tools_places)) continue;
+        buf_fmt(out, "| %s |", r->file[i].file);
+        for (int k = 0; k < (int)COUNT_OF(places); k++)
+            md_num(out, overruled_at(&r->file[i], places[k]), 0);
+        buf_chr(out, '\n');
+    }
+    buf_fmt(out, "\n%s\n", about_places);
+}
+
+static void places_html(const struct result *r, struct buf *out) {
+    if (!any_overruled(r)) return;
+    buf_str(out, "<table class=files><thead><tr><th>overruled at");
+    for (int k = 0; k < (int)COUNT_OF(places); k++) buf_fmt(out, "<th class=n>%s", places[k]);
+    buf_str(out, "</tr></thead><tbody>\n");
+    for (int i = 0; i < r->n_files; i++) {
+        if (!json_first(r->file[i].tools_places)) continue;
+        buf_str(out, "<tr><td><code class='name long'>");
+        html_text(out, pick_label(r, i));
+        buf_str(out, "</code></td>");
+        for (int k = 0; k < (int)COUNT_OF(places); k++)
+            buf_fmt(out, "<td class=n data-l='%s'><span class=v>%.0f</span></td>", places[k],
+                    overruled_at(&r->file[i], places[k]));
+        buf_str(out, "</tr>\n");
+    }
+    buf_fmt(out, "</tbody></table><p class=m>%s</p>", about_places);
+}
 
 void report_tools_md(const struct result *r, struct buf *out) {
     if (!any(r)) return;
@@ -41,6 +98,7 @@ void report_tools_md(const struct result *r, struct buf *out) {
     buf_str(out, "\nSuite: ");
     md_text(out, r->tools_suite);
     buf_fmt(out, ". %s\n", about);
+    places_md(r, out);
 }
 
 void report_tools_html(const struct result *r, struct buf *out) {
@@ -78,5 +136,7 @@ void report_tools_html(const struct result *r, struct buf *out) {
     }
     buf_str(out, "</tbody></table><p class=m>Suite: ");
     html_text(out, r->tools_suite);
-    buf_fmt(out, ". %s</p></section>\n", about);
+    buf_fmt(out, ". %s</p>", about);
+    places_html(r, out);
+    buf_str(out, "</section>\n");
 }

@@ -3,6 +3,7 @@
 #ifndef HONE_RUNTIME_EVAL_EVAL_H
 #define HONE_RUNTIME_EVAL_EVAL_H
 
+#include "chat/tool_place.h"
 #include "core/keep.h"
 #include "runtime/generate/constrain.h"
 #include "runtime/engine/session.h"
@@ -165,7 +166,8 @@ struct eval_gen {
     int64_t n_prompt, n_new;
     bool ended; /* by a token that ends a turn, not by the limit */
     struct constrain_counts counts;
-    double decode_s; /* behind the prompt */
+    size_t *overruled; /* [counts.n_overruled] bytes of text (constrain.h); NULL: none; free */
+    double decode_s;   /* behind the prompt */
 };
 /* Generates the likeliest continuation, token by token, of at most n_max tokens, from an empty
  * state. `constrain` says what it may be; NULL: anything. */
@@ -203,7 +205,8 @@ struct suite_answers { /* what a model made of them */
     bool *ended;             /* [n] false: cut at the limit of tokens */
     int64_t n_prompt, n_new;
     struct constrain_counts counts;
-    double seconds, decode_s; /* the second without the prompts; 0 of answers that were kept */
+    struct tool_tally overruled; /* where in calls */
+    double seconds, decode_s;    /* the second without the prompts; 0 of answers that were kept */
 };
 /* Generates greedy answers of at most max_tokens tokens (a case may say otherwise) and judges
  * them. */

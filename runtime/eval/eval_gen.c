@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* runtime/eval/eval_gen.c - greedy answers to prompts. */
 #include <inttypes.h>
+#include <string.h>
 
+#include "core/mem.h"
 #include "core/num.h"
 #include "runtime/eval/eval_int.h"
 #include "runtime/generate/gen.h"
@@ -31,6 +33,12 @@ int eval_generate(struct session *s, const struct ids *prompt, int64_t n_max,
     out->n_new = a.n_drawn;
     out->decode_s = a.seconds;
     out->counts = constrain_get_counts(a.constrain);
+    int64_t n_over;
+    const size_t *over = constrain_overruled(a.constrain, &n_over);
+    if (n_over) {
+        out->overruled = xmalloc((size_t)n_over * sizeof *over);
+        memcpy(out->overruled, over, (size_t)n_over * sizeof *over);
+    }
     out->ended = !rc && a.stop == GEN_END;
     buf_str(&out->text, "");
     buf_add(&out->text, a.text.data, a.text.len);

@@ -161,8 +161,11 @@ static int answer_case(struct session *s, const struct suite_plan *p, int i, int
     out->counts.n_forced += g.counts.n_forced;
     if (!rc)
         rc = answer_read(&out->answer[i], p->format, c, p->text[i], g.text.data, g.text.len, e);
+    if (!rc && out->answer[i].parse)
+        tool_tally_add(&out->overruled, out->answer[i].parse, g.overruled, g.counts.n_overruled);
     if (!rc) rc = answer_judge(c, &out->answer[i], &out->verdict[i], e);
     buf_release(&g.text);
+    free(g.overruled);
     return rc;
 }
 
@@ -193,6 +196,7 @@ void suite_answers_release(struct suite_answers *a) {
         answer_release(&a->answer[i]);
         verdict_release(&a->verdict[i]);
     }
+    tool_tally_release(&a->overruled);
     free(a->answer);
     free(a->verdict);
     free(a->ended);

@@ -29,6 +29,7 @@ struct constrain {
     struct buf text; /* All text that came. */
     int spaces;      /* How many tokens of white space may still come before the text. */
     struct constrain_counts n;
+    size_t *over; /* [n.n_overruled] bytes of text */
     float *logits;
     uint32_t *bits, *more;
 };
@@ -61,6 +62,7 @@ void constrain_free(struct constrain *c) {
     states_end(&c->state);
     states_end(&c->before);
     buf_release(&c->text);
+    free(c->over);
     free(c->logits);
     free(c->bits);
     free(c->more);
@@ -69,6 +71,16 @@ void constrain_free(struct constrain *c) {
 
 struct constrain_counts constrain_get_counts(const struct constrain *c) {
     return c ? c->n : (struct constrain_counts){0};
+}
+
+const size_t *constrain_overruled(const struct constrain *c, int64_t *n) {
+    *n = c ? c->n.n_overruled : 0;
+    return c ? c->over : NULL;
+}
+
+const char *constrain_text(const struct constrain *c, size_t *len) {
+    *len = c->text.len;
+    return c->text.data;
 }
 
 bool constrain_done(const struct constrain *c) {
@@ -195,10 +207,11 @@ static int64_t keep_allowed(const struct constrain *c, int32_t *id, float *logit
     return m;
 }
 
-/* Looks first at as many candidates as the sampler alone does: while the model says what is
- * allowed, no others are looked for. */
-int constrain_pick(struct constrain *c, struct sampler *s, const float *logits, const int32_t *last,
-                   int64_t n_last, int32_t *id, struct err *e) {
+/* Draws among the tokens that are allowed. Looks first at as many candidates as the sampler alone
+ * does: while the model says what is allowed, no others are looked for. *alone: what the sampler
+ * alone would have drawn. */
+static int pick(struct constrain *c, struct sampler *s, const float *logits, const int32_t *last,
+                int64_t n_last, int32_t *alone, int32_t *id, struct err *e) {
     static const int32_t ladder[] = {16, SAMPLE_BEST};
     const int64_t n = tok_n_vocab(c->tok), needs = sampler_needs(s, n_last);
     const uint64_t rng = sampler_get_rng(s);
@@ -208,9 +221,8 @@ int constrain_pick(struct constrain *c, struct sampler *s, const float *logits, 
     int64_t n_best = few ? sample_best(logits, n, (int32_t)needs, best, logit) : 0;
     *id = few ? sampler_pick_best(s, best, logit, n_best, last, n_last)
               : sampler_pick(s, logits, last, n_last);
+    *alone = *id;
     const bool ok = allowed(c, *id);
-    c->n.n_drawn += c->at != IN_REASONING;
-    c->n.n_overruled += !ok;
     if (ok && (needs == 1 || c->at == IN_REASONING)) return 0;
     int64_t m = few ? keep_allowed(c, best, logit, n_best, needs) : 0;
     if (few && ok && m == n_best) return 0; /* the same candidates: the same draw */
@@ -224,6 +236,30 @@ int constrain_pick(struct constrain *c, struct sampler *s, const float *logits, 
     if (!few || m == 0 || (m < needs && n_best >= SAMPLE_BEST))
         return pick_masked(c, s, logits, n, last, n_last, id, e);
     *id = sampler_pick_best(s, best, logit, m, last, n_last);
+    return 0;
+}
+
+/* Notes where the token that comes differs from the one that would have come. */
+static void note_overruled(struct constrain *c, int32_t alone, int32_t id) {
+    struct buf a = {0}, b = {0};
+    size_t same = 0;
+    tok_decode(c->tok, alone, true, &a);
+    tok_decode(c->tok, id, true, &b);
+    while (same < a.len && same + 1 < b.len && a.data[same] == b.data[same]) same++;
+    const int64_t n = c->n.n_overruled++;
+    if ((n & (n - 1)) == 0)
+        c->over = xreallocarray(c->over, n ? 2 * (size_t)n : 1, sizeof *c->over);
+    c->over[n] = c->text.len + same;
+    buf_release(&a);
+    buf_release(&b);
+}
+
+int constrain_pick(struct constrain *c, struct sampler *s, const float *logits, const int32_t *last,
+                   int64_t n_last, int32_t *id, struct err *e) {
+    int32_t alone;
+    TRY(pick(c, s, logits, last, n_last, &alone, id, e));
+    c->n.n_drawn += c->at != IN_REASONING;
+    if (*id != alone && !allowed(c, alone)) note_overruled(c, alone, *id);
     return 0;
 }
 

@@ -108,7 +108,8 @@ static void regex(const char *s, size_t n) {
     buf_str(&whole, "\\A(?:");
     buf_add(&whole, s, n_re);
     buf_str(&whole, ")\\z");
-    pcre2_code *re = pcre2_compile((PCRE2_SPTR)whole.data, whole.len, PCRE2_UTF, &code, &at, NULL);
+    pcre2_code *re = pcre2_compile((PCRE2_SPTR)whole.data, whole.len,
+                                   PCRE2_UTF | PCRE2_DOLLAR_ENDONLY, &code, &at, NULL);
     pcre2_match_data *m = re ? pcre2_match_data_create_from_pattern(re, NULL) : NULL;
     if (m) {
         const int rc = pcre2_match(re, (PCRE2_SPTR)text, n_text, 0, 0, m, NULL);

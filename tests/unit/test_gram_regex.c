@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+/* tests/unit/test_gram_regex.c - regular expressions of gram/: anchors in any place beside PCRE2,
+ * on all short texts; patterns that have more states than can be kept. */
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/rng.h"
+#include "gram/gram.h"
+#include "tests/check.h"
+
+static struct gram_vocab *bytes;
+static struct err e;
+
+static void make_bytes(void) {
+    static char one[256];
+    const char *text[257];
+    size_t len[257];
+    for (int i = 0; i < 256; i++) {
+        one[i] = (char)(unsigned char)i;
+        text[i] = &one[i];
+        len[i] = 1;
+    }
+    text[256] = "";
+    len[256] = 0;
+    CHECK_OK(gram_vocab_of(&bytes, text, len, 257, 256, &e));
+}
+
+static bool takes(struct grammar *g, const char *text, size_t n) {
+    struct gram_state *s = gram_begin(g);
+    struct err ignored;
+    const bool ok = gram_accept_text(s, text, n, &ignored) == 0 && gram_may_end(s);
+    gram_end(s);
+    return ok;
+}
+
+/* Calls with every text of at most 5 letters of "ab,". */
+static void beside_pcre2(const char *pattern) {
+    struct grammar *g = NULL;
+    int code, n_taken = 0;
+    size_t at;
+    char whole[200], text[5];
+    snprintf(whole, sizeof whole, "\\A(?:%s)\\z", pattern);
+    pcre2_code *re = pcre2_compile((PCRE2_SPTR)whole, strlen(whole),
+                                   PCRE2_UTF | PCRE2_DOLLAR_ENDONLY, &code, &at, NULL);
+    pcre2_match_data *m = re ? pcre2_match_data_create_from_pattern(re, NULL) : NULL;
+    CHECK(m != NULL);
+    const int rc = grammar_of_regex(&g, bytes, pattern, strlen(pattern), &e);
+    if (rc && !strstr(e.msg, "no text at all")) CHECK_FAIL("'%s': %s", pattern, e.msg);
+    for (size_t n = 0, most = 1; n <= 5 && m; n++, most *= 3)
+        for (size_t k = 0; k < most; k++) {
+            size_t x = k;
+            for (size_t i = 0; i < n; i++, x /= 3) text[i] = "ab,"[x % 3];
+            const bool want = pcre2_match(re, (PCRE2_SPTR)text, n, 0, 0, m, NULL) >= 0;
+            const bool got = g && takes(g, text, n);
+            n_taken += want;
+            if (want != got) CHECK_FAIL("'%s' and '%.*s'", pattern, (int)n, text);
+        }
+    CHECK(rc == 0 || n_taken == 0);
+    grammar_free(g);
+    pcre2_match_data_free(m);
+    pcre2_code_free(re);
+}
+
+static void test_anchors(void) {
+    static const char *const pattern[] = {
+        "(^|,)a",     "a(,|$)",          "(a|b)*(,$)?",      "^^a$$",           "(^a|b$|,){2}",
+        "(^|a)(b|$)", "((^a)?b?){1,3}",  "(a$|b)(,|^a)?",    "($|a){3}",        "(^a|^b|,)+",
+        "(a|$)b?",    "^(a|^b)*$",       "(^$|a)b*",         "(a*$|b*^|,)a?",   "(^){1}a",
+        "(a?^b?){2}", "(^|,)(^|a)b",     "((a|^)(b|$)){2,}", "(,?$){0,2}a?",    "(^[ab]|,$)*",
+        "a^b|b",      "[ab]*(^|$)[ab]*", "(^a$|^b,)|,,",     "(?:^)?a(?:$)?b?",
+    };
+    for (size_t i = 0; i < COUNT_OF(pattern); i++) beside_pcre2(pattern[i]);
+}
+
+/* Anchors wherever chance puts them. */
+static void test_chance(void) {
+    static const char *const part[] = {"a", "b", ",", "(^|a)",  "($|b)",  "(^|,|$)", "[ab]",
+                                       ".", "^", "$", "(a$|b)", "(^b|,)", "(?:)"};
+    static const char *const times[] = {"", "", "", "?", "*", "+", "{2}", "{1,2}", "{0,3}"};
+    struct rng r;
+    rng_seed(&r, 27);
+    for (int n = 0; n < 150; n++) {
+        char text[150] = "";
+        const size_t parts = 1 + rng_u64(&r) % 5;
+        for (size_t i = 0; i < parts; i++) {
+            const char *p = part[rng_u64(&r) % COUNT_OF(part)];
+            strcat(text, p);
+            if (!strchr("^$", p[0])) strcat(text, times[rng_u64(&r) % COUNT_OF(times)]);
+            if (rng_u64(&r) % 6 == 0 && i + 1 < parts) strcat(text, "|");
+        }
+        beside_pcre2(text);
+    }
+}
+
+/* A deterministic automaton that knows where each '@' was has 2^43 states. Only those are made that
+ * a text comes to: walks stay small, and a pattern that no text satisfies is refused at once, where
+ * a search through its states went on for minutes. */
+static void test_wide(void) {
+    static const char *const wide[] = {
+        ".*@.{43}s", "....+............................................@....................s",
+        "(.*a.{20}){20}.*b.{300}", "(^|.*@.{43})(x$|y)"};
+    for (size_t i = 0; i < COUNT_OF(wide); i++) {
+        struct grammar *g = NULL;
+        struct rng r;
+        uint32_t bits[9];
+        rng_seed(&r, i);
+        CHECK_OK(grammar_of_regex(&g, bytes, wide[i], strlen(wide[i]), &e));
+        struct gram_state *s = g ? gram_begin(g) : NULL;
+        for (int n = 0; s && n < 100; n++) {
+            const char *from = &"@a@bs@xy"[rng_u64(&r) % 8];
+            CHECK_OK(gram_mask(s, bits, &e));
+            if (gram_accept_text(s, from, 1, &e) && e.code == ERR_DATA) CHECK_FAIL("%s", e.msg);
+        }
+        if (g) CHECK(grammar_bytes(g) < (size_t)8 << 20);
+        gram_end(s);
+        grammar_free(g);
+    }
+    struct grammar *g = NULL;
+    const char *never = "....+............................................@...................^s";
+    CHECK_ERR(grammar_of_regex(&g, bytes, never, strlen(never), &e), ERR_DATA, "no text at all");
+}
+
+int main(void) {
+    make_bytes();
+    RUN(test_anchors);
+    RUN(test_chance);
+    RUN(test_wide);
+    gram_vocab_free(bytes);
+    return check_done();
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+/* tests/unit/test_tool_place.c - where in a call a byte is, for a syntax of each family. The
+ * texts themselves say which places are which, by marks that are taken out. */
+#include "chat/tool_place.h"
+
+#include <string.h>
+
+#include "tests/check.h"
+
+/* Marks: \1 begins a name, \2 a key, \3 a value, \4 ends each of them; the rest of a call is
+ * structure, what is in front of \5 and behind \6 text. */
+static const struct {
+    const char *format, *text;
+} row[] = {
+    {"qwen-xml", "Well.\n\5<tool_call>\n<function=\1find\4>\n<parameter=\2path\4>\3\n/tmp/"
+                 "name\n\4</parameter>\n"
+                 "<parameter=\2n\4>\3\n12\n\4</parameter>\n</function>\n</tool_call>\6"},
+    {"glm-argkv",
+     "\5<tool_call>\1find\4\n<arg_key>\2path\4</arg_key>\n<arg_value>\3/tmp\4</arg_value>\n"
+     "<arg_key>\2n\4</arg_key>\n<arg_value>\3"
+     "12\4</arg_value>\n</tool_call>\6"},
+    {"hermes-json", "ok \n\5<tool_call>\n{\"name\": \"\1find\4\", \"arguments\": {\"\2path\4\": "
+                    "\"\3/tmp/\\\"x\\\"\4\", \"\2n\4\": \3"
+                    "12\4}}\n</tool_call>\6"},
+    {"hermes-json", "\5<tool_call>\n{\"name\": \"\1find\4\", \"arguments\": {\"\2n\4\": [\3"
+                    "1\4, {\"\2x\4\": \3true\4}], \"\2name\4\": \"\3n\4\"}}\n"
+                    "</tool_call>\6"},
+    {"nemotron-list", "\5<TOOLCALL>[{\"name\": \"\1find\4\", \"arguments\": {\"\2path\4\": "
+                      "\"\3/a\4\"}}, {\"name\": \"\1get\4\", "
+                      "\"arguments\": {\"\2path\4\": \"\3/b\4\"}}]</TOOLCALL>\6"},
+    {"kimi", "<|tool_calls_section_begin|>\5<|tool_call_begin|>functions.\1find\4:0<|tool_call_"
+             "argument_begin|>"
+             "{\"\2path\4\": \"\3/tmp\4\"}<|tool_call_end|>\6"},
+    {"gemma4", "\5<|tool_call>call:\1find\4{\2n\4:\3"
+               "3\4,\2path\4:<|\"|>\3/tmp\4<|\"|>}<tool_call|>\6"},
+    {"python-list",
+     "\5<|tool_call_start|>[\1find\4(\2path\4=\"\3/tmp\4\", \2n\4=\3True\4)]<|tool_call_end|>\6"},
+    {"mistral-args", "\5[TOOL_CALLS]\1find\4[ARGS]{\"\2path\4\": \"\3/tmp\4\"}\6"},
+    {"llama-json", "\5{\"name\": \"\1find\4\", \"parameters\": {\"\2path\4\": \"\3/tmp\4\"}}\6"},
+};
+
+static void one(const char *format, const char *marked) {
+    struct toolparse *p;
+    struct err e;
+    char text[600];
+    enum tool_place want[600], now = TOOL_PLACE_TEXT, outer = TOOL_PLACE_TEXT;
+    size_t n = 0;
+    int call = -1, k, of[600];
+    for (const char *s = marked; *s; s++) {
+        if (*s == 5) now = outer = TOOL_PLACE_STRUCTURE;
+        if (*s == 6) now = outer = TOOL_PLACE_TEXT;
+        if (*s == 4) now = outer;
+        if (*s < 4) now = (enum tool_place)(*s - 1);
+        if (*s == 1) call++;
+        if (*s <= 6) continue;
+        want[n] = now;
+        of[n] = call;
+        text[n++] = *s;
+    }
+    const struct toolfmt *f = toolfmt_find(format);
+    CHECK(f != NULL);
+    CHECK_OK(toolparse_new(&p, f, NULL, 0, TOOL_THINK_NONE, &e));
+    toolparse_feed(p, text, n);
+    (void)toolparse_finish(p);
+    for (size_t i = 0; i < n; i++) {
+        const enum tool_place got = toolparse_place(p, i, &k);
+        if (got != want[i])
+            CHECK_FAIL("%s: byte %zu of '%.*s' is %s, not %s", format, i, (int)n, text,
+                       tool_place_name(got), tool_place_name(want[i]));
+        if ((k < 0) != (want[i] == TOOL_PLACE_TEXT))
+            CHECK_FAIL("%s: byte %zu, call %d", format, i, k);
+        if (want[i] < TOOL_PLACE_STRUCTURE) CHECK_EQ_I64(k, of[i]);
+    }
+    toolparse_free(p);
+}
+
+static void test_places(void) {
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) one(row[i].format, row[i].text);
+}
+
+static void test_tally(void) {
+    static const char text[] = "<TOOLCALL>[{\"name\": \"f\", \"arguments\": {\"a\": 1}}, "
+                               "{\"name\": \"g\", \"arguments\": {}}]</TOOLCALL> x";
+    const char *args = strstr(text, "{\"a\": 1"), *g = strstr(text, "g\",");
+    const size_t at[] = {0,
+                         (size_t)(strstr(text, "f\",") - text),
+                         (size_t)(args + 2 - text),
+                         (size_t)(args + 6 - text),
+                         (size_t)(g - text),
+                         sizeof text - 2};
+    struct tool_tally t = {0};
+    struct toolparse *p;
+    struct err e;
+    CHECK_OK(toolparse_new(&p, toolfmt_find("nemotron-list"), NULL, 0, TOOL_THINK_NONE, &e));
+    toolparse_feed(p, text, strlen(text));
+    (void)toolparse_finish(p);
+    tool_tally_add(&t, p, at, 6);
+    tool_tally_add(&t, p, at + 2, 1);
+    CHECK_EQ_I64(t.n, 3);
+    CHECK_EQ_STR(t.row[0].tool, "f");
+    CHECK_EQ_STR(t.row[1].tool, "g");
+    CHECK_EQ_STR(t.row[2].tool, "");
+    CHECK_EQ_I64(t.row[0].n[TOOL_PLACE_KEY], 2);
+    CHECK_EQ_I64(t.row[0].n[TOOL_PLACE_VALUE], 1);
+    CHECK_EQ_I64(t.row[1].n[TOOL_PLACE_NAME], 1);
+    CHECK_EQ_I64(tool_tally_sum(&t, TOOL_PLACE_NAME), 2);
+    CHECK_EQ_I64(tool_tally_sum(&t, TOOL_PLACE_STRUCTURE), 1);
+    CHECK_EQ_I64(tool_tally_sum(&t, TOOL_PLACE_TEXT), 1);
+    tool_tally_release(&t);
+    toolparse_free(p);
+}
+
+int main(void) {
+    RUN(test_places);
+    RUN(test_tally);
+    return check_done();
+}
