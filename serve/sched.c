@@ -549,6 +549,7 @@ bool sched_step(struct sched *s) {
     gather(s, &p);
     drop_lost(s, &p);
     if (!p.n) {
+        if (!s->n_live) (void)sched_drop_taps(s);
         if (s->has_spares) (void)session_keep_spares(s->s, SPARES);
         return sched_shelve(s, false);
     }
