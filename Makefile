@@ -332,6 +332,8 @@ bench-gram: $(OBJ)/bench/gram ## the program that bench/gram.py runs; prints whe
 	@echo $<
 check-gram: $(OBJ)/bench/gram_texts ## constrained decoding judged by the official suite, hypothesis and other engines (Python; minutes) -> docs/results/gram-judge.json
 	$(Q)sh tests/gram/run.sh $(abspath $<) $(abspath $(BUILD))/gram-judge docs/results/gram-judge.json
+bench-blas: $(OBJ)/bench/blas ## the program that bench/blas.py runs; prints where it is
+	@echo $<
 bench-rows: $(OBJ)/bench/rows ## the program that bench/rows.py runs; prints where it is
 	@echo $<
 
@@ -471,4 +473,4 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 clean: ## remove the build folder
 	rm -rf $(BUILD)
-.PHONY: FORCE soak-serve test-clients bench-cuda bench-cuda-first bench-rows all interop fuzz fuzz-bins unit check test check-cuda deps demo lint models-table reference python-steps format tidy cppcheck analyze install uninstall tarball static dist dist-check deb wheel wheel-test abi site help clean
+.PHONY: FORCE soak-serve test-clients bench-cuda bench-cuda-first bench-blas bench-rows all interop fuzz fuzz-bins unit check test check-cuda deps demo lint models-table reference python-steps format tidy cppcheck analyze install uninstall tarball static dist dist-check deb wheel wheel-test abi site help clean

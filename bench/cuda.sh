@@ -3,7 +3,7 @@
 # decode, prompt, on one model. Each writes OUT/cuda-PART.json; a measurement that takes longer than LIMIT, or than what is left of TOTAL, is recorded as
 # failed (124), and what comes after TOTAL as skipped: it ends by itself. For all parts: TOTAL=36000 bench/cuda.sh first check kernels ... deep.
 #
-#   first     seven times that decide whether the estimates of docs/design/cuda.md hold (make bench-cuda-first): seconds
+#   first     seven times that decide whether the estimates of docs/notebook/cuda-counts.md hold (make bench-cuda-first): seconds
 #   check     the kernel tests on the device (make check-cuda)
 #   kernels   single kernels at full size, copy bandwidth, what an empty launch in a captured chain costs (make bench-cuda)
 #   launches  the overhead probe: as many layers and launches as Qwen3.5-35B-A3B, widths of the bundled tiny model, so that nothing else

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* bench/cuda_first.c - seven times that decide whether the estimates of docs/design/cuda.md hold,
+/* bench/cuda_first.c - seven times that decide whether the estimates of docs/notebook/cuda-counts.md hold,
  * in a few seconds on a GPU: of a token a projection with the norm behind it and without, the norm
  * alone, the delta rule, the choice of experts and the best tokens; of a prompt the convolution,
  * the router and the delta rule. One JSON document; shapes of Qwen3.5-35B-A3B. `estimate_us`: what

@@ -36,6 +36,7 @@ struct mem_fund {
 /* Fills the fund up: 17 MiB of addresses in all, none of them touched. ERR_SYS: there is no memory.
  */
 int mem_fund_fill(struct mem_fund *f, struct err *e);
+/* Gives back what is left of the fund. */
 void mem_fund_release(struct mem_fund *f);
 
 /* Allocates tensor- and model-sized memory, 64-byte aligned (huge pages are asked for from 2 MiB

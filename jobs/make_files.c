@@ -172,6 +172,7 @@ int make_convert(struct make *mk, struct err *e) {
     return 0;
 }
 
+/* Writes "texts", with name, size and hash of each text that went into the job. */
 static void texts_json(struct make *mk, struct jw *w, const struct str_list *texts) {
     jw_arr(w, "texts");
     for (int i = 0; i < texts->n; i++) {

@@ -32,7 +32,7 @@ enum kern_isa {
 };
 #define KERN_ISA_NAMES "auto, ref, avx2, avxvnni, avx512, amx, neon, dotprod, i8mm"
 const char *kern_isa_name(enum kern_isa isa); /* Returns "ref", "avx2", ... */
-/* Also takes "auto": the best one of this machine. */
+/* Reads a name, or "auto" as the best one of this machine. */
 bool kern_isa_parse(const char *name, enum kern_isa *out);
 /* Tells whether this machine has it, with all it contains. */
 bool kern_isa_has(enum kern_isa isa);

@@ -31,9 +31,11 @@ struct owner {
     struct mem_fund fund;
     char *file; /* what the handle was opened from; NULL: nothing */
 };
-/* HONE_SYSTEM: no memory; HONE_USAGE: o->size is not set. */
+/* Makes the owner of what a handle of `file` needs, with one holder. HONE_SYSTEM when there is
+ * no memory, HONE_USAGE when o->size is not set. */
 int owner_new(struct owner **out, const struct hone_opts *o, const char *file,
               struct hone_error *e);
+/* Counts one holder more and returns w. */
 struct owner *owner_share(struct owner *w);
 void owner_drop(struct owner *w); /* NULL: nothing happens */
 

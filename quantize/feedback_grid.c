@@ -163,6 +163,8 @@ static void set_value(const struct feedback *fb, const struct fb_row *r, struct 
     t->du[i] = du;
 }
 
+/* Tries the entry at column `first` of sub-block k anew in descent, with what *t has changed of
+ * the sub-block so far, and adds its change to *t. */
 static void try_entry(const struct feedback *fb, const struct fb_row *r, struct grid_open *o,
                       struct trial *t, int64_t c0, int k, int first) {
     const struct grid_spec *s = fb->grid.s;

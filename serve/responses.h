@@ -5,7 +5,9 @@
 
 #include "serve/reply.h"
 
+/* Adds the server-sent events for one event of the reply to out, as the Responses API has them. */
 void responses_event(struct reply *r, const struct event *ev, struct buf *out);
+/* Adds the whole reply as one JSON object to out. */
 void responses_whole(struct reply *r, struct buf *out);
 int responses_fail(const struct fault *f, const char *request_id, bool in_stream, struct buf *out);
 /* Bits of ask.api_flags: the thinking is given back wrapped, and as a summary too. */

@@ -44,6 +44,7 @@ int lint_probe(const struct jinja *t, int i, char outcome[160], struct lint_find
 /* All probes and static rules. A template that does not compile is a finding, not an error. */
 int lint_run(struct lint_report *r, const char *src, size_t len, const char *name,
              enum jinja_mode mode, struct err *e);
+/* Frees what the report holds, and clears it. */
 void lint_report_free(struct lint_report *r);
 /* The conversation of a finding as JSON, for people to try ("" for rules on the text). */
 void lint_conversation(const struct lint_finding *f, struct buf *out);

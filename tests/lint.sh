@@ -142,7 +142,7 @@ awk '
     /[;,{}].*\/\*/ && !/\*\// && !inside { torn = 1; n = 0; at = FNR }
     !inside && /^\/\*/ { inside = 1; c = ""; from = FNR }
     inside { c = c (c == "" ? "" : "\n") $0; if ($0 ~ /\*\//) { inside = 0; if ($0 ~ /\*\/[ \t]*$/) check(c, from) } }
-' $(printf '%s\n' "$@" | grep -E '\.[ch]$' | grep -vE '^(tests|docs|bench)/|^kernels/[a-z0-9]+/|^quantize/enc/') > "${TMPDIR:-/tmp}/hone-lint.$$"
+' $(git ls-files '*.c' '*.h' '*.cu' '*.cuh' | grep -vE '^(tests|docs|bench|packaging)/') > "${TMPDIR:-/tmp}/hone-lint.$$"
 [ -s "${TMPDIR:-/tmp}/hone-lint.$$" ] && say "$(cat "${TMPDIR:-/tmp}/hone-lint.$$")"
 rm -f "${TMPDIR:-/tmp}/hone-lint.$$"
 
@@ -166,6 +166,32 @@ for room in core models text tok template chat gram convert calib quantize runti
     n=$(find $room -name '*.c' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' -o -name '*.def' | xargs cat | wc -l)
     [ "$n" -le 20000 ] || say "$room/ has $n lines; 20000 are a room (sh tests/rooms.sh)"
 done
+
+# ---- and above functions they begin with a verb, in the rooms that have been gone through ----
+VERB_ROOMS='core kernels quantize calib runtime'
+# shellcheck disable=SC2086
+awk '
+    # a comment above a function says with its first word what the function does: "Returns", "Writes"; "Return", "Set" where it stands above several
+    function verb(c, line,    t, w) {
+        t = c
+        sub(/^\/\*+[ \t]*/, "", t)
+        if (t ~ /^(----|SHA|NOLINT|clang-format)/) return
+        w = t; sub(/[^A-Za-z0-9_].*$/, "", w)
+        if (w ~ /^(Get|Set|Do|Return|Tell|Show|Copy|Allocate|Call|Make)$/) return
+        if (w !~ /^[A-Z][a-z]*s$/ || w ~ /^(Bytes|Rows|Pages|Keys|Values|Weights|Tokens|Experts|Layers|Blocks|Logits|Whose|This|Others|Columns|Floats|Offsets|Pieces|Places|Items|Less|Across|As)$/)
+            print FILENAME ":" line ": a function has a comment that does not begin with a verb: " substr(c, 1, 60)
+    }
+    FNR == 1 { c = ""; inside = 0 }
+    /^\/\*/ { inside = 1; c = ""; from = FNR }
+    inside { c = c $0; if ($0 ~ /\*\//) { inside = 0; whole = $0 ~ /\*\/[ \t]*$/; at = FNR }; next }
+    c != "" && FNR == at + 1 && whole && /^[A-Za-z]/ && /\(/ && !/^(typedef|enum|struct [a-z_]+ \{|union|static const|extern|_Static_assert|[A-Z_]+\()/ && !/[=;{] *\/\*/ && !/^static [a-z]+ [a-z_]+\[/ && !/^[^(]*=|\(\*const/ { verb(c, from) }
+    { if (FNR > at) c = "" }
+' $(git ls-files $VERB_ROOMS | grep -E '\.(c|h|cu|cuh)$') > "${TMPDIR:-/tmp}/hone-lint.$$"
+[ -s "${TMPDIR:-/tmp}/hone-lint.$$" ] && say "$(cat "${TMPDIR:-/tmp}/hone-lint.$$")"
+rm -f "${TMPDIR:-/tmp}/hone-lint.$$"
+
+# ---- docs/design/ says why and how; what was measured, and when, stands in docs/notebook/ ----
+grep -nE '(^|[^0-9])20[0-9][0-9]-[01][0-9]-[0-3][0-9]|[0-9] ?(GFLOP/s|GMAC/s|tok/s|tokens/s)|^#+ (Measured|Results)' docs/design/*.md && say "measurements in docs/design (above); they belong to docs/notebook"
 
 # ---- variables of the process, where the program has been built ----
 if [ -e "${HONE:-}" ] && [ -z "${SANF:-}" ]; then

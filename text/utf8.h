@@ -14,7 +14,7 @@
 size_t utf8_decode(const char *s, size_t n, uint32_t *cp);
 /* Writes 1..4 bytes. cp must be a scalar value; anything else is written as U+FFFD. */
 size_t utf8_encode(uint32_t cp, char out[4]);
-/* Length of the longest prefix that is valid. */
+/* Returns the length of the longest prefix that is valid UTF-8. */
 size_t utf8_valid_prefix(const char *s, size_t n);
 /* Decimal digits; all kinds of numbers; what words are made of. */
 bool utf8_is_digit(uint32_t cp);

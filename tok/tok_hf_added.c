@@ -11,6 +11,7 @@
 
 #define META "\xe2\x96\x81" /* U+2581 */
 
+/* Fails with what is wrong in tokenizer.json. */
 static int bad(struct err *e, const char *what) {
     return err_set(e, ERR_DATA, "tokenizer.json: %s", what);
 }

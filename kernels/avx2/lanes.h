@@ -34,11 +34,11 @@ INLINE iv u_end(iv sum, iv s, iv scale) {
     return running(_mm256_add_epi32(sum, _mm256_madd_epi16(s, scale)));
 }
 
-/* These are for signed codes that meet signed bytes; sums have 32 bits. `codes_sum` is the sum
- * of the activations that follow, `ax` the activations without signs. `scale`, from s_scale, is
- * what all sums up to s_end are multiplied by, -256 to 255. `whole`: the activations take the
- * sign. That is for codes that may be -128, which has no opposite, and for several tokens, which
- * share the codes without signs. */
+/* Begins the steps for signed codes that meet signed bytes; sums have 32 bits. `codes_sum` is
+ * the sum of the activations that follow, `ax` the activations without signs. `scale`, from
+ * s_scale, is what all sums up to s_end are multiplied by, -256 to 255. `whole`: the activations
+ * take the sign. That is for codes that may be -128, which has no opposite, and for several
+ * tokens, which share the codes without signs. */
 INLINE iv s_scale(iv v) {
     return l_bytes(v, 0x01000100);
 }

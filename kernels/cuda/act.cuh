@@ -7,15 +7,16 @@
 
 #include "kernels/cuda/gpu.cuh"
 
-/* Where column i (0..63) of a tile lies among the tile's 64 activation codes: 16 bytes per c, in
- * them 4 per patch. */
+/* Returns where column i (0..63) of a tile lies among the tile's 64 activation codes: 16 bytes
+ * per c, and in them 4 per patch. */
 CU_DEV int cu_act_pos(int i) {
     const int r = i % 16;
     return r % 8 / 2 * 16 + i / 16 * 4 + 2 * (r & 1) + r / 8;
 }
 
-/* N groups of 32 values of a row by a warp, a value of each per lane: group g + i * step has v[i];
- * those from n on are left out. What is long is done for all of them at once. */
+/* Rounds and stores N groups of 32 values of a row, by a warp, a value of each per lane. Group g
+ * + i * step has v[i]; those from n on are left out. What takes long is done for all of them at
+ * once. */
 template <int N>
 CU_DEV void cu_act_store_each(uint8_t *row, int64_t k, int g, int step, int n, const float *v) {
     const int l = (int)threadIdx.x % 32;
@@ -43,7 +44,7 @@ CU_DEV void cu_act_store_each(uint8_t *row, int64_t k, int g, int step, int n, c
         }
     }
 }
-/* Values 32g .. 32g + 31 of a row by a warp, a value per lane. */
+/* Rounds and stores values 32g .. 32g + 31 of a row, by a warp, a value per lane. */
 CU_DEV void cu_act_store(uint8_t *row, int64_t k, int64_t g, float v) {
     cu_act_store_each<1>(row, k, (int)g, 1, (int)g + 1, &v);
 }

@@ -38,7 +38,8 @@ struct trial {
     uint8_t blocks[ROWS * 2 * K]; /* no packed type has 2 bytes per weight */
 };
 
-/* The binary may hold other code than this device's, compiled for it by the driver. */
+/* Says whether the code that runs was compiled for this device. The binary may hold other code,
+ * which the driver compiled for it. */
 CU_KERNEL has_wgmma(int32_t *yes) {
 #ifdef CU_HAS_WGMMA
     *yes = 1;
@@ -51,7 +52,7 @@ static void round16(float *x, int64_t n) {
     for (int64_t i = 0; i < n; i++) x[i] = fp_bf16_to_f32(fp_f32_to_bf16(x[i]));
 }
 
-/* Weights of type t on the device, packed, and on the host as bf16. */
+/* Makes weights of type t: packed on the device, and as bf16 on the host. */
 static int make_weights(struct cu_stream *s, struct trial *x, enum qtype t, struct err *e) {
     x->w.type = t;
     x->w.k = K;
@@ -69,8 +70,8 @@ static int make_weights(struct cu_stream *s, struct trial *x, enum qtype t, stru
     return 0;
 }
 
-/* What n tokens should give. Each product is exact, each addition may cut where others round: two
- * units of 2^-24. */
+/* Computes what n tokens should give, and by how much it may differ. Each product is exact, and
+ * each addition may cut where others round: two units of 2^-24. */
 static void expect(struct trial *x, int n) {
     for (int t = 0; t < n; t++)
         for (int r = 0; r < ROWS; r++) {
@@ -85,7 +86,7 @@ static void expect(struct trial *x, int n) {
         }
 }
 
-/* n tokens, so many warpgroups to a block. */
+/* Compares n tokens, with so many warpgroups to a block. */
 static int one(struct cu_stream *s, struct trial *x, int n, int groups, bool *ok, struct err *e) {
     s->warpgroups = groups;
     TRY(cu_fill(s, x->d_y, 0xff, sizeof x->y, e));
@@ -98,7 +99,8 @@ static int one(struct cu_stream *s, struct trial *x, int n, int groups, bool *ok
     return 0;
 }
 
-/* Every type with every width and size of a block; emulated, where time counts more, each once. */
+/* Compares every type with every width and size of a block; in emulation, where time counts
+ * more, each only once. */
 static int try_all(struct cu_stream *s, struct trial *x, bool *ok, struct err *e) {
     const bool all = !s->c->info.emulated;
     for (int i = 0; i < TOKENS * K; i++) x->x[i / K][i % K] = rng_normal(&x->rng);

@@ -20,8 +20,8 @@ enum { BLOCK = 256, WARPS = BLOCK / 32 };
 
 enum { KEY_CHUNK = 128 };
 
-/* Sums r[0..GC) over sub-warps of LANES lanes (a power of two, at least 8): afterwards lane l of a
- * sub-warp holds the sum of value head_of<GC>(l). Each step halves what a lane carries. */
+/* Sums r[0..GC) over sub-warps of `lanes` lanes (a power of two, at least 8). Afterwards lane l
+ * of a sub-warp holds the sum of value head_of<GC>(l). Each step halves what a lane carries. */
 template <int GC> CU_DEV float spread_sum(float r[GC], int lanes, int lane) {
     int m = 1;
     CU_UNROLL
@@ -44,9 +44,10 @@ template <int GC> CU_DEV int head_of(int lane) {
     return h;
 }
 
-/* NU: units of 8 values per lane; GC: query heads of a block. Block (part, kv head, chunk of heads
- * of a segment), whose first row alone is looked at. Keys go through in chunks of KEY_CHUNK with a
- * running maximum. */
+/* Computes attention over one part of the keys. NU is the units of 8 values per lane, GC the
+ * query heads of a block. A block is (part, kv head, chunk of heads of a segment); only the
+ * segment's first row is looked at. Keys go through in chunks of KEY_CHUNK with a running
+ * maximum. */
 template <int FORM, int NU, int GC>
 CU_KERNEL __launch_bounds__(BLOCK) attend_part(struct part_job j) {
     CU_SHARED(float, sc, [KEY_CHUNK * GC]); /* [key][head] */
@@ -87,7 +88,7 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_part(struct part_job j) {
     for (int64_t k0 = first; k0 < last; k0 += KEY_CHUNK) {
         const int n_keys = last - k0 < KEY_CHUNK ? (int)(last - k0) : KEY_CHUNK;
         const struct kv_span span = kv_span_of(table, c.k0 + k0, n_keys);
-        /* scores; whole warps go round together */
+        /* The scores. Whole warps go round together. */
         for (int kk = warp * n_sub; kk < n_keys; kk += WARPS * n_sub) {
             const int key = kk + sub;
             float r[GC];
@@ -108,7 +109,7 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_part(struct part_job j) {
             if (l < GC && key < n_keys) sc[key * GC + head_of<GC>(l)] = v;
         }
         __syncthreads();
-        /* softmax of the chunk: a warp per head */
+        /* The softmax of the chunk, a warp per head. */
         for (int g = warp; g < GC; g += WARPS) {
             float m = -INFINITY, s = 0.0f;
             for (int k = lane; k < n_keys; k += 32) m = fmaxf(m, sc[k * GC + g]);
@@ -150,7 +151,7 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_part(struct part_job j) {
         }
         __syncthreads(); /* sc is written again */
     }
-    /* sub-warps in a fixed order into shared memory */
+    /* Sub-warps add into shared memory in a fixed order. */
     for (int w = 0; w < WARPS * n_sub; w++) {
         if (w == warp * n_sub + sub)
             for (int g = 0; g < n_g; g++)
@@ -270,9 +271,10 @@ int cu_attn_few(struct cu_stream *s, const struct cu_attn *a, struct err *e) {
 
 /* ---- several tokens ---- */
 
-/* A block computes ROWS x TILE scores and ROWS x dim outputs: threads lie as 16 x 16, each has
- * ROWS/16 rows, and columns 16 apart. Shared: queries [ROWS][dim], one tile of keys, then of values
- * [TILE][dim], probabilities [ROWS][TILE + 1]. */
+/* Computes attention of many rows. A block computes ROWS x TILE scores and ROWS x dim outputs:
+ * its threads lie as 16 x 16, and each has ROWS/16 rows, and columns 16 apart. Shared memory has
+ * queries [ROWS][dim], one tile of keys, then of values [TILE][dim], and probabilities
+ * [ROWS][TILE + 1]. */
 template <int ROWS, int TILE, int COLS>
 CU_KERNEL __launch_bounds__(BLOCK) attend_tile(struct many_job j) {
     enum { RT = ROWS / 16, KT = TILE / 16 };
@@ -283,7 +285,7 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_tile(struct many_job j) {
     const int dim = j.k.dim, units = dim / 8, head = (int)blockIdx.y;
     float *q = mem, *kv = q + ROWS * dim, *p = kv + TILE * dim;
     const int ty = (int)threadIdx.x / 16, tx = (int)threadIdx.x % 16;
-    /* later rows see more keys: they start first */
+    /* Later rows see more keys, so they start first. */
     const int r0 = ((int)gridDim.x - 1 - (int)blockIdx.x) * ROWS;
     const struct cu_seg seg = j.seg[blockIdx.z];
     const struct kv_table table = kv_table_of(seg, j.slot, j.n_slots);
@@ -322,7 +324,8 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_tile(struct many_job j) {
         CU_UNROLL
         for (int a = 0; a < RT; a++) CU_UNROLL
         for (int b = 0; b < KT; b++) s[a][b] = 0.0f;
-        /* columns turned by tx, so that the 16 keys a warp reads lie in different banks */
+        /* Columns are turned by tx, so that the 16 keys that a warp reads lie in different
+         * banks. */
         for (int i = 0; i < dim; i += 4) {
             int c = i + 4 * tx;
             c = c >= dim ? c - c / dim * dim : c;

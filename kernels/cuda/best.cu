@@ -32,7 +32,7 @@ CU_DEV struct slice slice_of(int64_t n) {
     return s;
 }
 
-/* The CU_BEST-th largest of the slices' largest, by one block. */
+/* Finds the CU_BEST-th largest of the slices' largest values, by one block. */
 CU_DEV void find_bound(struct best_work *w, float *top) {
     for (int i = (int)threadIdx.x; i < SLICES; i += THREADS) top[i] = cu_ldcg(&w->top[i]);
     __syncthreads();
@@ -62,7 +62,7 @@ struct found {
     float logit[CAP];
     int id[CAP];
 };
-/* By one block: what was collected, sorted. */
+/* Sorts what was collected, by one block. */
 CU_DEV void sort_found(struct best_work *w, struct found *f, struct cu_best *out) {
     const int n = cu_ldcg(&w->n);
     for (int i = (int)threadIdx.x; i < n && n <= CAP; i += THREADS) {

@@ -31,7 +31,7 @@ struct chunk {
     float log_decay[CHUNK], g[CHUNK], beta[CHUNK];
 };
 
-/* acc[NT][4] += X[r..r+15] Y[c..c+8 NT-1]^T over K columns. */
+/* Adds X[r..r+15] Y[c..c+8 NT-1]^T over K columns to acc[NT][4]. */
 template <int NT, int K>
 CU_DEV void ch_product(const uint32_t *x, int ldx, int r, const uint32_t *y, int ldy, int c,
                        float (*acc)[4]) {
@@ -47,7 +47,8 @@ CU_DEV void ch_product(const uint32_t *x, int ldx, int r, const uint32_t *y, int
     }
 }
 
-/* The key head of value head h, and where its logits of beta and alpha are in a row of the pass. */
+/* Returns the key head of value head h. ch_beta and ch_alpha return where its logits are in a
+ * row of the pass. */
 CU_DEV int ch_key_head(const struct cu_delta &a, int h) {
     return a.grouped ? h / (int)(a.n_v_heads / a.n_k_heads) : h % (int)a.n_k_heads;
 }
@@ -112,8 +113,8 @@ CU_DEV void ch_load(const struct cu_delta &a, struct chunk &x, int64_t t0, int64
     }
 }
 
-/* L, A and the right side of the system, from a warp's tiles: rows r0, columns c0 of K K^T and
- * Q K^T, columns j0 of K M^T. */
+/* Sets L, A and the right side of the system from a warp's tiles: rows r0, columns c0 of K K^T
+ * and Q K^T, and columns j0 of K M^T. */
 CU_DEV void ch_system(struct chunk &x, int r0, int c0, int j0, const float (*kk)[4],
                       const float (*qk)[4], const float (*km)[4]) {
     const int lane = (int)threadIdx.x % 32;
@@ -143,7 +144,7 @@ CU_DEV void ch_system(struct chunk &x, int r0, int c0, int j0, const float (*kk)
     }
 }
 
-/* d = (1 + l)^-1 d. */
+/* Replaces d by (1 + l)^-1 d. */
 CU_DEV void ch_solve(struct chunk &x) {
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
     if (warp < 4 && lane < 16) { /* column `lane` of the inverse of diagonal block `warp` */
@@ -185,8 +186,8 @@ CU_DEV void ch_solve(struct chunk &x) {
     __syncthreads();
 }
 
-/* Block (slice of the state's rows, value head, segment). Warps lie as 4 x 2 over tokens and
- * columns, and as 2 x 4 over the state. */
+/* Runs the delta rule in chunks. A block is (slice of the state's rows, value head, segment).
+ * Its warps lie as 4 x 2 over tokens and columns, and as 2 x 4 over the state. */
 CU_KERNEL __launch_bounds__(CH_BLOCK) delta_chunks(struct cu_delta a) {
     CU_DYN_SHARED(struct chunk, mem);
     struct chunk &x = *mem;

@@ -46,7 +46,7 @@ const char *cu_built(void) {
 #endif
 }
 
-/* The first driver of each major version of the toolkit: builds of it need that one or a newer. */
+/* The first driver of each major version of the toolkit; builds of it need that one or a newer. */
 static const struct first_driver {
     int major, driver;
 } first_drivers[] = {{11, 450}, {12, 525}, {13, 580}};
@@ -93,7 +93,8 @@ int cu_get_info(struct cu_ctx *c, struct cu_info *out, struct err *e) {
     return 0;
 }
 
-/* Both edges of the memory's clock carry data. 0: the driver does not say. */
+/* Returns the bandwidth of the memory, both edges of whose clock carry data. 0: the driver does
+ * not say. */
 static uint64_t bandwidth(int device) {
     int khz = 0, bits = 0;
     if (cudaDeviceGetAttribute(&khz, cudaDevAttrMemoryClockRate, device) != cudaSuccess ||
@@ -126,7 +127,7 @@ static int fill_info(struct cu_info *i, int device, struct err *e) {
     return 0;
 }
 
-/* The level vectors of the table formats, 23 KiB, for every kernel that decodes them. */
+/* Uploads the level vectors of the table formats, 23 KiB, for every kernel that decodes them. */
 static int load_grid(struct cu_ctx *c, struct err *e) {
     CU_TRY(e, cu_on(c));
     CU_TRY(e, cudaMalloc((void **)&c->grid, sizeof *c->grid));
@@ -139,8 +140,8 @@ CU_KERNEL nothing(int32_t *p) {
     if (p) *p = 0;
 }
 
-/* Which code of this build the device runs: that of its own, of an older card of its generation, or
- * PTX that the driver compiled. */
+/* Finds out which code of this build the device runs: that of its own, of an older card of its
+ * generation, or PTX that the driver compiled. */
 static int ask_code(struct cu_ctx *c, struct err *e) {
     struct cudaFuncAttributes a;
     int pageable = 0;
@@ -422,7 +423,7 @@ void cu_graph_free(struct cu_graph *g) {
     free(g);
 }
 
-/* Captured: since 12.3. */
+/* Tells whether launches that begin early can be captured, as they can since 12.3. */
 static bool captures_early(void) {
     int driver = 0, runtime = 0;
     if (cudaDriverGetVersion(&driver) != cudaSuccess || cudaRuntimeGetVersion(&runtime)) {

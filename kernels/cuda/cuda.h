@@ -33,14 +33,16 @@ struct cu_info {
     bool emulated;                                      /* the CPU emulation of the tests */
 };
 
-/* "13.0": the toolkit this was built with; "emulated"; NULL: built without CUDA. */
+/* Returns "13.0", the toolkit this was built with; "emulated"; or NULL when it was built without
+ * CUDA. */
 const char *cu_built(void);
-/* *n devices are there; 0 without a driver or a device. ERR_SYS: there is a driver, and it does not
- * work: it is older than this build needs, with both versions and what to do, or fails. */
+/* Counts the devices: 0 without a driver or a device. ERR_SYS when there is a driver that does
+ * not work: it is older than this build needs, which names both versions and what to do, or it
+ * fails. */
 int cu_devices(int *n, struct err *e);
 /* Returns that number; 0 also when the driver fails. */
 int cu_count(void);
-/* ERR_SYS when there is no such device or it is older than compute capability 8.0. */
+/* Opens a device. ERR_SYS when there is no such one or it is older than compute capability 8.0. */
 int cu_open(struct cu_ctx **out, int device, struct err *e);
 void cu_close(struct cu_ctx *c); /* after everything made from it; NULL is fine */
 /* Describes the device; mem_free is asked of it now. */
@@ -72,17 +74,17 @@ int cu_upload(struct cu_stream *s, void *dst, const void *host, uint64_t n_bytes
 int cu_download(struct cu_stream *s, void *host, const void *src, uint64_t n_bytes, struct err *e);
 int cu_copy(struct cu_stream *s, void *dst, const void *src, uint64_t n_bytes, struct err *e);
 int cu_fill(struct cu_stream *s, void *dst, int byte, uint64_t n_bytes, struct err *e);
-/* From the device of another stream: behind all that is queued on it now, and before what is queued
- * on `to` from now on. Directly where the two devices can, else through main memory. Not while a
- * stream is captured. */
+/* Copies from the device of another stream, behind all that is queued on that stream now and
+ * before what is queued on `to` from now on. It goes directly where the two devices can,
+ * otherwise through main memory. Not while a stream is captured. */
 int cu_move(struct cu_stream *to, void *dst, struct cu_stream *from, const void *src,
             uint64_t n_bytes, struct err *e);
 /* Lets the two devices reach each other's memory where they can: copies between them need not go
  * through main memory then. */
 void cu_pair(struct cu_ctx *a, struct cu_ctx *b);
 
-/* Order between streams. An event that was never recorded is in the past. Not while a stream is
- * captured. */
+/* Makes an event, which orders streams. One that was never recorded is in the past. Not while a
+ * stream is captured. */
 int cu_event_new(struct cu_event **out, struct cu_ctx *c, struct err *e);
 void cu_event_free(struct cu_event *v); /* NULL is fine */
 /* Sets v to the point behind all that is queued on s now. */
@@ -91,8 +93,8 @@ int cu_event_record(struct cu_event *v, struct cu_stream *s, struct err *e);
 int cu_event_wait(struct cu_event *v, struct cu_stream *s, struct err *e);
 int cu_event_sync(struct cu_event *v, struct err *e); /* the caller waits for v */
 
-/* Between begin and end the stream's launches, copies and fills are recorded, not run; addresses
- * are frozen. cu_graph_run queues all of them with one call. */
+/* Begins to record. Until the end the stream's launches, copies and fills are recorded, not run,
+ * and addresses are frozen. cu_graph_run queues all of them with one call. */
 int cu_graph_begin(struct cu_stream *s, struct err *e);
 int cu_graph_end(struct cu_stream *s, struct cu_graph **out, struct err *e);
 int cu_graph_run(struct cu_stream *s, struct cu_graph *g, struct err *e);
@@ -101,10 +103,10 @@ void cu_graph_free(struct cu_graph *g);
 /* Kernels of single tokens may begin while the one before ends (code for compute capability 9.0,
  * driver and runtime 12.3; off). */
 void cu_launch_early(struct cu_stream *s, bool yes);
-/* Products of many tokens by Hopper's wgmma (compute capability 9.0; off), which sums in an order
- * of its own. Stays off where the device or this build has none, or where it computes wrongly: the
- * first call for a device tries small products, and warns. ERR_SYS: the trial itself failed, and
- * the context with it. */
+/* Switches products of many tokens to Hopper's wgmma (compute capability 9.0; off), which sums
+ * in an order of its own. It stays off where the device or this build has none, or where it
+ * computes wrongly: the first call for a device tries small products, and warns. ERR_SYS when
+ * the trial itself failed, and the context with it. */
 int cu_use_wgmma(struct cu_stream *s, bool yes, struct err *e);
 bool cu_uses_wgmma(const struct cu_stream *s);
 /* Returns how many kernels were launched or recorded on the stream so far. */
@@ -141,8 +143,8 @@ int64_t cu_attn_few_rows(const struct cu_attn *a);
 /* Launchers that need scratch take it from the stream, which grows it outside of captures: reserve
  * the most before, or run a pass once before it is captured, with the largest n_tok first. */
 int cu_reserve(struct cu_stream *s, uint64_t n_bytes, struct err *e);
-/* At most what a fast product of n_in rows takes, of which x_div in turn are the same input, and
- * n_sum add up. */
+/* Returns the most scratch that a fast product of n_in rows takes, of which x_div in turn are
+ * the same input, and n_sum add up. */
 uint64_t cu_scratch_bytes(const struct cu_weight *w, int64_t n_in, int64_t x_div, int64_t n_sum);
 
 #define CU_OP(name, ...) int name(struct cu_stream *s, __VA_ARGS__, struct err *e);

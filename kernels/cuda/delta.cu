@@ -25,9 +25,9 @@ CU_DEV int64_t slot_of(int64_t p, int taps) {
     return (p % taps + taps) % taps;
 }
 
-/* Chunks of CONV_TOK tokens are convolved side by side, in place: what each needs of before its
- * first token is kept in `edge` first, [segment][chunk][back - 1][channel], where there are more
- * chunks than one; the first has it in the ring. */
+/* Chunks of CONV_TOK tokens are convolved side by side, in place. What each needs from before
+ * its first token is kept in `edge` first, [segment][chunk][back - 1][channel], where there are
+ * more chunks than one; the first chunk has it in the ring. */
 enum { CONV_TOK = 64, CONV_EDGES = 256 };
 
 CU_KERNEL __launch_bounds__(BLOCK) conv_edges(struct cu_delta a, int64_t n_ch, float *edge) {
@@ -45,7 +45,8 @@ CU_KERNEL __launch_bounds__(BLOCK) conv_edges(struct cu_delta a, int64_t n_ch, f
                                       : ring[slot_of(seg.pos - back, taps) * n_ch + c];
 }
 
-/* A thread per channel of a chunk; TAPS at least the taps, the surplus older ones have weight 0. */
+/* Convolves a chunk, a thread per channel. TAPS is at least the number of taps; the surplus
+ * older ones have weight 0. */
 template <int TAPS>
 CU_KERNEL __launch_bounds__(BLOCK) conv_silu(struct cu_delta a, int64_t n_ch, const float *edge) {
     const struct cu_seg seg = a.rows.seg[blockIdx.y];
@@ -115,7 +116,7 @@ int cu_conv_silu(struct cu_stream *s, const struct cu_delta *a, int64_t n_ch, st
     return 0;
 }
 
-/* One channel of the current token, for cu_delta_step: what it needs, all loads at once, then the
+/* What cu_delta_step needs of one channel of the current token: all loads come at once, then the
  * sum. */
 struct conv_in {
     float x, bias, tap[CU_MAX_TAPS], past[CU_MAX_TAPS]; /* [back] */
@@ -133,7 +134,7 @@ CU_DEV void conv_load(const struct cu_delta &a, const float *ring, int slot, int
     }
     v.bias = a.conv_bias ? a.conv_bias[c] : 0.0f;
 }
-/* `keep`: the raw input goes to the ring. */
+/* Computes the sum. With `keep` the raw input goes to the ring. */
 template <int TAPS>
 CU_DEV float conv_end(const struct cu_delta &a, float *ring, int slot, int c, int n_ch, bool keep,
                       const struct conv_in &v) {
@@ -146,7 +147,7 @@ CU_DEV float conv_end(const struct cu_delta &a, float *ring, int slot, int c, in
     if (a.conv_bias) s += v.bias;
     return s * cu_sigmoid(s);
 }
-/* Queries and keys of key head hk, and values from j0 on, of the current token. */
+/* Convolves the queries and keys of key head hk, and values from j0 on, of the current token. */
 template <int TAPS, class X>
 CU_DEV void conv_token(const struct cu_delta &a, const struct cu_seg &seg, int hk, int h, int j0,
                        int n_ch, bool keeps, X &x) {
@@ -178,7 +179,7 @@ struct alignas(16) tokens { /* of a block, in shared memory; read four floats at
     float kq[T], decay[T], beta[T];
 };
 
-/* Query and key of one token by a warp: normalised; their product. */
+/* Normalises the query and the key of one token, and computes their product, by a warp. */
 CU_DEV void norm_qk(const struct cu_delta &a, struct tokens &x, int t, int lane) {
     const int n = (int)a.k_dim;
     float qq = 0.0f, kk = 0.0f, kq = 0.0f;
@@ -202,8 +203,8 @@ CU_DEV void gates(const struct cu_delta &a, struct tokens &x, int t, int64_t row
     x.decay[t] = expf(a.a[h] * softplus(*ch_alpha(a, row, h) + a.dt[h]));
 }
 
-/* One token for this thread's part of row j: values 32 i + 4 lane ... + 3. Returns o in all LANES
- * threads of the row. */
+/* Runs one token on this thread's part of row j, the values 32 i + 4 lane ... + 3. Returns o in
+ * all LANES threads of the row. */
 template <int F4>
 CU_DEV float step(float4 m[F4], const struct tokens &x, int t, int l, float v, int k_dim) {
     float p = 0.0f, r = 0.0f;
@@ -249,7 +250,7 @@ CU_DEV void store_state(float *row, bool there, int l, int k_dim, const float4 m
         if (there && 32 * i + 4 * l < k_dim) *(float4 *)(void *)(row + 32 * i + 4 * l) = m[i];
 }
 
-/* Block (slice of rows, value head, segment). */
+/* Runs the delta rule. A block is (slice of rows, value head, segment). */
 template <int F4> CU_KERNEL __launch_bounds__(BLOCK) delta_rows(struct cu_delta a) {
     CU_SHARED(struct tokens, x, [1]);
     const int h = (int)blockIdx.y, hk = ch_key_head(a, h), j0 = (int)blockIdx.x * SLICE;
@@ -286,8 +287,8 @@ template <int F4> CU_KERNEL __launch_bounds__(BLOCK) delta_rows(struct cu_delta 
     store_state<F4>(row, there, l, dk, m);
 }
 
-/* One token with the convolution before and the gated norm after: the last block of a head to
- * finish norms all its rows. */
+/* Runs one token with the convolution before and the gated norm after it. The last block of a
+ * head to finish norms all of its rows. */
 template <int F4> CU_KERNEL __launch_bounds__(BLOCK) delta_token(struct cu_delta a) {
     CU_SHARED(struct tokens, x, [1]);
     CU_SHARED(int, is_last, [1]);
@@ -317,7 +318,8 @@ template <int F4> CU_KERNEL __launch_bounds__(BLOCK) delta_token(struct cu_delta
     if (!cu_is_last(&a.arrived[h], (int)gridDim.x, is_last)) return;
     float *out = a.out + (int64_t)h * dv;
     const float *z = a.z + (int64_t)h * dv;
-    /* loads before they are needed: of a thread's first row, mostly its only one */
+    /* Values are loaded before they are needed: those of a thread's first row, mostly its only
+     * one. */
     const int i0 = (int)threadIdx.x;
     const float v0 = i0 < dv ? cu_ldcg(&out[i0]) : 0.0f, z0 = i0 < dv ? z[i0] : 0.0f;
     const float n0 = i0 < dv ? a.norm[i0] : 0.0f;

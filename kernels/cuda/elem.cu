@@ -9,8 +9,8 @@ enum { BLOCK = 256, WARP_ROW = 512 }; /* rows up to WARP_ROW values: a warp each
 
 /* ---- norms ---- */
 
-/* y = rms(x) * w [* silu(z)]; x == y is fine: a thread reads its values before it writes them. w
- * has values for `per` rows, which take turns. */
+/* Computes y = rms(x) * w [* silu(z)]. y may be x, since a thread reads its values before it
+ * writes them. w has values for `per` rows, which take turns. */
 CU_KERNEL __launch_bounds__(BLOCK) rms_warp(const float *x, const float *w, const float *z,
                                             float *y, int64_t n_rows, int n, int per, float eps) {
     const int lane = (int)threadIdx.x % 32;
@@ -30,7 +30,7 @@ CU_KERNEL __launch_bounds__(BLOCK) rms_warp(const float *x, const float *w, cons
     }
 }
 
-/* A block per row. */
+/* Computes the rows of struct cu_norm, a block per row. */
 CU_KERNEL __launch_bounds__(CU_NORM_BLOCK) norm_rows(struct cu_norm j) {
     CU_SHARED(float, red, [32]);
     cu_wait_before();
@@ -67,8 +67,8 @@ int cu_gated_rms(struct cu_stream *s, const float *x, const float *w, const floa
     return 0;
 }
 
-/* A block per group; two sums, as the mean may be far from the values' spread. A thread reads its
- * values before it writes them, so x == y is fine. */
+/* Computes LayerNorm, a block per group, with two sums, as the mean may be far from the values'
+ * spread. y may be x, since a thread reads its values before it writes them. */
 CU_KERNEL __launch_bounds__(BLOCK) layer_norm_rows(const float *x, const float *w, const float *b,
                                                    float *y, int64_t n, int64_t wn, float eps) {
     CU_SHARED(float, red, [32]);
@@ -141,7 +141,7 @@ int cu_swiglu(struct cu_stream *s, const float *gate, const float *up, float *ds
     return 0;
 }
 
-/* gelu(x) = x/2 (1 + tanh(u)) = x cu_sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3) */
+/* Returns gelu(x) = x/2 (1 + tanh(u)) = x cu_sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3). */
 CU_DEV float gelu(float x) {
     return x * cu_sigmoid(1.59576912160573f * (x + 0.044715f * (x * x * x)));
 }
@@ -263,7 +263,7 @@ int cu_softcap(struct cu_stream *s, float *x, int64_t n, float cap, struct err *
     return 0;
 }
 
-/* dst += x * cu_sigmoid(w . h): a block per row. */
+/* Adds x * cu_sigmoid(w . h) to dst, a block per row. */
 CU_KERNEL __launch_bounds__(BLOCK) gate_add_rows(float *dst, const float *x, const float *w,
                                                  const float *h, int64_t n, int64_t d) {
     CU_SHARED(float, red, [32]);

@@ -26,18 +26,18 @@ struct cu_product {
     int64_t ldy;
 };
 
-/* A gated unit of two matrices of one kind. */
+/* Tells whether a gated unit has two matrices of one kind. */
 static inline bool cu_same_rows(const struct cu_product *p) {
     return p->up.w && p->up.type == p->w.type && p->up.packed == p->w.packed;
 }
-/* matmul.cu: the weights of a product, packed where they are; up: of a gated unit, NULL with
- * `gated`: the second half of w's rows. */
+/* Describes the weights of a product (matmul.cu), packed where they are. `up` is the second
+ * matrix of a gated unit; NULL with `gated`: it is the second half of w's rows. */
 void cu_fast_of(struct cu_product *p, const struct cu_weight *w, const struct cu_weight *up,
                 bool gated);
-/* gemv.cu: activations rounded to 8 bits per 32; for few rows. */
+/* Multiplies activations that are rounded to 8 bits per 32, for few rows (gemv.cu). */
 int cu_gemv(struct cu_stream *s, const struct cu_product *p, struct err *e);
-/* gemm.cu: bf16 on tensor cores; for many rows, of a multiple of 32 columns. With n_sum > 1, p must
- * be there. */
+/* Multiplies in bf16 on tensor cores, for many rows of a multiple of 32 columns (gemm.cu). With
+ * n_sum > 1, p must be there. */
 int cu_gemm(struct cu_stream *s, const struct cu_product *p, struct err *e);
 uint64_t cu_gemm_scratch(const struct cu_product *p); /* at most */
 

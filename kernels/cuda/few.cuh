@@ -41,15 +41,16 @@ template <int FORM, int DIM> struct few_rows {
     };
 };
 
-/* Where byte `at` of a key's codes lies in a tile: 8 keys' chunks of the same number, and the
- * chunks that 8 lanes read of two or four keys' values, are in different banks. */
+/* Returns where byte `at` of a key's codes lies in a tile. Chunks of the same number of 8 keys
+ * are in different banks, and so are the chunks that 8 lanes read of the values of two or four
+ * keys. */
 template <int CODES> CU_DEV int few_at(int key, int at) {
     enum { PER = CODES >= 128 ? 1 : 128 / CODES, MASK = CODES >= 128 ? 7 : CODES / 16 - 1 };
     return key * CODES + (at ^ (key / PER & MASK) * 16);
 }
 
-/* Where byte 32 n + at of a key's codes lies: from[n % 4] + n / 4 * 128. (Said so, the compiler
- * keeps four addresses; otherwise one for each n.) */
+/* Computes the addresses from which byte 32 n + at of a key's codes is read: from[n % 4] + n / 4
+ * * 128. Written so, the compiler keeps four addresses; otherwise it keeps one for each n. */
 template <int CODES>
 CU_DEV void few_loads(const uint8_t *tile, int key, int at, const uint8_t *from[4]) {
     CU_UNROLL
@@ -102,7 +103,7 @@ CU_DEV void few_fetch(const struct kv_plane &p, const struct kv_table &table, co
     }
 }
 
-/* N words of shared memory, a multiple of 4 or 1 or 2. */
+/* Reads N words of shared memory; N is a multiple of 4, or 1 or 2. */
 template <int N> CU_DEV void few_words(const void *p, uint32_t w[N]) {
     CU_UNROLL
     for (int i = 0; i < N; i += 4)
@@ -118,12 +119,13 @@ template <int N> CU_DEV void few_words(const void *p, uint32_t w[N]) {
 
 /* ---- codes as pairs of f16 ---- */
 
-/* The exponent of 1024, and of bytes the change from signed to unsigned. By a shuffle, because
- * otherwise the compiler makes the constant anew for each use, half again as many instructions. */
+/* Returns the exponent of 1024, and for bytes with it the change from signed to unsigned. It
+ * comes by a shuffle, because otherwise the compiler makes the constant anew for each use, in
+ * half again as many instructions. */
 template <int FORM> CU_DEV uint32_t few_magic(void) {
     return cu_shfl(FORM == KV_Q8 ? 0x64806480u : 0x64006400u, 0);
 }
-/* Signed bytes i and i + 2. */
+/* Returns signed bytes i and i + 2 as f16. */
 CU_DEV uint32_t few_pair8(uint32_t w, int i, uint32_t magic) {
     return cu_add_f16x2(cu_and_xor(i ? w >> 8 : w, 0x00ff00ffu, magic), 0xe480e480u /* -1152 */);
 }
@@ -140,14 +142,15 @@ template <int FORM> CU_DEV uint32_t few_pair(uint32_t w, int i, uint32_t magic) 
 
 /* ---- scores ---- */
 
-/* Which of a block of 32 values is value i of lane c: i < 4 in the first step of 16, b0 then b1. */
+/* Returns which of a block of 32 values is value i of lane c: i < 4 in the first step of 16, b0
+ * then b1. */
 template <int FORM> CU_DEV int few_dim(int c, int i) {
     if (FORM == KV_F16) return 16 * (i / 4) + 2 * c + i % 4 / 2 * 8 + i % 2;
     if (FORM == KV_Q8) return 16 * (i / 4) + 4 * c + i % 4 / 2 + i % 2 * 2;
     return 8 * c + i / 2 + i % 2 * 4;
 }
 
-/* A block's sums of codes, times the scales of keys r and r + 8. */
+/* Multiplies a block's sums of codes by the scales of keys r and r + 8. */
 CU_DEV void few_scaled(const float t[4], float d0, float d1, float s[4]) {
     s[0] = fmaf(d0, t[0], s[0]);
     s[1] = fmaf(d0, t[1], s[1]);
@@ -155,7 +158,7 @@ CU_DEV void few_scaled(const float t[4], float d0, float d1, float s[4]) {
     s[3] = fmaf(d1, t[3], s[3]);
 }
 
-/* s: mma's d, keys r and r + 8, columns 2c, 2c + 1. */
+/* Computes scores. s is mma's d: keys r and r + 8, columns 2c and 2c + 1. */
 template <int FORM, int DIM>
 CU_DEV void few_scores(const uint8_t *k, const uint4 *q, uint32_t magic, float s[4]) {
     typedef struct few_rows<FORM, DIM> R;
@@ -176,7 +179,7 @@ CU_DEV void few_scores(const uint8_t *k, const uint4 *q, uint32_t magic, float s
         CU_UNROLL
         for (int step = 0; step < 2; step++) {
             uint32_t a[4];
-            /* a load of two chunks is a step of f16, a block of q8_0, two blocks of q4_0 */
+            /* A load of two chunks is a step of f16, a block of q8_0, or two blocks of q4_0. */
             const int load = FORM == KV_F16 ? 2 * b + step : FORM == KV_Q8 ? b : b / 2;
             if (FORM == KV_F16 || (step == 0 && (FORM == KV_Q8 || b % 2 == 0)))
                 cu_ldmatrix4(from[load % 4] + load / 4 * 128, w);
@@ -206,15 +209,15 @@ template <int FORM, int DIM> struct few_unit {
         DIMS = FORM == KV_Q4 ? 2 * SIZE : SIZE
     };
 };
-/* The value that row r (second 0) or r + 8 (1) of tile t of 16 holds. */
+/* Returns the value that row r (second 0) or r + 8 (1) of tile t of 16 holds. */
 template <int FORM, int DIM> CU_DEV int few_out(int t, int r, int second) {
     enum { D = FORM == KV_F16 ? 16 : few_unit<FORM, DIM>::DIMS };
     if (FORM == KV_F16) return 16 * t + r + 8 * second;
     return 2 * t / D * (8 * D) + D * r + 2 * t % D + second;
 }
 
-/* acc[tile]: mma's d, values r and r + 8 of the tile, columns 2c, 2c + 1; p: probabilities of the
- * tile's keys as the B operand. */
+/* Adds weighed values to acc[tile], which is mma's d: values r and r + 8 of the tile, columns 2c
+ * and 2c + 1. p has the probabilities of the tile's keys as the B operand. */
 template <int FORM, int DIM>
 CU_DEV void few_values(const uint8_t *v, const uint32_t p[2], uint32_t magic,
                        float acc[DIM / 16][4]) {
@@ -269,7 +272,8 @@ struct few_state { /* of the lane's columns 2c, 2c + 1; the sums are those of it
     float top[2], sum[2];
 };
 
-/* Scores to probabilities, times 2^15; what was summed before shrinks where the maximum rises. */
+/* Replaces scores by probabilities, times 2^15. What was summed before shrinks where the maximum
+ * rises. */
 template <int TILES>
 CU_DEV void few_softmax(float s[4], struct few_state *st, float acc[TILES][4]) {
     const float lift = 10.39720771f; /* log 2^15 */
@@ -301,7 +305,7 @@ CU_DEV void few_softmax(float s[4], struct few_state *st, float acc[TILES][4]) {
 
 /* ---- the kernel ---- */
 
-/* Query heads of the block's columns, as B operands; row0: the segment's first. */
+/* Loads the query heads of the block's columns as B operands. row0 is the segment's first. */
 template <int FORM, int DIM>
 CU_DEV void few_queries(const struct part_job &j, int64_t row0, int head, int col0, int n_cols,
                         uint4 *q) {
@@ -320,7 +324,8 @@ CU_DEV void few_queries(const struct part_job &j, int64_t row0, int head, int co
     }
 }
 
-/* Block (columns, part, kv head of a segment): those that read the same keys run side by side. */
+/* Computes attention over a part of the keys. A block is (columns, part, kv head of a segment);
+ * those that read the same keys run side by side. */
 template <int KF, int VF, int DIM>
 CU_KERNEL __launch_bounds__(32 * FEW_WARPS, 1) attend_few(struct part_job j) {
     enum { K_TILE = few_rows<KF, DIM>::TILE, SLOT = K_TILE + few_rows<VF, DIM>::TILE };
@@ -345,7 +350,7 @@ CU_KERNEL __launch_bounds__(32 * FEW_WARPS, 1) attend_few(struct part_job j) {
     const int n_keys = (int)cu_min(c.step, c.k0 + c.n_keys - first);
     const int n_tiles = (n_keys + FEW_KEYS - 1) / FEW_KEYS;
     const struct kv_table table = kv_table_of(seg, j.slot, j.n_slots);
-    /* what the columns see, counted from the part's first key: [from, to) */
+    /* What the columns see, counted from the part's first key: [from, to). */
     const int64_t seen = (int64_t)seg.pos + 1 - first; /* by the first token */
     const int64_t window = j.window > 0 ? j.window : INT32_MAX;
     if (threadIdx.x < FEW_COLS) {
@@ -362,7 +367,7 @@ CU_KERNEL __launch_bounds__(32 * FEW_WARPS, 1) attend_few(struct part_job j) {
     CU_UNROLL
     for (int t = 0; t < TILES; t++) CU_UNROLL
     for (int i = 0; i < 4; i++) acc[t][i] = 0.0f;
-    /* of the tile that is fetched next: asked for a turn before */
+    /* The page of the tile that is fetched next, which is asked for a turn before. */
     const uint8_t *page = kv_page(table, first + cu_min(warp * FEW_KEYS, n_keys - 1));
     for (int t = warp - warps, turn = 1; t < n_tiles; t += warps, turn ^= 1) {
         const int next = t + warps, key0 = t * FEW_KEYS;
@@ -385,7 +390,8 @@ CU_KERNEL __launch_bounds__(32 * FEW_WARPS, 1) attend_few(struct part_job j) {
         const uint8_t *slot = slots + turn * SLOT;
         float s[4];
         few_scores<KF, DIM>(slot, q, k_magic, s);
-        /* the last column's first key, the first's last: all between are seen by all */
+        /* Between the last column's first key and the first column's last, all keys are seen by
+         * all. */
         if (key0 < sees[0][n_cols - 1] || key0 + FEW_KEYS > sees[1][0]) CU_UNROLL
         for (int i = 0; i < 4; i++) {
             const int key = key0 + lane / 4 + i / 2 * 8, col = 2 * (lane % 4) + i % 2;
@@ -397,7 +403,7 @@ CU_KERNEL __launch_bounds__(32 * FEW_WARPS, 1) attend_few(struct part_job j) {
         few_values<VF, DIM>(slot + K_TILE, p, v_magic, acc);
         cu_syncwarp(); /* the slot is filled again */
     }
-    /* warps in order, those that had keys */
+    /* Warps that had keys, in order. */
     const int n_warps = n_tiles < warps ? n_tiles : warps;
     CU_UNROLL
     for (int i = 0; i < 2; i++) {

@@ -24,7 +24,7 @@ struct many_job {
 
 enum { FL_ROWS = 64, FL_KEYS = 32, FL_BLOCK = 2 * FL_ROWS };
 
-/* A tile of keys or values as f16; rows beyond n_keys are zeros. */
+/* Loads a tile of keys or values as f16. Rows beyond n_keys are zeros. */
 template <int FORM>
 CU_DEV void fl_tile(const struct kv_plane &p, const struct kv_span &s, int head, int n_keys, int ld,
                     uint32_t *to) {
@@ -42,19 +42,20 @@ CU_DEV void fl_tile(const struct kv_plane &p, const struct kv_span &s, int head,
     }
 }
 
-/* Row r of a segment for one kv head: its token in the pass, and its query head. */
+/* Returns row r of a segment for one kv head, that is its query head in its token of the pass. */
 CU_DEV int64_t fl_row(const struct many_job &j, const struct cu_seg &seg, int head, int r) {
     return ((int64_t)seg.row + r / j.group) * j.n_heads + head * j.group + r % j.group;
 }
 
-/* DIM: at least the head's size. Shared: queries, keys, values, f16, rows padded by 16 bytes. */
+/* Computes attention of many rows. DIM is at least the head's size. Shared memory has queries,
+ * keys and values in f16, in rows padded by 16 bytes. */
 template <int FORM, int DIM> CU_KERNEL __launch_bounds__(FL_BLOCK) attend_flash(struct many_job j) {
     enum { NT = DIM / 8, ST = FL_KEYS / 8 };
     CU_DYN_SHARED(uint32_t, mem);
     const int dim = j.k.dim, ld = dim / 2 + 4, head = (int)blockIdx.y;
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, c = lane % 4;
     uint32_t *q = mem, *k = q + FL_ROWS * ld, *v = k + FL_KEYS * ld;
-    /* later rows see more keys: they start first */
+    /* Later rows see more keys, so they start first. */
     const int r0 = ((int)gridDim.x - 1 - (int)blockIdx.x) * FL_ROWS;
     const struct cu_seg seg = j.seg[blockIdx.z];
     const struct kv_table table = kv_table_of(seg, j.slot, j.n_slots);

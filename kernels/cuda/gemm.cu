@@ -14,7 +14,7 @@
  * so an expert with 9 tokens costs two.
  *
  * Rounding: weights (the bits of ref) and activations to bf16, nearest even; sums in f32, in the
- * order of the hardware. Registers: docs/design/cuda.md. */
+ * order of the hardware. Registers: docs/notebook/cuda-counts.md. */
 #include "kernels/cuda/gemm.cuh"
 
 enum {
@@ -24,7 +24,8 @@ enum {
     TILE_BYTES = 2 * TOKENS * TILE /* bf16 */
 };
 
-/* grid: rows, a thread per pair of values; n pairs to a row of dst, zeros behind k / 2. */
+/* Rounds rows to bf16. The grid is the rows, a thread takes a pair of values; a row of dst has n
+ * pairs, which are zeros behind k / 2. */
 CU_KERNEL to_bf16(const float *x, int64_t ldx, int64_t k, uint32_t *dst, int64_t n) {
     const int64_t row = blockIdx.x;
     for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
@@ -32,8 +33,8 @@ CU_KERNEL to_bf16(const float *x, int64_t ldx, int64_t k, uint32_t *dst, int64_t
             2 * i < k ? cu_pack_bf16(x[row * ldx + 2 * i], x[row * ldx + 2 * i + 1]) : 0;
 }
 
-/* The sum of the values of the threads before, and of all; in_warp: shared memory, free at return.
- */
+/* scan_block returns the sum of the values of the threads before this one, and that of all.
+ * in_warp is shared memory, free again at return. */
 enum { SORT_BLOCK = 1024 };
 struct scanned {
     int before, all;
@@ -56,8 +57,9 @@ CU_DEV struct scanned scan_block(int v, int *in_warp) {
     return r;
 }
 
-/* One block: list = rows 0..n_in-1 ordered by ids, tasks of at most `tokens` rows of one matrix.
- * Shared: a counter per matrix. The order within a matrix is not fixed; no result depends on it. */
+/* Orders rows 0..n_in-1 by ids in `list` and makes tasks of at most `tokens` rows of one matrix,
+ * by one block. Shared memory has a counter per matrix. The order within a matrix is not fixed;
+ * no result depends on it. */
 CU_KERNEL sort_rows(const int32_t *ids, int n_in, int n_mats, int tokens, int *list,
                     struct cu_task *task, int *n_tasks) {
     CU_SHARED(int, in_warp, [SORT_BLOCK / 32]);
@@ -87,7 +89,8 @@ CU_KERNEL sort_rows(const int32_t *ids, int n_in, int n_mats, int tokens, int *l
         list[cu_atomic_add(&next[ids[i]], 1)] = i;
 }
 
-/* Warps of a block: fewer where supers are large, so that two stages fit in 99 KiB. */
+/* The shape of a block. It has fewer warps where supers are large, so that two stages fit into
+ * 99 KiB. */
 template <class B> struct gemm_shape {
     static constexpr int WARPS = cu_pack<B>::BYTES > 3500 ? 4 : 8;
     static constexpr int SMEM = DEPTH * TILE_BYTES + 2 * WARPS * cu_pack<B>::BYTES;
@@ -101,7 +104,8 @@ struct source {
     int n_tiles;
 };
 
-/* Token tile t, and with every fourth the warp's next super, as one group. */
+/* Starts the copies of token tile t, and with every fourth those of the warp's next super, as
+ * one group. */
 template <class B> CU_DEV void fetch(const struct source &f, int t) {
     typedef cu_pack<B> P;
     constexpr int THREADS = 32 * gemm_shape<B>::WARPS;
@@ -123,7 +127,7 @@ template <class B> CU_DEV void fetch(const struct source &f, int t) {
     cu_copy_commit();
 }
 
-/* grid: tasks, groups of 16 * WARPS rows. */
+/* Multiplies by mma. The grid is tasks and groups of 16 * WARPS rows. */
 template <class B>
 CU_KERNEL __launch_bounds__(32 * gemm_shape<B>::WARPS) gemm_kernel(struct cu_gemm_job j) {
     CU_DYN_SHARED(uint8_t, smem);
@@ -133,7 +137,7 @@ CU_KERNEL __launch_bounds__(32 * gemm_shape<B>::WARPS) gemm_kernel(struct cu_gem
     const int n_super = j.k / 256, n_groups = (j.rows + 15) / 16;
     struct cu_task task;
     if (!cu_task_of(j, &task)) return;
-    /* a warp beyond the last row computes the last group and does not store */
+    /* A warp beyond the last row computes the last group and does not store. */
     const int group = (int)blockIdx.y * WARPS + warp, real = group < n_groups;
     struct source f;
     f.w = j.w + (uint64_t)task.mat * j.mat_bytes +
@@ -189,7 +193,8 @@ CU_KERNEL __launch_bounds__(32 * gemm_shape<B>::WARPS) gemm_kernel(struct cu_gem
     }
 }
 
-/* y[t] = sum over u, in order, of p[t * n + u] * part[t * n + u]; grid: rows of 256 values, t. */
+/* Computes y[t] = sum over u, in order, of p[t * n + u] * part[t * n + u]. The grid is rows of
+ * 256 values, and t. */
 CU_KERNEL add_parts(const float *part, const float *p, int n, int64_t rows, float *y, int64_t ldy) {
     const int64_t r = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, t = blockIdx.y;
     if (r >= rows) return;
@@ -210,7 +215,8 @@ static const struct cu_gemm_kernel table[] = {
 #undef ROW
 };
 
-/* Scratch: activations, sums to be added, list, tasks and their number. */
+/* Where the parts of the scratch end or begin: activations, sums to be added, list, tasks and
+ * their number. */
 struct parts {
     uint64_t part, list, task, n_tasks, end;
 };
@@ -230,7 +236,7 @@ uint64_t cu_gemm_scratch(const struct cu_product *p) {
     return parts_of(p, TOKENS).end;
 }
 
-/* A unit whose matrices are packed and of one type is one pass of wgmma. */
+/* Tells whether a unit is one pass of wgmma: its matrices are packed and of one type. */
 static bool is_wide(const struct cu_stream *s, const struct cu_product *p) {
     return s->wgmma && p->w.packed && (!p->up.w || cu_same_rows(p));
 }

@@ -38,7 +38,7 @@ struct cu_gemm_kernel {
     void (*fn)(struct cu_gemm_job);
 };
 
-/* The task of this block; false: there is none. */
+/* Gets the task of this block. Returns false when there is none. */
 CU_DEV bool cu_task_of(const struct cu_gemm_job &j, struct cu_task *t) {
     const int i = (int)blockIdx.x, n = j.tokens;
     if (!j.task) {
@@ -49,7 +49,7 @@ CU_DEV bool cu_task_of(const struct cu_gemm_job &j, struct cu_task *t) {
     *t = j.task[i];
     return true;
 }
-/* Input row of the task's token n. */
+/* Returns the input row of the task's token n. */
 CU_DEV int cu_task_row(const struct cu_gemm_job &j, const struct cu_task &t, int n) {
     return j.task ? j.list[t.first + n] : t.first + n;
 }
@@ -64,7 +64,7 @@ template <class B> struct cu_bias {
 CU_DEV float cu_float_byte(uint32_t bytes, int i) {
     return cu_from_bits(cu_perm(bytes, 0x4b000000u, 0x7440u | (uint32_t)i));
 }
-/* q[b][i]: code i of row b of a patch, more by cu_bias. */
+/* Sets q[b][i] to code i of row b of a patch, plus cu_bias. */
 template <class B>
 CU_DEV void cu_float_codes(const struct cu_super<B> &s, int tile, int patch, float q[2][4]) {
     if constexpr (cu_pack<B>::TABLE != 0) {
@@ -86,8 +86,9 @@ CU_DEV void cu_float_codes(const struct cu_super<B> &s, int tile, int patch, flo
     }
 }
 
-/* The A operand of one patch: the bits of cu_weight, rounded. With a minimum there is no bias but
- * 2^23, and one fused operation takes it away and multiplies, with the rounding of the product. */
+/* Computes the A operand of one patch: the bits of cu_weight, rounded. With a minimum the bias
+ * is 2^23 alone, and one fused operation takes it away and multiplies, with the rounding of the
+ * product. */
 template <class B>
 CU_DEV void cu_operand(const struct cu_super<B> &s, int tile, int patch, uint32_t (&a)[4]) {
     typedef cu_pack<B> P;
@@ -106,13 +107,14 @@ CU_DEV void cu_operand(const struct cu_super<B> &s, int tile, int patch, uint32_
     }
 }
 
-/* Most tasks of at most `tokens` rows that a product can have. */
+/* Returns the most tasks of at most `tokens` rows that a product can have. */
 static inline int64_t cu_gemm_tasks(const struct cu_product *p, int tokens) {
     return p->ids ? min_i64(p->n_in, p->n_in / tokens + p->n_mats) : div_up(p->n_in, tokens);
 }
-/* gemm_sm90.cu: the kernel for this product, on streams where cu_use_wgmma said yes. */
+/* Returns the kernel for this product, on streams where cu_use_wgmma said yes (gemm_sm90.cu). */
 struct cu_gemm_kernel cu_gemm_sm90(const struct cu_stream *s, const struct cu_product *p);
-/* gemm_any.cu: the kernel for weights of this type in the file's order; without fn: none. */
+/* Returns the kernel for weights of this type in the file's order (gemm_any.cu). Without fn
+ * there is none. */
 struct cu_gemm_kernel cu_gemm_any(const struct cu_stream *s, const struct cu_product *p,
                                   enum qtype type);
 

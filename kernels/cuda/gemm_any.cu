@@ -13,7 +13,7 @@
  * Rounding: blocks as in gemm.cu, the bits of ref to bf16, nearest even; bf16 weights are exact,
  * and so are f16 and f32: sums of two and three bf16 values, each multiplied in a round of its own.
  * Activations to bf16. A token's sums depend on its own column alone, in the order of K. Not run on
- * a GPU yet; registers: docs/design/cuda.md. */
+ * a GPU yet; registers: docs/notebook/cuda-counts.md. */
 #include "kernels/cuda/gemm.cuh"
 
 enum {
@@ -34,7 +34,7 @@ template <class B> struct any_parts { static constexpr int N = 1; };
 template <> struct any_parts<struct blk_F16> { static constexpr int N = 2; };
 template <> struct any_parts<struct blk_F32> { static constexpr int N = 3; };
 
-/* Where chunk c (8 columns) of a row lies. */
+/* Returns where chunk c (8 columns) of a row lies. */
 CU_DEV int place(int row, int c) {
     return LINE * row + 16 * (c ^ row % 8);
 }
@@ -88,7 +88,7 @@ CU_DEV void decode(const uint8_t *w, int64_t g, int part, const struct kern_grid
     }
 }
 
-/* What a block fetches its operands with. */
+/* What a block needs to fetch its operands. */
 struct source {
     const uint8_t *w;            /* the row that this thread decodes */
     const uint16_t *row[COPIES]; /* the tokens whose columns it copies; NULL: none */
@@ -109,7 +109,7 @@ CU_DEV void fetch_tokens(const struct source &f, int t) {
     cu_copy_commit();
 }
 
-/* Step i is part i % N of the weights of tile i / N. */
+/* Decodes step i, which is part i % N of the weights of tile i / N. */
 template <class B> CU_DEV void decode_step(const struct source &f, int i) {
     constexpr int N = any_parts<B>::N;
     const int64_t g = 2 * (i / N) + (int)threadIdx.x % 2;
@@ -123,7 +123,7 @@ template <class B> CU_DEV void decode_step(const struct source &f, int i) {
     }
 }
 
-/* grid: tasks, groups of ROWS rows. */
+/* Multiplies by mma. The grid is tasks and groups of ROWS rows. */
 template <class B> CU_KERNEL __launch_bounds__(THREADS, 2) any_kernel(struct cu_gemm_job j) {
     CU_DYN_SHARED(uint8_t, smem);
     constexpr int N = any_parts<B>::N;
@@ -132,7 +132,7 @@ template <class B> CU_KERNEL __launch_bounds__(THREADS, 2) any_kernel(struct cu_
     struct cu_task task;
     if (!cu_task_of(j, &task)) return;
     struct source f;
-    /* beyond the last row: that one again, not stored */
+    /* A thread beyond the last row takes that one again and does not store. */
     const int64_t row = cu_min(first + (int)threadIdx.x / 2, j.rows - 1);
     f.w = j.w + (uint64_t)task.mat * j.mat_bytes + (uint64_t)row * j.row_bytes;
     f.tokens = smem;
@@ -204,7 +204,8 @@ static const struct any {
 #undef ROW
 };
 
-/* Tasks of half as many tokens where multiprocessors would idle. */
+/* Returns the kernel for a product. Tasks have half as many tokens where multiprocessors would
+ * idle. */
 struct cu_gemm_kernel cu_gemm_any(const struct cu_stream *s, const struct cu_product *p,
                                   enum qtype type) {
     const int64_t blocks = div_up(p->rows, ROWS);

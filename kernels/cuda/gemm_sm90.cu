@@ -14,7 +14,7 @@
  * read its slot, all of tile t - 2 are done: the slot that is filled again. Columns of B beyond the
  * task's tokens hold whatever was there; they meet no token's sum and are not stored.
  *
- * Registers and instructions: docs/design/cuda.md. */
+ * Registers and instructions: docs/notebook/cuda-counts.md. */
 #include "kernels/cuda/gemm.cuh"
 #include "kernels/cuda/gpu_sm90.cuh"
 
@@ -28,7 +28,7 @@ enum {
     MAX_WARPS = 16
 };
 
-/* What a block fetches its operands with. */
+/* What a block needs to fetch its operands. */
 struct source {
     const uint8_t *w;  /* this warp's 16 rows */
     const uint16_t *x; /* chunk threadIdx.x % 8 of row 0 */
@@ -37,7 +37,8 @@ struct source {
     uint8_t *ring, *supers; /* shared */
 };
 
-/* Token tile t, and with every fourth the warp's super after next, as one group. */
+/* Starts the copies of token tile t, and with every fourth those of the warp's super after next,
+ * as one group. */
 template <class B> CU_DEV void fetch(const struct source &f, int t) {
     typedef cu_pack<B> P;
     if (t < f.n_tiles) {
@@ -57,14 +58,16 @@ template <class B> CU_DEV void fetch(const struct source &f, int t) {
     cu_copy_commit();
 }
 
-/* Floats from a token to the next where a block of so many threads leaves its sums, 64 rows to a
- * warpgroup: by 4 more than a multiple of 16, against bank conflicts. */
+/* Returns how many floats lie from a token to the next where a block of so many threads leaves
+ * its sums, 64 rows to a warpgroup. They are 4 more than a multiple of 16, against bank
+ * conflicts. */
 static constexpr __host__ __device__ int ld_of(int n_threads) {
     return n_threads / 2 + 4;
 }
 
 #ifdef CU_HAS_WGMMA
-/* All of K for N >= tokens columns; sums of the block's row `row` and on to f.ring. */
+/* Multiplies all of K for N >= tokens columns; the sums of the block's row `row` and on go to
+ * f.ring. */
 template <class B, int N> CU_DEV void product(const struct source &f, int row) {
     typedef cu_pack<B> P;
     const int lane = (int)threadIdx.x % 32;
@@ -109,8 +112,8 @@ template <class B, int N> CU_DEV void product(const struct source &f, int row) {
 }
 #endif
 
-/* grid: tasks, 16 rows per warp; of a gated unit gate rows by the first half of the warps, the same
- * up rows by the second. */
+/* Multiplies by wgmma. The grid is tasks and 16 rows per warp. Of a gated unit the first half of
+ * the warps has gate rows, the second half the same up rows. */
 template <class B>
 CU_KERNEL __launch_bounds__(32 * MAX_WARPS, 1) wgmma_kernel(struct cu_gemm_job j) {
 #ifdef CU_HAS_WGMMA
@@ -123,7 +126,7 @@ CU_KERNEL __launch_bounds__(32 * MAX_WARPS, 1) wgmma_kernel(struct cu_gemm_job j
     const bool up = warp >= n_own;
     struct cu_task task;
     if (!cu_task_of(j, &task)) return;
-    /* a warp beyond the last row computes the last group and does not store */
+    /* A warp beyond the last row computes the last group and does not store. */
     const int group = (int)blockIdx.y * n_own + warp % n_own;
     struct source f;
     f.w = (up ? j.w_up : j.w) + (uint64_t)task.mat * (up ? j.mat_bytes_up : j.mat_bytes) +

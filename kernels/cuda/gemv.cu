@@ -16,7 +16,7 @@
  * Tokens that meet the same weights are taken TOKENS at a time: a super is copied and decoded once
  * for all of them, and each has the bits that it would have alone. Experts are read once per token
  * that chose them.
- * Registers and instruction counts: docs/design/cuda.md. */
+ * Registers and instruction counts: docs/notebook/cuda-counts.md. */
 #include "kernels/cuda/fast.cuh"
 #include "kernels/cuda/last.cuh"
 #include "kernels/cuda/pack.cuh"
@@ -32,7 +32,7 @@ enum {
     PLAIN_BYTES = PLAIN_ROWS * 2 * 4
 };
 
-/* grid: groups of 32 per 4 warps, rows. */
+/* Rounds rows to 8 bits. The grid is groups of 32 (4 per block, a warp each) and rows. */
 CU_KERNEL quantize(const float *x, int64_t ldx, int64_t k, uint8_t *dst) {
     const int64_t g = (int64_t)blockIdx.x * 4 + threadIdx.x / 32, row = blockIdx.y;
     if (g >= k / 32) return; /* whole warps */
@@ -57,7 +57,7 @@ struct job {
     int32_t *arrived;
 };
 
-/* Sums of a lane's two rows of a super for one token. */
+/* The sums of a lane's two rows of a super for one token. */
 struct two_rows {
     float sum[2], low[2];
 };
@@ -112,8 +112,8 @@ CU_DEV void dot_tile(const struct cu_super<B> &s, const int q[4][2], const uint8
     }
 }
 
-/* acc[n][b] += factor[n] * (rows of the super) . (activations of token n), of the first n_tok; x:
- * X_BYTES per token. */
+/* Adds to each acc[n][b] factor[n] * (rows of the super) . (activations of token n), for the
+ * first n_tok tokens. x has X_BYTES per token. */
 template <class B, int N>
 CU_DEV void dot_super(const struct cu_super<B> &s, const uint8_t *x, int c, int n_tok,
                       const float *factor, float acc[N][2]) {
@@ -150,7 +150,7 @@ template <int N_BYTES> CU_DEV void fetch(uint8_t *dst, const uint8_t *src, int l
     if (rest < N_BYTES) cu_copy16(dst + rest, src + rest);
 }
 
-/* What a warp works on: with the other warps of its team, all supers of a group of 16 rows, for
+/* What a warp works on, with the other warps of its team: all supers of a group of 16 rows, for
  * outputs out .. out + n_tok - 1. */
 struct task {
     const uint8_t *w, *x; /* x: the activations of the first output's first matrix */
@@ -159,8 +159,8 @@ struct task {
     int n_tok;
 };
 
-/* Where a warp is among its task's items: piece `piece` of the columns of matrix `u` of those that
- * add up. A step is a team's warps further; it divides once for all. */
+/* Where a warp is among its task's items: piece `piece` of the columns of matrix `u` of those
+ * that add up. A step goes on by the team's warps; it divides once for all. */
 struct walk {
     unsigned u, piece, du, dpiece, n_super, left; /* left: items to come, this one among them */
 };
@@ -185,13 +185,14 @@ CU_DEV void walk_on(struct walk *w) {
     w->left -= w->left > 0;
 }
 
-/* The matrix that adds u to a task's sum; first: of the first 32, lane i has number i. */
+/* Returns the matrix that adds term u to a task's sum. `first` holds the numbers of the first
+ * 32, that of i in lane i. */
 CU_DEV unsigned mat_of(const struct part &p, const struct task &t, unsigned u, int first) {
     if (!p.ids) return 0;
     return (unsigned)(u < 32 ? cu_shfl(first, (int)u) : p.ids[t.out * p.n_sum + u]);
 }
 
-/* Weights to a slot of the ring; nothing after the last. */
+/* Starts the copy of weights to a slot of the ring; behind the last there is nothing to copy. */
 template <class B>
 CU_DEV void fetch_weights(const struct task &t, const struct walk &w, unsigned mat, uint8_t *slot,
                           int lane) {
@@ -200,7 +201,7 @@ CU_DEV void fetch_weights(const struct task &t, const struct walk &w, unsigned m
         fetch<cu_pack<B>::BYTES>(slot, t.w + mat * t.mat_bytes + at * cu_pack<B>::BYTES, lane);
 }
 
-/* The activations that meet them, behind the weights. */
+/* Starts the copy of the activations that meet them, behind the weights. */
 template <class B, int N>
 CU_DEV void fetch_x(const struct part &p, const struct task &t, const struct walk &w, uint8_t *slot,
                     int lane) {
@@ -215,7 +216,7 @@ CU_DEV void fetch_x(const struct part &p, const struct task &t, const struct wal
     }
 }
 
-/* acc: the lane's share of its two rows, by token. */
+/* Adds up the lane's share of its two rows in acc, by token. */
 template <class B, int N>
 CU_DEV void team_sums(const struct part &p, const struct task &t, uint8_t *slots, float acc[N][2]) {
     enum { SLOT = cu_pack<B>::BYTES + N * X_BYTES };
@@ -276,7 +277,7 @@ template <int N> struct sums<any_type, N> {
     }
 };
 
-/* Output r, of a gated unit from its gate v and u. */
+/* Stores output r; of a gated unit v is its gate and u its up. */
 CU_DEV void store(const struct part &p, unsigned out, int r, float v, float u) {
     if (p.gated) v = cu_gate(v, p.gelu) * u;
     if (p.y && r < p.rows) p.y[(int64_t)out * p.ldy + r] = v;
@@ -284,8 +285,8 @@ CU_DEV void store(const struct part &p, unsigned out, int r, float v, float u) {
         cu_act_store(p.yq + (int64_t)out * CU_ACT_BYTES(p.rows), p.rows, r / 32, v);
 }
 
-/* Of a gated unit, half of the teams have gate rows, the others the up rows of the same outputs.
- * out: the first of n_tok, at most N. */
+/* Computes packed rows for n_tok outputs from `out` on, at most N. Of a gated unit half of the
+ * teams have gate rows, the others the up rows of the same outputs. */
 template <class S, int N>
 CU_DEV void packed_rows(const struct part &p, unsigned out, int n_tok, unsigned block,
                         uint8_t *ring, int ring_bytes) {
@@ -303,7 +304,7 @@ CU_DEV void packed_rows(const struct part &p, unsigned out, int n_tok, unsigned 
     t.n_items = 16 * (int)t.group < p.rows ? p.n_sum * ((unsigned)p.k / 256) : 0;
     float acc[N][2] = {};
     sums<S, N>::run(p, t, ring + warp * ring_bytes, acc);
-    /* Sums of warps go where their slots were: of the copies that are left all are empty. */
+    /* The sums of warps go where their slots were, since all copies that are left are empty. */
     float *mine = (float *)(void *)(ring + warp * ring_bytes);
     CU_UNROLL
     for (int n = 0; n < N; n++) {
@@ -328,7 +329,7 @@ CU_DEV void packed_rows(const struct part &p, unsigned out, int n_tok, unsigned 
     }
 }
 
-/* Rows in the file's order: of a warp, p.team of them. */
+/* Computes rows in the file's order; a warp has p.team of them. */
 template <class S>
 CU_DEV void plain_rows(const struct part &p, const struct job &j, unsigned out, unsigned block,
                        uint8_t *ring) {
@@ -361,8 +362,8 @@ CU_DEV void plain_rows(const struct part &p, const struct job &j, unsigned out, 
     if (o < WARPS * p.team) store(p, out, first + o, all[o], up[o]);
 }
 
-/* grid: the blocks of all parts. Shared: a ring per warp, then the sums of plain rows. N: tokens
- * that a pass over weights serves. */
+/* Computes a launch of cu_products. The grid is the blocks of all parts. Shared memory has a
+ * ring per warp, then the sums of plain rows. N is how many tokens a pass over weights serves. */
 template <class S, int N>
 CU_KERNEL __launch_bounds__(BLOCK, N > 1 ? 2 : 3) gemv_kernel(CU_PARAM(struct job) j) {
     CU_SHARED(int, is_last, [1]);
@@ -419,20 +420,20 @@ static const struct gemv *find(enum qtype t, bool packed) {
     return NULL;
 }
 
-/* Rows of a warp: as many as it takes at once, 4 where an output's units of 32 stay in a block or
- * there are enough of them to keep the device busy. */
+/* Returns the rows of a warp: as many as it takes at once, and 4 where an output's units of 32
+ * stay in a block or there are enough of them to keep the device busy. */
 static int plain_team(const struct part *p) {
     if (p->gated || (int64_t)p->rows * p->n_out >= 16384) return 4;
     return p->exact || p->k > 512 ? 1 : p->k > 256 ? 2 : 4;
 }
 
-/* Whether outputs may share a pass over the weights. */
+/* Tells whether outputs may share a pass over the weights. */
 static bool may_share(const struct part *p) {
     return p->w.packed && !p->ids && p->x_div == 1 && p->n_out > 1;
 }
 
-/* How warps share a part, and what that makes of the grid; n_tok: outputs of a pass over weights.
- */
+/* Decides how warps share a part, and with it the part of the grid. n_tok is how many outputs a
+ * pass over the weights serves. */
 static void divide(struct part *p, int n_tok, unsigned *n_blocks) {
     const int64_t items = (int64_t)p->n_sum * (p->k / 256);
     int64_t rows; /* of a block */

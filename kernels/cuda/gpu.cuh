@@ -130,8 +130,8 @@ CU_DEV bool cu_any(bool p) {
 CU_DEV void cu_syncwarp(void) {
     __syncwarp();
 }
-/* The same among eight consecutive threads, whatever the rest of the warp does; from lane k of 0..7
- * of the eight. */
+/* Returns the mask of the eight consecutive threads that this one is among. The exchanges that
+ * follow are among these, whatever the rest of the warp does; k is 0..7 of the eight. */
 CU_DEV unsigned cu_mask8(void) {
     return 0xffu << (threadIdx.x & 24);
 }
@@ -190,11 +190,11 @@ CU_DEV uint32_t cu_byte_signs(uint32_t v) {
     asm("prmt.b32 %0, %1, 0, 0xba98;" : "=r"(r) : "r"(v));
     return r;
 }
-/* Byte i of the result is byte (sel >> 4i) & 7 of the eight bytes y:x. */
+/* Returns four bytes, of which byte i is byte (sel >> 4i) & 7 of the eight bytes y:x. */
 CU_DEV uint32_t cu_perm(uint32_t x, uint32_t y, uint32_t sel) {
     return __byte_perm(x, y, sel);
 }
-/* (v & mask) ^ x as one instruction. */
+/* Returns (v & mask) ^ x as one instruction. */
 CU_DEV uint32_t cu_and_xor(uint32_t v, uint32_t mask, uint32_t x) {
     uint32_t r;
     asm("lop3.b32 %0, %1, %2, %3, 0x6a;" : "=r"(r) : "r"(v), "r"(mask), "r"(x));
@@ -210,16 +210,16 @@ CU_DEV uint16_t cu_f32_to_f16(float f) {
     asm("{ cvt.rn.f16.f32 %0, %1; }" : "=h"(h) : "f"(f));
     return h;
 }
-/* 16 bytes from device to shared memory in the background: a thread starts copies, closes a group
- * with commit, and waits until at most N of its own groups are under way; others see the bytes
- * after a barrier that follows the wait. */
+/* Copies 16 bytes from device to shared memory in the background. A thread starts copies, closes
+ * a group with commit, and waits until at most N of its own groups are under way; others see the
+ * bytes after a barrier that follows the wait. */
 CU_DEV void cu_copy16(void *shared, const void *global) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
                      (uint32_t)__cvta_generic_to_shared(shared)),
                  "l"(global)
                  : "memory");
 }
-/* The same of N bytes, 4, 8 or 16, at multiples of N. */
+/* Copies N bytes likewise: 4, 8 or 16, at multiples of N. */
 template <int N> CU_DEV void cu_copy(void *shared, const void *global) {
     const uint32_t to = (uint32_t)__cvta_generic_to_shared(shared);
     if (N == 16)
@@ -235,28 +235,28 @@ CU_DEV void cu_copy_commit(void) {
 template <int N> CU_DEV void cu_copy_wait(void) {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
-/* Four 8x8 matrices of 16-bit values: lane i gives the address of row i % 8 of matrix i / 8 (16
- * bytes of shared memory) and gets values 2 * (i % 4), + 1 of row i / 4 of each. */
+/* Loads four 8x8 matrices of 16-bit values. Lane i gives the address of row i % 8 of matrix i /
+ * 8 (16 bytes of shared memory) and gets values 2 * (i % 4), + 1 of row i / 4 of each. */
 CU_DEV void cu_ldmatrix4(const void *row, uint32_t r[4]) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "r"((uint32_t)__cvta_generic_to_shared(row))
                  : "memory");
 }
-/* The same, each matrix transposed: the lane gets values i / 4 of rows 2 * (i % 4), + 1. */
+/* Loads them transposed: the lane gets values i / 4 of rows 2 * (i % 4), + 1. */
 CU_DEV void cu_ldmatrix4_t(const void *row, uint32_t r[4]) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "r"((uint32_t)__cvta_generic_to_shared(row))
                  : "memory");
 }
-/* One such matrix that lies in registers, 2 * (i % 4), + 1 of row i / 4 in lane i, transposed. */
+/* Transposes one such matrix that lies in registers, 2 * (i % 4), + 1 of row i / 4 in lane i. */
 CU_DEV uint32_t cu_transpose8(uint32_t v) {
     uint32_t t;
     asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(t) : "r"(v));
     return t;
 }
-/* d += A B, bf16 operands, f32 sums. With r = lane / 4, c = lane % 4:
+/* Adds A B to d, with bf16 operands and f32 sums. With r = lane / 4, c = lane % 4:
  *   A 16x16: a[0] row r, columns 2c, 2c+1; a[1] row r+8; a[2], a[3] the same, columns + 8
  *   B 16x8:  b[0] rows 2c, 2c+1 of column r; b[1] rows + 8
  *   d 16x8:  d[0], d[1] row r, columns 2c, 2c+1; d[2], d[3] row r+8 */
@@ -266,7 +266,7 @@ CU_DEV void cu_mma_bf16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-/* The same with f16 operands. */
+/* Does the same with f16 operands. */
 CU_DEV void cu_mma_f16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
                  "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
@@ -279,7 +279,7 @@ CU_DEV uint32_t cu_pack_f16(float x, float y) {
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(y), "f"(x));
     return v;
 }
-/* Pairs of f16, rounded once: a + b, a * b, a * b + c. */
+/* Adds pairs of f16, rounded once. The two that follow compute a * b and a * b + c. */
 CU_DEV uint32_t cu_add_f16x2(uint32_t a, uint32_t b) {
     uint32_t v;
     asm("add.rn.f16x2 %0, %1, %2;" : "=r"(v) : "r"(a), "r"(b));
@@ -348,9 +348,9 @@ struct cu_stream {
 /* Lets the calling thread's work go to this device from here on. Every call that allocates,
  * launches or records says so itself: a thread may use several devices in turn. */
 cudaError_t cu_on(const struct cu_ctx *c);
-/* n_bytes of device memory that belong to the stream, 256-byte aligned, at most until the next call
- * of a launcher. A larger request than before allocates a new buffer. The old one is freed with the
- * stream, not earlier, since graphs that were captured with it hold its address. */
+/* Gives n_bytes of device memory that belong to the stream, 256-byte aligned, at most until the
+ * next call of a launcher. A larger request than before allocates a new buffer. The old one is
+ * freed with the stream, not earlier, since graphs that were captured with it hold its address. */
 int cu_scratch(struct cu_stream *s, uint64_t n_bytes, void **p, struct err *e);
 /* Sets ERR_SYS with the runtime's text (ctx.cu). */
 int cu_fail(struct err *e, cudaError_t rc, const char *what);
@@ -364,14 +364,15 @@ CU_DEV float cu_bf16_to_f32(uint16_t h) {
     return cu_from_bits((uint32_t)h << 16);
 }
 
-/* Where a lane's row of a 16 x 16 tile begins, for ldmatrix of a row-major matrix of pairs, ld
- * pairs to a row: the A operand of rows r, columns c, or, transposed, the B operand of two tiles of
- * 8 columns. */
+/* Returns where a lane's row of a 16 x 16 tile begins, for ldmatrix of a row-major matrix of
+ * pairs with ld pairs to a row: the A operand of rows r, columns c, or, transposed, the B
+ * operand of two tiles of 8 columns. */
 CU_DEV const uint32_t *cu_tile(const uint32_t *m, int ld, int r, int c) {
     const int lane = (int)threadIdx.x % 32;
     return m + (r + lane / 8 % 2 * 8 + lane % 8) * ld + c / 2 + lane / 16 * 4;
 }
-/* The B operand of rows n .. n + 15 of a matrix whose rows are columns of B. */
+/* Returns the same for the B operand of rows n .. n + 15 of a matrix whose rows are columns of
+ * B. */
 CU_DEV const uint32_t *cu_tile_b(const uint32_t *m, int ld, int n, int k) {
     const int lane = (int)threadIdx.x % 32;
     return m + (n + lane / 16 * 8 + lane % 8) * ld + k / 2 + lane / 8 % 2 * 4;
@@ -384,13 +385,13 @@ CU_DEV int64_t cu_max(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-/* SiLU, or GELU in its tanh form (OP_GEGLU of models/graph.h). */
+/* Computes SiLU, or GELU in its tanh form (OP_GEGLU of models/ops.def). */
 CU_DEV float cu_gate(float x, bool gelu) {
     if (!gelu) return x / (1.0f + expf(-x));
     return 0.5f * x * (1.0f + tanhf(0.7978845608f * (x + 0.044715f * x * x * x)));
 }
 
-/* Sums and maxima over a warp, the same value (and the same bits) in every lane. The
+/* Sums and maxima over a warp give the same value (and the same bits) in every lane. The
  * emulation has them in one step, with the same order of additions. */
 #ifndef CU_EMU
 CU_DEV float cu_warp_sum(float v) {
@@ -425,8 +426,8 @@ template <class T, int N> CU_DEV void cu_warp_sum_each(T (&v)[N]) {
     }
 }
 #endif
-/* Over a block of up to 1024 threads (a multiple of 32), the same in every thread; `red` is shared
- * memory for 32 values, free again at return. */
+/* Sums over a block of up to 1024 threads (a multiple of 32), the same in every thread. `red` is
+ * shared memory for 32 values, free again at return. */
 template <class T> CU_DEV T cu_block_sum(T v, T *red) {
     v = cu_warp_sum(v);
     const int n_warps = (int)blockDim.x / 32;

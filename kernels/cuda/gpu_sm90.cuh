@@ -48,8 +48,9 @@ CU_DEV uint32_t cu_shared_address(const void *shared) {
 CU_DEV void cu_fence_async(void) {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-/* For the compiler: registers are as they were assigned before this, and not read before it. Never
- * while a product works on them: it then runs products one by one (ptxas: "serialized"). */
+/* Tells the compiler that registers are as they were assigned before this, and are not read
+ * before it. It must not come while a product works on them: the compiler then runs products one
+ * by one (ptxas: "serialized"). */
 template <int N8> CU_DEV void cu_wgmma_hold(float (&d)[N8][4]) {
     CU_UNROLL
     for (int i = 0; i < N8; i++)
@@ -63,7 +64,7 @@ CU_DEV void cu_wgmma_fence(uint32_t (&a)[4]) {
 CU_DEV void cu_wgmma_commit(void) {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-/* At most N of the committed groups are still under way. */
+/* Waits until at most N of the committed groups are still under way. */
 template <int N> CU_DEV void cu_wgmma_wait(void) {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
@@ -81,9 +82,9 @@ template <int N> CU_DEV void cu_wgmma_wait(void) {
                  : __VA_ARGS__                                                                     \
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
 
-/* d += A B for 64 x 16 by 16 x N, bf16 operands, f32 sums. Warp w of the warpgroup holds rows 16 w
- * .. 16 w + 15 of A and d, in the order of cu_mma_bf16: a as there, d[j] the columns 8j .. 8j + 7.
- * b: cu_wgmma_desc of B's columns (tokens) 0 .. N - 1. */
+/* Computes d += A B for 64 x 16 by 16 x N, with bf16 operands and f32 sums. Warp w of the
+ * warpgroup holds rows 16 w .. 16 w + 15 of A and d, in the order of cu_mma_bf16: a as there,
+ * d[j] the columns 8j .. 8j + 7. b is cu_wgmma_desc of B's columns (tokens) 0 .. N - 1. */
 template <int N> CU_DEV void cu_wgmma(float (&d)[N / 8][4], const uint32_t (&a)[4], uint64_t b) {
     static_assert(N == 16 || N == 32 || N == 64 || N == 96 || N == 128, "");
     if constexpr (N == 16)

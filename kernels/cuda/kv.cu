@@ -16,7 +16,7 @@ static struct rows_at rows_at(const struct cu_attn *a) {
     const struct rows_at r = {a->all_segs, a->row_pos, a->row_seg, a->n_tok, a->slot, a->n_slots};
     return r;
 }
-/* The page that the key of row t goes to. */
+/* Returns the page that the key of row t goes to. */
 CU_DEV uint8_t *page_of(const struct rows_at &r, int64_t t) {
     return kv_page(kv_table_of(r.seg[r.seg_of[t]], r.slot, r.n_slots), r.pos[t]);
 }
@@ -28,9 +28,8 @@ struct append_job {
     int n_heads, blocks; /* of 32 values in a row, rounded up */
 };
 
-/* One block of 32 values by a warp, into a row of a page; the CPU's rounding
- * (runtime/engine/kv_type.c).
- */
+/* Stores one block of 32 values into a row of a page, by a warp, rounded as the CPU does it
+ * (runtime/engine/kv_type.c). */
 CU_DEV void store_block(const struct kv_plane &p, uint8_t *page, int row, int b, int lane,
                         float x) {
     const int at = row * p.dim + 32 * b + lane;
@@ -46,7 +45,8 @@ CU_DEV void store_block(const struct kv_plane &p, uint8_t *page, int row, int b,
         ((int8_t *)codes)[at] = (int8_t)(int)rintf(x * inv);
         if (lane == 0) scales[at / 32] = cu_f32_to_f16(d);
     } else {
-        /* d from the value of largest magnitude (the first of equals), which becomes exactly -8 */
+        /* d comes from the value of largest magnitude (the first of equals), which becomes
+         * exactly -8. */
         const float top = cu_warp_max(fabsf(x));
         const uint32_t who = cu_ballot(fabsf(x) == top);
         const float far = who ? cu_shfl(x, cu_ffs(who) - 1) : 0.0f;
@@ -60,7 +60,7 @@ CU_DEV void store_block(const struct kv_plane &p, uint8_t *page, int row, int b,
     }
 }
 
-/* A warp per (token, kv head, block of 32, key or value). */
+/* Appends rows to the cache, a warp per (token, kv head, block of 32, key or value). */
 CU_KERNEL __launch_bounds__(BLOCK) append_rows(struct append_job j) {
     const int lane = (int)threadIdx.x % 32;
     const int64_t i = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
@@ -101,7 +101,7 @@ struct qkv_job {
     bool normed, adjacent;
 };
 
-/* Rows of a head in the warp's shared memory: norm, then rotation. */
+/* Norms and rotates a row of a head in the warp's shared memory. */
 CU_DEV void norm_rope(float *x, int dim, int lane, const float *w, float eps, bool normed,
                       const float *cs, int n_rot, bool adjacent) {
     if (normed) {

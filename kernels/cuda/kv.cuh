@@ -28,7 +28,8 @@ static bool kv_form_of(enum qtype t, int *form) {
 static int64_t kv_code_bytes(int form, int64_t n) {
     return form == KV_F32 ? 4 * n : form == KV_F16 ? 2 * n : form == KV_Q8 ? n : n / 2;
 }
-/* at: the first byte of the plane in a page; then the first behind it. */
+/* Describes a plane. *at is the first byte of the plane in a page, and then the first one behind
+ * it. */
 static int kv_plane_at(struct kv_plane *p, enum qtype type, const struct cu_attn *a, int64_t dim,
                        int64_t *at, struct err *e) {
     if (!kv_form_of(type, &p->form))
@@ -69,7 +70,7 @@ CU_DEV uint8_t *kv_page(const struct kv_table &t, int64_t pos) {
     return (uint8_t *)t.page[pos / CU_PAGE * t.n_slots];
 }
 
-/* Where n <= CU_PAGE keys from one on lie: in a page or two neighbouring ones. */
+/* Where n <= CU_PAGE keys lie from one on: in a page, or in two neighbouring ones. */
 struct kv_span {
     const uint8_t *page, *next;
     int at; /* of the first key in its page */
@@ -89,7 +90,7 @@ CU_DEV int kv_row_of(const struct kv_span &s, int head, int key) {
     return head * CU_PAGE + (s.at + key) % CU_PAGE;
 }
 
-/* Values [8u, 8u + 8) of a row (kv head * CU_PAGE + position in the page). */
+/* Loads values [8u, 8u + 8) of a row (kv head * CU_PAGE + position in the page). */
 template <int FORM>
 CU_DEV void kv_load8(const struct kv_plane &p, const uint8_t *page, int row, int u, float v[8]) {
     const int at = row * p.dim + 8 * u;

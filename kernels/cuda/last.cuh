@@ -7,8 +7,9 @@
 
 #include "kernels/cuda/act.cuh"
 
-/* True in all threads of the block that is the last of n to come here; all writes of the others are
- * then visible. *arrived is 0 before, and after the last; is_last: shared memory. */
+/* Returns true in all threads of the block that is the last of n to come here; all writes of the
+ * others are then visible. *arrived is 0 before, and again after the last. is_last is shared
+ * memory. */
 CU_DEV bool cu_is_last(int32_t *arrived, int n, int *is_last) {
     __syncthreads();
     if (threadIdx.x == 0) { /* its fences are for the block: they lie behind and before a barrier */
@@ -32,8 +33,9 @@ enum {
     CU_NORM_HELD = 8
 }; /* threads; values of a thread that stay in registers */
 
-/* A row of struct cu_norm by a block of CU_NORM_BLOCK threads; red: 32 floats of shared memory. y
- * may be any of the inputs: all of a row is read before any of it is written. */
+/* Computes a row of struct cu_norm by a block of CU_NORM_BLOCK threads. red is 32 floats of
+ * shared memory. y may be any of the inputs, since all of a row is read before any of it is
+ * written. */
 CU_DEV void cu_norm_row(const struct cu_norm &j, int64_t row, float *red) {
     const int n = (int)j.n, d = (int)j.d;
     const int64_t at = row * n;
@@ -96,7 +98,7 @@ enum { CU_MAX_EXPERTS = 1024 };
 /* llama.cpp's floor under the sum of the selected probabilities: smallest normal f16. */
 #define CU_MIN_SUM 6.1035e-5f
 
-/* The larger value, of equals the lower index. */
+/* Takes the larger value, and of equals that with the lower index. */
 CU_DEV void cu_better(float *v, int *i, float v2, int i2) {
     if (v2 > *v || (v2 == *v && i2 < *i)) {
         *v = v2;
@@ -111,7 +113,8 @@ CU_DEV void cu_warp_best(float *v, int *i) {
     }
 }
 
-/* Softmax, then n_used times the best that is left; a warp for token t. PER: experts of a lane. */
+/* Computes the softmax and takes n_used times the best that is left, for token t by a warp. PER
+ * is the experts of a lane. */
 template <int PER> CU_DEV void cu_choose(const struct cu_choice &j, int64_t t) {
     const int lane = (int)threadIdx.x % 32, n_experts = (int)j.n_experts, n_used = (int)j.n_used;
     const float *x = j.logits + t * n_experts;
@@ -135,8 +138,8 @@ template <int PER> CU_DEV void cu_choose(const struct cu_choice &j, int64_t t) {
         if (!(p[k] >= 0.0f)) p[k] = 0.0f;             /* NaN: last, but there */
         if (32 * k + lane >= n_experts) p[k] = -2.0f; /* never */
     }
-    /* A key orders values as they are, and those that are taken or not there below all; of equals
-     * the lower index is first. */
+    /* A key orders values as they are and puts those that are taken or not there below all; of
+     * equals the lower index is first. */
     uint32_t key[PER];
     CU_UNROLL
     for (int k = 0; k < PER; k++) key[k] = p[k] >= 0.0f ? (cu_bits(p[k]) & 0x7fffffffu) + 1 : 0;

@@ -26,7 +26,7 @@ template <class B> struct is_float { static constexpr bool YES = false; };
 CU_FLOAT_TYPES(IS_FLOAT)
 #undef IS_FLOAT
 
-/* Weights [32 i, 32 i + n) of a row. */
+/* Loads weights [32 i, 32 i + n) of a row. */
 template <class B>
 CU_DEV void load_32(const uint8_t *row, int64_t i, int n, const struct kern_grid *g, float w[32]) {
     if constexpr (is_float<B>::YES) {

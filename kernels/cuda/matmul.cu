@@ -28,7 +28,7 @@ struct product {
     const struct kern_grid *grid;
 };
 
-/* acc[t]: the lane's share of row . x[t], t < NT. */
+/* Adds to each acc[t], t < NT, the lane's share of row . x[t]. */
 template <class B, int NT>
 CU_DEV void dot(const struct product &j, const uint8_t *row, const float *x, float *acc) {
     if constexpr (cu_block<B>::elems == 1 && NT == 1) {
@@ -58,7 +58,7 @@ CU_DEV void store(const struct product &j, int64_t out, int64_t r, float v) {
     *y = j.mul ? cu_gate(v, j.gelu) * j.mul[out * j.ldy + r] : v;
 }
 
-/* grid: rows, output rows. Any matrix per input row. */
+/* Multiplies each output row with any matrix. The grid is rows and output rows. */
 template <class B> CU_KERNEL product_rows(struct product j) {
     const int64_t r = (int64_t)blockIdx.x * ROW_WARPS + threadIdx.x / 32, out = blockIdx.y;
     if (r >= j.rows) return;
@@ -74,8 +74,8 @@ template <class B> CU_KERNEL product_rows(struct product j) {
     if (threadIdx.x % 32 == 0) store(j, out, r, sum);
 }
 
-/* grid: rows, tiles of TOK_TILE tokens of matrix 0; a short tile starts earlier and computes some
- * tokens twice, to the same bits. n_in >= TOK_TILE. */
+/* Multiplies with matrix 0. The grid is rows and tiles of TOK_TILE tokens; a short tile starts
+ * earlier and computes some tokens twice, to the same bits. n_in >= TOK_TILE. */
 template <class B> CU_KERNEL product_tile(struct product j) {
     const int64_t r = (int64_t)blockIdx.x * ROW_WARPS + threadIdx.x / 32;
     const int64_t t0 = cu_min((int64_t)blockIdx.y * TOK_TILE, j.n_in - TOK_TILE);
@@ -89,9 +89,9 @@ template <class B> CU_KERNEL product_tile(struct product j) {
     }
 }
 
-/* Float types, for routers of many tokens: a warp has SIDE_ROWS rows and SIDE_TOK tokens, so that a
- * value that is loaded meets several others. Each sum is that of product_tile, in its order. grid:
- * groups of rows, groups of tokens. */
+/* For float types, that is for routers of many tokens: a warp has SIDE_ROWS rows and SIDE_TOK
+ * tokens, so that a value that is loaded meets several others. Each sum is that of product_tile,
+ * in its order. The grid is groups of rows and groups of tokens. */
 enum { SIDE_ROWS = 4, SIDE_TOK = 8 };
 template <class B> CU_KERNEL __launch_bounds__(32 * ROW_WARPS) product_side(struct product j) {
     const int64_t r0 = ((int64_t)blockIdx.x * ROW_WARPS + threadIdx.x / 32) * SIDE_ROWS;
@@ -189,7 +189,7 @@ static uint64_t packed_mat_bytes(const struct cu_weight *w) {
     return w->mats ? cu_packed_bytes(w) / (uint64_t)w->mats : 0;
 }
 
-/* From row `first` on; packed rows go by 16. */
+/* Returns the rows of a weight from `first` on. Packed rows go by 16. */
 static struct cu_rows rows_of(const struct cu_weight *w, int64_t first) {
     struct cu_rows o = {w->type, w->packed && first % 16 == 0, NULL, w->mat_bytes, w->row_bytes};
     uint64_t at = (uint64_t)first * w->row_bytes;
@@ -212,7 +212,8 @@ void cu_fast_of(struct cu_product *p, const struct cu_weight *w, const struct cu
     if (gated) p->up = up ? rows_of(up, 0) : rows_of(w, p->rows);
 }
 
-/* The same product for the fast kernels; up: weights of the gated unit's second half, or NULL. */
+/* Describes the same product for the fast kernels. `up` is the weights of the gated unit's
+ * second half, or NULL. */
 static struct cu_product fast_of(const struct cu_weight *w, const struct cu_weight *up, bool gated,
                                  const struct product *j) {
     struct cu_product p;
@@ -230,7 +231,7 @@ static struct cu_product fast_of(const struct cu_weight *w, const struct cu_weig
     return p;
 }
 
-/* The fast kernels take p for so many tokens. */
+/* Tells whether the fast kernels take p for so many tokens. */
 static bool is_fast(const struct cu_product *p, int64_t n_tok) {
     const struct cu_rows *const r[2] = {&p->w, &p->up};
     const bool few = n_tok <= CU_FEW;

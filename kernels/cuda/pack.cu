@@ -10,7 +10,7 @@ struct pack_job {
     uint64_t row_bytes, mat_bytes;
 };
 
-/* Sub-scales of one row in a tile, and the row's d, from the blocks of a super. */
+/* Returns the sub-scales of one row in a tile, and the row's d, from the blocks of a super. */
 template <class B> CU_DEV uint32_t scale_word_k45(const B *b, int tile) {
     int s0, m0, s1, m1;
     cu_scale6(b->scales, 2 * tile, &s0, &m0);
@@ -57,7 +57,7 @@ CU_DEV uint32_t d_word(const struct blk_Q2_K *b) {
     return b->d | (uint32_t)b->dmin << 16;
 }
 
-/* The unsigned code behind a decoded one. */
+/* Returns the unsigned code behind a decoded one. */
 template <class B> CU_DEV uint32_t code_of(int q) {
     typedef cu_pack<B> P;
     if constexpr (P::TABLE != 0) {
@@ -74,7 +74,8 @@ CU_DEV void put(uint8_t *p, int lane, int word, uint32_t v) {
     *(uint32_t *)(p + 512 * (word / 4) + 16 * lane + 4 * (word % 4)) = v;
 }
 
-/* grid: supers of a row, groups of 16 rows, matrices; a warp per tile. */
+/* Packs a matrix. The grid is supers of a row, groups of 16 rows and matrices; a warp takes a
+ * tile. */
 template <class B> CU_KERNEL pack_kernel(struct pack_job j) {
     typedef cu_pack<B> P;
     const int lane = (int)threadIdx.x % 32, tile = (int)threadIdx.x / 32, c = lane % 4;
@@ -125,7 +126,8 @@ template <class B> CU_KERNEL pack_kernel(struct pack_job j) {
     for (int i = 0; i < P::HI; i++) put(dst + P::AT_HI, lane, P::HI * tile + i, hi[i]);
 }
 
-/* grid as above, a warp per super: the f32 of every weight, [mats][rows][256 n_super]. */
+/* Gives the f32 of every weight, [mats][rows][256 n_super]. The grid is the same; a warp takes a
+ * super. */
 template <class B> CU_KERNEL unpack_kernel(struct pack_job j, float *out) {
     typedef cu_pack<B> P;
     const int lane = (int)threadIdx.x, c = lane % 4;
@@ -183,7 +185,8 @@ static dim3 grid_of(const struct cu_weight *w) {
     return dim3((unsigned)(w->k / 256), (unsigned)div_up(w->rows, 16), (unsigned)w->mats);
 }
 
-/* grid y and z end at 65535: vocabularies of up to 2^20 rows, experts up to 65535. */
+/* Fails where a weight has no packed layout. The grid's y and z end at 65535, so vocabularies
+ * have up to 2^20 rows and there are up to 65535 experts. */
 static int check(const struct cu_weight *w, const struct pack_kernels *p, struct err *e) {
     if (p && w->packed && div_up(w->rows, 16) <= 65535 && w->mats <= 65535) return 0;
     return err_set(e, ERR_USAGE, "CUDA: no packed layout of %s, %lld columns", qtype_name(w->type),

@@ -46,7 +46,7 @@ template <class B> struct cu_pack;
         static constexpr int AT_D = AT_SC + (SCALES == SC_32 ? 128 : 256);                         \
         static constexpr int BYTES = AT_D + (MIN ? 64 : SCALES == SC_HALF ? 0 : 32);               \
     };
-/*      type   low high off scales   level table */
+/* The columns are type, low bits, high bits, offset, scales, level table. */
 CU_PACK(Q4_K, 4, 0, 0, SC_MIN, 0)
 CU_PACK(Q5_K, 4, 1, 0, SC_MIN, 0)
 CU_PACK(Q6_K, 4, 2, 32, SC_16, 0)
@@ -88,7 +88,7 @@ template <int N> CU_DEV void cu_load_words(const uint8_t *plane, int lane, int i
     }
 }
 
-/* Sub-scales of a tile, and d, of row `row` and row + 8. */
+/* Loads the sub-scales of a tile, and d, of rows `row` and row + 8. */
 template <class B>
 CU_DEV void cu_load_scales(const uint8_t *p, int row, int tile, struct cu_super<B> *s) {
     typedef cu_pack<B> P;
@@ -115,7 +115,7 @@ template <class B> CU_DEV void cu_load_d(const uint8_t *p, int row, struct cu_su
     }
 }
 
-/* From device or shared memory. */
+/* Loads a super from device or shared memory. */
 template <class B> CU_DEV void cu_load_super(const uint8_t *p, int lane, struct cu_super<B> *s) {
     typedef cu_pack<B> P;
     CU_UNROLL
@@ -126,7 +126,8 @@ template <class B> CU_DEV void cu_load_super(const uint8_t *p, int lane, struct 
     for (int tile = 0; tile < 4; tile++) cu_load_scales(p, lane / 4, tile, s);
     cu_load_d(p, lane / 4, s);
 }
-/* What cu_codes and cu_patch_scale need of one tile: for those who cannot hold a whole super. */
+/* Loads what cu_codes and cu_patch_scale need of one tile, for those who cannot hold a whole
+ * super. */
 template <class B>
 CU_DEV void cu_load_tile(const uint8_t *p, int lane, int tile, struct cu_super<B> *s) {
     typedef cu_pack<B> P;
@@ -136,8 +137,8 @@ CU_DEV void cu_load_tile(const uint8_t *p, int lane, int tile, struct cu_super<B
     cu_load_d(p, lane / 4, s);
 }
 
-/* The four codes of (tile, patch, b) as unsigned bytes; not of types with a level table. Indices
- * are constants after unrolling. */
+/* Returns the four codes of (tile, patch, b) as unsigned bytes, for types without a level table.
+ * Indices are constants after unrolling. */
 template <class B>
 CU_DEV uint32_t cu_raw_codes(const struct cu_super<B> &s, int tile, int patch, int b) {
     typedef cu_pack<B> P;
@@ -157,7 +158,7 @@ CU_DEV uint32_t cu_raw_codes(const struct cu_super<B> &s, int tile, int patch, i
     }
 }
 
-/* The four codes of (tile, patch, b) as signed bytes. */
+/* Returns the four codes of (tile, patch, b) as signed bytes. */
 template <class B> CU_DEV int cu_codes(const struct cu_super<B> &s, int tile, int patch, int b) {
     typedef cu_pack<B> P;
     if constexpr (P::TABLE != 0) {
@@ -171,7 +172,8 @@ template <class B> CU_DEV int cu_codes(const struct cu_super<B> &s, int tile, in
     }
 }
 
-/* Both rows of (tile, patch): with a level table, one look-up of the word's eight nibbles. */
+/* Gives the codes of both rows of (tile, patch); with a level table by one look-up of the word's
+ * eight nibbles. */
 template <class B>
 CU_DEV void cu_codes2(const struct cu_super<B> &s, int tile, int patch, int q[2]) {
     if constexpr (cu_pack<B>::TABLE != 0) {
@@ -193,8 +195,8 @@ CU_DEV float cu_half(uint32_t w, int i) {
     return cu_f16_to_f32((uint16_t)(w >> (16 * i)));
 }
 
-/* Scale and minimum of the 16 columns of (tile, patch) in row b: w = s * code - m, as the group
- * decoder computes them. */
+/* Gives scale and minimum of the 16 columns of (tile, patch) in row b: w = s * code - m, as the
+ * group decoder computes them. */
 template <class B>
 CU_DEV void cu_patch_scale(const struct cu_super<B> &s, int tile, int patch, int b, float *sc,
                            float *mn) {

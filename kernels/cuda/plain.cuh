@@ -44,7 +44,7 @@ struct plain_task {
     unsigned in;
     const struct kern_grid *grid;
 };
-/* Where the walk over it is; `row` counts from the task's. */
+/* Where the walk over it is; `row` counts from the task's first. */
 struct plain_at {
     int row, mat, seg;
     unsigned u;
@@ -65,7 +65,7 @@ CU_DEV const uint8_t *plain_row(const struct part &p, const struct plain_task &t
     return w.w + m * w.mat_bytes + (uint64_t)(t.row + row) * w.row_bytes;
 }
 
-/* Codes 32g .. 32g + 31 of a row of activations, in order. */
+/* Gives codes 32g .. 32g + 31 of a row of activations, in order. */
 CU_DEV void plain_act(const uint8_t *x, int g, int *o) {
     const uint8_t *p = x + 64 * (g / 2) + 8 * (g % 2);
     uint2 v[4];
@@ -80,7 +80,7 @@ CU_DEV void plain_act(const uint8_t *x, int g, int *o) {
     }
 }
 
-/* Group j of a block with group g of the activations. */
+/* Multiplies group j of a block with group g of the activations. */
 template <class B>
 CU_DEV float plain_dot(const B *b, int j, const uint8_t *x, int k, int g,
                        const struct kern_grid *grid) {
@@ -98,7 +98,7 @@ CU_DEV float plain_dot(const B *b, int j, const uint8_t *x, int k, int g,
     return *((const float *)(const void *)(x + k) + 2 * g) * v;
 }
 
-/* sums[mat][row]. slots: of this warp. */
+/* Computes sums[mat][row]. The slots are those of this warp. */
 template <class B>
 CU_DEV void plain_sums(const struct part &p, const struct plain_task &t, uint8_t *slots,
                        float *const sums[2]) {
@@ -156,7 +156,7 @@ CU_DEV void plain_sums(const struct part &p, const struct plain_task &t, uint8_t
     }
 }
 
-/* The same of float weights and f32 activations, exactly: a row at a time. */
+/* Does the same for float weights and f32 activations, exactly, a row at a time. */
 template <class B>
 CU_DEV void plain_floats(const struct part &p, const struct plain_task &t, float *const sums[2]) {
     for (int i = 0; i < t.n << p.gated; i++) {

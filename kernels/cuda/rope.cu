@@ -6,7 +6,7 @@
 
 enum { BLOCK = 128 };
 
-/* cs[t][i] = m * (cos, sin)(pos[t] * freq[i]) */
+/* Fills cs[t][i] = m * (cos, sin)(pos[t] * freq[i]). */
 CU_KERNEL __launch_bounds__(BLOCK) fill_table(const double *freq, double m, const int32_t *pos,
                                               int64_t total, int64_t half, float *cs) {
     const int64_t at = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
@@ -24,7 +24,7 @@ int cu_rope_table(struct cu_stream *s, const double *freq, double m, const int32
     return 0;
 }
 
-/* A thread per pair. */
+/* Rotates heads, a thread per pair. */
 CU_KERNEL __launch_bounds__(BLOCK) rotate(float *x, const float *cs, int64_t total, int64_t n_heads,
                                           int64_t head_dim, int half, bool adjacent) {
     const int64_t at = (int64_t)blockIdx.x * BLOCK + threadIdx.x;

@@ -8,14 +8,15 @@
 
 enum { BLOCK = 256, WARPS = BLOCK / 32 };
 
-/* A warp per token. */
+/* Chooses the experts of plain routers, a warp per token. */
 template <int PER>
 CU_KERNEL __launch_bounds__(BLOCK) choose_experts(struct cu_choice j, int64_t n_tok) {
     const int64_t t = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
     if (t < n_tok) cu_choose<PER>(j, t); /* whole warps */
 }
 
-/* Any router, a warp per token: p and what experts are chosen by lie in shared memory. */
+/* Other routers have a warp per token too; p and what experts are chosen by lie in shared
+ * memory. */
 enum { MAX_GROUPS = 256 };
 CU_KERNEL __launch_bounds__(32) choose_any(struct cu_choice j) {
     CU_SHARED(float, p, [CU_MAX_EXPERTS]);
@@ -121,7 +122,7 @@ int cu_route(struct cu_stream *s, const struct cu_choice *a, int64_t n_tok, stru
 
 /* ---- pairs sorted by expert ---- */
 
-/* first[e + 1] = pairs of expert e. */
+/* Counts the pairs of each expert e, in first[e + 1]. */
 CU_KERNEL __launch_bounds__(BLOCK) count_pairs(const int32_t *expert, int64_t n, int32_t *first) {
     CU_SHARED(float, red, [32]);
     float mine = 0.0f; /* exact: fewer than 2^24 pairs */
@@ -130,7 +131,7 @@ CU_KERNEL __launch_bounds__(BLOCK) count_pairs(const int32_t *expert, int64_t n,
     if (threadIdx.x == 0) first[blockIdx.x + 1] = (int32_t)mine;
 }
 
-/* place[i] of the pairs of expert e, in order; the block sums the counts before its own. */
+/* Fills place[i] of the pairs of expert e, in order. The block sums the counts before its own. */
 CU_KERNEL __launch_bounds__(BLOCK)
     place_pairs(const int32_t *expert, int64_t n, const int32_t *count, int32_t *first,
                 int32_t *place, int32_t *order) {

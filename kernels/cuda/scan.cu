@@ -4,8 +4,7 @@
  *
  * Scans: LANES threads per row of the state keep it in registers over all tokens of a segment; it
  * is read and written once. The short convolution's past products lie in a ring, as delta.cu has
- * it.
- * */
+ * it. */
 #include "kernels/cuda/last.cuh"
 
 enum { BLOCK = 256, LANES = 8, ROWS = BLOCK / LANES, MAX_PER = 32, MAX_DIM = LANES * MAX_PER };
@@ -53,8 +52,9 @@ CU_DEV float sum8(float v) {
     return v + cu_shfl_xor(v, 1);
 }
 
-/* Block (rows of a head, head, segment). PER values of a row per thread, at lane + LANES i. With
- * `first` it is Mamba 1: one head, a decay of its own for every value of the state. */
+/* Runs a scan. A block is (rows of a head, head, segment). A thread has PER values of a row, at
+ * lane + LANES i. With `first` it is Mamba 1: one head, and a decay of its own for every value
+ * of the state. */
 template <int PER, bool first> CU_KERNEL __launch_bounds__(BLOCK) scan(struct cu_scan a) {
     const struct cu_seg seg = a.rows.seg[blockIdx.z];
     const int h = (int)blockIdx.y, l = (int)threadIdx.x % LANES;
@@ -117,7 +117,7 @@ int cu_scan_rows(struct cu_stream *s, const struct cu_scan *a, struct err *e) {
 
 /* ---- Kimi delta attention ---- */
 
-/* A warp per token and head: norms of its query and key, decays of its channels. */
+/* Computes the norms of query and key and the decays of the channels, a warp per token and head. */
 CU_KERNEL __launch_bounds__(BLOCK) kda_ready(struct cu_kda a) {
     const int64_t i = (int64_t)blockIdx.x * (BLOCK / 32) + threadIdx.x / 32;
     const bool there = i < a.n_tok * a.n_heads; /* all lanes meet in the sums */
@@ -140,7 +140,7 @@ CU_KERNEL __launch_bounds__(BLOCK) kda_ready(struct cu_kda a) {
     }
 }
 
-/* Block (rows of a head, head, segment), as scan. */
+/* Runs Kimi delta attention. A block is (rows of a head, head, segment), as in scan. */
 template <int PER> CU_KERNEL __launch_bounds__(BLOCK) kda_rows(struct cu_kda a) {
     const struct cu_seg seg = a.rows.seg[blockIdx.z];
     const int h = (int)blockIdx.y, l = (int)threadIdx.x % LANES;

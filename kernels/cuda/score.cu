@@ -44,7 +44,7 @@ CU_DEV struct dist dist_of(const float *x, int n, struct best *red, double *sums
     return d;
 }
 
-/* grid: rows. */
+/* Scores rows of logits, a block per row. */
 CU_KERNEL __launch_bounds__(THREADS) score_rows(CU_PARAM(struct cu_score) a) {
     CU_SHARED(struct best, red, [WARPS]);
     CU_SHARED(double, sums, [WARPS]);

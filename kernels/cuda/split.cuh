@@ -35,7 +35,7 @@ CU_DEV struct cut cut_keys(const struct part_job &j, const struct cu_seg &seg) {
     const int64_t seen = (int64_t)seg.pos + 1; /* by the first token */
     c.k0 = j.window > 0 && seen > j.window ? seen - j.window : 0;
     c.n_keys = seen - c.k0 + seg.n - 1;
-    /* positions are below 2^31: divisions of 32 bits, every thread waits for them */
+    /* Positions are below 2^31, so divisions have 32 bits; every thread waits for them. */
     const uint32_t n = (uint32_t)c.n_keys, parts = (uint32_t)j.n_splits;
     uint32_t step = ((n + parts - 1) / parts + PART_UNIT - 1) / PART_UNIT * PART_UNIT;
     if (step < MIN_PART) step = MIN_PART;
@@ -43,16 +43,15 @@ CU_DEV struct cut cut_keys(const struct part_job &j, const struct cu_seg &seg) {
     c.n = (int)((n + step - 1) / step);
     return c;
 }
-/* Where the maximum and the sum of a part begin. */
+/* Returns where the maximum and the sum of a part begin. */
 CU_DEV float *part_stat(const struct part_job &j, int64_t row, int part) {
     const int64_t rows = (int64_t)j.n_segs * j.longest * j.n_heads;
     return j.part + rows * j.n_splits * j.k.dim + 2 * (row * j.n_splits + part);
 }
 
-/* out = sum over parts, gated: block (32 values of a head, row of a segment, segment). A warp adds
- * every eighth part in order, so that their loads overlap; then the warps are added in order.
- * Shared: a weight a part.
- */
+/* The merge adds the parts and applies the gate. A block is (32 values of a head, row of a
+ * segment, segment). A warp adds every eighth part in order, so that their loads overlap; then
+ * the warps are added in order. Shared memory has a weight for each part. */
 enum { MERGE_WARPS = 8, MERGE_BLOCK = 32 * MERGE_WARPS };
 CU_KERNEL __launch_bounds__(MERGE_BLOCK) merge_parts(struct part_job j) {
     CU_SHARED(float, red, [32]);

@@ -5,7 +5,7 @@
 
 enum { BLOCK = 256 };
 
-/* A value of y per thread; n values of a row, k streams. */
+/* Mixes streams, a value of y per thread. A row has n values of each of k streams. */
 CU_KERNEL __launch_bounds__(BLOCK)
     mix_values(const float *x, const float *c, float *y, int64_t total, int64_t n, int k) {
     const int64_t i = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
@@ -41,7 +41,7 @@ int cu_spread(struct cu_stream *s, const float *x, const float *c, float *y, int
     return 0;
 }
 
-/* A block per stream: `per` of them share a row of x. */
+/* Computes the sizes of streams, a block per stream; `per` of them share a row of x. */
 CU_KERNEL __launch_bounds__(BLOCK) level_rows(const float *x, float *y, int64_t w, int per) {
     CU_SHARED(float, red, [32]);
     const float *xr = x + (int64_t)(blockIdx.x / (unsigned)per) * w;
@@ -62,7 +62,7 @@ int cu_level(struct cu_stream *s, const float *x, float *y, int64_t n_rows, int6
     return 0;
 }
 
-/* A block per row; x may be y. */
+/* Finds the peaks of rows, a block per row; x may be y. */
 CU_KERNEL __launch_bounds__(BLOCK) peaks_rows(const float *x, float *y, int64_t n, float by) {
     CU_SHARED(float, red, [32]);
     const float *xr = x + blockIdx.x * n;

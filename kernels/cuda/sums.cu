@@ -6,7 +6,7 @@
 
 enum { THREADS = 256 };
 
-/* grid: columns. */
+/* Adds the squares of each column, a thread per column. */
 CU_KERNEL __launch_bounds__(THREADS)
     column_sums(const float *x, int64_t n_rows, int64_t ld, int64_t k, double *sum) {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
@@ -20,7 +20,8 @@ CU_KERNEL __launch_bounds__(THREADS)
     sum[i] = s;
 }
 
-/* grid: columns, experts. Row of pair p: p / per_row. */
+/* Adds the squares of each expert's columns. The grid is columns and experts. Pair p reads row p
+ * / per_row. */
 CU_KERNEL __launch_bounds__(THREADS)
     expert_sums(const float *x, int64_t per_row, int64_t ld, int64_t k, const int32_t *first,
                 const int32_t *order, double *sum) {
@@ -36,7 +37,7 @@ CU_KERNEL __launch_bounds__(THREADS)
     sum[e * k + i] = s;
 }
 
-/* all += part, part = 0 */
+/* Adds part to all and sets part to 0. */
 CU_KERNEL __launch_bounds__(THREADS) move_sums(double *part, double *all, int64_t n) {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     if (i >= n) return;

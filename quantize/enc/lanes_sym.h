@@ -311,7 +311,8 @@ LANE_FN void sym_conventional(struct sym_job *j, struct sym_state *b) {
     for (int k = 0; k < j->tiles; k++) b->sc[k] = sym_clamp(j->s, ratio(scale[k], splat(b->d)));
 }
 
-/* for integer levels, and for tables, where the field's search is many times slower */
+/* The first row is for integer levels, the second for tables, where the conventional search is many
+ * times slower. */
 LANE_TABLE(struct sym_effort, sym_fast, [2]) = {{{0.9f, 1.2f, 6, 1, 2}, 1, 1, 0, 1, 1},
                                                 {{0.88f, 1.25f, 10, 1, 4}, 2, 2, 1, 2, 1}};
 LANE_TABLE(struct sym_effort, sym_best, [2]) = {{{0.8f, 1.35f, 12, 2, 4}, 2, 2, 1, 2, 1},

@@ -61,7 +61,8 @@ double kv_type_bits(const struct kv_type *t, int64_t n); /* per value of rows of
 void kv_rotate(float *x, int64_t n);
 void kv_rotate_back(float *x, int64_t n);
 
-/* These are the functions that the rows of rotated Lloyd-Max codes have. */
+/* Returns the bytes of a row of n values in rotated Lloyd-Max codes. This and the two that
+ * follow are the functions of their table rows. */
 uint64_t kv_turbo_bytes(const struct kv_type *t, int64_t n);
 void kv_turbo_put(const struct kv_type *t, const struct kern *k, const float *x, uint8_t *row,
                   int64_t n, bool is_value);

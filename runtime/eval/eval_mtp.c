@@ -63,6 +63,7 @@ static int window(struct run *r, const int32_t *ids, struct err *e) {
     return 0;
 }
 
+/* Allocates n rows of `width` floats; `what` names them when there is no memory. */
 static int floats(float **out, int64_t n, int64_t width, const char *what, struct err *e) {
     void *p = NULL;
     TRY(mem_alloc(&p, (uint64_t)n * (uint64_t)width * sizeof **out, what, e));

@@ -142,6 +142,7 @@ int32_t sample_best(const float *logits, int64_t n, int32_t k, int32_t *id, floa
     return found;
 }
 
+/* Sets p of n candidates, the best first, to their probabilities at a temperature. */
 static void softmax(struct cand *c, int64_t n, double temp) {
     double sum = 0;
     for (int64_t i = 0; i < n; i++) {

@@ -54,8 +54,8 @@ CU_DEV struct grid_how how_of(const struct wave &w) {
     return h;
 }
 
-/* Eight threads per super-block, weights of the conventional search, or of the mode. fresh: nothing
- * was found so far. */
+/* Computes the weights of the conventional search, or of the mode, with eight threads per super-
+ * block. `fresh` says that nothing was found so far. */
 CU_KERNEL __launch_bounds__(THREADS) weigh(CU_PARAM(struct wave) w, bool conventional, bool fresh) {
     CU_SHARED(float, room_x, [GROUPS][LANES_ROOM]);
     CU_SHARED(float, room_w, [GROUPS][LANES_ROOM]);
@@ -73,7 +73,7 @@ CU_KERNEL __launch_bounds__(THREADS) weigh(CU_PARAM(struct wave) w, bool convent
     if (fresh) memset(&sb->b, 0, sizeof sb->b);
 }
 
-/* A thread per sub-block. */
+/* Searches sub-blocks as usual, a thread per sub-block. */
 CU_KERNEL __launch_bounds__(THREADS) conventional_subs(CU_PARAM(struct wave) w) {
     const int subs = QK / w.spec.sub, i = (int)(blockIdx.x * THREADS + threadIdx.x);
     if (i >= w.n * subs) return;
@@ -85,7 +85,7 @@ CU_KERNEL __launch_bounds__(THREADS) conventional_subs(CU_PARAM(struct wave) w) 
                                               : iq1_conv_sub(&h, &sb->d, k, &sb->b);
 }
 
-/* A thread per super-block. */
+/* Makes the blocks of that search, a thread per super-block. */
 CU_KERNEL __launch_bounds__(THREADS) conventional_blocks(CU_PARAM(struct wave) w) {
     const int i = (int)(blockIdx.x * THREADS + threadIdx.x);
     if (i >= w.n || !w.super[i].live) return;
@@ -97,7 +97,8 @@ CU_KERNEL __launch_bounds__(THREADS) conventional_blocks(CU_PARAM(struct wave) w
         iq1_conv_close(&h, &sb->d, sb->scale, &sb->b);
 }
 
-/* Eight threads per octet and way. PAIR: entries of 4 weights with parity. */
+/* Computes chains with eight threads per octet and way. PAIR is for entries of 4 weights with
+ * parity. */
 template <bool PAIR> CU_KERNEL __launch_bounds__(CHAIN_THREADS) chains(CU_PARAM(struct wave) w) {
     enum { N = CHAIN_THREADS / LANES };
     CU_SHARED(struct grid_room, room, [N]);
@@ -111,7 +112,7 @@ template <bool PAIR> CU_KERNEL __launch_bounds__(CHAIN_THREADS) chains(CU_PARAM(
                  &w.job[at].chain[grid_chain_at(&w.spec, o, way)]);
 }
 
-/* A warp per super-block. */
+/* Chooses scales, a warp per super-block. */
 CU_KERNEL __launch_bounds__(THREADS) scales(CU_PARAM(struct wave) w) {
     const int i = (int)(blockIdx.x * THREADS + threadIdx.x) / 32;
     if (i >= w.n || !w.super[i].live) return;
@@ -119,14 +120,14 @@ CU_KERNEL __launch_bounds__(THREADS) scales(CU_PARAM(struct wave) w) {
     grid_search(&h, &w.super[i].d, &w.job[i], &w.super[i].b);
 }
 
-/* A thread per super-block. */
+/* Packs blocks, a thread per super-block. */
 template <class PACK> CU_KERNEL __launch_bounds__(THREADS) pack_blocks(CU_PARAM(struct wave) w) {
     const int i = (int)(blockIdx.x * THREADS + threadIdx.x);
     if (i < w.n) PACK::pack(w.out + (w.first + i) * w.block_bytes, &w.super[i].b);
 }
 
-/* A warp per row: products by all threads, each of the two sums by one, in order. y: the rows
- * decoded. */
+/* Balances rows, a warp per row: products by all threads, each of the two sums by one, in order.
+ * y has the rows decoded. */
 CU_KERNEL __launch_bounds__(32) raise_rows(CU_PARAM(struct wave) w, const float *y) {
     CU_SHARED(double, term, [2][TERMS]);
     const int64_t row = blockIdx.x;

@@ -16,7 +16,7 @@ extern "C" {
 #include "core/bytes.h"
 #include "core/fp.h"
 }
-/* what the shared source calls, as a device has it */
+/* What the shared source calls has these names on a device. */
 #define fp_f32_to_f16 cu_f32_to_f16
 #define fp_f16_to_f32 cu_f16_to_f32
 #define fp_bits cu_bits
@@ -120,7 +120,8 @@ CU_DEV vf spread_sum(vf v) {
     v += cu_shfl8(v, lane_of() ^ 2);
     return v + cu_shfl8(v, lane_of() ^ 1);
 }
-/* ((0 + 4) + (1 + 5)) + ((2 + 6) + (3 + 7)): an addition has no order of its two. */
+/* Returns ((0 + 4) + (1 + 5)) + ((2 + 6) + (3 + 7)), where the order of the two in an addition
+ * does not matter. */
 CU_DEV double total(vd v) {
     v += cu_shfl8(v, lane_of() ^ 4);
     v += cu_shfl8(v, lane_of() ^ 1);
@@ -198,6 +199,7 @@ CU_DEV void team_sync(void) {
 CU_DEV void tile_x(struct tile *t, float *p, int n) {
     t->x = p + at(lane_of() * n, n);
 }
+/* Points the tile's search weights at this lane's run of n in p. */
 CU_DEV void tile_w(struct tile *t, float *p, int n) {
     t->w = p + at(lane_of() * n, n);
 }

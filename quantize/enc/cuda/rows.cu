@@ -41,7 +41,7 @@ CU_DEV const float *importance_of(const struct rows_job &j, int64_t row) {
     return j.imp ? j.imp + (j.imp_first + row) / j.imp_rows * j.k : NULL;
 }
 
-/* grid: rows. Finds what is not finite. */
+/* Finds what is not finite, a block per row. */
 CU_KERNEL __launch_bounds__(THREADS) check_rows(const float *x, int64_t k, int32_t *bad) {
     const int64_t row = blockIdx.x;
     for (int64_t i = threadIdx.x; i < k; i += THREADS)
@@ -51,7 +51,7 @@ CU_KERNEL __launch_bounds__(THREADS) check_rows(const float *x, int64_t k, int32
         }
 }
 
-/* A group per row. */
+/* Computes the means of rows, a group per row. */
 CU_KERNEL __launch_bounds__(THREADS) row_means(CU_PARAM(struct rows_job) j) {
     const int64_t row = group_of();
     if (row >= j.n) return;
@@ -96,8 +96,8 @@ template <class F> CU_KERNEL __launch_bounds__(THREADS) open_blocks(CU_PARAM(str
               (int)cu_min(per, j.blocks - first), j.open + block);
 }
 
-/* A group per row: the row's product with itself is kept (enc_row_balanced), blocks become bytes,
- * each by one lane. */
+/* Balances a row and packs it, with a group per row: the row's product with itself is kept
+ * (enc_row_balanced), and blocks become bytes, each by one lane. */
 template <class CLOSE>
 CU_KERNEL __launch_bounds__(THREADS) finish_rows(CU_PARAM(struct rows_job) j) {
     const int64_t row = group_of();
@@ -144,7 +144,7 @@ bool enc_cuda_can(enum qtype t) {
     return finish_of(t) || enc_cuda_grid_can(t);
 }
 
-/* Open blocks, those of a second opinion, a float per row. */
+/* Returns the bytes of work: open blocks, those of a second opinion, and a float per row. */
 uint64_t enc_cuda_work(enum qtype t, enum search search, int64_t n, int64_t k) {
     const uint64_t blocks = (uint64_t)(n * (k / qtype_info(t)->block_elems));
     if (enc_cuda_grid_can(t)) return enc_cuda_grid_work(search, n, k);
@@ -179,7 +179,7 @@ static unsigned blocks_for(int64_t groups) {
     return (unsigned)div_up(groups, GROUPS);
 }
 
-/* Blocks that are opened, once rows that are not finite are known. */
+/* Opens blocks, once rows that are not finite are known. */
 static int open_rows(struct cu_stream *s, const struct enc_cuda_rows *a, struct err *e) {
     const struct rows_job j = job_of(a);
     const rows_fn open = families[j.spec.family], close = finish_of(a->type)->fn;

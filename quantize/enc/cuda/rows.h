@@ -26,13 +26,13 @@ struct enc_cuda_rows {
                            Such a row's blocks mean nothing */
     void *work;         /* enc_cuda_work(...) bytes */
 };
-/* Blocks of the type can be searched for. */
+/* Tells whether blocks of the type can be searched for on a device. */
 bool enc_cuda_can(enum qtype t);
 uint64_t enc_cuda_work(enum qtype t, enum search search, int64_t n, int64_t k); /* wave: 0 */
 /* Queues the work. */
 int enc_cuda_rows(struct cu_stream *s, const struct enc_cuda_rows *a, struct err *e);
 
-/* The same for grid types (grid.cu), once rows that are not finite are known. */
+/* Tells the same for grid types (grid.cu), once rows that are not finite are known. */
 bool enc_cuda_grid_can(enum qtype t);
 uint64_t enc_cuda_grid_work(enum search search, int64_t n, int64_t k);
 int enc_cuda_grid_rows(struct cu_stream *s, const struct enc_cuda_rows *a, struct err *e);

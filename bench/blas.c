@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+/* bench/blas.c - the three places where a BLAS could stand, timed on one thread: products of f32
+ * matrices, second moments of a dense input, the factor of error feedback. Prints JSON;
+ * bench/blas.py runs it, and the same sizes in numpy beside it. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "calib/moments.h"
+#include "core/mem.h"
+#include "core/prog.h"
+#include "core/rng.h"
+#include "kernels/bench.h"
+#include "models/graph.h"
+#include "quantize/factor.h"
+
+enum { N = 2048, ROWS = 512, REPS = 5 };
+
+static void stop(const struct err *e) {
+    fprintf(stderr, "blas: %s\n", e->msg);
+    exit(1);
+}
+
+/* Returns the shortest time, in seconds, of adding ROWS rows to the moments of N columns. The
+ * moments that were collected are in *out. */
+static double moments(struct pool *pool, const float *x, struct gram *out) {
+    struct gr_weight w = {.name = "blk.0.attn_q.weight", .ne = {N, N, 1, 1}};
+    struct gram_col *c = NULL;
+    struct err e;
+    double best = 1e9;
+    if (gram_col_new(&c, 0, kern_isa_best(), pool, &e)) stop(&e);
+    gram_col_see(c, &w, -1, x, ROWS, N);
+    if (gram_col_settle(c, ROWS, &e)) stop(&e);
+    for (int i = 0; i < REPS; i++) {
+        const double t0 = prog_now_s();
+        gram_col_chunk(c, 8 * i);
+        gram_col_see(c, &w, -1, x, ROWS, N);
+        const double t = prog_now_s() - t0;
+        if (t < best) best = t;
+    }
+    if (gram_col_finish(c, out, &e)) stop(&e);
+    return best;
+}
+
+/* Returns the shortest time, in seconds, of making the factor of moments of N columns. */
+static double factor(struct pool *pool, const struct gram_input *in) {
+    const struct factor_opts plain = {.halves = 3, .lambda = 0.01, .alpha = 0};
+    const struct factor_opts full = {.halves = 3, .lambda = 0.01, .alpha = 0.1};
+    struct factor f;
+    struct err e;
+    double best = 1e9;
+    if (factor_init(&f, in->n, in->block, &e)) stop(&e);
+    for (int i = 0; i < REPS; i++) { /* With alpha 0 all is done but the factor. */
+        double t0 = prog_now_s();
+        if (factor_make(&f, in, 0, &plain, NULL, 0, pool, &e)) stop(&e);
+        const double rest = prog_now_s() - t0;
+        t0 = prog_now_s();
+        if (factor_make(&f, in, 0, &full, NULL, 0, pool, &e)) stop(&e);
+        const double t = prog_now_s() - t0 - rest;
+        if (t < best) best = t;
+    }
+    factor_release(&f);
+    return best;
+}
+
+int main(void) {
+    static const int64_t m[] = {1, 2, 16, 64, 512};
+    const double n = N, flop = n * (n + 1) * ROWS;
+    struct kern k;
+    struct pool *pool = NULL;
+    struct gram g;
+    struct rng r;
+    struct err e;
+    float *x = xcalloc((size_t)ROWS * N, sizeof *x);
+    if (pool_new(&pool, 1, &e)) stop(&e);
+    gram_init(&g);
+    rng_seed(&r, 1);
+    for (int64_t i = 0; i < ROWS * N; i++) x[i] = rng_normal(&r);
+    kern_init(&k, kern_isa_best());
+    printf("{\"isa\": \"%s\"", kern_isa_name(kern_isa_best()));
+    for (size_t i = 0; i < sizeof m / sizeof *m; i++)
+        printf(", \"gemm_%d\": %.1f", (int)m[i], kern_bench_gemm(&k, m[i], N, N, 0.3));
+    printf(", \"moments\": %.1f", flop / moments(pool, x, &g) / 1e9);
+    printf(", \"factor\": %.1f}\n", n * n * n / 3 / factor(pool, &g.input[0]) / 1e9);
+    gram_release(&g);
+    pool_free(pool);
+    free(x);
+    return 0;
+}

@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""bench/blas.py PROGRAM - our products, moments and factors beside those of the BLAS that numpy has, one thread, GFLOP/s.
+
+PROGRAM is what `make bench-blas` builds. numpy's wheels from PyPI bring OpenBLAS."""
+import os
+
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+import json
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+N, ROWS = 2048, 512
+
+
+def rate(flop, f, seconds=0.5):
+    """Runs f for some time and returns the best rate, in GFLOP/s."""
+    f()
+    best, end = 1e9, time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        t = time.perf_counter()
+        f()
+        best = min(best, time.perf_counter() - t)
+    return flop / best / 1e9
+
+
+def theirs():
+    rng = np.random.default_rng(1)
+    out = {"blas": np.__config__.CONFIG["Build Dependencies"]["blas"]["openblas configuration"].split(" USE")[0]}
+    b = rng.standard_normal((N, N), dtype=np.float32)
+    for m in (1, 2, 16, 64, 512):
+        a = rng.standard_normal((m, N), dtype=np.float32)
+        out[f"gemm_{m}"] = rate(2 * m * N * N, lambda: a @ b.T)
+    x = rng.standard_normal((ROWS, N), dtype=np.float32)
+    out["moments"] = rate(N * (N + 1) * ROWS, lambda: x.T @ x)  # numpy calls syrk for this
+    h = (x.T @ x).astype(np.float64) / ROWS + np.eye(N)
+    out["factor"] = rate(N**3 / 3, lambda: np.linalg.cholesky(h), 2)
+    return {k: round(v, 1) if isinstance(v, float) else v for k, v in out.items()}
+
+
+ours = json.loads(subprocess.run([sys.argv[1]], check=True, capture_output=True, text=True).stdout)
+print(json.dumps({"ours": ours, "theirs": theirs()}, indent=1))
