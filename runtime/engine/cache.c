@@ -386,7 +386,7 @@ static void table_changed(struct seq *q, int64_t from) {
     q->table_from = min_i64(q->table_from, from);
 }
 
-/* q shares the pages of the first `pos` tokens of `from`. */
+/* Lets q share the pages of the first `pos` tokens of `from`. */
 static void share_pages(struct seq *q, const struct seq *from, int64_t pos) {
     for (int i = 0; i < q->cache->kv.n_slots; i++) {
         const struct seq_pages *have = &from->slot[i];

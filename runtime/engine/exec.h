@@ -167,14 +167,15 @@ struct acts {
     int64_t p_ld;
 };
 
-/* Rows of a pass whose state is wanted as it is behind them: what walks a sequence's rows
- * [r, end) stops behind each, and copies its part of the state to exec_fork. */
+/* Returns where to stop among a sequence's rows [r, end): behind the first whose state is wanted as
+ * it is there. Whoever walks the rows stops there, and copies its part of the state to exec_fork.
+ */
 static inline int64_t exec_until_fork(const struct session *s, int64_t r, int64_t end) {
     if (!s->n_forks) return end;
     while (r + 1 < end && !s->row_fork[r]) r++;
     return r + 1;
 }
-/* Who gets the state behind a row; NULL: nobody. */
+/* Returns the sequence that gets the state behind a row, or NULL when none does. */
 static inline struct seq *exec_fork(const struct session *s, int64_t r) {
     return s->n_forks ? s->row_fork[r] : NULL;
 }

@@ -19,7 +19,7 @@ int64_t seq_pos(const struct seq *q);
 int seq_fork(struct seq **out, const struct seq *from, struct err *e);
 /* Gives q the past of `from`, of the same session. Needs no memory. */
 void seq_restore(struct seq *q, const struct seq *from);
-/* The same without a copy: `from` has no past any more, as after seq_empty. */
+/* Does the same without a copy: `from` has no past any more, as after seq_empty. */
 void seq_take(struct seq *q, struct seq *from);
 /* Gives back what q holds of keys and values. It has no past then, not even an empty one, until it
  * is given one: by seq_restore, seq_take, session_run_forks or seq_reset. */

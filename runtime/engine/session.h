@@ -165,13 +165,13 @@ int session_load_seq(struct session *s, struct seq *q, const char *path, struct 
  * any other error seq_pos tells how much of a sequence was fed. */
 int session_run(struct session *s, const struct session_row *row, int64_t n, float *hidden,
                 float *logits, struct err *e);
-/* The same, and fork[i] (NULL: nobody; [n]) is given the past of row i's sequence up to that row: a
- * fork in the middle of a pass. Forks are sequences of the session that are not fed here, each
+/* Does the same, and gives fork[i] ([n]; NULL: nobody) the past of row i's sequence up to that row:
+ * a fork in the middle of a pass. Forks are sequences of the session that are not fed here, each
  * named once. After an error they are as after seq_empty. On a device a pass ends behind each. */
 int session_run_forks(struct session *s, const struct session_row *row, struct seq *const *fork,
                       int64_t n, float *hidden, float *logits, struct err *e);
-/* The same of a draft model (model_open_draft): hidden_in [n][n_embd] are the trunk's rows, in the
- * order of the rows; those of one sequence must follow one another. */
+/* Does the same with a draft model (model_open_draft): hidden_in [n][n_embd] are the trunk's rows,
+ * in the order of the rows; those of one sequence must follow one another. */
 int session_run_hidden(struct session *s, const struct session_row *row, const float *hidden_in,
                        int64_t n, float *logits, struct err *e);
 /* Makes a sequence for session_run_forks, without a past (seq_empty). ERR_SYS: no memory. */
@@ -256,8 +256,8 @@ typedef void (*session_route_fn)(void *ud, int block, const int32_t *expert, int
 void session_observe_route(struct session *s, session_route_fn fn, void *ud);
 /* Returns, during a call of an observer, the sequence whose rows are shown, borrowed. */
 const struct seq *session_shown(const struct session *s);
-/* During a call of session_see_fn: what the router multiplies the product of each of the rows by
- * later, borrowed; NULL where there is no such factor: dense products. */
+/* Returns, during a call of session_see_fn, what the router multiplies the product of each of the
+ * rows by later, borrowed, or NULL for dense products, which have no such factor. */
 const float *session_shown_gates(const struct session *s);
 
 const char *session_device(const struct session *s); /* where it computes: "cpu" or "cuda" */
