@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What programs send that are no Python libraries, as their sources and documents show it: Claude Code, Codex, the AI SDK,
+"""Requests of the kind that programs are known to send which are no Python libraries: Claude Code, Codex, the AI SDK,
 Open WebUI, Continue, Cline, Ollama's command line. Bytes over http.client; what comes back must have what they read."""
 import http.client
 import json
