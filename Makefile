@@ -269,13 +269,18 @@ $(ARM64_ROOT)/complete: packaging/arm64-root.sh
 	$(Q)sh packaging/arm64-root.sh $(@D)
 arm64: $(ARM64_ROOT)/complete ## hone for ARM64 (Debian: gcc-aarch64-linux-gnu): build/arm64/hone
 	$(ARM64_MAKE) all
+arm64-static: $(ARM64_ROOT)/complete ## the program for ARM64 as one file without any library, run once under QEMU: build/hone-VERSION-aarch64-linux-static
+	$(ARM64_MAKE) static
+	$(Q)cp $(BUILD)/arm64/hone-static $(BUILD)/hone-$(VERSION)-aarch64-linux-static
+	$(Q)t=$$(mktemp -d) && trap 'rm -rf "$$t"' EXIT && cp $(BUILD)/arm64/hone-static "$$t/hone" && cp -r tests/golden/models/qwen35moe "$$t/model" && cd "$$t" && \
+	  qemu-aarch64 ./hone convert model -o m.gguf -q > /dev/null && qemu-aarch64 ./hone verify m.gguf -q > /dev/null && qemu-aarch64 ./hone --version
 # tests/arm64.sh says which unit programs
 ARM64_UNITS := tests/kern/check $(addprefix tests/unit/,$(shell sed -n '/^units=/,/'"'"'$$/p' tests/arm64.sh | tr -d "'" | sed 's/units=//'))
 check-arm64: all $(ARM64_ROOT)/complete ## the ARM64 build under QEMU beside this one (Debian: qemu-user as well); QUICK=1: kernels alone
 	$(ARM64_MAKE) arm64-checked HOST_HONE=$(abspath $(BIN))
 arm64-checked: all $(ARM64_UNITS:%=$(OBJ)/%)
 	$(Q)HONE=$(HOST_HONE) ARM_HONE=$(abspath $(BIN)) RUN=$(ARM64_RUN) sh tests/arm64.sh
-.PHONY: arm64 check-arm64 arm64-checked bench-arm64 arm64-counted
+.PHONY: arm64 arm64-static check-arm64 arm64-checked bench-arm64 arm64-counted
 bench-arm64: $(ARM64_ROOT)/complete ## instructions per weight of the ARM64 kernels, counted by QEMU -> docs/results/arm64.json (minutes)
 	$(ARM64_MAKE) arm64-counted
 arm64-counted: $(OBJ)/bench/product
@@ -430,9 +435,9 @@ TARBALL := $(BUILD)/hone-$(VERSION).tar.gz
 tarball: ## the committed files as build/hone-VERSION.tar.gz
 	$(Q)mkdir -p $(BUILD) && git archive --prefix=hone-$(VERSION)/ HEAD | gzip -9n > $(TARBALL) && echo $(TARBALL)
 # one file that needs nothing. With glibc: Debian has none of the libraries for musl
-STATIC_LIBS := -ledit -ltinfo -lbsd -lmd -lz -lxxhash -lpcre2-8 -lutf8proc -lm -lpthread
+STATIC_LIBS := $(filter -L%,$(LIBS)) -ledit -ltinfo -lbsd -lmd -lz -lxxhash -lpcre2-8 -lutf8proc -lm -lpthread
 $(OBJ)/hone-static: $(MAIN) $(LIB)
-	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -static -o $@ $(MAIN) $(LIB) $(STATIC_LIBS) && strip $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -static -o $@ $(MAIN) $(LIB) $(STATIC_LIBS) && $(CROSS)strip $@
 static: $(OBJ)/hone-static ## the program as one file without any library: build/hone-static (HAVE_CUDA=0)
 	$(Q)cp $< $(BUILD)/hone-static && echo $(BUILD)/hone-static
 dist: tarball wheel static deb ## all that is published, with sums and a bill of materials, in build/dist
