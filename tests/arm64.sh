@@ -27,11 +27,11 @@ done
 [ -z "${QUICK:-}" ] || exit $bad
 
 # ---- unit programs: what depends on the processor (vectors, floats, char's sign, threads), and parsers of every kind
-# (test_kv, test_session: gcc 12 for ARM64 fails to compile them) ----
+# (test_kv, test_session: gcc 12 for ARM64 fails to compile them; test_rows takes more than seven minutes) ----
 printf '#!/bin/sh\nexec "%s" max "%s" "$@"\n' "$RUN" "$ARM_HONE" >"$t/hone"
 chmod +x "$t/hone"
 units='test_fp test_qtype test_blocks test_pool test_hash test_gguf test_json test_safetensors test_imat_file test_graph test_sizes
-  test_sample test_select test_pretok test_tok test_tok_sp test_utf8 test_jinja test_schema test_weight test_rows test_machine'
+  test_sample test_select test_pretok test_tok test_tok_sp test_utf8 test_jinja test_schema test_weight test_machine'
 for u in $units; do
     rc=0
     HONE="$t/hone" "$RUN" max "$dir/tests/unit/$u" >"$t/log" 2>&1 || rc=$?
