@@ -20,10 +20,12 @@ struct gcall { /* a tool that may be called */
     const struct json *schema; /* of its arguments */
     bool strict;               /* `strict` is true: what cannot be expressed is refused */
 };
-/* A marker: control tokens of the vocabulary where the text has them. NULL: nothing. */
+/* Returns the language of one marker, the text s: where the vocabulary has control tokens for it,
+ * it is made of those. s NULL: the language of the empty text. */
 gnode call_text(struct gcalls *c, const char *s);
 
-/* `grammar` of rows of chat/tool_formats.c: one call, from the name of the tool on. */
+/* Returns the language of one call of the tool t, from the name of the tool on. Each of these is
+ * the `grammar` of a row of chat/tool_formats.c. */
 gnode call_tags(struct gcalls *c, const struct gcall *t);
 gnode call_keys(struct gcalls *c, const struct gcall *t);
 gnode call_elements(struct gcalls *c, const struct gcall *t);

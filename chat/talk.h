@@ -21,10 +21,12 @@ struct talk {    /* zero-initialised is an empty one */
     int n_calls; /* given so far: their ids differ */
 };
 void talk_release(struct talk *t);
-/* {"messages": [...], "tools": [...]?, ...} or an array of messages, in place of what t held.
- * `what` is for messages. After an error t is as it was. */
+/* Reads a conversation from JSON text of `len` bytes, in place of what t held: {"messages": [...],
+ * "tools": [...]?, ...}, or an array of messages. `what` names the text in messages of errors.
+ * After an error t is as it was. */
 int talk_parse(struct talk *t, const char *text, size_t len, const char *what, struct err *e);
-/* Messages without the first `skip` that talk_skip() counts; system messages at the head stay. */
+/* Writes the conversation as JSON without the first `skip` messages that talk_skip() counts; system
+ * messages at the head stay. */
 void talk_write(const struct talk *t, int skip, struct buf *out);
 
 void talk_add(struct talk *t, const char *role, const char *content, size_t len);
@@ -33,20 +35,22 @@ void talk_add(struct talk *t, const char *role, const char *content, size_t len)
  * model thought; "" or NULL: nothing. */
 void talk_add_answer(struct talk *t, const char *content, const char *reasoning,
                      const struct json *calls);
-/* The result of the first call of the last answer that has none yet. False: there is none. */
+/* Adds `len` bytes of text as the result of the first call of the last answer that has none yet.
+ * Returns false, and adds nothing, when there is no such call. */
 bool talk_add_result(struct talk *t, const char *text, size_t len);
 int talk_open_calls(const struct talk *t); /* calls of the last answer without a result */
 void talk_drop_last(struct talk *t);
-/* The system message at the head: set, replaced, or (text NULL) removed. */
+/* Sets the system message at the head, or replaces it; text NULL: removes it. */
 void talk_set_system(struct talk *t, const char *text);
 char *talk_system(const struct talk *t); /* its text, free(); NULL: none, or not a text */
 void talk_clear(struct talk *t);         /* but the system messages at the head, and tools */
 const char *talk_last_role(const struct talk *t); /* "" when there are no messages */
-/* Text of the i-th message; free(). NULL when it is no text. */
+/* Returns the text of the i-th message, to be freed with free(). NULL when its content is no text,
+ * or there is no such message. */
 char *talk_content(const struct talk *t, int i);
 
-/* Messages behind the system messages up to the end of the first turn after `skip` of them: a turn
- * begins with a message of the user. -1 when only one turn is left. */
+/* Returns the number of messages behind the system messages up to the end of the first turn after
+ * `skip` of them: a turn begins with a message of the user. -1 when only one turn is left. */
 int talk_skip(const struct talk *t, int skip);
 /* Leaves out the oldest whole turns, as few as needed, so that count() says at most n_most tokens;
  * the last turn always stays. *skip: where to begin, and what came of it. */

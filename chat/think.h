@@ -6,8 +6,9 @@
 
 #include "template/chat.h"
 
-/* "\"enable_thinking\": false": a member for the variables of the template, static; NULL when
- * nothing known changes what this template writes. tmpl: its text. */
+/* Returns a member for the variables of the template that switches thinking on or off, such as
+ * "\"enable_thinking\": false". tmpl is the text of the template, and the returned string is
+ * static. NULL when nothing known changes what this template writes. */
 const char *think_member(const struct chat *c, const char *tmpl, bool on);
 /* Puts a member in front of those of a JSON object, unless the object has that name already.
  * object: NULL is {}. */

@@ -105,8 +105,9 @@ static bool token(const struct walk *w, size_t *i, struct text *t) {
     return end > from;
 }
 
-/* Names of members stand in front of ':' or '='. The first that is called like the first argument
- * says how deep the arguments are; what is deeper is a part of one. */
+/* Finds the arguments of a call in brackets, whose names stand in front of ':' or '='. The first
+ * name that is called like the first argument says how deep the arguments are; what is deeper is a
+ * part of one. */
 static void walk_brackets(struct walk *w, const struct json *args) {
     const char *s = w->p->in.data;
     int depth = 0, of_args = -1;

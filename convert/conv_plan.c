@@ -37,9 +37,9 @@ static int check_mlx(const struct conv_plan *p, struct err *e) {
     return 0;
 }
 
-/* Norms that are stored around 0 and used as 1 + w: a mean near 1 over the whole model says that 1
- * was added before (an MLX or other export). Adding it twice would give a model that loads and
- * talks nonsense. */
+/* Refuses a folder whose norms already hold 1 + w, as MLX and other exports do. Norms that are used
+ * as 1 + w are stored around 0; a mean near 1 over the whole model says that 1 was added before,
+ * and adding it twice would give a model that loads and talks nonsense. */
 static int check_norms(const struct conv_plan *p, struct err *e) {
     double sum = 0;
     int64_t n = 0;

@@ -33,16 +33,19 @@ struct conv_plan {
     struct arena arena;
 };
 
-/* The folder opened, its architecture known, the output type as far as the option says it. */
+/* Opens the folder and finds its architecture and, as far as the option says it, the output type.
+ */
 int plan_open(struct conv_plan *p, const struct convert_opts *o, struct err *e);
-/* All of it: every structural error shows here. */
+/* Makes the whole plan in p, which was zeroed, beginning with plan_open: every structural error
+ * shows here. The caller calls plan_release, also after an error. */
 int plan_make(struct conv_plan *p, const struct convert_opts *o, struct err *e);
 void plan_release(struct conv_plan *p);
-/* unknown.c: ERR_DATA for a class without a table, with the nearest one and what it lacks. */
+/* Fails with ERR_DATA for a model class that has no table (unknown.c): the message names the
+ * nearest known one and what it lacks. */
 int unknown_class(const struct hfdir *dir, const char *cls, struct err *e);
 
-/* map.c: binds the tensors of the folder to the expected ones; every source is used or accounted
- * for. */
+/* Binds the tensors of the folder to the expected ones (name_map.c); every source is used or
+ * accounted for. */
 int map_tensors(struct conv_plan *p, const struct convert_opts *o, struct err *e);
 
 /* xform.c: one output tensor in slabs through `w`. */
@@ -58,22 +61,25 @@ typedef int (*xform_step)(void *ud, uint64_t n_bytes, struct err *e);
 int xform_item(const struct conv_plan *p, const struct item *it, struct pool *pool,
                struct xform_buf *b, struct gguf_w *w, struct tally *tally, xform_step step,
                void *ud, struct err *e);
-/* A row of n values as `type`: F32, F16, BF16, Q8_0. */
+/* Encodes a row of n values as `type`, one of F32, F16, BF16 and Q8_0; values that are NaN or too
+ * large are counted in t. */
 void xform_encode(enum qtype type, const float *x, uint8_t *dst, int64_t n, struct tally *t);
 /* Makes want[], the shape of the item outer to inner, that of its source, which may hold more. */
 void xform_want(const struct hparams *h, const struct item *it, int64_t want[4]);
-/* Whether plain floats are stored with rows and columns swapped. */
+/* Tells whether a transform stores plain floats with rows and columns swapped. */
 bool xform_turns(enum xform xf);
-/* Shape, outer to inner, of the source of XF_LATENT_K and XF_LATENT_V; returns its dimensions. */
+/* Puts the shape of the source of XF_LATENT_K and XF_LATENT_V, outer to inner, into want[] and
+ * returns its number of dimensions. */
 int xform_latent_source(const struct hparams *h, int64_t want[4]);
-/* Whether a transform makes the tensor out of hyperparameters, without a source. */
+/* Tells whether a transform makes the tensor out of hyperparameters, without a source. */
 bool xform_makes(enum xform xf);
-/* Mean of all elements of a 1-D tensor (checks of stored norms). */
+/* Computes the mean of all elements of a tensor, by which stored norms are checked. */
 int xform_mean(const struct st_tensor *t, double *mean, struct err *e);
 
-/* meta.c: general.*, architecture and tokenizer keys. */
+/* Writes the keys of the output file (meta.c): general.*, those of the architecture and of the
+ * tokenizer, and the chat templates. */
 int meta_write(struct conv_plan *p, const struct convert_opts *o, struct gguf_w *w, struct err *e);
-/* card.c: name, license, base models, tags and so on. */
+/* Writes what the model card says (card.c): name, license, base models, tags and so on. */
 int card_write(struct conv_plan *p, const struct convert_opts *o, struct gguf_w *w, struct err *e);
 
 #endif

@@ -36,7 +36,8 @@ struct convert_report {
     int64_t n_nan, n_overflow; /* values that are NaN, or left the range of the output type */
 };
 int convert_run(const struct convert_opts *o, struct convert_report *r, struct err *e);
-/* 0 when the class of a folder's model has a table; otherwise the error of convert_run. */
+/* Tells whether the class of the model in folder src has a table: returns 0 when it has, otherwise
+ * the error of convert_run. */
 int convert_known(const char *src, struct err *e);
 
 #endif

@@ -57,13 +57,14 @@ int dq_open(struct dq *q, const struct dq_config *c, const char *name, const int
             bool turned, dq_find find, void *ud, bool *found, struct err *e);
 bool dq_is_plain(const struct dq *q);
 
-/* One row, [cols], of any form but plain. scratch: [cols] floats. False: a group index (g_idx) is
- * out of range, the row is zero. */
+/* Computes one row of any form but plain into dst [cols]; scratch [cols] is overwritten. Returns
+ * false when a group index (g_idx) is out of range; the row is zero then. */
 bool dq_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
-/* MXFP4 is also a GGUF type: the same codes and scales in another order. */
+/* Tells whether the form is MXFP4, which is also a GGUF type: the same codes and scales in another
+ * order. */
 bool dq_is_mxfp4(const struct dq *q);
-/* One row as its blocks, 17 bytes for 32 values. False: a scale is not a number, which the blocks
- * cannot hold. */
+/* Writes one row of MXFP4 as blocks of the GGUF type, 17 bytes for 32 values. Returns false when a
+ * scale is not a number, which the blocks cannot hold. */
 bool dq_mxfp4_blocks(const struct dq *q, int64_t mat, int64_t row, uint8_t *dst);
 /* Releases cached pages of all parts. */
 void dq_drop(const struct dq *q, const struct hfdir *dir);

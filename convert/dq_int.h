@@ -24,17 +24,20 @@ struct dq_form {
     bool (*row)(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
 };
 
-/* Shape of part i must be want[n] (trailing dimensions; leading ones multiply to q->mats). */
+/* Checks that part i ends in the dimensions [rows, cols] and that its leading dimensions multiply
+ * to q->mats. */
 int dq_shape(const struct dq *q, int i, int64_t rows, int64_t cols, struct err *e);
 /* Fits part i as scales of q's matrices. */
 int dq_grid_fit(struct dq *q, int i, const struct dq_config *c, struct err *e);
 float dq_scale_at(const struct st_tensor *t, int64_t i); /* U8 as exponents (E8M0) */
-/* dst[i] *= scale of its place. */
+/* Multiplies each of the q->cols values of a row in dst by the scale of its place. */
 void dq_grid_mul(const struct dq *q, int64_t mat, int64_t row, float *dst);
-/* "file: tensor NAME: " of part i in front of e's message. */
+/* Sets e to ERR_DATA, which it returns: the message names the tensor of part i, its dtype, its
+ * shape and its form, and ends with the formatted text. */
 int dq_bad(const struct dq *q, int i, struct err *e, const char *fmt, ...) PRINTF_LIKE(4, 5);
 
-/* dq_fp.c */
+/* Checks the parts of a matrix (..._fit) or computes one of its rows (..._row), as rows of the
+ * table in dq.c name them: FP8, NVFP4, MXFP4 (dq_fp.c). */
 int dq_fp8_fit(struct dq *q, const struct dq_config *c, struct err *e);
 bool dq_fp8_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
 int dq_nvfp4_fit(struct dq *q, const struct dq_config *c, struct err *e);
@@ -42,7 +45,7 @@ bool dq_nvfp4_mul_row(const struct dq *q, int64_t mat, int64_t row, float *dst, 
 bool dq_nvfp4_div_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
 int dq_mxfp4_fit(struct dq *q, const struct dq_config *c, struct err *e);
 bool dq_mxfp4_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
-/* dq_pack.c */
+/* Checks or computes the same for int8, packed integers, GPTQ and AWQ (dq_pack.c). */
 int dq_int8_fit(struct dq *q, const struct dq_config *c, struct err *e);
 bool dq_int8_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
 int dq_pack_fit(struct dq *q, const struct dq_config *c, struct err *e);
@@ -51,7 +54,7 @@ int dq_gptq_fit(struct dq *q, const struct dq_config *c, struct err *e);
 bool dq_gptq_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
 int dq_awq_fit(struct dq *q, const struct dq_config *c, struct err *e);
 bool dq_awq_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
-/* dq_bnb.c */
+/* Checks or computes the same for int8 and 4-bit codes of bitsandbytes (dq_bnb.c). */
 int dq_bnb8_fit(struct dq *q, const struct dq_config *c, struct err *e);
 bool dq_bnb8_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
 int dq_bnb4_fit(struct dq *q, const struct dq_config *c, struct err *e);

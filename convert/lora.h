@@ -26,9 +26,10 @@ struct lora_delta {
  * and fills q->delta, or replaces q's values by trained ones (modules_to_save). n_experts: of the
  * model, 0 without. */
 int lora_bind(struct lora *l, const char *name, int64_t n_experts, struct dq *q, struct err *e);
-/* An adapter tensor that nothing used is an error. */
+/* Checks that every tensor of the adapter was used; one that nothing used is an error. */
 int lora_all_used(const struct lora *l, struct err *e);
-/* dst[cols] += the delta of a row; sum and tmp: [cols] floats each. */
+/* Adds the delta of one row of `cols` values to dst; sum and tmp, [cols] floats each, are
+ * overwritten. */
 void lora_add(const struct lora_delta *d, int64_t mat, int64_t row, int64_t cols, float *dst,
               float *sum, float *tmp);
 

@@ -12,11 +12,12 @@ struct mmproj_report {
     int64_t n_tensors, n_params;
     uint64_t size_bytes;
 };
-/* o->src, type, name, overwrite, dry_run and plan are as for convert_run; `out` is the file.
- * ERR_DATA when there is no vision tower, or one with missing or unknown tensors. */
+/* Writes the projector file `out` from the vision tower of a folder; o->src, type, name, overwrite,
+ * dry_run and plan are as for convert_run. ERR_DATA when there is no vision tower, or one with
+ * missing or unknown tensors. */
 int mmproj_run(const struct convert_opts *o, const char *out, struct mmproj_report *r,
                struct err *e);
-/* Whether the vision towers of an architecture (its GGUF name) can be converted. */
+/* Tells whether the vision towers of an architecture, given by its GGUF name, can be converted. */
 bool mmproj_known(const char *arch);
 
 #endif

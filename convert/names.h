@@ -13,13 +13,14 @@ struct names { /* "": the name does not say */
     char full[NAMES_MAX], org[NAMES_MAX];
     char basename[NAMES_MAX], finetune[NAMES_MAX], version[NAMES_MAX], size_label[NAMES_MAX];
 };
-/* id: "NAME" or "ORG/NAME". n_params: elements of the model's tensors, which tell a size from a
- * length of context; 0: not known. */
+/* Takes an id, "NAME" or "ORG/NAME", apart into its fields in n. n_params is the number of elements
+ * of the model's tensors, which tells a size from a length of context; 0: not known. */
 void names_parse(struct names *n, const char *id, int64_t n_params);
-/* "meta-llama" -> "Meta Llama": words in capitals, numbers and acronyms as they are. */
+/* Makes a title of an id: "meta-llama" becomes "Meta Llama". Words get a capital letter; numbers
+ * and acronyms stay as they are. */
 void names_title(const char *id, char out[NAMES_MAX]);
-/* "35B", "256x2.6B": parameters rounded to two digits; with experts those of one and of what is
- * shared. */
+/* Writes how large a model is, such as "35B" or "256x2.6B": its parameters rounded to two digits;
+ * with experts their number, and the parameters of one expert and of what is shared. */
 void names_size_label(int64_t n_params, int64_t n_expert_params, int64_t n_experts, char out[32]);
 
 #endif

@@ -65,13 +65,14 @@ struct vision_kind {
     int (*read)(struct vision *v, const struct hfdir *dir, const struct json *cfg, struct err *e);
     void (*keys)(const struct vision *v, struct gguf_w *w); /* beside the common ones; or NULL */
 };
-/* NULL: no vision tower of this architecture is known. */
+/* Returns how the vision towers of an architecture are converted; NULL when none of it is known. */
 const struct vision_kind *vision_find(const char *arch);
 /* Appends the architectures whose towers are known: "qwen35, ...", for messages. */
 void vision_list(struct buf *out);
-/* Numbers from config.json and the preprocessor's file. ERR_DATA without a vision_config. */
+/* Reads the numbers of a vision tower from config.json and the preprocessor's file. ERR_DATA
+ * without a vision_config. */
 int vision_read(struct vision *v, const struct vision_kind *k, struct hfdir *dir, struct err *e);
-/* clip.* keys. */
+/* Writes the clip.* keys. */
 void vision_keys(const struct vision *v, struct gguf_w *w);
 
 #endif

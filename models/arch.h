@@ -368,15 +368,16 @@ struct arch {
 /* registry.c */
 const struct arch *arch_find(const char *gguf_name);   /* NULL: unknown */
 const struct arch *arch_find_hf(const char *hf_class); /* NULL: unknown */
-/* The same for a folder: of several architectures of one class, that of its config.json. */
+/* Returns the architecture of a folder: where several have the class hf_class, the one that its
+ * config.json says. NULL: unknown. */
 const struct arch *arch_find_dir(const char *hf_class, const struct hfdir *dir);
 const struct arch *arch_at(int i); /* NULL past the end */
 /* What holds of every GGUF whose bytes are whole, whether hone can compute with it or not. */
 #define ARCH_STILL                                                                                 \
     "it can be inspected, verified, quantized, split, merged, compared and published all the same"
-/* ERR_DATA: the architecture of a GGUF is none of these. */
+/* Fails with ERR_DATA: the architecture `name` of the GGUF file at `path` is not known. */
 int arch_refuse(const char *path, const char *name, struct err *e);
-/* ERR_DATA: the class of a config.json is none of these. */
+/* Fails with ERR_DATA: the model class `cls` of the config.json at `path` is not known. */
 int arch_refuse_class(const char *path, const char *cls, struct err *e);
 /* Builds the forward graph of a model, or of its MTP block, with all its facts. The graph must have
  * been initialised; it is released by the caller, also after an error. ERR_DATA when the model
@@ -387,29 +388,30 @@ int arch_build_draft(const struct arch *a, const struct hparams *h, struct graph
 /* Reads all hp rows of an architecture from GGUF keys and derives the rest; checks ranges (>0
  * unless HPF_ZERO_OK, <= 2^31, layers <= HP_MAX_LAYERS). */
 int hparams_from_gguf(struct hparams *h, const struct arch *a, const struct gguf *g, struct err *e);
-/* The same from a folder's config.json. HD_MTP is what the config says: the caller corrects it by
- * the tensors that are there, and then calls a->derive again. */
+/* Reads all hp rows of an architecture from a folder's config.json and derives the rest. HD_MTP is
+ * what the config says: the caller corrects it by the tensors that are there, and then calls
+ * a->derive again. */
 int hparams_from_hf(struct hparams *h, const struct arch *a, const struct hfdir *dir,
                     struct err *e);
 /* Sets the slots of rows with TR_FOUND: 1 where `has` knows the row in some block, else 0. */
 void hparams_found(struct hparams *h, const struct arch *a,
                    bool (*has)(const void *ud, const struct tensor_row *row, int64_t layer),
                    const void *ud);
-/* Every GGUF key of the rows (and a->write_keys), behind "<arch>.". */
+/* Writes every GGUF key of the rows, with "<arch>." in front of it, and those of a->write_keys. */
 void hparams_write(const struct hparams *h, const struct arch *a, struct gguf_w *w);
-/* d[slot] = a * b with the overflow check of sizes that come from files. */
+/* Sets d[slot] to a * b, with the overflow check that sizes from files need. */
 int hparams_mul(struct hparams *h, int slot, int64_t a, int64_t b, struct err *e);
 /* Returns the number of a block (-1: of none in particular), or of the model where all have one. */
 int64_t hp_dim(const struct hparams *h, int block, int slot);
 
-/* layers.c: what differs between layers. derive() of an architecture calls layers_fill once all
- * numbers of d[] and f[] are known; then it may change layer[] further.
- *
- * layers_own returns the number of layer i, of a slot marked "layer", to be set by the caller for
- * every trunk layer: layers_fill leaves it alone then. */
+/* What differs between layers is in layers.c. derive() of an architecture calls layers_fill once
+ * all numbers of d[] and f[] are known; then it may change layer[] further. */
+/* Returns the place of the number of layer i for a slot marked "layer". The caller sets it for
+ * every trunk layer, and layers_fill leaves it alone then. */
 int64_t *layers_own(struct hparams *h, int slot, int64_t i);
 int layers_fill(struct hparams *h, struct err *e);
-/* The same; `other` is the mixer of layers with 0 key/value heads. */
+/* Fills layer[] as layers_fill does, with `other` as the mixer of layers that have 0 key/value
+ * heads. */
 int layers_fill_hybrid(struct hparams *h, enum mix_kind other, struct err *e);
 /* Gives key/value heads to layers whose entry of `types`, the layer_types of config.json, is
  * full_attention or attention, and 0 to those where it is `other` or linear_attention. */
@@ -417,23 +419,24 @@ int layers_mixers_hf(struct hparams *h, const struct json *types, const char *ot
 /* Sets HD_FULL_INTERVAL to the interval at which full_attention comes among linear_attention in
  * `types`; other sequences cannot be said in GGUF. No array: it stays. */
 int layers_interval_hf(struct hparams *h, const struct json *types, struct err *e);
-/* Whether any two trunk layers differ in a slot. */
+/* Tells whether any two trunk layers differ in a slot. */
 bool layers_differ(const struct hparams *h, int slot);
 enum { WINDOW_EVERYWHERE = 1 << 30 }; /* as struct arch.window_period */
-/* Windows by layer: those of `types`, the layer_types of config.json, which must be
- * sliding_attention or full_attention; or, where there are none, all but every period-th layer
- * (0: no layer). */
+/* Sets the windows of the layers: those of `types`, the layer_types of config.json, which must be
+ * sliding_attention or full_attention; or, where there are none, a window for all but every
+ * period-th layer (0: for no layer). */
 int layers_windows_hf(struct hparams *h, const struct json *types, int64_t period, struct err *e);
 /* Refuses windows that do not follow the period. */
 int layers_windows_check(const struct hparams *h, int64_t period, struct err *e);
-/* The same from "<arch>.attention.sliding_window_pattern": an array, or a period; `period` is that
- * of files without the key, < 0: they are refused. */
+/* Sets the windows of the layers from the key "<arch>.attention.sliding_window_pattern", which is
+ * an array, or a period. `period` is that of files without the key; < 0: such files are refused. */
 int layers_windows_gguf(struct hparams *h, const char *arch, const struct gguf *g, int64_t period,
                         struct err *e);
 /* Writes that array. */
 void layers_windows_write(const struct hparams *h, const char *arch, struct gguf_w *w);
 
-/* yarn.c: the context extension of any architecture, read and written by the functions above. */
+/* Reads the context extension (YaRN) of any architecture from config.json (yarn.c). It,
+ * yarn_from_gguf and yarn_write are called by the functions above. */
 int yarn_from_hf(struct hparams *h, const struct arch *a, const struct hfdir *dir, struct err *e);
 /* Reads rope_type "llama3" of config.json, if that is what it asks for: fills HF_LLAMA3_*, and sets
  * HD_FREQS to 1 so that derive() knows of the tensor. ERR_DATA when its numbers make no sense. */
@@ -452,18 +455,21 @@ struct tensor_inst {
     int64_t ne[4]; /* GGUF order */
     bool optional;
 };
-/* Every tensor a model with these hparams has, layer order: token_embd, blk.0.*, ..., output_norm,
- * output. *out is free()d by the caller. Optional rows are included (flag tells). */
+/* Lists every tensor that a model with these hparams has, in layer order: token_embd, blk.0.*, ...,
+ * output_norm, output. Optional rows are included, and a flag tells them. The caller frees *out,
+ * which has *n entries, with free(). */
 int arch_tensors(const struct arch *a, const struct hparams *h, struct tensor_inst **out,
                  int64_t *n, struct err *e);
-/* Shape of a row in a block (-1: global) in GGUF order; returns the number of dimensions. Missing
- * ones are 1. */
+/* Puts the shape of a row in a block (-1: global) into ne[], in GGUF order, and returns the number
+ * of dimensions. Missing ones are 1. */
 int arch_shape(const struct tensor_row *row, const struct hparams *h, int block, int64_t ne[4]);
 /* Writes `pat` (len bytes) with %d and %e replaced; false when it does not fit. */
 bool arch_name(char *out, size_t cap, const char *pat, size_t len, int64_t d, int64_t e);
-/* The row a GGUF tensor name is an instance of, and its block (-1: global); NULL: no row. */
+/* Returns the row that a GGUF tensor name is an instance of, and its block in *block (-1: global);
+ * NULL: no row. */
 const struct tensor_row *arch_row(const struct arch *a, const char *gguf_name, int *block);
-/* The same among the rows that this model has: with its shape. */
+/* Returns the row as arch_row does, but only among the rows that a model with these hparams has;
+ * NULL: none. */
 const struct tensor_row *arch_row_of(const struct arch *a, const struct hparams *h,
                                      const char *gguf_name, int *block);
 

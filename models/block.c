@@ -268,7 +268,7 @@ static double embd_scale(const struct decoder_spec *dec, const struct hparams *h
     return h->f[HF_EMBD_SCALE] > 0 ? h->f[HF_EMBD_SCALE] : 1;
 }
 
-/* Logits are linear in what the head reads, so their factor goes there. */
+/* Builds the whole graph. Logits are linear in what the head reads, so their factor goes there. */
 int block_decoder(const struct arch *a, const struct hparams *h, struct graph *g, struct err *e) {
     static const struct norm_spec usual = {NORM_RMS, "output_norm"};
     const struct decoder_spec *dec = a->decoder;

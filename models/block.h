@@ -28,63 +28,71 @@ struct build {
 
 gr_reg block_take(struct build *b, int64_t width);
 void block_give(struct build *b, gr_reg r);
-/* Weight "blk.<layer>.<name>", or `name` itself when layer is -1. */
+/* Returns the weight "blk.<layer>.<name>", or `name` itself when the layer is -1. A name that the
+ * table lacks is noted in b->missing, and GR_NONE comes back. */
 gr_w block_weight(struct build *b, const char *name);
-/* Whether the table has a row of it for the layer. */
+/* Tells whether the table has a row of that name for the layer. */
 bool block_has(const struct build *b, const char *name);
-/* The weight, GR_NONE where the table has no such row. */
+/* Returns the weight of that name, GR_NONE where the table has no such row. */
 gr_w block_weight_if(struct build *b, const char *name);
 /* Returns a register with <name>.weight . in + <name>.bias, the bias where the table has one. */
 gr_reg block_matmul(struct build *b, const char *name, gr_reg in);
 /* Returns a new register with the norm of all of `in`. */
 gr_reg block_norm(struct build *b, const struct norm_spec *n, gr_reg in);
 gr_reg block_rms_by(struct build *b, gr_w w, gr_reg in);
-/* The same; in is given back. NORM_NONE: returns in. */
+/* Returns a new register with the norm of all of `in`, which is given back. NORM_NONE: returns
+ * `in`. */
 gr_reg block_norm_after(struct build *b, const struct norm_spec *n, gr_reg in);
-/* dst = norm of each head of head_dim values of src, which may be dst. */
+/* Sets dst to the norm of each head of head_dim values of src, which may be dst. */
 void block_norm_heads(struct build *b, const struct norm_spec *n, gr_reg dst, gr_reg src,
                       int64_t head_dim);
-/* r *= by */
+/* Multiplies register r by a number. */
 void block_scale(struct build *b, gr_reg r, double by);
-/* r += by, which is given back */
+/* Adds register `by` to r, and gives `by` back. */
 void block_add(struct build *b, gr_reg r, gr_reg by);
-/* The token's row of weight `name` times `by` (1: as it is) in dst; returns the weight. */
+/* Puts the row of weight w that belongs to the token, times `by` (1: as it is), into dst; returns
+ * w. */
 gr_w block_embed(struct build *b, gr_w w, gr_reg dst, double by);
 
 gr_reg block_attn(struct build *b, const struct attn_spec *s, gr_reg in);
-/* The same for layers whose spec is latent. */
+/* Returns the attention of a layer whose spec is latent, in a new register. */
 gr_reg block_latent(struct build *b, const struct attn_spec *s, gr_reg in);
 gr_reg block_delta(struct build *b, gr_reg in);
-/* block_ssm.c */
+/* Returns what a mixer makes of `in`, in a new register (block_ssm.c): a short convolution, Mamba
+ * 1, Mamba 2, Kimi delta attention. */
 gr_reg block_conv(struct build *b, gr_reg in);
 gr_reg block_mamba1(struct build *b, gr_reg in);
 gr_reg block_mamba2(struct build *b, gr_reg in);
 gr_reg block_kda(struct build *b, gr_reg in);
-/* In place: u = silu(causal convolution of u), its tail in the slot. */
+/* Applies silu(causal convolution of u) to u in place; the tail of the convolution is kept in the
+ * slot. */
 void block_conv_silu(struct build *b, gr_reg u, int slot);
-/* A register with `width` columns of r from `offset` on. */
+/* Returns a new register with the `width` columns of r from `offset` on. */
 gr_reg block_columns(struct build *b, gr_reg r, int64_t offset, int64_t width);
-/* r, of heads of head_dim values, is turned by its tokens' positions: n_rot values of each. */
+/* Turns r, which has heads of head_dim values, by the positions of its tokens: n_rot values of each
+ * head. */
 void block_rope(struct build *b, const struct rope_spec *s, gr_reg r, int64_t head_dim,
                 int64_t n_rot);
-/* q grows with its tokens' positions; scale 0: it does not. */
+/* Scales q by a factor that grows with the positions of its tokens; by->scale 0: does nothing. */
 void block_temper(struct build *b, const struct gr_temper *by, gr_reg q);
-/* Dense: down(act(gate in, up in)). */
+/* Returns the dense feed-forward in a new register: down(act(gate in, up in)). */
 gr_reg block_ffn(struct build *b, const struct ffn_spec *s, gr_reg in);
-/* Routed experts, and a shared one where the table has it. */
+/* Returns the sum of the routed experts, and of a shared one where the table has it, in a new
+ * register. */
 gr_reg block_moe(struct build *b, const struct ffn_spec *s, gr_reg in);
-/* The routed experts alone; the router reads router_in. */
+/* Returns the sum of the routed experts alone; their router reads router_in. */
 gr_reg block_experts(struct build *b, const struct ffn_spec *s, gr_reg in, gr_reg router_in);
-/* gate = act(gate) * the columns of `up` from `offset` on; act(gate) alone where up is GR_NONE */
+/* Sets gate to act(gate) times the columns of `up` from `offset` on, or to act(gate) alone where up
+ * is GR_NONE. */
 void block_gate(struct build *b, enum act act, gr_reg gate, gr_reg up, int64_t offset);
 
-/* One layer on the residual. */
+/* Appends one layer, which reads the residual and adds to it. */
 int block_layer(struct build *b, struct err *e);
-/* Graph-wide numbers of rope. */
+/* Sets the graph-wide numbers of rope. */
 void block_rope_base(const struct arch *a, const struct hparams *h, struct graph *g);
-/* Embeddings, all layers, final norm, head. */
+/* Builds the forward graph of a model: embeddings, all layers, the final norm, the head. */
 int block_decoder(const struct arch *a, const struct hparams *h, struct graph *g, struct err *e);
-/* The MTP block (block_mtp.c). ERR_DATA when the model has none. */
+/* Builds the graph of the MTP block (block_mtp.c). ERR_DATA when the model has none. */
 int block_draft(const struct arch *a, const struct hparams *h, struct graph *g, struct err *e);
 
 #endif

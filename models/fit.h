@@ -14,13 +14,15 @@ struct fit_ask {
     enum qtype kv_type;
     struct kv_rows rows; /* instead of kv_type, unless its function is NULL */
 };
-/* What is kept free of a device unless somebody says: 1 GiB, of small ones an eighth. */
+/* Returns the bytes that are kept free of a device unless somebody says otherwise: 1 GiB, of
+ * devices under 8 GiB an eighth. */
 uint64_t fit_reserve(uint64_t memory);
 struct fit_use { /* bytes on the device */
     uint64_t weights, kv, state, compute, total;
 };
-/* Blocks [first, n) on the device, experts of the first n_cpu_experts blocks outside. False: not a
- * KV type for these heads, or too large to count. */
+/* Computes what lies on the device when it holds blocks [first, n), with the experts of the first
+ * n_cpu_experts blocks outside. Returns false when the type of keys and values does not suit these
+ * heads, or the sum is too large to count. */
 bool fit_use(const struct sizes *z, const struct fit_ask *a, int first, int n_cpu_experts,
              struct fit_use *u);
 
@@ -38,9 +40,9 @@ struct fit {
                         asked for; 0: none */
 };
 bool fit_find(const struct sizes *z, const struct fit_ask *a, struct fit *f);
-/* The working memory of other engines' GPU backends for a pass of 512 tokens: logits and a few
- * activations. An estimate: measured buffers are within a tenth for the models it was checked on.
- */
+/* Returns the working memory, in bytes, that other engines' GPU backends need for a pass of 512
+ * tokens: logits and a few activations. It is an estimate: measured buffers are within a tenth for
+ * the models it was checked on. */
 uint64_t fit_compute(const struct sizes *z);
 
 #endif

@@ -175,9 +175,9 @@ struct gr_node {
 /* Returns the k-th weight of a node, in the order of its row in models/ops.def: for whoever does
  * not care what it is to the operation. GR_NONE: absent. */
 gr_w gr_node_weight(const struct gr_node *n, int k);
-/* Whether an OP_MOE chooses as softmax routers do, with experts of the usual form. */
+/* Tells whether an OP_MOE chooses as softmax routers do, with experts of the usual form. */
 bool gr_moe_is_plain(const struct gr_moe *m);
-/* Values of a head that attention gives. */
+/* Returns the number of values that attention gives for one head. */
 static inline int64_t gr_attn_values(const struct gr_attn *a) {
     return a->latent ? a->latent : a->head_dim;
 }
@@ -247,25 +247,27 @@ struct graph {
 void graph_init(struct graph *g);
 void graph_release(struct graph *g);
 gr_reg graph_reg(struct graph *g, int64_t width);
-/* fmt with the layer number; shapes outer-to-inner as in arch.h but GGUF ne order here. */
+/* Adds a weight and returns its index. Its name is fmt with %d replaced by the layer; ne0, ne1 and
+ * ne2 are its shape in GGUF order (arch.h has shapes outer to inner). */
 gr_w graph_weight(struct graph *g, const char *fmt, int layer, int64_t ne0, int64_t ne1,
                   int64_t ne2);
 struct gr_node *graph_node(struct graph *g, enum gr_op op,
                            int layer); /* all registers GR_NONE; borrowed until the next node */
 /* Computes g->facts. The graph must be complete; arch_build and arch_build_draft call it. */
 void graph_finish(struct graph *g);
-/* Whether nodes from `first` on read nothing but the residual and what they make: no tokens, and no
- * keys that an earlier node put into the cache. */
+/* Tells whether nodes from `first` on read nothing but the residual and what they make: no tokens,
+ * and no keys that an earlier node put into the cache. */
 bool graph_can_begin(const struct graph *g, int first);
-/* Layers that the graph has, which may be some of a model's: from *first on. Fills of [n_nodes]:
- * the layer of each node, counted from 0; what is of none has that of the node before, or the
- * first. */
+/* Finds the layers that the graph has, which may be some of a model's: *n from *first on. Fills of
+ * [n_nodes] with the layer of each node, counted from 0; a node of no layer has that of the node
+ * before it, or the first. */
 void graph_layers(const struct graph *g, int *first, int *n, int *of);
-/* Nodes [at, end) read register r before they write it; `kept`: or they do neither. */
+/* Tells whether nodes [at, end) read register r before they write it; `kept` is the answer when
+ * they do neither. */
 bool graph_reads(const struct graph *g, int at, int end, gr_reg r, bool kept);
-/* Register r holds something at node `at` that a later node or the head reads. */
+/* Tells whether register r holds something at node `at` that a later node or the head reads. */
 bool graph_live(const struct graph *g, int at, gr_reg r);
-/* Number of nodes of an operation, and the i-th of them. */
+/* Returns the number of nodes of an operation; graph_nth returns the i-th of them, from 0. */
 int graph_count(const struct graph *g, enum gr_op op);
 const struct gr_node *graph_nth(const struct graph *g, enum gr_op op, int i);
 const char *gr_op_name(enum gr_op op);

@@ -42,7 +42,8 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
-/* Layers whose own feed-forward width is 0 have experts, of that width. */
+/* Derives the rest. Layers whose own feed-forward width is 0 have experts, as wide as HD_FF says.
+ */
 static int derive(struct hparams *h, struct err *e) {
     int64_t *d = h->d;
     d[HD_FF_EXP] = d[HD_FF];

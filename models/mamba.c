@@ -61,7 +61,7 @@ static const struct tensor_row one_tensors[] = {
 static const struct tensor_row two_tensors[] = {ROWS_OUTSIDE, ROWS_MAMBA2(AT, XF_COPY, XF_COPY), ROWS_END};
 // clang-format on
 
-/* Blocks of a mixer alone. */
+/* Fills blocks that are a mixer alone: of `kind`, without a feed-forward and without rope. */
 static int alone(struct hparams *h, enum mix_kind kind, struct err *e) {
     h->d[HD_NO_ROPE] = 1;
     TRY(layers_fill_hybrid(h, kind, e));

@@ -167,28 +167,29 @@
     {"blk.%d.ssm_out.weight", at "out_proj.weight", {HD_EMBD, HD_LIN_INNER}, xf_out, MUL_SSM_OUT, ROLE_SSM_OUT, W_MAMBA, 0}
 // clang-format on
 
-/* The number of experts used against that of all; rows of fused experts, which are as wide as the
- * feed-forward where nothing says how wide they are. */
+/* Checks the number of experts used against that of all, and derives the rows of fused experts,
+ * which are as wide as the feed-forward where nothing says how wide they are. */
 int derive_experts(struct hparams *h, struct err *e);
-/* The same, and the width of all shared experts together. */
+/* Derives what derive_experts does, and the width of all shared experts together. */
 int derive_shared_experts(struct hparams *h, struct err *e);
-/* Sizes of a gated delta net: GGUF gives the inner size, config.json the value head width, each
- * from the other; channels of the convolution. */
+/* Derives the sizes of a gated delta net: GGUF gives the inner size, config.json the value head
+ * width, each follows from the other; and the channels of the convolution. */
 int derive_linear(struct hparams *h, struct err *e);
-/* The same for Mamba 2, and the rows of ssm_in. */
+/* Derives for Mamba 2 what derive_linear does, and the width of a group and the rows of ssm_in. */
 int derive_mamba2(struct hparams *h, struct err *e);
 /* Refuses rope scalings that the graph does not compute. */
 int hf_check_rope(const struct hfdir *dir, struct err *e);
-/* The same, and "llama3" is read (HD_FREQS). */
+/* Reads the rope scaling "llama3" (HD_FREQS) where config.json asks for it; otherwise refuses what
+ * hf_check_rope refuses. */
 int hf_rope_llama3(struct hparams *h, const struct hfdir *dir, struct err *e);
-/* Whether config.json asks for this rope scaling. */
+/* Tells whether config.json asks for this rope scaling. */
 bool hf_rope_is(const struct hfdir *dir, const char *type);
 /* Sets HD_ROT from partial_rotary_factor; `usual` where the config has none. */
 int hf_partial_rope(struct hparams *h, const struct hfdir *dir, double usual, struct err *e);
 /* Reads mrope_section, which text has no use for but files carry; `usual` where there is none. */
 int hf_rope_sections(struct hparams *h, const struct hfdir *dir, const int64_t usual[4],
                      struct err *e);
-/* Its key, rope.dimension_sections of an architecture. */
+/* Writes the key rope.dimension_sections of an architecture; rope_sections_read reads it. */
 void rope_sections_write(const struct hparams *h, const char *arch, struct gguf_w *w);
 int rope_sections_read(struct hparams *h, const char *arch, const struct gguf *g, bool required,
                        struct err *e);

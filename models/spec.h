@@ -142,7 +142,8 @@ struct decoder_spec {
     void (*whole)(struct build *b, const struct block_spec *s);
 };
 
-/* ERR_DATA when something that a layer asks for is not computed yet: which. */
+/* Checks that all that a layer asks for is computed; ERR_DATA otherwise, with what is not computed
+ * yet. */
 int spec_check(const struct arch *a, const struct hparams *h, int layer, const struct block_spec *s,
                struct err *e);
 

@@ -34,7 +34,8 @@ struct split {
  * do those between placed ones, where that order allows it; else they lie with the layer before.
  * False: they do not fit; card_of then holds what comes nearest. */
 bool split_layers(const struct split *s, uint8_t *card_of);
-/* Bytes that lie on a card then, without its fixed ones. */
+/* Returns the bytes that lie on a card when layers lie as card_of [n_layers] says, without its
+ * fixed ones. */
 uint64_t split_bytes(const struct split *s, const uint8_t *card_of, int card);
 
 #endif

@@ -14,13 +14,15 @@ struct gguf;
 struct jinja_spans;
 struct chat; /* a compiled template with bos/eos texts */
 
-/* name: for messages. bos/eos: texts given to the template, "" when none. */
+/* Compiles a template. `name` is for messages; bos and eos are texts given to the template, "" or
+ * NULL when there are none. */
 int chat_new(struct chat **out, const char *tmpl, const char *name, const char *bos,
              const char *eos, struct err *e);
-/* The same, with the texts of the tokenizer t; NULL: none. */
+/* Compiles a template with the special texts of the tokenizer t; t NULL: none. */
 int chat_with(struct chat **out, const char *tmpl, const char *name, const struct tok *t,
               struct err *e);
-/* ERR_DATA when the file has no tokenizer.chat_template. */
+/* Compiles the template of a GGUF file, with the texts of t. ERR_DATA when the file has no
+ * tokenizer.chat_template. */
 int chat_from_gguf(struct chat **out, const struct gguf *g, const struct tok *t, struct err *e);
 void chat_free(struct chat *c);
 /* Renders a conversation: JSON text of {"messages": [...], "tools": [...]?, other keys become
@@ -41,7 +43,9 @@ struct chat_prompt { /* zero-initialised is an empty one */
 };
 void chat_prompt_release(struct chat_prompt *p);
 enum chat_special { CHAT_PLAIN, CHAT_PARSE /* control tokens count wherever they stand */ };
-/* kwargs: as chat_render_text. */
+/* Renders a conversation as chat_render_text does, and tokenizes it with t into *out, in place of
+ * what that held. `special` says whether texts of control tokens in the conversation count. kwargs
+ * is as for chat_render_text. */
 int chat_tokens(const struct chat *c, const struct tok *t, const char *conv, size_t len,
                 const char *kwargs, bool add_generation_prompt, enum chat_special special,
                 struct chat_prompt *out, struct err *e);

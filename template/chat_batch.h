@@ -7,15 +7,18 @@
 #include "core/err.h"
 #include "template/jinja.h"
 
-/* scenarios: {"defaults": {...}, "clock": "2026-03-05T14:30:00", "scenarios": [{"id", "messages",
- * ...}]}. out gets a JSON object: id -> text or {"error", "kind"}. */
+/* Renders one template with many scenarios, JSON text of `len` bytes: {"defaults": {...}, "clock":
+ * "2026-03-05T14:30:00", "scenarios": [{"id", "messages", ...}]}. `what` names it in messages. out
+ * gets a JSON object: id -> text or {"error", "kind"}. */
 int chat_batch_render(const char *tmpl, size_t tmpl_len, const char *name, enum jinja_mode mode,
                       const char *scenarios, size_t len, const char *what, struct buf *out,
                       struct err *e);
-/* units: {"engine": {"clock"}, "units": [{"id", "template", "context"}]}. */
+/* Renders many templates, each with its own variables, in the same way: units is {"engine":
+ * {"clock"}, "units": [{"id", "template", "context"}]}. */
 int chat_batch_eval(const char *units, size_t len, const char *what, enum jinja_mode mode,
                     struct buf *out, struct err *e);
-/* "2026-03-05T14:30:00" -> seconds; false when it has another form. */
+/* Reads a time such as "2026-03-05T14:30:00", or a date alone, as seconds since 1970 in UTC;
+ * returns false when the text has another form. */
 bool chat_clock(const char *text, int64_t *now);
 
 #endif

@@ -21,9 +21,10 @@ struct chat_src {
 };
 extern const char *const chat_src_special_names[CHAT_SRC_SPECIALS]; /* "bos_token", ... */
 
-/* name NULL: the default one (or the only one). Folders need no weights. */
+/* Opens the template `name` of a source. Folders need no weights. name NULL: the default template,
+ * or the only one. */
 int chat_src_open(struct chat_src *s, const char *path, const char *name, struct err *e);
-/* As chat_src_open with the default name; a GGUF without any template gives an empty
+/* Opens as chat_src_open does, with the default name; a GGUF without any template gives an empty
  * text. */
 int chat_src_open_or_empty(struct chat_src *s, const char *path, struct err *e);
 void chat_src_close(struct chat_src *s);

@@ -15,8 +15,8 @@ struct chat_case { /* one rendering; JT_MISSING where absent */
     bool llamacpp;   /* tools stay undefined when there are none, enable_thinking is always there */
     int64_t now;
 };
-/* From an object with the keys of a scenario (messages, tools, documents, kwargs, drop,
- * add_generation_prompt). */
+/* Makes a case from an object with the keys of a scenario (messages, tools, documents, kwargs,
+ * drop, add_generation_prompt). */
 struct chat_case chat_case_of(struct jval scenario, struct jval defaults);
 struct jval chat_case_vars(struct jctx *c, void *ctx /* struct chat_case */);
 int chat_case_render(const struct jinja *t, const struct chat_case *k, struct buf *out,

@@ -85,7 +85,8 @@ static void put(struct buf *out, char sign, struct line l) {
     if (l.s[l.n - 1] != '\n') buf_str(out, "\n\\ No newline at end of file\n");
 }
 
-/* Lines [from, to) of the script as one hunk; ia, ib: lines of a and b before it. */
+/* Writes lines [from, to) of the script as one hunk; ia and ib are the numbers of lines of a and b
+ * before it. */
 static void hunk(struct buf *out, const struct lines *a, const struct lines *b, const char *s,
                  size_t from, size_t to, size_t ia, size_t ib) {
     size_t na = 0, nb = 0;

@@ -8,7 +8,7 @@
 
 #include "core/buf.h"
 
-/* True when they differ; out gets the diff. */
+/* Tells whether two texts differ, a of na bytes and b of nb; out gets the diff. */
 bool text_diff(const char *a, size_t na, const char *name_a, const char *b, size_t nb,
                const char *name_b, struct buf *out);
 

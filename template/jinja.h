@@ -45,7 +45,8 @@ struct jinja_spans {
     int n_origin;
 };
 void jinja_spans_free(struct jinja_spans *s);
-/* name is used in messages. ERR_DATA "name:line:col: ..." on syntax errors. */
+/* Compiles a template, `len` bytes of src; the caller frees *out with jinja_free. `name` is used in
+ * messages. ERR_DATA "name:line:col: ..." on syntax errors. */
 int jinja_compile(struct jinja **out, const char *src, size_t len, const char *name,
                   struct jinja_err *je, struct err *e);
 /* JINJA_LENIENT also accepts what only other engines do: from_json, list append and pop, setting

@@ -82,8 +82,8 @@ NORETURN static void bad_args(struct jctx *c, const char *what, const struct jro
     jx_fail(c, "TypeError", "%s '%s' %s", what, row->name, why);
 }
 
-/* Places arguments by the row's signature and calls its function. a->v[0] is the subject of
- * filters, tests and methods; for global functions it is JT_MISSING. */
+/* Puts arguments into place by the row's signature and calls its function. a->v[0] is the subject
+ * of filters, tests and methods; for global functions it is JT_MISSING. */
 struct jval jeval_row(struct jctx *c, const struct jrow *row, const char *what, struct jargs *a) {
     jx_step(c);
     if (row->any) return row->any(c, a);

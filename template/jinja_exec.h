@@ -7,7 +7,7 @@
 #include "template/jinja_trace.h"
 
 struct jval jeval(struct jctx *c, const struct jnode *n);
-/* extra: one more keyword argument (the caller of a call block) or NULL. */
+/* Evaluates a call. extra is one more keyword argument (the caller of a call block); NULL: none. */
 struct jval jeval_call_node(struct jctx *c, const struct jnode *n, const struct jkw *extra);
 struct jval jeval_filter_chain(struct jctx *c, const struct jnode *n, const struct jnode *input,
                                struct jval text);

@@ -351,16 +351,16 @@ void jspan_copy(struct jctx *c, char *to, const char *src, size_t n);
 void jspan_write(struct jctx *c, const char *src, size_t n); /* before the output grows */
 void jspan_take(struct jctx *c, char *to, size_t mark, size_t n);
 void jspan_as(struct jctx *c, const char *src);
-/* A new origin; kind is borrowed. */
+/* Makes a new origin for the input at `path` and returns its number; kind is borrowed. */
 uint16_t jspan_origin(struct jctx *c, struct jval path, const char *kind);
 struct jval jspan_mark(struct jctx *c, struct jval v, uint16_t origin);
 void jspan_result(struct jspan *s, size_t n, struct jinja_spans *out);
 void jspan_release(struct jspan *s);
-/* What is written from here on stands for the character at src (NULL: for none). */
+/* Makes what is written from here on stand for the character at src; NULL: for none. */
 static inline void jx_as(struct jctx *c, const char *src) {
     if (c->span) jspan_as(c, src);
 }
-/* ... for the value v, a number or none. */
+/* Makes what is written from here on stand for the value v, which is a number or none. */
 static inline void jx_as_value(struct jctx *c, struct jval v) {
     if (c->span) c->span->as = v.aux;
 }
@@ -370,8 +370,8 @@ typedef struct jval (*jinja_vars_fn)(struct jctx *c, void *ctx);
 int jinja_render_fn(const struct jinja *t, jinja_vars_fn fn, void *ctx, int64_t now_unix,
                     const struct jinja_limits *lim, struct buf *out, struct jinja_err *je,
                     struct err *e);
-/* The same, and where its bytes come from: fn marks its values (jspan_mark). *spans is set on
- * success; release it with jinja_spans_free. */
+/* Renders as jinja_render_fn does, and says where the bytes of the output come from: fn marks its
+ * values (jspan_mark). *spans is set on success; release it with jinja_spans_free. */
 int jinja_render_spans(const struct jinja *t, jinja_vars_fn fn, void *ctx, int64_t now_unix,
                        const struct jinja_limits *lim, struct buf *out, struct jinja_spans *spans,
                        struct jinja_err *je, struct err *e);
@@ -415,7 +415,7 @@ void jlist_add(struct jctx *c, struct jlist *l, struct jval v);
 void jdict_set(struct jctx *c, struct jdict *d, struct jval k, struct jval v);
 struct jval *jdict_get(struct jctx *c, const struct jdict *d, struct jval k); /* NULL: absent */
 struct jval *jdict_find(const struct jdict *d, const char *k, size_t n);
-/* A string equal to s; inline so that the length of a literal is known. */
+/* Tells whether v is a string equal to s. It is inline so that the length of a literal is known. */
 static inline bool jv_is(struct jval v, const char *s) {
     size_t n = __builtin_strlen(s);
     return v.tag == JT_STR && v.len == n && __builtin_memcmp(v.u.s, s, n) == 0;
@@ -425,7 +425,8 @@ static inline bool jv_eqs(struct jval a, struct jval b) {
 }
 bool jv_truth(struct jctx *c, struct jval v);
 bool jv_equal(struct jctx *c, struct jval a, struct jval b);
-/* -1, 0, 1; 2: unordered (NaN). Fails for types without order; op is named in the message. */
+/* Compares a and b: -1, 0 or 1, or 2 when they are unordered (NaN). Fails for types without order;
+ * op is named in the message. */
 int jv_order(struct jctx *c, struct jval a, struct jval b, const char *op);
 const char *jv_type(struct jval v);           /* Python's type name */
 void jv_print(struct jctx *c, struct jval v); /* str() appended to the output */
@@ -501,7 +502,7 @@ struct jval jlib_path(struct jctx *c, struct jval obj,
 /* ---- jinja_json.c ---------------------------------------------------------------------------- */
 /* Makes values of JSON text; `what` names it in messages. Fails when it is not JSON. */
 struct jval jjson_parse(struct jctx *c, const char *s, size_t n, const char *what);
-/* True and *out when text is a JSON object. */
+/* Tells whether text is a JSON object, and sets *out to its value if it is. */
 bool jjson_object(struct jctx *c, struct jval text, struct jval *out);
 
 /* A JSON document read with this reader, outside of any render. */
@@ -511,7 +512,7 @@ struct jdoc {
 };
 int jdoc_parse(struct jdoc *d, const char *s, size_t n, const char *what, struct err *e);
 void jdoc_release(struct jdoc *d);
-/* Deep copy into the context's arena (renders that may change values). */
+/* Returns a deep copy in the context's arena, for renders that may change values. */
 struct jval jv_clone(struct jctx *c, struct jval v);
 
 /* ---- jinja_lex.c, jinja_parse.c, jinja_scope.c ----------------------------------------------- */
@@ -563,7 +564,7 @@ const char *jtok_name(enum jtok_kind k);
 struct jtok *jlex(struct jctx *c, const char *src, size_t len, size_t *n_out);
 struct jnode *jparse(struct jctx *c, struct jtok *tok, size_t n_tok);
 void jscope_resolve(struct jctx *c, struct jinja *t);
-/* Interned per template: equal names have equal pointers. */
+/* Finds the line and column, both from 1, of the byte at `pos` of src. */
 void jx_where(const char *src, size_t len, uint32_t pos, int *line, int *col);
 
 #endif

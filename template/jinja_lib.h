@@ -8,7 +8,7 @@
 bool jstr_is_case(struct jval s, bool upper);
 struct jval jstr_replace(struct jctx *c, struct jval *v); /* s, old, new, count? */
 struct jval jstr_center(struct jctx *c, struct jval *v);  /* s, width, fill? */
-/* May this row be used in the current mode? */
+/* Tells whether this row may be used in the current mode. */
 static inline bool jrow_ok(const struct jctx *c, const struct jrow *r) {
     return (r->fn || r->any) && (r->sig[0] != '!' || c->t->lenient);
 }

@@ -251,7 +251,8 @@ static struct jval bound(struct jctx *c, struct jval self, const struct jrow *ro
     return v;
 }
 
-/* Attributes that are not methods of strings, dicts and lists; false when there is none. */
+/* Finds an attribute that is not a method of a string, dict or list; returns false when there is
+ * none. */
 static bool object_attr(struct jctx *c, struct jval obj, struct jval name, struct jval *out) {
     switch ((int)obj.tag) {
     case JT_NS: {

@@ -429,7 +429,8 @@ static enum jop binary_op(enum jtok_kind k, int level) {
 
 static struct jnode *parse_concat(struct jparser *p);
 
-/* Levels 1 (+ -), 2 (* / // %) and 3 (**), all left-associative; ~ stands between 1 and 2. */
+/* Parses operators of level 1 (+ -), 2 (* / // %) or 3 (**), all left-associative; ~ stands between
+ * 1 and 2. */
 static struct jnode *parse_binary(struct jparser *p, int level) {
     struct jnode *l = level == 1   ? parse_concat(p)
                       : level == 2 ? parse_binary(p, 3)

@@ -267,7 +267,8 @@ static struct jscope *scope_of(struct resolver *r, const struct symtab *st) {
     return s;
 }
 
-/* Does a subtree load `name` before storing it? 1 yes, -1 it stores first, 0 neither. */
+/* Tells whether a subtree loads `name` before storing it: 1 it does, -1 it stores first, 0 neither.
+ */
 static int uses(const struct jnode *n, struct jval name) {
     for (; n; n = n->next) {
         if (n->kind == JN_BLOCK) continue;

@@ -9,7 +9,8 @@ enum { MAX_BLOCKS = 100 };
 
 static struct jnode *parse_body(struct jparser *p, const char *const *ends);
 
-/* Statements up to one of the NULL-terminated end tags, whose name is left as the current token. */
+/* Parses statements up to one of the NULL-terminated end tags, whose name is left as the current
+ * token. */
 static struct jnode *statements(struct jparser *p, const char *const *ends) {
     jp_skip(p, TK_COLON);
     jp_expect(p, TK_BLOCK_END);

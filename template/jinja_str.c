@@ -271,7 +271,7 @@ static struct jval m_count(struct jctx *c, struct jval *v) {
     return jv_int(n);
 }
 
-/* Occurrences of old become new, at most max (-1: all). */
+/* Replaces occurrences of `old` by `new`, at most max of them (-1: all). */
 static struct jval replace(struct jctx *c, struct jval s, struct jval old, struct jval new,
                            int64_t max) {
     size_t m = jx_mark(c), i = 0;

@@ -19,11 +19,12 @@ struct jtrace {
     int n, cap;
     size_t n_out;
 };
-/* Like jinja_render_fn, and fills *trace, which is zero but for `want`; release it in any case. */
+/* Renders as jinja_render_fn does, and fills *trace, which is zero but for `want`; the caller calls
+ * jtrace_release in any case. */
 int jinja_render_trace(const struct jinja *t, jinja_vars_fn fn, void *ctx, int64_t now_unix,
                        struct buf *out, struct jtrace *trace, struct jinja_err *je, struct err *e);
-/* The place in the template's text that made byte `at` of the output: exact for plain text, else
- * the statement (of {{ }}: its expression). False when it is not known. */
+/* Finds the place in the template's text that made byte `at` of the output: exact for plain text,
+ * else the statement (of {{ }}: its expression). Returns false when it is not known. */
 bool jtrace_byte(const struct jtrace *t, const struct jinja *tmpl, const struct buf *out, size_t at,
                  uint32_t *pos);
 void jtrace_release(struct jtrace *t);

@@ -33,20 +33,24 @@ struct lint_report {
     bool compiles;      /* in one of the modes */
     bool needs_lenient; /* some rendering, or the compilation, works in lenient mode only */
 };
-/* The mode that the template needs: "hf", "lenient", or "none" (it compiles in neither). */
+/* Returns the name of the mode that the template needs: "hf", "lenient", or "none" (it compiles in
+ * neither). */
 const char *lint_mode_name(const struct lint_report *r);
 
 int lint_probe_count(void);
 const char *lint_probe_id(int i);
-/* The outcome of one probe in the words of the golden file: "pass", "fail:...", "error:...". */
+/* Runs probe i on a template, and writes its outcome in the words of the golden file ("pass",
+ * "fail:...", "error:...") and as a finding into *f. */
 int lint_probe(const struct jinja *t, int i, char outcome[160], struct lint_finding *f,
                struct err *e);
-/* All probes and static rules. A template that does not compile is a finding, not an error. */
+/* Runs all probes and static rules and fills *r. A template that does not compile is a finding, not
+ * an error. */
 int lint_run(struct lint_report *r, const char *src, size_t len, const char *name,
              enum jinja_mode mode, struct err *e);
 /* Frees what the report holds, and clears it. */
 void lint_report_free(struct lint_report *r);
-/* The conversation of a finding as JSON, for people to try ("" for rules on the text). */
+/* Appends the conversation of a finding as JSON, for people to try; nothing for rules on the text.
+ */
 void lint_conversation(const struct lint_finding *f, struct buf *out);
 
 #endif

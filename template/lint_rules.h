@@ -25,10 +25,10 @@ int lint_rule_count(void);
 const struct lint_rule *lint_rule_at(int i);
 const struct lint_rule *lint_rule_find(const char *name); /* in any case of letters; NULL: none */
 
-/* Will tool calls work with this template, what else is wrong: a sentence or two. tool_format: the
- * syntax of calls it asks for, NULL when none is known. */
+/* Says in a sentence or two whether tool calls will work with this template, and what else is
+ * wrong. tool_format is the syntax of calls that it asks for, NULL when none is known. */
 void lint_verdict(const struct lint_report *r, const char *tool_format, struct buf *out);
-/* Capital letter in front, full stop behind. */
+/* Appends s with a capital letter in front and a full stop behind. */
 void lint_sentence(struct buf *out, const char *s);
 
 #endif

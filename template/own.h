@@ -11,7 +11,8 @@ struct own_template {                      /* borrowed, forever */
 size_t own_len(const struct own_template *t);
 const struct own_template *own_at(int i);              /* NULL: no more */
 const struct own_template *own_find(const char *name); /* NULL: no such template */
-/* The one that renders what this template is meant to render; NULL when none is. */
+/* Returns the template of ours that renders what this template, `len` bytes of src, is meant to
+ * render; NULL when none does. */
 const struct own_template *own_for(const char *src, size_t len);
 
 #endif

@@ -12,9 +12,9 @@
 #include "core/err.h"
 #include "core/json.h"
 
-/* *ok: the answer; when false, `why` gets one clause naming the place ("/unit: not one of ...").
- * ERR_DATA when the schema is malformed, uses what is not supported, or refers to itself without
- * end. */
+/* Checks a value against a schema: *ok is the answer, and when it is false, `why` gets one clause
+ * naming the place ("/unit: not one of ..."). ERR_DATA when the schema is malformed, uses what is
+ * not supported, or refers to itself without end. */
 int schema_check(const struct json *schema, const struct json *value, bool *ok, struct buf *why,
                  struct err *e);
 

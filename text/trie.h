@@ -17,9 +17,10 @@ struct trie { /* zero-initialised is empty; read only once filled, then thread-s
     size_t n, cap;
 };
 void trie_release(struct trie *t);
-/* A string that is there already keeps its id. n_bytes over all strings must stay below 2^31. */
+/* Adds a string of n bytes with its id; one that is there already keeps its id. The bytes of all
+ * strings together must stay below 2^31. */
 void trie_add(struct trie *t, const char *s, size_t n, int32_t id);
-/* The node behind `byte`; 0: there is none. */
+/* Returns the node that `byte` leads to from `node`; 0: there is none. */
 uint32_t trie_step(const struct trie *t, uint32_t node, uint8_t byte);
 
 #endif

@@ -9,19 +9,20 @@
 
 #include "core/buf.h"
 
-/* Bytes of the character at s (1..4) and its code point; 0 when the bytes are not valid UTF-8 or
- * n is 0. */
+/* Returns the number of bytes of the character at s (1..4), and its code point in *cp; 0 when the
+ * bytes are not valid UTF-8 or n is 0. */
 size_t utf8_decode(const char *s, size_t n, uint32_t *cp);
 /* Writes 1..4 bytes. cp must be a scalar value; anything else is written as U+FFFD. */
 size_t utf8_encode(uint32_t cp, char out[4]);
 /* Returns the length of the longest prefix that is valid UTF-8. */
 size_t utf8_valid_prefix(const char *s, size_t n);
-/* Decimal digits; all kinds of numbers; what words are made of. */
+/* Tells whether a character is a decimal digit, a number of any kind, a part of words, white space.
+ */
 bool utf8_is_digit(uint32_t cp);
 bool utf8_is_number(uint32_t cp);
 bool utf8_is_word(uint32_t cp);
 bool utf8_is_white(uint32_t cp); /* White_Space */
-/* Bytes of white space at the start, and at the end, of s. */
+/* Returns the number of bytes of white space at the start, and at the end, of s. */
 size_t utf8_white_span(const char *s, size_t n);
 size_t utf8_white_before(const char *s, size_t n);
 /* Appends the NFC form of valid UTF-8. */

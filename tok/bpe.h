@@ -17,8 +17,8 @@ struct bpe {
 };
 void bpe_init(struct bpe *b, size_t n_merges);
 void bpe_release(struct bpe *b);
-/* The pair (left, right) becomes id; lower ranks go first. A pair given again replaces the older.
- */
+/* Adds a merge: the pair (left, right) becomes id, and lower ranks go first. A pair given again
+ * replaces the older. */
 void bpe_put(struct bpe *b, int32_t left, int32_t right, uint32_t rank, int32_t id);
 
 struct bpe_work { /* scratch of one caller; zero-initialised is empty */

@@ -9,15 +9,15 @@
 #include "core/err.h"
 
 struct charsmap;
-/* From a copy of the bytes of precompiled_charsmap. ERR_DATA when they are none; `what` names them.
- */
+/* Makes a table from a copy of the bytes of precompiled_charsmap. ERR_DATA when they are none;
+ * `what` names them in the message. */
 int charsmap_new(struct charsmap **out, const void *blob, size_t len, const char *what,
                  struct err *e);
 void charsmap_free(struct charsmap *m);
-/* Longest rule for the beginning of s: how many bytes it covers (0: there is none) and what they
- * become, NUL-terminated, borrowed. */
+/* Finds the longest rule for the beginning of s: returns how many bytes it covers (0: there is
+ * none), and sets *to to what they become, NUL-terminated and borrowed. */
 size_t charsmap_find(const struct charsmap *m, const char *s, size_t n, const char **to);
-/* The bytes that it was made of. */
+/* Returns the *len bytes that it was made of, which m owns. */
 const void *charsmap_blob(const struct charsmap *m, size_t *len);
 
 #endif

@@ -24,17 +24,17 @@ struct pretok_row { /* one row of pretok.def */
 #define PRETOK_DIGITS "(?=(\\d{3})+(?!\\d))"
 #define PRETOK_NUMBERS "\\p{N}{1,3}(?=(?:\\p{N}{3})*(?!\\p{N}))"
 
-/* NULL when no row has this name (or alias). */
+/* Returns the row of that name or alias; NULL when there is none. */
 const struct pretok_row *pretok_by_name(const char *name);
 /* Returns a row with these split regexes, if possible one that agrees about NFC and ignore_merges,
  * or NULL when there is none. White space around a regex does not matter. */
 const struct pretok_row *pretok_by_regexes(const char *const *regex, int n, bool nfc,
                                            bool ignore_merges);
-/* "qwen2, qwen35, ..." */
+/* Appends the names of all rows: "qwen2, qwen35, ...". */
 void pretok_names(struct buf *out);
-/* The three rows whose regexes are most like these: "a, b, c". */
+/* Appends the names of the three rows whose regexes are most like the n given: "a, b, c". */
 void pretok_nearest(const char *const *regex, int n, struct buf *out);
-/* ERR_USAGE: says which names are like this one, and the way to choose. */
+/* Fails with ERR_USAGE; the message says which names are like this one, and how to choose. */
 int pretok_unknown(const char *name, struct err *e);
 
 struct pretok; /* compiled; immutable */
@@ -44,8 +44,8 @@ void pretok_free(struct pretok *p);
 struct pretok_run; /* match state of one caller */
 struct pretok_run *pretok_run_new(const struct pretok *p);
 void pretok_run_free(struct pretok_run *r);
-/* End (> at) of the pre-token that starts at `at` < n. s must be valid UTF-8 and `at` must be where
- * the previous one ended. */
+/* Returns the end (> at) of the pre-token that starts at `at` < n. s must be valid UTF-8 and `at`
+ * must be where the previous one ended. */
 size_t pretok_next(struct pretok_run *r, const char *s, size_t n, size_t at);
 
 #endif

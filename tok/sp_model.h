@@ -28,7 +28,7 @@ struct sp_model {
     const char *charsmap; /* borrowed; NULL: none */
     size_t charsmap_len;
 };
-/* Whether the bytes begin as such a file does (others are called tokenizer.model too). */
+/* Tells whether the bytes begin as such a file does (others are called tokenizer.model too). */
 bool sp_model_like(const char *data, size_t len);
 /* Reads data[0..len), which must stay. ERR_DATA: not such a file, or of a kind that cuts words. */
 int sp_model_read(struct sp_model *out, const char *data, size_t len, struct err *e);

@@ -22,9 +22,12 @@ struct tok;
 
 enum tok_type { TT_NORMAL = 1, TT_UNKNOWN, TT_CONTROL, TT_USER, TT_UNUSED, TT_BYTE };
 
-/* ERR_DATA when the file has a kind of tokenizer, or a pre-tokenizer, that is not known here. */
+/* Checks that the tokenizer of a file, and its pre-tokenizer, are known here; ERR_DATA otherwise.
+ */
 int tok_gguf_known(const struct gguf *g, struct err *e);
-/* pre: NULL, or the pre-tokenizer to use whatever the file names (byte-level BPE only). */
+/* Checks the same for the pre-tokenizer that the caller chose; tok_from_gguf and tok_from_gguf_as
+ * make the tokenizer of a file. pre is the pre-tokenizer to use whatever the file names (byte-level
+ * BPE only); NULL: that of the file. */
 int tok_gguf_known_as(const struct gguf *g, const char *pre, struct err *e);
 int tok_from_gguf(struct tok **out, const struct gguf *g, struct err *e);
 int tok_from_gguf_as(struct tok **out, const struct gguf *g, const char *pre, struct err *e);
@@ -45,25 +48,28 @@ struct tok_files {
  * tokenizer.json; then tekken.json. n_vocab and pre as below. */
 int tok_from_files(struct tok **out, const struct tok_files *f, int64_t n_vocab, const char *pre,
                    struct err *e);
-/* tokenizer_json: parsed tokenizer.json; config: tokenizer_config.json or NULL; n_vocab: rows of
- * the embedding (ids without text become "[PAD<id>]", unused). model_config: config.json (special
- * ids as fallback) or NULL. pre: NULL, or a pre-tokenizer name that overrides recognition. */
+/* Makes a tokenizer from the parsed files of a folder: tokenizer_json is tokenizer.json, config is
+ * tokenizer_config.json or NULL, model_config is config.json (special ids as fallback) or NULL,
+ * generation_config is generation_config.json or NULL. n_vocab is the number of rows of the
+ * embedding; ids without text become "[PAD<id>]", unused. pre is the name of a pre-tokenizer that
+ * overrides recognition; NULL: none. */
 int tok_from_hf(struct tok **out, const struct json *tokenizer_json, const struct json *config,
                 const struct json *model_config, const struct json *generation_config,
                 int64_t n_vocab, const char *pre, struct err *e);
-/* From the text of Mistral's tekken.json, for folders without tokenizer.json. */
+/* Makes a tokenizer from the text of Mistral's tekken.json, for folders without tokenizer.json. */
 int tok_from_tekken(struct tok **out, const char *text, size_t len, int64_t n_vocab, struct err *e);
-/* From what of these lies in a folder. n_vocab 0: as config.json says. */
+/* Makes a tokenizer from what of these files lies in a folder. n_vocab 0: as config.json says. */
 int tok_from_dir(struct tok **out, const char *dir, int64_t n_vocab, const char *pre,
                  struct err *e);
 void tok_free(struct tok *t);
 
 int64_t tok_n_vocab(const struct tok *t);
-/* Text as stored in GGUF (byte-level tokens in the byte alphabet); borrowed. */
+/* Returns the text of a token as it is stored in GGUF (byte-level tokens in the byte alphabet),
+ * borrowed from t, and its length in *len unless len is NULL; "" for an id that there is not. */
 const char *tok_text(const struct tok *t, int64_t id, size_t *len);
 enum tok_type tok_type(const struct tok *t, int64_t id);
 int64_t tok_n_merges(const struct tok *t);
-/* "left right" of merge i, NUL-terminated; borrowed. */
+/* Returns "left right" of merge i, NUL-terminated and borrowed from t. */
 const char *tok_merge(const struct tok *t, int64_t i);
 const char *tok_model(const struct tok *t); /* "gpt2", "gemma4", "llama", "t5" */
 const char *tok_pre(const struct tok *t);   /* "qwen35", ...; NULL when none is written */
@@ -72,11 +78,11 @@ enum tok_special { TS_BOS, TS_EOS, TS_EOT, TS_UNK, TS_SEP, TS_PAD, TS_MASK, TS_C
 int64_t tok_special(const struct tok *t, enum tok_special s); /* -1: none */
 bool tok_add_bos(const struct tok *t);
 bool tok_add_eos(const struct tok *t);
-/* Whether the source says so at all: only then the key belongs into a GGUF. */
+/* Tells whether the source says at all if BOS is added: only then the key belongs into a GGUF. */
 bool tok_has_add_bos(const struct tok *t);
 /* Declares every tokenizer.ggml.* key in the field's order (not tokenizer.chat_template). */
 void tok_to_gguf(const struct tok *t, struct gguf_w *w);
-/* Ends a generation: eos, eot and the known turn-ending texts. */
+/* Tells whether a token ends a generation: eos, eot and the known turn-ending texts do. */
 bool tok_is_eog(const struct tok *t, int64_t id);
 int64_t tok_find(const struct tok *t, const char *text); /* exact token text; -1 */
 

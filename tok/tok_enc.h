@@ -50,11 +50,11 @@ struct tok_algo {
 
 void enc_ids(struct enc *c, const int32_t *v, size_t n);
 void enc_unk(struct enc *c);
-/* One character that is no token: its byte tokens, or <unk>. */
+/* Adds one character that is no token: its byte tokens, or <unk>. */
 void enc_unknown_char(struct enc *c, const char *s, size_t n);
-/* c->algo->piece, or what it gave last time. */
+/* Adds the ids of a piece: those that c->algo->piece gives, or gave last time. */
 void enc_piece(struct enc *c, const char *s, size_t n);
-/* Pieces between characters that nothing joins (t->cuts). */
+/* Encodes text in pieces, which are cut between characters that nothing joins (t->cuts). */
 void enc_cut_text(struct enc *c, const char *s, size_t n);
 
 void spm_piece(struct enc *c, const char *s, size_t n);

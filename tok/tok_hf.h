@@ -12,24 +12,28 @@ static inline bool hf_is(const struct json *j, const char *text) {
     return s && strcmp(s, text) == 0;
 }
 
-/* tok_hf_kind.c: kind, pre-tokenizer and normalization from the structure of tokenizer.json. */
+/* Recognises kind, pre-tokenizer and normalization from the structure of tokenizer.json
+ * (tok_hf_kind.c). */
 int hf_recognise(struct tok *t, const struct tok_files *f, const char *pre, struct err *e);
-/* Whether tokenizer.json is of a kind that tokenizer.model may stand for. */
+/* Tells whether tokenizer.json is of a kind that tokenizer.model may stand for. */
 bool hf_like_sentencepiece(const struct json *tokenizer);
-/* Where a space is added, as tokenizer.json says; false when it says nothing. */
+/* Reads where a space is added, as tokenizer.json says; returns false when it says nothing. */
 bool hf_prefix(const struct json *tokenizer, struct prep *out);
 
-/* tok_hf_added.c: added tokens; rows without a token get their padding; special ids. */
+/* Reads added tokens; hf_pad gives rows without a token their padding, and hf_specials reads the
+ * special ids (tok_hf_added.c). */
 int hf_added(struct tok *t, const struct tok_files *f, struct err *e);
 void hf_pad(struct tok *t);
 int hf_specials(struct tok *t, const struct tok_files *f, struct err *e);
 
-/* tok_ranks.c: scores that come near to the merges, for other readers. */
+/* Makes a score for each token from the ranks of the merges that make it, for other readers of a
+ * GGUF (tok_ranks.c). */
 void ranks_to_scores(struct tok *t);
 
-/* tok_sp.c: from SentencePiece's file. */
+/* Makes a tokenizer from SentencePiece's file (tok_sp.c). */
 int tok_from_sp(struct tok **out, const struct tok_files *f, int64_t n_vocab, struct err *e);
-/* Whether the tokens of tokenizer.json are, as far as its own go, those of SentencePiece's file. */
+/* Tells whether the tokens of tokenizer.json are, as far as those of SentencePiece's file go, the
+ * same. True for such a file that cannot be read: the caller meets its error again. */
 bool sp_agrees(const struct tok_files *f);
 
 #endif

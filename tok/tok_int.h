@@ -75,19 +75,20 @@ struct tok {
     float least, most;        /* TOK_UNIGRAM: of the scores of normal pieces */
 };
 
-/* A zeroed tokenizer without special ids. */
+/* Returns a zeroed tokenizer without special ids. */
 struct tok *tok_new(void);
-/* from_file: roles come from the types and texts alone (a GGUF has no list of added tokens). */
+/* Derives the tables that encoding needs. from_file: roles come from the types and texts alone (a
+ * GGUF has no list of added tokens). */
 int tok_finish(struct tok *t, bool from_file, struct err *e);
-/* Id of a "<0xNN>" text's byte, or -1. */
+/* Returns the byte that a text such as "<0x0A>" stands for, or -1. */
 int tok_byte_text(const char *text, size_t len);
-/* `<|x|>`, `<unused7>`, `<pad>` and the like. */
+/* Tells whether a text looks like a control token: `<|x|>`, `<unused7>`, `<pad>` and the like. */
 bool tok_looks_control(const char *text, size_t len);
-/* Normalized text has U+2581 for spaces. */
+/* Tells whether normalized text has U+2581 for spaces. */
 static inline bool tok_has_meta(const struct tok *t) {
     return t->kind != TOK_BYTES;
 }
-/* Normalization is to leave this token's text as it is. */
+/* Makes normalization leave the text of this token as it is. */
 void tok_leave_alone(struct tok *t, int64_t id);
 /* Notes a FOUND_ flag of a token. */
 void tok_found(struct tok *t, int64_t id, uint8_t flag);
@@ -100,11 +101,11 @@ void pair_set_init(struct pair_set *p, size_t n);
 void pair_set_add(struct pair_set *p, uint32_t a, uint32_t b);
 bool pair_set_has(const struct pair_set *p, uint32_t a, uint32_t b);
 
-/* tok_prep.c: appends normalized text. `first`: it is the beginning of all. s must be UTF-8, but
+/* Appends normalized text (tok_prep.c). `first`: it is the beginning of all. s must be UTF-8, but
  * for TOK_SPM and TOK_UNIGRAM, where other bytes become U+FFFD. */
 void tok_prepare(const struct tok *t, const char *s, size_t n, bool first, struct buf *out);
 
-/* tok_spm.c, tok_unigram.c: the derived tables. */
+/* Makes the derived tables of TOK_SPM and TOK_UNIGRAM (tok_spm.c, tok_unigram.c). */
 int spm_build(struct tok *t, struct err *e);
 int unigram_build(struct tok *t, struct err *e);
 

@@ -25,12 +25,13 @@ struct vocab {
 int vocab_init(struct vocab *v, int64_t n, struct err *e);
 void vocab_release(struct vocab *v);
 void vocab_set(struct vocab *v, int64_t id, const char *text, size_t len, enum tok_type type);
-/* Every id must be set. ERR_DATA when two tokens have one text. */
+/* Indexes the texts, of which every one must be set. ERR_DATA when two tokens have one text. */
 int vocab_index(struct vocab *v, struct err *e);
-/* -1: no such token. */
+/* Returns the id of a text; -1: no such token. */
 int64_t vocab_find(const struct vocab *v, const char *text, size_t len);
 
-/* Byte-level BPE writes every byte as one printable character, so that tokens are texts. */
+/* Returns the code point by which byte-level BPE writes a byte: every byte is one printable
+ * character, so that tokens are texts. */
 uint32_t vocab_byte_char(uint8_t byte);
 int vocab_char_byte(uint32_t cp); /* -1: not in the alphabet */
 /* Appends bytes spelled in the alphabet. */
@@ -53,9 +54,11 @@ struct spots {
 struct spot *spots_add(struct spots *a, const char *text, size_t len, int64_t id, bool control);
 void spots_sort(struct spots *a);
 void spots_release(struct spots *a);
-/* The longest entry that s[0..n) begins with, or NULL. */
+/* Returns the longest entry that s[0..n) begins with, or NULL. Control tokens are left out unless
+ * `control`. */
 const struct spot *spots_at(const struct spots *a, const char *s, size_t n, bool control);
-/* First occurrence in s[at..n): its place and the entry, or NULL with *where = n. */
+/* Finds the first occurrence of an entry in s[at..n): returns the entry and its place in *where, or
+ * NULL with *where = n. */
 const struct spot *spots_find(const struct spots *a, const char *s, size_t n, size_t at,
                               bool control, size_t *where);
 
