@@ -30,28 +30,40 @@ struct bnf {
     int rc;
     struct err *e;
 };
-gnode bnf_fail(struct bnf *b, const char *fmt, ...) PRINTF_LIKE(2, 3); /* with the line; G_NONE */
+/* Notes an error of the grammar in b->rc and b->e, with the line where b stands; the first error
+ * stays. Returns G_NONE. */
+gnode bnf_fail(struct bnf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 bool bnf_more(const struct bnf *b);
-char bnf_peek(const struct bnf *b, size_t k); /* 0 behind the end */
+/* Returns the character k bytes further on, or 0 behind the end. */
+char bnf_peek(const struct bnf *b, size_t k);
 bool bnf_take(struct bnf *b, const char *lit);
 bool bnf_is_name(char c);
-/* ERR_DATA when the name is there already. */
+/* Adds the rule name[0..len), which is borrowed; its body begins at byte `from` of the text b->s.
+ * term tells that it is a terminal. Fails with ERR_DATA in b->rc when a rule of the name is there
+ * already, or when there are too many. */
 void bnf_add(struct bnf *b, const char *name, size_t len, size_t from, bool term);
 struct bnf_rule *bnf_find(struct bnf *b, const char *name, size_t len);
 gnode bnf_ref(struct bnf *b, const char *name, size_t len);
-/* Behind the opening quote: a text with escapes, up to the closing one. */
+/* Reads a text behind its opening quotation mark and goes on behind the closing one. Appends the
+ * bytes of the text to out, its escapes resolved. */
 void bnf_quoted(struct bnf *b, struct buf *out);
-/* Behind '<': a special token by its text, or by its id as [123]. */
+/* Reads a token behind its '<' and goes on behind the '>'. Returns the node of the special token
+ * that is written there by its text, or of any token by its id, as in <[123]>. What no special
+ * token has stands for itself. */
 gnode bnf_token(struct bnf *b);
-/* Behind '{': m, m,n or m, and '}'; counts of a repetition. */
+/* Reads a whole number in decimal digits: a count of a repetition, or the id of a token. Fails with
+ * ERR_DATA in b->rc when there is no digit, or the number is over ten million. */
 uint32_t bnf_number(struct bnf *b);
-/* lark.c: the language of a text in Lark, as a part of g; escaped: as it is written between the
- * quotation marks of JSON. */
+/* Sets *out to the language of a text of len bytes in Lark, as a part of g. escaped tells that the
+ * language is written as it stands between the quotation marks of JSON. Defined in lark.c. */
 int gn_lark(struct grammar *g, const char *text, size_t len, bool escaped, gnode *out,
             struct err *e);
-/* The rule `root`, everything read; then the grammar is not sealed yet. */
+/* Reads all rules and returns the node of the one called `root`, with what is ignored allowed in
+ * front of it. Does not seal the grammar. Frees the list of rules. Whether all went well stands in
+ * b->rc. */
 gnode bnf_root(struct bnf *b, const char *root);
-/* The same, and the grammar sealed. */
+/* Reads all rules as bnf_root does, seals the grammar and hands it out; the caller frees it. After
+ * an error the grammar is freed and *out stays as it was. */
 int bnf_finish(struct bnf *b, const char *root, struct grammar **out);
 
 #endif

@@ -77,8 +77,8 @@ static gnode alts_take(struct grammar *g, struct alts *s) {
     return out;
 }
 
-/* Characters lo to hi of n bytes each: where the first bytes differ the rest is split so that each
- * piece is a product of ranges. */
+/* Adds to out the characters lo to hi, of n bytes each in UTF-8. Where the first bytes differ the
+ * rest is split so that each piece is a product of ranges. */
 static void add_range(struct grammar *g, uint32_t lo, uint32_t hi, int n, struct alts *out) {
     for (int i = 1; i < n; i++) {
         const uint32_t low = (1u << 6 * i) - 1;
@@ -164,7 +164,7 @@ gnode gn_char_any(struct grammar *g, bool escaped) {
     return out;
 }
 
-/* One hexadecimal digit of [from, to]. */
+/* Returns the language of one hexadecimal digit, small or capital, whose value is in [from, to]. */
 static gnode hex(struct grammar *g, int from, int to) {
     struct gset s = {{0}};
     for (int i = from; i <= to; i++) {

@@ -149,10 +149,11 @@ static int by_index(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Breadth first over what can follow. Everything that was visited is dead when nothing is found,
- * and the way to what is found is alive: so a text of at least 3000 bytes is searched once, not at
- * each of its bytes. What is beyond the bound counts as alive; a grammar that has searched much
- * searches little from then on, so that no step of it takes long. */
+/* Tells whether n has any text, by searching breadth first what can follow. Everything that was
+ * visited is dead when nothing is found, and the way to what is found is alive: so a text of at
+ * least 3000 bytes is searched once, not at each of its bytes. What is beyond the bound counts as
+ * alive; a grammar that has searched much searches little from then on, so that no step of it takes
+ * long. */
 static bool search(struct grammar *g, gnode n) {
     const uint32_t bound = g->n_searched < SEARCH_ALL ? SEARCH_MAX : SEARCH_LATE;
     uint32_t cap = 64, m = 1, at = 0;
@@ -200,7 +201,8 @@ static bool search(struct grammar *g, gnode n) {
     return live;
 }
 
-/* Sequence, choice and repetition are known from their parts; the others are searched. */
+/* Tells whether n has any text. Sequence, choice and repetition are known from their parts; the
+ * others are searched. What is nested too deep to look counts as having one. */
 static bool live_parts(struct grammar *g, gnode n) {
     const struct gnode_data d = *gn(g, n);
     if (g->depth >= DEPTH_MAX) return true;
@@ -230,7 +232,8 @@ bool gn_live(struct grammar *g, gnode n) {
 
 /* ---- before it is used ---- */
 
-/* Bytes that no set tells apart are one class. */
+/* Puts all bytes that no set of the grammar tells apart into one class: fills g->cls, g->rep,
+ * g->cls_size and g->n_cls. */
 static void make_classes(struct grammar *g) {
     uint8_t cls[256] = {0};
     int n = 1;
@@ -263,7 +266,8 @@ static bool live_part(struct grammar *g, gnode n) {
     return gn_regular(g, n) ? gn_live(g, n) : gn(g, n)->flags & GF_LIVE;
 }
 
-/* Rows that can be written with all that they need; *must: what has to be there. */
+/* Returns, as bits, the rows of p that can be written with all that they need. Sets *must to the
+ * rows that have to be there, as bits. */
 static uint64_t usable(struct grammar *g, const struct gpick *p, uint64_t *must) {
     uint64_t live = 0, out = 0;
     *must = p->required;
@@ -276,7 +280,8 @@ static uint64_t usable(struct grammar *g, const struct gpick *p, uint64_t *must)
     return out;
 }
 
-/* Can every row that must be there be written, and as many as are wanted? */
+/* Tells whether p has any text: every row that must be there can be written, members can be as many
+ * as are wanted, and what closes them can be written. */
 static bool live_pick(struct grammar *g, const struct gpick *p) {
     uint64_t n = 0, n_must = 0;
     if (p->n <= GRAM_PICK_BITS) {
@@ -353,7 +358,9 @@ static bool null_again(const struct grammar *g, gnode n) {
     return false;
 }
 
-/* Which rules have any text, and which match the empty one: to the least fixed point. */
+/* Finds which rules and other nodes that are not regular have any text, and which match the empty
+ * one. Goes round until nothing changes, to the least fixed point. Returns ERR_DATA when that takes
+ * too many rounds or a limit is reached. */
 static int find_facts(struct grammar *g, struct err *e) {
     bool changed = true;
     for (int round = 0; changed; round++) {
@@ -383,7 +390,8 @@ static int find_facts(struct grammar *g, struct err *e) {
     return 0;
 }
 
-/* A rule that can begin with itself would be looked into for ever. */
+/* Tells whether n leads, through what it begins with, to a rule that can begin with itself: such a
+ * rule would be looked into for ever. What is nested too deep counts as one. */
 static bool left(struct grammar *g, gnode n, int depth);
 static bool left_rule(struct grammar *g, uint32_t r, int depth) {
     if (g->rule[r].mark == 2) return false;

@@ -24,10 +24,12 @@ struct gram_state;
 
 /* ---- vocabulary: immutable, thread-safe ---- */
 
-/* Every token of t. Control tokens are never matched by text; those that end a generation may
- * come where the language may end. 1 MiB and 30 bytes a token, and 0.2 s for 250,000 tokens. */
+/* Makes a vocabulary of every token of t; gram_vocab_free frees it. Control tokens are never
+ * matched by text; those that end a generation may come where the language may end. A vocabulary
+ * takes 1 MiB and 30 bytes a token, and 0.2 s for 250,000 tokens. */
 int gram_vocab_new(struct gram_vocab **out, const struct tok *t, struct err *e);
-/* The same from n byte strings; one of length 0 is never allowed but when `end` names its id. */
+/* Makes a vocabulary of n byte strings: token i is text[i], of len[i] bytes. One of length 0 is
+ * never allowed, unless `end` names its id: that token ends a generation, whatever its bytes. */
 int gram_vocab_of(struct gram_vocab **out, const char *const *text, const size_t *len, int64_t n,
                   int32_t end, struct err *e);
 void gram_vocab_free(struct gram_vocab *v);
@@ -46,29 +48,35 @@ struct gram_opts {  /* zero-initialised is the usual */
     enum gram_space space;
     struct buf *notes; /* NULL, or gets a line "path: what was left out" per clause */
 };
-/* JSON Schema 2020-12; docs/design/constrained.md lists what is exact. ERR_DATA naming the path:
- * "properties.when.pattern: lookaround is not supported". v must live as long as the grammar. */
+/* Compiles a JSON Schema (2020-12) to a grammar, which grammar_free frees;
+ * docs/design/constrained.md lists what is exact. v is borrowed and must live as long as the
+ * grammar, here and below. Fails with ERR_DATA and a message that names the path:
+ * "properties.when.pattern: lookaround is not supported". o NULL means the usual options. */
 int grammar_of_schema(struct grammar **out, const struct gram_vocab *v, const struct json *schema,
                       const struct gram_opts *o, struct err *e);
-/* Any JSON object (object_only) or value, at most 32 levels deep. */
+/* Compiles a grammar of any JSON value, or with object_only of any JSON object, at most 32 levels
+ * deep. */
 int grammar_of_json(struct grammar **out, const struct gram_vocab *v, bool object_only,
                     const struct gram_opts *o, struct err *e);
-/* The whole answer matches the pattern, which needs no anchors. UTF-8; '.' is any character but a
- * newline. Not supported, and refused by name: lookaround, back references, \b. */
+/* Compiles a grammar of a regular expression of len bytes. The whole answer matches it, so it needs
+ * no anchors. It is read as UTF-8; '.' is any character but a newline. Lookaround, back references
+ * and \b are not supported, and refused by name. */
 int grammar_of_regex(struct grammar **out, const struct gram_vocab *v, const char *pattern,
                      size_t len, struct err *e);
 int grammar_of_choices(struct grammar **out, const struct gram_vocab *v, const char *const *text,
                        int n, struct err *e);
-/* GBNF: rules `name ::= ...` with "texts", [classes], (groups), | * + ? {m,n}, `.` and <special
- * tokens>; "root" is the whole. No rule may begin with itself (left recursion). */
+/* Compiles a grammar written in GBNF: rules `name ::= ...` with
+ * "texts", [classes], (groups), | * + ? {m,n}, `.` and <special tokens>; "root" is the whole. No
+ * rule may begin with itself (left recursion). */
 int grammar_of_gbnf(struct grammar **out, const struct gram_vocab *v, const char *text, size_t len,
                     struct err *e);
-/* A subset of Lark: rules and TERMINALS, "texts"i, /regular expressions/is, "a".."z", groups,
- * [optional], | * + ? ~m..n, %ignore, %import common.NAME, %json {schema}, <special tokens>;
- * "start" is the whole. Terminals are not cut greedily: it is a grammar of characters. */
+/* Compiles a grammar written in a subset of Lark: rules and TERMINALS, "texts"i, /regular
+ * expressions/is, "a".."z", groups, [optional], | * + ? ~m..n, %ignore, %import common.NAME, %json
+ * {schema}, <special tokens>; "start" is the whole. Terminals are not cut greedily: it is a grammar
+ * of characters. */
 int grammar_of_lark(struct grammar **out, const struct gram_vocab *v, const char *text, size_t len,
                     struct err *e);
-/* One of the two: GBNF where "::=" occurs. */
+/* Compiles a grammar written in GBNF where "::=" occurs in the text, else in Lark. */
 int grammar_of_text(struct grammar **out, const struct gram_vocab *v, const char *text, size_t len,
                     struct err *e);
 /* Answers with tool calls, in the syntax that chat/toolfmt.h reads. */
@@ -84,12 +92,14 @@ struct gram_tools {
     enum gram_tools_choice choice;
     bool parallel; /* several calls */
 };
-/* A tool that is not offered cannot be called, and arguments satisfy its schema. A schema that is
- * broken counts as any object and is noted, unless strict. Reasoning is not part of it: the grammar
- * begins behind it. ERR_USAGE: no such tool, or f is toolfmt_plain(). */
+/* Compiles a grammar of answers with calls of tools, written in the syntax f. A tool that is not
+ * offered cannot be called, and arguments satisfy its schema. A schema that is broken counts as any
+ * object and is noted, unless strict. Reasoning is not part of it: the grammar begins behind it.
+ * Returns ERR_USAGE when there is no such tool, or f is toolfmt_plain() and calls are wanted. */
 int grammar_of_tools(struct grammar **out, const struct gram_vocab *v, const struct toolfmt *f,
                      const struct gram_tools *t, const struct gram_opts *o, struct err *e);
-void grammar_free(struct grammar *g); /* NULL is fine; no state of it may be left */
+/* Frees a grammar; no state of it may be left. NULL is fine. */
+void grammar_free(struct grammar *g);
 /* Bytes that it takes now: what it was compiled to, and what it has learned since. At most
  * GRAM_BYTES_MAX and the masks of GRAM_MASKS_MAX. */
 enum { GRAM_BYTES_MAX = 64 << 20, GRAM_MASKS_MAX = 64 << 20 };
@@ -99,22 +109,27 @@ size_t grammar_bytes(struct grammar *g);
 
 struct gram_state *gram_begin(struct grammar *g);
 struct gram_state *gram_copy(const struct gram_state *s);
-void gram_end(struct gram_state *s); /* NULL is fine */
+/* Frees a state. NULL is fine. */
+void gram_end(struct gram_state *s);
 
-/* May the token come next? Ending tokens may where the text may end. ~0.2 us. */
+/* Tells whether the token may come next. Tokens that end a generation may where the text may end.
+ * Takes about 0.2 microseconds. */
 bool gram_allows(const struct gram_state *s, int32_t id);
-/* Goes on behind the token. ERR_USAGE: it is not allowed, and s is unchanged. ERR_DATA: the
- * language needs more memory than GRAM_BYTES_MAX. */
+/* Goes on behind the token. Returns ERR_USAGE when it is not allowed, and s is unchanged then;
+ * returns ERR_DATA when the language needs more memory than GRAM_BYTES_MAX. */
 int gram_accept(struct gram_state *s, int32_t id, struct err *e);
-/* The same for text, which need not end where a token does. */
+/* Goes on behind n bytes of text, which need not end where a token does. Fails as gram_accept
+ * does. */
 int gram_accept_text(struct gram_state *s, const char *text, size_t n, struct err *e);
-/* Sets the bits of all tokens that gram_allows, clears the others. bits: (size + 31) / 32 words.
- * ERR_DATA as above. */
+/* Sets the bits of all tokens that gram_allows, and clears the others. bits has (size + 31) / 32
+ * words, where size is that of the vocabulary. Returns ERR_DATA as gram_accept does. */
 int gram_mask(const struct gram_state *s, uint32_t *bits, struct err *e);
 /* Appends the bytes that must come, at most `most`: while exactly one byte can follow and the
  * text cannot end. */
 void gram_forced(const struct gram_state *s, size_t most, struct buf *out);
-bool gram_may_end(const struct gram_state *s);  /* what came is complete */
-bool gram_must_end(const struct gram_state *s); /* and nothing can be added, or an end came */
+/* Tells whether what came is complete. */
+bool gram_may_end(const struct gram_state *s);
+/* Tells whether what came is complete and nothing can be added, or an end came. */
+bool gram_must_end(const struct gram_state *s);
 
 #endif

@@ -87,7 +87,8 @@ static void add_state(struct states *s, gnode x) {
         s->v[s->n++] = x;
 }
 
-/* A byte of each class of the set, then what follows in the table from `next` on. */
+/* Steps the state s by one byte of each class in the set, then by what follows in the table
+ * high_rows from `next` on. Adds the states behind whole characters to out. */
 static void step_set(struct grammar *g, gnode s, const struct gset *set, enum high next,
                      struct states *out) {
     for (int w = 0; w < 4; w++)
@@ -110,7 +111,8 @@ static void step_set(struct grammar *g, gnode s, const struct gset *set, enum hi
         }
 }
 
-/* One character of the kinds, each of them. */
+/* Steps the state s by one character of the kinds (bits), each of them, and adds the states behind
+ * it to out. */
 static void step_kinds(struct grammar *g, gnode s, unsigned kinds, struct states *out) {
     for (int k = 0; k < GRAM_KINDS; k++)
         if (kinds >> k & 1) step_set(g, s, &g->kind_cls[k], DONE, out);
@@ -121,7 +123,8 @@ static void step_kinds(struct grammar *g, gnode s, unsigned kinds, struct states
 
 /* ---- slices ---- */
 
-/* The usual case, seen from its form: characters of JSON, counted, and a closing quote. */
+/* Tells whether `head` is the usual case, which is seen from its form: characters of JSON, counted,
+ * and a closing quotation mark. Sets *most to the largest number of characters. */
 static bool json_text(const struct grammar *g, gnode head, uint32_t *most) {
     const struct gnode_data *d = gn(g, head), *rep = gn(g, d->a);
     if (d->kind != G_CAT || rep->kind != G_REP || rep->a != g->json_char || !g->json_char)
@@ -133,8 +136,9 @@ static bool json_text(const struct grammar *g, gnode head, uint32_t *most) {
     return rest->kind == G_SET && memcmp(&g->set[rest->a], &quote, sizeof quote) == 0;
 }
 
-/* Up to how many characters of the slice are allowed, all of them and no more; -1: it is not that
- * simple. *forever: any number, and any number can follow. */
+/* Returns up to how many characters of slice k the state `head` allows, all of them and no more, or
+ * GRAM_SLICE_CHARS where it allows that many. Sets *forever when any number is allowed, and any
+ * number can follow. Returns -1 when it is not that simple. */
 static int slice_fit(struct grammar *g, gnode head, int k, bool *forever) {
     struct states s = {.v = {head}, .n = 1};
     int at = 0;
@@ -168,8 +172,8 @@ static bool finite(const struct grammar *g, gnode n, int depth) {
     return all;
 }
 
-/* The language without what only takes finitely many texts away: where any number of characters
- * can follow, each beginning can still be completed. */
+/* Returns the language n without what only takes finitely many texts away: where any number of
+ * characters can follow, each beginning can still be completed. */
 static gnode without_few(struct grammar *g, gnode n) {
     const struct gnode_data d = *gn(g, n);
     if (d.kind == G_CAT) {
@@ -198,7 +202,7 @@ int gram_slice_of(struct grammar *g, gnode head, int *chars) {
 
 /* ---- subtrees ---- */
 
-/* The kinds all of whose characters a state allows. */
+/* Returns, as bits, the kinds all of whose characters the state n allows. */
 static unsigned first_kinds(struct grammar *g, gnode n) {
     unsigned kinds = 0;
     for (int k = 0; k < GRAM_KINDS; k++) {
@@ -209,7 +213,8 @@ static unsigned first_kinds(struct grammar *g, gnode n) {
     return kinds;
 }
 
-/* How many characters of the kinds, whatever they are. */
+/* Returns how many characters of the kinds the state n allows, whatever they are: GRAM_CHARS_MAX
+ * when there is no end to it, GRAM_SLICE_CHARS when no end was found. */
 static int how_many(struct grammar *g, gnode n, unsigned kinds) {
     struct states s = {.v = {n}, .n = 1, .quick = true};
     for (int chars = 0, at = 0; chars < GRAM_SLICE_CHARS; chars++) {

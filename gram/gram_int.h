@@ -133,11 +133,13 @@ struct grammar {
     uint64_t leaf_clock;
     struct gconf *scratch; /* [longest token + 2] */
 };
-/* Makes an empty one; grammar_seal ends building: byte classes, which rules can be empty or never
- * end. ERR_DATA: left recursion, a language without any text, too large. */
+/* Makes an empty grammar. grammar_seal ends building it: byte classes, which rules can be empty or
+ * never end. That returns ERR_DATA for left recursion, for a language without any text and for one
+ * that is too large. */
 struct grammar *grammar_new(const struct gram_vocab *v);
 int grammar_seal(struct grammar *g, gnode root, struct err *e);
-int grammar_full(const struct grammar *g, struct err *e); /* ERR_DATA when a limit was reached */
+/* Returns ERR_DATA when a limit was reached, and 0 otherwise. */
+int grammar_full(const struct grammar *g, struct err *e);
 /* Seals g and hands it out, or frees it when rc or sealing says so. */
 int grammar_done(struct grammar **out, struct grammar *g, gnode root, int rc, struct err *e);
 
@@ -151,9 +153,12 @@ static inline bool gn_regular(const struct grammar *g, gnode n) {
     return g->node[n].flags & GF_REGULAR;
 }
 
-/* node.c: languages from languages. 0 (nothing) when a limit was reached: g->full. */
+/* Returns the language of one byte of the set. This and the functions below make languages from
+ * languages, and return 0 (nothing) when a limit was reached, which g->full then names. Defined in
+ * node.c. */
 gnode gn_set(struct grammar *g, const struct gset *s);
-gnode gn_bytes(struct grammar *g, int from, int to); /* one byte of [from, to] */
+/* Returns the language of one byte of [from, to]. */
+gnode gn_bytes(struct grammar *g, int from, int to);
 gnode gn_text(struct grammar *g, const char *s, size_t n);
 gnode gn_str(struct grammar *g, const char *s);
 gnode gn_cat(struct grammar *g, gnode a, gnode b);
@@ -168,19 +173,27 @@ gnode gn_opt(struct grammar *g, gnode a);
 gnode gn_mod(struct grammar *g, uint32_t by, uint32_t rest);
 gnode gn_rule(struct grammar *g, uint32_t rule);
 gnode gn_pick(struct grammar *g, uint32_t pick, uint32_t count, uint64_t bits);
-uint32_t grammar_rule(struct grammar *g);        /* a new one, body to be set */
-gnode gn_as_rule(struct grammar *g, gnode body); /* a rule of its own: its masks are shared */
-uint32_t grammar_pick(struct grammar *g, const struct gpick *p); /* takes p->row */
+/* Makes a rule and returns its number; its body is to be set. */
+uint32_t grammar_rule(struct grammar *g);
+/* Returns the body as a rule of its own, so that its masks are shared. */
+gnode gn_as_rule(struct grammar *g, gnode body);
+/* Adds what *p says of members and returns its number. Takes p->row over. */
+uint32_t grammar_pick(struct grammar *g, const struct gpick *p);
 
-/* deriv.c */
-gnode gn_deriv(struct grammar *g, gnode n, uint8_t byte); /* before sealing, too */
-gnode gn_step(struct grammar *g, gnode n, int cls);       /* the same, remembered */
-bool gn_live(struct grammar *g, gnode n);                 /* regular: has any text */
+/* Returns the derivative of n: what may follow in it behind the byte. May be called before sealing,
+ * too. Defined in deriv.c, as the next two are. */
+gnode gn_deriv(struct grammar *g, gnode n, uint8_t byte);
+/* Returns the derivative of n by a byte of the class, and remembers it. G_NONE also stands for
+ * languages without any text. */
+gnode gn_step(struct grammar *g, gnode n, int cls);
+/* Tells whether n, which is regular, has any text. */
+bool gn_live(struct grammar *g, gnode n);
 
-/* step.c */
+/* Sets *c to the places where a text of the grammar begins. Defined in step.c, as the next two
+ * are. */
 void gconf_start(struct grammar *g, struct gconf *c);
 void gconf_step(struct grammar *g, const struct gconf *in, uint8_t byte, struct gconf *out);
-/* What follows when everything before the stack is complete. */
+/* Sets *out to what follows when everything before the stack `tail` is complete. */
 void gconf_pop(struct grammar *g, uint32_t tail, struct gconf *out);
 static inline bool gconf_dead(const struct gconf *c) {
     return c->n == 0 && !c->can_end;
@@ -237,22 +250,23 @@ static inline const char *gram_token(const struct gram_vocab *v, int32_t id, siz
     *len = v->at[id + 1] - v->at[id];
     return v->bytes + v->at[id];
 }
-/* The kind of a character that JSON writes as it is: 0 to GRAM_KINDS - 1, or -1. The ends of lines
- * that '.' leaves out are of none. */
+/* Returns the kind of a character that JSON writes as it is, 0 to GRAM_KINDS - 1. The ends of lines
+ * that '.' leaves out are of none. Returns -1 for characters of no kind. */
 int gram_kind_of(uint32_t cp);
-/* The kinds of slice k, as bits. */
+/* Returns the kinds of slice k, as bits. */
 unsigned gram_slice_kinds(int k);
 
 /* gram_fit.c: which texts a state allows whatever they say. */
 
-/* Notes which classes of bytes the kinds have; once those are known. */
+/* Notes which classes of bytes the kinds have. The classes must be known by then. */
 void gram_fit_classes(struct grammar *g);
-/* The slice that a state allows up to *chars characters; -1: none. */
+/* Returns the slice that the state `head` allows up to *chars characters of; returns -1 when there
+ * is none. */
 int gram_slice_of(struct grammar *g, gnode head, int *chars);
 /* Works out once what gnode_data.kinds and .chars say. */
 void gram_fit(struct grammar *g, gnode n);
 
-/* mask.c */
+/* Frees the masks that the grammar remembers. Defined in mask.c. */
 void gram_masks_free(struct grammar *g);
 
 /* ---- sets of characters (chars.c) ---- */
@@ -263,17 +277,21 @@ struct gchars { /* sorted ranges; zero-initialised is empty; free(v) */
     } * v;
     size_t n, cap;
 };
-void gchars_add(struct gchars *c, uint32_t lo, uint32_t hi); /* any order; gchars_sort afterwards */
+/* Adds the characters lo to hi. They may come in any order; gchars_sort is called afterwards. */
+void gchars_add(struct gchars *c, uint32_t lo, uint32_t hi);
 void gchars_sort(struct gchars *c);
-void gchars_invert(struct gchars *c); /* among all scalar values */
+/* Replaces the set by all other scalar values, sorted. */
+void gchars_invert(struct gchars *c);
 void gchars_release(struct gchars *c);
-/* One character of the set, in UTF-8; escaped: as it is written between the quotes of JSON in its
- * usual form: escaped only where it must be, \u00xx only where there is nothing shorter. */
+/* Returns the language of one character of the set c, in UTF-8. escaped tells that it is written as
+ * between the quotation marks of JSON in its usual form: escaped only where it must be, \u00xx only
+ * where there is nothing shorter. */
 gnode gn_chars(struct grammar *g, const struct gchars *c, bool escaped);
 gnode gn_char_any(struct grammar *g, bool escaped);
-/* A character of a JSON string written in any way that JSON allows. */
+/* Returns the language of one character of a JSON string, written in any way that JSON allows. */
 gnode gn_char_json(struct grammar *g);
-/* A text in that usual form, without the quotes. */
+/* Returns the language of one text, s of n bytes, in that usual form of JSON without the quotation
+ * marks. */
 gnode gn_escaped(struct grammar *g, const char *s, size_t n);
 
 /* ---- readers ---- */
@@ -287,7 +305,8 @@ struct gregex {   /* how a regular expression is read */
 };
 int gn_regex(struct grammar *g, const char *s, size_t n, const struct gregex *o, gnode *out,
              struct err *e);
-/* A text in which the control tokens of the vocabulary stand for themselves. */
+/* Returns the language of one text, s of n bytes, in which the control tokens of the vocabulary
+ * stand for themselves. */
 gnode gn_marker(struct grammar *g, const char *s, size_t n);
 /* How values are written when it is not as JSON. */
 struct gform {
@@ -296,10 +315,13 @@ struct gform {
     bool bare_names;          /* names of members are identifiers without quotes */
     bool python;              /* only escapes that Python has too */
 };
-/* at: the schema within root, which references are resolved in. form: NULL is JSON. */
+/* Sets *out to the language of values that satisfy a schema. at is the schema, within root, in
+ * which references are resolved. o NULL means the usual options, form NULL means that values are
+ * written as JSON. */
 int gn_schema(struct grammar *g, const struct json *root, const struct json *at,
               const struct gram_opts *o, const struct gform *form, gnode *out, struct err *e);
-/* Regular: the strings that satisfy a schema, as they are. */
+/* Sets *out to the strings that satisfy a schema, as they are, without quotation marks. The node is
+ * regular. o NULL means the usual options. */
 int gn_schema_text(struct grammar *g, const struct json *root, const struct json *at,
                    const struct gram_opts *o, gnode *out, struct err *e);
 

@@ -69,15 +69,15 @@ static bool has(const struct sc_set *set, const struct json *s) {
     return false;
 }
 
-/* Is it one of those that are being added, further out? */
+/* Tells whether s is one of the schemas that are being added, further out. */
 static bool is_open(const struct sc_set *set, const struct json *s) {
     for (uint32_t i = 0; i < set->n; i++)
         if (set->v[i].s == s && set->v[i].open) return true;
     return false;
 }
 
-/* The schema that is called `name` by $anchor, at or below `at`; NULL: none is. Values are not
- * schemas, and a schema with an $id of its own has names of its own. */
+/* Returns the schema that is called `name` by $anchor, at or below `at`. Values are not schemas,
+ * and a schema with an $id of its own has names of its own. Returns NULL when there is none. */
 static const struct json *anchor(const struct json *at, const char *name, bool top) {
     static const char *const keys[] = {"$anchor", "$dynamicAnchor"};
     const struct json *found = NULL;
@@ -92,7 +92,7 @@ static const struct json *anchor(const struct json *at, const char *name, bool t
     return found;
 }
 
-/* Does a schema below `at` have an $id, so that references in it mean other things? */
+/* Tells whether a schema below `at` has an $id, so that references in it mean other things. */
 static bool has_ids(const struct json *at, bool top) {
     bool found = !top && json_type(at) == JSON_OBJ && json_str(json_get(at, "$id"));
     for (const struct json *x = json_first(at); x && !found; x = json_next(x))
@@ -280,7 +280,8 @@ static uint32_t types_of(struct sc *c, const struct json *schema) {
     return bits;
 }
 
-/* A `not` that only takes types away; -1: it does more. */
+/* Returns the types, as bits of enum sc_type, that a `not` takes away when it does nothing else;
+ * returns -1 when it does more. */
 static int64_t not_types(struct sc *c, const struct json *no) {
     if (json_type(no) == JSON_BOOL) return json_bool(no, false) ? SC_ALL : 0;
     if (json_type(no) != JSON_OBJ) return -1;
@@ -343,8 +344,8 @@ gnode sc_name(struct sc *c, const char *s) {
     return gn_cat(c->g, gn_cat3(c->g, c->open, name, c->close), c->colon);
 }
 
-/* A number with the fewest digits that are read back as the same, without an exponent where 21
- * digits do. */
+/* Writes a number with the fewest digits that are read back as the same, and a whole one without an
+ * exponent where 21 digits do. */
 static void write_number(struct buf *b, double x) {
     char text[40];
     if (fabs(x) < 1e21 && !(x < trunc(x)) && !(x > trunc(x))) {
@@ -388,7 +389,7 @@ gnode sc_literal(struct sc *c, const struct json *v) {
     return literal(c, v, 0);
 }
 
-/* Does a schema ask for nothing but a type and one of its listed values? */
+/* Tells whether a schema asks for nothing but a type and one of its listed values. */
 static bool lists_only(const struct json *schema) {
     static const char *const other[] = {"enum",    "type",     "title",    "description",
                                         "default", "examples", "$comment", "deprecated"};
@@ -400,9 +401,9 @@ static bool lists_only(const struct json *schema) {
     return true;
 }
 
-/* Does a value satisfy what else the set says? Alternatives were decided elsewhere; where a schema
- * cannot be judged by itself, because it refers to others, those are in the set too. of: the one
- * that lists the value; NULL: none. */
+/* Tells whether a value satisfies what else the set says. Alternatives were decided elsewhere;
+ * where a schema cannot be judged by itself, because it refers to others, those are in the set too.
+ * of is the schema that lists the value, or NULL when none does. */
 static bool fits(struct sc *c, const struct sc_set *set, const struct json *v,
                  const struct json *of) {
     struct buf why = {0};
@@ -444,7 +445,7 @@ static gnode values(struct sc *c, const struct json **v, size_t n) {
     return out;
 }
 
-/* A member's name, whatever it is, and the colon. */
+/* Returns the language of any member's name and the colon. */
 static gnode sc_any_name(struct sc *c) {
     struct gchars set = {0};
     if (!c->form.bare_names) return gn_cat(c->g, c->string, c->colon);

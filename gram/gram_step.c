@@ -31,7 +31,8 @@ static void rehash(struct grammar *g) {
     }
 }
 
-/* `node`, then the stack; GRAM_INF: too deep. */
+/* Returns the stack that begins with `node` and goes on with the stack `parent`. Returns GRAM_INF
+ * when it would be too deep, or there is no memory for it. */
 static uint32_t push(struct grammar *g, gnode node, uint32_t parent) {
     if (node == G_EPS) return parent;
     if (g->n_tail == 0) g->n_tail = 1;
@@ -75,7 +76,7 @@ static int n_bits(uint64_t x) {
     return __builtin_popcountll(x);
 }
 
-/* Rows that must come yet, given those that came. */
+/* Returns the rows of p that must come yet, given those that came; both are bits. */
 static uint64_t missing(const struct gpick *p, uint64_t seen) {
     uint64_t want = p->required;
     for (uint64_t s = seen; s; s &= s - 1) want |= p->row[__builtin_ctzll(s)].needs;
@@ -86,8 +87,8 @@ static bool live_body(struct grammar *g, gnode n) {
     return gn_regular(g, n) ? gn_live(g, n) : gn(g, n)->flags & GF_LIVE;
 }
 
-/* May row i come, at bits: the rows that came, or of a long list the number passed? *to: bits
- * behind it. Whatever is taken, the rest can be completed. */
+/* Tells whether row i may come next, so that the rest can still be completed. d->bits are the rows
+ * that came, or of a long list the number passed. Sets *to to the bits behind row i. */
 static bool may_take(struct grammar *g, const struct gpick *p, int i, const struct gnode_data *d,
                      uint64_t *to) {
     const int64_t n = p->n, room = p->hi == GRAM_INF ? INT64_MAX : (int64_t)p->hi - d->lo - 1;
@@ -151,8 +152,9 @@ static void expand_regular(struct grammar *g, gnode n, uint32_t tail, struct gco
     if (gn_null(g, n)) pop(g, tail, out);
 }
 
-/* Has it any text? Known of all nodes there were when the grammar was sealed; those made since are
- * sequences of such, or come from members and repetitions that were looked at. */
+/* Tells whether n has any text. That is known of all nodes there were when the grammar was sealed;
+ * those made since are sequences of such, or come from members and repetitions that were looked
+ * at. */
 static bool has_text(struct grammar *g, gnode n) {
     if (gn_regular(g, n)) return gn_live(g, n);
     const struct gnode_data d = *gn(g, n);

@@ -38,7 +38,8 @@ static bool slice_has(int k, uint32_t cp) {
     return kind >= 0 && gram_slice_kinds(k) >> kind & 1;
 }
 
-/* Characters of a token that is nothing but such; -1. */
+/* Returns how many characters a token of n bytes has that is nothing but characters of slice k;
+ * returns -1 for any other token. */
 static int64_t slice_chars(const char *s, size_t n, int k) {
     int64_t chars = 0;
     for (size_t i = 0; i < n; chars++) {
@@ -62,7 +63,7 @@ static int cmp_tokens(const void *a, const void *b, void *ud) {
     return n != m ? (n > m) - (n < m) : (i > k) - (i < k);
 }
 
-/* Are the bytes the beginning of a longer character? */
+/* Tells whether the n bytes are the beginning of a longer character. */
 static bool begins_char(const char *s, size_t n) {
     const uint8_t a = (uint8_t)s[0], b = n > 1 ? (uint8_t)s[1] : 0;
     if (a < 0xc2 || a > 0xf4 || n >= (a < 0xe0 ? 2u : a < 0xf0 ? 3u : 4u)) return false;
@@ -100,7 +101,7 @@ static void add_kinds(struct gtrie *t, const uint32_t *node, const char *s, size
     }
 }
 
-/* From ids sorted by their bytes. */
+/* Builds the tree t of n_id tokens, whose ids are sorted by their bytes. */
 static void build(struct gram_vocab *v, struct gtrie *t, const int32_t *id, int64_t n_id) {
     uint32_t *open = xcalloc(v->longest + 1, sizeof *open), cap = 1024;
     size_t depth = 0;
@@ -194,7 +195,8 @@ static int start(struct gram_vocab **out, int64_t n, struct err *e) {
     return 0;
 }
 
-/* A special token's edges: text cannot have them. */
+/* Appends a special token's edges in the tree: GRAM_TOKEN and three bytes of the id, which text
+ * cannot have. */
 static void add_edges(struct buf *b, int32_t id) {
     const uint32_t x = (uint32_t)id;
     buf_chr(b, (char)GRAM_TOKEN);

@@ -57,7 +57,7 @@ static void space(struct bnf *b, bool lines) {
     }
 }
 
-/* Behind "%json": the schema that begins here. */
+/* Reads the JSON Schema that stands behind "%json" and returns its language. */
 static gnode inline_json(struct bnf *b) {
     struct json *schema = NULL;
     struct err e;
@@ -86,12 +86,14 @@ static gnode inline_json(struct bnf *b) {
     return out;
 }
 
-/* The text s, of n bytes, as it is written here. */
+/* Returns the language of one text, s of n bytes, as it is written here: with the escapes of JSON
+ * where b->escaped says so. */
 static gnode text_as_is(struct bnf *b, const char *s, size_t n) {
     return b->escaped ? gn_escaped(b->g, s, n) : gn_text(b->g, s, n);
 }
 
-/* Behind a text's closing quote: "i", or a range of characters. */
+/* Reads a text behind its opening quotation mark, and the "i" (capital or small letters) or the
+ * rest of a range of characters behind it. Returns its language. */
 static gnode quoted(struct bnf *b) {
     struct buf t = {0}, u = {0};
     gnode out = G_NONE;
@@ -122,7 +124,8 @@ static gnode quoted(struct bnf *b) {
     return out;
 }
 
-/* Behind '/'. */
+/* Reads a regular expression behind its opening '/', with the flags that follow it, and returns its
+ * language. */
 static gnode slashed(struct bnf *b) {
     struct gregex o = {0};
     const size_t from = b->i;
@@ -157,7 +160,8 @@ static gnode group(struct bnf *b, const char *close) {
     return bnf_take(b, close) ? out : bnf_fail(b, "'%s' is missing", close);
 }
 
-/* *lexeme: what is ignored may follow. */
+/* Reads one item of a rule's body and returns its language. Sets *lexeme when what is ignored may
+ * follow it. */
 static gnode item(struct bnf *b, bool *lexeme) {
     *lexeme = !b->term;
     if (bnf_take(b, "\"")) return quoted(b);
@@ -232,7 +236,8 @@ static size_t line_end(const struct bnf *b, size_t i) {
     return i;
 }
 
-/* "%import common.NAME", "%import common (A, B)". */
+/* Reads the rest of "%import common.NAME" or "%import common (A, B)" behind "%import", and adds the
+ * terminals that it names. */
 static void import(struct bnf *b) {
     space(b, false);
     if (!bnf_take(b, "common")) {
@@ -270,7 +275,7 @@ struct ignored { /* bodies behind %ignore */
     int n;
 };
 
-/* A statement that begins a line. */
+/* Reads a statement that begins a line. What %ignore names is added to ig, to be read later. */
 static void statement(struct bnf *b, struct ignored *ig) {
     if (bnf_take(b, "%import")) {
         import(b);

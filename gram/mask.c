@@ -48,7 +48,8 @@ struct place {         /* on the way down */
     uint8_t kinds, chars; /* what the state at the last end of a character fits */
 };
 
-/* What is known of the state behind node i of a tree, which comes from the place `above`. */
+/* Returns what is known of the state s behind node i of the tree t, which comes from the place
+ * `above`. */
 static struct place place_at(struct grammar *g, gnode s, const struct gtrie *t, uint32_t i,
                              const struct place *above) {
     struct place p = {s, s < g->cap_row ? g->row[s] : NULL, 0, 0};
@@ -65,8 +66,10 @@ static struct place place_at(struct grammar *g, gnode s, const struct gtrie *t, 
     return p;
 }
 
-/* Rows of derivatives that are known are followed without a call. A subtree of nothing but
- * characters that may come there anyway is taken as a whole. */
+/* Walks the tree l->t from the state l->node. Sets the bits of the tokens that are allowed, and
+ * notes in l where the part may end within one. Rows of derivatives that are known are followed
+ * without a call. A subtree of nothing but characters that may come there anyway is taken as a
+ * whole. */
 static void walk_leaf(struct grammar *g, struct gleaf *l, uint32_t *bits) {
     const struct gtrie *t = l->t;
     struct place *at = xmalloc((g->v->longest + 2) * sizeof *at);
@@ -267,7 +270,7 @@ void gram_end(struct gram_state *s) {
     free(s);
 }
 
-/* c moves behind the bytes; false: they are not allowed, or a limit was reached. */
+/* Moves c behind the n bytes. Returns false when they are not allowed, or a limit was reached. */
 static bool move(struct grammar *g, struct gconf *c, const char *s, size_t n) {
     struct gconf next;
     for (size_t i = 0; i < n; i++) {
@@ -278,7 +281,7 @@ static bool move(struct grammar *g, struct gconf *c, const char *s, size_t n) {
     return true;
 }
 
-/* c: the place behind the token. */
+/* Tells whether the token may come next, and sets *c to the place behind it. */
 static bool behind(const struct gram_state *s, int32_t id, struct gconf *c) {
     const struct gram_vocab *v = s->g->v;
     size_t n;
@@ -324,7 +327,7 @@ int gram_accept_text(struct gram_state *s, const char *text, size_t n, struct er
     return 0;
 }
 
-/* The one byte that can follow; -1: none or several. */
+/* Returns the one byte that can follow, or -1 when none or several can, or the text may end. */
 static int only_byte(struct grammar *g, const struct gconf *c) {
     int found = -1;
     if (c->can_end) return -1;

@@ -263,7 +263,7 @@ static void put(struct nodes *s, gnode n) {
     s->v[s->n++] = n;
 }
 
-/* Members of nested lists of the kind, sorted, each once. */
+/* Adds the n nodes v to out, sorted, each once; instead of lists of the kind, their members. */
 static void flatten(struct grammar *g, uint8_t kind, const gnode *v, size_t n, struct nodes *out) {
     for (size_t i = 0; i < n; i++) {
         const struct gnode_data *d = gn(g, v[i]);
@@ -305,7 +305,8 @@ static void join_sets(struct grammar *g, struct nodes *s) {
     if (s->n > 1) qsort(s->v, s->n, sizeof *s->v, by_index);
 }
 
-/* x{2,3}y is part of x{0,5}y: of such only the widest are kept. */
+/* Drops repetitions that others contain: x{2,3}y is part of x{0,5}y, so only the widest of such are
+ * kept. */
 static void drop_narrow(const struct grammar *g, struct nodes *s) {
     uint32_t m = 0;
     for (uint32_t i = 0; i < s->n; i++) {
@@ -326,7 +327,7 @@ static void drop_narrow(const struct grammar *g, struct nodes *s) {
 
 enum { JOIN_MAX = 256, FACTOR_DEPTH = 100 }; /* more are not looked at pairwise */
 
-/* What several begin with is taken out: ax | ay = a(x|y). */
+/* Takes out what several alternatives begin with: ax | ay = a(x|y). */
 static void factor(struct grammar *g, struct nodes *s) {
     struct nodes rest = {0};
     for (uint32_t i = 0; i < s->n; i++) {

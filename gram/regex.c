@@ -101,7 +101,8 @@ static gnode one_char(struct re *r, uint32_t cp) {
     return chars_node(r, &c);
 }
 
-/* \d, \w, \s and their opposites; false: the letter names no class. */
+/* Adds to out the characters that the letter stands for in \d, \w, \s and their opposites. Returns
+ * false when the letter names no class. */
 static bool add_class(struct gchars *out, char letter) {
     struct gchars c = {0};
     switch (letter | 0x20) {
@@ -133,7 +134,7 @@ static bool add_class(struct gchars *out, char letter) {
     return true;
 }
 
-/* A character behind a backslash. */
+/* Reads a character that is written behind a backslash, and returns its code point. */
 static uint32_t escape(struct re *r) {
     static const char from[] = "ntrfv0ae", to[] = "\n\t\r\f\v\0\a\033";
     const char c = peek(r, 0);
@@ -158,7 +159,7 @@ static uint32_t escape(struct re *r) {
     return next_char(r);
 }
 
-/* Behind '['. */
+/* Reads a class of characters behind its '[' and returns its language. */
 static gnode bracket(struct re *r) {
     struct gchars c = {0};
     const bool not = take(r, "^");
@@ -216,7 +217,8 @@ static gnode dot(struct re *r) {
 
 static gnode alternatives(struct re *r);
 
-/* Behind "(?": flags. True when they hold for the rest of the group. */
+/* Reads the flags behind "(?" and sets them. Returns true when they hold for the rest of the
+ * group. */
 static bool flags(struct re *r) {
     for (bool on = true; more(r); r->i++) {
         const char c = peek(r, 0);
@@ -234,7 +236,8 @@ static bool flags(struct re *r) {
     return false;
 }
 
-/* Behind '('. *rest: the flags of a group without a body. */
+/* Reads a group behind its '(' and returns its language. Sets *only_flags when there are just
+ * flags, for the rest of the group around it, and no body. */
 static gnode group(struct re *r, bool *only_flags) {
     const struct gregex before = r->o;
     *only_flags = false;
@@ -367,7 +370,8 @@ struct places {
 };
 static gnode placed(struct places *p, gnode x, unsigned at);
 
-/* a in front of b: where one of them is empty the other one stands at both its sides. */
+/* Returns the texts of a in front of b, which stand at `at`: where one of them is empty the other
+ * one stands at both its sides. */
 static gnode placed_cat(struct places *p, gnode a, gnode b, unsigned at) {
     struct grammar *g = p->g;
     const unsigned s = at & AT_START, e = at & AT_END;
@@ -379,8 +383,9 @@ static gnode placed_cat(struct places *p, gnode a, gnode b, unsigned at) {
     return gn_alts(g, v, COUNT_OF(v));
 }
 
-/* Of several parts the first stands at the start and the last at the end; between and beside them
- * may be empty ones, as many as are wanted, where any can be empty. */
+/* Returns the texts of a repetition that stands at `at`. Of several parts the first stands at the
+ * start and the last at the end; between and beside them may be empty ones, as many as are wanted,
+ * where any can be empty. */
 static gnode placed_rep(struct places *p, const struct gnode_data *d, unsigned at) {
     struct grammar *g = p->g;
     const gnode first = placed(p, d->a, at & AT_START), last = placed(p, d->a, at & AT_END),
@@ -394,7 +399,8 @@ static gnode placed_rep(struct places *p, const struct gnode_data *d, unsigned a
     return gn_alts(g, v, COUNT_OF(v));
 }
 
-/* A set may hold anchors beside bytes: "^" and "," of (^|,) are one. */
+/* Returns the texts of a set that stands at `at`. A set may hold anchors beside bytes: "^" and ","
+ * of (^|,) are one. */
 static gnode placed_set(struct places *p, gnode x, unsigned at) {
     const int mark[] = {GRAM_AT_START, GRAM_AT_END};
     const unsigned where[] = {AT_START, AT_END};
@@ -455,7 +461,8 @@ static int parse(struct re *r, const char *s, size_t n, gnode *out) {
     return r->rc;
 }
 
-/* Without alternatives at the top, the usual "^" and "$" just switch off what may stand around. */
+/* Tells whether the pattern has no alternatives at the top. Then its usual "^" and "$" just switch
+ * off what may stand around; *start and *end say whether they are there. */
 static bool plain_ends(const char *s, size_t n, bool *start, bool *end) {
     int nest = 0;
     bool set = false;

@@ -48,35 +48,43 @@ struct sc {
     struct err *e;
 };
 
-/* schema.c */
-/* The first error stays. at: a value within the schema, for the path. Returns G_NONE. */
+/* ---- gram_schema.c ---- */
+/* Notes an error in c->rc and c->e, with the path of `at`, a value within the schema. The first
+ * error stays. Returns G_NONE. */
 gnode sc_fail(struct sc *c, const struct json *at, const char *what);
-/* A clause that cannot be expressed: refused when strict, else noted. */
+/* Deals with a clause that cannot be expressed: fails when strict, else notes it in c->o.notes. */
 void sc_relax(struct sc *c, const struct json *at, const char *what);
 void sc_add(struct sc *c, struct sc_set *set, const struct json *schema);
 void sc_release(struct sc_set *set);
-/* The rule of the set, which is taken over. */
+/* Returns the rule of the set, or what stands for it. The set is taken over. */
 gnode sc_node(struct sc *c, struct sc_set *set);
-/* A count, GRAM_INF at most; `otherwise` when the keyword is absent. */
+/* Returns the count that the keyword gives, GRAM_INF at most, or `otherwise` when the keyword is
+ * absent. */
 uint32_t sc_count(struct sc *c, const struct json *schema, const char *key, uint32_t otherwise);
 gnode sc_free(struct sc *c, int levels);
-/* A value as it is, written in any way that white space allows. */
+/* Returns the language of one value, as it is, written in any way that white space allows. */
 gnode sc_literal(struct sc *c, const struct json *v);
-/* Values that enum and const leave of the set; false: they do not limit it. */
+/* Sets (*v)[0..*n) to the values that enum and const leave of the set; the caller frees *v.
+ * Returns false when they do not limit it, with *v NULL. */
 bool sc_values(struct sc *c, const struct sc_set *set, const struct json ***v, size_t *n);
 
-/* In the notation that is asked for: a character of a string, a text in it. */
+/* Returns the language of one character of a string, in the notation that is asked for; sc_text
+ * returns that of the text s in it. */
 gnode sc_char(struct sc *c);
 gnode sc_text(struct sc *c, const char *s);
-gnode sc_name(struct sc *c, const char *s); /* of a member, with the colon */
+/* Returns the language of the member's name s in that notation, with the colon. */
+gnode sc_name(struct sc *c, const char *s);
 
-/* schema_text.c: what stands between the quotes, of strings that satisfy the set. */
+/* Returns what stands between the quotation marks of strings that satisfy the set. Defined in
+ * schema_text.c, as sc_string is, which adds the marks. */
 gnode sc_content(struct sc *c, const struct sc_set *set);
 gnode sc_string(struct sc *c, const struct sc_set *set);
-/* schema_num.c */
+/* Returns the numbers that satisfy the set; types has SC_INT, SC_NUM or both. Defined in
+ * schema_num.c, as sc_plain_numbers is, which makes the values c->number and c->integer. */
 gnode sc_number(struct sc *c, const struct sc_set *set, uint32_t types);
 void sc_plain_numbers(struct sc *c);
-/* schema_list.c, schema_object.c */
+/* Returns the arrays that satisfy the set. Defined in schema_list.c; sc_object returns the objects,
+ * in schema_object.c. */
 gnode sc_array(struct sc *c, const struct sc_set *set);
 gnode sc_object(struct sc *c, const struct sc_set *set);
 

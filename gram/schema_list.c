@@ -10,7 +10,8 @@
 
 enum { PREFIX_MAX = 1000 };
 
-/* What all schemas of the set say of item i; i < 0: of items behind all that are listed. */
+/* Returns what all schemas of the set say of item i, counted from 0; i < 0 means the items behind
+ * all that are listed. */
 static gnode item(struct sc *c, const struct sc_set *set, int64_t i) {
     struct sc_set out = {0};
     for (uint32_t k = 0; k < set->n; k++) {
@@ -38,7 +39,8 @@ static int64_t n_listed(struct sc *c, const struct sc_set *set) {
     return c->rc ? 0 : n;
 }
 
-/* Different items out of a list of values: each at most once. False: the items are not listed. */
+/* Sets *out to the arrays of lo to hi different items out of a list of values, each at most once.
+ * Returns false when the items are not listed, or are too many. */
 static bool unique(struct sc *c, const struct sc_set *set, uint32_t lo, uint32_t hi, gnode *out) {
     struct grammar *g = c->g;
     struct sc_set of = {0};

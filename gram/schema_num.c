@@ -43,7 +43,7 @@ struct decimal { /* of a number of 0 or more */
     size_t n_whole, n_frac;
 };
 
-/* The shortest decimal that is x; false: too large or too fine. */
+/* Sets *d to the shortest decimal that is x. Returns false when x is too large or too fine. */
 static bool decimal_of(double x, struct decimal *d) {
     char s[420];
     int digits_behind = 0;
@@ -63,7 +63,8 @@ static bool decimal_of(double x, struct decimal *d) {
 
 enum side { LESS, MORE };
 
-/* Digits s[i..n) against numbers of as many digits: those on the side, and `equal` for the same. */
+/* Returns the numbers of as many digits as s[0..n): those on the side of s, and s itself with
+ * `equal` behind it. */
 static gnode compare(struct grammar *g, const char *s, size_t n, enum side side, gnode equal) {
     gnode out = equal;
     for (size_t i = n; i-- > 0;) {
@@ -75,8 +76,8 @@ static gnode compare(struct grammar *g, const char *s, size_t n, enum side side,
     return out;
 }
 
-/* Whole numbers without leading zeros on the side of d; the same one goes on with `equal`, others
- * with `rest`. */
+/* Returns the whole numbers without leading zeros on the side of d; the one that is d's whole part
+ * goes on with `equal`, others with `rest`. */
 static gnode whole_side(struct grammar *g, const struct decimal *d, enum side side, gnode equal,
                         gnode rest) {
     const size_t n = d->n_whole;
@@ -95,7 +96,8 @@ static gnode whole_side(struct grammar *g, const struct decimal *d, enum side si
     return gn_alt(g, same, gn_cat(g, gn_alt(g, strict, other), rest));
 }
 
-/* ".ddd" on the side of d's fraction. */
+/* Returns what may follow d's whole part: ".ddd" on the side of d's fraction. or_equal tells that
+ * the fraction itself is meant, too. */
 static gnode frac_side(struct grammar *g, const struct decimal *d, enum side side, bool or_equal) {
     const gnode some = any_digits(g, 0, FRAC_DIGITS),
                 zeros = gn_rep(g, digits(g, 0, 0), 0, FRAC_DIGITS);
@@ -116,7 +118,8 @@ static gnode frac_side(struct grammar *g, const struct decimal *d, enum side sid
     return whole ? gn_opt(g, dotted) : dotted;
 }
 
-/* Numbers of 0 or more, without a sign, on the side of d. */
+/* Returns the numbers of 0 or more, without a sign, on the side of d. or_equal tells that d itself
+ * is meant, too; integer, that only whole ones are. */
 static gnode abs_side(struct grammar *g, const struct decimal *d, enum side side, bool or_equal,
                       bool integer) {
     const gnode frac = gn_opt(g, gn_cat(g, gn_str(g, "."), any_digits(g, 1, FRAC_DIGITS)));
@@ -125,7 +128,8 @@ static gnode abs_side(struct grammar *g, const struct decimal *d, enum side side
     return whole_side(g, d, side, same ? G_EPS : G_NONE, G_EPS);
 }
 
-/* Numbers at the side of x. */
+/* Returns the numbers on the side of x. A bound that cannot be expressed is noted, with the path of
+ * `at`, and any text is returned. */
 static gnode bound(struct sc *c, const struct json *at, double x, enum side side, bool or_equal,
                    bool integer) {
     struct grammar *g = c->g;
@@ -214,7 +218,8 @@ static void add_bounds(struct sc *c, struct conds *s, const struct json *schema,
     }
 }
 
-/* Digits behind the point that are not all 0, and few enough that no reader rounds them away. */
+/* Returns the numbers with digits behind the point that are not all 0, and of so few characters
+ * that no reader rounds them away. */
 static gnode broken(struct grammar *g) {
     const gnode any = gn_rep(g, gn_bytes(g, 0, 0xff), 0, GRAM_INF);
     const gnode few = gn_rep(g, gn_bytes(g, 0, 0xff), 0, 16);
@@ -222,7 +227,7 @@ static gnode broken(struct grammar *g) {
                   gn_cat(g, any, gn_cat3(g, gn_str(g, "."), any, gn_cat(g, digits(g, 1, 9), any))));
 }
 
-/* Integers but this value, however it is written there. */
+/* Adds the condition that an integer is not this value, however it is written there. */
 static void exclude(struct sc *c, struct conds *s, const struct json *value) {
     const double x = json_num(value, 0);
     char text[32];

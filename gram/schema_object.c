@@ -119,7 +119,8 @@ static void gather(struct sc *c, const struct sc_set *set, struct members *m) {
     }
 }
 
-/* What all schemas say of a member: named, or one of those that match the patterns in `match`. */
+/* Returns what all schemas of the set say of the value of a member. match has, as bits, the
+ * patterns that its name matches. name NULL means a member that no property names. */
 static gnode value(struct sc *c, const struct sc_set *set, const struct members *m,
                    const char *name, uint32_t match) {
     struct sc_set out = {0};
@@ -144,7 +145,7 @@ static gnode key_node(struct sc *c, gnode content) {
     return gn_cat(c->g, gn_cat3(c->g, c->open, content, c->close), c->colon);
 }
 
-/* Members that no property names. */
+/* Returns the members, each a name and its value, that no property names. */
 static gnode others(struct sc *c, const struct sc_set *set, const struct members *m) {
     struct grammar *g = c->g;
     gnode *named = xcalloc(m->n + 1, sizeof *named), out = G_NONE;
@@ -168,7 +169,7 @@ static gnode others(struct sc *c, const struct sc_set *set, const struct members
     return out;
 }
 
-/* Does the language hold the text of which `text` is the node? */
+/* Tells whether the language `at` holds the text of which `text` is the node. */
 static bool holds(struct grammar *g, gnode at, gnode text) {
     while (text != G_EPS && at) {
         const struct gnode_data d = *gn(g, text);
@@ -210,7 +211,8 @@ static void need(struct sc *c, const struct json *d, const struct members *m, st
     }
 }
 
-/* dependentRequired, with what follows from it. */
+/* Adds to the rows of p what dependentRequired asks for, with what follows from it. row[i] is the
+ * row of member i, or GRAM_INF when it has none. */
 static void add_needs(struct sc *c, const struct sc_set *set, const struct members *m,
                       struct gpick *p, const uint32_t *row) {
     for (uint32_t i = 0; i < set->n; i++) {

@@ -65,7 +65,7 @@ static gnode format(struct sc *c, const struct json *f) {
 
 /* ---- conditions ---- */
 
-/* What a pattern allows; any text when it cannot be expressed. */
+/* Returns the texts that a pattern allows, or any text when it cannot be expressed. */
 static gnode pattern(struct sc *c, const struct json *p) {
     const struct gregex o = {.escaped = !c->form.open, .search = true, .ecma = true};
     struct err e;

@@ -132,29 +132,32 @@ int fields_read(struct ask *a, const struct json *obj, const char *prefix,
 /* Sampling under the names that OpenAI's APIs and their extensions share. */
 extern const struct field ask_sampling[];
 extern const int ask_n_sampling;
-/* How many answers; {"include_usage"} of a stream. */
+/* Reads how many answers are wanted; ask_read_usage reads {"include_usage"} of a stream. These and
+ * those below fill in a from v, the value of the member `path` of a request. They return 0, or the
+ * status of an error with *f filled in. */
 int ask_read_n(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_read_usage(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_read_stop(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_read_kwargs(struct ask *a, const struct json *v, const char *path, struct fault *f);
-/* {"type": "enabled" | "disabled" | "adaptive", "budget_tokens", "display"} */
+/* Reads whether and how much to think: {"type": "enabled" | "disabled" | "adaptive",
+ * "budget_tokens", "display"}, the budget in tokens. */
 int ask_read_thinking(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_read_effort(struct ask *a, const struct json *v, const char *path, struct fault *f);
-/* {"type": "text" | "json_object" | "json_schema", "json_schema": {"schema", "strict"}}, or schema
- * and strict beside the type. */
+/* Reads the form of the answer: {"type": "text" | "json_object" | "json_schema", "json_schema":
+ * {"schema", "strict"}}, or schema and strict beside the type. */
 int ask_read_format(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_form(struct ask *a, enum ask_form form, const struct json *v, const char *path,
              struct fault *f);
 /* Notes that the answer must be a call of the tool `name`, or of any when that is NULL. */
 int ask_must_call(struct ask *a, const struct json *name, const char *path, struct fault *f);
-/* {"mode": "auto" | "required", "tools": [{"name"} or {"function": {"name"}}]}: which may be
- * called. */
+/* Reads which tools may be called: {"mode": "auto" | "required", "tools": [{"name"} or {"function":
+ * {"name"}}]}. */
 int ask_read_allowed(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_read_model(struct ask *a, const struct json *v, const char *path, struct fault *f);
 
 /* ---- values of a request, written again: members in their order, numbers as they came ---- */
 
-/* Adds v to the open object or list; name NULL: to a list. */
+/* Adds v to the open object or list; name NULL means to a list. */
 void ask_put(struct jw *w, const char *name, const struct json *v);
 /* Adds member `name` of obj as member `as`, where it is there and not null. */
 void ask_copy(struct jw *w, const char *name, const struct json *obj, const char *as);

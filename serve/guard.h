@@ -19,13 +19,14 @@ enum guards_mode {
 struct guards *guards_new(const struct tok *t, const struct toolfmt *f, enum guards_mode mode);
 /* Frees them; all answers must have ended. */
 void guards_free(struct guards *g);
-/* What holds n answers to what a->form asks for, guard[0..n); zeros when it asks for nothing. Where
- * tools are offered calls are of them, with arguments that their schemas allow; where they may not
- * be called the answer has no marker of a call. fmt: how reasoning and calls are written, which
- * think says whether the prompt has begun, NULL: there are none; white space may then come in front
- * of the text, as templates put it there. Clauses that a language cannot express and need not be
- * kept are noted in a->warned, and so are tools that are left free since no language holds them. Of
- * one thread at a time. */
+/* Makes what holds n answers to what a->form asks for, guard[0..n), which guard_release frees;
+ * zeros when it asks for nothing. Where tools are offered calls are of them, with arguments that
+ * their schemas allow; where they may not be called the answer has no marker of a call. fmt says
+ * how reasoning and calls are written, and think whether the prompt has begun reasoning; white
+ * space may then come in front of the text, as templates put it there. Clauses that a language
+ * cannot express and need not be kept are noted in a->warned, and so are tools that are left free
+ * since no language holds them. Is called by one thread at a time. Returns the status of an error
+ * with *f filled in, or 0. fmt NULL means that there are neither reasoning nor calls. */
 int guards_make(struct guards *g, struct ask *a, const struct toolfmt *fmt, enum tool_think think,
                 struct guard *guard, int n, struct fault *f);
 

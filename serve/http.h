@@ -35,8 +35,10 @@ struct http_req {
 int http_head(const char *s, size_t n, struct http_req *r);
 /* Finds a field whatever the case of its name; NULL when there is none. */
 const struct http_text *http_find(const struct http_req *r, const char *name);
-bool http_is(struct http_text t, const char *s);      /* equal bytes */
-bool http_is_word(struct http_text t, const char *s); /* equal but for case */
+/* Tells whether t is s, byte for byte. */
+bool http_is(struct http_text t, const char *s);
+/* Tells whether t is s but for capital and small letters. */
+bool http_is_word(struct http_text t, const char *s);
 
 /* A body under way. */
 struct http_body {
@@ -57,7 +59,7 @@ enum http_more http_body_feed(struct http_body *b, const char *s, size_t n, size
  * in numbers, localhost, a name below it, or one of `allowed`, with any port. Others come from web
  * pages that had a name of theirs point here. */
 bool http_host_ok(struct http_text host, const char *const *allowed, int n_allowed);
-/* The reason phrase of a status. */
+/* Returns the reason phrase of a status, "Unknown" where it has none here. The text is static. */
 const char *http_reason(int status);
 
 #endif

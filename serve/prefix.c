@@ -140,7 +140,8 @@ static bool step(const struct walk *w, struct cursor *c, int32_t id) {
     return w->how == PREFIX_BYTES && same_bytes(w, c, id);
 }
 
-/* The tokens of the prompt and of the tree end together: may a sequence resume here? */
+/* Notes that tokens of the prompt, `at` of them, and of the tree, `end` of them up to a place
+ * within x, end together, and whether a sequence may resume there. */
 static void note(struct walk *w, const struct node *x, int64_t end, int64_t at) {
     const bool can = w->p->can_trim || (x->q && end == x->end);
     w->seen = max_i64(w->seen, at);
@@ -171,7 +172,8 @@ struct prefix_match prefix_match(const struct prefix *p, const int32_t *ids, int
     return (struct prefix_match){w.best.n_prompt, w.seen};
 }
 
-/* The first `end` tokens on the way to the end of x; returns the root. */
+/* Appends the first `end` tokens on the way from the root to the end of x to out; returns the
+ * root. */
 static const struct node *way(const struct node *x, int64_t end, struct ids *out) {
     for (int64_t i = 0; i < end; i++) ids_add(out, 0);
     for (; x->parent; x = x->parent) {
@@ -191,7 +193,7 @@ static void rewrite(struct ids *all, const struct place *at) {
     *all = out;
 }
 
-/* A sequence that has seen a place and maybe more. */
+/* Returns a node whose sequence has seen the place and maybe more, or NULL when there is none. */
 static struct node *holder(const struct place *at) {
     struct node *x = (struct node *)(uintptr_t)at->x;
     while (x && !x->q) x = x->child; /* every leaf has one */
@@ -236,7 +238,7 @@ static struct node *new_node(struct node *parent, const int32_t *ids, int64_t n)
     return x;
 }
 
-/* The first `at` tokens of x become a node above it. */
+/* Makes the first `at` tokens of x a node above it, and returns that node. */
 static struct node *split(struct node *x, int64_t at) {
     struct node *parent = x->parent, **link = &parent->child;
     while (*link != x) link = &(*link)->next;
@@ -290,7 +292,8 @@ static void tidy(struct node *x) {
     free(x);
 }
 
-/* Where sequences can go back, the longer one serves for those above it. */
+/* Forgets the nearest sequence above x, where sequences can go back: the longer one, of x, serves
+ * for it. */
 static void cover(struct prefix *p, struct node *x) {
     for (struct node *up = x->parent; up;) {
         struct node *next = up->parent;
@@ -347,7 +350,7 @@ static double worth(const struct prefix *p, const struct node *x, double now) {
            (double)(1 + x->n_hits) / bytes;
 }
 
-/* The next node in depth-first order. */
+/* Returns the next node in depth-first order, or NULL behind the last one. */
 static struct node *after(struct node *x) {
     if (x->child) return x->child;
     while (x && !x->next) x = x->parent;

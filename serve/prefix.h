@@ -14,8 +14,8 @@
 #include "tok/tok.h"
 
 struct prefix;
-/* s: borrowed. t: borrowed, or NULL: tokens are compared, not bytes. Nothing of one key is found by
- * another. */
+/* Makes an empty tree, which prefix_free frees; s and t are borrowed. Nothing of one key is found
+ * by another. t NULL means that tokens are compared, not bytes. */
 struct prefix *prefix_new(struct session *s, const struct tok *t);
 void prefix_free(struct prefix *p);
 
@@ -27,9 +27,9 @@ struct prefix_match {
 struct prefix_match prefix_match(const struct prefix *p, const int32_t *ids, int64_t n,
                                  uint64_t key);
 enum prefix_how { PREFIX_IDS, PREFIX_BYTES };
-/* Makes a sequence that has seen the first m->n tokens of a prompt, NULL when these are none. With
- * PREFIX_BYTES it may have seen other tokens with the same bytes, with which *all begins then; it
- * does not become longer than n_max. ERR_SYS: no memory. */
+/* Makes a sequence that has seen the first m->n tokens of a prompt. With PREFIX_BYTES it may have
+ * seen other tokens with the same bytes, with which *all begins then; it does not become longer
+ * than n_max. Returns ERR_SYS when there is no memory. *out is NULL when m->n is 0. */
 int prefix_take(struct prefix *p, struct ids *all, uint64_t key, enum prefix_how how, int64_t n_max,
                 struct seq **out, struct prefix_match *m, struct err *e);
 
@@ -54,7 +54,7 @@ struct prefix_kept {
 };
 typedef bool (*prefix_show_fn)(void *ud, const struct prefix_kept *k);
 void prefix_show(const struct prefix *p, prefix_show_fn fn, void *ud);
-/* Drops what is worth least. False: there is nothing. */
+/* Drops what is worth least. Returns false when there is nothing. */
 bool prefix_drop(struct prefix *p);
 
 struct prefix_counts {

@@ -89,7 +89,7 @@ void sched_add(struct sched *s, struct task *t) {
     }
 }
 
-/* Takes the sequence away; what it has seen is kept for others. */
+/* Takes the sequence away from a run; what it has seen is kept for others when keep is set. */
 void sched_release(struct sched *s, struct run *r, bool keep) {
     if (!r->seq) return;
     sched_settle(s, r, seq_pos(r->seq) > r->guessed_at);
@@ -205,7 +205,8 @@ struct pass {
     int64_t n, n_logits, n_decode;
 };
 
-/* What a snapshot of the first `at` tokens of r is good for; -1: none is taken. */
+/* Returns what a snapshot of the first `at` tokens of r is good for (enum prefix_use), or -1 when
+ * none is taken. */
 static int snapshot_use(const struct run *r, int64_t at) {
     int use = at % EVERY == 0 ? (int)PREFIX_EVERY : -1;
     if (at >= r->n_prompt || !sched_keeps(r)) return -1;
@@ -214,7 +215,8 @@ static int snapshot_use(const struct run *r, int64_t at) {
     return use;
 }
 
-/* A sequence for a snapshot of the first `at` tokens of r, where one is wanted and has room. */
+/* Makes a sequence for a snapshot of the first `at` tokens of r, where one is wanted and has room;
+ * returns NULL elsewhere. */
 static struct seq *snapshot(struct sched *s, const struct run *r, int64_t at) {
     struct err ignored;
     struct seq *q = NULL;
@@ -251,7 +253,7 @@ static void add_rows(struct sched *s, struct pass *p, struct run *r, int64_t n) 
     }
 }
 
-/* A token of each answer that runs, and guesses of those behind it. */
+/* Adds to the pass a token of each answer that runs, and guesses of those behind it. */
 static void add_answers(struct sched *s, struct pass *p) {
     int64_t n_rows = 0;
     int n_runs = 0;
@@ -282,7 +284,7 @@ static void add_answers(struct sched *s, struct pass *p) {
     }
 }
 
-/* Rows of prompts that fit into the time of a pass. */
+/* Returns how many rows of prompts fit into the time of the pass. */
 static int64_t prompt_rows(const struct sched *s, const struct pass *p) {
     const int64_t most = s->n_ubatch - p->n;
     if (!p->n_decode || !(s->row_s > 0)) return most;
@@ -291,7 +293,8 @@ static int64_t prompt_rows(const struct sched *s, const struct pass *p) {
     return min_i64(max_i64(n, MIN_ROWS), most);
 }
 
-/* The prompt that goes first: the shortest, unless another has waited long. */
+/* Returns the run whose prompt goes first: the shortest, unless another has waited long. Returns
+ * NULL when no prompt is left to compute. */
 static struct run *next_prompt(const struct sched *s, const struct pass *p) {
     struct run *best = NULL;
     double best_score = 0;
@@ -330,7 +333,7 @@ static void gather(struct sched *s, struct pass *p) {
     }
 }
 
-/* Rows of runs that lost their sequence to others after they were added. */
+/* Drops the rows of runs that lost their sequence to others after they were added. */
 static void drop_lost(struct sched *s, struct pass *p) {
     int64_t n = 0;
     p->n_logits = 0;
@@ -369,7 +372,7 @@ static int draw(struct sched *s, struct run *r, const float *logits, int32_t *id
     return 0;
 }
 
-/* A thinking that has taken its budget ends: with the last words that were asked for, and the tag
+/* Ends a thinking that has taken its budget: with the last words that were asked for, and the tag
  * that the model's template closes it with. Characters are not cut. */
 static void end_thinking(const struct tok *tok, struct run *r) {
     const struct ask *a = &r->task->ask;
@@ -385,8 +388,8 @@ static void end_thinking(const struct tok *tok, struct run *r) {
     buf_release(&text);
 }
 
-/* The tokens that come next: one that is drawn, or the next of a forced end of thinking, and those
- * that the grammar leaves no choice about. */
+/* Adds to `next` the tokens that come next: one that is drawn, or the next of a forced end of
+ * thinking, and those that the grammar leaves no choice about. */
 static int take(struct sched *s, struct run *r, const float *logits, struct ids *next,
                 struct err *e) {
     struct constrain *c = r->guard.c;
@@ -405,7 +408,7 @@ static int take(struct sched *s, struct run *r, const float *logits, struct ids 
     return 0;
 }
 
-/* A token of the answer. The answer may end with it. */
+/* Adds a token to the answer, which may end with it. */
 static void add_token(struct sched *s, struct run *r, const float *logits, int32_t id) {
     struct task *t = r->task;
     struct reply_choice *c = &t->reply.choice[r->choice];
@@ -432,7 +435,8 @@ static void add_token(struct sched *s, struct run *r, const float *logits, int32
         end_run(s, r, END_CONTEXT, NULL);
 }
 
-/* All is fed: the logits of the last token give the next one. */
+/* Takes the next token of r from the logits of its last one, when all is fed. Tokens that must
+ * follow come with it. */
 static void next_token(struct sched *s, struct run *r, const float *logits) {
     struct task *t = r->task;
     struct ids next = {0};
@@ -462,7 +466,7 @@ static void next_token(struct sched *s, struct run *r, const float *logits) {
     ids_release(&next);
 }
 
-/* Probability of the prompt's token behind this row. */
+/* Notes the probability of the prompt's token behind this row. */
 static void echo_token(struct sched *s, struct run *r, const float *logits) {
     struct reply_choice *c = &r->task->reply.choice[r->choice];
     const struct tok *tok = session_model(s->s)->tok;
@@ -471,8 +475,8 @@ static void echo_token(struct sched *s, struct run *r, const float *logits) {
         probs_add(&c->probs, tok, logits, s->n_vocab, r->all.v[r->n_echoed], r->task->ask.top);
 }
 
-/* The tokens behind those that were fed, r's last ones in front of its guesses; logits: behind the
- * last one. */
+/* Takes the tokens behind those that were fed: r's last token, and its guesses behind that. logits
+ * are those of the last token, then those of each guess. */
 static void next_tokens(struct sched *s, struct run *r, const float *logits) {
     for (const float *l = logits; l; l = sched_next_logits(s, r, logits)) next_token(s, r, l);
     if (r->seq) sched_settle(s, r, true);
@@ -494,7 +498,7 @@ static void measure(struct sched *s, const struct pass *p, double t) {
     hist_add(&s->n.step, t, 1);
 }
 
-/* A pass that failed: what is kept makes room, then the last comer gives up. */
+/* Deals with a pass that failed: what is kept makes room, then the last comer gives up. */
 static void failed(struct sched *s, const struct pass *p, const struct err *e) {
     struct fault f;
     for (int64_t i = 0; i < p->n; i++) {
@@ -517,7 +521,7 @@ static void failed(struct sched *s, const struct pass *p, const struct err *e) {
     sched_sweep(s);
 }
 
-/* What n rows of a pass gave to their runs. */
+/* Hands to their runs what the n rows of a pass gave. */
 static void hand_out(struct sched *s, int64_t n) {
     const float *logits = s->logits, *hidden = s->hidden;
     for (int64_t i = 0, to; i < n; i = to) {

@@ -27,15 +27,16 @@ struct sched_opts {
     int (*guess)(void *ud, const struct run *r, int32_t *out, int most);
     void *guess_ud;
 };
-/* s: borrowed, of session_opts.guests. */
+/* Makes a scheduler, which sched_free frees; s is borrowed, and opened with session_opts.guests. */
 int sched_new(struct sched **out, struct session *s, const struct sched_opts *o, struct err *e);
-/* Tasks that have not ended fail. */
+/* Frees a scheduler. Tasks that have not ended fail. */
 void sched_free(struct sched *s);
 /* Takes a task over. It is freed when it has ended. */
 void sched_add(struct sched *s, struct task *t);
-/* One pass. False: there is nothing to do now; true: call again. */
+/* Runs one pass. Returns true when it is to be called again, false when there is nothing to do
+ * now. */
 bool sched_step(struct sched *s);
-/* All that has not ended fails with this. */
+/* Fails all tasks that have not ended, with this error. */
 void sched_fail_all(struct sched *s, const struct fault *f);
 
 struct sched_counts {
@@ -53,7 +54,8 @@ struct sched_counts {
     struct shelf_counts shelf;
 };
 struct sched_counts sched_counts(const struct sched *s);
-/* A line of JSON per live sequence, elements of a list. */
+/* Writes the places for live sequences, the free ones too, each a JSON object, as elements of a
+ * list. */
 void sched_slots(const struct sched *s, struct jw *w);
 
 #endif

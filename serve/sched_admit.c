@@ -15,7 +15,7 @@ enum {
 
 /* ---- memory ---- */
 
-/* What runs may still take of what was promised to them. */
+/* Returns how many bytes runs may still take of what was promised to them. */
 static uint64_t promised(const struct sched *s) {
     uint64_t n = 0;
     for (int i = 0; i < s->n_runs; i++) {
@@ -36,7 +36,8 @@ bool sched_room(struct sched *s, uint64_t n) {
     return true;
 }
 
-/* The one that came last gives its memory to the others, and waits. */
+/* Gives the memory of the run that came last to the others; that run waits. The run `but` is left
+ * alone. Returns false when there is no other. */
 static bool preempt(struct sched *s, const struct run *but) {
     struct run *last = NULL;
     for (int i = 0; i < s->n_runs; i++)
@@ -48,7 +49,8 @@ static bool preempt(struct sched *s, const struct run *but) {
     return true;
 }
 
-/* Is there memory for what run r feeds next? */
+/* Tells whether there is memory for n tokens that run r feeds next, and makes room for them at the
+ * cost of others. */
 bool sched_may_grow(struct sched *s, struct run *r, int64_t n) {
     while (seq_pos(r->seq) + n > r->n_promised) {
         const int64_t to = min_i64(r->n_promised + max_i64(GROWTH, n), s->n_ctx);
@@ -101,8 +103,8 @@ static void add_cut(struct run *r, int64_t at, enum prefix_use use) {
     r->cut[r->n_cuts++].use = use;
 }
 
-/* True when another run computes a part of r's prompt that r had better wait for: a snapshot is
- * taken there. */
+/* Tells whether another run computes a part of r's prompt that r had better wait for; a snapshot is
+ * taken there then. */
 static bool better_wait(struct sched *s, struct run *r) {
     if (!sched_keeps(r)) return false;
     const int64_t have = prefix_match(s->prefix, r->all.v, r->all.n, r->task->key).n;
@@ -119,7 +121,8 @@ static bool better_wait(struct sched *s, struct run *r) {
     return false;
 }
 
-/* The next to begin: keys take turns, and each is served in order. */
+/* Returns the run that is next to begin: keys take turns, and each is served in order. Returns NULL
+ * when none can. */
 static struct run *next_waiting(struct sched *s) {
     struct run *best = NULL;
     for (int i = 0; i < s->n_runs; i++) {
@@ -139,7 +142,8 @@ static int start_text(struct run *r, int64_t n_vocab, struct err *e) {
     return speak_new(&r->speak, &t->ask, t->fmt, t->think, r->choice, task_event, t, e);
 }
 
-/* The places of snapshots, after the first `from` tokens of the prompt became so many more. */
+/* Moves the places of snapshots, after the first `from` tokens of the prompt became `more` tokens
+ * longer; places within those are dropped. */
 static void move_cuts(struct run *r, int64_t from, int64_t more) {
     int n = 0;
     for (int i = 0; i < r->n_cuts; i++)
@@ -169,7 +173,7 @@ static void resume(struct sched *s, struct run *r) {
     if (first && m.seen - m.n > SHARED) add_cut(r, m.seen + more, PREFIX_SPLIT);
 }
 
-/* Gives a run its sequence. False: there is no room yet. */
+/* Gives a run its sequence. Returns false when there is no room yet, or with an error in *e. */
 static bool begin(struct sched *s, struct run *r, struct err *e) {
     const struct ask *a = &r->task->ask;
     const int64_t more = a->n_max < 0 ? PROMISE : min_i64(a->n_max, PROMISE);

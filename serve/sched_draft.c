@@ -37,7 +37,7 @@ bool sched_drop_taps(struct sched *s) {
     return true;
 }
 
-/* One that the pass does not use yet; NULL: there is no room. */
+/* Returns a state to go back to that the pass does not use yet, or NULL when there is no room. */
 static struct seq *take_tap(struct sched *s) {
     struct err ignored;
     if (s->taps_used == s->n_taps) {
@@ -58,15 +58,16 @@ void sched_measure_rows(struct sched *s, int64_t n_rows, double t) {
     if (was) *was = *was > 0 ? 0.9 * *was + 0.1 * t : t;
 }
 
-/* Seconds of a pass of n rows; where that is not known, of one with fewer: it is tried. */
+/* Returns the seconds of a pass of n rows; where that is not known, of one with fewer, so that it
+ * is tried. */
 double sched_seconds(const struct sched *s, int64_t n) {
     n = min_i64(n, (int64_t)COUNT_OF(s->rows_s) - 1);
     while (n > 1 && !(s->rows_s[n] > 0)) n--;
     return s->rows_s[n] > 0 ? s->rows_s[n] : 1;
 }
 
-/* Of n guesses of a run, in a pass of `rows` rows without them, those that are worth it; n_others:
- * tokens that the pass gives to others. */
+/* Returns how many of the n guesses of a run are worth it, in a pass of `rows` rows without them.
+ * n_others is the number of tokens that the pass gives to others. */
 static int worth_it(const struct sched *s, const struct run *r, int n, int64_t rows, int n_others) {
     double tokens = n_others + 1, chance = 1, best_rate = tokens / sched_seconds(s, rows);
     int best = 0;
@@ -86,7 +87,8 @@ void sched_doubt(struct run *r, enum guess_by by) {
     r->right[by] += RIGHT_BACK * (RIGHT_FIRST - r->right[by]);
 }
 
-/* Guesses of r's next tokens, `most` at most, and who made them. */
+/* Makes guesses of r's next tokens, `most` at most, and notes who made them. Returns their
+ * number. */
 static int guesses(const struct sched *s, struct run *r, int most) {
     int n = s->o.guess ? s->o.guess(s->o.guess_ud, r, r->guess, most)
                        : lookup_guess(r->all.v, r->all.n, r->guess, most);
@@ -118,7 +120,7 @@ int sched_guess(struct sched *s, struct run *r, int64_t n_rows, int n_others, in
 
 /* ---- judging ---- */
 
-/* Guesses of r that are tokens of its answer by now. */
+/* Returns how many guesses of r, from the first one on, are tokens of its answer by now. */
 static int n_right(const struct run *r) {
     int n = 0;
     while (n < r->n_guesses && r->guessed_at + n < r->all.n &&

@@ -57,44 +57,62 @@ struct sched {
     struct sched_counts n;
 };
 
-/* Of sched.c. */
-void sched_release(struct sched *s, struct run *r, bool keep); /* takes its sequence away */
+/* ---- sched.c ---- */
+/* Takes the sequence away from a run; keep tells that what it has seen is kept for others. */
+void sched_release(struct sched *s, struct run *r, bool keep);
 void sched_fail_task(struct sched *s, struct task *t, const struct fault *f);
-void sched_sweep(struct sched *s); /* forgets what has ended */
-/* Of sched_draft.c. */
-/* Guesses of r's next tokens for a pass that has n_rows rows of answers without them, and gives
- * tokens to n_others; at most n_free. Returns their number, r->n_guesses. */
+/* Forgets what has ended. */
+void sched_sweep(struct sched *s);
+/* ---- sched_draft.c ---- */
+/* Makes guesses of r's next tokens, for a pass that has n_rows rows of answers without them and
+ * gives tokens to n_others other answers; at most n_free. Returns their number, r->n_guesses. */
 int sched_guess(struct sched *s, struct run *r, int64_t n_rows, int n_others, int64_t n_free);
-/* After tokens were drawn from `logits`, those behind r's last token before the pass: the logits
- * that the next one is drawn from; NULL: they are not there. */
+/* Returns the logits that the next token is drawn from, after tokens were drawn from `logits`,
+ * those behind r's last token before the pass. Returns NULL when they are not there. */
 const float *sched_next_logits(const struct sched *s, const struct run *r, const float *logits);
-/* Goes back to the last token that was guessed right. ran: the pass has. */
+/* Goes back to the last token that was guessed right. ran tells whether the pass has run. */
 void sched_settle(struct sched *s, struct run *r, bool ran);
-void sched_end_guesses(struct sched *s);                     /* the pass is over */
-double sched_seconds(const struct sched *s, int64_t n_rows); /* of a pass; guessed where unknown */
-void sched_doubt(struct run *r, enum guess_by by); /* nothing is guessed: it may be better again */
-/* Of sched_mtp.c. */
-/* Does the block want the hidden row of a run's token at `at`? */
+/* Notes that the pass is over: states to go back to are free again. */
+void sched_end_guesses(struct sched *s);
+/* Returns the seconds that a pass of n_rows rows takes; where that is not known, of one with
+ * fewer. */
+double sched_seconds(const struct sched *s, int64_t n_rows);
+/* Notes that nothing is guessed by `by` for r in this pass: it may be better again. */
+void sched_doubt(struct run *r, enum guess_by by);
+/* ---- sched_mtp.c ---- */
+/* Tells whether the block wants the hidden row of a run's token at `at`. */
 bool sched_wants_hidden(const struct sched *s, const struct run *r, int64_t at);
 /* Notes the pairs of the last n tokens that r's sequence has seen. */
 void sched_add_pairs(struct sched *s, struct run *r, const float *hidden, int64_t n);
-void sched_run_mtp(struct sched *s);    /* the noted pairs go through the block, where it pays */
-void sched_forget_pairs(struct run *r); /* gives back what the block has of r */
-int sched_guess_mtp(const struct run *r, int32_t *out); /* number of guesses: 0 or 1 */
+/* Takes the noted pairs through the block, where it pays. */
+void sched_run_mtp(struct sched *s);
+/* Gives back what the block has of r. */
+void sched_forget_pairs(struct run *r);
+/* Writes the guess of the block for r's next token to *out, where there is one. Returns the number
+ * of guesses, 0 or 1. */
+int sched_guess_mtp(const struct run *r, int32_t *out);
 bool sched_is_tap(const struct sched *s, const struct seq *q);
-bool sched_drop_taps(struct sched *s);                              /* false: there are none */
-void sched_measure_rows(struct sched *s, int64_t n_rows, double t); /* a pass without prompts */
-/* Of sched_shelf.c. */
+/* Frees the states to go back to, unless the pass uses some. Returns false when none was freed. */
+bool sched_drop_taps(struct sched *s);
+/* Notes that a pass of n_rows rows, without prompts, took t seconds. */
+void sched_measure_rows(struct sched *s, int64_t n_rows, double t);
+/* ---- sched_shelf.c ---- */
 /* Brings what a run's prompt begins with from the shelf, when that spares time and there is memory
  * for it and `need` bytes more. */
 void sched_from_shelf(struct sched *s, const struct run *r, uint64_t need);
-/* Writes one of the beginnings that requests share, or all that is kept. False: there is nothing
- * to write. */
+/* Writes one of the beginnings that requests share, or all that is kept. Returns false when there
+ * is nothing to write. */
 bool sched_shelve(struct sched *s, bool all);
-/* Of sched_admit.c. */
-bool sched_room(struct sched *s, uint64_t n);                   /* for so many bytes more */
-bool sched_may_grow(struct sched *s, struct run *r, int64_t n); /* for what r feeds next */
-bool sched_keeps(const struct run *r); /* what r computes serves others, and theirs serves r */
-void sched_admit(struct sched *s);     /* gives sequences to those that wait, as there is room */
+/* ---- sched_admit.c ---- */
+/* Makes room for n bytes more, at the cost of what is kept. Returns false when that is too little.
+ */
+bool sched_room(struct sched *s, uint64_t n);
+/* Tells whether there is memory for n tokens that r feeds next; others may lose theirs
+ * for it. */
+bool sched_may_grow(struct sched *s, struct run *r, int64_t n);
+/* Tells whether what r computes serves others, and theirs serves r. */
+bool sched_keeps(const struct run *r);
+/* Gives sequences to those that wait, as there is room. */
+void sched_admit(struct sched *s);
 
 #endif

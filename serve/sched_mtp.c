@@ -39,7 +39,7 @@ void sched_add_pairs(struct sched *s, struct run *r, const float *hidden, int64_
     p->run[p->n_runs++] = r;
 }
 
-/* Would a guess for each of the runs be worth the block's time? */
+/* Tells whether a guess for each of the runs would be worth the block's time. */
 static bool pays(const struct sched *s) {
     const int n = s->mtp.n_runs;
     double tokens = n;

@@ -109,13 +109,15 @@ void info_tags(struct server *s, struct job *j);
 void info_ps(struct server *s, struct job *j);
 void info_version(struct server *s, struct job *j);
 void info_root(struct server *s, struct job *j);
-void info_page(struct server *s, struct job *j); /* for browsers; others get info_root */
+/* Answers browsers with a page, and others as info_root does. */
+void info_page(struct server *s, struct job *j);
 
 void later_generate(struct server *s, struct job *j);
 void later_tokenize(struct server *s, struct job *j);
 void later_detokenize(struct server *s, struct job *j);
 void later_template(struct server *s, struct job *j);
-void later_count(struct server *s, struct job *j); /* .../count_tokens, .../input_tokens */
+/* Answers .../count_tokens and .../input_tokens. */
+void later_count(struct server *s, struct job *j);
 void later_show(struct server *s, struct job *j);
 
 #endif

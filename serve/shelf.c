@@ -114,7 +114,7 @@ static bool make_room(struct shelf *f, uint64_t n) {
 
 /* ---- reading ---- */
 
-/* The last eight bytes of a file, and how long it is. */
+/* Reads the last eight bytes of a file into *sum, and how many bytes long it is into *size. */
 static int tail(const char *path, uint64_t *sum, uint64_t *size, struct err *e) {
     uint8_t b[8];
     struct stat st;
@@ -128,7 +128,8 @@ static int tail(const char *path, uint64_t *sum, uint64_t *size, struct err *e) 
     return 0;
 }
 
-/* What the bytes of an .ids file say: x without its name. */
+/* Reads into x what the len bytes of an .ids file say; x->name is left alone. The caller frees
+ * x->ids. Returns ERR_DATA when the file, called `path` in messages, is damaged. */
 static int parse(const struct shelf *f, const uint8_t *p, size_t len, struct entry *x,
                  const char *path, struct err *e) {
     const uint64_t n = len >= HEAD + 8 ? load_u64(p + 16) : 0;
@@ -209,7 +210,8 @@ static int read_all(struct shelf *f, struct err *e) {
 
 /* ---- opening ---- */
 
-/* The folder of a model and of how it is computed: sequences of other ones do not fit. */
+/* Returns the path of the folder for a model and for how it is computed, which the caller frees:
+ * sequences of other ones do not fit. */
 static char *folder(const struct session *s, const char *dir) {
     const struct session_opts *o = session_get_opts(s);
     struct buf b = {0}, path = {0};

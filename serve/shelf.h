@@ -12,9 +12,10 @@
 #include "serve/prefix.h"
 
 struct shelf;
-/* Reads which entries `dir` has for the session's model; makes the folder when it is missing.
- * s: borrowed. max_bytes: of all entries; the oldest go first. ERR_SYS: the folder cannot be used,
- * others may write to it, or another server uses it. */
+/* Reads which entries `dir` has for the session's model; makes the folder when it is missing. s is
+ * borrowed. max_bytes is for all entries together; the oldest go first. Returns ERR_SYS when the
+ * folder cannot be used, others may write to it, or another server uses it.
+ * The caller frees it with shelf_free. */
 int shelf_open(struct shelf **out, struct session *s, const char *dir, uint64_t max_bytes,
                struct err *e);
 void shelf_free(struct shelf *f);
@@ -28,10 +29,11 @@ struct shelf_found {
 };
 struct shelf_found shelf_match(const struct shelf *f, const int32_t *ids, int64_t n, uint64_t key,
                                int64_t more_than);
-/* Makes a sequence of what was found. ERR_DATA: it was damaged and is gone. ERR_SYS: no memory. */
+/* Makes a sequence of what was found. Returns ERR_DATA when it was damaged and is gone, ERR_SYS
+ * when there is no memory. */
 int shelf_load(struct shelf *f, const struct shelf_found *at, uint64_t key, struct seq **out,
                struct err *e);
-/* True when these tokens are worth a file, and there is none yet. */
+/* Tells whether these tokens are worth a file, and there is none yet. */
 bool shelf_wants(const struct shelf *f, const int32_t *ids, int64_t n, uint64_t key);
 /* Writes a sequence that has seen ids[0..n), at the cost of older entries. */
 int shelf_save(struct shelf *f, const int32_t *ids, int64_t n, uint64_t key, const struct seq *q,

@@ -9,20 +9,23 @@
 
 struct speak;
 typedef void (*speak_sink)(void *ud, const struct event *ev);
-/* fmt: how reasoning and calls are written, NULL: all is content (text completions). think: what
- * the end of the prompt says. a: borrowed, with its tools and stop texts. */
+/* Makes what turns the text of answer number `choice` into events, which sink gets with ud;
+ * speak_free frees it. a is borrowed, with its tools and stop texts. think is what the end of the
+ * prompt says about reasoning. fmt says how reasoning and calls are written; NULL means that all is
+ * content (text completions). */
 int speak_new(struct speak **out, const struct ask *a, const struct toolfmt *fmt,
               enum tool_think think, int choice, speak_sink sink, void *ud, struct err *e);
 void speak_free(struct speak *s);
 /* Takes bytes of any cut. Returns true when the answer ends here, at the stop text *stop. */
 bool speak_feed(struct speak *s, const char *text, size_t n, const char **stop);
-bool speak_thinks(const struct speak *s); /* is what comes now reasoning? */
+/* Tells whether what comes now is reasoning. */
+bool speak_thinks(const struct speak *s);
 /* Tells whether a character has begun that is not complete. */
 bool speak_half(const struct speak *s);
 /* Ends the text: what was held back comes out, then calls that are complete. Appends what was wrong
- * to problems, elements of a JSON list. *stop: the stop text that what was held back had, or NULL.
- * cut: a limit ended it, so that what begins like a call is one that is not complete, and is left
- * out. Returns the number of calls. */
+ * to problems, as elements of a JSON list. cut tells that a limit ended it, so that what begins
+ * like a call is one that is not complete, and is left out. Returns the number of calls. Sets *stop
+ * to the stop text that what was held back had, or to NULL. */
 int speak_end(struct speak *s, bool cut, struct buf *problems, const char **stop);
 
 #endif

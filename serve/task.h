@@ -81,17 +81,22 @@ struct task {
 struct task *task_new(struct job *j, const struct api *api, struct ask *a, const struct ids *prompt,
                       int n_prompts);
 void task_free(struct task *t);
-bool task_gone(const struct task *t); /* the client left */
-bool task_full(const struct task *t); /* ... or reads too slowly */
-/* The engine begins with it; n_cached tokens need not be computed. */
+/* Tells whether the client left. */
+bool task_gone(const struct task *t);
+/* Tells whether the client reads too slowly: more than 1 MiB waits for it. */
+bool task_full(const struct task *t);
+/* Notes that the engine begins with the task, of whose prompts n_cached tokens need not be
+ * computed. Begins the stream where one is asked for. */
 void task_admit(struct task *t, int64_t n_cached);
-/* An event of a choice: the sink of speak. */
+/* Takes an event of a choice of the task ud; this is the sink of speak. */
 void task_event(void *ud, const struct event *ev);
-/* So much of a run's prompt is computed: an event where the request wants it, not too often. */
+/* Tells the client that `done` tokens of a run's prompt are computed: an event where the request
+ * wants it, not too often. */
 void task_progress(struct run *r, int64_t done);
-/* A choice has ended; after the last one the answer is complete. */
+/* Ends a choice, at the stop text `stop` where there is one; after the last choice the answer is
+ * complete. */
 void task_end_run(struct run *r, enum reply_end end, const char *stop);
-/* It cannot be answered, or not to the end. */
+/* Fails a task that cannot be answered, or not to the end, and tells the client. */
 void task_fail(struct task *t, const struct fault *f);
 
 #endif
