@@ -25,8 +25,8 @@ void chat_more(struct chatting *u);
 
 /* ---- commands ---- */
 enum chat_kind { CHAT_TEXT, CHAT_COMMAND, CHAT_UNKNOWN };
-/* What a line is. CHAT_TEXT: *rest is what to send ("//x" sends "/x"). CHAT_COMMAND: *command is
- * its number for chat_do(), *rest what follows its name. */
+/* Tells what a line is. With CHAT_TEXT *rest is what to send ("//x" sends "/x"); with CHAT_COMMAND
+ * *command is its number for chat_do(), and *rest is what follows its name. */
 enum chat_kind chat_parse(const char *text, int *command, const char **rest);
 void chat_do(struct chatting *u, int command, const char *rest);
 extern const char *const chat_words[]; /* "/help", ...; NULL at the end */

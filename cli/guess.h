@@ -7,8 +7,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The name that is most like `typed` by edits, or that alone begins with it; NULL: none is near.
- * Names of one or two letters are never guessed. `next` gives the names one by one, then NULL. */
+/* Returns the only name that begins with `typed`, else the one that differs from it by the fewest
+ * edits. `next` gives the i-th name, and NULL behind the last. Names of one or two letters are
+ * never guessed. Returns NULL when no name is near. */
 const char *guess_name(const char *typed, const char *(*next)(void *ctx, int i), void *ctx);
 
 /* How other programs call an option. */
@@ -18,13 +19,15 @@ struct peer_option {
     const char *ours;     /* of the same meaning, taken with its value; "": the first argument */
     const char *say;      /* the answer where it is not taken; NULL: none */
 };
-/* The first row for a name of n characters in this command that `fits` accepts; NULL: none. Case
- * and '_' do not count in names of two and more characters. */
+/* Returns the first row for a name of n characters in this command that `fits` accepts; `ctx` is
+ * passed to it. Case and '_' for '-' do not count in names of two and more characters. Returns NULL
+ * when there is none. */
 const struct peer_option *peer_option(const char *name, size_t n, const char *command,
                                       bool (*fits)(void *ctx, const struct peer_option *p),
                                       void *ctx);
 
-/* What to use instead of a command of another program; NULL: not known. */
+/* Returns the advice on what to use instead of a command of another program, or NULL when that
+ * command is not known. */
 const char *peer_command(const char *name);
 
 #endif

@@ -9,24 +9,27 @@
 
 enum { HELP_LINES = 40 };
 
-/* Columns of the terminal behind f, or of $COLUMNS, from 40 to 100; 80 where nobody says. */
+/* Returns the width in columns of the terminal behind f, else that of $COLUMNS, held between 40 and
+ * 100; 80 where nobody says. */
 int help_width(FILE *f);
 /* Appends `text` broken at spaces so that no line is longer than `width`, where a word allows it.
  * The first line begins at column `at`, the others with `indent` spaces. Line ends in the text
  * count as spaces. No line end is appended. */
 void help_wrap(struct buf *b, const char *text, int at, int indent, int width);
-/* The help of a command. `all`: every option with its text, also the common ones. */
+/* Appends the help of a command, at most `width` columns wide. It has as many options as HELP_LINES
+ * lines hold; with `all` it has every option with its text, also the common ones. */
 void help_command(struct buf *b, const struct cmd_spec *spec, const struct opt *common,
                   int n_common, bool all, int width);
-/* The help of a command with subcommands; `synopsis` gives each one's, or NULL. */
+/* Appends the help of a command with n subcommands; synopsis[i] is that of sub[i], or NULL.
+ * `operands` is what they take in general. */
 void help_subcommands(struct buf *b, const char *command, const struct subcommand *sub,
                       const char *const *synopsis, int n, const char *operands, int width);
-/* `hone --help`. */
+/* Appends what `hone --help` prints: the n commands of s and what each is for. */
 void help_overview(struct buf *b, const struct subcommand *s, int n, int width);
-/* The k-th example of a command, or NULL. */
+/* Returns the k-th example of a command, counted from 0, or NULL when it has fewer. */
 const char *help_example(const char *command, int k);
-/* The k-th positional argument that a synopsis asks for, as it names it (not NUL-terminated, *n
- * characters); NULL: it asks for fewer. */
+/* Returns the k-th positional argument, counted from 0, that a synopsis asks for, under the name
+ * that it has there: *n characters, not NUL-terminated. Returns NULL when it asks for fewer. */
 const char *help_operand(const char *synopsis, int k, int *n);
 
 #endif

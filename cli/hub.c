@@ -9,7 +9,8 @@
 #include "core/io.h"
 #include "core/str.h"
 
-/* Endings of files: "data/wiki.txt" is a path that is not there, "Qwen/Qwen3-0.6B" a name. */
+/* Tells whether s ends as names of files do: "data/wiki.txt" is a path that is not there,
+ * "Qwen/Qwen3-0.6B" a name. */
 static bool is_file_name(const char *s) {
     static const char *const ends[] = {
         ".gguf", ".txt", ".json",        ".jsonl",   ".gz",    ".raw", ".csv", ".tsv", ".md",

@@ -9,9 +9,9 @@
 
 #include "core/err.h"
 
-/* Is `arg` no path that exists, and written like ORG/NAME, ORG/NAME:QUANT, NAME:TAG, or an address
- * with "://" or of a hub? Then `say` is a sentence with what to do; `command` is the word behind
- * hone, which decides between a whole folder and GGUF files. */
+/* Tells whether `arg` is no path that exists, and is written like ORG/NAME, ORG/NAME:QUANT,
+ * NAME:TAG, or an address with "://" or of a hub. Then `say` gets a sentence with what to do;
+ * `command` is the word behind hone, which decides between a whole folder and GGUF files. */
 bool hub_name(const char *arg, const char *command, char *say, size_t cap);
 
 #endif

@@ -270,8 +270,9 @@ static void add_entry(struct line *l, const char *text) {
     if (l->hist) history(l->hist, &ev, H_ENTER, text);
 }
 
-/* Entries from the n-th line on; with `keep` also the lines themselves. Returns how many there are.
- */
+/* Adds the entries of a text from number `from` on, counted from 0, to those that l can recall, or,
+ * with `keep`, appends their lines to that instead. Returns how many entries there are; with l and
+ * keep NULL it only counts. */
 static int64_t read_entries(struct line *l, char *text, int64_t from, struct buf *keep) {
     int64_t n = 0;
     for (char *s = text, *nl; *s; s = nl + 1) {

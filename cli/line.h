@@ -16,21 +16,25 @@ enum line_end {
     LINE_INTR, /* interrupted: prog_interrupted() is true */
     LINE_EOF   /* the end of the input, or Ctrl-D in an empty line */
 };
-/* Words that Tab completes at the start of a line; NULL-terminated, borrowed. */
+/* Makes a reader of lines, to be freed with line_free. `words` are what Tab completes at the start
+ * of a line, NULL behind the last, borrowed. `history` is the path of the file of earlier lines;
+ * NULL: there is none. */
 struct line *line_new(const char *history, const char *const *words);
-void line_free(struct line *l); /* NULL is fine */
+/* Frees the reader and leaves the terminal as it was found. l may be NULL. */
+void line_free(struct line *l);
 enum line_end line_read(struct line *l, const char *prompt, struct buf *out);
 /* Adds a text to the history, of this run and of later ones: a file of mode 0600 with a JSON string
  * per line, at most LINE_HISTORY of the newest. What cannot be stored is not: no error. */
 enum { LINE_HISTORY = 1000 };
 void line_remember(struct line *l, const char *text);
-/* For signal handlers: makes a line_read() that waits look at prog_interrupted(). */
+/* Makes a line_read() that waits look at prog_interrupted(). Signal handlers may call it. */
 void line_wake(void);
-/* For signal handlers that end the program: the terminal as it was found. */
+/* Sets the terminal as it was found, for signal handlers that end the program. */
 void line_restore(void);
-/* Where the history lies: $XDG_STATE_HOME/hone/history or ~/.local/state/hone/history; NULL when
- * neither is known. free(). */
+/* Returns the path of the history, $XDG_STATE_HOME/hone/history or ~/.local/state/hone/history,
+ * which the caller frees with free(); NULL when neither is known. */
 char *line_history_path(void);
-const char *line_library(void); /* version of the library, for hone doctor */
+/* Returns the version of the library that edits lines, for hone doctor. */
+const char *line_library(void);
 
 #endif

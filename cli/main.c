@@ -78,7 +78,7 @@ static void need_streams(void) {
             (void)!open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_WRONLY);
 }
 
-/* Has the reader of our standard output gone, as in `hone recipes | head -1`? */
+/* Tells whether the reader of our standard output has gone, as in `hone recipes | head -1`. */
 static bool reader_gone(void) {
     struct pollfd p = {.fd = STDOUT_FILENO, .events = POLLOUT};
     return ferror(stdout) && poll(&p, 1, 0) == 1 && (p.revents & POLLERR);

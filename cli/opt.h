@@ -70,13 +70,14 @@ int cli_sub(struct cli *c, const struct subcommand *sub, int n, const char *oper
  * of spec has offsets of. They are borrowed from argv. */
 int cli_parse(struct cli *c, const struct cmd_spec *spec, void *args, int argc, char **argv,
               struct err *e);
-/* Options that stand before the name of a command (`hone -q recipes`) go behind it. */
+/* Moves options that stand before the name of a command (`hone -q recipes`) behind it. `is_name`
+ * tells whether a word is such a name; `ctx` is passed to it. */
 void cli_to_front(int argc, char **argv, bool (*is_name)(void *ctx, const char *word), void *ctx);
 /* Adds tool version, command line and machine to a result, then prints it in the chosen form. */
 void cli_emit(struct cli *c, struct emit *m);
 /* Prints and frees the result of a job that returned rc, where it succeeded. Returns rc. */
 int cli_result(struct cli *c, struct emit *m, int rc);
-/* As cli_result, for jobs that have a result with ERR_VERDICT too. */
+/* Does what cli_result does, for jobs that have a result with ERR_VERDICT too. */
 int cli_verdict(struct cli *c, struct emit *m, int rc);
 
 /* Row of an option table: where the plot goes, a const char * at that offset. */

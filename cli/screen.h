@@ -28,16 +28,19 @@ struct screen {
     double t_drawn;
 };
 void screen_init(struct screen *s, FILE *out, bool color);
-void screen_begin(struct screen *s); /* of an answer; not of one that goes on */
-/* What has become certain. n_drawn: tokens of the answer so far. */
+/* Begins to show an answer. It is not called for one that goes on. */
+void screen_begin(struct screen *s);
+/* Shows what of the answer has become certain since the last call. n_drawn counts its tokens so
+ * far. */
 void screen_update(struct screen *s, struct toolparse *p, int64_t n_drawn);
-/* The whole answer, read: what was not shown yet. */
+/* Shows what of the whole answer, now that it is read, was not shown yet. */
 void screen_end(struct screen *s, const char *reasoning, const char *content,
                 const struct json *calls, struct toolparse *p);
-/* Text as it is: raw output, continuations. */
+/* Shows n bytes of text as it is: raw output, or the continuation of a text. */
 void screen_text(struct screen *s, const char *text, size_t n);
-void screen_newline(struct screen *s); /* unless the line is empty */
-/* A sentence beside the answer, on stderr, dimmed; nothing with -q. */
+/* Ends the line on the screen, unless it is empty. */
+void screen_newline(struct screen *s);
+/* Prints a sentence beside the answer, on stderr and dimmed. With -q it prints nothing. */
 void screen_note(const struct screen *s, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 #endif

@@ -8,11 +8,14 @@
 
 #include "jobs/step.h"
 
-/* ERR_USAGE with a remedy when a file of this name is there and is not the job's. */
+/* Returns ERR_USAGE, with a remedy in its message, when a file of this name is there and is not the
+ * job's. */
 int claim_check(const struct job *j, const char *name, struct err *e);
-/* Before the file is written: a person's is renamed to NAME.orig first. */
+/* Announces that the job will write this file, and must be called before that. A file that is not
+ * the job's is renamed to NAME.orig first. */
 int claim_take(const struct job *j, const char *name, struct err *e);
-/* The file is complete. w: the members of its entry in a record, as JSON text. */
+/* Records that the file is complete. `members` is the JSON object that describes it in a step's
+ * record, as text. */
 int claim_done(const struct job *j, const char *name, const char *members, struct err *e);
 
 #endif

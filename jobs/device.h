@@ -6,13 +6,13 @@
 #include "jobs/work.h"
 #include "quantize/qdev.h"
 
-/* "NVIDIA H100 80GB HBM3", or "" when --device is the CPU. */
+/* Writes the name of the device, such as "NVIDIA H100 80GB HBM3"; "" when --device is the CPU. */
 void device_name(const struct work *w, char out[256]);
-/* The device for the next of n_left sessions that will be open together: an equal share of what is
- * free, so that opened from small to large each can have what the smaller ones left. What does not
- * fit is computed by the CPU, with a warning. */
+/* Returns the device for the next of n_left sessions that will be open together, limited to an
+ * equal share of the memory that is free; so, opened from small to large, each can have what the
+ * smaller ones left. What does not fit is computed by the CPU, with a warning. */
 struct device device_share(const struct work *w, int n_left);
-/* The device for quantization. */
+/* Returns the device that quantization is to use, by --device. */
 struct qdev_want device_quantize(const struct work *w);
 
 #endif

@@ -6,8 +6,9 @@
 #include "core/buf.h"
 #include "runtime/eval/eval.h"
 
-/* Of n models (labels as in the tables) against `base`: how much one loses, or of several which is
- * closest and which is farthest. The words are those of report/pick.h. */
+/* Appends a sentence on n models compared with `base`, whose labels are those of the tables: how
+ * much one loses, or of several which is closest and which is farthest. The words are those of
+ * report/pick.h. */
 void eval_answer(const struct eval_kld *k, char *const *label, int n, const char *base,
                  struct buf *out);
 

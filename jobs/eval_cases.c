@@ -115,7 +115,8 @@ static void emit_grades(struct emit *m, const struct tools_run *r) {
     }
 }
 
-/* Where in calls the grammar overruled the model, tool by tool. */
+/* Adds a table of how often the grammar overruled the model within calls, by tool and place in the
+ * call, where it did at all. */
 static void emit_overruled(struct emit *m, const struct tools_run *r) {
     const struct tool_tally *t = &r->con.overruled;
     if (!t->n) return;

@@ -27,7 +27,8 @@ struct eval_loaded {
     struct session *s;
     double seconds; /* that opening both took */
 };
-/* kv: name of a cache type. */
+/* Makes a session of m with room for n_ctx tokens. kv names the type of its cache of keys and
+ * values; a says the rest. */
 int eval_session(struct work *w, const struct eval_args *a, struct model *m, const char *kv,
                  int64_t n_ctx, struct session **out, struct err *e);
 int eval_open_one(struct work *w, const struct eval_args *a, const char *path, int64_t n_ctx,
@@ -37,10 +38,11 @@ int eval_load_text(const struct model *m, const char *path, struct ids *ids, str
 
 struct suite;
 struct suite_answers;
-/* A file, or "builtin". */
+/* Reads a suite of cases from a file, or the one of the program when path is "builtin". */
 int eval_suite_read(struct suite *s, const char *path, struct err *e);
-/* Opens the model, lets it answer n_cases (0: all), closes it. a: ctx (0: what is needed), kv_type,
- * act. format: NULL, or the syntax of calls. */
+/* Opens the model, lets it answer n_cases of the suite (0: all), and closes it. Of `a` the context
+ * (0: what is needed), the cache's type, the activations and the constraints on calls count.
+ * `format` names a syntax of calls; NULL: the one that the template asks for. */
 int eval_suite_of(struct work *w, const struct eval_args *a, const char *model,
                   const struct suite *suite, int64_t n_cases, int64_t max_tokens,
                   const char *format, struct suite_answers *out, struct err *e);
@@ -52,7 +54,7 @@ struct choice_job {
     int64_t n_cases, ctx, n_depths, per_depth;
 };
 extern const struct choice_job eval_needle_usual;
-/* Opens the model, scores the tasks, closes it. */
+/* Opens the model, scores the tasks with it, and closes it. */
 int eval_choice_of(struct work *w, const struct eval_args *a, const char *model,
                    const struct choice_job *j, struct choice_tasks *tasks,
                    struct choice_answers *out, struct err *e);
@@ -62,13 +64,15 @@ struct eval_texts { /* texts as domains */
     struct ids *ids; /* [n] */
     int n;
 };
-/* Every file is a domain of its base name; lines of a .jsonl with a "domain" are of that one. */
+/* Loads the texts of n_paths files as domains. A file is a domain of its base name, but lines of a
+ * .jsonl file that name a "domain" belong to that one. eval_texts_release frees what it fills. */
 int eval_texts_load(const struct model *m, const char *const *path, int n_paths,
                     struct eval_texts *out, struct err *e);
 void eval_texts_release(struct eval_texts *t);
 
 enum { EVAL_MAX_LIST = 32 };
-/* "0,4096": counts; `what` is the option's name. */
+/* Reads a list of counts such as "0,4096" into out[*n]. `what` is the name of the option, for the
+ * message. */
 int eval_parse_list(const char *text, const char *what, int64_t out[EVAL_MAX_LIST], int *n,
                     struct err *e);
 

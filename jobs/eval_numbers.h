@@ -5,16 +5,19 @@
 
 #include "jobs/eval_job.h"
 
-/* Perplexity of a text: windows of a->ctx tokens. */
+/* Measures the perplexity of a model on a text file, in windows of a->ctx tokens, and fills m. */
 int eval_ppl_run(struct work *w, const struct eval_args *a, const char *model, const char *text,
                  struct emit *m, struct err *e);
-/* Tokens per second of prompts and of generation. */
+/* Measures how many tokens per second a model reads of prompts and generates, at each depth of
+ * a->depths, and fills m. */
 int eval_speed_run(struct work *w, const struct eval_args *a, const char *model, struct emit *m,
                    struct err *e);
 /* Writes logits of the tokens in a->ids, f32 [n][n_vocab], to a->out. */
 int eval_logits_run(struct work *w, const struct eval_args *a, const char *model, struct emit *m,
                     struct err *e);
-/* How often the MTP block's guess of the token after next is the trunk's. */
+/* Measures on a text file how often the token that the MTP block (multi-token prediction) guesses
+ * for the place after the next one is the one that the rest of the model chooses there, and fills
+ * m. */
 int eval_mtp_run(struct work *w, const struct eval_args *a, const char *model, const char *text,
                  struct emit *m, struct err *e);
 

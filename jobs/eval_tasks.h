@@ -9,7 +9,8 @@
 int eval_tasks_run(struct work *w, const struct eval_args *a, const char *model,
                    const struct choice_job *j, struct emit *m, struct err *e);
 
-/* The same of a file of multiple choice; ERR_USAGE without j->format, which says what it is. */
+/* Does what eval_tasks_run does, with a file of multiple choice. Returns ERR_USAGE without
+ * j->format, which says what the file is. */
 int eval_choice_run(struct work *w, const struct eval_args *a, const char *model,
                     const struct choice_job *j, struct emit *m, struct err *e);
 

@@ -107,7 +107,7 @@ static int read_text(const char *dir, const char *name, char **text, size_t *len
     return rc;
 }
 
-/* Lines "SHA-256  NAME" of a job that was killed while it wrote. */
+/* Reads the lines "SHA-256 NAME" of a job that was killed while it wrote. */
 static int read_writing(struct guard *g, struct err *e) {
     char *text;
     size_t len;

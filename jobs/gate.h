@@ -27,10 +27,11 @@ struct gate {
     bool passed;
     char why[512];
 };
-/* The largest plain recipes of at most `budget` bytes. Paths of files that exist may be set then.
- */
+/* Finds the largest plain recipes whose files have at most `budget` bytes. The caller may then set
+ * the paths of files that exist. */
 int gate_find(struct gate *g, uint64_t budget, struct err *e);
-/* Makes what is missing, compares, sets best, passed and why. With no recipe that fits: passed. */
+/* Makes the files that are missing, compares the mix with them, and sets best, passed and why. With
+ * no recipe that fits, the mix has passed. */
 int gate_judge(struct gate *g, const char *mix, struct err *e);
 /* Removes the files that were made, but for those that were moved away. */
 void gate_release(struct gate *g);

@@ -153,7 +153,8 @@ static bool same_value(const struct gguf_kv *a, const struct gguf_kv *b) {
            a->count == b->count && memcmp(a->data, b->data, (size_t)a->n_bytes) == 0;
 }
 
-/* Elements that differ of two arrays of one type and length; *first: the index of the first. */
+/* Counts the elements that differ of two arrays of one type and length; *first gets the index of
+ * the first of them. */
 static uint64_t count_different(const struct gguf_kv *a, const struct gguf_kv *b, uint64_t *first) {
     const uint8_t *pa = a->data, *pb = b->data;
     uint64_t n = 0, la, lb, size = (uint64_t)gguf_vtype_bytes(a->elem);
@@ -297,7 +298,8 @@ static void emit_tensors(const struct diff *d, struct emit *m) {
     }
 }
 
-/* Tensors that differ, by change and types: a page instead of seven hundred rows. */
+/* Adds a table of the tensors that differ, by change and types: a page instead of seven hundred
+ * rows. */
 static void emit_groups(const struct diff *d, struct emit *m) {
     bool *done = xcalloc((size_t)d->n_rows + 1, sizeof *done);
     emit_table(m, "groups", d->count[SAME] < d->n_rows ? "tensors by change" : NULL);

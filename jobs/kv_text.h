@@ -6,9 +6,10 @@
 #include "core/buf.h"
 #include "core/gguf.h"
 
-/* Replaces b's text. `all`: nothing is cut; else long texts and arrays are. */
+/* Replaces b's text with the value of a key of a GGUF file. Long texts and arrays are cut, unless
+ * `all` is set. */
 void kv_value(struct buf *b, const struct gguf_kv *kv, bool all);
-/* "u32", "arr str" */
+/* Writes the type of a value: "u32", or "arr str" for an array of strings. */
 void kv_type(char out[32], const struct gguf_kv *kv);
 
 #endif

@@ -8,7 +8,8 @@
 #include "jobs/make.h"
 
 enum { LADDER_CANDS = 2 };
-/* The canonical name of a class given in any case; NULL: no class of the ladder. */
+/* Returns the canonical name of a size class that is given in any case, or NULL when it is no class
+ * of the ladder. */
 const char *ladder_find(const char *name);
 
 struct cand {          /* a file that may become the class's; in the work folder */
@@ -32,9 +33,10 @@ struct verdict_in {          /* measured on the same windows */
     double kld, kld_plain, p999, p999_plain, diff, diff_stderr;
     int64_t n_tokens; /* scored positions */
 };
-/* Is a candidate better than the preset, by all that is known: its mean is lower, as the choice of
- * its types said, and its 99.9 % value not larger by more than two standard errors. why: a sentence
- * with the numbers, which says when the difference is within the error. */
+/* Tells whether a candidate is better than the preset by all that is known: its mean is lower, as
+ * the choice of its types said, and its 99.9 % value is not larger by more than two standard
+ * errors. `why` gets a sentence with the numbers, which says when the difference is within the
+ * error. */
 bool ladder_verdict(const struct verdict_in *v, char *why, size_t cap);
 
 #endif

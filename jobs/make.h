@@ -69,13 +69,16 @@ struct make {
 #define MAKE_SENSITIVITY JOB_WORK "sens.json"
 
 enum quantize_resume make_resume(const struct make *mk);
-/* True when a step's record can be used (and says so). */
+/* Tells whether the record of a step can be used instead of doing it again, which it also logs.
+ * *result is then what the step found; json_free on *root frees it. */
 bool make_reuse(const struct make *mk, struct step *s, struct json **root,
                 const struct json **result);
-/* JSON text of a parsed value of a record: numbers and arrays of one object, as members. */
+/* Appends the numbers and arrays of one object of a parsed record as JSON text: members, with
+ * commas between them. */
 void make_members(const struct json *obj, struct buf *out);
-/* A sentence for left_out that no plan takes back. */
+/* Adds to cut_short a sentence about what could not be done, once. No later plan takes it back. */
 void make_left_out(struct make *mk, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* Adds a sentence to the notes of results.json. */
 void make_note(struct make *mk, const char *fmt, ...) PRINTF_LIKE(2, 3);
 struct made *make_add_file(struct make *mk, const char *recipe, char *path, bool outside);
 
@@ -85,56 +88,79 @@ struct eval_kld_run;
 typedef void (*make_see)(void *ctx, const struct eval_kld_run *r);
 int make_measure(struct make *mk, struct made *const *f, int n, make_see see, void *ctx,
                  struct err *e);
-/* The record of f's numbers is written again under its present name. */
+/* Writes the record of f's numbers again, under the name that the file has now. */
 int make_keep_eval(struct make *mk, const struct made *f, struct err *e);
 void made_release(struct made *f);
-void made_drop(struct make *mk); /* the last file added */
+/* Removes the file that was added last from the list of files, and frees what it holds. */
+void made_drop(struct make *mk);
 
 struct ids;
-/* A limit takes chunks evenly spread over all texts, so that every text has its share. */
+/* Keeps max_chunks chunks of ctx tokens, evenly spread over all texts, so that every text has its
+ * share. With 1 it keeps two, which is the least that an evaluation asks of a text; with 0 all. */
 void make_spread_chunks(struct ids *ids, int64_t ctx, int64_t max_chunks);
 
-/* What can be refused before any work: wrong facts, a SRC that is a quant; then, with the folder
- * open, files of others in the way. */
+/* Refuses, before any work, wrong facts, notes that are not there, and, without --allow-requantize,
+ * an SRC that is quantized already. */
 int make_check_base(struct make *mk, struct err *e);
+/* Refuses files of others that are in the way, unless -f was given; the folder must be open. */
 int make_check_folder(struct make *mk, struct err *e);
 /* Writes all that is for readers, with the text of results.json. */
 int make_publish(struct make *mk, const char *results, struct err *e);
 
-/* --pre is remembered in the state of the job in `out`: takes what an earlier call was given where
- * this one was given none, before anything is checked; and writes it, with the job open. */
+/* Takes --pre from the state of the job in the folder `out`, where an earlier call wrote it, when
+ * this call was given none. It is called before anything is checked. */
 int make_pre_recall(struct make *mk, const char *out, struct err *e);
+/* Writes --pre into the state of the job, which must be open, for later calls. */
 int make_pre_keep(const struct make *mk, struct err *e);
-/* recipes: --recipes, or NULL. Fills recipes and classes. */
+/* Checks what was asked for, and fills recipes and classes. `recipes` is the text of --recipes;
+ * NULL: it was not given. */
 int make_ask(struct make *mk, const char *recipes, struct err *e);
+/* Finds the name of the model, by which its files are called. */
 int make_name_only(struct make *mk, struct err *e);
-int make_name(struct make *mk, struct err *e);                 /* and make_check_folder */
-char *make_base_file(const struct make *mk, const char *type); /* "NAME-BF16.gguf"; free() */
-int make_source(struct make *mk, struct err *e);               /* hash */
-int make_convert(struct make *mk, struct err *e);              /* file[0] */
-int make_texts(struct make *mk, struct err *e); /* the built-in texts where none were named */
-/* What the job will take, and the plan that keeps to --time. */
+/* Does what make_name_only and then make_check_folder do. */
+int make_name(struct make *mk, struct err *e);
+/* Returns the name of the base's file in a type, "NAME-BF16.gguf". The caller frees it with
+ * free(). */
+char *make_base_file(const struct make *mk, const char *type);
+/* Computes src_hash, the hash of SRC's content. */
+int make_source(struct make *mk, struct err *e);
+/* Converts a folder, or takes a GGUF file as it is: file[0], with its hash. */
+int make_convert(struct make *mk, struct err *e);
+/* Takes the built-in texts where none were named. */
+int make_texts(struct make *mk, struct err *e);
+/* Forecasts what the job will take, and makes the plan that keeps to --time. */
 int make_forecast(struct make *mk, struct err *e);
 int make_dry_run(struct make *mk, const char *out, struct emit *m, struct err *e);
-/* A part is done: what is left is forecast again, and the plan shrinks where it no longer fits. */
+/* Forecasts again what is left after the part `done`, and fits the plan to the time that is
+ * left. */
 int make_replan(struct make *mk, enum plan_part done, struct err *e);
-/* Numbers of the plan: base NULL where there is no converted model yet. */
 struct shapes;
+/* Measures the numbers that a plan is made from. `base` is the path of the converted model; NULL:
+ * there is none yet. */
 int make_measure_plan(struct make *mk, const struct shapes *s, const char *base, struct err *e);
 int make_imatrix(struct make *mk, struct err *e);
-char *make_gram(const struct make *mk); /* second moments, owned; NULL: none were collected */
-int make_quantize(struct make *mk, struct err *e); /* the presets: file[1..] */
-/* What each type costs each part of the model, once for all sizes: MAKE_SENSITIVITY. */
+/* Returns the path of the file of second moments, which the caller frees with free(); NULL when
+ * none were collected. */
+char *make_gram(const struct make *mk);
+/* Makes the files that are presets by request: file[1..]. */
+int make_quantize(struct make *mk, struct err *e);
+/* Measures what each type costs each part of the model, once for all sizes, and writes it to
+ * MAKE_SENSITIVITY. */
 int make_sensitivity(struct make *mk, struct err *e);
-int make_ladder(struct make *mk, struct err *e); /* a file per size class */
-int make_mix(struct make *mk, struct err *e);    /* a file per --budget */
-/* One preset, with the job's importance matrix; recorded. */
+/* Makes a file for each size class. */
+int make_ladder(struct make *mk, struct err *e);
+/* Makes a file for each --budget. */
+int make_mix(struct make *mk, struct err *e);
+/* Makes the file of one preset with the job's importance matrix, and records the step. */
 int make_preset(struct make *mk, const char *recipe, struct err *e);
-/* Exact bytes of a preset's file, before anything is encoded. */
+/* Fills *out with the exact bytes of a preset's file, before anything is encoded. */
 int make_class_bytes(const struct make *mk, const char *name, uint64_t *out, struct err *e);
-const char *make_mix_search(const struct make *mk); /* of mixes */
-double make_time_for_probes(const struct make *mk); /* seconds; 0: no limit */
-/* *same: an evaluation text that took part in importance or probes; NULL: none did. */
+/* Returns the name of the encoders' search for mixes. */
+const char *make_mix_search(const struct make *mk);
+/* Returns the seconds that are left for probes; 0: there is no limit. */
+double make_time_for_probes(const struct make *mk);
+/* Looks for an evaluation text that also took part in importance or probes, and sets *same to its
+ * path; NULL: none did. */
 int make_texts_apart(struct make *mk, const char **same, struct err *e);
 int make_eval(struct make *mk, struct err *e);
 int make_speed(struct make *mk, struct err *e);
@@ -143,16 +169,17 @@ int make_report(struct make *mk, struct err *e);
 /* Fills m with the table of the files and the answer; adds to `after` what people are told below.
  */
 int make_show(struct make *mk, double seconds, struct emit *m, struct buf *after, struct err *e);
-/* The whole job: fills `m` with its result and `after` with sentences that follow it on a terminal.
- * mk holds what was asked for; nothing of it is needed afterwards. recipes: names with commas
- * between them; NULL: the usual ones. */
 extern const struct make make_usual; /* what holds where nothing was asked for */
+/* Does the whole job: fills `m` with its result, and `after` with sentences that follow it on a
+ * terminal. mk holds what was asked for; nothing of it is needed afterwards. `recipes` has names
+ * with commas between them; NULL: the usual ones. */
 int make_run(struct make *mk, const char *recipes, const char *out, struct emit *m,
              struct buf *after, struct err *e);
 
-/* make_check.c: faults of the inputs that show before any work. A GGUF must be of a known
- * architecture and tokenizer, a text a text. */
+/* Checks SRC before any work (make_check.c): a GGUF file must be of a known architecture and
+ * tokenizer, a folder one that can be converted. */
 int make_check_source(const char *src, const char *pre, struct err *e);
+/* Checks before any work that every file of l is a text (make_check.c). */
 int make_check_texts(const struct str_list *l, struct err *e);
 
 #endif

@@ -66,7 +66,8 @@ static void count_groups(const struct shapes *s, struct plan_in *in) {
         if (s->item[i].quant && !follows(s->item[i].role)) in->layers[s->item[i].role]++;
 }
 
-/* Weights that errors are measured on: 2 % of the rows, 8 of every expert, 64 of a dense matrix. */
+/* Returns the number of weights that errors are measured on: 2 % of the rows, but at least 8 of
+ * every expert and 64 of a dense matrix. */
 static double sampled(const struct shapes *s) {
     double sum = 0;
     for (int64_t i = 0; i < s->n; i++) {
@@ -288,7 +289,8 @@ static void make_say_plan(struct make *mk) {
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* Mixes are judged on text that nothing was chosen on; without such text presets are made. */
+/* Finds out whether mixes can be judged, which takes an evaluation text that nothing was chosen on;
+ * without such a text presets are made, or --budget is refused. */
 static int check_judge(struct make *mk, struct err *e) {
     const char *same;
     if (!mk->classes.n && !mk->budget.n) return 0;

@@ -141,8 +141,9 @@ static int save_preset(const struct ladder *l, struct rung *r, struct cand *c,
     return rc ? rc : cand_made(l, c, e);
 }
 
-/* Presets of the rungs [from, to) that are missing, from one reading. With feedback: of the rungs
- * whose mix did not pass. */
+/* Makes, from one reading of the base, the presets of the rungs [from, to) that are missing. With
+ * `feedback` it makes them with error feedback, as candidates of the rungs whose mix did not
+ * pass. */
 static int make_presets(const struct ladder *l, int from, int to, bool feedback, struct err *e) {
     struct quantize_opts *o = xcalloc((size_t)(to - from), sizeof *o), one;
     struct quantize_report *r = xcalloc((size_t)(to - from), sizeof *r);
@@ -358,7 +359,8 @@ static void judge(void *ctx, const struct eval_kld_run *run) {
     }
 }
 
-/* Rungs [from, to) with a candidate that has not passed, in one pass. */
+/* Compares, in one pass, the candidates of the rungs [from, to) that have not passed with the
+ * presets of their bytes. */
 static int compare(const struct ladder *l, int from, int to, struct err *e) {
     struct made **f = xcalloc((size_t)(2 * (to - from)) + 1, sizeof *f);
     int *of = xcalloc((size_t)(to - from), sizeof *of), n = 0, rc = 0;
@@ -576,7 +578,7 @@ static void ladder_release(struct ladder *l) {
     free(l->sens);
 }
 
-/* Rungs without a file; files of the others are added. */
+/* Fills all[*n_all] with the rungs of all classes, and l->rung with those that have no file yet. */
 static int find_rungs(struct ladder *l, struct rung *all, int *n_all, struct err *e) {
     struct make *mk = l->mk;
     *n_all = 0;

@@ -59,19 +59,21 @@ struct make_plan {
     int64_t types, bands; /* of the probes: types per group, layers per role (0: all) */
     int64_t probe_windows, eval_windows;
 };
-/* The plan that leaves nothing out. */
+/* Fills *p with the plan that leaves nothing out. */
 void plan_full(const struct plan_in *in, struct make_plan *p);
-/* The best plan within the limit: files are no longer made block by block, then probes shrink, then
- * feedback goes, then presets are made instead of mixes, then fewer windows are evaluated. */
+/* Fills *p with the best plan within the limit of time: files are no longer made block by block,
+ * then probes shrink, then feedback goes, then presets are made instead of mixes, then fewer
+ * windows are evaluated. */
 void plan_fit(const struct plan_in *in, struct make_plan *p);
 bool plan_same(const struct make_plan *a, const struct make_plan *b);
 double plan_seconds(const struct plan_in *in, const struct make_plan *p, enum plan_part part);
 double plan_total(const struct plan_in *in, const struct make_plan *p);
 int64_t plan_probes(const struct plan_in *in, const struct make_plan *p);
-/* The i-th thing that `p` leaves out and what it would cost, as a sentence; false past the end. */
+/* Writes a sentence on the i-th thing that `p` leaves out, counted from 0, and on the time that it
+ * would take. Returns false past the last. */
 bool plan_left_out(const struct plan_in *in, const struct make_plan *p, int i, char *out,
                    size_t cap);
-/* "3.2 hours", "14 minutes", "40 seconds" */
+/* Writes a time for people: "3.2 hours", "14 minutes", "40 seconds". */
 void plan_time_text(double seconds, char out[32]);
 
 #endif

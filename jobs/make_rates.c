@@ -38,7 +38,8 @@ static void encode_rows(void *ctx, int64_t begin, int64_t end, int worker) {
         r->enc->row(r->x + i * r->n, r->imp, r->n, r->out + (uint64_t)i * r->bytes, r->search);
 }
 
-/* Seconds per weight; n_rows rows are shared out among the threads. */
+/* Measures the seconds that encoding takes per weight; n_rows rows are shared out among the
+ * threads. Returns 0 for a type that has no encoder. */
 static double time_type(struct rows *r, enum qtype t, int64_t n_rows, struct pool *pool) {
     r->enc = enc_find(t);
     r->bytes = qtype_row_bytes(t, r->n);
@@ -53,7 +54,8 @@ static double time_type(struct rows *r, enum qtype t, int64_t n_rows, struct poo
     return best / (double)(n_rows * r->n);
 }
 
-/* Candidates of mixes, but for those that only low budgets look at. */
+/* Tells whether a type is a candidate of mixes; those that only low budgets look at do not
+ * count. */
 static bool is_timed(const struct qtype_info *q) {
     return q && (q->flags & (QF_MIX | QF_MIX_NARROW)) && !(q->flags & QF_LAST_RESORT);
 }
@@ -95,7 +97,8 @@ static void feed_rows(void *ctx, int64_t begin, int64_t end, int worker) {
                        f->out + (uint64_t)(i * FEEDBACK_ROWS) * f->bytes, f->bytes);
 }
 
-/* Moments of neighbours that are alike: what a factor is made of does not change its time. */
+/* Makes second moments [n][n] of neighbours that are alike, which the caller frees: what a factor
+ * is made of does not change its time. */
 static float *fake_moments(int64_t n) {
     float *m = xmalloc((size_t)(n * n) * sizeof *m);
     for (int64_t i = 0; i < n; i++)

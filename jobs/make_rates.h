@@ -19,8 +19,10 @@ struct rates {                    /* seconds, with all threads of the job */
     double bandwidth;             /* bytes per second that are read */
     int64_t calib_tokens, eval_tokens, probe_tokens;
 };
-int64_t rates_columns(const struct shapes *s); /* of the rows that are timed */
-/* base: a converted model, or NULL: products of its shapes are timed. */
+/* Returns the number of columns of the rows that are timed. */
+int64_t rates_columns(const struct shapes *s);
+/* Measures how long the parts of the job take on this machine. The path `base` is a converted
+ * model, which is run where that is worth it; NULL: products of its shapes are timed instead. */
 int rates_measure(struct rates *r, struct make *mk, const struct shapes *s, const char *base,
                   struct err *e);
 

@@ -24,8 +24,9 @@ struct measures {
     int n;
     char *model; /* as named when it was measured */
 };
-/* A measure with n samples of 0. input: text that says everything on which the numbers depend but
- * the model; it is hashed. */
+/* Adds a measure with n samples of 0 and returns it; it is borrowed, until the next one is added.
+ * `input` is a text that says everything on which the numbers depend but the model; its hash is
+ * kept. */
 struct measure *measures_add(struct measures *ms, const char *name, const char *group,
                              const char *input, bool less_is_better, int64_t n);
 void measures_release(struct measures *ms);
@@ -36,10 +37,11 @@ struct measure_pair {                   /* a minus b over the same samples */
     double a, b, diff, stderr_, lo, hi; /* lo, hi: 95 %, bootstrap of the samples */
     int verdict; /* -1: a is better, 1: b is, 0: the difference is within its error */
 };
-/* NULL: b has no such measure of the same input. */
+/* Returns the measure of b that has the same name, group, input and number of samples as `of`,
+ * borrowed; NULL when b has none. */
 const struct measure *measures_match(const struct measures *b, const struct measure *of);
 void measure_compare(const struct measure *a, const struct measure *b, struct measure_pair *out);
-/* Mean of the samples and its standard error. */
+/* Computes the mean of the samples and its standard error. */
 void measure_mean(const struct measure *m, double *mean, double *stderr_out);
 
 #endif

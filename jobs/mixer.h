@@ -39,16 +39,19 @@ struct mixer { /* a model, and what its types cost */
     char source[33]; /* hash of the sensitivity file; "none" */
     bool probed;
 };
-/* sensitivity NULL: errors are measured here, with q's importance and search, and weighted by role;
- * least: bytes of the smallest file that will be asked for (sens_set_low). mixer_close also after
- * an error. */
+/* Opens a model and what its types cost by the file `sensitivity`. `least` is the bytes of the
+ * smallest file that will be asked for (sens_set_low). mixer_close is called also after an error.
+ * sensitivity NULL: errors are measured here, with q's importance and search, and weighted by
+ * role. */
 int mixer_open(struct mixer *x, struct work *w, const struct quantize_opts *q,
                const char *sensitivity, uint64_t least, struct err *e);
 void mixer_close(struct mixer *x);
 
-/* What load_gains found, kept and taken again: a line per group and type. The file belongs to the
- * same sensitivities, importance, moments and search; who keeps it knows. */
+/* Writes to a file what load_gains found, a line per group and type, so that it need not be found
+ * again. The file belongs to the same sensitivities, importance, moments and search; it does not
+ * name them, so its caller has to know. */
 int mixer_write_gains(const struct mixer *x, const char *path, struct err *e);
+/* Takes again what mixer_write_gains wrote. */
 int mixer_read_gains(struct mixer *x, const char *path, struct err *e);
 
 struct mix_job { /* a mix that can be quantized: o is ready */
@@ -58,15 +61,18 @@ struct mix_job { /* a mix that can be quantized: o is ready */
     struct quant_note note[MIX_NOTES];
     bool temporary; /* its plan */
 };
-/* The best mix: q->recipe is ignored; the plan goes to q->plan_out, else to OUT.plan.tsv. The job
- * may not move. mix_job_release also after an error. */
+/* Finds the best mix and makes j ready to be quantized. q->recipe is ignored; the plan goes to
+ * q->plan_out, else to OUT.plan.tsv. *j may not be moved afterwards; mix_job_release is called also
+ * after an error. */
 int mix_solve_job(struct mixer *x, const struct quantize_opts *q, const struct mix_ask *ask,
                   struct mix_job *j, struct err *e);
 void mix_job_release(struct mix_job *j);
-/* Mixes of the job's limits from quality to speed, none worse than another in both; the number. */
+/* Fills out[*n] with mixes within the job's limits, from quality to speed, none worse than another
+ * in both. */
 int mix_front(struct mixer *x, const struct mix_ask *ask, const struct mix_job *j,
               struct mix_point out[MIX_FRONT], int *n, struct err *e);
 
-int mix_search(const char *name, enum search *out, struct err *e); /* NULL: fast */
+/* Finds a search by its name. name NULL: fast. */
+int mix_search(const char *name, enum search *out, struct err *e);
 
 #endif

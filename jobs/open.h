@@ -7,8 +7,8 @@
 #include "jobs/work.h"
 #include "runtime/engine/model.h"
 
-/* As model_open; text is split by the pre-tokenizer w->pre, whatever the file names, where that is
- * not NULL. */
+/* Opens a model as model_open does. Text is split by the pre-tokenizer w->pre, whatever the file
+ * names; w->pre NULL: by the file's own. */
 int open_model(const struct work *w, struct model **out, const char *path, struct err *e);
 
 /* Returns whether a GGUF is a whole model that hone cannot compute with, and fills the reason.
@@ -16,8 +16,9 @@ int open_model(const struct work *w, struct model **out, const char *path, struc
 bool unknown_model(const char *path, struct err *why);
 /* Refuses an option that needs a pass through such a model, before any work. */
 int unknown_refuse(const char *path, const char *option, struct err *e);
-/* hone plan of such a model. `why` says why it is one; vram 0: not asked for. Exit status 1 when
- * the weights alone do not fit. */
+/* Fills m with what `hone plan` says of such a model: its weights alone. `why` says why it is one.
+ * Returns ERR_VERDICT, exit status 1, when the weights do not fit vram less reserve; vram 0: that
+ * was not asked for. */
 int unknown_plan(const char *path, const struct err *why, uint64_t vram, uint64_t reserve,
                  bool recipes, struct emit *m, struct err *e);
 

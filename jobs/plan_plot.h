@@ -8,8 +8,9 @@
 
 #define PLAN_CTX_MAX (INT64_C(1) << 20)
 
-/* The context after ctx (0: the first): 4096, doubled up to what the model was trained for, which
- * is the last, or to PLAN_CTX_MAX. 0: no more. */
+/* Returns the context that follows ctx in the plot, where ctx 0 asks for the first: 4096, doubled
+ * up to what the model was trained for, which is the last, or to PLAN_CTX_MAX. Returns 0 when there
+ * are no more. */
 int64_t plan_next_ctx(const struct sizes *z, int64_t ctx);
 
 /* Writes an SVG to `path`: bytes of weights, state, working memory and ask->n_slots caches of f16,

@@ -7,14 +7,15 @@
 #include "models/sizes.h"
 #include "runtime/engine/outline.h"
 
-/* Whether passes of many rows, as the tables have them, bring experts that lie in main memory; that
- * a device has room for it is taken for granted. */
+/* Tells whether passes of many rows, as the tables have them, copy experts that lie in main memory
+ * to the device; that it has room for them is taken for granted. */
 bool plan_brings(const struct device *d);
-/* A table for each class of batch: the steps of a pass on the device of --device, with their bytes
- * and FLOP. Blocks whose steps are the same are one group of rows. n_keys: tokens in the cache. */
+/* Adds a table for each class of batch: the steps of a pass on the device of --device, with their
+ * bytes and FLOP. Blocks whose steps are the same are one group of rows. n_keys is the number of
+ * tokens in the cache. */
 void plan_program(struct emit *m, const struct work *w, const struct outline *o,
                   const struct kv_rows *kv, int64_t n_keys);
-/* A table of what is not fused, or computed by a slower way than there is. */
+/* Adds a table of what is not fused, or is computed by a slower way than there is. */
 void plan_notes(struct emit *m, const struct work *w, const struct outline *o);
 
 #endif

@@ -75,7 +75,8 @@ static int use(struct probe *p, int i, struct model *cand, struct err *e) {
     return 0;
 }
 
-/* Candidates go, and the encoded tensors that nobody else needs. */
+/* Takes the candidates away, and the encoded tensors that nobody else needs; those of the mix go
+ * only with `all`. */
 static void drop(struct probe *p, bool all) {
     struct err unused;
     int n = 0;

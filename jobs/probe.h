@@ -27,12 +27,12 @@ struct probe {
     struct probe_data *data;
     int n_data;
 };
-/* Windows of ctx tokens evenly over the texts, at most n_chunks. from: of the same file, borrowed.
- */
+/* Opens a model with a session for it and for each of PROBE_SLOTS candidates, and takes windows of
+ * ctx tokens, at most n_chunks, evenly from the texts. `from` is of the same file and borrowed. */
 int probe_open(struct probe *p, struct work *w, const char *model, const struct str_list *texts,
                const struct sens_source *from, int64_t ctx, int64_t n_chunks, struct err *e);
 void probe_close(struct probe *p);
-/* False when the forward pass does not use the group (layers of an MTP block). */
+/* Tells whether the forward pass uses the group; it does not use the layers of an MTP block. */
 bool probe_uses(const struct probe *p, const struct sens *s, int group);
 
 struct probe_want {
@@ -42,11 +42,12 @@ struct probe_want {
 struct probe_got { /* a divergence, or how much one changed; its standard error */
     double kld, stderr_;
 };
-/* Stage 2: as many groups as fit, each alone in its type; n <= PROBE_SLOTS. got: [n]. Each rank
- * (core/ranks.h) measures all windows: what is shared out are such batches. */
+/* Measures groups each alone in its type (stage 2), n <= PROBE_SLOTS of them in one pass, and fills
+ * got[n]. Each rank (core/ranks.h) measures all windows: what is shared out are such batches. */
 int probe_alone(struct probe *p, const struct sens *s, const struct probe_want *w, int n,
                 struct probe_got *got, struct err *e);
-/* Stage 3: the mix, and n < PROBE_SLOTS changes of one group within it, each against the mix. */
+/* Measures a mix with each of n < PROBE_SLOTS changes of one group within it (stage 3), and fills
+ * got[n] with how much each changes the divergence of the mix. */
 int probe_steps(struct probe *p, const struct sens *s, const struct sens_mix *mix,
                 const struct probe_want *w, int n, struct probe_got *got, struct err *e);
 /* Forgets the tensors of the last mix. */

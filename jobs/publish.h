@@ -28,7 +28,8 @@ struct publish_report {
     bool has_license, has_base; /* the card names them */
 };
 int publish_folder(const struct publish_opts *o, struct publish_report *r, struct err *e);
-/* ERR_USAGE when a text that publish_folder may write is somebody's own: asked before long work. */
+/* Returns ERR_USAGE when a text that publish_folder may write is somebody's own. It is asked before
+ * long work. */
 int publish_check_folder(const char *dir, const char *source, struct err *e);
 
 /* Facts as options, shared by commands; publish_facts_parse checks them and splits the lists. */
@@ -39,8 +40,9 @@ struct publish_facts {
 int publish_facts_parse(const struct publish_facts *from, struct facts *f, struct err *e);
 /* publish_facts.c: what publish.c takes from there. */
 struct json;
-/* All that is known: given, kept in the manifest, in results, in the folder's own card, of the
- * source. */
+/* Fills f with all facts that are known: those given, then those kept in the manifest, in the
+ * results, in the folder's own card, and those of the source. An earlier one goes before a later
+ * one. */
 int publish_facts_find(struct facts *f, const struct publish_opts *o, const struct json *results,
                        struct err *e);
 struct release;

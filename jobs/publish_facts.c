@@ -61,7 +61,8 @@ static int publish_facts_source(struct facts *f, const char *source, struct err 
     return 0;
 }
 
-/* Versions that kept no facts: what their card says was once given. */
+/* Takes the facts of a card that was written by a version that kept none elsewhere: what it says
+ * was once given. */
 static int from_own_card(struct facts *f, const char *dir, struct err *e) {
     char *text;
     size_t len;

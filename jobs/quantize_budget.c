@@ -21,7 +21,7 @@
 #include "runtime/engine/kv_type.h"
 #include "text/textfile.h"
 
-/* Weights of all tensors, for bits per weight. */
+/* Counts the weights of all tensors of a file, for bits per weight. */
 static int count_weights(const char *path, double *n, struct err *e) {
     struct gguf *g;
     TRY(gguf_open(&g, path, 0, e));

@@ -18,11 +18,13 @@ struct budget_args {
     int64_t ctx, slots;
     bool no_floors;
 };
-/* Some limit was given; some option that only goes with one was. */
+/* Tells whether some limit was given: bytes, bits per weight, or the memory of a card. */
 bool budget_asked(const struct budget_args *b);
+/* Tells whether some option was given that only goes with a limit. */
 bool budget_detail(const struct budget_args *b);
-/* sequential: texts for files that are made block by block (jobs/sequential.h); none: all are made
- * from one reading. q->gram then only says what feedback will do to each type. */
+/* Makes a file for each limit that was given. `sequential` has texts for files that are made block
+ * by block (jobs/sequential.h); q->gram then only says what feedback will do to each type. Without
+ * texts all files are made from one reading. */
 int quantize_budgets(struct work *w, const struct quantize_opts *q, const struct budget_args *b,
                      const struct str_list *sequential, struct emit *m, struct err *e);
 

@@ -194,7 +194,8 @@ static void emit_many(struct emit *m, const struct quantize_opts *o,
     }
 }
 
-/* Matrices seldom have the output, whose recipe types do without, so that alone is no news. */
+/* Warns of tensors that got a larger type, and of those that the importance matrix does not have.
+ * It seldom has the output, whose recipe types do without, so that alone is no news. */
 static void warn(const struct quantize_job_opts *a, const struct quantize_report *r) {
     const char *first = NULL;
     int64_t n = 0;

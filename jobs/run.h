@@ -75,40 +75,49 @@ struct run_answer {
 };
 void run_answer_release(struct run_answer *a);
 
-/* Session and generator with room for n_ctx tokens. */
+/* Makes the session and the generator, with room for n_ctx tokens, and the grammar and the draft
+ * that were asked for. */
 int run_start(struct run *r, int64_t n_ctx, struct err *e);
-/* The grammar that was asked for, if any; the files are read and the vocabulary is indexed. */
+/* Makes the grammar that was asked for, if any: its files are read and the vocabulary is
+ * indexed. */
 int run_grammar(struct run *r, struct err *e);
 void run_grammar_free(struct run *r);
-/* Where an answer to `prompt` is free: reasoning; NULL: a text without a template. */
+/* Returns the grammar and the marks between which an answer to `prompt` is free of it, which are
+ * those of reasoning; prompt NULL: a text without a template, which has none. */
 struct constrain_opts run_constrain(const struct run *r, const char *prompt);
-/* "; 3 of 40 tokens overruled, 12 forced"; "" without a grammar. */
+/* Appends how often the grammar overruled the model: "; the grammar overruled 3 of 40 tokens and
+ * forced 12". Without a grammar it appends nothing. */
 void run_overruled(const struct run_answer *a, struct buf *out);
-/* Conversation from message `skip` on -> prompt. text: NULL, or what the template wrote. */
+/* Renders the conversation from message `skip` on with the template, and fills `out` with the
+ * tokens of the prompt; `gen` asks for the beginning of an answer at its end. `text` gets what the
+ * template wrote; NULL: nobody asks. */
 int run_render(struct run *r, int skip, bool gen, struct ids *out, struct buf *text, struct err *e);
-/* Answers r->talk, shown as it is made; nothing is added to r->talk. ERR_INTR: a holds what there
- * is. */
+/* Answers r->talk, shown as it is made; nothing is added to r->talk. After ERR_INTR a holds what
+ * there is. */
 int run_answer_make(struct run *r, struct run_answer *a, struct err *e);
 /* Goes on with an answer that was cut; prompt: NULL, or a shorter one in place of a's. */
 int run_answer_more(struct run *r, struct run_answer *a, const struct ids *prompt, struct err *e);
-/* A continuation of a plain text. */
+/* Continues the plain text of a->prompt. */
 int run_answer_text(struct run *r, struct run_answer *a, struct err *e);
-/* "312 tokens, 41.3/s; prompt 1204 tokens, 310/s; seed 7" */
+/* Appends how fast an answer was made: "312 tokens, 41.3/s; prompt 1204 tokens, 310/s; seed 7". */
 void run_speed(const struct run_answer *a, struct buf *out);
-/* Why an answer was cut and what lets it go on; "" when it was not. */
+/* Appends why an answer was cut and what lets it go on; nothing when it was not. */
 void run_cut(const struct run *r, const struct run_answer *a, bool in_chat, struct buf *out);
-/* The template's variables: --kwargs, and the switch of thinking. NULL: none. *none: thinking is
- * to be switched, and the template cannot. free(). */
+/* Makes the JSON text of the template's variables: --kwargs, and the switch of thinking. The caller
+ * frees *out with free(); it is NULL when there are none. *none tells that thinking is to be
+ * switched and the template cannot. */
 int run_kwargs(const struct run *r, char **out, bool *none, struct err *e);
 
-/* The model's template, and what is said through it: r->a.chat, r->a.system. */
+/* Reads the model's template, and adds to r->talk what is said before the first turn: the
+ * conversation of r->a.chat and the system message r->a.system. */
 int run_prepare_turns(struct run *r, struct err *e);
 /* Opens the model of a path, with its sampling values in r->set. run_close also after an error. */
 int run_open(struct run *r, const char *path, struct err *e);
 void run_close(struct run *r);
 
-/* One answer to r->talk and a turn of the user's, or, for a model without a template, a text that
- * is continued. text NULL: r->talk alone. Room for it is made. */
+/* Makes one answer to r->talk and a turn of the user's, text[len], or, for a model without a
+ * template, continues that text. It makes the session with room for both. text NULL: r->talk
+ * alone. */
 int run_once(struct run *r, const char *text, size_t len, struct run_answer *a, struct err *e);
 /* Fills m with an answer and how it was made. turn: it was one of a conversation. */
 void run_describe(const struct run *r, const struct run_answer *a, bool turn, struct emit *m);

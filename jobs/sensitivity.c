@@ -70,8 +70,8 @@ static int halving_rank(int at, int n) {
     return 2 + rank;
 }
 
-/* Orders the layers of each role. rank is the order; band is false for layers beyond the number of
- * layers per role. */
+/* Orders the layers of each role. rank[i] is the order of group i; band[i] is false for layers
+ * beyond the number of layers per role. Returns the largest rank. */
 static int layer_order(const struct sens *s, int64_t bands, int *rank, bool *band) {
     int most = 0;
     for (int i = 0; i < s->n_groups; i++) {
@@ -264,7 +264,8 @@ static int resume(struct probing *w, const char *imatrix_hash, struct err *e) {
     return 0;
 }
 
-/* Probes on the importance matrix's own text flatter types that it fits. */
+/* Warns of texts that the importance matrix was collected on, because probes on them flatter types
+ * that it fits. */
 static void warn_same_text(const struct mix_probe_opts *o, const struct imat *imat) {
     for (int i = 0; imat && i < imat->n_datasets; i++)
         for (int k = 0; k < o->texts.n; k++)

@@ -141,7 +141,8 @@ uint64_t shapes_preset(const struct shapes *s, const char *recipe) {
     return sum;
 }
 
-/* Weights of other roles share the input of one of these. */
+/* Tells whether second moments are counted for weights of this role; weights of other roles share
+ * the input of one of these. */
 static bool leads(enum role r) {
     return r == ROLE_ATTN_Q || r == ROLE_ATTN_QKV || r == ROLE_ATTN_OUTPUT || r == ROLE_SSM_OUT ||
            r == ROLE_SSM_IN || r == ROLE_FFN_GATE || r == ROLE_FFN_DOWN || r == ROLE_EXP_GATE ||

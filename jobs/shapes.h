@@ -19,9 +19,9 @@ struct shapes {
 };
 int shapes_open(struct shapes *s, const char *src, const char *type, struct err *e);
 void shapes_close(struct shapes *s);
-/* Of a file in a preset: exact but for some hundred bytes of metadata. */
+/* Returns the bytes of a file in a preset, exact but for some hundred bytes of metadata. */
 uint64_t shapes_preset(const struct shapes *s, const char *recipe);
-/* Second moments: bytes in memory, and floating-point operations per token. */
+/* Computes what second moments take: bytes of memory, and floating-point operations per token. */
 void shapes_gram(const struct shapes *s, double *bytes, double *flops);
 
 #endif

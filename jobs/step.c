@@ -24,8 +24,8 @@
 
 enum { MAX_RECORD = 64 << 20 };
 
-/* Temporaries are named TARGET.tmp-PID-N (core/out.c). We hold the lock, so whoever made them is
- * gone. Other names with ".tmp-" are a person's. */
+/* Tells whether the i-th name is that of a temporary file, TARGET.tmp-PID-N (core/out.c). We hold
+ * the lock, so whoever made it is gone. Other names with ".tmp-" are a person's. */
 static bool is_temporary(const struct io_names *all, int i) {
     const char *p = strstr(all->v[i], ".tmp-"), *digits = "0123456789";
     if (!p) return false;
@@ -205,7 +205,8 @@ static char *record_path(const struct job *j, const char *name) {
     return path;
 }
 
-/* Nanoseconds since the epoch of the last change, and size; false when the file is not there. */
+/* Fills in the size of a file in bytes, and the time of its last change as text: seconds since the
+ * epoch, with nanoseconds. Returns false when the file is not there. */
 static bool file_stamp(const char *path, int64_t *size, char stamp[40]) {
     struct stat st;
     if (stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return false;

@@ -25,8 +25,8 @@ struct job {     /* a folder in which steps run */
     char *state; /* DIR.work (job_work), owned */
     int lock_fd;
 };
-/* DIR.work: DIR without slashes at its end, as its user wrote it; what "." or a link stands for.
- * NULL for the root; free(). */
+/* Returns the path of DIR.work: DIR as its user wrote it, without slashes at its end, or what "."
+ * or a link stands for. The caller frees it with free(); NULL for the root. */
 char *job_work(const char *dir);
 /* Makes both folders, takes the lock (ERR_SYS when another job has it), takes over what an earlier
  * version left in DIR, removes temporaries that a killed job left. ERR_USAGE when DIR.work is there
@@ -35,13 +35,15 @@ int job_open(struct job *j, const char *dir, struct err *e);
 void job_close(struct job *j);
 /* Removes the parts of outputs that nobody went on with (OUT.gguf.part and its log). */
 int job_remove_parts(const struct job *j, struct err *e);
-/* Path of a file by its name within the job: DIR/name, or DIR.work/name for "work:name"; free(). */
+/* Returns the path of a file by its name within the job: DIR/name, or DIR.work/name for
+ * "work:name". The caller frees it with free(). */
 char *job_path(const struct job *j, const char *name);
-/* The part of a name behind "work:"; the name itself without one. */
+/* Returns the part of a name behind "work:", or the name itself when it does not begin so. */
 const char *job_name(const char *name);
 
-/* step_old.c: earlier versions kept everything in DIR, records and lock in DIR/.hone. Moves it
- * to DIR.work, and the conversion too when it is as recorded. The lock of DIR.work must be held. */
+/* Moves what earlier versions left to DIR.work (step_old.c): they kept everything in DIR, records
+ * and lock in DIR/.hone. The conversion is moved too when it is as recorded. The lock of DIR.work
+ * must be held. */
 int job_take_old(const struct job *j, struct err *e);
 
 struct step {
@@ -53,14 +55,17 @@ void step_init(struct step *s, const struct job *j, const char *name);
 void step_release(struct step *s);
 /* Adds "what=value;" to the key. */
 void step_key(struct step *s, const char *what, const char *fmt, ...) PRINTF_LIKE(3, 4);
-/* True when the step is done and intact; *result is then its JSON (json_free on *root). */
+/* Tells whether the step is done and its outputs are intact; *result is then its JSON, which
+ * json_free on *root frees. */
 bool step_done(struct step *s, struct json **root, const struct json **result);
-/* Records the step: files (names within the job) and the result, one JSON object as text. */
+/* Records the step: the names of its files within the job, and its result, one JSON object as
+ * text. */
 int step_save(struct step *s, const char *const *files, int n_files, const char *result_json,
               struct err *e);
-/* Is the file of a record's list as it was recorded, at this path? */
+/* Tells whether the file at this path is as `file`, an entry of a record's list, says. */
 bool step_intact(const char *path, const struct json *file);
-/* XXH3-128 of a file's content, remembered in the job folder by path, size and time stamp. */
+/* Computes the XXH3-128 of a file's content, as 32 hexadecimal digits; it is remembered in the
+ * job's folder by path, size and time stamp. */
 int job_file_hash(const struct job *j, const char *path, char hex[33], struct err *e);
 
 #endif

@@ -50,8 +50,8 @@ struct parse_opts {
 /* Reads an assistant's text from standard input; what it says goes to `out` as JSON. */
 int template_parse(const struct parse_opts *o, struct buf *out, struct err *e);
 
-/* template_spans.c: renders with the origin of every byte: a text with marks to `out`, or, unless
- * `table`, a description to m. */
+/* Renders a case together with the origin of every byte (template_spans.c). With `table` a text
+ * with marks goes to `out`, without it a description goes to m. */
 int template_spans(const struct jinja *t, const struct chat_case *k, bool table, bool color,
                    struct buf *out, struct emit *m, struct err *e);
 

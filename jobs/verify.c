@@ -210,7 +210,8 @@ static int verify_file(struct verify *v, const char *path, struct err *e) {
 
 /* ---- folders --------------------------------------------------------------------------------- */
 
-/* Shards after the first are opened with their set. */
+/* Tells whether a file is to be checked by its name. Shards after the first are not: they are
+ * opened with their set. */
 static bool is_ours(const char *name) {
     int i = 0, n = 0;
     size_t len;

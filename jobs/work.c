@@ -9,7 +9,7 @@
 #include "runtime/engine/place.h"
 #include "text/size.h"
 
-/* "20GiB", or a size for each device: "20GiB,10GiB" */
+/* Reads --max-vram: one size, "20GiB", or one for each device, "20GiB,10GiB". */
 static int most_of(const char *text, struct device *d, struct err *e) {
     char one[32];
     for (int i = 0;; i++) {

@@ -37,7 +37,8 @@ int owner_new(struct owner **out, const struct hone_opts *o, const char *file,
               struct hone_error *e);
 /* Counts one holder more and returns w. */
 struct owner *owner_share(struct owner *w);
-void owner_drop(struct owner *w); /* NULL: nothing happens */
+/* Counts one holder less, and frees the owner when it was the last. w NULL: nothing happens. */
+void owner_drop(struct owner *w);
 
 struct call {
     struct owner *owner;
@@ -46,15 +47,16 @@ struct call {
     locale_t plain, locale;
     struct err err; /* what the call fills */
 };
-/* Enters the call's context; the decimal point is a point until call_end. Anything but HONE_OK: it
- * was not entered, and *e is filled. */
+/* Enters the call's context; the decimal point is a point until call_end. When it returns anything
+ * but HONE_OK, the context was not entered, and *e is filled. */
 int call_begin(struct call *c, struct owner *w, struct hone_error *e);
 /* Leaves it and says how it ended, rc being what the core said: the enum hone_status to return. */
 int call_end(struct call *c, int rc, struct hone_error *e);
 
-/* An error without a call. Fills e, which may be NULL, and returns its status. */
+/* Fills e with an error that arose outside of any call, and returns its status. e may be NULL. */
 int lib_error(struct hone_error *e, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);
-/* A handle of n bytes, zeroed. NULL, and *e filled: no memory. */
+/* Returns a handle of n zeroed bytes, which free() frees. Returns NULL, with *e filled, when there
+ * is no memory. */
 void *lib_new(size_t n, struct hone_error *e);
 
 /* Copies what of a struct the caller's version of it has, behind its size. HONE_USAGE: no size. */

@@ -21,7 +21,8 @@ static double number_at(const void *p) {
     return v;
 }
 
-/* A number in another unit; 0 leaves what is usual, less means 0. */
+/* Stores v divided by `unit` in the double at `to`. v below 0 stores 0; v 0 leaves what is
+ * usual. */
 static void put_number(void *to, double v, double unit) {
     const double x = v < 0 ? 0 : v / unit;
     if (v > 0 || v < 0) memcpy(to, &x, sizeof x);
@@ -115,7 +116,8 @@ static void put(struct task *t, const struct field *f, const char *own, char *jo
     }
 }
 
-/* A field that is set, and that only other forms with the same struct have; NULL: none. */
+/* Returns the name of a field that is set and that only other forms with the same struct have, or
+ * NULL when there is none. */
 static const char *foreign(const struct form *f, const char *own) {
     static const char zero[sizeof(uint64_t)];
     for (int k = 0; form_list(k); k++)
@@ -132,7 +134,8 @@ static const char *foreign(const struct form *f, const char *own) {
 
 /* ---- calls ---- */
 
-/* device: of the call, before the one of all calls; NULL: it has none. */
+/* Begins a call: makes its owner and enters its context. `device` is what the call's own options
+ * say and goes before that of o; NULL: they say nothing. */
 static int begin(struct task *t, const struct hone_opts *o, const char *device, char **json,
                  struct hone_error *e) {
     memset(t, 0, sizeof *t);

@@ -65,7 +65,7 @@ struct form {
 /* The forms of each file; the last has no call. */
 extern const struct form forms_steps[], forms_evals[], forms_files[], forms_templates[],
     forms_serve[], forms_handles[];
-/* The i-th of these lists; NULL: past the end. */
+/* Returns the i-th of these lists, counted from 0, or NULL past the last. */
 const struct form *form_list(int i);
 
 /* A call that is a job: its owner lives as long. */
@@ -76,21 +76,23 @@ struct task {
     struct emit *m;
     struct buf text; /* a JSON document in place of m, where the job wrote one */
 };
-/* Begins a call without options of its own. Anything but HONE_OK: it was not begun. */
+/* Begins a call without options of its own. When it returns anything but HONE_OK, the call was not
+ * begun. */
 int task_begin(struct task *t, const struct hone_opts *o, char **json, struct hone_error *e);
-/* The same with options: `given` are the caller's, or NULL; own gets them as this version has them;
- * job, which holds what is usual, gets them by the rows of the form. HONE_USAGE: a field is set
- * that only other calls with this struct have. */
+/* Begins a call with options: `given` are the caller's, or NULL; `own` gets them as this version
+ * has them; `job`, which holds what is usual, gets them by the rows of the form. Returns HONE_USAGE
+ * when a field is set that only other calls with this struct have. */
 int task_begin_form(struct task *t, const struct form *f, const void *given, void *own, void *job,
                     const struct hone_opts *o, char **json, struct hone_error *e);
 /* Ends the call; what was found goes to *json where rc says that it is whole. */
 int task_end(struct task *t, int rc, char **json, struct hone_error *e);
 
-/* A list of texts, NULL behind the last, as the job has it. */
+/* Returns a list of texts, NULL behind the last, in the form that jobs take; the task's memory
+ * holds the list, and the texts are borrowed. */
 struct str_list task_list(struct task *t, const char *const *texts);
-/* ERR_USAGE when there is no path, and one is needed. */
+/* Returns ERR_USAGE when a path is needed and there is none. */
 int task_need(const char *path, bool is_needed, struct err *e);
-/* {"name": text} as the result of a task. */
+/* Makes {"name": text} the result of a task. */
 void task_text(struct task *t, const char *name, const struct buf *text);
 
 #endif

@@ -8,10 +8,11 @@
 #include "lib/handles.h"
 #include "runtime/generate/gen.h"
 
-/* The sampler's options of hone_generate_opts. ERR_USAGE: a number out of its range. */
+/* Fills *out with the sampler's options of hone_generate_opts. Returns ERR_USAGE when a number is
+ * out of its range. */
 int generate_sample(const struct hone_generate_opts *o, struct sample_opts *out, struct err *e);
 int generate_n_stop(const struct hone_generate_opts *o);
-/* How many of schema, regex, grammar and choices are given. */
+/* Returns how many of schema, regex, grammar and choices are given. */
 int generate_n_forms(const struct hone_generate_opts *o);
 
 /* Whither the text of an answer goes. */

@@ -52,10 +52,10 @@ struct hone_quantizer {
     struct pool *pool;
 };
 
-/* A template of a file, in the context that the caller has entered. */
+/* Makes a handle of the template of a GGUF file, in the context that the caller has entered. */
 int template_of(struct hone_template **out, struct owner *owner, const struct gguf *g,
                 const struct tok *t, struct err *e);
-/* What a generation remembers of the own sequence is true no longer. */
+/* Frees the session's generator, when what it remembers of its own sequence is true no longer. */
 void session_forget(struct hone_session *s);
 
 #endif

@@ -314,7 +314,7 @@ int hone_quantize(const char *in, const char *path, const struct hone_quantize_o
     return task_end(&t, rc, json, e);
 }
 
-/* "15938355200", as --budget would have it. */
+/* Returns a number of bytes as --budget would have it, "15938355200"; w's memory holds it. */
 static const char *bytes_text(struct work *w, uint64_t n) {
     char text[24];
     snprintf(text, sizeof text, "%llu", (unsigned long long)n);

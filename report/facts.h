@@ -33,16 +33,18 @@ void facts_init(struct facts *f);
 void facts_release(struct facts *f);
 /* Copies a text, cut at a sane length and without control characters. */
 void facts_set(struct facts *f, enum fact k, const char *value);
-/* "en, fr" as a list; "": none. */
+/* Adds to a list of f the parts of a text such as "en, fr"; "" adds none. */
 void facts_split(struct facts *f, struct fact_list *l, const char *value);
-/* What `to` does not know yet, from `from`. */
+/* Copies what `to` does not know yet from `from`; the name and the link of a license only where the
+ * license is the same. */
 void facts_fill(struct facts *to, const struct facts *from);
-/* From an object "facts"; anything else is passed over. */
+/* Reads facts from a JSON object "facts"; anything else is passed over. */
 void facts_from_json(struct facts *f, const struct json *j);
-/* From the front matter of a card; *bad_line is 0 or a line that was not understood. */
+/* Reads facts from the front matter of a card of len bytes. *bad_line is a line that was not
+ * understood; 0: there is none. */
 void facts_from_card(struct facts *f, const char *text, size_t len, int *bad_line);
-/* The repository a folder was downloaded from, as ORG/NAME, where its path (the Hub's cache) or its
- * card says so; NULL: not known. */
+/* Returns the repository that a folder was downloaded from, as ORG/NAME, where its path (the Hub's
+ * cache) or its card of len bytes says so; f owns it. Returns NULL when it is not known. */
 const char *facts_source_repo(struct facts *f, const char *dir, const char *card, size_t len);
 /* Adds the members of "facts" to an object of w that is open. */
 void facts_json(const struct facts *f, struct jw *w);

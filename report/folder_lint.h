@@ -23,23 +23,31 @@ struct lint {
     int n, n_errors;
     int64_t n_files;
 };
-/* Fails only when the folder cannot be read or on interruption. */
+/* Checks the folder l->dir and adds what it finds to l. It fails only when the folder cannot be
+ * read, or on interruption. */
 int lint_folder(struct lint *l, struct err *e);
 void lint_release(struct lint *l);
 
-/* For the parts of the linter. file may be NULL. */
+/* Adds a finding; only the parts of the linter call it. file NULL: it is of the whole folder. */
 void lint_add(struct lint *l, bool error, const char *rule, const char *file, const char *fmt, ...)
     PRINTF_LIKE(5, 6);
-/* Reads a text file of the folder; NULL when it is not there. free() */
+/* Reads a text file of the folder, which the caller frees with free(). Returns NULL when it is not
+ * there, or cannot be read, which is then a finding. */
 char *lint_text(struct lint *l, const char *name, size_t *len);
-/* The first absolute path of some machine in a text ("/home/x", "C:\\Users"), or NULL. */
+/* Returns the first absolute path of some machine ("/home/x", "C:\\Users") in the text s of len
+ * bytes, as a pointer into it; NULL when it has none. */
 const char *lint_local_path(const char *s, size_t len);
 
-/* What is of the job that made the files, not for others, by its name: lint_private.c. */
+/* Adds a finding when a file, by its name, is of the job that made the files and not for others
+ * (lint_private.c). */
 void lint_private(struct lint *l, const char *name);
-void lint_card(struct lint *l);               /* README.md: lint_card.c */
-void lint_ollama(struct lint *l);             /* Modelfile, params, model.yaml: lint_apps.c */
-int lint_sums(struct lint *l, struct err *e); /* SHA256SUMS, manifest.json: lint_sums.c */
-void lint_gguf(struct lint *l, const struct gguf *g); /* keys of one model */
+/* Checks README.md (lint_card.c). */
+void lint_card(struct lint *l);
+/* Checks Modelfile, params and model.yaml (lint_apps.c). */
+void lint_ollama(struct lint *l);
+/* Checks SHA256SUMS and manifest.json (lint_sums.c). */
+int lint_sums(struct lint *l, struct err *e);
+/* Checks the keys of one model. */
+void lint_gguf(struct lint *l, const struct gguf *g);
 
 #endif

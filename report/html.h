@@ -9,11 +9,13 @@
 
 extern const char html_style[]; /* the style sheet */
 
-/* Sections; rel may be NULL. */
+/* Appends the section with the table of files. rel may be NULL. */
 void html_files(const struct result *r, const struct release *rel, struct buf *out);
-void html_numbers(const struct result *r, struct buf *out); /* what the table of files leaves out */
+/* Appends the section with the numbers that the table of files leaves out. */
+void html_numbers(const struct result *r, struct buf *out);
 void html_fit(const struct result *r, const struct release *rel, struct buf *out);
-/* <a href>, when the folder holds the file (or nothing is known of the folder), around its name. */
+/* Appends `text`, as a link to the file where the folder holds it; rel NULL: nothing is known of
+ * the folder, and it is a link. */
 void html_link(const struct release *rel, const char *file, const char *text, struct buf *out);
 
 #endif

@@ -19,15 +19,15 @@ typedef int (*manifest_piece_fn)(void *ud, const uint8_t *data, uint64_t n, stru
 int manifest_walk(const struct gguf *g, const struct gguf_tensor *t, manifest_piece_fn fn, void *ud,
                   struct prog *p, struct err *e);
 
-/* XXH3-128 of a tensor's data. */
+/* Computes the XXH3-128 of a tensor's data, as 32 hexadecimal digits. p is as in manifest_walk. */
 int manifest_hash(const struct gguf *g, const struct gguf_tensor *t, char hex[33], struct prog *p,
                   struct err *e);
 
 /* Adds the entry of a GGUF file (one shard) to an open array of w. It is read once, p counts. */
 int manifest_add_gguf(struct jw *w, const char *path, char sha256[65], struct prog *p,
                       struct err *e);
-/* The same for any other file. written: SHA-256 of what hone wrote there (jobs/file_guard.h), or
- * NULL. */
+/* Adds the entry of any other file to an open array of w, and fills sha256. `written` is the
+ * SHA-256 of what hone wrote there (jobs/file_guard.h); NULL: hone did not write it. */
 int manifest_add_file(struct jw *w, const char *path, const char *written, char sha256[65],
                       struct err *e);
 
@@ -37,10 +37,13 @@ int manifest_add_superseded(struct jw *w, const char *old, const char *sums, str
 
 /* Hashes that the manifest beside an open file claims for it. */
 struct manifest;
-/* *out NULL, without an error, when there is no manifest, it cannot be read, or it describes other
- * files: sizes and headers of every shard must be as it says. */
+/* Reads the manifest beside an open file. Sizes and headers of every shard must be as it says. *out
+ * is NULL, without an error, when there is no manifest, it cannot be read, or it describes other
+ * files. */
 void manifest_of(struct manifest **out, const struct gguf *g);
 void manifest_free(struct manifest *m);
-const char *manifest_tensor(const struct manifest *m, const char *name); /* hex or NULL */
+/* Returns the hash that the manifest claims for a tensor, as hexadecimal digits that m owns; NULL
+ * when it claims none. */
+const char *manifest_tensor(const struct manifest *m, const char *name);
 
 #endif

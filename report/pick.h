@@ -22,36 +22,43 @@ extern const struct pick_row pick_bands[PICK_BANDS]; /* from the best; the last 
 struct pick_grade {
     enum pick_band band, best, worst;
 };
-/* n: scored positions, for the error of top1 (0: not known). A missing top1 does not count; without
- * kld the grade is PICK_UNKNOWN. */
+/* Returns the grade of a mean divergence in nats and a share of same likeliest tokens. n is the
+ * number of scored positions, from which the error of top1 follows; 0: it is not known. A top1 that
+ * is not finite does not count; without a finite kld the grade is PICK_UNKNOWN. */
 struct pick_grade pick_judge(double kld, double kld_stderr, double top1, int64_t n);
 struct pick_grade pick_grade(const struct result *r,
-                             int i);        /* of a file; its own base: PICK_UNKNOWN */
-const char *pick_word(enum pick_band band); /* "slight": of a loss */
-/* "slight loss", "slight loss, perhaps noticeable": says so where an error crosses a threshold. */
+                             int i); /* of a file; its own base: PICK_UNKNOWN */
+/* Returns a band as a word for a loss, such as "slight". */
+const char *pick_word(enum pick_band band);
+/* Appends a grade in words, "slight loss", or "slight loss, perhaps noticeable" where an error
+ * crosses a threshold. */
 void pick_grade_text(const struct pick_grade *g, struct buf *out);
 
 /* What a recommended file keeps at least. */
 extern const struct pick_row pick_take;
-/* The smallest file that surely keeps pick_take; else the smallest whose loss is slight at most,
- * surely where there is one; when all lose more, the closest to the base. -1: nothing was measured.
- */
+/* Returns the index of the file to recommend: the smallest that surely keeps pick_take; else the
+ * smallest whose loss is slight at most, surely where there is one; when all lose more, the closest
+ * to the base. Returns -1 when nothing was measured. */
 int pick_file(const struct result *r);
-/* No other quantized file is as small and as close. False when it was not measured. */
+/* Tells whether no other quantized file is both as small and as close. Returns false when file i
+ * was not measured. */
 bool pick_on_front(const struct result *r, int i);
 
-/* What people call the file: its size class, its recipe, or its name where these are not its own.
- */
+/* Returns what people call file i: its size class, its recipe, or its name where these are not its
+ * own. r owns it. */
 const char *pick_label(const struct result *r, int i);
-/* What a file is good for, in a few words, without and with its grade. */
+/* Appends what file i is good for, in a few words. */
 void pick_role(const struct result *r, int i, struct buf *out);
+/* Appends what file i is good for, as pick_role does, with its grade. */
 void pick_phrase(const struct result *r, int i, struct buf *out);
-/* "Take Q4_K_M, 19.8 GB: the same most likely token as the original 97.9 % of the time, mean
- * divergence 0.0103 ± 0.0004 (slight loss)." Without measured files: nothing. */
+/* Appends which file to take: "Take Q4_K_M, 19.8 GB: the same most likely token as the original
+ * 97.9 % of the time, mean divergence 0.0103 ± 0.0004 (slight loss)." Without measured files it
+ * appends nothing. */
 void pick_sentence(const struct result *r, struct buf *out);
-/* What to take with less memory and what where nothing may be lost; may be nothing. */
+/* Appends what to take with less memory, and what where nothing may be lost; it may append
+ * nothing. */
 void pick_others(const struct result *r, struct buf *out);
-/* "the original", or of a base that is quantized itself "its base". */
+/* Returns "the original", or "its base" when the base is quantized itself. */
 const char *pick_base_word(const struct result *r);
 
 #endif

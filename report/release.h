@@ -10,12 +10,12 @@
 #include "core/err.h"
 #include "core/gguf.h"
 
-/* The encoding in a file's name by the field's convention, the part behind the last '-' or '.'
- * before the shard number, or all of the name: "Q4_K_M", "Q4_K_XL", "BF16". False when the Hub
- * would not recognise one.
- */
+/* Finds the encoding in a file's name by the field's convention, in capitals: the part behind the
+ * last '-' or '.' before the shard number, or all of the name, such as "Q4_K_M", "Q4_K_XL" or
+ * "BF16". Returns false when the Hub would not recognise one. */
 bool release_encoding(const char *file, char out[32]);
-/* "M-Q4_K_M.gguf" and "M-Q4_K_M-00001-of-00003.gguf" -> "M-Q4_K_M". free() */
+/* Returns a name without its ending and shard number, "M-Q4_K_M" for "M-Q4_K_M.gguf" and for
+ * "M-Q4_K_M-00001-of-00003.gguf". The caller frees it with free(). */
 char *release_stem(const char *file);
 
 struct release_file { /* one model: a file or a split set */
@@ -65,17 +65,22 @@ struct release {
                                          more than we look at, or not known */
     struct arena arena;
 };
-/* A folder without any GGUF model is ERR_USAGE; a damaged file is ERR_DATA. */
+/* Reads the models of a folder. Returns ERR_USAGE for a folder without any GGUF model, ERR_DATA for
+ * a damaged file. */
 int release_open(struct release *r, const char *dir, struct err *e);
 void release_close(struct release *r);
-bool release_has(const struct release *r, const char *name); /* a file of the folder */
-/* The file that instructions name: Q4_K_M, else the smallest; -1: none. */
+/* Tells whether the folder has a file of this name. */
+bool release_has(const struct release *r, const char *name);
+/* Returns the index of the file that instructions name: Q4_K_M, else the smallest; -1 when there is
+ * none. */
 int release_pick(const struct release *r);
 
-/* Texts of files; report/release_text.c. */
+/* Appends the text of Ollama's Modelfile (report/release_text.c). */
 void release_modelfile(const struct release *r, struct buf *out);
-void release_params(const struct release *r, struct buf *out); /* "params" of the Hub's bridge */
-void release_model_yaml(const struct release *r, struct buf *out); /* LM Studio */
+/* Appends the text of the file "params" of the Hub's bridge to Ollama. */
+void release_params(const struct release *r, struct buf *out);
+/* Appends the text of model.yaml, for LM Studio. */
+void release_model_yaml(const struct release *r, struct buf *out);
 /* Ollama's names; both end with NULL. */
 extern const char *const ollama_commands[], *const ollama_params[], *const ollama_deprecated[];
 

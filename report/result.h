@@ -39,15 +39,18 @@ struct result {
     int n_files;
 };
 int result_open(struct result *r, const char *path, struct err *e);
-/* The same from JSON that is read already; takes it over, also when it fails. */
+/* Fills r from JSON that is read already, of the file `path`; it takes over root, also when it
+ * fails. */
 int result_take(struct result *r, struct json *root, const char *path, struct err *e);
 void result_close(struct result *r);
-/* The size that a mix was made for, of a recipe "mix-9MiB"; 0: another recipe. */
+/* Returns the bytes that a mix was made for, which its recipe names ("mix-9MiB"); 0: it has another
+ * recipe. */
 double result_budget(const struct result_file *f);
 
 /* Reports: text of a whole file into `out`. */
 struct release; /* report/release.h */
-/* One of both may be NULL: nothing measured, or nothing known of the folder. */
+/* Appends the text of README.md. r NULL: nothing was measured; rel NULL: nothing is known of the
+ * folder; one of them must be there. */
 void report_readme(const struct result *r, const struct release *rel, struct buf *out);
 /* In each card; it names the marks between which the publisher's own words are kept
  * (jobs/file_guard.h). The second is what earlier versions wrote. */
@@ -56,16 +59,22 @@ void report_readme(const struct result *r, const struct release *rel, struct buf
     "marks. -->"
 #define README_MARK_OLD "<!-- Written by hone; hone publish writes it anew. -->"
 void report_html(const struct result *r, const struct release *rel, struct buf *out);
-/* Their sections on tool calls. */
+/* Appends the section on tool calls of README.md, where they were measured. */
 void report_tools_md(const struct result *r, struct buf *out);
+/* Appends the section on tool calls of report.html, where they were measured. */
 void report_tools_html(const struct result *r, struct buf *out);
 
-/* Plots (report/svg.h), each a self-contained <svg>; narrow: for the width of a phone. */
-void report_svg_kld(const struct result *r, bool narrow, struct buf *out); /* size, mean KLD */
-/* A line per file over the tokens of context; false, nothing written: not measured. */
+/* Appends a plot (report/svg.h) of size against mean divergence, a self-contained <svg>. Here and
+ * below `narrow` asks for the width of a phone. */
+void report_svg_kld(const struct result *r, bool narrow, struct buf *out);
+/* Appends a plot of mean divergence over the tokens of context, a line per file. Returns false,
+ * with nothing written, when that was not measured. */
 bool report_svg_kld_depth(const struct result *r, bool narrow, struct buf *out);
+/* Appends a plot of generated tokens per second over the tokens of context, a line per file.
+ * Returns false, with nothing written, when that was not measured. */
 bool report_svg_speed_depth(const struct result *r, bool narrow, struct buf *out);
-/* Size against generated tokens per second; false when fewer than two files were measured. */
+/* Appends a plot of size against generated tokens per second. Returns false, with nothing written,
+ * when fewer than two files were measured. */
 bool report_svg_speed(const struct result *r, bool narrow, struct buf *out);
 
 #endif

@@ -29,7 +29,8 @@ static double scale_y(const struct frame *fr, double y) {
     return fr->ax->log_y ? log10(y) : y;
 }
 
-/* Points that a logarithm cannot show are left out. */
+/* Tells whether a point is drawn: one that is not finite, or that a logarithm cannot show, is left
+ * out. */
 static bool shown(const struct plot_axes *ax, const struct plot_point *p) {
     return isfinite(p->x) && isfinite(p->y) && (!ax->log_x || p->x > 0) && (!ax->log_y || p->y > 0);
 }
@@ -38,7 +39,8 @@ static bool has_err(const struct plot_point *p) {
     return isfinite(p->err) && p->err > 0;
 }
 
-static double px(const struct frame *fr, double x) { /* of a scaled value */
+/* Returns the place across of a scaled value, in units of the plot. */
+static double px(const struct frame *fr, double x) {
     return fr->left + (x - fr->x0) / (fr->x1 - fr->x0) * (fr->w - fr->left - fr->right);
 }
 static double py(const struct frame *fr, double y) {

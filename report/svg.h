@@ -36,7 +36,8 @@ struct plot_axes {
     int n_rules;
     const char *note; /* in the lower right corner; escaped; NULL: none */
 };
-/* Neighbours of one series are joined. */
+/* Appends a plot of n points as an <svg>; neighbours of one series are joined by a line, unless
+ * each point has its label. */
 void report_svg(const struct plot_axes *ax, const struct plot_point *p, int n, struct buf *out);
 
 /* Placing labels: report/svg_label.c. */
@@ -50,13 +51,16 @@ struct svg_place {
     struct svg_box soft[SVG_MAX_BOXES];  /* what they had better not cover: lines */
     int n, n_soft;
 };
-double svg_text_width(const char *s); /* of bold text of 12 units, about */
-/* Middle of a text taken out ("tiny-qw…Q4_K_M") where it is wider; in whole characters. */
+/* Returns the width of bold text of 12 units, about. */
+double svg_text_width(const char *s);
+/* Copies a text, with its middle taken out ("tiny-qw…Q4_K_M") where it is wider than `width` units;
+ * only whole characters are left. */
 void svg_shorten(char out[80], const char *s, double width);
 void svg_take(struct svg_place *p, struct svg_box b);
 void svg_take_line(struct svg_place *p, double x0, double y0, double x1, double y1);
-/* Where the text of a point stands: its left end on the base line; it is taken then. True: so far
- * off that a line should lead there. */
+/* Finds the place for the text of the point x, y: its left end on the base line goes to *tx and
+ * *ty, and the place is taken then. `width` is that of the text. Returns true when it is so far off
+ * that a line should lead there. */
 bool svg_place(struct svg_place *p, double x, double y, double width, double *tx, double *ty);
 
 #endif
