@@ -968,6 +968,10 @@ struct hone_serve_opts {
     /* Called with a line of JSON per request; NULL: not told. */
     void (*request)(void *user, const char *json);
     void *user;
+    const char *preset;    /* file of named settings, which requests name; or NULL */
+    const char *template_; /* file of a Jinja template in place of the model's own; or NULL */
+    const char *draft;     /* how next tokens are guessed, as --draft; NULL: auto */
+    int record_last;       /* of lines of record that continue each other the last alone is kept */
 };
 /* Answers HTTP requests as OpenAI's clients make them, until hone_cancel_now on what opts name:
  * running answers then end, and so does the call, with HONE_OK. It changes nothing of the process:

@@ -43,6 +43,10 @@ static const struct field serve_fields[] = {
     FIELD(FIELD_LIST, allow_origin, allow_origin, "allow-origin"),
     FIELD(FIELD_TEXT, special, special, "special-in-content"),
     ARGUMENT("hone_opts.pre", "pre"),
+    FIELD(FIELD_TEXT, preset, preset, "preset"),
+    FIELD(FIELD_TEXT, template_, tmpl, "template"),
+    FIELD(FIELD_TEXT, draft, draft, "draft"),
+    FIELD(FIELD_FLAG, record_last, record_last, "record-last"),
 };
 #undef FROM
 #undef TO

@@ -146,7 +146,7 @@ def diff(a: Path, b: Path, *, weights: bool = False, progress: Optional[_lib.Pro
 _lib.FUNCTIONS["diff"] = (None, [C.c_char_p, C.c_char_p, C.c_int, C.POINTER(_lib.Opts), _lib.OUT])
 SAYS = C.CFUNCTYPE(None, C.c_void_p, C.c_char_p)
 _TEXTS = ("alias", "cache_dir", "key", "key_file", "reasoning", "constrain", "kwargs", "kv_type", "act", "record",
-          "log_file", "special")
+          "log_file", "special", "preset", "template_", "draft")
 
 
 class ServeOpts(_lib.Sized):
@@ -161,7 +161,8 @@ class ServeOpts(_lib.Sized):
                 ("max_connections", C.c_int64), ("max_body", C.c_uint64), ("drain", C.c_double),
                 ("record", C.c_char_p), ("log_file", C.c_char_p), ("strict", C.c_int),
                 ("allow_host", C.POINTER(C.c_char_p)), ("allow_origin", C.POINTER(C.c_char_p)),
-                ("special", C.c_char_p), ("ready", SAYS), ("request", SAYS), ("user", C.c_void_p)]
+                ("special", C.c_char_p), ("ready", SAYS), ("request", SAYS), ("user", C.c_void_p),
+                ("preset", C.c_char_p), ("template_", C.c_char_p), ("draft", C.c_char_p), ("record_last", C.c_int)]
 
 
 _lib.FUNCTIONS["serve"] = (None, [C.c_char_p, C.POINTER(ServeOpts), C.POINTER(_lib.Opts)])
