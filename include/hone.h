@@ -484,7 +484,6 @@ struct hone_quantize_opts {
     int pure;                  /* every matrix gets the recipe's type */
     int overwrite, dry_run;
     int requantize; /* non-zero: also a file that is quantized already, with its errors */
-    /* Since 1.2. */
     const char *type;              /* in place of the recipe: one type wherever it can be */
     const char *gram;              /* second moments of hone_imatrix: error feedback; or NULL */
     const char *const *sequential; /* error feedback block by block, from these files of text */
@@ -542,7 +541,6 @@ struct hone_imatrix_opts {
     const char *device;  /* as in hone_session_opts */
     int no_special;      /* texts of control tokens are plain text */
     int overwrite;
-    /* Since 1.2. */
     int64_t gram_block;  /* columns of a block of second moments; 0: all up to 4096, else 2048 */
     const char *moments; /* also writes the sums of inputs and of their fourth powers there */
     const char *have;    /* hone_imatrix_select: matrix of the texts that are there already */
@@ -576,7 +574,6 @@ struct hone_sensitivity_opts {
     double seconds;           /* of probing; 0: no limit */
     const char *device;
     int overwrite;
-    /* Since 1.2. */
     const char *const *budget; /* "15.9GiB": also measures around the mix of these sizes */
     int64_t n_types;           /* types that are probed per group, 1 to 4; 0: 3 */
     int64_t bands;             /* layers that are probed per role, spread by depth; 0: all */
@@ -603,7 +600,6 @@ struct hone_mix_opts {
     const char *plan_out;    /* the plan is written there; NULL: beside the output */
     const char *const *gate; /* files of text: it must beat the plain recipes that fit on them */
     int overwrite, dry_run;
-    /* Since 1.2. */
     const char *const *budget;     /* "15.9GiB": a file of each of these sizes */
     double bpw;                    /* one more size, as bits per weight; 0: none */
     const char *const *sequential; /* error feedback block by block, from these files of text */
@@ -641,7 +637,6 @@ struct hone_make_opts {
     int plain;     /* presets alone, no mixes */
     int overwrite; /* all steps again; else those that were done with the same inputs are not */
     int dry_run;
-    /* Since 1.2. */
     const char *effort;   /* "fast", "normal" (NULL), "high": how mixes are made */
     double probe_seconds; /* of the probes that mixes are chosen by; 0: no limit */
     int64_t calib_ctx;    /* tokens of a window of calibration; 0: 512 */
@@ -672,7 +667,6 @@ struct hone_plan_opts {
     int64_t n_ctx, n_slots; /* 0: as trained, one */
     const char *kv_type;    /* NULL: f16 */
     int recipes;            /* also the sizes of this model by every recipe */
-    /* Since 1.2. */
     const char *act;  /* with launches, activations: "f32", "q8" (NULL) */
     const char *plot; /* SVG of memory by context and cache type; or NULL */
     int launches;     /* instead: what a pass does step by step, with bytes and FLOP */
