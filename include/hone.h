@@ -483,9 +483,9 @@ struct hone_quantize_opts {
     const char *const *tensor; /* "REGEX=TYPE", first match wins; NULL behind the last */
     int pure;                  /* every matrix gets the recipe's type */
     int overwrite, dry_run;
-    int requantize; /* non-zero: also a file that is quantized already, with its errors */
-    const char *type;              /* in place of the recipe: one type wherever it can be */
-    const char *gram;              /* second moments of hone_imatrix: error feedback; or NULL */
+    int requantize;   /* non-zero: also a file that is quantized already, with its errors */
+    const char *type; /* in place of the recipe: one type wherever it can be */
+    const char *gram; /* second moments of hone_imatrix: error feedback; or NULL */
     const char *const *sequential; /* error feedback block by block, from these files of text */
     const char *search;            /* "fast", "best", "conventional"; NULL: fast */
     const char *without;           /* steps of feedback to leave out, "balance,codes"; or NULL */
@@ -667,9 +667,9 @@ struct hone_plan_opts {
     int64_t n_ctx, n_slots; /* 0: as trained, one */
     const char *kv_type;    /* NULL: f16 */
     int recipes;            /* also the sizes of this model by every recipe */
-    const char *act;  /* with launches, activations: "f32", "q8" (NULL) */
-    const char *plot; /* SVG of memory by context and cache type; or NULL */
-    int launches;     /* instead: what a pass does step by step, with bytes and FLOP */
+    const char *act;        /* with launches, activations: "f32", "q8" (NULL) */
+    const char *plot;       /* SVG of memory by context and cache type; or NULL */
+    int launches;           /* instead: what a pass does step by step, with bytes and FLOP */
 };
 /* Will it fit? Memory from the headers. HONE_VERDICT: nothing of it fits the card. */
 HONE_API int hone_plan(const char *model, const struct hone_plan_opts *po,
