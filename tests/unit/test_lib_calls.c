@@ -10,7 +10,8 @@
 #include "tests/unit/lib_check.h"
 #include "tests/unit/tmpdir.h"
 
-static const char tiny[] = "tests/golden/tiny-qwen35moe";
+static const char tiny[] = "tests/golden/tiny-qwen35moe"; /* for what asks for a template */
+static const char micro[] = "tests/golden/models/qwen35moe";
 static const char text[] = "tests/golden/tiny-qwen35moe/self_eval.txt";
 static char model[256], small[256];
 
@@ -306,7 +307,7 @@ int main(void) {
     struct hone_error e;
     snprintf(model, sizeof model, "%s", tmp_path("model.gguf"));
     snprintf(small, sizeof small, "%s", tmp_path("small.gguf"));
-    OK(hone_convert(tiny, model, NULL, NULL, NULL, &e));
+    OK(hone_convert(micro, model, NULL, NULL, NULL, &e));
     RUN(test_quantize);
     RUN(test_numbers);
     RUN(test_tasks);
