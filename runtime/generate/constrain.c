@@ -78,11 +78,6 @@ const size_t *constrain_overruled(const struct constrain *c, int64_t *n) {
     return c ? c->over : NULL;
 }
 
-const char *constrain_text(const struct constrain *c, size_t *len) {
-    *len = c->text.len;
-    return c->text.data;
-}
-
 bool constrain_done(const struct constrain *c) {
     for (int i = 0; i < c->state.n; i++)
         if (!gram_must_end(c->state.v[i])) return false;

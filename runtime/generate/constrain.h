@@ -31,8 +31,6 @@ struct constrain_counts constrain_get_counts(const struct constrain *c);
  * byte at which the token that came differs from the one that would have. Control tokens are
  * spelled out in the answer. c NULL: none. */
 const size_t *constrain_overruled(const struct constrain *c, int64_t *n);
-/* Returns the answer, with reasoning and all. */
-const char *constrain_text(const struct constrain *c, size_t *len);
 
 /* Tells whether the text is complete and nothing can be added. */
 bool constrain_done(const struct constrain *c);
