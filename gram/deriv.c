@@ -144,9 +144,19 @@ gnode gn_step(struct grammar *g, gnode n, int cls) {
 
 /* ---- is there any text? ---- */
 
-static int by_index(const void *a, const void *b) {
-    const gnode x = *(const gnode *)a, y = *(const gnode *)b;
-    return (x > y) - (x < y);
+/* Notes that the running search, `g->search`, comes to node n. Tells whether it was there before.
+ */
+static bool visit(struct grammar *g, gnode n) {
+    if (n >= g->cap_seen) {
+        const uint32_t to = g->n_node + g->n_node / 2 + 64;
+        g->seen = xreallocarray(g->seen, to, sizeof *g->seen);
+        memset(g->seen + g->cap_seen, 0, (to - g->cap_seen) * sizeof *g->seen);
+        g->bytes += (to - g->cap_seen) * sizeof *g->seen;
+        g->cap_seen = to;
+    }
+    const bool before = g->seen[n] == g->search;
+    g->seen[n] = g->search;
+    return before;
 }
 
 /* Tells whether n has any text, by searching breadth first what can follow. Everything that was
@@ -157,9 +167,14 @@ static int by_index(const void *a, const void *b) {
 static bool search(struct grammar *g, gnode n) {
     const uint32_t bound = g->n_searched < SEARCH_ALL ? SEARCH_MAX : SEARCH_LATE;
     uint32_t cap = 64, m = 1, at = 0;
-    gnode *q = xmalloc(cap * sizeof *q), *sorted = NULL;
-    uint32_t *from_at = xcalloc(cap, sizeof *from_at), n_sorted = 0, found = 0;
+    gnode *q = xmalloc(cap * sizeof *q);
+    uint32_t *from_at = xcalloc(cap, sizeof *from_at), found = 0;
     bool live = false;
+    if (!++g->search) { /* numbers begin again: all marks are old ones */
+        memset(g->seen, 0, g->cap_seen * sizeof *g->seen);
+        g->search = 1;
+    }
+    visit(g, n);
     q[0] = n;
     for (; at < m && !live; at++) {
         const gnode x = q[at];
@@ -167,19 +182,9 @@ static bool search(struct grammar *g, gnode n) {
         live = f & GF_NULL || f & GF_PLAIN || (f & GF_KNOWN && f & GF_LIVE) || m > bound || g->full;
         if (live) found = at;
         if (live || f & GF_KNOWN) continue;
-        if (m > 2 * n_sorted + 16) { /* what is known, to be looked up fast */
-            sorted = xreallocarray(sorted, m, sizeof *sorted);
-            memcpy(sorted, q, m * sizeof *q);
-            qsort(sorted, m, sizeof *sorted, by_index);
-            n_sorted = m;
-        }
-        const uint32_t from = n_sorted;
         for (int c = 0; c < g->n_cls; c++) {
             const gnode to = gn_deriv(g, x, g->rep[c]);
-            bool known = to == G_NONE ||
-                         (sorted && bsearch(&to, sorted, n_sorted, sizeof to, by_index) != NULL);
-            for (uint32_t i = from; i < m && !known; i++) known = q[i] == to;
-            if (known) continue;
+            if (to == G_NONE || visit(g, to)) continue;
             if (m == cap) {
                 q = xreallocarray(q, cap *= 2, sizeof *q);
                 from_at = xreallocarray(from_at, cap, sizeof *from_at);
@@ -197,7 +202,6 @@ static bool search(struct grammar *g, gnode n) {
     g->n_searched += m;
     free(q);
     free(from_at);
-    free(sorted);
     return live;
 }
 

@@ -127,6 +127,8 @@ struct grammar {
     const char *full;    /* NULL, or what there is too much of */
     int depth;           /* of recursion */
     uint64_t n_searched; /* states that were looked at for whether they have any text */
+    uint32_t *seen;      /* [node] the search that came to it last */
+    uint32_t cap_seen, search;
     struct gleaf **leaf;
     uint32_t n_leaf_bucket;
     size_t leaf_bytes;

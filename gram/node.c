@@ -174,6 +174,7 @@ void grammar_free(struct grammar *g) {
         free(g->pick[i].far);
     }
     free(g->row);
+    free(g->seen);
     free(g->node);
     free(g->bucket);
     free(g->list);
