@@ -183,7 +183,9 @@ static int run_into(const char *command, const char *const *args, struct hone_re
     FILE *out = open_memstream(&r->text, &r->len);
     if (!out) return err_sys(e, "%s: no memory", command);
     int rc = run(command, args, out, e);
-    if (fclose(out) != 0 && !rc) rc = err_sys(e, "%s: no memory for the result", command);
+    /* Closing may lose the text and still return 0. */
+    if ((fclose(out) != 0 || !r->text) && !rc)
+        rc = err_set(e, ERR_SYS, "%s: no memory for the result", command);
     return rc;
 }
 
