@@ -5,10 +5,11 @@
 
 #include <stdint.h>
 
-/* What followed the last tokens of ids[0..n) where they stood before: at the longest such place,
- * the last one of several, writes up to `most` tokens to out and returns their number. 0: the last
- * LOOKUP_LEAST tokens did not stand within the last LOOKUP_BACK before. */
 enum { LOOKUP_LEAST = 3, LOOKUP_BACK = 16384 };
+/* Guesses what follows ids[0..n): what followed its last tokens where they stood before, at the
+ * place where most of them are the same, the last one of several. Writes up to `most` tokens to out
+ * and returns their number; 0: the last LOOKUP_LEAST tokens are not among the LOOKUP_BACK before.
+ */
 int lookup_guess(const int32_t *ids, int64_t n, int32_t *out, int most);
 
 #endif

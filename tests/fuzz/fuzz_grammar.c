@@ -21,6 +21,7 @@
 #include "gram/gram.h"
 #include "tests/fuzz/fuzz.h"
 #include "text/schema.h"
+#include "tests/unit/byte_vocab.h"
 
 enum { STEPS = 120, LONG = 40, WALKS = 3, SIZE_MAX_ = 2000 };
 static struct gram_vocab *bytes;
@@ -32,19 +33,9 @@ static void found(const char *what, const char *text, size_t n) {
 }
 
 static bool start(void) {
-    static char one[256];
-    const char *text[257];
-    size_t len[257];
     struct err e;
     if (bytes) return true;
-    for (int i = 0; i < 256; i++) {
-        one[i] = (char)(unsigned char)i;
-        text[i] = &one[i];
-        len[i] = 1;
-    }
-    text[256] = "";
-    len[256] = 0;
-    return gram_vocab_of(&bytes, text, len, 257, 256, &e) == 0;
+    return byte_vocab(&bytes, &e) == 0;
 }
 
 static bool has(const uint32_t *bits, int i) {

@@ -8,6 +8,7 @@
 #include "tests/check.h"
 #include "gram/gram.h"
 #include "text/schema.h"
+#include "tests/unit/byte_vocab.h"
 
 static struct err e;
 enum { TOKENS_MAX = 1024 };
@@ -19,20 +20,6 @@ struct vocab {
     int n;
     struct gram_vocab *v;
 };
-
-static void make_bytes(void) {
-    static char one[256];
-    const char *text[257];
-    size_t len[257];
-    for (int i = 0; i < 256; i++) {
-        one[i] = (char)(unsigned char)i;
-        text[i] = &one[i];
-        len[i] = 1;
-    }
-    text[256] = "";
-    len[256] = 0;
-    CHECK_OK(gram_vocab_of(&bytes, text, len, 257, 256, &e));
-}
 
 static size_t unhex(const char *s, char *out) {
     size_t n = 0;
@@ -534,7 +521,7 @@ static void test_harm(void) {
 }
 
 int main(void) {
-    make_bytes();
+    CHECK_OK(byte_vocab(&bytes, &e));
     RUN(test_texts);
     RUN(test_rules);
     RUN(test_dead_ends);

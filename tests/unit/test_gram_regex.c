@@ -9,23 +9,10 @@
 #include "core/rng.h"
 #include "gram/gram.h"
 #include "tests/check.h"
+#include "tests/unit/byte_vocab.h"
 
 static struct gram_vocab *bytes;
 static struct err e;
-
-static void make_bytes(void) {
-    static char one[256];
-    const char *text[257];
-    size_t len[257];
-    for (int i = 0; i < 256; i++) {
-        one[i] = (char)(unsigned char)i;
-        text[i] = &one[i];
-        len[i] = 1;
-    }
-    text[256] = "";
-    len[256] = 0;
-    CHECK_OK(gram_vocab_of(&bytes, text, len, 257, 256, &e));
-}
 
 static bool takes(struct grammar *g, const char *text, size_t n) {
     struct gram_state *s = gram_begin(g);
@@ -123,7 +110,7 @@ static void test_wide(void) {
 }
 
 int main(void) {
-    make_bytes();
+    CHECK_OK(byte_vocab(&bytes, &e));
     RUN(test_anchors);
     RUN(test_chance);
     RUN(test_wide);

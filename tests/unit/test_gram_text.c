@@ -4,24 +4,13 @@
 #include "core/json.h"
 #include "tests/check.h"
 #include "gram/gram.h"
+#include "tests/unit/byte_vocab.h"
 
 static struct err e;
 static struct gram_vocab *bytes; /* 256 bytes and the end */
 
 typedef int (*reader)(struct grammar **, const struct gram_vocab *, const char *, size_t,
                       struct err *);
-
-static void make_bytes(void) {
-    static char one[256];
-    const char *text[257];
-    size_t len[257];
-    for (int i = 0; i < 257; i++) {
-        if (i < 256) one[i] = (char)(unsigned char)i;
-        text[i] = i < 256 ? &one[i] : "";
-        len[i] = i < 256;
-    }
-    CHECK_OK(gram_vocab_of(&bytes, text, len, 257, 256, &e));
-}
 
 static bool takes(struct grammar *g, const char *text, size_t n) {
     struct gram_state *s = gram_begin(g);
@@ -196,7 +185,7 @@ static void test_deep(void) {
 }
 
 int main(void) {
-    make_bytes();
+    CHECK_OK(byte_vocab(&bytes, &e));
     RUN(test_gbnf_json);
     RUN(test_gbnf);
     RUN(test_lark);

@@ -11,6 +11,7 @@
 #include "gram/gram.h"
 #include "text/schema.h"
 #include "chat/toolfmt.h"
+#include "tests/unit/byte_vocab.h"
 
 static struct err e;
 static struct gram_vocab *bytes; /* 256 bytes and the end */
@@ -33,18 +34,6 @@ static const char tools_text[] =
     "\"required\": [\"x\"], \"additionalProperties\": false}}, \"required\": [\"where\"], "
     "\"additionalProperties\": false}}}, "
     "{\"type\": \"function\", \"function\": {\"name\": \"now\"}}]";
-
-static void make_bytes(void) {
-    static char one[256];
-    const char *text[257];
-    size_t len[257];
-    for (int i = 0; i < 257; i++) {
-        if (i < 256) one[i] = (char)(unsigned char)i;
-        text[i] = i < 256 ? &one[i] : "";
-        len[i] = i < 256;
-    }
-    CHECK_OK(gram_vocab_of(&bytes, text, len, 257, 256, &e));
-}
 
 /* A random text of the language; ends where it may, behind 20 bytes one time in four. */
 static bool walk(struct grammar *g, struct rng *rng, struct buf *out) {
@@ -320,7 +309,7 @@ static void test_rendered(void) {
 }
 
 int main(void) {
-    make_bytes();
+    CHECK_OK(byte_vocab(&bytes, &e));
     RUN(test_read_back);
     RUN(test_choices);
     RUN(test_broken);
