@@ -72,7 +72,15 @@ struct publish_ask {
 #define FROM hone_publish_opts
 #define TO publish_ask
 static const struct field publish_fields[] = {
-    FIELDS_OF_CARD,
+    FIELD(FIELD_TEXT, repo, given.text[FACT_REPO], "repo"),
+    FIELD(FIELD_TEXT, base_model, given.text[FACT_BASE_MODEL], "base-model"),
+    FIELD(FIELD_TEXT, license, given.text[FACT_LICENSE], "license"),
+    FIELD(FIELD_TEXT, license_name, given.text[FACT_LICENSE_NAME], "license-name"),
+    FIELD(FIELD_TEXT, license_link, given.text[FACT_LICENSE_LINK], "license-link"),
+    FIELD(FIELD_TEXT, quantized_by, given.text[FACT_QUANTIZED_BY], "quantized-by"),
+    FIELD(FIELD_TEXT, name, given.text[FACT_NAME], "name"),
+    FIELD(FIELD_TEXT, language, given.language, "language"),
+    FIELD(FIELD_TEXT, tags, given.tags, "tags"),
     FIELD(FIELD_TEXT, notes, o.notes, "notes"),
     FIELD(FIELD_TEXT, source, o.source, "source"),
     FIELD(FIELD_TEXT, supersedes, o.supersedes, "supersedes"),

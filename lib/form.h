@@ -57,18 +57,6 @@ struct form {
 #define FIELD_OF_CALL(from, option) FIELD_OF_WORK(FIELD_CALL, from, option)
 #define ARGUMENT(name, option)                                                                     \
     { name, option, FIELD_ARG, 0, 0, 0 }
-/* The rows of what a person says of a model for its card; TO has `given`, FACT_... are its texts.
- */
-#define FIELDS_OF_CARD                                                                             \
-    FIELD(FIELD_TEXT, repo, given.text[FACT_REPO], "repo"),                                        \
-        FIELD(FIELD_TEXT, base_model, given.text[FACT_BASE_MODEL], "base-model"),                  \
-        FIELD(FIELD_TEXT, license, given.text[FACT_LICENSE], "license"),                           \
-        FIELD(FIELD_TEXT, license_name, given.text[FACT_LICENSE_NAME], "license-name"),            \
-        FIELD(FIELD_TEXT, license_link, given.text[FACT_LICENSE_LINK], "license-link"),            \
-        FIELD(FIELD_TEXT, quantized_by, given.text[FACT_QUANTIZED_BY], "quantized-by"),            \
-        FIELD(FIELD_TEXT, name, given.text[FACT_NAME], "name"),                                    \
-        FIELD(FIELD_TEXT, language, given.language, "language"),                                   \
-        FIELD(FIELD_TEXT, tags, given.tags, "tags")
 #define FORM(call, command, opts, table)                                                           \
     { call, command, #opts, sizeof(struct opts), table, (int)COUNT_OF(table) }
 #define FORM_OF_ARGUMENTS(call, command, table)                                                    \

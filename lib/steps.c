@@ -189,7 +189,15 @@ static const struct field make_fields[] = {
     FIELD(FIELD_FLAG, requantize, requantize, "allow-requantize"),
     FIELD(FIELD_FLAG, resume, resume, "resume"),
     FIELD(FIELD_TEXT, notes, words, "notes"),
-    FIELDS_OF_CARD,
+    FIELD(FIELD_TEXT, repo, given.text[FACT_REPO], "repo"),
+    FIELD(FIELD_TEXT, base_model, given.text[FACT_BASE_MODEL], "base-model"),
+    FIELD(FIELD_TEXT, license, given.text[FACT_LICENSE], "license"),
+    FIELD(FIELD_TEXT, license_name, given.text[FACT_LICENSE_NAME], "license-name"),
+    FIELD(FIELD_TEXT, license_link, given.text[FACT_LICENSE_LINK], "license-link"),
+    FIELD(FIELD_TEXT, quantized_by, given.text[FACT_QUANTIZED_BY], "quantized-by"),
+    FIELD(FIELD_TEXT, name, given.text[FACT_NAME], "name"),
+    FIELD(FIELD_TEXT, language, given.language, "language"),
+    FIELD(FIELD_TEXT, tags, given.tags, "tags"),
 };
 #undef FROM
 #undef TO
