@@ -187,12 +187,6 @@ void tool_tally_add(struct tool_tally *t, const struct toolparse *p, const size_
     }
 }
 
-int64_t tool_tally_sum(const struct tool_tally *t, enum tool_place place) {
-    int64_t n = 0;
-    for (int i = 0; i < t->n; i++) n += t->row[i].n[place];
-    return n;
-}
-
 void tool_tally_release(struct tool_tally *t) {
     for (int i = 0; i < t->n; i++) free(t->row[i].tool);
     free(t->row);

@@ -30,8 +30,6 @@ struct tool_tally { /* zero-initialised is empty */
 };
 /* Counts n bytes of the input of p, after toolparse_finish. */
 void tool_tally_add(struct tool_tally *t, const struct toolparse *p, const size_t *at, int64_t n);
-/* Returns the sum over all tools. */
-int64_t tool_tally_sum(const struct tool_tally *t, enum tool_place place);
 void tool_tally_release(struct tool_tally *t);
 
 #endif
