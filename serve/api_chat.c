@@ -23,24 +23,29 @@ static int read_logprobs(struct ask *a, const struct json *v, const char *path, 
     if (a->top < 0) a->top = 0;
     return 0;
 }
+/* Reads none, auto, required, also "any" as others say, or a tool by its name: {"type": "function",
+ * "function": {"name"}}; with the name beside the type, of type "tool", or the name alone, as other
+ * APIs and function_call have it. */
 static int read_choice(struct ask *a, const struct json *v, const char *path, struct fault *f) {
-    const char *s = json_str(v);
+    const struct json *inner = json_get(v, "type"), *name = json_get(v, "name");
+    const char *type = json_str(inner), *s = json_str(v);
+    if (type && !name && !json_get(v, type)) s = type; /* {"type": "auto"} */
     if (s && strcmp(s, "auto") == 0) return 0;
     if (s && strcmp(s, "none") == 0) {
         a->no_calls = true;
         return 0;
     }
-    if (s && strcmp(s, "required") == 0) return ask_must_call(a, NULL, path, f);
-    if (s) return fault_set(f, 400, NULL, path, "'%.40s' is not one of none, auto, required", s);
-    const char *type = json_str(json_get(v, "type"));
+    if (s && (strcmp(s, "required") == 0 || strcmp(s, "any") == 0))
+        return ask_must_call(a, NULL, path, f);
+    if (json_str(v))
+        return fault_set(f, 400, NULL, path, "'%.40s' is not one of none, auto, required", s);
     if (type && strcmp(type, "allowed_tools") == 0)
         return ask_read_allowed(a, json_get(v, "allowed_tools"), path, f);
-    const bool custom = type && strcmp(type, "custom") == 0;
-    if (json_type(v) != JSON_OBJ || (type && !custom && strcmp(type, "function") != 0))
+    if (json_type(v) != JSON_OBJ || (type && strcmp(type, "function") != 0 &&
+                                     strcmp(type, "custom") != 0 && strcmp(type, "tool") != 0))
         return fault_set(f, 400, NULL, path,
                          "a text, or a tool of type 'function' or 'custom', is needed");
-    const struct json *fn = type ? json_get(v, type) : v; /* function_call: the name alone */
-    const struct json *name = json_get(fn, "name");
+    if (!name && type) name = json_get(json_get(v, type), "name");
     return name ? ask_must_call(a, name, path, f)
                 : fault_set(f, 400, NULL, path, "the name of a tool is needed");
 }
@@ -153,27 +158,49 @@ static bool name_ok(const char *s) {
     return n >= 1 && n <= 128;
 }
 
-int tools_ok(const struct json *tools, struct fault *f) {
+/* Returns the definition in an entry of a list of tools: its member `function` or `custom`, or the
+ * entry itself when it has a name beside its type, as other APIs write them. NULL: it is none. */
+static const struct json *definition(const struct json *t) {
+    const char *type = json_str(json_get(t, "type"));
+    const struct json *fn = json_get(t, "function");
+    if (type && strcmp(type, "custom") == 0) return json_get(t, "custom");
+    if (type && strcmp(type, "function") != 0) return NULL;
+    return fn ? fn : json_get(t, "name") ? t : NULL;
+}
+
+static int tools_ok(const struct json *tools, struct fault *f) {
     char path[64];
     int i = 0;
     if (json_type(tools) != JSON_ARR)
         return fault_set(f, 400, NULL, "tools", "a list of tools is needed");
     for (const struct json *t = json_first(tools); t; t = json_next(t), i++) {
-        const struct json *type = json_get(t, "type"), *fn = json_get(t, "function");
+        const struct json *fn = definition(t);
         snprintf(path, sizeof path, "tools[%d]", i);
-        if (json_str(type) && strcmp(json_str(type), "custom") == 0) fn = json_get(t, "custom");
-        if (!json_str(type) || !fn ||
-            (strcmp(json_str(type), "function") != 0 && fn == json_get(t, "function")))
+        if (!fn)
             return fault_set(f, 400, NULL, path,
                              "only tools of type 'function' or 'custom' are offered");
         if (!name_ok(json_str(json_get(fn, "name"))))
             return fault_set(f, 400, NULL, path,
                              "a name of 1 to 128 letters, digits, '_', '.', ':', '-' is needed");
         const struct json *p = json_get(fn, "parameters");
+        if (!p) p = json_get(fn, "input_schema");
         if (json_type(p) != JSON_NULL && json_type(p) != JSON_OBJ)
             return fault_set(f, 400, NULL, path, "parameters: an object is needed");
     }
     return i <= 512 ? 0 : fault_set(f, 400, NULL, "tools", "there can be 512 at most");
+}
+
+/* Writes a definition that came in the shape of another API. */
+static void put_tool(struct jw *w, const struct json *d) {
+    jw_obj(w, NULL);
+    jw_str(w, "type", "function");
+    jw_obj(w, "function");
+    ask_copy(w, "name", d, "name");
+    ask_copy(w, "description", d, "description");
+    ask_copy(w, json_get(d, "input_schema") ? "input_schema" : "parameters", d, "parameters");
+    ask_copy(w, "strict", d, "strict");
+    jw_end(w);
+    jw_end(w);
 }
 
 /* Makes a->tools of a list of which some take a text: these become functions. `functions`, the
@@ -194,8 +221,10 @@ static int put_tools(struct ask *a, const struct json *list, bool functions, str
             jw_end(&w);
         } else if (json_get(t, "custom")) {
             rc = custom_define(a, &w, json_get(t, "custom"), path, f);
-        } else {
+        } else if (json_get(t, "function") && json_get(t, "type")) {
             ask_put(&w, NULL, t);
+        } else {
+            put_tool(&w, definition(t));
         }
     }
     jw_end(&w);
@@ -204,7 +233,7 @@ static int put_tools(struct ask *a, const struct json *list, bool functions, str
     return rc;
 }
 
-static int read_tools(struct ask *a, const struct json *j, struct fault *f) {
+int chat_tools(struct ask *a, const struct json *j, struct fault *f) {
     const struct json *tools = json_get(j, "tools"), *fns = json_get(j, "functions");
     if (json_type(tools) != JSON_NULL) {
         TRY(tools_ok(tools, f));
@@ -220,7 +249,7 @@ static int chat_read(struct ask *a, const struct json *j, struct fault *f) {
     TRY(read_max(a, j, f));
     const struct json *gen = json_get(j, "add_generation_prompt");
     if (json_type(gen) == JSON_BOOL && !json_bool(gen, true)) a->go_on = true;
-    TRY(read_tools(a, j, f));
+    TRY(chat_tools(a, j, f));
     return chat_conv(a, json_get(j, "messages"), f);
 }
 

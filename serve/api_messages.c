@@ -22,18 +22,21 @@ static void warn(struct ask *a, const char *what) {
     buf_fmt(&a->warned, "%s%s", a->warned.len ? ", " : "", what);
 }
 
-/* Appends the text of a document: its source is a text, or a list of blocks. False: it is neither.
- */
+/* Appends the text of a document, whose source is a text or a list of blocks, or of a result of a
+ * search, which is a list of blocks. False: there is none. */
 static bool document_text(const struct json *b, struct buf *out) {
     const struct json *source = json_get(b, "source"), *list = json_get(source, "content");
-    const char *type = json_str(json_get(source, "type")),
+    const char *kind = json_str(json_get(b, "type")), *type = json_str(json_get(source, "type")),
                *data = json_str(json_get(source, "data"));
     const size_t before = out->len;
+    const bool found = kind && strcmp(kind, "search_result") == 0;
+    if (!found && (!kind || strcmp(kind, "document") != 0)) return false;
     if (type && strcmp(type, "text") == 0 && data) {
         buf_str(out, data);
         return true;
     }
-    if (!type || strcmp(type, "content") != 0) return false;
+    if (found) list = json_get(b, "content");
+    if (!found && (!type || strcmp(type, "content") != 0)) return false;
     if (json_str(list)) buf_str(out, json_str(list));
     for (const struct json *x = json_first(list); x; x = json_next(x)) {
         const char *text = json_str(json_get(x, "text"));
@@ -60,7 +63,7 @@ static int texts(struct ask *a, const struct json *v, const char *path, const ch
         const char *type = json_str(json_get(b, "type")), *text = json_str(json_get(b, "text"));
         snprintf(at, sizeof at, "%.150s[%d]", path, i);
         struct buf document = {0};
-        if (type && strcmp(type, "document") == 0 && document_text(b, &document)) {
+        if (document_text(b, &document)) {
             if (out->len) buf_str(out, sep);
             buf_add(out, document.data ? document.data : "", document.len);
             buf_release(&document);
@@ -88,10 +91,13 @@ static int texts(struct ask *a, const struct json *v, const char *path, const ch
 
 /* ---- messages ---- */
 
+enum { MOST_CALLS = 1024 }; /* of a turn: each is looked for in the messages behind it */
 struct turn {
     struct ask *a;
     struct jw *w;
-    const struct json *open; /* the assistant's message whose calls want results, or NULL */
+    const struct json *open; /* the first message of the assistant's last turn, or NULL */
+    const struct json *last; /* the message before the one that is read */
+    int n_calls;             /* in that turn */
     struct fault *f;
     int i;
 };
@@ -112,13 +118,26 @@ static const struct json *block_of(const struct json *content, const char *type,
     return NULL;
 }
 
+static bool is_assistant(const struct json *m) {
+    const char *role = json_str(json_get(m, "role"));
+    return role && strcmp(role, "assistant") == 0;
+}
+
+/* Returns the call with that id in the assistant's last turn, which may be several messages; the
+ * results of its calls may come in several, too. */
+static const struct json *call_of(const struct turn *t, const char *id) {
+    const struct json *b = NULL;
+    for (const struct json *m = t->open; m && is_assistant(m) && !b; m = json_next(m))
+        b = block_of(json_get(m, "content"), "tool_use", "id", id);
+    return b;
+}
+
 static int put_result(struct turn *t, const struct json *b, int k) {
     char path[100];
     struct buf text = {0};
     const char *id = json_str(json_get(b, "tool_use_id"));
     snprintf(path, sizeof path, "messages[%d].content[%d]", t->i, k);
-    const struct json *call =
-        id && t->open ? block_of(json_get(t->open, "content"), "tool_use", "id", id) : NULL;
+    const struct json *call = id ? call_of(t, id) : NULL;
     if (!call)
         return fault_set(t->f, 400, NULL, path,
                          "unexpected `tool_use_id` found in `tool_result` blocks: %.60s. Each "
@@ -138,21 +157,26 @@ static int put_result(struct turn *t, const struct json *b, int k) {
     return rc;
 }
 
-/* Writes the results of tools, in the order of their calls, and behind them what the user says. */
+/* Writes those results among the blocks of a message that belong to calls, in the calls' order, and
+ * adds their number to *n. */
+static int put_results(struct turn *t, const struct json *content, int *n) {
+    for (const struct json *m = t->open; m && is_assistant(m); m = json_next(m))
+        for (const struct json *c = json_first(json_get(m, "content")); c; c = json_next(c)) {
+            const char *id = json_str(json_get(c, "id"));
+            const struct json *b = id ? block_of(content, "tool_result", "tool_use_id", id) : NULL;
+            if (b) TRY(put_result(t, b, 0));
+            *n += b != NULL;
+        }
+    return 0;
+}
+
+/* Writes the results of tools, and behind them what the user says. */
 static int user_message(struct turn *t, const struct json *m) {
     const struct json *content = json_get(m, "content");
     struct buf text = {0};
-    int n_results = 0, k = 0, rc = 0;
+    int n_results = 0, k = 0;
     char path[100];
-    const struct json *calls = t->open ? json_get(t->open, "content") : NULL;
-    for (const struct json *c = json_first(calls); c && !rc; c = json_next(c)) {
-        const char *id = json_str(json_get(c, "id"));
-        const struct json *b = id && json_type(content) == JSON_ARR
-                                   ? block_of(content, "tool_result", "tool_use_id", id)
-                                   : NULL;
-        if (b) rc = put_result(t, b, 0);
-        n_results += b != NULL;
-    }
+    int rc = json_type(content) == JSON_ARR ? put_results(t, content, &n_results) : 0;
     if (json_str(content)) buf_str(&text, json_str(content));
     for (const struct json *b = json_type(content) == JSON_ARR ? json_first(content) : NULL;
          b && !rc; b = json_next(b), k++) {
@@ -160,13 +184,13 @@ static int user_message(struct turn *t, const struct json *m) {
         snprintf(path, sizeof path, "messages[%d].content[%d]", t->i, k);
         if (type && strcmp(type, "tool_result") == 0) {
             const char *id = json_str(json_get(b, "tool_use_id"));
-            if (!id || !block_of(calls, "tool_use", "id", id)) rc = put_result(t, b, k);
+            if (!id || !call_of(t, id)) rc = put_result(t, b, k);
             continue;
         }
         struct buf document = {0};
-        if (type && strcmp(type, "document") == 0)
-            s = document_text(b, &document) && document.data ? document.data : NULL;
-        if (!type || (strcmp(type, "text") != 0 && strcmp(type, "document") != 0) || !s)
+        const bool other = document_text(b, &document);
+        if (other) s = document.data ? document.data : "";
+        if (!type || (strcmp(type, "text") != 0 && !other) || !s)
             rc = fault_set(t->f, 400, NULL, path,
                            "blocks of type '%.40s' are not read here, only text", type ? type : "");
         else if (!is_billing(s))
@@ -180,7 +204,7 @@ static int user_message(struct turn *t, const struct json *m) {
 
 static void put_call(struct jw *w, const struct json *b) {
     const struct json *input = json_get(b, "input");
-    char *args = input ? ask_json(input) : xstrdup("{}");
+    char *args = json_type(input) == JSON_NULL ? xstrdup("{}") : ask_json(input);
     jw_obj(w, NULL);
     jw_str(w, "id", json_str(json_get(b, "id")));
     jw_str(w, "type", "function");
@@ -192,12 +216,10 @@ static void put_call(struct jw *w, const struct json *b) {
     free(args);
 }
 
-/* Tells whether blocks of this type are about tools that another server ran earlier. */
-static bool is_servers(const char *type) {
-    static const char end[] = "_tool_result";
-    const size_t n = strlen(type), k = sizeof end - 1;
-    return strcmp(type, "server_tool_use") == 0 || strcmp(type, "mcp_tool_use") == 0 ||
-           (n > k && strcmp(type + n - k, end) == 0);
+/* Tells whether blocks of this type are what an assistant says here. All others were made by
+ * another server (tools that it ran, say), and clients give them back: they are left out. */
+static bool is_ours(const char *type) {
+    return strcmp(type, "text") == 0 || strcmp(type, "tool_use") == 0;
 }
 
 static int assistant_message(struct turn *t, const struct json *m) {
@@ -222,11 +244,13 @@ static int assistant_message(struct turn *t, const struct json *m) {
                    json_str(json_get(b, "id"))) {
             put_call(&w, b);
             n_calls++;
-        } else if (type && is_servers(type)) {
-            warn(t->a, type);
-        } else if (!type || strcmp(type, "redacted_thinking") != 0) {
+            if (++t->n_calls > MOST_CALLS)
+                rc = fault_set(t->f, 400, NULL, path, "more than %d calls in a turn", MOST_CALLS);
+        } else if (!type || is_ours(type)) {
             rc = fault_set(t->f, 400, NULL, path, "a block of type '%.40s' cannot be read here",
                            type ? type : "");
+        } else if (strcmp(type, "redacted_thinking") != 0) {
+            warn(t->a, type);
         }
     }
     jw_end(&w);
@@ -238,7 +262,6 @@ static int assistant_message(struct turn *t, const struct json *m) {
         if (n_calls) jw_raw(t->w, "tool_calls", calls.data);
         jw_end(t->w);
     }
-    t->open = n_calls ? m : NULL;
     buf_release(&text);
     buf_release(&thought);
     buf_release(&calls);
@@ -252,12 +275,13 @@ static int one_message(struct turn *t, const struct json *m) {
     snprintf(path, sizeof path, "messages[%d]", t->i);
     if (!role || (!json_str(content) && json_type(content) != JSON_ARR))
         return fault_set(t->f, 400, NULL, path, "a role and a content are needed");
-    if (strcmp(role, "assistant") == 0) return assistant_message(t, m);
-    if (strcmp(role, "user") == 0) {
-        const int rc = user_message(t, m);
-        t->open = NULL;
-        return rc;
+    if (strcmp(role, "assistant") == 0) {
+        if (!t->last || !is_assistant(t->last)) t->open = m, t->n_calls = 0;
+        t->last = m;
+        return assistant_message(t, m);
     }
+    t->last = m;
+    if (strcmp(role, "user") == 0) return user_message(t, m);
     if (strcmp(role, "system") != 0)
         return fault_set(t->f, 400, NULL, path, "one of user, assistant, system is needed");
     struct buf text = {0};
@@ -316,6 +340,7 @@ static int put_tools(struct ask *a, const struct json *j, struct fault *f) {
         jw_str(&w, "name", name);
         ask_copy(&w, "description", t, "description");
         ask_copy(&w, "input_schema", t, "parameters");
+        if (json_bool(json_get(t, "strict"), false)) jw_bool(&w, "strict", true);
         jw_end(&w);
         jw_end(&w);
         n++;
@@ -359,9 +384,9 @@ static const struct field fields[] = {
     {"stream", FIELD(F_BOOL, stream, 0, 0)},
     {"temperature", FIELD(F_REAL, sample.temp, 0, 1)},
     {"top_p", FIELD(F_REAL, sample.top_p, 0, 1)},
-    {"top_k", FIELD(F_COUNT, sample.top_k, 0, INT32_MAX)},
+    {"top_k", FIELD(F_COUNT, sample.top_k, -1, INT32_MAX)},
     {"min_p", FIELD(F_REAL, sample.min_p, 0, 1)},
-    {"seed", FIELD(F_INT, seed, 0, 9007199254740992.0)},
+    {"seed", FIELD_BY(ask_read_seed)},
     {"stop_sequences", FIELD_BY(ask_read_stop)},
     {"thinking", FIELD_BY(ask_read_thinking)},
     {"tool_choice", FIELD_BY(read_choice)},

@@ -33,25 +33,21 @@ static int read_format(struct ask *a, const struct json *v, const char *path, st
         return fault_set(f, 400, NULL, path, "\"json\" or a schema is needed");
     return ask_form(a, s ? FORM_OBJECT : FORM_SCHEMA, v, path, f);
 }
-/* Tells whether v is an empty text or list, which clients send for none. */
-static bool is_empty(const struct json *v) {
-    return (json_str(v) && !*json_str(v)) || (json_type(v) == JSON_ARR && !json_first(v));
-}
 static int read_template(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     (void)a;
-    return is_empty(v)
+    return ask_is_empty(v)
                ? 0
                : fault_set(f, 400, NULL, path, "templates come with the model, not with requests");
 }
 static int read_context(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     (void)a;
-    return is_empty(v)
+    return ask_is_empty(v)
                ? 0
                : fault_set(f, 400, NULL, path, "conversations are sent as messages, to /api/chat");
 }
 static int read_suffix(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     (void)a;
-    return is_empty(v) ? 0 : fault_set(f, 400, NULL, path, "text is made behind a prompt only");
+    return ask_is_empty(v) ? 0 : fault_set(f, 400, NULL, path, "text is made behind a prompt only");
 }
 static int read_logprobs(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "true or false is needed");
@@ -72,14 +68,14 @@ static int read_images(struct ask *a, const struct json *v, const char *path, st
 
 static const struct field options[] = {
     {"temperature", FIELD(F_REAL, sample.temp, 0, 100)},
-    {"top_k", FIELD(F_COUNT, sample.top_k, 0, INT32_MAX)},
+    {"top_k", FIELD(F_COUNT, sample.top_k, -1, INT32_MAX)},
     {"top_p", FIELD(F_REAL, sample.top_p, 0, 1)},
     {"min_p", FIELD(F_REAL, sample.min_p, 0, 1)},
     {"num_predict", FIELD(F_INT, n_max, -2, INT32_MAX)},
-    {"seed", FIELD(F_INT, seed, -1, 9007199254740992.0)},
+    {"seed", FIELD_BY(ask_read_seed)},
     {"stop", FIELD_BY(ask_read_stop)},
     {"repeat_penalty", FIELD(F_REAL, sample.repeat_penalty, 0.01, 100)},
-    {"repeat_last_n", FIELD(F_COUNT, sample.repeat_last_n, 0, INT32_MAX)},
+    {"repeat_last_n", FIELD_BY(ask_read_last_n)},
     {"presence_penalty", FIELD(F_REAL, sample.presence_penalty, -2, 2)},
     {"frequency_penalty", FIELD(F_REAL, sample.frequency_penalty, -2, 2)},
     {"typical_p", FIELD_NEUTRAL(1)},
@@ -186,7 +182,6 @@ static int generate_text(struct ask *a, const struct json *j, struct fault *f) {
 static int ollama_chat_read(struct ask *a, const struct json *j, struct fault *f) {
     static const struct field *const tables[] = {chat_fields};
     const int sizes[] = {(int)COUNT_OF(chat_fields)};
-    const struct json *tools = json_get(j, "tools");
     struct json *list = NULL;
     struct buf b = {0};
     struct jw w;
@@ -195,7 +190,7 @@ static int ollama_chat_read(struct ask *a, const struct json *j, struct fault *f
     const struct json *said = json_get(j, "messages");
     a->nothing = json_type(said) == JSON_NULL || (json_type(said) == JSON_ARR && !json_first(said));
     if (a->nothing) return 0;
-    if (json_type(tools) != JSON_NULL) TRY(tools_ok(tools, f));
+    TRY(chat_tools(a, j, f));
     for (const struct json *m = json_first(json_get(j, "messages")); m; m = json_next(m))
         if (json_first(json_get(m, "images")))
             return fault_set(f, 400, NULL, "messages", "images: only text is read here");
@@ -204,7 +199,6 @@ static int ollama_chat_read(struct ask *a, const struct json *j, struct fault *f
     int rc = json_parse(&list, b.data, b.len, "messages", &e)
                  ? fault_set(f, 400, NULL, "messages", "%s", e.msg)
                  : 0;
-    if (json_first(tools)) a->tools = ask_json(tools);
     if (!rc) rc = chat_conv(a, list, f);
     json_free(list);
     buf_release(&b);

@@ -46,6 +46,47 @@ static int texts(const struct json *v, const char *path, struct ask *result, str
     return 0;
 }
 
+/* Where the items of a kind stand, by their call_id and then by their place. */
+struct place {
+    const char *id;
+    int at;
+    const struct json *item;
+};
+struct places {
+    struct place *v;
+    size_t n, cap;
+};
+
+static int by_id(const void *a, const void *b) {
+    const struct place *x = a, *y = b;
+    const int c = strcmp(x->id, y->id);
+    return c ? c : x->at - y->at;
+}
+
+static void add_place(struct places *p, const struct json *item, int at) {
+    const char *id = json_str(json_get(item, "call_id"));
+    if (!id) return;
+    if (p->n == p->cap) {
+        p->cap = p->cap ? 2 * p->cap : 16;
+        p->v = xreallocarray(p->v, p->cap, sizeof *p->v);
+    }
+    p->v[p->n++] = (struct place){id, at, item};
+}
+
+/* Returns the first item with that id behind the place `at`, or NULL. */
+static const struct place *place_behind(const struct places *p, const char *id, int at) {
+    const struct place want = {id, at + 1, NULL};
+    size_t low = 0, high = p->n;
+    while (low < high) {
+        const size_t mid = low + (high - low) / 2;
+        if (by_id(&p->v[mid], &want) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < p->n && strcmp(p->v[low].id, id) == 0 ? &p->v[low] : NULL;
+}
+
 /* Holds the conversation under way; a turn of the assistant is gathered until another begins. */
 struct talk_in {
     struct ask *a;
@@ -53,10 +94,13 @@ struct talk_in {
     struct fault *f;
     struct buf content, thought, calls; /* of that turn */
     bool open;
-    struct { /* calls of the last turn, and their results */
-        char *id, *name, *result;
-    } call[64];
-    int n_calls;
+    struct call_in {
+        const char *id;
+        char *name;
+        int at; /* which item */
+    } * call;   /* of that turn */
+    int64_t n_calls;
+    struct places calls_at, results_at;
 };
 
 static void put(struct jw *w, const char *role, const struct buf *text) {
@@ -66,8 +110,35 @@ static void put(struct jw *w, const char *role, const struct buf *text) {
     jw_end(w);
 }
 
-static void end_turn(struct talk_in *t) {
-    if (!t->open) return;
+/* Writes the results of the calls of a turn, in the order of the calls, wherever behind them they
+ * came: templates want them there. */
+static int put_results(struct talk_in *t) {
+    int rc = 0;
+    for (int64_t i = 0; i < t->n_calls; i++) {
+        const struct call_in *c = &t->call[i];
+        const struct place *p = rc ? NULL : place_behind(&t->results_at, c->id, c->at);
+        char path[64];
+        struct buf text = {0};
+        snprintf(path, sizeof path, "input[%d]", p ? p->at : 0);
+        if (p) rc = texts(json_get(p->item, "output"), path, t->a, &text, t->f);
+        if (p && !rc) {
+            jw_obj(t->w, NULL);
+            jw_str(t->w, "role", "tool");
+            jw_str(t->w, "tool_call_id", c->id);
+            jw_str(t->w, "name", c->name);
+            jw_strn(t->w, "content", text.data ? text.data : "", text.len);
+            jw_end(t->w);
+        }
+        buf_release(&text);
+        free(c->name);
+    }
+    t->n_calls = 0;
+    return rc;
+}
+
+/* Writes the assistant's turn that was gathered, and the results of its calls. */
+static int end_turn(struct talk_in *t) {
+    if (!t->open) return 0;
     jw_obj(t->w, NULL);
     jw_str(t->w, "role", "assistant");
     jw_strn(t->w, "content", t->content.data ? t->content.data : "", t->content.len);
@@ -81,37 +152,16 @@ static void end_turn(struct talk_in *t) {
     buf_reset(&t->thought);
     buf_reset(&t->calls);
     t->open = false;
+    return put_results(t);
 }
 
-/* Writes the results that came, in the order of the calls, and forgets the calls. */
-static void end_results(struct talk_in *t) {
-    for (int i = 0; i < t->n_calls; i++) {
-        if (t->call[i].result) {
-            jw_obj(t->w, NULL);
-            jw_str(t->w, "role", "tool");
-            jw_str(t->w, "tool_call_id", t->call[i].id);
-            jw_str(t->w, "name", t->call[i].name);
-            jw_str(t->w, "content", t->call[i].result);
-            jw_end(t->w);
-        }
-        free(t->call[i].id);
-        free(t->call[i].name);
-        free(t->call[i].result);
-    }
-    t->n_calls = 0;
-}
-
-static void begin_turn(struct talk_in *t) {
-    if (!t->open) end_results(t);
-    t->open = true;
-}
-
-static int item_message(struct talk_in *t, const struct json *m, const char *path) {
+static int item_message(struct talk_in *t, const struct json *m, int at, const char *path) {
     const char *role = json_str(json_get(m, "role"));
+    (void)at;
     if (!role) return fault_set(t->f, 400, NULL, path, "a role is needed");
     if (strcmp(role, "assistant") == 0) {
-        if (t->open && t->calls.len) end_turn(t);
-        begin_turn(t);
+        if (t->calls.len) TRY(end_turn(t));
+        t->open = true;
         return texts(json_get(m, "content"), path, NULL, &t->content, t->f);
     }
     const bool system = strcmp(role, "system") == 0 || strcmp(role, "developer") == 0;
@@ -119,15 +169,14 @@ static int item_message(struct talk_in *t, const struct json *m, const char *pat
     if (!system && strcmp(role, "user") != 0)
         return fault_set(t->f, 400, NULL, path,
                          "role: one of user, assistant, system, developer is needed");
-    end_turn(t);
-    end_results(t);
+    TRY(end_turn(t));
     const int rc = texts(json_get(m, "content"), path, NULL, &text, t->f);
     if (!rc) put(t->w, system ? "system" : "user", &text);
     buf_release(&text);
     return rc;
 }
 
-static int item_call(struct talk_in *t, const struct json *m, const char *path) {
+static int item_call(struct talk_in *t, const struct json *m, int at, const char *path) {
     const char *id = json_str(json_get(m, "call_id")), *name = json_str(json_get(m, "name")),
                *args = json_str(json_get(m, "arguments")), *input = json_str(json_get(m, "input")),
                *space = json_str(json_get(m, "namespace"));
@@ -138,17 +187,12 @@ static int item_call(struct talk_in *t, const struct json *m, const char *path) 
                          "call_id, name and arguments (of custom calls: input) are needed");
     if (!args) custom_arguments(input, &text);
     if (!args) args = text.data;
+    if (!*args) args = "{}";
     if (space && *space) buf_fmt(&full, "%s.%s", space, name);
     if (full.len) name = full.data;
-    begin_turn(t);
-    if (t->n_calls == (int)COUNT_OF(t->call)) {
-        buf_release(&text);
-        buf_release(&full);
-        return fault_set(t->f, 400, NULL, path, "more than %d calls in a turn", t->n_calls);
-    }
-    t->call[t->n_calls].id = xstrdup(id);
-    t->call[t->n_calls].name = xstrdup(name);
-    t->call[t->n_calls++].result = NULL;
+    t->open = true;
+    t->call = xreallocarray(t->call, (size_t)t->n_calls + 1, sizeof *t->call);
+    t->call[t->n_calls++] = (struct call_in){id, xstrdup(name), at};
     jw_init(&w, &b, false);
     jw_obj(&w, NULL);
     jw_str(&w, "id", id);
@@ -165,33 +209,24 @@ static int item_call(struct talk_in *t, const struct json *m, const char *path) 
     return 0;
 }
 
-static int item_output(struct talk_in *t, const struct json *m, const char *path) {
+/* Ends the turn, which writes its results; here is only seen whether this one has a call. */
+static int item_output(struct talk_in *t, const struct json *m, int at, const char *path) {
     const char *id = json_str(json_get(m, "call_id"));
-    struct buf text = {0};
-    int at = -1;
-    for (int i = 0; i < t->n_calls && id; i++)
-        if (strcmp(t->call[i].id, id) == 0) at = i;
-    if (at < 0)
+    const struct place *call = id ? place_behind(&t->calls_at, id, -1) : NULL;
+    if (!call || call->at > at)
         return fault_set(t->f, 400, NULL, path, "no call before it has the call_id '%.60s'",
                          id ? id : "");
-    end_turn(t);
-    const int rc = texts(json_get(m, "output"), path, t->a, &text, t->f);
-    if (rc) {
-        buf_release(&text);
-        return rc;
-    }
-    free(t->call[at].result);
-    t->call[at].result = buf_take(&text);
-    return 0;
+    return end_turn(t);
 }
 
 /* Reads what a client gives back of the thinking: plain parts, or our own wrapping of it. */
-static int item_reasoning(struct talk_in *t, const struct json *m, const char *path) {
+static int item_reasoning(struct talk_in *t, const struct json *m, int at, const char *path) {
     static const char own[] = "hone1:";
     const char *wrapped = json_str(json_get(m, "encrypted_content"));
     const struct json *parts = json_get(m, "content");
-    if (t->open && (t->calls.len || t->content.len)) end_turn(t);
-    begin_turn(t);
+    (void)at;
+    if (t->calls.len || t->content.len) TRY(end_turn(t));
+    t->open = true;
     if (json_first(parts)) return texts(parts, path, NULL, &t->thought, t->f);
     if (wrapped && strncmp(wrapped, own, sizeof own - 1) == 0) {
         const char *s = wrapped + sizeof own - 1;
@@ -204,28 +239,47 @@ static int item_reasoning(struct talk_in *t, const struct json *m, const char *p
     return 0;
 }
 
-static int one_item(struct talk_in *t, const struct json *m, int i) {
-    static const struct {
-        const char *type;
-        int (*read)(struct talk_in *t, const struct json *m, const char *path);
-    } rows[] = {{"message", item_message},
-                {"function_call", item_call},
-                {"custom_tool_call", item_call},
-                {"function_call_output", item_output},
-                {"custom_tool_call_output", item_output},
-                {"reasoning", item_reasoning}};
+static const struct item_kind {
+    const char *type;
+    int (*read)(struct talk_in *t, const struct json *m, int at, const char *path);
+} item_kinds[] = {{"message", item_message},
+                  {"function_call", item_call},
+                  {"custom_tool_call", item_call},
+                  {"function_call_output", item_output},
+                  {"custom_tool_call_output", item_output},
+                  {"reasoning", item_reasoning}};
+
+static const struct item_kind *kind_of(const struct json *m) {
     const char *type = json_str(json_get(m, "type"));
+    for (size_t k = 0; k < COUNT_OF(item_kinds); k++)
+        if (strcmp(type ? type : "message", item_kinds[k].type) == 0) return &item_kinds[k];
+    return NULL;
+}
+
+static int one_item(struct talk_in *t, const struct json *m, int i) {
+    const struct item_kind *k = kind_of(m);
     char path[64];
     snprintf(path, sizeof path, "input[%d]", i);
     if (json_type(m) != JSON_OBJ) return fault_set(t->f, 400, NULL, path, "an object is needed");
-    if (!type) type = "message";
-    for (size_t k = 0; k < COUNT_OF(rows); k++)
-        if (strcmp(type, rows[k].type) == 0) return rows[k].read(t, m, path);
+    if (k) return k->read(t, m, i, path);
+    const char *type = json_str(json_get(m, "type"));
     if (strcmp(type, "item_reference") == 0)
         return fault_set(t->f, 400, NULL, path,
                          "nothing is stored here: items are sent, not referred to");
     warn(t->a, type);
     return 0;
+}
+
+/* Notes where calls and results stand. */
+static void find_places(struct talk_in *t, const struct json *items) {
+    int at = 0;
+    for (const struct json *m = json_first(items); m; m = json_next(m), at++) {
+        const struct item_kind *k = kind_of(m);
+        if (k && k->read == item_call) add_place(&t->calls_at, m, at);
+        if (k && k->read == item_output) add_place(&t->results_at, m, at);
+    }
+    if (t->calls_at.n) qsort(t->calls_at.v, t->calls_at.n, sizeof *t->calls_at.v, by_id);
+    if (t->results_at.n) qsort(t->results_at.v, t->results_at.n, sizeof *t->results_at.v, by_id);
 }
 
 static int write_conv(struct ask *a, const struct json *j, struct buf *out, struct fault *f) {
@@ -247,23 +301,28 @@ static int write_conv(struct ask *a, const struct json *j, struct buf *out, stru
         const struct buf text = {(char *)(uintptr_t)json_str(input), strlen(json_str(input)), 0};
         put(&w, "user", &text);
     }
+    find_places(&t, input);
     for (const struct json *m = json_type(input) == JSON_ARR ? json_first(input) : NULL; m && !rc;
          m = json_next(m), i++)
         rc = one_item(&t, m, i);
-    end_turn(&t);
-    end_results(&t);
+    if (!rc) rc = end_turn(&t);
     jw_end(&w);
     if (a->tools) jw_raw(&w, "tools", a->tools);
     jw_end(&w);
     buf_release(&t.content);
     buf_release(&t.thought);
     buf_release(&t.calls);
+    for (int64_t k = 0; k < t.n_calls; k++) free(t.call[k].name); /* of a turn that failed */
+    free(t.call);
+    free(t.calls_at.v);
+    free(t.results_at.v);
     return rc;
 }
 
 /* Writes a flat definition in the shape that templates know; space is its namespace, or NULL. */
 static int put_function(struct jw *w, const struct json *t, const char *space, const char *path,
                         struct fault *f) {
+    if (json_get(t, "function")) t = json_get(t, "function"); /* as in chat */
     const char *name = json_str(json_get(t, "name"));
     struct buf full = {0};
     if (!name || !*name) return fault_set(f, 400, NULL, path, "a name is needed");
@@ -275,6 +334,7 @@ static int put_function(struct jw *w, const struct json *t, const char *space, c
     jw_str(w, "name", full.data);
     ask_copy(w, "description", t, "description");
     ask_copy(w, "parameters", t, "parameters");
+    if (json_bool(json_get(t, "strict"), false)) jw_bool(w, "strict", true);
     jw_end(w);
     jw_end(w);
     buf_release(&full);
@@ -370,6 +430,12 @@ static int read_background(struct ask *a, const struct json *v, const char *path
     (void)a;
     return json_bool(v, false) ? fault_set(f, 400, NULL, path, "answers are not stored here") : 0;
 }
+static int read_previous(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    (void)a;
+    if (ask_is_empty(v)) return 0;
+    return fault_set(f, 400, "previous_response_not_found", path,
+                     "answers are not stored here, send the items");
+}
 static int read_include(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     (void)path, (void)f;
     for (const struct json *s = json_first(v); s; s = json_next(s))
@@ -395,17 +461,16 @@ static const struct field fields[] = {
     {"max_output_tokens", FIELD(F_INT, n_max, 0, INT32_MAX)},
     {"temperature", FIELD(F_REAL, sample.temp, 0, 100)},
     {"top_p", FIELD(F_REAL, sample.top_p, 0, 1)},
-    {"top_k", FIELD(F_COUNT, sample.top_k, 0, INT32_MAX)},
+    {"top_k", FIELD(F_COUNT, sample.top_k, -1, INT32_MAX)},
     {"min_p", FIELD(F_REAL, sample.min_p, 0, 1)},
-    {"seed", FIELD(F_INT, seed, -1, 9007199254740992.0)},
+    {"seed", FIELD_BY(ask_read_seed)},
     {"stream", FIELD(F_BOOL, stream, 0, 0)},
     {"include", FIELD_BY(read_include)},
     {"truncation", FIELD_BY(read_truncation)},
     {"background", FIELD_BY(read_background)},
     {"chat_template_kwargs", FIELD_BY(ask_read_kwargs)},
     {"top_logprobs", FIELD_BY(read_top)},
-    {"previous_response_id",
-     FIELD_REFUSED("previous_response_not_found: answers are not stored here, send the items")},
+    {"previous_response_id", FIELD_BY(read_previous)},
     {"conversation", FIELD_REFUSED("conversations are not stored here, send the items")},
     {"prompt", FIELD_REFUSED("there are no stored prompts")},
     {"store", FIELD_LEFT},

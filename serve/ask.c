@@ -90,6 +90,10 @@ static int read_number(struct ask *a, const struct field *r, const struct json *
     return 0;
 }
 
+bool ask_is_empty(const struct json *v) {
+    return (json_str(v) && !*json_str(v)) || (json_type(v) == JSON_ARR && !json_first(v));
+}
+
 static int read_field(struct ask *a, const struct field *r, const struct json *v, const char *path,
                       struct fault *f) {
     bool flag;
@@ -108,7 +112,8 @@ static int read_field(struct ask *a, const struct field *r, const struct json *v
         if (json_type(v) == JSON_NUM && !(fabs(json_num(v, 0) - r->least) > 0)) return 0;
         if (json_type(v) == JSON_BOOL && !json_bool(v, true)) return 0;
         return fault_set(f, 400, NULL, path, "this way of sampling is not offered here");
-    case F_REFUSED:
+    case F_REFUSED: /* some clients send an empty one for none */
+        if (ask_is_empty(v)) return 0;
         return fault_set(f, 400, NULL, path, "%s", r->why);
     case F_INT:
     case F_COUNT:
@@ -141,9 +146,9 @@ int ask_read_stop(struct ask *a, const struct json *v, const char *path, struct 
     for (const struct json *s = list ? json_first(v) : v; s; s = list ? json_next(s) : NULL) {
         const char *text = json_str(s);
         const size_t len = text ? strlen(text) : 0;
-        if (!list && !len) return 0; /* some clients send "" for none */
-        if (len < 1 || len > 256)
-            return fault_set(f, 400, NULL, path, "texts of 1 to 256 bytes are needed");
+        if (text && !len) continue; /* some clients send "" for none */
+        if (!text || len > 256)
+            return fault_set(f, 400, NULL, path, "texts of at most 256 bytes are needed");
         if (a->n_stop == ASK_STOPS)
             return fault_set(f, 400, NULL, path, "there can be %d texts at most", ASK_STOPS);
         a->stop[a->n_stop++] = xstrdup(text);
@@ -170,6 +175,7 @@ int ask_read_effort(struct ask *a, const struct json *v, const char *path, struc
     struct buf text = {0};
     const char *s = json_str(v);
     if (!s) return fault_set(f, 400, NULL, path, "a text is needed");
+    if (!*s || strcmp(s, "default") == 0) return 0;
     a->think = strcmp(s, "none") == 0 ? ASK_THINK_OFF : ASK_THINK_ON;
     if (a->think == ASK_THINK_OFF) return 0;
     json_quote(&text, s, strlen(s));
@@ -220,15 +226,21 @@ int ask_read_allowed(struct ask *a, const struct json *v, const char *path, stru
     return 0;
 }
 
+/* Reads {"ID": NUMBER, ...}, or [[ID, NUMBER], ...]. */
 static int read_bias(struct ask *a, const struct json *v, const char *path, struct fault *f) {
-    if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "an object is needed");
+    const bool pairs = json_type(v) == JSON_ARR;
+    if (ask_is_empty(v)) return 0;
+    if (!pairs && json_type(v) != JSON_OBJ)
+        return fault_set(f, 400, NULL, path, "an object is needed");
     for (const struct json *m = json_first(v); m; m = json_next(m)) {
         char *end = NULL;
-        const long id = strtol(json_name(m), &end, 10);
-        const double by = json_num(m, (double)NAN);
-        if (!*json_name(m) || *end || id < 0 || id > INT32_MAX || !(by >= -100 && by <= 100))
+        const struct json *first = pairs ? json_first(m) : NULL;
+        const char *name = pairs ? json_num_text(first) : json_name(m);
+        const long id = strtol(name ? name : "", &end, 10);
+        const double by = json_num(pairs ? json_next(first) : m, (double)NAN);
+        if (!name || !*name || *end || id < 0 || id > INT32_MAX || !(by >= -100 && by <= 100))
             return fault_set(f, 400, NULL, path, "'%.40s': an id and a number from -100 to 100",
-                             json_name(m));
+                             name ? name : "");
         if (a->n_bias == ASK_BIASES)
             return fault_set(f, 400, NULL, path, "there can be %d ids at most", ASK_BIASES);
         a->bias = xreallocarray(a->bias, (size_t)a->n_bias + 1, sizeof *a->bias);
@@ -238,9 +250,21 @@ static int read_bias(struct ask *a, const struct json *v, const char *path, stru
     return 0;
 }
 
-static int read_seed(struct ask *a, const struct json *v, const char *path, struct fault *f) {
-    if (!json_i64(v, &a->seed)) return fault_set(f, 400, NULL, path, "a whole number is needed");
+int ask_read_seed(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    if (!json_i64(v, &a->seed)) {
+        if (!json_is_int(v)) return fault_set(f, 400, NULL, path, "a whole number is needed");
+        const char *text = json_num_text(v); /* some draw from all 64 bits */
+        a->seed = (int64_t)(strtoull(text + (*text == '-'), NULL, 10) & INT64_MAX);
+    }
     if (a->seed < -1) a->seed &= INT64_MAX;
+    return 0;
+}
+
+int ask_read_last_n(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    int64_t n;
+    if (!json_i64(v, &n) || n < -1 || n > INT32_MAX)
+        return fault_set(f, 400, NULL, path, "a number of tokens, or -1 for all, is needed");
+    a->sample.repeat_last_n = n < 0 ? INT32_MAX : (int32_t)n;
     return 0;
 }
 
@@ -261,6 +285,7 @@ static int read_enable(struct ask *a, const struct json *v, const char *path, st
 
 int ask_read_thinking(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     const char *type = json_str(json_get(v, "type")), *show = json_str(json_get(v, "display"));
+    if (json_type(v) == JSON_BOOL) return read_enable(a, v, path, f);
     if (!type) return fault_set(f, 400, NULL, path, "an object with a type is needed");
     if (strcmp(type, "enabled") == 0)
         a->think = ASK_THINK_ON;
@@ -309,6 +334,7 @@ int ask_form(struct ask *a, enum ask_form form, const struct json *v, const char
         "guided_choice",       "grammar",     "guided_grammar",     "format",      "text.format",
         "output_config.format"};
     struct buf b = {0};
+    if (json_str(v) && !*json_str(v)) return 0; /* some clients send "" for none */
     if (a->form != FORM_FREE && form != FORM_FREE)
         return fault_set(f, 400, NULL, path, "the answer was given another form already");
     a->form = form;
@@ -339,7 +365,8 @@ int ask_read_format(struct ask *a, const struct json *v, const char *path, struc
     if (type && strcmp(type, "text") == 0) return 0;
     if (type && strcmp(type, "json_object") == 0) {
         const struct json *schema = json_get(v, "schema");
-        return ask_form(a, schema ? FORM_SCHEMA : FORM_OBJECT, schema, path, f);
+        const bool free = json_type(schema) == JSON_NULL;
+        return ask_form(a, free ? FORM_OBJECT : FORM_SCHEMA, free ? NULL : schema, path, f);
     }
     if (!type || strcmp(type, "json_schema") != 0)
         return fault_set(f, 400, NULL, path,
@@ -378,14 +405,14 @@ static int read_outputs(struct ask *a, const struct json *v, const char *path, s
 const struct field ask_sampling[] = {
     {"temperature", FIELD(F_REAL, sample.temp, 0, 100)},
     {"top_p", FIELD(F_REAL, sample.top_p, 0, 1)},
-    {"top_k", FIELD(F_COUNT, sample.top_k, 0, INT32_MAX)},
+    {"top_k", FIELD(F_COUNT, sample.top_k, -1, INT32_MAX)}, /* below 1: all */
     {"min_p", FIELD(F_REAL, sample.min_p, 0, 1)},
     {"presence_penalty", FIELD(F_REAL, sample.presence_penalty, -2, 2)},
     {"frequency_penalty", FIELD(F_REAL, sample.frequency_penalty, -2, 2)},
     {"repeat_penalty", FIELD(F_REAL, sample.repeat_penalty, 0.01, 100)},
     {"repetition_penalty", FIELD(F_REAL, sample.repeat_penalty, 0.01, 100)},
-    {"repeat_last_n", FIELD(F_COUNT, sample.repeat_last_n, 0, INT32_MAX)},
-    {"seed", FIELD_BY(read_seed)},
+    {"repeat_last_n", FIELD_BY(ask_read_last_n)},
+    {"seed", FIELD_BY(ask_read_seed)},
     {"logit_bias", FIELD_BY(read_bias)},
     {"ignore_eos", FIELD(F_BOOL, ignore_eos, 0, 0)},
     {"cache_prompt", FIELD_BY(read_cache)},

@@ -129,6 +129,9 @@ int fields_read(struct ask *a, const struct json *obj, const char *prefix,
 #define FIELD_NEUTRAL(x) F_NEUTRAL, x, 0, 0, NULL, NULL
 #define FIELD_REFUSED(why) F_REFUSED, 0, 0, 0, NULL, why
 
+/* Tells whether v is an empty text or list, which clients send for none. */
+bool ask_is_empty(const struct json *v);
+
 /* Sampling under the names that OpenAI's APIs and their extensions share. */
 extern const struct field ask_sampling[];
 extern const int ask_n_sampling;
@@ -137,10 +140,12 @@ extern const int ask_n_sampling;
  * status of an error with *f filled in. */
 int ask_read_n(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_read_usage(struct ask *a, const struct json *v, const char *path, struct fault *f);
+int ask_read_seed(struct ask *a, const struct json *v, const char *path, struct fault *f);
+int ask_read_last_n(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_read_stop(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_read_kwargs(struct ask *a, const struct json *v, const char *path, struct fault *f);
 /* Reads whether and how much to think: {"type": "enabled" | "disabled" | "adaptive",
- * "budget_tokens", "display"}, the budget in tokens. */
+ * "budget_tokens", "display"}, the budget in tokens; or true, or false. */
 int ask_read_thinking(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_read_effort(struct ask *a, const struct json *v, const char *path, struct fault *f);
 /* Reads the form of the answer: {"type": "text" | "json_object" | "json_schema", "json_schema":

@@ -10,26 +10,68 @@
 #include "serve/custom.h"
 #include "serve/reply.h"
 
-/* Appends the texts of content: a text, or a list of parts. */
-static int content_text(const struct json *v, const char *path, struct buf *out, struct fault *f) {
+/* What a message says, gathered from its members. */
+struct said {
+    struct buf text, thought;
+};
+
+static void say_line(struct buf *out, const char *s) {
+    buf_fmt(out, "%s%s", out->len ? "\n" : "", s);
+}
+
+/* Appends what the assistant thought, of a part of content: a text, or a list of parts. */
+static void say_thought(const struct json *p, struct buf *out) {
+    const struct json *v = json_get(p, "thinking") ? json_get(p, "thinking") : json_get(p, "text");
+    if (json_str(v)) say_line(out, json_str(v));
+    for (const struct json *x = json_type(v) == JSON_ARR ? json_first(v) : NULL; x;
+         x = json_next(x))
+        if (json_str(json_get(x, "text"))) say_line(out, json_str(json_get(x, "text")));
+}
+
+static bool is_one_of(const char *s, const char *const *list) {
+    while (*list && strcmp(s, *list) != 0) list++;
+    return *list != NULL;
+}
+
+/* Appends one part of the content of a message. Pictures and the like are refused, but left out of
+ * a tool's result, which its reader cannot change. */
+static int content_part(struct ask *a, const struct json *p, const char *role, const char *path,
+                        struct said *out, struct fault *f) {
+    static const char *const texts[] = {"text", "input_text", "output_text", "refusal", NULL},
+                             *const thoughts[] = {"thinking", "reasoning", NULL};
+    const char *type = json_str(json_get(p, "type"));
+    const char *text = json_str(p) ? json_str(p) : json_str(json_get(p, "text"));
+    if (type && strcmp(type, "refusal") == 0) text = json_str(json_get(p, "refusal"));
+    if (type && strcmp(role, "assistant") == 0 && is_one_of(type, thoughts)) {
+        say_thought(p, &out->thought);
+        return 0;
+    }
+    if (type && !is_one_of(type, texts)) {
+        if (strcmp(role, "tool") != 0)
+            return fault_set(f, 400, NULL, path,
+                             "parts of type '%.40s' are not read here, only text", type);
+        buf_fmt(&out->text, "%s[%.40s omitted]", out->text.len ? "\n" : "", type);
+        if (!a->warned.data || !strstr(a->warned.data, type))
+            buf_fmt(&a->warned, "%s%.40s", a->warned.len ? ", " : "", type);
+        return 0;
+    }
+    if (!text) return fault_set(f, 400, NULL, path, "a part with a text is needed");
+    say_line(&out->text, text);
+    return 0;
+}
+
+/* Gathers the content of a message: a text, or a list of parts. */
+static int content_of(struct ask *a, const struct json *v, const char *role, const char *path,
+                      struct said *out, struct fault *f) {
     char at[160];
     int i = 0;
-    if (json_str(v)) buf_str(out, json_str(v));
+    if (json_str(v)) buf_str(&out->text, json_str(v));
     if (json_str(v) || json_type(v) == JSON_NULL) return 0;
     if (json_type(v) != JSON_ARR)
         return fault_set(f, 400, NULL, path, "a text or a list of parts is needed");
     for (const struct json *p = json_first(v); p; p = json_next(p), i++) {
-        const char *type = json_str(json_get(p, "type"));
-        const char *text = json_str(json_get(p, "text"));
-        if (type && strcmp(type, "refusal") == 0) text = json_str(json_get(p, "refusal"));
         snprintf(at, sizeof at, "%.120s[%d]", path, i);
-        if (type && strcmp(type, "text") != 0 && strcmp(type, "refusal") != 0 &&
-            strcmp(type, "input_text") != 0 && strcmp(type, "output_text") != 0)
-            return fault_set(f, 400, NULL, at, "parts of type '%.40s' are not read here, only text",
-                             type);
-        if (!text) return fault_set(f, 400, NULL, at, "a part with a text is needed");
-        if (i) buf_str(out, "\n");
-        buf_str(out, text);
+        TRY(content_part(a, p, role, at, out, f));
     }
     return 0;
 }
@@ -53,10 +95,24 @@ static int calls_ok(const struct json *calls, const char *path, struct fault *f)
         if (json_str(json_get(custom, "name")) && json_str(json_get(custom, "input"))) continue;
         if (!json_str(json_get(fn, "name")))
             return fault_set(f, 400, NULL, at, "a function with a name is needed");
-        if (!json_str(args) && json_type(args) != JSON_OBJ)
+        if (!json_str(args) && json_type(args) != JSON_OBJ && json_type(args) != JSON_NULL)
             return fault_set(f, 400, NULL, at, "arguments are needed, JSON text of an object");
     }
     return 0;
+}
+
+/* Writes the name and the arguments of a call. No arguments, or an empty text, mean an empty
+ * object.
+ */
+static void put_function(struct jw *w, const struct json *fn) {
+    const struct json *args = json_get(fn, "arguments");
+    jw_obj(w, "function");
+    ask_copy(w, "name", fn, "name");
+    if (json_type(args) == JSON_NULL || ask_is_empty(args))
+        jw_str(w, "arguments", "{}");
+    else
+        ask_copy(w, "arguments", fn, "arguments");
+    jw_end(w);
 }
 
 /* Writes calls as templates know them: the text of a custom tool becomes the argument `input`. */
@@ -65,27 +121,56 @@ static void put_calls(struct jw *w, const struct json *calls) {
     for (const struct json *c = json_first(calls); c; c = json_next(c)) {
         const struct json *custom = json_get(c, "custom");
         struct buf args = {0};
-        if (!custom) {
-            ask_put(w, NULL, c);
-            continue;
-        }
-        custom_arguments(json_str(json_get(custom, "input")), &args);
         jw_obj(w, NULL);
         ask_copy(w, "id", c, "id");
         jw_str(w, "type", "function");
-        jw_obj(w, "function");
-        jw_copy(w, "name", json_get(custom, "name"));
-        jw_str(w, "arguments", args.data);
-        jw_end(w);
+        if (custom) {
+            custom_arguments(json_str(json_get(custom, "input")), &args);
+            jw_obj(w, "function");
+            jw_copy(w, "name", json_get(custom, "name"));
+            jw_str(w, "arguments", args.data);
+            jw_end(w);
+        } else {
+            put_function(w, json_get(c, "function"));
+        }
         jw_end(w);
         buf_release(&args);
     }
     jw_end(w);
 }
 
-static int one_message(struct jw *w, const struct json *m, int i, struct fault *f) {
-    static const char *const thoughts[] = {"reasoning_content", "reasoning", "thinking"};
-    struct buf text = {0};
+/* Writes the older form of a single call, which has no id. */
+static void put_old_call(struct jw *w, const struct json *call) {
+    jw_arr(w, "tool_calls");
+    jw_obj(w, NULL);
+    jw_str(w, "type", "function");
+    put_function(w, call);
+    jw_end(w);
+    jw_end(w);
+}
+
+static void put_message(struct jw *w, const struct json *m, const char *role,
+                        const struct said *said) {
+    static const char *const names[] = {"reasoning_content", "reasoning", "thinking"};
+    const struct json *calls = json_get(m, "tool_calls"), *old = json_get(m, "function_call");
+    const char *thought = said->thought.data;
+    for (size_t k = 0; k < COUNT_OF(names) && !(thought && *thought); k++)
+        thought = json_str(json_get(m, names[k]));
+    jw_obj(w, NULL);
+    jw_str(w, "role", role);
+    jw_str(w, "content", said->text.data ? said->text.data : "");
+    if (thought && *thought) jw_str(w, "reasoning_content", thought);
+    if (json_len(calls) > 0)
+        put_calls(w, calls);
+    else if (json_str(json_get(old, "name")))
+        put_old_call(w, old);
+    ask_copy(w, "tool_call_id", m, "tool_call_id");
+    ask_copy(w, "name", m, "name");
+    jw_end(w);
+}
+
+static int one_message(struct ask *a, struct jw *w, const struct json *m, int i, struct fault *f) {
+    struct said said = {{0}, {0}};
     char path[64];
     snprintf(path, sizeof path, "messages[%d]", i);
     if (json_type(m) != JSON_OBJ) return fault_set(f, 400, NULL, path, "an object is needed");
@@ -100,26 +185,11 @@ static int one_message(struct jw *w, const struct json *m, int i, struct fault *
         return fault_set(f, 400, NULL, path, "tool_calls: a list is needed");
     TRY(calls_ok(calls, path, f));
     snprintf(path, sizeof path, "messages[%d].content", i);
-    const int rc = content_text(json_get(m, "content"), path, &text, f);
-    if (rc) {
-        buf_release(&text);
-        return rc;
-    }
-    jw_obj(w, NULL);
-    jw_str(w, "role", role);
-    jw_str(w, "content", text.data ? text.data : "");
-    for (size_t k = 0; k < COUNT_OF(thoughts); k++) {
-        const char *t = json_str(json_get(m, thoughts[k]));
-        if (!t || !*t) continue;
-        jw_str(w, "reasoning_content", t);
-        break;
-    }
-    if (json_len(calls) > 0) put_calls(w, calls);
-    ask_copy(w, "tool_call_id", m, "tool_call_id");
-    ask_copy(w, "name", m, "name");
-    jw_end(w);
-    buf_release(&text);
-    return 0;
+    const int rc = content_of(a, json_get(m, "content"), role, path, &said, f);
+    if (!rc) put_message(w, m, role, &said);
+    buf_release(&said.text);
+    buf_release(&said.thought);
+    return rc;
 }
 
 int chat_conv(struct ask *a, const struct json *messages, struct fault *f) {
@@ -132,7 +202,7 @@ int chat_conv(struct ask *a, const struct json *messages, struct fault *f) {
     jw_obj(&w, NULL);
     jw_arr(&w, "messages");
     for (const struct json *m = json_first(messages); m && !rc; m = json_next(m), i++)
-        rc = one_message(&w, m, i, f);
+        rc = one_message(a, &w, m, i, f);
     jw_end(&w);
     if (a->tools) jw_raw(&w, "tools", a->tools);
     jw_end(&w);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* serve/info.c - what a server says about itself (server.h). */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -70,11 +71,26 @@ void info_models(struct server *s, struct job *j) {
     buf_release(&b);
 }
 
+/* Tells whether the n bytes at p, of a path, are the text s: as it is, or with %XX for bytes, as
+ * libraries write the slash of a name. */
+static bool is_named(const char *p, size_t n, const char *s) {
+    for (size_t i = 0; i < n; i++, s++) {
+        char c = p[i];
+        if (c == '%' && *s != '%' && n - i > 2) {
+            const char hex[] = {p[i + 1], p[i + 2], 0};
+            c = (char)strtoul(hex, NULL, 16);
+            i += 2;
+        }
+        if (!*s || c != *s) return false;
+    }
+    return !*s;
+}
+
 void info_model(struct server *s, struct job *j, const char *id, size_t n) {
     struct buf b = {0};
     struct jw w;
     struct fault f = {0};
-    if (strlen(s->o.alias) != n || memcmp(id, s->o.alias, n) != 0) {
+    if (!is_named(id, n, s->o.alias)) {
         fault_set(&f, 404, "model_not_found", "model", "there is no such model, but '%.100s'",
                   s->o.alias);
         route_fail(j, &f);

@@ -67,7 +67,8 @@ void info_ps(struct server *s, struct job *j) {
 }
 
 void info_version(struct server *s, struct job *j) {
-    static const char text[] = "{\"version\": \"0.12.0-hone\"}\n";
+    static const char text[] =
+        "{\"version\": \"0.12.0\"}\n"; /* whose API this is; clients compare it */
     (void)s;
     job_answer(j, 200, "application/json", text, sizeof text - 1);
 }

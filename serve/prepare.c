@@ -22,12 +22,15 @@ static int parse_body(const struct job *j, struct arena *mem, const struct json 
                       struct fault *f) {
     static const struct json_opts o = {.mend = true}; /* clients cut texts in the middle of pairs */
     struct err e;
+    static const char mark[] = "\xef\xbb\xbf"; /* in front of what some editors save */
     const char *s = j->body.data ? j->body.data : "";
+    size_t n = j->body.len;
     *out = NULL;
-    if (utf8_valid_prefix(s, j->body.len) < j->body.len)
+    if (n >= 3 && memcmp(s, mark, 3) == 0) s += 3, n -= 3;
+    if (utf8_valid_prefix(s, n) < n)
         return fault_set(f, 400, NULL, NULL, "the body is not UTF-8 at byte %zu",
-                         utf8_valid_prefix(s, j->body.len));
-    if (json_parse_in(out, mem, s, j->body.len, &o, "the body", NULL, &e))
+                         utf8_valid_prefix(s, n));
+    if (json_parse_in(out, mem, s, n, &o, "the body", NULL, &e))
         return fault_set(f, 400, NULL, NULL, "%s", e.msg);
     if (json_type(*out) == JSON_OBJ) return 0;
     return fault_set(f, 400, NULL, NULL, "the body must be a JSON object");

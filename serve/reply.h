@@ -102,8 +102,8 @@ void reply_usage(const struct reply *r, struct jw *w, const char *name); /* Open
 void reply_timings(const struct reply *r, const struct reply_choice *c, struct jw *w);
 int64_t reply_n_out(const struct reply *r); /* tokens of all choices */
 
-/* Checks a list of tools in OpenAI's shape. */
-int tools_ok(const struct json *tools, struct fault *f);
+/* Makes a->tools of the members `tools` or `functions` of a request. */
+int chat_tools(struct ask *a, const struct json *j, struct fault *f);
 int openai_fail(const struct fault *f, const char *request_id, bool in_stream, struct buf *out);
 /* Makes a->conv of messages in OpenAI's shape and of a->tools. */
 int chat_conv(struct ask *a, const struct json *messages, struct fault *f);

@@ -25,6 +25,7 @@ static const struct route routes[] = {
     {"POST", "/v1/messages", NULL, later_generate, &api_messages, false, NULL},
     {"POST", "/v1/messages/count_tokens", NULL, later_count, &api_count, false, NULL},
     {"POST", "/v1/responses", NULL, later_generate, &api_responses, false, NULL},
+    {"POST", "/responses", NULL, later_generate, &api_responses, false, NULL},
     {"POST", "/v1/responses/input_tokens", NULL, later_count, &api_responses, false, NULL},
     {"POST", "/api/chat", NULL, later_generate, &api_ollama_chat, false, NULL},
     {"POST", "/api/generate", NULL, later_generate, &api_ollama_text, false, NULL},
@@ -214,20 +215,57 @@ static int may_ask(struct server *s, struct job *j, struct fault *f) {
     return s->o.n_keys && !open ? need_key(s, j, f) : 0;
 }
 
+/* Returns the id behind /v1/models/ or /models/ in a path; .s is NULL where there is none. */
+static struct http_text model_of(struct http_text path) {
+    static const char *const before[] = {"/v1/models/", "/models/"};
+    for (size_t i = 0; i < COUNT_OF(before); i++) {
+        const size_t n = strlen(before[i]);
+        if (path.n > n && strncmp(path.s, before[i], n) == 0)
+            return (struct http_text){path.s + n, path.n - n};
+    }
+    return (struct http_text){NULL, 0};
+}
+
+/* Says that a path is not there, and which one it ends like: base URLs are given with a /v1 too
+ * many or with a slash at their end. */
+static int no_such_path(struct http_text p, struct fault *f) {
+    for (size_t i = 0; i < COUNT_OF(routes); i++) {
+        const size_t n = strlen(routes[i].path);
+        if (n > 1 && p.n > n && memcmp(p.s + p.n - n, routes[i].path, n) == 0)
+            return fault_set(f, 404, NULL, NULL,
+                             "there is no such path here, but %s: is the base URL right?",
+                             routes[i].path);
+    }
+    return fault_set(f, 404, NULL, NULL, "there is no such path here");
+}
+
+/* Says that a path takes another method, and which in the field that RFC 9110 demands. */
+static int wrong_method(struct job *j, struct fault *f) {
+    const char *methods = model_of(j->req.path).s ? "GET, HEAD" : NULL;
+    for (size_t i = 0; i < COUNT_OF(routes) && !methods; i++)
+        if (path_is(j->req.path, routes[i].path))
+            methods = strcmp(routes[i].method, "GET") == 0 ? "GET, HEAD" : routes[i].method;
+    job_field(j, "allow", methods);
+    return fault_set(f, 405, NULL, NULL, "this path takes another method: %s", methods);
+}
+
 static int takes(const struct server *s, struct job *j, struct fault *f) {
     bool known;
     const struct route *r = find(&j->req, &known);
+    const struct http_text *coding = http_find(&j->req, "content-encoding");
     for (size_t i = 0; i < COUNT_OF(missing) && !r; i++)
         if (path_is(j->req.path, missing[i].path) && http_is(j->req.method, missing[i].method)) {
             j->route = &missing[i]; /* its API's words for an error */
             return fault_set(f, 501, NULL, NULL, "%s", missing[i].why);
         }
-    const bool one_model = j->req.path.n > 11 && strncmp(j->req.path.s, "/v1/models/", 11) == 0;
-    if (!r && !one_model)
-        return fault_set(f, known ? 405 : 404, NULL, NULL,
-                         known ? "this path takes another method" : "there is no such path here");
+    const bool one_model = model_of(j->req.path).s != NULL;
+    if (!r && !one_model) return known ? wrong_method(j, f) : no_such_path(j->req.path, f);
     if (one_model && !http_is(j->req.method, "GET") && !http_is(j->req.method, "HEAD"))
-        return fault_set(f, 405, NULL, NULL, "this path takes another method");
+        return wrong_method(j, f);
+    if (coding && !http_is_word(*coding, "identity"))
+        return fault_set(f, 415, NULL, NULL,
+                         "bodies are read as they are: no content-encoding '%.*s'",
+                         coding->n > 40 ? 40 : (int)coding->n, coding->s);
     if (http_is(j->req.method, "POST") && !type_ok(j))
         return fault_set(f, 415, NULL, NULL, "the content-type must be application/json");
     if (atomic_load(&s->drain) && !(r && r->now))
@@ -271,7 +309,8 @@ void route_request(void *ud, struct job *j) {
     struct server *s = ud;
     const struct route *r = j->route;
     if (!r) {
-        info_model(s, j, j->req.path.s + 11, j->req.path.n - 11);
+        const struct http_text id = model_of(j->req.path);
+        info_model(s, j, id.s, id.n);
         return;
     }
     if (r->now) {

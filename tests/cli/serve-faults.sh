@@ -90,6 +90,26 @@ raw 403 'an address that is a name' 'GET /health HTTP/1.1\r\nHost: 127.0.0.1.evi
 raw 413 '33 MiB' 'POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 34603008\r\n\r\n'
 raw 404 'a path that goes up' 'GET /../../etc/passwd HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'
 
+# ---- what libraries of clients send ----
+x='{"prompt": "x", "max_tokens": 1}'
+post='POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n'
+raw 415 'a body that is packed' "${post}Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}"
+raw 200 'a coding that is none' "${post}Content-Encoding: identity\r\nContent-Length: ${#x}\r\n\r\n$x"
+raw 200 'a body in chunks' "${post}Transfer-Encoding: chunked\r\n\r\n10\r\n{\"prompt\": \"x\", \r\n10\r\n\"max_tokens\": 1}\r\n0\r\n\r\n"
+raw 100 'a body that waits for a word' "${post}Expect: 100-continue\r\nContent-Length: ${#x}\r\n\r\n$x"
+grep -q 'HTTP/1.1 200' "$t/raw" || say "behind 100-continue comes no answer"
+raw 200 'an upgrade that nobody needs' "${post}Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\nContent-Length: ${#x}\r\n\r\n$x"
+raw 505 'HTTP/2 without asking' 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'
+raw 405 'a websocket' 'GET /v1/responses HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nUpgrade: websocket\r\n\r\n'
+grep -q '^allow: POST' "$t/raw" || say "405 without the methods that the path takes"
+raw 405 'questions about a path' 'OPTIONS /v1/models HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'
+raw 200 'a slash and a query behind the path' 'GET /v1/models/?api-version=1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'
+raw 200 'one model, its name in bytes' 'GET /models/%%6d HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'
+raw 404 'another model' 'GET /v1/models/n HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'
+raw 404 'a base URL with a /v1 too many' 'GET /v1/v1/models HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'
+grep -q 'but /v1/models: is the base URL right' "$t/raw" || say "a wrong base URL is not said to be one"
+printf '\357\273\277%s' "$x" > "$t/b"; body 200 'a mark of its byte order in front' /v1/completions "$t/b"
+
 # ---- bodies ----
 say_x='"messages": [{"role": "user", "content": "x"}]'
 deep=$(printf '[%.0s' $(seq 66))$(printf ']%.0s' $(seq 66))

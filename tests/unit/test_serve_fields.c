@@ -324,7 +324,8 @@ static const struct row messages[] = {
     {LEFT, "\"betas\": [\"x\"]"},
     {LEFT, "\"inference_geo\": \"x\""},
     {REFUSED, "\"container\": \"x\""},
-    {REFUSED, "\"mcp_servers\": []"},
+    {LEFT, "\"mcp_servers\": []"},
+    {REFUSED, "\"mcp_servers\": [{}]"},
     {LEFT, "\"preset\": \"x\""},
 };
 
