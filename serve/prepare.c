@@ -10,6 +10,7 @@
 
 #include "core/mem.h"
 #include "core/num.h"
+#include "serve/mend.h"
 #include "serve/preset.h"
 #include "serve/server.h"
 #include "chat/think.h"
@@ -100,15 +101,47 @@ static char *variables(const struct server *s, const struct ask *a) {
     return buf_take(&all);
 }
 
-static int render(struct server *s, const struct ask *a, bool gen, struct chat_prompt *p,
+static int tokens_of(struct server *s, const char *conv, const char *kwargs, bool gen,
+                     struct chat_prompt *p, struct err *e) {
+    return chat_tokens(s->chat, s->o.m->tok, conv, strlen(conv), kwargs, gen, s->o.special, p, e);
+}
+
+/* Changes the conversation until the template takes it, and notes what was changed. */
+static int render_mended(struct server *s, struct ask *a, const char *kwargs, bool gen,
+                         struct chat_prompt *p) {
+    struct buf done = {0};
+    struct err ignored;
+    char *conv = NULL;
+    int rc = -1;
+    for (int i = 0; i < MEND_STEPS && rc; i++) {
+        const char *what;
+        char *next = mend_conv(conv ? conv : a->conv, i, &what);
+        if (!next) continue;
+        free(conv);
+        conv = next;
+        buf_fmt(&done, "%s%s", done.len ? ", " : "", what);
+        rc = tokens_of(s, conv, kwargs, gen, p, &ignored);
+    }
+    if (!rc) {
+        free(a->conv);
+        a->conv = conv;
+        buf_fmt(&a->warned, "%s%s", a->warned.len ? ", " : "", done.data);
+        conv = NULL;
+    }
+    free(conv);
+    buf_release(&done);
+    return rc;
+}
+
+static int render(struct server *s, struct ask *a, bool gen, struct chat_prompt *p,
                   struct fault *f) {
     struct err e;
     if (!s->chat)
         return fault_set(f, 400, NULL, "messages",
                          "this model has no chat template; /v1/completions continues texts");
     char *kwargs = variables(s, a);
-    const int rc = chat_tokens(s->chat, s->o.m->tok, a->conv, strlen(a->conv), kwargs, gen,
-                               s->o.special, p, &e);
+    int rc = tokens_of(s, a->conv, kwargs, gen, p, &e);
+    if (rc && p->refused) rc = render_mended(s, a, kwargs, gen, p);
     free(kwargs);
     return rc ? fault_set(f, 400, NULL, "messages", "%s", e.msg) : 0;
 }
@@ -120,8 +153,7 @@ static size_t rstrip(const struct buf *b) {
 }
 
 /* Renders a prompt that ends inside the last message, without what the template puts behind it. */
-static int render_open(struct server *s, const struct ask *a, struct chat_prompt *p,
-                       struct fault *f) {
+static int render_open(struct server *s, struct ask *a, struct chat_prompt *p, struct fault *f) {
     struct err e;
     struct json *j = NULL;
     const struct json *last = NULL;
@@ -153,7 +185,7 @@ static int render_open(struct server *s, const struct ask *a, struct chat_prompt
 
 /* Returns the number of tokens of the messages alone: what comes behind may change with the next
  * turn. */
-static int64_t turn_end(struct server *s, const struct ask *a, const struct chat_prompt *p) {
+static int64_t turn_end(struct server *s, struct ask *a, const struct chat_prompt *p) {
     struct chat_prompt closed = {0};
     struct fault ignored;
     int64_t n = 0;

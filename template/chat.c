@@ -193,9 +193,13 @@ int chat_tokens(const struct chat *c, const struct tok *t, const char *conv, siz
                     .kwargs_text = kwargs,
                     .gen = add_generation_prompt};
     struct jinja_spans spans = {0};
+    struct jinja_err je = {0};
     struct ids all = {0};
     chat_prompt_release(out);
-    TRY(jinja_render_spans(c->t, named_vars, &j, -1, NULL, &out->text, &spans, NULL, e));
+    if (jinja_render_spans(c->t, named_vars, &j, -1, NULL, &out->text, &spans, &je, e)) {
+        out->refused = je.kind == JF_RAISED || je.kind == JF_RUNTIME;
+        return e->code;
+    }
     buf_str(&out->text, "");
     struct tok_range *plain = xcalloc((size_t)spans.n + 1, sizeof *plain);
     const int n = special == CHAT_PARSE ? 0 : ranges_of(&spans, plain);

@@ -40,6 +40,7 @@ struct chat_prompt { /* zero-initialised is an empty one */
     int64_t n_head; /* tokens in front of the first message that is no system message; 0: unknown */
     int n_forged;   /* texts of control tokens that were made plain */
     struct jinja_spans *spans; /* which bytes of text came from which input; NULL: not rendered */
+    bool refused; /* not rendered, for the template raised an error or met what it cannot take */
 };
 void chat_prompt_release(struct chat_prompt *p);
 enum chat_special { CHAT_PLAIN, CHAT_PARSE /* control tokens count wherever they stand */ };

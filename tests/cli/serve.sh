@@ -247,7 +247,7 @@ get /metrics
 stop 0
 
 # ---- pages of an origin that may ask, and others ----
-start --ctx 2048 --allow-origin https://ok.example --allow-host my.box
+start --ctx 2048 --allow-origin https://ok.example --allow-host my.box --template tests/cli/strict.jinja
 for o in https://ok.example http://ok.example https://ok.example.evil null; do
     "$t/ask" "$port" OPTIONS /v1/chat/completions "Origin: $o" 'Access-Control-Request-Headers: authorization, x-stainless-os' 'Access-Control-Request-Private-Network: true' > "$t/raw"; parts
     case $o in
@@ -259,6 +259,38 @@ done
 get /v1/models 'Origin: https://ok.example'; is 200 'an origin that may ask'
 printf 'GET /health HTTP/1.1\r\nHost: my.box:80\r\nConnection: close\r\n\r\n' > "$t/r"
 "$t/ask" "$port" -r "$t/r" > "$t/raw"; parts; is 200 'a name that --allow-host gives'
+
+# ---- conversations that this template refuses as they are ----
+reads() { # messages (names below), how the template shows what became of them; variables of the template
+    messages=
+    for m in $1; do
+        case $m in
+            s*) m="{\"role\": \"system\", \"content\": \"$m\"}" ;;
+            u*) m="{\"role\": \"user\", \"content\": \"$m\"}" ;;
+            a*) m="{\"role\": \"assistant\", \"content\": \"$m\"}" ;;
+            r*) m="{\"role\": \"tool\", \"tool_call_id\": \"i\", \"content\": \"$m\"}" ;;
+            *) m="{\"role\": \"assistant\", \"tool_calls\": [{\"id\": \"i\", \"function\": {\"name\": \"f\", \"arguments\": \"$m\"}}]}" ;;
+        esac
+        messages="$messages${messages:+, }$m"
+    done
+    post /apply-template "{\"messages\": [$messages], \"chat_template_kwargs\": {${3:-}}}"
+    is 200 "$1"
+    shown=$(sed -n 's/^{"prompt":"\(.*\)<|im_start|>assistant.n","tokens".*/\1/p' "$t/o" | sed 's/<|im_start|>\([a-z]\)[a-z]*.n/\1:/g; s/<|im_end|>.n/ /g')
+    [ "$shown" = "$2 " ] || say "'$1' is read as '$shown', not '$2': $(cat "$t/o")"
+}
+reads 's1 u1 a1 u2' 's:s1 u:u1 a:a1 u:u2'
+reads 's1 s2 u1' 's:s1\n\ns2 u:u1'
+reads 'u1 s1' 's:s1 u:u1'
+reads 's1 u1 a1 s2 u2' 's:s1 u:u1 a:a1 u:s2\n\nu2'
+reads 'u1 u2 a1 a2 u3' 'u:u1\n\nu2 a:a1\n\na2 u:u3'
+reads 's1' 's:s1 u:'
+reads 's1 a1 u1' 's:s1 u: a:a1 u:u1'
+reads 'u1 {\"x\":1} r1' 'u:u1 a:(f x=1) t:r1'
+reads 'u1 {\"x\" r1' 'u:u1 a:(f arguments={\"x\") t:r1'
+reads 'u1 {} r1 u2' 'u:u1 a: t:r1 a:... u:u2'
+reads 's1 u1' 'u:s1\n\nu1' '"no_system": true'
+post /v1/messages '{"max_tokens": 1, "messages": [{"role": "user", "content": "u"}, {"role": "assistant", "content": "a"}, {"role": "system", "content": "s"}, {"role": "user", "content": "v"}]}'; is 200 'a system message in the middle'
+grep -q 'system messages behind the first' "$t/log" || say "the log does not say what was changed: $(tail -n 1 "$t/log")"
 stop 0
 
 # ---- keys ----

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT
+/* serve/mend.c - conversations that templates refuse (mend.h). */
+#include "serve/mend.h"
+
+#include <string.h>
+
+#include "core/mem.h"
+#include "serve/ask.h"
+
+static bool is_role(const struct json *m, const char *role) {
+    const char *r = json_str(json_get(m, "role"));
+    return r && strcmp(r, role) == 0;
+}
+
+static const char *content_of(const struct json *m) {
+    const char *s = json_str(json_get(m, "content"));
+    return s ? s : "";
+}
+
+static bool has_calls(const struct json *m) {
+    return json_len(json_get(m, "tool_calls")) > 0;
+}
+
+/* Returns a copy of an object, whose members are shared until others are put in their place. */
+static struct json *copy_of(struct arena *a, const struct json *obj) {
+    struct json *out = json_new(a, JSON_OBJ);
+    for (const struct json *x = json_first(obj); x; x = json_next(x))
+        json_put(a, out, json_name(x), strlen(json_name(x)), x);
+    return out;
+}
+
+static void put_text(struct arena *a, struct json *obj, const char *name, const char *s) {
+    json_put(a, obj, name, strlen(name), json_new_str(a, s, strlen(s)));
+}
+
+static struct json *message(struct arena *a, const char *role, const char *text) {
+    struct json *m = json_new(a, JSON_OBJ);
+    put_text(a, m, "role", role);
+    put_text(a, m, "content", text);
+    return m;
+}
+
+/* Returns m with another content: a, then b, with an empty line between them where neither is
+ * empty.
+ */
+static struct json *with_content(struct arena *mem, const struct json *m, const char *a,
+                                 const char *b) {
+    struct json *out = copy_of(mem, m);
+    struct buf text = {0};
+    buf_fmt(&text, "%s%s%s", a, *a && *b ? "\n\n" : "", b);
+    put_text(mem, out, "content", text.data);
+    buf_release(&text);
+    return out;
+}
+
+/* ---- the steps: messages in, messages out; they tell whether they changed anything ---- */
+
+static struct json *mended_call(struct arena *a, const struct json *call, bool *changed) {
+    const struct json *fn = json_get(call, "function"), *args = json_get(fn, "arguments");
+    const char *s = json_str(args);
+    struct json *j = NULL, *out = copy_of(a, call), *f = copy_of(a, fn);
+    struct err ignored;
+    if (s && json_parse(&j, s, strlen(s), "arguments", &ignored)) j = NULL;
+    if (s && json_type(j) != JSON_OBJ) {
+        struct json *object = json_new(a, JSON_OBJ);
+        put_text(a, object, "arguments", s);
+        json_put(a, f, "arguments", strlen("arguments"), object);
+        *changed = true;
+    }
+    json_free(j);
+    json_put(a, out, "function", strlen("function"), f);
+    return out;
+}
+
+/* Makes an object of arguments that are none: {"arguments": text}. */
+static bool step_arguments(struct arena *a, const struct json *in, struct json *out) {
+    bool changed = false;
+    for (const struct json *m = json_first(in); m; m = json_next(m)) {
+        struct json *copy = copy_of(a, m), *calls = json_new(a, JSON_ARR);
+        for (const struct json *c = json_first(json_get(m, "tool_calls")); c; c = json_next(c))
+            json_push(a, calls, mended_call(a, c, &changed));
+        if (has_calls(m)) json_put(a, copy, "tool_calls", strlen("tool_calls"), calls);
+        json_push(a, out, copy);
+    }
+    return changed;
+}
+
+/* Joins the system messages in front of the first answer, at the front. Those that come later speak
+ * as the user, in their place: at the front they would change the beginning of a prompt that is
+ * computed already. */
+static bool step_system(struct arena *a, const struct json *in, struct json *out) {
+    struct buf text = {0};
+    bool changed = false, answered = false;
+    int i = 0, n = 0;
+    for (const struct json *m = json_first(in); m && !is_role(m, "assistant"); m = json_next(m))
+        if (is_role(m, "system") && *content_of(m))
+            buf_fmt(&text, "%s%s", n++ ? "\n\n" : "", content_of(m));
+    if (text.len) json_push(a, out, message(a, "system", text.data));
+    for (const struct json *m = json_first(in); m; m = json_next(m), i++) {
+        answered |= is_role(m, "assistant");
+        if (!is_role(m, "system"))
+            json_push(a, out, m);
+        else if (answered)
+            json_push(a, out, message(a, "user", content_of(m)));
+        changed |= is_role(m, "system") && i > 0;
+    }
+    buf_release(&text);
+    return changed;
+}
+
+/* Tells whether b, which follows a, can be one message with it: the user's, or the assistant's
+ * where only the last has calls. */
+static bool joins(const struct json *a, const struct json *b) {
+    return (is_role(a, "user") && is_role(b, "user")) ||
+           (is_role(a, "assistant") && is_role(b, "assistant") && !has_calls(a));
+}
+
+/* Joins neighbours of one role; of their other members the last one's count. */
+static bool step_neighbours(struct arena *a, const struct json *in, struct json *out) {
+    bool changed = false;
+    for (const struct json *m = json_first(in); m; m = json_next(m)) {
+        struct buf before = {0};
+        for (; json_next(m) && joins(m, json_next(m)); m = json_next(m)) {
+            if (*content_of(m)) buf_fmt(&before, "%s%s", before.len ? "\n\n" : "", content_of(m));
+            changed = true;
+        }
+        json_push(a, out, before.len ? with_content(a, m, before.data, content_of(m)) : m);
+        buf_release(&before);
+    }
+    return changed;
+}
+
+/* Puts a word of the assistant between results of tools and what the user says instead of waiting
+ * for an answer to them. */
+static bool step_results(struct arena *a, const struct json *in, struct json *out) {
+    bool changed = false;
+    for (const struct json *m = json_first(in); m; m = json_next(m)) {
+        json_push(a, out, m);
+        if (!is_role(m, "tool") || !is_role(json_next(m), "user")) continue;
+        json_push(a, out, message(a, "assistant", "..."));
+        changed = true;
+    }
+    return changed;
+}
+
+/* Puts an empty message of the user in front where an answer comes first, or nothing but the
+ * system's. */
+static bool step_first(struct arena *a, const struct json *in, struct json *out) {
+    const struct json *m = json_first(in);
+    for (; m && is_role(m, "system"); m = json_next(m)) json_push(a, out, m);
+    const bool changed = !m || !is_role(m, "user");
+    if (changed) json_push(a, out, message(a, "user", ""));
+    for (; m; m = json_next(m)) json_push(a, out, m);
+    return changed;
+}
+
+/* Puts what the system says in front of what the user says first. */
+static bool step_no_system(struct arena *a, const struct json *in, struct json *out) {
+    const struct json *m = json_first(in);
+    const char *text = m && is_role(m, "system") ? content_of(m) : NULL;
+    bool put = !text;
+    if (text) m = json_next(m);
+    for (; m; m = json_next(m)) {
+        const bool here = !put && is_role(m, "user");
+        json_push(a, out, here ? with_content(a, m, text, content_of(m)) : m);
+        put |= here;
+    }
+    if (!put) json_push(a, out, message(a, "user", text));
+    return text != NULL;
+}
+
+static const struct {
+    const char *what;
+    bool (*run)(struct arena *a, const struct json *in, struct json *out);
+} steps[MEND_STEPS] = {
+    {"arguments that are no object", step_arguments},
+    {"system messages behind the first", step_system},
+    {"messages of one role in a row", step_neighbours},
+    {"a user's message behind results", step_results},
+    {"no user in front", step_first},
+    {"a system message", step_no_system},
+};
+
+char *mend_conv(const char *conv, int step, const char **what) {
+    const struct json *j;
+    struct arena a;
+    struct buf b = {0};
+    static const struct json_opts strict;
+    struct err ignored;
+    arena_init(&a);
+    *what = steps[step].what;
+    if (json_parse_in(&j, &a, conv, strlen(conv), &strict, "conversation", NULL, &ignored) == 0) {
+        struct json *out = json_new(&a, JSON_OBJ), *messages = json_new(&a, JSON_ARR);
+        if (steps[step].run(&a, json_get(j, "messages"), messages)) {
+            json_put(&a, out, "messages", strlen("messages"), messages);
+            if (json_get(j, "tools"))
+                json_put(&a, out, "tools", strlen("tools"), json_get(j, "tools"));
+            json_write_spaced(&b, out);
+        }
+    }
+    arena_release(&a);
+    return b.data ? buf_take(&b) : NULL;
+}
