@@ -6,15 +6,19 @@ import re
 import sys
 
 NAMES = {"quantize": "quantize_files"}  # there is a quantize() for one file already
-OTHERS = {"make", "plan", "diff", "call", "serve"}  # written by hand, in jobs.py
+OTHERS = {"diff", "call", "serve"}  # written by hand, in jobs.py
 OPTIONAL = {"manifest", "name", "mode", "types", "seconds", "list", "suite", ("recipes", "model"), ("doctor", "model"),
             ("merge", "path")}
+SIZES = {("plan", "vram"), ("make", "budget"), ("mix", "budget"), ("sensitivity", "budget")}  # texts that are sizes of memory
+RENAMED = {"plan": {"ctx": "n_ctx", "slots": "n_slots"},  # keywords of the first packages
+           "make": {"time": "seconds", "force": "overwrite", "ctx": "eval_ctx", "chunks": "eval_windows", "calib_chunks": "calib_windows"}}
 KEYWORDS = {"bytes": "n_bytes", "from": "matrices", "in": "source"}
 TYPES = {"const char *": ("Text", "C.c_char_p", "None"), "const char *const *": ("Texts", "C.POINTER(C.c_char_p)", "None"),
-         "int": ("bool", "C.c_int", "False"), "int64_t": ("int", "C.c_int64", "0"), "uint64_t": ("int", "C.c_uint64", "0"),
+         "int": ("bool", "C.c_int", "False"), "int64_t": ("int", "C.c_int64", "0"), "uint64_t": ("Size", "C.c_uint64", "0"),
          "double": ("float", "C.c_double", "0.0"), "size_t": ("int", "C.c_size_t", "0")}
+VALUES = {"Text": "_lib.word({})", "Texts": "_lib.paths({})", "bool": "int({})", "Size": "_lib.n_bytes({})"}  # a keyword as a field
 COMMON = [("threads", "int", "0"), ("device", "Optional[str]", "None"), ("isa", "Optional[str]", "None"),
-          ("pre", "Optional[str]", "None"), ("max_memory", "int", "0"), ("progress", "Optional[_lib.Progress]", "None"),
+          ("pre", "Optional[str]", "None"), ("max_memory", "Size", "0"), ("progress", "Optional[_lib.Progress]", "None"),
           ("log", "Optional[_lib.Log]", "None"), ("cancel", "Optional[Cancel]", "None")]
 
 
@@ -95,7 +99,7 @@ def main() -> None:
     print('# SPDX-License-Identifier: MIT\n"""The steps on files of include/hone.h as functions.\n\nWritten by '
           'python/make_steps.py: change hone.h, then `make python-steps`."""\n\n'
           'from __future__ import annotations\n\nimport ctypes as C\nfrom typing import Optional\n\n'
-          'from . import _lib\nfrom ._lib import Cancel, Options, Path, Sized, Text, Texts\nfrom .report import Report\n')
+          'from . import _lib\nfrom ._lib import Cancel, Options, Path, Size, Sized, Sizes, Text, Texts\nfrom .report import Report\n')
     used = dict.fromkeys(re.sub(r"const struct (\w+) \*", r"\1", t) for _, _, args in functions for t, n in args
                          if t.startswith("const struct") and "hone_opts" not in t)
     camel = lambda s: "".join(w.capitalize() for w in s[5:].split("_"))
@@ -126,8 +130,7 @@ def main() -> None:
                     keywords.append(f"{key}: {kind[0]} = {kind[2]}")
                 else:
                     given.append(f"{key}: {'Path' if kind[0] == 'Text' else kind[0]}")
-                calls.append({"Text": f"_lib.word({key})", "Path": f"_lib.word({key})", "Texts": f"_lib.paths({key})",
-                              "bool": f"int({key})"}.get(kind[0], key))
+                calls.append(VALUES.get(kind[0], "{}").format(key))
                 kinds.append(kind[1])
         taken = {k.split(":")[0] for k in given + keywords}
         sets = []
@@ -136,9 +139,9 @@ def main() -> None:
                 if n not in has[name]:
                     continue
                 key = KEYWORDS.get(n, n)
-                kind = TYPES[t]
+                kind = TYPES[t] if (name, n) not in SIZES else ("Sizes", *TYPES[t][1:])
                 keywords.append(f"{key}: {kind[0]} = {kind[2]}")
-                sets.append(f"{n}=" + {"Text": f"_lib.word({key})", "Texts": f"_lib.paths({key})", "bool": f"int({key})"}.get(kind[0], key))
+                sets.append(f"{n}=" + VALUES.get(kind[0] if kind[0] != "Sizes" else TYPES[t][0], "{}").format(key))
                 taken.add(key)
                 if c:
                     says.append((key, c))
@@ -146,6 +149,8 @@ def main() -> None:
         keywords += [f"{a}: {b} = {c}" for a, b, c in common]
         py = NAMES.get(name, name)
         exported.append(py)
+        if name in RENAMED:
+            print("\n" + wrap("@_lib.renamed(", [f'{a}="{b}"' for a, b in RENAMED[name].items()], ")"), end="")
         print("\n" + wrap(f"def {py}(", [*given, "*", *keywords], ") -> Report:"))
         print(document(comment, says))
         print(wrap("    o = Options(", [f"{a}={a}" for a, *_ in common], ")"))

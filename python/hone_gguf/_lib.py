@@ -12,11 +12,14 @@ import _thread
 import array
 import contextvars
 import ctypes as C
+import functools
 import json
+import operator
 import os
+import re
 import threading
 import weakref
-from typing import Any, Callable, Optional, Sequence, Union
+from typing import Any, Callable, Optional, Sequence, TypeVar, Union, cast
 
 from .errors import UsageError, Verdict, exception
 from .report import Report
@@ -24,6 +27,8 @@ from .report import Report
 Path = Union[str, "os.PathLike[str]"]
 Text = Union[Path, Sequence[str], None]  # several: with commas between them
 Texts = Union[Path, Sequence[Path], None]  # one alone is a list of it
+Size = Union[int, str]  # bytes, or "24GiB"
+Sizes = Union[Size, Sequence[Size], None]
 Progress = Callable[[str, int, int], Any]
 Log = Callable[[str, str], Any]
 
@@ -302,16 +307,57 @@ def paths(values: Any) -> Any:
     """The same of paths; one alone is a list of it."""
     if values is None:
         return None
-    if isinstance(values, (str, os.PathLike)):
+    if isinstance(values, (str, bytes, int, os.PathLike)):
         values = [values]
-    return (C.c_char_p * (len(values) + 1))(*[path(v) for v in values], None)
+    return (C.c_char_p * (len(values) + 1))(*[word(v) for v in values], None)
 
 
-def word(value: Text) -> Optional[bytes]:
-    """A text or a path, or several with commas between them; None: none."""
+def word(value: Any) -> Optional[bytes]:
+    """A text, a path or a number, or several with commas between them; None: none."""
     if isinstance(value, (list, tuple)):
-        return ",".join(value).encode()
+        return b",".join(word(v) or b"" for v in value)
+    if isinstance(value, int):
+        return str(value).encode()
     return None if value is None else path(value)
+
+
+UNITS = {"": 1, "b": 1, "bytes": 1} | {u + b: n for i, x in enumerate("kmgt") for u, n in (
+    (x, 1000 ** (i + 1)), (x + "i", 1024 ** (i + 1))) for b in ("", "b")}
+
+
+def n_bytes(size: Size) -> int:
+    """A number of bytes, also as people write them: "24GiB", "700M", "15.9 GB"."""
+    if not isinstance(size, str):
+        return operator.index(size)
+    m = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([a-z]*)\s*", size.lower())
+    if not m or m[2] not in UNITS:
+        raise UsageError(f"{size!r} is no size: a number and K M G T, powers of 1000, or KiB MiB GiB TiB, powers of 1024, such as 24GiB")
+    return int(float(m[1]) * UNITS[m[2]])
+
+
+def hours(time: Union[float, str]) -> float:
+    """Hours, or "90m", "2h": in seconds; the library's 0 is its own default, so none is -1."""
+    m = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([hms]?)\s*", str(time).lower())
+    if not m:
+        raise UsageError(f"{time!r} is no time: hours, or 90m, 2h")
+    return float(m[1]) * {"h": 3600, "": 3600, "m": 60, "s": 1}[m[2]] or -1
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def renamed(**names: str) -> Callable[[F], F]:
+    """A function that still takes keywords by their names of old; its types have the new ones only."""
+    def around(f: F) -> F:
+        @functools.wraps(f)
+        def call(*args: Any, **options: Any) -> Any:
+            for old in names.keys() & options.keys():
+                if names[old] in options:
+                    raise TypeError(f"{f.__name__}() got {old} and {names[old]}, which are the same")
+                options[names[old]] = hours(options.pop(old)) if old == "time" else options.pop(old)
+            return f(*args, **options)
+        return cast(F, call)
+    return around
 
 
 class Cancel:
@@ -379,7 +425,7 @@ class Options:
 
     def __init__(self, progress: Optional[Progress] = None, log: Optional[Log] = None,
                  cancel: Optional[Cancel] = None, threads: int = 0, device: Optional[str] = None,
-                 isa: Optional[str] = None, pre: Optional[str] = None, max_memory: int = 0) -> None:
+                 isa: Optional[str] = None, pre: Optional[str] = None, max_memory: Size = 0) -> None:
         self._raised: Optional[BaseException] = None
         self._lock = threading.Lock()
         self._progress, self._log, self._cancel = progress, log, cancel or Cancel()
@@ -395,7 +441,7 @@ class Options:
                 o._on_log(level, message)
 
         self.struct = Opts(progress=PROGRESS(on_progress), log=LOG(on_log), n_threads=threads, device=word(device),
-                           isa=word(isa), pre=word(pre), max_memory=max_memory)
+                           isa=word(isa), pre=word(pre), max_memory=n_bytes(max_memory))
         self.struct.cancel = self._cancel._handle.value
 
     @property

@@ -117,19 +117,6 @@ def call(command: str, *args: Union[str, Path], progress: Optional[_lib.Progress
     return report
 
 
-def make(source: Path, out: Path, *, progress: Optional[_lib.Progress] = None,
-         log: Optional[_lib.Log] = None, cancel: Optional[Cancel] = None, **options: Any) -> Report:
-    """The main job: a Hugging Face folder to a folder of measured, quantized files with their
-    report. Options as of `hone make`: make(src, out, recipes="Q4_K_M,Q6_K", time="1h"). One that
-    was cancelled goes on when it is called again."""
-    return call("make", source, output=out, progress=progress, log=log, cancel=cancel, **options)
-
-
-def plan(path: Path, *, vram: Optional[str] = None, ctx: Optional[int] = None, **options: Any) -> Report:
-    """Will it fit? Exact memory, and command lines. vram: "24GiB". Verdict: it does not fit."""
-    return call("plan", path, vram=vram, ctx=ctx, **options)
-
-
 def diff(a: Path, b: Path, *, weights: bool = False, progress: Optional[_lib.Progress] = None,
          cancel: Optional[Cancel] = None) -> Report:
     """What changed from one GGUF to another; `same` tells whether anything did. weights: also the

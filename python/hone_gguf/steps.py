@@ -9,7 +9,7 @@ import ctypes as C
 from typing import Optional
 
 from . import _lib
-from ._lib import Cancel, Options, Path, Sized, Text, Texts
+from ._lib import Cancel, Options, Path, Size, Sized, Sizes, Text, Texts
 from .report import Report
 
 
@@ -49,6 +49,26 @@ class MixOpts(Sized):
                 ("sequential", C.POINTER(C.c_char_p)), ("without", C.c_char_p), ("tensor", C.POINTER(C.c_char_p)),
                 ("prefer", C.c_char_p), ("front", C.c_char_p), ("no_floors", C.c_int), ("bandwidth", C.c_uint64),
                 ("split_max", C.c_uint64), ("requantize", C.c_int), ("resume", C.c_int)]
+
+
+class MakeOpts(Sized):
+    _fields_ = [("size", C.c_size_t), ("recipes", C.c_char_p), ("seconds", C.c_double),
+                ("calib", C.POINTER(C.c_char_p)), ("eval", C.POINTER(C.c_char_p)), ("probe", C.POINTER(C.c_char_p)),
+                ("budget", C.POINTER(C.c_char_p)), ("tools", C.c_char_p), ("calib_windows", C.c_int64),
+                ("eval_windows", C.c_int64), ("tools_cases", C.c_int64), ("device", C.c_char_p), ("plain", C.c_int),
+                ("overwrite", C.c_int), ("dry_run", C.c_int), ("effort", C.c_char_p), ("probe_seconds", C.c_double),
+                ("calib_ctx", C.c_int64), ("eval_ctx", C.c_int64), ("type", C.c_char_p), ("search", C.c_char_p),
+                ("n_prompt", C.c_int64), ("n_generate", C.c_int64), ("reps", C.c_int64), ("depths", C.c_char_p),
+                ("by_depth", C.c_int), ("requantize", C.c_int), ("resume", C.c_int), ("notes", C.c_char_p),
+                ("repo", C.c_char_p), ("base_model", C.c_char_p), ("license", C.c_char_p),
+                ("license_name", C.c_char_p), ("license_link", C.c_char_p), ("quantized_by", C.c_char_p),
+                ("name", C.c_char_p), ("language", C.c_char_p), ("tags", C.c_char_p)]
+
+
+class PlanOpts(Sized):
+    _fields_ = [("size", C.c_size_t), ("vram", C.c_char_p), ("reserve", C.c_uint64), ("n_ctx", C.c_int64),
+                ("n_slots", C.c_int64), ("kv_type", C.c_char_p), ("recipes", C.c_int), ("act", C.c_char_p),
+                ("plot", C.c_char_p), ("launches", C.c_int)]
 
 
 class ReplayOpts(Sized):
@@ -107,9 +127,9 @@ class EvalOpts(Sized):
 
 
 def convert(folder: Path, path: Path, *, type: Text = None, name: Text = None, lora: Text = None, mmproj: Text = None,
-            split_max: int = 0, no_mtp: bool = False, pad: bool = False, keep_mxfp4: bool = False,
+            split_max: Size = 0, no_mtp: bool = False, pad: bool = False, keep_mxfp4: bool = False,
             overwrite: bool = False, dry_run: bool = False, pre: Text = None, threads: int = 0,
-            device: Optional[str] = None, isa: Optional[str] = None, max_memory: int = 0,
+            device: Optional[str] = None, isa: Optional[str] = None, max_memory: Size = 0,
             progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
             cancel: Optional[Cancel] = None) -> Report:
     """A Hugging Face folder to a GGUF.
@@ -127,7 +147,7 @@ def convert(folder: Path, path: Path, *, type: Text = None, name: Text = None, l
     o = Options(threads=threads, device=device, isa=isa, max_memory=max_memory, progress=progress, log=log,
                 cancel=cancel)
     s = ConvertOpts(type=_lib.word(type), name=_lib.word(name), lora=_lib.word(lora), mmproj=_lib.word(mmproj),
-                    split_max=split_max, no_mtp=int(no_mtp), pad=int(pad), keep_mxfp4=int(keep_mxfp4),
+                    split_max=_lib.n_bytes(split_max), no_mtp=int(no_mtp), pad=int(pad), keep_mxfp4=int(keep_mxfp4),
                     overwrite=int(overwrite), dry_run=int(dry_run), pre=_lib.word(pre))
     return _lib.step("convert", o, _lib.word(folder), _lib.word(path), C.byref(s), o.ref)
 
@@ -135,7 +155,7 @@ def convert(folder: Path, path: Path, *, type: Text = None, name: Text = None, l
 def imatrix(model: Path, texts: Texts, path: Path, *, n_ctx: int = 0, max_windows: int = 0, format: Text = None,
             gram: Text = None, device: Text = None, no_special: bool = False, overwrite: bool = False,
             gram_block: int = 0, moments: Text = None, threads: int = 0, isa: Optional[str] = None,
-            pre: Optional[str] = None, max_memory: int = 0, progress: Optional[_lib.Progress] = None,
+            pre: Optional[str] = None, max_memory: Size = 0, progress: Optional[_lib.Progress] = None,
             log: Optional[_lib.Log] = None, cancel: Optional[Cancel] = None) -> Report:
     """The mean squared input of every column of every matrix, over files of text or of conversations (.jsonl).
 
@@ -157,7 +177,7 @@ def imatrix(model: Path, texts: Texts, path: Path, *, n_ctx: int = 0, max_window
 
 def imatrix_merge(matrices: Texts, path: Path, *, format: Text = None, overwrite: bool = False, threads: int = 0,
                   device: Optional[str] = None, isa: Optional[str] = None, pre: Optional[str] = None,
-                  max_memory: int = 0, progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
+                  max_memory: Size = 0, progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
                   cancel: Optional[Cancel] = None) -> Report:
     """Adds matrices up; one alone is converted to the other format. Of the options format and overwrite count.
 
@@ -170,7 +190,7 @@ def imatrix_merge(matrices: Texts, path: Path, *, format: Text = None, overwrite
 
 
 def imatrix_stats(path: Path, *, threads: int = 0, device: Optional[str] = None, isa: Optional[str] = None,
-                  pre: Optional[str] = None, max_memory: int = 0, progress: Optional[_lib.Progress] = None,
+                  pre: Optional[str] = None, max_memory: Size = 0, progress: Optional[_lib.Progress] = None,
                   log: Optional[_lib.Log] = None, cancel: Optional[Cancel] = None) -> Report:
     """What a matrix says of each tensor."""
     o = Options(threads=threads, device=device, isa=isa, pre=pre, max_memory=max_memory, progress=progress, log=log,
@@ -180,7 +200,7 @@ def imatrix_stats(path: Path, *, threads: int = 0, device: Optional[str] = None,
 
 def imatrix_select(model: Path, texts: Texts, n_tokens: int, path: Path, *, n_ctx: int = 0, no_special: bool = False,
                    overwrite: bool = False, have: Text = None, threads: int = 0, device: Optional[str] = None,
-                   isa: Optional[str] = None, pre: Optional[str] = None, max_memory: int = 0,
+                   isa: Optional[str] = None, pre: Optional[str] = None, max_memory: Size = 0,
                    progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
                    cancel: Optional[Cancel] = None) -> Report:
     """Chooses documents of n_tokens together that rare experts need, out of texts of documents (.jsonl), and writes
@@ -199,8 +219,8 @@ def imatrix_select(model: Path, texts: Texts, n_tokens: int, path: Path, *, n_ct
 
 def sensitivity(model: Path, path: Path, *, imatrix: Text = None, texts: Texts = None, n_ctx: int = 0,
                 max_windows: int = 0, seconds: float = 0.0, device: Text = None, overwrite: bool = False,
-                budget: Texts = None, n_types: int = 0, bands: int = 0, rounds: int = 0, search: Text = None,
-                threads: int = 0, isa: Optional[str] = None, pre: Optional[str] = None, max_memory: int = 0,
+                budget: Sizes = None, n_types: int = 0, bands: int = 0, rounds: int = 0, search: Text = None,
+                threads: int = 0, isa: Optional[str] = None, pre: Optional[str] = None, max_memory: Size = 0,
                 progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
                 cancel: Optional[Cancel] = None) -> Report:
     """What each type costs each part of a model, measured: for mix.
@@ -226,9 +246,9 @@ def sensitivity(model: Path, path: Path, *, imatrix: Text = None, texts: Texts =
 def quantize_files(source: Path, path: Path, *, recipe: Text = None, imatrix: Text = None, tensor: Texts = None,
                    pure: bool = False, overwrite: bool = False, dry_run: bool = False, requantize: bool = False,
                    type: Text = None, gram: Text = None, sequential: Texts = None, search: Text = None,
-                   without: Text = None, plan_out: Text = None, split_max: int = 0, resume: bool = False,
+                   without: Text = None, plan_out: Text = None, split_max: Size = 0, resume: bool = False,
                    threads: int = 0, device: Optional[str] = None, isa: Optional[str] = None,
-                   pre: Optional[str] = None, max_memory: int = 0, progress: Optional[_lib.Progress] = None,
+                   pre: Optional[str] = None, max_memory: Size = 0, progress: Optional[_lib.Progress] = None,
                    log: Optional[_lib.Log] = None, cancel: Optional[Cancel] = None) -> Report:
     """A GGUF to smaller GGUFs by recipe, plan or type. Several recipes with commas between them share one reading of
     the model; path is then a folder, or a name with {} for the recipe.
@@ -252,18 +272,18 @@ def quantize_files(source: Path, path: Path, *, recipe: Text = None, imatrix: Te
     s = QuantizeOpts(recipe=_lib.word(recipe), imatrix=_lib.word(imatrix), tensor=_lib.paths(tensor), pure=int(pure),
                      overwrite=int(overwrite), dry_run=int(dry_run), requantize=int(requantize), type=_lib.word(type),
                      gram=_lib.word(gram), sequential=_lib.paths(sequential), search=_lib.word(search),
-                     without=_lib.word(without), plan_out=_lib.word(plan_out), split_max=split_max,
+                     without=_lib.word(without), plan_out=_lib.word(plan_out), split_max=_lib.n_bytes(split_max),
                      resume=int(resume))
     return _lib.step("quantize", o, _lib.word(source), _lib.word(path), C.byref(s), o.ref)
 
 
-def mix(source: Path, path: Path, *, n_bytes: int = 0, vram: int = 0, reserve: int = 0, n_ctx: int = 0,
+def mix(source: Path, path: Path, *, n_bytes: Size = 0, vram: Size = 0, reserve: Size = 0, n_ctx: int = 0,
         n_slots: int = 0, kv_type: Text = None, imatrix: Text = None, gram: Text = None, sensitivity: Text = None,
         avoid: Text = None, search: Text = None, plan_out: Text = None, gate: Texts = None, overwrite: bool = False,
-        dry_run: bool = False, budget: Texts = None, bpw: float = 0.0, sequential: Texts = None, without: Text = None,
-        tensor: Texts = None, prefer: Text = None, front: Text = None, no_floors: bool = False, bandwidth: int = 0,
-        split_max: int = 0, requantize: bool = False, resume: bool = False, threads: int = 0,
-        device: Optional[str] = None, isa: Optional[str] = None, pre: Optional[str] = None, max_memory: int = 0,
+        dry_run: bool = False, budget: Sizes = None, bpw: float = 0.0, sequential: Texts = None, without: Text = None,
+        tensor: Texts = None, prefer: Text = None, front: Text = None, no_floors: bool = False, bandwidth: Size = 0,
+        split_max: Size = 0, requantize: bool = False, resume: bool = False, threads: int = 0,
+        device: Optional[str] = None, isa: Optional[str] = None, pre: Optional[str] = None, max_memory: Size = 0,
         progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
         cancel: Optional[Cancel] = None) -> Report:
     """A GGUF to the best mix of types that fits.
@@ -296,18 +316,102 @@ def mix(source: Path, path: Path, *, n_bytes: int = 0, vram: int = 0, reserve: i
     """
     o = Options(threads=threads, device=device, isa=isa, pre=pre, max_memory=max_memory, progress=progress, log=log,
                 cancel=cancel)
-    s = MixOpts(bytes=n_bytes, vram=vram, reserve=reserve, n_ctx=n_ctx, n_slots=n_slots, kv_type=_lib.word(kv_type),
-                imatrix=_lib.word(imatrix), gram=_lib.word(gram), sensitivity=_lib.word(sensitivity),
-                avoid=_lib.word(avoid), search=_lib.word(search), plan_out=_lib.word(plan_out), gate=_lib.paths(gate),
-                overwrite=int(overwrite), dry_run=int(dry_run), budget=_lib.paths(budget), bpw=bpw,
-                sequential=_lib.paths(sequential), without=_lib.word(without), tensor=_lib.paths(tensor),
-                prefer=_lib.word(prefer), front=_lib.word(front), no_floors=int(no_floors), bandwidth=bandwidth,
-                split_max=split_max, requantize=int(requantize), resume=int(resume))
+    s = MixOpts(bytes=_lib.n_bytes(n_bytes), vram=_lib.n_bytes(vram), reserve=_lib.n_bytes(reserve), n_ctx=n_ctx,
+                n_slots=n_slots, kv_type=_lib.word(kv_type), imatrix=_lib.word(imatrix), gram=_lib.word(gram),
+                sensitivity=_lib.word(sensitivity), avoid=_lib.word(avoid), search=_lib.word(search),
+                plan_out=_lib.word(plan_out), gate=_lib.paths(gate), overwrite=int(overwrite), dry_run=int(dry_run),
+                budget=_lib.paths(budget), bpw=bpw, sequential=_lib.paths(sequential), without=_lib.word(without),
+                tensor=_lib.paths(tensor), prefer=_lib.word(prefer), front=_lib.word(front), no_floors=int(no_floors),
+                bandwidth=_lib.n_bytes(bandwidth), split_max=_lib.n_bytes(split_max), requantize=int(requantize),
+                resume=int(resume))
     return _lib.step("mix", o, _lib.word(source), _lib.word(path), C.byref(s), o.ref)
 
 
+@_lib.renamed(time="seconds", force="overwrite", ctx="eval_ctx", chunks="eval_windows", calib_chunks="calib_windows")
+def make(source: Path, folder: Path, *, recipes: Text = None, seconds: float = 0.0, calib: Texts = None,
+         eval: Texts = None, probe: Texts = None, budget: Sizes = None, tools: Text = None, calib_windows: int = 0,
+         eval_windows: int = 0, tools_cases: int = 0, device: Text = None, plain: bool = False,
+         overwrite: bool = False, dry_run: bool = False, effort: Text = None, probe_seconds: float = 0.0,
+         calib_ctx: int = 0, eval_ctx: int = 0, type: Text = None, search: Text = None, n_prompt: int = 0,
+         n_generate: int = 0, reps: int = 0, depths: Text = None, by_depth: bool = False, requantize: bool = False,
+         resume: bool = False, notes: Text = None, repo: Text = None, base_model: Text = None, license: Text = None,
+         license_name: Text = None, license_link: Text = None, quantized_by: Text = None, name: Text = None,
+         language: Text = None, tags: Text = None, threads: int = 0, isa: Optional[str] = None,
+         pre: Optional[str] = None, max_memory: Size = 0, progress: Optional[_lib.Progress] = None,
+         log: Optional[_lib.Log] = None, cancel: Optional[Cancel] = None) -> Report:
+    """The main job: a Hugging Face folder (or a GGUF) to a folder of measured files and their report. A call after one
+    that was cancelled goes on with it.
+
+    recipes: "Q4_K_M,Q6_K"; None: the usual ones
+    seconds: of the whole job; 0: 12 hours, < 0: no limit
+    calib: files of text; None: the library's own
+    eval: files of text that divergence is measured on; None: its own
+    probe: files of text that mixes are chosen on; None: its own
+    budget: "15.9GiB": also the best mix of these sizes
+    tools: suite of tool calls: path, "builtin", "none"; None: SRC's own
+    calib_windows: 0: all
+    eval_windows: 0: 100, < 0: all
+    tools_cases: 0: 12, < 0: all
+    plain: presets alone, no mixes
+    overwrite: all steps again; else those that were done with the same inputs are not
+    effort: "fast", "normal" (None), "high": how mixes are made
+    probe_seconds: of the probes that mixes are chosen by; 0: no limit
+    calib_ctx: tokens of a window of calibration; 0: 512
+    eval_ctx: tokens of a window of evaluation; 0: 512
+    type: of the base: "f32", "f16", "bf16", "q8_0"; None: as stored
+    search: "fast", "best", "conventional"; None: presets fast, mixes best
+    n_prompt: tokens of the speed test's prompt; 0: 512
+    n_generate: tokens that it generates; 0: 64
+    reps: its repetitions; 0: 3
+    depths: context already filled in it, "0,4096"; None: 0
+    by_depth: divergence also by tokens of context
+    requantize: also a SRC that is quantized already
+    resume: what is done of a quantized file is kept even if it is small
+    notes: file with your own words for README.md; or None
+    """
+    o = Options(threads=threads, isa=isa, pre=pre, max_memory=max_memory, progress=progress, log=log, cancel=cancel)
+    s = MakeOpts(recipes=_lib.word(recipes), seconds=seconds, calib=_lib.paths(calib), eval=_lib.paths(eval),
+                 probe=_lib.paths(probe), budget=_lib.paths(budget), tools=_lib.word(tools),
+                 calib_windows=calib_windows, eval_windows=eval_windows, tools_cases=tools_cases,
+                 device=_lib.word(device), plain=int(plain), overwrite=int(overwrite), dry_run=int(dry_run),
+                 effort=_lib.word(effort), probe_seconds=probe_seconds, calib_ctx=calib_ctx, eval_ctx=eval_ctx,
+                 type=_lib.word(type), search=_lib.word(search), n_prompt=n_prompt, n_generate=n_generate, reps=reps,
+                 depths=_lib.word(depths), by_depth=int(by_depth), requantize=int(requantize), resume=int(resume),
+                 notes=_lib.word(notes), repo=_lib.word(repo), base_model=_lib.word(base_model),
+                 license=_lib.word(license), license_name=_lib.word(license_name),
+                 license_link=_lib.word(license_link), quantized_by=_lib.word(quantized_by), name=_lib.word(name),
+                 language=_lib.word(language), tags=_lib.word(tags))
+    return _lib.step("make", o, _lib.word(source), _lib.word(folder), C.byref(s), o.ref)
+
+
+@_lib.renamed(ctx="n_ctx", slots="n_slots")
+def plan(model: Path, *, vram: Sizes = None, reserve: Size = 0, n_ctx: int = 0, n_slots: int = 0,
+         kv_type: Text = None, recipes: bool = False, act: Text = None, plot: Text = None, launches: bool = False,
+         threads: int = 0, device: Optional[str] = None, isa: Optional[str] = None, pre: Optional[str] = None,
+         max_memory: Size = 0, progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
+         cancel: Optional[Cancel] = None) -> Report:
+    """Will it fit? Memory from the headers. Verdict: nothing of it fits the card.
+
+    vram: "24GiB", of several cards "24GiB,16GiB"; None: none is asked about
+    reserve: bytes to keep free; 0: the usual
+    n_ctx: 0: as trained, one
+    n_slots: 0: as trained, one
+    kv_type: None: f16
+    recipes: also the sizes of this model by every recipe
+    act: with launches, activations: "f32", "q8" (None)
+    plot: SVG of memory by context and cache type; or None
+    launches: instead: what a pass does step by step, with bytes and FLOP
+    """
+    o = Options(threads=threads, device=device, isa=isa, pre=pre, max_memory=max_memory, progress=progress, log=log,
+                cancel=cancel)
+    s = PlanOpts(vram=_lib.word(vram), reserve=_lib.n_bytes(reserve), n_ctx=n_ctx, n_slots=n_slots,
+                 kv_type=_lib.word(kv_type), recipes=int(recipes), act=_lib.word(act), plot=_lib.word(plot),
+                 launches=int(launches))
+    return _lib.step("plan", o, _lib.word(model), C.byref(s), o.ref)
+
+
 def inspect(path: Path, *, tensors: bool = False, threads: int = 0, device: Optional[str] = None,
-            isa: Optional[str] = None, pre: Optional[str] = None, max_memory: int = 0,
+            isa: Optional[str] = None, pre: Optional[str] = None, max_memory: Size = 0,
             progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
             cancel: Optional[Cancel] = None) -> Report:
     """What a file or folder is, from its headers; tensors: True lists them. DataError: nothing that is known."""
@@ -317,7 +421,7 @@ def inspect(path: Path, *, tensors: bool = False, threads: int = 0, device: Opti
 
 
 def verify(path: Path, manifest: Text = None, *, deep: bool = False, threads: int = 0, device: Optional[str] = None,
-           isa: Optional[str] = None, pre: Optional[str] = None, max_memory: int = 0,
+           isa: Optional[str] = None, pre: Optional[str] = None, max_memory: Size = 0,
            progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
            cancel: Optional[Cancel] = None) -> Report:
     """Is it whole and what it claims? Verdict: no, json says what was found. deep: True reads all data. manifest: file
@@ -330,7 +434,7 @@ def verify(path: Path, manifest: Text = None, *, deep: bool = False, threads: in
 
 def replay(file: Path, *, source: Text = None, imatrix: Text = None, gram: Text = None, path: Text = None,
            overwrite: bool = False, threads: int = 0, device: Optional[str] = None, isa: Optional[str] = None,
-           pre: Optional[str] = None, max_memory: int = 0, progress: Optional[_lib.Progress] = None,
+           pre: Optional[str] = None, max_memory: Size = 0, progress: Optional[_lib.Progress] = None,
            log: Optional[_lib.Log] = None, cancel: Optional[Cancel] = None) -> Report:
     """
     source: what it was quantized from; None: the recorded name beside it
@@ -347,7 +451,7 @@ def replay(file: Path, *, source: Text = None, imatrix: Text = None, gram: Text 
 
 def recipes(model: Text = None, *, recipe: Text = None, plan_out: Text = None, imatrix: Text = None,
             overwrite: bool = False, threads: int = 0, device: Optional[str] = None, isa: Optional[str] = None,
-            pre: Optional[str] = None, max_memory: int = 0, progress: Optional[_lib.Progress] = None,
+            pre: Optional[str] = None, max_memory: Size = 0, progress: Optional[_lib.Progress] = None,
             log: Optional[_lib.Log] = None, cancel: Optional[Cancel] = None) -> Report:
     """Every recipe; model None: names alone, else with the exact size of the file each makes of it.
 
@@ -366,7 +470,7 @@ def publish(folder: Path, *, repo: Text = None, base_model: Text = None, license
             license_name: Text = None, license_link: Text = None, quantized_by: Text = None, name: Text = None,
             language: Text = None, tags: Text = None, notes: Text = None, source: Text = None,
             supersedes: Text = None, manifest_only: bool = False, overwrite: bool = False, threads: int = 0,
-            device: Optional[str] = None, isa: Optional[str] = None, pre: Optional[str] = None, max_memory: int = 0,
+            device: Optional[str] = None, isa: Optional[str] = None, pre: Optional[str] = None, max_memory: Size = 0,
             progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
             cancel: Optional[Cancel] = None) -> Report:
     """Makes a folder of GGUF files ready for the Hub: card, checksums, manifest.
@@ -397,7 +501,7 @@ def publish(folder: Path, *, repo: Text = None, base_model: Text = None, license
 
 
 def publish_check(folder: Path, *, quick: bool = False, threads: int = 0, device: Optional[str] = None,
-                  isa: Optional[str] = None, pre: Optional[str] = None, max_memory: int = 0,
+                  isa: Optional[str] = None, pre: Optional[str] = None, max_memory: Size = 0,
                   progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
                   cancel: Optional[Cancel] = None) -> Report:
     """Looks for faults of anyone's folder. Verdict: there are. quick: True reads no data."""
@@ -406,9 +510,9 @@ def publish_check(folder: Path, *, quick: bool = False, threads: int = 0, device
     return _lib.step("publish_check", o, _lib.word(folder), int(quick), o.ref)
 
 
-def split(source: Path, *, path: Text = None, max_size: int = 0, data_first: bool = False, overwrite: bool = False,
+def split(source: Path, *, path: Text = None, max_size: Size = 0, data_first: bool = False, overwrite: bool = False,
           dry_run: bool = False, threads: int = 0, device: Optional[str] = None, isa: Optional[str] = None,
-          pre: Optional[str] = None, max_memory: int = 0, progress: Optional[_lib.Progress] = None,
+          pre: Optional[str] = None, max_memory: Size = 0, progress: Optional[_lib.Progress] = None,
           log: Optional[_lib.Log] = None, cancel: Optional[Cancel] = None) -> Report:
     """A GGUF to shards; every tensor is read back and compared.
 
@@ -418,13 +522,13 @@ def split(source: Path, *, path: Text = None, max_size: int = 0, data_first: boo
     """
     o = Options(threads=threads, device=device, isa=isa, pre=pre, max_memory=max_memory, progress=progress, log=log,
                 cancel=cancel)
-    s = SplitOpts(path=_lib.word(path), max_size=max_size, data_first=int(data_first), overwrite=int(overwrite),
-                  dry_run=int(dry_run))
+    s = SplitOpts(path=_lib.word(path), max_size=_lib.n_bytes(max_size), data_first=int(data_first),
+                  overwrite=int(overwrite), dry_run=int(dry_run))
     return _lib.step("split", o, _lib.word(source), C.byref(s), o.ref)
 
 
 def merge(shard: Path, path: Text = None, *, overwrite: bool = False, threads: int = 0, device: Optional[str] = None,
-          isa: Optional[str] = None, pre: Optional[str] = None, max_memory: int = 0,
+          isa: Optional[str] = None, pre: Optional[str] = None, max_memory: Size = 0,
           progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
           cancel: Optional[Cancel] = None) -> Report:
     """The set that a shard belongs to as one file. path None: the name without its shard number."""
@@ -435,7 +539,7 @@ def merge(shard: Path, path: Text = None, *, overwrite: bool = False, threads: i
 
 def synth(path: Path, *, shape: Text = None, recipe: Text = None, tokenizer: Text = None, layers: int = 0,
           seed: int = 0, skew: float = 0.0, overwrite: bool = False, dry_run: bool = False, threads: int = 0,
-          device: Optional[str] = None, isa: Optional[str] = None, pre: Optional[str] = None, max_memory: int = 0,
+          device: Optional[str] = None, isa: Optional[str] = None, pre: Optional[str] = None, max_memory: Size = 0,
           progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
           cancel: Optional[Cancel] = None) -> Report:
     """A model of random weights with the shapes of a real one, for speed work.
@@ -455,7 +559,7 @@ def synth(path: Path, *, shape: Text = None, recipe: Text = None, tokenizer: Tex
 
 
 def doctor(model: Text = None, list: Text = None, *, threads: int = 0, device: Optional[str] = None,
-           isa: Optional[str] = None, pre: Optional[str] = None, max_memory: int = 0,
+           isa: Optional[str] = None, pre: Optional[str] = None, max_memory: Size = 0,
            progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
            cancel: Optional[Cancel] = None) -> Report:
     """What this build uses on this machine; of a model: which parts are computed by slower ways than there are. list:
@@ -467,7 +571,7 @@ def doctor(model: Text = None, list: Text = None, *, threads: int = 0, device: O
 
 
 def bench_kernels(types: Text = None, *, seconds: float = 0.0, threads: int = 0, device: Optional[str] = None,
-                  isa: Optional[str] = None, pre: Optional[str] = None, max_memory: int = 0,
+                  isa: Optional[str] = None, pre: Optional[str] = None, max_memory: Size = 0,
                   progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
                   cancel: Optional[Cancel] = None) -> Report:
     """Speed of single kernels on one thread. types: "Q4_K,IQ2_XS", None: all. seconds: for each number, 0: 0.03."""
@@ -477,7 +581,7 @@ def bench_kernels(types: Text = None, *, seconds: float = 0.0, threads: int = 0,
 
 
 def template_describe(source: Path, name: Text = None, *, threads: int = 0, device: Optional[str] = None,
-                      isa: Optional[str] = None, pre: Optional[str] = None, max_memory: int = 0,
+                      isa: Optional[str] = None, pre: Optional[str] = None, max_memory: Size = 0,
                       progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
                       cancel: Optional[Cancel] = None) -> Report:
     """What the template is: size, hash, mode, names of others. name None: the usual one."""
@@ -488,7 +592,7 @@ def template_describe(source: Path, name: Text = None, *, threads: int = 0, devi
 
 def template_lint(source: Path, name: Text = None, *, strict: bool = False, threads: int = 0,
                   device: Optional[str] = None, isa: Optional[str] = None, pre: Optional[str] = None,
-                  max_memory: int = 0, progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
+                  max_memory: Size = 0, progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
                   cancel: Optional[Cancel] = None) -> Report:
     """Renders small conversations and says whether tool calls work with it, and what is lost. Verdict: there is an
     error, or, with strict, a warning.
@@ -499,7 +603,7 @@ def template_lint(source: Path, name: Text = None, *, strict: bool = False, thre
 
 
 def template_explain(rule: Path, *, threads: int = 0, device: Optional[str] = None, isa: Optional[str] = None,
-                     pre: Optional[str] = None, max_memory: int = 0, progress: Optional[_lib.Progress] = None,
+                     pre: Optional[str] = None, max_memory: Size = 0, progress: Optional[_lib.Progress] = None,
                      log: Optional[_lib.Log] = None, cancel: Optional[Cancel] = None) -> Report:
     """What a rule of the linter means; "all": all of them."""
     o = Options(threads=threads, device=device, isa=isa, pre=pre, max_memory=max_memory, progress=progress, log=log,
@@ -509,7 +613,7 @@ def template_explain(rule: Path, *, threads: int = 0, device: Optional[str] = No
 
 def template_fix(source: Path, *, path: Text = None, only: Text = None, replace: Text = None, in_place: bool = False,
                  list: bool = False, overwrite: bool = False, threads: int = 0, device: Optional[str] = None,
-                 isa: Optional[str] = None, pre: Optional[str] = None, max_memory: int = 0,
+                 isa: Optional[str] = None, pre: Optional[str] = None, max_memory: Size = 0,
                  progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
                  cancel: Optional[Cancel] = None) -> Report:
     """Repairs known defects; json has "diff", the unified difference, or with `list` the edits.
@@ -528,7 +632,7 @@ def template_fix(source: Path, *, path: Text = None, only: Text = None, replace:
 
 
 def template_diff(a: Path, b: Path, *, threads: int = 0, device: Optional[str] = None, isa: Optional[str] = None,
-                  pre: Optional[str] = None, max_memory: int = 0, progress: Optional[_lib.Progress] = None,
+                  pre: Optional[str] = None, max_memory: Size = 0, progress: Optional[_lib.Progress] = None,
                   log: Optional[_lib.Log] = None, cancel: Optional[Cancel] = None) -> Report:
     """The unified difference of two templates as "diff". Verdict: they differ."""
     o = Options(threads=threads, device=device, isa=isa, pre=pre, max_memory=max_memory, progress=progress, log=log,
@@ -539,7 +643,7 @@ def template_diff(a: Path, b: Path, *, threads: int = 0, device: Optional[str] =
 def template_spans(source: Path, conversation: Path, *, tools: Text = None, kwargs: Text = None, name: Text = None,
                    context: Text = None, mode: Text = None, now: Text = None, args: Text = None,
                    no_invite: bool = False, threads: int = 0, device: Optional[str] = None, isa: Optional[str] = None,
-                   pre: Optional[str] = None, max_memory: int = 0, progress: Optional[_lib.Progress] = None,
+                   pre: Optional[str] = None, max_memory: Size = 0, progress: Optional[_lib.Progress] = None,
                    log: Optional[_lib.Log] = None, cancel: Optional[Cancel] = None) -> Report:
     """The conversation of a file as the template renders it, with kind and source of every span.
 
@@ -562,7 +666,7 @@ def template_spans(source: Path, conversation: Path, *, tools: Text = None, kwar
 
 def template_batch(source: Path, scenarios: Path, *, name: Text = None, mode: Text = None, threads: int = 0,
                    device: Optional[str] = None, isa: Optional[str] = None, pre: Optional[str] = None,
-                   max_memory: int = 0, progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
+                   max_memory: Size = 0, progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
                    cancel: Optional[Cancel] = None) -> Report:
     """All scenarios of a file, {id: text or {"error", "kind"}}. Of the options name and mode count.
 
@@ -576,7 +680,7 @@ def template_batch(source: Path, scenarios: Path, *, name: Text = None, mode: Te
 
 
 def template_eval(units: Path, mode: Text = None, *, threads: int = 0, device: Optional[str] = None,
-                  isa: Optional[str] = None, pre: Optional[str] = None, max_memory: int = 0,
+                  isa: Optional[str] = None, pre: Optional[str] = None, max_memory: Size = 0,
                   progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
                   cancel: Optional[Cancel] = None) -> Report:
     """Small templates of a file {"units": [{id, template, context}]}, each with its own variables. mode: "hf" (None)
@@ -589,7 +693,7 @@ def template_eval(units: Path, mode: Text = None, *, threads: int = 0, device: O
 
 def eval_ppl(model: Path, text: Path, *, n_ctx: int = 0, max_windows: int = 0, kv_type: Text = None, act: Text = None,
              keep: Text = None, stride: int = 0, threads: int = 0, device: Optional[str] = None,
-             isa: Optional[str] = None, pre: Optional[str] = None, max_memory: int = 0,
+             isa: Optional[str] = None, pre: Optional[str] = None, max_memory: Size = 0,
              progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
              cancel: Optional[Cancel] = None) -> Report:
     """Perplexity of a file of text.
@@ -613,7 +717,7 @@ def eval_kld(models: Texts, texts: Texts, *, n_ctx: int = 0, max_windows: int = 
              base_file: Text = None, save_base: Text = None, compact: bool = False, top: int = 0, tail: int = 0,
              by_depth: bool = False, routing: bool = False, worst: int = 0, base_kv_type: Text = None,
              kv_skip_layers: int = 0, kv_skip_type: Text = None, threads: int = 0, device: Optional[str] = None,
-             isa: Optional[str] = None, pre: Optional[str] = None, max_memory: int = 0,
+             isa: Optional[str] = None, pre: Optional[str] = None, max_memory: Size = 0,
              progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
              cancel: Optional[Cancel] = None) -> Report:
     """Divergence of models from a base, over files of text, in one pass. With save_base there is one model and one
@@ -651,7 +755,7 @@ def eval_kld(models: Texts, texts: Texts, *, n_ctx: int = 0, max_windows: int = 
 
 def eval_mtp(model: Path, text: Path, *, n_ctx: int = 0, max_windows: int = 0, kv_type: Text = None, act: Text = None,
              threads: int = 0, device: Optional[str] = None, isa: Optional[str] = None, pre: Optional[str] = None,
-             max_memory: int = 0, progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
+             max_memory: Size = 0, progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
              cancel: Optional[Cancel] = None) -> Report:
     """How often the token that the MTP block drafts is the one that the model chooses.
 
@@ -670,7 +774,7 @@ def eval_cases(model: Path, suite: Text = None, *, n_ctx: int = 0, kv_type: Text
                base: Text = None, keep: Text = None, max_cases: int = 0, max_tokens: int = 0, format: Text = None,
                require: float = 0.0, no_loss: bool = False, from_answers: bool = False, constrained: bool = False,
                jump: bool = False, all: bool = False, threads: int = 0, device: Optional[str] = None,
-               isa: Optional[str] = None, pre: Optional[str] = None, max_memory: int = 0,
+               isa: Optional[str] = None, pre: Optional[str] = None, max_memory: Size = 0,
                progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
                cancel: Optional[Cancel] = None) -> Report:
     """A suite of tool calls or of prompts with checks. suite None: the built-in tool calls.
@@ -701,7 +805,7 @@ def eval_cases(model: Path, suite: Text = None, *, n_ctx: int = 0, kv_type: Text
 
 def eval_choice(model: Path, file: Path, *, kv_type: Text = None, act: Text = None, base: Text = None,
                 max_cases: int = 0, format: Text = None, threads: int = 0, device: Optional[str] = None,
-                isa: Optional[str] = None, pre: Optional[str] = None, max_memory: int = 0,
+                isa: Optional[str] = None, pre: Optional[str] = None, max_memory: Size = 0,
                 progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
                 cancel: Optional[Cancel] = None) -> Report:
     """Multiple choice from a file; format says which: "hellaswag", "winogrande", "mmlu", "choice".
@@ -721,7 +825,7 @@ def eval_choice(model: Path, file: Path, *, kv_type: Text = None, act: Text = No
 
 def eval_needle(model: Path, text: Path, *, n_ctx: int = 0, kv_type: Text = None, act: Text = None, base: Text = None,
                 n_depths: int = 0, per_depth: int = 0, threads: int = 0, device: Optional[str] = None,
-                isa: Optional[str] = None, pre: Optional[str] = None, max_memory: int = 0,
+                isa: Optional[str] = None, pre: Optional[str] = None, max_memory: Size = 0,
                 progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
                 cancel: Optional[Cancel] = None) -> Report:
     """Numbers hidden in windows of a text, asked for at their end.
@@ -743,7 +847,7 @@ def eval_needle(model: Path, text: Path, *, n_ctx: int = 0, kv_type: Text = None
 def eval_replay(model: Path, record: Path, *, n_ctx: int = 0, kv_type: Text = None, act: Text = None,
                 base: Text = None, max_cases: int = 0, require: float = 0.0, all: bool = False, sampled: bool = False,
                 threads: int = 0, device: Optional[str] = None, isa: Optional[str] = None, pre: Optional[str] = None,
-                max_memory: int = 0, progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
+                max_memory: Size = 0, progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
                 cancel: Optional[Cancel] = None) -> Report:
     """What a server recorded, asked again. Verdict: fewer answers are kept than required.
 
@@ -767,7 +871,7 @@ def eval_suite(model: Path, path: Path, *, n_ctx: int = 0, max_windows: int = 0,
                act: Text = None, base: Text = None, overwrite: bool = False, max_cases: int = 0, max_tokens: int = 0,
                texts: Texts = None, tools: Texts = None, choices: Texts = None, needles: Texts = None,
                needle_ctx: int = 0, threads: int = 0, device: Optional[str] = None, isa: Optional[str] = None,
-               pre: Optional[str] = None, max_memory: int = 0, progress: Optional[_lib.Progress] = None,
+               pre: Optional[str] = None, max_memory: Size = 0, progress: Optional[_lib.Progress] = None,
                log: Optional[_lib.Log] = None, cancel: Optional[Cancel] = None) -> Report:
     """The standard set on one model, written to a path with a number per window and case.
 
@@ -794,7 +898,7 @@ def eval_suite(model: Path, path: Path, *, n_ctx: int = 0, max_windows: int = 0,
 
 
 def eval_compare(a: Path, b: Path, *, threads: int = 0, device: Optional[str] = None, isa: Optional[str] = None,
-                 pre: Optional[str] = None, max_memory: int = 0, progress: Optional[_lib.Progress] = None,
+                 pre: Optional[str] = None, max_memory: Size = 0, progress: Optional[_lib.Progress] = None,
                  log: Optional[_lib.Log] = None, cancel: Optional[Cancel] = None) -> Report:
     """Two such files: which is better, where, and is the difference larger than its error?"""
     o = Options(threads=threads, device=device, isa=isa, pre=pre, max_memory=max_memory, progress=progress, log=log,
@@ -804,7 +908,7 @@ def eval_compare(a: Path, b: Path, *, threads: int = 0, device: Optional[str] = 
 
 def eval_speed(model: Path, *, kv_type: Text = None, act: Text = None, n_prompt: int = 0, n_generate: int = 0,
                depths: Text = None, reps: int = 0, threads: int = 0, device: Optional[str] = None,
-               isa: Optional[str] = None, pre: Optional[str] = None, max_memory: int = 0,
+               isa: Optional[str] = None, pre: Optional[str] = None, max_memory: Size = 0,
                progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
                cancel: Optional[Cancel] = None) -> Report:
     """Tokens per second of prompts and of generation.
@@ -825,7 +929,7 @@ def eval_speed(model: Path, *, kv_type: Text = None, act: Text = None, n_prompt:
 
 def eval_kv(*, kv_type: Text = None, plot: Text = None, overwrite: bool = False, depths: Text = None,
             head_dims: Text = None, cosine: float = 0.0, threads: int = 0, device: Optional[str] = None,
-            isa: Optional[str] = None, pre: Optional[str] = None, max_memory: int = 0,
+            isa: Optional[str] = None, pre: Optional[str] = None, max_memory: Size = 0,
             progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
             cancel: Optional[Cancel] = None) -> Report:
     """Error and speed of types of the cache of keys and values, without a model.
@@ -845,7 +949,7 @@ def eval_kv(*, kv_type: Text = None, plot: Text = None, overwrite: bool = False,
 
 def eval_logits(model: Path, ids: Path, path: Path, *, kv_type: Text = None, act: Text = None,
                 overwrite: bool = False, threads: int = 0, device: Optional[str] = None, isa: Optional[str] = None,
-                pre: Optional[str] = None, max_memory: int = 0, progress: Optional[_lib.Progress] = None,
+                pre: Optional[str] = None, max_memory: Size = 0, progress: Optional[_lib.Progress] = None,
                 log: Optional[_lib.Log] = None, cancel: Optional[Cancel] = None) -> Report:
     """Logits of the tokens of a file (int32) to another file (f32, [n][n_vocab]), little-endian.
 
@@ -870,6 +974,8 @@ _lib.FUNCTIONS.update({
     "sensitivity": (None, [C.c_char_p, C.c_char_p, C.POINTER(SensitivityOpts), C.POINTER(_lib.Opts), _lib.OUT]),
     "quantize": (None, [C.c_char_p, C.c_char_p, C.POINTER(QuantizeOpts), C.POINTER(_lib.Opts), _lib.OUT]),
     "mix": (None, [C.c_char_p, C.c_char_p, C.POINTER(MixOpts), C.POINTER(_lib.Opts), _lib.OUT]),
+    "make": (None, [C.c_char_p, C.c_char_p, C.POINTER(MakeOpts), C.POINTER(_lib.Opts), _lib.OUT]),
+    "plan": (None, [C.c_char_p, C.POINTER(PlanOpts), C.POINTER(_lib.Opts), _lib.OUT]),
     "inspect": (None, [C.c_char_p, C.c_int, C.POINTER(_lib.Opts), _lib.OUT]),
     "verify": (None, [C.c_char_p, C.c_int, C.c_char_p, C.POINTER(_lib.Opts), _lib.OUT]),
     "replay": (None, [C.c_char_p, C.POINTER(ReplayOpts), C.POINTER(_lib.Opts), _lib.OUT]),
@@ -904,9 +1010,9 @@ _lib.FUNCTIONS.update({
     "eval_logits": (None, [C.c_char_p, C.c_char_p, C.c_char_p, C.POINTER(EvalOpts), C.POINTER(_lib.Opts), _lib.OUT]),
 })
 __all__ = ["convert", "imatrix", "imatrix_merge", "imatrix_stats", "imatrix_select", "sensitivity",
-           "quantize_files", "mix", "inspect", "verify", "replay", "recipes",
-           "publish", "publish_check", "split", "merge", "synth", "doctor",
-           "bench_kernels", "template_describe", "template_lint", "template_explain", "template_fix", "template_diff",
-           "template_spans", "template_batch", "template_eval", "eval_ppl", "eval_kld", "eval_mtp",
-           "eval_cases", "eval_choice", "eval_needle", "eval_replay", "eval_suite", "eval_compare",
-           "eval_speed", "eval_kv", "eval_logits"]
+           "quantize_files", "mix", "make", "plan", "inspect", "verify",
+           "replay", "recipes", "publish", "publish_check", "split", "merge",
+           "synth", "doctor", "bench_kernels", "template_describe", "template_lint", "template_explain",
+           "template_fix", "template_diff", "template_spans", "template_batch", "template_eval", "eval_ppl",
+           "eval_kld", "eval_mtp", "eval_cases", "eval_choice", "eval_needle", "eval_replay",
+           "eval_suite", "eval_compare", "eval_speed", "eval_kv", "eval_logits"]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hone_gguf import GGUF, Answer, Cancel, DataError, Model, Report, Template, Tokenizer, Writer, kld, mix, quantize
+from hone_gguf import GGUF, Answer, Cancel, DataError, Model, Report, Template, Tokenizer, Writer, kld, make, mix, plan, quantize
 
 
 def sizes(path: Path) -> dict[str, int]:
@@ -35,6 +35,8 @@ def ladder(base: Path, out: Path, text: str) -> list[tuple[str, float]]:
         report: Report = quantize(base, out / f"{recipe}.gguf", recipe, tensors={"output": "Q8_0"}, overwrite=True)
         assert report["file_bytes"] > 0
         rows.append((recipe, float(kld(base, out / f"{recipe}.gguf", text)["mean"])))
+    needs: Report = plan(base, vram=["24GiB", 16 * 2**30], n_ctx=4096, recipes=True)
+    make(base, out, recipes=["Q4_K_M"], seconds=3600, budget=["8GiB"], max_memory="4GiB", dry_run=bool(needs))
     mix(base, out / "mix.gguf", n_bytes=10**9, cancel=Cancel(), progress=lambda stage, done, total: done > 10)
     return rows
 

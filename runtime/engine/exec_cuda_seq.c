@@ -26,8 +26,8 @@ static void copy_codes(uint8_t *to, const uint8_t *from) {
  * that are 16 apart. */
 static void q4_to_block(uint8_t *to, const uint8_t *from) {
     for (int i = 0; i < 16; i++) {
-        const unsigned low = from[i / 2] >> (i % 2 * 4) & 15u;
-        const unsigned high = from[8 + i / 2] >> (i % 2 * 4) & 15u;
+        const unsigned low = (unsigned)from[i / 2] >> (i % 2 * 4) & 15u;
+        const unsigned high = (unsigned)from[8 + i / 2] >> (i % 2 * 4) & 15u;
         to[i] = (uint8_t)(low | high << 4);
     }
 }
