@@ -10,13 +10,6 @@
 
 /* ---- reading ---- */
 
-static int read_top(struct ask *a, const struct json *v, const char *path, struct fault *f) {
-    int64_t n;
-    if (!json_i64(v, &n) || n < 0 || n > ASK_TOP)
-        return fault_set(f, 400, NULL, path, "a number from 0 to %d is needed", ASK_TOP);
-    if (a->top >= 0 || n > 0) a->top = (int)n;
-    return 0;
-}
 static int read_logprobs(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "true or false is needed");
     if (!json_bool(v, false)) return 0;
@@ -101,7 +94,7 @@ static const struct field fields[] = {
     {"stream", FIELD(F_BOOL, stream, 0, 0)},
     {"stream_options", FIELD_BY(ask_read_usage)},
     {"logprobs", FIELD_BY(read_logprobs)},
-    {"top_logprobs", FIELD_BY(read_top)},
+    {"top_logprobs", FIELD_BY(ask_read_top)},
     {"tools", FIELD_LEFT},
     {"functions", FIELD_LEFT},
     {"tool_choice", FIELD_BY(read_choice)},

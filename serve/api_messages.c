@@ -98,11 +98,14 @@ struct turn {
     const struct json *open; /* the first message of the assistant's last turn, or NULL */
     const struct json *last; /* the message before the one that is read */
     int n_calls;             /* in that turn */
+    int n_put;               /* messages that were written */
     struct fault *f;
     int i;
 };
 
-static void put_text(struct jw *w, const char *role, const struct buf *text) {
+static void put_text(struct turn *t, const char *role, const struct buf *text) {
+    struct jw *w = t->w;
+    t->n_put++;
     jw_obj(w, NULL);
     jw_str(w, "role", role);
     jw_strn(w, "content", text->data ? text->data : "", text->len);
@@ -146,6 +149,7 @@ static int put_result(struct turn *t, const struct json *b, int k) {
                          id ? id : "");
     const int rc = texts(t->a, json_get(b, "content"), path, "\n", true, &text, t->f);
     if (!rc) {
+        t->n_put++;
         jw_obj(t->w, NULL);
         jw_str(t->w, "role", "tool");
         jw_str(t->w, "tool_call_id", id);
@@ -197,7 +201,7 @@ static int user_message(struct turn *t, const struct json *m) {
             buf_fmt(&text, "%s%s", text.len ? "\n" : "", s);
         buf_release(&document);
     }
-    if (!rc && (text.len || !n_results)) put_text(t->w, "user", &text);
+    if (!rc && (text.len || !n_results)) put_text(t, "user", &text);
     buf_release(&text);
     return rc;
 }
@@ -255,6 +259,7 @@ static int assistant_message(struct turn *t, const struct json *m) {
     }
     jw_end(&w);
     if (!rc) {
+        t->n_put++;
         jw_obj(t->w, NULL);
         jw_str(t->w, "role", "assistant");
         jw_strn(t->w, "content", text.data ? text.data : "", text.len);
@@ -286,7 +291,7 @@ static int one_message(struct turn *t, const struct json *m) {
         return fault_set(t->f, 400, NULL, path, "one of user, assistant, system is needed");
     struct buf text = {0};
     const int rc = texts(t->a, content, path, "\n\n", false, &text, t->f);
-    if (!rc) put_text(t->w, "system", &text);
+    if (!rc) put_text(t, "system", &text);
     buf_release(&text);
     return rc;
 }
@@ -404,6 +409,13 @@ static const struct field fields[] = {
     {"mcp_servers", FIELD_REFUSED("this server asks no other")},
 };
 
+/* Notes the marks of blocks, or tools, at the message that was written last (-1: none was). */
+static void mark_blocks(struct turn *t, const struct json *list, int message) {
+    for (const struct json *b = json_type(list) == JSON_ARR ? json_first(list) : NULL; b;
+         b = json_next(b))
+        ask_mark(t->a, message, json_get(b, "cache_control"));
+}
+
 static int write_conv(struct ask *a, const struct json *j, struct buf *out, struct fault *f) {
     const struct json *list = json_get(j, "messages"), *last = NULL;
     struct buf system = {0};
@@ -413,12 +425,16 @@ static int write_conv(struct ask *a, const struct json *j, struct buf *out, stru
     jw_obj(&w, NULL);
     jw_arr(&w, "messages");
     int rc = texts(a, json_get(j, "system"), "system", "\n\n", false, &system, f);
-    if (!rc && system.len) put_text(&w, "system", &system);
+    if (!rc && system.len) put_text(&t, "system", &system);
     buf_release(&system);
+    mark_blocks(&t, json_get(j, "tools"), -1);
+    mark_blocks(&t, json_get(j, "system"), -1);
     for (const struct json *m = json_first(list); m && !rc; m = json_next(m), t.i++) {
         rc = one_message(&t, m);
+        mark_blocks(&t, json_get(m, "content"), t.n_put - 1);
         last = m;
     }
+    ask_mark(a, t.n_put - 1, json_get(j, "cache_control")); /* at the last block */
     jw_end(&w);
     if (a->tools) jw_raw(&w, "tools", a->tools);
     jw_end(&w);

@@ -54,13 +54,6 @@ static int read_logprobs(struct ask *a, const struct json *v, const char *path, 
     if (json_bool(v, false) && a->top < 0) a->top = 0;
     return 0;
 }
-static int read_top(struct ask *a, const struct json *v, const char *path, struct fault *f) {
-    int64_t n;
-    if (!json_i64(v, &n) || n < 0 || n > ASK_TOP)
-        return fault_set(f, 400, NULL, path, "a number from 0 to %d is needed", ASK_TOP);
-    if (a->top >= 0 || n > 0) a->top = (int)n;
-    return 0;
-}
 static int read_images(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     (void)a;
     return json_first(v) ? fault_set(f, 400, NULL, path, "only text is read here") : 0;
@@ -100,7 +93,7 @@ static int read_options(struct ask *a, const struct json *v, const char *path, s
         {"options", FIELD_BY(read_options)}, {"think", FIELD_BY(read_think)},                      \
         {"format", FIELD_BY(read_format)}, {"keep_alive", FIELD_BY(read_alive)},                   \
         {"images", FIELD_BY(read_images)}, {"logprobs", FIELD_BY(read_logprobs)},                  \
-        {"top_logprobs", FIELD_BY(read_top)}, {                                                    \
+        {"top_logprobs", FIELD_BY(ask_read_top)}, {                                                \
         "template", FIELD_BY(read_template)                                                        \
     }
 static const struct field chat_fields[] = {

@@ -438,16 +438,12 @@ static int read_previous(struct ask *a, const struct json *v, const char *path, 
 }
 static int read_include(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     (void)path, (void)f;
-    for (const struct json *s = json_first(v); s; s = json_next(s))
-        if (json_str(s) && strcmp(json_str(s), "reasoning.encrypted_content") == 0)
-            a->api_flags |= RESPONSES_ENCRYPTED;
+    for (const struct json *s = json_first(v); s; s = json_next(s)) {
+        const char *what = json_str(s) ? json_str(s) : "";
+        if (strcmp(what, "reasoning.encrypted_content") == 0) a->api_flags |= RESPONSES_ENCRYPTED;
+        if (strcmp(what, "message.output_text.logprobs") == 0 && a->top < 0) a->top = 0;
+    }
     return 0;
-}
-static int read_top(struct ask *a, const struct json *v, const char *path, struct fault *f) {
-    int64_t n = -1;
-    (void)a;
-    if (json_i64(v, &n) && n == 0) return 0;
-    return fault_set(f, 400, NULL, path, "probabilities are given by /v1/chat/completions");
 }
 static const struct field fields[] = {
     {"model", FIELD_BY(ask_read_model)},
@@ -469,7 +465,7 @@ static const struct field fields[] = {
     {"truncation", FIELD_BY(read_truncation)},
     {"background", FIELD_BY(read_background)},
     {"chat_template_kwargs", FIELD_BY(ask_read_kwargs)},
-    {"top_logprobs", FIELD_BY(read_top)},
+    {"top_logprobs", FIELD_BY(ask_read_top)},
     {"previous_response_id", FIELD_BY(read_previous)},
     {"conversation", FIELD_REFUSED("conversations are not stored here, send the items")},
     {"prompt", FIELD_REFUSED("there are no stored prompts")},

@@ -88,15 +88,34 @@ static void put_base64(struct jw *w, const char *name, const struct buf *text) {
     buf_release(&b);
 }
 
-static void put_part(struct jw *w, const char *name, enum item kind, const char *s, size_t n) {
+/* Adds the probabilities that were not shown yet to those of the item under way, and returns where
+ * they begin there. */
+static size_t take_probs(struct reply *r) {
+    struct buf *fresh = &r->choice[0].probs;
+    if (fresh->len && r->shown.len) buf_str(&r->shown, ", ");
+    const size_t from = r->shown.len;
+    if (fresh->len) buf_add(&r->shown, fresh->data, fresh->len);
+    buf_reset(fresh);
+    return from;
+}
+
+/* Writes the probabilities of the item under way, from a place on. */
+static void put_probs(const struct reply *r, struct jw *w, size_t from) {
+    struct buf list = {0};
+    buf_fmt(&list, "[%s]", r->shown.len > from ? r->shown.data + from : "");
+    jw_raw(w, "logprobs", list.data);
+    buf_release(&list);
+}
+
+static void put_part(const struct reply *r, struct jw *w, const char *name, enum item kind,
+                     const char *s, size_t n) {
     jw_obj(w, name);
     jw_str(w, "type", kind == REASONING ? "reasoning_text" : "output_text");
     jw_strn(w, "text", s, n);
     if (kind == MESSAGE) {
         jw_arr(w, "annotations");
         jw_end(w);
-        jw_arr(w, "logprobs");
-        jw_end(w);
+        put_probs(r, w, 0);
     }
     jw_end(w);
 }
@@ -155,7 +174,7 @@ static void put_item(const struct reply *r, struct jw *w, const char *name, enum
         jw_end(w);
     }
     jw_arr(w, "content");
-    if (done) put_part(w, NULL, kind, s, n);
+    if (done) put_part(r, w, NULL, kind, s, n);
     jw_end(w);
     if (kind == REASONING && done && (r->ask->api_flags & RESPONSES_ENCRYPTED))
         put_base64(w, "encrypted_content", all);
@@ -209,6 +228,8 @@ static void part_event(struct reply *r, const char *type, const char *index, con
                        enum item kind, const char *s, size_t n, struct buf *out) {
     struct buf b = {0};
     struct jw w;
+    const bool piece = member && strcmp(member, "delta") == 0;
+    const size_t fresh = kind == MESSAGE && n ? take_probs(r) : 0, from = piece ? fresh : 0;
     begin(r, &w, &b, type);
     jw_str(&w, "item_id", r->item);
     jw_i64(&w, "output_index", r->block);
@@ -216,11 +237,8 @@ static void part_event(struct reply *r, const char *type, const char *index, con
     if (member)
         jw_strn(&w, member, s, n);
     else
-        put_part(&w, "part", kind, s, n);
-    if (member && kind == MESSAGE) {
-        jw_arr(&w, "logprobs");
-        jw_end(&w);
-    }
+        put_part(r, &w, "part", kind, s, n);
+    if (member && kind == MESSAGE) put_probs(r, &w, from);
     send(&w, &b, type, out);
 }
 
@@ -269,6 +287,7 @@ static void open_item(struct reply *r, enum item kind, size_t n_new, struct buf 
     if (r->block_kind == (int)kind) return;
     close_item(r, out);
     r->block_kind = (int)kind;
+    buf_reset(&r->shown);
     r->mark = (kind == REASONING ? c->reasoning.len : c->content.len) - n_new;
     job_random_id(prefix[kind], r->item);
     item_event(r, "response.output_item.added", kind, NULL, false, out);
@@ -288,8 +307,9 @@ static void call_event(struct reply *r, const struct event *ev, struct buf *out)
     const char *done = dones[custom];
     struct buf b = {0}, input = {0};
     struct jw w;
+    if (ev->kind == EV_CALL_BEGIN) close_item(r, out);
+    buf_reset(&r->choice[0].probs); /* only those of texts are shown */
     if (ev->kind == EV_CALL_BEGIN) {
-        close_item(r, out);
         job_random_id(prefix[kind], r->item);
         item_event(r, "response.output_item.added", kind, call, false, out);
     } else if (ev->kind == EV_CALL_ARGS) {
@@ -349,6 +369,7 @@ void responses_whole(struct reply *r, struct buf *out) {
     for (int kind = REASONING; kind <= MESSAGE; kind++) {
         if (!(kind == REASONING ? c->reasoning.len : c->content.len)) continue;
         job_random_id(prefix[kind], r->item);
+        if (kind == MESSAGE) take_probs(r);
         keep_item(r, (enum item)kind, NULL);
     }
     for (int i = 0; i < c->n_calls; i++) {

@@ -56,6 +56,18 @@ void ask_release(struct ask *a) {
     memset(a, 0, sizeof *a);
 }
 
+void ask_mark(struct ask *a, int message, const struct json *v) {
+    const char *type = json_str(json_get(v, "type")), *ttl = json_str(json_get(v, "ttl"));
+    const bool hour = ttl && strcmp(ttl, "1h") == 0;
+    if (!type || strcmp(type, "ephemeral") != 0) return;
+    const bool again = a->n_marks && a->mark[a->n_marks - 1].message == message;
+    if (!again && a->n_marks == ASK_MARKS)
+        memmove(a->mark, a->mark + 1, (size_t)--a->n_marks * sizeof *a->mark);
+    if (!again) a->mark[a->n_marks++].hour = false;
+    a->mark[a->n_marks - 1].message = message;
+    a->mark[a->n_marks - 1].hour |= hour;
+}
+
 void ask_drop_stops(struct ask *a, int n) {
     for (int i = 0; i < n; i++) free(a->stop[i]);
     a->n_stop -= n;
@@ -250,13 +262,15 @@ static int read_bias(struct ask *a, const struct json *v, const char *path, stru
     return 0;
 }
 
+enum { SEED_BITS = 53 }; /* exact in any reader of JSON */
+#define SEED_MASK ((INT64_C(1) << SEED_BITS) - 1)
 int ask_read_seed(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     if (!json_i64(v, &a->seed)) {
         if (!json_is_int(v)) return fault_set(f, 400, NULL, path, "a whole number is needed");
         const char *text = json_num_text(v); /* some draw from all 64 bits */
-        a->seed = (int64_t)(strtoull(text + (*text == '-'), NULL, 10) & INT64_MAX);
+        a->seed = (int64_t)(strtoull(text + (*text == '-'), NULL, 10) & SEED_MASK);
     }
-    if (a->seed < -1) a->seed &= INT64_MAX;
+    if (a->seed < -1) a->seed &= SEED_MASK;
     return 0;
 }
 
@@ -310,6 +324,14 @@ static int read_cache(struct ask *a, const struct json *v, const char *path, str
 static int read_restore(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "true or false is needed");
     a->exact = !json_bool(v, true);
+    return 0;
+}
+
+int ask_read_top(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    int64_t n;
+    if (!json_i64(v, &n) || n < 0 || n > ASK_TOP)
+        return fault_set(f, 400, NULL, path, "a number from 0 to %d is needed", ASK_TOP);
+    if (a->top >= 0 || n > 0) a->top = (int)n;
     return 0;
 }
 

@@ -27,6 +27,7 @@ int fault_set(struct fault *f, int status, const char *code, const char *param, 
 
 enum ask_think { ASK_THINK_AUTO, ASK_THINK_ON, ASK_THINK_OFF };
 enum { ASK_STOPS = 16, ASK_CHOICES = 16, ASK_PROMPTS = 16, ASK_BIASES = 1024, ASK_TOP = 20 };
+enum { ASK_MARKS = 8 };
 struct ask_prompt { /* of a text completion */
     char *text;     /* NULL: ids were given */
     size_t len;
@@ -79,7 +80,12 @@ struct ask {
     bool nothing;           /* is asked for: the model is to be there */
     bool no_cache;          /* neither read nor kept */
     bool exact;             /* the tokens of the prompt are those that its text gives */
-    int top;                /* < 0: no probabilities; else so many alternatives */
+    struct {                /* what the client will send again, up to an end: cache_control */
+        int message;        /* of conv, with it; -1: up to the tools and the system's messages */
+        bool hour;          /* it is to be kept for an hour; else for minutes */
+    } mark[ASK_MARKS];
+    int n_marks; /* ascending; of more, the last ones */
+    int top;     /* < 0: no probabilities; else so many alternatives */
     struct {
         int32_t id;
         float by;
@@ -94,6 +100,8 @@ struct ask {
 /* Sets the defaults, which are those of the file and the command line. */
 void ask_init(struct ask *a, const struct sample_opts *sample, int64_t seed, int64_t n_max);
 void ask_release(struct ask *a);
+/* Notes a mark of `cache_control`, v, at a message of conv; v may be no mark. */
+void ask_mark(struct ask *a, int message, const struct json *v);
 /* Drops the first n stop texts. */
 void ask_drop_stops(struct ask *a, int n);
 /* Adds a member to the variables of the template; text is JSON. */
@@ -140,6 +148,7 @@ extern const int ask_n_sampling;
  * status of an error with *f filled in. */
 int ask_read_n(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_read_usage(struct ask *a, const struct json *v, const char *path, struct fault *f);
+int ask_read_top(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_read_seed(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_read_last_n(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_read_stop(struct ask *a, const struct json *v, const char *path, struct fault *f);

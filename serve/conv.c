@@ -185,8 +185,13 @@ static int one_message(struct ask *a, struct jw *w, const struct json *m, int i,
         return fault_set(f, 400, NULL, path, "tool_calls: a list is needed");
     TRY(calls_ok(calls, path, f));
     snprintf(path, sizeof path, "messages[%d].content", i);
-    const int rc = content_of(a, json_get(m, "content"), role, path, &said, f);
+    const struct json *content = json_get(m, "content");
+    const int rc = content_of(a, content, role, path, &said, f);
     if (!rc) put_message(w, m, role, &said);
+    for (const struct json *p = json_type(content) == JSON_ARR ? json_first(content) : NULL; p;
+         p = json_next(p))
+        ask_mark(a, strcmp(role, "system") == 0 && i == 0 ? -1 : i, json_get(p, "cache_control"));
+    ask_mark(a, i, json_get(m, "cache_control"));
     buf_release(&said.text);
     buf_release(&said.thought);
     return rc;

@@ -125,6 +125,7 @@ static int render_mended(struct server *s, struct ask *a, const char *kwargs, bo
     if (!rc) {
         free(a->conv);
         a->conv = conv;
+        a->n_marks = 0; /* they name messages by their number */
         buf_fmt(&a->warned, "%s%s", a->warned.len ? ", " : "", done.data);
         conv = NULL;
     }

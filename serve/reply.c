@@ -33,6 +33,7 @@ void reply_release(struct reply *r) {
     }
     free(r->choice);
     buf_release(&r->items);
+    buf_release(&r->shown);
     memset(r, 0, sizeof *r);
 }
 

@@ -51,6 +51,7 @@ struct reply {
     int block, block_kind, seq;
     char item[REPLY_ID]; /* id of the item under way */
     struct buf items;    /* that are complete, elements of a list */
+    struct buf shown;    /* elements of a list: probabilities of its tokens so far */
     size_t mark;         /* where the text of the item under way begins */
 };
 void reply_init(struct reply *r, const struct ask *a, int n_choices);

@@ -198,7 +198,7 @@ int chat_tokens(const struct chat *c, const struct tok *t, const char *conv, siz
     chat_prompt_release(out);
     if (jinja_render_spans(c->t, named_vars, &j, -1, NULL, &out->text, &spans, &je, e)) {
         out->refused = je.kind == JF_RAISED || je.kind == JF_RUNTIME;
-        return e->code;
+        return (int)e->code;
     }
     buf_str(&out->text, "");
     struct tok_range *plain = xcalloc((size_t)spans.n + 1, sizeof *plain);

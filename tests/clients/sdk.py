@@ -210,6 +210,16 @@ def check_openai_responses(url):
     need(r2.usage.input_tokens > r.usage.input_tokens and r2.usage.input_tokens_details.cached_tokens > 0, "a second turn")
     short = c.responses.create(**{**ask, "max_output_tokens": 2})
     same((short.status, short.incomplete_details.reason), ("incomplete", "max_output_tokens"), "a cut answer")
+    probs = dict(model="m", input="Say something.", temperature=0, max_output_tokens=40, reasoning={"effort": "none"}, top_logprobs=2,
+                 include=["message.output_text.logprobs"])
+    part = c.responses.create(**probs).output[-1].content[0]
+    same("".join(x.token for x in part.logprobs), part.text, "texts of the tokens with their probabilities")
+    need(all(len(x.top_logprobs) == 2 and x.top_logprobs[0].logprob >= x.logprob for x in part.logprobs), "order of probabilities")
+    with c.responses.stream(**probs) as s:
+        es = list(s)
+    seen = [x.token for e in es if e.type == "response.output_text.delta" for x in e.logprobs]
+    same(seen, [x.token for x in es[-1].response.output[-1].content[0].logprobs], "probabilities of a stream")
+    same(seen, [x.token for x in part.logprobs], "probabilities, whole and in a stream")
     import openai
     try:
         c.responses.create(model="m", input=[{"type": "function_call_output", "call_id": "call_x", "output": "1"}])

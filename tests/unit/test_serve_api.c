@@ -229,6 +229,31 @@ static void test_refused(void) {
     }
 }
 
+/* Marks for caches: which messages of the conversation they stand at. */
+static void test_marks(void) {
+    static const char mark
+        [] = "\"cache_control\": {\"type\": \"ephemeral\"",
+    body[] =
+        "{\"max_tokens\": 1, \"system\": [{\"type\": \"text\", \"text\": \"s\", %s, \"ttl\": "
+        "\"1h\"}}], "
+        "\"tools\": [{\"name\": \"f\", %s}}], \"messages\": [{\"role\": \"user\", \"content\": "
+        "\"x\"}, {\"role\": \"assistant\", \"content\": [{\"type\": \"tool_use\", \"id\": \"a\", "
+        "\"name\": \"f\", \"input\": {}}]}, {\"role\": \"user\", \"content\": [{\"type\": "
+        "\"tool_result\", \"tool_use_id\": \"a\", \"content\": \"r\", %s}}, {\"type\": \"text\", "
+        "\"text\": \"y\"}]}]}";
+    struct buf text = {0};
+    struct ask a;
+    struct fault f;
+    buf_fmt(&text, body, mark, mark, mark);
+    CHECK_EQ_I64(read_body(&api_messages, text.data, &a, &f), 0);
+    CHECK_EQ_I64(a.n_marks, 2); /* those of tools and system are at one place */
+    CHECK(a.mark[0].message == -1 && a.mark[0].hour);
+    /* s, x, the call, its result, y: results and texts of a message are kept together */
+    CHECK(a.mark[1].message == 4 && !a.mark[1].hour);
+    ask_release(&a);
+    buf_release(&text);
+}
+
 static void test_fields(void) {
     struct ask a;
     struct fault f;
@@ -563,6 +588,7 @@ static void test_parts(void) {
 int main(void) {
     RUN(test_conversations);
     RUN(test_refused);
+    RUN(test_marks);
     RUN(test_fields);
     RUN(test_speak);
     RUN(test_no_tools);

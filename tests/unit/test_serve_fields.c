@@ -36,6 +36,8 @@ static void put_ask(const struct ask *a, struct buf *out) {
     for (int i = 0; i < a->n_stop; i++) buf_fmt(out, "%s ", a->stop[i]);
     for (int i = 0; i < a->n_bias; i++)
         buf_fmt(out, "%d:%g ", a->bias[i].id, (double)a->bias[i].by);
+    for (int i = 0; i < a->n_marks; i++)
+        buf_fmt(out, "%d%c ", a->mark[i].message, a->mark[i].hour ? 'h' : 'm');
     for (int i = 0; i < a->n_prompts; i++) buf_fmt(out, "%s ", text_of(a->prompt[i].text));
     buf_fmt(out, "|%s %s %s %u %d", text_of(a->custom.data), text_of(a->spaces.data),
             text_of(a->repeat.data), a->api_flags, a->nothing);
@@ -273,7 +275,9 @@ static const struct row responses[] = {
     {REFUSED, "\"background\": true"},
     {USED, "\"chat_template_kwargs\": {\"x\": 1}"},
     {LEFT, "\"top_logprobs\": 0"},
-    {REFUSED, "\"top_logprobs\": 2"},
+    {USED, "\"top_logprobs\": 2"},
+    {REFUSED, "\"top_logprobs\": 21"},
+    {USED, "\"include\": [\"message.output_text.logprobs\"]"},
     {REFUSED, "\"previous_response_id\": \"r\""},
     {REFUSED, "\"conversation\": \"c\""},
     {REFUSED, "\"prompt\": {\"id\": \"p\"}"},
@@ -318,7 +322,8 @@ static const struct row messages[] = {
     {USED, "\"chat_template_kwargs\": {\"x\": 1}"},
     {LEFT, "\"metadata\": {\"user_id\": \"x\"}"},
     {LEFT, "\"service_tier\": \"auto\""},
-    {LEFT, "\"cache_control\": {\"type\": \"ephemeral\"}"},
+    {USED, "\"cache_control\": {\"type\": \"ephemeral\"}"},
+    {LEFT, "\"cache_control\": {\"type\": \"none\"}"},
     {LEFT, "\"context_management\": {\"edits\": []}"},
     {LEFT, "\"diagnostics\": {}"},
     {LEFT, "\"betas\": [\"x\"]"},
