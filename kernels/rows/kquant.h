@@ -172,7 +172,7 @@ INLINE void direct(int n, int side, const struct kern_grid *grid, const uint8_t 
             apart();
         }
         UNROLL for (int k = 0; k < 8; k++) UNROLL for (int g = 0; g < side; g++) {
-            ahead(w + g * step, BLOCK * LANES * k / 8, BLOCK * LANES * (k + 1) / 8);
+            ahead(n, w + g * step, BLOCK * LANES * k / 8, BLOCK * LANES * (k + 1) / 8);
             chunk(n, false, w + g * step, x[b % 2][g], grid, h + g, NULL, k, a + b, lda, sum[g]);
             apart();
         }

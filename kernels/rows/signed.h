@@ -73,7 +73,7 @@ INLINE void tile(int n, const uint8_t *w, const struct kern_act *a, int64_t lda,
         iv sum[TILE];
         head(w, &h);
         ROLLED for (int k = 0; k < CHUNKS; k++) {
-            ahead(w + part * k, 0, part + 63);
+            ahead(n, w + part * k, 0, part + 63);
             chunk(n, w, &h, k, x, lda, i, sum);
         }
         UNROLL for (int t = 0; t < n; t++) acc[t] = scaled(&h, sum[t], x + t * lda, i, acc[t]);
@@ -94,7 +94,7 @@ INLINE void one(int side, const uint8_t *w, int64_t step, const struct kern_act 
         iv sum[2];
         UNROLL for (int g = 0; g < side; g++) head(w + g * step, h + g);
         UNROLL for (int k = 0; k < CHUNKS; k++) UNROLL for (int g = 0; g < side; g++) {
-            ahead(w + g * step, BLOCK * LANES * k / CHUNKS, BLOCK * LANES * (k + 1) / CHUNKS);
+            ahead(1, w + g * step, BLOCK * LANES * k / CHUNKS, BLOCK * LANES * (k + 1) / CHUNKS);
             chunk(1, w + g * step, h + g, k, x, 0, i, sum + g);
             apart();
         }
