@@ -15,7 +15,9 @@ enum { REPEAT_LAST = 64 };
 int generate_sample(const struct hone_generate_opts *o, struct sample_opts *out, struct err *e) {
     if (!(o->temperature >= 0) || o->top_k < 0 || !(o->top_p >= 0) || !(o->min_p >= 0) ||
         !(o->repeat_penalty >= 0) || o->max_tokens < 0 || o->repeat_last_n < 0)
-        return err_set(e, ERR_USAGE, "options of generating cannot be negative");
+        return err_set(e, ERR_USAGE, "options of generating are numbers that are not negative");
+    if (o->top_p > 1 || o->min_p > 1)
+        return err_set(e, ERR_USAGE, "top_p and min_p are probabilities: 1 at most");
     *out = (struct sample_opts){
         .temp = (float)o->temperature,
         .top_k = o->top_k,

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/num.h"
+#include "core/prog.h"
 #include "jobs/mixer.h"
 #include "lib/handles.h"
 #include "quantize/batch.h"
@@ -35,6 +37,8 @@ void hone_quantizer_free(struct hone_quantizer *q) {
     free(q);
 }
 
+enum { STEP_WEIGHTS = 1 << 20 }; /* of rows between two looks at who cancels */
+
 /* Encodes rows as a tensor of their own, as the quantizer of files would. */
 static int encode(struct hone_quantizer *q, int type, const struct gguf_tensor *t,
                   const float *importance, void *out, struct err *e) {
@@ -48,7 +52,12 @@ static int encode(struct hone_quantizer *q, int type, const struct gguf_tensor *
                           .pool = q->pool};
     kern_init(&ref, KERN_REF);
     int rc = batch_open(&b, &ref, e);
-    if (!rc) rc = batch_encode(&b, 0, t->ne[1], "rows", e);
+    const int64_t step = max_i64(STEP_WEIGHTS / t->ne[0], 1);
+    for (int64_t r = 0; !rc && r < t->ne[1]; r += step) {
+        b.out = (uint8_t *)out + (uint64_t)r * hone_type_row_bytes(type, t->ne[0]);
+        rc = prog_interrupted() ? err_set(e, ERR_INTR, "interrupted")
+                                : batch_encode(&b, r, min_i64(step, t->ne[1] - r), "rows", e);
+    }
     batch_close(&b);
     return rc;
 }

@@ -48,6 +48,9 @@ class Sized(C.Structure):
     def __init__(self, *args: Any, **kw: Any) -> None:
         super().__init__(*args, **kw)
         self.size = C.sizeof(self)
+        for name, value in kw.items():  # ctypes cuts what a field has no room for
+            if isinstance(value, int) and getattr(self, name) != value:
+                raise UsageError(f"{name}={value} is too large, or negative where that makes no sense")
 
 
 class Opts(Sized):
@@ -154,7 +157,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "writer_begin": (None, [P, S, INT]), "writer_data": (None, [P, P, U64]),
     "writer_commit": (None, [P]),
     "tokenizer_open": (None, [OUT, S, C.POINTER(Opts)]),
-    "tokenizer_from_json": (None, [OUT, S, SIZE, S, SIZE, C.POINTER(Opts)]),
+    "tokenizer_from_gguf": (None, [OUT, P]), "tokenizer_from_json": (None, [OUT, S, SIZE, S, SIZE, C.POINTER(Opts)]),
     "tokenize": (None, [P, S, SIZE, C.c_uint, C.POINTER(IDS), C.POINTER(I64)]),
     "detokenize": (None, [P, IDS, I64, C.c_uint, C.POINTER(P), C.POINTER(SIZE)]),
     "n_vocab": (I64, [P]), "token_text": (P, [P, I32, C.POINTER(SIZE)]),
@@ -232,7 +235,14 @@ def text(b: bytes) -> str:
 
 
 def path(p: Any) -> bytes:
-    return os.fsencode(os.fspath(p))
+    return whole(os.fsencode(os.fspath(p)))
+
+
+def whole(b: bytes) -> bytes:
+    """Bytes that C reads to their first NUL: there is none but at their end."""
+    if b"\0" in b:
+        raise UsageError(f"{text(b)!r} holds a NUL character")
+    return b
 
 
 # a child that was forked has none of the threads of these: it can neither use nor close them
@@ -300,7 +310,9 @@ def texts(values: Optional[Sequence[str]]) -> Any:
     """A list of texts with NULL at its end; None: none."""
     if values is None:
         return None
-    return (C.c_char_p * (len(values) + 1))(*[v.encode() for v in values], None)
+    if isinstance(values, str):
+        raise TypeError("a list of texts is needed, not one text")
+    return (C.c_char_p * (len(values) + 1))(*[whole(v.encode("utf-8", "surrogateescape")) for v in values], None)
 
 
 def paths(values: Any) -> Any:
@@ -399,7 +411,11 @@ def patient(cancel: Cancel, call: Any, *args: Any) -> None:
 
     stopped: Optional[BaseException] = None
     pressed = False
-    _thread.start_new_thread(contextvars.copy_context().run, (work,))
+    try:
+        _thread.start_new_thread(contextvars.copy_context().run, (work,))
+    except RuntimeError:  # an isolated sub-interpreter, which gets no signals, or no thread is to be had
+        call(*args)
+        return
     while not done.is_set():
         try:
             done.wait()

@@ -66,7 +66,7 @@ KEYWORDS = {"ctx": "n_ctx", "tensor": "tensors", "allow-requantize": "requantize
 
 def in_python(message: str, keywords: dict[str, str], force: str) -> str:
     """Options of the program that a sentence names, as keywords: --max-memory as max_memory."""
-    message = re.sub(r"(?<![\w-])-f\b", force, message)
+    message = re.sub(r" with -o\b", "", re.sub(r"(?<![\w-])-f\b", force, message))
     return re.sub(r"(?<![\w-])--(?!help)([a-z]+(?:-[a-z]+)*)",
                   lambda m: keywords.get(m[1], m[1].replace("-", "_")), message)
 

@@ -25,6 +25,7 @@ NUMBERS = {0: "u1", 1: "i1", 2: "u2", 3: "i2", 4: "u4", 5: "i4", 6: "f4", 7: "?"
 PLAIN = {0: "f4", 1: "f2", 24: "i1", 25: "i2", 26: "i4", 27: "i8", 28: "f8"}
 LAZY_FROM = 65536
 MOST_TYPES = 256
+MEMORY = "(in memory)"  # in place of a path
 
 
 class Type:
@@ -95,15 +96,16 @@ class Tensor:
 
         area = (C.c_ubyte * self.n_bytes).from_address(self._info.data or 0)
         area._hone = self._handle  # type: ignore[attr-defined]  # keeps the file mapped
-        raw: NDArray[Any] = np.frombuffer(memoryview(area), np.uint8)
-        raw.flags.writeable = False
+        raw: NDArray[Any] = np.frombuffer(memoryview(area).toreadonly(), np.uint8)
         if self.type.id in PLAIN:
             return raw.view(PLAIN[self.type.id]).reshape(self.shape)
         return raw.reshape(*self.shape[:-1], -1)
 
     def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> "NDArray[Any]":
-        """numpy.asarray(tensor): decoded."""
-        a = self.to_numpy()
+        """numpy.asarray(tensor): decoded. copy=False: as it lies in the file, where that is possible."""
+        if copy is False and (self.type.id not in PLAIN or dtype not in (None, self.data.dtype)):
+            raise ValueError(f"tensor {self.name} cannot be given as this array without a copy")
+        a: NDArray[Any] = self.data if copy is False else self.to_numpy()
         return a if dtype is None else a.astype(dtype, copy=False)
 
     def to_numpy(self, start: int = 0, stop: Optional[int] = None) -> "NDArray[np.float32]":
@@ -141,6 +143,8 @@ class _Metadata(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         k = _lib.Key()
+        if not isinstance(name, str) or "\0" in name:
+            raise KeyError(name)
         try:
             lib.gguf_find_key(self._handle.value, name.encode(), C.byref(k))
         except UsageError:
@@ -152,8 +156,7 @@ class _Metadata(Mapping[str, Any]):
             return self._number(k)
         if k.count < LAZY_FROM and k.elem != ARRAY:
             f = lib.key_float if NUMBERS[k.elem][0] == "f" else lib.key_int
-            return [bool(f(C.byref(k), i)) if k.elem == BOOL else f(C.byref(k), i)
-                    for i in range(k.count)]
+            return [self._value(k.elem, f(C.byref(k), i)) for i in range(k.count)]
         if k.elem == ARRAY:
             raise UsageError(f"key {name} is an array of arrays, which is not read")
         import numpy as np
@@ -162,12 +165,16 @@ class _Metadata(Mapping[str, Any]):
         return np.frombuffer(raw, NUMBERS[k.elem]).tolist()
 
     @staticmethod
-    def _number(k: "_lib.Key") -> Union[int, float, bool]:
+    def _number(k: "_lib.Key") -> Any:
         kind = NUMBERS[k.type]
         if kind[0] == "f":
             return float(lib.key_float(C.byref(k), 0))
-        value = int(lib.key_int(C.byref(k), 0))
-        return bool(value) if k.type == BOOL else value
+        return _Metadata._value(k.type, int(lib.key_int(C.byref(k), 0)))
+
+    @staticmethod
+    def _value(kind: int, value: Any) -> Any:
+        """A number as its type means it: the library's calls give int64, also of a u64."""
+        return bool(value) if kind == BOOL else value % 2**64 if NUMBERS[kind] == "u8" else value
 
     @staticmethod
     def _texts(k: "_lib.Key") -> list[str]:
@@ -182,6 +189,11 @@ class _Metadata(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         return f"<{len(self)} metadata keys>"
+
+    def _repr_html_(self) -> str:
+        from .report import table
+
+        return table([{k: f"({len(v)})" if isinstance(v, list) else v for k, v in self.items()}])
 
 
 class _Tensors(Mapping[str, Tensor]):
@@ -204,6 +216,8 @@ class _Tensors(Mapping[str, Tensor]):
 
     def __getitem__(self, name: str) -> Tensor:
         t = _lib.TensorInfo()
+        if not isinstance(name, str) or "\0" in name:
+            raise KeyError(name)
         try:
             lib.gguf_find_tensor(self._handle.value, name.encode(), C.byref(t))
         except UsageError:
@@ -212,6 +226,11 @@ class _Tensors(Mapping[str, Tensor]):
 
     def __repr__(self) -> str:
         return f"<{len(self)} tensors>"
+
+    def _repr_html_(self) -> str:
+        from .report import table
+
+        return table([{"name": t.name, "type": t.type.name, "shape": t.shape, "bytes": t.n_bytes} for t in self.all()])
 
 
 class GGUF:
@@ -228,7 +247,18 @@ class GGUF:
             lib.gguf_open(C.byref(h), _lib.path(path), o.ref)
         self._mapped: Optional[Handle] = Handle("gguf", h.value, o)
         self._untrusted = untrusted
-        self.path = os.fspath(path)
+        self.path: Any = os.fspath(path)
+
+    @classmethod
+    def from_bytes(cls, data: "Union[bytes, bytearray, memoryview]", *, untrusted: bool = False) -> "GGUF":
+        """A file that is in memory. It is copied once, and never written to a disk."""
+        fd = os.memfd_create("gguf")
+        with open(fd, "wb") as f:
+            f.write(data)
+            f.flush()
+            g = cls(f"/proc/self/fd/{fd}", untrusted=untrusted)
+        g.path = MEMORY
+        return g
 
     @property
     def _handle(self) -> Handle:
@@ -255,6 +285,8 @@ class GGUF:
         self.close()
 
     def __reduce__(self) -> Any:
+        if self.path == MEMORY:
+            raise TypeError("a GGUF that is in memory cannot be pickled: send its bytes")
         return _reopen, (os.path.abspath(self.path), self._untrusted)
 
     @property
@@ -303,7 +335,8 @@ class Writer:
 
     def metadata(self, values: Mapping[str, Any]) -> None:
         """Texts, bool, int (u32, where too large u64, negative i32 or i64), float (f32), lists of
-        these; numbers and arrays of numpy keep their type."""
+        these (int: i32, where too large i64 or u64); numbers and arrays of numpy keep their type, but a
+        single float is always f32."""
         import numpy as np
 
         w = self._handle.value
@@ -326,12 +359,17 @@ class Writer:
                 lib.writer_float(w, k, v)
             elif isinstance(v, str):
                 lib.writer_text(w, k, v.encode(), len(v.encode()))
-            elif isinstance(v, (list, tuple)) and v and isinstance(v[0], str):
+            elif isinstance(v, (list, tuple)) and v and all(isinstance(x, str) for x in v):
                 lib.writer_texts(w, k, _lib.texts(v), len(v))
             else:
-                a = np.ascontiguousarray(v)
-                if a.dtype == np.int64 and not isinstance(v, np.ndarray):
+                try:
+                    a = np.ascontiguousarray(v)
+                except (ValueError, OverflowError):
+                    a = np.empty(0, object)
+                if a.dtype == np.int64 and not isinstance(v, np.ndarray) and -2**31 <= a.min() and a.max() < 2**31:
                     a = a.astype(np.int32)
+                if isinstance(v, (list, tuple, range)) and a.dtype.kind == "f" and any(isinstance(x, int) and abs(x) > 2**24 for x in v):
+                    a = np.empty(0, object)  # whole numbers that a float would round
                 if a.dtype == np.float64 and not isinstance(v, np.ndarray):
                     a = a.astype(np.float32)
                 kinds = [n for n, name in NUMBERS.items() if np.dtype(name) == a.dtype]

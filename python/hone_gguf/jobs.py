@@ -85,7 +85,7 @@ def _arguments(options: dict[str, Any]) -> list[str]:
         if v is None or v is False:
             continue
         for one in v if isinstance(v, (list, tuple)) else [v]:
-            out += [flag] if one is True else [flag, os.fspath(one) if isinstance(one, os.PathLike) else str(one)]
+            out += [flag] if one is True else [flag, os.fsdecode(one) if isinstance(one, (bytes, os.PathLike)) else str(one)]
     return out
 
 
@@ -94,7 +94,7 @@ def call(command: str, *args: Union[str, Path], progress: Optional[_lib.Progress
     """A command of the program with its options as keywords (`hone help COMMAND`), its JSON as the
     result: call("inspect", "model.gguf"), call("eval", "ppl", "model.gguf", "text.txt", ctx=512)."""
     o, r, found_status = Options(progress, log, cancel), _lib.Result(), C.c_int()
-    words = [os.fspath(a) for a in args] + _arguments(options)
+    words = [os.fsdecode(a) for a in args] + _arguments(options)
 
     def work() -> None:
         found_status.value = lib.call(command.encode(), _lib.texts(words), o.ref, C.byref(r))

@@ -11,7 +11,7 @@ import os
 import queue
 import threading
 import weakref
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Callable, Literal, Optional, Sequence, Union, overload
 
 from . import _lib
@@ -117,6 +117,14 @@ class Stream(Iterator[str], AsyncIterator[str]):
     def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
         self.close()
 
+    async def __aenter__(self) -> "Stream":
+        return self
+
+    async def __aexit__(self, kind: Any, value: Any, trace: Any) -> None:
+        import asyncio
+
+        await asyncio.get_running_loop().run_in_executor(None, self.close)
+
     def __del__(self) -> None:
         self._left.set()
 
@@ -213,6 +221,12 @@ class Model:
     def __repr__(self) -> str:
         return f"<Model {self.path}: {self.arch}, {self.n_weights / 1e6:.1f} M weights>"
 
+    def _repr_html_(self) -> str:
+        from .report import table
+
+        return table([{n: getattr(self, n) for n in ("path", "arch", "n_weights", "n_bytes", "n_layers", "n_embd", "n_vocab",
+                                                     "n_ctx")}])
+
     @property
     def tokenizer(self) -> Tokenizer:
         """DataError: the file has none."""
@@ -230,6 +244,12 @@ class Model:
     def _ids(self, prompt: Prompt, tools: Optional[Sequence[Any]] = None,
              variables: Optional[dict[str, Any]] = None, bos: bool = True,
              control: bool = False) -> list[int]:
+        if isinstance(tools, (str, bytes, dict)) or not all(isinstance(t, dict) for t in tools or ()):
+            raise TypeError("tools are a list of dicts, {'type': 'function', 'function': {'name': ...}}")
+        if variables is not None and not isinstance(variables, Mapping):
+            raise TypeError("variables are a dict: their names and values")
+        if (tools or variables) and not (isinstance(prompt, (list, tuple)) and prompt and isinstance(prompt[0], dict)):
+            raise UsageError("tools and variables go with messages: the prompt is a list of {'role': ..., 'content': ...}")
         if isinstance(prompt, str):
             return self.tokenizer.encode(prompt, bos=bos, control=control)
         if prompt is None or isinstance(prompt, (dict, bytes, int)):
@@ -251,14 +271,17 @@ class Model:
         if hasattr(schema, "model_json_schema"):  # a class of pydantic
             schema = schema.model_json_schema()
         if isinstance(schema, str):
-            schema = json.loads(schema)
+            try:
+                schema = json.loads(schema)
+            except ValueError as error:
+                raise UsageError(f"schema is no JSON: {error}") from None
         if seed < 0 or seed >= 2**64:
             raise UsageError("seed is a number from 0 to 2**64 - 1")
         return _lib.GenerateOpts(
             max_tokens=max_tokens or 0, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
             repeat_penalty=repeat_penalty, seed=seed, stop=_lib.texts(stop),
             schema=json.dumps(schema).encode() if schema is not None else None,
-            regex=regex.encode() if regex is not None else None, control=int(control))
+            regex=_lib.whole(regex.encode()) if regex is not None else None, control=int(control))
 
     def _run(self, ids: list[int], o: "_lib.GenerateOpts",
              told: Optional[Callable[[str], Any]]) -> Answer:
@@ -316,6 +339,8 @@ class Model:
         ids = self._ids(prompt, tools, variables)
         o = self._options(max_tokens, temperature, top_k, top_p, min_p, repeat_penalty, seed, stop, schema,
                           regex, control)
+        if choices is not None and len(choices) == 0:
+            raise UsageError("choices are one text or more")
         o.grammar, o.choices = _lib.word(grammar), _lib.texts(choices)
         o.presence_penalty, o.frequency_penalty = presence_penalty, frequency_penalty
         return Stream(lambda told: self._run(ids, o, told)) if stream else self._run(ids, o, None)

@@ -10,6 +10,7 @@ from typing import Any, Optional, Sequence, Union
 
 from . import _lib
 from ._lib import Handle, lib
+from .errors import DataError, MissingFile
 from .gguf import GGUF, Path
 
 BOS, CONTROL = 1, 2
@@ -18,13 +19,16 @@ SPECIAL = ("bos", "eos", "eot", "unk", "sep", "pad", "mask")
 
 
 class Tokenizer:
-    """Text to tokens and back: of a GGUF file, or of a folder with tokenizer files."""
+    """Text to tokens and back: of a GGUF, a path of one, or a folder with tokenizer files."""
 
     def __init__(self, source: Union[Path, GGUF]) -> None:
         h, o = C.c_void_p(), _lib.Options()
         path = source.path if isinstance(source, GGUF) else os.fspath(source)
         with o:
-            lib.tokenizer_open(C.byref(h), _lib.path(path), o.ref)
+            if isinstance(source, GGUF):
+                lib.tokenizer_from_gguf(C.byref(h), source._handle.value)
+            else:
+                lib.tokenizer_open(C.byref(h), _lib.path(path), o.ref)
         self._handle = Handle("tokenizer", h.value, o)
         self._p: Any = h.value
         self._again: Any = (Tokenizer, (os.path.abspath(path),))
@@ -39,12 +43,12 @@ class Tokenizer:
         return self._again
 
     @classmethod
-    def from_json(cls, tokenizer_json: str, config_json: Optional[str] = None) -> "Tokenizer":
+    def from_json(cls, tokenizer_json: Union[str, bytes], config_json: Union[str, bytes, None] = None) -> "Tokenizer":
         """Of the text of tokenizer.json, and of tokenizer_config.json if there is one."""
         h, o = C.c_void_p(), _lib.Options()
-        a, b = tokenizer_json.encode(), config_json.encode() if config_json is not None else None
+        a, b = (x.encode() if isinstance(x, str) else x for x in (tokenizer_json, config_json))
         with o:
-            lib.tokenizer_from_json(C.byref(h), a, len(a), b, len(b or b""), o.ref)
+            lib.tokenizer_from_json(C.byref(h), a, len(a or b""), b, len(b or b""), o.ref)
         t = cls.__new__(cls)
         t._handle, t._p = Handle("tokenizer", h.value, o), h.value
         t._again = (Tokenizer.from_json, (tokenizer_json, config_json))
@@ -99,8 +103,36 @@ def _template(text: str, bos: str, eos: str) -> "Template":
     return Template(text, bos=bos, eos=eos)
 
 
+def _of_folder(path: str) -> "Template":
+    """A template as it lies in a folder: chat_template.jinja, else in tokenizer_config.json, which has the texts of
+    its tokens; or the one file."""
+    folder = path if os.path.isdir(path) else os.path.dirname(path)
+    config: dict[str, Any] = {}
+    try:
+        with open(os.path.join(folder, "tokenizer_config.json"), encoding="utf-8") as f:
+            config = json.load(f)
+    except FileNotFoundError:
+        pass
+    except ValueError as error:
+        raise DataError(f"{f.name}: {error}", f.name) from None
+    words = [w["content"] if isinstance(w, dict) else w or "" for w in (config.get("bos_token"), config.get("eos_token"))]
+    name = path if folder != path else os.path.join(path, "chat_template.jinja")
+    found: Any = config.get("chat_template")
+    if folder != path or os.path.exists(name):
+        try:
+            with open(name, encoding="utf-8") as f:
+                found = f.read()
+        except FileNotFoundError:
+            raise MissingFile(f"{name} is not there", name) from None
+    if isinstance(found, list):  # several by name
+        found = next((t["template"] for t in found if t.get("name") == "default"), None)
+    if not isinstance(found, str):
+        raise DataError(f"{path}: no chat template in it", path)
+    return _template(found, *words)
+
+
 class Template:
-    """A chat template: `Template(text)`, or `Template.of(path)` of a GGUF file."""
+    """A chat template: `Template(text)`, or `Template.of(path)`: a GGUF file, a folder, a .jinja file."""
 
     def __init__(self, text: str, *, bos: str = "", eos: str = "") -> None:
         h, o, b = C.c_void_p(), _lib.Options(), text.encode()
@@ -112,7 +144,11 @@ class Template:
 
     @classmethod
     def of(cls, file: Union[Path, GGUF]) -> "Template":
-        """The template of a GGUF file."""
+        """The template of a GGUF file, of a Hugging Face folder, or the text of a .jinja file."""
+        if not isinstance(file, GGUF) and (os.path.isdir(file) or os.fsdecode(file).endswith(".jinja")):
+            t = _of_folder(os.fsdecode(file))
+            t._again = (Template.of, (os.path.abspath(file),))
+            return t
         g, h = file if isinstance(file, GGUF) else GGUF(file), C.c_void_p()
         lib.template_from_gguf(C.byref(h), g._handle.value)
         t = cls.__new__(cls)
@@ -140,6 +176,9 @@ class Template:
         if tools:
             talk["tools"] = list(tools)
         return json.dumps(talk).encode(), json.dumps(variables).encode() if variables else None
+
+    def __repr__(self) -> str:
+        return f"<Template of {len(self.text)} characters>"
 
     def render(self, messages: Messages, *, tools: Optional[Sequence[Any]] = None,
                add_generation_prompt: bool = True, **variables: Any) -> str:

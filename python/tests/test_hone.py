@@ -18,7 +18,7 @@ import time
 import hone_gguf
 import numpy as np
 from hone_gguf import (GGUF, Cancel, Cancelled, HoneError, MissingFile, Model, Template, Tokenizer, UsageError,
-                       Writer, call, encode, kld, quantize, types)
+                       Writer, call, encode, kld, plan, quantize, types)
 
 
 RESULT = {"python": sys.version.split()[0], "numpy": np.__version__}
@@ -216,6 +216,10 @@ def test_async() -> None:
         stream = m.generate("Once", max_tokens=6, stream=True)
         text = "".join([piece async for piece in stream])
         assert stream.answer == want and stream.answer.stop == "length"
+        async with m.generate("Once", max_tokens=None, stream=True) as left:
+            async for _ in left:
+                break
+        assert left.answer is None or len(left.answer.tokens) < 64
         return text
     assert asyncio.run(work()) == want
 
@@ -257,6 +261,53 @@ def test_changed_metadata() -> None:
     r = quantize("model.gguf", "twice.gguf", "Q2_K", requantize=True, tensors={"output": "Q8_0"}, overwrite=True)
     assert r["file_bytes"] == os.path.getsize("twice.gguf")
     assert {"F32", "Q4_K", "IQ4_XS"} <= {t.name for t in types()}
+
+
+def test_what_strangers_met() -> None:
+    """Numbers that were cut to fit, texts cut at a NUL, arrays that could be made writable, options without effect."""
+    m, g = Model("model.gguf", n_ctx=64), GGUF("model.gguf")
+    talk = [{"role": "user", "content": "x"}]
+    for kind, words, f in (
+            (UsageError, "max_tokens", lambda: m.generate("a", max_tokens=2**64)), (UsageError, "reserve", lambda: plan("model.gguf", reserve=-1)),
+            (UsageError, "NUL", lambda: m.generate("a", stop=["x\0y"])), (UsageError, "NUL", lambda: GGUF("model.gguf\0x")),
+            (UsageError, "one text or more", lambda: m.generate("a", choices=[])), (TypeError, "list", lambda: m.generate("a", choices="left")),
+            (UsageError, "no JSON", lambda: m.generate("a", schema="{")), (UsageError, "1 at most", lambda: m.generate("a", top_p=2)),
+            (TypeError, "dicts", lambda: m.generate(talk, tools=["x"])), (TypeError, "dict", lambda: m.generate(talk, variables=["x"])),
+            (UsageError, "messages", lambda: m.generate("a", tools=[{"type": "function"}])), (KeyError, "5", lambda: g.metadata[5]),
+            (ValueError, "copy", lambda: g.tensors["token_embd.weight"].__array__(copy=False)),
+            (ValueError, "WRITEABLE", lambda: g.tensors["output_norm.weight"].data.setflags(write=True)),
+            (UsageError, "no size", lambda: plan("model.gguf", reserve="24 XB")), (TypeError, "same", lambda: plan("model.gguf", ctx=5, n_ctx=5))):
+        assert words in str(raises(kind, f)), (words, raises(kind, f))
+    assert 5 not in g.metadata and 5 not in g.tensors
+    assert g.tensors["output_norm.weight"].__array__(copy=False).base is not None
+    wide = {"x.a": [2**40, -1], "x.b": [2**63], "x.c": [1, 2], "x.d": [], "x.u": np.array([2**64 - 1], np.uint64)}
+    with Writer("wide.gguf", overwrite=True) as w:
+        w.metadata({"general.architecture": "x", **wide})
+        for bad in (["a", 1], [1, "a"], [2**70], [0.5, 2**60 + 1]):
+            raises(UsageError, w.metadata, {"x.bad": bad})
+    read = GGUF("wide.gguf").metadata
+    assert {k: read[k] for k in wide} == {k: list(v) for k, v in wide.items()}
+    whole = plan("model.gguf", vram=["24GiB", 16 * 2**30], n_ctx=4096)
+    assert whole["total_bytes"] == plan("model.gguf", vram="24GiB,16GiB", ctx=4096)["total_bytes"]
+    data = open("model.gguf", "rb").read()
+    memory = GGUF.from_bytes(data)
+    assert len(memory.tensors) == len(g.tensors) and Tokenizer(memory).encode("a b") == Tokenizer(g).encode("a b")
+    raises(TypeError, pickle.dumps, memory)
+    assert Template.of("source").render(talk) == Template.of("source/chat_template.jinja").render(talk) == Template.of(g).render(talk)
+    raises(MissingFile, Template.of, "absent.jinja")
+    odd = os.fsdecode(b"odd\xff.gguf")
+    with open(odd, "wb") as f:
+        f.write(data)
+    assert call("inspect", odd)["arch"] == hone_gguf.inspect(odd)["arch"] == "qwen35moe" and len(GGUF(odd).tensors) == len(g.tensors)
+    assert raises(MissingFile, GGUF, odd + "x").file == odd + "x"
+
+
+def test_encode_stops() -> None:
+    rows = np.random.default_rng(1).random((2048, 8192), np.float32)
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    begin = time.process_time()
+    raises(KeyboardInterrupt, encode, rows, "IQ3_S", threads=1)
+    assert time.process_time() - begin < 5
 
 
 def test_commands() -> None:
