@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: MIT
-"""bench/peers.sh's program: speed of hone and of another engine on the same files, alternating. peers.py HONE OUT.json ...
+"""bench/peers.sh's program: speed of hone and of other engines on the same files, alternating. peers.py HONE OUT.json ...
 
-A group is PP:TG:DEPTHS: a prompt of PP tokens and TG single tokens, each behind every number of tokens of DEPTHS. A run is one
-process that loads the file, warms up and measures a group once; the engine's runs are this file with --child. Runs alternate
-and ratios are of neighbours, so what disturbs the machine for longer than a run disturbs both. ratio_at_full_bandwidth is what
-the ratio would be if hone read at the bandwidth that it measures, which is of plain loads and not the machine's last byte."""
+A group is PP:TG:DEPTHS:PAIRS: a prompt of PP tokens and TG single tokens (0: none), each behind every number of tokens of DEPTHS, measured PAIRS
+times. A run is one process that loads the file, warms up and measures a group once; the package's runs are this file with --child, those of a
+llama-bench that --bench names are a process per test. Runs take turns and ratios are of neighbours, so what disturbs the machine for
+longer than a run disturbs all. A group that OUT has is left out unless --again. ratio_at_full_bandwidth is what the ratio would be
+if hone read at the bandwidth that it measures, which is of plain loads and not the machine's last byte. With --states the package's caches behind a
+number of tokens are kept there and used for every file of the same shape: what they hold costs no time, filling them does."""
 import argparse, json, os, shlex, statistics, subprocess, sys, time
-import numpy as np
 
 
-def child(path, pp, tg, depths, threads):
+def child(path, pp, tg, depths, threads, states):
     """Tokens per second of a group: KV f16, flash attention, batch 2048, micro-batch 512: the engine's usual best."""
     import ctypes
     import llama_cpp as lc
+    import numpy as np
     import peer
     n_ctx = max(depths) + max(pp, tg) + 8
     m = peer.Model(path, n_ctx=n_ctx, threads=threads, kv_f32=False, flash=True, n_batch=min(2048, n_ctx))
@@ -23,6 +25,25 @@ def child(path, pp, tg, depths, threads):
         for i in range(a, b, 2048):
             m.feed(ids[i:min(i + 2048, b)])
 
+    def filled(d):
+        """The caches behind d tokens, which are those of the context when this returns."""
+        m.clear()
+        kept = os.path.join(states, f"{d}.state") if states and d else ""
+        if kept and os.path.exists(kept):
+            raw = open(kept, "rb").read()
+            state = (ctypes.c_uint8 * len(raw)).from_buffer_copy(raw)
+            if lc.llama_state_set_data(m.ctx, state, len(raw)):
+                return state
+            m.clear()
+        prompt(0, d)
+        size = lc.llama_state_get_size(m.ctx)
+        state = (ctypes.c_uint8 * size)()
+        lc.llama_state_get_data(m.ctx, state, size)
+        if kept:
+            with open(kept, "wb") as f:
+                f.write(state)
+        return state
+
     def timed(test, n, f):
         t = time.monotonic()
         f()
@@ -30,16 +51,15 @@ def child(path, pp, tg, depths, threads):
 
     prompt(0, pp or 1)  # warm-up: pages of the weights, threads, clocks
     for d in depths:
-        m.clear()
-        prompt(0, d)
-        size = lc.llama_state_get_size(m.ctx)
-        state = (ctypes.c_uint8 * size)()
-        lc.llama_state_get_data(m.ctx, state, size)
+        state = filled(d)
         if pp:
             timed("pp", pp, lambda: prompt(d, d + pp))
         m.clear()
-        lc.llama_state_set_data(m.ctx, state, size)
+        lc.llama_state_set_data(m.ctx, state, len(state))
         if tg:
+            m.feed(ids[d:d + 1])  # the first token finds caches of its own cold
+            m.clear()
+            lc.llama_state_set_data(m.ctx, state, len(state))
             timed("tg", tg, lambda: [m.feed(ids[d + i:d + i + 1]) for i in range(tg)])
     print(json.dumps(dict(tests=out, build=peer.build())))
 
@@ -48,76 +68,145 @@ def command(a, args):
     p = subprocess.run(a.run + args, capture_output=True, text=True, env={**os.environ, "GGML_NO_BACKTRACE": "1"})
     if p.returncode:
         raise SystemExit(f"{args}: {p.stderr[-2000:]}")
-    return json.loads(p.stdout[p.stdout.index("{"):])
+    return p.stdout
 
 
-def theirs(a, path, pp, tg, depths):
-    return command(a, [sys.executable, __file__, "--child", path, pp, tg, depths, str(a.threads)])
+def by_peer(a, path, pp, tg, depths):
+    args = [sys.executable, __file__, "--child", path, pp, tg, depths, str(a.threads), a.states]
+    got = json.loads(command(a, args).splitlines()[-1])
+    a.builds["peer"] = got["build"]
+    return got["tests"]
 
 
-def ours(a, path, pp, tg, depths):
-    return command(a, [a.hone, "eval", "speed", path, "--json", "-q", "--reps", "1", "--depths", depths, "--threads",
+def by_hone(a, path, pp, tg, depths):
+    text = command(a, [a.hone, "eval", "speed", path, "--json", "-q", "--reps", "1", "--depths", depths, "--threads",
                        str(a.threads), "--kv-type", "f16", "--pp", pp, "--tg", tg] + a.flags)
+    return json.loads(text[text.index("{"):])["tests"]
+
+
+def by_bench(a, path, pp, tg, depths):
+    """Any llama-bench: ik_llama.cpp's fills with -gp, llama.cpp's with -d; the settings that the help names are the best ones."""
+    text = subprocess.run([a.bench, "--help"], capture_output=True, text=True)
+    text = text.stdout + text.stderr
+    base = [a.bench, "-m", path, "-t", str(a.threads), "-r", "1", "-o", "json"]
+    for flag in ("-fa", "-fmoe", "-rtr"):
+        base += [flag, "1"] if flag + "," in text or flag + " " in text else []
+    out = []
+    for d in depths.split(","):
+        for test, n in (("pp", pp), ("tg", tg)):
+            if n == "0":
+                continue
+            if d == "0":
+                args = ["-p", n, "-n", "0"] if test == "pp" else ["-p", "0", "-n", n]
+            elif test == "tg" and "-gp" in text:
+                args = ["-p", "0", "-n", "0", "-gp", f"{d},{n}"]
+            elif "-d," in text:
+                args = ["-p", n, "-n", "0", "-d", d] if test == "pp" else ["-p", "0", "-n", n, "-d", d]
+            else:
+                continue  # it measures no prompts behind others
+            got = command(a, base + args)
+            row = json.loads(got[got.index("["):])[-1]
+            a.builds["bench"] = f"{row.get('build_commit')} ({row.get('build_number')}), {row.get('cpu_info')}"
+            out.append(dict(test=test + n, depth=int(d), tok_per_s=row["avg_ts"]))
+    return out
+
+
+ENGINES = {"hone": by_hone, "peer": by_peer, "bench": by_bench}
+
+
+def middle(x, digits=2):
+    return round(statistics.median(x), digits)
+
+
+def row_of(test, depth, runs):
+    """What the runs say of a test; runs: {engine: [row of each pair]}."""
+    of = {who: [t for r in rows for t in r if (t["test"], t["depth"]) == (test, depth)] for who, rows in runs.items()}
+    mine = of.pop("hone")
+    r = dict(test=test, depth=depth, pairs=len(mine), hone_tok_per_s=middle(x["tok_per_s"] for x in mine))
+    for who, their in of.items():
+        if not their:
+            continue
+        ratio = [x["tok_per_s"] / y["tok_per_s"] for x, y in zip(mine, their)]
+        name = "" if who == "peer" else who + "_"
+        r.update({who + "_tok_per_s": middle(y["tok_per_s"] for y in their), name + "ratio": middle(ratio, 3),
+                  name + "ratio_min": round(min(ratio), 3), name + "ratio_max": round(max(ratio), 3)})
+        if mine[0].get("bytes_per_token"):
+            share = [y["tok_per_s"] * x["bytes_per_token"] / x["gb_per_s"] * x["share_of_bandwidth"] * 1e-9 for x, y in zip(mine, their)]
+            r.update({who + "_share_of_bandwidth": middle(share, 3), name + "ratio_at_full_bandwidth": round(1 / statistics.median(share), 2)})
+    if mine[0].get("bytes_per_token"):
+        r.update(bytes_per_token=mine[0]["bytes_per_token"], gb_per_s=middle(x["gb_per_s"] for x in mine),
+                 share_of_bandwidth=middle((x["share_of_bandwidth"] for x in mine), 3))
+    return r
+
+
+def names(spec):
+    pp, tg, depths, _ = spec
+    return [f"{t}{n}@{d}" for d in depths.split(",") for t, n in (("pp", pp), ("tg", tg)) if n != "0"]
 
 
 def group(a, path, spec):
-    """All tests of a group: {"pp512@0": row}; and what the engine says of its build."""
-    pairs = []
-    for i in range(a.pairs):
-        first, second = (ours, theirs) if i % 2 == 0 else (theirs, ours)
-        x = first(a, path, *spec.split(":"))
-        y = second(a, path, *spec.split(":"))
-        pairs.append((x, y) if i % 2 == 0 else (y, x))
+    """All tests of a group: {"pp512@0": row}."""
+    pp, tg, depths, pairs = spec
+    who, runs = list(a.engines), {e: [] for e in a.engines}
+    for i in range(int(pairs)):
+        for e in who if i % 2 == 0 else who[::-1]:
+            runs[e].append(ENGINES[e](a, path, pp, tg, depths))
     rows = {}
-    for k, t in enumerate(pairs[0][1]["tests"]):
-        def value(side):
-            return [r for r in side["tests"] if r["test"] == t["test"] and r["depth"] == t["depth"]][0]
-        mine, their = [value(p[0])["tok_per_s"] for p in pairs], [value(p[1])["tok_per_s"] for p in pairs]
-        ratio = [x / y for x, y in zip(mine, their)]
-        r = dict(test=t["test"], depth=t["depth"], hone_tok_per_s=statistics.median(mine), peer_tok_per_s=statistics.median(their),
-                 ratio=statistics.median(ratio), ratio_min=min(ratio), ratio_max=max(ratio), pairs=len(pairs))
-        if t["test"].startswith("tg"):
-            v = [value(p[0]) for p in pairs]
-            peer = [t * x["bytes_per_token"] * 1e-9 / p[0]["bandwidth_gb_per_s"] for t, x, p in zip(their, v, pairs)]
-            r.update(bytes_per_token=v[0]["bytes_per_token"], gb_per_s=statistics.median(x["gb_per_s"] for x in v),
-                     share_of_bandwidth=statistics.median(x["share_of_bandwidth"] for x in v),
-                     bandwidth_gb_per_s=statistics.median(p[0]["bandwidth_gb_per_s"] for p in pairs),
-                     peer_share_of_bandwidth=statistics.median(peer), ratio_at_full_bandwidth=1 / statistics.median(peer))
-        rows[f"{t['test']}@{t['depth']}"] = r
-        print(f"  {r['test']:7} depth {r['depth']:5}  hone {r['hone_tok_per_s']:9.2f}  peer {r['peer_tok_per_s']:9.2f}  "
-              f"ratio {r['ratio']:.3f} ({r['ratio_min']:.3f} to {r['ratio_max']:.3f})  "
-              f"{100 * r.get('share_of_bandwidth', 0):.0f} % of bandwidth, peer "
-              f"{100 * r.get('peer_share_of_bandwidth', 0):.0f} %", flush=True)
-    return rows, pairs[0][1]["build"]
+    for t in runs["hone"][0]:
+        r = rows[f"{t['test']}@{t['depth']}"] = row_of(t["test"], t["depth"], runs)
+        print(f"  {r['test']:7} depth {r['depth']:5}", *(f" {e} {r[e + '_tok_per_s']:9.2f}" for e in a.engines if e + "_tok_per_s" in r),
+              *(f" {k} {v}" for k, v in r.items() if "ratio" in k and "full" not in k),
+              f" {100 * r['share_of_bandwidth']:.0f} % of bandwidth" if "share_of_bandwidth" in r else "", flush=True)
+    return rows
 
 
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("hone"); p.add_argument("out")
     p.add_argument("--file", help="RECIPE=FILE")
-    p.add_argument("--groups", default="512:128:0,4096 2048:0:0")
-    p.add_argument("--pairs", type=int, default=5)
+    p.add_argument("--groups", default="512:128:0,4096:5 2048:0:0:5")
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--run", default="", help="a command that each measurement runs under")
     p.add_argument("--flags", default="", help="more options of hone eval speed")
+    p.add_argument("--bench", default="", help="a llama-bench")
+    p.add_argument("--no-peer", action="store_true", help="without the package")
+    p.add_argument("--states", default="")
     p.add_argument("--model", default="")
+    p.add_argument("--until", type=float, default=0, help="seconds since 1970; a group begins before that, else the exit status is 75")
+    p.add_argument("--again", action="store_true")
     a = p.parse_args()
-    a.run, a.flags = shlex.split(a.run), shlex.split(a.flags)
-    doctor = json.loads(subprocess.run([a.hone, "doctor", "--json"], capture_output=True, text=True).stdout)
+    a.run, a.flags, a.builds = shlex.split(a.run), shlex.split(a.flags), {}
+    a.engines = ["hone"] + ([] if a.no_peer else ["peer"]) + (["bench"] if a.bench else [])
+    doctor = json.loads(subprocess.run([a.hone, "doctor", "--json"], capture_output=True, text=True, check=True).stdout)
     doc = json.load(open(a.out)) if os.path.exists(a.out) else {}
-    doc.update(command="bench/peers.sh", peer="llama-cpp-python 0.3.36", cpu=doctor["cpu"], hone_isa=doctor["isa"], threads=a.threads)
+    set_up = dict(command="bench/peers.sh", cpu=doctor["cpu"], hone_isa=doctor["isa"], threads=a.threads, flags=" ".join(a.flags))
+    for k in ("cpu", "threads", "flags"):
+        if doc.get("models") and k in doc and doc[k] != set_up[k]:
+            raise SystemExit(f"{a.out} was measured with {k} {doc[k]}, not {set_up[k]}: give another file")
+    doc.update(set_up)
     name, path = a.file.split("=", 1)
     m = doc.setdefault("models", {}).setdefault(name, {})
+    if m.get("model", a.model) != a.model:
+        raise SystemExit(f"{a.out} has {name} of {m['model']}, not of {a.model}: give another file")
     m.update(model=a.model, size_bytes=os.path.getsize(path))
     print(f"{a.model} {name}: {m['size_bytes']} bytes, {doctor['isa']}, {a.threads} threads", flush=True)
-    for spec in a.groups.split():
-        rows, doc["peer_build"] = group(a, path, spec)
-        m.setdefault("tests", {}).update(rows)
-        json.dump(doc, open(a.out, "w"), indent=1)
+    for spec in [(s.split(":") + ["1"])[:4] for s in a.groups.split()]:
+        have = m.setdefault("tests", {})
+        if not a.again and all(e + "_tok_per_s" in have.get(t, {}) for t in names(spec) for e in a.engines):
+            continue
+        if a.until and time.time() > a.until:
+            return 75
+        have.update(group(a, path, spec))
+        doc.setdefault("builds", {}).update(a.builds)
+        with open(a.out + ".new", "w") as f:
+            json.dump(doc, f, indent=1)
+            f.write("\n")
+        os.replace(a.out + ".new", a.out)
+    return 0
 
 
 if sys.argv[1] == "--child":
-    path, pp, tg, depths, threads = sys.argv[2:7]
-    child(path, int(pp), int(tg), [int(x) for x in depths.split(",")], int(threads))
+    path, pp, tg, depths, threads, states = sys.argv[2:8]
+    child(path, int(pp), int(tg), [int(x) for x in depths.split(",")], int(threads), states)
 else:
-    main()
+    sys.exit(main())

@@ -1,23 +1,38 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Speed beside another engine (llama-cpp-python from PyPI, built by pip where it runs) on the same files: an 8-layer
-# Qwen3.5-35B-A3B of random weights per recipe, alternating runs, the median ratio and its range -> docs/results/cpu-speed.json.
-# bench/peers.sh [OUT.json]. Environment: RECIPES, LAYERS (8), SHAPE, PAIRS (5), THREADS (2), SETS ("512:128:0,4096 2048:0:0":
-# prompt, generated tokens, depths), SYNTH_DIR (keeps the models; default: a scratch folder), PEER_VENV, RUN (a command that each
-# measurement runs under, say `chrt -f 10`), FLAGS (of hone eval speed). What is not asked for stays in OUT.
+# Speed beside other engines on the same files: a 4-layer Qwen3.5-35B-A3B of random weights per recipe, alternating runs, the median ratio
+# and its range -> docs/results/peers.json. Prompts of 32, 128, 512 and 2048 tokens, 64 generated tokens behind 0, 4096 and 16384. Beside
+# llama-cpp-python from PyPI, built by pip where it runs, and with LLAMA_BENCH beside that program too (ik_llama.cpp's or another's, with flash
+# attention, fused experts and packing at load where it has them).
+#
+#     bench/peers.sh [OUT.json]
+#
+# It goes on where it was stopped: what OUT has is not measured again (AGAIN=1: it is). With MINUTES nothing is begun after so many minutes, and
+# the exit status is 75 when something is left.
+# Environment: RECIPES, LAYERS (4), SHAPE, THREADS (2), SETS (prompt:generated:depths:pairs ...), SYNTH_DIR (keeps the models and caches; default: a
+# scratch folder), PEER_VENV (none: only LLAMA_BENCH), LLAMA_BENCH, RUN (a command that each measurement runs under, say `chrt -f 10`), FLAGS (of
+# hone eval speed: `--isa avx2`), PREPARE=1 (makes the models and nothing else).
 set -eu
 HONE=${HONE:-build/hone}
-out=${1:-docs/results/cpu-speed.json}
-layers=${LAYERS:-8}
+out=${1:-docs/results/peers.json}
+layers=${LAYERS:-4}
 shape=${SHAPE:-Qwen3.5-35B-A3B}
-py=$(sh bench/peer-venv.sh) || exit $?
+until=0
+[ -z "${MINUTES:-}" ] || until=$(($(date +%s) + 60 * MINUTES))
+py=python3 alone=--no-peer
+[ "${PEER_VENV:-}" = none ] || { py=$(sh bench/peer-venv.sh) || exit $?; alone=; }
 dir=${SYNTH_DIR:-}
 [ -n "$dir" ] || { dir=$(mktemp -d); trap 'rm -rf "$dir"' EXIT; }
-for r in ${RECIPES:-Q3_K_M Q4_K_M IQ4_XS Q6_K Q8_0}; do
-    f="$dir/$shape-$layers-$r.gguf"
-    [ -e "$f" ] || "$HONE" synth --arch-from "$shape" --layers "$layers" --recipe "$r" -o "$f" -q > /dev/null
-    PYTHONPATH=bench PYTHONDONTWRITEBYTECODE=1 "$py" bench/peers.py "$HONE" "$out" --file "$r=$f" --pairs "${PAIRS:-5}" \
-        --groups "${SETS:-512:128:0,4096 2048:0:0}" --threads "${THREADS:-2}" --run="${RUN:-}" --flags="${FLAGS:-}" \
+name=$(echo "$shape" | tr / -)
+states="$dir/states-$name-$layers"
+mkdir -p "$states"
+for r in ${RECIPES:-Q2_K Q3_K_M Q4_K_M Q5_K_M Q6_K Q8_0 IQ2_XXS IQ2_XS IQ3_XXS IQ3_S IQ4_XS}; do
+    f="$dir/$name-$layers-$r.gguf"
+    [ -e "$f" ] || { "$HONE" synth --arch-from "$shape" --layers "$layers" --recipe "$r" -o "$f" -q > /dev/null; }
+    [ -z "${PREPARE:-}" ] || continue
+    PYTHONPATH=bench PYTHONDONTWRITEBYTECODE=1 "$py" bench/peers.py "$HONE" "$out" --file "$r=$f" \
+        --groups "${SETS:-32:0:0:3 128:0:0:3 512:64:0:3 2048:0:0:1 0:64:4096,16384:1}" --threads "${THREADS:-2}" --run="${RUN:-}" \
+        --flags="${FLAGS:-}" --bench "${LLAMA_BENCH:-}" $alone --states "$states" --until "$until" ${AGAIN:+--again} \
         --model "$shape, $layers layers, random weights (hone synth)"
     [ -n "${SYNTH_DIR:-}" ] || rm -f "$f"
 done

@@ -100,7 +100,8 @@ static double token_bytes(const struct session *s, double depth) {
 
 struct speed_run {
     struct session *s;
-    int32_t *ids;
+    int32_t *ids; /* n_ids of them */
+    int64_t n_ids;
     float *logits;
     int64_t pp, tg;
     const struct keep_of *keep; /* Repetitions of an earlier run are taken from here. */
@@ -165,7 +166,7 @@ static int at_depth(const struct speed_run *r, int64_t depth, int reps, double b
     struct session_snapshot *snap = NULL;
     int rc = 0;
     session_reset(r->s);
-    const int64_t step = max_i64(r->pp, r->tg); /* There are no more ids than that. */
+    const int64_t step = r->n_ids;
     for (int64_t i = 0; i < depth && !rc; i += step)
         rc = session_forward(r->s, r->ids, min_i64(depth - i, step), NULL, e);
     if (!rc) rc = session_save(r->s, &snap, e);
@@ -209,12 +210,14 @@ int eval_speed(struct session *s, int64_t pp, int64_t tg, const int64_t *depths,
                int *n_out, struct err *e) {
     TRY(check(s, pp, tg, depths, n_depths, reps, e));
     struct speed_run r = {.s = s, .pp = pp, .tg = tg, .keep = keep};
-    int64_t n_vocab = s->m->hp.d[HD_VOCAB], n_ids = max_i64(max_i64(pp, tg), 1);
-    r.ids = xcalloc((size_t)n_ids, sizeof *r.ids);
+    int64_t n_vocab = s->m->hp.d[HD_VOCAB];
+    /* A context is filled in passes of so many tokens at least. */
+    r.n_ids = max_i64(max_i64(pp, tg), s->o.n_ubatch);
+    r.ids = xcalloc((size_t)r.n_ids, sizeof *r.ids);
     r.logits = xcalloc((size_t)n_vocab, sizeof *r.logits);
     struct rng rng;
     rng_seed(&rng, 1);
-    for (int64_t i = 0; i < n_ids; i++) r.ids[i] = (int32_t)(rng_u64(&rng) % (uint64_t)n_vocab);
+    for (int64_t i = 0; i < r.n_ids; i++) r.ids[i] = (int32_t)(rng_u64(&rng) % (uint64_t)n_vocab);
     *n_out = 0;
     double sec;
     int rc = 0;
