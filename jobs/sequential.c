@@ -182,8 +182,7 @@ static int encode_all(struct seq_job *j, const char *head, struct err *e) {
     for (int64_t i = 0; i < j->plan.n && !rc; i++) {
         const char *name = gguf_tensor_at(j->base->gguf, i)->name;
         const bool outside = strncmp(name, "blk.", 4) != 0 && !is_head(j, name);
-        if (head ? strncmp(name, head, strlen(head)) == 0 : outside)
-            rc = encode(j, head ? &gram : NULL, i, e);
+        if (head ? strncmp(name, head, strlen(head)) == 0 : outside) rc = encode(j, &gram, i, e);
     }
     gram_release(&gram);
     return rc ? rc : renew(j, e);

@@ -27,6 +27,7 @@
 #include "core/writer.h"
 #include "kernels/kern.h"
 #include "quantize/batch.h"
+#include "quantize/embd_moments.h"
 #include "quantize/enc/gridq.h"
 #include "quantize/fb_tensor.h"
 #include "quantize/feedback.h"
@@ -45,6 +46,8 @@ struct run {
     struct imat imat;
     struct gram gram;
     bool have_imat, have_gram;
+    /* The moments of embeddings for all runs, made when they are first asked for. */
+    struct embd_moments *embd;
     struct kern ref;
     struct quantize_report *r;
     struct prog *prog; /* The progress of all runs over the source. */
@@ -159,12 +162,25 @@ static void note_feedback(struct run *q, int64_t index, double alpha) {
     }
 }
 
+/* Finds the moments for a tensor: those of its input, or, for embeddings, those that the first
+ * block gives. NULL where there are none. */
+static int moments(struct run *q, const struct gguf_tensor *t, enum role role,
+                   const struct gram_input **out, struct err *e) {
+    *out = q->have_gram ? gram_find(&q->gram, t->name) : NULL;
+    if (!q->have_gram || *out || role != ROLE_TOKEN_EMBD) return 0;
+    if (!q->embd->sum) TRY(embd_moments_make(q->embd, q->g, q->o->pool, e));
+    *out = embd_moments_find(q->embd, &q->gram, t->name);
+    return 0;
+}
+
 /* Encodes a tensor with error feedback, if the moments of its input are known, its type can and it
  * pays. */
 static int feedback(struct run *q, struct batch_job *j, int64_t index, struct err *e) {
     const struct gguf_tensor *t = j->t;
-    const struct gram_input *in = q->have_gram ? gram_find(&q->gram, t->name) : NULL;
-    if (!in || !j->enc || j->search == SEARCH_CONVENTIONAL || !feedback_can(j->to)) return 0;
+    const struct gram_input *in;
+    if (!j->enc || j->search == SEARCH_CONVENTIONAL || !feedback_can(j->to)) return 0;
+    TRY(moments(q, t, q->plan.item[index].role, &in, e));
+    if (!in) return 0;
     struct fb_source src = {.in = in,
                             .type = j->to,
                             .search = j->search,
@@ -225,6 +241,7 @@ int quantize_tensor(const struct quantize_opts *o, struct gguf *g, const struct 
                     double *alpha, struct err *e) {
     struct quantize_report report = {.rows = xcalloc((size_t)plan->n, sizeof *report.rows)};
     struct run *q = xcalloc(1, sizeof *q);
+    struct embd_moments embd = {0};
     const struct gguf_tensor *t = gguf_tensor_at(g, index);
     const enum role role = plan->item[index].role;
     const int64_t rows = n_rows(t->ne), per = max_i64(1, BATCH_BYTES / 4 / t->ne[0]);
@@ -240,6 +257,7 @@ int quantize_tensor(const struct quantize_opts *o, struct gguf *g, const struct 
     q->g = g;
     q->plan = *plan;
     q->r = &report;
+    q->embd = &embd;
     if (imat) q->imat = *imat;
     if (gram) q->gram = *gram;
     q->have_imat = imat != NULL;
@@ -260,6 +278,7 @@ int quantize_tensor(const struct quantize_opts *o, struct gguf *g, const struct 
     p = NULL;
 out:
     batch_close(&j);
+    embd_moments_release(&embd);
     mem_free(p);
     mem_free(imp);
     free(report.rows);
@@ -483,10 +502,12 @@ static int work(struct run *run, int n, struct err *e) {
 int quantize_run_many(const struct quantize_opts *o, int n, struct quantize_report *r,
                       struct err *e) {
     struct run *run = xcalloc((size_t)n, sizeof *run);
+    struct embd_moments embd = {0};
     double t0 = prog_now_s();
     memset(r, 0, (size_t)n * sizeof *r);
     for (int k = 0; k < n; k++) {
         run[k].o = &o[k];
+        run[k].embd = &embd;
         run[k].r = &r[k];
         kern_init(&run[k].ref, KERN_REF);
     }
@@ -504,6 +525,7 @@ int quantize_run_many(const struct quantize_opts *o, int n, struct quantize_repo
     }
     imat_release(&run->imat);
     gram_release(&run->gram);
+    embd_moments_release(&embd);
     gguf_close(run->g);
     free(run);
     return rc;

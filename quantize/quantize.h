@@ -82,7 +82,8 @@ struct imat;
 struct gram;
 struct qplan;
 /* Encodes one tensor of g as quantize_run does with the same options and plan, into *out
- * (mem_free). imat, gram: NULL for none. *alpha: as in quantize_row. */
+ * (mem_free). imat: NULL for none; gram: NULL for no error feedback, empty where only embeddings
+ * can have it. *alpha: as in quantize_row. */
 int quantize_tensor(const struct quantize_opts *o, struct gguf *g, const struct imat *imat,
                     const struct gram *gram, const struct qplan *plan, int64_t index, void **out,
                     double *alpha, struct err *e);

@@ -11,6 +11,7 @@
 #include "core/num.h"
 #include "core/prog.h"
 #include "kernels/kern.h"
+#include "quantize/embd_moments.h"
 #include "quantize/fb_tensor.h"
 #include "quantize/feedback.h"
 #include "quantize/sens.h"
@@ -66,7 +67,7 @@ static int gain_or_kept(const struct rows *r, const struct gram_input *in, const
                         enum qtype type, const struct sens_feedback *f, double *gain,
                         struct err *e) {
     char *which =
-        xasprintf("gain 2 %s %s %d %u", r->t->name, qtype_name(type), (int)f->search, f->without);
+        xasprintf("gain 3 %s %s %d %u", r->t->name, qtype_name(type), (int)f->search, f->without);
     int rc = 0;
     if (!keep_get(f->keep, which, gain, sizeof *gain)) {
         rc = tensor_gain(r, in, imp, type, f, gain, e);
@@ -78,11 +79,12 @@ static int gain_or_kept(const struct rows *r, const struct gram_input *in, const
 }
 
 static int group_gains(struct sens_group *g, const struct gguf *gf, const struct kern *ref,
-                       const struct sens_feedback *f, struct err *e) {
+                       const struct sens_feedback *f, const struct embd_moments *embd,
+                       struct err *e) {
     double sum[QT_COUNT] = {0};
     for (int i = 0; i < g->n_items; i++) {
         const struct rows r = {gguf_tensor_at(gf, g->item[i]), ref};
-        const struct gram_input *in = gram_find(f->gram, r.t->name);
+        const struct gram_input *in = embd_moments_find(embd, f->gram, r.t->name);
         float *imp = NULL;
         int rc = sens_importance(f->imat, r.t, &imp, e);
         for (int t = 0; t < QT_COUNT && !rc; t++) {
@@ -102,13 +104,16 @@ static int group_gains(struct sens_group *g, const struct gguf *gf, const struct
 int sens_gains(struct sens *s, const struct gguf *g, const struct sens_feedback *f, struct err *e) {
     struct kern ref;
     struct prog prog = {0};
+    struct embd_moments embd;
+    TRY(embd_moments_make(&embd, g, f->pool, e));
     int rc = 0;
     kern_init(&ref, KERN_REF);
     prog_begin(&prog, "gain of error feedback", PROG_ITEMS, (uint64_t)s->n_groups);
     for (int i = 0; i < s->n_groups && !rc; i++) {
-        rc = group_gains(&s->group[i], g, &ref, f, e);
+        rc = group_gains(&s->group[i], g, &ref, f, &embd, e);
         prog_update(&prog, (uint64_t)i + 1);
     }
     prog_end(&prog);
+    embd_moments_release(&embd);
     return rc;
 }

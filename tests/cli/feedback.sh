@@ -56,6 +56,16 @@ kld() { # value of the column mean_kld for a model
 p=$(kld p.gguf) f=$(kld f1.gguf)
 awk -v p="$p" -v f="$f" 'BEGIN { exit !(p > 0 && f > 0 && f < 0.95 * p) }' || fail "divergence $f, without feedback $p"
 
+# embeddings have moments from the weights of the first block, the same for any thread count
+e="$HONE quantize $dir/in.gguf --recipe Q3_K_M --imatrix $dir/i.gguf --tensor ^blk|^output.weight=BF16 -q"
+$e -o "$dir/e0.gguf" >/dev/null || fail "quantize embeddings"
+for j in 1 3; do
+    $e -o "$dir/e$j.gguf" --gram "$dir/g.gguf" -j $j --json >"$dir/out" || fail "quantize embeddings --gram"
+    grep -q '"n_feedback": *1[^0-9]' "$dir/out" || fail "embeddings without feedback: $(cat "$dir/out")"
+done
+cmp -s "$dir/e1.gguf" "$dir/e3.gguf" || fail "threads change embeddings"
+cmp -s "$dir/e0.gguf" "$dir/e1.gguf" && fail "feedback does not change embeddings"
+
 # files that are not what they claim
 expect 3 'general.type' $q -o "$dir/x.gguf" --gram "$dir/i.gguf"
 expect 2 'No such file' $q -o "$dir/x.gguf" --gram "$dir/none.gguf"

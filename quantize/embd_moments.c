@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT
+/* quantize/embd_moments.c - what the first block's products make of an error of an embedding.
+ *
+ * TILE rows of a matrix at a time are decoded, scaled by the norm's weights and their own size, and
+ * added to G in the order of rows; columns are shared out. n columns and r rows take n * n * r
+ * multiply-adds (blocks of BLOCK columns beyond FULL, as in calib/moments.c), so of many experts
+ * EXPERTS stand for all. */
+#include "quantize/embd_moments.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/num.h"
+#include "kernels/kern.h"
+#include "quantize/axpy.h"
+
+enum { TILE = 64, FULL = 4096, BLOCK = 2048, EXPERTS = 32 };
+static const char embd[] = "token_embd.weight";
+/* The share of the mean that is added to the diagonal, for all that later blocks read. */
+#define LATER 0.1
+
+/* The matrices that read what a block's norms give. */
+static const char *const of_attention[] = {
+    "attn_q",   "attn_k",    "attn_v", "attn_qkv", "attn_gate", "attn_q_a",         "attn_kv_a_mqa",
+    "ssm_beta", "ssm_alpha", "ssm_ba", "ssm_in",   "ssm_f_a",   "shortconv.in_proj"};
+static const char *const of_ffn[] = {"ffn_gate_inp",   "ffn_gate",    "ffn_up",
+                                     "ffn_gate_exps",  "ffn_up_exps", "ffn_gate_up_exps",
+                                     "ffn_gate_shexp", "ffn_up_shexp"};
+
+struct tile {
+    struct embd_moments *m;
+    const float *row; /* [rows][n] */
+    int64_t rows;
+};
+static void add_columns(void *ctx, int64_t i0, int64_t i1, int worker) {
+    const struct tile *t = ctx;
+    const int64_t n = t->m->in.n, block = t->m->in.block;
+    (void)worker;
+    for (int64_t i = i0; i < i1; i++) {
+        const int64_t b0 = i / block * block, nb = min_i64(block, n - b0);
+        for (int64_t r = 0; r < t->rows; r++)
+            axpy(t->m->sum + i * block, t->row + r * n + b0, t->row[r * n + i], nb);
+    }
+}
+
+/* A matrix, or as many of its experts as count, and how its rows are read. */
+struct source {
+    const struct gguf_tensor *t;
+    const struct kern *ref;
+    const float *norm; /* [n] */
+    int64_t experts;   /* how many of ne[2] count */
+};
+/* Decodes rows [r0, r0 + rows) of the k-th expert that counts, their columns times the norm's
+ * weights. */
+static void load(const struct source *s, int64_t k, int64_t r0, int64_t rows, float *out) {
+    const struct gguf_tensor *t = s->t;
+    const int64_t n = t->ne[0], first = k * t->ne[2] / s->experts * t->ne[1] + r0;
+    for (int64_t r = 0; r < rows; r++, out += n) {
+        const uint64_t at = (uint64_t)(first + r) * qtype_row_bytes(t->type, n);
+        s->ref->op[t->type].decode(t->data + at, out, n);
+        for (int64_t i = 0; i < n; i++) out[i] *= s->norm[i];
+    }
+}
+
+/* Adds what one matrix makes of errors; one whose sum of squares is no usable number is left out.
+ */
+static void add_matrix(struct embd_moments *m, const struct source *s, float *room,
+                       struct pool *pool) {
+    const int64_t n = s->t->ne[0], rows = s->t->ne[1];
+    double squares = 0;
+    for (int64_t k = 0; k < s->experts; k++)
+        for (int64_t r = 0; r < rows; r++) {
+            load(s, k, r, 1, room);
+            for (int64_t i = 0; i < n; i++) squares += (double)room[i] * (double)room[i];
+        }
+    if (!(squares > 1e-30 && squares < 1e30)) return;
+    const float scale = (float)(1 / sqrt(squares));
+    for (int64_t k = 0; k < s->experts; k++)
+        for (int64_t r = 0; r < rows; r += TILE) {
+            struct tile tile = {.m = m, .row = room, .rows = min_i64(TILE, rows - r)};
+            load(s, k, r, tile.rows, room);
+            for (int64_t i = 0; i < tile.rows * n; i++) room[i] *= scale;
+            pool_for(pool, n, 16, add_columns, &tile);
+        }
+    m->count += 1;
+}
+
+static const struct gguf_tensor *of_block(const struct gguf *g, const char *name) {
+    char full[64];
+    snprintf(full, sizeof full, "blk.0.%s.weight", name);
+    return gguf_find_tensor(g, full);
+}
+
+/* Fills out with the weights of a norm, ones where there is none. Returns whether there is. */
+static bool norm_weights(const struct gguf *g, const struct kern *ref, const char *name, float *out,
+                         int64_t n) {
+    const struct gguf_tensor *t = of_block(g, name);
+    for (int64_t i = 0; i < n; i++) out[i] = 1;
+    if (!t || qtype_info(t->type)->block_elems != 1 || !ref->op[t->type].decode || t->ne[0] != n)
+        return false;
+    ref->op[t->type].decode(t->data, out, n);
+    return true;
+}
+
+static void add_named(struct embd_moments *m, const struct gguf *g, const struct kern *ref,
+                      const char *const *names, size_t n_names, const float *norm, float *room,
+                      struct pool *pool) {
+    for (size_t i = 0; i < n_names; i++) {
+        const struct gguf_tensor *t = of_block(g, names[i]);
+        if (!t || t->ne[0] != m->in.n || t->ne[3] != 1 || !ref->op[t->type].decode) continue;
+        const struct source s = {t, ref, norm, min_i64(t->ne[2], EXPERTS)};
+        add_matrix(m, &s, room, pool);
+    }
+}
+
+int embd_moments_make(struct embd_moments *m, const struct gguf *g, struct pool *pool,
+                      struct err *e) {
+    const struct gguf_tensor *t = gguf_find_tensor(g, embd);
+    memset(m, 0, sizeof *m);
+    if (!t || t->ne[0] < 1) return 0;
+    const int64_t n = t->ne[0], block = n <= FULL ? n : BLOCK;
+    void *p;
+    uint64_t bytes;
+    if (!gram_input_bytes(n, block, 1, &bytes))
+        return err_set(e, ERR_USAGE, "token_embd.weight has too many columns");
+    TRY(mem_alloc(&p, bytes, "moments of embeddings", e));
+    m->sum = p;
+    m->in = (struct gram_input){.name = (char *)(uintptr_t)embd,
+                                .n = n,
+                                .block = block,
+                                .n_mat = 1,
+                                .sum = {m->sum, m->sum},
+                                .count = {&m->count, &m->count}};
+    float *norm = xcalloc((size_t)n, sizeof *norm), *room = xcalloc((size_t)n, TILE * sizeof *room);
+    struct kern ref;
+    kern_init(&ref, KERN_REF);
+    /* Blocks that norm only what they add have none of these; where attention and FFN share a norm
+     * there is no second one. */
+    const bool first = norm_weights(g, &ref, "attn_norm", norm, n);
+    add_named(m, g, &ref, of_attention, COUNT_OF(of_attention), norm, room, pool);
+    if (first && !norm_weights(g, &ref, "ffn_norm", norm, n) &&
+        !norm_weights(g, &ref, "post_attention_norm", norm, n))
+        norm_weights(g, &ref, "attn_norm", norm, n);
+    add_named(m, g, &ref, of_ffn, COUNT_OF(of_ffn), norm, room, pool);
+    free(norm);
+    free(room);
+    /* Each matrix has added one to the trace. */
+    for (int64_t i = 0; i < n; i++)
+        m->sum[i * block + i % block] += (float)LATER * m->count / (float)n;
+    if (!(m->count > 0)) embd_moments_release(m);
+    return 0;
+}
+
+void embd_moments_release(struct embd_moments *m) {
+    mem_free(m->sum);
+    memset(m, 0, sizeof *m);
+}
+
+const struct gram_input *embd_moments_find(const struct embd_moments *m, const struct gram *gram,
+                                           const char *name) {
+    const struct gram_input *in = gram_find(gram, name);
+    return in || m->in.n == 0 || strcmp(name, embd) != 0 ? in : &m->in;
+}
