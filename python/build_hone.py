@@ -51,7 +51,13 @@ def make(*goals: str) -> None:
 
 
 def native_files() -> dict[str, bytes]:
-    """The library and the program, as `make install` puts them, by their names in the package."""
+    """The library and the program, as `make install` puts them, by their names in the package.
+    HONE_GLIBC228: those for older systems than this one, as wheels that are published have them."""
+    if os.environ.get("HONE_GLIBC228"):
+        make("glibc228", "HAVE_CUDA=0")
+        old = ROOT / "build" / "glibc228"
+        return {f"{NAME}/lib/libhone.so.1": (old / "libhone.so.1").read_bytes(),
+                f"{NAME}/bin/hone": (old / "hone").read_bytes()}
     stage = ROOT / "build" / "python-stage"
     shutil.rmtree(stage, ignore_errors=True)
     make("install", f"DESTDIR={stage}", "PREFIX=/p", "LIBDIR=lib", "HAVE_CUDA=0")

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+/* packaging/glibc228.c - what the wheel calls in place of the newest symbols of glibc, so that it
+ * loads with glibc 2.28 (RHEL 8) and later though it is linked with Debian 12's 2.36. The linker
+ * sends every call of these names here (--wrap, in the Makefile); here the symbols of old are asked
+ * for by version. They are the same code: pow and its like got new versions in 2.29 because they no
+ * longer call matherr, threads because they moved into libc in 2.34, and stat was a function of the
+ * header before 2.33. x86-64 alone: versions begin with 2.2.5 there. */
+#include <pthread.h>
+#include <sys/stat.h>
+
+#define OLD(name, version) __asm__(".symver old_" #name "," #name "@GLIBC_" version)
+
+#define OLD_MATH(name)                                                                             \
+    OLD(name, "2.2.5");                                                                            \
+    double old_##name(double);                                                                     \
+    double __wrap_##name(double);                                                                  \
+    double __wrap_##name(double x) {                                                               \
+        return old_##name(x);                                                                      \
+    }
+OLD_MATH(exp)
+OLD_MATH(exp2)
+OLD_MATH(log)
+OLD_MATH(log2)
+OLD(pow, "2.2.5");
+double old_pow(double, double);
+double __wrap_pow(double, double);
+double __wrap_pow(double x, double y) {
+    return old_pow(x, y);
+}
+
+OLD(pthread_create, "2.2.5");
+int old_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+int __wrap_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*f)(void *), void *x) {
+    return old_pthread_create(t, a, f, x);
+}
+OLD(pthread_join, "2.2.5");
+int old_pthread_join(pthread_t, void **);
+int __wrap_pthread_join(pthread_t, void **);
+int __wrap_pthread_join(pthread_t t, void **result) {
+    return old_pthread_join(t, result);
+}
+OLD(pthread_once, "2.2.5");
+int old_pthread_once(pthread_once_t *, void (*)(void));
+int __wrap_pthread_once(pthread_once_t *, void (*)(void));
+int __wrap_pthread_once(pthread_once_t *o, void (*f)(void)) {
+    return old_pthread_once(o, f);
+}
+OLD(pthread_setaffinity_np, "2.3.4");
+int old_pthread_setaffinity_np(pthread_t, size_t, const cpu_set_t *);
+int __wrap_pthread_setaffinity_np(pthread_t, size_t, const cpu_set_t *);
+int __wrap_pthread_setaffinity_np(pthread_t t, size_t n, const cpu_set_t *set) {
+    return old_pthread_setaffinity_np(t, n, set);
+}
+
+enum { STAT_VERSION = 1 }; /* of struct stat on x86-64 */
+OLD(__xstat, "2.2.5");
+OLD(__lxstat, "2.2.5");
+OLD(__fxstat, "2.2.5");
+int old___xstat(int, const char *, struct stat *);
+int old___lxstat(int, const char *, struct stat *);
+int old___fxstat(int, int, struct stat *);
+int __wrap_stat(const char *, struct stat *);
+int __wrap_lstat(const char *, struct stat *);
+int __wrap_fstat(int, struct stat *);
+int __wrap_stat(const char *path, struct stat *s) {
+    return old___xstat(STAT_VERSION, path, s);
+}
+int __wrap_lstat(const char *path, struct stat *s) {
+    return old___lxstat(STAT_VERSION, path, s);
+}
+int __wrap_fstat(int fd, struct stat *s) {
+    return old___fxstat(STAT_VERSION, fd, s);
+}
+
+/* Begins the program: what starts it gave the functions that run before main to __libc_start_main
+ * until 2.33, and since then leaves them to it. In the library nobody asks for this one. */
+OLD(__libc_start_main, "2.2.5");
+typedef int start_main(int, char **, char **);
+int old___libc_start_main(start_main *, int, char **, void (*)(int, char **, char **),
+                          void (*)(void), void (*)(void), void *);
+int __wrap___libc_start_main(start_main *, int, char **, void (*)(int, char **, char **),
+                             void (*)(void), void (*)(void), void *);
+#define HERE extern __attribute__((visibility("hidden"), weak))
+HERE void (*__init_array_start[])(int, char **, char **);
+HERE void (*__init_array_end[])(int, char **, char **);
+HERE void _init(void);
+static void before_main(int argc, char **argv, char **env) {
+    if (_init) _init();
+    for (void (**f)(int, char **, char **) = __init_array_start; f < __init_array_end; f++)
+        (*f)(argc, argv, env);
+}
+int __wrap___libc_start_main(start_main *m, int argc, char **argv,
+                             void (*init)(int, char **, char **), void (*fini)(void),
+                             void (*rtld_fini)(void), void *stack_end) {
+    return old___libc_start_main(m, argc, argv, init ? init : before_main, fini, rtld_fini,
+                                 stack_end);
+}
