@@ -183,17 +183,19 @@ INLINE void direct(int n, int side, const struct kern_grid *grid, const uint8_t 
         l_storef(out + t * ldo + g * next, acc[g][t]);
 }
 
-/* Multiplies n tokens with one group that is read as it lies; after the first of them it is in
- * the cache. */
+/* Multiplies n tokens with one group that is read as it lies, up to DIRECT at once; what is left
+ * for another turn finds it in the cache. */
 static void group_direct(const struct kern_grid *grid, const uint8_t *w, const struct kern_act *a,
                          int64_t lda, int64_t n, float *out, int64_t ldo, int64_t nb) {
     for (; n >= DIRECT; n -= DIRECT, a += DIRECT * lda, out += DIRECT * ldo)
         direct(DIRECT, 1, grid, w, 0, a, lda, out, ldo, 0, nb);
-    if (DIRECT > 4 && n & 4)
-        direct(4, 1, grid, w, 0, a, lda, out, ldo, 0, nb), a += 4 * lda, out += 4 * ldo;
-    if ((n & 3) == 3) direct(3, 1, grid, w, 0, a, lda, out, ldo, 0, nb);
-    if ((n & 3) == 2) direct(2, 1, grid, w, 0, a, lda, out, ldo, 0, nb);
-    if ((n & 3) == 1) direct(1, 1, grid, w, 0, a, lda, out, ldo, 0, nb);
+    if (DIRECT > 4 && n == 7) direct(7, 1, grid, w, 0, a, lda, out, ldo, 0, nb);
+    if (DIRECT > 4 && n == 6) direct(6, 1, grid, w, 0, a, lda, out, ldo, 0, nb);
+    if (DIRECT > 4 && n == 5) direct(5, 1, grid, w, 0, a, lda, out, ldo, 0, nb);
+    if (n == 4) direct(4, 1, grid, w, 0, a, lda, out, ldo, 0, nb);
+    if (n == 3) direct(3, 1, grid, w, 0, a, lda, out, ldo, 0, nb);
+    if (n == 2) direct(2, 1, grid, w, 0, a, lda, out, ldo, 0, nb);
+    if (n == 1) direct(1, 1, grid, w, 0, a, lda, out, ldo, 0, nb);
 }
 
 /* Multiplies n tokens with one group, which is unpacked first. */

@@ -108,10 +108,13 @@ static void group(const uint8_t *w, const struct kern_act *a, int64_t lda, int64
                   int64_t ldo, int64_t nb) {
     for (; n >= TILE; n -= TILE, a += TILE * lda, out += TILE * ldo)
         tile(TILE, w, a, lda, out, ldo, nb);
-    if (n & 4) tile(4, w, a, lda, out, ldo, nb), a += 4 * lda, out += 4 * ldo;
-    if ((n & 3) == 3) tile(3, w, a, lda, out, ldo, nb);
-    if ((n & 3) == 2) tile(2, w, a, lda, out, ldo, nb);
-    if ((n & 3) == 1) one(1, w, 0, a, out, 0, nb);
+    if (TILE > 7 && n == 7) tile(7, w, a, lda, out, ldo, nb);
+    if (TILE > 6 && n == 6) tile(6, w, a, lda, out, ldo, nb);
+    if (TILE > 5 && n == 5) tile(5, w, a, lda, out, ldo, nb);
+    if (n == 4) tile(4, w, a, lda, out, ldo, nb);
+    if (n == 3) tile(3, w, a, lda, out, ldo, nb);
+    if (n == 2) tile(2, w, a, lda, out, ldo, nb);
+    if (n == 1) one(1, w, 0, a, out, 0, nb);
 }
 
 /* Multiplies all groups with all tokens. AMX includes this file for its steps alone and has a
