@@ -3,9 +3,9 @@
  * of raw values by schema; streaming of content. The syntaxes are in tool_tags.c, tool_elem.c,
  * tool_json.c and tool_lit.c, their table in tool_formats.c.
  *
- * Reasoning ends at the first closing tag, since an argument may hold one too; a call that starts
- * before that tag and ends behind it is a call all the same (models do call inside an unclosed
- * block). */
+ * Reasoning ends at the first closing tag, since an argument may hold one too; a call of an offered
+ * tool that starts before that tag and ends behind it is a call all the same (models do call inside
+ * an unclosed block). */
 #include "chat/tool_int.h"
 
 #include <stdarg.h>
@@ -289,10 +289,13 @@ static bool line_start(const struct toolparse *p, size_t i) {
     return i == 0 || p->in.data[i - 1] == '\n' || p->in.data[i - 1] == '>';
 }
 
-/* Tries to read a call at i without keeping it; returns where it ends, or 0 when there is none. */
-static size_t probe(struct toolparse *p, size_t i) {
+/* Tries to read a call at i without keeping it; `offered` wants one of an offered tool. Returns
+ * where it ends, or 0 when there is none. */
+static size_t probe(struct toolparse *p, size_t i, bool offered) {
     const int n_calls = p->n_calls, n_problems = p->n_problems;
     bool ok = p->f->parse(p, &i);
+    for (int k = n_calls; k < p->n_calls && offered && p->tools; k++)
+        ok = ok && function_of(p, p->calls[k].name);
     p->n_calls = n_calls;
     p->n_problems = n_problems;
     return ok ? i : 0;
@@ -369,7 +372,9 @@ static struct parts split_reasoning(struct toolparse *p) {
             call = SIZE_MAX;
             break;
         }
-        size_t end = (!tagged && !open) || may_call(p, call) ? probe(p, call) : 0;
+        /* A call around the tag that ends the reasoning is one only when its tool is offered. */
+        const bool around = close != SIZE_MAX;
+        size_t end = (!tagged && !open) || may_call(p, call) ? probe(p, call, around) : 0;
         if (end && (close == SIZE_MAX || end > close)) break;
         call = tool_marker(p, call + 1);
     }

@@ -17,6 +17,7 @@
 #include "core/err.h"
 #include "core/json.h"
 
+struct ids;
 struct tok;
 struct gram_vocab;
 struct grammar;
@@ -127,6 +128,15 @@ int gram_mask(const struct gram_state *s, uint32_t *bits, struct err *e);
 /* Appends the bytes that must come, at most `most`: while exactly one byte can follow and the
  * text cannot end. */
 void gram_forced(const struct gram_state *s, size_t most, struct buf *out);
+/* Returns how few bytes complete the text, 0 when it is complete, or -1 when no way is known: the
+ * search for one is bounded. */
+int64_t gram_least(const struct gram_state *s);
+/* Appends tokens that complete what came, by such a short text; none when it is complete. Returns
+ * false when no way is known. */
+bool gram_way_out(const struct gram_state *s, struct ids *out);
+/* Tells whether at most that many tokens can complete what came. True is certain; false when they
+ * cannot, or no way is known. Takes about a microsecond where the end is far. */
+bool gram_ends_within(const struct gram_state *s, int64_t most);
 /* Tells whether what came is complete. */
 bool gram_may_end(const struct gram_state *s);
 /* Tells whether what came is complete and nothing can be added, or an end came. */

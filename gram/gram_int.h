@@ -69,7 +69,8 @@ struct gpick_far {         /* from a row on */
 struct grule {
     gnode body;
     bool null, live;
-    uint8_t mark; /* of a search */
+    uint8_t mark;   /* of a search */
+    uint32_t least; /* bytes of its shortest text, least.c */
 };
 
 /* A stack: what follows, nearest first. 0 is the empty one. */
@@ -77,6 +78,7 @@ struct gtail {
     gnode node;
     uint32_t parent, depth, chain;
     uint32_t item, n_item; /* items when the part before it is complete: in g->item */
+    uint32_t tokens;       /* that complete what follows, and 1: least.c */
     uint8_t state;         /* 0 not expanded, 1 under way, 2 done */
     bool can_end;
 };
@@ -91,6 +93,9 @@ struct gconf {
     struct gitem it[GRAM_ITEMS_MAX];
 };
 
+struct gleast { /* of a node's shortest text, least.c; each and 1, GRAM_INF: none is known */
+    uint32_t bytes, tokens;
+};
 struct gset {
     uint64_t w[4];
 };
@@ -129,6 +134,9 @@ struct grammar {
     uint64_t n_searched; /* states that were looked at for whether they have any text */
     uint32_t *seen;      /* [node] the search that came to it last */
     uint32_t cap_seen, search;
+    struct gleast *least; /* [node] */
+    uint32_t cap_least;
+    bool least_known; /* of rules, too */
     struct gleaf **leaf;
     uint32_t n_leaf_bucket;
     size_t leaf_bytes;
@@ -197,6 +205,7 @@ void gconf_start(struct grammar *g, struct gconf *c);
 void gconf_step(struct grammar *g, const struct gconf *in, uint8_t byte, struct gconf *out);
 /* Sets *out to what follows when everything before the stack `tail` is complete. */
 void gconf_pop(struct grammar *g, uint32_t tail, struct gconf *out);
+void gconf_copy(struct gconf *to, const struct gconf *from);
 static inline bool gconf_dead(const struct gconf *c) {
     return c->n == 0 && !c->can_end;
 }
@@ -241,6 +250,7 @@ struct gram_vocab {
     struct gtrie all;
     struct gslice slice[GRAM_SLICES];
     size_t longest;
+    bool has_bytes; /* every byte that UTF-8 has is a token */
     struct special {
         char *text;
         int32_t id;

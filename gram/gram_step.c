@@ -252,6 +252,12 @@ void gconf_start(struct grammar *g, struct gconf *c) {
     expand(g, g->root, 0, c);
 }
 
+void gconf_copy(struct gconf *to, const struct gconf *from) {
+    to->n = from->n;
+    to->can_end = from->can_end;
+    memcpy(to->it, from->it, (size_t)from->n * sizeof *from->it);
+}
+
 void gconf_step(struct grammar *g, const struct gconf *in, uint8_t byte, struct gconf *out) {
     const int cls = g->cls[byte];
     out->n = 0;

@@ -162,6 +162,16 @@ static void build_slice(struct gram_vocab *v, int k, const int32_t *id, int64_t 
     free(rest);
 }
 
+/* Tells whether each byte that occurs in UTF-8 text is a token. */
+static bool has_bytes(const struct gram_vocab *v) {
+    bool has[256] = {false};
+    for (int32_t i = 0; i < v->n; i++)
+        if (v->at[i + 1] - v->at[i] == 1 && !v->is_end[i]) has[(uint8_t)v->bytes[v->at[i]]] = true;
+    for (int b = ' '; b <= 0xf4; b++)
+        if (!has[b] && b != 0x7f && b != 0xc0 && b != 0xc1) return false;
+    return has['\n'] && has['\t'];
+}
+
 static void finish(struct gram_vocab *v) {
     int32_t *id = xcalloc((size_t)v->n + 1, sizeof *id);
     int64_t n_id = 0;
@@ -177,6 +187,7 @@ static void finish(struct gram_vocab *v) {
     qsort_r(id, (size_t)n_id, sizeof *id, cmp_tokens, v);
     for (int k = 0; k < GRAM_SLICES; k++) build_slice(v, k, id, n_id);
     build(v, &v->all, id, n_id);
+    v->has_bytes = has_bytes(v);
     v->n_bytes += v->at[v->n] + (size_t)v->n * (sizeof *v->at + 1);
     free(id);
 }

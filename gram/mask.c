@@ -196,12 +196,6 @@ static void walk(struct grammar *g, const struct gtrie *t, uint32_t from, uint32
     }
 }
 
-static void conf_copy(struct gconf *to, const struct gconf *from) {
-    to->n = from->n;
-    to->can_end = from->can_end;
-    memcpy(to->it, from->it, (size_t)from->n * sizeof *from->it);
-}
-
 static void mask_item(struct grammar *g, const struct gitem *it, uint32_t *bits) {
     const struct gleaf *l = leaf_of(g, it->head);
     if (l->bits)
@@ -220,7 +214,7 @@ static void mask_item(struct grammar *g, const struct gitem *it, uint32_t *bits)
     gconf_pop(g, it->tail, behind);
     for (uint32_t i = 0; i < l->n_exit && behind->n; i++) {
         const struct gtrie_node *x = &l->t->v[l->exit[i]];
-        conf_copy(&g->scratch[x->depth], behind);
+        gconf_copy(&g->scratch[x->depth], behind);
         walk(g, l->t, l->exit[i] + 1, x->skip, bits);
     }
     free(behind);
@@ -262,7 +256,7 @@ struct gram_state *gram_copy(const struct gram_state *s) {
     struct gram_state *c = xmalloc(sizeof *c);
     c->g = s->g;
     c->ended = s->ended;
-    conf_copy(&c->c, &s->c);
+    gconf_copy(&c->c, &s->c);
     return c;
 }
 
@@ -276,7 +270,7 @@ static bool move(struct grammar *g, struct gconf *c, const char *s, size_t n) {
     for (size_t i = 0; i < n; i++) {
         gconf_step(g, c, (uint8_t)s[i], &next);
         if (gconf_dead(&next) || g->full) return false;
-        conf_copy(c, &next);
+        gconf_copy(c, &next);
     }
     return true;
 }
@@ -286,7 +280,7 @@ static bool behind(const struct gram_state *s, int32_t id, struct gconf *c) {
     const struct gram_vocab *v = s->g->v;
     size_t n;
     if (id < 0 || id >= v->n || s->ended) return false;
-    conf_copy(c, &s->c);
+    gconf_copy(c, &s->c);
     if (v->is_end[id]) return s->c.can_end;
     const char *t = gram_token(v, id, &n);
     lock_in(s);
@@ -309,13 +303,13 @@ int gram_accept(struct gram_state *s, int32_t id, struct err *e) {
     if (s->g->v->is_end[id])
         s->ended = true;
     else
-        conf_copy(&s->c, &c);
+        gconf_copy(&s->c, &c);
     return 0;
 }
 
 int gram_accept_text(struct gram_state *s, const char *text, size_t n, struct err *e) {
     struct gconf c;
-    conf_copy(&c, &s->c);
+    gconf_copy(&c, &s->c);
     lock_in(s);
     const bool ok = !s->ended && move(s->g, &c, text, n);
     lock_out(s);
@@ -323,7 +317,7 @@ int gram_accept_text(struct gram_state *s, const char *text, size_t n, struct er
         TRY(grammar_full(s->g, e));
         return err_set(e, ERR_USAGE, "the grammar does not allow this text");
     }
-    conf_copy(&s->c, &c);
+    gconf_copy(&s->c, &c);
     return 0;
 }
 
@@ -344,12 +338,12 @@ void gram_forced(const struct gram_state *s, size_t most, struct buf *out) {
     struct gconf c, next;
     int b;
     if (s->ended) return;
-    conf_copy(&c, &s->c);
+    gconf_copy(&c, &s->c);
     lock_in(s);
     while (most-- > 0 && (b = only_byte(s->g, &c)) >= 0 && b != GRAM_TOKEN) {
         buf_chr(out, (char)(uint8_t)b);
         gconf_step(s->g, &c, (uint8_t)b, &next);
-        conf_copy(&c, &next);
+        gconf_copy(&c, &next);
     }
     lock_out(s);
 }

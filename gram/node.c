@@ -175,6 +175,7 @@ void grammar_free(struct grammar *g) {
     }
     free(g->row);
     free(g->seen);
+    free(g->least);
     free(g->node);
     free(g->bucket);
     free(g->list);

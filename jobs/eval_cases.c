@@ -216,6 +216,7 @@ static void emit_run(struct emit *m, const struct tools_run *r, const char *suit
         emit_i64(m, "forced_tokens", NULL, x.n_forced);
         emit_i64(m, "constrained_tokens", NULL, x.n_drawn);
         emit_i64(m, "overruled_tokens", NULL, x.n_overruled);
+        emit_i64(m, "ended_tokens", NULL, x.n_ended);
         emit_num(m, "overruled_per_1000", "overruled, per 1000 tokens",
                  x.n_drawn ? 1000.0 * (double)x.n_overruled / (double)x.n_drawn : 0, 1);
     }

@@ -72,4 +72,5 @@ void run_overruled(const struct run_answer *a, struct buf *out) {
     buf_fmt(out, "; the grammar overruled %" PRId64 " of %" PRId64 " token%s", n.n_overruled,
             n.n_drawn, str_s(n.n_drawn));
     if (n.n_forced) buf_fmt(out, " and forced %" PRId64, n.n_forced);
+    if (n.n_ended) buf_fmt(out, "; %" PRId64 " were taken to end in time", n.n_ended);
 }

@@ -105,6 +105,9 @@ void sched_release(struct sched *s, struct run *r, bool keep) {
 
 static void end_run(struct sched *s, struct run *r, enum reply_end end, const char *stop) {
     struct reply_choice *c = &r->task->reply.choice[r->choice];
+    /* A form that is complete at the limit was not cut by it. */
+    if (end == END_LENGTH && r->guard.c && !r->task->ask.tools && constrain_done(r->guard.c))
+        end = END_TURN;
     if (r->speak && end != END_FAILED) {
         const char *late = NULL;
         const int n_calls =
@@ -396,6 +399,10 @@ static int take(struct sched *s, struct run *r, const float *logits, struct ids 
     const int64_t n_out = r->task->reply.choice[r->choice].n_out, n_max = r->task->ask.n_max;
     int64_t most = min_i64(JUMP_ROWS, s->n_ctx - r->all.n);
     int32_t id;
+    if (c) {
+        const int64_t room = s->n_ctx - r->all.n + 1;
+        constrain_limit(c, n_max > 0 ? min_i64(room, n_max - n_out) : room);
+    }
     end_thinking(session_model(s->s)->tok, r);
     if (r->n_forced < r->force.n)
         id = r->force.v[r->n_forced++];

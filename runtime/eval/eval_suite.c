@@ -123,11 +123,15 @@ static int generate(struct session *s, const struct ids *prompt, int64_t max_tok
 }
 
 /* Generates an answer whose calls are only of tools that are offered, with arguments that their
- * schemas allow. */
+ * schemas allow. Where the case expects a call there is one, as if its client had asked for it:
+ * so an answer without any counts as overruled, too. */
 static int generate_calls(struct session *s, const struct suite_plan *p, int i, int64_t max_tokens,
                           struct eval_gen *g, double *seconds, struct err *e) {
     const struct suite_case *c = &p->suite->c[p->index[i]];
-    const struct gram_tools t = {.tools = json_get(c->json, "tools"), .parallel = true};
+    const struct gram_tools t = {.tools = json_get(c->json, "tools"),
+                                 .choice =
+                                     json_first(c->expect) ? GRAM_TOOLS_REQUIRED : GRAM_TOOLS_AUTO,
+                                 .parallel = true};
     const struct gram_opts go = {.any_order = true};
     const enum tool_think think = toolfmt_think_of(p->format, p->text[i]);
     struct constrain_opts o = {.draw_all = !p->jump};
@@ -159,6 +163,7 @@ static int answer_case(struct session *s, const struct suite_plan *p, int i, int
     out->counts.n_drawn += g.counts.n_drawn;
     out->counts.n_overruled += g.counts.n_overruled;
     out->counts.n_forced += g.counts.n_forced;
+    out->counts.n_ended += g.counts.n_ended;
     if (!rc)
         rc = answer_read(&out->answer[i], p->format, c, p->text[i], g.text.data, g.text.len, e);
     if (!rc && out->answer[i].parse)

@@ -10,7 +10,7 @@
 #include "core/attr.h"
 #include "core/mem.h"
 
-enum { SPACES_MAX = 2, FORCED_MAX = 512 };
+enum { SPACES_MAX = 2, FORCED_MAX = 512, TRIES = 16, MANY = 256 };
 
 /* Where an answer is. Its first token decides whether it reasons; then comes the reasoning, then
  * the text. */
@@ -26,8 +26,12 @@ struct constrain {
     const struct tok *tok;
     struct states state, before; /* The present states, and those before the last token. */
     enum place at;
-    struct buf text; /* All text that came. */
-    int spaces;      /* How many tokens of white space may still come before the text. */
+    struct buf text;  /* All text that came. */
+    int spaces;       /* How many tokens of white space may still come before the text. */
+    int64_t left;     /* tokens that come at most, -1: any number */
+    bool late;        /* they cannot complete the text */
+    struct ids end;   /* some that do, from here on; empty: not looked for */
+    struct ids close; /* those of o.close */
     struct constrain_counts n;
     size_t *over; /* [n.n_overruled] bytes of text */
     float *logits;
@@ -49,10 +53,13 @@ struct constrain *constrain_new(const struct constrain_opts *o, const struct tok
     struct constrain *c = xcalloc(1, sizeof *c);
     c->o = *o;
     c->tok = t;
+    c->left = -1;
     c->state.v[c->state.n++] = gram_begin(o->g);
     if (o->other) c->state.v[c->state.n++] = gram_begin(o->other);
     c->at = o->close && !o->open ? IN_REASONING : o->open ? AT_START : IN_TEXT;
     c->spaces = c->at == IN_TEXT ? o->spaces : 0;
+    struct err ignored; /* then reasoning is not closed in time */
+    if (o->close) (void)tok_encode(t, o->close, strlen(o->close), true, false, &c->close, &ignored);
     buf_str(&c->text, "");
     return c;
 }
@@ -62,6 +69,8 @@ void constrain_free(struct constrain *c) {
     states_end(&c->state);
     states_end(&c->before);
     buf_release(&c->text);
+    ids_release(&c->end);
+    ids_release(&c->close);
     free(c->over);
     free(c->logits);
     free(c->bits);
@@ -249,10 +258,105 @@ static void note_overruled(struct constrain *c, int32_t alone, int32_t id) {
     buf_release(&b);
 }
 
+/* ---- the limit of tokens ---- */
+
+void constrain_limit(struct constrain *c, int64_t left) {
+    c->left = left;
+}
+
+/* Tells whether that many tokens can complete the text, or no way is known and there are many. */
+static bool text_ends(const struct states *s, int64_t most) {
+    for (int i = 0; i < s->n; i++)
+        if (gram_ends_within(s->v[i], most) || (most >= MANY && gram_least(s->v[i]) < 0))
+            return true;
+    return false;
+}
+
+/* Tells whether `most` tokens behind this one can complete the text. */
+static bool ends_behind(struct constrain *c, int32_t id, int64_t most) {
+    if (tok_is_eog(c->tok, id)) return true;
+    if (c->end.n && c->end.v[0] == id && c->end.n - 1 <= most) return true;
+    if (c->at == IN_REASONING && c->o.may_end) return true;
+    struct buf b = {0};
+    struct states s = states_copy(&c->state);
+    struct err ignored;
+    tok_decode(c->tok, id, true, &b);
+    int n = 0;
+    if (c->at != IN_REASONING && in_text(c, id)) {
+        for (int i = 0; i < s.n; i++) {
+            if (gram_accept(s.v[i], id, &ignored))
+                gram_end(s.v[i]);
+            else
+                s.v[n++] = s.v[i];
+        }
+        s.n = n;
+    } else {
+        const int64_t at = c->at == IN_REASONING && b.len ? closes(c, b.data, b.len) : -1;
+        if (at >= 0)
+            (void)go_on(&s, b.data + at, b.len - (size_t)at);
+        else if (c->at != IN_TEXT)
+            most -= c->close.n;
+    }
+    const bool ok = text_ends(&s, most);
+    buf_release(&b);
+    states_end(&s);
+    return ok;
+}
+
+/* Looks for tokens that complete the text, and puts them into c->end. Returns false when none are
+ * known, or they are more than may come; that is so until the end then. */
+static bool find_end(struct constrain *c) {
+    struct ids best = {0};
+    bool found = false;
+    for (int i = 0; i < c->state.n; i++) {
+        struct ids way = {0};
+        if (gram_way_out(c->state.v[i], &way) && (!found || way.n < best.n)) {
+            ids_release(&best);
+            best = way;
+            found = true;
+        } else {
+            ids_release(&way);
+        }
+    }
+    c->end.n = 0;
+    for (int64_t i = 0; i < c->close.n && c->at == IN_REASONING; i++)
+        ids_add(&c->end, c->close.v[i]);
+    for (int64_t i = 0; i < best.n; i++) ids_add(&c->end, best.v[i]);
+    ids_release(&best);
+    c->late = found && c->end.n > c->left;
+    if (c->late) c->end.n = 0;
+    return found && !c->late;
+}
+
+/* Replaces the token that was drawn when the rest could not complete the text behind it: by the
+ * likeliest behind which it can, or by the next one of those that do. */
+static void end_in_time(struct constrain *c, const float *logits, int32_t *id) {
+    const int64_t n = tok_n_vocab(c->tok), most = c->left - 1;
+    int32_t best[TRIES];
+    float logit[TRIES];
+    if (c->left <= 0 || c->late || ends_behind(c, *id, most)) return;
+    if (!c->end.n && !find_end(c)) return;
+    int64_t n_best = sample_best(logits, n, TRIES, best, logit), at = 0;
+    while (at < n_best && (!allowed(c, best[at]) || !ends_behind(c, best[at], most))) at++;
+    if (at < n_best) {
+        *id = best[at];
+    } else if (c->end.n) {
+        *id = c->end.v[0];
+    } else { /* The text is complete. */
+        int32_t end = -1;
+        for (int32_t i = 0; i < n; i++)
+            if (tok_is_eog(c->tok, i) && (end < 0 || logits[i] > logits[end])) end = i;
+        if (end < 0 || !isfinite(logits[end])) return;
+        *id = end;
+    }
+    c->n.n_ended++;
+}
+
 int constrain_pick(struct constrain *c, struct sampler *s, const float *logits, const int32_t *last,
                    int64_t n_last, int32_t *id, struct err *e) {
     int32_t alone;
     TRY(pick(c, s, logits, last, n_last, &alone, id, e));
+    end_in_time(c, logits, id);
     c->n.n_drawn += c->at != IN_REASONING;
     if (*id != alone && !allowed(c, alone)) note_overruled(c, alone, *id);
     return 0;
@@ -297,6 +401,11 @@ static int accept_text(struct constrain *c, int32_t id, struct err *e) {
 int constrain_accept(struct constrain *c, int32_t id, struct err *e) {
     struct buf b = {0};
     int rc = 0;
+    if (c->end.n && c->end.v[0] == id)
+        memmove(c->end.v, c->end.v + 1, (size_t)--c->end.n * sizeof *c->end.v);
+    else
+        c->end.n = 0;
+    if (c->left > 0) c->left--;
     if (tok_is_eog(c->tok, id)) return c->at == IN_REASONING ? 0 : accept_text(c, id, e);
     tok_decode(c->tok, id, true, &b);
     if (c->at != IN_REASONING && in_text(c, id)) {
@@ -313,15 +422,18 @@ int constrain_accept(struct constrain *c, int32_t id, struct err *e) {
 }
 
 /* Returns how many of `ids` are certain to come, one after the other. The last one is left to the
- * model unless the text ends there. */
-static int64_t certain(const struct gram_state *from, const struct ids *ids, int64_t most) {
+ * model unless the text ends there. 0: the limit of tokens would be too near behind them. */
+static int64_t certain(const struct constrain *c, const struct gram_state *from,
+                       const struct ids *ids, int64_t most) {
     struct gram_state *s = gram_copy(from);
     struct err ignored;
     int64_t k = 0;
     while (k < ids->n && k < most && gram_accept(s, ids->v[k], &ignored) == 0) k++;
+    /* c->left was told before the token that these begin with */
+    const bool late = c->left >= 0 && !c->late && !gram_ends_within(s, c->left + 1 - k);
     if (k == ids->n && k > 0 && !gram_must_end(s)) k--;
     gram_end(s);
-    return k;
+    return late ? 0 : k;
 }
 
 int constrain_forced(struct constrain *c, int32_t id, int64_t most, struct ids *out,
@@ -338,13 +450,15 @@ int constrain_forced(struct constrain *c, int32_t id, int64_t most, struct ids *
         rc = tok_encode(c->tok, text.data, text.len, false, false, out, e);
     for (int64_t i = 0; i < out->n; i++) tok_decode(c->tok, out->v[i], false, &again);
     const bool same = again.len == text.len && memcmp(again.data, text.data, text.len) == 0;
-    out->n = same && !rc ? certain(c->before.v[0], out, most) : 0;
+    out->n = same && !rc ? certain(c, c->before.v[0], out, most) : 0;
     if (out->n < 2) out->n = 0;
     if (out->n) { /* The token is taken back, and those come in its place. */
         states_end(&c->state);
         c->state = c->before;
         c->before.n = 0;
         c->text.len -= len;
+        c->left += c->left >= 0;
+        c->end.n = 0;
         for (int64_t i = 0; i < out->n && !rc; i++) rc = constrain_accept(c, out->v[i], e);
         c->n.n_forced += out->n - 1;
     }

@@ -22,6 +22,7 @@ struct constrain_counts {
     int64_t n_drawn;     /* tokens that the grammar had a say in */
     int64_t n_overruled; /* of those: the sampler alone would have drawn another one */
     int64_t n_forced;    /* tokens that were not drawn, since no others could come */
+    int64_t n_ended;     /* tokens that were taken for the text to be complete at the limit */
 };
 struct constrain; /* one answer */
 struct constrain *constrain_new(const struct constrain_opts *o, const struct tok *t);
@@ -34,6 +35,10 @@ const size_t *constrain_overruled(const struct constrain *c, int64_t *n);
 
 /* Tells whether the text is complete and nothing can be added. */
 bool constrain_done(const struct constrain *c);
+/* Says that at most `left` tokens come from now on, -1: any number. While that many can complete
+ * the text, none is drawn behind which the rest of them cannot; so the answer is complete at the
+ * limit. Where they never could, the limit is not looked at. */
+void constrain_limit(struct constrain *c, int64_t left);
 /* Draws with the sampler among the tokens that are allowed. The best are tested one by one; a
  * mask is made only when those do not decide. Within reasoning all are allowed but those that
  * end the answer, and those that bring behind the end of the reasoning what the grammar forbids.

@@ -225,6 +225,13 @@ static int jump(struct gen *g, const struct ids *next, struct err *e) {
     return rc;
 }
 
+/* Says how many tokens may come yet, of which n_made of this run came. */
+static void limit(const struct gen *g, const struct gen_opts *o, struct gen_answer *a,
+                  int64_t n_made) {
+    const int64_t room = gen_n_ctx(g) - g->fed.n + 1; /* the last one is not fed */
+    constrain_limit(a->constrain, o->n_max < 0 ? room : min_i64(room, o->n_max - n_made));
+}
+
 static int run(struct gen *g, const struct gen_opts *o, struct gen_answer *a, struct err *e) {
     const int64_t n_ctx = gen_n_ctx(g), n_before = a->n_drawn;
     struct ids next = {0};
@@ -232,6 +239,7 @@ static int run(struct gen *g, const struct gen_opts *o, struct gen_answer *a, st
     a->stop = GEN_LENGTH;
     while (!rc && (o->n_max < 0 || a->n_drawn - n_before < o->n_max)) {
         int32_t id = 0;
+        if (a->constrain) limit(g, o, a, a->n_drawn - n_before);
         if (prog_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
         if (!rc) rc = draw(g, a, &id, e);
         if (rc) break;

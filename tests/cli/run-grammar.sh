@@ -17,6 +17,15 @@ for seed in 1 2 3; do
     "$HONE" run "$t/m.gguf" -p 'The value of' --schema "$t/s.json" --temp 1 --seed $seed -n 120 -q > "$t/o"
     tr -d '\n' < "$t/o" | grep -Eq '^ ?\{ *"unit": *"(celsius|kelvin)", *"days": *([1-9]|1[0-4]), *"where": *"[^"]*" *\}$' || { cat "$t/o"; exit 1; }
 done
+# whatever the limit is, the object is complete where there is room for the shortest one
+cat > "$t/l.json" << 'END'
+{"type": "object", "properties": {"name": {"type": "string", "pattern": "^[a-z]{5,30}$"}, "n": {"type": "integer", "minimum": 10},
+ "tags": {"type": "array", "items": {"type": "string", "minLength": 3}, "minItems": 2}}, "required": ["name", "n", "tags"], "additionalProperties": false}
+END
+for n in 30 31 33 40; do
+    "$HONE" run "$t/m.gguf" -p 'Describe a car. ' --schema "$t/l.json" --temp 1 --seed $n -n $n --json > "$t/json"
+    grep -q '"stop": "end"' "$t/json" && grep -q '"ended_tokens": [1-9]\|"generated_tokens": 3' "$t/json" || { cat "$t/json"; exit 1; }
+done
 # reasoning comes first and is free; the answer behind it is the object, the same text for a seed
 "$HONE" run "$t/m.gguf" 'Find 12 pages on the valve manual.' --schema "$t/s.json" --temp 0 -n 200 --json > "$t/json"
 grep -q '"reasoning": "[^"]' "$t/json" && grep -q '"content": " *{[ \\n]*\\"unit\\"' "$t/json" && grep -q '"stop": "end"' "$t/json" || { cat "$t/json"; exit 1; }

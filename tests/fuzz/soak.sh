@@ -4,7 +4,7 @@
 # used that much processor time, and writes OUT_DIR/TARGET.json: executions, coverage, findings. What the fuzzer
 # found interesting stays in OUT_DIR/corpus/TARGET, inputs that fail in OUT_DIR/TARGET-crash-*.
 # TARGET:KIND is a part of a target that knows parts (fuzz_grammar.c), with the corpus of the whole.
-# An input may take 120 s: libFuzzer counts wall time, and on a busy machine a process can stand still for long.
+# An input may take 120 s, or FUZZ_TIMEOUT: libFuzzer counts wall time, and on a busy machine a process can stand still for long.
 set -eu
 [ $# -ge 4 ] || { sed -n '3,6p' "$0"; exit 2; }
 bin=$1 out=$2 limit=$3
@@ -17,7 +17,7 @@ for t in "$@"; do
     *:*) export FUZZ_KIND="${t#*:}" ;;
     *) unset FUZZ_KIND ;;
     esac
-    "$bin/fuzz_${t%%:*}" -timeout=120 -report_slow_units=60 -rss_limit_mb=4096 -print_final_stats=1 -artifact_prefix="$out/$t-" \
+    "$bin/fuzz_${t%%:*}" -timeout="${FUZZ_TIMEOUT:-120}" -report_slow_units=60 -rss_limit_mb=4096 -print_final_stats=1 -artifact_prefix="$out/$t-" \
         "$out/corpus/$t" "$seeds" >"$out/$t.log" 2>&1 &
     pid=$!
     used=0
