@@ -159,10 +159,11 @@ static bool origin_ok(const struct server *s, struct job *j) {
     return false;
 }
 
-/* Tells whether the type of a body is JSON, or what curl says without being told, from what is no
- * browser. */
+/* Tells whether the type of a body is JSON, or, from what is no browser, what curl and libraries
+ * say without being told. */
 static bool type_ok(const struct job *j) {
-    static const char json[] = "application/json", form[] = "application/x-www-form-urlencoded";
+    static const char *const untold[] = {"application/x-www-form-urlencoded",
+                                         "application/octet-stream", "text/plain"};
     const struct http_text *t = http_find(&j->req, "content-type");
     const bool page = http_find(&j->req, "origin") || http_find(&j->req, "sec-fetch-site");
     if (!t) return !page;
@@ -170,7 +171,9 @@ static bool type_ok(const struct job *j) {
     const char *semi = memchr(kind.s, ';', kind.n);
     if (semi) kind.n = (size_t)(semi - kind.s);
     while (kind.n && kind.s[kind.n - 1] == ' ') kind.n--;
-    return http_is_word(kind, json) || (!page && http_is_word(kind, form));
+    for (size_t i = 0; i < COUNT_OF(untold) && !page; i++)
+        if (http_is_word(kind, untold[i])) return true;
+    return http_is_word(kind, "application/json");
 }
 
 /* An address that gives WRONG_KEYS wrong keys within WRONG_S seconds must wait until these are
@@ -204,10 +207,13 @@ static int may_ask(struct server *s, struct job *j, struct fault *f) {
     const struct route *r = find(&j->req, &known);
     const bool open = r && r->open;
     j->route = r;
-    if (!http_host_ok(j->req.host, s->o.allow_host, s->o.n_allow_hosts))
+    if (!http_host_ok(j->req.host, s->o.allow_host, s->o.n_allow_hosts)) {
+        const char *colon = memchr(j->req.host.s, ':', j->req.host.n);
+        const size_t n = colon ? (size_t)(colon - j->req.host.s) : j->req.host.n;
         return fault_set(f, 403, NULL, NULL,
                          "Host is no name of this server; --allow-host %.*s would make it one",
-                         j->req.host.n > 100 ? 100 : (int)j->req.host.n, j->req.host.s);
+                         n > 100 ? 100 : (int)n, j->req.host.s);
+    }
     if (!origin_ok(s, j))
         return fault_set(f, 403, NULL, NULL,
                          "pages of other origins may not ask; --allow-origin names those that may");

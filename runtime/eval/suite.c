@@ -86,7 +86,10 @@ static int check_checks(const struct suite_case *c, const char *what, struct err
     }
     buf_release(&text);
     if (!rc && !c->expect && !json_first(checks))
-        rc = err_set(e, ERR_DATA, "%s: neither \"checks\" nor \"expect\"", what);
+        rc = err_set(e, ERR_DATA, "%s: neither \"checks\" nor \"expect\"%s", what,
+                     json_get(c->json, "hone")
+                         ? "; this is a record of hone serve, which --from-answers reads"
+                         : "");
     return rc;
 }
 

@@ -86,6 +86,8 @@ raw 501 'a coding behind chunked' 'POST /tokenize HTTP/1.1\r\nHost: localhost\r\
 raw 431 'a field of 40 KiB' "$(awk 'BEGIN { printf "GET /health HTTP/1.1\\r\\nHost: localhost\\r\\nA: "; for (i = 0; i < 40000; i++) printf "x"; printf "\\r\\n\\r\\n" }')"
 raw 431 '200 fields' "$(awk 'BEGIN { printf "GET /health HTTP/1.1\\r\\nHost: localhost\\r\\n"; for (i = 0; i < 200; i++) printf "A%d: b\\r\\n", i; printf "\\r\\n" }')"
 raw 403 'a name that only begins like ours' 'GET /health HTTP/1.1\r\nHost: localhost.evil.example\r\nConnection: close\r\n\r\n'
+raw 403 'the name of this machine in a container' 'GET /health HTTP/1.1\r\nHost: host.docker.internal:8080\r\nConnection: close\r\n\r\n'
+grep -q -- '--allow-host host.docker.internal would' "$t/raw" || say "what would let it in is not said: $(tail -n 1 "$t/raw")"
 raw 403 'an address that is a name' 'GET /health HTTP/1.1\r\nHost: 127.0.0.1.evil.example\r\nConnection: close\r\n\r\n'
 raw 413 '33 MiB' 'POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 34603008\r\n\r\n'
 raw 404 'a path that goes up' 'GET /../../etc/passwd HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'

@@ -210,7 +210,7 @@ printf 'GET /health HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n'
 "$t/ask" "$port" -r "$t/r" > "$t/raw"; parts; is 403 'a name that is not ours'
 get /health 'Origin: http://evil.example'; is 403 'a page of another origin'
 get /health 'Sec-Fetch-Site: cross-site'; is 403 'another site'
-post /tokenize '{"content": "x"}' 'Content-Type: text/plain'; is 415 'another type'
+post /tokenize '{"content": "x"}' 'Content-Type: multipart/form-data'; is 415 'another type'
 printf 'GET /health HTTP/1.1\nHost: localhost\n\n' > "$t/r"
 "$t/ask" "$port" -r "$t/r" > "$t/raw"; parts; is 400 'bare line feeds'
 printf 'POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n' > "$t/r"

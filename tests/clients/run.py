@@ -13,17 +13,20 @@ import traceback
 os.environ.update({ # nothing leaves this machine: no telemetry, no lists of prices
     "LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_TELEMETRY": "False", "OPENAI_AGENTS_DISABLE_TRACING": "1",
     "LANGSMITH_TRACING": "false", "LANGCHAIN_TRACING_V2": "false", "HF_HUB_OFFLINE": "1", "DO_NOT_TRACK": "1",
-    "PYDANTIC_AI_UPDATE_CHECK": "0", "HAYSTACK_TELEMETRY_ENABLED": "False"})
+    "PYDANTIC_AI_UPDATE_CHECK": "0", "HAYSTACK_TELEMETRY_ENABLED": "False", "CREWAI_DISABLE_TELEMETRY": "true",
+    "CREWAI_TRACING_ENABLED": "false", "OTEL_SDK_DISABLED": "true"})
 
 import common
 import kits
+import loops
 import more
+import programs
 import sdk
 import wire
 
 
 def checks_of(library):
-    return [(n, f) for part in (sdk, kits, more, wire) for n, f in vars(part).items()
+    return [(n, f) for part in (sdk, kits, more, loops, programs, wire) for n, f in vars(part).items()
             if n.startswith(f"check_{library}_") or n == f"check_{library}"]
 
 

@@ -13,6 +13,7 @@ if [ ! -e "$dir/m.gguf" ]; then
 fi
 failed=0
 asked="$*"
+alone= # what keeps a part from every network but this machine
 part() { # set "libraries to check" package==version...: libraries whose own requirements agree
     name=$1 libraries=$2
     shift 2
@@ -28,7 +29,7 @@ part() { # set "libraries to check" package==version...: libraries whose own req
         echo "$*" > "$dir/$name/pins"
     fi
     # shellcheck disable=SC2086
-    "$dir/$name/bin/python" "$here/run.py" "$hone" "$dir/m.gguf" $libraries || failed=1
+    $alone "$dir/$name/bin/python" "$here/run.py" "$hone" "$dir/m.gguf" $libraries || failed=1
 }
 part sdk "wire openai anthropic ollama langchain pydantic_ai agents smolagents" openai==3.54.0 anthropic==2.12.0 ollama==0.6.3 \
     langchain-openai==1.7.3 langchain-anthropic==1.7.7 'pydantic-ai-slim[openai,anthropic]==2.66.0' openai-agents==0.24.0 \
@@ -41,4 +42,17 @@ part more "chat_ollama outlines llm" langchain-ollama==1.1.0 outlines==1.3.3 ope
 part ag2 "ag2" 'ag2[openai]==1.2.1'
 part dspy "dspy" dspy==3.4.1
 part aider "aider" aider-chat==0.86.2
+part langgraph "langgraph" langchain==1.4.7 langgraph==1.2.22 langchain-openai==1.7.3
+part autogen "autogen" autogen-agentchat==0.7.5 'autogen-ext[openai]==0.7.5'
+part agno "agno" agno==3.1.10 openai==3.54.0
+part strands "strands" 'strands-agents[openai,anthropic]==1.62.0'
+part crewai "crewai" crewai==1.15.30
+part adk "adk" google-adk==2.13.0 litellm==1.106.2 mcp==1.30.0
+# whole programs, which would ask their makers' servers too
+if unshare -rn ip link set lo up 2> /dev/null; then
+    alone="unshare -rn sh $here/alone.sh"
+    part programs "claude_code codex" claude-agent-sdk==0.2.187 openai-codex==0.163.0
+else
+    echo "SKIP: claude_code codex: programs cannot be kept from the network here"
+fi
 exit $failed

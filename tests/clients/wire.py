@@ -162,7 +162,10 @@ def check_wire_chat(url):
         status, _, text = send(url, "POST", path, body)
         need(status == 400 and word in text, f"{body}: {status} {text}")
     same(send(url, "POST", path, "{\"messages\": [")[0], 400, "half a body")
-    same(send(url, "POST", path, {"messages": ASK, "max_tokens": 1}, content_type="text/plain")[0], 415, "another type")
+    for kind in ("text/plain", "application/octet-stream"): # of a program; a page of the same origin must say what it is
+        same(send(url, "POST", path, {"messages": ASK, "max_tokens": 1}, content_type=kind)[0], 200, kind)
+        same(send(url, "POST", path, {"messages": ASK, "max_tokens": 1}, content_type=kind, origin=url)[0], 415, kind + " of a page")
+    same(send(url, "POST", path, {"messages": ASK, "max_tokens": 1}, content_type="multipart/form-data")[0], 415, "another type")
     same(send(url, "POST", path, {"messages": ASK, "max_tokens": 1}, content_type="application/json; charset=utf-8")[0], 200, "a charset")
     # completion of code, as editors ask for it
     stops = ["<|endoftext|>", "<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>", "/src/", "#- coding: utf-8", "```", "\n\n"]

@@ -137,6 +137,7 @@ static void test_bad_suites(void) {
         {"[]", "\"prompt\""},
         {"{\"prompt\": \"x\"", "line 1"},
         {"{\"prompt\": \"x\"}", "neither \"checks\" nor"},
+        {"{\"prompt\": \"x\", \"hone\": {}}", "which --from-answers reads"},
         {"{\"prompt\": \"x\", \"checks\": {}}", "neither \"checks\" nor"},
         {"{\"prompt\": \"x\", \"text\": \"x\", \"checks\": {\"exact\": \"\"}}", "\"prompt\""},
         {"{\"checks\": {\"exact\": \"\"}}", "\"prompt\""},
