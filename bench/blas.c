@@ -28,12 +28,12 @@ static double moments(struct pool *pool, const float *x, struct gram *out) {
     struct err e;
     double best = 1e9;
     if (gram_col_new(&c, 0, kern_isa_best(), pool, &e)) stop(&e);
-    gram_col_see(c, &w, -1, x, ROWS, N);
+    gram_col_see(c, &w, -1, x, NULL, ROWS, N);
     if (gram_col_settle(c, ROWS, &e)) stop(&e);
     for (int i = 0; i < REPS; i++) {
         const double t0 = prog_now_s();
         gram_col_chunk(c, 8 * i);
-        gram_col_see(c, &w, -1, x, ROWS, N);
+        gram_col_see(c, &w, -1, x, NULL, ROWS, N);
         const double t = prog_now_s() - t0;
         if (t < best) best = t;
     }

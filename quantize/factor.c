@@ -2,7 +2,8 @@
 /* quantize/factor.c - second moments to correlation and factor, in double with a fixed order of
  * operations: the factor decides file bytes, so it is the same on every machine and with any number
  * of threads. Right-looking Cholesky of R with both indices reversed, NB columns at a time; rows of
- * the panel and of the trailing matrix are independent. 2048 columns: 3 G multiply-adds. */
+ * the panel and of the trailing matrix are independent. 2048 columns: 3 G floating-point
+ * operations. */
 #include "quantize/factor.h"
 
 #include <math.h>
@@ -13,6 +14,9 @@
 #include "quantize/axpy.h"
 
 enum { NB = 64, LANES = 8 };
+
+/* Inner products are taken two side by side; each has the order of dot(). */
+typedef double pair_of __attribute__((vector_size(16)));
 
 static int take(void *out_ptr, uint64_t n, size_t size, const char *what, struct err *e) {
     void *p;
@@ -32,6 +36,7 @@ int factor_init(struct factor *f, int64_t n, int64_t block, struct err *e) {
     TRY(take(&f->m, nb, sizeof *f->m, "a factor", e));
     TRY(take(&f->diag, (uint64_t)n, sizeof *f->diag, "a factor", e));
     TRY(take(&f->h, (uint64_t)n, sizeof *f->h, "a factor", e));
+    TRY(take(&f->pairs, (uint64_t)div_up(block, 2) * NB, sizeof(pair_of), "a factor", e));
     return take(&f->tri, (uint64_t)block * (uint64_t)block, sizeof *f->tri, "a factor", e);
 }
 void factor_release(struct factor *f) {
@@ -39,6 +44,7 @@ void factor_release(struct factor *f) {
     mem_free(f->m);
     mem_free(f->diag);
     mem_free(f->h);
+    mem_free(f->pairs);
     mem_free(f->tri);
     memset(f, 0, sizeof *f);
 }
@@ -63,6 +69,7 @@ int factor_pool(const struct gram_input *in, unsigned halves, float **out, doubl
 struct chol {
     double *a; /* The matrix [n][n], of which the lower half is used. */
     int64_t n, k0, k1;
+    pair_of *pairs; /* Columns [k0, k1) of rows k1 and k1 + 1, of the next two, and so on. */
 };
 static double dot(const double *a, const double *b, int64_t n) {
     double acc[LANES] = {0}, s = 0;
@@ -73,15 +80,47 @@ static double dot(const double *a, const double *b, int64_t n) {
     for (int l = 0; l < LANES; l++) s += acc[l];
     return s;
 }
-static void panel_rows(void *ctx, int64_t p0, int64_t p1, int worker) {
+/* Computes dot() of b with both vectors of a. */
+static inline pair_of dot_pair(const pair_of *a, const double *b, int64_t n) {
+    pair_of acc[LANES] = {{0}}, s = {0};
+    int64_t k = 0;
+    for (; k + LANES <= n; k += LANES)
+        for (int l = 0; l < LANES; l++) acc[l] += a[k + l] * (pair_of){b[k + l], b[k + l]};
+    for (; k < n; k++) s += a[k] * (pair_of){b[k], b[k]};
+    for (int l = 0; l < LANES; l++) s += acc[l];
+    return s;
+}
+/* Computes dot() of two vectors of NB with one, whose elements are there twice. The eight sums are
+ * written out so that they stay in registers. */
+static inline pair_of dot_panel(const pair_of *a, const pair_of *b) {
+    pair_of s = {0}, s0 = s, s1 = s, s2 = s, s3 = s, s4 = s, s5 = s, s6 = s, s7 = s;
+    for (int k = 0; k < NB; k += LANES) {
+        s0 += a[k] * b[k];
+        s1 += a[k + 1] * b[k + 1];
+        s2 += a[k + 2] * b[k + 2];
+        s3 += a[k + 3] * b[k + 3];
+        s4 += a[k + 4] * b[k + 4];
+        s5 += a[k + 5] * b[k + 5];
+        s6 += a[k + 6] * b[k + 6];
+        s7 += a[k + 7] * b[k + 7];
+    }
+    return s + s0 + s1 + s2 + s3 + s4 + s5 + s6 + s7;
+}
+
+/* Solves the panel's columns of two rows, or of one at the end, side by side. */
+static void panel_rows(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct chol *c = ctx;
     (void)worker;
-    for (int64_t p = c->k1 + p0; p < c->k1 + p1; p++) {
-        double *row = c->a + p * c->n;
-        for (int64_t q = c->k0; q < c->k1; q++) {
-            const double *lq = c->a + q * c->n;
-            row[q] = (row[q] - dot(row + c->k0, lq + c->k0, q - c->k0)) / lq[q];
+    for (int64_t i = i0; i < i1; i++) {
+        const int64_t p = c->k1 + 2 * i, k0 = c->k0, nb = c->k1 - k0;
+        double *row[2] = {c->a + p * c->n + k0, c->a + min_i64(p + 1, c->n - 1) * c->n + k0};
+        pair_of *x = c->pairs + i * nb;
+        for (int64_t q = 0; q < nb; q++) {
+            const double *lq = c->a + (k0 + q) * c->n + k0;
+            x[q] = ((pair_of){row[0][q], row[1][q]} - dot_pair(x, lq, q)) / (pair_of){lq[q], lq[q]};
         }
+        for (int64_t q = 0; q < nb; q++)
+            for (int r = 0; r < 2; r++) row[r][q] = x[q][r];
     }
 }
 static void trail_rows(void *ctx, int64_t p0, int64_t p1, int worker) {
@@ -89,14 +128,19 @@ static void trail_rows(void *ctx, int64_t p0, int64_t p1, int worker) {
     (void)worker;
     for (int64_t p = c->k1 + p0; p < c->k1 + p1; p++) {
         double *row = c->a + p * c->n;
-        for (int64_t q = c->k1; q <= p; q++)
-            row[q] -= dot(row + c->k0, c->a + q * c->n + c->k0, c->k1 - c->k0);
+        pair_of twice[NB];
+        for (int k = 0; k < NB; k++) twice[k] = (pair_of){row[c->k0 + k], row[c->k0 + k]};
+        for (int64_t q = c->k1; q <= p; q += 2) {
+            const pair_of s = dot_panel(c->pairs + (q - c->k1) / 2 * NB, twice);
+            row[q] -= s[0];
+            if (q < p) row[q + 1] -= s[1];
+        }
     }
 }
 /* Factors a matrix in place into L L^T, NB columns at a time. Returns false when a pivot is not
- * positive. */
-static bool cholesky(double *a, int64_t n, struct pool *pool) {
-    struct chol c = {.a = a, .n = n};
+ * positive. Rows behind a panel are there only where it has NB columns. */
+static bool cholesky(double *a, int64_t n, pair_of *pairs, struct pool *pool) {
+    struct chol c = {.a = a, .n = n, .pairs = pairs};
     for (c.k0 = 0; c.k0 < n; c.k0 = c.k1) {
         c.k1 = min_i64(n, c.k0 + NB);
         for (int64_t p = c.k0; p < c.k1; p++) {
@@ -107,7 +151,7 @@ static bool cholesky(double *a, int64_t n, struct pool *pool) {
             if (!(d > 1e-12)) return false;
             row[p] = sqrt(d);
         }
-        pool_for(pool, n - c.k1, 16, panel_rows, &c);
+        pool_for(pool, div_up(n - c.k1, 2), 8, panel_rows, &c);
         pool_for(pool, n - c.k1, 16, trail_rows, &c);
     }
     return true;
@@ -120,15 +164,15 @@ static bool factor_block(struct factor *f, int64_t b0, int64_t nb, struct pool *
         const float *src = f->r + (b0 + nb - 1 - p) * f->block;
         for (int64_t q = 0; q <= p; q++) f->tri[p * nb + q] = (double)src[nb - 1 - q];
     }
-    if (!cholesky(f->tri, nb, pool)) return false;
+    if (!cholesky(f->tri, nb, f->pairs, pool)) return false;
+    double *d = f->pairs; /* The diagonal, in one place. */
+    for (int64_t i = 0; i < nb; i++) d[i] = f->tri[(nb - 1 - i) * nb + (nb - 1 - i)];
     for (int64_t i = 0; i < nb; i++) {
+        const double *row = f->tri + (nb - 1 - i) * nb;
         float *dst = f->m + (b0 + i) * f->block;
-        double d = f->tri[(nb - 1 - i) * nb + (nb - 1 - i)];
-        f->diag[b0 + i] = (float)(d * d);
-        for (int64_t j = 0; j < f->block; j++) {
-            int64_t p = nb - 1 - i, q = nb - 1 - j;
-            dst[j] = j > i && j < nb ? (float)(f->tri[p * nb + q] / f->tri[q * nb + q]) : 0;
-        }
+        f->diag[b0 + i] = (float)(d[i] * d[i]);
+        for (int64_t j = 0; j < f->block; j++)
+            dst[j] = j > i && j < nb ? (float)(row[nb - 1 - j] / d[j]) : 0;
     }
     return true;
 }

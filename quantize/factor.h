@@ -19,6 +19,7 @@ struct factor {
     float *h;     /* [n] diagonal of H, unshrunk: mean squared inputs */
     double total; /* tokens of H, those of the prior too */
     double *tri;  /* scratch of the factorisation, [block][block] */
+    void *pairs;  /* and of its panels */
 };
 struct factor_opts {
     unsigned halves;      /* bit h: half h of the text is in */

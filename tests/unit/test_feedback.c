@@ -59,6 +59,43 @@ static void moments(struct gram_input *in, float *sum, float *count, int64_t blo
     }
 }
 
+/* The inner product whose order the factor has: eight sums side by side. */
+static double plain_dot(const double *a, const double *b, int64_t n) {
+    double acc[8] = {0}, s = 0;
+    int64_t k = 0;
+    for (; k + 8 <= n; k += 8)
+        for (int l = 0; l < 8; l++) acc[l] += a[k + l] * b[k + l];
+    for (; k < n; k++) s += a[k] * b[k];
+    for (int l = 0; l < 8; l++) s += acc[l];
+    return s;
+}
+/* Factors f's last block again, one inner product at a time, 64 columns after 64, and expects
+ * the same bits. */
+static void same_bits(const struct factor *f) {
+    const int64_t n = f->block, b0 = f->n - n;
+    double *a = calloc((size_t)(n * n), sizeof *a);
+    int64_t wrong = 0;
+    for (int64_t p = 0; p < n; p++)
+        for (int64_t q = 0; q <= p; q++)
+            a[p * n + q] = (double)f->r[(b0 + n - 1 - p) * n + n - 1 - q];
+    for (int64_t k0 = 0; k0 < n; k0 += 64)
+        for (int64_t p = k0; p < n; p++)
+            for (int64_t q = k0; q <= p; q++) {
+                const int64_t k1 = k0 + 64, m = q < k1 ? q - k0 : 64;
+                double *v = a + p * n + q;
+                *v -= plain_dot(a + p * n + k0, a + q * n + k0, m);
+                if (q < k1) *v = p == q ? sqrt(*v) : *v / a[q * n + q];
+            }
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = i + 1; j < n; j++) {
+            const int64_t p = n - 1 - i, q = n - 1 - j;
+            const float want = (float)(a[p * n + q] / a[q * n + q]);
+            wrong += memcmp(&want, f->m + (b0 + i) * n + j, sizeof want) != 0;
+        }
+    CHECK_EQ_I64(wrong, 0);
+    free(a);
+}
+
 static void test_factor(void) {
     struct err e;
     struct gram_input in;
@@ -74,6 +111,7 @@ static void test_factor(void) {
         CHECK_OK(factor_make(&f, &in, 0, &o, NULL, 0, NULL, &e));
         CHECK_OK(factor_make(&g, &in, 0, &o, NULL, 0, pool, &e));
         CHECK(memcmp(f.m, g.m, N * (size_t)block * sizeof *f.m) == 0);
+        same_bits(&f);
         double worst = 0;
         for (int64_t i = 0; i < N; i += 7) /* R = (1 + M) diag (1 + M)^T inside a block */
             for (int64_t j = 0; j < block; j += 5) {
