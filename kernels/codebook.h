@@ -13,8 +13,13 @@
  * -127. */
 static const int8_t kern_iq4_level[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                           1,    13,   25,  38,  53,  69,  89,  113};
-/* The levels of MXFP4 and NVFP4: E2M1 times two. */
+/* The same plus 128, as bytes without signs. */
+static const int8_t kern_iq4_level_up[16] = {1,    24,   45,   63,  79,  93,  106, 118,
+                                             -127, -115, -103, -90, -75, -59, -39, -15};
+/* The levels of MXFP4 and NVFP4: E2M1 times two; the same plus 12. */
 static const int8_t kern_fp4_level[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+static const int8_t kern_fp4_level_up[16] = {12, 13, 14, 15, 16, 18, 20, 24,
+                                             12, 11, 10, 9,  8,  6,  4,  0};
 
 /* Returns 2^(e-128), the scale that goes with the doubled levels. For e of 0 and 1 it is
  * subnormal. */

@@ -34,16 +34,16 @@ INLINE iv u_end(iv sum, iv s, iv scale) {
     return running(_mm256_add_epi32(sum, _mm256_madd_epi16(s, scale)));
 }
 
-/* Begins the steps for signed codes that meet signed bytes; sums have 32 bits. `codes_sum` is
- * the sum of the activations that follow, `ax` the activations without signs. `scale`, from
+/* Begins the steps for signed codes that meet signed bytes; sums have 32 bits. `moved` is
+ * for other instruction sets (rows/vnni.h), `ax` the activations without signs. `scale`, from
  * s_scale, is what all sums up to s_end are multiplied by, -256 to 255. `whole`: the activations
  * take the sign. That is for codes that may be -128, which has no opposite, and for several
  * tokens, which share the codes without signs. */
 INLINE iv s_scale(iv v) {
     return l_bytes(v, 0x01000100);
 }
-INLINE iv s_first(int codes_sum) {
-    (void)codes_sum;
+INLINE iv s_first(int moved) {
+    (void)moved;
     return _mm256_setzero_si256();
 }
 INLINE iv s_next(iv s, iv w, iv x, iv ax, iv scale, bool whole) {

@@ -14,10 +14,14 @@ INLINE void head(const uint8_t *w, struct head *h) {
     h->high = l_u16(w + 2 * LANES);
     h->low = l_load(w + 4 * LANES);
 }
-INLINE iv code(const uint8_t *w, int k, int j) {
+INLINE iv indices(const uint8_t *w, int k, int j) {
     const iv v = l_load(w + (8 + 4 * (4 * k + j % 4)) * LANES);
-    return l_table(kern_iq4_level, l_and(j < 4 ? v : l_shr(v, 4), l_i8(15)));
+    return l_and(j < 4 ? v : l_shr(v, 4), l_i8(15));
 }
+INLINE iv code(const uint8_t *w, int k, int j) {
+    return l_table(kern_iq4_level, indices(w, k, j));
+}
+#define UCODE(w, k, j) l_table(kern_iq4_level_up, indices(w, k, j))
 INLINE iv factor(const struct head *h, int k) {
     const iv low = l_and(l_shr(h->low, 4 * k), l_i32(15));
     const iv high =

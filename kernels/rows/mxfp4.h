@@ -14,12 +14,15 @@ INLINE void head(const uint8_t *w, struct head *h) {
     const iv a = l_add(part, l_i32(64)), b = l_add(l_sub(e, part), l_i32(62));
     h->d = l_mulf(l_bits(l_shl(a, 23)), l_bits(l_shl(b, 23)));
 }
-INLINE iv code(const uint8_t *w, int k, int j) {
+INLINE iv indices(const uint8_t *w, int k, int j) {
     (void)k;
     const iv v = l_load(w + (1 + 4 * (j % 4)) * LANES);
-    const iv q = l_and(j < 4 ? v : l_shr(v, 4), l_i8(15));
-    return l_table(kern_fp4_level, q);
+    return l_and(j < 4 ? v : l_shr(v, 4), l_i8(15));
 }
+INLINE iv code(const uint8_t *w, int k, int j) {
+    return l_table(kern_fp4_level, indices(w, k, j));
+}
+#define UCODE(w, k, j) l_table(kern_fp4_level_up, indices(w, k, j))
 INLINE fv scaled(const struct head *h, iv s, const struct kern_act *a, int i, fv acc) {
     return l_fma(l_mulf(h->d, l_set(a->d[i])), l_float(s), acc);
 }

@@ -6,21 +6,28 @@
  *   WHOLE                        1: a code may be -128
  *   struct head, head(w, h)      what a block's codes are multiplied by
  *   code(w, k, j)                codes 32k + 4j .. 4j + 3 of every row, signed
+ *   UCODE(w, k, j)               the same plus BIAS; left out where that is one more addition
  *   FACTOR(h, k)                 of blocks of 256: the integer that codes 32k .. 32k + 31 meet
  *   scaled(h, s, a, i, acc)      acc + the block's scale times s, its products with the activations
  *                                32i ..
  * Sums inside a block are exact. A token's sums are the same operations in the same order whatever
  * the number of tokens and groups is. */
 #include "kernels/rows/rows.h"
+#ifndef UNSIGNED_CODES
+#define UNSIGNED_CODES 0
+#endif
 
 enum { CHUNKS = SIZE / 32, PER_ACT = 256 / SIZE };
 #ifndef FACTOR
 #define FACTOR(h, k) ((void)(h), l_i32(1))
 #endif
+#ifndef UCODE
+#define UCODE(w, k, j) l_sub8(code(w, k, j), l_i8(-BIAS))
+#endif
 
-/* Does chunk() for a block of 32, several tokens and codes of few bits, where products of bytes
- * add up in 16 bits. BIAS is added to the codes, so that one such sum holds several products;
- * BIAS times the sum of the activations comes off. */
+/* Does chunk() for a block of 32 and codes of few bits, where products of bytes add up in 16 bits.
+ * BIAS is added to the codes, so that one such sum holds several products; BIAS times the sum of
+ * the activations comes off. */
 INLINE void chunk_short(int n, const uint8_t *w, const struct kern_act *a, int64_t lda, int i,
                         iv *sum) {
     const iv one = s_scale(l_i32(1));
@@ -28,7 +35,7 @@ INLINE void chunk_short(int n, const uint8_t *w, const struct kern_act *a, int64
     UNROLL for (int j0 = 0; j0 < 8; j0 += u_depth(BITS)) {
         iv s[TILE];
         UNROLL for (int j = j0; j < j0 + u_depth(BITS); j++) {
-            const iv q = l_sub8(code(w, 0, j), l_i8(-BIAS));
+            const iv q = UCODE(w, 0, j);
             UNROLL for (int t = 0; t < n; t++) {
                 const iv x = l_at(a[t * lda].qs + 32 * i + 4 * j);
                 s[t] = j == j0 ? u_first(q, x) : u_next(s[t], q, x);
@@ -42,15 +49,15 @@ INLINE void chunk_short(int n, const uint8_t *w, const struct kern_act *a, int64
  * 31. */
 INLINE void chunk(int n, const uint8_t *w, const struct head *h, int k, const struct kern_act *a,
                   int64_t lda, int i, iv *sum) {
-    if (SHORT_SUMS && CHUNKS == 1 && BITS <= 5 && n > 1) {
+    if (SHORT_SUMS && CHUNKS == 1 && BITS <= 5) {
         chunk_short(n, w, a, lda, i, sum);
         return;
     }
     const iv f = s_scale(FACTOR(h, k));
     iv s[TILE];
-    UNROLL for (int t = 0; t < n; t++) s[t] = s_first(a[t * lda].s32[i + k]);
+    UNROLL for (int t = 0; t < n; t++) s[t] = s_first(BIAS * a[t * lda].s32[i + k]);
     UNROLL for (int j = 0; j < 8; j++) {
-        const iv q = code(w, k, j);
+        const iv q = UNSIGNED_CODES ? UCODE(w, k, j) : code(w, k, j);
         const int at = 32 * (i + k) + 4 * j;
         UNROLL for (int t = 0; t < n; t++) s[t] =
             s_next(s[t], q, l_at(a[t * lda].qs + at), l_at(a[t * lda].abs + at), f, WHOLE || n > 1);

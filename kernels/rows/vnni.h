@@ -29,14 +29,16 @@ INLINE iv u_end(iv sum, iv s, iv scale) {
 INLINE iv s_scale(iv v) {
     return v;
 }
-INLINE iv s_first(int codes_sum) { /* Signed codes are moved up by 128. */
-    return l_i32(-128 * codes_sum);
+/* Signed codes come moved up, UCODE of rows/signed.h; `moved` is what that adds to the sum. */
+#define UNSIGNED_CODES 1
+INLINE iv s_first(int moved) {
+    return l_i32(-moved);
 }
 INLINE iv s_next(iv s, iv w, iv x, iv ax, iv scale, bool whole) {
     (void)ax;
     (void)scale;
     (void)whole;
-    return running(l_dot(s, l_sub8(w, l_i8(-128)), x));
+    return running(l_dot(s, w, x));
 }
 INLINE iv s_end(iv sum, iv s, iv scale) {
     return l_add(sum, l_mul(s, scale));
