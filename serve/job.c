@@ -49,6 +49,14 @@ static void wake(const struct job *j) {
     (void)!write(j->wake, &one, sizeof one); /* full: it is awake */
 }
 
+void job_will_stream(struct job *j, const char *type, const char *ping) {
+    pthread_mutex_lock(&j->lock);
+    j->type = type;
+    j->ping = ping;
+    j->stream = true;
+    pthread_mutex_unlock(&j->lock);
+}
+
 void job_stream(struct job *j, const char *type, const char *ping) {
     pthread_mutex_lock(&j->lock);
     j->status = 200;
@@ -72,6 +80,7 @@ void job_answer(struct job *j, int status, const char *type, const char *s, size
     pthread_mutex_lock(&j->lock);
     j->status = status;
     j->type = type;
+    j->stream = false; /* as it was meant to be, maybe */
     buf_add(&j->out, s, n);
     j->ended = true;
     pthread_mutex_unlock(&j->lock);
@@ -90,6 +99,12 @@ void job_end(struct job *j, bool cut) {
     j->cut = cut;
     pthread_mutex_unlock(&j->lock);
     wake(j);
+}
+
+void job_begin(struct job *j) {
+    pthread_mutex_lock(&j->lock);
+    if (!j->status) j->status = 200;
+    pthread_mutex_unlock(&j->lock);
 }
 
 bool job_began(struct job *j) {

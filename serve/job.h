@@ -40,6 +40,9 @@ struct job *job_new(int wake);
 void job_hold(struct job *j);
 void job_drop(struct job *j);
 
+/* Says how an answer will be streamed that has not begun: what keeps it alive until then is of its
+ * type. It can still fail with a status of its own. */
+void job_will_stream(struct job *j, const char *type, const char *ping);
 /* Begins a streamed answer: status 200. */
 void job_stream(struct job *j, const char *type, const char *ping);
 /* Adds to the body, and wakes the network thread. */
@@ -49,6 +52,8 @@ void job_answer(struct job *j, int status, const char *type, const char *s, size
 void job_field(struct job *j, const char *name, const char *value);
 /* Ends a streamed answer; cut: without the mark that says it is whole. */
 void job_end(struct job *j, bool cut);
+/* Notes that the head of a streamed answer was sent before anything of it was there. */
+void job_begin(struct job *j);
 /* Tells whether anything of the answer has been begun. */
 bool job_began(struct job *j);
 

@@ -434,13 +434,14 @@ static bool keep_alive(struct conn *c, double now) {
     if (c->state != WAIT || !j || now - c->last_sent < PING_S) return true;
     pthread_mutex_lock(&j->lock);
     const bool silent = !j->out.len && !j->ended, stream = j->stream;
-    const char *ping = j->ping;
+    const char *ping = j->ping, *type = j->type;
     pthread_mutex_unlock(&j->lock);
     if (!silent || c->out.len) return true;
     if (!stream && now - c->since < QUIET_S) return true;
     if (!c->head_sent) {
         c->chunked = c->keep;
-        put_head(c, 200, stream ? j->type : "application/json", NULL, -1);
+        put_head(c, 200, stream ? type : "application/json", NULL, -1);
+        if (stream) job_begin(j); /* what fails from here on fails in the stream */
     }
     const char *text = stream ? (ping ? ping : ": ping\n\n") : " ";
     put_chunk(c, text, strlen(text));

@@ -55,6 +55,7 @@ static int n_runs(const struct task *t) {
 
 void serve_submit(struct server *s, struct task *t) {
     struct fault f;
+    task_wait(t);
     pthread_mutex_lock(&s->lock);
     const int64_t in = s->counts.n_running + s->counts.n_waiting + s->n_tasks;
     const bool full = in + n_runs(t) > s->o.n_queue + s->o.n_live;

@@ -75,6 +75,12 @@ static void stream(struct task *t, const struct event *ev) {
     buf_release(&b);
 }
 
+void task_wait(struct task *t) {
+    if (!t->job || !t->ask.stream) return;
+    const bool events = strcmp(t->api->stream_type, "text/event-stream") == 0;
+    job_will_stream(t->job, t->api->stream_type, events ? NULL : t->api->ping); /* a comment */
+}
+
 void task_admit(struct task *t, int64_t n_cached) {
     if (t->admitted) return;
     t->admitted = true;

@@ -85,6 +85,8 @@ void task_free(struct task *t);
 bool task_gone(const struct task *t);
 /* Tells whether the client reads too slowly: more than 1 MiB waits for it. */
 bool task_full(const struct task *t);
+/* Says that a task waits for its turn: should that take long, its client gets signs of life. */
+void task_wait(struct task *t);
 /* Notes that the engine begins with the task, of whose prompts n_cached tokens need not be
  * computed. Begins the stream where one is asked for. */
 void task_admit(struct task *t, int64_t n_cached);

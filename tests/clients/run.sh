@@ -31,7 +31,7 @@ part() { # set "libraries to check" package==version...: libraries whose own req
     # shellcheck disable=SC2086
     $alone "$dir/$name/bin/python" "$here/run.py" "$hone" "$dir/m.gguf" $libraries || failed=1
 }
-part sdk "wire openai anthropic ollama langchain pydantic_ai agents smolagents" openai==3.54.0 anthropic==2.12.0 ollama==0.6.3 \
+part sdk "wire times openai anthropic ollama langchain pydantic_ai agents smolagents" openai==3.54.0 anthropic==2.12.0 ollama==0.6.3 \
     langchain-openai==1.7.3 langchain-anthropic==1.7.7 'pydantic-ai-slim[openai,anthropic]==2.66.0' openai-agents==0.24.0 \
     'smolagents[openai]==1.26.0'
 part litellm "litellm instructor" litellm==1.106.2 instructor==1.17.0 mcp==2.3.0

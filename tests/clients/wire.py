@@ -3,6 +3,9 @@
 Open WebUI, Continue, Cline, Ollama's command line. Bytes over http.client; what comes back must have what they read."""
 import http.client
 import json
+import socket
+import threading
+import time
 import urllib.parse
 
 from common import ASK, TOOLS, need, same
@@ -202,3 +205,92 @@ def check_wire_ollama(url):
     for path in ("/api/pull", "/api/push", "/api/create", "/api/embed"):
         status, _, text = send(url, "POST", path, {"model": "m"})
         need(status == 501 and json.loads(text)["error"], f"{path}: {status} {text}")
+
+
+class Line:
+    """A connection that sends what it is told to, and says what comes when."""
+    def __init__(self, url):
+        at = urllib.parse.urlsplit(url)
+        self.s = socket.create_connection((at.hostname, at.port), timeout=120)
+
+    def send(self, head, body=b""):
+        self.s.sendall(head.encode() + body)
+        self.t = time.time()
+        return self
+
+    def post(self, path, body):
+        b = json.dumps(body).encode()
+        return self.send(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(b)}\r\n\r\n", b)
+
+    def after(self, least, most, word):
+        """Something with this word comes so many seconds after what was sent; "": the connection ends."""
+        try:
+            got = self.s.recv(9999).decode()
+        except ConnectionResetError:
+            got = ""
+        passed = time.time() - self.t
+        need(least <= passed <= most and (word in got if word else not got), f"{word}: {passed:.1f} s: {got[:200]}")
+        return got
+
+
+def check_times(url):
+    """Each limit of time strikes, and not before; who waits in a queue for long gets signs of life that its library can read."""
+    failed = []
+
+    def head():
+        Line(url).send("GET /health HTTP/1.1\r\nHost: loc").after(9, 14, " 408 ")
+
+    def body():
+        Line(url).send("POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n{").after(9, 14, " 408 ")
+
+    def idle():
+        line = Line(url).send("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        line.after(0, 20, " 200 ")
+        line.after(70, 85, "")
+
+    def reader(): # four answers of 1.5 MB that nobody reads
+        line = Line(url)
+        for _ in range(4):
+            line.post("/tokenize", {"content": "word " * 200000})
+        end = time.time() + 60
+        try:
+            while time.time() < end:
+                time.sleep(1)
+                line.s.sendall(b"G")
+        except OSError:
+            need(time.time() - line.t > 25, "a slow reader is cut off at once")
+            return
+        need(False, "a reader that stopped keeps its place")
+
+    def queue():
+        kept = [Line(url).post("/v1/completions", {"prompt": f"The {i}", "max_tokens": 15000, "ignore_eos": True, "temperature": 1}) for i in range(4)]
+        time.sleep(0.5)
+        ask = {"messages": ASK, "max_tokens": 2, "stream": True}
+        waits = [(Line(url).post(path, ask), kind, ping) for path, kind, ping in (
+            ("/v1/chat/completions", "text/event-stream", ": ping\n\n"), ("/v1/messages", "text/event-stream", ": ping\n\n"),
+            ("/api/chat", "application/x-ndjson", '{"message":'))]
+        whole = Line(url).post("/v1/chat/completions", {"messages": ASK, "max_tokens": 2})
+        for line, kind, ping in waits:
+            got = line.after(9, 14, ping)
+            need(f"content-type: {kind}" in got, got)
+        for k in kept[1:]:
+            k.s.close()
+        for line, kind, _ in waits: # their turn has come: the answer is of the kind that was begun
+            text = ""
+            while not text.endswith("0\r\n\r\n"):
+                text += line.s.recv(9999).decode()
+            need("HTTP/1.1" not in text and ("data: " in text or '"done":true' in text), text[:300])
+        whole.after(0, 60, " 200 ")
+        kept[0].s.close()
+
+    def run(f):
+        try:
+            f()
+        except AssertionError as e:
+            failed.append(f"{f.__name__}: {e}")
+    threads = [threading.Thread(target=run, args=(f,)) for f in (head, body, idle, reader, queue)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    need(not failed, "; ".join(failed))
