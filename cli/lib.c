@@ -199,7 +199,7 @@ int hone_call(const char *command, const char *const *args, const struct hone_op
     if (!rc) rc = call_begin(&c, owner, &e);
     if (!rc) {
         if (!opts || !opts->log) log_set_level(LOG_INFO);
-        rc = call_end(&c, run_into(command, args, r, &c.err), &e);
+        rc = call_end(&c, run_into(command ? command : "", args, r, &c.err), &e);
     }
     owner_drop(owner);
     if (!r->text) r->text = calloc(1, 1);
@@ -208,6 +208,7 @@ int hone_call(const char *command, const char *const *args, const struct hone_op
 }
 
 void hone_result_free(struct hone_result *r) {
+    if (!r) return;
     free(r->text);
     memset(r, 0, sizeof *r);
 }

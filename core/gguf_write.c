@@ -446,7 +446,7 @@ static void plan_once(struct gguf_w *w) {
 static int begin(struct gguf_w *w, const char *path, bool overwrite, enum begin how,
                  struct err *e) {
     if (w->bad.code) return err_set(e, w->bad.code, "%s", w->bad.msg);
-    if (w->out) return err_set(e, ERR_SYS, "%s: internal error: begun twice", path);
+    if (w->out) return err_set(e, ERR_USAGE, "%s: begun twice", path);
     TRY(check_keys(w, e));
     w->path = xstrdup(path);
     plan_once(w);
@@ -552,11 +552,11 @@ static int end_tensor(struct gguf_w *w, struct err *e) {
 
 int gguf_w_data(struct gguf_w *w, const void *p, uint64_t n, struct err *e) {
     const uint8_t *src = p;
-    if (!w->out) return err_set(e, ERR_SYS, "internal error: tensor data before the header");
+    if (!w->out) return err_set(e, ERR_USAGE, "tensor data before the header");
     while (n) {
         if (w->i_tensor == w->n_tensors)
-            return err_set(e, ERR_SYS, "%s: internal error: %llu bytes after the last tensor",
-                           w->path, (unsigned long long)n);
+            return err_set(e, ERR_USAGE, "%s: %llu bytes after the last tensor", w->path,
+                           (unsigned long long)n);
         uint64_t want = w->tensor[w->i_tensor].n_bytes - w->n_done;
         uint64_t m = n < want ? n : want;
         TRY(out_write(w->out[w->i_shard], src, m, e));
@@ -569,10 +569,10 @@ int gguf_w_data(struct gguf_w *w, const void *p, uint64_t n, struct err *e) {
 }
 
 int gguf_w_commit(struct gguf_w *w, struct err *e) {
-    if (!w->out) return err_set(e, ERR_SYS, "internal error: commit before the header");
+    if (!w->out) return err_set(e, ERR_USAGE, "commit before the header");
     if (w->i_tensor != w->n_tensors)
-        return err_set(e, ERR_SYS, "%s: internal error: tensor \"%s\" got %llu of %llu bytes",
-                       w->path, w->tensor[w->i_tensor].name, (unsigned long long)w->n_done,
+        return err_set(e, ERR_USAGE, "%s: tensor \"%s\" got %llu of %llu bytes", w->path,
+                       w->tensor[w->i_tensor].name, (unsigned long long)w->n_done,
                        (unsigned long long)w->tensor[w->i_tensor].n_bytes);
     for (int i = w->n_shards - 1; i >= 0; i--) TRY(out_commit(w->out[i], e));
     return 0;

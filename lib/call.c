@@ -189,11 +189,11 @@ struct hone_cancel *hone_cancel_new(void) {
 }
 
 void hone_cancel_now(struct hone_cancel *c) {
-    atomic_store(&c->on, true);
+    if (c) atomic_store(&c->on, true);
 }
 
 void hone_cancel_reset(struct hone_cancel *c) {
-    atomic_store(&c->on, false);
+    if (c) atomic_store(&c->on, false);
 }
 
 void hone_cancel_free(struct hone_cancel *c) {

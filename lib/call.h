@@ -55,6 +55,11 @@ int call_end(struct call *c, int rc, struct hone_error *e);
 
 /* Fills e with an error that arose outside of any call, and returns its status. e may be NULL. */
 int lib_error(struct hone_error *e, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* Returns HONE_USAGE from a function of the library that was given no `x`, which must be there. */
+#define NEED(x, e)                                                                                 \
+    do {                                                                                           \
+        if (!(x)) return lib_error(e, HONE_USAGE, "%s: " #x " is NULL", __func__);                 \
+    } while (0)
 /* Returns a handle of n zeroed bytes, which free() frees. Returns NULL, with *e filled, when there
  * is no memory. */
 void *lib_new(size_t n, struct hone_error *e);

@@ -142,6 +142,8 @@ static int begin(struct task *t, int form, const struct hone_eval_opts *eo, void
 
 int hone_eval_ppl(const char *model, const char *text, const struct hone_eval_opts *eo,
                   const struct hone_opts *o, char **json, struct hone_error *e) {
+    NEED(model, e);
+    NEED(text, e);
     struct eval_job j = {.a = eval_text_usual};
     struct task t;
     int rc = begin(&t, PPL, eo, &j, o, json, e);
@@ -152,6 +154,8 @@ int hone_eval_ppl(const char *model, const char *text, const struct hone_eval_op
 
 int hone_eval_mtp(const char *model, const char *text, const struct hone_eval_opts *eo,
                   const struct hone_opts *o, char **json, struct hone_error *e) {
+    NEED(model, e);
+    NEED(text, e);
     struct eval_job j = {.a = eval_text_usual};
     struct task t;
     int rc = begin(&t, MTP, eo, &j, o, json, e);
@@ -162,6 +166,7 @@ int hone_eval_mtp(const char *model, const char *text, const struct hone_eval_op
 
 int hone_eval_speed(const char *model, const struct hone_eval_opts *eo, const struct hone_opts *o,
                     char **json, struct hone_error *e) {
+    NEED(model, e);
     struct eval_job j = {.a = eval_speed_usual};
     struct task t;
     int rc = begin(&t, SPEED, eo, &j, o, json, e);
@@ -173,6 +178,7 @@ int hone_eval_speed(const char *model, const struct hone_eval_opts *eo, const st
 int hone_eval_logits(const char *model, const char *ids, const char *path,
                      const struct hone_eval_opts *eo, const struct hone_opts *o, char **json,
                      struct hone_error *e) {
+    NEED(model, e);
     struct eval_job j = {.a = eval_answer_usual};
     struct task t;
     int rc = begin(&t, LOGITS, eo, &j, o, json, e);
@@ -185,6 +191,8 @@ int hone_eval_logits(const char *model, const char *ids, const char *path,
 
 int hone_eval_choice(const char *model, const char *file, const struct hone_eval_opts *eo,
                      const struct hone_opts *o, char **json, struct hone_error *e) {
+    NEED(model, e);
+    NEED(file, e);
     struct eval_job j = {.a = eval_answer_usual};
     struct task t;
     int rc = begin(&t, CHOICE, eo, &j, o, json, e);
@@ -197,6 +205,8 @@ int hone_eval_choice(const char *model, const char *file, const struct hone_eval
 
 int hone_eval_needle(const char *model, const char *text, const struct hone_eval_opts *eo,
                      const struct hone_opts *o, char **json, struct hone_error *e) {
+    NEED(model, e);
+    NEED(text, e);
     struct eval_job j = {.a = eval_answer_usual, .j = eval_needle_usual};
     struct task t;
     int rc = begin(&t, NEEDLE, eo, &j, o, json, e);
@@ -226,6 +236,7 @@ int hone_eval_kld(const char *const *models, const char *const *texts,
 
 int hone_eval_cases(const char *model, const char *suite, const struct hone_eval_opts *eo,
                     const struct hone_opts *o, char **json, struct hone_error *e) {
+    NEED(model, e);
     struct cases_opts j = eval_cases_usual;
     struct task t;
     int rc = begin(&t, CASES, eo, &j, o, json, e);
@@ -238,6 +249,8 @@ int hone_eval_cases(const char *model, const char *suite, const struct hone_eval
 
 int hone_eval_replay(const char *model, const char *record, const struct hone_eval_opts *eo,
                      const struct hone_opts *o, char **json, struct hone_error *e) {
+    NEED(model, e);
+    NEED(record, e);
     struct replay_opts j = eval_replay_usual;
     struct task t;
     int rc = begin(&t, REPLAY, eo, &j, o, json, e);
@@ -250,6 +263,7 @@ int hone_eval_replay(const char *model, const char *record, const struct hone_ev
 
 int hone_eval_suite(const char *model, const char *path, const struct hone_eval_opts *eo,
                     const struct hone_opts *o, char **json, struct hone_error *e) {
+    NEED(model, e);
     struct eval_set_opts j = eval_set_usual;
     struct task t;
     int rc = begin(&t, SUITE, eo, &j, o, json, e);
@@ -262,6 +276,8 @@ int hone_eval_suite(const char *model, const char *path, const struct hone_eval_
 
 int hone_eval_compare(const char *a, const char *b, const struct hone_opts *o, char **json,
                       struct hone_error *e) {
+    NEED(a, e);
+    NEED(b, e);
     struct task t;
     int rc = task_begin(&t, o, json, e);
     return rc ? rc : task_end(&t, eval_set_compare(a, b, t.m, &t.c.err), json, e);

@@ -137,6 +137,7 @@ const struct form forms_files[] = {
 
 int hone_plan(const char *model, const struct hone_plan_opts *opts, const struct hone_opts *o,
               char **json, struct hone_error *e) {
+    NEED(model, e);
     struct hone_plan_opts po;
     struct memory_plan_opts j = memory_plan_usual;
     struct task t;
@@ -148,6 +149,7 @@ int hone_plan(const char *model, const struct hone_plan_opts *opts, const struct
 
 int hone_inspect(const char *path, int tensors, const struct hone_opts *o, char **json,
                  struct hone_error *e) {
+    NEED(path, e);
     struct task t;
     const struct inspect_opts j = {.path = path, .keys = KEYS_ALL, .tensors = tensors != 0};
     int rc = task_begin(&t, o, json, e);
@@ -156,6 +158,7 @@ int hone_inspect(const char *path, int tensors, const struct hone_opts *o, char 
 
 int hone_verify(const char *path, int deep, const char *manifest, const struct hone_opts *o,
                 char **json, struct hone_error *e) {
+    NEED(path, e);
     struct task t;
     const struct verify_opts j = {.path = path, .manifest = manifest, .deep = deep != 0};
     int rc = task_begin(&t, o, json, e);
@@ -164,6 +167,8 @@ int hone_verify(const char *path, int deep, const char *manifest, const struct h
 
 int hone_diff(const char *a, const char *b, int weights, const struct hone_opts *o, char **json,
               struct hone_error *e) {
+    NEED(a, e);
+    NEED(b, e);
     struct task t;
     const struct diff_opts j = {.a = a, .b = b, .list = true, .want_error = weights != 0};
     int rc = task_begin(&t, o, json, e);
@@ -172,6 +177,7 @@ int hone_diff(const char *a, const char *b, int weights, const struct hone_opts 
 
 int hone_replay(const char *file, const struct hone_replay_opts *opts, const struct hone_opts *o,
                 char **json, struct hone_error *e) {
+    NEED(file, e);
     struct hone_replay_opts ro;
     struct replay_opts j = {.path = file};
     struct task t;
@@ -196,6 +202,7 @@ int hone_recipes(const char *model, const struct hone_recipes_opts *opts, const 
 
 int hone_publish(const char *folder, const struct hone_publish_opts *opts,
                  const struct hone_opts *o, char **json, struct hone_error *e) {
+    NEED(folder, e);
     struct hone_publish_opts po;
     struct publish_ask j = {.o = {.dir = folder}};
     struct task t;
@@ -207,6 +214,7 @@ int hone_publish(const char *folder, const struct hone_publish_opts *opts,
 
 int hone_publish_check(const char *folder, int quick, const struct hone_opts *o, char **json,
                        struct hone_error *e) {
+    NEED(folder, e);
     struct task t;
     int rc = task_begin(&t, o, json, e);
     return rc ? rc : task_end(&t, publish_job_check(folder, quick != 0, t.m, &t.c.err), json, e);
@@ -214,6 +222,7 @@ int hone_publish_check(const char *folder, int quick, const struct hone_opts *o,
 
 int hone_split(const char *in, const struct hone_split_opts *opts, const struct hone_opts *o,
                char **json, struct hone_error *e) {
+    NEED(in, e);
     struct hone_split_opts so;
     struct split_opts j = {.path = in};
     struct task t;
@@ -223,6 +232,7 @@ int hone_split(const char *in, const struct hone_split_opts *opts, const struct 
 
 int hone_merge(const char *shard, const char *path, int overwrite, const struct hone_opts *o,
                char **json, struct hone_error *e) {
+    NEED(shard, e);
     struct task t;
     int rc = task_begin(&t, o, json, e);
     if (rc) return rc;

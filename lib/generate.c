@@ -2,6 +2,7 @@
 /* lib/generate.c - one answer on the session's own sequence. */
 #include "lib/generate.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +15,8 @@ enum { REPEAT_LAST = 64 };
 
 int generate_sample(const struct hone_generate_opts *o, struct sample_opts *out, struct err *e) {
     if (!(o->temperature >= 0) || o->top_k < 0 || !(o->top_p >= 0) || !(o->min_p >= 0) ||
-        !(o->repeat_penalty >= 0) || o->max_tokens < 0 || o->repeat_last_n < 0)
+        !(o->repeat_penalty >= 0) || isnan(o->presence_penalty) || isnan(o->frequency_penalty) ||
+        o->max_tokens < 0 || o->repeat_last_n < 0)
         return err_set(e, ERR_USAGE, "options of generating are numbers that are not negative");
     if (o->top_p > 1 || o->min_p > 1)
         return err_set(e, ERR_USAGE, "top_p and min_p are probabilities: 1 at most");
@@ -120,6 +122,7 @@ static int run(struct hone_session *s, const int32_t *prompt, int64_t n,
 int hone_generate(struct hone_session *s, const int32_t *prompt, int64_t n,
                   const struct hone_generate_opts *opts, struct hone_answer *out,
                   struct hone_error *e) {
+    NEED(out, e);
     struct hone_generate_opts o;
     struct gen_answer a = {0};
     struct call c;

@@ -10,6 +10,7 @@
 
 int hone_gguf_open(struct hone_gguf **out, const char *path, const struct hone_opts *o,
                    struct hone_error *e) {
+    NEED(path, e);
     struct call c;
     *out = NULL;
     struct hone_gguf *g = lib_new(sizeof *g, e);
@@ -69,6 +70,7 @@ int hone_gguf_key(const struct hone_gguf *g, int64_t i, struct hone_key *out,
 
 int hone_gguf_find_key(const struct hone_gguf *g, const char *name, struct hone_key *out,
                        struct hone_error *e) {
+    NEED(name, e);
     const struct gguf_kv *kv = gguf_find(g->g, name);
     return kv ? give_key(kv, out, e)
               : lib_error(e, HONE_USAGE, "the file has no key '%.200s'", name);
@@ -121,17 +123,17 @@ int hone_key_next_text(const struct hone_key *k, uint64_t *at, const char **text
 }
 
 int64_t hone_gguf_int(const struct hone_gguf *g, const char *name, int64_t otherwise) {
-    const struct gguf_kv *kv = gguf_find(g->g, name);
+    const struct gguf_kv *kv = name ? gguf_find(g->g, name) : NULL;
     bool number = kv && kv->type != GV_STR && kv->type != GV_ARR && !is_float((int)kv->type);
     return number ? gguf_kv_i64(kv, 0) : otherwise;
 }
 
 double hone_gguf_float(const struct hone_gguf *g, const char *name, double otherwise) {
-    return gguf_f64_or(g->g, name, otherwise);
+    return name ? gguf_f64_or(g->g, name, otherwise) : otherwise;
 }
 
 const char *hone_gguf_text(const struct hone_gguf *g, const char *name, const char *otherwise) {
-    return gguf_str_or(g->g, name, otherwise);
+    return name ? gguf_str_or(g->g, name, otherwise) : otherwise;
 }
 
 /* ---- tensors ---- */
@@ -167,6 +169,7 @@ static int about(struct hone_error *e, const struct hone_gguf *g, const char *te
 
 int hone_gguf_find_tensor(const struct hone_gguf *g, const char *name, struct hone_tensor *out,
                           struct hone_error *e) {
+    NEED(name, e);
     const struct gguf_tensor *t = gguf_find_tensor(g->g, name);
     if (t) return give_tensor(t, out, e);
     lib_error(e, HONE_USAGE, "the file has no tensor '%.100s'", name);

@@ -7,6 +7,7 @@
 
 int hone_model_open(struct hone_model **out, const char *path, const struct hone_opts *o,
                     struct hone_error *e) {
+    NEED(path, e);
     struct call c;
     *out = NULL;
     struct hone_model *m = lib_new(sizeof *m, e);

@@ -55,6 +55,7 @@ const struct form forms_serve[] = {FORM("hone_serve", "serve", hone_serve_opts, 
 
 int hone_serve(const char *model, const struct hone_serve_opts *opts, const struct hone_opts *o,
                struct hone_error *e) {
+    NEED(model, e);
     struct hone_serve_opts so;
     struct serve_job_opts j = serve_job_usual;
     struct task t;

@@ -49,6 +49,7 @@ static const struct {
 
 int hone_writer_int(struct hone_writer *w, const char *key, enum hone_value type, int64_t v,
                     struct hone_error *e) {
+    NEED(key, e);
     struct call c;
     size_t i = 0;
     while (i < COUNT_OF(integers) && integers[i].type != type) i++;
@@ -65,6 +66,7 @@ int hone_writer_int(struct hone_writer *w, const char *key, enum hone_value type
 }
 
 int hone_writer_float(struct hone_writer *w, const char *key, double v, struct hone_error *e) {
+    NEED(key, e);
     struct call c;
     int rc = call_begin(&c, w->owner, e);
     if (rc) return rc;
@@ -74,6 +76,7 @@ int hone_writer_float(struct hone_writer *w, const char *key, double v, struct h
 
 int hone_writer_text(struct hone_writer *w, const char *key, const char *text, size_t len,
                      struct hone_error *e) {
+    NEED(key, e);
     struct call c;
     int rc = call_begin(&c, w->owner, e);
     if (rc) return rc;
@@ -83,9 +86,13 @@ int hone_writer_text(struct hone_writer *w, const char *key, const char *text, s
 
 int hone_writer_array(struct hone_writer *w, const char *key, enum hone_value elem, const void *v,
                       uint64_t n, struct hone_error *e) {
+    NEED(key, e);
     struct call c;
     if (elem > HONE_F64 || gguf_vtype_bytes((enum gguf_vtype)elem) == 0)
         return lib_error(e, HONE_USAGE, "key %.200s: not a list of numbers", key);
+    if (n > (uint64_t)INT64_MAX / sizeof(uint64_t) || (n && !v))
+        return lib_error(e, HONE_USAGE, "key %.200s: no list of %llu numbers", key,
+                         (unsigned long long)n);
     int rc = call_begin(&c, w->owner, e);
     if (rc) return rc;
     gguf_w_arr(w->w, key, (enum gguf_vtype)elem, v, n);
@@ -94,6 +101,7 @@ int hone_writer_array(struct hone_writer *w, const char *key, enum hone_value el
 
 int hone_writer_texts(struct hone_writer *w, const char *key, const char *const *text, uint64_t n,
                       struct hone_error *e) {
+    NEED(key, e);
     struct call c;
     int rc = call_begin(&c, w->owner, e);
     if (rc) return rc;
@@ -115,6 +123,7 @@ int hone_writer_copy_keys(struct hone_writer *w, const struct hone_gguf *from, c
 }
 
 int hone_writer_remove(struct hone_writer *w, const char *key, struct hone_error *e) {
+    NEED(key, e);
     struct call c;
     int rc = call_begin(&c, w->owner, e);
     if (rc) return rc;
@@ -126,6 +135,7 @@ int hone_writer_remove(struct hone_writer *w, const char *key, struct hone_error
 
 int hone_writer_tensor(struct hone_writer *w, const char *name, int type, int n_dims,
                        const int64_t *ne, struct hone_error *e) {
+    NEED(name, e);
     struct call c;
     if (!qtype_info(type))
         return lib_error(e, HONE_USAGE, "tensor %.100s: type %d does not exist", name, type);
@@ -142,6 +152,7 @@ uint64_t hone_writer_bytes(const struct hone_writer *w) {
 
 int hone_writer_begin(struct hone_writer *w, const char *path, int overwrite,
                       struct hone_error *e) {
+    NEED(path, e);
     struct call c;
     int rc = call_begin(&c, w->owner, e);
     if (rc) return rc;

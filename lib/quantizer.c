@@ -146,6 +146,7 @@ static int file(const struct hone_quantizer *q, const char *in, const char *path
 int hone_quantizer_file(struct hone_quantizer *q, const char *in, const char *path,
                         const struct hone_quantize_opts *opts, struct hone_quantize_report *report,
                         struct hone_error *e) {
+    NEED(in, e);
     struct hone_quantize_opts o;
     struct quantize_report r = {0};
     struct call c;

@@ -219,6 +219,7 @@ const struct form forms_steps[] = {
 
 int hone_convert(const char *folder, const char *path, const struct hone_convert_opts *opts,
                  const struct hone_opts *o, char **json, struct hone_error *e) {
+    NEED(folder, e);
     struct hone_convert_opts co;
     struct convert_opts j = {.src = folder, .out = path};
     struct task t;
@@ -232,6 +233,7 @@ int hone_convert(const char *folder, const char *path, const struct hone_convert
 int hone_imatrix(const char *model, const char *const *texts, const char *path,
                  const struct hone_imatrix_opts *opts, const struct hone_opts *o, char **json,
                  struct hone_error *e) {
+    NEED(model, e);
     struct hone_imatrix_opts io;
     struct imatrix_job_opts j = {.out = path};
     struct task t;
@@ -264,6 +266,7 @@ int hone_imatrix_merge(const char *const *from, const char *path,
 
 int hone_imatrix_stats(const char *path, const struct hone_opts *o, char **json,
                        struct hone_error *e) {
+    NEED(path, e);
     struct task t;
     int rc = task_begin(&t, o, json, e);
     return rc ? rc : task_end(&t, imatrix_job_stats(path, t.m, &t.c.err), json, e);
@@ -272,6 +275,7 @@ int hone_imatrix_stats(const char *path, const struct hone_opts *o, char **json,
 int hone_imatrix_select(const char *model, const char *const *texts, int64_t n_tokens,
                         const char *path, const struct hone_imatrix_opts *opts,
                         const struct hone_opts *o, char **json, struct hone_error *e) {
+    NEED(model, e);
     struct hone_imatrix_opts io;
     struct select_args j = {.model = model, .out = path, .budget = n_tokens};
     struct task t;
@@ -290,6 +294,7 @@ int hone_imatrix_select(const char *model, const char *const *texts, int64_t n_t
 
 int hone_sensitivity(const char *model, const char *path, const struct hone_sensitivity_opts *opts,
                      const struct hone_opts *o, char **json, struct hone_error *e) {
+    NEED(model, e);
     struct hone_sensitivity_opts so;
     struct sensitivity_ask j = sensitivity_usual;
     struct task t;
@@ -302,6 +307,7 @@ int hone_sensitivity(const char *model, const char *path, const struct hone_sens
 
 int hone_quantize(const char *in, const char *path, const struct hone_quantize_opts *opts,
                   const struct hone_opts *o, char **json, struct hone_error *e) {
+    NEED(in, e);
     struct hone_quantize_opts qo;
     struct quantize_job_opts j = {.in = in, .out = path};
     struct task t;
@@ -323,6 +329,7 @@ static const char *bytes_text(struct work *w, uint64_t n) {
 
 int hone_mix(const char *in, const char *path, const struct hone_mix_opts *opts,
              const struct hone_opts *o, char **json, struct hone_error *e) {
+    NEED(in, e);
     struct hone_mix_opts mo;
     struct quantize_job_opts j = {.in = in, .out = path};
     struct task t;
@@ -338,6 +345,7 @@ int hone_mix(const char *in, const char *path, const struct hone_mix_opts *opts,
 
 int hone_make(const char *source, const char *folder, const struct hone_make_opts *opts,
               const struct hone_opts *o, char **json, struct hone_error *e) {
+    NEED(source, e);
     struct hone_make_opts mo;
     struct make j = make_usual;
     struct task t;

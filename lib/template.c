@@ -79,6 +79,7 @@ const char *hone_template_text(const struct hone_template *t) {
 int hone_template_render(const struct hone_template *t, const char *conversation,
                          const char *variables, int invite, char **text, size_t *len,
                          struct hone_error *e) {
+    NEED(conversation, e);
     struct call c;
     struct buf b = {0};
     *text = NULL;
@@ -100,6 +101,7 @@ int hone_template_render(const struct hone_template *t, const char *conversation
 int hone_template_tokens(const struct hone_template *t, const struct hone_tokenizer *tok,
                          const char *conversation, const char *variables, int invite, int32_t **ids,
                          int64_t *n, struct hone_error *e) {
+    NEED(conversation, e);
     struct call c;
     struct chat_prompt p = {0};
     *ids = NULL;

@@ -59,6 +59,7 @@ const struct form forms_templates[] = {
 
 int hone_template_describe(const char *source, const char *name, const struct hone_opts *o,
                            char **json, struct hone_error *e) {
+    NEED(source, e);
     struct task t;
     int rc = task_begin(&t, o, json, e);
     return rc ? rc : task_end(&t, template_describe(source, name, t.m, NULL, &t.c.err), json, e);
@@ -66,6 +67,7 @@ int hone_template_describe(const char *source, const char *name, const struct ho
 
 int hone_template_lint(const char *source, const char *name, int strict, const struct hone_opts *o,
                        char **json, struct hone_error *e) {
+    NEED(source, e);
     struct task t;
     int rc = task_begin(&t, o, json, e);
     if (rc) return rc;
@@ -74,6 +76,7 @@ int hone_template_lint(const char *source, const char *name, int strict, const s
 
 int hone_template_explain(const char *rule, const struct hone_opts *o, char **json,
                           struct hone_error *e) {
+    NEED(rule, e);
     struct task t;
     int rc = task_begin(&t, o, json, e);
     return rc ? rc : task_end(&t, template_explain(rule, t.m, &t.c.err), json, e);
@@ -81,6 +84,7 @@ int hone_template_explain(const char *rule, const struct hone_opts *o, char **js
 
 int hone_template_fix(const char *source, const struct hone_template_fix_opts *opts,
                       const struct hone_opts *o, char **json, struct hone_error *e) {
+    NEED(source, e);
     struct hone_template_fix_opts fo;
     struct fix_opts j = {.src = source};
     struct buf diff = {0};
@@ -96,6 +100,8 @@ int hone_template_fix(const char *source, const struct hone_template_fix_opts *o
 
 int hone_template_diff(const char *a, const char *b, const struct hone_opts *o, char **json,
                        struct hone_error *e) {
+    NEED(a, e);
+    NEED(b, e);
     struct buf diff = {0};
     struct task t;
     int rc = task_begin(&t, o, json, e);
@@ -109,6 +115,8 @@ int hone_template_diff(const char *a, const char *b, const struct hone_opts *o, 
 int hone_template_spans(const char *source, const char *conversation,
                         const struct hone_template_render_opts *opts, const struct hone_opts *o,
                         char **json, struct hone_error *e) {
+    NEED(source, e);
+    NEED(conversation, e);
     struct hone_template_render_opts ro;
     struct render_opts j = {.src = source, .chat = conversation, .spans = true};
     struct buf none = {0};
@@ -123,6 +131,8 @@ int hone_template_spans(const char *source, const char *conversation,
 int hone_template_batch(const char *source, const char *scenarios,
                         const struct hone_template_render_opts *opts, const struct hone_opts *o,
                         char **json, struct hone_error *e) {
+    NEED(source, e);
+    NEED(scenarios, e);
     struct hone_template_render_opts ro;
     struct render_opts j = {.src = source, .batch = scenarios};
     struct task t;
@@ -132,6 +142,7 @@ int hone_template_batch(const char *source, const char *scenarios,
 
 int hone_template_eval(const char *units, const char *mode, const struct hone_opts *o, char **json,
                        struct hone_error *e) {
+    NEED(units, e);
     struct task t;
     int rc = task_begin(&t, o, json, e);
     return rc ? rc : task_end(&t, template_eval(units, mode, &t.text, &t.c.err), json, e);

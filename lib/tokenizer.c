@@ -43,6 +43,7 @@ static int of_file(struct tok **out, const char *path, struct err *e) {
 
 int hone_tokenizer_open(struct hone_tokenizer **out, const char *path, const struct hone_opts *o,
                         struct hone_error *e) {
+    NEED(path, e);
     struct call c;
     int rc = new_handle(out, o, path, &c, e);
     if (rc) return rc;
@@ -131,7 +132,7 @@ const char *hone_token_text(const struct hone_tokenizer *t, int32_t id, size_t *
 }
 
 int32_t hone_token_find(const struct hone_tokenizer *t, const char *text) {
-    return (int32_t)tok_find(t->t, text);
+    return text ? (int32_t)tok_find(t->t, text) : -1;
 }
 
 int hone_token_ends(const struct hone_tokenizer *t, int32_t id) {

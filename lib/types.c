@@ -30,6 +30,7 @@ int hone_type_by_id(int id, struct hone_type *out, struct hone_error *e) {
 }
 
 int hone_type_find(const char *name, struct hone_type *out, struct hone_error *e) {
+    NEED(name, e);
     enum qtype id;
     if (!qtype_parse(name, &id))
         return lib_error(e, HONE_USAGE, "there is no tensor type '%.80s'", name);

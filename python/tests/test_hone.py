@@ -323,6 +323,7 @@ def test_commands() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets what it starts with & ignore it
     for name, test in list(globals().items()):
         if name.startswith("test_"):
             test()

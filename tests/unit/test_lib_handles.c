@@ -2,6 +2,7 @@
 /* tests/unit/test_lib_handles.c - the handles of include/hone.h: what each gives is what the core
  * below it, or a command of the program, says of the same file; errors name file and tensor; two
  * models in two threads; cancelling from another thread. */
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -608,6 +609,53 @@ static void test_cancel_everywhere(void) {
 }
 
 /* Drafted tokens change nothing of the text, and a model without the block says so. */
+/* What programs give by mistake: texts that are NULL, numbers without sense, calls out of order. */
+static void test_mistakes(void) {
+    struct hone_error e;
+    struct hone_gguf *g;
+    struct hone_model *m;
+    struct hone_type ty = {.size = sizeof ty};
+    struct hone_result r;
+    struct hone_writer *w;
+    char *json;
+    const int64_t ne[] = {4};
+    const float four[4] = {0};
+    const struct hone_generate_opts odd[] = {
+        {.size = sizeof odd[0], .top_p = 1.5},
+        {.size = sizeof odd[0], .min_p = 2},
+        {.size = sizeof odd[0], .temperature = (double)NAN},
+        {.size = sizeof odd[0], .presence_penalty = (double)NAN}};
+    CHECK(hone_gguf_open(&g, NULL, NULL, &e) == HONE_USAGE && strstr(e.message, "path is NULL"));
+    CHECK(hone_model_open(&m, NULL, NULL, &e) == HONE_USAGE);
+    CHECK(hone_type_find(NULL, &ty, &e) == HONE_USAGE);
+    CHECK(hone_plan(NULL, NULL, NULL, &json, &e) == HONE_USAGE);
+    CHECK(hone_eval_ppl(base, NULL, NULL, NULL, &json, &e) == HONE_USAGE);
+    CHECK(hone_template_lint(NULL, NULL, 0, NULL, &json, &e) == HONE_USAGE);
+    CHECK(hone_call(NULL, NULL, NULL, &r) == HONE_USAGE && r.message[0]);
+    hone_result_free(&r);
+    hone_result_free(NULL);
+    hone_cancel_now(NULL);
+    OK(hone_writer_new(&w, NULL, &e));
+    CHECK(hone_writer_commit(w, &e) == HONE_USAGE);
+    CHECK(hone_writer_array(w, "a", HONE_U8, NULL, UINT64_MAX, &e) == HONE_USAGE);
+    OK(hone_writer_tensor(w, "t", 0, 1, ne, &e));
+    OK(hone_writer_begin(w, tmp_path("mistake.gguf"), 1, &e));
+    OK(hone_writer_data(w, four, 8, &e));
+    CHECK(hone_writer_commit(w, &e) == HONE_USAGE && strstr(e.message, "8 of 16 bytes"));
+    hone_writer_free(w);
+    CHECK(access(tmp_path("mistake.gguf"), F_OK) != 0);
+    OK(hone_model_open(&m, base, NULL, &e));
+    struct hone_session *s;
+    const struct hone_session_opts so = {.size = sizeof so, .n_ctx = 8};
+    struct hone_answer a = {.size = sizeof a};
+    const int32_t id = 5;
+    OK(hone_session_new(&s, m, &so, NULL, &e));
+    for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++)
+        CHECK(hone_generate(s, &id, 1, &odd[i], &a, &e) == HONE_USAGE);
+    hone_session_free(s);
+    hone_model_close(m);
+}
+
 static void test_draft(void) {
     struct hone_error e;
     struct machine x;
@@ -647,6 +695,7 @@ int main(void) {
     RUN(test_text);
     RUN(test_session);
     RUN(test_generate);
+    RUN(test_mistakes);
     RUN(test_draft);
     RUN(test_measure);
     RUN(test_two_models);
