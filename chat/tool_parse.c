@@ -360,9 +360,9 @@ static struct parts split_reasoning(struct toolparse *p) {
     size_t start = skip_frames(p, 0);
     struct parts r = {0, 0, 0};
     bool tagged = tool_at(p, start, think_open(p));
-    size_t from = tagged ? start + strlen(think_open(p)) : 0;
-    size_t close = tool_find(p, from, think_close(p)), call = tool_marker(p, from);
     bool open = p->think == TOOL_THINK_OPEN && !p->f->think_tagged;
+    size_t from = tagged ? start + strlen(think_open(p)) : open ? start : 0;
+    size_t close = tool_find(p, from, think_close(p)), call = tool_marker(p, from);
     if (!tagged && !open &&
         (p->think == TOOL_THINK_NONE || close == SIZE_MAX || p->f->think_tagged))
         return r;

@@ -86,6 +86,17 @@ static int64_t n_think(const struct reply *r) {
     return n;
 }
 
+/* Says why much of a prompt was computed: it is new behind known_tokens, or it was seen before but
+ * no state was kept there that it could go on from. */
+static void put_miss(struct jw *w, const struct task *t) {
+    enum { WORTH = 64 };
+    const struct reply *r = &t->reply;
+    if (!t->admitted || r->n_prompt - r->n_cached < WORTH) return;
+    jw_i64(w, "known_tokens", r->n_known);
+    const bool lost = r->n_known - r->n_cached >= WORTH;
+    jw_str(w, "cache_miss", t->ask.no_cache ? "not asked" : lost ? "no state" : "new");
+}
+
 void ledger_task(struct server *s, const struct task *t, int status) {
     const struct reply *r = &t->reply;
     const struct reply_choice *c = &r->choice[0];
@@ -107,6 +118,7 @@ void ledger_task(struct server *s, const struct task *t, int status) {
     jw_str(&w, "end", task_gone(t) ? "left" : record_end(t->failed ? END_FAILED : c->end));
     jw_i64(&w, "prompt_tokens", r->n_prompt);
     jw_i64(&w, "cached_tokens", r->n_cached);
+    put_miss(&w, t);
     jw_i64(&w, "output_tokens", reply_n_out(r));
     jw_i64(&w, "reasoning_tokens", n_think(r));
     jw_num(&w, "queue_s", r->queue_s);

@@ -37,7 +37,8 @@ int prefix_take(struct prefix *p, struct ids *all, uint64_t key, enum prefix_how
 enum prefix_use {
     PREFIX_END,   /* of an answer: the next turn of a tool loop goes on there */
     PREFIX_TURN,  /* of the messages: templates change what follows */
-    PREFIX_HEAD,  /* of the system message and the tools: every conversation begins so */
+    PREFIX_HEAD,  /* of the system message and the tools: every conversation begins so; and where a
+                     client says that it comes back */
     PREFIX_SPLIT, /* where two requests part */
     PREFIX_EVERY  /* each few thousand tokens of a long prompt */
 };

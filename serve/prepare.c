@@ -184,16 +184,51 @@ static int render_open(struct server *s, struct ask *a, struct chat_prompt *p, s
     return rc;
 }
 
+/* Returns with how many tokens of p another prompt begins, 0 when those are all. */
+static int64_t same_tokens(const struct chat_prompt *other, const struct chat_prompt *p) {
+    int64_t n = 0;
+    while (n < other->ids.n && n < p->ids.n && other->ids.v[n] == p->ids.v[n]) n++;
+    return n < p->ids.n ? n : 0;
+}
+
 /* Returns the number of tokens of the messages alone: what comes behind may change with the next
  * turn. */
 static int64_t turn_end(struct server *s, struct ask *a, const struct chat_prompt *p) {
     struct chat_prompt closed = {0};
     struct fault ignored;
-    int64_t n = 0;
-    if (!render(s, a, false, &closed, &ignored))
-        while (n < closed.ids.n && n < p->ids.n && closed.ids.v[n] == p->ids.v[n]) n++;
+    const int64_t n = render(s, a, false, &closed, &ignored) ? 0 : same_tokens(&closed, p);
     chat_prompt_release(&closed);
-    return n < p->ids.n ? n : 0;
+    return n;
+}
+
+/* Returns the number of tokens of the messages up to a mark of the client (ask.mark), 0 where the
+ * template writes them otherwise when others follow. */
+static int64_t mark_end(struct server *s, const struct ask *a, int message,
+                        const struct chat_prompt *p) {
+    struct chat_prompt part = {0};
+    struct json *j = NULL;
+    struct buf conv = {0};
+    struct jw w;
+    struct err ignored;
+    int i = 0;
+    if (json_parse(&j, a->conv, strlen(a->conv), "conversation", &ignored)) return 0;
+    jw_init(&w, &conv, false);
+    jw_obj(&w, NULL);
+    jw_arr(&w, "messages");
+    for (const struct json *m = json_first(json_get(j, "messages")); m && i <= message;
+         m = json_next(m), i++)
+        ask_put(&w, NULL, m);
+    jw_end(&w);
+    ask_copy(&w, "tools", j, "tools");
+    jw_end(&w);
+    char *kwargs = variables(s, a);
+    const int rc = tokens_of(s, conv.data, kwargs, false, &part, &ignored);
+    const int64_t n = rc ? 0 : same_tokens(&part, p);
+    chat_prompt_release(&part);
+    free(kwargs);
+    buf_release(&conv);
+    json_free(j);
+    return n;
 }
 
 /* ---- what a reply says of itself ---- */
@@ -251,8 +286,13 @@ static int chat_task(struct server *s, struct job *j, const struct api *api, str
     if (!rc) rc = too_long(s, p.ids.n, f);
     if (!rc) {
         const int64_t turn = a->go_on ? 0 : turn_end(s, a, &p);
+        int64_t mark[ASK_MARKS];
+        const int n_marks = a->n_marks;
+        for (int i = 0; i < n_marks; i++)
+            mark[i] = a->mark[i].message < 0 ? p.n_head : mark_end(s, a, a->mark[i].message, &p);
         struct task *t = *out = task_new(j, api, a, &p.ids, 1);
         for (int i = 0; i < t->reply.n_choices; i++) {
+            for (int k = 0; k < n_marks; k++) cut(&t->run[i], mark[k], PREFIX_HEAD);
             cut(&t->run[i], p.n_head, PREFIX_HEAD);
             cut(&t->run[i], turn, PREFIX_TURN);
         }

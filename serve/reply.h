@@ -44,7 +44,7 @@ struct reply {
     int64_t created; /* seconds since 1970 */
     struct reply_choice *choice;
     int n_choices;
-    int64_t n_prompt, n_cached, n_drafted, n_accepted;
+    int64_t n_prompt, n_cached, n_known, n_drafted, n_accepted;
     uint64_t seed;
     double queue_s, prompt_s, first_s, generate_s, total_s; /* from arrival on */
     /* of the API that writes it */

@@ -167,7 +167,7 @@ static void resume(struct sched *s, struct run *r) {
                     &r->seq, &m, &ignored))
         return;
     const int64_t more = r->all.n - n;
-    if (first) r->n_cached = m.n;
+    if (first) r->n_cached = m.n, r->n_known = m.seen;
     if (r->all.n != n || m.n) move_cuts(r, m.n, more);
     r->n_prompt += more;
     if (first && m.seen - m.n > SHARED) add_cut(r, m.seen + more, PREFIX_SPLIT);
@@ -196,6 +196,7 @@ static bool begin(struct sched *s, struct run *r, struct err *e) {
     if (!r->task->admitted) {
         s->n.n_prompt += r->task->reply.n_prompt;
         s->n.n_cached += r->n_cached;
+        r->task->reply.n_known = r->n_known;
         task_admit(r->task, r->n_cached);
     }
     s->n_live++;

@@ -18,14 +18,14 @@ struct guard {
     struct lang *lang[2];
 };
 void guard_release(struct guard *g);
-enum { RUN_CUTS = 4, RUN_GUESSES = 3 };
+enum { RUN_CUTS = 12, RUN_GUESSES = 3 };
 enum guess_by { GUESS_LOOKUP, GUESS_MTP, GUESSES };
 struct run {
     struct task *task;
     int choice;
-    struct ids all; /* the prompt, and what was drawn since */
-    int64_t n_prompt, n_cached;
-    struct { /* where snapshots are taken, ascending */
+    struct ids all;                      /* the prompt, and what was drawn since */
+    int64_t n_prompt, n_cached, n_known; /* known: begins like something kept; n_cached or more */
+    struct {                             /* where snapshots are taken */
         int64_t at;
         enum prefix_use use;
     } cut[RUN_CUTS];

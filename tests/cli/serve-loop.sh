@@ -30,6 +30,19 @@ new=$((first + new - last))
 computed=$(metric hone_prompt_tokens_computed_total)
 [ $thought -ge 15 ] || say "only $thought of 20 answers thought: nothing was lost that had to be restored"
 [ $((computed * 100)) -le $((new * 105)) ] || say "$computed tokens computed for $new new ones"
+# where a client marks its prompt, another conversation goes on; without a mark it begins in front of the first message
+doc=
+for i in $(seq 60); do doc="$doc Rule $i: be kind."; done
+marked() { # mark, question: how many tokens were known
+    "$t/ask" "$port" -b "{\"max_tokens\": 2, \"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"$1 $doc\"$2}]}, {\"role\": \"assistant\", \"content\": \"Yes.\"}, {\"role\": \"user\", \"content\": \"$3\"}]}" POST /v1/messages > "$t/o"
+    number cache_read_input_tokens
+}
+m=', "cache_control": {"type": "ephemeral"}'
+marked A "$m" "What is the first rule?" > /dev/null
+[ "$(marked A "$m" "Is there a second one?")" -ge 300 ] || say "where a client marked its prompt nothing is known: $(tail -c 300 "$t/o")"
+marked B "" "What is the first rule?" > /dev/null
+[ "$(marked B "" "Is there a second one?")" -lt 100 ] || say "marks make no difference"
+grep '"api":"messages"' "$t/log" | head -1 | grep -q '"known_tokens":[0-9]*, *"cache_miss":"new"' || say "the log does not say why a prompt was computed: $(tail -1 "$t/log")"
 kill -TERM $pid; rc=0; wait $pid || rc=$?; pid=
 [ $rc = 0 ] || say "ends with $rc: $(tail -3 "$t/log")"
 exit $fail

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+/* tests/fuzz/fuzz_serve.c - a whole server, its threads, a model and a folder of kept files, that
+ * gets an input's bytes over a socket, in pieces: a byte says how long a piece is; 0: the client
+ * leaves in the middle, without waiting for its answer. Whatever comes, an answer is HTTP or the
+ * connection just ends, and afterwards the server is there, with nothing running and nothing
+ * waiting. */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+
+#include "core/log.h"
+#include "serve/serve.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/model.h"
+
+enum { CTX = 192, WAIT_MS = 60000 };
+static char host[200];
+static const char *const hosts[] = {host};
+
+static void fail(const char *why) {
+    fprintf(stderr, "%s\n", why);
+    abort();
+}
+
+static void *run(void *ud) {
+    struct err e = {0};
+    fuzz_need(serve_run(ud, &e), &e);
+    return NULL;
+}
+
+static void start(void) {
+    static struct session *s;
+    static struct server *server;
+    pthread_t thread;
+    struct err e = {0};
+    char *folder = fuzz_folder();
+    const struct session_opts so = {.isa = kern_isa_best(),
+                                    .act = ACT_Q8,
+                                    .pack = true,
+                                    .n_ctx = CTX,
+                                    .guests = true,
+                                    .whole = true};
+    struct model *m = fuzz_model("tests/golden/tiny-qwen35moe");
+    signal(SIGPIPE, SIG_IGN);
+    log_set_level(LOG_ERROR);
+    fuzz_need(session_new(&s, m, &so, &e), &e);
+    snprintf(host, sizeof host, "unix:%s/s", folder);
+    const struct serve_opts o = {
+        .net = {.host = hosts, .n_hosts = 1, .max_body = 1 << 20, .max_connections = 8},
+        .m = m,
+        .s = s,
+        .alias = "m",
+        .file = "m.gguf",
+        .type = "q8_0",
+        .n_think = -1,
+        .sample = {.temp = 1, .top_k = 8, .top_p = 1},
+        .seed = 1,
+        .n_max = 3,
+        .n_live = 2,
+        .n_queue = 4,
+        .context_bytes = session_seq_bytes(s, CTX) + 5 * session_seq_bytes(s, 1),
+        .max_step_s = 1,
+        .drain_s = 1,
+        .draft = true};
+    fuzz_need(serve_new(&server, &o, &e), &e);
+    if (pthread_create(&thread, NULL, run, server)) fail("no thread");
+    pthread_detach(thread);
+    free(folder);
+}
+
+static int dial(void) {
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    snprintf(a.sun_path, sizeof a.sun_path, "%s", host + 5);
+    for (int i = 0; i < 1000; i++) {
+        if (connect(fd, (struct sockaddr *)&a, sizeof a) == 0) return fd;
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    fail("nobody listens");
+    return -1;
+}
+
+/* Reads until the other side closes, or says nothing for `ms`; returns how many of the first bytes
+ * are in head. */
+static size_t drain(int fd, int ms, char *head, size_t n_head) {
+    char more[4096];
+    size_t n = 0;
+    for (;;) {
+        struct pollfd p = {fd, POLLIN, 0};
+        if (poll(&p, 1, ms) <= 0) return n;
+        char *to = n < n_head ? head + n : more;
+        const ssize_t k = read(fd, to, n < n_head ? n_head - n : sizeof more);
+        if (k <= 0) return n;
+        if (n < n_head) n += (size_t)k;
+    }
+}
+
+/* Asks until nothing runs and nothing waits. */
+static void check_idle(void) {
+    static const char ask[] =
+        "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    static char text[1 << 16];
+    for (int i = 0; i < WAIT_MS / 10; i++) {
+        const int fd = dial();
+        if (write(fd, ask, sizeof ask - 1) != sizeof ask - 1) fail("it takes no bytes");
+        const size_t n = drain(fd, WAIT_MS, text, sizeof text - 1);
+        text[n] = 0;
+        close(fd);
+        if (strncmp(text, "HTTP/1.1 200", 12) != 0) fail("/metrics is not answered");
+        if (strstr(text, "\nhone_requests_running 0") && strstr(text, "\nhone_requests_waiting 0"))
+            return;
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    fprintf(stderr, "%s\n", text);
+    fail("something still runs or waits");
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static unsigned n_run;
+    char head[16];
+    if (size < 2 || size > 1 << 15) return 0;
+    if (!*host) start();
+    const int fd = dial();
+    bool leaves = false;
+    for (size_t at = 0; at < size && !leaves;) {
+        const size_t piece = data[at] == 255 ? size : 16 * (size_t)data[at];
+        const size_t n = piece < size - at - 1 ? piece : size - at - 1;
+        leaves = !piece;
+        if (n && send(fd, data + at + 1, n, MSG_NOSIGNAL) < 0)
+            break; /* it closed: that is an end */
+        at += n + 1;
+    }
+    if (!leaves) {
+        shutdown(fd, SHUT_WR);
+        const size_t n = drain(fd, WAIT_MS, head, sizeof head);
+        if (n && (n < 9 || memcmp(head, "HTTP/1.", 7) != 0)) fail("an answer that is none");
+    }
+    close(fd);
+    if (++n_run % 64 == 0 || leaves) check_idle();
+    return 0;
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT
+/* tests/fuzz/fuzz_shelf.c - files of --cache-dir (serve/shelf.c, runtime/engine/seq_file.c) that
+ * somebody changed: a server starts whatever they hold, and each is taken as it is or removed.
+ *
+ * The input changes two files that a server wrote. Its first byte: 1: of a model with windows, not
+ * of one with recurrent states; 2: the list of tokens gets the checksum and the name that fit what
+ * it says, and 4: the checksum of the sequence's file, so that what is behind these checks is
+ * reached. Then changes: a byte (1: of the sequence's file; 2: places count from the end; its upper
+ * bits: what is done), a place of two bytes, and what that needs.
+ *
+ * What was taken must be written again as the same bytes. */
+#include <string.h>
+
+#include "core/bytes.h"
+#include "core/hash.h"
+#include "core/io.h"
+#include "core/log.h"
+#include "serve/shelf.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/model.h"
+
+enum { N_TOK = 20, CTX = 32, KEY = 7, WORK = 1 << 18, HEAD = 32 };
+enum { OP_BYTE, OP_U64, OP_CUT, OP_ZERO, OP_REPEAT, OP_SMALL, OPS };
+
+struct kept { /* what a server wrote, and where */
+    struct session *s;
+    char *base, *dir, *other; /* --cache-dir, the model's folder in it, one for what is compared */
+    char *ids, *seq;
+    size_t n_ids, n_seq;
+    int32_t tok[N_TOK];
+};
+
+static void fail(const char *why) {
+    fprintf(stderr, "%s\n", why);
+    abort();
+}
+
+/* Returns the path of the first entry of dir that has this ending, NULL when there is none. */
+static char *entry(const char *dir, const char *ending) {
+    struct io_names l = {0};
+    struct err e;
+    char *path = NULL;
+    fuzz_need(io_list(&l, dir, &e), &e);
+    for (int i = 0; i < l.n && !path; i++) {
+        const size_t n = strlen(l.v[i]), k = strlen(ending);
+        if (n > k && strcmp(l.v[i] + n - k, ending) == 0) path = io_join(dir, l.v[i]);
+    }
+    io_names_release(&l);
+    return path;
+}
+
+static void clean(const char *dir) {
+    struct io_names l = {0};
+    struct err e;
+    fuzz_need(io_list(&l, dir, &e), &e);
+    for (int i = 0; i < l.n; i++) {
+        char *path = io_join(dir, l.v[i]);
+        unlink(path);
+        free(path);
+    }
+    io_names_release(&l);
+}
+
+static void take(const char *path, char **text, size_t *n) {
+    struct err e;
+    fuzz_need(io_read_file(text, n, path, WORK, &e), &e);
+}
+
+static void start(struct kept *k, const char *src) {
+    struct err e = {0};
+    struct shelf *f = NULL;
+    struct seq *q = NULL;
+    struct session_row row[N_TOK];
+    const struct session_opts so = {
+        .isa = kern_isa_best(), .n_ctx = CTX, .guests = true, .whole = true};
+    fuzz_need(session_new(&k->s, fuzz_model(src), &so, &e), &e);
+    k->base = fuzz_folder();
+    fuzz_need(shelf_open(&f, k->s, k->base, 1 << 20, &e), &e);
+    fuzz_need(session_new_seq(k->s, 0, &q, &e), &e);
+    for (int i = 0; i < N_TOK; i++) {
+        k->tok[i] = 3 * i + 5;
+        row[i] = (struct session_row){k->tok[i], q, 0};
+    }
+    fuzz_need(session_run(k->s, row, N_TOK, NULL, NULL, &e), &e);
+    fuzz_need(shelf_save(f, k->tok, N_TOK, KEY, q, &e), &e);
+    k->dir = entry(k->base, "");
+    k->other = xasprintf("%s.again", k->base);
+    char *ids = entry(k->dir, ".ids"), *seq = entry(k->dir, ".seq");
+    take(ids, &k->ids, &k->n_ids);
+    take(seq, &k->seq, &k->n_seq);
+    free(ids);
+    free(seq);
+    seq_free(q);
+    shelf_free(f);
+}
+
+struct work { /* a file, while it is changed */
+    uint8_t *v;
+    size_t n;
+};
+
+/* Makes one change; returns how many bytes of the input say what. */
+static size_t change(struct work file[2], const uint8_t *p, size_t n) {
+    struct work *w = &file[p[0] & 1];
+    const size_t place = load_u16(p + 1);
+    size_t at = w->n ? place % w->n : 0;
+    if (p[0] & 2 && w->n) at = w->n - 1 - at;
+    switch ((p[0] >> 2) % OPS) {
+    case OP_BYTE:
+        if (n < 4 || !w->n) return n;
+        w->v[at] ^= p[3];
+        return 4;
+    case OP_U64:
+        if (n < 11 || at + 8 > w->n) return n;
+        memcpy(w->v + at, p + 3, 8);
+        return 11;
+    case OP_CUT:
+        w->n = at;
+        return 3;
+    case OP_ZERO:
+        if (n < 4) return n;
+        for (size_t i = at; i < w->n && i < at + p[3]; i++) w->v[i] = 0;
+        return 4;
+    case OP_REPEAT: /* the last bytes once more */
+        if (w->n - at + w->n > WORK) return n;
+        memmove(w->v + w->n, w->v + at, w->n - at);
+        w->n += w->n - at;
+        return 3;
+    default: /* a count of a header becomes another small one */
+        at -= at % 8;
+        if (n < 4 || at + 8 > w->n) return n;
+        store_u64(w->v + at, p[3]);
+        return 4;
+    }
+}
+
+/* Makes the list of tokens agree with itself; name: of the entry then. */
+static void mend(struct work *ids, char name[33]) {
+    const uint64_t n = ids->n >= HEAD + 8 ? (ids->n - HEAD - 8) / 4 : 0;
+    struct xxh128 *x = xxh128_new();
+    if (ids->n >= HEAD + 8) store_u64(ids->v + ids->n - 8, hash_u64(ids->v, ids->n - 8));
+    xxh128_add(x, ids->v + 8, ids->n >= 16 ? 8 : 0);
+    xxh128_add(x, ids->v + HEAD, ids->n >= HEAD ? 4 * n : 0);
+    xxh128_hex(x, name);
+    xxh128_free(x);
+}
+
+static void put(const struct kept *k, const char *name, const char *ending, const struct work *w) {
+    char *path = xasprintf("%s/%s%s", k->dir, name, ending);
+    FILE *f = fopen(path, "wb");
+    if (!f || fwrite(w->v, 1, w->n, f) != w->n || fclose(f)) fail("cannot write");
+    free(path);
+}
+
+/* Starts a server's shelf on the files, and uses what it found. */
+static void use(const struct kept *k, const struct work file[2], const char *name) {
+    struct err e = {0};
+    struct shelf *f = NULL;
+    struct seq *q = NULL;
+    int32_t ids[CTX + 2] = {0};
+    fuzz_need(shelf_open(&f, k->s, k->base, 1 << 20, &e), &e);
+    const struct shelf_counts was = shelf_counts(f);
+    char *path = xasprintf("%s/%s.seq", k->dir, name);
+    if (was.n + was.n_refused < 1) fail("the entry is neither there nor refused");
+    if (was.n_refused && access(path, F_OK) == 0) fail("what was refused is still there");
+    const uint64_t n = file[0].n >= HEAD + 8 ? (file[0].n - HEAD - 8) / 4 : 0;
+    const uint64_t key = file[0].n >= 16 ? load_u64(file[0].v + 8) : 0;
+    for (uint64_t i = 0; i < n && i < CTX; i++)
+        ids[i] = (int32_t)load_u32(file[0].v + HEAD + 4 * i);
+    const struct shelf_found at = shelf_match(f, ids, (int64_t)n + 1, key, 0);
+    if (was.n && (at.n < 1 || at.n != (int64_t)n || at.use != at.n)) fail("it is not found");
+    const int rc = at.n ? shelf_load(f, &at, key, &q, &e) : 0;
+    if (rc == 0 && at.n) {
+        if (!q || seq_pos(q) != (int64_t)n) fail("it has another length");
+        char *again = NULL;
+        size_t len = 0;
+        fuzz_need(session_save_seq(k->s, q, k->other, true, &e), &e);
+        take(k->other, &again, &len);
+        if (len != file[1].n || memcmp(again, file[1].v, len) != 0) fail("it is written otherwise");
+        free(again);
+    } else if (at.n && (q || (rc == ERR_DATA && access(path, F_OK) == 0)))
+        fail("a damaged file is still there");
+    free(path);
+    seq_free(q);
+    shelf_free(f);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static struct kept kept[2];
+    static uint8_t room[2][WORK];
+    static const char *const src[] = {"tests/golden/models/qwen35moe",
+                                      "tests/golden/models/gemma4moe"};
+    char name[33];
+    if (!size || size > 4096) return 0;
+    struct kept *k = &kept[data[0] & 1];
+    log_set_level(LOG_ERROR); /* warnings of damage are not told */
+    if (!k->s) start(k, src[data[0] & 1]);
+    struct work file[2] = {{room[0], k->n_ids}, {room[1], k->n_seq}};
+    memcpy(room[0], k->ids, k->n_ids);
+    memcpy(room[1], k->seq, k->n_seq);
+    mend(&file[0], name); /* the name of what was not changed */
+    for (size_t at = 1; at + 3 <= size;) at += change(file, data + at, size - at);
+    if (data[0] & 4 && file[0].n >= HEAD && file[1].n >= 8)
+        memcpy(file[0].v + 24, file[1].v + file[1].n - 8, 8);
+    if (data[0] & 2) mend(&file[0], name);
+    clean(k->dir);
+    put(k, name, ".seq", &file[1]);
+    put(k, name, ".ids", &file[0]);
+    use(k, file, name);
+    return 0;
+}
