@@ -31,6 +31,7 @@ c=/v1/chat/completions
 start --ctx 8192 --parallel 2 --queue 8
 first=$(answer)
 [ -n "$first" ] || say "no answer at all"
+quiet 'the first answer'
 idle=$(metric hone_context_bytes)
 
 # ---- clients that leave: in the prompt, in the queue, in thinking, in an answer, in a call, before the body is there ----
