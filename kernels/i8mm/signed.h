@@ -4,6 +4,7 @@
 #ifndef HONE_KERNELS_I8MM_SIGNED_H
 #define HONE_KERNELS_I8MM_SIGNED_H
 
+#include "kernels/grid.h"
 #include "kernels/i8mm/steps.h"
 
 enum { PER_SCALE = 32 };
@@ -14,7 +15,8 @@ struct tiled {
     struct head head;
 };
 
-INLINE void unpack_tiles(const uint8_t *w, struct tiled *p) {
+INLINE void unpack_tiles(const uint8_t *w, const struct kern_grid *grid, struct tiled *p) {
+    (void)grid;
     head(w, &p->head);
     UNROLL for (int k = 0; k < CHUNKS; k++) {
         UNROLL for (int j = 0; j < 8; j += 2)

@@ -5,8 +5,9 @@
  * Included once by a type's file, after neon/lanes.h, the type's header of kernels/rows/ and the
  * definition of
  *   FEW                             the kernel of kernels/dotprod/, for few tokens
- *   struct tiled, unpack_tiles(w, p)  a block of 8 rows of SIZE weights: code, scale and what
+ *   struct tiled                    a block of 8 rows of SIZE weights: code, scale and what
  *                                   finish_block wants
+ *   unpack_tiles(w, grid, p)        sets p to the block at w; grid: of kernels/grid.h
  *   PER_SCALE                       weights that share an integer scale; SIZE: there is none
  *   finish_block(p, s, a, i, acc)   acc + the block, s: its sums with the activations 32i ..
  *
@@ -78,9 +79,10 @@ static void gemm_tiles(const uint8_t *w, int64_t n_groups, const struct kern_act
         return;
     }
     struct tiled *p = scratch;
+    const struct kern_grid *grid = kern_grid_get();
     const int64_t nb = k / SIZE;
     for (int64_t g = 0; g < n_groups; g++, out += LANES) {
-        for (int64_t b = 0; b < nb; b++, w += BLOCK * LANES) unpack_tiles(w, p + b);
+        for (int64_t b = 0; b < nb; b++, w += BLOCK * LANES) unpack_tiles(w, grid, p + b);
         int64_t t = 0;
         for (; t + 2 * PAIRS <= n; t += 2 * PAIRS)
             strip(2 * PAIRS, p, a + t * lda, lda, out + t * ldo, ldo, nb);

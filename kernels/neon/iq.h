@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* kernels/neon/iq.h - the loops of the IQ1, IQ2 and IQ3 formats. A block is taken apart into 256
  * signed codes, by loads from the grid, and 16 scales; then it is decoded, or meets one or several
- * rows of activations. Included by a type's file, which defines apart(w, g, x). */
+ * rows of activations; packed rows have the product of kernels/rows/. Included by a type's file,
+ * which defines take_apart(w, g, x), behind its header of kernels/rows/. */
 #ifndef HONE_KERNELS_NEON_IQ_H
 #define HONE_KERNELS_NEON_IQ_H
 
@@ -16,7 +17,7 @@ struct iq_apart { /* A block taken apart: w = d * scale[i / 16] * code[i]. */
     float d;
 };
 
-/* ---- steps of apart() ---- */
+/* ---- steps of take_apart() ---- */
 
 /* Stores 16 codes: levels with the signs of two bytes, where bit i of the first belongs to level
  * i. */
@@ -62,10 +63,10 @@ INLINE float32x4_t iq_meet(const struct iq_apart *x, const struct blk_Q8_K *y, f
     return vfmaq_n_f32(acc, vcvtq_f32_s32(s), x->d * y->d);
 }
 
-INLINE void iq_decode(const uint8_t *w, int64_t size, float *dst, int64_t n, iq_apart_fn apart) {
+INLINE void iq_decode(const uint8_t *w, int64_t size, float *dst, int64_t n, iq_apart_fn take) {
     struct iq_apart x;
     for (int64_t b = 0; b < n / QK; b++, w += size) {
-        apart(w, kern_grid_get(), &x);
+        take(w, kern_grid_get(), &x);
         for (int i = 0; i < QK; i += 16, dst += 16) {
             const float d = x.d * (float)x.scale[i / 16];
             const int8x16_t c = vld1q_s8(x.code + i);
@@ -82,14 +83,14 @@ INLINE void iq_decode(const uint8_t *w, int64_t size, float *dst, int64_t n, iq_
 enum { IQ_TOKENS = 16 }; /* So many rows of activations meet a block while it is apart. */
 
 INLINE void iq_dots(const uint8_t *w, int64_t size, const uint8_t *a, uint64_t stride,
-                    int64_t n_tok, float *out, int64_t ldo, int64_t n, iq_apart_fn apart) {
+                    int64_t n_tok, float *out, int64_t ldo, int64_t n, iq_apart_fn take) {
     struct iq_apart x;
     for (int64_t t0 = 0; t0 < n_tok; t0 += IQ_TOKENS) {
         const int64_t m = n_tok - t0 < IQ_TOKENS ? n_tok - t0 : IQ_TOKENS;
         float32x4_t acc[IQ_TOKENS];
         for (int64_t t = 0; t < m; t++) acc[t] = vdupq_n_f32(0);
         for (int64_t b = 0; b < n / QK; b++) {
-            apart(w + b * size, kern_grid_get(), &x);
+            take(w + b * size, kern_grid_get(), &x);
             for (int64_t t = 0; t < m; t++) {
                 const struct blk_Q8_K *y = (const void *)(a + (uint64_t)(t0 + t) * stride);
                 acc[t] = iq_meet(&x, y + b, acc[t]);
@@ -101,17 +102,18 @@ INLINE void iq_dots(const uint8_t *w, int64_t size, const uint8_t *a, uint64_t s
 
 #define IQ_OPS(ISA, TYPE)                                                                          \
     static void decode(const void *restrict w, float *restrict dst, int64_t n) {                   \
-        iq_decode(w, sizeof(struct blk_##TYPE), dst, n, apart);                                    \
+        iq_decode(w, sizeof(struct blk_##TYPE), dst, n, take_apart);                               \
     }                                                                                              \
     static void dots(const void *restrict w, const void *restrict a, uint64_t stride,              \
                      int64_t n_tok, float *restrict out, int64_t ldo, int64_t n) {                 \
-        iq_dots(w, sizeof(struct blk_##TYPE), a, stride, n_tok, out, ldo, n, apart);               \
+        iq_dots(w, sizeof(struct blk_##TYPE), a, stride, n_tok, out, ldo, n, take_apart);          \
     }                                                                                              \
     static float dot(const void *restrict w, const void *restrict a, int64_t n) {                  \
         float out;                                                                                 \
         dots(w, a, 0, 1, &out, 1, n);                                                              \
         return out;                                                                                \
     }                                                                                              \
-    const struct kern_ops kern_##ISA##_##TYPE = {.decode = decode, .dot = dot, .dots = dots}
+    const struct kern_ops kern_##ISA##_##TYPE = {                                                  \
+        .decode = decode, .dot = dot, .dots = dots, .gemm = gemm, .rows = LANES}
 
 #endif

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* kernels/neon/iq1_m.h - IQ1_M for neon/iq.h; layout in kernels/ref/iq1_m.c. Included once by a
- * type's file of an ISA. */
+/* kernels/neon/iq1_m.h - IQ1_M for neon/iq.h, packed as well; layout in
+ * kernels/ref/iq1_m.c. Included once by a type's file of an ISA. */
 #include "kernels/codebook.h"
+#include "kernels/neon/grid.h"
 #include "kernels/neon/iq.h"
 #include "kernels/ops.h"
+#include "kernels/rows/iq1_m.h"
 
-static void apart(const void *w, const struct kern_grid *g, struct iq_apart *x) {
+static void take_apart(const void *w, const struct kern_grid *g, struct iq_apart *x) {
     const struct blk_IQ1_M *b = w;
     x->d = half(kern_iq1_m_d(b)) * 0.125f;
     for (int h = 0; h < 32; h++) {

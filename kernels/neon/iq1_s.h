@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* kernels/neon/iq1_s.h - IQ1_S for neon/iq.h; layout in kernels/ref/iq1_s.c. Included once by a
- * type's file of an ISA. */
+/* kernels/neon/iq1_s.h - IQ1_S for neon/iq.h, packed as well; layout in
+ * kernels/ref/iq1_s.c. Included once by a type's file of an ISA. */
+#include "kernels/neon/grid.h"
 #include "kernels/neon/iq.h"
 #include "kernels/ops.h"
+#include "kernels/rows/iq1_s.h"
 
-static void apart(const void *w, const struct kern_grid *g, struct iq_apart *x) {
+static void take_apart(const void *w, const struct kern_grid *g, struct iq_apart *x) {
     const struct blk_IQ1_S *b = w;
     x->d = half(load_u16(&b->d)) * 0.125f;
     for (int k = 0; k < 8; k++) {

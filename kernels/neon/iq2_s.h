@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* kernels/neon/iq2_s.h - IQ2_S for neon/iq.h; layout in kernels/ref/iq2_s.c. Included once by a
- * type's file of an ISA. */
+/* kernels/neon/iq2_s.h - IQ2_S for neon/iq.h, packed as well; layout in
+ * kernels/ref/iq2_s.c. Included once by a type's file of an ISA. */
+#include "kernels/neon/grid.h"
 #include "kernels/neon/iq.h"
 #include "kernels/ops.h"
+#include "kernels/rows/iq2_s.h"
 
-static void apart(const void *w, const struct kern_grid *g, struct iq_apart *x) {
+static void take_apart(const void *w, const struct kern_grid *g, struct iq_apart *x) {
     const struct blk_IQ2_S *b = w;
     x->d = half(load_u16(&b->d)) * 0.125f;
     for (int h = 0; h < 32; h += 2) {

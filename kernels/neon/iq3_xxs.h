@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* kernels/neon/iq3_xxs.h - IQ3_XXS for neon/iq.h; layout in kernels/ref/iq3_xxs.c. Included once by
  * a type's file of an ISA. */
+#include "kernels/neon/grid.h"
 #include "kernels/neon/iq.h"
 #include "kernels/ops.h"
+#include "kernels/rows/iq3_xxs.h"
 
-static void apart(const void *w, const struct kern_grid *g, struct iq_apart *x) {
+static void take_apart(const void *w, const struct kern_grid *g, struct iq_apart *x) {
     const struct blk_IQ3_XXS *b = w;
     const uint8_t *p = b->qs;
     x->d = half(load_u16(&b->d)) * 0.25f;

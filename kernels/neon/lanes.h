@@ -196,7 +196,7 @@ INLINE int16x8_t products(int32x4_t w, int32x4_t x) {
     return vpaddq_s16(vmull_s8(vget_low_s8(s8(w)), vget_low_s8(s8(x))),
                       vmull_high_s8(s8(w), s8(x)));
 }
-INLINE int u_depth(int bits) { /* avx2/lanes.h says what it means. */
+INLINE int u_depth(int bits) { /* avx2/lanes.h says what it means; codes may have a sign, too. */
     return bits <= 4 ? 8 : bits == 5 ? 4 : bits == 6 ? 2 : 1;
 }
 INLINE iv u_first(iv w, iv x) {

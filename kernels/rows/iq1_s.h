@@ -25,7 +25,7 @@ INLINE void put_block(const uint8_t *w, struct indices *x) {
 }
 INLINE iv beside(const uint8_t *w, int k) {
     const iv down = l_and(l_shr(l_u16(w + (34 + 2 * k) * LANES), 14), l_i32(2));
-    return l_sub8(l_i8(16), l_bytes(down, 0));
+    return l_sub8(l_i8(MORE_1), l_bytes(down, 0));
 }
 INLINE void codes8(const uint8_t *w, int k, int j, iv up, const struct indices *x,
                    const struct kern_grid *g, iv *q) {

@@ -5,7 +5,9 @@
  *
  *   BITS (of a code), SUB (codes per scale: 16 or 32), SIGNED (scales)
  *
- *   OFFSET         0: minima; else log2 of what codes are too large by, and minima are the scales
+ *   OFFSET         0: minima; else log2 of what codes are too large by, and minima are the scales.
+ *                  Where products take signed codes those of IQ1 to IQ3 are not too large, but
+ *                  smaller than it
  *
  *   head(w, h)     scales, minima, d and dmin of a block
  *
@@ -59,6 +61,7 @@ INLINE void codes32(const uint8_t *w, int k, const struct indices *x, const stru
 #define N_INDICES 1
 #define put_block(w, x) ((void)(w), (void)(x))
 #endif
+enum { EXACT = CHUNKED && SIGNED_CODES, CODE_BITS = EXACT ? OFFSET : BITS };
 /* Where codes take long to take apart, it is worth doing that once for all tokens from fewer
  * tokens on. */
 enum { UNPACK_FROM = CHUNKED ? DIRECT + 1 : PANEL_FROM };
@@ -89,7 +92,7 @@ INLINE void unpack(const uint8_t *w, const struct indices *x, const struct kern_
 INLINE void chunk(int n, bool panel, const uint8_t *w, const struct indices *x,
                   const struct kern_grid *grid, const struct rows_head *h, const struct panel *p,
                   int k, const struct kern_act *a, int64_t lda, iv *sum) {
-    const int depth = u_depth(BITS) < SUB / 4 ? u_depth(BITS) : SUB / 4;
+    const int depth = u_depth(CODE_BITS) < SUB / 4 ? u_depth(CODE_BITS) : SUB / 4;
     iv all[8];
     const iv s8 = BY_EIGHT && !panel ? beside(w, k) : l_i32(0);
     if (MIXED && !panel) codes32(w, k, x, grid, all);
@@ -119,7 +122,7 @@ INLINE iv minima(iv m, iv pair, const struct kern_act *a, int i) {
 /* Returns acc + a block of these sums. These are the only steps in floats. */
 INLINE fv float_steps(fv d, fv dmin, iv sum, iv m, const struct kern_act *a, fv acc) {
     const fv dx = l_set(a->d[0]);
-    if (OFFSET) sum = l_sub(sum, l_shl(m, OFFSET));
+    if (OFFSET && !EXACT) sum = l_sub(sum, l_shl(m, OFFSET));
     acc = l_fma(l_mulf(d, dx), l_float(sum), acc);
     if (!OFFSET) acc = l_fnma(l_mulf(dmin, dx), l_float(m), acc);
     return acc;
@@ -130,7 +133,7 @@ INLINE void finish(int n, bool panel, const struct rows_head *h, const struct pa
                    const struct kern_act *a, int64_t lda, iv *sum, fv *acc) {
     iv m[TILE];
     UNROLL for (int t = 0; t < n; t++) m[t] = l_i32(0);
-    UNROLL for (int i = 0; i < N_SCALES / 2; i++) {
+    UNROLL for (int i = 0; i < N_SCALES / 2 && !EXACT; i++) {
         const iv pair = panel ? p->pair[i] : l_pair(h->min[i / 2], i % 2, SIGNED);
         UNROLL for (int t = 0; t < n; t++) m[t] = minima(m[t], pair, a + t * lda, i);
     }

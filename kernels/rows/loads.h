@@ -4,6 +4,7 @@
  * ISA's grid.h, which gives
  *   l_xor(a, b), l_store(p, v), l_add8(a, b)
  *   l_low(a, b), l_high(a, b)   bytes of a and b in turn, of rows 0, 1, 4, 5 and of 2, 3, 6, 7
+ *   SIGNED_CODES                1, if products take signed codes
  *   l_bit(v, bits)              255 where a byte of v and that of `bits` have a bit in common, or 0
  *   l_eight(table, i, q)        vectors i[row] of eight weights: the first four, the last four
  *   l_four(table, i)            vectors i[row] of four weights
@@ -62,12 +63,12 @@ INLINE iv level4(const uint8_t (*table)[4], const struct indices *x, int j) {
     return l_four(table[0], i);
 }
 
-/* Gives levels of 8 weights the j-th byte of their signs, and `more`. */
+/* Gives levels of 8 weights the j-th byte of their signs, and `more` where codes are unsigned. */
 INLINE void with_signs(iv signs, int j, int more, iv *q) {
     const iv s = l_bytes(signs, 0x01010101u * (unsigned)j);
     UNROLL for (int i = 0; i < 2; i++) {
         const iv m = l_bit(s, l_i32(i ? (int)0x80402010 : 0x08040201));
-        q[i] = l_sub8(l_xor(q[i], m), l_sub8(m, l_i8(more)));
+        q[i] = l_sub8(l_xor(q[i], m), SIGNED_CODES ? m : l_sub8(m, l_i8(more)));
     }
 }
 
@@ -88,8 +89,10 @@ INLINE iv three_in_each(iv v) {
                 l_or(l_and(l_shl(v, 10), l_i32(0x70000)), l_and(l_shl(v, 15), l_i32(0x7000000))));
 }
 
-/* Loads codes of 8 weights of IQ1: levels in eighths, shifted, and 16 more. The table has those
- * that are shifted up; up: 16, or 14 where they are shifted down, a byte for eight weights. */
+/* Loads codes of 8 weights of IQ1: levels in eighths, shifted, and MORE_1. The table has those
+ * that are shifted up; up: MORE_1, and 2 less where they are shifted down, a byte for eight
+ * weights. */
+enum { MORE_1 = SIGNED_CODES ? 0 : 16 };
 INLINE void iq1_codes(const struct kern_grid *g, const struct indices *x, int j, iv up, iv *q) {
     const iv more = l_bytes(up, 0x01010101u * (unsigned)j);
     level8((const void *)g->iq1, x, j, q);

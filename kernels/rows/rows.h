@@ -6,6 +6,12 @@
 
 #include "kernels/pack.h"
 
+/* 1: products take signed codes, so those of IQ1 to IQ3 need nothing added; an ISA's grid.h says
+ * so. */
+#ifndef SIGNED_CODES
+#define SIGNED_CODES 0
+#endif
+
 /* The bytes 4i .. 4i + 3 of the scales and of the minima of a block of 256 weights. */
 struct rows_head {
     iv scale[4], min[4];
