@@ -15,6 +15,7 @@
 #include "core/mem.h"
 #include "core/rng.h"
 #include "gram/gram.h"
+#include "tok/tok.h"
 
 enum { LONG = 60, TOO_LONG = 3000, TOKENS_MAX = 1 << 16 };
 
@@ -97,6 +98,19 @@ static int choose(const struct vocab *v, const uint32_t *bits, struct rng *r, si
     return -1;
 }
 
+/* Ends a text in the shortest way. Returns false when none is known. */
+static bool end(struct gram_state *s, const struct vocab *v, struct buf *out) {
+    struct ids way = {0};
+    struct err e;
+    bool ok = gram_way_out(s, &way);
+    for (int64_t i = 0; i < way.n && ok; i++) {
+        ok = gram_accept(s, way.v[i], &e) == 0;
+        buf_add(out, v->text[way.v[i]], v->len[way.v[i]]);
+    }
+    ids_release(&way);
+    return ok && gram_may_end(s);
+}
+
 /* A text by chance; false: it did not end, and out says how it begins. */
 static bool walk(struct grammar *g, const struct vocab *v, uint32_t *bits, struct rng *r,
                  struct buf *out) {
@@ -105,8 +119,13 @@ static bool walk(struct grammar *g, const struct vocab *v, uint32_t *bits, struc
     bool done = false;
     buf_str(out, "");
     while (!done && out->len < TOO_LONG) {
-        if (gram_mask(s, bits, &e)) break;
+        if (out->len > LONG && rng_u64(r) % 64 == 0 && end(s, v, out)) done = true;
+        if (done || gram_mask(s, bits, &e)) break;
         const int id = choose(v, bits, r, out->len);
+        if (out->len + 64 > TOO_LONG && end(s, v, out)) {
+            done = true;
+            break;
+        }
         done = has(bits, v->n) && (id < 0 || out->len > LONG || rng_u64(r) % 4 == 0);
         if (done || id < 0 || gram_accept(s, id, &e)) break;
         buf_add(out, v->text[id], v->len[id]);

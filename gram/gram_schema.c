@@ -136,6 +136,13 @@ static const struct json *resolve(const struct sc *c, const char *ref) {
     return at;
 }
 
+/* Tells whether a schema has a $dynamicRef that means the same as a $ref, since there is only one
+ * schema resource. */
+static bool static_ref(const struct sc *c, const struct json *schema) {
+    const char *s = json_str(json_get(schema, "$dynamicRef"));
+    return s && *s == '#' && !has_ids(c->root, true);
+}
+
 static void add_ref(struct sc *c, struct sc_set *set, const struct json *schema,
                     const struct json *ref) {
     const char *s = json_str(ref);
@@ -178,6 +185,7 @@ void sc_add(struct sc *c, struct sc_set *set, const struct json *schema) {
     const struct json *ref = json_get(schema, "$ref"), *all = json_get(schema, "allOf"),
                       *test = json_get(schema, "if");
     if (ref) add_ref(c, set, schema, ref);
+    if (static_ref(c, schema)) add_ref(c, set, schema, json_get(schema, "$dynamicRef"));
     if (all && json_type(all) != JSON_ARR) sc_fail(c, all, "allOf is not a list");
     for (const struct json *x = all ? json_first(all) : NULL; x; x = json_next(x))
         sc_add(c, set, x);
@@ -502,6 +510,7 @@ static void note_relaxed(struct sc *c, const struct json *schema) {
         const struct json *x = json_get(schema, relaxed[i].key);
         if (!x || (json_type(x) == JSON_BOOL && (relaxed[i].constants || json_bool(x, false))))
             continue;
+        if (strcmp(relaxed[i].key, "$dynamicRef") == 0 && static_ref(c, schema)) continue;
         sc_relax(c, x, relaxed[i].what);
     }
     for (const struct json *x = json_first(json_get(schema, "dependencies")); x; x = json_next(x))

@@ -134,6 +134,10 @@ static gnode bound(struct sc *c, const struct json *at, double x, enum side side
                    bool integer) {
     struct grammar *g = c->g;
     struct decimal d;
+    if (!or_equal && !integer && fabs(x) > 0) { /* what readers cannot tell from x is not meant */
+        x = nextafter(x, side == MORE ? HUGE_VAL : -HUGE_VAL);
+        or_equal = true;
+    }
     const gnode minus = gn_str(g, "-");
     const struct decimal zero = {.whole = "0", .n_whole = 1};
     const gnode above_zero = abs_side(g, &zero, MORE, false, integer),

@@ -2,11 +2,12 @@
 """Constrained decoding judged by others: python tests/gram/judge.py PROGRAM SUITE OUT.json   (make check-gram does it all)
 
 PROGRAM is build/.../bench/gram_texts, SUITE the folder draft2020-12 of the official JSON Schema test suite, as jsonschema's source
-package carries it. Three parts; every difference is listed in OUT.json with what it is due to:
+package carries it. Four parts; every difference is listed in OUT.json with what it is due to:
 
 suite       every instance of the suite: a valid one is let through, an invalid one is not, unless a clause was left out (noted)
 instances   values that hypothesis-jsonschema invents for schemas made here by chance: let through; texts that a random walk writes:
             valid by jsonschema
+real        the same for schemas in the shapes that programs make (real.py)
 masks       bit by bit beside llguidance, xgrammar and outlines-core, behind every byte of valid and invalid texts; where a byte
             differs, jsonschema judges: is there a valid text that goes on so?
 """
@@ -20,6 +21,7 @@ import time
 import warnings
 
 import jsonschema
+import real
 
 warnings.simplefilter("ignore")
 FORMATS = jsonschema.Draft202012Validator.FORMAT_CHECKER
@@ -466,23 +468,80 @@ def grouped(differ):
     return rows
 
 
+def judge_of(schema, name):
+    """The judge of the draft that a schema is of."""
+    first = json.dumps(schema)[:200] if isinstance(schema, dict) else ""
+    for word, draft in (("draft-04", jsonschema.Draft4Validator), ("draft 4", jsonschema.Draft4Validator), ("draft-07", jsonschema.Draft7Validator), ("draft 7", jsonschema.Draft7Validator)):
+        if word in first or word in name:
+            return draft(schema, format_checker=FORMATS)
+    return jsonschema.Draft202012Validator(schema, format_checker=FORMATS)
+
+
+def reals(ours, differ):
+    """Schemas as programs make them (real.py): values that hypothesis-jsonschema invents, texts that a walk writes."""
+    n = collections.Counter()
+    for name, schema in real.SCHEMAS.items():
+        rows = [(v, t) for v in invented(schema, 25) if writable(v) and depth(v) < 30 for t in texts_of(v)]
+        t0 = time.time()
+        r = ours(schema=schema, any_order=True, texts=[t for _, t in rows], walks=30)
+        slow = round(time.time() - t0, 2)
+        n["schemas"] += 1
+        if "error" in r or "unread" in r:
+            n["refused"] += 1
+            differ.append({"part": "real", "what": "refused", "at": name, "why": r.get("error", r.get("unread"))})
+            continue
+        n["with_clauses_left_out"] += "notes" in r
+        n["slowest_ms"] = max(n["slowest_ms"], round(1000 * slow))
+        judge, many = judge_of(schema, name), isinstance(schema, dict) and len(schema.get("properties", ())) > 64
+        for (v, t), takes in zip(rows, r["takes"]):
+            n["instances"] += 1
+            if takes:
+                n["let_through"] += 1
+            elif odd_number(v):
+                n["number_forms"] += 1
+            elif not judge.is_valid(v):
+                n["invalid_by_jsonschema"] += 1
+            elif "\\d" in json.dumps(schema) and not json.dumps(v, ensure_ascii=False).isascii():
+                n["digits_of_other_scripts"] += 1  # ECMAScript's \d is ASCII, Python's is not
+            elif many:
+                n["order_of_many_properties"] += 1
+            else:
+                n["valid_not_let_through"] += 1
+                differ.append({"part": "real", "what": "valid, not let through", "at": name, "text": t[:300]})
+        for t in r["made"]:
+            n["written"] += 1
+            ok, why = valid(judge, t)
+            if not ok:
+                n["invalid_written" + ("_clause_left_out" if "notes" in r else "")] += 1
+                if "notes" not in r:
+                    differ.append({"part": "real", "what": "invalid, written", "at": name, "text": t[:300], "why": why})
+    return dict(n)
+
+
 def main():
+    """With names of parts behind OUT.json, those alone are measured anew and the others stay."""
     program, folder, out = sys.argv[1:4]
-    quick = len(sys.argv) > 4
-    differ, t = [], time.time()
+    differ, t, only = [], time.time(), sys.argv[4:]
     ours = Ours(program)
-    r = {"command": "make check-gram", "versions": {}, "suite": suite(ours, folder, differ), "instances": instances(ours, 60 if quick else 300, differ)}
-    r["masks"] = masks(ours, 80 if quick else 300, differ)
+    r = {"command": "make check-gram", "versions": {}}
+    parts = {"suite": lambda: suite(ours, folder, differ), "instances": lambda: instances(ours, 300, differ), "real": lambda: reals(ours, differ), "masks": lambda: masks(ours, 300, differ)}
+    old = json.load(open(out, encoding="utf-8")) if only else {}
+    for name, part in parts.items():
+        r[name] = part() if not only or name in only else old.get(name)
     import importlib.metadata
-    for p in ("jsonschema", "hypothesis-jsonschema", "llguidance", "xgrammar", "outlines-core"):
-        r["versions"][p] = importlib.metadata.version(p)
-    r["seconds"] = round(time.time() - t)
-    r["differences"] = len(differ)
-    r["kinds_of_differences"] = dict(collections.Counter(" ".join(filter(None, (d["part"], d.get("engine"), d.get("what")))) for d in differ))
+    for p in ("jsonschema", "hypothesis-jsonschema", "hypothesis", "llguidance", "xgrammar", "outlines-core"):
+        try:
+            r["versions"][p] = importlib.metadata.version(p)
+        except importlib.metadata.PackageNotFoundError:
+            r["versions"][p] = old["versions"][p]
+    r["seconds"] = round(time.time() - t) if not only else old["seconds"]
+    rows = grouped(differ) + [d for d in old.get("list", ()) if d["part"] not in only]
+    r["kinds_of_differences"] = dict(collections.Counter(" ".join(filter(None, (d["part"], d.get("engine"), d.get("what")))) for d in rows for _ in range(d.get("masks", 1))))
+    r["differences"] = sum(r["kinds_of_differences"].values())
     with open(out, "w", encoding="utf-8") as f:
-        f.write(json.dumps(r, indent=1, ensure_ascii=False)[:-2] + ',\n "list": [\n' + ",\n".join("  " + json.dumps(d, ensure_ascii=False) for d in grouped(differ)) + "\n ]\n}\n")
+        f.write(json.dumps(r, indent=1, ensure_ascii=False)[:-2] + ',\n "list": [\n' + ",\n".join("  " + json.dumps(d, ensure_ascii=False) for d in rows) + "\n ]\n}\n")
     print(json.dumps(r, indent=1))
-    wrong = [d for d in differ if d["part"] == "instances"]
+    wrong = [d for d in differ if d["part"] == "instances" or (d["part"] == "real" and d["what"] != "refused")]
     for d in wrong[:20]:
         print(json.dumps(d, ensure_ascii=False)[:600])
     return 1 if wrong else 0

@@ -520,6 +520,28 @@ static void test_harm(void) {
     grammar_free(g);
 }
 
+/* What a reader takes for the bound itself is not behind it; references that the place does not
+ * change are references. */
+static void test_bounds_and_references(void) {
+    static const char open[] = "{\"type\": \"number\", \"exclusiveMinimum\": 0.05, "
+                               "\"exclusiveMaximum\": 1}";
+    static const char list[] =
+        "{\"$dynamicAnchor\": \"node\", \"type\": \"object\", \"properties\": {\"v\": {\"type\": "
+        "\"integer\"}, \"next\": {\"$dynamicRef\": \"#node\"}}, \"required\": [\"v\"], "
+        "\"additionalProperties\": false}";
+    const struct gram_opts strict = {.strict = true};
+    struct grammar *g = of_schema(bytes, open, NULL);
+    CHECK(takes(g, "0.05000000000000001") && takes(g, "0.5") && takes(g, "0.9999999999999999"));
+    CHECK(!takes(g, "0.05") && !takes(g, "0.05000000000000000001") && !takes(g, "1.0"));
+    CHECK(!takes(g, "0.99999999999999999999") && !takes(g, "0.050"));
+    grammar_free(g);
+    g = of_schema(bytes, list, &strict);
+    CHECK(g != NULL);
+    CHECK(takes(g, "{\"v\": 1, \"next\": {\"v\": 2}}"));
+    CHECK(!takes(g, "{\"v\": 1, \"next\": {}}") && !takes(g, "{\"v\": 1, \"next\": 3}"));
+    grammar_free(g);
+}
+
 int main(void) {
     CHECK_OK(byte_vocab(&bytes, &e));
     RUN(test_texts);
@@ -533,6 +555,7 @@ int main(void) {
     RUN(test_refused);
     RUN(test_strict);
     RUN(test_harm);
+    RUN(test_bounds_and_references);
     gram_vocab_free(bytes);
     return check_done();
 }
