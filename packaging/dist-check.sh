@@ -27,6 +27,7 @@ END
 so=$(find "$t/deb" -name libhone.so.1)
 cc "$t/v.c" -I"$t/deb/usr/include" "$so" "-Wl,-rpath,$(dirname "$so")" -o "$t/v" && echo "libhone-dev: $("$t/v")"
 "$python" -m venv "$t/v1" && "$t/v1/bin/pip" -q install "$d"/*.whl && once wheel "$t/v1/bin/hone"
+if "$t/v1/bin/pip" -q install spdx-tools 2> /dev/null; then "$t/v1/bin/pyspdxtools" -i "$d"/*.spdx.json && echo "SPDX: pyspdxtools finds no fault"; fi
 cd "$t" && "$t/v1/bin/python" -c 'import hone_gguf as h; print("wheel:", len(h.GGUF("run/m.gguf").tensors), "tensors")'
 "$python" -m venv "$t/v2" && "$t/v2/bin/pip" -q install "$d"/hone_gguf-*.tar.gz && once "source package" "$t/v2/bin/hone"
 mkdir "$t/src" && tar -xzf "$d"/hone-[0-9]*.tar.gz -C "$t/src" && [ -e "$t"/src/hone-*/Makefile ] && echo "sources: unpacked"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # usage: spdx.sh VERSION FILE... : bill of materials (SPDX 2.3, JSON) of what `make dist` made, on standard output: each file with its
-# SHA-256, and the libraries that the wheel and the static program hold, in the versions of this machine.
+# SHA-256, and the SHA-1 that SPDX wants, and the libraries that the wheel and the static program hold, in the versions of this machine.
 set -eu
 version=$1; shift
 when=$(date -u -d "@${SOURCE_DATE_EPOCH:-$(date +%s)}" +%Y-%m-%dT%H:%M:%SZ)
@@ -34,8 +34,8 @@ done
 echo '  ],' && echo '  "files": ['
 sep=' '
 for f in "$@"; do
-    printf '    %s{"SPDXID": "SPDXRef-file-%s", "fileName": "./%s", "checksums": [{"algorithm": "SHA256", "checksumValue": "%s"}], "licenseConcluded": "MIT", "copyrightText": "NOASSERTION"}\n' \
-        "$sep" "$(basename "$f" | tr -c 'A-Za-z0-9.\n-' -)" "$(basename "$f")" "$(sha256sum "$f" | cut -d' ' -f1)"
+    printf '    %s{"SPDXID": "SPDXRef-file-%s", "fileName": "./%s", "checksums": [{"algorithm": "SHA1", "checksumValue": "%s"}, {"algorithm": "SHA256", "checksumValue": "%s"}], "licenseConcluded": "MIT", "copyrightText": "NOASSERTION"}\n' \
+        "$sep" "$(basename "$f" | tr -c 'A-Za-z0-9.\n-' -)" "$(basename "$f")" "$(sha1sum "$f" | cut -d' ' -f1)" "$(sha256sum "$f" | cut -d' ' -f1)"
     sep=,
 done
 echo '  ],' && echo '  "relationships": ['
