@@ -37,6 +37,7 @@ static const struct {
     [QT_IQ1_S] = {{2, 1}, {4, 8}, {2, 8}},
     [QT_IQ1_M] = {{4, 8}, {4, 4}, {2, 4}},
     [QT_TQ2_0] = {{4, 16}, {2, 1}},
+    [QT_TQ1_0] = {{4, 12}, {4, 1}, {2, 1}},
 };
 
 bool kern_packs(enum qtype t) {
