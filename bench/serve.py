@@ -150,6 +150,27 @@ def row_repeat(s, a, rng):
     return out
 
 
+def row_draft(s, a, rng):
+    """Guesses on and off, one server after the other in an order by chance, the same texts: one that repeats itself, and one by chance."""
+    if s.kind != "hone":
+        return {}
+    usual, speed = s.cmd, {}
+    said = text(rng, 40)
+    prompts = {"repeat": " ".join([said] * 4), "plain": text(rng, 100)}
+    for how, flags in rng.sample([("on", ["--draft", "auto"]), ("off", ["--draft", "off"])], 2):
+        s.stop()
+        s.cmd = usual + flags
+        s.start()
+        for what, prompt in prompts.items():
+            body = {"prompt": prompt, "max_tokens": 2 * a.n_out, "temperature": 0 if what == "repeat" else 1, "seed": 7, "stream": True, "ignore_eos": True}
+            r = ask(s.port, "/v1/completions", body)
+            speed[f"draft_{how}_{what}_tokens_per_s"] = 2 * a.n_out / (r.total - r.first)
+    s.stop()
+    s.cmd = usual
+    s.start()
+    return speed | {f"draft_gain_{what}": speed[f"draft_on_{what}_tokens_per_s"] / speed[f"draft_off_{what}_tokens_per_s"] for what in prompts}
+
+
 def chat(s, talk, n, **more):
     return ask(s.port, "/v1/chat/completions", {"messages": talk, "max_tokens": n, "temperature": 0, "stream": True, "ignore_eos": True, **more})
 
@@ -237,7 +258,7 @@ def row_form(s, a, rng):
     return out
 
 
-ROWS = {"decode": row_decode, "ttft": row_ttft, "restart": row_restart, "loop": row_loop, "beside": row_beside, "first_byte": row_first_byte, "repeat": row_repeat, "rss": row_rss, "form": row_form}
+ROWS = {"decode": row_decode, "ttft": row_ttft, "restart": row_restart, "loop": row_loop, "beside": row_beside, "first_byte": row_first_byte, "repeat": row_repeat, "draft": row_draft, "rss": row_rss, "form": row_form}
 
 
 def free_port():

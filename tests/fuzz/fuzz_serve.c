@@ -19,7 +19,7 @@
 #include "tests/fuzz/model.h"
 
 enum { CTX = 192, WAIT_MS = 60000 };
-static char host[200];
+static char host[80];
 static const char *const hosts[] = {host};
 
 static void fail(const char *why) {

@@ -84,7 +84,7 @@ static void start(struct kept *k, const char *src) {
     fuzz_need(session_run(k->s, row, N_TOK, NULL, NULL, &e), &e);
     fuzz_need(shelf_save(f, k->tok, N_TOK, KEY, q, &e), &e);
     k->dir = entry(k->base, "");
-    k->other = xasprintf("%s.again", k->base);
+    k->other = xasprintf("%s/again", k->base);
     char *ids = entry(k->dir, ".ids"), *seq = entry(k->dir, ".seq");
     take(ids, &k->ids, &k->n_ids);
     take(seq, &k->seq, &k->n_seq);

@@ -4,6 +4,7 @@
 #ifndef HONE_TESTS_FUZZ_MODEL_H
 #define HONE_TESTS_FUZZ_MODEL_H
 
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -18,13 +19,27 @@ static inline void fuzz_need(int rc, const struct err *e) {
     exit(1);
 }
 
-/* Makes a folder, in memory where that is possible, and returns its path for the caller to free. */
+static char *fuzz_made[8];
+static int fuzz_n_made;
+
+static int fuzz_remove_one(const char *path, const struct stat *st, int type, struct FTW *at) {
+    (void)st, (void)type, (void)at;
+    return remove(path);
+}
+static void fuzz_remove(void) {
+    while (fuzz_n_made) (void)nftw(fuzz_made[--fuzz_n_made], fuzz_remove_one, 8, FTW_DEPTH);
+}
+
+/* Makes a folder, in memory where that is possible, which is gone at the end; returns its path for
+ * the caller to free. */
 static inline char *fuzz_folder(void) {
     char *path = xasprintf("%s/hone-fuzz-XXXXXX", access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
     if (!mkdtemp(path)) {
         perror(path);
         exit(1);
     }
+    if (!fuzz_n_made) atexit(fuzz_remove);
+    if (fuzz_n_made < 8) fuzz_made[fuzz_n_made++] = xstrdup(path);
     return path;
 }
 
