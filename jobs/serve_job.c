@@ -3,8 +3,10 @@
  * ready. What it does then is in serve/. */
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "jobs/serve_job.h"
@@ -302,28 +304,58 @@ static int sampling(const struct serve_job_opts *a, struct serve_opts *o, struct
     return 0;
 }
 
-/* Writes a line of the log; ud: its file. */
-static void file_line(void *ud, const char *line) {
-    FILE *f = ud;
-    fprintf(f, "%s\n", line);
-    fflush(f);
+/* A file that gets lines from several threads. Who moves it away gets a new one by its name with
+ * the next line, as programs that rotate logs want it. */
+struct lines {
+    const char *what, *path;
+    mode_t mode;
+    FILE *f;
+    pthread_mutex_t lock;
+};
+
+static FILE *open_lines(const struct lines *l) {
+    const int fd = open(l->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, l->mode);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "a");
+    if (!f && fd >= 0) close(fd);
+    return f;
 }
 
-static int open_log(const struct serve_job_opts *a, FILE **log, struct serve_opts *o,
+static void follow(struct lines *l) {
+    struct stat is, named;
+    if (fstat(fileno(l->f), &is)) return;
+    if (stat(l->path, &named) == 0 && is.st_dev == named.st_dev && is.st_ino == named.st_ino)
+        return;
+    FILE *f = open_lines(l);
+    if (!f) return; /* better there than nowhere */
+    fclose(l->f);
+    l->f = f;
+}
+
+/* Writes a line, ud: struct lines. It is whole or not there, unless the disk is full. */
+static void put_line(void *ud, const char *line) {
+    struct lines *l = ud;
+    pthread_mutex_lock(&l->lock);
+    follow(l);
+    const bool lost = fprintf(l->f, "%s\n", line) < 0 || fflush(l->f);
+    pthread_mutex_unlock(&l->lock);
+    if (lost && l->mode == 0600) log_warn("%s: a line was not written", l->what);
+}
+
+static void close_lines(struct lines *l) {
+    if (l->f) fclose(l->f);
+    pthread_mutex_destroy(&l->lock);
+}
+
+static int open_log(const struct serve_job_opts *a, struct lines *l, struct serve_opts *o,
                     struct err *e) {
     o->log = a->log_line;
     o->log_ud = a->log_ud;
     if (!a->log) return 0;
-    *log = fopen(a->log, "ae");
-    o->log = file_line;
-    o->log_ud = *log;
-    return *log ? 0 : err_path(e, "--log %s", a->log);
-}
-
-/* Writes a line of the record; ud: its file. It is whole or not there, unless the disk is full. */
-static void record_line(void *ud, const char *line) {
-    FILE *f = ud;
-    if (fprintf(f, "%s\n", line) < 0 || fflush(f)) log_warn("--record: a line was not written");
+    l->what = "--log", l->path = a->log, l->mode = 0666;
+    l->f = open_lines(l);
+    o->log = put_line;
+    o->log_ud = l;
+    return l->f ? 0 : err_path(e, "--log %s", a->log);
 }
 
 static void record_latest(void *ud, const char *line) {
@@ -332,18 +364,14 @@ static void record_latest(void *ud, const char *line) {
 
 /* Opens the record for its owner alone, since it holds everything that clients sent, and every
  * answer. */
-static int open_record(const struct serve_job_opts *a, FILE **f, struct serve_opts *o,
+static int open_record(const struct serve_job_opts *a, struct lines *l, struct serve_opts *o,
                        struct err *e) {
     if (!a->record) return 0;
-    const int fd = open(a->record, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    *f = fd < 0 ? NULL : fdopen(fd, "a");
-    if (!*f) {
-        const int rc = err_path(e, "--record %s", a->record);
-        if (fd >= 0) close(fd);
-        return rc;
-    }
-    o->record = record_line;
-    o->record_ud = *f;
+    l->what = "--record", l->path = a->record, l->mode = 0600;
+    l->f = open_lines(l);
+    if (!l->f) return err_path(e, "--record %s", a->record);
+    o->record = put_line;
+    o->record_ud = l;
     log_info("--record: %s gets all that clients send, and every answer", a->record);
     return 0;
 }
@@ -353,14 +381,15 @@ static int with_model(struct work *w, const struct serve_job_opts *a, struct ser
     struct session *s = NULL, *mtp = NULL;
     struct model *block = NULL;
     struct latest *latest = NULL;
-    FILE *log = NULL, *record = NULL;
+    struct lines log = {.lock = PTHREAD_MUTEX_INITIALIZER},
+                 record = {.lock = PTHREAD_MUTEX_INITIALIZER};
     TRY(model_use_pre(o->m, a->pre, e));
     TRY(model_need_tok(o->m, e));
     TRY(sampling(a, o, e));
     int rc = open_log(a, &log, o, e);
     if (!rc) rc = open_record(a, &record, o, e);
-    if (!rc && record && a->record_last) {
-        latest = latest_new(CONTINUED_S, record_line, record);
+    if (!rc && a->record && a->record_last) {
+        latest = latest_new(CONTINUED_S, put_line, &record);
         o->record = record_latest;
         o->record_ud = latest;
     }
@@ -370,8 +399,8 @@ static int with_model(struct work *w, const struct serve_job_opts *a, struct ser
     o->mtp = mtp;
     if (!rc) rc = serve(a, o, e);
     latest_free(latest);
-    if (log) fclose(log);
-    if (record) fclose(record);
+    close_lines(&log);
+    close_lines(&record);
     session_free(mtp);
     model_close(block);
     session_free(s);

@@ -28,7 +28,14 @@ echo '{"x": {"temprature": 1}}' > "$t/presets"
 rc=0; "$HONE" serve "$t/m.gguf" --preset "$t/presets" 2> "$t/e" || rc=$?
 [ $rc = 2 ] && grep -q temprature "$t/e" || say "a preset that nobody reads: $rc $(cat "$t/e")"
 
-start --ctx 2048 --record "$t/rec.jsonl" --api-key-file "$t/keys"
+start --ctx 2048 --record "$t/rec.jsonl" --log "$t/log.jsonl" --api-key-file "$t/keys"
+has_lines() { # file, how many: they are written when the answer is out already
+    i=0
+    while [ "$(wc -l < "$1")" -lt "$2" ] && [ $i -lt 200 ]; do i=$((i + 1)); sleep 0.05; done
+}
+post /v1/completions '{"prompt": "The cat", "max_tokens": 1}'
+has_lines "$t/rec.jsonl" 1; has_lines "$t/log.jsonl" 1
+mv "$t/rec.jsonl" "$t/moved.jsonl"; mv "$t/log.jsonl" "$t/log.1"
 tools='"tools": [{"type": "function", "function": {"name": "get_weather", "description": "The weather of a city.", "parameters": {"type": "object", "properties": {"city": {"type": "string"}, "unit": {"type": "string"}}, "required": ["city"]}}}]'
 for c in Oslo Rome; do
     post /v1/chat/completions "{\"messages\": [{\"role\": \"user\", \"content\": \"What is the weather in $c?\"}], $tools, \"temperature\": 0, \"max_tokens\": 100}"
@@ -36,10 +43,12 @@ done
 post /v1/messages '{"max_tokens": 12, "temperature": 0, "thinking": {"type": "disabled"}, "messages": [{"role": "user", "content": "Tell me something."}]}'
 post /v1/responses '{"max_output_tokens": 12, "temperature": 0, "input": "Tell me something."}'
 post /v1/completions '{"prompt": "The cat", "max_tokens": 8, "temperature": 0}'
+has_lines "$t/rec.jsonl" 5
 cp "$t/rec.jsonl" "$t/greedy.jsonl"
 post /v1/chat/completions '{"messages": [{"role": "user", "content": "Tell me something."}], "max_tokens": 16, "temperature": 1, "seed": 7, "n": 2}'
 post /v1/completions '{"prompt": "The", "guided_regex": "[a-c]{3}-[0-9]{4}", "temperature": 1}'
 kill -TERM $pid; wait $pid || true; pid=
+[ "$(wc -l < "$t/moved.jsonl") $(wc -l < "$t/log.1") $(wc -l < "$t/log.jsonl")" = '1 1 7' ] || say "files that were moved away: $(wc -l "$t/moved.jsonl" "$t/log.1" "$t/log.jsonl")"
 [ "$(wc -l < "$t/rec.jsonl")" = 8 ] || say "$(wc -l < "$t/rec.jsonl") lines, expected 8"
 [ "$(stat -c %a "$t/rec.jsonl")" = 600 ] || say "a record that others may read: $(ls -l "$t/rec.jsonl")"
 ! grep -q secret "$t/rec.jsonl" || say "a key is in the record"
