@@ -10,7 +10,7 @@
 # It goes on where it was stopped: what OUT has is not measured again (AGAIN=1: it is). With MINUTES nothing is begun after so many minutes, and
 # the exit status is 75 when something is left.
 # Environment: RECIPES, LAYERS (4), SHAPE, THREADS (2), SETS (prompt:generated:depths:pairs ...), SYNTH_DIR (keeps the models and caches; default: a
-# scratch folder), PEER_VENV (none: only LLAMA_BENCH), LLAMA_BENCH, RUN (a command that each measurement runs under, say `chrt -f 10`), FLAGS (of
+# scratch folder), DROP=1 (each model goes when it was measured, the caches stay), PEER_VENV (none: only LLAMA_BENCH), LLAMA_BENCH, RUN (a command that each measurement runs under, say `chrt -f 10`), FLAGS (of
 # hone eval speed: `--isa avx2`), PREPARE=1 (makes the models and nothing else).
 set -eu
 HONE=${HONE:-build/hone}
@@ -34,5 +34,5 @@ for r in ${RECIPES:-Q2_K Q3_K_M Q4_K_M Q5_K_M Q6_K Q8_0 IQ2_XXS IQ2_XS IQ3_XXS I
         --groups "${SETS:-32:0:0:3 128:0:0:3 512:64:0:3 2048:0:0:1 0:64:4096,16384:1}" --threads "${THREADS:-2}" --run="${RUN:-}" \
         --flags="${FLAGS:-}" --bench "${LLAMA_BENCH:-}" $alone --states "$states" --until "$until" ${AGAIN:+--again} \
         --model "$shape, $layers layers, random weights (hone synth)"
-    [ -n "${SYNTH_DIR:-}" ] || rm -f "$f"
+    [ -n "${SYNTH_DIR:-}" ] && [ -z "${DROP:-}" ] || rm -f "$f"
 done
