@@ -4,6 +4,7 @@
 #ifndef HONE_SERVE_REPLY_H
 #define HONE_SERVE_REPLY_H
 
+#include "chat/tool_place.h"
 #include "runtime/generate/constrain.h"
 #include "serve/ask.h"
 
@@ -34,6 +35,7 @@ struct reply_choice {
     const char *stop; /* of END_STOP: which; borrowed from the ask */
     int64_t n_out, n_think;
     struct constrain_counts held; /* what a form did to it: zeros without one */
+    struct tool_tally overruled;  /* where that overruled the model, of answers with tools */
     struct buf ids;               /* "1, 2, 3": when wanted */
 };
 struct reply {

@@ -123,6 +123,14 @@ static void end_run(struct sched *s, struct run *r, enum reply_end end, const ch
     s->n.n_held += c->held.n_drawn;
     s->n.n_overruled += c->held.n_overruled;
     s->n.n_jumped += c->held.n_forced;
+    int64_t n_over;
+    const size_t *over = constrain_overruled(r->guard.c, &n_over);
+    if (n_over && r->speak && r->task->special && end != END_FAILED) {
+        speak_tally(r->speak, over, n_over, &c->overruled);
+        for (int i = 0; i < c->overruled.n; i++)
+            for (int k = 0; k < TOOL_PLACES; k++)
+                s->n.n_overruled_at[k] += c->overruled.row[i].n[k];
+    }
     sched_release(s, r, true);
     s->n.n_out += c->n_out;
     s->n.n_think += c->n_think;

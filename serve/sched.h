@@ -46,7 +46,8 @@ struct sched_counts {
     /* tokens that a form had a say in; of them those that the model alone would have said
      * otherwise; and tokens that were not drawn, since no others could come */
     int64_t n_held, n_overruled, n_jumped;
-    int64_t n_guessed, n_right; /* tokens that were guessed; of them those that came */
+    int64_t n_overruled_at[TOOL_PLACES]; /* of answers with tools */
+    int64_t n_guessed, n_right;          /* tokens that were guessed; of them those that came */
     uint64_t held_bytes, budget_bytes;
     double busy_s;
     struct hist interval, step; /* between tokens of an answer; passes */

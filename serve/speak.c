@@ -271,3 +271,8 @@ int speak_end(struct speak *s, bool cut, struct buf *problems, const char **stop
     *stop = s->stop;
     return n;
 }
+
+void speak_tally(const struct speak *s, const size_t *at, int64_t n, struct tool_tally *out) {
+    if (s->parse && s->a->tools && !s->a->no_calls && !s->stop)
+        tool_tally_add(out, s->parse, at, n);
+}

@@ -128,6 +128,16 @@ for choice in '"required"' '{"type": "function", "function": {"name": "shout"}}'
     has '"finish_reason":"tool_calls"'
     grep -qE '"name":"(shout","arguments":"\{\\"word\\": \\"(hey|ho)\\"\}"|other")' "$t/o" || say "tool_choice $choice: $(cat "$t/o")"
 done
+# a limit that is near ends the reasoning and the call, or the form, in time; where the model was overruled is said
+for n in 40 47; do
+    post /v1/chat/completions "{\"messages\": [{\"role\": \"user\", \"content\": \"Say something.\"}], $w, \"tool_choice\": \"required\", \"max_tokens\": $n, \"temperature\": 1.5, \"seed\": $n}"
+    has '"finish_reason":"tool_calls"'
+    grep -qE '"name":"(shout","arguments":"\{\\"word\\": \\"(hey|ho)\\"\}"|other)' "$t/o" || say "limit $n: $(cat "$t/o")"
+    grep -qE '"overruled_n":0|"overruled_at":\[\{"tool":"[a-z]*","(name|key|value|structure|text)":[1-9]' "$t/o" || say "no places: $(cat "$t/o")"
+    post /v1/completions "{\"prompt\": \"The\", \"temperature\": 1.5, \"seed\": $n, \"max_tokens\": $n, \"guided_json\": {\"type\": \"array\", \"items\": {\"type\": \"string\"}, \"minItems\": 5}}"
+    has '"finish_reason":"stop"'
+    grep -qE '"text":" ?\[.*\]"' "$t/o" || say "limit $n: $(cat "$t/o")"
+done
 # what is offered is what is called, also where the model may choose; a strict tool that cannot be expressed is refused by its path,
 # another one is left out of what is held
 odd() { echo "\"messages\": [{\"role\": \"user\", \"content\": \"Say something.\"}], \"max_tokens\": 60, \"seed\": 3, \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"shout\", \"strict\": $1, \"parameters\": {\"type\": \"object\", \"properties\": {\"word\": {\"type\": \"string\", \"pattern\": \"(?=a)\"}}, \"required\": [\"word\"]}}}]"; }
