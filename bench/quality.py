@@ -87,7 +87,7 @@ def main():
     m = Model(hone, folder, work)
     steps = env("STEPS", "mix feedback block").split() + (["before"] if old else [])
     want = m.sizes(env("SIZES", " ".join(PRESETS)).split())
-    domains = [t for t in ("eval.txt", "eval_chat.txt", "man_eval.txt") if os.path.exists(folder + "/" + t)]
+    domains = [t for t in ("eval.txt", "eval.jsonl", "eval_chat.txt", "man_eval.txt") if os.path.exists(folder + "/" + t)]
     suite = folder + "/tools.jsonl"
     rows = []
     for preset, (budget, peer) in want.items():
