@@ -40,6 +40,12 @@ class Ours:
         return json.loads(line)
 
 
+def other_digits(schema, v):
+    """ECMAScript's \\d is ASCII; that of Python, with which jsonschema judges, is not."""
+    text = json.dumps(v, ensure_ascii=False)
+    return "\\\\d" in json.dumps(schema) and any(c.isdigit() or c.isdecimal() for c in text if not c.isascii())
+
+
 def texts_of(v):
     """Ways to write a value that an answer may have: the usual one, and without blanks."""
     out = []
@@ -226,6 +232,8 @@ def instances(ours, n_schemas, differ):
                 n["invalid_by_jsonschema"] += 1
             elif json.dumps(v, sort_keys=True) != json.dumps(v) and any(isinstance(x, dict) for x in consts(schema)):
                 n["order_of_a_constant"] += 1
+            elif other_digits(schema, v):
+                n["digits_of_other_scripts"] += 1
             else:
                 n["valid_not_let_through"] += 1
                 differ.append({"part": "instances", "what": "valid, not let through", "schema": schema, "text": t})
@@ -501,8 +509,8 @@ def reals(ours, differ):
                 n["number_forms"] += 1
             elif not judge.is_valid(v):
                 n["invalid_by_jsonschema"] += 1
-            elif "\\d" in json.dumps(schema) and not json.dumps(v, ensure_ascii=False).isascii():
-                n["digits_of_other_scripts"] += 1  # ECMAScript's \d is ASCII, Python's is not
+            elif other_digits(schema, v):
+                n["digits_of_other_scripts"] += 1
             elif many:
                 n["order_of_many_properties"] += 1
             else:
