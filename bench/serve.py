@@ -151,24 +151,31 @@ def row_repeat(s, a, rng):
 
 
 def row_draft(s, a, rng):
-    """Guesses on and off, one server after the other in an order by chance, the same texts: one that repeats itself, and one by chance."""
+    """Guesses on and off: two servers at once, asked in turn, each text twelve times; one that repeats itself, and one by chance."""
     if s.kind != "hone":
         return {}
-    usual, speed = s.cmd, {}
-    said = text(rng, 40)
+    said, both = text(rng, 40), {}
     prompts = {"repeat": " ".join([said] * 4), "plain": text(rng, 100)}
-    for how, flags in rng.sample([("on", ["--draft", "auto"]), ("off", ["--draft", "off"])], 2):
-        s.stop()
-        s.cmd = usual + flags
-        s.start()
-        for what, prompt in prompts.items():
-            body = {"prompt": prompt, "max_tokens": 2 * a.n_out, "temperature": 0 if what == "repeat" else 1, "seed": 7, "stream": True, "ignore_eos": True}
-            r = ask(s.port, "/v1/completions", body)
-            speed[f"draft_{how}_{what}_tokens_per_s"] = 2 * a.n_out / (r.total - r.first)
-    s.stop()
-    s.cmd = usual
-    s.start()
-    return speed | {f"draft_gain_{what}": speed[f"draft_on_{what}_tokens_per_s"] / speed[f"draft_off_{what}_tokens_per_s"] for what in prompts}
+    took = {(how, what): [] for how in ("auto", "off") for what in prompts}
+    try:
+        for how in ("auto", "off"):
+            port = free_port()
+            cmd = [str(port) if x == str(s.port) else x for x in s.cmd]
+            cmd[cmd.index("--cache-dir") + 1] += how
+            both[how] = Server("hone", cmd + ["--draft", how], port)
+        for turn in range(14):
+            for what, prompt in prompts.items():
+                for how in rng.sample(list(both), 2):
+                    body = {"prompt": prompt, "max_tokens": 64, "temperature": 0 if what == "repeat" else 1, "seed": turn, "stream": True, "ignore_eos": True}
+                    r = ask(both[how].port, "/v1/completions", body)
+                    if turn > 1:  # before that nothing is known of what passes take
+                        took[how, what].append((r.total - r.first) / 63)
+    finally:
+        for x in both.values():
+            x.stop()
+    out = {f"draft_{how}_{what}_tokens_per_s": 1 / statistics.median(v) for (how, what), v in took.items()}
+    gain = lambda what: statistics.median([off / auto for auto, off in zip(took["auto", what], took["off", what])])
+    return out | {f"draft_gain_{what}": gain(what) for what in prompts}
 
 
 def chat(s, talk, n, **more):

@@ -42,8 +42,8 @@ static const struct opt serve_options[] = {
     {"max-step", 0, OPT_NUM, AT(max_step), "SECONDS",
      "a running answer waits so long for others' prompts (1)"},
     {"draft", 0, OPT_STR, AT(draft), "HOW",
-     "guess next tokens where few answers run and it makes them faster: auto (default), of texts "
-     "that repeat themselves; mtp: by the file's MTP block, too; off"},
+     "guess next tokens where few answers run and passes of several rows pay: auto, of texts that "
+     "repeat themselves; mtp: by the file's MTP block, too; off (default)"},
     {"queue", 0, OPT_I64, AT(queue), "N", "requests that may wait (64)"},
     {"log", 0, OPT_STR, AT(log), "FILE", "a line of JSON per request (standard error); off: none"},
     {"record", 0, OPT_STR, AT(record), "FILE",

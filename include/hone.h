@@ -964,7 +964,7 @@ struct hone_serve_opts {
     void *user;
     const char *preset;    /* file of named settings, which requests name; or NULL */
     const char *template_; /* file of a Jinja template in place of the model's own; or NULL */
-    const char *draft;     /* how next tokens are guessed, as --draft; NULL: auto */
+    const char *draft;     /* how next tokens are guessed, as --draft; NULL: off */
     int record_last;       /* of lines of record that continue each other the last alone is kept */
 };
 /* Answers HTTP requests as OpenAI's clients make them, until hone_cancel_now on what opts name:

@@ -25,7 +25,13 @@
 #include "serve/serve.h"
 
 #define CONTINUED_S 600 /* a conversation goes on within it, or has ended */
-enum { MAX_KEYS_FILE = 1 << 20, MAX_TEMPLATE = 4 << 20, LEAST_KEY = 16, CTX_STEP = 4096 };
+enum {
+    MAX_KEYS_FILE = 1 << 20,
+    MAX_TEMPLATE = 4 << 20,
+    LEAST_KEY = 16,
+    LEAST_BODY = 1024,
+    CTX_STEP = 4096
+};
 
 /* ---- keys ---- */
 
@@ -163,6 +169,9 @@ static int check_args(const struct serve_job_opts *a, struct serve_opts *o, stru
     if (a->port > 65535) return err_set(e, ERR_USAGE, "--port: 0 to 65535");
     if (a->parallel < 1 || a->parallel > 256)
         return err_set(e, ERR_USAGE, "--parallel: 1 to 256 sequences");
+    if (!(a->drain >= 0)) return err_set(e, ERR_USAGE, "--drain: 0 seconds or more");
+    if (a->max_body < LEAST_BODY)
+        return err_set(e, ERR_USAGE, "--max-body: %d bytes at least", LEAST_BODY);
     if (!(a->max_step > 0)) return err_set(e, ERR_USAGE, "--max-step: more than 0 seconds");
     if (a->reasoning) {
         o->think = -1;
@@ -180,8 +189,8 @@ static int check_args(const struct serve_job_opts *a, struct serve_opts *o, stru
             return err_set(e, ERR_USAGE, "--constrain: '%s' is not one of auto, strict, off",
                            a->constrain);
     }
-    o->draft = !a->draft || strcmp(a->draft, "off") != 0;
-    if (o->draft && a->draft && strcmp(a->draft, "auto") != 0 && strcmp(a->draft, "mtp") != 0)
+    o->draft = a->draft && strcmp(a->draft, "off") != 0;
+    if (o->draft && strcmp(a->draft, "auto") != 0 && strcmp(a->draft, "mtp") != 0)
         return err_set(e, ERR_USAGE, "--draft: '%s' is not one of auto, mtp, off", a->draft);
     if (a->special && strcmp(a->special, "plain") != 0 && strcmp(a->special, "parse") != 0)
         return err_set(e, ERR_USAGE, "--special-in-content: '%s' is not one of plain, parse",
@@ -252,10 +261,10 @@ static int open_session(struct work *w, const struct serve_job_opts *a, struct s
     const uint64_t one = session_seq_bytes(*out, so.n_ctx) + session_seq_bytes(*out, 1);
     if (one > o->context_bytes)
         return err_set(e, ERR_SYS,
-                       "a context of %" PRId64 " tokens takes %" PRIu64
-                       " bytes, and there is room for %" PRIu64
-                       " (--context-memory): use a smaller --ctx",
-                       so.n_ctx, one, o->context_bytes);
+                       "a context of %" PRId64 " tokens takes %.1f MiB, and there is room for %.1f "
+                       "(--context-memory): give it %" PRIu64 "MiB, or use a smaller --ctx",
+                       so.n_ctx, (double)one / (1 << 20), (double)o->context_bytes / (1 << 20),
+                       (one >> 20) + 1);
     return 0;
 }
 
