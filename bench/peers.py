@@ -144,6 +144,10 @@ def names(spec):
     return [f"{t}{n}@{d}" for d in depths.split(",") for t, n in (("pp", pp), ("tg", tg)) if n != "0"]
 
 
+def left(a, have, spec):
+    return not all(e + "_tok_per_s" in have.get(t, {}) for t in names(spec) for e in a.engines)
+
+
 def group(a, path, spec):
     """All tests of a group: {"pp512@0": row}."""
     pp, tg, depths, pairs = spec
@@ -174,9 +178,15 @@ def main():
     p.add_argument("--model", default="")
     p.add_argument("--until", type=float, default=0, help="seconds since 1970; a group begins before that, else the exit status is 75")
     p.add_argument("--again", action="store_true")
+    p.add_argument("--left", action="store_true", help="measure nothing; the exit status is 0 if something is left to do, 3 if not")
     a = p.parse_args()
     a.run, a.flags, a.builds = shlex.split(a.run), shlex.split(a.flags), {}
     a.engines = ["hone"] + ([] if a.no_peer else ["peer"]) + (["bench"] if a.bench else [])
+    specs = [(s.split(":") + ["1"])[:4] for s in a.groups.split()]
+    name, path = a.file.split("=", 1)
+    if a.left:
+        have = json.load(open(a.out))["models"].get(name, {}).get("tests", {}) if os.path.exists(a.out) else {}
+        return 0 if a.again or any(left(a, have, spec) for spec in specs) else 3
     doctor = json.loads(subprocess.run([a.hone, "doctor", "--json"], capture_output=True, text=True, check=True).stdout)
     doc = json.load(open(a.out)) if os.path.exists(a.out) else {}
     set_up = dict(command="bench/peers.sh", cpu=doctor["cpu"], hone_isa=doctor["isa"], threads=a.threads, flags=" ".join(a.flags))
@@ -184,15 +194,14 @@ def main():
         if doc.get("models") and k in doc and doc[k] != set_up[k]:
             raise SystemExit(f"{a.out} was measured with {k} {doc[k]}, not {set_up[k]}: give another file")
     doc.update(set_up)
-    name, path = a.file.split("=", 1)
     m = doc.setdefault("models", {}).setdefault(name, {})
     if m.get("model", a.model) != a.model:
         raise SystemExit(f"{a.out} has {name} of {m['model']}, not of {a.model}: give another file")
     m.update(model=a.model, size_bytes=os.path.getsize(path))
     print(f"{a.model} {name}: {m['size_bytes']} bytes, {doctor['isa']}, {a.threads} threads", flush=True)
-    for spec in [(s.split(":") + ["1"])[:4] for s in a.groups.split()]:
+    for spec in specs:
         have = m.setdefault("tests", {})
-        if not a.again and all(e + "_tok_per_s" in have.get(t, {}) for t in names(spec) for e in a.engines):
+        if not a.again and not left(a, have, spec):
             continue
         if a.until and time.time() > a.until:
             return 75

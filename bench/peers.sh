@@ -28,11 +28,17 @@ states="$dir/states-$name-$layers"
 mkdir -p "$states"
 for r in ${RECIPES:-Q2_K Q3_K_M Q4_K_M Q5_K_M Q6_K Q8_0 IQ2_XXS IQ2_XS IQ3_XXS IQ3_S IQ4_XS}; do
     f="$dir/$name-$layers-$r.gguf"
-    [ -e "$f" ] || { "$HONE" synth --arch-from "$shape" --layers "$layers" --recipe "$r" -o "$f" -q > /dev/null; }
-    [ -z "${PREPARE:-}" ] || continue
-    PYTHONPATH=bench PYTHONDONTWRITEBYTECODE=1 "$py" bench/peers.py "$HONE" "$out" --file "$r=$f" \
-        --groups "${SETS:-32:0:0:3 128:0:0:3 512:64:0:3 2048:0:0:1 0:64:4096,16384:1}" --threads "${THREADS:-2}" --run="${RUN:-}" \
-        --flags="${FLAGS:-}" --bench "${LLAMA_BENCH:-}" $alone --states "$states" --until "$until" ${AGAIN:+--again} \
-        --model "$shape, $layers layers, random weights (hone synth)"
+    run() {
+        PYTHONPATH=bench PYTHONDONTWRITEBYTECODE=1 "$py" bench/peers.py "$HONE" "$out" --file "$r=$f" \
+            --groups "${SETS:-32:0:0:3 128:0:0:3 512:64:0:3 2048:0:0:1 0:64:4096,16384:1}" --threads "${THREADS:-2}" --run="${RUN:-}" \
+            --flags="${FLAGS:-}" --bench "${LLAMA_BENCH:-}" $alone --states "$states" --until "$until" ${AGAIN:+--again} \
+            --model "$shape, $layers layers, random weights (hone synth)" "$@"
+    }
+    rc=0
+    run --left || rc=$?
+    [ $rc != 3 ] || continue
+    [ $rc = 0 ] || exit $rc
+    [ -e "$f" ] || "$HONE" synth --arch-from "$shape" --layers "$layers" --recipe "$r" -o "$f" -q > /dev/null
+    [ -n "${PREPARE:-}" ] || run
     [ -n "${SYNTH_DIR:-}" ] && [ -z "${DROP:-}" ] || rm -f "$f"
 done

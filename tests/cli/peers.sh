@@ -48,5 +48,5 @@ run
 cmp "$t/want" "$t/log" || fail "it measured again"
 run AGAIN=1 SETS="8:4:0:2"
 [ "$(wc -l < "$t/log")" = 8 ] || fail "AGAIN=1 did not measure two pairs"
-if run THREADS=2 2> "$t/err"; then fail "results of other threads are mixed"; fi
+if run THREADS=2 AGAIN=1 2> "$t/err"; then fail "results of other threads are mixed"; fi
 grep -q "threads 1, not 2" "$t/err" || fail "unclear: $(cat "$t/err")"
