@@ -47,7 +47,7 @@ part autogen "autogen" autogen-agentchat==0.7.5 'autogen-ext[openai]==0.7.5'
 part agno "agno" agno==3.1.10 openai==3.54.0
 part strands "strands" 'strands-agents[openai,anthropic]==1.62.0'
 part crewai "crewai" crewai==1.15.30
-part adk "adk" google-adk==2.13.0 litellm==1.106.2 mcp==1.30.0
+part adk "adk" google-adk==2.13.0 litellm==1.106.2 mcp==2.3.0
 # whole programs, which would ask their makers' servers too
 if unshare -rn ip link set lo up 2> /dev/null; then
     alone="unshare -rn sh $here/alone.sh"
