@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Instructions per weight of the kernels for ARM64, counted by QEMU (bench/insns.c, bench/product.c) -> docs/results/arm64.json.
 
-usage: arm64.py PRODUCT RUN [OUT.json]: PRODUCT is build/arm64's bench/product, RUN runs it (tests/arm64-run.sh, whose environment `make
+usage: arm64.py PRODUCT RUN [OUT.json [TYPE...]]: with types, all others stay as OUT.json has them. PRODUCT is build/arm64's bench/product, RUN runs it (tests/arm64-run.sh, whose environment `make
 bench-arm64` gives). A product of 16 rows of 2048 weights is made once and three times; half the difference belongs to the kernel.
 These are counts of instructions, not times: no processor was measured."""
 import json
@@ -10,8 +10,9 @@ import subprocess
 import sys
 
 ISAS = ["ref", "neon", "dotprod", "i8mm"]
-PACKED = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4", "TQ2_0"]
-OTHER = ["IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "F16", "BF16"]
+PACKED = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4", "TQ2_0",
+          "TQ1_0", "IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S"]
+OTHER = ["F16", "BF16"]
 TOKENS = [1, 4, 16, 64]
 
 
@@ -32,10 +33,13 @@ def main():
     out = {
         "command": "make bench-arm64",
         "what": "Instructions executed per weight and token: products of 16 rows of 2048 weights, 8-bit activations (F16, BF16: f32). "
-        "Types without packed rows (IQ1 to IQ3, F16, BF16): one row of activations at a time. Counted by QEMU; not times.",
+        "F16 and BF16, which have no packed rows: one row of activations at a time. Counted by QEMU; not times.",
         "types": {},
     }
-    for t in PACKED + OTHER:
+    if len(sys.argv) > 4:
+        with open(sys.argv[3]) as f:
+            out["types"] = json.load(f)["types"]
+    for t in sys.argv[4:] or PACKED + OTHER:
         row = out["types"][t] = {}
         for isa in ISAS if t in PACKED else ISAS[:3]:
             for n in TOKENS if isa != "ref" else TOKENS[:1]:
