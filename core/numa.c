@@ -14,7 +14,7 @@
 
 #include "core/num.h"
 
-_Static_assert(NUMA_CPUS == CPU_SETSIZE, "one bit per processor of a cpu_set_t");
+_Static_assert(NUMA_CPUS == 8 * sizeof(cpu_set_t), "one bit per processor of a cpu_set_t");
 
 enum { INTERLEAVE = 3 /* The value of MPOL_INTERLEAVE in linux/mempolicy.h. */ };
 

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -362,6 +363,13 @@ static void sync_folder(const char *path) {
     (void)fsync(fd); /* Some file systems refuse it, and then nothing more can be done. */
     close(fd);
 }
+
+#if defined(__linux__) && !defined(RENAME_NOREPLACE) /* a C library without it, as musl */
+enum { RENAME_NOREPLACE = 1 };
+static int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags) {
+    return (int)syscall(SYS_renameat2, from_dir, from, to_dir, to, flags);
+}
+#endif
 
 /* Gives the temporary its name. A file that appeared since out_open is not replaced, unless that
  * was asked for. */
