@@ -51,7 +51,7 @@ static bool is_hash(const char *s) {
 
 static int card_open(struct card *c, const struct conv_plan *p, struct err *e) {
     const char *dir = hfdir_path(p->dir);
-    char *path = io_join(dir, "README.md"), *real = realpath(dir, NULL);
+    char *path = io_join(dir, "README.md"), *real = io_real(dir);
     size_t len = 0;
     memset(c, 0, sizeof *c);
     int rc =

@@ -57,7 +57,7 @@ static char *repo_of_card(const char *name, const char *card, size_t len) {
 }
 
 char *front_repo(const char *dir, const char *card, size_t len) {
-    char *real = realpath(dir, NULL), *repo = real ? repo_of_cache(real) : NULL;
+    char *real = io_real(dir), *repo = real ? repo_of_cache(real) : NULL;
     if (!repo && real && card) repo = repo_of_card(io_base(real), card, len);
     free(real);
     return repo;

@@ -291,7 +291,7 @@ int gguf_edit_str(const char *path, const char *key, const char *text, uint64_t 
     struct buf header = {0};
     struct edit d = {.key = key, .text = text, .len = len};
     /* The journal lies beside the file, not beside a link to it. */
-    char *real = realpath(path, NULL);
+    char *real = io_real(path);
     *how = (struct gguf_edit){0};
     if (!real) return err_sys(e, "cannot open %s", path);
     int fd = lock_file(real, e), rc = fd < 0 ? (int)e->code : 0;
@@ -363,7 +363,7 @@ static int undo(int fd, const char *path, const char *name, const char *text, si
 }
 
 int gguf_recover(const char *path, struct err *e) {
-    char *real = realpath(path, NULL), *name = real ? journal_of(real) : NULL, *text = NULL;
+    char *real = io_real(path), *name = real ? journal_of(real) : NULL, *text = NULL;
     size_t len = 0;
     int rc = 0;
     if (name && access(name, F_OK) == 0) {

@@ -305,7 +305,7 @@ int hfdir_open(struct hfdir **out, const char *dir, struct err *e) {
                        "%s: not a folder but a GGUF file already; hone quantize makes smaller ones",
                        dir);
     if (!io_is_dir(dir)) return err_set(e, ERR_USAGE, "%s: not a folder", dir);
-    char *real = realpath(dir, NULL);
+    char *real = io_real(dir);
     if (!real) return err_sys(e, "%s", dir);
     struct hfdir *h = xcalloc(1, sizeof *h);
     int rc;

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -226,6 +227,11 @@ char *io_join(const char *dir, const char *name) {
     size_t n = strlen(dir);
     if (!n) return xstrdup(name);
     return xasprintf("%s%s%s", dir, dir[n - 1] == '/' ? "" : "/", name);
+}
+
+char *io_real(const char *path) {
+    char real[PATH_MAX];
+    return realpath(path, real) ? xstrdup(real) : NULL;
 }
 
 const char *io_base(const char *path) {

@@ -45,6 +45,9 @@ void io_names_sort(struct io_names *l);
 void io_names_release(struct io_names *l); /* works on a zeroed struct */
 /* Returns dir + "/" + name; the caller frees it. */
 char *io_join(const char *dir, const char *name);
+/* Returns a path without links, "." and "..", which the caller frees, or NULL, with errno, when
+ * there is no such file. Memory that runs out is what it is elsewhere, never a missing file. */
+char *io_real(const char *path);
 /* Returns what follows the last '/', borrowed. */
 const char *io_base(const char *path);
 

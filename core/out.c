@@ -123,7 +123,7 @@ static int check_target(char **final, mode_t *mode, const char *path, bool overw
         if (!overwrite)
             return err_set(e, ERR_USAGE, "%s exists already; use -f to replace it", path);
         *mode = st.st_mode & 0777;
-        *final = realpath(path, NULL);
+        *final = io_real(path);
     }
     if (!*final) *final = xstrdup(path);
     return 0;

@@ -41,7 +41,7 @@ static int hash_folder(struct make *mk, struct buf *key, struct err *e) {
 /* Makes the name of a model: what was given, or the last component of the source without ".gguf"
  * and its type, in characters that are safe in names of files. */
 static char *model_name(const char *src, const char *given, struct err *e) {
-    char *real = given ? xasprintf("/%s", given) : realpath(src, NULL);
+    char *real = given ? xasprintf("/%s", given) : io_real(src);
     if (!real) {
         err_sys(e, "%s: cannot open", src);
         return NULL;

@@ -65,7 +65,7 @@ char *job_work(const char *dir) {
     struct stat st;
     if (!*last || strcmp(last, ".") == 0 || strcmp(last, "..") == 0 ||
         (lstat(plain, &st) == 0 && S_ISLNK(st.st_mode)))
-        real = realpath(plain, NULL);
+        real = io_real(plain);
     char *work =
         strcmp(real ? real : plain, "/") == 0 ? NULL : xasprintf("%s.work", real ? real : plain);
     free(plain);
@@ -224,7 +224,7 @@ static int hash_content(const char *path, char hex[33], struct err *e) {
 }
 
 int job_file_hash(const struct job *j, const char *path, char hex[33], struct err *e) {
-    char stamp[40], id[33], *real = realpath(path, NULL);
+    char stamp[40], id[33], *real = io_real(path);
     int64_t size;
     if (!real || !file_stamp(real, &size, stamp)) {
         free(real);

@@ -216,7 +216,7 @@ static void name_by_file(struct release *r) {
         bare |= strlen(r->file[i].stem) == strlen(r->file[i].encoding);
     if (m && n > m + 1) n -= m + 1;
     r->title = arena_strndup(&r->arena, f->stem, n);
-    char *real = bare ? realpath(r->dir, NULL) : NULL;
+    char *real = bare ? io_real(r->dir) : NULL;
     if (real && *io_base(real)) r->title = arena_strdup(&r->arena, io_base(real));
     free(real);
 }
