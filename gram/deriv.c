@@ -10,7 +10,7 @@
 
 #include "core/mem.h"
 
-enum { DEPTH_MAX = 2000, SEARCH_MAX = 20000, SEARCH_ALL = 200000, SEARCH_LATE = 200 };
+enum { DEPTH_MAX = 2000, SEARCH_MAX = 20000, SEARCH_ALL = 20000, SEARCH_LATE = 200 };
 
 /* ---- derivatives ---- */
 
