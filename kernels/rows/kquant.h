@@ -122,9 +122,9 @@ INLINE iv minima(iv m, iv pair, const struct kern_act *a, int i) {
 /* Returns acc + a block of these sums. These are the only steps in floats. */
 INLINE fv float_steps(fv d, fv dmin, iv sum, iv m, const struct kern_act *a, fv acc) {
     const fv dx = l_set(a->d[0]);
-    if (OFFSET && !EXACT) sum = l_sub(sum, l_shl(m, OFFSET));
+    if (OFFSET != 0 && !EXACT) sum = l_sub(sum, l_shl(m, OFFSET));
     acc = l_fma(l_mulf(d, dx), l_float(sum), acc);
-    if (!OFFSET) acc = l_fnma(l_mulf(dmin, dx), l_float(m), acc);
+    if (OFFSET == 0) acc = l_fnma(l_mulf(dmin, dx), l_float(m), acc);
     return acc;
 }
 

@@ -52,6 +52,24 @@ static int choose(const uint32_t *bits, size_t len) {
     return -1;
 }
 
+/* Fails when the way out of a state is not accepted, does not end, or is not as short as was
+ * said: a token is a byte here. */
+static void way_out(const struct gram_state *s, const struct buf *text) {
+    struct ids way = {0};
+    struct err e;
+    if (gram_way_out(s, &way)) {
+        struct gram_state *c = gram_copy(s);
+        int bad = 0;
+        for (int64_t i = 0; i < way.n && !bad; i++) bad = gram_accept(c, way.v[i], &e);
+        if (bad ? e.code != ERR_DATA : !gram_may_end(c))
+            found("the way out leads nowhere", text->data, text->len);
+        if (way.n != gram_least(s)) found("the way out has another length", text->data, text->len);
+        if (!gram_ends_within(s, way.n)) found("the way out is denied", text->data, text->len);
+        gram_end(c);
+    }
+    ids_release(&way);
+}
+
 /* Writes a text by chance; false: it did not end soon. */
 static bool walk(struct grammar *g, struct buf *out) {
     uint32_t bits[9];
@@ -63,6 +81,7 @@ static bool walk(struct grammar *g, struct buf *out) {
         full = gram_mask(s, bits, &e) != 0;
         if (full) break;
         const int id = choose(bits, out->len);
+        if (rng_u64(&rng) % 32 == 0) way_out(s, out);
         if (has(bits, 256) != gram_may_end(s)) found("the end, and the mask", out->data, out->len);
         done = has(bits, 256) && (id < 0 || out->len > LONG || rng_u64(&rng) % 4 == 0);
         if (done) break;
