@@ -21,6 +21,7 @@
 #include "gram/gram.h"
 #include "tests/fuzz/fuzz.h"
 #include "text/schema.h"
+#include "tok/tok.h"
 #include "tests/unit/byte_vocab.h"
 
 enum { STEPS = 120, LONG = 40, WALKS = 3, SIZE_MAX_ = 2000 };
