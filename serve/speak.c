@@ -69,9 +69,10 @@ static void tell(struct speak *s, enum event_kind kind, int call, const char *te
     s->sink(s->ud, &ev);
 }
 
-/* Shows content up to what may become a stop text; at one it ends. */
+/* Shows content up to what may become a stop text; at one it ends, for good. */
 static void show_content(struct speak *s, const char *text, size_t n, bool last) {
     size_t hit = n, hold = 0;
+    if (s->stop) return;
     for (int i = 0; i < s->a->n_stop && !s->stop; i++) {
         const char *stop = s->a->stop[i];
         const size_t len = strlen(stop), from = s->n_looked > len ? s->n_looked - len : 0;
