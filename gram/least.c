@@ -94,6 +94,7 @@ static void fill(struct grammar *g, const struct gpick *p, struct count *c, bool
         }
         if (at < 0) {
             c->bytes = sum(c->bytes, times(p->lo - c->n, extra));
+            c->n = p->lo;
             return;
         }
         take_row(g, p, at, c, search);

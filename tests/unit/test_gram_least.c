@@ -164,7 +164,15 @@ static bool walk(struct grammar *g, int64_t n_max, struct buf *out) {
 static int64_t way(struct grammar *g) {
     struct gram_state *s = gram_begin(g);
     struct ids ids = {0};
+    struct buf text = {0};
     CHECK(gram_way_out(s, &ids));
+    for (int64_t i = 0; i < ids.n; i++)
+        if (ids.v[i] < 256)
+            buf_chr(&text, (char)ids.v[i]);
+        else
+            buf_str(&text, word[ids.v[i] - WORDS_FROM]);
+    CHECK_EQ_I64(gram_least(s), (int64_t)text.len);
+    buf_release(&text);
     CHECK(gram_ends_within(s, ids.n) && (ids.n == 0 || !gram_ends_within(s, ids.n - 1)));
     const int64_t n = ids.n;
     for (int64_t i = 0; i < n; i++) CHECK_OK(gram_accept(s, ids.v[i], &e));
@@ -193,8 +201,9 @@ static void test_limits(void) {
     static const char names[] =
         "{'type': 'object', 'patternProperties': {'^a': {'type': 'integer'}}, "
         "'minProperties': 1, 'propertyNames': {'minLength': 3}}";
-    static const char *const quoted[] = {form, tree,  needs,
-                                         both, names, "{'type': 'string', 'format': 'date-time'}"};
+    static const char any[] = "{'type': 'object', 'minProperties': 1}";
+    static const char *const quoted[] = {
+        form, tree, needs, both, names, any, "{'type': 'string', 'format': 'date-time'}"};
     char *schema[COUNT_OF(quoted)];
     for (size_t i = 0; i < COUNT_OF(schema); i++) {
         schema[i] = xstrdup(quoted[i]);
