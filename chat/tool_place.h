@@ -10,8 +10,8 @@
 
 enum tool_place {
     TOOL_PLACE_NAME,      /* of the tool */
-    TOOL_PLACE_KEY,       /* name of an argument, or of a member within one */
-    TOOL_PLACE_VALUE,     /* its value, without quotes */
+    TOOL_PLACE_KEY,       /* name of an argument, or of a member within one in JSON arguments */
+    TOOL_PLACE_VALUE,     /* its value, without quotes; all that is between tags of an argument */
     TOOL_PLACE_STRUCTURE, /* all else of a call: tags, quotes, brackets, white space */
     TOOL_PLACE_TEXT,      /* outside of calls; a call that was not completed is none */
     TOOL_PLACES

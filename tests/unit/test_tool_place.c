@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_tool_place.c - where in a call a byte is, for a syntax of each family. The
- * texts themselves say which places are which, by marks that are taken out. */
+/* tests/unit/test_tool_place.c - where in a call a byte is. For a syntax of each family texts
+ * themselves say which places are which, by marks that are taken out; for every syntax the shortest
+ * call that its grammar knows has words that stand in one kind of place only. */
 #include "chat/tool_place.h"
 
 #include <string.h>
 
+#include "core/json.h"
+#include "gram/gram.h"
 #include "tests/check.h"
+#include "tests/unit/byte_vocab.h"
+#include "tok/tok.h"
 
 /* Marks: \1 begins a name, \2 a key, \3 a value, \4 ends each of them; the rest of a call is
  * structure, what is in front of \5 and behind \6 text. */
@@ -78,6 +83,78 @@ static void test_places(void) {
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) one(row[i].format, row[i].text);
 }
 
+static const char tools_text[] =
+    "[{\"type\": \"function\", \"function\": {\"name\": \"zebra\", \"parameters\": "
+    "{\"type\": \"object\", \"properties\": {\"ostrich\": {\"const\": \"walrus\"}, \"lizard\": "
+    "{\"type\": \"object\", \"properties\": {\"herring\": {\"const\": 471173}}, \"required\": "
+    "[\"herring\"], \"additionalProperties\": false}}, \"required\": [\"ostrich\", \"lizard\"], "
+    "\"additionalProperties\": false}}}]";
+static const struct {
+    const char *word;
+    enum tool_place place;
+} words[] = {{"zebra", TOOL_PLACE_NAME}, {"ostrich", TOOL_PLACE_KEY}, {"walrus", TOOL_PLACE_VALUE},
+             {"lizard", TOOL_PLACE_KEY}, {"herring", TOOL_PLACE_KEY}, {"471173", TOOL_PLACE_VALUE}};
+
+/* Writes the shortest call of the syntax. */
+static size_t shortest(const struct toolfmt *f, struct gram_vocab *bytes, const struct json *tools,
+                       char *text, size_t size) {
+    const struct gram_tools t = {.tools = tools, .choice = GRAM_TOOLS_REQUIRED};
+    const struct gram_opts o = {.notes = NULL};
+    struct grammar *g = NULL;
+    struct ids ids = {0};
+    struct err e;
+    size_t n = 0;
+    CHECK_OK(grammar_of_tools(&g, bytes, f, &t, &o, &e));
+    struct gram_state *s = gram_begin(g);
+    CHECK(gram_way_out(s, &ids));
+    for (; n < (size_t)ids.n && n + 1 < size; n++) text[n] = (char)ids.v[n];
+    text[n] = 0;
+    gram_end(s);
+    grammar_free(g);
+    ids_release(&ids);
+    return n;
+}
+
+/* Checks that each byte of the word is at that place of the first call. A member's name within the
+ * value of a tagged argument is part of that value. */
+static void all_at(const struct toolparse *p, const struct toolfmt *f, const char *text, size_t at,
+                   const char *word, enum tool_place place) {
+    int call;
+    if (strcmp(word, "herring") == 0 && toolparse_place(p, at - 1, &call) == TOOL_PLACE_VALUE)
+        place = TOOL_PLACE_VALUE;
+    for (size_t k = 0; k < strlen(word); k++) {
+        const enum tool_place got = toolparse_place(p, at + k, &call);
+        if (got != place || call != 0)
+            CHECK_FAIL("%s: in '%s' byte %zu of %s is %s", toolfmt_name(f), text, k, word,
+                       tool_place_name(got));
+    }
+}
+
+static void test_words(void) {
+    struct gram_vocab *bytes;
+    struct json *tools;
+    struct toolparse *p;
+    struct err e;
+    char text[600];
+    CHECK_OK(byte_vocab(&bytes, &e));
+    CHECK_OK(json_parse(&tools, tools_text, sizeof tools_text - 1, "tools", &e));
+    for (int i = 0; i < toolfmt_count(); i++) {
+        const struct toolfmt *f = toolfmt_at(i);
+        const size_t n = shortest(f, bytes, tools, text, sizeof text);
+        CHECK_OK(toolparse_new(&p, f, tools_text, sizeof tools_text - 1, TOOL_THINK_NONE, &e));
+        toolparse_feed(p, text, n);
+        (void)toolparse_finish(p);
+        for (size_t w = 0; w < sizeof words / sizeof *words; w++) {
+            const char *at = strstr(text, words[w].word);
+            if (!at) CHECK_FAIL("%s: '%s' has no %s", toolfmt_name(f), text, words[w].word);
+            if (at) all_at(p, f, text, (size_t)(at - text), words[w].word, words[w].place);
+        }
+        toolparse_free(p);
+    }
+    json_free(tools);
+    gram_vocab_free(bytes);
+}
+
 static void test_tally(void) {
     static const char text[] = "<TOOLCALL>[{\"name\": \"f\", \"arguments\": {\"a\": 1}}, "
                                "{\"name\": \"g\", \"arguments\": {}}]</TOOLCALL> x";
@@ -115,6 +192,7 @@ static void test_tally(void) {
 
 int main(void) {
     RUN(test_places);
+    RUN(test_words);
     RUN(test_tally);
     return check_done();
 }
