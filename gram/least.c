@@ -318,14 +318,18 @@ static uint32_t tail_needs(struct grammar *g, uint32_t tail) {
     return len;
 }
 
-/* Returns how few bytes complete a text behind c; *best gets the item that leads there. */
+/* Returns how few bytes complete a text behind c; *best gets the item that leads there: of several
+ * one that begins with a byte, because the others may lead back to c. */
 static uint32_t conf_needs(struct grammar *g, const struct gconf *c, int *best) {
     uint32_t len = c->can_end ? 0 : GRAM_INF;
+    bool goes_on = false;
     if (!g->least_known) know_rules(g);
     for (int i = 0; i < c->n && len; i++) {
-        const uint32_t x = sum(measure(g, c->it[i].head, true), tail_needs(g, c->it[i].tail));
-        if (x < len) {
+        const uint32_t head = measure(g, c->it[i].head, true);
+        const uint32_t x = sum(head, tail_needs(g, c->it[i].tail));
+        if (x < len || (x == len && x != GRAM_INF && head && !goes_on)) {
             len = x;
+            goes_on = head != 0;
             *best = i;
         }
     }
@@ -360,12 +364,13 @@ static bool write_way(struct grammar *g, const struct gconf *from, struct buf *o
     struct gconf *c = xmalloc(sizeof *c), *next = xmalloc(sizeof *next);
     bool ok = true;
     gconf_copy(c, from);
-    while (ok && !g->full) {
+    for (int parts = 0; ok && !g->full; parts++) {
         int best = 0;
         const uint32_t len = conf_needs(g, c, &best);
         if (len == 0) break;
         const struct gitem it = c->it[best];
-        ok = len != GRAM_INF && out->len < WAY_MAX && write_node(g, it.head, out);
+        ok =
+            len != GRAM_INF && parts < WAY_MAX && out->len < WAY_MAX && write_node(g, it.head, out);
         gconf_pop(g, it.tail, next);
         gconf_copy(c, next);
     }
