@@ -8,6 +8,9 @@
 #include "serve/custom.h"
 #include "serve/reply.h"
 
+/* Of ask.api_flags: tools came as `functions`, so that a call goes back as `function_call`. */
+enum { FUNCTIONS = 1 };
+
 /* ---- reading ---- */
 
 static int read_logprobs(struct ask *a, const struct json *v, const char *path, struct fault *f) {
@@ -243,7 +246,17 @@ static int chat_read(struct ask *a, const struct json *j, struct fault *f) {
     const struct json *gen = json_get(j, "add_generation_prompt");
     if (json_type(gen) == JSON_BOOL && !json_bool(gen, true)) a->go_on = true;
     TRY(chat_tools(a, j, f));
+    if (a->tools && json_type(json_get(j, "tools")) == JSON_NULL) {
+        a->api_flags |= FUNCTIONS;
+        a->one_call = true; /* there is no list in that form */
+    }
     return chat_conv(a, json_get(j, "messages"), f);
+}
+
+/* Returns the word for how a choice ended. */
+static const char *finish(const struct reply *r, const struct reply_choice *c) {
+    const bool older = c->end == END_CALLS && (r->ask->api_flags & FUNCTIONS);
+    return older ? "function_call" : reply_finish(c);
 }
 
 /* ---- a stream ---- */
@@ -271,10 +284,43 @@ static void put_probs(struct jw *w, struct reply_choice *c) {
     buf_release(&b);
 }
 
+/* Writes the beginning of a call, or more of its arguments, in the older form. */
+static void put_function(struct jw *w, const struct reply_choice *c, const struct event *ev) {
+    const bool begins = ev->kind == EV_CALL_BEGIN;
+    jw_obj(w, "function_call");
+    if (begins) jw_str(w, "name", c->call[ev->call].name);
+    jw_strn(w, "arguments", begins ? "" : ev->s, begins ? 0 : ev->n);
+    jw_end(w);
+}
+
+/* Writes the beginning of a call, or more of its arguments or of its text. */
+static void put_call(struct jw *w, struct reply *r, const struct event *ev) {
+    const struct reply_call *call = &r->choice[ev->choice].call[ev->call];
+    const bool custom = custom_is(r->ask, call->name);
+    struct buf text = {0};
+    jw_arr(w, "tool_calls");
+    jw_obj(w, NULL);
+    jw_i64(w, "index", ev->call);
+    if (ev->kind == EV_CALL_BEGIN) {
+        jw_str(w, "id", call->id);
+        jw_str(w, "type", custom ? "custom" : "function");
+    }
+    if (custom)
+        reply_input(r, ev, &text);
+    else if (ev->kind == EV_CALL_ARGS)
+        buf_add(&text, ev->s, ev->n);
+    jw_obj(w, custom ? "custom" : "function");
+    if (ev->kind == EV_CALL_BEGIN) jw_str(w, "name", call->name);
+    jw_strn(w, custom ? "input" : "arguments", text.data ? text.data : "", text.len);
+    jw_end(w);
+    jw_end(w);
+    jw_end(w);
+    buf_release(&text);
+}
+
 static void put_delta(struct jw *w, struct reply *r, const struct event *ev) {
     struct reply_choice *c = &r->choice[ev->choice];
     const bool call = ev->kind == EV_CALL_BEGIN || ev->kind == EV_CALL_ARGS;
-    const bool custom = call && custom_is(r->ask, c->call[ev->call].name);
     jw_obj(w, "delta");
     if (ev->kind == EV_ADMITTED) {
         jw_str(w, "role", "assistant");
@@ -282,27 +328,10 @@ static void put_delta(struct jw *w, struct reply *r, const struct event *ev) {
     }
     if (ev->kind == EV_REASONING) jw_strn(w, "reasoning_content", ev->s, ev->n);
     if (ev->kind == EV_CONTENT) jw_strn(w, "content", ev->s, ev->n);
-    if (call) {
-        jw_arr(w, "tool_calls");
-        jw_obj(w, NULL);
-        jw_i64(w, "index", ev->call);
-        if (ev->kind == EV_CALL_BEGIN) {
-            jw_str(w, "id", c->call[ev->call].id);
-            jw_str(w, "type", custom ? "custom" : "function");
-        }
-        struct buf text = {0};
-        if (custom)
-            reply_input(r, ev, &text);
-        else if (ev->kind == EV_CALL_ARGS)
-            buf_add(&text, ev->s, ev->n);
-        jw_obj(w, custom ? "custom" : "function");
-        if (ev->kind == EV_CALL_BEGIN) jw_str(w, "name", c->call[ev->call].name);
-        jw_strn(w, custom ? "input" : "arguments", text.data ? text.data : "", text.len);
-        jw_end(w);
-        buf_release(&text);
-        jw_end(w);
-        jw_end(w);
-    }
+    if (call && (r->ask->api_flags & FUNCTIONS))
+        put_function(w, c, ev);
+    else if (call)
+        put_call(w, r, ev);
     jw_end(w);
     if (r->ask->top >= 0) put_probs(w, c);
 }
@@ -323,7 +352,7 @@ static void put_choice(struct reply *r, const struct event *ev, struct buf *out)
     jw_obj(&w, NULL);
     jw_i64(&w, "index", ev->choice);
     put_delta(&w, r, ev);
-    jw_str(&w, "finish_reason", ev->kind == EV_ENDED ? reply_finish(&r->choice[ev->choice]) : NULL);
+    jw_str(&w, "finish_reason", ev->kind == EV_ENDED ? finish(r, &r->choice[ev->choice]) : NULL);
     jw_end(&w);
     jw_end(&w);
     if (r->ask->usage) jw_null(&w, "usage");
@@ -361,16 +390,8 @@ static void chat_event(struct reply *r, const struct event *ev, struct buf *out)
 
 /* ---- as a whole ---- */
 
-static void put_message(struct jw *w, const struct reply *r, const struct reply_choice *c) {
-    jw_obj(w, "message");
-    jw_str(w, "role", "assistant");
-    if (c->n_calls && !c->content.len)
-        jw_null(w, "content");
-    else
-        jw_strn(w, "content", c->content.data ? c->content.data : "", c->content.len);
-    jw_null(w, "refusal");
-    if (c->reasoning.len) jw_strn(w, "reasoning_content", c->reasoning.data, c->reasoning.len);
-    if (c->n_calls) jw_arr(w, "tool_calls");
+static void put_calls(struct jw *w, const struct reply *r, const struct reply_choice *c) {
+    jw_arr(w, "tool_calls");
     for (int i = 0; i < c->n_calls; i++) {
         jw_obj(w, NULL);
         const bool custom = custom_is(r->ask, c->call[i].name);
@@ -388,7 +409,26 @@ static void put_message(struct jw *w, const struct reply *r, const struct reply_
         jw_end(w);
         jw_end(w);
     }
-    if (c->n_calls) jw_end(w);
+    jw_end(w);
+}
+
+static void put_message(struct jw *w, const struct reply *r, const struct reply_choice *c) {
+    jw_obj(w, "message");
+    jw_str(w, "role", "assistant");
+    if (c->n_calls && !c->content.len)
+        jw_null(w, "content");
+    else
+        jw_strn(w, "content", c->content.data ? c->content.data : "", c->content.len);
+    jw_null(w, "refusal");
+    if (c->reasoning.len) jw_strn(w, "reasoning_content", c->reasoning.data, c->reasoning.len);
+    if (c->n_calls && (r->ask->api_flags & FUNCTIONS)) {
+        jw_obj(w, "function_call");
+        jw_str(w, "name", c->call[0].name);
+        jw_str(w, "arguments", c->call[0].args.data ? c->call[0].args.data : "");
+        jw_end(w);
+    } else if (c->n_calls) {
+        put_calls(w, r, c);
+    }
     jw_end(w);
 }
 
@@ -408,7 +448,7 @@ static void chat_whole(struct reply *r, struct buf *out) {
         jw_i64(&w, "index", i);
         put_message(&w, r, c);
         put_probs(&w, c);
-        jw_str(&w, "finish_reason", reply_finish(c));
+        jw_str(&w, "finish_reason", finish(r, c));
         jw_end(&w);
     }
     jw_end(&w);

@@ -370,13 +370,16 @@ static int read_choice(struct ask *a, const struct json *v, const char *path, st
     return fault_set(f, 400, NULL, path,
                      "one of auto, any, none, or a tool with its name, is needed");
 }
+/* Reads the form of the answer: in output_config, or beside it, where it stood before. */
+static int read_form(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    TRY(ask_read_format(a, v, path, f));
+    a->form_strict = true;
+    return 0;
+}
 static int read_output(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     const struct json *effort = json_get(v, "effort"), *format = json_get(v, "format");
     if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "an object is needed");
-    if (json_type(format) != JSON_NULL) {
-        TRY(ask_read_format(a, format, "output_config.format", f));
-        a->form_strict = true;
-    }
+    if (json_type(format) != JSON_NULL) TRY(read_form(a, format, "output_config.format", f));
     return json_type(effort) == JSON_NULL ? 0
                                           : ask_read_effort(a, effort, "output_config.effort", f);
 }
@@ -396,6 +399,7 @@ static const struct field fields[] = {
     {"thinking", FIELD_BY(ask_read_thinking)},
     {"tool_choice", FIELD_BY(read_choice)},
     {"output_config", FIELD_BY(read_output)},
+    {"output_format", FIELD_BY(read_form)},
     {"chat_template_kwargs", FIELD_BY(ask_read_kwargs)},
     {"metadata", FIELD_LEFT},
     {"service_tier", FIELD_LEFT},

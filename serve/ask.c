@@ -352,9 +352,9 @@ int ask_read_usage(struct ask *a, const struct json *v, const char *path, struct
 int ask_form(struct ask *a, enum ask_form form, const struct json *v, const char *path,
              struct fault *f) {
     static const char *const paths[] = {
-        "response_format",     "json_schema", "structured_outputs", "guided_json", "guided_regex",
-        "guided_choice",       "grammar",     "guided_grammar",     "format",      "text.format",
-        "output_config.format"};
+        "response_format",      "json_schema",  "structured_outputs", "guided_json", "guided_regex",
+        "guided_choice",        "grammar",      "guided_grammar",     "format",      "text.format",
+        "output_config.format", "output_format"};
     struct buf b = {0};
     if (json_str(v) && !*json_str(v)) return 0; /* some clients send "" for none */
     if (a->form != FORM_FREE && form != FORM_FREE)

@@ -197,6 +197,43 @@ static int one_message(struct ask *a, struct jw *w, const struct json *m, int i,
     return rc;
 }
 
+static bool is_result(const struct json *m) {
+    const char *role = role_of(json_str(json_get(m, "role")));
+    return role && strcmp(role, "tool") == 0;
+}
+
+enum { MOST_RESULTS = 256 }; /* that are put in order, of as many calls */
+struct result {
+    const struct json *m;
+    int i, rank;
+};
+/* Fills r with message i, m, or when that is a tool's result with all that stand there, in the
+ * order of the calls: many templates show results without ids, and clients give them back as they
+ * were done. Returns how many these are. */
+static int in_order(const struct json *calls, const struct json *m, int i, struct result *r) {
+    const char *ids[MOST_RESULTS];
+    int n_ids = 0, n = 1;
+    r[0] = (struct result){m, i, 0};
+    if (!is_result(m)) return n;
+    for (const struct json *c = json_first(calls); c && n_ids < MOST_RESULTS; c = json_next(c))
+        ids[n_ids++] = json_str(json_get(c, "id"));
+    for (n = 0; m && n < MOST_RESULTS && is_result(m); m = json_next(m), i++) {
+        const char *id = json_str(json_get(m, "tool_call_id"));
+        int rank = 0, at = n++;
+        while (rank < n_ids && !(id && ids[rank] && strcmp(ids[rank], id) == 0)) rank++;
+        for (; at > 0 && r[at - 1].rank > rank; at--) r[at] = r[at - 1];
+        r[at] = (struct result){m, i, rank};
+    }
+    return n;
+}
+
+/* Tells whether m, the last message, is the beginning of the answer: some programs say so there. */
+static bool is_begun(const struct json *m) {
+    const char *role = json_str(json_get(m, "role"));
+    return role && strcmp(role, "assistant") == 0 &&
+           (json_bool(json_get(m, "prefix"), false) || json_bool(json_get(m, "partial"), false));
+}
+
 int chat_conv(struct ask *a, const struct json *messages, struct fault *f) {
     struct buf out = {0};
     struct jw w;
@@ -206,8 +243,17 @@ int chat_conv(struct ask *a, const struct json *messages, struct fault *f) {
     jw_init(&w, &out, false);
     jw_obj(&w, NULL);
     jw_arr(&w, "messages");
-    for (const struct json *m = json_first(messages); m && !rc; m = json_next(m), i++)
-        rc = one_message(a, &w, m, i, f);
+    const struct json *calls = NULL; /* of the message before */
+    for (const struct json *m = json_first(messages); m && !rc;) {
+        struct result r[MOST_RESULTS];
+        const int n = in_order(calls, m, i, r);
+        for (int k = 0; k < n && !rc; k++) rc = one_message(a, &w, r[k].m, r[k].i, f);
+        for (int k = 1; k < n; k++) m = json_next(m);
+        if (!json_next(m) && is_begun(m)) a->go_on = true;
+        if (!is_result(m)) calls = json_get(m, "tool_calls");
+        m = json_next(m);
+        i += n;
+    }
     jw_end(&w);
     if (a->tools) jw_raw(&w, "tools", a->tools);
     jw_end(&w);

@@ -103,6 +103,40 @@ void info_model(struct server *s, struct job *j, const char *id, size_t n) {
     buf_release(&b);
 }
 
+/* Writes the texts of special tokens, which templates and other tools ask for; null: none. */
+static void put_specials(struct jw *w, const struct tok *t) {
+    static const struct {
+        const char *name;
+        enum tok_special which;
+    } rows[] = {{"bos_token", TS_BOS}, {"eos_token", TS_EOS}, {"pad_token", TS_PAD}};
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const int64_t id = tok_special(t, rows[i].which);
+        struct buf text = {0};
+        if (id >= 0) tok_decode(t, (int32_t)id, true, &text);
+        if (id < 0)
+            jw_null(w, rows[i].name);
+        else
+            jw_strn(w, rows[i].name, text.data ? text.data : "", text.len);
+        buf_release(&text);
+    }
+}
+
+void info_tokenizer(struct server *s, struct job *j) {
+    struct buf b = {0};
+    struct jw w;
+    jw_init(&w, &b, false);
+    jw_obj(&w, NULL);
+    jw_str(&w, "tokenizer_class", tok_model(s->o.m->tok));
+    put_specials(&w, s->o.m->tok);
+    jw_bool(&w, "add_bos_token", tok_add_bos(s->o.m->tok));
+    jw_i64(&w, "model_max_length", session_get_opts(s->o.s)->n_ctx);
+    jw_str(&w, "chat_template", s->tmpl);
+    jw_end(&w);
+    buf_str(&b, "\n");
+    answer_json(j, &b);
+    buf_release(&b);
+}
+
 void info_props(struct server *s, struct job *j) {
     struct buf b = {0};
     struct jw w;
@@ -129,6 +163,7 @@ void info_props(struct server *s, struct job *j) {
     jw_i64(&w, "total_slots", s->o.n_live);
     jw_str(&w, "model_path", s->o.file);
     jw_str(&w, "chat_template", s->tmpl);
+    put_specials(&w, s->o.m->tok);
     jw_obj(&w, "modalities");
     jw_bool(&w, "vision", false);
     jw_bool(&w, "audio", false);

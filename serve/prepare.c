@@ -483,10 +483,14 @@ void later_template(struct server *s, struct job *j) {
     chat_prompt_release(&p);
 }
 
-static void put_ids(struct server *s, const struct ids *ids, bool pieces, struct buf *out) {
+/* Writes ids; counted: and what servers say that are asked for the tokens of a `prompt`. */
+static void put_ids(struct server *s, const struct ids *ids, bool pieces, bool counted,
+                    struct buf *out) {
     struct jw w;
     jw_init(&w, out, false);
     jw_obj(&w, NULL);
+    if (counted) jw_i64(&w, "count", ids->n);
+    if (counted) jw_i64(&w, "max_model_len", session_get_opts(s->o.s)->n_ctx);
     jw_arr(&w, "tokens");
     put_tokens(s, ids, pieces, &w);
     jw_end(&w);
@@ -504,16 +508,18 @@ void later_tokenize(struct server *s, struct job *j) {
     arena_init(&mem);
     int rc = parse_body(j, &mem, &body, &f);
     const char *text = json_str(json_get(body, "content"));
-    if (!text) text = json_str(json_get(body, "prompt")); /* as others name it */
+    const bool other = !text && json_str(json_get(body, "prompt")); /* as others name it */
+    const struct json *add = json_get(body, other ? "add_special_tokens" : "add_special");
+    if (other) text = json_str(json_get(body, "prompt"));
     if (!rc && !text) rc = fault_set(&f, 400, NULL, "content", "a text is needed");
     if (!rc && tok_encode(s->o.m->tok, text, strlen(text),
-                          json_bool(json_get(body, "parse_special"), true),
-                          json_bool(json_get(body, "add_special"), false), &ids, &e))
+                          json_bool(json_get(body, "parse_special"), true), json_bool(add, other),
+                          &ids, &e))
         rc = fault_set(&f, 400, NULL, "content", "%s", e.msg);
     if (rc) {
         route_fail(j, &f);
     } else {
-        put_ids(s, &ids, json_bool(json_get(body, "with_pieces"), false), &b);
+        put_ids(s, &ids, json_bool(json_get(body, "with_pieces"), false), other, &b);
         answer_json(j, &b);
     }
     ids_release(&ids);
@@ -546,6 +552,7 @@ void later_detokenize(struct server *s, struct job *j) {
         jw_init(&w, &b, false);
         jw_obj(&w, NULL);
         jw_strn(&w, "content", text.data ? text.data : "", text.len);
+        jw_strn(&w, "prompt", text.data ? text.data : "", text.len); /* as others name it */
         jw_end(&w);
         buf_str(&b, "\n");
         answer_json(j, &b);

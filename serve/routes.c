@@ -36,6 +36,7 @@ static const struct route routes[] = {
     {"GET", "/", info_page, NULL, NULL, true, NULL},
     {"GET", "/index.html", info_page, NULL, NULL, true, NULL},
     {"POST", "/tokenize", NULL, later_tokenize, NULL, false, NULL},
+    {"GET", "/tokenizer_info", info_tokenizer, NULL, NULL, false, NULL},
     {"POST", "/detokenize", NULL, later_detokenize, NULL, false, NULL},
     {"POST", "/apply-template", NULL, later_template, &api_chat, false, NULL},
 };

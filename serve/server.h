@@ -105,6 +105,7 @@ void info_health(struct server *s, struct job *j);
 void info_models(struct server *s, struct job *j);
 void info_model(struct server *s, struct job *j, const char *id, size_t n);
 void info_props(struct server *s, struct job *j);
+void info_tokenizer(struct server *s, struct job *j);
 void info_slots(struct server *s, struct job *j);
 void info_metrics(struct server *s, struct job *j);
 void info_tags(struct server *s, struct job *j);

@@ -42,13 +42,15 @@ get /v1/models; is 200 models; has '"id":"m"'; has '"max_model_len":2048'
 get /v1/models/m; is 200 model; has '"object":"model"'
 get /v1/models/none; is 404 "another model"
 get /props; is 200 props; has '"total_slots":4'; has '"tool_format":"qwen-xml"'
+get /tokenizer_info; is 200 'the tokenizer'; has '"eos_token":"<|im_end|>"'; has '"bos_token":null'; has '"chat_template":"{'
 get /metrics; is 200 metrics; has 'hone_context_budget_bytes 67108864'
 get /nothing; is 404 nothing
 get /v1/chat/completions; is 405 "GET of what is posted"
 post /tokenize '{"content": "hello <|im_end|>"}'; is 200 tokenize
 [ "$(cat "$t/o")" = "{\"tokens\":$("$HONE" tokenize "$t/m.gguf" 'hello <|im_end|>' | tr -d ' \n')}" ] || say "tokenize: $(cat "$t/o")"
 sed 's/.*:\(\[.*\]\)}/{"tokens": \1}/' "$t/o" > "$t/ids"
-post /detokenize "$(cat "$t/ids")"; [ "$(cat "$t/o")" = '{"content":"hello <|im_end|>"}' ] || say "detokenize: $(cat "$t/o")"
+post /tokenize '{"prompt": "hello <|im_end|>", "add_special_tokens": false}'; has "$(cut -c11- "$t/ids" | tr -d ' ')"; has '"count":'; has '"max_model_len":2048'
+post /detokenize "$(cat "$t/ids")"; [ "$(cat "$t/o")" = '{"content":"hello <|im_end|>","prompt":"hello <|im_end|>"}' ] || say "detokenize: $(cat "$t/o")"
 
 # ---- an answer is that of hone run, and a stream says the same ----
 schema='{"type": "object", "properties": {"city": {"type": "string"}, "unit": {"type": "string"}}, "required": ["city"]}'

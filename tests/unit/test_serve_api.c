@@ -392,18 +392,17 @@ static char *stream_of(const struct api *api, const char *body) {
 
 /* The words of a stream that tell its order: values of `member`, in order. */
 static void order_is(const char *stream, const char *member, const char *want) {
-    struct buf b = {0}, key = {0};
-    buf_fmt(&key, "%s", member);
-    for (const char *s = stream; (s = strstr(s, key.data));) {
-        s += key.len;
+    struct buf b = {0};
+    for (const char *s = stream; (s = strstr(s, member));) {
+        s += strlen(member);
         const size_t n = strcspn(s, "\"\n");
         buf_fmt(&b, "%s%.*s", b.len ? " " : "", (int)n, s);
     }
     CHECK_EQ_STR(b.data ? b.data : "", want);
     buf_release(&b);
-    buf_release(&key);
 }
 
+#define OLDER ", \"functions\": [{\"name\": \"f\"}]"
 #define TOOLS                                                                                      \
     ", \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\"}}], \"stream\": true"
 
@@ -429,6 +428,15 @@ static void test_streams(void) {
     CHECK(strstr(s, "\"prompt_progress\":{\"total\":3,\"cache\":1,\"processed\":3,") != NULL);
     order_is(s, "\"timings\":{\"", /* with the two reports, reasoning, content, call, arguments */
              "cache_n cache_n cache_n cache_n cache_n cache_n cache_n");
+    free(s);
+    s = stream_of(&api_chat, CHAT(OLDER ", \"stream\": true"));
+    order_is(s, "\"function_call\":{\"", "name arguments");
+    order_is(s, "\"arguments\":\"", "{\\"); /* the first is empty */
+    order_is(s, "\"finish_reason\":\"", "function_call");
+    free(s);
+    s = stream_of(&api_chat, CHAT(OLDER));
+    CHECK(strstr(s, "\"function_call\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\": 1}\"}") &&
+          strstr(s, "\"finish_reason\":\"function_call\"") && !strstr(s, "tool_calls"));
     free(s);
     s = stream_of(&api_messages,
                   MSG(", \"stream\": true, \"tools\": [{\"name\": \"f\", \"input_schema\": {}}]"));

@@ -319,6 +319,7 @@ static const struct row messages[] = {
     {LEFT, "\"tool_choice\": {\"type\": \"auto\"}"},
     {USED, "\"output_config\": {\"effort\": \"low\"}"},
     {USED, "\"output_config\": {\"format\": {\"type\": \"json_schema\", \"schema\": " SCHEMA "}}"},
+    {USED, "\"output_format\": {\"type\": \"json_schema\", \"schema\": " SCHEMA "}"},
     {USED, "\"chat_template_kwargs\": {\"x\": 1}"},
     {LEFT, "\"metadata\": {\"user_id\": \"x\"}"},
     {LEFT, "\"service_tier\": \"auto\""},

@@ -32,7 +32,7 @@ static bool same_json(const char *a, const char *b) {
 
 static void check_answer(const char *what, const struct ask *a, int status, const struct fault *f,
                          const char *want) {
-    static const char refused[] = "refused ", taken[] = "taken";
+    static const char refused[] = "refused ", taken[] = "taken", begun[] = "begun ";
     if (strncmp(want, refused, sizeof refused - 1) == 0) {
         const char *field = want + sizeof refused - 1, *words = strchr(field, ' ');
         const size_t n = (size_t)(words - field);
@@ -40,6 +40,10 @@ static void check_answer(const char *what, const struct ask *a, int status, cons
             !strstr(f->msg, words + 1))
             CHECK_FAIL("%s: status %d, '%s': %s", what, status, f->param, f->msg);
         return;
+    }
+    if (strncmp(want, begun, sizeof begun - 1) == 0) {
+        want += sizeof begun - 1;
+        if (!a->go_on) CHECK_FAIL("%s: another answer begins", what);
     }
     if (strcmp(want, taken) == 0)
         want = "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}]}";
