@@ -234,13 +234,18 @@ static int64_t mark_end(struct server *s, const struct ask *a, int message,
 
 /* ---- what a reply says of itself ---- */
 
+/* Notes what clients lose of an answer, before they have it: the next request of a loop may come
+ * within the millisecond, and would compute the answer again without it. */
+static void choice_ends(struct task *t, const struct reply_choice *c) {
+    const struct server *s = t->ud;
+    restore_note(s->restore, t->key, c);
+}
+
 static void task_done(struct task *t) {
     struct server *s = t->ud;
     pthread_mutex_lock(&s->lock);
     s->n_failed += t->failed;
     pthread_mutex_unlock(&s->lock);
-    for (int i = 0; i < t->reply.n_choices && !t->failed; i++)
-        restore_note(s->restore, t->key, &t->reply.choice[i]);
     if (s->o.record) record_task(s, t);
     ledger_task(s, t, t->failed ? t->status : 200);
 }
@@ -268,6 +273,7 @@ static void sign(struct server *s, struct task *t) {
     t->reply.created = (int64_t)time(NULL);
     t->ud = s;
     t->done = task_done;
+    t->ends = choice_ends;
     uint64_t seed = (uint64_t)t->ask.seed;
     if (t->ask.seed < 0) {
         (void)os_random(&seed, sizeof seed);

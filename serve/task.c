@@ -143,6 +143,7 @@ void task_end_run(struct run *r, enum reply_end end, const char *stop) {
     t->n_ended++;
     set_times(t, r);
     if (t->failed) return;
+    if (t->ends) t->ends(t, c);
     const struct event ev = {.kind = EV_ENDED, .choice = r->choice};
     if (t->ask.stream) stream(t, &ev);
     if (t->n_ended == t->reply.n_choices) finish(t);

@@ -74,6 +74,8 @@ struct task {
     struct buf out;                 /* in tests, what a job would get */
     void *ud;                       /* of whoever made it */
     void (*done)(struct task *t);   /* it has ended; NULL: nothing happens */
+    /* A choice is complete, and its client does not know that yet; NULL: nothing happens. */
+    void (*ends)(struct task *t, const struct reply_choice *c);
     struct task *next;
 };
 /* Makes a task of a request that was read; ask is taken over. prompt: one per choice group; choice

@@ -360,6 +360,15 @@ static void test_no_tools(void) {
 
 /* ---- events to streams ---- */
 
+/* An answer is noted when all of it is known, and before its client knows. */
+static void not_told(struct task *t, const struct reply_choice *c) {
+    static const char *const ends[] = {"\"finish_reason\":\"", "message_delta", "\"done\":true",
+                                       "response.completed"};
+    CHECK(c->end == END_CALLS && c->n_calls == 1 && c->call[0].done);
+    for (size_t i = 0; i < COUNT_OF(ends) && t->out.data; i++)
+        if (strstr(t->out.data, ends[i])) CHECK_FAIL("%s was said: %s", ends[i], t->out.data);
+}
+
 /* Runs an answer through an API: reasoning, content, a call. */
 static char *stream_of(const struct api *api, const char *body) {
     struct ask a;
@@ -377,6 +386,7 @@ static char *stream_of(const struct api *api, const char *body) {
     t->reply.model = "m";
     t->reply.fingerprint = "fp";
     t->fmt = toolfmt_find("hermes-json");
+    t->ends = not_told;
     CHECK_OK(
         speak_new(&t->run[0].speak, &t->ask, t->fmt, TOOL_THINK_NONE, 0, task_event, t, &ignored));
     task_admit(t, 1);
