@@ -77,6 +77,30 @@ static gnode as_rule(struct bnf *b, struct bnf_rule *r) {
     return gn_rule(b->g, r->index);
 }
 
+/* Returns a rule's body with repetitions in place of alternatives that begin with the rule itself:
+ * of sum: sum "+" item | item, what is item ("+" item)*. */
+static gnode repeated(struct grammar *g, gnode self, gnode body) {
+    const struct gnode_data d = *gn(g, body);
+    const uint32_t n = d.kind == G_ALT ? d.b : 1;
+    gnode *first = xcalloc(n, sizeof *first), *more = xcalloc(n, sizeof *more);
+    size_t n_first = 0, n_more = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const gnode x = d.kind == G_ALT ? g->list[d.a + i] : body;
+        if (x == self)
+            more[n_more++] = G_EPS;
+        else if (gn(g, x)->kind == G_CAT && gn(g, x)->a == self)
+            more[n_more++] = gn(g, x)->b;
+        else
+            first[n_first++] = x;
+    }
+    if (n_more)
+        body =
+            gn_cat(g, gn_alts(g, first, n_first), gn_rep(g, gn_alts(g, more, n_more), 0, GRAM_INF));
+    free(first);
+    free(more);
+    return body;
+}
+
 static void read_rule(struct bnf *b, size_t k) {
     struct bnf_rule *r = &b->rule[k];
     const size_t i = b->i, end = b->end;
@@ -96,8 +120,8 @@ static void read_rule(struct bnf *b, size_t k) {
     b->term = term;
     r = &b->rule[k];
     r->state = 2;
-    r->node = body;
-    if (r->used) b->g->rule[r->index].body = body;
+    r->node = r->used ? repeated(b->g, gn_rule(b->g, r->index), body) : body;
+    if (r->used) b->g->rule[r->index].body = r->node;
 }
 
 gnode bnf_ref(struct bnf *b, const char *name, size_t len) {

@@ -67,8 +67,8 @@ int grammar_of_regex(struct grammar **out, const struct gram_vocab *v, const cha
 int grammar_of_choices(struct grammar **out, const struct gram_vocab *v, const char *const *text,
                        int n, struct err *e);
 /* Compiles a grammar written in GBNF: rules `name ::= ...` with
- * "texts", [classes], (groups), | * + ? {m,n}, `.` and <special tokens>; "root" is the whole. No
- * rule may begin with itself (left recursion). */
+ * "texts", [classes], (groups), | * + ? {m,n}, `.` and <special tokens>; "root" is the whole. A
+ * rule may begin with itself, but not by way of others or behind what may be empty. */
 int grammar_of_gbnf(struct grammar **out, const struct gram_vocab *v, const char *text, size_t len,
                     struct err *e);
 /* Compiles a grammar written in a subset of Lark: rules and TERMINALS, "texts"i, /regular

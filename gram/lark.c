@@ -296,6 +296,8 @@ static void statement(struct bnf *b, struct ignored *ig) {
         }
         ig->from[ig->n] = b->i;
         b->i = ig->to[ig->n++] = line_end(b, b->i);
+    } else if (bnf_take(b, "%llguidance")) { /* options of an engine, no part of the language */
+        b->i = line_end(b, b->i);
     } else if (bnf_peek(b, 0) == '%') {
         bnf_fail(b, "this %% statement is not supported");
     } else {
@@ -312,6 +314,8 @@ static void statement(struct bnf *b, struct ignored *ig) {
         }
         if (bnf_peek(b, 0) == '{')
             bnf_fail(b, "templates are not supported: write the rule out for each use");
+        if (to > from && bnf_peek(b, 0) == '[')
+            bnf_fail(b, "attributes of rules, in [brackets], are not supported");
         if (to == from || !bnf_take(b, ":")) {
             bnf_fail(b, "a rule is `name: ...`");
             return;

@@ -123,6 +123,22 @@ static void test_lark_customs(void) {
                 (const char *const[]){"IF foo", "if", "ab 12", NULL, "12", "Foo", "a 1 b", NULL});
 }
 
+/* Rules that begin with themselves, as arithmetic is mostly written: what PyPI's lark (Earley)
+ * takes and refuses of the same. */
+static void test_left_recursion(void) {
+    check_texts(
+        grammar_of_lark,
+        "%llguidance {\"no_forcing\": true}\n%import common.INT\n%import common.WS\n%ignore WS\n"
+        "start: sum\n?sum: product | sum \"+\" product | sum \"-\" product\n"
+        "?product: atom | product \"*\" atom\n?atom: INT | \"-\" atom | \"(\" sum \")\"\n",
+        (const char *const[]){"1", "1 + 2*3", "-(4-1)", "1-2-3 - 4*5*6", "((1))", NULL, "", "1+",
+                              "+1", "1*", "(1", "1 2", "*1*2", NULL});
+    check_texts(grammar_of_gbnf,
+                "root ::= list \";\"\nlist ::= list \",\" [a-z] | list | [a-z] root?\n",
+                (const char *const[]){"a;", "a,b,c;", "ax;;", "ax,y;,z;", NULL, ";", ",a;", "a,;",
+                                      "ax,y;,;", NULL});
+}
+
 static void test_detected(void) {
     struct grammar *g = NULL;
     CHECK_OK(grammar_of_text(&g, bytes, "root ::= \"a\"", 12, &e));
@@ -138,7 +154,8 @@ static void test_mistakes(void) {
         reader read;
         const char *text, *message;
     } bad[] = {
-        {grammar_of_gbnf, "root ::= root \"a\" | \"b\"", "left recursion): 'root'"},
+        {grammar_of_gbnf, "root ::= [x]? root \"a\" | \"b\"", "left recursion): 'root'"},
+        {grammar_of_gbnf, "root ::= root \"a\"", "no text at all"},
         {grammar_of_gbnf, "root ::= a\na ::= [x]? b\nb ::= a \"c\" | \"d\"", "left recursion"},
         {grammar_of_gbnf, "root ::= x", "line 1: there is no rule 'x'"},
         {grammar_of_gbnf, "root ::= \"b\"\n\nx ::= \"a", "closing quote"},
@@ -164,7 +181,9 @@ static void test_mistakes(void) {
         {grammar_of_lark, "", "no rule 'start'"},
         {grammar_of_lark, "start: \"a\"..\"zz\"", "single characters"},
         {grammar_of_lark, "%declare X\nstart: \"a\"", "not supported"},
-        {grammar_of_lark, "start: sum\nsum: sum \"a\" | \"b\"", "left recursion): 'sum'"},
+        {grammar_of_lark, "start: sum\nsum: a \"a\" | \"b\"\na: sum \"c\"",
+         "left recursion): 'sum'"},
+        {grammar_of_lark, "start: a\na[lazy]: /b.*/", "line 2: attributes of rules"},
         {grammar_of_lark, "start: %json {\"type\": 3}", "names no JSON type"},
         {grammar_of_lark, "start: %json {", "%json"},
     };
@@ -198,6 +217,7 @@ int main(void) {
     RUN(test_gbnf);
     RUN(test_lark);
     RUN(test_lark_customs);
+    RUN(test_left_recursion);
     RUN(test_detected);
     RUN(test_mistakes);
     RUN(test_deep);
