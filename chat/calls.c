@@ -137,63 +137,78 @@ gnode call_item_key(struct gcalls *c, const struct gcall *t) {
 
 /* ---- raw text between tags ---- */
 
-enum raw_kind { RAW_TEXT, RAW_JSON };
+struct raw {               /* a value as it stands between tags */
+    gnode text, json;      /* a string, and what is JSON */
+    struct gothers others; /* what that may be */
+};
 
-/* Tells how the value of a parameter is written: as text where the schema allows a string, else as
- * JSON. */
-static enum raw_kind raw_kind(const struct json *schema) {
-    const struct json *type = json_get(schema, "type"), *v = json_get(schema, "enum");
-    if (json_str(type)) return strcmp(json_str(type), "string") == 0 ? RAW_TEXT : RAW_JSON;
-    for (const struct json *x = json_first(type); x; x = json_next(x))
-        if (json_str(x) && strcmp(json_str(x), "string") == 0) return RAW_TEXT;
-    if (type) return RAW_JSON;
-    if (json_get(schema, "const")) return json_str(json_get(schema, "const")) ? RAW_TEXT : RAW_JSON;
-    for (const struct json *x = json_first(v); x; x = json_next(x))
-        if (json_str(x)) return RAW_TEXT;
-    return v || json_get(schema, "properties") || json_get(schema, "items") ? RAW_JSON : RAW_TEXT;
-}
-
-/* Makes the language of texts that satisfy the schema and do not hold the closing tag. */
-static gnode raw_text(struct gcalls *c, const struct gcall *t, const struct json *schema,
-                      const char *close) {
+/* Makes the languages of values that satisfy the schema. Texts do not hold the closing tag. */
+static struct raw raw_parts(struct gcalls *c, const struct gcall *t, const struct json *schema,
+                            const char *close) {
+    static const struct gform no_text = {.no_text = true};
     struct grammar *g = c->g;
-    gnode text = G_NONE;
+    struct raw out = {.text = G_NONE, .json = G_NONE};
     struct err e;
     /* It belongs to a tool that takes a text. */
     const char *lark = json_str(json_get(schema, "x-lark"));
     if (lark) {
-        if (gn_lark(g, lark, strlen(lark), false, &text, &e)) fail(c, t, &e);
-        return text;
+        if (gn_lark(g, lark, strlen(lark), false, &out.text, &e)) fail(c, t, &e);
+        return out;
     }
-    const gnode any = gn_rep(g, gn_char_any(g, false), 0, GRAM_INF);
     struct gram_opts o = c->o;
     o.strict |= t->strict;
-    if (gn_schema_text(g, t->schema, schema, &o, &text, &e)) {
+    if (gn_schema_text(g, t->schema, schema, &o, &out.text, &out.others, &e)) {
         if (o.strict || g->full) fail(c, t, &e);
-        text = any;
+        if (o.notes) buf_fmt(o.notes, "%s: %s\n", t->name, e.msg);
+        out.text = gn_rep(g, gn_char_any(g, false), 0, GRAM_INF);
+        out.others = (struct gothers){0};
     }
-    return gn_and(g, text, gn_not(g, gn_cat3(g, g->any, gn_str(g, close), g->any)));
+    out.text = gn_and(g, out.text, gn_not(g, gn_cat3(g, g->any, gn_str(g, close), g->any)));
+    if (out.others.all) out.json = gn_as_rule(g, value(c, t, schema, &no_text));
+    return out;
 }
 
-/* Makes the language of True, False and None, where the schema allows booleans and null: templates
- * that print a value as Python does write these words, and models learn them. */
-static gnode python_words(struct gcalls *c, const struct json *schema) {
-    const struct json *type = json_get(schema, "type");
+/* How texts begin, or what they are, that are read as a value of a type where the schema allows it:
+ * they cannot stand for a string there. */
+static const char *const read_as[] = {[JSON_NULL] = "\\s*null\\s*",
+                                      [JSON_BOOL] = "\\s*(true|false)\\s*",
+                                      [JSON_NUM] = "\\s*-?[0-9]+(\\.[0-9]*)?([eE][+-]?[0-9]*)?\\s*",
+                                      [JSON_STR] = NULL,
+                                      [JSON_ARR] = "\\s*\\[.*",
+                                      [JSON_OBJ] = "\\s*\\{.*"};
+
+/* Makes the language of True, False and None, where booleans and null may stand and no string:
+ * templates that print a value as Python does write these words, and models learn them. */
+static gnode python_words(struct gcalls *c, const struct raw *r) {
     gnode out = G_NONE;
-    for (const struct json *x = json_str(type) ? type : json_first(type); x;
-         x = json_str(type) ? NULL : json_next(x)) {
-        if (json_str(x) && strcmp(json_str(x), "boolean") == 0)
-            out = gn_alt(c->g, out, gn_alt(c->g, gn_str(c->g, "True"), gn_str(c->g, "False")));
-        if (json_str(x) && strcmp(json_str(x), "null") == 0)
-            out = gn_alt(c->g, out, gn_str(c->g, "None"));
-    }
-    return json_get(schema, "enum") || json_get(schema, "const") ? (gnode)G_NONE : out;
+    if (r->text) return out;
+    if (r->others.any >> JSON_BOOL & 1)
+        out = gn_alt(c->g, gn_str(c->g, "True"), gn_str(c->g, "False"));
+    if (r->others.any >> JSON_NULL & 1) out = gn_alt(c->g, out, gn_str(c->g, "None"));
+    return out;
 }
 
 static gnode raw_value(struct gcalls *c, const struct gcall *t, const struct json *schema,
                        const char *close) {
-    if (raw_kind(schema) == RAW_TEXT) return raw_text(c, t, schema, close);
-    return gn_alt(c->g, gn_as_rule(c->g, value(c, t, schema, NULL)), python_words(c, schema));
+    static const struct gregex plain = {.dot_all = true};
+    struct raw r = raw_parts(c, t, schema, close);
+    const gnode words = python_words(c, &r);
+    for (size_t k = 0; k < COUNT_OF(read_as) && r.text && !c->rc; k++) {
+        gnode re;
+        if (!(r.others.all >> k & 1) || !read_as[k]) continue;
+        c->rc = gn_regex(c->g, read_as[k], strlen(read_as[k]), &plain, &re, c->e);
+        if (!c->rc) r.text = gn_and(c->g, r.text, gn_not(c->g, re));
+    }
+    return gn_alt(c->g, gn_alt(c->g, r.text, r.json), words);
+}
+
+/* Makes the language of a value whose tag says whether it is a string or JSON. */
+static gnode flagged_value(struct gcalls *c, const struct gcall *t, const struct json *schema) {
+    const struct tool_tags *f = &c->f->tags;
+    const struct raw r = raw_parts(c, t, schema, f->par_close);
+    const gnode end = call_text(c, f->par_name_end);
+    return gn_alt(c->g, CAT(c, gn_str(c->g, " string=\"true\""), end, r.text),
+                  CAT(c, gn_str(c->g, " string=\"false\""), end, r.json));
 }
 
 static bool is_required(const struct json *schema, const char *name) {
@@ -204,19 +219,24 @@ static bool is_required(const struct json *schema, const char *name) {
 
 /* Makes the language of a list of parameters: each occurs at most once, and all that are required
  * occur. `one` makes the language of a single parameter. */
-static gnode parameters(struct gcalls *c, const struct gcall *t, gnode close,
+static gnode parameters(struct gcalls *c, const struct gcall *t, gnode sep, gnode close,
                         gnode (*one)(struct gcalls *c, const struct gcall *t,
                                      const struct json *p)) {
-    const struct json *props = json_get(t->schema, "properties");
+    const struct json *schema = tool_target(t->schema, t->schema),
+                      *props = json_get(schema, "properties");
     struct gpick p = {.row = xcalloc((size_t)json_len(props) + 1, sizeof *p.row),
                       .hi = GRAM_INF,
                       .ordered = !c->o.any_order,
                       .first = G_EPS,
-                      .sep = G_EPS,
+                      .sep = sep,
                       .close = close};
+    if (t->strict || c->o.strict) arguments(c, t); /* all that is wrong with the schema is told */
     for (const struct json *x = json_first(props); x && !c->rc; x = json_next(x)) {
-        p.row[p.n].body = one(c, t, x);
-        p.row[p.n++].required = is_required(t->schema, json_name(x));
+        const bool required = is_required(schema, json_name(x));
+        const gnode body = one(c, t, x);
+        if (!body && !required) continue;
+        p.row[p.n].body = body;
+        p.row[p.n++].required = required;
     }
     return gn_pick(c->g, grammar_pick(c->g, &p), 0, 0);
 }
@@ -230,14 +250,11 @@ static gnode tag_parameter(struct gcalls *c, const struct gcall *t, const struct
     const struct tool_tags *f = &c->f->tags;
     const gnode q = gn_str(c->g, quoted(f->par_open) ? "\"" : ""),
                 nl = gn_str(c->g, f->newline ? "\n" : ""), lf = gn_str(c->g, c->lines ? "\n" : "");
-    const char *const flag[] = {" string=\"true\"", " string=\"false\""};
-    char close[80];
-    snprintf(close, sizeof close, "%s%s", f->newline ? "\n" : "", f->par_close);
-    const gnode head =
-        CAT(c, call_text(c, f->par_open), q, call_text(c, json_name(p)), q,
-            strstr(f->par_open, DSML) ? gn_str(c->g, flag[raw_kind(p)]) : (gnode)G_EPS,
-            call_text(c, f->par_name_end));
-    return CAT(c, head, nl, raw_value(c, t, p, f->par_close), nl, call_text(c, f->par_close), lf);
+    const gnode value = strstr(f->par_open, DSML) ? flagged_value(c, t, p)
+                                                  : CAT(c, call_text(c, f->par_name_end), nl,
+                                                        raw_value(c, t, p, f->par_close), nl);
+    return CAT(c, call_text(c, f->par_open), q, call_text(c, json_name(p)), q, value,
+               call_text(c, f->par_close), lf);
 }
 
 gnode call_tags(struct gcalls *c, const struct gcall *t) {
@@ -245,7 +262,7 @@ gnode call_tags(struct gcalls *c, const struct gcall *t) {
     const gnode q = gn_str(c->g, quoted(f->fn_open) ? "\"" : "");
     return CAT(c, q, call_text(c, t->name), q, call_text(c, f->fn_name_end),
                gn_str(c->g, c->lines ? "\n" : ""),
-               parameters(c, t, call_text(c, f->fn_close), tag_parameter));
+               parameters(c, t, G_EPS, call_text(c, f->fn_close), tag_parameter));
 }
 
 static gnode key_parameter(struct gcalls *c, const struct gcall *t, const struct json *p) {
@@ -259,7 +276,8 @@ static gnode key_parameter(struct gcalls *c, const struct gcall *t, const struct
 gnode call_keys(struct gcalls *c, const struct gcall *t) {
     const struct tool_tags *f = &c->f->tags;
     return CAT(c, call_text(c, t->name), call_text(c, f->fn_name_end),
-               parameters(c, t, CAT(c, gn_opt(c->g, gn_str(c->g, "\n")), call_text(c, f->fn_close)),
+               parameters(c, t, G_EPS,
+                          CAT(c, gn_opt(c->g, gn_str(c->g, "\n")), call_text(c, f->fn_close)),
                           key_parameter));
 }
 
@@ -297,6 +315,7 @@ static gnode element_members(struct gcalls *c, const struct gcall *t, const stru
 
 static gnode element_value(struct gcalls *c, const struct gcall *t, const struct json *schema,
                            int depth) {
+    schema = tool_target(t->schema, schema);
     const char *type = json_str(json_get(schema, "type"));
     const bool deep = depth < ELEMENT_DEPTH;
     if (type && strcmp(type, "object") == 0 && deep && json_get(schema, "properties"))
@@ -310,7 +329,7 @@ static gnode element_value(struct gcalls *c, const struct gcall *t, const struct
 gnode call_elements(struct gcalls *c, const struct gcall *t) {
     const gnode close = call_text(c, M3_GUARD "</invoke>");
     return CAT(c, call_text(c, t->name), gn_str(c->g, "\">"),
-               element_members(c, t, t->schema, close, 0));
+               element_members(c, t, tool_target(t->schema, t->schema), close, 0));
 }
 
 /* ---- literals ---- */
@@ -328,17 +347,6 @@ static gnode keyword(struct gcalls *c, const struct gcall *t, const struct json 
 }
 
 gnode call_python(struct gcalls *c, const struct gcall *t) {
-    const struct json *props = json_get(t->schema, "properties");
-    struct gpick p = {.row = xcalloc((size_t)json_len(props) + 1, sizeof *p.row),
-                      .hi = GRAM_INF,
-                      .ordered = !c->o.any_order,
-                      .first = G_EPS,
-                      .sep = gn_str(c->g, ", "),
-                      .close = gn_str(c->g, ")")};
-    for (const struct json *x = json_first(props); x && !c->rc; x = json_next(x)) {
-        p.row[p.n].body = keyword(c, t, x);
-        p.row[p.n++].required = is_required(t->schema, json_name(x));
-    }
     return CAT(c, call_text(c, t->name), gn_str(c->g, "("),
-               gn_pick(c->g, grammar_pick(c->g, &p), 0, 0));
+               parameters(c, t, gn_str(c->g, ", "), gn_str(c->g, ")"), keyword));
 }

@@ -61,6 +61,7 @@ static const struct json *element(struct toolparse *p, size_t *i, struct text na
     size_t k = tool_ws(p, *i), end;
     bool list = false;
     if (depth > TOOL_DEPTH) return NULL;
+    schema = tool_target(p->root, schema);
     while (open_tag(p, k, &child, &end)) {
         const bool item = tool_is(child, "item") && !has_type(schema, "object");
         if (!kids) {

@@ -99,7 +99,8 @@ struct toolparse {
     size_t part_given;         /* parts: bytes of arguments that were given */
     struct text part_name;     /* parts: whose arguments `flow` reads */
     struct tool_flow flow;
-    bool started, broken; /* broken: what begins like a call is none */
+    const struct json *root; /* the schema within which parameters refer to others */
+    bool started, broken;    /* broken: what begins like a call is none */
 };
 
 /* Texts that several files know. */
@@ -133,8 +134,12 @@ void tool_put(struct toolparse *p, struct json *obj, struct text name, const str
 /* Adds a call; name and args stay where they are. */
 void tool_add(struct toolparse *p, struct text name, const struct json *args);
 void tool_problem(struct toolparse *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* Returns the schema of a parameter of the tool fn; NULL when it is not declared. */
-const struct json *tool_schema(const struct toolparse *p, struct text fn, struct text key);
+/* Returns the schema that a $ref of `schema` leads to within root, as in "#/$defs/name"; the schema
+ * itself where there is none, or nothing is there. */
+const struct json *tool_target(const struct json *root, const struct json *schema);
+/* Returns the schema of a parameter of the tool fn; NULL when it is not declared. Notes in p->root
+ * within what it refers to others. */
+const struct json *tool_schema(struct toolparse *p, struct text fn, struct text key);
 /* Returns a value that was given as raw text, typed by its schema; key is for messages. */
 const struct json *tool_typed(struct toolparse *p, const struct json *schema, struct text key,
                               struct text text);

@@ -119,8 +119,24 @@ static const struct json *function_of(const struct toolparse *p, struct text nam
     return NULL;
 }
 
+const struct json *tool_target(const struct json *root, const struct json *schema) {
+    for (int hops = 0; hops < 8; hops++) {
+        const char *ref = json_str(json_get(schema, "$ref"));
+        const struct json *to = root;
+        if (!ref || *ref != '#') break;
+        for (ref++; *ref == '/' && to; ref += strcspn(ref, "/")) {
+            ref++;
+            to = json_getn(to, ref, strcspn(ref, "/"));
+        }
+        if (!to || *ref) break;
+        schema = to;
+    }
+    return schema;
+}
+
 static const struct json *properties(const struct json *fn) {
-    return json_get(json_get(fn, "parameters"), "properties");
+    const struct json *root = json_get(fn, "parameters");
+    return json_get(tool_target(root, root), "properties");
 }
 
 void tool_add(struct toolparse *p, struct text name, const struct json *args) {
@@ -207,15 +223,16 @@ static const struct json *items_of(const struct json *list) {
     return json_type(list) == JSON_ARR ? json_first(list) : NULL;
 }
 
-/* Returns the types that a schema allows; 0 when it does not say. */
-static unsigned types_of(const struct json *schema, int depth) {
+/* Returns the types that a schema within root allows; 0 when it does not say. */
+static unsigned types_of(const struct json *root, const struct json *schema, int depth) {
     static const char *const combined[] = {"anyOf", "oneOf", "allOf"};
+    schema = tool_target(root, schema);
     const struct json *t = json_get(schema, "type"), *e = json_get(schema, "enum");
     unsigned bits = type_bit(t);
     for (t = items_of(t); t; t = json_next(t)) bits |= type_bit(t);
     for (size_t k = 0; k < COUNT_OF(combined) && depth < 8; k++)
         for (t = items_of(json_get(schema, combined[k])); t; t = json_next(t))
-            bits |= types_of(t, depth + 1);
+            bits |= types_of(root, t, depth + 1);
     bool strings = items_of(e) != NULL;
     for (e = items_of(e); e; e = json_next(e)) strings = strings && json_type(e) == JSON_STR;
     return bits ? bits : strings ? TY_STRING : 0;
@@ -236,13 +253,15 @@ static const struct json *python_word(struct toolparse *p, struct text text) {
     return tool_is(t, "False") ? json_new_bool(&p->arena, false) : NULL;
 }
 
-const struct json *tool_schema(const struct toolparse *p, struct text fn, struct text key) {
-    return json_getn(properties(function_of(p, fn)), key.s, key.n);
+const struct json *tool_schema(struct toolparse *p, struct text fn, struct text key) {
+    const struct json *f = function_of(p, fn);
+    p->root = json_get(f, "parameters");
+    return tool_target(p->root, json_getn(properties(f), key.s, key.n));
 }
 
 const struct json *tool_typed(struct toolparse *p, const struct json *schema, struct text key,
                               struct text text) {
-    const unsigned types = types_of(schema, 0);
+    const unsigned types = types_of(p->root, schema, 0);
     const struct json *v = types == TY_STRING ? NULL : whole_json(p, text);
     if (types == TY_STRING) return tool_str(p, text);
     if (v && json_type(v) != JSON_STR) {

@@ -359,6 +359,7 @@ gnode gn_marker(struct grammar *g, const char *s, size_t n);
 /* How values are written when it is not as JSON. */
 struct gform {
     bool object;              /* the value is an object whatever the schema says */
+    bool no_text;             /* it is no string */
     const char *open, *close; /* around strings, which are written as they are; NULL: JSON's */
     bool bare_names;          /* names of members are identifiers without quotes */
     bool python;              /* only escapes that Python has too */
@@ -368,9 +369,14 @@ struct gform {
  * written as JSON. */
 int gn_schema(struct grammar *g, const struct json *root, const struct json *at,
               const struct gram_opts *o, const struct gform *form, gnode *out, struct err *e);
+/* Which values a schema allows besides strings, as bits 1 << enum json_type. None where it says
+ * nothing. */
+struct gothers {
+    uint32_t all, any; /* any: any value of the type as far as a list of values goes */
+};
 /* Sets *out to the strings that satisfy a schema, as they are, without quotation marks. The node is
  * regular. o NULL means the usual options. */
 int gn_schema_text(struct grammar *g, const struct json *root, const struct json *at,
-                   const struct gram_opts *o, gnode *out, struct err *e);
+                   const struct gram_opts *o, gnode *out, struct gothers *others, struct err *e);
 
 #endif

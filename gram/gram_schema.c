@@ -18,20 +18,17 @@ enum { RULES_MAX = 20000, SET_MAX = 256, BUCKETS = 8192, DEEP = 32 };
 
 /* ---- messages ---- */
 
-static bool path_to(const struct json *at, const struct json *to, struct buf *b) {
-    const size_t len = b->len;
+static void path_to(const struct json *at, const struct json *to, struct buf *b) {
     int64_t i = 0;
-    if (at == to) return true;
-    for (const struct json *x = json_first(at); x; x = json_next(x), i++) {
+    for (const struct json *x = json_first(at); x && at != to; x = json_next(x), i++) {
+        if (!sc_holds(x, to)) continue;
         if (json_type(at) == JSON_ARR)
             buf_fmt(b, "[%" PRId64 "]", i);
         else
             buf_fmt(b, "%s%s", b->len ? "." : "", show_n(json_name(x), strlen(json_name(x))).s);
-        if (path_to(x, to, b)) return true;
-        b->len = len;
-        b->data[len] = 0;
+        path_to(x, to, b);
+        return;
     }
-    return false;
 }
 
 static void path_of(const struct sc *c, const struct json *at, struct buf *b) {
@@ -49,16 +46,27 @@ gnode sc_fail(struct sc *c, const struct json *at, const char *what) {
     return G_NONE;
 }
 
+/* Tells whether nothing was said about `at` yet, or about too many others. */
+static bool new_note(struct sc *c, const struct json *at) {
+    for (uint32_t i = 0; i < c->n_noted; i++)
+        if (c->noted[i] == at) return false;
+    if (c->n_noted == SC_NOTES_MAX) return false;
+    c->noted[c->n_noted++] = at;
+    return true;
+}
+
 void sc_relax(struct sc *c, const struct json *at, const char *what) {
     struct buf b = {0};
     if (c->o.strict) {
         sc_fail(c, at, what);
         return;
     }
+    if (!c->o.notes || !new_note(c, at)) return;
     path_of(c, at, &b);
     buf_fmt(&b, "%s\n", what);
-    if (c->o.notes && !strstr(c->o.notes->len ? c->o.notes->data : "", b.data))
+    if (!strstr(c->o.notes->len ? c->o.notes->data : "", b.data))
         buf_add(c->o.notes, b.data, b.len);
+    if (c->n_noted == SC_NOTES_MAX) buf_str(c->o.notes, "what else is left out is not listed\n");
     buf_release(&b);
 }
 
@@ -116,11 +124,27 @@ void sc_release(struct sc_set *set) {
 
 /* ---- rules ---- */
 
-/* Schemas without words of their own limit nothing. */
+/* Tells whether all words of a schema are remarks or two others that are named. */
+static bool only_says(const struct json *schema, const char *one, const char *two) {
+    static const char *const remark[] = {"title",    "description",        "default", "examples",
+                                         "$comment", "deprecated",         "$defs",   "definitions",
+                                         "readOnly", "markdownDescription"};
+    for (const struct json *x = json_first(schema); x; x = json_next(x)) {
+        const char *word = json_name(x);
+        size_t i = 0;
+        if (strcmp(word, one) == 0 || strcmp(word, two) == 0) continue;
+        while (i < COUNT_OF(remark) && strcmp(word, remark[i]) != 0) i++;
+        if (i == COUNT_OF(remark)) return false;
+    }
+    return true;
+}
+
+/* Drops schemas that limit nothing themselves: what they refer to is in the set. So the same set is
+ * found from all places that refer to it. */
 static void drop_empty(struct sc_set *set) {
     uint32_t m = 0;
     for (uint32_t i = 0; i < set->n; i++)
-        if (json_first(set->v[i].s)) set->v[m++] = set->v[i];
+        if (!only_says(set->v[i].s, "$ref", "allOf")) set->v[m++] = set->v[i];
     set->n = m;
 }
 
@@ -312,18 +336,6 @@ gnode sc_literal(struct sc *c, const struct json *v) {
     return literal(c, v, 0);
 }
 
-/* Tells whether a schema asks for nothing but a type and one of its listed values. */
-static bool lists_only(const struct json *schema) {
-    static const char *const other[] = {"enum",    "type",     "title",    "description",
-                                        "default", "examples", "$comment", "deprecated"};
-    for (const struct json *x = json_first(schema); x; x = json_next(x)) {
-        size_t i = 0;
-        while (i < COUNT_OF(other) && strcmp(json_name(x), other[i]) != 0) i++;
-        if (i == COUNT_OF(other)) return false;
-    }
-    return true;
-}
-
 /* Tells whether a value satisfies what else the set says. Alternatives were decided elsewhere;
  * where a schema cannot be judged by itself, because it refers to others, those are in the set too.
  * of is the schema that lists the value, or NULL when none does. */
@@ -334,8 +346,10 @@ static bool fits(struct sc *c, const struct sc_set *set, const struct json *v,
     for (uint32_t i = 0; i < set->n && all; i++) {
         struct err ignored;
         bool ok = true;
-        if (set->v[i].s == of && lists_only(of))
+        if (set->v[i].s == of && only_says(of, "enum", "type"))
             continue; /* a long list is not searched for each */
+        if (set->v[i].done & SC_ANY_DONE && only_says(set->v[i].s, "anyOf", "anyOf"))
+            continue; /* the branch is in the set */
         if (schema_check(set->v[i].s, v, &ok, &why, &ignored)) ok = true;
         all = ok;
     }
@@ -489,8 +503,19 @@ static bool all_disjoint(struct sc *c, const struct json *list) {
     return true;
 }
 
-/* Multiplies out the first choice that is not made yet; false: there is none. */
-static bool branches(struct sc *c, const struct sc_set *set, gnode *out) {
+/* Tells whether a set lists values, none of which satisfies it: a branch that is not taken then. */
+static bool without_value(struct sc *c, const struct sc_set *set) {
+    const struct json **v;
+    size_t n;
+    const bool out = !set->never && sc_values(c, set, &v, &n) && n == 0;
+    if (!set->never) free(v);
+    return out;
+}
+
+/* Multiplies out the first choice that is not made yet, and makes each branch with `make`; false:
+ * there is none. */
+static bool branches(struct sc *c, const struct sc_set *set,
+                     gnode (*make)(struct sc *c, struct sc_set *set), gnode *out) {
     static const char *const keys[] = {"anyOf", "oneOf"};
     static const uint32_t bits[] = {SC_ANY_DONE, SC_ONE_DONE};
     for (uint32_t i = 0; i < set->n; i++)
@@ -511,7 +536,8 @@ static bool branches(struct sc *c, const struct sc_set *set, gnode *out) {
                 memcpy(s.v, set->v, set->n * sizeof *s.v);
                 s.v[i].done |= bits[k];
                 sc_add(c, &s, x);
-                v[n++] = sc_node(c, &s);
+                if (without_value(c, &s)) s.never = true;
+                v[n++] = make(c, &s);
             }
             *out = gn_alts(c->g, v, n);
             free(v);
@@ -536,7 +562,7 @@ static gnode set_body(struct sc *c, const struct sc_set *set) {
     gnode v[9];
     size_t n = 0, n_value;
     const struct json **value;
-    if (branches(c, set, &v[0])) return v[0];
+    if (branches(c, set, sc_node, &v[0])) return v[0];
     for (uint32_t i = 0; i < set->n; i++) note_relaxed(c, set->v[i].s);
     if (sc_values(c, set, &value, &n_value)) {
         v[0] = values(c, value, n_value);
@@ -587,17 +613,19 @@ static void finish(struct sc *c) {
 
 int gn_schema(struct grammar *g, const struct json *root, const struct json *at,
               const struct gram_opts *o, const struct gform *form, gnode *out, struct err *e) {
-    static const char object[] = "{\"type\": \"object\"}";
+    static const char object[] = "{\"type\": \"object\"}",
+                      no_text[] = "{\"not\": {\"type\": \"string\"}}";
     struct sc c = {.g = g, .root = root, .e = e};
     struct sc_set set = {0};
-    struct json *is_object = NULL;
+    struct json *more = NULL;
     if (o) c.o = *o;
     if (form) c.form = *form;
     start(&c);
     sc_add(&c, &set, at);
-    if (c.form.object && !c.rc) {
-        c.rc = json_parse(&is_object, object, sizeof object - 1, "schema", e);
-        sc_add(&c, &set, is_object);
+    if ((c.form.object || c.form.no_text) && !c.rc) {
+        const char *text = c.form.object ? object : no_text;
+        c.rc = json_parse(&more, text, strlen(text), "schema", e);
+        sc_add(&c, &set, more);
     }
     *out = sc_node(&c, &set);
     for (uint32_t i = 0; i < c.n_rule && !c.rc && !g->full; i++) {
@@ -606,28 +634,54 @@ int gn_schema(struct grammar *g, const struct json *root, const struct json *at,
         g->rule[c.rule[i].rule].body = body;
     }
     finish(&c);
-    json_free(is_object);
+    json_free(more);
     return c.rc ? c.rc : grammar_full(g, e);
 }
 
-int gn_schema_text(struct grammar *g, const struct json *root, const struct json *at,
-                   const struct gram_opts *o, gnode *out, struct err *e) {
-    struct sc c = {.g = g, .root = root, .e = e, .form = {.open = "", .close = ""}};
-    struct sc_set set = {0};
+enum { TEXTS_MAX = 4096 };
+
+/* Returns the strings that satisfy the set, as they are, and notes which other values do. The set
+ * is taken over. */
+static gnode set_text(struct sc *c, struct sc_set *set) {
     const struct json **v = NULL;
     size_t n = 0;
+    gnode out = G_NONE;
+    if (++c->n_texts > TEXTS_MAX) sc_fail(c, c->root, "a string with more than 4096 alternatives");
+    if (!set->never && !c->rc && !branches(c, set, set_text, &out)) {
+        for (uint32_t i = 0; i < set->n; i++) note_relaxed(c, set->v[i].s);
+        const uint32_t t = set_types(c, set);
+        if (sc_values(c, set, &v, &n)) {
+            for (size_t i = 0; i < n; i++) {
+                if (json_str(v[i]))
+                    out = gn_alt(c->g, out, sc_text(c, json_str(v[i])));
+                else
+                    c->others.all |= 1u << json_type(v[i]);
+            }
+        } else {
+            static const uint32_t type[] = {
+                [JSON_NULL] = SC_NULL, [JSON_BOOL] = SC_BOOL, [JSON_NUM] = SC_NUM | SC_INT,
+                [JSON_STR] = 0,        [JSON_ARR] = SC_ARR,   [JSON_OBJ] = SC_OBJ};
+            for (uint32_t k = 0; k < COUNT_OF(type); k++)
+                if (t & type[k]) c->others.all |= 1u << k, c->others.any |= 1u << k;
+            if (t & SC_STR) out = sc_content(c, set);
+        }
+        free(v);
+    }
+    sc_release(set);
+    return out;
+}
+
+int gn_schema_text(struct grammar *g, const struct json *root, const struct json *at,
+                   const struct gram_opts *o, gnode *out, struct gothers *others, struct err *e) {
+    struct sc c = {.g = g, .root = root, .e = e, .form = {.open = "", .close = ""}};
+    struct sc_set set = {0};
     if (o) c.o = *o;
     start(&c);
     sc_add(&c, &set, at);
-    *out = G_NONE;
-    if (!c.rc && sc_values(&c, &set, &v, &n)) {
-        for (size_t i = 0; i < n; i++)
-            if (json_str(v[i])) *out = gn_alt(g, *out, sc_text(&c, json_str(v[i])));
-    } else if (!c.rc) {
-        *out = sc_content(&c, &set);
-    }
-    free(v);
-    sc_release(&set);
+    drop_empty(&set);
+    const bool free = set.n == 0 && !set.never;
+    *out = set_text(&c, &set);
+    *others = free ? (struct gothers){0} : c.others;
     finish(&c);
     return c.rc ? c.rc : grammar_full(g, e);
 }

@@ -28,7 +28,7 @@ enum sc_type {
     SC_OBJ = 64,
     SC_ALL = 127
 };
-enum { SC_FREE_DEPTH = 32 };
+enum { SC_FREE_DEPTH = 32, SC_NOTES_MAX = 200 };
 struct sc_rule { /* a set, and the rule made for it */
     struct sc_set set;
     uint32_t rule, chain;
@@ -46,7 +46,11 @@ struct sc {
     struct sc_id *id;                   /* schemas with an $id, schema_ref.c */
     uint32_t n_id, cap_id;
     bool ids_known;
-    gnode free_value[SC_FREE_DEPTH + 1]; /* any value of at most so many levels; 0: not made */
+    gnode free_value[SC_FREE_DEPTH + 1];    /* any value of at most so many levels; 0: not made */
+    const struct json *noted[SC_NOTES_MAX]; /* clauses that were left out */
+    uint32_t n_noted;
+    uint32_t n_texts; /* gn_schema_text: sets so far, and what is no string */
+    struct gothers others;
     int rc;
     struct err *e;
 };
@@ -81,7 +85,7 @@ gnode sc_text(struct sc *c, const char *s);
 gnode sc_name(struct sc *c, const char *s);
 
 /* Returns the schema that a $ref of `schema` names: "#/a/b~1c", "#name", or by the $id of a schema
- * within the document. NULL: there is none. Defined in schema_ref.c, as the next three are. */
+ * within the document. NULL: there is none. Defined in schema_ref.c, as the next four are. */
 const struct json *sc_resolve(struct sc *c, const struct json *schema, const char *ref);
 /* Adds what a $ref of `schema` names to the set. */
 void sc_add_ref(struct sc *c, struct sc_set *set, const struct json *schema,
@@ -90,6 +94,8 @@ void sc_add_ref(struct sc *c, struct sc_set *set, const struct json *schema,
  * schema resource. */
 bool sc_static_ref(struct sc *c, const struct json *schema);
 void sc_ids_free(struct sc *c);
+/* Tells whether `to` is the value `at` or within it. */
+bool sc_holds(const struct json *at, const struct json *to);
 
 /* Returns what stands between the quotation marks of strings that satisfy the set. Defined in
  * schema_text.c, as sc_string is, which adds the marks. */

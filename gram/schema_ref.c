@@ -66,9 +66,10 @@ void sc_ids_free(struct sc *c) {
     free(c->id);
 }
 
-static bool holds(const struct json *at, const struct json *to) {
+bool sc_holds(const struct json *at, const struct json *to) {
     bool found = at == to;
-    for (const struct json *x = json_first(at); x && !found; x = json_next(x)) found = holds(x, to);
+    for (const struct json *x = json_first(at); x && !found; x = json_next(x))
+        found = sc_holds(x, to);
     return found;
 }
 
@@ -77,7 +78,7 @@ static bool holds(const struct json *at, const struct json *to) {
 static const struct sc_id *own_id(const struct sc *c, const struct json *schema) {
     const struct sc_id *in = c->n_id && c->id[0].schema == c->root ? c->id : NULL;
     for (uint32_t i = 0; i < c->n_id; i++)
-        if (c->id[i].schema != c->root && holds(c->id[i].schema, schema)) in = &c->id[i];
+        if (c->id[i].schema != c->root && sc_holds(c->id[i].schema, schema)) in = &c->id[i];
     return in;
 }
 

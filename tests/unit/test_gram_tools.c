@@ -35,6 +35,40 @@ static const char tools_text[] =
     "\"additionalProperties\": false}}}, "
     "{\"type\": \"function\", \"function\": {\"name\": \"now\"}}]";
 
+/* Parameters as classes of Python have them: what may be absent, references, one of several types;
+ * and the same written out, for the judge. */
+#define ORDER(count, note, color, size, pin)                                                       \
+    "\"type\": \"object\", \"properties\": {\"count\": " count ", \"note\": " note                 \
+    ", \"color\": " color ", \"size\": " size ", \"pin\": " pin                                    \
+    ", \"files\": {\"anyOf\": [{\"type\": \"string\", \"pattern\": \"^[a-z]{2}$\"}, {\"type\": "   \
+    "\"array\", \"items\": {\"enum\": [\"a\", \"b\"]}, \"maxItems\": 2}]}, \"exact\": {\"type\": " \
+    "[\"boolean\", \"string\"], \"enum\": [true, \"maybe\"]}}, \"required\": [\"count\", "         \
+    "\"note\", "                                                                                   \
+    "\"color\", \"size\", \"pin\", \"files\"], \"additionalProperties\": false}"
+#define MAYBE(x) "{\"anyOf\": [" x ", {\"type\": \"null\"}]}"
+#define COUNT "{\"type\": \"integer\", \"minimum\": 3, \"maximum\": 40}"
+#define NOTE "{\"type\": \"string\", \"maxLength\": 6, \"pattern\": \"^[^<>]*$\"}"
+#define COLOR "{\"type\": \"string\", \"enum\": [\"red\", \"blue\"]}"
+#define SIZE                                                                                       \
+    "{\"type\": \"object\", \"properties\": {\"w\": {\"type\": \"integer\", \"minimum\": 1}}, "    \
+    "\"required\": [\"w\"], \"additionalProperties\": false}"
+#define PIN "{\"type\": \"string\", \"pattern\": \"^[0-9]{4}$\"}"
+#define TOOL(name, schema)                                                                         \
+    "{\"type\": \"function\", \"function\": {\"name\": \"" name "\", \"parameters\": {" schema "}" \
+                                                                                               "}"
+#define DEFS(root)                                                                                 \
+    "\"$defs\": {" root "\"Color\": " COLOR ", \"Size\": " SIZE ", \"Pin\": " PIN "}, "
+#define REF(name) "{\"$ref\": \"#/$defs/" name "\"}"
+static const char classes_text[] =
+    "[" TOOL("order", DEFS("") ORDER(MAYBE(COUNT), MAYBE(NOTE), REF("Color"), REF("Size"),
+                                     REF("Pin"))) ", " //
+    TOOL("again",
+         DEFS("\"Args\": {" ORDER(COUNT, NOTE, REF("Color"), MAYBE(REF("Size")),
+                                  MAYBE(REF("Pin"))) ", ") "\"$ref\": \"#/$defs/Args\"}") "]";
+static const char judged_text[] =
+    "[" TOOL("order", ORDER(MAYBE(COUNT), MAYBE(NOTE), COLOR, SIZE, PIN)) ", " //
+    TOOL("again", ORDER(COUNT, NOTE, COLOR, MAYBE(SIZE), MAYBE(PIN))) "]";
+
 /* A random text of the language; ends where it may, behind 20 bytes one time in four. */
 static bool walk(struct grammar *g, struct rng *rng, struct buf *out) {
     struct gram_state *s = gram_begin(g);
@@ -75,11 +109,12 @@ static const struct json *schema_of(const struct json *tools, const char *name) 
 }
 
 /* Reads the text back: calls, each of a tool with arguments that it takes. Returns their number. */
-static int read_back(const struct toolfmt *f, const struct json *tools, const struct buf *text) {
+static int read_back(const struct toolfmt *f, const char *offered, const struct json *tools,
+                     const struct buf *text) {
     struct toolparse *p = NULL;
     struct buf out = {0}, why = {0};
     int n = 0;
-    CHECK_OK(toolparse_new(&p, f, tools_text, sizeof tools_text - 1, TOOL_THINK_NONE, &e));
+    CHECK_OK(toolparse_new(&p, f, offered, strlen(offered), TOOL_THINK_NONE, &e));
     toolparse_feed(p, text->data, text->len);
     const struct json *j = toolparse_finish(p);
     json_write(&out, j);
@@ -117,7 +152,7 @@ static void test_read_back(void) {
             CHECK_OK(grammar_of_tools(&g, bytes, f, &t, &o, &e));
             for (int w = 0; w < 8 && g; w++) {
                 if (!walk(g, &rng, &text)) continue;
-                const int calls = read_back(f, tools, &text);
+                const int calls = read_back(f, tools_text, tools, &text);
                 if (!calls) CHECK_FAIL("%s: no call in '%s'", toolfmt_name(f), text.data);
                 if (!t.parallel) CHECK_EQ_I64(calls, 1);
                 most = calls > most ? calls : most;
@@ -134,6 +169,32 @@ static void test_read_back(void) {
         CHECK(n >= n_texts);
     }
     json_free(tools);
+    buf_release(&text);
+}
+
+static void test_classes(void) {
+    struct json *tools, *judged;
+    struct buf text = {0};
+    struct rng rng;
+    rng_seed(&rng, 6);
+    CHECK_OK(json_parse(&tools, classes_text, sizeof classes_text - 1, "tools", &e));
+    CHECK_OK(json_parse(&judged, judged_text, sizeof judged_text - 1, "judged", &e));
+    for (int i = 0; i < toolfmt_count(); i++) {
+        const struct toolfmt *f = toolfmt_at(i);
+        const struct gram_tools t = {.tools = tools, .choice = GRAM_TOOLS_REQUIRED};
+        struct grammar *g = NULL;
+        int n = 0;
+        CHECK_OK(grammar_of_tools(&g, bytes, f, &t, NULL, &e));
+        for (int w = 0; w < 24 && g; w++) {
+            if (!walk(g, &rng, &text)) continue;
+            CHECK_EQ_I64(read_back(f, classes_text, judged, &text), 1);
+            n++;
+        }
+        if (n < 12) CHECK_FAIL("%s: only %d texts ended", toolfmt_name(f), n);
+        grammar_free(g);
+    }
+    json_free(tools);
+    json_free(judged);
     buf_release(&text);
 }
 
@@ -220,6 +281,13 @@ static void test_broken(void) {
     grammar_free(g);
     CHECK_ERR(grammar_of_tools(&g, bytes, f, &t, &(struct gram_opts){.strict = true}, &e), ERR_DATA,
               "tool 'bad': properties.a.type");
+    f = toolfmt_find("qwen-xml"); /* of which parameters alone are written */
+    static const char no_type[] = "[{\"name\": \"no\", \"parameters\": {\"type\": 7}}]";
+    json_free(tools);
+    CHECK_OK(json_parse(&tools, no_type, sizeof no_type - 1, "tools", &e));
+    const struct gram_tools no = {.tools = tools, .choice = GRAM_TOOLS_REQUIRED};
+    CHECK_ERR(grammar_of_tools(&g, bytes, f, &no, &(struct gram_opts){.strict = true}, &e),
+              ERR_DATA, "tool 'no': type");
     buf_release(&notes);
     json_free(tools);
 }
@@ -311,6 +379,7 @@ static void test_rendered(void) {
 int main(void) {
     CHECK_OK(byte_vocab(&bytes, &e));
     RUN(test_read_back);
+    RUN(test_classes);
     RUN(test_choices);
     RUN(test_broken);
     RUN(test_rendered);
