@@ -351,10 +351,20 @@ int ask_read_usage(struct ask *a, const struct json *v, const char *path, struct
 /* Sets the form of the answer; v is a schema, a pattern, a grammar or a list of choices. */
 int ask_form(struct ask *a, enum ask_form form, const struct json *v, const char *path,
              struct fault *f) {
-    static const char *const paths[] = {
-        "response_format",      "json_schema",  "structured_outputs", "guided_json", "guided_regex",
-        "guided_choice",        "grammar",      "guided_grammar",     "format",      "text.format",
-        "output_config.format", "output_format"};
+    static const char *const paths[] = {"response_format",
+                                        "json_schema",
+                                        "structured_outputs",
+                                        "guided_json",
+                                        "guided_regex",
+                                        "guided_choice",
+                                        "grammar",
+                                        "guided_grammar",
+                                        "format",
+                                        "text.format",
+                                        "output_config.format",
+                                        "output_format",
+                                        "regex",
+                                        "ebnf"};
     struct buf b = {0};
     if (json_str(v) && !*json_str(v)) return 0; /* some clients send "" for none */
     if (a->form != FORM_FREE && form != FORM_FREE)
@@ -429,7 +439,10 @@ static int read_outputs(struct ask *a, const struct json *v, const char *path, s
     for (size_t i = 0; i < COUNT_OF(rows); i++)
         if (json_type(json_get(v, rows[i].name)) != JSON_NULL)
             return ask_form(a, rows[i].form, json_get(v, rows[i].name), path, f);
-    return fault_set(f, 400, NULL, path, "one of json, regex, choice, grammar is needed");
+    if (json_bool(json_get(v, "json_object"), false))
+        return ask_form(a, FORM_OBJECT, NULL, path, f);
+    return fault_set(f, 400, NULL, path,
+                     "one of json, json_object, regex, choice, grammar is needed");
 }
 
 const struct field ask_sampling[] = {
@@ -461,6 +474,8 @@ const struct field ask_sampling[] = {
     {"guided_regex", FIELD_BY(read_regex)},
     {"guided_choice", FIELD_BY(read_choices)},
     {"guided_grammar", FIELD_BY(read_grammar)},
+    {"regex", FIELD_BY(read_regex)},
+    {"ebnf", FIELD_BY(read_grammar)},
 };
 const int ask_n_sampling = (int)COUNT_OF(ask_sampling);
 
