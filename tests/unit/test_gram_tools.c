@@ -55,7 +55,7 @@ static const char tools_text[] =
 #define PIN "{\"type\": \"string\", \"pattern\": \"^[0-9]{4}$\"}"
 #define TOOL(name, schema)                                                                         \
     "{\"type\": \"function\", \"function\": {\"name\": \"" name "\", \"parameters\": {" schema "}" \
-                                                                                               "}"
+    "}"
 #define DEFS(root)                                                                                 \
     "\"$defs\": {" root "\"Color\": " COLOR ", \"Size\": " SIZE ", \"Pin\": " PIN "}, "
 #define REF(name) "{\"$ref\": \"#/$defs/" name "\"}"
