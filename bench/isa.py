@@ -28,14 +28,20 @@ def processor():
     return field | {"processors": os.cpu_count()}
 
 
+def sets(flags):
+    """The instruction sets of this machine that have packed rows, the best first."""
+    return [s for s, f in (("avx512", "avx512_vnni"), ("avxvnni", "avx_vnni"), ("avx2", "avx2")) if f in flags.split()]
+
+
 def kernels():
     rates, keys = {}, ("packed_gb_s", "packed4_gb_s", "packed_gmac_s")
     for row in run("bench-kernels")["types"]:
         if row.get("packed_gb_s"):
             rates.setdefault(row["type"], {})[row["isa"]] = {k: row[k] for k in keys}
     for by_isa in rates.values():
-        if {"avx2", "avx512"} <= set(by_isa):
-            by_isa["ratio"] = {k: round(by_isa["avx512"][k] / by_isa["avx2"][k], 2) for k in keys}
+        for name, isa in (("ratio", "avx512"), ("ratio_avxvnni", "avxvnni")):
+            if {"avx2", isa} <= set(by_isa):
+                by_isa[name] = {k: round(by_isa[isa][k] / by_isa["avx2"][k], 2) for k in keys}
     return rates
 
 
@@ -80,21 +86,26 @@ def main():
     a = p.parse_args()
     if a.peer:
         return as_peer(a.model, a.threads)
-    doc = json.load(open(a.out, encoding="utf-8")) if os.path.exists(a.out) else {}
-    doc |= {"command": "python3 bench/isa.py --kernels MODEL.gguf", "what": __doc__.split("\n\n")[2].replace("\n", " "), "processor": processor()}
+    out = json.load(open(a.out, encoding="utf-8")) if os.path.exists(a.out) else {}
+    out |= {"command": "python3 bench/isa.py --kernels MODEL.gguf", "what": __doc__.split("\n\n")[2].replace("\n", " ")}
+    cpu = processor()
+    name = f"{cpu['model name']}, family {cpu['cpu family']}, model {cpu['model']}"
+    doc = out.setdefault("machines", {}).setdefault(name, {})
+    doc["processor"] = cpu
     if a.kernels:
         doc["kernels"] = kernels()
     if a.model:
         best = {}
         for _ in range(a.rounds):
-            for who in ("avx512", "avx2") + (("peer",) if "PEER" in os.environ else ()):
+            for who in sets(cpu["flags"]) + (["peer"] if "PEER" in os.environ else []):
                 got = peer(a.model, a.threads) if who == "peer" else ours(a.model, who, a.threads)
                 doc["peer_build"] = got.pop("build", doc.get("peer_build"))
                 for k, v in got.items():
                     best.setdefault(who, {})[k] = round(max(v, best.get(who, {}).get(k, 0)), 2)
         doc["models"] = doc.get("models", {}) | {os.path.basename(a.model): best | {"threads": a.threads, "bytes": os.path.getsize(a.model)}}
+    doc["date"] = time.strftime("%Y-%m-%d", time.gmtime())
     with open(a.out, "w", encoding="utf-8") as f:
-        json.dump(doc, f, indent=1)
+        json.dump(out, f, indent=1)
         f.write("\n")
 
 

@@ -26,6 +26,8 @@ struct kern_rate {
     double packed_gbs;
     double packed4_gbs;  /* The same of packed rows and four tokens. */
     double packed_gmacs; /* 10^9 multiply-adds per second of packed rows and 64 tokens. */
+    /* The root mean square of those products: about 1 where blocks are such as models have. */
+    double packed_rms;
 };
 /* Measures all rates of a type, in about `seconds` each; the best of several runs counts. It
  * works on 64 rows of 2048 weights, which fit into L2. */

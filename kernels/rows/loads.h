@@ -3,13 +3,13 @@
  * whose permutations read tables of 16 bytes. Included by rows/grid.h, or a type's file, behind an
  * ISA's grid.h, which gives
  *   l_xor(a, b), l_store(p, v), l_add8(a, b)
- *   l_low(a, b), l_high(a, b)   bytes of a and b in turn, of rows 0, 1, 4, 5 and of 2, 3, 6, 7
- *   SIGNED_CODES                1, if products take signed codes
- *   l_bit(v, bits)              255 where a byte of v and that of `bits` have a bit in common, or 0
- *   l_eight(table, i, q)        vectors i[row] of eight weights: the first four, the last four
- *   l_four(table, i)            vectors i[row] of four weights
+ *   l_low(a, b), l_high(a, b)   bytes of a and b in turn, of rows 0, 1, 4, 5 .. and of 2, 3, 6, 7
+ * .. SIGNED_CODES                1, if products take signed codes l_eight(table, i, q) vectors
+ * i[row] of eight weights: the first four, the last four and, but with ONLY_IQ1, l_bit(v, bits) 255
+ * where a byte of v and that of `bits` have a bit in common, or 0 l_four(table, i) vectors i[row]
+ * of four weights
  *
- * Eight rows have an index each, so every vector that is loaded belongs to one row; two shuffles
+ * Every row has an index, so every vector that is loaded belongs to one row; two shuffles
  * make of eight of them two vectors of four weights of every row. */
 #ifndef HONE_KERNELS_ROWS_LOADS_H
 #define HONE_KERNELS_ROWS_LOADS_H
@@ -24,18 +24,18 @@
  * slower than loads. */
 #define FROM_MEMORY(x) __asm__("" : "+m"(x))
 
-struct indices {     /* Four indices of each row. */
-    uint16_t of[32]; /* The rows' order is 0, 1, 4, 5, 2, 3, 6, 7. */
+struct indices {            /* Four indices of each row. */
+    uint16_t of[4 * LANES]; /* The rows' order is 0, 1, 4, 5 .., 2, 3, 6, 7 .. */
 };
 /* Stores indices of low bytes and what is above them. What was stored as a vector is long on its
  * way to a load of two bytes: a block's indices are stored while the block before it is read. */
 INLINE void put_indices(struct indices *x, iv low, iv high) {
     l_store(x->of, l_low(low, high));
-    l_store(x->of + 16, l_high(low, high));
+    l_store(x->of + 2 * LANES, l_high(low, high));
     FROM_MEMORY(*x);
 }
 INLINE unsigned index_of(const struct indices *x, int row, int j) {
-    return x->of[16 * (row >> 1 & 1) + 8 * (row >> 2) + 4 * (row & 1) + j];
+    return x->of[2 * LANES * (row >> 1 & 1) + 8 * (row >> 2) + 4 * (row & 1) + j];
 }
 
 /* Loads the levels of 8 weights, two vectors, by the j-th indices: of four bytes of each row at w,
@@ -51,6 +51,7 @@ INLINE void level8(const uint8_t *table, const struct indices *x, int j, iv *q) 
     UNROLL for (int r = 0; r < LANES; r++) i[r] = index_of(x, r, j);
     l_eight(table, i, q);
 }
+#ifndef ONLY_IQ1
 /* Loads the levels of 4 weights. */
 INLINE iv level4_by_bytes(const uint8_t (*table)[4], const uint8_t *w, int j) {
     unsigned i[LANES];
@@ -76,6 +77,7 @@ INLINE void with_signs(iv signs, int j, int more, iv *q) {
     UNROLL for (int i = 0; i < 2; i++) q[i] =
         l_sub8(l_xor(q[i], m[i]), SIGNED_CODES ? m[i] : l_sub8(m[i], l_i8(more)));
 }
+#endif
 
 /* Puts one bit of a lane's lowest four, or two of its lowest eight, in each byte. */
 INLINE iv bit_in_each(iv v) {

@@ -75,7 +75,9 @@ EMU_2(madd_epi16, __m512i, _mm256_madd_epi16)
 EMU_2(and_si512, __m512i, _mm256_and_si256)
 EMU_2(or_si512, __m512i, _mm256_or_si256)
 EMU_2(xor_si512, __m512i, _mm256_xor_si256)
-EMU_2(shuffle_epi8, __m512i, _mm256_shuffle_epi8) /* within 128 bits in both */
+EMU_2(shuffle_epi8, __m512i, _mm256_shuffle_epi8)   /* within 128 bits in both */
+EMU_2(unpacklo_epi8, __m512i, _mm256_unpacklo_epi8) /* so are these */
+EMU_2(unpackhi_epi8, __m512i, _mm256_unpackhi_epi8)
 EMU_2(mul_ps, __m512, _mm256_mul_ps)
 EMU_1(cvtepi32_ps, __m512, __m512i, _mm256_cvtepi32_ps)
 EMU_SHIFT(slli_epi16, _mm256_slli_epi16)
@@ -211,6 +213,23 @@ EMU __m512 emu_castsi512_ps(__m512i v) {
     return EMU_PAIR(__m512, _mm256_castsi256_ps(v.h[0]), _mm256_castsi256_ps(v.h[1]));
 }
 
+EMU __m512i emu_castps_si512(__m512 v) {
+    return EMU_PAIR(__m512i, _mm256_castps_si256(v.h[0]), _mm256_castps_si256(v.h[1]));
+}
+EMU __m512i emu_castsi128_si512(__m128i v) {
+    return EMU_PAIR(__m512i, _mm256_zextsi128_si256(v), _mm256_setzero_si256());
+}
+EMU void emu_storeu_si512(void *p, __m512i v) {
+    memcpy(p, &v, sizeof v);
+}
+EMU __m512i emu_mask_broadcastq_epi64(__m512i v, __mmask8 m, __m128i a) {
+    int64_t x[8];
+    memcpy(x, &v, sizeof x);
+    for (int i = 0; i < 8; i++)
+        if (m >> i & 1) memcpy(x + i, &a, sizeof x[i]);
+    return emu_loadu_si512(x);
+}
+
 /* AMX (tiles.c). Misuse that a processor answers with an exception ends the program. */
 void emu_tile_config(const void *config);
 void emu_tile_release(void);
@@ -327,6 +346,22 @@ EMU void emu_tile_store(int t, void *p, size_t stride) {
 #define _mm512_ternarylogic_epi32 emu_ternarylogic_epi32
 #undef _mm512_castsi512_ps
 #define _mm512_castsi512_ps emu_castsi512_ps
+#undef _mm512_castps_si512
+#define _mm512_castps_si512 emu_castps_si512
+#undef _mm512_castsi128_si512
+#define _mm512_castsi128_si512 emu_castsi128_si512
+#undef _mm512_storeu_si512
+#define _mm512_storeu_si512 emu_storeu_si512
+#undef _mm512_mask_broadcastq_epi64
+#define _mm512_mask_broadcastq_epi64 emu_mask_broadcastq_epi64
+#undef _mm512_unpacklo_epi8
+#define _mm512_unpacklo_epi8 emu_unpacklo_epi8
+#undef _mm512_unpackhi_epi8
+#define _mm512_unpackhi_epi8 emu_unpackhi_epi8
+#undef _mm512_shuffle_ps /* within 128 bits in both */
+#define _mm512_shuffle_ps(a, b, how)                                                               \
+    EMU_PAIR(__m512, _mm256_shuffle_ps((a).h[0], (b).h[0], how),                                   \
+             _mm256_shuffle_ps((a).h[1], (b).h[1], how))
 #undef _mm256_dpbusd_avx_epi32
 #define _mm256_dpbusd_avx_epi32 emu_dpbusd_avx_epi32
 #undef _mm512_cvtph_ps

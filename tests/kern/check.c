@@ -326,6 +326,7 @@ int main(int argc, char **argv) {
     RUN(test_types);
     RUN(test_packed);
     RUN(test_packed_same);
+    RUN(test_packed_timed);
     RUN(test_activations);
     RUN(test_norms);
     RUN(test_elementwise);

@@ -236,7 +236,8 @@ static void check_packed_bits(const struct kern *k, enum qtype t, float u, struc
 
 /* The definition of the types of 4-bit floats, whose weights are a scale times an integer: the
  * products that share a scale are summed exactly, and meet scale * dx in one step. Every byte is a
- * scale of some NVFP4 block; those of MXFP4 stay near 1. */
+ * scale of some NVFP4 block, every one up to 159 of some MXFP4 block. MXFP4's scales below 2^-126
+ * count as 0; the first rows have those alone, and the smallest that do count. */
 static void check_packed_fp4(const struct kern *k, enum qtype t, struct rng *r) {
     enum { K = 768, TOKENS = 19 };
     struct packed_case c;
@@ -249,6 +250,8 @@ static void check_packed_fp4(const struct kern *k, enum qtype t, struct rng *r) 
     float *out = malloc((size_t)(TOKENS * rows) * sizeof *out);
     for (int64_t i = 0; t == QT_NVFP4 && i < 4 * nb * rows; i++)
         c.w[i / 4 * q->block_bytes + i % 4] = (uint8_t)i;
+    for (int64_t i = 0; t == QT_MXFP4 && i < nb * rows; i++)
+        c.w[i * q->block_bytes] = (uint8_t)(i < nb ? i % 2 : i < 2 * nb ? 2 : i % 160);
     kern_pack(t, (int)rows, c.w, (uint64_t)c.row_bytes, nb, c.packed);
     c.op->gemm(c.packed, 1, c.act, c.n_act, TOKENS, out, rows, K, c.scratch);
     for (int64_t row = 0; row < rows; row++) {
@@ -259,7 +262,9 @@ static void check_packed_fp4(const struct kern *k, enum qtype t, struct rng *r) 
             for (int at = 0; at < K; at += run) {
                 const uint8_t byte =
                     w[at / q->block_elems * q->block_bytes + at % q->block_elems / run];
-                const float d = run == 16 ? kern_ue4m3_half(byte) : kern_e8m0_half(byte);
+                const float d = run == 16  ? kern_ue4m3_half(byte)
+                                : byte < 2 ? 0
+                                           : kern_e8m0_half(byte);
                 const struct kern_act *a = &c.act[i * c.n_act + at / QK];
                 int sum = 0;
                 for (int j = at; j < at + run && d > 0; j++)
@@ -305,6 +310,19 @@ static void test_packed(void) {
             if (k.op[t].gemm) check_packed_type(&k, (enum qtype)t), n_packed++;
     }
     CHECK(n_packed > 0 || kern_isa_best() == KERN_REF);
+}
+
+/* What is timed are products of the size that models have, not of scales made of codes. */
+static inline void test_packed_timed(void) {
+    struct kern k;
+    struct kern_rate rate;
+    kern_init(&k, kern_isa_best());
+    for (int t = 0; t < QT_COUNT; t++) {
+        if (!k.op[t].gemm) continue;
+        kern_bench_type(&k, (enum qtype)t, 1e-6, &rate);
+        if (!(rate.packed_rms > 0.05 && rate.packed_rms < 20))
+            CHECK_FAIL("%s: products of about %g", qtype_name((enum qtype)t), rate.packed_rms);
+    }
 }
 
 /* Products of the same rows in every ISA: sums inside a block are integers, and the few float steps
