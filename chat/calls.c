@@ -313,6 +313,12 @@ static gnode element_members(struct gcalls *c, const struct gcall *t, const stru
     return gn_pick(c->g, grammar_pick(c->g, &p), 0, 0);
 }
 
+static uint32_t count(const struct json *schema, const char *key, uint32_t otherwise) {
+    int64_t n;
+    if (!json_i64(json_get(schema, key), &n) || n < 0) return otherwise;
+    return n < GRAM_INF ? (uint32_t)n : GRAM_INF;
+}
+
 static gnode element_value(struct gcalls *c, const struct gcall *t, const struct json *schema,
                            int depth) {
     schema = tool_target(t->schema, schema);
@@ -320,9 +326,11 @@ static gnode element_value(struct gcalls *c, const struct gcall *t, const struct
     const bool deep = depth < ELEMENT_DEPTH;
     if (type && strcmp(type, "object") == 0 && deep && json_get(schema, "properties"))
         return element_members(c, t, schema, G_EPS, depth);
-    if (type && strcmp(type, "array") == 0 && deep && json_get(schema, "items"))
-        return gn_rep(c->g, element(c, t, "item", json_get(schema, "items"), depth + 1), 0,
-                      GRAM_INF);
+    if (type && strcmp(type, "array") == 0 && deep && json_get(schema, "items")) {
+        const uint32_t lo = count(schema, "minItems", 0), hi = count(schema, "maxItems", GRAM_INF);
+        const gnode item = element(c, t, "item", json_get(schema, "items"), depth + 1);
+        return lo <= hi ? gn_rep(c->g, item, lo, hi) : (gnode)G_NONE;
+    }
     return raw_value(c, t, schema, M3_GUARD);
 }
 

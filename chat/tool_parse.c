@@ -223,6 +223,13 @@ static const struct json *items_of(const struct json *list) {
     return json_type(list) == JSON_ARR ? json_first(list) : NULL;
 }
 
+static unsigned type_of_value(const struct json *v) {
+    static const unsigned bits[] = {
+        [JSON_NULL] = TY_NULL,  [JSON_BOOL] = TY_BOOLEAN, [JSON_NUM] = TY_NUMBER,
+        [JSON_STR] = TY_STRING, [JSON_ARR] = TY_ARRAY,    [JSON_OBJ] = TY_OBJECT};
+    return bits[json_type(v)] | (json_is_int(v) ? TY_INTEGER : 0);
+}
+
 /* Returns the types that a schema within root allows; 0 when it does not say. */
 static unsigned types_of(const struct json *root, const struct json *schema, int depth) {
     static const char *const combined[] = {"anyOf", "oneOf", "allOf"};
@@ -233,16 +240,9 @@ static unsigned types_of(const struct json *root, const struct json *schema, int
     for (size_t k = 0; k < COUNT_OF(combined) && depth < 8; k++)
         for (t = items_of(json_get(schema, combined[k])); t; t = json_next(t))
             bits |= types_of(root, t, depth + 1);
-    bool strings = items_of(e) != NULL;
-    for (e = items_of(e); e; e = json_next(e)) strings = strings && json_type(e) == JSON_STR;
-    return bits ? bits : strings ? TY_STRING : 0;
-}
-
-static unsigned type_of_value(const struct json *v) {
-    static const unsigned bits[] = {
-        [JSON_NULL] = TY_NULL,  [JSON_BOOL] = TY_BOOLEAN, [JSON_NUM] = TY_NUMBER,
-        [JSON_STR] = TY_STRING, [JSON_ARR] = TY_ARRAY,    [JSON_OBJ] = TY_OBJECT};
-    return bits[json_type(v)] | (json_is_int(v) ? TY_INTEGER : 0);
+    if (bits) return bits;
+    for (e = items_of(e); e; e = json_next(e)) bits |= type_of_value(e);
+    return json_get(schema, "const") ? type_of_value(json_get(schema, "const")) : bits;
 }
 
 /* Returns the value that a word of Python stands for; NULL when it is no such word. */

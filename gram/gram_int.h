@@ -159,7 +159,9 @@ struct grammar {
     uint32_t n_leaf_bucket;
     size_t leaf_bytes;
     uint64_t leaf_clock;
-    struct gconf *scratch; /* [longest token + 2] */
+    struct gconf *scratch;  /* [longest token + 2] */
+    struct sc_plain *plain; /* made once for all schemas of the grammar: schema_int.h */
+    uint32_t n_plain;
 };
 /* Returns p with room for element n, each of `size` bytes, which g->bytes counts; *cap is how many
  * there is room for. */

@@ -385,7 +385,11 @@ static gnode values(struct sc *c, const struct json **v, size_t n) {
 /* Returns the language of any member's name and the colon. */
 static gnode sc_any_name(struct sc *c) {
     struct gchars set = {0};
-    if (!c->form.bare_names) return gn_cat(c->g, c->string, c->colon);
+    if (!c->form.bare_names) {
+        const struct sc_set all = {0};
+        const gnode name = gn_and(c->g, sc_content(c, &all), c->no_nul);
+        return gn_cat(c->g, gn_as_rule(c->g, gn_cat3(c->g, c->open, name, c->close)), c->colon);
+    }
     gchars_add(&set, '0', '9');
     gchars_add(&set, 'A', 'Z');
     gchars_add(&set, 'a', 'z');
@@ -585,6 +589,35 @@ static gnode set_body(struct sc *c, const struct sc_set *set) {
 
 /* ---- whole ---- */
 
+/* Makes the values without conditions, or takes those of an earlier schema of the grammar that are
+ * written in the same way. */
+static void plain_values(struct sc *c) {
+    static const struct sc_set any = {0};
+    struct grammar *g = c->g;
+    struct sc_plain p = {c->open,        c->close, c->colon, c->comma, c->form.bare_names,
+                         c->form.python, G_NONE,   G_NONE,   G_NONE,   {0}};
+    for (uint32_t i = 0; i < g->n_plain && !c->any; i++) {
+        const struct sc_plain *x = &g->plain[i];
+        if (x->open != p.open || x->close != p.close || x->colon != p.colon ||
+            x->comma != p.comma || x->bare_names != p.bare_names || x->python != p.python)
+            continue;
+        c->string = x->string;
+        c->number = x->number;
+        c->integer = x->integer;
+        memcpy(c->free_value, x->free_value, sizeof c->free_value);
+        c->any = c->free_value[SC_FREE_DEPTH];
+    }
+    if (c->any) return;
+    c->string = p.string = gn_as_rule(g, gn_cat3(g, c->open, sc_content(c, &any), c->close));
+    sc_plain_numbers(c);
+    p.number = c->number;
+    p.integer = c->integer;
+    c->any = sc_free(c, SC_FREE_DEPTH);
+    memcpy(p.free_value, c->free_value, sizeof p.free_value);
+    g->plain = xreallocarray(g->plain, g->n_plain + 1, sizeof *g->plain);
+    g->plain[g->n_plain++] = p;
+}
+
 static void start(struct sc *c) {
     struct grammar *g = c->g;
     static const char *const colon[] = {":", ": ", ":"}, *const comma[] = {",", ", ", ","};
@@ -598,10 +631,8 @@ static void start(struct sc *c) {
                           gn_cat(g, gn_str(g, "\n"), gn_rep(g, gn_str(g, " "), 0, 32)));
     c->colon = gn_cat(g, gn_str(g, colon[c->o.space]), c->space);
     c->comma = gn_cat(g, gn_str(g, comma[c->o.space]), c->space);
-    const struct sc_set any = {0};
-    c->string = gn_as_rule(g, gn_cat3(g, c->open, sc_content(c, &any), c->close));
-    sc_plain_numbers(c);
-    c->any = sc_free(c, SC_FREE_DEPTH);
+    c->no_nul = gn_not(g, gn_cat3(g, g->any, gn_str(g, "\\u0000"), g->any));
+    plain_values(c);
 }
 
 static void finish(struct sc *c) {

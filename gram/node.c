@@ -189,6 +189,7 @@ void grammar_free(struct grammar *g) {
     free(g->item);
     free(g->scratch);
     free(g->high_cls);
+    free(g->plain);
     pthread_mutex_destroy(&g->lock);
     free(g);
 }

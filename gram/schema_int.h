@@ -33,6 +33,11 @@ struct sc_rule { /* a set, and the rule made for it */
     struct sc_set set;
     uint32_t rule, chain;
 };
+struct sc_plain { /* values without conditions, as one way of writing has them */
+    gnode open, close, colon, comma;
+    bool bare_names, python;
+    gnode string, number, integer, free_value[SC_FREE_DEPTH + 1];
+};
 struct sc {
     struct grammar *g;
     const struct json *root;
@@ -43,7 +48,8 @@ struct sc {
     uint32_t n_rule, cap_rule, *bucket;
     gnode space, colon, comma;          /* the latter with the space behind them */
     gnode string, number, integer, any; /* values without conditions */
-    struct sc_id *id;                   /* schemas with an $id, schema_ref.c */
+    gnode no_nul;     /* what names are written as: readers of C cannot hold a NUL in one */
+    struct sc_id *id; /* schemas with an $id, schema_ref.c */
     uint32_t n_id, cap_id;
     bool ids_known;
     gnode free_value[SC_FREE_DEPTH + 1];    /* any value of at most so many levels; 0: not made */

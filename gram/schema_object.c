@@ -158,12 +158,12 @@ static gnode others(struct sc *c, const struct sc_set *set, const struct members
                 usual = gn_rep(g, sc_char(c), 0, GRAM_INF);
     free(named);
     for (uint32_t match = 0; match < 1u << m->n_pattern; match++) {
-        gnode all[PATTERNS_MAX + 4] = {not_named, usual, m->names, bare};
+        gnode all[PATTERNS_MAX + 5] = {not_named, usual, m->names, bare, c->no_nul};
         for (uint32_t k = 0; k < m->n_pattern; k++)
-            all[4 + k] = match >> k & 1 ? m->key[k] : gn_not(g, m->key[k]);
+            all[5 + k] = match >> k & 1 ? m->key[k] : gn_not(g, m->key[k]);
         const gnode v = value(c, set, m, NULL, match);
         if (v == G_NONE) continue;
-        const gnode key = gn_ands(g, all, 4 + m->n_pattern);
+        const gnode key = gn_ands(g, all, 5 + m->n_pattern);
         out = gn_alt(g, out, gn_cat(g, gn_as_rule(g, key_node(c, key)), v));
     }
     return out;

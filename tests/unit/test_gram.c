@@ -118,6 +118,8 @@ static void test_rules(void) {
         {"{'patternProperties': {'$x': {}}}", "{'a': 1}", "{true1}"},
         {"{'type': 'integer', 'not': {'enum': [0, 14.0]}}", "15", "-0"},
         {"{'type': 'integer', 'not': {'enum': [0, 14.0]}}", "-14", "14"},
+        {"{'type': 'object'}", "{'a': '\\u0000', 'b\\\\': {}}", "{'a\\u0000': 1}"},
+        {"{}", "{'a': [{'b\\u0001': '\\u0000'}]}", "{'a': [{'b\\u0000c': 1}]}"},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         char text[3][300];

@@ -41,10 +41,13 @@ static const char tools_text[] =
     "\"type\": \"object\", \"properties\": {\"count\": " count ", \"note\": " note                 \
     ", \"color\": " color ", \"size\": " size ", \"pin\": " pin                                    \
     ", \"files\": {\"anyOf\": [{\"type\": \"string\", \"pattern\": \"^[a-z]{2}$\"}, {\"type\": "   \
-    "\"array\", \"items\": {\"enum\": [\"a\", \"b\"]}, \"maxItems\": 2}]}, \"exact\": {\"type\": " \
+    "\"array\", \"items\": {\"enum\": [\"a\", \"b\"]}, \"maxItems\": 2}]}, \"state\": "            \
+    "{\"anyOf\": [{\"const\": \"open\"}, {\"const\": \"shut\"}, {\"type\": "                       \
+    "\"null\"}]}, \"kinds\": {\"type\": \"array\", \"items\": {\"enum\": [\"a\", \"b\"]}, "        \
+    "\"minItems\": 1, \"maxItems\": 2}, \"exact\": {\"type\": "                                    \
     "[\"boolean\", \"string\"], \"enum\": [true, \"maybe\"]}}, \"required\": [\"count\", "         \
     "\"note\", "                                                                                   \
-    "\"color\", \"size\", \"pin\", \"files\"], \"additionalProperties\": false}"
+    "\"color\", \"size\", \"pin\", \"files\", \"kinds\"], \"additionalProperties\": false}"
 #define MAYBE(x) "{\"anyOf\": [" x ", {\"type\": \"null\"}]}"
 #define COUNT "{\"type\": \"integer\", \"minimum\": 3, \"maximum\": 40}"
 #define NOTE "{\"type\": \"string\", \"maxLength\": 6, \"pattern\": \"^[^<>]*$\"}"
@@ -196,6 +199,33 @@ static void test_classes(void) {
     json_free(tools);
     json_free(judged);
     buf_release(&text);
+}
+
+/* 150 tools of 12 parameters each, as several servers of tools together offer them: what they share
+ * is made once (one copy for each parameter was more than 64 MiB). */
+static void test_many(void) {
+    static const char *const row[] = {"qwen-xml", "python-list", "hermes-json"};
+    struct json *tools = NULL;
+    struct buf b = {0};
+    for (int i = 0; i < 150; i++) {
+        buf_fmt(&b, "%s{\"name\": \"tool_%d\", \"parameters\": {\"properties\": {", i ? ", " : "[",
+                i);
+        for (int k = 0; k < 12; k++)
+            buf_fmt(&b, "%s\"p%d\": {\"anyOf\": [{\"type\": \"%s\"}, {\"type\": \"null\"}]}",
+                    k ? ", " : "", k, k % 2 ? "array" : "string");
+        buf_str(&b, "}}}");
+    }
+    buf_chr(&b, ']');
+    CHECK_OK(json_parse(&tools, b.data, b.len, "tools", &e));
+    const struct gram_tools t = {.tools = tools, .choice = GRAM_TOOLS_AUTO};
+    for (size_t i = 0; i < COUNT_OF(row); i++) {
+        struct grammar *g = NULL;
+        CHECK_OK(grammar_of_tools(&g, bytes, toolfmt_find(row[i]), &t, NULL, &e));
+        CHECK(g && grammar_bytes(g) < 16 << 20);
+        grammar_free(g);
+    }
+    json_free(tools);
+    buf_release(&b);
 }
 
 /* Text first, or alone; a tool of no offer, and calls where none may be. */
@@ -380,6 +410,7 @@ int main(void) {
     CHECK_OK(byte_vocab(&bytes, &e));
     RUN(test_read_back);
     RUN(test_classes);
+    RUN(test_many);
     RUN(test_choices);
     RUN(test_broken);
     RUN(test_rendered);
