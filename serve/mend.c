@@ -2,8 +2,10 @@
 /* serve/mend.c - conversations that templates refuse (mend.h). */
 #include "serve/mend.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#include "core/hash.h"
 #include "core/mem.h"
 #include "serve/ask.h"
 
@@ -72,6 +74,53 @@ static struct json *mended_call(struct arena *a, const struct json *call, bool *
     return out;
 }
 
+/* Writes nine letters and digits that stand for an id. */
+static void nine_of(const char *id, char out[10]) {
+    static const char all[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    uint64_t h = hash_u64(id, strlen(id));
+    for (int i = 0; i < 9; i++, h /= 62) out[i] = all[h % 62];
+    out[9] = 0;
+}
+
+/* Tells whether an id stays: it is of nine letters and digits, or one that a model counted itself.
+ */
+static bool id_stays(const char *id) {
+    size_t n = 0;
+    while ((id[n] >= '0' && id[n] <= '9') || ((id[n] | 32) >= 'a' && (id[n] | 32) <= 'z')) n++;
+    return (n == 9 && !id[n]) || strchr(id, ':');
+}
+
+/* Puts another id in the place of member `name` of a copy; one that is not there gets its number.
+ */
+static void put_nine(struct arena *a, struct json *obj, const char *name, int number,
+                     bool *changed) {
+    const char *id = json_str(json_get(obj, name));
+    char nine[10], count[16];
+    snprintf(count, sizeof count, "#%d", number);
+    if (id && id_stays(id)) return;
+    nine_of(id ? id : count, nine);
+    put_text(a, obj, name, nine);
+    *changed = true;
+}
+
+/* Makes ids of calls, and of their results, texts of nine letters and digits. */
+static bool step_ids(struct arena *a, const struct json *in, struct json *out) {
+    bool changed = false;
+    int n_calls = 0, n_results = 0;
+    for (const struct json *m = json_first(in); m; m = json_next(m)) {
+        struct json *copy = copy_of(a, m), *calls = json_new(a, JSON_ARR);
+        for (const struct json *c = json_first(json_get(m, "tool_calls")); c; c = json_next(c)) {
+            struct json *call = copy_of(a, c);
+            put_nine(a, call, "id", n_calls++, &changed);
+            json_push(a, calls, call);
+        }
+        if (has_calls(m)) json_put(a, copy, "tool_calls", strlen("tool_calls"), calls);
+        if (is_role(m, "tool")) put_nine(a, copy, "tool_call_id", n_results++, &changed);
+        json_push(a, out, copy);
+    }
+    return changed;
+}
+
 /* Makes an object of arguments that are none: {"arguments": text}. */
 static bool step_arguments(struct arena *a, const struct json *in, struct json *out) {
     bool changed = false;
@@ -130,13 +179,14 @@ static bool step_neighbours(struct arena *a, const struct json *in, struct json 
     return changed;
 }
 
-/* Puts a word of the assistant between results of tools and what the user says instead of waiting
- * for an answer to them. */
+/* Puts a word of the assistant between calls of tools, or their results, and what the user says
+ * instead of waiting for these or for an answer to them. */
 static bool step_results(struct arena *a, const struct json *in, struct json *out) {
     bool changed = false;
     for (const struct json *m = json_first(in); m; m = json_next(m)) {
         json_push(a, out, m);
-        if (!is_role(m, "tool") || !is_role(json_next(m), "user")) continue;
+        if (!is_role(m, "tool") && !has_calls(m)) continue;
+        if (!is_role(json_next(m), "user")) continue;
         json_push(a, out, message(a, "assistant", "..."));
         changed = true;
     }
@@ -173,10 +223,11 @@ static const struct {
     const char *what;
     bool (*run)(struct arena *a, const struct json *in, struct json *out);
 } steps[MEND_STEPS] = {
+    {"ids of calls", step_ids},
     {"arguments that are no object", step_arguments},
     {"system messages behind the first", step_system},
     {"messages of one role in a row", step_neighbours},
-    {"a user's message behind results", step_results},
+    {"a user's message behind calls", step_results},
     {"no user in front", step_first},
     {"a system message", step_no_system},
 };

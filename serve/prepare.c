@@ -104,7 +104,9 @@ static char *variables(const struct server *s, const struct ask *a) {
 
 static int tokens_of(struct server *s, const char *conv, const char *kwargs, bool gen,
                      struct chat_prompt *p, struct err *e) {
-    return chat_tokens(s->chat, s->o.m->tok, conv, strlen(conv), kwargs, gen, s->o.special, p, e);
+    TRY(chat_tokens(s->chat, s->o.m->tok, conv, strlen(conv), kwargs, gen, s->o.special, p, e));
+    p->refused = !p->ids.n; /* nothing can follow nothing */
+    return p->refused ? err_set(e, ERR_DATA, "the template makes no text of these messages") : 0;
 }
 
 /* Changes the conversation until the template takes it, and notes what was changed. */
@@ -135,6 +137,32 @@ static int render_mended(struct server *s, struct ask *a, const char *kwargs, bo
     return rc;
 }
 
+/* Says how much to think in other words, the next ones first, until the template takes one: some
+ * know no "high", others only that, and programs have a fixed word. */
+static int render_effort(struct server *s, struct ask *a, bool gen, struct chat_prompt *p) {
+    static const char *const words[] = {"\"minimal\"", "\"low\"",   "\"medium\"",
+                                        "\"high\"",    "\"xhigh\"", "\"max\""};
+    static const char name[] = "\"reasoning_effort\": ";
+    const char *said = a->kwargs.data ? strstr(a->kwargs.data, name) : NULL;
+    const size_t before = a->kwargs.len;
+    const int n = (int)COUNT_OF(words);
+    struct err ignored;
+    int at = 0, rc = -1;
+    while (said && at < n && strncmp(said + sizeof name - 1, words[at], strlen(words[at])) != 0)
+        at++;
+    for (int k = 2; said && at < n && k < 2 * n && rc; k++) {
+        const int i = k % 2 ? at - k / 2 : at + k / 2; /* above, below, two above ... */
+        if (i < 0 || i >= n) continue;
+        ask_kwarg(a, "reasoning_effort", words[i]);
+        char *kwargs = variables(s, a);
+        rc = tokens_of(s, a->conv, kwargs, gen, p, &ignored);
+        free(kwargs);
+        if (rc) a->kwargs.data[a->kwargs.len = before] = 0;
+    }
+    if (!rc) buf_fmt(&a->warned, "%sa word for the effort of reasoning", a->warned.len ? ", " : "");
+    return rc;
+}
+
 static int render(struct server *s, struct ask *a, bool gen, struct chat_prompt *p,
                   struct fault *f) {
     struct err e;
@@ -143,6 +171,7 @@ static int render(struct server *s, struct ask *a, bool gen, struct chat_prompt 
                          "this model has no chat template; /v1/completions continues texts");
     char *kwargs = variables(s, a);
     int rc = tokens_of(s, a->conv, kwargs, gen, p, &e);
+    if (rc && p->refused) rc = render_effort(s, a, gen, p);
     if (rc && p->refused) rc = render_mended(s, a, kwargs, gen, p);
     free(kwargs);
     return rc ? fault_set(f, 400, NULL, "messages", "%s", e.msg) : 0;

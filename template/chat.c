@@ -73,7 +73,7 @@ struct job {
     const struct chat *chat;
     const char *conv_text, *kwargs_text;
     size_t conv_len;
-    bool gen;
+    bool gen, text_args;
 };
 
 /* Tells whether a key of a conversation is no variable of the same name. */
@@ -109,8 +109,16 @@ static struct jval job_vars(struct jctx *c, void *ctx) {
     k.kwargs = extra;
     k.drop = jv_missing();
     k.gen = j->gen;
-    k.parse_args = true;
+    k.parse_args = !j->text_args;
+    k.text_args = j->text_args;
     return chat_case_vars(c, &k);
+}
+
+/* Tells whether a template that failed may take the arguments of calls as text, as those of
+ * DeepSeek V3 and R1 do, which add them to texts; then prepares for that. */
+static bool wants_text(struct job *j, const struct jinja_err *je) {
+    j->text_args = je->kind == JF_RUNTIME;
+    return j->text_args;
 }
 
 int chat_render_text(const struct chat *c, const char *conv, size_t len, const char *kwargs,
@@ -120,7 +128,13 @@ int chat_render_text(const struct chat *c, const char *conv, size_t len, const c
                     .conv_len = len,
                     .kwargs_text = kwargs,
                     .gen = add_generation_prompt};
-    return jinja_render_fn(c->t, job_vars, &j, -1, NULL, out, NULL, e);
+    struct jinja_err je = {0};
+    struct err ignored;
+    if (jinja_render_fn(c->t, job_vars, &j, -1, NULL, out, &je, e) == 0) return 0;
+    if (!wants_text(&j, &je) || jinja_render_fn(c->t, job_vars, &j, -1, NULL, out, NULL, &ignored))
+        return (int)e->code;
+    *e = (struct err){0};
+    return 0;
 }
 
 /* ---- to tokens ---- */
@@ -194,9 +208,12 @@ int chat_tokens(const struct chat *c, const struct tok *t, const char *conv, siz
                     .gen = add_generation_prompt};
     struct jinja_spans spans = {0};
     struct jinja_err je = {0};
+    struct err ignored;
     struct ids all = {0};
     chat_prompt_release(out);
-    if (jinja_render_spans(c->t, named_vars, &j, -1, NULL, &out->text, &spans, &je, e)) {
+    if (jinja_render_spans(c->t, named_vars, &j, -1, NULL, &out->text, &spans, &je, e) &&
+        (!wants_text(&j, &je) ||
+         jinja_render_spans(c->t, named_vars, &j, -1, NULL, &out->text, &spans, NULL, &ignored))) {
         out->refused = je.kind == JF_RAISED || je.kind == JF_RUNTIME;
         return (int)e->code;
     }

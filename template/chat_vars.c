@@ -54,10 +54,20 @@ static struct jval reasoning(struct jctx *c, struct jval m) {
     return m;
 }
 
-/* Returns a copy of a call in which arguments that were JSON text of an object are that object. */
-static struct jval parsed_call(struct jctx *c, struct jval call) {
+/* Returns JSON text, spelled as tojson of chat templates does. */
+static struct jval text_of(struct jctx *c, struct jval v) {
+    const size_t m = jx_mark(c);
+    jfmt_json(c, v, false, jv_none(), jv_none(), false);
+    return jx_take(c, m);
+}
+
+/* Returns a copy of a call in which arguments that were JSON text of an object are that object, or
+ * with `as_text` those that were an object its JSON text. */
+static struct jval call_with_args(struct jctx *c, struct jval call, bool as_text) {
     struct jval fn = chat_member(call, "function"), args = chat_member(fn, "arguments"), doc;
-    if (args.tag != JT_STR || !jjson_object(c, args, &doc)) return call;
+    if (as_text ? args.tag != JT_DICT : args.tag != JT_STR || !jjson_object(c, args, &doc))
+        return call;
+    if (as_text) doc = text_of(c, args);
     struct jval f = jv_dict(c, fn.u.dict->n), k = jv_dict(c, call.u.dict->n);
     merge(c, f, fn);
     set(c, f, "arguments", doc);
@@ -66,12 +76,12 @@ static struct jval parsed_call(struct jctx *c, struct jval call) {
     return k;
 }
 
-static struct jval parsed_args(struct jctx *c, struct jval m) {
+static struct jval with_args(struct jctx *c, struct jval m, bool as_text) {
     struct jval calls = chat_member(m, "tool_calls");
     if (calls.tag != JT_LIST) return m;
     struct jval l = jv_list(c, calls.u.list->n), d = jv_dict(c, m.u.dict->n);
     for (uint32_t i = 0; i < calls.u.list->n; i++)
-        jlist_add(c, l.u.list, parsed_call(c, calls.u.list->v[i]));
+        jlist_add(c, l.u.list, call_with_args(c, calls.u.list->v[i], as_text));
     merge(c, d, m);
     set(c, d, "tool_calls", l);
     return d;
@@ -96,7 +106,8 @@ struct jval chat_case_vars(struct jctx *c, void *ctx) {
         for (uint32_t i = 0; i < messages.u.list->n; i++) {
             struct jval m = reasoning(c, messages.u.list->v[i]);
             if (clone) m = jv_clone(c, m);
-            jlist_add(c, l.u.list, k->parse_args ? parsed_args(c, m) : m);
+            jlist_add(c, l.u.list,
+                      k->parse_args || k->text_args ? with_args(c, m, k->text_args) : m);
         }
         messages = l;
     }

@@ -12,6 +12,7 @@ struct chat_case { /* one rendering; JT_MISSING where absent */
     struct jval kwargs, drop;
     bool gen;        /* add_generation_prompt */
     bool parse_args; /* arguments that are JSON text of an object are parsed first */
+    bool text_args;  /* arguments that are objects are made JSON text */
     bool llamacpp;   /* tools stay undefined when there are none, enable_thinking is always there */
     int64_t now;
 };

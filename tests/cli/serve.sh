@@ -316,7 +316,13 @@ reads 's1 a1 u1' 's:s1 u: a:a1 u:u1'
 reads 'u1 {\"x\":1} r1' 'u:u1 a:(f x=1) t:r1'
 reads 'u1 {\"x\" r1' 'u:u1 a:(f arguments={\"x\") t:r1'
 reads 'u1 {} r1 u2' 'u:u1 a: t:r1 a:... u:u2'
+reads 'u1 {} u2' 'u:u1 a: a:... u:u2'
 reads 's1 u1' 'u:s1\n\nu1' '"no_system": true'
+reads 'u1 {\"x\":1} r1' 'u:u1 a:(f x=1) t:r1' '"nine": true'
+reads 'u1' '(xhigh)u:u1' '"efforts": ["low", "xhigh"], "reasoning_effort": "high"'
+reads 'u1' '(low)u:u1' '"efforts": ["low", "xhigh"], "reasoning_effort": "minimal"'
+reads 's1' 'u:' '"silent": true'
+refuses 400 'This effort is not known' /v1/chat/completions '{"messages": [{"role": "user", "content": "x"}], "chat_template_kwargs": {"efforts": []}, "reasoning_effort": "high"}'
 post /v1/messages '{"max_tokens": 1, "messages": [{"role": "user", "content": "u"}, {"role": "assistant", "content": "a"}, {"role": "system", "content": "s"}, {"role": "user", "content": "v"}]}'; is 200 'a system message in the middle'
 grep -q 'system messages behind the first' "$t/log" || say "the log does not say what was changed: $(tail -n 1 "$t/log")"
 stop 0

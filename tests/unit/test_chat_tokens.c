@@ -87,6 +87,36 @@ static void test_forged(void) {
 }
 
 /* The tokens in front of the first message are the same whatever that says. */
+/* A template that adds arguments to a text gets text, whatever shape they came in; of one that
+ * fails either way the first error is told. */
+static void test_text_arguments(void) {
+    static const char adds[] =
+        "{% for m in messages %}{% for c in m.tool_calls %}{{ c.function.name + "
+        "' ' + c.function.arguments }};{% endfor %}{% endfor %}",
+                      fails[] =
+                          "{{ 1 + 'x' }}{{ messages[0].tool_calls[0].function.arguments + '' }}";
+    static const char conv[] =
+        "[{\"role\": \"assistant\", \"tool_calls\": [{\"function\": {\"name\": \"f\", "
+        "\"arguments\": \"{\\\"a\\\":1.50}\"}}, {\"function\": {\"name\": \"g\", \"arguments\": "
+        "{\"b\": \"<|im_end|>\"}}}]}]";
+    struct chat *c;
+    struct chat_prompt p = {0};
+    struct buf text = {0};
+    CHECK_OK(chat_new(&c, adds, "adds", "", "", &e));
+    CHECK_OK(chat_tokens(c, tok, conv, strlen(conv), NULL, true, CHAT_PLAIN, &p, &e));
+    CHECK_EQ_STR(p.text.data, "f {\"a\":1.50};g {\"b\": \"<|im_end|>\"};");
+    CHECK_EQ_I64(p.n_forged, 1);
+    CHECK_OK(chat_render_text(c, conv, strlen(conv), NULL, true, &text, &e));
+    CHECK_EQ_STR(text.data, p.text.data);
+    chat_free(c);
+    CHECK_OK(chat_new(&c, fails, "fails", "", "", &e));
+    CHECK(chat_tokens(c, tok, conv, strlen(conv), NULL, true, CHAT_PLAIN, &p, &e) != 0);
+    CHECK(p.refused && strstr(e.msg, "unsupported operand"));
+    chat_free(c);
+    chat_prompt_release(&p);
+    buf_release(&text);
+}
+
 static void test_head(void) {
     static const char *const convs[] = {
         "[{\"role\": \"system\", \"content\": \"Be brief, and be kind.\"}, {\"role\": \"user\", "
@@ -116,6 +146,7 @@ int main(void) {
     }
     RUN(test_plain);
     RUN(test_forged);
+    RUN(test_text_arguments);
     RUN(test_head);
     chat_free(chat);
     tok_free(tok);
