@@ -232,7 +232,8 @@ static int item_reasoning(struct talk_in *t, const struct json *m, int at, const
         const char *s = wrapped + sizeof own - 1;
         char *text = xmalloc(strlen(s) + 1);
         const int64_t n = base64_decode(s, text, strlen(s) + 1);
-        const bool ours = n > 0 && utf8_valid_prefix(text, (size_t)n) == (size_t)n;
+        const bool ours =
+            n > 0 && !memchr(text, 0, (size_t)n) && utf8_valid_prefix(text, (size_t)n) == (size_t)n;
         if (ours) buf_add(&t->thought, text, (size_t)n); /* we wrap nothing else */
         free(text);
     }
