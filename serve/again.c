@@ -163,6 +163,7 @@ static void add(struct server *s, struct task *t, const struct json *own, struct
     t->run[0].watch = see;
     t->ud = q;
     t->done = done;
+    t->ends = NULL; /* nobody comes back with this answer */
     sched_add(s->sched, t);
 }
 
