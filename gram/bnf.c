@@ -77,8 +77,8 @@ static gnode as_rule(struct bnf *b, struct bnf_rule *r) {
     return gn_rule(b->g, r->index);
 }
 
-/* Returns a rule's body with repetitions in place of alternatives that begin with the rule itself:
- * of sum: sum "+" item | item, what is item ("+" item)*. */
+/* Returns the body of the rule `self` with repetitions in place of the alternatives that begin with
+ * the rule itself: the body of `sum: sum "+" item | item` becomes `item ("+" item)*`. */
 static gnode repeated(struct grammar *g, gnode self, gnode body) {
     const struct gnode_data d = *gn(g, body);
     const uint32_t n = d.kind == G_ALT ? d.b : 1;

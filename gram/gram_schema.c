@@ -124,7 +124,8 @@ void sc_release(struct sc_set *set) {
 
 /* ---- rules ---- */
 
-/* Tells whether all words of a schema are remarks or two others that are named. */
+/* Tells whether a schema has no other keywords than `one`, `two` and remarks, which limit nothing.
+ */
 static bool only_says(const struct json *schema, const char *one, const char *two) {
     static const char *const remark[] = {"title",    "description",        "default", "examples",
                                          "$comment", "deprecated",         "$defs",   "definitions",
@@ -710,9 +711,9 @@ int gn_schema_text(struct grammar *g, const struct json *root, const struct json
     start(&c);
     sc_add(&c, &set, at);
     drop_empty(&set);
-    const bool free = set.n == 0 && !set.never;
+    const bool anything = set.n == 0 && !set.never;
     *out = set_text(&c, &set);
-    *others = free ? (struct gothers){0} : c.others;
+    *others = anything ? (struct gothers){0} : c.others;
     finish(&c);
     return c.rc ? c.rc : grammar_full(g, e);
 }

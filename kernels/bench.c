@@ -122,8 +122,9 @@ static double rms(const float *x, int64_t n) {
     return sqrt(sum / (double)n);
 }
 
-/* Packs the rows at j->w into `dst`. Blocks that are not packed would not do: exponents of MXFP4
- * would be read from codes, and numbers below 2^-126 take some processors a hundred cycles each. */
+/* Packs the rows at j->w into `dst`. Rows in a file's layout would give wrong times: the product of
+ * packed rows would take codes for MXFP4's exponents, and numbers below 2^-126, which come of that,
+ * take some processors a hundred cycles each. */
 static void pack_rows(const struct job *j, uint8_t *dst) {
     const int rows = j->k->op[j->t].rows;
     for (int64_t i = 0; i < ROWS; i += rows)

@@ -284,7 +284,8 @@ static void put_probs(struct jw *w, struct reply_choice *c) {
     buf_release(&b);
 }
 
-/* Writes the beginning of a call, or more of its arguments, in the older form. */
+/* Writes the beginning of a call, or more of its arguments, as the `function_call` that programs of
+ * the older form read. */
 static void put_function(struct jw *w, const struct reply_choice *c, const struct event *ev) {
     const bool begins = ev->kind == EV_CALL_BEGIN;
     jw_obj(w, "function_call");

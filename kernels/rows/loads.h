@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
 /* kernels/rows/loads.h - codes of the packed IQ types by loads from the grid, for instruction sets
  * whose permutations read tables of 16 bytes. Included by rows/grid.h, or a type's file, behind an
- * ISA's grid.h, which gives
- *   l_xor(a, b), l_store(p, v), l_add8(a, b)
- *   l_low(a, b), l_high(a, b)   bytes of a and b in turn, of rows 0, 1, 4, 5 .. and of 2, 3, 6, 7
- * .. SIGNED_CODES                1, if products take signed codes l_eight(table, i, q) vectors
- * i[row] of eight weights: the first four, the last four and, but with ONLY_IQ1, l_bit(v, bits) 255
- * where a byte of v and that of `bits` have a bit in common, or 0 l_four(table, i) vectors i[row]
- * of four weights
+ * ISA's grid.h or loads.h, which gives
+ *   l_store(p, v), l_add8(a, b)
+ *   l_low(a, b), l_high(a, b)   bytes of a and b in turn, of rows 0, 1, 4, 5 .. and 2, 3, 6, 7 ..
+ *   l_eight(table, i, q)        vectors i[row] of eight weights: the first four, the last four
+ * and, unless ONLY_IQ1 is defined,
+ *   l_xor(a, b)
+ *   SIGNED_CODES                1, if products take signed codes
+ *   l_bit(v, bits)              255 where a byte of v and that of `bits` have a bit in common, or 0
+ *   l_four(table, i)            vectors i[row] of four weights
  *
  * Every row has an index, so every vector that is loaded belongs to one row; two shuffles
  * make of eight of them two vectors of four weights of every row. */

@@ -88,7 +88,8 @@ static size_t lines(const struct buf *b) {
     return n;
 }
 
-/* A clause is noted once, with its path, wherever it holds; and not more than 200 are. */
+/* A clause that is left out is noted once, with its path, from however many places it is referred
+ * to. At most 200 such clauses are listed. */
 static void test_notes(void) {
     static const char once[] =
         "{\"$defs\": {\"s\": {\"type\": \"array\", \"uniqueItems\": true, \"items\": {}}}, "
