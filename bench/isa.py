@@ -30,7 +30,7 @@ def processor():
 
 def sets(flags):
     """The instruction sets of this machine that have packed rows, the best first."""
-    return [s for s, f in (("avx512", "avx512_vnni"), ("avxvnni", "avx_vnni"), ("avx2", "avx2")) if f in flags.split()]
+    return [s for s, f in (("amx", "amx_int8"), ("avx512", "avx512_vnni"), ("avxvnni", "avx_vnni"), ("avx2", "avx2")) if f in flags.split()]
 
 
 def kernels():
@@ -39,7 +39,7 @@ def kernels():
         if row.get("packed_gb_s"):
             rates.setdefault(row["type"], {})[row["isa"]] = {k: row[k] for k in keys}
     for by_isa in rates.values():
-        for name, isa in (("ratio", "avx512"), ("ratio_avxvnni", "avxvnni")):
+        for name, isa in (("ratio", "avx512"), ("ratio_avxvnni", "avxvnni"), ("ratio_amx", "amx")):
             if {"avx2", isa} <= set(by_isa):
                 by_isa[name] = {k: round(by_isa[isa][k] / by_isa["avx2"][k], 2) for k in keys}
     return rates

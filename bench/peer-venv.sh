@@ -2,13 +2,19 @@
 # SPDX-License-Identifier: MIT
 # Prints the path of a Python that can import llama_cpp, the engine that ours is compared with: $PEER_VENV when set, else
 # build/peer, made by pip when it is not there (pip builds the package from its sources: minutes, and a C++ compiler).
-# The package is used as it comes; nothing of it becomes part of this repository.
+# With the argument ik: one that can import ik_llama_cpp, $IK_VENV or build/peer-ik (a package compiled for AVX2).
+# The packages are used as they come; nothing of them becomes part of this repository.
 set -eu
-venv=${PEER_VENV:-build/peer}
-if ! "$venv/bin/python" -c 'import llama_cpp, numpy' 2> /dev/null; then
-    [ -z "${PEER_VENV:-}" ] || { echo "PEER_VENV=$venv has no llama_cpp" >&2; exit 1; }
-    { python3 -m venv "$venv" && "$venv/bin/pip" install -q llama-cpp-python==0.3.36; } >&2 || {
-        echo "llama-cpp-python could not be installed into $venv" >&2
+if [ "${1:-}" = ik ]; then
+    named=${IK_VENV:-} at=build/peer-ik module=ik_llama_cpp package=ik-llama-cpp-python==0.1.5
+else
+    named=${PEER_VENV:-} at=build/peer module=llama_cpp package=llama-cpp-python==0.3.36
+fi
+venv=${named:-$at}
+if ! "$venv/bin/python" -c "import $module, numpy" > /dev/null 2>&1; then
+    [ -z "$named" ] || { echo "$venv has no $module" >&2; exit 1; }
+    { python3 -m venv "$venv" && "$venv/bin/pip" install -q "$package"; } >&2 || {
+        echo "$package could not be installed into $venv" >&2
         exit 77
     }
 fi

@@ -55,6 +55,18 @@ class Model:
     def clear(self):
         lc.llama_memory_clear(lc.llama_get_memory(self.ctx), True)
 
+    def state(self):
+        """The caches, as restore() takes them."""
+        raw = (ctypes.c_uint8 * lc.llama_state_get_size(self.ctx))()
+        lc.llama_state_get_data(self.ctx, raw, len(raw))
+        return bytes(raw)
+
+    def restore(self, state):
+        """True if the caches are those of state now."""
+        self.clear()
+        raw = (ctypes.c_uint8 * len(state)).from_buffer_copy(state)
+        return lc.llama_state_set_data(self.ctx, raw, len(raw)) > 0
+
     def logits(self, ids):
         """float32 [len(ids)][n_vocab], the sequence computed in one batch from an empty state."""
         self.clear()

@@ -2,23 +2,28 @@
 """bench/peers.sh's program: speed of hone and of other engines on the same files, alternating. peers.py HONE OUT.json ...
 
 A group is PP:TG:DEPTHS:PAIRS: a prompt of PP tokens and TG single tokens (0: none), each behind every number of tokens of DEPTHS, measured PAIRS
-times. A run is one process that loads the file, warms up and measures a group once; the package's runs are this file with --child, those of a
-llama-bench that --bench names are a process per test. Runs take turns and ratios are of neighbours, so what disturbs the machine for
+times. A run is one process that loads the file, warms up and measures a group once; runs of PyPI's packages (llama-cpp-python; ik-llama-cpp-python
+with --ik) are this file with --child, those of a llama-bench that --bench names are a process per test. Runs take turns and ratios are of neighbours, so what disturbs the machine for
 longer than a run disturbs all. A group that OUT has is left out unless --again. ratio_at_full_bandwidth is what the ratio would be
-if hone read at the bandwidth that it measures, which is of plain loads and not the machine's last byte. With --states the package's caches behind a
+if hone read at the bandwidth that it measures, which is of plain loads and not the machine's last byte. With --states a package's caches behind a
 number of tokens are kept there and used for every file of the same shape: what they hold costs no time, filling them does."""
 import argparse, json, os, shlex, statistics, subprocess, sys, time
 
 
-def child(path, pp, tg, depths, threads, states):
-    """Tokens per second of a group: KV f16, flash attention, batch 2048, micro-batch 512: the engine's usual best."""
-    import ctypes
-    import llama_cpp as lc
-    import numpy as np
+def load(engine, path, n_ctx, threads):
+    """A model of an engine with its usual best: KV f16, flash attention, batch 2048, micro-batch 512."""
+    if engine == "ik":
+        import peer_ik
+        return peer_ik, peer_ik.Model(path, n_ctx, threads, min(2048, n_ctx))
     import peer
-    n_ctx = max(depths) + max(pp, tg) + 8
-    m = peer.Model(path, n_ctx=n_ctx, threads=threads, kv_f32=False, flash=True, n_batch=min(2048, n_ctx))
-    ids = np.random.default_rng(1).integers(0, m.n_vocab, n_ctx)
+    return peer, peer.Model(path, n_ctx=n_ctx, threads=threads, kv_f32=False, flash=True, n_batch=min(2048, n_ctx))
+
+
+def child(engine, path, pp, tg, depths, threads, states):
+    """Tokens per second of a group."""
+    import numpy as np
+    module, m = load(engine, path, max(depths) + max(pp, tg) + 8, threads)
+    ids = np.random.default_rng(1).integers(0, m.n_vocab, max(depths) + max(pp, tg) + 8)
     out = []
 
     def prompt(a, b):
@@ -28,17 +33,14 @@ def child(path, pp, tg, depths, threads, states):
     def filled(d):
         """The caches behind d tokens, which are those of the context when this returns."""
         m.clear()
-        kept = os.path.join(states, f"{d}.state") if states and d else ""
+        kept = os.path.join(states, f"{engine}-{d}.state") if states and d else ""
         if kept and os.path.exists(kept):
-            raw = open(kept, "rb").read()
-            state = (ctypes.c_uint8 * len(raw)).from_buffer_copy(raw)
-            if lc.llama_state_set_data(m.ctx, state, len(raw)):
+            state = open(kept, "rb").read()
+            if m.restore(state):
                 return state
             m.clear()
         prompt(0, d)
-        size = lc.llama_state_get_size(m.ctx)
-        state = (ctypes.c_uint8 * size)()
-        lc.llama_state_get_data(m.ctx, state, size)
+        state = m.state()
         if kept:
             with open(kept, "wb") as f:
                 f.write(state)
@@ -54,14 +56,12 @@ def child(path, pp, tg, depths, threads, states):
         state = filled(d)
         if pp:
             timed("pp", pp, lambda: prompt(d, d + pp))
-        m.clear()
-        lc.llama_state_set_data(m.ctx, state, len(state))
+        m.restore(state)
         if tg:
             m.feed(ids[d:d + 1])  # the first token finds caches of its own cold
-            m.clear()
-            lc.llama_state_set_data(m.ctx, state, len(state))
+            m.restore(state)
             timed("tg", tg, lambda: [m.feed(ids[d + i:d + i + 1]) for i in range(tg)])
-    print(json.dumps(dict(tests=out, build=peer.build())))
+    print(json.dumps(dict(tests=out, build=module.build())))
 
 
 def command(a, args):
@@ -71,11 +71,13 @@ def command(a, args):
     return p.stdout
 
 
-def by_peer(a, path, pp, tg, depths):
-    args = [sys.executable, __file__, "--child", path, pp, tg, depths, str(a.threads), a.states]
-    got = json.loads(command(a, args).splitlines()[-1])
-    a.builds["peer"] = got["build"]
-    return got["tests"]
+def by_package(engine):
+    def by(a, path, pp, tg, depths):
+        args = [a.ik if engine == "ik" else sys.executable, __file__, "--child", engine, path, pp, tg, depths, str(a.threads), a.states]
+        got = json.loads(command(a, args).splitlines()[-1])
+        a.builds[engine] = got["build"]
+        return got["tests"]
+    return by
 
 
 def by_hone(a, path, pp, tg, depths):
@@ -111,7 +113,7 @@ def by_bench(a, path, pp, tg, depths):
     return out
 
 
-ENGINES = {"hone": by_hone, "peer": by_peer, "bench": by_bench}
+ENGINES = {"hone": by_hone, "peer": by_package("peer"), "ik": by_package("ik"), "bench": by_bench}
 
 
 def middle(x, digits=2):
@@ -173,6 +175,7 @@ def main():
     p.add_argument("--run", default="", help="a command that each measurement runs under")
     p.add_argument("--flags", default="", help="more options of hone eval speed")
     p.add_argument("--bench", default="", help="a llama-bench")
+    p.add_argument("--ik", default="", help="a Python with ik_llama_cpp")
     p.add_argument("--no-peer", action="store_true", help="without the package")
     p.add_argument("--states", default="")
     p.add_argument("--model", default="")
@@ -181,7 +184,7 @@ def main():
     p.add_argument("--left", action="store_true", help="measure nothing; the exit status is 0 if something is left to do, 3 if not")
     a = p.parse_args()
     a.run, a.flags, a.builds = shlex.split(a.run), shlex.split(a.flags), {}
-    a.engines = ["hone"] + ([] if a.no_peer else ["peer"]) + (["bench"] if a.bench else [])
+    a.engines = ["hone"] + ([] if a.no_peer else ["peer"]) + (["ik"] if a.ik else []) + (["bench"] if a.bench else [])
     specs = [(s.split(":") + ["1"])[:4] for s in a.groups.split()]
     name, path = a.file.split("=", 1)
     if a.left:
@@ -215,7 +218,7 @@ def main():
 
 
 if sys.argv[1] == "--child":
-    path, pp, tg, depths, threads, states = sys.argv[2:8]
-    child(path, int(pp), int(tg), [int(x) for x in depths.split(",")], int(threads), states)
+    engine, path, pp, tg, depths, threads, states = sys.argv[2:9]
+    child(engine, path, int(pp), int(tg), [int(x) for x in depths.split(",")], int(threads), states)
 else:
     sys.exit(main())

@@ -2,15 +2,16 @@
 # SPDX-License-Identifier: MIT
 # Speed beside other engines on the same files: a 4-layer Qwen3.5-35B-A3B of random weights per recipe, alternating runs, the median ratio
 # and its range -> docs/results/peers.json. Prompts of 32, 128, 512 and 2048 tokens, 64 generated tokens behind 0, 4096 and 16384. Beside
-# llama-cpp-python from PyPI, built by pip where it runs, and with LLAMA_BENCH beside that program too (ik_llama.cpp's or another's, with flash
-# attention, fused experts and packing at load where it has them).
+# llama-cpp-python from PyPI, built by pip where it runs; with IK=1 beside ik-llama-cpp-python from PyPI too (ik_llama.cpp, compiled for AVX2: rows
+# repacked at load, flash attention, fused experts), and with LLAMA_BENCH beside that program (with the same where it has them).
 #
 #     bench/peers.sh [OUT.json]
 #
 # It goes on where it was stopped: what OUT has is not measured again (AGAIN=1: it is). With MINUTES nothing is begun after so many minutes, and
 # the exit status is 75 when something is left.
 # Environment: RECIPES, LAYERS (4), SHAPE, THREADS (2), SETS (prompt:generated:depths:pairs ...), SYNTH_DIR (keeps the models and caches; default: a
-# scratch folder), DROP=1 (each model goes when it was measured, the caches stay), PEER_VENV (none: only LLAMA_BENCH), LLAMA_BENCH, RUN (a command that each measurement runs under, say `chrt -f 10`), FLAGS (of
+# scratch folder), DROP=1 (each model goes when it was measured, the caches stay), PEER_VENV (none: without
+# llama-cpp-python), IK, IK_VENV, LLAMA_BENCH, RUN (a command that each measurement runs under, say `chrt -f 10`), FLAGS (of
 # hone eval speed: `--isa avx2`), PREPARE=1 (makes the models and nothing else).
 set -eu
 HONE=${HONE:-build/hone}
@@ -21,6 +22,8 @@ until=0
 [ -z "${MINUTES:-}" ] || until=$(($(date +%s) + 60 * MINUTES))
 py=python3 alone=--no-peer
 [ "${PEER_VENV:-}" = none ] || { py=$(sh bench/peer-venv.sh) || exit $?; alone=; }
+ik=
+[ -z "${IK:-}" ] || ik=$(sh bench/peer-venv.sh ik) || exit $?
 dir=${SYNTH_DIR:-}
 [ -n "$dir" ] || { dir=$(mktemp -d); trap 'rm -rf "$dir"' EXIT; }
 name=$(echo "$shape" | tr / -)
@@ -31,7 +34,7 @@ for r in ${RECIPES:-Q2_K Q3_K_M Q4_K_M Q5_K_M Q6_K Q8_0 IQ2_XXS IQ2_XS IQ3_XXS I
     run() {
         PYTHONPATH=bench PYTHONDONTWRITEBYTECODE=1 "$py" bench/peers.py "$HONE" "$out" --file "$r=$f" \
             --groups "${SETS:-32:0:0:3 128:0:0:3 512:64:0:3 2048:0:0:1 0:64:4096,16384:1}" --threads "${THREADS:-2}" --run="${RUN:-}" \
-            --flags="${FLAGS:-}" --bench "${LLAMA_BENCH:-}" $alone --states "$states" --until "$until" ${AGAIN:+--again} \
+            --flags="${FLAGS:-}" --bench "${LLAMA_BENCH:-}" --ik "$ik" $alone --states "$states" --until "$until" ${AGAIN:+--again} \
             --model "$shape, $layers layers, random weights (hone synth)" "$@"
     }
     rc=0

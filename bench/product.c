@@ -73,7 +73,7 @@ int main(int argc, char **argv) {
     p.row = (int64_t)qtype_row_bytes(p.t, K);
     p.w = xcalloc(ROWS, (size_t)p.row);
     p.packed = xcalloc(ROWS, (size_t)p.row);
-    p.act = xcalloc((size_t)p.n_tok, K / 256 * sizeof(struct kern_act) + 4 * K);
+    p.act = aligned_alloc(64, (size_t)p.n_tok * (K / 256 * sizeof(struct kern_act) + 4 * K));
     p.out = xcalloc((size_t)p.n_tok * ROWS + K, sizeof *p.out);
     p.scratch = aligned_alloc(64, (size_t)kern_gemm_scratch(16, K));
     make(&p);

@@ -139,11 +139,13 @@ static void bench_packed(struct job *j, const float *x, double bytes, double sec
     const int64_t w_bytes = (ROWS * j->row_bytes + 63) / 64 * 64;
     void *mem = NULL;
     struct err e = {0};
-    if (mem_alloc(&mem, (uint64_t)(w_bytes + kern_gemm_scratch(rows, ROW)), "rows", &e)) return;
+    const int64_t act_bytes = TOKENS * kern_act_blocks(ROW) * (int64_t)sizeof *j->rounded;
+    if (mem_alloc(&mem, (uint64_t)(w_bytes + act_bytes + kern_gemm_scratch(rows, ROW)), "rows", &e))
+        return;
     pack_rows(j, mem);
     j->w = mem;
-    j->scratch = j->w + w_bytes;
-    j->rounded = xmalloc((size_t)(TOKENS * kern_act_blocks(ROW)) * sizeof *j->rounded);
+    j->rounded = (struct kern_act *)(j->w + w_bytes);
+    j->scratch = j->w + w_bytes + act_bytes;
     for (int64_t i = 0; i < TOKENS; i++)
         kern_act(j->k, j->t, x, ROW, j->rounded + i * kern_act_blocks(ROW));
     j->n_tok = 1;
@@ -153,7 +155,6 @@ static void bench_packed(struct job *j, const float *x, double bytes, double sec
     j->n_tok = TOKENS;
     out->packed_gmacs = 1e-9 * ROWS * ROW * TOKENS / shortest(run_packed, j, seconds);
     out->packed_rms = rms(j->x, ROWS * TOKENS);
-    free(j->rounded);
     mem_free(mem);
 }
 

@@ -9,7 +9,6 @@
 #include <strings.h>
 
 #include "core/log.h"
-#include "core/mem.h"
 #include "kernels/ops.h"
 #include "kernels/pack.h"
 
@@ -69,11 +68,10 @@ static void fill(struct kern *k, enum kern_isa isa);
 static pthread_once_t amx_once = PTHREAD_ONCE_INIT;
 static bool amx_agrees;
 static void try_amx(void) {
-    struct kern *k = xcalloc(2, sizeof *k);
+    static struct kern k[2];
     fill(&k[0], KERN_AMX);
     fill(&k[1], KERN_AVX512);
     amx_agrees = kern_agree(&k[0], &k[1]);
-    free(k);
     if (!amx_agrees) log_warn("AMX of this processor computes wrongly here: prompts use AVX-512");
 }
 

@@ -16,7 +16,7 @@ bool kern_cpu_has_vbmi(
      * VNNI have. */
     void);
 /* Tells whether packed products give the same bits for all types that both have in groups of 16
- * rows. */
+ * rows. Only one thread may call it at a time. */
 bool kern_agree(const struct kern *a, const struct kern *b);
 
 void kern_ref_act(struct kern *k); /* Sets act_quant. */

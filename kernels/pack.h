@@ -19,17 +19,19 @@
 #include "core/qtype.h"
 
 enum {
-    ROWS_PANEL = 536
-    /* A gemm may unpack a block of 256 weights of a row to so many bytes. AMX needs two planes and
-     * the minima; AVX2 and AVX-512 at most 364. */
+    ROWS_PANEL = 364
+    /* A gemm may unpack a block of 256 weights of a row to so many bytes: codes, scales and
+     * minima. */
 };
 
 /* 256 activations as the packed kernels read them. d has the scale of every 32; they are all the
  * same when the codes share a scale. s16 and s32 are sums of the codes, abs the codes without
- * signs. Beyond the end of a row codes are 0. */
+ * signs. Beyond the end of a row codes are 0. In an array that begins at a line of the cache codes
+ * begin at one, too, which AMX reads half again as fast. */
 struct kern_act {
     float d[8];
     int16_t s16[16], s32[8];
+    uint8_t unused[48];
     int8_t qs[256];
     uint8_t abs[256];
 };

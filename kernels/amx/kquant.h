@@ -6,8 +6,6 @@
 #ifndef HONE_KERNELS_AMX_KQUANT_H
 #define HONE_KERNELS_AMX_KQUANT_H
 
-#include "kernels/amx/fold.h"
-
 enum { SIZE = 256, DEPTH = 64, PLANES = BITS <= 3 ? 1 : 2, NEGATED = BITS == 3 };
 
 struct tiled {
@@ -15,17 +13,25 @@ struct tiled {
     fv d, dmin;
 };
 
-INLINE void unpack_tiles(const uint8_t *w, struct tiled *p) {
+INLINE fv finish_block(const struct tiled *p, iv s, const struct kern_act *a, fv acc) {
+    iv m = l_i32(0);
+    UNROLL for (int k = 0; k < N_SCALES / 2 && !OFFSET; k++) m = minima(m, p->pair[k], a, k);
+    if (NEGATED) s = l_sub(l_i32(0), s);
+    return float_steps(EXACT, p->d, p->dmin, s, m, a, acc);
+}
+
+#include "kernels/amx/fold.h"
+
+INLINE void unpack_tiles(const uint8_t *w, int64_t n, struct tiled *p) {
     struct rows_head h;
+    (void)n;
     head(w, &h);
     for (int i = 0; i < N_SCALES; i++) {
-        /* Both halves of a lane get its byte i % 4 as 16 bits. */
-        const iv twice = l_bytes(h.scale[i / 4], 0x01010101u * (unsigned)(i % 4));
-        iv s = SIGNED ? _mm512_srai_epi16(twice, 8) : even_bytes(twice);
-        if (NEGATED) s = _mm512_sub_epi16(l_i32(0), s);
+        const iv all = l_bytes(h.scale[i / 4], 0x01010101u * (unsigned)(i % 4));
+        const struct multiplier m = multiplier_of(all, SIGNED, NEGATED);
         for (int j = i * (SUB / 4); j < (i + 1) * (SUB / 4); j++) {
             const iv q = l_sub8(code(w, j / 8, j % 8), l_i8(OFFSET ? 1 << OFFSET : 0));
-            fold(q, s, PLANES, &p->code[0][j], &p->code[PLANES - 1][j]);
+            fold(q, m, SIGNED, PLANES, &p->code[0][j], &p->code[PLANES - 1][j]);
         }
     }
     for (int i = 0; i < N_SCALES / 2 && !OFFSET; i++)
@@ -34,14 +40,6 @@ INLINE void unpack_tiles(const uint8_t *w, struct tiled *p) {
     p->dmin = h.dmin;
 }
 
-INLINE fv finish_block(const struct tiled *p, iv s, const struct kern_act *a, int i, fv acc) {
-    iv m = l_i32(0);
-    (void)i;
-    UNROLL for (int k = 0; k < N_SCALES / 2 && !OFFSET; k++) m = minima(m, p->pair[k], a, k);
-    if (NEGATED) s = l_sub(l_i32(0), s);
-    return float_steps(EXACT, p->d, p->dmin, s, m, a, acc);
-}
-
-#include "kernels/amx/tiles.h"
+#include "kernels/amx/gemm.h"
 
 #endif

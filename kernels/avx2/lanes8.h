@@ -79,9 +79,9 @@ INLINE iv l_pair(iv v, int i, bool is_signed) {
     if (is_signed) return _mm256_srai_epi16(l_bytes(v, 0x00800080 | b << 8 | (b + 1) << 24), 8);
     return l_bytes(v, 0x80008000 | (b + 1) << 16 | b);
 }
-/* Returns in each lane the sum of two products of 16 bits. */
-INLINE iv l_madd16(iv a, iv b) {
-    return _mm256_madd_epi16(a, b);
+/* Adds to each lane two products of 16 bits. */
+INLINE iv l_sum16(iv s, iv a, iv b) {
+    return l_add(s, _mm256_madd_epi16(a, b));
 }
 INLINE fv l_float(iv v) {
     return _mm256_cvtepi32_ps(v);

@@ -72,8 +72,8 @@ INLINE iv l_pair(iv v, int i, bool is_signed) {
     if (is_signed) return _mm512_srai_epi16(l_bytes(v, 0x00800080 | b << 8 | (b + 1) << 24), 8);
     return l_bytes(v, 0x80008000 | (b + 1) << 16 | b);
 }
-INLINE iv l_madd16(iv a, iv b) {
-    return _mm512_madd_epi16(a, b);
+INLINE iv l_sum16(iv s, iv a, iv b) {
+    return _mm512_dpwssd_epi32(s, a, b);
 }
 INLINE fv l_float(iv v) {
     return _mm512_cvtepi32_ps(v);

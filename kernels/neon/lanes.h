@@ -114,8 +114,8 @@ INLINE int32x4_t madd16(int32x4_t x, int32x4_t y) {
     return vpaddq_s32(vmull_s16(vget_low_s16(s16(x)), vget_low_s16(s16(y))),
                       vmull_high_s16(s16(x), s16(y)));
 }
-INLINE iv l_madd16(iv x, iv y) {
-    return (iv){madd16(x.a, y.a), madd16(x.b, y.b)};
+INLINE iv l_sum16(iv s, iv x, iv y) {
+    return l_add(s, (iv){madd16(x.a, y.a), madd16(x.b, y.b)});
 }
 INLINE fv l_float(iv v) {
     return (fv){vcvtq_f32_s32(v.a), vcvtq_f32_s32(v.b)};

@@ -147,7 +147,7 @@ INLINE void chunk(int n, bool panel, const uint8_t *w, const struct indices *x,
  * belong to. */
 INLINE iv minima(iv m, iv pair, const struct kern_act *a, int i) {
     const int16_t *s = SUB == 16 ? a->s16 : a->s32;
-    return l_add(m, l_madd16(pair, l_at(s + 2 * i)));
+    return l_sum16(m, pair, l_at(s + 2 * i));
 }
 
 /* Returns acc + a block of these sums. These are the only steps in floats. */

@@ -26,15 +26,15 @@ struct rows_head {
     fv d, dmin;
 };
 
-/* Asks for the lines of bytes from .. to - 1 behind w, 1 KiB further on. They are few at a time,
- * because a processor that has no room for a request drops it. One token reads two groups side
- * by side, a few lines of each in turn, because what a processor fetches ahead by itself is
+/* Asks for the lines of bytes from .. to - 1 behind w, 1 or 2 KiB further on. They are few at a
+ * time, because a processor that has no room for a request drops it. One token reads two groups
+ * side by side, a few lines of each in turn, because what a processor fetches ahead by itself is
  * limited per stream (docs/design/runtime.md); not where lookups limit and there are no registers
  * for two (rows/loads.h). With several tokens a processor sees too few reads ahead of it to keep
  * memory busy, so lines are brought to the second cache early and from there to the first. */
 INLINE void ahead(int n_tok, const uint8_t *w, int from, int to) {
     UNROLL for (int i = from / 64; i < to / 64; i++) {
-        __builtin_prefetch(w + (n_tok > 1 ? 2048 : 1024) + 64 * i);
+        __builtin_prefetch(w + (n_tok > 1 ? 2048 : 128 * LANES) + 64 * i);
         if (n_tok > 1) __builtin_prefetch(w + 8192 + 64 * i, 0, 2);
     }
 }

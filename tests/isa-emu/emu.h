@@ -65,8 +65,7 @@ typedef struct {
     }
 
 EMU_2(add_epi8, __m512i, _mm256_add_epi8)
-EMU_2(sub_epi16, __m512i, _mm256_sub_epi16)
-EMU_2(mullo_epi16, __m512i, _mm256_mullo_epi16)
+EMU_2(maddubs_epi16, __m512i, _mm256_maddubs_epi16)
 EMU_2(add_epi32, __m512i, _mm256_add_epi32)
 EMU_2(sub_epi8, __m512i, _mm256_sub_epi8)
 EMU_2(sub_epi32, __m512i, _mm256_sub_epi32)
@@ -79,6 +78,7 @@ EMU_2(shuffle_epi8, __m512i, _mm256_shuffle_epi8)   /* within 128 bits in both *
 EMU_2(unpacklo_epi8, __m512i, _mm256_unpacklo_epi8) /* so are these */
 EMU_2(unpackhi_epi8, __m512i, _mm256_unpackhi_epi8)
 EMU_2(mul_ps, __m512, _mm256_mul_ps)
+EMU_1(abs_epi8, __m512i, __m512i, _mm256_abs_epi8)
 EMU_1(cvtepi32_ps, __m512, __m512i, _mm256_cvtepi32_ps)
 EMU_SHIFT(slli_epi16, _mm256_slli_epi16)
 EMU_SHIFT(srli_epi16, _mm256_srli_epi16)
@@ -201,6 +201,12 @@ EMU __m512i emu_mask_blend_epi8(__mmask64 m, __m512i a, __m512i b) {
         if (m >> j & 1) x[j] = y[j];
     return emu_loadu_si512(x);
 }
+EMU __m512i emu_mask_sub_epi8(__m512i other, __mmask64 m, __m512i a, __m512i b) {
+    return emu_mask_blend_epi8(m, other, emu_sub_epi8(a, b));
+}
+EMU __m512i emu_dpwssd_epi32(__m512i c, __m512i a, __m512i b) {
+    return emu_add_epi32(c, emu_madd_epi16(a, b));
+}
 /* Only 0xca: the bits of a where m has them, elsewhere those of b. */
 EMU __m512i emu_ternarylogic_epi32(__m512i m, __m512i a, __m512i b, int how) {
     (void)how;
@@ -294,14 +300,18 @@ EMU void emu_tile_store(int t, void *p, size_t stride) {
 #define _mm512_loadu_ps emu_loadu_ps
 #undef _mm512_loadu_si512
 #define _mm512_loadu_si512 emu_loadu_si512
-#undef _mm512_madd_epi16
-#define _mm512_madd_epi16 emu_madd_epi16
 #undef _mm512_maskz_loadu_ps
 #define _mm512_maskz_loadu_ps emu_maskz_loadu_ps
 #undef _mm512_mul_ps
 #define _mm512_mul_ps emu_mul_ps
-#undef _mm512_mullo_epi16
-#define _mm512_mullo_epi16 emu_mullo_epi16
+#undef _mm512_maddubs_epi16
+#define _mm512_maddubs_epi16 emu_maddubs_epi16
+#undef _mm512_abs_epi8
+#define _mm512_abs_epi8 emu_abs_epi8
+#undef _mm512_mask_sub_epi8
+#define _mm512_mask_sub_epi8 emu_mask_sub_epi8
+#undef _mm512_dpwssd_epi32
+#define _mm512_dpwssd_epi32 emu_dpwssd_epi32
 #undef _mm512_mullo_epi32
 #define _mm512_mullo_epi32 emu_mullo_epi32
 #undef _mm512_or_si512
@@ -324,8 +334,6 @@ EMU void emu_tile_store(int t, void *p, size_t stride) {
 #define _mm512_srai_epi32 emu_srai_epi32
 #undef _mm512_storeu_ps
 #define _mm512_storeu_ps emu_storeu_ps
-#undef _mm512_sub_epi16
-#define _mm512_sub_epi16 emu_sub_epi16
 #undef _mm512_sub_epi32
 #define _mm512_sub_epi32 emu_sub_epi32
 #undef _mm512_sub_epi8

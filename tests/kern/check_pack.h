@@ -82,7 +82,8 @@ static void packed_errors(const struct packed_case *c, const float *out, int64_t
 /* Sums inside a block are exact integers, so only the few roundings per block are left: 1e-6. With
  * 8-bit activations 8e-3 (the spread of rounding: 1/254 of the block's largest value, uniform). */
 static void check_packed(const struct kern *k, enum qtype t, int64_t n_k, struct rng *r) {
-    static const int64_t tokens[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 63, 64, 65, 512};
+    static const int64_t tokens[] = {1,  2,  3,  4,  5,  6,  7,   8,   9,  15,
+                                     16, 17, 40, 63, 64, 65, 257, 300, 512};
     enum { ALL = 512, EXTRA = 3 };
     struct packed_case c;
     packed_make(&c, k, t, n_k, ALL, r);
@@ -118,7 +119,7 @@ static void check_packed(const struct kern *k, enum qtype t, int64_t n_k, struct
 /* Codes, scales and activations at their extremes: nothing saturates or wraps. A few roundings of
  * 2^-24 per block, on terms up to three times the largest weight (codes before their offset). */
 static void check_packed_extremes(const struct kern *k, enum qtype t, struct rng *r) {
-    enum { TOKENS = 5 };
+    enum { TOKENS = 40 };
     for (int fill = 0; fill < 2; fill++) {
         struct packed_case c;
         packed_make(&c, k, t, 256, TOKENS, r);
@@ -142,10 +143,10 @@ static void check_packed_extremes(const struct kern *k, enum qtype t, struct rng
             ref.op[t].decode(c.w + i * c.row_bytes, c.dec + i * c.k, c.k);
         for (int i = 0; i < TOKENS; i++) {
             for (int j = 0; j < c.k; j++)
-                c.x[j] = i == 0   ? 1
-                         : i == 1 ? -1
-                         : i == 2 ? (j & 1 ? -1.0f : 1.0f)
-                                  : rng_f32(r, -1, 1);
+                c.x[j] = i % 5 == 0   ? 1
+                         : i % 5 == 1 ? -1
+                         : i % 5 == 2 ? (j & 1 ? -1.0f : 1.0f)
+                                      : rng_f32(r, -1, 1);
             kern_act(k, t, c.x, c.k, c.act + i);
         }
         float out[TOKENS][16];
@@ -170,7 +171,8 @@ static void check_packed_extremes(const struct kern *k, enum qtype t, struct rng
 
 /* Several groups at once are the groups one by one, bit for bit; nothing is written beside them. */
 static void check_packed_groups(const struct kern *k, enum qtype t, struct rng *r) {
-    enum { K = 512, GROUPS = 5, TOKENS = 5 };
+    enum { K = 512, GROUPS = 5, TOKENS = 270 };
+    static const int tokens[] = {1, 2, 3, 4, 5, 16, 21, 33, TOKENS};
     struct packed_case c[GROUPS];
     for (int g = 0; g < GROUPS; g++) packed_make(&c[g], k, t, K, TOKENS, r);
     const int64_t rows = c[0].op->rows, ldo = GROUPS * rows + 3;
@@ -180,7 +182,8 @@ static void check_packed_groups(const struct kern *k, enum qtype t, struct rng *
           *out = malloc((size_t)(TOKENS * ldo) * sizeof *out);
     for (int g = 0; g < GROUPS; g++) memcpy(w + (uint64_t)g * bytes, c[g].packed, bytes);
     for (int n_groups = 1; n_groups <= GROUPS; n_groups++)
-        for (int n = 1; n <= TOKENS; n++) {
+        for (size_t j = 0; j < sizeof tokens / sizeof tokens[0]; j++) {
+            const int n = tokens[j];
             for (int64_t i = 0; i < TOKENS * ldo; i++) want[i] = out[i] = NAN;
             for (int g = 0; g < n_groups; g++)
                 c[0].op->gemm(c[g].packed, 1, c[0].act, c[0].n_act, n, want + g * rows, ldo, K,
