@@ -6,6 +6,7 @@
  * among the tokens of the second) of every type. */
 #include <string.h>
 
+#include "core/mem.h"
 #include "core/rng.h"
 #include "kernels/bench.h"
 #include "kernels/ops.h"
@@ -35,13 +36,15 @@ static bool same(struct trial *x, enum qtype t, const struct kern *a, const stru
     return memcmp(x->out[0], x->out[1], sizeof x->out[0]) == 0;
 }
 
-/* Nothing is allocated: whoever is out of memory should not be told that a processor is wrong. */
-bool kern_agree(const struct kern *a, const struct kern *b) {
-    static struct trial x;
+int kern_agree(const struct kern *a, const struct kern *b, bool *agree, struct err *e) {
+    void *mem = NULL;
     struct rng r;
+    if (mem_alloc(&mem, sizeof(struct trial), "a trial of AMX", e)) return -1;
     rng_seed(&r, 1);
-    for (int t = 0; t < QT_COUNT; t++)
-        if (a->op[t].rows == ROWS && b->op[t].rows == ROWS && !same(&x, (enum qtype)t, a, b, &r))
-            return false;
-    return true;
+    *agree = true;
+    for (int t = 0; t < QT_COUNT && *agree; t++)
+        if (a->op[t].rows == ROWS && b->op[t].rows == ROWS)
+            *agree = same(mem, (enum qtype)t, a, b, &r);
+    mem_free(mem);
+    return 0;
 }

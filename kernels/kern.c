@@ -68,11 +68,14 @@ static void fill(struct kern *k, enum kern_isa isa);
 static pthread_once_t amx_once = PTHREAD_ONCE_INIT;
 static bool amx_agrees;
 static void try_amx(void) {
-    static struct kern k[2];
+    struct kern k[2];
+    struct err e = {0};
     fill(&k[0], KERN_AMX);
     fill(&k[1], KERN_AVX512);
-    amx_agrees = kern_agree(&k[0], &k[1]);
-    if (!amx_agrees) log_warn("AMX of this processor computes wrongly here: prompts use AVX-512");
+    if (kern_agree(&k[0], &k[1], &amx_agrees, &e))
+        log_warn("no memory to try AMX: prompts use AVX-512");
+    else if (!amx_agrees)
+        log_warn("AMX of this processor computes wrongly here: prompts use AVX-512");
 }
 
 bool kern_isa_has(enum kern_isa isa) {

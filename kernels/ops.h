@@ -4,6 +4,7 @@
 #ifndef HONE_KERNELS_OPS_H
 #define HONE_KERNELS_OPS_H
 
+#include "core/err.h"
 #include "kernels/kern.h"
 
 #define KERN_OPS(isa, T) extern const struct kern_ops kern_##isa##_##T;
@@ -15,9 +16,9 @@ bool kern_cpu_has_vbmi(
     /* Tells whether there are AVX-512's permutations of bytes, which not all processors with its
      * VNNI have. */
     void);
-/* Tells whether packed products give the same bits for all types that both have in groups of 16
- * rows. Only one thread may call it at a time. */
-bool kern_agree(const struct kern *a, const struct kern *b);
+/* Sets *agree to whether packed products give the same bits for all types that both have in groups
+ * of 16 rows. Returns -1, with *e set, if there is no memory to try. */
+int kern_agree(const struct kern *a, const struct kern *b, bool *agree, struct err *e);
 
 void kern_ref_act(struct kern *k); /* Sets act_quant. */
 void kern_ref_f32(struct kern *k); /* Sets everything else. */

@@ -19,9 +19,9 @@
 #include "core/qtype.h"
 
 enum {
-    ROWS_PANEL = 364
+    ROWS_PANEL = 428
     /* A gemm may unpack a block of 256 weights of a row to so many bytes: codes, scales and
-     * minima. */
+     * minima. I8MM takes most; AVX2 and AVX-512 take 364, AMX has no need of it. */
 };
 
 /* 256 activations as the packed kernels read them. d has the scale of every 32; they are all the

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # bench/peers.sh beside a llama-bench: which options it gets, where its numbers go; what OUT has is not measured again; what there was no time
-# for is left for the next call.
+# for is left for the next call. Beside ik_llama.cpp's package: its Python is asked for the same groups.
 set -eu
 command -v python3 > /dev/null || { echo "SKIP: no python3"; exit 77; }
 t=$(mktemp -d)
@@ -48,5 +48,23 @@ run
 cmp "$t/want" "$t/log" || fail "it measured again"
 run AGAIN=1 SETS="8:4:0:2"
 [ "$(wc -l < "$t/log")" = 8 ] || fail "AGAIN=1 did not measure two pairs"
+mkdir -p "$t/ik/bin"
+cat > "$t/ik/bin/python" <<'END'
+#!/bin/sh
+[ "$1" = -c ] && exit
+shift
+echo "$*" >> "${0%/*}/log"
+echo '{"tests": [{"test": "pp8", "depth": 0, "tok_per_s": 50.0}, {"test": "tg4", "depth": 0, "tok_per_s": 25.0}], "build": "some package"}'
+END
+chmod +x "$t/ik/bin/python"
+run LLAMA_BENCH= IK=1 IK_VENV="$t/ik" SETS="8:4:0:1"
+grep -q -e "--child ik $f 8 4 0 1 " "$t/ik/bin/log" || fail "the package was asked for: $(cat "$t/ik/bin/log")"
+python3 - "$t/out.json" <<'END'
+import json, sys
+doc = json.load(open(sys.argv[1]))
+t = doc["models"]["Q8_0"]["tests"]["tg4@0"]
+assert t["ik_tok_per_s"] == 25 and abs(t["hone_tok_per_s"] / 25 - t["ik_ratio"]) < 1e-3, t
+assert doc["builds"]["ik"] == "some package", doc["builds"]
+END
 if run THREADS=2 AGAIN=1 2> "$t/err"; then fail "results of other threads are mixed"; fi
 grep -q "threads 1, not 2" "$t/err" || fail "unclear: $(cat "$t/err")"

@@ -51,9 +51,11 @@ static void test_trial(void) {
     struct kern amx, avx512;
     kern_init(&amx, KERN_AMX);
     kern_init(&avx512, KERN_AVX512);
-    CHECK(kern_agree(&amx, &avx512));
+    bool agree = false;
+    struct err e;
+    CHECK(kern_agree(&amx, &avx512, &agree, &e) == 0 && agree);
     emu_break_tiles = true;
-    CHECK(!kern_agree(&amx, &avx512));
+    CHECK(kern_agree(&amx, &avx512, &agree, &e) == 0 && !agree);
     emu_break_tiles = false;
 }
 
