@@ -9,7 +9,7 @@ import peer_ik
 MISREAD = 0.1  # mean divergence; unrelated distributions are above 1
 hone, scratch, out_path = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[-1]
 tiny = pathlib.Path("tests/golden/tiny-qwen35moe")
-FILES = [("type", t) for t in "F32 F16 BF16 Q8_0 Q6_K Q5_K Q4_K Q3_K Q2_K Q5_1 Q5_0 Q4_1 Q4_0 IQ4_NL IQ4_XS IQ3_S IQ3_XXS IQ2_S IQ2_XS IQ2_XXS IQ1_M IQ1_S MXFP4".split()]
+FILES = [("type", t) for t in "F16 BF16 Q8_0 Q6_K Q5_K Q4_K Q3_K Q2_K Q5_1 Q5_0 Q4_1 Q4_0 IQ4_NL IQ4_XS IQ3_S IQ3_XXS IQ2_S IQ2_XS IQ2_XXS IQ1_M IQ1_S MXFP4".split()]
 FILES += [("recipe", r) for r in "IQ1_M IQ2_XXS IQ2_M Q2_K IQ3_XXS IQ3_M Q3_K_M IQ4_XS MXFP4_MOE Q4_K_M Q5_K_M Q6_K Q8_0 hone-Q4_K_XL UD-Q4_K_XL APEX".split()]
 
 
