@@ -2,8 +2,8 @@
 # usage: arm64-root.sh FOLDER [PACKAGE...] : the libraries that hone is linked with, and their headers, for ARM64, unpacked from the
 # distribution's own packages into FOLDER, and each shared one once more under FOLDER/packages, with what packagers' tools want to
 # know; or these packages and all that they need, with a C library. Needs apt-get and its sources, not root; nothing of this
-# machine's packages changes. Without PACKAGE the C library is that of the cross compiler (gcc-aarch64-linux-gnu). Does nothing
-# where FOLDER is complete.
+# machine's packages changes. Without PACKAGE the C library is that of the cross compiler (gcc-aarch64-linux-gnu), and libc6 lies
+# under FOLDER/packages alone, because packagers' tools look for it. Does nothing where FOLDER is complete.
 set -eu
 packages="zlib1g-dev zlib1g libxxhash-dev libxxhash0 libpcre2-dev libpcre2-8-0 libutf8proc-dev libutf8proc2
   libedit-dev libedit2 libbsd-dev libbsd0 libmd-dev libmd0 libncurses-dev libtinfo6"
@@ -18,9 +18,9 @@ apt="apt-get -qq -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o Dir::
 cd "$d/apt"
 # sources that have nothing for this architecture are passed over
 $apt update 2> update.log || { cat update.log >&2; exit 1; }
-if [ $# = 0 ]; then $apt download $packages; else $apt install -y --download-only --no-install-recommends "$@" && mv cache/archives/*.deb .; fi
+if [ $# = 0 ]; then $apt download $packages libc6; else $apt install -y --download-only --no-install-recommends "$@" && mv cache/archives/*.deb .; fi
 for f in *.deb; do
-    dpkg-deb -x "$f" "$d"
+    case $#$f in 0libc6_*) ;; *) dpkg-deb -x "$f" "$d" ;; esac
     case $f in *-dev_*) ;; *) mkdir -p "$d/packages" && dpkg-deb -R "$f" "$d/packages/${f%%_*}" ;; esac
 done
 rm -rf "$d/apt" && : > "$d/complete"
