@@ -144,7 +144,7 @@ static void bench_packed(struct job *j, const float *x, double bytes, double sec
         return;
     pack_rows(j, mem);
     j->w = mem;
-    j->rounded = (struct kern_act *)(j->w + w_bytes);
+    j->rounded = (void *)(j->w + w_bytes);
     j->scratch = j->w + w_bytes + act_bytes;
     for (int64_t i = 0; i < TOKENS; i++)
         kern_act(j->k, j->t, x, ROW, j->rounded + i * kern_act_blocks(ROW));
