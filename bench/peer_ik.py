@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""ik_llama.cpp, as PyPI's package ik-llama-cpp-python carries it, through its C interface: what bench/peers.py needs of an engine.
+"""ik_llama.cpp, as PyPI's package ik-llama-cpp-python carries it, through its C interface: what bench/peers.py and tests/interop-ik.py need of an engine.
 
 Runs inside the venv that `bench/peer-venv.sh ik` prints. The published package is compiled for AVX2. Its best settings are used: weights
 repacked at load, flash attention, fused experts (its own default)."""

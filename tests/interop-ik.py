@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """tests/interop.sh's program for ik_llama.cpp, the package ik-llama-cpp-python: interop-ik.py HONE SCRATCH OUT.json. The bundled model in
-every type and recipe is loaded there, and its logits of 32 tokens are compared with ours. Both round activations to 8 bits in their own
+the types and recipes of FILES is loaded there, and its logits of 32 tokens are compared with ours. Both round activations to 8 bits in their own
 ways, so a file that is read as it should be differs by little, and one that is misread by the order of the logits themselves."""
 import json, os, pathlib, subprocess, sys
 import numpy as np
@@ -26,7 +26,7 @@ def log_probabilities(x):
 
 
 def check(how, name, base, imat):
-    """A row of the result; the last word says what is wrong, if anything."""
+    """A row of the result."""
     path = scratch / "f.gguf"
     run("quantize", base, "-o", path, "--" + how, name, "--imatrix", imat, "-q", "-f")
     row = dict(file=f"{how} {name}", size_bytes=os.path.getsize(path))

@@ -3,7 +3,7 @@
  * multiplied by the scale of their sub-block when they are unpacked, so that four products of tiles
  * sum a whole block. Such a product has up to 13 bits and a sign: a plane of low bytes, unsigned,
  * and one of high bytes, product = low + 256 * high. Sums of a plane: 256 * 127 * 255 < 2^23, so of
- * both together below 2^31. Included once by a type's file, which defines
+ * both together below 2^31. It is included once by a type's file, which has defined
  *   PLANES                 1: products are signed bytes; 2
  *   struct tiled           a block, with code[PLANES][64]
  *   finish_block(p, s, a, acc)  acc + the block, s: its sums with the activations at a */
@@ -19,8 +19,8 @@ struct multiplier {
     __mmask64 flip;
 };
 
-/* Makes it of a scale that all four bytes of its lane hold. With `negated` products get the other
- * sign. */
+/* Returns the multiplier for s, whose lanes hold the scale of a row in each of their four bytes.
+ * With `negated` all products get the opposite sign. */
 INLINE struct multiplier multiplier_of(iv s, bool is_signed, bool negated) {
     struct multiplier m;
     const __mmask64 below = _mm512_movepi8_mask(s);

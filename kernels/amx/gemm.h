@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: MIT
-/* kernels/amx/gemm.h - the loops of a product by AMX; see tiles.h. Included once by a type's file,
- * after fold.h or plain.h, which define ABREAST of sixteen tokens that are multiplied together, in
- * STEPS steps (first_step, step, last_step), struct sums, and finish_token, which takes the float
- * steps of a token; and after the definition of unpack_tiles(w, n, p): n blocks of a group. */
+/* kernels/amx/gemm.h - the loops of a product by AMX; see tiles.h. It is included once by a type's
+ * file, behind fold.h or plain.h, which have defined
+ *   ABREAST       how many times sixteen tokens are multiplied together: 1 or 2
+ *   struct sums   the integer sums of these tokens with 256 weights of 16 rows
+ *   first_step, step, last_step  such a product; there are STEPS steps between first and last
+ *   finish_token  adds a token's sums to its floats
+ * and behind struct tiled, 256 unpacked weights of 16 rows, and unpack_tiles(w, n, p), which
+ * unpacks n blocks to it: IN_ACT of them, or fewer at the end of a row. */
 #ifndef HONE_KERNELS_AMX_GEMM_H
 #define HONE_KERNELS_AMX_GEMM_H
 
 enum { STRIP = ABREAST * HALF, PART = STRIP / STEPS /* Tokens that are finished after a step. */ };
 
-/* Takes the float steps of the tokens of a strip that belong to step i. */
+/* Finishes the tokens of a strip whose turn is behind step i. */
 INLINE void finish_part(const struct sums *s, int i, int64_t lda) {
     const int h = i * PART / HALF, from = i * PART % HALF;
     const struct half u = s->half[h];
@@ -16,8 +20,9 @@ INLINE void finish_part(const struct sums *s, int i, int64_t lda) {
         finish_token(s, h, t, u.acc + t - u.done, u.x + t * lda);
 }
 
-/* Multiplies the tokens of s and, meanwhile, finishes those of `before`: vectors and tiles are
- * units of their own, but a processor does not look as far ahead as a strip is long. */
+/* Multiplies the tokens of s and finishes a part of the tokens of `before` behind each step. A
+ * processor computes tiles and vectors at the same time, but only if they are close together in the
+ * program, because it looks ahead a few hundred instructions. */
 INLINE void multiply(bool two, struct sums *s, const struct sums *before, int64_t lda) {
     first_step(two);
     UNROLL for (int i = 0; i < STEPS; i++) {

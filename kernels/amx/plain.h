@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* kernels/amx/plain.h - types with a float scale per 32 weights by AMX; see tiles.h. A product
- * takes 32 codes, a block, and has sums of its own; eight of them are a step of gemm.h. Included
+ * takes 32 codes, a block, and has sums of its own; eight of them are the steps of gemm.h. Included
  * once by a type's file, after its header of kernels/rows/. */
 #ifndef HONE_KERNELS_AMX_PLAIN_H
 #define HONE_KERNELS_AMX_PLAIN_H

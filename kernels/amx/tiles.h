@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* kernels/amx/tiles.h - products of packed groups with many tokens by AMX: a tile of 16 tokens x 64
  * codes, straight from kern_act.qs, times a tile of 64 codes x 16 rows, which 16 vectors of
- * unpacked codes are, adds to 16 tokens x 16 rows of int32. Included once by fold.h or plain.h,
- * after avx512/lanes.h and the type's header of kernels/rows/, and after the definition of
- *   FEW                 the kernel of AVX-512, for few tokens
- *   DEPTH               codes of a row that one product takes: 64, or 32
- *   struct tiled        256 weights of 16 rows, unpacked
- *   unpack_tiles(w, n, p)  unpacks n blocks of SIZE weights; n is 256 / SIZE but for a row's end
- *   struct strip, multiply_strip, finish_strip  see gemm_tiles
+ * unpacked codes are, adds to 16 tokens x 16 rows of int32.
+ *
+ * A type's file includes avx512/lanes.h and the type's header of kernels/rows/, defines FEW, the
+ * kernel of AVX-512 that takes few tokens, and DEPTH, the codes of a row that one product takes (64
+ * or 32), and then includes fold.h or plain.h, which include this file, and gemm.h, which has the
+ * loops.
  *
  * Sums are exact integers and the float steps are those of kernels/rows/, so a token's result is
  * the same bits as with AVX-512, whatever the number of tokens.
@@ -20,11 +19,12 @@
 #ifndef HONE_KERNELS_AMX_TILES_H
 #define HONE_KERNELS_AMX_TILES_H
 
-/* With fewer tokens than 16 the kernel of AVX-512 is used, which need not unpack weights
- * (docs/notebook/amx.md). Sums of CHUNK tokens stay in the first cache beside the unpacked
- * weights. */
+/* HALF tokens are the rows of a tile; fewer go to the kernel of AVX-512, which need not unpack
+ * weights and is faster then (docs/notebook/amx.md). The sums of CHUNK tokens fit into the first
+ * cache beside 256 unpacked weights of 16 rows. IN_ACT blocks of weights meet one kern_act. */
 enum { HALF = 16, CHUNK = 256, IN_ACT = 256 / SIZE };
 
+/* Tells the compiler that the memory at p is read or written here. */
 INLINE void touched(const void *p) {
     __asm__ volatile("" : : "r"(p) : "memory");
 }
