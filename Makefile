@@ -356,7 +356,7 @@ faults-run: all $(FAULT)
 bench-cuda: $(OBJ)/device/bench/cuda ## single kernels on the GPU of this machine, as JSON
 	@$<
 
-bench-cuda-first: $(OBJ)/device/bench/cuda_first ## the seven times that decide whether the estimates hold, as JSON
+bench-cuda-first: $(OBJ)/device/bench/cuda_first ## the times that decide whether the estimates hold, as JSON
 	@$<
 bench-gram: $(OBJ)/bench/gram ## the program that bench/gram.py runs; prints where it is
 	@echo $<

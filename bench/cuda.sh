@@ -3,7 +3,7 @@
 # decode, prompt, on one model. Each writes OUT/cuda-PART.json; a measurement that takes longer than LIMIT, or than what is left of TOTAL, is recorded as
 # failed (124), and what comes after TOTAL as skipped: it ends by itself. For all parts: TOTAL=36000 bench/cuda.sh first check kernels ... deep.
 #
-#   first     seven times that decide whether the estimates of docs/notebook/cuda-counts.md hold (make bench-cuda-first): seconds
+#   first     times that decide whether the estimates of docs/notebook/cuda-counts.md hold (make bench-cuda-first): seconds
 #   check     the kernel tests on the device (make check-cuda)
 #   kernels   single kernels at full size, copy bandwidth, what an empty launch in a captured chain costs (make bench-cuda)
 #   launches  the overhead probe: as many layers and launches as Qwen3.5-35B-A3B, widths of the bundled tiny model, so that nothing else
@@ -18,12 +18,12 @@
 #   HONE     the binary (build/hone)          DIR      where synthetic files go and stay (a scratch folder)
 #   OUT      folder of results (docs/results) LIMIT    seconds of one measurement (240)
 #   SHAPES   "Qwen3.5-35B-A3B" (Qwen3.5-27B)    RECIPES  "Q4_K_M" (IQ2_XXS, Q2_K and BF16 take other kernels)     DEPTHS  0,4096,32768    DEEP  "65536 131072 262144"
-#   REPS     repetitions (5)   TG  tokens generated (128)   KV  "f16 q8_0"   DEVICE  cuda   MASKS  "0 1 3 7 15 31 543 671"
-#   DEEP_MASKS  "895 383"
+#   REPS     repetitions (5)   TG  tokens generated (128)   KV  "f16 q8_0"   DEVICE  cuda   MASKS  "0 1 3 7 519 647"
+#   DEEP_MASKS  "999 487"
 # The same files beside another engine: bench/peers.sh. Numbers of different machines are never compared.
 set -eu
 HONE=${HONE:-build/hone}
-device=${DEVICE:-cuda} reps=${REPS:-5} tg=${TG:-128} masks=${MASKS:-0 1 3 7 15 31 543 671}
+device=${DEVICE:-cuda} reps=${REPS:-5} tg=${TG:-128} masks=${MASKS:-0 1 3 7 519 647}
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
 dir=${DIR:-$t} results=${OUT:-docs/results}
@@ -101,7 +101,7 @@ file_fusions() {
     for mask in $masks; do
         speed "$1, fused $mask" "$2" "$device/$mask" --kv-type q8_0 --pp 0 --tg "$tg"
     done
-    for mask in 31 63 127 895; do
+    for mask in 7 39 103 999; do
         speed "$1, pp2048 by $mask" "$2" "$device/$mask" --kv-type q8_0 --pp 2048 --tg 0
     done
 }
@@ -119,7 +119,7 @@ file_offload() {
 file_deep() {
     for depth in ${DEEP:-65536 131072 262144}; do
         pp=2048
-        for mask in ${DEEP_MASKS:-895 383}; do
+        for mask in ${DEEP_MASKS:-999 487}; do
             speed "$1 q8_0 at $depth by $mask" "$2" "$device/$mask" --kv-type q8_0 --pp $pp --tg 64 --depths "$depth"
             pp=0
         done

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* bench/cuda_first.c - seven times that decide whether the estimates of docs/notebook/cuda-counts.md hold,
- * in a few seconds on a GPU: of a token a projection with the norm behind it and without, the norm
- * alone, the delta rule, the choice of experts and the best tokens; of a prompt the convolution,
- * the router and the delta rule. One JSON document; shapes of Qwen3.5-35B-A3B. `estimate_us`: what
- * bench/sass_latency.py says of an H200, where it does. Without a device: exit 77; with the
- * argument `small` a try of the program itself. */
+/* bench/cuda_first.c - times that decide whether the estimates of
+ * docs/notebook/cuda-counts.md hold, in a few seconds on a GPU: of a token a projection, the norm
+ * behind it, the delta rule, the choice of experts and the best tokens; of a prompt the
+ * convolution, the router and the delta rule. One JSON document; shapes of Qwen3.5-35B-A3B.
+ * `estimate_us`: what bench/sass_latency.py says of an H200, where it does. Without a device: exit
+ * 77; with the argument `small` a try of the program itself. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,7 +132,7 @@ static void of_a_token(void) {
                         .yq = device(CU_ACT_BYTES(EMBD), 0),
                         .n = EMBD,
                         .eps = 1e-6f};
-    struct cu_products p = {.n = 1, .arrived = device(4, 0)};
+    struct cu_products p = {.n = 1};
     p.part[0] = (struct cu_term){.w = &w,
                                  .x = device(CU_ACT_BYTES(K), 0),
                                  .n_in = 1,
@@ -141,8 +141,6 @@ static void of_a_token(void) {
                                  .y = out,
                                  .ldy = EMBD};
     report("projection 4096 to 2048, Q4_K", 0, call_products, &p, CALLS);
-    p.norm = &n;
-    report("the same with the norm behind it", 0, call_products, &p, CALLS);
     report("norm of 2048 values", 3.9, call_norm, &n, CALLS);
     struct cu_choice c = {.logits = floats(EXPERTS),
                           .n_experts = EXPERTS,

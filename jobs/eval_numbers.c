@@ -81,7 +81,9 @@ static void emit_speed(struct emit *m, const struct work *w, const char *model,
     emit_i64(m, "packed_mapped_bytes", NULL, (int64_t)mapped); /* These belong to a --pack-cache. */
     emit_str(m, "packed", "weights in packed rows", size);
     emit_num(m, "open_seconds", "seconds to open", l->seconds, 3);
-    emit_num(m, "bandwidth_gb_per_s", "memory read GB/s", eval_bandwidth(w->pool), 1);
+    emit_num(m, "bandwidth_gb_per_s",
+             session_bandwidth(l->s) ? "device memory GB/s" : "memory read GB/s",
+             eval_session_bandwidth(l->s, w->pool), 1);
     emit_table(m, "tests", "tests");
     emit_col(m, "test", "test");
     emit_col(m, "depth", "depth");
@@ -117,8 +119,8 @@ int eval_speed_run(struct work *w, const struct eval_args *a, const char *model,
     if (deepest > INT32_MAX || a->pp > INT32_MAX || a->tg > INT32_MAX || a->reps > INT32_MAX)
         return err_set(e, ERR_USAGE, "eval speed: the numbers are too large");
     TRY(eval_open_one(w, a, model, deepest + max_i64(max_i64(a->pp, a->tg), 1), &l, e));
-    int rc = eval_speed(l.s, a->pp, a->tg, depth, n_depths, (int)a->reps, eval_bandwidth(w->pool),
-                        NULL, r, &n, e);
+    int rc = eval_speed(l.s, a->pp, a->tg, depth, n_depths, (int)a->reps,
+                        eval_session_bandwidth(l.s, w->pool), NULL, r, &n, e);
     if (!rc) emit_speed(m, w, model, a, &l, r, n);
     eval_close_one(&l);
     return rc;

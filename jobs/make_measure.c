@@ -274,7 +274,7 @@ static int time_file(struct make *mk, const struct made *f, const char *what, st
     TRY_GOTO(out, rc, session_new(&s, m, &o, e));
     TRY_GOTO(out, rc,
              eval_speed(s, mk->pp, mk->tg, depth, n_depths, (int)mk->reps,
-                        eval_bandwidth(mk->w->pool), &keep, row, &n, e));
+                        eval_session_bandwidth(s, mk->w->pool), &keep, row, &n, e));
     struct jw w;
     jw_init(&w, json, false);
     jw_obj(&w, NULL);

@@ -153,7 +153,7 @@ static int ask_with_memory(struct cu_stream *s, bool *ok, struct err *e) {
     struct err why;
     int rc = ask(s, x, ok, &why);
     if (rc)
-        rc = err_set(e, ERR_SYS, "trying wgmma: %s; --device cuda/639 does without it", why.msg);
+        rc = err_set(e, ERR_SYS, "trying wgmma: %s; --device cuda/743 does without it", why.msg);
     free(x);
     cu_buf_free(b);
     return rc;

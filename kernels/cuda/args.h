@@ -168,7 +168,6 @@ struct cu_choice { /* as OP_MOE of models/ops.def */
     int64_t groups, top; /* of neighbours, the `top` best of which are chosen from; 0: none */
     float margin;        /* of CU_SCORE_MIXER */
 };
-#define CU_CHOICE_EXPERTS 256 /* most that cu_products chooses from */
 
 /* The largest finite logits, largest first, ties to the lower id. n < 0: too many are about as
  * large (ties) to be sorted here. */
@@ -230,10 +229,6 @@ struct cu_term {
 struct cu_products {
     struct cu_term part[CU_MAX_PARTS];
     int n;
-    /* by the last block, with one token: NULL, or what follows */
-    const struct cu_norm *norm;
-    const struct cu_choice *choice;
-    int32_t *arrived; /* 0 before and after */
 };
 
 #endif

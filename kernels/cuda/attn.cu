@@ -367,6 +367,7 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_tile(struct many_job j) {
             x = m == -INFINITY ? 0.0f : expf(x - m);
             if (lane < TILE) p[row * (TILE + 1) + lane] = x;
             x = cu_warp_sum(x);
+            cu_syncwarp(); /* every lane has read top[row] */
             if (lane == 0) {
                 fix[row] = m == -INFINITY ? 1.0f : expf(old - m);
                 sum[row] = sum[row] * fix[row] + x;
@@ -413,20 +414,6 @@ static int launch_many(struct cu_stream *s, const struct many_job *j, dim3 grid,
     return 0;
 }
 
-template <int FORM>
-static int launch_flash(struct cu_stream *s, const struct many_job *j, dim3 grid, struct err *e) {
-    grid.x = (unsigned)div_up((int)grid.x, FL_ROWS);
-    const size_t smem = (size_t)(FL_ROWS + 2 * FL_KEYS) * (size_t)(j->k.dim + 8) * 2;
-    if (j->k.dim <= 128) {
-        CU_SMEM(e, (attend_flash<FORM, 128>), smem);
-        CU_LAUNCH(e, (attend_flash<FORM, 128>), grid, FL_BLOCK, smem, s, *j);
-    } else {
-        CU_SMEM(e, (attend_flash<FORM, 256>), smem);
-        CU_LAUNCH(e, (attend_flash<FORM, 256>), grid, FL_BLOCK, smem, s, *j);
-    }
-    return 0;
-}
-
 int cu_attn_many(struct cu_stream *s, const struct cu_attn *a, struct err *e) {
     struct many_job j;
     TRY(kv_open(&j.k, &j.v, a, e));
@@ -444,11 +431,7 @@ int cu_attn_many(struct cu_stream *s, const struct cu_attn *a, struct err *e) {
     const dim3 rows((unsigned)(a->rows.longest * j.group), (unsigned)a->n_kv_heads,
                     (unsigned)a->rows.n_segs); /* blocks of a launch: x is to be divided */
     if (a->rows.n_segs < 1) return 0;
-    if (a->fast && j.k.dim <= 256 && j.k.dim % 16 == 0) {
-        if (j.k.form == KV_F16 && j.v.form == KV_F16) return launch_flash<KV_F16>(s, &j, rows, e);
-        if (j.k.form == KV_Q8 && j.v.form == KV_Q8) return launch_flash<KV_Q8>(s, &j, rows, e);
-        return launch_flash<KV_ANY>(s, &j, rows, e);
-    }
+    if (a->fast && j.k.dim <= 256 && j.k.dim % 16 == 0) return launch_flash_any(s, &j, rows, e);
     if (j.k.dim <= 64) return launch_many<32, 32, 4>(s, &j, rows, e);
     if (j.k.dim <= 128) return launch_many<32, 32, 8>(s, &j, rows, e);
     if (j.k.dim <= 256) return launch_many<32, 32, 16>(s, &j, rows, e);

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: MIT
 /* kernels/cuda/flash.cuh - attention of many tokens on tensor cores, heads of up to 256 values in
- * multiples of 32, any cache type. A block takes 64 (token, query head) rows of a segment and kv
+ * multiples of 16, any cache type. A block takes 64 (token, query head) rows of a segment and kv
  * head, 16 per warp, and walks the keys it may see 32 at a time with a running maximum. Keys and
- * values become f16 in shared memory once per block; a warp keeps its output in the f32 sums of its
+ * values are f16 in shared memory, once per block; a warp keeps its output in the f32 sums of its
  * mma tiles. The probabilities of a block of keys stay in the registers in which the product with
  * the keys left them, and enter the product with the values from there. Operands of products are
  * f16 (keys of an f16 cache are exact), sums and softmax are f32.
+ *
+ * Tiles begin at multiples of 32 keys, so that one lies in one page and its codes, and its scales,
+ * are one piece of memory. The next tile is on its way (cp.async) while one is computed: of an f16
+ * cache to where products read it, of q8_0 and q4_0 as codes, which become f16 between two
+ * barriers. Caches of other types, and heads of other sizes than 64, 128 and 256, are read and
+ * converted in between, which takes several times as long.
  * */
 #ifndef HONE_KERNELS_CUDA_FLASH_CUH
 #define HONE_KERNELS_CUDA_FLASH_CUH
@@ -24,15 +30,25 @@ struct many_job {
 
 enum { FL_ROWS = 64, FL_KEYS = 32, FL_BLOCK = 2 * FL_ROWS };
 
-/* Loads a tile of keys or values as f16. Rows beyond n_keys are zeros. */
-template <int FORM>
-CU_DEV void fl_tile(const struct kv_plane &p, const struct kv_span &s, int head, int n_keys, int ld,
+/* What a tile of a cache type takes in shared memory beside the f16 that products read. */
+template <int FORM, int DIM> struct fl_form {
+    enum {
+        FETCHED = FORM != KV_ANY,
+        CODED = FORM == KV_Q8 || FORM == KV_Q4,
+        CODES = FORM == KV_Q8 ? DIM : DIM / 2, /* bytes of a key */
+        RAW = CODED ? FL_KEYS * (CODES + DIM / 32 * 2) : 0,
+        STAGES = FORM == KV_F16 ? 2 : 1 /* tiles of f16 */
+    };
+};
+
+/* Loads a tile of keys or values of any type as f16. Rows beyond n_keys are zeros. */
+CU_DEV void fl_load(const struct kv_plane &p, const uint8_t *page, int row, int n_keys, int ld,
                     uint32_t *to) {
     const int units = p.dim / 8;
     for (int i = (int)threadIdx.x; i < FL_KEYS * units; i += FL_BLOCK) {
         const int key = i / units, u = i % units;
         float v[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-        if (key < n_keys) kv_load8<FORM>(p, kv_page_of(s, key), kv_row_of(s, head, key), u, v);
+        if (key < n_keys) kv_load8<KV_ANY>(p, page, row + key, u, v);
         uint4 w;
         w.x = cu_pack_f16(v[0], v[1]);
         w.y = cu_pack_f16(v[2], v[3]);
@@ -42,19 +58,86 @@ CU_DEV void fl_tile(const struct kv_plane &p, const struct kv_span &s, int head,
     }
 }
 
+/* Starts the copy of a tile: f16 to the tile itself, where the last key stands for those beyond
+ * n_keys (they are multiplied by 0, and must be numbers), codes and their scales to `raw`. */
+template <int FORM, int DIM>
+CU_DEV void fl_fetch(const struct kv_plane &p, const uint8_t *page, int row, int n_keys,
+                     uint32_t *tile, uint8_t *raw) {
+    typedef struct fl_form<FORM, DIM> F;
+    enum { UNITS = DIM / 8, LD = DIM / 2 + 4, SCALES = FL_KEYS * DIM / 16 };
+    if constexpr (F::CODED) {
+        const uint8_t *codes = page + p.codes + row * F::CODES;
+        CU_UNROLL
+        for (int k = 0; k < FL_KEYS * F::CODES; k += 16 * FL_BLOCK) {
+            const int at = k + 16 * (int)threadIdx.x;
+            if (at < FL_KEYS * F::CODES) cu_copy16(raw + at, codes + at);
+        }
+        const int at = 16 * (int)threadIdx.x;
+        if (at < SCALES)
+            cu_copy16(raw + FL_KEYS * F::CODES + at, page + p.scales + row * (DIM / 16) + at);
+    } else {
+        const uint8_t *codes = page + p.codes + (size_t)row * 2 * DIM;
+        CU_UNROLL
+        for (int k = 0; k < FL_KEYS * UNITS; k += FL_BLOCK) {
+            const int i = k + (int)threadIdx.x, key = i / UNITS, u = i % UNITS;
+            const int from = key < n_keys ? key : n_keys - 1;
+            cu_copy16(tile + key * LD + 4 * u, codes + from * (2 * DIM) + 16 * u);
+        }
+    }
+}
+
+/* Returns codes 2i and 2i + 1 of a word as f16, exactly: behind the exponent of 1024, less the
+ * bias. */
+template <int FORM> CU_DEV uint32_t fl_pair(uint32_t w, int i) {
+    if (FORM == KV_Q8)
+        return cu_add_f16x2(cu_perm(w ^ 0x80808080u, 0x64646464u, i ? 0x4342 : 0x4140),
+                            0xe480e480u /* -1152 */);
+    const uint32_t two = w >> (8 * i);
+    return cu_add_f16x2((two & 15u) | (two << 12 & 0xf0000u) | 0x64006400u,
+                        0xe408e408u /* -1032 */);
+}
+/* Turns a tile of codes that has arrived into f16: code * scale, rounded once. */
+template <int FORM, int DIM> CU_DEV void fl_convert(const uint8_t *raw, int n_keys, uint32_t *to) {
+    typedef struct fl_form<FORM, DIM> F;
+    enum { UNITS = DIM / 8, LD = DIM / 2 + 4 };
+    const uint16_t *scales = (const uint16_t *)(const void *)(raw + FL_KEYS * F::CODES);
+    CU_UNROLL
+    for (int k = 0; k < FL_KEYS * UNITS; k += FL_BLOCK) {
+        const int i = k + (int)threadIdx.x, key = i / UNITS, u = i % UNITS;
+        uint32_t x[2], v[4] = {0, 0, 0, 0};
+        if (FORM == KV_Q8) {
+            const uint2 c = ((const uint2 *)(const void *)raw)[i];
+            x[0] = c.x, x[1] = c.y;
+        } else {
+            x[0] = ((const uint32_t *)(const void *)raw)[i];
+            x[1] = x[0] >> 16;
+        }
+        const uint32_t d = scales[key * (DIM / 32) + u / 4] * 0x10001u;
+        if (key < n_keys) CU_UNROLL
+        for (int n = 0; n < 4; n++) v[n] = cu_mul_f16x2(fl_pair<FORM>(x[n / 2], n % 2), d);
+        *(uint4 *)(void *)(to + key * LD + 4 * u) = make_uint4(v[0], v[1], v[2], v[3]);
+    }
+}
+
 /* Returns row r of a segment for one kv head, that is its query head in its token of the pass. */
 CU_DEV int64_t fl_row(const struct many_job &j, const struct cu_seg &seg, int head, int r) {
     return ((int64_t)seg.row + r / j.group) * j.n_heads + head * j.group + r % j.group;
 }
 
-/* Computes attention of many rows. DIM is at least the head's size. Shared memory has queries,
- * keys and values in f16, in rows padded by 16 bytes. */
-template <int FORM, int DIM> CU_KERNEL __launch_bounds__(FL_BLOCK) attend_flash(struct many_job j) {
+/* Computes attention of many rows. DIM is the head's size, or with KV_ANY at least that. Shared
+ * memory has queries, then tiles of keys and values in f16, in rows padded by 16 bytes, then
+ * codes. */
+template <int KF, int VF, int DIM>
+CU_KERNEL __launch_bounds__(FL_BLOCK) attend_flash(struct many_job j) {
     enum { NT = DIM / 8, ST = FL_KEYS / 8 };
+    typedef struct fl_form<KF, DIM> K;
+    typedef struct fl_form<VF, DIM> V;
     CU_DYN_SHARED(uint32_t, mem);
-    const int dim = j.k.dim, ld = dim / 2 + 4, head = (int)blockIdx.y;
+    const int dim = K::FETCHED ? DIM : j.k.dim, ld = dim / 2 + 4, head = (int)blockIdx.y;
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, c = lane % 4;
-    uint32_t *q = mem, *k = q + FL_ROWS * ld, *v = k + FL_KEYS * ld;
+    const int tile = FL_KEYS * ld;
+    uint32_t *q = mem, *tiles = q + FL_ROWS * ld;
+    uint8_t *k_raw = (uint8_t *)(tiles + (K::STAGES + V::STAGES) * tile), *v_raw = k_raw + K::RAW;
     /* Later rows see more keys, so they start first. */
     const int r0 = ((int)gridDim.x - 1 - (int)blockIdx.x) * FL_ROWS;
     const struct cu_seg seg = j.seg[blockIdx.z];
@@ -62,6 +145,25 @@ template <int FORM, int DIM> CU_KERNEL __launch_bounds__(FL_BLOCK) attend_flash(
     const int n_rows = (int)cu_min(seg.n * j.group - r0, FL_ROWS);
     const int64_t pos = seg.pos;
     if (n_rows <= 0) return;
+    int64_t seen[2]; /* keys before which the lane's two rows stop */
+    CU_UNROLL
+    for (int b = 0; b < 2; b++) {
+        const int r = 16 * warp + lane / 4 + 8 * b;
+        seen[b] = r < n_rows ? pos + (r0 + r) / j.group + 1 : 0;
+    }
+    const int64_t seen0 = pos + r0 / j.group + 1, end = pos + (r0 + n_rows - 1) / j.group + 1;
+    const int64_t first = j.window > 0 && seen0 > j.window ? seen0 - j.window : 0;
+    const int64_t begin = first / FL_KEYS * FL_KEYS;
+    /* Keys of tiles from `all0` to `all1` are seen by every row. */
+    const int64_t all0 = j.window > 0 ? end - j.window : 0, all1 = seen0;
+    if (K::FETCHED) {
+        const int n = (int)cu_min(end - begin, FL_KEYS);
+        const int row = head * CU_PAGE + (int)(begin % CU_PAGE);
+        const uint8_t *page = kv_page(table, begin);
+        fl_fetch<KF, DIM>(j.k, page, row, n, tiles, k_raw);
+        fl_fetch<VF, DIM>(j.v, page, row, n, tiles + tile, v_raw);
+        cu_copy_commit();
+    }
     for (int i = (int)threadIdx.x; i < FL_ROWS * (dim / 2); i += FL_BLOCK) {
         const int r = i / (dim / 2), p = i % (dim / 2);
         float2 x = make_float2(0.0f, 0.0f);
@@ -70,21 +172,33 @@ template <int FORM, int DIM> CU_KERNEL __launch_bounds__(FL_BLOCK) attend_flash(
         q[r * ld + p] = cu_pack_f16(j.scale * x.x, j.scale * x.y);
     }
     float o[NT][4] = {}, top[2] = {-INFINITY, -INFINITY}, sum[2] = {0.0f, 0.0f};
-    int64_t seen[2]; /* keys before which the lane's two rows stop */
-    CU_UNROLL
-    for (int b = 0; b < 2; b++) {
-        const int r = 16 * warp + lane / 4 + 8 * b;
-        seen[b] = r < n_rows ? pos + (r0 + r) / j.group + 1 : 0;
-    }
-    const int64_t seen0 = pos + r0 / j.group + 1, end = pos + (r0 + n_rows - 1) / j.group + 1;
-    const int64_t begin = j.window > 0 && seen0 > j.window ? seen0 - j.window : 0;
-    for (int64_t k0 = begin; k0 < end; k0 += FL_KEYS) {
-        const int n_keys = end - k0 < FL_KEYS ? (int)(end - k0) : FL_KEYS;
-        const struct kv_span span = kv_span_of(table, k0, n_keys);
-        __syncthreads(); /* the last tile is done with; queries are there */
-        fl_tile<FORM>(j.k, span, head, n_keys, ld, k);
-        fl_tile<FORM>(j.v, span, head, n_keys, ld, v);
-        __syncthreads();
+    int turn = 0;
+    for (int64_t k0 = begin; k0 < end; k0 += FL_KEYS, turn ^= 1) {
+        const int n_keys = (int)cu_min(end - k0, FL_KEYS);
+        const int row = head * CU_PAGE + (int)(k0 % CU_PAGE);
+        uint32_t *k = tiles + (K::STAGES == 2 ? turn * 2 * tile : 0), *v = k + tile;
+        if constexpr (K::FETCHED) cu_copy_wait<0>();
+        __syncthreads(); /* the last tile is done with; queries and what was copied are there */
+        if constexpr (!K::FETCHED) {
+            const uint8_t *page = kv_page(table, k0);
+            fl_load(j.k, page, row, n_keys, ld, k);
+            fl_load(j.v, page, row, n_keys, ld, v);
+        }
+        if constexpr (K::CODED) {
+            fl_convert<KF, DIM>(k_raw, n_keys, k);
+            fl_convert<VF, DIM>(v_raw, n_keys, v);
+        }
+        if constexpr (K::CODED || !K::FETCHED) __syncthreads();
+        if (K::FETCHED && k0 + FL_KEYS < end) {
+            const int64_t next = k0 + FL_KEYS;
+            const int n = (int)cu_min(end - next, FL_KEYS);
+            const int at = head * CU_PAGE + (int)(next % CU_PAGE);
+            const uint8_t *page = kv_page(table, next);
+            uint32_t *to = tiles + (turn ^ 1) * 2 * tile; /* of f16 */
+            fl_fetch<KF, DIM>(j.k, page, at, n, to, k_raw);
+            fl_fetch<VF, DIM>(j.v, page, at, n, to + tile, v_raw);
+            cu_copy_commit();
+        }
         float s[ST][4] = {};
         for (int d = 0; d < dim; d += 16) {
             uint32_t a[4], b[4];
@@ -96,33 +210,37 @@ template <int FORM, int DIM> CU_KERNEL __launch_bounds__(FL_BLOCK) attend_flash(
                 cu_mma_f16(s[n + 1], a, b[2], b[3]);
             }
         }
+        if (k0 < all0 || k0 + FL_KEYS > all1) CU_UNROLL
+        for (int b = 0; b < 2; b++) CU_UNROLL
+        for (int n = 0; n < ST; n++) CU_UNROLL
+        for (int e = 0; e < 2; e++) {
+            const int64_t key = k0 + 8 * n + 2 * c + e;
+            const bool in = key < seen[b] && (j.window <= 0 || key >= seen[b] - j.window);
+            if (!in) s[n][2 * b + e] = -INFINITY;
+        }
+        float fix[2];
         CU_UNROLL
         for (int b = 0; b < 2; b++) { /* rows lane / 4 and + 8; a row is in 4 lanes */
-            float m = top[b], fix, part = 0.0f;
+            float m = top[b], part = 0.0f;
             CU_UNROLL
             for (int n = 0; n < ST; n++) CU_UNROLL
-            for (int e = 0; e < 2; e++) {
-                const int64_t key = k0 + 8 * n + 2 * c + e;
-                const bool in = key < seen[b] && (j.window <= 0 || key >= seen[b] - j.window);
-                if (!in) s[n][2 * b + e] = -INFINITY;
-                m = fmaxf(m, s[n][2 * b + e]);
-            }
+            for (int e = 0; e < 2; e++) m = fmaxf(m, s[n][2 * b + e]);
             m = fmaxf(m, cu_shfl_xor(m, 1));
             m = fmaxf(m, cu_shfl_xor(m, 2));
             const float base = m == -INFINITY ? 0.0f : m; /* nothing seen yet: all terms are 0 */
-            fix = expf(top[b] - base);
+            fix[b] = expf(top[b] - base);
             CU_UNROLL
             for (int n = 0; n < ST; n++) CU_UNROLL
             for (int e = 0; e < 2; e++) {
                 s[n][2 * b + e] = expf(s[n][2 * b + e] - base);
                 part += s[n][2 * b + e];
             }
-            sum[b] = sum[b] * fix + part; /* of the lane; lanes add up at the end */
+            sum[b] = sum[b] * fix[b] + part; /* of the lane; lanes add up at the end */
             top[b] = m;
-            CU_UNROLL
-            for (int n = 0; n < NT; n++) CU_UNROLL
-            for (int e = 0; e < 2; e++) o[n][2 * b + e] *= fix;
         }
+        if (cu_any(fix[0] != 1.0f || fix[1] != 1.0f)) CU_UNROLL
+        for (int n = 0; n < NT; n++) CU_UNROLL
+        for (int i = 0; i < 4; i++) o[n][i] *= fix[i / 2];
         CU_UNROLL
         for (int kk = 0; kk < FL_KEYS; kk += 16) {
             const float *lo = s[kk / 8], *hi = s[kk / 8 + 1];
@@ -131,7 +249,7 @@ template <int FORM, int DIM> CU_KERNEL __launch_bounds__(FL_BLOCK) attend_flash(
             CU_UNROLL
             for (int n = 0; n < NT; n += 2) {
                 uint32_t b[4];
-                if (8 * n >= dim) continue; /* the same in the whole block */
+                if (!K::FETCHED && 8 * n >= dim) continue; /* the same in the whole block */
                 cu_ldmatrix4_t(cu_tile(v, ld, kk, 8 * n), b);
                 cu_mma_f16(o[n], a, b[0], b[1]);
                 cu_mma_f16(o[n + 1], a, b[2], b[3]);
@@ -150,12 +268,46 @@ template <int FORM, int DIM> CU_KERNEL __launch_bounds__(FL_BLOCK) attend_flash(
         for (int n = 0; n < NT; n++) CU_UNROLL
         for (int e = 0; e < 2; e++) {
             const int i = 8 * n + 2 * c + e;
-            if (i >= dim) continue;
+            if (!K::FETCHED && i >= dim) continue;
             float x = o[n][2 * b + e] / all;
             if (j.gate) x *= 1.0f / (1.0f + expf(-j.gate[h * j.gate_ld + i]));
             j.out[h * dim + i] = x;
         }
     }
+}
+
+template <int KF, int VF, int DIM>
+static int launch_flash_of(struct cu_stream *s, const struct many_job *j, dim3 grid,
+                           struct err *e) {
+    typedef struct fl_form<KF, DIM> K;
+    typedef struct fl_form<VF, DIM> V;
+    const size_t row = 2 * (size_t)j->k.dim + 16;
+    const size_t smem = (FL_ROWS + (K::STAGES + V::STAGES) * FL_KEYS) * row + K::RAW + V::RAW;
+    grid.x = (unsigned)div_up((int)grid.x, FL_ROWS);
+    CU_SMEM(e, (attend_flash<KF, VF, DIM>), smem);
+    CU_LAUNCH(e, (attend_flash<KF, VF, DIM>), grid, FL_BLOCK, smem, s, *j);
+    return 0;
+}
+/* Launches the kernel of the head's size. */
+template <int KF, int VF>
+static int launch_flash(struct cu_stream *s, const struct many_job *j, dim3 grid, struct err *e) {
+    if (j->k.dim == 256) return launch_flash_of<KF, VF, 256>(s, j, grid, e);
+    if (j->k.dim == 128) return launch_flash_of<KF, VF, 128>(s, j, grid, e);
+    if (j->k.dim == 64) return launch_flash_of<KF, VF, 64>(s, j, grid, e);
+    if (j->k.dim > 128) return launch_flash_of<KV_ANY, KV_ANY, 256>(s, j, grid, e);
+    return launch_flash_of<KV_ANY, KV_ANY, 128>(s, j, grid, e);
+}
+/* Launches attention of many tokens on tensor cores; heads have at most 256 values, a multiple of
+ * 16. */
+static int launch_flash_any(struct cu_stream *s, const struct many_job *j, dim3 grid,
+                            struct err *e) {
+    const int k = j->k.form, v = j->v.form;
+    if (k == KV_F16 && v == KV_F16) return launch_flash<KV_F16, KV_F16>(s, j, grid, e);
+    if (k == KV_Q8 && v == KV_Q8) return launch_flash<KV_Q8, KV_Q8>(s, j, grid, e);
+    if (k == KV_Q8 && v == KV_Q4) return launch_flash<KV_Q8, KV_Q4>(s, j, grid, e);
+    if (k == KV_Q4 && v == KV_Q4) return launch_flash<KV_Q4, KV_Q4>(s, j, grid, e);
+    if (j->k.dim > 128) return launch_flash_of<KV_ANY, KV_ANY, 256>(s, j, grid, e);
+    return launch_flash_of<KV_ANY, KV_ANY, 128>(s, j, grid, e);
 }
 
 #endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* kernels/cuda/gemv.cu - few rows of activations with packed weights, by dp4a; several products in
- * one launch, with weights in the file's order beside them (plain.cuh), and what the last block of
- * it does for all (last.cuh).
+ * one launch, with weights in the file's order beside them (plain.cuh).
  *
  * Activations are 8 bits per 32 (act.cuh). A team of 1 to 8 warps owns 16 rows; its warps share the
  * pieces of 16 rows x 256 columns (supers) of all matrices that add up to the output: the columns
@@ -18,7 +17,6 @@
  * that chose them.
  * Registers and instruction counts: docs/notebook/cuda-counts.md. */
 #include "kernels/cuda/fast.cuh"
-#include "kernels/cuda/last.cuh"
 #include "kernels/cuda/pack.cuh"
 #include "kernels/cuda/plain.cuh"
 
@@ -26,6 +24,7 @@ enum {
     WARPS = 8,
     BLOCK = 32 * WARPS,
     STAGES = 2,
+    FULL_BLOCKS = 512,      /* keep a device busy, whichever it is: sums must not depend on it */
     TOKENS = 4,             /* that one pass over weights serves, at most */
     X_BYTES = 320,          /* of a token's activations for a super: 256 codes, 8 pairs of floats */
     PLAIN_ROWS = WARPS * 4, /* of a block, at most */
@@ -51,10 +50,6 @@ struct job {
     struct part part[CU_MAX_PARTS];
     int n, ring_bytes; /* of a warp, for any of the types */
     const struct kern_grid *grid;
-    bool norms, chooses;
-    struct cu_norm norm;
-    struct cu_choice choice;
-    int32_t *arrived;
 };
 
 /* The sums of a lane's two rows of a super for one token. */
@@ -366,7 +361,6 @@ CU_DEV void plain_rows(const struct part &p, const struct job &j, unsigned out, 
  * ring per warp, then the sums of plain rows. N is how many tokens a pass over weights serves. */
 template <class S, int N>
 CU_KERNEL __launch_bounds__(BLOCK, N > 1 ? 2 : 3) gemv_kernel(CU_PARAM(struct job) j) {
-    CU_SHARED(int, is_last, [1]);
     CU_DYN_SHARED(uint8_t, ring);
     int i = 0;
     while (i + 1 < j.n && blockIdx.x >= j.part[i + 1].first) i++;
@@ -382,9 +376,6 @@ CU_KERNEL __launch_bounds__(BLOCK, N > 1 ? 2 : 3) gemv_kernel(CU_PARAM(struct jo
         const unsigned out = at / p.per_out * N, left = p.n_out - out;
         packed_rows<S, N>(p, out, left < N ? (int)left : N, at % p.per_out, ring, j.ring_bytes);
     }
-    if (!j.arrived || !cu_is_last(j.arrived, (int)gridDim.x, is_last)) return;
-    if (j.chooses && threadIdx.x < 32) cu_choose<CU_CHOICE_EXPERTS / 32>(j.choice, 0);
-    if (j.norms) cu_norm_row(j.norm, 0, (float *)(void *)ring);
 }
 
 typedef void (*gemv_fn)(const struct job);
@@ -440,6 +431,10 @@ static void divide(struct part *p, int n_tok, unsigned *n_blocks) {
     p->per_pass = may_share(p) ? (unsigned)n_tok : 1;
     if (p->w.packed) {
         p->team = p->gated ? 2 : items > 4 ? 8 : items > 2 ? 4 : (int)items;
+        /* Many rows: fewer blocks, whose warps have more than one super each. */
+        while (!p->gated && p->team > 1 &&
+               div_up(p->rows, 16) * p->n_out * p->team / WARPS > FULL_BLOCKS)
+            p->team /= 2;
         rows = 16 * (WARPS / p->team) / (p->gated ? 2 : 1);
     } else {
         p->team = plain_team(p);
@@ -456,7 +451,7 @@ static int launch(struct cu_stream *s, struct job *j, struct err *e) {
     int n_tok = 1, plain_bytes = 0;
     for (int i = 0; i < j->n; i++)
         if (may_share(&j->part[i])) n_tok = TOKENS;
-    j->ring_bytes = 16; /* the last block's norm has the first 128 bytes of eight rings */
+    j->ring_bytes = 0;
     j->grid = s->c->grid;
     for (int i = 0; i < j->n; i++) {
         struct part *p = &j->part[i];
@@ -541,10 +536,5 @@ static int take_part(struct part *o, const struct cu_term *a, struct err *e) {
 int cu_products(struct cu_stream *s, const struct cu_products *a, struct err *e) {
     struct job j = {};
     for (; j.n < a->n; j.n++) TRY(take_part(&j.part[j.n], &a->part[j.n], e));
-    if (a->norm) j.norm = *a->norm;
-    if (a->choice) j.choice = *a->choice;
-    j.norms = a->norm != NULL;
-    j.chooses = a->choice != NULL;
-    if (j.norms || j.chooses) j.arrived = a->arrived;
     return launch(s, &j, e);
 }

@@ -6,7 +6,7 @@
  * choice and the same bits as runtime/engine/exec_moe.c up to the router's rounding. */
 #include "kernels/cuda/last.cuh"
 
-enum { BLOCK = 256, WARPS = BLOCK / 32 };
+enum { BLOCK = 256, WARPS = BLOCK / 32, FEW_EXPERTS = 256 };
 
 /* Chooses the experts of plain routers, a warp per token. */
 template <int PER>
@@ -113,8 +113,8 @@ int cu_route(struct cu_stream *s, const struct cu_choice *a, int64_t n_tok, stru
         return err_set(e, ERR_USAGE, "CUDA: %lld groups of experts", (long long)a->groups);
     if (a->score || a->keep || a->scale > 0 || a->prefer || a->bias || a->groups > 0)
         CU_LAUNCH(e, choose_any, (unsigned)n_tok, 32, 0, s, *a);
-    else if (a->n_experts <= CU_CHOICE_EXPERTS)
-        CU_LAUNCH(e, choose_experts<CU_CHOICE_EXPERTS / 32>, grid, BLOCK, 0, s, *a, n_tok);
+    else if (a->n_experts <= FEW_EXPERTS)
+        CU_LAUNCH(e, choose_experts<FEW_EXPERTS / 32>, grid, BLOCK, 0, s, *a, n_tok);
     else
         CU_LAUNCH(e, choose_experts<CU_MAX_EXPERTS / 32>, grid, BLOCK, 0, s, *a, n_tok);
     return 0;

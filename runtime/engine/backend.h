@@ -24,6 +24,9 @@ struct backend {
     /* Returns the bytes that sequences may still take in a place of the cache. NULL: as many as
      * main memory has. */
     uint64_t (*room)(const struct session *s, int place);
+    /* Returns the bandwidth of the device's memory in bytes per second, as the driver has it; 0: it
+     * does not say. NULL: main memory is what there is. */
+    uint64_t (*bandwidth)(const struct session *s);
     void (*use)(struct session *s); /* other weights in s->m (session_use); NULL: nothing to do */
     int (*prepare)(struct session *s, struct err *e); /* session_prepare; NULL: nothing to do */
     bool on_device; /* s->cache.mem is a device's; convolutions keep rings (runtime/engine/state.h)

@@ -115,6 +115,10 @@ static uint64_t cuda_room(const struct session *s, int place) {
     return d->most && more < n ? more : n;
 }
 
+static uint64_t cuda_bandwidth(const struct session *s) {
+    return dev(s)->info.bandwidth;
+}
+
 static bool cuda_was_full(const struct session *s) {
     bool full = false;
     for (int i = 0; dev(s) && i < dev(s)->all->n; i++)
@@ -335,6 +339,7 @@ const struct backend backend_cuda = {
     .close = cuda_close,
     .was_full = cuda_was_full,
     .room = cuda_room,
+    .bandwidth = cuda_bandwidth,
     .use = exec_cuda_forget,
     .prepare = prepare,
     .pass = cuda_pass,

@@ -579,7 +579,6 @@ static struct target target(const struct session *s) {
                            .exact = d->exact,
                            .few = exec_cuda_few(s),
                            .many = exec_cuda_fuses(s, CUDA_FUSE_MANY),
-                           .tails = exec_cuda_fuses(s, CUDA_FUSE_NORM),
                            .brings = d->in.from && s->n_tok >= d->in.from,
                            .sees_routes = s->see_route != NULL,
                            .sees_all = s->see || s->see_hidden,

@@ -158,16 +158,14 @@ enum cuda_fuse {
     CUDA_FUSE_SHARE = 1, /* one quantized copy of a register serves all products */
     CUDA_FUSE_QUANT = 2, /* made by the kernel that makes the register */
     CUDA_FUSE_MANY = 4,  /* matrices with the same input, shared and routed experts */
-    CUDA_FUSE_ROUTE = 8, /* experts chosen by the router's last block */
-    CUDA_FUSE_NORM = 16, /* residual and norm by the last block of the product before */
     /* These are for many tokens with 8-bit activations. They round otherwise than what they
      * replace. */
     CUDA_CHUNKS = 32,   /* the delta rule 64 tokens at a time */
     CUDA_MMA_ATTN = 64, /* attention on tensor cores */
-    CUDA_EARLY = 128,   /* kernels of a token begin while the one before ends: off without a mask */
+    CUDA_EARLY = 128,   /* kernels of a token begin while the one before ends */
     CUDA_WGMMA = 256,   /* as 32 and 64: products of many tokens by Hopper's instructions */
     CUDA_MMA_FEW = 512, /* attention of few tokens on tensor cores; rounds otherwise, too */
-    CUDA_DEFAULT = 127 + 256 + 512,
+    CUDA_DEFAULT = 7 + 32 + 64 + 128 + 256 + 512,
 };
 
 /* ---- memory (exec_cuda_plan.c) ---- */

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* runtime/engine/exec_cuda_fast.c - few tokens, 8-bit activations: one quantized copy of a register
- * for all products that read it, several products in a launch, and what follows them in its last
- * block. Every sum is the same whatever is fused: the mask of --device changes launches, never
- * bits. */
+ * for all products that read it, and several products in a launch. Every sum is the same whatever
+ * is fused: the mask of --device changes launches, never bits. */
 #include "core/mem.h"
 #include "core/num.h"
 #include "runtime/engine/exec_cuda.h"
@@ -109,32 +108,6 @@ int exec_cuda_fast_glu(struct session *s, const struct gr_node *n, struct err *e
     return cu_products(dev(s)->q, &p, e);
 }
 
-/* Fills what the last block of launch p does behind the products: it multiplies by the shared
- * expert's gate where there is one, adds what the launch before wrote into `out` to the residual,
- * and norms that. Does nothing without a norm. */
-static void tail(struct session *s, gr_reg out, const struct gr_node *gate,
-                 const struct gr_node *sum, const struct gr_node *norm, struct cu_products *p,
-                 struct cu_norm *o) {
-    struct cuda *d = dev(s);
-    if (!norm) return;
-    const gr_reg other = sum->src[sum->src[0] == out ? 1 : 0];
-    *o = (struct cu_norm){.a = d->reg[out],
-                          .res = d->reg[other],
-                          .sum = d->reg[sum->dst],
-                          .w = norm->norm.weight == GR_NONE ? NULL : d->w[norm->norm.weight].vec,
-                          .y = d->reg[norm->dst],
-                          .n = s->g->reg_width[sum->dst],
-                          .eps = norm->norm.eps};
-    if (gate) {
-        o->x = d->reg[gate->src[0]];
-        o->gate = d->w[gate->gate.row].vec;
-        o->h = d->reg[gate->src[1]];
-        o->d = s->g->reg_width[gate->src[1]];
-    }
-    o->yq = exec_cuda_copy_of(s, norm->dst);
-    p->norm = o;
-}
-
 int exec_cuda_fast_products(struct session *s, const struct gr_node *const *n, int n_nodes,
                             struct err *e) {
     struct cu_products p = {0};
@@ -153,11 +126,9 @@ bool exec_cuda_is_fast(const struct session *s, const struct gr_node *n) {
 }
 
 int exec_cuda_fuse_products(struct session *s, const struct match *m, struct err *e) {
-    struct cu_norm norm;
-    struct cu_products p = {.arrived = dev(s)->arrived};
+    struct cu_products p = {0};
     for (; p.n < FUSE_MAX_PRODUCTS && m->part[p.n]; p.n++)
         TRY(plain_part(s, m->part[p.n], &p.part[p.n], e));
-    tail(s, m->products.a->dst, m->products.gate, m->products.sum, m->products.norm, &p, &norm);
     return cu_products(dev(s)->q, &p, e);
 }
 
@@ -176,9 +147,7 @@ struct experts {
 /* Queues the products of the router and of the shared expert, then the choice of experts. */
 static int route(struct session *s, const struct experts *m, struct err *e) {
     struct cuda *d = dev(s);
-    const bool chooses = s->n_tok == 1 && exec_cuda_fuses(s, CUDA_FUSE_ROUTE) &&
-                         m->choice.n_experts <= CU_CHOICE_EXPERTS;
-    struct cu_products p = {.n = 1, .arrived = d->arrived};
+    struct cu_products p = {.n = 1};
     p.part[0] = (struct cu_term){.w = m->router,
                                  .exact = true,
                                  .x = m->judged,
@@ -188,9 +157,8 @@ static int route(struct session *s, const struct experts *m, struct err *e) {
                                  .y = d->router,
                                  .ldy = m->router->rows};
     if (m->shared) TRY(glu_part(s, m->shared, &p.part[p.n++], e));
-    if (chooses) p.choice = &m->choice;
     TRY(cu_products(d->q, &p, e));
-    return chooses ? 0 : cu_route(d->q, &m->choice, s->n_tok, e);
+    return cu_route(d->q, &m->choice, s->n_tok, e);
 }
 
 /* Queues the gate and up products of the chosen experts. What they give is written in 8 bits where
@@ -240,8 +208,7 @@ int exec_cuda_fuse_moe(struct session *s, const struct match *of, struct err *e)
     TRY(route(s, &m, e));
     TRY(expand(s, n, &m, e));
 
-    struct cu_norm norm;
-    struct cu_products p = {.n = 1, .arrived = d->arrived};
+    struct cu_products p = {.n = 1};
     p.part[0] = (struct cu_term){.w = m.down,
                                  .exact = exact,
                                  .x = exact ? (const void *)d->hidden : d->hidden_q,
@@ -253,7 +220,6 @@ int exec_cuda_fuse_moe(struct session *s, const struct match *of, struct err *e)
                                  .y = d->reg[n->dst],
                                  .ldy = s->g->reg_width[n->dst]};
     if (m.shared) TRY(plain_part(s, of->moe.s_down, &p.part[p.n++], e));
-    tail(s, n->dst, of->moe.gate, of->moe.sum, of->moe.norm, &p, &norm);
     return cu_products(d->q, &p, e);
 }
 

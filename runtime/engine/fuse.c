@@ -112,17 +112,6 @@ static bool is_quick_glu(const struct rule_for *r, const struct gr_node *n) {
            r->t->joins(r->t->ud, n[0].product.matrix, n[1].product.matrix);
 }
 
-/* Returns how many of the nodes [gate,] sum and norm the launch that writes register `out` can do
- * in its last block; 0 when it can do none. */
-static int tail_of(const struct rule_for *r, gr_reg out, const struct gr_node *gate,
-                   const struct gr_node *sum, const struct gr_node *norm) {
-    if (r->t->batch != BATCH_ONE || !r->t->few || !r->t->tails || !sum || !norm) return 0;
-    const gr_reg a = sum->src[0], b = sum->src[1];
-    if ((gate && gate->dst != out) || norm->src[0] != sum->dst || norm->dst == sum->dst) return 0;
-    if (a == b || (a != out && b != out) || sum->dst == out) return 0;
-    return gate ? 3 : 2;
-}
-
 static bool same(double a, double b) {
     return !(a < b) && !(a > b);
 }
@@ -214,17 +203,9 @@ static int rule_moe(const struct rule_for *r, struct match *m) {
     const struct gr_node *n = m->moe.moe;
     if (!r->t->few || r->t->sees_routes || !gr_moe_is_plain(&n->moe)) return 0;
     if (!quick_experts(r, n)) return 0;
-    int done = 5;
-    if (!has_shared(r, m)) {
-        const bool directly = !m->moe.s_gate && !m->moe.s_up && !m->moe.s_act && !m->moe.s_down;
-        m->moe.s_gate = m->moe.s_up = m->moe.s_act = m->moe.s_down = NULL;
-        /* Other nodes stand between, so the sum does not follow the experts. */
-        if (!directly) m->moe.sum = NULL;
-        done = 1;
-    }
-    const int tail = tail_of(r, n->dst, m->moe.gate, m->moe.sum, m->moe.norm);
-    if (!tail) m->moe.gate = m->moe.sum = m->moe.norm = NULL;
-    return done + tail;
+    if (has_shared(r, m)) return 5; /* its gate is taken with the residual */
+    m->moe.s_gate = m->moe.s_up = m->moe.s_act = m->moe.s_down = NULL;
+    return 1;
 }
 
 /* Tells whether n + k is another product of the same input, to be taken with the k products before
@@ -248,12 +229,8 @@ static int rule_products(const struct rule_for *r, struct match *m) {
         k++;
     }
     if (!any) return 0;
-    const bool alone = !m->products.b;
     for (int i = k; i < FUSE_MAX_PRODUCTS; i++) m->part[i] = NULL;
-    const int tail =
-        alone ? tail_of(r, n->dst, m->products.gate, m->products.sum, m->products.norm) : 0;
-    if (!tail) m->products.gate = m->products.sum = m->products.norm = NULL;
-    return k + tail;
+    return k;
 }
 
 static int rule_delta(const struct rule_for *r, struct match *m) {

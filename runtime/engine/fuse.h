@@ -35,8 +35,7 @@ struct target {
     enum batch batch;
     bool exact;       /* f32 activations */
     bool few;         /* has kernels for few rows of 8-bit activations, and the batch is one */
-    bool many;        /* they take several products at once ... */
-    bool tails;       /* ... or a product, the residual and its norm */
+    bool many;        /* they take several products at once */
     bool brings;      /* the pass is long enough to bring experts from main memory */
     bool sees_routes; /* somebody observes which experts are chosen: no FUSE_MOE */
     bool sees_all;    /* ... or products and residuals: no fusion */

@@ -146,7 +146,6 @@ struct target outline_cuda(const struct outline *o, enum batch batch) {
                            .exact = o->exact,
                            .few = few,
                            .many = few && (o->mask & CUDA_FUSE_MANY),
-                           .tails = few && (o->mask & CUDA_FUSE_NORM),
                            .way = way,
                            .joins = joins,
                            .where = batch == BATCH_MANY ? where_many : where_few,

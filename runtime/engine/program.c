@@ -112,10 +112,9 @@ void program_compile(struct program *p, const struct graph *g, int first, const 
 
 static bool same_target(const struct target *a, const struct target *b) {
     return a->fusions == b->fusions && a->batch == b->batch && a->exact == b->exact &&
-           a->few == b->few && a->many == b->many && a->tails == b->tails &&
-           a->sees_routes == b->sees_routes && a->sees_all == b->sees_all &&
-           a->brings == b->brings && a->way == b->way && a->joins == b->joins &&
-           a->where == b->where && a->device == b->device && a->ud == b->ud;
+           a->few == b->few && a->many == b->many && a->sees_routes == b->sees_routes &&
+           a->sees_all == b->sees_all && a->brings == b->brings && a->way == b->way &&
+           a->joins == b->joins && a->where == b->where && a->device == b->device && a->ud == b->ud;
 }
 
 const struct program *programs_get(struct programs *p, const struct graph *g, int first,

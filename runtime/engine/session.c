@@ -282,6 +282,9 @@ void session_observe_route(struct session *s, session_route_fn fn, void *ud) {
 const char *session_device(const struct session *s) {
     return s->be->name;
 }
+uint64_t session_bandwidth(const struct session *s) {
+    return s->be->bandwidth ? s->be->bandwidth(s) : 0;
+}
 struct session_offload session_offload(const struct session *s) {
     return s->offload;
 }

@@ -265,6 +265,9 @@ const struct seq *session_shown(const struct session *s);
 const float *session_shown_gates(const struct session *s);
 
 const char *session_device(const struct session *s); /* where it computes: "cpu" or "cuda" */
+/* Returns the nominal bandwidth of the device's memory in bytes per second; 0: the CPU computes, or
+ * the driver does not say. */
+uint64_t session_bandwidth(const struct session *s);
 /* What of a model has no room on its device; zeros where all has. */
 struct session_offload {
     int n_blocks;    /* whose experts stay in main memory */

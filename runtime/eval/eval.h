@@ -241,5 +241,8 @@ int eval_speed(struct session *s, int64_t pp, int64_t tg, const int64_t *depths,
 /* Returns the read bandwidth of this machine with this pool in GB/s, the best of reading one,
  * two and four streams per thread. It is measured once per process. */
 double eval_bandwidth(struct pool *p);
+/* Returns the same for the memory that a session's weights are read from: of a device its nominal
+ * bandwidth, where the driver says it. */
+double eval_session_bandwidth(const struct session *s, struct pool *p);
 
 #endif

@@ -80,6 +80,11 @@ double eval_bandwidth(struct pool *p) {
     return gb;
 }
 
+double eval_session_bandwidth(const struct session *s, struct pool *p) {
+    const uint64_t device = session_bandwidth(s);
+    return device ? (double)device * 1e-9 : eval_bandwidth(p);
+}
+
 /* Returns how many bytes of a weight one token reads. */
 static double weight_bytes(const struct session *s, const struct gr_use *u) {
     const struct weight *w = model_weight(s->m, u->w);

@@ -120,7 +120,7 @@ done
 grep -q '"n_cuda": [1-9]' "$t/log" || { cat "$t/log"; exit 1; }
 cmp "$t/cpu.gguf" "$t/cuda.gguf"
 "$HONE_EMU" eval speed "$t/m.gguf" --pp 3 --tg 0 --reps 1 --act f32 --device cuda --max-vram 40M --stream-from 3 --json -q > "$t/json"
-for field in '"device": "cuda"' '"offload_blocks": [1-4]' '"stream_from": 3'; do
+for field in '"device": "cuda"' '"offload_blocks": [1-4]' '"stream_from": 3' '"bandwidth_gb_per_s": 960'; do
     grep -q "$field" "$t/json" || { echo "no $field"; cat "$t/json"; exit 1; }
 done
 

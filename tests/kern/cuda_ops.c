@@ -347,6 +347,15 @@ static void test_attention(struct dev *d) {
         {QT_F16, QT_F16, 8, 2, 512, 0, 20, 3, 1, false, false},
         {QT_F16, QT_F16, 8, 2, 512, 33, 270, 1, 2, false, false},
         {QT_F32, QT_F32, 2, 2, 128, 16, 40, 25, 1, false, false},
+        /* tiles that are copied: two pages, windows that begin in a tile, every size of head */
+        {QT_F16, QT_F16, 4, 2, 64, 0, 250, 37, 1, true, false},
+        {QT_F16, QT_F16, 2, 1, 128, 40, 230, 70, 1, false, false},
+        {QT_F16, QT_F16, 8, 1, 256, 0, 61, 9, 1, false, false},
+        {QT_Q8_0, QT_Q8_0, 4, 1, 256, 70, 100, 20, 1, true, false},
+        {QT_Q8_0, QT_Q8_0, 3, 1, 128, 0, 0, 65, 1, false, false},
+        {QT_Q4_0, QT_Q4_0, 4, 2, 64, 20, 290, 50, 1, false, false},
+        {QT_Q4_0, QT_Q4_0, 2, 1, 256, 0, 31, 2, 1, false, false},
+        {QT_Q8_0, QT_Q4_0, 4, 1, 128, 0, 3, 33, 1, false, false},
     };
     for (size_t i = 0; i < COUNT_OF(c); i++) attn_case(d, &c[i]);
 }

@@ -117,12 +117,12 @@ static void test_shared(void) {
             const struct rows r = rows_of(t.s[i]);
             CHECK(same(&r, &want));
         }
-        CHECK(n_free() == with_all); /* passes take nothing */
+        CHECK(!counts_bytes() || n_free() == with_all); /* passes take nothing */
         const uint64_t sharer = in_use(t.s[2]), base = in_use(t.s[0]) - 2 * sharer;
-        CHECK(base >= sharer + tensor_bytes(t.m));
-        CHECK(base <= sharer + tensor_bytes(t.m) * 3 / 2 + 65536);
+        CHECK(!counts_bytes() || base >= sharer + tensor_bytes(t.m));
+        CHECK(!counts_bytes() || base <= sharer + tensor_bytes(t.m) * 3 / 2 + 65536);
         close_trio(&t);
-        CHECK(n_free() == before);
+        CHECK(!counts_bytes() || n_free() == before);
     }
 }
 
@@ -140,26 +140,26 @@ static void test_replaced(void) {
         const uint64_t n0 = n_free();
         struct rows r = rows_with(t.s[1], a);
         CHECK(same(&r, &first));
-        CHECK(n0 - n_free() >= UP_BYTES && n0 - n_free() < UP_BYTES + 4096);
+        CHECK(!counts_bytes() || (n0 - n_free() >= UP_BYTES && n0 - n_free() < UP_BYTES + 4096));
         r = rows_of(t.s[0]);
         CHECK(same(&r, &file));
         r = rows_with(t.s[2], a); /* is there already */
         CHECK(same(&r, &first));
-        CHECK(n0 - n_free() < UP_BYTES + 4096);
+        CHECK(!counts_bytes() || n0 - n_free() < UP_BYTES + 4096);
         r = rows_with(t.s[1], b); /* of the same size: the other's copy stays */
         CHECK(same(&r, &second));
         r = rows_of(t.s[2]);
         CHECK(same(&r, &first));
         r = rows_with(t.s[1], t.m);
         CHECK(same(&r, &file));
-        CHECK(n0 - n_free() < UP_BYTES + 4096);
+        CHECK(!counts_bytes() || n0 - n_free() < UP_BYTES + 4096);
         r = rows_with(t.s[2], b); /* the first candidate is used by nobody now */
         CHECK(same(&r, &second));
-        CHECK(n0 - n_free() < UP_BYTES + 4096);
+        CHECK(!counts_bytes() || n0 - n_free() < UP_BYTES + 4096);
         model_close(a);
         struct err e = {0};
         CHECK_OK(session_use(t.s[2], t.m, &e)); /* given back at once, not with the next pass */
-        CHECK_EQ_I64(n_free(), n0);
+        if (counts_bytes()) CHECK_EQ_I64(n_free(), n0);
         r = rows_of(t.s[2]);
         CHECK(same(&r, &file));
         /* who brought the weights has others now, then it ends: the rest go on */
@@ -202,7 +202,7 @@ static void test_little_memory(void) {
         }
         n_opened++;
         CHECK(((struct cuda *)s->dev)->all->n_on_host > 0);
-        CHECK(in_use(s) + 2 * own <= most);
+        CHECK(!counts_bytes() || in_use(s) + 2 * own <= most);
         const struct rows r = rows_of(s);
         CHECK(golden_diff(r.v, want.v, N_IDS * D) <= 5e-4);
         session_free(s);
@@ -216,7 +216,7 @@ int main(void) {
     tmp_make();
     RUN(test_shared);
     RUN(test_replaced);
-    RUN(test_little_memory);
+    if (counts_bytes()) RUN(test_little_memory); /* its limits are exact */
     tmp_remove();
     return check_done();
 }
