@@ -476,7 +476,7 @@ dist: tarball wheel static deb $(ARM64_DIST) ## all that is published, with sums
 	$(Q)rm -f $(BUILD)/dist/*dbgsym*
 	$(Q)ARM64_ROOT=$(ARM64_ROOT) sh packaging/spdx.sh $(VERSION) $(BUILD)/dist/* > $(BUILD)/hone.spdx.json && mv $(BUILD)/hone.spdx.json $(BUILD)/dist/hone-$(VERSION).spdx.json
 	$(Q)cd $(BUILD)/dist && sha256sum * > ../SHA256SUMS && mv ../SHA256SUMS . && ls -l
-dist-check: ## installs each of them in a clean folder and runs it once
+dist-check: $(filter dist,$(MAKECMDGOALS)) ## installs each of them in a clean folder and runs it once
 	$(Q)sh packaging/dist-check.sh $(BUILD)/dist $(PYTHON)
 SITE_FILES := README.md CHANGELOG.md CONTRIBUTING.md MAP.md include/hone.h $(sort $(wildcard docs/*.md docs/*/*.md docs/man/*.1 docs/examples/*.c))
 site: ## docs and man pages as pages that open from disk: build/site/index.html

@@ -86,6 +86,19 @@ CU_DEV void fl_fetch(const struct kv_plane &p, const uint8_t *page, int row, int
     }
 }
 
+/* Starts the copies of the keys and values from k0 on, of those before `end`. */
+template <int KF, int VF, int DIM>
+CU_DEV void fl_ahead(const struct many_job &j, const struct kv_table &table, int64_t k0,
+                     int64_t end, uint32_t *tile, uint8_t *raw) {
+    const int n = (int)cu_min(end - k0, FL_KEYS);
+    const int row = (int)blockIdx.y * CU_PAGE + (int)(k0 % CU_PAGE);
+    const uint8_t *page = kv_page(table, k0);
+    fl_fetch<KF, DIM>(j.k, page, row, n, tile, raw);
+    fl_fetch<VF, DIM>(j.v, page, row, n, tile + FL_KEYS * (DIM / 2 + 4),
+                      raw + fl_form<KF, DIM>::RAW);
+    cu_copy_commit();
+}
+
 /* Returns codes 2i and 2i + 1 of a word as f16, exactly: behind the exponent of 1024, less the
  * bias. */
 template <int FORM> CU_DEV uint32_t fl_pair(uint32_t w, int i) {
@@ -156,14 +169,7 @@ CU_KERNEL __launch_bounds__(FL_BLOCK) attend_flash(struct many_job j) {
     const int64_t begin = first / FL_KEYS * FL_KEYS;
     /* Keys of tiles from `all0` to `all1` are seen by every row. */
     const int64_t all0 = j.window > 0 ? end - j.window : 0, all1 = seen0;
-    if (K::FETCHED) {
-        const int n = (int)cu_min(end - begin, FL_KEYS);
-        const int row = head * CU_PAGE + (int)(begin % CU_PAGE);
-        const uint8_t *page = kv_page(table, begin);
-        fl_fetch<KF, DIM>(j.k, page, row, n, tiles, k_raw);
-        fl_fetch<VF, DIM>(j.v, page, row, n, tiles + tile, v_raw);
-        cu_copy_commit();
-    }
+    if constexpr (K::FETCHED) fl_ahead<KF, VF, DIM>(j, table, begin, end, tiles, k_raw);
     for (int i = (int)threadIdx.x; i < FL_ROWS * (dim / 2); i += FL_BLOCK) {
         const int r = i / (dim / 2), p = i % (dim / 2);
         float2 x = make_float2(0.0f, 0.0f);
@@ -175,12 +181,12 @@ CU_KERNEL __launch_bounds__(FL_BLOCK) attend_flash(struct many_job j) {
     int turn = 0;
     for (int64_t k0 = begin; k0 < end; k0 += FL_KEYS, turn ^= 1) {
         const int n_keys = (int)cu_min(end - k0, FL_KEYS);
-        const int row = head * CU_PAGE + (int)(k0 % CU_PAGE);
         uint32_t *k = tiles + (K::STAGES == 2 ? turn * 2 * tile : 0), *v = k + tile;
         if constexpr (K::FETCHED) cu_copy_wait<0>();
         __syncthreads(); /* the last tile is done with; queries and what was copied are there */
         if constexpr (!K::FETCHED) {
             const uint8_t *page = kv_page(table, k0);
+            const int row = head * CU_PAGE + (int)(k0 % CU_PAGE);
             fl_load(j.k, page, row, n_keys, ld, k);
             fl_load(j.v, page, row, n_keys, ld, v);
         }
@@ -189,16 +195,9 @@ CU_KERNEL __launch_bounds__(FL_BLOCK) attend_flash(struct many_job j) {
             fl_convert<VF, DIM>(v_raw, n_keys, v);
         }
         if constexpr (K::CODED || !K::FETCHED) __syncthreads();
-        if (K::FETCHED && k0 + FL_KEYS < end) {
-            const int64_t next = k0 + FL_KEYS;
-            const int n = (int)cu_min(end - next, FL_KEYS);
-            const int at = head * CU_PAGE + (int)(next % CU_PAGE);
-            const uint8_t *page = kv_page(table, next);
-            uint32_t *to = tiles + (turn ^ 1) * 2 * tile; /* of f16 */
-            fl_fetch<KF, DIM>(j.k, page, at, n, to, k_raw);
-            fl_fetch<VF, DIM>(j.v, page, at, n, to + tile, v_raw);
-            cu_copy_commit();
-        }
+        if (K::FETCHED && k0 + FL_KEYS < end)
+            fl_ahead<KF, VF, DIM>(j, table, k0 + FL_KEYS, end, tiles + (turn ^ 1) * 2 * tile,
+                                  k_raw);
         float s[ST][4] = {};
         for (int d = 0; d < dim; d += 16) {
             uint32_t a[4], b[4];

@@ -6,21 +6,109 @@
  * choice and the same bits as runtime/engine/exec_moe.c up to the router's rounding. */
 #include "kernels/cuda/last.cuh"
 
-enum { BLOCK = 256, WARPS = BLOCK / 32, FEW_EXPERTS = 256 };
+enum { BLOCK = 256, WARPS = BLOCK / 32, FEW_EXPERTS = 256, MAX_EXPERTS = 1024 };
+
+/* llama.cpp's floor under the sum of the selected probabilities: smallest normal f16. */
+#define MIN_SUM 6.1035e-5f
+
+/* Takes the larger value, and of equals that with the lower index. */
+CU_DEV void better_of(float *v, int *i, float v2, int i2) {
+    if (v2 > *v || (v2 == *v && i2 < *i)) {
+        *v = v2;
+        *i = i2;
+    }
+}
+CU_DEV void warp_best(float *v, int *i) {
+    for (int m = 16; m > 0; m /= 2) {
+        const float v2 = cu_shfl_xor(*v, m);
+        const int i2 = cu_shfl_xor(*i, m);
+        better_of(v, i, v2, i2);
+    }
+}
+
+/* Computes the softmax and takes n_used times the best that is left, for token t by a warp. PER
+ * is the experts of a lane. */
+template <int PER> CU_DEV void choose(const struct cu_choice &j, int64_t t) {
+    const int lane = (int)threadIdx.x % 32, n_experts = (int)j.n_experts, n_used = (int)j.n_used;
+    const float *x = j.logits + t * n_experts;
+    float p[PER], m = -INFINITY, sum = 0.0f;
+    CU_UNROLL
+    for (int k = 0; k < PER; k++) {
+        p[k] = 32 * k + lane < n_experts ? cu_ldcg(&x[32 * k + lane]) : -INFINITY;
+        m = fmaxf(m, p[k]);
+    }
+    m = cu_warp_max(m);
+    CU_UNROLL
+    for (int k = 0; k < PER; k++)
+        if (32 * k + lane < n_experts) {
+            p[k] = expf(p[k] - m);
+            sum += p[k];
+        }
+    sum = cu_warp_sum(sum);
+    CU_UNROLL
+    for (int k = 0; k < PER; k++) {
+        p[k] /= sum;
+        if (!(p[k] >= 0.0f)) p[k] = 0.0f;             /* NaN: last, but there */
+        if (32 * k + lane >= n_experts) p[k] = -2.0f; /* never */
+    }
+    /* A key orders values as they are and puts those that are taken or not there below all; of
+     * equals the lower index is first. */
+    uint32_t key[PER];
+    CU_UNROLL
+    for (int k = 0; k < PER; k++) key[k] = p[k] >= 0.0f ? (cu_bits(p[k]) & 0x7fffffffu) + 1 : 0;
+    float chosen = 0.0f; /* lane u % 32 keeps choice u */
+    int which = 0;
+    sum = 0.0f;
+    for (int u = 0; u < n_used; u++) {
+        uint32_t top = 0, at = 0xffffffffu;
+        CU_UNROLL
+        for (int k = 0; k < PER; k++)
+            if (key[k] > top) {
+                top = key[k];
+                at = (uint32_t)(32 * k + lane);
+            }
+        const uint32_t most = cu_warp_most(top);
+        const uint32_t i = cu_warp_least(top == most ? at : 0xffffffffu);
+        CU_UNROLL
+        for (int k = 0; k < PER; k++)
+            if ((uint32_t)(32 * k + lane) == i) key[k] = 0;
+        const float v = cu_from_bits(most - 1);
+        sum += v;
+        if (lane == u % 32) {
+            chosen = v;
+            which = (int)i;
+        }
+        if (u % 32 == 31 && u < n_used - 1) { /* more than there are lanes: weights for now */
+            j.expert[t * n_used + u - 31 + lane] = which;
+            j.weight[t * n_used + u - 31 + lane] = chosen;
+        }
+    }
+    sum = fmaxf(sum, MIN_SUM);
+    const int last = (n_used - 1) / 32 * 32;
+    for (int u = lane; u < n_used; u += 32) {
+        const int64_t i = t * n_used + u;
+        float w = (u < last ? j.weight[i] : chosen) / sum;
+        const int e = u < last ? j.expert[i] : which;
+        if (j.factor) w *= j.factor[e];
+        j.expert[i] = e;
+        j.weight[i] = w;
+    }
+}
 
 /* Chooses the experts of plain routers, a warp per token. */
 template <int PER>
 CU_KERNEL __launch_bounds__(BLOCK) choose_experts(struct cu_choice j, int64_t n_tok) {
     const int64_t t = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
-    if (t < n_tok) cu_choose<PER>(j, t); /* whole warps */
+    cu_wait_before();
+    if (t < n_tok) choose<PER>(j, t); /* whole warps */
 }
 
 /* Other routers have a warp per token too; p and what experts are chosen by lie in shared
  * memory. */
 enum { MAX_GROUPS = 256 };
 CU_KERNEL __launch_bounds__(32) choose_any(struct cu_choice j) {
-    CU_SHARED(float, p, [CU_MAX_EXPERTS]);
-    CU_SHARED(float, by, [CU_MAX_EXPERTS]);
+    CU_SHARED(float, p, [MAX_EXPERTS]);
+    CU_SHARED(float, by, [MAX_EXPERTS]);
     CU_SHARED(float, best2, [MAX_GROUPS]);
     const int lane = (int)threadIdx.x, n = (int)j.n_experts, n_used = (int)j.n_used;
     const int64_t t = blockIdx.x;
@@ -65,8 +153,8 @@ CU_KERNEL __launch_bounds__(32) choose_any(struct cu_choice j) {
     for (int u = 0; u < n_used; u++) {
         float v = -INFINITY;
         int i = n;
-        for (int k = lane; k < n; k += 32) cu_better(&v, &i, by[k], k);
-        cu_warp_best(&v, &i);
+        for (int k = lane; k < n; k += 32) better_of(&v, &i, by[k], k);
+        warp_best(&v, &i);
         float w = p[i];
         if (j.score == CU_SCORE_MIXER) {
             float near = 0.0f;
@@ -96,7 +184,7 @@ CU_KERNEL __launch_bounds__(32) choose_any(struct cu_choice j) {
         if (j.score == CU_SCORE_LOGIT)
             w = expf(w - most) / sum;
         else if (!j.keep)
-            w /= fmaxf(sum, CU_MIN_SUM);
+            w /= fmaxf(sum, MIN_SUM);
         if (j.scale > 0) w *= j.scale;
         if (j.factor) w *= j.factor[j.expert[at]];
         j.weight[at] = w;
@@ -104,9 +192,9 @@ CU_KERNEL __launch_bounds__(32) choose_any(struct cu_choice j) {
 }
 
 int cu_route(struct cu_stream *s, const struct cu_choice *a, int64_t n_tok, struct err *e) {
-    if (a->n_experts > CU_MAX_EXPERTS || a->n_used > a->n_experts || a->n_used < 1)
+    if (a->n_experts > MAX_EXPERTS || a->n_used > a->n_experts || a->n_used < 1)
         return err_set(e, ERR_USAGE, "CUDA: %lld of %lld experts; at most %d are supported",
-                       (long long)a->n_used, (long long)a->n_experts, CU_MAX_EXPERTS);
+                       (long long)a->n_used, (long long)a->n_experts, MAX_EXPERTS);
     const unsigned grid = (unsigned)div_up(n_tok, WARPS);
     if (n_tok < 1) return 0;
     if (a->groups > MAX_GROUPS || (a->groups > 0 && a->n_experts % a->groups))
@@ -114,9 +202,9 @@ int cu_route(struct cu_stream *s, const struct cu_choice *a, int64_t n_tok, stru
     if (a->score || a->keep || a->scale > 0 || a->prefer || a->bias || a->groups > 0)
         CU_LAUNCH(e, choose_any, (unsigned)n_tok, 32, 0, s, *a);
     else if (a->n_experts <= FEW_EXPERTS)
-        CU_LAUNCH(e, choose_experts<FEW_EXPERTS / 32>, grid, BLOCK, 0, s, *a, n_tok);
+        CU_LAUNCH_EARLY(e, choose_experts<FEW_EXPERTS / 32>, grid, BLOCK, 0, s, *a, n_tok);
     else
-        CU_LAUNCH(e, choose_experts<CU_MAX_EXPERTS / 32>, grid, BLOCK, 0, s, *a, n_tok);
+        CU_LAUNCH_EARLY(e, choose_experts<MAX_EXPERTS / 32>, grid, BLOCK, 0, s, *a, n_tok);
     return 0;
 }
 
