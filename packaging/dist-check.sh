@@ -36,6 +36,11 @@ mkdir "$t/deb"
 for f in "$d"/*_"$(dpkg --print-architecture)".deb; do dpkg-deb -x "$f" "$t/deb"; done
 once "Debian packages, unpacked" "$t/deb/usr/bin/hone"
 so=$(find "$t/deb" -name libhone.so.1)
+cat > "$t/v.c" << 'END'
+#include <hone.h>
+#include <stdio.h>
+int main(void) { return puts(hone_version()) < 0; }
+END
 cc "$t/v.c" -I"$t/deb/usr/include" "$so" "-Wl,-rpath,$(dirname "$so")" -o "$t/v"
 echo "libhone-dev: $("$t/v")"
 "$python" -m venv "$t/v1"

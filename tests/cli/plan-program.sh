@@ -54,9 +54,9 @@ grep -q '"step"' "$t/o" && say "doctor finds slow products in q8_0: $(cat "$t/o"
 HONE=$HONE_EMU
 run 0 plan "$t/q.gguf" --launches --device cuda --json
 same "a device's layers" "$(rows program_one | cut -d' ' -f1-3 | tr '\n' ';')" \
-    "embed 1 1;rms 1 1;products 1 4;delta 1 3;products 1 3;moe 1 8;products 2 4;delta 2 3;products 2 3;moe 2 8;qkv 1 10;products 1 3;moe 1 8;head 1 1;"
+    "embed 1 1;rms 1 1;products 1 4;delta 1 3;products 1 1;add_rms 1 2;moe 1 5;gate_add_rms 1 3;products 2 4;delta 2 3;products 2 1;add_rms 2 2;moe 2 5;gate_add_rms 2 3;qkv 1 10;products 1 1;add_rms 1 2;moe 1 5;gate_add_rms 1 3;head 1 1;"
 run 0 plan "$t/q.gguf" --launches --device cuda/0 --json
-same "without fusions of few rows" "$(rows program_one | grep -c ' 8 ')" 0
+same "without fusions of few rows" "$(rows program_one | grep -c '^moe [0-9]* 5 ')" 0
 run 0 doctor "$t/q.gguf" --device cuda --json
 grep '"step"' "$t/o" && say "doctor on a device: $(cat "$t/o")"
 run 0 plan "$t/m.gguf" --launches --device cuda --act f32 --json
@@ -64,7 +64,7 @@ same "f32, one row" "$(row program_one moe | cut -d' ' -f1-3)" "moe 1 1"
 # a map: the first block's experts on the CPU, what they read and write is copied: 128 values each way
 printf 'experts 0 cpu\n' > "$t/map"
 run 0 plan "$t/q.gguf" --launches --device cuda --place "$t/map" --json
-same "a placed block" "$(rows program_one | awk 'NR < 9 { print $1, $3 }' | tr '\n' ';')" "embed 1;rms 1;products 4;delta 3;products 3;fetch 0;moe 1;send 0;"
+same "a placed block" "$(rows program_one | awk 'NR < 10 { print $1, $3 }' | tr '\n' ';')" "embed 1;rms 1;products 4;delta 3;products 1;add_rms 2;fetch 0;moe 1;send 0;"
 same "copies" "$(row program_one fetch | cut -d' ' -f4,5) $(row program_few send | cut -d' ' -f4,5)" "512 512 2048 2048"
 # many rows bring these experts: all 6 of a matrix, and its values once; parts of the node add up to the node where nothing is placed
 bytes=$((6 * 64 * 128 * 34 / 32))
