@@ -203,23 +203,30 @@ static int launch_few_of(struct cu_stream *s, const struct part_job *j, struct e
         return launch_few<KF, VF, 512>(s, j, e);
     }
 }
-static const struct few_form {
+/* The caches that have kernels of their own on tensor cores. */
+static const struct cache_form {
     enum qtype k, v;
-    int (*launch)(struct cu_stream *s, const struct part_job *j, struct err *e);
-} few_form[] = {{QT_F16, QT_F16, launch_few_of<KV_F16, KV_F16>},
-                {QT_Q8_0, QT_Q8_0, launch_few_of<KV_Q8, KV_Q8>},
-                {QT_Q4_0, QT_Q4_0, launch_few_of<KV_Q4, KV_Q4>},
-                {QT_Q8_0, QT_Q4_0, launch_few_of<KV_Q8, KV_Q4>}};
-static const struct few_form *few_form_of(const struct cu_attn *a) {
-    if (!a->fast_few) return NULL;
+    int (*few)(struct cu_stream *s, const struct part_job *j, struct err *e);
+    int (*many)(struct cu_stream *s, const struct many_job *j, dim3 grid, struct err *e);
+} cache_form[] = {
+#define ROW(k, v, kf, vf)                                                                          \
+    { k, v, launch_few_of<kf, vf>, launch_flash<kf, vf> }
+    ROW(QT_F16, QT_F16, KV_F16, KV_F16),
+    ROW(QT_Q8_0, QT_Q8_0, KV_Q8, KV_Q8),
+    ROW(QT_Q4_0, QT_Q4_0, KV_Q4, KV_Q4),
+    ROW(QT_Q8_0, QT_Q4_0, KV_Q8, KV_Q4),
+#undef ROW
+};
+/* Returns the cache's row where heads have 64, 128, 256 or 512 values, or NULL. */
+static const struct cache_form *cache_form_of(const struct cu_attn *a) {
     if (a->head_dim != 64 && a->head_dim != 128 && a->head_dim != 256 && a->head_dim != 512)
         return NULL;
-    for (size_t i = 0; i < sizeof few_form / sizeof *few_form; i++)
-        if (few_form[i].k == a->k_type && few_form[i].v == a->v_type) return &few_form[i];
+    for (size_t i = 0; i < sizeof cache_form / sizeof *cache_form; i++)
+        if (cache_form[i].k == a->k_type && cache_form[i].v == a->v_type) return &cache_form[i];
     return NULL;
 }
 int64_t cu_attn_few_rows(const struct cu_attn *a) {
-    return few_form_of(a) ? CU_FEW : 1;
+    return a->fast_few && cache_form_of(a) ? CU_FEW : 1;
 }
 
 static int launch_cores(struct cu_stream *s, const struct part_job *j, struct err *e) {
@@ -260,8 +267,8 @@ int cu_attn_few(struct cu_stream *s, const struct cu_attn *a, struct err *e) {
     j.n_kv = (int)a->n_kv_heads;
     j.group = (int)(a->n_heads / a->n_kv_heads);
     j.n_splits = (int)a->n_splits;
-    const struct few_form *few = few_form_of(a);
-    TRY(few ? few->launch(s, &j, e) : launch_cores(s, &j, e));
+    const struct cache_form *form = a->fast_few ? cache_form_of(a) : NULL;
+    TRY(form ? form->few(s, &j, e) : launch_cores(s, &j, e));
     const dim3 grid((unsigned)div_up(a->head_dim, 32), (unsigned)(a->rows.longest * a->n_heads),
                     (unsigned)a->rows.n_segs);
     const size_t smem = (size_t)a->n_splits * sizeof(float);
@@ -431,7 +438,10 @@ int cu_attn_many(struct cu_stream *s, const struct cu_attn *a, struct err *e) {
     const dim3 rows((unsigned)(a->rows.longest * j.group), (unsigned)a->n_kv_heads,
                     (unsigned)a->rows.n_segs); /* blocks of a launch: x is to be divided */
     if (a->rows.n_segs < 1) return 0;
-    if (a->fast && j.k.dim <= 256 && j.k.dim % 16 == 0) return launch_flash_any(s, &j, rows, e);
+    if (a->fast && j.k.dim <= 256 && j.k.dim % 16 == 0) {
+        const struct cache_form *form = cache_form_of(a);
+        return form ? form->many(s, &j, rows, e) : launch_flash_any(s, &j, rows, e);
+    }
     if (j.k.dim <= 64) return launch_many<32, 32, 4>(s, &j, rows, e);
     if (j.k.dim <= 128) return launch_many<32, 32, 8>(s, &j, rows, e);
     if (j.k.dim <= 256) return launch_many<32, 32, 16>(s, &j, rows, e);

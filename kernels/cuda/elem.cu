@@ -30,9 +30,9 @@ CU_KERNEL __launch_bounds__(BLOCK) rms_warp(const float *x, const float *w, cons
     }
 }
 
-enum { NORM_BLOCK = 256, NORM_HELD = 8 }; /* threads; values of a thread that stay in registers */
+enum { NORM_HELD = 8 }; /* values of a thread that stay in registers */
 
-/* Computes a row of struct cu_norm by a block of NORM_BLOCK threads. red is 32 floats of
+/* Computes a row of struct cu_norm by a block of BLOCK threads. red is 32 floats of
  * shared memory. y may be any of the inputs, since all of a row is read before any of it is
  * written. */
 CU_DEV void norm_row(const struct cu_norm &j, int64_t row, float *red) {
@@ -42,16 +42,15 @@ CU_DEV void norm_row(const struct cu_norm &j, int64_t row, float *red) {
     float g = 0, s = 0, held[NORM_HELD], w[NORM_HELD];
     if (j.x) {
         const float *h = j.h + row * d;
-        for (int i = (int)threadIdx.x; i < d; i += NORM_BLOCK)
-            g = fmaf(j.gate[i], cu_ldcg(&h[i]), g);
+        for (int i = (int)threadIdx.x; i < d; i += BLOCK) g = fmaf(j.gate[i], cu_ldcg(&h[i]), g);
         g = cu_sigmoid(cu_block_sum(g, red));
     }
-    const bool all_held = n <= NORM_HELD * NORM_BLOCK;
-    for (int i0 = (int)threadIdx.x; i0 < n; i0 += NORM_HELD * NORM_BLOCK) {
+    const bool all_held = n <= NORM_HELD * BLOCK;
+    for (int i0 = (int)threadIdx.x; i0 < n; i0 += NORM_HELD * BLOCK) {
         float xs[NORM_HELD], rs[NORM_HELD]; /* all loads before the first store */
         CU_UNROLL
         for (int c = 0; c < NORM_HELD; c++) {
-            const int i = i0 + c * NORM_BLOCK;
+            const int i = i0 + c * BLOCK;
             held[c] = i < n ? cu_ldcg(&a[i]) : 0.0f;
             xs[c] = x && i < n ? cu_ldcg(&x[i]) : 0.0f;
             rs[c] = res && i < n ? cu_ldcg(&res[i]) : 0.0f;
@@ -59,7 +58,7 @@ CU_DEV void norm_row(const struct cu_norm &j, int64_t row, float *red) {
         }
         CU_UNROLL
         for (int c = 0; c < NORM_HELD; c++) {
-            const int i = i0 + c * NORM_BLOCK;
+            const int i = i0 + c * BLOCK;
             if (x) held[c] = fmaf(xs[c], g, held[c]);
             if (res) held[c] = rs[c] + held[c];
             if (j.sum && i < n) j.sum[at + i] = held[c];
@@ -71,10 +70,10 @@ CU_DEV void norm_row(const struct cu_norm &j, int64_t row, float *red) {
     const float *t = j.sum ? j.sum + at : a;
     float *y = j.y + at;
     uint8_t *yq = j.yq ? (uint8_t *)j.yq + row * CU_ACT_BYTES(n) : NULL;
-    for (int i0 = (int)threadIdx.x; i0 < n; i0 += NORM_HELD * NORM_BLOCK) {
+    for (int i0 = (int)threadIdx.x; i0 < n; i0 += NORM_HELD * BLOCK) {
         CU_UNROLL
         for (int c = 0; c < NORM_HELD; c++) {
-            const int i = i0 + c * NORM_BLOCK;
+            const int i = i0 + c * BLOCK;
             if (!all_held) {
                 held[c] = i < n ? cu_ldcg(&t[i]) : 0.0f;
                 w[c] = j.w && i < n ? j.w[i] : 1.0f;
@@ -84,20 +83,20 @@ CU_DEV void norm_row(const struct cu_norm &j, int64_t row, float *red) {
         }
         CU_UNROLL
         for (int c = 0; c < NORM_HELD; c++)
-            if (i0 + c * NORM_BLOCK < n) y[i0 + c * NORM_BLOCK] = held[c];
+            if (i0 + c * BLOCK < n) y[i0 + c * BLOCK] = held[c];
         if (yq) /* whole warps: n is a multiple of 32 */
-            cu_act_store_each<NORM_HELD>(yq, n, i0 / 32, NORM_BLOCK / 32, n / 32, held);
+            cu_act_store_each<NORM_HELD>(yq, n, i0 / 32, BLOCK / 32, n / 32, held);
     }
 }
 
 /* Computes the rows of struct cu_norm, a block per row. */
-CU_KERNEL __launch_bounds__(NORM_BLOCK) norm_rows(struct cu_norm j) {
+CU_KERNEL __launch_bounds__(BLOCK) norm_rows(struct cu_norm j) {
     CU_SHARED(float, red, [32]);
     cu_wait_before();
     norm_row(j, blockIdx.x, red);
 }
 int cu_norm_rows(struct cu_stream *s, const struct cu_norm *a, int64_t n_rows, struct err *e) {
-    if (n_rows > 0) CU_LAUNCH_EARLY(e, norm_rows, (unsigned)n_rows, NORM_BLOCK, 0, s, *a);
+    if (n_rows > 0) CU_LAUNCH_EARLY(e, norm_rows, (unsigned)n_rows, BLOCK, 0, s, *a);
     return 0;
 }
 

@@ -30,7 +30,8 @@ struct many_job {
 
 enum { FL_ROWS = 64, FL_KEYS = 32, FL_BLOCK = 2 * FL_ROWS };
 
-/* What a tile of a cache type takes in shared memory beside the f16 that products read. */
+/* Says what tiles of a cache type take in shared memory: how many tiles of f16, which products
+ * read, and how many bytes of codes beside them. */
 template <int FORM, int DIM> struct fl_form {
     enum {
         FETCHED = FORM != KV_ANY,
@@ -287,24 +288,16 @@ static int launch_flash_of(struct cu_stream *s, const struct many_job *j, dim3 g
     CU_LAUNCH(e, (attend_flash<KF, VF, DIM>), grid, FL_BLOCK, smem, s, *j);
     return 0;
 }
-/* Launches the kernel of the head's size. */
+/* Launches the kernel for caches whose tiles are copied; heads have 64, 128 or 256 values. */
 template <int KF, int VF>
 static int launch_flash(struct cu_stream *s, const struct many_job *j, dim3 grid, struct err *e) {
     if (j->k.dim == 256) return launch_flash_of<KF, VF, 256>(s, j, grid, e);
     if (j->k.dim == 128) return launch_flash_of<KF, VF, 128>(s, j, grid, e);
-    if (j->k.dim == 64) return launch_flash_of<KF, VF, 64>(s, j, grid, e);
-    if (j->k.dim > 128) return launch_flash_of<KV_ANY, KV_ANY, 256>(s, j, grid, e);
-    return launch_flash_of<KV_ANY, KV_ANY, 128>(s, j, grid, e);
+    return launch_flash_of<KF, VF, 64>(s, j, grid, e);
 }
-/* Launches attention of many tokens on tensor cores; heads have at most 256 values, a multiple of
- * 16. */
+/* Launches the kernel for any cache; heads have at most 256 values, a multiple of 16. */
 static int launch_flash_any(struct cu_stream *s, const struct many_job *j, dim3 grid,
                             struct err *e) {
-    const int k = j->k.form, v = j->v.form;
-    if (k == KV_F16 && v == KV_F16) return launch_flash<KV_F16, KV_F16>(s, j, grid, e);
-    if (k == KV_Q8 && v == KV_Q8) return launch_flash<KV_Q8, KV_Q8>(s, j, grid, e);
-    if (k == KV_Q8 && v == KV_Q4) return launch_flash<KV_Q8, KV_Q4>(s, j, grid, e);
-    if (k == KV_Q4 && v == KV_Q4) return launch_flash<KV_Q4, KV_Q4>(s, j, grid, e);
     if (j->k.dim > 128) return launch_flash_of<KV_ANY, KV_ANY, 256>(s, j, grid, e);
     return launch_flash_of<KV_ANY, KV_ANY, 128>(s, j, grid, e);
 }

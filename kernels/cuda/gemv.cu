@@ -24,7 +24,7 @@ enum {
     WARPS = 8,
     BLOCK = 32 * WARPS,
     STAGES = 2,
-    FULL_BLOCKS = 512,      /* keep a device busy, whichever it is: sums must not depend on it */
+    FULL_BLOCKS = 512,      /* keep a device busy; one number, as sums must not depend on it */
     TOKENS = 4,             /* that one pass over weights serves, at most */
     X_BYTES = 320,          /* of a token's activations for a super: 256 codes, 8 pairs of floats */
     PLAIN_ROWS = WARPS * 4, /* of a block, at most */

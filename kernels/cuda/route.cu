@@ -8,7 +8,8 @@
 
 enum { BLOCK = 256, WARPS = BLOCK / 32, FEW_EXPERTS = 256, MAX_EXPERTS = 1024 };
 
-/* llama.cpp's floor under the sum of the selected probabilities: smallest normal f16. */
+/* The sum of the chosen probabilities counts as at least this, the smallest normal f16, as in
+ * llama.cpp. */
 #define MIN_SUM 6.1035e-5f
 
 /* Takes the larger value, and of equals that with the lower index. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* runtime/engine/exec_cuda_fast.c - few tokens, 8-bit activations: one quantized copy of a register
- * for all products that read it, and several products in a launch. Every sum is the same whatever
- * is fused: the mask of --device changes launches, never bits. */
+ * for all products that read it, and several products in a launch. Every sum has the same bits
+ * whatever is fused here (bits 1, 2 and 4 of the mask of --device). */
 #include "core/mem.h"
 #include "core/num.h"
 #include "runtime/engine/exec_cuda.h"

@@ -298,8 +298,8 @@ static void test_f32(void) {
     schedule(MODELS "qwen35moe", ACT_F32, QT_Q8_0, 8, 3);
     schedule(MODELS "qwen3moe", ACT_F32, QT_F32, 8, 4);
     schedule(MODELS "mistral", ACT_F32, QT_F32, 8, 5);
-    /* With an f16 cache one text is 1.2e-3 from the CPU: of keys that lie between two values of f16
-     * each rounds some to the other one. */
+    /* An f32 cache, since with f16 one text is 1.2e-3 from the CPU: a key that lies midway between
+     * two values of f16 may round to the other one there. */
     schedule(MODELS "qwen2", ACT_F32, QT_F32, 8, 6);
 }
 static void test_q8(void) {
