@@ -93,7 +93,7 @@ static bool load_row(void *ctx, int64_t row, float *x) {
 static void feed_rows(void *ctx, int64_t begin, int64_t end, int worker) {
     const struct fed *f = ctx;
     for (int64_t i = begin; i < end; i++)
-        fb_tensor_rows(f->fb, worker, f->x + i * FEEDBACK_ROWS * f->n, FEEDBACK_ROWS,
+        fb_tensor_rows(f->fb, worker, 0, f->x + i * FEEDBACK_ROWS * f->n, FEEDBACK_ROWS,
                        f->out + (uint64_t)(i * FEEDBACK_ROWS) * f->bytes, f->bytes);
 }
 

@@ -59,14 +59,14 @@ static void do_rows(void *ctx, int64_t begin, int64_t end, int worker) {
     }
 }
 
-/* Encodes groups [begin, end), each of FEEDBACK_ROWS rows of one matrix. A row that is not finite
- * is reported, and zeros are encoded in its place. */
+/* Encodes groups [begin, end) of the stage, each of FEEDBACK_ROWS rows of one matrix. A row that is
+ * not finite is reported, and zeros are encoded in its place. */
 static void do_groups(void *ctx, int64_t begin, int64_t end, int worker) {
     const struct batch_job *j = ctx;
     struct batch_fault *f = &j->fault[worker];
     int64_t ne0 = j->t->ne[0];
     for (int64_t g = begin; g < end && !prog_interrupted(); g++) {
-        int64_t i = g * FEEDBACK_ROWS, n = min_i64(FEEDBACK_ROWS, j->n - i);
+        int64_t i = j->stage + g * FEEDBACK_ROWS, n = min_i64(FEEDBACK_ROWS, j->n - i);
         for (int64_t k = 0; k < n; k++) {
             float *x = j->scratch[worker] + k * ne0;
             int64_t row = j->first + i + k;
@@ -76,8 +76,19 @@ static void do_groups(void *ctx, int64_t begin, int64_t end, int worker) {
             if (f->row < 0 || row < f->row) *f = (struct batch_fault){row, col};
             memset(x, 0, (size_t)ne0 * sizeof *x);
         }
-        fb_tensor_rows(j->fb, worker, j->scratch[worker], (int)n, j->out + (uint64_t)i * j->dst_row,
-                       j->dst_row);
+        fb_tensor_rows(j->fb, worker, (j->first + i) % j->t->ne[1], j->scratch[worker], (int)n,
+                       j->out + (uint64_t)i * j->dst_row, j->dst_row);
+    }
+}
+
+/* Encodes the batch with error feedback, stage by stage. */
+static void do_stages(struct batch_job *j) {
+    const int64_t rows = j->t->ne[1], step = fb_tensor_stage_rows(j->fb);
+    for (int64_t n; j->stage < j->n; j->stage += n) {
+        const int64_t row = (j->first + j->stage) % rows;
+        n = min_i64(j->n - j->stage, step - row % step);
+        fb_tensor_stage(j->fb, row);
+        pool_for(j->pool, div_up(n, FEEDBACK_ROWS), 1, do_groups, j);
     }
 }
 
@@ -174,12 +185,13 @@ int batch_device(struct batch_job *j, struct qdev *d, struct err *e) {
 int batch_encode(struct batch_job *j, int64_t first, int64_t n, const char *path, struct err *e) {
     int64_t rows_of_matrix = j->t->ne[1];
     j->first = first;
+    j->stage = 0;
     j->n = n;
     if (j->fb && first % rows_of_matrix == 0)
         TRY(fb_tensor_matrix(j->fb, first / rows_of_matrix, e));
     if (j->dev) TRY(by_device(j, e));
     if (j->fb)
-        pool_for(j->pool, div_up(n, FEEDBACK_ROWS), 1, do_groups, j);
+        do_stages(j);
     else if (!j->dev)
         pool_for(j->pool, n, max_i64(1, 8192 / j->t->ne[0]), do_rows, j);
     if (j->fb && prog_interrupted()) return err_set(e, ERR_INTR, "interrupted");

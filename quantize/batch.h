@@ -26,6 +26,7 @@ struct batch_job {
     void (*decode)(const void *restrict, float *restrict, int64_t);
     uint64_t src_row, dst_row; /* bytes */
     int64_t first, n;          /* rows of the tensor that make the batch */
+    int64_t stage;             /* first row of the batch that is not encoded yet, with fb */
     uint8_t *out;
     float **scratch;             /* per worker, FEEDBACK_ROWS * ne0 weights */
     const struct enc_blocks *eb; /* NULL: the plain encoder only */

@@ -18,6 +18,7 @@
 #include "core/prog.h"
 #include "kernels/kern.h"
 #include "quantize/enc/super.h"
+#include "quantize/fb_rows.h"
 #include "quantize/feedback.h"
 
 enum { TRY_MATS = 2, TRY_ROWS = 32, ROUNDS = 2 };
@@ -40,8 +41,11 @@ struct fb_tensor {
     double take;
     /* The sums for the present matrix and halves; NULL where a half is left out. */
     const float *cross[GRAM_HALVES];
-    /* For each worker the rows that it works on, and room beside them. */
+    /* For each worker the rows that it works on, and room beside them; NULL where rows aim at
+     * themselves. */
     float **aim;
+    struct fb_rows *from_rows; /* NULL: rows are independent. */
+    void (*decode)(const void *restrict, float *restrict, int64_t);
     /* The importance and the scales of the present matrix's columns. */
     float *imp, *s;
     struct feedback fb;
@@ -78,6 +82,27 @@ static int prepare(struct fb_tensor *t, int64_t mat, unsigned halves, double alp
     return 0;
 }
 
+/* Encodes rows x; `first` is the first one's number in its matrix, or -1 where they know nothing of
+ * other rows. */
+static void encode_rows(struct fb_tensor *t, int worker, int64_t first, const float *x, int rows,
+                        uint8_t *dst, uint64_t dst_row) {
+    const int64_t n = t->src.n;
+    float *aim = t->aim[worker];
+    const float *at = x;
+    if (aim && (t->take > 0 || first >= 0)) {
+        memcpy(aim, x, (size_t)(rows * n) * sizeof *x);
+        at = aim;
+    }
+    if (aim && t->take > 0)
+        factor_aim(&t->f, t->s, t->cross, t->take, aim, rows, aim + FEEDBACK_ROWS * n);
+    for (int r = 0; r < rows && first >= 0; r++) fb_rows_aim(t->from_rows, first + r, aim + r * n);
+    feedback_rows(&t->fb, t->work[worker], at, rows, dst, dst_row);
+    for (int r = 0; r < rows && first >= 0; r++) {
+        t->decode(dst + (uint64_t)r * dst_row, aim, n);
+        fb_rows_keep(t->from_rows, first + r, x + r * n, aim);
+    }
+}
+
 /* ---- shrinkage ------------------------------------------------------------------------------- */
 
 struct trial {
@@ -95,7 +120,7 @@ static void trial_rows(void *ctx, int64_t g0, int64_t g1, int worker) {
     for (int64_t g = g0; g < g1; g++) {
         int64_t r = g * FEEDBACK_ROWS, k = min_i64(FEEDBACK_ROWS, j->rows - r);
         uint8_t *dst = j->enc + (uint64_t)r * j->row_bytes;
-        fb_tensor_rows(j->t, worker, j->x + r * n, (int)k, dst, j->row_bytes);
+        encode_rows(j->t, worker, -1, j->x + r * n, (int)k, dst, j->row_bytes);
         for (int64_t i = 0; i < k; i++)
             j->decode(dst + (uint64_t)i * j->row_bytes, j->y + (r + i) * n, n);
     }
@@ -218,7 +243,11 @@ int fb_tensor_new(struct fb_tensor **out, const struct fb_source *src, struct er
     t->fb.rounds = ROUNDS;
     t->work = xcalloc((size_t)pool_size(src->pool), sizeof(struct feedback_work *));
     t->aim = xcalloc((size_t)pool_size(src->pool), sizeof *t->aim);
-    for (int k = 0; k < pool_size(src->pool) && in->cross[0]; k++)
+    struct kern ref;
+    kern_init(&ref, KERN_REF);
+    t->decode = ref.op[src->type].decode;
+    if (src->out) TRY_GOTO(fail, rc, fb_rows_new(&t->from_rows, src->out, in->n, e));
+    for (int k = 0; k < pool_size(src->pool) && (in->cross[0] || src->out); k++)
         t->aim[k] = xcalloc((size_t)((FEEDBACK_ROWS + 1) * in->n), sizeof **t->aim);
     for (int k = 0; k < pool_size(src->pool); k++)
         TRY_GOTO(fail, rc, feedback_work_new(&t->work[k], src->type, in->n, e));
@@ -247,6 +276,7 @@ void fb_tensor_free(struct fb_tensor *t) {
     free(t->s);
     mem_free(t->pooled);
     factor_release(&t->f);
+    fb_rows_free(t->from_rows);
     free(t);
 }
 
@@ -259,17 +289,19 @@ double fb_tensor_gain(const struct fb_tensor *t) {
 }
 
 int fb_tensor_matrix(struct fb_tensor *t, int64_t mat, struct err *e) {
+    if (t->from_rows) TRY(fb_rows_matrix(t->from_rows, mat, t->src.pool, e));
     return prepare(t, mat, 3, t->alpha, t->pooled, e);
 }
 
-void fb_tensor_rows(struct fb_tensor *t, int worker, const float *x, int rows, uint8_t *dst,
-                    uint64_t dst_row) {
-    const int64_t n = t->src.n;
-    float *aim = t->aim[worker];
-    if (aim && t->take > 0) {
-        memcpy(aim, x, (size_t)(rows * n) * sizeof *x);
-        factor_aim(&t->f, t->s, t->cross, t->take, aim, rows, aim + FEEDBACK_ROWS * n);
-        x = aim;
-    }
-    feedback_rows(&t->fb, t->work[worker], x, rows, dst, dst_row);
+int64_t fb_tensor_stage_rows(const struct fb_tensor *t) {
+    return t->from_rows ? fb_rows_stage(t->from_rows) : t->src.rows;
+}
+
+void fb_tensor_stage(struct fb_tensor *t, int64_t row) {
+    if (t->from_rows) fb_rows_begin(t->from_rows, row);
+}
+
+void fb_tensor_rows(struct fb_tensor *t, int worker, int64_t first, const float *x, int rows,
+                    uint8_t *dst, uint64_t dst_row) {
+    encode_rows(t, worker, t->from_rows ? first : -1, x, rows, dst, dst_row);
 }

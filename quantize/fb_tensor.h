@@ -10,6 +10,8 @@
 
 struct fb_source { /* the tensor */
     const struct gram_input *in;
+    const struct gram_input
+        *out;        /* of the products' gradients, by row; NULL: rows are independent */
     enum qtype type; /* one that feedback_can */
     enum search search;
     int64_t n, rows, n_mat; /* columns, rows per matrix, matrices */
@@ -29,8 +31,12 @@ double fb_tensor_alpha(const struct fb_tensor *t); /* 1: feedback does not pay, 
 /* Returns the held-out error over that of the plain encoder, on the sampled rows. */
 double fb_tensor_gain(const struct fb_tensor *t);
 int fb_tensor_matrix(struct fb_tensor *t, int64_t mat, struct err *e);
-/* Encodes up to FEEDBACK_ROWS rows of the present matrix. */
-void fb_tensor_rows(struct fb_tensor *t, int worker, const float *x, int rows, uint8_t *dst,
-                    uint64_t dst_row);
+/* Returns how many rows of a matrix may be encoded side by side; the others wait for their errors.
+ * fb_tensor_stage says that those from `row` on are next. */
+int64_t fb_tensor_stage_rows(const struct fb_tensor *t);
+void fb_tensor_stage(struct fb_tensor *t, int64_t row);
+/* Encodes up to FEEDBACK_ROWS rows of the present matrix, from its row `first` on. */
+void fb_tensor_rows(struct fb_tensor *t, int worker, int64_t first, const float *x, int rows,
+                    uint8_t *dst, uint64_t dst_row);
 
 #endif

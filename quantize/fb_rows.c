@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+/* quantize/fb_rows.c - error feedback from row to row. G = S R S and R = M diag M^T as in factor.h,
+ * so that tr(G E E^T) = sum_j diag_j |s_j e_j + sum_{i<j} s_i e_i M_ij|^2 with e_j row j of E: row
+ * j aims at w_j + sum_{i<j} s_i e_i M_ij / s_j. */
+#include "quantize/fb_rows.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/num.h"
+#include "quantize/axpy.h"
+#include "quantize/feedback.h"
+
+/* The damping of the gradients' moments, as a share of their mean, and how much of their
+ * correlation is not believed. */
+#define LAMBDA 0.01
+#define ALPHA 0.05
+enum { STAGES = 16 };
+
+struct fb_rows {
+    const struct gram_input *in;
+    int64_t mat; /* The matrix whose factor f is; -1: there is none yet. */
+    struct factor f;
+    int64_t n, stage; /* The columns of a matrix; the first row of the present stage. */
+    float *w, *s;     /* The moments of the rows and their roots, damped. */
+    float *u;         /* [rows][n] s_j e_j of the rows that are encoded. */
+};
+
+int fb_rows_new(struct fb_rows **out, const struct gram_input *in, int64_t n, struct err *e) {
+    struct fb_rows *r = xcalloc(1, sizeof *r);
+    void *p = NULL;
+    int rc;
+    r->in = in;
+    r->n = n;
+    r->mat = -1;
+    TRY_GOTO(fail, rc, factor_init(&r->f, in->n, in->block, e));
+    TRY_GOTO(fail, rc,
+             mem_alloc(&p, (uint64_t)in->n * (uint64_t)n * sizeof(float), "errors of rows", e));
+    r->u = p;
+    r->w = xcalloc((size_t)in->n, sizeof *r->w);
+    r->s = xcalloc((size_t)in->n, sizeof *r->s);
+    *out = r;
+    return 0;
+fail:
+    fb_rows_free(r);
+    return rc;
+}
+
+int fb_rows_matrix(struct fb_rows *r, int64_t mat, struct pool *pool, struct err *e) {
+    const struct factor_opts o = {.halves = 3, .lambda = LAMBDA, .alpha = ALPHA};
+    if (r->in->n_mat == 1) mat = 0;
+    if (mat == r->mat) return 0;
+    TRY(factor_make(&r->f, r->in, mat, &o, NULL, 0, pool, e));
+    feedback_weights(r->w, r->s, r->f.h, r->in->n, LAMBDA);
+    r->mat = mat;
+    return 0;
+}
+
+void fb_rows_free(struct fb_rows *r) {
+    if (!r) return;
+    factor_release(&r->f);
+    free(r->w);
+    free(r->s);
+    mem_free(r->u);
+    free(r);
+}
+
+int64_t fb_rows_stage(const struct fb_rows *r) {
+    return div_up(r->f.n, STAGES * FEEDBACK_ROWS) * FEEDBACK_ROWS;
+}
+
+void fb_rows_begin(struct fb_rows *r, int64_t row) {
+    r->stage = row;
+}
+
+void fb_rows_aim(const struct fb_rows *r, int64_t row, float *x) {
+    const int64_t b0 = row / r->f.block * r->f.block;
+    for (int64_t k = b0; k < min_i64(r->stage, row); k++)
+        axpy(x, r->u + k * r->n, r->f.m[k * r->f.block + row - b0] / r->s[row], r->n);
+}
+
+void fb_rows_keep(struct fb_rows *r, int64_t row, const float *x, const float *y) {
+    float *u = r->u + row * r->n;
+    for (int64_t i = 0; i < r->n; i++) u[i] = r->s[row] * (x[i] - y[i]);
+}
