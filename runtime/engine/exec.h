@@ -154,6 +154,8 @@ struct session {
     void *see_ud;
     session_hidden_fn see_hidden;
     void *see_hidden_ud;
+    session_watch_fn watch;
+    void *watch_ud;
     session_route_fn see_route;
     void *see_route_ud;
     const struct seq *shown; /* whose rows an observer is being shown */

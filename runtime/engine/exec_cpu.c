@@ -121,7 +121,7 @@ void exec_pass(struct session *s) {
     exec_acts_stale(s, NULL);
     for (int i = 0; i < s->n_ropes; i++) s->rope[i].ready = false;
     struct target t = exec_target(batch_of(s->n_tok));
-    t.sees_all = s->see || s->see_hidden;
+    t.sees_all = s->see || s->see_hidden || s->watch;
     const struct program *p = programs_get(&s->programs, s->g, first, &t);
     const bool seen = t.sees_all || s->see_route;
     const int64_t n_tok = s->n_tok;
@@ -131,11 +131,13 @@ void exec_pass(struct session *s) {
         const bool apart = step->first >= s->g->facts.apart;
         if (apart && !seen && s->n_kept < s->n_tok) drop_rows(s, step->first);
         if (!s->n_tok) break;
+        if (s->watch) s->watch(s->watch_ud, s, n, false);
         if (step->fusion == FUSE_NONE)
             exec_table[n->op](s, n);
         else
             exec_fused[step->fusion](s, &step->nodes);
         for (int i = 0; i < step->n_nodes; i++) written(s, n + i);
+        if (s->watch) s->watch(s->watch_ud, s, n, true);
         /* Without an observer of residuals a step may be several nodes; with one, each step is
          * one node. */
         if (!s->see_hidden) continue;

@@ -275,6 +275,10 @@ void session_observe_hidden(struct session *s, session_hidden_fn fn, void *ud) {
     s->see_hidden = fn;
     s->see_hidden_ud = ud;
 }
+void session_watch(struct session *s, session_watch_fn fn, void *ud) {
+    s->watch = fn;
+    s->watch_ud = ud;
+}
 void session_observe_route(struct session *s, session_route_fn fn, void *ud) {
     s->see_route = fn;
     s->see_route_ud = ud;

@@ -253,6 +253,12 @@ int session_sum_end(struct session *s, session_sum_fn fn, void *ud, struct err *
 typedef void (*session_hidden_fn)(void *ud, int block, const float *x, int64_t n_rows, int64_t pos);
 void session_observe_hidden(struct session *s, session_hidden_fn fn, void *ud);
 
+/* Called before and after every node of a pass on the CPU, which then is not fused with others: for
+ * those in runtime/ who read registers (runtime/grad). */
+struct gr_node;
+typedef void (*session_watch_fn)(void *ud, struct session *s, const struct gr_node *n, bool after);
+void session_watch(struct session *s, session_watch_fn fn, void *ud);
+
 /* Called after the router of every MoE block, for every internal pass: the experts chosen,
  * expert [n_rows][n_used], best first; the first row at position pos. */
 typedef void (*session_route_fn)(void *ud, int block, const int32_t *expert, int64_t n_used,

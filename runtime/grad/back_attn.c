@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+/* runtime/grad/back_attn.c - derivatives of attention and of what turns its queries and keys.
+ *
+ * With p = softmax of the scores of a query, dp_j = dy . v_j and ds_j = p_j (dp_j - sum p dp),
+ * times the slope of the soft cap: dq = scale sum ds_j k_j, dk_j = scale sum ds_j q, dv_j = sum p_j
+ * dy. A text begins with an empty cache, so keys and values are those of its own tokens. A task has
+ * one head of keys, and the heads of queries that read it. */
+#include <math.h>
+#include <string.h>
+
+#include "core/num.h"
+#include "runtime/grad/grad_int.h"
+
+bool can_attn(const struct graph *g, const struct gr_node *n) {
+    (void)g;
+    return n->src[1] != GR_NONE && n->attn.latent == 0;
+}
+
+struct job {
+    struct grad *g;
+    const struct gr_node *n;
+    const struct kept *k;
+    const float *dy, *sink;
+    int64_t wq, wk, wv, wo; /* widths of the registers */
+};
+
+static int64_t first_key(const struct gr_attn *a, int64_t pos) {
+    if (a->chunked) return pos - pos % a->window;
+    return a->window > 0 && pos >= a->window ? pos - a->window + 1 : 0;
+}
+
+/* Goes back over the query of head h at position t. p and ds: room for a number for each key. */
+static void one_query(const struct job *j, int64_t h, int64_t kv, int64_t t, float *p, float *ds) {
+    const struct gr_attn *a = &j->n->attn;
+    const struct kern *kern = &j->g->s->kern;
+    const int64_t d = a->head_dim, j0 = first_key(a, t), n = t + 1 - j0;
+    const float *q = j->k->src[0] + t * j->wq + h * d, *dy = j->dy + t * j->wo + h * d;
+    const float *key = j->k->src[1] + j0 * j->wk + kv * d,
+                *val = j->k->src[2] + j0 * j->wv + kv * d;
+    float *dq = j->g->reg[j->n->src[0]] + t * j->wq + h * d;
+    float *dk = j->g->reg[j->n->src[1]] + j0 * j->wk + kv * d;
+    float *dv = j->g->reg[j->n->src[2]] + j0 * j->wv + kv * d;
+    double top = j->sink ? (double)j->sink[h] : (double)-INFINITY, sum = 0, mean = 0;
+    for (int64_t i = 0; i < n; i++) {
+        p[i] = a->scale * kern->dot_f32(q, key + i * j->wk, d);
+        ds[i] = 1;
+        if (a->softcap > 0) {
+            const float th = tanhf(p[i] / a->softcap);
+            p[i] = a->softcap * th;
+            ds[i] = 1 - th * th;
+        }
+        top = fmax(top, (double)p[i]);
+    }
+    if (j->sink) sum = exp((double)j->sink[h] - top);
+    for (int64_t i = 0; i < n; i++) {
+        p[i] = expf((float)((double)p[i] - top));
+        sum += (double)p[i];
+    }
+    for (int64_t i = 0; i < n; i++) {
+        p[i] = (float)((double)p[i] / sum);
+        const float dp = kern->dot_f32(dy, val + i * j->wv, d);
+        mean += (double)p[i] * (double)dp;
+        ds[i] *= p[i];
+        kern->axpy(dv + i * j->wv, dy, p[i], d);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const float dp = kern->dot_f32(dy, val + i * j->wv, d);
+        const float by = (float)(((double)dp - mean) * (double)ds[i] * (double)a->scale);
+        kern->axpy(dq, key + i * j->wk, by, d);
+        kern->axpy(dk + i * j->wk, q, by, d);
+    }
+}
+
+static void heads_range(void *ctx, int64_t h0, int64_t h1, int worker) {
+    const struct job *j = ctx;
+    const int64_t group = j->n->attn.n_heads / j->n->attn.n_kv_heads;
+    float *p = j->g->scratch[worker];
+    for (int64_t kv = h0; kv < h1; kv++)
+        for (int64_t h = kv * group; h < (kv + 1) * group; h++)
+            for (int64_t t = 0; t < j->g->n; t++) one_query(j, h, kv, t, p, p + j->g->n_ctx);
+}
+
+void back_attn(struct grad *g, const struct gr_node *n, const struct kept *k) {
+    struct job j = {.g = g, .n = n, .k = k};
+    j.wq = grad_width(g, n->src[0]);
+    j.wk = grad_width(g, n->src[1]);
+    j.wv = grad_width(g, n->src[2]);
+    j.wo = grad_width(g, n->dst);
+    j.sink = n->attn.sinks == GR_NONE ? NULL : exec_vec(g->s, n->attn.sinks);
+    j.dy = grad_take(g, n->dst, 0);
+    pool_for(g->pool, n->attn.n_kv_heads, 1, heads_range, &j);
+}
+
+/* Turns gradients back by the angles of their tokens. */
+static void rope_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    const struct gr_rope *r = &j->n->rope;
+    const int64_t half = r->n_rot / 2, step = r->adjacent ? 2 : 1, other = r->adjacent ? 1 : half;
+    (void)worker;
+    for (int64_t t = t0; t < t1; t++)
+        for (int64_t at = 0; at < j->wo; at += r->head_dim) {
+            float *d = j->g->reg[j->n->dst] + t * j->wo + at;
+            const float *cs = j->dy + t * r->n_rot;
+            for (int64_t i = 0; i < half; i++) {
+                const float a = d[i * step], b = d[i * step + other], c = cs[2 * i],
+                            s = cs[2 * i + 1];
+                d[i * step] = a * c + b * s;
+                d[i * step + other] = b * c - a * s;
+            }
+        }
+}
+void back_rope(struct grad *g, const struct gr_node *n, const struct kept *k) {
+    struct job j = {.g = g, .n = n, .k = k, .wo = grad_width(g, n->dst)};
+    j.dy = exec_rope_tab(g->s, n, false)->cs; /* It is that of the last pass: these tokens. */
+    grad_tokens(g, rope_range, &j);
+}

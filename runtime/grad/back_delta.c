@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: MIT
+/* runtime/grad/back_delta.c - derivatives of short convolutions and of the gated delta rule.
+ *
+ * The rule of one head, S being its matrix [v_dim][k_dim], a the decay and b the sigmoid of beta:
+ * p = S k, d = b (v - a p), S' = a S + d k^T, o = S' q. Backwards with Z, the gradients by S':
+ * Z += do q^T, dq = S'^T do, dd = Z k, dk = Z^T d, da = <Z, S>, and through d: dv = b dd,
+ * db = dd . (v - a p), da -= b dd . p, dk -= a b S^T dd; Z for the token before is
+ * a Z - a b dd k^T. The matrices are not kept: those of every CHUNK-th token are made first, and
+ * from them the ones between. */
+#include <math.h>
+#include <string.h>
+
+#include "core/num.h"
+#include "runtime/grad/grad_int.h"
+
+enum { CHUNK = 32 };
+
+/* ---- convolutions ---------------------------------------------------------------------------- */
+
+struct conv {
+    struct grad *g;
+    const struct gr_node *n;
+    const struct kept *k;
+    const float *dy, *w, *bias;
+    int64_t n_ch, width;
+};
+
+static void conv_range(void *ctx, int64_t c0, int64_t c1, int worker) {
+    const struct conv *j = ctx;
+    const float *x = j->k->dst;
+    (void)worker;
+    for (int64_t t = 0; t < j->g->n; t++)
+        for (int64_t c = c0; c < c1; c++) {
+            const float *w = j->w + c * j->width;
+            const int64_t from = max_i64(0, j->width - 1 - t);
+            float u = j->bias ? j->bias[c] : 0;
+            for (int64_t i = from; i < j->width; i++)
+                u += w[i] * x[(t - j->width + 1 + i) * j->n_ch + c];
+            const float du = j->dy[t * j->n_ch + c] * grad_silu(u);
+            for (int64_t i = from; i < j->width; i++)
+                j->g->reg[j->n->dst][(t - j->width + 1 + i) * j->n_ch + c] += du * w[i];
+        }
+}
+void back_conv_silu(struct grad *g, const struct gr_node *n, const struct kept *k) {
+    struct conv j = {.g = g, .n = n, .k = k, .n_ch = grad_width(g, n->dst)};
+    j.w = exec_vec(g->s, n->conv.weight);
+    j.bias = n->conv.bias == GR_NONE ? NULL : exec_vec(g->s, n->conv.bias);
+    j.width = g->g->weight[n->conv.weight].ne[0];
+    j.dy = grad_take(g, n->dst, 0);
+    pool_for(g->pool, j.n_ch, 64, conv_range, &j);
+}
+
+/* dst = c * convolution of b * x, src0 = b | c | x. */
+static void short_range(void *ctx, int64_t c0, int64_t c1, int worker) {
+    const struct conv *j = ctx;
+    const int64_t n = j->n_ch, ld = 3 * n;
+    const float *x = j->k->src[0];
+    float *dx = j->g->reg[j->n->src[0]];
+    (void)worker;
+    for (int64_t t = 0; t < j->g->n; t++)
+        for (int64_t c = c0; c < c1; c++) {
+            const float *w = j->w + c * j->width;
+            const int64_t from = max_i64(0, j->width - 1 - t);
+            const float dy = j->dy[t * n + c];
+            float u = 0;
+            for (int64_t i = from; i < j->width; i++) {
+                const float *r = x + (t - j->width + 1 + i) * ld + c;
+                u += w[i] * r[0] * r[2 * n];
+            }
+            const float du = dy * x[t * ld + n + c];
+            dx[t * ld + n + c] += dy * u;
+            for (int64_t i = from; i < j->width; i++) {
+                const int64_t at = (t - j->width + 1 + i) * ld + c;
+                dx[at] += du * w[i] * x[at + 2 * n];
+                dx[at + 2 * n] += du * w[i] * x[at];
+            }
+        }
+}
+void back_short_conv(struct grad *g, const struct gr_node *n, const struct kept *k) {
+    struct conv j = {.g = g, .n = n, .k = k, .n_ch = grad_width(g, n->dst)};
+    j.w = exec_vec(g->s, n->conv.weight);
+    j.width = g->g->weight[n->conv.weight].ne[0];
+    j.dy = grad_take(g, n->dst, 0);
+    pool_for(g->pool, j.n_ch, 64, short_range, &j);
+}
+
+/* ---- the delta rule -------------------------------------------------------------------------- */
+
+struct delta {
+    struct grad *g;
+    const struct gr_node *n;
+    const struct kept *k;
+    const float *dy, *a, *dt;
+    int64_t dk, dv, hk, hv, ld; /* ld: of q | k | v */
+};
+
+int64_t grad_delta_floats(const struct gr_node *n, int64_t n_ctx) {
+    const int64_t size = n->delta.k_dim * n->delta.v_dim;
+    return (div_up(n_ctx, CHUNK) + CHUNK + 3) * size + 6 * n->delta.k_dim + 4 * n->delta.v_dim;
+}
+
+static float softplus(float x) {
+    return x > 20.0f ? x : log1pf(expf(x));
+}
+/* Returns where the logits of beta and alpha of a head are, in src1, and in src1 or src2. */
+static int64_t beta_at(const struct delta *j, int64_t h) {
+    return j->n->delta.grouped ? h + h / (j->hv / j->hk) * (j->hv / j->hk) : h;
+}
+static int64_t alpha_at(const struct delta *j, int64_t h) {
+    return j->n->delta.grouped ? beta_at(j, h) + j->hv / j->hk : h;
+}
+static int alpha_src(const struct delta *j) {
+    return j->n->delta.grouped ? 1 : 2;
+}
+
+struct token { /* what a head reads at a token */
+    const float *v;
+    float *q, *k;             /* normalised; room of the worker */
+    float beta, decay, alpha; /* alpha: what softplus is of */
+};
+/* Normalises a row of n values into `to`; returns the factor that was 1 / its length. */
+static float unit(float *to, const float *x, int64_t n, float eps, float scale) {
+    double sum = (double)eps;
+    for (int64_t i = 0; i < n; i++) sum += (double)x[i] * (double)x[i];
+    const float r = (float)(1 / sqrt(sum));
+    for (int64_t i = 0; i < n; i++) to[i] = scale * r * x[i];
+    return r;
+}
+static void unit_back(const float *x, const float *dy, int64_t n, float r, float scale, float *dx) {
+    double dot = 0;
+    for (int64_t i = 0; i < n; i++) dot += (double)x[i] * (double)dy[i];
+    const float by = (float)dot * r * r;
+    for (int64_t i = 0; i < n; i++) dx[i] += scale * r * (dy[i] - by * x[i]);
+}
+
+static void read_token(const struct delta *j, int64_t h, int64_t kh, int64_t t, struct token *o) {
+    const float *row = j->k->src[0] + t * j->ld;
+    const int sa = alpha_src(j);
+    const float b = j->k->src[1][t * grad_width(j->g, j->n->src[1]) + beta_at(j, h)];
+    unit(o->q, row + kh * j->dk, j->dk, j->n->delta.eps, j->n->delta.scale);
+    unit(o->k, row + (j->hk + kh) * j->dk, j->dk, j->n->delta.eps, 1);
+    o->v = row + 2 * j->hk * j->dk + h * j->dv;
+    o->beta = grad_sigmoid(b);
+    o->alpha = j->k->src[sa][t * grad_width(j->g, j->n->src[sa]) + alpha_at(j, h)] + j->dt[h];
+    o->decay = expf(j->a[h] * softplus(o->alpha));
+}
+
+/* Computes S' from S, which may be the same memory. d [dv] is room. */
+static void forward(const struct delta *j, const struct token *o, const float *s, float *to) {
+    const struct kern *kern = &j->g->s->kern;
+    for (int64_t r = 0; r < j->dv; r++) {
+        const float p = kern->dot_f32(s + r * j->dk, o->k, j->dk);
+        const float d = o->beta * (o->v[r] - o->decay * p);
+        for (int64_t i = 0; i < j->dk; i++)
+            to[r * j->dk + i] = o->decay * s[r * j->dk + i] + d * o->k[i];
+    }
+}
+
+/* Goes back over a token: s is the matrix before it, `next` behind it, z the gradients by `next`
+ * that come from later tokens, and afterwards those by s. dq and dk [dk] are room. */
+static void backward(const struct delta *j, const struct token *o, int64_t h, int64_t kh, int64_t t,
+                     const float *s, const float *next, float *z, float *dq, float *dk) {
+    const struct kern *kern = &j->g->s->kern;
+    const int64_t n = j->dk;
+    const float *dy = j->dy + t * grad_width(j->g, j->n->dst) + h * j->dv;
+    const float *row = j->k->src[0] + t * j->ld;
+    float *drow = j->g->reg[j->n->src[0]] + t * j->ld, *dv = drow + 2 * j->hk * n + h * j->dv;
+    double dbeta = 0, da = 0;
+    memset(dq, 0, (size_t)n * sizeof *dq);
+    memset(dk, 0, (size_t)n * sizeof *dk);
+    for (int64_t r = 0; r < j->dv; r++) {
+        const float *sr = s + r * n;
+        float *zr = z + r * n;
+        kern->axpy(dq, next + r * n, dy[r], n);
+        kern->axpy(zr, o->q, dy[r], n);
+        const float p = kern->dot_f32(sr, o->k, n), dd = kern->dot_f32(zr, o->k, n);
+        const float left = o->v[r] - o->decay * p, e = o->beta * dd;
+        kern->axpy(dk, zr, o->beta * left, n);
+        kern->axpy(dk, sr, -o->decay * e, n);
+        da += (double)kern->dot_f32(zr, sr, n) - (double)e * (double)p;
+        dbeta += (double)dd * (double)left;
+        dv[r] += e;
+        for (int64_t i = 0; i < n; i++) zr[i] = o->decay * (zr[i] - e * o->k[i]);
+    }
+    const struct gr_delta *m = &j->n->delta;
+    float *room = o->q; /* The values are not needed any more. */
+    const float rq = unit(room, row + kh * n, n, m->eps, 1);
+    unit_back(row + kh * n, dq, n, rq, m->scale, drow + kh * n);
+    const float rk = unit(room, row + (j->hk + kh) * n, n, m->eps, 1);
+    unit_back(row + (j->hk + kh) * n, dk, n, rk, 1, drow + (j->hk + kh) * n);
+    const gr_reg rb = j->n->src[1], ra = j->n->src[alpha_src(j)];
+    j->g->reg[rb][t * grad_width(j->g, rb) + beta_at(j, h)] +=
+        (float)dbeta * o->beta * (1 - o->beta);
+    j->g->reg[ra][t * grad_width(j->g, ra) + alpha_at(j, h)] +=
+        (float)da * o->decay * j->a[h] * grad_sigmoid(o->alpha);
+}
+
+static void one_head(const struct delta *j, int64_t h, int64_t kh, float *room) {
+    const int64_t size = j->dk * j->dv, n = j->g->n, n_chunks = div_up(n, CHUNK);
+    float *marks = room, *s = marks + n_chunks * size, *z = s + (CHUNK + 1) * size;
+    float *q = z + size, *dq = q + 2 * j->dk;
+    struct token o = {.q = q, .k = q + j->dk};
+    memset(marks, 0, (size_t)size * sizeof *marks);
+    memcpy(s, marks, (size_t)size * sizeof *s);
+    for (int64_t t = 0; t < (n_chunks - 1) * CHUNK; t++) {
+        read_token(j, h, kh, t, &o);
+        forward(j, &o, s, s);
+        if ((t + 1) % CHUNK == 0)
+            memcpy(marks + (t + 1) / CHUNK * size, s, (size_t)size * sizeof *s);
+    }
+    memset(z, 0, (size_t)size * sizeof *z);
+    for (int64_t c = n_chunks - 1; c >= 0; c--) {
+        const int64_t t0 = c * CHUNK, m = min_i64(CHUNK, n - t0);
+        memcpy(s, marks + c * size, (size_t)size * sizeof *s);
+        for (int64_t i = 0; i < m; i++) {
+            read_token(j, h, kh, t0 + i, &o);
+            forward(j, &o, s + i * size, s + (i + 1) * size);
+        }
+        for (int64_t i = m - 1; i >= 0; i--) {
+            read_token(j, h, kh, t0 + i, &o);
+            backward(j, &o, h, kh, t0 + i, s + i * size, s + (i + 1) * size, z, dq, dq + j->dk);
+        }
+    }
+}
+
+/* Heads of values that share a head of keys are one task: they add to the same gradients. */
+static void delta_range(void *ctx, int64_t k0, int64_t k1, int worker) {
+    const struct delta *j = ctx;
+    for (int64_t kh = k0; kh < k1; kh++)
+        for (int64_t h = 0; h < j->hv; h++) {
+            const int64_t of = j->n->delta.grouped ? h / (j->hv / j->hk) : h % j->hk;
+            if (of == kh) one_head(j, h, kh, j->g->scratch[worker]);
+        }
+}
+
+void back_delta(struct grad *g, const struct gr_node *n, const struct kept *k) {
+    struct delta j = {.g = g,
+                      .n = n,
+                      .k = k,
+                      .a = exec_vec(g->s, n->delta.a),
+                      .dt = exec_vec(g->s, n->delta.dt),
+                      .dk = n->delta.k_dim,
+                      .dv = n->delta.v_dim,
+                      .hk = n->delta.n_k_heads,
+                      .hv = n->delta.n_v_heads,
+                      .ld = grad_width(g, n->src[0])};
+    j.dy = grad_take(g, n->dst, 0);
+    pool_for(g->pool, j.hk, 1, delta_range, &j);
+}

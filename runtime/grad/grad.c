@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: MIT
+/* runtime/grad/grad.c - a text forwards, piece by piece backwards.
+ *
+ * A first pass keeps what enters each block. From there the blocks are gone through once more, last
+ * first, each with a watcher that keeps what its nodes read (the tape), and then its nodes are gone
+ * back over. So memory is that of one block's tape. Blocks that read more than the residual belong
+ * to the piece of the block before. No sum depends on the number of threads. */
+#include "runtime/grad/grad.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/rng.h"
+#include "runtime/grad/grad_int.h"
+
+enum { TOKEN_CHUNK = 16, HEAD_ROWS = 32 };
+
+/* ---- what the derivatives use ---------------------------------------------------------------- */
+
+const float *grad_take(struct grad *g, gr_reg r, int which) {
+    const size_t bytes = (size_t)(g->n * grad_width(g, r)) * sizeof(float);
+    memcpy(g->taken[which], g->reg[r], bytes);
+    memset(g->reg[r], 0, bytes);
+    return g->taken[which];
+}
+
+void grad_tokens(struct grad *g, pool_fn fn, void *ctx) {
+    pool_for(g->pool, g->n, TOKEN_CHUNK, fn, ctx);
+}
+
+static void decode(const struct grad *g, const struct weight *w, const uint8_t *mat, int64_t r0,
+                   int64_t n, float *to) {
+    for (int64_t r = 0; r < n; r++)
+        g->s->kern.op[w->type].decode(mat + (uint64_t)(r0 + r) * w->row_bytes, to + r * w->ne[0],
+                                      w->ne[0]);
+}
+
+void grad_rows_back(const struct grad *g, const struct weight *w, const uint8_t *mat, int64_t r0,
+                    int64_t r1, const float *dy, int64_t ld_y, float *dx, int64_t ld_x, int64_t m,
+                    float *scratch) {
+    const int64_t k = w->ne[0];
+    for (int64_t r = r0, n; r < r1; r += n) {
+        n = min_i64(GRAD_PANEL, r1 - r);
+        decode(g, w, mat, r, n, scratch);
+        g->s->kern.gemm_nn(dy + (r - r0), ld_y, scratch, k, dx, ld_x, m, k, n);
+    }
+}
+
+void grad_rows(const struct grad *g, const struct weight *w, const uint8_t *mat, int64_t r0,
+               int64_t r1, const float *x, int64_t ld_x, float *y, int64_t ld_y, int64_t m,
+               float *scratch) {
+    const int64_t k = w->ne[0];
+    for (int64_t r = r0, n; r < r1; r += n) {
+        n = min_i64(GRAD_PANEL, r1 - r);
+        decode(g, w, mat, r, n, scratch);
+        g->s->kern.gemm_f32(x, ld_x, scratch, k, y + (r - r0), ld_y, m, n, k);
+    }
+}
+
+struct product {
+    const struct grad *g;
+    const struct weight *w;
+    const float *dy;
+    float *dx;
+    int64_t m;
+};
+static void product_range(void *ctx, int64_t i0, int64_t i1, int worker) {
+    const struct product *j = ctx;
+    const int64_t k = j->w->ne[0], rows = j->w->ne[1];
+    for (int64_t i = i0; i < i1; i++) {
+        const int64_t t = i * GRAD_TOKENS, n = min_i64(GRAD_TOKENS, j->m - t);
+        grad_rows_back(j->g, j->w, j->w->data, 0, rows, j->dy + t * rows, rows, j->dx + t * k, k, n,
+                       j->g->scratch[worker]);
+    }
+}
+void grad_product(struct grad *g, const struct weight *w, const float *dy, float *dx, int64_t m) {
+    struct product j = {g, w, dy, dx, m};
+    pool_for(g->pool, div_up(m, GRAD_TOKENS), 1, product_range, &j);
+}
+
+/* ---- the tape -------------------------------------------------------------------------------- */
+
+static void *tape_take(struct grad *g, const void *from, int64_t floats) {
+    float *to = g->tape + g->tape_used;
+    g->tape_used += floats;
+    memcpy(to, from, (size_t)floats * sizeof *to);
+    return to;
+}
+static const float *keep_reg(struct grad *g, const struct session *s, gr_reg r) {
+    return r == GR_NONE ? NULL : tape_take(g, s->reg[r], s->n_tok * grad_width(g, r));
+}
+
+/* Copies the scores of all experts, which lie beside other numbers. */
+static const float *keep_scores(struct grad *g, const struct session *s, int64_t n_experts) {
+    float *to = g->tape + g->tape_used;
+    g->tape_used += s->n_tok * n_experts;
+    for (int64_t t = 0; t < s->n_tok; t++)
+        memcpy(to + t * n_experts, s->moe.logits + t * 2 * n_experts,
+               (size_t)n_experts * sizeof *to);
+    return to;
+}
+
+static void watch(void *ud, struct session *s, const struct gr_node *n, bool after) {
+    struct grad *g = ud;
+    struct kept *k = &g->kept[n - g->g->node];
+    const unsigned keep = back_table[n->op].keep;
+    if (!after) {
+        *k = (struct kept){0};
+        for (int i = 0; i < GR_SOURCES; i++)
+            if (keep >> i & 1) k->src[i] = keep_reg(g, s, n->src[i]);
+        if (keep & KEEP_DST) k->dst = keep_reg(g, s, n->dst);
+    } else if (keep & KEEP_CHOICE) {
+        const int64_t pairs = s->n_tok * n->moe.n_used;
+        k->expert = tape_take(g, s->moe.expert, pairs);
+        k->weight = tape_take(g, s->moe.weight, pairs);
+        k->score = keep_scores(g, s, g->g->weight[n->moe.router].ne[1]);
+    }
+}
+
+/* Returns how many values of a node are kept for each token. */
+static int64_t tape_width(const struct graph *g, const struct gr_node *n) {
+    const unsigned keep = back_table[n->op].keep;
+    int64_t w = 0;
+    for (int i = 0; i < GR_SOURCES; i++)
+        if ((keep >> i & 1) && n->src[i] != GR_NONE) w += g->reg_width[n->src[i]];
+    if (keep & KEEP_DST) w += g->reg_width[n->dst];
+    if (keep & KEEP_CHOICE) w += 2 * n->moe.n_used + g->weight[n->moe.router].ne[1];
+    return w;
+}
+
+/* ---- pieces ---------------------------------------------------------------------------------- */
+
+static int64_t n_blocks(const struct grad *g) {
+    return g->m->hp.d[HD_LAYERS];
+}
+/* Returns the block with which the piece begins that ends before block `end`. */
+static int piece_begin(const struct grad *g, int end) {
+    int b = end - 1;
+    while (b > 0 && !session_can_begin(g->s, b)) b--;
+    return b;
+}
+/* Returns the first node of a block's piece; the block behind the last one stands for what comes
+ * after all. */
+static int first_node(const struct grad *g, int block) {
+    return block ? g->g->hidden_nodes[block - 1] + 1 : 0;
+}
+static float *residual_of(const struct grad *g, int block) {
+    return g->residual + (int64_t)block * g->n_ctx * grad_width(g, g->g->residual);
+}
+
+static void keep_residual(void *ud, int block, const float *x, int64_t n_rows, int64_t pos) {
+    const struct grad *g = ud;
+    const int64_t width = grad_width(g, g->g->residual);
+    if (block + 1 <= n_blocks(g) && block >= 0)
+        memcpy(residual_of(g, block + 1) + pos * width, x, (size_t)(n_rows * width) * sizeof *x);
+}
+static void see_no_residual(void *ud, int block, const float *x, int64_t n_rows, int64_t pos) {
+    (void)ud, (void)block, (void)x, (void)n_rows, (void)pos;
+}
+
+/* Goes forward through blocks [b, end) under the watcher, and back. */
+static int piece(struct grad *g, const int32_t *ids, int b, int end, struct err *e) {
+    const int last = end > n_blocks(g) ? g->g->n_nodes : first_node(g, end);
+    g->tape_used = 0;
+    session_reset(g->s);
+    session_observe_hidden(g->s, see_no_residual, g);
+    session_watch(g->s, watch, g);
+    session_end_after(g->s, end > n_blocks(g) ? -1 : end - 1);
+    const int rc = b ? session_forward_from(g->s, b, residual_of(g, b), ids, g->n, g->hidden, e)
+                     : session_forward(g->s, ids, g->n, g->hidden, e);
+    session_watch(g->s, NULL, NULL);
+    if (rc) return rc;
+    for (int r = 0; r < g->g->n_regs; r++)
+        if (r != g->g->residual && !(end > n_blocks(g) && r == g->g->hidden_out))
+            memset(g->reg[r], 0, (size_t)(g->n * grad_width(g, r)) * sizeof(float));
+    for (int i = last - 1; i >= first_node(g, b); i--) {
+        const struct gr_node *n = &g->g->node[i];
+        back_table[n->op].fn(g, n, &g->kept[i]);
+    }
+    if (g->see_residual) g->see_residual(g->see_residual_ud, b, g->reg[g->g->residual], g->n);
+    return 0;
+}
+
+/* ---- the head -------------------------------------------------------------------------------- */
+
+static int32_t draw(const double *p, int64_t n, uint64_t seed, int64_t t) {
+    struct rng r;
+    rng_seed(&r, seed + (uint64_t)t * 0x9e3779b97f4a7c15u);
+    double u = rng_unit(&r);
+    for (int64_t i = 0; i < n - 1; i++)
+        if ((u -= p[i]) < 0) return (int32_t)i;
+    return (int32_t)n - 1;
+}
+
+/* Replaces a token's logits by their gradient. Returns its loss. */
+static double row_loss(const struct grad *g, float *l, double *p, const int32_t *answer,
+                       uint64_t seed, int64_t t) {
+    const int64_t n = g->m->weight[g->g->output].ne[1];
+    const double cap = g->g->softcap;
+    double top = -INFINITY, sum = 0;
+    for (int64_t i = 0; i < n; i++) top = fmax(top, (double)l[i]);
+    for (int64_t i = 0; i < n; i++) sum += p[i] = exp((double)l[i] - top);
+    for (int64_t i = 0; i < n; i++) p[i] /= sum;
+    const int32_t a = answer ? answer[t] : draw(p, n, seed, t);
+    const double loss = top + log(sum) - (double)l[a];
+    for (int64_t i = 0; i < n; i++) {
+        const double d = p[i] - (i == a), of = cap > 0 ? (double)l[i] / cap : 0;
+        l[i] = (float)(d * (1 - of * of));
+    }
+    return loss;
+}
+
+struct head_job {
+    struct grad *g;
+    float *logits;
+    double *p, *loss; /* [workers][n_vocab], [HEAD_ROWS] */
+    const int32_t *answer;
+    uint64_t seed;
+    int64_t t0;
+};
+static void loss_range(void *ctx, int64_t i0, int64_t i1, int worker) {
+    const struct head_job *j = ctx;
+    const int64_t n = j->g->m->weight[j->g->g->output].ne[1];
+    for (int64_t i = i0; i < i1; i++)
+        j->loss[i] =
+            row_loss(j->g, j->logits + i * n, j->p + worker * n, j->answer, j->seed, j->t0 + i);
+}
+
+/* Computes the loss and the gradients by the rows that enter the head. */
+static int head(struct grad *g, const int32_t *answer, uint64_t seed, double *loss, struct err *e) {
+    const struct weight *w = model_weight(g->m, g->g->output);
+    const int64_t d = grad_width(g, g->g->hidden_out), n_vocab = w->ne[1];
+    float *dx = g->reg[g->g->hidden_out];
+    double part[HEAD_ROWS];
+    void *p = NULL;
+    TRY(mem_alloc(&p,
+                  (uint64_t)n_vocab *
+                      (HEAD_ROWS * sizeof(float) + (uint64_t)pool_size(g->pool) * sizeof(double)),
+                  "logits", e));
+    struct head_job j = {.g = g, .answer = answer, .seed = seed, .p = p, .loss = part};
+    j.logits = (float *)(j.p + pool_size(g->pool) * n_vocab);
+    int rc = 0;
+    *loss = 0;
+    memset(dx, 0, (size_t)(g->n * d) * sizeof *dx);
+    for (int64_t t = 0, n; t < g->n && !rc; t += n) {
+        n = min_i64(HEAD_ROWS, g->n - t);
+        rc = session_head(g->s, g->hidden + t * d, n, j.logits, e);
+        if (rc) break;
+        j.t0 = t;
+        pool_for(g->pool, n, 1, loss_range, &j);
+        for (int64_t i = 0; i < n; i++) *loss += part[i];
+        grad_product(g, w, j.logits, dx + t * d, n);
+        if (g->see)
+            g->see(g->see_ud, model_head(g->m), -1, g->hidden + t * d, d, j.logits, n_vocab, n);
+    }
+    mem_free(p);
+    return rc;
+}
+
+int grad_text(struct grad *g, const int32_t *ids, const int32_t *answer, int64_t n, uint64_t seed,
+              double *loss, struct err *e) {
+    double unused;
+    if (n < 1 || n > g->n_ctx)
+        return err_set(e, ERR_USAGE, "%lld tokens do not fit gradients of %lld", (long long)n,
+                       (long long)g->n_ctx);
+    g->n = n;
+    session_reset(g->s);
+    session_observe_hidden(g->s, keep_residual, g);
+    session_end_after(g->s, -1);
+    TRY(session_forward(g->s, ids, n, g->hidden, e));
+    TRY(head(g, answer, seed, loss ? loss : &unused, e));
+    memset(g->reg[g->g->residual], 0,
+           g->g->residual == g->g->hidden_out
+               ? 0
+               : (size_t)(n * grad_width(g, g->g->residual)) * sizeof(float));
+    for (int end = (int)n_blocks(g) + 1, b; end > 0; end = b) {
+        b = piece_begin(g, end);
+        TRY(piece(g, ids, b, end, e));
+    }
+    return 0;
+}
+
+/* ---- making one ------------------------------------------------------------------------------ */
+
+bool grad_can(const struct model *m, const char **missing) {
+    const struct graph *g = &m->graph;
+    for (int i = 0; i < g->n_nodes; i++) {
+        const struct gr_node *n = &g->node[i];
+        const struct back *b = &back_table[n->op];
+        if (b->fn && (!b->can || b->can(g, n))) continue;
+        if (missing) *missing = gr_op_name(n->op);
+        return false;
+    }
+    return g->hidden_in == GR_NONE;
+}
+
+static int floats(float **out, int64_t n, struct err *e) {
+    void *p = NULL;
+    TRY(mem_alloc(&p, (uint64_t)max_i64(n, 1) * sizeof(float), "gradients", e));
+    *out = p;
+    return 0;
+}
+
+static int alloc_moe(struct grad *g, struct err *e) {
+    int64_t pairs = 0, d = 0, f = 0, experts = 0;
+    bool joined = false;
+    for (int i = 0; i < g->g->n_nodes; i++) {
+        const struct gr_node *n = &g->g->node[i];
+        if (n->op != OP_MOE) continue;
+        const int64_t *down = g->g->weight[n->moe.down].ne;
+        pairs = max_i64(pairs, g->n_ctx * n->moe.n_used);
+        joined |= n->moe.joined;
+        d = max_i64(d, down[1]);
+        f = max_i64(f, down[0]);
+        experts = max_i64(experts, g->g->weight[n->moe.router].ne[1]);
+    }
+    struct grad_moe *b = &g->moe;
+    float **wide[] = {&b->x, &b->dx, &b->y, &b->dy},
+          **narrow[] = {&b->gate, &b->up, &b->h, &b->dgate, &b->dup};
+    if (!pairs) return 0;
+    for (size_t i = 0; i < COUNT_OF(wide); i++) TRY(floats(wide[i], pairs * d, e));
+    for (size_t i = 0; i < COUNT_OF(narrow); i++) TRY(floats(narrow[i], pairs * f, e));
+    if (joined) TRY(floats(&b->both, pairs * 2 * f, e));
+    TRY(floats(&b->score, g->n_ctx * experts, e));
+    b->weight = xcalloc((size_t)pairs, sizeof *b->weight);
+    b->dweight = xcalloc((size_t)pairs, sizeof *b->dweight);
+    b->place = xcalloc((size_t)pairs, sizeof *b->place);
+    b->token = xcalloc((size_t)pairs, sizeof *b->token);
+    b->first = xcalloc((size_t)experts + 2, sizeof *b->first);
+    return 0;
+}
+
+/* Returns the floats that a worker needs: a panel of the widest weight, or what attention and the
+ * delta rule take. */
+static int64_t scratch_floats(const struct grad *g) {
+    int64_t most = 0;
+    for (int w = 0; w < g->g->n_weights; w++)
+        most = max_i64(most, GRAD_PANEL * g->g->weight[w].ne[0]);
+    for (int i = 0; i < g->g->n_nodes; i++) {
+        const struct gr_node *n = &g->g->node[i];
+        if (n->op == OP_ATTN) most = max_i64(most, 2 * g->n_ctx);
+        if (n->op == OP_DELTA) most = max_i64(most, grad_delta_floats(n, g->n_ctx));
+    }
+    return most;
+}
+
+static int alloc(struct grad *g, struct err *e) {
+    const struct graph *gr = g->g;
+    int64_t widest = 0, tape = 0;
+    for (int r = 0; r < gr->n_regs; r++) widest = max_i64(widest, gr->reg_width[r]);
+    g->reg = xcalloc((size_t)gr->n_regs, sizeof *g->reg);
+    for (int r = 0; r < gr->n_regs; r++) TRY(floats(&g->reg[r], g->n_ctx * gr->reg_width[r], e));
+    for (int k = 0; k < 2; k++) TRY(floats(&g->taken[k], g->n_ctx * widest, e));
+    for (int end = (int)n_blocks(g) + 1, b; end > 0; end = b) {
+        int64_t width = 0;
+        b = piece_begin(g, end);
+        const int last = end > n_blocks(g) ? gr->n_nodes : first_node(g, end);
+        for (int i = first_node(g, b); i < last; i++) width += tape_width(gr, &gr->node[i]);
+        tape = max_i64(tape, width);
+    }
+    TRY(floats(&g->tape, g->n_ctx * tape, e));
+    const int64_t d = grad_width(g, gr->residual);
+    TRY(floats(&g->residual, (n_blocks(g) + 1) * g->n_ctx * d, e));
+    TRY(floats(&g->hidden, g->n_ctx * grad_width(g, gr->hidden_out), e));
+    g->kept = xcalloc((size_t)gr->n_nodes, sizeof *g->kept);
+    g->scratch_floats = scratch_floats(g);
+    g->scratch = xcalloc((size_t)pool_size(g->pool), sizeof *g->scratch);
+    for (int k = 0; k < pool_size(g->pool); k++) TRY(floats(&g->scratch[k], g->scratch_floats, e));
+    return alloc_moe(g, e);
+}
+
+int grad_new(struct grad **out, const struct model *m, int64_t n_ctx, enum kern_isa isa,
+             struct pool *pool, struct err *e) {
+    const struct session_opts so = {
+        .n_ctx = n_ctx, .n_ubatch = n_ctx, .isa = isa, .act = ACT_F32, .pool = pool};
+    const char *missing = "";
+    if (!grad_can(m, &missing))
+        return err_set(e, ERR_DATA, "there is no derivative of the operation %s", missing);
+    struct grad *g = xcalloc(1, sizeof *g);
+    int rc;
+    g->m = m;
+    g->g = &m->graph;
+    g->pool = pool;
+    g->n_ctx = n_ctx;
+    TRY_GOTO(fail, rc, session_new(&g->s, m, &so, e));
+    TRY_GOTO(fail, rc, alloc(g, e));
+    *out = g;
+    return 0;
+fail:
+    grad_free(g);
+    return rc;
+}
+
+static void free_moe(struct grad_moe *b) {
+    float *big[] = {b->x, b->dx,    b->y,   b->dy,   b->gate, b->up,
+                    b->h, b->dgate, b->dup, b->both, b->score};
+    for (size_t i = 0; i < COUNT_OF(big); i++) mem_free(big[i]);
+    free(b->weight);
+    free(b->dweight);
+    free(b->place);
+    free(b->token);
+    free(b->first);
+}
+
+void grad_free(struct grad *g) {
+    if (!g) return;
+    for (int r = 0; g->reg && r < g->g->n_regs; r++) mem_free(g->reg[r]);
+    for (int k = 0; g->scratch && k < pool_size(g->pool); k++) mem_free(g->scratch[k]);
+    for (int k = 0; k < 2; k++) mem_free(g->taken[k]);
+    free(g->reg);
+    free(g->scratch);
+    free(g->kept);
+    mem_free(g->tape);
+    mem_free(g->residual);
+    mem_free(g->hidden);
+    free_moe(&g->moe);
+    session_free(g->s);
+    free(g);
+}
+
+void grad_observe(struct grad *g, grad_see_fn see, void *ud) {
+    g->see = see;
+    g->see_ud = ud;
+}
+void grad_observe_residual(struct grad *g, grad_residual_fn see, void *ud) {
+    g->see_residual = see;
+    g->see_residual_ud = ud;
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+/* runtime/grad/grad_int.h - what the derivatives share. Internal to runtime/grad.
+ *
+ * Gradients mirror the graph's registers: grad.reg[r] holds the gradients by what register r
+ * contains at the node that is being gone back over. A derivative reads the gradients of the node's
+ * dst and adds to those of its sources. What an operation overwrites has no gradient before it:
+ * grad_take moves the gradients out and leaves zeros. */
+#ifndef HONE_RUNTIME_GRAD_GRAD_INT_H
+#define HONE_RUNTIME_GRAD_GRAD_INT_H
+
+#include <math.h>
+
+#include "runtime/engine/exec.h"
+#include "runtime/grad/grad.h"
+
+enum { /* What is kept of a node while the texts go forward. */
+       KEEP_SRC0 = 1,
+       KEEP_SRC1 = 2,
+       KEEP_SRC2 = 4,
+       KEEP_DST = 8,    /* as it was before the node */
+       KEEP_CHOICE = 16 /* experts, their weights and the router's scores */
+};
+struct kept { /* of one node; each is [n][width], or NULL */
+    const float *src[GR_SOURCES], *dst;
+    const int32_t *expert; /* [n][n_used] */
+    const float *weight;   /* [n][n_used] */
+    const float *score;    /* [n][n_experts] probabilities of all experts */
+};
+struct grad {
+    const struct model *m;
+    const struct graph *g;
+    struct session *s;
+    struct pool *pool;
+    int64_t n_ctx, n; /* the longest text, and the one that is being done */
+    float **reg;      /* [n_regs] -> [n_ctx][width] gradients */
+    float *taken[2];  /* [n_ctx][widest] of grad_take */
+    float **scratch;  /* [workers][scratch_floats] */
+    int64_t scratch_floats;
+    struct kept *kept; /* [n_nodes] */
+    float *tape;       /* [tape_floats] what `kept` points to, of the present piece */
+    int64_t tape_floats, tape_used;
+    struct grad_moe {
+        /* Rows of pairs (token, expert), sorted by expert: inputs and their gradients [pairs][d],
+         * gate and up and their gradients, and what enters down, [pairs][f]. */
+        float *x, *dx, *gate, *up, *h, *dgate, *dup, *y, *dy;
+        float *both; /* [pairs][2 f] gate and up as one tensor has them; NULL: none does */
+        float *weight, *dweight; /* [pairs] of the sorted rows */
+        float *score;            /* [n_ctx][experts] gradients of the router's products */
+        int32_t *place, *token, *first;
+    } moe;
+    float *residual; /* [n_blocks + 1][n_ctx][n_embd] what enters each block */
+    float *hidden;   /* [n_ctx][n_embd] what enters the head */
+    grad_see_fn see;
+    void *see_ud;
+    grad_residual_fn see_residual;
+    void *see_residual_ud;
+};
+
+typedef void (*back_fn)(struct grad *g, const struct gr_node *n, const struct kept *k);
+struct back {      /* the derivative of an operation */
+    back_fn fn;    /* NULL: there is none */
+    unsigned keep; /* KEEP_... */
+    bool (*can)(const struct graph *g, const struct gr_node *n); /* NULL: always */
+};
+extern const struct back back_table[OP_COUNT];
+
+/* Moves the gradients of register r to a buffer of its own, 0 or 1, and leaves zeros. */
+const float *grad_take(struct grad *g, gr_reg r, int which);
+/* Runs fn over the tokens of the text. */
+void grad_tokens(struct grad *g, pool_fn fn, void *ctx);
+/* Computes dx [m][ld_x] += dy [m][ld_y] . W for rows [r0, r1) of the matrix at `mat`, dy's column 0
+ * being row r0. scratch: GRAD_PANEL rows of W. */
+void grad_rows_back(const struct grad *g, const struct weight *w, const uint8_t *mat, int64_t r0,
+                    int64_t r1, const float *dy, int64_t ld_y, float *dx, int64_t ld_x, int64_t m,
+                    float *scratch);
+/* Computes y [m][ld_y] = x [m][ld_x] . W^T likewise. */
+void grad_rows(const struct grad *g, const struct weight *w, const uint8_t *mat, int64_t r0,
+               int64_t r1, const float *x, int64_t ld_x, float *y, int64_t ld_y, int64_t m,
+               float *scratch);
+enum { GRAD_PANEL = 64, GRAD_TOKENS = 32 };
+/* Does grad_rows_back for a whole dense weight, all tokens of the text. */
+void grad_product(struct grad *g, const struct weight *w, const float *dy, float *dx, int64_t m);
+static inline int64_t grad_width(const struct grad *g, gr_reg r) {
+    return g->g->reg_width[r];
+}
+static inline float grad_sigmoid(float x) {
+    return 1.0f / (1.0f + expf(-x));
+}
+/* Return the derivatives of silu and of gelu, the latter as in OP_GEGLU, which is gelu_of. */
+float grad_silu(float x);
+float grad_gelu(float x);
+float gelu_of(float x);
+
+#define BACK(name) void back_##name(struct grad *g, const struct gr_node *n, const struct kept *k)
+BACK(rms);
+BACK(rms_heads);
+BACK(gated_rms);
+BACK(layer_norm);
+BACK(matmul);
+BACK(nothing);
+BACK(add);
+BACK(split_gate);
+BACK(rope);
+BACK(attn);
+BACK(sigmoid_mul);
+BACK(mul);
+BACK(clamp);
+BACK(fit_heads);
+BACK(conv_silu);
+BACK(short_conv);
+BACK(delta);
+BACK(swiglu);
+BACK(moe);
+BACK(gate_add);
+BACK(act);
+BACK(geglu);
+BACK(scale);
+BACK(temper);
+BACK(concat);
+BACK(columns);
+/* Returns the floats of scratch that OP_DELTA's derivative needs. */
+int64_t grad_delta_floats(const struct gr_node *n, int64_t n_ctx);
+bool can_attn(const struct graph *g, const struct gr_node *n);
+bool can_moe(const struct graph *g, const struct gr_node *n);
+
+#endif
