@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calib/gradients.h"
 #include "calib/moments.h"
 #include "calib/imatrix.h"
 #include "calib/snapshot.h"
@@ -39,7 +40,9 @@ struct collector {
     int at;                      /* The number of the chunk that the MTP block is fed. */
     struct pool *pool;
     struct gram_col *gram; /* What collects second moments, or NULL where they are not wanted. */
-    bool survey;           /* Only second moments are wanted, so no importance is summed. */
+    /* What shows the trunk's rows to it; NULL: the trunk does, without gradients. */
+    struct gradients *gradients;
+    bool survey; /* Only second moments are wanted, so no importance is summed. */
     /* Entries whose size changed between calls. That would be a fault of ours, and is reported. */
     int64_t n_bad;
     struct session *trunk; /* The session of the model. */
@@ -78,10 +81,12 @@ static void add_columns(void *ctx, int64_t c0, int64_t c1, int worker) {
     }
 }
 
-static void see(struct collector *c, struct imat *m, const struct gr_weight *w, int64_t expert,
-                const float *x, const float *gate, int64_t n_rows, int64_t ld) {
+/* Adds rows to the importance of their weight, and where gram is not NULL to its moments. */
+static void see(struct collector *c, struct imat *m, struct gram_col *gram,
+                const struct gr_weight *w, int64_t expert, const float *x, const float *gate,
+                int64_t n_rows, int64_t ld) {
     if (strncmp(w->name, "blk.", 4) != 0) return; /* The rows of the head are taken in chunks(). */
-    if (c->gram) gram_col_see(c->gram, w, expert, x, gate, n_rows, ld);
+    if (gram) gram_col_see(gram, w, expert, x, gate, n_rows, ld);
     if (c->survey) return;
     int64_t n_mat = expert < 0 ? 1 : w->ne[2];
     struct imat_entry *en = imat_add(m, w->name, w->ne[0], n_mat);
@@ -105,13 +110,13 @@ static void see(struct collector *c, struct imat *m, const struct gr_weight *w, 
 static void see_trunk(void *ud, const struct gr_weight *w, int64_t expert, const float *x,
                       int64_t n_rows, int64_t ld) {
     struct collector *c = ud;
-    see(c, &c->m[eval_windows_shown(&c->windows)], w, expert, x, session_shown_gates(c->trunk),
-        n_rows, ld);
+    see(c, &c->m[eval_windows_shown(&c->windows)], c->gradients ? NULL : c->gram, w, expert, x,
+        session_shown_gates(c->trunk), n_rows, ld);
 }
 static void see_draft(void *ud, const struct gr_weight *w, int64_t expert, const float *x,
                       int64_t n_rows, int64_t ld) {
     struct collector *c = ud;
-    see(c, &c->m[c->at], w, expert, x, session_shown_gates(c->draft), n_rows, ld);
+    see(c, &c->m[c->at], c->gram, w, expert, x, session_shown_gates(c->draft), n_rows, ld);
 }
 
 /* Adds sums that a device made. It is also called with NULL, which only tells that the entry will
@@ -185,8 +190,9 @@ static int sessions(struct collector *c, const struct model *m, const struct ses
     return 0;
 }
 
-/* Runs n chunks. */
-static int chunks(struct collector *c, const int32_t *const *ids, int n, struct err *e) {
+/* Runs n chunks, the first of which has the number `first`. */
+static int chunks(struct collector *c, const int32_t *const *ids, int n, int64_t first,
+                  struct err *e) {
     const int64_t n_tok = c->windows.n_tok, d = session_model(c->trunk)->hp.d[HD_EMBD];
     if (c->windows.most > 1) {
         TRY(eval_windows_feed(&c->windows, ids, n, 0, NULL, c->hidden, e));
@@ -195,9 +201,11 @@ static int chunks(struct collector *c, const int32_t *const *ids, int n, struct 
         TRY(session_forward(c->trunk, ids[0], n_tok, c->hidden, e));
     }
     /* The head itself is not run, since what would enter it is known. */
-    if (c->gram)
+    if (c->gram && !c->gradients)
         gram_col_see(c->gram, model_head(session_model(c->trunk)), -1, c->hidden, NULL, n * n_tok,
                      d);
+    for (int k = 0; k < n && c->gradients; k++)
+        TRY(gradients_text(c->gradients, ids[k], n_tok, first + k, e));
     for (c->at = 0; c->at < n && c->draft; c->at++) {
         session_reset(c->draft);
         TRY(session_forward_hidden(c->draft, ids[c->at] + 1, c->hidden + c->at * n_tok * d,
@@ -237,7 +245,8 @@ static char *identity(const struct collector *c, const struct model *m,
     hash_xxh128_hex(hex, ids->v, (size_t)ids->n * sizeof *ids->v);
     buf_fmt(&b, "imatrix 2;isa %s;device %s;ctx %" PRId64 ";tokens %s;moments %d;",
             kern_isa_name(o->isa), c->there ? session_device(c->trunk) : "", ctx, hex, o->moments);
-    buf_fmt(&b, "gram 2 %" PRId64 ";model ", c->gram ? gram_col_block(c->gram) : -1);
+    buf_fmt(&b, "gram 3 %" PRId64 " %d;model ", c->gram ? gram_col_block(c->gram) : -1,
+            c->gradients != NULL);
     if (o->keep->model)
         buf_str(&b, o->keep->model);
     else
@@ -373,6 +382,7 @@ static void release(struct collector *c) {
     for (int i = 0; i < c->windows.most && c->m; i++) imat_release(&c->m[i]);
     free(c->m);
     eval_windows_close(&c->windows);
+    gradients_free(c->gradients);
     session_free(c->draft);
     model_close(c->draft_model);
     session_free(c->trunk);
@@ -408,10 +418,11 @@ int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct 
                               .device = o->device,
                               .whole = o->gram && o->keep};
     TRY_GOTO(out, rc, sessions(&c, m, &so, o->moments, e));
+    if (c.gram) TRY_GOTO(out, rc, gradients_new(&c.gradients, m, c.gram, ctx, o->isa, o->pool, e));
     if (c.gram) {
         c.survey = true;
         const int32_t *first = ids.v;
-        TRY_GOTO(out, rc, chunks(&c, &first, 1, e));
+        TRY_GOTO(out, rc, chunks(&c, &first, 1, 0, e));
         c.survey = false;
         TRY_GOTO(out, rc, gram_col_settle(c.gram, so.n_ubatch, e));
     }
@@ -435,7 +446,7 @@ int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct 
             if (bos) chunk[0] = (int32_t)tok_special(m->tok, TS_BOS);
             first[k] = chunk;
         }
-        if (ranks_mine(i)) rc = chunks(&c, first, n, e);
+        if (ranks_mine(i)) rc = chunks(&c, first, n, i, e);
         if (rc == 0 && c.there) rc = session_sum_chunk(c.trunk, e);
         for (int k = 0; k < n && rc == 0; k++, i++) {
             rc = add_chunk(&c, &c.m[k], i, e);

@@ -21,7 +21,10 @@
 #include "core/num.h"
 #include "kernels/kern.h"
 
-enum { RUN = 8, STRIP = 32, EXPERT_BLOCK = 256, FULL = 4096, BLOCK = 2048 };
+enum { RUN = 8, STRIP = 32, EXPERT_BLOCK = 256 };
+/* Up to FULL columns an input has one block, otherwise blocks of BLOCK; gradients have half of it,
+ * because every weight has its own. */
+enum { FULL = 4096, BLOCK = 2048, OUT_FULL = 2048, OUT_BLOCK = 1024 };
 static const uint64_t own_bytes = (uint64_t)64 << 20;
 
 struct seen { /* A weight that the survey saw. */
@@ -134,16 +137,21 @@ static void hash_rows(struct seen *s, int64_t expert, const float *x, int64_t n_
     s->hash = hash_u64(&mix, sizeof mix);
 }
 
-static void shape(const struct gram_col *c, const struct seen *s, struct moment *m) {
+bool gram_col_apart(int64_t n, int64_t n_experts) {
     uint64_t own = 0;
+    return gram_input_bytes(n, min_i64(EXPERT_BLOCK, n), n_experts, &own) && own <= own_bytes;
+}
+
+static void shape(const struct gram_col *c, const struct seen *s, struct moment *m) {
     m->n = s->n;
     m->n_mat = 1;
-    m->block = c->block ? min_i64(c->block, s->n) : s->n <= FULL ? s->n : BLOCK;
+    const bool out = strncmp(s->name, GRAM_OUT, strlen(GRAM_OUT)) == 0;
+    const int64_t full = out ? OUT_FULL : FULL, block = out ? OUT_BLOCK : BLOCK;
+    m->block = c->block ? min_i64(c->block, s->n) : s->n <= full ? s->n : block;
     if (!s->n_experts) return;
-    int64_t block = min_i64(EXPERT_BLOCK, s->n);
-    if (gram_input_bytes(s->n, block, s->n_experts, &own) && own <= own_bytes) {
+    if (gram_col_apart(s->n, s->n_experts)) {
         m->n_mat = s->n_experts;
-        m->block = block;
+        m->block = min_i64(EXPERT_BLOCK, s->n);
     } else {
         m->pooled = true;
     }
@@ -301,8 +309,10 @@ void gram_col_pair(struct gram_col *c, struct pair *p) {
     c->pair = p;
 }
 
-void gram_col_see(struct gram_col *c, const struct gr_weight *w, int64_t expert, const float *x,
-                  const float *gate, int64_t n_rows, int64_t ld) {
+/* Adds rows to the moments of a weight's input. Where several weights share it, the rows count
+ * once, or with `each` once for each of them; they are counted once. */
+static void take_rows(struct gram_col *c, const struct gr_weight *w, int64_t expert, const float *x,
+                      const float *gate, int64_t n_rows, int64_t ld, bool each) {
     struct seen *s = find(c, w->name, !c->settled);
     if (!s) {
         c->n_missed++;
@@ -311,7 +321,7 @@ void gram_col_see(struct gram_col *c, const struct gr_weight *w, int64_t expert,
     s->n = w->ne[0];
     s->n_experts = expert < 0 ? 0 : w->ne[2];
     hash_rows(s, expert, x, n_rows, ld);
-    if (!c->settled || !s->leads) return;
+    if (!c->settled || (!s->leads && !each)) return;
     struct moment *m = &c->in[s->input];
     int64_t mat = m->n_mat > 1 ? expert : 0;
     const bool crossed = c->pair && n_rows <= c->max_rows;
@@ -330,7 +340,16 @@ void gram_col_see(struct gram_col *c, const struct gr_weight *w, int64_t expert,
         pool_for(c->pool, div_up(m->n, STRIP), 1, add_strips, &j);
         if (crossed) cross(&j);
     }
-    m->count[c->half][mat] += (float)n_rows;
+    if (s->leads) m->count[c->half][mat] += (float)n_rows;
+}
+
+void gram_col_see(struct gram_col *c, const struct gr_weight *w, int64_t expert, const float *x,
+                  const float *gate, int64_t n_rows, int64_t ld) {
+    take_rows(c, w, expert, x, gate, n_rows, ld, false);
+}
+void gram_col_see_each(struct gram_col *c, const struct gr_weight *w, int64_t expert,
+                       const float *x, const float *gate, int64_t n_rows, int64_t ld) {
+    take_rows(c, w, expert, x, gate, n_rows, ld, true);
 }
 
 /* ---- snapshots ------------------------------------------------------------------------------- */

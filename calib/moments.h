@@ -26,6 +26,13 @@ int64_t gram_col_block(const struct gram_col *c); /* as given */
  * each row is multiplied by its square (session_shown_gates). Rows are counted as they are. */
 void gram_col_see(struct gram_col *c, const struct gr_weight *w, int64_t expert, const float *x,
                   const float *gate, int64_t n_rows, int64_t ld);
+/* Does the same, but also where other weights share the rows: their moments then are the sum of
+ * what is shown for each, as the gates of each say. */
+void gram_col_see_each(struct gram_col *c, const struct gr_weight *w, int64_t expert,
+                       const float *x, const float *gate, int64_t n_rows, int64_t ld);
+/* Tells whether the experts of a weight of n columns have moments of their own; otherwise those of
+ * all are added up. */
+bool gram_col_apart(int64_t n, int64_t n_experts);
 /* Ends the survey: decides the inputs and allocates their sums (ERR_SYS when memory is short). */
 int gram_col_settle(struct gram_col *c, int64_t max_rows, struct err *e);
 void gram_col_chunk(struct gram_col *c, int64_t i_chunk);

@@ -98,13 +98,15 @@ static double shrinkages(const struct shapes *s, const struct rates *r) {
 static void encoding(struct plan_in *in, const struct shapes *s, const struct rates *r, int n_files,
                      double tokens) {
     const double w = s->weights, alone = n_files > 2 ? share : 1;
+    /* Block by block there are no gradients, which are most of what moments cost. */
+    const double moments = fmin(r->gram_token, r->calib_token);
     double n_groups = 0;
     for (int i = 0; i < in->n_roles; i++) n_groups += (double)in->layers[i];
     in->preset = w * preset_rate(r->encode) * (n_files > 2 ? .8 : 1);
     in->encode = in->preset; /* Without feedback the search is as fast. */
     in->encode_feedback = (w * r->feedback_weight + shrinkages(s, r)) * alone;
     in->encode_sequential = w * r->feedback_weight + 2 * shrinkages(s, r) +
-                            tokens * 3 * (r->calib_token + r->gram_token);
+                            tokens * 3 * (r->calib_token + moments);
     in->gains = FED_TYPES * shrinkages(s, r);
     /* The factor stands for decoding and comparing. */
     in->errors = sampled(s) * sum_rate(r->encode) * 1.3;

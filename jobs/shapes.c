@@ -141,6 +141,8 @@ uint64_t shapes_preset(const struct shapes *s, const char *recipe) {
     return sum;
 }
 
+/* A gradient takes a pass forwards again and two products where that has one. */
+enum { GRADIENT_PASSES = 3 };
 /* Tells whether second moments are counted for weights of this role; weights of other roles share
  * the input of one of these. */
 static bool leads(enum role r) {
@@ -150,23 +152,34 @@ static bool leads(enum role r) {
            r == ROLE_SHEXP_DOWN;
 }
 
+/* Tells whether a weight's gradients have moments: the matrices that blocks multiply by. */
+static bool has_gradients(const struct recipe_item *it) {
+    return it->quant && it->ne[1] > 1 && it->role != ROLE_TOKEN_EMBD && it->role != ROLE_OUTPUT &&
+           it->role != ROLE_PLE_EMBD;
+}
+
+/* Adds moments of n columns, which `used` of n_mat matrices see at a token. Shapes are those that
+ * calib/moments.c gives them. */
+static void add_moments(double n, double n_mat, double used, double full, double block,
+                        double *bytes, double *flops) {
+    const double width = n_mat > 1 ? fmin(n, 256) : n <= full ? n : block;
+    *bytes += 8 * n_mat * n * width;
+    *flops += used * n * width;
+}
+
 void shapes_gram(const struct shapes *s, double *bytes, double *flops) {
     *bytes = *flops = 0;
-    for (int64_t i = 0; i < s->n; i++) { /* They have the shapes that calib/moments.c gives them. */
+    for (int64_t i = 0; i < s->n; i++) {
         const struct recipe_item *it = &s->item[i];
-        const double n = (double)it->ne[0], experts = (double)it->ne[2];
-        const double own = fmin(n, 256), used = fmax(1, (double)s->model.experts_used);
-        if (!leads(it->role)) continue;
-        if (experts <= 1) {
-            const double block = n <= 4096 ? n : 2048;
-            *bytes += 8 * n * block;
-            *flops += n * block;
-        } else if (8 * experts * n * own <= 0x1p27) {
-            *bytes += 8 * experts * n * own;
-            *flops += used * n * own;
-        } else {
-            *bytes += 8 * n * fmin(n, 4096);
-            *flops += used * n * fmin(n, 4096);
-        }
+        const double n = (double)it->ne[0], rows = (double)it->ne[1], experts = (double)it->ne[2];
+        const double used = experts > 1 ? fmax(1, (double)s->model.experts_used) : 1;
+        const bool own = 8 * experts * n * fmin(n, 256) <= 0x1p27;
+        const bool own_out =
+            it->role != ROLE_EXP_DOWN && 8 * experts * rows * fmin(rows, 256) <= 0x1p27;
+        if (leads(it->role))
+            add_moments(n, experts > 1 && own ? experts : 1, used, 4096, 2048, bytes, flops);
+        if (has_gradients(it) && (experts <= 1 || own_out || it->role == ROLE_EXP_DOWN))
+            add_moments(rows, experts > 1 && own_out ? experts : 1, used, 2048, 1024, bytes, flops);
     }
+    *flops += GRADIENT_PASSES * 2 * s->active;
 }

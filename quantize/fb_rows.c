@@ -13,7 +13,7 @@
 #include "quantize/feedback.h"
 
 /* The damping of the gradients' moments, as a share of their mean, and how much of their
- * correlation is not believed. */
+ * correlation is not believed at least: of n tokens and m rows, m / (m + n) too. */
 #define LAMBDA 0.01
 #define ALPHA 0.05
 enum { STAGES = 16 };
@@ -48,9 +48,12 @@ fail:
 }
 
 int fb_rows_matrix(struct fb_rows *r, int64_t mat, struct pool *pool, struct err *e) {
-    const struct factor_opts o = {.halves = 3, .lambda = LAMBDA, .alpha = ALPHA};
+    struct factor_opts o = {.halves = 3, .lambda = LAMBDA};
     if (r->in->n_mat == 1) mat = 0;
     if (mat == r->mat) return 0;
+    const double m = (double)r->in->n,
+                 n = (double)r->in->count[0][mat] + (double)r->in->count[1][mat];
+    o.alpha = ALPHA + (1 - ALPHA) * m / (m + n);
     TRY(factor_make(&r->f, r->in, mat, &o, NULL, 0, pool, e));
     feedback_weights(r->w, r->s, r->f.h, r->in->n, LAMBDA);
     r->mat = mat;

@@ -15,6 +15,8 @@
 #include "core/err.h"
 
 enum { GRAM_HALVES = 2 };
+/* The moments of the gradients by a weight's outputs are those of an input of this and its name. */
+#define GRAM_OUT "out:"
 struct gram_input {
     char *name; /* the first weight by name that has it */
     int64_t n, block, n_mat;

@@ -177,7 +177,7 @@ static int moments(struct run *q, const struct gguf_tensor *t, enum role role,
 /* Finds the moments of the gradients of a tensor's products, by row. NULL: there are none. */
 static const struct gram_input *gradients(const struct run *q, const struct gguf_tensor *t) {
     char name[128];
-    snprintf(name, sizeof name, "out:%s", t->name);
+    snprintf(name, sizeof name, GRAM_OUT "%s", t->name);
     const struct gram_input *out = q->have_gram ? gram_find(&q->gram, name) : NULL;
     return out && out->n == t->ne[1] && (out->n_mat == 1 || out->n_mat == t->ne[2]) ? out : NULL;
 }

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+/* calib/gradients.c - from gradients to second moments.
+ *
+ * To second order an error E of a weight costs the divergence sum |g^T E x|^2 / 2, over tokens with
+ * inputs x and gradients g (YAQA, Tseng et al. 2025). It is taken as tr(G E H E^T), so H and G are
+ * two sets of moments. H counts a token by the size of its gradient: |g| x x^T. Its square, which
+ * the sum asks for, is worse with a few hundred thousand tokens (docs/notebook/quality.md): the
+ * largest gradients are few. G is the sum of g g^T. */
+#include "calib/gradients.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/log.h"
+#include "core/mem.h"
+#include "runtime/grad/grad.h"
+
+struct gradients {
+    struct grad *grad;
+    struct gram_col *col;
+    const struct model *m;
+    float *gate; /* [most] roots of the sizes of gradients */
+    int64_t most;
+};
+
+/* Tells whether a weight is the matrix of experts that gives their answers: those of all experts
+ * are rows of one kind. */
+static bool gives_answers(const struct model *m, const struct gr_weight *w) {
+    const struct graph *g = &m->graph;
+    for (int i = 0; i < graph_count(g, OP_MOE); i++)
+        if (&g->weight[graph_nth(g, OP_MOE, i)->moe.down] == w) return true;
+    return false;
+}
+
+/* Adds the gradients of w's rows to moments of their own. */
+static void see_outputs(struct gradients *g, const struct gr_weight *w, int64_t expert,
+                        const float *dy, int64_t ld, int64_t n_rows) {
+    struct gr_weight out = {.ne = {w->ne[1], 1, w->ne[2], 1}};
+    if (strlen(w->name) + sizeof GRAM_OUT > sizeof out.name) return;
+    snprintf(out.name, sizeof out.name, GRAM_OUT "%s", w->name);
+    if (expert >= 0 && gives_answers(g->m, w)) expert = -1;
+    if (expert >= 0 && !gram_col_apart(w->ne[1], w->ne[2])) return;
+    gram_col_see(g->col, &out, expert, dy, NULL, n_rows, ld);
+}
+
+static void see(void *ud, const struct gr_weight *w, int64_t expert, const float *x, int64_t ld_x,
+                const float *dy, int64_t ld_y, int64_t n_rows) {
+    struct gradients *g = ud;
+    if (n_rows > g->most) {
+        g->most = n_rows;
+        g->gate = xreallocarray(g->gate, (size_t)n_rows, sizeof *g->gate);
+    }
+    for (int64_t t = 0; t < n_rows; t++) {
+        double sum = 0;
+        for (int64_t i = 0; i < w->ne[1]; i++)
+            sum += (double)dy[t * ld_y + i] * (double)dy[t * ld_y + i];
+        g->gate[t] = (float)sqrt(sqrt(sum));
+    }
+    gram_col_see_each(g->col, w, expert, x, g->gate, n_rows, ld_x);
+    if (w != model_head(g->m)) see_outputs(g, w, expert, dy, ld_y, n_rows);
+}
+
+int gradients_new(struct gradients **out, const struct model *m, struct gram_col *col, int64_t ctx,
+                  enum kern_isa isa, struct pool *pool, struct err *e) {
+    const char *missing = "";
+    *out = NULL;
+    if (!grad_can(m, &missing)) {
+        log_info("the operation %s has no derivative: second moments are those of inputs alone",
+                 missing);
+        return 0;
+    }
+    struct gradients *g = xcalloc(1, sizeof *g);
+    g->m = m;
+    g->col = col;
+    const int rc = grad_new(&g->grad, m, ctx, isa, pool, e);
+    if (rc) {
+        free(g);
+        if (rc != ERR_SYS) return rc;
+        log_warn("%s: second moments are those of inputs alone", e->msg);
+        return 0;
+    }
+    grad_observe(g->grad, see, g);
+    *out = g;
+    return 0;
+}
+
+void gradients_free(struct gradients *g) {
+    if (!g) return;
+    grad_free(g->grad);
+    free(g->gate);
+    free(g);
+}
+
+int gradients_text(struct gradients *g, const int32_t *ids, int64_t n, int64_t number,
+                   struct err *e) {
+    return grad_text(g->grad, ids, NULL, n, (uint64_t)number, NULL, e);
+}
