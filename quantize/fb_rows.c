@@ -16,7 +16,9 @@
  * correlation is not believed at least: of n tokens and m rows, m / (m + n) too. */
 #define LAMBDA 0.01
 #define ALPHA 0.05
-enum { STAGES = 16 };
+/* The stages of a block of rows that depend on each other; of many blocks there are fewer, so that
+ * they have rows for as many threads. */
+enum { STAGES = 16, STAGES_OF_MANY = 8 };
 
 struct fb_rows {
     const struct gram_input *in;
@@ -24,7 +26,7 @@ struct fb_rows {
     struct factor f;
     int64_t n, stage; /* The columns of a matrix; the first row of the present stage. */
     float *w, *s;     /* The moments of the rows and their roots, damped. */
-    float *u;         /* [rows][n] s_j e_j of the rows that are encoded. */
+    float *u;         /* [block][n] s_j e_j of the rows of the present block that are encoded. */
 };
 
 int fb_rows_new(struct fb_rows **out, const struct gram_input *in, int64_t n, struct err *e) {
@@ -36,7 +38,7 @@ int fb_rows_new(struct fb_rows **out, const struct gram_input *in, int64_t n, st
     r->mat = -1;
     TRY_GOTO(fail, rc, factor_init(&r->f, in->n, in->block, e));
     TRY_GOTO(fail, rc,
-             mem_alloc(&p, (uint64_t)in->n * (uint64_t)n * sizeof(float), "errors of rows", e));
+             mem_alloc(&p, (uint64_t)in->block * (uint64_t)n * sizeof(float), "errors of rows", e));
     r->u = p;
     r->w = xcalloc((size_t)in->n, sizeof *r->w);
     r->s = xcalloc((size_t)in->n, sizeof *r->s);
@@ -69,8 +71,18 @@ void fb_rows_free(struct fb_rows *r) {
     free(r);
 }
 
+double fb_rows_share(const struct fb_rows *r) {
+    double with = 0, without = 0;
+    for (int64_t i = 0; i < r->f.n; i++) {
+        with += (double)r->f.diag[i] * (double)r->w[i];
+        without += (double)r->w[i];
+    }
+    return without > 0 ? with / without : 1;
+}
+
 int64_t fb_rows_stage(const struct fb_rows *r) {
-    return div_up(r->f.n, STAGES * FEEDBACK_ROWS) * FEEDBACK_ROWS;
+    const int64_t stages = r->f.n > r->f.block ? STAGES_OF_MANY : STAGES;
+    return div_up(r->f.block, stages * FEEDBACK_ROWS) * FEEDBACK_ROWS;
 }
 
 void fb_rows_begin(struct fb_rows *r, int64_t row) {
@@ -80,10 +92,10 @@ void fb_rows_begin(struct fb_rows *r, int64_t row) {
 void fb_rows_aim(const struct fb_rows *r, int64_t row, float *x) {
     const int64_t b0 = row / r->f.block * r->f.block;
     for (int64_t k = b0; k < min_i64(r->stage, row); k++)
-        axpy(x, r->u + k * r->n, r->f.m[k * r->f.block + row - b0] / r->s[row], r->n);
+        axpy(x, r->u + (k - b0) * r->n, r->f.m[k * r->f.block + row - b0] / r->s[row], r->n);
 }
 
 void fb_rows_keep(struct fb_rows *r, int64_t row, const float *x, const float *y) {
-    float *u = r->u + row * r->n;
+    float *u = r->u + row % r->f.block * r->n;
     for (int64_t i = 0; i < r->n; i++) u[i] = r->s[row] * (x[i] - y[i]);
 }

@@ -16,10 +16,14 @@ struct fb_rows;
  * which has gradients for each matrix or the same for all. */
 int fb_rows_new(struct fb_rows **r, const struct gram_input *out, int64_t n, struct err *e);
 void fb_rows_free(struct fb_rows *r);
-/* Returns the number of rows of a stage, a multiple of FEEDBACK_ROWS. */
+/* Returns the number of rows of a stage, a multiple of FEEDBACK_ROWS. No stage goes over the end of
+ * a block of the moments. */
 int64_t fb_rows_stage(const struct fb_rows *r);
 /* Begins a matrix. ERR_DATA for moments that are not finite or not positive. */
 int fb_rows_matrix(struct fb_rows *r, int64_t mat, struct pool *pool, struct err *e);
+/* Returns the least share of the loss that feedback between the rows of the present matrix can
+ * leave of what errors without any would cost. */
+double fb_rows_share(const struct fb_rows *r);
 /* Says that the rows from `row` on are the next stage. */
 void fb_rows_begin(struct fb_rows *r, int64_t row);
 /* Adds to a row's weights x [n] what it should aim at besides, given the errors before its stage.

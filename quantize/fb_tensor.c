@@ -37,6 +37,7 @@ struct fb_tensor {
     struct factor f;
     float *pooled;
     double pooled_tokens, alpha, beta, gain;
+    double share; /* What feedback between rows can leave of the loss; 1 where there is none. */
     /* The share of the present matrix's drift that is taken back, 0 to 1. */
     double take;
     /* The sums for the present matrix and halves; NULL where a half is left out. */
@@ -254,6 +255,11 @@ int fb_tensor_new(struct fb_tensor **out, const struct fb_source *src, struct er
     if (in->n_mat > 1 && src->tau > 0)
         TRY_GOTO(fail, rc, factor_pool(in, 1, &t->pooled, &t->pooled_tokens, e));
     TRY_GOTO(fail, rc, choose(t, e));
+    t->share = 1;
+    if (t->from_rows) {
+        TRY_GOTO(fail, rc, fb_rows_matrix(t->from_rows, 0, src->pool, e));
+        t->share = fb_rows_share(t->from_rows);
+    }
     if (t->pooled) {
         mem_free(t->pooled);
         t->pooled = NULL;
@@ -285,7 +291,7 @@ double fb_tensor_alpha(const struct fb_tensor *t) {
 }
 
 double fb_tensor_gain(const struct fb_tensor *t) {
-    return t->gain;
+    return t->gain * t->share;
 }
 
 int fb_tensor_matrix(struct fb_tensor *t, int64_t mat, struct err *e) {

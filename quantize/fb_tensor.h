@@ -28,7 +28,8 @@ struct fb_tensor;
 int fb_tensor_new(struct fb_tensor **out, const struct fb_source *src, struct err *e);
 void fb_tensor_free(struct fb_tensor *t);
 double fb_tensor_alpha(const struct fb_tensor *t); /* 1: feedback does not pay, encode plainly */
-/* Returns the held-out error over that of the plain encoder, on the sampled rows. */
+/* Returns the held-out error over that of the plain encoder, on the sampled rows; times what rows
+ * can take back of each other's errors. */
 double fb_tensor_gain(const struct fb_tensor *t);
 int fb_tensor_matrix(struct fb_tensor *t, int64_t mat, struct err *e);
 /* Returns how many rows of a matrix may be encoded side by side; the others wait for their errors.

@@ -54,6 +54,14 @@ const struct gram_input *gram_find(const struct gram *m, const char *weight) {
     return NULL;
 }
 
+const struct gram_input *gram_find_out(const struct gram *m, const char *weight, int64_t rows,
+                                       int64_t n_mat) {
+    char *name = xasprintf(GRAM_OUT "%s", weight);
+    const struct gram_input *out = gram_find(m, name);
+    free(name);
+    return out && out->n == rows && (out->n_mat == 1 || out->n_mat == n_mat) ? out : NULL;
+}
+
 /* ---- reading --------------------------------------------------------------------------------- */
 
 static const struct gguf_kv *strings(const struct gguf *g, const char *key) {

@@ -50,6 +50,10 @@ bool gram_input_bytes(int64_t n, int64_t block, int64_t n_mat, uint64_t *out);
 
 /* Returns the input of a weight, or NULL when there is none. */
 const struct gram_input *gram_find(const struct gram *m, const char *weight);
+/* Returns the moments of the gradients by the outputs of a weight of `rows` rows and n_mat
+ * matrices; NULL where there are none, or they are of other sizes. */
+const struct gram_input *gram_find_out(const struct gram *m, const char *weight, int64_t rows,
+                                       int64_t n_mat);
 /* Reads a file and checks its structure. The sums are looked at when they are used. */
 int gram_read(struct gram *m, const char *path, struct err *e);
 int gram_write(const struct gram *m, const char *path, bool overwrite, struct err *e);

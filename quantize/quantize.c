@@ -11,7 +11,6 @@
  */
 #include "quantize/quantize.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -174,14 +173,6 @@ static int moments(struct run *q, const struct gguf_tensor *t, enum role role,
     return 0;
 }
 
-/* Finds the moments of the gradients of a tensor's products, by row. NULL: there are none. */
-static const struct gram_input *gradients(const struct run *q, const struct gguf_tensor *t) {
-    char name[128];
-    snprintf(name, sizeof name, GRAM_OUT "%s", t->name);
-    const struct gram_input *out = q->have_gram ? gram_find(&q->gram, name) : NULL;
-    return out && out->n == t->ne[1] && (out->n_mat == 1 || out->n_mat == t->ne[2]) ? out : NULL;
-}
-
 /* Encodes a tensor with error feedback, if the moments of its input are known, its type can and it
  * pays. */
 static int feedback(struct run *q, struct batch_job *j, int64_t index, struct err *e) {
@@ -191,7 +182,7 @@ static int feedback(struct run *q, struct batch_job *j, int64_t index, struct er
     TRY(moments(q, t, q->plan.item[index].role, &in, e));
     if (!in) return 0;
     struct fb_source src = {.in = in,
-                            .out = gradients(q, t),
+                            .out = gram_find_out(&q->gram, t->name, t->ne[1], t->ne[2] * t->ne[3]),
                             .type = j->to,
                             .search = j->search,
                             .n = t->ne[0],

@@ -45,6 +45,7 @@ static int tensor_gain(const struct rows *r, const struct gram_input *in, const 
         (in->n_mat != 1 && in->n_mat != n_mat))
         return 0;
     const struct fb_source src = {.in = in,
+                                  .out = gram_find_out(f->gram, r->t->name, r->t->ne[1], n_mat),
                                   .type = type,
                                   .search = f->search,
                                   .n = r->t->ne[0],
@@ -67,7 +68,7 @@ static int gain_or_kept(const struct rows *r, const struct gram_input *in, const
                         enum qtype type, const struct sens_feedback *f, double *gain,
                         struct err *e) {
     char *which =
-        xasprintf("gain 3 %s %s %d %u", r->t->name, qtype_name(type), (int)f->search, f->without);
+        xasprintf("gain 4 %s %s %d %u", r->t->name, qtype_name(type), (int)f->search, f->without);
     int rc = 0;
     if (!keep_get(f->keep, which, gain, sizeof *gain)) {
         rc = tensor_gain(r, in, imp, type, f, gain, e);

@@ -132,6 +132,24 @@ static void test_less_loss(void) {
     }
 }
 
+/* Moments in blocks: rows take back the errors of those of their own block. */
+static void test_blocks(void) {
+    enum { BLOCK = 32 };
+    float *part = calloc(MATS * ROWS * BLOCK, sizeof *part);
+    struct gram_input blocks = out;
+    for (int i = 0; i < MATS * ROWS; i++)
+        for (int k = 0, b0 = i % ROWS / BLOCK * BLOCK; k < BLOCK && b0 + k < ROWS; k++)
+            part[i * BLOCK + k] = sum_out[i * ROWS + b0 + k];
+    blocks.block = BLOCK;
+    blocks.sum[0] = blocks.sum[1] = part;
+    CHECK_EQ_I64(encode(QT_Q4_K, NULL, 1, y[0]), 0);
+    CHECK_EQ_I64(encode(QT_Q4_K, &blocks, 1, y[1]), 0);
+    const double ratio = loss(y[1]) / loss(y[0]);
+    printf("  Q4_K in blocks: %.3f of the loss\n", ratio);
+    CHECK(ratio < 0.9);
+    free(part);
+}
+
 static void test_same(void) {
     float *one = calloc(ROWS * ROWS, sizeof *one);
     struct gram_input alone = out;
@@ -157,6 +175,7 @@ static void test_broken(void) {
 int main(void) {
     fill();
     RUN(test_less_loss);
+    RUN(test_blocks);
     RUN(test_same);
     RUN(test_broken);
     free(x);

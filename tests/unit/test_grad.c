@@ -316,7 +316,7 @@ static void test_moments(void) {
     struct gram gram;
     struct imat im;
     struct ids ids = {0};
-    struct sums s[N_SUMS] = {{.name = "blk.1.attn_output.weight"},
+    struct sums s[N_SUMS] = {{.name = "blk.0.ssm_out.weight"},
                              {.name = "blk.0.ffn_up_exps.weight"},
                              {.name = "blk.0.attn_qkv.weight"}};
     char text[4096] = "", path[512], name[80];
