@@ -47,8 +47,13 @@ class Model:
         self.hone, self.folder, self.work = hone, folder, work
         self.base = make(work + "/base.gguf", hone, "convert", folder, "-o", work + "/base.gguf", "--type", "f32")
         self.calib = [t for t in (folder + "/calib.txt", folder + "/calib_chat.txt", folder + "/man_calib.txt") if os.path.exists(t)]
-        self.imatrix, self.gram = work + "/im.gguf", work + "/gram.gguf"
-        make(self.gram, hone, "imatrix", self.base, *self.calib, "-o", self.imatrix, "--gram", self.gram, "-f")
+        self.imatrix, self.gram = self.moments(hone, "")
+
+    def moments(self, hone, name):
+        """Importance and second moments, as a build makes them."""
+        im, gram = f"{self.work}/{name}im.gguf", f"{self.work}/{name}gram.gguf"
+        make(gram, hone, "imatrix", self.base, *self.calib, "-o", im, "--gram", gram, "-f")
+        return im, gram
 
     def sizes(self, names):
         """Bytes by preset, and what the independent engine measured of it."""
@@ -66,16 +71,18 @@ class Model:
 
     def mix(self, hone, step, preset, budget):
         """The file of a step: mix, feedback, block (the types of feedback, made block by block), before (feedback by OLD)."""
-        file, sens = f"{self.work}/{step}-{preset}.gguf", f"{self.work}/{'before-' if step == 'before' else ''}sens.json"
-        best = ["--imatrix", self.imatrix, "--search", "best"]
+        name = "before-" if step == "before" else ""
+        imatrix, gram = self.moments(hone, name)
+        file, sens = f"{self.work}/{step}-{preset}.gguf", f"{self.work}/{name}sens.json"
+        best = ["--imatrix", imatrix, "--search", "best"]
         if step == "block":
             types = preset if env("PLAIN", "") else f"{self.work}/feedback-{preset}.gguf.plan.tsv"
             texts = [a for t in self.calib for a in ("--sequential", t)]
             return make(file, hone, "quantize", self.base, "-o", file, "--recipe", types, *best, *texts)
-        fed = [] if step == "mix" else ["--gram", self.gram]
+        fed = [] if step == "mix" else ["--gram", gram]
         if env("PLAIN", ""):
             return make(file, hone, "quantize", self.base, "-o", file, "--recipe", preset, *best, *fed)
-        make(sens, hone, "sensitivity", self.base, "--imatrix", self.imatrix, "--probe", self.folder + "/probe.txt", "--types", 2, "-o", sens)
+        make(sens, hone, "sensitivity", self.base, "--imatrix", imatrix, "--probe", self.folder + "/probe.txt", "--types", 2, "-o", sens)
         return make(file, hone, "quantize", self.base, "-o", file, "--sensitivity", sens, "--budget", budget, *best, *fed)
 
 
