@@ -15,7 +15,7 @@
 
 #include "core/log.h"
 #include "core/mem.h"
-#include "runtime/grad/grad.h"
+#include "grad/grad.h"
 
 struct gradients {
     struct grad *grad;

@@ -105,8 +105,8 @@ static void encoding(struct plan_in *in, const struct shapes *s, const struct ra
     in->preset = w * preset_rate(r->encode) * (n_files > 2 ? .8 : 1);
     in->encode = in->preset; /* Without feedback the search is as fast. */
     in->encode_feedback = (w * r->feedback_weight + shrinkages(s, r)) * alone;
-    in->encode_sequential = w * r->feedback_weight + 2 * shrinkages(s, r) +
-                            tokens * 3 * (r->calib_token + moments);
+    in->encode_sequential =
+        w * r->feedback_weight + 2 * shrinkages(s, r) + tokens * 3 * (r->calib_token + moments);
     in->gains = FED_TYPES * shrinkages(s, r);
     /* The factor stands for decoding and comparing. */
     in->errors = sampled(s) * sum_rate(r->encode) * 1.3;

@@ -11,7 +11,7 @@ awk '
         ok["core"] = "core"; ok["text"] = low; ok["tok"] = "tok " low; ok["template"] = "template tok " low; ok["gram"] = "gram tok " low
         ok["chat"] = chat; ok["models"] = "models core"; ok["kernels"] = "kernels core"; ok["convert"] = "convert models template tok core"
         ok["quantize"] = "quantize kernels models core"; ok["runtime"] = "runtime kernels models " chat
-        ok["calib"] = "calib quantize " ok["runtime"]; ok["report"] = "report core"; ok["serve"] = "serve " ok["runtime"]
+        ok["grad"] = "grad " ok["runtime"]; ok["calib"] = "calib quantize grad " ok["runtime"]; ok["report"] = "report core"; ok["serve"] = "serve " ok["runtime"]
         ok["lib"] = "lib jobs convert report include " ok["calib"]; ok["jobs"] = "jobs convert report serve " ok["calib"]
         ok["cli"] = ok["tests"] = "cli tests " ok["lib"] " serve"
     }
@@ -81,7 +81,7 @@ awk -v most=$TYPE_FILES -v f32=$F32_FILES '
 rm -f "${TMPDIR:-/tmp}/hone-lint.$$"
 
 # ---- MAP.md has a line for every file of ours, in the section of its folder: "name", or "stem.[ch]" for a module and its header ----
-git ls-files core kernels models text tok template chat gram convert calib quantize runtime report jobs lib serve cli |
+git ls-files core kernels models text tok template chat gram convert calib quantize runtime grad report jobs lib serve cli |
     grep -vE '^(kernels/(ref|f32|avx2|avxvnni|avx512|amx|neon|dotprod|i8mm|rows)|quantize/enc/(avx2|cuda)|template/own|calib/text|serve/page)/' | awk '
     FILENAME == "MAP.md" {
         if (/^## /) { room = $2; sub(/:$/, "", room) } else if (/^```/) fence = !fence
@@ -169,7 +169,7 @@ awk '
 rm -f "${TMPDIR:-/tmp}/hone-lint.$$"
 
 # ---- no room outgrows a house: a folder with more lines than this is several libraries ----
-for room in core models text tok template chat gram convert calib quantize runtime report jobs lib serve cli kernels; do
+for room in core models text tok template chat gram convert calib quantize runtime grad report jobs lib serve cli kernels; do
     n=$(find $room -name '*.c' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' -o -name '*.def' | xargs cat | wc -l)
     [ "$n" -le 20000 ] || say "$room/ has $n lines; 20000 are a room (sh tests/rooms.sh)"
 done

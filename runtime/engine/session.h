@@ -254,7 +254,7 @@ typedef void (*session_hidden_fn)(void *ud, int block, const float *x, int64_t n
 void session_observe_hidden(struct session *s, session_hidden_fn fn, void *ud);
 
 /* Called before and after every node of a pass on the CPU, which then is not fused with others: for
- * those in runtime/ who read registers (runtime/grad). */
+ * grad/, which reads registers. */
 struct gr_node;
 typedef void (*session_watch_fn)(void *ud, struct session *s, const struct gr_node *n, bool after);
 void session_watch(struct session *s, session_watch_fn fn, void *ud);

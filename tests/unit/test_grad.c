@@ -10,7 +10,7 @@
 #include "core/num.h"
 #include "core/out.h"
 #include "core/rng.h"
-#include "runtime/grad/grad.h"
+#include "grad/grad.h"
 #include "tests/check.h"
 #include "tests/unit/micro.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/grad/back_moe.c - derivatives of routed experts. Which experts a token has is taken as
+/* grad/back_moe.c - derivatives of routed experts. Which experts a token has is taken as
  * given.
  *
  * Pairs (token, expert) are sorted by expert, and each expert's rows are gone through forwards
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "core/num.h"
-#include "runtime/grad/grad_int.h"
+#include "grad/grad_int.h"
 
 struct job {
     struct grad *g;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/grad/back_attn.c - derivatives of attention and of what turns its queries and keys.
+/* grad/back_attn.c - derivatives of attention and of what turns its queries and keys.
  *
  * With p = softmax of the scores of a query, dp_j = dy . v_j and ds_j = p_j (dp_j - sum p dp),
  * times the slope of the soft cap: dq = scale sum ds_j k_j, dk_j = scale sum ds_j q, dv_j = sum p_j
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "core/num.h"
-#include "runtime/grad/grad_int.h"
+#include "grad/grad_int.h"
 
 bool can_attn(const struct graph *g, const struct gr_node *n) {
     (void)g;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/grad/back_table.c - the derivative of every operation that has one. */
-#include "runtime/grad/grad_int.h"
+/* grad/back_table.c - the derivative of every operation that has one. */
+#include "grad/grad_int.h"
 
 const struct back back_table[OP_COUNT] = {
     [OP_EMBED] = {back_nothing, 0, NULL}, /* the gradients by what it gives stay where they are */

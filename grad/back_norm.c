@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* runtime/grad/back_norm.c - derivatives of norms. With y = x r w and r = 1 / sqrt(mean x^2 + eps),
+/* grad/back_norm.c - derivatives of norms. With y = x r w and r = 1 / sqrt(mean x^2 + eps),
  * dx = r (w dy - x r^2 mean(w dy x)); a LayerNorm takes off the means besides. Sums are double. */
 #include <math.h>
 
-#include "runtime/grad/grad_int.h"
+#include "grad/grad_int.h"
 
 struct job {
     struct grad *g;
@@ -75,7 +75,7 @@ void back_layer_norm(struct grad *g, const struct gr_node *n, const struct kept 
     grad_tokens(g, norm_range, &j);
 }
 
-/* dst = norm * silu(z): the gate gets dy norm silu'(z), and the norm dy silu(z). */
+/* Goes back over dst = norm * silu(z): the gate gets dy norm silu'(z), and the norm dy silu(z). */
 static void gated_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     float *dy = j->g->taken[1];

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* runtime/grad/back_elem.c - derivatives of products and of operations that work value by value. */
+/* grad/back_elem.c - derivatives of products and of operations that work value by value. */
 #include <math.h>
 #include <string.h>
 
 #include "core/num.h"
-#include "runtime/grad/grad_int.h"
+#include "grad/grad_int.h"
 
 struct job {
     struct grad *g;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/grad/grad_int.h - what the derivatives share. Internal to runtime/grad.
+/* grad/grad_int.h - what the derivatives share. Internal to grad.
  *
  * Gradients mirror the graph's registers: grad.reg[r] holds the gradients by what register r
  * contains at the node that is being gone back over. A derivative reads the gradients of the node's
@@ -11,7 +11,7 @@
 #include <math.h>
 
 #include "runtime/engine/exec.h"
-#include "runtime/grad/grad.h"
+#include "grad/grad.h"
 
 enum { /* What is kept of a node while the texts go forward. */
        KEEP_SRC0 = 1,

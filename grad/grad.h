@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/grad/grad.h - how the loss of a text depends on the outputs of a model's products.
+/* grad/grad.h - how the loss of a text depends on the outputs of a model's products.
  *
  * The loss is -sum log p(answer), with answers drawn from the model's own distribution, so that
  * outer products of its gradients add up to Fisher's information: what errors of an output cost in

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* runtime/grad/grad.c - a text forwards, piece by piece backwards.
+/* grad/grad.c - a text forwards, piece by piece backwards.
  *
  * A first pass keeps what enters each block. From there the blocks are gone through once more, last
  * first, each with a watcher that keeps what its nodes read (the tape), and then its nodes are gone
  * back over. So memory is that of one block's tape. Blocks that read more than the residual belong
  * to the piece of the block before. No sum depends on the number of threads. */
-#include "runtime/grad/grad.h"
+#include "grad/grad.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/rng.h"
-#include "runtime/grad/grad_int.h"
+#include "grad/grad_int.h"
 
 enum { TOKEN_CHUNK = 16, HEAD_ROWS = 32 };
 
@@ -147,6 +147,9 @@ static int piece_begin(const struct grad *g, int end) {
 static int first_node(const struct grad *g, int block) {
     return block ? g->g->hidden_nodes[block - 1] + 1 : 0;
 }
+static int end_node(const struct grad *g, int block) {
+    return block > n_blocks(g) ? g->g->n_nodes : first_node(g, block);
+}
 static float *residual_of(const struct grad *g, int block) {
     return g->residual + (int64_t)block * g->n_ctx * grad_width(g, g->g->residual);
 }
@@ -163,7 +166,7 @@ static void see_no_residual(void *ud, int block, const float *x, int64_t n_rows,
 
 /* Goes forward through blocks [b, end) under the watcher, and back. */
 static int piece(struct grad *g, const int32_t *ids, int b, int end, struct err *e) {
-    const int last = end > n_blocks(g) ? g->g->n_nodes : first_node(g, end);
+    const int last = end_node(g, end);
     g->tape_used = 0;
     session_reset(g->s);
     session_observe_hidden(g->s, see_no_residual, g);
@@ -287,13 +290,13 @@ int grad_text(struct grad *g, const int32_t *ids, const int32_t *answer, int64_t
 
 bool grad_can(const struct model *m, const char **missing) {
     const struct graph *g = &m->graph;
-    for (int i = 0; i < g->n_nodes; i++) {
-        const struct gr_node *n = &g->node[i];
-        const struct back *b = &back_table[n->op];
-        if (b->fn && (!b->can || b->can(g, n))) continue;
-        if (missing) *missing = gr_op_name(n->op);
-        return false;
-    }
+    for (int op = 0; op < OP_COUNT; op++)
+        for (int i = 0; i < graph_count(g, (enum gr_op)op); i++) {
+            const struct back *b = &back_table[op];
+            if (b->fn && (!b->can || b->can(g, graph_nth(g, (enum gr_op)op, i)))) continue;
+            if (missing) *missing = gr_op_name((enum gr_op)op);
+            return false;
+        }
     return g->hidden_in == GR_NONE;
 }
 
@@ -307,9 +310,8 @@ static int floats(float **out, int64_t n, struct err *e) {
 static int alloc_moe(struct grad *g, struct err *e) {
     int64_t pairs = 0, d = 0, f = 0, experts = 0;
     bool joined = false;
-    for (int i = 0; i < g->g->n_nodes; i++) {
-        const struct gr_node *n = &g->g->node[i];
-        if (n->op != OP_MOE) continue;
+    for (int i = 0; i < graph_count(g->g, OP_MOE); i++) {
+        const struct gr_node *n = graph_nth(g->g, OP_MOE, i);
         const int64_t *down = g->g->weight[n->moe.down].ne;
         pairs = max_i64(pairs, g->n_ctx * n->moe.n_used);
         joined |= n->moe.joined;
@@ -339,11 +341,9 @@ static int64_t scratch_floats(const struct grad *g) {
     int64_t most = 0;
     for (int w = 0; w < g->g->n_weights; w++)
         most = max_i64(most, GRAD_PANEL * g->g->weight[w].ne[0]);
-    for (int i = 0; i < g->g->n_nodes; i++) {
-        const struct gr_node *n = &g->g->node[i];
-        if (n->op == OP_ATTN) most = max_i64(most, 2 * g->n_ctx);
-        if (n->op == OP_DELTA) most = max_i64(most, grad_delta_floats(n, g->n_ctx));
-    }
+    if (graph_count(g->g, OP_ATTN)) most = max_i64(most, 2 * g->n_ctx);
+    for (int i = 0; i < graph_count(g->g, OP_DELTA); i++)
+        most = max_i64(most, grad_delta_floats(graph_nth(g->g, OP_DELTA, i), g->n_ctx));
     return most;
 }
 
@@ -357,7 +357,7 @@ static int alloc(struct grad *g, struct err *e) {
     for (int end = (int)n_blocks(g) + 1, b; end > 0; end = b) {
         int64_t width = 0;
         b = piece_begin(g, end);
-        const int last = end > n_blocks(g) ? gr->n_nodes : first_node(g, end);
+        const int last = end_node(g, end);
         for (int i = first_node(g, b); i < last; i++) width += tape_width(gr, &gr->node[i]);
         tape = max_i64(tape, width);
     }

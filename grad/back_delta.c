@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/grad/back_delta.c - derivatives of short convolutions and of the gated delta rule.
+/* grad/back_delta.c - derivatives of short convolutions and of the gated delta rule.
  *
  * The rule of one head, S being its matrix [v_dim][k_dim], a the decay and b the sigmoid of beta:
  * p = S k, d = b (v - a p), S' = a S + d k^T, o = S' q. Backwards with Z, the gradients by S':
@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "core/num.h"
-#include "runtime/grad/grad_int.h"
+#include "grad/grad_int.h"
 
 enum { CHUNK = 32 };
 
@@ -50,7 +50,7 @@ void back_conv_silu(struct grad *g, const struct gr_node *n, const struct kept *
     pool_for(g->pool, j.n_ch, 64, conv_range, &j);
 }
 
-/* dst = c * convolution of b * x, src0 = b | c | x. */
+/* Goes back over dst = c * convolution of b * x, where src0 = b | c | x. */
 static void short_range(void *ctx, int64_t c0, int64_t c1, int worker) {
     const struct conv *j = ctx;
     const int64_t n = j->n_ch, ld = 3 * n;
