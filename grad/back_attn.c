@@ -13,7 +13,7 @@
 
 bool can_attn(const struct graph *g, const struct gr_node *n) {
     (void)g;
-    return n->src[1] != GR_NONE && n->attn.latent == 0;
+    return n->src[1] != GR_NONE;
 }
 
 struct job {
@@ -29,20 +29,24 @@ static int64_t first_key(const struct gr_attn *a, int64_t pos) {
     return a->window > 0 && pos >= a->window ? pos - a->window + 1 : 0;
 }
 
-/* Goes back over the query of head h at position t. p and ds: room for a number for each key. */
+/* Goes back over the query of head h at position t. p and ds: room for a number for each key. A key
+ * has `own` values of its own and, where it is latent, those of the value behind them. */
 static void one_query(const struct job *j, int64_t h, int64_t kv, int64_t t, float *p, float *ds) {
     const struct gr_attn *a = &j->n->attn;
     const struct kern *kern = &j->g->s->kern;
-    const int64_t d = a->head_dim, j0 = first_key(a, t), n = t + 1 - j0;
-    const float *q = j->k->src[0] + t * j->wq + h * d, *dy = j->dy + t * j->wo + h * d;
-    const float *key = j->k->src[1] + j0 * j->wk + kv * d,
-                *val = j->k->src[2] + j0 * j->wv + kv * d;
+    const int64_t d = a->head_dim, own = d - a->latent, vd = gr_attn_values(a);
+    const int64_t j0 = first_key(a, t), n = t + 1 - j0;
+    const float *q = j->k->src[0] + t * j->wq + h * d, *dy = j->dy + t * j->wo + h * vd;
+    const float *key = j->k->src[1] + j0 * j->wk + kv * own;
+    const float *val = j->k->src[2] + j0 * j->wv + kv * vd;
     float *dq = j->g->reg[j->n->src[0]] + t * j->wq + h * d;
-    float *dk = j->g->reg[j->n->src[1]] + j0 * j->wk + kv * d;
-    float *dv = j->g->reg[j->n->src[2]] + j0 * j->wv + kv * d;
+    float *dk = j->g->reg[j->n->src[1]] + j0 * j->wk + kv * own;
+    float *dv = j->g->reg[j->n->src[2]] + j0 * j->wv + kv * vd;
     double top = j->sink ? (double)j->sink[h] : (double)-INFINITY, sum = 0, mean = 0;
     for (int64_t i = 0; i < n; i++) {
-        p[i] = a->scale * kern->dot_f32(q, key + i * j->wk, d);
+        p[i] = kern->dot_f32(q, key + i * j->wk, own);
+        if (a->latent) p[i] += kern->dot_f32(q + own, val + i * j->wv, vd);
+        p[i] *= a->scale;
         ds[i] = 1;
         if (a->softcap > 0) {
             const float th = tanhf(p[i] / a->softcap);
@@ -58,16 +62,19 @@ static void one_query(const struct job *j, int64_t h, int64_t kv, int64_t t, flo
     }
     for (int64_t i = 0; i < n; i++) {
         p[i] = (float)((double)p[i] / sum);
-        const float dp = kern->dot_f32(dy, val + i * j->wv, d);
+        const float dp = kern->dot_f32(dy, val + i * j->wv, vd);
         mean += (double)p[i] * (double)dp;
         ds[i] *= p[i];
-        kern->axpy(dv + i * j->wv, dy, p[i], d);
+        kern->axpy(dv + i * j->wv, dy, p[i], vd);
     }
     for (int64_t i = 0; i < n; i++) {
-        const float dp = kern->dot_f32(dy, val + i * j->wv, d);
+        const float dp = kern->dot_f32(dy, val + i * j->wv, vd);
         const float by = (float)(((double)dp - mean) * (double)ds[i] * (double)a->scale);
-        kern->axpy(dq, key + i * j->wk, by, d);
-        kern->axpy(dk + i * j->wk, q, by, d);
+        kern->axpy(dq, key + i * j->wk, by, own);
+        kern->axpy(dk + i * j->wk, q, by, own);
+        if (!a->latent) continue;
+        kern->axpy(dq + own, val + i * j->wv, by, vd);
+        kern->axpy(dv + i * j->wv, q + own, by, vd);
     }
 }
 
@@ -89,6 +96,42 @@ void back_attn(struct grad *g, const struct gr_node *n, const struct kept *k) {
     j.sink = n->attn.sinks == GR_NONE ? NULL : exec_vec(g->s, n->attn.sinks);
     j.dy = grad_take(g, n->dst, 0);
     pool_for(g->pool, n->attn.n_kv_heads, 1, heads_range, &j);
+}
+
+/* ---- products of heads ---- */
+
+struct heads {
+    struct grad *g;
+    const struct weight *w;
+    const float *dy;
+    float *dx;
+    int64_t in, width; /* values of a head in src0 and in dst */
+};
+static void product_range(void *ctx, int64_t h0, int64_t h1, int worker) {
+    const struct heads *j = ctx;
+    const int64_t k = j->w->ne[0], tail = j->in - k, heads = j->w->ne[2];
+    for (int64_t h = h0; h < h1; h++) {
+        const float *dy = j->dy + h * j->width;
+        float *dx = j->dx + h * j->in;
+        for (int64_t t = 0; t < j->g->n; t++)
+            for (int64_t i = 0; i < tail; i++)
+                dx[t * heads * j->in + k + i] += dy[t * heads * j->width + i];
+        grad_rows_back(j->g, j->w, (const uint8_t *)j->w->data + (uint64_t)h * j->w->mat_bytes, 0,
+                       j->w->ne[1], dy + tail, heads * j->width, dx, heads * j->in, j->g->n,
+                       j->g->scratch[worker]);
+    }
+}
+void back_matmul_heads(struct grad *g, const struct gr_node *n, const struct kept *k) {
+    const struct weight *w = model_weight(g->m, n->product.matrix);
+    const int64_t heads = w->ne[2];
+    struct heads j = {.g = g, .w = w, .dx = g->reg[n->src[0]]};
+    j.in = grad_width(g, n->src[0]) / heads;
+    j.width = grad_width(g, n->dst) / heads;
+    j.dy = grad_take(g, n->dst, 0);
+    for (int64_t h = 0; h < heads && g->see; h++)
+        g->see(g->see_ud, &g->g->weight[n->product.matrix], h, k->src[0] + h * j.in, heads * j.in,
+               j.dy + h * j.width + j.in - w->ne[0], heads * j.width, g->n);
+    pool_for(g->pool, heads, 1, product_range, &j);
 }
 
 /* Turns gradients back by the angles of their tokens. */

@@ -9,6 +9,7 @@ const struct back back_table[OP_COUNT] = {
     [OP_GATED_RMS] = {back_gated_rms, KEEP_SRC0 | KEEP_SRC1, NULL},
     [OP_LAYER_NORM] = {back_layer_norm, KEEP_SRC0, NULL},
     [OP_MATMUL] = {back_matmul, KEEP_SRC0, NULL},
+    [OP_MATMUL_HEADS] = {back_matmul_heads, KEEP_SRC0, NULL},
     [OP_BIAS] = {back_nothing, 0, NULL},
     [OP_ADD] = {back_add, 0, NULL},
     [OP_SPLIT_GATE] = {back_split_gate, 0, NULL},

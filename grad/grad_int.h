@@ -97,6 +97,7 @@ BACK(rms_heads);
 BACK(gated_rms);
 BACK(layer_norm);
 BACK(matmul);
+BACK(matmul_heads);
 BACK(nothing);
 BACK(add);
 BACK(split_gate);

@@ -246,14 +246,16 @@ static void one(const char *name, bool micro) {
 static bool all;
 static void test_models(void) {
     static const char *const models[] = {"qwen35moe", "gemma4moe"};
-    static const char *const few[] = {"gptoss",     "lfm2moe", "gpt2",      "qwen3next",
-                                      "nemotron",   "glm4moe", "step35",    "hunyuanmoe",
-                                      "granitemoe", "cohere2", "ministral3"};
+    static const char *const few[] = {"gptoss",     "lfm2moe", "gpt2",       "qwen3next",
+                                      "nemotron",   "glm4moe", "step35",     "hunyuanmoe",
+                                      "granitemoe", "cohere2", "ministral3", "deepseek-v3"};
     static const char *const micro[] = {
-        "gemma2",      "gemma3",   "lfm2",    "phi3",       "gptneox", "olmoe",     "falcon",
-        "starcoder2",  "stablelm", "mixtral", "minimax-m2", "laguna",  "smollm3",   "ernie45moe",
-        "bailingmoe2", "dots1",    "mellum",  "exaonemoe",  "hyv3",    "mimo2",     "afmoe",
-        "arcee",       "seed_oss", "olmo2",   "jais2",      "phi2",    "llamabias", "glm4"};
+        "gemma2",    "gemma3",     "lfm2",        "phi3",    "gptneox",      "olmoe",
+        "falcon",    "starcoder2", "stablelm",    "mixtral", "minimax-m2",   "laguna",
+        "smollm3",   "ernie45moe", "bailingmoe2", "dots1",   "mellum",       "exaonemoe",
+        "hyv3",      "mimo2",      "afmoe",       "arcee",   "seed_oss",     "olmo2",
+        "jais2",     "phi2",       "deepseek-v2", "youtu",   "glm4moe-lite", "mistral4",
+        "llamabias", "glm4"};
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) one(models[i], false);
     for (size_t i = 0; i < sizeof few / sizeof *few; i++) one(few[i], true);
     for (size_t i = 0; i < sizeof micro / sizeof *micro && all; i++) one(micro[i], true);
