@@ -374,8 +374,12 @@ static int alloc(struct grad *g, struct err *e) {
 
 int grad_new(struct grad **out, const struct model *m, int64_t n_ctx, enum kern_isa isa,
              struct pool *pool, struct err *e) {
-    const struct session_opts so = {
-        .n_ctx = n_ctx, .n_ubatch = n_ctx, .isa = isa, .act = ACT_F32, .pool = pool};
+    const struct session_opts so = {.n_ctx = n_ctx,
+                                    .n_ubatch = n_ctx,
+                                    .isa = isa,
+                                    .act = ACT_F32,
+                                    .pool = pool,
+                                    .whole = true}; /* A text that is shown in part is of no use. */
     const char *missing = "";
     if (!grad_can(m, &missing))
         return err_set(e, ERR_DATA, "there is no derivative of the operation %s", missing);
