@@ -203,7 +203,7 @@ static double row_loss(const struct grad *g, float *l, double *p, const int32_t 
                        uint64_t seed, int64_t t) {
     const int64_t n = g->m->weight[g->g->output].ne[1];
     const double cap = g->g->softcap;
-    double top = -INFINITY, sum = 0;
+    double top = -(double)INFINITY, sum = 0;
     for (int64_t i = 0; i < n; i++) top = fmax(top, (double)l[i]);
     for (int64_t i = 0; i < n; i++) sum += p[i] = exp((double)l[i] - top);
     for (int64_t i = 0; i < n; i++) p[i] /= sum;
