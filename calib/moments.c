@@ -17,6 +17,7 @@
 
 #include "core/buf.h"
 #include "core/hash.h"
+#include "core/log.h"
 #include "core/mem.h"
 #include "core/num.h"
 #include "kernels/kern.h"
@@ -51,6 +52,7 @@ struct gram_col {
     const int64_t *end; /* The end of each text, in chunks; NULL: halves alternate in runs. */
     int n_texts;
     bool settled;
+    bool without_gradients; /* There was no memory for moments of gradients. */
     struct kern kern;
     struct pool *pool;
     float *xt;         /* The rows of a call, transposed: [n][rows]. */
@@ -142,10 +144,15 @@ bool gram_col_apart(int64_t n, int64_t n_experts) {
     return gram_input_bytes(n, min_i64(EXPERT_BLOCK, n), n_experts, &own) && own <= own_bytes;
 }
 
+/* Tells whether the name is that of a weight's gradients. */
+static bool of_gradients(const char *name) {
+    return strncmp(name, GRAM_OUT, strlen(GRAM_OUT)) == 0;
+}
+
 static void shape(const struct gram_col *c, const struct seen *s, struct moment *m) {
     m->n = s->n;
     m->n_mat = 1;
-    const bool out = strncmp(s->name, GRAM_OUT, strlen(GRAM_OUT)) == 0;
+    const bool out = of_gradients(s->name);
     const int64_t full = out ? OUT_FULL : FULL, block = out ? OUT_BLOCK : BLOCK;
     m->block = c->block ? min_i64(c->block, s->n) : s->n <= full ? s->n : block;
     if (!s->n_experts) return;
@@ -157,18 +164,19 @@ static void shape(const struct gram_col *c, const struct seen *s, struct moment 
     }
 }
 
-static int allocate(struct gram_col *c, struct err *e) {
-    uint64_t total = 0, have = mem_available();
+/* Computes the bytes of all sums, into *total. */
+static int count_bytes(const struct gram_col *c, uint64_t *total, struct err *e) {
+    *total = 0;
     for (int64_t i = 0; i < c->n_in; i++) {
         uint64_t b;
         if (!gram_input_bytes(c->in[i].n, c->in[i].block, c->in[i].n_mat, &b) ||
-            !add_ok(total, (c->pair ? 2u : 1u) * GRAM_HALVES * b, &total))
+            !add_ok(*total, (c->pair ? 2u : 1u) * GRAM_HALVES * b, total))
             return err_set(e, ERR_USAGE, "the second moments of this model are too large");
     }
-    if (have && total > have)
-        return err_set(e, ERR_SYS,
-                       "second moments need %.1f GiB, %.1f GiB are available; lower --gram-block",
-                       (double)total / 0x1p30, (double)have / 0x1p30);
+    return 0;
+}
+
+static int allocate(struct gram_col *c, struct err *e) {
     for (int64_t i = 0; i < c->n_in; i++) {
         struct moment *m = &c->in[i];
         for (int h = 0; h < GRAM_HALVES; h++) {
@@ -186,24 +194,67 @@ static int allocate(struct gram_col *c, struct err *e) {
     return 0;
 }
 
-int gram_col_settle(struct gram_col *c, int64_t max_rows, struct err *e) {
-    void *p;
+/* Finds the weights that share an input: the survey saw the same rows. */
+static void find_inputs(struct gram_col *c) {
+    free(c->in);
     c->in = xcalloc((size_t)c->n_w + 1, sizeof *c->in);
+    c->n_in = 0;
     for (int64_t i = 0; i < c->n_w; i++) {
         struct seen *s = &c->w[i];
+        s->input = -1;
         for (int64_t k = 0; k < i && s->input < 0; k++) {
             const struct seen *o = &c->w[k];
-            if (o->survey_hash == s->hash && o->n == s->n && o->n_experts == s->n_experts)
+            if (o->survey_hash == s->survey_hash && o->n == s->n && o->n_experts == s->n_experts)
                 s->input = o->input;
         }
-        s->survey_hash = s->hash;
-        s->hash = 0;
-        if (s->input >= 0) continue;
-        s->leads = true;
+        s->leads = s->input < 0;
+        if (!s->leads) continue;
         s->input = c->n_in++;
         shape(c, s, &c->in[s->input]);
     }
-    TRY(allocate(c, e));
+}
+
+/* Forgets what the survey saw of gradients. Returns whether there was any. */
+static bool leave_out_gradients(struct gram_col *c) {
+    const int64_t n = c->n_w;
+    c->n_w = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (of_gradients(c->w[i].name))
+            free(c->w[i].name);
+        else
+            c->w[c->n_w++] = c->w[i];
+    c->without_gradients = true;
+    return c->n_w < n;
+}
+
+/* Decides the inputs, as memory allows. */
+static int choose_inputs(struct gram_col *c, struct err *e) {
+    uint64_t total, have = buf_available();
+    find_inputs(c);
+    TRY(count_bytes(c, &total, e));
+    if (have && total > have && leave_out_gradients(c)) {
+        const uint64_t all = total;
+        find_inputs(c);
+        TRY(count_bytes(c, &total, e));
+        if (total <= have)
+            log_warn("second moments with those of gradients need %.1f GiB, %.1f GiB are "
+                     "available: those of gradients are left out",
+                     (double)all / 0x1p30, (double)have / 0x1p30);
+    }
+    if (have && total > have)
+        return err_set(e, ERR_SYS,
+                       "second moments need %.1f GiB, %.1f GiB are available; lower --gram-block",
+                       (double)total / 0x1p30, (double)have / 0x1p30);
+    return allocate(c, e);
+}
+
+int gram_col_settle(struct gram_col *c, int64_t max_rows, struct err *e) {
+    void *p;
+    for (int64_t i = 0; i < c->n_w; i++) {
+        c->w[i].survey_hash = c->w[i].hash;
+        c->w[i].hash = 0;
+    }
+    TRY(choose_inputs(c, e));
     c->max_rows = max_rows;
     TRY(mem_alloc(&p, (uint64_t)(c->max_n * max_rows) * sizeof(float), "rows of one pass", e));
     c->xt = p;
@@ -313,6 +364,7 @@ void gram_col_pair(struct gram_col *c, struct pair *p) {
  * once, or with `each` once for each of them; they are counted once. */
 static void take_rows(struct gram_col *c, const struct gr_weight *w, int64_t expert, const float *x,
                       const float *gate, int64_t n_rows, int64_t ld, bool each) {
+    if (c->without_gradients && of_gradients(w->name)) return;
     struct seen *s = find(c, w->name, !c->settled);
     if (!s) {
         c->n_missed++;

@@ -33,7 +33,8 @@ void gram_col_see_each(struct gram_col *c, const struct gr_weight *w, int64_t ex
 /* Tells whether the experts of a weight of n columns have moments of their own; otherwise those of
  * all are added up. */
 bool gram_col_apart(int64_t n, int64_t n_experts);
-/* Ends the survey: decides the inputs and allocates their sums (ERR_SYS when memory is short). */
+/* Ends the survey: decides the inputs and allocates their sums. Where memory is short, those of
+ * gradients are left out, with a warning; ERR_SYS where it is short of the others. */
 int gram_col_settle(struct gram_col *c, int64_t max_rows, struct err *e);
 void gram_col_chunk(struct gram_col *c, int64_t i_chunk);
 /* Makes whole texts in turns the halves, text i ending before chunk end[i] (borrowed), where

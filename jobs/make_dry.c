@@ -80,7 +80,7 @@ static void emit_files(struct dry *d, struct emit *m) {
     struct make *mk = d->mk;
     const struct str_list *lists[] = {&mk->classes, &mk->recipes};
     double gram, flops;
-    shapes_gram(&d->s, &gram, &flops);
+    shapes_gram(&d->s, (double)mem_available(), &gram, &flops);
     emit_table(m, "files", "files, at most");
     emit_col(m, "file", "file");
     emit_col(m, "size_bytes", "bytes");

@@ -153,14 +153,14 @@ int make_measure_plan(struct make *mk, const struct shapes *s, const char *base,
     double gram_bytes, flops;
     struct plan_in *in = &mk->in;
     TRY(rates_measure(&r, mk, s, base, e));
-    shapes_gram(s, &gram_bytes, &flops);
+    const double have = (double)mem_available();
+    shapes_gram(s, have, &gram_bytes, &flops);
     *in = (struct plan_in){.limit = mk->hours * 3600,
                            .spent = prog_now_s() - mk->t0,
                            .mixes = !mk->plain,
                            .n_classes = mk->classes.n + mk->budget.n,
                            .n_presets = mk->recipes.n,
                            .judge_passes = judge_passes(mk, s)};
-    const double have = (double)mem_available();
     const bool best = mk->search && strcmp(mk->search, "best") == 0;
     in->feedback = (mk->search ? strcmp(mk->search, "conventional") != 0 : true) &&
                    (mk->effort > EFFORT_FAST || best) && (in->n_classes || best) &&

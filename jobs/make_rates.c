@@ -310,7 +310,7 @@ static int guess_model(struct rates *r, struct make *mk, const struct shapes *s,
     kern_init(&g.k, mk->w->isa);
     pool_for(mk->w->pool, n, 1, gemm_rate, &g);
     for (int i = 0; i < n; i++) rate += g.flops[i];
-    shapes_gram(s, &bytes, &flops);
+    shapes_gram(s, (double)mem_available(), &bytes, &flops);
     /* The factor stands for what is done beside products: attention, norms, decoding. */
     r->calib_token = 1.3 * 2 * s->active / rate;
     r->gram_token = 1.3 * flops / rate;

@@ -167,7 +167,8 @@ static void add_moments(double n, double n_mat, double used, double full, double
     *flops += used * n * width;
 }
 
-void shapes_gram(const struct shapes *s, double *bytes, double *flops) {
+void shapes_gram(const struct shapes *s, double have, double *bytes, double *flops) {
+    double out_bytes = 0, out_flops = GRADIENT_PASSES * 2 * s->active;
     *bytes = *flops = 0;
     for (int64_t i = 0; i < s->n; i++) {
         const struct recipe_item *it = &s->item[i];
@@ -179,7 +180,9 @@ void shapes_gram(const struct shapes *s, double *bytes, double *flops) {
         if (leads(it->role))
             add_moments(n, experts > 1 && own ? experts : 1, used, 4096, 2048, bytes, flops);
         if (has_gradients(it) && (experts <= 1 || own_out || it->role == ROLE_EXP_DOWN))
-            add_moments(rows, experts > 1 && own_out ? experts : 1, used, 2048, 1024, bytes, flops);
+            add_moments(rows, experts > 1 && own_out ? experts : 1, used, 2048, 1024, &out_bytes,
+                        &out_flops);
     }
-    *flops += GRADIENT_PASSES * 2 * s->active;
+    *flops += out_flops;
+    if (have <= 0 || *bytes + out_bytes <= have) *bytes += out_bytes;
 }

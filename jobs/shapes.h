@@ -21,7 +21,8 @@ int shapes_open(struct shapes *s, const char *src, const char *type, struct err 
 void shapes_close(struct shapes *s);
 /* Returns the bytes of a file in a preset, exact but for some hundred bytes of metadata. */
 uint64_t shapes_preset(const struct shapes *s, const char *recipe);
-/* Computes what second moments take: bytes of memory, and floating-point operations per token. */
-void shapes_gram(const struct shapes *s, double *bytes, double *flops);
+/* Computes what second moments take: bytes of memory, and floating-point operations per token.
+ * Those of gradients are part of it where `have` bytes suffice; 0: where they always do. */
+void shapes_gram(const struct shapes *s, double have, double *bytes, double *flops);
 
 #endif

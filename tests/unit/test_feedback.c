@@ -5,8 +5,11 @@
 #include "tests/check.h"
 
 #include "calib/moments.h"
+#include "core/ctx.h"
 #include "core/gguf.h"
 #include "core/io.h"
+#include "core/limits.h"
+#include "core/log.h"
 #include "core/rng.h"
 #include "kernels/kern.h"
 #include "quantize/enc/super.h"
@@ -333,6 +336,47 @@ static void test_texts(struct pool *pool) {
     }
 }
 
+/* Where memory is short of moments of gradients they are left out; of others it is an error. */
+static void test_short(struct pool *pool) {
+    const struct gr_weight q = {.name = "blk.0.attn_q.weight", .ne = {N, 300, 1}};
+    const struct gr_weight out = {.name = GRAM_OUT "blk.0.attn_q.weight", .ne = {300, 1, 1}};
+    const uint64_t inputs = 8 * N * N, gradients = 8 * 300 * 300, rest = 1 << 19;
+    const uint64_t limit[] = {inputs - 1, inputs + rest, inputs + gradients + rest};
+    for (int k = 0; k < 3; k++) {
+        struct err e;
+        struct ctx own;
+        struct gram g;
+        struct gram_col *c = NULL;
+        ctx_init(&own);
+        struct ctx *mine = ctx_enter(&own);
+        log_set_level(LOG_ERROR);
+        mem_limit(limit[k]);
+        CHECK_OK(gram_col_new(&c, 0, KERN_REF, pool, &e));
+        for (int pass = 0; pass < 2; pass++) {
+            gram_col_see(c, &q, -1, acts, NULL, 10, N);
+            gram_col_see(c, &out, -1, acts + N, NULL, 10, N);
+            if (pass) continue;
+            if (k)
+                CHECK_OK(gram_col_settle(c, 64, &e));
+            else
+                CHECK_ERR(gram_col_settle(c, 64, &e), ERR_SYS, "lower --gram-block");
+            if (!k) break;
+            gram_col_chunk(c, 0);
+        }
+        gram_init(&g);
+        if (k) {
+            CHECK_OK(gram_col_finish(c, &g, &e));
+            CHECK_EQ_I64(g.n_inputs, k);
+            CHECK(gram_find(&g, q.name) && !gram_find(&g, out.name) == (k == 1));
+            CHECK_CLOSE(gram_find(&g, q.name)->count[0][0], 10, 0);
+        }
+        gram_release(&g);
+        gram_col_free(c);
+        ctx_release(&own);
+        ctx_enter(mine);
+    }
+}
+
 static void test_collector(void) {
     struct err e;
     struct gram_col *c = NULL;
@@ -393,6 +437,7 @@ static void test_collector(void) {
     gram_release(&g);
     gram_col_free(c);
     test_texts(pool);
+    test_short(pool);
     pool_free(pool);
 }
 
