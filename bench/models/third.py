@@ -16,6 +16,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import subprocess
 import time
 
@@ -123,6 +124,7 @@ def main():
     outer = [p for n, p in model.named_parameters() if not (p.dim() == 2 and ".layers." in n)]
     opts = [(torch.optim.Muon(inner, lr=0.015, momentum=0.95, weight_decay=0.02, adjust_lr_fn="original"), 0.015),
             (torch.optim.AdamW(outer, lr=2e-3, betas=(0.9, 0.95), weight_decay=0.0, fused=True), 2e-3)]
+    halves = re.search("avx512_bf16|amx_bf16", open("/proc/cpuinfo").read()) is not None  # elsewhere bf16 is emulated, slower than f32
     # The share of the wall time that has passed is the schedule: a busy machine sees fewer steps, and the end is never late.
     start, step, log, i, kept = time.time(), 0, [], 0, time.time()
     while time.time() - start < a.minutes * 60:
@@ -132,7 +134,7 @@ def main():
                 g["lr"] = lr * min(1, (step + 1) / 50) * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * share)))
         x = windows[[(i + k) % len(windows) for k in range(BATCH)]]
         i += BATCH
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=halves):
             logits = model(x[:, :-1], use_cache=False).logits
         loss = torch.nn.functional.cross_entropy(logits.reshape(-1, VOCAB), x[:, 1:].reshape(-1))
         loss.backward()
