@@ -19,7 +19,7 @@ static const struct opt sensitivity_opts[] = {
     {"pre", 0, OPT_STR, AT(pre), "NAME", CLI_HELP_PRE},
     {"types", 0, OPT_I64, AT(a.o.n_types), "N", "types probed per group, 1 to 4 (3)"},
     {"bands", 0, OPT_I64, AT(a.o.bands), "N",
-     "layers probed per role, spread by depth; between them by interpolation (0: all)"},
+     "layers probed per role, spread by depth; gradients say the rest (0: all)"},
     {"budget", 0, OPT_LIST, AT(a.budget), "SIZE", "also measure around the mix of this size"},
     {"rounds", 0, OPT_I64, AT(a.o.rounds), "N", "of measuring around each mix (1)"},
     {"time", 0, OPT_TIME, AT(a.minutes), "MINUTES", "stop probing after this; 0: none (default)"},

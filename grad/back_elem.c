@@ -41,6 +41,15 @@ void back_nothing(struct grad *g, const struct gr_node *n, const struct kept *k)
     (void)g, (void)n, (void)k;
 }
 
+/* Shows the gradients by what was looked up, which stay where they are. */
+void back_embed(struct grad *g, const struct gr_node *n, const struct kept *k) {
+    (void)k;
+    const float by = n->embed.scale != 0 ? n->embed.scale : 1;
+    if (g->see_lookup && !n->embed.position)
+        g->see_lookup(g->see_lookup_ud, &g->g->weight[n->embed.table], g->ids, by, g->reg[n->dst],
+                      g->n);
+}
+
 void back_matmul(struct grad *g, const struct gr_node *n, const struct kept *k) {
     const struct weight *w = model_weight(g->m, n->product.matrix);
     const float *dy = grad_take(g, n->dst, 0);

@@ -3,7 +3,7 @@
 #include "grad/grad_int.h"
 
 const struct back back_table[OP_COUNT] = {
-    [OP_EMBED] = {back_nothing, 0, NULL}, /* the gradients by what it gives stay where they are */
+    [OP_EMBED] = {back_embed, 0, NULL},
     [OP_RMS] = {back_rms, KEEP_SRC0, NULL},
     [OP_RMS_HEADS] = {back_rms_heads, KEEP_SRC0, NULL},
     [OP_GATED_RMS] = {back_gated_rms, KEEP_SRC0 | KEEP_SRC1, NULL},

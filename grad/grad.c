@@ -270,6 +270,7 @@ int grad_text(struct grad *g, const int32_t *ids, const int32_t *answer, int64_t
         return err_set(e, ERR_USAGE, "%lld tokens do not fit gradients of %lld", (long long)n,
                        (long long)g->n_ctx);
     g->n = n;
+    g->ids = ids;
     session_reset(g->s);
     session_observe_hidden(g->s, keep_residual, g);
     session_end_after(g->s, -1);
@@ -428,6 +429,10 @@ void grad_free(struct grad *g) {
 void grad_observe(struct grad *g, grad_see_fn see, void *ud) {
     g->see = see;
     g->see_ud = ud;
+}
+void grad_observe_lookups(struct grad *g, grad_lookup_fn see, void *ud) {
+    g->see_lookup = see;
+    g->see_lookup_ud = ud;
 }
 void grad_observe_residual(struct grad *g, grad_residual_fn see, void *ud) {
     g->see_residual = see;

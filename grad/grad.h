@@ -19,6 +19,11 @@ typedef void (*grad_see_fn)(void *ud, const struct gr_weight *w, int64_t expert,
 /* Called with the gradients [n_rows][n_embd] by the residual that enters block `block`. */
 typedef void (*grad_residual_fn)(void *ud, int block, const float *g, int64_t n_rows);
 
+/* Called for each table whose rows are looked up by token: g [n_rows][width] are the gradients by
+ * row ids[t] of w times `by`. */
+typedef void (*grad_lookup_fn)(void *ud, const struct gr_weight *w, const int32_t *ids, float by,
+                               const float *g, int64_t n_rows);
+
 /* Tells whether there are derivatives of all operations of a model's graph; *missing is the name of
  * the first without one. */
 bool grad_can(const struct model *m, const char **missing);
@@ -29,6 +34,7 @@ int grad_new(struct grad **out, const struct model *m, int64_t n_ctx, enum kern_
 void grad_free(struct grad *g);
 void grad_observe(struct grad *g, grad_see_fn see, void *ud);
 void grad_observe_residual(struct grad *g, grad_residual_fn see, void *ud);
+void grad_observe_lookups(struct grad *g, grad_lookup_fn see, void *ud);
 /* Computes the gradients for n tokens from an empty context. `answer` [n] are the tokens whose loss
  * it is; NULL: they are drawn, by `seed` and the position. *loss may be NULL. */
 int grad_text(struct grad *g, const int32_t *ids, const int32_t *answer, int64_t n, uint64_t seed,

@@ -54,6 +54,9 @@ struct grad {
     void *see_ud;
     grad_residual_fn see_residual;
     void *see_residual_ud;
+    grad_lookup_fn see_lookup;
+    void *see_lookup_ud;
+    const int32_t *ids; /* [n] the text that is being done, borrowed */
 };
 
 typedef void (*back_fn)(struct grad *g, const struct gr_node *n, const struct kept *k);
@@ -92,6 +95,7 @@ float grad_gelu(float x);
 float gelu_of(float x);
 
 #define BACK(name) void back_##name(struct grad *g, const struct gr_node *n, const struct kept *k)
+BACK(embed);
 BACK(rms);
 BACK(rms_heads);
 BACK(gated_rms);

@@ -27,6 +27,9 @@ static const double share = .45;
 /* The cost of a probe in passes: it begins at its group's block and shares the base's pass with
  * others. */
 static const double probe_pass = .85;
+/* The cost of the gradients of a window in passes: forwards twice, back, and the gradients by the
+ * weights. */
+static const double slope_passes = 5;
 /* The time of a file in a pass of many, of that in a pass of two. */
 static const double many_files = .8;
 
@@ -173,7 +176,9 @@ int make_measure_plan(struct make *mk, const struct shapes *s, const char *base,
     in->imatrix = (chunks + 1) * (double)mk->calib_ctx * r.calib_token;
     in->gram = (chunks + 1) * (double)mk->calib_ctx * r.gram_token;
     in->eval_window = r.window * (in->n_classes + in->n_presets > 3 ? many_files : 1);
-    in->probe_window = r.window * probe_pass * (double)mk->calib_ctx / (double)mk->eval_ctx;
+    const double window = r.window * (double)mk->calib_ctx / (double)mk->eval_ctx;
+    in->probe_window = window * probe_pass;
+    in->slope_window = window * slope_passes;
     count_groups(s, in);
     encoding(in, s, &r, in->n_classes, chunks * (double)mk->calib_ctx);
     measuring(in, mk, s, &r);
@@ -336,7 +341,8 @@ static void scale(struct plan_in *in, double f) {
     double *v[] = {&in->convert,     &in->hash,         &in->imatrix, &in->gram,
                    &in->errors,      &in->probe_encode, &in->gains,   &in->probe_window,
                    &in->preset,      &in->encode,       &in->speed,   &in->encode_feedback,
-                   &in->eval_window, &in->tools,        &in->report,  &in->encode_sequential};
+                   &in->eval_window, &in->tools,        &in->report,  &in->encode_sequential,
+                   &in->slope_window};
     for (size_t i = 0; i < COUNT_OF(v); i++) *v[i] *= f;
 }
 

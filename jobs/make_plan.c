@@ -22,12 +22,12 @@ const char *const plan_part_name[PART_COUNT] = {"conversion",
                                                 "checksums and report"};
 
 /* These are the probes from many to few. One type of each group gives the mixes of two
- * (docs/design/mix.md), so types go first; layers between probed ones are interpolated, which costs
- * more. */
+ * (docs/design/mix.md), so types go first; gradients say what layers between probed ones cost, so
+ * layers go next. */
 static const struct level {
     int types, bands, windows;
-} levels[] = {{3, 0, 16}, {2, 0, 16}, {1, 0, 16}, {1, 0, 8},
-              {1, 8, 8},  {1, 4, 8},  {1, 4, 4},  {1, 2, 4}};
+} levels[] = {{3, 0, 16}, {2, 0, 16}, {1, 0, 16}, {1, 8, 16},
+              {1, 4, 16}, {1, 2, 16}, {1, 2, 8},  {1, 2, 4}};
 enum { LEAST_WINDOWS = 8 }; /* of an evaluation: fewer say nothing */
 
 static void set_level(const struct plan_in *in, const struct level *l, struct make_plan *p) {
@@ -44,8 +44,9 @@ int64_t plan_probes(const struct plan_in *in, const struct make_plan *p) {
 }
 
 static double probing(const struct plan_in *in, const struct make_plan *p) {
-    return in->errors + (double)plan_probes(in, p) *
-                            (in->probe_encode + (double)p->probe_windows * in->probe_window);
+    const double windows = (double)p->probe_windows;
+    return in->errors + windows * in->slope_window +
+           (double)plan_probes(in, p) * (in->probe_encode + windows * in->probe_window);
 }
 
 /* Returns the time of encoding one file of the ladder. */

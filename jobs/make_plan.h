@@ -45,6 +45,7 @@ struct plan_in {  /* times in seconds of this machine */
     double errors;                  /* of the encoders, on sampled rows */
     double probe_encode;            /* a group in a type */
     double probe_window;            /* a window of one probe */
+    double slope_window;            /* gradients of a window (calib/slopes.h) */
     double gains;                   /* what feedback will do to each type */
     double preset;                  /* encoding one */
     double encode, encode_feedback; /* one file of the ladder */

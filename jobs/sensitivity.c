@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "jobs/sensitivity.h"
+#include "calib/slopes.h"
 #include "jobs/mixer.h"
 #include "jobs/device.h"
 #include "jobs/kept.h"
@@ -241,7 +242,10 @@ static int around(struct probing *w, uint64_t budget, struct err *e) {
 
 /* Forgets what a file said. */
 static void start_over(struct sens *s) {
-    for (int i = 0; i < s->n_groups; i++) s->group[i].n_probes = s->group[i].n_steps = 0;
+    for (int i = 0; i < s->n_groups; i++) {
+        s->group[i].n_probes = s->group[i].n_steps = 0;
+        s->group[i].slope = 0;
+    }
 }
 
 static int resume(struct probing *w, const char *imatrix_hash, struct err *e) {
@@ -262,6 +266,13 @@ static int resume(struct probing *w, const char *imatrix_hash, struct err *e) {
     if (!same) start_over(s);
     w->r->resumed = same;
     return 0;
+}
+
+/* Tells whether any group's slope is known. */
+static bool sloped(const struct sens *s) {
+    for (int i = 0; i < s->n_groups; i++)
+        if (s->group[i].slope > 0) return true;
+    return false;
 }
 
 /* Warns of texts that the importance matrix was collected on, because probes on them flatter types
@@ -295,6 +306,9 @@ static int run(struct probing *w, const struct sens_source *from, const char *ha
     }
     TRY(save(w, e));
     if (!o->texts.n) return 0;
+    const struct slope_text text = {w->p.ids.v, w->p.n_chunks, w->p.ctx};
+    if (!sloped(s)) TRY(slopes_measure(s, w->p.base, from->imat, &text, o->w->isa, o->w->pool, e));
+    TRY(save(w, e));
     TRY(stage2(w, e));
     for (int k = 0; k < o->n_budgets; k++)
         for (int64_t i = 0; i < o->rounds; i++) TRY(around(w, o->budget[k], e));

@@ -235,13 +235,18 @@ static bool ratio_at(const struct sens_group *g, double err, double *out) {
     return true;
 }
 
-/* Gives the same, interpolated by depth between other layers of the same role. */
-static bool ratio_near(const struct sens *s, const struct sens_group *g, double err, double *out) {
+/* What a group says of the logarithm of divergence / error at an error. Returns false when it says
+ * nothing. */
+typedef bool (*ratio_fn)(const struct sens *s, const struct sens_group *g, double err, double *out);
+
+/* Gives what the groups of the same role in other layers say, interpolated by depth. */
+static bool between(const struct sens *s, const struct sens_group *g, double err, ratio_fn says,
+                    double *out) {
     int below = -1, above = -1;
     double va = 0, vb = 0, v;
     for (int i = 0; i < s->n_groups; i++) {
         const struct sens_group *o = &s->group[i];
-        if (o->role != g->role || !ratio_at(o, err, &v)) continue;
+        if (o->role != g->role || !says(s, o, err, &v)) continue;
         if (o->block <= g->block && o->block > below) {
             below = o->block;
             va = v;
@@ -259,25 +264,60 @@ static bool ratio_near(const struct sens *s, const struct sens_group *g, double 
     return true;
 }
 
-/* Returns the mean logarithm of measured over prior ratio, which puts priors on the scale of the
- * measurements. */
-static double prior_scale(const struct sens *s, double err) {
+/* Gives the mean of what all groups say; 0 when none says anything. */
+static double mean(const struct sens *s, double err, ratio_fn says) {
     double sum = 0, v;
     int n = 0;
-    for (int i = 0; i < s->n_groups; i++) {
-        if (!ratio_at(&s->group[i], err, &v)) continue;
-        sum += v - log(prior_of(s, &s->group[i]));
-        n++;
-    }
+    for (int i = 0; i < s->n_groups; i++)
+        if (says(s, &s->group[i], err, &v)) {
+            sum += v;
+            n++;
+        }
     return n ? sum / n : 0;
+}
+
+static bool probed(const struct sens *s, const struct sens_group *g, double err, double *out) {
+    (void)s;
+    return ratio_at(g, err, out);
+}
+/* Says by how much a group's probes differ from its gradients. */
+static bool beyond_slope(const struct sens *s, const struct sens_group *g, double err,
+                         double *out) {
+    (void)s;
+    if (!(g->slope > 0) || !ratio_at(g, err, out)) return false;
+    *out -= log(g->slope);
+    return true;
+}
+static bool beyond_prior(const struct sens *s, const struct sens_group *g, double err,
+                         double *out) {
+    if (!ratio_at(g, err, out)) return false;
+    *out -= log(prior_of(s, g));
+    return true;
+}
+/* Says what gradients say, moved by as much as probes of the same role, or of all, differ. */
+static bool by_slope(const struct sens *s, const struct sens_group *g, double err, double *out) {
+    if (!(g->slope > 0)) return false;
+    if (!between(s, g, err, beyond_slope, out)) *out = mean(s, err, beyond_slope);
+    *out += log(g->slope);
+    return true;
+}
+
+/* Gives the ratio of a group as if it had no probes of its own. Returns false when nothing of its
+ * role was measured. */
+static bool ratio_without(const struct sens *s, const struct sens_group *g, double err,
+                          double *out) {
+    if (by_slope(s, g, err, out) || between(s, g, err, probed, out) ||
+        between(s, g, err, by_slope, out))
+        return true;
+    *out = log(prior_of(s, g)) + mean(s, err, beyond_prior);
+    return false;
 }
 
 double sens_loss(const struct sens *s, int group, enum qtype type) {
     const struct sens_group *g = &s->group[group];
     double err = g->err[type], v;
     if (!(err > 0)) return 0;
-    if (!ratio_at(g, err, &v) && !ratio_near(s, g, err, &v))
-        v = log(prior_of(s, g)) + prior_scale(s, err);
+    if (!ratio_at(g, err, &v)) (void)ratio_without(s, g, err, &v);
     return exp(v) * err * g->gain[type];
 }
 
@@ -345,7 +385,7 @@ void sens_accuracy(const struct sens *s, struct sens_accuracy *a) {
         if (t < 0 || !ratio_at(&g, g.err[t], &v)) continue;
         int n = s->group[i].n_probes;
         s->group[i].n_probes = 0; /* Taken as if it had none; they are put back below. */
-        if (ratio_near(s, &g, g.err[t], &near)) {
+        if (ratio_without(s, &s->group[i], g.err[t], &near)) {
             apart += (v - near) * (v - near);
             n_apart++;
         }

@@ -42,6 +42,7 @@ struct sens_group {
     bool host;                /* stays in main memory when the model is on a GPU */
     double err[QT_COUNT];     /* relative weighted squared error; < 0: not known */
     double gain[QT_COUNT];    /* of it, what error feedback leaves; 1 without */
+    double slope;             /* divergence over error, by gradients; 0: not known */
     struct sens_probe probe[SENS_MAX_PROBES];
     int n_probes;
     struct sens_step step[SENS_MAX_STEPS];
@@ -104,8 +105,9 @@ int sens_importance(const struct imat *imat, const struct gguf_tensor *t, float 
 int sens_encode(const struct sens_source *from, int64_t index, enum qtype type, enum search search,
                 void **out, struct err *e);
 
-/* Predicts the divergence that the group costs in a type: as probed, else between probes of its
- * role, else as its role costs. Steps are left out. */
+/* Predicts the divergence that the group costs in a type: as probed; else by gradients, corrected
+ * as probes of its role around it say; else between probes of its role, else as its role costs.
+ * Steps are left out. */
 double sens_loss(const struct sens *s, int group, enum qtype type);
 /* How far predictions can be trusted, as relative standard errors. Between probes: every probed
  * group is predicted from the others of its role, as if it had no probe, and compared. */

@@ -30,6 +30,7 @@ static void write_group(struct jw *w, const struct sens_group *g, const struct g
     for (int t = 0; t < QT_COUNT; t++)
         if (g->can[t] && g->err[t] >= 0) jw_num(w, qtype_name((enum qtype)t), g->err[t]);
     jw_end(w);
+    if (g->slope > 0) jw_num(w, "slope", g->slope);
     jw_arr(w, "probes");
     for (int i = 0; i < g->n_probes; i++) {
         jw_obj(w, NULL);
@@ -122,6 +123,9 @@ static int read_errors(struct sens_group *g, const struct json *j, const char *p
 
 static int read_measured(struct sens_group *g, const struct json *j, const char *path,
                          struct err *e) {
+    g->slope = json_num(json_get(j, "slope"), 0);
+    if (!usable(g->slope, 0))
+        return err_set(e, ERR_DATA, "%s: group %s: the slope is not a number >= 0", path, g->name);
     for (const struct json *m = json_first(json_get(j, "probes")); m; m = json_next(m)) {
         struct sens_probe p = {.kld = json_num(json_get(m, "kld"), -1),
                                .kld_stderr = json_num(json_get(m, "kld_stderr"), 0)};
@@ -201,6 +205,7 @@ int sens_read(struct sens *s, const char *path, struct err *e) {
     TRY(json_read(&root, path, limit_of(LIM_SENSITIVITY), e));
     for (int i = 0; i < s->n_groups; i++) {
         s->group[i].n_probes = s->group[i].n_steps = 0;
+        s->group[i].slope = 0;
         for (int t = 0; t < QT_COUNT; t++) s->group[i].err[t] = -1;
     }
     int rc = read_root(s, root, path, e);

@@ -7,7 +7,8 @@
 #include "tests/check.h"
 
 /* Two roles of 40 layers and one global group; round numbers, so that sums can be made by hand:
- * full = 100 (importance) + 60 (moments) + 81 * 3 * (1 + 16 * .5) + 13 (errors) = 2200
+ * full = 100 (importance) + 60 (moments) + 81 * 3 * (1 + 16 * .5) + 5 (errors) + 16 * .5 (slopes) =
+ * 2200
  *      + 8 * (5 + 50) + 60 (gains) + (16 + 1) * 100 * .5 = 1350, speed 9, report 9. */
 static struct plan_in numbers(void) {
     return (struct plan_in){.mixes = true,
@@ -20,9 +21,10 @@ static struct plan_in numbers(void) {
                             .judge_passes = 1,
                             .imatrix = 100,
                             .gram = 60,
-                            .errors = 13,
+                            .errors = 5,
                             .probe_encode = 1,
                             .probe_window = .5,
+                            .slope_window = .5,
                             .gains = 60,
                             .preset = 5,
                             .encode = 20,
@@ -74,11 +76,11 @@ static void test_order(void) {
     CHECK(p.mixes && p.feedback && p.eval_windows == 100 && p.types == 1 && !p.bands);
     p = at(1700, true);
     CHECK(p.mixes && p.feedback && p.eval_windows == 100 && p.types == 1 && p.bands > 0);
-    /* then feedback goes: the rest with it is 160 + 13 + 5 * 3 + 500 + 850 + 18 = 1556 */
-    p = at(1550, true);
+    /* then feedback goes: the rest with it is 160 + 7 + 5 * 3 + 500 + 850 + 18 = 1550 */
+    p = at(1545, true);
     CHECK(p.mixes && !p.feedback && p.eval_windows == 100);
-    /* without: 100 + 28 + 200 + 850 + 18 = 1196; presets: 100 + 40 + 450 + 18 = 608 */
-    p = at(1190, true);
+    /* without: 100 + 22 + 200 + 850 + 18 = 1190; presets: 100 + 40 + 450 + 18 = 608 */
+    p = at(1185, true);
     CHECK(!p.mixes && !p.feedback && p.eval_windows == 100);
     /* then windows: at least 8 */
     p = at(600, true);
@@ -135,7 +137,7 @@ static void test_words(void) {
     CHECK(plan_left_out(&in, &p, 0, s, sizeof s));
     CHECK(strstr(s, "81 of 243") && strstr(s, "12 minutes"));
     CHECK(!plan_left_out(&in, &p, 1, s, sizeof s));
-    in.limit = 1550;
+    in.limit = 1545;
     plan_fit(&in, &p);
     CHECK(plan_left_out(&in, &p, 1, s, sizeof s) && strstr(s, "feedback"));
     in.limit = 500;

@@ -325,6 +325,38 @@ static void test_accuracy(void) {
     gguf_close(g);
 }
 
+/* Slopes, and what probes of other layers do to them: by hand. */
+static void test_slopes(void) {
+    struct err e;
+    struct gguf *g;
+    struct sens s;
+    CHECK_OK(gguf_open(&g, model, 0, &e));
+    CHECK_OK(sens_init(&s, g, &e));
+    CHECK_OK(sens_errors(&s, &(struct sens_source){.g = g, .pool = NULL}, &e));
+    const int q[2] = {find(&s, "blk.0.attn_q.weight"), find(&s, "blk.1.attn_q.weight")};
+    const int head = find(&s, "output.weight"), embd = find(&s, "token_embd.weight");
+    const double err[2] = {s.group[q[0]].err[QT_Q4_K], s.group[q[1]].err[QT_Q4_K]};
+    s.group[q[0]].slope = .5;
+    s.group[head].slope = 4;
+    CHECK_CLOSE(sens_loss(&s, q[0], QT_Q4_K), .5 * err[0], 1e-12);
+    CHECK_CLOSE(sens_loss(&s, q[1], QT_Q4_K), .5 * err[1], 1e-12); /* the layer beside it */
+    s.group[q[1]].slope = .2;
+    CHECK_CLOSE(sens_loss(&s, q[1], QT_Q4_K), .2 * err[1], 1e-12);
+    /* one probe says four times as much as gradients: all that have no better are moved */
+    s.group[q[0]].probe[s.group[q[0]].n_probes++] = (struct sens_probe){QT_Q4_K, 2 * err[0], 0};
+    CHECK_CLOSE(sens_loss(&s, q[0], QT_Q4_K), 2 * err[0], 1e-12);
+    CHECK_CLOSE(sens_loss(&s, q[1], QT_Q4_K), .8 * err[1], 1e-12);
+    CHECK_CLOSE(sens_loss(&s, head, QT_Q6_K), 16 * s.group[head].err[QT_Q6_K], 1e-12);
+    /* a group without slope has its prior's share of what was measured */
+    CHECK(sens_loss(&s, embd, QT_Q4_K) > 0);
+    struct sens_accuracy a;
+    s.group[q[1]].probe[s.group[q[1]].n_probes++] = (struct sens_probe){QT_Q4_K, .2 * err[1], 0};
+    sens_accuracy(&s, &a);
+    CHECK_CLOSE(a.between, log(4), 1e-9); /* 4 and 1 times the slopes, each from the other */
+    sens_release(&s);
+    gguf_close(g);
+}
+
 static void write_text(const char *text, size_t n) {
     struct err e;
     CHECK_OK(out_write_file(file, text, n, true, &e));
@@ -340,11 +372,14 @@ static void test_file(void) {
     CHECK_OK(sens_errors(&s, &(struct sens_source){.g = g, .pool = NULL}, &e));
     s.group[2].probe[s.group[2].n_probes++] = (struct sens_probe){QT_Q8_0, .25, .125};
     s.group[2].step[s.group[2].n_steps++] = (struct sens_step){1000, QT_Q8_0, QT_Q8_0, -.5, .0625};
+    s.group[1].slope = .375;
     CHECK_OK(sens_write(&s, g, file, true, &e));
     CHECK_OK(sens_read(&t, file, &e));
     for (int i = 0; i < s.n_groups; i++)
         for (int k = 0; k < QT_COUNT; k++)
             CHECK_CLOSE(s.group[i].err[k], t.group[i].err[k], 1e-8 * fabs(s.group[i].err[k]));
+    CHECK_CLOSE(t.group[1].slope, .375, 0);
+    CHECK(t.group[2].slope <= 0);
     CHECK_EQ_I64(t.group[2].n_probes, 1);
     CHECK_CLOSE(t.group[2].probe[0].kld_stderr, .125, 0);
     CHECK_CLOSE(t.group[2].step[0].diff, -.5, 0);
@@ -367,6 +402,12 @@ static void test_file(void) {
         write_text(text, n);
         CHECK_ERR(sens_read(&t, file, &e), ERR_DATA, "error of Q4_K");
         memcpy(err + 8, was, 2);
+        char *slope = strstr(text, "\"slope\": 0.375");
+        CHECK(slope);
+        if (slope) memcpy(slope + 9, "-1", 2);
+        write_text(text, n);
+        CHECK_ERR(sens_read(&t, file, &e), ERR_DATA, "slope");
+        if (slope) memcpy(slope + 9, "0.", 2);
         *hash = *hash == '0' ? '1' : '0';
         write_text(text, n);
         CHECK_ERR(sens_read(&t, file, &e), ERR_DATA, "another model");
@@ -407,6 +448,7 @@ int main(void) {
     RUN(test_solve);
     RUN(test_solve_against_all);
     RUN(test_accuracy);
+    RUN(test_slopes);
     RUN(test_file);
     RUN(test_tied);
     tmp_remove();
