@@ -5,7 +5,7 @@
     python3 bench/slopes.py build/hone BASE.gguf IMATRIX PROBE.txt EVAL.txt WORK OUT.json SIZE...
 
 Measures all probes of one type per group, with the seconds that gradients take. From that one file probes, slopes or both are taken
-away as `--bands` does (all: nothing is; 2, 1: layers of each role; 0: none; "bare": without slopes), and the mixes that are then
+away as `--bands` does (all: nothing is; 4, 2, 1: layers of each role; 0: none; "bare": without slopes), and the mixes that are then
 chosen at the sizes (bytes) are made (search fast) and compared with the base on EVAL: divergences over that of "all". WORK keeps
 what was made: the same command goes on. CHUNKS: windows of EVAL (16), PROBES: windows of PROBE (16)."""
 import json
@@ -14,7 +14,7 @@ import os
 import subprocess
 import sys
 
-VARIANTS = ["all", "2", "1", "0", "2 bare", "0 bare"]
+VARIANTS = ["all", "4", "2", "1", "0", "4 bare", "2 bare", "0 bare"]
 
 
 def run(*cmd):
@@ -22,15 +22,25 @@ def run(*cmd):
     return json.loads(text) if text.strip() else {}
 
 
+def rank(at, n):
+    """Where a layer comes: first, last, middle, quarters..., as in jobs/sensitivity.c."""
+    if at in (0, n - 1):
+        return min(at, 1)
+    step, r = 2, 2
+    while not any(k * (n - 1) // step == at for k in range(1, step, 2)):
+        step, r = step * 2, r + 1
+    return r
+
+
 def first(groups, bands):
-    """The names of the groups whose probes stay: of each role the first and last layers, as the command takes them."""
+    """The names of the groups whose probes stay."""
     by_role = {}
     for g in groups:
         by_role.setdefault(g["role"], []).append(g)
     kept = set()
     for gs in by_role.values():
         gs.sort(key=lambda g: g["block"])
-        kept |= {g["name"] for g in [gs[0], gs[-1]][:bands]}
+        kept |= {gs[i]["name"] for i in sorted(range(len(gs)), key=lambda i: (rank(i, len(gs)), i))[:bands]}
     return kept
 
 

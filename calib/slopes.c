@@ -146,7 +146,8 @@ static void see(void *ud, const struct gr_weight *w, int64_t expert, const float
         see_matrix(s, z, w, expert, x, ld_x, dy, ld_y, n_rows);
 }
 
-/* The same row is changed wherever it is looked up, so gradients of equal tokens are added. */
+/* Adds what rows that are looked up say: a row changes wherever its token stands, so gradients of
+ * equal tokens are added first. */
 static void see_lookup(void *ud, const struct gr_weight *w, const int32_t *ids, float by,
                        const float *dy, int64_t n_rows) {
     struct slopes *s = ud;

@@ -290,7 +290,10 @@ int grad_text(struct grad *g, const int32_t *ids, const int32_t *answer, int64_t
 /* ---- making one ------------------------------------------------------------------------------ */
 
 bool grad_can(const struct model *m, const char **missing) {
-    const struct graph *g = &m->graph;
+    return grad_can_graph(&m->graph, missing);
+}
+
+bool grad_can_graph(const struct graph *g, const char **missing) {
     for (int op = 0; op < OP_COUNT; op++)
         for (int i = 0; i < graph_count(g, (enum gr_op)op); i++) {
             const struct back *b = &back_table[op];

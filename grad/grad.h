@@ -27,6 +27,7 @@ typedef void (*grad_lookup_fn)(void *ud, const struct gr_weight *w, const int32_
 /* Tells whether there are derivatives of all operations of a model's graph; *missing is the name of
  * the first without one. */
 bool grad_can(const struct model *m, const char **missing);
+bool grad_can_graph(const struct graph *g, const char **missing);
 /* Makes room for texts of n_ctx tokens. ERR_DATA when grad_can says no, ERR_SYS without memory:
  * four bytes for each value that the products and other operations of the largest block read. */
 int grad_new(struct grad **out, const struct model *m, int64_t n_ctx, enum kern_isa isa,

@@ -161,6 +161,7 @@ int make_measure_plan(struct make *mk, const struct shapes *s, const char *base,
     *in = (struct plan_in){.limit = mk->hours * 3600,
                            .spent = prog_now_s() - mk->t0,
                            .mixes = !mk->plain,
+                           .gradients = s->gradients,
                            .n_classes = mk->classes.n + mk->budget.n,
                            .n_presets = mk->recipes.n,
                            .judge_passes = judge_passes(mk, s)};

@@ -21,13 +21,18 @@ const char *const plan_part_name[PART_COUNT] = {"conversion",
                                                 "tool calls",
                                                 "checksums and report"};
 
-/* These are the probes from many to few. One type of each group gives the mixes of two
- * (docs/design/mix.md), so types go first; gradients say what layers between probed ones cost, so
- * layers go next. */
+/* These are the probes from many to few. One type of each group gives the mixes of two, and with
+ * gradients four layers of a role give those of all (docs/design/mix.md, "Stages"). Without, layers
+ * between probed ones are interpolated, which costs more, so they go last. */
 static const struct level {
     int types, bands, windows;
-} levels[] = {{3, 0, 16}, {2, 0, 16}, {1, 0, 16}, {1, 8, 16},
-              {1, 4, 16}, {1, 2, 16}, {1, 2, 8},  {1, 2, 4}};
+} sloped[] = {{2, 4, 16}, {1, 4, 16}, {1, 2, 16}, {1, 2, 8}, {1, 2, 4}},
+  bare[] = {{3, 0, 16}, {2, 0, 16}, {1, 0, 16}, {1, 0, 8},
+            {1, 8, 8},  {1, 4, 8},  {1, 4, 4},  {1, 2, 4}};
+static const struct level *level_at(const struct plan_in *in, size_t i) {
+    const size_t n = in->gradients ? COUNT_OF(sloped) : COUNT_OF(bare);
+    return i >= n ? NULL : in->gradients ? &sloped[i] : &bare[i];
+}
 enum { LEAST_WINDOWS = 8 }; /* of an evaluation: fewer say nothing */
 
 static void set_level(const struct plan_in *in, const struct level *l, struct make_plan *p) {
@@ -45,7 +50,7 @@ int64_t plan_probes(const struct plan_in *in, const struct make_plan *p) {
 
 static double probing(const struct plan_in *in, const struct make_plan *p) {
     const double windows = (double)p->probe_windows;
-    return in->errors + windows * in->slope_window +
+    return in->errors + (in->gradients ? windows * in->slope_window : 0) +
            (double)plan_probes(in, p) * (in->probe_encode + windows * in->probe_window);
 }
 
@@ -99,7 +104,7 @@ void plan_full(const struct plan_in *in, struct make_plan *p) {
                             .feedback = in->feedback,
                             .sequential = in->sequential && in->mixes && in->n_classes > 0,
                             .eval_windows = in->eval_windows};
-    set_level(in, &levels[0], p);
+    set_level(in, level_at(in, 0), p);
 }
 
 bool plan_same(const struct make_plan *a, const struct make_plan *b) {
@@ -115,8 +120,9 @@ static bool fits(const struct plan_in *in, const struct make_plan *p) {
 /* Chooses the first level of probes that fits; false when none does. Once probes are made they are
  * not made again. */
 static bool fit_probes(const struct plan_in *in, struct make_plan *p) {
-    for (size_t i = 0; i < COUNT_OF(levels); i++) {
-        set_level(in, &levels[i], p);
+    const struct level *l;
+    for (size_t i = 0; (l = level_at(in, i)); i++) {
+        set_level(in, l, p);
         if (fits(in, p)) return true;
         if (in->done[PART_PROBES]) break;
     }
@@ -135,7 +141,7 @@ void plan_fit(const struct plan_in *in, struct make_plan *p) {
         }
     }
     p->mixes = p->feedback = false;
-    set_level(in, &levels[0], p);
+    set_level(in, level_at(in, 0), p);
     while (!fits(in, p) && p->eval_windows > LEAST_WINDOWS)
         p->eval_windows = max_i64(LEAST_WINDOWS, p->eval_windows / 2);
 }

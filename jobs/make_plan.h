@@ -35,7 +35,8 @@ struct plan_in {  /* times in seconds of this machine */
     bool done[PART_COUNT]; /* costs nothing more */
     /* what is wanted, and what memory allows; sequential: files are made block by block */
     bool mixes, feedback, sequential;
-    int n_classes; /* files of the ladder, --budget included */
+    bool gradients; /* say what layers between probed ones cost */
+    int n_classes;  /* files of the ladder, --budget included */
     int n_presets;
     int n_roles, layers[PLAN_ROLES]; /* groups of each role */
     int64_t probe_windows, eval_windows;

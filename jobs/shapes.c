@@ -7,11 +7,14 @@
 #include <string.h>
 
 #include "convert/convert.h"
+#include "core/hfdir.h"
 #include "core/io.h"
 #include "core/json.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/num.h"
+#include "grad/grad.h"
+#include "models/arch.h"
 
 enum { PAD = 32, MAX_CONFIG = 16 << 20 };
 
@@ -43,6 +46,26 @@ static int64_t setting(const struct json *root, const char *const *name) {
     return 0;
 }
 
+/* Tells whether there are gradients of a model of these numbers. */
+static bool differentiable(const struct arch *a, const struct hparams *h) {
+    struct graph g;
+    struct err ignored;
+    graph_init(&g);
+    const bool can = arch_build(a, h, &g, &ignored) == 0 && grad_can_graph(&g, NULL);
+    graph_release(&g);
+    return can;
+}
+
+static bool differentiable_folder(const struct arch *a, const char *src) {
+    struct hfdir *dir = NULL;
+    struct hparams h;
+    struct err ignored;
+    const bool can = a && hfdir_open(&dir, src, &ignored) == 0 &&
+                     hparams_from_hf(&h, a, dir, &ignored) == 0 && differentiable(a, &h);
+    hfdir_close(dir);
+    return can;
+}
+
 static int from_folder(struct shapes *s, const char *src, const char *type, struct err *e) {
     static const char *const experts[] = {"num_experts", "num_local_experts", "n_routed_experts",
                                           NULL},
@@ -64,6 +87,7 @@ static int from_folder(struct shapes *s, const char *src, const char *type, stru
         s->head_bytes += r.size_bytes;
         memcpy(s->type, r.type, sizeof s->type);
         s->model.arch = arch_find(r.arch);
+        s->gradients = differentiable_folder(s->model.arch, src);
         s->model.experts = setting(root, experts);
         s->model.experts_used = setting(root, used);
         s->model.n_blocks = setting(root, layers);
@@ -81,6 +105,10 @@ static int from_gguf(struct shapes *s, const char *src, struct err *e) {
         const struct gguf_tensor *t = gguf_tensor_at(g, i);
         add(s, t->name, t->type, t->ne);
     }
+    struct hparams h;
+    struct err ignored;
+    s->gradients = s->model.arch && hparams_from_gguf(&h, s->model.arch, g, &ignored) == 0 &&
+                   differentiable(s->model.arch, &h);
     s->base_bytes = gguf_file_bytes(g);
     gguf_shard_header(g, 0, &s->head_bytes);
     gguf_close(g);
@@ -168,7 +196,7 @@ static void add_moments(double n, double n_mat, double used, double full, double
 }
 
 void shapes_gram(const struct shapes *s, double have, double *bytes, double *flops) {
-    double out_bytes = 0, out_flops = GRADIENT_PASSES * 2 * s->active;
+    double out_bytes = 0, out_flops = s->gradients ? GRADIENT_PASSES * 2 * s->active : 0;
     *bytes = *flops = 0;
     for (int64_t i = 0; i < s->n; i++) {
         const struct recipe_item *it = &s->item[i];
@@ -179,7 +207,8 @@ void shapes_gram(const struct shapes *s, double have, double *bytes, double *flo
             it->role != ROLE_EXP_DOWN && 8 * experts * rows * fmin(rows, 256) <= 0x1p27;
         if (leads(it->role))
             add_moments(n, experts > 1 && own ? experts : 1, used, 4096, 2048, bytes, flops);
-        if (has_gradients(it) && (experts <= 1 || own_out || it->role == ROLE_EXP_DOWN))
+        if (s->gradients && has_gradients(it) &&
+            (experts <= 1 || own_out || it->role == ROLE_EXP_DOWN))
             add_moments(rows, experts > 1 && own_out ? experts : 1, used, 2048, 1024, &out_bytes,
                         &out_flops);
     }

@@ -16,13 +16,14 @@ struct shapes {
     char type[16];                   /* of the conversion */
     double weights, active;          /* quantizable; multiplied per token */
     int64_t n_embd, widest;          /* columns: of token embeddings; the most of any matrix */
+    bool gradients;                  /* every operation has a derivative (grad/grad.h) */
 };
 int shapes_open(struct shapes *s, const char *src, const char *type, struct err *e);
 void shapes_close(struct shapes *s);
 /* Returns the bytes of a file in a preset, exact but for some hundred bytes of metadata. */
 uint64_t shapes_preset(const struct shapes *s, const char *recipe);
 /* Computes what second moments take: bytes of memory, and floating-point operations per token.
- * Those of gradients are part of it where `have` bytes suffice; 0: where they always do. */
+ * Where there are gradients their moments are part of it, if `have` bytes suffice; 0: they do. */
 void shapes_gram(const struct shapes *s, double have, double *bytes, double *flops);
 
 #endif

@@ -25,7 +25,7 @@ import transformers
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM
 
-VOCAB, CTX, BATCH = 8192, 512, 8
+VOCAB, CTX = 8192, 512
 SRC_BYTES, MAN_BYTES = 24 << 20, 12 << 20  # as much as is read in the time
 
 
@@ -122,9 +122,11 @@ def main():
     # Muon for the matrices inside the blocks, AdamW for the embeddings, the output and the norms: fewer tokens to the same loss.
     inner = [p for n, p in model.named_parameters() if p.dim() == 2 and ".layers." in n]
     outer = [p for n, p in model.named_parameters() if not (p.dim() == 2 and ".layers." in n)]
-    opts = [(torch.optim.Muon(inner, lr=0.015, momentum=0.95, weight_decay=0.02, adjust_lr_fn="original"), 0.015),
+    halves = re.search("avx512_bf16|amx_bf16", open("/proc/cpuinfo").read()) is not None  # elsewhere bf16, Muon's too, is emulated
+    batch = 8 if halves else 2  # windows of a step: fewer are seen in the time
+    opts = [(torch.optim.Muon(inner, lr=0.015, momentum=0.95, weight_decay=0.02, adjust_lr_fn="original"), 0.015) if halves
+            else (torch.optim.AdamW(inner, lr=1.5e-3, betas=(0.9, 0.95), weight_decay=0.1, fused=True), 1.5e-3),
             (torch.optim.AdamW(outer, lr=2e-3, betas=(0.9, 0.95), weight_decay=0.0, fused=True), 2e-3)]
-    halves = re.search("avx512_bf16|amx_bf16", open("/proc/cpuinfo").read()) is not None  # elsewhere bf16 is emulated, slower than f32
     # The share of the wall time that has passed is the schedule: a busy machine sees fewer steps, and the end is never late.
     start, step, log, i, kept = time.time(), 0, [], 0, time.time()
     while time.time() - start < a.minutes * 60:
@@ -132,8 +134,8 @@ def main():
         for opt, lr in opts:
             for g in opt.param_groups:
                 g["lr"] = lr * min(1, (step + 1) / 50) * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * share)))
-        x = windows[[(i + k) % len(windows) for k in range(BATCH)]]
-        i += BATCH
+        x = windows[[(i + k) % len(windows) for k in range(batch)]]
+        i += batch
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=halves):
             logits = model(x[:, :-1], use_cache=False).logits
         loss = torch.nn.functional.cross_entropy(logits.reshape(-1, VOCAB), x[:, 1:].reshape(-1))
@@ -146,13 +148,13 @@ def main():
         log.append(round(loss.item(), 4))
         if step % 10 == 0:
             used = time.time() - start
-            print(step, f"{used / 60:.1f} min", f"loss {sum(log[-10:]) / 10:.3f}", f"{step * BATCH * CTX / used:.0f} tokens/s",
+            print(step, f"{used / 60:.1f} min", f"loss {sum(log[-10:]) / 10:.3f}", f"{step * batch * CTX / used:.0f} tokens/s",
                   flush=True)
         if time.time() - kept > 600:
             kept = time.time()
             save(model, a.out)
     save(model, a.out)
-    json.dump({"steps": step, "tokens": step * BATCH * CTX, "minutes": a.minutes, "loss": log[::20]},
+    json.dump({"steps": step, "tokens": step * batch * CTX, "minutes": a.minutes, "loss": log[::20]},
               open(f"{a.out}/train.json", "w"))
 
 

@@ -7,8 +7,7 @@
 #include "tests/check.h"
 
 /* Two roles of 40 layers and one global group; round numbers, so that sums can be made by hand:
- * full = 100 (importance) + 60 (moments) + 81 * 3 * (1 + 16 * .5) + 5 (errors) + 16 * .5 (slopes) =
- * 2200
+ * full = 100 (importance) + 60 (moments) + 81 * 3 * (1 + 16 * .5) + 13 (errors) = 2200
  *      + 8 * (5 + 50) + 60 (gains) + (16 + 1) * 100 * .5 = 1350, speed 9, report 9. */
 static struct plan_in numbers(void) {
     return (struct plan_in){.mixes = true,
@@ -21,7 +20,7 @@ static struct plan_in numbers(void) {
                             .judge_passes = 1,
                             .imatrix = 100,
                             .gram = 60,
-                            .errors = 5,
+                            .errors = 13,
                             .probe_encode = 1,
                             .probe_window = .5,
                             .slope_window = .5,
@@ -76,11 +75,11 @@ static void test_order(void) {
     CHECK(p.mixes && p.feedback && p.eval_windows == 100 && p.types == 1 && !p.bands);
     p = at(1700, true);
     CHECK(p.mixes && p.feedback && p.eval_windows == 100 && p.types == 1 && p.bands > 0);
-    /* then feedback goes: the rest with it is 160 + 7 + 5 * 3 + 500 + 850 + 18 = 1550 */
-    p = at(1545, true);
+    /* then feedback goes: the rest with it is 160 + 13 + 5 * 3 + 500 + 850 + 18 = 1556 */
+    p = at(1550, true);
     CHECK(p.mixes && !p.feedback && p.eval_windows == 100);
-    /* without: 100 + 22 + 200 + 850 + 18 = 1190; presets: 100 + 40 + 450 + 18 = 608 */
-    p = at(1185, true);
+    /* without: 100 + 28 + 200 + 850 + 18 = 1196; presets: 100 + 40 + 450 + 18 = 608 */
+    p = at(1190, true);
     CHECK(!p.mixes && !p.feedback && p.eval_windows == 100);
     /* then windows: at least 8 */
     p = at(600, true);
@@ -88,6 +87,22 @@ static void test_order(void) {
     p = at(1, false);
     CHECK(!p.mixes);
     CHECK_EQ_I64(p.eval_windows, 8);
+}
+
+/* With gradients: 2 types of 4 + 4 + 1 groups, and the gradients' own windows. */
+static void test_gradients(void) {
+    struct plan_in in = numbers();
+    struct make_plan p;
+    in.gradients = true;
+    plan_full(&in, &p);
+    CHECK(p.types == 2 && p.bands == 4 && p.probe_windows == 16);
+    CHECK_CLOSE(plan_seconds(&in, &p, PART_PROBES), 13 + 18 * 9 + 16 * .5, 1e-9);
+    in.limit = plan_total(&in, &p) - 1;
+    plan_fit(&in, &p);
+    CHECK(p.types == 1 && p.bands == 4 && p.probe_windows == 16 && p.feedback);
+    in.limit = 160 + 500 + 850 + 18 + 13 + 2 + 5 * 3;
+    plan_fit(&in, &p);
+    CHECK(p.types == 1 && p.bands == 2 && p.probe_windows == 4 && p.feedback);
 }
 
 /* Making files block by block is what goes first, and it is said. */
@@ -137,7 +152,7 @@ static void test_words(void) {
     CHECK(plan_left_out(&in, &p, 0, s, sizeof s));
     CHECK(strstr(s, "81 of 243") && strstr(s, "12 minutes"));
     CHECK(!plan_left_out(&in, &p, 1, s, sizeof s));
-    in.limit = 1545;
+    in.limit = 1550;
     plan_fit(&in, &p);
     CHECK(plan_left_out(&in, &p, 1, s, sizeof s) && strstr(s, "feedback"));
     in.limit = 500;
@@ -184,6 +199,7 @@ static void test_verdict(void) {
 int main(void) {
     RUN(test_sums);
     RUN(test_order);
+    RUN(test_gradients);
     RUN(test_sequential);
     RUN(test_monotone);
     RUN(test_words);
