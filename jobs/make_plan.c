@@ -21,12 +21,13 @@ const char *const plan_part_name[PART_COUNT] = {"conversion",
                                                 "tool calls",
                                                 "checksums and report"};
 
-/* These are the probes from many to few. One type of each group gives the mixes of two, and with
- * gradients four layers of a role give those of all (docs/design/mix.md, "Stages"). Without, layers
- * between probed ones are interpolated, which costs more, so they go last. */
+/* These are the probes from many to few. One type of each group gives the mixes of two, so types go
+ * first. Between probed layers gradients say what the others cost; where there are none these are
+ * interpolated, which costs more than fewer windows (docs/notebook/mixes.md). */
 static const struct level {
     int types, bands, windows;
-} sloped[] = {{2, 4, 16}, {1, 4, 16}, {1, 2, 16}, {1, 2, 8}, {1, 2, 4}},
+} sloped[] = {{3, 0, 16}, {2, 0, 16}, {1, 0, 16}, {1, 8, 16},
+              {1, 4, 16}, {1, 2, 16}, {1, 2, 8},  {1, 2, 4}},
   bare[] = {{3, 0, 16}, {2, 0, 16}, {1, 0, 16}, {1, 0, 8},
             {1, 8, 8},  {1, 4, 8},  {1, 4, 4},  {1, 2, 4}};
 static const struct level *level_at(const struct plan_in *in, size_t i) {

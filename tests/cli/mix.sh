@@ -70,6 +70,7 @@ probe() { out=$1; shift; "$HONE" sensitivity "$t/base.gguf" --imatrix "$t/im.ggu
 probe "$t/whole.json" > "$t/whole.out"
 probe "$t/cut.json" --time 0.00001 > "$t/cut.out"
 grep -q '"cut_short": true' "$t/cut.out" || fail "--time had no effect"
+grep -q '"slope": ' "$t/cut.json" || fail "gradients say nothing of the groups"
 for k in rel_err_mix seconds_missing accuracy; do grep -q "\"$k\"" "$t/cut.out" || fail "a short measurement does not say $k"; done
 probe "$t/bands.json" --bands 1 > "$t/bands.out"
 n() { grep -o "\"$1\": [0-9]*" "$2" | head -1 | cut -d' ' -f2; }

@@ -89,17 +89,17 @@ static void test_order(void) {
     CHECK_EQ_I64(p.eval_windows, 8);
 }
 
-/* With gradients: 2 types of 4 + 4 + 1 groups, and the gradients' own windows. */
+/* With gradients, whose windows take their own time, layers go before windows. */
 static void test_gradients(void) {
     struct plan_in in = numbers();
     struct make_plan p;
     in.gradients = true;
     plan_full(&in, &p);
-    CHECK(p.types == 2 && p.bands == 4 && p.probe_windows == 16);
-    CHECK_CLOSE(plan_seconds(&in, &p, PART_PROBES), 13 + 18 * 9 + 16 * .5, 1e-9);
-    in.limit = plan_total(&in, &p) - 1;
+    CHECK(p.types == 3 && !p.bands && p.probe_windows == 16);
+    CHECK_CLOSE(plan_seconds(&in, &p, PART_PROBES), 13 + 243 * 9 + 16 * .5, 1e-9);
+    in.limit = 160 + 500 + 850 + 18 + 13 + 8 + (8 + 8 + 1) * 9;
     plan_fit(&in, &p);
-    CHECK(p.types == 1 && p.bands == 4 && p.probe_windows == 16 && p.feedback);
+    CHECK(p.types == 1 && p.bands == 8 && p.probe_windows == 16 && p.feedback);
     in.limit = 160 + 500 + 850 + 18 + 13 + 2 + 5 * 3;
     plan_fit(&in, &p);
     CHECK(p.types == 1 && p.bands == 2 && p.probe_windows == 4 && p.feedback);
