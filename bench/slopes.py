@@ -4,7 +4,7 @@
 
     python3 bench/slopes.py build/hone BASE.gguf IMATRIX PROBE.txt EVAL.txt WORK OUT.json SIZE...
 
-Measures all probes of one type per group, with the seconds that gradients take. From that one file probes, slopes or both are taken
+Measures all probes of one type per group. From that one file probes, slopes or both are taken
 away as `--bands` does (all: nothing is; 4, 2, 1: layers of each role; 0: none; "bare": without slopes), and the mixes that are then
 chosen at the sizes (bytes) are made (search fast) and compared with the base on EVAL: divergences over that of "all". WORK keeps
 what was made: the same command goes on. CHUNKS: windows of EVAL (16), PROBES: windows of PROBE (16)."""

@@ -110,7 +110,8 @@ static void panels(void *ctx, int64_t i0, int64_t i1, int worker) {
     }
 }
 
-/* Adds what a product's gradient by its matrix says: all tokens of the window are shown. */
+/* Adds a matrix's share to the sum of its group. The call has to show all tokens of the window,
+ * because gradients of different tokens are added before they are squared. */
 static void see_matrix(struct slopes *s, const struct sized *z, const struct gr_weight *w,
                        int64_t expert, const float *x, int64_t ld_x, const float *dy, int64_t ld_y,
                        int64_t n_rows) {

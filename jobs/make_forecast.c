@@ -27,8 +27,8 @@ static const double share = .45;
 /* The cost of a probe in passes: it begins at its group's block and shares the base's pass with
  * others. */
 static const double probe_pass = .85;
-/* The cost of the gradients of a window in passes: forwards twice, back, and the gradients by the
- * weights. */
+/* The cost of the gradients of a window in passes: forwards twice, back, the gradients by the
+ * weights, and one for attention and norms. */
 static const double slope_passes = 5;
 /* The time of a file in a pass of many, of that in a pass of two. */
 static const double many_files = .8;

@@ -306,9 +306,11 @@ static int run(struct probing *w, const struct sens_source *from, const char *ha
     }
     TRY(save(w, e));
     if (!o->texts.n) return 0;
-    const struct slope_text text = {w->p.ids.v, w->p.n_chunks, w->p.ctx};
-    if (!sloped(s)) TRY(slopes_measure(s, w->p.base, from->imat, &text, o->w->isa, o->w->pool, e));
-    TRY(save(w, e));
+    if (!sloped(s)) {
+        const struct slope_text text = {w->p.ids.v, w->p.n_chunks, w->p.ctx};
+        TRY(slopes_measure(s, w->p.base, from->imat, &text, o->w->isa, o->w->pool, e));
+        TRY(save(w, e));
+    }
     TRY(stage2(w, e));
     for (int k = 0; k < o->n_budgets; k++)
         for (int64_t i = 0; i < o->rounds; i++) TRY(around(w, o->budget[k], e));

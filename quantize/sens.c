@@ -235,8 +235,8 @@ static bool ratio_at(const struct sens_group *g, double err, double *out) {
     return true;
 }
 
-/* What a group says of the logarithm of divergence / error at an error. Returns false when it says
- * nothing. */
+/* A function of this kind gives in *out what a group says of the logarithm of divergence / error at
+ * an error. It returns false when the group says nothing. */
 typedef bool (*ratio_fn)(const struct sens *s, const struct sens_group *g, double err, double *out);
 
 /* Gives what the groups of the same role in other layers say, interpolated by depth. */

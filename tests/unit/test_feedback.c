@@ -336,7 +336,8 @@ static void test_texts(struct pool *pool) {
     }
 }
 
-/* Where memory is short of moments of gradients they are left out; of others it is an error. */
+/* Gives a collector too little memory. Moments of gradients are left out where only they do not
+ * fit; where the others do not fit either, it is an error. */
 static void test_short(struct pool *pool) {
     const struct gr_weight q = {.name = "blk.0.attn_q.weight", .ne = {N, 300, 1}};
     const struct gr_weight out = {.name = GRAM_OUT "blk.0.attn_q.weight", .ne = {300, 1, 1}};

@@ -64,6 +64,14 @@ static int find(const struct sens *s, const char *name) {
     return 0;
 }
 
+/* Opens the model and computes its errors. */
+static void open_measured(struct gguf **g, struct sens *s) {
+    struct err e;
+    CHECK_OK(gguf_open(g, model, 0, &e));
+    CHECK_OK(sens_init(s, *g, &e));
+    CHECK_OK(sens_errors(s, &(struct sens_source){.g = *g, .pool = NULL}, &e));
+}
+
 static void test_groups(void) {
     struct err e;
     struct gguf *g;
@@ -121,9 +129,7 @@ static void test_errors(void) {
     struct err e;
     struct gguf *g;
     struct sens s, t;
-    CHECK_OK(gguf_open(&g, model, 0, &e));
-    CHECK_OK(sens_init(&s, g, &e));
-    CHECK_OK(sens_errors(&s, &(struct sens_source){.g = g, .pool = NULL}, &e));
+    open_measured(&g, &s);
     const struct sens_group *q = &s.group[find(&s, "blk.0.attn_q.weight")];
     /* squares of published relative errors of normal weights; these tails are a little lighter */
     CHECK(q->err[QT_Q2_K] > .03 && q->err[QT_Q2_K] < .07);
@@ -183,9 +189,7 @@ static void test_solve(void) {
     struct gguf *g;
     struct sens s;
     struct sens_mix a, b;
-    CHECK_OK(gguf_open(&g, model, 0, &e));
-    CHECK_OK(sens_init(&s, g, &e));
-    CHECK_OK(sens_errors(&s, &(struct sens_source){.g = g, .pool = NULL}, &e));
+    open_measured(&g, &s);
     int q0 = find(&s, "blk.0.attn_q.weight"), q1 = find(&s, "blk.1.attn_q.weight");
     uint64_t budget = (uint64_t)(s.n_weights * 5 / 8) + s.kept_bytes;
     CHECK_OK(solve(&s, budget, budget, true, &a, &e));
@@ -222,9 +226,7 @@ static void test_solve_against_all(void) {
     struct err e;
     struct gguf *g;
     struct sens s;
-    CHECK_OK(gguf_open(&g, model, 0, &e));
-    CHECK_OK(sens_init(&s, g, &e));
-    CHECK_OK(sens_errors(&s, &(struct sens_source){.g = g, .pool = NULL}, &e));
+    open_measured(&g, &s);
     int n_opts[16], pick[16], embd = find(&s, "token_embd.weight");
     enum qtype opt[16][QT_COUNT];
     CHECK(s.group[embd].host && !s.group[0 + (embd == 0)].host);
@@ -292,13 +294,10 @@ static void test_solve_against_all(void) {
 
 /* Two layers of a role, each predicted from the other: by hand. */
 static void test_accuracy(void) {
-    struct err e;
     struct gguf *g;
     struct sens s;
     struct sens_accuracy a;
-    CHECK_OK(gguf_open(&g, model, 0, &e));
-    CHECK_OK(sens_init(&s, g, &e));
-    CHECK_OK(sens_errors(&s, &(struct sens_source){.g = g, .pool = NULL}, &e));
+    open_measured(&g, &s);
     sens_accuracy(&s, &a);
     CHECK(a.n_probed == 0 && a.between >= 1 && a.mix > 0);
     int q[2] = {find(&s, "blk.0.attn_q.weight"), find(&s, "blk.1.attn_q.weight")};
@@ -327,12 +326,9 @@ static void test_accuracy(void) {
 
 /* Slopes, and what probes of other layers do to them: by hand. */
 static void test_slopes(void) {
-    struct err e;
     struct gguf *g;
     struct sens s;
-    CHECK_OK(gguf_open(&g, model, 0, &e));
-    CHECK_OK(sens_init(&s, g, &e));
-    CHECK_OK(sens_errors(&s, &(struct sens_source){.g = g, .pool = NULL}, &e));
+    open_measured(&g, &s);
     const int q[2] = {find(&s, "blk.0.attn_q.weight"), find(&s, "blk.1.attn_q.weight")};
     const int head = find(&s, "output.weight"), embd = find(&s, "token_embd.weight");
     const double err[2] = {s.group[q[0]].err[QT_Q4_K], s.group[q[1]].err[QT_Q4_K]};
@@ -347,8 +343,11 @@ static void test_slopes(void) {
     CHECK_CLOSE(sens_loss(&s, q[0], QT_Q4_K), 2 * err[0], 1e-12);
     CHECK_CLOSE(sens_loss(&s, q[1], QT_Q4_K), .8 * err[1], 1e-12);
     CHECK_CLOSE(sens_loss(&s, head, QT_Q6_K), 16 * s.group[head].err[QT_Q6_K], 1e-12);
-    /* a group without slope has its prior's share of what was measured */
-    CHECK(sens_loss(&s, embd, QT_Q4_K) > 0);
+    /* a group without slope follows what was measured, too */
+    const double before = sens_loss(&s, embd, QT_Q4_K);
+    s.group[q[0]].probe[0].kld *= 3;
+    CHECK_CLOSE(sens_loss(&s, embd, QT_Q4_K), 3 * before, 1e-9 * before);
+    s.group[q[0]].probe[0].kld /= 3;
     struct sens_accuracy a;
     s.group[q[1]].probe[s.group[q[1]].n_probes++] = (struct sens_probe){QT_Q4_K, .2 * err[1], 0};
     sens_accuracy(&s, &a);
