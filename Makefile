@@ -360,6 +360,8 @@ bench-cuda-first: $(OBJ)/device/bench/cuda_first ## the times that decide whethe
 	@$<
 bench-gram: $(OBJ)/bench/gram ## the program that bench/gram.py runs; prints where it is
 	@echo $<
+check-published: all ## folders, tokenizers, adapters and calls as people publish them, judged by other libraries (Python; minutes) -> docs/results/published.json
+	$(Q)HONE=$(abspath $(BIN)) $(PYTHON) tests/published/run.py --json docs/results/published.json
 check-gram: $(OBJ)/bench/gram_texts ## constrained decoding judged by the official suite, hypothesis and other engines (Python; minutes) -> docs/results/gram-judge.json
 	$(Q)sh tests/gram/run.sh $(abspath $<) $(abspath $(BUILD))/gram-judge docs/results/gram-judge.json
 bench-blas: $(OBJ)/bench/blas ## the program that bench/blas.py runs; prints where it is
@@ -508,4 +510,4 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 clean: ## remove the build folder
 	rm -rf $(BUILD)
-.PHONY: glibc228 FORCE soak-serve test-clients bench-cuda bench-cuda-first bench-blas bench-rows all interop fuzz fuzz-bins unit check test check-cuda deps demo lint models-table reference python-steps format tidy cppcheck analyze install uninstall tarball static dist dist-check deb wheel wheel-test abi site help clean
+.PHONY: check-published glibc228 FORCE soak-serve test-clients bench-cuda bench-cuda-first bench-blas bench-rows all interop fuzz fuzz-bins unit check test check-cuda deps demo lint models-table reference python-steps format tidy cppcheck analyze install uninstall tarball static dist dist-check deb wheel wheel-test abi site help clean
