@@ -10,7 +10,7 @@ static const char *const hf_classes[] = {"AfmoeForCausalLM", NULL};
 // clang-format off
 static const struct hp_row hp[] = {
     HP_ROWS_DECODER, HP_ROW_FF, HP_ROW_WINDOW(0), HP_ROWS_EXPERTS, HP_ROW_SHEXPS, HP_ROW_LEAD_DENSE, HP_ROW_EXPERT_SCALE,
-    HP_ROW_EXPERT_NORM(1), HP_ROW_GATING(2), {.slot = -1},
+    HP_ROW_EXPERT_NORM(1), HP_ROW_GATING(2), HP_ROW_ROT, HP_ROW_VOCAB_KEY, {.slot = -1},
 };
 static const struct tensor_row tensors[] = {
     ROW_TOKEN_EMBD,

@@ -205,6 +205,9 @@ struct hparams {
     int64_t d[HD_COUNT];
     double f[HF_COUNT];
     bool tied; /* no output.weight: token_embd is used */
+    /* The numbers of YaRN that config.json gives, as bits of yarn.c; known while converting only.
+     */
+    unsigned yarn_given;
     /* The same of layers with a window, where rows with HPF_WINDOWED gave them; 0: as d[], f[]. */
     int64_t d_windowed[HD_COUNT];
     double f_windowed[HF_COUNT];

@@ -9,7 +9,7 @@ static const char *const hf_classes[] = {"BailingMoeV2ForCausalLM", NULL};
 // clang-format off
 static const struct hp_row hp[] = {
     HP_ROWS_DECODER, HP_ROW_FF, HP_ROW_ROT, HP_ROWS_EXPERTS, HP_ROW_SHEXPS, HP_ROW_LEAD_DENSE, HP_ROW_EXPERT_SCALE,
-    HP_ROW_EXPERT_NORM(1), HP_ROW_GATING(2), HP_ROWS_GROUPS, HP_ROW_MTP, {"vocab_size", NULL, HD_VOCAB, 0, 0},
+    HP_ROW_EXPERT_NORM(1), HP_ROW_GATING(2), HP_ROWS_GROUPS, HP_ROW_MTP, HP_ROW_VOCAB_KEY,
     {"expert_shared_feed_forward_length", "moe_shared_expert_intermediate_size", HD_FF_SHEXP, 0, 0}, {.slot = -1},
 };
 static const struct tensor_row tensors[] = {

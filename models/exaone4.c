@@ -10,7 +10,7 @@
 
 static const char *const hf_classes[] = {"Exaone4ForCausalLM", NULL};
 // clang-format off
-static const struct hp_row hp[] = {HP_ROWS_DECODER, HP_ROW_FF, HP_ROW_WINDOW(0), {.slot = -1}};
+static const struct hp_row hp[] = {HP_ROWS_DECODER, HP_ROW_FF, HP_ROW_WINDOW(0), HP_ROW_VOCAB_KEY, {.slot = -1}};
 static const struct tensor_row tensors[] = {
     ROW_TOKEN_EMBD,
     ROW_LLAMA3_FREQS,
@@ -44,7 +44,7 @@ static const char *const moe_skip[] = {"=mtp.", NULL};
 // clang-format off
 static const struct hp_row moe_hp[] = {
     HP_ROWS_DECODER, HP_ROW_FF, HP_ROW_WINDOW(0), HP_ROWS_EXPERTS, HP_ROW_SHEXPS, HP_ROW_LEAD_DENSE, HP_ROW_EXPERT_SCALE,
-    HP_ROW_EXPERT_NORM(0), HP_ROW_GATING(2), HP_ROWS_GROUPS, {.slot = -1},
+    HP_ROW_EXPERT_NORM(0), HP_ROW_GATING(2), HP_ROWS_GROUPS, HP_ROW_VOCAB_KEY, {.slot = -1},
 };
 static const struct tensor_row moe_tensors[] = {
     ROW_TOKEN_EMBD, ROW_LLAMA3_FREQS, ROWS_PRE_NORMS(XF_COPY), ROWS_QKVO(HD_ATTN_OUT, XF_COPY), ROWS_QK_NORM(XF_COPY), ROWS_FFN, ROWS_EXPERTS,

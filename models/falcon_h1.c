@@ -8,7 +8,7 @@
 static const char *const hf_classes[] = {"FalconH1ForCausalLM", NULL};
 // clang-format off
 static const struct hp_row hp[] = {
-    HP_ROWS_DECODER, HP_ROW_FF, HP_ROWS_MAMBA2, {.slot = -1},
+    HP_ROWS_DECODER, HP_ROW_FF, HP_ROWS_MAMBA2, HP_ROW_VOCAB_KEY, {.slot = -1},
 };
 #define LAYER(x) "model.layers.%d." x
 #define MAT(gguf, hf, rows, cols, mul, role, where) {"blk.%d." gguf ".weight", LAYER(hf ".weight"), {rows, cols}, XF_MULTIPLY, mul, role, where, 0}

@@ -45,9 +45,9 @@ static int derive_moe(struct hparams *h, struct err *e) {
     return layers_fill(h, e);
 }
 
-/* Reads the rope. A scaled model's context follows from alpha only by convention: that of the field
- * is 256 k for the mixture of experts, and the config's own for dense models. */
-static int rope_from_hf(struct hparams *h, const struct hfdir *dir, int64_t ctx, struct err *e) {
+/* Reads the rope. The context of a scaled model follows from alpha only by convention, which is the
+ * field's: 256 k, whatever config.json says. */
+static int rope_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *r = hfdir_hparam(dir, "rope_scaling|rope_parameters");
     const double alpha = json_num(json_get(r, "alpha"), 0), hd = (double)h->d[HD_HEAD_DIM];
     if (!hf_rope_is(dir, "dynamic")) return hf_check_rope(dir, e);
@@ -57,7 +57,7 @@ static int rope_from_hf(struct hparams *h, const struct hfdir *dir, int64_t ctx,
                        "computed",
                        alpha, hd);
     h->f[HF_ROPE_BASE] *= pow(alpha, hd / (hd - 2));
-    h->d[HD_CTX] = h->d[HD_YARN_CTX] = ctx;
+    h->d[HD_CTX] = h->d[HD_YARN_CTX] = 256 * 1024;
     return 0;
 }
 
@@ -68,7 +68,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     TRY(hf_check_is(dir, "hidden_act", "silu", e));
     if (!json_bool(hfdir_hparam(dir, "use_qk_norm"), true))
         return err_set(e, ERR_DATA, "use_qk_norm is false, which is not supported");
-    return rope_from_hf(h, dir, h->d[HD_EXPERTS] ? 256 * 1024 : h->d[HD_CTX], e);
+    return rope_from_hf(h, dir, e);
 }
 
 /* Reads a number, or a list of one for each layer, which must all be the same. */

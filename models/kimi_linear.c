@@ -33,6 +33,7 @@ static const struct hp_row hp[] = {
     {"expert_count", "num_experts", HD_EXPERTS, HPF_REQUIRED, 0},
     {"expert_used_count", "num_experts_per_token", HD_EXPERTS_USED, HPF_REQUIRED, 0},
     {"expert_feed_forward_length", "moe_intermediate_size", HD_FF_EXP, HPF_REQUIRED, 0},
+    {"expert_group_used_count", "topk_group", HD_GROUPS_USED, 0, 0}, /* 1; the number of groups has no key */
     {.slot = -1},
 };
 #define LAYER(x) "model.layers.%d." x

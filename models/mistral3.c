@@ -35,7 +35,7 @@ static const char *const skip[] = {"vision_tower.", "audio_tower.", "multi_modal
     HP_ROW_FF,                                        \
     HP_ROW_WINDOW(HPF_ZERO_OK),                       \
     {"rope.dimension_count", NULL, HD_ROT, 0, 0},     \
-    {"vocab_size", NULL, HD_VOCAB, 0, 0}
+    HP_ROW_VOCAB_KEY
 static const struct hp_row hp[] = {HP_ROWS, {.slot = -1}};
 static const struct hp_row llama_hp[] = {
     HP_ROWS,

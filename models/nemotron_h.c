@@ -4,6 +4,7 @@
  * feed-forwards are experts without a gate, and shared ones. */
 #include <string.h>
 
+#include "core/gguf.h"
 #include "core/hfdir.h"
 #include "core/json.h"
 #include "models/rows.h"
@@ -87,11 +88,22 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
                        "moe_latent_size is set: experts in a latent space are not "
                        "computed yet");
     if (!h->d[HD_KV_HEADS]) h->d[HD_KV_HEADS] = h->d[HD_HEADS];
+    h->d[HD_CTX] = 1 << 20; /* positions are not told, so nothing bounds them */
+    const int64_t ff = h->d[h->d[HD_EXPERTS] ? HD_FF_EXP : HD_FF];
     for (int64_t i = 0; i < n; i++) {
         *layers_own(h, HD_KV_HEADS, i) = pattern[i] == '*' ? h->d[HD_KV_HEADS] : 0;
-        *layers_own(h, HD_FF, i) = pattern[i] == kinds[2] ? h->d[HD_FF] : 0;
+        *layers_own(h, HD_FF, i) = pattern[i] == kinds[2] ? ff : 0;
     }
     return 0;
+}
+
+/* Writes a key that nothing reads, since no layer has rope, as the field does. */
+static void write_keys(const struct hparams *h, struct gguf_w *w) {
+    const int64_t rot = h->d[HD_EMBD] / h->d[HD_HEADS];
+    gguf_w_u32(w,
+               h->d[HD_EXPERTS] ? "nemotron_h_moe.rope.dimension_count"
+                                : "nemotron_h.rope.dimension_count",
+               (uint32_t)rot);
 }
 
 static const struct decoder_spec decoder = {
@@ -124,6 +136,7 @@ const struct arch arch_nemotron_h = {
     .skip = skip,
     .derive = derive,
     .from_hf = from_hf,
+    .write_keys = write_keys,
     .decoder = &decoder,
 };
 const struct arch arch_nemotron_h_moe = {
@@ -136,5 +149,6 @@ const struct arch arch_nemotron_h_moe = {
     .skip = skip,
     .derive = derive,
     .from_hf = from_hf,
+    .write_keys = write_keys,
     .decoder = &moe_decoder,
 };

@@ -33,7 +33,8 @@
 #define HP_ROW_LAYER_EPS {"attention.layer_norm_epsilon", "layer_norm_eps|layer_norm_epsilon|norm_epsilon|norm_eps", HF_RMS_EPS, HPF_REAL | HPF_REQUIRED, 0}
 #define HP_ROW_ROPE_BASE \
     {"rope.freq_base", "rope_parameters.rope_theta|rope_theta|rope_scaling.rope_theta", HF_ROPE_BASE, HPF_REAL, 10000}
-/* The vocabulary is the number of rows of the embeddings in a GGUF file. */
+/* The vocabulary is the number of rows of the embeddings in a GGUF file; of some architectures the field writes a key all the same. */
+#define HP_ROW_VOCAB_KEY {"vocab_size", NULL, HD_VOCAB, 0, 0}
 #define HP_ROW_VOCAB {NULL, "vocab_size", HD_VOCAB, HPF_NO_KEY | HPF_REQUIRED, 0}
 #define HP_ROWS_DECODER HP_ROWS_SIZES, HP_ROW_RMS_EPS, HP_ROW_ROPE_BASE, HP_ROW_VOCAB
 #define HP_ROW_FF {"feed_forward_length", "intermediate_size|hidden_dim", HD_FF, HPF_REQUIRED | HPF_LAYERS, 0}

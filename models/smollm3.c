@@ -7,7 +7,7 @@
 static const char *const hf_classes[] = {"SmolLM3ForCausalLM", NULL};
 // clang-format off
 static const struct hp_row hp[] = {
-    HP_ROWS_DECODER, HP_ROW_FF, HP_ROW_ROT, {"vocab_size", NULL, HD_VOCAB, 0, 0}, {.slot = -1},
+    HP_ROWS_DECODER, HP_ROW_FF, HP_ROW_ROT, HP_ROW_VOCAB_KEY, {.slot = -1},
 };
 static const struct tensor_row tensors[] = {
     ROW_TOKEN_EMBD, ROWS_PRE_NORMS(XF_COPY), ROWS_QKVO(HD_ATTN_OUT, XF_ROPE_PAIRS), ROWS_FFN, ROW_OUTPUT_NORM(XF_COPY), ROW_OUTPUT,

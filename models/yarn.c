@@ -15,6 +15,15 @@
 
 static const double usual_fast = 32, usual_slow = 1;
 
+static const struct {
+    const char *key, *hf; /* hf: of config.json; NULL: written in any case */
+    int slot;
+    double usual;
+} reals[] = {{"factor", NULL, HF_YARN_FACTOR, 0},
+             {"yarn_attn_factor", "attention_factor", HF_YARN_ATTN, 1},
+             {"yarn_beta_fast", "beta_fast", HF_YARN_FAST, 32},
+             {"yarn_beta_slow", "beta_slow", HF_YARN_SLOW, 1}};
+
 /* Returns the growth of scores with the factor, by a weight. */
 static double grown(double factor, double weight) {
     return 0.1 * weight * log(factor) + 1;
@@ -73,6 +82,9 @@ int yarn_from_hf(struct hparams *h, const struct arch *a, const struct hfdir *di
         h->f[HF_YARN_ATTN] = magnitude(h, a, r) / grown(f, 1);
         h->f[HF_YARN_FAST] = json_num(json_get(r, "beta_fast"), usual_fast);
         h->f[HF_YARN_SLOW] = json_num(json_get(r, "beta_slow"), usual_slow);
+        for (size_t k = 0; k < COUNT_OF(reals); k++)
+            if (reals[k].hf && json_type(json_get(r, reals[k].hf)) == JSON_NUM)
+                h->yarn_given |= 1u << k;
         h->d[HD_YARN_CTX] = h->d[HD_CTX];
         const struct json *ctx = json_get(r, "original_max_position_embeddings");
         if (json_type(ctx) != JSON_NULL && !json_i64(ctx, &h->d[HD_YARN_CTX]))
@@ -88,15 +100,6 @@ static const char *key_of(char out[KEY_CAP], const char *arch, const char *name)
     snprintf(out, KEY_CAP, "%s.rope.scaling.%s", arch, name);
     return out;
 }
-
-static const struct {
-    const char *key;
-    int slot;
-    double usual;
-} reals[] = {{"factor", HF_YARN_FACTOR, 0},
-             {"yarn_attn_factor", HF_YARN_ATTN, 1},
-             {"yarn_beta_fast", HF_YARN_FAST, 32},
-             {"yarn_beta_slow", HF_YARN_SLOW, 1}};
 
 int yarn_from_gguf(struct hparams *h, const struct arch *a, const struct gguf *g, struct err *e) {
     const char *arch = a->name;
@@ -130,6 +133,7 @@ int yarn_from_gguf(struct hparams *h, const struct arch *a, const struct gguf *g
     return check(h, key_of(key, arch, "type"), e);
 }
 
+/* Writes also usual values where config.json gives them, as the field does. */
 void yarn_write(const struct hparams *h, const struct arch *a, struct gguf_w *w) {
     const char *arch = a->name;
     char key[KEY_CAP];
@@ -143,7 +147,7 @@ void yarn_write(const struct hparams *h, const struct arch *a, struct gguf_w *w)
     for (size_t i = 0; i < COUNT_OF(reals); i++) {
         double v = h->f[reals[i].slot];
         if (reals[i].slot == HF_YARN_ATTN) v *= grown(h->f[HF_YARN_FACTOR], h->f[HF_YARN_LOG]);
-        if (fabs(v - reals[i].usual) > 1e-6)
+        if (fabs(v - reals[i].usual) > 1e-6 || (h->yarn_given >> i & 1))
             gguf_w_f32(w, key_of(key, arch, reals[i].key), (float)v);
     }
     if (h->f[HF_YARN_LOG] > 0)
