@@ -17,7 +17,7 @@ void tool_flow_reset(struct tool_flow *f) {
     f->n_names = f->depth = 0;
     f->state = BEGIN;
     f->from = f->at = 0;
-    f->ended = f->failed = false;
+    f->ended = f->failed = f->skips = false;
 }
 
 void tool_flow_release(struct tool_flow *f) {
@@ -76,14 +76,18 @@ static bool more_text(const struct toolparse *p, struct tool_flow *f) {
     return k > 0;
 }
 
-/* Adds a name of the innermost object, spelled with its quotation marks; false: it has it. */
-static bool new_name(struct tool_flow *f, const char *s, size_t n) {
+/* Tells whether the innermost object has a name, spelled with its quotation marks. */
+static bool has_name(const struct tool_flow *f, const char *s, size_t n) {
     const char *at = f->names.data;
     for (int i = 0; i < f->n_names; i++) {
-        if (f->name[i].depth == f->depth && f->name[i].n == n && memcmp(at, s, n) == 0)
-            return false;
+        if (f->name[i].depth == f->depth && f->name[i].n == n && memcmp(at, s, n) == 0) return true;
         at += f->name[i].n;
     }
+    return false;
+}
+
+/* Adds a name of the innermost object; false: there are too many. */
+static bool add_name(struct tool_flow *f, const char *s, size_t n) {
     if (f->n_names == TOOL_NAMES) return false;
     f->name[f->n_names].depth = f->depth;
     f->name[f->n_names++].n = n;
@@ -145,13 +149,19 @@ static bool next_value(struct toolparse *p, struct tool_flow *f) {
     bool ok = !f->depth || f->close[f->depth - 1] == ']' || member(p, f, &k, &lead);
     name_n = lead.len - name_at;
     const int depth = f->depth, n_names = f->n_names;
-    const size_t n_text = f->names.len;
-    if (ok && name_n && !new_name(f, lead.data + name_at, name_n)) ok = give_up(f);
+    const size_t n_text = f->names.len, n_out = f->out.len;
+    const bool again = ok && name_n && has_name(f, lead.data + name_at, name_n);
+    if (ok && name_n && !again && !add_name(f, lead.data + name_at, name_n)) ok = give_up(f);
     if (ok && !begin_value(p, f, k, &lead)) { /* it comes again with its name */
         ok = false;
         f->depth = depth;
         f->n_names = n_names;
         f->names.len = n_text;
+    }
+    if (ok && again && !f->skips) {
+        f->skips = true;
+        f->skip.len = n_out;
+        f->skip.depth = depth;
     }
     buf_release(&lead);
     return ok;
@@ -187,12 +197,24 @@ static bool step(struct toolparse *p, struct tool_flow *f) {
     return next_value(p, f);
 }
 
+/* Leaves out the member of a name that its object had, once its value is complete. */
+static void end_skip(struct tool_flow *f) {
+    if (!f->skips || f->state != BEHIND || f->depth != f->skip.depth) return;
+    f->out.len = f->skip.len;
+    f->out.data[f->out.len] = 0;
+    f->skips = false;
+}
+
 void tool_flow_more(struct toolparse *p, struct tool_flow *f) {
     if (!f->at) f->at = f->from;
-    while (step(p, f)) continue;
+    while (step(p, f)) end_skip(f);
+}
+
+size_t tool_flow_sure(const struct tool_flow *f) {
+    return f->skips ? f->skip.len : f->out.len;
 }
 
 void tool_flow_end(const struct tool_flow *f, struct buf *out) {
-    if (f->state == TEXT) buf_chr(out, '"');
-    for (int i = f->depth; i-- > 0;) buf_chr(out, f->close[i]);
+    if (f->state == TEXT && !f->skips) buf_chr(out, '"');
+    for (int i = f->skips ? f->skip.depth : f->depth; i-- > 0;) buf_chr(out, f->close[i]);
 }

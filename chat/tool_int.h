@@ -76,6 +76,11 @@ struct tool_flow {
     int n_names;
     struct buf names;
     bool ended, failed; /* failed: nothing more comes before the call is complete */
+    bool skips;         /* the member under way was there before: it is left out */
+    struct {
+        size_t len; /* of `out` before it */
+        int depth;
+    } skip;
 };
 struct toolparse {
     const struct toolfmt *f;
@@ -130,6 +135,7 @@ bool tool_same(struct text a, struct text b);
 /* Reads the JSON value that t begins with; *used is where it ends. NULL: it begins with none. */
 const struct json *tool_json(struct toolparse *p, struct text t, size_t *used);
 struct json *tool_str(struct toolparse *p, struct text t);
+/* Adds a member; of two of one name the first counts, since a stream has sent it. */
 void tool_put(struct toolparse *p, struct json *obj, struct text name, const struct json *v);
 /* Adds a call; name and args stay where they are. */
 void tool_add(struct toolparse *p, struct text name, const struct json *args);
@@ -158,7 +164,9 @@ size_t tool_marker(struct toolparse *p, size_t i);
 
 /* Reads on in arguments that begin at f->from. */
 void tool_flow_more(struct toolparse *p, struct tool_flow *f);
-/* Appends what would end the arguments here. */
+/* Returns how many bytes of f->out are certain to stay. */
+size_t tool_flow_sure(const struct tool_flow *f);
+/* Appends what would end the arguments here, behind those bytes. */
 void tool_flow_end(const struct tool_flow *f, struct buf *out);
 void tool_flow_reset(struct tool_flow *f);
 void tool_flow_release(struct tool_flow *f);

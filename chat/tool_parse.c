@@ -66,18 +66,29 @@ bool tool_is(struct text t, const char *lit) {
 }
 
 const struct json *tool_json(struct toolparse *p, struct text t, size_t *used) {
-    static const struct json_opts o = {.last_wins = true, .max_depth = TOOL_DEPTH};
+    bool twice = false;
+    const struct json_opts o = {.first_wins = true, .twice = &twice, .max_depth = TOOL_DEPTH};
     const struct json *v;
     struct err ignored;
-    return json_parse_in(&v, &p->arena, t.s, t.n, &o, "call", used, &ignored) ? NULL : v;
+    if (json_parse_in(&v, &p->arena, t.s, t.n, &o, "call", used, &ignored)) return NULL;
+    if (twice) tool_problem(p, "a member of an object is given twice; the first one counts");
+    return v;
 }
 
 struct json *tool_str(struct toolparse *p, struct text t) {
     return json_new_str(&p->arena, t.s, t.n);
 }
 
+/* Returns the length as %.*s takes it. */
+static int len(struct text t) {
+    return t.n > 200 ? 200 : (int)t.n;
+}
+
 void tool_put(struct toolparse *p, struct json *obj, struct text name, const struct json *v) {
-    json_put(&p->arena, obj, name.s, name.n, v);
+    if (json_getn(obj, name.s, name.n))
+        tool_problem(p, "parameter '%.*s' is given twice; the first one counts", len(name), name.s);
+    else
+        json_put(&p->arena, obj, name.s, name.n, v);
 }
 
 void tool_problem(struct toolparse *p, const char *fmt, ...) {
@@ -102,11 +113,6 @@ static struct text name_of(const struct json *member) {
     struct text t;
     t.s = json_namen(member, &t.n);
     return t;
-}
-
-/* Returns the length as %.*s takes it. */
-static int len(struct text t) {
-    return t.n > 200 ? 200 : (int)t.n;
 }
 
 static const struct json *function_of(const struct toolparse *p, struct text name) {

@@ -163,7 +163,8 @@ static bool read_open(struct toolparse *p, size_t at, struct buf *name, struct b
         buf_add(&p->in, tail.data ? tail.data : "", tail.len);
         memset(p->mark_at, 0, sizeof p->mark_at);
         ok = ok && args->len > n_close;
-        *n_sure = ok ? args->len - n_close : 0;
+        ok = ok && args->len - n_close > p->part_given; /* not where a parameter came again */
+        if (ok) *n_sure = p->part_given = args->len - n_close;
     }
     p->n_calls = n_calls;
     p->n_problems = n_problems;
@@ -238,12 +239,12 @@ static bool read_flow(struct toolparse *p, struct buf *name, struct buf *args, s
     struct tool_flow *f = &p->flow;
     if (!f->from || f->failed) return false;
     tool_flow_more(p, f);
-    if (f->out.len <= p->part_given) return false;
-    *n_sure = p->part_given = f->out.len;
+    if (tool_flow_sure(f) <= p->part_given) return false;
+    *n_sure = p->part_given = tool_flow_sure(f);
     buf_reset(name);
     buf_reset(args);
     buf_add(name, p->part_name.s, p->part_name.n);
-    buf_add(args, f->out.data, f->out.len);
+    buf_add(args, f->out.data, *n_sure);
     tool_flow_end(f, args);
     return true;
 }

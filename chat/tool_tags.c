@@ -73,8 +73,6 @@ static bool parameter(struct toolparse *p, size_t *i, struct text fn, struct jso
     if (raw == 1) v = tool_str(p, text);
     if (raw == 0) v = tool_json(p, text, &used);
     if (!v) v = tool_typed(p, tool_schema(p, fn, key), key, without_cdata(text));
-    if (json_getn(args, key.s, key.n))
-        tool_problem(p, "parameter '%.*s' is given twice", key.n > 200 ? 200 : (int)key.n, key.s);
     tool_put(p, args, key, v);
     *i = next;
     return true;

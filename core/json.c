@@ -246,8 +246,8 @@ static void take_value(struct json *to, const struct json *from) {
     to->n_raw_name = old.n_raw_name;
 }
 
-/* Looks for names that occur twice. They are an error, or the later value takes the place of the
- * earlier one. */
+/* Looks for names that occur twice. They are an error, or one of the values counts, at the earlier
+ * place. */
 static bool check_names(struct reader *r, struct json *obj) {
     struct strmap *seen = obj->n_child > FEW_MEMBERS ? strmap_new(obj->n_child) : NULL;
     struct json *before = NULL;
@@ -258,14 +258,15 @@ static bool check_names(struct reader *r, struct json *obj) {
             continue;
         }
         r->twice = m->name;
-        if (!r->o.last_wins) break;
-        take_value(first, m);
+        if (!r->o.last_wins && !r->o.first_wins) break;
+        if (r->o.last_wins) take_value(first, m);
+        if (r->o.twice) *r->o.twice = true;
         before->next = m->next;
         obj->n_child--;
     }
     obj->last = before;
     strmap_free(seen);
-    return r->o.last_wins || !r->twice || fail(r, "a name occurs twice");
+    return r->o.last_wins || r->o.first_wins || !r->twice || fail(r, "a name occurs twice");
 }
 
 static bool value(struct reader *r, struct json *v);
@@ -331,7 +332,7 @@ static bool value(struct reader *r, struct json *v) {
 
 static int bad(const struct reader *r, const char *what, struct err *e) {
     unsigned long long line = 1, col = 1;
-    if (r->twice && !r->o.last_wins)
+    if (r->twice && !r->o.last_wins && !r->o.first_wins)
         return err_set(e, ERR_DATA, "%s: the name \"%.200s\" occurs twice in one object", what,
                        r->twice);
     for (const char *p = r->text; p < r->s; p++) {

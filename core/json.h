@@ -36,10 +36,12 @@ void json_free(struct json *root);
 
 /* What else json_parse_in takes; all zero is as strict as json_parse. */
 struct json_opts {
-    bool any_text;  /* strings with NUL, half surrogate pairs (as three bytes), invalid UTF-8 */
-    bool mend;      /* escapes of NUL and of half surrogate pairs become U+FFFD */
-    bool last_wins; /* of two members of one name, the later value at the earlier place */
-    int max_depth;  /* levels of nesting; 0: the limit json_depth */
+    bool any_text;   /* strings with NUL, half surrogate pairs (as three bytes), invalid UTF-8 */
+    bool mend;       /* escapes of NUL and of half surrogate pairs become U+FFFD */
+    bool last_wins;  /* of two members of one name, the later value at the earlier place */
+    bool first_wins; /* of two members of one name, the earlier one */
+    bool *twice;     /* NULL, or set when a name came twice and one of the two won */
+    int max_depth;   /* levels of nesting; 0: the limit json_depth */
 };
 /* Reads a value into the arena a, which owns it. With `used`, anything may follow the value, and
  * *used is the number of bytes up to its end. */

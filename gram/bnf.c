@@ -302,8 +302,14 @@ static gnode times(struct bnf *b, gnode x) {
         } else if (bnf_take(b, "?")) {
             hi = 1;
         } else if (bnf_take(b, "{")) {
+            space(b);
             lo = hi = bnf_number(b);
-            if (bnf_take(b, ",")) hi = bnf_peek(b, 0) == '}' ? GRAM_INF : bnf_number(b);
+            space(b);
+            if (bnf_take(b, ",")) {
+                space(b);
+                hi = bnf_peek(b, 0) == '}' ? GRAM_INF : bnf_number(b);
+                space(b);
+            }
             if (!bnf_take(b, "}") || hi < lo || lo > COUNT_MAX)
                 return bnf_fail(b, "a count is {m}, {m,} or {m,n}, of 100000 at most");
         } else if (!bnf_take(b, "*")) {

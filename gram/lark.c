@@ -185,6 +185,8 @@ static gnode item(struct bnf *b, bool *lexeme) {
 
 static gnode times(struct bnf *b, gnode x) {
     uint32_t lo = 0, hi = GRAM_INF;
+    const size_t from = b->i;
+    space(b, false);
     if (bnf_take(b, "+")) {
         lo = 1;
     } else if (bnf_take(b, "?")) {
@@ -192,9 +194,17 @@ static gnode times(struct bnf *b, gnode x) {
     } else if (bnf_take(b, "~")) {
         space(b, false);
         lo = hi = bnf_number(b);
-        if (bnf_take(b, "..")) hi = bnf_number(b);
+        const size_t behind = b->i;
+        space(b, false);
+        if (bnf_take(b, "..")) {
+            space(b, false);
+            hi = bnf_number(b);
+        } else {
+            b->i = behind;
+        }
         if (hi < lo || hi > COUNT_MAX) return bnf_fail(b, "a count is ~m or ~m..n, to 100000");
     } else if (!bnf_take(b, "*")) {
+        b->i = from;
         return x;
     }
     return gn_rep(b->g, x, lo, hi);
@@ -285,6 +295,30 @@ struct ignored { /* bodies behind %ignore */
     int n;
 };
 
+/* Tells whether a statement begins at k: a rule, or what stands behind a '%'. */
+static bool begins_one(const struct bnf *b, size_t k) {
+    static const char *const words[] = {"%import", "%ignore",   "%declare",
+                                        "%extend", "%override", "%llguidance"};
+    for (size_t i = 0; i < COUNT_OF(words); i++)
+        if (b->n - k >= strlen(words[i]) && memcmp(b->s + k, words[i], strlen(words[i])) == 0)
+            return true;
+    while (k < b->n && strchr("?!", b->s[k]) && b->s[k]) k++;
+    const size_t name = k;
+    while (k < b->n && bnf_is_name(b->s[k]) && b->s[k] != '-') k++;
+    if (k == name) return false;
+    while (k < b->n && b->s[k] && strchr(" \t.-0123456789", b->s[k])) k++; /* a priority */
+    return k < b->n && (b->s[k] == ':' || b->s[k] == '{');
+}
+
+/* Tells whether what stands at k, the first of a line that is no blank, goes on with the statement
+ * above: an alternative, a bracket, a remark, or more of it where the line is indented. */
+static bool goes_on(const struct bnf *b, size_t k) {
+    if (k >= b->n) return false;
+    const bool remark = b->s[k] == '#' || (b->s[k] == '/' && k + 1 < b->n && b->s[k + 1] == '/');
+    if (remark || strchr("|)]", b->s[k])) return true;
+    return k > 0 && (b->s[k - 1] == ' ' || b->s[k - 1] == '\t') && !begins_one(b, k);
+}
+
 /* Reads a statement that begins a line. What %ignore names is added to ig, to be read later. */
 static void statement(struct bnf *b, struct ignored *ig) {
     if (bnf_take(b, "%import")) {
@@ -336,9 +370,7 @@ static void statement(struct bnf *b, struct ignored *ig) {
             b->i = end;
             size_t k = end;
             while (k < b->n && strchr(" \t\r\n", b->s[k])) k++;
-            const bool on = k < b->n && (b->s[k] == '|' || b->s[k] == ')' || b->s[k] == ']' ||
-                                         (k > 0 && (b->s[k - 1] == ' ' || b->s[k - 1] == '\t')));
-            if (!on) break;
+            if (!goes_on(b, k)) break;
             b->i = k;
         }
         b->rule[b->n_rule - 1].to = b->i;

@@ -272,13 +272,15 @@ static void open_chunk(struct jw *w, struct buf *b, const struct reply *r) {
     jw_arr(w, "choices");
 }
 
-static void put_probs(struct jw *w, struct reply_choice *c) {
+/* Writes the probabilities of the content's tokens; where they were asked for, an answer that has
+ * none, of thinking alone, has an empty list of them. */
+static void put_probs(struct jw *w, struct reply_choice *c, bool asked) {
     struct buf b = {0};
-    if (!c->probs.len) {
+    if (!c->probs.len && !asked) {
         jw_null(w, "logprobs");
         return;
     }
-    buf_fmt(&b, "{\"content\": [%s], \"refusal\": null}", c->probs.data);
+    buf_fmt(&b, "{\"content\": [%s], \"refusal\": null}", c->probs.len ? c->probs.data : "");
     jw_raw(w, "logprobs", b.data);
     buf_reset(&c->probs); /* they are sent once */
     buf_release(&b);
@@ -334,7 +336,7 @@ static void put_delta(struct jw *w, struct reply *r, const struct event *ev) {
     else if (call)
         put_call(w, r, ev);
     jw_end(w);
-    if (r->ask->top >= 0) put_probs(w, c);
+    if (r->ask->top >= 0) put_probs(w, c, false);
 }
 
 static void put_progress(const struct reply *r, struct jw *w, int64_t done) {
@@ -382,6 +384,7 @@ static void chat_event(struct reply *r, const struct event *ev, struct buf *out)
         open_chunk(&w, &b, r);
         jw_end(&w);
         reply_usage(r, &w, "usage");
+        reply_timings(r, &r->choice[0], &w);
         jw_end(&w);
         reply_sse(out, NULL, &b);
         buf_release(&b);
@@ -448,7 +451,7 @@ static void chat_whole(struct reply *r, struct buf *out) {
         jw_obj(&w, NULL);
         jw_i64(&w, "index", i);
         put_message(&w, r, c);
-        put_probs(&w, c);
+        put_probs(&w, c, r->ask->top >= 0);
         jw_str(&w, "finish_reason", finish(r, c));
         jw_end(&w);
     }

@@ -66,6 +66,7 @@ static const struct field fields[] = {
     {"stream", FIELD(F_BOOL, stream, 0, 0)},
     {"stream_options", FIELD_BY(ask_read_usage)},
     {"echo", FIELD(F_BOOL, echo, 0, 0)},
+    {"timings_per_token", FIELD(F_BOOL, timings, 0, 0)},
     {"logprobs", FIELD_BY(read_logprobs)},
     {"user", FIELD_LEFT},
     {"id_slot", FIELD_LEFT},
@@ -126,6 +127,7 @@ static void put_event(struct reply *r, int choice, const char *s, size_t n, cons
     put_choice(&w, r, choice, s, n, finish);
     jw_end(&w);
     if (r->ask->usage) jw_null(&w, "usage");
+    if (finish || (r->ask->timings && n)) reply_timings(r, &r->choice[choice], &w);
     jw_end(&w);
     reply_sse(out, NULL, &b);
     buf_release(&b);
@@ -147,6 +149,7 @@ static void text_event(struct reply *r, const struct event *ev, struct buf *out)
         open_answer(&w, &b, r);
         jw_end(&w);
         reply_usage(r, &w, "usage");
+        reply_timings(r, &r->choice[0], &w);
         jw_end(&w);
         reply_sse(out, NULL, &b);
         buf_release(&b);

@@ -149,6 +149,21 @@ static int read_length(struct http_req *r) {
     return 0;
 }
 
+/* Refuses a second field of a name that decides who may ask, or what a body is: which of the two
+ * counts is a matter of the reader. */
+static int read_once(struct http_req *r) {
+    static const char *const once[] = {"origin",
+                                       "sec-fetch-site",
+                                       "authorization",
+                                       "x-api-key",
+                                       "content-type",
+                                       "content-encoding",
+                                       "access-control-request-headers"};
+    for (size_t i = 0; i < COUNT_OF(once); i++)
+        if (count(r, once[i]) > 1) return refuse(r, 400, "a header that may come once came twice");
+    return 0;
+}
+
 static int read_meaning(struct http_req *r) {
     const struct http_text *host = http_find(r, "host"), *conn = http_find(r, "connection"),
                            *expect = http_find(r, "expect");
@@ -158,6 +173,7 @@ static int read_meaning(struct http_req *r) {
     if (r->authority.n &&
         (r->authority.n != host->n || strncasecmp(r->authority.s, host->s, host->n) != 0))
         return refuse(r, 400, "the target's host is not Host");
+    if (read_once(r)) return -1;
     if (conn && has_word(*conn, "close")) r->keep_alive = false;
     if (expect && !http_is_word(*expect, "100-continue"))
         return refuse(r, 417, "an expectation that is not 100-continue");
@@ -291,17 +307,32 @@ enum http_more http_body_feed(struct http_body *b, const char *s, size_t n, size
 
 /* Tells whether h looks like an address: digits and dots of IPv4, brackets of IPv6. */
 static bool is_address(struct http_text h) {
-    int dots = 0;
+    int dots = 0, digits = 0;
     if (h.n > 2 && h.s[0] == '[' && h.s[h.n - 1] == ']') {
         for (size_t i = 1; i + 1 < h.n; i++)
             if (hex(h.s[i]) < 0 && h.s[i] != ':' && h.s[i] != '.') return false;
         return true;
     }
     for (size_t i = 0; i < h.n; i++) {
+        if (h.s[i] == '.' ? !digits : h.s[i] < '0' || h.s[i] > '9' || digits == 3) return false;
         dots += h.s[i] == '.';
-        if (h.s[i] != '.' && (h.s[i] < '0' || h.s[i] > '9')) return false;
+        digits = h.s[i] == '.' ? 0 : digits + 1;
     }
-    return dots == 3;
+    return dots == 3 && digits;
+}
+
+/* Tells whether h is a name: labels of letters, digits, '-' and '_' with single dots between. */
+static bool is_name(struct http_text h) {
+    size_t label = 0;
+    for (size_t i = 0; i < h.n; i++) {
+        const char c = h.s[i];
+        const bool word =
+            c == '-' || c == '_' || (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
+        if (!word && (c != '.' || !label)) return false;
+        label = word ? label + 1 : 0;
+        if (label > 63) return false;
+    }
+    return label > 0;
 }
 
 bool http_host_ok(struct http_text h, const char *const *allowed, int n_allowed) {
@@ -311,7 +342,8 @@ bool http_host_ok(struct http_text h, const char *const *allowed, int n_allowed)
     static const char below[] = ".localhost";
     const size_t n = sizeof below - 1;
     if (is_address(h) || http_is_word(h, "localhost")) return true;
-    if (h.n > n && http_is_word((struct http_text){h.s + h.n - n, n}, below)) return true;
+    if (is_name(h) && h.n > n && http_is_word((struct http_text){h.s + h.n - n, n}, below))
+        return true;
     for (int i = 0; i < n_allowed; i++)
         if (http_is_word(h, allowed[i])) return true;
     return false;

@@ -10,6 +10,7 @@
 #include "core/mem.h"
 #include "serve/server.h"
 #include "serve/traffic.h"
+#include "text/utf8.h"
 
 /* ---- numbers ---- */
 
@@ -83,6 +84,21 @@ static void close_line(struct server *s, struct jw *w, struct buf *b) {
     buf_release(b);
 }
 
+/* Writes a text that may be as long as a request, cut to a length for people. */
+static void put_cut(struct jw *w, const char *name, const struct buf *text) {
+    enum { LONGEST = 1000 };
+    struct buf cut = {0};
+    if (!text->len) return;
+    if (text->len <= LONGEST) {
+        jw_str(w, name, text->data);
+        return;
+    }
+    buf_add(&cut, text->data, utf8_valid_prefix(text->data, LONGEST));
+    buf_fmt(&cut, "... (%zu bytes)", text->len);
+    jw_str(w, name, cut.data);
+    buf_release(&cut);
+}
+
 static void put_asked(struct jw *w, const struct ask *a) {
     jw_bool(w, "stream", a->stream);
     if (!a->conv) return;
@@ -142,8 +158,8 @@ void ledger_task(struct server *s, const struct task *t, int status) {
     if (r->generate_s > 0) jw_num(&w, "tokens_per_s", (double)reply_n_out(r) / r->generate_s);
     jw_u64(&w, "seed", r->seed);
     if (c->problems.len) jw_i64(&w, "n_problems", 1);
-    if (t->ask.ignored.len) jw_str(&w, "ignored_fields", t->ask.ignored.data);
-    if (t->ask.warned.len) jw_str(&w, "left_out", t->ask.warned.data);
+    put_cut(&w, "ignored_fields", &t->ask.ignored);
+    put_cut(&w, "left_out", &t->ask.warned);
     close_line(s, &w, &b);
 }
 

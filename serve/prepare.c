@@ -437,7 +437,9 @@ void later_count(struct server *s, struct job *j) {
     if (n < 0) {
         refuse(s, j, &f);
     } else {
-        buf_fmt(&b, "{\"input_tokens\": %" PRId64 "}\n", n);
+        const bool plain = ((const struct route *)j->route)->api == &api_count;
+        buf_fmt(&b, "{%s\"input_tokens\": %" PRId64 "}\n",
+                plain ? "" : "\"object\": \"response.input_tokens\", ", n);
         answer_json(j, &b);
     }
     buf_release(&b);

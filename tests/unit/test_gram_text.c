@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_gram_text.c - grammars as text, GBNF and Lark: what they take and refuse (JSON
  * judged by our parser), rules that recurse, mistakes and their messages. */
+#include "core/attr.h"
 #include "core/json.h"
 #include "tests/check.h"
 #include "gram/gram.h"
@@ -116,6 +117,29 @@ static void test_lark(void) {
 }
 
 /* As published grammars are written: priorities, names for what is imported, remarks with '#'. */
+/* Counts with blanks in them, and Lark that stands indented, as in a text of a program: taken by
+ * llama.cpp and PyPI's lark. */
+static void test_blanks(void) {
+    static const char *const counts[] = {
+        "root ::= [a] { 2, 5 }", "root ::= [a]{2 ,5}", "root ::= [a]\t{\n2\n, 5 }",
+        "root ::= [a]{ 2 } [a]{ 0 , 3 }", "root ::= [a]{ 2 , } b{ 0 }\nb ::= [b]"};
+    for (size_t i = 0; i < COUNT_OF(counts); i++)
+        check_texts(grammar_of_gbnf, counts[i],
+                    (const char *const[]){"aa", "aaaaa", NULL, "a", "aab", NULL});
+    static const char *const larks[] = {
+        "start: a b\na: \"x\"\n  | \"y\"\nb: \"z\"~1..2\n",
+        "  start: a b\n  a: \"x\"\n   | \"y\"\n  b: \"z\" ~ 1 .. 2\n",
+        "\n    start: a b\n\n    // remark: of a line\n    a: \"x\" | \"y\"\n    ?b: \"z\"~1 .. "
+        "2\n    ",
+        "\tstart: a\n\t  b\n\ta: X\n\tX.2: \"x\" | \"y\"  # the end\n\tb: \"z\" [\"z\"]\n\t%ignore "
+        "\"_\"\n",
+        "    %import common.WS\n    start: a \"z\" (\n        \"z\"\n    )?\n    !a: \"x\" | "
+        "\"y\"\n"};
+    for (size_t i = 0; i < COUNT_OF(larks); i++)
+        check_texts(grammar_of_lark, larks[i],
+                    (const char *const[]){"xz", "yzz", NULL, "x", "zz", "xzzz", NULL});
+}
+
 static void test_lark_customs(void) {
     check_texts(grammar_of_lark,
                 "# words\nstart: (KEY | NAME)+ W?\nKEY.2: \"if\"i  # first\nNAME.-1: /[a-z]+/\n"
@@ -216,6 +240,7 @@ int main(void) {
     RUN(test_gbnf_json);
     RUN(test_gbnf);
     RUN(test_lark);
+    RUN(test_blanks);
     RUN(test_lark_customs);
     RUN(test_left_recursion);
     RUN(test_detected);

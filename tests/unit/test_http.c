@@ -44,6 +44,9 @@ static void test_refused(void) {
         {"G(T / HTTP/1.1\r\n" HOST "\r\n", 400},
         {"GET /\x7f HTTP/1.1\r\n" HOST "\r\n", 400},
         {"GET / HTTP/1.1\r\n" HOST "Expect: x\r\n\r\n", 417},
+        /* which of two decides would be a matter of the reader */
+        {"GET / HTTP/1.1\r\n" HOST "Origin: http://localhost\r\norigin: http://evil\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\n" HOST "X-Api-Key: a\r\nX-Api-Key: b\r\n\r\n", 400},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct http_req r = {0};
@@ -173,7 +176,15 @@ static void test_hosts(void) {
                                       "1.2.3",
                                       "",
                                       "evil.example:80",
-                                      "[::1"};
+                                      "[::1",
+                                      "evil.com/..localhost",
+                                      "evil.com/.localhost",
+                                      "user@a.localhost",
+                                      "a..localhost",
+                                      ".localhost",
+                                      "a\\.localhost",
+                                      "1...2",
+                                      "1234.1.1.1"};
     static const char *const allowed[] = {"box.lan"};
     for (size_t i = 0; i < COUNT_OF(good); i++)
         if (!http_host_ok((struct http_text){good[i], strlen(good[i])}, allowed, 1))

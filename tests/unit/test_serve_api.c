@@ -430,7 +430,8 @@ static void test_streams(void) {
                     "\"total_tokens\":12,\"prompt_tokens_details\":{\"cached_tokens\":1}") != NULL);
     CHECK(strlen(s) > 14 && strcmp(s + strlen(s) - 14, "data: [DONE]\n\n") == 0);
     CHECK(!strstr(s, "prompt_progress"));
-    order_is(s, "\"timings\":{\"", "cache_n"); /* at the end alone */
+    order_is(s, "\"timings\":{\"", "cache_n cache_n"); /* of the choice, and beside the usage */
+    CHECK(strstr(strstr(s, "\"choices\":[],\"usage\""), "\"timings\":{\"cache_n\"") != NULL);
     free(s);
     s = stream_of(&api_chat,
                   CHAT(TOOLS ", \"return_progress\": true, \"timings_per_token\": true"));
@@ -578,12 +579,43 @@ static void test_parts(void) {
         {"gemma4",
          "<|tool_call>call:write{path:<|\"|>a<|\"|>,n:12,list:[1,<|\"|>b<|\"|>]}<tool_call|>", 4},
 #undef ARGS
+/* members that come again: the first ones count, and what follows them is there */
+#define TWICE                                                                                      \
+    "{\"path\": \"a\", \"path\": {\"x\": [1, \"}\\\"\"], \"x\": 2, \"path\": 3}, \"n\": 1, "       \
+    "\"p\\u0061th\": "                                                                             \
+    "\"b\", \"list\": [{\"k\": 1, \"k\": 2}], \"n\": 2.50, \"text\": \"end of it\", \"text\": "    \
+    "null}"
+        {"hermes-json",
+         "<tool_call>\n{\"name\": \"write\", \"arguments\": " TWICE "}\n</tool_call>", 10},
+        {"llama-json", "{\"name\": \"write\", \"parameters\": " TWICE "}", 10},
+        {"mistral-args", "[TOOL_CALLS]write[ARGS]" TWICE, 10},
+        {"mistral-array", "[TOOL_CALLS][{\"name\": \"write\", \"arguments\": " TWICE "}]", 10},
+        {"harmony",
+         "<|channel|>commentary to=functions.write <|constrain|>json<|message|>" TWICE "<|call|>",
+         10},
+        {"qwen-xml",
+         "<tool_call>\n<function=write>\n<parameter=path>\na\n</parameter>\n<parameter=n>\n1\n"
+         "</parameter>\n<parameter=path>\nbbbbbbbbb\n</parameter>\n<parameter=n>\n2\n</parameter>\n"
+         "<parameter=text>\nend of it\n</parameter>\n</function>\n</tool_call>",
+         5},
+        {"glm-argkv",
+         "<tool_call>write\n<arg_key>path</arg_key>\n<arg_value>a</arg_value>\n<arg_key>path"
+         "</arg_key>\n<arg_value>other</arg_value>\n<arg_key>text</arg_key>\n<arg_value>end of it"
+         "</arg_value>\n</tool_call>",
+         3},
+        {"gemma4",
+         "<|tool_call>call:write{path:<|\"|>a<|\"|>,path:<|\"|>b<|\"|>,n:12,n:3,text:"
+         "<|\"|>end of it<|\"|>}<tool_call|>",
+         2},
+#undef TWICE
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         const size_t n = strlen(rows[i].text);
         struct spoken whole = {.n_open = 0};
         speak_calls(rows[i].format, rows[i].text, n, n, false, &whole);
         CHECK(whole.calls.len > 0);
+        if (strstr(rows[i].text, "end of it")) /* it stands behind members that came twice */
+            CHECK(strstr(whole.calls.data, "\"text\": \"end of it\"}"));
         for (size_t step = 1; step < 24; step++) {
             struct spoken h = {.n_open = 0};
             speak_calls(rows[i].format, rows[i].text, n, step, true, &h);
