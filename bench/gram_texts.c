@@ -64,6 +64,7 @@ static int vocab_read(struct vocab *v, const struct json *tokens, struct err *e)
 static int compile(struct grammar **g, const struct vocab *v, const struct json *c,
                    struct buf *notes, struct err *e) {
     const struct gram_opts o = {.any_order = json_bool(json_get(c, "any_order"), false),
+                                .open = !json_bool(json_get(c, "closed"), false),
                                 .strict = json_bool(json_get(c, "strict"), false),
                                 .space = json_bool(json_get(c, "dense"), false) ? GRAM_SPACE_NONE
                                                                                 : GRAM_SPACE_FREE,

@@ -39,6 +39,8 @@ static gnode value(struct gcalls *c, const struct gcall *t, const struct json *a
     struct err e;
     struct gram_opts o = c->o;
     o.strict |= t->strict || has_lark(t);
+    o.complete = o.complete && t->strict;
+    o.any_order = o.any_order && !o.complete;
     if (form && form->bare_names) o.space = GRAM_SPACE_NONE;
     if (gn_schema(c->g, t->schema, at, &o, form, &out, &e) == 0) return out;
     if (o.strict || c->g->full) {
@@ -157,6 +159,7 @@ static struct raw raw_parts(struct gcalls *c, const struct gcall *t, const struc
     }
     struct gram_opts o = c->o;
     o.strict |= t->strict;
+    o.complete = o.complete && t->strict;
     if (gn_schema_text(g, t->schema, schema, &o, &out.text, &out.others, &e)) {
         if (o.strict || g->full) fail(c, t, &e);
         if (o.notes) buf_fmt(o.notes, "%s: %s\n", t->name, e.msg);
@@ -211,6 +214,11 @@ static gnode flagged_value(struct gcalls *c, const struct gcall *t, const struct
                   CAT(c, gn_str(c->g, " string=\"false\""), end, r.json));
 }
 
+/* Tells whether every parameter of a tool is required, in the order of its schema. */
+static bool is_complete(const struct gcalls *c, const struct gcall *t) {
+    return c->o.complete && t->strict;
+}
+
 static bool is_required(const struct json *schema, const char *name) {
     for (const struct json *r = json_first(json_get(schema, "required")); r; r = json_next(r))
         if (json_str(r) && strcmp(json_str(r), name) == 0) return true;
@@ -226,13 +234,13 @@ static gnode parameters(struct gcalls *c, const struct gcall *t, gnode sep, gnod
                       *props = json_get(schema, "properties");
     struct gpick p = {.row = xcalloc((size_t)json_len(props) + 1, sizeof *p.row),
                       .hi = GRAM_INF,
-                      .ordered = !c->o.any_order,
+                      .ordered = !c->o.any_order || is_complete(c, t),
                       .first = G_EPS,
                       .sep = sep,
                       .close = close};
     if (t->strict || c->o.strict) arguments(c, t); /* all that is wrong with the schema is told */
     for (const struct json *x = json_first(props); x && !c->rc; x = json_next(x)) {
-        const bool required = is_required(schema, json_name(x));
+        const bool required = is_complete(c, t) || is_required(schema, json_name(x));
         const gnode body = one(c, t, x);
         if (!body && !required) continue;
         p.row[p.n].body = body;
@@ -302,13 +310,13 @@ static gnode element_members(struct gcalls *c, const struct gcall *t, const stru
     const struct json *props = json_get(schema, "properties");
     struct gpick p = {.row = xcalloc((size_t)json_len(props) + 1, sizeof *p.row),
                       .hi = GRAM_INF,
-                      .ordered = !c->o.any_order,
+                      .ordered = !c->o.any_order || is_complete(c, t),
                       .close = close,
                       .first = G_EPS,
                       .sep = G_EPS};
     for (const struct json *x = json_first(props); x && !c->rc; x = json_next(x)) {
         p.row[p.n].body = element(c, t, json_name(x), x, depth + 1);
-        p.row[p.n++].required = is_required(schema, json_name(x));
+        p.row[p.n++].required = is_complete(c, t) || is_required(schema, json_name(x));
     }
     return gn_pick(c->g, grammar_pick(c->g, &p), 0, 0);
 }

@@ -237,6 +237,8 @@ static const struct opt run_opts[] = {
     {"stop", 0, OPT_LIST, AT(r.a.stop), "TEXT", "ends the answer, which is without it"},
     {"schema", 0, OPT_STR, AT(r.a.schema), "FILE",
      "the answer is JSON that this JSON Schema allows"},
+    {"open-objects", 0, OPT_FLAG, AT(r.a.open_objects), NULL,
+     "objects may have members that their schemas do not name, as JSON Schema has it"},
     {"grammar", 0, OPT_STR, AT(r.a.grammar), "FILE", "it is a text of this grammar: GBNF or Lark"},
     {"regex", 0, OPT_STR, AT(r.a.regex), "R", "it matches this regular expression, as a whole"},
     {"choices", 0, OPT_LIST, AT(r.a.choices), "TEXT", "it is one of these texts"},

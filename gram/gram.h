@@ -46,6 +46,9 @@ enum gram_space {                  /* white space between the parts of JSON */
 struct gram_opts {  /* zero-initialised is the usual */
     bool strict;    /* what cannot be expressed is refused; else it is left out and noted */
     bool any_order; /* members of objects in any order; else in the order of `properties` */
+    bool open;      /* members that a schema does not name are allowed where it says nothing of
+                       them, as JSON Schema has it; else objects of named members are closed */
+    bool complete;  /* as OpenAI's `strict: true`: every property is required, no other may come */
     enum gram_space space;
     struct buf *notes; /* NULL, or gets a line "path: what was left out" per clause */
 };

@@ -729,7 +729,10 @@ static int compile(struct grammar **out, const struct gram_vocab *v, const struc
 /* Tells whether the schema `at` alone has no text. */
 static bool impossible(const struct gram_vocab *v, const struct json *root, const struct json *at,
                        const struct gram_opts *o) {
-    const struct gram_opts quiet = {.any_order = o && o->any_order, .space = GRAM_SPACE_NONE};
+    const struct gram_opts quiet = {.any_order = o && o->any_order,
+                                    .open = o && o->open,
+                                    .complete = o && o->complete,
+                                    .space = GRAM_SPACE_NONE};
     struct grammar *g = NULL;
     struct err why;
     if (!at || compile(&g, v, root, at, &quiet, &why) == 0) {

@@ -225,6 +225,46 @@ static void add_needs(struct sc *c, const struct sc_set *set, const struct membe
                 if (p->row[i].needs >> k & 1) p->row[i].needs |= p->row[k].needs;
 }
 
+/* Tells whether a schema says, or may say, something of members that its properties do not name. */
+static bool speaks_of_others(const struct json *s) {
+    static const char *const words[] = {
+        "additionalProperties", "patternProperties", "unevaluatedProperties",
+        "propertyNames",        "dependentSchemas",  "if",
+        "$dynamicRef"};
+    for (size_t i = 0; i < COUNT_OF(words); i++)
+        if (json_get(s, words[i])) return true;
+    for (const struct json *x = json_first(json_get(s, "dependencies")); x; x = json_next(x))
+        if (json_type(x) == JSON_OBJ) return true;
+    return false;
+}
+
+/* Tells whether members that no property names are left out though the draft allows them: programs
+ * that list properties mean these, and models invent others. An object without properties, or one
+ * that needs more members than it names, is open. */
+static bool is_closed(const struct sc *c, const struct sc_set *set, const struct members *m,
+                      uint32_t lo) {
+    bool named = false;
+    if (c->o.complete) return true;
+    if (c->o.open || lo > m->n) return false;
+    for (uint32_t i = 0; i < set->n; i++) {
+        if (speaks_of_others(set->v[i].s)) return false;
+        named = named || json_get(set->v[i].s, "properties");
+    }
+    return named;
+}
+
+/* Holds an object to the rules of OpenAI's strict mode. */
+static void complete(struct sc *c, const struct sc_set *set, struct members *m) {
+    for (uint32_t i = 0; i < set->n && !c->rc; i++) {
+        const struct json *s = set->v[i].s, *rest = json_get(s, "additionalProperties"),
+                          *p = json_get(s, "patternProperties");
+        if (rest && (json_type(rest) != JSON_BOOL || json_bool(rest, true)))
+            sc_fail(c, rest, "must be false where `strict` is true");
+        if (p) sc_fail(c, p, "cannot be used where `strict` is true");
+    }
+    for (uint32_t i = 0; i < m->n; i++) m->required[i] = true;
+}
+
 static gnode build(struct sc *c, const struct sc_set *set, const struct members *m, uint32_t lo,
                    uint32_t hi) {
     struct grammar *g = c->g;
@@ -249,7 +289,7 @@ static gnode build(struct sc *c, const struct sc_set *set, const struct members 
     }
     add_needs(c, set, m, &p, row);
     free(row);
-    p.extra = others(c, set, m);
+    p.extra = is_closed(c, set, m, lo) ? (gnode)G_NONE : others(c, set, m);
     if (!possible || c->rc) {
         free(p.row);
         return G_NONE;
@@ -268,6 +308,7 @@ gnode sc_object(struct sc *c, const struct sc_set *set) {
         if (h < hi) hi = h;
     }
     gather(c, set, &m);
+    if (c->o.complete && !c->rc) complete(c, set, &m);
     const gnode out = c->rc || lo > hi ? (gnode)G_NONE : build(c, set, &m, lo, hi);
     free(m.name);
     free(m.required);

@@ -14,7 +14,7 @@ enum { GRAMMAR_MAX = 4 << 20 };
 static int read_schema(struct run *r, struct err *e) {
     struct json *j = NULL;
     struct buf notes = {0};
-    const struct gram_opts o = {.notes = &notes};
+    const struct gram_opts o = {.open = r->a.open_objects, .notes = &notes};
     TRY(json_read(&j, r->a.schema, GRAMMAR_MAX, e));
     int rc = grammar_of_schema(&r->grammar, r->vocab, j, &o, e);
     if (rc) err_wrap(e, "%s", r->a.schema);

@@ -279,6 +279,7 @@ static int plain_options(struct work *w, const struct serve_job_opts *a, struct 
     *o = (struct serve_opts){.alias = a->alias ? a->alias : stem(w, a->path),
                              .file = io_base(a->path),
                              .strict = a->strict,
+                             .open_objects = a->open_objects,
                              .n_think = a->n_think,
                              .n_max = a->max_tokens ? a->max_tokens : -1,
                              .n_live = (int)a->parallel,

@@ -45,7 +45,8 @@ struct serve_job_opts {
     int64_t n_think;        /* tokens of thinking, then it is ended; -1: no limit */
     double max_step, drain; /* seconds */
     bool no_key, strict;
-    bool record_last; /* of lines that continue each other the last is kept */
+    bool open_objects; /* objects may have members that their schemas do not name */
+    bool record_last;  /* of lines that continue each other the last is kept */
 };
 extern const struct serve_job_opts serve_job_usual;
 /* Answers until it is told to stop. */

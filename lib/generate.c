@@ -78,7 +78,7 @@ static int language(const struct hone_generate_opts *o, const struct tok *t, str
     if (o->regex) return grammar_of_regex(g, *v, o->regex, strlen(o->regex), e);
     if (o->grammar) return grammar_of_text(g, *v, o->grammar, strlen(o->grammar), e);
     if (o->choices) return grammar_of_choices(g, *v, o->choices, count(o->choices), e);
-    const struct gram_opts go = {.strict = true};
+    const struct gram_opts go = {.strict = true, .open = o->open_objects != 0};
     TRY(json_parse(&schema, o->schema, strlen(o->schema), "schema", e));
     int rc = grammar_of_schema(g, *v, schema, &go, e);
     json_free(schema);

@@ -36,6 +36,7 @@ static const struct field generate_fields[] = {
     FIELD_OF_CALL(seed, "seed"),
     FIELD_OF_CALL(stop, "stop"),
     FIELD_OF_CALL(schema, "schema"),
+    FIELD_OF_CALL(open_objects, "open-objects"),
     FIELD_OF_CALL(grammar, "grammar"),
     FIELD_OF_CALL(regex, "regex"),
     FIELD_OF_CALL(choices, "choices"),

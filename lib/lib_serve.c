@@ -47,6 +47,7 @@ static const struct field serve_fields[] = {
     FIELD(FIELD_TEXT, template_, tmpl, "template"),
     FIELD(FIELD_TEXT, draft, draft, "draft"),
     FIELD(FIELD_FLAG, record_last, record_last, "record-last"),
+    FIELD(FIELD_FLAG, open_objects, open_objects, "open-objects"),
 };
 #undef FROM
 #undef TO

@@ -241,6 +241,7 @@ int chat_tools(struct ask *a, const struct json *j, struct fault *f) {
 static int chat_read(struct ask *a, const struct json *j, struct fault *f) {
     static const struct field *const tables[] = {fields, ask_sampling};
     const int sizes[] = {(int)COUNT_OF(fields), ask_n_sampling};
+    a->complete = true;
     TRY(fields_read(a, j, "", tables, sizes, 2, f));
     TRY(read_max(a, j, f));
     const struct json *gen = json_get(j, "add_generation_prompt");

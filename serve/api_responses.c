@@ -516,6 +516,7 @@ static int responses_read(struct ask *a, const struct json *j, struct fault *f) 
     static const struct field *const tables[] = {fields};
     const int sizes[] = {(int)COUNT_OF(fields)};
     struct buf out = {0};
+    a->complete = true;
     TRY(fields_read(a, j, "", tables, sizes, 1, f));
     TRY(put_tools(a, j, f));
     const int rc = write_conv(a, j, &out, f);

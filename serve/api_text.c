@@ -82,6 +82,7 @@ static int text_read(struct ask *a, const struct json *j, struct fault *f) {
     enum { USUAL = 16 }; /* tokens, as OpenAI has it */
     int64_t best;
     a->n_max = USUAL;
+    a->complete = true;
     TRY(fields_read(a, j, "", tables, sizes, 2, f));
     if (!a->n_prompts) return fault_set(f, 400, NULL, "prompt", "a prompt is needed");
     if (json_i64(json_get(j, "best_of"), &best) && best != a->n)

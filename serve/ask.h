@@ -68,6 +68,7 @@ struct ask {
     char *form_text;       /* JSON text of a schema or of a list of choices, a pattern, a grammar */
     bool form_strict;      /* what cannot be kept is refused */
     const char *form_path; /* static: the field that asked for it */
+    bool complete;         /* `strict`, of a form or a tool, means OpenAI's: all properties come */
 
     struct sample_opts sample;
     int64_t seed;  /* < 0: one is drawn */

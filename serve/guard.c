@@ -24,15 +24,18 @@ struct guards {
     const struct tok *tok;
     const struct toolfmt *fmt;
     enum guards_mode mode;
+    bool open;                /* objects may have members that their schemas do not name */
     struct gram_vocab *vocab; /* NULL: not needed so far */
     struct lang *kept[KEPT];  /* the last one used first */
     int n;
 };
-struct guards *guards_new(const struct tok *t, const struct toolfmt *f, enum guards_mode mode) {
+struct guards *guards_new(const struct tok *t, const struct toolfmt *f, enum guards_mode mode,
+                          bool open) {
     struct guards *g = xcalloc(1, sizeof *g);
     g->tok = t;
     g->fmt = f;
     g->mode = mode;
+    g->open = open;
     return g;
 }
 
@@ -64,7 +67,10 @@ static int compile_parsed(struct guards *g, struct ask *a, enum ask_form form, c
                           struct grammar **out, struct err *e) {
     struct buf notes = {0};
     const bool strict = g->mode == GUARDS_STRICT;
-    const struct gram_opts o = {.strict = a->form_strict || strict, .notes = &notes};
+    const struct gram_opts o = {.strict = a->form_strict || strict,
+                                .complete = a->form_strict && a->complete,
+                                .open = g->open,
+                                .notes = &notes};
     const char *text[256];
     int n = 0, rc;
     if (form == FORM_SCHEMA || form == FORM_TOOLS) {
@@ -74,7 +80,11 @@ static int compile_parsed(struct guards *g, struct ask *a, enum ask_form form, c
                                      : now       ? GRAM_TOOLS_REQUIRED
                                                  : GRAM_TOOLS_AUTO,
                                      !a->one_call};
-        const struct gram_opts any = {.any_order = true, .strict = strict, .notes = &notes};
+        const struct gram_opts any = {.any_order = true,
+                                      .strict = strict,
+                                      .complete = a->complete,
+                                      .open = g->open,
+                                      .notes = &notes};
         rc = form == FORM_SCHEMA ? grammar_of_schema(out, g->vocab, j, &o, e)
                                  : grammar_of_tools(out, g->vocab, g->fmt, &t, &any, e);
         for (size_t i = 0; i < notes.len; i++)
@@ -158,8 +168,8 @@ static struct lang *find(struct guards *g, struct ask *a, enum ask_form form, st
     struct buf key = {0};
     struct lang *l = NULL;
     trim(g);
-    buf_fmt(&key, "%d%d%d%d%d%d %s %s %s", (int)form, a->form != FORM_FREE, a->form_strict,
-            a->must_call, a->one_call, a->no_calls, a->only_tool ? a->only_tool : "",
+    buf_fmt(&key, "%d%d%d%d%d%d%d %s %s %s", (int)form, a->form != FORM_FREE, a->form_strict,
+            a->complete, a->must_call, a->one_call, a->no_calls, a->only_tool ? a->only_tool : "",
             a->allowed ? a->allowed : "", text ? text : "");
     for (int i = 0; i < g->n && !l; i++) {
         if (strcmp(g->kept[i]->key, key.data) != 0) continue;

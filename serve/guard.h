@@ -15,8 +15,10 @@ enum guards_mode {
     GUARDS_STRICT, /* what a language cannot express is refused, also where nobody asks for it */
     GUARDS_OFF     /* nothing is held to anything: the bare model */
 };
-/* Makes the guards of a server; both t and f, which says how calls are written, are borrowed. */
-struct guards *guards_new(const struct tok *t, const struct toolfmt *f, enum guards_mode mode);
+/* Makes the guards of a server; both t and f, which says how calls are written, are borrowed.
+ * open: objects may have members that their schemas do not name (gram_opts.open). */
+struct guards *guards_new(const struct tok *t, const struct toolfmt *f, enum guards_mode mode,
+                          bool open);
 /* Frees them; all answers must have ended. */
 void guards_free(struct guards *g);
 /* Makes what holds n answers to what a->form asks for, guard[0..n), which guard_release frees;

@@ -152,13 +152,9 @@ static int read_length(struct http_req *r) {
 /* Refuses a second field of a name that decides who may ask, or what a body is: which of the two
  * counts is a matter of the reader. */
 static int read_once(struct http_req *r) {
-    static const char *const once[] = {"origin",
-                                       "sec-fetch-site",
-                                       "authorization",
-                                       "x-api-key",
-                                       "content-type",
-                                       "content-encoding",
-                                       "access-control-request-headers"};
+    static const char *const once[] = {"origin",           "sec-fetch-site",
+                                       "authorization",    "x-api-key",
+                                       "content-encoding", "access-control-request-headers"};
     for (size_t i = 0; i < COUNT_OF(once); i++)
         if (count(r, once[i]) > 1) return refuse(r, 400, "a header that may come once came twice");
     return 0;

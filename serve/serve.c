@@ -185,7 +185,7 @@ int serve_new(struct server **out, const struct serve_opts *o, struct err *e) {
     s->fmt = toolfmt_detect(s->tmpl, strlen(s->tmpl));
     if (!s->fmt) s->fmt = toolfmt_plain();
     fingerprint(s);
-    s->guards = guards_new(o->m->tok, s->fmt, (enum guards_mode)o->constrain);
+    s->guards = guards_new(o->m->tok, s->fmt, (enum guards_mode)o->constrain, o->open_objects);
     s->restore = restore_new();
     no.ops = (struct net_ops){s, route_head, route_request, route_error, on_tick};
     if (o->cache_dir && shelf_open(&s->shelf, o->s, o->cache_dir, o->cache_bytes, &why))

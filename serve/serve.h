@@ -25,6 +25,7 @@ struct serve_opts {
     int think;                  /* enum ask_think, for requests that do not say */
     int64_t n_think;            /* tokens of thinking, for the same; < 0: no bound */
     int constrain;              /* enum guards_mode (guard.h) */
+    bool open_objects;          /* gram_opts.open for schemas of requests */
     bool strict;                /* other model ids than the alias are refused */
     enum chat_special special;
     struct sample_opts sample;

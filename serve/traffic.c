@@ -136,6 +136,7 @@ static void put_ask(struct jw *w, const struct task *t, const char *begun) {
         jw_str(w, "form_text", a->form_text);
         jw_bool(w, "form_strict", a->form_strict);
     }
+    if (a->complete) jw_bool(w, "complete", true);
     jw_end(w);
 }
 
@@ -284,6 +285,7 @@ static void read_wishes(struct ask *a, const struct json *v) {
     a->form_text = text_of(json_get(v, "form_text"));
     if (a->form > FORM_OBJECT && !a->form_text) a->form = FORM_FREE;
     a->form_strict = json_bool(json_get(v, "form_strict"), false);
+    a->complete = json_bool(json_get(v, "complete"), false);
     a->form_path = "form";
 }
 

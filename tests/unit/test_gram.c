@@ -56,6 +56,8 @@ static struct grammar *of_schema(const struct gram_vocab *v, const char *text,
     return g;
 }
 
+static const struct gram_opts open_objects = {.open = true}; /* as the draft has it */
+
 static bool takes(struct grammar *g, const char *text) {
     struct gram_state *s = gram_begin(g);
     const bool ok = gram_accept_text(s, text, strlen(text), &e) == 0 && gram_may_end(s);
@@ -71,7 +73,7 @@ static void test_texts(void) {
     CHECK_OK(json_read(&root, "tests/golden/gram/texts.json", 1 << 24, &e));
     for (const struct json *c = json_first(json_get(root, "cases")); c; c = json_next(c)) {
         struct grammar *g = NULL;
-        CHECK_OK(grammar_of_schema(&g, bytes, json_get(c, "schema"), NULL, &e));
+        CHECK_OK(grammar_of_schema(&g, bytes, json_get(c, "schema"), &open_objects, &e));
         if (!g) continue;
         for (int valid = 0; valid < 2; valid++) {
             const struct json *t = json_first(json_get(c, valid ? "valid" : "invalid"));
@@ -129,7 +131,7 @@ static void test_rules(void) {
             for (char *p = text[k]; *p; p++)
                 if (*p == '\'') *p = '"';
         }
-        struct grammar *g = of_schema(bytes, text[0], NULL);
+        struct grammar *g = of_schema(bytes, text[0], &open_objects);
         CHECK(g != NULL);
         if (!g) continue;
         if (!takes(g, text[1])) CHECK_FAIL("%s refuses %s", text[0], text[1]);
@@ -583,6 +585,80 @@ static void test_names(void) {
     }
 }
 
+/* Objects that list properties are closed, unless a schema speaks of others; OpenAI's strict mode
+ * wants every property, in its order. */
+static void test_closed(void) {
+    static const char ab[] = "'properties': {'a': {'type': 'integer'}, 'b': {'type': 'null'}}",
+                      one[] = "{'a': 1}", more[] = "{'a': 1, 'x': 2}",
+                      both[] = "{'a': 1, 'b': null}";
+    static const struct gram_opts closed = {.strict = false}, strict = {.complete = true},
+                                  loose = {.complete = true, .any_order = true};
+    static const struct {
+        const char *rest; /* behind ab, or a schema of its own */
+        const struct gram_opts *o;
+        const char *takes, *refuses;
+    } rows[] = {
+        {"", &closed, one, more},
+        {"", &closed, "{}", more},
+        {"", &open_objects, more, "{'a': 'x'}"},
+        {", 'additionalProperties': true", &closed, more, "{'b': 1}"},
+        {", 'additionalProperties': {'type': 'string'}", &closed, "{'x': 'y'}", more},
+        {", 'patternProperties': {'^x': {'type': 'integer'}}", &closed, more, "{'x': 'y'}"},
+        {", 'propertyNames': {'maxLength': 1}", &closed, more, "{'xx': 2}"},
+        {", 'minProperties': 3", &closed, "{'a': 1, 'x': 2, 'y': 3}", both},
+        {", 'if': {'required': ['a']}, 'then': {'required': ['x']}", &closed, more, "{'b': 1}"},
+        {", 'allOf': [{'properties': {'c': true}}]", &closed, "{'a': 1, 'c': 2}", more},
+        {", 'anyOf': [{'properties': {'c': true}}, {'required': ['b']}]", &closed,
+         "{'a': 1, 'c': 2}", more},
+        {", 'required': ['z']", &closed, "{'z': []}", "{'z': [], 'x': 2}"},
+        {", 'required': ['a']", &closed, one, "{'a': 1, 'a': 1}"},
+        {"{'type': 'object'}", &closed, more, "[]"},
+        {"{'type': 'object', 'properties': {}}", &closed, "{}", one},
+        {"{'items': {'properties': {'a': true}, 'type': 'object'}}", &closed, "[{'a': 1}]",
+         "[{'x': 1}]"},
+        {"", &strict, both, one},
+        {"", &strict, both, "{}"},
+        {"", &strict, both, "{'b': null, 'a': 1}"},
+        {", 'additionalProperties': false", &strict, both, more},
+        {", 'required': ['a']", &loose, "{'b': null, 'a': 1}", one},
+        {"{'$ref': '#/$defs/n', '$defs': {'n': {'type': 'object', 'properties': {'v': {'type': "
+         "'integer'}, 'n': {'anyOf': [{'$ref': '#/$defs/n'}, {'type': 'null'}]}}}}}",
+         &strict, "{'v': 1, 'n': {'v': 2, 'n': null}}", "{'v': 1, 'n': {'v': 2}}"},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char text[3][300];
+        if (*rows[i].rest == '{')
+            snprintf(text[0], sizeof text[0], "%s", rows[i].rest);
+        else
+            snprintf(text[0], sizeof text[0], "{'type': 'object', %s%s}", ab, rows[i].rest);
+        snprintf(text[1], sizeof text[1], "%s", rows[i].takes);
+        snprintf(text[2], sizeof text[2], "%s", rows[i].refuses);
+        for (int k = 0; k < 3; k++)
+            for (char *p = text[k]; *p; p++)
+                if (*p == '\'') *p = '"';
+        struct grammar *g = of_schema(bytes, text[0], rows[i].o);
+        if (!g) {
+            CHECK_FAIL("%s: %s", text[0], e.msg);
+            continue;
+        }
+        if (!takes(g, text[1])) CHECK_FAIL("%s refuses %s", text[0], text[1]);
+        if (takes(g, text[2])) CHECK_FAIL("%s takes %s", text[0], text[2]);
+        grammar_free(g);
+    }
+    static const char *const bad[][2] = {
+        {"{\"properties\": {\"a\": {\"type\": \"object\", \"additionalProperties\": {}}}}",
+         "properties.a.additionalProperties: must be false"},
+        {"{\"additionalProperties\": true}", "additionalProperties: must be false"},
+        {"{\"patternProperties\": {\"x\": true}}", "patternProperties: cannot be used"}};
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        struct json *s = NULL;
+        struct grammar *g = NULL;
+        CHECK_OK(json_parse(&s, bad[i][0], strlen(bad[i][0]), "schema", &e));
+        CHECK_ERR(grammar_of_schema(&g, bytes, s, &strict, &e), ERR_DATA, bad[i][1]);
+        json_free(s);
+    }
+}
+
 int main(void) {
     CHECK_OK(byte_vocab(&bytes, &e));
     RUN(test_texts);
@@ -597,6 +673,7 @@ int main(void) {
     RUN(test_strict);
     RUN(test_harm);
     RUN(test_bounds_and_references);
+    RUN(test_closed);
     RUN(test_names);
     gram_vocab_free(bytes);
     return check_done();
