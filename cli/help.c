@@ -212,8 +212,8 @@ void help_overview(struct buf *b, const struct subcommand *s, int n, int width) 
     char head[32];
     buf_str(b, "usage: hone COMMAND [options]\n\n");
     help_wrap(b,
-              "Turns language-model checkpoints into quantized GGUF files that can be trusted. "
-              "It reads and writes files only: nothing is downloaded, nothing is served.",
+              "Turns language-model checkpoints into quantized GGUF files that can be trusted, "
+              "and runs and serves them. Nothing is downloaded.",
               0, 0, width);
     buf_str(b, "\n\n");
     for (int i = 0; i < n; i++) {

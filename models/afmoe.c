@@ -73,4 +73,5 @@ const struct arch arch_afmoe = {
     .from_hf = from_hf,
     .window_period = 4,
     .decoder = &decoder,
+    .tools = "hermes-json",
 };

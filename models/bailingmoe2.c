@@ -63,4 +63,5 @@ const struct arch arch_bailingmoe2 = {
     .derive = derive,
     .from_hf = from_hf,
     .decoder = &decoder,
+    .tools = "hermes-json",
 };

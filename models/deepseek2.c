@@ -316,6 +316,7 @@ const struct arch arch_deepseek2 = {
     .decoder = &decoder,
     .yarn_log = 0.1,
     .drafts = true,
+    .tools = "deepseek-v31 kimi glm-argkv",
 };
 const struct arch arch_mistral4 = {
     .name = "mistral4",
@@ -345,6 +346,7 @@ const struct arch arch_deepseek32 = {
     .read_keys = read_keys,
     .decoder = &decoder,
     .yarn_log = 0.1,
+    .tools = "dsml",
 };
 const struct arch arch_glm_dsa = {
     .name = "glm-dsa",
@@ -359,4 +361,5 @@ const struct arch arch_glm_dsa = {
     .write_keys = glm_write_keys,
     .decoder = &decoder,
     .yarn_log = 0.1,
+    .tools = "glm-argkv",
 };

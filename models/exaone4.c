@@ -96,6 +96,7 @@ const struct arch arch_exaone4 = {
     .window_period = 4,
     .window_keys = true,
     .decoder = &decoder,
+    .tools = "hermes-json",
 };
 const struct arch arch_exaone_moe = {
     .name = "exaone-moe",
@@ -110,4 +111,5 @@ const struct arch arch_exaone_moe = {
     .window_period = 4,
     .window_keys = true,
     .decoder = &moe_decoder,
+    .tools = "hermes-json",
 };

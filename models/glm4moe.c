@@ -70,4 +70,5 @@ const struct arch arch_glm4moe = {
     .from_hf = from_hf,
     .decoder = &decoder,
     .drafts = true,
+    .tools = "glm-argkv",
 };

@@ -65,4 +65,5 @@ const struct arch arch_hy_v3 = {
     .from_hf = from_hf,
     .decoder = &decoder,
     .drafts = true,
+    .tools = "hy3 hy3-preview",
 };

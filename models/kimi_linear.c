@@ -130,4 +130,5 @@ const struct arch arch_kimi_linear = {
     .derive = derive,
     .from_hf = from_hf,
     .decoder = &decoder,
+    .tools = "kimi",
 };

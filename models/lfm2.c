@@ -109,6 +109,7 @@ const struct arch arch_lfm2 = {
     .derive = derive,
     .from_hf = from_hf,
     .decoder = &decoder,
+    .tools = "python-list",
 };
 const struct arch arch_lfm2moe = {
     .name = "lfm2moe",
@@ -120,4 +121,5 @@ const struct arch arch_lfm2moe = {
     .derive = derive,
     .from_hf = from_hf,
     .decoder = &decoder,
+    .tools = "python-list",
 };

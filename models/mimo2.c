@@ -120,4 +120,5 @@ const struct arch arch_mimo2 = {
     .window_period = -1,
     .window_keys = true,
     .decoder = &decoder,
+    .tools = "qwen-xml",
 };

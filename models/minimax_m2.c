@@ -48,4 +48,5 @@ const struct arch arch_minimax_m2 = {
     .derive = derive,
     .from_hf = from_hf,
     .decoder = &decoder,
+    .tools = "minimax-invoke",
 };

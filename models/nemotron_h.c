@@ -138,6 +138,7 @@ const struct arch arch_nemotron_h = {
     .from_hf = from_hf,
     .write_keys = write_keys,
     .decoder = &decoder,
+    .tools = "nemotron-list",
 };
 const struct arch arch_nemotron_h_moe = {
     .name = "nemotron_h_moe",
@@ -151,4 +152,5 @@ const struct arch arch_nemotron_h_moe = {
     .from_hf = from_hf,
     .write_keys = write_keys,
     .decoder = &moe_decoder,
+    .tools = "qwen-xml",
 };

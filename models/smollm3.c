@@ -52,4 +52,5 @@ const struct arch arch_smollm3 = {
     .derive = derive,
     .from_hf = from_hf,
     .decoder = &decoder,
+    .tools = "hermes-json",
 };

@@ -200,4 +200,5 @@ const struct arch arch_step35 = {
     .window_period = -1,
     .window_keys = true,
     .decoder = &decoder,
+    .tools = "qwen-xml",
 };

@@ -93,6 +93,21 @@ static const struct rule rules[] = {
 #undef NAMED
 #undef RULE
 
+#define RECIPE(name, type)
+#define NAMED(name, type, base, about)
+#define RULE(recipe, cls, cond, arg, type)
+#undef LIFT
+#define LIFT(cls, from, to) {CLS_##cls, QT_##from, QT_##to},
+static const struct {
+    enum cls cls;
+    enum qtype from, to;
+} lifts[] = {
+#include "quantize/recipes.def"
+};
+#undef RECIPE
+#undef NAMED
+#undef RULE
+
 const char *recipe_name(int i) {
     return i >= 0 && i < (int)COUNT_OF(recipes) ? recipes[i].name : NULL;
 }
@@ -301,11 +316,33 @@ static bool holds(const struct rule *r, const struct recipe_model *m, int64_t i)
     return false;
 }
 
+/* Tells whether a recipe is one of the 1- and 2-bit ones, which share no rules with the others. */
+static bool is_low(const char *recipe) {
+    return strncmp(recipe, "IQ1", 3) == 0 || strncmp(recipe, "IQ2", 3) == 0;
+}
+
 /* Tells whether a rule belongs to a recipe. A rule for "*" does not belong to the 1- and 2-bit
  * recipes, which have rules of their own for eight experts. */
 static bool rule_is_of(const struct rule *r, const char *recipe) {
-    if (strcmp(r->recipe, "*") != 0) return strcmp(r->recipe, recipe) == 0;
-    return strncmp(recipe, "IQ1", 3) != 0 && strncmp(recipe, "IQ2", 3) != 0;
+    return strcmp(r->recipe, "*") != 0 ? strcmp(r->recipe, recipe) == 0 : !is_low(recipe);
+}
+
+/* Tells whether llama.cpp takes the model for a 70B: a trunk of 80 layers with fewer key heads than
+ * query heads (Llama), or any Qwen 2 of 80 layers. */
+static bool is_70b(const struct recipe_model *m) {
+    const char *arch = m->arch ? m->arch->name : "";
+    if (m->n_blocks - m->n_mtp != 80 || m->experts == 8) return false;
+    return strcmp(arch, "qwen2") == 0 || (strcmp(arch, "llama") == 0 && m->heads != m->kv_heads);
+}
+
+/* Returns the type of a tensor to which the rules of a recipe give t: more for the values of a 70B,
+ * which many heads share. */
+static enum qtype lift(const struct recipe *r, enum role role, const struct recipe_model *m,
+                       enum qtype t) {
+    if (!r || r->about || is_low(r->name) || !is_70b(m)) return t;
+    for (size_t i = 0; i < COUNT_OF(lifts); i++)
+        if (lifts[i].from == t && (enum cls)role_class[role] == lifts[i].cls) return lifts[i].to;
+    return t;
 }
 
 static bool in_class(enum cls want, enum role role, bool several) {
@@ -328,13 +365,14 @@ static bool in_class(enum cls want, enum role role, bool several) {
  * when none does. */
 static enum qtype by_rules(const char *recipe, enum role role, bool several,
                            const struct recipe_model *m, int64_t i, enum qtype other) {
+    const struct recipe *self = lookup(recipe);
     for (size_t k = 0; k < COUNT_OF(rules); k++) {
         const struct rule *r = &rules[k];
         if (in_class(r->cls, role, several) && rule_is_of(r, recipe) && holds(r, m, i))
-            return r->type;
+            return lift(self, role, m, r->type);
     }
-    const struct recipe *self = lookup(recipe);
-    return self && self->base ? by_rules(self->base, role, several, m, i, other) : other;
+    return self && self->base ? by_rules(self->base, role, several, m, i, other)
+                              : lift(self, role, m, other);
 }
 
 bool recipe_needs_imatrix(const char *recipe, const struct recipe_item *it) {

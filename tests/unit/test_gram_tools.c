@@ -9,6 +9,7 @@
 #include "core/rng.h"
 #include "tests/check.h"
 #include "gram/gram.h"
+#include "models/arch.h"
 #include "text/schema.h"
 #include "chat/toolfmt.h"
 #include "tests/unit/byte_vocab.h"
@@ -406,8 +407,33 @@ static void test_rendered(void) {
     json_free(root);
 }
 
+/* What `doctor --models` says of a family is a row of the table, and is said of the families whose
+ * templates (tests/golden/templates, docs of their publishers) ask for one. */
+static void test_families(void) {
+    static const char *const said[][2] = {
+        {"glm4moe", "glm-argkv"},       {"glm-dsa", "glm-argkv"}, {"deepseek2", "deepseek-v31"},
+        {"deepseek32", "dsml"},         {"kimi-linear", "kimi"},  {"minimax-m2", "minimax-invoke"},
+        {"lfm2", "python-list"},        {"hy_v3", "hy3"},         {"step35", "qwen-xml"},
+        {"nemotron_h_moe", "qwen-xml"}, {"qwen3", "hermes-json"}, {"gpt-oss", "harmony"},
+    };
+    for (int i = 0; arch_at(i); i++)
+        for (const char *s = arch_at(i)->tools; s && *s; s += strspn(s, " ")) {
+            char name[32] = "";
+            size_t n = strcspn(s, " ");
+            if (n < sizeof name) memcpy(name, s, n);
+            if (!toolfmt_find(name)) CHECK_FAIL("%s: no format %s", arch_at(i)->name, s);
+            s += n;
+        }
+    for (size_t i = 0; i < COUNT_OF(said); i++) {
+        const struct arch *a = arch_find(said[i][0]);
+        if (!a || !a->tools || !strstr(a->tools, said[i][1]))
+            CHECK_FAIL("%s lacks %s", said[i][0], said[i][1]);
+    }
+}
+
 int main(void) {
     CHECK_OK(byte_vocab(&bytes, &e));
+    RUN(test_families);
     RUN(test_read_back);
     RUN(test_classes);
     RUN(test_many);

@@ -260,6 +260,53 @@ static void test_low_bit_rules_of_35b(void) {
     drop_35b();
 }
 
+/* attn_v of models that llama.cpp calls 70B: by hand from llama_tensor_get_type of llama-quant.cpp.
+ */
+static void test_values_of_70b(void) {
+    static const struct {
+        const char *arch, *recipe;
+        int64_t blocks, kv_heads;
+        enum qtype first, mid; /* of layers 0 and 11 */
+    } want[] = {
+        {"llama", "Q2_K", 80, 8, QT_Q5_K, QT_Q5_K},
+        {"llama", "Q2_K_S", 80, 8, QT_Q5_K, QT_Q5_K},
+        {"llama", "Q3_K_S", 80, 8, QT_Q5_K, QT_Q5_K},
+        {"llama", "Q3_K_M", 80, 8, QT_Q5_K, QT_Q5_K},
+        {"llama", "IQ3_XXS", 80, 8, QT_Q5_K, QT_Q5_K},
+        {"llama", "IQ3_M", 80, 8, QT_Q5_K, QT_Q5_K},
+        {"llama", "Q4_K_S", 80, 8, QT_Q5_K, QT_Q5_K},
+        {"llama", "Q4_K_M", 80, 8, QT_Q6_K, QT_Q5_K},
+        {"llama", "Q5_K_M", 80, 8, QT_Q6_K, QT_Q5_K},
+        {"llama", "Q4_0", 80, 8, QT_Q4_0, QT_Q4_0},
+        {"llama", "IQ2_M", 80, 8, QT_Q4_K, QT_Q4_K},
+        {"llama", "IQ4_XS", 80, 8, QT_Q5_K, QT_Q5_K},
+        {"llama", "Q4_K_M", 80, 64, QT_Q6_K, QT_Q4_K},
+        {"llama", "Q3_K_S", 79, 8, QT_Q3_K, QT_Q3_K},
+        {"qwen2", "Q4_K_M", 80, 8, QT_Q6_K, QT_Q5_K},
+        {"qwen2", "Q3_K_S", 80, 64, QT_Q5_K, QT_Q5_K},
+        {"qwen3", "Q4_K_M", 80, 8, QT_Q6_K, QT_Q4_K},
+        {"llama", "hone-IQ4_XS", 80, 8, QT_Q8_0, QT_Q8_0},
+    };
+    static char name[80][32];
+    static struct recipe_item it[80];
+    for (int i = 0; i < 80; i++) snprintf(name[i], sizeof name[i], "blk.%d.attn_v.weight", i);
+    for (size_t k = 0; k < COUNT_OF(want); k++) {
+        struct recipe_model m = {.arch = arch_find(want[k].arch),
+                                 .n_blocks = want[k].blocks,
+                                 .heads = 64,
+                                 .kv_heads = want[k].kv_heads,
+                                 .imatrix = true};
+        memset(it, 0, sizeof it);
+        for (int i = 0; i < want[k].blocks; i++)
+            it[i] = (struct recipe_item){.name = name[i], .ne = {256, 256, 1, 1}, .from = QT_F16};
+        recipe_roles(&m, it, want[k].blocks);
+        recipe_apply(want[k].recipe, QT_F32, &m, it, want[k].blocks);
+        if (it[0].type != want[k].first || it[11].type != want[k].mid)
+            CHECK_FAIL("%s of %s: %s and %s", want[k].recipe, want[k].arch, qtype_name(it[0].type),
+                       qtype_name(it[11].type));
+    }
+}
+
 static void test_what_needs_importance(void) {
     struct recipe_item it = {.name = "blk.0.ffn_up.weight", .role = ROLE_FFN_UP};
     it.type = QT_IQ2_S;
@@ -450,6 +497,7 @@ int main(void) {
     RUN(test_low_bit_rules_of_35b);
     RUN(test_named_recipes_of_35b);
     RUN(test_dense_layers_are_counted);
+    RUN(test_values_of_70b);
     RUN(test_what_needs_importance);
     RUN(test_mtp_block);
     RUN(test_unknown_architecture_by_names);
