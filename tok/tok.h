@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* tok/tok.h - tokenizers: text -> ids and back. Built from a GGUF's tokenizer.* keys or from the
  * files of a folder: tokenizer.json (recognised by structure: normalizer, split regex),
- * tokenizer.model (SentencePiece), tekken.json.
+ * tokenizer.model (SentencePiece), tekken.json, tiktoken.model.
  *
  * Kinds: byte-level BPE (pre-tokenizers of tok/pretok.def), BPE over characters with U+2581 for
  * spaces, SentencePiece's BPE by scores and its unigram model. Thread-safe once built. */
@@ -43,9 +43,12 @@ struct tok_files {
     size_t sp_len;
     const char *tekken; /* tekken.json */
     size_t tekken_len;
+    const char *tiktoken; /* tiktoken.model or NAME.tiktoken; its name */
+    const char *tiktoken_name;
+    size_t tiktoken_len;
 };
 /* Chooses: SentencePiece's file, unless tokenizer.json is of another kind or has other tokens; then
- * tokenizer.json; then tekken.json. n_vocab and pre as below. */
+ * tokenizer.json; then tekken.json; then the tiktoken file. n_vocab and pre as below. */
 int tok_from_files(struct tok **out, const struct tok_files *f, int64_t n_vocab, const char *pre,
                    struct err *e);
 /* Makes a tokenizer from the parsed files of a folder: tokenizer_json is tokenizer.json, config is

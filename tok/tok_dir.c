@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* tok/tok_dir.c - reads the tokenizer files of a folder; weights need not be there. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/io.h"
 #include "core/json.h"
 #include "core/limits.h"
+#include "core/mem.h"
 #include "tok/tok.h"
 
 enum { TOKENIZER, CONFIG, MODEL, GENERATION, ADDED, N_JSON };
@@ -14,6 +16,8 @@ static const char *const json_names[N_JSON] = {"tokenizer.json", "tokenizer_conf
 static const char *const sp_names[] = {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
                                        "spm.model", NULL};
 static const char *const tekken_names[] = {"tekken.json", NULL};
+static const char *const tiktoken_names[] = {"tiktoken.model", "hy.tiktoken", "qwen.tiktoken",
+                                             NULL};
 
 static int read_json(struct json **out, const char *dir, const char *name, struct err *e) {
     char *path = io_join(dir, name);
@@ -22,15 +26,33 @@ static int read_json(struct json **out, const char *dir, const char *name, struc
     return rc;
 }
 
-/* Reads the first of the files that is there; *out stays NULL when none is. */
+/* Reads the first of the files that is there, and sets *name to its name unless name is NULL; *out
+ * stays NULL when none is. */
 static int read_first(char **out, size_t *len, const char *dir, const char *const *names,
-                      struct err *e) {
+                      const char **name, struct err *e) {
     int rc = 0;
     for (; !rc && !*out && *names; names++) {
         char *path = io_join(dir, *names);
         if (io_exists(path)) rc = io_read_file(out, len, path, limit_of(LIM_HF_JSON), e);
+        if (*out && name) *name = *names;
         free(path);
     }
+    return rc;
+}
+
+/* Reads a file NAME.tiktoken of another name than the known ones; *name is the caller's. */
+static int read_tiktoken(char **out, size_t *len, const char *dir, char **name, struct err *e) {
+    static const char end[] = ".tiktoken";
+    struct io_names all = {0};
+    int rc = io_list(&all, dir, e);
+    for (int i = 0; i < all.n && !rc && !*out; i++) {
+        size_t n = strlen(all.v[i]);
+        if (n < sizeof end || strcmp(all.v[i] + n - (sizeof end - 1), end) != 0) continue;
+        *name = xstrdup(all.v[i]);
+        const char *one[] = {*name, NULL};
+        rc = read_first(out, len, dir, one, NULL, e);
+    }
+    io_names_release(&all);
     return rc;
 }
 
@@ -44,12 +66,16 @@ static int64_t config_rows(const struct json *config) {
 int tok_from_dir(struct tok **out, const char *dir, int64_t n_vocab, const char *pre,
                  struct err *e) {
     struct json *j[N_JSON] = {NULL};
-    char *sp = NULL, *tekken = NULL;
+    char *sp = NULL, *tekken = NULL, *tiktoken = NULL, *name = NULL;
     struct tok_files f = {0};
     int rc = 0;
     for (int i = 0; i < N_JSON && !rc; i++) rc = read_json(&j[i], dir, json_names[i], e);
-    if (!rc) rc = read_first(&sp, &f.sp_len, dir, sp_names, e);
-    if (!rc && !j[TOKENIZER]) rc = read_first(&tekken, &f.tekken_len, dir, tekken_names, e);
+    if (!rc) rc = read_first(&sp, &f.sp_len, dir, sp_names, NULL, e);
+    if (!rc && !j[TOKENIZER]) rc = read_first(&tekken, &f.tekken_len, dir, tekken_names, NULL, e);
+    if (!rc && !j[TOKENIZER] && !tekken)
+        rc = read_first(&tiktoken, &f.tiktoken_len, dir, tiktoken_names, &f.tiktoken_name, e);
+    if (!rc && !j[TOKENIZER] && !tekken && !tiktoken)
+        rc = read_tiktoken(&tiktoken, &f.tiktoken_len, dir, &name, e);
     if (!rc) {
         f.tokenizer = j[TOKENIZER];
         f.config = j[CONFIG];
@@ -58,6 +84,8 @@ int tok_from_dir(struct tok **out, const char *dir, int64_t n_vocab, const char 
         f.added = j[ADDED];
         f.sp = sp;
         f.tekken = tekken;
+        f.tiktoken = tiktoken;
+        if (name) f.tiktoken_name = name;
         if (n_vocab <= 0) n_vocab = config_rows(j[MODEL]);
         rc = tok_from_files(out, &f, n_vocab, pre, e);
         if (rc) err_wrap(e, "%s", dir);
@@ -65,5 +93,7 @@ int tok_from_dir(struct tok **out, const char *dir, int64_t n_vocab, const char 
     for (int i = 0; i < N_JSON; i++) json_free(j[i]);
     free(sp);
     free(tekken);
+    free(tiktoken);
+    free(name);
     return rc;
 }

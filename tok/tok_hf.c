@@ -57,13 +57,11 @@ static int check_model(struct tok *t, const struct json *model, struct err *e) {
     return check_bpe(t, model, e);
 }
 
-static int64_t largest_id(const struct json *vocab, const struct json *added) {
+static int64_t largest_id(const struct json *vocab, const struct tok_files *f) {
     int64_t id, most = json_type(vocab) == JSON_ARR ? json_len(vocab) - 1 : -1;
     for (const struct json *c = json_first(vocab); c; c = json_next(c))
         if (json_i64(c, &id) && id > most) most = id;
-    for (const struct json *c = json_first(added); c; c = json_next(c))
-        if (json_i64(json_get(c, "id"), &id) && id > most) most = id;
-    return most;
+    return hf_last_id(f, most);
 }
 
 static int read_vocab(struct tok *t, const struct json *vocab, struct err *e) {
@@ -185,8 +183,7 @@ static int build(struct tok *t, const struct tok_files *f, int64_t n_vocab, cons
     const struct json *model = json_get(f->tokenizer, "model");
     TRY(check_model(t, model, e));
     TRY(hf_recognise(t, f, pre, e));
-    if (n_vocab <= 0)
-        n_vocab = largest_id(json_get(model, "vocab"), json_get(f->tokenizer, "added_tokens")) + 1;
+    if (n_vocab <= 0) n_vocab = largest_id(json_get(model, "vocab"), f) + 1;
     TRY(vocab_init(&t->v, n_vocab, e));
     TRY(read_model(t, model, e));
     TRY(hf_added(t, f, e));
@@ -233,9 +230,17 @@ int tok_from_files(struct tok **out, const struct tok_files *f, int64_t n_vocab,
     if (use_sp(f, pre)) return tok_from_sp(out, f, n_vocab, e);
     if (f->tokenizer) return from_tokenizer_json(out, f, n_vocab, pre, e);
     if (f->tekken) return tok_from_tekken(out, f->tekken, f->tekken_len, n_vocab, e);
+    if (f->tiktoken) return tok_from_tiktoken(out, f, n_vocab, pre, e);
+    if (f->sp && tiktoken_like(f->sp, f->sp_len)) {
+        struct tok_files g = *f;
+        g.tiktoken = f->sp;
+        g.tiktoken_len = f->sp_len;
+        g.tiktoken_name = "tokenizer.model";
+        return tok_from_tiktoken(out, &g, n_vocab, pre, e);
+    }
     return err_set(e, ERR_DATA,
                    f->sp ? "tokenizer.model is none of SentencePiece's, and there is no "
                            "tokenizer.json: download it from the original release"
-                         : "there is no tokenizer.json, no tokenizer.model and no tekken.json: "
-                           "download it from the original release");
+                         : "there is no tokenizer.json, no tokenizer.model, no tekken.json and no "
+                           "tiktoken file: download them from the original release");
 }

@@ -20,6 +20,8 @@ bool hf_like_sentencepiece(const struct json *tokenizer);
 /* Reads where a space is added, as tokenizer.json says; returns false when it says nothing. */
 bool hf_prefix(const struct json *tokenizer, struct prep *out);
 
+/* Returns the largest id of any added token of the folder, at least `most`. */
+int64_t hf_last_id(const struct tok_files *f, int64_t most);
 /* Reads added tokens; hf_pad gives rows without a token their padding, and hf_specials reads the
  * special ids (tok_hf_added.c). */
 int hf_added(struct tok *t, const struct tok_files *f, struct err *e);
@@ -29,6 +31,15 @@ int hf_specials(struct tok *t, const struct tok_files *f, struct err *e);
 /* Makes a score for each token from the ranks of the merges that make it, for other readers of a
  * GGUF (tok_ranks.c). */
 void ranks_to_scores(struct tok *t);
+
+/* Returns the id of a text by a linear search, for a vocabulary without an index; -1: none. */
+int64_t hf_find_text(const struct tok *t, const char *text);
+
+/* Makes a tokenizer from a tiktoken file (tok_tiktoken.c). */
+int tok_from_tiktoken(struct tok **out, const struct tok_files *f, int64_t n_vocab, const char *pre,
+                      struct err *e);
+/* Tells whether the first line of a file is that of a tiktoken file. */
+bool tiktoken_like(const char *text, size_t len);
 
 /* Makes a tokenizer from SentencePiece's file (tok_sp.c). */
 int tok_from_sp(struct tok **out, const struct tok_files *f, int64_t n_vocab, struct err *e);

@@ -144,30 +144,100 @@ static int read_added(struct tok *t, const struct json *added, const struct json
     return 0;
 }
 
-/* Reads added tokens from the older places: added_tokens_decoder of tokenizer_config.json ("id":
- * {content, ...}), and added_tokens.json (text: id). */
-static int read_older(struct tok *t, const struct tok_files *f, struct err *e) {
-    const struct json *list = json_get(f->config, "added_tokens_decoder");
-    int64_t id;
-    for (const struct json *c = json_first(f->added); c && !list; c = json_next(c))
-        if (json_i64(c, &id) && id >= 0 && *json_name(c))
-            TRY(add_token(t, id, json_name(c), (struct flags){.normalized = true}, f->config, e));
+int64_t hf_find_text(const struct tok *t, const char *text) {
+    for (int64_t id = 0; id < t->v.n; id++)
+        if (t->v.text[id] && strcmp(t->v.text[id], text) == 0) return id;
+    return -1;
+}
+
+/* Tells whether a second place may declare this token: its row is free or already holds this text.
+ * Warns where two files disagree. */
+static bool may_declare(const struct tok *t, int64_t id, const char *text, const char *where) {
+    if (id >= t->v.n) return true; /* add_token() says what becomes of it. */
+    if (t->v.text[id] && strcmp(t->v.text[id], text) == 0) return true;
+    int64_t other = hf_find_text(t, text);
+    if (other >= 0) {
+        log_warn(
+            "%s gives token \"%s\" the id %lld, but the vocabulary has it as %lld: the latter is "
+            "used",
+            where, text, (long long)id, (long long)other);
+        return false;
+    }
+    if (t->v.text[id]) {
+        log_warn(
+            "%s calls token %lld \"%s\", but the vocabulary calls it \"%s\": the latter is used",
+            where, (long long)id, text, t->v.text[id]);
+        return false;
+    }
+    return true;
+}
+
+/* Reads added_tokens_decoder of tokenizer_config.json: "id": {content, ...}. */
+static int read_decoder(struct tok *t, const struct json *list, const struct json *config,
+                        bool *declared, struct err *e) {
     for (const struct json *c = json_first(list); c; c = json_next(c)) {
         const char *text = json_str(json_get(c, "content"));
         char *end;
-        long long n = strtoll(json_name(c), &end, 10);
-        if (!text || *end || end == json_name(c) || n < 0)
+        long long id = strtoll(json_name(c), &end, 10);
+        if (!text || *end || end == json_name(c) || id < 0)
             return err_set(e, ERR_DATA,
                            "tokenizer_config.json: an entry of added_tokens_decoder has no content "
                            "or no proper id");
-        TRY(add_token(t, (int64_t)n, text, read_flags(c), f->config, e));
+        if (id < t->v.n && declared[id]) continue;
+        if (!may_declare(t, id, text, "tokenizer_config.json")) continue;
+        TRY(add_token(t, (int64_t)id, text, read_flags(c), config, e));
+        if (id < t->v.n) declared[id] = true;
     }
     return 0;
 }
 
+/* Reads added_tokens.json, the oldest place: "text": id. A token that tokenizer_config.json names
+ * is special, others are looked for in normalized text, as the library has it. */
+static int read_oldest(struct tok *t, const struct tok_files *f, bool *declared, struct err *e) {
+    for (const struct json *c = json_first(f->added); c; c = json_next(c)) {
+        const char *text = json_name(c);
+        int64_t id;
+        if (!json_i64(c, &id) || id < 0 || !text || !*text) continue;
+        if (id < t->v.n && declared[id]) continue;
+        if (!may_declare(t, id, text, "added_tokens.json")) continue;
+        bool special = config_names(f->config, text);
+        struct flags flags = {.special = special, .normalized = !special};
+        TRY(add_token(t, id, text, flags, f->config, e));
+        if (id < t->v.n) declared[id] = true;
+    }
+    return 0;
+}
+
+/* Notes which ids tokenizer.json declares. */
+static void note_declared(const struct tok *t, const struct json *added, bool *declared) {
+    int64_t id;
+    for (const struct json *c = json_first(added); c; c = json_next(c))
+        if (json_i64(json_get(c, "id"), &id) && id >= 0 && id < t->v.n) declared[id] = true;
+}
+
 int hf_added(struct tok *t, const struct tok_files *f, struct err *e) {
-    return f->tokenizer ? read_added(t, json_get(f->tokenizer, "added_tokens"), f->config, e)
-                        : read_older(t, f, e);
+    const struct json *added = json_get(f->tokenizer, "added_tokens");
+    bool *declared = xcalloc((size_t)t->v.n, sizeof *declared);
+    int rc = read_added(t, added, f->config, e);
+    note_declared(t, added, declared);
+    if (!rc)
+        rc = read_decoder(t, json_get(f->config, "added_tokens_decoder"), f->config, declared, e);
+    if (!rc) rc = read_oldest(t, f, declared, e);
+    free(declared);
+    return rc;
+}
+
+int64_t hf_last_id(const struct tok_files *f, int64_t most) {
+    const struct json *list = json_get(f->config, "added_tokens_decoder");
+    const struct json *added = json_get(f->tokenizer, "added_tokens");
+    int64_t id;
+    for (const struct json *c = json_first(added); c; c = json_next(c))
+        if (json_i64(json_get(c, "id"), &id) && id > most) most = id;
+    for (const struct json *c = json_first(f->added); c; c = json_next(c))
+        if (json_i64(c, &id) && id > most) most = id;
+    for (const struct json *c = json_first(list); c; c = json_next(c))
+        if ((id = strtoll(json_name(c), NULL, 10)) > most) most = id;
+    return most;
 }
 
 void hf_pad(struct tok *t) {
@@ -188,15 +258,8 @@ static const struct json *added_by_text(const struct json *added, const char *te
     return NULL;
 }
 
-/* Returns the id of a text, by a linear search: the vocabulary has no index yet. */
-static int64_t find_text(const struct tok *t, const char *text) {
-    for (int64_t id = 0; id < t->v.n; id++)
-        if (t->v.text[id] && strcmp(t->v.text[id], text) == 0) return id;
-    return -1;
-}
-
 /* Reads a special token: NAME_token of tokenizer_config.json, else NAME_token_id of config.json,
- * where the root comes before text_config. */
+ * where the root comes before text_config. An empty text means that there is none. */
 static int read_special(struct tok *t, const struct json *added, const struct json *config,
                         const struct json *model_config, const char *name, enum tok_special s,
                         struct err *e) {
@@ -205,7 +268,14 @@ static int read_special(struct tok *t, const struct json *added, const struct js
     snprintf(key, sizeof key, "%s_token", name);
     const char *text = token_text(json_get(config, key));
     const struct json *a = added_by_text(added, text);
-    if (!a && t->score && text) id = find_text(t, text);
+    if (text && !*text) {
+        t->special[s] = -1;
+        return 0;
+    }
+    if (!a && text) id = hf_find_text(t, text);
+    if (!a && text && id < 0 && (s == TS_BOS || s == TS_EOS))
+        log_warn("tokenizer_config.json: %s \"%s\" is not a token: %s_id of config.json is used",
+                 key, text, key);
     if (id < 0 && (!a || !json_i64(json_get(a, "id"), &id))) {
         snprintf(key, sizeof key, "%s_token_id", name);
         if (!json_i64(json_get(model_config, key), &id) &&

@@ -9,20 +9,6 @@
 #include "tok/sp_model.h"
 #include "tok/tok_hf.h"
 
-/* Returns how many rows the vocabulary needs: added tokens may lie behind the last piece. */
-static int64_t rows_needed(const struct tok_files *f, int64_t n_pieces) {
-    int64_t most = n_pieces - 1, id;
-    const struct json *list = json_get(f->config, "added_tokens_decoder");
-    for (const struct json *c = json_first(json_get(f->tokenizer, "added_tokens")); c;
-         c = json_next(c))
-        if (json_i64(json_get(c, "id"), &id) && id > most) most = id;
-    for (const struct json *c = json_first(f->added); c; c = json_next(c))
-        if (json_i64(c, &id) && id > most) most = id;
-    for (const struct json *c = json_first(list); c; c = json_next(c))
-        if ((id = strtoll(json_name(c), NULL, 10)) > most) most = id;
-    return most + 1;
-}
-
 static int read_pieces(struct tok *t, const struct sp_model *m, struct err *e) {
     t->score = xcalloc((size_t)t->v.n, sizeof *t->score);
     if (m->n > t->v.n)
@@ -89,7 +75,7 @@ static void want_pieces(struct tok *t, const struct sp_model *m, bool listed) {
 
 static int build(struct tok *t, const struct sp_model *m, const struct tok_files *f,
                  int64_t n_vocab, struct err *e) {
-    TRY(vocab_init(&t->v, n_vocab > 0 ? n_vocab : rows_needed(f, m->n), e));
+    TRY(vocab_init(&t->v, n_vocab > 0 ? n_vocab : hf_last_id(f, m->n - 1) + 1, e));
     read_rules(t, m, f);
     TRY(read_pieces(t, m, e));
     if (m->charsmap)

@@ -1,26 +1,21 @@
 // SPDX-License-Identifier: MIT
 /* tok/tok_tekken.c - a tokenizer from Mistral's tekken.json: tokens as base64 bytes in rank order,
  * no merges. Ids: default_num_special_tokens special ones, then ranks, default_vocab_size in all.
- *
- * Merges are what other readers need: for each token of two bytes and more, in rank order, every
- * split into two tokens, by the ranks of its halves. Merging by that list gives what "join the pair
- * whose union has the lowest rank" gives. */
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/mem.h"
 #include "text/base64.h"
-#include "tok/tok_int.h"
+#include "tok/rank_bpe.h"
 
-enum { MAX_TOKEN = 1024, MAX_VOCAB = 1 << 22 };
+enum { MAX_VOCAB = 1 << 22 };
 
 struct tekken {
     struct tok *t;
-    int64_t n_special, n_ranks;
-    char **bytes; /* [n_ranks] texts, which lie in the vocabulary's arena. */
-    uint32_t *len;
-    struct strmap *rank_of;
+    int64_t n_special;
+    struct rank_bpe ranks;
 };
 
 static int bad(struct err *e, const char *what, int64_t i) {
@@ -28,31 +23,23 @@ static int bad(struct err *e, const char *what, int64_t i) {
 }
 
 static int read_ranks(struct tekken *k, const struct json *vocab, struct err *e) {
-    struct vocab *v = &k->t->v;
-    struct buf spelled = {0};
     int64_t i = 0, rank;
     int rc = 0;
-    for (const struct json *c = json_first(vocab); c && i < k->n_ranks && !rc;
+    for (const struct json *c = json_first(vocab); c && i < k->ranks.n && !rc;
          c = json_next(c), i++) {
         const char *b64 = json_str(json_get(c, "token_bytes"));
-        char raw[MAX_TOKEN];
+        char raw[RANK_BPE_TOKEN];
         int64_t n = b64 ? base64_decode(b64, raw, sizeof raw) : -1;
         if (!json_i64(json_get(c, "rank"), &rank) || rank != i)
             rc = bad(e, "tokens are not in the order of their ranks", i);
         else if (n < 1 || (i < 256 && (n != 1 || (uint8_t)raw[0] != i)))
             rc = bad(e, "token_bytes is not base64, or not the byte of its rank", i);
-        if (rc) break;
-        k->bytes[i] = arena_strndup(&v->arena, raw, (size_t)n);
-        k->len[i] = (uint32_t)n;
-        buf_reset(&spelled);
-        vocab_spell(&spelled, raw, (size_t)n);
-        vocab_set(v, k->n_special + i, (const char *)spelled.data, spelled.len, TT_NORMAL);
-        if (!strmap_add(k->rank_of, k->bytes[i], (size_t)n, i)) rc = bad(e, "a token twice", i);
+        else if (!rank_bpe_put(&k->ranks, i, raw, (size_t)n))
+            rc = bad(e, "a token twice", i);
     }
-    buf_release(&spelled);
-    if (!rc && i < k->n_ranks)
+    if (!rc && i < k->ranks.n)
         rc = err_set(e, ERR_DATA, "tekken.json: %lld tokens, default_vocab_size asks for %lld",
-                     (long long)i, (long long)k->n_ranks);
+                     (long long)i, (long long)k->ranks.n);
     return rc;
 }
 
@@ -112,49 +99,6 @@ static int read_special(struct tekken *k, const struct json *list, struct err *e
     return 0;
 }
 
-struct split {
-    int64_t left, right;
-};
-static int by_ranks(const void *a, const void *b) {
-    const struct split *x = a, *y = b;
-    if (x->left != y->left) return x->left < y->left ? -1 : 1;
-    return (x->right > y->right) - (x->right < y->right);
-}
-
-static void add_merge(struct tok *t, int64_t *cap, const char *left, const char *right) {
-    if (t->n_merges == *cap) {
-        *cap = *cap ? 2 * *cap : 4096;
-        t->merge = xreallocarray(t->merge, (size_t)*cap, sizeof *t->merge);
-        t->merge_len = xreallocarray(t->merge_len, (size_t)*cap, sizeof *t->merge_len);
-    }
-    size_t a = strlen(left), b = strlen(right);
-    char *s = arena_alloc(&t->v.arena, a + b + 2);
-    memcpy(s, left, a);
-    s[a] = ' ';
-    memcpy(s + a + 1, right, b + 1);
-    t->merge[t->n_merges] = s;
-    t->merge_len[t->n_merges++] = (uint32_t)(a + b + 1);
-}
-
-static int make_merges(struct tekken *k, struct err *e) {
-    int64_t cap = 0;
-    for (int64_t r = 256; r < k->n_ranks; r++) {
-        struct split s[MAX_TOKEN];
-        size_t n = 0;
-        for (uint32_t at = 1; at < k->len[r]; at++) {
-            int64_t left = strmap_get(k->rank_of, k->bytes[r], at);
-            int64_t right = strmap_get(k->rank_of, k->bytes[r] + at, k->len[r] - at);
-            if (left >= 0 && right >= 0) s[n++] = (struct split){left, right};
-        }
-        if (!n) return bad(e, "a token that no two others make", r);
-        qsort(s, n, sizeof *s, by_ranks);
-        for (size_t i = 0; i < n; i++)
-            add_merge(k->t, &cap, k->t->v.text[k->n_special + s[i].left],
-                      k->t->v.text[k->n_special + s[i].right]);
-    }
-    return 0;
-}
-
 static int read_all(struct tekken *k, const struct json *j, int64_t n_vocab, struct err *e) {
     const struct json *config = json_get(j, "config");
     const char *pattern = json_str(json_get(config, "pattern"));
@@ -176,14 +120,12 @@ static int read_all(struct tekken *k, const struct json *j, int64_t n_vocab, str
                        pattern ? pattern : "(none)");
     k->t->pre = k->t->row->name;
     k->t->ignore_merges = k->t->row->ignore_merges;
-    k->n_ranks = total - k->n_special;
-    k->bytes = xcalloc((size_t)k->n_ranks, sizeof *k->bytes);
-    k->len = xcalloc((size_t)k->n_ranks, sizeof *k->len);
-    k->rank_of = strmap_new((size_t)k->n_ranks);
     TRY(vocab_init(&k->t->v, n_vocab, e));
+    rank_bpe_init(&k->ranks, k->t, k->n_special, total - k->n_special);
     TRY(read_ranks(k, json_get(j, "vocab"), e));
     TRY(read_special(k, json_get(j, "special_tokens"), e));
-    return make_merges(k, e);
+    int64_t lone = rank_bpe_merges(&k->ranks);
+    return lone < 0 ? 0 : bad(e, "a token that no two others make", lone);
 }
 
 /* Parses the file with U+FFFD in place of U+0000, which the reader of JSON refuses. It occurs only
@@ -207,9 +149,7 @@ int tok_from_tekken(struct tok **out, const char *text, size_t len, int64_t n_vo
     int rc = read_all(&k, j, n_vocab, e);
     if (!rc) rc = tok_finish(k.t, true, e);
     json_free(j);
-    free(k.bytes);
-    free(k.len);
-    strmap_free(k.rank_of);
+    rank_bpe_release(&k.ranks);
     if (rc)
         tok_free(k.t);
     else

@@ -460,4 +460,5 @@ def main():
     print(n, "families,", len(STRINGS), "+", len(BAD), "strings")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -14,8 +14,18 @@ enum { MAX_FAMILY = 1 << 26 };
 struct family {
     struct json *root;
     struct tok_files files;
-    char *sp;
+    char *sp, *tiktoken;
 };
+
+/* Returns a file that is recorded as base64; NULL when it is not there. */
+static inline char *family_bytes(const struct json *files, const char *name, size_t *len) {
+    const char *s = json_str(json_get(files, name));
+    char *out = s ? xmalloc(strlen(s) + 4) : NULL;
+    int64_t n = s ? base64_decode(s, out, strlen(s)) : 0;
+    CHECK(!s || n > 0);
+    *len = n > 0 ? (size_t)n : 0;
+    return out;
+}
 
 static inline void family_open(struct family *f, const char *file) {
     struct err e = {0};
@@ -30,18 +40,18 @@ static inline void family_open(struct family *f, const char *file) {
     f->files.tokenizer = json_get(files, "tokenizer.json");
     f->files.config = json_get(files, "tokenizer_config.json");
     f->files.model = json_get(files, "config.json");
-    const char *sp = json_str(json_get(files, "tokenizer.model"));
-    if (!sp) return;
-    f->sp = xmalloc(strlen(sp) + 4);
-    int64_t n = base64_decode(sp, f->sp, strlen(sp));
-    CHECK(n > 0);
+    f->files.added = json_get(files, "added_tokens.json");
+    f->files.tiktoken_name = json_str(json_get(files, "tiktoken_name"));
+    f->sp = family_bytes(files, "tokenizer.model", &f->files.sp_len);
+    f->tiktoken = family_bytes(files, "tiktoken", &f->files.tiktoken_len);
     f->files.sp = f->sp;
-    f->files.sp_len = (size_t)n;
+    f->files.tiktoken = f->tiktoken;
 }
 
 static inline void family_close(struct family *f) {
     json_free(f->root);
     free(f->sp);
+    free(f->tiktoken);
 }
 
 /* The strings; strs_release() them. */

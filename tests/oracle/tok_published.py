@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Adds to tests/golden/tok_families/ tokenizers in forms that published folders have besides tokenizer.json and tokenizer.model:
+tiktoken files, added tokens that are normalized or single words, decoders that replace text, split regexes that are written otherwise.
+
+Oracles: tiktoken with the family's regex and special tokens; tokenizers. Strings: those of tok_families.py and, under "more", some that
+hold the added tokens.
+
+Usage: python3 tests/oracle/tok_published.py   (from the repository root; tiktoken 0.14.0, tokenizers 0.23.3)
+"""
+import base64
+import json
+import sys
+import unicodedata
+
+import tiktoken
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_tokenizers as pt
+
+sys.path.insert(0, "tests/oracle")
+import tok_families as tf  # noqa: E402
+
+
+# ---- tiktoken -------------------------------------------------------------------------------------------------------------------
+def ranks_of(regex, norm, vocab):
+    """Byte strings in rank order: the bytes, then what training merges, from an ordinary byte-level BPE."""
+    tok = tf.byte_level("ranks", tf.cut(regex), norm, False, vocab=vocab)
+    alphabet = {c: b for b, c in zip(list(range(33, 127)) + list(range(161, 173)) + list(range(174, 256)), [chr(c) for c in list(range(33, 127)) + list(range(161, 173)) + list(range(174, 256))])}
+    for n, b in enumerate(b for b in range(256) if chr(b) not in alphabet):
+        alphabet[chr(256 + n)] = b
+    words = json.loads(tok.to_str())["model"]["vocab"]
+    return [bytes(alphabet[c] for c in w) for w, _ in sorted(words.items(), key=lambda x: x[1])]
+
+
+def tiktoken_family(name, file, regex, ranks, special, files, norm=None, repeat=False):
+    lines = [base64.b64encode(r).decode() for r in ranks]
+    rows = [f"{x} {i}" for i, x in enumerate(lines)]
+    if repeat:  # Hunyuan's loader skips a repeated line and numbers the rest anew
+        rows.insert(300, lines[40] + " 300")
+        rows[301:] = [f"{x.split()[0]} {i + 301}" for i, x in enumerate(rows[301:])]
+    enc = tiktoken.Encoding(name, pat_str=regex, mergeable_ranks={r: i for i, r in enumerate(ranks)}, special_tokens=special)
+    ids, text = [], []
+    for s in tf.STRINGS:
+        got = enc.encode(unicodedata.normalize("NFC", s) if norm else s, allowed_special="all")
+        ids.append(got)
+        back = enc.decode(got)
+        text.append(None if back == s else back)
+    ids += [None] * len(tf.BAD)
+    text += [None] * len(tf.BAD)
+    files = dict(files, tiktoken=base64.b64encode(("\n".join(rows) + "\n").encode()).decode(), tiktoken_name=file)
+    return dict(name=name, oracle="tiktoken 0.14.0", files=files, special=True, ids=ids, text=text)
+
+
+def tiktoken_families():
+    ranks = ranks_of(tf.KIMI, None, 512)
+    names = {len(ranks): "[BOS]", len(ranks) + 1: "[EOS]", len(ranks) + 2: "<|im_end|>", len(ranks) + 5: "[INST]"}
+    special = {names.get(i, f"<|reserved_token_{i}|>"): i for i in range(len(ranks), len(ranks) + 256)}
+    config = {"tokenizer_class": "TikTokenTokenizer", "bos_token": "[BOS]", "eos_token": "[EOS]",
+              "added_tokens_decoder": {str(i): {"content": c, "special": True} for i, c in names.items()}}
+    yield tiktoken_family("tiktoken-kimi", "tiktoken.model", tf.KIMI, ranks, special, {"tokenizer_config.json": config})
+    ranks = ranks_of(tf.QWEN2, normalizers.NFC(), 512)
+    ranks.append(b" user@exa")  # that no two others make: found only as a whole
+    ranks.append("\u00c5ngstr\u00f6m".encode())
+    hy = ["<|endoftext|>", "<|startoftext|>", "<|bos|>", "<|eos|>", "<|pad|>"] + [f"<|extra_{i}|>" for i in range(205)]
+    special = {t: len(ranks) + i for i, t in enumerate(hy)}
+    yield tiktoken_family("tiktoken-hunyuan", "hy.tiktoken", tf.QWEN2, ranks, special, {"tokenizer_config.json": {"tokenizer_class": "HYTokenizer"}}, norm=True, repeat=True)
+    qwen = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"] + [f"<|extra_{i}|>" for i in range(205)]
+    special = {t: len(ranks) + i for i, t in enumerate(qwen)}
+    yield tiktoken_family("tiktoken-qwen", "qwen.tiktoken", tf.QWEN2, ranks, special, {"tokenizer_config.json": {"tokenizer_class": "QWenTokenizer"}}, norm=True)
+
+
+# ---- added tokens ---------------------------------------------------------------------------------------------------------------
+MORE = [a + b + c + d + e for a in ("", "x", " ", "a ", "\n", "é") for b in ("<|x|>", "<w>", "word", "<w>word", "word word", "<|x|><|x|>", "<n>")
+        for c in ("", " ") for d in ("", "y", ".", "_", "9", "\u0338", " b") for e in ("",)] + ["a b <w> c", "<w>", "<w><w>", "(<w>)", "<s>word</s>", "words word sword", "<|x|>user\nHi <w>\n"]
+
+
+def own_strings(name, tok, strip=(), where=None, **kw):
+    """A family with strings of its own. `where`: takes these ids out of tokenizer.json and puts them elsewhere."""
+    ids = [tok.encode(s, add_special_tokens=False).ids for s in MORE]
+    text = [tok.decode(i, skip_special_tokens=False) for i in ids]
+    j = json.loads(tok.to_str())
+    files = kw.pop("files", {})
+    if where:
+        moved = [t for t in j["added_tokens"] if t["content"] in where[1]]
+        j["added_tokens"] = [t for t in j["added_tokens"] if t["content"] not in where[1]]
+        if where[0] == "added_tokens.json":
+            files = dict(files, **{where[0]: {t["content"]: t["id"] for t in moved}})
+        else:
+            config = {"added_tokens_decoder": {str(t.pop("id")): t for t in moved}}
+            files = dict(files, **{"tokenizer_config.json": config})
+    return dict(name=name, oracle="tokenizers 0.23.3", files=dict({"tokenizer.json": j}, **files), special=True, strings=MORE, ids=ids,
+                text=[None if t == s else t for t, s in zip(text, MORE)], **kw)
+
+
+def added(tok):
+    tok.add_tokens([AddedToken("<|x|>", normalized=True, special=False), AddedToken("word", single_word=True, normalized=False),
+                    AddedToken("<w>", normalized=True, single_word=True), AddedToken("<n>", normalized=True, lstrip=True, rstrip=True)])
+    return tok
+
+
+def added_families():
+    base = tf.train_sp(**tf.SP_SPECIALS)
+    marks = tf.special("<unk>", "<s>", "</s>")
+    replace = normalizers.Replace(" ", tf.META)
+    legacy = normalizers.Sequence([normalizers.Prepend(tf.META), replace])
+    sp = {"tokenizer.model": base64.b64encode(base).decode()}
+    yield own_strings("added-prepend", added(tf.json_of(base, legacy, None, marks)))
+    yield own_strings("added-prepend-sp", added(tf.json_of(base, legacy, None, marks)), files=sp)
+    yield own_strings("added-metaspace", added(tf.json_of(base, None, pt.Metaspace(tf.META, prepend_scheme="always", split=False), marks)))
+    yield own_strings("added-first", added(tf.json_of(base, None, pt.Metaspace(tf.META, prepend_scheme="first", split=False), marks)))
+    yield own_strings("added-gemma", added(tf.json_of(base, replace, pt.Split(" ", "merged_with_previous"), marks)), files={"config.json": {"model_type": "gemma3_text"}})
+    yield own_strings("added-bytes", added(tf.byte_level("qwen2", tf.cut(tf.QWEN2), normalizers.NFC(), False)))
+    yield own_strings("added-bytes-plain", added(tf.byte_level("dbrx", tf.cut(tf.LLAMA3), None, False)))
+    plain = tf.byte_level("dbrx", tf.cut(tf.LLAMA3), None, False)
+    plain.add_tokens([AddedToken("<|x|>", normalized=False, special=True), AddedToken("<w>", normalized=True)])
+    yield own_strings("added-decoder", plain, where=("added_tokens_decoder", ("<|x|>", "<w>", "<|im_start|>")))
+    plain = tf.byte_level("dbrx", tf.cut(tf.LLAMA3), None, False)
+    plain.add_tokens([AddedToken("<|x|>", normalized=True), AddedToken("<w>", normalized=True)])
+    yield own_strings("added-json", plain, where=("added_tokens.json", ("<|x|>", "<w>")))
+
+
+# ---- decoders -------------------------------------------------------------------------------------------------------------------
+def decoder_families():
+    base = tf.train_sp(**tf.SP_SPECIALS)
+    marks = tf.special("<unk>", "<s>", "</s>")
+    tok = tf.json_of(base, None, pt.Metaspace(tf.META, prepend_scheme="always", split=False), marks)
+    tok.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace(tf.META, prepend_scheme="always"), decoders.Fuse(), decoders.Replace("\n ", "\n")])
+    yield tf.hf_family("decoder-lucie", tok)
+    tok = tf.json_of(base, normalizers.Sequence([normalizers.Prepend(tf.META), normalizers.Replace(" ", tf.META)]), None, marks)
+    tok.decoder = decoders.Sequence([decoders.Replace(tf.META, " "), decoders.Replace("in", "IN"), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0), decoders.Replace(" .", ".")])
+    yield tf.hf_family("decoder-both", tok)
+
+
+def families():
+    yield from tiktoken_families()
+    yield from added_families()
+    yield from decoder_families()
+
+
+def main():
+    for f in families():
+        f["text"] = [t.replace("\u0000", "\ufffd") if t else t for t in f["text"]]
+        tf.write(f["name"], json.dumps(f, ensure_ascii=True, separators=(",", ":")).encode())
+        print(f["name"])
+
+
+main()

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: MIT
+/* tok/tok_tiktoken.c - a tokenizer from a tiktoken file: lines of base64 bytes and a rank. The file
+ * holds neither the split regex nor the special tokens. Those are constants of the family's Python
+ * code, and here the rows of `families`; tokenizer_config.json may name some of them.
+ *
+ * The ids of the special tokens follow the ranks. A pre-token that is a token is taken whole. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/log.h"
+#include "core/mem.h"
+#include "text/base64.h"
+#include "tok/rank_bpe.h"
+#include "tok/tok_hf.h"
+
+enum { MAX_RANKS = 1 << 22, MAX_NAMES = 5 };
+
+static const struct family {
+    const char *file, *class; /* file name, or tokenizer_class of tokenizer_config.json */
+    const char *pre;
+    bool nfc;
+    bool renumbers;                 /* repeated lines are skipped, and the order gives the ranks */
+    const char *special[MAX_NAMES]; /* the first names; NULL: no more */
+    const char *rest;               /* how the others begin; a number and "|>" follow */
+    bool rest_by_id;                /* the number is the id, else it counts from 0 */
+    int n_rest, bos, eos, pad;      /* bos, eos, pad: index in `special`; -1: none */
+} families[] = {
+    {"tiktoken.model",
+     "TikTokenTokenizer",
+     "kimi-k2",
+     false,
+     false,
+     {NULL},
+     "<|reserved_token_",
+     true,
+     256,
+     -1,
+     -1,
+     -1},
+    {"hy.tiktoken",
+     "HYTokenizer",
+     "hunyuan",
+     true,
+     true,
+     {"<|endoftext|>", "<|startoftext|>", "<|bos|>", "<|eos|>", "<|pad|>"},
+     "<|extra_",
+     false,
+     205,
+     2,
+     3,
+     4},
+    {"qwen.tiktoken",
+     "QWenTokenizer",
+     "qwen2",
+     true,
+     false,
+     {"<|endoftext|>", "<|im_start|>", "<|im_end|>"},
+     "<|extra_",
+     false,
+     205,
+     0,
+     0,
+     -1},
+    {NULL, "ChatGLM4Tokenizer", "chatglm-bpe", false, false, {NULL}, NULL, false, 0, -1, -1, -1},
+};
+
+bool tiktoken_like(const char *text, size_t len) {
+    const char *nl = memchr(text, '\n', len), *end = nl ? nl : text + len;
+    const char *space = memchr(text, ' ', (size_t)(end - text));
+    char raw[RANK_BPE_TOKEN], b64[2 * RANK_BPE_TOKEN];
+    if (!space || space == text || (size_t)(space - text) >= sizeof b64 || end == space + 1)
+        return false;
+    snprintf(b64, sizeof b64, "%.*s", (int)(space - text), text);
+    return strspn(space + 1, "0123456789\r") >= (size_t)(end - space - 1) &&
+           base64_decode(b64, raw, sizeof raw) > 0;
+}
+
+static const struct family *find_family(const struct tok_files *f) {
+    const char *class = json_str(json_get(f->config, "tokenizer_class"));
+    for (size_t i = 0; i < COUNT_OF(families); i++)
+        if (families[i].file && strcmp(families[i].file, f->tiktoken_name) == 0)
+            return &families[i];
+    for (size_t i = 0; class && i < COUNT_OF(families); i++)
+        if (strcmp(families[i].class, class) == 0) return &families[i];
+    return NULL;
+}
+
+struct line { /* one rank, borrowed from the file */
+    const char *b64;
+    size_t n;
+    int64_t rank;
+};
+
+static int bad(const struct tok_files *f, int64_t line, const char *what, struct err *e) {
+    return err_set(e, ERR_DATA, "%s: line %lld %s", f->tiktoken_name, (long long)line, what);
+}
+
+/* Splits the file into lines of two words; *n of them, without empty ones. */
+static int split_lines(const struct tok_files *f, struct line **out, int64_t *n, struct err *e) {
+    const char *s = f->tiktoken, *end = s + f->tiktoken_len;
+    int64_t cap = 0, at = 0;
+    for (*n = 0; s < end; at++) {
+        const char *nl = memchr(s, '\n', (size_t)(end - s));
+        size_t len = (size_t)((nl ? nl : end) - s);
+        const char *space = memchr(s, ' ', len);
+        if (len && s[len - 1] == '\r') len--;
+        if (len) {
+            char *stop = NULL;
+            if (!space || space == s || space + 1 >= s + len)
+                return bad(f, at + 1, "is not a base64 text and a rank", e);
+            if (*n == MAX_RANKS) return bad(f, at + 1, "is past the limit of ranks", e);
+            if (*n == cap) {
+                cap = cap ? 2 * cap : 4096;
+                *out = xreallocarray(*out, (size_t)cap, sizeof **out);
+            }
+            struct line *l = &(*out)[(*n)++];
+            *l = (struct line){s, (size_t)(space - s), strtoll(space + 1, &stop, 10)};
+            if (stop != s + len || l->rank < 0) return bad(f, at + 1, "has no proper rank", e);
+        }
+        s = nl ? nl + 1 : end;
+    }
+    return *n ? 0 : err_set(e, ERR_DATA, "%s is empty", f->tiktoken_name);
+}
+
+/* Drops lines whose bytes an earlier line has, and numbers the rest in their order. */
+static void renumber(struct line *line, int64_t *n) {
+    struct strmap *seen = strmap_new((size_t)*n);
+    int64_t kept = 0;
+    for (int64_t i = 0; i < *n; i++) {
+        if (!strmap_add(seen, line[i].b64, line[i].n, i)) continue;
+        line[kept] = line[i];
+        line[kept].rank = kept;
+        kept++;
+    }
+    strmap_free(seen);
+    *n = kept;
+}
+
+static int put_line(struct rank_bpe *k, const struct tok_files *f, const struct line *l, int64_t at,
+                    struct err *e) {
+    char raw[RANK_BPE_TOKEN], b64[2 * RANK_BPE_TOKEN];
+    int64_t n = -1;
+    if (l->n < sizeof b64) {
+        snprintf(b64, sizeof b64, "%.*s", (int)l->n, l->b64);
+        n = base64_decode(b64, raw, sizeof raw);
+    }
+    if (n < 1) return bad(f, at + 1, "is not base64, or too long", e);
+    if (l->rank >= k->n || k->len[l->rank])
+        return bad(f, at + 1, "has a rank that another line has, or that leaves a gap", e);
+    if (!rank_bpe_put(k, l->rank, raw, (size_t)n))
+        return bad(f, at + 1, "has the bytes of another line", e);
+    return 0;
+}
+
+/* Gives the rows after the ranks that no file names their names. */
+static void fill_specials(struct tok *t, const struct family *m, int64_t first) {
+    int64_t id = first;
+    int n_special = 0;
+    while (n_special < MAX_NAMES && m->special[n_special]) n_special++;
+    for (int i = 0; i < n_special + m->n_rest && id < t->v.n; i++, id++) {
+        char text[48];
+        long long number = m->rest_by_id ? (long long)id : i - n_special;
+        if (i < n_special)
+            snprintf(text, sizeof text, "%s", m->special[i]);
+        else
+            snprintf(text, sizeof text, "%s%lld|>", m->rest, number);
+        if (t->v.text[id] || hf_find_text(t, text) >= 0) continue;
+        vocab_set(&t->v, id, text, strlen(text), TT_CONTROL);
+        (void)tok_want(t, id, text, strlen(text), false, true);
+    }
+}
+
+/* Sets the special ids that the family's code knows where tokenizer_config.json names none. */
+static void family_ids(struct tok *t, const struct family *m, const struct json *config) {
+    const struct {
+        const char *key;
+        enum tok_special s;
+        int index;
+    } own[] = {{"bos_token", TS_BOS, m->bos},
+               {"eos_token", TS_EOS, m->eos},
+               {"pad_token", TS_PAD, m->pad}};
+    for (size_t i = 0; i < COUNT_OF(own); i++) {
+        int64_t id = own[i].index >= 0 ? hf_find_text(t, m->special[own[i].index]) : -1;
+        if (id >= 0 && !json_get(config, own[i].key)) t->special[own[i].s] = id;
+    }
+}
+
+static int read_all(struct tok *t, const struct tok_files *f, const struct family *m,
+                    int64_t n_vocab, struct rank_bpe *k, struct err *e) {
+    struct line *line = NULL;
+    int64_t n = 0;
+    int rc = split_lines(f, &line, &n, e);
+    if (!rc && m->renumbers) renumber(line, &n);
+    int64_t most = n + m->n_rest - 1;
+    for (int i = 0; i < MAX_NAMES && m->special[i]; i++) most++;
+    if (n_vocab <= 0) n_vocab = hf_last_id(f, most) + 1;
+    if (!rc && n > n_vocab)
+        rc = err_set(e, ERR_DATA,
+                     "%s has %lld ranks, but the model only %lld rows: the tokenizer belongs to "
+                     "another model",
+                     f->tiktoken_name, (long long)n, (long long)n_vocab);
+    if (!rc) rc = vocab_init(&t->v, n_vocab, e);
+    if (!rc) rank_bpe_init(k, t, 0, n);
+    for (int64_t i = 0; i < n && !rc; i++) rc = put_line(k, f, &line[i], i, e);
+    free(line);
+    if (rc) return rc;
+    (void)rank_bpe_merges(k);
+    TRY(hf_added(t, f, e));
+    fill_specials(t, m, n);
+    hf_pad(t);
+    TRY(hf_specials(t, f, e));
+    family_ids(t, m, f->config);
+    return tok_finish(t, false, e) ? err_wrap(e, "%s", f->tiktoken_name) : 0;
+}
+
+static int build(struct tok *t, const struct tok_files *f, int64_t n_vocab, const char *pre,
+                 struct err *e) {
+    static const struct family unknown = {.bos = -1, .eos = -1, .pad = -1};
+    const struct family *m = find_family(f);
+    const char *class = json_str(json_get(f->config, "tokenizer_class"));
+    if (!m && !pre)
+        return err_set(e, ERR_DATA,
+                       "%s: the split regex and special tokens of tokenizer class \"%.64s\" are in "
+                       "its Python code, which is not known here: name a pre-tokenizer that works "
+                       "alike with --pre NAME, and its special tokens in added_tokens_decoder of "
+                       "tokenizer_config.json",
+                       f->tiktoken_name, class ? class : "(none)");
+    if (!m) m = &unknown;
+    t->row = pretok_by_name(pre ? pre : m->pre);
+    if (!t->row) return pretok_unknown(pre, e);
+    t->kind = TOK_BYTES;
+    t->pre = pre ? t->row->name : m->pre;
+    t->prep.nfc = m->pre ? m->nfc : t->row->nfc;
+    t->ignore_merges = true;
+    struct rank_bpe k = {0};
+    int rc = read_all(t, f, m, n_vocab, &k, e);
+    rank_bpe_release(&k);
+    return rc;
+}
+
+int tok_from_tiktoken(struct tok **out, const struct tok_files *f, int64_t n_vocab, const char *pre,
+                      struct err *e) {
+    struct tok *t = tok_new();
+    int rc = build(t, f, n_vocab, pre, e);
+    if (rc)
+        tok_free(t);
+    else
+        *out = t;
+    return rc;
+}
