@@ -128,6 +128,7 @@ int plan_open(struct conv_plan *p, const struct convert_opts *o, struct err *e) 
     TRY(pick_type(p, o->type, e)); /* A wrong option shows before anything is read. */
     TRY(hfdir_open(&p->dir, o->src, e));
     TRY(find_arch(p, e));
+    TRY(hf_names_make(&p->names, p->dir, p->arch, &p->arena, e));
     return check_mlx(p, e);
 }
 

@@ -6,6 +6,7 @@
 
 #include "convert/convert.h"
 #include "convert/lora.h"
+#include "convert/hf_names.h"
 #include "core/arena.h"
 #include "core/gguf.h"
 #include "core/hfdir.h"
@@ -23,6 +24,7 @@ struct conv_plan {
     const struct arch *arch;
     struct hparams hp, hp_src; /* of the output, of the folder: they differ by padding */
     enum qtype type;           /* of matrices */
+    struct hf_names names;     /* of the folder's tensors, as the tables spell them */
     struct item *item;
     int64_t n_items;
     struct dq *src;

@@ -44,9 +44,8 @@ static int64_t find(const struct run *r, const char *name) {
     char full[256];
     for (size_t i = 0; i < COUNT_OF(head); i++) {
         snprintf(full, sizeof full, "%s%s", head[i], name);
-        const struct st_tensor *t = hfdir_find(r->plan.dir, full);
-        for (int64_t k = 0; t && k < hfdir_n_tensors(r->plan.dir); k++)
-            if (hfdir_tensor_at(r->plan.dir, k) == t) return k;
+        for (int64_t k = 0; k < hfdir_n_tensors(r->plan.dir); k++)
+            if (strcmp(r->plan.names.name[k], full) == 0) return k;
     }
     return -1;
 }

@@ -46,16 +46,11 @@ static const char *mtp_name(struct arena *a, const struct hparams *h, const char
     return out;
 }
 
-/* Returns the name without "language_model.", wherever that stands as a whole part. */
-static const char *normalise(struct arena *a, const char *name) {
-    static const char part[] = "language_model.";
-    const char *at = strstr(name, part);
-    if (!at || (at != name && at[-1] != '.')) return name;
-    size_t head = (size_t)(at - name), tail = strlen(at + sizeof part - 1);
-    char *out = arena_alloc(a, head + tail + 1);
-    memcpy(out, name, head);
-    memcpy(out + head, at + sizeof part - 1, tail + 1);
-    return out;
+/* Tells whether two tensors hold the same numbers in the same form. */
+static bool same_tensor(const struct st_tensor *a, const struct st_tensor *b) {
+    bool same = a->dtype == b->dtype && a->n_dims == b->n_dims && a->n_bytes == b->n_bytes;
+    for (int i = 0; i < a->n_dims && same; i++) same = a->shape[i] == b->shape[i];
+    return same && memcmp(a->data, b->data, a->n_bytes) == 0;
 }
 
 static int map_init(struct mapping *m, struct err *e) {
@@ -65,12 +60,16 @@ static int map_init(struct mapping *m, struct err *e) {
     m->claimed = xcalloc((size_t)m->n + 1, 1);
     for (int64_t i = 0; i < m->n; i++) {
         const struct st_tensor *t = hfdir_tensor_at(m->p->dir, i);
-        m->norm[i] = mtp_name(&m->p->arena, &m->p->hp, normalise(&m->p->arena, t->name));
-        if (!strmap_add(m->by_name, m->norm[i], strlen(m->norm[i]), i))
+        m->norm[i] = mtp_name(&m->p->arena, &m->p->hp, m->p->names.name[i]);
+        if (strmap_add(m->by_name, m->norm[i], strlen(m->norm[i]), i)) continue;
+        const int64_t had = strmap_get(m->by_name, m->norm[i], strlen(m->norm[i]));
+        if (!same_tensor(t, hfdir_tensor_at(m->p->dir, had)))
             return err_set(e, ERR_DATA,
-                           "%s: tensor %s is there twice, with and without "
-                           "\"language_model.\"",
-                           file_of(m->p, t), SHOW(t->name));
+                           "%s: tensors %s and %s are the same one by their names, but not by "
+                           "their values: remove the one that does not belong to the model",
+                           file_of(m->p, t), SHOW(hfdir_tensor_at(m->p->dir, had)->name),
+                           SHOW(t->name));
+        m->claimed[i] = 1;
     }
     return 0;
 }
@@ -117,12 +116,35 @@ static int claim(struct mapping *m, const char *name, const int64_t *want, int n
     return 0;
 }
 
+/* Returns the folder's name of a tensor that ends as `name` does; NULL: there is none. */
+static const char *similar(const struct mapping *m, const char *name) {
+    const size_t n = strlen(name);
+    for (int64_t i = 0; i < m->n; i++) {
+        const size_t len = strlen(m->norm[i]);
+        if (len > n && m->norm[i][len - n - 1] == '.' && strcmp(m->norm[i] + len - n, name) == 0)
+            return hfdir_tensor_at(m->p->dir, i)->name;
+    }
+    return NULL;
+}
+
 static int missing(const struct mapping *m, const struct item *it, const char *name,
                    struct err *e) {
+    const char *has = similar(m, name), *dir = hfdir_path(m->p->dir);
+    if (has)
+        return err_set(e, ERR_DATA,
+                       "%s: tensor %s (for %s) is missing, but %s is there: names with another "
+                       "prefix in front of some tensors only are not read, rename them",
+                       dir, name, it->inst.name, SHOW(has));
+    if (m->p->names.cut)
+        return err_set(e, ERR_DATA,
+                       "%s: tensor %s (for %s) is missing, also with \"%s\" in place of \"%s\", "
+                       "as the embeddings are named: download the folder again, or its config.json "
+                       "belongs to another model",
+                       dir, name, it->inst.name, SHOW(m->p->names.cut), m->p->names.put);
     return err_set(e, ERR_DATA,
                    "%s: tensor %s (for %s) is missing: download the folder again, or its "
                    "config.json belongs to another model",
-                   hfdir_path(m->p->dir), name, it->inst.name);
+                   dir, name, it->inst.name);
 }
 
 /* Binds one source per expert, stacked in order of their numbers. *found stays false when the first
@@ -237,6 +259,10 @@ static int account(struct mapping *m, int64_t i, bool no_mtp, struct err *e) {
     }
     if (not_needed(name) || (p->quant.method[0] && zero_bias(name, t))) {
         log_debug("%s is not needed", SHOW(t->name));
+        return 0;
+    }
+    if (hfdir_unlisted(p->dir, i)) {
+        log_warn("%s is left out: neither the index nor the model has it", SHOW(t->name));
         return 0;
     }
     return err_set(e, ERR_DATA,

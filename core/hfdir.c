@@ -2,10 +2,10 @@
 /* core/hfdir.c - a Hugging Face model folder: configuration, weight shards, tokenizer and template
  * files.
  *
- * Weights are what model.safetensors.index.json names, else model*.safetensors;
- * consolidated*.safetensors (another layout of the same weights) is never read. With an index the
- * set of tensors in the files and in the index must be equal, both ways. Only headers are read at
- * open; shards stay mapped. Other JSON and text files are read on first use and kept. */
+ * Weights are in the files that hfshards.h finds. An index decides which of two copies of a tensor
+ * counts; a tensor that it names must be there, and one that it does not name counts only where the
+ * model needs it. Only headers are read at open; shards stay mapped. Other JSON and text files are
+ * read on first use and kept. */
 #include "core/hfdir.h"
 
 #include <stdlib.h>
@@ -13,6 +13,7 @@
 
 #include "core/buf.h"
 #include "core/hash.h"
+#include "core/hfshards.h"
 #include "core/io.h"
 #include "core/limits.h"
 #include "core/log.h"
@@ -20,7 +21,6 @@
 #include "core/show.h"
 #include "core/str.h"
 
-static const char index_name[] = "model.safetensors.index.json";
 enum { SHOWN = 3 };
 
 /* A JSON or text file, which is read when it is used first. Both are NULL when there is none. */
@@ -39,160 +39,56 @@ struct hfdir {
     struct st_tensor *store; /* All tensors, file by file in the order of data. */
     int64_t n_tensors;
     struct strmap *names;
+    struct strmap *placed; /* The file of each tensor by the index; NULL: there is no index. */
     struct extra *extra;
     int n_extra;
 };
 
-/* ---- which files ----------------------------------------------------------------------------- */
-
-static bool begins(const char *s, const char *with) {
-    return strncmp(s, with, strlen(with)) == 0;
-}
-
-static int check_index_name(const char *s, struct err *e) {
-    if (!*s || *s == '.' || strchr(s, '/') || strchr(s, '\\') || strlen(s) > 255 ||
-        !str_ends(s, ".safetensors"))
-        return err_set(
-            e, ERR_DATA,
-            "%s names the file \"%s\"; only plain names of safetensors files are allowed",
-            index_name, show_n(s, strlen(s)).s);
-    return 0;
-}
-
-/* Lists the files that weight_map names, each once. */
-static int index_files(const struct json *map, struct io_names *l, struct strmap *seen,
-                       struct err *e) {
-    for (const struct json *c = json_first(map); c; c = json_next(c)) {
-        const char *s = json_str(c);
-        if (!s)
-            return err_set(e, ERR_DATA, "%s gives no file name for \"%s\"", index_name,
-                           show_n(json_name(c), strlen(json_name(c))).s);
-        if (!strmap_add(seen, s, strlen(s), l->n)) continue;
-        TRY(check_index_name(s, e));
-        if ((uint64_t)l->n >= limit_of(LIM_HF_FILES))
-            return err_set(e, ERR_DATA, "%s names more than %llu files", index_name,
-                           (unsigned long long)limit_of(LIM_HF_FILES));
-        io_names_add(l, s);
-    }
-    return 0;
-}
-
-static int names_from_index(struct hfdir *h, struct io_names *l, struct err *e) {
-    char *path = io_join(h->path, index_name);
-    int rc = json_read(&h->index, path, limit_of(LIM_HF_JSON), e);
-    free(path);
-    TRY(rc);
-    const struct json *map = json_get(h->index, "weight_map");
-    if (json_type(map) != JSON_OBJ || !json_first(map))
-        return err_set(e, ERR_DATA, "%s: \"weight_map\" is missing or empty in %s", h->path,
-                       index_name);
-    struct strmap *seen = strmap_new(64);
-    rc = index_files(map, l, seen, e);
-    strmap_free(seen);
-    if (rc) return err_wrap(e, "%s", h->path);
-    io_names_sort(l);
-    for (int i = 0; i < l->n; i++) {
-        char *p = io_join(h->path, l->v[i]);
-        bool there = io_exists(p);
-        free(p);
-        if (!there)
-            return err_set(e, ERR_DATA, "%s: shard %s, named by %s, is missing; download it again",
-                           h->path, l->v[i], index_name);
-    }
-    return 0;
-}
-
-/* Returns the first of the names that is a GGUF file; NULL: none is. */
-static const char *first_gguf(const struct io_names *all) {
-    for (int i = 0; i < all->n; i++)
-        if (str_ends(all->v[i], ".gguf")) return all->v[i];
-    return NULL;
-}
-
-/* Refuses a folder of finished files, such as hone's own output. */
-static int only_ggufs(const char *dir, const char *name, struct err *e) {
-    return err_set(e, ERR_DATA,
-                   "%s holds GGUF files and no safetensors: name one of them, such as %s/%s", dir,
-                   dir, name);
-}
-
-static int no_weights(const struct hfdir *h, bool pickles, bool consolidated, struct err *e) {
-    if (pickles)
-        return err_set(
-            e, ERR_DATA,
-            "%s: the weights are pickled PyTorch files, which can run code and are not read; "
-            "get the safetensors form of the model",
-            h->path);
-    if (consolidated)
-        return err_set(
-            e, ERR_DATA,
-            "%s: only consolidated*.safetensors (Mistral's own layout) is there; get the "
-            "model*.safetensors files",
-            h->path);
-    return err_set(e, ERR_DATA, "%s: there is no model*.safetensors; download the weights",
-                   h->path);
-}
-
-/* Returns true for model-00002-of-00003.safetensors, and sets *n to 3. */
-static bool shard_of(const char *s, int *n) {
-    size_t len = strlen(s), tail = strlen("-00001-of-00003.safetensors");
-    if (len < tail) return false;
-    s += len - tail;
-    if (*s != '-' || strncmp(s + 6, "-of-", 4) != 0) return false;
-    *n = 0;
-    for (int i = 10; i < 15; i++) {
-        if (s[i] < '0' || s[i] > '9') return false;
-        *n = *n * 10 + (s[i] - '0');
-    }
-    return true;
-}
-
-static int names_from_folder(struct hfdir *h, struct io_names *l, struct err *e) {
-    bool pickles = false, consolidated = false;
-    struct io_names all;
-    int rc = io_list(&all, h->path, e);
-    for (int i = 0; i < all.n && rc == 0; i++) {
-        const char *s = all.v[i];
-        if (begins(s, "model") && str_ends(s, ".safetensors")) io_names_add(l, s);
-        if (begins(s, "consolidated") && str_ends(s, ".safetensors")) consolidated = true;
-        if (str_ends(s, ".bin") || str_ends(s, ".pt") || str_ends(s, ".pth")) pickles = true;
-    }
-    const char *gguf = first_gguf(&all);
-    if (!rc && !l->n && gguf && !pickles && !consolidated) rc = only_ggufs(h->path, gguf, e);
-    io_names_release(&all);
-    TRY(rc);
-    if (!l->n) return no_weights(h, pickles, consolidated, e);
-    if ((uint64_t)l->n > limit_of(LIM_HF_FILES))
-        return err_set(e, ERR_DATA, "%s: more than %llu weight files", h->path,
-                       (unsigned long long)limit_of(LIM_HF_FILES));
-    int n;
-    if (shard_of(l->v[0], &n) && n != l->n)
-        return err_set(e, ERR_DATA,
-                       "%s: %d of the %d shards (%s ...) are there; download the others", h->path,
-                       l->n, n, l->v[0]);
-    return 0;
-}
-
 /* ---- tensors --------------------------------------------------------------------------------- */
 
+/* Returns the file in which the index places a tensor; -1: it names none. */
+static int file_in_index(const struct hfdir *h, const char *name) {
+    return h->placed ? (int)strmap_get(h->placed, name, strlen(name)) : -1;
+}
+
+/* Keeps the copy of a tensor that the index means: the one in slot `at`, or t. */
+static int choose_copy(struct hfdir *h, int64_t at, const struct st_tensor *t, struct err *e) {
+    struct st_tensor *had = &h->store[at];
+    const int want = file_in_index(h, t->name);
+    if (want == t->file) {
+        *had = *t;
+    } else if (want < 0) {
+        return err_set(e, ERR_DATA, "%s: tensor \"%s\" is in %s and in %s", h->path,
+                       show_n(t->name, strlen(t->name)).s, io_base(st_path(h->file[had->file])),
+                       io_base(st_path(h->file[t->file])));
+    }
+    log_debug("%s is in two shards: that in %s counts, as the index says",
+              show_n(t->name, strlen(t->name)).s, io_base(st_path(h->file[want])));
+    return 0;
+}
+
 static int collect(struct hfdir *h, struct err *e) {
-    int64_t n = 0;
+    int64_t n = 0, n_copies = 0;
     for (int f = 0; f < h->n_files; f++) n += st_n_tensors(h->file[f]);
     h->store = xcalloc((size_t)n + 1, sizeof *h->store);
     h->names = strmap_new((size_t)n);
     for (int f = 0; f < h->n_files; f++) {
         for (int64_t i = 0; i < st_n_tensors(h->file[f]); i++) {
-            struct st_tensor *t = &h->store[h->n_tensors];
-            *t = *st_tensor_at(h->file[f], i);
-            t->file = f;
-            if (!strmap_add(h->names, t->name, strlen(t->name), h->n_tensors))
-                return err_set(e, ERR_DATA, "%s: tensor \"%s\" is in %s and in %s", h->path,
-                               show_n(t->name, strlen(t->name)).s,
-                               io_base(st_path(h->file[hfdir_find(h, t->name)->file])),
-                               io_base(st_path(h->file[f])));
-            h->n_tensors++;
+            struct st_tensor t = *st_tensor_at(h->file[f], i);
+            t.file = f;
+            const int64_t at = strmap_get(h->names, t.name, strlen(t.name));
+            if (at >= 0) {
+                TRY(choose_copy(h, at, &t, e));
+                n_copies++;
+                continue;
+            }
+            strmap_add(h->names, t.name, strlen(t.name), h->n_tensors);
+            h->store[h->n_tensors++] = t;
         }
     }
+    if (n_copies)
+        log_warn("%s: %lld tensors are in two shards; those that the index names count", h->path,
+                 (long long)n_copies);
     return 0;
 }
 
@@ -205,14 +101,6 @@ static void offend(struct offenders *o, const char *name) {
     if (o->n++ < SHOWN)
         buf_fmt(&o->names, "%s\"%s\"", o->n > 1 ? ", " : "", show_n(name, strlen(name)).s);
 }
-static int report(struct offenders *o, const char *dir, const char *what, struct err *e) {
-    int rc = 0;
-    if (o->n)
-        rc = err_set(e, ERR_DATA, "%s: %s (%lld: %s%s); download the folder again", dir, what,
-                     (long long)o->n, o->names.data, o->n > SHOWN ? ", ..." : "");
-    buf_release(&o->names);
-    return rc;
-}
 
 static bool is_empty_somewhere(const struct hfdir *h, const char *name) {
     for (int f = 0; f < h->n_files; f++)
@@ -220,37 +108,54 @@ static bool is_empty_somewhere(const struct hfdir *h, const char *name) {
     return false;
 }
 
+/* Compares the index with the shards. A tensor that no shard has is an error; one in another shard
+ * than the index says, or in none by its word, is noted. */
 static int check_index(struct hfdir *h, struct err *e) {
-    const struct json *map = json_get(h->index, "weight_map");
-    struct offenders lost = {0}, extra = {0};
-    struct strmap *in_index = strmap_new((size_t)h->n_tensors);
-    int64_t i = 0;
-    for (const struct json *c = json_first(map); c; c = json_next(c)) {
+    struct offenders lost = {0}, moved = {0}, extra = {0};
+    int rc = 0;
+    for (const struct json *c = json_first(json_get(h->index, "weight_map")); c; c = json_next(c)) {
         const char *name = json_name(c);
-        strmap_add(in_index, name, strlen(name), i++);
-        if (!hfdir_find(h, name) && !is_empty_somewhere(h, name)) offend(&lost, name);
+        const struct st_tensor *t = hfdir_find(h, name);
+        if (!t && !is_empty_somewhere(h, name)) offend(&lost, name);
+        if (t && t->file != file_in_index(h, name)) offend(&moved, name);
     }
-    for (int64_t t = 0; h->store && t < h->n_tensors; t++) {
-        const char *name = h->store[t].name;
-        if (strmap_get(in_index, name, strlen(name)) < 0) offend(&extra, name);
+    for (int64_t t = 0; h->store && t < h->n_tensors; t++)
+        if (hfdir_unlisted(h, t)) offend(&extra, h->store[t].name);
+    if (lost.n)
+        rc = err_set(e, ERR_DATA,
+                     "%s: the index names tensors that no shard has (%lld: %s%s); download the "
+                     "folder again",
+                     h->path, (long long)lost.n, lost.names.data, lost.n > SHOWN ? ", ..." : "");
+    if (!rc && moved.n)
+        log_warn("%s: %lld tensors are in other shards than the index says (%s%s)", h->path,
+                 (long long)moved.n, moved.names.data, moved.n > SHOWN ? ", ..." : "");
+    if (!rc && extra.n)
+        log_warn("%s: %lld tensors of the shards are not in the index (%s%s); they are used only "
+                 "where the model needs them",
+                 h->path, (long long)extra.n, extra.names.data, extra.n > SHOWN ? ", ..." : "");
+    buf_release(&lost.names);
+    buf_release(&moved.names);
+    buf_release(&extra.names);
+    return rc;
+}
+
+/* Fills the map of tensor names to files; l is sorted as the files are. */
+static void read_places(struct hfdir *h, const struct io_names *l) {
+    struct strmap *file = strmap_new((size_t)l->n);
+    for (int i = 0; i < l->n; i++) strmap_add(file, l->v[i], strlen(l->v[i]), i);
+    h->placed = strmap_new(1024);
+    for (const struct json *c = json_first(json_get(h->index, "weight_map")); c; c = json_next(c)) {
+        const char *name = json_name(c), *in = json_str(c);
+        strmap_add(h->placed, name, strlen(name), strmap_get(file, in, strlen(in)));
     }
-    strmap_free(in_index);
-    int rc = report(&lost, h->path, "the index names tensors that no shard has", e);
-    if (rc) {
-        buf_release(&extra.names);
-        return rc;
-    }
-    return report(&extra, h->path, "the shards have tensors that the index lacks", e);
+    strmap_free(file);
 }
 
 static int open_weights(struct hfdir *h, struct err *e) {
     struct io_names l = {0};
-    char *index = io_join(h->path, index_name);
-    bool has_index;
-    int rc = io_there(&has_index, index, e);
-    free(index);
-    if (rc) return rc;
-    TRY_GOTO(done, rc, has_index ? names_from_index(h, &l, e) : names_from_folder(h, &l, e));
+    int rc;
+    TRY_GOTO(done, rc, hfshards_list(h->path, &l, &h->index, e));
+    if (h->index) read_places(h, &l);
     h->file = xcalloc((size_t)l.n, sizeof(struct st *));
     for (int i = 0; i < l.n; i++) {
         char *p = io_join(h->path, l.v[i]);
@@ -260,7 +165,7 @@ static int open_weights(struct hfdir *h, struct err *e) {
         h->n_files++;
     }
     TRY_GOTO(done, rc, collect(h, e));
-    if (has_index) rc = check_index(h, e);
+    if (h->index) rc = check_index(h, e);
 done:
     io_names_release(&l);
     return rc;
@@ -275,22 +180,10 @@ static int check_config(struct hfdir *h, const char *what, struct err *e) {
     return 0;
 }
 
-static int no_config(const struct hfdir *h, struct err *e) {
-    struct io_names all;
-    int rc = io_list(&all, h->path, e);
-    const char *gguf = first_gguf(&all);
-    if (!rc)
-        rc = gguf ? only_ggufs(h->path, gguf, e)
-                  : err_set(e, ERR_DATA, "%s: there is no config.json; this is not a model folder",
-                            h->path);
-    io_names_release(&all);
-    return rc;
-}
-
 static int read_config(struct hfdir *h, struct err *e) {
     char *p = io_join(h->path, "config.json");
     int rc = 0;
-    if (!io_exists(p)) rc = no_config(h, e);
+    if (!io_exists(p)) rc = hfshards_no_config(h->path, e);
     if (!rc) rc = json_read(&h->config, p, limit_of(LIM_HF_JSON), e);
     if (!rc) rc = check_config(h, p, e);
     free(p);
@@ -350,6 +243,7 @@ void hfdir_close(struct hfdir *h) {
     free(h->file);
     free(h->store);
     strmap_free(h->names);
+    strmap_free(h->placed);
     json_free(h->config);
     json_free(h->index);
     free(h->path);
@@ -381,6 +275,10 @@ const struct st_tensor *hfdir_tensor_at(const struct hfdir *h, int64_t i) {
 const struct st_tensor *hfdir_find(const struct hfdir *h, const char *name) {
     int64_t i = strmap_get(h->names, name, strlen(name));
     return i < 0 ? NULL : &h->store[i];
+}
+bool hfdir_unlisted(const struct hfdir *h, int64_t i) {
+    const struct st_tensor *t = hfdir_tensor_at(h, i);
+    return t && h->placed && strmap_get(h->placed, t->name, strlen(t->name)) < 0;
 }
 void hfdir_drop(const struct hfdir *h, const struct st_tensor *t) {
     st_drop(h->file[t->file], t->off, t->n_bytes);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* core/hfdir.h - a Hugging Face folder: config.json, weight shards (by index or by glob), tokenizer
  * and template files. Opening reads headers only, so every structural error shows within seconds:
- * missing shard, index naming tensors the shards lack (and the reverse), pickles instead of
- * safetensors, index names with '/' or "..". */
+ * missing shard, index naming tensors the shards lack, pickles instead of safetensors, index names
+ * with '/' or "..". */
 #ifndef HONE_CORE_HFDIR_H
 #define HONE_CORE_HFDIR_H
 
@@ -38,6 +38,9 @@ const struct st *hfdir_file(const struct hfdir *h, int i);
 int64_t hfdir_n_tensors(const struct hfdir *h);
 const struct st_tensor *hfdir_tensor_at(const struct hfdir *h, int64_t i);
 const struct st_tensor *hfdir_find(const struct hfdir *h, const char *name); /* hashed */
+/* Tells whether tensor i is in a shard although the index does not name it: it counts only where
+ * the model needs it. */
+bool hfdir_unlisted(const struct hfdir *h, int64_t i);
 void hfdir_drop(const struct hfdir *h, const struct st_tensor *t);
 
 /* Gives the chat template by transformers' precedence: chat_template.jinja, otherwise

@@ -167,7 +167,7 @@ static void test_index(void) {
     CHECK_OK(try_open());
     put("model.safetensors.index.json",
         INDEX("\"a\":\"model-1.safetensors\",\"c\":\"model-2.safetensors\""));
-    CHECK_ERR(try_open(), ERR_DATA, "the index lacks (1: \"b\")");
+    CHECK_OK(try_open()); /* "b" is used where the model needs it */
     put("model.safetensors.index.json",
         INDEX("\"a\":\"model-1.safetensors\",\"b\":\"model-1.safetensors\",\"c\":\"model-2."
               "safetensors\","
@@ -194,6 +194,80 @@ static void test_index(void) {
     CHECK_ERR(try_open(), ERR_DATA, "index.json");
 }
 
+/* The first byte of a tensor in the folder; -1 without. The bytes of shard() are 1, 2. */
+static int byte_of(const char *name) {
+    struct hfdir *h;
+    CHECK_OK(hfdir_open(&h, dir, &e));
+    const struct st_tensor *t = h ? hfdir_find(h, name) : NULL;
+    const int v = t ? t->data[0] : -1;
+    hfdir_close(h);
+    return v;
+}
+
+/* Of two copies of a tensor the one counts that the index names, whichever file comes first. */
+static void test_copies(void) {
+    fresh();
+    put("config.json", "{}");
+    shard("model-1.safetensors", "x", "a");
+    shard("model-2.safetensors", "a", "x");
+    put("model.safetensors.index.json",
+        INDEX("\"x\":\"model-1.safetensors\",\"a\":\"model-1.safetensors\""));
+    CHECK_EQ_I64(byte_of("a"), 2);
+    CHECK_EQ_I64(byte_of("x"), 1);
+    put("model.safetensors.index.json",
+        INDEX("\"x\":\"model-2.safetensors\",\"a\":\"model-2.safetensors\""));
+    CHECK_EQ_I64(byte_of("a"), 1);
+    CHECK_EQ_I64(byte_of("x"), 2);
+    shard("model.safetensors", "x", "stray"); /* The index does not name this file. */
+    CHECK_EQ_I64(byte_of("x"), 2);
+    CHECK_EQ_I64(byte_of("stray"), -1);
+    put("model.safetensors.index.json",
+        INDEX("\"x\":\"model-2.safetensors\",\"b\":\"model-1.safetensors\""));
+    CHECK_ERR(try_open(), ERR_DATA, "tensor \"a\" is in");
+    put("model.safetensors.index.json", INDEX("\"a\":\"model-3.safetensors\""));
+    CHECK_ERR(try_open(), ERR_DATA, "remove the index if model.safetensors is the whole model");
+}
+
+/* Without an index, names must tell which files belong together. */
+static void test_sets(void) {
+    fresh();
+    put("config.json", "{}");
+    shard("model.safetensors", "a", "b");
+    shard("model-00001-of-00002.safetensors", "a", NULL);
+    CHECK_ERR(try_open(), ERR_DATA, "1 of the 2 shards");
+    shard("model-00002-of-00002.safetensors", "b", NULL);
+    CHECK_ERR(try_open(), ERR_DATA, "model.safetensors and 2 shards");
+    fresh();
+    put("config.json", "{}");
+    shard("model-00001-of-000002.safetensors", "a", NULL);
+    CHECK_ERR(try_open(), ERR_DATA, "1 of the 2 shards");
+    shard("model-00001-of-00003.safetensors", "b", NULL);
+    CHECK_ERR(try_open(), ERR_DATA, "shards of two copies");
+    fresh();
+    put("config.json", "{}");
+    shard("model.safetensors-00001-of-00002.safetensors", "a", NULL);
+    CHECK_ERR(try_open(), ERR_DATA, "1 of the 2 shards");
+    shard("model.safetensors-00002-of-00002.safetensors", "b", NULL);
+    shard("model_mtp.safetensors", "c", NULL);
+    CHECK_EQ_I64(byte_of("c"), 1);
+}
+
+/* Layouts of the makers' own tools are refused by name. */
+static void test_own_layouts(void) {
+    fresh();
+    put("params.json", "{}");
+    put("consolidated.safetensors", "");
+    CHECK_ERR(try_open(), ERR_DATA, "only Mistral's own layout");
+    put("config.json", "{}");
+    CHECK_ERR(try_open(), ERR_DATA, "convert_mistral_weights_to_hf.py");
+    shard("model.safetensors", "a", NULL);
+    CHECK_OK(try_open());
+    fresh();
+    put("params.json", "{}");
+    put("consolidated.00.pth", "");
+    CHECK_ERR(try_open(), ERR_DATA, "only Meta's own layout");
+}
+
 static void test_truncated_shard(void) {
     char path[160];
     fresh();
@@ -215,6 +289,9 @@ int main(void) {
     RUN(test_no_folder);
     RUN(test_no_weights);
     RUN(test_index);
+    RUN(test_copies);
+    RUN(test_sets);
+    RUN(test_own_layouts);
     RUN(test_truncated_shard);
     tmp_remove();
     return check_done();

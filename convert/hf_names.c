@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+/* convert/hf_names.c - see hf_names.h. */
+#include "convert/hf_names.h"
+
+#include <string.h>
+
+#include "core/attr.h"
+#include "core/log.h"
+#include "core/show.h"
+
+static bool begins(const char *s, const char *with) {
+    return strncmp(s, with, strlen(with)) == 0;
+}
+
+/* Returns the first place at which `part` stands as whole parts of a name; NULL: nowhere. */
+static char *find_part(char *name, const char *part) {
+    for (char *at = strstr(name, part); at; at = strstr(at + 1, part))
+        if (at == name || at[-1] == '.') return at;
+    return NULL;
+}
+
+/* Returns the name without the parts that torch.compile, data-parallel wrappers, FSDP, peft and
+ * classes with several models add. */
+static const char *unwrap(struct arena *mem, const char *name) {
+    static const char *const part[] = {
+        "_orig_mod.",  "module.",     "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.",
+        "base_layer.", "base_model.", "language_model."};
+    char *out = NULL;
+    for (size_t i = 0; i < COUNT_OF(part); i++) {
+        if (!strstr(name, part[i])) continue;
+        if (!out) out = arena_strdup(mem, name);
+        for (char *at; (at = find_part(out, part[i]));)
+            memmove(at, at + strlen(part[i]), strlen(at + strlen(part[i])) + 1);
+    }
+    return out ? out : name;
+}
+
+/* Refuses adapters that lie beside the weights they change. */
+static int check_merged(const struct hfdir *dir, const char *name, struct err *e) {
+    static const char *const part[] = {".lora_A.", ".lora_B.", ".lora_embedding_A",
+                                       ".lora_embedding_B", ".modules_to_save."};
+    for (size_t i = 0; i < COUNT_OF(part); i++)
+        if (strstr(name, part[i]))
+            return err_set(e, ERR_DATA,
+                           "%s: tensor %s is part of an adapter that was not merged: save the "
+                           "model after peft's merge_and_unload()",
+                           hfdir_path(dir), show_n(name, strlen(name)).s);
+    return 0;
+}
+
+static bool left_out(const struct arch *a, const char *name) {
+    for (const char *const *s = a->skip; s && *s; s++)
+        if (strstr(name, *s + (**s == '='))) return true;
+    return false;
+}
+
+/* A spelling of the embeddings: "model.embed_tokens.weight" is "model." and "embed_tokens.". */
+struct embd {
+    const char *prefix, *stem;
+};
+
+/* Takes the spelling of n bytes apart. */
+static struct embd take_apart(struct arena *mem, const char *s, size_t n) {
+    char *whole = arena_strndup(mem, s, n), *last = strrchr(whole, '.');
+    if (!last) return (struct embd){"", whole};
+    last[1] = 0; /* without "weight" */
+    char *stem = last;
+    while (stem > whole && stem[-1] != '.') stem--;
+    return (struct embd){arena_strndup(mem, whole, (size_t)(stem - whole)), stem};
+}
+
+/* Returns the shortest prefix under which the folder has embeddings; NULL: it has none. */
+static const char *prefix_of(const struct hf_names *h, int64_t n, const struct arch *a,
+                             const char *stem, struct arena *mem) {
+    const char *best = NULL;
+    size_t len = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const char *s = h->name[i], *at = strstr(s, stem);
+        if (!at || (at != s && at[-1] != '.') || left_out(a, s)) continue;
+        if (best && (size_t)(at - s) >= len) continue;
+        best = s;
+        len = (size_t)(at - s);
+    }
+    return best ? arena_strndup(mem, best, len) : NULL;
+}
+
+/* Tells whether a table spells a name that begins with `prefix` and then the first part of `rest`:
+ * "model." and "layers" of "layers.0.mlp". */
+static bool spelled_below(const struct arch *a, const char *prefix, const char *rest) {
+    const size_t n = strcspn(rest, "."), p = strlen(prefix);
+    for (const struct tensor_row *r = a->tensors; r->gguf; r++)
+        for (const char *s = r->hf; s && *s; s += strcspn(s, "|"), s += *s == '|')
+            if (begins(s, prefix) && strncmp(s + p, rest, n) == 0 && s[p + n] == '.') return true;
+    return false;
+}
+
+static const char *join(struct arena *mem, const char *a, const char *b) {
+    const size_t n = strlen(a), m = strlen(b);
+    char *out = arena_alloc(mem, n + m + 1);
+    memcpy(out, a, n);
+    memcpy(out + n, b, m + 1);
+    return out;
+}
+
+/* Puts `right` where names have `wrong`; what is outside of both, as the head, loses what `wrong`
+ * has in front of `right`. */
+static void exchange(struct hf_names *h, int64_t n, const struct arch *a, const char *wrong,
+                     const char *right, struct arena *mem) {
+    const size_t w = strlen(wrong), r = strlen(right);
+    const bool longer = w > r && strcmp(wrong + w - r, right) == 0;
+    const char *outer = longer ? arena_strndup(mem, wrong, w - r) : "";
+    for (int64_t i = 0; i < n; i++) {
+        const char *s = h->name[i];
+        if (w && begins(s, wrong))
+            h->name[i] = join(mem, right, s + w);
+        else if (*outer && begins(s, outer))
+            h->name[i] = s + strlen(outer);
+        else if (!w && !begins(s, right) && spelled_below(a, right, s))
+            h->name[i] = join(mem, right, s);
+    }
+    h->cut = longer ? outer : wrong;
+    h->put = longer ? "" : right;
+}
+
+/* Finds out how the folder spells the embeddings, and spells all names as the table does. */
+static void settle_prefix(struct hf_names *h, int64_t n, const struct arch *a, struct arena *mem) {
+    const struct tensor_row *r = a->tensors;
+    while (r->gguf && strcmp(r->gguf, "token_embd.weight") != 0) r++;
+    const char *wrong = NULL, *right = NULL;
+    for (const char *s = r->gguf ? r->hf : NULL; s && *s; s += strcspn(s, "|"), s += *s == '|') {
+        const struct embd x = take_apart(mem, s, strcspn(s, "|"));
+        const char *has = prefix_of(h, n, a, x.stem, mem);
+        if (has && strcmp(has, x.prefix) == 0) return;
+        if (has && !wrong) {
+            wrong = has;
+            right = x.prefix;
+        }
+    }
+    if (wrong) exchange(h, n, a, wrong, right, mem);
+}
+
+int hf_names_make(struct hf_names *out, const struct hfdir *dir, const struct arch *a,
+                  struct arena *mem, struct err *e) {
+    const int64_t n = hfdir_n_tensors(dir);
+    *out = (struct hf_names){.name = arena_array(mem, (size_t)n + 1, sizeof *out->name)};
+    for (int64_t i = 0; i < n; i++) {
+        const char *name = hfdir_tensor_at(dir, i)->name;
+        TRY(check_merged(dir, name, e));
+        out->name[i] = unwrap(mem, name);
+    }
+    settle_prefix(out, n, a, mem);
+    if (out->cut)
+        log_info("tensor names have \"%s\" where published models have \"%s\"",
+                 show_n(out->cut, strlen(out->cut)).s, out->put);
+    return 0;
+}
