@@ -12,10 +12,10 @@ struct convert_args {
 
 #define AT(member) offsetof(struct convert_args, member)
 static const struct opt convert_opts[] = {
-    {"output", 'o', OPT_STR, AT(o.out), "OUT.gguf", "the file to write"},
+    {"output", 'o', OPT_OUT, AT(o.out), "OUT.gguf", "the file to write"},
     {"type", 0, OPT_STR, AT(o.type), "TYPE", "auto (as stored), f32, f16, bf16 or q8_0"},
     {"no-mtp", 0, OPT_FLAG, AT(o.no_mtp), NULL, "leave the multi-token-prediction block out"},
-    {"mmproj", 0, OPT_STR, AT(mmproj), "FILE", "write the vision tower there, as a projector file"},
+    {"mmproj", 0, OPT_OUT, AT(mmproj), "FILE", "write the vision tower there, as a projector file"},
     {"split-max", 0, OPT_SIZE, AT(o.split_max), "SIZE", "start a new shard at this size"},
     {"pad", 0, OPT_FLAG, AT(o.pad), NULL, "pad feed-forward widths with zeros to multiples of 256"},
     {"keep-mxfp4", 0, OPT_FLAG, AT(o.keep_mxfp4), NULL, "matrices stored as MXFP4 stay MXFP4"},

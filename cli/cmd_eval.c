@@ -71,7 +71,7 @@ static int cmd_speed(struct cli *c, int argc, char **argv, struct err *e) {
 #define AT(member) offsetof(struct eval_args, member)
 static const struct opt logits_opts[] = {
     {"ids", 0, OPT_STR, AT(ids), "FILE", "little-endian int32 token ids"},
-    {"output", 'o', OPT_STR, AT(out), "FILE", "float32 [n][n_vocab], little-endian"},
+    {"output", 'o', OPT_OUT, AT(out), "FILE", "float32 [n][n_vocab], little-endian"},
     EVAL_OPT_KV,
     EVAL_OPT_ACT,
     EVAL_OPT_PRE,

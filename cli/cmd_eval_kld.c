@@ -19,7 +19,7 @@ static const struct opt kld_opts[] = {
     {"base", 0, OPT_STR, AT(base), "FILE", "the model to compare with, run at the same time"},
     {"base-file", 0, OPT_STR, AT(base_file), "FILE",
      "base logits in the field's format or the compact one instead"},
-    {"save-base", 0, OPT_STR, AT(save_base), "FILE",
+    {"save-base", 0, OPT_OUT, AT(save_base), "FILE",
      "write the model's logits in the field's format"},
     {"compact", 0, OPT_FLAG, AT(compact), NULL, "with --save-base: the compact format"},
     {"top", 0, OPT_I64, AT(top), "N", "--compact: likeliest tokens kept of a position (256)"},

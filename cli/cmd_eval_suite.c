@@ -5,7 +5,7 @@
 
 #define AT(member) offsetof(struct eval_set_opts, member)
 static const struct opt suite_opts[] = {
-    {"output", 'o', OPT_STR, AT(eval.out), "FILE", "the result, for hone eval compare"},
+    {"output", 'o', OPT_OUT, AT(eval.out), "FILE", "the result, for hone eval compare"},
     {"base", 0, OPT_STR, AT(eval.base), "FILE", "also divergence from this model"},
     {"text", 0, OPT_LIST, AT(text), "FILE", "perplexity of it (built-in text); repeatable"},
     {"tools", 0, OPT_LIST, AT(tools), "SUITE",

@@ -31,16 +31,16 @@ struct imatrix_args {
 };
 #define AT(member) offsetof(struct imatrix_args, member)
 static const struct opt imatrix_opts[] = {
-    {"output", 'o', OPT_STR, AT(a.out), "FILE", "where the importance matrix goes"},
+    {"output", 'o', OPT_OUT, AT(a.out), "FILE", "where the importance matrix goes"},
     {"ctx", 0, OPT_I64, AT(a.ctx), "N", "tokens per chunk (512)"},
     {"chunks", 0, OPT_I64, AT(a.chunks), "N", "stop after N chunks; 0: all (default)"},
     {"format", 0, OPT_STR, AT(a.format), "NAME", "gguf or dat; default by the name of FILE"},
     {"no-special", 0, OPT_FLAG, AT(a.no_special), NULL, "special-token texts are plain text"},
     {"pre", 0, OPT_STR, AT(a.pre), "NAME", CLI_HELP_PRE},
-    {"gram", 0, OPT_STR, AT(a.gram), "FILE", "also write second moments, for quantize --gram"},
+    {"gram", 0, OPT_OUT, AT(a.gram), "FILE", "also write second moments, for quantize --gram"},
     {"gram-block", 0, OPT_I64, AT(a.gram_block), "N",
      "columns of a block of second moments, a multiple of 256; 0: all up to 4096, else 2048"},
-    {"moments", 0, OPT_STR, AT(a.moments), "FILE",
+    {"moments", 0, OPT_OUT, AT(a.moments), "FILE",
      "also write the sums of inputs and of their fourth powers"},
     {"select", 0, OPT_I64, AT(select.budget), "N",
      "choose documents of N tokens together that rare experts need; FILE is a .jsonl of them"},

@@ -11,7 +11,7 @@ struct make_args {
 };
 #define AT(member) offsetof(struct make_args, member)
 static const struct opt make_opts[] = {
-    {"output", 'o', OPT_STR, AT(out), "DIR", "folder of the results"},
+    {"output", 'o', OPT_OUT, AT(out), "DIR", "folder of the results"},
     {"recipes", 0, OPT_STR, AT(recipes), "A,B,..",
      "what to make (Q8_0,Q6_K,Q5_K_M,Q4_K_M,IQ4_XS,Q3_K_M,IQ3_S,Q2_K)"},
     {"plain", 0, OPT_FLAG, AT(mk.plain), NULL, "presets only, no mixes"},

@@ -8,7 +8,7 @@ struct merge_args {
 };
 #define AT(member) offsetof(struct merge_args, member)
 static const struct opt merge_opts[] = {
-    {"output", 'o', OPT_STR, AT(out), "OUT.gguf", "(default: the name without its shard number)"},
+    {"output", 'o', OPT_OUT, AT(out), "OUT.gguf", "(default: the name without its shard number)"},
 };
 #undef AT
 static const struct cmd_spec merge_spec = {

@@ -26,7 +26,7 @@ struct quantize_args {
 };
 #define AT(member) offsetof(struct quantize_args, member)
 static const struct opt quantize_opts[] = {
-    {"output", 'o', OPT_STR, AT(a.out), "FILE",
+    {"output", 'o', OPT_OUT, AT(a.out), "FILE",
      "the GGUF to write; of several recipes: a folder, or a name with {} for the recipe"},
     {"recipe", 0, OPT_STR, AT(a.recipe), "NAME|PLAN.tsv[,...]",
      "presets (Q4_K_M ...) or plan files; several share one reading of the model"},
@@ -48,7 +48,7 @@ static const struct opt quantize_opts[] = {
     {"split-max", 0, OPT_SIZE, AT(a.split_max), "SIZE",
      "split the output into files of at most SIZE"},
     {"dry-run", 0, OPT_FLAG, AT(a.dry_run), NULL, "print the plan and the sizes, write no model"},
-    {"plan-out", 0, OPT_STR, AT(a.plan_out), "FILE",
+    {"plan-out", 0, OPT_OUT, AT(a.plan_out), "FILE",
      "write the plan used; edit it and pass it as --recipe"},
     {"gate", 0, OPT_LIST, AT(a.mix.gate), "TEXT",
      "ship a mix only if it beats the plain recipes that fit on this text; repeatable"},
@@ -62,7 +62,7 @@ static const struct opt quantize_opts[] = {
     {"kv-type", 0, OPT_STR, AT(a.mix.kv_type), "T", "with --vram: of keys and values (f16)"},
     {"reserve", 0, OPT_SIZE, AT(a.mix.reserve), "SIZE",
      "with --vram: to keep free (1GiB, of small cards 1/8)"},
-    {"front", 0, OPT_STR, AT(a.mix.front), "FILE.svg",
+    {"front", 0, OPT_OUT, AT(a.mix.front), "FILE.svg",
      "also plot and list the best mixes from quality to speed"},
     {"avoid", 0, OPT_STR, AT(a.mix.avoid), "TYPES", "types a mix must not use, comma-separated"},
     {"no-floors", 0, OPT_FLAG, AT(a.mix.no_floors), NULL, "no lower limits by role in a mix"},

@@ -10,7 +10,7 @@ struct recipes_args {
 #define AT(member) offsetof(struct recipes_args, member)
 static const struct opt recipes_opts[] = {
     {"recipe", 0, OPT_STR, AT(recipe), "NAME", "write this one as a plan (with -o)"},
-    {"output", 'o', OPT_STR, AT(out), "PLAN.tsv",
+    {"output", 'o', OPT_OUT, AT(out), "PLAN.tsv",
      "the plan: tensor, tab, type; edit it, pass it "
      "to hone quantize --recipe"},
     {"imatrix", 0, OPT_STR, AT(imatrix), "FILE",

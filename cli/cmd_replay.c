@@ -9,7 +9,7 @@ static const struct opt replay_opts[] = {
      "what it was quantized from (default: the recorded name beside it)"},
     {"imatrix", 0, OPT_STR, AT(imatrix), "FILE", "importance matrix (likewise)"},
     {"gram", 0, OPT_STR, AT(gram), "FILE", "second moments, if it was made with them"},
-    {"output", 'o', OPT_STR, AT(out), "FILE", "keep what was made again here"},
+    {"output", 'o', OPT_OUT, AT(out), "FILE", "keep what was made again here"},
 };
 #undef AT
 static const struct cmd_spec replay_spec = {

@@ -44,7 +44,21 @@ static int check_kwargs(const char *kwargs, struct err *e) {
     return is_object ? 0 : err_set(e, ERR_USAGE, "--kwargs: a JSON object is needed");
 }
 
-/* Refuses options that exclude each other, and names that are none. */
+/* Splits a single --choices at its commas, as every list. Several are one text each, for texts that
+ * contain commas. */
+static int take_choices(struct run_cli *x, struct err *e) {
+    struct str_list *l = &x->r.a.choices;
+    if (l->n != 1) return 0;
+    const char *text = l->v[0];
+    l->n = 0;
+    work_split(&x->c->work, text, l);
+    if (l->n > 1) return 0;
+    return err_set(e, ERR_USAGE,
+                   "--choices: one text is no choice; write --choices yes,no, or --choices TEXT "
+                   "several times for texts with commas");
+}
+
+/* Refuses options that exclude each other, and unknown names. */
 static int check_names(const struct run_cli *x, struct err *e) {
     const struct run_args *a = &x->r.a;
     if (x->prompt && a->chat) return err_set(e, ERR_USAGE, "run: -p and --chat exclude each other");
@@ -86,7 +100,8 @@ static int check_args(struct run_cli *x, struct err *e) {
     if (x->special_name && strcmp(x->special_name, "parse") == 0) r->a.special = CHAT_PARSE;
     for (int i = 0; i < a->stop.n; i++)
         if (!*a->stop.v[i]) return err_set(e, ERR_USAGE, "--stop: the text is empty");
-    return check_names(x, e);
+    TRY(check_names(x, e));
+    return take_choices(x, e);
 }
 
 /* ---- the prompt ---- */
@@ -241,7 +256,8 @@ static const struct opt run_opts[] = {
      "objects may have members that their schemas do not name, as JSON Schema has it"},
     {"grammar", 0, OPT_STR, AT(r.a.grammar), "FILE", "it is a text of this grammar: GBNF or Lark"},
     {"regex", 0, OPT_STR, AT(r.a.regex), "R", "it matches this regular expression, as a whole"},
-    {"choices", 0, OPT_LIST, AT(r.a.choices), "TEXT", "it is one of these texts"},
+    {"choices", 0, OPT_LIST, AT(r.a.choices), "A,B,..",
+     "it is one of these texts; given several times, each is one text"},
     {"temp", 0, OPT_STR, AT(set[SET_TEMP]), "T", "temperature; 0: always the likeliest token"},
     OPT_SAMPLING(SET),
     {"presence-penalty", 0, OPT_STR, AT(set[SET_PRESENCE_PENALTY]), "X",

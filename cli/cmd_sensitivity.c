@@ -11,7 +11,7 @@ struct sensitivity_args {
 };
 #define AT(member) offsetof(struct sensitivity_args, member)
 static const struct opt sensitivity_opts[] = {
-    {"output", 'o', OPT_STR, AT(a.o.out), "FILE.json", "the sensitivity file; goes on with one"},
+    {"output", 'o', OPT_OUT, AT(a.o.out), "FILE.json", "the sensitivity file; goes on with one"},
     {"imatrix", 0, OPT_STR, AT(a.o.imatrix), "FILE", "importance matrix, GGUF or .dat"},
     {"probe", 0, OPT_LIST, AT(a.o.texts), "TEXT", "text for probes, not the imatrix's; repeatable"},
     {"ctx", 0, OPT_I64, AT(a.o.ctx), "N", "tokens per window (512)"},

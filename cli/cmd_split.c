@@ -5,7 +5,7 @@
 
 #define AT(member) offsetof(struct split_opts, member)
 static const struct opt split_opts[] = {
-    {"output", 'o', OPT_STR, AT(out), "OUT.gguf",
+    {"output", 'o', OPT_OUT, AT(out), "OUT.gguf",
      "names OUT-00001-of-0000N.gguf ... (default: as the input)"},
     {"max-size", 0, OPT_SIZE, AT(max_size), "SIZE", "tensor bytes of one file (49G)"},
     {"no-metadata-first", 0, OPT_FLAG, AT(data_first), NULL, "put tensors into the first file too"},

@@ -10,7 +10,7 @@ struct synth_args {
 };
 #define AT(member) offsetof(struct synth_args, member)
 static const struct opt synth_opts[] = {
-    {"output", 'o', OPT_STR, AT(o.out), "FILE", "the GGUF to write"},
+    {"output", 'o', OPT_OUT, AT(o.out), "FILE", "the GGUF to write"},
     {"arch-from", 0, OPT_STR, AT(o.shape), "CONFIG.json|NAME",
      "shapes: Qwen3.5-35B-A3B (default), Qwen3.5-27B, Qwen3-30B-A3B, or a config.json"},
     {"layers", 0, OPT_I64, AT(o.layers), "N", "layers (as the shape has)"},

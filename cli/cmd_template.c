@@ -213,7 +213,7 @@ struct fix_args {
 };
 #define AT(member) offsetof(struct fix_args, member)
 static const struct opt fix_opts[] = {
-    {"output", 'o', OPT_STR, AT(o.out), "FILE", "write the repaired template"},
+    {"output", 'o', OPT_OUT, AT(o.out), "FILE", "write the repaired template"},
     {"in-place", 0, OPT_FLAG, AT(o.in_place), NULL, "store it in SRC (GGUF or .jinja)"},
     {"only", 0, OPT_STR, AT(o.only), "IDS", "only these edits, separated by commas"},
     {"replace", 0, OPT_STR, AT(o.replace), "NAME",

@@ -149,14 +149,8 @@ static void find(struct parse *p, const char *arg, struct found *f) {
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* Refuses an output that is a stream: outputs appear whole or not at all under their names. */
+/* Refuses an output that is a stream: outputs appear whole or not at all, under their names. */
 static int no_stream(const struct opt *o, struct err *e) {
-    static const char *const outputs[] = {"output",  "plan-out", "save-base", "mmproj",
-                                          "moments", "plot",     "front",     "gram"};
-    bool is_output = false;
-    for (size_t i = 0; i < COUNT_OF(outputs); i++)
-        is_output = is_output || strcmp(o->name, outputs[i]) == 0;
-    if (!is_output) return 0;
     return err_set(e, ERR_USAGE,
                    "--%s -: hone writes this to a file, whole or not at all, and not to standard "
                    "output; give it a name (./- for a file called '-')",
@@ -173,13 +167,14 @@ static int store_value(struct parse *p, const struct opt *o, const char *v, stru
     char what[64], *end = NULL;
     void *dst = (char *)args_of(&p->ts, o) + o->at;
     snprintf(what, sizeof what, "--%s", o->name);
-    if (strcmp(v ? v : "", "-") == 0) TRY(no_stream(o, e));
+    if (o->kind == OPT_OUT && strcmp(v ? v : "", "-") == 0) return no_stream(o, e);
     errno = 0;
     switch (o->kind) {
     case OPT_FLAG:
         *(bool *)dst = true;
         return 0;
     case OPT_STR:
+    case OPT_OUT:
         *(const char **)dst = v;
         return 0;
     case OPT_SIZE:
@@ -473,6 +468,7 @@ void cli_emit(struct cli *c, struct emit *m) {
     emit_str(m, "command_line", NULL, line.data);
     emit_str(m, "isa", NULL, kern_isa_name(c->work.isa));
     emit_i64(m, "threads", NULL, c->work.pool ? pool_size(c->work.pool) : 1);
+    if (!isatty(fileno(c->out))) emit_one_line(m);
     emit_print(m, c->form, c->out);
     buf_release(&line);
 }

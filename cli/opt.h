@@ -18,6 +18,7 @@
 enum opt_kind {
     OPT_FLAG, /* bool */
     OPT_STR,  /* const char * */
+    OPT_OUT,  /* const char *, a file or folder to write: not a stream */
     OPT_I64,  /* int64_t, >= 0 */
     OPT_NUM,  /* double */
     OPT_TIME, /* double, in the unit that `arg` names, HOURS or MINUTES: size.c */
@@ -82,7 +83,7 @@ int cli_verdict(struct cli *c, struct emit *m, int rc);
 
 /* Row of an option table: where the plot goes, a const char * at that offset. */
 #define OPT_PLOT(at, help)                                                                         \
-    { "plot", 0, OPT_STR, at, "FILE", "SVG: " help }
+    { "plot", 0, OPT_OUT, at, "FILE", "SVG: " help }
 
 /* Rows that several commands have in the same words; `at` is the offset of the member, a
  * const char *. */

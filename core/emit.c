@@ -45,6 +45,7 @@ struct emit {
     int n_fields;
     struct table *table;
     int n_tables;
+    bool one_line; /* rows of tables are never folded */
 };
 
 /* ---- building ------------------------------------------------------------------------------- */
@@ -274,7 +275,7 @@ static int line_width(const struct layout *l, int n_cols, bool texts, bool numbe
     return last >= 0 && !l->right[last] ? total - l->width[last] : total;
 }
 
-static struct layout lay_out(const struct table *t) {
+static struct layout lay_out(const struct table *t, bool fold) {
     struct layout l = {xcalloc((size_t)t->n_cols, sizeof *l.width),
                        xcalloc((size_t)t->n_cols, sizeof *l.right), false};
     struct buf b = {0};
@@ -293,7 +294,7 @@ static struct layout lay_out(const struct table *t) {
         l.right[i] = any_num && !any_str;
     }
     buf_release(&b);
-    l.stacked = line_width(&l, t->n_cols, true, true) > WIDTH_MAX &&
+    l.stacked = fold && line_width(&l, t->n_cols, true, true) > WIDTH_MAX &&
                 line_width(&l, t->n_cols, false, true) > 0 &&
                 line_width(&l, t->n_cols, true, false) >= 0;
     return l;
@@ -321,8 +322,8 @@ static void put_line(const struct table *t, const struct layout *l, size_t r, bo
     buf_release(&b);
 }
 
-static void render_table(const struct table *t, struct buf *out) {
-    struct layout l = lay_out(t);
+static void render_table(const struct table *t, bool fold, struct buf *out) {
+    struct layout l = lay_out(t, fold);
     if (out->len) buf_chr(out, '\n');
     if (t->title[0]) buf_fmt(out, "%s\n", t->title);
     for (size_t r = 0; r <= n_rows(t); r++) { /* Line 0 has the titles. */
@@ -364,7 +365,7 @@ static void render_table_form(const struct emit *m, struct buf *out) {
         buf_fmt(out, "  %s\n", b.data);
     }
     for (int i = 0; i < m->n_tables; i++)
-        if (m->table[i].title) render_table(&m->table[i], out);
+        if (m->table[i].title) render_table(&m->table[i], !m->one_line, out);
     buf_release(&b);
 }
 
@@ -378,7 +379,7 @@ static void md_text(struct buf *out, const char *s) {
 }
 
 static void md_table(const struct table *t, struct buf *out) {
-    struct layout l = lay_out(t);
+    struct layout l = lay_out(t, false);
     struct buf b = {0};
     if (out->len) buf_chr(out, '\n');
     if (t->title[0]) {
@@ -551,6 +552,10 @@ void emit_render(const struct emit *m, enum emit_form form, struct buf *out) {
     render[form](m, &b);
     if (b.len) buf_add(out, b.data, b.len);
     buf_release(&b);
+}
+
+void emit_one_line(struct emit *m) {
+    m->one_line = true;
 }
 
 void emit_print(const struct emit *m, enum emit_form form, FILE *f) {

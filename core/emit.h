@@ -46,6 +46,10 @@ void emit_cell_num(struct emit *m, double value, int prec);
 void emit_cell_bool(struct emit *m, bool value);
 void emit_cell_none(struct emit *m); /* null, "-" */
 
+/* Keeps each row of a table on one line, however long, as programs that read a pipe expect. By
+ * default wide rows are folded for a terminal. */
+void emit_one_line(struct emit *m);
+
 void emit_render(const struct emit *m, enum emit_form form, struct buf *out);
 void emit_print(const struct emit *m, enum emit_form form, FILE *f);
 

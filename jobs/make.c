@@ -161,7 +161,7 @@ static int all_steps(struct make *mk, struct err *e) {
 
 static int open_job(struct make *mk, const char *out, struct err *e) {
     TRY(job_open(&mk->job, out, e));
-    TRY(make_name(mk, e));
+    TRY(make_check_folder(mk, e));
     TRY(make_pre_keep(mk, e));
     if (mk->redo) TRY(remove_parts(mk, e));
     open_kept(mk);
@@ -177,6 +177,9 @@ static int run(struct make *mk, const char *recipes, const char *out, struct emi
     if (w->device.kind == DEVICE_CUDA) w->device.kind = DEVICE_AUTO;
     TRY(work_pool(w, e));
     TRY(make_check_base(mk, e));
+    TRY(make_check_place(mk->src, out, e));
+    TRY(make_name(mk, e));
+    TRY(make_check_earlier(mk, out, e));
     if (mk->dry_run) return make_dry_run(mk, out, m, e);
     TRY(open_job(mk, out, e));
     TRY(all_steps(mk, e));

@@ -115,14 +115,19 @@ int make_pre_keep(const struct make *mk, struct err *e);
 /* Checks what was asked for, and fills recipes and classes. `recipes` is the text of --recipes;
  * NULL: it was not given. */
 int make_ask(struct make *mk, const char *recipes, struct err *e);
-/* Finds the name of the model, by which its files are called. */
-int make_name_only(struct make *mk, struct err *e);
-/* Does what make_name_only and then make_check_folder do. */
+/* Sets mk->name, from which the names of all files are made. */
 int make_name(struct make *mk, struct err *e);
+/* Refuses (make_place.c) with ERR_USAGE an output folder that is the source folder or inside it. */
+int make_check_place(const char *src, const char *out, struct err *e);
+/* Refuses with ERR_USAGE an output folder that holds the job of another model; mk->name must be
+ * set. Once mk->src_hash is set, two sources of one name are told apart too. */
+int make_check_earlier(const struct make *mk, const char *out, struct err *e);
+/* Records name, path and hash of the source in DIR.work/source.json. */
+int make_keep_source(const struct make *mk, struct err *e);
 /* Returns the name of the base's file in a type, "NAME-BF16.gguf". The caller frees it with
  * free(). */
 char *make_base_file(const struct make *mk, const char *type);
-/* Computes src_hash, the hash of SRC's content. */
+/* Computes src_hash, the hash of SRC's content, and refuses a folder that another source owns. */
 int make_source(struct make *mk, struct err *e);
 /* Converts a folder, or takes a GGUF file as it is: file[0], with its hash. */
 int make_convert(struct make *mk, struct err *e);

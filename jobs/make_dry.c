@@ -175,7 +175,6 @@ static void show(struct dry *d, struct emit *m) {
 
 static int run(struct dry *d, struct emit *m, struct err *e) {
     struct make *mk = d->mk;
-    TRY(make_name_only(mk, e));
     TRY(shapes_open(&d->s, mk->src, mk->type, e));
     TRY(provide_base(d, e));
     TRY(make_texts(mk, e));

@@ -62,15 +62,10 @@ static char *model_name(const char *src, const char *given, struct err *e) {
     return name;
 }
 
-int make_name_only(struct make *mk, struct err *e) {
+int make_name(struct make *mk, struct err *e) {
     const char *name = mk->given.text[FACT_NAME];
     mk->name = model_name(mk->src, name && *name ? name : NULL, e);
     return mk->name ? 0 : (int)e->code;
-}
-
-int make_name(struct make *mk, struct err *e) {
-    TRY(make_name_only(mk, e));
-    return make_check_folder(mk, e);
 }
 
 int make_source(struct make *mk, struct err *e) {
@@ -80,7 +75,8 @@ int make_source(struct make *mk, struct err *e) {
                                 : job_file_hash(&mk->job, mk->src, mk->src_hash, e);
     if (rc == 0 && key.len) hash_xxh128_hex(mk->src_hash, key.data, key.len);
     buf_release(&key);
-    return rc;
+    if (rc == 0) rc = make_check_earlier(mk, mk->job.dir, e);
+    return rc ? rc : make_keep_source(mk, e);
 }
 
 struct made *make_add_file(struct make *mk, const char *recipe, char *path, bool outside) {

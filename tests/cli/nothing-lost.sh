@@ -106,6 +106,39 @@ cp "$d/README.md" "$t/edited"
 (make 0 "$d" -f --recipes Q8_0; exit $fail) || fail=1
 grep -q "in the night" "$d"/README.md* || say "an edit was lost"
 
+# ---- a folder of results belongs to one model ----
+another() { # what, arguments: refused in one line, with and without -f, and nothing in $d or $d.work changes
+    what=$1
+    shift
+    sums=$(find "$d" "$d.work" -type f -exec sha256sum {} + | sort)
+    for f in "" -f --dry-run; do
+        run 2 make "$@" --plain --recipes Q8_0 --eval "$t/eval.txt" --calib "$t/calib.txt" --tools none ${f:+$f}
+        [ "$(wc -l < "$t/e")" = 1 ] && grep -qe "-o" "$t/e" || say "$what: $(cat "$t/e")"
+        [ "$sums" = "$(find "$d" "$d.work" -type f -exec sha256sum {} + | sort)" ] || say "$what: the first job was touched"
+    done
+}
+rm -f "$d"/*.orig* && make 0 "$d"
+cp -r "$t/Tiny" "$t/Other"
+another "a model of another name" "$t/Other" -o "$d"
+grep -q "job of another model (Tiny, from" "$t/e" || say "$(cat "$t/e")"
+mkdir "$t/elsewhere" && cp -r tests/golden/models/mistral "$t/elsewhere/Tiny"
+run 2 make "$t/elsewhere/Tiny" -o "$d" --plain --recipes Q8_0 --eval "$t/eval.txt" --calib "$t/calib.txt" --tools none
+grep -q "job of another model" "$t/e" || say "a model of the same name: $(cat "$t/e")"
+mv "$d.work" "$t/state"
+run 2 make "$t/Other" -o "$d" --plain --recipes Q8_0
+grep -q "job of another model" "$t/e" || say "without its state: $(cat "$t/e")"
+mv "$t/state" "$d.work"
+cp -r "$t/Tiny" "$t/moved" && mkdir "$t/place" && mv "$t/moved" "$t/place/Tiny"
+run 0 make "$t/place/Tiny" -o "$d" --plain --recipes Q8_0 --ctx 64 --chunks 2 --calib-ctx 64 --pp 4 --tg 2 --reps 1 --tools none \
+    --eval "$t/eval.txt" --calib "$t/calib.txt" # the same model in another place goes on
+ln -s Tiny "$t/link"
+for o in "$t/Tiny" "$t/Tiny/" "$t/Tiny/quants" "$t/link/a/b" "$t/place/../Tiny"; do
+    run 2 make "$t/Tiny" -o "$o" --plain --recipes Q8_0
+    grep -q "model's own folder" "$t/e" || say "-o $o: $(cat "$t/e")"
+    [ -z "$(find "$t/Tiny" "$t" -maxdepth 1 -name 'quants*' -o -maxdepth 1 -name 'Tiny.work')" ] || say "-o $o was made"
+done
+make 0 "$t/Tiny-quants" # beside it
+
 # ---- the publisher's words ----
 printf 'Made with care.\n' > "$t/words"
 rm -f "$d"/*.orig*

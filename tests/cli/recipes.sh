@@ -10,6 +10,8 @@ head -c 4000 tests/golden/tiny-qwen35moe/self_calib.txt > "$t/calib.txt"
 "$HONE" imatrix "$t/base.gguf" "$t/calib.txt" -o "$t/im.gguf" -q > /dev/null
 "$HONE" recipes "$t/base.gguf" --imatrix "$t/im.gguf" --csv > "$t/list.csv"
 "$HONE" recipes --csv > "$t/names.csv"
+"$HONE" recipes "$t/base.gguf" > "$t/list.txt" # in a pipe a row is one line
+[ "$(grep -cE "^Q4_K_M +[0-9,]+ +[0-9.]+ +" "$t/list.txt")" = 1 ] || fail "rows are folded: $(head -5 "$t/list.txt")"
 size() { awk -F, -v r="$2" '$1 == r {print $2; exit}' "$1"; }
 for r in Q4_K_M hone-Q3_K_XL AA-Q4 bartowski-Q4_K_L UD-Q3_K_XL APEX; do
     grep -q "^$r," "$t/names.csv" || fail "$r is not listed"

@@ -33,6 +33,11 @@ grep -q '"overruled_tokens": [1-9]' "$t/json" && grep -q '"constrained_tokens": 
 
 "$HONE" run "$t/m.gguf" -p 'Pick' --choices red --choices 'dark green' --temp 1 -n 20 -q > "$t/o"
 grep -Eqx 'red|dark green' "$t/o"
+"$HONE" run "$t/m.gguf" -p 'Pick' --choices 'red,dark green' --temp 1 -n 20 -q > "$t/o" # one list, as everywhere
+grep -Eqx 'red|dark green' "$t/o"
+"$HONE" run "$t/m.gguf" -p 'Pick' --choices 'red, or so' --choices 'dark, green' --temp 1 -n 20 -q > "$t/o"
+grep -Eqx 'red, or so|dark, green' "$t/o"
+refused 2 'one text is no choice' run "$t/m.gguf" -p Pick --choices red
 "$HONE" run "$t/m.gguf" -p 'The date is' --regex '[0-9]{4}-(0[1-9]|1[0-2])' --temp 1 -n 20 -q > "$t/o"
 grep -Eqx '[0-9]{4}-(0[1-9]|1[0-2])' "$t/o"
 printf '%s\n' 'root ::= line{2}' 'line ::= "- " [a-z]{1,9} "\n"' > "$t/g.gbnf"

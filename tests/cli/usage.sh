@@ -51,6 +51,19 @@ for man in docs/man/*.1; do
         grep -q "^$n|" "$t/statuses" || say "$man: exit status $n is not in core/status.def"
     done
 done
+# ---- answers to options of other programs name what hone has ----
+peer() { # text, arguments
+    text=$1
+    shift
+    "$HONE" "$@" > "$t/h" 2> "$t/e" < /dev/null && say "hone $*: no error"
+    grep -qF -- "$text" "$t/e" || say "hone $*: $(cat "$t/e")"
+}
+peer '--schema FILE' run x.gguf --json-schema '{}' hello
+peer '--device cuda:0,1' serve x.gguf --tensor-split 1,1
+peer 'none.jinja' serve x.gguf --chat-template-file none.jinja # taken as --template
+peer "'hone template fix'" run x.gguf --chat-template-file none.jinja
+peer 'x.gguf' quantize x.gguf -o y.gguf --recipe Q8_0 --gram - # an input may be a stream
+peer 'not to standard output' imatrix x.gguf x.txt -o y.gguf --gram -
 # ---- its table of models is that of the registry and the tests ----
 sh tests/models.sh --check || say "README.md"
 # ---- commands in README.md: known, with known options ----

@@ -137,6 +137,11 @@ static void test_wide_table(void) {
     CHECK_EQ_STR(b.data, want.data);
     CHECK_EQ_I64(longest_line(&b, &lines), 88);
     CHECK_EQ_I64(lines, 6);
+    emit_one_line(m); /* in a pipe each row is one line */
+    b.len = 0;
+    emit_render(m, EMIT_TABLE, &b);
+    CHECK(longest_line(&b, &lines) > 100);
+    CHECK_EQ_I64(lines, 3);
     buf_release(&want);
     buf_release(&b);
     emit_free(m);
