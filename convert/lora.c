@@ -104,7 +104,7 @@ int lora_open(struct lora **out, const char *dir, struct err *e) {
     struct lora *l = xcalloc(1, sizeof *l);
     arena_init(&l->arena);
     l->path = xasprintf("%s/adapter_config.json", dir);
-    int rc = json_read(&l->cfg, l->path, 1 << 20, e);
+    int rc = json_read_py(&l->cfg, l->path, 1 << 20, e);
     if (!rc) rc = check_config(l, e);
     if (!rc) rc = open_tensors(l, dir, e);
     if (rc) {

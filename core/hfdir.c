@@ -184,7 +184,7 @@ static int read_config(struct hfdir *h, struct err *e) {
     char *p = io_join(h->path, "config.json");
     int rc = 0;
     if (!io_exists(p)) rc = hfshards_no_config(h->path, e);
-    if (!rc) rc = json_read(&h->config, p, limit_of(LIM_HF_JSON), e);
+    if (!rc) rc = json_read_py(&h->config, p, limit_of(LIM_HF_JSON), e);
     if (!rc) rc = check_config(h, p, e);
     free(p);
     return rc;
@@ -221,7 +221,7 @@ int hfdir_from_config(struct hfdir **out, const char *text, size_t len, const ch
     *out = NULL;
     h->path = xstrdup(name);
     h->base = xstrdup(io_base(name));
-    TRY_GOTO(fail, rc, json_parse(&h->config, text, len, name, e));
+    TRY_GOTO(fail, rc, json_parse_py(&h->config, text, len, name, e));
     TRY_GOTO(fail, rc, check_config(h, name, e));
     h->names = strmap_new(1);
     *out = h;
@@ -327,7 +327,7 @@ static int read_extra(struct hfdir *h, const char *name, struct extra *x, struct
     int rc = io_there(&there, p, e);
     if (!rc && there)
         rc = x->is_text ? io_read_file(&x->text, &len, p, limit_of(LIM_HF_JSON), e)
-                        : json_read(&x->json, p, limit_of(LIM_HF_JSON), e);
+                        : json_read_py(&x->json, p, limit_of(LIM_HF_JSON), e);
     free(p);
     return rc;
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/attr.h"
 #include "core/hash.h"
 #include "core/io.h"
 #include "core/limits.h"
@@ -221,6 +222,22 @@ static bool word(struct reader *r, const char *w, struct json *v, enum json_type
     return true;
 }
 
+/* Reads NaN, Infinity or -Infinity, as Python writes what is not finite. */
+static bool not_finite(struct reader *r, struct json *v) {
+    static const char *const words[] = {"NaN", "Infinity", "-Infinity"};
+    for (size_t i = 0; i < COUNT_OF(words); i++) {
+        const size_t n = strlen(words[i]);
+        if ((size_t)(r->end - r->s) < n || memcmp(r->s, words[i], n) != 0) continue;
+        v->type = JSON_NUM;
+        v->text = words[i];
+        v->n_text = (uint32_t)n;
+        v->num = strtod(words[i], NULL);
+        r->s += n;
+        return true;
+    }
+    return false;
+}
+
 static bool same_name(const struct json *a, const struct json *b) {
     return a->n_name == b->n_name && memcmp(a->name, b->name, a->n_name) == 0;
 }
@@ -323,6 +340,7 @@ static bool value(struct reader *r, struct json *v) {
         v->type = JSON_STR;
         return string(r, &v->text, &v->n_text, &v->raw, &v->n_raw);
     }
+    if (r->o.python && not_finite(r, v)) return true;
     if (ch == '-' || (ch >= '0' && ch <= '9')) return number(r, v);
     if (ch == 't') return word(r, "true", v, JSON_BOOL, true);
     if (ch == 'f') return word(r, "false", v, JSON_BOOL, false);
@@ -372,12 +390,12 @@ int json_parse_in(const struct json **out, struct arena *a, const char *text, si
     return 0;
 }
 
-int json_parse(struct json **out, const char *text, size_t len, const char *what, struct err *e) {
-    static const struct json_opts strict;
+static int parse_doc(struct json **out, const char *text, size_t len, const struct json_opts *o,
+                     const char *what, struct err *e) {
     struct doc *d = xcalloc(1, sizeof *d);
     *out = NULL;
     arena_init(&d->arena);
-    int rc = parse(&d->root, &d->arena, text, len, &strict, what, NULL, e);
+    int rc = parse(&d->root, &d->arena, text, len, o, what, NULL, e);
     if (rc) {
         json_free(&d->root);
         return rc;
@@ -386,14 +404,30 @@ int json_parse(struct json **out, const char *text, size_t len, const char *what
     return 0;
 }
 
-int json_read(struct json **out, const char *path, uint64_t max_bytes, struct err *e) {
+static const struct json_opts strict, python = {.python = true, .last_wins = true};
+int json_parse(struct json **out, const char *text, size_t len, const char *what, struct err *e) {
+    return parse_doc(out, text, len, &strict, what, e);
+}
+int json_parse_py(struct json **out, const char *text, size_t len, const char *what,
+                  struct err *e) {
+    return parse_doc(out, text, len, &python, what, e);
+}
+
+static int read_doc(struct json **out, const char *path, uint64_t max_bytes,
+                    const struct json_opts *o, struct err *e) {
     char *text;
     size_t len;
     *out = NULL;
     TRY(io_read_file(&text, &len, path, max_bytes, e));
-    int rc = json_parse(out, text, len, path, e);
+    int rc = parse_doc(out, text, len, o, path, e);
     free(text);
     return rc;
+}
+int json_read(struct json **out, const char *path, uint64_t max_bytes, struct err *e) {
+    return read_doc(out, path, max_bytes, &strict, e);
+}
+int json_read_py(struct json **out, const char *path, uint64_t max_bytes, struct err *e) {
+    return read_doc(out, path, max_bytes, &python, e);
 }
 
 void json_free(struct json *root) {
@@ -469,7 +503,7 @@ const char *json_num_text(const struct json *j) {
 }
 
 bool json_is_int(const struct json *j) {
-    return json_type(j) == JSON_NUM && !strpbrk(j->text, ".eE");
+    return json_type(j) == JSON_NUM && isfinite(j->num) && !strpbrk(j->text, ".eE");
 }
 
 bool json_bool(const struct json *j, bool otherwise) {

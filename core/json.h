@@ -32,12 +32,17 @@ const char *json_skip_value(const char *s, const char *end);
 int json_parse(struct json **out, const char *text, size_t len, const char *what, struct err *e);
 /* Reads a file of at most max_bytes. */
 int json_read(struct json **out, const char *path, uint64_t max_bytes, struct err *e);
+/* The same, as Python reads JSON: NaN, Infinity and -Infinity are numbers, and of two members of one
+ * name the later value counts. For the configuration files of model folders. */
+int json_parse_py(struct json **out, const char *text, size_t len, const char *what, struct err *e);
+int json_read_py(struct json **out, const char *path, uint64_t max_bytes, struct err *e);
 void json_free(struct json *root);
 
 /* What else json_parse_in takes; all zero is as strict as json_parse. */
 struct json_opts {
     bool any_text;   /* strings with NUL, half surrogate pairs (as three bytes), invalid UTF-8 */
     bool mend;       /* escapes of NUL and of half surrogate pairs become U+FFFD */
+    bool python;     /* the words NaN, Infinity and -Infinity are numbers */
     bool last_wins;  /* of two members of one name, the later value at the earlier place */
     bool first_wins; /* of two members of one name, the earlier one */
     bool *twice;     /* NULL, or set when a name came twice and one of the two won */

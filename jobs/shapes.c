@@ -81,7 +81,7 @@ static int from_folder(struct shapes *s, const char *src, const char *type, stru
     log_set_level(LOG_ERROR); /* Its remarks come with the conversion. */
     int rc = convert_run(&o, &r, e);
     log_set_level(level);
-    if (!rc) rc = json_read(&root, path, MAX_CONFIG, e);
+    if (!rc) rc = json_read_py(&root, path, MAX_CONFIG, e);
     if (!rc) {
         s->base_bytes = r.size_bytes;
         s->head_bytes += r.size_bytes;

@@ -135,7 +135,7 @@ static int from_folder(struct chat_src *s, const char *dir, const char *want, st
     if (!rc) rc = io_there(&has_config, config_path, e);
     if (!rc && has_file) rc = offer_file(s, want, "default", file, e);
     if (!rc && has_file) rc = additional(s, dir, want, e);
-    if (!rc && has_config) rc = json_read(&config, config_path, limit_of(LIM_HF_JSON), e);
+    if (!rc && has_config) rc = json_read_py(&config, config_path, limit_of(LIM_HF_JSON), e);
     if (config) {
         config_specials(s, config);
         if (!has_file) config_templates(s, want, config);

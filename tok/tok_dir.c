@@ -21,7 +21,7 @@ static const char *const tiktoken_names[] = {"tiktoken.model", "hy.tiktoken", "q
 
 static int read_json(struct json **out, const char *dir, const char *name, struct err *e) {
     char *path = io_join(dir, name);
-    int rc = io_exists(path) ? json_read(out, path, limit_of(LIM_HF_JSON), e) : 0;
+    int rc = io_exists(path) ? json_read_py(out, path, limit_of(LIM_HF_JSON), e) : 0;
     free(path);
     return rc;
 }

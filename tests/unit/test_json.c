@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_json.c - reading good and hostile JSON, exact integers, the writer's output. */
+#include <math.h>
 #include <time.h>
 
 #include "core/attr.h"
@@ -122,6 +123,30 @@ static void test_refuses(void) {
     CHECK_OK(json_parse(&j, "[1]]]", 3, "a.json", &e)); /* only len bytes are read */
     json_free(j);
     CHECK_ERR(json_read(&j, "no/such.json", 100, &e), ERR_USAGE, "no/such.json");
+}
+
+/* What json.loads of Python takes, and what it does not. */
+static void test_python(void) {
+    static const char text[] = "{\"a\":[NaN,Infinity,-Infinity,-1],\"b\":1,\"c\":2,\"b\":3}";
+    static const char *const no[] = {"nan", "inf", "+Infinity", "-NaN", "Infinit", "-Infinityx", "[NaN"};
+    struct err e = {0};
+    struct json *j;
+    int64_t v;
+    CHECK_ERR(parse(&j, text, &e), ERR_DATA, "not valid");
+    CHECK_OK(json_parse_py(&j, text, sizeof text - 1, "a.json", &e));
+    const struct json *x = json_first(json_get(j, "a"));
+    CHECK(isnan(json_num(x, 0)) && !json_is_int(x) && !json_i64(x, &v));
+    x = json_next(x);
+    CHECK(isinf(json_num(x, 0)) && json_num(x, 0) > 0 && !json_is_int(x) && !json_i64(x, &v));
+    x = json_next(x);
+    CHECK(isinf(json_num(x, 0)) && json_num(x, 0) < 0);
+    CHECK_CLOSE(json_num(json_next(x), 0), -1.0, 0);
+    CHECK_EQ_I64(json_len(j), 3);
+    CHECK_CLOSE(json_num(json_get(j, "b"), 0), 3.0, 0);
+    json_free(j);
+    for (size_t i = 0; i < COUNT_OF(no); i++)
+        if (json_parse_py(&j, no[i], strlen(no[i]), "a.json", &e) != ERR_DATA)
+            CHECK_FAIL("%s was taken", no[i]);
 }
 
 static void test_depth(void) {
@@ -258,6 +283,7 @@ int main(void) {
     RUN(test_missing_nodes);
     RUN(test_exact_integers);
     RUN(test_refuses);
+    RUN(test_python);
     RUN(test_depth);
     RUN(test_big_object_is_linear);
     RUN(test_values);
