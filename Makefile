@@ -143,6 +143,7 @@ $(BUILD)/hone: $(BIN) FORCE
 FORCE:
 
 $(OBJ)/calib/defaults.o: $(wildcard calib/text/*)
+$(OBJ)/models/config.o: models/defaults.json
 $(OBJ)/template/own.o: $(wildcard template/own/*)
 $(OBJ)/serve/page.o: $(wildcard serve/page/*)
 $(OBJ)/core/%.o $(OBJ)/text/%.o $(OBJ)/tok/%.o $(OBJ)/template/%.o $(OBJ)/chat/%.o $(OBJ)/gram/%.o $(OBJ)/convert/%.o: WARN += -Wsign-conversion

@@ -322,15 +322,30 @@ static bool source_has(const void *ud, const struct tensor_row *row, int64_t lay
     return false;
 }
 
+/* Sets HD_MTP where config.json names no MTP block, but a layer after the trunk has the tensor that
+ * only MTP blocks have. Only architectures with rows of such a block are looked at. */
+static void find_mtp(struct conv_plan *p) {
+    const struct tensor_row *r = p->arch->tensors;
+    const int64_t trunk = p->hp.d[HD_LAYERS];
+    while (r->gguf && r->where != W_MTP) r++;
+    for (int64_t i = 0; i < hfdir_n_tensors(p->dir) && r->gguf && !p->hp.d[HD_MTP]; i++) {
+        const char *name = hfdir_tensor_at(p->dir, i)->name, *at = strstr(name, "layers.");
+        if (!at || !str_ends(name, ".eh_proj.weight") || strtol(at + 7, NULL, 10) < trunk) continue;
+        log_warn("config.json names no MTP layer, but layer %ld is one", strtol(at + 7, NULL, 10));
+        p->hp.d[HD_MTP] = 1;
+    }
+}
+
 static int bind_all(struct mapping *m, const struct convert_opts *o, struct err *e) {
     struct conv_plan *p = m->p;
+    find_mtp(p);
     const bool unused = p->hp.d[HD_MTP] > 0 && (!p->arch->drafts || p->hp.d[HD_NO_MTP]);
     const bool no_mtp = o->no_mtp || unused;
     TRY(map_init(m, e));
     if (unused) log_info("the MTP block is left out, as usual for %s", p->arch->name);
     if (p->arch->hp) TRY(count_mtp(m, no_mtp, e));
     hparams_found(&p->hp, p->arch, source_has, m);
-    if (!hfdir_hparam(p->dir, "tie_word_embeddings")) p->hp.tied = lookup(m, "lm_head.weight") < 0;
+    if (!hfdir_said(p->dir, "tie_word_embeddings")) p->hp.tied = lookup(m, "lm_head.weight") < 0;
     TRY(p->arch->derive(&p->hp, e));
     p->hp_src = p->hp;
     if (o->pad) TRY(pad_widths(p, e));

@@ -327,7 +327,8 @@ static void rows_fn(void *ctx, int64_t begin, int64_t end, int worker) {
             row = y;
         }
         apply(j->it->xf, row, j->cols);
-        if (j->it->xf == XF_MULTIPLY) multiply(row, j->cols, j->p->hp.mul[j->it->inst.row->group]);
+        if (j->it->xf == XF_MULTIPLY || (j->it->xf == XF_ADD1 && j->it->inst.row->group))
+            multiply(row, j->cols, j->p->hp.mul[j->it->inst.row->group]);
         if (j->it->xf == XF_MULTIPLY_IN)
             multiply(row, j->cols, factor_in(&j->p->hp, (j->first + i) % j->rows));
         xform_encode(j->it->type, row, dst, j->cols, t);

@@ -34,6 +34,9 @@ struct hfdir {
     char *path, *base;
     struct json *config, *index;
     const struct json *text_config;
+    const struct json *over, *under; /* see hfdir_complete; NULL: none */
+    bool *assumed;                   /* of each member of `under`: it was asked for */
+    struct arena arena;
     struct st **file;
     int n_files;
     struct st_tensor *store; /* All tensors, file by file in the order of data. */
@@ -202,6 +205,7 @@ int hfdir_open(struct hfdir **out, const char *dir, struct err *e) {
     if (!real) return err_sys(e, "%s", dir);
     struct hfdir *h = xcalloc(1, sizeof *h);
     int rc;
+    arena_init(&h->arena);
     h->path = xstrdup(dir);
     h->base = xstrdup(io_base(real));
     free(real);
@@ -219,6 +223,7 @@ int hfdir_from_config(struct hfdir **out, const char *text, size_t len, const ch
     struct hfdir *h = xcalloc(1, sizeof *h);
     int rc;
     *out = NULL;
+    arena_init(&h->arena);
     h->path = xstrdup(name);
     h->base = xstrdup(io_base(name));
     TRY_GOTO(fail, rc, json_parse_py(&h->config, text, len, name, e));
@@ -240,6 +245,8 @@ void hfdir_close(struct hfdir *h) {
         free(h->extra[i].text);
     }
     free(h->extra);
+    free(h->assumed);
+    arena_release(&h->arena);
     free(h->file);
     free(h->store);
     strmap_free(h->names);
@@ -306,10 +313,46 @@ static const struct json *find_spelling(const struct json *obj, const struct jso
     return NULL;
 }
 
-const struct json *hfdir_hparam(const struct hfdir *h, const char *names) {
-    const struct json *text = json_type(h->text_config) == JSON_OBJ ? h->text_config : NULL;
-    const struct json *j = text ? find_spelling(text, NULL, names) : NULL;
+static const struct json *text_of(const struct hfdir *h) {
+    return json_type(h->text_config) == JSON_OBJ ? h->text_config : NULL;
+}
+
+const struct json *hfdir_said(const struct hfdir *h, const char *names) {
+    const struct json *text = text_of(h), *j = find_spelling(h->over, NULL, names);
+    if (!j) j = find_spelling(text, NULL, names);
     return j ? j : find_spelling(h->config, text, names);
+}
+
+const struct json *hfdir_hparam(const struct hfdir *h, const char *names) {
+    const struct json *text = text_of(h), *j = hfdir_said(h, names);
+    if (j || !h->under) return j;
+    j = find_spelling(h->under, text ? text : h->config, names);
+    int64_t i = 0;
+    for (const struct json *m = json_first(h->under); m && j; m = json_next(m), i++)
+        if (m == j) h->assumed[i] = true;
+    return j;
+}
+
+void hfdir_complete(struct hfdir *h, const struct json *over, const struct json *under) {
+    h->over = over;
+    h->under = under;
+    free(h->assumed);
+    h->assumed = xcalloc((size_t)json_len(under) + 1, sizeof *h->assumed);
+}
+
+bool hfdir_completed(const struct hfdir *h) {
+    return h->assumed != NULL;
+}
+
+void hfdir_assumed(const struct hfdir *h, void (*fn)(void *ud, const struct json *member),
+                   void *ud) {
+    int64_t i = 0;
+    for (const struct json *m = json_first(h->under); m; m = json_next(m), i++)
+        if (h->assumed[i]) fn(ud, m);
+}
+
+struct arena *hfdir_arena(struct hfdir *h) {
+    return &h->arena;
 }
 
 /* ---- other files ----------------------------------------------------------------------------- */

@@ -22,9 +22,21 @@ const char *
 hfdir_base(const struct hfdir *h); /* last component of the real path: the model's name */
 
 const struct json *hfdir_config(const struct hfdir *h); /* root of config.json, never NULL */
-/* Returns a hyperparameter by the merging rule that text_config overlays the root. `names` is
+/* Returns a hyperparameter by the merging rule that text_config overlays the root (and see
+ * hfdir_complete). `names` is
  * "a|b|c", of which the first spelling that is found wins. NULL when it is absent. */
 const struct json *hfdir_hparam(const struct hfdir *h, const char *names);
+/* Does the same without what hfdir_complete added for keys that the file leaves out. */
+const struct json *hfdir_said(const struct hfdir *h, const char *names);
+/* Gives the hyperparameters two more layers, objects that must live as long as h: members of `over`
+ * come before those of config.json, members of `under` after them. A null in config.json hides a
+ * member of `under`. */
+void hfdir_complete(struct hfdir *h, const struct json *over, const struct json *under);
+bool hfdir_completed(const struct hfdir *h); /* Tells whether hfdir_complete was called. */
+/* Calls fn for each member of `under` that hfdir_hparam has returned. */
+void hfdir_assumed(const struct hfdir *h, void (*fn)(void *ud, const struct json *member),
+                   void *ud);
+struct arena *hfdir_arena(struct hfdir *h); /* memory that lives as long as h */
 /* Gives an optional JSON file: "tokenizer_config.json", "generation_config.json" and so on. It
  * is parsed on first use and kept; a file that is there but broken is an error. *out is NULL
  * when there is none. */

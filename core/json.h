@@ -32,8 +32,8 @@ const char *json_skip_value(const char *s, const char *end);
 int json_parse(struct json **out, const char *text, size_t len, const char *what, struct err *e);
 /* Reads a file of at most max_bytes. */
 int json_read(struct json **out, const char *path, uint64_t max_bytes, struct err *e);
-/* The same, as Python reads JSON: NaN, Infinity and -Infinity are numbers, and of two members of one
- * name the later value counts. For the configuration files of model folders. */
+/* Does the same as Python reads JSON: NaN, Infinity and -Infinity are numbers, and of two members
+ * of one name the later value counts. For the configuration files of model folders. */
 int json_parse_py(struct json **out, const char *text, size_t len, const char *what, struct err *e);
 int json_read_py(struct json **out, const char *path, uint64_t max_bytes, struct err *e);
 void json_free(struct json *root);

@@ -158,6 +158,7 @@ enum hp_mul {
     MUL_NONE,
     MUL_EMBD,
     MUL_HEAD,
+    MUL_Q,
     MUL_QV,
     MUL_K,
     MUL_ATTN_OUT,
@@ -242,7 +243,7 @@ struct hp_row {
  */
 enum xform {
     XF_COPY,
-    XF_ADD1,         /* w + 1 */
+    XF_ADD1,         /* w + 1, times hparams.mul[group] where there is a group */
     XF_NEG_EXP,      /* -exp(w), by fp_exp in double, rounded once */
     XF_V_ROWS,       /* regroup V-head row groups of `group` rows: new[r*Hk + k] = old[k*R + r] */
     XF_V_ROWS_TAIL,  /* same, only rows after the first 2*Hk*Dk (q and k parts stay) */
@@ -345,7 +346,7 @@ struct tensor_row {
     uint8_t dim[4]; /* enum hp_dim, outer to inner, after the transform; HD_NONE ends */
     enum xform xf;
     uint8_t group; /* XF_V_*, XF_ROPE_PAIRS: enum hp_dim of rows (or columns) per head; HD_ONE for
-                      scalars; XF_MULTIPLY: enum hp_mul */
+                      scalars; XF_MULTIPLY, XF_ADD1: enum hp_mul */
     enum role role;
     enum where where;
     unsigned flags;
@@ -392,7 +393,7 @@ const struct arch *arch_find(const char *gguf_name);   /* NULL: unknown */
 const struct arch *arch_find_hf(const char *hf_class); /* NULL: unknown */
 /* Returns the architecture of a folder: where several have the class hf_class, the one that its
  * config.json says. NULL: unknown. */
-const struct arch *arch_find_dir(const char *hf_class, const struct hfdir *dir);
+const struct arch *arch_find_dir(const char *hf_class, struct hfdir *dir);
 const struct arch *arch_at(int i); /* NULL past the end */
 /* What holds of every GGUF whose bytes are whole, whether hone can compute with it or not. */
 #define ARCH_STILL                                                                                 \
@@ -413,8 +414,19 @@ int hparams_from_gguf(struct hparams *h, const struct arch *a, const struct gguf
 /* Reads all hp rows of an architecture from a folder's config.json and derives the rest. HD_MTP is
  * what the config says: the caller corrects it by the tensors that are there, and then calls
  * a->derive again. */
-int hparams_from_hf(struct hparams *h, const struct arch *a, const struct hfdir *dir,
-                    struct err *e);
+int hparams_from_hf(struct hparams *h, const struct arch *a, struct hfdir *dir, struct err *e);
+
+/* Adds to the hyperparameters of a folder what config.json says by other names, and the defaults of
+ * the model's class (config.c). Done once; arch_find_dir and hparams_from_hf do it first. */
+void config_complete(struct hfdir *dir);
+/* Logs, in one line, which defaults were taken for keys that config.json leaves out. */
+void config_log_defaults(const struct hfdir *dir);
+/* Returns the rope parameters of a kind of layers, "full_attention" or "sliding_attention",
+ * complete and wherever config.json has them; of models that do not tell the kinds apart, those of
+ * all. NULL: there are none. */
+const struct json *hf_rope(const struct hfdir *dir, const char *kind);
+#define ROPE_FULL "full_attention"
+#define ROPE_SLIDING "sliding_attention"
 /* Sets the slots of rows with TR_FOUND: 1 where `has` knows the row in some block, else 0. */
 void hparams_found(struct hparams *h, const struct arch *a,
                    bool (*has)(const void *ud, const struct tensor_row *row, int64_t layer),

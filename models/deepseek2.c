@@ -168,7 +168,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", "mlp_bias", NULL};
     TRY(hf_check_off(dir, no, e));
     TRY(hf_check_is(dir, "hidden_act", "silu", e));
-    if (!json_bool(hfdir_hparam(dir, "rope_interleave"), true))
+    if (!json_bool(hfdir_said(dir, "rope_interleave"), true))
         return err_set(e, ERR_DATA, "rope_interleave is false, which the format cannot hold");
     if (json_num(hfdir_hparam(dir, "moe_layer_freq"), 1) > 1)
         return err_set(e, ERR_DATA,
@@ -185,8 +185,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
 /* Reads Mistral Small 4, which has a softmax router and queries that grow with every original
  * context. */
 static int mistral_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
-    const struct json *r = hfdir_hparam(dir, "rope_parameters");
-    if (json_type(r) != JSON_OBJ) r = hfdir_hparam(dir, "rope_scaling");
+    const struct json *r = hf_rope(dir, ROPE_FULL);
     if (h->d[HD_GROUPS] > 1)
         return err_set(e, ERR_DATA, "n_group is %lld, but this router knows of no groups",
                        (long long)h->d[HD_GROUPS]);

@@ -6,8 +6,8 @@
  * and another base of rope there.
  *
  * Files do not say the scale of scores: it is 1 / sqrt(head_dim), but in the 27B models
- * 1 / sqrt(width / heads), told by their number of layers. A config that asks for another is
- * refused. */
+ * 1 / sqrt(width / heads), told by their number of layers. Where a config asks for another, Gemma
+ * 3's norm of queries takes the difference; Gemma 2 has no such norm, and it is refused. */
 #include <math.h>
 
 #include "core/hfdir.h"
@@ -47,8 +47,10 @@ static const struct tensor_row tensors2[] = {
     ROW_TOKEN_EMBD, ROWS_NORMS, ROWS_QKVO(HD_ATTN_OUT, XF_COPY), ROWS_FFN, ROW_OUTPUT_NORM(XF_ADD1), ROW_OUTPUT, {.gguf = NULL},
 };
 static const struct tensor_row tensors3[] = {
-    ROW_TOKEN_EMBD, ROWS_NORMS, ROWS_QKVO(HD_ATTN_OUT, XF_COPY), ROWS_QK_NORM(XF_ADD1), ROWS_FFN, ROW_OUTPUT_NORM(XF_ADD1), ROW_OUTPUT,
-    {.gguf = NULL},
+    ROW_TOKEN_EMBD, ROWS_NORMS, ROWS_QKVO(HD_ATTN_OUT, XF_COPY),
+    {"blk.%d.attn_q_norm.weight", HF_LAYER("self_attn.q_norm.weight"), {HD_HEAD_DIM}, XF_ADD1, MUL_Q, ROLE_OTHER, W_ATTN, TR_F32},
+    {"blk.%d.attn_k_norm.weight", HF_LAYER("self_attn.k_norm.weight"), {HD_HEAD_DIM}, XF_ADD1, 0, ROLE_OTHER, W_ATTN, TR_F32},
+    ROWS_FFN, ROW_OUTPUT_NORM(XF_ADD1), ROW_OUTPUT, {.gguf = NULL},
 };
 // clang-format on
 
@@ -58,34 +60,48 @@ static double divisor(const struct hparams *h, int64_t large) {
                                     : (double)h->d[HD_HEAD_DIM];
 }
 
-static int check(struct hparams *h, const struct hfdir *dir, int64_t large, struct err *e) {
+static int check(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", NULL};
     h->tied = json_bool(hfdir_hparam(dir, "tie_word_embeddings"), true);
     TRY(hf_check_off(dir, no, e));
     TRY(hf_check_is(dir, "hidden_activation", "gelu_pytorch_tanh", e));
-    const double want = h->d[HD_HEAD_DIM] ? divisor(h, large) : 0;
-    const double is = json_num(hfdir_hparam(dir, "query_pre_attn_scalar"), want);
-    if (large && want > 0 && fabs(is - want) > 1e-6)
-        return err_set(e, ERR_DATA, "query_pre_attn_scalar is %g, but the format implies %g", is,
-                       want);
     return 0;
 }
-static int check_base(struct hparams *h, const struct hfdir *dir, int64_t large, struct err *e) {
+/* Reads the number by whose root scores are divided; the format implies another one. */
+static int scale(const struct hparams *h, const struct hfdir *dir, int64_t large, double *want,
+                 double *is, struct err *e) {
+    *want = h->d[HD_HEAD_DIM] ? divisor(h, large) : (double)h->d[HD_EMBD] / (double)h->d[HD_HEADS];
+    *is = json_num(hfdir_hparam(dir, "query_pre_attn_scalar"), *want);
+    return *is > 0 && *is < 1e9
+               ? 0
+               : err_set(e, ERR_DATA, "query_pre_attn_scalar is %g, which is out of range", *is);
+}
+static int check_base(struct hparams *h, const struct hfdir *dir, struct err *e) {
     if (fabs(h->f[HF_ROPE_BASE] - 10000) > 0)
         return err_set(e, ERR_DATA, "rope_theta is %g, which the format cannot hold: it is 10000",
                        h->f[HF_ROPE_BASE]);
     TRY(hf_check_rope(dir, e));
-    return check(h, dir, large, e);
+    return check(h, dir, e);
 }
 static int from_hf1(struct hparams *h, const struct hfdir *dir, struct err *e) {
-    return check_base(h, dir, 0, e);
+    return check_base(h, dir, e);
 }
 static int from_hf2(struct hparams *h, const struct hfdir *dir, struct err *e) {
-    return check_base(h, dir, 46, e);
+    double want, is;
+    TRY(check_base(h, dir, e));
+    TRY(scale(h, dir, 46, &want, &is, e));
+    if (fabs(is - want) > 1e-6)
+        return err_set(e, ERR_DATA, "query_pre_attn_scalar is %g, but the format implies %g", is,
+                       want);
+    return 0;
 }
 static int from_hf3(struct hparams *h, const struct hfdir *dir, struct err *e) {
+    double want, is;
     TRY(hf_check_rope(dir, e));
-    return check(h, dir, 62, e);
+    TRY(check(h, dir, e));
+    TRY(scale(h, dir, 62, &want, &is, e));
+    h->mul[MUL_Q] = (float)sqrt(want / is);
+    return 0;
 }
 
 static void layer2(const struct hparams *h, int layer, struct block_spec *s) {

@@ -9,6 +9,7 @@
 #include "models/gemma4.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/hfdir.h"
@@ -142,9 +143,8 @@ static int sizes_from_layers(struct hparams *h, const struct hfdir *dir, struct 
     const struct json *all = hfdir_hparam(dir, "per_layer_config");
     if (json_type(all) != JSON_OBJ) return 0;
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) {
-        char name[24];
-        snprintf(name, sizeof name, "%lld", (long long)i);
-        const struct json *one = json_get(all, name);
+        const struct json *one = json_first(all); /* by number: transformers writes "05", too */
+        while (one && strtoll(json_name(one), NULL, 10) != i) one = json_next(one);
         int64_t *d = *layers_own(h, HD_WINDOW, i) ? h->d_windowed : h->d;
         TRY(set_once(&d[HD_HEAD_DIM], json_get(one, "head_dim"), "head_dim", e));
         TRY(set_once(&d[HD_KV_HEADS], json_get(one, "num_key_value_heads"), "num_key_value_heads",
@@ -159,7 +159,7 @@ static int rope_from_hf(struct hparams *h, const struct hfdir *dir, struct err *
     static const char *const kind[2] = {"full_attention", "sliding_attention"};
     double part = 0.25;
     for (int w = 0; w < 2; w++) {
-        const struct json *r = json_get(hfdir_hparam(dir, "rope_parameters"), kind[w]);
+        const struct json *r = hf_rope(dir, kind[w]);
         const char *type = json_str(json_get(r, "rope_type"));
         bool plain = type && strcmp(type, "default") == 0;
         if (type && !plain && (w || strcmp(type, "proportional") != 0))

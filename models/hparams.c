@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/attr.h"
 #include "core/gguf.h"
 #include "core/hfdir.h"
 #include "core/json.h"
@@ -237,33 +238,37 @@ void hparams_write(const struct hparams *h, const struct arch *a, struct gguf_w 
 
 /* ---- config.json ---- */
 
-/* Returns the value of "a.b.c": the hyperparameter a, then its members. The name is changed and
- * restored. */
-static const struct json *descend(const struct hfdir *dir, char *name) {
+/* Returns the value of "a.b.c": the hyperparameter a by `find`, then its members; rope_parameters
+ * are those of layers without a window, where they differ. The name is changed and restored. */
+typedef const struct json *find_fn(const struct hfdir *dir, const char *names);
+static const struct json *descend(find_fn *find, const struct hfdir *dir, char *name) {
     const struct json *j = NULL;
     for (char *part = name, *dot; part; part = dot ? dot + 1 : NULL) {
         dot = strchr(part, '.');
         if (dot) *dot = 0;
-        j = part == name ? hfdir_hparam(dir, part) : json_get(j, part);
+        const struct json *of = part == name ? find(dir, part) : json_get(j, part);
+        j = of || part == name ? of : json_get(json_get(j, ROPE_FULL), part);
         if (dot) *dot = '.';
     }
     return j;
 }
 
-/* Returns the value of the first spelling of "a|b.c|d" that is there and not null; `name` gets that
- * spelling. */
+/* Returns the value of the first spelling of "a|b.c|d" that is there and not null, or the default
+ * of one; `name` gets that spelling. */
 static const struct json *find_hf(const struct hfdir *dir, const char *spellings, char name[128]) {
-    for (const char *s = spellings; s;) {
-        const char *end = strchr(s, '|');
-        size_t len = end ? (size_t)(end - s) : strlen(s);
-        if (len < 128) {
-            memcpy(name, s, len);
-            name[len] = 0;
-            const struct json *j = descend(dir, name);
-            if (json_type(j) != JSON_NULL) return j;
+    static find_fn *const find[] = {hfdir_said, hfdir_hparam};
+    for (size_t i = 0; i < COUNT_OF(find); i++)
+        for (const char *s = spellings; s;) {
+            const char *end = strchr(s, '|');
+            size_t len = end ? (size_t)(end - s) : strlen(s);
+            if (len < 128) {
+                memcpy(name, s, len);
+                name[len] = 0;
+                const struct json *j = descend(find[i], dir, name);
+                if (json_type(j) != JSON_NULL) return j;
+            }
+            s = end ? end + 1 : NULL;
         }
-        s = end ? end + 1 : NULL;
-    }
     return NULL;
 }
 
@@ -326,12 +331,28 @@ static int check_act(const struct arch *a, const struct hfdir *dir, struct err *
                : err_set(e, ERR_DATA, "%s is \"%.40s\", not %s", key, is, names[act][0]);
 }
 
+/* Refuses bases of rope that differ between kinds of layers where the format has one. */
+static int check_bases(const struct hparams *h, const struct arch *a, const struct hfdir *dir,
+                       struct err *e) {
+    const double one = json_num(json_get(hf_rope(dir, ROPE_FULL), "rope_theta"), 0),
+                 other = json_num(json_get(hf_rope(dir, ROPE_SLIDING), "rope_theta"), one);
+    for (const struct hp_row *r = a->hp; r->slot >= 0; r++)
+        if ((r->flags & HPF_WINDOWED) && r->slot == HF_ROPE_BASE) return 0;
+    return !h->d[HD_WINDOW] || fabs(one - other) <= 0
+               ? 0
+               : err_set(e, ERR_DATA,
+                         "rope_theta is %g for " ROPE_FULL " and %g for " ROPE_SLIDING
+                         ", but the format has one number",
+                         one, other);
+}
+
 static int from_hf(struct hparams *h, const struct arch *a, const struct hfdir *dir,
                    struct err *e) {
     struct seen seen = {0};
     for (const struct hp_row *r = a->hp; r->slot >= 0; r++) TRY(row_from_hf(h, r, dir, &seen, e));
     TRY(check_layers(h, e));
     h->tied = json_bool(hfdir_hparam(dir, "tie_word_embeddings"), false);
+    TRY(check_bases(h, a, dir, e));
     TRY(yarn_from_hf(h, a, dir, e));
     if (a->window_period && h->d[HD_WINDOW]) TRY(windows_from_hf(h, a, dir, e));
     if (a->from_hf) TRY(a->from_hf(h, dir, e));
@@ -339,8 +360,8 @@ static int from_hf(struct hparams *h, const struct arch *a, const struct hfdir *
     return a->derive(h, e);
 }
 
-int hparams_from_hf(struct hparams *h, const struct arch *a, const struct hfdir *dir,
-                    struct err *e) {
+int hparams_from_hf(struct hparams *h, const struct arch *a, struct hfdir *dir, struct err *e) {
+    config_complete(dir);
     memset(h, 0, sizeof *h);
     h->d[HD_ONE] = 1;
     return from_hf(h, a, dir, e) ? err_wrap(e, "%s/config.json", hfdir_path(dir)) : 0;

@@ -48,7 +48,7 @@ static int derive_moe(struct hparams *h, struct err *e) {
 /* Reads the rope. The context of a scaled model follows from alpha only by convention, which is the
  * field's: 256 k, whatever config.json says. */
 static int rope_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
-    const struct json *r = hfdir_hparam(dir, "rope_scaling|rope_parameters");
+    const struct json *r = hf_rope(dir, ROPE_FULL);
     const double alpha = json_num(json_get(r, "alpha"), 0), hd = (double)h->d[HD_HEAD_DIM];
     if (!hf_rope_is(dir, "dynamic")) return hf_check_rope(dir, e);
     if (!(alpha >= 1 && alpha <= 1e9) || hd < 4)

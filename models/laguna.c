@@ -51,7 +51,7 @@ static int derive(struct hparams *h, struct err *e) {
 /* Reads the share of a head's values that rope turns in one kind of layer. */
 static int share(const struct hparams *h, const struct hfdir *dir, const char *kind, double usual,
                  int64_t *to, struct err *e) {
-    const struct json *r = json_get(hfdir_hparam(dir, "rope_parameters"), kind);
+    const struct json *r = hf_rope(dir, kind);
     const double part = json_num(json_get(r, "partial_rotary_factor"), usual);
     *to = part > 0 && part <= 1 ? (int64_t)((double)h->d[HD_HEAD_DIM] * part) : 0;
     return *to >= 2 ? 0

@@ -13,36 +13,29 @@
 
 #include "core/hfdir.h"
 #include "core/json.h"
-#include "models/arch.h"
+#include "models/rows.h"
 
 static const double two_pi = 6.283185307179586476925286766559;
 
 int llama3_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
-    static const char *const where[] = {"rope_parameters", "rope_scaling"};
-    for (int i = 0; i < 2; i++) {
-        const struct json *r = hfdir_hparam(dir, where[i]);
-        const char *type = json_str(json_get(r, "rope_type"));
-        if (!type) type = json_str(json_get(r, "type"));
-        if (!type || strcmp(type, "llama3") != 0) continue;
-        double *f = h->f;
-        int64_t ctx = 0;
-        f[HF_LLAMA3_FACTOR] = json_num(json_get(r, "factor"), 0);
-        f[HF_LLAMA3_LOW] = json_num(json_get(r, "low_freq_factor"), 0);
-        f[HF_LLAMA3_HIGH] = json_num(json_get(r, "high_freq_factor"), 0);
-        if (!json_i64(json_get(r, "original_max_position_embeddings"), &ctx)) ctx = 0;
-        if (!(f[HF_LLAMA3_FACTOR] >= 1 && f[HF_LLAMA3_FACTOR] <= 1e6) || !(f[HF_LLAMA3_LOW] > 0) ||
-            !(f[HF_LLAMA3_HIGH] >= f[HF_LLAMA3_LOW] && f[HF_LLAMA3_HIGH] <= 1e6) || ctx < 1 ||
-            ctx > INT32_MAX)
-            return err_set(e, ERR_DATA,
-                           "%s asks for rope_type \"llama3\" without a sensible factor, "
-                           "low_freq_factor, high_freq_factor and "
-                           "original_max_position_embeddings: take config.json from the model's "
-                           "publisher again",
-                           where[i]);
-        h->d[HD_YARN_CTX] = ctx;
-        h->d[HD_FREQS] = 1;
-        return 0;
-    }
+    const struct json *r = hf_rope(dir, ROPE_FULL);
+    double *f = h->f;
+    int64_t ctx = 0;
+    if (!hf_rope_is(dir, "llama3")) return 0;
+    f[HF_LLAMA3_FACTOR] = json_num(json_get(r, "factor"), 0);
+    f[HF_LLAMA3_LOW] = json_num(json_get(r, "low_freq_factor"), 0);
+    f[HF_LLAMA3_HIGH] = json_num(json_get(r, "high_freq_factor"), 0);
+    if (!json_i64(json_get(r, "original_max_position_embeddings"), &ctx)) ctx = 0;
+    if (!(f[HF_LLAMA3_FACTOR] >= 1 && f[HF_LLAMA3_FACTOR] <= 1e6) || !(f[HF_LLAMA3_LOW] > 0) ||
+        !(f[HF_LLAMA3_HIGH] >= f[HF_LLAMA3_LOW] && f[HF_LLAMA3_HIGH] <= 1e6) || ctx < 1 ||
+        ctx > INT32_MAX)
+        return err_set(e, ERR_DATA,
+                       "config.json asks for rope_type \"llama3\" without a sensible factor, "
+                       "low_freq_factor, high_freq_factor and "
+                       "original_max_position_embeddings: take config.json from the model's "
+                       "publisher again");
+    h->d[HD_YARN_CTX] = ctx;
+    h->d[HD_FREQS] = 1;
     return 0;
 }
 

@@ -100,7 +100,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
 
 /* Reads Ministral 3, whose queries grow with every original context. */
 static int ministral_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
-    const struct json *r = hfdir_hparam(dir, "rope_parameters|rope_scaling");
+    const struct json *r = hf_rope(dir, ROPE_FULL);
     h->f[HF_TEMPER] = json_num(json_get(r, "llama_4_scaling_beta"), 0);
     TRY(from_hf(h, dir, e));
     if (!(h->f[HF_TEMPER] >= 0 && h->f[HF_TEMPER] < 1e3) ||

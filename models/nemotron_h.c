@@ -2,8 +2,10 @@
 /* models/nemotron_h.c - Nemotron-H, Nemotron Nano 2 and 3: each block is one thing, Mamba 2,
  * attention without rope, or a feed-forward of squared ReLUs, behind one norm; in Nano 3 all
  * feed-forwards are experts without a gate, and shared ones. */
+#include <stdio.h>
 #include <string.h>
 
+#include "core/attr.h"
 #include "core/gguf.h"
 #include "core/hfdir.h"
 #include "core/json.h"
@@ -71,17 +73,45 @@ static int derive(struct hparams *h, struct err *e) {
     return 0;
 }
 
+/* Writes a letter for each layer to `to`: those of layers_block_type, a list of names, which comes
+ * before hybrid_override_pattern. Empty: config.json has neither, or unknown names. */
+static void read_pattern(const struct hfdir *dir, char to[HP_MAX_LAYERS + 1]) {
+    static const struct {
+        const char *name;
+        char letter;
+    } kinds[] = {{"mamba", 'M'},     {"linear_attention", 'M'},
+                 {"attention", '*'}, {"full_attention", '*'},
+                 {"mlp", '-'},       {"moe", 'E'}};
+    const struct json *list = hfdir_hparam(dir, "layers_block_type");
+    const char *text = json_str(hfdir_hparam(dir, "hybrid_override_pattern"));
+    size_t n = 0;
+    if (json_type(list) != JSON_ARR) {
+        snprintf(to, HP_MAX_LAYERS + 1, "%s", text ? text : "");
+        return;
+    }
+    for (const struct json *t = json_first(list); t && n < HP_MAX_LAYERS; t = json_next(t)) {
+        size_t k = 0;
+        while (k < COUNT_OF(kinds) && strcmp(json_str(t) ? json_str(t) : "", kinds[k].name) != 0)
+            k++;
+        to[n++] = k < COUNT_OF(kinds) ? kinds[k].letter : '?';
+    }
+    to[n] = 0;
+}
+
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", "mamba_proj_bias", "mlp_bias", "use_bias",
                                      NULL};
-    const char *pattern = json_str(hfdir_hparam(dir, "hybrid_override_pattern"));
+    char pattern[HP_MAX_LAYERS + 1];
+    read_pattern(dir, pattern);
     const int64_t n = h->d[HD_LAYERS];
     TRY(hf_check_off(dir, no, e));
     TRY(hf_check_is(dir, "mlp_hidden_act", "relu2", e));
     TRY(hf_check_is(dir, "mamba_hidden_act", "silu", e));
     const char *kinds = h->d[HD_EXPERTS] ? "M*E" : "M*-";
-    if (!pattern || strspn(pattern, kinds) != strlen(pattern) || strlen(pattern) != (size_t)n)
-        return err_set(e, ERR_DATA, "hybrid_override_pattern is not a string of %s for %lld layers",
+    if (strspn(pattern, kinds) != strlen(pattern) || strlen(pattern) != (size_t)n)
+        return err_set(e, ERR_DATA, "%s does not give one of the kinds %s to each of %lld layers",
+                       hfdir_said(dir, "layers_block_type") ? "layers_block_type"
+                                                            : "hybrid_override_pattern",
                        kinds, (long long)n);
     if (json_type(hfdir_hparam(dir, "moe_latent_size")) == JSON_NUM)
         return err_set(e, ERR_DATA,
@@ -120,8 +150,9 @@ static const struct decoder_spec moe_decoder = {
 
 extern const struct arch arch_nemotron_h, arch_nemotron_h_moe;
 static const struct arch *which(const struct hfdir *dir) {
-    const char *pattern = json_str(hfdir_hparam(dir, "hybrid_override_pattern"));
-    return pattern && strchr(pattern, 'E') ? &arch_nemotron_h_moe : &arch_nemotron_h;
+    char pattern[HP_MAX_LAYERS + 1];
+    read_pattern(dir, pattern);
+    return strchr(pattern, 'E') ? &arch_nemotron_h_moe : &arch_nemotron_h;
 }
 static const char *const skip[] = {"mtp.", NULL};
 

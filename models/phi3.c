@@ -16,14 +16,13 @@ static const char *const moe_classes[] = {"PhiMoEForCausalLM", "PhimoeForCausalL
 // clang-format off
 static const struct hp_row hp[] = {
     HP_ROWS_SIZES_NO_HEAD_DIM, HP_ROW_FF, HP_ROW_RMS_EPS, HP_ROW_ROT, HP_ROW_ROPE_BASE, HP_ROW_VOCAB,
-    {"rope.scaling.original_context_length", "original_max_position_embeddings", HD_YARN_CTX, 0, 0},
+    {"rope.scaling.original_context_length", "rope_parameters.original_max_position_embeddings|original_max_position_embeddings", HD_YARN_CTX, 0, 0},
     HP_ROW_WINDOW(HPF_ZERO_OK | HPF_KEEP_ZERO),
     {.slot = -1},
 };
 static const struct hp_row moe_hp[] = {
     HP_ROWS_SIZES_NO_HEAD_DIM, HP_ROW_FF, HP_ROW_RMS_EPS, HP_ROW_ROT, HP_ROW_ROPE_BASE, HP_ROW_VOCAB,
-    {"rope.scaling.original_context_length", "original_max_position_embeddings|rope_scaling.original_max_position_embeddings|"
-     "rope_parameters.original_max_position_embeddings", HD_YARN_CTX, 0, 0},
+    {"rope.scaling.original_context_length", "rope_parameters.original_max_position_embeddings|original_max_position_embeddings", HD_YARN_CTX, 0, 0},
     HP_ROW_WINDOW(HPF_ZERO_OK | HPF_KEEP_ZERO), HP_ROW_EXPERT_COUNTS,
     {.slot = -1},
 };
@@ -73,10 +72,8 @@ static int read_list(const struct hparams *h, const struct json *j, float *to, c
 
 /* Reads longrope, which was once called su; *is tells whether the config has it. */
 static int longrope(struct hparams *h, const struct hfdir *dir, bool *is, struct err *e) {
-    const struct json *r = hfdir_hparam(dir, "rope_scaling");
-    if (json_type(r) != JSON_OBJ) r = hfdir_hparam(dir, "rope_parameters");
+    const struct json *r = hf_rope(dir, ROPE_FULL);
     const char *type = json_str(json_get(r, "rope_type"));
-    if (!type) type = json_str(json_get(r, "type"));
     *is = type && (strcmp(type, "longrope") == 0 || strcmp(type, "su") == 0);
     if (!*is) return 0;
     TRY(read_list(h, json_get(r, "long_factor"), h->far, "long_factor", e));

@@ -83,17 +83,7 @@ static int derive_moe(struct hparams *h, struct err *e) {
 /* Reads the rotated share of each head, and the mrope sections. */
 static int rope_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const int64_t usual[4] = {11, 11, 10, 0};
-    const struct json *rope = hfdir_hparam(dir, "rope_parameters");
-    if (json_type(rope) != JSON_OBJ) rope = hfdir_hparam(dir, "rope_scaling");
-    const struct json *j = json_get(rope, "partial_rotary_factor");
-    if (!j) j = hfdir_hparam(dir, "partial_rotary_factor");
-    double part = json_num(j, 0.25);
-    int64_t head_dim = h->d[HD_HEAD_DIM] ? h->d[HD_HEAD_DIM] : h->d[HD_EMBD] / h->d[HD_HEADS];
-    if (!(part > 0 && part <= 1))
-        return err_set(e, ERR_DATA, "partial_rotary_factor %g is not in (0, 1]", part);
-    h->d[HD_ROT] = (int64_t)((double)head_dim * part);
-    if (h->d[HD_ROT] < 2)
-        return err_set(e, ERR_DATA, "partial_rotary_factor %g leaves nothing to rotate", part);
+    TRY(hf_partial_rope(h, dir, 0.25, e));
     return hf_rope_sections(h, dir, usual, e);
 }
 

@@ -123,7 +123,8 @@ const struct arch *arch_find_hf(const char *hf_class) {
     return NULL;
 }
 
-const struct arch *arch_find_dir(const char *hf_class, const struct hfdir *dir) {
+const struct arch *arch_find_dir(const char *hf_class, struct hfdir *dir) {
+    config_complete(dir);
     const struct arch *a = arch_find_hf(hf_class);
     return a && a->which ? a->which(dir) : a;
 }

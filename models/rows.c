@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/attr.h"
 #include "core/hfdir.h"
 #include "core/json.h"
 
@@ -57,33 +58,20 @@ static const char *without_rope(const char *type) {
                : "; leaving it out of config.json would give wrong positions, and no error";
 }
 
-static const char *const rope_keys[] = {"rope_parameters", "rope_scaling"};
-static const char *rope_type(const struct hfdir *dir, const char *key) {
-    const struct json *rope = hfdir_hparam(dir, key), *full = json_get(rope, "full_attention");
-    if (full) return json_str(json_get(full, "rope_type"));
-    const char *type = json_str(json_get(rope, "rope_type"));
-    return type ? type : json_str(json_get(rope, "type"));
-}
-
 bool hf_rope_is(const struct hfdir *dir, const char *type) {
-    for (int i = 0; i < 2; i++) {
-        const char *is = rope_type(dir, rope_keys[i]);
-        if (is && strcmp(is, type) == 0) return true;
-    }
-    return false;
+    const char *is = json_str(json_get(hf_rope(dir, ROPE_FULL), "rope_type"));
+    return is && strcmp(is, type) == 0;
 }
 
 int hf_check_rope(const struct hfdir *dir, struct err *e) {
-    for (int i = 0; i < 2; i++) {
-        const char *type = rope_type(dir, rope_keys[i]);
-        if (type && strcmp(type, "default") != 0 && strcmp(type, "mrope") != 0 &&
-            strcmp(type, "yarn") != 0 && strcmp(type, "linear") != 0)
-            return err_set(e, ERR_DATA,
-                           "%s asks for rope_type \"%.40s\", which is not computed yet, so this "
-                           "model cannot be converted%s",
-                           rope_keys[i], type, without_rope(type));
-    }
-    return 0;
+    static const char *const known[] = {"default", "mrope", "yarn", "linear"};
+    const char *type = json_str(json_get(hf_rope(dir, ROPE_FULL), "rope_type"));
+    for (size_t i = 0; i < COUNT_OF(known); i++)
+        if (!type || strcmp(type, known[i]) == 0) return 0;
+    return err_set(e, ERR_DATA,
+                   "config.json asks for rope_type \"%.40s\", which is not computed yet, so this "
+                   "model cannot be converted%s",
+                   type, without_rope(type));
 }
 
 int hf_check_off(const struct hfdir *dir, const char *const *names, struct err *e) {
@@ -99,8 +87,7 @@ int hf_rope_llama3(struct hparams *h, const struct hfdir *dir, struct err *e) {
 }
 
 int hf_partial_rope(struct hparams *h, const struct hfdir *dir, double usual, struct err *e) {
-    const struct json *j = json_get(hfdir_hparam(dir, "rope_parameters"), "partial_rotary_factor");
-    if (!j) j = hfdir_hparam(dir, "partial_rotary_factor");
+    const struct json *j = json_get(hf_rope(dir, ROPE_FULL), "partial_rotary_factor");
     const double part = json_num(j, usual);
     const int64_t hd = h->d[HD_HEAD_DIM] ? h->d[HD_HEAD_DIM] : h->d[HD_EMBD] / h->d[HD_HEADS];
     if (!(part > 0 && part <= 1))
@@ -113,9 +100,8 @@ int hf_partial_rope(struct hparams *h, const struct hfdir *dir, double usual, st
 
 int hf_rope_sections(struct hparams *h, const struct hfdir *dir, const int64_t usual[4],
                      struct err *e) {
-    const struct json *j = json_get(hfdir_hparam(dir, "rope_parameters"), "mrope_section");
+    const struct json *j = json_get(hf_rope(dir, ROPE_FULL), "mrope_section");
     int i = 0;
-    if (!j) j = json_get(hfdir_hparam(dir, "rope_scaling"), "mrope_section");
     const bool there = json_type(j) == JSON_ARR;
     for (int k = 0; k < 4; k++) h->d[HD_ROPE_SEC0 + k] = there ? 0 : usual[k];
     for (const struct json *s = there ? json_first(j) : NULL; s; s = json_next(s), i++)

@@ -32,7 +32,7 @@
 #define HP_ROW_RMS_EPS {"attention.layer_norm_rms_epsilon", "rms_norm_eps|norm_eps", HF_RMS_EPS, HPF_REAL | HPF_REQUIRED, 0}
 #define HP_ROW_LAYER_EPS {"attention.layer_norm_epsilon", "layer_norm_eps|layer_norm_epsilon|norm_epsilon|norm_eps", HF_RMS_EPS, HPF_REAL | HPF_REQUIRED, 0}
 #define HP_ROW_ROPE_BASE \
-    {"rope.freq_base", "rope_parameters.rope_theta|rope_theta|rope_scaling.rope_theta", HF_ROPE_BASE, HPF_REAL, 10000}
+    {"rope.freq_base", "rope_parameters.rope_theta", HF_ROPE_BASE, HPF_REAL, 10000}
 /* The vocabulary is the number of rows of the embeddings in a GGUF file; of some architectures the field writes a key all the same. */
 #define HP_ROW_VOCAB_KEY {"vocab_size", NULL, HD_VOCAB, 0, 0}
 #define HP_ROW_VOCAB {NULL, "vocab_size", HD_VOCAB, HPF_NO_KEY | HPF_REQUIRED, 0}
@@ -183,7 +183,7 @@ int hf_check_rope(const struct hfdir *dir, struct err *e);
 /* Reads the rope scaling "llama3" (HD_FREQS) where config.json asks for it; otherwise refuses what
  * hf_check_rope refuses. */
 int hf_rope_llama3(struct hparams *h, const struct hfdir *dir, struct err *e);
-/* Tells whether config.json asks for this rope scaling. */
+/* Tells whether config.json asks for this rope scaling, of layers without a window. */
 bool hf_rope_is(const struct hfdir *dir, const char *type);
 /* Sets HD_ROT from partial_rotary_factor; `usual` where the config has none. */
 int hf_partial_rope(struct hparams *h, const struct hfdir *dir, double usual, struct err *e);

@@ -61,37 +61,31 @@ static double magnitude(struct hparams *h, const struct arch *a, const struct js
 }
 
 int yarn_from_hf(struct hparams *h, const struct arch *a, const struct hfdir *dir, struct err *e) {
-    static const char *const where[] = {"rope_parameters", "rope_scaling"};
-    for (int i = 0; i < 2; i++) {
-        const struct json *r = hfdir_hparam(dir, where[i]), *full = json_get(r, "full_attention");
-        if (full) r = full; /* by kind of layer */
-        const char *type = json_str(json_get(r, "rope_type"));
-        if (!type) type = json_str(json_get(r, "type"));
-        const double f = json_num(json_get(r, "factor"), 0);
-        if (type && strcmp(type, "linear") == 0) {
-            h->f[HF_ROPE_FACTOR] = f;
-            return check_linear(h, where[i], e);
-        }
-        if (!type || strcmp(type, "yarn") != 0) continue;
-        if (json_bool(json_get(r, "truncate"), true) == a->yarn_smooth)
-            return err_set(e, ERR_DATA,
-                           "%s asks for rope_type \"yarn\" with truncate %s, which %s files "
-                           "cannot hold",
-                           where[i], a->yarn_smooth ? "true" : "false", a->name);
-        h->f[HF_YARN_FACTOR] = f;
-        h->f[HF_YARN_ATTN] = magnitude(h, a, r) / grown(f, 1);
-        h->f[HF_YARN_FAST] = json_num(json_get(r, "beta_fast"), usual_fast);
-        h->f[HF_YARN_SLOW] = json_num(json_get(r, "beta_slow"), usual_slow);
-        for (size_t k = 0; k < COUNT_OF(reals); k++)
-            if (reals[k].hf && json_type(json_get(r, reals[k].hf)) == JSON_NUM)
-                h->yarn_given |= 1u << k;
-        h->d[HD_YARN_CTX] = h->d[HD_CTX];
-        const struct json *ctx = json_get(r, "original_max_position_embeddings");
-        if (json_type(ctx) != JSON_NULL && !json_i64(ctx, &h->d[HD_YARN_CTX]))
-            h->d[HD_YARN_CTX] = 0;
-        return check(h, where[i], e);
+    static const char where[] = "config.json";
+    const struct json *r = hf_rope(dir, ROPE_FULL);
+    const char *type = json_str(json_get(r, "rope_type"));
+    const double f = json_num(json_get(r, "factor"), 0);
+    if (type && strcmp(type, "linear") == 0) {
+        h->f[HF_ROPE_FACTOR] = f;
+        return check_linear(h, where, e);
     }
-    return 0;
+    if (!type || strcmp(type, "yarn") != 0) return 0;
+    if (json_bool(json_get(r, "truncate"), true) == a->yarn_smooth)
+        return err_set(e, ERR_DATA,
+                       "%s asks for rope_type \"yarn\" with truncate %s, which %s files "
+                       "cannot hold",
+                       where, a->yarn_smooth ? "true" : "false", a->name);
+    h->f[HF_YARN_FACTOR] = f;
+    h->f[HF_YARN_ATTN] = magnitude(h, a, r) / grown(f, 1);
+    h->f[HF_YARN_FAST] = json_num(json_get(r, "beta_fast"), usual_fast);
+    h->f[HF_YARN_SLOW] = json_num(json_get(r, "beta_slow"), usual_slow);
+    for (size_t k = 0; k < COUNT_OF(reals); k++)
+        if (reals[k].hf && json_type(json_get(r, reals[k].hf)) == JSON_NUM)
+            h->yarn_given |= 1u << k;
+    h->d[HD_YARN_CTX] = h->d[HD_CTX];
+    const struct json *ctx = json_get(r, "original_max_position_embeddings");
+    if (ctx && !json_i64(ctx, &h->d[HD_YARN_CTX])) h->d[HD_YARN_CTX] = 0;
+    return check(h, where, e);
 }
 
 #define LOG_KEY "yarn_log_multiplier"

@@ -281,7 +281,8 @@ static int read_special(struct tok *t, const struct json *added, const struct js
         if (!json_i64(json_get(model_config, key), &id) &&
             !json_i64(json_get(json_get(model_config, "text_config"), key), &id))
             return 0;
-        if (id < 0 || id >= t->v.n)
+        if (id < 0) return 0; /* old conversions of Llama write -1 for "none" */
+        if (id >= t->v.n)
             return err_set(e, ERR_DATA, "config.json: %s is %lld, but the vocabulary has %lld rows",
                            key, (long long)id, (long long)t->v.n);
     }

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT
 """Makes models/defaults.json: what the configuration classes of transformers take for keys that a config.json leaves out.
 
-An entry per text model: the class's name, the model types of folders that hold such a model in their text_config, other names
-of keys (attribute_map), the rope parameters that a file without any has, and the value of each key that has one. Only
-keys that occur in models/*.[ch] are stored; run it again when an architecture begins to read another key, or a class is added.
+An entry per model type of a text model: the class's name, other names of keys ("also", attribute_map), what its rope parameters
+have when a file leaves it out ("fill") and those of a file without any ("rope"), and the value of each key that has one. Types of
+folders that hold such a model in their text_config, and class names of models, refer to the text model's type. Only keys that occur in models/*.[ch] are stored; run it again when an architecture begins to read another key, or a class is added.
 
 Usage: python3 tests/oracle/config_defaults.py   (from the repository root; transformers 5.24)
 """
@@ -30,16 +30,26 @@ def rope_of(cls, **given):
 def entry(cls):
     fields = {f.name: f.default for f in dataclasses.fields(cls)}
     base = {f.name for f in dataclasses.fields(PreTrainedConfig)}
-    out = {"class": cls.__name__, "types": [], "also": {k: v for k, v in cls.attribute_map.items() if {k, v} <= KEYS}}
+    out = {"class": cls.__name__}
+    also = {k: v for k, v in cls.attribute_map.items() if {k, v} <= KEYS}
+    if also:
+        out["also"] = also
     rope = rope_of(cls)
     if rope:
-        out["rope"] = rope  # of a file without rope parameters
         given = rope_of(cls, rope_parameters={"rope_type": "default"})
-        out["fill"] = {k: v for k, v in given.items() if k not in ("rope_type", "type")} if given != rope else None
-        if not out["fill"]:  # what others leave out is the same
-            del out["fill"]
+        fill = {k: v for k, v in given.items() if k not in ("rope_type", "type")} or rope
+        out["fill"] = plain(fill, types=False)  # what other parameters leave out
+        if plain(rope) != out["fill"]:
+            out["rope"] = plain(rope)  # of a file without any
     out["keys"] = {k: v for k, v in fields.items() if k in KEYS and k not in base and type(v) in PLAIN}
     return out
+
+
+def plain(rope, types=True):
+    """Without members that say nothing."""
+    rope = {k: plain(v, types) if isinstance(v, dict) else v for k, v in rope.items()}
+    no = ("type", "max_position_embeddings") + (() if types and rope.get("rope_type") != "default" else ("rope_type",))
+    return {k: v for k, v in rope.items() if k not in no}
 
 
 def main():
@@ -50,9 +60,10 @@ def main():
         if not root:
             continue
         text = type(root().get_text_config(decoder=True))
-        e = table.setdefault(text.model_type, entry(text))
-        if root.model_type != text.model_type and root.model_type not in e["types"]:
-            e["types"].append(root.model_type)
+        if text.model_type not in table:
+            table[text.model_type] = entry(text)
+        for other in (root.model_type, name):
+            table.setdefault(other, text.model_type)
     with open("models/defaults.json", "w") as f:
         rows = [json.dumps(k) + ": " + json.dumps(table[k]) for k in sorted(table)]
         f.write("{\n" + ",\n".join(rows) + "\n}\n")

@@ -128,7 +128,8 @@ static void test_refuses(void) {
 /* What json.loads of Python takes, and what it does not. */
 static void test_python(void) {
     static const char text[] = "{\"a\":[NaN,Infinity,-Infinity,-1],\"b\":1,\"c\":2,\"b\":3}";
-    static const char *const no[] = {"nan", "inf", "+Infinity", "-NaN", "Infinit", "-Infinityx", "[NaN"};
+    static const char *const no[] = {"nan",     "inf",        "+Infinity", "-NaN",
+                                     "Infinit", "-Infinityx", "[NaN"};
     struct err e = {0};
     struct json *j;
     int64_t v;

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT
+/* models/config.c - config.json as people publish it, brought into one form before architectures
+ * read it. Three things differ between publishers and between releases of transformers:
+ *
+ * - keys that are absent, because the value is the default of the model's configuration class:
+ *   models/defaults.json has these (tests/oracle/config_defaults.py);
+ * - keys with two names (attribute_map of the class): both are made to answer;
+ * - rope: rope_theta, rope_scaling and others at the top, or all of it in rope_parameters, as one
+ *   object or one for each kind of layers. Architectures find rope_parameters complete (hf_rope).
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/attr.h"
+#include "core/buf.h"
+#include "core/hfdir.h"
+#include "core/incbin.h"
+#include "core/json.h"
+#include "core/log.h"
+#include "models/arch.h"
+
+INCBIN(hone_config_defaults, "models/defaults.json")
+
+/* Returns the entry of defaults.json for a model type or class. Entries are one line each; that of
+ * another name for a type is the type's name. NULL: there is none. */
+static const struct json *entry_of(struct arena *a, const char *type) {
+    char key[128];
+    const struct json *j;
+    struct err ignored;
+    size_t used;
+    for (int hops = 0; type && hops < 3; hops++) {
+        const int n = snprintf(key, sizeof key, "\n\"%s\": ", type);
+        const char *at = n > 0 && n < (int)sizeof key ? strstr(hone_config_defaults, key) : NULL;
+        static const struct json_opts plain;
+        if (!at || json_parse_in(&j, a, at + n, (size_t)(hone_config_defaults_end - at - n), &plain,
+                                 "defaults", &used, &ignored))
+            return NULL;
+        if (json_type(j) == JSON_OBJ) return j;
+        type = json_str(j);
+    }
+    return NULL;
+}
+
+static const struct json *find_entry(struct hfdir *dir) {
+    const struct json *root = hfdir_config(dir), *text = json_get(root, "text_config");
+    const struct json *cls = json_first(json_get(text, "architectures"));
+    if (!cls) cls = json_first(json_get(root, "architectures"));
+    const struct json *const names[] = {json_get(text, "model_type"), json_get(root, "model_type"),
+                                        cls};
+    const struct json *j = NULL;
+    for (size_t i = 0; i < COUNT_OF(names) && !j; i++)
+        j = entry_of(hfdir_arena(dir), json_str(names[i]));
+    return j;
+}
+
+/* ---- rope ---- */
+
+static void put(struct arena *a, struct json *obj, const char *name, const struct json *v) {
+    if (json_type(v) != JSON_NULL) json_put(a, obj, name, strlen(name), v);
+}
+
+/* Sets a member that obj lacks: from the top of config.json if one of `names` is a number there,
+ * else from `fill`. */
+static void put_missing(struct hfdir *dir, struct json *obj, const char *name, const char *names,
+                        const struct json *fill) {
+    const struct json *top = names ? hfdir_said(dir, names) : NULL;
+    if (json_type(json_get(obj, name)) != JSON_NULL) return;
+    put(hfdir_arena(dir), obj, name, json_type(top) == JSON_NUM ? top : json_get(fill, name));
+}
+
+/* Returns the complete rope parameters of one kind of layers: those of `from`, what the top of
+ * config.json says, and the class's `fill`. theta: the names of its base at the top. */
+static struct json *complete_rope(struct hfdir *dir, const struct json *from, const char *theta,
+                                  const struct json *fill) {
+    struct arena *a = hfdir_arena(dir);
+    struct json *r = json_new(a, JSON_OBJ);
+    for (const struct json *m = json_first(from); m; m = json_next(m))
+        if (json_type(m) != JSON_OBJ) put(a, r, json_name(m), m);
+    if (!json_get(r, "rope_type")) {
+        const struct json *type = json_get(r, "type");
+        put(a, r, "rope_type", json_str(type) ? type : json_new_str(a, "default", 7));
+    }
+    put_missing(dir, r, "rope_theta", theta, fill);
+    put_missing(dir, r, "partial_rotary_factor", "partial_rotary_factor|rotary_pct", fill);
+    /* transformers lets the one at the top win */
+    put(a, r, "original_max_position_embeddings",
+        hfdir_said(dir, "original_max_position_embeddings"));
+    return r;
+}
+
+static bool nested(const struct json *rope) {
+    for (const struct json *m = json_first(rope); m; m = json_next(m))
+        if (json_type(m) == JSON_OBJ) return true;
+    return false;
+}
+
+static void add_kind(struct hfdir *dir, struct json *to, const char *kind, const struct json *from,
+                     const struct json *fill) {
+    const struct json *mine = nested(fill) ? json_get(fill, kind) : fill;
+    const struct json *theta = json_get(mine, "rope_theta"),
+                      *main = json_get(json_get(fill, ROPE_FULL), "rope_theta");
+    /* Layers with a window have a base of their own where the class gives them one. */
+    const bool own = strcmp(kind, ROPE_FULL) != 0 && nested(fill) && !json_equal(theta, main);
+    put(hfdir_arena(dir), to, kind,
+        complete_rope(dir, from, own ? "rope_local_base_freq|swa_rope_theta" : "rope_theta", mine));
+}
+
+/* Returns the rope parameters in the newer form: one object, or one for each kind of layers. */
+static const struct json *rope_of(struct hfdir *dir, const struct json *entry) {
+    const struct json *from = hfdir_said(dir, "rope_scaling|rope_parameters");
+    const struct json *fill = json_get(entry, "fill");
+    if (json_type(from) != JSON_OBJ || !json_len(from)) from = json_get(entry, "rope");
+    if (!nested(from) && !nested(fill)) return complete_rope(dir, from, "rope_theta", fill);
+    struct json *r = json_new(hfdir_arena(dir), JSON_OBJ);
+    if (!nested(from)) {
+        add_kind(dir, r, ROPE_FULL, from, fill);
+        from = NULL;
+    }
+    for (const struct json *m = json_first(from); m; m = json_next(m))
+        if (json_type(m) == JSON_OBJ) add_kind(dir, r, json_name(m), m, fill);
+    for (const struct json *m = json_first(fill); m; m = json_next(m))
+        if (json_type(m) == JSON_OBJ && !json_get(r, json_name(m)))
+            add_kind(dir, r, json_name(m), NULL, fill);
+    return r;
+}
+
+const struct json *hf_rope(const struct hfdir *dir, const char *kind) {
+    const struct json *r = hfdir_hparam(dir, "rope_parameters"), *of = json_get(r, kind);
+    if (json_type(of) == JSON_OBJ) return of;
+    return !nested(r) ? r : strcmp(kind, ROPE_FULL) != 0 ? NULL : json_first(r);
+}
+
+/* ---- all ---- */
+
+/* Lets both names of a key answer. */
+static void put_aliases(struct hfdir *dir, struct json *over, const struct json *map) {
+    for (const struct json *m = json_first(map); m; m = json_next(m)) {
+        const char *name[] = {json_name(m), json_str(m)};
+        for (int i = 0; i < 2; i++)
+            if (!hfdir_said(dir, name[i]))
+                put(hfdir_arena(dir), over, name[i], hfdir_said(dir, name[1 - i]));
+    }
+}
+
+/* Sets the number of layers to that of a list of their kinds, where only that is there. Nemotron-H
+ * lists layers_block_type, which counts before num_hidden_layers. */
+static void put_layers(struct hfdir *dir, struct json *over) {
+    const struct json *list = hfdir_said(dir, "layers_block_type"), *n;
+    const char *const count = "num_hidden_layers|n_layers|n_layer|num_layers";
+    struct err ignored;
+    char text[24];
+    size_t used;
+    if (json_type(list) != JSON_ARR && !hfdir_said(dir, count))
+        list = hfdir_said(dir, "layer_types");
+    if (json_type(list) != JSON_ARR) return;
+    const int len = snprintf(text, sizeof text, "%lld", (long long)json_len(list));
+    static const struct json_opts plain;
+    if (!json_parse_in(&n, hfdir_arena(dir), text, (size_t)len, &plain, "layers", &used, &ignored))
+        put(hfdir_arena(dir), over, "num_hidden_layers", n);
+}
+
+void config_complete(struct hfdir *dir) {
+    struct arena *a = hfdir_arena(dir);
+    if (hfdir_completed(dir)) return;
+    const struct json *entry = find_entry(dir);
+    struct json *over = json_new(a, JSON_OBJ);
+    put_aliases(dir, over, json_get(entry, "also"));
+    put_layers(dir, over);
+    put(a, over, "rope_parameters", rope_of(dir, entry));
+    hfdir_complete(dir, over, json_get(entry, "keys"));
+}
+
+/* Notes a default that decides something: a number, or a switch that is on. */
+static void note(void *ud, const struct json *m) {
+    struct buf *b = ud;
+    if (json_type(m) != JSON_NUM && !json_bool(m, false)) return;
+    buf_fmt(b, "%s%s ", b->len ? ", " : "", json_name(m));
+    json_write(b, m);
+}
+
+void config_log_defaults(const struct hfdir *dir) {
+    struct buf b = {0};
+    hfdir_assumed(dir, note, &b);
+    if (b.len)
+        log_info("config.json leaves out what its class has defaults for, which are taken: %s",
+                 b.data);
+    buf_release(&b);
+}
