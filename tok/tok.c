@@ -185,7 +185,7 @@ struct spot *tok_want(struct tok *t, int64_t id, const char *text, size_t len, b
         utf8_nfc(&b, text, len);
     else
         for (size_t i = 0; i < len; i++) {
-            if (normalized && tok_has_meta(t) && text[i] == ' ')
+            if (normalized && tok_has_meta(t) && !tok_spaces_late(t) && text[i] == ' ')
                 buf_str(&b, "\xe2\x96\x81");
             else
                 buf_chr(&b, text[i]);
@@ -226,8 +226,11 @@ static void find_added(struct tok *t, const bool *made) {
             t->v.role[i] = control ? TT_CONTROL : TT_USER;
         }
         int role = t->v.role[i];
+        bool normalized = t->found && t->found[i] & (FOUND_SPACED | FOUND_NORMALIZED);
         if (role == TT_USER && tok_has_meta(t) && !gemma4)
             want_user_piece(t, i);
+        else if (normalized)
+            (void)tok_want(t, i, s, len, true, role != TT_USER);
         else if (role == TT_CONTROL || role == TT_USER || role == TT_UNKNOWN)
             spots_add(&t->raw, s, len, i, role != TT_USER);
     }
@@ -352,19 +355,27 @@ static void decode_meta(const char *s, size_t n, struct buf *out) {
     }
 }
 
+/* Tells whether the space that normalization adds belongs to this token's own text. */
+static bool is_spaced(const struct tok *t, int64_t id) {
+    return t->found && t->found[id] & FOUND_SPACED;
+}
+
 void tok_decode(const struct tok *t, int32_t id, bool special, struct buf *out) {
     if (id < 0 || id >= t->v.n) return;
     const char *s = t->v.text[id];
     size_t len = t->v.len[id];
+    const bool spaced = is_spaced(t, id);
     int byte;
     switch ((enum tok_type)t->v.role[id]) {
     case TT_CONTROL:
     case TT_UNKNOWN:
+        if (special && spaced) buf_chr(out, ' ');
         if (special) buf_add(out, s, len);
         break;
     case TT_UNUSED:
         break;
     case TT_USER:
+        if (spaced) buf_chr(out, ' ');
         if (tok_has_meta(t))
             decode_meta(s, len, out);
         else
@@ -392,7 +403,7 @@ void tok_decode_text(const struct tok *t, const int32_t *id, int64_t n, bool spe
         size_t before = out->len;
         tok_decode(t, id[i], special, out);
         if (!strip || before != start || out->len == start) continue;
-        if (t->v.role[id[i]] == TT_NORMAL && out->data[start] == ' ')
+        if ((t->v.role[id[i]] == TT_NORMAL || is_spaced(t, id[i])) && out->data[start] == ' ')
             memmove(out->data + start, out->data + start + 1, out->len-- - start);
         strip = p->squeeze && !p->runs_only && out->len == start; /* all spaces in front go */
     }

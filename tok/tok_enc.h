@@ -38,7 +38,7 @@ struct enc {
     struct bpe_work work;
     int32_t *sym;
     size_t cap_sym;
-    struct buf norm, spell;
+    struct buf norm, early, spell;
     int64_t last_unk; /* out->n after an <unk> that the next one joins; -1: none */
     struct spm_work spm;
     struct unigram_work unigram;

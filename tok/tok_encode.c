@@ -205,18 +205,43 @@ static const struct tok_algo algos[] = {
 
 /* ---- between token texts --------------------------------------------------------------------- */
 
+/* Encodes what lies between token texts that are found in normalized text. */
+static void stretch(struct enc *c, const char *s, size_t n, bool late, bool first) {
+    if (!n) return;
+    if (late) {
+        buf_reset(&c->norm);
+        tok_prepare(c->t, s, n, first, &c->norm);
+        s = c->norm.data;
+        n = c->norm.len;
+    }
+    c->algo->text(c, s, n);
+}
+
+/* Normalizes a text, but for the spaces that are added late. */
+static void normalize(struct enc *c, const char **s, size_t *n, bool late, bool first) {
+    if (late && !c->t->prep.nfc) return;
+    buf_reset(&c->early);
+    if (late)
+        utf8_nfc(&c->early, *s, *n);
+    else
+        tok_prepare(c->t, *s, *n, first, &c->early);
+    *s = c->early.data;
+    *n = c->early.len;
+}
+
 static void valid_text(struct enc *c, const char *s, size_t n, bool first) {
+    const bool late = tok_spaces_late(c->t);
     if (n == 0) return;
-    buf_reset(&c->norm);
-    tok_prepare(c->t, s, n, first, &c->norm);
-    s = c->norm.data;
-    n = c->norm.len;
+    normalize(c, &s, &n, late, first);
     for (size_t at = 0; at < n;) {
         size_t where;
         const struct spot *hit = spots_find(&c->t->normalized, s, n, at, c->parse_special, &where);
-        if (where > at) c->algo->text(c, s + at, where - at);
+        size_t end = where + (hit ? hit->len : 0);
+        if (hit && hit->eats_left) where -= utf8_white_before(s + at, where - at);
+        if (hit && hit->eats_right) end += utf8_white_span(s + end, n - end);
+        stretch(c, s + at, where - at, late, first && at == 0);
         if (hit) ids_add(c->out, hit->id);
-        at = where + (hit ? hit->len : 0);
+        at = end;
     }
 }
 
@@ -256,6 +281,7 @@ static void enc_release(struct enc *c) {
     spm_work_release(&c->spm);
     unigram_work_release(&c->unigram);
     buf_release(&c->norm);
+    buf_release(&c->early);
     buf_release(&c->spell);
 }
 

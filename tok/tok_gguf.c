@@ -250,30 +250,37 @@ static int read_specials(struct tok *t, const struct gguf *g, struct err *e) {
     return 0;
 }
 
-/* Reads the ids of tokens that take the white space at their side with them. */
-static int read_eaters(struct tok *t, const struct gguf *g, const char *key, bool left,
-                       struct err *e) {
-    const struct gguf_kv *kv = gguf_find(g, key);
+enum spot_flag { EATS_LEFT, EATS_RIGHT, SINGLE_WORD, N_SPOT_FLAGS };
+static const char *const spot_key[N_SPOT_FLAGS] = {
+    [EATS_LEFT] = OWN("lstrip"), [EATS_RIGHT] = OWN("rstrip"), [SINGLE_WORD] = OWN("single_word")};
+
+static bool *spot_flag(struct spot *s, enum spot_flag flag) {
+    return flag == EATS_LEFT    ? &s->eats_left
+           : flag == EATS_RIGHT ? &s->eats_right
+                                : &s->single_word;
+}
+
+/* Reads the ids of tokens with a flag: those that take the white space at a side with them, and
+ * single words. */
+static int read_spot_flag(struct tok *t, const struct gguf *g, enum spot_flag flag, struct err *e) {
+    const struct gguf_kv *kv = gguf_find(g, spot_key[flag]);
     if (!kv) return 0;
     if (kv->type != GV_ARR || kv->elem != GV_I32)
-        return err_set(e, ERR_DATA, "%s: key %s is not a list of i32 values", gguf_path(g), key);
-    bool *eats = xcalloc((size_t)t->v.n, sizeof *eats);
+        return err_set(e, ERR_DATA, "%s: key %s is not a list of i32 values", gguf_path(g),
+                       kv->key);
+    bool *has = xcalloc((size_t)t->v.n, sizeof *has);
     for (uint64_t i = 0; i < kv->count; i++) {
         int64_t id = gguf_kv_i64(kv, i);
-        if (id >= 0 && id < t->v.n) eats[id] = true;
+        if (id >= 0 && id < t->v.n) has[id] = true;
     }
-    for (size_t i = 0; i < t->raw.n; i++) {
-        struct spot *s = &t->raw.v[i];
-        if (left)
-            s->eats_left = eats[s->id];
-        else
-            s->eats_right = eats[s->id];
-    }
-    free(eats);
+    for (size_t i = 0; i < t->raw.n; i++) *spot_flag(&t->raw.v[i], flag) = has[t->raw.v[i].id];
+    for (size_t i = 0; i < t->normalized.n; i++)
+        *spot_flag(&t->normalized.v[i], flag) = has[t->normalized.v[i].id];
+    free(has);
     return 0;
 }
 
-/* Reads the ids of user-defined tokens that are not found as others are. */
+/* Reads the ids of tokens that are not found as others of their type are. */
 static int read_found(struct tok *t, const struct gguf *g, const char *key, uint8_t flag,
                       struct err *e) {
     const struct gguf_kv *kv = gguf_find(g, key);
@@ -300,9 +307,10 @@ static int build(struct tok *t, const struct gguf *g, const char *pre, struct er
     TRY(read_specials(t, g, e));
     TRY(read_found(t, g, OWN("found_raw"), FOUND_RAW, e));
     TRY(read_found(t, g, OWN("found_spaced"), FOUND_SPACED, e));
+    TRY(read_found(t, g, OWN("found_normalized"), FOUND_NORMALIZED, e));
     if (tok_finish(t, true, e)) return err_wrap(e, "%s", gguf_path(g));
-    TRY(read_eaters(t, g, OWN("lstrip"), true, e));
-    return read_eaters(t, g, OWN("rstrip"), false, e);
+    for (int i = 0; i < N_SPOT_FLAGS; i++) TRY(read_spot_flag(t, g, (enum spot_flag)i, e));
+    return 0;
 }
 
 int tok_from_gguf_as(struct tok **out, const struct gguf *g, const char *pre, struct err *e) {
@@ -348,13 +356,41 @@ static void write_found(const struct tok *t, struct gguf_w *w, const char *key, 
     free(id);
 }
 
-static void write_eaters(const struct tok *t, struct gguf_w *w, const char *key, bool left) {
-    int32_t *id = xcalloc(t->raw.n + 1, sizeof *id);
+/* Writes the ids of tokens with a flag; returns the first of them, -1: none. */
+static int64_t write_spot_flag(const struct tok *t, struct gguf_w *w, enum spot_flag flag) {
+    int32_t *id = xcalloc(t->raw.n + t->normalized.n + 1, sizeof *id);
     size_t n = 0;
     for (size_t i = 0; i < t->raw.n; i++)
-        if (left ? t->raw.v[i].eats_left : t->raw.v[i].eats_right) id[n++] = t->raw.v[i].id;
-    if (n) gguf_w_arr(w, key, GV_I32, id, n);
+        if (*spot_flag(&t->raw.v[i], flag)) id[n++] = t->raw.v[i].id;
+    for (size_t i = 0; i < t->normalized.n; i++)
+        if (*spot_flag(&t->normalized.v[i], flag)) id[n++] = t->normalized.v[i].id;
+    if (n) gguf_w_arr(w, spot_key[flag], GV_I32, id, n);
+    int64_t first = n ? id[0] : -1;
     free(id);
+    return first;
+}
+
+/* Writes how added tokens are found, and warns of what only hone reads. */
+static void write_added(const struct tok *t, struct gguf_w *w) {
+    int64_t spaced = -1;
+    if (strcmp(tok_model(t), "gemma4") != 0) /* where all are found in the text as given */
+        write_found(t, w, OWN("found_raw"), FOUND_RAW);
+    write_found(t, w, OWN("found_spaced"), FOUND_SPACED);
+    write_found(t, w, OWN("found_normalized"), FOUND_NORMALIZED);
+    (void)write_spot_flag(t, w, EATS_LEFT);
+    (void)write_spot_flag(t, w, EATS_RIGHT);
+    int64_t word = write_spot_flag(t, w, SINGLE_WORD);
+    for (int64_t i = 0; t->found && i < t->v.n && spaced < 0; i++)
+        if (t->found[i] & FOUND_SPACED) spaced = i;
+    if (word >= 0)
+        log_warn("token \"%s\" is found as a whole word only (single_word): other programs find it "
+                 "inside words too",
+                 t->v.text[word]);
+    if (spaced >= 0)
+        log_warn(
+            "token \"%s\" is found in normalized text, where a space precedes it: other programs "
+            "find it everywhere, and with other ids around it",
+            t->v.text[spaced]);
 }
 
 /* Writes what other readers have no key for; nothing where theirs say it all. */
@@ -374,12 +410,7 @@ static void write_own(const struct tok *t, struct gguf_w *w) {
     if (t->row && p->nfc != t->row->nfc) gguf_w_bool(w, OWN("nfc"), p->nfc);
     if (t->row && t->ignore_merges != t->row->ignore_merges)
         gguf_w_bool(w, OWN("ignore_merges"), t->ignore_merges);
-    if (strcmp(tok_model(t), "gemma4") != 0) { /* where all are found in the text as given */
-        write_found(t, w, OWN("found_raw"), FOUND_RAW);
-        write_found(t, w, OWN("found_spaced"), FOUND_SPACED);
-    }
-    write_eaters(t, w, OWN("lstrip"), true);
-    write_eaters(t, w, OWN("rstrip"), false);
+    write_added(t, w);
 }
 
 static void write_normalizer(const struct tok *t, struct gguf_w *w) {

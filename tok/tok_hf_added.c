@@ -97,6 +97,17 @@ static struct flags read_flags(const struct json *c) {
     };
 }
 
+/* Notes how a token is found where its type does not say it. */
+static void note_found(struct tok *t, int64_t id, enum tok_type type, bool normalized) {
+    const bool piece = type == TT_USER && tok_has_meta(t) && strcmp(tok_model(t), "gemma4") != 0;
+    if (normalized && tok_has_meta(t) && t->prep.prepend)
+        tok_found(t, id, FOUND_SPACED);
+    else if (normalized && !piece)
+        tok_found(t, id, FOUND_NORMALIZED);
+    else if (!normalized && piece)
+        tok_found(t, id, FOUND_RAW);
+}
+
 static int add_token(struct tok *t, int64_t id, const char *text, struct flags f,
                      const struct json *config, struct err *e) {
     if (id >= t->v.n) {
@@ -118,17 +129,13 @@ static int add_token(struct tok *t, int64_t id, const char *text, struct flags f
     if (type == TT_NORMAL) t->v.role[id] = f.special ? TT_CONTROL : TT_USER;
     if (type == TT_BYTE) return 0;
     if (piece && type == TT_USER) return 0; /* It is found as the other pieces of its kind are. */
-    if (type == TT_USER && tok_has_meta(t) && (!f.normalized || t->prep.prepend))
-        tok_found(t, id, f.normalized ? FOUND_SPACED : FOUND_RAW);
+    note_found(t, id, type, f.normalized);
     struct spot *s = tok_want(t, id, text, strlen(text), f.normalized, t->v.role[id] != TT_USER);
     if (s) {
         s->eats_left = f.lstrip;
         s->eats_right = f.rstrip;
+        s->single_word = f.single_word;
     }
-    if (f.single_word)
-        log_warn("token \"%s\" is to be found as a whole word only (single_word), which is not "
-                 "supported: it is found inside words too",
-                 text);
     return 0;
 }
 

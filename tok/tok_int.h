@@ -41,7 +41,10 @@ struct prep { /* what happens to text between token texts before pieces are look
     bool as_is;             /* TOK_META: spaces stay spaces, and no piece holds one */
 };
 
-enum { FOUND_RAW = 1, FOUND_SPACED = 2 }; /* in the text as given; only behind a space */
+/* How a token's text is looked for: in the text as given; in normalized text, after a space that
+ * normalization added to its own text; in normalized text. Tokens without a flag: user-defined ones
+ * of SentencePiece in normalized text, others in the text as given. */
+enum { FOUND_RAW = 1, FOUND_SPACED = 2, FOUND_NORMALIZED = 4 };
 struct tok {
     /* filled by a builder */
     enum tok_kind kind;
@@ -59,7 +62,7 @@ struct tok {
     bool split_words; /* TOK_META, TOK_UNIGRAM: cut in front of each U+2581 */
     bool float_sums;  /* TOK_UNIGRAM: sums are rounded as SentencePiece rounds them */
     bool add_bos, add_eos, has_add_bos, has_add_eos;
-    uint8_t *found; /* [v.n] of user-defined tokens of SentencePiece: flags below; NULL: none */
+    uint8_t *found;               /* [v.n] FOUND_ flags; NULL: none */
     struct spots raw, normalized; /* matched on the text as given, and after normalization */
     struct spots user;            /* what SentencePiece's normalization leaves as it is */
 
@@ -87,6 +90,12 @@ bool tok_looks_control(const char *text, size_t len);
 /* Tells whether normalized text has U+2581 for spaces. */
 static inline bool tok_has_meta(const struct tok *t) {
     return t->kind != TOK_BYTES;
+}
+/* Tells whether the space is added, and U+2581 written, after normalized token texts were found. */
+static inline bool tok_spaces_late(const struct tok *t) {
+    const struct prep *p = &t->prep;
+    return (t->kind == TOK_BYTES || t->kind == TOK_META) && p->prefix != PREFIX_NONE &&
+           p->prefix_unless && !p->prepend;
 }
 /* Makes normalization leave the text of this token as it is. */
 void tok_leave_alone(struct tok *t, int64_t id);

@@ -147,11 +147,24 @@ const struct spot *spots_at(const struct spots *a, const char *s, size_t n, bool
     return a->n && n && a->first[(unsigned char)s[0]] ? longest_at(a, s, n, control) : NULL;
 }
 
+/* Tells whether a single word may be at s[from..to). */
+static bool stands_alone(const char *s, size_t n, size_t from, size_t to) {
+    uint32_t cp;
+    size_t at = from;
+    while (at > 0 && ((unsigned char)s[--at] & 0xc0) == 0x80) continue;
+    if (from && utf8_decode(s + at, from - at, &cp) && utf8_is_word(cp)) return false;
+    return to >= n || !utf8_decode(s + to, n - to, &cp) || !utf8_is_word(cp);
+}
+
 const struct spot *spots_find(const struct spots *a, const char *s, size_t n, size_t at,
                               bool control, size_t *where) {
     for (; a->n && at < n; at++) {
         if (!a->first[(unsigned char)s[at]]) continue;
         const struct spot *hit = longest_at(a, s + at, n - at, control);
+        if (hit && hit->single_word && !stands_alone(s, n, at, at + hit->len)) {
+            at += hit->len - 1; /* No other token is looked for in it. */
+            continue;
+        }
         if (hit) {
             *where = at;
             return hit;

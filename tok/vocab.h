@@ -44,6 +44,7 @@ struct spot {
     int32_t id;
     bool control;
     bool eats_left, eats_right; /* white space next to it belongs to it */
+    bool single_word;           /* not next to a letter, digit or underscore */
 };
 struct spots {
     struct spot *v; /* sorted by text after spots_sort() */
@@ -58,7 +59,7 @@ void spots_release(struct spots *a);
  * `control`. */
 const struct spot *spots_at(const struct spots *a, const char *s, size_t n, bool control);
 /* Finds the first occurrence of an entry in s[at..n): returns the entry and its place in *where, or
- * NULL with *where = n. */
+ * NULL with *where = n. Looks at s[0..at) for single words only. */
 const struct spot *spots_find(const struct spots *a, const char *s, size_t n, size_t at,
                               bool control, size_t *where);
 
