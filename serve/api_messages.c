@@ -262,7 +262,10 @@ static int assistant_message(struct turn *t, const struct json *m) {
         t->n_put++;
         jw_obj(t->w, NULL);
         jw_str(t->w, "role", "assistant");
-        jw_strn(t->w, "content", text.data ? text.data : "", text.len);
+        if (n_calls && !text.len)
+            jw_null(t->w, "content");
+        else
+            jw_strn(t->w, "content", text.data ? text.data : "", text.len);
         if (thought.len) jw_strn(t->w, "reasoning_content", thought.data, thought.len);
         if (n_calls) jw_raw(t->w, "tool_calls", calls.data);
         jw_end(t->w);

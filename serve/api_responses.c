@@ -141,7 +141,10 @@ static int end_turn(struct talk_in *t) {
     if (!t->open) return 0;
     jw_obj(t->w, NULL);
     jw_str(t->w, "role", "assistant");
-    jw_strn(t->w, "content", t->content.data ? t->content.data : "", t->content.len);
+    if (t->calls.len && !t->content.len)
+        jw_null(t->w, "content");
+    else
+        jw_strn(t->w, "content", t->content.data ? t->content.data : "", t->content.len);
     if (t->thought.len) jw_strn(t->w, "reasoning_content", t->thought.data, t->thought.len);
     if (t->calls.len) {
         buf_str(&t->calls, "]");

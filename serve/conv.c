@@ -158,7 +158,11 @@ static void put_message(struct jw *w, const struct json *m, const char *role,
         thought = json_str(json_get(m, names[k]));
     jw_obj(w, NULL);
     jw_str(w, "role", role);
-    jw_str(w, "content", said->text.data ? said->text.data : "");
+    const bool null = json_type(json_get(m, "content")) == JSON_NULL; /* or none */
+    if (null && strcmp(role, "assistant") == 0)
+        jw_null(w, "content");
+    else
+        jw_str(w, "content", said->text.data ? said->text.data : "");
     if (thought && *thought) jw_str(w, "reasoning_content", thought);
     if (json_len(calls) > 0)
         put_calls(w, calls);

@@ -170,7 +170,10 @@ void info_props(struct server *s, struct job *j) {
     jw_end(&w);
     jw_str(&w, "build_info", "hone " HONE_VERSION);
     jw_bool(&w, "is_sleeping", false);
-    jw_str(&w, "tool_format", s->fmt == toolfmt_plain() ? NULL : toolfmt_name(s->fmt));
+    jw_str(&w, "tool_format",
+           s->generic                  ? "generic"
+           : s->fmt == toolfmt_plain() ? NULL
+                                       : toolfmt_name(s->fmt));
     jw_obj(&w, "memory");
     jw_u64(&w, "context_bytes", n.budget_bytes);
     jw_u64(&w, "held_bytes", n.held_bytes);

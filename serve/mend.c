@@ -8,6 +8,8 @@
 #include "core/hash.h"
 #include "core/mem.h"
 #include "serve/ask.h"
+#include "template/jinja.h"
+#include "text/utf8.h"
 
 static bool is_role(const struct json *m, const char *role) {
     const char *r = json_str(json_get(m, "role"));
@@ -101,6 +103,17 @@ static void put_nine(struct arena *a, struct json *obj, const char *name, int nu
     nine_of(id ? id : count, nine);
     put_text(a, obj, name, nine);
     *changed = true;
+}
+
+/* Puts an empty text where there is no content. */
+static bool step_null(struct arena *a, const struct json *in, struct json *out) {
+    bool changed = false;
+    for (const struct json *m = json_first(in); m; m = json_next(m)) {
+        const bool none = json_type(json_get(m, "content")) == JSON_NULL;
+        json_push(a, out, none ? with_content(a, m, "", "") : m);
+        changed |= none;
+    }
+    return changed;
 }
 
 /* Makes ids of calls, and of their results, texts of nine letters and digits. */
@@ -223,16 +236,17 @@ static const struct {
     const char *what;
     bool (*run)(struct arena *a, const struct json *in, struct json *out);
 } steps[MEND_STEPS] = {
-    {"ids of calls", step_ids},
-    {"arguments that are no object", step_arguments},
-    {"system messages behind the first", step_system},
-    {"messages of one role in a row", step_neighbours},
-    {"a user's message behind calls", step_results},
-    {"no user in front", step_first},
-    {"a system message", step_no_system},
+    [MEND_NULL] = {"content that is null", step_null},
+    [MEND_IDS] = {"ids of calls", step_ids},
+    [MEND_ARGUMENTS] = {"arguments that are no object", step_arguments},
+    [MEND_SYSTEM] = {"system messages behind the first", step_system},
+    [MEND_NEIGHBOURS] = {"messages of one role in a row", step_neighbours},
+    [MEND_RESULTS] = {"a user's message behind calls", step_results},
+    [MEND_FIRST] = {"no user in front", step_first},
+    [MEND_NO_SYSTEM] = {"a system message, moved into the first user turn", step_no_system},
 };
 
-char *mend_conv(const char *conv, int step, const char **what) {
+char *mend_conv(const char *conv, enum mend_step step, const char **what) {
     const struct json *j;
     struct arena a;
     struct buf b = {0};
@@ -249,6 +263,74 @@ char *mend_conv(const char *conv, int step, const char **what) {
             json_write_spaced(&b, out);
         }
     }
+    arena_release(&a);
+    return b.data ? buf_take(&b) : NULL;
+}
+
+/* ---- what a template leaves out ---- */
+
+/* Returns the conversation, in the arena; NULL: it has no message of the system. */
+static const struct json *with_system(struct arena *a, const char *conv) {
+    const struct json *j = NULL;
+    static const struct json_opts strict;
+    struct err ignored;
+    if (!strstr(conv, "\"system\"")) return NULL; /* most have none, and are not read */
+    return json_parse_in(&j, a, conv, strlen(conv), &strict, "conversation", NULL, &ignored) ? NULL
+                                                                                             : j;
+}
+
+/* Returns what a message of the system says, without white space around it; n 0: nothing. */
+static const char *system_text(const struct json *m, size_t *n) {
+    const char *s = is_role(m, "system") ? content_of(m) : "";
+    const size_t lead = utf8_white_span(s, strlen(s));
+    *n = strlen(s) - lead;
+    *n -= utf8_white_before(s + lead, *n);
+    return s + lead;
+}
+
+/* Tells whether bytes of the content of message i are in a prompt. */
+static bool has_bytes(const struct jinja_spans *s, int i) {
+    char path[48];
+    const int n = snprintf(path, sizeof path, "messages[%d].content", i);
+    for (int k = 0; k < s->n; k++)
+        if (strncmp(s->origin[s->v[k].origin].path, path, (size_t)n) == 0) return true;
+    return false;
+}
+
+bool mend_shown(const char *conv, const struct jinja_spans *spans) {
+    struct arena a;
+    bool all = true;
+    int i = 0;
+    arena_init(&a);
+    const struct json *m = json_first(json_get(with_system(&a, conv), "messages"));
+    for (; m && all; m = json_next(m), i++) {
+        size_t n;
+        (void)system_text(m, &n);
+        all = !n || has_bytes(spans, i);
+    }
+    arena_release(&a);
+    return all;
+}
+
+char *mend_probe(const char *conv, struct buf *words) {
+    struct arena a;
+    struct buf b = {0};
+    int n_words = 0;
+    arena_init(&a);
+    const struct json *j = with_system(&a, conv);
+    struct json *out = json_new(&a, JSON_OBJ), *list = json_new(&a, JSON_ARR);
+    for (const struct json *m = json_first(json_get(j, "messages")); m; m = json_next(m)) {
+        char word[40];
+        size_t n;
+        (void)system_text(m, &n);
+        snprintf(word, sizeof word, "Qx%dsystemtext%dxQ", n_words, n_words);
+        json_push(&a, list, n ? with_content(&a, m, word, "") : m);
+        if (n) buf_fmt(words, "%s\n", word);
+        n_words += n > 0;
+    }
+    json_put(&a, out, "messages", strlen("messages"), list);
+    if (json_get(j, "tools")) json_put(&a, out, "tools", strlen("tools"), json_get(j, "tools"));
+    if (n_words) json_write_spaced(&b, out);
     arena_release(&a);
     return b.data ? buf_take(&b) : NULL;
 }

@@ -4,14 +4,35 @@
  * Programs send system messages in the middle, several messages of one role in a row, an answer
  * first, no user at all, a word of the user behind results of tools, arguments that a cut stream
  * left open, ids of calls that are not Mistral's. Some templates raise an error then, and their
- * programs can do nothing about it. A template that takes a conversation as it is gets it as it is.
- */
+ * programs can do nothing about it; some leave out what the system says without a word. A template
+ * that takes and shows a conversation as it is gets it as it is. */
 #ifndef HONE_SERVE_MEND_H
 #define HONE_SERVE_MEND_H
 
-enum { MEND_STEPS = 7 };
-/* Returns {"messages", "tools"?}, JSON text, after step 0 to MEND_STEPS - 1, which the caller
- * frees; NULL: there is nothing to change. *what is set to words about the change. */
-char *mend_conv(const char *conv, int step, const char **what);
+#include <stdbool.h>
+
+#include "core/buf.h"
+
+enum mend_step { /* in the order in which they are tried */
+                 MEND_NULL,
+                 MEND_IDS,
+                 MEND_ARGUMENTS,
+                 MEND_SYSTEM,
+                 MEND_NEIGHBOURS,
+                 MEND_RESULTS,
+                 MEND_FIRST,
+                 MEND_NO_SYSTEM,
+                 MEND_STEPS
+};
+/* Returns {"messages", "tools"?}, JSON text, after a step, which the caller frees; NULL: there is
+ * nothing to change. *what is set to words about the change. */
+char *mend_conv(const char *conv, enum mend_step step, const char **what);
+/* Returns the conversation with a word in place of each text of the system, which no template makes
+ * by itself, and those words in `words`, a line each; NULL: the system says nothing. The caller
+ * frees both. */
+char *mend_probe(const char *conv, struct buf *words);
+/* Tells whether of every text that the system says some bytes are in the prompt. */
+struct jinja_spans;
+bool mend_shown(const char *conv, const struct jinja_spans *spans);
 
 #endif

@@ -11,6 +11,7 @@
 #include "core/num.h"
 #include "core/os.h"
 #include "core/prog.h"
+#include "serve/generic.h"
 #include "serve/mend.h"
 #include "serve/preset.h"
 #include "serve/server.h"
@@ -109,26 +110,69 @@ static int tokens_of(struct server *s, const char *conv, const char *kwargs, boo
     return p->refused ? err_set(e, ERR_DATA, "the template makes no text of these messages") : 0;
 }
 
-/* Changes the conversation until the template takes it, and notes what was changed. */
+static void take_conv(struct ask *a, char *conv) {
+    free(a->conv);
+    a->conv = conv;
+    a->n_marks = 0; /* they name messages by their number */
+}
+
+/* Gives the conversation the shape that the template needs, whatever is in it. */
+static void suit(const struct server *s, struct ask *a) {
+    static const char null[] = "\"content\":null";
+    const char *what;
+    char *conv = s->generic ? generic_conv(a->conv, s->hides_calls) : NULL;
+    if (conv) {
+        take_conv(a, conv);
+        buf_fmt(&a->warned, "%stools, told in the system's message", a->warned.len ? ", " : "");
+    }
+    if (s->keeps_null || !strstr(a->conv, null)) return;
+    conv = mend_conv(a->conv, MEND_NULL, &what);
+    if (!conv) return;
+    free(a->conv);
+    a->conv = conv;
+}
+
+/* Tells whether what the system says is not in the prompt of a conversation: where its text is not
+ * found, a word in its place tells whether the template changes it or leaves it out. */
+static bool is_silent(struct server *s, const char *conv, const char *kwargs, bool gen,
+                      const struct chat_prompt *p) {
+    struct buf words = {0}, text = {0};
+    struct err ignored;
+    bool silent = false;
+    if (mend_shown(conv, p->spans)) return false;
+    char *probe = mend_probe(conv, &words);
+    if (probe && chat_render_text(s->chat, probe, strlen(probe), kwargs, gen, &text, &ignored) == 0)
+        for (char *w = words.data, *end; *w && !silent; w = end + 1) {
+            end = strchr(w, '\n');
+            *end = 0;
+            silent = !text.len || !strstr(text.data, w);
+        }
+    free(probe);
+    buf_release(&words);
+    buf_release(&text);
+    return silent;
+}
+
+/* Changes the conversation by the steps of a list until the template takes it and shows what the
+ * system says, and notes what was changed. */
 static int render_mended(struct server *s, struct ask *a, const char *kwargs, bool gen,
-                         struct chat_prompt *p) {
+                         const enum mend_step *step, int n, struct chat_prompt *p) {
     struct buf done = {0};
     struct err ignored;
     char *conv = NULL;
     int rc = -1;
-    for (int i = 0; i < MEND_STEPS && rc; i++) {
+    for (int i = 0; i < n && rc; i++) {
         const char *what;
-        char *next = mend_conv(conv ? conv : a->conv, i, &what);
+        char *next = mend_conv(conv ? conv : a->conv, step[i], &what);
         if (!next) continue;
         free(conv);
         conv = next;
         buf_fmt(&done, "%s%s", done.len ? ", " : "", what);
         rc = tokens_of(s, conv, kwargs, gen, p, &ignored);
+        if (!rc && is_silent(s, conv, kwargs, gen, p)) rc = -1;
     }
     if (!rc) {
-        free(a->conv);
-        a->conv = conv;
-        a->n_marks = 0; /* they name messages by their number */
+        take_conv(a, conv);
         buf_fmt(&a->warned, "%s%s", a->warned.len ? ", " : "", done.data);
         conv = NULL;
     }
@@ -169,10 +213,18 @@ static int render(struct server *s, struct ask *a, bool gen, struct chat_prompt 
     if (!s->chat)
         return fault_set(f, 400, NULL, "messages",
                          "this model has no chat template; /v1/completions continues texts");
+    static const enum mend_step all[] = {MEND_NULL,   MEND_IDS,        MEND_ARGUMENTS,
+                                         MEND_SYSTEM, MEND_NEIGHBOURS, MEND_RESULTS,
+                                         MEND_FIRST,  MEND_NO_SYSTEM},
+                                system[] = {MEND_SYSTEM, MEND_NO_SYSTEM, MEND_NEIGHBOURS};
+    suit(s, a);
     char *kwargs = variables(s, a);
     int rc = tokens_of(s, a->conv, kwargs, gen, p, &e);
     if (rc && p->refused) rc = render_effort(s, a, gen, p);
-    if (rc && p->refused) rc = render_mended(s, a, kwargs, gen, p);
+    if (rc && p->refused) rc = render_mended(s, a, kwargs, gen, all, (int)COUNT_OF(all), p);
+    if (!rc && is_silent(s, a->conv, kwargs, gen, p) &&
+        render_mended(s, a, kwargs, gen, system, (int)COUNT_OF(system), p))
+        rc = tokens_of(s, a->conv, kwargs, gen, p, &e);
     free(kwargs);
     return rc ? fault_set(f, 400, NULL, "messages", "%s", e.msg) : 0;
 }

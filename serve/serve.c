@@ -19,6 +19,7 @@
 #include "core/mem.h"
 #include "core/prog.h"
 #include "serve/guard.h"
+#include "serve/generic.h"
 #include "serve/server.h"
 
 /* ---- the thread that prepares ---- */
@@ -183,6 +184,13 @@ int serve_new(struct server **out, const struct serve_opts *o, struct err *e) {
     pthread_cond_init(&s->to_engine, NULL);
     s->tmpl = o->tmpl ? o->tmpl : gguf_str_or(o->m->gguf, "tokenizer.chat_template", "");
     s->fmt = toolfmt_detect(s->tmpl, strlen(s->tmpl));
+    int rc = *s->tmpl ? chat_with(&s->chat, s->tmpl,
+                                  o->tmpl ? "--template" : "tokenizer.chat_template", o->m->tok, e)
+                      : 0;
+    s->generic = s->chat && (!s->fmt || !generic_shows_tools(s->chat));
+    s->hides_calls = s->generic && generic_hides_calls(s->chat);
+    s->keeps_null = s->chat && generic_keeps_null(s->chat);
+    if (s->generic) s->fmt = toolfmt_find(GENERIC_FORMAT);
     if (!s->fmt) s->fmt = toolfmt_plain();
     fingerprint(s);
     s->guards = guards_new(o->m->tok, s->fmt, (enum guards_mode)o->constrain, o->open_objects);
@@ -191,9 +199,6 @@ int serve_new(struct server **out, const struct serve_opts *o, struct err *e) {
     if (o->cache_dir && shelf_open(&s->shelf, o->s, o->cache_dir, o->cache_bytes, &why))
         log_warn("--cache-dir: %s; nothing is kept there", why.msg);
     so.shelf = s->shelf;
-    int rc = *s->tmpl ? chat_with(&s->chat, s->tmpl,
-                                  o->tmpl ? "--template" : "tokenizer.chat_template", o->m->tok, e)
-                      : 0;
     if (!rc) rc = sched_new(&s->sched, o->s, &so, e);
     if (!rc && no.n_hosts) rc = net_new(&s->net, &no, e);
     if (rc) {

@@ -30,6 +30,9 @@ struct server {
     struct chat *chat; /* NULL: the model has no template */
     const char *tmpl;
     const struct toolfmt *fmt;
+    bool generic;     /* the template shows no tools, or writes calls in no known way: as text */
+    bool hides_calls; /* it leaves out calls or their results */
+    bool keeps_null;  /* it tells content that is null from an empty text */
     char fingerprint[24];
     int64_t created;
     double t_start;

@@ -18,17 +18,28 @@ static const char *const special_names[N_SPECIAL] = {"bos_token", "eos_token", "
 
 struct chat {
     struct jinja *t;
+    struct jinja *lenient; /* the same as other engines have it: list.append and pop; NULL: t is so
+                              already, for it has what transformers knows at all */
     /* The texts of special tokens, owned; NULL where the tokenizer has none. */
     char *special[N_SPECIAL];
 };
 
 int chat_new(struct chat **out, const char *tmpl, const char *name, const char *bos,
              const char *eos, struct err *e) {
-    struct jinja *t;
+    struct jinja *t = NULL, *lenient = NULL;
+    struct err ignored;
     *out = NULL;
-    TRY(jinja_compile(&t, tmpl, strlen(tmpl), name, NULL, e));
+    if (jinja_compile_mode(&lenient, tmpl, strlen(tmpl), name, JINJA_LENIENT, NULL, &ignored))
+        lenient = NULL;
+    if (jinja_compile(&t, tmpl, strlen(tmpl), name, NULL, e)) {
+        if (!lenient) return (int)e->code;
+        *e = (struct err){0};
+        t = lenient;
+        lenient = NULL;
+    }
     struct chat *c = xcalloc(1, sizeof *c);
     c->t = t;
+    c->lenient = lenient;
     c->special[0] = bos && *bos ? xstrdup(bos) : NULL;
     c->special[1] = eos && *eos ? xstrdup(eos) : NULL;
     *out = c;
@@ -65,6 +76,7 @@ int chat_from_gguf(struct chat **out, const struct gguf *g, const struct tok *t,
 void chat_free(struct chat *c) {
     if (!c) return;
     jinja_free(c->t);
+    jinja_free(c->lenient);
     for (int i = 0; i < N_SPECIAL; i++) free(c->special[i]);
     free(c);
 }
@@ -114,11 +126,44 @@ static struct jval job_vars(struct jctx *c, void *ctx) {
     return chat_case_vars(c, &k);
 }
 
-/* Tells whether a template that failed may take the arguments of calls as text, as those of
- * DeepSeek V3 and R1 do, which add them to texts; then prepares for that. */
-static bool wants_text(struct job *j, const struct jinja_err *je) {
-    j->text_args = je->kind == JF_RUNTIME;
-    return j->text_args;
+/* Tells whether a template that failed may take the same in another way, and prepares for that: as
+ * other engines run templates, where it changes lists; or with the arguments of calls as text, as
+ * those of DeepSeek V3 and R1 do, which add them to texts. */
+static bool try_again(struct job *j, const struct jinja **t, const struct jinja_err *je) {
+    if (je->kind != JF_RUNTIME) return false;
+    if (strcmp(je->type, "security") == 0 && *t == j->chat->t && j->chat->lenient) {
+        *t = j->chat->lenient;
+        return true;
+    }
+    if (j->text_args) return false;
+    return j->text_args = true;
+}
+
+static struct jval named_vars(struct jctx *c, void *ctx) {
+    return chat_name_vars(c, job_vars(c, ctx));
+}
+
+/* Renders a conversation in the first way that its template takes. spans NULL: they are not wanted.
+ * *e and *je are those of the first way, where none is taken. */
+static int render(struct job *j, struct buf *out, struct jinja_spans *spans, struct jinja_err *je,
+                  struct err *e) {
+    const struct jinja *t = j->chat->t;
+    struct jinja_err last = {0};
+    struct err ignored;
+    for (int i = 0;; i++) {
+        const bool first = t == j->chat->t;
+        struct jinja_err *why = i ? &last : je;
+        struct err *say = i ? &ignored : e;
+        const int rc = spans ? jinja_render_spans(t, named_vars, j, -1, NULL, out, spans, why, say)
+                             : jinja_render_fn(t, job_vars, j, -1, NULL, out, why, say);
+        if (rc && try_again(j, &t, why)) {
+            if (first && t != j->chat->t) i = -1; /* of what it says then */
+            continue;
+        }
+        if (rc) return (int)e->code;
+        *e = (struct err){0};
+        return 0;
+    }
 }
 
 int chat_render_text(const struct chat *c, const char *conv, size_t len, const char *kwargs,
@@ -129,12 +174,7 @@ int chat_render_text(const struct chat *c, const char *conv, size_t len, const c
                     .kwargs_text = kwargs,
                     .gen = add_generation_prompt};
     struct jinja_err je = {0};
-    struct err ignored;
-    if (jinja_render_fn(c->t, job_vars, &j, -1, NULL, out, &je, e) == 0) return 0;
-    if (!wants_text(&j, &je) || jinja_render_fn(c->t, job_vars, &j, -1, NULL, out, NULL, &ignored))
-        return (int)e->code;
-    *e = (struct err){0};
-    return 0;
+    return render(&j, out, NULL, &je, e);
 }
 
 /* ---- to tokens ---- */
@@ -145,10 +185,6 @@ void chat_prompt_release(struct chat_prompt *p) {
     if (p->spans) jinja_spans_free(p->spans);
     free(p->spans);
     memset(p, 0, sizeof *p);
-}
-
-static struct jval named_vars(struct jctx *c, void *ctx) {
-    return chat_name_vars(c, job_vars(c, ctx));
 }
 
 /* Fills `out` with the ranges of bytes that come from inputs; origins that follow one another
@@ -208,12 +244,9 @@ int chat_tokens(const struct chat *c, const struct tok *t, const char *conv, siz
                     .gen = add_generation_prompt};
     struct jinja_spans spans = {0};
     struct jinja_err je = {0};
-    struct err ignored;
     struct ids all = {0};
     chat_prompt_release(out);
-    if (jinja_render_spans(c->t, named_vars, &j, -1, NULL, &out->text, &spans, &je, e) &&
-        (!wants_text(&j, &je) ||
-         jinja_render_spans(c->t, named_vars, &j, -1, NULL, &out->text, &spans, NULL, &ignored))) {
+    if (render(&j, &out->text, &spans, &je, e)) {
         out->refused = je.kind == JF_RAISED || je.kind == JF_RUNTIME;
         return (int)e->code;
     }

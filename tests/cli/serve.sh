@@ -321,10 +321,31 @@ reads 's1 u1' 'u:s1\n\nu1' '"no_system": true'
 reads 'u1 {\"x\":1} r1' 'u:u1 a:(f x=1) t:r1' '"nine": true'
 reads 'u1' '(xhigh)u:u1' '"efforts": ["low", "xhigh"], "reasoning_effort": "high"'
 reads 'u1' '(low)u:u1' '"efforts": ["low", "xhigh"], "reasoning_effort": "minimal"'
-reads 's1' 'u:' '"silent": true'
+reads 's1' 'u:s1' '"silent": true' # the template leaves the system's message out without a word
+reads 's1 u1 a1 u2' 'u:s1\n\nu1 a:a1 u:u2' '"silent": true'
 refuses 400 'This effort is not known' /v1/chat/completions '{"messages": [{"role": "user", "content": "x"}], "chat_template_kwargs": {"efforts": []}, "reasoning_effort": "high"}'
 post /v1/messages '{"max_tokens": 1, "messages": [{"role": "user", "content": "u"}, {"role": "assistant", "content": "a"}, {"role": "system", "content": "s"}, {"role": "user", "content": "v"}]}'; is 200 'a system message in the middle'
-grep -q 'system messages behind the first' "$t/log" || say "the log does not say what was changed: $(tail -n 1 "$t/log")"
+post /v1/messages '{"max_tokens": 1, "system": "s", "chat_template_kwargs": {"silent": true}, "messages": [{"role": "user", "content": "u"}]}'; is 200 'a system message that the template leaves out'
+grep -q 'system messages behind the first' "$t/log" && grep -q 'a system message, moved into the first user turn' "$t/log" || say "the log does not say what was changed: $(tail -n 1 "$t/log")"
+stop 0
+
+# ---- a template that knows neither tools nor calls, and raises at the system's messages: calls are JSON as text ----
+cat > "$t/bare.jinja" << 'END'
+{% for m in messages %}{% if m.role not in ['user', 'assistant'] %}{{ raise_exception('Only user and assistant.') }}{% endif %}<|im_start|>{{ m.role }}
+{{ m.content }}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}
+END
+start --ctx 2048 --template "$t/bare.jinja"
+get /props; grep -q '"tool_format":"generic"' "$t/o" || say "no generic calls: $(cat "$t/o")"
+post /apply-template "{\"messages\": [{\"role\": \"user\", \"content\": \"u1\"}, {\"role\": \"assistant\", \"content\": null, \"tool_calls\": [{\"id\": \"i\", \"function\": {\"name\": \"get_weather\", \"arguments\": \"{\\\"city\\\":\\\"Oslo\\\"}\"}}]}, {\"role\": \"tool\", \"tool_call_id\": \"i\", \"content\": \"rain\"}, {\"role\": \"user\", \"content\": \"u2\"}], $offer}"; is 200 'tools as text'
+for x in '"prompt":"<|im_start|>user\n# Tools' 'u1<|im_end|>' '\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call><|im_end|>' '<tool_response>\nrain\n</tool_response>\n\nu2'; do
+    grep -qF "$x" "$t/o" || say "not in the prompt: $x: $(cat "$t/o")"
+done
+post /v1/chat/completions "{$oslo, $offer, \"max_tokens\": 60, \"tool_choice\": \"required\"}"; is 200 'a generic call'
+grep -qF '"tool_calls":[{"id":"call_' "$t/o" && grep -qF '"name":"get_weather","arguments":"{\"city\":' "$t/o" && grep -qF '"content":null' "$t/o" || say "no call: $(cat "$t/o")"
+post /v1/chat/completions "{$oslo, $offer, \"max_tokens\": 60, \"tool_choice\": \"required\", \"stream\": true}"; grep -qF '"name":"get_weather"' "$t/o" || say "no call in the stream: $(cat "$t/o")"
+grep -q "tools, told in the system's message" "$t/log" || say "the log does not say that tools are text: $(tail -n 1 "$t/log")"
 stop 0
 
 # ---- keys ----

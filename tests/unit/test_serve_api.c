@@ -56,7 +56,7 @@ static void test_conversations(void) {
          "\"f\", "
          "\"parameters\": {\"maximum\": 1.0, \"x\": 12345678901234567890}}}]}",
          "{\"messages\":[{\"role\":\"system\",\"content\":\"a\\nb\"},{\"role\":\"assistant\","
-         "\"content\":\"\","
+         "\"content\":null,"
          "\"reasoning_content\":\"hm\",\"tool_calls\":[{\"id\": \"c1\", \"type\": \"function\", "
          "\"function\": {\"name\": \"f\", \"arguments\": "
          "\"{}\"}}]},{\"role\":\"tool\",\"content\":\"1\","
@@ -78,7 +78,7 @@ static void test_conversations(void) {
          "\"tool_use_id\": "
          "\"a\", \"content\": [{\"type\": \"text\", \"text\": \"ra\"}]}]}]}",
          "{\"messages\":[{\"role\":\"system\",\"content\":\"s\"},{\"role\":\"assistant\","
-         "\"content\":\"\","
+         "\"content\":null,"
          "\"reasoning_content\":\"t\",\"tool_calls\":[{\"id\":\"a\",\"type\":\"function\","
          "\"function\":"
          "{\"name\":\"f\",\"arguments\":\"{\\\"n\\\": 1.0}\"}},{\"id\":\"b\",\"type\":\"function\","

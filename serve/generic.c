@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT
+/* serve/generic.c - tools as text (generic.h). */
+#include "serve/generic.h"
+
+#include <string.h>
+
+#include "serve/ask.h"
+
+static bool is_role(const struct json *m, const char *role) {
+    const char *r = json_str(json_get(m, "role"));
+    return r && strcmp(r, role) == 0;
+}
+
+static const char *content_of(const struct json *m) {
+    const char *s = json_str(json_get(m, "content"));
+    return s ? s : "";
+}
+
+static void put_message(struct jw *w, const char *role, const struct buf *text) {
+    jw_obj(w, NULL);
+    jw_str(w, "role", role);
+    jw_strn(w, "content", text->data ? text->data : "", text->len);
+    jw_end(w);
+}
+
+/* ---- what is said ---- */
+
+static void say_tools(const struct json *tools, struct buf *out) {
+    if (!json_first(tools)) return;
+    if (out->len) buf_str(out, "\n\n");
+    buf_str(out, "# Tools\n\nYou can call functions. Each line is the definition of one, in JSON:\n"
+                 "<tools>\n");
+    for (const struct json *t = json_first(tools); t; t = json_next(t)) {
+        json_write_spaced(out, t);
+        buf_chr(out, '\n');
+    }
+    buf_str(out,
+            "</tools>\n\nTo call a function, write its name and its arguments as a JSON object "
+            "between <tool_call> and </tool_call>:\n<tool_call>\n{\"name\": \"the function's "
+            "name\", \"arguments\": {\"the argument's name\": \"its value\"}}\n</tool_call>\n"
+            "Several calls may follow one another. Their results come between <tool_response> "
+            "and </tool_response>.");
+}
+
+static void say_calls(const struct json *calls, struct buf *out) {
+    for (const struct json *c = json_first(calls); c; c = json_next(c)) {
+        const struct json *f = json_get(c, "function"), *args = json_get(f, "arguments");
+        const char *text = json_str(args), *name = json_str(json_get(f, "name"));
+        struct json *j = NULL;
+        struct err ignored;
+        buf_fmt(out, "%s<tool_call>\n{\"name\": ", out->len ? "\n" : "");
+        json_quote(out, name ? name : "", name ? strlen(name) : 0);
+        buf_str(out, ", \"arguments\": ");
+        if (text && json_parse(&j, text, strlen(text), "arguments", &ignored) == 0) args = j;
+        if (args)
+            json_write_spaced(out, args);
+        else
+            buf_str(out, "{}");
+        buf_str(out, "}\n</tool_call>");
+        json_free(j);
+    }
+}
+
+/* Writes the assistant's message with its calls in the text. */
+static void put_answer(struct jw *w, const struct json *m) {
+    struct buf text = {0};
+    buf_str(&text, content_of(m));
+    say_calls(json_get(m, "tool_calls"), &text);
+    jw_obj(w, NULL);
+    jw_str(w, "role", "assistant");
+    jw_strn(w, "content", text.data, text.len);
+    ask_copy(w, "reasoning_content", m, "reasoning_content");
+    jw_end(w);
+    buf_release(&text);
+}
+
+/* Writes the results that begin at m, and what the user says behind them, as one message. Returns
+ * the last of these. */
+static const struct json *put_results(struct jw *w, const struct json *m) {
+    struct buf text = {0};
+    const struct json *last = m;
+    for (; m && is_role(m, "tool"); last = m, m = json_next(m))
+        buf_fmt(&text, "%s<tool_response>\n%s\n</tool_response>", text.len ? "\n" : "",
+                content_of(m));
+    if (m && is_role(m, "user")) {
+        if (*content_of(m)) buf_fmt(&text, "\n\n%s", content_of(m));
+        last = m;
+    }
+    put_message(w, "user", &text);
+    buf_release(&text);
+    return last;
+}
+
+static void put_messages(struct jw *w, const struct json *list, const struct json *tools) {
+    const struct json *m = json_first(list);
+    const bool system = m && is_role(m, "system");
+    struct buf text = {0};
+    if (system) buf_str(&text, content_of(m));
+    say_tools(tools, &text);
+    if (text.len) put_message(w, "system", &text);
+    for (m = system ? json_next(m) : m; m; m = json_next(m)) {
+        if (json_first(json_get(m, "tool_calls")))
+            put_answer(w, m);
+        else if (is_role(m, "tool"))
+            m = put_results(w, m);
+        else
+            ask_put(w, NULL, m);
+    }
+    buf_release(&text);
+}
+
+char *generic_conv(const char *conv, bool hidden) {
+    struct json *j = NULL;
+    struct buf out = {0};
+    struct jw w;
+    struct err ignored;
+    if (json_parse(&j, conv, strlen(conv), "conversation", &ignored)) return NULL;
+    const struct json *list = json_get(j, "messages"), *tools = json_get(j, "tools");
+    bool any = json_len(tools) > 0;
+    for (const struct json *m = json_first(list); m && hidden && !any; m = json_next(m))
+        any = is_role(m, "tool") || json_len(json_get(m, "tool_calls")) > 0;
+    if (any) {
+        jw_init(&w, &out, false);
+        jw_obj(&w, NULL);
+        jw_arr(&w, "messages");
+        put_messages(&w, list, tools);
+        jw_end(&w);
+        jw_end(&w);
+    }
+    json_free(j);
+    return any ? buf_take(&out) : NULL;
+}
+
+/* ---- what a template does ---- */
+
+#define TOOL                                                                                       \
+    "{\"type\": \"function\", \"function\": {\"name\": \"%s\", \"description\": \"d\", "           \
+    "\"parameters\": {\"type\": \"object\", \"properties\": {\"a\": {\"type\": "                   \
+    "\"string\", \"description\": \"d\"}}, \"required\": [\"a\"]}}}"
+
+/* Renders a conversation of messages with the tool `name`. */
+static bool renders(const struct chat *c, const char *messages, const char *name, struct buf *out) {
+    struct buf conv = {0};
+    struct err ignored;
+    buf_fmt(&conv, "{\"messages\": [%s], \"tools\": [" TOOL "]}", messages, name);
+    const bool ok = chat_render_text(c, conv.data, conv.len, NULL, true, out, &ignored) == 0;
+    buf_release(&conv);
+    return ok;
+}
+
+bool generic_shows_tools(const struct chat *c) {
+    static const char user[] = "{\"role\": \"user\", \"content\": \"x\"}",
+                      both[] = "{\"role\": \"system\", \"content\": \"x\"}, {\"role\": \"user\", "
+                               "\"content\": \"x\"}",
+                      name[] = "qx_probed_tool";
+    struct buf a = {0}, b = {0};
+    const bool alone = renders(c, user, name, &a), system = renders(c, both, name, &b);
+    const bool shown = (alone && memmem(a.data, a.len, name, sizeof name - 1)) ||
+                       (system && memmem(b.data, b.len, name, sizeof name - 1));
+    const bool unknown = !alone && !system; /* it wants more than a probe has */
+    buf_release(&a);
+    buf_release(&b);
+    return shown || unknown;
+}
+
+static int64_t n_of(const struct buf *in, const char *word) {
+    int64_t n = 0;
+    for (const char *s = in->data; s && (s = strstr(s, word)); s += strlen(word)) n++;
+    return n;
+}
+
+static const char with_call[] =
+    "{\"role\": \"user\", \"content\": \"x\"}, {\"role\": \"assistant\", \"content\": %s, "
+    "\"tool_calls\": [{\"id\": \"call00001\", \"type\": \"function\", \"function\": {\"name\": "
+    "\"qx_called\", \"arguments\": {\"a\": \"b\"}}}]}, {\"role\": \"tool\", \"tool_call_id\": "
+    "\"call00001\", \"name\": \"qx_called\", \"content\": \"qx_result\"}";
+
+bool generic_hides_calls(const struct chat *c) {
+    struct buf text = {0}, out = {0};
+    buf_fmt(&text, with_call, "\"\"");
+    const bool ok = renders(c, text.data, "qx_called", &out);
+    const bool shown = out.data && strstr(out.data, "qx_called") && strstr(out.data, "qx_result");
+    buf_release(&text);
+    buf_release(&out);
+    return !ok || !shown;
+}
+
+bool generic_keeps_null(const struct chat *c) {
+    static const char *const words[] = {"None", "null", "undefined"};
+    struct buf text = {0}, null = {0}, empty = {0};
+    buf_fmt(&text, with_call, "null");
+    bool keeps = renders(c, text.data, "qx_called", &null);
+    buf_reset(&text);
+    buf_fmt(&text, with_call, "\"\"");
+    if (keeps && renders(c, text.data, "qx_called", &empty)) {
+        keeps = null.len != empty.len || memcmp(null.data, empty.data, null.len) != 0;
+        for (size_t i = 0; i < COUNT_OF(words); i++)
+            if (n_of(&null, words[i]) > n_of(&empty, words[i])) keeps = false;
+    }
+    buf_release(&text);
+    buf_release(&null);
+    buf_release(&empty);
+    return keeps;
+}
