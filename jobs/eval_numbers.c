@@ -15,6 +15,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/prog.h"
+#include "runtime/engine/fault.h"
 #include "runtime/generate/draft.h"
 
 enum { MAX_UBATCH = 2048 };
@@ -139,6 +140,7 @@ static int write_logits(struct eval_loaded *l, const int32_t *ids, int64_t n, st
         int64_t k = min_i64(BLOCK, n - i);
         rc = session_forward(l->s, ids + i, k, h, e);
         if (!rc) rc = session_head(l->s, h, k, x, e);
+        if (!rc && fault_in_logits(x, k * v)) rc = fault_find(l->s, ids, n, e);
         if (!rc) rc = out_write(o, x, (uint64_t)(k * v) * sizeof(float), e);
     }
     mem_free(h);

@@ -542,6 +542,17 @@ int imat_merge(struct imat *dst, const struct imat *src, struct err *e) {
     return 0;
 }
 
+int64_t imat_blind(struct imat_entry *en) {
+    int64_t n = 0;
+    for (int64_t k = 0; k < en->n_mat; k++) {
+        int64_t j = 0;
+        while (j < en->ne0 && !(en->sum2[k * en->ne0 + j] > 0)) j++;
+        if (j == en->ne0) en->count[k] = 0;
+        n += !(en->count[k] > 0);
+    }
+    return n;
+}
+
 void imat_weights(const struct imat_entry *en, double tau, float *out) {
     double tokens = 0;
     for (int64_t k = 0; k < en->n_mat; k++) tokens += en->count[k];

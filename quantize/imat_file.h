@@ -43,6 +43,10 @@ void imat_add_dataset(struct imat *m, const char *base_name);
  * file) is reshaped, its count goes to each. ERR_DATA when the sizes differ. Call it before
  * imat_weights. */
 int imat_fit(struct imat_entry *en, int64_t ne0, int64_t n_mat, struct err *e);
+/* Returns the number of matrices of an entry that say nothing, since every sum is 0 or no token was
+ * counted, and sets their counts to 0. An entry of such matrices only counts as missing. Call it
+ * after imat_fit. */
+int64_t imat_blind(struct imat_entry *en);
 
 int imat_read(struct imat *m, const char *path, struct err *e); /* form detected by content */
 enum imat_form { IMAT_GGUF, IMAT_DAT };

@@ -125,10 +125,12 @@ static int run_batches(struct run *q, struct batch_job *j, int64_t index, const 
 
 /* ---- one tensor ------------------------------------------------------------------------------ */
 
-/* Sets *out to the importance of a tensor as floats; NULL when it has none. */
-static int importance(struct run *q, const struct gguf_tensor *t, enum role role, float **out,
-                      struct err *e) {
+/* Sets *out to the importance of a tensor as floats; NULL when it has none. *blind is the number of
+ * its matrices without importance of their own. */
+static int find_importance(struct run *q, const struct gguf_tensor *t, enum role role, float **out,
+                           int64_t *blind, struct err *e) {
     *out = NULL;
+    *blind = 0;
     struct imat_entry *en = q->have_imat ? imat_find(&q->imat, t->name) : NULL;
     if (!en) return 0;
     int64_t n_mat = t->ne[2] * t->ne[3];
@@ -141,6 +143,8 @@ static int importance(struct run *q, const struct gguf_tensor *t, enum role role
                        q->o->imatrix, t->name, (long long)en->ne0, (long long)en->n_mat,
                        gguf_path(q->g), (long long)t->ne[0], (long long)n_mat);
     }
+    *blind = imat_blind(en);
+    if (*blind == n_mat) return 0;
     void *p;
     TRY(mem_alloc(&p, (uint64_t)n_mat * (uint64_t)t->ne[0] * sizeof(float),
                   "importance of a tensor", e));
@@ -148,6 +152,12 @@ static int importance(struct run *q, const struct gguf_tensor *t, enum role role
     imat_weights(en, q->o->search == SEARCH_CONVENTIONAL ? 0 : tau, p);
     *out = p;
     return 0;
+}
+
+static int importance(struct run *q, const struct gguf_tensor *t, enum role role, float **out,
+                      struct err *e) {
+    int64_t unused;
+    return find_importance(q, t, role, out, &unused, e);
 }
 
 static bool load_row(void *ctx, int64_t row, float *x) {
@@ -353,6 +363,8 @@ static int check_gram(const struct run *q, const struct gguf_tensor *t, struct e
 static int survey(struct run *q, struct err *e) {
     struct quantize_report *r = q->r;
     double weights = 0;
+    int64_t n_blind = 0;
+    const char *first_blind = "";
     r->rows = xcalloc((size_t)q->plan.n + 1, sizeof *r->rows);
     for (int64_t i = 0; i < q->plan.n; i++) {
         const struct gguf_tensor *t = gguf_tensor_at(q->g, i);
@@ -378,7 +390,10 @@ static int survey(struct run *q, struct err *e) {
         row->fallback = it->fallback;
         if (!same) {
             float *imp = NULL;
-            TRY(importance(q, t, it->role, &imp, e));
+            int64_t blind;
+            TRY(find_importance(q, t, it->role, &imp, &blind, e));
+            if (imp && blind && !n_blind) first_blind = t->name;
+            if (imp) n_blind += blind;
             if (q->have_gram) TRY(check_gram(q, t, e));
             row->no_imatrix = !imp && q->have_imat && it->role != ROLE_TOKEN_EMBD &&
                               (qtype_info(it->type)->flags & QF_QUANT);
@@ -386,9 +401,11 @@ static int survey(struct run *q, struct err *e) {
             mem_free(imp);
             if (bare && !q->o->dry_run && recipe_needs_imatrix(q->plan.name, it))
                 return err_set(e, ERR_USAGE,
-                               "tensor %s: %s is too coarse without importance; %s and pass it as "
-                               "--imatrix, or give the tensor another type with --tensor",
+                               "tensor %s: %s is too coarse without importance%s%s; %s and pass it "
+                               "as --imatrix, or give the tensor another type with --tensor",
                                t->name, qtype_name(it->type),
+                               q->have_imat ? ", of which nothing is in " : "",
+                               q->have_imat ? q->o->imatrix : "",
                                arch_find(gguf_str_or(q->g, "general.architecture", ""))
                                    ? "make a matrix with `hone imatrix`"
                                    : "take a matrix from a program that runs this model");
@@ -402,6 +419,11 @@ static int survey(struct run *q, struct err *e) {
         weights += (double)row->n_weights;
     }
     r->bpw = weights > 0 ? 8.0 * (double)r->out_bytes / weights : 0;
+    if (n_blind && !q->next && !q->o->dry_run)
+        log_warn(
+            "%s: %lld expert matrices have no importance (the first in %s): they take the mean "
+            "of their tensor; collect it on more text",
+            q->o->imatrix, (long long)n_blind, first_blind);
     return 0;
 }
 
@@ -461,6 +483,9 @@ static int work(struct run *run, int n, struct err *e) {
     uint64_t total = 0;
     for (int k = 0; k < n; k++) TRY(check_paths(run[k].o, e));
     TRY(gguf_open(&run->g, o->in, 0, e));
+    if (strcmp(gguf_str_or(run->g, "general.type", ""), "imatrix") == 0)
+        return err_set(e, ERR_DATA, "%s is an importance matrix, not a model: give it as --imatrix",
+                       o->in);
     if (o->imatrix) {
         TRY(imat_read(&run->imat, o->imatrix, e));
         run->have_imat = true;

@@ -70,6 +70,7 @@ static int importance(const struct imat *imat, const struct gguf_tensor *t, floa
     *entry = NULL;
     if (!en) return 0;
     TRY(imat_fit(en, t->ne[0], n_mat, e));
+    if (imat_blind(en) == n_mat) return 0;
     void *p;
     TRY(mem_alloc(&p, (uint64_t)(n_mat * t->ne[0]) * sizeof(float), "importance of a tensor", e));
     imat_weights(en, TAU, p);

@@ -76,7 +76,7 @@ static int score_choice(struct scorer *p, const struct choice_task *t, int i, in
             TRY(score_rows(p, seq, p->hidden + (r0 - at) * p->d, r0, at + n, &sum, greedy, e));
     }
     *score = sum / (double)(last - first);
-    return 0;
+    return fault_check(p->s, score, 1, seq, t->end[i], e);
 }
 
 static int score_task(struct scorer *p, const struct choice_task *t, double *score, int *pick,

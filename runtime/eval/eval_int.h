@@ -6,6 +6,7 @@
 #include "runtime/eval/kld_file_top.h"
 #include "runtime/eval/eval.h"
 #include "runtime/eval/eval_windows.h"
+#include "runtime/engine/fault.h"
 
 /* Returns log(sum exp(x)). The largest value is taken out; terms are f32, the sum is f64. */
 double eval_lse(const float *x, int64_t n);

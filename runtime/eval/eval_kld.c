@@ -304,6 +304,23 @@ static bool find_kept(struct work *w, int64_t c, int slot) {
     return all;
 }
 
+/* Fails when a number of window c is none, and says where it comes from. */
+static int check_window(const struct work *w, int64_t c, struct err *e) {
+    const struct eval_kld_run *o = w->out;
+    const int64_t at = c * o->per_chunk;
+    const int32_t *ids = o->tokens + c * o->ctx;
+    for (int i = 0; i < o->n_cand; i++) {
+        const struct kld_pos *p = &o->pos[i];
+        if (is_kept(w, w->slot, i)) continue;
+        struct session *s = w->job->cand[i];
+        if (w->job->base)
+            TRY(fault_check(w->job->base, p->nll_p + at, o->per_chunk, ids, o->ctx, e));
+        TRY(fault_check(s, p->nll_q + at, o->per_chunk, ids, o->ctx, e));
+        TRY(fault_check(s, p->kld + at, o->per_chunk, ids, o->ctx, e));
+    }
+    return 0;
+}
+
 /* Keeps what was found in window c, which took so many seconds. Probes are many and short, so their
  * windows are kept only when they took longer than PROBE_S. */
 static void keep_window(struct work *w, int64_t c, double seconds) {
@@ -366,6 +383,7 @@ static int run_windows(struct work *w, int64_t c, int n, struct prog *prog, stru
     for (w->slot = 0; w->slot < n && !rc; w->slot++, c++) {
         for (int i = 0; i < o->n_cand; i++) o->pos[i].n = c * o->per_chunk;
         rc = w->feed.most > 1 ? score_rows(w, c, 0, o->ctx, e) : run_window(w, c, prog, e);
+        if (!rc) rc = check_window(w, c, e);
         if (rc) break;
         keep_window(w, c, (prog_now_s() - t0) / n);
         show_progress(w, prog, (uint64_t)((c + 1) * o->ctx));

@@ -57,6 +57,8 @@ static int window(struct run *r, const int32_t *ids, struct err *e) {
         TRY(session_head(r->trunk, r->y + (t + 1) * r->d, k, r->lt, e));
         TRY(session_head(r->draft, r->h + t * r->d, k, r->ld, e));
         r->target = ids + t + 2;
+        if (fault_in_logits(r->lt, k * r->n_vocab)) return fault_find(r->trunk, ids, r->ctx, e);
+        if (fault_in_logits(r->ld, k * r->n_vocab)) return fault_find(r->draft, NULL, 0, e);
         pool_for(session_get_opts(r->trunk)->pool, k, 1, score_range, r);
         r->n += k;
     }

@@ -256,6 +256,7 @@ static int run_windows(struct ppl_run *p, const struct ppl_plan *w, int64_t c, i
             TRY(window(p, w, c, chunk[0], prog, e));
         else
             TRY(score(p, p->hidden + i * w->window * p->d, chunk[i], 0, w->first, w->last, e));
+        TRY(fault_check(p->s, p->nll + (c + i) * n, n, chunk[i], w->window, e));
         char *which = eval_keep_window("nll", chunk[i], w->window, w->first, w->last);
         keep_put(keep, which, p->nll + (c + i) * n, (size_t)n * sizeof *p->nll);
         free(which);

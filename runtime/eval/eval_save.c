@@ -29,6 +29,8 @@ static int save_chunk(struct save *r, const int32_t *chunk, struct err *e) {
         for (int64_t row = max_i64(at, r->from); row < last; row += r->block) {
             int64_t k = min_i64(r->block, last - row);
             TRY(session_head(r->s, r->hidden + (row - at) * r->d, k, r->logit, e));
+            if (fault_in_logits(r->logit, k * r->n_vocab))
+                return fault_find(r->s, chunk, r->ctx, e);
             for (int64_t i = 0; i < k; i++)
                 TRY(save_row(r, r->logit + i * r->n_vocab, chunk[row + i + 1], e));
         }

@@ -12,6 +12,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/prog.h"
+#include "runtime/engine/fault.h"
 
 enum { SHOW_FROM = 1024 }; /* Prompts from this length on show their progress. */
 
@@ -90,6 +91,8 @@ static int feed(struct gen *g, const int32_t *v, int64_t to, bool logits, struct
         rc = g->d   ? draft_feed(g->d, v + from, n, g->logits, e)
              : last ? session_step(g->s, v + from, n, g->logits, e)
                     : session_forward(g->s, v + from, n, NULL, e);
+        if (!rc && last && fault_in_logits(g->logits, session_model(g->s)->hp.d[HD_VOCAB]))
+            rc = fault_find(g->s, v, to, e);
         if (rc) break;
         for (int64_t i = 0; i < n; i++) ids_add(&g->fed, v[from + i]);
         g->ready = last || g->d;

@@ -130,6 +130,27 @@ static void test_unseen(void) {
     imat_release(&m);
 }
 
+/* Sums of zeros say nothing, whatever the count; such an expert takes the mean of the others, such
+ * an entry is as good as missing. */
+static void test_blind(void) {
+    struct imat m;
+    float w[6];
+    imat_init(&m);
+    struct imat_entry *en = imat_add(&m, "exps", 2, 3);
+    en->sum2[2] = 600;
+    en->sum2[3] = 1200;
+    en->count[0] = 40;
+    en->count[1] = 600;
+    CHECK_EQ_I64(imat_blind(en), 2);
+    CHECK(en->count[0] == 0 && en->count[1] == 600);
+    imat_weights(en, 0, w);
+    CHECK(w[0] == 1 && w[1] == 2 && w[4] == 1 && w[5] == 2);
+    en = imat_add(&m, "zero", 3, 1);
+    en->count[0] = 512;
+    CHECK_EQ_I64(imat_blind(en), 1);
+    imat_release(&m);
+}
+
 /* n=10: (10*1 + 30*q)/40 with q = 310/110; n=100 likewise. */
 static void test_shrinkage(void) {
     struct imat m;
@@ -319,6 +340,7 @@ int main(void) {
     RUN(test_read_dat);
     RUN(test_write);
     RUN(test_unseen);
+    RUN(test_blind);
     RUN(test_shrinkage);
     RUN(test_merge);
     RUN(test_order);

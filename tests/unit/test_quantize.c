@@ -247,6 +247,47 @@ static void test_refuses(void) {
     CHECK(!io_exists(path("x.gguf")));
 }
 
+/* A matrix of zeros is refused where a missing one is, for all of a tensor; an expert of zeros
+ * takes the mean of the others. A matrix itself is no model. */
+static void test_matrix_without_information(void) {
+    struct err e = {0};
+    struct quantize_report r;
+    struct imat m;
+    struct quantize_opts o = {.in = path("in.gguf"),
+                              .out = path("blind.gguf"),
+                              .recipe = "IQ2_XXS",
+                              .imatrix = path("zero.gguf"),
+                              .overwrite = true};
+    imat_init(&m);
+    m.chunk_size = 512;
+    imat_add_dataset(&m, "calib.txt");
+    for (int i = 0; i < N_T; i++) {
+        struct imat_entry *en = imat_add(&m, tensors[i].name, tensors[i].ne[0], tensors[i].ne[2]);
+        for (int64_t k = 0; k < en->n_mat; k++) en->count[k] = 512;
+        for (int64_t k = 0; k < en->n_mat * en->ne0; k++) en->sum2[k] = (double)(k % 7) + 1;
+    }
+    CHECK_OK(imat_write(&m, o.imatrix, IMAT_GGUF, true, &e));
+    CHECK_OK(quantize_run(&o, &r, &e));
+    CHECK_EQ_I64(r.n_no_imatrix, 0);
+    quantize_report_release(&r);
+    struct imat_entry *en = imat_find(&m, "blk.1.ffn_up_exps.weight");
+    memset(en->sum2, 0, (size_t)en->ne0 * sizeof *en->sum2); /* one expert */
+    CHECK_OK(imat_write(&m, o.imatrix, IMAT_GGUF, true, &e));
+    CHECK_OK(quantize_run(&o, &r, &e));
+    quantize_report_release(&r);
+    memset(en->sum2, 0, (size_t)(en->n_mat * en->ne0) * sizeof *en->sum2);
+    CHECK_OK(imat_write(&m, o.imatrix, IMAT_GGUF, true, &e));
+    CHECK_ERR(quantize_run(&o, &r, &e), ERR_USAGE,
+              "blk.1.ffn_up_exps.weight: IQ2_XXS is too coarse");
+    o.recipe = "Q4_K_S";
+    CHECK_OK(quantize_run(&o, &r, &e));
+    CHECK_EQ_I64(r.n_no_imatrix, 1);
+    quantize_report_release(&r);
+    o.in = o.imatrix;
+    CHECK_ERR(quantize_run(&o, &r, &e), ERR_DATA, "is an importance matrix, not a model");
+    imat_release(&m);
+}
+
 static void test_not_finite(void) {
     struct err e;
     struct quantize_report r;
@@ -416,6 +457,7 @@ int main(void) {
     RUN(test_expert_slices);
     RUN(test_same_bytes_for_any_thread_count);
     RUN(test_refuses);
+    RUN(test_matrix_without_information);
     RUN(test_not_finite);
     RUN(test_plans);
     RUN(test_overrides_and_pure);

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+/* runtime/engine/fault.c - see fault.h. It runs only after something went wrong, so it reads every
+ * weight of the file, in the order of the file, on one thread. */
+#include "runtime/engine/fault.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "core/gguf.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "runtime/engine/model.h"
+
+enum { CHUNK = 4096 }; /* a multiple of every block */
+
+bool fault_in_logits(const float *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        if (isnan(x[i]) || x[i] == INFINITY) return true;
+    return false;
+}
+
+static int64_t not_finite(const float *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(x[i])) return i;
+    return -1;
+}
+
+/* Returns the number of the first value of a tensor that is not finite, -1 when all are. */
+static int64_t bad_weight(const struct kern *k, const struct gguf_tensor *t) {
+    const struct qtype_info *q = qtype_info((int64_t)t->type);
+    if (!q || !kern_has(k, t->type)) return -1;
+    float x[CHUNK];
+    const int64_t total = t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3];
+    for (int64_t i = 0; i < total; i += CHUNK) {
+        const int64_t n = min_i64(CHUNK, total - i);
+        k->op[t->type].decode(t->data + qtype_row_bytes(t->type, i), x, n);
+        const int64_t at = not_finite(x, n);
+        if (at >= 0) return i + at;
+    }
+    return -1;
+}
+
+static int check_weights(const struct gguf *g, struct err *e) {
+    struct kern k;
+    kern_init(&k, KERN_REF);
+    for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(g, i);
+        const int64_t at = bad_weight(&k, t);
+        if (at < 0) continue;
+        return err_set(e, ERR_DATA,
+                       "%s: tensor %s: row %" PRId64 ", column %" PRId64
+                       " is not a finite number, so nothing can be computed with this model: "
+                       "convert an intact folder again",
+                       gguf_path(g), t->name, at / t->ne[0], at % t->ne[0]);
+    }
+    return 0;
+}
+
+struct first { /* the first output that is not finite */
+    int64_t width;
+    bool found;
+    int block;   /* -1: the embeddings */
+    int64_t pos; /* of the token */
+};
+
+static void see_block(void *ud, int block, const float *x, int64_t n_rows, int64_t pos) {
+    struct first *f = ud;
+    const int64_t at = f->found ? -1 : not_finite(x, n_rows * f->width);
+    if (at < 0) return;
+    *f = (struct first){f->width, true, block, pos + at / f->width};
+}
+
+/* Runs the tokens again and looks at the output of every block. */
+static int check_blocks(struct session *s, const int32_t *ids, int64_t n, struct err *e) {
+    struct first f = {.width = session_model(s)->hp.d[HD_EMBD]};
+    const char *path = gguf_path(session_model(s)->gguf);
+    struct err unused;
+    session_reset(s);
+    session_observe_hidden(s, see_block, &f);
+    const int rc = session_forward(s, ids, min_i64(n, session_get_opts(s)->n_ctx), NULL, &unused);
+    session_observe_hidden(s, NULL, NULL);
+    if (rc || !f.found) return 0;
+    char where[32];
+    snprintf(where, sizeof where, f.block < 0 ? "embeddings" : "output of block %d", f.block);
+    return err_set(e, ERR_DATA,
+                   "%s: the weights are finite numbers, but the %s is not, from token %" PRId64
+                   " on: a value leaves the range of f32",
+                   path, where, f.pos);
+}
+
+int fault_find(struct session *s, const int32_t *ids, int64_t n, struct err *e) {
+    const struct gguf *g = session_model(s)->gguf;
+    TRY(check_weights(g, e));
+    if (ids && n > 0) TRY(check_blocks(s, ids, n, e));
+    return err_set(e, ERR_DATA,
+                   "%s: logits are not finite numbers, though all weights and the outputs of all "
+                   "blocks are",
+                   gguf_path(g));
+}
+
+int fault_check(struct session *s, const double *x, int64_t n_x, const int32_t *ids, int64_t n,
+                struct err *e) {
+    for (int64_t i = 0; i < n_x; i++)
+        if (!isfinite(x[i])) return fault_find(s, ids, n, e);
+    return 0;
+}

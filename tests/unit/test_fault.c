@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+/* Weights that are no numbers, and numbers that leave the range of f32: evaluations fail and name
+ * the weight or the block. */
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "convert/convert.h"
+#include "core/io.h"
+#include "core/log.h"
+#include "core/prog.h"
+#include "runtime/eval/eval.h"
+#include "runtime/eval/eval_int.h"
+#include "tests/check.h"
+#include "tests/unit/tmpdir.h"
+
+enum { CTX = 32, N = 4 * CTX };
+static int32_t text[N];
+static const struct ids ids = {.v = text, .n = N};
+
+static const char *intact(void) {
+    static bool made;
+    struct convert_opts o = {.src = "tests/golden/models/qwen3",
+                             .out = tmp_path("m.gguf"),
+                             .type = "f32",
+                             .overwrite = true};
+    struct convert_report r;
+    struct err e;
+    if (!made) CHECK_OK(convert_run(&o, &r, &e));
+    made = true;
+    return tmp_path("m.gguf");
+}
+
+/* Returns a copy of the model in which n values of a tensor from `at` on are `value`. */
+static const char *with(const char *tensor, int64_t at, int64_t n, float value) {
+    struct gguf *g = NULL;
+    struct err e;
+    char *data = NULL;
+    size_t len = 0;
+    CHECK_OK(io_read_file(&data, &len, intact(), 1 << 26, &e));
+    CHECK_OK(gguf_open(&g, intact(), 0, &e));
+    const struct gguf_tensor *t = g ? gguf_find_tensor(g, tensor) : NULL,
+                             *first = g ? gguf_tensor_at(g, 0) : NULL;
+    CHECK(t && first);
+    /* The file ends with the data of its last tensor, which begin where its first one's do. */
+    size_t start = 0;
+    for (size_t i = 0; first && i + 64 <= len && !start; i += 4)
+        if (memcmp(data + i, first->data, 64) == 0) start = i;
+    const size_t off = t ? start + (size_t)(t->data - first->data) : 0;
+    for (int64_t i = at; t && i < at + n; i++) memcpy(data + off + 4 * (size_t)i, &value, 4);
+    tmp_write("bad.gguf", data, len);
+    gguf_close(g);
+    free(data);
+    return tmp_path("bad.gguf");
+}
+
+static void fails(const char *path, const char *message) {
+    struct model *m = NULL, *good = NULL;
+    struct session *s = NULL, *base = NULL;
+    struct eval_ppl ppl;
+    struct eval_kld kld;
+    struct err e = {0};
+    const struct session_opts o = {.n_ctx = CTX, .n_ubatch = CTX, .isa = KERN_REF};
+    CHECK_OK(model_open(&m, path, &e));
+    CHECK_OK(model_open(&good, intact(), &e));
+    CHECK_OK(session_new(&s, m, &o, &e));
+    CHECK_OK(session_new(&base, good, &o, &e));
+    CHECK_ERR(eval_ppl(s, &ids, CTX, 0, 0, NULL, &ppl, &e), ERR_DATA, message);
+    CHECK(strstr(e.msg, "bad.gguf") != NULL);
+    CHECK_ERR(eval_kld(base, &s, 1, &ids, CTX, 0, &kld, NULL, &e), ERR_DATA, message);
+    CHECK_ERR(eval_kld(s, &base, 1, &ids, CTX, 0, &kld, NULL, &e), ERR_DATA, message);
+    CHECK_ERR(eval_kld_save(s, &ids, CTX, 0, tmp_path("logits"), true, &e), ERR_DATA, message);
+    struct eval_gen gen = {0};
+    const struct ids prompt = {.v = text, .n = 8};
+    CHECK_ERR(eval_generate(s, &prompt, 4, NULL, &gen, &e), ERR_DATA, message);
+    buf_release(&gen.text);
+    CHECK_OK(eval_ppl(base, &ids, CTX, 0, 0, NULL, &ppl, &e));
+    session_free(s);
+    session_free(base);
+    model_close(m);
+    model_close(good);
+}
+
+static void test_faults(void) {
+    for (int i = 0; i < N; i++) text[i] = 1 + i * 7 % 500;
+    fails(with("blk.1.ffn_up.weight", 128 * 3 + 4, 1, NAN),
+          "tensor blk.1.ffn_up.weight: row 3, column 4");
+    fails(with("blk.2.attn_norm.weight", 5, 1, INFINITY),
+          "tensor blk.2.attn_norm.weight: row 0, column 5");
+    fails(with("blk.1.ffn_norm.weight", 0, 128, 3e38f),
+          "the output of block 1 is not, from token 0");
+}
+
+int main(void) {
+    tmp_make();
+    prog_set_mode(PROG_NEVER);
+    log_set_level(LOG_ERROR);
+    RUN(test_faults);
+    tmp_remove();
+    return check_done();
+}
