@@ -394,17 +394,53 @@ void tok_decode(const struct tok *t, int32_t id, bool special, struct buf *out) 
     }
 }
 
+/* Replaces texts in out[start..], each from left to right. */
+static void replace_in(const struct tok *t, bool whole, size_t start, struct buf *out) {
+    for (int i = 0; i < t->n_replaces; i++) {
+        const struct replace *r = &t->replace[i];
+        const size_t n = strlen(r->from);
+        if (r->whole != whole || out->len - start < n) continue;
+        struct buf b = {0};
+        const char *s = out->data + start, *end = out->data + out->len;
+        while (s < end) {
+            bool hit = (size_t)(end - s) >= n && memcmp(s, r->from, n) == 0;
+            if (hit)
+                buf_str(&b, r->to);
+            else
+                buf_chr(&b, *s);
+            s += hit ? n : 1;
+        }
+        out->len = start;
+        if (b.len) buf_add(out, b.data, b.len);
+        if (out->data) out->data[out->len] = 0;
+        buf_release(&b);
+    }
+}
+
+/* Drops the spaces of out[start..]. */
+static void drop_spaces(size_t start, struct buf *out) {
+    size_t n = start;
+    for (size_t i = start; i < out->len; i++)
+        if (out->data[i] != ' ') out->data[n++] = out->data[i];
+    out->len = n;
+    if (out->data) out->data[n] = 0;
+}
+
 void tok_decode_text(const struct tok *t, const int32_t *id, int64_t n, bool special,
                      struct buf *out) {
     const struct prep *p = &t->prep;
-    bool strip = tok_has_meta(t) && ((p->prefix != PREFIX_NONE && !p->behind) || p->squeeze);
+    bool strip = tok_has_meta(t) && !t->drops_first &&
+                 ((p->prefix != PREFIX_NONE && !p->behind) || p->squeeze);
     size_t start = out->len;
     for (int64_t i = 0; i < n; i++) {
         size_t before = out->len;
         tok_decode(t, id[i], special, out);
+        if (t->drops_first && i == 0 && tok_type(t, id[i]) == TT_NORMAL) drop_spaces(start, out);
+        if (t->n_replaces) replace_in(t, false, before, out);
         if (!strip || before != start || out->len == start) continue;
         if ((t->v.role[id[i]] == TT_NORMAL || is_spaced(t, id[i])) && out->data[start] == ' ')
             memmove(out->data + start, out->data + start + 1, out->len-- - start);
         strip = p->squeeze && !p->runs_only && out->len == start; /* all spaces in front go */
     }
+    if (t->n_replaces) replace_in(t, true, start, out);
 }

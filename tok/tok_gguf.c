@@ -294,6 +294,31 @@ static int read_found(struct tok *t, const struct gguf *g, const char *key, uint
     return 0;
 }
 
+/* Reads what decoding replaces: pairs of texts. */
+static int read_replaces(struct tok *t, const struct gguf *g, const char *key, bool whole,
+                         struct err *e) {
+    const struct gguf_kv *kv = gguf_find(g, key);
+    if (!kv) return 0;
+    if (kv->type != GV_ARR || kv->elem != GV_STR || kv->count % 2 ||
+        kv->count / 2 > (uint64_t)(MAX_REPLACES - t->n_replaces))
+        return err_set(e, ERR_DATA, "%s: key %s is not a list of at most %d pairs of texts",
+                       gguf_path(g), key, MAX_REPLACES);
+    const uint8_t *pos = kv->data;
+    for (uint64_t i = 0; i < kv->count / 2; i++) {
+        const char *s[2];
+        uint64_t len[2];
+        for (int k = 0; k < 2; k++) gguf_kv_str_next(kv, &pos, &s[k], &len[k]);
+        if (!len[0] || len[0] > UINT16_MAX || len[1] > UINT16_MAX)
+            return err_set(e, ERR_DATA, "%s: key %s has an empty or overlong text", gguf_path(g),
+                           key);
+        t->replace[t->n_replaces++] =
+            (struct replace){arena_strndup(&t->v.arena, s[0], (size_t)len[0]),
+                             arena_strndup(&t->v.arena, s[1], (size_t)len[1]), whole};
+        if (!*t->replace[t->n_replaces - 1].from) t->n_replaces--; /* U+0000 */
+    }
+    return 0;
+}
+
 static int build(struct tok *t, const struct gguf *g, const char *pre, struct err *e) {
     const struct gguf_kv *list;
     TRY(string_list(g, KEY("tokens"), &list, e));
@@ -305,6 +330,9 @@ static int build(struct tok *t, const struct gguf *g, const char *pre, struct er
     TRY(read_tokens(t, g, list, e));
     TRY(read_rules(t, g, e));
     TRY(read_specials(t, g, e));
+    t->drops_first = gguf_bool_or(g, OWN("decode_drops_first"), false);
+    TRY(read_replaces(t, g, OWN("decode_replace"), false, e));
+    TRY(read_replaces(t, g, OWN("decode_replace_text"), true, e));
     TRY(read_found(t, g, OWN("found_raw"), FOUND_RAW, e));
     TRY(read_found(t, g, OWN("found_spaced"), FOUND_SPACED, e));
     TRY(read_found(t, g, OWN("found_normalized"), FOUND_NORMALIZED, e));
@@ -393,6 +421,34 @@ static void write_added(const struct tok *t, struct gguf_w *w) {
             t->v.text[spaced]);
 }
 
+static void write_replaces(const struct tok *t, struct gguf_w *w, const char *key, bool whole) {
+    const char *text[2 * MAX_REPLACES];
+    uint64_t n = 0;
+    for (int i = 0; i < t->n_replaces; i++) {
+        if (t->replace[i].whole != whole) continue;
+        text[n++] = t->replace[i].from;
+        text[n++] = t->replace[i].to;
+    }
+    if (n) gguf_w_arr_str(w, key, text, n);
+}
+
+/* Writes how texts are decoded. */
+static void write_decoder(const struct tok *t, struct gguf_w *w) {
+    if (t->drops_first) gguf_w_bool(w, OWN("decode_drops_first"), true);
+    write_replaces(t, w, OWN("decode_replace"), false);
+    write_replaces(t, w, OWN("decode_replace_text"), true);
+    if (!t->n_replaces) return;
+    struct buf from = {0}, to = {0};
+    json_quote(&from, t->replace[0].from, strlen(t->replace[0].from));
+    json_quote(&to, t->replace[0].to, strlen(t->replace[0].to));
+    log_warn(
+        "the decoder of tokenizer.json replaces %s by %s in decoded text: other programs do not, "
+        "nor does text that is written token by token",
+        from.data, to.data);
+    buf_release(&from);
+    buf_release(&to);
+}
+
 /* Writes what other readers have no key for; nothing where theirs say it all. */
 static void write_own(const struct tok *t, struct gguf_w *w) {
     const struct prep *p = &t->prep;
@@ -411,6 +467,7 @@ static void write_own(const struct tok *t, struct gguf_w *w) {
     if (t->row && t->ignore_merges != t->row->ignore_merges)
         gguf_w_bool(w, OWN("ignore_merges"), t->ignore_merges);
     write_added(t, w);
+    write_decoder(t, w);
 }
 
 static void write_normalizer(const struct tok *t, struct gguf_w *w) {

@@ -186,6 +186,7 @@ static int build(struct tok *t, const struct tok_files *f, int64_t n_vocab, cons
     if (n_vocab <= 0) n_vocab = largest_id(json_get(model, "vocab"), f) + 1;
     TRY(vocab_init(&t->v, n_vocab, e));
     TRY(read_model(t, model, e));
+    hf_decoder(t, json_get(f->tokenizer, "decoder"));
     TRY(hf_added(t, f, e));
     hf_pad(t);
     TRY(hf_specials(t, f, e));

@@ -15,6 +15,9 @@ static inline bool hf_is(const struct json *j, const char *text) {
 /* Recognises kind, pre-tokenizer and normalization from the structure of tokenizer.json
  * (tok_hf_kind.c). */
 int hf_recognise(struct tok *t, const struct tok_files *f, const char *pre, struct err *e);
+/* Reads what the decoder of tokenizer.json does beyond undoing the normalization
+ * (tok_hf_decoder.c). */
+void hf_decoder(struct tok *t, const struct json *decoder);
 /* Tells whether tokenizer.json is of a kind that tokenizer.model may stand for. */
 bool hf_like_sentencepiece(const struct json *tokenizer);
 /* Reads where a space is added, as tokenizer.json says; returns false when it says nothing. */

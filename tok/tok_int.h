@@ -41,6 +41,12 @@ struct prep { /* what happens to text between token texts before pieces are look
     bool as_is;             /* TOK_META: spaces stay spaces, and no piece holds one */
 };
 
+enum { MAX_REPLACES = 8 };
+struct replace {           /* what the decoder of tokenizer.json replaces */
+    const char *from, *to; /* in the vocabulary's arena; from is not empty */
+    bool whole;            /* in the text of all tokens, else in that of each */
+};
+
 /* How a token's text is looked for: in the text as given; in normalized text, after a space that
  * normalization added to its own text; in normalized text. Tokens without a flag: user-defined ones
  * of SentencePiece in normalized text, others in the text as given. */
@@ -62,7 +68,10 @@ struct tok {
     bool split_words; /* TOK_META, TOK_UNIGRAM: cut in front of each U+2581 */
     bool float_sums;  /* TOK_UNIGRAM: sums are rounded as SentencePiece rounds them */
     bool add_bos, add_eos, has_add_bos, has_add_eos;
-    uint8_t *found;               /* [v.n] FOUND_ flags; NULL: none */
+    uint8_t *found; /* [v.n] FOUND_ flags; NULL: none */
+    struct replace replace[MAX_REPLACES];
+    int n_replaces;
+    bool drops_first;             /* decoding drops every U+2581 of the first token */
     struct spots raw, normalized; /* matched on the text as given, and after normalization */
     struct spots user;            /* what SentencePiece's normalization leaves as it is */
 

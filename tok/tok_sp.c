@@ -80,6 +80,7 @@ static int build(struct tok *t, const struct sp_model *m, const struct tok_files
     TRY(read_pieces(t, m, e));
     if (m->charsmap)
         TRY(charsmap_new(&t->prep.map, m->charsmap, m->charsmap_len, "tokenizer.model", e));
+    hf_decoder(t, json_get(f->tokenizer, "decoder"));
     TRY(hf_added(t, f, e));
     hf_pad(t);
     own_specials(t, m);

@@ -39,7 +39,8 @@ static bool is_padding(const struct tok *t, int64_t id) {
 
 static bool is_piece(const struct tok *t, int64_t id) {
     int type = t->v.type[id];
-    if (type == TT_USER) return t->score[id] > ADDED_SCORE; /* others were added, and are found first */
+    if (type == TT_USER)
+        return t->score[id] > ADDED_SCORE; /* others were added, and are found first */
     return type == TT_NORMAL || (type == TT_UNUSED && !is_padding(t, id));
 }
 

@@ -124,10 +124,10 @@ def decoder_families():
     marks = tf.special("<unk>", "<s>", "</s>")
     tok = tf.json_of(base, None, pt.Metaspace(tf.META, prepend_scheme="always", split=False), marks)
     tok.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace(tf.META, prepend_scheme="always"), decoders.Fuse(), decoders.Replace("\n ", "\n")])
-    yield tf.hf_family("decoder-lucie", tok)
+    yield tf.hf_family("decoder-lucie", tok, replaces=True)
     tok = tf.json_of(base, normalizers.Sequence([normalizers.Prepend(tf.META), normalizers.Replace(" ", tf.META)]), None, marks)
     tok.decoder = decoders.Sequence([decoders.Replace(tf.META, " "), decoders.Replace("in", "IN"), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0), decoders.Replace(" .", ".")])
-    yield tf.hf_family("decoder-both", tok)
+    yield tf.hf_family("decoder-both", tok, replaces=True)
 
 
 def families():
