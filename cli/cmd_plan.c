@@ -21,22 +21,24 @@ static const struct opt plan_opts[] = {
 #undef AT
 static const struct cmd_spec plan_spec = {
     .name = "plan",
-    .synopsis =
-        "MODEL.gguf [--vram SIZE[,SIZE...]] [--ctx N] [--slots N] [--kv-type T] [--recipes] "
-        "[--plot FILE] | --launches [--act MODE]",
+    .synopsis = "MODEL.gguf... | FOLDER [--vram SIZE[,SIZE...]] [--ctx N] [--slots N] [--kv-type "
+                "T] [--recipes] "
+                "[--plot FILE] | --launches [--act MODE]",
     .about = "Will it fit? Exact bytes of weights, keys and values and recurrent state from the "
-             "headers,\nwhat fits a card, and the command lines for it.",
+             "headers,\nwhat fits a card, and the command lines for it. Several files or a folder: "
+             "which one to take.",
     .opts = plan_opts,
     .n_opts = (int)COUNT_OF(plan_opts),
     .min_args = 1,
-    .max_args = 1,
+    .max_args = -1,
 };
 
 int cmd_plan(struct cli *c, int argc, char **argv, struct err *e) {
     struct memory_plan_opts a = memory_plan_usual;
     TRY(cli_parse(c, &plan_spec, &a, argc, argv, e));
     if (c->done) return 0;
-    a.path = c->arg[0];
+    a.path = c->arg;
+    a.n_paths = c->n_args;
     struct emit *m = emit_new();
     return cli_verdict(c, m, memory_plan_run(&c->work, &a, m, e));
 }

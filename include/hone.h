@@ -672,7 +672,7 @@ struct hone_plan_opts {
     const char *plot;       /* SVG of memory by context and cache type; or NULL */
     int launches;           /* instead: what a pass does step by step, with bytes and FLOP */
 };
-/* Will it fit? Memory from the headers. HONE_VERDICT: nothing of it fits the card. */
+/* Will it fit? For a folder: which of its files? HONE_VERDICT: nothing fits the card. */
 HONE_API int hone_plan(const char *model, const struct hone_plan_opts *po,
                        const struct hone_opts *opts, char **json, struct hone_error *e);
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "jobs/memory_plan.h"
+#include "jobs/plan_files.h"
 #include "jobs/plan_plot.h"
 #include "jobs/plan_program.h"
 #include "jobs/plan_split.h"
@@ -16,6 +17,7 @@
 #include "core/gguf.h"
 #include "core/io.h"
 #include "core/log.h"
+#include "core/mem.h"
 #include "core/num.h"
 #include "models/fit.h"
 #include "quantize/quantize.h"
@@ -39,12 +41,6 @@ struct plan {
     uint64_t vram;           /* The memory of all cards together. */
 };
 
-/* Writes the type of the cache, "q8_0", or "q8_0/q4_0" where keys and values differ. */
-static void kv_text(char out[40], const struct plan *p) {
-    snprintf(out, 40, "%s%s%s", p->k->name, p->k == p->v ? "" : "/",
-             p->k == p->v ? "" : p->v->name);
-}
-
 /* Returns true when other engines have this cache type too: one that stores rows of a tensor type
  * as they are. Rotated rows are hone's own. */
 static bool is_common(const struct kv_type *t) {
@@ -56,31 +52,42 @@ static bool is(const struct kv_type *t, enum kv_flag flag) {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static int read_model(struct plan *p, struct err *e) {
+int plan_read_sizes(const char *path, struct sizes *z, const struct arch **a, uint64_t *file_bytes,
+                    struct err *e) {
     struct gguf *g;
-    struct hparams *h = NULL;
-    TRY(gguf_open(&g, p->path, GGUF_TOLERANT, e));
+    struct hparams *h = xcalloc(1, sizeof *h); /* 24 KB, which is much for a stack */
+    int rc = gguf_open(&g, path, GGUF_TOLERANT, e);
+    if (rc) {
+        free(h);
+        return rc;
+    }
     const char *name = gguf_str_or(g, "general.architecture", "");
-    int rc = 0;
-    p->arch = arch_find(name);
-    if (!p->arch) rc = arch_refuse(p->path, name, e);
-    h = calloc(1, sizeof *h);
-    if (rc == 0 && !h) rc = err_set(e, ERR_SYS, "out of memory");
-    if (rc == 0) rc = hparams_from_gguf(h, p->arch, g, e);
-    if (rc == 0) rc = sizes_init(&p->z, p->arch, h, e);
+    *a = arch_find(name);
+    if (!*a) rc = arch_refuse(path, name, e);
+    if (rc == 0) rc = hparams_from_gguf(h, *a, g, e);
+    if (rc == 0) rc = sizes_init(z, *a, h, e);
     for (int64_t i = 0; i < gguf_n_tensors(g) && rc == 0; i++) {
         const struct gguf_tensor *t = gguf_tensor_at(g, i);
-        sizes_add(&p->z, p->arch, t->name, t->n_bytes);
+        sizes_add(z, *a, t->name, t->n_bytes);
     }
-    p->file_bytes = gguf_file_bytes(g);
+    *file_bytes = gguf_file_bytes(g);
     free(h);
     gguf_close(g);
     return rc;
 }
 
+int memory_plan_check(const struct memory_plan_opts *o, struct err *e) {
+    if (o->slots < 1 || o->slots > 65536)
+        return err_set(e, ERR_USAGE, "--slots: %lld is not from 1 to 65536", (long long)o->slots);
+    if (o->ctx > INT32_MAX)
+        return err_set(e, ERR_USAGE, "--ctx: %lld tokens are too many", (long long)o->ctx);
+    return 0;
+}
+
 static int settle(struct plan *p, const struct memory_plan_opts *a, struct err *e) {
     struct fit_use u;
     struct plan_split *s = &p->split;
+    TRY(memory_plan_check(a, e));
     TRY(kv_type_parse(a->kv_name, "--kv-type", &p->k, &p->v, e));
     if (a->vram) TRY(plan_split_parse(s, a->vram, e));
     for (int i = 0; i < s->n_cards; i++) p->vram += s->memory[i];
@@ -93,10 +100,6 @@ static int settle(struct plan *p, const struct memory_plan_opts *a, struct err *
                               .n_slots = a->slots,
                               .rows = kv_type_rows(p->k, p->v)};
     if (!p->ask.n_ctx) p->ask.n_ctx = 4096;
-    if (a->slots < 1 || a->slots > 65536)
-        return err_set(e, ERR_USAGE, "--slots: %lld is not from 1 to 65536", (long long)a->slots);
-    if (p->ask.n_ctx > INT32_MAX)
-        return err_set(e, ERR_USAGE, "--ctx: %lld tokens are too many", (long long)p->ask.n_ctx);
     if (a->ctx > p->z.n_ctx_train && p->z.n_ctx_train > 0)
         log_warn("the model was trained for %lld tokens; beyond them it needs rope scaling",
                  (long long)p->z.n_ctx_train);
@@ -134,7 +137,7 @@ static void emit_sizes(struct emit *m, const struct plan *p) {
     char kv_name[40];
     (void)fit_use(z, &p->ask, 0, 0, &u); /* It succeeds, since settle() tried it. */
     for (int i = 0; i < z->n_blocks; i++) experts += z->block[i].experts;
-    kv_text(kv_name, p);
+    kv_type_text(kv_name, p->k, p->v);
     emit_str(m, "file", "file", io_base(p->path));
     emit_str(m, "arch", "architecture", p->arch->name);
     emit_i64(m, "n_blocks", "blocks, the head not counted", z->n_blocks);
@@ -238,37 +241,66 @@ static int emit_recipes(struct emit *m, const struct plan *p, struct err *e) {
 
 /* ---- the answer, and commands ---------------------------------------------------------------- */
 
-static void emit_fit(struct emit *m, const struct plan *p, uint64_t vram) {
-    static const char *const way[] = {"all", "experts", "blocks", "none"};
-    char text[160];
+static void fit_text(const struct plan *p, struct buf *b) {
     const struct fit *f = &p->fit;
-    int64_t ctx = p->ask.n_ctx;
-    if (!p->have_fit) return;
     switch (f->way) {
     case FIT_ALL:
-        snprintf(text, sizeof text, "all of it, with %lld tokens", (long long)ctx);
+        buf_str(b, "all of it");
         break;
     case FIT_EXPERTS:
-        snprintf(text, sizeof text,
-                 "with the experts of %d of %d blocks in main memory, %lld tokens", f->n,
-                 p->z.n_blocks, (long long)ctx);
+        buf_fmt(b, "all but the experts of %d of %d blocks", f->n, p->z.n_blocks);
         break;
     case FIT_BLOCKS:
-        snprintf(text, sizeof text, "the last %d of %d blocks, %lld tokens", f->n, p->z.n_blocks,
-                 (long long)ctx);
+        buf_fmt(b, "the last %d of %d blocks", f->n, p->z.n_blocks);
         break;
     case FIT_NONE:
-        snprintf(text, sizeof text, "nothing of it, with %lld tokens", (long long)ctx);
+        buf_str(b, "nothing of it");
         break;
     }
+    buf_fmt(b, ", with %lld tokens", (long long)p->ask.n_ctx);
+    if (p->z.n_ctx_train && p->ask.n_ctx > p->z.n_ctx_train)
+        buf_fmt(b, ", more than the %lld it was trained for", (long long)p->z.n_ctx_train);
+}
+
+/* Answers first: does it fit, in how much, and what a smaller cache would save. */
+static void fit_answer(struct emit *m, const struct plan *p, const char *what) {
+    const struct kv_type *small = kv_type_find(KV_SMALL);
+    struct fit_ask less = p->ask;
+    struct fit_use u;
+    struct buf b = {0};
+    const bool gib = p->vram >> 30;
+    const double unit = gib ? 0x1p30 : 0x1p20, used = (double)p->fit.use.total / unit;
+    less.rows = kv_type_rows(small, small);
+    buf_fmt(&b, "%s: %s, %.1f of %.1f %s",
+            p->fit.way == FIT_ALL    ? "Fits"
+            : p->fit.way == FIT_NONE ? "Does not fit"
+                                     : "Fits in part",
+            what, used, (double)p->vram / unit, gib ? "GiB" : "MiB");
+    if (p->fit.way == FIT_ALL && p->k != small && p->split.n_cards < 2 &&
+        fit_use(&p->z, &less, 0, 0, &u) && u.total < p->fit.use.total)
+        buf_fmt(&b, "; with --kv-type " KV_SMALL " %.1f", (double)u.total / unit);
+    buf_chr(&b, '.');
+    emit_answer(m, b.data);
+    buf_release(&b);
+}
+
+static void emit_fit(struct emit *m, const struct plan *p, uint64_t vram) {
+    static const char *const way[] = {"all", "experts", "blocks", "none"};
+    struct buf text = {0};
+    const struct fit *f = &p->fit;
+    if (!p->have_fit) return;
+    fit_text(p, &text);
+    fit_answer(m, p, text.data);
     size_field(m, "vram", p->split.n_cards > 1 ? "memory of the cards" : "memory of the card",
                vram);
     size_field(m, "reserve", "  of that kept free", p->ask.reserve);
     emit_str(m, "fit", NULL, way[f->way]);
     emit_i64(m, "fit_n", NULL, f->n);
-    emit_str(m, "fits", "what fits", text);
+    emit_str(m, "fits", "what fits", text.data);
     size_field(m, "used", "  takes", f->use.total);
-    emit_i64(m, "max_ctx", "longest context all on the card", f->max_ctx);
+    emit_i64(m, "max_ctx", "longest context all on the card",
+             p->z.n_ctx_train ? min_i64(f->max_ctx, p->z.n_ctx_train) : f->max_ctx);
+    buf_release(&text);
 }
 
 /* Appends a word as a shell reads it: 'it'\''s'. */
@@ -346,7 +378,7 @@ static void emit_commands(struct emit *m, const struct plan *p) {
     struct buf b = {0};
     char kv[40];
     if (p->have_fit && p->fit.way == FIT_NONE) return;
-    kv_text(kv, p);
+    kv_type_text(kv, p->k, p->v);
     hone_command(m, p, kv, &b);
     llama_command(m, p, &b);
     ollama_commands(m, p, &b);
@@ -399,7 +431,7 @@ static int plan_unknown(const struct memory_plan_opts *o, const struct err *why,
         log_warn("--ctx and --plot are about keys and values, which are not known here");
     uint64_t vram = 0;
     if (o->vram) TRY(size_parse(o->vram, "--vram", &vram, e));
-    return unknown_plan(o->path, why, vram,
+    return unknown_plan(o->path[0], why, vram,
                         o->reserve == PLAN_USUAL_RESERVE ? fit_reserve(vram) : o->reserve,
                         o->recipes, m, e);
 }
@@ -409,11 +441,11 @@ const struct memory_plan_opts memory_plan_usual = {
 
 int memory_plan_run(struct work *w, const struct memory_plan_opts *o, struct emit *m,
                     struct err *e) {
-    /* It has 24 KB, which is much for a stack. */
-    struct plan *p = arena_array(&w->mem, 1, sizeof *p);
+    if (plan_is_choice(o)) return plan_files_run(w, o, m, e);
+    struct plan *p = arena_array(&w->mem, 1, sizeof *p); /* 24 KB, which is much for a stack */
     struct err why;
-    *p = (struct plan){.path = o->path};
-    int rc = read_model(p, e);
+    *p = (struct plan){.path = o->path[0]};
+    int rc = plan_read_sizes(p->path, &p->z, &p->arch, &p->file_bytes, e);
     if (rc == ERR_DATA && unknown_model(p->path, &why)) return plan_unknown(o, &why, m, e);
     if (rc) return rc;
     TRY(settle(p, o, e));

@@ -7,10 +7,12 @@
 #include <stdint.h>
 
 #include "jobs/work.h"
+#include "models/sizes.h"
 
 #define PLAN_USUAL_RESERVE UINT64_MAX
 struct memory_plan_opts {
-    const char *path;
+    const char *const *path; /* [n_paths] GGUF files or folders; of one file everything is shown */
+    int n_paths;
     const char *kv_name; /* type of keys and values, "q8_0" or "q8_0/q4_0" */
     const char *plot;    /* SVG of memory by context, or NULL */
     const char *act;     /* activations of `launches`, or NULL */
@@ -22,6 +24,11 @@ struct memory_plan_opts {
     bool launches;       /* instead: what a pass does step by step */
 };
 extern const struct memory_plan_opts memory_plan_usual;
+/* Returns ERR_USAGE when slots or ctx are out of range. */
+int memory_plan_check(const struct memory_plan_opts *o, struct err *e);
+/* Reads from a file's headers what its parts take in memory, its architecture and its bytes. */
+int plan_read_sizes(const char *path, struct sizes *z, const struct arch **a, uint64_t *file_bytes,
+                    struct err *e);
 /* Fills m from the headers of the file. Returns ERR_VERDICT when nothing of it fits the card; m is
  * complete then too. */
 int memory_plan_run(struct work *w, const struct memory_plan_opts *o, struct emit *m,

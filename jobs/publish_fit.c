@@ -14,6 +14,7 @@
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/num.h"
+#include "jobs/memory_plan.h"
 #include "models/fit.h"
 #include "report/pick.h"
 #include "runtime/engine/kv_type.h"
@@ -24,19 +25,6 @@ struct judge {
     struct sizes *z; /* The sizes of each file. */
     bool *ok;
 };
-
-static bool file_sizes(struct sizes *z, const char *path, struct err *e) {
-    struct gguf *g;
-    struct hparams *h = xcalloc(1, sizeof *h);
-    bool open = gguf_open(&g, path, GGUF_TOLERANT, e) == 0, ok;
-    const struct arch *a = open ? arch_find(gguf_str_or(g, "general.architecture", "")) : NULL;
-    ok = a && hparams_from_gguf(h, a, g, e) == 0 && sizes_init(z, a, h, e) == 0;
-    for (int64_t i = 0; ok && i < gguf_n_tensors(g); i++)
-        sizes_add(z, a, gguf_tensor_at(g, i)->name, gguf_tensor_at(g, i)->n_bytes);
-    if (open) gguf_close(g);
-    free(h);
-    return ok;
-}
 
 static int result_index(const struct judge *j, int i) {
     for (int k = 0; j->res && k < j->res->n_files; k++)
@@ -135,8 +123,10 @@ void publish_fit(struct release *r, const struct result *res) {
     bool any = false;
     for (int i = 0; i < r->n_files; i++) {
         char *path = io_join(r->dir, r->file[i].file);
+        const struct arch *arch;
+        uint64_t bytes;
         struct err e;
-        j.ok[i] = file_sizes(&j.z[i], path, &e);
+        j.ok[i] = plan_read_sizes(path, &j.z[i], &arch, &bytes, &e) == 0;
         if (!j.ok[i]) log_debug("%s: no memory figures: %s", path, e.msg);
         if (j.ok[i]) trained = j.z[i].n_ctx_train;
         any |= j.ok[i];

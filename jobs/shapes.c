@@ -154,7 +154,8 @@ void shapes_close(struct shapes *s) {
     memset(s, 0, sizeof *s);
 }
 
-uint64_t shapes_preset(const struct shapes *s, const char *recipe) {
+uint64_t shapes_recipe(const struct shapes *s, const char *recipe,
+                       void (*each)(void *ud, const char *name, uint64_t n_bytes), void *ud) {
     uint64_t sum = s->head_bytes + 512; /* The sum also holds the keys that quantization adds. */
     struct recipe_item *it = xcalloc((size_t)s->n + 1, sizeof *it);
     memcpy(it, s->item, (size_t)s->n * sizeof *it);
@@ -164,9 +165,14 @@ uint64_t shapes_preset(const struct shapes *s, const char *recipe) {
         uint64_t row = qtype_row_bytes(it[i].type, it[i].ne[0]);
         uint64_t bytes = row * (uint64_t)(it[i].ne[1] * it[i].ne[2] * it[i].ne[3]);
         sum += (bytes + PAD - 1) / PAD * PAD;
+        if (each) each(ud, it[i].name, bytes);
     }
     free(it);
     return sum;
+}
+
+uint64_t shapes_preset(const struct shapes *s, const char *recipe) {
+    return shapes_recipe(s, recipe, NULL, NULL);
 }
 
 /* A gradient takes a pass forwards again and two products where that has one. */

@@ -22,6 +22,9 @@ int shapes_open(struct shapes *s, const char *src, const char *type, struct err 
 void shapes_close(struct shapes *s);
 /* Returns the bytes of a file in a preset, exact but for some hundred bytes of metadata. */
 uint64_t shapes_preset(const struct shapes *s, const char *recipe);
+/* Does the same, and calls `each`, unless it is NULL, with the bytes of every tensor. */
+uint64_t shapes_recipe(const struct shapes *s, const char *recipe,
+                       void (*each)(void *ud, const char *name, uint64_t n_bytes), void *ud);
 /* Computes what second moments take: bytes of memory, and floating-point operations per token.
  * Where there are gradients their moments are part of it, if `have` bytes suffice; 0: they do. */
 void shapes_gram(const struct shapes *s, double have, double *bytes, double *flops);

@@ -143,7 +143,8 @@ int hone_plan(const char *model, const struct hone_plan_opts *opts, const struct
     struct task t;
     int rc = task_begin_form(&t, &forms_files[PLAN], opts, &po, &j, o, json, e);
     if (rc) return rc;
-    j.path = model;
+    j.path = &model;
+    j.n_paths = 1;
     return task_end(&t, memory_plan_run(&t.w, &j, t.m, &t.c.err), json, e);
 }
 

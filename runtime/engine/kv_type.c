@@ -5,6 +5,7 @@
 #include "runtime/engine/kv_type.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -221,6 +222,10 @@ static uint64_t row_of(const void *type, int64_t n) {
     const struct kv_type *t = type;
     return n % t->block ? 0 : t->row_bytes(t, n);
 }
+void kv_type_text(char out[40], const struct kv_type *k, const struct kv_type *v) {
+    snprintf(out, 40, "%s%s%s", k->name, k == v ? "" : "/", k == v ? "" : v->name);
+}
+
 struct kv_rows kv_type_rows(const struct kv_type *k, const struct kv_type *v) {
     return (struct kv_rows){row_of, k, v};
 }

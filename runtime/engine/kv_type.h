@@ -22,6 +22,7 @@ struct tq_code {                                                /* a rotated cod
 /* Defaults: the type that most programs use, the one without an error of its own, and the one of
  * layers that are spared. */
 #define KV_USUAL "f16"
+#define KV_SMALL "q8_0" /* half of that without a noticeable loss */
 #define KV_EXACT "f32"
 #define KV_EDGE "q8_0"
 enum kv_flag {
@@ -50,6 +51,8 @@ const struct kv_type *kv_type_of(enum qtype t);       /* the plain row of a tens
  * types there are. */
 int kv_type_parse(const char *text, const char *what, const struct kv_type **k,
                   const struct kv_type **v, struct err *e);
+/* Writes the name of a cache: "q8_0", or "q8_0/q4_0" where keys and values differ. */
+void kv_type_text(char out[40], const struct kv_type *k, const struct kv_type *v);
 /* For models/sizes.h, which callers include. */
 struct kv_rows;
 struct kv_rows kv_type_rows(const struct kv_type *k, const struct kv_type *v);

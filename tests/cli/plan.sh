@@ -45,7 +45,9 @@ is max_ctx 0
 # beyond the context of training: said in one way everywhere
 run 0 plan "$t/m.gguf" --vram 16GiB --ctx 1000000 --json
 is fit all
-[ "$(num max_ctx)" = 1000000 ] || say "fits with 1000000 tokens, but the longest context is $(num max_ctx)"
+num answer | grep -q 'Fits: all of it' || say "answer: $(num answer)"
+grep -q 'more than the 4096 it was trained for' "$t/o" || say "beyond training: $(num fits)"
+is max_ctx 4096 # what it was trained for
 # every cache that hone runs with is planned, and the other way round: one table
 "$HONE" eval kv --head-dims 32 --depths 16 --kv-type nope 2> "$t/e" && say "a cache type nope"
 for kv in $(sed 's/.*is not one of \(.*\), nor.*/\1/; s/,//g' "$t/e") q8_0/q4_0 Q5_0; do
@@ -109,6 +111,40 @@ grep '"card"' "$t/rows" > "$t/rows.used"
 used=$(sed -n 's/.*"used_bytes": \([0-9]*\).*/\1/p' "$t/rows" | awk '{ s += $1 } END { print s }')
 want=$(($(num weights_bytes) + $(num host_bytes) + $(num kv_hone_bytes) + $(num state_bytes) + $(grep -vc '"used_bytes": 0' "$t/rows.used") * $(num activations_bytes)))
 [ "$used" = "$want" ] || say "used on cards: $used, expected $want"
+# several files or a folder: the largest that fits whole, the closest where losses are known, and a smaller cache before a file in parts
+mkdir "$t/out"
+for r in Q8_0 Q4_K_M Q2_K; do mv "$t/$r.gguf" "$t/out/m-$r.gguf"; done
+: > "$t/out/mmproj-x.gguf"
+used() { "$HONE" plan "$t/out/m-$1.gguf" --ctx 512 --kv-type "$2" --json | sed -n 's/.*"total_bytes": \([0-9]*\).*/\1/p'; }
+run 0 plan "$t/out" --vram 24GiB --ctx 512 --json
+is take "$t/out/m-Q8_0.gguf"
+run 0 plan "$t/out" --vram "$(used Q4_K_M f16)B" --reserve 0B --ctx 512 --json
+is take "$t/out/m-Q4_K_M.gguf"
+run 0 plan "$t/out/m-Q2_K.gguf" "$t/out/m-Q4_K_M.gguf" --vram $(($(used Q4_K_M f16) - 1))B --reserve 0B --ctx 512 --json
+is take "$t/out/m-Q2_K.gguf"
+run 0 plan "$t/out" --vram $(($(used Q2_K f16) - 1))B --reserve 0B --ctx 512 --json
+num answer | grep -q 'with --kv-type q8_0' || say "a smaller cache: $(num answer)"
+run 1 plan "$t/out" --vram 1000B --ctx 512
+run 0 plan "$t/out" --vram 24GiB --ctx 512 # people see a table, the largest first
+[ "$(grep -o '^m-[A-Z0-9_]*' "$t/o" | tr '\n' ' ')" = "m-Q8_0 m-Q4_K_M m-Q2_K " ] || say "$(cat "$t/o")"
+[ "$(head -1 "$t/o" | cut -d: -f1)" = "Take m-Q8_0.gguf" ] || say "$(cat "$t/o")"
+printf '%s' '{"hone_version": "1", "model": {"name": "m"}, "files": [{"file": "m-Q8_0.gguf", "recipe": "Q8_0", "mean_kld": 0.02}, {"file": "m-Q4_K_M.gguf", "recipe": "Q4_K_M", "mean_kld": 0.01}, {"file": "m-Q2_K.gguf", "recipe": "Q2_K", "mean_kld": 0.3}]}' > "$t/out/results.json"
+run 0 plan "$t/out" --vram 24GiB --ctx 512
+[ "$(head -1 "$t/o" | cut -d, -f1)" = "Take m-Q4_K_M.gguf: the closest to the original that fits" ] || say "$(cat "$t/o")"
+grep -q '0.30000' "$t/o" || say "no losses: $(cat "$t/o")"
+# a folder that is not converted: the files that hone make makes, to the byte within its metadata
+run 0 plan tests/golden/models/qwen35moe --vram 24GiB --ctx 512 --csv
+for r in Q8_0 Q2_K; do
+    n=$(sed -n "s/^$r,\([0-9]*\),.*/\1/p" "$t/o") have=$(wc -c < "$t/out/m-$r.gguf")
+    [ $((n - have)) -lt 2048 ] && [ $((have - n)) -lt 2048 ] || say "$r of the folder: $n, is $have"
+done
+run 0 plan tests/golden/models/qwen35moe --vram 24GiB --ctx 100000 --json
+is ctx 4096 # never beyond training
+grep -q 'planned with 4096 tokens' "$t/e" || say "$(cat "$t/e")"
+mkdir "$t/none"
+run 2 plan "$t/none" --vram 1GiB
+run 2 plan "$t/out" --vram 1GiB,1GiB
+run 2 plan "$t/out" --launches
 run 0 plan tests/golden/containers/py.gguf
 run 3 plan tests/golden/containers/py-imatrix.gguf
 run 2 plan "$t/absent.gguf"
