@@ -7,6 +7,7 @@
 
 #include "convert/conv_plan.h"
 #include "core/json.h"
+#include "core/log.h"
 #include "core/mem.h"
 #include "template/chat_src.h"
 #include "tok/tok.h"
@@ -52,15 +53,22 @@ static int by_text(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Writes the templates beside the default one, in order of their names, in which all but letters
- * and digits become _. A folder whose template comes from chat_template.json has no others. */
-static int named_templates(const struct conv_plan *p, struct gguf_w *w, struct err *e) {
+/* Writes the named templates next to the default one, in order of their names, in which all but
+ * letters and digits become _. A folder whose template comes from chat_template.json has no others.
+ * Where none is called default, another one is written as the default too. */
+static int named_templates(const struct conv_plan *p, bool has_default, struct gguf_w *w,
+                           struct err *e) {
     struct chat_src all, one;
     struct err none;
     const char *name[CHAT_SRC_MAX];
     uint64_t n = 0;
     int rc = 0;
     if (chat_src_open(&all, hfdir_path(p->dir), NULL, &none)) return 0;
+    if (all.instead && !has_default) {
+        gguf_w_str(w, "tokenizer.chat_template", all.text);
+        log_warn("%s: no chat template is called default: \"%s\" is written as the default too",
+                 hfdir_path(p->dir), all.instead);
+    }
     qsort(all.names, (size_t)all.n_names, sizeof *all.names, by_text);
     for (int i = 0; i < all.n_names && !rc; i++) {
         if (strcmp(all.names[i], "default") == 0) continue;
@@ -92,7 +100,6 @@ int meta_write(struct conv_plan *p, const struct convert_opts *o, struct gguf_w 
     TRY(tokenizer(p, o->pre, w, e));
     const char *tmpl;
     TRY(hfdir_chat_template(p->dir, &tmpl, e));
-    if (!tmpl) return 0;
-    gguf_w_str(w, "tokenizer.chat_template", tmpl);
-    return named_templates(p, w, e);
+    if (tmpl) gguf_w_str(w, "tokenizer.chat_template", tmpl);
+    return named_templates(p, tmpl != NULL, w, e);
 }

@@ -166,14 +166,43 @@ static int open_src(struct chat_src *s, const char *path, const char *name, stru
     return rc;
 }
 
+/* Returns which template stands in for a missing default: tool_use, else the first by name. */
+static const char *stand_in(const struct chat_src *s) {
+    const char *best = NULL;
+    for (int i = 0; i < s->n_names; i++) {
+        if (strcmp(s->names[i], "tool_use") == 0) return s->names[i];
+        if (!best || strcmp(s->names[i], best) < 0) best = s->names[i];
+    }
+    return best;
+}
+
+/* Opens the default template or the one that stands in for it. */
+static int open_default(struct chat_src *s, const char *path, struct err *e) {
+    struct err why;
+    int rc = open_src(s, path, NULL, &why);
+    const char *other = rc == ERR_DATA ? stand_in(s) : NULL;
+    if (rc && !other) {
+        *e = why;
+        return rc;
+    }
+    if (!rc) return 0;
+    char *name = xstrdup(other);
+    chat_src_close(s);
+    rc = open_src(s, path, name, e);
+    for (int i = 0; !rc && i < s->n_names; i++)
+        if (strcmp(s->names[i], name) == 0) s->instead = s->names[i];
+    free(name);
+    return rc;
+}
+
 int chat_src_open(struct chat_src *s, const char *path, const char *name, struct err *e) {
-    int rc = open_src(s, path, name, e);
+    int rc = name ? open_src(s, path, name, e) : open_default(s, path, e);
     if (rc) chat_src_close(s);
     return rc;
 }
 
 int chat_src_open_or_empty(struct chat_src *s, const char *path, struct err *e) {
-    int rc = open_src(s, path, NULL, e);
+    int rc = open_default(s, path, e);
     if (rc == ERR_DATA && s->is_gguf && !s->n_names) {
         s->text = xstrdup("");
         s->label = xstrdup(path);

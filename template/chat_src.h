@@ -17,12 +17,13 @@ struct chat_src {
     bool is_gguf;
     char *names[CHAT_SRC_MAX]; /* all templates of the source, "default" first when there is one */
     int n_names;
+    const char *instead; /* which of names was taken because none is "default"; NULL: none */
     char *special[CHAT_SRC_SPECIALS]; /* texts of bos, eos, unk, pad; NULL: none */
 };
 extern const char *const chat_src_special_names[CHAT_SRC_SPECIALS]; /* "bos_token", ... */
 
-/* Opens the template `name` of a source. Folders need no weights. name NULL: the default template,
- * or the only one. */
+/* Opens the template `name` of a source. Folders need no weights. name NULL: the default template;
+ * where none is called so, "tool_use", else the first by name. */
 int chat_src_open(struct chat_src *s, const char *path, const char *name, struct err *e);
 /* Opens as chat_src_open does, with the default name; a GGUF without any template gives an empty
  * text. */

@@ -142,6 +142,20 @@ static void test_named_templates(void) {
     CHECK_OK(gguf_get_str(g, "tokenizer.chat_template.tool_use", &s, &e));
     CHECK_EQ_STR(s, "T");
     gguf_close(g);
+    /* without a default */
+    static const char others[] = "{\"chat_template\": [{\"name\": \"rag\", \"template\": \"R\"}, "
+                                 "{\"name\": \"tool_use\", \"template\": \"T\"}]}";
+    tmp_write("hf/tokenizer_config.json", others, sizeof others - 1);
+    CHECK_OK(convert(&e));
+    CHECK_OK(gguf_open(&g, tmp_path("out.gguf"), 0, &e));
+    if (!g) return;
+    CHECK_OK(gguf_get_str(g, "tokenizer.chat_template", &s, &e));
+    CHECK_EQ_STR(s, "T");
+    CHECK_OK(gguf_get_str(g, "tokenizer.chat_template.rag", &s, &e));
+    CHECK_EQ_STR(s, "R");
+    kv = gguf_find(g, "tokenizer.chat_templates");
+    CHECK(kv && kv->type == GV_ARR && kv->count == 2);
+    gguf_close(g);
 }
 
 static void test_damage_is_refused(void) {
