@@ -335,14 +335,16 @@ static void read_add_flag(const struct tok *t, const struct json *post, const st
     int64_t id = t->special[last ? TS_EOS : TS_BOS];
     *has = json_type(j) == JSON_BOOL;
     *value = json_bool(j, false);
-    if (id >= 0 && template_has(post, last, t->v.text[id], 0)) *has = *value = true;
+    if (!*has && id >= 0 && template_has(post, last, t->v.text[id], 0)) *has = *value = true;
 }
 
 /* Sets the flags that the classes of these tokenizers imply when no file says them. */
 static void default_flags(struct tok *t, const struct json *config) {
     const char *name = json_str(json_get(config, "tokenizer_class"));
     bool t5 = name && strstr(name, "T5");
-    if (t->kind == TOK_SPM && !t->has_add_bos) t->add_bos = t->special[TS_BOS] >= 0;
+    const struct json *bos = json_get(config, "bos_token"); /* a null means that there is none */
+    bool none = bos && json_type(bos) == JSON_NULL;
+    if (t->kind == TOK_SPM && !t->has_add_bos) t->add_bos = t->special[TS_BOS] >= 0 && !none;
     if (t->kind == TOK_UNIGRAM && t5 && !t->has_add_eos)
         t->has_add_eos = t->add_eos = t->special[TS_EOS] >= 0;
 }

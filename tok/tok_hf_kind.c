@@ -129,6 +129,56 @@ static int unknown_pre(const struct found *f, struct err *e) {
     return ERR_DATA;
 }
 
+/* ---- names ----------------------------------------------------------------------------------- */
+
+/* Of the names of one row, the one that the field's converter writes for a model. */
+static const struct {
+    const char *model_type; /* how model_type of config.json begins */
+    const char *pre;
+} pre_names[] = {
+    {"bailing_moe_v2", "bailingmoe2"},
+    {"chatglm", "chatglm-bpe"},
+    {"codeshell", "codeshell"},
+    {"cohere2_moe", "cohere2moe"},
+    {"cohere", "command-r"},
+    {"exaone4", "exaone4"},
+    {"exaone", "exaone"},
+    {"falcon_h1", "falcon-h1"},
+    {"glm", "glm4"},
+    {"granite", "refact"},
+    {"hunyuan", "hunyuan"},
+    {"hunyuan", "hunyuan-dense"},
+    {"jais", "jais"},
+    {"joyai", "joyai-llm"},
+    {"kormo", "kormo"},
+    {"lfm2", "lfm2"},
+    {"llada_moe", "llada-moe"},
+    {"llama4", "llama4"},
+    {"mellum", "mellum2"},
+    {"mellum", "mellum"},
+    {"megrez", "megrez"},
+    {"minimax_m2", "minimax-m2"},
+    {"modernbert", "modern-bert"},
+    {"olmo", "olmo"},
+    {"phi", "phi-2"},
+    {"refact", "refact"},
+    {"roberta", "roberta-bpe"},
+    {"solar_open", "solar-open"},
+    {"starcoder2", "starcoder"},
+    {"trillion", "trillion"},
+};
+
+static const char *pre_name(const struct pretok_row *row, const struct json *model_config) {
+    const char *type = json_str(json_get(model_config, "model_type"));
+    const char *inner = json_str(json_get(json_get(model_config, "text_config"), "model_type"));
+    if (inner) type = inner;
+    for (size_t i = 0; type && i < COUNT_OF(pre_names); i++)
+        if (strncmp(type, pre_names[i].model_type, strlen(pre_names[i].model_type)) == 0 &&
+            pretok_by_name(pre_names[i].pre) == row)
+            return pre_names[i].pre;
+    return row->name;
+}
+
 /* ---- decisions ------------------------------------------------------------------------------- */
 
 static int named_pre(struct tok *t, const char *pre, struct err *e) {
@@ -216,6 +266,7 @@ int hf_recognise(struct tok *t, const struct tok_files *files, const char *pre, 
     look_at_norm(json_get(files->tokenizer, "normalizer"), 0, &n);
     look_at_pre(json_get(files->tokenizer, "pre_tokenizer"), 0, &f);
     int rc = decide(t, &n, &f, files->model, pre, e);
+    if (!rc && t->row && !pre) t->pre = pre_name(t->row, files->model);
     buf_release(&f.regexes);
     return rc;
 }

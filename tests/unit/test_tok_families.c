@@ -158,8 +158,42 @@ static void test_families(void) {
     strs_release(&strings);
 }
 
+/* Names of the field's converter, and the families whose regexes they stand for. */
+static void test_names(void) {
+    static const char *const list[][3] = {{"dbrx", "glm4_moe", "glm4"},
+                                          {"dbrx", "olmo2", "dbrx"},
+                                          {"llama-bpe", "lfm2", "lfm2"},
+                                          {"llama-bpe", "falcon_h1", "falcon-h1"},
+                                          {"gpt-4o", "llama4", "llama4"},
+                                          {"gpt-4o", "minimax_m2", "minimax-m2"},
+                                          {"smollm", "starcoder2", "starcoder"},
+                                          {"smollm", "cohere", "command-r"},
+                                          {"gpt-2", "exaone4", "exaone4"},
+                                          {"stablelm2", "hunyuan_v1_moe", "hunyuan"},
+                                          {"deepseek-v3", "hunyuan_v1_dense", "hunyuan-dense"}};
+    for (size_t i = 0; i < COUNT_OF(list); i++) {
+        struct err e = {0};
+        struct family f;
+        struct tok *t = NULL;
+        struct json *config = NULL;
+        char file[64], text[128];
+        snprintf(file, sizeof file, "%s.json.gz", list[i][0]);
+        int n =
+            snprintf(text, sizeof text, "{\"text_config\":{\"model_type\":\"%s\"}}", list[i][1]);
+        family_open(&f, file);
+        CHECK_OK(json_parse(&config, text, (size_t)n, "config", &e));
+        f.files.model = config;
+        CHECK_OK(tok_from_files(&t, &f.files, 0, NULL, &e));
+        if (t) CHECK_EQ_STR(tok_pre(t), list[i][2]);
+        tok_free(t);
+        json_free(config);
+        family_close(&f);
+    }
+}
+
 int main(void) {
     log_set_level(LOG_ERROR);
     RUN(test_families);
+    RUN(test_names);
     return check_done();
 }
