@@ -8,20 +8,47 @@
 #include <string.h>
 
 #include "core/json.h"
+#include "core/log.h"
 #include "core/num.h"
+#include "core/show.h"
+#include "core/str.h"
+
+/* Tells whether a class is one of a language model by the ending of its name; others, such as
+ * LlamaForSequenceClassification, have another head. */
+static bool is_language_model(const char *cls) {
+    return !cls || str_ends(cls, "ForCausalLM") || str_ends(cls, "ForConditionalGeneration") ||
+           str_ends(cls, "LMHeadModel") || str_ends(cls, "Model");
+}
+
+/* Finds the architecture by model_type, as transformers does where it loads no code of the folder,
+ * provided that all tensors have its names. NULL: unknown. */
+static const struct arch *by_type(const struct hfdir *dir, const char *cls) {
+    const char *type = json_str(hfdir_hparam(dir, "model_type"));
+    const struct arch *a = is_language_model(cls) && !json_get(hfdir_config(dir), "auto_map")
+                               ? arch_find_type(type)
+                               : NULL;
+    if (a && a->which) a = a->which(dir);
+    if (!a || !named_as(dir, a)) return NULL;
+    if (cls)
+        log_warn("model class %s is not known; it is read as %s by its model_type, %s",
+                 show_n(cls, strlen(cls)).s, a->family, type);
+    return a;
+}
 
 static int find_arch(struct conv_plan *p, struct err *e) {
     const struct json *cfg = hfdir_config(p->dir);
-    const struct json *list = json_get(json_get(cfg, "text_config"), "architectures");
-    const char *cls = json_str(json_first(list));
-    if (!cls) cls = json_str(json_first(json_get(cfg, "architectures")));
+    const char *outer = json_str(json_first(json_get(cfg, "architectures")));
+    const char *inner = json_str(json_first(json_get(hfdir_text_config(p->dir), "architectures")));
+    const char *cls = inner ? inner : outer;
+    p->arch = cls ? arch_find_dir(cls, p->dir) : NULL;
+    if (!p->arch && inner && outer) p->arch = arch_find_dir(outer, p->dir);
+    if (!p->arch) p->arch = by_type(p->dir, cls);
+    if (p->arch) return 0;
     if (!cls)
         return err_set(e, ERR_DATA,
                        "%s/config.json names no model class in \"architectures\": add "
                        "the one of the original release",
                        hfdir_path(p->dir));
-    p->arch = arch_find_dir(cls, p->dir);
-    if (p->arch) return 0;
     return unknown_class(p->dir, cls, e);
 }
 
@@ -89,10 +116,10 @@ static bool keeps(const struct conv_plan *p, const struct item *it) {
     static const bool rows_only[XF_COUNT] = {
         [XF_COPY] = true,        [XF_V_ROWS] = true,       [XF_V_ROWS_TAIL] = true,
         [XF_SPLIT_FIRST] = true, [XF_SPLIT_SECOND] = true, [XF_ROPE_PAIRS] = true,
-        [XF_QKV_ALL] = true,     [XF_QKV_Q] = true,        [XF_QKV_K] = true,
-        [XF_QKV_V] = true,       [XF_EVEN] = true,         [XF_ODD] = true,
-        [XF_TURN] = true,        [XF_TURN_FIRST] = true,   [XF_TURN_SECOND] = true,
-        [XF_QKVZ_QKV] = true,    [XF_QKVZ_Z] = true};
+        [XF_ROPE_HALVES] = true, [XF_QKV_ALL] = true,      [XF_QKV_Q] = true,
+        [XF_QKV_K] = true,       [XF_QKV_V] = true,        [XF_EVEN] = true,
+        [XF_ODD] = true,         [XF_TURN] = true,         [XF_TURN_FIRST] = true,
+        [XF_TURN_SECOND] = true, [XF_QKVZ_QKV] = true,     [XF_QKVZ_Z] = true};
     bool all = it->n_src > 0 && it->inst.n_dims >= 2 && rows_only[it->xf];
     for (int64_t i = 0; i < it->n_src && all; i++)
         all = dq_is_mxfp4(&p->src[it->src + i]) && !p->src[it->src + i].delta;

@@ -46,6 +46,9 @@ void plan_release(struct conv_plan *p);
  * nearest known one and what it lacks. */
 int unknown_class(const struct hfdir *dir, const char *cls, struct err *e);
 
+/* Tells whether every tensor of the folder is named as in an architecture (unknown.c). */
+bool named_as(const struct hfdir *dir, const struct arch *a);
+
 /* Binds the tensors of the folder to the expected ones (name_map.c); every source is used or
  * accounted for. */
 int map_tensors(struct conv_plan *p, const struct convert_opts *o, struct err *e);

@@ -48,9 +48,33 @@ static int check_merged(const struct hfdir *dir, const char *name, struct err *e
     return 0;
 }
 
-static bool left_out(const struct arch *a, const char *name) {
+static bool has_part(const char *name, const char *part) {
+    for (const char *at = strstr(name, part); at; at = strstr(at + 1, part))
+        if (at == name || at[-1] == '.') return true;
+    return false;
+}
+
+bool hf_names_other_part(const struct arch *a, const char *name) {
+    static const char *const usual[] = {"visual.",
+                                        "vision_tower.",
+                                        "vision_model.",
+                                        "vision_encoder.",
+                                        "audio_tower.",
+                                        "audio_encoder.",
+                                        "embed_vision.",
+                                        "embed_audio.",
+                                        "mm_projector.",
+                                        "multi_modal_projector.",
+                                        "vision_embedder.",
+                                        "talker.",
+                                        "token2wav.",
+                                        "code2wav.",
+                                        "speech_embeddings.",
+                                        "vision_projection."};
     for (const char *const *s = a->skip; s && *s; s++)
-        if (strstr(name, *s + (**s == '='))) return true;
+        if (has_part(name, *s + (**s == '='))) return true;
+    for (size_t i = 0; i < COUNT_OF(usual); i++)
+        if (has_part(name, usual[i])) return true;
     return false;
 }
 
@@ -76,7 +100,7 @@ static const char *prefix_of(const struct hf_names *h, int64_t n, const struct a
     size_t len = 0;
     for (int64_t i = 0; i < n; i++) {
         const char *s = h->name[i], *at = strstr(s, stem);
-        if (!at || (at != s && at[-1] != '.') || left_out(a, s)) continue;
+        if (!at || (at != s && at[-1] != '.') || hf_names_other_part(a, s)) continue;
         if (best && (size_t)(at - s) >= len) continue;
         best = s;
         len = (size_t)(at - s);

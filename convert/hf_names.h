@@ -20,4 +20,8 @@ struct hf_names {
 int hf_names_make(struct hf_names *out, const struct hfdir *dir, const struct arch *a,
                   struct arena *mem, struct err *e);
 
+/* Tells whether a tensor belongs to another part of a model that sees, hears or speaks than the
+ * language model: by the architecture's list or by names that such parts usually have. */
+bool hf_names_other_part(const struct arch *a, const char *name);
+
 #endif

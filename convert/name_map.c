@@ -147,22 +147,58 @@ static int missing(const struct mapping *m, const struct item *it, const char *n
                    dir, name, it->inst.name);
 }
 
-/* Binds one source per expert, stacked in order of their numbers. *found stays false when the first
- * is not there. */
+/* Binds one source per expert, stacked in order of their numbers, or two ("%e.gate&up"), of which
+ * each has half of the rows. *found stays false when the first is not there. */
 static int bind_stacked(struct mapping *m, struct item *it, const char *pat, size_t len,
                         int64_t layer, const int64_t *want, bool *found, struct err *e) {
-    for (int64_t x = 0; x < want[0]; x++) {
-        char name[NAME_MAX_LEN];
+    const char *second = memchr(pat, '&', len), *stem = strstr(pat, "%e") + 3;
+    const int n = second ? 2 : 1;
+    int64_t shape[2] = {want[1] / n, want[2]};
+    for (int64_t x = 0; x < n * want[0]; x++) {
+        char name[NAME_MAX_LEN], both[NAME_MAX_LEN];
         bool is = false;
-        if (arch_name(name, sizeof name, pat, len, layer, x))
-            TRY(claim(m, name, want + 1, it->inst.n_dims - 1, false, &is, e));
+        const char *tail = x % n ? second + 1 : stem;
+        const size_t n_tail = (size_t)((second && x % n == 0 ? second : pat + len) - tail);
+        snprintf(both, sizeof both, "%.*s%.*s", (int)(stem - pat), pat, (int)n_tail, tail);
+        if (arch_name(name, sizeof name, both, strlen(both), layer, x / n))
+            TRY(claim(m, name, shape, it->inst.n_dims - 1, false, &is, e));
         if (!is && x) return missing(m, it, name, e);
         if (!is) return 0;
     }
-    if (it->xf == XF_SPLIT_FIRST || it->xf == XF_SPLIT_SECOND) it->xf = XF_COPY;
-    it->n_src = want[0];
+    if (it->xf == XF_SPLIT_FIRST || it->xf == XF_SPLIT_SECOND || xform_turns(it->xf))
+        it->xf = XF_COPY;
+    it->n_src = n * want[0];
     *found = true;
     return 0;
+}
+
+/* Takes a matrix that is stored apart, where the table expects it in one with another, as it is. */
+static void unfused(const struct mapping *m, struct item *it, const char *name,
+                    const int64_t want[4]) {
+    const int64_t i = lookup(m, name);
+    const struct st_tensor *t = i < 0 ? NULL : hfdir_tensor_at(m->p->dir, i);
+    if (!t || t->n_dims != 2 || it->inst.n_dims != 2 || t->shape[0] != want[0]) return;
+    if (it->xf == XF_SPLIT_FIRST || it->xf == XF_SPLIT_SECOND) it->xf = XF_COPY;
+}
+
+/* Chooses the transform by how fused experts are stored: [rows][columns] or transposed. Releases
+ * differ, so where the table's way does not fit the shape and the other does, that one is meant. */
+static void orient(const struct mapping *m, struct item *it, const char *name,
+                   const int64_t want[4]) {
+    static const struct {
+        enum xform plain, turned;
+    } pair[] = {
+        {XF_COPY, XF_TURN}, {XF_SPLIT_FIRST, XF_TURN_FIRST}, {XF_SPLIT_SECOND, XF_TURN_SECOND}};
+    const int64_t i = lookup(m, name);
+    const struct st_tensor *t = i < 0 ? NULL : hfdir_tensor_at(m->p->dir, i);
+    if (!t || t->n_dims != 3 || it->inst.n_dims != 3 || !role_is_routed(it->inst.row->role)) return;
+    const bool as_is = t->shape[1] == want[1] && t->shape[2] == want[2];
+    const bool swapped = t->shape[1] == want[2] && t->shape[2] == want[1];
+    for (size_t k = 0; k < COUNT_OF(pair) && as_is != swapped; k++)
+        if (it->xf == pair[k].plain || it->xf == pair[k].turned) {
+            it->xf = swapped ? pair[k].turned : pair[k].plain;
+            return;
+        }
 }
 
 /* Tries one spelling; *found tells. */
@@ -181,7 +217,9 @@ static int bind_spelling(struct mapping *m, struct item *it, const char *pat, si
     if (stack && stack < pat + len) return bind_stacked(m, it, pat, len, layer, want, found, e);
     char name[NAME_MAX_LEN];
     if (!arch_name(name, sizeof name, pat, len, layer, 0)) return 0;
+    unfused(m, it, name, want);
     xform_want(&m->p->hp_src, it, want);
+    orient(m, it, name, want);
     if (it->xf == XF_LATENT_K || it->xf == XF_LATENT_V) n = xform_latent_source(h, want);
     TRY(claim(m, name, want, n, xform_turns(it->xf), found, e));
     if (*found && it->xf == XF_TURN && n == 2 && !dq_is_plain(&m->p->src[m->p->n_src - 1]))
@@ -252,6 +290,10 @@ static int account(struct mapping *m, int64_t i, bool no_mtp, struct err *e) {
             p->n_vision += **s != '=';
             return 0;
         }
+    if (hf_names_other_part(p->arch, name)) {
+        p->n_vision++;
+        return 0;
+    }
     if (no_mtp && strncmp(name, "mtp.", 4) == 0) return 0;
     if (p->hp.tied && strcmp(name, "lm_head.weight") == 0) {
         log_warn("%s is left out: config.json ties the head to the embedding", SHOW(t->name));

@@ -51,12 +51,6 @@ static struct strmap *patterns_of(const struct arch *a, struct arena *keys) {
     return map;
 }
 
-static bool left_out(const struct arch *a, const char *name) {
-    for (const char *const *s = a->skip; s && *s; s++)
-        if (strstr(name, *s)) return true;
-    return false;
-}
-
 /* Counts the tensors of the folder that are named as in `a`, or belong to no text model, and
  * appends the patterns of the others. */
 static int64_t count_named(const struct hfdir *dir, const struct arch *a, struct buf *others) {
@@ -70,7 +64,7 @@ static int64_t count_named(const struct hfdir *dir, const struct arch *a, struct
         buf_reset(&b);
         add_pattern(&b, name, strlen(name));
         if (!b.len) continue;
-        if (left_out(a, name) || strmap_get(map, b.data, b.len) >= 0) {
+        if (hf_names_other_part(a, name) || strmap_get(map, b.data, b.len) >= 0) {
             n++;
         } else if (add_key(seen, &keys, &b) && n_others++ < MOST_NAMES) {
             buf_fmt(others, "%s%s", n_others > 1 ? ", " : "", show_n(b.data, b.len).s);
@@ -83,6 +77,14 @@ static int64_t count_named(const struct hfdir *dir, const struct arch *a, struct
     strmap_free(seen);
     arena_release(&keys);
     return n;
+}
+
+bool named_as(const struct hfdir *dir, const struct arch *a) {
+    struct buf others = {0};
+    (void)count_named(dir, a, &others);
+    const bool all = !others.len;
+    buf_release(&others);
+    return all;
 }
 
 int unknown_class(const struct hfdir *dir, const char *cls, struct err *e) {

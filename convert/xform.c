@@ -47,9 +47,12 @@ struct job {
     bool copy;     /* The dtype is the same and there is no arithmetic. */
     int64_t group; /* The rows or columns per V head; 0: there is no regrouping. */
     int64_t fixed; /* The rows in front that stay in place. */
-    int64_t head;  /* The rows per head whose halves become pairs, even; else 0. */
+    int64_t head;  /* The rows per head whose halves become pairs; else 0. */
+    int64_t rot;   /* Of those the first, which rope turns, even. */
+    bool apart;    /* Pairs become halves instead. */
     int64_t per;   /* For XF_QKV_*, the query heads per key head; else 0. */
     int64_t odd;   /* 0 for XF_EVEN and 1 for XF_ODD; else -1. */
+    bool halves;   /* A matrix has two sources, one for each half of its rows. */
     bool turned;   /* The source is [columns][rows]. */
     int64_t kv; /* For XF_LATENT_*, the rows of a head in the source: of keys and then of values. */
 };
@@ -77,6 +80,14 @@ static int64_t qkv_old(const struct job *j, int64_t r) {
     return (kv * (j->per + 2) + part) * hd + r % hd;
 }
 
+/* Returns the row of a head whose rotated rows are put side by side by pairs, or, where j->apart,
+ * are taken apart into halves. */
+static int64_t pair_old(const struct job *j, int64_t r) {
+    const int64_t i = r % j->head, half = j->rot / 2;
+    if (i >= j->rot) return r;
+    return r - i + (j->apart ? i % half * 2 + i / half : i % 2 * half + i / 2);
+}
+
 struct place {
     const struct dq *s; /* The source; NULL: this is a row of padding. */
     int64_t mat, row;   /* The place inside the source. */
@@ -102,7 +113,7 @@ static struct place locate(const struct job *j, int64_t out_row) {
     int64_t mat = out_row / j->rows, r = out_row % j->rows;
     if (j->group && j->it->xf != XF_V_COLS && r >= j->fixed)
         r = j->fixed + v_old(&j->p->hp, j->group, r - j->fixed);
-    if (j->head) r = r - r % j->head + r % 2 * (j->head / 2) + r % j->head / 2;
+    if (j->head) r = pair_old(j, r);
     if (is_qkvz(j->it->xf))
         return (struct place){&j->p->src[j->it->src], 0, qkvz_old(&j->p->hp, j->it->xf, r)};
     if (j->kv) r = (mat + 1) * j->kv - j->rows + r;
@@ -112,6 +123,7 @@ static struct place locate(const struct job *j, int64_t out_row) {
     if (j->per) r = qkv_old(j, r);
     if (j->odd >= 0 && j->it->inst.n_dims == 3) r = 2 * r + j->odd;
     const struct dq *s = &j->p->src[j->it->src];
+    if (j->halves) return (struct place){s + 2 * mat + r / j->src_rows, 0, r % j->src_rows};
     return j->it->n_src > 1 ? (struct place){s + mat, 0, r} : (struct place){s, mat, r};
 }
 
@@ -395,7 +407,7 @@ static void setup(struct job *j) {
     if (v && h->d[HD_LIN_V_HEADS] != h->d[HD_LIN_K_HEADS])
         j->group = it->inst.row->group ? h->d[it->inst.row->group] : 1;
     bool vector = it->inst.n_dims == 1 &&
-                  (v || xf == XF_ROPE_PAIRS ||
+                  (v || xf == XF_ROPE_PAIRS || xf == XF_ROPE_HALVES ||
                    xf == XF_QKV_ALL); /* In regrouped vectors one element is one row. */
     j->cols = vector ? 1 : ne[0];
     j->rows = vector ? ne[0] : ne[1];
@@ -414,10 +426,17 @@ static void setup(struct job *j) {
     if (is_half(xf) || (j->odd >= 0 && it->inst.n_dims == 3)) j->src_rows *= 2;
     if (xf == XF_SPLIT_SECOND || xf == XF_TURN_SECOND) j->row_step = j->src_part;
     if (xf == XF_V_ROWS_TAIL) j->fixed = 2 * h->d[HD_LIN_K_HEADS] * h->d[HD_LIN_K_DIM];
-    if (xf == XF_ROPE_PAIRS) j->head = hp_dim(h, it->inst.block, it->inst.row->group);
+    j->halves = it->inst.n_dims == 3 && it->n_src == 2 * ne[2];
+    if (j->halves) j->src_rows /= 2;
+    j->apart = xf == XF_ROPE_HALVES;
+    if (xf == XF_ROPE_PAIRS || (j->apart && h->d[HD_ROPE_SEC0])) {
+        j->head = hp_dim(h, it->inst.block, it->inst.row->group);
+        j->rot = hp_dim(h, it->inst.block, HD_ROT);
+        if (j->rot < 2 || j->rot > j->head) j->rot = j->head;
+    }
     if (is_qkv(xf)) {
         const struct layer_hp *l = &h->layer[it->inst.block];
-        j->head = xf == XF_QKV_V || xf == XF_QKV_ALL ? 0 : l->head_dim;
+        j->head = j->rot = xf == XF_QKV_V || xf == XF_QKV_ALL ? 0 : l->head_dim;
         j->per = l->heads / l->kv_heads;
         j->src_rows = hp_dim(h, it->inst.block, HD_QKV_OUT);
     }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/attr.h"
 #include "core/buf.h"
 #include "core/hash.h"
 #include "core/hfshards.h"
@@ -176,10 +177,21 @@ done:
 
 /* ---- the folder ------------------------------------------------------------------------------ */
 
+/* Returns the part of config.json that is about the language model; NULL: it is not apart. */
+static const struct json *find_text_config(const struct json *config) {
+    static const char *const name[] = {"text_config", "llm_config", "language_config"};
+    const struct json *thinker = json_get(config, "thinker_config"), *j = NULL;
+    for (size_t i = 0; i < COUNT_OF(name) && !j; i++) {
+        j = json_get(json_type(thinker) == JSON_OBJ ? thinker : config, name[i]);
+        if (json_type(j) != JSON_OBJ) j = NULL;
+    }
+    return j;
+}
+
 static int check_config(struct hfdir *h, const char *what, struct err *e) {
     if (json_type(h->config) != JSON_OBJ)
         return err_set(e, ERR_DATA, "%s: not a JSON object", what);
-    h->text_config = json_get(h->config, "text_config");
+    h->text_config = find_text_config(h->config);
     return 0;
 }
 
@@ -266,6 +278,9 @@ const char *hfdir_base(const struct hfdir *h) {
 }
 const struct json *hfdir_config(const struct hfdir *h) {
     return h->config;
+}
+const struct json *hfdir_text_config(const struct hfdir *h) {
+    return h->text_config;
 }
 int hfdir_n_files(const struct hfdir *h) {
     return h->n_files;

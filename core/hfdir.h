@@ -22,6 +22,9 @@ const char *
 hfdir_base(const struct hfdir *h); /* last component of the real path: the model's name */
 
 const struct json *hfdir_config(const struct hfdir *h); /* root of config.json, never NULL */
+/* Returns the part of config.json that is about the language model: "text_config", also of a
+ * "thinker_config", and other names of it. NULL: it is not apart. */
+const struct json *hfdir_text_config(const struct hfdir *h);
 /* Returns a hyperparameter by the merging rule that text_config overlays the root (and see
  * hfdir_complete). `names` is
  * "a|b|c", of which the first spelling that is found wins. NULL when it is absent. */

@@ -251,7 +251,8 @@ enum xform {
     XF_NEG_EXP_V,    /* -exp, then V_ROWS with groups of 1 */
     XF_SPLIT_FIRST,  /* first half of the rows of each matrix (fused gate_up: gate) */
     XF_SPLIT_SECOND, /* second half (up) */
-    XF_ROPE_PAIRS,   /* rows of each head of `group`: new[2i + b] = old[i + b * group/2] */
+    XF_ROPE_PAIRS,  /* first `rot` rows of each head of `group`: new[2i + b] = old[i + b * rot/2] */
+    XF_ROPE_HALVES, /* where rope has sections: new[i + b * rot/2] = old[2i + b] */
     XF_QKV_Q, /* wqkv, for each key head its queries, the key, the value: queries, as XF_ROPE_PAIRS
                */
     XF_QKV_K, /* ... keys, as XF_ROPE_PAIRS */
@@ -341,7 +342,8 @@ struct tensor_row {
     const char *gguf; /* "blk.%d.ffn_down_exps.weight" */
     /* HF spellings "a|b" after removal of "language_model."; %d: layer number within the trunk, or
      * within mtp.layers for names that start with "mtp."; %e: expert number (then the sources are
-     * stacked, and XF_SPLIT_* does not apply). NULL: never made by conversion. */
+     * stacked, and XF_SPLIT_* and XF_TURN* do not apply; "%e.a&b": the rows of a, then those of b).
+     * NULL: never made by conversion. */
     const char *hf;
     uint8_t dim[4]; /* enum hp_dim, outer to inner, after the transform; HD_NONE ends */
     enum xform xf;
@@ -389,8 +391,12 @@ struct arch {
 };
 
 /* registry.c */
-const struct arch *arch_find(const char *gguf_name);   /* NULL: unknown */
-const struct arch *arch_find_hf(const char *hf_class); /* NULL: unknown */
+const struct arch *arch_find(const char *gguf_name); /* NULL: unknown */
+/* Returns the architecture of a class, whatever the case of its letters; of a bare model, such as
+ * LlamaModel, that of the class with a head. NULL: unknown. */
+const struct arch *arch_find_hf(const char *hf_class);
+/* Returns the architecture whose class a model_type of transformers names; NULL: unknown. */
+const struct arch *arch_find_type(const char *model_type);
 /* Returns the architecture of a folder: where several have the class hf_class, the one that its
  * config.json says. NULL: unknown. */
 const struct arch *arch_find_dir(const char *hf_class, struct hfdir *dir);

@@ -2,10 +2,14 @@
 /* models/bailingmoe2.c - Ling 2 and Ring 2: q, k and v in one matrix, norms of queries and keys per
  * head, rope of halves in the first half of each head, first layers dense, then experts in groups,
  * chosen by sigmoids and a bias, with shared experts beside them. An MTP block in a GGUF is left
- * unused. */
+ * unused. Sarvam MoE turns whole heads. */
+#include <string.h>
+
+#include "core/hfdir.h"
+#include "core/json.h"
 #include "models/rows.h"
 
-static const char *const hf_classes[] = {"BailingMoeV2ForCausalLM", NULL};
+static const char *const hf_classes[] = {"BailingMoeV2ForCausalLM", "SarvamMoEForCausalLM", NULL};
 // clang-format off
 static const struct hp_row hp[] = {
     HP_ROWS_DECODER, HP_ROW_FF, HP_ROW_ROT, HP_ROWS_EXPERTS, HP_ROW_SHEXPS, HP_ROW_LEAD_DENSE, HP_ROW_EXPERT_SCALE,
@@ -43,7 +47,8 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     TRY(hf_check_off(dir, no, e));
     TRY(hf_check_is(dir, "hidden_act", "silu", e));
     TRY(hf_check_is(dir, "score_function", "sigmoid", e));
-    TRY(hf_partial_rope(h, dir, 0.5, e));
+    const char *cls = json_str(json_first(hfdir_hparam(dir, "architectures")));
+    TRY(hf_partial_rope(h, dir, cls && strncmp(cls, "Sarvam", 6) == 0 ? 1 : 0.5, e));
     return hf_check_rope(dir, e);
 }
 
@@ -56,7 +61,7 @@ extern const struct arch arch_bailingmoe2;
 const struct arch arch_bailingmoe2 = {
     .name = "bailingmoe2",
     .hf_classes = hf_classes,
-    .family = "Ling 2 and Ring 2",
+    .family = "Ling 2, Ring 2 and Sarvam MoE",
     .size_note = "mixture-of-experts transformer",
     .hp = hp,
     .tensors = tensors,

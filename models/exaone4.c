@@ -8,7 +8,9 @@
 #include "core/json.h"
 #include "models/rows.h"
 
-static const char *const hf_classes[] = {"Exaone4ForCausalLM", NULL};
+static const char *const hf_classes[] = {"Exaone4ForCausalLM", "Exaone4_5_ForConditionalGeneration",
+                                         NULL};
+static const char *const skip[] = {"visual.", "=mtp.", NULL};
 // clang-format off
 static const struct hp_row hp[] = {HP_ROWS_DECODER, HP_ROW_FF, HP_ROW_WINDOW(0), HP_ROW_VOCAB_KEY, {.slot = -1}};
 static const struct tensor_row tensors[] = {
@@ -40,7 +42,6 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
 /* ---- K-EXAONE: norms before each half, experts ---- */
 
 static const char *const moe_classes[] = {"ExaoneMoeForCausalLM", NULL};
-static const char *const moe_skip[] = {"=mtp.", NULL};
 // clang-format off
 static const struct hp_row moe_hp[] = {
     HP_ROWS_DECODER, HP_ROW_FF, HP_ROW_WINDOW(0), HP_ROWS_EXPERTS, HP_ROW_SHEXPS, HP_ROW_LEAD_DENSE, HP_ROW_EXPERT_SCALE,
@@ -87,10 +88,11 @@ extern const struct arch arch_exaone4, arch_exaone_moe;
 const struct arch arch_exaone4 = {
     .name = "exaone4",
     .hf_classes = hf_classes,
-    .family = "EXAONE 4",
+    .family = "EXAONE 4 and 4.5",
     .size_note = "dense transformer",
     .hp = hp,
     .tensors = tensors,
+    .skip = skip,
     .derive = derive,
     .from_hf = from_hf,
     .window_period = 4,
@@ -105,7 +107,7 @@ const struct arch arch_exaone_moe = {
     .size_note = "sliding-window and full attention, mixture of experts",
     .hp = moe_hp,
     .tensors = moe_tensors,
-    .skip = moe_skip,
+    .skip = skip,
     .derive = moe_derive,
     .from_hf = moe_from_hf,
     .window_period = 4,

@@ -67,8 +67,8 @@ static const struct tensor_row tensors[] = {
     NORM("pre_ffw_norm_2.weight", "pre_feedforward_layernorm_2.weight", MOE),
     {"blk.%d.ffn_gate_inp.weight", LAYER("router.proj.weight"), {HD_EXPERTS, HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_ALL, TR_F32 | MOE},
     {"blk.%d.ffn_gate_inp.scale", LAYER("router.scale"), {HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_ALL, TR_F32 | MOE},
-    {"blk.%d.ffn_gate_up_exps.weight", LAYER("experts.gate_up_proj"), {HD_EXPERTS, HD_FF_EXP2, HD_EMBD}, XF_COPY, 0, ROLE_EXP_GATE_UP, W_ALL, MOE},
-    {"blk.%d.ffn_down_exps.weight", LAYER("experts.down_proj"), {HD_EXPERTS, HD_EMBD, HD_FF_EXP}, XF_COPY, 0, ROLE_EXP_DOWN, W_ALL, MOE},
+    {"blk.%d.ffn_gate_up_exps.weight", LAYER("experts.gate_up_proj") "|" LAYER("experts.%e.gate_proj.weight&up_proj.weight"), {HD_EXPERTS, HD_FF_EXP2, HD_EMBD}, XF_COPY, 0, ROLE_EXP_GATE_UP, W_ALL, MOE},
+    {"blk.%d.ffn_down_exps.weight", LAYER("experts.down_proj") "|" LAYER("experts.%e.down_proj.weight"), {HD_EXPERTS, HD_EMBD, HD_FF_EXP}, XF_COPY, 0, ROLE_EXP_DOWN, W_ALL, MOE},
     {"blk.%d.ffn_down_exps.scale", LAYER("router.per_expert_scale"), {HD_EXPERTS}, XF_COPY, 0, ROLE_OTHER, W_ALL, TR_F32 | MOE},
     NORM("post_ffw_norm_2.weight", "post_feedforward_layernorm_2.weight", MOE),
     NORM("post_ffw_norm.weight", "post_feedforward_layernorm.weight", 0),
@@ -80,8 +80,9 @@ static const struct tensor_row tensors[] = {
     ROW_OUTPUT,
     {.gguf = NULL},
 };
-static const char *const hf_classes[] = {"Gemma4ForConditionalGeneration", "Gemma4ForCausalLM", NULL};
-static const char *const skip[] = {"vision_tower.", "embed_vision.", "audio_tower.", "embed_audio.", "multi_modal_projector.", NULL};
+static const char *const hf_classes[] = {"Gemma4ForConditionalGeneration", "Gemma4ForCausalLM", "Gemma4UnifiedForConditionalGeneration",
+                                         "Gemma4UnifiedForCausalLM", NULL};
+static const char *const skip[] = {"vision_tower.", "embed_vision.", "audio_tower.", "embed_audio.", "vision_embedder.", "multi_modal_projector.", NULL};
 // clang-format on
 
 /* ---- derived numbers ---- */

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: MIT
 /* models/glm4.c - GLM-4-0414 and GLM-Z1 (9B, 32B): norms on both sides of each half, biases of q, k
- * and v, gate and up in one matrix, rope of neighbours in the first half of each head. */
+ * and v, gate and up in one matrix, rope of neighbours in the first half of each head. GLM-4.1V and
+ * 4V have sections of rope for the positions of an image, and then rope of halves in files. */
 #include "core/attr.h"
 #include "models/rows.h"
 
-static const char *const hf_classes[] = {"Glm4ForCausalLM", NULL};
+static const char *const hf_classes[] = {"Glm4ForCausalLM", "Glm4vForConditionalGeneration", NULL};
 // clang-format off
 static const struct hp_row hp[] = {HP_ROWS_DECODER, HP_ROW_FF, HP_ROW_ROT, {.slot = -1}};
+#define BIAS(q, width, xf) \
+    {"blk.%d.attn_" q ".bias", HF_LAYER("self_attn." q "_proj.bias"), {width}, xf, HD_HEAD_DIM, ROLE_OTHER, W_ATTN, TR_F32 | TR_FOUND | TR_IF(HD_BIAS_QKV)}
 static const struct tensor_row tensors[] = {
     ROW_TOKEN_EMBD,
     ROW_NORM("attn_norm", "input_layernorm", XF_COPY),
-    ROWS_QKVO(HD_ATTN_OUT, XF_COPY),
-    ROWS_QKV_BIAS_IF,
+    ROWS_QKVO(HD_ATTN_OUT, XF_ROPE_HALVES),
+    BIAS("q", HD_ATTN_OUT, XF_ROPE_HALVES), BIAS("k", HD_KV_OUT, XF_ROPE_HALVES), BIAS("v", HD_KV_OUT, XF_COPY),
     ROW_NORM("post_attention_norm", "post_self_attn_layernorm", XF_COPY),
     ROW_NORM("ffn_norm", "post_attention_layernorm", XF_COPY),
     ROWS_FFN_FUSED,
@@ -24,23 +27,39 @@ static const struct tensor_row tensors[] = {
 
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     TRY(hf_check_is(dir, "hidden_act", "silu", e));
+    static const int64_t none[4] = {0};
     TRY(hf_partial_rope(h, dir, 0.5, e));
+    TRY(hf_rope_sections(h, dir, none, e));
     return hf_check_rope(dir, e);
+}
+
+static void write_keys(const struct hparams *h, struct gguf_w *w) {
+    if (h->d[HD_ROPE_SEC0]) rope_sections_write(h, "glm4", w);
+}
+static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
+    return rope_sections_read(h, "glm4", g, false, e);
+}
+static void layer(const struct hparams *h, int i, struct block_spec *s) {
+    UNUSED(i);
+    if (h->d[HD_ROPE_SEC0]) s->attn.rope.kind = ROPE_HALVES;
 }
 
 static const struct decoder_spec decoder = {
     .block = {PRE_NORMS, POST_NORMS, .attn = {.rope = {.kind = ROPE_PAIRS}}},
+    .layer = layer,
 };
 
 extern const struct arch arch_glm4;
 const struct arch arch_glm4 = {
     .name = "glm4",
     .hf_classes = hf_classes,
-    .family = "GLM-4 0414 and Z1",
+    .family = "GLM-4 0414, Z1 and 4.1V",
     .size_note = "dense transformer",
     .hp = hp,
     .tensors = tensors,
     .derive = layers_fill,
     .from_hf = from_hf,
+    .write_keys = write_keys,
+    .read_keys = read_keys,
     .decoder = &decoder,
 };

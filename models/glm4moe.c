@@ -6,7 +6,8 @@
 #include "core/attr.h"
 #include "models/rows.h"
 
-static const char *const hf_classes[] = {"Glm4MoeForCausalLM", "SolarOpenForCausalLM", NULL};
+static const char *const hf_classes[] = {"Glm4MoeForCausalLM", "SolarOpenForCausalLM",
+                                         "Glm4vMoeForConditionalGeneration", NULL};
 // clang-format off
 static const struct hp_row hp[] = {
     HP_ROWS_DECODER, HP_ROW_FF, HP_ROW_ROT, HP_ROWS_EXPERTS, HP_ROW_SHEXPS, HP_ROW_LEAD_DENSE, HP_ROW_EXPERT_SCALE,
@@ -41,8 +42,17 @@ static int derive(struct hparams *h, struct err *e) {
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     TRY(hf_check_is(dir, "hidden_act", "silu", e));
     TRY(hf_check_is(dir, "scoring_func", "sigmoid", e));
+    static const int64_t none[4] = {0};
     TRY(hf_partial_rope(h, dir, 0.5, e));
+    TRY(hf_rope_sections(h, dir, none, e));
     return hf_check_rope(dir, e);
+}
+
+static void write_keys(const struct hparams *h, struct gguf_w *w) {
+    if (h->d[HD_ROPE_SEC0]) rope_sections_write(h, "glm4moe", w);
+}
+static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
+    return rope_sections_read(h, "glm4moe", g, false, e);
 }
 
 static void layer(const struct hparams *h, int i, struct block_spec *s) {
@@ -62,12 +72,14 @@ extern const struct arch arch_glm4moe;
 const struct arch arch_glm4moe = {
     .name = "glm4moe",
     .hf_classes = hf_classes,
-    .family = "GLM-4.5 to 4.7",
+    .family = "GLM-4.5 to 4.7, 4.5V and 4.6V",
     .size_note = "mixture-of-experts transformer",
     .hp = hp,
     .tensors = tensors,
     .derive = derive,
     .from_hf = from_hf,
+    .write_keys = write_keys,
+    .read_keys = read_keys,
     .decoder = &decoder,
     .drafts = true,
     .tools = "glm-argkv",

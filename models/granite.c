@@ -22,16 +22,17 @@ static const struct hp_row moe_hp[] = {
     {"expert_shared_feed_forward_length", "shared_intermediate_size", HD_FF_SHEXP, HPF_ZERO_OK, 0},
     {.slot = -1},
 };
-#define EXPERTS(gguf, hf, rows, cols, xf, role) \
-    {"blk.%d." gguf ".weight", "model.layers.%d.block_sparse_moe." hf ".weight", {HD_EXPERTS, rows, cols}, xf, 0, role, W_MOE, 0}
+#define MOE(x) "model.layers.%d.block_sparse_moe." x
+#define EXPERTS(gguf, hf, fused, one, rows, cols, xf, role) \
+    {"blk.%d." gguf ".weight", MOE(hf ".weight") "|" MOE("experts." fused) "|" MOE("experts.%e." one ".weight"), {HD_EXPERTS, rows, cols}, xf, 0, role, W_MOE, 0}
 #define SHARED(gguf, hf, rows, cols, xf, role) \
     {"blk.%d." gguf ".weight", "model.layers.%d.shared_mlp." hf ".weight", {rows, cols}, xf, 0, role, W_MOE, TR_IF(HD_FF_SHEXP)}
 static const struct tensor_row moe_tensors[] = {
     ROW_TOKEN_EMBD, ROWS_PRE_NORMS(XF_COPY), ROWS_QKVO(HD_ATTN_OUT, XF_ROPE_PAIRS),
-    ROW_ROUTER("block_sparse_moe.router.layer"),
-    EXPERTS("ffn_gate_exps", "input_linear", HD_FF_EXP, HD_EMBD, XF_SPLIT_FIRST, ROLE_EXP_GATE),
-    EXPERTS("ffn_up_exps", "input_linear", HD_FF_EXP, HD_EMBD, XF_SPLIT_SECOND, ROLE_EXP_UP),
-    EXPERTS("ffn_down_exps", "output_linear", HD_EMBD, HD_FF_EXP, XF_COPY, ROLE_EXP_DOWN),
+    {"blk.%d.ffn_gate_inp.weight", MOE("router.layer.weight") "|" MOE("router.weight"), {HD_EXPERTS, HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_MOE, TR_F32},
+    EXPERTS("ffn_gate_exps", "input_linear", "gate_up_proj", "gate_proj", HD_FF_EXP, HD_EMBD, XF_SPLIT_FIRST, ROLE_EXP_GATE),
+    EXPERTS("ffn_up_exps", "input_linear", "gate_up_proj", "up_proj", HD_FF_EXP, HD_EMBD, XF_SPLIT_SECOND, ROLE_EXP_UP),
+    EXPERTS("ffn_down_exps", "output_linear", "down_proj", "down_proj", HD_EMBD, HD_FF_EXP, XF_COPY, ROLE_EXP_DOWN),
     SHARED("ffn_gate_shexp", "input_linear", HD_FF_SHEXP, HD_EMBD, XF_SPLIT_FIRST, ROLE_SHEXP_GATE),
     SHARED("ffn_up_shexp", "input_linear", HD_FF_SHEXP, HD_EMBD, XF_SPLIT_SECOND, ROLE_SHEXP_UP),
     SHARED("ffn_down_shexp", "output_linear", HD_EMBD, HD_FF_SHEXP, XF_COPY, ROLE_SHEXP_DOWN),

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 /* models/granitehybrid.c - Granite 4 H: most layers are Mamba 2, some are attention, usually
  * without rope; every block has experts and a shared one, or in small models a dense feed-forward,
- * which the checkpoint stores as the shared one. Factors are those of Granite. */
+ * which the checkpoint stores as the shared one. Factors are those of Granite. Bamba is the same
+ * without factors, with rope and other names. */
 #include <string.h>
 
 #include "core/hfdir.h"
 #include "core/json.h"
 #include "models/rows.h"
 
-static const char *const hf_classes[] = {"GraniteMoeHybridForCausalLM", NULL};
+static const char *const hf_classes[] = {"GraniteMoeHybridForCausalLM", "BambaForCausalLM", NULL};
 // clang-format off
 static const struct hp_row hp[] = {
     HP_ROWS_HYBRID, HP_ROW_RMS_EPS, HP_ROW_ROPE_BASE, HP_ROW_ROT, HP_ROW_FF, HP_ROWS_MAMBA2,
@@ -23,22 +24,29 @@ static const struct hp_row hp[] = {
     {.slot = -1},
 };
 #define LAYER(x) "model.layers.%d." x
-#define MOE LAYER("block_sparse_moe.input_linear.weight")
+#define MOE(x) LAYER("block_sparse_moe." x)
+#define EXPERTS(gguf, hf, one, rows, cols, xf, role) \
+    {"blk.%d." gguf ".weight", hf "|" MOE("experts.%e." one ".weight"), {HD_EXPERTS, rows, cols}, xf, 0, role, W_MOE, 0}
+#define GATE_UP MOE("input_linear.weight") "|" MOE("experts.gate_up_proj")
 #define MLP LAYER("shared_mlp.input_linear.weight")
 static const struct tensor_row tensors[] = {
-    ROW_TOKEN_EMBD, ROWS_PRE_NORMS(XF_COPY), ROWS_QKVO(HD_ATTN_OUT, XF_ROPE_PAIRS),
+    ROW_TOKEN_EMBD, ROW_NORM("attn_norm", "input_layernorm", XF_COPY),
+    {"blk.%d.ffn_norm.weight", LAYER("post_attention_layernorm.weight") "|" LAYER("pre_ff_layernorm.weight"), {HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_ALL, TR_F32},
+    ROWS_QKVO(HD_ATTN_OUT, XF_ROPE_PAIRS),
     ROWS_MAMBA2(LAYER("mamba."), XF_COPY, XF_COPY),
-    ROW_ROUTER("block_sparse_moe.router.layer"),
-    {"blk.%d.ffn_gate_exps.weight", MOE, {HD_EXPERTS, HD_FF_EXP, HD_EMBD}, XF_SPLIT_FIRST, 0, ROLE_EXP_GATE, W_MOE, 0},
-    {"blk.%d.ffn_up_exps.weight", MOE, {HD_EXPERTS, HD_FF_EXP, HD_EMBD}, XF_SPLIT_SECOND, 0, ROLE_EXP_UP, W_MOE, 0},
-    {"blk.%d.ffn_down_exps.weight", LAYER("block_sparse_moe.output_linear.weight"), {HD_EXPERTS, HD_EMBD, HD_FF_EXP}, XF_COPY, 0, ROLE_EXP_DOWN, W_MOE, 0},
+    {"blk.%d.ffn_gate_inp.weight", MOE("router.layer.weight") "|" MOE("router.weight"), {HD_EXPERTS, HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_MOE, TR_F32},
+    EXPERTS("ffn_gate_exps", GATE_UP, "gate_proj", HD_FF_EXP, HD_EMBD, XF_SPLIT_FIRST, ROLE_EXP_GATE),
+    EXPERTS("ffn_up_exps", GATE_UP, "up_proj", HD_FF_EXP, HD_EMBD, XF_SPLIT_SECOND, ROLE_EXP_UP),
+    EXPERTS("ffn_down_exps", MOE("output_linear.weight") "|" MOE("experts.down_proj"), "down_proj", HD_EMBD, HD_FF_EXP, XF_COPY, ROLE_EXP_DOWN),
     {"blk.%d.ffn_gate_shexp.weight", MLP, {HD_FF_SHEXP, HD_EMBD}, XF_SPLIT_FIRST, 0, ROLE_SHEXP_GATE, W_MOE, TR_IF(HD_FF_SHEXP)},
     {"blk.%d.ffn_up_shexp.weight", MLP, {HD_FF_SHEXP, HD_EMBD}, XF_SPLIT_SECOND, 0, ROLE_SHEXP_UP, W_MOE, TR_IF(HD_FF_SHEXP)},
     ROW_MAT("ffn_down_shexp", "shared_mlp.output_linear", HD_EMBD, HD_FF_SHEXP, ROLE_SHEXP_DOWN, W_MOE, TR_IF(HD_FF_SHEXP)),
-    {"blk.%d.ffn_gate.weight", MLP, {HD_FF, HD_EMBD}, XF_SPLIT_FIRST, 0, ROLE_FFN_GATE, W_DENSE, 0},
-    {"blk.%d.ffn_up.weight", MLP, {HD_FF, HD_EMBD}, XF_SPLIT_SECOND, 0, ROLE_FFN_UP, W_DENSE, 0},
-    ROW_MAT("ffn_down", "shared_mlp.output_linear", HD_EMBD, HD_FF, ROLE_FFN_DOWN, W_DENSE, 0),
-    ROW_OUTPUT_NORM(XF_COPY), ROW_OUTPUT, {.gguf = NULL},
+    {"blk.%d.ffn_gate.weight", MLP "|" LAYER("feed_forward.gate_proj.weight"), {HD_FF, HD_EMBD}, XF_SPLIT_FIRST, 0, ROLE_FFN_GATE, W_DENSE, 0},
+    {"blk.%d.ffn_up.weight", MLP "|" LAYER("feed_forward.up_proj.weight"), {HD_FF, HD_EMBD}, XF_SPLIT_SECOND, 0, ROLE_FFN_UP, W_DENSE, 0},
+    {"blk.%d.ffn_down.weight", LAYER("shared_mlp.output_linear.weight") "|" LAYER("feed_forward.down_proj.weight"), {HD_EMBD, HD_FF}, XF_COPY, 0,
+     ROLE_FFN_DOWN, W_DENSE, 0},
+    {"output_norm.weight", "model.norm.weight|model.final_layernorm.weight", {HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_GLOBAL, TR_F32},
+    ROW_OUTPUT, {.gguf = NULL},
 };
 // clang-format on
 
@@ -49,12 +57,31 @@ static int derive(struct hparams *h, struct err *e) {
     return layers_fill_hybrid(h, MIX_MAMBA2, e);
 }
 
+/* Reads Bamba, whose attention has rope of halves in the first half of each head, and a list of the
+ * layers that have attention. */
+static int bamba_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
+    const struct json *list = hfdir_hparam(dir, "attn_layer_indices");
+    if (!h->d[HD_KV_HEADS]) h->d[HD_KV_HEADS] = h->d[HD_HEADS];
+    for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) *layers_own(h, HD_KV_HEADS, i) = 0;
+    for (const struct json *j = json_first(list); j; j = json_next(j)) {
+        int64_t i = -1;
+        if (!json_i64(j, &i) || i < 0 || i >= h->d[HD_LAYERS])
+            return err_set(e, ERR_DATA, "attn_layer_indices names a layer that is not there");
+        *layers_own(h, HD_KV_HEADS, i) = h->d[HD_KV_HEADS];
+    }
+    const int64_t inner = (int64_t)json_num(hfdir_hparam(dir, "mamba_expand"), 2) * h->d[HD_EMBD];
+    if (!h->d[HD_LIN_V_DIM] && h->d[HD_LIN_V_HEADS]) /* "auto" */
+        h->d[HD_LIN_V_DIM] = inner / h->d[HD_LIN_V_HEADS];
+    return hf_partial_rope(h, dir, 0.5, e);
+}
+
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
-    static const char *const no[] = {"attention_bias", "mamba_proj_bias", NULL};
+    static const char *const no[] = {"attention_bias", "mamba_proj_bias", "mlp_bias", NULL};
     const char *pos = json_str(hfdir_hparam(dir, "position_embedding_type"));
     TRY(hf_check_off(dir, no, e));
     TRY(hf_check_is(dir, "hidden_act", "silu", e));
     TRY(hf_check_rope(dir, e));
+    if (hfdir_hparam(dir, "attn_layer_indices")) return bamba_from_hf(h, dir, e);
     h->d[HD_NO_ROPE] = !pos || strcmp(pos, "rope") != 0;
     if (h->d[HD_NO_ROPE])
         h->d[HD_CTX] = 1 << 20; /* positions are not told, so nothing bounds them */
@@ -89,7 +116,7 @@ extern const struct arch arch_granitehybrid;
 const struct arch arch_granitehybrid = {
     .name = "granitehybrid",
     .hf_classes = hf_classes,
-    .family = "Granite 4 H",
+    .family = "Granite 4 H and Bamba",
     .size_note = "hybrid Mamba 2, dense or mixture of experts",
     .tools = "hermes-json",
     .hp = hp,

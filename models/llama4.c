@@ -32,15 +32,15 @@ static const struct hp_row hp[] = {
 };
 #define DENSE(x, rows, cols, role) ROW_MAT("ffn_" x, "feed_forward." x "_proj", rows, cols, role, W_DENSE, 0)
 #define SHARED(x, rows, cols, role) ROW_MAT("ffn_" x "_shexp", "feed_forward.shared_expert." x "_proj", rows, cols, role, W_MOE, 0)
-#define EXPERTS(gguf, hf, rows, cols, xf, role) \
-    {"blk.%d." gguf ".weight", "model.layers.%d.feed_forward.experts." hf, {HD_EXPERTS, rows, cols}, xf, 0, role, W_MOE, 0}
+#define EXPERTS(gguf, hf, one, rows, cols, xf, role) \
+    {"blk.%d." gguf ".weight", "model.layers.%d.feed_forward.experts." hf "|model.layers.%d.feed_forward.experts.%e." one ".weight", {HD_EXPERTS, rows, cols}, xf, 0, role, W_MOE, 0}
 static const struct tensor_row tensors[] = {
     ROW_TOKEN_EMBD, ROW_LLAMA3_FREQS, ROWS_PRE_NORMS(XF_COPY), ROWS_QKVO(HD_ATTN_OUT, XF_COPY),
     DENSE("gate", HD_FF, HD_EMBD, ROLE_FFN_GATE), DENSE("up", HD_FF, HD_EMBD, ROLE_FFN_UP), DENSE("down", HD_EMBD, HD_FF, ROLE_FFN_DOWN),
     ROW_ROUTER("feed_forward.router"),
-    EXPERTS("ffn_gate_exps", "gate_up_proj", HD_FF_EXP, HD_EMBD, XF_TURN_FIRST, ROLE_EXP_GATE),
-    EXPERTS("ffn_up_exps", "gate_up_proj", HD_FF_EXP, HD_EMBD, XF_TURN_SECOND, ROLE_EXP_UP),
-    EXPERTS("ffn_down_exps", "down_proj", HD_EMBD, HD_FF_EXP, XF_TURN, ROLE_EXP_DOWN),
+    EXPERTS("ffn_gate_exps", "gate_up_proj", "gate_proj", HD_FF_EXP, HD_EMBD, XF_TURN_FIRST, ROLE_EXP_GATE),
+    EXPERTS("ffn_up_exps", "gate_up_proj", "up_proj", HD_FF_EXP, HD_EMBD, XF_TURN_SECOND, ROLE_EXP_UP),
+    EXPERTS("ffn_down_exps", "down_proj", "down_proj", HD_EMBD, HD_FF_EXP, XF_TURN, ROLE_EXP_DOWN),
     SHARED("gate", HD_FF_EXP, HD_EMBD, ROLE_SHEXP_GATE), SHARED("up", HD_FF_EXP, HD_EMBD, ROLE_SHEXP_UP),
     SHARED("down", HD_EMBD, HD_FF_EXP, ROLE_SHEXP_DOWN),
     ROW_OUTPUT_NORM(XF_COPY), ROW_OUTPUT, {.gguf = NULL},

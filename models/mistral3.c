@@ -22,6 +22,7 @@ static const char *const llama_classes[] = {"LlamaForCausalLM",
                                             "MistralForCausalLM",
                                             "MixtralForCausalLM",
                                             "InternLM3ForCausalLM",
+                                            "IQuestCoderForCausalLM",
                                             "LlavaForConditionalGeneration",
                                             "VoxtralForConditionalGeneration",
                                             NULL};

@@ -40,7 +40,7 @@ static const struct hp_row moe_hp[] = {
 #define ROWS_END \
     {"output_norm.weight", "backbone.norm_f.weight", {HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_GLOBAL, TR_F32}, ROW_OUTPUT, {.gguf = NULL}
 #define EXPERTS(gguf, hf, rows, cols, role) \
-    {"blk.%d." gguf ".weight", LAYER("mixer.experts.%e." hf ".weight"), {HD_EXPERTS, rows, cols}, XF_COPY, 0, role, W_MOE, 0}
+    {"blk.%d." gguf ".weight", LAYER("mixer.experts.%e." hf ".weight") "|" LAYER("mixer.experts." hf), {HD_EXPERTS, rows, cols}, XF_COPY, 0, role, W_MOE, 0}
 static const struct tensor_row dense_tensors[] = {
     ROWS, MAT("ffn_up", "up_proj", HD_FF, HD_EMBD, ROLE_FFN_UP, W_DENSE), MAT("ffn_down", "down_proj", HD_EMBD, HD_FF, ROLE_FFN_DOWN, W_DENSE),
     ROWS_END,

@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: MIT
-/* models/qwen2.c - Qwen 1.5, 2 and 2.5 dense, QwQ, and distillates of their size: a plain decoder
- * with biases of q, k and v and rope over halves of whole heads. Source: the architecture's
+/* models/qwen2.c - Qwen 1.5, 2 and 2.5 dense, QwQ, and distillates of their size; dots.ocr: a
+ * plain decoder with biases of q, k and v and rope over halves of whole heads. KORMo has no biases
+ * and other names of norms. Source: the architecture's
  * published configuration and weights; layout as the field's converter writes it. */
 #include "models/rows.h"
 
 #include "core/attr.h"
 
-static const char *const hf_classes[] = {"Qwen2ForCausalLM", NULL};
+static const char *const hf_classes[] = {"Qwen2ForCausalLM", "KORMoForCausalLM",
+                                         "DotsOCRForCausalLM", NULL};
 static const struct hp_row hp[] = {HP_ROWS_DECODER, HP_ROW_FF, {.slot = -1}};
 // clang-format off
+#define NORM(gguf, hf, kormo) \
+    {"blk.%d." gguf ".weight", HF_LAYER(hf ".weight") "|" HF_LAYER(kormo ".weight"), {HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_ALL, TR_F32}
 static const struct tensor_row tensors[] = {
     ROW_TOKEN_EMBD,
-    ROW_NORM("attn_norm", "input_layernorm", XF_COPY),
+    NORM("attn_norm", "input_layernorm", "pre_attention_layernorm"),
     ROWS_QKVO(HD_ATTN_OUT, XF_COPY),
-    ROWS_QKV_BIAS(0),
-    ROW_NORM("ffn_norm", "post_attention_layernorm", XF_COPY),
+    ROWS_QKV_BIAS_IF,
+    NORM("ffn_norm", "post_attention_layernorm", "pre_mlp_layernorm"),
     ROWS_FFN,
     ROW_OUTPUT_NORM(XF_COPY),
     ROW_OUTPUT,

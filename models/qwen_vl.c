@@ -8,10 +8,17 @@
 #include "models/rows.h"
 
 static const char *const qwen2_classes[] = {"Qwen2VLForConditionalGeneration",
-                                            "Qwen2_5_VLForConditionalGeneration", NULL};
+                                            "Qwen2_5_VLForConditionalGeneration",
+                                            "Qwen2_5OmniModel",
+                                            "Qwen2_5OmniForConditionalGeneration",
+                                            "Qwen2_5OmniThinkerForConditionalGeneration",
+                                            NULL};
 static const char *const dense_classes[] = {"Qwen3VLForConditionalGeneration", NULL};
-static const char *const moe_classes[] = {"Qwen3VLMoeForConditionalGeneration", NULL};
-static const char *const skip[] = {"visual.", NULL};
+static const char *const moe_classes[] = {"Qwen3VLMoeForConditionalGeneration",
+                                          "Qwen3OmniMoeForConditionalGeneration",
+                                          "Qwen3OmniMoeThinkerForConditionalGeneration", NULL};
+static const char *const skip[] = {"visual.",   "audio_tower.", "talker.",
+                                   "code2wav.", "token2wav.",   NULL};
 // clang-format off
 #define HP_ROW_DEEP {"n_deepstack_layers", NULL, HD_DEEP, HPF_ZERO_OK, 0}
 static const struct hp_row qwen2_hp[] = {HP_ROWS_DECODER, HP_ROW_FF, {.slot = -1}};
@@ -22,8 +29,8 @@ static const struct hp_row moe_hp[] = {
     {.slot = -1},
 };
 /* Matrices of all experts of a layer in one tensor, stored transposed. */
-#define EXPERTS(gguf, hf, rows, cols, xf, role) \
-    {"blk.%d." gguf ".weight", "model.layers.%d.mlp.experts." hf, {HD_EXPERTS, rows, cols}, xf, 0, role, W_MOE, 0}
+#define EXPERTS(gguf, hf, one, rows, cols, xf, role) \
+    {"blk.%d." gguf ".weight", "model.layers.%d.mlp.experts." hf "|model.layers.%d.mlp.experts.%e." one ".weight", {HD_EXPERTS, rows, cols}, xf, 0, role, W_MOE, 0}
 #define ROWS_MIX ROWS_PRE_NORMS(XF_COPY), ROWS_QKVO(HD_ATTN_OUT, XF_COPY), ROWS_QK_NORM(XF_COPY)
 static const struct tensor_row qwen2_tensors[] = {
     ROW_TOKEN_EMBD, ROWS_PRE_NORMS(XF_COPY), ROWS_QKVO(HD_ATTN_OUT, XF_COPY), ROWS_QKV_BIAS(0), ROWS_FFN, ROW_OUTPUT_NORM(XF_COPY),
@@ -34,9 +41,9 @@ static const struct tensor_row dense_tensors[] = {
 };
 static const struct tensor_row moe_tensors[] = {
     ROW_TOKEN_EMBD, ROWS_MIX, ROW_ROUTER("mlp.gate"),
-    EXPERTS("ffn_gate_exps", "gate_up_proj", HD_FF_EXP, HD_EMBD, XF_TURN_FIRST, ROLE_EXP_GATE),
-    EXPERTS("ffn_up_exps", "gate_up_proj", HD_FF_EXP, HD_EMBD, XF_TURN_SECOND, ROLE_EXP_UP),
-    EXPERTS("ffn_down_exps", "down_proj", HD_EMBD, HD_FF_EXP, XF_TURN, ROLE_EXP_DOWN),
+    EXPERTS("ffn_gate_exps", "gate_up_proj", "gate_proj", HD_FF_EXP, HD_EMBD, XF_TURN_FIRST, ROLE_EXP_GATE),
+    EXPERTS("ffn_up_exps", "gate_up_proj", "up_proj", HD_FF_EXP, HD_EMBD, XF_TURN_SECOND, ROLE_EXP_UP),
+    EXPERTS("ffn_down_exps", "down_proj", "down_proj", HD_EMBD, HD_FF_EXP, XF_TURN, ROLE_EXP_DOWN),
     ROW_OUTPUT_NORM(XF_COPY), ROW_OUTPUT, {.gguf = NULL},
 };
 // clang-format on

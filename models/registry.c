@@ -3,6 +3,8 @@
  * own file and one line of `all` here. */
 #include "models/arch.h"
 
+#include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/attr.h"
@@ -116,11 +118,52 @@ const struct arch *arch_find(const char *gguf_name) {
     return NULL;
 }
 
-const struct arch *arch_find_hf(const char *hf_class) {
-    for (size_t i = 0; hf_class && i < COUNT_OF(all); i++)
+/* Compares names without regard to the case of letters and to lines between words. */
+static bool alike(const char *a, const char *b) {
+    for (;; a++, b++) {
+        while (*a == '_' || *a == '-') a++;
+        while (*b == '_' || *b == '-') b++;
+        if (tolower((uint8_t)*a) != tolower((uint8_t)*b)) return false;
+        if (!*a) return true;
+    }
+}
+
+/* Returns the architecture with a class of exactly this name, or, when `loose`, one like it. */
+static const struct arch *find_class(const char *name, bool loose) {
+    for (size_t i = 0; i < COUNT_OF(all); i++)
         for (const char *const *c = all[i]->hf_classes; *c; c++)
-            if (strcmp(*c, hf_class) == 0) return all[i];
+            if (strcmp(*c, name) == 0 || (loose && alike(*c, name))) return all[i];
     return NULL;
+}
+
+/* Finds a stem with the endings that classes of language models have. */
+static const struct arch *find_stem(const char *stem, size_t n) {
+    static const char *const ending[] = {"ForCausalLM", "ForConditionalGeneration", "LMHeadModel"};
+    const struct arch *a = NULL;
+    char name[128];
+    for (size_t i = 0; i < COUNT_OF(ending) && !a && n + 32 < sizeof name; i++) {
+        snprintf(name, sizeof name, "%.*s%s", (int)n, stem, ending[i]);
+        a = find_class(name, true);
+    }
+    return a;
+}
+
+const struct arch *arch_find_hf(const char *hf_class) {
+    static const char bare[] = "Model";
+    if (!hf_class) return NULL;
+    const size_t n = strlen(hf_class), m = sizeof bare - 1;
+    const struct arch *a = find_class(hf_class, false);
+    if (!a) a = find_class(hf_class, true);
+    if (!a && n > m && strcmp(hf_class + n - m, bare) == 0) a = find_stem(hf_class, n - m);
+    return a;
+}
+
+const struct arch *arch_find_type(const char *model_type) {
+    static const char text[] = "_text";
+    size_t n = model_type ? strlen(model_type) : 0;
+    const size_t tail = sizeof text - 1;
+    if (n > tail && strcmp(model_type + n - tail, text) == 0) n -= tail;
+    return n ? find_stem(model_type, n) : NULL;
 }
 
 const struct arch *arch_find_dir(const char *hf_class, struct hfdir *dir) {

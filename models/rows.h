@@ -124,15 +124,19 @@
 #define ROW_LLAMA3_FREQS \
     {"rope_freqs.weight", NULL, {HD_FREQS}, XF_ROPE_LLAMA3, 0, ROLE_OTHER, W_GLOBAL, TR_F32 | TR_FOUND | TR_IF(HD_FREQS)}
 /* The router's matrix, and what is added to the scores that experts are chosen by. */
-#define ROW_ROUTER(hf) ROW_MAT("ffn_gate_inp", hf, HD_EXPERTS, HD_EMBD, ROLE_OTHER, W_MOE, TR_F32)
-#define ROW_ROUTER_BIAS(hf) ROW_VEC("exp_probs_b.bias", hf, HD_EXPERTS, XF_COPY, W_MOE, 0)
-/* Routed experts, stored fused or one by one, the latter as at.<number>.gate.weight. */
+#define ROW_ROUTER(hf) \
+    {"blk.%d.ffn_gate_inp.weight", HF_LAYER(hf ".weight") "|" HF_LAYER("mlp.gate.weight") "|" HF_LAYER("mlp.router.weight"), \
+     {HD_EXPERTS, HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_MOE, TR_F32}
+#define ROW_ROUTER_BIAS(hf) \
+    {"blk.%d.exp_probs_b.bias", HF_LAYER(hf) "|" HF_LAYER("mlp.gate.e_score_correction_bias") "|" HF_LAYER("mlp.e_score_correction_bias"), \
+     {HD_EXPERTS}, XF_COPY, 0, ROLE_OTHER, W_MOE, TR_F32}
+/* Routed experts, one by one as at.<number>.gate.weight or fused, at that place or, as transformers 5 has them, in "mlp". */
 #define ROWS_EXPERT_MATS(at, gate, up, down)                                                                                                            \
-    {"blk.%d.ffn_gate_exps.weight", HF_LAYER("mlp.experts.gate_up_proj") "|" HF_LAYER(at ".%e." gate ".weight"),                                        \
+    {"blk.%d.ffn_gate_exps.weight", HF_LAYER("mlp.experts.gate_up_proj") "|" HF_LAYER(at ".gate_up_proj") "|" HF_LAYER(at ".%e." gate ".weight"),                                        \
      {HD_EXPERTS, HD_FF_EXP, HD_EMBD}, XF_SPLIT_FIRST, 0, ROLE_EXP_GATE, W_MOE, 0},                                                                     \
-    {"blk.%d.ffn_up_exps.weight", HF_LAYER("mlp.experts.gate_up_proj") "|" HF_LAYER(at ".%e." up ".weight"),                                            \
+    {"blk.%d.ffn_up_exps.weight", HF_LAYER("mlp.experts.gate_up_proj") "|" HF_LAYER(at ".gate_up_proj") "|" HF_LAYER(at ".%e." up ".weight"),                                            \
      {HD_EXPERTS, HD_FF_EXP, HD_EMBD}, XF_SPLIT_SECOND, 0, ROLE_EXP_UP, W_MOE, 0},                                                                      \
-    {"blk.%d.ffn_down_exps.weight", HF_LAYER("mlp.experts.down_proj") "|" HF_LAYER(at ".%e." down ".weight"),                                           \
+    {"blk.%d.ffn_down_exps.weight", HF_LAYER("mlp.experts.down_proj") "|" HF_LAYER(at ".down_proj") "|" HF_LAYER(at ".%e." down ".weight"),                                           \
      {HD_EXPERTS, HD_EMBD, HD_FF_EXP}, XF_COPY, 0, ROLE_EXP_DOWN, W_MOE, 0}
 #define ROWS_EXPERTS ROW_ROUTER("mlp.gate"), ROWS_EXPERT_MATS("mlp.experts", "gate_proj", "up_proj", "down_proj")
 /* Shared experts without a gate, in one matrix each; none where HD_FF_SHEXP is 0. */

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "convert/convert.h"
-#include "core/gguf.h"
 #include "core/log.h"
+#include "core/str.h"
 #include "core/prog.h"
 #include "tests/check.h"
 #include "tests/unit/micro.h"
@@ -15,9 +15,15 @@
 typedef void (*edit_fn)(struct st_build *b, const struct st_tensor *t);
 
 static edit_fn editing;
+/* Makes a folder of a micro checkpoint, or of a model of tests/golden/models. */
 static const char *folder(const char *arch, const char *const *edit, edit_fn fn) {
     char *dir = xasprintf("tests/golden/archs/%s", arch);
-    const char *made = micro_folder(dir, edit);
+    const bool micro = io_is_dir(dir);
+    if (!micro) {
+        free(dir);
+        dir = xasprintf("tests/golden/models/%s", arch);
+    }
+    const char *made = micro ? micro_folder(dir, edit) : golden_edited(dir, dir, edit);
     char *path = xasprintf("%s/model.safetensors", made);
     struct st_build b = {0};
     struct st *s = NULL;
@@ -31,6 +37,7 @@ static const char *folder(const char *arch, const char *const *edit, edit_fn fn)
             st_copy(&b, t->name, t);
     }
     st_close(s);
+    unlink(path);
     st_finish(&b, path);
     free(path);
     free(dir);
@@ -54,16 +61,22 @@ static void same_files(const char *what) {
     free(b);
 }
 
-/* Converts a folder as it is and changed, and compares the files. */
-static void check_same(const char *arch, const char *const *edit, edit_fn fn, const char *what) {
+/* Converts a folder as it is, or with the edits `was` of its config, and changed, and compares the
+ * files. */
+static void check_pair(const char *arch, const char *const *was, const char *const *edit,
+                       edit_fn fn, const char *what) {
     struct err e = {0};
     unlink(tmp_path("other.gguf"));
-    CHECK_OK(convert(folder(arch, NULL, NULL), "plain.gguf", &e));
+    CHECK_OK(convert(folder(arch, was, NULL), "plain.gguf", &e));
     if (convert(folder(arch, edit, fn), "other.gguf", &e)) {
         CHECK_FAIL("%s, %s: %s", arch, what, e.msg);
         return;
     }
     same_files(what);
+}
+
+static void check_same(const char *arch, const char *const *edit, edit_fn fn, const char *what) {
+    check_pair(arch, NULL, edit, fn, what);
 }
 
 /* ---- prefixes ---- */
@@ -166,11 +179,172 @@ static void test_prefix_errors(void) {
               "are the same one by their names");
 }
 
+/* ---- classes ---- */
+
+static void test_classes(void) {
+    static const struct {
+        const char *arch, *from, *to;
+    } c[] = {
+        {"llamabias", "LlamaForCausalLM", "LlamaModel"},
+        {"llamabias", "LlamaForCausalLM", "LLaMAForCausalLM"},
+        {"llamabias", "LlamaForCausalLM", "IQuestCoderForCausalLM"},
+        {"llamabias", "LlamaForCausalLM", "MistralModel"},
+        {"mistralwin", "MistralForCausalLM", "mistralforcausallm"},
+        {"lfm2", "Lfm2ForCausalLM", "LFM2ForCausalLM"},
+        {"lfm2", "Lfm2ForCausalLM", "Lfm2Model"},
+        {"kimi-linear", "KimiLinearForCausalLM", "KimiLinearModel"},
+        {"exaonemoe", "ExaoneMoeForCausalLM", "ExaoneMoEForCausalLM"},
+        {"mimo2", "MiMoV2FlashForCausalLM", "MiMoV2ForCausalLM"},
+        {"exaone4", "Exaone4ForCausalLM", "Exaone4_5_ForConditionalGeneration"},
+        {"gpt2", "GPT2LMHeadModel", "GPT2Model"},
+        {"qwen3vl", "Qwen3VLForConditionalGeneration", "Qwen3VLModel"},
+        /* By model_type, as transformers reads what it has no code for. */
+        {"llamabias", "LlamaForCausalLM", "NobodyKnowsForCausalLM"},
+        {"ernie45moe", "Ernie4_5_MoeForCausalLM", "NobodyKnowsForCausalLM"},
+        {"gemma3", "Gemma3ForCausalLM", "NobodyKnowsForCausalLM"},
+        {"qwen3vlmoe", "Qwen3VLMoeForConditionalGeneration", "NobodyKnowsForCausalLM"},
+        {"olmoe", "\"architectures\"", "\"none\""},
+    };
+    for (size_t i = 0; i < COUNT_OF(c); i++) {
+        const char *const edit[] = {c[i].from, c[i].to, NULL};
+        check_same(c[i].arch, edit, NULL, c[i].to);
+    }
+}
+
+/* KORMo is a Qwen 2 without biases and with other names of norms. */
+static void kormo(struct st_build *b, const struct st_tensor *t) {
+    static const char *const norm[][2] = {{"input_layernorm", "pre_attention_layernorm"},
+                                          {"post_attention_layernorm", "pre_mlp_layernorm"}};
+    for (size_t i = 0; i < 2; i++) {
+        const char *at = strstr(t->name, norm[i][0]);
+        if (!at) continue;
+        char *name = xasprintf("%.*s%s.weight", (int)(at - t->name), t->name, norm[i][1]);
+        st_copy(b, name, t);
+        free(name);
+        return;
+    }
+    st_copy(b, t->name, t);
+}
+/* Its vision tower is left out. */
+static void with_tower(struct st_build *b, const struct st_tensor *t) {
+    st_copy(b, t->name, t);
+    if (strcmp(t->name, "model.norm.weight") == 0) st_copy(b, "vision_tower.patch_embed.weight", t);
+}
+static void test_qwen2_classes(void) {
+    static const char *const qwen2[] = {"MistralForCausalLM", "Qwen2ForCausalLM", NULL};
+    static const char *const kormos[] = {"MistralForCausalLM", "KORMoForCausalLM", NULL};
+    static const char *const dots[] = {"MistralForCausalLM", "DotsOCRForCausalLM", NULL};
+    static const char *const model[] = {"MistralForCausalLM", "Qwen2Model", NULL};
+    check_pair("mistralwin", qwen2, kormos, kormo, "KORMo");
+    check_pair("mistralwin", qwen2, dots, with_tower, "dots.ocr");
+    check_pair("mistralwin", qwen2, model, NULL, "Qwen2Model");
+}
+
+static void test_other_heads(void) {
+    static const char *const edit[] = {"LlamaForCausalLM", "LlamaForSequenceClassification", NULL};
+    static const char *const code[] = {"\"LlamaForCausalLM\"\n ],",
+                                       "\"MineForCausalLM\"\n ], \"auto_map\": {},", NULL};
+    struct err e = {0};
+    CHECK_ERR(convert(folder("llamabias", edit, NULL), "other.gguf", &e), ERR_DATA,
+              "LlamaForSequenceClassification is not known");
+    CHECK_ERR(convert(folder("llamabias", code, NULL), "other.gguf", &e), ERR_DATA,
+              "MineForCausalLM is not known");
+}
+
+/* ---- experts ---- */
+
+/* One matrix of several as a tensor of its own. */
+static void add_matrix(struct st_build *b, const char *name, const struct st_tensor *t, int64_t x,
+                       int64_t first, int64_t rows) {
+    const size_t row = (size_t)t->shape[2] * 2;
+    const int64_t shape[2] = {rows, t->shape[2]};
+    st_add(b, name, "BF16", 2, shape, t->data + (size_t)(x * t->shape[1] + first) * row,
+           (size_t)rows * row);
+}
+/* Fused experts, [experts][rows][columns], one by one. */
+static void split(struct st_build *b, const struct st_tensor *t) {
+    const char *at = strstr(t->name, "experts.");
+    const bool both = at && strcmp(at, "experts.gate_up_proj") == 0;
+    if (!both && !(at && strcmp(at, "experts.down_proj") == 0)) {
+        st_copy(b, t->name, t);
+        return;
+    }
+    for (int64_t x = 0; x < t->shape[0]; x++)
+        for (int k = 0; k < 1 + both; k++) {
+            const int64_t rows = t->shape[1] / (1 + both);
+            char *name =
+                xasprintf("%.*sexperts.%d.%s_proj.weight", (int)(at - t->name), t->name, (int)x,
+                          !both ? "down"
+                          : k   ? "up"
+                                : "gate");
+            add_matrix(b, name, t, x, k * rows, rows);
+            free(name);
+        }
+}
+
+/* Stacks a list of experts, or turns stacked ones over. */
+static struct buf stack;
+static int64_t stacked;
+static void fuse_as(struct st_build *b, const struct st_tensor *t, const char *one,
+                    const char *as) {
+    const char *at = strstr(t->name, "experts."), *tail = at ? strchr(at + 8, '.') : NULL;
+    if (!tail || strcmp(tail + 1, one) != 0) return;
+    if (atoi(at + 8) == 0) {
+        buf_reset(&stack);
+        stacked = 0;
+    }
+    buf_add(&stack, t->data, (size_t)t->n_bytes);
+    stacked++;
+    const int64_t shape[3] = {stacked, t->shape[0], t->shape[1]};
+    if (stacked == 6) { /* experts of the checkpoints below */
+        char *name = xasprintf("%.*sexperts.%s", (int)(at - t->name), t->name, as);
+        st_add(b, name, "BF16", 3, shape, stack.data, stack.len);
+        free(name);
+    }
+}
+static void fuse_down(struct st_build *b, const struct st_tensor *t) {
+    const bool w2 = str_ends(t->name, ".w2.weight"), down = str_ends(t->name, ".down_proj.weight");
+    if (strstr(t->name, "experts.") && (w2 || down) && !strstr(t->name, "shared"))
+        fuse_as(b, t, w2 ? "w2.weight" : "down_proj.weight", "down_proj");
+    else
+        st_copy(b, t->name, t);
+}
+static void turned(struct st_build *b, const struct st_tensor *t) {
+    if (t->n_dims != 3 || !strstr(t->name, "experts.")) {
+        st_copy(b, t->name, t);
+        return;
+    }
+    const int64_t n = t->shape[1], m = t->shape[2], shape[3] = {t->shape[0], m, n};
+    uint16_t *v = xcalloc((size_t)t->n_elems, sizeof *v);
+    for (int64_t i = 0; i < t->n_elems; i++)
+        v[i / (n * m) * n * m + i % m * n + i / m % n] = load_u16(t->data + 2 * i);
+    st_add(b, t->name, "BF16", 3, shape, v, (size_t)t->n_bytes);
+    free(v);
+}
+
+/* The micro checkpoints have experts in one of the two ways; the other gives the same file. */
+static void test_experts(void) {
+    check_same("olmoe", NULL, fuse_down, "down fused");
+    check_same("mixtral", NULL, fuse_down, "down fused");
+    check_same("qwen2moe", NULL, fuse_down, "down fused");
+    check_same("phimoe", NULL, fuse_down, "down fused");
+    check_same("mellum", NULL, fuse_down, "down fused");
+    check_same("qwen3vlmoe", NULL, turned, "as rows and columns");
+    check_same("llama4", NULL, turned, "as rows and columns");
+    check_same("granitemoe", NULL, turned, "transposed");
+    check_same("gemma4moe", NULL, split, "one by one");
+    buf_release(&stack);
+}
+
 int main(void) {
     tmp_make();
     log_set_level(LOG_ERROR);
     RUN(test_prefixes);
     RUN(test_prefix_errors);
+    RUN(test_classes);
+    RUN(test_qwen2_classes);
+    RUN(test_other_heads);
+    RUN(test_experts);
     tmp_remove();
     return check_done();
 }
