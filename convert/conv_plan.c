@@ -22,7 +22,8 @@ static bool is_language_model(const char *cls) {
 
 /* Finds the architecture by model_type, as transformers does where it loads no code of the folder,
  * provided that all tensors have its names. NULL: unknown. */
-static const struct arch *by_type(const struct hfdir *dir, const char *cls) {
+static const struct arch *by_type(struct hfdir *dir, const char *cls) {
+    config_complete(dir);
     const char *type = json_str(hfdir_hparam(dir, "model_type"));
     const struct arch *a = is_language_model(cls) && !json_get(hfdir_config(dir), "auto_map")
                                ? arch_find_type(type)
