@@ -21,11 +21,12 @@ struct rung {
     const char *name; /* of the class and of the preset that it is measured against */
     uint64_t budget;  /* bytes of that preset */
     struct cand plain, cand;
-    bool passed;      /* cand is better than plain */
-    bool mix;         /* cand is a mix, else the preset with error feedback */
-    bool block;       /* cand was made block by block, plain is the best file from one reading */
-    bool fed;         /* the best file has error feedback */
-    double predicted; /* divergence of the mix */
+    bool passed;       /* cand is better than plain */
+    bool mix;          /* cand is a mix, else the preset with error feedback */
+    bool block;        /* cand was made block by block, plain is the best file from one reading */
+    bool fed;          /* the best file has error feedback */
+    double predicted;  /* divergence of the mix */
+    double preset_kld; /* measured divergence of the preset of that name; 0: not measured */
     char why[1280];
 };
 struct verdict_in {          /* measured on the same windows */

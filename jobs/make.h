@@ -21,10 +21,12 @@ struct made { /* one GGUF of the folder */
     char sha256[65];
     double bpw;
     int64_t size_bytes;
+    uint64_t type_bytes[QT_COUNT]; /* of its tensors, by type */
     /* of a file of the ladder: */
     char size_class[32]; /* "Q4_K_M"; "": none */
     bool is_mix;         /* else the preset that its name says */
     bool feedback;       /* encoded with error feedback */
+    double preset_kld;   /* mean divergence of llama.cpp's preset of this size; 0: not measured */
     char *why;           /* owned; NULL: nothing was compared */
 };
 struct make {

@@ -350,6 +350,7 @@ static void judge(void *ctx, const struct eval_kld_run *run) {
                                      .diff = d.diff,
                                      .diff_stderr = d.stderr_,
                                      .n_tokens = a.n_tokens};
+        if (!r->block) r->preset_kld = b.mean_kld;
         if (had) snprintf(r->why + had, sizeof r->why - had, "; ");
         char *why = r->why + had + (had ? 2 : 0);
         r->passed = ladder_verdict(&v, why, sizeof r->why - (size_t)(why - r->why));
@@ -424,6 +425,7 @@ static int settle(const struct ladder *l, struct rung *r, struct err *e) {
     jw_str(&w, "why", r->why);
     jw_u64(&w, "budget_bytes", r->budget);
     if (mix) jw_num(&w, "predicted_kld", r->predicted);
+    if (r->preset_kld > 0) jw_num(&w, "preset_kld", r->preset_kld);
     jw_end(&w);
     int rc = claim_take(&mk->job, file, e);
     if (!rc) rc = give_name(mk, c, file, e);
@@ -464,6 +466,7 @@ static int take(const struct ladder *l, const struct rung *r, bool made_now, boo
         snprintf(f->size_class, sizeof f->size_class, "%s", r->name);
         f->is_mix = made && strcmp(made, "mix") == 0;
         f->feedback = json_bool(json_get(result, "feedback"), false);
+        f->preset_kld = json_num(json_get(result, "preset_kld"), 0);
         f->why = xstrdup(why ? why : "");
         rc = job_file_hash(&mk->job, path, f->hash, e);
         free(file);

@@ -68,6 +68,7 @@ static int describe_file(struct made *f, int64_t *n_params, struct requant *base
         const struct gguf_tensor *t = gguf_tensor_at(g, i);
         *n_params += t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3];
         bytes += t->n_bytes;
+        f->type_bytes[t->type] += t->n_bytes;
     }
     f->size_bytes = (int64_t)gguf_file_bytes(g);
     f->bpw = *n_params ? (double)bytes * 8 / (double)*n_params : 0;
@@ -98,6 +99,26 @@ static int model_json(struct make *mk, int64_t n_params, struct err *e) {
     return 0;
 }
 
+/* Writes the types inside with their shares of the tensors' bytes, the largest first. */
+static void types_json(struct jw *w, const struct made *f) {
+    uint64_t left[QT_COUNT], sum = 0;
+    memcpy(left, f->type_bytes, sizeof left);
+    for (int i = 0; i < QT_COUNT; i++) sum += left[i];
+    jw_arr(w, "types");
+    for (;;) {
+        int top = 0;
+        for (int i = 1; i < QT_COUNT; i++)
+            if (left[i] > left[top]) top = i;
+        if (!left[top]) break;
+        jw_obj(w, NULL);
+        jw_str(w, "type", qtype_name((enum qtype)top));
+        jw_num(w, "share", (double)left[top] / (double)sum);
+        jw_end(w);
+        left[top] = 0;
+    }
+    jw_end(w);
+}
+
 static void file_json(struct jw *w, const struct made *f) {
     jw_obj(w, NULL);
     jw_str(w, "file", f->file);
@@ -113,6 +134,8 @@ static void file_json(struct jw *w, const struct made *f) {
         jw_bool(w, "feedback", f->feedback);
     }
     if (f->why && f->why[0]) jw_str(w, "why", f->why);
+    if (f->preset_kld > 0) jw_num(w, "preset_kld", f->preset_kld);
+    types_json(w, f);
     const struct buf *part[] = {&f->eval, &f->speed, &f->tools};
     for (size_t i = 0; i < COUNT_OF(part); i++) {
         struct json *o = NULL;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* jobs/make_show.c - what `hone make` prints at its end: a table of the files, and the answer. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "jobs/make.h"
@@ -19,6 +20,7 @@ int make_show(struct make *mk, double seconds, struct emit *m, struct buf *after
                                          {"bpw", "bpw"},
                                          {"ppl", "PPL"},
                                          {"mean_kld", "mean KLD"},
+                                         {"gain", "vs llama.cpp"},
                                          {"kld_p999", "99.9 %"},
                                          {"same_top1", "same top-1"},
                                          {"pp_tok_per_s", "pp t/s"},
@@ -42,9 +44,13 @@ int make_show(struct make *mk, double seconds, struct emit *m, struct buf *after
         emit_cell_num(m, f->bpw, 2);
         emit_cell_num(m, f->ppl, 4);
         if (f->is_base) {
-            for (int k = 0; k < 3; k++) emit_cell_none(m);
+            for (int k = 0; k < 4; k++) emit_cell_none(m);
         } else {
             emit_cell_num(m, f->mean_kld, 6);
+            if (isfinite(pick_gain(&r, i)))
+                emit_cell_num(m, pick_gain(&r, i), 1);
+            else
+                emit_cell_none(m);
             emit_cell_num(m, f->kld_p999, 4);
             emit_cell_num(m, f->same_top1, 4);
         }

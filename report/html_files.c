@@ -160,7 +160,17 @@ static void file_row(const struct result *r, int i, const struct release *rel, b
         pick_role(r, i, &text);
     buf_str(out, "<span class=s>");
     plain(out, &text);
-    buf_str(out, "</span></td>");
+    buf_reset(&text);
+    if (pick_gain_text(r, i, &text)) buf_str(out, "; ");
+    plain(out, &text);
+    buf_str(out, "</span>");
+    buf_reset(&text);
+    if (!f->is_base && pick_types(r, i, &text)) {
+        buf_str(out, "<span class=s>");
+        plain(out, &text);
+        buf_str(out, "</span>");
+    }
+    buf_str(out, "</td>");
     cell("size", out);
     text_size(size, f->size_bytes);
     buf_fmt(out, "%s", size);

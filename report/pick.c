@@ -204,6 +204,32 @@ void pick_phrase(const struct result *r, int i, struct buf *out) {
     pick_grade_text(&g, out);
 }
 
+double pick_gain(const struct result *r, int i) {
+    const struct result_file *f = &r->file[i];
+    return counts(f) && f->mean_kld > 0 ? f->preset_kld / f->mean_kld : (double)NAN;
+}
+
+bool pick_gain_text(const struct result *r, int i, struct buf *out) {
+    const double gain = pick_gain(r, i);
+    if (!(gain >= 1.05)) return false;
+    buf_fmt(out, "%.*fx closer to %s than llama.cpp's %s of the same size", gain < 9.95 ? 1 : 0,
+            gain, pick_base_word(r), r->file[i].size_class);
+    return true;
+}
+
+bool pick_types(const struct result *r, int i, struct buf *out) {
+    const struct json *types = r->file[i].types;
+    bool any = false;
+    for (const struct json *t = json_first(types); t; t = json_next(t)) {
+        const char *name = json_str(json_get(t, "type"));
+        const double share = json_num(json_get(t, "share"), 0);
+        if (!name || !(share >= 0.005)) continue;
+        buf_fmt(out, "%s%s %.0f %%", any ? ", " : "", name, share * 100);
+        any = true;
+    }
+    return any;
+}
+
 static void name_and_size(const struct result *r, int i, struct buf *out) {
     char size[32];
     text_size(size, r->file[i].size_bytes);
@@ -225,7 +251,11 @@ void pick_sentence(const struct result *r, struct buf *out) {
     text_kld(out, f->mean_kld, f->mean_kld_stderr);
     buf_str(out, " (");
     pick_grade_text(&g, out);
-    buf_str(out, ").");
+    buf_str(out, ")");
+    struct buf gain = {0};
+    if (pick_gain_text(r, i, &gain)) buf_fmt(out, ", %s", gain.data);
+    buf_release(&gain);
+    buf_chr(out, '.');
     if (g.band > PICK_SLIGHT)
         buf_fmt(out, " It is the closest to %s of these files, but not close.", pick_base_word(r));
 }

@@ -51,6 +51,15 @@ const char *pick_label(const struct result *r, int i);
 void pick_role(const struct result *r, int i, struct buf *out);
 /* Appends what file i is good for, as pick_role does, with its grade. */
 void pick_phrase(const struct result *r, int i, struct buf *out);
+/* Returns how many times closer to the original file i is than llama.cpp's preset of the same size;
+ * NaN where that preset was not measured. */
+double pick_gain(const struct result *r, int i);
+/* Appends the gain in words, "8.7x closer to the original than llama.cpp's Q4_K_M of the same
+ * size", where it is at least 1.05. Returns false, with nothing appended, otherwise. */
+bool pick_gain_text(const struct result *r, int i, struct buf *out);
+/* Appends the types inside, "Q4_K 61 %, Q6_K 28 %, Q8_0 11 %": those of 1 % and more. Returns false
+ * where they are not known. */
+bool pick_types(const struct result *r, int i, struct buf *out);
 /* Appends which file to take: "Take Q4_K_M, 19.8 GB: the same most likely token as the original
  * 97.9 % of the time, mean divergence 0.0103 ± 0.0004 (slight loss)." Without measured files it
  * appends nothing. */

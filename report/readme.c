@@ -108,7 +108,11 @@ static void file_row(const struct result *r, int i, const struct release *rel, s
         text_cell(out, &text);
         md_num(out, f->same_top1 * 100, 1);
     }
-    md_num(out, f->kld_p999, 4);
+    const double gain = pick_gain(r, i);
+    if (gain >= 1.05)
+        buf_fmt(out, " %.*fx closer |", gain < 9.95 ? 1 : 0, gain);
+    else
+        buf_str(out, isfinite(gain) ? " equal |" : " - |");
     if (isfinite(f->ppl))
         buf_fmt(out, " %.4f ± %.4f |", f->ppl, f->ppl_stderr);
     else
@@ -135,13 +139,44 @@ static void legend(const struct result *r, struct buf *out) {
             "same token say more about a quant than PPL does.\n");
 }
 
+/* Writes what the column of gains means, where there is one. */
+static void gain_legend(const struct result *r, struct buf *out) {
+    bool any = false;
+    for (int i = 0; i < r->n_files; i++) any |= isfinite(pick_gain(r, i));
+    if (any)
+        buf_fmt(out,
+                "\n\"vs llama.cpp\": the mean KLD of llama.cpp's preset of the same size and name, "
+                "measured on the same texts, divided by that of the file. The files have as many "
+                "bytes; which types they hold was chosen by measurement.\n");
+}
+
+/* Writes the types inside each file, since some backends are slow with some of them. */
+static void types(const struct result *r, struct buf *out) {
+    struct buf text = {0};
+    for (int i = 0; i < r->n_files; i++) {
+        const struct result_file *f = &r->file[i];
+        if (f->is_base) continue;
+        const size_t had = text.len;
+        buf_fmt(&text, "- %s: ", pick_label(r, i));
+        if (pick_types(r, i, &text))
+            buf_chr(&text, '\n');
+        else
+            text.len = had;
+    }
+    if (text.len)
+        buf_fmt(out, "\nTypes inside, by share of the bytes:\n\n%.*s", (int)text.len, text.data);
+    buf_release(&text);
+}
+
 static void files(const struct result *r, const struct release *rel, struct buf *out) {
     buf_fmt(out,
             "## Files\n\n| file | size | bits per weight | what for | mean KLD | same token, %% | "
-            "99.9 %% KLD | PPL | pp%lld t/s | tg%lld t/s |\n"
+            "vs llama.cpp | PPL | pp%lld t/s | tg%lld t/s |\n"
             "|---|---:|---:|---|---:|---:|---:|---:|---:|---:|\n",
             (long long)r->pp, (long long)r->tg);
     for (int i = 0; i < r->n_files; i++) file_row(r, i, rel, out);
+    gain_legend(r, out);
+    types(r, out);
     legend(r, out);
 }
 

@@ -19,6 +19,8 @@ struct result_file { /* one output GGUF */
     int64_t size_bytes;
     double bpw, ppl, ppl_stderr, mean_kld, mean_kld_stderr, kld_p999, max_kld, same_top1, rms_dp;
     double pp_tok_per_s, tg_tok_per_s;
+    double preset_kld;        /* of llama.cpp's preset of this size */
+    const struct json *types; /* rows of type and share of the bytes, the largest first; or NULL */
     const struct json *by_depth, *speed;                   /* arrays of rows; NULL: not measured */
     double tools_n, tools_valid, tools_passed, tools_same; /* cases of tool calls */
     double tools_held;      /* of them valid when a grammar held the calls to the tools' schemas */

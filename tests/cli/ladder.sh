@@ -56,6 +56,15 @@ kld() { sed -n "/\"file\": \"qwen3moe-$2.gguf\"/,/\"file\": \"q/p" "$t/$1/result
 for c in Q5_K_M; do
     awk -v a="$(kld whole $c)" -v b="$(kld plain $c)" 'BEGIN {exit !(a > 0 && a < b)}' || fail "$c: KLD $(kld whole $c), the preset's $(kld plain $c)"
 done
+# card, report and table say what was gained over the preset, which the job with --plain measured on the same texts, and what is inside
+gain=$(awk -v a="$(kld whole Q5_K_M)" -v b="$(kld plain Q5_K_M)" 'BEGIN {printf "%.1f", b / a}')
+grep -q "^| \[qwen3moe-Q5_K_M.*| ${gain}x closer |" "$t/whole/README.md" || fail "README.md: no gain of $gain: $(grep Q5_K_M "$t/whole/README.md")"
+grep -q "${gain}x closer to the original than llama.cpp.*s Q5_K_M of the same size" "$t/whole/report.html" || fail "report.html: no sentence about the gain"
+for f in README.md report.html; do
+    grep -qE "Q[0-9]_[0-9K] [0-9]+ %, Q[0-9]_[0-9K] [0-9]+ %" "$t/whole/$f" || fail "$f: no types inside"
+done
+grep -qE "qwen3moe-Q5_K_M.gguf .* $gain " "$t/whole.out" || fail "the table has no gain of $gain: $(cat "$t/whole.out")"
+! grep -q "x closer" "$t/plain/README.md" || fail "a gain without a comparison"
 grep -q "step 1 of 9: " "$t/whole.err" && grep -q "about .* in all: " "$t/whole.err" || fail "no steps or forecast in the log"
 tail -3 "$t/whole.out" | grep -q "^Take " || fail "the answer is missing: $(tail -3 "$t/whole.out")"
 [ -z "$(ls "$t/whole.work" | grep -E '^(mix|plain|feedback)-.*gguf$')" ] || fail "candidates are left: $(ls "$t/whole.work")"
