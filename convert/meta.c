@@ -9,6 +9,7 @@
 #include "core/json.h"
 #include "core/log.h"
 #include "core/mem.h"
+#include "template/chat_ends.h"
 #include "template/chat_src.h"
 #include "tok/tok.h"
 
@@ -39,10 +40,46 @@ static int sampling(struct conv_plan *p, struct gguf_w *w, struct err *e) {
     return 0;
 }
 
+/* Finds the ends of answers that each of the folder's templates writes. */
+static void template_ends(const struct conv_plan *p, struct tok *t) {
+    const char *dir = hfdir_path(p->dir);
+    struct chat_src all, one;
+    struct chat *chat;
+    struct err none;
+    if (chat_src_open(&all, dir, NULL, &none)) return;
+    for (int i = 0; i < (all.n_names ? all.n_names : 1); i++) {
+        if (chat_src_open(&one, dir, all.n_names ? all.names[i] : NULL, &none)) continue;
+        if (!chat_with(&chat, one.text, one.label, t, &none)) {
+            chat_find_ends(chat, t);
+            chat_free(chat);
+        }
+        chat_src_close(&one);
+    }
+    chat_src_close(&all);
+}
+
+/* Warns of ends that other programs will run past. */
+static void warn_ends(const struct tok *t) {
+    struct ids left = {0};
+    struct buf b = {0};
+    tok_ends_left(t, &left);
+    for (int64_t i = 0; i < left.n; i++)
+        buf_fmt(&b, "%s\"%s\" (%d)", i ? ", " : "", tok_text(t, left.v[i], NULL), left.v[i]);
+    if (left.n)
+        log_warn("more tokens end an answer than the keys eos, eot and eom hold: %s. hone and "
+                 "Ollama read them from tokenizer.ggml.eos_token_ids; llama.cpp runs past them, "
+                 "so give it them as stop texts",
+                 b.data);
+    ids_release(&left);
+    buf_release(&b);
+}
+
 static int tokenizer(struct conv_plan *p, const char *pre, struct gguf_w *w, struct err *e) {
     struct tok *t;
     TRY(tok_from_dir(&t, hfdir_path(p->dir), p->hp.d[HD_VOCAB], pre, e));
+    template_ends(p, t);
     tok_to_gguf(t, w);
+    warn_ends(t);
     /* Readers differ in what they take when the key is absent, so it is written. */
     if (!tok_has_add_bos(t)) gguf_w_bool(w, "tokenizer.ggml.add_bos_token", tok_add_bos(t));
     tok_free(t);

@@ -14,6 +14,7 @@
 #include "quantize/imat_file.h"
 #include "core/io.h"
 #include "core/map.h"
+#include "core/mem.h"
 #include "runtime/eval/kld_file.h"
 #include "core/safetensors.h"
 #include "core/str.h"
@@ -138,6 +139,30 @@ static void emit_computes(struct emit *m, struct gguf *g) {
     emit_str(m, "computes_not", "not run or measured", text);
 }
 
+/* Shows the tokens that end an answer. */
+static void emit_ends(struct emit *m, const struct gguf *g) {
+    const struct gguf_kv *kv = gguf_find(g, "tokenizer.ggml.tokens");
+    struct ids ends = {0};
+    struct err ignored;
+    if (!kv || tok_gguf_ends(g, &ends, &ignored)) return;
+    emit_table(m, "ends", "ends of answers");
+    emit_col(m, "id", "token");
+    emit_col(m, "text", "text");
+    const uint8_t *pos = kv->data;
+    for (int64_t i = 0, k = 0; k < ends.n; i++) {
+        const char *s;
+        uint64_t len;
+        gguf_kv_str_next(kv, &pos, &s, &len);
+        if (i != ends.v[k]) continue;
+        char *text = xstrndup(s, (size_t)len);
+        emit_row(m);
+        emit_cell_i64(m, ends.v[k++]);
+        emit_cell_str(m, text);
+        free(text);
+    }
+    ids_release(&ends);
+}
+
 static void inspect_gguf(struct emit *m, struct gguf *g, const struct inspect_opts *a) {
     struct totals t = {0};
     const char *arch = gguf_str_or(g, "general.architecture", NULL);
@@ -159,6 +184,7 @@ static void inspect_gguf(struct emit *m, struct gguf *g, const struct inspect_op
     emit_i64(m, "n_files", gguf_n_shards(g) > 1 ? "files" : NULL, gguf_n_shards(g));
     emit_i64(m, "n_keys", "metadata keys", gguf_n_kv(g));
     emit_types(m, &t);
+    emit_ends(m, g);
     emit_keys(m, g, a);
     if (!a->tensors) return;
     begin_tensors(m);

@@ -14,6 +14,7 @@
 #include "core/str.h"
 #include "runtime/engine/kv_type.h"
 #include "chat/think.h"
+#include "template/chat_ends.h"
 #include "text/visible.h"
 
 void run_answer_release(struct run_answer *a) {
@@ -264,6 +265,7 @@ int run_prepare_turns(struct run *r, struct err *e) {
     char *kwargs = NULL;
     bool none = false;
     TRY(chat_from_gguf(&r->chat, r->m->gguf, r->m->tok, e));
+    chat_find_ends(r->chat, r->m->tok);
     r->tmpl = gguf_str_or(r->m->gguf, "tokenizer.chat_template", "");
     r->fmt = toolfmt_detect(r->tmpl, strlen(r->tmpl));
     if (!r->fmt) r->fmt = toolfmt_plain();

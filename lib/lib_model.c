@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lib/handles.h"
+#include "template/chat_ends.h"
 
 int hone_model_open(struct hone_model **out, const char *path, const struct hone_opts *o,
                     struct hone_error *e) {
@@ -23,7 +24,8 @@ int hone_model_open(struct hone_model **out, const char *path, const struct hone
         if (!rc) {
             m->gguf = (struct hone_gguf){.owner = m->owner, .g = m->m->gguf};
             m->tok = (struct hone_tokenizer){.owner = m->owner, .t = m->m->tok};
-            (void)template_of(&m->tmpl, m->owner, m->m->gguf, m->m->tok, &m->no_tmpl);
+            if (!template_of(&m->tmpl, m->owner, m->m->gguf, m->m->tok, &m->no_tmpl) && m->m->tok)
+                chat_find_ends(m->tmpl->chat, m->m->tok);
         }
         rc = call_end(&c, rc, e);
     }

@@ -6,6 +6,7 @@
 #include "core/io.h"
 #include "core/json.h"
 #include "lib/handles.h"
+#include "template/chat_ends.h"
 
 /* Makes a handle whose tokenizer the caller fills in. */
 static int new_handle(struct hone_tokenizer **out, const struct hone_opts *o, const char *file,
@@ -36,7 +37,10 @@ static int of_file(struct tok **out, const char *path, struct err *e) {
     struct gguf *g;
     TRY(gguf_open(&g, path, GGUF_TOLERANT | GGUF_ONE_FILE, e));
     int rc = tok_from_gguf(out, g, e);
-    if (rc) err_wrap(e, "%s", path);
+    if (rc)
+        err_wrap(e, "%s", path);
+    else
+        chat_find_ends_gguf(g, *out);
     gguf_close(g);
     return rc;
 }
@@ -57,7 +61,9 @@ int hone_tokenizer_from_gguf(struct hone_tokenizer **out, const struct hone_gguf
     struct call c;
     int rc = new_handle(out, &g->owner->o, g->owner->file, &c, e);
     if (rc) return rc;
-    return end_handle(out, &c, tok_from_gguf(&(*out)->t, g->g, &c.err), e);
+    rc = tok_from_gguf(&(*out)->t, g->g, &c.err);
+    if (!rc) chat_find_ends_gguf(g->g, (*out)->t);
+    return end_handle(out, &c, rc, e);
 }
 
 int hone_tokenizer_from_json(struct hone_tokenizer **out, const char *json, size_t len,

@@ -74,7 +74,9 @@ static void read_tokens(struct release *r, const struct gguf *g) {
     const struct gguf_kv *kv = gguf_find(g, "tokenizer.ggml.tokens");
     if (!kv || kv->type != GV_ARR || kv->elem != GV_STR) return;
     const uint8_t *pos = kv->data;
+    const struct gguf_kv *more = gguf_find(g, "tokenizer.ggml.eos_token_ids");
     uint64_t id[3], bos = gguf_u64_or(g, "tokenizer.ggml.bos_token_id", UINT64_MAX);
+    if (more && (more->type != GV_ARR || more->elem != GV_I32)) more = NULL;
     for (int i = 0; i < 3; i++) id[i] = gguf_u64_or(g, ends[i], UINT64_MAX);
     for (uint64_t t = 0; t < kv->count; t++) {
         const char *s;
@@ -82,6 +84,8 @@ static void read_tokens(struct release *r, const struct gguf *g) {
         gguf_kv_str_next(kv, &pos, &s, &len);
         for (int i = 0; i < 3; i++)
             if (id[i] == t) add_stop(r, s, (size_t)len);
+        for (uint64_t i = 0; more && i < more->count && i < RELEASE_MAX_STOPS; i++)
+            if (gguf_kv_i64(more, i) == (int64_t)t) add_stop(r, s, (size_t)len);
         if (t == bos && len < 200 && !memchr(s, 0, (size_t)len))
             r->bos = arena_strndup(&r->arena, s, (size_t)len);
     }

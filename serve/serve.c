@@ -21,6 +21,7 @@
 #include "serve/guard.h"
 #include "serve/generic.h"
 #include "serve/server.h"
+#include "template/chat_ends.h"
 
 /* ---- the thread that prepares ---- */
 
@@ -187,6 +188,7 @@ int serve_new(struct server **out, const struct serve_opts *o, struct err *e) {
     int rc = *s->tmpl ? chat_with(&s->chat, s->tmpl,
                                   o->tmpl ? "--template" : "tokenizer.chat_template", o->m->tok, e)
                       : 0;
+    if (s->chat) chat_find_ends(s->chat, o->m->tok);
     s->generic = s->chat && (!s->fmt || !generic_shows_tools(s->chat));
     s->hides_calls = s->generic && generic_hides_calls(s->chat);
     s->keeps_null = s->chat && generic_keeps_null(s->chat);

@@ -34,6 +34,8 @@ void tok_free(struct tok *t) {
     trie_release(&t->trie);
     free(t->score);
     free(t->found);
+    free(t->end);
+    ids_release(&t->ends);
     free(t->may_join.v);
     free(t->merge);
     free(t->merge_len);
@@ -252,6 +254,7 @@ int tok_finish(struct tok *t, bool from_file, struct err *e) {
         spots_sort(&t->raw);
         spots_sort(&t->normalized);
         spots_sort(&t->user);
+        ends_find_usual(t);
         rc = build_tables(t, e);
     }
     free(made);
@@ -270,6 +273,9 @@ const char *tok_text(const struct tok *t, int64_t id, size_t *len) {
 }
 enum tok_type tok_type(const struct tok *t, int64_t id) {
     return id >= 0 && id < t->v.n ? (enum tok_type)t->v.type[id] : TT_UNUSED;
+}
+enum tok_type tok_role(const struct tok *t, int64_t id) {
+    return id >= 0 && id < t->v.n ? (enum tok_type)t->v.role[id] : TT_UNUSED;
 }
 int64_t tok_n_merges(const struct tok *t) {
     return t->n_merges;
@@ -299,20 +305,6 @@ bool tok_has_add_bos(const struct tok *t) {
 
 int64_t tok_find(const struct tok *t, const char *text) {
     return vocab_find(&t->v, text, strlen(text));
-}
-
-bool tok_is_eog(const struct tok *t, int64_t id) {
-    static const char *const ends[] = {
-        "<|im_end|>",   "<|endoftext|>",   "</s>",        "<eos>",
-        "<turn|>",      "<|eot_id|>",      "<|end|>",     "<end_of_turn>",
-        "<|eom_id|>",   "<EOT>",           "<|fim_pad|>", "<|repo_name|>",
-        "<|file_sep|>", "<|end_of_text|>", "<|return|>",  "<|tool_response>"};
-    if (id < 0 || id >= t->v.n) return false;
-    if (id == t->special[TS_EOS] || id == t->special[TS_EOT]) return true;
-    if (t->v.role[id] != TT_CONTROL && t->v.role[id] != TT_USER) return false;
-    for (size_t i = 0; i < COUNT_OF(ends); i++)
-        if (strcmp(t->v.text[id], ends[i]) == 0) return true;
-    return false;
 }
 
 void ids_add(struct ids *a, int32_t id) {

@@ -20,6 +20,13 @@ struct gguf; /* core/gguf.h */
 struct gguf_w;
 struct tok;
 
+struct ids { /* zero-initialised is empty; free(v) */
+    int32_t *v;
+    int64_t n, cap;
+};
+void ids_add(struct ids *a, int32_t id);
+void ids_release(struct ids *a);
+
 enum tok_type { TT_NORMAL = 1, TT_UNKNOWN, TT_CONTROL, TT_USER, TT_UNUSED, TT_BYTE };
 
 /* Checks that the tokenizer of a file, and its pre-tokenizer, are known here; ERR_DATA otherwise.
@@ -71,13 +78,15 @@ int64_t tok_n_vocab(const struct tok *t);
  * borrowed from t, and its length in *len unless len is NULL; "" for an id that there is not. */
 const char *tok_text(const struct tok *t, int64_t id, size_t *len);
 enum tok_type tok_type(const struct tok *t, int64_t id);
+/* Returns how a token is treated, which differs from its type in some files (tok.c). */
+enum tok_type tok_role(const struct tok *t, int64_t id);
 int64_t tok_n_merges(const struct tok *t);
 /* Returns "left right" of merge i, NUL-terminated and borrowed from t. */
 const char *tok_merge(const struct tok *t, int64_t i);
 const char *tok_model(const struct tok *t); /* "gpt2", "gemma4", "llama", "t5" */
 const char *tok_pre(const struct tok *t);   /* "qwen35", ...; NULL when none is written */
 
-enum tok_special { TS_BOS, TS_EOS, TS_EOT, TS_UNK, TS_SEP, TS_PAD, TS_MASK, TS_COUNT };
+enum tok_special { TS_BOS, TS_EOS, TS_EOT, TS_UNK, TS_SEP, TS_PAD, TS_MASK, TS_EOM, TS_COUNT };
 int64_t tok_special(const struct tok *t, enum tok_special s); /* -1: none */
 bool tok_add_bos(const struct tok *t);
 bool tok_add_eos(const struct tok *t);
@@ -85,16 +94,21 @@ bool tok_add_eos(const struct tok *t);
 bool tok_has_add_bos(const struct tok *t);
 /* Declares every tokenizer.ggml.* key in the field's order (not tokenizer.chat_template). */
 void tok_to_gguf(const struct tok *t, struct gguf_w *w);
-/* Tells whether a token ends a generation: eos, eot and the known turn-ending texts do. */
+/* Tells whether a token ends an answer: those that the files list, those added below, and those of
+ * the usual texts (tok_ends.c). */
 bool tok_is_eog(const struct tok *t, int64_t id);
+/* Makes a token an end, or keeps a usual text from being one. Before threads share t. */
+void tok_add_end(struct tok *t, int64_t id);
+void tok_not_end(struct tok *t, int64_t id);
+/* Makes the token that a chat template writes after an answer (s: TS_EOT) or after calls (TS_EOM)
+ * an end, and gives it that key where it needs one. */
+void tok_set_turn_end(struct tok *t, enum tok_special s, int64_t id);
+/* Returns the number of ends that neither a key that llama.cpp reads nor a usual text tells, and
+ * appends them to out unless it is NULL. */
+int64_t tok_ends_left(const struct tok *t, struct ids *out);
+/* Appends the ends of a file, ascending; for callers that need no tokenizer. */
+int tok_gguf_ends(const struct gguf *g, struct ids *out, struct err *e);
 int64_t tok_find(const struct tok *t, const char *text); /* exact token text; -1 */
-
-struct ids { /* zero-initialised is empty; free(v) */
-    int32_t *v;
-    int64_t n, cap;
-};
-void ids_add(struct ids *a, int32_t id);
-void ids_release(struct ids *a);
 
 /* Appends the ids of text[0..len). parse_special: control-token texts in the input become those
  * tokens (user-defined ones always do). add_bos: prepend BOS if the vocabulary adds one. Invalid

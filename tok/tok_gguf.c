@@ -23,7 +23,7 @@ static const char *const special_key[TS_COUNT] = {
     [TS_BOS] = KEY("bos_token_id"),       [TS_EOS] = KEY("eos_token_id"),
     [TS_EOT] = KEY("eot_token_id"),       [TS_UNK] = KEY("unknown_token_id"),
     [TS_SEP] = KEY("seperator_token_id"), [TS_PAD] = KEY("padding_token_id"),
-    [TS_MASK] = KEY("mask_token_id"),
+    [TS_MASK] = KEY("mask_token_id"),     [TS_EOM] = KEY("eom_token_id"),
 };
 
 static int string_list(const struct gguf *g, const char *key, const struct gguf_kv **out,
@@ -228,6 +228,23 @@ static int read_rules(struct tok *t, const struct gguf *g, struct err *e) {
     return read_scores(t, g, e);
 }
 
+/* Lists of every end of an answer: Ollama writes and reads the first, other programs the second. */
+static const char *const end_keys[] = {KEY("eos_token_ids"), KEY("eog_token_ids")};
+
+static int read_ends(struct tok *t, const struct gguf *g, struct err *e) {
+    static const enum tok_special s[] = {TS_EOS, TS_EOT, TS_EOM};
+    for (size_t i = 0; i < COUNT_OF(s); i++) tok_add_end(t, t->special[s[i]]);
+    for (size_t i = 0; i < COUNT_OF(end_keys); i++) {
+        const struct gguf_kv *kv = gguf_find(g, end_keys[i]);
+        if (!kv) continue;
+        if (kv->type != GV_ARR || (kv->elem != GV_I32 && kv->elem != GV_U32))
+            return err_set(e, ERR_DATA, "%s: key %s is not a list of token ids", gguf_path(g),
+                           kv->key);
+        for (uint64_t k = 0; k < kv->count; k++) tok_add_end(t, gguf_kv_i64(kv, k));
+    }
+    return 0;
+}
+
 static int read_specials(struct tok *t, const struct gguf *g, struct err *e) {
     const struct model *m = find_model(t->model);
     t->special[TS_BOS] = m->bos < t->v.n ? m->bos : -1;
@@ -247,7 +264,7 @@ static int read_specials(struct tok *t, const struct gguf *g, struct err *e) {
     t->has_add_eos = gguf_find(g, KEY("add_eos_token")) != NULL;
     t->add_bos = gguf_bool_or(g, KEY("add_bos_token"), m->add_bos || (t->row && t->row->add_bos));
     t->add_eos = gguf_bool_or(g, KEY("add_eos_token"), m->add_eos);
-    return 0;
+    return read_ends(t, g, e);
 }
 
 enum spot_flag { EATS_LEFT, EATS_RIGHT, SINGLE_WORD, N_SPOT_FLAGS };
@@ -353,6 +370,26 @@ int tok_from_gguf_as(struct tok **out, const struct gguf *g, const char *pre, st
 
 int tok_from_gguf(struct tok **out, const struct gguf *g, struct err *e) {
     return tok_from_gguf_as(out, g, NULL, e);
+}
+
+int tok_gguf_ends(const struct gguf *g, struct ids *out, struct err *e) {
+    const struct gguf_kv *list;
+    const char *model;
+    struct tok *t = NULL;
+    int rc = 0;
+    TRY(string_list(g, KEY("tokens"), &list, e));
+    TRY(gguf_get_str(g, KEY("model"), &model, e));
+    t = tok_new();
+    t->model = find_model(model) ? find_model(model)->name : "gpt2";
+    TRY_GOTO(out, rc, vocab_init(&t->v, list->count < INT32_MAX ? (int64_t)list->count : 0, e));
+    TRY_GOTO(out, rc, read_tokens(t, g, list, e));
+    TRY_GOTO(out, rc, read_specials(t, g, e));
+    ends_find_usual(t);
+    for (int64_t i = 0; i < t->v.n; i++)
+        if (tok_is_eog(t, i)) ids_add(out, (int32_t)i);
+out:
+    tok_free(t);
+    return rc;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -481,6 +518,14 @@ static void write_normalizer(const struct tok *t, struct gguf_w *w) {
     if (map) gguf_w_arr(w, KEY("precompiled_charsmap"), GV_U8, map, len);
 }
 
+static void write_specials(const struct tok *t, struct gguf_w *w) {
+    int64_t special[TS_COUNT];
+    ends_keys(t, special);
+    for (int i = 0; i < TS_COUNT; i++)
+        if (special[i] >= 0) gguf_w_u32(w, special_key[i], (uint32_t)special[i]);
+    if (tok_ends_left(t, NULL)) gguf_w_arr(w, end_keys[0], GV_I32, t->ends.v, (uint64_t)t->ends.n);
+}
+
 void tok_to_gguf(const struct tok *t, struct gguf_w *w) {
     size_t n = (size_t)t->v.n;
     const char *pre = t->pre ? t->pre : strcmp(tok_model(t), "gemma4") == 0 ? NULL : "default";
@@ -494,8 +539,7 @@ void tok_to_gguf(const struct tok *t, struct gguf_w *w) {
     free(type);
     if (t->kind == TOK_BYTES || t->kind == TOK_META)
         write_strings(w, KEY("merges"), t->merge, t->merge_len, t->n_merges);
-    for (int i = 0; i < TS_COUNT; i++)
-        if (t->special[i] >= 0) gguf_w_u32(w, special_key[i], (uint32_t)t->special[i]);
+    write_specials(t, w);
     if (t->has_add_bos) gguf_w_bool(w, KEY("add_bos_token"), t->add_bos);
     if (t->has_add_eos) gguf_w_bool(w, KEY("add_eos_token"), t->add_eos);
     write_normalizer(t, w);

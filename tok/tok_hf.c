@@ -189,7 +189,7 @@ static int build(struct tok *t, const struct tok_files *f, int64_t n_vocab, cons
     hf_decoder(t, json_get(f->tokenizer, "decoder"));
     TRY(hf_added(t, f, e));
     hf_pad(t);
-    TRY(hf_specials(t, f, e));
+    hf_specials(t, f);
     if (tok_finish(t, false, e)) return err_wrap(e, "tokenizer.json");
     if (t->kind == TOK_META && strcmp(tok_model(t), "llama") == 0) ranks_to_scores(t);
     return 0;
@@ -230,7 +230,11 @@ int tok_from_files(struct tok **out, const struct tok_files *f, int64_t n_vocab,
                    struct err *e) {
     if (use_sp(f, pre)) return tok_from_sp(out, f, n_vocab, e);
     if (f->tokenizer) return from_tokenizer_json(out, f, n_vocab, pre, e);
-    if (f->tekken) return tok_from_tekken(out, f->tekken, f->tekken_len, n_vocab, e);
+    if (f->tekken) {
+        TRY(tok_from_tekken(out, f->tekken, f->tekken_len, n_vocab, e));
+        hf_ends(*out, f);
+        return 0;
+    }
     if (f->tiktoken) return tok_from_tiktoken(out, f, n_vocab, pre, e);
     if (f->sp && tiktoken_like(f->sp, f->sp_len)) {
         struct tok_files g = *f;

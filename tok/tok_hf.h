@@ -29,7 +29,10 @@ int64_t hf_last_id(const struct tok_files *f, int64_t most);
  * special ids (tok_hf_added.c). */
 int hf_added(struct tok *t, const struct tok_files *f, struct err *e);
 void hf_pad(struct tok *t);
-int hf_specials(struct tok *t, const struct tok_files *f, struct err *e);
+void hf_specials(struct tok *t, const struct tok_files *f);
+/* Reads which tokens end an answer, and the special tokens that families have by convention
+ * (tok_ends.c). */
+void hf_ends(struct tok *t, const struct tok_files *f);
 
 /* Makes a score for each token from the ranks of the merges that make it, for other readers of a
  * GGUF (tok_ranks.c). */

@@ -267,9 +267,8 @@ static const struct json *added_by_text(const struct json *added, const char *te
 
 /* Reads a special token: NAME_token of tokenizer_config.json, else NAME_token_id of config.json,
  * where the root comes before text_config. An empty text means that there is none. */
-static int read_special(struct tok *t, const struct json *added, const struct json *config,
-                        const struct json *model_config, const char *name, enum tok_special s,
-                        struct err *e) {
+static void read_special(struct tok *t, const struct json *added, const struct json *config,
+                         const struct json *model_config, const char *name, enum tok_special s) {
     char key[32];
     int64_t id = -1;
     snprintf(key, sizeof key, "%s_token", name);
@@ -277,7 +276,7 @@ static int read_special(struct tok *t, const struct json *added, const struct js
     const struct json *a = added_by_text(added, text);
     if (text && !*text) {
         t->special[s] = -1;
-        return 0;
+        return;
     }
     if (!a && text) id = hf_find_text(t, text);
     if (!a && text && id < 0 && (s == TS_BOS || s == TS_EOS))
@@ -287,32 +286,12 @@ static int read_special(struct tok *t, const struct json *added, const struct js
         snprintf(key, sizeof key, "%s_token_id", name);
         if (!json_i64(json_get(model_config, key), &id) &&
             !json_i64(json_get(json_get(model_config, "text_config"), key), &id))
-            return 0;
-        if (id < 0) return 0; /* old conversions of Llama write -1 for "none" */
-        if (id >= t->v.n)
-            return err_set(e, ERR_DATA, "config.json: %s is %lld, but the vocabulary has %lld rows",
-                           key, (long long)id, (long long)t->v.n);
+            return;
+        if (id >= t->v.n && s != TS_EOS) /* of eos, hf_ends says so; -1 means none */
+            log_warn("config.json: %s is %lld, but the vocabulary has %lld rows: it is left out",
+                     key, (long long)id, (long long)t->v.n);
     }
     if (id >= 0 && id < t->v.n) t->special[s] = id;
-    return 0;
-}
-
-/* Reads the token that ends a turn: generation_config.json lists it next to the one that ends a
- * text, and it is written as eot. */
-static void read_eot(struct tok *t, const struct json *generation_config) {
-    static const char *const turn_ends[] = {"<|im_end|>", "<turn|>", "<|eot_id|>", "<end_of_turn>",
-                                            "<|end|>"};
-    const struct json *list = json_get(generation_config, "eos_token_id");
-    int64_t id;
-    if (json_type(list) != JSON_ARR) return;
-    for (const struct json *c = json_first(list); c; c = json_next(c)) {
-        if (!json_i64(c, &id) || id < 0 || id >= t->v.n) continue;
-        if (t->special[TS_EOS] < 0) t->special[TS_EOS] = id;
-        for (size_t i = 0; i < COUNT_OF(turn_ends); i++)
-            if (id != t->special[TS_EOS] && t->special[TS_EOT] < 0 &&
-                strcmp(t->v.text[id], turn_ends[i]) == 0)
-                t->special[TS_EOT] = id;
-    }
 }
 
 /* Tells whether the first piece of the post-processor's template is this special token; with
@@ -349,7 +328,7 @@ static void default_flags(struct tok *t, const struct json *config) {
         t->has_add_eos = t->add_eos = t->special[TS_EOS] >= 0;
 }
 
-int hf_specials(struct tok *t, const struct tok_files *f, struct err *e) {
+void hf_specials(struct tok *t, const struct tok_files *f) {
     static const struct {
         const char *name;
         enum tok_special s;
@@ -358,13 +337,12 @@ int hf_specials(struct tok *t, const struct tok_files *f, struct err *e) {
     const struct json *added = json_get(f->tokenizer, "added_tokens");
     const struct json *post = json_get(f->tokenizer, "post_processor");
     for (size_t i = 0; i < COUNT_OF(list); i++)
-        TRY(read_special(t, added, f->config, f->model, list[i].name, list[i].s, e));
-    read_eot(t, f->generation);
+        read_special(t, added, f->config, f->model, list[i].name, list[i].s);
     read_add_flag(t, post, f->config, false, &t->has_add_bos, &t->add_bos);
     read_add_flag(t, post, f->config, true, &t->has_add_eos, &t->add_eos);
     if (!f->tokenizer) default_flags(t, f->config);
     if (strcmp(tok_model(t), "gemma4") == 0 && t->special[TS_BOS] >= 0)
         /* These models fail without it, and readers force it. */
         t->has_add_bos = t->add_bos = true;
-    return 0;
+    hf_ends(t, f);
 }

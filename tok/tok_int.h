@@ -68,7 +68,9 @@ struct tok {
     bool split_words; /* TOK_META, TOK_UNIGRAM: cut in front of each U+2581 */
     bool float_sums;  /* TOK_UNIGRAM: sums are rounded as SentencePiece rounds them */
     bool add_bos, add_eos, has_add_bos, has_add_eos;
-    uint8_t *found; /* [v.n] FOUND_ flags; NULL: none */
+    struct ids ends; /* listed ends, in the order of the files (tok_ends.c) */
+    uint8_t *end;    /* [v.n] flags of tok_ends.c; NULL: no end */
+    uint8_t *found;  /* [v.n] FOUND_ flags; NULL: none */
     struct replace replace[MAX_REPLACES];
     int n_replaces;
     bool drops_first;             /* decoding drops every U+2581 of the first token */
@@ -92,6 +94,14 @@ struct tok *tok_new(void);
 /* Derives the tables that encoding needs. from_file: roles come from the types and texts alone (a
  * GGUF has no list of added tokens). */
 int tok_finish(struct tok *t, bool from_file, struct err *e);
+/* Finds the ends that are known by text; once texts and roles are there (tok_ends.c). */
+void ends_find_usual(struct tok *t);
+/* Returns the flags of ends, made on first use. */
+uint8_t *ends_flags(struct tok *t);
+/* Fills special[TS_COUNT] with the ids that the keys of a file get; ends_keyed tells whether one of
+ * them is this end. */
+void ends_keys(const struct tok *t, int64_t *special);
+bool ends_keyed(const int64_t *special, int64_t id);
 /* Returns the byte that a text such as "<0x0A>" stands for, or -1. */
 int tok_byte_text(const char *text, size_t len);
 /* Tells whether a text looks like a control token: `<|x|>`, `<unused7>`, `<pad>` and the like. */

@@ -84,7 +84,7 @@ static int build(struct tok *t, const struct sp_model *m, const struct tok_files
     TRY(hf_added(t, f, e));
     hf_pad(t);
     own_specials(t, m);
-    TRY(hf_specials(t, f, e));
+    hf_specials(t, f);
     want_pieces(t, m, f->tokenizer != NULL);
     return tok_finish(t, false, e) ? err_wrap(e, "tokenizer.model") : 0;
 }

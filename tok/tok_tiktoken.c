@@ -209,7 +209,7 @@ static int read_all(struct tok *t, const struct tok_files *f, const struct famil
     TRY(hf_added(t, f, e));
     fill_specials(t, m, n);
     hf_pad(t);
-    TRY(hf_specials(t, f, e));
+    hf_specials(t, f);
     family_ids(t, m, f->config);
     return tok_finish(t, false, e) ? err_wrap(e, "%s", f->tiktoken_name) : 0;
 }

@@ -11,6 +11,7 @@
 #include "core/prog.h"
 #include "runtime/eval/eval_int.h"
 #include "template/chat.h"
+#include "template/chat_ends.h"
 #include "runtime/eval/suite.h"
 
 /* Finds the syntax of calls: the one that `name` names, or the one of the model's template when it
@@ -59,7 +60,10 @@ int suite_plan_open(struct suite_plan *p, const struct suite *suite, const struc
     for (int i = 0; i < p->n && !rc; i++) {
         p->index[i] = suite_spread(suite->n, p->n, i);
         bool plain = json_str(json_get(suite->c[p->index[i]].json, "text")) != NULL;
-        if (!plain && !chat) rc = chat_from_gguf(&chat, m->gguf, m->tok, e);
+        if (!plain && !chat) {
+            rc = chat_from_gguf(&chat, m->gguf, m->tok, e);
+            if (!rc) chat_find_ends(chat, m->tok);
+        }
         if (!rc) rc = plan_case(p, i, m, chat, e);
     }
     chat_free(chat);

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT
+/* template/chat_ends.c - which tokens end an answer, found by rendering.
+ *
+ * After the text of an assistant's message, a template writes what the model was trained to write
+ * there: a token that ends the turn. Templates that write none (GLM) leave it to the token that
+ * begins the next turn, which the model writes instead. Calls of tools may end with another token
+ * than texts. A token between the reasoning and the content of one message does not end it, however
+ * much it looks like an end: <|end|> of gpt-oss. */
+#include "template/chat_ends.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+
+/* ---- probes ---------------------------------------------------------------------------------- */
+
+/* Words that no template writes itself. */
+#define ASKED "Qaskel"
+#define THOUGHT "Thonqua"
+#define SAID "Anvorn"
+#define VALUE "Velmik"
+#define LATER "Zepquil"
+
+#define USER "{\"role\":\"user\",\"content\":\"" ASKED "\"}"
+#define ANSWER ",{\"role\":\"assistant\",\"content\":\"" SAID "\"}"
+#define THINKING                                                                                   \
+    "\"reasoning_content\":\"" THOUGHT "\",\"reasoning\":\"" THOUGHT "\",\"thinking\":\"" THOUGHT  \
+    "\""
+#define CALL                                                                                       \
+    "\"tool_calls\":[{\"id\":\"callabcd1\",\"type\":\"function\",\"function\":{\"name\":"          \
+    "\"find_it\",\"arguments\":{\"key\":\"" VALUE "\"}}}]"
+#define TOOLS                                                                                      \
+    "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"find_it\",\"description\":"        \
+    "\"Finds\",\"parameters\":{\"type\":\"object\",\"properties\":{\"key\":{\"type\":\"string\","  \
+    "\"description\":\"Key\"}},\"required\":[\"key\"]}}}]"
+#define CALLING ",{\"role\":\"assistant\",\"content\":\"\"," CALL "}"
+
+static const char answered[] = "{\"messages\":[" USER ANSWER "]}";
+static const char answered_on[] =
+    "{\"messages\":[" USER ANSWER ",{\"role\":\"user\",\"content\":\"" LATER "\"}]}";
+static const char thought[] =
+    "{\"messages\":[" USER ",{\"role\":\"assistant\",\"content\":\"" SAID "\"," THINKING "}]}";
+static const char thought_calling[] =
+    "{\"messages\":[" USER ",{\"role\":\"assistant\",\"content\":\"\"," THINKING "," CALL
+    "}]," TOOLS "}";
+static const char called[] = "{\"messages\":[" USER CALLING "]," TOOLS "}";
+static const char called_on[] =
+    "{\"messages\":[" USER CALLING
+    ",{\"role\":\"tool\",\"tool_call_id\":\"callabcd1\",\"name\":\"find_it\",\"content\":\"" LATER
+    "\"}]," TOOLS "}";
+
+static bool render(const struct chat *c, const char *probe, struct buf *out) {
+    struct err ignored;
+    buf_reset(out);
+    return chat_render_text(c, probe, strlen(probe), NULL, false, out, &ignored) == 0 && out->data;
+}
+
+/* Returns the place after the last occurrence of a word, or -1. */
+static int64_t after_last(const struct buf *b, const char *word) {
+    int64_t at = -1;
+    for (const char *s = b->data; (s = strstr(s, word)) != NULL; s += strlen(word))
+        at = s + strlen(word) - b->data;
+    return at;
+}
+
+/* ---- tokens of what the template writes ------------------------------------------------------ */
+
+struct marks {
+    const struct chat *chat;
+    struct tok *t;
+    struct ids inside; /* special tokens within answers */
+};
+
+static bool has(const struct ids *a, int32_t id) {
+    for (int64_t i = 0; i < a->n; i++)
+        if (a->v[i] == id) return true;
+    return false;
+}
+
+static bool blank(const struct tok *t, int32_t id) {
+    struct buf b = {0};
+    bool is = true;
+    tok_decode(t, id, true, &b);
+    for (size_t i = 0; i < b.len; i++) is = is && memchr(" \t\r\n", b.data[i], 4);
+    buf_release(&b);
+    return is;
+}
+
+/* Tells whether a token can only come from the template: a special one or one that was added, not
+ * one that merges make. */
+static bool special(const struct tok *t, int32_t id) {
+    return tok_role(t, id) == TT_CONTROL || (tok_role(t, id) == TT_USER && !blank(t, id));
+}
+
+static void tokens(const struct tok *t, const char *s, size_t n, struct ids *out) {
+    struct err ignored;
+    out->n = 0;
+    (void)tok_encode(t, s, n, true, false, out, &ignored);
+}
+
+/* Returns the end among the special tokens that s begins with: one that is known, else the last of
+ * them when nothing follows, and the first before text. -1: there is none. */
+static int64_t end_of(const struct marks *m, const char *s, size_t n) {
+    struct ids ids = {0};
+    int64_t first = -1, last = -1, known = -1, i = 0;
+    tokens(m->t, s, n, &ids);
+    for (; i < ids.n && (special(m->t, ids.v[i]) || blank(m->t, ids.v[i])); i++) {
+        const int32_t id = ids.v[i];
+        if (!special(m->t, id) || id == tok_special(m->t, TS_BOS) || has(&m->inside, id)) {
+            if (tok_is_eog(m->t, id) && known < 0) known = id;
+            continue;
+        }
+        if (first < 0) first = id;
+        if (tok_is_eog(m->t, id) && known < 0) known = id;
+        last = id;
+    }
+    const int64_t end = known >= 0 ? known : i == ids.n ? last : first;
+    ids_release(&ids);
+    return end;
+}
+
+/* Adds the special tokens between two words of a rendered answer to m->inside. */
+static void note_inside(struct marks *m, const char *probe, const char *from, const char *to) {
+    struct buf b = {0};
+    struct ids ids = {0};
+    if (render(m->chat, probe, &b)) {
+        const char *begin = strstr(b.data, from), *end = begin ? strstr(begin, to) : NULL;
+        if (end) {
+            begin += strlen(from);
+            tokens(m->t, begin, (size_t)(end - begin), &ids);
+        }
+    }
+    for (int64_t i = 0; i < ids.n; i++) {
+        if (!special(m->t, ids.v[i]) || has(&m->inside, ids.v[i])) continue;
+        ids_add(&m->inside, ids.v[i]);
+        tok_not_end(m->t, ids.v[i]);
+    }
+    ids_release(&ids);
+    buf_release(&b);
+}
+
+/* ---- ends of texts and calls ----------------------------------------------------------------- */
+
+static void find_turn_end(struct marks *m) {
+    struct buf b = {0};
+    int64_t end = -1, at = render(m->chat, answered, &b) ? after_last(&b, SAID) : -1;
+    if (at >= 0) end = end_of(m, b.data + at, b.len - (size_t)at);
+    if (end < 0 && render(m->chat, answered_on, &b) && (at = after_last(&b, SAID)) >= 0) {
+        const char *next = strstr(b.data + at, LATER);
+        if (next) end = end_of(m, b.data + at, (size_t)(next - b.data - at));
+    }
+    if (end >= 0) tok_set_turn_end(m->t, TS_EOT, end);
+    buf_release(&b);
+}
+
+/* Returns the first known end in s, or -1. */
+static int64_t known_end(const struct marks *m, const char *s, size_t n) {
+    struct ids ids = {0};
+    int64_t end = -1;
+    tokens(m->t, s, n, &ids);
+    for (int64_t i = 0; i < ids.n && end < 0; i++)
+        if (tok_is_eog(m->t, ids.v[i])) end = ids.v[i];
+    ids_release(&ids);
+    return end;
+}
+
+/* Returns the control token that begins the turn of the tool, unless it begins an answer, too. */
+static int64_t begins_result(const struct marks *m, const struct buf *one, const struct buf *both) {
+    struct ids ids = {0}, head = {0};
+    size_t n = one->len;
+    int64_t end = -1;
+    while (n > 0 && strchr(" \t\r\n", one->data[n - 1])) n--;
+    if (both->len > n && memcmp(one->data, both->data, n) == 0) {
+        const char *asked = strstr(one->data, ASKED), *value = asked ? strstr(asked, VALUE) : NULL;
+        const char *result = strstr(both->data + n, LATER);
+        if (value) tokens(m->t, asked, (size_t)(value - asked), &head);
+        if (value && result) tokens(m->t, both->data + n, (size_t)(result - both->data) - n, &ids);
+    }
+    for (int64_t i = 0; i < ids.n && end < 0; i++)
+        if (tok_role(m->t, ids.v[i]) == TT_CONTROL && !has(&head, ids.v[i]) &&
+            !has(&m->inside, ids.v[i]) && ids.v[i] != tok_special(m->t, TS_BOS))
+            end = ids.v[i];
+    ids_release(&ids);
+    ids_release(&head);
+    return end;
+}
+
+static void find_call_end(struct marks *m) {
+    struct buf one = {0}, both = {0};
+    int64_t at = render(m->chat, called, &one) ? after_last(&one, VALUE) : -1, end = -1;
+    if (at >= 0) {
+        end = known_end(m, one.data + at, one.len - (size_t)at);
+        if (end < 0 && render(m->chat, called_on, &both)) end = begins_result(m, &one, &both);
+    }
+    if (end >= 0) tok_set_turn_end(m->t, TS_EOM, end);
+    buf_release(&one);
+    buf_release(&both);
+}
+
+void chat_find_ends(const struct chat *c, struct tok *t) {
+    struct marks m = {.chat = c, .t = t};
+    note_inside(&m, thought, THOUGHT, SAID);
+    note_inside(&m, thought_calling, THOUGHT, VALUE);
+    find_turn_end(&m);
+    find_call_end(&m);
+    ids_release(&m.inside);
+}
+
+void chat_find_ends_gguf(const struct gguf *g, struct tok *t) {
+    struct chat *c;
+    struct err ignored;
+    if (chat_from_gguf(&c, g, t, &ignored)) return;
+    chat_find_ends(c, t);
+    chat_free(c);
+}

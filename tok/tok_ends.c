@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: MIT
+/* tok/tok_ends.c - the tokens that end an answer.
+ *
+ * Two kinds. Listed ones are named by the files: eos_token, every id of the eos_token_id lists, the
+ * keys of a GGUF, the marks that the chat template writes after an answer (template/chat_ends.c).
+ * Usual ones are known by text alone: files of other programs name one end and rely on readers to
+ * know the rest. A listed end is one whatever its text; a usual one only where nothing speaks
+ * against it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/log.h"
+#include "core/mem.h"
+#include "tok/tok_hf.h"
+
+enum { END_LISTED = 1, END_USUAL = 2, END_NOT = 4 /* written inside answers */ };
+
+/* ---- usual texts ----------------------------------------------------------------------------- */
+
+#define DEEPSEEK_END                                                                               \
+    "<\xef\xbd\x9c"                                                                                \
+    "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"
+
+/* The texts that readers of GGUF files stop at. `any`: also where the vocabulary has it as an
+ * ordinary token; the others may be part of HTML or prose there. */
+static const struct usual {
+    const char *text;
+    bool any;
+} usual[] = {
+    {"<|eot_id|>", true},
+    {"<|im_end|>", true},
+    {"<|end|>", true},
+    {"<|return|>", true},
+    {"<|call|>", true},
+    {"<|flush|>", true},
+    {"<|calls|>", true},
+    {"<end_of_turn>", true},
+    {"<|endoftext|>", true},
+    {"</s>", false},
+    {"<|eom_id|>", true},
+    {"<EOT>", false},
+    {"_<EOT>", false},
+    {"[EOT]", false},
+    {"[EOS]", false},
+    {"<|end_of_text|>", true},
+    {"<end_of_utterance>", true},
+    {"<eos>", false},
+    {"<turn|>", true},
+    {"<|tool_response>", true},
+    {DEEPSEEK_END, true},
+    {"[e~[", false},
+    {"<|fim_pad|>", true},
+    {"<fim-pad>", true},
+    {"<fim_pad>", true},
+    {"<PAD>", false},
+    {"[PAD]", false},
+    {"<|fim_repo|>", true},
+    {"<|repo_name|>", true},
+    {"<fim-repo>", true},
+    {"<REPO>", false},
+    {"<reponame>", false},
+    {"<|file_sep|>", true},
+};
+enum { N_USUAL = COUNT_OF(usual) };
+
+/* Where all of `with` are in the vocabulary, `not` is no end: <|end|> closes a part of an answer in
+ * the vocabularies of gpt-oss and Solar, and </s> is HTML to Gemma 4. */
+static const struct {
+    const char * not, *with[2];
+} exceptions[] = {{"<|end|>", {"<|return|>", "<|call|>"}},
+                  {"<|end|>", {"<|flush|>", "<|calls|>"}},
+                  {"</s>", {"<|tool_response>", NULL}}};
+
+static int usual_index(const char *text) {
+    if (!text || (*text != '<' && *text != '[' && *text != '_')) return -1;
+    for (int i = 0; i < N_USUAL; i++)
+        if (strcmp(usual[i].text, text) == 0) return i;
+    return -1;
+}
+
+static void drop_exceptions(int64_t *id) {
+    for (size_t i = 0; i < COUNT_OF(exceptions); i++) {
+        bool all = true;
+        for (int k = 0; k < 2 && exceptions[i].with[k]; k++)
+            all = all && id[usual_index(exceptions[i].with[k])] >= 0;
+        if (all) id[usual_index(exceptions[i].not )] = -1;
+    }
+}
+
+void ends_find_usual(struct tok *t) {
+    int64_t id[N_USUAL];
+    for (int i = 0; i < N_USUAL; i++) id[i] = -1;
+    for (int64_t n = 0; n < t->v.n; n++) {
+        const int i = usual_index(t->v.text[n]), role = t->v.role[n];
+        if (i < 0 || role == TT_UNUSED || role == TT_BYTE) continue;
+        if (usual[i].any || role != TT_NORMAL) id[i] = n;
+    }
+    drop_exceptions(id);
+    for (int i = 0; i < N_USUAL; i++)
+        if (id[i] >= 0) ends_flags(t)[id[i]] |= END_USUAL;
+}
+
+/* ---- what a tokenizer knows ------------------------------------------------------------------ */
+
+uint8_t *ends_flags(struct tok *t) {
+    if (!t->end) t->end = xcalloc((size_t)t->v.n, sizeof *t->end);
+    return t->end;
+}
+
+void tok_add_end(struct tok *t, int64_t id) {
+    if (id < 0 || id >= t->v.n || ends_flags(t)[id] & END_LISTED) return;
+    t->end[id] |= END_LISTED;
+    ids_add(&t->ends, (int32_t)id);
+}
+
+void tok_not_end(struct tok *t, int64_t id) {
+    if (id >= 0 && id < t->v.n) ends_flags(t)[id] |= END_NOT;
+}
+
+bool tok_is_eog(const struct tok *t, int64_t id) {
+    if (id < 0 || id >= t->v.n || !t->end) return false;
+    return t->end[id] & END_LISTED || (t->end[id] & (END_USUAL | END_NOT)) == END_USUAL;
+}
+
+static bool is_usual(const struct tok *t, int64_t id) {
+    return t->end && (t->end[id] & END_USUAL);
+}
+
+/* ---- which key holds which end --------------------------------------------------------------- */
+
+void tok_set_turn_end(struct tok *t, enum tok_special s, int64_t id) {
+    tok_add_end(t, id);
+    if (t->special[TS_EOS] < 0) t->special[TS_EOS] = id;
+    if (t->special[s] >= 0 || id == t->special[TS_EOS] || id == t->special[TS_EOT]) return;
+    /* Readers find an eom of a usual text themselves, but guess at the eot. */
+    if (s == TS_EOT || !is_usual(t, id)) t->special[s] = id;
+}
+
+/* Gives listed ends that have no key yet the keys eot and eom. Ends of usual texts need none. */
+static void fill_keys(const struct tok *t, int64_t *special) {
+    static const char *const turn_ends[] = {"<|im_end|>", "<turn|>", "<|eot_id|>", "<end_of_turn>",
+                                            "<|end|>"};
+    for (int64_t i = 0; i < t->ends.n && special[TS_EOT] < 0; i++)
+        for (size_t k = 0; k < COUNT_OF(turn_ends) && special[TS_EOT] < 0; k++)
+            if (t->ends.v[i] != special[TS_EOS] &&
+                strcmp(t->v.text[t->ends.v[i]], turn_ends[k]) == 0)
+                special[TS_EOT] = t->ends.v[i];
+    for (int64_t i = 0; i < t->ends.n; i++) {
+        const int32_t id = t->ends.v[i];
+        if (is_usual(t, id) || ends_keyed(special, id)) continue;
+        if (special[TS_EOT] < 0)
+            special[TS_EOT] = id;
+        else if (special[TS_EOM] < 0)
+            special[TS_EOM] = id;
+    }
+}
+
+bool ends_keyed(const int64_t *special, int64_t id) {
+    return id == special[TS_EOS] || id == special[TS_EOT] || id == special[TS_EOM];
+}
+
+void ends_keys(const struct tok *t, int64_t *special) {
+    memcpy(special, t->special, sizeof t->special);
+    fill_keys(t, special);
+}
+
+int64_t tok_ends_left(const struct tok *t, struct ids *out) {
+    int64_t special[TS_COUNT], n = 0;
+    ends_keys(t, special);
+    for (int64_t i = 0; i < t->ends.n; i++) {
+        if (is_usual(t, t->ends.v[i]) || ends_keyed(special, t->ends.v[i])) continue;
+        if (out) ids_add(out, t->ends.v[i]);
+        n++;
+    }
+    return n;
+}
+
+/* ---- the files of a folder ------------------------------------------------------------------- */
+
+static void add_listed(struct tok *t, const struct json *j, const char *file, const char *key) {
+    int64_t id;
+    if (!json_i64(j, &id) || id < 0) return; /* null and -1: none */
+    if (id < t->v.n)
+        tok_add_end(t, id);
+    else
+        log_warn("%s: %s holds %lld, but the vocabulary has %lld tokens: it is left out", file, key,
+                 (long long)id, (long long)t->v.n);
+}
+
+/* Adds an id or a list of ids. A single id of config.json that is an ordinary token is the default
+ * of a class that another vocabulary got, when other files name an end. */
+static void add_ids(struct tok *t, const struct json *j, const char *file, const char *key,
+                    bool doubt) {
+    int64_t id;
+    if (json_type(j) == JSON_ARR) {
+        for (const struct json *c = json_first(j); c; c = json_next(c)) add_listed(t, c, file, key);
+    } else if (doubt && t->ends.n && json_i64(j, &id) && id >= 0 && id < t->v.n &&
+               t->v.role[id] == TT_NORMAL) {
+        if (!(ends_flags(t)[id] & END_LISTED))
+            log_warn("%s: %s is %lld, an ordinary token (\"%s\"): it is left out, as other files "
+                     "name what ends an answer",
+                     file, key, (long long)id, t->v.text[id]);
+    } else {
+        add_listed(t, j, file, key);
+    }
+}
+
+static int64_t added_id(const struct tok *t, const char *text) {
+    for (int64_t id = 0; text && id < t->v.n; id++)
+        if (t->v.role[id] != TT_NORMAL && strcmp(t->v.text[id], text) == 0) return id;
+    return -1;
+}
+
+/* Special tokens that the field's converter gives to families whose files do not name them. */
+static const struct family {
+    const char *classes[5]; /* of config.json's architectures */
+    const char *bos, *unk, *eot, *eom;
+} families[] = {
+    {{"Glm4ForCausalLM", "Glm4vForConditionalGeneration", "GlmOcrForConditionalGeneration"},
+     .bos = "<|endoftext|>",
+     .unk = "<|endoftext|>",
+     .eot = "<|user|>"},
+    {{"Glm4MoeForCausalLM", "Glm4MoeLiteForCausalLM", "Glm4vMoeForConditionalGeneration",
+      "GlmMoeDsaForCausalLM"},
+     .bos = "[gMASK]",
+     .unk = "<|endoftext|>",
+     .eot = "<|user|>",
+     .eom = "<|observation|>"},
+};
+
+static bool is_class(const struct json *model, const char *name) {
+    return name && hf_is(json_first(json_get(model, "architectures")), name);
+}
+
+static void add_family(struct tok *t, const struct family *f) {
+    const char *const text[TS_COUNT] = {
+        [TS_BOS] = f->bos, [TS_UNK] = f->unk, [TS_EOT] = f->eot, [TS_EOM] = f->eom};
+    for (int s = 0; s < TS_COUNT; s++)
+        if (text[s] && t->special[s] < 0) t->special[s] = added_id(t, text[s]);
+}
+
+/* Hunyuan's dense models name the end of a text eod_token_id; the first of two ids in
+ * generation_config.json ends a turn. */
+static void hunyuan(struct tok *t, const struct tok_files *f) {
+    const struct json *list = json_get(f->generation, "eos_token_id");
+    int64_t eod, eot;
+    if (json_i64(json_get(f->model, "eod_token_id"), &eod) && eod >= 0 && eod < t->v.n &&
+        t->v.role[eod] == TT_CONTROL) { /* not the class's default, 3, a digit or a sign */
+        tok_add_end(t, t->special[TS_EOS]);
+        t->special[TS_EOS] = eod;
+    }
+    if (json_len(list) >= 2 && json_i64(json_first(list), &eot) && eot >= 0 && eot < t->v.n &&
+        eot != t->special[TS_EOS])
+        t->special[TS_EOT] = eot;
+}
+
+/* Tells whether eos is an ordinary token that generation_config.json, which lists others, knows
+ * nothing of: a class's default in config.json. */
+static bool stale(const struct tok *t, const struct json *ids) {
+    const int64_t eos = t->special[TS_EOS];
+    int64_t id, n = 0;
+    if (eos < 0 || t->v.role[eos] != TT_NORMAL) return false;
+    if (json_type(ids) == JSON_NUM) return json_i64(ids, &id) && id != eos;
+    for (const struct json *c = json_first(ids); c; c = json_next(c)) {
+        if (!json_i64(c, &id)) continue;
+        if (id == eos) return false;
+        n++;
+    }
+    return n > 0;
+}
+
+void hf_ends(struct tok *t, const struct tok_files *f) {
+    static const char key[] = "eos_token_id";
+    const struct json *text = json_get(f->model, "text_config");
+    if (stale(t, json_get(f->generation, key))) t->special[TS_EOS] = -1;
+    tok_add_end(t, t->special[TS_EOS]);
+    add_ids(t, json_get(f->generation, key), "generation_config.json", key, false);
+    add_ids(t, json_get(f->model, key), "config.json", key, true);
+    add_ids(t, json_get(text, key), "config.json", "text_config.eos_token_id", true);
+    if (t->special[TS_EOS] < 0 && t->ends.n) t->special[TS_EOS] = t->ends.v[0];
+    for (size_t i = 0; i < COUNT_OF(families); i++)
+        for (size_t k = 0; k < COUNT_OF(families[i].classes); k++)
+            if (is_class(f->model, families[i].classes[k])) add_family(t, &families[i]);
+    if (is_class(f->model, "HunYuanDenseV1ForCausalLM")) hunyuan(t, f);
+    tok_add_end(t, t->special[TS_EOS]);
+    tok_add_end(t, t->special[TS_EOT]);
+    tok_add_end(t, t->special[TS_EOM]);
+}
