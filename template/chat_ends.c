@@ -36,24 +36,46 @@
     "\"description\":\"Key\"}},\"required\":[\"key\"]}}}]"
 #define CALLING ",{\"role\":\"assistant\",\"content\":\"\"," CALL "}"
 
-static const char answered[] = "{\"messages\":[" USER ANSWER "]}";
-static const char answered_on[] =
-    "{\"messages\":[" USER ANSWER ",{\"role\":\"user\",\"content\":\"" LATER "\"}]}";
+static const char asked[] = USER;
+static const char answered[] = USER ANSWER;
+static const char answered_on[] = USER ANSWER ",{\"role\":\"user\",\"content\":\"" LATER "\"}";
 static const char thought[] =
-    "{\"messages\":[" USER ",{\"role\":\"assistant\",\"content\":\"" SAID "\"," THINKING "}]}";
+    USER ",{\"role\":\"assistant\",\"content\":\"" SAID "\"," THINKING "}";
 static const char thought_calling[] =
-    "{\"messages\":[" USER ",{\"role\":\"assistant\",\"content\":\"\"," THINKING "," CALL
-    "}]," TOOLS "}";
-static const char called[] = "{\"messages\":[" USER CALLING "]," TOOLS "}";
+    USER ",{\"role\":\"assistant\",\"content\":\"\"," THINKING "," CALL "}";
+static const char called[] = USER CALLING;
 static const char called_on[] =
-    "{\"messages\":[" USER CALLING
-    ",{\"role\":\"tool\",\"tool_call_id\":\"callabcd1\",\"name\":\"find_it\",\"content\":\"" LATER
-    "\"}]," TOOLS "}";
+    USER CALLING ",{\"role\":\"tool\",\"tool_call_id\":\"callabcd1\",\"name\":\"find_it\","
+                 "\"content\":\"" LATER "\"}";
 
-static bool render(const struct chat *c, const char *probe, struct buf *out) {
+static bool render_as(const struct chat *c, const char *messages, bool tools, bool invite,
+                      struct buf *out) {
     struct err ignored;
+    struct buf conv = {0};
+    buf_fmt(&conv, "{\"messages\":[%s]%s}", messages, tools ? "," TOOLS : "");
     buf_reset(out);
-    return chat_render_text(c, probe, strlen(probe), NULL, false, out, &ignored) == 0 && out->data;
+    const int rc = chat_render_text(c, conv.data, conv.len, NULL, invite, out, &ignored);
+    buf_release(&conv);
+    return rc == 0 && out->data;
+}
+
+/* Renders messages: calls with tools, others without unless the template needs some. */
+static bool render(const struct chat *c, const char *messages, struct buf *out) {
+    const bool calls = strstr(messages, VALUE) != NULL;
+    return (!calls && render_as(c, messages, false, false, out)) ||
+           render_as(c, messages, true, false, out);
+}
+
+/* Tells whether the template invites an answer whatever add_generation_prompt is. */
+static bool always_invites(const struct chat *c) {
+    struct buf a = {0}, b = {0};
+    const bool same =
+        render(c, asked, &a) &&
+        (render_as(c, asked, false, true, &b) || render_as(c, asked, true, true, &b)) &&
+        strcmp(a.data, b.data) == 0;
+    buf_release(&a);
+    buf_release(&b);
+    return same;
 }
 
 /* Returns the place after the last occurrence of a word, or -1. */
@@ -100,8 +122,8 @@ static void tokens(const struct tok *t, const char *s, size_t n, struct ids *out
 }
 
 /* Returns the end among the special tokens that s begins with: one that is known, else the last of
- * them when nothing follows, and the first before text. -1: there is none. */
-static int64_t end_of(const struct marks *m, const char *s, size_t n) {
+ * them when nothing follows (all: may be so), and the first before text. -1: there is none. */
+static int64_t end_of(const struct marks *m, const char *s, size_t n, bool all) {
     struct ids ids = {0};
     int64_t first = -1, last = -1, known = -1, i = 0;
     tokens(m->t, s, n, &ids);
@@ -115,7 +137,7 @@ static int64_t end_of(const struct marks *m, const char *s, size_t n) {
         if (tok_is_eog(m->t, id) && known < 0) known = id;
         last = id;
     }
-    const int64_t end = known >= 0 ? known : i == ids.n ? last : first;
+    const int64_t end = known >= 0 ? known : all && i == ids.n ? last : first;
     ids_release(&ids);
     return end;
 }
@@ -145,10 +167,10 @@ static void note_inside(struct marks *m, const char *probe, const char *from, co
 static void find_turn_end(struct marks *m) {
     struct buf b = {0};
     int64_t end = -1, at = render(m->chat, answered, &b) ? after_last(&b, SAID) : -1;
-    if (at >= 0) end = end_of(m, b.data + at, b.len - (size_t)at);
+    if (at >= 0) end = end_of(m, b.data + at, b.len - (size_t)at, !always_invites(m->chat));
     if (end < 0 && render(m->chat, answered_on, &b) && (at = after_last(&b, SAID)) >= 0) {
         const char *next = strstr(b.data + at, LATER);
-        if (next) end = end_of(m, b.data + at, (size_t)(next - b.data - at));
+        if (next) end = end_of(m, b.data + at, (size_t)(next - b.data - at), false);
     }
     if (end >= 0) tok_set_turn_end(m->t, TS_EOT, end);
     buf_release(&b);
@@ -172,9 +194,9 @@ static int64_t begins_result(const struct marks *m, const struct buf *one, const
     int64_t end = -1;
     while (n > 0 && strchr(" \t\r\n", one->data[n - 1])) n--;
     if (both->len > n && memcmp(one->data, both->data, n) == 0) {
-        const char *asked = strstr(one->data, ASKED), *value = asked ? strstr(asked, VALUE) : NULL;
+        const char *user = strstr(one->data, ASKED), *value = user ? strstr(user, VALUE) : NULL;
         const char *result = strstr(both->data + n, LATER);
-        if (value) tokens(m->t, asked, (size_t)(value - asked), &head);
+        if (value) tokens(m->t, user, (size_t)(value - user), &head);
         if (value && result) tokens(m->t, both->data + n, (size_t)(result - both->data) - n, &ids);
     }
     for (int64_t i = 0; i < ids.n && end < 0; i++)

@@ -9,7 +9,7 @@
  * of answers in t (tok_set_turn_end); usual texts that it writes inside answers are none
  * (tok_not_end). A template that refuses the probes changes nothing. Before threads share t. */
 void chat_find_ends(const struct chat *c, struct tok *t);
-/* The same with the template of a GGUF file, if it has one that compiles. */
+/* Does the same with the template of a GGUF file, if it has one that compiles. */
 void chat_find_ends_gguf(const struct gguf *g, struct tok *t);
 
 #endif

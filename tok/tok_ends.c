@@ -239,8 +239,8 @@ static void add_family(struct tok *t, const struct family *f) {
         if (text[s] && t->special[s] < 0) t->special[s] = added_id(t, text[s]);
 }
 
-/* Hunyuan's dense models name the end of a text eod_token_id; the first of two ids in
- * generation_config.json ends a turn. */
+/* Reads the ends of Hunyuan's dense models: eod_token_id ends a text, the first of two ids in
+ * generation_config.json a turn. */
 static void hunyuan(struct tok *t, const struct tok_files *f) {
     const struct json *list = json_get(f->generation, "eos_token_id");
     int64_t eod, eot;

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: MIT
+/* Which tokens end an answer: ids that the files of a folder list, keys of a GGUF, usual texts, and
+ * what a chat template writes after an answer. */
+#include "tests/unit/test_tok_common.h"
+
+#include "template/chat_ends.h"
+#include "text/utf8.h"
+#include "tok/vocab.h"
+
+enum { FIRST = 256 }; /* id of the first added token; before it, the bytes */
+
+static struct err e;
+
+/* Makes a tokenizer of bytes and added tokens, texts separated by spaces; those in "plain" are
+ * ordinary tokens of the vocabulary. Files are JSON texts; NULL: there is none. */
+static struct tok *make(const char *added, const char *plain, const char *config, const char *model,
+                        const char *generation) {
+    struct buf b = {0};
+    struct json *j[4] = {NULL};
+    const char *const text[4] = {NULL, config, model, generation};
+    struct tok *t = NULL;
+    int n = FIRST;
+    buf_str(&b, "{\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{");
+    for (int i = 0; i < FIRST; i++) {
+        char s[8];
+        const size_t k = utf8_encode(vocab_byte_char((uint8_t)i), s);
+        buf_fmt(&b, "%s\"%s%.*s\":%d", i ? "," : "", *s == '"' || *s == '\\' ? "\\" : "", (int)k, s,
+                i);
+    }
+    char *words = xstrdup(added), *save = NULL, *more = xstrdup(plain);
+    struct buf list = {0};
+    for (char *w = strtok_r(words, " ", &save); w; w = strtok_r(NULL, " ", &save), n++)
+        buf_fmt(&list, "%s{\"id\":%d,\"content\":\"%s\",\"special\":true}", n > FIRST ? "," : "", n,
+                w);
+    for (char *w = strtok_r(more, " ", &save); w; w = strtok_r(NULL, " ", &save), n++)
+        buf_fmt(&b, ",\"%s\":%d", w, n);
+    buf_fmt(&b, "}},\"added_tokens\":[%s]}", list.data ? list.data : "");
+    CHECK_OK(json_parse(&j[0], b.data, b.len, "tokenizer.json", &e));
+    for (int i = 1; i < 4; i++)
+        if (text[i]) CHECK_OK(json_parse(&j[i], text[i], strlen(text[i]), "file", &e));
+    CHECK_OK(tok_from_hf(&t, j[0], j[1], j[2], j[3], n, "gpt-2", &e));
+    for (int i = 0; i < 4; i++) json_free(j[i]);
+    buf_release(&b);
+    buf_release(&list);
+    free(words);
+    free(more);
+    return t;
+}
+
+/* Returns all ends, texts separated by spaces, in the order of their ids. */
+static const char *ends(const struct tok *t) {
+    static char out[512];
+    *out = 0;
+    for (int64_t i = 0; t && i < tok_n_vocab(t); i++)
+        if (tok_is_eog(t, i))
+            snprintf(out + strlen(out), sizeof out - strlen(out), "%s%s", *out ? " " : "",
+                     tok_text(t, i, NULL));
+    return out;
+}
+
+static const char *key(const struct tok *t, enum tok_special s) {
+    return tok_text(t, tok_special(t, s), NULL);
+}
+
+/* ---- files of a folder ----------------------------------------------------------------------- */
+
+static void test_lists(void) {
+    static const struct {
+        const char *config, *model, *generation, *want;
+    } c[] = {
+        /* eos_token, as text and as an object */
+        {"{\"eos_token\":\"<a>\"}", NULL, NULL, "<a>"},
+        {"{\"eos_token\":{\"content\":\"<b>\",\"special\":true}}", NULL, NULL, "<b>"},
+        /* lists, with what is twice, null, past the vocabulary and negative */
+        {NULL, "{\"eos_token_id\":[257,256,257]}", NULL, "<a> <b>"},
+        {NULL, NULL, "{\"eos_token_id\":[258,99999,null,-1,256]}", "<a> <c>"},
+        {NULL, "{\"eos_token_id\":null}", "{\"eos_token_id\":257}", "<b>"},
+        {NULL, "{\"eos_token_id\":-1}", NULL, ""},
+        {NULL, "{\"eos_token_id\":99999}", NULL, ""},
+        {NULL, "{\"text_config\":{\"eos_token_id\":[256,258]}}", NULL, "<a> <c>"},
+        /* all of them together */
+        {"{\"eos_token\":\"<c>\"}", "{\"eos_token_id\":256}", "{\"eos_token_id\":[257]}",
+         "<a> <b> <c>"},
+        /* an ordinary token: a list means it, a single id of config.json is a class's default */
+        {NULL, NULL, "{\"eos_token_id\":[50,256]}", "2 <a>"},
+        {"{\"eos_token\":\"<a>\"}", "{\"eos_token_id\":35}", NULL, "<a>"},
+        {NULL, "{\"eos_token_id\":35}", "{\"eos_token_id\":[257]}", "<b>"},
+        {NULL, "{\"eos_token_id\":35}", NULL, "#"},
+    };
+    for (size_t i = 0; i < COUNT_OF(c); i++) {
+        struct tok *t = make("<a> <b> <c>", "", c[i].config, c[i].model, c[i].generation);
+        CHECK_EQ_STR(ends(t), c[i].want);
+        tok_free(t);
+    }
+}
+
+/* Texts that end answers without a file that says so, and where they do not. */
+static void test_usual(void) {
+    static const struct {
+        const char *added, *plain, *want;
+    } c[] = {
+        {"<|im_start|> <|im_end|> <|endoftext|>", "", "<|im_end|> <|endoftext|>"},
+        {"<|start|> <|end|> <|return|> <|call|>", "", "<|return|> <|call|>"},
+        {"<|end|> <|return|>", "", "<|end|> <|return|>"},
+        {"<|end|> <|flush|> <|calls|>", "", "<|flush|> <|calls|>"},
+        {"<eos> <turn|> <|tool_response> </s>", "", "<eos> <turn|> <|tool_response>"},
+        {"<s> </s> <|user|> [EOT] [e~[", "", "</s> [EOT] [e~["},
+        {"<x>", "</s> <|im_end|>", "<|im_end|>"}, /* HTML, and what can be nothing else */
+        {"<|fim_pad|> <reponame> <|file_sep|>", "", "<|fim_pad|> <reponame> <|file_sep|>"},
+    };
+    for (size_t i = 0; i < COUNT_OF(c); i++) {
+        struct tok *t = make(c[i].added, c[i].plain, NULL, NULL, NULL);
+        CHECK_EQ_STR(ends(t), c[i].want);
+        tok_free(t);
+    }
+}
+
+/* Keys as gguf-py's SpecialVocab and the field's converter write them for these families. */
+static void test_families(void) {
+    static const char glm[] =
+        "<|endoftext|> [gMASK] <sop> <|system|> <|user|> <|assistant|> <|observation|>";
+    static const char eos[] = "{\"eos_token\":\"<|endoftext|>\"}";
+    struct tok *t =
+        make(glm, "", eos,
+             "{\"architectures\":[\"Glm4MoeForCausalLM\"],\"eos_token_id\":[256,260]}", NULL);
+    CHECK_EQ_STR(key(t, TS_BOS), "[gMASK]");
+    CHECK_EQ_STR(key(t, TS_UNK), "<|endoftext|>");
+    CHECK_EQ_STR(key(t, TS_EOT), "<|user|>");
+    CHECK_EQ_STR(key(t, TS_EOM), "<|observation|>");
+    CHECK_EQ_STR(ends(t), "<|endoftext|> <|user|> <|observation|>");
+    CHECK(!tok_add_bos(t));
+    tok_free(t);
+    t = make(glm, "", eos, "{\"architectures\":[\"Glm4ForCausalLM\"]}", NULL);
+    CHECK_EQ_STR(key(t, TS_BOS), "<|endoftext|>");
+    CHECK_EQ_STR(key(t, TS_EOT), "<|user|>");
+    tok_free(t);
+    t = make("<|pad|> <|turn|> <|eod|>", "", "{\"eos_token\":\"<|pad|>\"}",
+             "{\"architectures\":[\"HunYuanDenseV1ForCausalLM\"],\"eod_token_id\":258,"
+             "\"eos_token_id\":256}",
+             "{\"eos_token_id\":[257,258]}");
+    CHECK_EQ_STR(key(t, TS_EOS), "<|eod|>");
+    CHECK_EQ_STR(key(t, TS_EOT), "<|turn|>");
+    CHECK_EQ_STR(ends(t), "<|pad|> <|turn|> <|eod|>");
+    tok_free(t);
+    t = make("<|eos|>", "", "{\"eos_token\":\"<|eos|>\"}",
+             "{\"architectures\":[\"HunYuanDenseV1ForCausalLM\"],\"eod_token_id\":3}", NULL);
+    CHECK_EQ_STR(key(t, TS_EOS), "<|eos|>"); /* 3 is the class's default, here "$" */
+    CHECK_EQ_STR(ends(t), "<|eos|>");
+    tok_free(t);
+}
+
+/* ---- through a GGUF -------------------------------------------------------------------------- */
+
+static void test_keys(void) {
+    static const struct {
+        const char *ids, *eot, *eom;
+        int64_t n_left;
+    } c[] = {
+        {"[256]", "", "", 0},
+        {"[256,257]", "<b>", "", 0},
+        {"[256,258,257]", "<c>", "<b>", 0},
+        {"[256,257,258,259]", "<b>", "<c>", 1},
+        {"[256,260,257]", "<|im_end|>", "<b>", 0},  /* a turn's usual end is the eot */
+        {"[256,261,257]", "<b>", "", 0},            /* readers know the text */
+        {"[256,261,257,258,259]", "<b>", "<c>", 1}, /* more than there are keys for */
+    };
+    for (size_t i = 0; i < COUNT_OF(c); i++) {
+        char list[64];
+        snprintf(list, sizeof list, "{\"eos_token_id\":%s}", c[i].ids);
+        struct tok *t = make("<a> <b> <c> <d> <|im_end|> <|call|>", "", NULL, NULL, list);
+        struct tok *back = tok_through_gguf(t);
+        char *want = xstrdup(ends(t));
+        CHECK_EQ_STR(ends(back), want);
+        CHECK_EQ_STR(key(back, TS_EOS), "<a>");
+        CHECK_EQ_STR(key(back, TS_EOT), c[i].eot);
+        CHECK_EQ_STR(key(back, TS_EOM), c[i].eom);
+        CHECK_EQ_I64(tok_ends_left(t, NULL), c[i].n_left);
+        free(want);
+        tok_free(back);
+        tok_free(t);
+    }
+}
+
+/* A list by another program, of either name and either type. */
+static void test_foreign(void) {
+    static const struct {
+        const char *key;
+        enum gguf_vtype type;
+        int32_t v[4];
+        const char *want;
+    } c[] = {{"tokenizer.ggml.eos_token_ids", GV_I32, {1, 3, -1, 1}, "b d"},
+             {"tokenizer.ggml.eog_token_ids", GV_U32, {0, 2, 99, 2}, "a b c"}};
+    static const char *const text[] = {"a", "b", "c", "d"};
+    for (size_t i = 0; i < COUNT_OF(c); i++) {
+        struct gguf_w *w = gguf_w_new();
+        struct tok *t = NULL;
+        gguf_w_str(w, "tokenizer.ggml.model", "gpt2");
+        gguf_w_str(w, "tokenizer.ggml.pre", "gpt-2");
+        gguf_w_arr_str(w, "tokenizer.ggml.tokens", text, 4);
+        gguf_w_arr_str(w, "tokenizer.ggml.merges", text, 0);
+        gguf_w_u32(w, "tokenizer.ggml.eos_token_id", 1);
+        gguf_w_arr(w, c[i].key, c[i].type, c[i].v, 4);
+        CHECK_OK(tok_of_writer(&t, w, &e));
+        CHECK_EQ_STR(ends(t), c[i].want);
+        tok_free(t);
+    }
+}
+
+/* ---- templates ------------------------------------------------------------------------------- */
+
+#define EACH "{%- for m in messages -%}"
+#define END "{%- endfor -%}"
+#define INVITE "{%- if add_generation_prompt -%}"
+static const struct {
+    const char *tmpl, *eot, *eom, *want;
+} templates[] = {
+    /* a mark of its own after every message */
+    {EACH "<|im_start|>{{ m.role }}\n{{ m.content }}{{ m.tool_calls }}<|over|>\n" END INVITE
+          "<|im_start|>assistant\n{% endif %}",
+     "<|over|>", "", "<|over|> <|end|>"},
+    /* none: what begins the next turn ends the answer */
+    {EACH "{% if m.role == 'tool' %}<|observation|>{% else %}<|{{ m.role }}|>{% endif %}\n"
+          "{{ m.content }}{{ m.tool_calls }}" END INVITE "<|assistant|>{% endif %}",
+     "<|user|>", "<|observation|>", "<|user|> <|observation|> <|end|>"},
+    /* a mark after the thinking is not the end, whatever its text */
+    {EACH "{% if m.thinking %}<|start|>think:{{ m.thinking }}<|end|>{% endif %}<|start|>{{ m.role "
+          "}}:{{ m.content }}{{ m.tool_calls }}<|over|>" END,
+     "<|over|>", "", "<|over|>"},
+    /* no marks at all */
+    {EACH "{{ m.content }}" END, "", "", "<|end|>"},
+    {EACH "### {{ m.role }}:\n{{ m.content }}\n\n" END, "", "", "<|end|>"},
+    /* an invitation that always comes is no end */
+    {EACH "<|{{ m.role }}|>{{ m.content }}<|over|>" END "<|assistant|>", "<|over|>", "",
+     "<|over|> <|end|>"},
+    /* two marks: the last */
+    {EACH "<|{{ m.role }}|>{{ m.content }}<|observation|><|over|>" END INVITE
+          "<|assistant|>{% endif %}",
+     "<|over|>", "", "<|over|> <|end|>"},
+    /* a known end among them */
+    {EACH "<|{{ m.role }}|>{{ m.content }}<|end|><|over|>" END, "<|end|>", "", "<|end|>"},
+    /* bos before every question is no end */
+    {EACH "{% if m.role == 'user' %}<s><|user|>{% endif %}{{ m.content }}" END, "<|user|>", "",
+     "<|user|> <|end|>"},
+    /* tools that must be there */
+    {"{{ tools | length }}" EACH "{{ m.content }}{{ m.tool_calls }}<|over|>" END, "<|over|>", "",
+     "<|over|> <|end|>"},
+    /* refusals */
+    {"{{ raise_exception('no') }}", "", "", "<|end|>"},
+};
+
+static void test_templates(void) {
+    for (size_t i = 0; i < COUNT_OF(templates); i++) {
+        struct tok *t =
+            make("<s> <|im_start|> <|over|> <|user|> <|assistant|> <|observation|> <|start|> "
+                 "<|end|> <pad>",
+                 "", "{\"bos_token\":\"<s>\",\"eos_token\":\"<pad>\"}", NULL, NULL);
+        struct chat *c = NULL;
+        char want[128];
+        CHECK_OK(chat_with(&c, templates[i].tmpl, "template", t, &e));
+        chat_find_ends(c, t);
+        snprintf(want, sizeof want, "%s <pad>", templates[i].want);
+        CHECK_EQ_STR(key(t, TS_EOT), templates[i].eot);
+        CHECK_EQ_STR(key(t, TS_EOM), templates[i].eom);
+        CHECK_EQ_STR(ends(t), want);
+        chat_free(c);
+        tok_free(t);
+    }
+}
+
+int main(void) {
+    RUN(test_lists);
+    RUN(test_usual);
+    RUN(test_families);
+    RUN(test_keys);
+    RUN(test_foreign);
+    RUN(test_templates);
+    return check_done();
+}
