@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* jobs/publish_fit.c - see publish_fit.h. The file named is the smallest that loses nothing
- * noticeable, else the closest that fits; without measurements the one with the most bits.
+/* jobs/publish_fit.c - see publish_fit.h. The file named is the recommended one
+ * (pick_file), else the closest that fits; without measurements the one with the most bits.
  *
  * What of a memory a model may take: of a card all but 1 GiB; of unified memory what macOS lets a
  * GPU have, two thirds up to 36 GiB and three quarters above; of main memory all but 3 GiB. Keys
@@ -32,18 +32,14 @@ static int result_index(const struct judge *j, int i) {
     return -1;
 }
 
-/* Returns how bad a choice a file is. Files without noticeable loss are equally good, and the
- * smallest of them comes first. */
+/* Returns how bad a choice a file is: the recommended one is the best, then the closest. */
 static double badness(const struct judge *j, int i) {
     const struct release_file *f = &j->r->file[i];
-    int k = result_index(j, i);
-    struct pick_grade g = {PICK_UNKNOWN, PICK_UNKNOWN, PICK_UNKNOWN};
-    if (k >= 0) g = pick_grade(j->res, k);
+    const int k = result_index(j, i);
     /* The file that the others were made from is the choice when there is nothing else. */
     if (f->is_float) return 1e3;
-    if (g.band == PICK_UNKNOWN) return 100 - f->bpw;
-    return g.worst == PICK_NONE ? -1 / (double)max_i64((int64_t)f->size_bytes, 1)
-                                : j->res->file[k].mean_kld;
+    if (k < 0 || pick_grade(j->res, k).band == PICK_UNKNOWN) return 100 - f->bpw;
+    return k == pick_file(j->res) ? -1 : j->res->file[k].mean_kld;
 }
 
 static int best_file(const struct judge *j) {
@@ -51,6 +47,14 @@ static int best_file(const struct judge *j) {
     for (int i = 0; i < j->r->n_files; i++)
         if (j->ok[i] && (best < 0 || badness(j, i) < badness(j, best))) best = i;
     return best;
+}
+
+/* Returns the index in the release of the file that pick_file recommends; -1: none, or not here. */
+static int recommended(const struct judge *j) {
+    const int k = j->res ? pick_file(j->res) : -1;
+    for (int i = 0; k >= 0 && i < j->r->n_files; i++)
+        if (result_index(j, i) == k) return i;
+    return -1;
 }
 
 /* Returns how much of a memory there is for what fit.h counts: on a card embeddings stay outside,
@@ -138,6 +142,7 @@ void publish_fit(struct release *r, const struct result *res) {
         if (last) break;
     }
     r->fit_best = best_file(&j);
+    r->recommended = recommended(&j);
     for (int kind = 0; kind < RELEASE_MEMORIES && any; kind++)
         rows(&j, (enum release_memory)kind, gib[kind], COUNT_OF(gib[kind]));
     free(j.ok);

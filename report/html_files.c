@@ -321,12 +321,12 @@ void html_fit(const struct result *r, const struct release *rel, struct buf *out
         sep = ", ";
         any = true;
     }
-    if (any) buf_str(out, " with its whole context: no reason to take less.</p>\n");
+    if (any) buf_str(out, " with its whole context.</p>\n");
     for (int kind = 0; kind < RELEASE_MEMORIES; kind++) fit_table(r, rel, kind, out);
     if (rel->n_fits)
         buf_str(out,
-                "<p class=m>Named is the smallest file without noticeable loss that fits, else the "
-                "closest to the original that does, for one conversation with keys and values in "
+                "<p class=m>Named is the recommended file where it fits, else the closest to the "
+                "original that does, for one conversation with keys and values in "
                 "f16. <code>hone plan FILE --vram SIZE</code> computes other cases.</p>");
     buf_str(out, "</section>\n");
 }

@@ -34,11 +34,12 @@ const char *pick_word(enum pick_band band);
  * crosses a threshold. */
 void pick_grade_text(const struct pick_grade *g, struct buf *out);
 
-/* What a recommended file keeps at least. */
+/* What a recommended file keeps at least, where every file has a noticeable loss. */
 extern const struct pick_row pick_take;
-/* Returns the index of the file to recommend: the smallest that surely keeps pick_take; else the
- * smallest whose loss is slight at most, surely where there is one; when all lose more, the closest
- * to the base. Returns -1 when nothing was measured. */
+/* Returns the index of the file to recommend: the smallest that surely has no noticeable loss; else
+ * the smallest that surely keeps pick_take; else the smallest whose loss is slight at most, surely
+ * where there is one; when all lose more, the closest to the base. Head sentence, table of
+ * memories, Modelfile and commands all name this file. Returns -1 when nothing was measured. */
 int pick_file(const struct result *r);
 /* Tells whether no other quantized file is both as small and as close. Returns false when file i
  * was not measured. */

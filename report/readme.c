@@ -332,8 +332,8 @@ static void advice(const struct result *r, const struct release *rel, struct buf
         for (int k = 0; k < RELEASE_CONTEXTS; k++) moe |= rel->fit[i].cpu_moe[k] > 0;
     if (rel->n_fits)
         buf_str(out,
-                "\nNamed is the smallest file without noticeable loss that fits, else the "
-                "closest to the original that does, for one conversation with keys and values "
+                "\nNamed is the recommended file where it fits, else the closest to the "
+                "original that does, for one conversation with keys and values "
                 "in f16. A GPU keeps 1 GiB free; of unified memory macOS lets the GPU have two "
                 "thirds (from 48 GiB three quarters); main memory leaves 3 GiB to the system.");
     if (moe)
@@ -352,14 +352,6 @@ static void prompt(const struct release *rel, struct buf *out) {
             rel->prompt);
 }
 
-/* Returns the file that the commands name: the recommended one, when it is here. */
-static int named(const struct result *r, const struct release *rel) {
-    int k = r ? pick_file(r) : -1;
-    for (int i = 0; k >= 0 && i < rel->n_files; i++)
-        if (strcmp(rel->file[i].file, r->file[k].file) == 0) return i;
-    return release_pick(rel);
-}
-
 /* Writes commands that work as they are, once the folder is on the Hub as rel->repo. */
 static void from_the_hub(const struct release *rel, const struct release_file *f, struct buf *out) {
     const char *tag = *f->encoding ? f->encoding : "latest";
@@ -369,16 +361,17 @@ static void from_the_hub(const struct release *rel, const struct release_file *f
     buf_fmt(out, "# LM Studio\nlms get %s\n", rel->repo);
     buf_fmt(out, "# download one file\nhf download %s --include \"*%s*\" --local-dir .\n",
             rel->repo, *f->encoding ? f->encoding : f->stem);
+    buf_fmt(out, "# download the folder\nhf download %s --local-dir .\n", rel->repo);
 }
 
-static void commands(const struct result *r, const struct release *rel, struct buf *out) {
-    const struct release_file *f = &rel->file[named(r, rel)];
+static void commands(const struct release *rel, struct buf *out) {
+    const struct release_file *f = &rel->file[release_pick(rel)];
     buf_str(out, "\n## Use\n\n```sh\n");
     if (rel->repo) from_the_hub(rel, f, out);
-    buf_fmt(out, "# with the files here\nllama-server -m %s --jinja -fa on\n", f->file);
+    buf_fmt(out, "# with the whole folder\nllama-server -m %s --jinja -fa on\n", f->file);
     buf_str(out, "ollama create my-model -f Modelfile && ollama run my-model\n");
     if (!rel->unknown)
-        buf_fmt(out, "hone run %s -p \"Hello\"\n# for programs\nhone serve %s\n", f->file, f->file);
+        buf_fmt(out, "hone run %s \"Hello\"\n# for programs\nhone serve %s\n", f->file, f->file);
     buf_str(out, "```\n\n");
     buf_str(out,
             "Any other file of the table works the same way. `model.yaml` is for `lms push` only "
@@ -390,7 +383,7 @@ static void commands(const struct result *r, const struct release *rel, struct b
 static void use(const struct result *r, struct buf *out) {
     int i = pick_file(r);
     if (i < 0) return;
-    buf_fmt(out, "\n## Use\n\n```sh\nhone run %s -p \"Hello\"\n", r->file[i].file);
+    buf_fmt(out, "\n## Use\n\n```sh\nhone run %s \"Hello\"\n", r->file[i].file);
     buf_fmt(out, "llama-server -m %s --jinja -fa on\n```\n\n", r->file[i].file);
     buf_str(out,
             "Check a download with `sha256sum -c SHA256SUMS`. Details and the plot: `report.html`; "
@@ -470,7 +463,7 @@ void report_readme(const struct result *r, const struct release *rel, struct buf
     if (rel) advice(r, rel, out);
     if (rel) prompt(rel, out);
     if (rel)
-        commands(r, rel, out);
+        commands(rel, out);
     else
         use(r, out);
     if (r) how(r, out);

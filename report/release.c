@@ -227,6 +227,7 @@ static void name_by_file(struct release *r) {
 
 int release_open(struct release *r, const char *dir, struct err *e) {
     memset(r, 0, sizeof *r);
+    r->recommended = -1;
     arena_init(&r->arena);
     r->dir = dir;
     r->title = r->arch = r->size_label = r->license = r->license_name = r->license_link = "";
@@ -265,6 +266,7 @@ bool release_has(const struct release *r, const char *name) {
 }
 
 int release_pick(const struct release *r) {
+    if (r->recommended >= 0) return r->recommended;
     for (int i = 0; i < r->n_files; i++)
         if (strcmp(r->file[i].encoding, "Q4_K_M") == 0) return i;
     return r->n_files - 1;

@@ -60,6 +60,7 @@ struct release {
     const char *prompt; /* a short conversation as the model sees it */
     int64_t fit_ctx[RELEASE_CONTEXTS];        /* tokens; 0: no more contexts */
     struct release_fit fit[RELEASE_MAX_FITS]; /* by kind and size; only rows that say something */
+    int recommended;                          /* file that the measurements recommend; -1: none */
     int n_fits, fit_best; /* fit_best: the file to take when memory does not count; -1: none */
     int enough_gib[RELEASE_MEMORIES]; /* memory from which the best file fits with every context; 0:
                                          more than we look at, or not known */
@@ -71,8 +72,8 @@ int release_open(struct release *r, const char *dir, struct err *e);
 void release_close(struct release *r);
 /* Tells whether the folder has a file of this name. */
 bool release_has(const struct release *r, const char *name);
-/* Returns the index of the file that instructions name: Q4_K_M, else the smallest; -1 when there is
- * none. */
+/* Returns the index of the file that instructions name: the recommended one, else Q4_K_M, else the
+ * smallest; -1 when there is none. */
 int release_pick(const struct release *r);
 
 /* Appends the text of Ollama's Modelfile (report/release_text.c). */

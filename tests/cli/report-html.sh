@@ -18,7 +18,7 @@ cat > "$t/d/results.json" <<'X'
  "files": [
  {"file": "Tiny-BF16.gguf", "recipe": "BF16", "is_base": true, "size_bytes": 20000000000, "bpw": 16, "ppl": 9.1, "ppl_stderr": 0.1, "sha256": "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"},
  {"file": "a-very-long-name-of-a-model-that-somebody-really-published-with-everything-in-it-Q8_0.gguf", "recipe": "Q8_0'/><b>", "size_bytes": 10000000000, "bpw": 8.5,
-  "ppl": 9.11, "mean_kld": 1e-05, "sha256": "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+  "ppl": 9.11, "mean_kld": 0.006, "sha256": "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
   "by_depth": [{"from": 1, "to": 63, "mean_kld": 2e-05}, {"from": 64, "to": 127, "mean_kld": 1e-05}, {"from": 128, "to": 255, "mean_kld": 0}],
   "speed": [{"test": "pp512", "depth": 0, "tok_per_s": 900}, {"test": "tg64", "depth": 0, "tok_per_s": 40}, {"test": "tg64", "depth": 4096, "tok_per_s": 30}]},
  {"file": "Tiny-Q4_K_M.gguf", "recipe": "Q4_K_M", "size_bytes": 5000000000, "bpw": 4.9, "ppl": 9.3, "mean_kld": 0.01, "mean_kld_stderr": 0.0004, "same_top1": 0.979, "tg_tok_per_s": 1234.5,
