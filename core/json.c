@@ -510,6 +510,18 @@ bool json_bool(const struct json *j, bool otherwise) {
     return json_type(j) == JSON_BOOL ? j->truth : otherwise;
 }
 
+/* Returns a map from the names of an object's members to their places in *list. */
+static struct strmap *members_of(const struct json *j, const struct json ***list) {
+    struct strmap *m = strmap_new(j->n_child);
+    int64_t n = 0;
+    *list = xcalloc((size_t)j->n_child + 1, sizeof **list);
+    for (const struct json *x = j->child; x; x = x->next) {
+        strmap_add(m, x->name, x->n_name, n);
+        (*list)[n++] = x;
+    }
+    return m;
+}
+
 bool json_equal(const struct json *a, const struct json *b) {
     enum json_type t = json_type(a);
     if (t != json_type(b)) return false;
@@ -519,11 +531,21 @@ bool json_equal(const struct json *a, const struct json *b) {
     if (t == JSON_NULL) return true;
     if (a->n_child != b->n_child) return false;
     const struct json *y = b->child;
-    for (const struct json *x = a->child; x; x = x->next, y = y->next) {
-        const struct json *other = t == JSON_ARR ? y : json_getn(b, x->name, x->n_name);
-        if (!other || !json_equal(x, other)) return false;
+    bool same = true;
+    struct strmap *at = NULL; /* of members in another order: which of `list` it is */
+    const struct json **list = NULL;
+    for (const struct json *x = a->child; x && same; x = x->next, y = y->next) {
+        const struct json *other = y;
+        if (t == JSON_OBJ && (x->n_name != y->n_name || memcmp(x->name, y->name, x->n_name) != 0)) {
+            if (!at) at = members_of(b, &list);
+            const int64_t i = strmap_get(at, x->name, x->n_name);
+            other = i < 0 ? NULL : list[i];
+        }
+        same = other && json_equal(x, other);
     }
-    return true;
+    strmap_free(at);
+    free(list);
+    return same;
 }
 
 bool json_i64(const struct json *j, int64_t *out) {

@@ -44,12 +44,16 @@ bool bnf_is_name(char c) {
            c == '_';
 }
 
+void bnf_then(gnode **v, size_t *n, gnode x) {
+    if ((*n & (*n - 1)) == 0) *v = xreallocarray(*v, *n ? 2 * *n : 1, sizeof **v);
+    (*v)[(*n)++] = x;
+}
+
 /* ---- rules ---- */
 
 struct bnf_rule *bnf_find(struct bnf *b, const char *name, size_t len) {
-    for (size_t i = 0; i < b->n_rule; i++)
-        if (b->rule[i].len == len && memcmp(b->rule[i].name, name, len) == 0) return &b->rule[i];
-    return NULL;
+    const int64_t i = b->by_name ? strmap_get(b->by_name, name, len) : -1;
+    return i < 0 ? NULL : &b->rule[i];
 }
 
 void bnf_add(struct bnf *b, const char *name, size_t len, size_t from, bool term) {
@@ -61,6 +65,8 @@ void bnf_add(struct bnf *b, const char *name, size_t len, size_t from, bool term
         bnf_fail(b, "more than 20000 rules");
         return;
     }
+    if (!b->by_name) b->by_name = strmap_new(64);
+    strmap_add(b->by_name, name, len, (int64_t)b->n_rule);
     if ((b->n_rule & (b->n_rule - 1)) == 0)
         b->rule = xreallocarray(b->rule, b->n_rule ? 2 * b->n_rule : 1, sizeof *b->rule);
     b->rule[b->n_rule++] =
@@ -144,7 +150,9 @@ gnode bnf_root(struct bnf *b, const char *root) {
         if (b->rule[k].state == 0) read_rule(b, k); /* nobody's, or too deep before */
     if (b->ignore) node = gn_cat(b->g, b->ignore, node);
     free(b->rule);
+    strmap_free(b->by_name);
     b->rule = NULL;
+    b->by_name = NULL;
     return node;
 }
 
@@ -321,22 +329,22 @@ static gnode times(struct bnf *b, gnode x) {
 }
 
 static gnode gbnf_body(struct bnf *b) {
-    gnode *v = NULL, out = G_EPS;
-    size_t n = 0;
+    gnode *v = NULL, *part = NULL;
+    size_t n = 0, n_part = 0;
     for (;;) {
         space(b);
         const char c = bnf_peek(b, 0);
         if (bnf_more(b) && c != '|' && c != ')') {
-            out = gn_cat(b->g, out, times(b, item(b)));
+            bnf_then(&part, &n_part, times(b, item(b)));
             continue;
         }
-        v = xreallocarray(v, n + 1, sizeof *v);
-        v[n++] = out;
-        out = G_EPS;
+        bnf_then(&v, &n, gn_cats(b->g, part, n_part));
+        n_part = 0;
         if (!bnf_take(b, "|")) break;
     }
-    out = b->rc ? (gnode)G_NONE : gn_alts(b->g, v, n);
+    const gnode out = b->rc ? (gnode)G_NONE : gn_alts(b->g, v, n);
     free(v);
+    free(part);
     return out;
 }
 

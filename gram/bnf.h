@@ -5,6 +5,7 @@
 #ifndef HONE_GRAM_BNF_H
 #define HONE_GRAM_BNF_H
 
+#include "core/hash.h"
 #include "gram/gram_int.h"
 
 struct bnf_rule {
@@ -21,6 +22,7 @@ struct bnf {
     size_t n, i, end; /* the part that is being read ends at `end` */
     struct bnf_rule *rule;
     size_t n_rule;
+    struct strmap *by_name; /* rules: their number; NULL: there are none */
     int nest;
     bool term;    /* reading a terminal */
     bool escaped; /* the language is written in a JSON text, with its escapes */
@@ -38,6 +40,8 @@ bool bnf_more(const struct bnf *b);
 char bnf_peek(const struct bnf *b, size_t k);
 bool bnf_take(struct bnf *b, const char *lit);
 bool bnf_is_name(char c);
+/* Adds x to the sequence v, of n parts. */
+void bnf_then(gnode **v, size_t *n, gnode x);
 /* Adds the rule name[0..len), which is borrowed; its body begins at byte `from` of the text b->s.
  * term tells that it is a terminal. Fails with ERR_DATA in b->rc when a rule of the name is there
  * already, or when there are too many. */

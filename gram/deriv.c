@@ -103,6 +103,7 @@ static gnode derive(struct grammar *g, gnode n, uint8_t byte) {
         if (!g->full) g->full = "parts nested more than 2000 deep";
         return G_NONE;
     }
+    if (!gram_spend(g, 1)) return G_NONE;
     g->depth++;
     const gnode out = deriv_of(g, n, byte);
     g->depth--;
@@ -183,7 +184,7 @@ static bool search(struct grammar *g, gnode n) {
         live = f & GF_NULL || f & GF_PLAIN || (f & GF_KNOWN && f & GF_LIVE) || m > bound || g->full;
         if (live) found = at;
         if (live || f & GF_KNOWN) continue;
-        for (int c = 0; c < g->n_cls; c++) {
+        for (int c = 0; c < g->n_cls && gram_spend(g, 1); c++) {
             const gnode to = gn_deriv(g, x, g->rep[c]);
             if (to == G_NONE || visit(g, to)) continue;
             if (m == cap) {
@@ -206,6 +207,17 @@ static bool search(struct grammar *g, gnode n) {
     return live;
 }
 
+/* Tells whether the sequence n has any text, and notes it for each part of it that begins later. */
+static bool live_cat(struct grammar *g, gnode n) {
+    gnode x = n;
+    while (gn(g, x)->kind == G_CAT && !(gn(g, x)->flags & GF_KNOWN) && gn_live(g, gn(g, x)->a))
+        x = gn(g, x)->b;
+    const bool whole = gn(g, x)->kind != G_CAT || gn(g, x)->flags & GF_KNOWN;
+    if (!whole || !gn_live(g, x)) return false;
+    for (; n != x; n = gn(g, n)->b) g->node[n].flags |= GF_KNOWN | GF_LIVE;
+    return true;
+}
+
 /* Tells whether n has any text. Sequence, choice and repetition are known from their parts; the
  * others are searched. What is nested too deep to look counts as having one. */
 static bool live_parts(struct grammar *g, gnode n) {
@@ -214,7 +226,7 @@ static bool live_parts(struct grammar *g, gnode n) {
     g->depth++;
     bool live = false;
     if (d.kind == G_CAT) {
-        live = gn_live(g, d.a) && gn_live(g, d.b);
+        live = live_cat(g, n);
     } else if (d.kind == G_REP) {
         live = d.lo == 0 || gn_live(g, d.a);
     } else if (d.kind == G_ALT) {
@@ -373,8 +385,9 @@ static int find_facts(struct grammar *g, struct err *e) {
         changed = false;
         const gnode n_node = g->n_node; /* derivatives come behind, and are regular */
         g->n_judged = n_node;
-        for (gnode i = 0; i < n_node; i++) {
+        for (gnode i = 0; i < n_node && gram_spend(g, 1); i++) {
             if (gn_regular(g, i)) continue;
+            if (gn(g, i)->kind == G_ALT) gram_spend(g, gn(g, i)->b);
             const uint8_t f = g->node[i].flags;
             uint8_t to = f;
             if (!(f & GF_LIVE) && live_of(g, i)) to |= GF_LIVE;
@@ -407,7 +420,7 @@ static bool left_rule(struct grammar *g, uint32_t r, int depth) {
     return false;
 }
 static bool left(struct grammar *g, gnode n, int depth) {
-    if (gn_regular(g, n)) return false;
+    if (gn_regular(g, n) || !gram_spend(g, 1)) return false;
     if (depth > DEPTH_MAX) return true;
     const struct gnode_data d = *gn(g, n);
     if (d.kind == G_RULE) return left_rule(g, d.a, depth + 1);
@@ -439,6 +452,7 @@ static int no_left_recursion(struct grammar *g, struct err *e) {
                      x->name ? ": '" : "", name.s, x->name ? "'" : "", DEPTH_MAX);
     }
     for (uint32_t r = 0; r < g->n_rule; r++) g->rule[r].name = NULL;
+    TRY(grammar_full(g, e));
     return rc;
 }
 
@@ -452,6 +466,10 @@ int grammar_seal(struct grammar *g, gnode root, struct err *e) {
     for (uint32_t i = 0; i < g->n_pick; i++) judge_pick(g, &g->pick[i]);
     if (!live_part(g, root)) return err_set(e, ERR_DATA, "%s", GRAM_NO_TEXT);
     TRY(no_left_recursion(g, e));
+    gram_know_rules(g);
+    TRY(grammar_full(g, e));
+    g->cost = &g->own;
+    g->own.most = GRAM_CALL_STEPS;
     g->scratch = xcalloc(g->v->longest + 3, sizeof *g->scratch);
     return 0;
 }

@@ -9,6 +9,7 @@
 #ifndef HONE_GRAM_GRAM_H
 #define HONE_GRAM_GRAM_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -37,6 +38,17 @@ void gram_vocab_free(struct gram_vocab *v);
 int64_t gram_vocab_size(const struct gram_vocab *v);
 
 /* ---- languages ---- */
+
+/* What compiling may cost, in steps: a node made or looked at, a pair compared. */
+struct gram_cost {
+    uint64_t most;           /* steps; more are refused. 0: the limit grammar_steps in force */
+    const atomic_bool *gone; /* borrowed; true: the answer is no longer wanted. NULL: never */
+    uint64_t spent, next;    /* steps so far; where `gone` is looked at again */
+    bool stopped;            /* by `gone`, or by an interruption of the job (core/prog.h) */
+};
+/* Lets the grammars that the calling thread compiles from now on share the cost c, which is
+ * borrowed, and returns what it was before. NULL: each has the limit for itself. */
+struct gram_cost *gram_cost_enter(struct gram_cost *c);
 
 enum gram_space {                  /* white space between the parts of JSON */
                   GRAM_SPACE_FREE, /* none, a blank, or a newline and at most 32 blanks */
@@ -108,6 +120,10 @@ void grammar_free(struct grammar *g);
  * GRAM_BYTES_MAX and the masks of GRAM_MASKS_MAX. */
 enum { GRAM_BYTES_MAX = 64 << 20, GRAM_MASKS_MAX = 64 << 20 };
 size_t grammar_bytes(struct grammar *g);
+/* Tells whether a limit was reached: no answer can follow it any more. */
+bool grammar_is_full(struct grammar *g);
+/* Steps that one call on a state may take. A call that needs more returns ERR_DATA. */
+enum { GRAM_CALL_STEPS = 20000000 };
 
 /* ---- one answer ---- */
 

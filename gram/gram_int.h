@@ -124,6 +124,7 @@ struct grammar {
     uint32_t n_list, cap_list;
     struct gset *set;
     uint32_t n_set, cap_set;
+    uint16_t *set_slot; /* hash table of the sets: index and 1 */
     struct grule *rule;
     uint32_t n_rule, cap_rule;
     struct gpick *pick;
@@ -131,6 +132,8 @@ struct grammar {
     gnode root, any; /* any: all byte strings */
     gnode n_judged;  /* nodes before it: GF_LIVE says whether they have any text */
     bool sealed, has_mod;
+    struct gram_cost own, *cost; /* cost: that of the caller while it is compiled, then own */
+    char why[96];                /* of `full`, where it names a number */
     uint8_t cls[256], rep[256]; /* class of a byte, a byte of a class */
     uint16_t cls_size[256];
     int n_cls;
@@ -177,6 +180,20 @@ int grammar_full(const struct grammar *g, struct err *e);
 /* Seals g and hands it out, or frees it when rc or sealing says so. */
 int grammar_done(struct grammar **out, struct grammar *g, gnode root, int rc, struct err *e);
 
+/* Looks at the limit, and at whether anyone still waits: gram_spend, when it is time. */
+bool gram_spend_more(struct grammar *g);
+/* Counts n steps of work. Returns false when that is too much, or no longer wanted; g->full says so
+ * then. */
+static inline bool gram_spend(struct grammar *g, uint64_t n) {
+    g->cost->spent += n;
+    return g->cost->spent < g->cost->next ? !g->full : gram_spend_more(g);
+}
+
+/* Begins a call on a state: its steps are counted anew. */
+static inline void gram_call(struct grammar *g) {
+    g->own.spent = g->own.next = 0;
+}
+
 static inline const struct gnode_data *gn(const struct grammar *g, gnode n) {
     return &g->node[n];
 }
@@ -204,6 +221,8 @@ gnode gn_ands(struct grammar *g, const gnode *v, size_t n);
 gnode gn_not(struct grammar *g, gnode a);
 gnode gn_rep(struct grammar *g, gnode a, uint32_t lo, uint32_t hi);
 gnode gn_opt(struct grammar *g, gnode a);
+/* Returns the n languages v one after the other. */
+gnode gn_cats(struct grammar *g, const gnode *v, size_t n);
 gnode gn_mod(struct grammar *g, uint32_t by, uint32_t rest);
 gnode gn_rule(struct grammar *g, uint32_t rule);
 gnode gn_pick(struct grammar *g, uint32_t pick, uint32_t count, uint64_t bits);
@@ -244,6 +263,8 @@ static inline uint32_t gn_sum(uint32_t a, uint32_t b) {
 struct gleast *gn_kept(struct grammar *g, gnode n);
 /* Returns how few bytes a text of n has, GRAM_INF when none is known. */
 uint32_t gn_least(struct grammar *g, gnode n);
+/* Finds how few bytes each rule needs, once. */
+void gram_know_rules(struct grammar *g);
 /* Returns how few bytes complete a text behind c; *best gets the item that leads there: of several
  * one that begins with a byte, because the others may lead back to c. */
 uint32_t gconf_least(struct grammar *g, const struct gconf *c, int *best);

@@ -160,6 +160,7 @@ gnode sc_node(struct sc *c, struct sc_set *set) {
         return c->any;
     }
     uint64_t h = 0;
+    gram_spend(c->g, set->n);
     for (uint32_t i = 0; i < set->n; i++)
         h = (h ^ (uintptr_t)set->v[i].s ^ set->v[i].done) * 0x9e3779b97f4a7c15u;
     const uint32_t b = (uint32_t)(h >> 40) % BUCKETS;
@@ -308,7 +309,7 @@ static void write_number(struct buf *b, double x) {
     buf_str(b, text);
 }
 
-static gnode literal(struct sc *c, const struct json *v, int depth) {
+gnode sc_literal(struct sc *c, const struct json *v) {
     struct grammar *g = c->g;
     struct buf b = {0};
     gnode out;
@@ -323,18 +324,20 @@ static gnode literal(struct sc *c, const struct json *v, int depth) {
         return out;
     }
     const bool obj = json_type(v) == JSON_OBJ;
-    out = gn_str(g, obj ? "{" : "[");
-    out = gn_cat(g, out, c->space);
+    gnode *part = xcalloc(3 * (size_t)json_len(v) + 4, sizeof *part);
+    size_t n = 0;
+    part[n++] = gn_str(g, obj ? "{" : "[");
+    part[n++] = c->space;
     for (const struct json *x = json_first(v); x; x = json_next(x)) {
-        if (x != json_first(v)) out = gn_cat(g, out, c->comma);
-        if (obj) out = gn_cat(g, out, sc_name(c, json_name(x)));
-        out = gn_cat(g, out, literal(c, x, depth + 1));
+        if (x != json_first(v)) part[n++] = c->comma;
+        if (obj) part[n++] = sc_name(c, json_name(x));
+        part[n++] = sc_literal(c, x);
     }
-    return gn_cat3(g, out, c->space, gn_str(g, obj ? "}" : "]"));
-}
-
-gnode sc_literal(struct sc *c, const struct json *v) {
-    return literal(c, v, 0);
+    part[n++] = c->space;
+    part[n++] = gn_str(g, obj ? "}" : "]");
+    out = gn_cats(g, part, n);
+    free(part);
+    return out;
 }
 
 /* Tells whether a value satisfies what else the set says. Alternatives were decided elsewhere;
@@ -347,11 +350,11 @@ static bool fits(struct sc *c, const struct sc_set *set, const struct json *v,
     for (uint32_t i = 0; i < set->n && all; i++) {
         struct err ignored;
         bool ok = true;
-        if (set->v[i].s == of && only_says(of, "enum", "type"))
-            continue; /* a long list is not searched for each */
+        struct schema_how how = {.skip = set->v[i].s == of ? "enum" : NULL}; /* it is from there */
         if (set->v[i].done & SC_ANY_DONE && only_says(set->v[i].s, "anyOf", "anyOf"))
             continue; /* the branch is in the set */
-        if (schema_check(set->v[i].s, v, &ok, &why, &ignored)) ok = true;
+        if (schema_check_how(set->v[i].s, v, &how, &ok, &why, &ignored)) ok = true;
+        if (!gram_spend(c->g, 1 + (uint64_t)how.steps)) break;
         all = ok;
     }
     buf_release(&why);
@@ -370,7 +373,8 @@ bool sc_values(struct sc *c, const struct sc_set *set, const struct json ***v, s
     }
     if (!one && !from) return false;
     *v = xcalloc((size_t)(one ? 1 : json_len(from)) + 1, sizeof **v);
-    for (const struct json *x = one ? one : json_first(from); x; x = one ? NULL : json_next(x))
+    for (const struct json *x = one ? one : json_first(from); x && !c->g->full;
+         x = one ? NULL : json_next(x))
         if (fits(c, set, x, one ? NULL : list)) (*v)[(*n)++] = x;
     return true;
 }
@@ -471,6 +475,12 @@ static const struct json *decides(const struct json *branch, const char *name) {
     return due && json_len(json_get(p, "enum")) == 1 ? json_first(json_get(p, "enum")) : NULL;
 }
 
+/* Returns the steps that decides takes. */
+static uint64_t due_cost(const struct json *branch) {
+    return (uint64_t)(json_len(json_get(branch, "properties")) +
+                      json_len(json_get(branch, "required")));
+}
+
 static const struct json *target(struct sc *c, const struct json *s) {
     const char *ref = json_str(json_get(s, "$ref"));
     const struct json *to = ref ? sc_resolve(c, s, ref) : NULL;
@@ -487,7 +497,8 @@ static bool disjoint(struct sc *c, const struct json *a, const struct json *b) {
     if (k && l) return !json_equal(k, l);
     const struct json *m = json_get(a, "enum"), *n = json_get(b, "enum");
     if ((m || k) && (n || l)) {
-        for (const struct json *x = k ? k : json_first(m); x; x = k ? NULL : json_next(x))
+        for (const struct json *x = k ? k : json_first(m); x && gram_spend(c->g, (uint64_t)(l ? 1 : json_len(n)));
+             x = k ? NULL : json_next(x))
             for (const struct json *y = l ? l : json_first(n); y; y = l ? NULL : json_next(y))
                 if (json_equal(x, y)) return false;
         return true;
@@ -495,6 +506,7 @@ static bool disjoint(struct sc *c, const struct json *a, const struct json *b) {
     if (!(types_of(c, a) & types_of(c, b) & ~(uint32_t)SC_OBJ))
         for (const struct json *p = json_first(json_get(a, "properties")); p; p = json_next(p)) {
             const struct json *x = decides(a, json_name(p)), *y = decides(b, json_name(p));
+            if (!gram_spend(c->g, due_cost(a) + due_cost(b))) return false;
             if (x && y && !json_equal(x, y)) return true;
         }
     return false;
@@ -504,7 +516,7 @@ static bool all_disjoint(struct sc *c, const struct json *list) {
     int64_t n = 0;
     for (const struct json *a = json_first(list); a; a = json_next(a))
         for (const struct json *b = json_next(a); b; b = json_next(b))
-            if (++n > 100000 || !disjoint(c, a, b)) return false;
+            if (++n > 100000 || !gram_spend(c->g, 8) || !disjoint(c, a, b)) return false;
     return true;
 }
 
@@ -683,12 +695,16 @@ static gnode set_text(struct sc *c, struct sc_set *set) {
         for (uint32_t i = 0; i < set->n; i++) note_relaxed(c, set->v[i].s);
         const uint32_t t = set_types(c, set);
         if (sc_values(c, set, &v, &n)) {
+            gnode *text = xcalloc(n + 1, sizeof *text);
+            size_t n_text = 0;
             for (size_t i = 0; i < n; i++) {
                 if (json_str(v[i]))
-                    out = gn_alt(c->g, out, sc_text(c, json_str(v[i])));
+                    text[n_text++] = sc_text(c, json_str(v[i]));
                 else
                     c->others.all |= 1u << json_type(v[i]);
             }
+            out = gn_alts(c->g, text, n_text);
+            free(text);
         } else {
             static const uint32_t type[] = {
                 [JSON_NULL] = SC_NULL, [JSON_BOOL] = SC_BOOL, [JSON_NUM] = SC_NUM | SC_INT,
@@ -764,10 +780,14 @@ static const struct json *culprit(const struct gram_vocab *v, const struct json 
 
 int grammar_of_schema(struct grammar **out, const struct gram_vocab *v, const struct json *schema,
                       const struct gram_opts *o, struct err *e) {
+    struct gram_cost all = {0}, *before = gram_cost_enter(NULL); /* of all that is compiled here */
+    gram_cost_enter(before ? before : &all);
     const int rc = compile(out, v, schema, schema, o, e);
-    if (rc != ERR_DATA || strcmp(e->msg, GRAM_NO_TEXT) != 0) return rc;
-    struct sc c = {.root = schema, .e = e};
-    sc_fail(&c, culprit(v, schema, schema, o, DEEP), GRAM_NO_TEXT);
+    if (rc == ERR_DATA && strcmp(e->msg, GRAM_NO_TEXT) == 0) {
+        struct sc c = {.root = schema, .e = e};
+        sc_fail(&c, culprit(v, schema, schema, o, DEEP), GRAM_NO_TEXT);
+    }
+    gram_cost_enter(before);
     return rc;
 }
 

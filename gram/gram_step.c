@@ -62,6 +62,7 @@ static uint32_t push(struct grammar *g, gnode node, uint32_t parent) {
 
 static void add(struct grammar *g, struct gconf *c, gnode head, uint32_t tail) {
     bool there = false; /* no early end: so the compiler compares several at once */
+    if (!gram_spend(g, 1 + (uint64_t)c->n / 8)) return;
     for (int i = 0; i < c->n; i++) there |= ((c->it[i].head ^ head) | (c->it[i].tail ^ tail)) == 0;
     if (there) return;
     if (c->n < GRAM_ITEMS_MAX)
@@ -160,9 +161,10 @@ static bool has_text(struct grammar *g, gnode n) {
     const struct gnode_data d = *gn(g, n);
     if (d.flags & GF_LIVE) return true;
     if (n < g->n_judged) return false;
-    const bool live = d.kind != G_CAT || (has_text(g, d.a) && has_text(g, d.b));
-    if (live) g->node[n].flags |= GF_LIVE;
-    return live;
+    if (d.kind == G_CAT && !has_text(g, d.a)) return false;
+    if (d.kind == G_CAT && !has_text(g, d.b)) return false;
+    g->node[n].flags |= GF_LIVE;
+    return true;
 }
 
 static void expand_other(struct grammar *g, gnode n, uint32_t tail, struct gconf *out) {
@@ -262,6 +264,7 @@ void gconf_step(struct grammar *g, const struct gconf *in, uint8_t byte, struct 
     const int cls = g->cls[byte];
     out->n = 0;
     out->can_end = false;
+    gram_spend(g, 1 + (uint64_t)in->n);
     for (int i = 0; i < in->n; i++) {
         const gnode h = gn_step(g, in->it[i].head, cls);
         if (h == G_NONE) continue;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* gram/grammar.c - languages from a pattern or a list of texts. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/mem.h"
@@ -8,6 +9,7 @@
 /* Ends building, whatever came of it. */
 int grammar_done(struct grammar **out, struct grammar *g, gnode root, int rc, struct err *e) {
     if (!rc) rc = grammar_seal(g, root, e);
+    if (!rc) rc = grammar_full(g, e);
     if (rc) {
         grammar_free(g);
         return rc;
@@ -28,12 +30,14 @@ int grammar_of_regex(struct grammar **out, const struct gram_vocab *v, const cha
 int grammar_of_choices(struct grammar **out, const struct gram_vocab *v, const char *const *text,
                        int n, struct err *e) {
     struct grammar *g = grammar_new(v);
-    gnode root = G_NONE;
+    gnode root = G_NONE, *all = xcalloc((size_t)(n > 0 ? n : 0) + 1, sizeof *all);
     int rc = 0;
     if (n < 1) rc = err_set(e, ERR_USAGE, "a list of choices without any");
     for (int i = 0; i < n; i++) {
         if (!*text[i] && !rc) rc = err_set(e, ERR_USAGE, "choice %d is an empty text", i + 1);
-        root = gn_alt(g, root, gn_str(g, text[i]));
+        all[i] = gn_str(g, text[i]);
     }
+    if (!rc) root = gn_alts(g, all, (size_t)n);
+    free(all);
     return grammar_done(out, g, root, rc, e);
 }

@@ -211,8 +211,8 @@ static gnode times(struct bnf *b, gnode x) {
 }
 
 static gnode lark_body(struct bnf *b) {
-    gnode *v = NULL, out = G_EPS;
-    size_t n = 0;
+    gnode *v = NULL, *part = NULL;
+    size_t n = 0, n_part = 0;
     for (;;) {
         space(b, b->nest > 0);
         const char c = bnf_peek(b, 0);
@@ -225,17 +225,17 @@ static gnode lark_body(struct bnf *b) {
             bool lexeme = false;
             gnode x = item(b, &lexeme);
             if (lexeme && b->ignore) x = gn_cat(b->g, x, b->ignore);
-            out = gn_cat(b->g, out, times(b, x));
+            bnf_then(&part, &n_part, times(b, x));
             continue;
         }
         space(b, true); /* the next line may go on */
-        v = xreallocarray(v, n + 1, sizeof *v);
-        v[n++] = out;
-        out = G_EPS;
+        bnf_then(&v, &n, gn_cats(b->g, part, n_part));
+        n_part = 0;
         if (!bnf_take(b, "|")) break;
     }
-    out = b->rc ? (gnode)G_NONE : gn_alts(b->g, v, n);
+    const gnode out = b->rc ? (gnode)G_NONE : gn_alts(b->g, v, n);
     free(v);
+    free(part);
     return out;
 }
 

@@ -97,11 +97,16 @@ static void fill(struct grammar *g, const struct gpick *p, struct count *c, bool
     }
 }
 
+static int by_size(const void *a, const void *b) {
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
 /* Does the same for an object of many rows, of which `from` are passed. */
 static void fill_many(struct grammar *g, const struct gpick *p, uint32_t from, struct count *c,
                       bool search) {
     const uint32_t sep = measure(g, p->sep, search);
-    uint32_t optional = 0, *len = xcalloc((size_t)p->n + 1, sizeof *len);
+    uint32_t optional = 0, taken = 0, extra = GRAM_INF, *len = xcalloc((size_t)p->n + 1, sizeof *len);
     for (int i = (int)from; i < p->n; i++) {
         const uint32_t x = gn_sum(measure(g, p->row[i].body, search), sep);
         if (!p->row[i].required) {
@@ -111,15 +116,13 @@ static void fill_many(struct grammar *g, const struct gpick *p, uint32_t from, s
         c->bytes = gn_sum(c->bytes, x);
         c->n++;
     }
-    if (p->extra) len[optional] = gn_sum(measure(g, p->extra, search), sep);
+    if (p->extra) extra = gn_sum(measure(g, p->extra, search), sep);
+    if (optional > 1) qsort(len, optional, sizeof *len, by_size);
     while (c->n < p->lo && c->bytes != GRAM_INF) {
-        uint32_t at = p->extra ? optional : 0;
-        for (uint32_t i = 0; i < optional; i++)
-            if (len[i] && (!len[at] || len[i] < len[at])) at = i;
-        const uint32_t n = at == optional ? p->lo - c->n : 1;
-        c->bytes = len[at] ? gn_sum(c->bytes, times(n, len[at])) : GRAM_INF;
+        const bool own = taken < optional && len[taken] <= extra;
+        const uint32_t n = own ? 1 : p->lo - c->n;
+        c->bytes = gn_sum(c->bytes, times(n, own ? len[taken++] : extra));
         c->n += n;
-        if (at < optional) len[at] = 0; /* taken */
     }
     free(len);
 }
@@ -156,11 +159,34 @@ static uint32_t measure_list(struct grammar *g, const struct gnode_data *d, bool
     return len;
 }
 
+/* Tells whether what is measured of n now stays true. */
+static bool is_final(const struct grammar *g, gnode n, bool search) {
+    return (search || gn(g, n)->flags & GF_PLAIN) && (g->least_known || gn_regular(g, n));
+}
+
+/* Measures a sequence from its end, so that each part of it that begins later is known too. */
+static uint32_t measure_cat(struct grammar *g, gnode n, bool search) {
+    gnode *v = NULL;
+    uint32_t m = 0, cap = 0, len;
+    for (; gn(g, n)->kind == G_CAT && (!m || n >= g->cap_least || !g->least[n].bytes);
+         n = gn(g, n)->b) {
+        if (m == cap) v = xreallocarray(v, cap = cap ? 2 * cap : 16, sizeof *v);
+        v[m++] = n;
+        if (!gram_spend(g, 1)) break;
+    }
+    len = measure(g, n, search);
+    while (m-- > 0) {
+        len = gn_sum(measure(g, gn(g, v[m])->a, search), len);
+        if (is_final(g, v[m], search)) keep(g, v[m], len);
+    }
+    free(v);
+    return len;
+}
+
 /* Returns how few bytes a text of n has, GRAM_INF when none is known. Without `search` it is at
  * most that. */
 static uint32_t measure_new(struct grammar *g, gnode n, bool search) {
     const struct gnode_data d = *gn(g, n);
-    uint32_t len = 0;
     switch ((enum gkind)d.kind) {
     case G_NONE:
         return GRAM_INF;
@@ -169,9 +195,7 @@ static uint32_t measure_new(struct grammar *g, gnode n, bool search) {
     case G_SET:
         return 1;
     case G_CAT:
-        for (; gn(g, n)->kind == G_CAT; n = gn(g, n)->b)
-            len = gn_sum(len, measure(g, gn(g, n)->a, search));
-        return gn_sum(len, measure(g, n, search));
+        return measure_cat(g, n, search);
     case G_ALT:
         return measure_list(g, &d, search);
     case G_AND:
@@ -192,12 +216,11 @@ static uint32_t measure_new(struct grammar *g, gnode n, bool search) {
 static uint32_t measure(struct grammar *g, gnode n, bool search) {
     const uint32_t known = n < g->cap_least ? g->least[n].bytes : 0;
     if (known) return known == GRAM_INF ? GRAM_INF : known - 1;
-    if (g->depth >= DEPTH_MAX) return search ? GRAM_INF : 0;
+    if (g->depth >= DEPTH_MAX || !gram_spend(g, 1)) return search ? GRAM_INF : 0;
     g->depth++;
     const uint32_t len = measure_new(g, n, search);
     g->depth--;
-    const bool final = search && (g->least_known || gn_regular(g, n));
-    return final ? keep(g, n, len) : len;
+    return is_final(g, n, search) ? keep(g, n, len) : len;
 }
 
 /* ---- searching ---- */
@@ -266,7 +289,7 @@ static uint32_t look(struct grammar *g, gnode n) {
             found = gn_sum(s.so_far, gn_null(g, s.node) ? 0 : known - 1);
             break;
         }
-        for (int c = 0; c < g->n_cls; c++) {
+        for (int c = 0; c < g->n_cls && gram_spend(g, 1); c++) {
             const gnode to = gn_step(g, s.node, c);
             if (to == G_NONE) continue;
             const uint32_t rest = measure(g, to, false);
@@ -284,14 +307,15 @@ static uint32_t look(struct grammar *g, gnode n) {
 
 /* ---- rules ---- */
 
-/* Finds how few bytes each rule needs: goes round until nothing becomes shorter. */
-static void know_rules(struct grammar *g) {
-    bool changed = true;
+/* Goes round until nothing becomes shorter. */
+void gram_know_rules(struct grammar *g) {
+    bool changed = !g->least_known;
+    if (!changed) return;
     for (uint32_t r = 0; r < g->n_rule; r++) g->rule[r].least = GRAM_INF;
     const gnode n_node = g->n_node;
     for (int round = 0; changed && round < DEPTH_MAX; round++) {
         changed = false;
-        for (gnode i = 0; i < n_node; i++) {
+        for (gnode i = 0; i < n_node && gram_spend(g, 1); i++) {
             if (gn_regular(g, i)) continue;
             gn_kept(g, i)->bytes = 0;
             keep(g, i, measure(g, i, true));
@@ -317,7 +341,6 @@ static uint32_t tail_needs(struct grammar *g, uint32_t tail) {
 uint32_t gconf_least(struct grammar *g, const struct gconf *c, int *best) {
     uint32_t len = c->can_end ? 0 : GRAM_INF;
     bool goes_on = false;
-    if (!g->least_known) know_rules(g);
     for (int i = 0; i < c->n && len; i++) {
         const uint32_t head = measure(g, c->it[i].head, true);
         const uint32_t x = gn_sum(head, tail_needs(g, c->it[i].tail));

@@ -75,7 +75,7 @@ static void walk_leaf(struct grammar *g, struct gleaf *l, uint32_t *bits) {
     struct place *at = xmalloc((g->v->longest + 2) * sizeof *at);
     gram_fit(g, l->node);
     at[0] = (struct place){l->node, NULL, gn(g, l->node)->kinds, gn(g, l->node)->chars};
-    for (uint32_t i = 0; i < t->n && !g->full;) {
+    for (uint32_t i = 0; i < t->n && gram_spend(g, 1);) {
         const struct gtrie_node *x = &t->v[i];
         struct place *p = &at[x->depth - 1];
         if (!(x->kinds & ~p->kinds) && (t->chars[i] & GRAM_CHARS_MAX) <= p->chars) {
@@ -183,7 +183,7 @@ static const struct gleaf *leaf_of(struct grammar *g, gnode node) {
  * scratch[depth]. */
 static void walk(struct grammar *g, const struct gtrie *t, uint32_t from, uint32_t to,
                  uint32_t *bits) {
-    for (uint32_t i = from; i < to;) {
+    for (uint32_t i = from; i < to && !g->full;) {
         const struct gtrie_node *x = &t->v[i];
         struct gconf *out = &g->scratch[x->depth];
         gconf_step(g, &g->scratch[x->depth - 1], x->byte, out);
@@ -220,11 +220,12 @@ static void mask_item(struct grammar *g, const struct gitem *it, uint32_t *bits)
     free(behind);
 }
 
-static int lock_in(const struct gram_state *s) {
-    return pthread_mutex_lock(&s->g->lock);
+static void lock_in(const struct gram_state *s) {
+    pthread_mutex_lock(&s->g->lock);
+    gram_call(s->g);
 }
-static int lock_out(const struct gram_state *s) {
-    return pthread_mutex_unlock(&s->g->lock);
+static void lock_out(const struct gram_state *s) {
+    pthread_mutex_unlock(&s->g->lock);
 }
 
 int gram_mask(const struct gram_state *s, uint32_t *bits, struct err *e) {

@@ -4,13 +4,16 @@
  * keep derivatives few; they are those of Brzozowski's similarity and a few cheap more. */
 #include "gram/gram_int.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/limits.h"
 #include "core/mem.h"
 #include "core/num.h"
+#include "core/prog.h"
 
-enum { NODES_MAX = 1 << 20 };
+enum { NODES_MAX = 1 << 20, SETS_MAX = 4096, SET_SLOTS = 2 * SETS_MAX, LOOK_EVERY = 1 << 16 };
 
 /* ---- memory ---- */
 
@@ -29,7 +32,42 @@ static gnode too_much(struct grammar *g, const char *what) {
 
 int grammar_full(const struct grammar *g, struct err *e) {
     if (!g->full) return 0;
+    if (g->cost->stopped) return err_set(e, ERR_INTR, "interrupted");
     return err_set(e, ERR_DATA, "the grammar is too large: %s", g->full);
+}
+
+bool grammar_is_full(struct grammar *g) {
+    pthread_mutex_lock(&g->lock);
+    const bool full = g->full != NULL;
+    pthread_mutex_unlock(&g->lock);
+    return full;
+}
+
+/* ---- cost ---- */
+
+static _Thread_local struct gram_cost *cost_of_thread;
+
+struct gram_cost *gram_cost_enter(struct gram_cost *c) {
+    struct gram_cost *before = cost_of_thread;
+    cost_of_thread = c;
+    return before;
+}
+
+bool gram_spend_more(struct grammar *g) {
+    struct gram_cost *c = g->cost;
+    if (g->full) return false;
+    if (!c->most) c->most = limit_of(LIM_GRAMMAR_STEPS);
+    if (c->spent > c->most) {
+        snprintf(g->why, sizeof g->why, g->scratch ? "one step of it takes more than %llu steps"
+                                                   : "it takes more than %llu steps to compile",
+                 (unsigned long long)c->most);
+        g->full = g->why;
+        return false;
+    }
+    c->stopped = !g->scratch && ((c->gone && atomic_load(c->gone)) || prog_interrupted());
+    if (c->stopped) g->full = "interrupted";
+    c->next = c->spent + LOOK_EVERY <= c->most ? c->spent + LOOK_EVERY : c->most + 1;
+    return !g->full;
 }
 
 /* ---- the table ---- */
@@ -133,7 +171,7 @@ static uint8_t kept_flags(const struct grammar *g, const struct gnode_data *d) {
 }
 
 static gnode make(struct grammar *g, struct gnode_data d, const gnode *list) {
-    if (g->full) return G_NONE;
+    if (!gram_spend(g, 1 + (is_list(d.kind) ? d.b : 0)) && g->n_node > G_EPS) return G_NONE;
     if (g->n_node >= g->n_bucket) rehash(g);
     const uint32_t h = hash_of(&d, list) & (g->n_bucket - 1);
     for (uint32_t i = g->bucket[h]; i; i = g->node[i - 1].chain)
@@ -159,6 +197,7 @@ struct grammar *grammar_new(const struct gram_vocab *v) {
     struct grammar *g = xcalloc(1, sizeof *g);
     pthread_mutex_init(&g->lock, NULL);
     g->v = v;
+    g->cost = cost_of_thread ? cost_of_thread : &g->own;
     (void)make(g, (struct gnode_data){.kind = G_NONE}, NULL);
     (void)make(g, (struct gnode_data){.kind = G_EPS}, NULL);
     g->any = gn_rep(g, gn_bytes(g, 0, 255), 0, GRAM_INF);
@@ -182,6 +221,7 @@ void grammar_free(struct grammar *g) {
     free(g->bucket);
     free(g->list);
     free(g->set);
+    free(g->set_slot);
     free(g->rule);
     free(g->pick);
     free(g->tail);
@@ -199,13 +239,19 @@ void grammar_free(struct grammar *g) {
 gnode gn_set(struct grammar *g, const struct gset *s) {
     static const struct gset none;
     if (memcmp(s, &none, sizeof none) == 0) return G_NONE;
-    uint32_t i = 0;
-    while (i < g->n_set && memcmp(&g->set[i], s, sizeof *s) != 0) i++;
-    if (i == g->n_set) {
-        if (g->n_set == 4096) return too_much(g, "more than 4096 sets of bytes");
+    if (!g->set_slot) g->set_slot = xcalloc(SET_SLOTS, sizeof *g->set_slot);
+    uint32_t h = 0;
+    for (int w = 0; w < 4; w++) h = mix(h, s->w[w]);
+    uint16_t *slot = &g->set_slot[h %= SET_SLOTS];
+    while (*slot && memcmp(&g->set[*slot - 1], s, sizeof *s) != 0)
+        slot = &g->set_slot[h = (h + 1) % SET_SLOTS];
+    if (!*slot) {
+        if (g->n_set == SETS_MAX) return too_much(g, "more than 4096 sets of bytes");
         g->set = grammar_grow(g, g->set, &g->cap_set, g->n_set, sizeof *g->set);
         g->set[g->n_set++] = *s;
+        *slot = (uint16_t)g->n_set;
     }
+    const uint32_t i = *slot - 1u;
     return make(g, (struct gnode_data){.kind = G_SET, .a = i}, NULL);
 }
 
@@ -228,21 +274,30 @@ gnode gn_str(struct grammar *g, const char *s) {
 /* ---- one after the other ---- */
 
 gnode gn_cat(struct grammar *g, gnode a, gnode b) {
-    gnode head[64];
-    int n = 0;
+    gnode own[64], *head = own;
+    uint32_t n = 0, cap = COUNT_OF(own);
     if (a == G_NONE || b == G_NONE) return G_NONE;
     if (a == G_EPS) return b;
     if (b == G_EPS) return a;
-    while (gn(g, a)->kind == G_CAT && n < 64) {
+    for (; gn(g, a)->kind == G_CAT; a = gn(g, a)->b) {
+        if (n == cap) {
+            gnode *v = xcalloc(cap *= 2, sizeof *v);
+            memcpy(v, head, n * sizeof *v);
+            if (head != own) free(head);
+            head = v;
+        }
         head[n++] = gn(g, a)->a;
-        a = gn(g, a)->b;
     }
-    if (gn(g, a)->kind == G_CAT) /* a long one: the rest by recursion */
-        b = gn_cat(g, a, b);
-    else
-        b = make(g, (struct gnode_data){.kind = G_CAT, .a = a, .b = b}, NULL);
+    b = make(g, (struct gnode_data){.kind = G_CAT, .a = a, .b = b}, NULL);
     while (n-- > 0) b = make(g, (struct gnode_data){.kind = G_CAT, .a = head[n], .b = b}, NULL);
+    if (head != own) free(head);
     return b;
+}
+
+gnode gn_cats(struct grammar *g, const gnode *v, size_t n) {
+    gnode out = G_EPS;
+    while (n-- > 0) out = gn_cat(g, v[n], out);
+    return out;
 }
 
 gnode gn_cat3(struct grammar *g, gnode a, gnode b, gnode c) {
@@ -286,6 +341,7 @@ static void flatten(struct grammar *g, uint8_t kind, const gnode *v, size_t n, s
 
 /* Sets with the same continuation become one: {a}x | {b}x = {ab}x. */
 static void join_sets(struct grammar *g, struct nodes *s) {
+    gram_spend(g, (uint64_t)s->n * s->n / 2);
     for (uint32_t i = 0; i < s->n; i++) {
         struct gset u = {{0}};
         int n_joined = 0;
@@ -312,13 +368,15 @@ static void join_sets(struct grammar *g, struct nodes *s) {
 
 /* Drops repetitions that others contain: x{2,3}y is part of x{0,5}y, so only the widest of such are
  * kept. */
-static void drop_narrow(const struct grammar *g, struct nodes *s) {
+static void drop_narrow(struct grammar *g, struct nodes *s) {
     uint32_t m = 0;
+    gram_spend(g, s->n);
     for (uint32_t i = 0; i < s->n; i++) {
         const struct gnode_data *d = gn(g, s->v[i]);
         const gnode rest = d->kind == G_CAT ? d->b : (gnode)G_EPS;
         const struct gnode_data *r = d->kind == G_CAT ? gn(g, d->a) : d;
         bool narrow = false;
+        if (r->kind == G_REP) gram_spend(g, s->n);
         for (uint32_t k = 0; k < s->n && r->kind == G_REP && !narrow; k++) {
             const struct gnode_data *x = gn(g, s->v[k]);
             const struct gnode_data *q = x->kind == G_CAT ? gn(g, x->a) : x;
@@ -332,27 +390,54 @@ static void drop_narrow(const struct grammar *g, struct nodes *s) {
 
 enum { JOIN_MAX = 256, FACTOR_DEPTH = 100 }; /* more are not looked at pairwise */
 
+struct headed { /* an alternative head, rest */
+    gnode head, rest;
+    uint32_t at; /* in the list */
+};
+static int by_head(const void *a, const void *b) {
+    const struct headed *x = a, *y = b;
+    return x->head != y->head ? (x->head > y->head) - (x->head < y->head)
+                              : (x->at > y->at) - (x->at < y->at);
+}
+
+/* Returns what the n alternatives v, which begin alike, are: all that they begin with, then the
+ * choice of the rests. */
+static gnode factored(struct grammar *g, const struct headed *v, uint32_t n) {
+    struct nodes same = {0}, rest = {0};
+    put(&same, v[0].head);
+    for (uint32_t i = 0; i < n; i++) put(&rest, v[i].rest);
+    for (bool alike = true; alike;) {
+        const struct gnode_data first = *gn(g, rest.v[0]);
+        alike = first.kind == G_CAT && gn_regular(g, rest.v[0]) && gram_spend(g, n);
+        for (uint32_t i = 1; i < n && alike; i++)
+            alike = gn(g, rest.v[i])->kind == G_CAT && gn(g, rest.v[i])->a == first.a;
+        for (uint32_t i = 0; i < n && alike; i++) rest.v[i] = gn(g, rest.v[i])->b;
+        if (alike) put(&same, first.a);
+    }
+    gnode out = gn_alts(g, rest.v, n);
+    while (same.n-- > 0) out = gn_cat(g, same.v[same.n], out);
+    free(same.v);
+    free(rest.v);
+    return out;
+}
+
 /* Takes out what several alternatives begin with: ax | ay = a(x|y). */
 static void factor(struct grammar *g, struct nodes *s) {
-    struct nodes rest = {0};
+    struct headed *v = xcalloc((size_t)s->n + 1, sizeof *v);
+    uint32_t n = 0, m = 0, end;
     for (uint32_t i = 0; i < s->n; i++) {
-        const struct gnode_data d = *gn(g, s->v[i]);
-        if (d.kind != G_CAT || !gn_regular(g, s->v[i])) continue;
-        rest.n = 0;
-        uint32_t m = i + 1;
-        for (uint32_t k = i + 1; k < s->n; k++) {
-            const struct gnode_data *x = gn(g, s->v[k]);
-            if (x->kind == G_CAT && x->a == d.a && gn_regular(g, s->v[k]))
-                put(&rest, x->b);
-            else
-                s->v[m++] = s->v[k];
-        }
-        s->n = m;
-        if (!rest.n) continue;
-        put(&rest, d.b);
-        s->v[i] = gn_cat(g, d.a, gn_alts(g, rest.v, rest.n));
+        const struct gnode_data *d = gn(g, s->v[i]);
+        if (d->kind == G_CAT && gn_regular(g, s->v[i])) v[n++] = (struct headed){d->a, d->b, i};
     }
-    free(rest.v);
+    if (n > 1) qsort(v, n, sizeof *v, by_head);
+    for (uint32_t i = 0; i < n; i = end) {
+        for (end = i + 1; end < n && v[end].head == v[i].head; end++) s->v[v[end].at] = G_NONE;
+        if (end > i + 1) s->v[v[i].at] = factored(g, v + i, end - i);
+    }
+    for (uint32_t i = 0; i < s->n; i++)
+        if (s->v[i] != G_NONE) s->v[m++] = s->v[i];
+    s->n = m;
+    free(v);
     if (s->n > 1) qsort(s->v, s->n, sizeof *s->v, by_index);
 }
 

@@ -122,9 +122,9 @@ static bool add_class(struct gchars *out, char letter) {
     default:
         return false;
     }
-    if ((letter | 0x20) == 's') { /* ECMAScript's and Python's differ in two: neither writes them */
+    if ((letter | 0x20) == 's') { /* as ECMAScript has it; Python's differs in U+0085 and U+FEFF */
         for (uint32_t cp = 0x80; cp < 0x3100; cp++)
-            if (utf8_is_white(cp) && (letter == 'S' || cp != 0x85)) gchars_add(&c, cp, cp);
+            if (utf8_is_white(cp) && cp != 0x85) gchars_add(&c, cp, cp);
         gchars_add(&c, 0xfeff, 0xfeff);
     }
     gchars_sort(&c);
@@ -341,8 +341,7 @@ static gnode sequence(struct re *r) {
         if (n == cap) v = xreallocarray(v, cap = cap ? 2 * cap : 16, sizeof *v);
         v[n++] = repeated(r, x);
     }
-    gnode out = G_EPS;
-    while (n-- > 0) out = gn_cat(r->g, v[n], out);
+    const gnode out = gn_cats(r->g, v, n);
     free(v);
     return out;
 }

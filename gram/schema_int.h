@@ -55,6 +55,7 @@ struct sc {
     gnode free_value[SC_FREE_DEPTH + 1];    /* any value of at most so many levels; 0: not made */
     const struct json *noted[SC_NOTES_MAX]; /* clauses that were left out */
     uint32_t n_noted;
+    uint64_t n_values; /* of the whole document; 0: not counted */
     uint32_t n_texts; /* gn_schema_text: sets so far, and what is no string */
     struct gothers others;
     int rc;
@@ -100,6 +101,8 @@ void sc_add_ref(struct sc *c, struct sc_set *set, const struct json *schema,
  * schema resource. */
 bool sc_static_ref(struct sc *c, const struct json *schema);
 void sc_ids_free(struct sc *c);
+/* Returns how many values there are at and below v. */
+uint64_t sc_size(const struct json *v);
 /* Tells whether `to` is the value `at` or within it. */
 bool sc_holds(const struct json *at, const struct json *to);
 

@@ -28,6 +28,7 @@ static uint32_t find(const struct members *m, const char *name) {
 
 static uint32_t add_name(struct sc *c, struct members *m, const char *name, const struct json *at) {
     const uint32_t i = find(m, name);
+    if (!gram_spend(c->g, m->n)) return 0;
     if (i < m->n) return i;
     if (m->n == NAMES_MAX) {
         sc_fail(c, at, "an object with more than 4096 properties");
@@ -71,10 +72,12 @@ static void add_property_names(struct sc *c, struct members *m, const struct jso
     if (set.never) {
         m->names = G_NONE;
     } else if (set.n && sc_values(c, &set, &v, &n)) {
-        gnode all = G_NONE;
+        gnode *all = xcalloc(n + 1, sizeof *all);
+        size_t n_all = 0;
         for (size_t i = 0; i < n; i++)
-            if (json_str(v[i])) all = gn_alt(c->g, all, sc_text(c, json_str(v[i])));
-        m->names = gn_and(c->g, m->names, all);
+            if (json_str(v[i])) all[n_all++] = sc_text(c, json_str(v[i]));
+        m->names = gn_and(c->g, m->names, gn_alts(c->g, all, n_all));
+        free(all);
     } else if (set.n) {
         for (uint32_t i = 0; i < set.n; i++)
             if (json_get(set.v[i].s, "anyOf") || json_get(set.v[i].s, "oneOf"))
@@ -124,6 +127,7 @@ static void gather(struct sc *c, const struct sc_set *set, struct members *m) {
 static gnode value(struct sc *c, const struct sc_set *set, const struct members *m,
                    const char *name, uint32_t match) {
     struct sc_set out = {0};
+    gram_spend(c->g, name ? m->n : 1);
     for (uint32_t i = 0; i < set->n; i++) {
         const struct json *s = set->v[i].s, *q = json_get(s, "patternProperties");
         const struct json *own = name ? json_get(json_get(s, "properties"), name) : NULL;
@@ -171,7 +175,7 @@ static gnode others(struct sc *c, const struct sc_set *set, const struct members
 
 /* Tells whether the language `at` holds the text of which `text` is the node. */
 static bool holds(struct grammar *g, gnode at, gnode text) {
-    while (text != G_EPS && at) {
+    while (text != G_EPS && at && gram_spend(g, 1)) {
         const struct gnode_data d = *gn(g, text);
         const struct gset *s = &g->set[d.kind == G_CAT ? gn(g, d.a)->a : d.a];
         int b = 0;
@@ -193,6 +197,7 @@ static void need(struct sc *c, const struct json *d, const struct members *m, st
                  const uint32_t *row) {
     for (const struct json *x = json_first(d); x; x = json_next(x)) {
         const uint32_t from = find(m, json_name(x));
+        if (!gram_spend(c->g, (uint64_t)m->n * (uint64_t)(1 + json_len(x)))) return;
         if (json_type(x) != JSON_ARR || !json_first(x)) continue;
         if (p->n > GRAM_PICK_BITS || from >= m->n || row[from] == GRAM_INF) {
             if (p->n > GRAM_PICK_BITS || from >= m->n)

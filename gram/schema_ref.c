@@ -66,6 +66,12 @@ void sc_ids_free(struct sc *c) {
     free(c->id);
 }
 
+uint64_t sc_size(const struct json *v) {
+    uint64_t n = 1;
+    for (const struct json *x = json_first(v); x; x = json_next(x)) n += sc_size(x);
+    return n;
+}
+
 bool sc_holds(const struct json *at, const struct json *to) {
     bool found = at == to;
     for (const struct json *x = json_first(at); x && !found; x = json_next(x))
@@ -116,8 +122,9 @@ static const struct json *anchor(const struct json *at, const char *name, bool t
     return found;
 }
 
-static const struct json *member(const struct json *at, const char *name) {
+static const struct json *member(struct sc *c, const struct json *at, const char *name) {
     char *end;
+    if (!gram_spend(c->g, (uint64_t)json_len(at))) return NULL;
     if (json_type(at) != JSON_ARR) return json_get(at, name);
     const long k = strtol(name, &end, 10);
     const struct json *x = *end || end == name ? NULL : json_first(at);
@@ -126,7 +133,7 @@ static const struct json *member(const struct json *at, const char *name) {
 }
 
 /* Returns what the JSON pointer, with its %xx, leads to from `at`; NULL: nothing. */
-static const struct json *place(const struct json *at, const char *p) {
+static const struct json *place(struct sc *c, const struct json *at, const char *p) {
     while (at && *p) {
         struct buf name = {0};
         if (*p++ != '/') return NULL;
@@ -142,7 +149,7 @@ static const struct json *place(const struct json *at, const char *p) {
                 buf_chr(&name, *p);
             }
         }
-        at = member(at, name.data);
+        at = member(c, at, name.data);
         buf_release(&name);
     }
     return at;
@@ -150,15 +157,18 @@ static const struct json *place(const struct json *at, const char *p) {
 
 const struct json *sc_resolve(struct sc *c, const struct json *schema, const char *ref) {
     const size_t n = strcspn(ref, "#");
+    if (!c->n_values) c->n_values = sc_size(c->root);
     know_ids(c);
+    if ((has_ids(c) || n) && !gram_spend(c->g, c->n_values)) return NULL;
     const struct sc_id *own = has_ids(c) || n ? own_id(c, schema) : NULL;
     const struct json *in = own ? own->schema : c->root, *to;
     if (n) in = called(c, own ? own->uri : "", ref, n);
     if (!in || !ref[n]) return in;
     ref += n + 1;
-    to = *ref && *ref != '/' ? anchor(in, ref, true) : place(in, ref);
+    if (*ref && *ref != '/' && !gram_spend(c->g, c->n_values)) return NULL;
+    to = *ref && *ref != '/' ? anchor(in, ref, true) : place(c, in, ref);
     /* some write places from the beginning of the document whatever has an $id */
-    return !to && !n && *ref == '/' ? place(c->root, ref) : to;
+    return !to && !n && *ref == '/' ? place(c, c->root, ref) : to;
 }
 
 bool sc_static_ref(struct sc *c, const struct json *schema) {
@@ -172,6 +182,8 @@ void sc_add_ref(struct sc *c, struct sc_set *set, const struct json *schema,
     const struct json *to = s ? sc_resolve(c, schema, s) : NULL;
     if (!s)
         sc_fail(c, ref, "$ref is not a string");
+    else if (!to && c->g->full)
+        c->rc = grammar_full(c->g, c->e);
     else if (!to && *s != '#')
         sc_relax(c, ref, "a $ref to another document is not supported");
     else if (!to)

@@ -173,6 +173,7 @@ int64_t gram_least(const struct gram_state *s) {
     int best = 0;
     if (gram_may_end(s)) return 0;
     pthread_mutex_lock(&s->g->lock);
+    gram_call(s->g);
     const uint32_t len = gconf_least(s->g, &s->c, &best);
     pthread_mutex_unlock(&s->g->lock);
     return len == GRAM_INF ? -1 : (int64_t)len;
@@ -184,6 +185,7 @@ bool gram_way_out(const struct gram_state *s, struct ids *out) {
     int best = 0;
     if (gram_may_end(s)) return true;
     pthread_mutex_lock(&g->lock);
+    gram_call(g);
     if (gconf_least(g, &s->c, &best) != GRAM_INF) way = way_from(g, &s->c, best);
     const bool ok = way != GRAM_INF && way_tokens(g, way) != GRAM_INF;
     if (ok) way_ids(g, way, out);
@@ -197,6 +199,7 @@ bool gram_ends_within(const struct gram_state *s, int64_t most) {
     if (gram_may_end(s)) return true;
     if (most <= 0) return false;
     pthread_mutex_lock(&g->lock);
+    gram_call(g);
     const uint32_t bytes = gconf_least(g, &s->c, &best);
     bool ok = g->v->has_bytes && bytes <= most;
     if (!ok && bytes != GRAM_INF && bytes <= most * (int64_t)g->v->longest) {

@@ -22,6 +22,7 @@ enum { MAX_DEPTH = 200, MAX_STEPS = 1000000 };
 struct sc {
     const struct json *root;
     struct buf path, *why;
+    const char *skip; /* of the root's keywords; NULL: none */
     int depth, steps;
     int rc; /* of a malformed schema; everything is false from then on */
     struct err *e;
@@ -73,6 +74,14 @@ static bool matches(struct sc *c, const char *pattern, const char *s) {
     return !c->rc && a == RE_YES;
 }
 
+/* Counts a schema or a pair of values that is looked at. Returns false when there are too many. */
+static bool step(struct sc *c) {
+    return ++c->steps <= MAX_STEPS;
+}
+static bool endless(struct sc *c) {
+    return malformed(c, "$ref", "refers to itself without end, or the schema is too large");
+}
+
 /* ---- any type ---- */
 
 /* Tells whether v is of the type, in capitals too, as some APIs write them. */
@@ -108,8 +117,10 @@ static bool kw_enum(struct sc *c, const struct json *kw, const struct json *in,
                     const struct json *v) {
     (void)in;
     if (json_type(kw) != JSON_ARR) return malformed(c, "enum", "is not a list");
-    for (const struct json *x = json_first(kw); x; x = json_next(x))
+    for (const struct json *x = json_first(kw); x; x = json_next(x)) {
+        if (!step(c)) return endless(c);
         if (json_equal(x, v)) return true;
+    }
     return no(c, "is none of the values listed");
 }
 
@@ -237,8 +248,10 @@ static bool kw_unique(struct sc *c, const struct json *kw, const struct json *in
     if (json_type(kw) != JSON_BOOL) return malformed(c, "uniqueItems", "is not true or false");
     if (!json_bool(kw, false) || json_type(v) != JSON_ARR) return true;
     for (const struct json *a = json_first(v); a; a = json_next(a))
-        for (const struct json *b = json_next(a); b; b = json_next(b))
+        for (const struct json *b = json_next(a); b; b = json_next(b)) {
+            if (!step(c)) return endless(c);
             if (json_equal(a, b)) return no(c, "holds an item twice");
+        }
     return true;
 }
 
@@ -263,6 +276,8 @@ static bool kw_required(struct sc *c, const struct json *kw, const struct json *
     if (json_type(v) != JSON_OBJ) return true;
     for (const struct json *n = json_first(kw); n; n = json_next(n)) {
         if (!json_str(n)) return malformed(c, "required", "holds what is no name");
+        c->steps += (int)(json_len(v) / 16);
+        if (!step(c)) return endless(c);
         if (!json_get(v, json_str(n)))
             return no(c, "'%s' is missing", show_n(json_str(n), strlen(json_str(n))).s);
     }
@@ -468,10 +483,12 @@ static const struct {
 };
 
 static bool all_keywords(struct sc *c, const struct json *schema, const struct json *v) {
-    for (const struct json *kw = json_first(schema); kw; kw = json_next(kw))
+    for (const struct json *kw = json_first(schema); kw; kw = json_next(kw)) {
+        if (schema == c->root && c->skip && strcmp(c->skip, json_name(kw)) == 0) continue;
         for (size_t i = 0; i < COUNT_OF(keywords); i++)
             if (strcmp(keywords[i].name, json_name(kw)) == 0 && !keywords[i].fn(c, kw, schema, v))
                 return false;
+    }
     return true;
 }
 
@@ -479,17 +496,22 @@ static bool valid(struct sc *c, const struct json *schema, const struct json *v)
     if (c->rc) return false;
     if (json_type(schema) == JSON_BOOL) return json_bool(schema, true) || no(c, "is not allowed");
     if (json_type(schema) != JSON_OBJ) return malformed(c, "schema", "is neither object nor bool");
-    if (++c->depth > MAX_DEPTH || ++c->steps > MAX_STEPS)
-        return malformed(c, "$ref", "refers to itself without end, or the schema is too large");
+    if (++c->depth > MAX_DEPTH || !step(c)) return endless(c);
     bool ok = all_keywords(c, schema, v) && !c->rc;
     c->depth--;
     return ok;
 }
 
-int schema_check(const struct json *schema, const struct json *value, bool *ok, struct buf *why,
-                 struct err *e) {
-    struct sc c = {.root = schema, .why = why, .e = e};
+int schema_check_how(const struct json *schema, const struct json *value, struct schema_how *how,
+                     bool *ok, struct buf *why, struct err *e) {
+    struct sc c = {.root = schema, .why = why, .e = e, .skip = how->skip};
     *ok = valid(&c, schema, value);
     buf_release(&c.path);
+    how->steps = c.steps;
     return c.rc;
+}
+
+int schema_check(const struct json *schema, const struct json *value, bool *ok, struct buf *why,
+                 struct err *e) {
+    return schema_check_how(schema, value, &(struct schema_how){0}, ok, why, e);
 }

@@ -7,6 +7,7 @@
 #define HONE_TEXT_SCHEMA_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "core/buf.h"
 #include "core/err.h"
@@ -17,5 +18,12 @@
  * not supported, or refers to itself without end. */
 int schema_check(const struct json *schema, const struct json *value, bool *ok, struct buf *why,
                  struct err *e);
+struct schema_how {
+    const char *skip; /* keyword of the schema itself, not of those in it, that is not looked at */
+    int64_t steps;    /* taken by the check */
+};
+/* Does the same, as *how says, and sets how->steps. */
+int schema_check_how(const struct json *schema, const struct json *value, struct schema_how *how,
+                     bool *ok, struct buf *why, struct err *e);
 
 #endif
