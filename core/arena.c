@@ -104,9 +104,8 @@ void *arena_array(struct arena *a, size_t n, size_t size) {
 }
 
 char *arena_strndup(struct arena *a, const char *s, size_t n) {
-    size_t len = strnlen(s, n);
-    char *d = arena_alloc(a, len + 1);
-    memcpy(d, s, len);
+    char *d = arena_alloc(a, n + 1);
+    memcpy(d, s, strnlen(s, n));
     return d;
 }
 

@@ -12,6 +12,7 @@
 #include "core/gguf.h"
 #include "core/hash.h"
 #include "core/show.h"
+#include "core/str.h"
 
 /* ---- tokenizer ------------------------------------------------------------------------------- */
 
@@ -93,7 +94,18 @@ static int check_ids(const struct gguf *g, uint64_t n, struct err *e) {
     return 0;
 }
 
+static int check_templates(const struct gguf *g, struct err *e) {
+    static const char prefix[] = "tokenizer.chat_template";
+    for (int64_t i = 0; i < gguf_n_kv(g); i++) {
+        const struct gguf_kv *kv = gguf_kv_at(g, i);
+        if (kv->type == GV_STR && strncmp(kv->key, prefix, sizeof prefix - 1) == 0)
+            TRY(str_no_nul((const char *)kv->data, (size_t)kv->count, kv->key, e));
+    }
+    return 0;
+}
+
 static int check_tokenizer(const struct gguf *g, struct err *e) {
+    TRY(check_templates(g, e));
     const char *model = gguf_str_or(g, "tokenizer.ggml.model", "none");
     if (strcmp(model, "none") == 0 || strcmp(model, "no_vocab") == 0) return 0;
     const struct gguf_kv *tokens = gguf_find(g, "tokenizer.ggml.tokens");

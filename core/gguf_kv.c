@@ -6,6 +6,7 @@
 
 #include "core/bytes.h"
 #include "core/gguf.h"
+#include "core/str.h"
 
 static bool is_int(enum gguf_vtype t) {
     return t == GV_U8 || t == GV_I8 || t == GV_U16 || t == GV_I16 || t == GV_U32 || t == GV_I32 ||
@@ -73,6 +74,14 @@ const char *gguf_str_or(const struct gguf *g, const char *key, const char *other
     struct err e;
     const char *s = NULL;
     return gguf_get_str(g, key, &s, &e) ? otherwise : s;
+}
+
+int gguf_chat_template(const struct gguf *g, const char **text, struct err *e) {
+    static const char key[] = "tokenizer.chat_template";
+    const struct gguf_kv *kv = gguf_find(g, key);
+    *text = gguf_str_or(g, key, NULL);
+    if (!*text || !str_no_nul((const char *)kv->data, (size_t)kv->count, key, e)) return 0;
+    return err_wrap(e, "%s", gguf_path(g));
 }
 
 int64_t gguf_kv_i64(const struct gguf_kv *kv, uint64_t i) {

@@ -29,6 +29,7 @@ struct extra {
     char *name;
     struct json *json;
     char *text;
+    size_t len; /* of text */
     bool is_text;
 };
 struct hfdir {
@@ -380,11 +381,10 @@ static struct extra *find_extra(const struct hfdir *h, const char *name, bool is
 }
 static int read_extra(struct hfdir *h, const char *name, struct extra *x, struct err *e) {
     char *p = io_join(h->path, name);
-    size_t len;
     bool there;
     int rc = io_there(&there, p, e);
     if (!rc && there)
-        rc = x->is_text ? io_read_file(&x->text, &len, p, limit_of(LIM_HF_JSON), e)
+        rc = x->is_text ? io_read_file(&x->text, &x->len, p, limit_of(LIM_HF_JSON), e)
                         : json_read_py(&x->json, p, limit_of(LIM_HF_JSON), e);
     free(p);
     return rc;
@@ -415,18 +415,29 @@ int hfdir_text(struct hfdir *h, const char *name, const char **text, struct err 
     *text = NULL;
     TRY(need_extra(h, name, true, &x, e));
     *text = x->text;
-    return 0;
+    if (!x->text || !str_no_nul(x->text, x->len, name, e)) return 0;
+    return err_wrap(e, "%s", h->path);
 }
 
-/* Returns the template that tokenizer_config.json holds: a string, or the default one of a list of
+/* Returns the template of a member "chat_template": a string, or the default one of a list of
  * {name, template}. */
-static const char *config_template(const struct json *j) {
-    if (json_type(j) != JSON_ARR) return json_str(j);
+static const struct json *default_template(const struct json *j) {
+    if (json_type(j) != JSON_ARR) return j;
     for (const struct json *c = json_first(j); c; c = json_next(c)) {
         const char *name = json_str(json_get(c, "name"));
-        if (name && strcmp(name, "default") == 0) return json_str(json_get(c, "template"));
+        if (name && strcmp(name, "default") == 0) return json_get(c, "template");
     }
     return NULL;
+}
+
+/* Sets *text to the template that the file `name`, which holds j, has; NULL when there is none. */
+static int config_template(const struct hfdir *h, const char *name, const struct json *j,
+                           const char **text, struct err *e) {
+    const struct json *t = default_template(json_get(j, "chat_template"));
+    size_t n;
+    *text = json_str(t);
+    if (!*text || !str_no_nul(json_strn(t, &n), n, name, e)) return 0;
+    return err_wrap(e, "%s", h->path);
 }
 
 int hfdir_chat_template(struct hfdir *h, const char **text, struct err *e) {
@@ -434,7 +445,8 @@ int hfdir_chat_template(struct hfdir *h, const char **text, struct err *e) {
     *text = NULL;
     TRY(hfdir_text(h, "chat_template.jinja", text, e));
     TRY(hfdir_json(h, "tokenizer_config.json", &conf, e));
-    const char *other = config_template(json_get(conf, "chat_template"));
+    const char *other;
+    TRY(config_template(h, "tokenizer_config.json", conf, &other, e));
     if (*text && other && strcmp(*text, other) != 0)
         log_warn("%s: chat_template.jinja and tokenizer_config.json hold different chat templates; "
                  "chat_template.jinja is used",
@@ -442,6 +454,5 @@ int hfdir_chat_template(struct hfdir *h, const char **text, struct err *e) {
     if (!*text) *text = other;
     if (*text) return 0;
     TRY(hfdir_json(h, "chat_template.json", &json, e));
-    *text = config_template(json_get(json, "chat_template"));
-    return 0;
+    return config_template(h, "chat_template.json", json, text, e);
 }

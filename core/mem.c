@@ -124,10 +124,8 @@ void *xreallocarray(void *p, size_t n, size_t size) {
 }
 
 char *xstrndup(const char *s, size_t n) {
-    size_t len = strnlen(s, n);
-    char *d = xmalloc(len + 1);
-    memcpy(d, s, len);
-    d[len] = 0;
+    char *d = xcalloc(n + 1, 1);
+    memcpy(d, s, strnlen(s, n));
     return d;
 }
 

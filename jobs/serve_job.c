@@ -15,6 +15,7 @@
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"
+#include "core/str.h"
 #include "core/num.h"
 #include "models/sizes.h"
 #include "runtime/engine/kv_type.h"
@@ -75,9 +76,10 @@ static int read_template(struct work *w, const struct serve_job_opts *a, struct 
     size_t len;
     if (!a->tmpl) return 0;
     TRY(io_read_file(&text, &len, a->tmpl, MAX_TEMPLATE, e));
+    const int rc = str_no_nul(text, len, a->tmpl, e);
     o->tmpl = arena_strndup(&w->mem, text, len);
     free(text);
-    return 0;
+    return rc;
 }
 
 static int read_presets(const struct serve_job_opts *a, struct json **out, struct err *e) {

@@ -262,15 +262,18 @@ static void left_over(const struct lint_report *r, enum lint_severity from, stru
 /* Says what to try where edits leave errors, and for which findings there is no edit. */
 static void hint(const struct chat_src *s, const char *text, size_t len, bool done) {
     struct lint_report r;
-    struct err ignored;
+    struct err why;
     struct buf rest = {0};
     const struct own_template *own = own_for(s->text, s->len);
     int n_errors = 0;
-    if (lint_run(&r, text, len, s->label, JINJA_HF, &ignored) == 0) {
+    if (lint_run(&r, text, len, s->label, JINJA_HF, &why) == 0) {
         if (done) log_info("the repaired template passes %d of %d probes", r.n_passed, r.n_probes);
         n_errors = r.n_by[LINT_ERROR];
         left_over(&r, n_errors ? LINT_ERROR : LINT_WARN, &rest);
         lint_report_free(&r);
+    } else {
+        log_warn("not judged: %s", why.msg);
+        return;
     }
     if (n_errors && own && (own_len(own) != len || memcmp(own->text, text, len) != 0))
         log_info(

@@ -183,11 +183,13 @@ int serve_new(struct server **out, const struct serve_opts *o, struct err *e) {
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->to_prepare, NULL);
     pthread_cond_init(&s->to_engine, NULL);
-    s->tmpl = o->tmpl ? o->tmpl : gguf_str_or(o->m->gguf, "tokenizer.chat_template", "");
+    s->tmpl = o->tmpl;
+    int rc = o->tmpl ? 0 : gguf_chat_template(o->m->gguf, &s->tmpl, e);
+    if (!s->tmpl) s->tmpl = "";
     s->fmt = toolfmt_detect(s->tmpl, strlen(s->tmpl));
-    int rc = *s->tmpl ? chat_with(&s->chat, s->tmpl,
-                                  o->tmpl ? "--template" : "tokenizer.chat_template", o->m->tok, e)
-                      : 0;
+    if (!rc && *s->tmpl)
+        rc = chat_with(&s->chat, s->tmpl, o->tmpl ? "--template" : "tokenizer.chat_template",
+                       o->m->tok, e);
     if (s->chat) chat_find_ends(s->chat, o->m->tok);
     s->generic = s->chat && (!s->fmt || !generic_shows_tools(s->chat));
     s->hides_calls = s->generic && generic_hides_calls(s->chat);

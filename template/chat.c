@@ -63,8 +63,9 @@ int chat_with(struct chat **out, const char *tmpl, const char *name, const struc
 }
 
 int chat_from_gguf(struct chat **out, const struct gguf *g, const struct tok *t, struct err *e) {
-    const char *tmpl = gguf_str_or(g, "tokenizer.chat_template", NULL);
+    const char *tmpl;
     *out = NULL;
+    TRY(gguf_chat_template(g, &tmpl, e));
     if (!tmpl)
         return err_set(e, ERR_DATA,
                        "%s: there is no chat template (key tokenizer.chat_template); it is a base "

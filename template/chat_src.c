@@ -16,6 +16,7 @@
 #include "core/json.h"
 #include "core/limits.h"
 #include "core/mem.h"
+#include "core/str.h"
 
 const char *const chat_src_special_names[CHAT_SRC_SPECIALS] = {"bos_token", "eos_token",
                                                                "unk_token", "pad_token"};
@@ -24,13 +25,15 @@ static void add_name(struct chat_src *s, const char *name) {
     if (s->n_names < CHAT_SRC_MAX) s->names[s->n_names++] = xstrdup(name);
 }
 
-/* Notes a template; takes it when it is the wanted one. */
-static void offer(struct chat_src *s, const char *want, const char *name, const char *text,
-                  size_t len) {
+/* Notes a template; takes it when it is the wanted one, which must be text. path is its file. */
+static int offer(struct chat_src *s, const char *want, const char *name, const char *text,
+                 size_t len, const char *path, struct err *e) {
     add_name(s, name);
-    if (s->text || strcmp(want ? want : "default", name) != 0) return;
+    if (s->text || strcmp(want ? want : "default", name) != 0) return 0;
+    TRY(str_no_nul(text, len, path, e));
     s->text = xstrndup(text, len);
     s->len = len;
+    return 0;
 }
 
 static int missing(struct chat_src *s, const char *path, const char *want, struct err *e) {
@@ -66,17 +69,20 @@ static int from_gguf(struct chat_src *s, const char *path, const char *want, str
         "tokenizer.ggml.unknown_token_id", "tokenizer.ggml.padding_token_id"};
     struct gguf *g;
     TRY(gguf_open(&g, path, GGUF_TOLERANT | GGUF_ONE_FILE, e));
+    int rc = 0;
     s->is_gguf = true;
-    for (int64_t i = 0; i < gguf_n_kv(g); i++) {
+    for (int64_t i = 0; i < gguf_n_kv(g) && !rc; i++) {
         const struct gguf_kv *kv = gguf_kv_at(g, i);
         if (kv->type != GV_STR || strncmp(kv->key, prefix, sizeof prefix - 1) != 0) continue;
         const char *rest = kv->key + sizeof prefix - 1;
         if (*rest && *rest != '.') continue;
-        offer(s, want, *rest ? rest + 1 : "default", (const char *)kv->data, (size_t)kv->count);
+        rc = offer(s, want, *rest ? rest + 1 : "default", (const char *)kv->data,
+                   (size_t)kv->count, kv->key, e);
+        if (rc) err_wrap(e, "%s", path);
     }
     for (int i = 0; i < CHAT_SRC_SPECIALS; i++) s->special[i] = gguf_token(g, ids[i]);
     gguf_close(g);
-    return missing(s, path, want, e);
+    return rc ? rc : missing(s, path, want, e);
 }
 
 /* ---- Hugging Face folder --------------------------------------------------------------------- */
@@ -89,14 +95,19 @@ static void config_specials(struct chat_src *s, const struct json *config) {
     }
 }
 
-static void config_templates(struct chat_src *s, const char *want, const struct json *config) {
+static int config_templates(struct chat_src *s, const char *want, const struct json *config,
+                            const char *path, struct err *e) {
     const struct json *v = json_get(config, "chat_template");
-    if (json_str(v)) offer(s, want, "default", json_str(v), strlen(json_str(v)));
+    size_t n = 0;
+    const char *own = json_strn(v, &n);
+    if (own) return offer(s, want, "default", own, n, path, e);
     for (const struct json *k = json_type(v) == JSON_ARR ? json_first(v) : NULL; k;
          k = json_next(k)) {
-        const char *name = json_str(json_get(k, "name")), *text = json_str(json_get(k, "template"));
-        if (name && text) offer(s, want, name, text, strlen(text));
+        const char *name = json_str(json_get(k, "name")),
+                   *text = json_strn(json_get(k, "template"), &n);
+        if (name && text) TRY(offer(s, want, name, text, n, path, e));
     }
+    return 0;
 }
 
 static int offer_file(struct chat_src *s, const char *want, const char *name, const char *path,
@@ -104,9 +115,9 @@ static int offer_file(struct chat_src *s, const char *want, const char *name, co
     char *text;
     size_t len;
     TRY(io_read_file(&text, &len, path, limit_of(LIM_TEMPLATE), e));
-    offer(s, want, name, text, len);
+    const int rc = offer(s, want, name, text, len, path, e);
     free(text);
-    return 0;
+    return rc;
 }
 
 static int additional(struct chat_src *s, const char *dir, const char *want, struct err *e) {
@@ -138,7 +149,7 @@ static int from_folder(struct chat_src *s, const char *dir, const char *want, st
     if (!rc && has_config) rc = json_read_py(&config, config_path, limit_of(LIM_HF_JSON), e);
     if (config) {
         config_specials(s, config);
-        if (!has_file) config_templates(s, want, config);
+        if (!has_file) rc = config_templates(s, want, config, config_path, e);
     }
     json_free(config);
     free(file);

@@ -12,6 +12,7 @@
 
 #include "core/limits.h"
 #include "core/mem.h"
+#include "core/str.h"
 
 void jx_where(const char *src, size_t len, uint32_t pos, int *line, int *col) {
     int l = 1, k = 1;
@@ -85,12 +86,14 @@ void *jx_alloc(struct jctx *c, size_t n, size_t size) {
     enum { MAX_ARENA = 1 << 30 };
     if (n > MAX_ARENA / (size ? size : 1) || c->a->total_bytes > MAX_ARENA)
         jx_fail(c, "limit", "the template needs too much memory");
+    jx_bytes(c, n * size);
     return arena_array(c->a, n, size);
 }
 
 void jx_add(struct jctx *c, const char *s, size_t n) {
     if (n > c->max_out || c->out.len > c->max_out - n)
         jx_fail(c, "limit", "the output is larger than %llu bytes", (unsigned long long)c->max_out);
+    jx_bytes(c, n);
     if (c->span) jspan_write(c, s, n);
     buf_add(&c->out, s, n);
 }
@@ -170,6 +173,13 @@ int jinja_compile_mode(struct jinja **out, const char *src, size_t len, const ch
                  (unsigned long long)most);
         return err_set(e, ERR_DATA, "%s: %s", name, je->msg);
     }
+    if (str_no_nul(src, len, name, e)) {
+        je->kind = JF_SYNTAX;
+        snprintf(je->type, sizeof je->type, "syntax");
+        snprintf(je->msg, sizeof je->msg, "%.500s", e->msg);
+        jx_where(src, len, (uint32_t)((const char *)memchr(src, 0, len) - src), &je->line, &je->col);
+        return (int)e->code;
+    }
     struct jinja *t = xcalloc(1, sizeof *t);
     arena_init(&t->arena);
     t->name = xstrdup(name);
@@ -230,6 +240,18 @@ static void render_body(struct jctx *c, void *arg) {
     jeval_root(c);
 }
 
+static _Thread_local struct jinja_budget *budget;
+
+struct jinja_budget *jinja_budget_enter(struct jinja_budget *b) {
+    struct jinja_budget *before = budget;
+    budget = b;
+    return before;
+}
+
+bool jinja_budget_left(void) {
+    return !budget || budget->left;
+}
+
 static int render(const struct jinja *t, struct source *s, int64_t now_unix,
                   const struct jinja_limits *lim, struct buf *out, struct jinja_spans *spans,
                   struct jtrace *trace, struct jinja_err *je, struct err *e) {
@@ -244,10 +266,12 @@ static int render(const struct jinja *t, struct source *s, int64_t now_unix,
     struct jctx c = {.a = &arena, .err = je, .t = t, .now = now_unix};
     if (spans || trace) c.span = &span;
     c.max_steps = lim->max_steps ? lim->max_steps : limit_of(LIM_TEMPLATE_STEPS);
+    if (budget && budget->left < c.max_steps) c.max_steps = budget->left;
     c.max_out = lim->max_output ? lim->max_output : limit_of(LIM_TEMPLATE_OUTPUT);
     c.max_depth = lim->max_depth ? lim->max_depth : 200;
     c.max_range = lim->max_range ? lim->max_range : 100000;
     int rc = jx_guard(&c, render_body, s);
+    if (budget) budget->left -= c.steps < budget->left ? c.steps : budget->left;
     if (rc) {
         finish_error(t, &c, je, e);
     } else {

@@ -336,6 +336,11 @@ NORETURN void jx_undef_fail(struct jctx *c, struct jval undef);
 static inline void jx_step(struct jctx *c) {
     if (++c->steps > c->max_steps) jx_fail(c, "limit", "the template ran too many steps");
 }
+/* Counts n bytes that are written: 64 are a step. */
+static inline void jx_bytes(struct jctx *c, size_t n) {
+    c->steps += n / 64;
+    if (c->steps > c->max_steps) jx_fail(c, "limit", "the template ran too many steps");
+}
 static inline size_t jx_mark(const struct jctx *c) {
     return c->out.len;
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/limits.h"
 #include "core/mem.h"
 #include "template/chat_span.h"
 #include "template/lint_int.h"
@@ -477,7 +478,25 @@ static bool is_error(const char *outcome) {
     return strncmp(outcome, "error", 5) == 0;
 }
 
+static int run(struct lint_report *r, const char *src, size_t len, const char *name,
+               enum jinja_mode mode, struct err *e);
+
 int lint_run(struct lint_report *r, const char *src, size_t len, const char *name,
+             enum jinja_mode mode, struct err *e) {
+    struct jinja_budget all = {limit_of(LIM_TEMPLATE_STEPS)}, *before = jinja_budget_enter(&all);
+    int rc = run(r, src, len, name, mode, e);
+    jinja_budget_enter(before);
+    if (!rc && !all.left) {
+        lint_report_free(r);
+        rc = err_set(e, ERR_DATA,
+                     "%s: the template takes more than %llu steps for the probes together (limit "
+                     "template_steps): a loop in it does not end, or nearly",
+                     name, (unsigned long long)limit_of(LIM_TEMPLATE_STEPS));
+    }
+    return rc;
+}
+
+static int run(struct lint_report *r, const char *src, size_t len, const char *name,
              enum jinja_mode mode, struct err *e) {
     struct jinja *t, *lenient;
     struct jinja_err je;
@@ -496,7 +515,7 @@ int lint_run(struct lint_report *r, const char *src, size_t len, const char *nam
         jinja_free(lenient);
         return 0;
     }
-    for (int i = 0; i < lint_probe_count() && !rc; i++) {
+    for (int i = 0; i < lint_probe_count() && !rc && jinja_budget_left(); i++) {
         struct lint_finding f;
         char outcome[160];
         rc = lint_probe(t, i, outcome, &f, e);
@@ -515,7 +534,7 @@ int lint_run(struct lint_report *r, const char *src, size_t len, const char *nam
             lint_found(r, &f);
         }
     }
-    if (!rc) {
+    if (!rc && jinja_budget_left()) {
         lint_tree(r, t);
         injections(r, t);
         generation_prompt(r, t);

@@ -18,7 +18,9 @@
  * is NULL. */
 static int find_format(const struct suite *suite, const struct model *m, const char *name,
                        const struct toolfmt **out, struct err *e) {
-    const char *tmpl = gguf_str_or(m->gguf, "tokenizer.chat_template", "");
+    const char *tmpl;
+    TRY(gguf_chat_template(m->gguf, &tmpl, e));
+    if (!tmpl) tmpl = "";
     *out = name ? toolfmt_find(name) : toolfmt_detect(tmpl, strlen(tmpl));
     if (name && !*out)
         return err_set(e, ERR_USAGE,
