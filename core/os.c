@@ -10,12 +10,37 @@
 #include <unistd.h>
 #if defined(__linux__)
 #include <sched.h>
+#include <sys/vfs.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #elif defined(__APPLE__)
+#include <sys/mount.h>
+#include <sys/param.h>
 #include <sys/random.h>
 #include <sys/sysctl.h>
 #endif
+
+/* ---- files ---- */
+
+bool os_is_local(int fd) {
+#if defined(__linux__)
+    /* NFS, SMB, CIFS, SMB 2, FUSE, 9P, Ceph, Lustre, GPFS, AFS, OCFS 2, GFS 2 */
+    static const uint32_t shared[] = {0x6969,     0x517b,     0xff534d42, 0xfe534d42,
+                                      0x65735546, 0x01021997, 0x00c36400, 0x0bd00bd0,
+                                      0x47504653, 0x5346414f, 0x7461636f, 0x01161970};
+    struct statfs s;
+    if (fstatfs(fd, &s) != 0) return false;
+    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
+        if ((uint32_t)s.f_type == shared[i]) return false;
+    return true;
+#elif defined(__APPLE__)
+    struct statfs s;
+    return fstatfs(fd, &s) == 0 && s.f_flags & MNT_LOCAL;
+#else
+    (void)fd;
+    return false;
+#endif
+}
 
 /* ---- descriptors ---- */
 

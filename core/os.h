@@ -28,6 +28,10 @@ int os_rename_new(const char *from, const char *to);
 /* Lengthens a file and takes the room for it. EOPNOTSUPP, ENOSYS: this file system cannot. */
 int os_reserve(int fd, uint64_t size);
 
+/* Tells whether the file lies on a disk of this machine, as far as the system says: then no process
+ * elsewhere has it open, and its locks are known. */
+bool os_is_local(int fd);
+
 enum { OS_CPUS = 1024 };
 /* Sets bit i of word j where the process may run on processor 64j + i. Returns how many those are;
  * 0: the system does not say, or numbers them higher. */

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -169,8 +170,23 @@ static bool is_temp_of(const char *name, const char *base) {
     return count && !p[pid + 1 + count];
 }
 
-/* Removes what killed processes left of this output. A temporary that is being written has a lock,
- * and one that is younger than a minute may be about to get it. Whatever fails is left alone. */
+/* Returns true when `name` is that of a temporary of any model file that is ours, whose process is
+ * no longer there: what was killed may be written under another name the next time. */
+static bool is_orphan(const char *name, const struct stat *st) {
+    static const char mark[] = ".gguf.tmp-";
+    const char *at = strstr(name, mark);
+    if (!at || st->st_uid != geteuid()) return false;
+    char *base = xstrndup(name, (size_t)(at - name) + strlen(".gguf"));
+    const bool temp = is_temp_of(name, base);
+    free(base);
+    const long pid = temp ? strtol(at + sizeof mark - 1, NULL, 10) : 0;
+    return pid > 0 && pid <= INT_MAX && kill((pid_t)pid, 0) != 0 && errno == ESRCH;
+}
+
+/* Removes what killed processes left in the folder: temporaries of this output, and of other models
+ * when their process is gone. A temporary that is being written has a lock, which tells everything
+ * on a disk of this machine. Elsewhere locks may be known to one machine alone, so there only one of
+ * the same output is removed that was not written for a minute. Whatever fails is left alone. */
 static void sweep_temps(const char *final) {
     const char *base;
     char *dir = split_path(final, &base);
@@ -179,11 +195,13 @@ static void sweep_temps(const char *final) {
     struct stat st;
     (void)io_list(&l, dir, &ignored);
     for (int i = 0; i < l.n; i++) {
-        if (!is_temp_of(l.v[i], base)) continue;
+        if (!strstr(l.v[i], ".tmp-")) continue;
         char *path = xasprintf("%s/%s", dir, l.v[i]);
         const int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
         if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-            time(NULL) - st.st_mtime > 60 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+            (is_temp_of(l.v[i], base) ? os_is_local(fd) || time(NULL) - st.st_mtime > 60
+                                      : os_is_local(fd) && is_orphan(l.v[i], &st)) &&
+            flock(fd, LOCK_EX | LOCK_NB) == 0)
             (void)unlink(path);
         if (fd >= 0) close(fd);
         free(path);
@@ -205,6 +223,15 @@ static struct out *new_out(char *final, int fd, mode_t mode, bool overwrite) {
     return o;
 }
 
+/* Locks a new temporary. Returns false when another process took it for one that was left, before it
+ * had its lock. */
+static bool take_lock(int fd, const char *path) {
+    struct stat is, named;
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) return errno != EWOULDBLOCK;
+    return fstat(fd, &is) == 0 && lstat(path, &named) == 0 && is.st_dev == named.st_dev &&
+           is.st_ino == named.st_ino;
+}
+
 int out_open(struct out **out, const char *path, bool overwrite, struct err *e) {
     *out = NULL;
     char *final;
@@ -219,6 +246,11 @@ int out_open(struct out **out, const char *path, bool overwrite, struct err *e) 
             return rc;
         }
         fd = open(temps[slot].path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0 && !take_lock(fd, temps[slot].path)) {
+            close(fd);
+            fd = -1;
+            errno = EEXIST;
+        }
         atomic_store(&temps[slot].state, fd >= 0 ? TEMP_LIVE : TEMP_FREE);
     } while (fd < 0 && errno == EEXIST);
     if (fd < 0) {
@@ -226,7 +258,6 @@ int out_open(struct out **out, const char *path, bool overwrite, struct err *e) 
         free(final);
         return rc;
     }
-    (void)flock(fd, LOCK_EX | LOCK_NB); /* sweep_temps says why. */
     *out = new_out(final, fd, mode, overwrite);
     (*out)->slot = slot;
     (*out)->temp = temps[slot].path;
@@ -240,6 +271,7 @@ int out_open_part(struct out **out, const char *path, bool overwrite, bool fresh
     struct stat st;
     TRY(check_target(&final, &mode, path, overwrite, e));
     char *part = xasprintf("%s.part", final);
+    sweep_temps(final);
     int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (fresh ? O_TRUNC : 0);
     int fd = open(part, flags, 0666), rc = 0;
     if (fd < 0)

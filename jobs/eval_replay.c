@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/io.h"
+#include "core/log.h"
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/prog.h"
@@ -37,6 +38,8 @@ struct lines {
     char *text;
     struct line *v;
     int n, n_open; /* n_open answers were left out because they were not complete. */
+    long long n_torn, torn_at; /* lines that are no JSON, and the number of the first */
+    struct err torn;           /* what is wrong with that one */
 };
 
 static void lines_close(struct lines *l) {
@@ -81,9 +84,14 @@ static bool is_open(const struct json *j) {
     return end && (strcmp(end, "failed") == 0 || strcmp(end, "left") == 0);
 }
 
-static int add_line(struct lines *l, const char *s, size_t n, const char *what, struct err *e) {
+static int add_line(struct lines *l, const char *s, size_t n, long long no, const char *what,
+                    struct err *e) {
     struct line x = {.s = s, .n = n};
-    TRY(json_parse(&x.json, s, n, what, e));
+    struct err torn;
+    if (json_parse(&x.json, s, n, what, &torn)) { /* A server was killed while it wrote this. */
+        if (!l->n_torn++) l->torn = torn, l->torn_at = no;
+        return 0;
+    }
     if (is_open(x.json) || l->n == MOST_LINES) {
         l->n_open++;
         json_free(x.json);
@@ -113,9 +121,13 @@ static int lines_open(struct lines *l, const char *path, struct err *e) {
         const size_t n = nl ? (size_t)(nl - p) : (size_t)(end - p);
         char what[512];
         snprintf(what, sizeof what, "%s: line %lld", path, ++no);
-        if (strspn(p, " \t\r") < n) TRY(add_line(l, p, n, what, e));
+        if (strspn(p, " \t\r") < n) TRY(add_line(l, p, n, no, what, e));
         p += n + (nl != NULL);
     }
+    if (l->n && l->n_torn)
+        log_warn("%s: %lld line%s torn and skipped, the first is line %lld", path, l->n_torn,
+                 l->n_torn == 1 ? " is" : "s are", l->torn_at);
+    if (!l->n && l->n_torn) return err_set(e, ERR_DATA, "%s", l->torn.msg);
     return l->n ? 0 : err_set(e, ERR_DATA, "%s: there is no complete answer in this record", path);
 }
 

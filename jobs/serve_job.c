@@ -13,6 +13,7 @@
 #include "runtime/generate/draft.h"
 #include "runtime/generate/run_set.h"
 #include "core/io.h"
+#include "core/lines.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/str.h"
@@ -321,58 +322,22 @@ static int sampling(const struct serve_job_opts *a, struct serve_opts *o, struct
     return 0;
 }
 
-/* A file that gets lines from several threads. Who moves it away gets a new one by its name with
- * the next line, as programs that rotate logs want it. */
-struct lines {
-    const char *what, *path;
-    mode_t mode;
-    FILE *f;
-    pthread_mutex_t lock;
-};
-
-static FILE *open_lines(const struct lines *l) {
-    const int fd = open(l->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, l->mode);
-    FILE *f = fd < 0 ? NULL : fdopen(fd, "a");
-    if (!f && fd >= 0) close(fd);
-    return f;
+static void put_log(void *ud, const char *line) {
+    (void)lines_put(ud, line);
+}
+static void put_record(void *ud, const char *line) {
+    if (!lines_put(ud, line)) log_warn("--record: a line was not written");
 }
 
-static void follow(struct lines *l) {
-    struct stat is, named;
-    if (fstat(fileno(l->f), &is)) return;
-    if (stat(l->path, &named) == 0 && is.st_dev == named.st_dev && is.st_ino == named.st_ino)
-        return;
-    FILE *f = open_lines(l);
-    if (!f) return; /* better there than nowhere */
-    fclose(l->f);
-    l->f = f;
-}
-
-/* Writes a line, ud: struct lines. It is whole or not there, unless the disk is full. */
-static void put_line(void *ud, const char *line) {
-    struct lines *l = ud;
-    pthread_mutex_lock(&l->lock);
-    follow(l);
-    const bool lost = fprintf(l->f, "%s\n", line) < 0 || fflush(l->f);
-    pthread_mutex_unlock(&l->lock);
-    if (lost && l->mode == 0600) log_warn("%s: a line was not written", l->what);
-}
-
-static void close_lines(struct lines *l) {
-    if (l->f) fclose(l->f);
-    pthread_mutex_destroy(&l->lock);
-}
-
-static int open_log(const struct serve_job_opts *a, struct lines *l, struct serve_opts *o,
+static int open_log(const struct serve_job_opts *a, struct lines **l, struct serve_opts *o,
                     struct err *e) {
     o->log = a->log_line;
     o->log_ud = a->log_ud;
     if (!a->log) return 0;
-    l->what = "--log", l->path = a->log, l->mode = 0666;
-    l->f = open_lines(l);
-    o->log = put_line;
-    o->log_ud = l;
-    return l->f ? 0 : err_path(e, "--log %s", a->log);
+    TRY(lines_open(l, a->log, "--log", false, e));
+    o->log = put_log;
+    o->log_ud = *l;
+    return 0;
 }
 
 static void record_latest(void *ud, const char *line) {
@@ -381,14 +346,12 @@ static void record_latest(void *ud, const char *line) {
 
 /* Opens the record for its owner alone, since it holds everything that clients sent, and every
  * answer. */
-static int open_record(const struct serve_job_opts *a, struct lines *l, struct serve_opts *o,
+static int open_record(const struct serve_job_opts *a, struct lines **l, struct serve_opts *o,
                        struct err *e) {
     if (!a->record) return 0;
-    l->what = "--record", l->path = a->record, l->mode = 0600;
-    l->f = open_lines(l);
-    if (!l->f) return err_path(e, "--record %s", a->record);
-    o->record = put_line;
-    o->record_ud = l;
+    TRY(lines_open(l, a->record, "--record", true, e));
+    o->record = put_record;
+    o->record_ud = *l;
     log_info("--record: %s gets all that clients send, and every answer", a->record);
     return 0;
 }
@@ -398,15 +361,14 @@ static int with_model(struct work *w, const struct serve_job_opts *a, struct ser
     struct session *s = NULL, *mtp = NULL;
     struct model *block = NULL;
     struct latest *latest = NULL;
-    struct lines log = {.lock = PTHREAD_MUTEX_INITIALIZER},
-                 record = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct lines *log = NULL, *record = NULL;
     TRY(model_use_pre(o->m, a->pre, e));
     TRY(model_need_tok(o->m, e));
     TRY(sampling(a, o, e));
     int rc = open_log(a, &log, o, e);
     if (!rc) rc = open_record(a, &record, o, e);
     if (!rc && a->record && a->record_last) {
-        latest = latest_new(CONTINUED_S, put_line, &record);
+        latest = latest_new(CONTINUED_S, put_record, record);
         o->record = record_latest;
         o->record_ud = latest;
     }
@@ -416,8 +378,8 @@ static int with_model(struct work *w, const struct serve_job_opts *a, struct ser
     o->mtp = mtp;
     if (!rc) rc = serve(a, o, e);
     latest_free(latest);
-    close_lines(&log);
-    close_lines(&record);
+    lines_close(log);
+    lines_close(record);
     session_free(mtp);
     model_close(block);
     session_free(s);

@@ -51,14 +51,14 @@ class Stream(Iterator[str], AsyncIterator[str]):
     """An answer as it is written: an iterator over pieces of text, for `for` and `async for`.
 
     Leaving it, `close` or the end of a `with` block ends the answer. Behind its end `answer` is the
-    whole of it.
+    whole of it. Several threads may read one: each piece goes to one of them, and all end with it.
     """
 
     answer: Optional[Answer] = None
 
     def __init__(self, run: Callable[[Callable[[str], bool]], Answer]) -> None:
-        self._pieces: "queue.Queue[Union[str, _Whole, BaseException]]" = queue.Queue()
-        self._left, self._ended = threading.Event(), False
+        self._pieces: "queue.Queue[Union[str, _Whole, BaseException, None]]" = queue.Queue()
+        self._left = threading.Event()
         pieces, left = self._pieces, self._left  # the thread does not keep the stream alive
 
         def told(piece: str) -> bool:
@@ -78,15 +78,14 @@ class Stream(Iterator[str], AsyncIterator[str]):
         return self
 
     def __next__(self) -> str:
-        if self._ended:
-            raise StopIteration
         piece = self._pieces.get()
         if isinstance(piece, str):
             return piece
-        self._ended = True
+        if isinstance(piece, _Whole):
+            self.answer = piece.answer
+        self._pieces.put(None)  # the end, for whoever waits or comes back
         if isinstance(piece, BaseException):
             raise piece
-        self.answer = piece.answer
         raise StopIteration
 
     def __aiter__(self) -> "Stream":

@@ -108,6 +108,13 @@ def test_stream_and_cancel() -> None:
     first = [next(pieces) for _ in range(3)]
     pieces.close()
     assert all(first)
+    shared = m.generate("Once", max_tokens=20, stream=True)  # by several threads: all end with it
+    readers = [threading.Thread(target=lambda: [None for _ in shared], daemon=True) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join(60)
+    assert not any(reader.is_alive() for reader in readers) and shared.answer
     again = m.generate(np.array(m.tokenizer.encode("Once")), max_tokens=4)
     assert len(again.tokens) == 4
     found = []

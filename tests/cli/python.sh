@@ -15,7 +15,7 @@ rm "$t/steps.py"
 "$HONE" convert tests/golden/tiny-qwen35moe -o "$t/m.gguf" --type q8_0 -q > /dev/null
 cp python/hone_gguf/*.py "$t" && mkdir "$t/hone_gguf" && mv "$t"/*.py "$t/hone_gguf"
 cat > "$t/try.py" << 'END'
-import sys
+import sys, threading
 from hone_gguf import GGUF, Cancelled, DataError, MissingFile, Model, Template, Tokenizer, Type, call, commands, plan, quantize
 assert "numpy" not in sys.modules
 m = sys.argv[1]
@@ -33,6 +33,11 @@ model = Model(m, n_ctx=256)
 whole = model.generate("Once upon", max_tokens=12)
 assert whole.stop == "length" and "".join(model.generate("Once upon", max_tokens=12, stream=True)) == whole
 assert model.generate_many(["Once upon", "A"], max_tokens=12)[0] == whole
+both, got = model.generate("Once upon", max_tokens=12, stream=True), []
+reading = [threading.Thread(target=lambda: got.extend(both), daemon=True) for _ in range(3)]
+for x in reading: x.start()
+for x in reading: x.join(60)
+assert not any(x.is_alive() for x in reading) and both.answer == whole and sorted(got) == sorted(model.generate("Once upon", max_tokens=12, stream=True))
 assert "hello" in model.template.render([{"role": "user", "content": "hello"}])
 assert len(commands()) > 20 and plan(m)["total_bytes"] > 10**7
 for bad, kind in ((lambda: GGUF("absent"), MissingFile), (lambda: GGUF(__file__), DataError),

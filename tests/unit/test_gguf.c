@@ -609,25 +609,33 @@ static void test_write(void) {
     CHECK(system(cmd) != 0); /* no temporary file is left */
 }
 
-/* What a killed process left goes when the same output is written again; what somebody writes to,
- * is young, or belongs to another output, stays. */
+/* What a killed process left goes when the same output is written again, and what it left of another
+ * model; what is being written, is of a process that lives, or is a person's, stays. No process has
+ * the number 4199999, which is above the largest one of Linux. */
 static void test_old_temporaries(void) {
-    static const char *const name[] = {"o.gguf.tmp-99999-0", "o.gguf.tmp-99998-12",
-                                       "o.gguf.tmp-99997-1", "o.gguf.tmp-notes-1",
-                                       "o.gguf.tmp-99999-",  "p.gguf.tmp-99999-0"};
-    const struct timespec old[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
-    int lock = -1;
-    for (size_t i = 0; i < COUNT_OF(name); i++) {
-        const char *path = tmp_path(name[i]);
-        CHECK_OK(out_write_file(path, "x", 1, true, &e));
-        if (i != 1) CHECK(utimensat(AT_FDCWD, path, old, 0) == 0);
-        if (i == 2) lock = open(path, O_RDWR);
+    char own[64];
+    snprintf(own, sizeof own, "p.gguf.tmp-%ld-0", (long)getpid());
+    const struct {
+        const char *name;
+        bool stays, locked;
+    } row[] = {{"o.gguf.tmp-4199999-0", false, false}, {"o.gguf.tmp-1-12", false, false},
+               {"p.gguf.tmp-4199999-0", false, false}, {"p-00001-of-00002.gguf.tmp-4199999-0", false, false},
+               {"o.gguf.tmp-4199999-1", true, true},   {"p.gguf.tmp-4199999-1", true, true},
+               {"o.gguf.tmp-notes-1", true, false},    {"o.gguf.tmp-4199999-", true, false},
+               {"notes.txt.tmp-4199999-0", true, false}, {"p.gguf.tmp-4199999-0.txt", true, false},
+               {own, true, false}};
+    int fd[COUNT_OF(row)];
+    for (size_t i = 0; i < COUNT_OF(row); i++) {
+        fd[i] = open(tmp_path(row[i].name), O_RDWR | O_CREAT, 0666);
+        CHECK(fd[i] >= 0 && write(fd[i], "x", 1) == 1);
+        if (row[i].locked) CHECK(flock(fd[i], LOCK_EX) == 0);
     }
-    CHECK(flock(lock, LOCK_EX) == 0);
     CHECK_OK(out_write_file(tmp_path("o.gguf"), "y", 1, true, &e));
-    for (size_t i = 0; i < COUNT_OF(name); i++)
-        if (io_exists(tmp_path(name[i])) != (i > 0)) CHECK_FAIL("%s", name[i]);
-    close(lock);
+    for (size_t i = 0; i < COUNT_OF(row); i++) {
+        if (io_exists(tmp_path(row[i].name)) != row[i].stays) CHECK_FAIL("%s", row[i].name);
+        close(fd[i]);
+        (void)unlink(tmp_path(row[i].name));
+    }
 }
 
 /* The exact bytes of a small file, composed by hand. */
