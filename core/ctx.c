@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* core/ctx.c - see ctx.h. The only variable of the process is its own context; the only one of a
- * thread is the pointer to the context that it works for. */
+ * thread are the pointers to the context that it works for and to what its work may cost. */
 #include "core/ctx.h"
 
 #include <stddef.h>
@@ -11,6 +11,9 @@
 static struct ctx process = {.log.level = LOG_INFO, .ranks.n = 1};
 /* The context that this thread works for; NULL: that of the process. */
 static _Thread_local struct ctx *current;
+
+/* What its work may cost; NULL: nothing is shared. */
+static _Thread_local struct ctx_cost *cost;
 
 void ctx_init(struct ctx *c) {
     *c = (struct ctx){.log.level = LOG_INFO, .ranks.n = 1};
@@ -30,6 +33,16 @@ struct ctx *ctx_current(void) {
 struct ctx *ctx_enter(struct ctx *c) {
     struct ctx *was = current;
     current = c;
+    return was;
+}
+
+struct ctx_cost *ctx_cost(void) {
+    return cost;
+}
+
+struct ctx_cost *ctx_cost_enter(struct ctx_cost *c) {
+    struct ctx_cost *was = cost;
+    cost = c;
     return was;
 }
 

@@ -17,6 +17,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "core/err.h"
 #include "core/log.h"
@@ -69,6 +70,21 @@ struct ctx *ctx_current(void);
 struct ctx *ctx_enter(struct ctx *c);
 /* Returns the context of the process. It needs no ctx_init. */
 struct ctx *ctx_process(void);
+
+/* What work of a thread may cost, in steps that the work counts itself: compiling grammars,
+ * rendering templates. */
+struct ctx_cost {
+    uint64_t most; /* steps; 0: what the work has as its limit */
+    const atomic_bool
+        *gone;            /* borrowed; true: the result is no longer wanted. NULL: always wanted */
+    uint64_t spent, next; /* steps so far; where `gone` is looked at again */
+    bool stopped;         /* by `gone`, or by an interruption of the job */
+};
+/* Returns what the calling thread's work may cost together; NULL: each piece has its own limit. */
+struct ctx_cost *ctx_cost(void);
+/* Lets what the calling thread does from now on share the cost c, which is borrowed; NULL: nothing.
+ * Returns what it was before. */
+struct ctx_cost *ctx_cost_enter(struct ctx_cost *c);
 
 /* Tells the job to stop: prog_interrupted() is true for it from now on. Async-signal-safe. */
 void ctx_interrupt(struct ctx *c);

@@ -109,14 +109,14 @@ double gguf_kv_f64(const struct gguf_kv *kv, uint64_t i);
 /* Walks a string array in order: *pos starts at kv->data, each call sets *s,*len and advances. */
 void gguf_kv_str_next(const struct gguf_kv *kv, const uint8_t **pos, const char **s, uint64_t *len);
 
-/* Sets *text to the file's chat template, NULL when it has none. ERR_DATA when it holds a NUL, which
- * would cut it. */
+/* Sets *text to the file's chat template; NULL when it has none. ERR_DATA when it holds a NUL,
+ * which would cut it. */
 int gguf_chat_template(const struct gguf *g, const char **text, struct err *e);
 
 /* ---- deeper checks --------------------------------------------------------------------------- */
-/* Checks that no chat template holds a NUL, and the tokenizer.* arrays: they are present, of equal lengths, with unique texts, ids in
- * range and well-formed merges. A file without tokenizer.ggml.model, or with model "none" or
- * "no_vocab", passes. */
+/* Checks that no chat template holds a NUL, and the tokenizer.* arrays: they are present, of equal
+ * lengths, with unique texts, ids in range and well-formed merges. A file without
+ * tokenizer.ggml.model, or with model "none" or "no_vocab", passes. */
 int gguf_check_tokenizer(const struct gguf *g, struct err *e);
 /* Checks the data of one tensor for NaN and infinity, in float tensors and in the scales of
  * quantized blocks. */

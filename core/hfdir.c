@@ -435,8 +435,8 @@ static int config_template(const struct hfdir *h, const char *name, const struct
                            const char **text, struct err *e) {
     const struct json *t = default_template(json_get(j, "chat_template"));
     size_t n;
-    *text = json_str(t);
-    if (!*text || !str_no_nul(json_strn(t, &n), n, name, e)) return 0;
+    *text = json_strn(t, &n);
+    if (!*text || !str_no_nul(*text, n, name, e)) return 0;
     return err_wrap(e, "%s", h->path);
 }
 

@@ -25,10 +25,11 @@ struct lines {
 static int take_rights(const struct lines *l, int fd, const struct stat *st, struct err *e) {
     if (!l->secret || !S_ISREG(st->st_mode) || !(st->st_mode & 077)) return 0;
     if (st->st_uid != geteuid() || fchmod(fd, st->st_mode & 0700) != 0)
-        return err_set(e, ERR_SYS,
-                       "%s %s: others can read or write this file, and its rights cannot be changed; name "
-                       "another, since it will hold what clients send",
-                       l->what, l->path);
+        return err_set(
+            e, ERR_SYS,
+            "%s %s: others can read or write this file, and its rights cannot be changed; name "
+            "another, since it will hold what clients send",
+            l->what, l->path);
     log_warn("%s %s: others could read or write this file (mode %03o); now only its owner can",
              l->what, l->path, (unsigned)(st->st_mode & 0777));
     return 0;
@@ -46,9 +47,11 @@ static bool ends_torn(const char *path, off_t n) {
 
 static int open_file(struct lines *l, int *out, struct err *e) {
     struct stat st;
-    const int fd = open(l->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, l->secret ? 0600 : 0666);
+    const int fd =
+        open(l->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, l->secret ? 0600 : 0666);
     if (fd < 0) return err_path(e, "%s %s", l->what, l->path);
-    int rc = fstat(fd, &st) != 0 ? err_path(e, "%s %s", l->what, l->path) : take_rights(l, fd, &st, e);
+    int rc =
+        fstat(fd, &st) != 0 ? err_path(e, "%s %s", l->what, l->path) : take_rights(l, fd, &st, e);
     if (rc) {
         close(fd);
         return rc;

@@ -185,8 +185,8 @@ static bool is_orphan(const char *name, const struct stat *st) {
 
 /* Removes what killed processes left in the folder: temporaries of this output, and of other models
  * when their process is gone. A temporary that is being written has a lock, which tells everything
- * on a disk of this machine. Elsewhere locks may be known to one machine alone, so there only one of
- * the same output is removed that was not written for a minute. Whatever fails is left alone. */
+ * on a disk of this machine. Elsewhere locks may be known to one machine alone, so there only one
+ * of the same output is removed that was not written for a minute. Whatever fails is left alone. */
 static void sweep_temps(const char *final) {
     const char *base;
     char *dir = split_path(final, &base);
@@ -223,8 +223,8 @@ static struct out *new_out(char *final, int fd, mode_t mode, bool overwrite) {
     return o;
 }
 
-/* Locks a new temporary. Returns false when another process took it for one that was left, before it
- * had its lock. */
+/* Locks a new temporary. Returns false when another process took it for one that was left, before
+ * it had its lock. */
 static bool take_lock(int fd, const char *path) {
     struct stat is, named;
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) return errno != EWOULDBLOCK;

@@ -19,8 +19,8 @@ static inline const char *str_s(int64_t n) {
     return n == 1 ? "" : "s";
 }
 
-/* Fails with ERR_DATA when the n bytes s, which are called `what`, hold a NUL: they are no text, and
- * readers of C would see only what precedes it. */
+/* Fails with ERR_DATA when the n bytes s, which are called `what`, hold a NUL: they are no text,
+ * and readers of C would see only what precedes it. */
 static inline int str_no_nul(const char *s, size_t n, const char *what, struct err *e) {
     const char *at = n ? memchr(s, 0, n) : NULL;
     size_t line = 1;

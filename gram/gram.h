@@ -9,7 +9,6 @@
 #ifndef HONE_GRAM_GRAM_H
 #define HONE_GRAM_GRAM_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -39,16 +38,9 @@ int64_t gram_vocab_size(const struct gram_vocab *v);
 
 /* ---- languages ---- */
 
-/* What compiling may cost, in steps: a node made or looked at, a pair compared. */
-struct gram_cost {
-    uint64_t most;           /* steps; more are refused. 0: the limit grammar_steps in force */
-    const atomic_bool *gone; /* borrowed; true: the answer is no longer wanted. NULL: never */
-    uint64_t spent, next;    /* steps so far; where `gone` is looked at again */
-    bool stopped;            /* by `gone`, or by an interruption of the job (core/prog.h) */
-};
-/* Lets the grammars that the calling thread compiles from now on share the cost c, which is
- * borrowed, and returns what it was before. NULL: each has the limit for itself. */
-struct gram_cost *gram_cost_enter(struct gram_cost *c);
+/* Compiling is counted in steps: a node made or looked at, a pair compared. More than the limit
+ * grammar_steps are refused (ERR_DATA), or than the cost that the thread works under (ctx_cost),
+ * which several grammars share; it ends with ERR_INTR when that is no longer wanted. */
 
 enum gram_space {                  /* white space between the parts of JSON */
                   GRAM_SPACE_FREE, /* none, a blank, or a newline and at most 32 blanks */

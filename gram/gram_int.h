@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 
+#include "core/ctx.h"
 #include "gram/gram.h"
 
 /* ---- nodes ---- */
@@ -132,8 +133,8 @@ struct grammar {
     gnode root, any; /* any: all byte strings */
     gnode n_judged;  /* nodes before it: GF_LIVE says whether they have any text */
     bool sealed, has_mod;
-    struct gram_cost own, *cost; /* cost: that of the caller while it is compiled, then own */
-    char why[96];                /* of `full`, where it names a number */
+    struct ctx_cost own, *cost; /* cost: that of the caller while it is compiled, then own */
+    char why[96];               /* of `full`, where it names a number */
     uint8_t cls[256], rep[256]; /* class of a byte, a byte of a class */
     uint16_t cls_size[256];
     int n_cls;

@@ -497,8 +497,8 @@ static bool disjoint(struct sc *c, const struct json *a, const struct json *b) {
     if (k && l) return !json_equal(k, l);
     const struct json *m = json_get(a, "enum"), *n = json_get(b, "enum");
     if ((m || k) && (n || l)) {
-        for (const struct json *x = k ? k : json_first(m); x && gram_spend(c->g, (uint64_t)(l ? 1 : json_len(n)));
-             x = k ? NULL : json_next(x))
+        for (const struct json *x = k ? k : json_first(m);
+             x && gram_spend(c->g, (uint64_t)(l ? 1 : json_len(n))); x = k ? NULL : json_next(x))
             for (const struct json *y = l ? l : json_first(n); y; y = l ? NULL : json_next(y))
                 if (json_equal(x, y)) return false;
         return true;
@@ -780,14 +780,14 @@ static const struct json *culprit(const struct gram_vocab *v, const struct json 
 
 int grammar_of_schema(struct grammar **out, const struct gram_vocab *v, const struct json *schema,
                       const struct gram_opts *o, struct err *e) {
-    struct gram_cost all = {0}, *before = gram_cost_enter(NULL); /* of all that is compiled here */
-    gram_cost_enter(before ? before : &all);
+    struct ctx_cost all = {0}, *before = ctx_cost(); /* of all that is compiled here */
+    if (!before) ctx_cost_enter(&all);
     const int rc = compile(out, v, schema, schema, o, e);
     if (rc == ERR_DATA && strcmp(e->msg, GRAM_NO_TEXT) == 0) {
         struct sc c = {.root = schema, .e = e};
         sc_fail(&c, culprit(v, schema, schema, o, DEEP), GRAM_NO_TEXT);
     }
-    gram_cost_enter(before);
+    ctx_cost_enter(before);
     return rc;
 }
 

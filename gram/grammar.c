@@ -9,7 +9,7 @@
 /* Ends building, whatever came of it. */
 int grammar_done(struct grammar **out, struct grammar *g, gnode root, int rc, struct err *e) {
     if (!rc) rc = grammar_seal(g, root, e);
-    if (!rc) rc = grammar_full(g, e);
+    if (!rc || g->cost->stopped) rc = grammar_full(g, e);
     if (rc) {
         grammar_free(g);
         return rc;

@@ -106,7 +106,8 @@ static int by_size(const void *a, const void *b) {
 static void fill_many(struct grammar *g, const struct gpick *p, uint32_t from, struct count *c,
                       bool search) {
     const uint32_t sep = measure(g, p->sep, search);
-    uint32_t optional = 0, taken = 0, extra = GRAM_INF, *len = xcalloc((size_t)p->n + 1, sizeof *len);
+    uint32_t optional = 0, taken = 0, extra = GRAM_INF,
+             *len = xcalloc((size_t)p->n + 1, sizeof *len);
     for (int i = (int)from; i < p->n; i++) {
         const uint32_t x = gn_sum(measure(g, p->row[i].body, search), sep);
         if (!p->row[i].required) {

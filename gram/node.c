@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/ctx.h"
 #include "core/limits.h"
 #include "core/mem.h"
 #include "core/num.h"
@@ -31,8 +32,8 @@ static gnode too_much(struct grammar *g, const char *what) {
 }
 
 int grammar_full(const struct grammar *g, struct err *e) {
-    if (!g->full) return 0;
     if (g->cost->stopped) return err_set(e, ERR_INTR, "interrupted");
+    if (!g->full) return 0;
     return err_set(e, ERR_DATA, "the grammar is too large: %s", g->full);
 }
 
@@ -45,21 +46,14 @@ bool grammar_is_full(struct grammar *g) {
 
 /* ---- cost ---- */
 
-static _Thread_local struct gram_cost *cost_of_thread;
-
-struct gram_cost *gram_cost_enter(struct gram_cost *c) {
-    struct gram_cost *before = cost_of_thread;
-    cost_of_thread = c;
-    return before;
-}
-
 bool gram_spend_more(struct grammar *g) {
-    struct gram_cost *c = g->cost;
+    struct ctx_cost *c = g->cost;
     if (g->full) return false;
     if (!c->most) c->most = limit_of(LIM_GRAMMAR_STEPS);
     if (c->spent > c->most) {
-        snprintf(g->why, sizeof g->why, g->scratch ? "one step of it takes more than %llu steps"
-                                                   : "it takes more than %llu steps to compile",
+        snprintf(g->why, sizeof g->why,
+                 g->scratch ? "one step of it takes more than %llu steps"
+                            : "it takes more than %llu steps to compile",
                  (unsigned long long)c->most);
         g->full = g->why;
         return false;
@@ -197,7 +191,7 @@ struct grammar *grammar_new(const struct gram_vocab *v) {
     struct grammar *g = xcalloc(1, sizeof *g);
     pthread_mutex_init(&g->lock, NULL);
     g->v = v;
-    g->cost = cost_of_thread ? cost_of_thread : &g->own;
+    g->cost = ctx_cost() ? ctx_cost() : &g->own;
     (void)make(g, (struct gnode_data){.kind = G_NONE}, NULL);
     (void)make(g, (struct gnode_data){.kind = G_EPS}, NULL);
     g->any = gn_rep(g, gn_bytes(g, 0, 255), 0, GRAM_INF);

@@ -56,7 +56,7 @@ struct sc {
     const struct json *noted[SC_NOTES_MAX]; /* clauses that were left out */
     uint32_t n_noted;
     uint64_t n_values; /* of the whole document; 0: not counted */
-    uint32_t n_texts; /* gn_schema_text: sets so far, and what is no string */
+    uint32_t n_texts;  /* gn_schema_text: sets so far, and what is no string */
     struct gothers others;
     int rc;
     struct err *e;

@@ -37,7 +37,7 @@ struct line {
 struct lines {
     char *text;
     struct line *v;
-    int n, n_open; /* n_open answers were left out because they were not complete. */
+    int n, n_open;             /* n_open answers were left out because they were not complete. */
     long long n_torn, torn_at; /* lines that are no JSON, and the number of the first */
     struct err torn;           /* what is wrong with that one */
 };

@@ -76,8 +76,8 @@ static int from_gguf(struct chat_src *s, const char *path, const char *want, str
         if (kv->type != GV_STR || strncmp(kv->key, prefix, sizeof prefix - 1) != 0) continue;
         const char *rest = kv->key + sizeof prefix - 1;
         if (*rest && *rest != '.') continue;
-        rc = offer(s, want, *rest ? rest + 1 : "default", (const char *)kv->data,
-                   (size_t)kv->count, kv->key, e);
+        rc = offer(s, want, *rest ? rest + 1 : "default", (const char *)kv->data, (size_t)kv->count,
+                   kv->key, e);
         if (rc) err_wrap(e, "%s", path);
     }
     for (int i = 0; i < CHAT_SRC_SPECIALS; i++) s->special[i] = gguf_token(g, ids[i]);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/ctx.h"
 #include "core/limits.h"
 #include "core/mem.h"
 #include "core/str.h"
@@ -177,7 +178,8 @@ int jinja_compile_mode(struct jinja **out, const char *src, size_t len, const ch
         je->kind = JF_SYNTAX;
         snprintf(je->type, sizeof je->type, "syntax");
         snprintf(je->msg, sizeof je->msg, "%.500s", e->msg);
-        jx_where(src, len, (uint32_t)((const char *)memchr(src, 0, len) - src), &je->line, &je->col);
+        jx_where(src, len, (uint32_t)((const char *)memchr(src, 0, len) - src), &je->line,
+                 &je->col);
         return (int)e->code;
     }
     struct jinja *t = xcalloc(1, sizeof *t);
@@ -240,16 +242,11 @@ static void render_body(struct jctx *c, void *arg) {
     jeval_root(c);
 }
 
-static _Thread_local struct jinja_budget *budget;
-
-struct jinja_budget *jinja_budget_enter(struct jinja_budget *b) {
-    struct jinja_budget *before = budget;
-    budget = b;
-    return before;
-}
-
-bool jinja_budget_left(void) {
-    return !budget || budget->left;
+/* Returns how many of `most` steps a rendering may take. */
+static uint64_t steps_left(uint64_t most) {
+    const struct ctx_cost *c = ctx_cost();
+    const uint64_t left = !c || !c->most ? most : c->spent < c->most ? c->most - c->spent : 0;
+    return left < most ? left : most;
 }
 
 static int render(const struct jinja *t, struct source *s, int64_t now_unix,
@@ -266,12 +263,12 @@ static int render(const struct jinja *t, struct source *s, int64_t now_unix,
     struct jctx c = {.a = &arena, .err = je, .t = t, .now = now_unix};
     if (spans || trace) c.span = &span;
     c.max_steps = lim->max_steps ? lim->max_steps : limit_of(LIM_TEMPLATE_STEPS);
-    if (budget && budget->left < c.max_steps) c.max_steps = budget->left;
+    c.max_steps = steps_left(c.max_steps);
     c.max_out = lim->max_output ? lim->max_output : limit_of(LIM_TEMPLATE_OUTPUT);
     c.max_depth = lim->max_depth ? lim->max_depth : 200;
     c.max_range = lim->max_range ? lim->max_range : 100000;
     int rc = jx_guard(&c, render_body, s);
-    if (budget) budget->left -= c.steps < budget->left ? c.steps : budget->left;
+    if (ctx_cost()) ctx_cost()->spent += c.steps;
     if (rc) {
         finish_error(t, &c, je, e);
     } else {

@@ -6,7 +6,6 @@
 #ifndef HONE_TEMPLATE_JINJA_H
 #define HONE_TEMPLATE_JINJA_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,16 +20,9 @@ struct jinja_limits {
     int max_depth;       /* nested calls and expressions; 0: 200 */
     int64_t max_range;   /* 0: 100000 */
 };
-/* Steps that several renderings share. Each takes what it needs of `left`, and none that is left
- * makes the next one fail with JF_LIMIT. */
-struct jinja_budget {
-    uint64_t left;
-};
-/* Lets the renderings of the calling thread share the budget b, which is borrowed, and returns what
- * it was before. NULL: each has the limit template_steps for itself. */
-struct jinja_budget *jinja_budget_enter(struct jinja_budget *b);
-/* Tells whether a rendering of the calling thread may take any step. */
-bool jinja_budget_left(void);
+/* Renderings of a thread that works under a cost (core/ctx.h) share its steps: without any left the
+ * next one fails with JF_LIMIT. */
+
 /* The template's own refusal and other failures are told apart in `kind`. */
 enum jinja_fail { JF_NONE, JF_SYNTAX, JF_RUNTIME, JF_RAISED /* raise_exception() */, JF_LIMIT };
 struct jinja_err {

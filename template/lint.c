@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/ctx.h"
 #include "core/limits.h"
 #include "core/mem.h"
 #include "template/chat_span.h"
@@ -478,15 +479,19 @@ static bool is_error(const char *outcome) {
     return strncmp(outcome, "error", 5) == 0;
 }
 
+static bool steps_left(void) {
+    return ctx_cost()->spent < ctx_cost()->most;
+}
+
 static int run(struct lint_report *r, const char *src, size_t len, const char *name,
                enum jinja_mode mode, struct err *e);
 
 int lint_run(struct lint_report *r, const char *src, size_t len, const char *name,
              enum jinja_mode mode, struct err *e) {
-    struct jinja_budget all = {limit_of(LIM_TEMPLATE_STEPS)}, *before = jinja_budget_enter(&all);
+    struct ctx_cost all = {.most = limit_of(LIM_TEMPLATE_STEPS)}, *before = ctx_cost_enter(&all);
     int rc = run(r, src, len, name, mode, e);
-    jinja_budget_enter(before);
-    if (!rc && !all.left) {
+    ctx_cost_enter(before);
+    if (!rc && all.spent >= all.most) {
         lint_report_free(r);
         rc = err_set(e, ERR_DATA,
                      "%s: the template takes more than %llu steps for the probes together (limit "
@@ -497,7 +502,7 @@ int lint_run(struct lint_report *r, const char *src, size_t len, const char *nam
 }
 
 static int run(struct lint_report *r, const char *src, size_t len, const char *name,
-             enum jinja_mode mode, struct err *e) {
+               enum jinja_mode mode, struct err *e) {
     struct jinja *t, *lenient;
     struct jinja_err je;
     struct err ignored;
@@ -515,7 +520,7 @@ static int run(struct lint_report *r, const char *src, size_t len, const char *n
         jinja_free(lenient);
         return 0;
     }
-    for (int i = 0; i < lint_probe_count() && !rc && jinja_budget_left(); i++) {
+    for (int i = 0; i < lint_probe_count() && !rc && steps_left(); i++) {
         struct lint_finding f;
         char outcome[160];
         rc = lint_probe(t, i, outcome, &f, e);
@@ -534,7 +539,7 @@ static int run(struct lint_report *r, const char *src, size_t len, const char *n
             lint_found(r, &f);
         }
     }
-    if (!rc && jinja_budget_left()) {
+    if (!rc && steps_left()) {
         lint_tree(r, t);
         injections(r, t);
         generation_prompt(r, t);

@@ -13,8 +13,9 @@ trap 'rm -rf "$t"' EXIT
 # object:variable, patterns of the shell: compilers put a number, or the function, to the name of a static variable in it
 allowed() {
     case $1 in
-    # the context of the process, of threads that entered none; a thread's pointer to its own, and the chunk it is in
-    ctx.o:process | ctx.o:current | pool.o:inside) ;;
+    # the context of the process, of threads that entered none; a thread's pointers to its own and to its cost, and the chunk it
+    # is in
+    ctx.o:process | ctx.o:current | ctx.o:cost | pool.o:inside) ;;
     # filled once, by pthread_once, and only read afterwards
     grid.o:grid | grid.o:grid_once | grid_near.o:tables | grid_near.o:once | gridq.o:levels | gridq.o:lowest) ;;
     gridq.o:levels_once | kern.o:amx_once | kern.o:amx_agrees) ;;

@@ -22,6 +22,8 @@ run() { # how, input; the command of each use
     plan) "$HONE" quantize "$base" -o "$t/out.gguf" --recipe "$2" ;;
     sens) "$HONE" quantize "$base" -o "$t/out.gguf" --bpw 5 --sensitivity "$2" ;;
     kld) "$HONE" eval kld "$base" $text --base-file "$2" ;;
+    show | lint | fix) "$HONE" template "$1" "$2" ;;
+    differ) "$HONE" template diff "$base" "$2" ;;
     template) "$HONE" template render "$2" --chat "$t/chat.json" ;;
     calib) "$HONE" imatrix "$base" "$2" -o "$t/out.gguf" --ctx 16 ;;
     ids) "$HONE" eval logits "$base" --ids "$2" -o "$t/out.gguf" ;;

@@ -14,6 +14,30 @@ grep -q 'list of strings' "$t/e" || { cat "$t/e"; exit 1; }
 "$HONE" tokenize "$t/m.gguf" --batch "$t/deep.json" --untrusted 2>"$t/e" && exit 1
 grep -qE 'deep|nested' "$t/e" || { cat "$t/e"; exit 1; }
 
+# schemas and grammars: what is long compiles, in a small stack; what costs too much is refused, by steps and not by time
+run() { # option, file, options
+    (ulimit -s 1024; "$HONE" run "$t/m.gguf" -p hi "$1" "$2" -n 2 --threads 1 ${3:-}) >/dev/null 2>"$t/e"
+}
+takes() { run "$@" || { echo "$2: exit $?"; cat "$t/e"; exit 1; }; }
+refused() { # words, option, file, options
+    words=$1 rc=0; shift
+    run "$@" || rc=$?
+    [ $rc = 3 ] && grep -q "$words" "$t/e" || { echo "$2: exit $rc"; cat "$t/e"; exit 1; }
+}
+awk 'BEGIN { printf "{\"enum\": [\""; for (i = 0; i < 300000; i++) printf "x"; print "\"]}" }' >"$t/enum.json"
+awk 'BEGIN { printf "{\"type\": \"object\", \"properties\": {\""; for (i = 0; i < 100000; i++) printf "a"; print "\": {}}}" }' >"$t/key.json"
+awk 'BEGIN { printf "root ::="; for (i = 0; i < 150000; i++) printf " [ab]"; print "" }' >"$t/long.gbnf"
+awk 'BEGIN { printf "{\"$defs\": {\"x\": {}"; for (i = 0; i < 9000; i++) printf ", \"a%d\": {\"$anchor\": \"n%d\", \"type\": \"null\"}", i, i
+    printf "}, \"anyOf\": [true"; for (i = 0; i < 9000; i++) printf ", {\"$ref\": \"#n%d\"}", i; print "]}" }' >"$t/refs.json"
+awk 'BEGIN { printf "{\"required\": [\"z\""; for (i = 0; i < 2500; i++) printf ", \"k%d\"", i
+    printf "], \"properties\": {\"z\": false"; for (i = 0; i < 2500; i++) printf ", \"k%d\": {\"pattern\": \"^a{1,200}$\", \"minLength\": 2}", i; print "}}" }' >"$t/none.json"
+takes --schema "$t/enum.json"
+takes --schema "$t/key.json"
+takes --grammar "$t/long.gbnf"
+refused 'it takes more than 100000000 steps to compile' --schema "$t/refs.json"
+refused 'it takes more than 20000000 steps to compile' --schema "$t/refs.json" --untrusted
+refused 'no text at all' --schema "$t/none.json" --untrusted
+
 text=tests/golden/tiny-qwen35moe/self_eval.txt
 imatrix() { "$HONE" imatrix "$t/m.gguf" $text -o "$t/i.gguf" --chunks 1 -q --threads 2 "$@" >/dev/null 2>"$t/e"; }
 imatrix --ctx 64 --max-memory 1GiB

@@ -53,6 +53,22 @@ kill -TERM $pid; wait $pid || true; pid=
 [ "$(stat -c %a "$t/rec.jsonl")" = 600 ] || say "a record that others may read: $(ls -l "$t/rec.jsonl")"
 ! grep -q secret "$t/rec.jsonl" || say "a key is in the record"
 
+# a record that a killed server tore, and that others could read: the next line is one of its own, the rights are taken away
+{ head -n 1 "$t/greedy.jsonl"; printf '{"partial": tru'; } > "$t/torn.jsonl"
+chmod 644 "$t/torn.jsonl"
+start --ctx 2048 --record "$t/torn.jsonl"
+grep -q 'torn.jsonl: others could read or write this file (mode 644); now only its owner can' "$t/log" || say "an open record: $(cat "$t/log")"
+[ "$(stat -c %a "$t/torn.jsonl")" = 600 ] || say "a record that others may read: $(ls -l "$t/torn.jsonl")"
+post /v1/completions '{"prompt": "The cat", "max_tokens": 8, "temperature": 0}'
+has_lines "$t/torn.jsonl" 3
+kill -TERM $pid; wait $pid || true; pid=
+[ "$(sed -n 2p "$t/torn.jsonl")" = '{"partial": tru' ] && [ "$(wc -l < "$t/torn.jsonl")" = 3 ] || say "after a torn line: $(cat "$t/torn.jsonl")"
+"$HONE" eval replay "$t/m.gguf" "$t/torn.jsonl" --json > "$t/o" 2> "$t/e"
+is n_answers 2 'a torn record'
+grep -q 'torn.jsonl: 1 line is torn and skipped, the first is line 2' "$t/e" || say "a torn record: $(cat "$t/e")"
+rc=0; sed -n 2p "$t/torn.jsonl" > "$t/bad.jsonl"; "$HONE" eval replay "$t/m.gguf" "$t/bad.jsonl" 2> "$t/e" || rc=$?
+[ $rc = 3 ] && grep -q 'bad.jsonl: line 1' "$t/e" || say "a record of nothing: $rc $(cat "$t/e")"
+
 "$HONE" eval replay "$t/m.gguf" "$t/greedy.jsonl" --json > "$t/o"
 is n_answers 5 'the same file'; is n_same_tokens 5 'the same file'; is n_kept 5 'the same file'
 "$HONE" eval replay "$t/m.gguf" "$t/rec.jsonl" --sampled --require 100 --json > "$t/o"

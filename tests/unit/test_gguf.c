@@ -609,20 +609,25 @@ static void test_write(void) {
     CHECK(system(cmd) != 0); /* no temporary file is left */
 }
 
-/* What a killed process left goes when the same output is written again, and what it left of another
- * model; what is being written, is of a process that lives, or is a person's, stays. No process has
- * the number 4199999, which is above the largest one of Linux. */
+/* What a killed process left goes when the same output is written again, and what it left of
+ * another model; what is being written, is of a process that lives, or is a person's, stays. No
+ * process has the number 4199999, which is above the largest one of Linux. */
 static void test_old_temporaries(void) {
     char own[64];
     snprintf(own, sizeof own, "p.gguf.tmp-%ld-0", (long)getpid());
     const struct {
         const char *name;
         bool stays, locked;
-    } row[] = {{"o.gguf.tmp-4199999-0", false, false}, {"o.gguf.tmp-1-12", false, false},
-               {"p.gguf.tmp-4199999-0", false, false}, {"p-00001-of-00002.gguf.tmp-4199999-0", false, false},
-               {"o.gguf.tmp-4199999-1", true, true},   {"p.gguf.tmp-4199999-1", true, true},
-               {"o.gguf.tmp-notes-1", true, false},    {"o.gguf.tmp-4199999-", true, false},
-               {"notes.txt.tmp-4199999-0", true, false}, {"p.gguf.tmp-4199999-0.txt", true, false},
+    } row[] = {{"o.gguf.tmp-4199999-0", false, false},
+               {"o.gguf.tmp-1-12", false, false},
+               {"p.gguf.tmp-4199999-0", false, false},
+               {"p-00001-of-00002.gguf.tmp-4199999-0", false, false},
+               {"o.gguf.tmp-4199999-1", true, true},
+               {"p.gguf.tmp-4199999-1", true, true},
+               {"o.gguf.tmp-notes-1", true, false},
+               {"o.gguf.tmp-4199999-", true, false},
+               {"notes.txt.tmp-4199999-0", true, false},
+               {"p.gguf.tmp-4199999-0.txt", true, false},
                {own, true, false}};
     int fd[COUNT_OF(row)];
     for (size_t i = 0; i < COUNT_OF(row); i++) {

@@ -3,6 +3,7 @@
  * on all short texts; patterns that have more states than can be kept. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/mem.h"
@@ -10,6 +11,7 @@
 #include "gram/gram.h"
 #include "tests/check.h"
 #include "tests/unit/byte_vocab.h"
+#include "text/utf8.h"
 
 static struct gram_vocab *bytes;
 static struct err e;
@@ -109,11 +111,36 @@ static void test_wide(void) {
     CHECK_ERR(grammar_of_regex(&g, bytes, never, strlen(never), &e), ERR_DATA, "no text at all");
 }
 
+/* \\s and \\S, \\d and \\D, \\w and \\W are complements: every character is in one of each pair,
+ * and none in both. */
+static void test_complements(void) {
+    static const char letters[] = "sdw";
+    for (const char *l = letters; *l; l++) {
+        char text[3][16];
+        snprintf(text[0], sizeof text[0], "[^\\%c\\%c]", *l, *l ^ 0x20);
+        snprintf(text[1], sizeof text[1], "\\%c", *l);
+        snprintf(text[2], sizeof text[2], "\\%c", *l ^ 0x20);
+        struct grammar *g[3] = {NULL};
+        CHECK_ERR(grammar_of_regex(&g[0], bytes, text[0], strlen(text[0]), &e), ERR_DATA,
+                  "no text at all");
+        CHECK_OK(grammar_of_regex(&g[1], bytes, text[1], 2, &e));
+        CHECK_OK(grammar_of_regex(&g[2], bytes, text[2], 2, &e));
+        for (uint32_t cp = 0; cp < 0x3100 && g[1] && g[2]; cp++) {
+            char c[4];
+            const size_t n = utf8_encode(cp, c);
+            if (takes(g[1], c, n) == takes(g[2], c, n)) CHECK_FAIL("\\%c: U+%04X", *l, cp);
+        }
+        grammar_free(g[1]);
+        grammar_free(g[2]);
+    }
+}
+
 int main(void) {
     CHECK_OK(byte_vocab(&bytes, &e));
     RUN(test_anchors);
     RUN(test_chance);
     RUN(test_wide);
+    RUN(test_complements);
     gram_vocab_free(bytes);
     return check_done();
 }
