@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* tok/pretok.c - split regexes over PCRE2 (the only tokenizer file that uses it).
  *
- * Only regexes of pretok.def are ever compiled, so a stranger's file cannot bring a pattern that
- * explodes: each row spends time linear in what it consumes. Compiled once with UTF|UCP and JIT
- * when there is one; match data belong to the caller, so the compiled form is shared by threads.
- * Several regexes of a row are levels: each cuts the pieces of the one before.
+ * Each row of pretok.def spends time linear in what it consumes. Regexes that a file brings run
+ * with a limit of steps (pretok_probe.c recognizes those that only look different). Compiled once
+ * with UTF|UCP and JIT when there is one; match data belong to the caller, so the compiled form is
+ * shared by threads. Several regexes of a row are levels: each cuts the pieces of the one before.
  * \s is spelled out before compiling: with UCP, PCRE2 counts U+180E as a space, while the engines
  * the vocabularies were trained with follow White_Space. Classes less another (&&[^...]) are
  * written as a look ahead, scripts as such (PCRE2 means their extensions). */
@@ -49,9 +49,11 @@ struct pretok {
     pcre2_code *code[PRETOK_LEVELS];
     const struct threes *threes[PRETOK_LEVELS]; /* where code is NULL */
     int n_levels;
+    bool own; /* the regexes come from a file */
 };
+enum { OWN_STEPS = 1 << 20, OWN_LENGTH = 1 << 14 }; /* of a match; of a regex, in bytes */
 struct level {             /* of regexes: pieces of the last one are cut by the next */
-    size_t end;            /* of the piece in hand */
+    size_t start, end;     /* of the piece in hand */
     size_t m_start, m_end; /* a match found ahead, behind the gap that is the piece; else empty */
     size_t run_end, n_run; /* threes: the run of digits in hand, and how many are left of it */
 };
@@ -102,6 +104,10 @@ const struct pretok_row *pretok_by_regexes(const char *const *regex, int n, bool
         if (agrees > best_agrees) best_agrees = agrees, best = &rows[i];
     }
     return best;
+}
+
+const struct pretok_row *pretok_at(size_t i) {
+    return i < COUNT_OF(rows) ? &rows[i] : NULL;
 }
 
 void pretok_names(struct buf *out) {
@@ -254,15 +260,17 @@ static void spell_scripts(struct buf *re) {
     *re = out;
 }
 
-static int compile(pcre2_code **out, const char *regex, const char *name, struct err *e) {
+/* Compiles a regex. more: options of PCRE2 besides the usual ones. */
+static int compile(pcre2_code **out, const char *regex, const char *name, uint32_t more,
+                   struct err *e) {
     struct buf re = {0};
     spell_white(&re, regex);
     spell_scripts(&re);
     int code;
     PCRE2_SIZE off;
     pcre2_code *c =
-        pcre2_compile((PCRE2_SPTR)re.data, re.len, PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C,
-                      &code, &off, NULL);
+        pcre2_compile((PCRE2_SPTR)re.data, re.len,
+                      PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | more, &code, &off, NULL);
     buf_release(&re);
     if (!c) {
         PCRE2_UCHAR why[128] = "";
@@ -285,7 +293,42 @@ int pretok_new(struct pretok **out, const struct pretok_row *row, struct err *e)
         const char *regex = row->regex[p->n_levels];
         for (size_t i = 0; i < COUNT_OF(threes); i++)
             if (strcmp(regex, threes[i].regex) == 0) p->threes[p->n_levels] = &threes[i];
-        if (!p->threes[p->n_levels]) rc = compile(&p->code[p->n_levels], regex, row->name, e);
+        if (!p->threes[p->n_levels]) rc = compile(&p->code[p->n_levels], regex, row->name, 0, e);
+    }
+    if (rc)
+        pretok_free(p);
+    else
+        *out = p;
+    return rc;
+}
+
+/* Tells why a regex of a file cannot be used; NULL: it can. Syntax that PCRE2 reads in another way
+ * than the library's engine is not. */
+static const char *unusable(const char *regex) {
+    size_t n = strlen(regex);
+    const char *less = strstr(regex, "&&");
+    if (n == 0) return "is empty";
+    if (n > OWN_LENGTH) return "is too long";
+    if (utf8_valid_prefix(regex, n) != n) return "is not UTF-8";
+    if (less && strncmp(less, "&&[^", 4) != 0) return "intersects classes";
+    if (strstr(regex, "\\h") || strstr(regex, "\\H"))
+        return "has \\h, which engines read differently";
+    return NULL;
+}
+
+int pretok_new_own(struct pretok **out, const char *const *regex, int n, struct err *e) {
+    struct pretok *p = xcalloc(1, sizeof *p);
+    int rc = 0;
+    p->own = true;
+    for (; !rc && p->n_levels < n && n <= PRETOK_LEVELS; p->n_levels += !rc) {
+        struct err why = {0};
+        const char *re = regex[p->n_levels], *what = unusable(re);
+        for (size_t i = 0; i < COUNT_OF(threes); i++)
+            if (strcmp(re, threes[i].regex) == 0) p->threes[p->n_levels] = &threes[i];
+        if (!what && !p->threes[p->n_levels] &&
+            compile(&p->code[p->n_levels], re, "own", PCRE2_MULTILINE, &why))
+            what = "is not a regex that PCRE2 understands";
+        if (what) rc = err_set(e, ERR_DATA, "split regex %.300s %s", re, what);
     }
     if (rc)
         pretok_free(p);
@@ -308,9 +351,9 @@ struct pretok_run *pretok_run_new(const struct pretok *p) {
     r->md = pcre2_match_data_create(1, memory);
     r->mc = pcre2_match_context_create(memory);
     pcre2_general_context_free(memory);
-    pcre2_set_match_limit(r->mc, UINT32_MAX);
-    pcre2_set_depth_limit(r->mc, UINT32_MAX);
-    pcre2_set_heap_limit(r->mc, UINT32_MAX);
+    pcre2_set_match_limit(r->mc, p->own ? OWN_STEPS : UINT32_MAX);
+    pcre2_set_depth_limit(r->mc, p->own ? OWN_STEPS : UINT32_MAX);
+    pcre2_set_heap_limit(r->mc, p->own ? OWN_STEPS : UINT32_MAX);
     return r;
 }
 
@@ -332,7 +375,7 @@ static int match(struct pretok_run *r, const pcre2_code *code, const char *s, si
             rc = pcre2_match(code, u, n, at, PCRE2_NO_UTF_CHECK, r->md, r->mc);
         }
     }
-    if (rc < 0 && rc != PCRE2_ERROR_NOMATCH)
+    if (rc < 0 && rc != PCRE2_ERROR_NOMATCH && !r->p->own)
         rc = pcre2_match(code, u, n, at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, r->md, r->mc);
     return rc;
 }
@@ -380,12 +423,14 @@ static bool match_threes(struct level *l, const struct threes *t, const char *s,
     return false;
 }
 
+/* Matches in the piece s[from..n) of the level before, of which nothing else is seen. */
 static bool match_regex(struct pretok_run *r, int i, const char *s, size_t n, size_t at,
                         size_t *start, size_t *end) {
-    if (match(r, r->p->code[i], s, n, at) < 0) return false;
+    const size_t from = i ? r->level[i - 1].start : 0;
+    if (match(r, r->p->code[i], s + from, n - from, at - from) < 0) return false;
     const PCRE2_SIZE *ov = pcre2_get_ovector_pointer(r->md);
-    *start = ov[0];
-    *end = ov[1];
+    *start = ov[0] + from;
+    *end = ov[1] + from;
     return ov[1] > ov[0];
 }
 
@@ -413,8 +458,11 @@ size_t pretok_next(struct pretok_run *r, const char *s, size_t n, size_t at) {
         memset(r->level, 0, sizeof r->level);
         r->text = s;
     }
-    for (int i = 0; i < r->p->n_levels; i++) { /* a match sees nothing behind its piece's end */
-        if (r->level[i].end <= at) r->level[i].end = piece(r, i, s, n, at);
+    for (int i = 0; i < r->p->n_levels; i++) {
+        if (r->level[i].end <= at) {
+            r->level[i].end = piece(r, i, s, n, at);
+            r->level[i].start = at;
+        }
         n = r->level[i].end;
     }
     return n;

@@ -24,12 +24,21 @@ struct pretok_row { /* one row of pretok.def */
 #define PRETOK_DIGITS "(?=(\\d{3})+(?!\\d))"
 #define PRETOK_NUMBERS "\\p{N}{1,3}(?=(?:\\p{N}{3})*(?!\\p{N}))"
 
+/* Returns row i; NULL after the last. */
+const struct pretok_row *pretok_at(size_t i);
 /* Returns the row of that name or alias; NULL when there is none. */
 const struct pretok_row *pretok_by_name(const char *name);
 /* Returns a row with these split regexes, if possible one that agrees about NFC and ignore_merges,
  * or NULL when there is none. White space around a regex does not matter. */
 const struct pretok_row *pretok_by_regexes(const char *const *regex, int n, bool nfc,
                                            bool ignore_merges);
+/* Returns a row that cuts a probe text as these regexes do, though they are written otherwise; NULL
+ * when there is none, or a regex cannot be compiled. */
+const struct pretok_row *pretok_by_behaviour(const char *const *regex, int n, bool nfc,
+                                             bool ignore_merges);
+/* Returns the row whose cuts of the probe text are most like those of these regexes; NULL when a
+ * regex cannot be compiled. */
+const struct pretok_row *pretok_most_like(const char *const *regex, int n);
 /* Appends the names of all rows: "qwen2, qwen35, ...". */
 void pretok_names(struct buf *out);
 /* Appends the names of the three rows whose regexes are most like the n given: "a, b, c". */
@@ -39,6 +48,9 @@ int pretok_unknown(const char *name, struct err *e);
 
 struct pretok; /* compiled; immutable */
 int pretok_new(struct pretok **out, const struct pretok_row *row, struct err *e);
+/* Compiles n regexes of a file. They are not trusted: a match that takes too many steps counts as
+ * none. ERR_DATA: a regex is not understood. */
+int pretok_new_own(struct pretok **out, const char *const *regex, int n, struct err *e);
 void pretok_free(struct pretok *p);
 
 struct pretok_run; /* match state of one caller */

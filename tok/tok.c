@@ -241,6 +241,7 @@ static void find_added(struct tok *t, const bool *made) {
 static int build_tables(struct tok *t, struct err *e) {
     if (t->kind == TOK_SPM) return spm_build(t, e);
     if (t->kind == TOK_UNIGRAM) return unigram_build(t, e);
+    if (t->n_own) return pretok_new_own(&t->split, t->own_regex, t->n_own, e);
     return t->kind == TOK_BYTES || t->prep.as_is ? pretok_new(&t->split, t->row, e) : 0;
 }
 

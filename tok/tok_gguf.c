@@ -121,6 +121,25 @@ static int read_kind(struct tok *t, const struct gguf *g, const char *forced, st
     return 0;
 }
 
+/* Reads split regexes that no name stands for. */
+static int read_own_regexes(struct tok *t, const struct gguf *g, struct err *e) {
+    const struct gguf_kv *kv = gguf_find(g, OWN("regexes"));
+    if (!kv || t->kind != TOK_BYTES) return 0;
+    if (kv->type != GV_ARR || kv->elem != GV_STR || kv->count < 1 || kv->count > PRETOK_LEVELS)
+        return err_set(e, ERR_DATA, "%s: key %s is not a list of 1 to %d texts", gguf_path(g),
+                       kv->key, PRETOK_LEVELS);
+    const uint8_t *pos = kv->data;
+    for (uint64_t i = 0; i < kv->count; i++) {
+        const char *s;
+        uint64_t len;
+        gguf_kv_str_next(kv, &pos, &s, &len);
+        if (len > UINT16_MAX)
+            return err_set(e, ERR_DATA, "%s: key %s holds an overlong text", gguf_path(g), kv->key);
+        t->own_regex[t->n_own++] = arena_strndup(&t->v.arena, s, (size_t)len);
+    }
+    return 0;
+}
+
 static int read_tokens(struct tok *t, const struct gguf *g, const struct gguf_kv *list,
                        struct err *e) {
     const struct gguf_kv *types = gguf_find(g, KEY("token_type"));
@@ -344,6 +363,7 @@ static int build(struct tok *t, const struct gguf *g, const char *pre, struct er
                        (unsigned long long)list->count);
     TRY(vocab_init(&t->v, (int64_t)list->count, e));
     TRY(read_kind(t, g, pre, e));
+    if (!pre) TRY(read_own_regexes(t, g, e));
     TRY(read_tokens(t, g, list, e));
     TRY(read_rules(t, g, e));
     TRY(read_specials(t, g, e));
@@ -497,6 +517,13 @@ static void write_own(const struct tok *t, struct gguf_w *w) {
         gguf_w_str(w, OWN("space_prefix"), how);
     }
     if (meta) gguf_w_bool(w, OWN("by_merges"), true);
+    if (t->n_own) {
+        gguf_w_arr_str(w, OWN("regexes"), t->own_regex, (uint64_t)t->n_own);
+        log_warn("split regex %.300s is not one that has a name: hone keeps it in " OWN(
+                     "regexes") "; other programs split text as \"%s\", the nearest, does, so ids "
+                                "can differ",
+                 t->own_regex[0], t->row->name);
+    }
     if (p->runs_only) gguf_w_bool(w, OWN("runs_only"), true);
     if (t->split_words) gguf_w_bool(w, OWN("split_words"), true);
     if (t->kind == TOK_UNIGRAM && t->float_sums) gguf_w_bool(w, OWN("float_sums"), true);

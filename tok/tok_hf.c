@@ -185,6 +185,7 @@ static int build(struct tok *t, const struct tok_files *f, int64_t n_vocab, cons
     TRY(hf_recognise(t, f, pre, e));
     if (n_vocab <= 0) n_vocab = largest_id(json_get(model, "vocab"), f) + 1;
     TRY(vocab_init(&t->v, n_vocab, e));
+    for (int i = 0; i < t->n_own; i++) t->own_regex[i] = arena_strdup(&t->v.arena, t->own_regex[i]);
     TRY(read_model(t, model, e));
     hf_decoder(t, json_get(f->tokenizer, "decoder"));
     TRY(hf_added(t, f, e));

@@ -62,6 +62,7 @@ struct found { /* What the pre_tokenizer tree holds. */
     const struct json *byte_level, *metaspace;
     const char *regex[PRETOK_LEVELS]; /* They stand in the order of use. */
     int n_regexes, n_others;
+    bool after_bytes; /* A Split sees the byte alphabet. */
     bool white_split; /* The text is cut into words, and the white space between them is dropped. */
     /* The text is cut behind spaces, of which none are left after normalization. */
     bool space_split;
@@ -76,12 +77,17 @@ static void add_regex(struct found *f, const char *re) {
         f->n_others++;
 }
 
+static void add_split(struct found *f, const char *re) {
+    if (f->byte_level) f->after_bytes = true;
+    add_regex(f, re);
+}
+
 static void look_at_split(const struct json *j, struct found *f) {
     const struct json *behavior = json_get(j, "behavior"), *pattern = json_get(j, "pattern");
     if (hf_is(json_get(pattern, "String"), " ") && hf_is(behavior, "MergedWithPrevious"))
         f->space_split = true;
     else if (hf_is(behavior, "Isolated") && !json_bool(json_get(j, "invert"), false))
-        add_regex(f, json_str(json_get(pattern, "Regex")));
+        add_split(f, json_str(json_get(pattern, "Regex")));
     else
         f->n_others++;
 }
@@ -186,11 +192,23 @@ static int named_pre(struct tok *t, const char *pre, struct err *e) {
     return t->row ? 0 : pretok_unknown(pre, e);
 }
 
+/* Takes the row with these regexes, or one that cuts alike. Failing that the regexes run as they
+ * are, under the name of the row that comes nearest, for other programs. */
+static void by_regexes(struct tok *t, const struct found *f) {
+    t->row = pretok_by_regexes(f->regex, f->n_regexes, t->prep.nfc, t->ignore_merges);
+    if (t->row || f->after_bytes) return;
+    t->row = pretok_by_behaviour(f->regex, f->n_regexes, t->prep.nfc, t->ignore_merges);
+    if (t->row) return;
+    t->row = pretok_most_like(f->regex, f->n_regexes);
+    for (int i = 0; t->row && i < f->n_regexes; i++) t->own_regex[i] = f->regex[i];
+    if (t->row) t->n_own = f->n_regexes;
+}
+
 static int recognise_bytes(struct tok *t, const struct found *f, const char *pre, struct err *e) {
     if (pre)
         TRY(named_pre(t, pre, e));
     else if (!f->n_others && f->n_regexes && !f->white_split && !f->metaspace)
-        t->row = pretok_by_regexes(f->regex, f->n_regexes, t->prep.nfc, t->ignore_merges);
+        by_regexes(t, f);
     if (!t->row) return unknown_pre(f, e);
     t->pre = t->row->name;
     if (json_bool(json_get(f->byte_level, "add_prefix_space"), false)) {
@@ -266,7 +284,7 @@ int hf_recognise(struct tok *t, const struct tok_files *files, const char *pre, 
     look_at_norm(json_get(files->tokenizer, "normalizer"), 0, &n);
     look_at_pre(json_get(files->tokenizer, "pre_tokenizer"), 0, &f);
     int rc = decide(t, &n, &f, files->model, pre, e);
-    if (!rc && t->row && !pre) t->pre = pre_name(t->row, files->model);
+    if (!rc && t->row && !pre && !t->n_own) t->pre = pre_name(t->row, files->model);
     buf_release(&f.regexes);
     return rc;
 }

@@ -61,8 +61,10 @@ struct tok {
     int64_t n_merges;
     float *score; /* [v.n] TOK_SPM, TOK_UNIGRAM; of TOK_META for other readers only, or NULL */
     int64_t special[TS_COUNT];
-    const struct pretok_row *row; /* TOK_BYTES */
-    const char *pre;              /* NULL: none */
+    const struct pretok_row *row;         /* TOK_BYTES */
+    const char *pre;                      /* NULL: none */
+    const char *own_regex[PRETOK_LEVELS]; /* of the file, in place of the row's; n_own of them */
+    int n_own;
     struct prep prep;
     bool ignore_merges, byte_fallback, fuse_unk;
     bool split_words; /* TOK_META, TOK_UNIGRAM: cut in front of each U+2581 */

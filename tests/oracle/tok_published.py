@@ -130,7 +130,17 @@ def decoder_families():
     yield tf.hf_family("decoder-both", tok, replaces=True)
 
 
+# ---- split regexes --------------------------------------------------------------------------------------------------------------
+def regex_families():
+    one = tf.QWEN2.replace(r"|\p{N}|", r"|\p{N}{1}|").replace(r"\s*[\r\n]+", r"(?:\s*[\r\n]+)")
+    yield tf.hf_family("regex-rewritten", tf.byte_level("qwen2", tf.cut(one), normalizers.NFC(), False), pre="qwen2")
+    own = r"[A-Z]?[a-z]+(?:-[a-z]+)*|\p{N}{1,2}| ?\p{L}\p{M}*| ?[^\s\p{L}\p{N}]+$|[^\s\p{L}\p{N}]|\s+"
+    yield tf.hf_family("regex-own", tf.byte_level("own", tf.cut(own), None, False))
+    yield tf.hf_family("regex-own-levels", tf.byte_level("own", tf.cut(r"\p{N}{1,2}", r"[\p{Han}]|^ +", tf.LLAMA3.replace("?\\p{L}+", "?[\\p{L}_]+")), None, False))
+
+
 def families():
+    yield from regex_families()
     yield from tiktoken_families()
     yield from added_families()
     yield from decoder_families()

@@ -107,9 +107,84 @@ static void test_regexes(void) {
     CHECK(!pretok_by_regexes(digits, 0, false, false));
 }
 
+static int n_regexes(const struct pretok_row *row) {
+    int n = 0;
+    while (n < PRETOK_LEVELS && row->regex[n]) n++;
+    return n;
+}
+
+static bool same_row(const struct pretok_row *a, const struct pretok_row *b) {
+    int n = n_regexes(a);
+    if (n != n_regexes(b)) return false;
+    for (int i = 0; i < n; i++)
+        if (strcmp(a->regex[i], b->regex[i]) != 0) return false;
+    return true;
+}
+
+/* The probe text tells every two rows with other regexes apart, but for bailingmoe's, which always
+ * cut as stablelm2's. */
+static void test_behaviour(void) {
+    const struct pretok_row *row;
+    for (size_t i = 0; (row = pretok_at(i)) != NULL; i++) {
+        if (row->chars || strcmp(row->name, "bailingmoe") == 0) continue;
+        const struct pretok_row *got =
+            pretok_by_behaviour(row->regex, n_regexes(row), row->nfc, row->ignore_merges);
+        if (!got || !same_row(row, got))
+            CHECK_FAIL("%s cuts as %s", row->name, got ? got->name : "none");
+    }
+}
+
+/* The same rules in other words, and others that only look like them. */
+static void test_rewritten(void) {
+    static const struct {
+        const char *regex, *name; /* NULL: none */
+    } list[] = {
+        {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1}| "
+         "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+         "stablelm2"},
+        {"'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| "
+         "?[^\\s\\p{L}\\p{N}]+[\\n\\r]*|\\s*[\\n\\r]+|\\s+(?=\\s|$)|\\s+",
+         "dbrx"},
+        {"'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| "
+         "?[^\\s\\p{L}\\p{N}]+[\\n\\r]*|\\s*[\\n\\r]+|\\s+(?!\\S)|\\s+",
+         "dbrx"},
+        {"'(?:[sdmt]|ll|ve|re)| ?\\p{L}+| ?\\p{N}+| ?[^\\p{N}\\s\\p{L}]+|\\s+(?!\\S)|\\s+",
+         "gpt-2"},
+        {"\\p{N}{1,2}|\\p{L}+", NULL},
+    };
+    for (size_t i = 0; i < COUNT_OF(list); i++) {
+        const struct pretok_row *got = pretok_by_behaviour(&list[i].regex, 1, false, false);
+        if (!list[i].name && got) CHECK_FAIL("regex %zu cuts as %s", i, got->name);
+        if (list[i].name && !got) CHECK_FAIL("regex %zu is not known", i);
+        if (list[i].name && got) CHECK_EQ_STR(got->name, list[i].name);
+    }
+}
+
+/* A regex of a file that explodes ends, and one that is no regex is refused. */
+static void test_own(void) {
+    static const char *const bad[] = {"(", "", "[a-z&&b]", "\\h+", "\xff", "(?<=a*)b"};
+    const char *slow = "(a|aa)+$|(a+)+b";
+    struct pretok *p = NULL;
+    struct err e;
+    char text[4001];
+    for (size_t i = 0; i < COUNT_OF(bad); i++)
+        CHECK_ERR(pretok_new_own(&p, &bad[i], 1, &e), ERR_DATA, "split regex");
+    CHECK_OK(pretok_new_own(&p, &slow, 1, &e));
+    memset(text, 'a', sizeof text - 1);
+    text[sizeof text - 2] = 'c';
+    text[sizeof text - 1] = 0;
+    struct pretok_run *run = pretok_run_new(p);
+    CHECK_EQ_I64((int64_t)pretok_next(run, text, strlen(text), 0), (int64_t)strlen(text));
+    pretok_run_free(run);
+    pretok_free(p);
+}
+
 int main(void) {
     RUN(test_pieces);
     RUN(test_names);
     RUN(test_regexes);
+    RUN(test_behaviour);
+    RUN(test_rewritten);
+    RUN(test_own);
     return check_done();
 }

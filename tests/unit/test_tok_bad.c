@@ -57,9 +57,9 @@ static void test_bad_json(void) {
         {TOY(ABC ",\"merges\":[],\"end_of_word_suffix\":\"</w>\"", ""), "end_of_word_suffix", 0},
         {"{\"model\":{" ABC ",\"merges\":[]}}", "--pre NAME", 0},
         {"{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\","
-         "\"pattern\":{\"Regex\":\"my own\"},\"behavior\":\"Isolated\"},{\"type\":\"ByteLevel\","
+         "\"pattern\":{\"Regex\":\"my (own\"},\"behavior\":\"Isolated\"},{\"type\":\"ByteLevel\","
          "\"use_regex\":false}]},\"model\":{" ABC ",\"merges\":[]}}",
-         "split regex my own is not known", 0},
+         "split regex my (own is not known", 0},
         {"{\"pre_tokenizer\":{\"type\":\"Whitespace\"},\"model\":{" ABC ",\"merges\":[]}}",
          "qwen35, tekken, gpt-2", 0},
     };
