@@ -99,7 +99,7 @@ done
 for cls in BloomForCausalLM OPTForCausalLM GPTJForCausalLM; do
     rm -rf "$t/src"
     cp -r $m/qwen3 "$t/src"
-    sed "s/Qwen3ForCausalLM/$cls/" $m/qwen3/config.json > "$t/src/config.json"
+    sed "s/Qwen3ForCausalLM/$cls/; s/\"model_type\": \"qwen3\"/\"model_type\": \"other\"/" $m/qwen3/config.json > "$t/src/config.json"
     says 3 "model class $cls is not known" convert "$t/src" -o "$t/q"
     grep -q ' llama' "$t/e" && say "an architecture is offered that has this name only: $(cat "$t/e")"
     says 3 "model class $cls is not known" make "$t/src" -o "$t/d2" --recipes Q8_0
