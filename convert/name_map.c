@@ -331,7 +331,7 @@ static int count_mtp(struct mapping *m, bool no_mtp, struct err *e) {
                        hfdir_path(m->p->dir), (long long)n);
     else if (n && !said)
         log_warn("config.json names no MTP layer, but its tensors are there: it is kept");
-    else if (said && !n)
+    else if (said && !n && hfdir_said(m->p->dir, "num_nextn_predict_layers|mtp_num_hidden_layers"))
         log_info(
             "config.json names %lld MTP layer(s), but the tensors are not there: none is written",
             (long long)said);

@@ -68,12 +68,16 @@ static void put_missing(struct hfdir *dir, struct json *obj, const char *name, c
     put(hfdir_arena(dir), obj, name, json_type(top) == JSON_NUM ? top : json_get(fill, name));
 }
 
+#define ORIGINAL "original_max_position_embeddings"
 /* Returns the complete rope parameters of one kind of layers: those of `from`, what the top of
- * config.json says, and the class's `fill`. theta: the names of its base at the top. */
+ * config.json says, and the class's `fill` and `keys`. theta: the names of its base at the top. */
 static struct json *complete_rope(struct hfdir *dir, const struct json *from, const char *theta,
-                                  const struct json *fill) {
+                                  const struct json *fill, const struct json *keys) {
+    static const char *const longer[] = {"llama3", "yarn", "longrope"};
     struct arena *a = hfdir_arena(dir);
     struct json *r = json_new(a, JSON_OBJ);
+    const struct json *context = hfdir_said(dir, "max_position_embeddings");
+    if (!context) context = json_get(keys, "max_position_embeddings");
     for (const struct json *m = json_first(from); m; m = json_next(m))
         if (json_type(m) != JSON_OBJ) put(a, r, json_name(m), m);
     if (!json_get(r, "rope_type")) {
@@ -82,9 +86,12 @@ static struct json *complete_rope(struct hfdir *dir, const struct json *from, co
     }
     put_missing(dir, r, "rope_theta", theta, fill);
     put_missing(dir, r, "partial_rotary_factor", "partial_rotary_factor|rotary_pct", fill);
-    /* transformers lets the one at the top win */
-    put(a, r, "original_max_position_embeddings",
-        hfdir_said(dir, "original_max_position_embeddings"));
+    /* transformers lets the one at the top win, and takes the model's context where there is none
+     */
+    put(a, r, ORIGINAL, hfdir_said(dir, ORIGINAL));
+    for (size_t i = 0; i < COUNT_OF(longer) && !json_get(r, ORIGINAL); i++)
+        if (strcmp(json_str(json_get(r, "rope_type")), longer[i]) == 0)
+            put(a, r, ORIGINAL, json_get(keys, ORIGINAL) ? json_get(keys, ORIGINAL) : context);
     return r;
 }
 
@@ -95,14 +102,16 @@ static bool nested(const struct json *rope) {
 }
 
 static void add_kind(struct hfdir *dir, struct json *to, const char *kind, const struct json *from,
-                     const struct json *fill) {
+                     const struct json *entry) {
+    const struct json *fill = json_get(entry, "fill"), *keys = json_get(entry, "keys");
     const struct json *mine = nested(fill) ? json_get(fill, kind) : fill;
     const struct json *theta = json_get(mine, "rope_theta"),
                       *main = json_get(json_get(fill, ROPE_FULL), "rope_theta");
     /* Layers with a window have a base of their own where the class gives them one. */
     const bool own = strcmp(kind, ROPE_FULL) != 0 && nested(fill) && !json_equal(theta, main);
     put(hfdir_arena(dir), to, kind,
-        complete_rope(dir, from, own ? "rope_local_base_freq|swa_rope_theta" : "rope_theta", mine));
+        complete_rope(dir, from, own ? "rope_local_base_freq|swa_rope_theta" : "rope_theta", mine,
+                      keys));
 }
 
 /* Returns the rope parameters in the newer form: one object, or one for each kind of layers. */
@@ -110,17 +119,18 @@ static const struct json *rope_of(struct hfdir *dir, const struct json *entry) {
     const struct json *from = hfdir_said(dir, "rope_scaling|rope_parameters");
     const struct json *fill = json_get(entry, "fill");
     if (json_type(from) != JSON_OBJ || !json_len(from)) from = json_get(entry, "rope");
-    if (!nested(from) && !nested(fill)) return complete_rope(dir, from, "rope_theta", fill);
+    if (!nested(from) && !nested(fill))
+        return complete_rope(dir, from, "rope_theta", fill, json_get(entry, "keys"));
     struct json *r = json_new(hfdir_arena(dir), JSON_OBJ);
     if (!nested(from)) {
-        add_kind(dir, r, ROPE_FULL, from, fill);
+        add_kind(dir, r, ROPE_FULL, from, entry);
         from = NULL;
     }
     for (const struct json *m = json_first(from); m; m = json_next(m))
-        if (json_type(m) == JSON_OBJ) add_kind(dir, r, json_name(m), m, fill);
+        if (json_type(m) == JSON_OBJ) add_kind(dir, r, json_name(m), m, entry);
     for (const struct json *m = json_first(fill); m; m = json_next(m))
         if (json_type(m) == JSON_OBJ && !json_get(r, json_name(m)))
-            add_kind(dir, r, json_name(m), NULL, fill);
+            add_kind(dir, r, json_name(m), NULL, entry);
     return r;
 }
 
@@ -150,10 +160,12 @@ static void put_layers(struct hfdir *dir, struct json *over) {
     struct err ignored;
     char text[24];
     size_t used;
-    if (json_type(list) != JSON_ARR && !hfdir_said(dir, count))
-        list = hfdir_said(dir, "layer_types");
-    if (json_type(list) != JSON_ARR) return;
-    const int len = snprintf(text, sizeof text, "%lld", (long long)json_len(list));
+    if (json_type(list) != JSON_ARR && hfdir_said(dir, count)) return;
+    if (json_type(list) != JSON_ARR) list = hfdir_said(dir, "layer_types|hybrid_override_pattern");
+    const char *letters = json_str(list); /* of Nemotron-H */
+    if (json_type(list) != JSON_ARR && !letters) return;
+    const int len = snprintf(text, sizeof text, "%lld",
+                             letters ? (long long)strlen(letters) : (long long)json_len(list));
     static const struct json_opts plain;
     if (!json_parse_in(&n, hfdir_arena(dir), text, (size_t)len, &plain, "layers", &used, &ignored))
         put(hfdir_arena(dir), over, "num_hidden_layers", n);
@@ -173,6 +185,7 @@ void config_complete(struct hfdir *dir) {
 /* Notes a default that decides something: a number, or a switch that is on. */
 static void note(void *ud, const struct json *m) {
     struct buf *b = ud;
+    if (strstr(json_name(m), "nextn")) return; /* the tensors say it */
     if (json_type(m) != JSON_NUM && !json_bool(m, false)) return;
     buf_fmt(b, "%s%s ", b->len ? ", " : "", json_name(m));
     json_write(b, m);

@@ -80,6 +80,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     TRY(hf_check_off(dir, no, e));
     TRY(hf_check_is(dir, "hidden_act", "silu", e));
     TRY(hf_check_rope(dir, e));
+    TRY(hf_mamba_inner(h, dir, e));
     if (json_type(at) == JSON_ARR)
         return err_set(e, ERR_DATA, "attn_layer_indices is set, which the format cannot hold");
     if (json_bool(hfdir_hparam(dir, "mamba_rms_norm"), false) &&

@@ -99,6 +99,11 @@ static double quantile(double p) {
 static int sparsity_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *list = hfdir_hparam(dir, "activation_sparsity_pattern");
     int64_t i = 0;
+    if (!list) { /* as its class has it */
+        for (; i < h->d[HD_LAYERS]; i++)
+            h->layer[i].peaks = i < 10 && h->d[HD_LAYERS] > 10 ? (float)quantile(0.95) : -INFINITY;
+        return 0;
+    }
     if (json_type(list) != JSON_ARR || json_len(list) != h->d[HD_LAYERS])
         return err_set(e, ERR_DATA, "activation_sparsity_pattern has no entry for each layer");
     for (const struct json *j = json_first(list); j; j = json_next(j), i++) {

@@ -142,7 +142,11 @@ static int set_once(int64_t *to, const struct json *j, const char *what, struct 
 /* Reads the sizes of full layers by layer index, where configs that were saved again have them. */
 static int sizes_from_layers(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *all = hfdir_hparam(dir, "per_layer_config");
-    if (json_type(all) != JSON_OBJ) return 0;
+    if (json_type(all) != JSON_OBJ) { /* as its class has them */
+        if (!h->d[HD_HEAD_DIM]) h->d[HD_HEAD_DIM] = 512;
+        if (!json_bool(hfdir_hparam(dir, "attention_k_eq_v"), false)) h->d[HD_KV_HEADS] = 0;
+        return 0;
+    }
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) {
         const struct json *one = json_first(all); /* by number: transformers writes "05", too */
         while (one && strtoll(json_name(one), NULL, 10) != i) one = json_next(one);

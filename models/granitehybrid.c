@@ -81,6 +81,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     TRY(hf_check_off(dir, no, e));
     TRY(hf_check_is(dir, "hidden_act", "silu", e));
     TRY(hf_check_rope(dir, e));
+    TRY(hf_mamba_inner(h, dir, e));
     if (hfdir_hparam(dir, "attn_layer_indices")) return bamba_from_hf(h, dir, e);
     h->d[HD_NO_ROPE] = !pos || strcmp(pos, "rope") != 0;
     if (h->d[HD_NO_ROPE])
@@ -89,7 +90,10 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
         h->d[HD_FF] = h->d[HD_FF_SHEXP];
         h->d[HD_FF_SHEXP] = h->d[HD_EXPERTS_USED] = 0;
     }
-    return layers_mixers_hf(h, hfdir_hparam(dir, "layer_types"), "mamba", e);
+    const struct json *types = hfdir_hparam(dir, "layer_types");
+    if (types) return layers_mixers_hf(h, types, "mamba", e);
+    for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) *layers_own(h, HD_KV_HEADS, i) = 0;
+    return 0;
 }
 
 static const char finetuned[] = "granitehybrid.rope.scaling.finetuned";

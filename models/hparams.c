@@ -283,8 +283,9 @@ static int row_from_hf(struct hparams *h, const struct hp_row *r, const struct h
                        struct seen *seen, struct err *e) {
     char name[128];
     const struct json *j = r->hf ? find_hf(dir, r->hf, name) : NULL;
-    if (!j) {
-        if (r->hf && (r->flags & HPF_REQUIRED))
+    const bool derived = json_str(j) && strcmp(json_str(j), "auto") == 0;
+    if (!j || derived) {
+        if (r->hf && (r->flags & HPF_REQUIRED) && !derived)
             return err_set(e, ERR_DATA, "%.*s is missing", (int)strcspn(r->hf, "|"), r->hf);
         store_default(h, r, seen);
         return 0;

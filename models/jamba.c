@@ -73,6 +73,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     if (!json_i64(hfdir_hparam(dir, "mamba_expand"), &expand) || expand < 1 || expand > 64)
         expand = 2;
     TRY(hparams_mul(h, HD_LIN_INNER, expand, h->d[HD_EMBD], e));
+    if (!h->d[HD_LIN_V_HEADS]) h->d[HD_LIN_V_HEADS] = (h->d[HD_EMBD] + 15) / 16; /* "auto" */
     if (!h->d[HD_KV_HEADS]) h->d[HD_KV_HEADS] = h->d[HD_HEADS];
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) {
         const bool attn = every(dir, "attn_layer_period", "attn_layer_offset", i),

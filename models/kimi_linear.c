@@ -20,12 +20,12 @@ static const struct hp_row hp[] = {
     {"rope.dimension_count", "qk_rope_head_dim", HD_ROT, HPF_REQUIRED, 0}, /* of keys beside the latent row; rope turns none */
     {NULL, "qk_nope_head_dim", HD_NOPE, HPF_NO_KEY | HPF_REQUIRED, 0},
     {"attention.key_length", NULL, HD_HEAD_DIM, 0, 0},
-    {"attention.value_length", "head_dim", HD_VALUE_KEY, 0, 0},
+    {"attention.value_length", "head_dim|qk_rope_head_dim", HD_VALUE_KEY, 0, 0},
     {"attention.key_length_mla", NULL, HD_KEY_MLA, 0, 0},
     {"attention.value_length_mla", "v_head_dim", HD_VALUE_MLA, HPF_REQUIRED, 0},
-    {"ssm.conv_kernel", "linear_attn_config.short_conv_kernel_size", HD_CONV_K, HPF_REQUIRED, 0},
-    {"kda.head_dim", "linear_attn_config.head_dim", HD_LIN_K_DIM, HPF_REQUIRED, 0},
-    {NULL, "linear_attn_config.num_heads", HD_LIN_V_HEADS, HPF_NO_KEY, 0},
+    {"ssm.conv_kernel", "linear_attn_config.short_conv_kernel_size|linear_conv_kernel_dim", HD_CONV_K, HPF_REQUIRED, 0},
+    {"kda.head_dim", "linear_attn_config.head_dim|linear_head_dim", HD_LIN_K_DIM, HPF_REQUIRED, 0},
+    {NULL, "linear_attn_config.num_heads|linear_num_heads", HD_LIN_V_HEADS, HPF_NO_KEY, 0},
     {"vocab_size", "vocab_size", HD_VOCAB, HPF_REQUIRED, 0},
     HP_ROW_RMS_EPS, HP_ROW_ROPE_BASE, HP_ROW_FF, HP_ROW_LEAD_DENSE, HP_ROW_EXPERT_SCALE, HP_ROW_GATING(2),
     {"expert_weights_norm", "moe_renormalize", HD_NORM_TOPK, HPF_BOOL | HPF_ZERO_OK, 1},
@@ -92,7 +92,8 @@ static int derive(struct hparams *h, struct err *e) {
 
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", NULL};
-    const struct json *at = json_get(hfdir_hparam(dir, "linear_attn_config"), "full_attn_layers");
+    const struct json *at = json_get(hfdir_hparam(dir, "linear_attn_config"), "full_attn_layers"),
+                      *types = hfdir_hparam(dir, "layer_types");
     int64_t groups;
     TRY(hf_check_off(dir, no, e));
     TRY(hf_check_is(dir, "hidden_act", "silu", e));
@@ -104,7 +105,10 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
                        "q_lora_rank, mla_use_nope or num_expert_group is not what this "
                        "architecture can hold");
     h->d[HD_KV_HEADS] = 1;
-    for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) *layers_own(h, HD_KV_HEADS, i) = 0;
+    TRY(hf_lead_dense(h, dir, e));
+    if (!at && types) return layers_mixers_hf(h, types, "linear_attention", e);
+    for (int64_t i = 0; i < h->d[HD_LAYERS]; i++)
+        *layers_own(h, HD_KV_HEADS, i) = !at && i && i % 4 == 0;       /* as its class has it */
     for (const struct json *t = json_first(at); t; t = json_next(t)) { /* counted from 1 */
         int64_t i;
         if (!json_i64(t, &i) || i < 1 || i > h->d[HD_LAYERS])

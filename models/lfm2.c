@@ -83,7 +83,8 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
         TRY(adjust_ff(h, dir, e));
     if (types) return layers_mixers_hf(h, types, "conv", e);
     if (!h->d[HD_KV_HEADS]) h->d[HD_KV_HEADS] = h->d[HD_HEADS];
-    for (int64_t i = 0; at && i < h->d[HD_LAYERS]; i++) *layers_own(h, HD_KV_HEADS, i) = 0;
+    for (int64_t i = 0; i < h->d[HD_LAYERS]; i++)
+        *layers_own(h, HD_KV_HEADS, i) = at ? 0 : h->d[HD_KV_HEADS];
     for (const struct json *t = json_first(at); t; t = json_next(t)) {
         int64_t i;
         if (!json_i64(t, &i) || i < 0 || i >= h->d[HD_LAYERS])

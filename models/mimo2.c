@@ -53,11 +53,14 @@ static int derive(struct hparams *h, struct err *e) {
 
 /* Reads lists of 0 and 1 with an entry for each layer: which have a window, which experts. */
 static int lists(struct hparams *h, const struct hfdir *dir, struct err *e) {
-    const struct json *w = json_first(hfdir_hparam(dir, "hybrid_layer_pattern"));
+    const bool newer = hfdir_hparam(dir, "layer_types") != NULL;
+    const struct json *w = newer ? NULL : json_first(hfdir_hparam(dir, "hybrid_layer_pattern"));
     const struct json *m = json_first(hfdir_hparam(dir, "moe_layer_freq"));
-    for (int64_t i = 0; w && i < h->d[HD_LAYERS]; w = json_next(w), i++)
-        *layers_own(h, HD_WINDOW, i) = json_num(w, 0) > 0 ? h->d[HD_WINDOW] : 0;
-    if (m) h->d[HD_LEAD_DENSE] = 0;
+    const bool neither = !w && !newer; /* as its class has it: the first and each 6th see all */
+    for (int64_t i = 0; (w || neither) && i < h->d[HD_LAYERS]; w = json_next(w), i++)
+        *layers_own(h, HD_WINDOW, i) =
+            (w ? json_num(w, 0) > 0 : i && (i + 1) % 6) ? h->d[HD_WINDOW] : 0;
+    h->d[HD_LEAD_DENSE] = !m;
     for (int64_t i = 0; m && i < h->d[HD_LAYERS]; m = json_next(m), i++) {
         const bool dense = !(json_num(m, 0) > 0);
         if (dense && h->d[HD_LEAD_DENSE] < i)

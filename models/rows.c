@@ -50,6 +50,14 @@ int derive_mamba2(struct hparams *h, struct err *e) {
     return 0;
 }
 
+int hf_mamba_inner(struct hparams *h, const struct hfdir *dir, struct err *e) {
+    int64_t expand;
+    if (h->d[HD_LIN_INNER] || h->d[HD_LIN_V_DIM]) return 0;
+    if (!json_i64(hfdir_hparam(dir, "mamba_expand"), &expand) || expand < 1 || expand > 64)
+        expand = 2;
+    return hparams_mul(h, HD_LIN_INNER, expand, h->d[HD_EMBD], e);
+}
+
 /* Returns a text on what a config.json without the rope type would mean. */
 static const char *without_rope(const char *type) {
     return strcmp(type, "dynamic") == 0

@@ -182,6 +182,9 @@ int derive_shared_experts(struct hparams *h, struct err *e);
 int derive_linear(struct hparams *h, struct err *e);
 /* Derives for Mamba 2 what derive_linear does, and the width of a group and the rows of ssm_in. */
 int derive_mamba2(struct hparams *h, struct err *e);
+/* Sets HD_LIN_INNER of Mamba 2 where config.json has neither it nor the width of a head:
+ * mamba_expand times the width of the model. */
+int hf_mamba_inner(struct hparams *h, const struct hfdir *dir, struct err *e);
 /* Refuses rope scalings that the graph does not compute. */
 int hf_check_rope(const struct hfdir *dir, struct err *e);
 /* Reads the rope scaling "llama3" (HD_FREQS) where config.json asks for it; otherwise refuses what

@@ -31,7 +31,8 @@ def entry(cls):
     fields = {f.name: f.default for f in dataclasses.fields(cls)}
     base = {f.name for f in dataclasses.fields(PreTrainedConfig)}
     out = {"class": cls.__name__}
-    also = {k: v for k, v in cls.attribute_map.items() if {k, v} <= KEYS}
+    also = {k: v for k, v in cls.attribute_map.items() if k in KEYS or v in KEYS}
+    partner = {**also, **{v: k for k, v in also.items()}}
     if also:
         out["also"] = also
     rope = rope_of(cls)
@@ -41,7 +42,12 @@ def entry(cls):
         out["fill"] = plain(fill, types=False)  # what other parameters leave out
         if plain(rope) != out["fill"]:
             out["rope"] = plain(rope)  # of a file without any
-    out["keys"] = {k: v for k, v in fields.items() if k in KEYS and k not in base and type(v) in PLAIN}
+    keys = {k: v for k, v in fields.items() if k not in base and type(v) in PLAIN}
+    keys.update({partner[k]: v for k, v in keys.items() if k in partner})
+    dense = getattr(cls(), "mlp_layer_types", None) or []  # a list that follows from the number of layers
+    if "dense" in dense:
+        keys.setdefault("first_k_dense_replace", dense.count("dense"))
+    out["keys"] = {k: v for k, v in keys.items() if k in KEYS}
     return out
 
 

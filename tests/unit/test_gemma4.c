@@ -303,7 +303,7 @@ static void test_refuses_bad_configs(void) {
     refused("\"num_key_value_heads\": 2", "\"num_key_value_heads\": 3", "cannot share");
     refused("\"num_kv_shared_layers\": 0", "\"num_kv_shared_layers\": 6", "of 6 layers");
     refused("\"num_kv_shared_layers\": 0", "\"num_kv_shared_layers\": 4", "no layer of its kind");
-    refused("\"attention_k_eq_v\": true", "\"attention_k_eq_v\": false", "attn_v");
+    refused("\"attention_k_eq_v\": true", "\"attention_k_eq_v\": false", "k_proj.weight has shape");
     refused_of(e, "\"hidden_size_per_layer_input\": 8", "\"hidden_size_per_layer_input\": 0",
                "not part of");
     refused_of(e, "\"use_double_wide_mlp\": true", "\"use_double_wide_mlp\": false", "asks for");

@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Makes tests/golden/configs/resaved.json: what transformers makes of the config.json of every micro checkpoint in tests/golden.
+
+A line per checkpoint. "v5" and "v4" turn its config.json into the one that transformers 5 and 4 save again. "absent" has, for each
+key that transformers can do without, what turns "v5" into what is saved when config.json leaves the key out; "null" the same where
+it is null and not kept; "absent5" where a member of "v5"'s own rope_parameters is left out. A change is {"set": members, "drop": names,
+"in": changes of members}. So conversion of a file without a key must equal conversion of the file that transformers makes of it.
+
+Usage: python3 tests/oracle/config_matrix.py v4; python3 tests/oracle/config_matrix.py v5   (from the repository root;
+       each with its own release: transformers 4.57 and 5.24. The second keeps what the first wrote.)
+"""
+import copy
+import glob
+import json
+import os
+import sys
+import tempfile
+
+import transformers
+from transformers import AutoConfig
+
+OUT = "tests/golden/configs/resaved.json"
+# Ids of tokens are the tokenizer's business: conversion takes them from its files first.
+NOT_READ = ("transformers_version", "vision_config", "audio_config", "dtype", "torch_dtype")
+
+# What hone reads and transformers does not: a list of layers by its older name, and a context beside the rope parameters.
+OTHER = {"archs/mimo2": [("absent", "num_hidden_layers")], "archs/phimoe": [("absent5", "original_max_position_embeddings")]}
+
+
+def is_read(key):
+    return key not in NOT_READ and not key.endswith("_token_id")
+
+
+def saved(config):
+    """What is saved of a config; None where transformers refuses it."""
+    with tempfile.TemporaryDirectory() as d:
+        try:
+            with open(d + "/config.json", "w") as f:
+                json.dump(config, f)
+            AutoConfig.from_pretrained(d).save_pretrained(d + "/new")
+            with open(d + "/new/config.json") as f:
+                return json.load(f)
+        except Exception:
+            return None
+
+
+def change(a, b):
+    out = {"set": {}, "drop": [k for k in a if k not in b and is_read(k)], "in": {}}
+    for k, v in b.items():
+        if k == "text_config" and isinstance(a.get(k), dict):
+            inner = change(a[k], v)
+            if inner:
+                out["in"][k] = inner
+        elif is_read(k) and (k not in a or a[k] != v or type(a[k]) is not type(v)):
+            out["set"][k] = v
+    return {k: v for k, v in out.items() if v}
+
+
+def text(config):
+    return config.get("text_config") if isinstance(config.get("text_config"), dict) else config
+
+
+def variants(config, base, null):
+    """What leaving a key out, or a null in its place, makes of `base`."""
+    out = {}
+    for k in text(config):
+        if k in ("architectures", "model_type", "torch_dtype", "dtype", "bos_token_id", "eos_token_id", "pad_token_id"):
+            continue
+        if k == "tie_word_embeddings" and text(config) is not config:
+            continue  # the root's decides
+        c = copy.deepcopy(config)
+        if null and text(c)[k] is None:
+            continue
+        text(c)[k] = None
+        if not null:
+            del text(c)[k]
+        s = saved(c)
+        if s is not None:
+            out[k] = change(base, s)
+    return out
+
+
+def rope_members(base):
+    out = {}
+    rope = text(base).get("rope_parameters") or {}
+    kinds = [[k] for k, v in rope.items() if isinstance(v, dict)] or [[]]
+    for kind in kinds:
+        of = rope[kind[0]] if kind else rope
+        for m in of:
+            c = copy.deepcopy(base)
+            inner = text(c)["rope_parameters"]
+            del (inner[kind[0]] if kind else inner)[m]
+            s = saved(c)
+            if s is not None:
+                out[".".join(kind + [m])] = change(base, s)
+    return out
+
+
+def main():
+    mode = sys.argv[1]
+    table = {}
+    if os.path.exists(OUT):
+        with open(OUT) as f:
+            table = json.load(f)
+    for d in sorted(glob.glob("tests/golden/archs/*/") + glob.glob("tests/golden/models/*/")):
+        name = d.rstrip("/").removeprefix("tests/golden/")
+        with open(d + "config.json") as f:
+            config = json.load(f)
+        new = "rope_parameters" in text(config)  # which transformers 4 does not read
+        base = None if new and mode == "v4" else saved(config)
+        row = table.setdefault(name, {})
+        row.pop(mode, None)
+        if base is None:
+            print(name, "is not known to", transformers.__version__)
+            continue
+        row[mode] = change(config, base)
+        if mode == "v5":
+            row["absent"] = variants(config, base, False)
+            # where the null is kept, both files have it: nothing to compare
+            row["null"] = {k: v for k, v in variants(config, base, True).items() if v != {"set": {k: None}}}
+            row["absent5"] = rope_members(base)
+            for kind, key in OTHER.get(name, ()):
+                row[kind].pop(key)
+    os.makedirs(os.path.dirname(OUT), exist_ok=True)
+    with open(OUT, "w") as f:
+        f.write("{\n" + ",\n".join(json.dumps(k) + ": " + json.dumps(v, separators=(",", ":")) for k, v in sorted(table.items()) if v) + "\n}\n")
+
+
+if __name__ == "__main__":
+    transformers.logging.set_verbosity_error()
+    main()

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: MIT
+/* Tests of models/config.c over every micro checkpoint: its config.json as two releases of
+ * transformers save it again, without each key that they can do without, and with null in its
+ * place. tests/golden/configs/resaved.json has what transformers makes of each
+ * (tests/oracle/config_matrix.py); both files must give the same model. */
+#include <string.h>
+
+#include "core/hfdir.h"
+#include "core/json.h"
+#include "core/log.h"
+#include "tests/unit/micro.h"
+
+static struct json *table; /* by checkpoint */
+
+/* ---- changes of a config ---- */
+
+static bool listed(const struct json *list, const char *name) {
+    for (const struct json *x = json_first(list); x; x = json_next(x))
+        if (json_str(x) && strcmp(json_str(x), name) == 0) return true;
+    return false;
+}
+
+/* Returns obj with a change made: its members but those of "drop", changed by "in", then "set". */
+static struct json *changed(struct arena *a, const struct json *obj, const struct json *change) {
+    struct json *to = json_new(a, JSON_OBJ);
+    for (const struct json *m = json_first(obj); m; m = json_next(m)) {
+        const struct json *in = json_get(json_get(change, "in"), json_name(m));
+        if (listed(json_get(change, "drop"), json_name(m))) continue;
+        json_put(a, to, json_name(m), strlen(json_name(m)), in ? changed(a, m, in) : m);
+    }
+    for (const struct json *m = json_first(json_get(change, "set")); m; m = json_next(m))
+        json_put(a, to, json_name(m), strlen(json_name(m)), m);
+    return to;
+}
+
+/* Returns obj without the member at a path "a.b", or with null there. */
+static struct json *without(struct arena *a, const struct json *obj, const char *path, bool null) {
+    struct json *to = json_new(a, JSON_OBJ);
+    const size_t n = strcspn(path, ".");
+    for (const struct json *m = json_first(obj); m; m = json_next(m)) {
+        const char *name = json_name(m);
+        const bool is = strlen(name) == n && strncmp(name, path, n) == 0;
+        const struct json *v = !is       ? m
+                               : path[n] ? without(a, m, path + n + 1, null)
+                               : null    ? json_new(a, JSON_NULL)
+                                         : NULL;
+        if (v) json_put(a, to, name, strlen(name), v);
+    }
+    return to;
+}
+
+/* ---- what is read of one ---- */
+
+struct reading {
+    const struct arch *arch;
+    int rc;
+    struct hparams h;
+    struct err e;
+};
+
+static void read_config(struct reading *r, const struct json *config) {
+    struct buf b = {0};
+    struct hfdir *dir = NULL;
+    json_write(&b, config);
+    memset(r, 0, sizeof *r);
+    r->rc = hfdir_from_config(&dir, b.data, b.len, "it", &r->e);
+    if (!r->rc) {
+        r->arch = arch_find_dir(json_str(json_first(json_get(config, "architectures"))), dir);
+        r->rc = r->arch ? hparams_from_hf(&r->h, r->arch, dir, &r->e) : ERR_DATA;
+    }
+    hfdir_close(dir);
+    buf_release(&b);
+}
+
+/* Compares all but how the numbers of layers came to be (own). */
+static bool same_numbers(const struct hparams *a, const struct hparams *b) {
+#define SAME(member) (memcmp(&a->member, &b->member, sizeof a->member) == 0)
+    return SAME(d) && SAME(f) && SAME(d_windowed) && SAME(f_windowed) && SAME(layer) && SAME(far) &&
+           SAME(near) && SAME(mul) && a->tied == b->tied;
+}
+
+static int n_read, n_refused;
+/* Compares what is read of two configs. Those that are refused may be so for different reasons. */
+static void same(const struct json *one, const struct json *other, const char *what,
+                 const char *key) {
+    static struct reading a, b;
+    read_config(&a, one);
+    read_config(&b, other);
+    n_read += !a.rc;
+    n_refused += a.rc != 0;
+    if (a.rc != b.rc)
+        CHECK_FAIL("%s %s: %d \"%s\", but transformers' file gives %d \"%s\"", what, key, a.rc,
+                   a.rc ? a.e.msg : "", b.rc, b.rc ? b.e.msg : "");
+    else if (!a.rc && (a.arch != b.arch || !same_numbers(&a.h, &b.h)))
+        CHECK_FAIL("%s %s: not read as transformers' file", what, key);
+    for (int i = 0; !a.rc && !b.rc && i < HD_COUNT; i++)
+        if (a.h.d[i] != b.h.d[i])
+            CHECK_FAIL("%s: slot %d is %lld, not %lld", key, i, (long long)a.h.d[i],
+                       (long long)b.h.d[i]);
+}
+
+static struct json *config_of(const char *checkpoint) {
+    char *path = xasprintf("tests/golden/%s/config.json", checkpoint);
+    struct json *j = NULL;
+    struct err e = {0};
+    CHECK_OK(json_read(&j, path, 1 << 20, &e));
+    free(path);
+    return j;
+}
+
+/* Puts the part of a config that is about the text model back into the whole. */
+static const struct json *whole(struct arena *a, const struct json *config, const struct json *text,
+                                const struct json *part) {
+    struct json *to = json_new(a, JSON_OBJ);
+    if (text == config) return part;
+    for (const struct json *m = json_first(config); m; m = json_next(m))
+        json_put(a, to, json_name(m), strlen(json_name(m)), m == text ? part : m);
+    return to;
+}
+static const struct json *text_of(const struct json *config) {
+    const struct json *t = json_get(config, "text_config");
+    return json_type(t) == JSON_OBJ ? t : config;
+}
+
+static void check_keys(struct arena *a, const struct json *row, const struct json *config,
+                       const struct json *v5) {
+    static const struct {
+        const char *in, *rope;
+        bool null;
+    } kinds[] = {
+        {"absent", NULL, false}, {"null", NULL, true}, {"absent5", "rope_parameters.", false}};
+    for (size_t i = 0; i < COUNT_OF(kinds); i++) {
+        const struct json *base = kinds[i].rope ? v5 : config, *t = text_of(base);
+        for (const struct json *k = json_first(json_get(row, kinds[i].in)); k; k = json_next(k)) {
+            char *path = xasprintf("%s%s", kinds[i].rope ? kinds[i].rope : "", json_name(k));
+            char *what = xasprintf("%s, %s", json_name(row), kinds[i].in);
+            const struct json *mine = whole(a, base, t, without(a, t, path, kinds[i].null));
+            same(mine, changed(a, v5, k), what, json_name(k));
+            free(path);
+            free(what);
+        }
+    }
+}
+
+static void test_keys(void) {
+    for (const struct json *row = json_first(table); row; row = json_next(row)) {
+        struct arena a;
+        struct json *config = config_of(json_name(row));
+        const struct json *v4 = json_get(row, "v4"), *v5 = json_get(row, "v5");
+        arena_init(&a);
+        if (v4) same(config, changed(&a, config, v4), json_name(row), "by 4");
+        if (v5) {
+            const struct json *saved = changed(&a, config, v5);
+            same(config, saved, json_name(row), "by 5");
+            check_keys(&a, row, config, saved);
+        }
+        arena_release(&a);
+        json_free(config);
+    }
+    printf("%d read, %d refused\n", n_read, n_refused);
+    CHECK(n_read > 2000 && n_refused < n_read / 10);
+}
+
+/* ---- conversion ---- */
+
+static void convert_as(const struct json *config, const char *out) {
+    struct buf b = {0};
+    struct err e = {0};
+    struct convert_report r;
+    struct convert_opts o = {.src = tmp_path("hf"), .out = out, .type = "f32", .overwrite = true};
+    json_write(&b, config);
+    tmp_write("hf/config.json", b.data, b.len);
+    CHECK_OK(convert_run(&o, &r, &e));
+    buf_release(&b);
+}
+
+static void same_files(const char *one, const char *other, const char *what) {
+    char *a = NULL, *b = NULL;
+    size_t n = 0, m = 0;
+    struct err e = {0};
+    CHECK_OK(io_read_file(&a, &n, one, 1 << 30, &e));
+    CHECK_OK(io_read_file(&b, &m, other, 1 << 30, &e));
+    if (n != m || !n || memcmp(a, b, n) != 0) CHECK_FAIL("%s: another file", what);
+    free(a);
+    free(b);
+}
+
+/* Conversion of the file that was saved again gives the same bytes. */
+static void test_files(void) {
+    for (const struct json *row = json_first(table); row; row = json_next(row)) {
+        static const char *const by[] = {"v4", "v5"};
+        struct arena a;
+        struct json *config = config_of(json_name(row));
+        char *dir = xasprintf("tests/golden/%s", json_name(row));
+        arena_init(&a);
+        char *shards = xasprintf("%s/model.safetensors.index.json", dir);
+        const bool split = io_exists(shards);
+        free(shards);
+        if (split) {
+            free(dir);
+            json_free(config);
+            continue;
+        }
+        if (strncmp(json_name(row), "archs/", 6) == 0)
+            micro_folder(dir, NULL);
+        else
+            golden_edited(dir, "tests/golden/models/qwen3", NULL);
+        char *first = xasprintf("%s", tmp_path("first.gguf")),
+             *second = xasprintf("%s", tmp_path("second.gguf"));
+        convert_as(config, first);
+        for (int i = 0; i < 2; i++) {
+            const struct json *change = json_get(row, by[i]);
+            if (!change) continue;
+            convert_as(changed(&a, config, change), second);
+            same_files(first, second, json_name(row));
+        }
+        free(first);
+        free(second);
+        free(dir);
+        arena_release(&a);
+        json_free(config);
+    }
+}
+
+int main(void) {
+    struct err e = {0};
+    log_set_level(LOG_ERROR);
+    tmp_make();
+    if (json_read_py(&table, "tests/golden/configs/resaved.json", 1 << 24, &e))
+        CHECK_FAIL("%s", e.msg);
+    RUN(test_keys);
+    RUN(test_files);
+    json_free(table);
+    tmp_remove();
+    return check_done();
+}
