@@ -495,7 +495,7 @@ const char *json_raw_name(const struct json *child, size_t *n) {
 }
 
 double json_num(const struct json *j, double otherwise) {
-    return json_type(j) == JSON_NUM ? j->num : otherwise;
+    return json_type(j) == JSON_NUM && !isnan(j->num) ? j->num : otherwise;
 }
 
 const char *json_num_text(const struct json *j) {

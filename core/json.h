@@ -68,7 +68,7 @@ const char *json_namen(const struct json *child, size_t *n);
 int64_t json_len(const struct json *j);     /* children */
 const char *json_str(const struct json *j); /* ends with a NUL; NULL when j is no string */
 const char *json_strn(const struct json *j, size_t *n);
-double json_num(const struct json *j, double otherwise);
+double json_num(const struct json *j, double otherwise); /* `otherwise` for NaN, too */
 const char *json_num_text(const struct json *j); /* as it was written; NULL when j is no number */
 bool json_is_int(const struct json *j);          /* a number written without point and exponent */
 bool json_bool(const struct json *j, bool otherwise);

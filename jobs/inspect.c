@@ -194,12 +194,28 @@ static void inspect_gguf(struct emit *m, struct gguf *g, const struct inspect_op
     }
 }
 
+/* Reads the number of layers from config.json; 0: it has none. */
+static int count_layers(struct hfdir *h, int64_t *n, struct err *e) {
+    config_complete(h);
+    const struct json *j = hfdir_hparam(h, "num_hidden_layers|n_layers|n_layer|num_layers");
+    *n = 0;
+    return !j || (json_i64(j, n) && *n >= 1 && *n <= 1 << 20)
+               ? 0
+               : err_set(e, ERR_DATA, "%s/config.json: num_hidden_layers is not a number of layers",
+                         hfdir_path(h));
+}
+
 static int inspect_dir(struct emit *m, const char *path, const struct inspect_opts *a,
                        struct err *e) {
     struct hfdir *h;
     struct totals t = {0};
     uint64_t size = 0;
+    int64_t layers;
     TRY(hfdir_open(&h, path, e));
+    if (count_layers(h, &layers, e)) {
+        hfdir_close(h);
+        return e->code;
+    }
     for (int64_t i = 0; i < hfdir_n_tensors(h); i++) {
         const struct st_tensor *x = hfdir_tensor_at(h, i);
         count(&t, st_dtype_name(x->dtype), x->n_elems, x->n_bytes);
@@ -216,9 +232,7 @@ static int inspect_dir(struct emit *m, const char *path, const struct inspect_op
                  "its class is not known (`hone doctor --models` lists those that are)");
     emit_totals(m, &t, size);
     emit_i64(m, "n_files", "files", hfdir_n_files(h));
-    emit_i64(
-        m, "n_layers", "layers",
-        (int64_t)json_num(hfdir_hparam(h, "num_hidden_layers|n_layers|n_layer|num_layers"), 0));
+    emit_i64(m, "n_layers", "layers", layers);
     emit_types(m, &t);
     if (a->tensors) {
         begin_tensors(m);

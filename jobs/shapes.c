@@ -16,7 +16,7 @@
 #include "grad/grad.h"
 #include "models/arch.h"
 
-enum { PAD = 32, MAX_CONFIG = 16 << 20 };
+enum { PAD = 32 };
 
 static void add(struct shapes *s, const char *name, enum qtype type, const int64_t ne[4]) {
     if (s->n == s->cap) {
@@ -36,16 +36,6 @@ static void planned(void *ud, const char *name, enum qtype type, int n_dims, con
     s->head_bytes -= (n_bytes + PAD - 1) / PAD * PAD;
 }
 
-/* Returns the first of the names that config.json has, also in its part about the text model. */
-static int64_t setting(const struct json *root, const char *const *name) {
-    const struct json *at[] = {root, json_get(root, "text_config")};
-    int64_t v = 0;
-    for (int i = 0; name[i]; i++)
-        for (size_t k = 0; k < COUNT_OF(at); k++)
-            if (json_i64(json_get(at[k], name[i]), &v)) return v;
-    return 0;
-}
-
 /* Tells whether there are gradients of a model of these numbers. */
 static bool differentiable(const struct arch *a, const struct hparams *h) {
     struct graph g;
@@ -56,45 +46,37 @@ static bool differentiable(const struct arch *a, const struct hparams *h) {
     return can;
 }
 
-static bool differentiable_folder(const struct arch *a, const char *src) {
-    struct hfdir *dir = NULL;
+/* Reads what recipes ask of a model, and whether there are gradients, from config.json. */
+static int read_config(struct shapes *s, const char *src, struct err *e) {
+    struct hfdir *dir;
     struct hparams h;
-    struct err ignored;
-    const bool can = a && hfdir_open(&dir, src, &ignored) == 0 &&
-                     hparams_from_hf(&h, a, dir, &ignored) == 0 && differentiable(a, &h);
+    const struct arch *a = s->model.arch;
+    if (!a) return 0;
+    TRY(hfdir_open(&dir, src, e));
+    const int rc = hparams_from_hf(&h, a, dir, e);
     hfdir_close(dir);
-    return can;
+    TRY(rc);
+    s->gradients = differentiable(a, &h);
+    s->model.experts = h.d[HD_EXPERTS];
+    s->model.experts_used = h.d[HD_EXPERTS_USED];
+    s->model.n_blocks = h.d[HD_LAYERS];
+    return 0;
 }
 
 static int from_folder(struct shapes *s, const char *src, const char *type, struct err *e) {
-    static const char *const experts[] = {"num_experts", "num_local_experts", "n_routed_experts",
-                                          NULL},
-                             *const used[] = {"num_experts_per_tok", "top_k_experts", "moe_topk",
-                                              NULL},
-                             *const layers[] = {"num_hidden_layers", NULL};
     struct convert_report r;
     struct convert_opts o = {
         .src = src, .type = type, .dry_run = true, .plan = planned, .plan_ud = s};
-    char *path = io_join(src, "config.json");
-    struct json *root = NULL;
     enum log_level level = log_get_level();
     log_set_level(LOG_ERROR); /* Its remarks come with the conversion. */
     int rc = convert_run(&o, &r, e);
     log_set_level(level);
-    if (!rc) rc = json_read_py(&root, path, MAX_CONFIG, e);
-    if (!rc) {
-        s->base_bytes = r.size_bytes;
-        s->head_bytes += r.size_bytes;
-        memcpy(s->type, r.type, sizeof s->type);
-        s->model.arch = arch_find(r.arch);
-        s->gradients = differentiable_folder(s->model.arch, src);
-        s->model.experts = setting(root, experts);
-        s->model.experts_used = setting(root, used);
-        s->model.n_blocks = setting(root, layers);
-    }
-    json_free(root);
-    free(path);
-    return rc;
+    TRY(rc);
+    s->base_bytes = r.size_bytes;
+    s->head_bytes += r.size_bytes;
+    memcpy(s->type, r.type, sizeof s->type);
+    s->model.arch = arch_find(r.arch);
+    return read_config(s, src, e);
 }
 
 static int from_gguf(struct shapes *s, const char *src, struct err *e) {

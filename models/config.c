@@ -42,7 +42,7 @@ static const struct json *entry_of(struct arena *a, const char *type) {
 }
 
 static const struct json *find_entry(struct hfdir *dir) {
-    const struct json *root = hfdir_config(dir), *text = json_get(root, "text_config");
+    const struct json *root = hfdir_config(dir), *text = hfdir_text_config(dir);
     const struct json *cls = json_first(json_get(text, "architectures"));
     if (!cls) cls = json_first(json_get(root, "architectures"));
     const struct json *const names[] = {json_get(text, "model_type"), json_get(root, "model_type"),

@@ -69,9 +69,6 @@ static int bamba_from_hf(struct hparams *h, const struct hfdir *dir, struct err 
             return err_set(e, ERR_DATA, "attn_layer_indices names a layer that is not there");
         *layers_own(h, HD_KV_HEADS, i) = h->d[HD_KV_HEADS];
     }
-    const int64_t inner = (int64_t)json_num(hfdir_hparam(dir, "mamba_expand"), 2) * h->d[HD_EMBD];
-    if (!h->d[HD_LIN_V_DIM] && h->d[HD_LIN_V_HEADS]) /* "auto" */
-        h->d[HD_LIN_V_DIM] = inner / h->d[HD_LIN_V_HEADS];
     return hf_partial_rope(h, dir, 0.5, e);
 }
 

@@ -110,7 +110,8 @@ static int sparse_from(struct hparams *h, const struct hfdir *dir, struct err *e
     int64_t first = -1, next = -1;
     while (s ? *s != 0 : t != NULL) {
         char *end = NULL;
-        const int64_t i = s ? strtoll(s, &end, 10) : (int64_t)json_num(t, -1);
+        int64_t i = s ? strtoll(s, &end, 10) : -1;
+        if (!s && !json_i64(t, &i)) i = -1;
         if (first < 0) first = next = i;
         if (i != next++ || (s && end == s))
             return err_set(e, ERR_DATA, "moe_layers_enum leaves out layers behind the first");
