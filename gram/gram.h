@@ -150,6 +150,8 @@ bool gram_way_out(const struct gram_state *s, struct ids *out);
 bool gram_ends_within(const struct gram_state *s, int64_t most);
 /* Tells whether what came is complete. */
 bool gram_may_end(const struct gram_state *s);
+/* Tells whether an end came. */
+bool gram_ended(const struct gram_state *s);
 /* Tells whether what came is complete and nothing can be added, or an end came. */
 bool gram_must_end(const struct gram_state *s);
 

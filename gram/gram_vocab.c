@@ -181,7 +181,7 @@ static void finish(struct gram_vocab *v) {
     for (int32_t i = 0; i < v->n; i++) {
         size_t n;
         const char *s = gram_token(v, i, &n);
-        if (n > 0 && !v->is_end[i]) order[n_id++] = (struct sorted){s, n, i};
+        if (n > 0) order[n_id++] = (struct sorted){s, n, i};
         if (v->is_end[i]) {
             v->end = xreallocarray(v->end, (size_t)v->n_end + 1, sizeof *v->end);
             v->end[v->n_end++] = i;

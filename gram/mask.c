@@ -276,13 +276,15 @@ static bool move(struct grammar *g, struct gconf *c, const char *s, size_t n) {
     return true;
 }
 
-/* Tells whether the token may come next, and sets *c to the place behind it. */
+/* Tells whether the token may come next, and sets *c to the place behind it. One that ends answers
+ * does so where the text may end; elsewhere it is its text: what closes a call ends the answer of
+ * some models, too. */
 static bool behind(const struct gram_state *s, int32_t id, struct gconf *c) {
     const struct gram_vocab *v = s->g->v;
     size_t n;
     if (id < 0 || id >= v->n || s->ended) return false;
     gconf_copy(c, &s->c);
-    if (v->is_end[id]) return s->c.can_end;
+    if (v->is_end[id] && s->c.can_end) return true;
     const char *t = gram_token(v, id, &n);
     lock_in(s);
     const bool ok = n > 0 && move(s->g, c, t, n);
@@ -301,11 +303,13 @@ int gram_accept(struct gram_state *s, int32_t id, struct err *e) {
         TRY(grammar_full(s->g, e));
         return err_set(e, ERR_USAGE, "the grammar does not allow token %" PRId32 " here", id);
     }
-    if (s->g->v->is_end[id])
-        s->ended = true;
-    else
-        gconf_copy(&s->c, &c);
+    s->ended = s->g->v->is_end[id] && (s->c.can_end || c.can_end);
+    gconf_copy(&s->c, &c);
     return 0;
+}
+
+bool gram_ended(const struct gram_state *s) {
+    return s->ended;
 }
 
 int gram_accept_text(struct gram_state *s, const char *text, size_t n, struct err *e) {

@@ -430,19 +430,20 @@ static int take(struct sched *s, struct run *r, const float *logits, struct ids 
         TRY(draw(s, r, logits, &id, e));
     if (c) TRY(constrain_accept(c, id, e));
     if (n_max > 0) most = min_i64(most, n_max - n_out);
-    if (c && !tok_is_eog(session_model(s->s)->tok, id)) TRY(constrain_forced(c, id, most, next, e));
+    if (c && !constrain_ended(c)) TRY(constrain_forced(c, id, most, next, e));
     if (!next->n) ids_add(next, id);
     return 0;
 }
 
-/* Adds a token to the answer, which may end with it. */
-static void add_token(struct sched *s, struct run *r, const float *logits, int32_t id) {
+/* Adds a token to the answer, which may end with it; `last`: no other comes with it. */
+static void add_token(struct sched *s, struct run *r, const float *logits, int32_t id, bool last) {
     struct task *t = r->task;
     struct reply_choice *c = &t->reply.choice[r->choice];
     const struct tok *tok = session_model(s->s)->tok;
     const char *stop = NULL;
     struct buf text = {0};
-    if (tok_is_eog(tok, id) && !t->ask.ignore_eos) {
+    const bool end = r->guard.c ? last && constrain_ended(r->guard.c) : tok_is_eog(tok, id);
+    if (end && !t->ask.ignore_eos) {
         end_run(s, r, END_TURN, NULL);
         return;
     }
@@ -486,7 +487,8 @@ static void next_token(struct sched *s, struct run *r, const float *logits) {
     else if (next.n)
         hist_add(&s->n.interval, (now - r->t_last) / (double)next.n, next.n);
     r->t_last = now;
-    for (int64_t i = 0; i < next.n && !r->ended; i++) add_token(s, r, logits, next.v[i]);
+    for (int64_t i = 0; i < next.n && !r->ended; i++)
+        add_token(s, r, logits, next.v[i], i + 1 == next.n);
     /* where tools are, another turn follows, so the whole answer is computed */
     const bool once = r->guard.c && !t->ask.tools;
     if (!r->ended && once && constrain_done(r->guard.c)) end_run(s, r, END_TURN, NULL);

@@ -29,6 +29,7 @@ struct constrain {
     struct buf text;  /* All text that came. */
     int spaces;       /* How many tokens of white space may still come before the text. */
     int64_t left;     /* tokens that come at most, -1: any number */
+    bool ended;       /* the last token that came ended the answer */
     bool late;        /* they cannot complete the text */
     struct ids end;   /* some that do, from here on; empty: not looked for */
     struct ids close; /* those of o.close */
@@ -274,7 +275,7 @@ static bool text_ends(const struct states *s, int64_t most) {
 
 /* Tells whether `most` tokens behind this one can complete the text. */
 static bool ends_behind(struct constrain *c, int32_t id, int64_t most) {
-    if (tok_is_eog(c->tok, id)) return true;
+    if (c->at == IN_REASONING && tok_is_eog(c->tok, id)) return true;
     if (c->end.n && c->end.v[0] == id && c->end.n - 1 <= most) return true;
     if (c->at == IN_REASONING && c->o.may_end) return true;
     struct buf b = {0};
@@ -282,12 +283,15 @@ static bool ends_behind(struct constrain *c, int32_t id, int64_t most) {
     struct err ignored;
     tok_decode(c->tok, id, true, &b);
     int n = 0;
+    bool ended = false;
     if (c->at != IN_REASONING && in_text(c, id)) {
         for (int i = 0; i < s.n; i++) {
-            if (gram_accept(s.v[i], id, &ignored))
+            if (gram_accept(s.v[i], id, &ignored)) {
                 gram_end(s.v[i]);
-            else
-                s.v[n++] = s.v[i];
+                continue;
+            }
+            ended = ended || gram_ended(s.v[i]);
+            s.v[n++] = s.v[i];
         }
         s.n = n;
     } else {
@@ -297,7 +301,7 @@ static bool ends_behind(struct constrain *c, int32_t id, int64_t most) {
         else if (c->at != IN_TEXT)
             most -= c->close.n;
     }
-    const bool ok = text_ends(&s, most);
+    const bool ok = ended || text_ends(&s, most);
     buf_release(&b);
     states_end(&s);
     return ok;
@@ -406,7 +410,13 @@ int constrain_accept(struct constrain *c, int32_t id, struct err *e) {
     else
         c->end.n = 0;
     if (c->left > 0) c->left--;
-    if (tok_is_eog(c->tok, id)) return c->at == IN_REASONING ? 0 : accept_text(c, id, e);
+    if (tok_is_eog(c->tok, id)) {
+        c->ended = c->at == IN_REASONING;
+        if (!c->ended) TRY(accept_text(c, id, e));
+        for (int i = 0; i < c->state.n; i++) c->ended = c->ended || gram_ended(c->state.v[i]);
+        if (!c->ended) tok_decode(c->tok, id, true, &c->text);
+        return 0;
+    }
     tok_decode(c->tok, id, true, &b);
     if (c->at != IN_REASONING && in_text(c, id)) {
         rc = accept_text(c, id, e);
@@ -419,6 +429,10 @@ int constrain_accept(struct constrain *c, int32_t id, struct err *e) {
     buf_add(&c->text, b.data ? b.data : "", b.len);
     buf_release(&b);
     return rc;
+}
+
+bool constrain_ended(const struct constrain *c) {
+    return c->ended;
 }
 
 /* Returns how many of `ids` are certain to come, one after the other. The last one is left to the

@@ -33,6 +33,9 @@ struct constrain_counts constrain_get_counts(const struct constrain *c);
  * spelled out in the answer. c NULL: none. */
 const size_t *constrain_overruled(const struct constrain *c, int64_t *n);
 
+/* Tells whether the token that came last ended the answer. A token that ends answers elsewhere may
+ * be part of the text: it closes a call of which more must follow. */
+bool constrain_ended(const struct constrain *c);
 /* Tells whether the text is complete and nothing can be added. */
 bool constrain_done(const struct constrain *c);
 /* Says that at most `left` tokens come from now on, -1: any number. While that many can complete

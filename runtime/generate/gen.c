@@ -201,11 +201,13 @@ static bool stopped(const struct gen_opts *o, struct gen_answer *a, size_t befor
     return true;
 }
 
-/* Adds a token to the answer. Returns true when it is the last one. */
-static bool add(const struct gen *g, const struct gen_opts *o, struct gen_answer *a, int32_t id) {
+/* Adds a token to the answer; `ended`: a grammar was told of it, and it ends the text. Returns true
+ * when it is the last one. */
+static bool add(const struct gen *g, const struct gen_opts *o, struct gen_answer *a, int32_t id,
+                bool ended) {
     const size_t before = a->text.len;
     a->n_drawn++;
-    if (tok_is_eog(session_model(g->s)->tok, id)) {
+    if (a->constrain ? ended : tok_is_eog(session_model(g->s)->tok, id)) {
         a->stop = GEN_END;
         return true;
     }
@@ -249,11 +251,13 @@ static int run(struct gen *g, const struct gen_opts *o, struct gen_answer *a, st
         int64_t most = n_ctx - g->fed.n - 1;
         if (o->n_max >= 0) most = min_i64(most, o->n_max - (a->n_drawn - n_before));
         next.n = 0;
-        if (a->constrain && !tok_is_eog(session_model(g->s)->tok, id))
+        if (a->constrain && !constrain_ended(a->constrain))
             rc = constrain_forced(a->constrain, id, most, &next, e);
         if (!next.n) ids_add(&next, id);
         bool last = rc != 0;
-        for (int64_t i = 0; i < next.n && !last; i++) last = add(g, o, a, next.v[i]);
+        for (int64_t i = 0; i < next.n && !last; i++)
+            last = add(g, o, a, next.v[i],
+                       a->constrain && i + 1 == next.n && constrain_ended(a->constrain));
         if (!last && a->constrain && constrain_done(a->constrain)) {
             a->stop = GEN_END;
             last = true;

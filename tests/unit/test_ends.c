@@ -3,6 +3,7 @@
  * what a chat template writes after an answer. */
 #include "tests/unit/test_tok_common.h"
 
+#include "gram/gram.h"
 #include "template/chat_ends.h"
 #include "text/utf8.h"
 #include "tok/vocab.h"
@@ -267,6 +268,50 @@ static void test_templates(void) {
     }
 }
 
+/* ---- grammars -------------------------------------------------------------------------------- */
+
+/* An end that the grammar wants in a text, as what closes a call, is text until the text may end
+ * after it; where it is not wanted, it ends only complete texts. */
+static void test_grammars(void) {
+    enum { CALL = FIRST, PAD };
+    static const struct {
+        const char *rules;
+        struct {
+            int32_t id;
+            bool allowed, ended;
+        } step[4];
+    } c[] = {
+        {"root ::= \"a\" <|call|>",
+         {{CALL, false, false}, {'a', true, false}, {PAD, false, false}, {CALL, true, true}}},
+        {"root ::= \"a\" <|call|> \"b\"",
+         {{'a', true, false}, {CALL, true, false}, {CALL, false, false}, {'b', true, false}}},
+        {"root ::= \"a\" [a-z]*",
+         {{CALL, false, false}, {'a', true, false}, {'b', true, false}, {CALL, true, true}}},
+    };
+    struct tok *t = make("<|call|> <pad>", "", "{\"eos_token\":\"<pad>\"}", NULL,
+                         "{\"eos_token_id\":[256,257]}");
+    struct gram_vocab *v = NULL;
+    CHECK_OK(gram_vocab_new(&v, t, &e));
+    for (size_t i = 0; i < COUNT_OF(c); i++) {
+        struct grammar *g = NULL;
+        CHECK_OK(grammar_of_gbnf(&g, v, c[i].rules, strlen(c[i].rules), &e));
+        struct gram_state *s = g ? gram_begin(g) : NULL;
+        for (int k = 0; s && k < 4; k++) {
+            uint32_t bits[16] = {0};
+            const int32_t id = c[i].step[k].id;
+            CHECK_EQ_I64(gram_allows(s, id), c[i].step[k].allowed);
+            CHECK_OK(gram_mask(s, bits, &e));
+            CHECK_EQ_I64(bits[id / 32] >> id % 32 & 1, c[i].step[k].allowed);
+            if (c[i].step[k].allowed) CHECK_OK(gram_accept(s, id, &e));
+            CHECK_EQ_I64(gram_ended(s), c[i].step[k].ended);
+        }
+        if (s) gram_end(s);
+        grammar_free(g);
+    }
+    gram_vocab_free(v);
+    tok_free(t);
+}
+
 int main(void) {
     RUN(test_lists);
     RUN(test_usual);
@@ -274,5 +319,6 @@ int main(void) {
     RUN(test_keys);
     RUN(test_foreign);
     RUN(test_templates);
+    RUN(test_grammars);
     return check_done();
 }
