@@ -125,6 +125,9 @@ gnode call_item_id(struct gcalls *c, const struct gcall *t) {
 gnode call_item_llama(struct gcalls *c, const struct gcall *t) {
     return object(c, t, "name", "parameters", G_EPS);
 }
+gnode call_item_action(struct gcalls *c, const struct gcall *t) {
+    return object(c, t, "tool_name", "parameters", G_EPS);
+}
 gnode call_item_command(struct gcalls *c, const struct gcall *t) {
     const gnode id = gn_cat(c->g, gn_str(c->g, "{\"tool_call_id\": \""),
                             gn_rep(c->g, gn_bytes(c->g, '0', '9'), 1, 3));

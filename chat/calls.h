@@ -37,6 +37,7 @@ gnode call_item(struct gcalls *c, const struct gcall *t);
 gnode call_item_id(struct gcalls *c, const struct gcall *t);
 gnode call_item_llama(struct gcalls *c, const struct gcall *t);
 gnode call_item_command(struct gcalls *c, const struct gcall *t);
+gnode call_item_action(struct gcalls *c, const struct gcall *t);
 gnode call_item_key(struct gcalls *c, const struct gcall *t);
 gnode call_gemma(struct gcalls *c, const struct gcall *t);
 gnode call_python(struct gcalls *c, const struct gcall *t);

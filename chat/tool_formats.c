@@ -12,9 +12,11 @@
 #define PARAMETER .par_open = "<parameter=", .par_name_end = ">", .par_close = "</parameter>"
 #define ARG_KEY(x) .par_open = "<arg_key" x ">", .par_name_end = "</arg_key" x ">", \
                    .val_open = "<arg_value" x ">", .par_close = "</arg_value" x ">"
+#define DSML_TAGS .fn_open = "<" DSML "invoke name=", .fn_name_end = ">", .fn_close = "</" DSML "invoke>", \
+                  .par_open = "<" DSML "parameter name=", .par_name_end = ">", .par_close = "</" DSML "parameter>"
 static const struct toolfmt formats[] = {
     {.name = "seed-xml", .parse = tool_parse_tags, .grammar = call_tags, .written = {"", "<seed:tool_call>\n", "\n</seed:tool_call>", "\n", "", true, NULL},
-    .marker = {"<seed:tool_call>"},
+    .marker = {"<seed:tool_call>", "<function="},
      .tags = {FUNCTION, PARAMETER}, .detect = {"<seed:tool_call>"}, .think = {"<seed:think>", "</seed:think>"}},
     {.name = "qwen-xml", .parse = tool_parse_tags, .grammar = call_tags, .written = {"", "<tool_call>\n", "\n</tool_call>", "\n", "", true, NULL},
     .marker = {"<tool_call>", "<function="},
@@ -38,11 +40,12 @@ static const struct toolfmt formats[] = {
      .tags = {.fn_open = "<invoke name=", .fn_name_end = ">", .fn_close = "</invoke>",
               .par_open = "<parameter name=", .par_name_end = ">", .par_close = "</parameter>"},
      .detect = {"<minimax:tool_call>"}},
+    {.name = "dsml-v4", .parse = tool_parse_tags, .grammar = call_tags, .written = {"<" DSML "tool_calls>\n", "", "", "\n", "\n</" DSML "tool_calls>", true, NULL},
+    .marker = {"<" DSML "function_calls>", "<" DSML "tool_calls>", "<" DSML "invoke name="},
+     .tags = {DSML_TAGS}, .detect = {DSML, "tool_calls>"}},
     {.name = "dsml", .parse = tool_parse_tags, .grammar = call_tags, .written = {"<" DSML "function_calls>\n", "", "", "\n", "\n</" DSML "function_calls>", true, NULL},
     .marker = {"<" DSML "function_calls>", "<" DSML "tool_calls>", "<" DSML "invoke name="},
-     .tags = {.fn_open = "<" DSML "invoke name=", .fn_name_end = ">", .fn_close = "</" DSML "invoke>",
-              .par_open = "<" DSML "parameter name=", .par_name_end = ">", .par_close = "</" DSML "parameter>"},
-     .detect = {DSML "invoke"}},
+     .tags = {DSML_TAGS}, .detect = {DSML, "invoke"}},
     {.name = "minicpm-xml", .parse = tool_parse_tags, .grammar = call_tags, .written = {"", "", "", "\n", "", false, NULL},
     .marker = {"<function name="},
      .tags = {.fn_open = "<function name=", .fn_name_end = ">", .fn_close = "</function>",
@@ -52,16 +55,18 @@ static const struct toolfmt formats[] = {
     .marker = {"<|tool_call>"}, .detect = {"<|tool_call>call:"},
      .think = {"<|channel>thought", "<channel|>"}},
     {.name = "kimi", .parse = tool_parse_named, .grammar = call_named, .written = {"<|tool_calls_section_begin|>", "<|tool_call_begin|>functions.", "<|tool_call_end|>", "", "<|tool_calls_section_end|>", false, NULL},
-    .marker = {"<|tool_call_begin|>", "<|tool_calls_section_begin|><|tool_call_begin|>"},
+    .marker = {"<|tool_call_begin|>"},
      .named = {"<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>", .numbered = true},
-     .detect = {"<|tool_call_argument_begin|>"}, .frame = {"<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"}},
+     .detect = {"<|tool_call_argument_begin|>"}, 
+     .frame = {"<|tool_calls_section_begin|>", "<|tool_calls_section_end|>", "<|tool_call_section_begin|>", "<|tool_call_section_end|>"}},
     {.name = "deepseek-v31", .parse = tool_parse_deepseek, .grammar = call_deepseek, .written = {DS_CALLS, DS_CALL, DS_CALL_END, "", DS_CALLS_END, false, NULL},
     .marker = {DS_CALLS, DS_CALL},
      .detect = {"tool" DS_LOW "call" DS_LOW "begin"}, .frame = {DS_CALLS_END}},
     {.name = "harmony", .parse = tool_parse_harmony, .grammar = call_harmony, .written = {"", "to=functions.", "<|call|>", NULL, "", false, "<|channel|>commentary "},
-    .marker = {"to=functions."}, .detect = {"functions.", "<|channel|>"},
-     .think = {"<|channel|>analysis<|message|>", "<|end|>"}, .think_tagged = true,
-     .frame = {"<|start|>assistant", "<|channel|>commentary", "<|channel|>final", "<|message|>"}},
+    .marker = {"to=functions.", CHANNEL("analysis to="), CHANNEL("commentary to="), CHANNEL("final to="), "<|start|>assistant to="},
+     .detect = {"functions.", "<|channel|>"},
+     .think = {"<|channel|>analysis<|message|>", "<|end|>"}, .think_end = {"<|start|>", "<|channel|>"}, .think_tagged = true,
+     .frame = {"<|start|>assistant", CHANNEL("commentary"), CHANNEL("final"), CHANNEL("analysis"), "<|message|>", "<|constrain|>json", "<|constrain|>"}},
     {.name = "solar", .parse = tool_parse_named, .grammar = call_named, .written = {"", "<|tool_call:begin|>", "<|tool_call:end|>", "", "", false, NULL},
     .marker = {"<|tool_call:begin|>"},
      .named = {"<|tool_call:begin|>", "<|tool_call:args|>", "<|tool_call:end|>", .behind_id = "<|tool_call:name|>"}, .detect = {"<|tool_call:begin|>"},
@@ -91,10 +96,17 @@ static const struct toolfmt formats[] = {
     .marker = {"<|START_ACTION|>"},
      .named = {"<|START_ACTION|>", NULL, "<|END_ACTION|>", NULL, false}, .detect = {"<|START_ACTION|>"},
      .think = {"<|START_THINKING|>", "<|END_THINKING|>"},
-     .frame = {"<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|END_OF_TURN_TOKEN|>"}},
+     .frame = {"<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|START_TEXT|>", "<|END_TEXT|>", "<|END_OF_TURN_TOKEN|>",
+               "<|START_OF_TURN_TOKEN|>", "<|CHATBOT_TOKEN|>"}},
+    {.name = "command-r-action", .parse = tool_parse_list, .grammar = call_item_action, .written = {"Action: ```json\n[", "", "", ", ", "]\n```", false, NULL},
+    .marker = {"Action:"}, .named = {"Action:", NULL, "```", NULL, false},
+     .detect = {"Action:", "tool_name"}, .frame = {"<|END_OF_TURN_TOKEN|>", "<|START_OF_TURN_TOKEN|>", "<|CHATBOT_TOKEN|>"}},
     {.name = "granite-list", .parse = tool_parse_list, .grammar = call_item, .written = {"<|tool_call|>[", "", "", ", ", "]", false, NULL},
     .marker = {"<|tool_call|>"}, .named = {"<|tool_call|>", NULL, "", NULL, false},
      .detect = {"<|tool_call|>"}},
+    {.name = "gigachat-31", .parse = tool_parse_hermes, .grammar = call_item, .written = {"", "<|function_call|>", "", NULL, "", false, NULL},
+    .marker = {"<|function_call|>"}, .named = {"<|function_call|>", NULL, "", NULL, false}, .detect = {"<|function_call|>", "<|role_sep|>"},
+     .frame = {"<|message_sep|>"}},
     {.name = "gigachat", .parse = tool_parse_hermes, .grammar = call_item, .written = {"", "function call<|role_sep|>\n", "", NULL, "", false, NULL},
     .marker = {"function call<|role_sep|>"},
      .named = {"function call<|role_sep|>", NULL, "", NULL, false}, .detect = {"function call", "<|role_sep|>"}, .frame = {"<|message_sep|>"}},
@@ -105,7 +117,7 @@ static const struct toolfmt formats[] = {
     .marker = {">>>"}, .named = {">>>", "\n", "", NULL, false},
      .detect = {">>>", "recipient"}, .frame = {">>>all\n"}},
     {.name = "python-list", .parse = tool_parse_python, .grammar = call_python, .written = {"<|tool_call_start|>[", "", "", ", ", "]<|tool_call_end|>", false, NULL},
-    .marker = {"<|tool_call_start|>"}, .detect = {"<|tool_call_start|>"},
+    .marker = {"<|tool_call_start|>"}, .detect = {"<|tool_call_start|>"}, .hint = {"<|tool_list_start|>", "List of tools: ["},
      .frame = {"<|tool_call_end|>"}},
     {.name = "hermes-json", .parse = tool_parse_hermes, .grammar = call_item, .written = {"", "<tool_call>\n", "\n</tool_call>", "\n", "", false, NULL},
     .marker = {"<tool_call>"}, .named = {"<tool_call>", NULL, "</tool_call>", NULL, false},
@@ -135,15 +147,5 @@ const char *toolfmt_name(const struct toolfmt *f) {
 const struct toolfmt *toolfmt_find(const char *name) {
     for (size_t i = 0; i < COUNT_OF(formats); i++)
         if (strcmp(formats[i].name, name) == 0) return &formats[i];
-    return NULL;
-}
-const struct toolfmt *toolfmt_detect(const char *tmpl, size_t len) {
-    for (size_t i = 0; i < COUNT_OF(formats); i++) {
-        bool all = true;
-        for (int k = 0; k < 2 && formats[i].detect[k]; k++)
-            all = all &&
-                  memmem(tmpl, len, formats[i].detect[k], strlen(formats[i].detect[k])) != NULL;
-        if (all) return &formats[i];
-    }
     return NULL;
 }

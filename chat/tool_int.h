@@ -10,8 +10,9 @@
 #include "chat/toolfmt.h"
 
 enum {
-    TOOL_MARKERS = 3,
-    TOOL_FRAMES = 6,
+    TOOL_MARKERS = 5,
+    TOOL_FRAMES = 10,
+    TOOL_ALL_FRAMES = 32, /* more than those of all families and of one */
     TOOL_DEPTH = 48 /* nesting of arguments: the conversation around them stays within json_depth */
 };
 /* How parameters are written as text between tags. */
@@ -47,9 +48,11 @@ struct toolfmt {
     struct tool_written written;
     struct tool_tags tags;
     struct tool_named named;
-    const char *detect[2]; /* template text that gives it away; all must occur */
-    const char *think[2];  /* tags around reasoning; NULL: <think>, </think> */
-    bool think_tagged;     /* the closing tag ends other things too: only behind an opening one */
+    const char *detect[2];    /* template text that gives it away; all must occur */
+    const char *hint[2];      /* the prompt holds one of these when tools are declared */
+    const char *think[2];     /* tags around reasoning; NULL: <think>, </think> */
+    const char *think_end[2]; /* texts of what follows that end reasoning left open */
+    bool think_tagged; /* the closing tag ends other things too: only behind an opening one */
     const char *frame[TOOL_FRAMES]; /* texts around content that are none */
 };
 struct text { /* bytes that do not end with a NUL */
@@ -100,12 +103,18 @@ struct toolparse {
     size_t content_from, content_at; /* content_at: the same, known at the end */
     size_t n_reasoning;              /* streaming: bytes of reasoning that are certain */
     size_t part_at, part_len;  /* parts: the next call is behind; read again from that length on */
+    size_t part_piece;         /* parts: where the text began that no call was in */
     bool part_list, part_stop; /* parts: within a list of calls; no more of them */
     size_t part_given;         /* parts: bytes of arguments that were given */
     struct text part_name;     /* parts: whose arguments `flow` reads */
     struct tool_flow flow;
     const struct json *root; /* the schema within which parameters refer to others */
-    bool started, broken;    /* broken: what begins like a call is none */
+    struct buf thought;      /* all reasoning, once all is read */
+    size_t loose_at;      /* streaming: read what may be a loose call again from that length on */
+    int n_loose;          /* calls that were written loosely */
+    bool started, broken; /* broken: what begins like a call is none */
+    bool ended;           /* no more text comes */
+    bool loose;           /* bare JSON objects may be calls */
 };
 
 /* Texts that several files know. */
@@ -119,6 +128,7 @@ struct toolparse {
 #define DS_SEP "<" DS_BAR "tool" DS_LOW "sep" DS_BAR ">"
 #define DSML DS_BAR "DSML" DS_BAR
 #define M3_GUARD "]<]minimax[>[" /* before every tag of MiniMax M3 */
+#define CHANNEL(x) "<|channel|>" x
 #define PY_CALLS "<|tool_call_start|>"
 #define HY ":opensource"          /* in every tag of Hunyuan 3 */
 // clang-format on
@@ -132,6 +142,9 @@ struct text tool_text(const struct toolparse *p, size_t from, size_t to);
 struct text tool_strip(struct text t); /* without white space around it */
 bool tool_is(struct text t, const char *lit);
 bool tool_same(struct text a, struct text b);
+/* Returns the JSON value that t is, apart from white space around it; NULL when it is none. */
+const struct json *tool_whole_json(struct toolparse *p, struct text t);
+int tool_len(struct text t); /* as %.*s takes it, at most 200 */
 /* Reads the JSON value that t begins with; *used is where it ends. NULL: it begins with none. */
 const struct json *tool_json(struct toolparse *p, struct text t, size_t *used);
 struct json *tool_str(struct toolparse *p, struct text t);
@@ -153,14 +166,45 @@ const struct json *tool_typed(struct toolparse *p, const struct json *schema, st
  * when there is none. */
 size_t tool_wrapper(const struct toolparse *p, size_t i);
 size_t tool_wrapper_end(const struct toolparse *p, size_t i);
+/* Tells whether a model of Cohere's says by a call of that name that it answers by itself. */
+bool tool_is_no_call(const struct toolparse *p, struct text name);
 /* Adds the call {"name", "arguments" | "parameters"}; false when obj is none. */
 bool tool_add_object(struct toolparse *p, const struct json *obj);
 
-/* Returns where the value of a parameter that begins at i ends; *next is behind its closing tag.
- * SIZE_MAX: it is not closed. */
-size_t tool_value_end(const struct toolparse *p, size_t i, size_t *next);
-/* Returns the next marker at or behind i; SIZE_MAX. */
+/* Returns where the value of a parameter of the tool fn that begins at i ends; *next is after its
+ * closing tag. SIZE_MAX: it is not closed, or that is not certain yet. */
+size_t tool_value_end(struct toolparse *p, size_t i, struct text fn, size_t *next);
+/* Returns the next marker at or after i; SIZE_MAX. */
 size_t tool_marker(struct toolparse *p, size_t i);
+/* Returns the next marker at or after i that neither is a frame nor is within a later block of
+ * reasoning, in the piece of text that begins at `piece`. SIZE_MAX: none, or not certain yet. */
+size_t tool_next_call(struct toolparse *p, size_t piece, size_t i);
+/* Returns the function of that name in the list of tools; NULL: it was not declared. */
+const struct json *tool_declared(const struct toolparse *p, struct text name);
+/* Returns whether the text from i on may become, or is, a loose call: an answer that is nothing
+ * but a JSON object which names a declared tool and satisfies its schema, in a fence or bare. */
+enum tool_loose { LOOSE_NO, LOOSE_MAYBE, LOOSE_YES };
+enum tool_loose tool_loose(struct toolparse *p, size_t i);
+/* Adds the calls of a text that is LOOSE_YES. */
+void tool_add_loose(struct toolparse *p, size_t i);
+/* Returns the k-th of the texts around messages that are no content, of all families and of p's;
+ * NULL: there is none of that number, below TOOL_ALL_FRAMES. */
+const char *tool_frame(const struct toolparse *p, size_t k);
+/* Tells whether a family's own tag of reasoning, or NULL, is a token that no text holds. */
+bool tool_is_token(const char *tag);
+bool tool_is_ws(char ch); /* a blank, a tab or the end of a line */
+/* Returns where the reasoning that i is in ends; *after: what follows. SIZE_MAX: it is open. */
+size_t tool_think_end(const struct toolparse *p, size_t i, size_t *after);
+/* Returns the place after white space and the frames before an answer. */
+size_t tool_begin(const struct toolparse *p);
+/* Returns the place after white space, frames and closing tags of reasoning at i. */
+size_t tool_skip_frames(const struct toolparse *p, size_t i);
+/* Returns the length of the longest end of [from, in.len) that is a beginning of lit. */
+size_t tool_partial(const struct toolparse *p, size_t from, const char *lit);
+/* Returns the place after the header of a message that begins at i, in harmony's form; i: none. */
+size_t tool_header(const struct toolparse *p, size_t i);
+/* Returns where a list of calls begins after the marker at `at`, and after a fence. */
+size_t tool_list_at(const struct toolparse *p, size_t at);
 
 /* Reads on in arguments that begin at f->from. */
 void tool_flow_more(struct toolparse *p, struct tool_flow *f);

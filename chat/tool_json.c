@@ -45,6 +45,11 @@ static bool string_at(struct toolparse *p, size_t *i, struct text *out) {
     return out->s != NULL;
 }
 
+bool tool_is_no_call(const struct toolparse *p, struct text name) {
+    return (tool_is(name, "directly_answer") || tool_is(name, "directly-answer")) &&
+           !tool_declared(p, name);
+}
+
 static bool is_among(struct text t, const char *const *names, size_t n) {
     bool found = false;
     for (size_t i = 0; i < n; i++) found = found || tool_is(t, names[i]);
@@ -70,7 +75,7 @@ bool tool_head_object(struct toolparse *p, size_t at, struct text *name, size_t 
         if (object && p->f->grammar == call_item_key && !name->s) *name = key;
         if (object && (name->s == key.s || is_among(key, args, COUNT_OF(args)))) {
             *from = k;
-            return name->s != NULL;
+            return name->s != NULL && !tool_is_no_call(p, *name);
         }
         if (!is_among(key, names, COUNT_OF(names)) ? !json_at(p, &k) : !string_at(p, &k, name))
             return false;
@@ -95,25 +100,77 @@ bool tool_one_object(struct toolparse *p, size_t *i) {
     return true;
 }
 
+/* Adds the call v, or those of the list v. */
+static bool add_calls(struct toolparse *p, const struct json *v) {
+    unsigned n = 0;
+    if (json_type(v) != JSON_ARR) return tool_add_object(p, v);
+    for (v = json_first(v); v; v = json_next(v), n++)
+        if (!tool_add_object(p, v))
+            tool_problem(p, "entry %u of the list of calls is not a call", n);
+    return true;
+}
+
+/* Tells whether more text could change what is read at i, where lit may follow. */
+static bool is_open(const struct toolparse *p, size_t i, const char *lit) {
+    i = tool_ws(p, i);
+    return !p->ended && i + tool_partial(p, i, lit) >= p->in.len;
+}
+
+/* Moves *i behind the closing tag of calls. What stands between them and the tag is no call. */
+static void close_calls(struct toolparse *p, size_t *i) {
+    const char *close = p->f->named.close;
+    const size_t k = tool_ws(p, *i), end = tool_find(p, k, close);
+    if (end != SIZE_MAX && end != k && end < tool_marker(p, k)) {
+        const struct text t = tool_text(p, k, end);
+        tool_problem(p, "what follows a call in its tag is not one: %.*s", tool_len(t), t.s);
+        *i = end;
+    }
+    skip(p, i, close);
+}
+
+/* Reads calls one after another, with commas or none between them, up to the closing tag: models
+ * write several into one tag. */
+static bool read_calls(struct toolparse *p, size_t *i) {
+    const char *close = p->f->named.close;
+    size_t k = *i;
+    bool any = false;
+    for (;;) {
+        size_t at = k;
+        const struct json *v = json_at(p, &at);
+        if (!v || !add_calls(p, v)) break;
+        any = true;
+        *i = k = at;
+        if (!*close) return true;
+        if (is_open(p, k, close)) return false;
+        k = tool_ws(p, k);
+        k = tool_ws(p, k + tool_at(p, k, ","));
+        if (is_open(p, k, close)) return false;
+        if (!tool_at(p, k, "{") && !tool_at(p, k, "[")) break;
+        if (!p->ended && tool_find(p, k, close) == SIZE_MAX) return false;
+    }
+    if (any) close_calls(p, i);
+    return any;
+}
+
+size_t tool_list_at(const struct toolparse *p, size_t at) {
+    static const char *const fences[] = {"```json", "```"};
+    at = tool_ws(p, at + strlen(p->f->named.open ? p->f->named.open : PY_CALLS));
+    for (size_t k = 0; k < COUNT_OF(fences); k++)
+        if (tool_at(p, at, fences[k])) return tool_ws(p, at + strlen(fences[k]));
+    return at;
+}
+
 bool tool_parse_hermes(struct toolparse *p, size_t *i) {
     size_t k = *i + strlen(p->f->named.open);
-    if (!tool_add_object(p, json_at(p, &k))) return false;
-    skip(p, &k, p->f->named.close);
+    if (!read_calls(p, &k)) return false;
     *i = k;
     return true;
 }
 
 bool tool_parse_list(struct toolparse *p, size_t *i) {
-    size_t k = *i + strlen(p->f->named.open);
+    size_t k = tool_list_at(p, *i);
     const struct json *v = json_at(p, &k);
-    if (json_type(v) == JSON_ARR) {
-        unsigned n = 0;
-        for (v = json_first(v); v; v = json_next(v), n++)
-            if (!tool_add_object(p, v))
-                tool_problem(p, "entry %u of the list of calls is not a call", n);
-    } else if (json_type(v) != JSON_OBJ || !tool_add_object(p, v)) {
-        return false;
-    }
+    if (!v || !add_calls(p, v)) return false;
     skip(p, &k, p->f->named.close);
     *i = k;
     return true;
@@ -122,8 +179,6 @@ bool tool_parse_list(struct toolparse *p, size_t *i) {
 /* Reads what stands in front of the arguments in: open NAME sep {json} close. */
 bool tool_head_named(struct toolparse *p, size_t at, struct text *name, size_t *from) {
     const struct tool_named *t = &p->f->named;
-    static const char section[] = "<|tool_calls_section_begin|>";
-    if (tool_at(p, at, section)) at += sizeof section - 1;
     at += strlen(t->open);
     const size_t sep = tool_find(p, at, t->sep);
     if (sep == SIZE_MAX || sep - at > 500) return false;
@@ -150,14 +205,14 @@ bool tool_parse_named(struct toolparse *p, size_t *i) {
     if (!tool_head_named(p, *i, &name, &k) || !(v = object_at(p, &k))) return false;
     skip(p, &k, p->f->named.close);
     skip(p, &k, "<|tool_calls_section_end|>");
+    skip(p, &k, "<|tool_call_section_end|>");
     tool_add(p, name, v);
     *i = k;
     return true;
 }
 
-/* Reads what stands in front of the arguments in: [TOOL_CALLS]NAME[CALL_ID]ID[ARGS]{json}. */
-bool tool_head_mistral(struct toolparse *p, size_t at, struct text *name, size_t *from) {
-    at += strlen("[TOOL_CALLS]");
+/* Reads what comes before the arguments in: NAME[CALL_ID]ID[ARGS]{json}. */
+static bool mistral_head(struct toolparse *p, size_t at, struct text *name, size_t *from) {
     const size_t args = tool_find(p, at, "[ARGS]"), id = tool_find(p, at, "[CALL_ID]");
     const size_t end = id < args ? id : args;
     if (args == SIZE_MAX || end - at > 500) return false;
@@ -166,15 +221,32 @@ bool tool_head_mistral(struct toolparse *p, size_t at, struct text *name, size_t
     return name->n > 0;
 }
 
+bool tool_head_mistral(struct toolparse *p, size_t at, struct text *name, size_t *from) {
+    return mistral_head(p, at + strlen("[TOOL_CALLS]"), name, from);
+}
+
+/* Tells whether a name and its arguments come at k, after a call; *open: more text may say so. */
+static bool mistral_more(const struct toolparse *p, size_t k, bool *open) {
+    const size_t from = k;
+    while (k < p->in.len && !tool_is_ws(p->in.data[k]) && !strchr("[]<{}\",", p->in.data[k])) k++;
+    *open = is_open(p, k, "[ARGS]") || is_open(p, k, "[CALL_ID]");
+    return k > from && (tool_at(p, k, "[ARGS]") || tool_at(p, k, "[CALL_ID]"));
+}
+
 bool tool_parse_mistral(struct toolparse *p, size_t *i) {
-    size_t k;
-    struct text name;
-    const struct json *v;
+    size_t k = *i + strlen("[TOOL_CALLS]");
+    bool any = false, open = false;
     if (tool_find(p, *i, "[ARGS]") == SIZE_MAX) return tool_parse_list(p, i);
-    if (!tool_head_mistral(p, *i, &name, &k) || !(v = object_at(p, &k))) return false;
-    tool_add(p, name, v);
-    *i = k;
-    return true;
+    do {
+        struct text name;
+        const struct json *v;
+        if (!mistral_head(p, k, &name, &k) || !(v = object_at(p, &k))) break;
+        tool_add(p, name, v);
+        any = true;
+        *i = k;
+        k = tool_ws(p, k);
+    } while (mistral_more(p, k, &open));
+    return any && !open;
 }
 
 /* Reads what stands in front of the arguments. DeepSeek V3.1 writes NAME sep {json}; V3 and R1
@@ -212,15 +284,23 @@ bool tool_parse_deepseek(struct toolparse *p, size_t *i) {
     return true;
 }
 
-/* Reads what stands in front of the arguments in: [<|channel|>commentary] to=functions.NAME ...
- * <|message|>{json}<|call|>. */
+enum { HEADER = 300 }; /* bytes of the header of a message of harmony */
+
+size_t tool_header(const struct toolparse *p, size_t i) {
+    if (p->f->parse != tool_parse_harmony) return i;
+    const size_t msg = tool_find(p, i, "<|message|>");
+    return msg == SIZE_MAX || msg - i > HEADER ? i : msg + strlen("<|message|>");
+}
+
+/* Reads a header that names a tool: [<|start|>assistant] and, in any order, <|channel|>NAME,
+ * to=functions.NAME, <|constrain|>json; then <|message|>{json}<|call|>. */
 bool tool_head_harmony(struct toolparse *p, size_t at, struct text *name, size_t *from) {
-    size_t k = at += strlen("to=functions.");
-    while (k < p->in.len && p->in.data[k] != '<' && p->in.data[k] != ' ' && p->in.data[k] != '\n')
-        k++;
-    const size_t msg = tool_find(p, k, "<|message|>");
-    if (msg == SIZE_MAX || msg - k > 200) return false;
-    *name = name_of(p, at, k);
+    const size_t msg = tool_find(p, at, "<|message|>"), to = tool_find(p, at, "to=");
+    if (msg == SIZE_MAX || msg - at > HEADER || to > msg) return false;
+    size_t k = to + strlen("to=");
+    const size_t begin = k;
+    while (k < msg && p->in.data[k] != '<' && !tool_is_ws(p->in.data[k])) k++;
+    *name = name_of(p, begin, k);
     *from = msg + strlen("<|message|>");
     return name->n > 0;
 }

@@ -262,15 +262,25 @@ static const struct json *gemma_value(struct toolparse *p, size_t *i, int depth)
 /* Reads calls of the form <|tool_call>call:NAME{key:value,...}<tool_call|>. */
 bool tool_parse_gemma(struct toolparse *p, size_t *i) {
     static const char open[] = "<|tool_call>call:", close[] = "<tool_call|>";
+    static const char *const next[] = {"call:", ",call:", "\ncall:"};
     size_t from = *i + sizeof open - 1, k;
+    bool again = true;
     if (!tool_at(p, *i, open)) return false;
-    k = tool_find(p, from, "{");
-    if (k == SIZE_MAX || k == from || k - from > 500) return false;
-    const struct text name = tool_text(p, from, k);
-    const struct json *args = gemma_object(p, &k, 0);
-    if (!args) return false;
+    while (again) { /* models write several calls into one tag */
+        k = tool_find(p, from, "{");
+        if (k == SIZE_MAX || k == from || k - from > 500) return false;
+        const struct text name = tool_text(p, from, k);
+        const struct json *args = gemma_object(p, &k, 0);
+        if (!args) return false;
+        tool_add(p, name, args);
+        again = false;
+        for (size_t m = 0; m < COUNT_OF(next) && !again; m++) {
+            if (!p->ended && k + tool_partial(p, k, next[m]) >= p->in.len) return false;
+            again = tool_at(p, k, next[m]);
+            if (again) from = k + strlen(next[m]);
+        }
+    }
     if (tool_at(p, k, close)) k += sizeof close - 1;
-    tool_add(p, name, args);
     *i = k;
     return true;
 }

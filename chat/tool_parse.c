@@ -16,6 +16,16 @@
 #include "core/mem.h"
 #include "text/utf8.h"
 
+void toolparse_allow_loose(struct toolparse *p) {
+    p->loose = p->tools != NULL;
+}
+int toolparse_loose(const struct toolparse *p) {
+    return p->n_loose;
+}
+bool tool_is_token(const char *tag) {
+    return tag && (*tag == '<' || *tag == '[');
+}
+
 static const char *think_open(const struct toolparse *p) {
     return toolfmt_think_tag(p->f, false);
 }
@@ -29,12 +39,12 @@ bool tool_at(const struct toolparse *p, size_t i, const char *lit) {
     return i <= p->in.len && n <= p->in.len - i && memcmp(p->in.data + i, lit, n) == 0;
 }
 
-static bool is_ws(char ch) {
+bool tool_is_ws(char ch) {
     return ch == ' ' || ch == '\t' || ch == '\r' || ch == '\n';
 }
 
 size_t tool_ws(const struct toolparse *p, size_t i) {
-    while (i < p->in.len && is_ws(p->in.data[i])) i++;
+    while (i < p->in.len && tool_is_ws(p->in.data[i])) i++;
     return i;
 }
 
@@ -79,14 +89,9 @@ struct json *tool_str(struct toolparse *p, struct text t) {
     return json_new_str(&p->arena, t.s, t.n);
 }
 
-/* Returns the length as %.*s takes it. */
-static int len(struct text t) {
-    return t.n > 200 ? 200 : (int)t.n;
-}
-
 void tool_put(struct toolparse *p, struct json *obj, struct text name, const struct json *v) {
     if (json_getn(obj, name.s, name.n))
-        tool_problem(p, "parameter '%.*s' is given twice; the first one counts", len(name), name.s);
+        tool_problem(p, "parameter '%.*s' is given twice; the first one counts", tool_len(name), name.s);
     else
         json_put(&p->arena, obj, name.s, name.n, v);
 }
@@ -115,7 +120,11 @@ static struct text name_of(const struct json *member) {
     return t;
 }
 
-static const struct json *function_of(const struct toolparse *p, struct text name) {
+int tool_len(struct text t) {
+    return t.n > 200 ? 200 : (int)t.n;
+}
+
+const struct json *tool_declared(const struct toolparse *p, struct text name) {
     for (const struct json *t = json_first(p->tools); t; t = json_next(t)) {
         const struct json *f = json_get(t, "function");
         if (json_type(f) != JSON_OBJ) f = t;
@@ -146,13 +155,13 @@ static const struct json *properties(const struct json *fn) {
 }
 
 void tool_add(struct toolparse *p, struct text name, const struct json *args) {
-    const struct json *f = function_of(p, name), *props = properties(f);
+    const struct json *f = tool_declared(p, name), *props = properties(f);
     if (p->n_calls == p->cap_calls) {
         p->cap_calls = p->cap_calls ? 2 * p->cap_calls : 8;
         p->calls = xreallocarray(p->calls, (size_t)p->cap_calls, sizeof *p->calls);
     }
     p->calls[p->n_calls++] = (struct tool_call){.name = name, .args = args};
-    if (p->tools && !f) tool_problem(p, "the tool '%.*s' was not declared", len(name), name.s);
+    if (p->tools && !f) tool_problem(p, "the tool '%.*s' was not declared", tool_len(name), name.s);
     if (json_type(props) != JSON_OBJ) return;
     for (const struct json *m = json_first(args); m; m = json_next(m)) {
         const struct text key = name_of(m);
@@ -160,7 +169,7 @@ void tool_add(struct toolparse *p, struct text name, const struct json *args) {
         tool_problem(p,
                      "parameter '%.*s' of '%.*s' was not declared; a value may hold the text of "
                      "a tag",
-                     len(key), key.s, len(name), name.s);
+                     tool_len(key), key.s, tool_len(name), name.s);
     }
 }
 
@@ -175,8 +184,7 @@ static bool only_white(struct text t) {
     return tool_strip(t).n == 0;
 }
 
-/* Returns the JSON value that t is, apart from white space around it; NULL when it is none. */
-static const struct json *whole_json(struct toolparse *p, struct text t) {
+const struct json *tool_whole_json(struct toolparse *p, struct text t) {
     size_t used;
     const struct json *v = tool_json(p, t, &used);
     return v && only_white((struct text){t.s + used, t.n - used}) ? v : NULL;
@@ -196,98 +204,19 @@ bool tool_add_object(struct toolparse *p, const struct json *obj) {
         text = name_of(args);
     }
     if (json_type(args) == JSON_STR) {
-        const struct json *parsed = whole_json(p, text_of(args));
+        const struct json *parsed = tool_whole_json(p, text_of(args));
         if (json_type(parsed) == JSON_OBJ) args = parsed;
     }
     if (json_type(args) == JSON_NULL) args = json_new(&p->arena, JSON_OBJ);
     if (!text.s || json_type(args) != JSON_OBJ) return false;
-    tool_add(p, text, args);
+    if (!tool_is_no_call(p, text)) tool_add(p, text, args);
     return true;
 }
 
-/* ---- typing ---------------------------------------------------------------------------------- */
-enum {
-    TY_STRING = 1,
-    TY_INTEGER = 2,
-    TY_NUMBER = 4,
-    TY_BOOLEAN = 8,
-    TY_NULL = 16,
-    TY_ARRAY = 32,
-    TY_OBJECT = 64
-};
-
-static unsigned type_bit(const struct json *name) {
-    static const char *const names[] = {"string", "integer", "number", "boolean",
-                                        "null",   "array",   "object"};
-    const char *s = json_str(name);
-    for (size_t i = 0; s && i < COUNT_OF(names); i++)
-        if (strcmp(s, names[i]) == 0) return 1u << i;
-    return 0;
-}
-
-static const struct json *items_of(const struct json *list) {
-    return json_type(list) == JSON_ARR ? json_first(list) : NULL;
-}
-
-static unsigned type_of_value(const struct json *v) {
-    static const unsigned bits[] = {
-        [JSON_NULL] = TY_NULL,  [JSON_BOOL] = TY_BOOLEAN, [JSON_NUM] = TY_NUMBER,
-        [JSON_STR] = TY_STRING, [JSON_ARR] = TY_ARRAY,    [JSON_OBJ] = TY_OBJECT};
-    return bits[json_type(v)] | (json_is_int(v) ? TY_INTEGER : 0);
-}
-
-/* Returns the types that a schema within root allows; 0 when it does not say. */
-static unsigned types_of(const struct json *root, const struct json *schema, int depth) {
-    static const char *const combined[] = {"anyOf", "oneOf", "allOf"};
-    schema = tool_target(root, schema);
-    const struct json *t = json_get(schema, "type"), *e = json_get(schema, "enum");
-    unsigned bits = type_bit(t);
-    for (t = items_of(t); t; t = json_next(t)) bits |= type_bit(t);
-    for (size_t k = 0; k < COUNT_OF(combined) && depth < 8; k++)
-        for (t = items_of(json_get(schema, combined[k])); t; t = json_next(t))
-            bits |= types_of(root, t, depth + 1);
-    if (bits) return bits;
-    for (e = items_of(e); e; e = json_next(e)) bits |= type_of_value(e);
-    return json_get(schema, "const") ? type_of_value(json_get(schema, "const")) : bits;
-}
-
-/* Returns the value that a word of Python stands for; NULL when it is no such word. */
-static const struct json *python_word(struct toolparse *p, struct text text) {
-    const struct text t = tool_strip(text);
-    if (tool_is(t, "None")) return json_new(&p->arena, JSON_NULL);
-    if (tool_is(t, "True")) return json_new_bool(&p->arena, true);
-    return tool_is(t, "False") ? json_new_bool(&p->arena, false) : NULL;
-}
-
 const struct json *tool_schema(struct toolparse *p, struct text fn, struct text key) {
-    const struct json *f = function_of(p, fn);
+    const struct json *f = tool_declared(p, fn);
     p->root = json_get(f, "parameters");
     return tool_target(p->root, json_getn(properties(f), key.s, key.n));
-}
-
-const struct json *tool_typed(struct toolparse *p, const struct json *schema, struct text key,
-                              struct text text) {
-    const unsigned types = types_of(p->root, schema, 0);
-    const struct json *v = types == TY_STRING ? NULL : whole_json(p, text);
-    if (types == TY_STRING) return tool_str(p, text);
-    if (v && json_type(v) != JSON_STR) {
-        if (!types && json_type(v) == JSON_NUM)
-            tool_problem(p, "parameter '%.*s' has no declared type: its text was read as JSON",
-                         len(key), key.s);
-        if (!types || (types & type_of_value(v)) || !(types & TY_STRING)) return v;
-        return tool_str(p, text);
-    }
-    v = python_word(p, text);
-    if (v && types && !(types & TY_STRING)) return v;
-    if (v)
-        tool_problem(p, "parameter '%.*s' is the text %.*s, which may stand for a value", len(key),
-                     key.s, len(text), text.s);
-    else if (types && !(types & TY_STRING))
-        tool_problem(p, "parameter '%.*s' does not have its declared type", len(key), key.s);
-    else if (!types && text.n && strchr("[{", text.s[0]))
-        tool_problem(p, "parameter '%.*s' looks like a list or object but is not JSON", len(key),
-                     key.s);
-    return tool_str(p, text);
 }
 
 /* ---- reasoning, content, calls --------------------------------------------------------------- */
@@ -297,7 +226,8 @@ enum { MAX_TRIES = 1000 };
 /* Returns where the next marker begins, at i or later. The places found are kept, so that a walk
  * over all markers reads the text once. */
 size_t tool_marker(struct toolparse *p, size_t i) {
-    size_t best = SIZE_MAX;
+    const size_t begin = p->f->parse == tool_parse_harmony ? tool_begin(p) : SIZE_MAX;
+    size_t best = begin >= i && tool_at(p, begin, "to=") ? begin : SIZE_MAX;
     for (int k = 0; k < TOOL_MARKERS && p->f->marker[k]; k++) {
         bool known = p->mark_from[k] <= i && i <= p->mark_at[k] && p->mark_at[k];
         if (!known) {
@@ -320,7 +250,7 @@ static size_t probe(struct toolparse *p, size_t i, bool offered) {
     const int n_calls = p->n_calls, n_problems = p->n_problems;
     bool ok = p->f->parse(p, &i);
     for (int k = n_calls; k < p->n_calls && offered && p->tools; k++)
-        ok = ok && function_of(p, p->calls[k].name);
+        ok = ok && tool_declared(p, p->calls[k].name);
     p->n_calls = n_calls;
     p->n_problems = n_problems;
     return ok ? i : 0;
@@ -331,43 +261,108 @@ static size_t probe(struct toolparse *p, size_t i, bool offered) {
 static const char *const ends[] = {
     "<|im_end|>",    "<|eot_id|>", "<|end_of_text|>", "<|end|>",  "</s>", "<EOS>",     "<turn|>",
     "<|endoftext|>", "<|eom_id|>", "<|return|>",      "<|call|>", "[e~[", "<seed:eos>"};
-enum { MAX_FRAMES = COUNT_OF(ends) + TOOL_FRAMES };
+_Static_assert(COUNT_OF(ends) + TOOL_FRAMES < TOOL_ALL_FRAMES, "frames");
 
-static const char *frame_at(const struct toolparse *p, size_t k) {
+const char *tool_frame(const struct toolparse *p, size_t k) {
     if (k < COUNT_OF(ends)) return ends[k];
-    return k < MAX_FRAMES ? p->f->frame[k - COUNT_OF(ends)] : NULL;
+    k -= COUNT_OF(ends);
+    if (k < TOOL_FRAMES) return p->f->frame[k];
+    return tool_is_token(p->f->think[1]) ? p->f->think[1] : NULL; /* one that closes nothing */
 }
 
-static bool frame_begins(const struct toolparse *p, size_t i) {
-    for (size_t k = 0; k < MAX_FRAMES; k++)
-        if (frame_at(p, k) && tool_at(p, i, frame_at(p, k))) return true;
-    return false;
+/* Returns the longest marker at i; 0: there is none. */
+static size_t marker_at(const struct toolparse *p, size_t i) {
+    size_t best = 0;
+    for (int k = 0; k < TOOL_MARKERS && p->f->marker[k]; k++) {
+        const size_t n = strlen(p->f->marker[k]);
+        if (n > best && tool_at(p, i, p->f->marker[k])) best = n;
+    }
+    return best;
 }
 
-/* Returns the place behind the white space and frames at i. */
-static size_t skip_frames(const struct toolparse *p, size_t i) {
-    i = tool_ws(p, i);
-    for (size_t k = 0; k < MAX_FRAMES; k++) {
-        const char *f = frame_at(p, k);
-        if (!f || !tool_at(p, i, f)) continue;
-        i = tool_ws(p, i + strlen(f));
-        k = SIZE_MAX; /* The search begins again with the first frame. */
+/* Returns the length of the frame at i; 0: there is none, or it begins a call or reasoning. */
+static size_t frame_len(const struct toolparse *p, size_t i) {
+    size_t best = 0;
+    for (size_t k = 0; k < TOOL_ALL_FRAMES; k++) {
+        const char *f = tool_frame(p, k);
+        if (f && f != p->f->think[1] && strlen(f) > best && tool_at(p, i, f)) best = strlen(f);
+    }
+    if (!best || tool_at(p, i, think_open(p)) || marker_at(p, i) > best) return 0;
+    return best;
+}
+
+static size_t skip_frames(const struct toolparse *p, size_t i, bool closes) {
+    for (size_t n = 1; n; i += n) {
+        i = tool_ws(p, i);
+        n = frame_len(p, i);
+        if (!n && closes && tool_at(p, i, think_close(p))) n = strlen(think_close(p));
     }
     return i;
 }
 
+size_t tool_skip_frames(const struct toolparse *p, size_t i) {
+    return skip_frames(p, i, true);
+}
+
+size_t tool_begin(const struct toolparse *p) {
+    return skip_frames(p, 0, p->think == TOOL_THINK_NONE);
+}
+
 /* Returns where [from, to) ends when white space and frames at its end are left out. */
 static size_t drop_frames(const struct toolparse *p, size_t from, size_t to) {
-    while (to > from && is_ws(p->in.data[to - 1])) to--;
-    for (size_t k = 0; k < MAX_FRAMES; k++) {
-        const char *f = frame_at(p, k);
+    while (to > from && tool_is_ws(p->in.data[to - 1])) to--;
+    for (size_t k = 0; k < TOOL_ALL_FRAMES; k++) {
+        const char *f = tool_frame(p, k);
         size_t n = f ? strlen(f) : 0;
-        while (n && is_ws(f[n - 1])) n--; /* White space at the end is gone already. */
+        while (n && tool_is_ws(f[n - 1])) n--; /* White space at the end is gone already. */
         if (!n || to - from < n || memcmp(p->in.data + to - n, f, n) != 0) continue;
-        for (to -= n; to > from && is_ws(p->in.data[to - 1]);) to--;
+        for (to -= n; to > from && tool_is_ws(p->in.data[to - 1]);) to--;
         k = SIZE_MAX;
     }
     return to;
+}
+
+size_t tool_think_end(const struct toolparse *p, size_t i, size_t *after) {
+    size_t best = tool_find(p, i, think_close(p));
+    *after = best == SIZE_MAX ? p->in.len : best + strlen(think_close(p));
+    for (int k = 0; k < 2 && p->f->think_end[k]; k++) {
+        const size_t at = tool_find(p, i, p->f->think_end[k]);
+        if (at < best) *after = best = at;
+    }
+    return best;
+}
+
+/* Returns where the next block of reasoning in the piece [i, to) opens; SIZE_MAX: there is none.
+ * A tag that may be plain text opens one only where the piece begins. */
+static size_t next_block(const struct toolparse *p, size_t i, size_t to) {
+    if (i < to && tool_at(p, i, think_open(p))) return i;
+    if (!tool_is_token(p->f->think[0])) return SIZE_MAX;
+    const size_t at = tool_find(p, i, think_open(p));
+    return at < to ? at : SIZE_MAX;
+}
+
+/* Returns the end of the block of reasoning around `at` in the piece that begins at i; 0: there is
+ * none. SIZE_MAX: it is open to the end. */
+static size_t block_around(const struct toolparse *p, size_t i, size_t at) {
+    for (size_t after;;) {
+        i = tool_skip_frames(p, i);
+        const size_t open = next_block(p, i, at);
+        if (open == SIZE_MAX) return 0;
+        if (tool_think_end(p, open + strlen(think_open(p)), &after) == SIZE_MAX) return SIZE_MAX;
+        if (after > at) return after;
+        i = after;
+    }
+}
+
+size_t tool_next_call(struct toolparse *p, size_t piece, size_t i) {
+    for (;;) {
+        const size_t at = tool_marker(p, i), n = at == SIZE_MAX ? 0 : frame_len(p, at);
+        if (at == SIZE_MAX) return at;
+        const size_t after = n ? at + n : block_around(p, piece, at);
+        if (after == SIZE_MAX) return p->ended ? at : SIZE_MAX;
+        if (!after) return at;
+        i = after;
+    }
 }
 
 /* Tells whether the marker at i may begin a call. A marker that is a token of its own may do so
@@ -382,12 +377,12 @@ struct parts {
 };
 
 static struct parts split_reasoning(struct toolparse *p) {
-    size_t start = skip_frames(p, 0);
+    size_t start = tool_begin(p), after;
     struct parts r = {0, 0, 0};
     bool tagged = tool_at(p, start, think_open(p));
     bool open = p->think == TOOL_THINK_OPEN && !p->f->think_tagged;
     size_t from = tagged ? start + strlen(think_open(p)) : open ? start : 0;
-    size_t close = tool_find(p, from, think_close(p)), call = tool_marker(p, from);
+    size_t close = tool_think_end(p, from, &after), call = tool_marker(p, from);
     if (!tagged && !open &&
         (p->think == TOOL_THINK_NONE || close == SIZE_MAX || p->f->think_tagged))
         return r;
@@ -407,27 +402,84 @@ static struct parts split_reasoning(struct toolparse *p) {
     if (has_call && !tagged && !open) return r; /* The tag is part of an argument. */
     r.think_from = from;
     r.think_to = has_call ? call : close == SIZE_MAX ? p->in.len : close;
-    r.content = has_call ? call : close == SIZE_MAX ? p->in.len : close + strlen(think_close(p));
+    r.content = has_call ? call : after;
     if (close == SIZE_MAX && p->think == TOOL_THINK_NONE && !has_call)
         return (struct parts){0, 0, 0};
     if (close == SIZE_MAX || has_call) tool_problem(p, "the reasoning was not closed");
     return r;
 }
 
-static void join(struct toolparse *p, struct buf *b, size_t from, size_t to) {
-    from = skip_frames(p, from);
-    if (from < to) to = drop_frames(p, from, to);
-    if (from >= to) return;
+/* Appends t, on a line of its own. */
+static void add_line(struct buf *b, struct text t) {
+    if (!t.n) return;
     if (b->len) buf_str(b, "\n");
-    buf_add(b, p->in.data + from, to - from);
+    buf_add(b, t.s, t.n);
 }
 
-static struct text parse_all(struct toolparse *p, struct buf *content) {
+/* Returns the next frame of the family in [i, to); `to`: there is none. */
+static size_t next_frame(const struct toolparse *p, size_t i, size_t to) {
+    for (size_t k = 0; k < TOOL_FRAMES && p->f->frame[k]; k++) {
+        const size_t at = tool_find(p, i, p->f->frame[k]);
+        if (at < to) to = at;
+    }
+    return to;
+}
+
+/* Adds what [from, to) holds, which has no calls: content, and blocks of reasoning. */
+static void join(struct toolparse *p, struct buf *b, size_t from, size_t to) {
+    for (size_t after;;) {
+        from = tool_skip_frames(p, from);
+        if (from >= to) return;
+        const size_t open = next_block(p, from, to), end = next_frame(p, from, to);
+        if (open > end || open == SIZE_MAX) { /* up to a frame that stands within the text */
+            const size_t cut = drop_frames(p, from, end > from ? end : to);
+            add_line(b, tool_text(p, from, cut));
+            from = end > from ? end : to;
+            continue;
+        }
+        add_line(b, tool_text(p, from, drop_frames(p, from, open)));
+        from = open + strlen(think_open(p));
+        size_t close = tool_think_end(p, from, &after);
+        if (close > to) {
+            close = after = to;
+            tool_problem(p, "the reasoning was not closed");
+        }
+        add_line(&p->thought, tool_strip(tool_text(p, from, close)));
+        from = after;
+    }
+}
+
+/* Reads what the marker at `at` begins and moves *from, where the next piece of content begins.
+ * False: it is not a call. */
+static bool one_call(struct toolparse *p, struct buf *content, size_t at, size_t *from) {
+    const int n_calls = p->n_calls;
+    size_t end = at;
+    if (!p->f->parse(p, &end) || end <= at) {
+        p->n_calls = n_calls;
+        tool_problem(p, "what begins like a call at byte %zu is not one", at);
+        p->broken = true;
+        return false;
+    }
+    for (int k = n_calls; k < p->n_calls; k++) {
+        p->calls[k].from = at;
+        p->calls[k].to = end;
+    }
+    join(p, content, *from, at);
+    *from = end;
+    return true;
+}
+
+static void parse_all(struct toolparse *p, struct buf *content) {
     struct parts r = split_reasoning(p);
     size_t from = r.content, i = r.content;
     p->content_at = r.content;
+    add_line(&p->thought, tool_strip(tool_text(p, r.think_from, r.think_to)));
+    if (p->loose && tool_loose(p, tool_skip_frames(p, from)) == LOOSE_YES) {
+        tool_add_loose(p, tool_skip_frames(p, from));
+        return;
+    }
     for (int n_bad = 0;;) {
-        size_t at = tool_marker(p, i);
+        const size_t at = tool_next_call(p, from, i);
         if (at == SIZE_MAX) break;
         if (n_bad == MAX_TRIES) {
             tool_problem(p,
@@ -436,26 +488,17 @@ static struct text parse_all(struct toolparse *p, struct buf *content) {
                          at, n_bad);
             break;
         }
-        size_t end = at;
-        if (frame_begins(p, at)) { /* The text is a frame and only looks like a call. */
-            join(p, content, from, at);
-            from = i = skip_frames(p, at);
+        if (one_call(p, content, at, &from)) {
+            i = from;
             continue;
         }
-        const int n_calls = p->n_calls;
-        if (p->f->parse(p, &end) && end > at) {
-            for (int k = n_calls; k < p->n_calls; k++) {
-                p->calls[k].from = at;
-                p->calls[k].to = end;
-            }
+        i = tool_header(p, at);
+        if (i > at) { /* what it is the header of is content */
             join(p, content, from, at);
-            from = i = end;
-        } else {
-            tool_problem(p, "what begins like a call at byte %zu is not one", at);
-            i = at + 1;
-            n_bad++;
-            p->broken = true;
+            from = i;
         }
+        i += i == at;
+        n_bad++;
     }
     const struct tool_tags *t = &p->f->tags;
     if (p->n_calls && t->par_close &&
@@ -464,12 +507,11 @@ static struct text parse_all(struct toolparse *p, struct buf *content) {
         tool_problem(p,
                      "closing tags behind the last call: a value may have held the text of a tag");
     join(p, content, from, p->in.len);
-    return tool_strip(tool_text(p, r.think_from, r.think_to));
 }
 
 static bool ends_with(const char *s, const char *tail) {
     size_t n = strlen(s), m = strlen(tail);
-    while (n && is_ws(s[n - 1])) n--;
+    while (n && tool_is_ws(s[n - 1])) n--;
     return n >= m && memcmp(s + n - m, tail, m) == 0;
 }
 
@@ -508,6 +550,7 @@ int toolparse_new(struct toolparse **out, const struct toolfmt *f, const char *t
 void toolparse_free(struct toolparse *p) {
     if (!p) return;
     buf_release(&p->in);
+    buf_release(&p->thought);
     free(p->calls);
     free(p->problems);
     tool_flow_release(&p->flow);
@@ -525,99 +568,6 @@ void toolparse_feed(struct toolparse *p, const char *s, size_t n) {
         n -= k + 1;
     }
     memset(p->mark_at, 0, sizeof p->mark_at); /* A marker may have come with the new text. */
-}
-
-/* Returns the number of bytes at the end of [from, len) that may become lit. */
-static size_t partial(const struct toolparse *p, size_t from, const char *lit) {
-    size_t n = strlen(lit), have = p->in.len - from;
-    for (size_t k = n - 1 < have ? n - 1 : have; k > 0; k--)
-        if (memcmp(p->in.data + p->in.len - k, lit, k) == 0) return k;
-    return 0;
-}
-
-/* Returns the length of the longest end of [from, len) that may become a marker, a frame, or the
- * tag that opens reasoning. */
-static size_t held(const struct toolparse *p, size_t from, const char *tag) {
-    size_t hold = tag ? partial(p, from, tag) : 0, h;
-    for (int k = 0; k < TOOL_MARKERS && p->f->marker[k]; k++) {
-        h = partial(p, from, p->f->marker[k]);
-        if (h > hold) hold = h;
-    }
-    for (size_t k = 0; k < MAX_FRAMES; k++) {
-        h = frame_at(p, k) ? partial(p, from, frame_at(p, k)) : 0;
-        if (h > hold) hold = h;
-    }
-    return hold;
-}
-
-/* Finds where content begins. False when that is not known yet, or when it does not begin before
- * the end. */
-static bool content_begins(struct toolparse *p) {
-    size_t i = skip_frames(p, 0), n_close = strlen(think_close(p));
-    bool tagged = tool_at(p, i, think_open(p));
-    /* The text so far may become a marker. */
-    if (!tagged && i + held(p, i, think_open(p)) >= p->in.len) return false;
-    if (tagged || (p->think != TOOL_THINK_NONE && !p->f->think_tagged)) {
-        size_t from = tagged ? i + strlen(think_open(p)) : 0;
-        if (from < p->close_from) from = p->close_from;
-        size_t at = tool_find(p, from, think_close(p)), call = tool_marker(p, from);
-        /* Either the call is inside the reasoning, or the tag is inside an argument. */
-        p->closed = call < at;
-        if (p->closed) return false;
-        if (at == SIZE_MAX) {
-            size_t hold = held(p, from, think_close(p));
-            p->close_from = p->in.len - hold;
-            return false;
-        }
-        i = skip_frames(p, at + n_close);
-        if (i + held(p, i, NULL) >= p->in.len) return false;
-    }
-    p->content_from = p->scanned = i;
-    return true;
-}
-
-const char *toolparse_content(struct toolparse *p, size_t *len) {
-    *len = 0;
-    if (!p->started) {
-        if (p->closed) return "";
-        p->started = content_begins(p);
-        if (!p->started) return "";
-    }
-    if (!p->closed) {
-        size_t end = p->in.len - held(p, p->scanned, NULL), at = tool_marker(p, p->scanned);
-        for (size_t k = 0; k < MAX_FRAMES; k++) {
-            size_t f = frame_at(p, k) ? tool_find(p, p->scanned, frame_at(p, k)) : SIZE_MAX;
-            if (f < at) at = f;
-        }
-        p->closed = at != SIZE_MAX;
-        if (p->closed) end = at;
-        /* A call may follow this white space. */
-        while (end > p->scanned && is_ws(p->in.data[end - 1])) end--;
-        if (end > p->scanned) p->scanned = end;
-        p->n_content = p->scanned - p->content_from;
-    }
-    *len = p->n_content;
-    return p->in.data + p->content_from;
-}
-
-const char *toolparse_reasoning(struct toolparse *p, size_t *len) {
-    const bool open = p->think == TOOL_THINK_OPEN && !p->f->think_tagged;
-    size_t from = skip_frames(p, 0);
-    const bool tagged = tool_at(p, from, think_open(p));
-    *len = 0;
-    if (tagged) from += strlen(think_open(p));
-    if ((!tagged && !open) || (!tagged && from + held(p, from, think_open(p)) >= p->in.len))
-        return "";
-    from = tool_ws(p, from);
-    const size_t shown = from + p->n_reasoning; /* This part holds no tag and no piece of one. */
-    size_t end = p->in.len - held(p, shown, think_close(p));
-    const size_t close = tool_find(p, shown, think_close(p)), call = tool_marker(p, shown);
-    if (close < end) end = close;
-    if (call < end) end = call;
-    while (end > shown && is_ws(p->in.data[end - 1])) end--;
-    if (end > shown) p->n_reasoning = end - from;
-    *len = p->n_reasoning;
-    return p->in.data + from;
 }
 
 bool toolparse_broken(const struct toolparse *p) {
@@ -651,6 +601,13 @@ static struct json *result_of(struct toolparse *p, struct text content, struct t
     put(p, d, "reasoning", tool_str(p, reasoning));
     put(p, d, "tool_calls", calls);
     put(p, d, "problems", problems);
+    if (p->n_loose) {
+        char n[16];
+        size_t used;
+        snprintf(n, sizeof n, "%d", p->n_loose);
+        put(p, d, "loose",
+            tool_json(p, (struct text){arena_strdup(&p->arena, n), strlen(n)}, &used));
+    }
     return d;
 }
 
@@ -658,8 +615,11 @@ const struct json *toolparse_finish(struct toolparse *p) {
     struct buf content = {0};
     buf_str(&p->in, ""); /* This makes sure that its text is not NULL. */
     buf_str(&content, "");
-    const struct text reasoning = parse_all(p, &content);
-    const struct json *r = result_of(p, (struct text){content.data, content.len}, reasoning);
+    buf_str(&p->thought, "");
+    p->ended = true;
+    parse_all(p, &content);
+    const struct json *r = result_of(p, (struct text){content.data, content.len},
+                                     (struct text){p->thought.data, p->thought.len});
     buf_release(&content);
     return r;
 }

@@ -118,7 +118,7 @@ bool tool_cut_tags(struct toolparse *p, size_t at, size_t *cut, struct buf *end,
         const size_t name = k + strlen(t->par_open), name_to = tool_find(p, name, t->par_name_end);
         const size_t start = name_to == SIZE_MAX ? SIZE_MAX : value_begin(p, name_to);
         if (start == SIZE_MAX) break;
-        if (tool_value_end(p, start, &next) != SIZE_MAX) {
+        if (tool_value_end(p, start, fn, &next) != SIZE_MAX) {
             *cut = k = tool_ws(p, next);
             continue;
         }
@@ -173,28 +173,24 @@ static bool read_open(struct toolparse *p, size_t at, struct buf *name, struct b
     return ok;
 }
 
-/* Returns what stands in front of a list of calls. */
-static const char *list_open(const struct toolparse *p) {
-    return p->f->named.open ? p->f->named.open : PY_CALLS;
-}
-
 /* Returns where the next call begins; SIZE_MAX: it is not known yet. */
 static size_t next_call(struct toolparse *p) {
     const bool lists = way_of(p)->one != NULL;
     for (;;) {
-        size_t k = p->part_list ? tool_ws(p, p->part_at) : tool_marker(p, p->part_at);
+        size_t k =
+            p->part_list ? tool_ws(p, p->part_at) : tool_next_call(p, p->part_piece, p->part_at);
         if (k >= p->in.len) return SIZE_MAX;
         if (!p->part_list) {
             const size_t at = k;
             if (!lists) return at;
-            k = tool_ws(p, at + strlen(list_open(p)));
+            k = tool_list_at(p, at);
             if (k >= p->in.len) return SIZE_MAX;
             if (p->in.data[k] != '[') return at;
             p->part_list = true;
             p->part_at = k + 1;
         } else if (p->in.data[k] == ']') {
             p->part_list = false;
-            p->part_at = k + 1;
+            p->part_at = p->part_piece = k + 1;
         } else if (p->in.data[k] == ',') {
             p->part_at = k + 1;
         } else {
@@ -211,7 +207,7 @@ static bool read_whole(struct toolparse *p, size_t at, struct buf *name, struct 
     p->part_stop = read && !done && !p->part_list; /* several in one: they come at the end */
     if (done) give(p, n_calls, name, args);
     if (read) {
-        p->part_at = end;
+        p->part_at = p->part_piece = end;
         p->part_len = p->part_given = 0;
         tool_flow_reset(&p->flow);
     }
@@ -258,6 +254,7 @@ static bool is_due(const struct toolparse *p) {
 }
 
 void toolparse_no_more(struct toolparse *p) {
+    p->ended = true;
     p->part_len = 0;
 }
 
@@ -265,7 +262,10 @@ bool toolparse_part(struct toolparse *p, struct buf *name, struct buf *args, siz
                     bool *done) {
     *done = false;
     if (!p->started || !p->closed || p->part_stop) return false;
-    if (!p->part_at) p->part_at = p->content_from + p->n_content;
+    if (!p->part_at) {
+        p->part_piece = p->content_from;
+        p->part_at = p->content_from + p->n_content;
+    }
     const size_t at = next_call(p);
     if (at == SIZE_MAX) return false;
     if (is_due(p)) begin_flow(p, at);

@@ -13,19 +13,49 @@ static bool followed(const struct toolparse *p, size_t i) {
     return tool_at(p, i, t->par_open) || tool_at(p, i, t->fn_close);
 }
 
-size_t tool_value_end(const struct toolparse *p, size_t i, size_t *next) {
+enum { NAME_MAX_LEN = 500, CLOSING = 48 /* bytes that show whether a call ends here */ };
+enum is_end { NO_END, UNKNOWN_END, IS_END };
+
+/* Tells whether key is a parameter of fn, as far as tools are known. */
+static bool is_parameter(struct toolparse *p, struct text fn, struct text key) {
+    return !tool_declared(p, fn) || tool_schema(p, fn, key);
+}
+
+/* Tells whether a closing tag that does not begin a line ends its value: when another parameter of
+ * the tool follows it after i, or the end of the whole call. Else it may be part of the text. */
+static enum is_end ends_inline(struct toolparse *p, struct text fn, size_t i) {
     const struct tool_tags *t = &p->f->tags;
-    size_t n = strlen(t->par_close);
-    for (int strict = t->newline; strict >= 0; strict--) {
-        for (size_t at = tool_find(p, i, t->par_close); at != SIZE_MAX;
-             at = tool_find(p, at + 1, t->par_close)) {
-            if (!followed(p, at + n) || (strict && (at == i ? i == 0 : p->in.data[at - 1] != '\n')))
-                continue;
-            *next = at + n;
-            return strict && at > i ? at - 1 : at;
-        }
+    size_t k = tool_ws(p, i);
+    if (tool_at(p, k, t->par_open)) {
+        k += strlen(t->par_open);
+        const size_t end = tool_find(p, k, t->par_name_end);
+        if (end == SIZE_MAX) return p->in.len - k > NAME_MAX_LEN || p->ended ? NO_END : UNKNOWN_END;
+        return is_parameter(p, fn, tool_text(p, k, end)) ? IS_END : NO_END;
     }
-    return SIZE_MAX;
+    k = tool_ws(p, k + strlen(t->fn_close));
+    if (tool_wrapper_end(p, k) > k || tool_wrapper(p, k) > k) return IS_END;
+    if (p->in.len < k + CLOSING && !p->ended) return UNKNOWN_END;
+    return tool_skip_frames(p, k) > k || k >= p->in.len ? IS_END : NO_END;
+}
+
+size_t tool_value_end(struct toolparse *p, size_t i, struct text fn, size_t *next) {
+    const struct tool_tags *t = &p->f->tags;
+    const size_t n = strlen(t->par_close);
+    const bool lines = t->newline && i > 0 && p->in.data[i - 1] == '\n';
+    size_t found = SIZE_MAX;
+    for (size_t at = tool_find(p, i, t->par_close); at != SIZE_MAX;
+         at = tool_find(p, at + 1, t->par_close)) {
+        if (!followed(p, at + n)) continue;
+        const bool line = at == i || p->in.data[at - 1] == '\n';
+        const enum is_end end = !lines || line ? IS_END : ends_inline(p, fn, at + n);
+        if (end == UNKNOWN_END) return SIZE_MAX;
+        if (found == SIZE_MAX || end == IS_END) found = at;
+        if (end == IS_END) break;
+        if (!p->ended) found = SIZE_MAX; /* it is the end only when no other one comes */
+    }
+    if (found == SIZE_MAX) return found;
+    *next = found + n;
+    return t->newline && found > i && p->in.data[found - 1] == '\n' ? found - 1 : found;
 }
 
 static struct text unquoted(struct text t) {
@@ -57,6 +87,21 @@ static struct text without_cdata(struct text t) {
     return (struct text){s.s + a, s.n - a - b};
 }
 
+/* Reports a value that holds the opening tag of another parameter: its own may not be closed. */
+static void holds_tag(struct toolparse *p, struct text fn, struct text key, struct text value,
+                      const struct json *args) {
+    const struct tool_tags *t = &p->f->tags;
+    const char *at = memmem(value.s, value.n, t->par_open, strlen(t->par_open));
+    if (!at || !tool_declared(p, fn)) return;
+    const size_t from = (size_t)(at - p->in.data) + strlen(t->par_open);
+    const size_t end = tool_find(p, from, t->par_name_end);
+    if (end == SIZE_MAX || end - from > NAME_MAX_LEN) return;
+    const struct text name = unquoted(tool_text(p, from, end));
+    if (tool_schema(p, fn, name) && !json_getn(args, name.s, name.n))
+        tool_problem(p, "the value of '%.*s' holds the tag of '%.*s': it may not be closed",
+                     tool_len(key), key.s, tool_len(name), name.s);
+}
+
 static bool parameter(struct toolparse *p, size_t *i, struct text fn, struct json *args) {
     const struct tool_tags *t = &p->f->tags;
     size_t from = *i + strlen(t->par_open), name_end = tool_find(p, from, t->par_name_end), next,
@@ -66,7 +111,7 @@ static bool parameter(struct toolparse *p, size_t *i, struct text fn, struct jso
     const struct text key = attr_name(tool_text(p, from, name_end), &raw);
     size_t start = name_end + strlen(t->par_name_end);
     if (t->newline && start < p->in.len && p->in.data[start] == '\n') start++;
-    size_t end = tool_value_end(p, start, &next);
+    size_t end = tool_value_end(p, start, fn, &next);
     if (end == SIZE_MAX) return false;
     const struct text text = tool_text(p, start, end > start ? end : start);
     const struct json *v = NULL;
@@ -74,6 +119,7 @@ static bool parameter(struct toolparse *p, size_t *i, struct text fn, struct jso
     if (raw == 0) v = tool_json(p, text, &used);
     if (!v) v = tool_typed(p, tool_schema(p, fn, key), key, without_cdata(text));
     tool_put(p, args, key, v);
+    holds_tag(p, fn, key, text, args);
     *i = next;
     return true;
 }
@@ -142,7 +188,7 @@ bool tool_parse_glm(struct toolparse *p, size_t *i) {
         size_t v = tool_ws(p, key_to + strlen(t->par_name_end));
         if (!tool_at(p, v, t->val_open)) return false;
         v += strlen(t->val_open);
-        size_t end = tool_value_end(p, v, &next);
+        size_t end = tool_value_end(p, v, name, &next);
         if (end == SIZE_MAX) return false;
         const struct text key = tool_text(p, key_from, key_to);
         tool_put(p, args, key, tool_typed(p, tool_schema(p, name, key), key, tool_text(p, v, end)));

@@ -42,6 +42,11 @@ const char *toolfmt_think_tag(const struct toolfmt *f, bool closing);
  * values. NULL: no tools. */
 int toolparse_new(struct toolparse **out, const struct toolfmt *f, const char *tools, size_t len,
                   enum tool_think think, struct err *e);
+/* Lets answers be calls that are nothing but JSON, {"name": N, "arguments": {..}}, bare or in a
+ * fence, where N was declared and its schema is satisfied. Call it before text is fed. */
+void toolparse_allow_loose(struct toolparse *p);
+/* Returns the number of calls that were written so; after toolparse_finish. */
+int toolparse_loose(const struct toolparse *p);
 void toolparse_free(struct toolparse *p);
 void toolparse_feed(struct toolparse *p, const char *s, size_t n);
 /* Returns the content that is certain so far, *len bytes that p owns; a later call returns the same
@@ -64,7 +69,8 @@ bool toolparse_part(struct toolparse *p, struct buf *name, struct buf *args, siz
  * by little. */
 void toolparse_no_more(struct toolparse *p);
 /* Finishes the text, once, and returns {"content", "reasoning", "tool_calls": [{"name",
- * "arguments"}], "problems": [..]}, which p owns. */
+ * "arguments"}], "problems": [..]}, which p owns; with "loose", their number, where calls were
+ * written loosely. */
 const struct json *toolparse_finish(struct toolparse *p);
 
 #endif

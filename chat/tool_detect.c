@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT
+/* chat/tool_detect.c - which syntax of calls a template asks for, found by what it does: a call is
+ * rendered, and the syntax is the one that reads it back and leaves the least beside it. Templates
+ * that render no calls are known by what they tell the model when tools are declared; last, by
+ * their own text. */
+#include "chat/tool_int.h"
+
+#include <string.h>
+
+#include "core/mem.h"
+#include "template/jinja.h"
+
+enum { MAX_STEPS = 2 << 20, MAX_BYTES = 1 << 20 };
+
+#define USER "Zq7"
+#define NAME "probe_it"
+static const char tools[] =
+    "[{\"type\": \"function\", \"function\": {\"name\": \"" NAME "\", \"description\": \"d\", "
+    "\"parameters\": {\"type\": \"object\", \"properties\": {\"word\": {\"type\": \"string\", "
+    "\"description\": \"w\"}, \"count\": {\"type\": \"integer\", \"description\": \"n\"}}, "
+    "\"required\": [\"word\", \"count\"]}}}]";
+
+/* The forms of a call that one template or another takes: content, id, arguments, and what follows
+ * it. Mistral's need an id of nine letters, Kimi's write the id in place of the name. */
+static const struct probe {
+    const char *content, *id, *args, *after;
+} probes[] = {
+#define ARGS "{\"word\": \"xyzzy\", \"count\": 7}"
+#define TEXT_ARGS "\"{\\\"word\\\": \\\"xyzzy\\\", \\\"count\\\": 7}\""
+#define RESULT                                                                                     \
+    ", {\"role\": \"tool\", \"tool_call_id\": \"abcdefghi\", \"name\": \"" NAME                    \
+    "\", \"content\": \"ok\"}"
+    {"\"\"", "abcdefghi", ARGS, ""},      {"\"\"", "functions." NAME ":0", ARGS, ""},
+    {"\"\"", "abcdefghi", TEXT_ARGS, ""}, {"null", "abcdefghi", ARGS, ""},
+    {"\"\"", "abcdefghi", ARGS, RESULT},
+};
+
+/* A template under trial. */
+struct trial {
+    struct jinja *t;
+    struct buf out; /* what it rendered last */
+    bool over;      /* it did too much: no more is rendered */
+};
+
+/* Renders a list of messages with the tools; false: that failed. */
+static bool render(struct trial *r, const char *messages, bool gen) {
+    static const struct jinja_limits lim = {.max_steps = MAX_STEPS, .max_output = MAX_BYTES};
+    struct buf vars = {0};
+    struct jinja_err je = {0};
+    struct err ignored;
+    buf_reset(&r->out);
+    if (r->over) return false;
+    buf_fmt(&vars,
+            "{\"messages\": %s, \"tools\": %s, \"documents\": null, \"add_generation_prompt\": %s, "
+            "\"bos_token\": \"\", \"eos_token\": \"\"}",
+            messages, tools, gen ? "true" : "false");
+    const int rc = jinja_render_text(r->t, vars.data, vars.len, 0, &lim, &r->out, &je, &ignored);
+    buf_release(&vars);
+    r->over = rc && je.kind == JF_LIMIT;
+    buf_str(&r->out, "");
+    return rc == 0;
+}
+
+/* Tells whether j is the call that was rendered. */
+static bool is_probe(const struct json *j) {
+    struct json *want = NULL;
+    struct err e;
+    const struct json *c = json_first(json_get(j, "tool_calls"));
+    const char *name = json_str(json_get(c, "name"));
+    bool same = name && !json_next(c) && strcmp(name, NAME) == 0 &&
+                json_parse(&want, ARGS, sizeof ARGS - 1, "probe", &e) == 0 &&
+                json_equal(json_get(c, "arguments"), want);
+    json_free(want);
+    return same;
+}
+
+/* Returns the bytes of lit, without white space around it, when it occurs in text; else 0. */
+static size_t weight(const char *text, const char *lit) {
+    struct text t = tool_strip((struct text){lit, strlen(lit)});
+    return t.n && memmem(text, strlen(text), t.s, t.n) ? t.n : 0;
+}
+
+/* How well a syntax fits a text. */
+struct fit {
+    size_t left, own; /* bytes that are no call; bytes of the syntax's own that were found */
+};
+
+/* Tells whether f reads the call in the text, and how well. */
+static bool fits(const struct toolfmt *f, const char *text, struct fit *out) {
+    struct toolparse *p;
+    struct err e;
+    struct buf start = {0};
+    size_t n;
+    if (f->named.sep && !strstr(text, f->named.sep)) return false;
+    if (toolparse_new(&p, f, tools, sizeof tools - 1, TOOL_THINK_UNKNOWN, &e)) return false;
+    toolparse_feed(p, text, strlen(text));
+    const struct json *j = toolparse_finish(p);
+    const bool ok = is_probe(j);
+    json_strn(json_get(j, "content"), &n);
+    buf_fmt(&start, "%s%s%s", f->written.open, f->written.each,
+            f->tags.fn_open ? f->tags.fn_open : "");
+    *out = (struct fit){n, weight(text, start.data)};
+    if (f->named.sep) out->own += strlen(f->named.sep);
+    buf_release(&start);
+    toolparse_free(p);
+    return ok;
+}
+
+static const struct toolfmt *by_call(struct trial *r) {
+    const struct toolfmt *best = NULL;
+    for (size_t k = 0; k < COUNT_OF(probes) && !best; k++) {
+        struct buf messages = {0};
+        struct fit least = {0, 0}, fit;
+        buf_fmt(&messages,
+                "[{\"role\": \"user\", \"content\": \"" USER "\"}, {\"role\": \"assistant\", "
+                "\"content\": %s, \"tool_calls\": [{\"id\": \"%s\", \"type\": \"function\", "
+                "\"function\": {\"name\": \"" NAME "\", \"arguments\": %s}}]}%s]",
+                probes[k].content, probes[k].id, probes[k].args, probes[k].after);
+        const char *at = NULL;
+        if (render(r, messages.data, false))
+            for (const char *s = r->out.data; (s = strstr(s, USER)); s++) at = s + strlen(USER);
+        for (int i = 0; at && i < toolfmt_count(); i++) {
+            const struct toolfmt *f = toolfmt_at(i);
+            if (!fits(f, at, &fit)) continue;
+            if (best && (fit.left > least.left || (fit.left == least.left && fit.own <= least.own)))
+                continue;
+            best = f;
+            least = fit;
+        }
+        buf_release(&messages);
+    }
+    return best;
+}
+
+/* Finds a syntax by its hints in what was rendered, or by its own text in that. */
+static const struct toolfmt *by_text(const char *s, size_t len, bool hints) {
+    for (int i = 0; i < toolfmt_count(); i++) {
+        const struct toolfmt *f = toolfmt_at(i);
+        const char *const *lit = hints ? f->hint : f->detect;
+        int n = 0;
+        for (int k = 0; k < 2 && lit[k]; k++) {
+            const bool found = memmem(s, len, lit[k], strlen(lit[k])) != NULL;
+            if (found && hints) return f;
+            n += found;
+        }
+        if (!hints && lit[0] && n == 1 + (lit[1] != NULL)) return f;
+    }
+    return NULL;
+}
+
+const struct toolfmt *toolfmt_detect(const char *tmpl, size_t len) {
+    struct trial r = {.over = false};
+    struct err ignored;
+    const struct toolfmt *f = NULL;
+    if (jinja_compile_mode(&r.t, tmpl, len, "template", JINJA_LENIENT, NULL, &ignored) == 0) {
+        f = by_call(&r);
+        if (!f && render(&r, "[{\"role\": \"user\", \"content\": \"" USER "\"}]", true))
+            f = by_text(r.out.data, r.out.len, true);
+        jinja_free(r.t);
+    }
+    buf_release(&r.out);
+    return f ? f : by_text(tmpl, len, false);
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+/* chat/tool_stream.c - what of reasoning and content is certain while text comes (toolfmt.h). */
+#include "chat/tool_int.h"
+
+#include <string.h>
+
+static const char *think_open(const struct toolparse *p) {
+    return toolfmt_think_tag(p->f, false);
+}
+
+/* Returns the length of the longest end of [from, len) that may become what ends reasoning. */
+static size_t held_close(const struct toolparse *p, size_t from) {
+    size_t hold = tool_partial(p, from, toolfmt_think_tag(p->f, true));
+    for (int k = 0; k < 2 && p->f->think_end[k]; k++) {
+        const size_t h = tool_partial(p, from, p->f->think_end[k]);
+        if (h > hold) hold = h;
+    }
+    return hold;
+}
+
+size_t tool_partial(const struct toolparse *p, size_t from, const char *lit) {
+    size_t n = strlen(lit), have = p->in.len - from;
+    for (size_t k = n - 1 < have ? n - 1 : have; k > 0; k--)
+        if (memcmp(p->in.data + p->in.len - k, lit, k) == 0) return k;
+    return 0;
+}
+
+/* Returns the length of the longest end of [from, len) that may become a marker, a frame, or the
+ * tag that opens reasoning. */
+static size_t held(const struct toolparse *p, size_t from, const char *tag) {
+    size_t hold = tag ? tool_partial(p, from, tag) : 0, h;
+    for (int k = 0; k < TOOL_MARKERS && p->f->marker[k]; k++) {
+        h = tool_partial(p, from, p->f->marker[k]);
+        if (h > hold) hold = h;
+    }
+    for (size_t k = 0; k < TOOL_ALL_FRAMES; k++) {
+        h = tool_frame(p, k) ? tool_partial(p, from, tool_frame(p, k)) : 0;
+        if (h > hold) hold = h;
+    }
+    return hold;
+}
+
+/* Finds where content begins. False when that is not known yet, or when it does not begin before
+ * the end. */
+static bool content_begins(struct toolparse *p) {
+    size_t i = tool_begin(p), after;
+    bool tagged = tool_at(p, i, think_open(p));
+    /* The text so far may become a marker. */
+    if (!tagged && i + held(p, i, think_open(p)) >= p->in.len) return false;
+    if (tagged || (p->think != TOOL_THINK_NONE && !p->f->think_tagged)) {
+        size_t from = tagged ? i + strlen(think_open(p)) : 0;
+        if (from < p->close_from) from = p->close_from;
+        size_t at = tool_think_end(p, from, &after), call = tool_marker(p, from);
+        /* Either the call is inside the reasoning, or the tag is inside an argument. */
+        p->closed = call < at;
+        if (p->closed) return false;
+        if (at == SIZE_MAX) {
+            const size_t a = held(p, from, NULL), b = held_close(p, from);
+            p->close_from = p->in.len - (a > b ? a : b);
+            return false;
+        }
+        i = tool_skip_frames(p, after);
+    }
+    while (tool_at(p, i, think_open(p))) { /* another block of reasoning */
+        if (tool_think_end(p, i + strlen(think_open(p)), &after) == SIZE_MAX) return false;
+        i = tool_skip_frames(p, after);
+    }
+    const size_t closing = tool_partial(p, i, toolfmt_think_tag(p->f, true));
+    if (i + closing >= p->in.len || i + held(p, i, think_open(p)) >= p->in.len) return false;
+    if (p->loose && tool_loose(p, i) != LOOSE_NO) return false;
+    p->content_from = p->scanned = i;
+    return true;
+}
+
+const char *toolparse_content(struct toolparse *p, size_t *len) {
+    *len = 0;
+    if (!p->started) {
+        if (p->closed) return "";
+        p->started = content_begins(p);
+        if (!p->started) return "";
+    }
+    if (!p->closed) {
+        size_t end = p->in.len - held(p, p->scanned, p->f->think[0]),
+               at = tool_marker(p, p->scanned);
+        for (size_t k = 0; k < TOOL_ALL_FRAMES; k++) {
+            size_t f = tool_frame(p, k) ? tool_find(p, p->scanned, tool_frame(p, k)) : SIZE_MAX;
+            if (f < at) at = f;
+        }
+        const bool token = tool_is_token(p->f->think[0]);
+        const size_t block = token ? tool_find(p, p->scanned, think_open(p)) : SIZE_MAX;
+        if (block < at) at = block;
+        p->closed = at != SIZE_MAX;
+        if (p->closed) end = at;
+        /* A call may follow this white space. */
+        while (end > p->scanned && tool_is_ws(p->in.data[end - 1])) end--;
+        if (end > p->scanned) p->scanned = end;
+        p->n_content = p->scanned - p->content_from;
+    }
+    *len = p->n_content;
+    return p->in.data + p->content_from;
+}
+
+const char *toolparse_reasoning(struct toolparse *p, size_t *len) {
+    const bool open = p->think == TOOL_THINK_OPEN && !p->f->think_tagged;
+    size_t from = tool_begin(p), after;
+    const bool tagged = tool_at(p, from, think_open(p));
+    *len = 0;
+    if (tagged) from += strlen(think_open(p));
+    if ((!tagged && !open) || (!tagged && from + held(p, from, think_open(p)) >= p->in.len))
+        return "";
+    from = tool_ws(p, from);
+    const size_t shown = from + p->n_reasoning; /* This part holds no tag and no piece of one. */
+    const size_t a = held(p, shown, NULL), b = held_close(p, shown);
+    size_t end = p->in.len - (a > b ? a : b);
+    const size_t close = tool_think_end(p, shown, &after), call = tool_marker(p, shown);
+    if (close < end) end = close;
+    if (call < end) end = call;
+    while (end > shown && tool_is_ws(p->in.data[end - 1])) end--;
+    if (end > shown) p->n_reasoning = end - from;
+    *len = p->n_reasoning;
+    return p->in.data + from;
+}

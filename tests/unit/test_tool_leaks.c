@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: MIT
+/* tests/unit/test_tool_leaks.c - answers as models write them rather than as templates do: headers
+ * in any order, several calls in one tag, values without line breaks, calls as bare JSON. Of each
+ * the whole reading is written down, and streams cut at every place must agree with it: what they
+ * show of content, and of calls while these come. */
+#include "chat/toolfmt.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "tests/check.h"
+
+static struct err e;
+static const char tools[] =
+    "[{\"type\":\"function\",\"function\":{\"name\":\"edit\",\"parameters\":{\"type\":\"object\","
+    "\"properties\":{\"path\":{\"type\":\"string\"},\"old\":{\"type\":\"string\"},\"n\":{\"type\":"
+    "\"integer\"}},\"required\":[\"path\"]}}},{\"type\":\"function\",\"function\":{\"name\":"
+    "\"bash\",\"parameters\":{\"type\":\"object\",\"properties\":{\"command\":{\"type\":"
+    "\"string\"}},\"required\":[\"command\"]}}}]";
+
+/* Takes the parts of calls that are certain; those that are complete must be in the end. */
+static void take(struct toolparse *p, struct buf *done) {
+    struct buf name = {0}, args = {0};
+    size_t n;
+    bool whole = true;
+    while (whole && toolparse_part(p, &name, &args, &n, &whole))
+        if (whole) buf_fmt(done, "%s%s\n", name.data, args.data);
+    buf_release(&name);
+    buf_release(&args);
+}
+
+struct reading {
+    struct buf json, content, thought, calls; /* the result; what a stream showed before the end */
+};
+
+static void release(struct reading *r) {
+    buf_release(&r->json);
+    buf_release(&r->content);
+    buf_release(&r->thought);
+    buf_release(&r->calls);
+}
+
+static struct reading read_in(const char *format, enum tool_think think, bool loose,
+                              const char *text, size_t first, size_t step) {
+    struct reading r = {.json = {0}};
+    struct toolparse *p;
+    const size_t n = strlen(text);
+    size_t len;
+    const struct toolfmt *f = format ? toolfmt_find(format) : toolfmt_plain();
+    CHECK_OK(toolparse_new(&p, f, tools, sizeof tools - 1, think, &e));
+    if (loose) toolparse_allow_loose(p);
+    for (size_t at = 0; at < n;) {
+        const size_t most = at ? step : first, k = n - at < most ? n - at : most;
+        toolparse_feed(p, text + at, k);
+        at += k;
+        const char *s = toolparse_reasoning(p, &len);
+        buf_reset(&r.thought);
+        buf_add(&r.thought, s, len);
+        s = toolparse_content(p, &len);
+        buf_reset(&r.content);
+        buf_add(&r.content, s, len);
+        take(p, &r.calls);
+    }
+    json_write_spaced(&r.json, toolparse_finish(p));
+    toolparse_free(p);
+    return r;
+}
+
+static void begins(const struct buf *shown, const char *whole, const char *text) {
+    if (shown->len > strlen(whole) || (shown->len && memcmp(shown->data, whole, shown->len) != 0))
+        CHECK_FAIL("%s: a stream showed '%s', in the end '%s'", text, shown->data, whole);
+}
+
+/* What was shown is a beginning of what the end has. */
+static void agree(const struct reading *r, const char *want, const char *text) {
+    struct json *j;
+    struct buf calls = {0};
+    CHECK_EQ_STR(r->json.data, want);
+    CHECK_OK(json_parse(&j, r->json.data, r->json.len, "result", &e));
+    for (const struct json *c = json_first(json_get(j, "tool_calls")); c; c = json_next(c)) {
+        buf_str(&calls, json_str(json_get(c, "name")));
+        json_write_spaced(&calls, json_get(c, "arguments"));
+        buf_chr(&calls, '\n');
+    }
+    buf_str(&calls, "");
+    begins(&r->content, json_str(json_get(j, "content")), text);
+    begins(&r->thought, json_str(json_get(j, "reasoning")), text);
+    begins(&r->calls, calls.data, text);
+    buf_release(&calls);
+    json_free(j);
+}
+
+static void every_cut(const char *format, enum tool_think think, bool loose, const char *text,
+                      const char *want) {
+    for (size_t step = 1; step < 8; step++) {
+        struct reading r = read_in(format, think, loose, text, step, step);
+        agree(&r, want, text);
+        release(&r);
+    }
+    for (size_t cut = 1; cut <= strlen(text); cut++) {
+        struct reading r = read_in(format, think, loose, text, cut, strlen(text));
+        agree(&r, want, text);
+        release(&r);
+    }
+}
+
+#define RESULT(content, reasoning, calls, problems)                                                \
+    "{\"content\": \"" content "\", \"reasoning\": \"" reasoning "\", \"tool_calls\": [" calls     \
+    "], \"problems\": [" problems "]}"
+#define LOOSE(calls, n)                                                                            \
+    "{\"content\": \"\", \"reasoning\": \"\", \"tool_calls\": [" calls                             \
+    "], \"problems\": [], \"loose\": " n "}"
+#define BASH(x) "{\"name\": \"bash\", \"arguments\": {\"command\": \"" x "\"}}"
+#define EDIT "{\"name\": \"edit\", \"arguments\": {\"path\": \"a.py\", \"old\": \"x\"}}"
+#define LS "{\"command\": \"ls\"}<|call|>"
+#define START "<|start|>assistant"
+
+static void test_channels(void) {
+    static const char *const one[] = {
+        "<|channel|>analysis to=functions.bash code<|message|>" LS,
+        "<|channel|>analysis to=functions.bash <|constrain|>json<|message|>" LS,
+        "<|channel|>commentary to=functions.bash <|constrain|>json<|message|>" LS,
+        "<|channel|>commentary to=functions.bash<|message|>" LS,
+        " to=functions.bash<|channel|>commentary json<|message|>" LS,
+        " to=functions.bash<|channel|>analysis <|constrain|>json<|message|>" LS,
+        " to=bash<|channel|>commentary json<|message|>" LS,
+        "<|channel|>commentary to=bash <|constrain|>json<|message|>" LS,
+        START " to=functions.bash<|channel|>commentary json<|message|>" LS,
+        START " to=bash<|channel|>analysis json<|message|>" LS,
+        START "<|channel|>final to=functions.bash json<|message|>" LS,
+    };
+    for (size_t i = 0; i < COUNT_OF(one); i++)
+        every_cut("harmony", TOOL_THINK_NONE, true, one[i], RESULT("", "", BASH("ls"), ""));
+    every_cut("harmony", TOOL_THINK_NONE, true,
+              "<|channel|>analysis<|message|>why<|end|>" START
+              "<|channel|>analysis to=functions.bash code<|message|>" LS,
+              RESULT("", "why", BASH("ls"), ""));
+    every_cut("harmony", TOOL_THINK_NONE, true,
+              "<|channel|>analysis<|message|>one<|end|>" START
+              "<|channel|>analysis<|message|>two<|end|>" START
+              "<|channel|>final<|message|>Done.<|return|>",
+              RESULT("Done.", "one\\ntwo", "", ""));
+    every_cut("harmony", TOOL_THINK_NONE, true,
+              "<|channel|>analysis<|message|>one<|channel|>final<|message|>Done.",
+              RESULT("Done.", "one", "", ""));
+    every_cut("harmony", TOOL_THINK_NONE, true,
+              "<|channel|>commentary<|message|>Wait.<|end|>" START
+              "<|channel|>analysis<|message|>hm<|end|>" START
+              "<|channel|>commentary to=functions.bash json<|message|>" LS START
+              "<|channel|>final<|message|>Done.<|return|>",
+              RESULT("Wait.\\nDone.", "hm", BASH("ls"), ""));
+    every_cut("harmony", TOOL_THINK_NONE, true,
+              "<|channel|>commentary<|message|>Wait.<|end|>" START
+              "<|channel|>final<|message|>Done.<|return|>",
+              RESULT("Wait.\\nDone.", "", "", ""));
+    every_cut("harmony", TOOL_THINK_NONE, true,
+              "<|channel|>analysis to=python code<|message|>print(1)<|call|>",
+              RESULT("print(1)", "", "", "\"what begins like a call at byte 0 is not one\""));
+}
+
+static void test_tags_of_text(void) {
+    every_cut("gemma4", TOOL_THINK_NONE, true, "<|channel>thought\n<channel|>Hi",
+              RESULT("Hi", "", "", ""));
+    every_cut("gemma4", TOOL_THINK_NONE, true, "<channel|>Hi", RESULT("Hi", "", "", ""));
+    every_cut("gemma4", TOOL_THINK_OPEN, true, "\n<channel|>Hi", RESULT("Hi", "", "", ""));
+    every_cut("gemma4", TOOL_THINK_UNKNOWN, true,
+              "<|channel>thought\n<channel|><|channel>thought\nb<channel|>Hi<turn|>",
+              RESULT("Hi", "b", "", ""));
+    every_cut("gemma4", TOOL_THINK_NONE, true,
+              "<|tool_call>call:bash{command:<|\"|>ls<|\"|>}<tool_call|><|channel>thought\n"
+              "<channel|>",
+              RESULT("", "", BASH("ls"), ""));
+    every_cut("gemma4", TOOL_THINK_NONE, true, "Hi<|channel>thought\n<channel|> you",
+              RESULT("Hi\\nyou", "", "", ""));
+    every_cut("command-r-list", TOOL_THINK_NONE, true,
+              "<|START_THINKING|>why<|END_THINKING|><|START_TEXT|>Hi<|END_TEXT|>"
+              "<|START_ACTION|>[{\"tool_call_id\": \"0\", \"tool_name\": \"bash\", \"parameters\": "
+              "{\"command\": \"ls\"}}]<|END_ACTION|><|END_OF_TURN_TOKEN|>",
+              RESULT("Hi", "why", BASH("ls"), ""));
+    every_cut("command-r-list", TOOL_THINK_NONE, true, "<|START_TEXT|>Hi<|END_TEXT|>",
+              RESULT("Hi", "", "", ""));
+    every_cut("qwen-xml", TOOL_THINK_NONE, true, "</think>\n\nHi", RESULT("Hi", "", "", ""));
+    every_cut("qwen-xml", TOOL_THINK_NONE, true,
+              "<think>\n\n</think>\n\n<think>\nb\n</think>\n\nHi", RESULT("Hi", "b", "", ""));
+}
+
+static void test_sections(void) {
+#define KIMI(s, id, x)                                                                             \
+    "<|tool_call" s "_section_begin|><|tool_call_begin|>functions.bash:" id                        \
+    "<|tool_call_argument_begin|>{\"command\": \"" x "\"}<|tool_call_end|><|tool_call" s           \
+    "_section_end|>"
+    every_cut("kimi", TOOL_THINK_NONE, true, "Hi" KIMI("s", "0", "a"),
+              RESULT("Hi", "", BASH("a"), ""));
+    every_cut("kimi", TOOL_THINK_NONE, true, "Hi " KIMI("", "0", "a") "\n",
+              RESULT("Hi", "", BASH("a"), ""));
+    every_cut("kimi", TOOL_THINK_NONE, true, KIMI("", "0", "a") "\n" KIMI("s", "1", "b"),
+              RESULT("", "", BASH("a") ", " BASH("b"), ""));
+    every_cut("kimi", TOOL_THINK_NONE, true,
+              "<|tool_call_section_begin|>\n<|tool_call_begin|>functions.bash:0"
+              "<|tool_call_argument_begin|>{\"command\": \"a\"}<|tool_call_end|>\n"
+              "<|tool_call_section_end|><|im_end|>",
+              RESULT("", "", BASH("a"), ""));
+}
+
+/* Several calls in one tag. */
+static void test_several(void) {
+#define A "{\"name\": \"bash\", \"arguments\": {\"command\": \"a\"}}"
+#define B "{\"name\": \"bash\", \"arguments\": {\"command\": \"b\"}}"
+    static const char *const two[][2] = {
+        {"hermes-json", "<tool_call>\n" A "\n" B "\n</tool_call>"},
+        {"hermes-json", "<tool_call>\n[" A ", " B "]\n</tool_call><|im_end|>"},
+        {"hermes-json", "<tool_call>" A "," B "</tool_call>"},
+        {"hermes-json", "<tool_call>\n" A "\n</tool_call>\n<tool_call>\n" B "\n</tool_call>"},
+        {"hermes-json", "<tool_call>\n" A "\n<tool_call>\n" B "\n</tool_call>"},
+        {"qwen-xml", "<tool_call>\n<function=bash>\n<parameter=command>\na\n</parameter>\n"
+                     "</function>\n<function=bash>\n<parameter=command>\nb\n</parameter>\n"
+                     "</function>\n</tool_call>"},
+        {"seed-xml", "<seed:tool_call>\n<function=bash>\n<parameter=command>a</parameter>\n"
+                     "</function>\n<function=bash>\n<parameter=command>b</parameter>\n"
+                     "</function>\n</seed:tool_call>"},
+        {"gemma4", "<|tool_call>call:bash{command:<|\"|>a<|\"|>}call:bash{command:<|\"|>b<|\"|>}"
+                   "<tool_call|>"},
+        {"mistral-args", "[TOOL_CALLS]bash[ARGS]{\"command\": \"a\"}bash[ARGS]{\"command\": "
+                         "\"b\"}</s>"},
+        {"mistral-args", "[TOOL_CALLS]bash[ARGS]{\"command\": \"a\"}[TOOL_CALLS]bash[CALL_ID]"
+                         "abcdefghi[ARGS]{\"command\": \"b\"}</s>"},
+        {"llama-json", "{\"name\": \"bash\", \"parameters\": {\"command\": \"a\"}}; {\"name\": "
+                       "\"bash\", \"parameters\": {\"command\": \"b\"}}<|eot_id|>"},
+        {"command-r-action", "Action: ```json\n[\n    {\"tool_name\": \"bash\", \"parameters\": "
+                             "{\"command\": \"a\"}},\n    {\"tool_name\": \"bash\", "
+                             "\"parameters\": {\"command\": \"b\"}}\n]```<|END_OF_TURN_TOKEN|>"},
+        {"python-list", "<|tool_call_start|>[bash(command=\"a\"), bash(command='b')]"
+                        "<|tool_call_end|>"},
+    };
+    for (size_t i = 0; i < COUNT_OF(two); i++)
+        every_cut(two[i][0], TOOL_THINK_NONE, true, two[i][1],
+                  RESULT("", "", BASH("a") ", " BASH("b"), ""));
+    every_cut(
+        "hermes-json", TOOL_THINK_NONE, true, "<tool_call>\n" A "\nand so on\n</tool_call>\nHi",
+        RESULT("Hi", "", BASH("a"), "\"what follows a call in its tag is not one: and so on\\n\""));
+    every_cut("hermes-json", TOOL_THINK_NONE, true,
+              "<tool_call>\n" A "\n" B "\n</tool_call>\n<tool_call>\n" A "\n</tool_call>",
+              RESULT("", "", BASH("a") ", " BASH("b") ", " BASH("a"), ""));
+    every_cut("gigachat-31", TOOL_THINK_NONE, true,
+              "Hi<|message_sep|><|function_call|>" A "<|message_sep|>",
+              RESULT("Hi", "", BASH("a"), ""));
+    every_cut("command-r-action", TOOL_THINK_NONE, true,
+              "Action:\n```json\n[\n{\"tool_name\": \"directly-answer\", \"parameters\": {}}\n]```",
+              RESULT("", "", "", ""));
+}
+
+static void test_values(void) {
+    static const char *const texts[][2] = {
+        {"qwen-xml", "<tool_call>\n<function=edit>\n<parameter=path>a.py</parameter>\n"
+                     "<parameter=old>\nx\n</parameter>\n</function>\n</tool_call>"},
+        {"qwen-xml", "<tool_call>\n<function=edit>\n<parameter=path>\na.py</parameter>\n"
+                     "<parameter=old>\nx\n</parameter>\n</function>\n</tool_call>"},
+        {"qwen-xml", "<tool_call>\n<function=edit>\n<parameter=path>\na.py\n</parameter>\n"
+                     "<parameter=old>x</parameter>\n</function>\n</tool_call>"},
+        {"qwen-xml", "<tool_call><function=edit><parameter=path>a.py</parameter><parameter=old>x"
+                     "</parameter></function></tool_call>"},
+        {"seed-xml", "<seed:tool_call><function=edit><parameter=path>a.py</parameter>\n"
+                     "<parameter=old>x</parameter></function></seed:tool_call>"},
+        {"glm-argkv", "<tool_call>edit<arg_key>path</arg_key><arg_value>a.py</arg_value>\n<arg_key>"
+                      "old</arg_key>\n<arg_value>x</arg_value></tool_call>"},
+        {"minimax-invoke", "<minimax:tool_call><invoke name=\"edit\"><parameter name=\"path\">a.py"
+                           "</parameter>\n<parameter name=\"old\">x</parameter></invoke>"
+                           "</minimax:tool_call>"},
+        {"minicpm-xml", "<function name=\"edit\"><param name=\"path\">a.py</param><param "
+                        "name=\"old\">x</param></function>"},
+    };
+    for (size_t i = 0; i < COUNT_OF(texts); i++)
+        every_cut(texts[i][0], TOOL_THINK_NONE, true, texts[i][1], RESULT("", "", EDIT, ""));
+    every_cut("qwen-xml", TOOL_THINK_NONE, true, /* the last value swallows no call */
+              "<tool_call>\n<function=bash>\n<parameter=command>\na</parameter>\n</function>\n"
+              "</tool_call>\n<tool_call>\n<function=bash>\n<parameter=command>\nb\n</parameter>\n"
+              "</function>\n</tool_call>",
+              RESULT("", "", BASH("a") ", " BASH("b"), ""));
+    every_cut("qwen-xml", TOOL_THINK_NONE, true, /* text that only looks like a parameter */
+              "<tool_call>\n<function=bash>\n<parameter=command>\na</parameter>\n<parameter=zz>\n"
+              "b\n</parameter>\n</function>\n</tool_call>",
+              RESULT("", "", BASH("a</parameter>\\n<parameter=zz>\\nb"), ""));
+    every_cut("qwen-xml", TOOL_THINK_NONE, true, /* not closed */
+              "<tool_call>\n<function=edit>\n<parameter=path>a.py\n<parameter=old>x</parameter>\n"
+              "</function>\n</tool_call>",
+              RESULT("", "",
+                     "{\"name\": \"edit\", \"arguments\": {\"path\": "
+                     "\"a.py\\n<parameter=old>x\"}}",
+                     "\"the value of 'path' holds the tag of 'old': it may not be closed\""));
+}
+
+static void test_loose(void) {
+    static const char *const fmts[] = {"hermes-json",  "qwen-xml", "harmony",
+                                       "mistral-args", "kimi",     NULL};
+    static const char *const yes[] = {
+        A,
+        "\n" A "\n",
+        "```json\n" A "\n```",
+        "```\n" A "\n```<|im_end|>",
+        "```json\n" A,
+        "{\n  \"name\": \"bash\",\n  \"arguments\": {\n    \"command\": \"a\"\n  }\n}",
+        "{\"name\": \"bash\", \"parameters\": {\"command\": \"a\"}}",
+        "{\"arguments\": {\"command\": \"a\"}, \"name\": \"bash\"}",
+        "```json\n[" A "]\n```\n",
+    };
+    static const char *const no[] = {
+        "{\"name\": \"nope\", \"arguments\": {\"command\": \"a\"}}",
+        "{\"name\": \"bash\", \"arguments\": {\"command\": 1}}",
+        "{\"name\": \"bash\", \"arguments\": {}}",
+        "{\"name\": \"bash\", \"arguments\": {\"command\": \"a\", \"x\": 1}}",
+        "{\"name\": \"bash\", \"arguments\": {\"command\": \"a\"}, \"why\": 1}",
+        "{\"name\": \"bash\"}",
+        "{\"name\": \"bash\", \"arguments\": {\"command\": \"a\"",
+        A " is the call",
+        "Call: " A,
+        "```json\n" A "\n``` as told",
+        "```python\n" A "\n```",
+        "```json\n{\"name\": \"Ann\", \"age\": 3}\n```",
+        "[1, 2]",
+        "{}",
+        "[]",
+        "```",
+    };
+    struct buf want = {0};
+    for (size_t f = 0; f < COUNT_OF(fmts); f++) {
+        for (size_t i = 0; i < COUNT_OF(yes); i++)
+            every_cut(fmts[f], TOOL_THINK_NONE, true, yes[i], LOOSE(BASH("a"), "1"));
+        for (size_t i = 0; i < COUNT_OF(no); i++) {
+            buf_reset(&want);
+            buf_str(&want, "{\"content\": ");
+            json_quote(&want, no[i], strlen(no[i]));
+            buf_str(&want, ", \"reasoning\": \"\", \"tool_calls\": [], \"problems\": []}");
+            every_cut(fmts[f], TOOL_THINK_NONE, true, no[i], want.data);
+        }
+        every_cut(fmts[f], TOOL_THINK_NONE, false, "```json\n{\"name\": \"bash\"}\n```",
+                  RESULT("```json\\n{\\\"name\\\": \\\"bash\\\"}\\n```", "", "", ""));
+        every_cut(fmts[f], TOOL_THINK_NONE, true, A "\n" A, LOOSE(BASH("a") ", " BASH("a"), "2"));
+    }
+    every_cut("hermes-json", TOOL_THINK_OPEN, true, "why\n</think>\n\n```json\n" A "\n```",
+              "{\"content\": \"\", \"reasoning\": \"why\", \"tool_calls\": [" BASH(
+                  "a") "], \"problems\": [], \"loose\": 1}");
+    every_cut("llama-json", TOOL_THINK_NONE, true, "```json\n" A "\n```", LOOSE(BASH("a"), "1"));
+    every_cut("llama-json", TOOL_THINK_NONE, true, A, RESULT("", "", BASH("a"), ""));
+    buf_release(&want);
+}
+
+/* A stream shows an answer that cannot be a loose call while it comes. */
+static void test_held(void) {
+    static const char *const shown[] = {"{\"answer\": 1, \"", "```python\nimport os\n",
+                                        "```json\n{\"a\"", "{\"name\": \"Ann\", \"", "[1"};
+    for (size_t i = 0; i < COUNT_OF(shown); i++) {
+        struct toolparse *p;
+        size_t n;
+        CHECK_OK(toolparse_new(&p, toolfmt_find("hermes-json"), tools, sizeof tools - 1,
+                               TOOL_THINK_NONE, &e));
+        toolparse_allow_loose(p);
+        toolparse_feed(p, shown[i], strlen(shown[i]));
+        (void)toolparse_content(p, &n);
+        if (!n) CHECK_FAIL("'%s' is held back", shown[i]);
+        toolparse_free(p);
+    }
+}
+
+int main(void) {
+    RUN(test_channels);
+    RUN(test_tags_of_text);
+    RUN(test_sections);
+    RUN(test_several);
+    RUN(test_values);
+    RUN(test_loose);
+    RUN(test_held);
+    return check_done();
+}
