@@ -81,7 +81,7 @@ static bool may_begin(struct toolparse *p, size_t i) {
            memchr(p->in.data + i, '\\', end - i) != NULL;
 }
 
-/* A walk over the objects of a loose answer; add: their calls are added. */
+/* Walks over the objects of a loose answer; add: adds their calls. */
 static enum tool_loose walk(struct toolparse *p, size_t i, bool add) {
     const size_t body = after_fence(p, i);
     const bool fenced = body != i;
