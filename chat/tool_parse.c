@@ -91,7 +91,8 @@ struct json *tool_str(struct toolparse *p, struct text t) {
 
 void tool_put(struct toolparse *p, struct json *obj, struct text name, const struct json *v) {
     if (json_getn(obj, name.s, name.n))
-        tool_problem(p, "parameter '%.*s' is given twice; the first one counts", tool_len(name), name.s);
+        tool_problem(p, "parameter '%.*s' is given twice; the first one counts", tool_len(name),
+                     name.s);
     else
         json_put(&p->arena, obj, name.s, name.n, v);
 }

@@ -157,7 +157,10 @@ static bool read_open(struct toolparse *p, size_t at, struct buf *name, struct b
         buf_add(&tail, p->in.data + cut, p->in.len - cut);
         p->in.len = cut;
         buf_add(&p->in, end.data, end.len);
+        const bool ended = p->ended;
+        p->ended = true; /* nothing follows the end that was put there */
         ok = read_one(p, &i) && p->n_calls == n_calls + 1;
+        p->ended = ended;
         if (ok) give(p, n_calls, name, args);
         p->in.len = cut;
         buf_add(&p->in, tail.data ? tail.data : "", tail.len);

@@ -16,6 +16,8 @@ static const struct opt cases_options[] = {
      "the suite is a record of hone serve: its answers are expected"},
     {"constrained", 0, OPT_FLAG, AT(constrained), NULL,
      "answer once more with calls held to the tools' schemas, and show both"},
+    {"strict-calls", 0, OPT_FLAG, AT(eval.strict_calls), NULL,
+     "only the template's own syntax makes a call, not bare JSON that names a tool"},
     {"jump", 0, OPT_FLAG, AT(jump), NULL,
      "with --constrained: what must come is not drawn, as in use"},
     {"all", 0, OPT_FLAG, AT(all), NULL, "show every case, not only those that failed"},

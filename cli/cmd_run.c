@@ -252,6 +252,8 @@ static const struct opt run_opts[] = {
     {"stop", 0, OPT_LIST, AT(r.a.stop), "TEXT", "ends the answer, which is without it"},
     {"schema", 0, OPT_STR, AT(r.a.schema), "FILE",
      "the answer is JSON that this JSON Schema allows"},
+    {"strict-calls", 0, OPT_FLAG, AT(r.a.strict_calls), NULL,
+     "only the template's own syntax makes a call, not bare JSON that names a tool"},
     {"open-objects", 0, OPT_FLAG, AT(r.a.open_objects), NULL,
      "objects may have members that their schemas do not name, as JSON Schema has it"},
     {"grammar", 0, OPT_STR, AT(r.a.grammar), "FILE", "it is a text of this grammar: GBNF or Lark"},

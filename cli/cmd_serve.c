@@ -31,6 +31,8 @@ static const struct opt serve_options[] = {
      "tokens of thinking, then it is ended; for requests that do not say"},
     {"constrain", 0, OPT_STR, AT(constrain), "HOW",
      "calls and formats: auto (default), strict, off: the bare model"},
+    {"strict-calls", 0, OPT_FLAG, AT(strict_calls), NULL,
+     "only the template's own syntax makes a call, not bare JSON that names a tool"},
     {"open-objects", 0, OPT_FLAG, AT(open_objects), NULL,
      "objects may have members that their schemas do not name, as JSON Schema has it"},
     {"preset", 0, OPT_STR, AT(preset), "FILE",

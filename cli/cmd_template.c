@@ -145,6 +145,8 @@ static const struct opt parse_opts[] = {
     {"tools", 0, OPT_STR, AT(tools), "FILE", "tools (JSON list): types of parameters"},
     {"think", 0, OPT_STR, AT(think), "HOW",
      "reasoning: open (the prompt began it), none, auto (default: when a closing tag comes)"},
+    {"strict-calls", 0, OPT_FLAG, AT(strict_calls), NULL,
+     "only the template's own syntax makes a call, not bare JSON that names a tool"},
 };
 #undef AT
 static const struct cmd_spec parse_spec = {

@@ -305,7 +305,7 @@ HONE_API int hone_template_tokens(const struct hone_template *t, const struct ho
                                   int32_t **ids, int64_t *n, struct hone_error *e);
 /* What a model wrote in answer, read by the syntax of tool calls that its template asks for.
  * tools: JSON list as given to the template, or NULL. *json: {"content", "reasoning",
- * "tool_calls": [{"name", "arguments"}], "problems": [...]}, hone_free. */
+ * "tool_calls": [{"name", "arguments"}], "problems": [...], "loose": calls that were bare JSON}. */
 HONE_API int hone_template_read_answer(const struct hone_template *t, const char *tools,
                                        const char *answer, size_t len, char **json,
                                        struct hone_error *e);
@@ -560,8 +560,7 @@ HONE_API int hone_imatrix_merge(const char *const *from, const char *path,
 HONE_API int hone_imatrix_stats(const char *path, const struct hone_opts *opts, char **json,
                                 struct hone_error *e);
 /* Chooses documents of n_tokens together that rare experts need, out of texts of documents
- * (.jsonl), and writes them to a path. Of the options n_ctx, no_special, have and overwrite count.
- */
+ * (.jsonl), and writes them to a path. Options that count: n_ctx, no_special, have, overwrite. */
 HONE_API int hone_imatrix_select(const char *model, const char *const *texts, int64_t n_tokens,
                                  const char *path, const struct hone_imatrix_opts *io,
                                  const struct hone_opts *opts, char **json, struct hone_error *e);
@@ -879,6 +878,7 @@ struct hone_eval_opts {
     const char *const *choices; /* "FORMAT:FILE" */
     const char *const *needles; /* texts that needles are hidden in */
     int64_t needle_ctx;         /* tokens of their windows; 0: 4096 */
+    int strict_calls;           /* tools: bare JSON that names a tool is no call */
 };
 /* Perplexity of a file of text. */
 HONE_API int hone_eval_ppl(const char *model, const char *text, const struct hone_eval_opts *eo,
@@ -921,8 +921,7 @@ HONE_API int hone_eval_logits(const char *model, const char *ids, const char *pa
                               const struct hone_eval_opts *eo, const struct hone_opts *opts,
                               char **json, struct hone_error *e);
 
-/* ---- serving ----------------------------------------------------------------------------------
- */
+/* ---- serving -------------------------------------------------------------------------------- */
 
 struct hone_serve_opts {
     size_t size;
@@ -968,6 +967,7 @@ struct hone_serve_opts {
     const char *draft;     /* how next tokens are guessed, as --draft; NULL: off */
     int record_last;       /* of lines of record that continue each other the last alone is kept */
     int open_objects;      /* objects may have members that their schemas do not name */
+    int strict_calls;      /* bare JSON that names a tool is no call */
 };
 /* Answers HTTP requests as OpenAI's clients make them, until hone_cancel_now on what opts name:
  * running answers then end, and so does the call, with HONE_OK. It changes nothing of the process:

@@ -220,6 +220,8 @@ static void emit_run(struct emit *m, const struct tools_run *r, const char *suit
         emit_num(m, "overruled_per_1000", "overruled, per 1000 tokens",
                  x.n_drawn ? 1000.0 * (double)x.n_overruled / (double)x.n_drawn : 0, 1);
     }
+    emit_i64(m, "n_loose", r->cand.n_loose ? "calls written as bare JSON (loose)" : NULL,
+             r->cand.n_loose);
     emit_i64(m, "n_cut", "answers cut at the limit", n_cut);
     emit_i64(m, "max_tokens", NULL, r->a->max_tokens);
     emit_str(m, "kv_type", NULL, r->a->eval.kv_type);

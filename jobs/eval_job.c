@@ -91,6 +91,7 @@ int eval_suite_of(struct work *w, const struct eval_args *a, const char *model,
     TRY_GOTO(out, rc, suite_plan_open(&p, suite, l.m, n_cases, format, e));
     if (a->constrained) TRY_GOTO(out, rc, gram_vocab_new(&p.vocab, l.m->tok, e));
     p.jump = a->jump;
+    p.strict_calls = a->strict_calls;
     int64_t most = max_tokens;
     for (int i = 0; i < p.n; i++) most = max_i64(most, suite->c[p.index[i]].max_tokens);
     TRY_GOTO(out, rc,

@@ -16,8 +16,9 @@ struct eval_args {
     struct keep *kept; /* it, open; or another file of the command's; NULL: nothing is kept */
     const char *hash;  /* of the model's content, for it; NULL: not known */
     bool by_depth, routing, compact;
-    bool jump;        /* constrained: what must come is not drawn */
-    bool constrained; /* calls are of the tools offered, with arguments that their schemas allow */
+    bool jump;         /* constrained: what must come is not drawn */
+    bool strict_calls; /* only the syntax of the template makes a call */
+    bool constrained;  /* calls are of the tools offered, with arguments that their schemas allow */
 };
 /* What an evaluation does without options: of a text, of the answers of a model, of speed. */
 extern const struct eval_args eval_text_usual, eval_answer_usual, eval_speed_usual;

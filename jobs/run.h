@@ -35,6 +35,7 @@ struct run_args {     /* as given */
     const char *chat; /* file of a conversation, or NULL */
     const char *kwargs, *kv_type, *act, *draft, *system, *pre;
     const char *schema, *grammar, *regex; /* what answers must be; at most one */
+    bool strict_calls;                    /* only the syntax of the template makes a call */
     bool open_objects; /* of schema: objects may have members that it does not name */
     struct str_list stop, choices;
     int64_t ctx;

@@ -283,6 +283,7 @@ static int plain_options(struct work *w, const struct serve_job_opts *a, struct 
                              .file = io_base(a->path),
                              .strict = a->strict,
                              .open_objects = a->open_objects,
+                             .strict_calls = a->strict_calls,
                              .n_think = a->n_think,
                              .n_max = a->max_tokens ? a->max_tokens : -1,
                              .n_live = (int)a->parallel,

@@ -45,6 +45,7 @@ struct serve_job_opts {
     int64_t n_think;        /* tokens of thinking, then it is ended; -1: no limit */
     double max_step, drain; /* seconds */
     bool no_key, strict;
+    bool strict_calls; /* only the syntax of the template makes a call */
     bool open_objects; /* objects may have members that their schemas do not name */
     bool record_last;  /* of lines that continue each other the last is kept */
 };

@@ -267,6 +267,7 @@ int template_parse(const struct parse_opts *o, struct buf *out, struct err *e) {
     int rc = toolparse_new(&p, f, tools_text, tools_len, think, e);
     if (!rc) rc = io_read_file(&text, &len, "-", MAX_INPUT, e);
     if (!rc) {
+        if (!o->strict_calls) toolparse_allow_loose(p);
         toolparse_feed(p, text, len);
         free(text);
         json_write_spaced(out, toolparse_finish(p));

@@ -46,6 +46,7 @@ struct parse_opts {
     const char *format; /* name of a syntax; or NULL */
     const char *tools;  /* file with a JSON list: types of parameters; or NULL */
     const char *think;  /* "open", "none", "auto"; NULL: auto */
+    bool strict_calls;  /* bare JSON is no call */
 };
 /* Reads an assistant's text from standard input; what it says goes to `out` as JSON. */
 int template_parse(const struct parse_opts *o, struct buf *out, struct err *e);

@@ -79,6 +79,7 @@ static const struct field cases_fields[] = {
     FIELD(FIELD_FLAG, from_answers, from_answers, "from-answers"),
     FIELD(FIELD_FLAG, constrained, constrained, "constrained"),
     FIELD(FIELD_FLAG, jump, jump, "jump"),
+    FIELD(FIELD_FLAG, strict_calls, eval.strict_calls, "strict-calls"),
     FIELD(FIELD_FLAG, all, all, "all"),
     FIELD(FIELD_COUNT, n_ctx, eval.ctx, "ctx"),
     FIELD(FIELD_TEXT, keep, eval.keep, "keep"),

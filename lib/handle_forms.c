@@ -49,15 +49,20 @@ static const struct field session_fields[] = {
     FIELD_OF_CALL(draft, "draft")};
 #undef FROM
 static const struct field tokens_fields[] = {
-    ARGUMENT("conversation", "chat"), ARGUMENT("conversation", "system"),
-    ARGUMENT("variables", "think"),   ARGUMENT("variables", "no-think"),
-    ARGUMENT("variables", "kwargs"),  ARGUMENT("hone_template_render", "special-in-content")};
+    ARGUMENT("conversation", "chat"),
+    ARGUMENT("conversation", "system"),
+    ARGUMENT("variables", "think"),
+    ARGUMENT("variables", "no-think"),
+    ARGUMENT("variables", "kwargs"),
+    ARGUMENT("hone_template_render", "special-in-content"),
+    ARGUMENT("member loose of hone_template_read_answer", "strict-calls")};
 static const struct field model_fields[] = {ARGUMENT("hone_opts.pre", "pre")};
 static const struct field tokenize_fields[] = {
     ARGUMENT("flags HONE_BOS", "bos"), ARGUMENT("flags HONE_CONTROL", "no-special"),
     ARGUMENT("a call per text", "batch"), ARGUMENT("hone_opts.pre, hone_model_open", "pre")};
 static const struct field detokenize_fields[] = {ARGUMENT("(the call)", "decode")};
-static const struct field answer_fields[] = {ARGUMENT("tools", "tools")};
+static const struct field answer_fields[] = {
+    ARGUMENT("tools", "tools"), ARGUMENT("member loose of the result", "strict-calls")};
 
 const struct form forms_handles[] = {
     FORM("hone_opts", "", hone_opts, common_fields),

@@ -48,6 +48,7 @@ static const struct field serve_fields[] = {
     FIELD(FIELD_TEXT, draft, draft, "draft"),
     FIELD(FIELD_FLAG, record_last, record_last, "record-last"),
     FIELD(FIELD_FLAG, open_objects, open_objects, "open-objects"),
+    FIELD(FIELD_FLAG, strict_calls, strict_calls, "strict-calls"),
 };
 #undef FROM
 #undef TO

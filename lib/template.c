@@ -131,6 +131,7 @@ int hone_template_read_answer(const struct hone_template *t, const char *tools, 
     rc = toolparse_new(&p, f ? f : toolfmt_plain(), tools, tools ? strlen(tools) : 0,
                        TOOL_THINK_UNKNOWN, &c.err);
     if (!rc) {
+        toolparse_allow_loose(p);
         toolparse_feed(p, answer, len);
         json_write_spaced(&b, toolparse_finish(p));
     }

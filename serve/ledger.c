@@ -38,6 +38,10 @@ void ledger_metrics(const struct ledger *l, struct buf *out) {
             "# TYPE hone_tool_calls_total counter\nhone_tool_calls_total %" PRId64 "\n",
             l->n_calls);
     buf_fmt(out,
+            "# HELP hone_tool_calls_loose_total calls that were written as bare JSON\n"
+            "# TYPE hone_tool_calls_loose_total counter\nhone_tool_calls_loose_total %" PRId64 "\n",
+            l->n_loose);
+    buf_fmt(out,
             "# HELP hone_tool_call_problems_total what was wrong with calls\n"
             "# TYPE hone_tool_call_problems_total counter\n"
             "hone_tool_call_problems_total %" PRId64 "\n",
@@ -136,6 +140,7 @@ void ledger_task(struct server *s, const struct task *t, int status) {
     hist_add(&s->ledger.request, r->total_s, 1);
     for (int i = 0; i < r->n_choices; i++) {
         s->ledger.n_calls += r->choice[i].n_calls;
+        s->ledger.n_loose += r->choice[i].n_loose;
         s->ledger.n_problems += r->choice[i].problems.len > 0;
     }
     pthread_mutex_unlock(&s->lock);
@@ -158,6 +163,7 @@ void ledger_task(struct server *s, const struct task *t, int status) {
     if (r->generate_s > 0) jw_num(&w, "tokens_per_s", (double)reply_n_out(r) / r->generate_s);
     jw_u64(&w, "seed", r->seed);
     if (c->problems.len) jw_i64(&w, "n_problems", 1);
+    if (c->n_loose) jw_i64(&w, "n_loose", c->n_loose);
     put_cut(&w, "ignored_fields", &t->ask.ignored);
     put_cut(&w, "left_out", &t->ask.warned);
     close_line(s, &w, &b);

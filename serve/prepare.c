@@ -47,6 +47,7 @@ static int read_ask(struct server *s, const struct job *j, const struct api *api
     ask_init(a, &s->o.sample, s->o.seed, s->o.n_max);
     a->think = (enum ask_think)s->o.think;
     a->n_think = s->o.n_think;
+    a->strict_calls = s->o.strict_calls;
     a->stream = api->streams;
     if (s->o.kwargs) buf_str(&a->kwargs, s->o.kwargs);
     int rc = parse_body(j, &mem, &body, f);

@@ -128,6 +128,7 @@ void reply_timings(const struct reply *r, const struct reply_choice *c, struct j
         if (c->held.n_ended) jw_i64(w, "ended_n", c->held.n_ended);
     }
     if (c->end == END_STOP) jw_str(w, "stop_sequence", c->stop);
+    if (c->n_loose) jw_i64(w, "loose_n", c->n_loose);
     if (c->problems.len) {
         struct buf list = {0};
         buf_fmt(&list, "[%s]", c->problems.data);

@@ -28,9 +28,9 @@ struct reply_call {
 struct reply_choice {
     struct buf content, reasoning;
     struct reply_call *call;
-    int n_calls;
-    struct buf probs;    /* elements of a list, with ", " between them, not sent yet */
-    struct buf problems; /* the same, of texts */
+    int n_calls, n_loose; /* of them, written as bare JSON */
+    struct buf probs;     /* elements of a list, with ", " between them, not sent yet */
+    struct buf problems;  /* the same, of texts */
     enum reply_end end;
     const char *stop; /* of END_STOP: which; borrowed from the ask */
     int64_t n_out, n_think;

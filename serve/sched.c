@@ -120,6 +120,7 @@ static void end_run(struct sched *s, struct run *r, enum reply_end end, const ch
         const char *late = NULL;
         const int n_calls =
             speak_end(r->speak, end == END_LENGTH || end == END_CONTEXT, &c->problems, &late);
+        c->n_loose = speak_loose(r->speak);
         if (late) {
             end = END_STOP;
             stop = late;

@@ -27,6 +27,7 @@ struct serve_opts {
     int constrain;              /* enum guards_mode (guard.h) */
     bool open_objects;          /* gram_opts.open for schemas of requests */
     bool strict;                /* other model ids than the alias are refused */
+    bool strict_calls;          /* only the syntax of the template makes a call */
     enum chat_special special;
     struct sample_opts sample;
     int64_t seed, n_max; /* < 0: not given */

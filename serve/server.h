@@ -21,7 +21,7 @@ struct ledger {                               /* of requests that have ended */
     } row[64];
     int n;
     struct hist queue, first, request, compile;
-    int64_t n_calls, n_problems;
+    int64_t n_calls, n_loose, n_problems;
     int64_t n_missed[3]; /* of enum miss */
 };
 struct server {

@@ -47,6 +47,8 @@ int speak_new(struct speak **out, const struct ask *a, const struct toolfmt *fmt
             return rc;
         }
     }
+    if (s->parse && !a->strict_calls && !a->allowed && a->form == FORM_FREE)
+        toolparse_allow_loose(s->parse);
     buf_str(&s->all, "");
     *out = s;
     return 0;
@@ -279,6 +281,10 @@ int speak_end(struct speak *s, bool cut, struct buf *problems, const char **stop
     }
     *stop = s->stop;
     return n;
+}
+
+int speak_loose(const struct speak *s) {
+    return s->parse && !s->stop ? toolparse_loose(s->parse) : 0;
 }
 
 void speak_tally(const struct speak *s, const size_t *at, int64_t n, struct tool_tally *out) {

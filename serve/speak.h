@@ -27,6 +27,8 @@ bool speak_half(const struct speak *s);
  * like a call is one that is not complete, and is left out. Returns the number of calls. Sets *stop
  * to the stop text that what was held back had, or to NULL. */
 int speak_end(struct speak *s, bool cut, struct buf *problems, const char **stop);
+/* Returns how many of the calls were written as bare JSON, after speak_end. */
+int speak_loose(const struct speak *s);
 /* Counts where in calls n bytes of the text are, after speak_end; of answers that may have none,
  * nothing. */
 void speak_tally(const struct speak *s, const size_t *at, int64_t n, struct tool_tally *out);

@@ -171,6 +171,7 @@ static void put_outcome(struct jw *w, const struct task *t, const struct reply_c
     jw_i64(w, "reasoning_tokens", c->n_think);
     jw_end(w);
     jw_str(w, "end", task_gone(t) ? "left" : ends[t->failed ? END_FAILED : c->end]);
+    if (c->n_loose) jw_i64(w, "loose_n", c->n_loose);
     if (c->problems.len) {
         struct buf list = {0};
         buf_fmt(&list, "[%s]", c->problems.data);

@@ -123,7 +123,8 @@ class EvalOpts(Sized):
                 ("require", C.c_double), ("no_loss", C.c_int), ("from_answers", C.c_int), ("constrained", C.c_int),
                 ("jump", C.c_int), ("all", C.c_int), ("sampled", C.c_int), ("n_depths", C.c_int64),
                 ("per_depth", C.c_int64), ("texts", C.POINTER(C.c_char_p)), ("tools", C.POINTER(C.c_char_p)),
-                ("choices", C.POINTER(C.c_char_p)), ("needles", C.POINTER(C.c_char_p)), ("needle_ctx", C.c_int64)]
+                ("choices", C.POINTER(C.c_char_p)), ("needles", C.POINTER(C.c_char_p)), ("needle_ctx", C.c_int64),
+                ("strict_calls", C.c_int)]
 
 
 def convert(folder: Path, path: Path, *, type: Text = None, name: Text = None, lora: Text = None, mmproj: Text = None,
@@ -204,7 +205,7 @@ def imatrix_select(model: Path, texts: Texts, n_tokens: int, path: Path, *, n_ct
                    progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
                    cancel: Optional[Cancel] = None) -> Report:
     """Chooses documents of n_tokens together that rare experts need, out of texts of documents (.jsonl), and writes
-    them to a path. Of the options n_ctx, no_special, have and overwrite count.
+    them to a path. Options that count: n_ctx, no_special, have, overwrite.
 
     n_ctx: tokens of a window; 0: 512
     no_special: texts of control tokens are plain text
@@ -390,7 +391,7 @@ def plan(model: Path, *, vram: Sizes = None, reserve: Size = 0, n_ctx: int = 0, 
          threads: int = 0, device: Optional[str] = None, isa: Optional[str] = None, pre: Optional[str] = None,
          max_memory: Size = 0, progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
          cancel: Optional[Cancel] = None) -> Report:
-    """Will it fit? Memory from the headers. Verdict: nothing of it fits the card.
+    """Will it fit? For a folder: which of its files? Verdict: nothing fits the card.
 
     vram: "24GiB", of several cards "24GiB,16GiB"; None: none is asked about
     reserve: bytes to keep free; 0: the usual
@@ -773,9 +774,9 @@ def eval_mtp(model: Path, text: Path, *, n_ctx: int = 0, max_windows: int = 0, k
 def eval_cases(model: Path, suite: Text = None, *, n_ctx: int = 0, kv_type: Text = None, act: Text = None,
                base: Text = None, keep: Text = None, max_cases: int = 0, max_tokens: int = 0, format: Text = None,
                require: float = 0.0, no_loss: bool = False, from_answers: bool = False, constrained: bool = False,
-               jump: bool = False, all: bool = False, threads: int = 0, device: Optional[str] = None,
-               isa: Optional[str] = None, pre: Optional[str] = None, max_memory: Size = 0,
-               progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
+               jump: bool = False, all: bool = False, strict_calls: bool = False, threads: int = 0,
+               device: Optional[str] = None, isa: Optional[str] = None, pre: Optional[str] = None,
+               max_memory: Size = 0, progress: Optional[_lib.Progress] = None, log: Optional[_lib.Log] = None,
                cancel: Optional[Cancel] = None) -> Report:
     """A suite of tool calls or of prompts with checks. suite None: the built-in tool calls.
 
@@ -793,13 +794,14 @@ def eval_cases(model: Path, suite: Text = None, *, n_ctx: int = 0, kv_type: Text
     constrained: answers once more with calls held to the tools' schemas
     jump: with that: what must come is not drawn
     all: lists every case, not only those that failed or changed
+    strict_calls: tools: bare JSON that names a tool is no call
     """
     o = Options(threads=threads, device=device, isa=isa, pre=pre, max_memory=max_memory, progress=progress, log=log,
                 cancel=cancel)
     s = EvalOpts(n_ctx=n_ctx, kv_type=_lib.word(kv_type), act=_lib.word(act), base=_lib.word(base),
                  keep=_lib.word(keep), max_cases=max_cases, max_tokens=max_tokens, format=_lib.word(format),
                  require=require, no_loss=int(no_loss), from_answers=int(from_answers), constrained=int(constrained),
-                 jump=int(jump), all=int(all))
+                 jump=int(jump), all=int(all), strict_calls=int(strict_calls))
     return _lib.step("eval_cases", o, _lib.word(model), _lib.word(suite), C.byref(s), o.ref)
 
 

@@ -190,6 +190,7 @@ struct suite_plan { /* the prompts of some cases of a suite, for one model */
     char **text;              /* [n] the same as text */
     int64_t longest;          /* tokens of the longest prompt */
     bool jump;                /* set by the caller, of those: what must come is not drawn */
+    bool strict_calls;        /* set by the caller: bare JSON is no call */
     struct gram_vocab *vocab; /* set by the caller: calls are constrained to the tools offered; else
                                  NULL. suite_plan_close frees it */
 };
@@ -204,6 +205,7 @@ struct suite_answers { /* what a model made of them */
     struct verdict *verdict; /* [n] */
     bool *ended;             /* [n] false: cut at the limit of tokens */
     int64_t n_prompt, n_new;
+    int64_t n_loose; /* calls that were bare JSON */
     struct constrain_counts counts;
     struct tool_tally overruled; /* where in calls */
     double seconds, decode_s;    /* the second without the prompts; 0 of answers that were kept */

@@ -171,7 +171,9 @@ static int answer_case(struct session *s, const struct suite_plan *p, int i, int
     out->counts.n_forced += g.counts.n_forced;
     out->counts.n_ended += g.counts.n_ended;
     if (!rc)
-        rc = answer_read(&out->answer[i], p->format, c, p->text[i], g.text.data, g.text.len, e);
+        rc = answer_read(&out->answer[i], p->format, c, p->text[i], g.text.data, g.text.len,
+                         p->strict_calls, e);
+    out->n_loose += out->answer[i].parse ? toolparse_loose(out->answer[i].parse) : 0;
     if (!rc && out->answer[i].parse)
         tool_tally_add(&out->overruled, out->answer[i].parse, g.overruled, g.counts.n_overruled);
     if (!rc) rc = answer_judge(c, &out->answer[i], &out->verdict[i], e);

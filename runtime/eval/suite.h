@@ -60,9 +60,9 @@ struct answer {
     const char *content; /* the same; never NULL */
 };
 /* Takes a text apart. `prompt` is what was rendered; its end says whether reasoning is open. f
- * is NULL for templates without a known syntax of calls. */
+ * is NULL for templates without a known syntax of calls. strict_calls: bare JSON is no call. */
 int answer_read(struct answer *a, const struct toolfmt *f, const struct suite_case *c,
-                const char *prompt, const char *text, size_t len, struct err *e);
+                const char *prompt, const char *text, size_t len, bool strict_calls, struct err *e);
 void answer_release(struct answer *a);
 /* Tells whether two answers have the same calls or, without calls, the same content. */
 bool answer_same(const struct answer *a, const struct answer *b);

@@ -21,7 +21,8 @@ static int judge(const char *line, const char *prompt, const char *text, struct 
     struct answer a;
     memset(v, 0, sizeof *v);
     if (suite_parse(&s, line, strlen(line), "s.jsonl", &e)) return (int)e.code;
-    int rc = answer_read(&a, toolfmt_find("hermes-json"), &s.c[0], prompt, text, strlen(text), &e);
+    int rc = answer_read(&a, toolfmt_find("hermes-json"), &s.c[0], prompt, text, strlen(text),
+                         false, &e);
     if (!rc) rc = answer_judge(&s.c[0], &a, v, &e);
     answer_release(&a);
     suite_close(&s);
