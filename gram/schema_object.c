@@ -17,6 +17,7 @@ struct members {
     gnode key[PATTERNS_MAX];                  /* keys that match it */
     uint32_t n_pattern;
     gnode names; /* what propertyNames allows; any */
+    bool listed; /* propertyNames lists names: these come in any order */
     bool lost;   /* a pattern was left out: any name may match it */
 };
 
@@ -74,8 +75,12 @@ static void add_property_names(struct sc *c, struct members *m, const struct jso
     } else if (set.n && sc_values(c, &set, &v, &n)) {
         gnode *all = xcalloc(n + 1, sizeof *all);
         size_t n_all = 0;
-        for (size_t i = 0; i < n; i++)
-            if (json_str(v[i])) all[n_all++] = sc_text(c, json_str(v[i]));
+        for (size_t i = 0; i < n; i++) {
+            if (!json_str(v[i])) continue;
+            all[n_all++] = sc_text(c, json_str(v[i]));
+            if (n <= GRAM_PICK_BITS / 2) /* as a member of that name, each comes once */
+                m->listed = add_name(c, m, json_str(v[i]), p) < m->n;
+        }
         m->names = gn_and(c->g, m->names, gn_alts(c->g, all, n_all));
         free(all);
     } else if (set.n) {
@@ -276,7 +281,7 @@ static gnode build(struct sc *c, const struct sc_set *set, const struct members 
     struct gpick p = {.row = xcalloc(m->n + 1, sizeof *p.row),
                       .lo = lo,
                       .hi = hi,
-                      .ordered = !c->o.any_order,
+                      .ordered = !c->o.any_order && !m->listed,
                       .first = c->space,
                       .sep = c->comma,
                       .close = gn_cat(g, c->space, gn_str(g, "}"))};

@@ -337,16 +337,8 @@ static void put_delta(struct jw *w, struct reply *r, const struct event *ev) {
     else if (call)
         put_call(w, r, ev);
     jw_end(w);
-    if (r->ask->top >= 0) put_probs(w, c, false);
-}
-
-static void put_progress(const struct reply *r, struct jw *w, int64_t done) {
-    jw_obj(w, "prompt_progress");
-    jw_i64(w, "total", r->n_prompt);
-    jw_i64(w, "cache", r->n_cached);
-    jw_i64(w, "processed", done);
-    jw_i64(w, "time_ms", (int64_t)(1e3 * r->prompt_s));
-    jw_end(w);
+    const bool text = ev->kind == EV_CONTENT || ev->kind == EV_REASONING || call;
+    if (r->ask->top >= 0) put_probs(w, c, text);
 }
 
 static void put_choice(struct reply *r, const struct event *ev, struct buf *out) {
@@ -360,7 +352,7 @@ static void put_choice(struct reply *r, const struct event *ev, struct buf *out)
     jw_end(&w);
     jw_end(&w);
     if (r->ask->usage) jw_null(&w, "usage");
-    if (ev->kind == EV_PROGRESS) put_progress(r, &w, (int64_t)ev->n);
+    if (ev->kind == EV_PROGRESS) reply_progress(r, &w, (int64_t)ev->n);
     if (ev->kind == EV_ENDED || (r->ask->timings && ev->kind != EV_ADMITTED))
         reply_timings(r, &r->choice[ev->choice], &w);
     jw_end(&w);

@@ -467,6 +467,8 @@ static const struct field fields[] = {
     {"seed", FIELD_BY(ask_read_seed)},
     {"stream", FIELD(F_BOOL, stream, 0, 0)},
     {"include", FIELD_BY(read_include)},
+    {"return_progress", FIELD(F_BOOL, progress, 0, 0)},
+    {"timings_per_token", FIELD(F_BOOL, timings, 0, 0)},
     {"truncation", FIELD_BY(read_truncation)},
     {"background", FIELD_BY(read_background)},
     {"chat_template_kwargs", FIELD_BY(ask_read_kwargs)},

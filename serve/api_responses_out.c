@@ -204,11 +204,16 @@ static void send(struct jw *w, struct buf *b, const char *type, struct buf *out)
     buf_release(b);
 }
 
-static void whole_event(struct reply *r, const char *type, const char *status, struct buf *out) {
+/* Appends an event with all of the answer so far; ev NULL, or what it tells: how far the prompt is,
+ * or that the answer is complete, with its times. */
+static void whole_event(struct reply *r, const char *type, const char *status,
+                        const struct event *ev, struct buf *out) {
     struct buf b = {0};
     struct jw w;
     begin(r, &w, &b, type);
     put_response(r, &w, "response", status);
+    if (ev && ev->kind == EV_PROGRESS) reply_progress(r, &w, (int64_t)ev->n);
+    if (ev && ev->kind == EV_DONE) reply_timings(r, &r->choice[0], &w);
     send(&w, &b, type, out);
 }
 
@@ -239,6 +244,7 @@ static void part_event(struct reply *r, const char *type, const char *index, con
     else
         put_part(r, &w, "part", kind, s, n);
     if (member && kind == MESSAGE) put_probs(r, &w, from);
+    if (piece && r->ask->timings) reply_timings(r, &r->choice[0], &w);
     send(&w, &b, type, out);
 }
 
@@ -339,9 +345,10 @@ static void call_event(struct reply *r, const struct event *ev, struct buf *out)
 
 void responses_event(struct reply *r, const struct event *ev, struct buf *out) {
     if (ev->kind == EV_ADMITTED) {
-        whole_event(r, "response.created", "in_progress", out);
-        whole_event(r, "response.in_progress", "in_progress", out);
+        whole_event(r, "response.created", "in_progress", NULL, out);
+        whole_event(r, "response.in_progress", "in_progress", NULL, out);
     }
+    if (ev->kind == EV_PROGRESS) whole_event(r, "response.in_progress", "in_progress", ev, out);
     if (ev->kind == EV_REASONING) {
         open_item(r, REASONING, ev->n, out);
         part_event(r, "response.reasoning_text.delta", "content_index", "delta", REASONING, ev->s,
@@ -360,7 +367,7 @@ void responses_event(struct reply *r, const struct event *ev, struct buf *out) {
     if (c->n_calls && !c->call[c->n_calls - 1].done) /* a limit cut it */
         call_event(r, &(struct event){.kind = EV_CALL_END, .call = c->n_calls - 1}, out);
     close_item(r, out);
-    whole_event(r, is_cut(r) ? "response.incomplete" : "response.completed", NULL, out);
+    whole_event(r, is_cut(r) ? "response.incomplete" : "response.completed", NULL, ev, out);
 }
 
 void responses_whole(struct reply *r, struct buf *out) {

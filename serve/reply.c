@@ -137,3 +137,12 @@ void reply_timings(const struct reply *r, const struct reply_choice *c, struct j
     }
     jw_end(w);
 }
+
+void reply_progress(const struct reply *r, struct jw *w, int64_t done) {
+    jw_obj(w, "prompt_progress");
+    jw_i64(w, "total", r->n_prompt);
+    jw_i64(w, "cache", r->n_cached);
+    jw_i64(w, "processed", done);
+    jw_i64(w, "time_ms", (int64_t)(1e3 * r->prompt_s));
+    jw_end(w);
+}

@@ -103,6 +103,8 @@ void reply_input(struct reply *r, const struct event *ev, struct buf *out);
 const char *reply_finish(const struct reply_choice *c); /* OpenAI's word for an end; NULL: none */
 void reply_usage(const struct reply *r, struct jw *w, const char *name); /* OpenAI's usage */
 void reply_timings(const struct reply *r, const struct reply_choice *c, struct jw *w);
+/* Writes how many tokens of the prompt are computed, under llama-server's names. */
+void reply_progress(const struct reply *r, struct jw *w, int64_t done);
 int64_t reply_n_out(const struct reply *r); /* tokens of all choices */
 
 /* Makes a->tools of the members `tools` or `functions` of a request. */

@@ -605,6 +605,9 @@ static void test_closed(void) {
         {", 'additionalProperties': {'type': 'string'}", &closed, "{'x': 'y'}", more},
         {", 'patternProperties': {'^x': {'type': 'integer'}}", &closed, more, "{'x': 'y'}"},
         {", 'propertyNames': {'maxLength': 1}", &closed, more, "{'xx': 2}"},
+        {"{'type': 'object', 'propertyNames': {'enum': ['x', 'y']}, 'additionalProperties': "
+         "{'type': 'integer'}}",
+         &closed, "{'x': 1, 'y': 2}", "{'x': 1, 'x': 2}"},
         {", 'minProperties': 3", &closed, "{'a': 1, 'x': 2, 'y': 3}", both},
         {", 'if': {'required': ['a']}, 'then': {'required': ['x']}", &closed, more, "{'b': 1}"},
         {", 'allOf': [{'properties': {'c': true}}]", &closed, "{'a': 1, 'c': 2}", more},

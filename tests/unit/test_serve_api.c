@@ -449,6 +449,9 @@ static void test_streams(void) {
     CHECK(strstr(s, "\"function_call\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\": 1}\"}") &&
           strstr(s, "\"finish_reason\":\"function_call\"") && !strstr(s, "tool_calls"));
     free(s);
+    s = stream_of(&api_chat, CHAT(OLDER ", \"logprobs\": true")); /* no token of content */
+    CHECK(strstr(s, "\"logprobs\":{\"content\": [], \"refusal\": null}") != NULL);
+    free(s);
     s = stream_of(&api_messages,
                   MSG(", \"stream\": true, \"tools\": [{\"name\": \"f\", \"input_schema\": {}}]"));
     order_is(
@@ -471,6 +474,13 @@ static void test_streams(void) {
              "content_part.added output_text.delta output_text.done content_part.done "
              "output_item.done output_item.added function_call_arguments.delta "
              "function_call_arguments.done output_item.done completed");
+    order_is(s, "\"timings\":{\"", "cache_n"); /* of the last event */
+    free(s);
+    s = stream_of(&api_responses, "{\"input\": \"x\", \"stream\": true, \"return_progress\": true, "
+                                  "\"timings_per_token\": true, \"tools\": [{\"type\": "
+                                  "\"function\", \"name\": \"f\"}]}");
+    order_is(s, "\"prompt_progress\":{\"", "total total");
+    order_is(s, "\"timings\":{\"", "cache_n cache_n cache_n cache_n");
     free(s);
     s = stream_of(&api_ollama_chat, CHAT(TOOLS));
     order_is(s, "\"thinking\":\"", "hm");
