@@ -93,6 +93,7 @@ static enum qtype auto_type(const struct conv_plan *p) {
     uint64_t bytes[ST_COUNT] = {0};
     for (int64_t i = 0; i < p->n_src; i++) {
         const struct st_tensor *t = p->src[i].part[0];
+        if (p->src[i].foreign) continue; /* the base's type stays */
         if (!dq_is_plain(&p->src[i])) return QT_BF16;
         bytes[t->dtype] += t->n_bytes;
     }

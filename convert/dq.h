@@ -36,13 +36,13 @@ struct dq {
     int64_t mats, rows, cols;
     struct dq_grid scale;
     int bits;
-    bool dense, zero_dense;         /* values straddle words */
-    int64_t group;                  /* bitsandbytes: elements per absmax */
-    int64_t nested;                 /* absmax entries per nested one; 0: absmax is f32 */
-    float offset;                   /* of nested absmax */
-    bool zero_plus1;                /* GPTQ: stored zero points are one too small */
-    const struct lora_delta *delta; /* added to the rows by the caller, or NULL (lora.h) */
-    bool foreign;                   /* part[0] lies in an adapter, not in the folder */
+    bool dense, zero_dense;   /* values straddle words */
+    int64_t group;            /* bitsandbytes: elements per absmax */
+    int64_t nested;           /* absmax entries per nested one; 0: absmax is f32 */
+    float offset;             /* of nested absmax */
+    bool zero_plus1;          /* GPTQ: stored zero points are one too small */
+    struct lora_delta *delta; /* added to the rows by the caller, or NULL (lora.h) */
+    bool foreign;             /* part[0] lies in an adapter, not in the folder */
 };
 
 /* Finds a source tensor by name, and marks it as used; NULL when absent. */

@@ -40,9 +40,21 @@ static int sampling(struct conv_plan *p, struct gguf_w *w, struct err *e) {
     return 0;
 }
 
+/* Returns the folder whose chat templates are written: the adapter's where it has some, since it
+ * was trained with them. */
+static const char *template_dir(const struct conv_plan *p) {
+    struct chat_src s;
+    struct err none;
+    bool unused;
+    const char *dir = p->lora ? lora_dir(p->lora, &unused) : NULL;
+    if (!dir || chat_src_open(&s, dir, NULL, &none)) return hfdir_path(p->dir);
+    chat_src_close(&s);
+    return dir;
+}
+
 /* Finds the ends of answers that each of the folder's templates writes. */
 static void template_ends(const struct conv_plan *p, struct tok *t) {
-    const char *dir = hfdir_path(p->dir);
+    const char *dir = template_dir(p);
     struct chat_src all, one;
     struct chat *chat;
     struct err none;
@@ -76,7 +88,10 @@ static void warn_ends(const struct tok *t) {
 
 static int tokenizer(struct conv_plan *p, const char *pre, struct gguf_w *w, struct err *e) {
     struct tok *t;
-    TRY(tok_from_dir(&t, hfdir_path(p->dir), p->hp.d[HD_VOCAB], pre, e));
+    bool own = false;
+    const char *adapter = p->lora ? lora_dir(p->lora, &own) : NULL;
+    if (own) log_info("the tokenizer is that of the adapter's folder");
+    TRY(tok_from_dirs(&t, hfdir_path(p->dir), own ? adapter : NULL, p->hp.d[HD_VOCAB], pre, e));
     template_ends(p, t);
     tok_to_gguf(t, w);
     warn_ends(t);
@@ -95,21 +110,22 @@ static int by_text(const void *a, const void *b) {
  * Where none is called default, another one is written as the default too. */
 static int named_templates(const struct conv_plan *p, bool has_default, struct gguf_w *w,
                            struct err *e) {
+    const char *dir = template_dir(p);
     struct chat_src all, one;
     struct err none;
     const char *name[CHAT_SRC_MAX];
     uint64_t n = 0;
     int rc = 0;
-    if (chat_src_open(&all, hfdir_path(p->dir), NULL, &none)) return 0;
+    if (chat_src_open(&all, dir, NULL, &none)) return 0;
     if (all.instead && !has_default) {
         gguf_w_str(w, "tokenizer.chat_template", all.text);
         log_warn("%s: no chat template is called default: \"%s\" is written as the default too",
-                 hfdir_path(p->dir), all.instead);
+                 dir, all.instead);
     }
     qsort(all.names, (size_t)all.n_names, sizeof *all.names, by_text);
     for (int i = 0; i < all.n_names && !rc; i++) {
         if (strcmp(all.names[i], "default") == 0) continue;
-        TRY_GOTO(out, rc, chat_src_open(&one, hfdir_path(p->dir), all.names[i], e));
+        TRY_GOTO(out, rc, chat_src_open(&one, dir, all.names[i], e));
         for (char *c = all.names[i]; *c; c++)
             if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", *c))
                 *c = '_';
@@ -125,6 +141,24 @@ out:
     return rc;
 }
 
+/* Writes the default template; *has tells whether there is one. */
+static int default_template(struct conv_plan *p, struct gguf_w *w, bool *has, struct err *e) {
+    const char *tmpl = NULL, *dir = template_dir(p);
+    struct chat_src s;
+    *has = false;
+    if (strcmp(dir, hfdir_path(p->dir)) != 0) {
+        TRY(chat_src_open(&s, dir, NULL, e));
+        *has = !s.instead;
+        if (*has) gguf_w_str(w, "tokenizer.chat_template", s.text);
+        chat_src_close(&s);
+        return 0;
+    }
+    TRY(hfdir_chat_template(p->dir, &tmpl, e));
+    *has = tmpl != NULL;
+    if (tmpl) gguf_w_str(w, "tokenizer.chat_template", tmpl);
+    return 0;
+}
+
 int meta_write(struct conv_plan *p, const struct convert_opts *o, struct gguf_w *w, struct err *e) {
     gguf_w_str(w, "general.architecture", p->arch->name);
     gguf_w_str(w, "general.type", "model");
@@ -135,8 +169,7 @@ int meta_write(struct conv_plan *p, const struct convert_opts *o, struct gguf_w 
                p->n_kept ? 38 : (uint32_t)qtype_ftype_id(qtype_name(p->type)));
     gguf_w_u32(w, "general.quantization_version", 2);
     TRY(tokenizer(p, o->pre, w, e));
-    const char *tmpl;
-    TRY(hfdir_chat_template(p->dir, &tmpl, e));
-    if (tmpl) gguf_w_str(w, "tokenizer.chat_template", tmpl);
-    return named_templates(p, tmpl != NULL, w, e);
+    bool has;
+    TRY(default_template(p, w, &has, e));
+    return named_templates(p, has, w, e);
 }

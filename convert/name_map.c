@@ -25,6 +25,8 @@ struct mapping {
     const char **norm;      /* [n_tensors] */
     uint8_t *claimed;       /* [n_tensors] */
     int64_t n;
+    /* Of a head that an adapter takes off the embeddings: their name, and spellings of its own. */
+    const char *untied, *head;
 };
 
 /* Returns the source file of a tensor, for messages. */
@@ -94,19 +96,43 @@ static const struct st_tensor *find_claim(void *ud, const char *name) {
     return hfdir_tensor_at(m->p->dir, i);
 }
 
-/* Adds the source `name` for an output; `want` as in dq_open. *found stays false without it. */
-static int claim(struct mapping *m, const char *name, const int64_t *want, int n, bool turned,
-                 bool *found, struct err *e) {
+/* The one tensor of an adapter that dq_open may find. */
+struct only {
+    const char *name;
+    const struct st_tensor *t;
+};
+static const struct st_tensor *find_only(void *ud, const char *name) {
+    const struct only *o = ud;
+    return strcmp(name, o->name) == 0 ? o->t : NULL;
+}
+
+/* Puts a tensor that was trained as a whole in the place of q. */
+static int take_whole(struct dq *q, const char *name, const struct st_tensor *t,
+                      const int64_t *want, int n, bool turned, struct err *e) {
+    static const struct dq_config none;
+    struct only only = {name, t};
+    bool is;
+    if (dq_open(q, &none, name, want, n, turned, find_only, &only, &is, e))
+        return err_wrap(e, "the adapter was made for another model");
+    q->foreign = true;
+    return 0;
+}
+
+/* Adds the source `name` for an output; `want` as in dq_open. *found stays false without it. What
+ * an adapter has for it is found by the name, the base's values by `from`. */
+static int claim_from(struct mapping *m, const char *name, const char *from, const int64_t *want,
+                      int n, bool turned, bool *found, struct err *e) {
     struct conv_plan *p = m->p;
     struct dq q;
     bool is = false;
-    int rc = dq_open(&q, &p->quant, name, want, n, turned, find_claim, m, &is, e);
-    if (rc) return err_wrap(e, "%s", q.part[0] ? file_of(p, q.part[0]) : hfdir_path(p->dir));
+    int rc = dq_open(&q, &p->quant, from, want, n, turned, find_claim, m, &is, e);
+    const struct st_tensor *whole = is && p->lora ? lora_whole(p->lora, name) : NULL;
+    if (whole)
+        TRY(take_whole(&q, name, whole, want, n, turned, e));
+    else if (rc)
+        return err_wrap(e, "%s", q.part[0] ? file_of(p, q.part[0]) : hfdir_path(p->dir));
     if (!is) return 0;
-    if (p->lora) TRY(lora_bind(p->lora, name, p->hp.d[HD_EXPERTS], &q, e));
-    if (q.delta && turned)
-        return err_set(e, ERR_DATA, "%s is stored transposed: an adapter cannot be added to it",
-                       SHOW(name));
+    if (p->lora) TRY(lora_bind(p->lora, name, p->hp.d[HD_EXPERTS], turned, &q, e));
     if (p->n_src == p->cap_src) {
         p->cap_src = p->cap_src ? 2 * p->cap_src : 1024;
         p->src = xreallocarray(p->src, (size_t)p->cap_src, sizeof *p->src);
@@ -114,6 +140,20 @@ static int claim(struct mapping *m, const char *name, const int64_t *want, int n
     p->src[p->n_src++] = q;
     *found = true;
     return 0;
+}
+
+/* Tells whether a name is one of the spellings "a|b". */
+static bool is_spelled(const char *spellings, const char *name) {
+    const size_t n = strlen(name);
+    for (const char *s = spellings; s && *s; s += strcspn(s, "|"), s += *s == '|')
+        if (strcspn(s, "|") == n && memcmp(s, name, n) == 0) return true;
+    return false;
+}
+
+static int claim(struct mapping *m, const char *name, const int64_t *want, int n, bool turned,
+                 bool *found, struct err *e) {
+    const bool own = m->untied && lora_touches(m->p->lora, name) && is_spelled(m->head, name);
+    return claim_from(m, name, own ? m->untied : name, want, n, turned, found, e);
 }
 
 /* Returns the folder's name of a tensor that ends as `name` does; NULL: there is none. */
@@ -229,6 +269,16 @@ static int bind_spelling(struct mapping *m, struct item *it, const char *pat, si
     return 0;
 }
 
+/* Binds a head that the folder ties to the embeddings and an adapter does not: the adapter trained
+ * the embeddings alone. */
+static int bind_untied(struct mapping *m, struct item *it, const char *name, bool *found,
+                       struct err *e) {
+    int64_t want[4] = {it->inst.ne[1], it->inst.ne[0]};
+    TRY(claim_from(m, name, m->untied, want, 2, false, found, e));
+    it->n_src = *found;
+    return 0;
+}
+
 /* Binds one expected tensor; n_src stays 0 when an optional one is not there. */
 static int bind(struct mapping *m, struct item *it, struct err *e) {
     const struct tensor_row *row = it->inst.row;
@@ -247,6 +297,7 @@ static int bind(struct mapping *m, struct item *it, struct err *e) {
         TRY(bind_spelling(m, it, s, len, &found, e));
         s = s[len] ? s + len + 1 : NULL;
     }
+    if (!found && m->untied && (row->flags & TR_TIED)) TRY(bind_untied(m, it, first, &found, e));
     if (found || it->inst.optional) return 0;
     return missing(m, it, first, e);
 }
@@ -378,6 +429,36 @@ static void find_mtp(struct conv_plan *p) {
     }
 }
 
+static const struct tensor_row *row_named(const struct arch *a, const char *gguf) {
+    const struct tensor_row *r = a->tensors;
+    while (r->gguf && strcmp(r->gguf, gguf) != 0) r++;
+    return r->gguf ? r : NULL;
+}
+
+/* Lets an adapter change the number of tokens, and give the model a head of its own. */
+static int adapt_head(struct mapping *m, struct err *e) {
+    struct conv_plan *p = m->p;
+    const struct tensor_row *in = row_named(p->arch, "token_embd.weight"),
+                            *out = row_named(p->arch, "output.weight");
+    const struct st_tensor *embd = NULL;
+    const char *name = NULL;
+    bool untie;
+    if (!p->lora || !in) return 0;
+    for (const char *s = in->hf; s && *s && !embd; s += strcspn(s, "|"), s += *s == '|') {
+        name = arena_strndup(&p->arena, s, strcspn(s, "|"));
+        const int64_t i = lookup(m, name);
+        if (i >= 0) embd = hfdir_tensor_at(p->dir, i);
+    }
+    TRY(lora_head(p->lora, in->hf, out ? out->hf : NULL, embd, p->hp.tied, &p->hp.d[HD_VOCAB],
+                  &untie, e));
+    if (untie && out && (out->flags & TR_TIED)) {
+        p->hp.tied = false;
+        m->untied = name;
+        m->head = out->hf;
+    }
+    return 0;
+}
+
 static int bind_all(struct mapping *m, const struct convert_opts *o, struct err *e) {
     struct conv_plan *p = m->p;
     find_mtp(p);
@@ -388,6 +469,7 @@ static int bind_all(struct mapping *m, const struct convert_opts *o, struct err 
     if (p->arch->hp) TRY(count_mtp(m, no_mtp, e));
     hparams_found(&p->hp, p->arch, source_has, m);
     if (!hfdir_said(p->dir, "tie_word_embeddings")) p->hp.tied = lookup(m, "lm_head.weight") < 0;
+    TRY(adapt_head(m, e));
     TRY(p->arch->derive(&p->hp, e));
     p->hp_src = p->hp;
     if (o->pad) TRY(pad_widths(p, e));
@@ -406,7 +488,7 @@ static int bind_all(struct mapping *m, const struct convert_opts *o, struct err 
     free(inst);
     for (int64_t i = 0; i < m->n && !rc; i++)
         if (!m->claimed[i]) rc = account(m, i, no_mtp, e);
-    return !rc && p->lora ? lora_all_used(p->lora, e) : rc;
+    return !rc && p->lora ? lora_all_used(p->lora, p->arch->skip, e) : rc;
 }
 
 int map_tensors(struct conv_plan *p, const struct convert_opts *o, struct err *e) {

@@ -508,7 +508,11 @@ int xform_item(const struct conv_plan *p, const struct item *it, struct pool *po
     struct job j = {.p = p, .it = it, .b = b};
     setup(&j);
     TRY(reserve(b, &j, pool, e));
-    TRY(run_slabs(&j, pool, w, step, ud, e));
+    int rc = 0;
+    for (int64_t i = 0; i < it->n_src && !rc; i++) rc = lora_begin(p->src[it->src + i].delta, e);
+    if (!rc) rc = run_slabs(&j, pool, w, step, ud, e);
+    for (int64_t i = 0; i < it->n_src; i++) lora_end(p->src[it->src + i].delta);
+    if (rc) return rc;
     for (int i = 0; i < b->n_workers; i++) {
         tally->n_nan += b->tally[i].n_nan;
         tally->n_overflow += b->tally[i].n_overflow;

@@ -9,7 +9,7 @@ awk '
     BEGIN {
         low = "text core"; chat = "chat template gram tok " low
         ok["core"] = "core"; ok["text"] = low; ok["tok"] = "tok " low; ok["template"] = "template tok " low; ok["gram"] = "gram tok " low
-        ok["chat"] = chat; ok["models"] = "models core"; ok["kernels"] = "kernels core"; ok["convert"] = "convert models template tok core"
+        ok["chat"] = chat; ok["models"] = "models core"; ok["kernels"] = "kernels core"; ok["convert"] = "convert models template tok text core"
         ok["quantize"] = "quantize kernels models core"; ok["runtime"] = "runtime kernels models " chat
         ok["grad"] = "grad " ok["runtime"]; ok["calib"] = "calib quantize grad " ok["runtime"]; ok["report"] = "report core"; ok["serve"] = "serve " ok["runtime"]
         ok["lib"] = "lib jobs convert report include " ok["calib"]; ok["jobs"] = "jobs convert report serve " ok["calib"]

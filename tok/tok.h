@@ -71,6 +71,10 @@ int tok_from_tekken(struct tok **out, const char *text, size_t len, int64_t n_vo
 /* Makes a tokenizer from what of these files lies in a folder. n_vocab 0: as config.json says. */
 int tok_from_dir(struct tok **out, const char *dir, int64_t n_vocab, const char *pre,
                  struct err *e);
+/* Does the same with the tokenizer's files of another folder (an adapter's); what that one does not
+ * have of config.json and generation_config.json is read from dir. own NULL: all from dir. */
+int tok_from_dirs(struct tok **out, const char *dir, const char *own, int64_t n_vocab,
+                  const char *pre, struct err *e);
 void tok_free(struct tok *t);
 
 int64_t tok_n_vocab(const struct tok *t);

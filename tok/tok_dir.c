@@ -63,13 +63,30 @@ static int64_t config_rows(const struct json *config) {
     return n;
 }
 
+/* Tells whether a folder has a file. */
+static bool has_file(const char *dir, const char *name) {
+    char *path = io_join(dir, name);
+    const bool has = io_exists(path);
+    free(path);
+    return has;
+}
+
 int tok_from_dir(struct tok **out, const char *dir, int64_t n_vocab, const char *pre,
                  struct err *e) {
+    return tok_from_dirs(out, dir, NULL, n_vocab, pre, e);
+}
+
+int tok_from_dirs(struct tok **out, const char *base, const char *own, int64_t n_vocab,
+                  const char *pre, struct err *e) {
+    const char *dir = own ? own : base;
     struct json *j[N_JSON] = {NULL};
     char *sp = NULL, *tekken = NULL, *tiktoken = NULL, *name = NULL;
     struct tok_files f = {0};
     int rc = 0;
-    for (int i = 0; i < N_JSON && !rc; i++) rc = read_json(&j[i], dir, json_names[i], e);
+    for (int i = 0; i < N_JSON && !rc; i++) {
+        const bool models = (i == MODEL || i == GENERATION) && !has_file(dir, json_names[i]);
+        rc = read_json(&j[i], models ? base : dir, json_names[i], e);
+    }
     if (!rc) rc = read_first(&sp, &f.sp_len, dir, sp_names, NULL, e);
     if (!rc && !j[TOKENIZER]) rc = read_first(&tekken, &f.tekken_len, dir, tekken_names, NULL, e);
     if (!rc && !j[TOKENIZER] && !tekken)

@@ -9,6 +9,7 @@
 #include "core/hash.h"
 #include "core/json.h"
 #include "core/log.h"
+#include "core/mem.h"
 #include "core/prog.h"
 #include "core/io.h"
 #include "tests/check.h"
@@ -60,7 +61,7 @@ static void test_merging_equals_peft(void) {
     struct err e;
     struct json *all = NULL;
     CHECK_OK(json_read(&all, DIR "/cases.json", 1 << 20, &e));
-    CHECK_EQ_I64(json_len(all), 3);
+    CHECK_EQ_I64(json_len(all), 8);
     for (const struct json *c = json_first(all); c; c = json_next(c)) check_case(c);
     json_free(all);
 }
@@ -93,15 +94,207 @@ static void refused(const char *base, const char *from, const char *to, const ch
 }
 
 static void test_refusals(void) {
+    static const char way[] = "merge the adapter with peft and convert the result";
     refused("qwen3", "\"r\": 2", "\"r\": 2", "was made for another");
     refused("mistral", "\"use_dora\": false", "\"use_dora\": true", "use_dora");
-    refused("mistral", "\"bias\": \"none\"", "\"bias\": \"all\"", "bias");
+    refused("mistral", "\"use_dora\": false", "\"use_dora\": true", way);
     refused("mistral", "\"peft_type\": \"LORA\"", "\"peft_type\": \"LOHA\"", "LOHA");
-    refused("mistral", "\"alpha_pattern\": {}", "\"alpha_pattern\": {\"^model.*q\": 2}",
-            "more than a name");
+    refused("mistral", "\"peft_type\": \"LORA\"", "\"peft_type\": \"IA3\"", way);
+    refused("mistral", "\"peft_type\": \"LORA\"", "\"peft_type\": \"PREFIX_TUNING\"",
+            "not to its weights");
+    refused("mistral", "\"init_lora_weights\": true", "\"init_lora_weights\": \"pissa_niter_4\"",
+            "pissa_niter_4");
+    refused("mistral", "\"alora_invocation_tokens\": null", "\"alora_invocation_tokens\": [1]",
+            "cannot be merged");
+    refused("mistral", "\"alpha_pattern\": {}", "\"alpha_pattern\": {\"^model.*(q\": 2}",
+            "alpha_pattern \"^model.*(q\"");
     refused("mistral", "\"alpha_pattern\": {}", "\"alpha_pattern\": [2]", "not an object");
     struct err e = {0};
-    CHECK_ERR(convert("qwen35", DIR "/experts", "out.gguf", &e), ERR_DATA, "was made for another");
+    CHECK_ERR(convert("qwen35", DIR "/experts", "out.gguf", &e), ERR_DATA, way);
+}
+
+/* ---- tensors trained as a whole ---- */
+
+enum { VOCAB = 1024, WIDTH = 128 };
+
+/* Returns made-up rows, of which the first are the same for any number. */
+static float *rows_of(int n, int seed) {
+    float *x = xcalloc((size_t)(n * WIDTH), sizeof *x);
+    for (int i = 0; i < n * WIDTH; i++) x[i] = (float)((i * 7 + seed) % 101 - 50) / 64;
+    return x;
+}
+
+struct part {
+    const char *name;
+    const float *v;
+    int n_dims, rows, cols;
+};
+
+static void write_adapter(const char *config, const struct part *p) {
+    struct st_build b = {0};
+    mkdir(tmp_path("own"), 0700);
+    unlink(tmp_path("own/tokenizer.json"));
+    tmp_write("own/adapter_config.json", config, strlen(config));
+    for (; p->name; p++) {
+        const int64_t shape[] = {p->rows, p->cols};
+        st_add(&b, p->name, "F32", p->n_dims, shape, p->v,
+               sizeof *p->v * (size_t)(p->rows * (p->n_dims > 1 ? p->cols : 1)));
+    }
+    st_finish(&b, tmp_path("own/adapter_model.safetensors"));
+}
+
+/* Converts qwen3, which ties its head, with that adapter. NULL: refused, with *e. */
+static struct gguf *merged(const char *base, struct err *e) {
+    struct gguf *g = NULL;
+    if (convert(base, tmp_path("own"), "own.gguf", e)) return NULL;
+    CHECK(gguf_open(&g, tmp_path("own.gguf"), 0, e) == 0);
+    return g;
+}
+
+static void holds(const struct gguf *g, const char *name, const float *v, int64_t n) {
+    const struct gguf_tensor *t = g ? gguf_find_tensor(g, name) : NULL;
+    if (!t || t->n_bytes != (uint64_t)n * 4 || memcmp(t->data, v, (size_t)n * 4) != 0)
+        CHECK_FAIL("%s is not what was trained", name);
+}
+
+#define CONFIG(x) "{\"peft_type\": \"LORA\", \"r\": 4, \"lora_alpha\": 8, \"bias\": \"none\"" x "}"
+#define HEAD "base_model.model."
+
+static void test_heads(void) {
+    struct err e = {0};
+    float *embd = rows_of(VOCAB + 2, 1), *head = rows_of(VOCAB + 2, 5);
+    const float *base;
+    struct gguf *plain = NULL, *g;
+    const int64_t n = (int64_t)VOCAB * WIDTH;
+    CHECK_OK(convert("qwen3", NULL, "plain.gguf", &e));
+    CHECK_OK(gguf_open(&plain, tmp_path("plain.gguf"), 0, &e));
+    CHECK(!gguf_find_tensor(plain, "output.weight"));
+    base = (const float *)(const void *)gguf_find_tensor(plain, "token_embd.weight")->data;
+
+    write_adapter(CONFIG(),
+                  (struct part[]){{HEAD "lm_head.weight", head, 2, VOCAB, WIDTH},
+                                  {HEAD "model.embed_tokens.weight", embd, 2, VOCAB, WIDTH},
+                                  {0}});
+    g = merged("qwen3", &e); /* both, apart */
+    holds(g, "token_embd.weight", embd, n);
+    holds(g, "output.weight", head, n);
+    gguf_close(g);
+    write_adapter(CONFIG(),
+                  (struct part[]){
+                      {HEAD "lm_head.modules_to_save.default.weight", head, 2, VOCAB, WIDTH}, {0}});
+    g = merged("qwen3", &e); /* the head alone, named by another saver */
+    holds(g, "token_embd.weight", base, n);
+    holds(g, "output.weight", head, n);
+    gguf_close(g);
+    write_adapter(CONFIG(),
+                  (struct part[]){{HEAD "model.embed_tokens.weight", embd, 2, VOCAB, WIDTH}, {0}});
+    g = merged("qwen3", &e); /* the embeddings alone: peft leaves the head as it was */
+    holds(g, "token_embd.weight", embd, n);
+    holds(g, "output.weight", base, n);
+    gguf_close(g);
+    write_adapter(CONFIG(),
+                  (struct part[]){{HEAD "lm_head.weight", embd, 2, VOCAB, WIDTH},
+                                  {HEAD "model.embed_tokens.weight", embd, 2, VOCAB, WIDTH},
+                                  {0}});
+    g = merged("qwen3", &e); /* both the same: they stay tied */
+    holds(g, "token_embd.weight", embd, n);
+    CHECK(g && !gguf_find_tensor(g, "output.weight"));
+    gguf_close(g);
+    gguf_close(plain);
+    free(embd);
+    free(head);
+}
+
+/* Resized vocabularies: the rows are taken, the tokenizer is that of the adapter's folder. */
+static void test_added_rows(void) {
+    struct err e = {0};
+    float *embd = rows_of(VOCAB + 2, 1), *head = rows_of(VOCAB + 2, 5);
+    const int64_t n = (int64_t)(VOCAB + 2) * WIDTH;
+    struct gguf *g;
+    write_adapter(CONFIG(),
+                  (struct part[]){{HEAD "lm_head.weight", head, 2, VOCAB + 2, WIDTH},
+                                  {HEAD "model.embed_tokens.weight", embd, 2, VOCAB + 2, WIDTH},
+                                  {0}});
+    char *p = NULL;
+    size_t len = 0;
+    struct buf b = {0};
+    CHECK_OK(io_read_file(&p, &len, "tests/golden/models/qwen3/tokenizer.json", 1 << 24, &e));
+    char *at = p ? strstr(p, "\"added_tokens\"") : NULL;
+    at = at ? strchr(at, '[') : NULL;
+    CHECK(at != NULL);
+    if (at) {
+        buf_add(&b, p, (size_t)(at + 1 - p));
+        buf_str(
+            &b,
+            "{\"id\": 1024, \"content\": \"<|mine|>\", \"single_word\": false, \"lstrip\": false, "
+            "\"rstrip\": false, \"normalized\": false, \"special\": true},");
+        buf_str(&b, at + 1);
+        tmp_write("own/tokenizer.json", b.data, b.len);
+    }
+    g = merged("qwen3", &e);
+    if (!g) CHECK_FAIL("%s", e.msg);
+    holds(g, "token_embd.weight", embd, n);
+    holds(g, "output.weight", head, n);
+    const struct gguf_kv *kv = g ? gguf_find(g, "tokenizer.ggml.tokens") : NULL;
+    CHECK(kv && kv->count == VOCAB + 2);
+    const uint8_t *pos = kv ? kv->data : NULL;
+    for (uint64_t i = 0; kv && i < kv->count; i++) {
+        const char *s;
+        uint64_t k;
+        gguf_kv_str_next(kv, &pos, &s, &k);
+        if (i == 1024) CHECK(k == 8 && memcmp(s, "<|mine|>", 8) == 0);
+    }
+    gguf_close(g);
+    /* Embeddings only: a tied head takes them, an own head lacks rows. */
+    const struct part one[] = {{HEAD "model.embed_tokens.weight", embd, 2, VOCAB + 2, WIDTH}, {0}};
+    write_adapter(CONFIG(), one);
+    g = merged("qwen3", &e);
+    holds(g, "token_embd.weight", embd, n);
+    CHECK(g && !gguf_find_tensor(g, "output.weight"));
+    gguf_close(g);
+    CHECK(!merged("mistral", &e));
+    CHECK(strstr(e.msg, "only one of embeddings and head has rows for all: merge the adapter") !=
+          NULL);
+    buf_release(&b);
+    free(p);
+    free(embd);
+    free(head);
+}
+
+/* Names as other savers leave them, biases that the base lacks, a tower that is left out. */
+static void test_names(void) {
+    struct err e = {0};
+    float *a = rows_of(1, 3), *b = rows_of(3, 4);
+    struct gguf *g, *want = NULL;
+    const char *const q = "model.layers.1.mlp.up_proj.";
+    char name[4][160];
+    for (int form = 0; form < 3; form++) {
+        static const char *const head[] = {HEAD, HEAD "_orig_mod.", ""}, *const tail[] = {
+                                                                             "", "", ".default"};
+        snprintf(name[0], 160, "%s%slora_A%s.weight", head[form], q, tail[form]);
+        snprintf(name[1], 160, "%s%slora_B%s.weight", head[form], q, tail[form]);
+        write_adapter(CONFIG(),
+                      (struct part[]){{name[0], a, 2, 1, WIDTH}, {name[1], b, 2, 320, 1}, {0}});
+        g = merged("qwen3", &e);
+        if (!form)
+            want = g;
+        else if (g && want) {
+            const struct gguf_tensor *w = gguf_find_tensor(want, "blk.1.ffn_up.weight");
+            const struct gguf_tensor *is = gguf_find_tensor(g, "blk.1.ffn_up.weight");
+            CHECK(w && is && memcmp(w->data, is->data, w->n_bytes) == 0);
+        }
+        if (!g) CHECK_FAIL("%s: %s", name[0], e.msg);
+        if (form) gguf_close(g);
+    }
+    gguf_close(want);
+    write_adapter(
+        CONFIG(),
+        (struct part[]){{HEAD "model.layers.0.self_attn.q_proj.bias", a, 1, WIDTH, 1}, {0}});
+    CHECK(!merged("qwen3", &e));
+    CHECK(strstr(e.msg, "the base has no such bias") &&
+          strstr(e.msg, "merge the adapter with peft"));
+    free(a);
+    free(b);
 }
 
 int main(void) {
@@ -110,6 +303,9 @@ int main(void) {
     log_set_level(LOG_ERROR);
     RUN(test_merging_equals_peft);
     RUN(test_refusals);
+    RUN(test_heads);
+    RUN(test_added_rows);
+    RUN(test_names);
     tmp_remove();
     return check_done();
 }

@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: MIT
+/* convert/lora_bind.c - which tensors of an adapter belong to a weight, and adding them.
+ *
+ * Fused experts (peft's target_parameters) have no name of their own: wrappers "...experts" and
+ * "...experts.base_layer" around one module, told apart by their shapes. Which side of the matrix A
+ * is over depends on the version of peft; shapes say it too, but for square matrices. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "convert/lora_int.h"
+#include "core/attr.h"
+#include "core/log.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/str.h"
+
+/* ---- finding ---- */
+
+/* What models in memory call what checkpoints and tables call otherwise. */
+static const char *const alias[][2] = {{NULL, NULL},
+                                       {"block_sparse_moe.", "mlp."},
+                                       {"backbone.", "model."},
+                                       {"embed_out.", "lm_head."}};
+
+/* Returns the index of stem + tail, with one part exchanged; -1 without. */
+static int64_t find_as(const struct lora *l, const char *const swap[2], const char *stem,
+                       size_t len, const char *tail) {
+    char name[2 * DQ_NAME];
+    if (len + strlen(tail) + 16 >= sizeof name) return -1;
+    memcpy(name, stem, len);
+    memcpy(name + len, tail, strlen(tail) + 1);
+    char *at = swap[0] ? strstr(name, swap[0]) : NULL;
+    if (swap[0] && (!at || (at != name && at[-1] != '.'))) return -1;
+    if (at) {
+        const size_t n = strlen(swap[0]), m = strlen(swap[1]);
+        memmove(at + m, at + n, strlen(at + n) + 1);
+        memcpy(at, swap[1], m);
+    }
+    return strmap_get(l->by_name, name, strlen(name));
+}
+
+static int64_t find(const struct lora *l, const char *stem, size_t len, const char *tail) {
+    int64_t i = -1;
+    for (size_t k = 0; k < COUNT_OF(alias) && i < 0; k++) i = find_as(l, alias[k], stem, len, tail);
+    return i;
+}
+
+/* Finds two matrices of a module; *crossed: those of an embedding. */
+static bool find_pair(const struct lora *l, const char *stem, size_t len, int64_t *a, int64_t *b,
+                      bool *crossed) {
+    *crossed = false;
+    *a = find(l, stem, len, ".lora_A.weight");
+    *b = find(l, stem, len, ".lora_B.weight");
+    if (*a >= 0 && *b >= 0) return true;
+    *crossed = true;
+    *a = find(l, stem, len, ".lora_embedding_A");
+    *b = find(l, stem, len, ".lora_embedding_B");
+    return *a >= 0 && *b >= 0;
+}
+
+/* Returns the length of a tensor's module. */
+static size_t stem_of(const char *name) {
+    const size_t len = strlen(name);
+    return str_ends(name, ".weight") ? len - 7 : str_ends(name, ".bias") ? len - 5 : len;
+}
+
+static int64_t find_whole(const struct lora *l, const char *name) {
+    const size_t len = strlen(name), stem = stem_of(name);
+    int64_t i = find(l, name, len, "");
+    if (i < 0 && stem < len)
+        i = find(l, name, stem,
+                 str_ends(name, ".bias") ? ".base_layer.bias" : ".base_layer.weight");
+    return i;
+}
+
+bool lora_touches(const struct lora *l, const char *name) {
+    int64_t a, b;
+    bool crossed;
+    return find_whole(l, name) >= 0 || find_pair(l, name, stem_of(name), &a, &b, &crossed);
+}
+
+const struct st_tensor *lora_whole(struct lora *l, const char *name) {
+    const int64_t i = find_whole(l, name);
+    if (i < 0) return NULL;
+    l->used[i] = true;
+    return st_tensor_at(l->st, i);
+}
+
+/* ---- binding ---- */
+
+static bool is_matrix(const struct lora *l, int64_t i, int64_t rows, int64_t cols) {
+    const struct st_tensor *t = st_tensor_at(l->st, i);
+    return t->n_dims == 2 && t->shape[0] == rows && t->shape[1] == cols;
+}
+
+static int bad_pair(const struct lora *l, int64_t i, struct err *e) {
+    return err_set(e, ERR_DATA,
+                   "%s: %s does not fit the model: the adapter was made for another one",
+                   st_path(l->st), LORA_SHOW(st_tensor_at(l->st, i)->name));
+}
+
+/* Takes tensors i (A) and j (B) for q. `param`: the parameter within the module, "" for the module
+ * itself. */
+static int take(struct lora *l, struct dq *q, int64_t i, int64_t j, const char *param,
+                struct lora_delta d, struct err *e) {
+    struct lora_delta *out = arena_alloc(&l->arena, sizeof *out);
+    char *module = xstrdup(l->module[i]), *at = strstr(module, ".lora_");
+    double alpha;
+    if (at) *at = 0;
+    while ((at = strstr(module, ".base_layer"))) memmove(at, at + 11, strlen(at + 11) + 1);
+    char *key = *param ? xasprintf("%s.%s", module, param) : xstrdup(module);
+    int rc = lora_alpha(l, key, &alpha, e);
+    free(module);
+    free(key);
+    if (rc) return rc;
+    l->used[i] = l->used[j] = true;
+    d.a = st_tensor_at(l->st, i);
+    d.b = st_tensor_at(l->st, j);
+    d.scale = (float)(alpha / (l->rslora ? sqrt((double)d.rank) : (double)d.rank));
+    *out = d;
+    q->delta = out;
+    return 0;
+}
+
+/* Binds the two matrices of one module, a linear layer or an embedding. */
+static int bind_module(struct lora *l, const char *name, bool turned, struct dq *q, struct err *e) {
+    int64_t i, j, rows = q->rows, cols = q->cols;
+    bool crossed;
+    if (!find_pair(l, name, stem_of(name), &i, &j, &crossed)) return 0;
+    const struct st_tensor *a = st_tensor_at(l->st, i);
+    const int64_t r = a->n_dims == 2 ? a->shape[0] : 0;
+    /* A single matrix that is stored turned has its shape as it is stored. */
+    if (turned && q->mats == 1 && r > 0 && !is_matrix(l, i, r, crossed ? rows : cols)) {
+        rows = q->cols;
+        cols = q->rows;
+    }
+    if (q->mats != 1 || r < 1 || !is_matrix(l, i, r, crossed ? rows : cols) ||
+        !is_matrix(l, j, crossed ? cols : rows, r))
+        return bad_pair(l, i, e);
+    return take(l, q, i, j, "",
+                (struct lora_delta){.rank = r, .n_experts = 1, .expert = -1, .crossed = crossed},
+                e);
+}
+
+/* A parameter of fused experts and the source that holds it or a part of it. */
+struct fused {
+    const char *name;
+    size_t stem; /* of the module */
+    char param[32];
+    int64_t n_experts, expert;    /* expert -1: the source has all */
+    int64_t rows, cols, row0;     /* of the parameter, as the model computes; of the source in it */
+    int64_t twin_rows, twin_cols; /* of the other parameter of the module */
+    bool turned;                  /* the model stores it as [cols][rows] */
+};
+
+static const char *const wraps[] = {"", ".base_layer", ".base_layer.base_layer"};
+
+/* Returns the rank of a wrapper whose matrices fit, 0 when they do not. */
+static int64_t fits(const struct lora *l, const struct fused *f, size_t wrap, bool crossed,
+                    int64_t rows, int64_t cols, int64_t *i, int64_t *j) {
+    char tail[64];
+    snprintf(tail, sizeof tail, "%s.lora_A.weight", wraps[wrap]);
+    *i = find(l, f->name, f->stem, tail);
+    snprintf(tail, sizeof tail, "%s.lora_B.weight", wraps[wrap]);
+    *j = find(l, f->name, f->stem, tail);
+    if (*i < 0 || *j < 0) return 0;
+    const struct st_tensor *a = st_tensor_at(l->st, *i);
+    const int64_t all = a->n_dims == 2 ? a->shape[0] : 0, r = all / f->n_experts;
+    const bool fit = r > 0 && is_matrix(l, *i, r * f->n_experts, crossed ? rows : cols) &&
+                     is_matrix(l, *j, crossed ? cols : rows, r * f->n_experts);
+    return fit ? r : 0;
+}
+
+/* Tells by the other parameter of the module, which is not square, or by the version, how the
+ * adapter has the sides of a matrix. */
+static bool is_crossed(const struct lora *l, const struct fused *f) {
+    int64_t i, j;
+    for (size_t w = 0; w < COUNT_OF(wraps) && f->twin_rows != f->twin_cols; w++) {
+        if (fits(l, f, w, false, f->twin_rows, f->twin_cols, &i, &j)) return false;
+        if (fits(l, f, w, true, f->twin_rows, f->twin_cols, &i, &j)) return true;
+    }
+    if (l->swapped_0) return true; /* transposed or not, A is over the rows */
+    return l->rows_first ? !f->turned : false;
+}
+
+static int bind_fused(struct lora *l, const struct fused *f, struct dq *q, struct err *e) {
+    const bool crossed = is_crossed(l, f);
+    for (int k = 0; k < 2; k++)
+        for (size_t w = 0; w < COUNT_OF(wraps); w++) {
+            int64_t i, j;
+            const bool is = k ? !crossed : crossed;
+            const int64_t r = fits(l, f, w, is, f->rows, f->cols, &i, &j);
+            if (r)
+                return take(l, q, i, j, f->param,
+                            (struct lora_delta){.rank = r,
+                                                .n_experts = f->n_experts,
+                                                .expert = f->expert,
+                                                .row0 = f->row0,
+                                                .crossed = is},
+                            e);
+        }
+    return 0;
+}
+
+/* Binds the matrices of fused experts, also to a part "...experts.7.up_proj.weight" of them in a
+ * checkpoint that stores experts one by one. */
+static int bind_experts(struct lora *l, const char *name, int64_t n_experts, bool turned,
+                        struct dq *q, struct err *e) {
+    static const char mark[] = ".experts.";
+    const char *at = strstr(name, mark);
+    if (n_experts < 1 || (!at && q->mats != n_experts)) return 0;
+    char *rest = NULL;
+    struct fused f = {.name = name,
+                      .n_experts = n_experts,
+                      .expert = -1,
+                      .turned = turned,
+                      .rows = q->rows,
+                      .cols = q->cols};
+    f.stem = at ? (size_t)(at - name) + sizeof mark - 2 : stem_of(name);
+    if (at) f.expert = strtoll(at + sizeof mark - 1, &rest, 10);
+    const bool single = at && rest != at + sizeof mark - 1;
+    if (!single) f.expert = -1;
+    if (!single && q->mats != n_experts) return 0;
+    const char *leaf = single ? rest + (*rest == '.') : at ? at + sizeof mark - 1 : "weight";
+    const bool down = strstr(leaf, "down_proj") || strncmp(leaf, "w2", 2) == 0;
+    const bool up =
+        !strstr(leaf, "gate") && (strstr(leaf, "up_proj") || strncmp(leaf, "w3", 2) == 0);
+    const char *param = single ? down ? "down_proj" : "gate_up_proj" : leaf;
+    snprintf(f.param, sizeof f.param, "%.*s", (int)strcspn(param, "."), param);
+    if (!single || down) {
+        f.twin_rows = down ? 2 * f.cols : f.cols;
+        f.twin_cols = down ? f.rows : f.rows / 2;
+        return bind_fused(l, &f, q, e);
+    }
+    f.rows = 2 * q->rows; /* gate and up of the model are one matrix */
+    f.row0 = up ? q->rows : 0;
+    f.twin_rows = q->cols;
+    f.twin_cols = q->rows;
+    TRY(bind_fused(l, &f, q, e));
+    if (q->delta || !up) return 0;
+    f.rows = q->rows; /* or there is no gate */
+    f.row0 = 0;
+    snprintf(f.param, sizeof f.param, "up_proj");
+    return bind_fused(l, &f, q, e);
+}
+
+int lora_bind(struct lora *l, const char *name, int64_t n_experts, bool turned, struct dq *q,
+              struct err *e) {
+    if (q->part[0]->n_dims < 2 && dq_is_plain(q)) return 0;
+    TRY(bind_module(l, name, turned, q, e));
+    return q->delta ? 0 : bind_experts(l, name, n_experts, turned, q, e);
+}
+
+/* ---- embeddings and head ---- */
+
+/* What the adapter has for one of them. */
+struct end {
+    const struct st_tensor *whole;
+    bool delta;
+};
+
+static struct end end_of(struct lora *l, const char *names) {
+    struct end x = {NULL, false};
+    for (const char *s = names; s && *s; s += strcspn(s, "|"), s += *s == '|') {
+        char name[DQ_NAME];
+        int64_t a, b;
+        bool crossed;
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(s, "|"), s);
+        const int64_t i = find_whole(l, name);
+        if (i >= 0) x.whole = st_tensor_at(l->st, i);
+        x.delta = x.delta || find_pair(l, name, stem_of(name), &a, &b, &crossed);
+    }
+    return x;
+}
+
+static bool same_values(const struct st_tensor *a, const struct st_tensor *b) {
+    enum { N = 1024 };
+    float x[N], y[N];
+    struct err ignored;
+    if (!a || !b || a->n_elems != b->n_elems) return a == b;
+    for (int64_t i = 0; i < a->n_elems; i += N) {
+        const int64_t n = min_i64(N, a->n_elems - i);
+        if (st_to_f32(a, i, n, x, &ignored) || st_to_f32(b, i, n, y, &ignored)) return false;
+        if (memcmp(x, y, (size_t)n * sizeof *x) != 0) return false;
+    }
+    return true;
+}
+
+static int check_rows(const struct lora *l, const struct end *x, const struct end *y, bool tied,
+                      int64_t *vocab, struct err *e) {
+    const int64_t a = x->whole && x->whole->n_dims == 2 ? x->whole->shape[0] : 0,
+                  b = y->whole && y->whole->n_dims == 2 ? y->whole->shape[0] : 0;
+    const int64_t rows = a ? a : b;
+    if (!rows || (rows == *vocab && (!b || b == rows))) return 0;
+    if ((a && b && a != b) || (!(a && b) && !(tied && a)))
+        return err_set(e, ERR_DATA,
+                       "%s: the adapter has %lld tokens, the base %lld, and only one of embeddings "
+                       "and head has rows for all: " LORA_MERGE,
+                       st_path(l->st), (long long)rows, (long long)*vocab);
+    log_info("the adapter has %lld tokens, the base %lld: its rows are taken", (long long)rows,
+             (long long)*vocab);
+    *vocab = rows;
+    return 0;
+}
+
+int lora_head(struct lora *l, const char *embd_names, const char *head_names,
+              const struct st_tensor *embd, bool tied, int64_t *vocab, bool *untie, struct err *e) {
+    const struct end in = end_of(l, embd_names), out = end_of(l, head_names);
+    const int64_t before = *vocab;
+    *untie = false;
+    TRY(check_rows(l, &in, &out, tied, vocab, e));
+    if (!tied || (!in.whole && !in.delta && !out.whole && !out.delta)) return 0;
+    if (!out.whole && !out.delta && *vocab != before) {
+        log_warn("the adapter has rows of new tokens for the embeddings only: the head takes them");
+        return 0;
+    }
+    const bool alike = !in.delta && !out.delta &&
+                       same_values(in.whole ? in.whole : embd, out.whole ? out.whole : embd);
+    if (alike && out.whole)
+        for (int64_t i = 0; i < l->n; i++) l->used[i] |= st_tensor_at(l->st, i) == out.whole;
+    *untie = !alike;
+    if (*untie) log_info("the adapter trained embeddings and head apart: output.weight is written");
+    return 0;
+}
+
+/* ---- adding ---- */
+
+static float at(const struct st_tensor *t, int64_t i) {
+    float v = 0;
+    struct err ignored; /* The shapes were checked when it was bound. */
+    return st_to_f32(t, i, 1, &v, &ignored) ? 0 : v;
+}
+
+int lora_begin(struct lora_delta *d, struct err *e) {
+    if (!d || !d->crossed || d->turned) return 0;
+    const int64_t cols = d->b->shape[0], n = d->n_experts, r = d->rank;
+    /* The experts that are needed. */
+    const int64_t x0 = d->expert < 0 ? 0 : d->expert, x1 = d->expert < 0 ? n : d->expert + 1;
+    void *p;
+    TRY(mem_alloc(&p, (uint64_t)((x1 - x0) * r * cols) * sizeof(float), "a matrix of the adapter",
+                  e));
+    d->turned = p;
+    for (int64_t c = 0; c < cols; c++)
+        for (int64_t k = 0; k < r; k++)
+            for (int64_t x = x0; x < x1; x++)
+                d->turned[((x - x0) * r + k) * cols + c] = at(d->b, (c * r + k) * n + x);
+    return 0;
+}
+
+void lora_end(struct lora_delta *d) {
+    if (!d) return;
+    mem_free(d->turned);
+    d->turned = NULL;
+}
+
+void lora_add(const struct lora_delta *d, int64_t mat, int64_t row, int64_t cols, float *dst,
+              float *sum, float *tmp) {
+    const int64_t x = d->n_experts > 1 ? d->expert < 0 ? mat : d->expert : 0, r = d->rank;
+    struct err ignored;
+    memset(sum, 0, (size_t)cols * sizeof *sum);
+    row += d->row0;
+    for (int64_t k = 0; k < r; k++) {
+        const float by = d->crossed ? at(d->a, (x * r + k) * d->a->shape[1] + row)
+                                    : at(d->b, (row * r + k) * d->n_experts + x);
+        const float *v = tmp;
+        if (d->crossed)
+            v = d->turned + ((d->expert < 0 ? x : 0) * r + k) * cols;
+        else if (st_to_f32(d->a, (x * r + k) * cols, cols, tmp, &ignored))
+            return;
+        for (int64_t i = 0; i < cols; i++) sum[i] += by * v[i];
+    }
+    for (int64_t i = 0; i < cols; i++) dst[i] += sum[i] * d->scale;
+}
