@@ -112,7 +112,7 @@ void grammar_free(struct grammar *g);
  * GRAM_BYTES_MAX and the masks of GRAM_MASKS_MAX. */
 enum { GRAM_BYTES_MAX = 64 << 20, GRAM_MASKS_MAX = 64 << 20 };
 size_t grammar_bytes(struct grammar *g);
-/* Tells whether a limit was reached: no answer can follow it any more. */
+/* Tells whether a limit was reached: no answer can follow it any more. False while it is in use. */
 bool grammar_is_full(struct grammar *g);
 /* Steps that one call on a state may take. A call that needs more returns ERR_DATA. */
 enum { GRAM_CALL_STEPS = 20000000 };

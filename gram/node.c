@@ -38,7 +38,7 @@ int grammar_full(const struct grammar *g, struct err *e) {
 }
 
 bool grammar_is_full(struct grammar *g) {
-    pthread_mutex_lock(&g->lock);
+    if (pthread_mutex_trylock(&g->lock)) return false;
     const bool full = g->full != NULL;
     pthread_mutex_unlock(&g->lock);
     return full;

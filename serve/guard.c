@@ -3,6 +3,7 @@
 #include "serve/guard.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,13 +26,17 @@ struct guards {
     const struct toolfmt *fmt;
     enum guards_mode mode;
     bool open;                /* objects may have members that their schemas do not name */
+    pthread_mutex_t making;   /* held while the vocabulary is made */
     struct gram_vocab *vocab; /* NULL: not needed so far */
+    pthread_mutex_t lock;     /* what follows */
     struct lang *kept[KEPT];  /* the last one used first */
     int n;
 };
 struct guards *guards_new(const struct tok *t, const struct toolfmt *f, enum guards_mode mode,
                           bool open) {
     struct guards *g = xcalloc(1, sizeof *g);
+    pthread_mutex_init(&g->making, NULL);
+    pthread_mutex_init(&g->lock, NULL);
     g->tok = t;
     g->fmt = f;
     g->mode = mode;
@@ -50,6 +55,8 @@ void guards_free(struct guards *g) {
     if (!g) return;
     for (int i = 0; i < g->n; i++) drop(g->kept[i]);
     gram_vocab_free(g->vocab);
+    pthread_mutex_destroy(&g->making);
+    pthread_mutex_destroy(&g->lock);
     free(g);
 }
 
@@ -124,13 +131,20 @@ static int allowed_tools(const struct ask *a, struct buf *out, struct err *e) {
     return rc;
 }
 
+static int need_vocab(struct guards *g, struct err *e) {
+    pthread_mutex_lock(&g->making);
+    const int rc = g->vocab ? 0 : gram_vocab_new(&g->vocab, g->tok, e);
+    pthread_mutex_unlock(&g->making);
+    return rc;
+}
+
 static int compile(struct guards *g, struct ask *a, enum ask_form form, struct grammar **out,
                    struct err *e) {
     const struct gram_opts any = {.strict = false};
     const char *text = form == FORM_TOOLS ? a->tools : a->form_text;
     struct buf some = {0};
     struct json *j = NULL;
-    if (!g->vocab) TRY(gram_vocab_new(&g->vocab, g->tok, e));
+    TRY(need_vocab(g, e));
     if (form == FORM_OBJECT) return grammar_of_json(out, g->vocab, true, &any, e);
     if (form == FORM_REGEX) return grammar_of_regex(out, g->vocab, text, strlen(text), e);
     if (form == FORM_GRAMMAR) return grammar_of_text(out, g->vocab, text, strlen(text), e);
@@ -154,7 +168,7 @@ static void trim(struct guards *g) {
     size_t all = 0;
     for (int i = 0; i < g->n;) {
         const size_t n = grammar_bytes(g->kept[i]->g);
-        if (n > LANG_BYTES || all + n > KEPT_BYTES) {
+        if (n > LANG_BYTES || all + n > KEPT_BYTES || grammar_is_full(g->kept[i]->g)) {
             drop_at(g, i);
         } else {
             all += n;
@@ -163,35 +177,70 @@ static void trim(struct guards *g) {
     }
 }
 
-static struct lang *find(struct guards *g, struct ask *a, enum ask_form form, struct err *e) {
+/* Finds the first mask of a language, so that the engine need not. */
+static int warm(const struct gram_vocab *v, struct grammar *g, struct err *e) {
+    uint32_t *bits = xcalloc((size_t)gram_vocab_size(v) / 32 + 1, sizeof *bits);
+    struct gram_state *s = gram_begin(g);
+    const int rc = gram_mask(s, bits, e);
+    gram_end(s);
+    free(bits);
+    return rc;
+}
+
+/* Makes a language the first of those that are kept, and returns it; when another thread has made
+ * the same one that is it. */
+static struct lang *keep(struct guards *g, char *key, struct grammar *made) {
+    struct lang *l = NULL;
+    int i = 0;
+    while (i < g->n && strcmp(g->kept[i]->key, key) != 0) i++;
+    if (i < g->n) {
+        l = g->kept[i];
+    } else if (made) {
+        l = xcalloc(1, sizeof *l);
+        l->g = made;
+        l->key = key;
+        atomic_init(&l->refs, 1);
+        if (g->n == KEPT) drop(g->kept[--g->n]);
+        i = g->n++;
+        made = NULL, key = NULL;
+    }
+    if (l) {
+        memmove(g->kept + 1, g->kept, (size_t)i * sizeof(void *));
+        g->kept[0] = l;
+        atomic_fetch_add(&l->refs, 1);
+    }
+    if (made) {
+        grammar_free(made);
+        free(key);
+    }
+    return l;
+}
+
+/* Sets *out to the language of a form, which the caller drops. Without `now` it must be there:
+ * returns GUARDS_LATER when it is not. */
+static int find(struct guards *g, struct ask *a, enum ask_form form, bool now, struct lang **out,
+                struct err *e) {
     const char *text = form == FORM_TOOLS ? a->tools : a->form_text;
     struct buf key = {0};
-    struct lang *l = NULL;
-    trim(g);
+    struct grammar *made = NULL;
     buf_fmt(&key, "%d%d%d%d%d%d%d %s %s %s", (int)form, a->form != FORM_FREE, a->form_strict,
             a->complete, a->must_call, a->one_call, a->no_calls, a->only_tool ? a->only_tool : "",
             a->allowed ? a->allowed : "", text ? text : "");
-    for (int i = 0; i < g->n && !l; i++) {
-        if (strcmp(g->kept[i]->key, key.data) != 0) continue;
-        l = g->kept[i];
-        memmove(g->kept + 1, g->kept, (size_t)i * sizeof(void *));
+    pthread_mutex_lock(&g->lock);
+    trim(g);
+    *out = keep(g, key.data, NULL);
+    pthread_mutex_unlock(&g->lock);
+    int rc = *out ? 0 : now ? compile(g, a, form, &made, e) : GUARDS_LATER;
+    if (!rc && made) rc = warm(g->vocab, made, e);
+    if (!rc && made) {
+        pthread_mutex_lock(&g->lock);
+        *out = keep(g, buf_take(&key), made);
+        pthread_mutex_unlock(&g->lock);
+    } else {
+        grammar_free(made);
     }
-    if (!l) {
-        struct grammar *made = NULL;
-        if (compile(g, a, form, &made, e)) {
-            buf_release(&key);
-            return NULL;
-        }
-        l = xcalloc(1, sizeof *l);
-        l->g = made;
-        l->key = buf_take(&key);
-        atomic_init(&l->refs, 1);
-        if (g->n == KEPT) drop(g->kept[--g->n]);
-        memmove(g->kept + 1, g->kept, (size_t)g->n++ * sizeof(void *));
-    }
-    g->kept[0] = l;
     buf_release(&key);
-    return l;
+    return rc;
 }
 
 static struct guard hold(const struct guards *g, const struct constrain_opts *o,
@@ -217,31 +266,10 @@ static bool insists(const struct guards *g, const struct ask *a) {
            a->form != FORM_FREE || strstr(a->tools, "\"strict\"");
 }
 
-int guards_make(struct guards *g, struct ask *a, const struct toolfmt *fmt, enum tool_think think,
-                struct guard *guard, int n, struct fault *f) {
-    const bool calls = a->tools && !a->no_calls, syntax = fmt && fmt != toolfmt_plain();
-    struct lang *l[2];
-    enum ask_form form[2];
-    struct err e;
-    int k = 0, m = 0;
-    if (a->must_call && !calls)
-        return fault_set(f, 400, NULL, "tool_choice", "there is no tool that could be called");
-    if (g->mode == GUARDS_OFF) return 0;
-    if (a->form != FORM_FREE && !(calls && a->must_call)) form[k++] = a->form;
-    if (calls && (insists(g, a) || (syntax && !a->tags))) form[k++] = FORM_TOOLS;
-    if (a->tools && a->no_calls && !k && syntax && !a->tags) form[k++] = FORM_TOOLS;
-    for (int i = 0; i < k; i++) {
-        l[m] = find(g, a, form[i], &e);
-        if (l[m]) {
-            m++;
-        } else if (form[i] != FORM_TOOLS || insists(g, a)) {
-            return fault_set(f, 400, NULL, field_of(a, form[i]), "%s", e.msg);
-        } else {
-            buf_fmt(&a->warned, "%stools are not held to their schemas: %s",
-                    a->warned.len ? ", " : "", e.msg);
-        }
-    }
-    if (!m) return 0;
+/* Makes n guards of m languages. */
+static void hold_all(const struct ask *a, const struct toolfmt *fmt, enum tool_think think,
+                     const struct guards *g, struct lang *const *l, int m, struct guard *guard,
+                     int n) {
     struct constrain_opts o = {.g = l[0]->g, .other = m > 1 ? l[1]->g : NULL};
     o.may_end = a->form == FORM_FREE && !a->must_call;
     o.draw_all = a->top >= 0; /* probabilities of all that came are wanted */
@@ -249,5 +277,36 @@ int guards_make(struct guards *g, struct ask *a, const struct toolfmt *fmt, enum
     if (fmt && think != TOOL_THINK_NONE) o.close = toolfmt_think_tag(fmt, true);
     if (fmt && think == TOOL_THINK_UNKNOWN) o.open = toolfmt_think_tag(fmt, false);
     for (int i = 0; i < n; i++) guard[i] = hold(g, &o, l, m);
-    return 0;
+}
+
+int guards_make(struct guards *g, struct ask *a, const struct toolfmt *fmt, enum tool_think think,
+                bool now, struct guard *guard, int n, struct fault *f) {
+    const bool calls = a->tools && !a->no_calls, syntax = fmt && fmt != toolfmt_plain();
+    struct lang *l[2];
+    enum ask_form form[2];
+    struct err e;
+    int k = 0, m = 0, rc = 0;
+    if (a->must_call && !calls)
+        return fault_set(f, 400, NULL, "tool_choice", "there is no tool that could be called");
+    if (g->mode == GUARDS_OFF) return 0;
+    if (a->form != FORM_FREE && !(calls && a->must_call)) form[k++] = a->form;
+    if (calls && (insists(g, a) || (syntax && !a->tags))) form[k++] = FORM_TOOLS;
+    if (a->tools && a->no_calls && !k && syntax && !a->tags) form[k++] = FORM_TOOLS;
+    for (int i = 0; i < k && !rc; i++) {
+        const int bad = find(g, a, form[i], now, &l[m], &e);
+        if (!bad)
+            m++;
+        else if (bad == GUARDS_LATER)
+            rc = bad;
+        else if (e.code == ERR_INTR)
+            rc = fault_set(f, 503, NULL, NULL, "the server is stopping");
+        else if (form[i] != FORM_TOOLS || insists(g, a))
+            rc = fault_set(f, 400, NULL, field_of(a, form[i]), "%s", e.msg);
+        else
+            buf_fmt(&a->warned, "%stools are not held to their schemas: %s",
+                    a->warned.len ? ", " : "", e.msg);
+    }
+    if (!rc && m) hold_all(a, fmt, think, g, l, m, guard, n);
+    while (m-- > 0) drop(l[m]);
+    return rc;
 }

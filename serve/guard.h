@@ -9,6 +9,7 @@
 #include "serve/ask.h"
 #include "serve/task.h"
 
+enum { GUARDS_LATER = -1 };
 struct guards; /* of a server: its vocabulary, compiled languages */
 enum guards_mode {
     GUARDS_AUTO,
@@ -27,9 +28,11 @@ void guards_free(struct guards *g);
  * how reasoning and calls are written, and think whether the prompt has begun reasoning; white
  * space may then come in front of the text, as templates put it there. Clauses that a language
  * cannot express and need not be kept are noted in a->warned, and so are tools that are left free
- * since no language holds them. Is called by one thread at a time. Returns the status of an error
- * with *f filled in, or 0. fmt NULL means that there are neither reasoning nor calls. */
+ * since no language holds them. Without `now` nothing is compiled: returns GUARDS_LATER when that
+ * is needed, with nothing changed. Compiling ends early under the cost of the thread (core/ctx.h).
+ * May be called by several threads. Returns the status of an error with *f filled in, or 0. fmt
+ * NULL means that there are neither reasoning nor calls. */
 int guards_make(struct guards *g, struct ask *a, const struct toolfmt *fmt, enum tool_think think,
-                struct guard *guard, int n, struct fault *f);
+                bool now, struct guard *guard, int n, struct fault *f);
 
 #endif

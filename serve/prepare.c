@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/ctx.h"
+#include "core/limits.h"
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/os.h"
@@ -332,12 +334,12 @@ static void task_done(struct task *t) {
     ledger_task(s, t, t->failed ? t->status : 200);
 }
 
-/* Sets the form that the answers must have. */
-static int guard(struct server *s, struct task *t, struct fault *f) {
+/* Sets the form that the answers must have; now as in guard.h. */
+static int guard(struct server *s, struct task *t, bool now, struct fault *f) {
     struct guard g[ASK_CHOICES] = {{0}};
     const int n = t->reply.n_choices;
     const double begin = prog_now_s();
-    const int rc = guards_make(s->guards, &t->ask, t->fmt, t->think, g, n, f);
+    const int rc = guards_make(s->guards, &t->ask, t->fmt, t->think, now, g, n, f);
     for (int i = 0; i < n && !rc; i++) t->run[i].guard = g[i];
     if (rc || !g[0].c) return rc;
     pthread_mutex_lock(&s->lock);
@@ -421,18 +423,22 @@ static int text_task(struct server *s, struct job *j, const struct api *api, str
     return rc;
 }
 
-int prepare_task(struct server *s, struct job *j, const struct api *api, struct ask *a,
-                 struct task **out, struct fault *f) {
+/* Does what prepare_task does; without `now` *out may lack its form: GUARDS_LATER. */
+static int make_task(struct server *s, struct job *j, const struct api *api, struct ask *a,
+                     bool now, struct task **out, struct fault *f) {
     *out = NULL;
     int rc = a->conv ? chat_task(s, j, api, a, out, f) : text_task(s, j, api, a, out, f);
-    if (!rc) rc = guard(s, *out, f);
-    if (!rc) {
-        sign(s, *out);
-        return 0;
-    }
+    if (!rc) rc = guard(s, *out, now, f);
+    if (!rc) sign(s, *out);
+    if (!rc || rc == GUARDS_LATER) return rc;
     task_free(*out);
     *out = NULL;
     return rc;
+}
+
+int prepare_task(struct server *s, struct job *j, const struct api *api, struct ask *a,
+                 struct task **out, struct fault *f) {
+    return make_task(s, j, api, a, true, out, f);
 }
 
 static void refuse(struct server *s, struct job *j, const struct fault *f) {
@@ -460,14 +466,37 @@ void later_generate(struct server *s, struct job *j) {
     struct fault f = {0};
     struct task *t = NULL;
     int rc = read_ask(s, j, api, &a, &f);
-    if (!rc && !a.nothing) rc = prepare_task(s, j, api, &a, &t, &f);
-    if (rc)
+    if (!rc && !a.nothing) rc = make_task(s, j, api, &a, false, &t, &f);
+    if (rc == GUARDS_LATER)
+        serve_compile(s, t);
+    else if (rc)
         refuse(s, j, &f);
     else if (a.nothing)
         answer_nothing(s, j, api, &a);
     else
         serve_submit(s, t);
     ask_release(&a);
+}
+
+void prepare_form(struct server *s, struct task *t) {
+    struct ctx_cost cost = {.most = limit_of(LIM_GRAMMAR_STEPS), .gone = &t->job->gone};
+    struct fault f = {0};
+    ctx_cost_enter(&cost);
+    const int rc = task_gone(t) ? -1 : guard(s, t, true, &f);
+    ctx_cost_enter(NULL);
+    if (!rc) {
+        sign(s, t);
+        serve_submit(s, t);
+        return;
+    }
+    if (!task_gone(t)) {
+        refuse(s, t->job, &f);
+    } else {
+        pthread_mutex_lock(&s->lock);
+        s->n_left++;
+        pthread_mutex_unlock(&s->lock);
+    }
+    task_free(t);
 }
 
 /* ---- small ones ---- */

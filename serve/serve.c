@@ -3,6 +3,7 @@
  *
  *   network:  bytes -> job         routes.c; answers what costs nothing
  *   prepare:  job -> task          JSON, template, tokens: prepare.c
+ *   compile:  task -> task         schemas and grammars that are not known yet: guard.c
  *   engine:   task -> bytes        passes, sampling, events: sched.c, task.c
  *
  * Sequences and what is kept belong to the engine alone, so there are no locks in it. */
@@ -46,6 +47,33 @@ static void *prepare_main(void *ud) {
             pthread_mutex_unlock(&s->lock);
         }
         job_drop(j);
+    }
+}
+
+/* ---- the threads that compile ---- */
+
+void serve_compile(struct server *s, struct task *t) {
+    t->next = NULL;
+    pthread_mutex_lock(&s->lock);
+    *s->last_form = t;
+    s->last_form = &t->next;
+    pthread_cond_signal(&s->to_compile);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void *compile_main(void *ud) {
+    struct server *s = ud;
+    ctx_enter(s->ctx);
+    for (;;) {
+        pthread_mutex_lock(&s->lock);
+        while (!s->forms && !atomic_load(&s->stop)) pthread_cond_wait(&s->to_compile, &s->lock);
+        struct task *t = atomic_load(&s->stop) ? NULL : s->forms;
+        if (t) s->forms = t->next;
+        if (!s->forms) s->last_form = &s->forms;
+        pthread_mutex_unlock(&s->lock);
+        if (!t) return NULL;
+        t->next = NULL;
+        prepare_form(s, t);
     }
 }
 
@@ -183,6 +211,8 @@ int serve_new(struct server **out, const struct serve_opts *o, struct err *e) {
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->to_prepare, NULL);
     pthread_cond_init(&s->to_engine, NULL);
+    pthread_cond_init(&s->to_compile, NULL);
+    s->last_form = &s->forms;
     s->tmpl = o->tmpl;
     int rc = o->tmpl ? 0 : gguf_chat_template(o->m->gguf, &s->tmpl, e);
     if (!s->tmpl) s->tmpl = "";
@@ -226,16 +256,22 @@ static void end_threads(struct server *s) {
     atomic_store(&s->stop, true);
     pthread_cond_broadcast(&s->to_prepare);
     pthread_cond_broadcast(&s->to_engine);
+    pthread_cond_broadcast(&s->to_compile);
     pthread_mutex_unlock(&s->lock);
     if (s->has_prepare) pthread_join(s->prepare, NULL);
     if (s->has_engine) pthread_join(s->engine, NULL);
+    while (s->n_compilers > 0) pthread_join(s->compiler[--s->n_compilers], NULL);
     s->has_prepare = s->has_engine = false;
 }
 
 int serve_run(struct server *s, struct err *e) {
     s->has_prepare = pthread_create(&s->prepare, NULL, prepare_main, s) == 0;
     s->has_engine = pthread_create(&s->engine, NULL, engine_main, s) == 0;
-    int rc = s->has_prepare && s->has_engine ? 0 : err_sys(e, "cannot start a thread");
+    while (s->n_compilers < SERVE_COMPILERS &&
+           pthread_create(&s->compiler[s->n_compilers], NULL, compile_main, s) == 0)
+        s->n_compilers++;
+    int rc =
+        s->has_prepare && s->has_engine && s->n_compilers ? 0 : err_sys(e, "cannot start a thread");
     if (!rc) rc = net_run(s->net, &s->stop, e);
     end_threads(s);
     return rc;
@@ -245,6 +281,10 @@ void serve_free(struct server *s) {
     if (!s) return;
     end_threads(s);
     for (struct task *t = s->tasks, *next; t; t = next) {
+        next = t->next;
+        task_free(t);
+    }
+    for (struct task *t = s->forms, *next; t; t = next) {
         next = t->next;
         task_free(t);
     }
@@ -259,6 +299,7 @@ void serve_free(struct server *s) {
     buf_release(&s->slots);
     pthread_cond_destroy(&s->to_prepare);
     pthread_cond_destroy(&s->to_engine);
+    pthread_cond_destroy(&s->to_compile);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }

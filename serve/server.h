@@ -11,7 +11,7 @@
 #include "serve/serve.h"
 #include "chat/toolfmt.h"
 
-enum { SERVE_STRANGERS = 64 };
+enum { SERVE_STRANGERS = 64, SERVE_COMPILERS = 2 };
 enum miss { MISS_NEW, MISS_STATE, MISS_OFF }; /* why much of a prompt was computed */
 struct ledger {                               /* of requests that have ended */
     struct ledger_row {
@@ -36,17 +36,18 @@ struct server {
     char fingerprint[24];
     int64_t created;
     double t_start;
-    struct sched *sched;   /* of the engine's thread */
-    struct shelf *shelf;   /* its, too; or NULL */
-    struct guards *guards; /* of the one that prepares */
+    struct sched *sched; /* of the engine's thread */
+    struct shelf *shelf; /* its, too; or NULL */
+    struct guards *guards;
     struct restore *restore;
     struct ctx *ctx;   /* whom all threads work for */
     atomic_bool stop;  /* at once */
     atomic_bool drain; /* when what runs has ended */
     atomic_bool late;  /* what runs fails */
     double t_drain;
-    pthread_t engine, prepare;
+    pthread_t engine, prepare, compiler[SERVE_COMPILERS];
     bool has_engine, has_prepare;
+    int n_compilers;
 
     struct stranger { /* addresses that gave wrong keys; of the network's thread */
         uint64_t peer;
@@ -55,11 +56,13 @@ struct server {
     } stranger[SERVE_STRANGERS];
 
     pthread_mutex_t lock; /* what follows */
-    pthread_cond_t to_prepare, to_engine;
+    pthread_cond_t to_prepare, to_engine, to_compile;
     struct job_list {
         struct job **v;
         int n, cap;
-    } jobs;                     /* for the thread that prepares */
+    } jobs; /* for the thread that prepares */
+    struct task *forms,
+        **last_form;            /* whose form is to be compiled, in order; where the next goes */
     struct task *tasks;         /* for the engine, last one first */
     int n_tasks;                /* runs in there */
     struct sched_counts counts; /* after the last pass */
@@ -101,6 +104,11 @@ void ledger_metrics(const struct ledger *l, struct buf *out);
 
 /* Prepares a request, on the thread that does so. */
 void prepare_job(struct server *s, struct job *j);
+/* Compiles the form of a task, on a thread that does nothing else, and gives it to the engine. The
+ * task fails when that costs too much, the server is told to stop, or its client leaves. */
+void prepare_form(struct server *s, struct task *t);
+/* Gives a task to a thread that does so. */
+void serve_compile(struct server *s, struct task *t);
 /* Gives a task to the engine; fails it when too many wait. */
 void serve_submit(struct server *s, struct task *t);
 

@@ -1,0 +1,34 @@
+#!/bin/sh
+# Schemas and grammars that are costly to compile: they are refused by steps, not by time, others are answered meanwhile, and a
+# client that leaves or a signal ends the work.
+set -eu
+. tests/serving.sh
+awk 'BEGIN { printf "{\"prompt\": \"a\", \"max_tokens\": 2, \"json_schema\": {\"$defs\": {\"x\": {}"
+    for (i = 0; i < 9000; i++) printf ", \"a%d\": {\"$anchor\": \"n%d\", \"type\": \"null\"}", i, i
+    printf "}, \"anyOf\": [true"; for (i = 0; i < 9000; i++) printf ", {\"$ref\": \"#n%d\"}", i; print "]}}" }' > "$t/costly"
+awk 'BEGIN { printf "{\"prompt\": \"a\", \"max_tokens\": 2, \"grammar\": \"root ::="; for (i = 0; i < 20000; i++) printf " \\\"a\\\"? \\\"b\\\"?"; print "\"}" }' > "$t/ways"
+awk 'BEGIN { printf "{\"prompt\": \"a\", \"max_tokens\": 2, \"json_schema\": {\"type\": \"object\", \"properties\": {\""
+    for (i = 0; i < 100000; i++) printf "a"; print "\": {}}}}" }' > "$t/long"
+raw() { # file: the request that posts it
+    printf 'POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %s\r\n\r\n' "$(wc -c < "$1")"
+    cat "$1"
+}
+for f in costly ways long; do raw "$t/$f" > "$t/$f.raw"; done
+post() { "$t/ask" "$port" -r "$t/$1.raw" > "$t/o" || say "POST fails: $1"; }
+
+start --ctx 512
+post costly
+grep -q ' 400 ' "$t/o" && grep -q 'it takes more than 100000000 steps to compile' "$t/o" || say "a costly schema: $(head -c 600 "$t/o")"
+post ways
+grep -q ' 400 ' "$t/o" && grep -q 'one step of it takes more than' "$t/o" || say "a grammar of too many ways: $(head -c 600 "$t/o")"
+post long
+grep -q ' 200 ' "$t/o" || say "a long name: $(head -c 600 "$t/o")"
+
+# more of them than threads that compile: others are answered before they are, and a signal ends what is under way
+for i in 1 2 3 4 5 6; do "$t/ask" "$port" -r "$t/costly.raw" > "$t/o$i" & all="${all:-} $!"; done
+"$t/ask" "$port" -b '{"prompt": "The cat", "max_tokens": 2}' POST /v1/completions > "$t/o" || say 'a request beside them'
+grep -q ' 200 ' "$t/o" || say "a request beside costly ones: $(head -c 600 "$t/o")"
+kill -TERM $pid; rc=0; wait $pid || rc=$?; pid=
+[ $rc = 0 ] || [ $rc = 143 ] || [ $rc = 130 ] || say "the server ends with $rc"
+wait $all || true
+for i in 1 2 3 4 5 6; do grep -qE ' (400|503) ' "$t/o$i" || [ ! -s "$t/o$i" ] || say "what was under way: $(head -c 300 "$t/o$i")"; done
