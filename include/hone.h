@@ -4,8 +4,7 @@
  *
  *     struct hone_error e;
  *     struct hone_model *m;
- *     if (hone_model_open(&m, "model.gguf", NULL, &e)) return fprintf(stderr, "%s\n", e.message),
- * 1;
+ *     if (hone_model_open(&m, "model.gguf", NULL, &e)) return puts(e.message), 1;
  *
  * RULES THAT HOLD EVERYWHERE
  *
@@ -277,7 +276,8 @@ enum hone_special {
     HONE_TOKEN_UNK,
     HONE_TOKEN_SEP,
     HONE_TOKEN_PAD,
-    HONE_TOKEN_MASK
+    HONE_TOKEN_MASK,
+    HONE_TOKEN_EOM /* ends a message with calls */
 };
 HONE_API int32_t hone_token_special(const struct hone_tokenizer *t, enum hone_special s);
 

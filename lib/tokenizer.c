@@ -146,5 +146,5 @@ int hone_token_ends(const struct hone_tokenizer *t, int32_t id) {
 }
 
 int32_t hone_token_special(const struct hone_tokenizer *t, enum hone_special s) {
-    return s <= HONE_TOKEN_MASK ? (int32_t)tok_special(t->t, (enum tok_special)s) : -1;
+    return s <= HONE_TOKEN_EOM ? (int32_t)tok_special(t->t, (enum tok_special)s) : -1;
 }

@@ -15,7 +15,7 @@ from .gguf import GGUF, Path
 
 BOS, CONTROL = 1, 2
 Messages = Sequence[dict[str, Any]]
-SPECIAL = ("bos", "eos", "eot", "unk", "sep", "pad", "mask")
+SPECIAL = ("bos", "eos", "eot", "unk", "sep", "pad", "mask", "eom")
 
 
 class Tokenizer:
@@ -91,7 +91,7 @@ class Tokenizer:
 
     @property
     def special(self) -> dict[str, int]:
-        """Ids of "bos", "eos", "eot", "unk", "sep", "pad", "mask", of those that there are."""
+        """Ids of "bos", "eos", "eot", "unk", "sep", "pad", "mask", "eom", of those that there are."""
         found = {name: int(lib.token_special(self._p, i)) for i, name in enumerate(SPECIAL)}
         return {k: v for k, v in found.items() if v >= 0}
 

@@ -1,0 +1,83 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# What ends an answer: every id that a folder lists and the mark that its template writes, in the file that convert makes, in every
+# file made from that, and in answers of hone serve.
+set -eu
+. tests/serving.sh
+folder() { # name, the list of generation_config.json, template
+    mkdir -p "$t/$1"
+    cp tests/golden/models/qwen3/* "$t/$1"
+    printf '{"do_sample": true, "eos_token_id": %s}' "$2" > "$t/$1/generation_config.json"
+    printf '%s' "$3" > "$t/$1/chat_template.jinja"
+}
+ends() { # file, the ids that inspect must show as ends, as [a, b, ...]
+    run 0 inspect "$1" --json --keys none
+    got=$(tr -d '\n ' < "$t/o" | sed 's/.*"ends":\[\([^]]*\)\].*/\1/' | grep -o '"id":[0-9]*' | sed 's/"id"://' | paste -sd, -)
+    [ "$got" = "$2" ] || say "$1: ends $got, expected $2"
+}
+keys() { # file, KEY=VALUE...: keys of tokenizer.ggml
+    run 0 inspect "$1" --json --keys all
+    file=$1
+    shift
+    for k; do
+        tr -d '\n ' < "$t/o" | grep -qF "\"key\":\"tokenizer.ggml.${k%%=*}\",\"type\":\"${k#*=}" || say "$file: no $k"
+    done
+}
+
+plain='{% for m in messages %}{{ m.content }}{% endfor %}'
+# 1012 <|im_end|> is eos; the texts of 1010 and 1012 are known everywhere; 1013 to 1016 are not
+folder a '[1010, 1012, 1013, 1014, 1015, 1013, 99999]' "$plain"
+run 0 convert "$t/a" -o "$t/a.gguf"
+grep -qF '"<|vision_pad|>" (1015)' "$t/e" || say "no warning of the end that has no key: $(cat "$t/e")"
+grep -q 99999 "$t/e" || say "no warning of an id past the vocabulary: $(cat "$t/e")"
+ends "$t/a.gguf" 1010,1012,1013,1014,1015
+keys "$t/a.gguf" 'eos_token_id=u32","value":"1012"' 'eot_token_id=u32","value":"1013"' 'eom_token_id=u32","value":"1014"'
+
+# files made from it
+run 0 quantize "$t/a.gguf" -o "$t/q.gguf" --recipe Q8_0
+run 0 split "$t/a.gguf" -o "$t/s" --max-size 300KiB
+run 0 merge "$t"/s-00001-of-*.gguf -o "$t/m2.gguf"
+cp "$t/a.gguf" "$t/f.gguf"
+"$HONE" template fix "$t/f.gguf" --write > "$t/o" 2>&1 || true
+for f in "$t/q.gguf" "$t"/s-00001-of-*.gguf "$t/m2.gguf" "$t/f.gguf"; do ends "$f" 1010,1012,1013,1014,1015; done
+
+# three of them have keys: no list, no warning
+folder b '[1012, 1013, 1010, 1014]' "$plain"
+run 0 convert "$t/b" -o "$t/b.gguf"
+! grep -q 'end an answer' "$t/e" || say "a warning of ends that all have keys: $(cat "$t/e")"
+run 0 inspect "$t/b.gguf" --json
+! grep -q eos_token_ids "$t/o" || say "a list where keys hold all"
+
+# the template writes 1014 after answers, and 1016 before results of tools
+folder c null '{% for m in messages %}{% if m.role == "tool" %}<|image_pad|>{% else %}<|im_start|>{% endif %}{{ m.content }}{{
+    m.tool_calls }}{% if not m.tool_calls %}<|vision_end|>{% endif %}{% endfor %}'
+run 0 convert "$t/c" -o "$t/c.gguf"
+keys "$t/c.gguf" 'eos_token_id=u32","value":"1012"' 'eot_token_id=u32","value":"1014"' 'eom_token_id=u32","value":"1016"'
+ends "$t/c.gguf" 1010,1012,1014,1016
+
+# each of them ends an answer, and no other
+answers() { # id, finish_reason
+    body="{\"messages\": [{\"role\": \"user\", \"content\": \"hi\"}], \"max_tokens\": 3, \"logit_bias\": {\"$1\": 100}}"
+    "$t/ask" "$port" -b "$body" POST /v1/chat/completions > "$t/raw" || say "the server does not answer"
+    grep -q "\"finish_reason\": *\"$2\"" "$t/raw" || say "token $1 does not give $2: $(tail -c 300 "$t/raw")"
+}
+for f in a c; do
+    cp "$t/$f.gguf" "$t/m.gguf"
+    start
+    answers 1012 stop; answers 1010 stop; answers 1014 stop; answers 1017 length
+    if [ $f = a ]; then
+        answers 1013 stop; answers 1015 stop; answers 1016 length
+    else
+        answers 1013 length; answers 1016 stop
+    fi
+    kill -TERM $pid
+    wait $pid || say "the server ends with $?"
+    pid=
+done
+
+# a template of one's own brings its own ends
+printf '%s' '{% for m in messages %}{{ m.content }}<|video_pad|>{% endfor %}' > "$t/own.jinja"
+cp "$t/b.gguf" "$t/m.gguf"
+start --template "$t/own.jinja"
+answers 1017 stop; answers 1014 stop; answers 1016 length
+exit $fail
