@@ -172,14 +172,15 @@ static int64_t n_of(const struct buf *in, const char *word) {
 static const char with_call[] =
     "{\"role\": \"user\", \"content\": \"x\"}, {\"role\": \"assistant\", \"content\": %s, "
     "\"tool_calls\": [{\"id\": \"call00001\", \"type\": \"function\", \"function\": {\"name\": "
-    "\"qx_called\", \"arguments\": {\"a\": \"b\"}}}]}, {\"role\": \"tool\", \"tool_call_id\": "
+    "\"qx_called\", \"arguments\": {\"a\": \"qx_value\"}}}]}, {\"role\": \"tool\", "
+    "\"tool_call_id\": "
     "\"call00001\", \"name\": \"qx_called\", \"content\": \"qx_result\"}";
 
 bool generic_hides_calls(const struct chat *c) {
     struct buf text = {0}, out = {0};
     buf_fmt(&text, with_call, "\"\"");
     const bool ok = renders(c, text.data, "qx_called", &out);
-    const bool shown = out.data && strstr(out.data, "qx_called") && strstr(out.data, "qx_result");
+    const bool shown = out.data && strstr(out.data, "qx_value") && strstr(out.data, "qx_result");
     buf_release(&text);
     buf_release(&out);
     return !ok || !shown;

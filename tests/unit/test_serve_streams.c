@@ -284,11 +284,36 @@ static void check_text(const char *name, const struct toolfmt *f, const char *te
     }
 }
 
+/* Writes members of an object as Python's keywords: aa="alpha", oo={"xx": "beta"}. */
+static char *as_keywords(const char *object) {
+    struct buf out = {0};
+    int depth = 0;
+    const size_t n = strlen(object);
+    bool name = true; /* a name is next */
+    for (size_t i = 1; i + 1 < n; i++) {
+        const char c = object[i];
+        depth += c == '{' ? 1 : c == '}' ? -1 : 0;
+        if (!depth && name && c == '"') continue;
+        if (!depth && name && c == ':') {
+            buf_chr(&out, '=');
+            name = false;
+            i++; /* a blank */
+            continue;
+        }
+        if (!depth && c == ',') name = true;
+        buf_chr(&out, c);
+    }
+    return buf_take(&out);
+}
+
 /* Calls as formats have them, for templates that write none: their models do all the same. */
 static bool check_format(const char *name, const struct toolfmt *f, size_t row) {
     static const char *const spelled[][3] = {
         {GENERIC_FORMAT, "<tool_call>\n{\"name\": \"write\", \"arguments\": ", "}\n</tool_call>"},
         {"granite-list", "<|tool_call|>[{\"name\": \"write\", \"arguments\": ", "}]"},
+        {"python-list", "<|tool_call_start|>[write(", ")]<|tool_call_end|>"},
+        {"command-r-action",
+         "Action: ```json\n[{\"tool_name\": \"write\", \"parameters\": ", "}]\n```"},
         {"llama-json", "{\"name\": \"write\", \"parameters\": ", "}"},
         {"command-r-list",
          "<|START_ACTION|>[{\"tool_call_id\": \"0\", \"tool_name\": \"write\", \"parameters\": ",
@@ -310,6 +335,11 @@ static bool check_format(const char *name, const struct toolfmt *f, size_t row) 
         char *args =
             doubled(repeats[row].with, repeats[row].without, repeats[row].from, repeats[row].to);
         struct buf text = {0};
+        if (strcmp(spelled[i][0], "python-list") == 0) {
+            char *object = args;
+            args = as_keywords(object);
+            free(object);
+        }
         buf_fmt(&text, "%s%s%s", spelled[i][1], args, spelled[i][2]);
         check_text(name, f, text.data);
         buf_release(&text);
