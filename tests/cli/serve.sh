@@ -348,6 +348,35 @@ post /v1/chat/completions "{$oslo, $offer, \"max_tokens\": 60, \"tool_choice\": 
 grep -q "tools, told in the system's message" "$t/log" || say "the log does not say that tools are text: $(tail -n 1 "$t/log")"
 stop 0
 
+# ---- a template that changes lists, as other engines let it, and tells content that is null from an empty text ----
+cat > "$t/lists.jinja" << 'END'
+{%- set all = [] %}{%- for m in messages %}{%- set _ = all.append(m) %}{%- endfor %}{%- set last = all.pop() %}
+{%- for m in all + [last] %}<|im_start|>{{ m.role }}
+{% if m.content is not none %}[{{ m.content }}]{% endif %}{% for c in m.tool_calls %}<tool_call>
+{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}
+</tool_call>{% endfor %}<|im_end|>
+{% endfor %}{% for t in tools or [] %}({{ t.function.name }}){% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}
+END
+start --ctx 2048 --template "$t/lists.jinja"
+call='"tool_calls": [{"id": "i", "type": "function", "function": {"name": "f", "arguments": "{}"}}]'
+for x in '"content": null, |assistant\n<tool_call>' '|assistant\n<tool_call>' '"content": "", |assistant\n[]<tool_call>'; do
+    post /apply-template "{\"messages\": [{\"role\": \"user\", \"content\": \"u\"}, {\"role\": \"assistant\", ${x%%|*}$call}, {\"role\": \"tool\", \"tool_call_id\": \"i\", \"content\": \"r\"}]}"; is 200 'list.append, list.pop'
+    grep -qF "${x#*|}" "$t/o" || say "not ${x#*|}: $(cat "$t/o")"
+done
+post /v1/messages '{"max_tokens": 1, "messages": [{"role": "user", "content": "u"}]}'; is 200 'an answer by such a template'
+
+# ---- counts without /v1, and a body of thousands of fields that nobody knows: the log stays short ----
+for p in /chat/completions/input_tokens /v1/chat/completions/input_tokens; do
+    post $p '{"messages": [{"role": "user", "content": "u"}]}'; is 200 "$p"; grep -q '"input_tokens": [1-9]' "$t/o" || say "$p: $(cat "$t/o")"
+done
+for p in /responses/input_tokens /v1/responses/input_tokens; do
+    post $p '{"input": "u"}'; is 200 "$p"; grep -q '"input_tokens": [1-9]' "$t/o" || say "$p: $(cat "$t/o")"
+done
+post /v1/chat/completions "{$(awk 'BEGIN { for (i = 0; i < 5000; i++) printf "\"unknown_%d\": 1, ", i }')\"max_tokens\": 1, \"messages\": [{\"role\": \"user\", \"content\": \"u\"}]}"; is 200 'unknown fields'
+[ "$(tail -n 1 "$t/log" | wc -c)" -lt 4096 ] && tail -n 1 "$t/log" | grep -q 'unknown_0, unknown_1.*bytes)' || say "a line of $(tail -n 1 "$t/log" | wc -c) bytes"
+stop 0
+
 # ---- keys ----
 printf '# of a test\nsecret-secret-secret\n' > "$t/keys"
 start --ctx 2048 --api-key-file "$t/keys"
