@@ -262,9 +262,10 @@ const char *lora_dir(const struct lora *l, bool *has_tokenizer) {
 
 /* ---- afterwards ---- */
 
+/* Tells whether a tensor is of a tower that the architecture leaves out; a head is not. */
 static bool is_left_out(const char *name, const char *const *skip) {
     for (; skip && *skip; skip++)
-        if (strstr(name, *skip + (**skip == '='))) return true;
+        if (**skip != '=' && strstr(name, *skip) && !strstr(name, "lm_head.")) return true;
     return false;
 }
 

@@ -320,7 +320,6 @@ int lora_head(struct lora *l, const char *embd_names, const char *head_names,
     if (alike && out.whole)
         for (int64_t i = 0; i < l->n; i++) l->used[i] |= st_tensor_at(l->st, i) == out.whole;
     *untie = !alike;
-    if (*untie) log_info("the adapter trained embeddings and head apart: output.weight is written");
     return 0;
 }
 

@@ -452,9 +452,14 @@ static int adapt_head(struct mapping *m, struct err *e) {
     TRY(lora_head(p->lora, in->hf, out ? out->hf : NULL, embd, p->hp.tied, &p->hp.d[HD_VOCAB],
                   &untie, e));
     if (untie && out && (out->flags & TR_TIED)) {
+        log_info("the adapter trained embeddings and head apart: output.weight is written");
         p->hp.tied = false;
         m->untied = name;
         m->head = out->hf;
+    } else if (untie) {
+        log_warn("%s files have one matrix for embeddings and head: what the adapter does to the "
+                 "embeddings is done to the head",
+                 p->arch->name);
     }
     return 0;
 }

@@ -293,6 +293,14 @@ static void test_names(void) {
     CHECK(!merged("qwen3", &e));
     CHECK(strstr(e.msg, "the base has no such bias") &&
           strstr(e.msg, "merge the adapter with peft"));
+    /* Towers are left out with the base's; a head that the format cannot hold is not. */
+    write_adapter(CONFIG(),
+                  (struct part[]){
+                      {HEAD "model.visual.blocks.0.attn.qkv.lora_A.weight", a, 2, 1, WIDTH}, {0}});
+    CHECK(!convert("qwen35", tmp_path("own"), "own.gguf", &e));
+    write_adapter(CONFIG(), (struct part[]){{HEAD "lm_head.weight", b, 2, 3, WIDTH}, {0}});
+    CHECK(!merged("gemma4dense", &e));
+    CHECK(strstr(e.msg, "merge the adapter with peft") != NULL);
     free(a);
     free(b);
 }
