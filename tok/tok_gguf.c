@@ -506,6 +506,17 @@ static void write_decoder(const struct tok *t, struct gguf_w *w) {
     buf_release(&to);
 }
 
+static void write_regexes(const struct tok *t, struct gguf_w *w) {
+    struct buf q = {0};
+    gguf_w_arr_str(w, OWN("regexes"), t->own_regex, (uint64_t)t->n_own);
+    json_quote(&q, t->own_regex[0], strlen(t->own_regex[0]));
+    log_warn("no pre-tokenizer has the split regex %.300s: hone keeps it in " OWN(
+                 "regexes") "; other programs split text as \"%s\" does, the nearest, and their "
+                            "ids can differ",
+             q.data, t->row->name);
+    buf_release(&q);
+}
+
 /* Writes what other readers have no key for; nothing where theirs say it all. */
 static void write_own(const struct tok *t, struct gguf_w *w) {
     const struct prep *p = &t->prep;
@@ -517,13 +528,7 @@ static void write_own(const struct tok *t, struct gguf_w *w) {
         gguf_w_str(w, OWN("space_prefix"), how);
     }
     if (meta) gguf_w_bool(w, OWN("by_merges"), true);
-    if (t->n_own) {
-        gguf_w_arr_str(w, OWN("regexes"), t->own_regex, (uint64_t)t->n_own);
-        log_warn("split regex %.300s is not one that has a name: hone keeps it in " OWN(
-                     "regexes") "; other programs split text as \"%s\", the nearest, does, so ids "
-                                "can differ",
-                 t->own_regex[0], t->row->name);
-    }
+    if (t->n_own) write_regexes(t, w);
     if (p->runs_only) gguf_w_bool(w, OWN("runs_only"), true);
     if (t->split_words) gguf_w_bool(w, OWN("split_words"), true);
     if (t->kind == TOK_UNIGRAM && t->float_sums) gguf_w_bool(w, OWN("float_sums"), true);
