@@ -402,7 +402,7 @@ static void test_refuses_damaged_folders(void) {
     CHECK(stat(in_scratch("hf/model.safetensors"), &st) == 0);
     CHECK(truncate(in_scratch("hf/model.safetensors"), st.st_size - 100) == 0);
     expect(ERR_DATA, "model.safetensors");
-    refused("tokenizer.json", "\\\\p{M}", "(\\\\p{M}", "--pre");
+    refused("tokenizer.json", "\\\\s+(", "(\\\\s+(", "--pre");
 }
 
 /* Raw Qwen3.5 norms lie around 0. With 1 added before, the folder is an export of something else.
