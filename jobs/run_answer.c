@@ -334,6 +334,21 @@ static int64_t room_for(const struct run *r, int64_t n_prompt) {
     return trained > n_prompt ? min_i64(want, trained) : want;
 }
 
+/* Refuses a prompt that is longer than what the model was trained for, before it is computed. Who
+ * names --ctx gets it, with a warning. */
+static int check_trained(const struct run *r, int64_t n_prompt, struct err *e) {
+    const int64_t trained = r->m->hp.d[HD_CTX];
+    if (trained <= 0 || n_prompt <= trained) return 0;
+    if (r->a.ctx < n_prompt)
+        return err_set(e, ERR_USAGE,
+                       "the prompt has %" PRId64 " tokens, and the model was trained for %" PRId64
+                       ": shorten it, or try with --ctx %" PRId64,
+                       n_prompt, trained, n_prompt + DEFAULT_TEXT);
+    log_warn("the prompt has %" PRId64 " tokens, and the model was trained for %" PRId64, n_prompt,
+             trained);
+    return 0;
+}
+
 int run_once(struct run *r, const char *text, size_t len, struct run_answer *a, struct err *e) {
     const bool turn = r->chat != NULL;
     if (!turn && !r->set.n_given) r->set.n = DEFAULT_TEXT;
@@ -342,6 +357,7 @@ int run_once(struct run *r, const char *text, size_t len, struct run_answer *a, 
         TRY(run_render(r, 0, true, &a->prompt, NULL, e));
     else
         TRY(tok_encode(r->m->tok, text, len, true, true, &a->prompt, e));
+    TRY(check_trained(r, a->prompt.n, e));
     TRY(run_start(r, room_for(r, a->prompt.n), e));
     return turn ? run_answer_make(r, a, e) : run_answer_text(r, a, e);
 }

@@ -131,3 +131,11 @@ printf 'a\000b' > "$t/bin"
 refused 3 "bin" run "$t/m.gguf" --file "$t/bin"
 refused 2 "context of 3 tokens is full" run "$t/m.gguf" -p "one two three four five six seven" --ctx 3
 refused 2 "--kv-type" run "$t/m.gguf" -p x --kv-type q5_k
+# a prompt beyond the context of training is refused before it is computed; --ctx takes it, with a warning
+cp -r tests/golden/models/qwen3 "$t/short"
+sed -i 's/"max_position_embeddings": [0-9]*/"max_position_embeddings": 64/' "$t/short/config.json"
+"$HONE" convert "$t/short" -o "$t/short.gguf" -q > /dev/null
+seq 100 > "$t/long.txt"
+refused 2 "and the model was trained for 64: shorten it, or try with --ctx" run "$t/short.gguf" --file "$t/long.txt" -p x -n 1
+"$HONE" run "$t/short.gguf" --file "$t/long.txt" -p x -n 1 --ctx 2000 > /dev/null 2> "$t/e"
+grep -q "warning: the prompt has [0-9]* tokens, and the model was trained for 64" "$t/e"
