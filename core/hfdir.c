@@ -334,8 +334,10 @@ static const struct json *text_of(const struct hfdir *h) {
 }
 
 const struct json *hfdir_said(const struct hfdir *h, const char *names) {
-    const struct json *text = text_of(h), *j = find_spelling(h->over, NULL, names);
+    const struct json *text = text_of(h), *thinker = json_get(h->config, "thinker_config");
+    const struct json *j = find_spelling(h->over, NULL, names);
     if (!j) j = find_spelling(text, NULL, names);
+    if (!j) j = find_spelling(thinker, text, names);
     return j ? j : find_spelling(h->config, text, names);
 }
 

@@ -3,6 +3,7 @@
  * without rope; every block has experts and a shared one, or in small models a dense feed-forward,
  * which the checkpoint stores as the shared one. Factors are those of Granite. Bamba is the same
  * without factors, with rope and other names. */
+#include <math.h>
 #include <string.h>
 
 #include "core/hfdir.h"
@@ -69,6 +70,8 @@ static int bamba_from_hf(struct hparams *h, const struct hfdir *dir, struct err 
             return err_set(e, ERR_DATA, "attn_layer_indices names a layer that is not there");
         *layers_own(h, HD_KV_HEADS, i) = h->d[HD_KV_HEADS];
     }
+    const int64_t width = h->d[HD_HEAD_DIM] ? h->d[HD_HEAD_DIM] : h->d[HD_EMBD] / h->d[HD_HEADS];
+    h->f[HF_ATTN_SCALE] = 1 / sqrt((double)width);
     return hf_partial_rope(h, dir, 0.5, e);
 }
 

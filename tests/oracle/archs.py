@@ -146,6 +146,23 @@ QWEN3_TOWER = dict(depth=2, hidden_size=32, num_heads=2, intermediate_size=32, o
                    deepstack_visual_indexes=[0, 1])  # fmt: skip
 QWEN3_VL = dict(rope_theta=5000000, attention_bias=False,
                 rope_scaling={"rope_type": "default", "mrope_interleaved": True, "mrope_section": [4, 2, 2]})  # fmt: skip
+GLM_TOWER = dict(depth=1, hidden_size=32, intermediate_size=32, num_heads=2, out_hidden_size=64, image_size=28)
+OMNI = {"architectures": ["Qwen3OmniMoeForConditionalGeneration"], "model_type": "qwen3_omni_moe", "thinker_config": {
+    "model_type": "qwen3_omni_moe_thinker", "tie_word_embeddings": False,
+    "text_config": {**BASE, "model_type": "qwen3_omni_moe_text", "head_dim": 16, "hidden_act": "silu", "rms_norm_eps": 1e-6, "num_experts": 6,
+                    "num_experts_per_tok": 3, "moe_intermediate_size": 40, "decoder_sparse_step": 1, "mlp_only_layers": [], "norm_topk_prob": True, **QWEN3_VL},
+    "vision_config": {**QWEN3_TOWER, "deepstack_visual_indexes": [0, 1]},
+    "audio_config": {"d_model": 32, "encoder_layers": 1, "encoder_attention_heads": 2, "encoder_ffn_dim": 32, "num_mel_bins": 16, "output_dim": 64,
+                     "downsample_hidden_size": 8}}}  # fmt: skip
+UNIFIED = {"architectures": ["Gemma4UnifiedForConditionalGeneration"], "model_type": "gemma4_unified", "tie_word_embeddings": True,
+           "text_config": {**{k: v for k, v in BASE.items() if k != "tie_word_embeddings"}, "model_type": "gemma4_unified_text", "head_dim": 16, "global_head_dim": 32,
+                           "hidden_activation": "gelu_pytorch_tanh", "rms_norm_eps": 1e-6, "sliding_window": 16, "num_global_key_value_heads": 1,
+                           "attention_k_eq_v": True, "num_kv_shared_layers": 0, "final_logit_softcapping": 30.0, "tie_word_embeddings": True, "pad_token_id": 1,
+                           "layer_types": ["sliding_attention"] * 3 + ["full_attention"],
+                           "rope_parameters": {"sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+                                               "full_attention": {"rope_type": "proportional", "rope_theta": 1000000.0, "partial_rotary_factor": 0.25}}},
+           "vision_config": {"model_type": "gemma4_unified_vision", "mm_embed_dim": 32, "output_proj_dims": 32, "mm_posemb_size": 16},
+           "audio_config": {"model_type": "gemma4_unified_audio", "audio_embed_dim": 32}}  # fmt: skip
 W123 = [("mlp.experts", "block_sparse_moe.experts"), ("mlp.", "block_sparse_moe."), ("gate_proj", "w1"), ("up_proj", "w3"),
            ("down_proj", "w2")]  # fmt: skip
 BAILING = [("model.embed_tokens", "model.word_embeddings"), ("self_attn.qkv_proj", "attention.query_key_value"),
@@ -377,6 +394,28 @@ MODELS = {
     "qwen3vlmoe": (vl("Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe", "qwen3_vl_moe_text", QWEN3_TOWER, head_dim=16, num_experts=6,
                       num_experts_per_tok=3, moe_intermediate_size=40, decoder_sparse_step=1, mlp_only_layers=[], norm_topk_prob=True,
                       **QWEN3_VL), dict(cls="Qwen3VLMoeForConditionalGeneration", turned=True)),
+    # The thinker of Omni: experts one by one, names below "thinker.". A talker is left out.
+    "qwen3omni": (OMNI, dict(cls="Qwen3OmniMoeThinkerForConditionalGeneration", names=[("model.language_model.", "thinker.model."), ("lm_head", "thinker.lm_head")],
+                             oracle={"architectures": ["Qwen3OmniMoeThinkerForConditionalGeneration"], "model_type": "qwen3_omni_moe_thinker", **OMNI["thinker_config"]})),
+    "glm4v": (vl("Glm4vForConditionalGeneration", "glm4v", "glm4v_text", GLM_TOWER, head_dim=16, rope_theta=10000.0, attention_bias=True,
+                 partial_rotary_factor=0.5, rope_scaling={"type": "default", "mrope_section": [1, 1, 2]}),
+              dict(cls="Glm4vForConditionalGeneration", oracle=dict(text_config={
+                  **BASE, "model_type": "glm4v_text", "hidden_act": "silu", "rms_norm_eps": 1e-6, "head_dim": 16, "attention_bias": True, "pad_token_id": None,
+                  "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5, "mrope_section": [1, 1, 2]}}))),
+    "glm4vmoe": (vl("Glm4vMoeForConditionalGeneration", "glm4v_moe", "glm4v_moe_text", GLM_TOWER, head_dim=16, attention_bias=True, use_qk_norm=False, **MOE,
+                    n_group=1, topk_group=1, rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5, "mrope_section": [1, 1, 2]}),
+                 dict(cls="Glm4vMoeForConditionalGeneration")),
+    "exaone45": (vl("Exaone4_5_ForConditionalGeneration", "exaone4_5", "exaone4", dict(depth=1, hidden_size=32, intermediate_size=32, num_heads=2,
+                    num_key_value_heads=1, out_hidden_size=64, fullatt_block_indexes=[0]), head_dim=16, rope_theta=1e6, sliding_window=16,
+                    sliding_window_pattern="LLLG", layer_types=["sliding_attention"] * 3 + ["full_attention"]),
+                 dict(cls="Exaone4_5_ForConditionalGeneration")),
+    "gemma4unified": (UNIFIED, dict(cls="Gemma4UnifiedForConditionalGeneration", spread={"layer_scalar": (0.75, 0.25)})),
+    # Its code in transformers is that of GLM-4.5, with the names below renamed on loading.
+    "sarvam": (cfg("SarvamMoEForCausalLM", "sarvam_moe", head_dim=16, hidden_act="silu", rms_norm_eps=1e-6, rope_theta=8e6, use_qk_norm=True, use_bias=False,
+                   use_qkv_bias=False, num_experts=8, num_shared_experts=1, moe_router_enable_expert_bias=True, score_function="sigmoid", **LING, n_group=1, topk_group=1),
+               dict(names=BAILING, qkv="all",
+                    oracle=cfg("Glm4MoeForCausalLM", "glm4_moe", head_dim=16, hidden_act="silu", rms_norm_eps=1e-6, rope_theta=8e6, partial_rotary_factor=1.0,
+                               use_qk_norm=True, attention_bias=False, n_routed_experts=8, n_shared_experts=1, **LING, n_group=1, topk_group=1))),
     "llama4": ({"architectures": ["Llama4ForConditionalGeneration"], "model_type": "llama4", "tie_word_embeddings": False,
                 "text_config": {k: v for k, v in LLAMA4.items() if k != "architectures"}},
                dict(fused=True, names=[("model.", "language_model.model."), ("lm_head", "language_model.lm_head")], oracle=LLAMA4)),
@@ -395,6 +434,9 @@ def attention(name):
     """Name and matrix, of q, k and v."""
     at, part = name[: -len("q_proj.weight")], name[-len("q_proj.weight") :]
     return (at, part[0]) if part[1:] == "_proj.weight" and part[0] in "qkv" else (None, None)
+
+
+OTHER_PARTS = (".visual.", "visual.", ".vision_model.", ".multi_modal_projector.", "audio_tower.", "embed_vision.", "embed_audio.", "vision_tower.")
 
 
 def sources(name, shape, extra, sd):
@@ -508,7 +550,7 @@ def make(config, extra, out, seed=20261123):
         f.write("\n")
     model = build(config, extra)
     tied = model.config.get_text_config().tie_word_embeddings
-    sd = {k: tuple(v.shape) for k, v in model.state_dict().items() if not any(part in k for part in (".visual.", ".vision_model.", ".multi_modal_projector."))}
+    sd = {k: tuple(v.shape) for k, v in model.state_dict().items() if not any(part in k for part in OTHER_PARTS)}
     if tied:
         sd.pop("lm_head.weight")
     made, lines = {}, []
