@@ -53,6 +53,14 @@ static bool config_names(const struct json *config, const char *text) {
     return strcmp(text, "<mask>") == 0; /* This is the library's default for the class. */
 }
 
+/* Tells whether added_tokens_decoder of tokenizer_config.json lists the token: the field's
+ * converter then types and scores it as an added one, though it is a piece too. */
+static bool in_decoder(const struct json *config, int64_t id) {
+    char key[24];
+    snprintf(key, sizeof key, "%lld", (long long)id);
+    return json_get(json_get(config, "added_tokens_decoder"), key) != NULL;
+}
+
 /* Returns the type of an added token. In SentencePiece's vocabularies, with or without its file, a
  * special one is CONTROL; gemma4 is typed as the field's converter types it. */
 static enum tok_type added_type(const struct tok *t, int64_t id, const struct json *config,
@@ -61,7 +69,8 @@ static enum tok_type added_type(const struct tok *t, int64_t id, const struct js
     if (t->kind == TOK_BYTES) return special || tok_looks_control(text, len) ? TT_CONTROL : TT_USER;
     if (tok_byte_text(text, len) >= 0) return TT_BYTE;
     if (strcmp(tok_model(t), "gemma4") != 0) {
-        if (t->v.text[id] && t->v.type[id] == TT_UNKNOWN) return TT_UNKNOWN;
+        bool listed = t->kind == TOK_SPM && in_decoder(config, id);
+        if (t->v.text[id] && t->v.type[id] == TT_UNKNOWN && !listed) return TT_UNKNOWN;
         return special || tok_looks_control(text, len) ? TT_CONTROL : TT_USER;
     }
     if (must_show(text)) return TT_USER;
@@ -125,7 +134,8 @@ static int add_token(struct tok *t, int64_t id, const char *text, struct flags f
     bool piece = t->v.text[id] && t->v.type[id] == TT_USER;
     enum tok_type type = added_type(t, id, config, text, f.special);
     store_added(t, id, text, type);
-    if (t->score && !piece) t->score[id] = ADDED_SCORE;
+    bool plain = t->kind == TOK_SPM && !t->prep.map && !t->prep.squeeze && in_decoder(config, id);
+    if (t->score && (!piece || plain)) t->score[id] = ADDED_SCORE;
     if (type == TT_NORMAL) t->v.role[id] = f.special ? TT_CONTROL : TT_USER;
     if (type == TT_BYTE) return 0;
     if (piece && type == TT_USER) return 0; /* It is found as the other pieces of its kind are. */
