@@ -379,10 +379,11 @@ struct arch {
     bool window_keys; /* the pattern is written as a key; otherwise only that period can be held */
     const struct decoder_spec *decoder; /* what the forward graph computes (models/spec.h) */
     bool yarn_smooth;                   /* the ramp of YaRN is not rounded; no key says so */
-    double yarn_log; /* of HF_YARN_LOG in the key yarn_log_multiplier; 0: no such key */
-    bool mxfp4;      /* published in MXFP4, which conversion keeps */
-    bool ple_rows;   /* per-layer embeddings have rows of zeros up to the vocabulary */
-    bool drafts;     /* files may have an MTP block, which drafts a token more (block_mtp.c) */
+    double yarn_log;  /* of HF_YARN_LOG in the key yarn_log_multiplier; 0: no such key */
+    bool mxfp4;       /* published in MXFP4, which conversion keeps */
+    bool ple_rows;    /* per-layer embeddings have rows of zeros up to the vocabulary */
+    bool layer_sizes; /* per_layer_config of config.json is read */
+    bool drafts;      /* files may have an MTP block, which drafts a token more (block_mtp.c) */
     /* Another architecture that models of the same class have, or this one; may be NULL. */
     const struct arch *(*which)(const struct hfdir *dir);
     /* Syntaxes of tool calls that templates of published models ask for (chat/tool_formats.c),

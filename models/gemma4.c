@@ -245,6 +245,7 @@ const struct arch arch_gemma4 = {
     .hp = hp,
     .tensors = tensors,
     .skip = skip,
+    .layer_sizes = true,
     .derive = derive,
     .from_hf = from_hf,
     .write_keys = write_keys,

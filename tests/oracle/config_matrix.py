@@ -87,13 +87,15 @@ def rope_members(base):
     kinds = [[k] for k, v in rope.items() if isinstance(v, dict)] or [[]]
     for kind in kinds:
         of = rope[kind[0]] if kind else rope
-        for m in of:
+        for path in ([kind] if len(kinds) > 1 else []) + [kind + [m] for m in of]:
             c = copy.deepcopy(base)
             inner = text(c)["rope_parameters"]
-            del (inner[kind[0]] if kind else inner)[m]
+            for k in path[:-1]:
+                inner = inner[k]
+            del inner[path[-1]]
             s = saved(c)
             if s is not None:
-                out[".".join(kind + [m])] = change(base, s)
+                out[".".join(path)] = change(base, s)
     return out
 
 
