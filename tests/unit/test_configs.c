@@ -49,6 +49,18 @@ static struct json *without(struct arena *a, const struct json *obj, const char 
     return to;
 }
 
+/* Returns obj with another name for a member: "old=new". */
+static struct json *renamed(struct arena *a, const struct json *obj, const char *names) {
+    struct json *to = json_new(a, JSON_OBJ);
+    const size_t n = strcspn(names, "=");
+    for (const struct json *m = json_first(obj); m; m = json_next(m)) {
+        const char *name = json_name(m);
+        if (strlen(name) == n && strncmp(name, names, n) == 0) name = names + n + 1;
+        json_put(a, to, name, strlen(name), m);
+    }
+    return to;
+}
+
 /* ---- what is read of one ---- */
 
 struct reading {
@@ -124,18 +136,15 @@ static const struct json *text_of(const struct json *config) {
 
 static void check_keys(struct arena *a, const struct json *row, const struct json *config,
                        const struct json *v5) {
-    static const struct {
-        const char *in, *rope;
-        bool null;
-    } kinds[] = {
-        {"absent", NULL, false}, {"null", NULL, true}, {"absent5", "rope_parameters.", false}};
+    static const char *const kinds[] = {"absent", "null", "absent5", "alias"};
     for (size_t i = 0; i < COUNT_OF(kinds); i++) {
-        const struct json *base = kinds[i].rope ? v5 : config, *t = text_of(base);
-        for (const struct json *k = json_first(json_get(row, kinds[i].in)); k; k = json_next(k)) {
-            char *path = xasprintf("%s%s", kinds[i].rope ? kinds[i].rope : "", json_name(k));
-            char *what = xasprintf("%s, %s", json_name(row), kinds[i].in);
-            const struct json *mine = whole(a, base, t, without(a, t, path, kinds[i].null));
-            same(mine, changed(a, v5, k), what, json_name(k));
+        const bool rope = i == 2;
+        const struct json *base = rope ? v5 : config, *t = text_of(base);
+        for (const struct json *k = json_first(json_get(row, kinds[i])); k; k = json_next(k)) {
+            char *path = xasprintf("%s%s", rope ? "rope_parameters." : "", json_name(k));
+            char *what = xasprintf("%s, %s", json_name(row), kinds[i]);
+            const struct json *part = i == 3 ? renamed(a, t, path) : without(a, t, path, i == 1);
+            same(whole(a, base, t, part), changed(a, v5, k), what, json_name(k));
             free(path);
             free(what);
         }
@@ -161,6 +170,65 @@ static void test_keys(void) {
     CHECK(n_read > 2000 && n_refused < n_read / 10);
 }
 
+/* ---- what else is published ---- */
+
+/* Reads a checkpoint's config.json with members set: text of an object. */
+static void read_with(struct reading *r, const char *checkpoint, const char *set) {
+    struct arena a;
+    struct err e = {0};
+    struct json *config = config_of(checkpoint);
+    const struct json *change = NULL;
+    const struct json_opts plain = {.python = true};
+    char *text = xasprintf("{\"set\": %s}", set);
+    arena_init(&a);
+    CHECK_OK(json_parse_in(&change, &a, text, strlen(text), &plain, "change", NULL, &e));
+    read_config(r, changed(&a, config, change));
+    free(text);
+    json_free(config);
+    arena_release(&a);
+}
+
+static void test_published(void) {
+    static const struct {
+        const char *checkpoint, *set, *refused; /* NULL: read as the file without `set` */
+    } c[] = {
+        {"archs/nemotron_h", "{\"time_step_limit\": [0.0, Infinity], \"initializer_range\": NaN}",
+         NULL},
+        {"archs/nemotron_h", "{\"time_step_limit\": [0.0, {\"__float__\": \"Infinity\"}]}", NULL},
+        {"archs/nemotron_h",
+         "{\"hybrid_override_pattern\": null, \"num_hidden_layers\": null, "
+         "\"layers_block_type\": [\"mamba\", \"mlp\", \"mamba\", \"attention\", \"mlp\", "
+         "\"mamba\"]}",
+         NULL},
+        {"archs/nemotron_h_moe",
+         "{\"hybrid_override_pattern\": null, \"layers_block_type\": [\"mamba\", \"moe\", "
+         "\"attention\", "
+         "\"moe\", \"mamba\"]}",
+         NULL},
+        {"archs/nemotron_h", "{\"layers_block_type\": [\"mamba\", \"mlp\", \"what\"]}",
+         "layers_block_type"},
+        {"archs/olmo3",
+         "{\"rope_scaling\": {\"full_attention\": {\"rope_theta\": 5e5}, "
+         "\"sliding_attention\": {\"rope_theta\": 1e4}}}",
+         "one number"},
+        {"archs/qwen2moe", "{\"per_layer_config\": {\"1\": {\"head_dim\": 8}}}",
+         "per_layer_config"},
+        {"archs/qwen2moe", "{\"per_layer_config\": {}, \"pad_token_id\": -1, \"dtype\": null}",
+         NULL},
+        {"archs/qwen2moe", "{\"rms_norm_eps\": NaN}", "rms_norm_eps is nan"},
+        {"archs/qwen2moe", "{\"hidden_size\": Infinity}", "hidden_size is not an integer"},
+    };
+    for (size_t i = 0; i < COUNT_OF(c); i++) {
+        static struct reading a, b;
+        read_with(&a, c[i].checkpoint, "{}");
+        read_with(&b, c[i].checkpoint, c[i].set);
+        if (c[i].refused ? !b.rc || !strstr(b.e.msg, c[i].refused)
+                         : a.rc || b.rc || a.arch != b.arch || !same_numbers(&a.h, &b.h))
+            CHECK_FAIL("%s with %s: %d \"%s\"", c[i].checkpoint, c[i].set, b.rc,
+                       b.rc ? b.e.msg : "");
+    }
+}
+
 /* ---- conversion ---- */
 
 static void convert_as(const struct json *config, const char *out) {
@@ -183,6 +251,34 @@ static void same_files(const char *one, const char *other, const char *what) {
     if (n != m || !n || memcmp(a, b, n) != 0) CHECK_FAIL("%s: another file", what);
     free(a);
     free(b);
+}
+
+/* The tensors tell whether there is an MTP block, whatever config.json says of it. */
+static void test_mtp(void) {
+    static const char *const checkpoint[] = {"archs/deepseek-v3", "archs/glm4moe",
+                                             "archs/glm4moe-lite"};
+    static const char *const said[] = {"0", "1", "null"};
+    for (size_t i = 0; i < COUNT_OF(checkpoint); i++)
+        for (size_t k = 0; k < COUNT_OF(said); k++) {
+            struct arena a;
+            struct err e = {0};
+            const struct json *change = NULL;
+            const struct json_opts plain = {0};
+            struct json *config = config_of(checkpoint[i]);
+            char *dir = xasprintf("tests/golden/%s", checkpoint[i]),
+                 *text = xasprintf("{\"set\": {\"num_nextn_predict_layers\": %s}}", said[k]),
+                 *out = xasprintf("%s", tmp_path(k ? "second.gguf" : "first.gguf"));
+            arena_init(&a);
+            micro_folder(dir, NULL);
+            CHECK_OK(json_parse_in(&change, &a, text, strlen(text), &plain, "change", NULL, &e));
+            convert_as(changed(&a, config, change), out);
+            if (k) same_files(tmp_path("first.gguf"), out, dir);
+            arena_release(&a);
+            json_free(config);
+            free(dir);
+            free(text);
+            free(out);
+        }
 }
 
 /* Conversion of the file that was saved again gives the same bytes. */
@@ -229,6 +325,8 @@ int main(void) {
     if (json_read_py(&table, "tests/golden/configs/resaved.json", 1 << 24, &e))
         CHECK_FAIL("%s", e.msg);
     RUN(test_keys);
+    RUN(test_published);
+    RUN(test_mtp);
     RUN(test_files);
     json_free(table);
     tmp_remove();
