@@ -4,9 +4,8 @@
 
 A line per checkpoint. "v5" and "v4" turn its config.json into the one that transformers 5 and 4 save again. "absent" has, for each
 key that transformers can do without, what turns "v5" into what is saved when config.json leaves the key out; "null" the same where
-it is null and not kept; "absent5" where a member of "v5"'s own rope_parameters is left out; "alias" where a key has another name of the class's
-attribute_map, as in "old=new". A change is {"set": members, "drop": names,
-"in": changes of members}. So conversion of a file without a key must equal conversion of the file that transformers makes of it.
+it is null and not kept; "absent5" where a member of "v5"'s own rope_parameters is left out; "alias" where a key has another name
+of the class's attribute_map, as in "old=new". A change is {"set": members, "drop": names, "in": changes of members}. So conversion of a file without a key must equal conversion of the file that transformers makes of it.
 
 Usage: python3 tests/oracle/config_matrix.py v4; python3 tests/oracle/config_matrix.py v5   (from the repository root;
        each with its own release: transformers 4.57 and 5.24. The second keeps what the first wrote.)
@@ -98,22 +97,6 @@ def aliases(config, base):
     return out
 
 
-def aliases(config, base):
-    """What other names of keys make of `base`."""
-    out = {}
-    cls = getattr(transformers, config["architectures"][0], None)
-    for name, key in type(cls.config_class().get_text_config(decoder=True)).attribute_map.items() if cls else ():
-        for old, new in ((name, key), (key, name)):
-            if old not in text(config) or new in text(config):
-                continue
-            c = copy.deepcopy(config)
-            text(c)[new] = text(c).pop(old)
-            s = saved(c)
-            if s is not None:
-                out[old + "=" + new] = change(base, s)
-    return out
-
-
 def rope_members(base):
     out = {}
     rope = text(base).get("rope_parameters") or {}
@@ -156,12 +139,11 @@ def main():
             row["null"] = {k: v for k, v in variants(config, base, True).items() if v != {"set": {k: None}}}
             row["absent5"] = rope_members(base)
             row["alias"] = aliases(config, base)
-            row["alias"] = aliases(config, base)
             for kind, key in OTHER.get(name, ()):
                 row[kind].pop(key)
     os.makedirs(os.path.dirname(OUT), exist_ok=True)
     with open(OUT, "w") as f:
-        f.write("{\n" + ",\n".join(json.dumps(k) + ": " + json.dumps(v, separators=(",", ":")) for k, v in sorted(table.items()) if v) + "\n}\n")
+        f.write("{\n" + ",\n".join(json.dumps(k) + ": " + json.dumps(v, separators=(",", ":"), sort_keys=True) for k, v in sorted(table.items()) if v) + "\n}\n")
 
 
 if __name__ == "__main__":
