@@ -128,6 +128,7 @@ static void put_ask(struct jw *w, const struct task *t, const char *begun) {
     if (a->no_calls) jw_bool(w, "no_calls", true);
     if (a->must_call) jw_bool(w, "must_call", true);
     if (a->one_call) jw_bool(w, "one_call", true);
+    if (a->strict_calls) jw_bool(w, "strict_calls", true);
     if (a->held) jw_bool(w, "held", true);
     if (a->only_tool) jw_str(w, "only_tool", a->only_tool);
     if (a->allowed) jw_raw(w, "allowed", a->allowed);
@@ -272,6 +273,7 @@ static void read_wishes(struct ask *a, const struct json *v) {
     a->no_calls = json_bool(json_get(v, "no_calls"), false);
     a->must_call = json_bool(json_get(v, "must_call"), false);
     a->one_call = json_bool(json_get(v, "one_call"), false);
+    a->strict_calls = json_bool(json_get(v, "strict_calls"), false);
     a->held = json_bool(json_get(v, "held"), false);
     for (const struct json *s = json_first(json_get(v, "stop")); s && a->n_stop < ASK_STOPS;
          s = json_next(s))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_toolcall.c - what a model wrote, in every syntax (the first byte chooses one and
- * whether the prompt opened reasoning): the result must not depend on how the text was cut, and
- * content once shown must stay, to the end. */
+/* tests/fuzz/fuzz_toolcall.c - what a model wrote, in every syntax (the first byte chooses one, the
+ * second whether the prompt opened reasoning and whether bare JSON may be a call): the result must
+ * not depend on how the text was cut, and content and calls once shown must stay, to the end. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,8 +14,9 @@ static const char tools[] =
     "\"type\":\"integer\"},\"s\":{\"type\":\"string\"},\"u\":{\"anyOf\":[{\"type\":\"string\"},{"
     "\"type\":\"null\"}]},\"o\":{\"type\":[\"object\",\"array\"]}}}}}]";
 
-/* Calls that are not complete are calls all the same: JSON text of an object, at any time. */
-static void check_parts(struct toolparse *p) {
+/* Calls that are not complete are calls all the same: JSON text of an object, at any time. Those
+ * that are complete are written to `given`. */
+static void check_parts(struct toolparse *p, struct buf *given) {
     struct buf name = {0}, args = {0};
     struct json *v;
     struct err e;
@@ -25,9 +26,23 @@ static void check_parts(struct toolparse *p) {
         if (n > args.len || json_parse(&v, args.data, args.len, "parts", &e)) abort();
         if (json_type(v) != JSON_OBJ) abort();
         json_free(v);
+        if (done) buf_fmt(given, "%s%s\n", name.data ? name.data : "", args.data);
     }
     buf_release(&name);
     buf_release(&args);
+}
+
+/* Complete calls are the first ones of the end. */
+static void check_given(const struct json *result, const struct buf *given) {
+    struct buf all = {0};
+    for (const struct json *c = json_first(json_get(result, "tool_calls")); c; c = json_next(c)) {
+        buf_str(&all, json_str(json_get(c, "name")));
+        json_write_spaced(&all, json_get(c, "arguments"));
+        buf_chr(&all, '\n');
+    }
+    if (given->len > all.len) abort();
+    if (given->len && memcmp(all.data, given->data, given->len) != 0) abort();
+    buf_release(&all);
 }
 
 /* What was shown while text came must begin the content in the end. */
@@ -37,12 +52,13 @@ static void check_shown(const struct json *result, const struct buf *shown) {
     if (!c || n < shown->len || (shown->len && memcmp(c, shown->data, shown->len) != 0)) abort();
 }
 
-static struct buf parse(const struct toolfmt *f, enum tool_think think, const char *s, size_t n,
-                        size_t piece) {
+static struct buf parse(const struct toolfmt *f, enum tool_think think, bool loose, const char *s,
+                        size_t n, size_t piece) {
     struct toolparse *p;
     struct err e;
-    struct buf out = {0}, shown = {0};
+    struct buf out = {0}, shown = {0}, given = {0};
     if (toolparse_new(&p, f, tools, sizeof tools - 1, think, &e)) abort();
+    if (loose) toolparse_allow_loose(p);
     for (size_t at = 0; at < n; at += piece) {
         size_t len;
         toolparse_feed(p, s + at, n - at < piece ? n - at : piece);
@@ -50,11 +66,13 @@ static struct buf parse(const struct toolfmt *f, enum tool_think think, const ch
         if (len < shown.len || memcmp(c, shown.data ? shown.data : "", shown.len) != 0) abort();
         buf_reset(&shown);
         buf_add(&shown, c, len);
-        check_parts(p);
+        check_parts(p, &given);
     }
     const struct json *result = toolparse_finish(p);
     json_write(&out, result);
     check_shown(result, &shown);
+    check_given(result, &given);
+    buf_release(&given);
     toolparse_free(p);
     buf_release(&shown);
     return out;
@@ -64,10 +82,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 2 || size > 20000) return 0;
     const struct toolfmt *f = toolfmt_at(data[0] % toolfmt_count());
     enum tool_think think = (enum tool_think)(data[1] % 3);
+    const bool loose = data[1] & 4;
     const char *s = (const char *)data + 2;
-    struct buf whole = parse(f, think, s, size - 2, size), bytes = {0};
+    struct buf whole = parse(f, think, loose, s, size - 2, size), bytes = {0};
     if (size < 2000) {
-        bytes = parse(f, think, s, size - 2, 1);
+        bytes = parse(f, think, loose, s, size - 2, 1);
         if (bytes.len != whole.len || (whole.len && memcmp(bytes.data, whole.data, whole.len) != 0))
             abort();
     }

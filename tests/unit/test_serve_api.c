@@ -645,7 +645,41 @@ static void test_parts(void) {
     }
 }
 
+/* A call that is written as bare JSON, in a stream: nothing of it is content, unless calls are
+ * strict or the answer has another form. */
+static void test_loose_calls(void) {
+    static const char text[] = "```json\n{\"name\": \"write\", \"arguments\": {\"n\": 1}}\n```";
+    static const char tools[] =
+        "[{\"type\": \"function\", \"function\": {\"name\": \"write\", \"parameters\": "
+        "{\"properties\": {\"n\": {\"type\": \"integer\"}}}}}]";
+    for (int k = 0; k < 4; k++) {
+        struct ask a = {.top = -1,
+                        .stream = true,
+                        .tools = xstrdup(tools),
+                        .strict_calls = k == 1,
+                        .form = k == 2 ? FORM_OBJECT : FORM_FREE,
+                        .no_calls = k == 3};
+        struct spoken h = {.n_open = 0};
+        struct buf problems = {0};
+        struct speak *s;
+        const char *hit;
+        CHECK_OK(
+            speak_new(&s, &a, toolfmt_find("hermes-json"), TOOL_THINK_NONE, 0, hear_calls, &h, &e));
+        for (size_t i = 0; i < sizeof text - 1; i++) (void)speak_feed(s, text + i, 1, &hit);
+        CHECK_EQ_I64(speak_end(s, false, &problems, &hit), k == 0);
+        CHECK_EQ_I64(speak_loose(s), k == 0);
+        CHECK(problems.len == 0);
+        if (k == 0) CHECK(h.calls.len && strstr(h.calls.data, "write") != NULL);
+        if (k == 0) CHECK(strstr(h.calls.data, "{\"n\": 1}") != NULL);
+        speak_free(s);
+        buf_release(&h.calls);
+        buf_release(&problems);
+        ask_release(&a);
+    }
+}
+
 int main(void) {
+    RUN(test_loose_calls);
     RUN(test_conversations);
     RUN(test_refused);
     RUN(test_marks);
