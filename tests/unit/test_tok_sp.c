@@ -133,6 +133,26 @@ static void test_added(void) {
     family_close(&f);
 }
 
+/* A bos_token that is empty means that there is none. */
+static void test_no_bos(void) {
+    struct err e = {0};
+    struct family f;
+    struct json *config = NULL, *model = NULL;
+    static const char c[] = "{\"bos_token\":\"\"}", m[] = "{\"bos_token_id\":5}";
+    CHECK_OK(json_parse(&config, c, sizeof c - 1, "config", &e));
+    CHECK_OK(json_parse(&model, m, sizeof m - 1, "model", &e));
+    family_open(&f, "llama-2.json.gz");
+    f.files.config = config;
+    f.files.model = model;
+    struct tok *t = build(&f.files, 0);
+    if (t) CHECK_EQ_I64(tok_special(t, TS_BOS), -1);
+    if (t) CHECK(!tok_add_bos(t));
+    tok_free(t);
+    json_free(config);
+    json_free(model);
+    family_close(&f);
+}
+
 /* ---- keys ------------------------------------------------------------------------------------ */
 
 static struct gguf *keys_of(const struct tok *t, char *path) {
@@ -335,6 +355,7 @@ int main(void) {
     RUN(test_files);
     RUN(test_legacy);
     RUN(test_added);
+    RUN(test_no_bos);
     RUN(test_keys);
     RUN(test_bad_files);
     RUN(test_cut_files);
