@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+/* tests/fuzz/fuzz_cost.c - what compiling costs: the input is a kind ('s' a JSON Schema, 'g' GBNF,
+ * 'l' Lark, 'r' a regular expression) and, between newlines, a head, a piece and a tail. The text
+ * of the head, the piece many times and the tail is compiled, and again with twice as many: that
+ * takes at most eight times the steps, in a stack of 512 KiB, and the first bytes of an answer end
+ * within the limit of a call. '#' in a piece is its number. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/ctx.h"
+#include "core/json.h"
+#include "gram/gram.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/unit/byte_vocab.h"
+
+enum { TIMES = 200, STACK = 512 << 10, LEAST = 100000, MOST = 20000000, PART = 400 };
+static struct gram_vocab *bytes;
+
+struct part {
+    const char *s;
+    size_t n;
+};
+
+static void put(struct buf *b, struct part p, int number) {
+    for (size_t i = 0; i < p.n; i++)
+        if (p.s[i] == '#')
+            buf_fmt(b, "%d", number);
+        else
+            buf_chr(b, p.s[i]);
+}
+
+static struct part next_part(const char **s, const char *end) {
+    const char *from = *s, *nl = memchr(from, '\n', (size_t)(end - from));
+    *s = nl ? nl + 1 : end;
+    const size_t n = (size_t)((nl ? nl : end) - from);
+    return (struct part){from, n < PART ? n : PART};
+}
+
+static int compile(char kind, const struct buf *b, struct grammar **g, struct err *e) {
+    struct json *j = NULL;
+    const char *s = b->data ? b->data : "";
+    if (kind == 'g') return grammar_of_gbnf(g, bytes, s, b->len, e);
+    if (kind == 'l') return grammar_of_lark(g, bytes, s, b->len, e);
+    if (kind == 'r') return grammar_of_regex(g, bytes, s, b->len, e);
+    TRY(json_parse(&j, s, b->len, "schema", e));
+    const int rc = grammar_of_schema(g, bytes, j, NULL, e);
+    json_free(j);
+    return rc;
+}
+
+struct trial {
+    char kind;
+    struct part head, piece, tail;
+};
+
+/* Returns the steps of a text with n pieces; 0: it is refused. */
+static uint64_t steps(const struct trial *t, int n) {
+    struct ctx_cost c = {.most = MOST};
+    struct grammar *g = NULL;
+    struct buf b = {0};
+    struct err e;
+    put(&b, t->head, 0);
+    for (int i = 0; i < n; i++) put(&b, t->piece, i);
+    put(&b, t->tail, n);
+    ctx_cost_enter(&c);
+    const int rc = compile(t->kind, &b, &g, &e);
+    ctx_cost_enter(NULL);
+    if (rc == 0) {
+        uint32_t bits[9];
+        struct gram_state *s = gram_begin(g);
+        (void)gram_mask(s, bits, &e);
+        (void)gram_least(s);
+        gram_end(s);
+    }
+    grammar_free(g);
+    buf_release(&b);
+    if (c.spent > 2 * (uint64_t)MOST) abort(); /* a loop that does not look at the limit */
+    return rc ? 0 : c.spent;
+}
+
+static void *run(void *ud) {
+    const struct trial *t = ud;
+    const uint64_t one = steps(t, TIMES), two = steps(t, 2 * TIMES);
+    if (one && two > LEAST && two > 8 * one) {
+        fprintf(stderr, "%llu steps, twice of it %llu\n", (unsigned long long)one,
+                (unsigned long long)two);
+        abort();
+    }
+    return NULL;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct err e;
+    pthread_attr_t small;
+    pthread_t thread;
+    if (!size || (!bytes && byte_vocab(&bytes, &e))) return 0;
+    const char *s = (const char *)data + 1, *end = (const char *)data + size;
+    struct trial t = {.kind = (char)data[0]};
+    t.head = next_part(&s, end);
+    t.piece = next_part(&s, end);
+    t.tail = next_part(&s, end);
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, STACK);
+    if (pthread_create(&thread, &small, run, &t) == 0) pthread_join(thread, NULL);
+    pthread_attr_destroy(&small);
+    return 0;
+}

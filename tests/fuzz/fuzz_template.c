@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+/* tests/fuzz/fuzz_template.c - a file that is a template, or a GGUF file with one: what hone
+ * template show, lint, fix and diff do with it. A text with a NUL is never taken, what is taken has
+ * the length that is claimed, and all probes together stay below the limit of steps. */
+#define FUZZ_FILE
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/ctx.h"
+#include "core/gguf.h"
+#include "core/limits.h"
+#include "template/chat_src.h"
+#include "template/fix.h"
+#include "template/fix_diff.h"
+#include "template/lint.h"
+#include "tests/fuzz/fuzz.h"
+
+enum { STEPS = 200000 };
+
+static void use(const struct chat_src *s) {
+    struct lint_report r;
+    struct buf fixed = {0}, diff = {0};
+    struct err e;
+    int n = 0;
+    struct ctx_cost c = {.most = STEPS}, *before = ctx_cost_enter(&c);
+    if (strlen(s->text) != s->len) abort();
+    if (lint_run(&r, s->text, s->len, s->label, JINJA_HF, &e) == 0) lint_report_free(&r);
+    ctx_cost_enter(before);
+    if (c.spent > 2 * (uint64_t)STEPS) abort();
+    if (fix_apply(s->text, s->len, NULL, 0, &fixed, &n, &e) == 0)
+        (void)text_diff(s->text, s->len, "a", fixed.data ? fixed.data : "", fixed.len, "b", &diff);
+    if (!n && fixed.len != s->len) abort();
+    buf_release(&fixed);
+    buf_release(&diff);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    char path[64];
+    struct chat_src s;
+    struct gguf *g = NULL;
+    struct err e;
+    const char *text;
+    int fd = fuzz_file(data, size, path);
+    if (fd < 0) return 0;
+    if (chat_src_open(&s, path, NULL, &e) == 0) {
+        use(&s);
+        chat_src_close(&s);
+    }
+    if (gguf_open(&g, path, GGUF_TOLERANT | GGUF_ONE_FILE, &e) == 0) {
+        const int rc = gguf_chat_template(g, &text, &e);
+        if (rc && gguf_check_tokenizer(g, &e) == 0) abort(); /* verify names it, too */
+        gguf_close(g);
+    }
+    close(fd);
+    return 0;
+}
