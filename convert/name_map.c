@@ -464,6 +464,35 @@ static int adapt_head(struct mapping *m, struct err *e) {
     return 0;
 }
 
+/* Returns a tensor of the folder by the first spelling of an output that it has; NULL: none. */
+static const struct st_tensor *source_of(const struct mapping *m, const char *gguf) {
+    for (const struct tensor_row *r = m->p->arch->tensors; r->gguf; r++)
+        for (const char *s = strcmp(r->gguf, gguf) ? NULL : r->hf; s && *s;
+             s += strcspn(s, "|"), s += *s == '|') {
+            const int64_t i = strmap_get(m->by_name, s, strcspn(s, "|"));
+            if (i >= 0) return hfdir_tensor_at(m->p->dir, i);
+        }
+    return NULL;
+}
+
+/* Decides by the tensors whether the head is that of its own: what config.json says of tying is
+ * not always what was saved. A head that differs from the embeddings is written. */
+static void check_tie(struct mapping *m) {
+    struct hparams *h = &m->p->hp;
+    const struct json *said = hfdir_said(m->p->dir, "tie_word_embeddings");
+    const struct st_tensor *embd = source_of(m, "token_embd.weight");
+    const struct st_tensor *head = source_of(m, "output.weight");
+    const bool tied = said ? h->tied : !head;
+    if (tied && head && embd && embd->n_dims == head->n_dims && embd->shape[0] == head->shape[0] &&
+        !same_tensor(embd, head)) {
+        log_warn("%s differs from the embeddings: it is written, although config.json ties them",
+                 SHOW(head->name));
+        h->tied = false;
+    } else {
+        h->tied = tied;
+    }
+}
+
 static int bind_all(struct mapping *m, const struct convert_opts *o, struct err *e) {
     struct conv_plan *p = m->p;
     find_mtp(p);
@@ -473,7 +502,7 @@ static int bind_all(struct mapping *m, const struct convert_opts *o, struct err 
     if (unused) log_info("the MTP block is left out, as usual for %s", p->arch->name);
     if (p->arch->hp) TRY(count_mtp(m, no_mtp, e));
     hparams_found(&p->hp, p->arch, source_has, m);
-    if (!hfdir_said(p->dir, "tie_word_embeddings")) p->hp.tied = lookup(m, "lm_head.weight") < 0;
+    check_tie(m);
     TRY(adapt_head(m, e));
     TRY(p->arch->derive(&p->hp, e));
     p->hp_src = p->hp;

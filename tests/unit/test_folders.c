@@ -336,6 +336,21 @@ static void test_experts(void) {
     buf_release(&stack);
 }
 
+/* ---- tying ---- */
+
+/* A head beside tied embeddings: their copy is left out, another one is written. */
+static void copied_head(struct st_build *b, const struct st_tensor *t) {
+    st_copy(b, t->name, t);
+    if (strcmp(t->name, "model.embed_tokens.weight") == 0) st_copy(b, "lm_head.weight", t);
+}
+static void test_tying(void) {
+    static const char *const tied[] = {"\"tie_word_embeddings\": false",
+                                       "\"tie_word_embeddings\": true", NULL};
+    check_same("smollm3", NULL, copied_head, "a copy as the head");
+    check_same("olmoe", tied, NULL, "another head, tied");
+    check_same("olmoe", NULL, NULL, "as it is");
+}
+
 int main(void) {
     tmp_make();
     log_set_level(LOG_ERROR);
@@ -345,6 +360,7 @@ int main(void) {
     RUN(test_qwen2_classes);
     RUN(test_other_heads);
     RUN(test_experts);
+    RUN(test_tying);
     tmp_remove();
     return check_done();
 }
