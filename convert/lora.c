@@ -7,6 +7,7 @@
  * "modules_to_save."; those go. */
 #include "convert/lora.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,6 +16,7 @@
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"
+#include "core/num.h"
 #include "core/str.h"
 #include "text/re.h"
 
@@ -29,13 +31,26 @@ static const char *const not_computed[] = {
     "use_dora",    "lora_bias",         "use_qalora",        "use_bdlora",
     "kasa_config", "monteclora_config", "layer_replication", "trainable_token_indices",
     "arrow_config"};
+/* Parts of names of the tensors that come with these settings. */
+static const char *const of_setting[][2] = {{"lora_magnitude_vector", "use_dora"},
+                                            {"lora_B.bias", "lora_bias"},
+                                            {"trainable_tokens_", "trainable_token_indices"}};
 /* Values of init_lora_weights with which peft takes a part out of the base's weights first. */
 static const char *const takes_out[] = {"pissa", "olora", "corda", "loftq", "lora_ga"};
 
 static int check_type(const struct lora *l, struct err *e) {
     const char *type = json_str(json_get(l->cfg, "peft_type"));
     if (type && strcmp(type, "LORA") == 0) return 0;
-    for (size_t i = 0; i < COUNT_OF(not_weights) && type; i++)
+    if (!type && json_get(l->cfg, "fine_tune_type"))
+        return err_set(e, ERR_DATA,
+                       "%s describes an MLX adapter, which is not read: merge it with mlx_lm.fuse "
+                       "--dequantize and convert the result",
+                       l->path);
+    if (!type)
+        return err_set(e, ERR_DATA,
+                       "%s has no peft_type, so it is not the configuration of a peft adapter",
+                       l->path);
+    for (size_t i = 0; i < COUNT_OF(not_weights); i++)
         if (strcmp(type, not_weights[i]) == 0)
             return err_set(e, ERR_DATA,
                            "%s: peft_type \"%s\" adds to the input of a model, not to its weights, "
@@ -43,14 +58,39 @@ static int check_type(const struct lora *l, struct err *e) {
                            l->path, type);
     return err_set(e, ERR_DATA,
                    "%s: peft_type is \"%.40s\", only LORA adapters are merged here: " LORA_MERGE,
-                   l->path, type ? type : "");
+                   l->path, type);
 }
 
-static int check_config(const struct lora *l, struct err *e) {
+/* Reads a number of the configuration; one that is absent leaves *out. */
+static int read_alpha(const struct lora *l, const char *what, const struct json *j, double *out,
+                      struct err *e) {
+    if (!j) return 0;
+    const double v = json_num(j, NAN);
+    if (!isfinite(v))
+        return err_set(e, ERR_DATA, "%s: %s is not a finite number: correct the file", l->path,
+                       what);
+    *out = v;
+    return 0;
+}
+
+static int check_alphas(struct lora *l, struct err *e) {
+    const struct json *pattern = json_get(l->cfg, "alpha_pattern");
+    double ignored;
+    l->alpha = 8; /* of LoraConfig */
+    TRY(read_alpha(l, "lora_alpha", json_get(l->cfg, "lora_alpha"), &l->alpha, e));
+    if (pattern && json_type(pattern) != JSON_OBJ && json_type(pattern) != JSON_NULL)
+        return err_set(e, ERR_DATA, "%s: alpha_pattern is not an object of names and numbers",
+                       l->path);
+    for (const struct json *j = json_first(pattern); j; j = json_next(j))
+        TRY(read_alpha(l, "a value of alpha_pattern", j, &ignored, e));
+    return 0;
+}
+
+static int check_config(struct lora *l, struct err *e) {
     TRY(check_type(l, e));
     for (size_t i = 0; i < COUNT_OF(not_computed); i++) {
         const struct json *j = json_get(l->cfg, not_computed[i]);
-        if (json_bool(j, false) || json_type(j) == JSON_OBJ || json_type(j) == JSON_ARR)
+        if (json_bool(j, false) || json_len(j) > 0)
             return err_set(e, ERR_DATA, "%s: %s is not supported: " LORA_MERGE, l->path,
                            not_computed[i]);
     }
@@ -68,11 +108,7 @@ static int check_config(const struct lora *l, struct err *e) {
                 "%s: init_lora_weights \"%.40s\" takes a part out of the base's weights, "
                 "which is not computed here: " LORA_MERGE,
                 l->path, init);
-    const struct json *pattern = json_get(l->cfg, "alpha_pattern");
-    if (pattern && json_type(pattern) != JSON_OBJ && json_type(pattern) != JSON_NULL)
-        return err_set(e, ERR_DATA, "%s: alpha_pattern is not an object of names and numbers",
-                       l->path);
-    return 0;
+    return check_alphas(l, e);
 }
 
 /* Finds out in which order the peft that wrote the adapter has the two sides of fused experts: up
@@ -186,9 +222,23 @@ static int open_file(struct lora *l, struct err *e) {
     return rc;
 }
 
+static int check_tensor(const struct lora *l, const struct st_tensor *t, struct err *e) {
+    if (t->dtype != ST_F32 && t->dtype != ST_F16 && t->dtype != ST_BF16 && t->dtype != ST_F64)
+        return err_set(
+            e, ERR_DATA,
+            "%s: tensor %s has dtype %s, adapters are read as F32, F16, BF16 or F64: " LORA_MERGE,
+            st_path(l->st), LORA_SHOW(t->name), st_dtype_name(t->dtype));
+    return 0;
+}
+
 static int open_tensors(struct lora *l, struct err *e) {
     TRY(open_file(l, e));
     l->n = st_n_tensors(l->st);
+    if (l->n == 0)
+        return err_set(e, ERR_DATA,
+                       "%s has no tensors with values: save the adapter again, with DeepSpeed "
+                       "ZeRO-3 or FSDP after its parts were gathered",
+                       st_path(l->st));
     l->by_name = strmap_new((size_t)l->n);
     l->used = xcalloc((size_t)l->n + 1, sizeof *l->used);
     l->module = xcalloc((size_t)l->n + 1, sizeof *l->module);
@@ -199,9 +249,7 @@ static int open_tensors(struct lora *l, struct err *e) {
         l->plain[i] = plain_name(l, l->module[i]);
         l->used[i] = strstr(t->name, ".original_module.") != NULL; /* what was there before */
         if (l->used[i]) continue;
-        if (t->dtype != ST_F32 && t->dtype != ST_F16 && t->dtype != ST_BF16)
-            return err_set(e, ERR_DATA, "%s: tensor %s has dtype %s", st_path(l->st),
-                           LORA_SHOW(t->name), st_dtype_name(t->dtype));
+        TRY(check_tensor(l, t, e));
         if (!strmap_add(l->by_name, l->plain[i], strlen(l->plain[i]), i))
             return err_set(e, ERR_DATA, "%s: tensor %s is there twice", st_path(l->st),
                            LORA_SHOW(t->name));
@@ -226,14 +274,17 @@ int lora_open(struct lora **out, const char *dir, struct err *e) {
     arena_init(&l->arena);
     l->dir = xstrdup(dir);
     l->path = io_join(dir, "adapter_config.json");
-    int rc = json_read_py(&l->cfg, l->path, 1 << 20, e);
+    int rc = 0;
+    if (io_exists(dir) && !io_exists(l->path))
+        rc = err_set(e, ERR_DATA,
+                     "%s is not the folder of a peft adapter: it has no adapter_config.json", dir);
+    if (!rc) rc = json_read_py(&l->cfg, l->path, 1 << 20, e);
     if (!rc) rc = check_config(l, e);
     if (!rc) rc = open_tensors(l, e);
     if (rc) {
         lora_close(l);
         return rc;
     }
-    l->alpha = json_num(json_get(l->cfg, "lora_alpha"), 8);
     l->rslora = json_bool(json_get(l->cfg, "use_rslora"), false);
     l->has_tokenizer = find_tokenizer(dir);
     read_version(l);
@@ -269,21 +320,69 @@ static bool is_left_out(const char *name, const char *const *skip) {
     return false;
 }
 
-int lora_all_used(const struct lora *l, const char *const *skip, struct err *e) {
+/* Checks that a tensor has finite numbers only. */
+static int check_finite(const struct lora *l, int64_t i, struct err *e) {
+    const struct st_tensor *t = st_tensor_at(l->st, i);
+    float x[1024];
+    for (int64_t k = 0; k < t->n_elems; k += (int64_t)COUNT_OF(x)) {
+        const int64_t n = min_i64((int64_t)COUNT_OF(x), t->n_elems - k);
+        TRY(st_to_f32(t, k, n, x, e));
+        for (int64_t m = 0; m < n; m++)
+            if (!isfinite(x[m]))
+                return err_set(
+                    e, ERR_DATA,
+                    "%s: %s: value %lld is %s: the training failed, or the file is damaged",
+                    st_path(l->st), LORA_SHOW(t->name), (long long)(k + m),
+                    isnan(x[m]) ? "NaN" : "infinite");
+    }
+    return 0;
+}
+
+/* Returns the name of the other matrix of a pair, NULL where the adapter has it. */
+static const char *missing_half(struct lora *l, int64_t i) {
+    static const char *const pair[][2] = {{"lora_A", "lora_B"},
+                                          {"lora_embedding_A", "lora_embedding_B"}};
+    for (size_t k = 0; k < 2 * COUNT_OF(pair); k++) {
+        const char *is = pair[k / 2][k % 2], *other = pair[k / 2][1 - k % 2];
+        char *name = arena_strdup(&l->arena, l->plain[i]), *at = strstr(name, is);
+        if (!at || at == name || at[-1] != '.') continue;
+        memcpy(at, other, strlen(other));
+        return strmap_get(l->by_name, name, strlen(name)) < 0 ? other : NULL;
+    }
+    return NULL;
+}
+
+/* Says why a tensor was not used. */
+static int unused(struct lora *l, int64_t i, struct err *e) {
+    const char *name = st_tensor_at(l->st, i)->name, *other = missing_half(l, i);
+    for (size_t k = 0; k < COUNT_OF(of_setting); k++)
+        if (strstr(name, of_setting[k][0]))
+            return err_set(e, ERR_DATA,
+                           "%s: tensor %s belongs to %s, which is not supported: " LORA_MERGE,
+                           st_path(l->st), LORA_SHOW(name), of_setting[k][1]);
+    if (other)
+        return err_set(e, ERR_DATA, "%s: tensor %s has no matching %s: save the adapter again",
+                       st_path(l->st), LORA_SHOW(name), other);
+    return err_set(
+        e, ERR_DATA,
+        "%s: tensor %s changes nothing that is converted: the base has no such %s, the "
+        "adapter was made for another model, or it trains parts that are left out; " LORA_MERGE,
+        st_path(l->st), LORA_SHOW(name), str_ends(name, "bias") ? "bias" : "weight");
+}
+
+int lora_all_used(struct lora *l, const char *const *skip, struct err *e) {
     int64_t n = 0;
     for (int64_t i = 0; i < l->n; i++) {
         const char *name = st_tensor_at(l->st, i)->name;
-        if (l->used[i]) continue;
+        if (l->used[i]) {
+            TRY(check_finite(l, i, e));
+            continue;
+        }
         if (is_left_out(name, skip)) {
             n++;
             continue;
         }
-        const bool bias = str_ends(name, "bias");
-        return err_set(e, ERR_DATA,
-                       "%s: tensor %s changes nothing that is converted: %s, the adapter was made "
-                       "for another model, or it trains parts that are left out; " LORA_MERGE,
-                       st_path(l->st), LORA_SHOW(name),
-                       bias ? "the base has no such bias" : "the base has no such weight");
+        return unused(l, i, e);
     }
     if (n)
         log_warn("%lld tensors of the adapter change the vision or sound tower, which is left out; "

@@ -44,9 +44,10 @@ int lora_head(struct lora *l, const char *embd_names, const char *head_names,
               const struct st_tensor *embd, bool tied, int64_t *vocab, bool *untie, struct err *e);
 /* Tells whether the adapter has anything for `name`. */
 bool lora_touches(const struct lora *l, const char *name);
-/* Checks that every tensor of the adapter was used. Those of parts that the architecture leaves out
- * (arch->skip) are left out as well, with a warning; another one is an error. */
-int lora_all_used(const struct lora *l, const char *const *skip, struct err *e);
+/* Checks that every tensor of the adapter was used and that their numbers are finite. Those of
+ * parts that the architecture leaves out (arch->skip) are left out as well, with a warning; another
+ * one is an error. */
+int lora_all_used(struct lora *l, const char *const *skip, struct err *e);
 
 /* Prepares a delta (NULL is fine) for lora_add, and ends that. */
 int lora_begin(struct lora_delta *d, struct err *e);

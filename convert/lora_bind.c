@@ -184,13 +184,30 @@ static bool is_crossed(const struct lora *l, const struct fused *f) {
     return l->rows_first ? !f->turned : false;
 }
 
+/* Tells whether the adapter may train a parameter of experts: it lists those it does. Checkpoints
+ * have other names for some. */
+static bool is_target(const struct lora *l, const char *param) {
+    const struct json *list = json_get(l->cfg, "target_parameters");
+    const size_t n = strlen(param);
+    if (json_type(list) != JSON_ARR || !str_ends(param, "_proj")) return true;
+    for (const struct json *j = json_first(list); j; j = json_next(j)) {
+        const char *s = json_str(j);
+        const size_t len = s ? strlen(s) : 0;
+        if (len >= n && strcmp(s + len - n, param) == 0 && (len == n || s[len - n - 1] == '.'))
+            return true;
+    }
+    return false;
+}
+
 static int bind_fused(struct lora *l, const struct fused *f, struct dq *q, struct err *e) {
-    const bool crossed = is_crossed(l, f);
+    const bool crossed = is_crossed(l, f), down = strcmp(f->param, "down_proj") == 0;
+    if (!is_target(l, f->param)) return 0;
     for (int k = 0; k < 2; k++)
         for (size_t w = 0; w < COUNT_OF(wraps); w++) {
             int64_t i, j;
             const bool is = k ? !crossed : crossed;
-            const int64_t r = fits(l, f, w, is, f->rows, f->cols, &i, &j);
+            const size_t wrap = down ? w : COUNT_OF(wraps) - 1 - w; /* the last one is outside */
+            const int64_t r = fits(l, f, wrap, is, f->rows, f->cols, &i, &j);
             if (r)
                 return take(l, q, i, j, f->param,
                             (struct lora_delta){.rank = r,

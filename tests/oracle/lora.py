@@ -51,6 +51,8 @@ CASES = {
                                               "proj": 64, "up_proj": 16, "self_attn.q_proj": 4})),
     "square": ("qwen3moe", dict(r=1, lora_alpha=2, target_modules=[], target_parameters=["layers.0.mlp.experts.gate_up_proj"])),
     "biases": ("qwen2", dict(r=1, lora_alpha=2, target_modules=["q_proj"], bias="all", layers_to_transform=[0])),
+    # without gate_up, whose sides turned round down's have
+    "down": ("qwen3moe", dict(r=1, lora_alpha=2, target_modules=[], target_parameters=["layers.1.mlp.experts.down_proj"])),
 }
 if OLD:
     CASES = OLD_CASES

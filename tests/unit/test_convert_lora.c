@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* --lora against peft: merged weights equal those that peft merged (tests/oracle/lora.py), tensors
  * that an adapter does not name stay, and what cannot be merged is refused. */
+#include <math.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -61,7 +62,7 @@ static void test_merging_equals_peft(void) {
     struct err e;
     struct json *all = NULL;
     CHECK_OK(json_read(&all, DIR "/cases.json", 1 << 20, &e));
-    CHECK_EQ_I64(json_len(all), 8);
+    CHECK_EQ_I64(json_len(all), 9);
     for (const struct json *c = json_first(all); c; c = json_next(c)) check_case(c);
     json_free(all);
 }
@@ -109,7 +110,17 @@ static void test_refusals(void) {
     refused("mistral", "\"alpha_pattern\": {}", "\"alpha_pattern\": {\"^model.*(q\": 2}",
             "alpha_pattern \"^model.*(q\"");
     refused("mistral", "\"alpha_pattern\": {}", "\"alpha_pattern\": [2]", "not an object");
+    refused("mistral", "\"alpha_pattern\": {}", "\"alpha_pattern\": {\"q_proj\": \"2\"}",
+            "a value of alpha_pattern is not a finite number");
+    refused("mistral", "\"lora_alpha\": 4", "\"lora_alpha\": NaN", "lora_alpha is not a finite");
+    refused("mistral", "\"lora_alpha\": 4", "\"lora_alpha\": null", "lora_alpha is not a finite");
+    refused("mistral", "\"lora_alpha\": 4", "\"lora_alpha\": \"4\"", "lora_alpha is not a finite");
+    refused("mistral", "\"peft_type\": \"LORA\"", "\"fine_tune_type\": \"lora\"", "MLX");
+    refused("mistral", "\"peft_type\": \"LORA\"", "\"type\": \"lora\"", "no peft_type");
+    rename(tmp_path("lora/adapter_config.json"), tmp_path("lora/config.json"));
     struct err e = {0};
+    CHECK_ERR(convert("mistral", tmp_path("lora"), "out.gguf", &e), ERR_DATA,
+              "is not the folder of a peft adapter");
     CHECK_ERR(convert("qwen35", DIR "/experts", "out.gguf", &e), ERR_DATA, way);
 }
 
@@ -305,6 +316,33 @@ static void test_names(void) {
     free(b);
 }
 
+/* Files whose tensors are not a whole adapter. */
+static void test_torn_adapters(void) {
+    struct err e = {0};
+    float *a = rows_of(1, 3), *b = rows_of(3, 4);
+    const char *const q = HEAD "model.layers.1.mlp.up_proj.lora_A.weight",
+                      *const p = HEAD "model.layers.1.mlp.up_proj.lora_B.weight";
+    write_adapter(CONFIG(), (struct part[]){{q, a, 1, 0, 0}, {p, b, 1, 0, 0}, {0}});
+    CHECK(!merged("qwen3", &e) && strstr(e.msg, "has no tensors with values"));
+    write_adapter(CONFIG(), (struct part[]){{q, a, 2, 1, WIDTH}, {0}});
+    CHECK(!merged("qwen3", &e) && strstr(e.msg, "has no matching lora_B"));
+    write_adapter(
+        CONFIG(),
+        (struct part[]){{q, a, 2, 1, WIDTH},
+                        {p, b, 2, 320, 1},
+                        {HEAD "model.layers.1.mlp.up_proj.lora_magnitude_vector", b, 1, 320, 1},
+                        {0}});
+    CHECK(!merged("qwen3", &e) && strstr(e.msg, "belongs to use_dora, which is not supported"));
+    a[5] = NAN;
+    write_adapter(CONFIG(), (struct part[]){{q, a, 2, 1, WIDTH}, {p, b, 2, 320, 1}, {0}});
+    CHECK(!merged("qwen3", &e) && strstr(e.msg, "lora_A.weight: value 5 is NaN"));
+    a[5] = INFINITY;
+    write_adapter(CONFIG(), (struct part[]){{HEAD "model.norm.weight", a, 1, WIDTH, 1}, {0}});
+    CHECK(!merged("qwen3", &e) && strstr(e.msg, "norm.weight: value 5 is infinite"));
+    free(a);
+    free(b);
+}
+
 int main(void) {
     tmp_make();
     prog_set_mode(PROG_NEVER);
@@ -314,6 +352,7 @@ int main(void) {
     RUN(test_heads);
     RUN(test_added_rows);
     RUN(test_names);
+    RUN(test_torn_adapters);
     tmp_remove();
     return check_done();
 }
