@@ -414,7 +414,7 @@ struct hone_generate_opts { /* NULL in place of it: all zeros */
     double presence_penalty;    /* subtracted from tokens that occurred; 0: off */
     double frequency_penalty;   /* the same for each time; 0: off */
     int32_t repeat_last_n;      /* tokens that the penalties look back; 0: 64 */
-    int open_objects;           /* of schema: non-zero: members that it does not name are allowed */
+    int64_t open_objects;       /* of schema: non-zero: members that it does not name are allowed */
 };
 struct hone_answer { /* hone_answer_free */
     size_t size;
@@ -966,7 +966,7 @@ struct hone_serve_opts {
     const char *template_; /* file of a Jinja template in place of the model's own; or NULL */
     const char *draft;     /* how next tokens are guessed, as --draft; NULL: off */
     int record_last;       /* of lines of record that continue each other the last alone is kept */
-    int open_objects;      /* objects may have members that their schemas do not name */
+    int64_t open_objects;  /* non-zero: objects may have members that their schemas do not name */
     int strict_calls;      /* bare JSON that names a tool is no call */
 };
 /* Answers HTTP requests as OpenAI's clients make them, until hone_cancel_now on what opts name:

@@ -52,10 +52,16 @@ static const char *text_at(const void *p) {
     return v;
 }
 
-static int flag_at(const void *p) {
+/* Reads an int, or an int64_t where an int would have lain in the padding of an older struct. */
+static bool flag_at(const void *p, size_t n_bytes) {
+    int64_t wide;
     int v;
+    if (n_bytes == sizeof wide) {
+        memcpy(&wide, p, sizeof wide);
+        return wide != 0;
+    }
     memcpy(&v, p, sizeof v);
-    return v;
+    return v != 0;
 }
 
 struct str_list task_list(struct task *t, const char *const *texts) {
@@ -79,7 +85,7 @@ static void put(struct task *t, const struct field *f, const char *own, char *jo
     case FIELD_CALL:
         return;
     case FIELD_FLAG:
-        if (flag_at(from)) *(bool *)to = true;
+        if (flag_at(from, f->n_bytes)) *(bool *)to = true;
         return;
     case FIELD_TEXT:
         if (text_at(from)) memcpy(to, from, sizeof(char *));
@@ -111,7 +117,7 @@ static void put(struct task *t, const struct field *f, const char *own, char *jo
     case FIELD_DEVICE: /* begin() has looked at it */
         return;
     case FIELD_FORCE:
-        t->w.overwrite = flag_at(from) != 0;
+        t->w.overwrite = flag_at(from, f->n_bytes);
         return;
     }
 }

@@ -19,7 +19,7 @@
 enum field_kind {                /* type of the field -> type of the job's */
                   FIELD_ARG,     /* an argument of the function: nothing is copied */
                   FIELD_CALL,    /* a field that the call itself reads: nothing is copied */
-                  FIELD_FLAG,    /* int -> bool */
+                  FIELD_FLAG,    /* int or int64_t -> bool */
                   FIELD_TEXT,    /* const char * -> const char *; NULL: as usual */
                   FIELD_LIST,    /* const char *const * -> struct str_list */
                   FIELD_COUNT,   /* int64_t -> int64_t; 0: as usual, < 0: 0 */
