@@ -27,6 +27,7 @@
 #define os_stay other_stay
 #define os_interleave other_interleave
 #define os_give_up_rights other_give_up_rights
+#define os_is_local other_is_local
 #define waits_new other_waits_new
 #define waits_free other_waits_free
 #define waits_set other_waits_set
@@ -44,6 +45,7 @@ int os_big_cores(void);
 void os_stay(pthread_t thread, const uint64_t cpus[OS_CPUS / 64]);
 int os_interleave(void *p, uint64_t n_bytes, const unsigned long *mask, unsigned long n);
 void os_give_up_rights(bool hide);
+bool os_is_local(int fd);
 struct waits *waits_new(void);
 void waits_free(struct waits *w);
 int waits_set(struct waits *w, int fd, unsigned events, void *what);
