@@ -91,7 +91,8 @@ static int64_t after_last(const struct buf *b, const char *word) {
 struct marks {
     const struct chat *chat;
     struct tok *t;
-    struct ids inside; /* special tokens within answers */
+    struct ids inside; /* special tokens between the reasoning and the content of an answer */
+    struct ids before; /* those between its reasoning and its calls */
 };
 
 static bool has(const struct ids *a, int32_t id) {
@@ -142,8 +143,9 @@ static int64_t end_of(const struct marks *m, const char *s, size_t n, bool all) 
     return end;
 }
 
-/* Adds the special tokens between two words of a rendered answer to m->inside. */
-static void note_inside(struct marks *m, const char *probe, const char *from, const char *to) {
+/* Adds the special tokens between two words of a rendered answer to *out. */
+static void note_inside(const struct marks *m, const char *probe, const char *from, const char *to,
+                        struct ids *out) {
     struct buf b = {0};
     struct ids ids = {0};
     if (render(m->chat, probe, &b)) {
@@ -153,11 +155,8 @@ static void note_inside(struct marks *m, const char *probe, const char *from, co
             tokens(m->t, begin, (size_t)(end - begin), &ids);
         }
     }
-    for (int64_t i = 0; i < ids.n; i++) {
-        if (!special(m->t, ids.v[i]) || has(&m->inside, ids.v[i])) continue;
-        ids_add(&m->inside, ids.v[i]);
-        tok_not_end(m->t, ids.v[i]);
-    }
+    for (int64_t i = 0; i < ids.n; i++)
+        if (special(m->t, ids.v[i]) && !has(out, ids.v[i])) ids_add(out, ids.v[i]);
     ids_release(&ids);
     buf_release(&b);
 }
@@ -201,7 +200,8 @@ static int64_t begins_result(const struct marks *m, const struct buf *one, const
     }
     for (int64_t i = 0; i < ids.n && end < 0; i++)
         if (tok_role(m->t, ids.v[i]) == TT_CONTROL && !has(&head, ids.v[i]) &&
-            !has(&m->inside, ids.v[i]) && ids.v[i] != tok_special(m->t, TS_BOS))
+            !has(&m->inside, ids.v[i]) && !has(&m->before, ids.v[i]) &&
+            ids.v[i] != tok_special(m->t, TS_BOS))
             end = ids.v[i];
     ids_release(&ids);
     ids_release(&head);
@@ -222,11 +222,13 @@ static void find_call_end(struct marks *m) {
 
 void chat_find_ends(const struct chat *c, struct tok *t) {
     struct marks m = {.chat = c, .t = t};
-    note_inside(&m, thought, THOUGHT, SAID);
-    note_inside(&m, thought_calling, THOUGHT, VALUE);
+    note_inside(&m, thought, THOUGHT, SAID, &m.inside);
+    note_inside(&m, thought_calling, THOUGHT, VALUE, &m.before);
+    for (int64_t i = 0; i < m.inside.n; i++) tok_not_end(t, m.inside.v[i]);
     find_turn_end(&m);
     find_call_end(&m);
     ids_release(&m.inside);
+    ids_release(&m.before);
 }
 
 void chat_find_ends_gguf(const struct gguf *g, struct tok *t) {

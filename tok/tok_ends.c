@@ -271,12 +271,15 @@ static bool stale(const struct tok *t, const struct json *ids) {
 
 void hf_ends(struct tok *t, const struct tok_files *f) {
     static const char key[] = "eos_token_id";
-    const struct json *text = json_get(f->model, "text_config");
+    static const char *const parts[] = {"text_config", "language_config", "llm_config"};
+    const struct json *thinker = json_get(f->model, "thinker_config");
     if (stale(t, json_get(f->generation, key))) t->special[TS_EOS] = -1;
     tok_add_end(t, t->special[TS_EOS]);
     add_ids(t, json_get(f->generation, key), "generation_config.json", key, false);
     add_ids(t, json_get(f->model, key), "config.json", key, true);
-    add_ids(t, json_get(text, key), "config.json", "text_config.eos_token_id", true);
+    for (size_t i = 0; i < COUNT_OF(parts); i++)
+        add_ids(t, json_get(json_get(f->model, parts[i]), key), "config.json", key, true);
+    add_ids(t, json_get(json_get(thinker, "text_config"), key), "config.json", key, true);
     if (t->special[TS_EOS] < 0 && t->ends.n) t->special[TS_EOS] = t->ends.v[0];
     for (size_t i = 0; i < COUNT_OF(families); i++)
         for (size_t k = 0; k < COUNT_OF(families[i].classes); k++)

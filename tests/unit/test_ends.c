@@ -79,6 +79,7 @@ static void test_lists(void) {
         {NULL, "{\"eos_token_id\":-1}", NULL, ""},
         {NULL, "{\"eos_token_id\":99999}", NULL, ""},
         {NULL, "{\"text_config\":{\"eos_token_id\":[256,258]}}", NULL, "<a> <c>"},
+        {NULL, "{\"thinker_config\":{\"text_config\":{\"eos_token_id\":257}}}", NULL, "<b>"},
         /* all of them together */
         {"{\"eos_token\":\"<c>\"}", "{\"eos_token_id\":256}", "{\"eos_token_id\":[257]}",
          "<a> <b> <c>"},
