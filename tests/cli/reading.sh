@@ -23,7 +23,7 @@ run eval kld "$t/base.gguf" "$t/text" --base "$t/base.gguf" --ctx 128 --chunks 1
 first "base.gguf is the same as base.gguf"
 run eval kld "$t/$long-Q4_K_M.gguf" "$t/$long-Q2_K.gguf" "$t/text" --base "$t/base.gguf" --ctx 128 --chunks 2
 first "^Closest to base.gguf is $long-Q4_K_M.gguf (.*, farthest $long-Q2_K.gguf ("
-grep -q "^$long-Q4_K_M.gguf$" "$t/o" && grep -q "^$long-Q4_K_M.gguf  $long-Q2_K.gguf" "$t/o" || say "names are cut: $(cat "$t/o")"
+grep -q "^$long-Q4_K_M.gguf  " "$t/o" && grep -q "^$long-Q4_K_M.gguf  $long-Q2_K.gguf" "$t/o" || say "names are cut: $(cat "$t/o")"
 grep -qF '...' "$t/o" && say "something is cut: $(grep -F ... "$t/o")"
 run eval kld "$t/$long-Q4_K_M.gguf" "$t/$long-Q2_K.gguf" "$t/text" --base "$t/base.gguf" --ctx 128 --chunks 2 --csv
 awk -F, 'NR == 1 { n = NF } NF != n || n < 10 { bad = 1 } END { exit bad || NR != 3 }' "$t/o" || say "--csv is not one table: $(cut -c1-80 "$t/o")"

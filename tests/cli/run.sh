@@ -81,7 +81,7 @@ for key in prompt_tokens text; do [ "$(grep "\"$key\"" "$t/json")" = "$(grep "\"
 if cmp -s "$t/o" "$t/o2"; then echo "penalties change nothing"; exit 1; fi
 
 # ---- Ctrl-C: what was written so far, exit 130 ----
-"$HONE" run "$t/m.gguf" -p x -n -1 --ctx 1000000 --temp 60 --top-k 0 --top-p 1 --act f32 > "$t/long" 2> "$t/long.err" &
+"$HONE" run "$t/m.gguf" -p x -n -1 --ctx 1000000 --temp 60 --top-k 0 --top-p 1 --act f32 --seed 1 > "$t/long" 2> "$t/long.err" &
 pid=$!
 i=0
 while [ ! -s "$t/long" ] && [ $i -lt 300 ]; do sleep 0.1; i=$((i + 1)); done

@@ -248,7 +248,9 @@ static void test_conversations(void) {
     struct jval scenarios = chat_member(doc.root, "scenarios");
     struct jinja_err je = {0};
     for (uint32_t i = 0; i < scenarios.u.list->n; i++) {
-        struct tagging g = {.c = {.a = &arena, .err = &je, .max_out = 1 << 30}, .next = FIRST};
+        struct tagging g = {
+            .c = {.a = &arena, .err = &je, .max_out = 1 << 30, .max_steps = UINT64_MAX},
+            .next = FIRST};
         tag_all(&g, &scenarios.u.list->v[i], false);
         buf_release(&g.c.out);
     }
