@@ -151,9 +151,11 @@ static void say_ready(const struct serve_job_opts *a, const struct serve_opts *o
     log_info("%s: %s, a context of %" PRId64 " tokens, %d at a time, %.1f MiB of context memory",
              url.data, o->alias, session_get_opts(o->s)->n_ctx, o->n_live,
              (double)o->context_bytes / (1 << 20));
-    if (strncmp(host, "unix:", 5) != 0)
+    if (strncmp(host, "unix:", 5) != 0) {
+        log_info("open %s in a browser to chat", url.data);
         log_info("OPENAI_BASE_URL=%s/v1 ANTHROPIC_BASE_URL=%s OLLAMA_HOST=%s", url.data, url.data,
                  url.data);
+    }
     if (serve_has_shelf(s))
         log_info("--cache-dir: files in %s hold what clients send", a->cache_dir);
     if (a->record) log_info("--record: %s holds what clients send, and the answers", a->record);

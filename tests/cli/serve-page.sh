@@ -5,6 +5,7 @@ set -eu
 . tests/serving.sh
 start --ctx 4096
 url=http://127.0.0.1:$port
+grep -qF "open $url in a browser" "$t/log" || say "the page is not announced: $(cat "$t/log")"
 "$t/ask" "$port" GET / 'Accept: text/html,*/*;q=0.8' > "$t/raw"
 grep -q 'content-type: text/html' "$t/raw" || say "no page: $(head -5 "$t/raw")"
 for h in "content-security-policy: default-src 'none'; script-src 'sha256-" "frame-ancestors 'none'" 'x-content-type-options: nosniff' 'referrer-policy: no-referrer'; do
