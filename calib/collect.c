@@ -30,6 +30,7 @@
 #include "core/num.h"
 #include "core/prog.h"
 #include "core/ranks.h"
+#include "runtime/engine/fault.h"
 #include "runtime/generate/draft.h"
 #include "runtime/eval/eval.h"
 #include "runtime/eval/eval_windows.h"
@@ -140,19 +141,20 @@ static void sum_there(struct collector *c) {
     if (!c->there) log_info("importance is summed by the CPU: %s", why.msg);
 }
 
-/* Fails unless every sum is finite and every tensor was seen at all. Says how many experts were
- * never seen. */
-static int check(const struct imat *m, struct err *e) {
+/* Fails unless every sum is finite and every tensor was seen at all; g: the model. Says how many
+ * experts were never seen. */
+static int check(const struct imat *m, const struct gguf *g, struct err *e) {
     int64_t holes = 0, rare = 0, n_mat = 0;
     for (int64_t i = 0; i < m->n_entries; i++) {
         const struct imat_entry *en = &m->entry[i];
         for (int64_t k = 0; k < en->n_mat * en->ne0; k++)
-            if (!isfinite(en->sum2[k]))
-                return err_set(
-                    e, ERR_DATA,
-                    "%s: activations are not finite (column %lld); the model or the text "
-                    "is broken",
-                    en->name, (long long)(k % en->ne0));
+            if (!isfinite(en->sum2[k])) {
+                TRY(fault_in_weights(g, e));
+                return err_set(e, ERR_DATA,
+                               "%s: activations are not finite (column %lld), though all weights "
+                               "are: a value leaves the range of f32",
+                               en->name, (long long)(k % en->ne0));
+            }
         for (int64_t k = 0; imat_is_experts(en) && k < en->n_mat; k++) {
             n_mat++;
             holes += en->count[k] == 0;
@@ -465,7 +467,7 @@ int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct 
     }
     if (rc == 0 && c.there) rc = session_sum_end(c.trunk, take_sums, &c, e);
     if (rc == 0 && c.n_bad) rc = err_set(e, ERR_DATA, "tensor sizes changed during calibration");
-    if (rc == 0) rc = check(out, e);
+    if (rc == 0) rc = check(out, m->gguf, e);
 out:
     release(&c);
     ids_release(&ids);

@@ -11,9 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/log.h"
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/prog.h"
+#include "runtime/engine/fault.h"
 #include "serve/probs.h"
 
 enum {
@@ -464,12 +466,29 @@ static void add_token(struct sched *s, struct run *r, const float *logits, int32
         end_run(s, r, END_CONTEXT, NULL);
 }
 
+/* Fails the request of r where its logits are not numbers. The weights are searched once. Clients
+ * do not learn the path of the file. */
+static bool is_broken(struct sched *s, struct run *r, const float *logits) {
+    struct fault f;
+    const char *path = gguf_path(session_model(s->s)->gguf), *at = s->broken.msg;
+    if (!fault_in_logits(logits, s->n_vocab)) return false;
+    if (!s->broken.msg[0]) {
+        (void)fault_find(s->s, NULL, 0, &s->broken);
+        log_warn("%s", s->broken.msg);
+    }
+    if (strncmp(at, path, strlen(path)) == 0) at += strlen(path) + 2;
+    fault_set(&f, 500, NULL, NULL, "the model is broken: %s", at);
+    sched_fail_task(s, r->task, &f);
+    return true;
+}
+
 /* Takes the next token of r from the logits of its last one, when all is fed. Tokens that must
  * follow come with it. */
 static void next_token(struct sched *s, struct run *r, const float *logits) {
     struct task *t = r->task;
     struct ids next = {0};
     struct err e;
+    if (is_broken(s, r, logits)) return;
     if (!(r->t_ready > 0)) r->t_ready = prog_now_s();
     if (t->ask.n_max == 0) {
         end_run(s, r, END_LENGTH, NULL);

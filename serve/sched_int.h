@@ -50,6 +50,7 @@ struct sched {
     double row_s;       /* of a prompt's row, running mean; 0: not known */
     double decode_s;    /* of a pass without prompts */
     int n_failed;       /* passes in a row */
+    struct err broken;  /* what is wrong with the weights; no message: not searched yet */
     /* states that runs with guesses may go back to; of them those that the pass uses */
     struct seq *tap[DRAFT_RUNS * RUN_GUESSES];
     int n_taps, taps_used;

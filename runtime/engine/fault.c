@@ -41,7 +41,7 @@ static int64_t bad_weight(const struct kern *k, const struct gguf_tensor *t) {
     return -1;
 }
 
-static int check_weights(const struct gguf *g, struct err *e) {
+int fault_in_weights(const struct gguf *g, struct err *e) {
     struct kern k;
     kern_init(&k, KERN_REF);
     for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
@@ -91,12 +91,10 @@ static int check_blocks(struct session *s, const int32_t *ids, int64_t n, struct
 
 int fault_find(struct session *s, const int32_t *ids, int64_t n, struct err *e) {
     const struct gguf *g = session_model(s)->gguf;
-    TRY(check_weights(g, e));
+    TRY(fault_in_weights(g, e));
     if (ids && n > 0) TRY(check_blocks(s, ids, n, e));
-    return err_set(e, ERR_DATA,
-                   "%s: logits are not finite numbers, though all weights and the outputs of all "
-                   "blocks are",
-                   gguf_path(g));
+    return err_set(e, ERR_DATA, "%s: logits are not finite numbers, though all weights%s are",
+                   gguf_path(g), ids && n > 0 ? " and the outputs of all blocks" : "");
 }
 
 int fault_check(struct session *s, const double *x, int64_t n_x, const int32_t *ids, int64_t n,

@@ -156,7 +156,12 @@ static int step(struct gen *g, const struct sampler *sampler, bool all, int32_t 
     }
     g->ready = true;
     ids_add(&g->fed, id);
-    return 0;
+    if (g->have_best ? g->best.n > 0
+                     : !fault_in_logits(g->logits, session_model(g->s)->hp.d[HD_VOCAB]))
+        return 0;
+    rc = fault_find(g->s, g->fed.v, g->fed.n, e);
+    forget(g);
+    return rc;
 }
 
 static int draw(const struct gen *g, struct gen_answer *a, int32_t *id, struct err *e) {

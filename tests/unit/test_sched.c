@@ -11,6 +11,7 @@
 
 #include "convert/convert.h"
 #include "core/hash.h"
+#include "core/io.h"
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/rng.h"
@@ -41,9 +42,11 @@ static void no_event(struct reply *r, const struct event *ev, struct buf *out) {
 static void no_whole(struct reply *r, struct buf *out) {
     (void)r, (void)out;
 }
+static char last_fault[sizeof((struct fault *)0)->msg];
 static int no_fail(const struct fault *f, const char *id, bool in_stream, struct buf *out) {
     (void)id, (void)in_stream, (void)out;
-    if (f->status != 499) fprintf(stderr, "%s\n", f->msg);
+    snprintf(last_fault, sizeof last_fault, "%s", f->msg);
+    if (f->status != 499 && f->status != 500) fprintf(stderr, "%s\n", f->msg);
     return f->status;
 }
 static const struct api silent = {.name = "test",
@@ -702,6 +705,52 @@ static void test_leaving(void) {
     close(wake);
 }
 
+/* ---- weights that are not numbers ---- */
+
+/* The request fails and names the weight, and the server goes on. */
+static void test_broken_weights(void) {
+    struct model *m = open_model("tests/golden/models/mistral", "f32");
+    const struct session_opts so = {
+        .isa = kern_isa_best(), .guests = true, .whole = true, .n_ctx = CTX, .n_ubatch = 16};
+    struct session *s = NULL;
+    struct sched *c = NULL;
+    struct err e = {0};
+    struct rng rng;
+    struct gguf *g = NULL;
+    char *data = NULL;
+    size_t len = 0;
+    rng_seed(&rng, 9);
+    model_close(m);
+    CHECK_OK(io_read_file(&data, &len, tmp_path("m.gguf"), 1 << 26, &e));
+    CHECK_OK(gguf_open(&g, tmp_path("m.gguf"), 0, &e));
+    const struct gguf_tensor *t = g ? gguf_find_tensor(g, "blk.1.ffn_up.weight") : NULL;
+    char *at = t && data ? memmem(data, len, t->data, 256) : NULL;
+    CHECK(at != NULL);
+    if (!at) return;
+    memset(at + 20, 0xff, 4);
+    tmp_write("bad.gguf", data, len);
+    CHECK_OK(model_open(&m, tmp_path("bad.gguf"), &e));
+    CHECK_OK(session_new(&s, m, &so, &e));
+    CHECK_OK(sched_new(&c, s, &(struct sched_opts){2, 8, (uint64_t)1 << 40, .max_step_s = 1}, &e));
+    for (int i = 0; i < 2; i++) {
+        struct request r = {.n_out = 20, .seed = 3};
+        add_random(&r.prompt, &rng, 40, m->hp.d[HD_VOCAB]);
+        submit(c, &r, false, NULL);
+        last_fault[0] = 0;
+        finish(c, &r, 1);
+        CHECK(r.failed && r.answer.n == r.prompt.n);
+        CHECK(strstr(last_fault, "tensor blk.1.ffn_up.weight: row 0, column 5") != NULL);
+        CHECK(!strstr(last_fault, "bad.gguf"));
+        ids_release(&r.prompt);
+        ids_release(&r.answer);
+    }
+    sched_free(c);
+    session_free(s);
+    model_close(m);
+    gguf_close(g);
+    free(data);
+}
+
 int main(void) {
     tmp_make();
     RUN(test_every_architecture);
@@ -711,6 +760,7 @@ int main(void) {
     RUN(test_bytes);
     RUN(test_loop);
     RUN(test_leaving);
+    RUN(test_broken_weights);
     tmp_remove();
     return check_done();
 }
