@@ -7,6 +7,7 @@
 #include "cli/opt.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -193,7 +194,7 @@ static int store_value(struct parse *p, const struct opt *o, const char *v, stru
     }
     case OPT_NUM: {
         double x = strtod(v, &end);
-        if (end == v || *end || errno)
+        if (end == v || *end || errno || !isfinite(x))
             return err_set(e, ERR_USAGE, "%s: '%s' is not a number", what, v);
         *(double *)dst = x;
         return 0;

@@ -11,6 +11,7 @@
 #include "jobs/plot.h"
 #include "jobs/sequential.h"
 #include "jobs/quantize_budget.h"
+#include "jobs/quantize_job.h"
 #include "jobs/open.h"
 #include "text/size.h"
 #include "core/io.h"
@@ -326,10 +327,12 @@ static int run(struct set *s, struct emit *m, struct err *e) {
         o.out = s->out[i];
         TRY(mix_solve_job(&s->x, &o, &s->ask[i], &s->job[i], e));
         s->opts[i] = s->job[i].o;
+        s->opts[i].want_rows = true;
     }
     emit_mixes(s, m);
     if (s->b->front) TRY(emit_front(s, m, e));
     TRY(make_files(s, e));
+    for (int i = 0; i < s->n; i++) quantize_warn(s->q->imatrix, &s->r[i]);
     if (s->b->gate.n) TRY(judge_all(s, m, e));
     struct err why;
     if (!s->x.probed && unknown_model(s->q->in, &why))

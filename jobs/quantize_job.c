@@ -194,9 +194,9 @@ static void emit_many(struct emit *m, const struct quantize_opts *o,
     }
 }
 
-/* Warns of tensors that got a larger type, and of those that the importance matrix does not have.
- * It seldom has the output, whose recipe types do without, so that alone is no news. */
-static void warn(const struct quantize_job_opts *a, const struct quantize_report *r) {
+/* An importance matrix seldom has the output, whose recipe types do without, so that alone is no
+ * news. */
+void quantize_warn(const char *imatrix, const struct quantize_report *r) {
     const char *first = NULL;
     int64_t n = 0;
     if (r->n_fallbacks)
@@ -208,9 +208,9 @@ static void warn(const struct quantize_job_opts *a, const struct quantize_report
             n++;
         }
     if (n)
-        log_warn("%s has no entry for %lld tensor%s (%s%s), quantized without importance: is it "
+        log_warn("%s says nothing of %lld tensor%s (%s%s), quantized without importance: is it "
                  "of this model, and was its text long enough?",
-                 a->imatrix, (long long)n, str_s(n), first, n > 1 ? ", ..." : "");
+                 imatrix, (long long)n, str_s(n), first, n > 1 ? ", ..." : "");
 }
 
 /* ---- several recipes ------------------------------------------------------------------------- */
@@ -362,7 +362,7 @@ static int run(struct work *w, const struct quantize_job_opts *a, char **recipe,
     for (int k = 0; k < n && n > 1 && a->out; k++)
         o[k].out = path[k] = output_path(a->out, one.in, recipe[k]);
     rc = a->sequential.n ? sequential(w, a, o, n, r, e) : quantize_run_many(o, n, r, e);
-    for (int k = 0; k < n && rc == 0; k++) warn(a, &r[k]);
+    for (int k = 0; k < n && rc == 0; k++) quantize_warn(a->imatrix, &r[k]);
     if (rc == 0 && n == 1) emit_result(m, a, o[0].out, &r[0]);
     if (rc == 0 && n > 1) emit_many(m, o, r, n);
     for (int k = 0; k < n; k++) {

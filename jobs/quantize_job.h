@@ -29,5 +29,8 @@ struct quantize_job_opts {
 /* Writes the files, or with dry_run none, and fills m with what they are. */
 int quantize_job_run(struct work *w, const struct quantize_job_opts *a, struct emit *m,
                      struct err *e);
+/* Warns of tensors that got a larger type, and of those that the importance matrix (NULL: none)
+ * does not have. */
+void quantize_warn(const char *imatrix, const struct quantize_report *r);
 
 #endif

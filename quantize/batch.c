@@ -30,6 +30,30 @@ static int64_t not_finite(const float *x, int64_t n) {
     return -1;
 }
 
+/* Returns the largest of n weights where the encoded row dst does not hold all of them, else -1.
+ * Scales of most types are f16, so with a weight of 65536 or more a block may become infinite, or
+ * the weight be cut to less than a quarter. */
+static int64_t too_large(const struct batch_job *j, const float *x, const uint8_t *dst, int64_t n) {
+    int64_t at = 0;
+    bool holds = true;
+    void *p;
+    struct err ignored;
+    for (int64_t i = 0; i < n; i++)
+        if (fabsf(x[i]) > fabsf(x[at])) at = i;
+    if (fabsf(x[at]) < 65536.0f) return -1;
+    if (mem_alloc(&p, (uint64_t)n * sizeof(float), "a row of weights", &ignored)) return -1;
+    float *y = p;
+    j->decode_to(dst, y, n);
+    for (int64_t i = 0; i < n; i++) holds = holds && isfinite(y[i]);
+    holds = holds && fabsf(y[at]) >= fabsf(x[at]) / 4;
+    mem_free(p);
+    return holds ? -1 : at;
+}
+
+static void note_fault(struct batch_fault *f, int64_t row, int64_t col, bool finite) {
+    if (f->row < 0 || row < f->row) *f = (struct batch_fault){row, col, finite};
+}
+
 static void do_rows(void *ctx, int64_t begin, int64_t end, int worker) {
     const struct batch_job *j = ctx;
     float *x = j->scratch[worker];
@@ -44,8 +68,10 @@ static void do_rows(void *ctx, int64_t begin, int64_t end, int worker) {
             j->decode(src, x, ne0);
             col = not_finite(x, ne0);
         }
-        if (col >= 0 && (f->row < 0 || row < f->row)) *f = (struct batch_fault){row, col};
-        if (col >= 0) continue;
+        if (col >= 0) {
+            note_fault(f, row, col, false);
+            continue;
+        }
         if (!j->enc) {
             memcpy(dst, src, j->src_row);
             continue;
@@ -56,6 +82,8 @@ static void do_rows(void *ctx, int64_t begin, int64_t end, int worker) {
         else
             j->enc->row(x, imp, ne0, dst, j->search);
         if (j->raise) enc_grid_balance(j->enc->type, x, imp, ne0, dst);
+        col = too_large(j, x, dst, ne0);
+        if (col >= 0) note_fault(f, row, col, true);
     }
 }
 
@@ -73,7 +101,7 @@ static void do_groups(void *ctx, int64_t begin, int64_t end, int worker) {
             j->decode(j->t->data + (uint64_t)row * j->src_row, x, ne0);
             int64_t col = not_finite(x, ne0);
             if (col < 0) continue;
-            if (f->row < 0 || row < f->row) *f = (struct batch_fault){row, col};
+            note_fault(f, row, col, false);
             memset(x, 0, (size_t)ne0 * sizeof *x);
         }
         fb_tensor_rows(j->fb, worker, (j->first + i) % j->t->ne[1], j->scratch[worker], (int)n,
@@ -93,11 +121,19 @@ static void do_stages(struct batch_job *j) {
 }
 
 static int check_faults(const struct batch_job *j, int n_workers, const char *path, struct err *e) {
-    struct batch_fault f = {-1, -1};
+    struct batch_fault f = {-1, -1, false};
     for (int k = 0; k < n_workers; k++)
         if (j->fault[k].row >= 0 && (f.row < 0 || j->fault[k].row < f.row)) f = j->fault[k];
     if (f.row < 0) return 0;
-    err_set(e, ERR_DATA,
+    if (f.finite)
+        err_set(e, ERR_DATA,
+                "%s: tensor %s: the weight at row %lld, column %lld is too large for %s: keep it "
+                "with --tensor %s=bf16",
+                path, j->t->name, (long long)f.row, (long long)f.col, qtype_name(j->to),
+                j->t->name);
+    else
+        err_set(
+            e, ERR_DATA,
             "%s: tensor %s holds NaN or infinity at row %lld, column %lld; it cannot be quantized, "
             "repair or convert the model again",
             path, j->t->name, (long long)f.row, (long long)f.col);
@@ -132,6 +168,7 @@ int batch_open(struct batch_job *j, const struct kern *ref, struct err *e) {
     void *p;
     j->enc = j->to != t->type ? enc_find(j->to) : NULL;
     j->decode = ref->op[t->type].decode;
+    j->decode_to = ref->op[j->to].decode;
     j->src_row = qtype_row_bytes(t->type, t->ne[0]);
     j->dst_row = qtype_row_bytes(j->to, t->ne[0]);
     if (j->enc && j->search != SEARCH_CONVENTIONAL) {

@@ -10,8 +10,9 @@
 #include "quantize/fb_tensor.h"
 #include "quantize/qdev.h"
 
-struct batch_fault { /* first weight of a worker's rows that is not finite */
+struct batch_fault { /* first weight of a worker's rows that cannot be encoded */
     int64_t row, col;
+    bool finite; /* it is too large for the type */
 };
 struct batch_job {
     /* The caller sets these. */
@@ -22,11 +23,12 @@ struct batch_job {
     const float *imp; /* [n_mat][ne0] or NULL */
     struct pool *pool;
     /* batch_open sets these. */
-    const struct enc *enc; /* NULL: copy */
-    void (*decode)(const void *restrict, float *restrict, int64_t);
-    uint64_t src_row, dst_row; /* bytes */
-    int64_t first, n;          /* rows of the tensor that make the batch */
-    int64_t stage;             /* first row of the batch that is not encoded yet, with fb */
+    const struct enc *enc;                                             /* NULL: copy */
+    void (*decode)(const void *restrict, float *restrict, int64_t);    /* of t's type */
+    void (*decode_to)(const void *restrict, float *restrict, int64_t); /* of the new one */
+    uint64_t src_row, dst_row;                                         /* bytes */
+    int64_t first, n; /* rows of the tensor that make the batch */
+    int64_t stage;    /* first row of the batch that is not encoded yet, with fb */
     uint8_t *out;
     float **scratch;             /* per worker, FEEDBACK_ROWS * ne0 weights */
     const struct enc_blocks *eb; /* NULL: the plain encoder only */
@@ -46,8 +48,8 @@ void batch_close(struct batch_job *j);
 int batch_device(struct batch_job *j, struct qdev *d, struct err *e);
 /* Decodes, checks and encodes n rows of a tensor from `first` on into j->out, each on its own,
  * or in groups with error feedback. `path` names the file in errors. ERR_DATA when a weight is
- * NaN or infinite. When a device's first row is not what the CPU makes of it, a warning says so,
- * the CPU encodes the batch and all that follow, and j->dev becomes NULL. */
+ * NaN, infinite or too large for the type. When a device's first row is not what the CPU makes of
+ * it, a warning says so, the CPU encodes the batch and all that follow, and j->dev becomes NULL. */
 int batch_encode(struct batch_job *j, int64_t first, int64_t n, const char *path, struct err *e);
 /* Decodes a row to f32. Returns false when it is not finite. */
 bool batch_load(const struct batch_job *j, int64_t row, float *x);

@@ -28,6 +28,15 @@ done
 "$HONE" quantize "$t/base.gguf" -o "$t/m-{}.gguf" --budget 1250K --budget 1200K --imatrix "$t/im.gguf" -q > /dev/null
 [ -e "$t/m-1250K.gguf" ] && [ -e "$t/m-1200K.gguf" ] || fail "several budgets: files are missing"
 
+# a matrix that says nothing is missed here as with a recipe; a budget is a number
+printf '\1\0\0\0\1\0\0\0x\1\0\0\0\1\0\0\0\0\0\200\77' > "$t/empty.dat"
+"$HONE" quantize "$t/base.gguf" -o "$t/none.gguf" --budget 1300K --imatrix "$t/empty.dat" > /dev/null 2> "$t/err"
+grep -q "empty.dat says nothing of" "$t/err" || fail "an empty importance matrix: $(cat "$t/err")"
+for x in inf nan 1e999; do
+    "$HONE" quantize "$t/base.gguf" -o "$t/none.gguf" --bpw $x -f > /dev/null 2> "$t/err" && fail "--bpw $x"
+    grep -q "'$x' is not a number" "$t/err" || fail "--bpw $x: $(cat "$t/err")"
+done
+
 # same input, same file, with any number of threads
 "$HONE" quantize "$t/base.gguf" -o "$t/c.gguf" --budget 1200K --imatrix "$t/im.gguf" --threads 1 -q > /dev/null
 cmp "$t/c.gguf" "$t/m-1200K.gguf" || fail "another number of threads, another file"

@@ -298,6 +298,16 @@ static void test_not_finite(void) {
               "tensor blk.0.ffn_down_exps.weight holds NaN or infinity at row 13, column 77");
     write_model(path("bad.gguf"), 1, 3, -INFINITY); /* copied, not quantized: found as well */
     CHECK_ERR(quantize_run(&o, &r, &e), ERR_DATA, "blk.0.attn_norm.weight");
+    static const struct {
+        const char *recipe;
+        float value;
+    } large[] = {{"F16", 1e6f}, {"Q8_0", 1e10f}, {"Q8_0", -3e38f}, {"Q5_1", 1e6f}, {"Q4_K", 3e38f}};
+    for (size_t i = 0; i < COUNT_OF(large); i++) {
+        o = base_opts(large[i].recipe, path("x.gguf"));
+        o.in = path("bad.gguf");
+        write_model(path("bad.gguf"), 5, 512 * 13 + 77, large[i].value);
+        CHECK_ERR(quantize_run(&o, &r, &e), ERR_DATA, "row 13, column 77 is too large for");
+    }
     CHECK(!io_exists(path("x.gguf")));
     write_model(path("in.gguf"), -1, 0, 0);
 }
