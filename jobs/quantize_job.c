@@ -194,8 +194,7 @@ static void emit_many(struct emit *m, const struct quantize_opts *o,
     }
 }
 
-/* An importance matrix seldom has the output, whose recipe types do without, so that alone is no
- * news. */
+/* Leaves out the output alone: a matrix seldom has it, and its types in recipes do without. */
 void quantize_warn(const char *imatrix, const struct quantize_report *r) {
     const char *first = NULL;
     int64_t n = 0;
