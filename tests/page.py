@@ -104,6 +104,15 @@ class Browser:
             time.sleep(0.05)
 
 
+FOLDER = sys.argv[3] if len(sys.argv) > 3 else None
+
+
+def shot(b, name):
+    """A picture of what is in sight."""
+    with open(os.path.join(FOLDER, name), "wb") as f:
+        f.write(base64.b64decode(b.call("Page.captureScreenshot", format="png")["data"]))
+
+
 def set_value(b, name, text):
     b.js(f"document.getElementById({json.dumps(name)}).value = {json.dumps(text)}")
 
@@ -123,6 +132,32 @@ def use(b, faults):
     b.js("[...document.querySelectorAll('#talk button')].find(x => x.textContent === 'Again').click()")
     b.wait("!chat.running && document.querySelectorAll('#talk article').length === 2")
     need(b.js("document.querySelector('#talk article:last-child .who').textContent").find("2/2") >= 0, "chat: no second branch")
+    # the view follows a long answer, with input and Stop in sight; a reader who scrolls up stays there; a reload keeps the conversation
+    set_value(b, "set-max_tokens", "7000")
+    b.js("{ const plain = settings; settings = () => ({...plain(), reasoning_effort: 'none', guided_regex: '([a-z]{3,9} ){3000}'}); settings.plain = plain; }")
+    for width in (390, 1280):
+        b.call("Emulation.setDeviceMetricsOverride", width=width, height=844, deviceScaleFactor=1, mobile=False)
+        set_value(b, "say", "Count to a thousand.")
+        b.js("document.getElementById('chat-form').requestSubmit()")
+        b.wait("chat.running && document.documentElement.scrollHeight > innerHeight + 200")
+        seen = "(() => { const r = document.getElementById('%s').getBoundingClientRect(); return r.height > 0 && r.top >= 0 && r.bottom <= innerHeight; })()"
+        need(b.js(seen % "stop") and b.js(seen % "say"), f"chat at {width}: Stop or the input is out of sight while an answer streams")
+        need(b.js("atEnd()"), f"chat at {width}: the view does not follow the answer")
+        if FOLDER:
+            shot(b, f"page-streaming-{width}.png")
+        b.js("scrollTo(0, 0)")
+        time.sleep(0.3)
+        need(b.js("scrollY === 0 && chat.running"), f"chat at {width}: the view leaves where the reader scrolled to")
+        b.js("document.getElementById('stop').click()")
+        b.wait("!chat.running")
+    b.js("settings = settings.plain")
+    was = b.js("JSON.stringify(chatPath().map(n => n.message))")
+    b.call("Page.reload")
+    b.wait("document.readyState === 'complete' && document.getElementById('model-name').textContent !== ''")
+    need(b.js("JSON.stringify(chatPath().map(n => n.message))") == was, "chat: a reload loses the conversation")
+    for n, v in (("temperature", "0"), ("max_tokens", "48"), ("seed", "1")):
+        set_value(b, "set-" + n, v)
+    need(b.js("[...document.querySelectorAll('#talk .who button')].some(x => x.textContent === 'Copy')"), "chat: no copy button")
     # an imported conversation of hostile texts, one of them a line of 1 MB
     conv = {"messages": [{"role": "user", "content": EVIL}, {"role": "assistant", "content": "# " + EVIL + "\n\n```\n" + EVIL + "\n```\n- " + EVIL + "\n\n| a | b |\n|---|---|\n| `c` | " + EVIL.replace("|", "") + " |\n\n[a](https://example.org/x)", "reasoning_content": EVIL},
                          {"role": "<b>evil</b>", "content": "*[`" * 350000}]}
@@ -215,7 +250,7 @@ def look(b, faults, folder):
 
 
 def main():
-    program, url, folder = sys.argv[1], sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else None
+    program, url, folder = sys.argv[1], sys.argv[2], FOLDER
     profile, faults = tempfile.mkdtemp(), []
     b = Browser(program, profile)
     try:

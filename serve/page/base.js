@@ -27,6 +27,17 @@ function fill(n, ...kids) {
 const visible = s => s.replace(/[\u0000-\u0008\u000b-\u001f\u007f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g,
   c => '⟨' + c.charCodeAt(0).toString(16).padStart(4, '0') + '⟩');
 
+// A button that copies the text of get(); null where the browser allows no copying (plain HTTP from elsewhere).
+function copyButton(get) {
+  if (!navigator.clipboard) return null;
+  const b = el('button', {class: 'small', type: 'button', onclick: async () => {
+    await navigator.clipboard.writeText(get());
+    b.textContent = 'Copied';
+    setTimeout(() => (b.textContent = 'Copy'), 1500);
+  }}, 'Copy');
+  return b;
+}
+
 function trouble(text) {
   $('trouble').textContent = text || '';
   $('trouble').hidden = !text;

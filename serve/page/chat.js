@@ -1,6 +1,37 @@
 // SPDX-License-Identifier: MIT
-// Chat: a tree of messages, of which one path is shown. Editing and regenerating add a branch.
+// Chat: a tree of messages, of which one path is shown. Editing and regenerating add a branch. The tree
+// is kept in the browser's storage, so that a reload loses nothing.
 const chat = {root: {kids: [], at: 0}, running: false};
+const storeName = 'hone-chat', storeMost = 2 << 20;
+
+const bare = n => ({message: n.message, at: n.at, state: n.state, kids: n.kids.map(bare)});
+function keepChat() {
+  try {
+    const text = JSON.stringify(bare(chat.root));
+    if (text.length > storeMost || !chat.root.kids.length) localStorage.removeItem(storeName);
+    else localStorage.setItem(storeName, text);
+  } catch { /* storage is full or forbidden: the conversation lasts as long as the tab */ }
+}
+function recallChat() {
+  const grow = (n, parent) => {
+    n.parent = parent;
+    n.done = true;
+    n.kids.forEach(k => grow(k, n));
+    return n;
+  };
+  try {
+    const kept = JSON.parse(localStorage.getItem(storeName));
+    if (kept) chat.root = grow(kept);
+  } catch { /* written by another version */ }
+}
+
+// The view follows the answer while its end is in sight, and stays where a reader scrolled to.
+const atEnd = () => innerHeight + scrollY >= document.documentElement.scrollHeight - 60;
+function followed(draw) {
+  const end = atEnd() && !$('chat').hidden;
+  draw();
+  if (end) scrollTo(0, document.documentElement.scrollHeight);
+}
 
 const addKid = (parent, message) => {
   const n = {message, kids: [], at: 0, parent};
@@ -55,7 +86,7 @@ function drawMessage(n) {
   drawText(n);
   const small = (name, f) => el('button', {class: 'small', disabled: chat.running, onclick: f}, name);
   return el('article', {class: 'say ' + m.role, 'aria-label': m.role},
-    el('div', {class: 'who'}, el('span', {}, m.role), small('Edit', () => edit(n, n.box)),
+    el('div', {class: 'who'}, el('span', {}, m.role), copyButton(() => m.content || ''), small('Edit', () => edit(n, n.box)),
       m.role === 'assistant' ? small('Again', () => {
         let p = n.parent;
         while (p.message && p.message.role === 'assistant') p = p.parent;
@@ -64,7 +95,10 @@ function drawMessage(n) {
     n.box);
 }
 function drawChat() {
-  fill($('talk'), chatPath().map(drawMessage));
+  const path = chatPath();
+  fill($('talk'), path.length ? path.map(drawMessage)
+    : el('p', {class: 'hint'}, 'Ask something. Temperature, system message and the like are under Settings above; the conversation stays in this browser.'));
+  keepChat();
 }
 
 async function answerChat(parent = lastNode()) {
@@ -74,16 +108,17 @@ async function answerChat(parent = lastNode()) {
   const n = addKid(parent, {role: 'assistant', content: ''}), a = gather();
   const update = () => {
     Object.assign(n.message, {content: a.content}, a.reasoning ? {reasoning_content: a.reasoning} : {}, a.calls.length ? {tool_calls: a.calls} : {});
-    drawText(n);
+    followed(() => drawText(n));
   };
   const soon = slowly(update);
   chat.running = true;
   drawChat();
+  scrollTo(0, document.documentElement.scrollHeight);
   $('chat-state').textContent = 'answering';
   await busy($('stop'), $('send'), $('chat-state'), async signal => {
     await stream('/v1/chat/completions', chatBody(messages), signal, j => (a.take(j), soon()));
     n.state = spent(a.usage, a.timings) + (a.finish === 'stop' || !a.finish ? '' : ' · ended by ' + a.finish);
-    $('chat-state').textContent = 'answered: ' + n.state;
+    $('chat-state').textContent = 'answered';
   });
   chat.running = false;
   n.done = true;
@@ -93,7 +128,7 @@ async function answerChat(parent = lastNode()) {
     parent.at = Math.max(0, parent.kids.length - 1);
   }
   if ($('chat-state').textContent === 'answering') $('chat-state').textContent = '';
-  drawChat();
+  followed(drawChat);
 }
 
 // A line per conversation, as `hone imatrix` and `hone eval` read them.
@@ -147,3 +182,6 @@ $('import-file').addEventListener('change', async e => {
   }
   e.target.value = '';
 });
+
+recallChat();
+drawChat();

@@ -29,7 +29,8 @@ function markdown(text) {
     const l = lines[i];
     if (/^\s{0,3}```/.test(l)) {
       const end = while_(i + 1, x => !/^\s{0,3}```\s*$/.test(x));
-      out.push(el('pre', {tabindex: 0}, el('code', {}, lines.slice(i + 1, end).join('\n'))));
+      const code = lines.slice(i + 1, end).join('\n');
+      out.push(el('div', {class: 'copy'}, el('pre', {tabindex: 0}, el('code', {}, code)), copyButton(() => code)));
       i = end + 1;
     } else if (/^#{1,6} /.test(l)) {
       out.push(el('h3', {}, inline(l.replace(/^#+ /, ''))));

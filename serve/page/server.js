@@ -39,7 +39,7 @@ function drawServer({m, help, spread}, props, slots) {
     tile('Context memory', bytes(m.hone_context_bytes) + ' of ' + bytes(m.hone_context_budget_bytes), m.hone_context_bytes / m.hone_context_budget_bytes));
   fill($('slots'), el('tr', {}, ['Place', 'State', 'Tokens', 'Of them cached', 'Request'].map(t => el('th', {}, t))),
     slots.map(s => el('tr', {}, [s.id, s.state || 'free', s.n_past ?? '', s.n_cached ?? '', s.request_id ?? ''].map(t => el('td', {}, String(t))))));
-  fill($('times'), el('tr', {}, ['What', 'Mean', 'Half', '95 %'].map(t => el('th', {}, t))),
+  fill($('times'), el('tr', {}, ['What', 'Mean', 'Median', '95 %'].map(t => el('th', {}, t))),
     Object.entries(spread).map(([n, s]) => el('tr', {}, el('td', {}, help[n] || n, el('div', {class: 'quiet'}, whole(s.count) + ' times')),
       [s.count ? time(s.sum / s.count) : '–', within(s, 0.5), within(s, 0.95)].map(t => el('td', {class: 'num'}, t)))));
   const own = Object.keys(m).filter(n => n.startsWith('hone_'));

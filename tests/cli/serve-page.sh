@@ -3,7 +3,7 @@
 # headless Chromium every view is used with hostile texts and looked at (tests/page.py).
 set -eu
 . tests/serving.sh
-start --ctx 4096
+start --ctx 8192
 url=http://127.0.0.1:$port
 grep -qF "open $url in a browser" "$t/log" || say "the page is not announced: $(cat "$t/log")"
 "$t/ask" "$port" GET / 'Accept: text/html,*/*;q=0.8' > "$t/raw"
