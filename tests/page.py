@@ -152,8 +152,9 @@ def use(b, faults):
         b.wait("!chat.running")
     b.js("settings = settings.plain")
     was = b.js("JSON.stringify(chatPath().map(n => n.message))")
+    b.js("window.before = true")
     b.call("Page.reload")
-    b.wait("document.readyState === 'complete' && document.getElementById('model-name').textContent !== ''")
+    b.wait("!window.before && document.readyState === 'complete' && document.getElementById('model-name').textContent !== ''")
     need(b.js("JSON.stringify(chatPath().map(n => n.message))") == was, "chat: a reload loses the conversation")
     for n, v in (("temperature", "0"), ("max_tokens", "48"), ("seed", "1")):
         set_value(b, "set-" + n, v)
