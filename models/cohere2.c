@@ -113,4 +113,5 @@ const struct arch arch_command_r = {
     .from_hf = r_from_hf,
     .write_keys = r_write_keys,
     .decoder = &r_decoder,
+    .tools = "command-r-action",
 };

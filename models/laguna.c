@@ -122,6 +122,7 @@ const struct arch arch_laguna = {
     .derive = derive,
     .from_hf = from_hf,
     .read_keys = read_keys,
+    .tools = "glm-argkv",
     .window_period = -1,
     .window_keys = true,
     .decoder = &decoder,
