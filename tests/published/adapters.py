@@ -286,6 +286,25 @@ def folder_of(name, *words, base={}, model_type="llama"):
     return add
 
 
+@folder_of("a folder that does not exist", "adapter_config.json")
+def _(d, folder):
+    return d / "missing"
+
+
+for old, new in (("model.", "model.language_model."), ("model.", "language_model.model."), ("model.", "model.text_model.")):
+    case(f"names of a model with a tower: {new}", change=lambda t, o=old, n=new: {k.replace("base_model.model." + o, "base_model.model." + n): v for k, v in t.items()}, words=("no such weight",))
+
+
+@trial("adapters", "an adapter of a tower beside the text's")
+def tower(scratch):
+    folder, model = checkpoint(scratch, "llama")
+    peft = trained(model)
+    d = adapter(scratch, peft)
+    extra = {f"base_model.model.model.vision_tower.layers.0.q_proj.lora_{x}.weight": np.ones(s, "f4") for x, s in (("A", (4, 8)), ("B", (8, 4)))}
+    rewrite(d, lambda t: {**t, **extra})
+    return lora(folder, d, peft, "vision_tower")
+
+
 @folder_of("a pickle", "pickle")
 def _(d, folder):
     (d / "adapter_model.safetensors").rename(d / "adapter_model.bin")
