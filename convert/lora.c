@@ -65,7 +65,7 @@ static int check_type(const struct lora *l, struct err *e) {
 static int read_alpha(const struct lora *l, const char *what, const struct json *j, double *out,
                       struct err *e) {
     if (!j) return 0;
-    const double v = json_num(j, NAN);
+    const double v = json_num(j, (double)NAN);
     if (!isfinite(v))
         return err_set(e, ERR_DATA, "%s: %s is not a finite number: correct the file", l->path,
                        what);

@@ -214,7 +214,7 @@ static int inspect_dir(struct emit *m, const char *path, const struct inspect_op
     TRY(hfdir_open(&h, path, e));
     if (count_layers(h, &layers, e)) {
         hfdir_close(h);
-        return e->code;
+        return (int)e->code;
     }
     for (int64_t i = 0; i < hfdir_n_tensors(h); i++) {
         const struct st_tensor *x = hfdir_tensor_at(h, i);

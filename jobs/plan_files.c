@@ -46,7 +46,7 @@ static struct candidate *add(struct choice *x, const char *name) {
     x->c = xreallocarray(x->c, (size_t)x->n + 1, sizeof(struct candidate *));
     struct candidate *c = x->c[x->n++] = xcalloc(1, sizeof *c);
     c->name = arena_strdup(&x->w->mem, name);
-    c->kld = NAN;
+    c->kld = (double)NAN;
     return c;
 }
 

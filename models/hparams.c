@@ -294,7 +294,7 @@ static int row_from_hf(struct hparams *h, const struct hp_row *r, const struct h
     if (json_type(j) == JSON_ARR && (r->flags & HPF_LAYERS))
         return store_list(h, r, name, &(struct list){json_len(j), json_entry, j}, seen, e);
     if (json_type(j) != JSON_NUM) return err_set(e, ERR_DATA, "%s is not a number", name);
-    if (r->flags & HPF_REAL) return store_real(h, r, name, json_num(j, NAN), e);
+    if (r->flags & HPF_REAL) return store_real(h, r, name, json_num(j, (double)NAN), e);
     int64_t v;
     if (!json_i64(j, &v)) return err_set(e, ERR_DATA, "%s is not an integer", name);
     return store_int(h, r, name, v, seen, e);

@@ -103,6 +103,7 @@ static void test_later(void) {
     CHECK_OK(model_open(&m, intact(), &e));
     CHECK_OK(session_new(&s, m, &o, &e));
     CHECK_OK(eval_generate(s, &prompt, 4, NULL, &gen, &e));
+    buf_release(&gen.text);
     const int64_t width = m ? m->hp.d[HD_EMBD] : 0, vocab = m ? m->hp.d[HD_VOCAB] : 0;
     session_free(s);
     model_close(m);
