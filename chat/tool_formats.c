@@ -53,7 +53,7 @@ static const struct toolfmt formats[] = {
      .detect = {"<param name="}},
     {.name = "gemma4", .parse = tool_parse_gemma, .grammar = call_gemma, .written = {"", "<|tool_call>call:", "<tool_call|>", "", "", false, NULL},
     .marker = {"<|tool_call>"}, .detect = {"<|tool_call>call:"},
-     .think = {"<|channel>thought", "<channel|>"}},
+     .think = {"<|channel>thought", "<channel|>"}, .frame = {"<|tool_response>"}},
     {.name = "kimi", .parse = tool_parse_named, .grammar = call_named, .written = {"<|tool_calls_section_begin|>", "<|tool_call_begin|>functions.", "<|tool_call_end|>", "", "<|tool_calls_section_end|>", false, NULL},
     .marker = {"<|tool_call_begin|>"},
      .named = {"<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>", .numbered = true},

@@ -125,6 +125,7 @@ struct toolparse {
 #define DS_CALL_END "<" DS_BAR "tool" DS_LOW "call" DS_LOW "end" DS_BAR ">"
 #define DS_CALLS "<" DS_BAR "tool" DS_LOW "calls" DS_LOW "begin" DS_BAR ">"
 #define DS_CALLS_END "<" DS_BAR "tool" DS_LOW "calls" DS_LOW "end" DS_BAR ">"
+#define DS_END "<" DS_BAR "end" DS_LOW "of" DS_LOW "sentence" DS_BAR ">"
 #define DS_SEP "<" DS_BAR "tool" DS_LOW "sep" DS_BAR ">"
 #define DSML DS_BAR "DSML" DS_BAR
 #define M3_GUARD "]<]minimax[>[" /* before every tag of MiniMax M3 */

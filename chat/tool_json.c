@@ -236,7 +236,9 @@ static bool mistral_more(const struct toolparse *p, size_t k, bool *open) {
 bool tool_parse_mistral(struct toolparse *p, size_t *i) {
     size_t k = *i + strlen("[TOOL_CALLS]");
     bool any = false, open = false;
-    if (tool_find(p, *i, "[ARGS]") == SIZE_MAX) return tool_parse_list(p, i);
+    const size_t list = tool_ws(p, k); /* of the older form */
+    if (tool_at(p, list, "[{") || tool_at(p, list, "{") || tool_find(p, k, "[ARGS]") == SIZE_MAX)
+        return tool_parse_list(p, i);
     do {
         struct text name;
         const struct json *v;
@@ -261,11 +263,12 @@ bool tool_head_deepseek(struct toolparse *p, size_t at, struct text *name, size_
     if (sep == SIZE_MAX || sep - k > 500) return false;
     *name = name_of(p, k, sep);
     k = sep + strlen(DS_SEP);
-    const size_t fence = tool_find(p, k, "```json");
-    if (tool_is(*name, "function") && fence != SIZE_MAX && fence - k < 500 &&
-        p->in.data[tool_ws(p, k)] != '{') {
-        *name = name_of(p, k, fence);
-        k = fence + strlen("```json");
+    if (tool_is(*name, "function") && !tool_at(p, tool_ws(p, k), "{")) {
+        const size_t fence = tool_find(p, k, "```json"), brace = tool_find(p, k, "{");
+        const size_t end = fence < brace ? fence : brace;
+        if (end == SIZE_MAX || end - k > 500) return false;
+        *name = name_of(p, k, end);
+        k = end + (end == fence ? strlen("```json") : 0);
     }
     *from = k;
     return name->n > 0;

@@ -198,7 +198,8 @@ static bool gemma_string(struct toolparse *p, size_t *i, struct text *out) {
     size_t from = *i + QUOTE;
     for (size_t at = tool_find(p, from, quote); at != SIZE_MAX; at = tool_find(p, at + 1, quote)) {
         size_t next = at + QUOTE;
-        if (next >= p->in.len || !strchr(",}]:", p->in.data[next])) continue;
+        const size_t sep = tool_ws(p, next);
+        if (sep >= p->in.len || !strchr(",}]:", p->in.data[sep])) continue;
         if (tool_find(p, from, quote) != at) tool_problem(p, "a text holds its own quote token");
         *out = tool_text(p, from, at);
         *i = next;
@@ -207,27 +208,37 @@ static bool gemma_string(struct toolparse *p, size_t *i, struct text *out) {
     return false;
 }
 
+/* Reads the name of a member and its colon. Some models put it into quotes, as JSON does. */
+static bool gemma_key(struct toolparse *p, size_t *i, struct text *key) {
+    if (tool_at(p, *i, quote)) {
+        if (!gemma_string(p, i, key)) return false;
+    } else {
+        const size_t colon = tool_find(p, *i, ":");
+        if (colon == SIZE_MAX) return false;
+        *key = tool_strip(tool_text(p, *i, colon));
+        if (key->n > 1 && key->s[0] == '"' && key->s[key->n - 1] == '"')
+            *key = (struct text){key->s + 1, key->n - 2};
+        *i = colon;
+    }
+    *i = tool_ws(p, *i);
+    if (!tool_at(p, *i, ":")) return false;
+    ++*i;
+    return true;
+}
+
 static const struct json *gemma_value(struct toolparse *p, size_t *i, int depth);
 
 static const struct json *gemma_object(struct toolparse *p, size_t *i, int depth) {
-    size_t k = *i + 1;
+    size_t k = tool_ws(p, *i + 1);
     struct json *all = json_new(&p->arena, JSON_OBJ);
     while (k < p->in.len && p->in.data[k] != '}') {
         struct text key;
-        if (tool_at(p, k, quote)) {
-            if (!gemma_string(p, &k, &key)) return NULL;
-        } else {
-            size_t colon = tool_find(p, k, ":");
-            if (colon == SIZE_MAX) return NULL;
-            key = tool_text(p, k, colon);
-            k = colon;
-        }
-        if (k >= p->in.len || p->in.data[k] != ':') return NULL;
-        k++;
+        if (!gemma_key(p, &k, &key)) return NULL;
         const struct json *v = gemma_value(p, &k, depth + 1);
         if (!v) return NULL;
         tool_put(p, all, key, v);
-        if (k < p->in.len && p->in.data[k] == ',') k++;
+        k = tool_ws(p, k);
+        if (k < p->in.len && p->in.data[k] == ',') k = tool_ws(p, k + 1);
     }
     if (k >= p->in.len) return NULL;
     *i = k + 1;
@@ -235,13 +246,14 @@ static const struct json *gemma_object(struct toolparse *p, size_t *i, int depth
 }
 
 static const struct json *gemma_list(struct toolparse *p, size_t *i, int depth) {
-    size_t k = *i + 1;
+    size_t k = tool_ws(p, *i + 1);
     struct json *all = json_new(&p->arena, JSON_ARR);
     while (k < p->in.len && p->in.data[k] != ']') {
         const struct json *v = gemma_value(p, &k, depth + 1);
         if (!v) return NULL;
         json_push(&p->arena, all, v);
-        if (k < p->in.len && p->in.data[k] == ',') k++;
+        k = tool_ws(p, k);
+        if (k < p->in.len && p->in.data[k] == ',') k = tool_ws(p, k + 1);
     }
     if (k >= p->in.len) return NULL;
     *i = k + 1;
@@ -253,6 +265,7 @@ static const struct json *gemma_value(struct toolparse *p, size_t *i, int depth)
     *i = tool_ws(p, *i);
     if (*i >= p->in.len || depth > TOOL_DEPTH) return NULL;
     if (tool_at(p, *i, quote)) return gemma_string(p, i, &text) ? tool_str(p, text) : NULL;
+    if (p->in.data[*i] == '"') return py_string(p, i);
     if (p->in.data[*i] == '{') return gemma_object(p, i, depth);
     if (p->in.data[*i] == '[') return gemma_list(p, i, depth);
     const struct json *w = word(p, i);
@@ -293,15 +306,12 @@ bool tool_cut_gemma(struct toolparse *p, size_t at, size_t *cut, struct buf *end
     *n_close = 1;
     buf_chr(end, '}');
     for (;;) {
-        if (tool_at(p, k, quote)) {
-            if (!gemma_string(p, &k, &key)) return true;
-        } else {
-            k = tool_find(p, k, ":");
-        }
-        if (k == SIZE_MAX || !tool_at(p, k, ":")) return true;
-        k++;
-        if (!gemma_value(p, &k, 1) || k >= p->in.len || !strchr(",}", p->in.data[k])) return true;
-        *cut = k;
+        k = tool_ws(p, k);
+        if (!gemma_key(p, &k, &key) || !gemma_value(p, &k, 1)) return true;
+        const size_t value = k;
+        k = tool_ws(p, k);
+        if (!tool_at(p, k, ",") && !tool_at(p, k, "}")) return true;
+        *cut = value;
         if (!tool_at(p, k, ",")) return true;
         k++;
     }

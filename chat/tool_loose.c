@@ -10,37 +10,50 @@
 #include "text/schema.h"
 
 /* What may be in such an object, and what its parts are. */
-static const char *const members[] = {"name", "arguments", "parameters", "id", "type"};
+static const char *const members[] = {"name", "arguments", "parameters", "id", "type", "function"};
 
 /* Returns the place after the opening fence at i; i: there is none. SIZE_MAX: one may come. */
 static size_t after_fence(const struct toolparse *p, size_t i) {
-    static const char *const fences[] = {"```json\n", "```JSON\n", "```\n", "```json\r\n"};
-    for (size_t k = 0; k < COUNT_OF(fences); k++) {
-        if (tool_at(p, i, fences[k])) return i + strlen(fences[k]);
-        if (i + tool_partial(p, i, fences[k]) >= p->in.len) return SIZE_MAX;
+    static const char *const words[] = {"```json",      "```JSON",          "```tool_call",
+                                        "```tool_code", "```function_call", "```"};
+    for (size_t k = 0; k < COUNT_OF(words); k++) {
+        if (i + tool_partial(p, i, words[k]) >= p->in.len) return SIZE_MAX;
+        if (!tool_at(p, i, words[k])) continue;
+        size_t end = i + strlen(words[k]);
+        while (end < p->in.len && tool_is_ws(p->in.data[end]) && p->in.data[end] != '\n') end++;
+        if (end >= p->in.len) return SIZE_MAX;
+        if (p->in.data[end] == '\n') return end + 1;
     }
     return i;
 }
 
 /* Returns the arguments of the call obj, when it has the form of one; else NULL. */
-static const struct json *arguments_of(const struct json *obj, const char **name) {
-    const struct json *args = NULL;
+static const struct json *arguments_of(struct toolparse *p, const struct json *obj,
+                                       const char **name) {
+    const struct json *args = NULL, *inner = json_get(obj, "function");
     *name = NULL;
     if (json_type(obj) != JSON_OBJ) return NULL;
+    if (inner && json_get(inner, "function")) return NULL;
+    if (inner && !json_get(obj, "name")) return arguments_of(p, inner, name);
     for (const struct json *m = json_first(obj); m; m = json_next(m)) {
         size_t k = 0;
         while (k < COUNT_OF(members) && strcmp(json_name(m), members[k]) != 0) k++;
-        if (k == COUNT_OF(members)) return NULL;
+        if (k >= COUNT_OF(members) - 1) return NULL;
         if (k == 0) *name = json_str(m);
         if (k == 1 || k == 2) args = m;
+    }
+    if (json_type(args) == JSON_STR) { /* JSON text, as APIs have it */
+        struct text t;
+        t.s = json_strn(args, &t.n);
+        args = tool_whole_json(p, t);
     }
     return *name && json_type(args) == JSON_OBJ ? args : NULL;
 }
 
 /* Tells whether obj is a call of a declared tool whose schema its arguments satisfy. */
-static bool is_valid(const struct toolparse *p, const struct json *obj) {
+static bool is_valid(struct toolparse *p, const struct json *obj) {
     const char *name;
-    const struct json *args = arguments_of(obj, &name), *f, *schema;
+    const struct json *args = arguments_of(p, obj, &name), *f, *schema;
     struct buf why = {0};
     struct err e;
     bool ok = false;
@@ -81,11 +94,13 @@ static bool may_begin(struct toolparse *p, size_t i) {
            memchr(p->in.data + i, '\\', end - i) != NULL;
 }
 
-/* Walks over the objects of a loose answer; add: adds their calls. */
-static enum tool_loose walk(struct toolparse *p, size_t i, bool add) {
-    const size_t body = after_fence(p, i);
-    const bool fenced = body != i;
+/* Walks over the objects at *at, in a fence or bare, and moves behind them; add: adds their calls.
+ * YES: these are calls. */
+static enum tool_loose walk_piece(struct toolparse *p, size_t *at, bool add) {
+    const size_t body = after_fence(p, *at);
+    const bool fenced = body != *at;
     bool any = false;
+    size_t i;
     if (body == SIZE_MAX) return LOOSE_MAYBE;
     for (i = tool_ws(p, body); i < p->in.len; i = tool_ws(p, i)) {
         size_t used;
@@ -112,11 +127,22 @@ static enum tool_loose walk(struct toolparse *p, size_t i, bool add) {
             return i + tool_partial(p, i, "```") < p->in.len ? LOOSE_NO : LOOSE_MAYBE;
         i += strlen("```");
     }
+    *at = i;
     if (!any) return i < p->in.len ? LOOSE_NO : LOOSE_MAYBE;
-    const size_t end = tool_skip_frames(p, i);
-    if (end >= p->in.len) return LOOSE_YES;
+    return LOOSE_YES;
+}
+
+/* Walks over the pieces of a loose answer, one fence after another; add: adds their calls. */
+static enum tool_loose walk(struct toolparse *p, size_t i, bool add) {
+    do {
+        const enum tool_loose l = walk_piece(p, &i, add);
+        if (l != LOOSE_YES) return l;
+        i = tool_skip_frames(p, i);
+        if (i >= p->in.len) return LOOSE_YES;
+        if (i + tool_partial(p, i, "```") >= p->in.len) return p->ended ? LOOSE_NO : LOOSE_MAYBE;
+    } while (tool_at(p, i, "```"));
     for (size_t k = 0; k < TOOL_ALL_FRAMES && !p->ended; k++)
-        if (tool_frame(p, k) && end + tool_partial(p, end, tool_frame(p, k)) >= p->in.len)
+        if (tool_frame(p, k) && i + tool_partial(p, i, tool_frame(p, k)) >= p->in.len)
             return LOOSE_MAYBE;
     return LOOSE_NO;
 }

@@ -260,8 +260,8 @@ static size_t probe(struct toolparse *p, size_t i, bool offered) {
 /* The texts around a message that are no content, of all families; those of one family are in
  * p->f->frame. */
 static const char *const ends[] = {
-    "<|im_end|>",    "<|eot_id|>", "<|end_of_text|>", "<|end|>",  "</s>", "<EOS>",     "<turn|>",
-    "<|endoftext|>", "<|eom_id|>", "<|return|>",      "<|call|>", "[e~[", "<seed:eos>"};
+    "<|im_end|>",    "<|eot_id|>", "<|end_of_text|>", "<|end|>",  "</s>", "<EOS>",      "<turn|>",
+    "<|endoftext|>", "<|eom_id|>", "<|return|>",      "<|call|>", "[e~[", "<seed:eos>", DS_END};
 _Static_assert(COUNT_OF(ends) + TOOL_FRAMES < TOOL_ALL_FRAMES, "frames");
 
 const char *tool_frame(const struct toolparse *p, size_t k) {
@@ -404,6 +404,7 @@ static struct parts split_reasoning(struct toolparse *p) {
     r.think_from = from;
     r.think_to = has_call ? call : close == SIZE_MAX ? p->in.len : close;
     r.content = has_call ? call : after;
+    if (has_call) r.think_to = drop_frames(p, from, call);
     if (close == SIZE_MAX && p->think == TOOL_THINK_NONE && !has_call)
         return (struct parts){0, 0, 0};
     if (close == SIZE_MAX || has_call) tool_problem(p, "the reasoning was not closed");

@@ -115,6 +115,10 @@ const char *toolparse_reasoning(struct toolparse *p, size_t *len) {
     const size_t close = tool_think_end(p, shown, &after), call = tool_marker(p, shown);
     if (close < end) end = close;
     if (call < end) end = call;
+    for (size_t k = 0; k < TOOL_FRAMES && p->f->frame[k]; k++) { /* a call may follow */
+        const size_t frame = tool_find(p, shown, p->f->frame[k]);
+        if (frame < end) end = frame;
+    }
     while (end > shown && tool_is_ws(p->in.data[end - 1])) end--;
     if (end > shown) p->n_reasoning = end - from;
     *len = p->n_reasoning;

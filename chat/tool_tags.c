@@ -60,7 +60,7 @@ size_t tool_value_end(struct toolparse *p, size_t i, struct text fn, size_t *nex
 
 static struct text unquoted(struct text t) {
     t = tool_strip(t);
-    if (t.n >= 2 && t.s[0] == '"' && t.s[t.n - 1] == '"') {
+    if (t.n >= 2 && (t.s[0] == '"' || t.s[0] == '\'') && t.s[t.n - 1] == t.s[0]) {
         t.s++;
         t.n -= 2;
     }
@@ -190,8 +190,9 @@ bool tool_parse_glm(struct toolparse *p, size_t *i) {
         v += strlen(t->val_open);
         size_t end = tool_value_end(p, v, name, &next);
         if (end == SIZE_MAX) return false;
-        const struct text key = tool_text(p, key_from, key_to);
-        tool_put(p, args, key, tool_typed(p, tool_schema(p, name, key), key, tool_text(p, v, end)));
+        const struct text key = tool_text(p, key_from, key_to), value = tool_text(p, v, end);
+        tool_put(p, args, key, tool_typed(p, tool_schema(p, name, key), key, value));
+        holds_tag(p, name, key, value, args);
         k = tool_ws(p, next);
     }
     if (!tool_at(p, k, t->fn_close)) return false;

@@ -8,6 +8,8 @@
 #include "core/mem.h"
 #include "tests/check.h"
 
+#include <stdio.h>
+
 static struct err e;
 static const char tools[] =
     "[{\"type\":\"function\",\"function\":{\"name\":\"edit\",\"parameters\":{\"type\":\"object\","
@@ -198,6 +200,20 @@ static void test_sections(void) {
               "<|tool_call_argument_begin|>{\"command\": \"a\"}<|tool_call_end|>\n"
               "<|tool_call_section_end|><|im_end|>",
               RESULT("", "", BASH("a"), ""));
+    every_cut("kimi", TOOL_THINK_OPEN, true, "hm" KIMI("s", "0", "a"),
+              RESULT("", "hm", BASH("a"), "\"the reasoning was not closed\""));
+#define DS(x) "<\xef\xbd\x9c" x "\xef\xbd\x9c>"
+#define LOW "\xe2\x96\x81"
+#define V3(a, b)                                                                                   \
+    DS("tool" LOW "calls" LOW "begin")                                                             \
+    DS("tool" LOW "call" LOW "begin")                                                              \
+    "function" DS("tool" LOW "sep") "bash\n" a                                                     \
+                                    "{\"command\": \"a\"}" b DS("tool" LOW "call" LOW "end")       \
+                                        DS("tool" LOW "calls" LOW "end")                           \
+                                            DS("end" LOW "of" LOW "sentence")
+    every_cut("deepseek-v31", TOOL_THINK_NONE, true, V3("```json\n", "\n```"),
+              RESULT("", "", BASH("a"), ""));
+    every_cut("deepseek-v31", TOOL_THINK_NONE, true, V3("", ""), RESULT("", "", BASH("a"), ""));
 }
 
 /* Several calls in one tag. */
@@ -269,6 +285,32 @@ static void test_values(void) {
     };
     for (size_t i = 0; i < COUNT_OF(texts); i++)
         every_cut(texts[i][0], TOOL_THINK_NONE, true, texts[i][1], RESULT("", "", EDIT, ""));
+    static const char *const blanks[] = {
+        "{path: <|\"|>a.py<|\"|>, old: <|\"|>x<|\"|>}",
+        "{\n  path: <|\"|>a.py<|\"|>,\n  old: <|\"|>x<|\"|>\n}",
+        "{ <|\"|>path<|\"|> : <|\"|>a.py<|\"|> , old:<|\"|>x<|\"|> }",
+        "{\"path\": \"a.py\", \"old\": \"x\"}",
+    };
+    for (size_t i = 0; i < COUNT_OF(blanks); i++) {
+        char text[200];
+        snprintf(text, sizeof text, "<|tool_call>call:edit%s<tool_call|><|tool_response>",
+                 blanks[i]);
+        every_cut("gemma4", TOOL_THINK_NONE, true, text, RESULT("", "", EDIT, ""));
+    }
+    every_cut("minimax-invoke", TOOL_THINK_NONE, true, /* other quotes */
+              "<minimax:tool_call><invoke name='edit'><parameter name='path'>a.py</parameter>"
+              "<parameter name='old'>x</parameter></invoke></minimax:tool_call>",
+              RESULT("", "", EDIT, ""));
+    every_cut("glm-argkv", TOOL_THINK_NONE, true, /* not closed */
+              "<tool_call>edit<arg_key>path</arg_key><arg_value>a.py<arg_key>old</arg_key>"
+              "<arg_value>x</arg_value></tool_call>",
+              RESULT("", "",
+                     "{\"name\": \"edit\", \"arguments\": {\"path\": "
+                     "\"a.py<arg_key>old</arg_key><arg_value>x\"}}",
+                     "\"the value of 'path' holds the tag of 'old': it may not be closed\""));
+    every_cut("mistral-array", TOOL_THINK_NONE, true,
+              "[TOOL_CALLS] [{\"name\": \"bash\", \"arguments\": {\"command\": \"[ARGS]\"}}]</s>",
+              RESULT("", "", BASH("[ARGS]"), ""));
     every_cut("qwen-xml", TOOL_THINK_NONE, true, /* the last value swallows no call */
               "<tool_call>\n<function=bash>\n<parameter=command>\na</parameter>\n</function>\n"
               "</tool_call>\n<tool_call>\n<function=bash>\n<parameter=command>\nb\n</parameter>\n"
@@ -300,6 +342,10 @@ static void test_loose(void) {
         "{\"name\": \"bash\", \"parameters\": {\"command\": \"a\"}}",
         "{\"arguments\": {\"command\": \"a\"}, \"name\": \"bash\"}",
         "```json\n[" A "]\n```\n",
+        "```tool_call\n" A "\n```",
+        "```json \r\n" A "\n```",
+        "{\"name\": \"bash\", \"arguments\": \"{\\\"command\\\": \\\"a\\\"}\"}",
+        "{\"type\": \"function\", \"function\": " A "}",
     };
     static const char *const no[] = {
         "{\"name\": \"nope\", \"arguments\": {\"command\": \"a\"}}",
@@ -308,6 +354,9 @@ static void test_loose(void) {
         "{\"name\": \"bash\", \"arguments\": {\"command\": \"a\", \"x\": 1}}",
         "{\"name\": \"bash\", \"arguments\": {\"command\": \"a\"}, \"why\": 1}",
         "{\"name\": \"bash\"}",
+        "{\"name\": \"bash\", \"arguments\": \"ls\"}",
+        "{\"function\": {\"function\": " A "}}",
+        "```json\n" A "\n```\nor\n```json\n" A "\n```",
         "{\"name\": \"bash\", \"arguments\": {\"command\": \"a\"",
         A " is the call",
         "Call: " A,
@@ -332,6 +381,8 @@ static void test_loose(void) {
         }
         every_cut(fmts[f], TOOL_THINK_NONE, false, "```json\n{\"name\": \"bash\"}\n```",
                   RESULT("```json\\n{\\\"name\\\": \\\"bash\\\"}\\n```", "", "", ""));
+        every_cut(fmts[f], TOOL_THINK_NONE, true, "```json\n" A "\n```\n\n```json\n" A "\n```\n",
+                  LOOSE(BASH("a") ", " BASH("a"), "2"));
         every_cut(fmts[f], TOOL_THINK_NONE, true, A "\n" A, LOOSE(BASH("a") ", " BASH("a"), "2"));
     }
     every_cut("hermes-json", TOOL_THINK_OPEN, true, "why\n</think>\n\n```json\n" A "\n```",

@@ -1,0 +1,354 @@
+# SPDX-License-Identifier: MIT
+"""Calls of tools in answers: the syntax that a template asks for, found by what it does; answers that are written loosely; markers that
+must not leak. What is right is what the family's documented format says; a rendered call comes from jinja2."""
+import json
+import os
+import pathlib
+
+from published import ROOT, hone, trial
+
+
+def tool(name, required=(), **kinds):
+    props = {k: v if isinstance(v, dict) else {"type": v} for k, v in kinds.items()}
+    return {"type": "function", "function": {"name": name, "description": "d", "parameters": {"type": "object", "properties": props, "required": list(required)}}}
+
+
+TOOLS = [
+    tool("bash", ["command"], command="string"),
+    tool("edit", ["path"], path="string", old="string", new="string", n="integer"),
+    tool("mix", s="string", n="integer", x="number", b="boolean", l="array", o="object", u={"type": ["string", "null"]}, a={}),
+    tool("now"),
+]
+
+
+def read(scratch, template, text, *args, tools=TOOLS):
+    t, f = pathlib.Path(scratch, "t.jinja"), pathlib.Path(scratch, "tools.json")
+    t.write_text(template)
+    f.write_text(json.dumps(tools))
+    return hone("template", "parse", t, "--tools", f, *args, data=text.encode())
+
+
+def bash(x, name="bash"):
+    return name, {"command": x}
+
+
+EMPTY = "{% for m in messages %}{{ m.content }}{% endfor %}"
+
+
+def answer(name, fmt, text, calls=(), content="", reasoning="", problems=False, think="none", more=(), loose=0):
+    """A trial: text, read in the syntax fmt, gives these. problems: whether some are told; None: either."""
+
+    @trial("calls", fmt + ": " + name)
+    def run(scratch):
+        p = read(scratch, EMPTY, text, "--format", fmt, "--think", think, *more)
+        if p.crashed:
+            return "crashed", p.err[-300:]
+        if p.rc:
+            return "wrong reason", p.err
+        j = json.loads(p.out)
+        want = [{"name": n, "arguments": a} for n, a in calls]
+        same = json.dumps(j["tool_calls"], sort_keys=True) == json.dumps(want, sort_keys=True)
+        same = same and j["content"] == content and j["reasoning"] == reasoning and j.get("loose", 0) == loose
+        return "right" if same and problems in (None, bool(j["problems"])) else "wrong", p.out.strip()
+
+    if os.environ.get("TEXTS"):  # for a check of streams
+        with open(os.environ["TEXTS"], "a") as f:
+            f.write(json.dumps({"format": fmt, "think": think, "text": text, "tools": TOOLS}) + "\n")
+
+
+# ---- Qwen XML ----
+def qwen(*values, fn="edit", open="<tool_call>\n", close="\n</tool_call>"):
+    return open + f"<function={fn}>\n" + "".join(f"<parameter={k}>\n{v}\n</parameter>\n" for k, v in values) + "</function>" + close
+
+
+for label, v in {
+    "closing tag in text": "a </parameter> b",
+    "closing tag on a line of its own": "a\n</parameter>\nb",
+    "XML": "<a href=\"x\">\n  <b>1 &lt; 2</b>\n</a>",
+    "function text": "def f():\n    return '</function>'",
+    "call text": "write <tool_call> and </tool_call> literally",
+    "blank lines": "\n\nx\n\n",
+    "spaces": "   x\t ",
+    "unicode": "naïve — 東京 \u2028 \U0001f600 e\u0301",
+    "number": "007",
+    "JSON text": '{"a": [1, 2]}',
+    "word": "null",
+    "empty": "",
+    "windows": "a\r\nb\r\n",
+    "think text": "a </think> b <think> c",
+}.items():
+    answer("value " + label, "qwen-xml", qwen(("path", v), ("old", "x")), [("edit", {"path": v, "old": "x"})])
+answer("types", "qwen-xml", qwen(("s", "1"), ("n", "-3"), ("x", "1e3"), ("b", "true"), ("l", "[1, \"a\"]"), ("o", '{"k": {"k": null}}'), fn="mix"),
+       [("mix", {"s": "1", "n": -3, "x": 1e3, "b": True, "l": [1, "a"], "o": {"k": {"k": None}}})], problems=None)
+answer("Python words", "qwen-xml", qwen(("b", "True"), fn="mix"), [("mix", {"b": True})])
+answer("no parameters", "qwen-xml", "<tool_call>\n<function=now>\n</function>\n</tool_call>", [("now", {})])
+answer("prose before", "qwen-xml", "I look.\n\n" + qwen(("command", "ls"), fn="bash"), [bash("ls")], "I look.")
+answer("prose between", "qwen-xml", qwen(("command", "a"), fn="bash") + "\nthen\n" + qwen(("command", "b"), fn="bash"), [bash("a"), bash("b")], "then")
+answer("no opening tag", "qwen-xml", "Hm.\n" + qwen(("command", "a"), fn="bash", open=""), [bash("a")], "Hm.")
+answer("no closing tag", "qwen-xml", qwen(("command", "a"), fn="bash", close=""), [bash("a")], problems=None)
+answer("cut off", "qwen-xml", "<tool_call>\n<function=bash>\n<parameter=command>\nrm -r", [], "<tool_call>\n<function=bash>\n<parameter=command>\nrm -r", problems=True)
+answer("tag of code inline", "qwen-xml", "Write `<tool_call>` to call.", [], "Write `<tool_call>` to call.", problems=None)
+answer("no end of the parameter", "qwen-xml", "<tool_call>\n<function=bash>\n<parameter=command>\nls\n</function>\n</tool_call>", [bash("ls")], problems=True)
+answer("no end of the function", "qwen-xml", "<tool_call>\n<function=bash>\n<parameter=command>\nls\n</parameter>\n</tool_call>", [bash("ls")], problems=None)
+answer("call in open reasoning", "qwen-xml", "hm\n" + qwen(("command", "a"), fn="bash"), [bash("a")], reasoning="hm", think="open", problems=None)
+answer("indented", "qwen-xml", "<tool_call>\n  <function=bash>\n    <parameter=command>\nls\n    </parameter>\n  </function>\n</tool_call>", [bash("ls\n    ")])  # a value is what stands between one line break on each side
+answer("end of turn", "qwen-xml", qwen(("command", "a"), fn="bash") + "<|im_end|>\n", [bash("a")])
+
+# ---- calls as JSON in tags ----
+A, B = '{"name": "bash", "arguments": {"command": "a"}}', '{"name": "bash", "arguments": {"command": "b"}}'
+H = "<tool_call>\n%s\n</tool_call>"
+answer("two in a tag", "hermes-json", H % (A + "\n" + B), [bash("a"), bash("b")])
+answer("three in a list", "hermes-json", H % f"[{A}, {B}, {A}]", [bash("a"), bash("b"), bash("a")])
+answer("arguments as text", "hermes-json", H % json.dumps({"name": "bash", "arguments": '{"command": "a"}'}), [bash("a")])
+answer("parameters", "hermes-json", H % A.replace("arguments", "parameters"), [bash("a")])
+answer("function around", "hermes-json", H % f'{{"type": "function", "function": {A}}}', [bash("a")])
+answer("tags in the value", "hermes-json", H % json.dumps({"name": "bash", "arguments": {"command": "echo '</tool_call>' <tool_call> </think>"}}), [bash("echo '</tool_call>' <tool_call> </think>")])
+answer("braces in the value", "hermes-json", H % json.dumps({"name": "bash", "arguments": {"command": 'f(){ echo "}}"; }'}}), [bash('f(){ echo "}}"; }')])
+answer("no closing tag", "hermes-json", "<tool_call>\n" + A, [bash("a")], problems=None)
+answer("not JSON", "hermes-json", H % "{name: bash}", [], H % "{name: bash}", problems=True)
+answer("one brace too many", "hermes-json", H % (A + "}"), [bash("a")], problems=True)
+answer("one brace too few", "hermes-json", H % A[:-1], [], H % A[:-1], problems=True)
+answer("raw newline in the value", "hermes-json", H % A.replace('"a"', '"a\nb"'), [], H % A.replace('"a"', '"a\nb"'), problems=True)
+answer("fence in the tag", "hermes-json", H % f"```json\n{A}\n```", [bash("a")], problems=None)
+answer("no arguments", "hermes-json", H % '{"name": "now"}', [("now", {})], problems=None)
+answer("null arguments", "hermes-json", H % '{"name": "now", "arguments": null}', [("now", {})], problems=None)
+answer("prose after", "hermes-json", H % A + "\nWaiting.", [bash("a")], "Waiting.")
+
+# ---- loose ----
+for label, text, n in (
+    ("bare", A, 1),
+    ("fence", f"```json\n{A}\n```", 1),
+    ("fence of no language", f"```\n{A}\n```", 1),
+    ("fence tool_call", f"```tool_call\n{A}\n```", 1),
+    ("fence with a blank", f"```json \n{A}\n```\n\n", 1),
+    ("tilde fence", f"~~~json\n{A}\n~~~", 1),
+    ("parameters", A.replace("arguments", "parameters"), 1),
+    ("arguments as text", json.dumps({"name": "bash", "arguments": '{"command": "a"}'}), 1),
+    ("function around", f'{{"type": "function", "function": {A}}}', 1),
+    ("two fences", f"```json\n{A}\n```\n\n```json\n{A}\n```", 2),
+    ("three in a list", f"[{A},\n{A},\n{A}]", 3),
+    ("end of turn", A + "<|im_end|>", 1),
+    ("behind reasoning", f"<think>\n\n</think>\n\n{A}", 1),
+):
+    answer("loose " + label, "qwen-xml", text, [bash("a")] * n, loose=n, think="auto")
+    answer("strict " + label, "qwen-xml", text, [], text.replace("<|im_end|>", "").replace("<think>\n\n</think>\n\n", "").strip("\n"), more=["--strict-calls"], think="auto")
+answer("loose nested braces", "hermes-json", '{"name": "mix", "arguments": {"o": {"k": {"k": "}"}}, "l": [{"a": "{"}]}}', [("mix", {"o": {"k": {"k": "}"}}, "l": [{"a": "{"}]})], loose=1)
+answer("loose no arguments", "hermes-json", '{"name": "now", "arguments": {}}', [("now", {})], loose=1)
+for label, text in {
+    "undeclared": A.replace("bash", "rm"),
+    "wrong type": '{"name": "edit", "arguments": {"path": "a", "n": "1"}}',
+    "member missing": '{"name": "edit", "arguments": {"old": "a"}}',
+    "undeclared member": '{"name": "bash", "arguments": {"command": "a", "zz": 1}}',
+    "prose before": "Here:\n" + A,
+    "prose after": A + "\nThat is it.",
+    "one of two undeclared": A + "\n" + A.replace("bash", "rm"),
+    "other object": '{"name": "Ann", "age": 3}',
+    "schema of a tool": json.dumps(TOOLS[0]),
+    "text with half JSON": '{"name": "bash", "arguments": {"command": "a"',
+}.items():
+    answer("not loose " + label, "qwen-xml", text, [], text)
+
+# ---- gpt-oss ----
+S, LS = "<|start|>assistant", '<|message|>{"command": "ls"}<|call|>'
+for ch in ("analysis", "commentary", "final"):
+    for form in (f"<|channel|>{ch} to=functions.bash <|constrain|>json", f" to=functions.bash<|channel|>{ch} code", f"<|channel|>{ch} to=functions.bash<|constrain|>json", f"<|channel|>{ch} json to=functions.bash"):
+        answer(form, "harmony", "<|channel|>analysis<|message|>Why.<|end|>" + S + form + LS, [bash("ls")], reasoning="Why.")
+answer("preamble, two calls", "harmony", f"<|channel|>commentary<|message|>I list.<|end|>{S}<|channel|>commentary to=functions.bash json{LS}{S}<|channel|>commentary to=functions.bash json{LS}", [bash("ls")] * 2, "I list.")
+answer("not JSON", "harmony", "<|channel|>commentary to=functions.bash json<|message|>ls -l<|call|>", [], "ls -l", problems=True)
+answer("no arguments", "harmony", "<|channel|>commentary to=functions.now json<|message|>{}<|call|>", [("now", {})])
+answer("empty message", "harmony", "<|channel|>analysis<|message|><|end|>" + S + "<|channel|>final<|message|>Hi<|return|>", [], "Hi")
+answer("to= in text", "harmony", "<|channel|>final<|message|>Set to=functions.bash here.<|return|>", [], "Set to=functions.bash here.", problems=None)
+answer("recipient without functions", "harmony", S + " to=bash<|channel|>commentary <|constrain|>json" + LS, [bash("ls")])
+
+# ---- Gemma 4 ----
+Q = '<|"|>'
+G = lambda s: "<|tool_call>call:" + s + "<tool_call|>"
+answer("string", "gemma4", G(f"bash{{command:{Q}ls {{}},[a]:b{Q}}}") + "<turn|>", [bash("ls {},[a]:b")])
+answer("blanks", "gemma4", G(f"edit{{path: {Q}a{Q}, n: 3}}"), [("edit", {"path": "a", "n": 3})])
+answer("newlines", "gemma4", G(f"edit{{\n  path: {Q}a{Q},\n  n: 3\n}}"), [("edit", {"path": "a", "n": 3})])
+answer("JSON quotes", "gemma4", G('bash{command:"ls"}'), [bash("ls")], problems=None)
+answer("quoted keys", "gemma4", G(f"bash{{{Q}command{Q}:{Q}ls{Q}}}"), [bash("ls")])
+answer("nested", "gemma4", G(f"mix{{b:true,l:[1,{Q}a{Q},{{k:null}}],o:{{k:{{k:-2.5}}}}}}"), [("mix", {"b": True, "l": [1, "a", {"k": None}], "o": {"k": {"k": -2.5}}})])
+answer("two", "gemma4", G(f"bash{{command:{Q}a{Q}}}") + G(f"bash{{command:{Q}b{Q}}}"), [bash("a"), bash("b")])
+answer("no arguments", "gemma4", G("now{}") + "<|tool_response>", [("now", {})])
+answer("thought and call", "gemma4", f"<|channel>thought\nHm.\n<channel|>" + G(f"bash{{command:{Q}a{Q}}}"), [bash("a")], reasoning="Hm.")
+answer("empty thought", "gemma4", "<|channel>thought\n<channel|>Hi<turn|>", [], "Hi")
+answer("newline in text", "gemma4", G(f"bash{{command:{Q}a\nb \"c\" 'd' \\{Q}}}"), [bash("a\nb \"c\" 'd' \\")])
+answer("cut off", "gemma4", f"<|tool_call>call:bash{{command:{Q}a", [], f"<|tool_call>call:bash{{command:{Q}a", problems=True)
+
+# ---- Cohere ----
+C = lambda s: f"<|START_ACTION|>{s}<|END_ACTION|>"
+ONE = '[{"tool_call_id": "0", "tool_name": "bash", "parameters": {"command": "a"}}]'
+answer("thought", "command-r-list", "<|START_THINKING|>Hm.<|END_THINKING|>" + C(ONE) + "<|END_OF_TURN_TOKEN|>", [bash("a")], reasoning="Hm.")
+answer("lines", "command-r-list", C("[\n    " + ONE[1:-1] + ",\n    " + ONE[1:-1] + "\n]"), [bash("a")] * 2)
+answer("response", "command-r-list", "<|START_THINKING|>Hm.<|END_THINKING|><|START_RESPONSE|>Hi<|END_RESPONSE|>", [], "Hi", "Hm.")
+answer("text", "command-r-list", "<|START_TEXT|>Hi<|END_TEXT|><|END_OF_TURN_TOKEN|>", [], "Hi")
+answer("object", "command-r-list", C(ONE[1:-1]), [bash("a")], problems=None)
+
+# ---- Kimi ----
+K = lambda n, x, w="functions.": f'<|tool_call_begin|>{w}{n}<|tool_call_argument_begin|>{x}<|tool_call_end|>'
+for s in ("s", ""):
+    answer(f"section{s}", "kimi", f"Hm.<|tool_call{s}_section_begin|>" + K("bash:0", '{"command": "a"}') + K("bash:1", '{"command": "b"}') + f"<|tool_call{s}_section_end|><|im_end|>", [bash("a"), bash("b")], "Hm.")
+answer("lines", "kimi", "<|tool_calls_section_begin|>\n" + K(" bash:0 ", '\n{"command": "a"}\n', "functions.").replace("functions. ", " functions.") + "\n<|tool_calls_section_end|>", [bash("a")])
+answer("no section", "kimi", K("bash:0", '{"command": "a"}'), [bash("a")])
+answer("no prefix", "kimi", "<|tool_calls_section_begin|>" + K("bash:0", '{"command": "a"}', "") + "<|tool_calls_section_end|>", [bash("a")])
+answer("call in open reasoning", "kimi", "hm<|tool_calls_section_begin|>" + K("bash:0", '{"command": "a"}') + "<|tool_calls_section_end|>", [bash("a")], reasoning="hm", think="open", problems=None)
+answer("text behind", "kimi", "<|tool_calls_section_begin|>" + K("bash:0", '{"command": "a"}') + "<|tool_calls_section_end|>Wait.", [bash("a")], "Wait.")
+answer("token in the value", "kimi", K("bash:0", '{"command": "<|tool_call_end|>"}'), [bash("<|tool_call_end|>")])
+answer("not JSON", "kimi", "<|tool_calls_section_begin|>" + K("bash:0", "ls") + "<|tool_calls_section_end|>", [], K("bash:0", "ls"), problems=True)
+
+# ---- MiniMax, GLM, Seed, DeepSeek, Mistral, Llama, Python ----
+M = lambda s: f"<minimax:tool_call>\n{s}\n</minimax:tool_call>"
+inv = lambda fn, **a: f'<invoke name="{fn}">\n' + "".join(f'<parameter name="{k}">{v}</parameter>\n' for k, v in a.items()) + "</invoke>"
+answer("two", "minimax-invoke", "Hm.\n" + M(inv("bash", command="a") + "\n" + inv("edit", path="x\ny", n="3")) + "[e~[", [bash("a"), ("edit", {"path": "x\ny", "n": 3})], "Hm.")
+answer("single quotes", "minimax-invoke", M("<invoke name='bash'>\n<parameter name='command'>a</parameter>\n</invoke>"), [bash("a")], problems=None)
+answer("closing tag in text", "minimax-invoke", M(inv("bash", command="a </parameter> b </invoke> c")), [bash("a </parameter> b </invoke> c")], problems=None)
+g = lambda n, *a: f"<tool_call>{n}\n" + "".join(f"<arg_key>{k}</arg_key>\n<arg_value>{v}</arg_value>\n" for k, v in a) + "</tool_call>"
+answer("two", "glm-argkv", g("bash", ("command", "a")) + "\n" + g("edit", ("path", " a\nb "), ("n", "4")), [bash("a"), ("edit", {"path": " a\nb ", "n": 4})])
+answer("no breaks", "glm-argkv", g("bash", ("command", "a<b>")).replace("\n", ""), [bash("a<b>")])
+answer("no arguments", "glm-argkv", "<tool_call>now</tool_call>", [("now", {})])
+answer("nested", "glm-argkv", g("mix", ("o", '{"a": [1]}'), ("u", "null"), ("s", "null")), [("mix", {"o": {"a": [1]}, "u": None, "s": "null"})])
+answer("no end of value", "glm-argkv", "<tool_call>edit\n<arg_key>path</arg_key>\n<arg_value>a\n<arg_key>n</arg_key>\n<arg_value>1</arg_value>\n</tool_call>", [("edit", {"path": "a\n<arg_key>n</arg_key>\n<arg_value>1"})], problems=True)
+answer("no end of last value", "glm-argkv", "<tool_call>bash\n<arg_key>command</arg_key>\n<arg_value>ls\n</tool_call>", [bash("ls")], problems=True)
+answer("thought", "seed-xml", "<seed:think>Hm.</seed:think><seed:tool_call>\n<function=bash>\n<parameter=command>a\nb</parameter>\n</function>\n</seed:tool_call><seed:eos>", [bash("a\nb")], reasoning="Hm.", think="auto")
+answer("closing tag in text", "seed-xml", "<seed:tool_call>\n<function=bash>\n<parameter=command>a</parameter>b</parameter>\n</function>\n</seed:tool_call>", [bash("a</parameter>b")], problems=None)
+D = "｜DSML｜"
+d = lambda w, *a, fn="edit": f'<{D}{w}>\n<{D}invoke name="{fn}">\n' + "".join(f'<{D}parameter name="{k}" string="{s}">{v}</{D}parameter>\n' for k, s, v in a) + f"</{D}invoke>\n</{D}{w}>"
+for f, w in (("dsml", "function_calls"), ("dsml-v4", "tool_calls")):
+    answer("flags", f, "Hm.\n\n" + d(w, ("path", "true", "12"), ("n", "false", "12")) + "<｜end▁of▁sentence｜>", [("edit", {"path": "12", "n": 12})], "Hm.")
+    answer("odd text", f, d(w, ("path", "true", '\n{"a"}\n<b> '), ("n", "false", "-1")), [("edit", {"path": '\n{"a"}\n<b> ', "n": -1})])
+    answer("no end", f, d(w, ("path", "true", "a")).rsplit("\n", 1)[0], [("edit", {"path": "a"})], problems=None)
+DC, DE, DSEP, DCS, DCE = "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>", "<｜tool▁sep｜>", "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"
+EOS = "<｜end▁of▁sentence｜>"
+answer("two", "deepseek-v31", f'Hm.{DCS}{DC}bash{DSEP}{{"command": "a"}}{DE}{DC}bash{DSEP}{{"command": "b"}}{DE}{DCE}{EOS}', [bash("a"), bash("b")], "Hm.")
+answer("V3 fences", "deepseek-v31", f'{DCS}{DC}function{DSEP}bash\n```json\n{{"command": "a"}}\n```{DE}\n{DC}function{DSEP}bash\n```json\n{{"command": "b"}}\n```{DE}{DCE}{EOS}', [bash("a"), bash("b")])
+answer("V3 without fence", "deepseek-v31", f'{DCS}{DC}function{DSEP}bash\n{{"command": "a"}}{DE}{DCE}', [bash("a")], problems=None)
+answer("no section", "deepseek-v31", f'{DC}bash{DSEP}{{"command": "a"}}{DE}', [bash("a")])
+answer("text between", "deepseek-v31", f'{DCS}\n{DC}bash{DSEP}\n{{"command": "a"}}\n{DE}\n{DCE}\nWait.', [bash("a")], "Wait.")
+answer("end of turn only", "deepseek-v31", "Hi" + EOS, [], "Hi")
+answer("ids", "mistral-args", '[TOOL_CALLS]bash[CALL_ID]abcdefghi[ARGS]{"command": "a"}[TOOL_CALLS]bash[CALL_ID]abcdefghj[ARGS]{"command": "b"}</s>', [bash("a"), bash("b")])
+answer("thought", "mistral-args", '[THINK]Hm.[/THINK]So.[TOOL_CALLS]bash[ARGS]{"command": "[ARGS] [TOOL_CALLS]"}</s>', [bash("[ARGS] [TOOL_CALLS]")], "So.", "Hm.")
+answer("old form", "mistral-args", f"[TOOL_CALLS][{A}, {B}]</s>", [bash("a"), bash("b")])
+answer("old form with a marker inside", "mistral-array", "[TOOL_CALLS][" + A.replace('"a"', '"[ARGS]"') + "]</s>", [bash("[ARGS]")])
+answer("blank", "mistral-array", f"[TOOL_CALLS] [{A}]", [bash("a")])
+answer("object", "mistral-array", f"[TOOL_CALLS]{A}</s>", [bash("a")], problems=None)
+answer("end", "llama-json", A.replace("arguments", "parameters") + "<|eom_id|>", [bash("a")])
+answer("tag", "llama-json", "<|python_tag|>" + A.replace("arguments", "parameters") + "<|eom_id|>", [bash("a")])
+answer("built in", "llama-json", '<|python_tag|>bash.call(command="a")<|eom_id|>', [bash("a")])
+P = lambda s: f"<|tool_call_start|>{s}<|tool_call_end|>"
+answer("two", "python-list", "Hm." + P("[bash(command='it\\'s'), edit(path=\"a\", n=-3)]") + "<|im_end|>", [bash("it's"), ("edit", {"path": "a", "n": -3})], "Hm.")
+answer("lines", "python-list", P("[\n  bash(\n    command = 'a',\n  ),\n]"), [bash("a")])
+answer("nested", "python-list", P("[mix(o={'a': [True, None, 1.5]}, l=[(1, 2)], b=False)]"), [("mix", {"o": {"a": [True, None, 1.5]}, "l": [[1, 2]], "b": False})])
+answer("JSON words", "python-list", P('[mix(o={"a": true, "b": null}, b=false)]'), [("mix", {"o": {"a": True, "b": None}, "b": False})])
+answer("JSON list", "python-list", P(f"[{A}]"), [bash("a")], problems=None)
+answer("no arguments", "python-list", P("[now()]"), [("now", {})])
+answer("triple quotes", "python-list", P('[bash(command="""a\n"b"\n""")]'), [bash('a\n"b"\n')], problems=None)
+
+# ---- the syntax, found by what the template does; a call rendered by jinja2 is read back ----
+HEAD = "{%- if tools %}[TOOLS]{% for t in tools %}{{ t | tojson }}{% endfor %}[/TOOLS]{% endif %}{% for m in messages %}{%- if m.role == 'assistant' %}"
+TAIL = "{%- else %}<|{{ m.role }}|>\n{{ m.content }}<|end|>\n{% endif %}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+EACH = "{{ m.content or '' }}{% for c in m.tool_calls or [] %}{% set f = c.function %}%s{% endfor %}"
+J = "{{ f.arguments | tojson }}"
+items = lambda x: "{% for k, v in f.arguments.items() %}" + x + "{% endfor %}"
+V = "{{ v if v is string else v | tojson }}"
+part = lambda a, b: "{{ '" + a + "' ~ '" + b + "' }}"  # markers that are in no one place of the template's text
+PY = "{% set q = namespace(a=[]) %}{% for k, v in f.arguments.items() %}{{ k }}={{ v | tojson }}{{ ', ' if not loop.last }}{% endfor %}"
+BODIES = {
+    "qwen-xml": "\n" + part("<tool", "_call>") + "\n" + part("<func", "tion=") + "{{ f.name }}>\n" + items("<parameter={{ k }}>\n" + V + "\n</parameter>\n") + "</function>\n</tool_call>",
+    "seed-xml": part("<seed:", "tool_call>") + "\n<function={{ f.name }}>\n" + items("<parameter={{ k }}>" + V + "</parameter>\n") + "</function>\n</seed:tool_call>",
+    "hermes-json": "\n" + part("<tool", "_call>") + '\n{"name": "{{ f.name }}", "arguments": ' + J + "}\n</tool_call>",
+    "glm-argkv": "\n" + part("<tool", "_call>") + "{{ f.name }}\n" + items("<arg_" + "{{ 'key' }}>{{ k }}</arg_key>\n<arg_value>" + V + "</arg_value>\n") + "</tool_call>",
+    "minimax-invoke": "\n<minimax:" + "{{ 'tool_call' }}>\n<invoke name=\"{{ f.name }}\">\n" + items('<parameter name="{{ k }}">' + V + "</parameter>\n") + "</invoke>\n</minimax:tool_call>",
+    "kimi": part("<|tool_calls_", "section_begin|>") + "<|tool_call_begin|>functions.{{ f.name }}:{{ loop.index0 }}<|tool_call_argument_begin|>" + J + "<|tool_call_end|><|tool_calls_section_end|>",
+    "deepseek-v31": DCS + DC + "{{ f.name }}" + DSEP + J + DE + DCE,
+    "dsml": f"\n<{D}function_calls>\n<{D}invoke name=\"{{{{ f.name }}}}\">\n" + items(f'<{D}parameter name="{{{{ k }}}}" string="{{{{ \'true\' if v is string else \'false\' }}}}">' + V + f"</{D}parameter>\n") + f"</{D}invoke>\n</{D}function_calls>",
+    "dsml-v4": f"\n<{D}tool_calls>\n<{D}invoke name=\"{{{{ f.name }}}}\">\n" + items(f'<{D}parameter name="{{{{ k }}}}" string="{{{{ \'true\' if v is string else \'false\' }}}}">' + V + f"</{D}parameter>\n") + f"</{D}invoke>\n</{D}tool_calls>",
+    "harmony": S + " to=functions.{{ f.name }}<|channel|>commentary json<|message|>" + J + "<|call|>",
+    "mistral-args": part("[TOOL_", "CALLS]") + "{{ f.name }}[ARGS]" + J,
+    "mistral-array": part("[TOOL_", "CALLS]") + '[{"name": "{{ f.name }}", "arguments": ' + J + ', "id": "{{ c.id }}"}]',
+    "apertus-list": '<|tools_prefix|>[{"{{ f.name }}": ' + J + "}]<|tools_suffix|>",
+    "nemotron-list": '<TOOLCALL>[{"name": "{{ f.name }}", "arguments": ' + J + "}]</TOOLCALL>",
+    "apriel-list": '<tool_calls>[{"name": "{{ f.name }}", "arguments": ' + J + "}]</tool_calls>",
+    "firefunction-list": ' functools[{"name": "{{ f.name }}", "arguments": ' + J + "}]",
+    "command-r-list": '<|START_ACTION|>[\n    {"tool_call_id": "0", "tool_name": "{{ f.name }}", "parameters": ' + J + "}\n]<|END_ACTION|>",
+    "command-r-action": '\nAction:\n```json\n[\n    {\n        "tool_name": "{{ f.name }}",\n        "parameters": ' + J + "\n    }\n]```",
+    "granite-list": '<|tool_call|>[{"name": "{{ f.name }}", "arguments": ' + J + "}]",
+    "functionary-v31": "<function={{ f.name }}>" + J + "</function>",
+    "functionary-v32": ">>>{{ f.name }}\n" + J,
+    "python-list": part("<|tool_call_", "start|>") + "[{{ f.name }}(" + PY + ")]<|tool_call_end|>",
+    "solar": "<|tool_call:begin|>{{ c.id }}<|tool_call:name|>{{ f.name }}<|tool_call:args|>" + J + "<|tool_call:end|>",
+    "llama-json": '{"name": "{{ f.name }}", "parameters": ' + J + "}",
+    "gigachat-31": '<|function_call|>{"name": "{{ f.name }}", "arguments": ' + J + "}",
+}
+VALUES = [bash("ls -l\n  | wc"), ("edit", {"path": "a/ü.py", "old": '"q" \\ \'s\' {x} <b>', "n": -7}), ("mix", {"b": True, "l": [1, "a", None], "o": {"k": {"j": 1.5}}})]
+
+
+def environment():
+    from jinja2.ext import loopcontrols
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    env = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
+    env.filters["tojson"] = lambda x, ensure_ascii=False, indent=None, separators=None, sort_keys=False: json.dumps(x, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+    env.globals["raise_exception"] = lambda s: (_ for _ in ()).throw(ValueError(s))
+    return env
+
+
+def rendered(template, name, args, content=""):
+    user = {"role": "user", "content": "Zu"}
+    call = {"role": "assistant", "content": content, "tool_calls": [{"id": "abcdefghi", "type": "function", "function": {"name": name, "arguments": args}}]}
+    show = lambda messages, gen: environment().from_string(template).render(messages=messages, tools=TOOLS, add_generation_prompt=gen, bos_token="", eos_token="")
+    text = show([user, call], False)
+    try:  # what the prompt holds is no answer
+        same = os.path.commonprefix([text, show([user], True)])
+        start = max(same.rfind(c) for c in ">]\n") + 1
+    except Exception:
+        start = 0
+    return text[max(start, text.rindex("Zu") + 2) :].removeprefix("<|end|>\n").split("<|END_OF_TURN_TOKEN|>")[0]
+
+
+def back(scratch, template):
+    for name, args in VALUES:
+        for content in ("", "I look."):
+            p = read(scratch, template, rendered(template, name, args, content))
+            if p.rc:
+                return "crashed" if p.crashed else "wrong reason", p.err
+            j = json.loads(p.out)
+            if j["tool_calls"] != [{"name": name, "arguments": args}] or j["content"] != content:
+                return "wrong", p.out.strip()
+    return "right"
+
+
+for fmt, body in BODIES.items():
+    trial("calls", "template like " + fmt)(lambda s, b=body: back(s, HEAD + EACH.replace("%s", b) + TAIL))
+
+
+SHARED = ROOT.parent / "shared/golden/templates/jinja"
+NO_CALLS = {"deepseek-ai-DeepSeek-R1-Distill-Qwen-32B", "google-gemma-2-2b-it", "google-gemma-3", "llama-cpp-rwkv-world", "microsoft-Phi-3.5-mini-instruct"}
+
+
+def shared(scratch, path):
+    """A shared template: some call that jinja2 can render with it is read back, whatever it wants of the arguments."""
+    template, tried = path.read_text(), 0
+    for name, args in VALUES[:2]:
+        for form in (args, json.dumps(args, ensure_ascii=False)):
+            try:
+                text = rendered(template, name, args if form is args else form)
+            except Exception:
+                continue
+            if name not in text:
+                continue
+            tried += 1
+            p = read(scratch, template, text)
+            j = json.loads(p.out) if p.rc == 0 else {}
+            got = j.get("tool_calls")
+            if got == [{"name": name, "arguments": args}] and not j["content"]:
+                break
+        else:
+            if tried:
+                return "wrong", f"{text!r} {p.out} {p.err}"
+    return ("right", "") if tried else ("refused", "no call can be rendered")
+
+
+for path in sorted(SHARED.glob("*.jinja")) if SHARED.exists() else ():
+    if path.stem not in NO_CALLS:
+        trial("calls", "shared " + path.stem)(lambda s, p=path: shared(s, p))
