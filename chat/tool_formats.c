@@ -31,7 +31,7 @@ static const struct toolfmt formats[] = {
      .detect = {"<tool_sep>", "<arg_key>"}},
     {.name = "glm-argkv", .parse = tool_parse_glm, .grammar = call_keys, .written = {"", "", "", "\n", "", false, NULL},
     .marker = {"<tool_call>"},
-     .tags = {.fn_open = "<tool_call>", .fn_name_end = "", .fn_close = "</tool_call>", ARG_KEY("")}, .detect = {"<arg_key>"}},
+     .tags = {.fn_open = "<tool_call>", .fn_name_end = "", .fn_close = "</tool_call>", ARG_KEY("")}, .detect = {"<arg_key>"}, .frame = {"</assistant>"}},
     {.name = "minimax-m3", .parse = tool_parse_elements, .grammar = call_elements, .written = {M3_GUARD "<tool_call>\n", M3_GUARD "<invoke name=\"", "", "\n", "\n" M3_GUARD "</tool_call>", false, NULL},
     .marker = {M3_GUARD "<tool_call>", M3_GUARD "<invoke name="},
      .detect = {M3_GUARD}, .think = {"<mm:think>", "</mm:think>"}},

@@ -179,6 +179,10 @@ static void test_tags_of_text(void) {
               RESULT("Hi", "why", BASH("ls"), ""));
     every_cut("command-r-list", TOOL_THINK_NONE, true, "<|START_TEXT|>Hi<|END_TEXT|>",
               RESULT("Hi", "", "", ""));
+    every_cut("glm-argkv", TOOL_THINK_NONE, true,
+              "<tool_call>bash<arg_key>command</arg_key><arg_value>a</arg_value></tool_call>\n"
+              "</assistant>\n",
+              RESULT("", "", BASH("a"), ""));
     every_cut("qwen-xml", TOOL_THINK_NONE, true, "</think>\n\nHi", RESULT("Hi", "", "", ""));
     every_cut("qwen-xml", TOOL_THINK_NONE, true,
               "<think>\n\n</think>\n\n<think>\nb\n</think>\n\nHi", RESULT("Hi", "b", "", ""));
