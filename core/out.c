@@ -223,13 +223,14 @@ static struct out *new_out(char *final, int fd, mode_t mode, bool overwrite) {
     return o;
 }
 
-/* Locks a new temporary. Returns false when another process took it for one that was left, before
- * it had its lock. */
-static bool take_lock(int fd, const char *path) {
+/* Locks a new temporary. Returns 0 or an errno: EEXIST when another process took it for one that
+ * was left, before it had its lock. */
+static int take_lock(int fd, const char *path) {
     struct stat is, named;
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) return errno != EWOULDBLOCK;
-    return fstat(fd, &is) == 0 && lstat(path, &named) == 0 && is.st_dev == named.st_dev &&
-           is.st_ino == named.st_ino;
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) return errno == EWOULDBLOCK ? EEXIST : 0;
+    if (fstat(fd, &is) != 0) return errno;
+    if (lstat(path, &named) != 0) return errno == ENOENT ? EEXIST : errno;
+    return is.st_dev == named.st_dev && is.st_ino == named.st_ino ? 0 : EEXIST;
 }
 
 int out_open(struct out **out, const char *path, bool overwrite, struct err *e) {
@@ -246,10 +247,12 @@ int out_open(struct out **out, const char *path, bool overwrite, struct err *e) 
             return rc;
         }
         fd = open(temps[slot].path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd >= 0 && !take_lock(fd, temps[slot].path)) {
+        const int why = fd >= 0 ? take_lock(fd, temps[slot].path) : 0;
+        if (why) {
+            if (why != EEXIST) (void)unlink(temps[slot].path); /* It is ours. */
             close(fd);
             fd = -1;
-            errno = EEXIST;
+            errno = why;
         }
         atomic_store(&temps[slot].state, fd >= 0 ? TEMP_LIVE : TEMP_FREE);
     } while (fd < 0 && errno == EEXIST);

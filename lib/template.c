@@ -124,10 +124,10 @@ int hone_template_read_answer(const struct hone_template *t, const char *tools, 
     struct call c;
     struct toolparse *p = NULL;
     struct buf b = {0};
-    const struct toolfmt *f = toolfmt_detect(t->text, t->len);
     *json = NULL;
     int rc = call_begin(&c, t->owner, e);
     if (rc) return rc;
+    const struct toolfmt *f = toolfmt_detect(t->text, t->len);
     rc = toolparse_new(&p, f ? f : toolfmt_plain(), tools, tools ? strlen(tools) : 0,
                        TOOL_THINK_UNKNOWN, &c.err);
     if (!rc) {

@@ -49,6 +49,7 @@ for n in $(seq "$(awk '$1 == "stat" {print $2}' "$t/counts2")"); do
     HONE_FAULT="stat $n EIO" quantize || rc=$?
     { [ $rc = 0 ] && cmp -s "$t/q.gguf" "$t/want"; } || { [ $rc = 4 ] && grep -q 'Input/output error' "$t/err"; } ||
         { echo "quantize, stat $n fails: exit $rc: $(cat "$t/err")"; exit 1; }
+    ! ls "$t"/q.gguf.tmp-* 2>/dev/null || { echo "quantize, stat $n fails: a temporary is left"; exit 1; }
 done
 if grep -q __asan_init "$HONE_FAULTY"; then
     echo "SKIP: the faults over hone make are too slow under a sanitizer; make faults does them"
