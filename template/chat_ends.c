@@ -48,14 +48,19 @@ static const char called_on[] =
     USER CALLING ",{\"role\":\"tool\",\"tool_call_id\":\"callabcd1\",\"name\":\"find_it\","
                  "\"content\":\"" LATER "\"}";
 
+/* Renders messages, after a system message where the template insists on one. */
 static bool render_as(const struct chat *c, const char *messages, bool tools, bool invite,
                       struct buf *out) {
-    struct err ignored;
-    struct buf conv = {0};
-    buf_fmt(&conv, "{\"messages\":[%s]%s}", messages, tools ? "," TOOLS : "");
-    buf_reset(out);
-    const int rc = chat_render_text(c, conv.data, conv.len, NULL, invite, out, &ignored);
-    buf_release(&conv);
+    static const char *const first[] = {"", "{\"role\":\"system\",\"content\":\"Be brief.\"},"};
+    int rc = -1;
+    for (size_t i = 0; i < COUNT_OF(first) && rc; i++) {
+        struct err ignored;
+        struct buf conv = {0};
+        buf_fmt(&conv, "{\"messages\":[%s%s]%s}", first[i], messages, tools ? "," TOOLS : "");
+        buf_reset(out);
+        rc = chat_render_text(c, conv.data, conv.len, NULL, invite, out, &ignored);
+        buf_release(&conv);
+    }
     return rc == 0 && out->data;
 }
 

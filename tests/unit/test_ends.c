@@ -246,6 +246,10 @@ static const struct {
     /* tools that must be there */
     {"{{ tools | length }}" EACH "{{ m.content }}{{ m.tool_calls }}<|over|>" END, "<|over|>", "",
      "<|over|> <|end|>"},
+    /* a system message that must be there */
+    {"{%- if messages[0].role != 'system' -%}{{ raise_exception('no') }}{%- endif -%}" EACH
+     "{{ m.content }}{{ m.tool_calls }}<|over|>" END,
+     "<|over|>", "", "<|over|> <|end|>"},
     /* refusals */
     {"{{ raise_exception('no') }}", "", "", "<|end|>"},
 };
