@@ -94,7 +94,7 @@ class GenerateOpts(Sized):
                 ("stop", C.POINTER(C.c_char_p)), ("schema", C.c_char_p), ("regex", C.c_char_p),
                 ("control", C.c_int), ("text", TEXT), ("user", C.c_void_p), ("grammar", C.c_char_p),
                 ("choices", C.POINTER(C.c_char_p)), ("presence_penalty", C.c_double),
-                ("frequency_penalty", C.c_double), ("repeat_last_n", C.c_int32), ("open_objects", C.c_int)]
+                ("frequency_penalty", C.c_double), ("repeat_last_n", C.c_int32), ("open_objects", C.c_int64)]
 
 
 class AnswerStruct(Sized):

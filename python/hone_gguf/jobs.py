@@ -150,7 +150,7 @@ class ServeOpts(_lib.Sized):
                 ("allow_host", C.POINTER(C.c_char_p)), ("allow_origin", C.POINTER(C.c_char_p)),
                 ("special", C.c_char_p), ("ready", SAYS), ("request", SAYS), ("user", C.c_void_p),
                 ("preset", C.c_char_p), ("template_", C.c_char_p), ("draft", C.c_char_p), ("record_last", C.c_int),
-                ("open_objects", C.c_int), ("strict_calls", C.c_int)]
+                ("open_objects", C.c_int64), ("strict_calls", C.c_int)]
 
 
 _lib.FUNCTIONS["serve"] = (None, [C.c_char_p, C.POINTER(ServeOpts), C.POINTER(_lib.Opts)])

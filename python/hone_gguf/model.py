@@ -306,7 +306,7 @@ class Model:
                  repeat_penalty: float = ..., seed: int = ..., stop: Optional[Sequence[str]] = ...,
                  schema: Any = ..., regex: Optional[str] = ..., grammar: Optional[str] = ...,
                  choices: Optional[Sequence[str]] = ..., presence_penalty: float = ...,
-                 frequency_penalty: float = ..., control: bool = ...,
+                 frequency_penalty: float = ..., control: bool = ..., open_objects: bool = ...,
                  tools: Optional[Sequence[Any]] = ...,
                  variables: Optional[dict[str, Any]] = ...) -> Answer: ...
     @overload
@@ -315,7 +315,7 @@ class Model:
                  repeat_penalty: float = ..., seed: int = ..., stop: Optional[Sequence[str]] = ...,
                  schema: Any = ..., regex: Optional[str] = ..., grammar: Optional[str] = ...,
                  choices: Optional[Sequence[str]] = ..., presence_penalty: float = ...,
-                 frequency_penalty: float = ..., control: bool = ...,
+                 frequency_penalty: float = ..., control: bool = ..., open_objects: bool = ...,
                  tools: Optional[Sequence[Any]] = ...,
                  variables: Optional[dict[str, Any]] = ...) -> Stream: ...
 
@@ -324,7 +324,7 @@ class Model:
                  repeat_penalty: float = 0.0, seed: int = 0, stop: Optional[Sequence[str]] = None,
                  schema: Any = None, regex: Optional[str] = None, grammar: Optional[str] = None,
                  choices: Optional[Sequence[str]] = None, presence_penalty: float = 0.0,
-                 frequency_penalty: float = 0.0, control: bool = False,
+                 frequency_penalty: float = 0.0, control: bool = False, open_objects: bool = False,
                  tools: Optional[Sequence[Any]] = None,
                  variables: Optional[dict[str, Any]] = None) -> Union[Answer, Stream]:
         """Continues a prompt: a text, tokens, or messages [{"role": ..., "content": ...}], which go
@@ -332,7 +332,8 @@ class Model:
 
         stream: an iterator over pieces of text; leaving it ends the answer. max_tokens None: until
         the context is full. temperature 0: always the likeliest token. schema: JSON Schema that the
-        answer follows, also a class of pydantic; regex: a regular expression that it matches;
+        answer follows, also a class of pydantic; open_objects: members that it does not name are
+        allowed; regex: a regular expression that it matches;
         grammar: text of a grammar, GBNF or Lark; choices: texts of which it is one.
         """
         ids = self._ids(prompt, tools, variables)
@@ -342,6 +343,7 @@ class Model:
             raise UsageError("choices are one text or more")
         o.grammar, o.choices = _lib.word(grammar), _lib.texts(choices)
         o.presence_penalty, o.frequency_penalty = presence_penalty, frequency_penalty
+        o.open_objects = open_objects
         return Stream(lambda told: self._run(ids, o, told)) if stream else self._run(ids, o, None)
 
     def generate_many(self, prompts: Sequence[Prompt], *, at_once: int = 8,

@@ -14,6 +14,27 @@ cmp "$t/steps.py" python/hone_gguf/steps.py || { echo "python/hone_gguf/steps.py
 rm "$t/steps.py"
 "$HONE" convert tests/golden/tiny-qwen35moe -o "$t/m.gguf" --type q8_0 -q > /dev/null
 cp python/hone_gguf/*.py "$t" && mkdir "$t/hone_gguf" && mv "$t"/*.py "$t/hone_gguf"
+# members of ctypes' structs are where hone.h has them
+cat > "$t/layout.py" << 'END'
+import re, hone_gguf.jobs, hone_gguf.steps
+from hone_gguf import _lib
+def kinds(c):
+    for k in c.__subclasses__():
+        yield k
+        yield from kinds(k)
+print('#include <hone.h>\n#include <stddef.h>\n#include <stdio.h>\nint main(void) {\n    int bad = 0;')
+n = 0
+for k in kinds(_lib.Sized):
+    if '_fields_' not in vars(k): continue
+    name = 'hone_' + re.sub('(?<!^)(?=[A-Z])', '_', k.__name__.removesuffix('Struct').replace('TensorInfo', 'Tensor')).lower()
+    for f, *_ in k._fields_:
+        print(f'    if (offsetof(struct {name}, {f}) != {getattr(k, f).offset}) bad += printf("struct {name}: {f} lies elsewhere in Python\\n");')
+    n += 1
+assert n > 20, n
+print('    return bad != 0;\n}')
+END
+PYTHONPATH=$t HONE_LIBRARY=$stage/lib/libhone.so.1 python3 "$t/layout.py" > "$t/layout.c"
+${CC:-cc} -std=c11 -I"$stage/include" "$t/layout.c" -o "$t/layout" && "$t/layout"
 cat > "$t/try.py" << 'END'
 import sys, threading
 from hone_gguf import GGUF, Cancelled, DataError, MissingFile, Model, Template, Tokenizer, Type, call, commands, plan, quantize
