@@ -152,11 +152,16 @@ static int read_length(struct http_req *r) {
 /* Refuses a second field of a name that decides who may ask, or what a body is: which of the two
  * counts is a matter of the reader. */
 static int read_once(struct http_req *r) {
-    static const char *const once[] = {"origin",           "sec-fetch-site",
-                                       "authorization",    "x-api-key",
-                                       "content-encoding", "access-control-request-headers"};
+#define ONCE(name)                                                                                 \
+    { name, "the header " name " came more than once" }
+    static const struct {
+        const char *name, *why;
+    } once[] = {ONCE("origin"),           ONCE("sec-fetch-site"),
+                ONCE("authorization"),    ONCE("x-api-key"),
+                ONCE("content-encoding"), ONCE("access-control-request-headers")};
+#undef ONCE
     for (size_t i = 0; i < COUNT_OF(once); i++)
-        if (count(r, once[i]) > 1) return refuse(r, 400, "a header that may come once came twice");
+        if (count(r, once[i].name) > 1) return refuse(r, 400, once[i].why);
     return 0;
 }
 

@@ -7,7 +7,7 @@ A trial is a function with @trial(KIND): it changes a checkpoint or asks a serve
   wrong reason     an error whose text does not name the reason, or leaves no way out
   wrong            exit status 0 and a wrong output, without a warning that says so
   crashed          a signal, a hang, or a report of a sanitizer
-run.py runs them and counts. Packages: numpy, gguf, tokenizers, transformers, torch, peft, jinja2, tiktoken, sentencepiece.
+run.py runs them and counts. Packages: numpy, gguf, tokenizers, transformers, torch, peft, jinja2, jsonschema, tiktoken, sentencepiece.
 """
 import json
 import os

@@ -101,6 +101,14 @@ static void test_taken(void) {
     CHECK(http_is(r.path, "/a") && http_is(r.query, "b"));
 }
 
+static void test_twice(void) {
+    static const char head[] =
+        "GET / HTTP/1.1\r\n" HOST "Origin: http://localhost\r\norigin: http://localhost\r\n\r\n";
+    struct http_req r = {0};
+    CHECK(http_head(head, sizeof head - 1, &r) < 0);
+    CHECK(r.why && strstr(r.why, "origin") && strstr(r.why, "more than once"));
+}
+
 static enum http_more feed(const char *s, size_t n, size_t cut, size_t most, struct buf *out,
                            size_t *used) {
     const struct http_req r = {.chunked = true, .length = -1};
@@ -198,6 +206,7 @@ int main(void) {
     RUN(test_refused);
     RUN(test_long);
     RUN(test_taken);
+    RUN(test_twice);
     RUN(test_chunks);
     RUN(test_length);
     RUN(test_hosts);
