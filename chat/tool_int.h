@@ -115,6 +115,9 @@ struct toolparse {
     bool started, broken; /* broken: what begins like a call is none */
     bool ended;           /* no more text comes */
     bool loose;           /* bare JSON objects may be calls */
+    const char *opened;   /* the prompt's marker, until the answer is known to follow it; or NULL */
+    struct buf first;     /* the text until then */
+    size_t n_opened;      /* bytes of `in` that are the prompt's */
 };
 
 /* Texts that several files know. */
@@ -196,6 +199,11 @@ bool tool_is_token(const char *tag);
 bool tool_is_ws(char ch); /* a blank, a tab or the end of a line */
 /* Returns where the reasoning that i is in ends; *after: what follows. SIZE_MAX: it is open. */
 size_t tool_think_end(const struct toolparse *p, size_t i, size_t *after);
+/* Takes text while it is unknown whether it follows the prompt's marker; last: no more comes. True:
+ * it is known now, `in` has the marker where it does, and all of `first` comes next. */
+bool tool_opened_feed(struct toolparse *p, const char *s, size_t n, bool last);
+/* Ends that waiting: no more text comes. */
+void tool_opened_end(struct toolparse *p);
 /* Returns the place after white space and the frames before an answer. */
 size_t tool_begin(const struct toolparse *p);
 /* Returns the place after white space, frames and closing tags of reasoning at i. */

@@ -458,7 +458,8 @@ static bool one_call(struct toolparse *p, struct buf *content, size_t at, size_t
     size_t end = at;
     if (!p->f->parse(p, &end) || end <= at) {
         p->n_calls = n_calls;
-        tool_problem(p, "what begins like a call at byte %zu is not one", at);
+        tool_problem(p, "what begins like a call at byte %zu is not one",
+                     at < p->n_opened ? 0 : at - p->n_opened);
         p->broken = true;
         return false;
     }
@@ -494,6 +495,7 @@ static void parse_all(struct toolparse *p, struct buf *content) {
             i = from;
             continue;
         }
+        if (at < p->n_opened) from = p->n_opened; /* what the prompt wrote is no content */
         i = tool_header(p, at);
         if (i > at) { /* what it is the header of is content */
             join(p, content, from, at);
@@ -552,6 +554,7 @@ int toolparse_new(struct toolparse **out, const struct toolfmt *f, const char *t
 void toolparse_free(struct toolparse *p) {
     if (!p) return;
     buf_release(&p->in);
+    buf_release(&p->first);
     buf_release(&p->thought);
     free(p->calls);
     free(p->problems);
@@ -560,7 +563,7 @@ void toolparse_free(struct toolparse *p) {
     free(p);
 }
 
-void toolparse_feed(struct toolparse *p, const char *s, size_t n) {
+static void feed(struct toolparse *p, const char *s, size_t n) {
     while (n) { /* A NUL becomes U+FFFD, since strings in conversations hold none. */
         const size_t k = strnlen(s, n);
         buf_add(&p->in, s, k);
@@ -572,12 +575,24 @@ void toolparse_feed(struct toolparse *p, const char *s, size_t n) {
     memset(p->mark_at, 0, sizeof p->mark_at); /* A marker may have come with the new text. */
 }
 
+void toolparse_feed(struct toolparse *p, const char *s, size_t n) {
+    if (!p->opened)
+        feed(p, s, n);
+    else if (tool_opened_feed(p, s, n, false))
+        feed(p, p->first.data, p->first.len);
+}
+
+void tool_opened_end(struct toolparse *p) {
+    if (p->opened && tool_opened_feed(p, "", 0, true)) feed(p, p->first.data, p->first.len);
+}
+
 bool toolparse_broken(const struct toolparse *p) {
     return p->broken;
 }
 
 const char *toolparse_rest(const struct toolparse *p, size_t *len) {
     size_t at = p->started ? p->content_from + p->n_content : p->content_at;
+    if (at < p->n_opened) at = p->n_opened;
     if (at > p->in.len) at = p->in.len;
     *len = p->in.len - at;
     return p->in.data + at;
@@ -618,6 +633,7 @@ const struct json *toolparse_finish(struct toolparse *p) {
     buf_str(&p->in, ""); /* This makes sure that its text is not NULL. */
     buf_str(&content, "");
     buf_str(&p->thought, "");
+    tool_opened_end(p);
     p->ended = true;
     parse_all(p, &content);
     const struct json *r = result_of(p, (struct text){content.data, content.len},

@@ -257,6 +257,7 @@ static bool is_due(const struct toolparse *p) {
 }
 
 void toolparse_no_more(struct toolparse *p) {
+    tool_opened_end(p);
     p->ended = true;
     p->part_len = 0;
 }

@@ -153,6 +153,7 @@ static void walk_call(struct walk *w, const struct tool_call *c) {
 enum tool_place toolparse_place(const struct toolparse *p, size_t at, int *call) {
     struct walk w = {.p = p, .at = at, .place = TOOL_PLACE_TEXT};
     *call = -1;
+    w.at = at += p->n_opened;
     for (int k = 0; k < p->n_calls; k++) {
         const struct tool_call *c = &p->calls[k];
         if (at < c->from || at >= c->to) continue;

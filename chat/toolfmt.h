@@ -37,6 +37,9 @@ enum tool_think {
 enum tool_think toolfmt_think_of(const struct toolfmt *f, const char *prompt);
 /* Returns the tag that closes reasoning if `closing`, else the one that opens it. */
 const char *toolfmt_think_tag(const struct toolfmt *f, bool closing);
+/* Returns the marker of calls that a prompt ends with, so that the answer begins after it, or NULL.
+ * f may be NULL; the marker lives as long as f. */
+const char *toolfmt_opened(const struct toolfmt *f, const char *prompt);
 /* Makes a parser of syntax f, which the caller frees with toolparse_free. tools is the text of the
  * JSON list that the template is given, `len` bytes: it types the parameters of formats with raw
  * values. NULL: no tools. */
@@ -45,6 +48,9 @@ int toolparse_new(struct toolparse **out, const struct toolfmt *f, const char *t
 /* Lets answers be calls that are nothing but JSON, {"name": N, "arguments": {..}}, bare or in a
  * fence, where N was declared and its schema is satisfied. Call it before text is fed. */
 void toolparse_allow_loose(struct toolparse *p);
+/* Says that the prompt ends with this marker, one that toolfmt_opened() gave. Call it before text
+ * is fed. */
+void toolparse_opened(struct toolparse *p, const char *marker);
 /* Returns the number of calls that were written so; after toolparse_finish. */
 int toolparse_loose(const struct toolparse *p);
 void toolparse_free(struct toolparse *p);

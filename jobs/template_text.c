@@ -10,6 +10,7 @@
 #include "core/io.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "template/chat.h"
 #include "template/chat_batch.h"
 #include "template/chat_src.h"
 #include "template/chat_vars.h"
@@ -255,6 +256,28 @@ static int think_of(const char *name, enum tool_think *out, struct err *e) {
     return 0;
 }
 
+/* Returns the marker that the source's prompts end with, or NULL. */
+static const char *opened_by(const struct toolfmt *f, const char *path) {
+    static const char talk[] = "[{\"role\": \"user\", \"content\": \"a\"}]";
+    const char *opened = NULL;
+    struct chat_src s;
+    struct chat *c;
+    struct err ignored;
+    if (chat_src_open(&s, path, NULL, &ignored)) return NULL;
+    const char *bos = s.special[0] ? s.special[0] : "<s>"; /* any will do: the end is looked at */
+    const char *eos = s.special[1] ? s.special[1] : "</s>";
+    if (!chat_new(&c, s.text, s.label, bos, eos, &ignored)) {
+        struct buf prompt = {0};
+        if (!chat_render_text(c, talk, sizeof talk - 1, NULL, true, &prompt, &ignored) &&
+            prompt.len)
+            opened = toolfmt_opened(f, prompt.data);
+        buf_release(&prompt);
+        chat_free(c);
+    }
+    chat_src_close(&s);
+    return opened;
+}
+
 int template_parse(const struct parse_opts *o, struct buf *out, struct err *e) {
     enum tool_think think;
     char *tools_text = NULL, *text;
@@ -267,6 +290,8 @@ int template_parse(const struct parse_opts *o, struct buf *out, struct err *e) {
     int rc = toolparse_new(&p, f, tools_text, tools_len, think, e);
     if (!rc) rc = io_read_file(&text, &len, "-", MAX_INPUT, e);
     if (!rc) {
+        const char *opened = o->src ? opened_by(f, o->src) : NULL;
+        if (opened) toolparse_opened(p, opened);
         if (!o->strict_calls) toolparse_allow_loose(p);
         toolparse_feed(p, text, len);
         free(text);

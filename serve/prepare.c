@@ -394,6 +394,7 @@ static int chat_task(struct server *s, struct job *j, const struct api *api, str
         }
         t->fmt = s->fmt;
         t->think = toolfmt_think_of(s->fmt, p.text.data);
+        t->opened = toolfmt_opened(s->fmt, p.text.data);
         t->special = true;
     }
     chat_prompt_release(&p);

@@ -139,7 +139,9 @@ static int start_text(struct run *r, int64_t n_vocab, struct err *e) {
     if (!r->sampler)
         r->sampler = sampler_new(&t->ask.sample, n_vocab, t->reply.seed + (uint64_t)r->choice);
     if (r->speak) return 0;
-    return speak_new(&r->speak, &t->ask, t->fmt, t->think, r->choice, task_event, t, e);
+    TRY(speak_new(&r->speak, &t->ask, t->fmt, t->think, r->choice, task_event, t, e));
+    speak_opened(r->speak, t->opened);
+    return 0;
 }
 
 /* Moves the places of snapshots, after the first `from` tokens of the prompt became `more` tokens

@@ -66,6 +66,10 @@ void speak_free(struct speak *s) {
     free(s);
 }
 
+void speak_opened(struct speak *s, const char *marker) {
+    if (s->parse && marker) toolparse_opened(s->parse, marker);
+}
+
 static void tell(struct speak *s, enum event_kind kind, int call, const char *text, size_t n) {
     const struct event ev = {kind, s->choice, call, text, n};
     s->sink(s->ud, &ev);

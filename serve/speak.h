@@ -16,6 +16,8 @@ typedef void (*speak_sink)(void *ud, const struct event *ev);
 int speak_new(struct speak **out, const struct ask *a, const struct toolfmt *fmt,
               enum tool_think think, int choice, speak_sink sink, void *ud, struct err *e);
 void speak_free(struct speak *s);
+/* Says that the prompt ends with this marker of calls, before text is fed; NULL: with none. */
+void speak_opened(struct speak *s, const char *marker);
 /* Takes bytes of any cut. Returns true when the answer ends here, at the stop text *stop. */
 bool speak_feed(struct speak *s, const char *text, size_t n, const char **stop);
 /* Tells whether what comes now is reasoning. */

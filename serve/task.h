@@ -66,6 +66,7 @@ struct task {
     struct run *run;           /* [reply.n_choices] */
     const struct toolfmt *fmt; /* NULL: text completions */
     enum tool_think think;
+    const char *opened; /* the marker of calls that the prompt ends with; NULL: none */
     uint64_t key;
     double t_arrive, t_admitted, t_progress;
     int n_ended;

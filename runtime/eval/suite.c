@@ -223,6 +223,8 @@ int answer_read(struct answer *a, const struct toolfmt *f, const struct suite_ca
     clean(&in, text, len);
     int rc = toolparse_new(&a->parse, f, tools.data, tools.len, toolfmt_think_of(f, prompt), e);
     if (!rc) {
+        const char *opened = toolfmt_opened(f, prompt);
+        if (opened) toolparse_opened(a->parse, opened);
         if (!strict_calls) toolparse_allow_loose(a->parse);
         toolparse_feed(a->parse, in.data, in.len);
         a->json = toolparse_finish(a->parse);

@@ -40,6 +40,8 @@ static void release(struct reading *r) {
     buf_release(&r->calls);
 }
 
+static const char *prompt = ""; /* what the answers follow */
+
 static struct reading read_in(const char *format, enum tool_think think, bool loose,
                               const char *text, size_t first, size_t step) {
     struct reading r = {.json = {0}};
@@ -48,6 +50,7 @@ static struct reading read_in(const char *format, enum tool_think think, bool lo
     size_t len;
     const struct toolfmt *f = format ? toolfmt_find(format) : toolfmt_plain();
     CHECK_OK(toolparse_new(&p, f, tools, sizeof tools - 1, think, &e));
+    if (toolfmt_opened(f, prompt)) toolparse_opened(p, toolfmt_opened(f, prompt));
     if (loose) toolparse_allow_loose(p);
     for (size_t at = 0; at < n;) {
         const size_t most = at ? step : first, k = n - at < most ? n - at : most;
@@ -414,6 +417,36 @@ static void test_held(void) {
     }
 }
 
+/* Functionary's prompts end with the marker of the first call or text. */
+static void test_opened(void) {
+    static const char one[] = "bash\n{\"command\": \"a\"}";
+    char two[200];
+    prompt = "assistant<|end_header_id|>\n\n>>>";
+    snprintf(two, sizeof two, "all\nHi>>>%s>>>%s<|eot_id|>", one, one);
+    for (int loose = 0; loose < 2; loose++) {
+        every_cut("functionary-v32", TOOL_THINK_NONE, loose, one, RESULT("", "", BASH("a"), ""));
+        every_cut("functionary-v32", TOOL_THINK_NONE, loose, two,
+                  RESULT("Hi", "", BASH("a") ", " BASH("a"), ""));
+        every_cut("functionary-v32", TOOL_THINK_NONE, loose, two + 6,
+                  RESULT("", "", BASH("a") ", " BASH("a"), "")); /* it wrote the marker, too */
+        every_cut("functionary-v32", TOOL_THINK_NONE, loose, "all\nHi", RESULT("Hi", "", "", ""));
+        every_cut("functionary-v32", TOOL_THINK_NONE, loose, "all\nHi>> there",
+                  RESULT("Hi>> there", "", "", ""));
+        every_cut("functionary-v32", TOOL_THINK_NONE, loose, "Hi", RESULT("Hi", "", "", ""));
+        every_cut("functionary-v32", TOOL_THINK_NONE, loose, "Hi there.\n{}",
+                  RESULT("Hi there.\\n{}", "", "", ""));
+        every_cut("functionary-v32", TOOL_THINK_NONE, loose, "allow\nit",
+                  RESULT("allow\\nit", "", "", ""));
+        every_cut("functionary-v32", TOOL_THINK_NONE, loose, "bash\n{a",
+                  RESULT("bash\\n{a", "", "", "\"what begins like a call at byte 0 is not one\""));
+    }
+    every_cut("functionary-v32", TOOL_THINK_NONE, true,
+              "{\"name\": \"bash\", \"arguments\": {\"command\": \"a\"}}", LOOSE(BASH("a"), "1"));
+    prompt = "";
+    every_cut("functionary-v32", TOOL_THINK_NONE, false, one,
+              RESULT("bash\\n{\\\"command\\\": \\\"a\\\"}", "", "", ""));
+}
+
 int main(void) {
     RUN(test_channels);
     RUN(test_tags_of_text);
@@ -422,5 +455,6 @@ int main(void) {
     RUN(test_values);
     RUN(test_loose);
     RUN(test_held);
+    RUN(test_opened);
     return check_done();
 }

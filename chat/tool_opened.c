@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+/* chat/tool_opened.c - answers whose first marker is the end of the prompt: Functionary's prompts
+ * end with ">>>", so an answer begins with the name of a tool, or with "all" before text. The
+ * marker is put back once the answer is known to begin so; other answers are read as they are. */
+#include "chat/tool_int.h"
+
+#include <string.h>
+
+enum { FIRST_MAX = 1000 /* bytes within which the beginning must be known */ };
+enum begins { BEGINS_NOT, BEGINS, BEGINS_OPEN /* more text tells */ };
+
+const char *toolfmt_opened(const struct toolfmt *f, const char *prompt) {
+    const char *open = f ? f->named.open : NULL;
+    const size_t n = open ? strlen(open) : 0, len = strlen(prompt);
+    return n && f->parse == tool_parse_named && len >= n && strcmp(prompt + len - n, open) == 0
+               ? open
+               : NULL;
+}
+
+void toolparse_opened(struct toolparse *p, const char *marker) {
+    p->opened = marker;
+    buf_str(&p->in, "");
+    buf_str(&p->first, "");
+}
+
+static bool in_name(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           (c && strchr("_-.:/", c));
+}
+
+/* Tells whether the text at i is lit, as far as it goes. */
+static enum begins is_lit(const struct buf *b, size_t i, const char *lit) {
+    const size_t n = strlen(lit), have = b->len - i;
+    if (memcmp(b->data + i, lit, have < n ? have : n) != 0) return BEGINS_NOT;
+    return have < n ? BEGINS_OPEN : BEGINS;
+}
+
+/* Tells whether the first bytes are what follows the marker: the rest of a frame, or a name and the
+ * beginning of an object. */
+static enum begins begins(const struct toolparse *p) {
+    const struct buf *b = &p->first;
+    const size_t n = strlen(p->opened);
+    size_t i = 0;
+    for (size_t k = 0; k < TOOL_FRAMES && p->f->frame[k]; k++) {
+        const char *frame = p->f->frame[k];
+        const enum begins is =
+            strncmp(frame, p->opened, n) == 0 ? is_lit(b, 0, frame + n) : BEGINS_NOT;
+        if (is != BEGINS_NOT) return is;
+    }
+    while (i < b->len && in_name(b->data[i])) i++;
+    if (b->len > FIRST_MAX || (!i && b->len)) return BEGINS_NOT;
+    while (i < b->len && b->data[i] == ' ') i++;
+    const enum begins sep = is_lit(b, i, p->f->named.sep);
+    if (sep != BEGINS) return sep;
+    for (i += strlen(p->f->named.sep); i < b->len && tool_is_ws(b->data[i]);) i++;
+    return i == b->len ? BEGINS_OPEN : b->data[i] == '{' ? BEGINS : BEGINS_NOT;
+}
+
+bool tool_opened_feed(struct toolparse *p, const char *s, size_t n, bool last) {
+    buf_add(&p->first, s, n);
+    const enum begins is = begins(p);
+    if (is == BEGINS_OPEN && !last) return false;
+    if (is == BEGINS) {
+        buf_str(&p->in, p->opened);
+        p->n_opened = p->in.len;
+    }
+    p->opened = NULL;
+    return true;
+}
