@@ -212,7 +212,10 @@ static int check_start(const struct st *s, uint64_t *n_header, struct err *e) {
         return err_set(
             e, ERR_DATA,
             "a Git LFS pointer, not the weights; run \"git lfs pull\" or download it again");
-    if (m->size >= 2 && (memcmp(m->data, "PK", 2) == 0 || memcmp(m->data, "\x80\x02", 2) == 0))
+    /* Headers of 640 and 19280 bytes, among others, begin like a pickle or a zip file: '{' decides.
+     */
+    if (m->size >= 2 && !(m->size > 8 && m->data[8] == '{') &&
+        (memcmp(m->data, "PK", 2) == 0 || memcmp(m->data, "\x80\x02", 2) == 0))
         return err_set(e, ERR_DATA,
                        "a pickled PyTorch file; get the safetensors form of the model");
     if (m->size < 10)

@@ -161,6 +161,16 @@ static void test_truncated_says_sizes(void) {
     CHECK_ERR(try_open(h, 10), ERR_DATA, want);
 }
 
+/* Lengths of headers whose bytes are those with which a pickle and a zip file begin. */
+static void test_header_like_a_pickle(void) {
+    static const int length[] = {0x280, 0x4b50};
+    static char h[0x4b51];
+    for (int i = 0; i < 2; i++) {
+        snprintf(h, sizeof h, "%-*s", length[i], "{" T("a", "F32", "[1]", 0, 4) "}");
+        CHECK_OK(try_open(h, 4));
+    }
+}
+
 static void test_other_files(void) {
     struct st *s;
     const char lfs[] = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n";
@@ -209,6 +219,7 @@ int main(void) {
     RUN(test_accepts);
     RUN(test_refuses);
     RUN(test_truncated_says_sizes);
+    RUN(test_header_like_a_pickle);
     RUN(test_other_files);
     RUN(test_every_truncation);
     RUN(test_every_byte_changed);
