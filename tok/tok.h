@@ -46,6 +46,7 @@ struct tok_files {
     const struct json *model;      /* config.json */
     const struct json *generation; /* generation_config.json */
     const struct json *added;      /* added_tokens.json */
+    const struct json *map;        /* special_tokens_map.json */
     const char *sp;                /* tokenizer.model or spiece.model */
     size_t sp_len;
     const char *tekken; /* tekken.json */

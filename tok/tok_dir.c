@@ -9,10 +9,10 @@
 #include "core/mem.h"
 #include "tok/tok.h"
 
-enum { TOKENIZER, CONFIG, MODEL, GENERATION, ADDED, N_JSON };
-static const char *const json_names[N_JSON] = {"tokenizer.json", "tokenizer_config.json",
-                                               "config.json", "generation_config.json",
-                                               "added_tokens.json"};
+enum { TOKENIZER, CONFIG, MODEL, GENERATION, ADDED, MAP, N_JSON };
+static const char *const json_names[N_JSON] = {"tokenizer.json",    "tokenizer_config.json",
+                                               "config.json",       "generation_config.json",
+                                               "added_tokens.json", "special_tokens_map.json"};
 static const char *const sp_names[] = {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
                                        "spm.model", NULL};
 static const char *const tekken_names[] = {"tekken.json", NULL};
@@ -99,6 +99,7 @@ int tok_from_dirs(struct tok **out, const char *base, const char *own, int64_t n
         f.model = j[MODEL];
         f.generation = j[GENERATION];
         f.added = j[ADDED];
+        f.map = j[MAP];
         f.sp = sp;
         f.tekken = tekken;
         f.tiktoken = tiktoken;

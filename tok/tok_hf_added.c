@@ -208,8 +208,9 @@ static int read_decoder(struct tok *t, const struct json *list, const struct jso
     return 0;
 }
 
-/* Reads added_tokens.json, the oldest place: "text": id. A token that tokenizer_config.json names
- * is special, others are looked for in normalized text, as the library has it. */
+/* Reads added_tokens.json, the oldest place: "text": id. A token that tokenizer_config.json or
+ * special_tokens_map.json names is special, others are looked for in normalized text, as the
+ * library has it. */
 static int read_oldest(struct tok *t, const struct tok_files *f, bool *declared, struct err *e) {
     for (const struct json *c = json_first(f->added); c; c = json_next(c)) {
         const char *text = json_name(c);
@@ -217,7 +218,7 @@ static int read_oldest(struct tok *t, const struct tok_files *f, bool *declared,
         if (!json_i64(c, &id) || id < 0 || !text || !*text) continue;
         if (id < t->v.n && declared[id]) continue;
         if (!may_declare(t, id, text, "added_tokens.json")) continue;
-        bool special = config_names(f->config, text);
+        bool special = config_names(f->config, text) || config_names(f->map, text);
         struct flags flags = {.special = special, .normalized = !special};
         TRY(add_token(t, id, text, flags, f->config, e));
         if (id < t->v.n) declared[id] = true;
@@ -275,14 +276,17 @@ static const struct json *added_by_text(const struct json *added, const char *te
     return NULL;
 }
 
-/* Reads a special token: NAME_token of tokenizer_config.json, else NAME_token_id of config.json,
- * where the root comes before text_config. An empty text means that there is none. */
-static void read_special(struct tok *t, const struct json *added, const struct json *config,
-                         const struct json *model_config, const char *name, enum tok_special s) {
+/* Reads a special token: NAME_token of tokenizer_config.json, of special_tokens_map.json where the
+ * former lacks the key, else NAME_token_id of config.json, where the root comes before text_config.
+ * An empty text means that there is none. */
+static void read_special(struct tok *t, const struct tok_files *f, const char *name,
+                         enum tok_special s) {
+    const struct json *added = json_get(f->tokenizer, "added_tokens");
     char key[32];
     int64_t id = -1;
     snprintf(key, sizeof key, "%s_token", name);
-    const char *text = token_text(json_get(config, key));
+    const bool mapped = !json_get(f->config, key);
+    const char *text = token_text(json_get(mapped ? f->map : f->config, key));
     const struct json *a = added_by_text(added, text);
     if (text && !*text) {
         t->special[s] = -1;
@@ -290,12 +294,12 @@ static void read_special(struct tok *t, const struct json *added, const struct j
     }
     if (!a && text) id = hf_find_text(t, text);
     if (!a && text && id < 0 && (s == TS_BOS || s == TS_EOS))
-        log_warn("tokenizer_config.json: %s \"%s\" is not a token: %s_id of config.json is used",
-                 key, text, key);
+        log_warn("%s: %s \"%s\" is not a token: %s_id of config.json is used",
+                 mapped ? "special_tokens_map.json" : "tokenizer_config.json", key, text, key);
     if (id < 0 && (!a || !json_i64(json_get(a, "id"), &id))) {
         snprintf(key, sizeof key, "%s_token_id", name);
-        if (!json_i64(json_get(model_config, key), &id) &&
-            !json_i64(json_get(json_get(model_config, "text_config"), key), &id))
+        if (!json_i64(json_get(f->model, key), &id) &&
+            !json_i64(json_get(json_get(f->model, "text_config"), key), &id))
             return;
         if (id >= t->v.n && s != TS_EOS) /* of eos, hf_ends says so; -1 means none */
             log_warn("config.json: %s is %lld, but the vocabulary has %lld rows: it is left out",
@@ -344,10 +348,8 @@ void hf_specials(struct tok *t, const struct tok_files *f) {
         enum tok_special s;
     } list[] = {{"bos", TS_BOS}, {"eos", TS_EOS}, {"unk", TS_UNK},
                 {"sep", TS_SEP}, {"pad", TS_PAD}, {"mask", TS_MASK}};
-    const struct json *added = json_get(f->tokenizer, "added_tokens");
     const struct json *post = json_get(f->tokenizer, "post_processor");
-    for (size_t i = 0; i < COUNT_OF(list); i++)
-        read_special(t, added, f->config, f->model, list[i].name, list[i].s);
+    for (size_t i = 0; i < COUNT_OF(list); i++) read_special(t, f, list[i].name, list[i].s);
     read_add_flag(t, post, f->config, false, &t->has_add_bos, &t->add_bos);
     read_add_flag(t, post, f->config, true, &t->has_add_eos, &t->add_eos);
     if (!f->tokenizer) default_flags(t, f->config);
