@@ -118,4 +118,12 @@ key general.name Mine
 # a card that nobody can read costs its facts, not the conversion
 { echo ---; head -c 4000 /dev/urandom; printf '\n---\n'; } > "$src/README.md"
 "$HONE" convert "$src" -o "$t/k.gguf" -f > /dev/null 2>&1 || say "a broken card: failed"
+# special tokens that special_tokens_map.json alone names, as AutoTokenizer of transformers 5.24 reads this folder: <|im_start|> as padding, 1011
+cp -r tests/golden/models/qwen3 "$t/map"
+sed -i 's/"pad_token": "[^"]*",//' "$t/map/tokenizer_config.json"
+! grep -q '"pad_token":' "$t/map/tokenizer_config.json" || say "the config still names a padding token"
+echo '{"pad_token": {"content": "<|im_start|>", "special": true}}' > "$t/map/special_tokens_map.json"
+"$HONE" convert "$t/map" -o "$t/map.gguf" -f > /dev/null 2>&1 || say "special_tokens_map.json: failed"
+"$HONE" inspect "$t/map.gguf" --keys all --json > "$t/o"
+key tokenizer.ggml.padding_token_id 1011
 exit $fail

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """What ends an answer: lists of config files, templates of the field's shapes, files of other programs.
 
-Right: every id at which transformers' generate() stops (GenerationConfig, eos_token) and the mark that jinja2 renders after an
-answer is an end, and nothing else is but the texts that llama.cpp stops at (llama-vocab.cpp, special_eog_ids)."""
+Right: every id at which transformers' generate() stops (GenerationConfig, eos_token) and the mark that a template writes after
+an answer (read by hand, in the table) is an end, and nothing else is but the texts that llama.cpp stops at (llama-vocab.cpp, special_eog_ids)."""
 import json
 import pathlib
 import shutil
