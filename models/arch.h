@@ -394,7 +394,7 @@ struct arch {
 /* registry.c */
 const struct arch *arch_find(const char *gguf_name); /* NULL: unknown */
 /* Returns the architecture of a class, whatever the case of its letters; of a bare model, such as
- * LlamaModel, that of the class with a head. NULL: unknown. */
+ * LlamaModel or Gemma3TextModel, that of the class with a head. NULL: unknown. */
 const struct arch *arch_find_hf(const char *hf_class);
 /* Returns the architecture whose class a model_type of transformers names; NULL: unknown. */
 const struct arch *arch_find_type(const char *model_type);

@@ -149,12 +149,15 @@ static const struct arch *find_stem(const char *stem, size_t n) {
 }
 
 const struct arch *arch_find_hf(const char *hf_class) {
-    static const char bare[] = "Model";
+    static const char *const bare[] = {"Model", "TextModel"};
     if (!hf_class) return NULL;
-    const size_t n = strlen(hf_class), m = sizeof bare - 1;
+    const size_t n = strlen(hf_class);
     const struct arch *a = find_class(hf_class, false);
     if (!a) a = find_class(hf_class, true);
-    if (!a && n > m && strcmp(hf_class + n - m, bare) == 0) a = find_stem(hf_class, n - m);
+    for (size_t i = 0; i < COUNT_OF(bare) && !a; i++) {
+        const size_t m = strlen(bare[i]);
+        if (n > m && strcmp(hf_class + n - m, bare[i]) == 0) a = find_stem(hf_class, n - m);
+    }
     return a;
 }
 

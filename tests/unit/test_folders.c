@@ -197,6 +197,7 @@ static void test_classes(void) {
         {"mimo2", "MiMoV2FlashForCausalLM", "MiMoV2ForCausalLM"},
         {"exaone4", "Exaone4ForCausalLM", "Exaone4_5_ForConditionalGeneration"},
         {"gpt2", "GPT2LMHeadModel", "GPT2Model"},
+        {"gemma3", "Gemma3ForCausalLM", "Gemma3TextModel"},
         {"qwen3vl", "Qwen3VLForConditionalGeneration", "Qwen3VLModel"},
         /* By model_type, as transformers reads what it has no code for. */
         {"llamabias", "LlamaForCausalLM", "NobodyKnowsForCausalLM"},
