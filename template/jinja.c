@@ -53,6 +53,15 @@ void jx_fail(struct jctx *c, const char *kind, const char *fmt, ...) {
     longjmp(c->fail, 1);
 }
 
+void jx_look(struct jctx *c) {
+    enum { LOOK_EVERY = 1 << 16 };
+    const struct ctx_cost *cost = ctx_cost();
+    if (c->steps > c->max_steps) jx_fail(c, "limit", "the template ran too many steps");
+    if (prog_interrupted() || (cost && cost->gone && atomic_load(cost->gone)))
+        jx_fail(c, "interrupted", "interrupted");
+    c->look_at = c->max_steps - c->steps < LOOK_EVERY ? c->max_steps : c->steps + LOOK_EVERY;
+}
+
 static void undef_text(struct jctx *c, const struct jundef *u, char *out, size_t cap) {
     if (u->hint) {
         snprintf(out, cap, "%s", u->hint);
@@ -140,7 +149,10 @@ static char *normalise(struct arena *a, const char *src, size_t *len) {
 static void finish_error(const struct jinja *t, const struct jctx *c, struct jinja_err *je,
                          struct err *e) {
     jx_where(t->src, t->src_len, c->pos, &je->line, &je->col);
-    err_set(e, ERR_DATA, "%s:%d:%d: %s", t->name, je->line, je->col, je->msg);
+    if (strcmp(je->type, "interrupted") == 0)
+        err_set(e, ERR_INTR, "interrupted");
+    else
+        err_set(e, ERR_DATA, "%s:%d:%d: %s", t->name, je->line, je->col, je->msg);
 }
 
 /* Runs body; this is the one place that jx_fail jumps to. Nothing here changes between setjmp and a
@@ -271,6 +283,7 @@ static int render(const struct jinja *t, struct source *s, int64_t now_unix,
     if (ctx_cost()) ctx_cost()->spent += c.steps;
     if (rc) {
         finish_error(t, &c, je, e);
+        rc = (int)e->code;
     } else {
         buf_add(out, c.out.data ? c.out.data : "", c.out.len);
         if (spans) jspan_result(&span, c.out.len, spans);

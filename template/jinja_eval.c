@@ -86,6 +86,7 @@ NORETURN static void bad_args(struct jctx *c, const char *what, const struct jro
  * of filters, tests and methods; for global functions it is JT_MISSING. */
 struct jval jeval_row(struct jctx *c, const struct jrow *row, const char *what, struct jargs *a) {
     jx_step(c);
+    if (a->v[0].tag == JT_STR) jx_bytes(c, a->v[0].len); /* Most rows walk their string once. */
     if (row->any) return row->any(c, a);
     struct jval v[JMAX_PARAMS];
     int n = 1;

@@ -319,6 +319,7 @@ struct jctx {
     const struct jinja *t;
     uint32_t pos; /* where we are, for messages */
     uint64_t steps, max_steps, max_out;
+    uint64_t look_at; /* steps at which jx_look is called again */
     int depth, max_depth, nest;
     int64_t max_range, now;
     struct jval *globals;
@@ -333,13 +334,15 @@ int jx_guard(struct jctx *c, void (*body)(struct jctx *c, void *arg), void *arg)
 /* Fails the compilation or render; kind is "syntax", "undefined", "TypeError", ... */
 NORETURN void jx_fail(struct jctx *c, const char *kind, const char *fmt, ...) PRINTF_LIKE(3, 4);
 NORETURN void jx_undef_fail(struct jctx *c, struct jval undef);
+/* Fails when the steps are used up or the job was interrupted; else sets the next look. */
+void jx_look(struct jctx *c);
 static inline void jx_step(struct jctx *c) {
-    if (++c->steps > c->max_steps) jx_fail(c, "limit", "the template ran too many steps");
+    if (++c->steps > c->look_at) jx_look(c);
 }
-/* Counts n bytes that are written: 64 are a step. */
+/* Counts n bytes that are read or written: 64 are a step. */
 static inline void jx_bytes(struct jctx *c, size_t n) {
     c->steps += n / 64;
-    if (c->steps > c->max_steps) jx_fail(c, "limit", "the template ran too many steps");
+    if (c->steps > c->look_at) jx_look(c);
 }
 static inline size_t jx_mark(const struct jctx *c) {
     return c->out.len;

@@ -203,6 +203,7 @@ bool jop_in(struct jctx *c, struct jval x, struct jval in) {
         if (x.tag != JT_STR)
             jx_fail(c, "TypeError", "'in <string>' requires string as left operand, not %s",
                     jv_type(x));
+        jx_bytes(c, in.len);
         return ju_find(in, x, 0) >= 0;
     }
     if (in.tag == JT_DICT) return jdict_get(c, in.u.dict, x) != NULL;

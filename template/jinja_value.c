@@ -251,9 +251,9 @@ double jv_num(struct jctx *c, struct jval v) {
 }
 
 int64_t jv_length(struct jctx *c, struct jval v) {
-    UNUSED(c);
     switch ((enum jtag)v.tag) {
     case JT_STR:
+        jx_bytes(c, v.len);
         return (int64_t)ju_count(v);
     case JT_BYTES:
         return v.len;
@@ -345,6 +345,7 @@ static void deeper(struct jctx *c) {
 static bool dict_equal(struct jctx *c, const struct jdict *a, const struct jdict *b) {
     if (a->n != b->n) return false;
     for (uint32_t i = 0; i < a->n; i++) {
+        jx_step(c);
         const struct jent *e = lookup(c, b, a->e[i].k, a->e[i].hash);
         if (!e || !jv_equal(c, a->e[i].v, e->v)) return false;
     }
@@ -357,6 +358,7 @@ bool jv_equal(struct jctx *c, struct jval a, struct jval b) {
     switch ((enum jtag)a.tag) {
     case JT_STR:
     case JT_BYTES:
+        if (a.len == b.len && a.u.s != b.u.s) jx_bytes(c, a.len);
         return jv_eqs(a, b);
     case JT_LIST:
     case JT_TUPLE: {
@@ -364,8 +366,10 @@ bool jv_equal(struct jctx *c, struct jval a, struct jval b) {
         if (a.u.list->n != b.u.list->n) return false;
         deeper(c);
         bool same = true;
-        for (uint32_t i = 0; same && i < a.u.list->n; i++)
+        for (uint32_t i = 0; same && i < a.u.list->n; i++) {
+            jx_step(c);
             same = jv_equal(c, a.u.list->v[i], b.u.list->v[i]);
+        }
         c->nest--;
         return same;
     }
@@ -414,6 +418,7 @@ int jv_order(struct jctx *c, struct jval a, struct jval b, const char *op) {
     if (jv_is_num(a) && jv_is_num(b)) return num_order(c, a, b);
     if (a.tag == b.tag && (a.tag == JT_STR || a.tag == JT_BYTES)) {
         /* The order of bytes in UTF-8 is the order of code points. */
+        jx_bytes(c, a.len < b.len ? a.len : b.len);
         int d = memcmp(a.u.s, b.u.s, a.len < b.len ? a.len : b.len);
         return d ? (d < 0 ? -1 : 1) : a.len < b.len ? -1 : a.len > b.len;
     }
