@@ -74,7 +74,7 @@ static bool is_probe(const struct json *j) {
     return same;
 }
 
-/* Returns the bytes of lit, without white space around it, when it occurs in text; else 0. */
+/* Returns the length of lit, without surrounding whitespace, if it occurs in text; else 0. */
 static size_t weight(const char *text, const char *lit) {
     struct text t = tool_strip((struct text){lit, strlen(lit)});
     return t.n && memmem(text, strlen(text), t.s, t.n) ? t.n : 0;

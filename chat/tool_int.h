@@ -204,7 +204,7 @@ size_t tool_think_end(const struct toolparse *p, size_t i, size_t *after);
 bool tool_opened_feed(struct toolparse *p, const char *s, size_t n, bool last);
 /* Ends that waiting: no more text comes. */
 void tool_opened_end(struct toolparse *p);
-/* Returns the place after white space and the frames before an answer. */
+/* Skips whitespace and frames before an answer; returns the next position. */
 size_t tool_begin(const struct toolparse *p);
 /* Returns the place after white space, frames and closing tags of reasoning at i. */
 size_t tool_skip_frames(const struct toolparse *p, size_t i);

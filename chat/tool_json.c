@@ -116,7 +116,7 @@ static bool is_open(const struct toolparse *p, size_t i, const char *lit) {
     return !p->ended && i + tool_partial(p, i, lit) >= p->in.len;
 }
 
-/* Moves *i behind the closing tag of calls. What stands between them and the tag is no call. */
+/* Moves *i past the closing tag of calls. Text between the last call and the tag is not a call. */
 static void close_calls(struct toolparse *p, size_t *i) {
     const char *close = p->f->named.close;
     const size_t k = tool_ws(p, *i), end = tool_find(p, k, close);

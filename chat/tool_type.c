@@ -49,7 +49,7 @@ static unsigned types_of(const struct json *root, const struct json *schema, int
     return json_get(schema, "const") ? type_of_value(json_get(schema, "const")) : bits;
 }
 
-/* Returns the value that a word of Python stands for; NULL when it is no such word. */
+/* Returns the value of a Python literal word (True, None ...); NULL: another word. */
 static const struct json *python_word(struct toolparse *p, struct text text) {
     const struct text t = tool_strip(text);
     if (tool_is(t, "None")) return json_new(&p->arena, JSON_NULL);

@@ -177,7 +177,7 @@ static int open_src(struct chat_src *s, const char *path, const char *name, stru
     return rc;
 }
 
-/* Returns which template stands in for a missing default: tool_use, else the first by name. */
+/* Returns the template that replaces a missing default: tool_use, else the first by name. */
 static const char *stand_in(const struct chat_src *s) {
     const char *best = NULL;
     for (int i = 0; i < s->n_names; i++) {

@@ -136,7 +136,7 @@ void tok_set_turn_end(struct tok *t, enum tok_special s, int64_t id) {
     if (s == TS_EOT || !is_usual(t, id)) t->special[s] = id;
 }
 
-/* Gives listed ends that have no key yet the keys eot and eom. Ends of usual texts need none. */
+/* Assigns the keys eot and eom to listed ends without a key. Usual end texts need no key. */
 static void fill_keys(const struct tok *t, int64_t *special) {
     static const char *const turn_ends[] = {"<|im_end|>", "<turn|>", "<|eot_id|>", "<end_of_turn>",
                                             "<|end|>"};

@@ -121,7 +121,7 @@ static int read_kind(struct tok *t, const struct gguf *g, const char *forced, st
     return 0;
 }
 
-/* Reads split regexes that no name stands for. */
+/* Reads split regexes without a known name. */
 static int read_own_regexes(struct tok *t, const struct gguf *g, struct err *e) {
     const struct gguf_kv *kv = gguf_find(g, OWN("regexes"));
     if (!kv || t->kind != TOK_BYTES) return 0;

@@ -260,7 +260,7 @@ static void test_low_bit_rules_of_35b(void) {
     drop_35b();
 }
 
-/* attn_v of models that llama.cpp calls 70B: by hand from llama_tensor_get_type of llama-quant.cpp.
+/* attn_v of models that llama.cpp calls 70B. Rule: llama_tensor_get_type of llama-quant.cpp.
  */
 static void test_values_of_70b(void) {
     static const struct {

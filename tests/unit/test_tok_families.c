@@ -158,7 +158,7 @@ static void test_families(void) {
     strs_release(&strings);
 }
 
-/* Names of the field's converter, and the families whose regexes they stand for. */
+/* Names in llama.cpp's converter, and the families whose regexes they name. */
 static void test_names(void) {
     static const char *const list[][3] = {{"dbrx", "glm4_moe", "glm4"},
                                           {"dbrx", "olmo2", "dbrx"},
