@@ -334,7 +334,7 @@ int jx_guard(struct jctx *c, void (*body)(struct jctx *c, void *arg), void *arg)
 /* Fails the compilation or render; kind is "syntax", "undefined", "TypeError", ... */
 NORETURN void jx_fail(struct jctx *c, const char *kind, const char *fmt, ...) PRINTF_LIKE(3, 4);
 NORETURN void jx_undef_fail(struct jctx *c, struct jval undef);
-/* Fails when the steps are used up or the job was interrupted; else sets the next look. */
+/* Fails when the steps are used up or the client left; else sets the next look. */
 void jx_look(struct jctx *c);
 static inline void jx_step(struct jctx *c) {
     if (++c->steps > c->look_at) jx_look(c);
