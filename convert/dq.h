@@ -42,7 +42,7 @@ struct dq {
     float offset;             /* of nested absmax */
     bool zero_plus1;          /* GPTQ: stored zero points are one too small */
     struct lora_delta *delta; /* added to the rows by the caller, or NULL (lora.h) */
-    bool foreign;             /* part[0] lies in an adapter, not in the folder */
+    bool foreign;             /* part[0] is stored in an adapter, not in the folder */
 };
 
 /* Finds a source tensor by name, and marks it as used; NULL when absent. */

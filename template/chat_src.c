@@ -187,7 +187,7 @@ static const char *stand_in(const struct chat_src *s) {
     return best;
 }
 
-/* Opens the default template or the one that stands in for it. */
+/* Opens the default template or its replacement. */
 static int open_default(struct chat_src *s, const char *path, struct err *e) {
     struct err why;
     int rc = open_src(s, path, NULL, &why);

@@ -707,7 +707,7 @@ static void test_leaving(void) {
 
 /* ---- weights that are not numbers ---- */
 
-/* The request fails and names the weight, and the server goes on. */
+/* The request fails and names the weight; the server keeps running. */
 static void test_broken_weights(void) {
     struct model *m = open_model("tests/golden/models/mistral", "f32");
     const struct session_opts so = {

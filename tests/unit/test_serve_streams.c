@@ -41,7 +41,7 @@ static const struct {
 
 /* ---- what a model writes ---- */
 
-/* Renders a turn of the assistant with a call; returns what stands behind the user's text. */
+/* Renders an assistant turn with a call; returns the text after the user's message. */
 static char *turn_of(const struct chat *c, const char *args) {
     struct buf conv = {0}, out = {0};
     struct err ignored;
