@@ -358,19 +358,18 @@ static int with_session(struct work *w, const struct replay_opts *o, struct mode
     so.n_ctx = o->eval.ctx ? o->eval.ctx : longest(l, index, x->n, m->hp.d[HD_CTX]);
     TRY(session_new(&s, m, &so, e));
     const uint64_t one = session_seq_bytes(s, so.n_ctx) + session_seq_bytes(s, 1);
-    const struct serve_opts opts = {.m = m,
-                                    .s = s,
-                                    .alias = "m",
-                                    .file = io_base(x->path),
-                                    .type = "",
-                                    .sample = set.sample,
-                                    .seed = -1,
-                                    .n_max = -1,
-                                    .n_think = -1,
-                                    .n_live = 4,
-                                    .n_queue = MOST_LINES,
-                                    .context_bytes = max_u64(4 * one, (uint64_t)256 << 20),
-                                    .max_step_s = 60};
+    const struct serve_opts opts = {
+        .file = {.id = "m", .file = io_base(x->path), .type = ""},
+        .core = {.m = m,
+                 .s = s,
+                 .sample = set.sample,
+                 .seed = -1,
+                 .context_bytes = max_u64(4 * one, (uint64_t)256 << 20)},
+        .n_max = -1,
+        .n_think = -1,
+        .n_live = 4,
+        .n_queue = MOST_LINES,
+        .max_step_s = 60};
     int rc = serve_new(&server, &opts, e);
     if (!rc) rc = ask_all(server, m, o, l, index, x, e);
     serve_free(server);

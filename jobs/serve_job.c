@@ -144,13 +144,13 @@ static void say_ready(const struct serve_job_opts *a, const struct serve_opts *o
     jw_str(&w, "url", url.data);
     jw_i64(&w, "pid", getpid());
     jw_arr(&w, "models");
-    jw_str(&w, NULL, o->alias);
+    jw_str(&w, NULL, o->file.id);
     jw_end(&w);
     jw_end(&w);
     if (a->ready) a->ready(a->ready_ud, b.data);
     log_info("%s: %s, a context of %" PRId64 " tokens, %d at a time, %.1f MiB of context memory",
-             url.data, o->alias, session_get_opts(o->s)->n_ctx, o->n_live,
-             (double)o->context_bytes / (1 << 20));
+             url.data, o->file.id, session_get_opts(o->core.s)->n_ctx, o->n_live,
+             (double)o->core.context_bytes / (1 << 20));
     if (strncmp(host, "unix:", 5) != 0) {
         log_info("open %s in a browser to chat", url.data);
         log_info("OPENAI_BASE_URL=%s/v1 ANTHROPIC_BASE_URL=%s OLLAMA_HOST=%s", url.data, url.data,
@@ -233,17 +233,17 @@ static int kwargs_members(const char *kwargs, struct buf *out, struct err *e) {
 static void describe(struct serve_opts *o) {
     uint64_t bytes[QT_COUNT] = {0};
     int most = 0;
-    const struct gguf *g = o->m->gguf;
+    const struct gguf *g = o->core.m->gguf;
     for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
         const struct gguf_tensor *t = gguf_tensor_at(g, i);
         int64_t n = 1;
         for (int k = 0; k < 4; k++) n *= t->ne[k];
-        o->n_params += n;
+        o->file.n_params += n;
         bytes[t->type] += t->n_bytes;
         if (bytes[t->type] > bytes[most]) most = (int)t->type;
     }
-    o->type = qtype_name((enum qtype)most);
-    o->n_bytes = gguf_file_bytes(g);
+    o->file.type = qtype_name((enum qtype)most);
+    o->file.n_bytes = gguf_file_bytes(g);
 }
 
 static int open_session(struct work *w, const struct serve_job_opts *a, struct serve_opts *o,
@@ -259,21 +259,21 @@ static int open_session(struct work *w, const struct serve_job_opts *a, struct s
     TRY(work_pool(w, e));
     so.pool = w->pool;
     const uint64_t quarter = mem_available() / 4, most = (uint64_t)8 << 30;
-    o->context_bytes = a->context_memory ? a->context_memory : quarter < most ? quarter : most;
-    so.n_ctx = a->ctx ? a->ctx : usual_ctx(o->m, so.kv_k, so.kv_v, o->context_bytes);
-    TRY(session_new(out, o->m, &so, e));
+    o->core.context_bytes = a->context_memory ? a->context_memory : quarter < most ? quarter : most;
+    so.n_ctx = a->ctx ? a->ctx : usual_ctx(o->core.m, so.kv_k, so.kv_v, o->core.context_bytes);
+    TRY(session_new(out, o->core.m, &so, e));
     const uint64_t room = session_room(*out); /* The room of a device. */
-    if (room < o->context_bytes) {
+    if (room < o->core.context_bytes) {
         if (a->context_memory)
             log_warn("--context-memory: the device has room for %" PRIu64 " MiB", room >> 20);
-        o->context_bytes = room;
+        o->core.context_bytes = room;
     }
     const uint64_t one = session_seq_bytes(*out, so.n_ctx) + session_seq_bytes(*out, 1);
-    if (one > o->context_bytes)
+    if (one > o->core.context_bytes)
         return err_set(e, ERR_SYS,
                        "a context of %" PRId64 " tokens takes %.1f MiB, and there is room for %.1f "
                        "(--context-memory): give it %" PRIu64 "MiB, or use a smaller --ctx",
-                       so.n_ctx, (double)one / (1 << 20), (double)o->context_bytes / (1 << 20),
+                       so.n_ctx, (double)one / (1 << 20), (double)o->core.context_bytes / (1 << 20),
                        (one >> 20) + 1);
     return 0;
 }
@@ -281,19 +281,19 @@ static int open_session(struct work *w, const struct serve_job_opts *a, struct s
 /* Fills in how requests are answered, as far as that needs no model. */
 static int plain_options(struct work *w, const struct serve_job_opts *a, struct str_list *keys,
                          struct buf *kwargs, struct serve_opts *o, struct err *e) {
-    *o = (struct serve_opts){.alias = a->alias ? a->alias : stem(w, a->path),
-                             .file = io_base(a->path),
-                             .strict = a->strict,
-                             .open_objects = a->open_objects,
-                             .strict_calls = a->strict_calls,
-                             .n_think = a->n_think,
-                             .n_max = a->max_tokens ? a->max_tokens : -1,
-                             .n_live = (int)a->parallel,
-                             .n_queue = (int)min_i64(a->queue, 100000),
-                             .max_step_s = a->max_step,
-                             .drain_s = a->drain,
-                             .cache_dir = a->cache_dir,
-                             .cache_bytes = a->cache_disk};
+    *o = (struct serve_opts){
+        .file = {.id = a->alias ? a->alias : stem(w, a->path), .file = io_base(a->path)},
+        .strict = a->strict,
+        .open_objects = a->open_objects,
+        .strict_calls = a->strict_calls,
+        .n_think = a->n_think,
+        .n_max = a->max_tokens ? a->max_tokens : -1,
+        .n_live = (int)a->parallel,
+        .n_queue = (int)min_i64(a->queue, 100000),
+        .max_step_s = a->max_step,
+        .drain_s = a->drain,
+        .cache_dir = a->cache_dir,
+        .cache_bytes = a->cache_disk};
     TRY(check_args(a, o, e));
     TRY(read_keys(w, a, keys, e));
     TRY(check_access(a, keys, e));
@@ -317,11 +317,11 @@ static int sampling(const struct serve_job_opts *a, struct serve_opts *o, struct
                                                  [SERVE_REPEAT_LAST_N] = "repeat-last-n",
                                                  [SERVE_SEED] = "seed"};
     struct run_set set;
-    TRY(run_set_init(&set, o->m->gguf, e));
+    TRY(run_set_init(&set, o->core.m->gguf, e));
     for (int i = 0; i < SERVE_SETS; i++)
         if (a->set[i]) TRY(run_set(&set, "--", name[i], a->set[i], e));
-    o->sample = set.sample;
-    o->seed = set.seed_given ? set.seed : -1;
+    o->core.sample = set.sample;
+    o->core.seed = set.seed_given ? set.seed : -1;
     return 0;
 }
 
@@ -365,8 +365,8 @@ static int with_model(struct work *w, const struct serve_job_opts *a, struct ser
     struct model *block = NULL;
     struct latest *latest = NULL;
     struct lines *log = NULL, *record = NULL;
-    TRY(model_use_pre(o->m, a->pre, e));
-    TRY(model_need_tok(o->m, e));
+    TRY(model_use_pre(o->core.m, a->pre, e));
+    TRY(model_need_tok(o->core.m, e));
     TRY(sampling(a, o, e));
     int rc = open_log(a, &log, o, e);
     if (!rc) rc = open_record(a, &record, o, e);
@@ -377,8 +377,8 @@ static int with_model(struct work *w, const struct serve_job_opts *a, struct ser
     }
     if (!rc) rc = open_session(w, a, o, &s, e);
     if (!rc && a->draft && strcmp(a->draft, "mtp") == 0) rc = draft_session(s, &block, &mtp, e);
-    o->s = s;
-    o->mtp = mtp;
+    o->core.s = s;
+    o->core.mtp = mtp;
     if (!rc) rc = serve(a, o, e);
     latest_free(latest);
     lines_close(log);
@@ -412,7 +412,7 @@ int serve_job_run(struct work *w, const struct serve_job_opts *a, struct err *e)
     if (!rc) rc = read_presets(a, &presets, e);
     if (!rc) rc = model_open(&m, a->path, e);
     if (!rc) {
-        o.m = m;
+        o.core.m = m;
         o.presets = presets;
         o.net = (struct net_opts){.host = host.v,
                                   .n_hosts = host.n,

@@ -25,17 +25,17 @@ static void put_model(struct server *s, struct jw *w, const char *name) {
     char when[40];
     struct tm tm;
     const time_t t = (time_t)s->created;
-    const struct model *m = s->o.m;
-    const int64_t n_ctx = session_get_opts(s->o.s)->n_ctx;
+    const struct model *m = s->served->core.m;
+    const int64_t n_ctx = session_get_opts(s->served->core.s)->n_ctx;
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t, &tm));
     jw_obj(w, name);
-    jw_str(w, "id", s->o.alias);
+    jw_str(w, "id", s->served->file.id);
     jw_str(w, "object", "model");
     jw_str(w, "type", "model");
     jw_i64(w, "created", s->created);
     jw_str(w, "created_at", when);
     jw_str(w, "owned_by", "hone");
-    jw_str(w, "display_name", s->o.alias);
+    jw_str(w, "display_name", s->served->file.id);
     jw_i64(w, "max_model_len", n_ctx);
     jw_i64(w, "context_window", n_ctx);
     jw_i64(w, "max_input_tokens", n_ctx);
@@ -43,11 +43,11 @@ static void put_model(struct server *s, struct jw *w, const char *name) {
     jw_obj(w, "meta");
     jw_i64(w, "n_ctx", n_ctx);
     jw_i64(w, "n_ctx_train", m->hp.d[HD_CTX]);
-    jw_i64(w, "n_params", s->o.n_params);
-    jw_u64(w, "size_bytes", s->o.n_bytes);
-    jw_str(w, "type", s->o.type);
+    jw_i64(w, "n_params", s->served->file.n_params);
+    jw_u64(w, "size_bytes", s->served->file.n_bytes);
+    jw_str(w, "type", s->served->file.type);
     jw_i64(w, "vocab", m->hp.d[HD_VOCAB]);
-    jw_str(w, "file", s->o.file);
+    jw_str(w, "file", s->served->file.file);
     jw_str(w, "architecture", m->arch->name);
     jw_end(w);
     jw_end(w);
@@ -62,8 +62,8 @@ void info_models(struct server *s, struct job *j) {
     jw_arr(&w, "data");
     put_model(s, &w, NULL);
     jw_end(&w);
-    jw_str(&w, "first_id", s->o.alias);
-    jw_str(&w, "last_id", s->o.alias);
+    jw_str(&w, "first_id", s->served->file.id);
+    jw_str(&w, "last_id", s->served->file.id);
     jw_bool(&w, "has_more", false);
     jw_end(&w);
     buf_str(&b, "\n");
@@ -90,9 +90,9 @@ void info_model(struct server *s, struct job *j, const char *id, size_t n) {
     struct buf b = {0};
     struct jw w;
     struct fault f = {0};
-    if (!is_named(id, n, s->o.alias)) {
+    if (!is_named(id, n, s->served->file.id)) {
         fault_set(&f, 404, "model_not_found", "model", "there is no such model, but '%.100s'",
-                  s->o.alias);
+                  s->served->file.id);
         route_fail(j, &f);
         return;
     }
@@ -126,11 +126,11 @@ void info_tokenizer(struct server *s, struct job *j) {
     struct jw w;
     jw_init(&w, &b, false);
     jw_obj(&w, NULL);
-    jw_str(&w, "tokenizer_class", tok_model(s->o.m->tok));
-    put_specials(&w, s->o.m->tok);
-    jw_bool(&w, "add_bos_token", tok_add_bos(s->o.m->tok));
-    jw_i64(&w, "model_max_length", session_get_opts(s->o.s)->n_ctx);
-    jw_str(&w, "chat_template", s->tmpl);
+    jw_str(&w, "tokenizer_class", tok_model(s->served->core.m->tok));
+    put_specials(&w, s->served->core.m->tok);
+    jw_bool(&w, "add_bos_token", tok_add_bos(s->served->core.m->tok));
+    jw_i64(&w, "model_max_length", session_get_opts(s->served->core.s)->n_ctx);
+    jw_str(&w, "chat_template", s->served->tmpl);
     jw_end(&w);
     buf_str(&b, "\n");
     answer_json(j, &b);
@@ -140,14 +140,14 @@ void info_tokenizer(struct server *s, struct job *j) {
 void info_props(struct server *s, struct job *j) {
     struct buf b = {0};
     struct jw w;
-    const struct sample_opts *o = &s->o.sample;
+    const struct sample_opts *o = &s->served->core.sample;
     pthread_mutex_lock(&s->lock);
-    const struct sched_counts n = s->counts;
+    const struct sched_counts n = s->served->counts;
     pthread_mutex_unlock(&s->lock);
     jw_init(&w, &b, false);
     jw_obj(&w, NULL);
     jw_obj(&w, "default_generation_settings");
-    jw_i64(&w, "n_ctx", session_get_opts(s->o.s)->n_ctx);
+    jw_i64(&w, "n_ctx", session_get_opts(s->served->core.s)->n_ctx);
     jw_obj(&w, "params");
     jw_num(&w, "temperature", (double)o->temp);
     jw_i64(&w, "top_k", o->top_k);
@@ -161,9 +161,9 @@ void info_props(struct server *s, struct job *j) {
     jw_end(&w);
     jw_end(&w);
     jw_i64(&w, "total_slots", s->o.n_live);
-    jw_str(&w, "model_path", s->o.file);
-    jw_str(&w, "chat_template", s->tmpl);
-    put_specials(&w, s->o.m->tok);
+    jw_str(&w, "model_path", s->served->file.file);
+    jw_str(&w, "chat_template", s->served->tmpl);
+    put_specials(&w, s->served->core.m->tok);
     jw_obj(&w, "modalities");
     jw_bool(&w, "vision", false);
     jw_bool(&w, "audio", false);
@@ -171,9 +171,9 @@ void info_props(struct server *s, struct job *j) {
     jw_str(&w, "build_info", "hone " HONE_VERSION);
     jw_bool(&w, "is_sleeping", false);
     jw_str(&w, "tool_format",
-           s->generic                  ? "generic"
-           : s->fmt == toolfmt_plain() ? NULL
-                                       : toolfmt_name(s->fmt));
+           s->served->generic                  ? "generic"
+           : s->served->fmt == toolfmt_plain() ? NULL
+                                               : toolfmt_name(s->served->fmt));
     jw_obj(&w, "memory");
     jw_u64(&w, "context_bytes", n.budget_bytes);
     jw_u64(&w, "held_bytes", n.held_bytes);
@@ -188,8 +188,8 @@ void info_slots(struct server *s, struct job *j) {
     struct fault f = {0};
     pthread_mutex_lock(&s->lock);
     struct buf b = {0};
-    buf_str(&b, s->slots.data ? s->slots.data : "[]");
-    const bool full = s->counts.n_running >= s->o.n_live;
+    buf_str(&b, s->served->slots.data ? s->served->slots.data : "[]");
+    const bool full = s->served->counts.n_running >= s->o.n_live;
     pthread_mutex_unlock(&s->lock);
     buf_str(&b, "\n");
     if (full && http_is(j->req.query, "fail_on_no_slot=1")) {
@@ -205,7 +205,7 @@ void info_metrics(struct server *s, struct job *j) {
     struct buf b = {0};
     const struct net_counts net = net_counts(s->net);
     pthread_mutex_lock(&s->lock);
-    const struct sched_counts n = s->counts;
+    const struct sched_counts n = s->served->counts;
     const double requests = (double)s->n_requests, failures = (double)s->n_failed,
                  left = (double)s->n_left + (double)n.n_cancelled;
     ledger_metrics(&s->ledger, &b);
@@ -288,7 +288,7 @@ void info_metrics(struct server *s, struct job *j) {
     buf_fmt(&b,
             "# HELP hone_info what this is\n# TYPE hone_info gauge\n"
             "hone_info{version=\"%s\",type=\"%s\",device=\"%s\"} 1\n",
-            HONE_VERSION, s->o.type, session_device(s->o.s));
+            HONE_VERSION, s->served->file.type, session_device(s->served->core.s));
     job_answer(j, 200, "text/plain; version=0.0.4; charset=utf-8", b.data, b.len);
     buf_release(&b);
 }

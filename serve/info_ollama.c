@@ -8,7 +8,7 @@
 #include "serve/server.h"
 
 static void put_details(struct server *s, struct jw *w) {
-    const char *family = s->o.m->arch->name;
+    const char *family = s->served->core.m->arch->name;
     jw_obj(w, "details");
     jw_str(w, "parent_model", "");
     jw_str(w, "format", "gguf");
@@ -16,9 +16,9 @@ static void put_details(struct server *s, struct jw *w) {
     jw_arr(w, "families");
     jw_str(w, NULL, family);
     jw_end(w);
-    jw_str(w, "parameter_size", gguf_str_or(s->o.m->gguf, "general.size_label", ""));
-    jw_str(w, "quantization_level", s->o.type);
-    jw_i64(w, "context_length", session_get_opts(s->o.s)->n_ctx);
+    jw_str(w, "parameter_size", gguf_str_or(s->served->core.m->gguf, "general.size_label", ""));
+    jw_str(w, "quantization_level", s->served->file.type);
+    jw_i64(w, "context_length", session_get_opts(s->served->core.s)->n_ctx);
     jw_end(w);
 }
 
@@ -28,19 +28,21 @@ static void put_entry(struct server *s, struct jw *w, bool loaded) {
     struct tm tm;
     const time_t t = (time_t)s->created;
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t, &tm));
-    model_id(s->o.m, id);
+    model_id(s->served->core.m, id);
     jw_obj(w, NULL);
-    jw_str(w, "name", s->o.alias);
-    jw_str(w, "model", s->o.alias);
+    jw_str(w, "name", s->served->file.id);
+    jw_str(w, "model", s->served->file.id);
     jw_str(w, "modified_at", when);
-    jw_u64(w, "size", s->o.n_bytes);
+    jw_u64(w, "size", s->served->file.n_bytes);
     jw_str(w, "digest", id);
     put_details(s, w);
     if (loaded) {
         jw_str(w, "expires_at", "2318-01-01T00:00:00Z"); /* it stays */
         jw_u64(w, "size_vram",
-               session_get_opts(s->o.s)->device.kind == DEVICE_CPU ? 0 : s->o.n_bytes);
-        jw_i64(w, "context_length", session_get_opts(s->o.s)->n_ctx);
+               session_get_opts(s->served->core.s)->device.kind == DEVICE_CPU
+                   ? 0
+                   : s->served->file.n_bytes);
+        jw_i64(w, "context_length", session_get_opts(s->served->core.s)->n_ctx);
     }
     jw_end(w);
 }
@@ -80,8 +82,8 @@ void info_root(struct server *s, struct job *j) {
 }
 
 /* Writes the file's own values, without lists and the template. */
-static void put_metadata(struct server *s, struct jw *w) {
-    const struct gguf *g = s->o.m->gguf;
+static void put_metadata(struct served *d, struct jw *w) {
+    const struct gguf *g = d->core.m->gguf;
     for (int64_t i = 0; i < gguf_n_kv(g); i++) {
         const struct gguf_kv *kv = gguf_kv_at(g, i);
         if (kv->type == GV_ARR || strcmp(kv->key, "tokenizer.chat_template") == 0) continue;
@@ -96,23 +98,23 @@ static void put_metadata(struct server *s, struct jw *w) {
     }
 }
 
-void later_show(struct server *s, struct job *j) {
+void later_show(struct served *d, struct job *j) {
     struct buf b = {0};
     struct jw w;
     jw_init(&w, &b, false);
     jw_obj(&w, NULL);
     jw_str(&w, "modelfile", "");
     jw_str(&w, "parameters", "");
-    jw_str(&w, "template", s->tmpl);
-    put_details(s, &w);
+    jw_str(&w, "template", d->tmpl);
+    put_details(d->server, &w);
     jw_obj(&w, "model_info");
-    put_metadata(s, &w);
-    jw_i64(&w, "general.parameter_count", s->o.n_params);
+    put_metadata(d, &w);
+    jw_i64(&w, "general.parameter_count", d->file.n_params);
     jw_end(&w);
     jw_arr(&w, "capabilities");
     jw_str(&w, NULL, "completion");
-    if (s->fmt != toolfmt_plain()) jw_str(&w, NULL, "tools");
-    if (strstr(s->tmpl, "enable_thinking") || strstr(s->tmpl, "<think>"))
+    if (d->fmt != toolfmt_plain()) jw_str(&w, NULL, "tools");
+    if (strstr(d->tmpl, "enable_thinking") || strstr(d->tmpl, "<think>"))
         jw_str(&w, NULL, "thinking");
     jw_end(&w);
     jw_end(&w);

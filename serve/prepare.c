@@ -41,19 +41,19 @@ static int parse_body(const struct job *j, struct arena *mem, const struct json 
     return fault_set(f, 400, NULL, NULL, "the body must be a JSON object");
 }
 
-static int read_ask(struct server *s, const struct job *j, const struct api *api, struct ask *a,
+static int read_ask(struct served *d, const struct job *j, const struct api *api, struct ask *a,
                     struct fault *f) {
     const struct json *body;
     struct arena mem;
     arena_init(&mem);
-    ask_init(a, &s->o.sample, s->o.seed, s->o.n_max);
-    a->think = (enum ask_think)s->o.think;
-    a->n_think = s->o.n_think;
-    a->strict_calls = s->o.strict_calls;
+    ask_init(a, &d->core.sample, d->core.seed, d->server->o.n_max);
+    a->think = (enum ask_think)d->server->o.think;
+    a->n_think = d->server->o.n_think;
+    a->strict_calls = d->server->o.strict_calls;
     a->stream = api->streams;
-    if (s->o.kwargs) buf_str(&a->kwargs, s->o.kwargs);
+    if (d->server->o.kwargs) buf_str(&a->kwargs, d->server->o.kwargs);
     int rc = parse_body(j, &mem, &body, f);
-    if (!rc) rc = preset_apply(a, s->o.presets, body, f);
+    if (!rc) rc = preset_apply(a, d->server->o.presets, body, f);
     const int n_stop = a->n_stop; /* of the preset */
     if (!rc) rc = api->read(a, body, f);
     if (!rc && a->n_stop > n_stop) ask_drop_stops(a, n_stop);
@@ -64,26 +64,27 @@ static int read_ask(struct server *s, const struct job *j, const struct api *api
     a->n_messages = json_str(said) ? 1 : json_len(said);
     a->n_tools = json_len(tools);
     arena_release(&mem);
-    char *filled = !rc && a->conv && !a->exact ? restore_fill(s->restore, j->key, a->conv) : NULL;
+    char *filled =
+        !rc && a->conv && !a->exact ? restore_fill(d->server->restore, j->key, a->conv) : NULL;
     if (filled) {
         free(a->conv);
         a->conv = filled;
     }
-    const size_t n_id = a->model ? preset_id_len(s->o.presets, a->model) : 0;
-    if (!rc && s->o.strict && a->model &&
-        (n_id != strlen(s->o.alias) || memcmp(a->model, s->o.alias, n_id) != 0))
+    const size_t n_id = a->model ? preset_id_len(d->server->o.presets, a->model) : 0;
+    if (!rc && d->server->o.strict && a->model &&
+        (n_id != strlen(d->file.id) || memcmp(a->model, d->file.id, n_id) != 0))
         rc = fault_set(f, 404, "model_not_found", "model",
-                       "there is no model '%.100s', but '%.100s'", a->model, s->o.alias);
+                       "there is no model '%.100s', but '%.100s'", a->model, d->file.id);
     for (int i = 0; i < a->n_bias && !rc; i++)
-        if (a->bias[i].id >= s->o.m->hp.d[HD_VOCAB])
+        if (a->bias[i].id >= d->core.m->hp.d[HD_VOCAB])
             rc = fault_set(f, 400, NULL, "logit_bias", "there is no token %d", a->bias[i].id);
     return rc;
 }
 
 /* ---- the prompt ---- */
 
-static int too_long(const struct server *s, int64_t n, struct fault *f) {
-    const int64_t n_ctx = session_get_opts(s->o.s)->n_ctx;
+static int too_long(const struct served *d, int64_t n, struct fault *f) {
+    const int64_t n_ctx = session_get_opts(d->core.s)->n_ctx;
     if (n <= n_ctx) return 0;
     fault_set(f, 400, "context_length_exceeded", NULL,
               "This model's maximum context length is %" PRId64
@@ -94,21 +95,22 @@ static int too_long(const struct server *s, int64_t n, struct fault *f) {
     return f->status;
 }
 
-static char *variables(const struct server *s, const struct ask *a) {
+static char *variables(const struct served *d, const struct ask *a) {
     struct buf b = {0}, all = {0};
     struct err ignored;
     const char *member = a->think == ASK_THINK_AUTO
                              ? NULL
-                             : think_member(s->chat, s->tmpl, a->think == ASK_THINK_ON);
+                             : think_member(d->chat, d->tmpl, a->think == ASK_THINK_ON);
     buf_fmt(&b, "{%s}", a->kwargs.data ? a->kwargs.data : "");
     if (!member || think_merge(member, b.data, &all, &ignored)) return buf_take(&b);
     buf_release(&b);
     return buf_take(&all);
 }
 
-static int tokens_of(struct server *s, const char *conv, const char *kwargs, bool gen,
+static int tokens_of(struct served *d, const char *conv, const char *kwargs, bool gen,
                      struct chat_prompt *p, struct err *e) {
-    TRY(chat_tokens(s->chat, s->o.m->tok, conv, strlen(conv), kwargs, gen, s->o.special, p, e));
+    TRY(chat_tokens(d->chat, d->core.m->tok, conv, strlen(conv), kwargs, gen, d->server->o.special,
+                    p, e));
     p->refused = !p->ids.n; /* nothing can follow nothing */
     return p->refused ? err_set(e, ERR_DATA, "the template makes no text of these messages") : 0;
 }
@@ -120,15 +122,15 @@ static void take_conv(struct ask *a, char *conv) {
 }
 
 /* Gives the conversation the shape that the template needs, whatever is in it. */
-static void suit(const struct server *s, struct ask *a) {
+static void suit(const struct served *d, struct ask *a) {
     static const char null[] = "\"content\":null";
     const char *what;
-    char *conv = s->generic ? generic_conv(a->conv, s->hides_calls) : NULL;
+    char *conv = d->generic ? generic_conv(a->conv, d->hides_calls) : NULL;
     if (conv) {
         take_conv(a, conv);
         buf_fmt(&a->warned, "%stools, told in the system's message", a->warned.len ? ", " : "");
     }
-    if (s->keeps_null || !strstr(a->conv, null)) return;
+    if (d->keeps_null || !strstr(a->conv, null)) return;
     conv = mend_conv(a->conv, MEND_NULL, &what);
     if (!conv) return;
     free(a->conv);
@@ -137,14 +139,14 @@ static void suit(const struct server *s, struct ask *a) {
 
 /* Tells whether what the system says is not in the prompt of a conversation: where its text is not
  * found, a word in its place tells whether the template changes it or leaves it out. */
-static bool is_silent(struct server *s, const char *conv, const char *kwargs, bool gen,
+static bool is_silent(struct served *d, const char *conv, const char *kwargs, bool gen,
                       const struct chat_prompt *p) {
     struct buf words = {0}, text = {0};
     struct err ignored;
     bool silent = false;
     if (mend_shown(conv, p->spans)) return false;
     char *probe = mend_probe(conv, &words);
-    if (probe && chat_render_text(s->chat, probe, strlen(probe), kwargs, gen, &text, &ignored) == 0)
+    if (probe && chat_render_text(d->chat, probe, strlen(probe), kwargs, gen, &text, &ignored) == 0)
         for (char *w = words.data, *end; *w && !silent; w = end + 1) {
             end = strchr(w, '\n');
             *end = 0;
@@ -158,7 +160,7 @@ static bool is_silent(struct server *s, const char *conv, const char *kwargs, bo
 
 /* Changes the conversation by the steps of a list until the template takes it and shows what the
  * system says, and notes what was changed. */
-static int render_mended(struct server *s, struct ask *a, const char *kwargs, bool gen,
+static int render_mended(struct served *d, struct ask *a, const char *kwargs, bool gen,
                          const enum mend_step *step, int n, struct chat_prompt *p) {
     struct buf done = {0};
     struct err ignored;
@@ -171,8 +173,8 @@ static int render_mended(struct server *s, struct ask *a, const char *kwargs, bo
         free(conv);
         conv = next;
         buf_fmt(&done, "%s%s", done.len ? ", " : "", what);
-        rc = tokens_of(s, conv, kwargs, gen, p, &ignored);
-        if (!rc && is_silent(s, conv, kwargs, gen, p)) rc = -1;
+        rc = tokens_of(d, conv, kwargs, gen, p, &ignored);
+        if (!rc && is_silent(d, conv, kwargs, gen, p)) rc = -1;
     }
     if (!rc) {
         take_conv(a, conv);
@@ -186,7 +188,7 @@ static int render_mended(struct server *s, struct ask *a, const char *kwargs, bo
 
 /* Says how much to think in other words, the next ones first, until the template takes one: some
  * know no "high", others only that, and programs have a fixed word. */
-static int render_effort(struct server *s, struct ask *a, bool gen, struct chat_prompt *p) {
+static int render_effort(struct served *d, struct ask *a, bool gen, struct chat_prompt *p) {
     static const char *const words[] = {"\"minimal\"", "\"low\"",   "\"medium\"",
                                         "\"high\"",    "\"xhigh\"", "\"max\""};
     static const char name[] = "\"reasoning_effort\": ";
@@ -201,8 +203,8 @@ static int render_effort(struct server *s, struct ask *a, bool gen, struct chat_
         const int i = k % 2 ? at - k / 2 : at + k / 2; /* above, below, two above ... */
         if (i < 0 || i >= n) continue;
         ask_kwarg(a, "reasoning_effort", words[i]);
-        char *kwargs = variables(s, a);
-        rc = tokens_of(s, a->conv, kwargs, gen, p, &ignored);
+        char *kwargs = variables(d, a);
+        rc = tokens_of(d, a->conv, kwargs, gen, p, &ignored);
         free(kwargs);
         if (rc) a->kwargs.data[a->kwargs.len = before] = 0;
     }
@@ -210,24 +212,24 @@ static int render_effort(struct server *s, struct ask *a, bool gen, struct chat_
     return rc;
 }
 
-static int render(struct server *s, struct ask *a, bool gen, struct chat_prompt *p,
+static int render(struct served *d, struct ask *a, bool gen, struct chat_prompt *p,
                   struct fault *f) {
     struct err e;
-    if (!s->chat)
+    if (!d->chat)
         return fault_set(f, 400, NULL, "messages",
                          "this model has no chat template; /v1/completions continues texts");
     static const enum mend_step all[] = {MEND_NULL,   MEND_IDS,        MEND_ARGUMENTS,
                                          MEND_SYSTEM, MEND_NEIGHBOURS, MEND_RESULTS,
                                          MEND_FIRST,  MEND_NO_SYSTEM},
                                 system[] = {MEND_SYSTEM, MEND_NO_SYSTEM, MEND_NEIGHBOURS};
-    suit(s, a);
-    char *kwargs = variables(s, a);
-    int rc = tokens_of(s, a->conv, kwargs, gen, p, &e);
-    if (rc && p->refused) rc = render_effort(s, a, gen, p);
-    if (rc && p->refused) rc = render_mended(s, a, kwargs, gen, all, (int)COUNT_OF(all), p);
-    if (!rc && is_silent(s, a->conv, kwargs, gen, p) &&
-        render_mended(s, a, kwargs, gen, system, (int)COUNT_OF(system), p))
-        rc = tokens_of(s, a->conv, kwargs, gen, p, &e);
+    suit(d, a);
+    char *kwargs = variables(d, a);
+    int rc = tokens_of(d, a->conv, kwargs, gen, p, &e);
+    if (rc && p->refused) rc = render_effort(d, a, gen, p);
+    if (rc && p->refused) rc = render_mended(d, a, kwargs, gen, all, (int)COUNT_OF(all), p);
+    if (!rc && is_silent(d, a->conv, kwargs, gen, p) &&
+        render_mended(d, a, kwargs, gen, system, (int)COUNT_OF(system), p))
+        rc = tokens_of(d, a->conv, kwargs, gen, p, &e);
     free(kwargs);
     return rc ? fault_set(f, 400, NULL, "messages", "%s", e.msg) : 0;
 }
@@ -239,11 +241,11 @@ static size_t rstrip(const struct buf *b) {
 }
 
 /* Renders a prompt that ends inside the last message, without what the template puts behind it. */
-static int render_open(struct server *s, struct ask *a, struct chat_prompt *p, struct fault *f) {
+static int render_open(struct served *d, struct ask *a, struct chat_prompt *p, struct fault *f) {
     struct err e;
     struct json *j = NULL;
     const struct json *last = NULL;
-    TRY(render(s, a, false, p, f));
+    TRY(render(d, a, false, p, f));
     if (json_parse(&j, a->conv, strlen(a->conv), "messages", &e)) return 0;
     for (const struct json *m = json_first(json_get(j, "messages")); m; m = json_next(m)) last = m;
     const char *text = json_str(json_get(last, "content"));
@@ -262,7 +264,7 @@ static int render_open(struct server *s, struct ask *a, struct chat_prompt *p, s
         p->text.len = end;
         p->text.data[end] = 0;
         p->ids.n = 0;
-        if (tok_encode(s->o.m->tok, p->text.data, end, true, false, &p->ids, &e))
+        if (tok_encode(d->core.m->tok, p->text.data, end, true, false, &p->ids, &e))
             rc = fault_set(f, 400, NULL, "messages", "%s", e.msg);
     }
     json_free(j);
@@ -278,17 +280,17 @@ static int64_t same_tokens(const struct chat_prompt *other, const struct chat_pr
 
 /* Returns the number of tokens of the messages alone: what comes behind may change with the next
  * turn. */
-static int64_t turn_end(struct server *s, struct ask *a, const struct chat_prompt *p) {
+static int64_t turn_end(struct served *d, struct ask *a, const struct chat_prompt *p) {
     struct chat_prompt closed = {0};
     struct fault ignored;
-    const int64_t n = render(s, a, false, &closed, &ignored) ? 0 : same_tokens(&closed, p);
+    const int64_t n = render(d, a, false, &closed, &ignored) ? 0 : same_tokens(&closed, p);
     chat_prompt_release(&closed);
     return n;
 }
 
 /* Returns the number of tokens of the messages up to a mark of the client (ask.mark), 0 where the
  * template writes them otherwise when others follow. */
-static int64_t mark_end(struct server *s, const struct ask *a, int message,
+static int64_t mark_end(struct served *d, const struct ask *a, int message,
                         const struct chat_prompt *p) {
     struct chat_prompt part = {0};
     struct json *j = NULL;
@@ -306,8 +308,8 @@ static int64_t mark_end(struct server *s, const struct ask *a, int message,
     jw_end(&w);
     ask_copy(&w, "tools", j, "tools");
     jw_end(&w);
-    char *kwargs = variables(s, a);
-    const int rc = tokens_of(s, conv.data, kwargs, false, &part, &ignored);
+    char *kwargs = variables(d, a);
+    const int rc = tokens_of(d, conv.data, kwargs, false, &part, &ignored);
     const int64_t n = rc ? 0 : same_tokens(&part, p);
     chat_prompt_release(&part);
     free(kwargs);
@@ -321,41 +323,40 @@ static int64_t mark_end(struct server *s, const struct ask *a, int message,
 /* Notes what clients lose of an answer, before they have it: the next request of a loop may come
  * within the millisecond, and would compute the answer again without it. */
 static void choice_ends(struct task *t, const struct reply_choice *c) {
-    const struct server *s = t->ud;
-    restore_note(s->restore, t->key, c);
+    const struct served *d = t->ud;
+    restore_note(d->server->restore, t->key, c);
 }
 
 static void task_done(struct task *t) {
-    struct server *s = t->ud;
-    pthread_mutex_lock(&s->lock);
-    s->n_failed += t->failed;
-    pthread_mutex_unlock(&s->lock);
-    if (s->o.record) record_task(s, t);
-    ledger_task(s, t, t->failed ? t->status : 200);
+    struct served *d = t->ud;
+    pthread_mutex_lock(&d->server->lock);
+    d->server->n_failed += t->failed;
+    pthread_mutex_unlock(&d->server->lock);
+    if (d->server->o.record) record_task(d, t);
+    ledger_task(d->server, t, t->failed ? t->status : 200);
 }
 
 /* Sets the form that the answers must have; now as in guard.h. */
-static int guard(struct server *s, struct task *t, bool now, struct fault *f) {
+static int guard(struct served *d, struct task *t, bool now, struct fault *f) {
     struct guard g[ASK_CHOICES] = {{0}};
     const int n = t->reply.n_choices;
     const double begin = prog_now_s();
-    const int rc = guards_make(s->guards, &t->ask, t->fmt, t->think, now, g, n, f);
+    const int rc = guards_make(d->guards, &t->ask, t->fmt, t->think, now, g, n, f);
     for (int i = 0; i < n && !rc; i++) t->run[i].guard = g[i];
     if (rc || !g[0].c) return rc;
-    pthread_mutex_lock(&s->lock);
-    hist_add(&s->ledger.compile, prog_now_s() - begin, 1);
-    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_lock(&d->server->lock);
+    hist_add(&d->server->ledger.compile, prog_now_s() - begin, 1);
+    pthread_mutex_unlock(&d->server->lock);
     return 0;
 }
 
 /* Gives a task its id, its seed and what its answer says of the server, before the engine has it.
  */
-static void sign(struct server *s, struct task *t) {
+static void sign(struct served *d, struct task *t) {
     job_random_id(t->api->id, t->reply.id);
-    t->reply.model = t->ask.model && *t->ask.model ? t->ask.model : s->o.alias;
-    t->reply.fingerprint = s->fingerprint;
+    t->reply.model = t->ask.model && *t->ask.model ? t->ask.model : d->file.id;
+    t->reply.fingerprint = d->fingerprint;
     t->reply.created = (int64_t)time(NULL);
-    t->ud = s;
     t->done = task_done;
     t->ends = choice_ends;
     uint64_t seed = (uint64_t)t->ask.seed;
@@ -375,33 +376,33 @@ static void cut(struct run *r, int64_t at, enum prefix_use use) {
     r->cut[r->n_cuts++].use = use;
 }
 
-static int chat_task(struct server *s, struct job *j, const struct api *api, struct ask *a,
+static int chat_task(struct served *d, struct job *j, const struct api *api, struct ask *a,
                      struct task **out, struct fault *f) {
     struct chat_prompt p = {0};
-    int rc = a->go_on ? render_open(s, a, &p, f) : render(s, a, true, &p, f);
-    if (!rc) rc = too_long(s, p.ids.n, f);
+    int rc = a->go_on ? render_open(d, a, &p, f) : render(d, a, true, &p, f);
+    if (!rc) rc = too_long(d, p.ids.n, f);
     if (!rc) {
-        const int64_t turn = a->go_on ? 0 : turn_end(s, a, &p);
+        const int64_t turn = a->go_on ? 0 : turn_end(d, a, &p);
         int64_t mark[ASK_MARKS];
         const int n_marks = a->n_marks;
         for (int i = 0; i < n_marks; i++)
-            mark[i] = a->mark[i].message < 0 ? p.n_head : mark_end(s, a, a->mark[i].message, &p);
+            mark[i] = a->mark[i].message < 0 ? p.n_head : mark_end(d, a, a->mark[i].message, &p);
         struct task *t = *out = task_new(j, api, a, &p.ids, 1);
         for (int i = 0; i < t->reply.n_choices; i++) {
             for (int k = 0; k < n_marks; k++) cut(&t->run[i], mark[k], PREFIX_HEAD);
             cut(&t->run[i], p.n_head, PREFIX_HEAD);
             cut(&t->run[i], turn, PREFIX_TURN);
         }
-        t->fmt = s->fmt;
-        t->think = toolfmt_think_of(s->fmt, p.text.data);
-        t->opened = toolfmt_opened(s->fmt, p.text.data);
+        t->fmt = d->fmt;
+        t->think = toolfmt_think_of(d->fmt, p.text.data);
+        t->opened = toolfmt_opened(d->fmt, p.text.data);
         t->special = true;
     }
     chat_prompt_release(&p);
     return rc;
 }
 
-static int text_task(struct server *s, struct job *j, const struct api *api, struct ask *a,
+static int text_task(struct served *d, struct job *j, const struct api *api, struct ask *a,
                      struct task **out, struct fault *f) {
     struct ids ids[ASK_PROMPTS] = {{0}};
     struct err e;
@@ -410,14 +411,14 @@ static int text_task(struct server *s, struct job *j, const struct api *api, str
     for (int i = 0; i < n && !rc; i++) {
         const struct ask_prompt *p = &a->prompt[i];
         for (int64_t k = 0; k < p->ids.n && !rc; k++) {
-            if (p->ids.v[k] >= s->o.m->hp.d[HD_VOCAB])
+            if (p->ids.v[k] >= d->core.m->hp.d[HD_VOCAB])
                 rc = fault_set(f, 400, NULL, "prompt", "there is no token %d", p->ids.v[k]);
             ids_add(&ids[i], p->ids.v[k]);
         }
-        if (!rc && p->text && tok_encode(s->o.m->tok, p->text, p->len, true, true, &ids[i], &e))
+        if (!rc && p->text && tok_encode(d->core.m->tok, p->text, p->len, true, true, &ids[i], &e))
             rc = fault_set(f, 400, NULL, "prompt", "%s", e.msg);
         if (!rc && !ids[i].n) rc = fault_set(f, 400, NULL, "prompt", "the prompt is empty");
-        if (!rc) rc = too_long(s, ids[i].n, f);
+        if (!rc) rc = too_long(d, ids[i].n, f);
     }
     if (!rc) *out = task_new(j, api, a, ids, n);
     for (int i = 0; i < n; i++) ids_release(&ids[i]);
@@ -425,21 +426,22 @@ static int text_task(struct server *s, struct job *j, const struct api *api, str
 }
 
 /* Does what prepare_task does; without `now` *out may lack its form: GUARDS_LATER. */
-static int make_task(struct server *s, struct job *j, const struct api *api, struct ask *a,
+static int make_task(struct served *d, struct job *j, const struct api *api, struct ask *a,
                      bool now, struct task **out, struct fault *f) {
     *out = NULL;
-    int rc = a->conv ? chat_task(s, j, api, a, out, f) : text_task(s, j, api, a, out, f);
-    if (!rc) rc = guard(s, *out, now, f);
-    if (!rc) sign(s, *out);
+    int rc = a->conv ? chat_task(d, j, api, a, out, f) : text_task(d, j, api, a, out, f);
+    if (*out) (*out)->ud = d;
+    if (!rc) rc = guard(d, *out, now, f);
+    if (!rc) sign(d, *out);
     if (!rc || rc == GUARDS_LATER) return rc;
     task_free(*out);
     *out = NULL;
     return rc;
 }
 
-int prepare_task(struct server *s, struct job *j, const struct api *api, struct ask *a,
+int prepare_task(struct served *d, struct job *j, const struct api *api, struct ask *a,
                  struct task **out, struct fault *f) {
-    return make_task(s, j, api, a, true, out, f);
+    return make_task(d, j, api, a, true, out, f);
 }
 
 static void refuse(struct server *s, struct job *j, const struct fault *f) {
@@ -448,12 +450,12 @@ static void refuse(struct server *s, struct job *j, const struct fault *f) {
 }
 
 /* Answers a request that asks for nothing. */
-static void answer_nothing(struct server *s, struct job *j, const struct api *api,
+static void answer_nothing(struct served *d, struct job *j, const struct api *api,
                            const struct ask *a) {
     struct reply r;
     struct buf b = {0};
     reply_init(&r, a, 1);
-    r.model = a->model && *a->model ? a->model : s->o.alias;
+    r.model = a->model && *a->model ? a->model : d->file.id;
     r.created = (int64_t)time(NULL);
     api->whole(&r, &b);
     answer_json(j, &b);
@@ -461,64 +463,65 @@ static void answer_nothing(struct server *s, struct job *j, const struct api *ap
     reply_release(&r);
 }
 
-void later_generate(struct server *s, struct job *j) {
+void later_generate(struct served *d, struct job *j) {
     const struct api *api = ((const struct route *)j->route)->api;
     struct ask a;
     struct fault f = {0};
     struct task *t = NULL;
-    int rc = read_ask(s, j, api, &a, &f);
-    if (!rc && !a.nothing) rc = make_task(s, j, api, &a, false, &t, &f);
+    int rc = read_ask(d, j, api, &a, &f);
+    if (!rc && !a.nothing) rc = make_task(d, j, api, &a, false, &t, &f);
     if (rc == GUARDS_LATER)
-        serve_compile(s, t);
+        serve_compile(d->server, t);
     else if (rc)
-        refuse(s, j, &f);
+        refuse(d->server, j, &f);
     else if (a.nothing)
-        answer_nothing(s, j, api, &a);
+        answer_nothing(d, j, api, &a);
     else
-        serve_submit(s, t);
+        serve_submit(d->server, t);
     ask_release(&a);
 }
 
-void prepare_form(struct server *s, struct task *t) {
+void prepare_form(struct task *t) {
+    struct served *d = t->ud;
     struct ctx_cost cost = {.most = limit_of(LIM_GRAMMAR_STEPS), .gone = &t->job->gone};
     struct fault f = {0};
     ctx_cost_enter(&cost);
-    const int rc = task_gone(t) ? -1 : guard(s, t, true, &f);
+    const int rc = task_gone(t) ? -1 : guard(d, t, true, &f);
     ctx_cost_enter(NULL);
     if (!rc) {
-        sign(s, t);
-        serve_submit(s, t);
+        sign(d, t);
+        serve_submit(d->server, t);
         return;
     }
     if (!task_gone(t)) {
-        refuse(s, t->job, &f);
+        refuse(d->server, t->job, &f);
     } else {
-        pthread_mutex_lock(&s->lock);
-        s->n_left++;
-        pthread_mutex_unlock(&s->lock);
+        pthread_mutex_lock(&d->server->lock);
+        d->server->n_left++;
+        pthread_mutex_unlock(&d->server->lock);
     }
     task_free(t);
 }
 
 /* ---- small ones ---- */
 
-static int64_t count(struct server *s, struct job *j, struct chat_prompt *p, struct fault *f) {
+static int64_t count(struct served *d, struct job *j, struct chat_prompt *p, struct fault *f) {
     const struct api *api = ((const struct route *)j->route)->api;
     struct ask a;
-    int rc = read_ask(s, j, api, &a, f);
+    int rc = read_ask(d, j, api, &a, f);
     if (!rc && !a.conv) rc = fault_set(f, 400, NULL, "messages", "messages are needed");
-    if (!rc) rc = a.go_on ? render_open(s, &a, p, f) : render(s, &a, true, p, f);
+    if (!rc) rc = a.go_on ? render_open(d, &a, p, f) : render(d, &a, true, p, f);
     ask_release(&a);
     return rc ? -1 : p->ids.n;
 }
 
-void later_count(struct server *s, struct job *j) {
+void later_count(struct served *d, struct job *j) {
     struct chat_prompt p = {0};
     struct fault f = {0};
     struct buf b = {0};
-    const int64_t n = count(s, j, &p, &f);
+    const int64_t n = count(d, j, &p, &f);
     if (n < 0) {
-        refuse(s, j, &f);
+        refuse(d->server, j, &f);
     } else {
         const bool plain = ((const struct route *)j->route)->api == &api_count;
         buf_fmt(&b, "{%s\"input_tokens\": %" PRId64 "}\n",
@@ -529,14 +532,14 @@ void later_count(struct server *s, struct job *j) {
     chat_prompt_release(&p);
 }
 
-static void put_tokens(struct server *s, const struct ids *ids, bool pieces, struct jw *w) {
+static void put_tokens(struct served *d, const struct ids *ids, bool pieces, struct jw *w) {
     for (int64_t i = 0; i < ids->n; i++) {
         struct buf piece = {0};
         if (!pieces) {
             jw_i64(w, NULL, ids->v[i]);
             continue;
         }
-        tok_decode(s->o.m->tok, ids->v[i], true, &piece);
+        tok_decode(d->core.m->tok, ids->v[i], true, &piece);
         jw_obj(w, NULL);
         jw_i64(w, "id", ids->v[i]);
         if (utf8_valid_prefix(piece.data ? piece.data : "", piece.len) == piece.len) {
@@ -561,11 +564,11 @@ static void put_span(struct jw *w, size_t start, size_t end, const char *origin)
 
 /* Writes the tokens of a prompt, which input its bytes came from, and what reads there like a
  * marker. */
-static void put_origins(struct server *s, const struct chat_prompt *p, struct jw *w) {
+static void put_origins(struct served *d, const struct chat_prompt *p, struct jw *w) {
     int n = 0;
     struct chat_forged *forged = chat_find_forged(&p->text, p->spans, &n);
     jw_arr(w, "tokens_of");
-    put_tokens(s, &p->ids, true, w);
+    put_tokens(d, &p->ids, true, w);
     jw_end(w);
     jw_arr(w, "spans");
     for (int i = 0; i < p->spans->n; i++) {
@@ -580,12 +583,12 @@ static void put_origins(struct server *s, const struct chat_prompt *p, struct jw
     free(forged);
 }
 
-void later_template(struct server *s, struct job *j) {
+void later_template(struct served *d, struct job *j) {
     struct chat_prompt p = {0};
     struct fault f = {0};
     struct buf b = {0};
     struct jw w;
-    const int64_t n = count(s, j, &p, &f);
+    const int64_t n = count(d, j, &p, &f);
     if (n < 0) {
         route_fail(j, &f);
         return;
@@ -595,7 +598,7 @@ void later_template(struct server *s, struct job *j) {
     jw_strn(&w, "prompt", p.text.data, p.text.len);
     jw_i64(&w, "tokens", n);
     jw_i64(&w, "forged_markers", p.n_forged);
-    if (http_is(j->req.query, "spans")) put_origins(s, &p, &w);
+    if (http_is(j->req.query, "spans")) put_origins(d, &p, &w);
     jw_end(&w);
     buf_str(&b, "\n");
     answer_json(j, &b);
@@ -604,21 +607,21 @@ void later_template(struct server *s, struct job *j) {
 }
 
 /* Writes ids; counted: and what servers say that are asked for the tokens of a `prompt`. */
-static void put_ids(struct server *s, const struct ids *ids, bool pieces, bool counted,
+static void put_ids(struct served *d, const struct ids *ids, bool pieces, bool counted,
                     struct buf *out) {
     struct jw w;
     jw_init(&w, out, false);
     jw_obj(&w, NULL);
     if (counted) jw_i64(&w, "count", ids->n);
-    if (counted) jw_i64(&w, "max_model_len", session_get_opts(s->o.s)->n_ctx);
+    if (counted) jw_i64(&w, "max_model_len", session_get_opts(d->core.s)->n_ctx);
     jw_arr(&w, "tokens");
-    put_tokens(s, ids, pieces, &w);
+    put_tokens(d, ids, pieces, &w);
     jw_end(&w);
     jw_end(&w);
     buf_str(out, "\n");
 }
 
-void later_tokenize(struct server *s, struct job *j) {
+void later_tokenize(struct served *d, struct job *j) {
     const struct json *body;
     struct arena mem;
     struct fault f = {0};
@@ -632,14 +635,14 @@ void later_tokenize(struct server *s, struct job *j) {
     const struct json *add = json_get(body, other ? "add_special_tokens" : "add_special");
     if (other) text = json_str(json_get(body, "prompt"));
     if (!rc && !text) rc = fault_set(&f, 400, NULL, "content", "a text is needed");
-    if (!rc && tok_encode(s->o.m->tok, text, strlen(text),
+    if (!rc && tok_encode(d->core.m->tok, text, strlen(text),
                           json_bool(json_get(body, "parse_special"), true), json_bool(add, other),
                           &ids, &e))
         rc = fault_set(&f, 400, NULL, "content", "%s", e.msg);
     if (rc) {
         route_fail(j, &f);
     } else {
-        put_ids(s, &ids, json_bool(json_get(body, "with_pieces"), false), other, &b);
+        put_ids(d, &ids, json_bool(json_get(body, "with_pieces"), false), other, &b);
         answer_json(j, &b);
     }
     ids_release(&ids);
@@ -647,7 +650,7 @@ void later_tokenize(struct server *s, struct job *j) {
     buf_release(&b);
 }
 
-void later_detokenize(struct server *s, struct job *j) {
+void later_detokenize(struct served *d, struct job *j) {
     const struct json *body;
     struct arena mem;
     struct fault f = {0};
@@ -660,11 +663,11 @@ void later_detokenize(struct server *s, struct job *j) {
         rc = fault_set(&f, 400, NULL, "tokens", "a list of ids is needed");
     for (const struct json *t = json_first(list); t && !rc; t = json_next(t)) {
         int64_t id;
-        if (!json_i64(t, &id) || id < 0 || id >= s->o.m->hp.d[HD_VOCAB])
+        if (!json_i64(t, &id) || id < 0 || id >= d->core.m->hp.d[HD_VOCAB])
             rc = fault_set(&f, 400, NULL, "tokens", "ids from 0 to %" PRId64 " are needed",
-                           s->o.m->hp.d[HD_VOCAB] - 1);
+                           d->core.m->hp.d[HD_VOCAB] - 1);
         else
-            tok_decode(s->o.m->tok, (int32_t)id, true, &text);
+            tok_decode(d->core.m->tok, (int32_t)id, true, &text);
     }
     if (rc) {
         route_fail(j, &f);
@@ -683,5 +686,5 @@ void later_detokenize(struct server *s, struct job *j) {
 }
 
 void prepare_job(struct server *s, struct job *j) {
-    ((const struct route *)j->route)->later(s, j);
+    ((const struct route *)j->route)->later(s->served, j);
 }

@@ -9,20 +9,14 @@
  * Sequences and what is kept belong to the engine alone, so there are no locks in it. */
 #include "serve/serve.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "core/ctx.h"
-#include "core/hash.h"
-#include "core/log.h"
 #include "core/mem.h"
 #include "core/prog.h"
-#include "serve/guard.h"
-#include "serve/generic.h"
 #include "serve/server.h"
-#include "template/chat_ends.h"
 
 /* ---- the thread that prepares ---- */
 
@@ -73,7 +67,7 @@ static void *compile_main(void *ud) {
         pthread_mutex_unlock(&s->lock);
         if (!t) return NULL;
         t->next = NULL;
-        prepare_form(s, t);
+        prepare_form(t);
     }
 }
 
@@ -87,7 +81,7 @@ void serve_submit(struct server *s, struct task *t) {
     struct fault f;
     task_wait(t);
     pthread_mutex_lock(&s->lock);
-    const int64_t in = s->counts.n_running + s->counts.n_waiting + s->n_tasks;
+    const int64_t in = s->served->counts.n_running + s->served->counts.n_waiting + s->n_tasks;
     const bool full = in + n_runs(t) > s->o.n_queue + s->o.n_live;
     if (!full) {
         t->next = s->tasks;
@@ -105,7 +99,7 @@ void serve_submit(struct server *s, struct task *t) {
 /* Waits for work; not for ever where there is something to do when none comes. */
 static bool wait_for_work(struct server *s) {
     struct timespec until;
-    if (!sched_has_chores(s->sched)) return pthread_cond_wait(&s->to_engine, &s->lock) == 0;
+    if (!sched_has_chores(s->served->sched)) return pthread_cond_wait(&s->to_engine, &s->lock) == 0;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_nsec += 300000000;
     until.tv_sec += until.tv_nsec / 1000000000;
@@ -119,12 +113,12 @@ static void exchange(struct server *s, bool wait) {
     struct jw w;
     jw_init(&w, &slots, false);
     jw_arr(&w, NULL);
-    sched_slots(s->sched, &w);
+    sched_slots(s->served->sched, &w);
     jw_end(&w);
     pthread_mutex_lock(&s->lock);
-    s->counts = sched_counts(s->sched);
-    buf_release(&s->slots);
-    s->slots = slots;
+    s->served->counts = sched_counts(s->served->sched);
+    buf_release(&s->served->slots);
+    s->served->slots = slots;
     while (wait && !s->tasks && !atomic_load(&s->stop) && !atomic_load(&s->late))
         if (!wait_for_work(s)) break;
     struct task *came = s->tasks, *ordered = NULL;
@@ -139,7 +133,7 @@ static void exchange(struct server *s, bool wait) {
     }
     while (ordered) {
         struct task *next = ordered->next;
-        sched_add(s->sched, ordered);
+        sched_add(s->served->sched, ordered);
         ordered = next;
     }
 }
@@ -147,7 +141,7 @@ static void exchange(struct server *s, bool wait) {
 /* Tells whether answers are under way or wait, though the engine found nothing to compute: a reader
  * is slow, or a queue waits behind one. */
 static bool stuck(const struct server *s) {
-    const struct sched_counts n = sched_counts(s->sched);
+    const struct sched_counts n = sched_counts(s->served->sched);
     return n.n_running + n.n_waiting > 0;
 }
 
@@ -158,11 +152,11 @@ static void *engine_main(void *ud) {
     while (!atomic_load(&s->stop)) {
         struct fault f;
         fault_set(&f, 503, NULL, NULL, "the server is stopping");
-        if (atomic_load(&s->late)) sched_fail_all(s->sched, &f);
+        if (atomic_load(&s->late)) sched_fail_all(s->served->sched, &f);
         const bool waits = !busy && stuck(s);
         if (waits) nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
         exchange(s, !busy && !waits);
-        busy = sched_step(s->sched);
+        busy = sched_step(s->served->sched);
     }
     return NULL;
 }
@@ -183,26 +177,8 @@ static bool on_tick(void *ud) {
     return false;
 }
 
-static void fingerprint(struct server *s) {
-    struct buf b = {0};
-    char id[33];
-    const struct session_opts *o = session_get_opts(s->o.s);
-    model_id(s->o.m, id);
-    buf_fmt(&b, "%s %s %d %d %d", HONE_VERSION, id, (int)o->act, (int)o->kv_type, (int)o->isa);
-    snprintf(s->fingerprint, sizeof s->fingerprint, "fp_%012llx",
-             (unsigned long long)hash_u64(b.data, b.len) & 0xffffffffffffULL);
-    buf_release(&b);
-}
-
 int serve_new(struct server **out, const struct serve_opts *o, struct err *e) {
     struct server *s = xcalloc(1, sizeof *s);
-    struct sched_opts so = {.n_live = o->n_live,
-                            .n_queue = o->n_queue,
-                            .n_bytes = o->context_bytes,
-                            .max_step_s = o->max_step_s,
-                            .draft = o->draft,
-                            .mtp = o->mtp};
-    struct err why = {0};
     struct net_opts no = o->net;
     s->o = *o;
     s->ctx = ctx_current();
@@ -213,27 +189,9 @@ int serve_new(struct server **out, const struct serve_opts *o, struct err *e) {
     pthread_cond_init(&s->to_engine, NULL);
     pthread_cond_init(&s->to_compile, NULL);
     s->last_form = &s->forms;
-    s->tmpl = o->tmpl;
-    int rc = o->tmpl ? 0 : gguf_chat_template(o->m->gguf, &s->tmpl, e);
-    if (!s->tmpl) s->tmpl = "";
-    s->fmt = toolfmt_detect(s->tmpl, strlen(s->tmpl));
-    if (!rc && *s->tmpl)
-        rc = chat_with(&s->chat, s->tmpl, o->tmpl ? "--template" : "tokenizer.chat_template",
-                       o->m->tok, e);
-    if (s->chat) chat_find_ends(s->chat, o->m->tok);
-    s->generic = s->chat && (!s->fmt || !generic_shows_tools(s->chat));
-    s->hides_calls = s->generic && generic_hides_calls(s->chat);
-    s->keeps_null = s->chat && generic_keeps_null(s->chat);
-    if (s->generic) s->fmt = toolfmt_find(GENERIC_FORMAT);
-    if (!s->fmt) s->fmt = toolfmt_plain();
-    fingerprint(s);
-    s->guards = guards_new(o->m->tok, s->fmt, (enum guards_mode)o->constrain, o->open_objects);
     s->restore = restore_new();
     no.ops = (struct net_ops){s, route_head, route_request, route_error, on_tick};
-    if (o->cache_dir && shelf_open(&s->shelf, o->s, o->cache_dir, o->cache_bytes, &why))
-        log_warn("--cache-dir: %s; nothing is kept there", why.msg);
-    so.shelf = s->shelf;
-    if (!rc) rc = sched_new(&s->sched, o->s, &so, e);
+    int rc = served_new(&s->served, s, &o->file, &o->core, e);
     if (!rc && no.n_hosts) rc = net_new(&s->net, &no, e);
     if (rc) {
         serve_free(s);
@@ -248,7 +206,7 @@ int serve_port(const struct server *s) {
 }
 
 bool serve_has_shelf(const struct server *s) {
-    return s->shelf != NULL;
+    return s->served->shelf != NULL;
 }
 
 static void end_threads(struct server *s) {
@@ -289,14 +247,10 @@ void serve_free(struct server *s) {
         task_free(t);
     }
     for (int i = 0; i < s->jobs.n; i++) job_drop(s->jobs.v[i]);
-    sched_free(s->sched);
-    shelf_free(s->shelf);
-    guards_free(s->guards);
+    served_free(s->served);
     restore_free(s->restore);
     net_free(s->net);
-    chat_free(s->chat);
     free(s->jobs.v);
-    buf_release(&s->slots);
     pthread_cond_destroy(&s->to_prepare);
     pthread_cond_destroy(&s->to_engine);
     pthread_cond_destroy(&s->to_compile);

@@ -10,15 +10,25 @@
 #include "serve/net.h"
 #include "template/chat.h"
 
+struct serve_file {   /* a file that is served; all texts are borrowed */
+    const char *id;   /* the model's id for clients */
+    const char *file; /* its name, without folders */
+    const char *type; /* of most of its weights, for people */
+    uint64_t n_bytes; /* of the file */
+    int64_t n_params;
+};
+struct serve_core {      /* what answers are computed with while a file is loaded; borrowed */
+    struct model *m;     /* with a tokenizer */
+    struct session *s;   /* of session_opts.guests */
+    struct session *mtp; /* sched_opts.mtp */
+    struct sample_opts sample;
+    int64_t seed; /* < 0: not given */
+    uint64_t context_bytes;
+};
 struct serve_opts {
     struct net_opts net; /* but its callbacks; no hosts: nobody can ask but serve/again.h */
-    struct model *m;     /* borrowed, with a tokenizer */
-    struct session *s;   /* borrowed, of session_opts.guests */
-    const char *alias;   /* the model's id */
-    const char *file;    /* its name, without folders */
-    const char *type;    /* of most of its weights, for people */
-    uint64_t n_bytes;    /* of the file */
-    int64_t n_params;
+    struct serve_file file;
+    struct serve_core core;
     const char *tmpl;           /* text of a template; NULL: the file's own */
     const struct json *presets; /* by name (preset.h); NULL: none */
     const char *kwargs;         /* members of an object for the template; NULL: none */
@@ -29,13 +39,10 @@ struct serve_opts {
     bool strict;                /* other model ids than the alias are refused */
     bool strict_calls;          /* only the syntax of the template makes a call */
     enum chat_special special;
-    struct sample_opts sample;
-    int64_t seed, n_max; /* < 0: not given */
+    int64_t n_max; /* < 0: not given */
     int n_live, n_queue;
-    uint64_t context_bytes;
     double max_step_s, drain_s;
     bool draft;             /* sched_opts.draft */
-    struct session *mtp;    /* sched_opts.mtp */
     const char *cache_dir;  /* for what outlives the server; NULL: nothing does */
     uint64_t cache_bytes;   /* of files there */
     const char *const *key; /* NULL: none is needed */

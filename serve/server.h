@@ -24,9 +24,11 @@ struct ledger {                               /* of requests that have ended */
     int64_t n_calls, n_loose, n_problems;
     int64_t n_missed[3]; /* of enum miss */
 };
-struct server {
-    struct serve_opts o;
-    struct net *net;
+/* A model that is loaded, and all that answers from it. */
+struct served {
+    struct server *server;
+    struct serve_file file;
+    struct serve_core core;
     struct chat *chat; /* NULL: the model has no template */
     const char *tmpl;
     const struct toolfmt *fmt;
@@ -34,11 +36,24 @@ struct server {
     bool hides_calls; /* it leaves out calls or their results */
     bool keeps_null;  /* it tells content that is null from an empty text */
     char fingerprint[24];
-    int64_t created;
-    double t_start;
     struct sched *sched; /* of the engine's thread */
     struct shelf *shelf; /* its, too; or NULL */
     struct guards *guards;
+    struct sched_counts counts; /* after the last pass; within server.lock, as slots */
+    struct buf slots;           /* JSON, the same */
+};
+/* Makes what answers from a loaded model; f and c are copied, what they point to is borrowed. */
+int served_new(struct served **out, struct server *s, const struct serve_file *f,
+               const struct serve_core *c, struct err *e);
+/* Frees it. Tasks that have not ended fail. */
+void served_free(struct served *d);
+
+struct server {
+    struct serve_opts o;
+    struct net *net;
+    struct served *served;
+    int64_t created;
+    double t_start;
     struct restore *restore;
     struct ctx *ctx;   /* whom all threads work for */
     atomic_bool stop;  /* at once */
@@ -62,11 +77,9 @@ struct server {
         int n, cap;
     } jobs; /* for the thread that prepares */
     struct task *forms,
-        **last_form;            /* whose form is to be compiled, in order; where the next goes */
-    struct task *tasks;         /* for the engine, last one first */
-    int n_tasks;                /* runs in there */
-    struct sched_counts counts; /* after the last pass */
-    struct buf slots;           /* JSON, the same */
+        **last_form;    /* whose form is to be compiled, in order; where the next goes */
+    struct task *tasks; /* for the engine, last one first */
+    int n_tasks;        /* runs in there */
     struct ledger ledger;
     int64_t n_requests, n_failed, n_left; /* n_left: before they were prepared */
 };
@@ -75,7 +88,7 @@ struct server {
 struct route {
     const char *method, *path;
     void (*now)(struct server *s, struct job *j); /* by the network thread; NULL: prepared */
-    void (*later)(struct server *s, struct job *j);
+    void (*later)(struct served *d, struct job *j);
     const struct api *api; /* of generation, and of errors; NULL: OpenAI's errors */
     bool open;             /* without a key */
     const char *why;       /* not offered: what is said of it */
@@ -90,10 +103,10 @@ void answer_json(struct job *j, const struct buf *b);
 /* Makes a task of a request that was read, ready for the engine, and takes a over. When something
  * is wrong with the request its status is returned, with *f filled in. j NULL says that nobody is
  * told. */
-int prepare_task(struct server *s, struct job *j, const struct api *api, struct ask *a,
+int prepare_task(struct served *d, struct job *j, const struct api *api, struct ask *a,
                  struct task **out, struct fault *f);
 /* Hands lines of a record to serve_opts.record: one for each answer of a task that has ended. */
-void record_task(struct server *s, const struct task *t);
+void record_task(struct served *d, const struct task *t);
 
 /* Counts a request that has ended, with that status, or that was refused, and tells the log.
  * Without s->lock. */
@@ -106,7 +119,7 @@ void ledger_metrics(const struct ledger *l, struct buf *out);
 void prepare_job(struct server *s, struct job *j);
 /* Compiles the form of a task, on a thread that does nothing else, and gives it to the engine. The
  * task fails when that costs too much, the server is told to stop, or its client leaves. */
-void prepare_form(struct server *s, struct task *t);
+void prepare_form(struct task *t);
 /* Gives a task to a thread that does so. */
 void serve_compile(struct server *s, struct task *t);
 /* Gives a task to the engine; fails it when too many wait. */
@@ -126,12 +139,12 @@ void info_root(struct server *s, struct job *j);
 /* Answers browsers with a page, and others as info_root does. */
 void info_page(struct server *s, struct job *j);
 
-void later_generate(struct server *s, struct job *j);
-void later_tokenize(struct server *s, struct job *j);
-void later_detokenize(struct server *s, struct job *j);
-void later_template(struct server *s, struct job *j);
+void later_generate(struct served *d, struct job *j);
+void later_tokenize(struct served *d, struct job *j);
+void later_detokenize(struct served *d, struct job *j);
+void later_template(struct served *d, struct job *j);
 /* Answers .../count_tokens and .../input_tokens. */
-void later_count(struct server *s, struct job *j);
-void later_show(struct server *s, struct job *j);
+void later_count(struct served *d, struct job *j);
+void later_show(struct served *d, struct job *j);
 
 #endif

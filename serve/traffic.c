@@ -143,10 +143,10 @@ static void put_ask(struct jw *w, const struct task *t, const char *begun) {
 
 /* ---- what came of it ---- */
 
-static void put_drawn(struct server *s, struct jw *w, const struct run *r) {
+static void put_drawn(struct served *d, struct jw *w, const struct run *r) {
     struct buf text = {0};
     for (int64_t i = r->n_prompt; i < r->all.n; i++)
-        tok_decode(s->o.m->tok, r->all.v[i], true, &text);
+        tok_decode(d->core.m->tok, r->all.v[i], true, &text);
     put_text(w, "text", &text);
     jw_arr(w, "ids");
     for (int64_t i = r->n_prompt; i < r->all.n; i++) jw_i64(w, NULL, r->all.v[i]);
@@ -181,20 +181,20 @@ static void put_outcome(struct jw *w, const struct task *t, const struct reply_c
     }
 }
 
-static void put_own(struct server *s, struct jw *w, const struct task *t, int i,
+static void put_own(struct served *d, struct jw *w, const struct task *t, int i,
                     const char *begun) {
     char when[40], id[33];
     struct tm tm;
     const time_t now = time(NULL);
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
-    model_id(s->o.m, id);
+    model_id(d->core.m, id);
     jw_obj(w, "hone");
     jw_str(w, "time", when);
     jw_str(w, "api", t->api->name);
-    jw_str(w, "model", s->o.alias);
+    jw_str(w, "model", d->file.id);
     jw_str(w, "model_hash", id);
     jw_i64(w, "choice", i);
-    put_drawn(s, w, &t->run[i]);
+    put_drawn(d, w, &t->run[i]);
     put_outcome(w, t, &t->reply.choice[i]);
     put_sampling(w, t, i);
     put_ask(w, t, begun);
@@ -202,9 +202,9 @@ static void put_own(struct server *s, struct jw *w, const struct task *t, int i,
 }
 
 /* Writes a text that was continued as one document. */
-static void put_document(struct server *s, struct jw *w, const struct run *r) {
+static void put_document(struct served *d, struct jw *w, const struct run *r) {
     struct buf text = {0};
-    for (int64_t i = 0; i < r->all.n; i++) tok_decode(s->o.m->tok, r->all.v[i], true, &text);
+    for (int64_t i = 0; i < r->all.n; i++) tok_decode(d->core.m->tok, r->all.v[i], true, &text);
     put_text(w, "text", &text);
     jw_arr(w, "prompt_ids");
     for (int64_t i = 0; i < r->n_prompt; i++) jw_i64(w, NULL, r->all.v[i]);
@@ -212,7 +212,7 @@ static void put_document(struct server *s, struct jw *w, const struct run *r) {
     buf_release(&text);
 }
 
-void record_task(struct server *s, const struct task *t) {
+void record_task(struct served *d, const struct task *t) {
     struct json *conv = NULL;
     struct err ignored;
     char *begun = NULL;
@@ -228,11 +228,11 @@ void record_task(struct server *s, const struct task *t) {
             put_conv(&w, conv, &t->reply.choice[i], begun);
             put_kwargs(&w, &t->ask);
         } else {
-            put_document(s, &w, &t->run[i]);
+            put_document(d, &w, &t->run[i]);
         }
-        put_own(s, &w, t, i, begun);
+        put_own(d, &w, t, i, begun);
         jw_end(&w);
-        s->o.record(s->o.record_ud, b.data);
+        d->server->o.record(d->server->o.record_ud, b.data);
         buf_release(&b);
     }
     json_free(conv);

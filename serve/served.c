@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+/* serve/served.c - a model that is loaded, and what answers from it: template, syntax of calls,
+ * scheduler, compiled forms, the folder of --cache-dir (server.h). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/hash.h"
+#include "core/log.h"
+#include "core/mem.h"
+#include "serve/generic.h"
+#include "serve/server.h"
+#include "template/chat_ends.h"
+
+static void fingerprint(struct served *d) {
+    struct buf b = {0};
+    char id[33];
+    const struct session_opts *o = session_get_opts(d->core.s);
+    model_id(d->core.m, id);
+    buf_fmt(&b, "%s %s %d %d %d", HONE_VERSION, id, (int)o->act, (int)o->kv_type, (int)o->isa);
+    snprintf(d->fingerprint, sizeof d->fingerprint, "fp_%012llx",
+             (unsigned long long)hash_u64(b.data, b.len) & 0xffffffffffffULL);
+    buf_release(&b);
+}
+
+/* Reads the template, and finds out how it shows tools and calls. */
+static int open_template(struct served *d, struct err *e) {
+    const struct serve_opts *o = &d->server->o;
+    struct tok *tok = d->core.m->tok;
+    d->tmpl = o->tmpl;
+    int rc = o->tmpl ? 0 : gguf_chat_template(d->core.m->gguf, &d->tmpl, e);
+    if (!d->tmpl) d->tmpl = "";
+    d->fmt = toolfmt_detect(d->tmpl, strlen(d->tmpl));
+    if (!rc && *d->tmpl)
+        rc = chat_with(&d->chat, d->tmpl, o->tmpl ? "--template" : "tokenizer.chat_template", tok,
+                       e);
+    if (d->chat) chat_find_ends(d->chat, tok);
+    d->generic = d->chat && (!d->fmt || !generic_shows_tools(d->chat));
+    d->hides_calls = d->generic && generic_hides_calls(d->chat);
+    d->keeps_null = d->chat && generic_keeps_null(d->chat);
+    if (d->generic) d->fmt = toolfmt_find(GENERIC_FORMAT);
+    if (!d->fmt) d->fmt = toolfmt_plain();
+    return rc;
+}
+
+int served_new(struct served **out, struct server *s, const struct serve_file *f,
+               const struct serve_core *c, struct err *e) {
+    const struct serve_opts *o = &s->o;
+    struct served *d = xcalloc(1, sizeof *d);
+    struct sched_opts so = {.n_live = o->n_live,
+                            .n_queue = o->n_queue,
+                            .n_bytes = c->context_bytes,
+                            .max_step_s = o->max_step_s,
+                            .draft = o->draft,
+                            .mtp = c->mtp};
+    struct err why = {0};
+    d->server = s;
+    d->file = *f;
+    d->core = *c;
+    int rc = open_template(d, e);
+    fingerprint(d);
+    d->guards = guards_new(c->m->tok, d->fmt, (enum guards_mode)o->constrain, o->open_objects);
+    if (o->cache_dir && shelf_open(&d->shelf, c->s, o->cache_dir, o->cache_bytes, &why))
+        log_warn("--cache-dir: %s; nothing is kept there", why.msg);
+    so.shelf = d->shelf;
+    if (!rc) rc = sched_new(&d->sched, c->s, &so, e);
+    if (rc) {
+        served_free(d);
+        return rc;
+    }
+    *out = d;
+    return 0;
+}
+
+void served_free(struct served *d) {
+    if (!d) return;
+    sched_free(d->sched);
+    shelf_free(d->shelf);
+    guards_free(d->guards);
+    chat_free(d->chat);
+    buf_release(&d->slots);
+    free(d);
+}
