@@ -23,7 +23,9 @@ static gnode cat(struct gcalls *c, const gnode *v, size_t n) {
     cat((c), (const gnode[]){__VA_ARGS__}, sizeof((const gnode[]){__VA_ARGS__}) / sizeof(gnode))
 
 static void fail(struct gcalls *c, const struct gcall *t, struct err *e) {
-    if (!c->rc) c->rc = err_set(c->e, e->code, "tool '%s': %s", t->name, e->msg);
+    if (c->rc) return;
+    c->rc = err_set(c->e, e->code, "tool '%s': %s", t->name, e->msg);
+    if (c->o.spot) snprintf(c->o.spot->tool, sizeof c->o.spot->tool, "%s", t->name);
 }
 
 /* Tells whether the text of a tool has a grammar: it is held to that, or refused. */
@@ -42,6 +44,7 @@ static gnode value(struct gcalls *c, const struct gcall *t, const struct json *a
     o.complete = o.complete && t->strict;
     o.any_order = o.any_order && !o.complete;
     if (form && form->bare_names) o.space = GRAM_SPACE_NONE;
+    if (o.spot) *o.spot->path = 0; /* of an earlier schema, which was let pass */
     if (gn_schema(c->g, t->schema, at, &o, form, &out, &e) == 0) return out;
     if (o.strict || c->g->full) {
         fail(c, t, &e);

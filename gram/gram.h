@@ -47,6 +47,9 @@ enum gram_space {                  /* white space between the parts of JSON */
                   GRAM_SPACE_ONE,  /* one blank behind ':' and ',', none elsewhere */
                   GRAM_SPACE_NONE
 };
+struct gram_spot { /* which part of a schema was refused; "": not known */
+    char tool[132], path[200];
+};
 struct gram_opts {  /* zero-initialised is the usual */
     bool strict;    /* what cannot be expressed is refused; else it is left out and noted */
     bool any_order; /* members of objects in any order; else in the order of `properties` */
@@ -54,7 +57,8 @@ struct gram_opts {  /* zero-initialised is the usual */
                        them, as JSON Schema has it; else objects of named members are closed */
     bool complete;  /* as OpenAI's `strict: true`: every property is required, no other may come */
     enum gram_space space;
-    struct buf *notes; /* NULL, or gets a line "path: what was left out" per clause */
+    struct buf *notes;      /* NULL, or gets a line "path: what was left out" per clause */
+    struct gram_spot *spot; /* NULL, or gets what an ERR_DATA is about */
 };
 /* Compiles a JSON Schema (2020-12) to a grammar, which grammar_free frees;
  * docs/design/constrained.md lists what is exact. v is borrowed and must live as long as the

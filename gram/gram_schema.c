@@ -42,6 +42,9 @@ gnode sc_fail(struct sc *c, const struct json *at, const char *what) {
     if (c->rc) return G_NONE;
     path_of(c, at, &b);
     c->rc = err_set(c->e, ERR_DATA, "%s%s", b.data, what);
+    if (c->o.spot)
+        snprintf(c->o.spot->path, sizeof c->o.spot->path, "%.*s", (int)(b.len ? b.len - 2 : 0),
+                 b.data);
     buf_release(&b);
     return G_NONE;
 }

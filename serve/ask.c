@@ -49,6 +49,7 @@ void ask_release(struct ask *a) {
     for (int i = 0; i < a->n_stop; i++) free(a->stop[i]);
     free(a->bias);
     buf_release(&a->custom);
+    buf_release(&a->schemas);
     buf_release(&a->spaces);
     buf_release(&a->repeat);
     buf_release(&a->ignored);
@@ -80,6 +81,18 @@ void ask_kwarg(struct ask *a, const char *name, const char *text) {
     buf_fmt(&a->kwargs, ": %s", text);
 }
 
+void ask_note_schemas(struct ask *a, const struct json *body) {
+    const char *const list = json_get(body, "tools") ? "tools" : "functions";
+    int i = 0;
+    for (const struct json *t = json_first(json_get(body, list)); t; t = json_next(t), i++) {
+        const struct json *f = json_get(t, "function"), *d = f ? f : t;
+        const char *name = json_str(json_get(d, "name"));
+        if (name)
+            buf_fmt(&a->schemas, "%s %s[%d]%s.%s\n", name, list, i, f ? ".function" : "",
+                    json_get(d, "input_schema") ? "input_schema" : "parameters");
+    }
+}
+
 /* ---- fields ---- */
 
 static int read_number(struct ask *a, const struct field *r, const struct json *v, const char *path,
@@ -100,6 +113,16 @@ static int read_number(struct ask *a, const struct field *r, const struct json *
     else
         memcpy(at, &i, sizeof i);
     return 0;
+}
+
+bool msg_is(const struct json *m, const char *role) {
+    const char *r = json_str(json_get(m, "role"));
+    return r && strcmp(r, role) == 0;
+}
+
+const char *msg_text(const struct json *m) {
+    const char *s = json_str(json_get(m, "content"));
+    return s ? s : "";
 }
 
 bool ask_is_empty(const struct json *v) {

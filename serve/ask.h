@@ -48,15 +48,16 @@ struct ask {
     char *tools;    /* the list in OpenAI's shape, JSON text; NULL: none */
     bool no_calls;  /* text that looks like a call is text */
     bool must_call; /* the answer is a call */
-    char *only_tool;   /* of this tool; NULL: of any */
-    char *allowed;     /* calls are of these: names, JSON text of a list; NULL: of all */
-    struct buf custom; /* names of tools that take a text, a line each */
-    struct buf spaces; /* namespaces of tools, a line each */
-    bool held;         /* a tool's text has a grammar: calls are held to it */
-    bool one_call;     /* the answer ends behind its first call */
-    bool strict_calls; /* bare JSON is no call, whatever it names */
-    bool go_on;        /* the last message is the assistant's, and the answer continues it */
-    struct buf kwargs; /* members of an object: variables of the template */
+    char *only_tool;    /* of this tool; NULL: of any */
+    char *allowed;      /* calls are of these: names, JSON text of a list; NULL: of all */
+    struct buf custom;  /* names of tools that take a text, a line each */
+    struct buf schemas; /* where tools' schemas are in the request: a line "NAME PATH" each */
+    struct buf spaces;  /* namespaces of tools, a line each */
+    bool held;          /* a tool's text has a grammar: calls are held to it */
+    bool one_call;      /* the answer ends behind its first call */
+    bool strict_calls;  /* bare JSON is no call, whatever it names */
+    bool go_on;         /* the last message is the assistant's, and the answer continues it */
+    struct buf kwargs;  /* members of an object: variables of the template */
     enum ask_think think;
     int64_t n_think;    /* tokens of thinking, then its end is forced; < 0: no bound */
     char *think_last;   /* text in front of that end; NULL: none */
@@ -170,6 +171,13 @@ int ask_must_call(struct ask *a, const struct json *name, const char *path, stru
  * {"name"}}]}. */
 int ask_read_allowed(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_read_model(struct ask *a, const struct json *v, const char *path, struct fault *f);
+
+/* Notes where in the body of a request the schemas of its tools are. */
+void ask_note_schemas(struct ask *a, const struct json *body);
+/* Tells whether a message of a conversation has that role; msg_text returns its content, "" where
+ * that is no text. */
+bool msg_is(const struct json *m, const char *role);
+const char *msg_text(const struct json *m);
 
 /* ---- values of a request, written again: members in their order, numbers as they came ---- */
 

@@ -6,16 +6,6 @@
 
 #include "serve/ask.h"
 
-static bool is_role(const struct json *m, const char *role) {
-    const char *r = json_str(json_get(m, "role"));
-    return r && strcmp(r, role) == 0;
-}
-
-static const char *content_of(const struct json *m) {
-    const char *s = json_str(json_get(m, "content"));
-    return s ? s : "";
-}
-
 static void put_message(struct jw *w, const char *role, const struct buf *text) {
     jw_obj(w, NULL);
     jw_str(w, "role", role);
@@ -64,7 +54,7 @@ static void say_calls(const struct json *calls, struct buf *out) {
 /* Writes the assistant's message with its calls in the text. */
 static void put_answer(struct jw *w, const struct json *m) {
     struct buf text = {0};
-    buf_str(&text, content_of(m));
+    buf_str(&text, msg_text(m));
     say_calls(json_get(m, "tool_calls"), &text);
     jw_obj(w, NULL);
     jw_str(w, "role", "assistant");
@@ -79,11 +69,11 @@ static void put_answer(struct jw *w, const struct json *m) {
 static const struct json *put_results(struct jw *w, const struct json *m) {
     struct buf text = {0};
     const struct json *last = m;
-    for (; m && is_role(m, "tool"); last = m, m = json_next(m))
+    for (; m && msg_is(m, "tool"); last = m, m = json_next(m))
         buf_fmt(&text, "%s<tool_response>\n%s\n</tool_response>", text.len ? "\n" : "",
-                content_of(m));
-    if (m && is_role(m, "user")) {
-        if (*content_of(m)) buf_fmt(&text, "\n\n%s", content_of(m));
+                msg_text(m));
+    if (m && msg_is(m, "user")) {
+        if (*msg_text(m)) buf_fmt(&text, "\n\n%s", msg_text(m));
         last = m;
     }
     put_message(w, "user", &text);
@@ -93,15 +83,15 @@ static const struct json *put_results(struct jw *w, const struct json *m) {
 
 static void put_messages(struct jw *w, const struct json *list, const struct json *tools) {
     const struct json *m = json_first(list);
-    const bool system = m && is_role(m, "system");
+    const bool system = m && msg_is(m, "system");
     struct buf text = {0};
-    if (system) buf_str(&text, content_of(m));
+    if (system) buf_str(&text, msg_text(m));
     say_tools(tools, &text);
     if (text.len) put_message(w, "system", &text);
     for (m = system ? json_next(m) : m; m; m = json_next(m)) {
         if (json_first(json_get(m, "tool_calls")))
             put_answer(w, m);
-        else if (is_role(m, "tool"))
+        else if (msg_is(m, "tool"))
             m = put_results(w, m);
         else
             ask_put(w, NULL, m);
@@ -118,7 +108,7 @@ char *generic_conv(const char *conv, bool hidden) {
     const struct json *list = json_get(j, "messages"), *tools = json_get(j, "tools");
     bool any = json_len(tools) > 0;
     for (const struct json *m = json_first(list); m && hidden && !any; m = json_next(m))
-        any = is_role(m, "tool") || json_len(json_get(m, "tool_calls")) > 0;
+        any = msg_is(m, "tool") || json_len(json_get(m, "tool_calls")) > 0;
     if (any) {
         jw_init(&w, &out, false);
         jw_obj(&w, NULL);
@@ -163,10 +153,24 @@ bool generic_shows_tools(const struct chat *c) {
     return shown || unknown;
 }
 
-static int64_t n_of(const struct buf *in, const char *word) {
-    int64_t n = 0;
-    for (const char *s = in->data; s && (s = strstr(s, word)); s += strlen(word)) n++;
-    return n;
+/* Tells whether two renders differ only where one has the word of null and the other that of true:
+ * the template writes the value out without a look at it. */
+static bool writes_out(const struct buf *null, const struct buf *truth) {
+    static const char *const words[][2] = {{"None", "True"}, {"null", "true"}};
+    const char *a = null->data, *b = truth->data;
+    while (*a && *b) {
+        size_t i = 0;
+        if (*a == *b) {
+            a++, b++;
+            continue;
+        }
+        while (i < COUNT_OF(words) &&
+               (strncmp(a, words[i][0], 4) != 0 || strncmp(b, words[i][1], 4) != 0))
+            i++;
+        if (i == COUNT_OF(words)) return false;
+        a += 4, b += 4;
+    }
+    return *a == *b;
 }
 
 static const char with_call[] =
@@ -176,30 +180,31 @@ static const char with_call[] =
     "\"tool_call_id\": "
     "\"call00001\", \"name\": \"qx_called\", \"content\": \"qx_result\"}";
 
-bool generic_hides_calls(const struct chat *c) {
-    struct buf text = {0}, out = {0};
-    buf_fmt(&text, with_call, "\"\"");
-    const bool ok = renders(c, text.data, "qx_called", &out);
-    const bool shown = out.data && strstr(out.data, "qx_value") && strstr(out.data, "qx_result");
+/* Renders a conversation with a call beside this content, as JSON. */
+static bool renders_content(const struct chat *c, const char *content, struct buf *out) {
+    struct buf text = {0};
+    buf_fmt(&text, with_call, content);
+    const bool ok = renders(c, text.data, "qx_called", out);
     buf_release(&text);
+    return ok;
+}
+
+bool generic_hides_calls(const struct chat *c) {
+    struct buf out = {0};
+    const bool ok = renders_content(c, "\"\"", &out);
+    const bool shown = out.data && strstr(out.data, "qx_value") && strstr(out.data, "qx_result");
     buf_release(&out);
     return !ok || !shown;
 }
 
 bool generic_keeps_null(const struct chat *c) {
-    static const char *const words[] = {"None", "null", "undefined"};
-    struct buf text = {0}, null = {0}, empty = {0};
-    buf_fmt(&text, with_call, "null");
-    bool keeps = renders(c, text.data, "qx_called", &null);
-    buf_reset(&text);
-    buf_fmt(&text, with_call, "\"\"");
-    if (keeps && renders(c, text.data, "qx_called", &empty)) {
+    struct buf null = {0}, empty = {0}, truth = {0};
+    bool keeps = renders_content(c, "null", &null);
+    if (keeps && renders_content(c, "\"\"", &empty))
         keeps = null.len != empty.len || memcmp(null.data, empty.data, null.len) != 0;
-        for (size_t i = 0; i < COUNT_OF(words); i++)
-            if (n_of(&null, words[i]) > n_of(&empty, words[i])) keeps = false;
-    }
-    buf_release(&text);
+    if (keeps && renders_content(c, "true", &truth)) keeps = !writes_out(&null, &truth);
     buf_release(&null);
     buf_release(&empty);
+    buf_release(&truth);
     return keeps;
 }

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/mem.h"
@@ -71,7 +72,7 @@ void guard_release(struct guard *g) {
 
 /* Compiles the language of a form of the answer's text, or of calls when form is FORM_TOOLS. */
 static int compile_parsed(struct guards *g, struct ask *a, enum ask_form form, const struct json *j,
-                          struct grammar **out, struct err *e) {
+                          struct grammar **out, struct gram_spot *spot, struct err *e) {
     struct buf notes = {0};
     const bool strict = g->mode == GUARDS_STRICT;
     const struct gram_opts o = {.strict = a->form_strict || strict,
@@ -91,7 +92,8 @@ static int compile_parsed(struct guards *g, struct ask *a, enum ask_form form, c
                                       .strict = strict,
                                       .complete = a->complete,
                                       .open = g->open,
-                                      .notes = &notes};
+                                      .notes = &notes,
+                                      .spot = spot};
         rc = form == FORM_SCHEMA ? grammar_of_schema(out, g->vocab, j, &o, e)
                                  : grammar_of_tools(out, g->vocab, g->fmt, &t, &any, e);
         for (size_t i = 0; i < notes.len; i++)
@@ -139,7 +141,7 @@ static int need_vocab(struct guards *g, struct err *e) {
 }
 
 static int compile(struct guards *g, struct ask *a, enum ask_form form, struct grammar **out,
-                   struct err *e) {
+                   struct gram_spot *spot, struct err *e) {
     const struct gram_opts any = {.strict = false};
     const char *text = form == FORM_TOOLS ? a->tools : a->form_text;
     struct buf some = {0};
@@ -152,7 +154,7 @@ static int compile(struct guards *g, struct ask *a, enum ask_form form, struct g
     if (some.len) text = some.data;
     if (!rc)
         rc = json_parse(&j, text, strlen(text), form == FORM_TOOLS ? "tools" : a->form_path, e);
-    if (!rc) rc = compile_parsed(g, a, form, j, out, e);
+    if (!rc) rc = compile_parsed(g, a, form, j, out, spot, e);
     json_free(j);
     buf_release(&some);
     return rc;
@@ -219,7 +221,7 @@ static struct lang *keep(struct guards *g, char *key, struct grammar *made) {
 /* Sets *out to the language of a form, which the caller drops. Without `now` it must be there:
  * returns GUARDS_LATER when it is not. */
 static int find(struct guards *g, struct ask *a, enum ask_form form, bool now, struct lang **out,
-                struct err *e) {
+                struct gram_spot *spot, struct err *e) {
     const char *text = form == FORM_TOOLS ? a->tools : a->form_text;
     struct buf key = {0};
     struct grammar *made = NULL;
@@ -230,7 +232,7 @@ static int find(struct guards *g, struct ask *a, enum ask_form form, bool now, s
     trim(g);
     *out = keep(g, key.data, NULL);
     pthread_mutex_unlock(&g->lock);
-    int rc = *out ? 0 : now ? compile(g, a, form, &made, e) : GUARDS_LATER;
+    int rc = *out ? 0 : now ? compile(g, a, form, &made, spot, e) : GUARDS_LATER;
     if (!rc && made) rc = warm(g->vocab, made, e);
     if (!rc && made) {
         pthread_mutex_lock(&g->lock);
@@ -260,6 +262,25 @@ static const char *field_of(const struct ask *a, enum ask_form form) {
                                       : "tools";
 }
 
+/* Fills f in with what is wrong with a form or a tool, under the name that the client knows it by.
+ */
+static int refuse(const struct ask *a, enum ask_form form, const struct gram_spot *spot,
+                  const struct err *e, struct fault *f) {
+    const size_t n = strlen(spot->tool), n_path = strlen(spot->path);
+    const char *line = n ? a->schemas.data : NULL, *what = strstr(e->msg, spot->path);
+    char param[sizeof f->param];
+    while (line && (strncmp(line, spot->tool, n) != 0 || line[n] != ' ')) {
+        line = strchr(line, '\n');
+        line = line && line[1] ? line + 1 : NULL;
+    }
+    if (!line) return fault_set(f, 400, NULL, field_of(a, form), "%s", e->msg);
+    snprintf(param, sizeof param, "%.*s%s%s", (int)strcspn(line + n + 1, "\n"), line + n + 1,
+             n_path ? "." : "", spot->path);
+    if (!n_path || !what) return fault_set(f, 400, NULL, param, "%s", e->msg);
+    what += n_path; /* the path is not said twice */
+    return fault_set(f, 400, NULL, param, "tool '%s'%s", spot->tool, what);
+}
+
 /* Tells whether the request says what its calls must be, so that it cannot be answered without. */
 static bool insists(const struct guards *g, const struct ask *a) {
     return g->mode == GUARDS_STRICT || a->must_call || a->one_call || a->allowed || a->held ||
@@ -285,6 +306,7 @@ int guards_make(struct guards *g, struct ask *a, const struct toolfmt *fmt, enum
     struct lang *l[2];
     enum ask_form form[2];
     struct err e;
+    struct gram_spot spot = {"", ""};
     int k = 0, m = 0, rc = 0;
     if (a->must_call && !calls)
         return fault_set(f, 400, NULL, "tool_choice", "there is no tool that could be called");
@@ -293,7 +315,7 @@ int guards_make(struct guards *g, struct ask *a, const struct toolfmt *fmt, enum
     if (calls && (insists(g, a) || (syntax && !a->tags))) form[k++] = FORM_TOOLS;
     if (a->tools && a->no_calls && !k && syntax && !a->tags) form[k++] = FORM_TOOLS;
     for (int i = 0; i < k && !rc; i++) {
-        const int bad = find(g, a, form[i], now, &l[m], &e);
+        const int bad = find(g, a, form[i], now, &l[m], &spot, &e);
         if (!bad)
             m++;
         else if (bad == GUARDS_LATER)
@@ -301,7 +323,7 @@ int guards_make(struct guards *g, struct ask *a, const struct toolfmt *fmt, enum
         else if (e.code == ERR_INTR)
             rc = fault_set(f, 503, NULL, NULL, "the server is stopping");
         else if (form[i] != FORM_TOOLS || insists(g, a))
-            rc = fault_set(f, 400, NULL, field_of(a, form[i]), "%s", e.msg);
+            rc = refuse(a, form[i], &spot, &e, f);
         else
             buf_fmt(&a->warned, "%stools are not held to their schemas: %s",
                     a->warned.len ? ", " : "", e.msg);

@@ -11,16 +11,6 @@
 #include "template/jinja.h"
 #include "text/utf8.h"
 
-static bool is_role(const struct json *m, const char *role) {
-    const char *r = json_str(json_get(m, "role"));
-    return r && strcmp(r, role) == 0;
-}
-
-static const char *content_of(const struct json *m) {
-    const char *s = json_str(json_get(m, "content"));
-    return s ? s : "";
-}
-
 static bool has_calls(const struct json *m) {
     return json_len(json_get(m, "tool_calls")) > 0;
 }
@@ -128,7 +118,7 @@ static bool step_ids(struct arena *a, const struct json *in, struct json *out) {
             json_push(a, calls, call);
         }
         if (has_calls(m)) json_put(a, copy, "tool_calls", strlen("tool_calls"), calls);
-        if (is_role(m, "tool")) put_nine(a, copy, "tool_call_id", n_results++, &changed);
+        if (msg_is(m, "tool")) put_nine(a, copy, "tool_call_id", n_results++, &changed);
         json_push(a, out, copy);
     }
     return changed;
@@ -154,17 +144,17 @@ static bool step_system(struct arena *a, const struct json *in, struct json *out
     struct buf text = {0};
     bool changed = false, answered = false;
     int i = 0, n = 0;
-    for (const struct json *m = json_first(in); m && !is_role(m, "assistant"); m = json_next(m))
-        if (is_role(m, "system") && *content_of(m))
-            buf_fmt(&text, "%s%s", n++ ? "\n\n" : "", content_of(m));
+    for (const struct json *m = json_first(in); m && !msg_is(m, "assistant"); m = json_next(m))
+        if (msg_is(m, "system") && *msg_text(m))
+            buf_fmt(&text, "%s%s", n++ ? "\n\n" : "", msg_text(m));
     if (text.len) json_push(a, out, message(a, "system", text.data));
     for (const struct json *m = json_first(in); m; m = json_next(m), i++) {
-        answered |= is_role(m, "assistant");
-        if (!is_role(m, "system"))
+        answered |= msg_is(m, "assistant");
+        if (!msg_is(m, "system"))
             json_push(a, out, m);
         else if (answered)
-            json_push(a, out, message(a, "user", content_of(m)));
-        changed |= is_role(m, "system") && i > 0;
+            json_push(a, out, message(a, "user", msg_text(m)));
+        changed |= msg_is(m, "system") && i > 0;
     }
     buf_release(&text);
     return changed;
@@ -173,8 +163,8 @@ static bool step_system(struct arena *a, const struct json *in, struct json *out
 /* Tells whether b, which follows a, can be one message with it: the user's, or the assistant's
  * where only the last has calls. */
 static bool joins(const struct json *a, const struct json *b) {
-    return (is_role(a, "user") && is_role(b, "user")) ||
-           (is_role(a, "assistant") && is_role(b, "assistant") && !has_calls(a));
+    return (msg_is(a, "user") && msg_is(b, "user")) ||
+           (msg_is(a, "assistant") && msg_is(b, "assistant") && !has_calls(a));
 }
 
 /* Joins neighbours of one role; of their other members the last one's count. */
@@ -183,10 +173,10 @@ static bool step_neighbours(struct arena *a, const struct json *in, struct json 
     for (const struct json *m = json_first(in); m; m = json_next(m)) {
         struct buf before = {0};
         for (; json_next(m) && joins(m, json_next(m)); m = json_next(m)) {
-            if (*content_of(m)) buf_fmt(&before, "%s%s", before.len ? "\n\n" : "", content_of(m));
+            if (*msg_text(m)) buf_fmt(&before, "%s%s", before.len ? "\n\n" : "", msg_text(m));
             changed = true;
         }
-        json_push(a, out, before.len ? with_content(a, m, before.data, content_of(m)) : m);
+        json_push(a, out, before.len ? with_content(a, m, before.data, msg_text(m)) : m);
         buf_release(&before);
     }
     return changed;
@@ -198,8 +188,8 @@ static bool step_results(struct arena *a, const struct json *in, struct json *ou
     bool changed = false;
     for (const struct json *m = json_first(in); m; m = json_next(m)) {
         json_push(a, out, m);
-        if (!is_role(m, "tool") && !has_calls(m)) continue;
-        if (!is_role(json_next(m), "user")) continue;
+        if (!msg_is(m, "tool") && !has_calls(m)) continue;
+        if (!msg_is(json_next(m), "user")) continue;
         json_push(a, out, message(a, "assistant", "..."));
         changed = true;
     }
@@ -210,8 +200,8 @@ static bool step_results(struct arena *a, const struct json *in, struct json *ou
  * system's. */
 static bool step_first(struct arena *a, const struct json *in, struct json *out) {
     const struct json *m = json_first(in);
-    for (; m && is_role(m, "system"); m = json_next(m)) json_push(a, out, m);
-    const bool changed = !m || !is_role(m, "user");
+    for (; m && msg_is(m, "system"); m = json_next(m)) json_push(a, out, m);
+    const bool changed = !m || !msg_is(m, "user");
     if (changed) json_push(a, out, message(a, "user", ""));
     for (; m; m = json_next(m)) json_push(a, out, m);
     return changed;
@@ -220,12 +210,12 @@ static bool step_first(struct arena *a, const struct json *in, struct json *out)
 /* Puts what the system says in front of what the user says first. */
 static bool step_no_system(struct arena *a, const struct json *in, struct json *out) {
     const struct json *m = json_first(in);
-    const char *text = m && is_role(m, "system") ? content_of(m) : NULL;
+    const char *text = m && msg_is(m, "system") ? msg_text(m) : NULL;
     bool put = !text;
     if (text) m = json_next(m);
     for (; m; m = json_next(m)) {
-        const bool here = !put && is_role(m, "user");
-        json_push(a, out, here ? with_content(a, m, text, content_of(m)) : m);
+        const bool here = !put && msg_is(m, "user");
+        json_push(a, out, here ? with_content(a, m, text, msg_text(m)) : m);
         put |= here;
     }
     if (!put) json_push(a, out, message(a, "user", text));
@@ -281,7 +271,7 @@ static const struct json *with_system(struct arena *a, const char *conv) {
 
 /* Returns what a message of the system says, without white space around it; n 0: nothing. */
 static const char *system_text(const struct json *m, size_t *n) {
-    const char *s = is_role(m, "system") ? content_of(m) : "";
+    const char *s = msg_is(m, "system") ? msg_text(m) : "";
     const size_t lead = utf8_white_span(s, strlen(s));
     *n = strlen(s) - lead;
     *n -= utf8_white_before(s + lead, *n);

@@ -63,6 +63,7 @@ static int read_ask(struct served *d, const struct job *j, const struct api *api
         json_get(body, "tools") ? json_get(body, "tools") : json_get(body, "functions");
     a->n_messages = json_str(said) ? 1 : json_len(said);
     a->n_tools = json_len(tools);
+    if (!rc && a->tools) ask_note_schemas(a, body);
     arena_release(&mem);
     char *filled =
         !rc && a->conv && !a->exact ? restore_fill(d->server->restore, j->key, a->conv) : NULL;

@@ -287,6 +287,29 @@ for where, schema in (
             lambda scratch, path=path, schema=schema: refused(*ask(path, strict(path, schema)), "additionalProperties", "strict")
         )
 
+# ---- which schema is wrong ----
+LOOK = {"type": "string", "pattern": "(?=a)b"}
+ODD = {"type": "array", "items": {"type": "strnig"}}
+for where, wrong, path in (
+    ("pattern", schema_of(["a"], a=YES, p=LOOK), ".properties.p.pattern"),
+    ("items", schema_of(["a"], a=YES, l=ODD), ".properties.l.items.type"),
+    ("ref", schema_of(["a"], a={"$ref": "#/$defs/nowhere"}), ".properties.a"),
+    ("top", {"type": "objekt"}, ".type"),
+):
+    for api, member in ((CHAT, "function.parameters"), (RESPONSES, "parameters"), (MESSAGES, "input_schema")):
+
+        def named(scratch, wrong=wrong, path=path, api=api, member=member):
+            body = request(api, wrong)
+            body["tools"].insert(0, request(api, TOOLS["words"], "other")["tools"][0])
+            t = body["tools"][1]
+            (t["function"] if api == CHAT else t)["strict"] = True
+            if api == MESSAGES:
+                body["tools"].insert(0, {"type": "web_search_20250305", "name": "web_search"})
+            status, text = ask(api, body)
+            return refused(status, text, f"tools[{2 if api == MESSAGES else 1}].{member}{path}")
+
+        trial("serving", f"param_{where}_{api.rsplit('/', 1)[1]}")(named)
+
 # ---- templates of one's own ----
 TURN = "{{ '<|im_start|>' ~ m.role ~ '\\n' ~ m.content ~ '<|im_end|>\\n' }}"
 NEXT = "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
@@ -298,13 +321,16 @@ LAST_SYSTEM = (
     "{% set ns = namespace(s='') %}{% for m in messages %}{% if m.role == 'system' %}{% set ns.s = m.content %}{% endif %}{% endfor %}"
     "{% if ns.s %}{{ '<|im_start|>system\\n' ~ ns.s ~ '<|im_end|>\\n' }}{% endif %}{% for m in messages if m.role != 'system' %}" + TURN + "{% endfor %}" + NEXT
 )
-# NULLS prints a text of its own for null; WORD_NULL the word "null", which hone takes for a template that does not test it
+# NULLS prints a text of its own for null, WORD_NULL the word "null"; LOOSE and LOOSE_JSON print what they get
 NULLS = (
     "{% for m in messages %}{{ '<|im_start|>' ~ m.role ~ '\\n' }}{% if m.content is none %}[nothing]{% elif m.content == '' %}[empty]{% else %}{{ m.content }}{% endif %}"
     "{% for c in m.tool_calls or [] %}{{ '<tool_call>\\n{\"name\": \"' ~ c.function.name ~ '\", \"arguments\": ' ~ (c.function.arguments | tojson) ~ '}\\n</tool_call>' }}{% endfor %}"
     "{{ '<|im_end|>\\n' }}{% endfor %}" + NEXT
 )
 WORD_NULL = NULLS.replace("[nothing]", "null")
+IF_NULL = "{% for m in messages %}{{ '<|im_start|>' ~ m.role ~ '\\n' ~ ('null' if m.content is none else m.content) }}" + NULLS.split("{% endif %}", 1)[1]
+LOOSE = "{% for m in messages %}{{ '<|im_start|>' ~ m.role ~ '\\n' ~ m.content }}" + NULLS.split("{% endif %}", 1)[1]
+LOOSE_JSON = LOOSE.replace("m.content }}", "m.content | tojson }}", 1)
 APPEND = (
     "{% set seen = [] %}{% for m in messages %}{% set _ = seen.append(m.role) %}{% endfor %}{% set last = seen.pop() %}"
     "{{ seen | join(',') ~ '|' ~ last ~ '\\n' }}" + PLAIN
@@ -339,6 +365,7 @@ for name, template, messages in (
     ("append_in_if", APPEND_DO, TALK),
     ("null", NULLS, [TALK[0], {"role": "assistant", "content": None, "tool_calls": [CALLED]}, {"role": "tool", "tool_call_id": "call_1", "content": "5"}]),
     ("null_as_word", WORD_NULL, [TALK[0], {"role": "assistant", "content": None, "tool_calls": [CALLED]}, {"role": "tool", "tool_call_id": "call_1", "content": "5"}]),
+    ("null_in_expression", IF_NULL, [TALK[0], {"role": "assistant", "content": None, "tool_calls": [CALLED]}, {"role": "tool", "tool_call_id": "call_1", "content": "5"}]),
     ("empty", NULLS, [TALK[0], {"role": "assistant", "content": "", "tool_calls": [CALLED]}, {"role": "tool", "tool_call_id": "call_1", "content": "5"}]),
     ("first_system", FIRST_SYSTEM, [{"role": "system", "content": "Be brief."}, *TALK]),
 ):
@@ -348,6 +375,17 @@ for name, template, messages in (
         return ("right" if have == want else "wrong"), f"{have!r}, jinja2 {want!r}"
 
     trial("serving", f"template_{name}")(same)
+
+for name, template in (("value", LOOSE), ("json", LOOSE_JSON)):
+
+    def not_written(scratch, template=template):
+        """A template that writes content out without a look at it gets an empty text, not a word for nothing."""
+        messages = [TALK[0], {"role": "assistant", "content": None, "tool_calls": [CALLED]}, {"role": "tool", "tool_call_id": "call_1", "content": "5"}]
+        have = prompt(template, messages)
+        want = rendered(template, [{**m, "content": m["content"] or ""} for m in messages])
+        return ("right" if have == want else "wrong"), f"{have!r}, jinja2 {want!r}"
+
+    trial("serving", f"template_null_loose_{name}")(not_written)
 
 ONE, TWO = {"role": "system", "content": "Rule alpha-17."}, {"role": "system", "content": "Rule beta-23."}
 for name, template, messages in (
