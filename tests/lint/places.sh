@@ -1,0 +1,21 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# tests/lint/places.sh - third-party headers, jumps and walks over a graph stay in their files. Arguments: the C files.
+bad=$(grep -lE '(setjmp|longjmp)\(' "$@" | grep -vE '^template/jinja\.c$')
+[ -z "$bad" ] || echo "setjmp or longjmp outside template/jinja.c:" $bad
+
+while read -r header files; do
+    bad=$(grep -lE "#include <$header>" "$@" 2>/dev/null | grep -vE "$files|^jobs/doctor\.c$")
+    [ -z "$bad" ] || echo "$header included outside its place:" $bad
+done <<EOF
+zlib.h      ^core/
+xxhash.h    ^core/
+pcre2.h     ^text/|^tok/|^tests/
+utf8proc.h  ^text/|^template/|^tests/
+histedit.h  ^cli/line\.c$
+EOF
+
+# only graph.c and program.c walk over the nodes of a graph; others use struct graph_facts or walk over steps
+bad=$(grep -lE '(for|while) \(.*(g|graph)(->|\.)n_nodes|= *[a-z>.-]*(g|graph)(->|\.)n_nodes;' "$@" |
+    grep -vE '^(models/graph\.c|runtime/engine/program\.c|tests/.*)$')
+[ -z "$bad" ] || echo "walks over the nodes of a graph (models/graph.h has facts about them):" $bad
