@@ -63,11 +63,11 @@ static void write_talk(struct chatting *u, const char *path, bool force) {
     struct buf b = {0};
     struct err e = {0};
     talk_write(&u->r->talk, 0, &b);
-    if (out_write_file(path, b.data, b.len, force, &e))
+    if (out_write_private(path, b.data, b.len, force, &e))
         note_err(u, &e);
     else
-        screen_note(u->screen, "%d messages in %s: /load or --chat goes on with them", u->r->talk.n,
-                    path);
+        screen_note(u->screen, "%d messages in %s (mode 0600): /load or --chat continues with them",
+                    u->r->talk.n, path);
     buf_release(&b);
 }
 

@@ -42,7 +42,8 @@ struct ctx {
         void *sink_ud;
         int step_at, step_of; /* of a job of several steps; 0: none */
     } prog;
-    atomic_bool interrupted;
+    atomic_bool interrupted;          /* told to stop: ctx_interrupt */
+    atomic_bool starved;              /* memory was refused, and came from the fund */
     const atomic_bool *stop;          /* stops the job too, borrowed; NULL: nothing else does */
     struct mem_fund *fund;            /* core/mem.h, borrowed; NULL: none */
     atomic_bool untrusted;            /* core/limits.h: the lower limits are in force */

@@ -88,7 +88,7 @@ static bool spend(size_t n) {
         if (!p) continue;
         free(p);
         atomic_store(&c->fund->spent, true);
-        ctx_interrupt(c);
+        atomic_store(&c->starved, true);
         return true;
     }
     return false;

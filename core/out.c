@@ -445,13 +445,24 @@ void out_abort_all(void) {
         if (atomic_load(&temps[i].state) == TEMP_LIVE) (void)unlink(temps[i].path);
 }
 
-int out_write_file(const char *path, const void *p, size_t n, bool overwrite, struct err *e) {
+static int write_whole(const char *path, const void *p, size_t n, bool overwrite, bool private,
+                       struct err *e) {
     struct out *o;
     TRY(out_open(&o, path, overwrite, e));
-    int rc = out_write(o, p, n, e);
+    int rc = private && fchmod(o->fd, 0600) != 0
+                 ? err_sys(e, "cannot make %s readable by its owner alone", path)
+                 : out_write(o, p, n, e);
     if (!rc) rc = out_commit(o, e);
     out_close(o);
     return rc;
+}
+
+int out_write_file(const char *path, const void *p, size_t n, bool overwrite, struct err *e) {
+    return write_whole(path, p, n, overwrite, false, e);
+}
+
+int out_write_private(const char *path, const void *p, size_t n, bool overwrite, struct err *e) {
+    return write_whole(path, p, n, overwrite, true, e);
 }
 
 int out_write_again(const char *path, const void *p, size_t n, bool overwrite, struct err *e) {

@@ -43,8 +43,10 @@ int out_commit(struct out *o, struct err *e);
 void out_close(struct out *o); /* NULL is fine; after commit only frees */
 void out_abort_all(void);
 /* Writes a whole small file in one call, atomically. With _again one that holds these very bytes
- * may be there. */
+ * may be there; a file written with _private is readable by its owner alone (mode 0600), also when
+ * it replaces one that others could read. */
 int out_write_file(const char *path, const void *p, size_t n, bool overwrite, struct err *e);
+int out_write_private(const char *path, const void *p, size_t n, bool overwrite, struct err *e);
 int out_write_again(const char *path, const void *p, size_t n, bool overwrite, struct err *e);
 
 #endif

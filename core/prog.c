@@ -24,12 +24,17 @@ void prog_interrupt(void) {
 
 void prog_resume(void) {
     atomic_store(&ctx_current()->interrupted, false);
+    atomic_store(&ctx_current()->starved, false);
 }
 
-bool prog_interrupted(void) {
+bool prog_cancelled(void) {
     const struct ctx *c = ctx_current();
     return atomic_load_explicit(&c->interrupted, memory_order_relaxed) ||
            (c->stop && atomic_load_explicit(c->stop, memory_order_relaxed));
+}
+
+bool prog_interrupted(void) {
+    return prog_cancelled() || atomic_load_explicit(&ctx_current()->starved, memory_order_relaxed);
 }
 
 void prog_set_sink(prog_sink sink, void *ud) {

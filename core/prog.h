@@ -42,10 +42,14 @@ void prog_set_sink(prog_sink sink, void *ud);
 /* Seconds of a monotonic clock. */
 double prog_now_s(void);
 
-/* Returns true when the job was told to stop: in the program by SIGINT or SIGTERM, in the library
- * by the caller's progress function. Long loops test it and return err_set(e, ERR_INTR,
- * "interrupted"), leaving nothing partial behind. A signal handler calls ctx_interrupt. */
+/* Returns true when the job must stop: it was cancelled, or memory was refused (core/mem.h). Long
+ * loops test it and return err_set(e, ERR_INTR, "interrupted"), leaving nothing partial behind. */
 bool prog_interrupted(void);
+/* Returns true when the job was told to stop: in the program by SIGINT or SIGTERM, in the library
+ * by the caller's progress function or cancel handle. For work whose errors the caller may ignore
+ * (rendering a probe): refused memory must not look like a template that fails. A signal handler
+ * calls ctx_interrupt. */
+bool prog_cancelled(void);
 void prog_interrupt(void);
 void prog_resume(void); /* forgets an interruption */
 

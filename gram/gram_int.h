@@ -190,9 +190,16 @@ static inline bool gram_spend(struct grammar *g, uint64_t n) {
     return g->cost->spent < g->cost->next ? !g->full : gram_spend_more(g);
 }
 
-/* Begins a call on a state: its steps are counted anew. */
+/* Begins a call on a state, with g->lock held. Its steps are counted anew, unless the thread works
+ * under a cost (ctx_cost), which several calls share. */
 static inline void gram_call(struct grammar *g) {
+    struct ctx_cost *c = ctx_cost();
     g->own.spent = g->own.next = 0;
+    g->cost = c ? c : &g->own;
+}
+/* Ends it: what the thread's cost is to others must not be looked at by them. */
+static inline void gram_call_end(struct grammar *g) {
+    g->cost = &g->own;
 }
 
 static inline const struct gnode_data *gn(const struct grammar *g, gnode n) {

@@ -225,6 +225,7 @@ static void lock_in(const struct gram_state *s) {
     gram_call(s->g);
 }
 static void lock_out(const struct gram_state *s) {
+    gram_call_end(s->g);
     pthread_mutex_unlock(&s->g->lock);
 }
 

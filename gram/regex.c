@@ -362,7 +362,7 @@ static gnode alternatives(struct re *r) {
 /* ---- anchors ---- */
 
 /* Where a part stands: the text begins in front of it, ends behind it. */
-enum { AT_START = 1, AT_END = 2, PLACES = 4, ANCHORED_DEPTH = 4000 };
+enum { AT_START = 1, AT_END = 2, PLACES = 4, ANCHORED_DEPTH = 500 };
 struct places {
     struct grammar *g;
     gnode *known; /* [n][PLACES] of the nodes that there were, + 1; 0: not yet */
@@ -415,6 +415,23 @@ static gnode placed_set(struct places *p, gnode x, unsigned at) {
     return gn_alt(p->g, gn_set(p->g, &s), here ? G_EPS : G_NONE);
 }
 
+/* Makes what the parts of the sequence x that begin later are, at the places where x at `at` asks
+ * for them, from the last one on: so long sequences take no deep recursion. */
+static void place_rests(struct places *p, gnode x, unsigned at) {
+    gnode *v = NULL;
+    size_t n = 0, cap = 0;
+    for (x = gn(p->g, x)->b; gn(p->g, x)->kind == G_CAT; x = gn(p->g, x)->b) {
+        if (p->known[x * PLACES + at]) break;
+        if (n == cap) v = xreallocarray(v, cap = cap ? 2 * cap : 16, sizeof *v);
+        v[n++] = x;
+    }
+    while (n-- > 0) {
+        (void)placed(p, v[n], at & AT_END);
+        (void)placed(p, v[n], at);
+    }
+    free(v);
+}
+
 /* Returns the texts of x where it stands at `at`: anchors match nothing there, or not at all. */
 static gnode placed(struct places *p, gnode x, unsigned at) {
     struct grammar *g = p->g;
@@ -424,8 +441,9 @@ static gnode placed(struct places *p, gnode x, unsigned at) {
     if (p->known[x * PLACES + at]) return p->known[x * PLACES + at] - 1;
     gnode out = G_NONE;
     if (g->depth++ >= ANCHORED_DEPTH) {
-        if (!g->full) g->full = "more than 4000 parts in a row of a pattern with anchors inside";
+        if (!g->full) g->full = "parts nested more than 500 deep in a pattern with anchors inside";
     } else if (d.kind == G_CAT) {
+        if (gn(g, d.b)->kind == G_CAT) place_rests(p, x, at);
         out = placed_cat(p, d.a, d.b, at);
     } else if (d.kind == G_REP) {
         out = placed_rep(p, &d, at);

@@ -175,6 +175,7 @@ int64_t gram_least(const struct gram_state *s) {
     pthread_mutex_lock(&s->g->lock);
     gram_call(s->g);
     const uint32_t len = gconf_least(s->g, &s->c, &best);
+    gram_call_end(s->g);
     pthread_mutex_unlock(&s->g->lock);
     return len == GRAM_INF ? -1 : (int64_t)len;
 }
@@ -189,6 +190,7 @@ bool gram_way_out(const struct gram_state *s, struct ids *out) {
     if (gconf_least(g, &s->c, &best) != GRAM_INF) way = way_from(g, &s->c, best);
     const bool ok = way != GRAM_INF && way_tokens(g, way) != GRAM_INF;
     if (ok) way_ids(g, way, out);
+    gram_call_end(g);
     pthread_mutex_unlock(&g->lock);
     return ok;
 }
@@ -206,6 +208,7 @@ bool gram_ends_within(const struct gram_state *s, int64_t most) {
         const uint32_t way = way_from(g, &s->c, best);
         ok = way != GRAM_INF && way_tokens(g, way) <= most;
     }
+    gram_call_end(g);
     pthread_mutex_unlock(&g->lock);
     return ok;
 }

@@ -272,7 +272,7 @@ static void hint(const struct chat_src *s, const char *text, size_t len, bool do
         left_over(&r, n_errors ? LINT_ERROR : LINT_WARN, &rest);
         lint_report_free(&r);
     } else {
-        log_warn("not judged: %s", why.msg);
+        if (why.code != ERR_INTR) log_warn("not judged: %s", why.msg);
         return;
     }
     if (n_errors && own && (own_len(own) != len || memcmp(own->text, text, len) != 0))
@@ -320,6 +320,7 @@ int template_fix(struct work *w, const struct fix_opts *o, struct buf *diff, str
         if (!o->replace) log_info("%d edits", done);
     }
     if (!rc) hint(&s, fixed.data, fixed.len, done > 0);
+    if (!rc && prog_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
     if (!rc && (done || o->out)) rc = store(w, o, &s, &fixed, e);
     buf_release(&fixed);
     chat_src_close(&s);

@@ -10,7 +10,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "core/ctx.h"
+#include "core/limits.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/num.h"
@@ -24,8 +27,15 @@ enum {
     EVERY = 8192,   /* tokens of a long prompt between snapshots */
     TRIES = 3,      /* passes that fail */
     JUMP_ROWS = 32, /* tokens at once that a grammar leaves no choice about */
-    SPARES = 16     /* states kept ready, at most: each conversation takes one or two */
+    SPARES = 16,    /* states kept ready, at most: each conversation takes one or two */
+    PROVEN = 16     /* cheap tokens after which a form is trusted */
 };
+/* A token that took more processor time to choose makes its answer costly. While others run, costly
+ * ones together get this share of the engine's time, one of them at a time, and rest at most so
+ * long. */
+#define COSTLY_S 0.005
+#define COSTLY_SHARE 0.02
+#define COSTLY_REST_S 5.0
 /* Fresh memory is slow, so it is touched when nobody has asked for a while; so much of what
  * sequences may take is that of states kept ready, at most. */
 #define REST_S 0.25
@@ -216,8 +226,33 @@ static int64_t missing(const struct run *r) {
 static bool decodes(const struct run *r) {
     return r->all.n > r->n_prompt && missing(r) <= JUMP_ROWS;
 }
+/* Tells whether r waits for others since its form, or all that are not trusted yet, took long. */
+static bool rests(const struct sched *s, const struct run *r, double now) {
+    if (!r->guard.c || !decodes(r)) return false;
+    if (r->trust < 0) return now < s->t_costly || r != s->costly;
+    return r->trust < PROVEN && now < s->t_costly;
+}
+/* Chooses which costly answer goes next: the one that got a token the longest time ago. Nothing
+ * rests where nobody else has anything to do. */
+static void choose_costly(struct sched *s) {
+    const double now = prog_now_s();
+    bool others = false;
+    s->costly = NULL;
+    for (int i = 0; i < s->n_runs; i++) {
+        struct run *r = s->run[i];
+        if (!r->seq || r->trust >= 0 || !decodes(r) || task_full(r->task)) continue;
+        if (!s->costly || r->t_last < s->costly->t_last) s->costly = r;
+    }
+    for (int i = 0; i < s->n_runs; i++) {
+        struct run *r = s->run[i];
+        const bool runs = r->seq && !task_full(r->task) && !rests(s, r, now);
+        others = others || (runs && r != s->costly);
+        r->rests = r->seq && rests(s, r, now);
+    }
+    for (int i = 0; i < s->n_runs && !others; i++) s->run[i]->rests = false;
+}
 static bool may_decode(const struct run *r) {
-    return r->seq && decodes(r) && !task_full(r->task);
+    return r->seq && decodes(r) && !task_full(r->task) && !r->rests;
 }
 static bool echoes(const struct run *r) {
     return r->task->ask.echo && r->task->ask.top >= 0 && r->n_echoed < r->n_prompt;
@@ -337,6 +372,7 @@ static struct run *next_prompt(const struct sched *s, const struct pass *p) {
 }
 
 static void gather(struct sched *s, struct pass *p) {
+    choose_costly(s);
     for (int i = 0; i < s->n_runs; i++) {
         struct run *r = s->run[i];
         if (may_decode(r)) (void)sched_may_grow(s, r, missing(r));
@@ -438,6 +474,32 @@ static int take(struct sched *s, struct run *r, const float *logits, struct ids 
     return 0;
 }
 
+static double cpu_s(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Does the same within the steps that a token may take, and notes what took long. */
+static int take_bounded(struct sched *s, struct run *r, const float *logits, struct ids *next,
+                        struct err *e) {
+    struct ctx_cost cost = {.most = limit_of(LIM_TOKEN_STEPS)};
+    if (!r->guard.c) return take(s, r, logits, next, e);
+    const double begin = cpu_s();
+    ctx_cost_enter(&cost);
+    const int rc = take(s, r, logits, next, e);
+    ctx_cost_enter(NULL);
+    const double took = cpu_s() - begin, now = prog_now_s();
+    if (took <= COSTLY_S) {
+        r->trust += r->trust < PROVEN;
+        return rc;
+    }
+    r->trust = -PROVEN;
+    s->t_costly = fmax(s->t_costly, now) + took / COSTLY_SHARE;
+    s->t_costly = fmin(s->t_costly, now + COSTLY_REST_S);
+    return rc;
+}
+
 /* Adds a token to the answer, which may end with it; `last`: no other comes with it. */
 static void add_token(struct sched *s, struct run *r, const float *logits, int32_t id, bool last) {
     struct task *t = r->task;
@@ -494,7 +556,7 @@ static void next_token(struct sched *s, struct run *r, const float *logits) {
         end_run(s, r, END_LENGTH, NULL);
         return;
     }
-    if (take(s, r, logits, &next, &e)) {
+    if (take_bounded(s, r, logits, &next, &e)) {
         struct fault f;
         fault_set(&f, 500, NULL, NULL, "%s", e.msg);
         sched_fail_task(s, t, &f);
@@ -652,7 +714,10 @@ void sched_slots(const struct sched *s, struct jw *w) {
         jw_i64(w, "n_ctx", s->n_ctx);
         jw_i64(w, "n_past", seq_pos(r->seq));
         jw_i64(w, "n_cached", r->n_cached);
-        jw_str(w, "state", task_full(r->task) ? "paused" : decodes(r) ? "decode" : "prefill");
+        jw_str(w, "state",
+               task_full(r->task) || r->rests ? "paused"
+               : decodes(r)                   ? "decode"
+                                              : "prefill");
         if (r->task->job) jw_str(w, "request_id", r->task->job->id);
         jw_bool(w, "speculative", r->n_tried > 0);
         jw_end(w);

@@ -56,6 +56,8 @@ struct run {
     double t_ready; /* the prompt was computed */
     double t_last;  /* the last token came */
     uint64_t order; /* of arrival */
+    int trust;      /* cheap tokens of the form, up to PROVEN; below 0: it was costly */
+    bool rests;     /* of the pass: no token, since choosing one was costly */
     bool ended;
 };
 struct task {

@@ -57,7 +57,8 @@ void jx_look(struct jctx *c) {
     enum { LOOK_EVERY = 1 << 16 };
     const struct ctx_cost *cost = ctx_cost();
     if (c->steps > c->max_steps) jx_fail(c, "limit", "the template ran too many steps");
-    if (cost && cost->gone && atomic_load(cost->gone)) jx_fail(c, "interrupted", "interrupted");
+    if (prog_cancelled() || (cost && cost->gone && atomic_load(cost->gone)))
+        jx_fail(c, "interrupted", "interrupted");
     c->look_at = c->max_steps - c->steps < LOOK_EVERY ? c->max_steps : c->steps + LOOK_EVERY;
 }
 
@@ -199,14 +200,14 @@ int jinja_compile_mode(struct jinja **out, const char *src, size_t len, const ch
     t->lenient = mode == JINJA_LENIENT;
     t->src_len = len;
     t->src = normalise(&t->arena, src, &t->src_len);
-    struct jctx c = {
-        .a = &t->arena, .err = je, .t = t, .max_out = MAX_SOURCE, .max_steps = UINT64_MAX};
+    struct jctx c = {.a = &t->arena, .err = je, .t = t, .max_out = MAX_SOURCE};
+    c.max_steps = limit_of(LIM_TEMPLATE_STEPS);
     int rc = jx_guard(&c, compile, t);
     buf_release(&c.out);
     if (rc) {
         finish_error(t, &c, je, e);
         jinja_free(t);
-        return rc;
+        return (int)e->code;
     }
     *out = t;
     return 0;

@@ -56,6 +56,7 @@ static int cmp_mag(const struct jbig *a, const struct jbig *b) {
 
 int jbig_cmp(struct jctx *c, struct jval x, struct jval y) {
     const struct jbig *a = as_big(c, x), *b = as_big(c, y);
+    jx_loop(c, a->n);
     if (a->neg != b->neg) return a->neg ? -1 : 1;
     return a->neg ? -cmp_mag(a, b) : cmp_mag(a, b);
 }
@@ -104,6 +105,7 @@ static struct jbig *mul(struct jctx *c, const struct jbig *a, const struct jbig 
     struct jbig *r = make(c, a->n + b->n);
     r->neg = a->neg != b->neg;
     for (uint32_t i = 0; i < a->n; i++) {
+        jx_loop(c, b->n);
         uint64_t carry = 0;
         for (uint32_t j = 0; j < b->n || carry; j++) {
             uint64_t s = r->d[i + j] + carry + (j < b->n ? (uint64_t)a->d[i] * b->d[j] : 0);
@@ -125,6 +127,7 @@ static struct jbig *div_mag(struct jctx *c, const struct jbig *a, const struct j
         r->n++;
         while (r->n && !r->d[r->n - 1]) r->n--;
         uint32_t lo = 0, hi = BASE - 1;
+        jx_loop(c, 32 * ((size_t)b->n + 1));
         while (lo < hi) { /* It finds the largest x with b * x <= r. */
             uint32_t mid = lo + (hi - lo + 1) / 2;
             uint64_t carry = 0;

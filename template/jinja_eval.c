@@ -48,6 +48,7 @@ static void spread(struct jctx *c, const struct jnode *n, struct jargs *a) {
             if (k->kind == JN_STARSTAR) {
                 kw = (struct jkw){v.u.dict->e[i].k, v.u.dict->e[i].v};
                 if (kw.name.tag != JT_STR) jx_fail(c, "TypeError", "keywords must be strings");
+                jx_loop(c, (size_t)n_kw);
                 for (int j = 0; j < n_kw; j++)
                     if (jv_eqs(a->kw[j].name, kw.name))
                         jx_fail(c, "TypeError", "got multiple values for keyword argument '%s'",
@@ -121,7 +122,8 @@ struct jval jeval_row(struct jctx *c, const struct jrow *row, const char *what, 
     return row->fn(c, v);
 }
 
-static bool take_kw(struct jargs *a, struct jval name, struct jval *out) {
+static bool take_kw(struct jctx *c, struct jargs *a, struct jval name, struct jval *out) {
+    jx_loop(c, (size_t)a->n_kw);
     for (int i = 0; i < a->n_kw; i++) {
         if (!jv_eqs(a->kw[i].name, name)) continue;
         *out = a->kw[i].v;
@@ -148,14 +150,14 @@ static void macro_args(struct jctx *c, const struct jmacro *m, struct jargs *a, 
         if (i < a->n) {
             v = a->v[i];
         } else {
-            take_kw(a, k->val, &v);
+            take_kw(c, a, k->val, &v);
         }
         act->slot[s->arg_slot[i]] = v;
     }
     const char *name = m->name.tag == JT_STR ? jv_cstr(c, m->name) : "None";
     if (s->caller_slot >= 0) {
         struct jval v = jv_missing();
-        if (!take_kw(a, jv_str("caller"), &v) || v.tag == JT_NONE)
+        if (!take_kw(c, a, jv_str("caller"), &v) || v.tag == JT_NONE)
             v = jv_undef_hint(c, "No caller defined", jv_str("caller"), false);
         act->slot[s->caller_slot] = v;
     }
@@ -286,6 +288,7 @@ static struct jval eval_compare(struct jctx *c, const struct jnode *n) {
     for (const struct jnode *k = n->list; k; k = k->next) {
         struct jval r = jeval(c, k->a);
         c->pos = k->pos;
+        jx_step(c);
         if (!jop_compare(c, k->op, l, r)) return jv_bool(false);
         l = r;
     }
@@ -315,6 +318,7 @@ static struct jval eval_concat(struct jctx *c, const struct jnode *n) {
     int count = 0;
     if (n->n > SMALL) v = jx_alloc(c, (size_t)n->n, sizeof *v);
     for (const struct jnode *k = n->list; k; k = k->next) v[count++] = jeval(c, k);
+    jx_loop(c, (size_t)count);
     size_t m = jx_mark(c);
     for (int i = 0; i < count; i++) jv_print(c, v[i]);
     return jx_take(c, m);
@@ -393,6 +397,7 @@ static struct jval eval_node(struct jctx *c, const struct jnode *n) {
 
 struct jval jeval(struct jctx *c, const struct jnode *n) {
     if (n->kind == JN_CONST) return n->val;
+    jx_step(c);
     if (++c->nest > 2000) jx_fail(c, "RecursionError", "recursion");
     struct jval v = eval_node(c, n);
     if (c->span && c->span->trace) jtrace_saw(c, n, v);

@@ -17,6 +17,7 @@ struct jact *jx_act(struct jctx *c, struct jact *outer, int n_slots) {
 }
 
 void jx_enter(struct jctx *c, const struct jscope *s) {
+    jx_loop(c, (size_t)s->n_load);
     for (int i = 0; i < s->n_load; i++) {
         const struct jload *l = &s->load[i];
         struct jval v = jv_missing();

@@ -49,7 +49,7 @@ static struct jval f_trim(struct jctx *c, struct jval *v) {
     struct jval chars = v[1].tag == JT_NONE ? jv_missing() : v[1];
     if (given(chars) && chars.tag != JT_STR)
         jx_fail(c, "TypeError", "strip arg must be None or str");
-    return ju_strip(jv_soft_str(c, v[0]), chars, 3);
+    return ju_strip(c, jv_soft_str(c, v[0]), chars, 3);
 }
 static struct jval f_string(struct jctx *c, struct jval *v) {
     return jv_soft_str(c, v[0]);
@@ -100,7 +100,7 @@ static bool parse_int(struct jctx *c, struct jval s, int base, struct jval *out)
     char t[4400];
     size_t n = 0, i = 0;
     bool neg = false;
-    s = ju_strip(s, jv_missing(), 3);
+    s = ju_strip(c, s, jv_missing(), 3);
     if (s.len && (s.u.s[0] == '-' || s.u.s[0] == '+')) neg = s.u.s[i++] == '-';
     if (i + 1 < s.len && s.u.s[i] == '0') {
         char k = (char)(s.u.s[i + 1] | 32);
@@ -139,10 +139,10 @@ static bool parse_int(struct jctx *c, struct jval s, int base, struct jval *out)
 }
 
 /* Reads a number as Python's float(text) does; false when it is none. */
-static bool parse_float(struct jval s, double *out) {
+static bool parse_float(struct jctx *c, struct jval s, double *out) {
     char t[512];
     size_t n = 0;
-    s = ju_strip(s, jv_missing(), 3);
+    s = ju_strip(c, s, jv_missing(), 3);
     if (!s.len || s.len >= sizeof t) return false;
     for (size_t i = 0; i < s.len; i++) {
         char ch = s.u.s[i];
@@ -172,14 +172,14 @@ static struct jval f_int(struct jctx *c, struct jval *v) {
     if (v[0].tag != JT_STR) return otherwise;
     int64_t base = given(v[2]) ? jv_index(c, v[2], "base") : 10;
     if (base >= 0 && base <= 36 && base != 1 && parse_int(c, v[0], (int)base, &r)) return r;
-    if (!parse_float(v[0], &f) || isinf(f) || isnan(f)) return otherwise;
+    if (!parse_float(c, v[0], &f) || isinf(f) || isnan(f)) return otherwise;
     return jbig_from_double(c, trunc(f));
 }
 static struct jval f_float(struct jctx *c, struct jval *v) {
     double f;
     if (v[0].tag == JT_UNDEF) jx_undef_fail(c, v[0]);
     if (jv_is_num(v[0])) return jv_float(jv_num(c, v[0]));
-    if (v[0].tag == JT_STR && parse_float(v[0], &f)) return jv_float(f);
+    if (v[0].tag == JT_STR && parse_float(c, v[0], &f)) return jv_float(f);
     return given(v[1]) ? v[1] : jv_float(0);
 }
 static struct jval f_abs(struct jctx *c, struct jval *v) {
@@ -241,7 +241,7 @@ static struct jval f_filesizeformat(struct jctx *c, struct jval *v) {
     struct jval w[2] = {v[0], jv_missing()};
     double base = binary ? 1024 : 1000, bytes = 0;
     char text[400];
-    if (v[0].tag == JT_STR && !parse_float(v[0], &bytes))
+    if (v[0].tag == JT_STR && !parse_float(c, v[0], &bytes))
         jx_fail(c, "ValueError", "could not convert string to float");
     if (v[0].tag != JT_STR && v[0].tag != JT_UNDEF && !jv_is_num(v[0]))
         jx_fail(c, "TypeError", "float() argument must be a string or a real number");
@@ -352,7 +352,7 @@ static void wrap_line(struct jctx *c, struct jval s, int64_t width, bool long_wo
                 /* Its space stays in this case. */
                 bool full = k > width && long_words && n == width;
                 struct jval t = jv_strn(s.u.s + line, end - line);
-                if (!full) t = ju_strip(t, jv_missing(), 2);
+                if (!full) t = ju_strip(c, t, jv_missing(), 2);
                 if (t.len) jlist_add(c, out, t);
             }
             n = 0;
@@ -366,7 +366,7 @@ static void wrap_line(struct jctx *c, struct jval s, int64_t width, bool long_wo
         end = i;
         n += k;
     }
-    struct jval t = ju_strip(jv_strn(s.u.s + line, end - line), jv_missing(), 2);
+    struct jval t = ju_strip(c, jv_strn(s.u.s + line, end - line), jv_missing(), 2);
     if (t.len) jlist_add(c, out, t);
 }
 
@@ -431,10 +431,12 @@ static void unescape_into(struct jctx *c, struct jval s) {
 static struct jval f_striptags(struct jctx *c, struct jval *v) {
     struct jval s = jv_to_str(c, v[0]);
     size_t m = jx_mark(c);
+    bool none[2] = {false}; /* no end of a tag, of a comment follows */
     for (size_t i = 0; i < s.len; i++) {
         if (s.u.s[i] == '<') {
             bool comment = s.len - i >= 4 && memcmp(s.u.s + i, "<!--", 4) == 0;
-            int64_t e = comment ? ju_find(s, jv_str("-->"), i) : ju_find(s, jv_str(">"), i);
+            int64_t e = none[comment] ? -1 : ju_find(s, jv_str(comment ? "-->" : ">"), i);
+            none[comment] = e < 0;
             if (e >= 0) {
                 i = (size_t)e + (comment ? 2 : 0);
                 continue;
@@ -512,6 +514,7 @@ static struct jval f_xmlattr(struct jctx *c, struct jval *v) {
 /* Returns the repr with the keys of dicts sorted; it is not broken into lines. */
 static struct jval sorted_keys(struct jctx *c, struct jval v) {
     struct jval r = v;
+    if (++c->nest > 2000) jx_fail(c, "RecursionError", "maximum recursion depth exceeded");
     if (v.tag == JT_LIST || v.tag == JT_TUPLE) {
         r = jv_list(c, v.u.list->n);
         r.tag = v.tag;
@@ -524,6 +527,7 @@ static struct jval sorted_keys(struct jctx *c, struct jval v) {
         for (uint32_t i = 0; i < l->n; i++)
             jdict_set(c, r.u.dict, l->v[i].u.list->v[0], sorted_keys(c, l->v[i].u.list->v[1]));
     }
+    c->nest--;
     return r;
 }
 static struct jval f_pprint(struct jctx *c, struct jval *v) {

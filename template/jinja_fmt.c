@@ -405,6 +405,7 @@ static struct jval field(struct fmt *f, struct jval name) {
                     (int)idx);
         v = f->a->v[idx + 1];
     } else {
+        jx_loop(c, (size_t)f->a->n_kw);
         for (int i = 0; i < f->a->n_kw; i++)
             if (jv_eqs(f->a->kw[i].name, jv_strn(name.u.s, e))) v = f->a->kw[i].v;
         if (v.tag == JT_MISSING) jx_fail(c, "KeyError", "a format field has no argument");

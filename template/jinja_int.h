@@ -320,6 +320,7 @@ struct jctx {
     uint32_t pos; /* where we are, for messages */
     uint64_t steps, max_steps, max_out;
     uint64_t look_at; /* steps at which jx_look is called again */
+    uint32_t odd;     /* counted bytes that are less than a step yet */
     int depth, max_depth, nest;
     int64_t max_range, now;
     struct jval *globals;
@@ -341,8 +342,14 @@ static inline void jx_step(struct jctx *c) {
 }
 /* Counts n bytes that are read or written: 64 are a step. */
 static inline void jx_bytes(struct jctx *c, size_t n) {
+    n += c->odd;
+    c->odd = n % 64;
     c->steps += n / 64;
     if (c->steps > c->look_at) jx_look(c);
+}
+/* Counts a loop over n small things (names, digits, entries) that makes no steps of its own. */
+static inline void jx_loop(struct jctx *c, size_t n) {
+    jx_bytes(c, 8 * n);
 }
 static inline size_t jx_mark(const struct jctx *c) {
     return c->out.len;
@@ -458,7 +465,7 @@ uint32_t ju_next(const char *s, size_t n, size_t *i); /* code point at *i, advan
 void ju_put(struct jctx *c, uint32_t cp);
 size_t ju_count(struct jval s);               /* code points */
 size_t ju_offset(struct jval s, size_t i_cp); /* byte offset of a code point; s.len past the end */
-struct jval ju_strip(struct jval s, struct jval chars,
+struct jval ju_strip(struct jctx *c, struct jval s, struct jval chars,
                      int sides); /* 1 left, 2 right; chars missing: space */
 enum ju_case { JU_UPPER, JU_LOWER, JU_TITLE, JU_CAPITAL, JU_SWAP };
 struct jval ju_case(struct jctx *c, struct jval s, enum ju_case how);

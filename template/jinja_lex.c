@@ -86,13 +86,13 @@ static bool at(const struct lexer *x, size_t i, const char *lit) {
 static void add_text(struct lexer *x, size_t from, size_t to, char sign, bool is_var) {
     struct jval v = jv_strn(x->s + from, to - from);
     if (sign == '-') {
-        v = ju_strip(v, jv_missing(), 2);
+        v = ju_strip(x->c, v, jv_missing(), 2);
     } else if (sign != '+' && !is_var) {
         size_t line = v.len;
         while (line > 0 && v.u.s[line - 1] != '\n') line--;
         if (line > 0 || x->line_starting) {
             struct jval rest = jv_strn(v.u.s + line, v.len - line);
-            if (rest.len && ju_strip(rest, jv_missing(), 1).len == 0) v.len = (uint32_t)line;
+            if (rest.len && ju_strip(x->c, rest, jv_missing(), 1).len == 0) v.len = (uint32_t)line;
         }
     }
     if (v.len) add(x, TK_DATA, from)->val = v;

@@ -405,6 +405,7 @@ static bool get_item(struct jctx *c, struct jval obj, struct jval key, struct jv
         return true;
     }
     if (obj.tag == JT_STR) {
+        jx_bytes(c, obj.len);
         if (i < 0) i += (int64_t)ju_count(obj);
         size_t at = i < 0 ? obj.len : ju_offset(obj, (size_t)i), e = at;
         if (at >= obj.len) return false;
@@ -474,6 +475,7 @@ struct jval jop_slice(struct jctx *c, struct jval obj, const struct jslice *s) {
     int64_t a = bound_of(c, s->start, n, lo, hi, step > 0 ? lo : hi);
     int64_t b = bound_of(c, s->stop, n, lo, hi, step > 0 ? hi : lo);
     if (obj.tag == JT_STR && step == 1) {
+        jx_bytes(c, 3 * (size_t)obj.len);
         size_t x = ju_offset(obj, (size_t)a),
                y = b > a ? x + ju_offset(jv_strn(obj.u.s + x, obj.len - x), (size_t)(b - a)) : x;
         struct jval r = jv_strn(obj.u.s + x, y - x);

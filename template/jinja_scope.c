@@ -67,7 +67,8 @@ static struct func *func_new(struct resolver *r, struct func *outer) {
     return f;
 }
 
-static struct sym *own(const struct symtab *st, struct jval name) {
+static struct sym *own(struct resolver *r, const struct symtab *st, struct jval name) {
+    jx_loop(r->c, (size_t)st->n);
     for (int i = 0; i < st->n; i++)
         if (jv_eqs(st->v[i].name, name)) return &st->v[i];
     return NULL;
@@ -75,7 +76,8 @@ static struct sym *own(const struct symtab *st, struct jval name) {
 
 /* Returns the variable that a name means in st; *hops says how many records further out it
  * lives. */
-static const struct sym *find(const struct symtab *st, struct jval name, int *hops) {
+static const struct sym *find(struct resolver *r, const struct symtab *st, struct jval name,
+                              int *hops) {
     const struct func *f = st->fn;
     *hops = 0;
     for (; st; st = st->parent) {
@@ -83,7 +85,7 @@ static const struct sym *find(const struct symtab *st, struct jval name, int *ho
             f = f->outer;
             ++*hops;
         }
-        const struct sym *s = own(st, name);
+        const struct sym *s = own(r, st, name);
         if (s) return s;
     }
     return NULL;
@@ -91,6 +93,7 @@ static const struct sym *find(const struct symtab *st, struct jval name, int *ho
 
 static int slot_of(struct resolver *r, struct symtab *st, struct jval name) {
     struct slots *s = st->slots;
+    jx_loop(r->c, (size_t)s->n);
     for (int i = 0; i < s->n; i++)
         if (jv_eqs(s->v[i].name, name)) return s->v[i].slot;
     if (s->n == s->cap) s->v = grow(r->c, s->v, s->n, &s->cap, sizeof *s->v);
@@ -101,6 +104,7 @@ static int slot_of(struct resolver *r, struct symtab *st, struct jval name) {
 
 static int global_of(struct resolver *r, struct jval name) {
     struct jinja *t = r->t;
+    jx_loop(r->c, (size_t)t->n_globals);
     for (int i = 0; i < t->n_globals; i++)
         if (jv_eqs(t->global_name[i], name)) return i;
     if (t->n_globals == r->cap_globals)
@@ -112,7 +116,7 @@ static int global_of(struct resolver *r, struct jval name) {
 
 static struct sym *define(struct resolver *r, struct symtab *st, struct jval name,
                           enum jload_kind kind) {
-    struct sym *s = own(st, name);
+    struct sym *s = own(r, st, name);
     if (!s) {
         if (st->n == st->cap) st->v = grow(r->c, st->v, st->n, &st->cap, sizeof *st->v);
         s = &st->v[st->n++];
@@ -130,7 +134,7 @@ static void define_outer(struct resolver *r, struct symtab *st, struct jval name
     int hops = 0;
     const struct sym *outer = NULL;
     if (st->parent) {
-        outer = find(st->parent, name, &hops);
+        outer = find(r, st->parent, name, &hops);
         for (const struct func *f = st->fn; f != st->parent->fn; f = f->outer) hops++;
     }
     struct jval n = name;
@@ -144,12 +148,12 @@ static void define_outer(struct resolver *r, struct symtab *st, struct jval name
 
 static void add_load(struct resolver *r, struct symtab *st, struct jval name) {
     int hops;
-    if (!find(st, name, &hops)) define(r, st, name, JL_RESOLVE);
+    if (!find(r, st, name, &hops)) define(r, st, name, JL_RESOLVE);
 }
 
 static void add_store(struct resolver *r, struct symtab *st, struct jval name) {
-    if (!own(st, name)) define_outer(r, st, name, JL_UNDEF);
-    own(st, name)->stored = true;
+    if (!own(r, st, name)) define_outer(r, st, name, JL_UNDEF);
+    own(r, st, name)->stored = true;
 }
 
 static void add_param(struct resolver *r, struct symtab *st, struct jval name) {
@@ -173,7 +177,7 @@ static void merge_branches(struct resolver *r, struct symtab *st, struct symtab 
     for (int b = 0; b < 2; b++) {
         for (int i = 0; i < branch[b]->n; i++) {
             const struct sym *s = &branch[b]->v[i];
-            struct sym *mine = own(st, s->name);
+            struct sym *mine = own(r, st, s->name);
             if (!mine) mine = define(r, st, s->name, JL_UNDEF);
             bool stored = mine->stored || s->stored;
             *mine = *s;
@@ -296,7 +300,7 @@ static void walk_list(struct resolver *r, struct symtab *st, struct jnode *n, bo
 static void walk(struct resolver *r, struct symtab *st, struct jnode *n, bool soft);
 
 static void bind(struct resolver *r, const struct symtab *st, struct jnode *n) {
-    const struct sym *s = find(st, n->val, &n->hops);
+    const struct sym *s = find(r, st, n->val, &n->hops);
     if (s) {
         n->slot = s->slot;
     } else { /* Arguments of a set block's filter are outside: the scope does not know them. */
@@ -343,7 +347,7 @@ static void walk_for(struct resolver *r, struct symtab *st, struct jnode *n, boo
     collect(r, body, n->a, true);
     collect_list(r, body, n->list, false);
     n->scope = scope_of(r, body);
-    n->scope->loop_slot = own(body, loop)->slot;
+    n->scope->loop_slot = own(r, body, loop)->slot;
     if (n->list2) {
         collect_list(r, rest, n->list2, false);
         n->scope2 = scope_of(r, rest);
@@ -381,7 +385,7 @@ static int special(struct resolver *r, struct symtab *st, struct jnode *n, const
         return -1;
     }
     add_param(r, st, v);
-    return own(st, v)->slot;
+    return own(r, st, v)->slot;
 }
 
 /* Resolves a macro, call block or generation block, which is a function with its own record. */
@@ -402,7 +406,7 @@ static void walk_function(struct resolver *r, struct symtab *st, struct jnode *n
     n->scope->arg_slot = jx_alloc(r->c, (size_t)n->n + 1, sizeof(int));
     int i = 0;
     for (struct jnode *k = n->list; k; k = k->next) {
-        n->scope->arg_slot[i++] = own(in, k->val)->slot;
+        n->scope->arg_slot[i++] = own(r, in, k->val)->slot;
         walk(r, in, k->a, false);
     }
     walk_list(r, in, n->b, false);

@@ -23,10 +23,14 @@ static struct jval sub(struct jval s, size_t from, size_t to) {
     return r;
 }
 
-static int64_t find_last(struct jval s, struct jval x, size_t end) {
+/* Returns where x is found last in the first `end` bytes of s, or -1. */
+static int64_t find_last(struct jctx *c, struct jval s, struct jval x, size_t end) {
     if (x.len > end) return -1;
-    for (size_t i = end - x.len + 1; i-- > 0;)
+    for (size_t i = end - x.len + 1; i-- > 0;) {
+        if (x.len && s.u.s[i] != x.u.s[0]) continue;
+        jx_bytes(c, x.len); /* "aaaa" in "aaaa...": each place is compared to its end */
         if (memcmp(s.u.s + i, x.u.s, x.len) == 0) return (int64_t)i;
+    }
     return -1;
 }
 
@@ -42,7 +46,7 @@ static struct jval split_space(struct jctx *c, struct jval s, int64_t max) {
         }
         if (i >= s.len) return l;
         if (max >= 0 && (int64_t)l.u.list->n == max) {
-            jlist_add(c, l.u.list, ju_strip(sub(s, i, s.len), jv_missing(), 2));
+            jlist_add(c, l.u.list, ju_strip(c, sub(s, i, s.len), jv_missing(), 2));
             return l;
         }
         size_t start = i;
@@ -90,11 +94,11 @@ static struct jval rsplit_space(struct jctx *c, struct jval s, int64_t max) {
     struct jval l = jv_list(c, 0);
     size_t end = s.len;
     for (;;) {
-        struct jval rest = ju_strip(sub(s, 0, end), jv_missing(), 2);
+        struct jval rest = ju_strip(c, sub(s, 0, end), jv_missing(), 2);
         end = rest.len;
         if (!end) break;
         if (max >= 0 && (int64_t)l.u.list->n == max) {
-            jlist_add(c, l.u.list, ju_strip(rest, jv_missing(), 1));
+            jlist_add(c, l.u.list, ju_strip(c, rest, jv_missing(), 1));
             break;
         }
         size_t i = end;
@@ -118,7 +122,7 @@ static struct jval m_rsplit(struct jctx *c, struct jval *v) {
     if (!sep.len) jx_fail(c, "ValueError", "empty separator");
     size_t end = v[0].len;
     while (max < 0 || (int64_t)l.u.list->n < max) {
-        int64_t at = find_last(v[0], sep, end);
+        int64_t at = find_last(c, v[0], sep, end);
         if (at < 0) break;
         jlist_add(c, l.u.list, sub(v[0], (size_t)at + sep.len, end));
         end = (size_t)at;
@@ -172,7 +176,7 @@ static struct jval m_partition(struct jctx *c, struct jval *v) {
 static struct jval m_rpartition(struct jctx *c, struct jval *v) {
     struct jval sep = want_str(c, v[1], "rpartition");
     if (!sep.len) jx_fail(c, "ValueError", "empty separator");
-    return part(c, v[0], sep, find_last(v[0], sep, v[0].len), true);
+    return part(c, v[0], sep, find_last(c, v[0], sep, v[0].len), true);
 }
 
 /* ---- stripping, searching -------------------------------------------------------------------- */
@@ -180,7 +184,7 @@ static struct jval strip(struct jctx *c, struct jval *v, int sides) {
     struct jval chars = v[1];
     if (chars.tag == JT_NONE) chars = jv_missing();
     if (given(chars)) want_str(c, chars, "strip arg");
-    return ju_strip(v[0], chars, sides);
+    return ju_strip(c, v[0], chars, sides);
 }
 static struct jval m_strip(struct jctx *c, struct jval *v) {
     return strip(c, v, 3);
@@ -216,6 +220,7 @@ static bool affix_one(struct jctx *c, struct jval s, struct jval x, bool end, co
     if (x.tag != JT_STR)
         jx_fail(c, "TypeError", "%s first arg must be str or a tuple of str, not %s", what,
                 jv_type(x));
+    jx_bytes(c, x.len);
     return x.len <= s.len && memcmp(end ? s.u.s + s.len - x.len : s.u.s, x.u.s, x.len) == 0;
 }
 
@@ -224,8 +229,10 @@ static struct jval affix(struct jctx *c, struct jval *v, bool end, const char *w
     size_t from;
     bool ok = window(c, v, &s, &from), hit = false;
     if (v[1].tag == JT_TUPLE) {
-        for (uint32_t i = 0; !hit && i < v[1].u.list->n; i++)
+        for (uint32_t i = 0; !hit && i < v[1].u.list->n; i++) {
+            jx_step(c);
             hit = affix_one(c, s, v[1].u.list->v[i], end, what);
+        }
     } else {
         hit = affix_one(c, s, v[1], end, what);
     }
@@ -242,7 +249,7 @@ static int64_t search(struct jctx *c, struct jval *v, bool last) {
     struct jval s, x = want_str(c, v[1], "find");
     size_t from;
     if (!window(c, v, &s, &from)) return -1;
-    int64_t at = last ? find_last(s, x, s.len) : ju_find(s, x, 0);
+    int64_t at = last ? find_last(c, s, x, s.len) : ju_find(s, x, 0);
     return at < 0 ? -1 : (int64_t)ju_count(sub(v[0], 0, from + (size_t)at));
 }
 static struct jval m_find(struct jctx *c, struct jval *v) {

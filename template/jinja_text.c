@@ -76,25 +76,26 @@ bool ju_is_space(uint32_t cp) {
            cp == 0x2028 || cp == 0x2029 || cp == 0x202f || cp == 0x205f || cp == 0x3000;
 }
 
-static bool strips(struct jval chars, uint32_t cp) {
+static bool strips(struct jctx *c, struct jval chars, uint32_t cp) {
     if (chars.tag == JT_MISSING) return ju_is_space(cp);
+    if (c) jx_bytes(c, 4 * (size_t)chars.len);
     for (size_t i = 0; i < chars.len;)
         if (ju_next(chars.u.s, chars.len, &i) == cp) return true;
     return false;
 }
 
-struct jval ju_strip(struct jval s, struct jval chars, int sides) {
+struct jval ju_strip(struct jctx *c, struct jval s, struct jval chars, int sides) {
     size_t a = 0, b = s.len;
     while ((sides & 1) && a < b) {
         size_t i = a;
-        if (!strips(chars, ju_next(s.u.s, s.len, &i))) break;
+        if (!strips(c, chars, ju_next(s.u.s, s.len, &i))) break;
         a = i;
     }
     while ((sides & 2) && a < b) {
         size_t i = b - 1;
         while (i > a && ((unsigned char)s.u.s[i] & 0xc0) == 0x80) i--;
         size_t k = i;
-        if (!strips(chars, ju_next(s.u.s, s.len, &k))) break;
+        if (!strips(c, chars, ju_next(s.u.s, s.len, &k))) break;
         b = k > b ? b : i;
     }
     s.u.s += a;
@@ -167,20 +168,26 @@ static bool case_ignorable(uint32_t cp) {
            cp == ':' || cp == 0xb7 || cp == 0x2019;
 }
 
-/* Tells whether a sigma is at the end of a word: a cased letter stands before it and none behind
- * it. */
+/* Returns the character that ends at byte `end` of s, which is not 0, and sets *from to its
+ * start. */
+static uint32_t previous(struct jval s, size_t end, size_t *from) {
+    size_t i = end - 1, e;
+    while (i > 0 && end - i < 4 && ((unsigned char)s.u.s[i] & 0xc0) == 0x80) i--;
+    e = i;
+    const uint32_t cp = ju_next(s.u.s, s.len, &e);
+    *from = e == end ? i : end - 1;
+    return e == end ? cp : 0xfffd;
+}
+
+/* Tells whether a sigma is at the end of a word: the nearest characters that count are a cased one
+ * before it and none after it. */
 static bool final_sigma(struct jval s, size_t from, size_t to) {
-    bool before = false;
-    for (size_t i = 0; i < from;) {
-        uint32_t cp = ju_next(s.u.s, s.len, &i);
-        if (!case_ignorable(cp)) before = cased(cp);
-    }
-    if (!before) return false;
-    for (size_t i = to; i < s.len;) {
-        uint32_t cp = ju_next(s.u.s, s.len, &i);
-        if (!case_ignorable(cp)) return !cased(cp);
-    }
-    return true;
+    uint32_t cp = '.';
+    while (from > 0 && case_ignorable(cp)) cp = previous(s, from, &from);
+    if (case_ignorable(cp) || !cased(cp)) return false;
+    cp = '.';
+    while (to < s.len && case_ignorable(cp)) cp = ju_next(s.u.s, s.len, &to);
+    return case_ignorable(cp) || !cased(cp);
 }
 
 static void put_lower(struct jctx *c, struct jval s, size_t from, size_t to, uint32_t cp) {

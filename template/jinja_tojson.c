@@ -127,7 +127,10 @@ static struct jent *sorted(struct jctx *c, const struct jdict *m) {
     for (uint32_t i = 0; i < m->n; i++) {
         uint32_t k = i;
         jx_step(c);
-        for (; k && by_key(c, &m->e[i], &e[k - 1]) < 0; k--) e[k] = e[k - 1];
+        for (; k && by_key(c, &m->e[i], &e[k - 1]) < 0; k--) {
+            jx_step(c);
+            e[k] = e[k - 1];
+        }
         e[k] = m->e[i];
     }
     return e;

@@ -109,21 +109,35 @@ static uint64_t hash_bytes(const char *s, size_t n) {
     return h ^ h >> 32;
 }
 
+static void deeper(struct jctx *c) {
+    if (++c->nest > 2000) jx_fail(c, "RecursionError", "maximum recursion depth exceeded");
+}
+
+static uint64_t hash_int(int64_t i) {
+    const uint64_t h = (uint64_t)i * 0x9e3779b97f4a7c15u;
+    return h ^ h >> 32; /* so that multiples of powers of two do not meet */
+}
+
 static uint64_t hash_of(struct jctx *c, struct jval k) {
     switch ((enum jtag)k.tag) {
     case JT_STR:
     case JT_BYTES:
+        jx_bytes(c, k.len);
         return hash_bytes(k.u.s, k.len);
     case JT_BOOL:
     case JT_INT:
-        return (uint64_t)k.u.i * 0x9e3779b97f4a7c15u;
+        return hash_int(k.u.i);
     case JT_FLOAT:
-        if (k.u.f == floor(k.u.f) && fabs(k.u.f) < 9e18)
-            return (uint64_t)(int64_t)k.u.f * 0x9e3779b97f4a7c15u;
+        if (k.u.f == floor(k.u.f) && fabs(k.u.f) < 9e18) return hash_int((int64_t)k.u.f);
         return hash_bytes((const char *)&k.u.f, sizeof k.u.f);
     case JT_TUPLE: {
         uint64_t h = 7;
-        for (uint32_t i = 0; i < k.u.list->n; i++) h = h * 31 + hash_of(c, k.u.list->v[i]);
+        deeper(c);
+        for (uint32_t i = 0; i < k.u.list->n; i++) {
+            jx_step(c);
+            h = h * 31 + hash_of(c, k.u.list->v[i]);
+        }
+        c->nest--;
         return h;
     }
     case JT_VIEW:
@@ -184,6 +198,7 @@ static struct jent *lookup(struct jctx *c, const struct jdict *d, struct jval k,
     for (uint32_t at = (uint32_t)hash & (d->index_size - 1); d->index[at];
          at = (at + 1) & (d->index_size - 1)) {
         struct jent *e = &d->e[d->index[at] - 1];
+        if (c) jx_loop(c, 1); /* untrusted input can make many keys meet */
         if (same_key(c, e, k, hash)) return e;
     }
     return NULL;
@@ -200,7 +215,10 @@ static struct jval *small_get(const struct jdict *d, const char *k, size_t n) {
 }
 
 struct jval *jdict_get(struct jctx *c, const struct jdict *d, struct jval k) {
-    if (!d->index && k.tag == JT_STR) return small_get(d, k.u.s, k.len);
+    if (!d->index && k.tag == JT_STR) {
+        jx_bytes(c, k.len);
+        return small_get(d, k.u.s, k.len);
+    }
     struct jent *e = lookup(c, d, k, hash_of(c, k));
     return e ? &e->v : NULL;
 }
@@ -338,10 +356,6 @@ static int num_order(struct jctx *c, struct jval a, struct jval b) {
     return a.u.i < b.u.i ? -1 : a.u.i > b.u.i;
 }
 
-static void deeper(struct jctx *c) {
-    if (++c->nest > 2000) jx_fail(c, "RecursionError", "maximum recursion depth exceeded");
-}
-
 static bool dict_equal(struct jctx *c, const struct jdict *a, const struct jdict *b) {
     if (a->n != b->n) return false;
     for (uint32_t i = 0; i < a->n; i++) {
@@ -424,13 +438,14 @@ int jv_order(struct jctx *c, struct jval a, struct jval b, const char *op) {
     }
     if (a.tag == b.tag && (a.tag == JT_LIST || a.tag == JT_TUPLE)) {
         const struct jlist *x = a.u.list, *y = b.u.list;
-        for (uint32_t i = 0; i < x->n && i < y->n; i++)
-            if (!jv_equal(c, x->v[i], y->v[i])) {
-                deeper(c);
-                int d = jv_order(c, x->v[i], y->v[i], op);
-                c->nest--;
-                return d;
-            }
+        for (uint32_t i = 0; i < x->n && i < y->n; i++) {
+            jx_step(c);
+            if (jv_equal(c, x->v[i], y->v[i])) continue;
+            deeper(c);
+            int d = jv_order(c, x->v[i], y->v[i], op);
+            c->nest--;
+            return d;
+        }
         return x->n < y->n ? -1 : x->n > y->n;
     }
     jx_fail(c, "TypeError", "'%s' not supported between instances of '%s' and '%s'", op, jv_type(a),

@@ -421,7 +421,7 @@ static void generation_prompt(struct lint_report *r, const struct jinja *t) {
     if (at >= 0) {
         size_t n = out[0].len, to = (size_t)at, end = out[2].len;
         bool opened = to > n && memcmp(out[0].data, out[2].data, n) == 0 &&
-                      ju_strip(jv_strn(out[2].data + n, to - n), jv_missing(), 3).len > 0;
+                      ju_strip(NULL, jv_strn(out[2].data + n, to - n), jv_missing(), 3).len > 0;
         bool always =
             end >= to + TAIL && memcmp(out[0].data + n - TAIL, out[2].data + end - TAIL, TAIL) == 0;
         if (opened || always) {
@@ -491,7 +491,7 @@ int lint_run(struct lint_report *r, const char *src, size_t len, const char *nam
     struct ctx_cost all = {.most = limit_of(LIM_TEMPLATE_STEPS)}, *before = ctx_cost_enter(&all);
     int rc = run(r, src, len, name, mode, e);
     ctx_cost_enter(before);
-    if (!rc && prog_interrupted()) {
+    if (prog_interrupted()) {
         lint_report_free(r);
         return err_set(e, ERR_INTR, "interrupted");
     }

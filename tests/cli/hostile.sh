@@ -25,6 +25,7 @@ run() { # how, input; the command of each use
     show | lint | fix) "$HONE" template "$1" "$2" ;;
     differ) "$HONE" template diff "$base" "$2" ;;
     template) "$HONE" template render "$2" --chat "$t/chat.json" ;;
+    costly) "$HONE" template render "$2" --chat "$t/chat.json" --untrusted ;; # the lower limit: seconds less
     calib) "$HONE" imatrix "$base" "$2" -o "$t/out.gguf" --ctx 16 ;;
     ids) "$HONE" eval logits "$base" --ids "$2" -o "$t/out.gguf" ;;
     batch) "$HONE" tokenize "$base" --batch "$2" ;;

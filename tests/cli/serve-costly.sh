@@ -20,7 +20,7 @@ start --ctx 512
 post costly
 grep -q ' 400 ' "$t/o" && grep -q 'it takes more than 100000000 steps to compile' "$t/o" || say "a costly schema: $(head -c 600 "$t/o")"
 post ways
-grep -q ' 400 ' "$t/o" && grep -q 'one step of it takes more than' "$t/o" || say "a grammar of too many ways: $(head -c 600 "$t/o")"
+grep -q ' 400 ' "$t/o" && grep -q 'the grammar is too large' "$t/o" || say "a grammar of too many ways: $(head -c 600 "$t/o")"
 post long
 grep -q ' 200 ' "$t/o" || say "a long name: $(head -c 600 "$t/o")"
 

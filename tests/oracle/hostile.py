@@ -270,9 +270,31 @@ put("template-recursion.jinja", "{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1)
 put("template-doubling.jinja", "{% set ns = namespace(s='x') %}{% for i in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}{{ ns.s | length }}")
 put("template-depth.jinja", "{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}")
 put("template-attribute.jinja", "{{ messages.__class__.__mro__ }}")
-put("template-cost-equal.jinja", "{% set a = 'x' * 1000000 %}{% set b = 'x' * 1000000 %}{% for i in range(10000) %}{% if a == b %}{% endif %}{% endfor %}\n")
-put("template-cost-in.jinja", "{% set a = 'x' * 1000000 %}{% set b = 'x' * 1000000 %}{% for i in range(10000) %}{% if 'y' in a %}{% endif %}{% endfor %}\n")
-put("template-cost-method.jinja", "{% set a = 'x' * 1000000 %}{% set b = 'x' * 1000000 %}{% for i in range(10000) %}{% if a.count('y') %}{% endif %}{% endfor %}\n")
+BIG = "{% set a = 'x' * 1000000 %}{% set b = 'x' * 1000000 %}"
+for name, text in {  # what costs much in few bytes: each is refused by its steps
+    "equal": BIG + "{% for i in range(10000) %}{% if a == b %}{% endif %}{% endfor %}",
+    "in": BIG + "{% for i in range(10000) %}{% if 'y' in a %}{% endif %}{% endfor %}",
+    "method": BIG + "{% for i in range(10000) %}{% if a.count('y') %}{% endif %}{% endfor %}",
+    "item": BIG + "{% for i in range(99000) %}{% if a[i] %}{% endif %}{% endfor %}",
+    "slice": BIG + "{% for i in range(99000) %}{% if a[i:i + 1] %}{% endif %}{% endfor %}",
+    "key": BIG + "{% set d = {a: 1} %}{% for i in range(99000) %}{% if d[b] %}{% endif %}{% endfor %}",
+    "small": "{% for i in range(100000) %}{% for k in range(1000) %}{% set x = k ~ 'abcdefghi' %}{% endfor %}{% endfor %}",
+    "rfind": "{{ ('a' * 400000).rfind('a' * 200000 ~ 'b') }}",
+    "rsplit": "{{ ('a' * 400000).rsplit('a' * 200000 ~ 'b') }}",
+    "rpartition": "{{ ('a' * 400000).rpartition('a' * 200000 ~ 'b') }}",
+    "strip": "{{ ('a' * 400000).strip('b' * 400000 ~ 'a') }}",
+    "ends": "{% set b = 'x' * 1000000 %}{{ ('x' * 1000001).endswith((b ~ 'y', b ~ 'z', b ~ 'q') * 100000) }}",
+    "hash": "{% set ns = namespace(t=(1, 2)) %}{% for i in range(60) %}{% set ns.t = (ns.t, ns.t) %}{% endfor %}{{ {ns.t: 1} }}",
+    "meet": "{{ range(40000) | map('string') | map('replace', '', '7777777777') | map('int') | unique | list | length }}",
+    "multiply": "{% set x = 10 ** 8000 %}{% for i in range(99000) %}{% if x * x %}{% endif %}{% endfor %}",
+    "divide": "{% set x = 10 ** 16000 %}{% set y = 10 ** 8000 %}{% for i in range(99000) %}{% if x // y %}{% endif %}{% endfor %}",
+    "chain": "{% for i in range(99000) %}{% if " + " < ".join(str(k) for k in range(2000)) + " %}{% endif %}{% endfor %}",
+    "loads": "{% for i in range(99000) %}{% if false %}" + "".join("{{ a%d }}" % k for k in range(2000)) + "{% endif %}{% endfor %}",
+    "names": "".join("{{ a%x }}" % k for k in range(9000)),
+    "keywords": "{% macro f() %}{{ kwargs }}{% endmacro %}{{ f(**{" + ", ".join("'k%x': 1" % k for k in range(8000)) + "}) }}",
+    "sorted": "{{ {" + ", ".join("%d: 1" % (5000 - k) for k in range(5000)) + "} | tojson(sort_keys=true) }}",
+}.items():
+    put("template-cost-" + name + ".jinja", text + "\n")
 put("template-nul.jinja", "line one\na\0b")
 put("template-nul-long.jinja", b"a\0" + b"\0" * 3000)
 put("template-nul.gguf", gguf([ARCH, kv("tokenizer.chat_template", STR, "{{ x }}\0{{ y }}")], one, D64))

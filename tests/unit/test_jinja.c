@@ -2,6 +2,7 @@
 /* tests/unit/test_jinja.c - the template engine: 403 vectors computed with jinja2 3.1.6 as
  * transformers 5.23 configures it (tests/golden/templates/jinja_units.json), limits, positions and
  * hostile templates. */
+#include "core/ctx.h"
 #include "core/io.h"
 #include "tests/check.h"
 #include "template/chat_batch.h"
@@ -150,6 +151,82 @@ static void test_limits(void) {
            "RecursionError");
 }
 
+/* A job that was told to stop ends its rendering; memory that was refused does not look like a
+ * template that fails. */
+static void test_stopped(void) {
+    static const char src[] =
+        "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}";
+    struct jinja_limits most = {.max_steps = 1000000};
+    struct ctx_cost cost = {.most = most.max_steps}, *before = ctx_cost_enter(&cost);
+    prog_interrupt();
+    CHECK_EQ_STR(run(src, "{}", &most), "interrupted: interrupted");
+    CHECK_EQ_I64(e.code, ERR_INTR);
+    CHECK(cost.spent < 100000);
+    prog_resume();
+    atomic_store(&ctx_current()->starved, true);
+    cost.spent = 0;
+    CHECK(prog_interrupted() && !prog_cancelled());
+    CHECK(strncmp(run(src, "{}", &most), "limit", 5) == 0);
+    prog_resume();
+    CHECK(!prog_interrupted());
+    ctx_cost_enter(before);
+}
+
+/* What a template does in one call is counted: each of these would take minutes, and is refused by
+ * its steps, or takes few of them where the work is linear. */
+static void test_cost(void) {
+    static const struct {
+        const char *src, *want;
+    } rows[] = {
+        {"{{ ('a' * 400000).rfind('a' * 200000 ~ 'b') }}", "limit"},
+        {"{{ ('a' * 400000).rsplit('a' * 200000 ~ 'b') }}", "limit"},
+        {"{{ ('a' * 400000).rpartition('a' * 200000 ~ 'b') }}", "limit"},
+        {"{{ ('a' * 400000).strip('b' * 400000 ~ 'a') }}", "limit"},
+        {"{% set b = 'x' * 90000 %}{{ ('x' * 90001).endswith((b ~ 'y',) * 90000) }}", "limit"},
+        {"{% set d = {'x' * 90000: 1} %}{% set k = 'x' * 90000 %}{% for i in range(9000) %}{% if "
+         "d[k] %}{% endif %}{% endfor %}",
+         "limit"},
+        {"{{ range(40000) | map('string') | map('replace', '', '7777777777') | map('int') | unique "
+         "| list | length }}",
+         "limit"},
+        {"{% set n = namespace(t=(1,)) %}{% for i in range(60) %}{% set n.t = (n.t, n.t) %}{% "
+         "endfor %}{{ {n.t: 1} }}",
+         "limit"},
+        {"{% for i in range(90000) %}{% set x = i ~ 'abcdefghi' %}{% set y = x ~ x ~ x %}{% endfor "
+         "%}{% for i in range(900000) %}{% endfor %}",
+         "limit"},
+        {"{% set x = 10 ** 8000 %}{% for i in range(9000) %}{% if x * x %}{% endif %}{% endfor %}",
+         "limit"},
+        {"{% set x = 10 ** 16000 %}{% set y = 10 ** 8000 %}{% for i in range(900) %}{% if x // y "
+         "%}{% endif %}{% endfor %}",
+         "limit"},
+        {"{% set s = 'x' * 90000 %}{% for i in range(90000) %}{% if s[i] %}{% endif %}{% endfor %}",
+         "limit"},
+        {"{{ ('\xce\xa3' * 200000).lower() | length }}", "200000"},
+        {"{{ ('\xce\xa3.' * 200000).lower() | length }}", "400000"},
+        {"{{ ('<' * 400000) | striptags | length }}", "400000"},
+        {"{{ ('<!--' * 100000) | striptags | length }}", "400000"},
+        {"{{ range(0, 30000 * 4294967296, 4294967296) | unique | list | length }}", "30000"},
+    };
+    struct jinja_limits most = {.max_steps = 1000000};
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const char *got = run(rows[i].src, "{}", &most);
+        if (strncmp(got, rows[i].want, strlen(rows[i].want)) != 0)
+            CHECK_FAIL("%s gives \"%.80s\", expected \"%s\"", rows[i].src, got, rows[i].want);
+    }
+    starts("{% set n = namespace(t=(1,)) %}{% for i in range(90000) %}{% set n.t = (n.t,) %}{% "
+           "endfor %}{{ {n.t: 1} }}",
+           "RecursionError");
+    starts("{% set n = namespace(t=[]) %}{% for i in range(90000) %}{% set n.t = [n.t] %}{% endfor "
+           "%}{{ n.t | pprint }}",
+           "RecursionError");
+    CHECK_EQ_STR(run("{{ '\xce\x91\xce\xa3 \xce\xa3 \xce\x91.\xce\xa3. \xce\x91\xce\xa3\xce\x91 "
+                     "\xca\xb0\xce\xa3'.lower() }}",
+                     "{}", NULL),
+                 "\xce\xb1\xcf\x82 \xcf\x83 \xce\xb1.\xcf\x82. \xce\xb1\xcf\x83\xce\xb1 "
+                 "\xca\xb0\xcf\x83"); /* as Python */
+}
+
 /* Deep nesting in the source must be refused, not crash. */
 static void test_nesting(void) {
     static const struct {
@@ -250,6 +327,8 @@ int main(void) {
     RUN(test_big_integers);
     RUN(test_positions);
     RUN(test_limits);
+    RUN(test_stopped);
+    RUN(test_cost);
     RUN(test_nesting);
     RUN(test_mutilated);
     RUN(test_lenient);

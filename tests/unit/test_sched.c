@@ -17,7 +17,7 @@
 #include "core/rng.h"
 #include "runtime/generate/draft.h"
 #include "serve/lookup.h"
-#include "serve/sched.h"
+#include "serve/sched_int.h"
 #include "tests/check.h"
 #include "tests/unit/micro.h"
 
@@ -751,6 +751,66 @@ static void test_broken_weights(void) {
     free(data);
 }
 
+/* ---- grammars that cost much ---- */
+
+/* An answer whose form was costly rests while another runs, and not when it is alone; what both say
+ * does not change. A token that takes more than the limit of steps ends its answer, not others. */
+static void test_costly(void) {
+    struct model *m = open_model("tests/golden/models/qwen3", "q8_0");
+    const struct session_opts so = {
+        .isa = kern_isa_best(), .guests = true, .whole = true, .n_ctx = CTX, .n_ubatch = 64};
+    struct session *s = NULL;
+    struct gram_vocab *v = NULL;
+    struct grammar *any = NULL, *ways = NULL;
+    struct err e = {0};
+    struct buf text = {0};
+    uint64_t alone = 0;
+    CHECK_OK(session_new(&s, m, &so, &e));
+    CHECK_OK(gram_vocab_new(&v, m->tok, &e));
+    CHECK_OK(grammar_of_regex(&any, v, "(.|\n)*", 7, &e));
+    buf_str(&text, "(.|\n)");
+    for (int i = 0; i < 5000; i++) buf_fmt(&text, "%c?", 'a' + i % 26);
+    CHECK_OK(grammar_of_regex(&ways, v, text.data, text.len, &e));
+    for (int how = 0; how < 3; how++) { /* alone; costly so far; costly now */
+        struct sched *c = NULL;
+        struct rng rng;
+        struct request plain = {.n_out = 30, .seed = 3}, held = {.n_out = 30, .seed = 4};
+        rng_seed(&rng, 9);
+        CHECK_OK(
+            sched_new(&c, s, &(struct sched_opts){2, 8, (uint64_t)1 << 40, .max_step_s = 1}, &e));
+        add_random(&plain.prompt, &rng, 20, m->hp.d[HD_VOCAB]);
+        add_random(&held.prompt, &rng, 20, m->hp.d[HD_VOCAB]);
+        submit(c, &plain, false, NULL);
+        if (how) {
+            submit(c, &held, false, NULL);
+            struct run *r = &c->tasks->run[0];
+            const struct constrain_opts o = {.g = how == 1 ? any : ways};
+            r->guard.c = constrain_new(&o, m->tok);
+            r->trust = how == 1 ? -100 : 0;
+            c->t_costly = prog_now_s() + 1000;
+            for (int i = 0; i < 1000 && !plain.done; i++) {
+                sched_step(c);
+                if (how == 1 && !plain.done) CHECK(r->all.n - r->n_prompt <= 1);
+            }
+        }
+        finish(c, &plain, 1);
+        if (how) finish(c, &held, 1);
+        if (!how) alone = plain.logits;
+        CHECK(!plain.failed && plain.logits == alone);
+        if (how == 1) CHECK(!held.failed && held.answer.n - held.prompt.n == 30);
+        if (how == 2) CHECK(held.failed && strstr(last_fault, "takes more than"));
+        sched_free(c);
+        for (int i = 0; i < 2; i++) ids_release(i ? &plain.prompt : &held.prompt);
+        for (int i = 0; i < 2; i++) ids_release(i ? &plain.answer : &held.answer);
+    }
+    grammar_free(any);
+    grammar_free(ways);
+    gram_vocab_free(v);
+    buf_release(&text);
+    session_free(s);
+    model_close(m);
+}
+
 int main(void) {
     tmp_make();
     RUN(test_every_architecture);
@@ -761,6 +821,7 @@ int main(void) {
     RUN(test_loop);
     RUN(test_leaving);
     RUN(test_broken_weights);
+    RUN(test_costly);
     tmp_remove();
     return check_done();
 }
