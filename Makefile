@@ -171,7 +171,7 @@ deps: ## install the libraries (apt, as root or by sudo), or say how
 	'  apt-get install $(APT_PKGS)' '  dnf install $(DNF_PKGS)' '  brew install $(BREW_PKGS)'; exit 1; fi
 demo: deps ## install what is missing, build on all cores, run the main job on the bundled model
 	+@$(MAKE) --no-print-directory -j$$(nproc) all
-	$(BUILD)/hone make $(TINY) -o $(DEMO) --recipes Q6_K,Q4_K_M,IQ4_XS,Q3_K_M,Q2_K --time 0.04 \
+	$(BUILD)/hone make $(TINY) -o $(DEMO) --recipe Q6_K,Q4_K_M,IQ4_XS,Q3_K_M,Q2_K --time 144s \
 	  --calib $(TINY)/calib.jsonl --calib-chunks 200 --probe $(TINY)/self_calib.txt \
 	  --eval $(TINY)/eval.jsonl --eval $(TINY)/self_eval.txt --chunks 32 --tools-cases 4
 

@@ -78,7 +78,7 @@ static void visit(void *ctx, const struct cmd_spec *spec, const struct opt *comm
 }
 
 static void offer_values(const struct asked *a, const char *option) {
-    if (strcmp(option, "--recipe") == 0 || strcmp(option, "--recipes") == 0) {
+    if (strcmp(option, "--recipe") == 0) {
         for (int i = 0; recipe_name(i); i++) offer(a, "", recipe_name(i), NULL);
         for (int i = 0; recipe_named(i); i++) offer(a, "", recipe_named(i), NULL);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_eval_replay.c - hone eval replay: options of jobs/eval_replay.c. */
+/* cli/cmd_eval_replay.c - hone eval traffic: options of jobs/eval_replay.c. */
 #include "cli/cmd_eval.h"
 #include "jobs/eval_replay.h"
 
@@ -18,11 +18,11 @@ static const struct opt replay_opts[] = {
 };
 #undef AT
 static const struct cmd_spec replay_spec = {
-    .name = "eval replay",
+    .name = "eval traffic",
     .synopsis = "MODEL.gguf RECORD.jsonl [--base BASE.gguf] [--sampled] [--require PERCENT]",
-    .about = "What hone serve --record wrote, asked again of another file: are your own calls and "
-             "answers kept,\n"
-             "and where do they part? Each turn is asked with the recorded history. "
+    .about = "Sends the requests that hone serve --record wrote to another file: are your own "
+             "calls and answers kept,\n"
+             "and where do they differ? Each turn has the recorded history before it. See "
              "docs/formats/record.md.",
     .opts = replay_opts,
     .n_opts = (int)COUNT_OF(replay_opts),

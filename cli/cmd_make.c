@@ -12,18 +12,20 @@ struct make_args {
 #define AT(member) offsetof(struct make_args, member)
 static const struct opt make_opts[] = {
     {"output", 'o', OPT_OUT, AT(out), "DIR", "folder of the results"},
-    {"recipes", 0, OPT_STR, AT(recipes), "A,B,..",
+    {"recipe", 0, OPT_STR, AT(recipes), "A,B,..",
      "what to make (Q8_0,Q6_K,Q5_K_M,Q4_K_M,IQ4_XS,Q3_K_M,IQ3_S,Q2_K)"},
     {"plain", 0, OPT_FLAG, AT(mk.plain), NULL, "presets only, no mixes"},
     {"effort", 0, OPT_STR, AT(mk.effort_text), "LEVEL",
      "fast: mixes without error feedback; normal: with it; high: and block by block (normal)"},
-    {"time", 0, OPT_TIME, AT(mk.hours), "HOURS", "of the whole job (12); 0: no limit"},
+    {"time", 0, OPT_TIME, AT(mk.seconds), "TIME",
+     "of the whole job, as 90m or 12h (12h); 0: no limit"},
     {"dry-run", 0, OPT_FLAG, AT(mk.dry_run), NULL,
      "print steps, sizes, disk, memory and hours; write nothing"},
     {"calib", 0, OPT_LIST, AT(mk.calib), "FILE", "calibration text or .jsonl; repeatable"},
     {"budget", 0, OPT_LIST, AT(mk.budget), "SIZE", "also the best mix of this size; repeatable"},
     {"probe", 0, OPT_LIST, AT(mk.probe), "FILE", "text the mixes are chosen on; repeatable"},
-    {"probe-time", 0, OPT_TIME, AT(mk.probe_minutes), "MINUTES", "limit of these probes (none)"},
+    {"probe-time", 0, OPT_SPAN, AT(mk.probe_seconds), "TIME",
+     "limit of these probes, as 30m (none)"},
     {"eval", 0, OPT_LIST, AT(mk.eval), "FILE", "evaluation text or .jsonl; repeatable"},
     {"tools", 0, OPT_STR, AT(mk.tools), "SUITE",
      "tool calls to ask for: .jsonl, builtin, none (default: SRC/tools.jsonl)"},
@@ -34,7 +36,7 @@ static const struct opt make_opts[] = {
     {"chunks", 0, OPT_I64, AT(mk.eval_chunks), "N", "evaluate at most N chunks (100); 0: all"},
     {"pre", 0, OPT_STR, AT(pre), "NAME",
      "split text by the rules of this pre-tokenizer; remembered with the job"},
-    {"type", 0, OPT_STR, AT(mk.type), "NAME", "type of the base: auto, f32, f16, bf16, q8_0"},
+    {"base-type", 0, OPT_STR, AT(mk.type), "TYPE", "of the base: auto, f32, f16, bf16, q8_0"},
     {"search", 0, OPT_STR, AT(mk.search), "NAME",
      "quantizer search: fast, best, conventional (presets fast, mixes best)"},
     {"pp", 0, OPT_I64, AT(mk.pp), "N", "prompt tokens of the speed test (512)"},
@@ -49,7 +51,7 @@ static const struct opt make_opts[] = {
 #undef AT
 static const struct cmd_spec make_spec = {
     "make",
-    "SRC -o DIR [--recipes A,B,..] [--plain] [--time HOURS] [--dry-run] [--budget SIZE]... "
+    "SRC -o DIR [--recipe A,B,..] [--plain] [--time TIME] [--dry-run] [--budget SIZE]... "
     "[--calib FILE]... [--eval FILE]... [--resume]",
     "Hugging Face folder (or GGUF) in; measured GGUFs with a report out. At each usual size "
     "the best file that\n"

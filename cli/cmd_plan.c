@@ -12,7 +12,8 @@ static const struct opt plan_opts[] = {
     {"slots", 0, OPT_I64, AT(slots), "N", "conversations at the same time (1)"},
     {"kv-type", 0, OPT_STR, AT(kv_name), "T",
      "keys and values: f16 (default), q8_0, tq4, ... or K/V"},
-    {"recipes", 0, OPT_FLAG, AT(recipes), NULL, "also exact sizes of this model by every recipe"},
+    {"all-recipes", 0, OPT_FLAG, AT(recipes), NULL,
+     "also exact sizes of this model by every recipe"},
     {"launches", 0, OPT_FLAG, AT(launches), NULL,
      "instead: what a pass does step by step, with bytes and FLOP"},
     {"act", 0, OPT_STR, AT(act), "MODE", "with --launches, activations: f32 or q8 (default)"},
@@ -22,7 +23,7 @@ static const struct opt plan_opts[] = {
 static const struct cmd_spec plan_spec = {
     .name = "plan",
     .synopsis = "MODEL.gguf... | FOLDER [--vram SIZE[,SIZE...]] [--ctx N] [--slots N] [--kv-type "
-                "T] [--recipes] "
+                "T] [--all-recipes] "
                 "[--plot FILE] | --launches [--act MODE]",
     .about = "Will it fit? Exact bytes of weights, keys and values and recurrent state from the "
              "headers,\nwhat fits a card, and the command lines for it. Several files or a folder: "

@@ -2,6 +2,7 @@
 /* cli/hub.c - see hub.h. Only looks at the name and whether such a file exists. */
 #include "cli/hub.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -46,6 +47,17 @@ static bool wants_folder(const char *command) {
     return strcmp(command, "make") == 0 || strcmp(command, "convert") == 0;
 }
 
+/* Tells whether a word is written as models are named, Qwen3-4B or phi-4: with a letter and a
+ * digit. */
+static bool is_model_name(const char *s) {
+    bool letter = false, digit = false;
+    for (; *s; s++) {
+        letter |= isalpha((unsigned char)*s) != 0;
+        digit |= isdigit((unsigned char)*s) != 0;
+    }
+    return letter && digit;
+}
+
 static void say_download(const char *repo, int n_org, int n, const char *tag, const char *command,
                          char *say, size_t cap) {
     const char *name = repo + n_org + 1;
@@ -63,7 +75,7 @@ static void say_download(const char *repo, int n_org, int n, const char *tag, co
                  n, repo, tag && *tag ? tag : ".gguf", n_name, name);
 }
 
-bool hub_name(const char *arg, const char *command, char *say, size_t cap) {
+bool hub_name(const char *arg, bool first, const char *command, char *say, size_t cap) {
     bool hub = false;
     const char *repo = behind_host(arg, &hub);
     if (!*arg || io_exists(arg)) return false;
@@ -85,6 +97,13 @@ bool hub_name(const char *arg, const char *command, char *say, size_t cap) {
         snprintf(say, cap,
                  "hone reads files and folders, not the store of another program; 'hf download "
                  "ORG/NAME --local-dir NAME' gets a model");
+        return true;
+    }
+    if (first && !hub && n_org && !*end && n_org < 97 &&
+        (wants_folder(command) || is_model_name(arg))) {
+        char full[128];
+        snprintf(full, sizeof full, "ORG/%s", arg);
+        say_download(full, 3, (int)n_org + 4, NULL, command, say, cap);
         return true;
     }
     return false;

@@ -14,6 +14,7 @@
 #include "cli/help.h"
 #include "cli/hub.h"
 #include "cli/lib.h"
+#include "cli/remedy.h"
 #include "core/ctx.h"
 #include "core/log.h"
 #include "core/mem.h"
@@ -102,9 +103,11 @@ static int run_words(struct cli *c, int argc, char **argv, struct err *e) {
     int rc = s->run(c, argc - 1, argv + 1, e);
     /* The first name that is no file's is what is wrong, whatever was found first. */
     for (int i = 0; (rc == ERR_USAGE || rc == ERR_DATA) && i < c->n_args; i++)
-        if (takes_path(s, i) && hub_name(c->arg[i], s->name, say, sizeof say))
+        if (takes_path(s, i) && hub_name(c->arg[i], i == 0, s->name, say, sizeof say))
             return err_set(e, ERR_USAGE, "there is no file or folder '%.200s', and %s", c->arg[i],
                            say);
+    if ((rc == ERR_USAGE || rc == ERR_DATA || rc == ERR_SYS) && c->spec)
+        remedy_complete(c->spec, commands, COUNT_OF(commands), e);
     return rc;
 }
 

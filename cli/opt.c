@@ -181,7 +181,8 @@ static int store_value(struct parse *p, const struct opt *o, const char *v, stru
     case OPT_SIZE:
         return size_parse(v, what, dst, e);
     case OPT_TIME:
-        return time_parse(v, what, o->arg, dst, e);
+    case OPT_SPAN:
+        return time_parse(v, what, o->kind == OPT_TIME, dst, e);
     case OPT_I64: {
         long long x = strtoll(v, &end, 10);
         if (end != v && !errno && x > 0 && x < 1 << 20 && (*end == 'k' || *end == 'K') && !end[1])
@@ -363,7 +364,9 @@ int cli_parse(struct cli *c, const struct cmd_spec *spec, void *args, int argc, 
         return 0;
     }
     TRY(apply_common(c, &k, e));
-    return count_args(&p, e);
+    TRY(count_args(&p, e));
+    c->spec = spec;
+    return 0;
 }
 
 void cli_to_front(int argc, char **argv, bool (*is_name)(void *ctx, const char *word), void *ctx) {

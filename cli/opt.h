@@ -21,7 +21,8 @@ enum opt_kind {
     OPT_OUT,  /* const char *, a file or folder to write: not a stream */
     OPT_I64,  /* int64_t, >= 0 */
     OPT_NUM,  /* double */
-    OPT_TIME, /* double, in the unit that `arg` names, HOURS or MINUTES: size.c */
+    OPT_TIME, /* double, seconds: "90s", "12h", "1h30m", or a number of hours: size.c */
+    OPT_SPAN, /* the same, but with a unit: a number alone once counted minutes here */
     OPT_SIZE, /* uint64_t: "16GiB", "700M", "24 gb": size.c */
     OPT_LIST  /* struct str_list, may be given several times */
 };
@@ -49,7 +50,8 @@ struct cli {          /* what every command gets */
     struct work work; /* what its job gets */
     const char **arg; /* positional arguments */
     int n_args;
-    bool done; /* --help was printed: return 0 at once */
+    const struct cmd_spec *spec; /* the command, once its words are parsed; or NULL */
+    bool done;                   /* --help was printed: return 0 at once */
     FILE *out; /* the result goes here: stdout, or the text a call of the library returns */
     enum emit_form form; /* as set by the caller, unless an option says otherwise */
     bool color;          /* stdout may carry ANSI colours */

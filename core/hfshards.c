@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/gguf.h"
 #include "core/hash.h"
 #include "core/limits.h"
 #include "core/log.h"
@@ -23,21 +24,47 @@ static bool is_weights(const char *s) {
 
 /* What else is in the folder, which decides the words of an error. */
 struct others {
-    bool pickles, consolidated, params;
-    char gguf[256]; /* name of the first GGUF file; "": there is none */
+    bool pickles, consolidated, params, ggufs;
 };
 static void see(struct others *o, const char *s) {
     if (begins(s, "consolidated") && str_ends(s, ".safetensors")) o->consolidated = true;
     if (str_ends(s, ".bin") || str_ends(s, ".pt") || str_ends(s, ".pth")) o->pickles = true;
     if (strcmp(s, "params.json") == 0) o->params = true;
-    if (!*o->gguf && str_ends(s, ".gguf")) snprintf(o->gguf, sizeof o->gguf, "%s", s);
+    if (str_ends(s, ".gguf")) o->ggufs = true;
+}
+
+/* Tells whether a GGUF is a language model: not an importance matrix, second moments or a vision
+ * tower. */
+static bool is_model(const char *path) {
+    struct gguf *g;
+    struct err why;
+    if (gguf_open(&g, path, GGUF_TOLERANT, &why)) return false;
+    const char *arch = gguf_str_or(g, "general.architecture", "clip");
+    const bool yes =
+        strcmp(gguf_str_or(g, "general.type", "model"), "model") == 0 && strcmp(arch, "clip") != 0;
+    gguf_close(g);
+    return yes;
 }
 
 /* Refuses a folder of finished files, such as hone's own output. */
-static int only_ggufs(const char *dir, const char *name, struct err *e) {
-    return err_set(e, ERR_DATA,
-                   "%s holds GGUF files and no safetensors: name one of them, such as %s/%s", dir,
-                   dir, name);
+static int only_ggufs(const char *dir, struct err *e) {
+    struct io_names all;
+    bool found = false;
+    TRY(io_list(&all, dir, e));
+    for (int i = 0; i < all.n && !found; i++) {
+        char *path = str_ends(all.v[i], ".gguf") ? io_join(dir, all.v[i]) : NULL;
+        found = path && is_model(path);
+        if (found)
+            err_set(e, ERR_DATA, "%s holds GGUF files and no safetensors: name one, such as %s",
+                    dir, path);
+        free(path);
+    }
+    io_names_release(&all);
+    return found ? ERR_DATA
+                 : err_set(e, ERR_DATA,
+                           "%s holds no safetensors, and no GGUF file in it is a model: download "
+                           "the weights",
+                           dir);
 }
 
 static int mistral_layout(const char *dir, struct err *e) {
@@ -50,7 +77,7 @@ static int mistral_layout(const char *dir, struct err *e) {
 }
 
 static int no_weights(const char *dir, const struct others *o, struct err *e) {
-    if (*o->gguf && !o->pickles && !o->consolidated) return only_ggufs(dir, o->gguf, e);
+    if (o->ggufs && !o->pickles && !o->consolidated) return only_ggufs(dir, e);
     if (o->pickles)
         return err_set(
             e, ERR_DATA,
@@ -68,8 +95,8 @@ int hfshards_no_config(const char *dir, struct err *e) {
     for (int i = 0; i < all.n && !rc; i++) see(&o, all.v[i]);
     if (rc)
         ;
-    else if (*o.gguf)
-        rc = only_ggufs(dir, o.gguf, e);
+    else if (o.ggufs)
+        rc = only_ggufs(dir, e);
     else if (o.consolidated)
         rc = mistral_layout(dir, e);
     else if (o.params && o.pickles)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "jobs/convert_job.h"
+#include "jobs/open.h"
 #include "convert/mmproj.h"
 #include "core/io.h"
 #include "core/mem.h"
@@ -86,6 +87,7 @@ int convert_job_run(struct work *w, struct convert_opts *o, const char *mmproj, 
     struct plan_list plan = {0};
     struct convert_report r;
     struct mmproj_report mr;
+    if (io_is_dir(o->src)) TRY(source_check(o->src, "convert", false, e));
     TRY(work_pool(w, e));
     o->overwrite = w->overwrite;
     o->pool = w->pool;

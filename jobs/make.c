@@ -197,7 +197,7 @@ const struct make make_usual = {.calib_ctx = 512,
                                 .depths = "0",
                                 .tools_cases = 12,
                                 .type = "auto",
-                                .hours = 12,
+                                .seconds = 12 * 3600,
                                 .job = {.lock_fd = -1}};
 
 int make_run(struct make *mk, const char *recipes, const char *out, struct emit *m,

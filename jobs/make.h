@@ -36,8 +36,8 @@ struct make {
     struct str_list recipes; /* made as they are: presets, named recipes */
     struct str_list classes; /* sizes to make the best file of; none with --plain */
     struct str_list calib, eval, budget, probe;
-    double probe_minutes; /* 0: no limit */
-    double hours;         /* --time */
+    double probe_seconds; /* of probing; 0: no limit */
+    double seconds;       /* of the whole job, --time; 0: no limit */
     double t0;            /* when the job began */
     bool plain, dry_run;
     struct plan_in in;     /* what the forecast says */
@@ -114,7 +114,7 @@ int make_publish(struct make *mk, const char *results, struct err *e);
 int make_pre_recall(struct make *mk, const char *out, struct err *e);
 /* Writes --pre into the state of the job, which must be open, for later calls. */
 int make_pre_keep(const struct make *mk, struct err *e);
-/* Checks what was asked for, and fills recipes and classes. `recipes` is the text of --recipes;
+/* Checks what was asked for, and fills recipes and classes. `recipes` is the text of --recipe;
  * NULL: it was not given. */
 int make_ask(struct make *mk, const char *recipes, struct err *e);
 /* Sets mk->name, from which the names of all files are made. */

@@ -22,7 +22,7 @@ static int check_recipes(struct make *mk, const char *names, struct err *e) {
     for (int i = 0; i < all.n; i++) {
         const char *name = recipe_find(all.v[i]), *class = ladder_find(all.v[i]);
         if (!name)
-            return err_set(e, ERR_USAGE, "--recipes: no recipe '%s'; 'hone recipes' lists them",
+            return err_set(e, ERR_USAGE, "--recipe: no recipe '%s'; 'hone recipes' lists them",
                            all.v[i]);
         struct str_list *to = class && !mk->plain ? &mk->classes : &mk->recipes;
         bool twice = false;
@@ -80,7 +80,6 @@ static int check_effort(struct make *mk, struct err *e) {
 
 int make_ask(struct make *mk, const char *recipes, struct err *e) {
     TRY(make_check_source(mk->src, mk->w->pre, e));
-    if (mk->hours < 0) return err_set(e, ERR_USAGE, "--time: hours, or 0 for no limit");
     TRY(check_recipes(mk, recipes, e));
     TRY(check_depths(mk, e));
     TRY(check_effort(mk, e));

@@ -6,10 +6,12 @@
 #include <string.h>
 
 #include "jobs/make.h"
+#include "jobs/open.h"
 #include "convert/convert.h"
 #include "core/gguf.h"
 #include "core/io.h"
 #include "core/out.h"
+#include "core/show.h"
 #include "core/log.h"
 #include "runtime/engine/model.h"
 #include "tok/pretok.h"
@@ -19,6 +21,13 @@
 static int check_gguf(const char *path, const char *pre, struct err *e) {
     struct gguf *g;
     TRY(gguf_open(&g, path, 0, e));
+    const char *type = gguf_str_or(g, "general.type", "model");
+    if (strcmp(type, "model") != 0) {
+        err_set(e, ERR_DATA, "%s is not a model: its general.type is '%.40s'", path,
+                show_n(type, strlen(type)).s);
+        gguf_close(g);
+        return ERR_DATA;
+    }
     int rc = model_computes(g, e);
     if (rc) {
         const struct err why = *e;
@@ -35,7 +44,9 @@ static int check_gguf(const char *path, const char *pre, struct err *e) {
 
 int make_check_source(const char *src, const char *pre, struct err *e) {
     if (!io_exists(src)) return err_set(e, ERR_USAGE, "%s: no such folder or file", src);
-    return io_is_dir(src) ? convert_known(src, e) : check_gguf(src, pre, e);
+    if (!io_is_dir(src)) return check_gguf(src, pre, e);
+    TRY(source_check(src, "make", true, e));
+    return convert_known(src, e);
 }
 
 static const char pre_file[] = "pre";

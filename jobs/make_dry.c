@@ -159,7 +159,7 @@ static void show(struct dry *d, struct emit *m) {
     emit_answer(m, answer);
     emit_num(m, "seconds", NULL, total, 1);
     emit_num(m, "hours", "hours", total / 3600, 2);
-    emit_num(m, "time_limit_hours", "limit of --time, hours", mk->hours, 2);
+    emit_num(m, "time_limit_hours", "limit of --time, hours", mk->seconds / 3600, 2);
     emit_i64(m, "file_bytes", "files, bytes", (int64_t)sums.file_bytes);
     emit_i64(m, "work_bytes", "beside them while it works, bytes", (int64_t)sums.work_bytes);
     emit_i64(m, "memory_bytes", "memory, bytes", (int64_t)sums.memory);

@@ -158,7 +158,7 @@ int make_measure_plan(struct make *mk, const struct shapes *s, const char *base,
     TRY(rates_measure(&r, mk, s, base, e));
     const double have = (double)mem_available();
     shapes_gram(s, have, &gram_bytes, &flops);
-    *in = (struct plan_in){.limit = mk->hours * 3600,
+    *in = (struct plan_in){.limit = mk->seconds,
                            .spent = prog_now_s() - mk->t0,
                            .mixes = !mk->plain,
                            .gradients = s->gradients,
@@ -192,7 +192,7 @@ int make_measure_plan(struct make *mk, const struct shapes *s, const char *base,
 static int plan_step(struct make *mk, struct step *s, struct err *e) {
     step_init(s, &mk->job, "plan");
     step_key(s, "base", "%s", mk->file[0].hash);
-    step_key(s, "hours", "%g", mk->hours);
+    step_key(s, "hours", "%g", mk->seconds / 3600);
     step_key(s, "effort", "%s", effort_name[mk->effort]);
     step_key(s, "search", "%s", mk->search ? mk->search : "");
     step_key(s, "windows", "%" PRId64 " %" PRId64, mk->eval_ctx, mk->asked_chunks);
@@ -274,9 +274,11 @@ static void note_left_out(struct make *mk) {
 static int follow(struct make *mk, struct err *e) {
     const bool fewer = mk->plan.eval_windows < mk->in.eval_windows;
     mk->eval_chunks = fewer ? mk->plan.eval_windows : mk->asked_chunks;
+    char limit[32];
     note_left_out(mk);
+    plan_time_text(mk->seconds, limit);
     for (int i = 0; i < mk->left_out.n; i++)
-        log_info("left out to keep to --time %g: %s", mk->hours, mk->left_out.v[i]);
+        log_info("left out to keep to --time (%s): %s", limit, mk->left_out.v[i]);
     return save_plan(mk, e);
 }
 

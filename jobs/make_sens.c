@@ -77,7 +77,7 @@ int make_sensitivity(struct make *mk, struct err *e) {
     struct json *root = NULL;
     const struct json *result;
     if (!mk->plan.mixes) return 0;
-    double left = mk->hours > 0 ? make_time_for_probes(mk) : 0;
+    double left = mk->seconds > 0 ? make_time_for_probes(mk) : 0;
     struct mix_probe_opts o = {.w = mk->w,
                                .model = mk->file[0].path,
                                .imatrix = mk->imatrix,
@@ -87,7 +87,7 @@ int make_sensitivity(struct make *mk, struct err *e) {
                                .bands = mk->plan.bands,
                                /* More rounds gave no measurable gain (docs/design/mix.md). */
                                .rounds = 0,
-                               .seconds = mk->probe_minutes * 60,
+                               .seconds = mk->probe_seconds,
                                .overwrite = mk->redo,
                                .replace = true};
     if (left > 0 && (o.seconds <= 0 || left < o.seconds)) o.seconds = left;

@@ -25,7 +25,6 @@
 #include "runtime/engine/kv_type.h"
 
 enum {
-    HONE_PASS = 512,   /* The rows of a pass, unless somebody says otherwise. */
     USUAL_KEYS = 4096, /* The keys in the cache of --launches. */
 };
 struct plan {
@@ -109,14 +108,7 @@ static int settle(struct plan *p, const struct memory_plan_opts *a, struct err *
                        "%lld is too large",
                        a->kv_name, (long long)p->ask.n_ctx, (long long)p->ask.n_slots);
     if (!p->vram) return 0;
-    p->have_fit = fit_find(&p->z, &p->ask, &p->fit);
-    if (s->n_cards > 1) {
-        plan_split_find(s, &p->z, &p->ask, HONE_PASS);
-        p->fit.way = !s->fits ? FIT_NONE : s->n_cpu_experts ? FIT_EXPERTS : FIT_ALL;
-        p->fit.n = s->n_cpu_experts;
-        p->fit.use.total = 0;
-        for (int i = 0; i < s->n_cards; i++) p->fit.use.total += s->used[i];
-    }
+    p->have_fit = plan_split_fit(s, &p->z, &p->ask, &p->fit);
     return 0;
 }
 
@@ -154,11 +146,11 @@ static void emit_sizes(struct emit *m, const struct plan *p) {
     size_field(m, "experts", experts ? "  of that routed experts" : NULL, experts);
     size_field(m, "mtp", z->mtp ? "  of that draft blocks" : NULL, z->mtp);
     size_field(m, "kv", "keys and values", u.kv);
-    if (sizes_kv_paged(z, p->ask.n_slots, p->ask.n_ctx, HONE_PASS, &p->ask.rows, &kv))
+    if (sizes_kv_paged(z, p->ask.n_slots, p->ask.n_ctx, PLAN_PASS, &p->ask.rows, &kv))
         size_field(m, "kv_hone", "  in hone, in pages", kv);
     size_field(m, "state", sizes_n_state(z) ? "recurrent state" : NULL, u.state);
     size_field(m, "compute", "working memory, estimate", u.compute);
-    size_field(m, "activations", NULL, (uint64_t)z->reg_floats * sizeof(float) * HONE_PASS);
+    size_field(m, "activations", NULL, (uint64_t)z->reg_floats * sizeof(float) * PLAN_PASS);
     size_field(m, "total", "on a GPU in all", u.total);
 }
 
@@ -173,7 +165,7 @@ static void emit_contexts(struct emit *m, const struct plan *p) {
         emit_col(m, key, title);
     }
     emit_col(m, "total_mib", "in all");
-    emit_col(m, "fits", p->have_fit ? "fits" : NULL);
+    if (p->have_fit) emit_col(m, "fits", "fits");
     for (int64_t ctx = 0; (ctx = plan_next_ctx(&p->z, ctx)) != 0;) {
         struct fit_ask a = p->ask;
         struct fit_use u;
@@ -190,9 +182,14 @@ static void emit_contexts(struct emit *m, const struct plan *p) {
         }
         if (fit_use(&p->z, &a, 0, 0, &u)) {
             emit_cell_num(m, (double)u.total / 0x1p20, 0);
-            emit_cell_str(m, u.total + a.reserve <= a.memory ? "yes" : "no");
+            if (p->have_fit) emit_cell_str(m, ctx <= p->fit.max_ctx ? "yes" : "no");
         }
     }
+}
+
+/* Returns a context that is no longer than the model was trained for, where that is known. */
+static int64_t as_trained(const struct sizes *z, int64_t ctx) {
+    return z->n_ctx_train ? min_i64(ctx, z->n_ctx_train) : ctx;
 }
 
 /* ---- recipes --------------------------------------------------------------------------------- */
@@ -218,9 +215,10 @@ static int recipe_row(struct emit *m, const struct plan *p, const char *name, st
         emit_cell_num(m, (double)u.total / 0x1p30, 2);
     else
         emit_cell_none(m);
-    if (p->have_fit && fit_find(&z, &p->ask, &f)) {
+    struct plan_split split = p->split;
+    if (p->have_fit && plan_split_fit(&split, &z, &p->ask, &f)) {
         emit_cell_str(m, f.way == FIT_ALL ? "yes" : "no");
-        emit_cell_i64(m, f.max_ctx);
+        emit_cell_i64(m, as_trained(&z, f.max_ctx));
     }
     quantize_report_release(&r);
     return 0;
@@ -233,8 +231,8 @@ static int emit_recipes(struct emit *m, const struct plan *p, struct err *e) {
     emit_col(m, "size_gib", "GiB");
     emit_col(m, "bpw", "bits");
     emit_col(m, "total_gib", "GPU GiB");
-    emit_col(m, "fits", p->have_fit ? "fits" : NULL);
-    emit_col(m, "max_ctx", p->have_fit ? "longest context" : NULL);
+    if (p->have_fit) emit_col(m, "fits", "fits");
+    if (p->have_fit) emit_col(m, "max_ctx", "longest context");
     for (int i = 0; recipe_name(i); i++) TRY(recipe_row(m, p, recipe_name(i), e));
     return 0;
 }
@@ -243,23 +241,23 @@ static int emit_recipes(struct emit *m, const struct plan *p, struct err *e) {
 
 static void fit_text(const struct plan *p, struct buf *b) {
     const struct fit *f = &p->fit;
+    const bool beyond = as_trained(&p->z, p->ask.n_ctx) < p->ask.n_ctx;
     switch (f->way) {
     case FIT_ALL:
-        buf_str(b, "all of it");
+        if (!beyond) buf_str(b, "all of it, with ");
         break;
     case FIT_EXPERTS:
-        buf_fmt(b, "all but the experts of %d of %d blocks", f->n, p->z.n_blocks);
+        buf_fmt(b, "all but the experts of %d of %d blocks, with ", f->n, p->z.n_blocks);
         break;
     case FIT_BLOCKS:
-        buf_fmt(b, "the last %d of %d blocks", f->n, p->z.n_blocks);
+        buf_fmt(b, "the last %d of %d blocks, with ", f->n, p->z.n_blocks);
         break;
     case FIT_NONE:
-        buf_str(b, "nothing of it");
+        buf_str(b, "nothing of it, with ");
         break;
     }
-    buf_fmt(b, ", with %lld tokens", (long long)p->ask.n_ctx);
-    if (p->z.n_ctx_train && p->ask.n_ctx > p->z.n_ctx_train)
-        buf_fmt(b, ", more than the %lld it was trained for", (long long)p->z.n_ctx_train);
+    buf_fmt(b, "%lld tokens", (long long)p->ask.n_ctx);
+    if (beyond) buf_fmt(b, ", more than the %lld it was trained for", (long long)p->z.n_ctx_train);
 }
 
 /* Answers first: does it fit, in how much, and what a smaller cache would save. */
@@ -279,16 +277,33 @@ static void fit_answer(struct emit *m, const struct plan *p, const char *what) {
     if (p->fit.way == FIT_ALL && p->k != small && p->split.n_cards < 2 &&
         fit_use(&p->z, &less, 0, 0, &u) && u.total < p->fit.use.total)
         buf_fmt(&b, "; with --kv-type " KV_SMALL " %.1f", (double)u.total / unit);
+    if (p->fit.way == FIT_BLOCKS) buf_str(&b, "; hone puts no part of such a file on a card");
     buf_chr(&b, '.');
     emit_answer(m, b.data);
     buf_release(&b);
+}
+
+/* Answers first where no card was named: what it takes. */
+static void size_answer(struct emit *m, const struct plan *p) {
+    char text[160];
+    struct fit_use u;
+    (void)fit_use(&p->z, &p->ask, 0, 0, &u); /* It succeeds, since settle() tried it. */
+    snprintf(
+        text, sizeof text,
+        "Takes %.1f %s on a card with %lld tokens of context; --vram SIZE says whether it fits.",
+        (double)u.total / (u.total >> 30 ? 0x1p30 : 0x1p20), u.total >> 30 ? "GiB" : "MiB",
+        (long long)p->ask.n_ctx);
+    emit_answer(m, text);
 }
 
 static void emit_fit(struct emit *m, const struct plan *p, uint64_t vram) {
     static const char *const way[] = {"all", "experts", "blocks", "none"};
     struct buf text = {0};
     const struct fit *f = &p->fit;
-    if (!p->have_fit) return;
+    if (!p->have_fit) {
+        size_answer(m, p);
+        return;
+    }
     fit_text(p, &text);
     fit_answer(m, p, text.data);
     size_field(m, "vram", p->split.n_cards > 1 ? "memory of the cards" : "memory of the card",
@@ -298,8 +313,7 @@ static void emit_fit(struct emit *m, const struct plan *p, uint64_t vram) {
     emit_i64(m, "fit_n", NULL, f->n);
     emit_str(m, "fits", "what fits", text.data);
     size_field(m, "used", "  takes", f->use.total);
-    emit_i64(m, "max_ctx", "longest context all on the card",
-             p->z.n_ctx_train ? min_i64(f->max_ctx, p->z.n_ctx_train) : f->max_ctx);
+    emit_i64(m, "max_ctx", "longest context all on the card", as_trained(&p->z, f->max_ctx));
     buf_release(&text);
 }
 
@@ -390,12 +404,16 @@ static void emit_commands(struct emit *m, const struct plan *p) {
 /* Returns ERR_VERDICT, with what would help, when the model does not fit. */
 static int verdict(const struct plan *p, struct err *e) {
     if (!p->have_fit || p->fit.way != FIT_NONE) return 0;
+    char memory[48], reserve[48], shorter[64] = "use a smaller file";
+    emit_fmt_bytes(memory, p->ask.memory);
+    emit_fmt_bytes(reserve, p->ask.reserve);
+    if (p->fit.max_ctx)
+        snprintf(shorter, sizeof shorter, "it fits with --ctx %lld", (long long)p->fit.max_ctx);
     return err_set(e, ERR_VERDICT,
-                   "%s: nothing of it fits %llu bytes, of which %llu stay free: use a smaller "
-                   "file%s%s; on the CPU it needs no card",
-                   p->path, (unsigned long long)p->ask.memory, (unsigned long long)p->ask.reserve,
-                   p->ask.n_ctx > 4096 ? ", a shorter --ctx" : "",
-                   p->ask.reserve ? ", or a smaller --reserve" : "");
+                   "%s: nothing of it fits %s, of which %s stay free: %s%s; on the CPU it needs no "
+                   "card",
+                   p->path, memory, reserve, shorter,
+                   p->fit.use.total <= p->ask.memory ? ", or a smaller --reserve" : "");
 }
 
 /* ---- programs -------------------------------------------------------------------------------- */

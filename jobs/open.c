@@ -2,11 +2,14 @@
 /* jobs/open.c - see open.h. */
 #include "jobs/open.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/gguf.h"
 #include "core/io.h"
+#include "core/str.h"
 #include "quantize/quantize.h"
+#include "quantize/requant.h"
 
 int open_model(const struct work *w, struct model **out, const char *path, struct err *e) {
     struct model *m;
@@ -81,4 +84,50 @@ int unknown_plan(const char *path, const struct err *why, uint64_t vram, uint64_
     if (rc || !vram || fits) return rc;
     return err_set(e, ERR_VERDICT, "%s: its weights do not fit %llu bytes, of which %llu stay free",
                    path, (unsigned long long)vram, (unsigned long long)reserve);
+}
+
+/* ---- sources --------------------------------------------------------------------------------- */
+
+/* Tells whether hone can start from a GGUF: a whole model that is not quantized. */
+static bool is_original(const char *path) {
+    struct gguf *g;
+    struct requant r;
+    struct err why;
+    if (gguf_open(&g, path, 0, &why)) return false;
+    const bool model = strcmp(gguf_str_or(g, "general.type", "model"), "model") == 0 &&
+                       model_computes(g, &why) == 0;
+    requant_look(g, &r);
+    gguf_close(g);
+    return model && !r.quantized && !r.q8;
+}
+
+int source_check(const char *dir, const char *command, bool ggufs, struct err *e) {
+    struct io_names all;
+    bool weights = false, some = false;
+    char *original = NULL;
+    TRY(io_list(&all, dir, e));
+    for (int i = 0; i < all.n; i++) {
+        const char *name = all.v[i];
+        weights |= str_ends(name, ".safetensors") || str_ends(name, ".bin") ||
+                   str_ends(name, ".pt") || str_ends(name, ".pth");
+        some |= str_ends(name, ".gguf");
+    }
+    for (int i = 0; i < all.n && some && !weights && ggufs && !original; i++) {
+        char *path = str_ends(all.v[i], ".gguf") ? io_join(dir, all.v[i]) : NULL;
+        if (path && is_original(path)) original = path;
+        if (path != original) free(path);
+    }
+    io_names_release(&all);
+    if (!some || weights) return 0;
+    if (original)
+        err_set(e, ERR_USAGE, "%s holds GGUF files: name the one to start from: hone %s %s", dir,
+                command, original);
+    else
+        err_set(e, ERR_USAGE,
+                "%s holds GGUF files%s and no safetensors: hone %s starts from the model's "
+                "original folder%s",
+                dir, ggufs ? ", all quantized," : "", command,
+                ggufs ? " or from an unquantized GGUF" : "");
+    free(original);
+    return ERR_USAGE;
 }

@@ -22,4 +22,9 @@ int unknown_refuse(const char *path, const char *option, struct err *e);
 int unknown_plan(const char *path, const struct err *why, uint64_t vram, uint64_t reserve,
                  bool recipes, struct emit *m, struct err *e);
 
+/* Refuses a folder of GGUF files as the source of a command that starts from original weights, and
+ * names what it takes instead: an unquantized GGUF there, where `ggufs` tells that the command
+ * takes one, or the model's own folder. */
+int source_check(const char *dir, const char *command, bool ggufs, struct err *e);
+
 #endif

@@ -33,13 +33,14 @@ struct choice {
     struct candidate **c; /* the largest first */
     int n;
     struct fit_ask ask;
+    struct plan_split split; /* the cards */
     const struct kv_type *k, *v;
     int64_t n_ctx_train; /* of the model trained for the longest context */
     bool measured;       /* any divergence is known */
 };
 
 bool plan_is_choice(const struct memory_plan_opts *o) {
-    return o->n_paths > 1 || io_is_dir(o->path[0]);
+    return o->n_paths > 1 || io_is_dir(o->path[0]) || str_ends(o->path[0], ".json");
 }
 
 static struct candidate *add(struct choice *x, const char *name) {
@@ -122,9 +123,12 @@ static int add_recipes(struct choice *x, const char *folder, struct err *e) {
     struct hfdir *dir = NULL;
     struct hparams *h = xcalloc(1, sizeof *h);
     const char *(*const name)(int) = x->o->recipes ? recipe_name : recipe_ladder;
-    int rc = shapes_open(&s, folder, NULL, e);
-    if (!rc) rc = hfdir_open(&dir, folder, e);
-    if (!rc) rc = hparams_from_hf(h, s.model.arch, dir, e);
+    const bool config = shapes_is_config(folder);
+    int rc = config ? shapes_from_config(&s, folder, h, e) : shapes_open(&s, folder, NULL, e);
+    if (!rc && !config) rc = hfdir_open(&dir, folder, e);
+    if (!rc && !config) rc = hparams_from_hf(h, s.model.arch, dir, e);
+    if (!rc && config)
+        log_info("%s: from the configuration alone, so the files will be a few MB larger", folder);
     for (int i = 0; !rc && name(i); i++) rc = add_recipe(x, &s, h, name(i), e);
     hfdir_close(dir);
     shapes_close(&s);
@@ -134,6 +138,7 @@ static int add_recipes(struct choice *x, const char *folder, struct err *e) {
 
 static int add_argument(struct choice *x, const char *path, struct err *e) {
     const int first = x->n;
+    if (str_ends(path, ".json")) return add_recipes(x, path, e);
     if (!io_is_dir(path)) {
         TRY(add_file(x, path, e));
         char *folder = xstrdup(path);
@@ -164,15 +169,16 @@ static int larger_first(const void *a, const void *b) {
 static int settle(struct choice *x, struct err *e) {
     const struct memory_plan_opts *o = x->o;
     const struct kv_type *small = kv_type_find(KV_SMALL);
-    struct plan_split s = {0};
+    struct plan_split *s = &x->split;
     TRY(memory_plan_check(o, e));
     TRY(kv_type_parse(o->kv_name, "--kv-type", &x->k, &x->v, e));
-    if (o->vram) TRY(plan_split_parse(&s, o->vram, e));
-    if (s.n_cards > 1)
-        return err_set(e, ERR_USAGE, "--vram: several cards are planned for one file at a time");
-    x->ask = (struct fit_ask){.memory = s.memory[0],
-                              .reserve = o->reserve == PLAN_USUAL_RESERVE ? fit_reserve(s.memory[0])
-                                                                          : o->reserve,
+    if (o->vram) TRY(plan_split_parse(s, o->vram, e));
+    uint64_t memory = 0;
+    for (int i = 0; i < s->n_cards; i++) memory += s->memory[i];
+    const uint64_t n_cards = s->n_cards ? (uint64_t)s->n_cards : 1;
+    s->reserve = o->reserve == PLAN_USUAL_RESERVE ? fit_reserve(memory / n_cards) : o->reserve;
+    x->ask = (struct fit_ask){.memory = memory,
+                              .reserve = s->reserve * n_cards,
                               .n_slots = o->slots,
                               .rows = kv_type_rows(x->k, x->v)};
     for (int i = 0; i < x->n; i++) x->n_ctx_train = max_i64(x->n_ctx_train, x->c[i]->z.n_ctx_train);
@@ -186,10 +192,10 @@ static int settle(struct choice *x, struct err *e) {
     less.rows = kv_type_rows(small, small);
     for (int i = 0; i < x->n; i++) {
         struct candidate *c = x->c[i];
-        if (!fit_find(&c->z, &x->ask, &c->fit))
+        if (!plan_split_fit(s, &c->z, &x->ask, &c->fit))
             return err_set(e, ERR_USAGE, "%s: --kv-type %s does not fit its heads", c->name,
                            o->kv_name);
-        if (!fit_find(&c->z, &less, &c->small)) c->small = c->fit;
+        if (!plan_split_fit(s, &c->z, &less, &c->small)) c->small = c->fit;
         x->measured |= isfinite(c->kld);
     }
     return 0;
@@ -266,6 +272,60 @@ static void with_small_cache(const struct choice *x, int best, struct buf *b) {
                 x->ask.memory >> 30 ? "GiB" : "MiB");
 }
 
+/* Returns the bytes of a file whole on the card or cards. */
+static uint64_t whole_bytes(const struct choice *x, const struct candidate *c) {
+    struct fit_use u;
+    (void)fit_use(&c->z, &x->ask, 0, 0, &u); /* settle() has tried it */
+    return x->split.n_cards > 1 ? c->fit.use.total : u.total;
+}
+
+/* Returns the file that fits with the longest context, and what it takes for that: the cache asked
+ * for, else a smaller one. -1: none, whatever the context. */
+static int fits_shorter(const struct choice *x, bool *small_cache, int64_t *ctx) {
+    int best = -1;
+    *ctx = 0;
+    for (int k = 0; k < 2 && best < 0; k++)
+        for (int i = 0; i < x->n; i++)
+            if (fit_of(x, i, k)->max_ctx > *ctx) {
+                best = i;
+                *small_cache = k;
+                *ctx = fit_of(x, i, k)->max_ctx;
+            }
+    return best;
+}
+
+/* Answers when no file fits: the smallest, and what would fit. */
+static void answer_none(const struct choice *x, struct buf *b) {
+    const struct candidate *c = x->c[x->n - 1];
+    bool small_cache;
+    int64_t ctx;
+    const int best = fits_shorter(x, &small_cache, &ctx);
+    buf_fmt(b, x->n > 1 ? "None of %d files fits" : "It does not fit", x->n);
+    buf_fmt(b, ": the smallest, %s, takes ", io_base(c->name));
+    of_memory(x, whole_bytes(x, c), b);
+    buf_fmt(b, " with %lld tokens", (long long)x->ask.n_ctx);
+    if (best < 0)
+        buf_str(b, "; no context is short enough");
+    else
+        buf_fmt(b, "; %s fits with --ctx %lld%s",
+                x->c[best] == c ? "it" : io_base(x->c[best]->name), (long long)ctx,
+                small_cache ? " --kv-type " KV_SMALL : "");
+}
+
+/* Answers when no card was named. */
+static void answer_sizes(const struct choice *x, struct emit *m) {
+    struct buf b = {0};
+    const uint64_t most = whole_bytes(x, x->c[0]), least = whole_bytes(x, x->c[x->n - 1]);
+    const bool gib = most >> 30;
+    const double unit = gib ? 0x1p30 : 0x1p20;
+    buf_fmt(&b, "%d file%s, %.1f", x->n, x->n > 1 ? "s" : "", (double)least / unit);
+    if (x->n > 1) buf_fmt(&b, " to %.1f", (double)most / unit);
+    buf_fmt(&b, " %s on a card with %lld tokens of context; --vram SIZE says which to take.",
+            gib ? "GiB" : "MiB", (long long)x->ask.n_ctx);
+    emit_answer(m, b.data);
+    buf_release(&b);
+}
+
 static void answer(const struct choice *x, const struct take *t, struct emit *m) {
     const struct candidate *c = x->c[t->i];
     const struct fit *f = fit_of(x, t->i, t->small_cache);
@@ -283,6 +343,7 @@ static void answer(const struct choice *x, const struct take *t, struct emit *m)
     of_memory(x, f->use.total, &b);
     buf_fmt(&b, " with %lld tokens", (long long)x->ask.n_ctx);
     if (t->way == FIT_ALL && !t->small_cache) with_small_cache(x, t->i, &b);
+    if (t->way == FIT_BLOCKS) buf_str(&b, "; hone puts no part of such a file on a card");
     buf_chr(&b, '.');
     emit_answer(m, b.data);
     emit_str(m, "take", NULL, c->name);
@@ -296,32 +357,35 @@ static void table(const struct choice *x, int take, struct emit *m) {
     emit_col(m, "size_bytes", NULL);
     emit_col(m, "size_gib", "GiB");
     emit_col(m, "used_gib", "on a GPU");
-    emit_col(m, "left_gib", card ? "left" : NULL);
-    emit_col(m, "max_ctx", card ? "longest context" : NULL);
-    emit_col(m, "mean_kld", x->measured ? "mean KLD" : NULL);
-    emit_col(m, "fits", card ? "fits" : NULL);
+    if (card) emit_col(m, "left_gib", "left");
+    if (card) emit_col(m, "max_ctx", "longest context");
+    if (x->measured) emit_col(m, "mean_kld", "mean KLD");
+    if (card) emit_col(m, "fits", "fits");
+    if (card) emit_col(m, "take", "");
     for (int i = 0; i < x->n; i++) {
         const struct candidate *c = x->c[i];
-        struct fit_use whole;
-        char way[80];
-        (void)fit_use(&c->z, &x->ask, 0, 0, &whole); /* settle() has tried it */
-        const double left = (double)x->ask.memory - (double)x->ask.reserve - (double)whole.total;
+        char way[64];
+        const double whole = (double)whole_bytes(x, c);
+        const double left = (double)x->ask.memory - (double)x->ask.reserve - whole;
         emit_row(m);
         emit_cell_str(m, io_base(c->name));
         emit_cell_i64(m, (int64_t)c->bytes);
         emit_cell_num(m, (double)c->bytes / 0x1p30, 2);
-        emit_cell_num(m, (double)whole.total / 0x1p30, 2);
-        emit_cell_num(m, left / 0x1p30, 2);
-        emit_cell_i64(m, x->n_ctx_train ? min_i64(c->fit.max_ctx, x->n_ctx_train) : c->fit.max_ctx);
+        emit_cell_num(m, whole / 0x1p30, 2);
+        if (card) emit_cell_num(m, left / 0x1p30, 2);
+        if (card)
+            emit_cell_i64(m, x->n_ctx_train ? min_i64(c->fit.max_ctx, x->n_ctx_train)
+                                            : c->fit.max_ctx);
         if (isfinite(c->kld))
             emit_cell_num(m, c->kld, 5);
-        else
+        else if (x->measured)
             emit_cell_none(m);
+        if (!card) continue;
         way_text(c, &c->fit, way);
         if (c->fit.way != FIT_ALL && c->small.way == FIT_ALL)
             snprintf(way, sizeof way, "with --kv-type " KV_SMALL);
-        if (i == take) snprintf(way + strlen(way), sizeof way - strlen(way), " <- take");
-        emit_cell_str(m, card ? way : "");
+        emit_cell_str(m, way);
+        emit_cell_str(m, i == take ? "take" : "");
     }
 }
 
@@ -329,7 +393,19 @@ static int show(const struct choice *x, struct emit *m, struct err *e) {
     const struct take t = find_take(x);
     char kv[40];
     kv_type_text(kv, x->k, x->v);
-    if (t.i >= 0) answer(x, &t, m);
+    struct buf none = {0};
+    if (t.i >= 0)
+        answer(x, &t, m);
+    else if (!x->ask.memory)
+        answer_sizes(x, m);
+    else
+        answer_none(x, &none);
+    if (none.len) {
+        struct buf sentence = {0};
+        buf_fmt(&sentence, "%s.", none.data);
+        emit_answer(m, sentence.data);
+        buf_release(&sentence);
+    }
     emit_i64(m, "vram_bytes", NULL, (int64_t)x->ask.memory);
     emit_i64(m, "reserve_bytes", NULL, (int64_t)x->ask.reserve);
     emit_i64(m, "ctx", "context planned, per slot", x->ask.n_ctx);
@@ -337,14 +413,9 @@ static int show(const struct choice *x, struct emit *m, struct err *e) {
     emit_i64(m, "slots", "slots", x->ask.n_slots);
     emit_str(m, "kv_type", "type of keys and values", kv);
     table(x, t.i, m);
-    if (t.i >= 0 || !x->ask.memory) return 0;
-    return err_set(e, ERR_VERDICT,
-                   "none of %d files fits %llu bytes, of which %llu stay free: the smallest, %s, "
-                   "takes %llu with %lld tokens; a shorter --ctx or --kv-type " KV_SMALL
-                   " needs less",
-                   x->n, (unsigned long long)x->ask.memory, (unsigned long long)x->ask.reserve,
-                   io_base(x->c[x->n - 1]->name), (unsigned long long)x->c[x->n - 1]->fit.use.total,
-                   (long long)x->ask.n_ctx);
+    const int rc = none.len ? err_set(e, ERR_VERDICT, "%s", none.data) : 0;
+    buf_release(&none);
+    return rc;
 }
 
 int plan_files_run(struct work *w, const struct memory_plan_opts *o, struct emit *m,

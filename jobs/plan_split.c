@@ -68,12 +68,48 @@ static bool attempt(struct plan_split *s, const struct sizes *z, const struct fi
     return s->fits;
 }
 
-void plan_split_find(struct plan_split *s, const struct sizes *z, const struct fit_ask *a,
-                     int64_t n_rows) {
+/* Divides the model, with as few experts in main memory as possible. */
+static void divide(struct plan_split *s, const struct sizes *z, const struct fit_ask *a,
+                   int64_t n_rows) {
     const int most = sizes_has_experts(z) ? z->n_blocks : 0;
     for (int n = 0; n <= most; n++)
         if (attempt(s, z, a, n_rows, n)) return;
     (void)attempt(s, z, a, n_rows, 0);
+}
+
+enum { CTX_STEP = 256 };
+
+/* Returns the longest context, at most `most`, with everything on the cards; 0: none. */
+static int64_t longest(const struct plan_split *s, const struct sizes *z, const struct fit_ask *a,
+                       int64_t most) {
+    struct plan_split *t = xcalloc(1, sizeof *t);
+    struct fit_ask ask = *a;
+    int64_t lo = 0, hi = div_up(most, CTX_STEP);
+    *t = *s;
+    while (lo < hi) {
+        const int64_t mid = lo + (hi - lo + 1) / 2;
+        ask.n_ctx = min_i64(mid * CTX_STEP, most);
+        if (attempt(t, z, &ask, PLAN_PASS, 0))
+            lo = mid;
+        else
+            hi = mid - 1;
+    }
+    free(t);
+    return min_i64(lo * CTX_STEP, most);
+}
+
+bool plan_split_fit(struct plan_split *s, const struct sizes *z, const struct fit_ask *a,
+                    struct fit *f) {
+    if (!fit_find(z, a, f)) return false;
+    if (f->way == FIT_NONE) (void)fit_use(z, a, 0, 0, &f->use); /* what the whole would take */
+    if (s->n_cards < 2) return true;
+    f->max_ctx = longest(s, z, a, max_i64(z->n_ctx_train, a->n_ctx));
+    divide(s, z, a, PLAN_PASS);
+    f->way = !s->fits ? FIT_NONE : s->n_cpu_experts ? FIT_EXPERTS : FIT_ALL;
+    f->n = s->n_cpu_experts;
+    f->use.total = 0;
+    for (int i = 0; i < s->n_cards; i++) f->use.total += s->used[i];
+    return true;
 }
 
 /* Appends the blocks of a card: "0-15,20". */

@@ -7,11 +7,12 @@
 #include "models/fit.h"
 #include "models/split.h"
 
+enum { PLAN_PASS = 512 }; /* rows of a pass, unless the user chooses otherwise */
 struct plan_split {
     int n_cards;                  /* 0: not asked for */
     uint64_t memory[SPLIT_CARDS]; /* of each card */
     uint64_t reserve;             /* of each, to keep free */
-    uint64_t used[SPLIT_CARDS];   /* what lies there */
+    uint64_t used[SPLIT_CARDS];   /* what lies there, of a pass of PLAN_PASS rows */
     uint8_t card_of[HP_MAX_LAYERS];
     int n_cpu_experts; /* experts of so many last blocks stay in main memory */
     bool fits;
@@ -19,9 +20,10 @@ struct plan_split {
 
 /* Reads "24GiB,16GiB". ERR_USAGE: no sizes, or more than SPLIT_CARDS. */
 int plan_split_parse(struct plan_split *s, const char *text, struct err *e);
-/* Fills in the rest: what hone takes of each card, in passes of n_rows rows. */
-void plan_split_find(struct plan_split *s, const struct sizes *z, const struct fit_ask *a,
-                     int64_t n_rows);
+/* Finds what of a model fits: on one card as fit_find does, on several as hone divides it, in which
+ * case the rest of s is filled in too. False: as fit_find. */
+bool plan_split_fit(struct plan_split *s, const struct sizes *z, const struct fit_ask *a,
+                    struct fit *f);
 void plan_split_emit(struct emit *m, const struct plan_split *s, const struct sizes *z);
 
 #endif

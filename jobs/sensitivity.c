@@ -453,7 +453,6 @@ int sensitivity_run(struct work *w, struct sensitivity_ask *a, struct emit *m, s
     struct mix_probe_report r;
     TRY(check(a, e));
     a->o.w = w;
-    a->o.seconds = a->minutes * 60;
     a->o.overwrite = w->overwrite;
     int rc = mix_measure(&a->o, &s, &r, e);
     if (!rc) emit_result(m, &a->o, &s, &r);

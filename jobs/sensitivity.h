@@ -34,7 +34,6 @@ int mix_measure(const struct mix_probe_opts *o, struct sens *s, struct mix_probe
 struct sensitivity_ask {
     struct mix_probe_opts o;
     struct str_list budget;
-    double minutes;     /* of probing; 0: no limit */
     const char *search; /* of the encoders; NULL: fast */
 };
 extern const struct sensitivity_ask sensitivity_usual;

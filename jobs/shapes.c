@@ -10,9 +10,11 @@
 #include "core/hfdir.h"
 #include "core/io.h"
 #include "core/json.h"
+#include "core/limits.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/num.h"
+#include "core/str.h"
 #include "grad/grad.h"
 #include "models/arch.h"
 
@@ -128,6 +130,77 @@ int shapes_open(struct shapes *s, const char *src, const char *type, struct err 
     recipe_roles(&s->model, s->item, s->n);
     summarize(s);
     return 0;
+}
+
+/* ---- from config.json alone ------------------------------------------------------------------ */
+
+/* Returns the path of the config.json that src is or holds, which the caller frees. */
+static char *config_path(const char *src) {
+    return io_is_dir(src) ? io_join(src, "config.json") : xstrdup(src);
+}
+
+bool shapes_is_config(const char *src) {
+    struct io_names all;
+    struct err ignored;
+    char *config = config_path(src);
+    bool yes = str_ends(config, ".json") && io_exists(config);
+    free(config);
+    if (!yes || !io_is_dir(src)) return yes;
+    if (io_list(&all, src, &ignored)) return false;
+    for (int i = 0; i < all.n; i++)
+        yes &= !str_ends(all.v[i], ".safetensors") && !str_ends(all.v[i], ".bin");
+    io_names_release(&all);
+    return yes;
+}
+
+static int read_numbers(struct hfdir *dir, const char *path, const struct arch **a,
+                        struct hparams *h, struct err *e) {
+    const char *cls = json_str(json_first(json_get(hfdir_config(dir), "architectures")));
+    *a = cls ? arch_find_dir(cls, dir) : NULL;
+    if (!*a) return arch_refuse_class(path, cls ? cls : "(none)", e);
+    TRY(hparams_from_hf(h, *a, dir, e));
+    h->d[HD_MTP] = 0; /* a draft block is not counted */
+    return (*a)->derive(h, e);
+}
+
+/* Lists the tensors of a model that has these numbers. */
+static int list_tensors(struct shapes *s, const struct hparams *h, struct err *e) {
+    struct tensor_inst *t;
+    int64_t n;
+    TRY(arch_tensors(s->model.arch, h, &t, &n, e));
+    for (int64_t i = 0; i < n; i++) {
+        if (t[i].optional) continue;
+        const bool f32 = t[i].n_dims == 1 || (t[i].row->flags & TR_F32);
+        add(s, t[i].name, f32 ? QT_F32 : QT_BF16, t[i].ne);
+        s->base_bytes += qtype_row_bytes(f32 ? QT_F32 : QT_BF16, t[i].ne[0]) *
+                         (uint64_t)(t[i].ne[1] * t[i].ne[2] * t[i].ne[3]);
+    }
+    free(t);
+    return 0;
+}
+
+int shapes_from_config(struct shapes *s, const char *src, struct hparams *h, struct err *e) {
+    struct hfdir *dir = NULL;
+    char *path = config_path(src), *text = NULL;
+    size_t len;
+    memset(s, 0, sizeof *s);
+    arena_init(&s->mem);
+    int rc = io_read_file(&text, &len, path, limit_of(LIM_HF_JSON), e);
+    if (!rc) rc = hfdir_from_config(&dir, text, len, path, e);
+    if (!rc) rc = read_numbers(dir, path, &s->model.arch, h, e);
+    if (!rc) rc = list_tensors(s, h, e);
+    if (!rc) {
+        s->model.imatrix = true;
+        s->model.experts = h->d[HD_EXPERTS];
+        s->model.experts_used = h->d[HD_EXPERTS_USED];
+        s->model.n_blocks = h->d[HD_LAYERS];
+        recipe_roles(&s->model, s->item, s->n);
+        summarize(s);
+    }
+    hfdir_close(dir);
+    free(text);
+    free(path);
+    return rc;
 }
 
 void shapes_close(struct shapes *s) {

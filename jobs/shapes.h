@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* jobs/shapes.h - what a forecast needs of a model: every tensor's shape and role, from a GGUF or
- * from the headers of a Hugging Face folder that is not converted yet. */
+ * from the headers of a Hugging Face folder that is not converted yet, or from its config.json
+ * alone. */
 #ifndef HONE_JOBS_SHAPES_H
 #define HONE_JOBS_SHAPES_H
 
 #include "core/arena.h"
+#include "models/arch.h"
 #include "quantize/recipe.h"
 
 struct shapes {
@@ -19,6 +21,11 @@ struct shapes {
     bool gradients;                  /* every operation has a derivative (grad/grad.h) */
 };
 int shapes_open(struct shapes *s, const char *src, const char *type, struct err *e);
+/* Tells whether src is a config.json, or a folder that holds one and no weights yet. */
+bool shapes_is_config(const char *src);
+/* Does what shapes_open does for such a source, as if all matrices were BF16, and fills in the
+ * model's numbers. The vocabulary is not counted: head_bytes is 0. */
+int shapes_from_config(struct shapes *s, const char *src, struct hparams *h, struct err *e);
 void shapes_close(struct shapes *s);
 /* Returns the bytes of a file in a preset, exact but for some hundred bytes of metadata. */
 uint64_t shapes_preset(const struct shapes *s, const char *recipe);

@@ -41,7 +41,7 @@ static const struct field plan_fields[] = {FIELD(FIELD_TEXT, vram, vram, "vram")
                                            FIELD(FIELD_COUNT, n_ctx, ctx, "ctx"),
                                            FIELD(FIELD_COUNT, n_slots, slots, "slots"),
                                            FIELD(FIELD_TEXT, kv_type, kv_name, "kv-type"),
-                                           FIELD(FIELD_FLAG, recipes, recipes, "recipes"),
+                                           FIELD(FIELD_FLAG, recipes, recipes, "all-recipes"),
                                            FIELD(FIELD_FLAG, launches, launches, "launches"),
                                            FIELD(FIELD_TEXT, act, act, "act"),
                                            FIELD(FIELD_TEXT, plot, plot, "plot")};

@@ -23,8 +23,8 @@ static double number_at(const void *p) {
 
 /* Stores v divided by `unit` in the double at `to`. v below 0 stores 0; v 0 leaves what is
  * usual. */
-static void put_number(void *to, double v, double unit) {
-    const double x = v < 0 ? 0 : v / unit;
+static void put_number(void *to, double v) {
+    const double x = v < 0 ? 0 : v;
     if (v > 0 || v < 0) memcpy(to, &x, sizeof x);
 }
 
@@ -97,13 +97,7 @@ static void put(struct task *t, const struct field *f, const char *own, char *jo
         put_count(to, from);
         return;
     case FIELD_NUMBER:
-        put_number(to, number_at(from), 1);
-        return;
-    case FIELD_MINUTES:
-        put_number(to, number_at(from), 60);
-        return;
-    case FIELD_HOURS:
-        put_number(to, number_at(from), 3600);
+        put_number(to, number_at(from));
         return;
     case FIELD_SAID:
         put_said(t, to, number_at(from));

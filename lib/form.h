@@ -16,20 +16,18 @@
 #include "jobs/work.h"
 #include "lib/call.h"
 
-enum field_kind {                /* type of the field -> type of the job's */
-                  FIELD_ARG,     /* an argument of the function: nothing is copied */
-                  FIELD_CALL,    /* a field that the call itself reads: nothing is copied */
-                  FIELD_FLAG,    /* int or int64_t -> bool */
-                  FIELD_TEXT,    /* const char * -> const char *; NULL: as usual */
-                  FIELD_LIST,    /* const char *const * -> struct str_list */
-                  FIELD_COUNT,   /* int64_t -> int64_t; 0: as usual, < 0: 0 */
-                  FIELD_NUMBER,  /* double -> double; the same */
-                  FIELD_BYTES,   /* uint64_t -> uint64_t; 0: as usual */
-                  FIELD_MINUTES, /* seconds as double -> minutes as double; as FIELD_NUMBER */
-                  FIELD_HOURS,   /* the same in hours */
-                  FIELD_SAID,    /* double -> const char *, a number as text; as FIELD_NUMBER */
-                  FIELD_DEVICE,  /* const char * -> the job's device */
-                  FIELD_FORCE    /* int -> may the job overwrite? */
+enum field_kind {               /* type of the field -> type of the job's */
+                  FIELD_ARG,    /* an argument of the function: nothing is copied */
+                  FIELD_CALL,   /* a field that the call itself reads: nothing is copied */
+                  FIELD_FLAG,   /* int or int64_t -> bool */
+                  FIELD_TEXT,   /* const char * -> const char *; NULL: as usual */
+                  FIELD_LIST,   /* const char *const * -> struct str_list */
+                  FIELD_COUNT,  /* int64_t -> int64_t; 0: as usual, < 0: 0 */
+                  FIELD_NUMBER, /* double -> double; the same */
+                  FIELD_BYTES,  /* uint64_t -> uint64_t; 0: as usual */
+                  FIELD_SAID,   /* double -> const char *, a number as text; as FIELD_NUMBER */
+                  FIELD_DEVICE, /* const char * -> the job's device */
+                  FIELD_FORCE   /* int -> may the job overwrite? */
 };
 struct field {
     const char *name;   /* in hone.h */

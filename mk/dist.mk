@@ -25,8 +25,10 @@ $(OBJ)/glibc228/hone: $(MAIN) $(LIB) $(OBJ)/packaging/glibc228.o
 	  $(foreach l,edit tinfo bsd md,-l:lib$l.a)
 glibc228: $(OBJ)/glibc228/$(SO) $(OBJ)/glibc228/hone
 	$(Q)mkdir -p $(BUILD)/glibc228 && cp $^ $(BUILD)/glibc228 && $(STRIP) $(BUILD)/glibc228/*
+# outside /usr the loader does not look by itself
+comma := ,
 $(OBJ)/hone.pc: packaging/hone.pc.in VERSION FORCE
-	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|; s|@LIBS@|$(EMBED_LIBS)|' $< > $@
+	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|; s|@RPATH@|$(if $(filter /usr,$(PREFIX)),,-Wl$(comma)-rpath$(comma)$${libdir} )|; s|@LIBS@|$(EMBED_LIBS)|' $< > $@
 $(OBJ)/completion.%: $(BIN)
 	$(Q)$(RUN) $(BIN) completion $* > $@.new && mv $@.new $@
 # ---- install: what goes where under PREFIX, destination=source ---------------------------------------

@@ -37,8 +37,10 @@ grep -ohE '\\"[A-Za-z0-9_]+For(CausalLM|ConditionalGeneration)\\"' tests/unit/te
             for (i = 1; i <= n; i++) if (best != "whole" && on[class[i]] != "") best = on[class[i]]
             tools = f[at["tools"]]; gsub(/ /, ", ", tools)
             also = f[at["vision"]] == "true" ? "vision tower" : ""
+            limit = f[at["kind"]]
+            limit = sub(/.*; contexts/, ", contexts", limit) ? limit : ""
             if (f[at["drafts"]] == "true") also = also (also == "" ? "" : ", ") "MTP block"
-            printf "%s\t| %s | `%s` | yes | %s | %s | %s | %s |\n", f[at["models"]], f[at["models"]], f[at["arch"]], best == "" ? "yes, not compared" : "yes",
+            printf "%s\t| %s | `%s` | yes | %s | %s | %s | %s |\n", f[at["models"]], f[at["models"]], f[at["arch"]], (best == "" ? "yes, not compared" : "yes") limit,
                 best == "whole" ? "whole" : "by operation", tools == "" ? "-" : tools, also
         }' "$t/csv" | LC_ALL=C sort -f | cut -f 2-
     echo '| any other GGUF | any name | quantize: by names of tensors | no | no | by its template |  |'

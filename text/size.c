@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* text/size.c - sizes and times as people write them: 16GiB, 24gb, 1.5 g, 700M; 90m, 2h, 1.5 hours.
- * Letters may be small or large and a space may stand before the unit. A size without a unit counts
- * bytes, and is believed from 1 MiB on: nobody has a card of 24 bytes, so "24" asks back. A time
- * without one counts what the option's help says. */
+/* text/size.c - sizes and times as people write them: 16GiB, 24gb, 1.5 g, 700M; 90s, 1h30m, 2 days.
+ * Units are read in either case, with or without a space before them. A size without a unit counts
+ * bytes and is refused below 1 MiB: no card has 24 bytes, so "24" is a slip. A time without a unit
+ * counts hours. */
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,7 @@ static const struct unit sizes[] = {
     {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}, {NULL, 0}};
 
 enum { LEAST_BARE = 1 << 20 }; /* a number without a unit below this is a slip */
+#define MOST_SECONDS 1e12
 
 static const struct unit times[] = {
     {"s", 1},     {"sec", 1},     {"second", 1},   {"seconds", 1}, {"m", 60},      {"min", 60},
@@ -54,18 +56,43 @@ int size_parse(const char *text, const char *what, uint64_t *out, struct err *e)
     return 0;
 }
 
-int time_parse(const char *text, const char *what, const char *unit, double *out, struct err *e) {
+/* Reads "1h30m", "90 min" or "1.5d" at s: numbers with units, each smaller than the one before.
+ * Returns seconds, or -1. */
+static double sum_of_units(const char *s) {
+    double sum = 0, last = HUGE_VAL;
+    do {
+        char *end = NULL, word[8] = {0};
+        const double v = strtod(s, &end);
+        if (end == s || isspace((unsigned char)*s) || !(v >= 0)) return -1;
+        while (isspace((unsigned char)*end)) end++;
+        size_t n = 0;
+        for (; isalpha((unsigned char)*end) && n < sizeof word - 1; n++) word[n] = *end++;
+        const double factor = unit_factor(times, word);
+        if (factor <= 0 || factor >= last) return -1;
+        sum += v * factor;
+        last = factor;
+        while (isspace((unsigned char)*end)) end++;
+        s = end;
+    } while (*s);
+    return sum;
+}
+
+int time_parse(const char *text, const char *what, bool bare, double *out, struct err *e) {
     char *end = NULL;
     errno = 0;
-    double v = strtod(text, &end), own = unit_factor(times, unit);
-    bool ok = end != text && errno == 0 && v >= 0;
-    while (ok && isspace((unsigned char)*end)) end++;
-    double factor = !ok ? 0 : *end ? unit_factor(times, end) : own;
-    if (factor <= 0 || !(v * factor < 1e12))
+    double v = strtod(text, &end);
+    const bool alone = end != text && !*end && v >= 0;
+    if (alone && !bare && v > 0 && v < MOST_SECONDS)
         return err_set(e, ERR_USAGE,
-                       "%s: '%s' is not a time; write a number of %s, or one with a unit: 45s, "
-                       "90m, 2h, 1.5d",
-                       what, text, unit);
-    *out = v * factor / own;
+                       "%s: %s what? write %sm for minutes, as a number alone was read until now, "
+                       "or %sh for hours",
+                       what, text, text, text);
+    v = alone ? v * 3600 : sum_of_units(text);
+    if (errno || !(v >= 0 && v < MOST_SECONDS))
+        return err_set(e, ERR_USAGE,
+                       "%s: '%s' is not a time; write numbers with units, such as 90s, 30m, 12h "
+                       "or 1h30m",
+                       what, text);
+    *out = v;
     return 0;
 }

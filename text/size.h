@@ -3,6 +3,7 @@
 #ifndef HONE_TEXT_SIZE_H
 #define HONE_TEXT_SIZE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/err.h"
@@ -10,8 +11,8 @@
 /* Reads a size, such as "16GiB", "700M" or "24 gb", into a number of bytes. Returns ERR_USAGE
  * naming `what` where the text is none, or a number without a unit below 1 MiB. */
 int size_parse(const char *text, const char *what, uint64_t *out, struct err *e);
-/* Reads a time, "90m", "2h" or a number of `unit` (such as "MINUTES"), into `out`, which counts
- * that unit too. Returns ERR_USAGE naming `what` otherwise. */
-int time_parse(const char *text, const char *what, const char *unit, double *out, struct err *e);
+/* Reads a time, such as "90s", "12h" or "1h30m", into a number of seconds. A number alone counts
+ * hours; unless `bare`, it is refused (but for 0). Returns ERR_USAGE naming `what` otherwise. */
+int time_parse(const char *text, const char *what, bool bare, double *out, struct err *e);
 
 #endif

@@ -347,12 +347,19 @@ def n_bytes(size: Size) -> int:
     return int(float(m[1]) * UNITS[m[2]])
 
 
-def hours(time: Union[float, str]) -> float:
-    """Hours, or "90m", "2h": in seconds; the library's 0 is its own default, so none is -1."""
-    m = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([hms]?)\s*", str(time).lower())
-    if not m:
-        raise UsageError(f"{time!r} is no time: hours, or 90m, 2h")
-    return float(m[1]) * {"h": 3600, "": 3600, "m": 60, "s": 1}[m[2]] or -1
+SPANS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+
+
+def seconds(time: Union[float, str]) -> float:
+    """"90s", "12h", "1h30m", or a number of hours: in seconds; the library's 0 is its own default, so none is -1."""
+    text = re.sub(r"\s+", "", str(time).lower())
+    if re.fullmatch(r"[0-9]*\.?[0-9]+", text):
+        return float(text) * 3600 or -1
+    number = r"([0-9]*\.?[0-9]+)"
+    m = re.fullmatch("".join(f"(?:{number}{unit})?" for unit in SPANS), text)
+    if not m or not text:
+        raise UsageError(f"{time!r} is not a time: write 90s, 30m, 12h, 1h30m, or a number of hours")
+    return sum(float(n or 0) * s for n, s in zip(m.groups(), SPANS.values())) or -1
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -366,7 +373,7 @@ def renamed(**names: str) -> Callable[[F], F]:
             for old in names.keys() & options.keys():
                 if names[old] in options:
                     raise TypeError(f"{f.__name__}() got {old} and {names[old]}, which are the same")
-                options[names[old]] = hours(options.pop(old)) if old == "time" else options.pop(old)
+                options[names[old]] = seconds(options.pop(old)) if old == "time" else options.pop(old)
             return f(*args, **options)
         return cast(F, call)
     return around

@@ -95,6 +95,19 @@ run batch "$t/b.gguf" "$t/prompts" 4
 rc=0; "$t/cancel" "$t/b.gguf" "$t/late.gguf" IQ4_XS 1 > "$t/o" 2> "$t/e" || rc=$?
 [ $rc = 130 ] && [ ! -e "$t/late.gguf" ] && grep -q cancelled "$t/o" || say "cancel: exit $rc: $(cat "$t/o" "$t/e")"
 
+# ---- what README.md says after `make install PREFIX=$HOME/.local`: the program finds the library without more settings ----
+if [ -z "${SANF:-}" ]; then
+    mkdir -p "$t/home" && cp -r "$p" "$t/home/.local"
+    sed -i "s|^prefix=.*|prefix=$t/home/.local|" "$t/home/.local/lib/pkgconfig/hone.pc" # as make install writes it
+    sed -n '/^```sh$/,/^```$/p' README.md | grep -E '^(export PKG_CONFIG_PATH=|cc app\.c )' > "$t/lines"
+    [ "$(wc -l < "$t/lines")" = 2 ] || say "README.md: lines to build with: $(cat "$t/lines")"
+    cp docs/examples/template.c "$t/app.c"
+    (cd "$t" && env -u LD_LIBRARY_PATH HOME="$t/home" sh -e ./lines) > "$t/o" 2>&1 || say "README.md's lines: $(cat "$t/o")"
+    rc=0; env -u LD_LIBRARY_PATH "$t/a.out" > "$t/o" 2>&1 || rc=$?
+    grep -q 'shared librar' "$t/o" && say "README.md's program does not start: $(cat "$t/o")"
+    [ $rc -lt 126 ] || say "README.md's program: exit $rc: $(cat "$t/o")"
+fi
+
 # ---- uninstall takes away what install put there ----
 n=$(find "$p" -type f | wc -l)
 [ "$n" -ge 35 ] || say "$n files installed"

@@ -63,15 +63,15 @@ post /v1/completions '{"prompt": "The cat", "max_tokens": 8, "temperature": 0}'
 has_lines "$t/torn.jsonl" 3
 kill -TERM $pid; wait $pid || true; pid=
 [ "$(sed -n 2p "$t/torn.jsonl")" = '{"partial": tru' ] && [ "$(wc -l < "$t/torn.jsonl")" = 3 ] || say "after a torn line: $(cat "$t/torn.jsonl")"
-"$HONE" eval replay "$t/m.gguf" "$t/torn.jsonl" --json > "$t/o" 2> "$t/e"
+"$HONE" eval traffic "$t/m.gguf" "$t/torn.jsonl" --json > "$t/o" 2> "$t/e"
 is n_answers 2 'a torn record'
 grep -q 'torn.jsonl: 1 line is torn and skipped, the first is line 2' "$t/e" || say "a torn record: $(cat "$t/e")"
-rc=0; sed -n 2p "$t/torn.jsonl" > "$t/bad.jsonl"; "$HONE" eval replay "$t/m.gguf" "$t/bad.jsonl" 2> "$t/e" || rc=$?
+rc=0; sed -n 2p "$t/torn.jsonl" > "$t/bad.jsonl"; "$HONE" eval traffic "$t/m.gguf" "$t/bad.jsonl" 2> "$t/e" || rc=$?
 [ $rc = 3 ] && grep -q 'bad.jsonl: line 1' "$t/e" || say "a record of nothing: $rc $(cat "$t/e")"
 
-"$HONE" eval replay "$t/m.gguf" "$t/greedy.jsonl" --json > "$t/o"
+"$HONE" eval traffic "$t/m.gguf" "$t/greedy.jsonl" --json > "$t/o"
 is n_answers 5 'the same file'; is n_same_tokens 5 'the same file'; is n_kept 5 'the same file'
-"$HONE" eval replay "$t/m.gguf" "$t/rec.jsonl" --sampled --require 100 --json > "$t/o"
+"$HONE" eval traffic "$t/m.gguf" "$t/rec.jsonl" --sampled --require 100 --json > "$t/o"
 is n_same_tokens 8 'with the recorded seeds'; is n_kept 8 'with the recorded seeds'
 
 # what is another answer, by hand: other arguments, another tool, a call missing, a call too many
@@ -89,7 +89,7 @@ unit=$(sed 's/.*"city": "Oslo"//' "$t/args")
 sed -i 's/"messages"/"hone": {"sampling": {"temperature": 0}}, "messages"/' "$t/hand.jsonl"
 sed -i '6s/"hone": {"sampling": {"temperature": 0}}, //' "$t/hand.jsonl"
 rc=0
-"$HONE" eval replay "$t/m.gguf" "$t/hand.jsonl" --base "$t/base.gguf" --require 50 --all --json > "$t/o" 2> "$t/e" || rc=$?
+"$HONE" eval traffic "$t/m.gguf" "$t/hand.jsonl" --base "$t/base.gguf" --require 50 --all --json > "$t/o" 2> "$t/e" || rc=$?
 [ $rc = 1 ] || say "one answer of five, 50 % required: exit $rc, $(cat "$t/e")"
 is n_answers 5 'by hand'; is n_left_out 1 'by hand'; is n_kept 1 'by hand'
 tr -d '\n' < "$t/o" | tr -s ' ' > "$t/line"
@@ -106,6 +106,6 @@ head -n 2 "$t/greedy.jsonl" > "$t/calls.jsonl"
 is n_passed 2 'its own calls as a suite'
 "$HONE" imatrix "$t/base.gguf" "$t/rec.jsonl" -o "$t/i.gguf" -q > /dev/null 2> "$t/e" || say "imatrix of a record: $(cat "$t/e")"
 rc=0
-"$HONE" eval replay "$t/m.gguf" "$t/none.jsonl" > /dev/null 2>&1 || rc=$?
+"$HONE" eval traffic "$t/m.gguf" "$t/none.jsonl" > /dev/null 2>&1 || rc=$?
 [ $rc = 2 ] || say "a record that is not there: exit $rc"
 exit $fail

@@ -55,7 +55,7 @@ for f in zebra other variant; do
     run 0 verify "$t/q.gguf" --deep
     run 1 diff "$g" "$t/q.gguf"
 done
-run 0 plan "$t/zebra.gguf" --vram 8GiB --recipes
+run 0 plan "$t/zebra.gguf" --vram 8GiB --all-recipes
 shows "not known"
 shows "Q4_K_M"
 says 1 "do not fit" plan "$t/zebra.gguf" --vram 1MiB

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_record.c - lines of --record, as `hone eval replay` reads them, and the two
+/* tests/fuzz/fuzz_record.c - lines of --record, as `hone eval traffic` reads them, and the two
  * stores that read conversations on their way: what is asked again is a request that a client could
  * have made; of lines that continue each other the last is handed on (serve/latest.c), each once
  * and in order; and what a conversation gets back (serve/restore.c) is its messages with nothing

@@ -52,19 +52,37 @@ static void test_sizes(void) {
 
 static void test_times(void) {
     static const struct {
-        const char *text, *unit;
+        const char *text;
         double want;
-    } good[] = {{"12", "HOURS", 12},     {"90m", "HOURS", 1.5},       {"2h", "MINUTES", 120},
-                {"20", "MINUTES", 20},   {"0", "HOURS", 0},           {"1.5 d", "HOURS", 36},
-                {"30S", "MINUTES", 0.5}, {"45 minutes", "HOURS", .75}};
-    static const char *const bad[] = {"", "h", "-1h", "2 weeks", "1h30", "nan", "inf", "1e99"};
+    } good[] = {{"12h", 43200},
+                {"90m", 5400},
+                {"0", 0},
+                {"1.5 d", 129600},
+                {"30S", 30},
+                {"45 minutes", 2700},
+                {"1h30m", 5400},
+                {"1 hour 30 min", 5400},
+                {"1d2h3m4s", 93784},
+                {"0s", 0},
+                {"1e3s", 1000},
+                {"2 Days", 172800}};
+    static const char *const bad[] = {"",       "h",       "-1h",  "2 weeks", "1h30",
+                                      "nan",    "inf",     "1e99", "30m1h",   "1h 1h",
+                                      "1h-30m", "1hour30", "1h,",  "12:30"};
     double v;
-    for (size_t i = 0; i < COUNT_OF(good); i++) {
-        CHECK_OK(time_parse(good[i].text, "--x", good[i].unit, &v, &e));
-        if (fabs(v - good[i].want) > 1e-12) CHECK_FAIL("%s is %g", good[i].text, v);
+    for (int bare = 0; bare < 2; bare++) {
+        for (size_t i = 0; i < COUNT_OF(good); i++) {
+            CHECK_OK(time_parse(good[i].text, "--x", bare, &v, &e));
+            if (fabs(v - good[i].want) > 1e-12) CHECK_FAIL("%s is %g", good[i].text, v);
+        }
+        for (size_t i = 0; i < COUNT_OF(bad); i++)
+            CHECK_ERR(time_parse(bad[i], "--x", bare, &v, &e), ERR_USAGE, "is not a time");
     }
-    for (size_t i = 0; i < COUNT_OF(bad); i++)
-        CHECK_ERR(time_parse(bad[i], "--x", "HOURS", &v, &e), ERR_USAGE, "is not a time");
+    CHECK_OK(time_parse("0.5", "--x", true, &v, &e));
+    CHECK(v == 1800);
+    CHECK_ERR(time_parse("30", "--time", false, &v, &e), ERR_USAGE,
+              "--time: 30 what? write 30m for minutes");
+    CHECK_ERR(time_parse("1e99", "--time", false, &v, &e), ERR_USAGE, "is not a time");
 }
 
 static const char *next(void *ctx, int i) {

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+/* cli/remedy.c - see remedy.h. Messages that name a command ("hone convert --type bf16 ...") say
+ * themselves whose option it is and stay as they are. */
+#include "cli/remedy.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/guess.h"
+#include "core/buf.h"
+
+struct wanted { /* an option in a message */
+    const char *name;
+    size_t len;
+    const struct cmd_spec *spec; /* of the command that failed */
+    struct buf owners;           /* "hone convert, hone make" */
+    bool common;                 /* every command has it */
+};
+
+static bool has(const struct opt *o, int n, const char *name, size_t len) {
+    for (int i = 0; i < n; i++)
+        if (strlen(o[i].name) == len && memcmp(o[i].name, name, len) == 0) return true;
+    return false;
+}
+
+static void add_owner(void *ctx, const struct cmd_spec *spec, const struct opt *common,
+                      int n_common) {
+    struct wanted *w = ctx;
+    w->common |= has(common, n_common, w->name, w->len);
+    if (has(spec->opts, spec->n_opts, w->name, w->len))
+        buf_fmt(&w->owners, "%shone %s", w->owners.len ? ", " : "", spec->name);
+}
+
+static bool fits(void *ctx, const struct peer_option *row) {
+    const struct wanted *w = ctx;
+    return row->ours && row->ours[0] &&
+           has(w->spec->opts, w->spec->n_opts, row->ours, strlen(row->ours));
+}
+
+/* Finds the next "--name" at or after s, which begins a word. */
+static const char *next_option(const char *s, size_t *len) {
+    for (const char *begin = s; (s = strstr(s, "--")); s += 2) {
+        if (s > begin && !strchr(" '(`", s[-1])) continue;
+        size_t n = 0;
+        while (islower((unsigned char)s[2 + n]) || isdigit((unsigned char)s[2 + n]) ||
+               (n && s[2 + n] == '-'))
+            n++;
+        if (n > 1) {
+            *len = n;
+            return s + 2;
+        }
+    }
+    return NULL;
+}
+
+void remedy_complete(const struct cmd_spec *spec, const struct subcommand *table, int n,
+                     struct err *e) {
+    struct wanted w = {.spec = spec};
+    const char *command = strstr(e->msg, "hone "), *s = e->msg;
+    while (!w.owners.len && (s = next_option(s, &w.len))) {
+        char *argv[] = {NULL};
+        struct err none;
+        if (command && command < s) break;
+        w.name = s;
+        s += w.len;
+        if (has(spec->opts, spec->n_opts, w.name, w.len)) continue;
+        for (int i = 0; i < n; i++) {
+            struct cli probe = {.visit = add_owner, .visit_ctx = &w};
+            (void)table[i].run(&probe, 0, argv, &none);
+        }
+        if (w.common) w.common = false, w.owners.len = 0;
+    }
+    if (w.owners.len) {
+        char name[48];
+        const struct peer_option *same = peer_option(w.name, w.len, spec->name, fits, &w);
+        const size_t at = strlen(e->msg);
+        snprintf(name, sizeof name, "%.*s", (int)w.len, w.name);
+        if (same)
+            snprintf(e->msg + at, sizeof e->msg - at, " (hone %s calls it --%s)", spec->name,
+                     same->ours);
+        else
+            snprintf(e->msg + at, sizeof e->msg - at, " (--%s is an option of %s)", name,
+                     w.owners.data);
+    }
+    buf_release(&w.owners);
+}
