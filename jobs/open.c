@@ -112,22 +112,26 @@ int source_check(const char *dir, const char *command, bool ggufs, struct err *e
                    str_ends(name, ".pt") || str_ends(name, ".pth");
         some |= str_ends(name, ".gguf");
     }
-    for (int i = 0; i < all.n && some && !weights && ggufs && !original; i++) {
+    for (int i = 0; i < all.n && some && !weights && !original; i++) {
         char *path = str_ends(all.v[i], ".gguf") ? io_join(dir, all.v[i]) : NULL;
         if (path && is_original(path)) original = path;
         if (path != original) free(path);
     }
     io_names_release(&all);
     if (!some || weights) return 0;
-    if (original)
-        err_set(e, ERR_USAGE, "%s holds GGUF files: name the one to start from: hone %s %s", dir,
+    if (original && ggufs)
+        err_set(e, ERR_DATA, "%s holds GGUF files: name the one to start from: hone %s %s", dir,
                 command, original);
+    else if (original)
+        err_set(e, ERR_DATA,
+                "%s holds GGUF files and no safetensors, so there is nothing to convert: hone make "
+                "and hone quantize start from %s",
+                dir, original);
     else
-        err_set(e, ERR_USAGE,
+        err_set(e, ERR_DATA,
                 "%s holds GGUF files%s and no safetensors: hone %s starts from the model's "
-                "original folder%s",
-                dir, ggufs ? ", all quantized," : "", command,
-                ggufs ? " or from an unquantized GGUF" : "");
+                "original folder",
+                dir, ggufs ? ", all quantized," : "", command);
     free(original);
-    return ERR_USAGE;
+    return ERR_DATA;
 }

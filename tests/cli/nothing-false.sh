@@ -117,8 +117,38 @@ mkdir "$t/out"
 cp "$b" "$t/out/tiny-F32.gguf"
 run 0 inspect "$t/out"
 grep -q '^tiny-F32.gguf ' "$t/o" || say "inspect of a folder: $(cat "$t/o")"
-says 3 "name one of them, such as $t/out/tiny-F32.gguf" convert "$t/out" -o "$t/q"
+says 3 "hone quantize start from $t/out/tiny-F32.gguf" convert "$t/out" -o "$t/q"
 cp $m/qwen3/config.json "$t/out/"
 run 0 inspect "$t/out"
-says 3 "name one of them" convert "$t/out" -o "$t/q"
+says 3 "hone quantize start from $t/out/tiny-F32.gguf" convert "$t/out" -o "$t/q"
+# what make names is what it can start from: not the matrix, not a quant, and the command that it prints runs
+cp tests/golden/containers/py-imatrix.gguf "$t/out/imatrix.gguf"
+run 0 quantize "$b" -o "$t/out/a-Q8_0.gguf" --recipe Q8_0 -q
+run 0 quantize "$b" -o "$t/out/b-Q4_K_M.gguf" --recipe Q4_K_M -q
+says 3 "hone make $t/out/tiny-F32.gguf" make "$t/out" -o "$t/d4"
+run 0 make "$(sed 's/.*hone make //' "$t/e")" -o "$t/d4" --dry-run --plain --recipe Q8_0 --eval "$t/text" --calib "$t/text" --ctx 16 --calib-ctx 16
+rm "$t/out/tiny-F32.gguf"
+says 3 "hone make starts from the model's original folder" make "$t/out" -o "$t/d4"
+says 3 "is not a model" make "$t/out/imatrix.gguf" -o "$t/d4"
+grep -q 'hone quantize' "$t/e" && say "a matrix is to be quantized: $(cat "$t/e")"
+
+# ---- a name alone, before the model is there ----
+(cd "$t" && mkdir empty && cd empty
+for c in "make Qwen3-4B -o o" "convert Qwen3-4B -o o.gguf" "make Qwen3-4B/ -o o"; do
+    # shellcheck disable=SC2086
+    says 2 "hf download ORG/Qwen3-4B --local-dir Qwen3-4B" $c
+done
+for c in "run Qwen3-4B-GGUF" "plan gemma-3-270m" "inspect phi-4" "serve SmolLM2-135M" "eval ppl Qwen3-4B x.txt"; do
+    # shellcheck disable=SC2086
+    says 2 "hf download ORG/" $c
+done
+says 2 "cannot open words" tokenize words x
+exit $fail) || fail=1
+
+# ---- options that shared code names: of the command at hand, or it is said whose they are ----
+cp -r $m/qwen35 "$t/mtp"
+for f in "$t/mtp"/*.safetensors; do LC_ALL=C sed -i 's/mtp\.layers\.0\./mtp.layers.1./g' "$f"; done
+says 3 "use --no-mtp" convert "$t/mtp" -o "$t/q"
+grep -q 'is an option of' "$t/e" && say "convert has --no-mtp: $(cat "$t/e")"
+says 3 "(--no-mtp is an option of hone convert)" make "$t/mtp" -o "$t/d5"
 exit $fail

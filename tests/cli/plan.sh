@@ -45,7 +45,8 @@ is max_ctx 0
 # beyond the context of training: said in one way everywhere
 run 0 plan "$t/m.gguf" --vram 16GiB --ctx 1000000 --json
 is fit all
-num answer | grep -q 'Fits: 1000000 tokens, more than the 4096 it was trained for' || say "answer: $(num answer)"
+grep -q '"answer": "Fits: 1000000 tokens, more than the 4096 it was trained for' "$t/o" || say "answer: $(grep answer "$t/o")"
+grep -q 'all of it' "$t/o" && say "all of it, beyond what it was trained for"
 grep -q 'more than the 4096 it was trained for' "$t/o" || say "beyond training: $(num fits)"
 is max_ctx 4096 # what it was trained for
 # every cache that hone runs with is planned, and the other way round: one table

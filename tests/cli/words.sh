@@ -115,6 +115,48 @@ says 2 "KiB MiB GiB" plan "$t/m.gguf" --vram 24X
 for s in 24GiB 24gib '24 GiB' 24gb 24g 24G 25769803776; do run 0 plan "$t/m.gguf" --vram "$s" --json; done
 run 0 quantize "$t/m.gguf" -o "$t/x.gguf" --budget 10m --dry-run
 
+# ---- times: the same words everywhere, and no script that gave minutes waits 60 times as long ----
+prose=$t/time-text
+head -c 2000 tests/golden/tiny-qwen35moe/self_eval.txt > "$prose"
+limit() { sed -n 's/.*"time_limit_hours": \([0-9.]*\).*/\1/p' "$t/o"; }
+for v in 90m=1.5 1h30m=1.5 '1 h 30 min=1.5' 5400s=1.5 1.5=1.5 1.5H=1.5 12h=12 2d=48 0=0; do
+    run 0 make "$t/m.gguf" -o "$t/timed" --dry-run --json --plain --recipe Q8_0 --ctx 64 --calib-ctx 64 --calib "$prose" --eval "$prose" --time "${v%%=*}"
+    [ "$(limit)" = "${v#*=}" ] || say "--time ${v%%=*} is $(limit) hours"
+done
+for v in 1h30 30x -1h 1h2h nan 1:30 ''; do
+    says 2 "such as 90s, 30m, 12h or 1h30m" make "$t/m.gguf" -o "$t/timed" --time "$v"
+    says 2 "such as 90s, 30m, 12h or 1h30m" make "$t/m.gguf" -o "$t/timed" --probe-time "$v"
+    says 2 "such as 90s, 30m, 12h or 1h30m" sensitivity "$t/m.gguf" -o "$t/s.json" --time "$v"
+done
+says 2 "--time: 30 what? write 30m for minutes, as a number alone was read until now, or 30h" sensitivity "$t/m.gguf" -o "$t/s.json" --time 30
+says 2 "--probe-time: 0.5 what? write 0.5m" make "$t/m.gguf" -o "$t/timed" --probe-time=0.5
+run 0 make "$t/m.gguf" -o "$t/timed" --dry-run --plain --recipe Q8_0 --ctx 64 --calib-ctx 64 --calib "$prose" --eval "$prose" --probe-time 30m
+# every option that takes a time says so with the same word, here and in the manual pages
+grep -nE '\{"[a-z-]*time[a-z-]*",' cli/*.c | grep -v '"TIME"' && say "an option that takes a time without the word TIME"
+
+# ---- one name per meaning; names of before still work ----
+for cmd in make quantize recipes synth; do
+    "$HONE" $cmd --help -v > "$t/h"
+    grep -q -- '^ *--recipe ' "$t/h" && ! grep -q -- '--recipes' "$t/h" || say "$cmd --help: --recipe, and not --recipes"
+done
+same() { # two sets of arguments give the same result
+    "$HONE" $1 > "$t/o1" 2> "$t/e" || say "hone $1: $(cat "$t/e")"
+    "$HONE" $2 > "$t/o2" 2> "$t/e" || say "hone $2: $(cat "$t/e")"
+    grep -v command_line "$t/o1" > "$t/o3"; grep -v command_line "$t/o2" | cmp -s - "$t/o3" || say "hone $1 and hone $2 differ"
+}
+same "plan $t/m.gguf --all-recipes --json" "plan $t/m.gguf --recipes --json"
+same "quantize $t/m.gguf -o $t/x.gguf --recipe Q8_0,Q4_0 -o $t/x-{}.gguf --dry-run --csv" "quantize $t/m.gguf --recipes Q8_0,Q4_0 -o $t/x-{}.gguf --dry-run --csv"
+says 2 "no recipe 'Q9_9'" make "$t/m.gguf" -o "$t/timed" --recipes Q9_9
+says 2 "no recipe 'Q9_9'" make "$t/m.gguf" -o "$t/timed" --recipe Q9_9
+says 2 "hone plan --all-recipes lists every recipe" plan "$t/m.gguf" --recipe Q4_K_M
+"$HONE" make --help -v | grep -q -- '--base-type TYPE' || say "make has no --base-type"
+for o in --base-type --type; do
+    run 2 make tests/golden/models/qwen3 -o "$t/timed" $o q9 --plain --recipe Q8_0 --eval "$prose" --calib "$prose" --tools none
+    grep -q 'q9 is not one of .* (hone make calls it --base-type)' "$t/e" || say "make $o q9: $(cat "$t/e")"
+done
+for sub in traffic replay; do says 2 "cannot open $t/none" eval $sub "$t/m.gguf" "$t/none"; done
+"$HONE" eval --help | grep -q '^  traffic ' || say "eval --help does not list traffic"
+
 # ---- outputs: '-' is no file; a full or closed standard output is an error; a reader that went away is none ----
 root=$PWD
 cd "$t"

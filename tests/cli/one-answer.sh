@@ -1,0 +1,32 @@
+#!/bin/sh
+# One recommendation: the file that the terminal, the card, the report and the Modelfile of a folder recommend is the same, hone plan takes it
+# where it fits, and the words for its loss are those of the table that the report explains.
+set -eu
+t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+. tests/expect.sh
+tiny=tests/golden/tiny-qwen35moe
+job() { # folder, recipes
+    run 0 make $tiny -o "$t/$1" --plain --recipe "$2" --chunks 4 --calib-chunks 8 --tools none --pp 8 --tg 2 --reps 1 --repo me/Tiny-GGUF --license mit
+    cp "$t/o" "$t/$1.out"
+}
+# The answers, as recipes; each line: where, name.
+answers() {
+    d=$t/$1
+    echo "terminal $(sed -n 's/^Take \([A-Z0-9_]*\),.*/\1/p' "$t/$1.out")"
+    echo "server $(sed -n 's/^For programs: hone serve .*-\([A-Z0-9_]*\)\.gguf$/\1/p' "$t/$1.out")"
+    echo "card $(sed -n 's/^| \[.*-\([A-Z0-9_]*\)\.gguf\](.*\*\*recommended\*\*.*/\1/p' "$d/README.md")"
+    echo "report $(sed -n 's/.*Take \([A-Z0-9_]*\),.*/\1/p' "$d/report.html" | head -1)"
+    echo "Modelfile $(sed -n 's/^FROM .*-\([A-Z0-9_]*\)\.gguf$/\1/p' "$d/Modelfile")"
+    echo "commands $(grep -oE 'hone run [^ ]*-[A-Z0-9_]*\.gguf' "$d/README.md" | head -1 | sed 's/.*-\([A-Z0-9_]*\)\.gguf/\1/')"
+}
+job two Q8_0,Q4_K_M,Q2_K
+job small Q4_K_M,Q2_K
+for f in two small; do
+    answers $f > "$t/answers"
+    [ "$(cut -d' ' -f2 "$t/answers" | sort -u | wc -l)" = 1 ] && ! grep -q ' $' "$t/answers" || say "$f: $(cat "$t/answers")"
+done
+# plan agrees where everything fits, since it takes the closest to the original, and the largest of these is that
+run 0 plan "$t/two" --vram 24GiB
+head -1 "$t/o" | grep -q 'Take tiny-qwen35moe-Q8_0.gguf' || say "plan: $(head -1 "$t/o")"
+exit $fail
