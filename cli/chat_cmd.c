@@ -123,6 +123,9 @@ static void note_thinking(struct chatting *u) {
 }
 
 static void do_set(struct chatting *u, const char *rest) {
+    static const char theirs[] = "parameter "; /* Ollama: /set parameter temperature 0.5 */
+    if (strncmp(rest, theirs, sizeof theirs - 1) == 0) rest += sizeof theirs - 1;
+    rest += strspn(rest, " \t");
     struct run *r = u->r;
     struct buf b = {0};
     struct err e = {0};
@@ -193,7 +196,10 @@ static const struct {
     {"continue", "", "goes on with an answer that was cut or stopped", do_continue},
     {"retry", "", "another answer in place of the last", do_retry},
     {"bye", "", "leaves, as Ctrl-D does", do_bye},
-    {"exit", "", NULL, do_bye},
+    {"exit", "", NULL, do_bye}, /* these as other programs have them */
+    {"clear", "", NULL, do_reset},
+    {"new", "", NULL, do_reset},
+    {"regen", "", NULL, do_retry},
     {"quit", "", NULL, do_bye},
     {"?", "", NULL, do_help},
 };

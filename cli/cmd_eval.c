@@ -105,7 +105,7 @@ int cmd_eval(struct cli *c, int argc, char **argv, struct err *e) {
         {"choice", eval_cmd_choice, "multiple choice"},
         {"needle", eval_cmd_needle, "numbers in a long text"},
         {"traffic", eval_cmd_replay, "recorded requests, sent again"},
-        {"replay", eval_cmd_replay, "the former name of traffic"},
+        {"replay", eval_cmd_replay, "the same as traffic"},
         {"suite", eval_cmd_suite, "the standard set, as one file"},
         {"compare", eval_cmd_compare, "two such files"},
         {"speed", cmd_speed, "tokens per second"},

@@ -75,10 +75,15 @@ static void say_download(const char *repo, int n_org, int n, const char *tag, co
                  n, repo, tag && *tag ? tag : ".gguf", n_name, name);
 }
 
-bool hub_name(const char *arg, bool first, const char *command, char *say, size_t cap) {
+bool hub_name(const char *given, bool first, const char *command, char *say, size_t cap) {
     bool hub = false;
+    char arg[512];
+    size_t len = strlen(given);
+    while (len > 1 && given[len - 1] == '/') len--;
+    if (!len || len >= sizeof arg || io_exists(given)) return false;
+    memcpy(arg, given, len);
+    arg[len] = 0;
     const char *repo = behind_host(arg, &hub);
-    if (!*arg || io_exists(arg)) return false;
     if (!hub && strstr(arg, "://")) {
         snprintf(say, cap, "hone does not download: 'curl -LO %.300s' does, then give it the file",
                  arg);

@@ -9,10 +9,10 @@
 
 #include "core/err.h"
 
-/* Tells whether `arg` is no path that exists, and is written like ORG/NAME, ORG/NAME:QUANT,
+/* Tells whether `given` is no path that exists, and is written like ORG/NAME, ORG/NAME:QUANT,
  * NAME:TAG, or an address with "://" or of a hub; or, as the first argument, like NAME alone:
  * Qwen3-4B. Then `say` gets a sentence with what to do; `command` is the word after hone, which
  * decides between a whole folder and GGUF files. */
-bool hub_name(const char *arg, bool first, const char *command, char *say, size_t cap);
+bool hub_name(const char *given, bool first, const char *command, char *say, size_t cap);
 
 #endif

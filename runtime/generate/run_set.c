@@ -47,14 +47,26 @@ static void *field(const struct row *r, struct run_set *s) {
     return (char *)s + r->at;
 }
 
-/* Finds a setting by its name, in which _ stands for - too. NULL when there is none. */
+/* What other programs call these settings. */
+static const char *const others[][2] = {{"temperature", "temp"},
+                                        {"n-predict", "n"},
+                                        {"num-predict", "n"},
+                                        {"max-tokens", "n"},
+                                        {"repetition-penalty", "repeat-penalty"}};
+
+/* Tells whether a typed name is `ours`; _ counts as -. */
+static bool is_name(const char *ours, const char *typed) {
+    while (*ours && (*ours == *typed || (*ours == '-' && *typed == '_'))) ours++, typed++;
+    return !*ours && !*typed;
+}
+
+/* Finds a setting by its name, or by that of another program. NULL when there is none. */
 static const struct row *find(const char *name) {
-    for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        const char *a = rows[i].name, *b = name;
-        while (*a && (*a == *b || (*a == '-' && *b == '_'))) a++, b++;
-        if (!*a && !*b) return &rows[i];
-    }
-    return strcmp(name, "n-predict") == 0 ? find("n") : NULL;
+    for (size_t i = 0; i < COUNT_OF(others); i++)
+        if (is_name(others[i][0], name)) name = others[i][1];
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        if (is_name(rows[i].name, name)) return &rows[i];
+    return NULL;
 }
 
 static bool in_range(const struct row *r, double v) {

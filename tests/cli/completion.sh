@@ -22,7 +22,7 @@ for cmd in $(sed -n 's/^COMMAND("\([^"]*\)".*/\1/p' cli/commands.def); do
     eval | template)
         "$HONE" "$cmd" --help | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p' | sort -u > "$t/subs"
         [ "$(wc -l < "$t/subs")" -ge 5 ] || say "$cmd: $(cat "$t/subs")"
-        grep -vx check "$t/subs" > "$t/want" # another name of lint
+        grep -vxE 'check|replay' "$t/subs" > "$t/want" # other names of lint and traffic
         words "$cmd" '' | sort -u > "$t/got"
         same "subcommands of $cmd"
         for sub in $(cat "$t/want"); do options "$cmd" "$sub"; done

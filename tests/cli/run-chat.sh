@@ -105,6 +105,17 @@ talk history "$t/m.gguf" --temp 0 -n 1 << X
 < 2004h
 > /set top_k 7\n
 < 2004h
+> /set temperature 3000\n
+< is not a number from 0 to 100
+< 2004h
+> /set parameter temperature 0.25\n
+< 2004h
+> /set temp\n
+< temp               0.25
+< 2004h
+> /clear\n
+< a new conversation begins
+< 2004h
 > /set top-k\n
 < top-k              7
 < 2004h
