@@ -163,9 +163,9 @@ static int check(const struct imat *m, const struct gguf *g, struct err *e) {
     }
     if (holes || rare)
         log_warn(
-            "of %lld expert matrices %lld were never used and %lld by fewer than 256 tokens: their "
-            "weights lean on the layer's mean; more and more varied text helps",
-            (long long)n_mat, (long long)holes, (long long)rare);
+            "%lld of %lld expert matrices saw no tokens and %lld saw fewer than 256: the layer's "
+            "average is used for them; use more, and more varied, text",
+            (long long)holes, (long long)n_mat, (long long)rare);
     return 0;
 }
 

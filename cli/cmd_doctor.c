@@ -17,8 +17,8 @@ static const struct cmd_spec doctor_spec = {
     .name = "doctor",
     .synopsis = "[MODEL.gguf] [--threads N] [--isa NAME] [--limits] [--models]",
     .about = "What this build uses on this machine: instruction sets, threads, memory, "
-             "libraries.\nOf a "
-             "model: which of its parts are not fused, or computed by a slower way than there is.",
+             "libraries.\nWith a "
+             "model: lists operations that are not fused or fall back to a slower path.",
     .opts = doctor_opts,
     .n_opts = (int)COUNT_OF(doctor_opts),
     .max_args = 1,

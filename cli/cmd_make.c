@@ -53,12 +53,10 @@ static const struct cmd_spec make_spec = {
     "make",
     "SRC -o DIR [--recipe A,B,..] [--plain] [--time TIME] [--dry-run] [--budget SIZE]... "
     "[--calib FILE]... [--eval FILE]... [--resume]",
-    "Hugging Face folder (or GGUF) in; measured GGUFs with a report out. At each usual size "
-    "the best file that\n"
-    "was found: types chosen by measurement, error feedback, kept only where it is measured to "
-    "be better than the\n"
-    "preset of the same bytes. Then perplexity and divergence of each from the base, speed, "
-    "tool calls, README.md,\n"
+    "Hugging Face folder (or GGUF) in; measured GGUFs with a report out. For each common size it "
+    "keeps the\nbest file it found: types chosen by measurement, error feedback, and only if it "
+    "measures better than the\npreset of the same size. Then perplexity and divergence of each "
+    "from the base, speed, tool calls, README.md,\n"
     "report.html, results.json, SHA256SUMS. Steps already done with the same inputs are "
     "reused; -f redoes all.",
     make_opts,

@@ -13,7 +13,7 @@ struct publish_args {
 
 #define AT(member) offsetof(struct publish_args, member)
 static const struct opt publish_opts[] = {
-    {"check", 0, OPT_FLAG, AT(only_check), NULL, "only look for faults; exit 1 when there are"},
+    {"check", 0, OPT_FLAG, AT(only_check), NULL, "only look for faults; exit 1 if any are found"},
     {"quick", 0, OPT_FLAG, AT(quick), NULL, "with --check: do not read tensor data"},
     PUBLISH_FACT_OPTIONS(struct publish_args, given),
     {"notes", 0, OPT_STR, AT(o.notes), "FILE", "your own words for README.md, kept from then on"},

@@ -72,7 +72,7 @@ static const struct opt quantize_opts[] = {
     {"without", 0, OPT_STR, AT(a.without), "STEPS",
      "leave out balance, codes, scales, ints (comma-separated), for comparisons"},
     {"allow-requantize", 0, OPT_FLAG, AT(a.requantize), NULL,
-     "take an input that is quantized already; its errors add to the new ones"},
+     "accept an already quantized input; its errors add to the new ones"},
     {"resume", 0, OPT_FLAG, AT(a.resume), NULL,
      "keep what is done of an interrupted output even if it is small, and go on with it"},
 };

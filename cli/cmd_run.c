@@ -259,7 +259,7 @@ static const struct opt run_opts[] = {
     {"grammar", 0, OPT_STR, AT(r.a.grammar), "FILE", "it is a text of this grammar: GBNF or Lark"},
     {"regex", 0, OPT_STR, AT(r.a.regex), "R", "it matches this regular expression, as a whole"},
     {"choices", 0, OPT_LIST, AT(r.a.choices), "A,B,..",
-     "it is one of these texts; given several times, each is one text"},
+     "answer with one of these texts; repeat it for texts with commas"},
     {"temp", 0, OPT_STR, AT(set[SET_TEMP]), "T", "temperature; 0: always the likeliest token"},
     OPT_SAMPLING(SET),
     {"presence-penalty", 0, OPT_STR, AT(set[SET_PRESENCE_PENALTY]), "X",

@@ -70,10 +70,9 @@ static const struct cmd_spec serve_spec = {
     .name = "serve",
     .synopsis = "MODEL.gguf [--host ADDR] [--port N] [--ctx N] [--parallel N] "
                 "[--context-memory SIZE]",
-    .about = "Answers programs that speak HTTP as OpenAI's clients do, from this file, with the "
-             "model's own\n"
-             "template. Many at once; each gets the answer that it would get alone. Ctrl-C lets "
-             "answers end.",
+    .about = "An HTTP server with OpenAI's, Anthropic's and Ollama's APIs for this file, with the "
+             "model's own\ntemplate. Many requests at once; each gets the answer that it would get "
+             "alone. Ctrl-C lets\nrunning answers finish.",
     .opts = serve_options,
     .n_opts = (int)COUNT_OF(serve_options),
     .min_args = 1,

@@ -37,7 +37,7 @@
     PUBLISH_FACT_OPTIONS(T, mk.given),                                                             \
         {"notes", 0, OPT_STR, offsetof(T, mk.words), "FILE", "your own words for README.md"}, {    \
         "allow-requantize", 0, OPT_FLAG, offsetof(T, mk.requantize), NULL,                         \
-            "take a SRC that is quantized"                                                         \
+            "accept an already quantized SRC"                                                      \
     }
 
 #endif

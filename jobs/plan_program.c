@@ -277,7 +277,7 @@ void plan_notes(struct emit *m, const struct work *w, const struct outline *o) {
         }
         program_release(&p);
     }
-    if (!a.n) emit_answer(m, "No part of it is computed by a slower way than there is.");
+    if (!a.n) emit_answer(m, "No operation of it falls back to a slower path.");
     emit_table(m, "parts", a.n ? "not fused, or by a slower way" : NULL);
     emit_col(m, "rows", "rows");
     emit_col(m, "step", "step");

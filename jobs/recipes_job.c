@@ -20,7 +20,7 @@ static int row(struct emit *m, const char *name, const char *model, const char *
         quantize_report_release(&r);
     }
     emit_cell_str(m, recipe_use(name));
-    emit_cell_str(m, about ? about : "preset of the field");
+    emit_cell_str(m, about ? about : "llama.cpp preset");
     return 0;
 }
 

@@ -340,11 +340,11 @@ static int64_t count_used(const struct imat *m) {
         blind += zero;
     }
     if (unused)
-        log_warn("%lld weight%s saw no token: left out of the importance matrix", (long long)unused,
-                 str_s(unused));
+        log_warn("%lld weight%s received no tokens and are left out of the importance matrix",
+                 (long long)unused, str_s(unused));
     if (partly)
-        log_warn("%lld expert%s in %lld weight%s (%s%s) saw no token: to be quantized without "
-                 "importance; calibrate with more text",
+        log_warn("%lld expert%s (in %lld weight%s: %s%s) received no tokens and will be quantized "
+                 "without importance data; calibrate with more text",
                  (long long)blind, str_s(blind), (long long)partly, str_s(partly), first,
                  partly > 1 ? " ..." : "");
     return n;

@@ -398,7 +398,7 @@ static void credits(const struct result *r, const struct release *rel, struct bu
         buf_fmt(out, "[%s](https://huggingface.co/%s)", base, base);
     else
         md_text(out, *base ? base : rel->title);
-    buf_str(out, "; how it was trained, what it is for and its limits stand there.\n");
+    buf_str(out, "; see its card for training, intended use and limitations.\n");
     if (*rel->license) {
         buf_str(out, "- License, as of the original: ");
         md_text(out, *rel->license_name ? rel->license_name : rel->license);

@@ -142,6 +142,46 @@ done
 run 0 plan tests/golden/models/qwen35moe --vram 24GiB --ctx 100000 --json
 is ctx 4096 # never beyond training
 grep -q 'planned with 4096 tokens' "$t/e" || say "$(cat "$t/e")"
+# the first line is the answer, whatever was given; a table says nothing about a card that was not named
+for c in "$t/out" "$t/out/m-Q8_0.gguf" "$t/out/m-Q8_0.gguf $t/d.gguf" tests/golden/models/qwen35moe "$t/out --vram 24GiB" "$t/out --vram 1GiB,1GiB" "$t/out/m-Q8_0.gguf --vram 24GiB --ctx 9000" \
+    "$t/out/m-Q8_0.gguf --vram 1GiB,1GiB"; do
+    # shellcheck disable=SC2086
+    run 0 plan $c
+    head -1 "$t/o" | grep -qE '^(Take|Takes|Fits|[0-9]+ files), *|^(Take|Takes|Fits:) ' || say "plan $c: no answer first: $(head -1 "$t/o")"
+    # shellcheck disable=SC2086
+    run 0 plan $c --csv
+    awk -F, 'NR == 1 {n = NF} NF != n {bad = 1} END {exit bad}' "$t/o" || say "plan $c --csv is not one table"
+    case $c in
+    *gguf\ --vram*1GiB) grep -q '^card,blocks,' "$t/o" || say "plan $c --csv: no table of cards" ;;
+    *--vram*) head -1 "$t/o" | grep -q ',fits' || say "plan $c --csv: no column fits" ;;
+    *) grep -qE 'fits|left|max_ctx|(^|,)no(,|$)|(^|,)-' "$t/o" && say "plan $c --csv says what fits no card: $(cat "$t/o")" ;;
+    esac
+done
+run 1 plan "$t/out" --vram 1000B --ctx 512
+head -1 "$t/o" | grep -q '^None of 3 files fits: the smallest, m-Q2_K.gguf, takes' || say "$(head -1 "$t/o")"
+# what the answer recommends works
+run 1 plan "$t/out/m-Q2_K.gguf" "$t/d.gguf" --vram "$(($(used Q2_K f16) - 200000))B" --reserve 0B --ctx 4096
+ctx=$(sed -n 's/.*fits with --ctx \([0-9]*\).*/\1/p' "$t/e")
+[ -n "$ctx" ] && run 0 plan "$t/out/m-Q2_K.gguf" "$t/d.gguf" --vram "$(($(used Q2_K f16) - 200000))B" --reserve 0B --ctx "$ctx"
+# several cards: a folder too, and the longest context is what the cards hold between them, not their sum
+run 0 plan "$t/d.gguf" --ctx 256 --json
+each=$(($(num total_bytes) * 82 / 100))B
+run 0 plan "$t/d.gguf" --vram $each,$each --reserve 0B --ctx 256 --json
+is fit all
+most=$(num max_ctx)
+[ "$most" -gt 0 ] && [ "$most" -lt "$(num ctx_train)" ] || say "longest context on two cards: $most"
+run 0 plan "$t/d.gguf" --vram $each,$each --reserve 0B --ctx "$most" --json
+is fit all
+run 1 plan "$t/d.gguf" --vram $each,$each --reserve 0B --ctx $((most + 512)) --json
+# config.json alone: the sizes of the folder, but for the vocabulary
+mkdir "$t/config" && cp tests/golden/models/qwen35moe/config.json "$t/config/"
+for c in "$t/config" "$t/config/config.json"; do
+    run 0 plan "$c" --vram 24GiB --ctx 512 --csv
+    n=$(sed -n 's/^Q2_K,\([0-9]*\),.*/\1/p' "$t/o") have=$(wc -c < "$t/out/m-Q2_K.gguf")
+    [ $((n * 10)) -gt $((have * 7)) ] && [ $n -lt "$have" ] || say "Q2_K of $c: $n, is $have"
+done
+printf '{"architectures": ["NoSuchModel"]}' > "$t/config/config.json"
+run 3 plan "$t/config" --vram 24GiB
 mkdir "$t/none"
 run 2 plan "$t/none" --vram 1GiB
 run 2 plan "$t/out" --launches
