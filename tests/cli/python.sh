@@ -39,6 +39,15 @@ cat > "$t/try.py" << 'END'
 import sys, threading
 from hone_gguf import GGUF, Cancelled, DataError, MissingFile, Model, Template, Tokenizer, Type, call, commands, plan, quantize
 assert "numpy" not in sys.modules
+from hone_gguf import UsageError, _lib  # times are written as in the commands
+for text, s in ("90s", 90), ("30m", 1800), ("1h30m", 5400), ("1 H 30 m", 5400), ("1.5d", 129600), (2, 7200), ("0.5", 1800), (0, -1), ("0", -1):
+    assert _lib.seconds(text) == s, (text, _lib.seconds(text))
+for text in "", "h", "1h30", "30m1h", "-1", "1:30", "nan":
+    try:
+        _lib.seconds(text)
+        raise AssertionError(text)
+    except UsageError:
+        pass
 m = sys.argv[1]
 g = GGUF(m)
 assert g.metadata["general.architecture"] == "qwen35moe" and len(g.metadata["tokenizer.ggml.tokens"]) == 4096
