@@ -106,7 +106,7 @@ bool hub_name(const char *given, bool first, const char *command, char *say, siz
     }
     if (first && !hub && n_org && !*end && n_org < 97 &&
         (wants_folder(command) || is_model_name(arg))) {
-        char full[128];
+        char full[sizeof arg + 4];
         snprintf(full, sizeof full, "ORG/%s", arg);
         say_download(full, 3, (int)n_org + 4, NULL, command, say, cap);
         return true;

@@ -297,7 +297,7 @@ static int fits_shorter(const struct choice *x, bool *small_cache, int64_t *ctx)
 /* Answers when no file fits: the smallest, and what would fit. */
 static void answer_none(const struct choice *x, struct buf *b) {
     const struct candidate *c = x->c[x->n - 1];
-    bool small_cache;
+    bool small_cache = false;
     int64_t ctx;
     const int best = fits_shorter(x, &small_cache, &ctx);
     buf_fmt(b, x->n > 1 ? "None of %d files fits" : "It does not fit", x->n);

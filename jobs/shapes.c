@@ -17,6 +17,7 @@
 #include "core/str.h"
 #include "grad/grad.h"
 #include "models/arch.h"
+#include "quantize/synth.h"
 
 enum { PAD = 32 };
 
@@ -170,10 +171,10 @@ static int list_tensors(struct shapes *s, const struct hparams *h, struct err *e
     TRY(arch_tensors(s->model.arch, h, &t, &n, e));
     for (int64_t i = 0; i < n; i++) {
         if (t[i].optional) continue;
-        const bool f32 = t[i].n_dims == 1 || (t[i].row->flags & TR_F32);
-        add(s, t[i].name, f32 ? QT_F32 : QT_BF16, t[i].ne);
-        s->base_bytes += qtype_row_bytes(f32 ? QT_F32 : QT_BF16, t[i].ne[0]) *
-                         (uint64_t)(t[i].ne[1] * t[i].ne[2] * t[i].ne[3]);
+        const enum qtype type = synth_stored(&t[i]);
+        add(s, t[i].name, type, t[i].ne);
+        s->base_bytes +=
+            qtype_row_bytes(type, t[i].ne[0]) * (uint64_t)(t[i].ne[1] * t[i].ne[2] * t[i].ne[3]);
     }
     free(t);
     return 0;

@@ -27,8 +27,10 @@ glibc228: $(OBJ)/glibc228/$(SO) $(OBJ)/glibc228/hone
 	$(Q)mkdir -p $(BUILD)/glibc228 && cp $^ $(BUILD)/glibc228 && $(STRIP) $(BUILD)/glibc228/*
 # outside /usr the loader does not look by itself
 comma := ,
+$(OBJ)/hone.pc: RPATH = $(if $(filter /usr,$(PREFIX)),,-Wl$(comma)-rpath$(comma)$${libdir} )
 $(OBJ)/hone.pc: packaging/hone.pc.in VERSION FORCE
-	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|; s|@RPATH@|$(if $(filter /usr,$(PREFIX)),,-Wl$(comma)-rpath$(comma)$${libdir} )|; s|@LIBS@|$(EMBED_LIBS)|' $< > $@
+	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' \
+	  -e 's|@RPATH@|$(RPATH)|; s|@LIBS@|$(EMBED_LIBS)|' $< > $@
 $(OBJ)/completion.%: $(BIN)
 	$(Q)$(RUN) $(BIN) completion $* > $@.new && mv $@.new $@
 # ---- install: what goes where under PREFIX, destination=source ---------------------------------------

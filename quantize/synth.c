@@ -82,6 +82,10 @@ static int read_model(struct synth *s, struct err *e) {
     return s->arch->derive(&s->hp, e);
 }
 
+enum qtype synth_stored(const struct tensor_inst *t) {
+    return t->n_dims == 1 || (t->row->flags & TR_F32) ? QT_F32 : QT_BF16;
+}
+
 /* Lists every tensor that conversion makes, in the types that a BF16 checkpoint would give, and
  * applies the recipe. */
 static int choose_types(struct synth *s, struct err *e) {
@@ -94,7 +98,7 @@ static int choose_types(struct synth *s, struct err *e) {
         if (t->optional) continue;
         s->inst[kept] = *t;
         struct recipe_item *it = &p->item[kept];
-        it->from = t->n_dims == 1 || (t->row->flags & TR_F32) ? QT_F32 : QT_BF16;
+        it->from = synth_stored(t);
         memcpy(it->ne, t->ne, sizeof it->ne);
         kept++;
     }

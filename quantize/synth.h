@@ -12,6 +12,7 @@
 #include "core/pool.h"
 #include "core/qtype.h"
 #include "core/rng.h"
+#include "models/arch.h"
 
 struct synth_opts {
     const char *shape;  /* name of a built-in shape, or the path of a config.json */
@@ -36,6 +37,9 @@ struct synth_report {
  * Memory is 16 MiB. ERR_USAGE for unknown shapes, recipes and types that cannot be made,
  * ERR_DATA for a bad config.json. */
 int synth_run(const struct synth_opts *o, struct synth_report *r, struct err *e);
+
+/* Returns the type in which a conversion of a BF16 checkpoint stores a tensor. */
+enum qtype synth_stored(const struct tensor_inst *t);
 
 /* Fills n_blocks blocks of a quantized or float type: any codes and small scales; the large scales
  * such that weights have root mean square 0.02. False: no such blocks can be made. */
