@@ -3,6 +3,8 @@
  * of the source tree, where make runs). */
 #include "calib/defaults.h"
 
+#include <string.h>
+
 #include "core/attr.h"
 #include "core/incbin.h"
 
@@ -12,17 +14,27 @@ INCBIN(hone_eval_txt, "calib/text/eval.txt")
 INCBIN(hone_eval_chat, "calib/text/eval.jsonl")
 INCBIN(hone_suite, "calib/text/tools.jsonl")
 
+/* The version grows with each change of a text (tests/unit/test_imatrix.c). */
+#define PROSE "stories, letters, manuals, forum threads, source code, mathematics, many languages"
+#define CHATS "conversations, a third of them with tool calls"
+#define OURS "; written for hone, version 2"
 static const struct default_text texts[] = {
-    {"default-calib.txt", hone_calib_txt, hone_calib_txt_end, false, false},
-    {"default-calib.jsonl", hone_calib_chat, hone_calib_chat_end, false, true},
-    {"default-eval.txt", hone_eval_txt, hone_eval_txt_end, true, false},
-    {"default-eval.jsonl", hone_eval_chat, hone_eval_chat_end, true, true},
+    {"default-calib.txt", hone_calib_txt, hone_calib_txt_end, PROSE OURS, false, false},
+    {"default-calib.jsonl", hone_calib_chat, hone_calib_chat_end, CHATS OURS, false, true},
+    {"default-eval.txt", hone_eval_txt, hone_eval_txt_end, PROSE OURS, true, false},
+    {"default-eval.jsonl", hone_eval_chat, hone_eval_chat_end, CHATS OURS, true, true},
 };
-static const struct default_text suite = {"default-tools.jsonl", hone_suite, hone_suite_end, true,
-                                          true};
+static const struct default_text suite = {"default-tools.jsonl", hone_suite, hone_suite_end,
+                                          "60 tool calls" OURS,  true,       true};
 
 const struct default_text *default_text_at(int i) {
     return i >= 0 && (size_t)i < COUNT_OF(texts) ? &texts[i] : NULL;
+}
+
+const char *default_text_about(const char *name) {
+    for (size_t i = 0; i < COUNT_OF(texts); i++)
+        if (strcmp(texts[i].name, name) == 0) return texts[i].about;
+    return NULL;
 }
 
 const struct default_text *default_suite(void) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/chat_line.h"
+#include "cli/guess.h"
 #include "core/io.h"
 #include "core/out.h"
 #include "core/log.h"
@@ -239,6 +240,17 @@ enum chat_kind chat_parse(const char *text, int *command, const char **rest) {
             return CHAT_COMMAND;
         }
     return CHAT_UNKNOWN;
+}
+
+static const char *command_name(void *ctx, int i) {
+    (void)ctx;
+    return (size_t)i < COUNT_OF(commands) ? commands[i].name : NULL;
+}
+
+const char *chat_near(const char *text) {
+    char name[32];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(text + 1, " \t\n"), text + 1);
+    return guess_name(name, command_name, NULL);
 }
 
 void chat_do(struct chatting *u, int command, const char *rest) {

@@ -252,6 +252,14 @@ static bool is_result(const struct chatting *u, const char *text) {
     return (*s == '{' || *s == '[') && talk_open_calls(&u->r->talk) > 0;
 }
 
+static void unknown(struct chatting *u, const char *text) {
+    const char *near = chat_near(text);
+    screen_note(u->screen,
+                "there is no command like this%s%s%s: /help lists them; // at the start sends the "
+                "line with one /",
+                near ? " (did you mean /" : "", near ? near : "", near ? "?)" : "");
+}
+
 static void take_turn(struct chatting *u, const char *text) {
     const char *rest;
     int command;
@@ -266,9 +274,7 @@ static void take_turn(struct chatting *u, const char *text) {
         chat_do(u, command, rest);
         return;
     case CHAT_UNKNOWN:
-        screen_note(u->screen,
-                    "there is no command like this: /help lists them; // at the start sends the "
-                    "line with one /");
+        unknown(u, text);
         return;
     case CHAT_TEXT:
         talk_add(&u->r->talk, "user", rest, strlen(rest));

@@ -17,7 +17,7 @@ static const char *const perhaps[] = {[PICK_NONE] = ", perhaps nothing noticeabl
                                       [PICK_UNKNOWN] = ""};
 
 static struct pick_grade grade(const struct eval_kld *k) {
-    return pick_judge(k->mean_kld, k->mean_kld_stderr, k->same_top1, k->n_tokens);
+    return pick_judge(k->mean_kld, k->mean_kld_stderr);
 }
 
 static void numbers(const struct eval_kld *k, struct buf *out) {

@@ -197,8 +197,7 @@ static bool is_ours(const struct guard *g, const char *name, const char *text, s
     for (int i = 0; i < g->n; i++)
         if (strcmp(g->known[i].name, name) == 0 && strcmp(g->known[i].hex, hex) == 0) return true;
     if (!g->old || !listed(g, name, text, len)) return false;
-    return strcmp(name, "README.md") != 0 || strstr(text, README_MARK_OLD) ||
-           strstr(text, README_MARK);
+    return strcmp(name, "README.md") != 0 || strstr(text, README_MARK_START);
 }
 
 int guard_ask(const struct guard *g, const char *name, const char *text, size_t len,
@@ -213,9 +212,7 @@ int guard_ask(const struct guard *g, const char *name, const char *text, size_t 
     if (rc || !there) return rc;
     bool same = text && n == len && memcmp(old, text, len) == 0;
     if (!same && !is_ours(g, name, old, n))
-        *state = lookup(g, name) || strstr(old, README_MARK) || strstr(old, README_MARK_OLD)
-                     ? GUARD_EDITED
-                     : GUARD_FOREIGN;
+        *state = lookup(g, name) || strstr(old, README_MARK_START) ? GUARD_EDITED : GUARD_FOREIGN;
     free(old);
     return 0;
 }

@@ -11,6 +11,7 @@
 #include "jobs/claim.h"
 #include "jobs/device.h"
 #include "jobs/ladder.h"
+#include "calib/defaults.h"
 #include "jobs/make.h"
 #include "jobs/mixer.h"
 #include "jobs/open.h"
@@ -179,6 +180,11 @@ static void texts_json(struct make *mk, struct jw *w, const struct str_list *tex
         jw_str(w, "name", io_base(texts->v[i]));
         if (io_file_size(texts->v[i], &size, &ignored) == 0) jw_u64(w, "size_bytes", size);
         if (job_file_hash(&mk->job, texts->v[i], hex, &ignored) == 0) jw_str(w, "xxh128", hex);
+        /* The built-in ones are written to the state folder. */
+        const char *about = strncmp(texts->v[i], mk->job.state, strlen(mk->job.state)) == 0
+                                ? default_text_about(io_base(texts->v[i]))
+                                : NULL;
+        if (about) jw_str(w, "about", about);
         jw_end(w);
     }
     jw_end(w);

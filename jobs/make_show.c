@@ -27,7 +27,9 @@ int make_show(struct make *mk, double seconds, struct emit *m, struct buf *after
                                          {"tg_tok_per_s", "tg t/s"}};
     struct buf answer = {0};
     struct buf others = {0};
-    pick_sentence(&r, &answer);
+    pick_head(&r, &answer);
+    if (answer.len) buf_chr(&answer, ' ');
+    pick_numbers(&r, &answer);
     pick_others(&r, &others);
     if (answer.len && others.len) buf_fmt(&answer, " %s", others.data);
     buf_release(&others);

@@ -4,6 +4,7 @@
 #include "report/html.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,22 +39,69 @@ static void head(const struct result *r, struct buf *out) {
     buf_str(out, ".</p>\n");
 }
 
+static void tile(const char *number, const char *unit, const char *about, struct buf *out) {
+    buf_fmt(out, "<div><strong>%s%s</strong><span>%s</span></div>", number, unit, about);
+}
+
+/* Writes the numbers of the file to take: the gain first, where it was measured. */
+static void tiles(const struct result *r, int i, struct buf *out) {
+    const struct result_file *f = &r->file[i];
+    const double gain = pick_gain(r, i);
+    char text[64];
+    struct buf about = {0};
+    buf_str(out, "<div class=tiles>");
+    if (gain >= 1.05) {
+        snprintf(text, sizeof text, "%.*f", gain < 9.95 ? 1 : 0, gain);
+        buf_fmt(&about, "closer to %s than llama.cpp's %s of the same size", pick_base_word(r),
+                f->size_class);
+        tile(text, "x", about.data, out);
+        buf_reset(&about);
+    }
+    if (isfinite(f->same_top1)) {
+        snprintf(text, sizeof text, "%.1f", f->same_top1 * 100);
+        buf_fmt(&about, "of the time the same most likely token as %s", pick_base_word(r));
+        tile(text, " %", about.data, out);
+        buf_reset(&about);
+    }
+    struct buf kld = {0};
+    text_kld(&kld, f->mean_kld, f->mean_kld_stderr);
+    const size_t n = strcspn(kld.data, " ");
+    snprintf(text, sizeof text, "%.*s", (int)n, kld.data);
+    buf_fmt(&about, "mean divergence, nats%s%s", kld.data[n] ? "," : "", kld.data + n);
+    tile(text, "", about.data, out);
+    buf_str(out, "</div>");
+    buf_release(&kld);
+    buf_release(&about);
+}
+
+/* Writes the name of the file to take, and its loss in a word. */
+static void take(const struct result *r, int i, const struct release *rel, struct buf *out) {
+    const struct pick_grade g = pick_grade(r, i);
+    char size[32];
+    text_size(size, r->file[i].size_bytes);
+    buf_str(out, "<h2 class=take>Take ");
+    html_link(rel, r->file[i].file, pick_label(r, i), out);
+    buf_fmt(out, ", %s <span class='q q%d'>%s</span></h2>", size, 1 + (int)g.band,
+            pick_bands[g.band].name);
+    if (g.band > PICK_SLIGHT)
+        buf_fmt(out, "<p>It is the closest to %s of these files, but not close.</p>",
+                pick_base_word(r));
+}
+
 /* Writes which file to take, which comes first of all. */
 static void answer(const struct result *r, const struct release *rel, struct buf *out) {
     struct buf text = {0};
     int i = pick_file(r);
-    buf_str(out, "<section class=answer><h2>Which file</h2><p>");
+    buf_str(out, "<section class=answer>");
     if (i < 0) {
-        buf_str(out, "No file was compared with the original, so none is recommended.</p>");
+        buf_str(out, "<p>No file was compared with the original, so none is recommended.</p>");
     } else {
-        pick_sentence(r, &text);
-        plain(out, &text);
-        buf_str(out, "</p><p>");
+        take(r, i, rel, out);
+        tiles(r, i, out);
+        buf_str(out, "<p>");
         pick_others(r, &text);
         plain(out, &text);
-        buf_str(out, "</p><p><code>");
-        html_link(rel, r->file[i].file, r->file[i].file, out);
-        buf_str(out, "</code></p>");
+        buf_str(out, "</p>");
     }
     if (r->base_is_quantized) {
         buf_str(out, "<p>What these files were made from was quantized already");
@@ -76,10 +124,11 @@ static void plot(const struct buf *wide, const struct buf *narrow, struct buf *o
 
 static void size_plot(const struct result *r, struct buf *out) {
     struct buf wide = {0}, narrow = {0};
-    bool bars = false, front = false, sizes = false;
+    bool bars = false, front = false, sizes = false, rings = false;
     for (int i = 0, n = 0; i < r->n_files; i++) {
         bars |= r->file[i].mean_kld_stderr > 0;
         sizes |= result_budget(&r->file[i]) > 0;
+        rings |= isfinite(pick_gain(r, i));
         n += pick_on_front(r, i);
         front |= n > 1;
     }
@@ -88,13 +137,13 @@ static void size_plot(const struct result *r, struct buf *out) {
     buf_str(out, "<section><h2>Size against loss</h2>\n");
     plot(&wide, &narrow, out);
     buf_str(out, "<p class=m>");
+    if (rings) buf_str(out, "Rings: llama.cpp's presets of the same size, on the same text. ");
     if (front)
         buf_str(out, "The dashed line joins the files that no other file beats in both size and "
                      "divergence. ");
     if (bars) buf_str(out, "Bars are 95 % intervals. ");
     if (sizes) buf_str(out, "Dotted lines: sizes that were asked for. ");
-    buf_str(out, "Bands are by divergence alone; the "
-                 "words in the table also look at the most likely token.</p></section>\n");
+    buf_str(out, "</p></section>\n");
     buf_release(&wide);
     buf_release(&narrow);
 }
@@ -106,11 +155,13 @@ static void more_plots(const struct result *r, struct buf *out) {
         const char *title, *about;
     } plots[] = {
         {report_svg_speed, "Speed",
-         "Generated tokens per second with an empty context, on the machine named below."},
+         "Generated tokens per second with an empty context, on the machine named below. Bars are "
+         "one "
+         "standard deviation of the repetitions: where they overlap, the order means nothing."},
         {report_svg_kld_depth, "Loss by length of context",
-         "Mean divergence of predictions made from so many tokens of context; a line per file."},
+         "Mean divergence of predictions made from this many tokens of context; a line per file."},
         {report_svg_speed_depth, "Speed by length of context",
-         "Generated tokens per second behind so many tokens of context; a line per file."}};
+         "Generated tokens per second after this many tokens of context; a line per file."}};
     for (size_t i = 0; i < sizeof plots / sizeof *plots; i++) {
         struct buf wide = {0}, narrow = {0};
         if (plots[i].draw(r, false, &wide) && plots[i].draw(r, true, &narrow)) {
@@ -125,38 +176,37 @@ static void more_plots(const struct result *r, struct buf *out) {
 
 static void words(const struct result *r, struct buf *out) {
     buf_fmt(out,
-            "<section><h2>What the words mean</h2><p>The mean divergence says how far a file's "
-            "probabilities of the next token are from those of %s (Kullback-Leibler, in nats; 0 is "
-            "the same). &plusmn; is one standard error. A file has the word of the first line that "
-            "both its numbers keep:</p><dl>",
+            "<details><summary>What the words mean</summary><p>The mean divergence says how far a "
+            "file's probabilities of the next token are from those of %s (Kullback-Leibler, in "
+            "nats; 0 is the same). &plusmn; is one standard error.</p><dl>",
             pick_base_word(r));
     for (int i = 0; i < PICK_BANDS; i++) {
         const struct pick_row *b = &pick_bands[i];
         buf_fmt(out, "<dt><span class='q q%d'>%s</span> ", i + 1, b->name);
-        if (isfinite(b->max_kld))
-            buf_fmt(
-                out,
-                "divergence at most %g, the same most likely token at least %.0f %% of the time",
-                b->max_kld, b->min_top1 * 100);
+        if (isfinite(b->max_kld)) buf_fmt(out, "divergence up to %g", b->max_kld);
         buf_fmt(out, "</dt><dd class=m>%s.</dd>", b->reason);
     }
     buf_fmt(out,
-            "</dl><p class=m>Recommended is %s (divergence at most %g, the same token %.0f %% of "
-            "the time, errors included).</p>",
-            pick_take.reason, pick_take.max_kld, pick_take.min_top1 * 100);
-    buf_str(out, "<p class=m>Telling two models apart with odds of 20 to 1 takes 3 nats, that "
-                 "is 3 / divergence tokens. &quot;perhaps&quot;: the 95 % interval of a number "
-                 "crosses a line.</p></section>\n");
+            "</dl><p class=m>&quot;perhaps&quot;: the 95 %% interval crosses a limit. Recommended "
+            "is the smallest file that surely has no noticeable loss; where every file has a loss, "
+            "%s (divergence up to %g, errors included).</p></details>\n",
+            pick_take.reason, pick_take.max_kld);
 }
 
 static void names(const struct json *list, struct buf *out) {
     const char *sep = "";
     for (const struct json *n = json_first(list); n; n = json_next(n)) {
-        const char *s = json_str(n) ? json_str(n) : json_str(json_get(n, "name"));
+        const char *s = json_str(n) ? json_str(n) : json_str(json_get(n, "name")),
+                   *about = json_str(json_get(n, "about"));
         if (!s) continue;
         buf_fmt(out, "%s<code>", sep);
         html_text(out, s);
         buf_str(out, "</code>");
+        if (about) {
+            buf_str(out, " (");
+            html_text(out, about);
+            buf_chr(out, ')');
+        }
         sep = ", ";
     }
     if (!*sep) buf_str(out, "no text");
@@ -179,7 +229,7 @@ static void whys(const struct result *r, struct buf *out) {
     bool any = false;
     for (int i = 0; i < r->n_files; i++) {
         if (!*r->file[i].why) continue;
-        if (!any) buf_str(out, "<h3>Why each file is what it is</h3><ul>");
+        if (!any) buf_str(out, "<details><summary>Why each file is what it is</summary><ul>");
         any = true;
         buf_str(out, "<li>");
         html_text(out, pick_label(r, i));
@@ -187,7 +237,7 @@ static void whys(const struct result *r, struct buf *out) {
         html_text(out, r->file[i].why);
         buf_str(out, ".</li>\n");
     }
-    if (any) buf_str(out, "</ul>");
+    if (any) buf_str(out, "</ul></details>");
 }
 
 static void method(const struct result *r, struct buf *out) {
@@ -213,7 +263,7 @@ static void method(const struct result *r, struct buf *out) {
 }
 
 static void sums(const struct result *r, struct buf *out) {
-    buf_str(out, "<section><h2>Checksums</h2><p class=m>SHA-256; <code>sha256sum -c "
+    buf_str(out, "<details><summary>Checksums</summary><p class=m>SHA-256; <code>sha256sum -c "
                  "SHA256SUMS</code> compares them all.</p>\n");
     for (int i = 0; i < r->n_files; i++) {
         buf_str(out, "<p class=sum><code>");
@@ -222,7 +272,7 @@ static void sums(const struct result *r, struct buf *out) {
         html_text(out, r->file[i].sha256);
         buf_str(out, "</code></p>\n");
     }
-    buf_str(out, "</section>\n");
+    buf_str(out, "</details>\n");
 }
 
 void report_html(const struct result *r, const struct release *rel, struct buf *out) {
@@ -231,11 +281,12 @@ void report_html(const struct result *r, const struct release *rel, struct buf *
     size_plot(r, out);
     html_files(r, rel, out);
     html_fit(r, rel, out);
-    words(r, out);
     more_plots(r, out);
     report_tools_html(r, out);
-    html_numbers(r, out);
     method(r, out);
+    buf_str(out, "<section class=folds>");
+    words(r, out);
+    html_numbers(r, out);
     sums(r, out);
-    buf_str(out, "</main></body></html>\n");
+    buf_str(out, "</section></main></body></html>\n");
 }

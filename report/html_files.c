@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
 #include "report/html.h"
 #include "report/pick.h"
 #include "report/report_text.h"
@@ -52,35 +51,9 @@ static void html_grade(const struct result *r, int i, struct buf *out) {
                 pick_word(g.worst != g.band ? g.worst : g.best));
 }
 
-struct sized {
-    int64_t size;
-    int i;
-};
-
-static int larger_first(const void *a, const void *b) {
-    const struct sized *x = a, *y = b;
-    return x->size != y->size ? (x->size > y->size ? -1 : 1) : x->i - y->i;
-}
-
-/* Returns the indices of files from the largest to the smallest; the caller frees them with free().
- */
-static int *html_order(const struct result *r) {
-    struct sized *v = xcalloc((size_t)r->n_files + 1, sizeof *v);
-    int *order = xcalloc((size_t)r->n_files + 1, sizeof *order);
-    for (int i = 0; i < r->n_files; i++) v[i] = (struct sized){r->file[i].size_bytes, i};
-    qsort(v, (size_t)r->n_files, sizeof *v, larger_first);
-    for (int i = 0; i < r->n_files; i++) order[i] = v[i].i;
-    free(v);
-    return order;
-}
-
-/* Begins a cell of a column; our own words. A column in brackets is left out at middling widths. */
+/* Begins a cell of a column; its name is shown in the cards of a phone. */
 static void cell(const char *column, struct buf *out) {
-    if (*column == '(')
-        buf_fmt(out, "<td class='n w' data-l='%.*s'><span class=v>", (int)strcspn(column + 1, ")"),
-                column + 1);
-    else
-        buf_fmt(out, "<td class=n data-l='%s'><span class=v>", column);
+    buf_fmt(out, "<td class=n data-l='%s'><span class=v>", column);
 }
 
 static void cell_end(struct buf *out) {
@@ -96,31 +69,16 @@ static void cell_num(const char *column, double v, int prec, struct buf *out) {
     cell_end(out);
 }
 
-static void file_name(const struct result *r, int i, const struct release *rel, bool star,
-                      struct buf *out) {
-    const char *file = r->file[i].file;
-    buf_fmt(out, "<td><code class='name%s'>", strlen(file) > LONG_NAME ? " long" : "");
-    html_link(rel, file, file, out);
-    buf_str(out, "</code>");
-    if (star && i == pick_file(r)) buf_str(out, "<span class=star>recommended</span>");
-}
-
 /* ---- files ----------------------------------------------------------------------------------- */
-
-static bool any_speed(const struct result *r) {
-    for (int i = 0; i < r->n_files; i++)
-        if (isfinite(r->file[i].tg_tok_per_s)) return true;
-    return false;
-}
 
 static void plain(struct buf *out, const struct buf *text) {
     html_text(out, text->data ? text->data : "");
 }
 
-/* Writes a divergence; its error stands below the number, on phones behind it. */
+/* Writes a divergence; its error is below the number, on phones left out. */
 static void kld_cell(const struct result_file *f, struct buf *out) {
     struct buf text = {0};
-    cell("mean divergence", out);
+    cell("divergence", out);
     text_kld(&text, f->is_base ? 0 : f->mean_kld, f->mean_kld_stderr);
     char *err = strstr(text.data, " \302\261");
     if (f->is_base) {
@@ -135,41 +93,54 @@ static void kld_cell(const struct result_file *f, struct buf *out) {
     buf_release(&text);
 }
 
-static void speed_cell(const char *column, double v, struct buf *out) {
+static void speed_text(double v, struct buf *out) {
     char digits[32];
-    if (!(v >= 1000 && v < 1e15)) {
-        cell_num(column, v, v >= 100 ? 0 : 1, out);
-        return;
+    if (v >= 1000 && v < 1e15) {
+        text_thousands(digits, (int64_t)llround(v));
+        buf_str(out, digits);
+    } else {
+        buf_fmt(out, "%.*f", v >= 100 ? 0 : 1, v);
     }
+}
+
+static void speed_cell(const char *column, double v, double stddev, struct buf *out) {
     cell(column, out);
-    text_thousands(digits, (int64_t)llround(v));
-    buf_str(out, digits);
+    if (isfinite(v))
+        speed_text(v, out);
+    else
+        buf_chr(out, '-');
+    if (isfinite(v) && isfinite(stddev)) {
+        buf_str(out, "<span class=s>&plusmn; ");
+        speed_text(stddev, out);
+        buf_str(out, "</span>");
+    }
     cell_end(out);
 }
 
-static void file_row(const struct result *r, int i, const struct release *rel, bool speed,
-                     struct buf *out) {
-    const struct result_file *f = &r->file[i];
+static void file_name(const struct result *r, int i, const struct release *rel, struct buf *out) {
+    const char *file = r->file[i].file;
     struct buf text = {0};
-    char size[32];
-    buf_str(out, "<tr>");
-    file_name(r, i, rel, true, out);
-    if (i == pick_file(r))
-        buf_str(&text, "the best balance of size and loss");
-    else
-        pick_role(r, i, &text);
+    buf_fmt(out, "<td><code class='name%s'>", strlen(file) > LONG_NAME ? " long" : "");
+    html_link(rel, file, file, out);
+    buf_str(out, "</code>");
+    if (i == pick_file(r)) buf_str(out, "<span class=star>recommended</span>");
+    pick_role(r, i, &text);
     buf_str(out, "<span class=s>");
     plain(out, &text);
     buf_reset(&text);
     if (pick_gain_text(r, i, &text)) buf_str(out, "; ");
     plain(out, &text);
-    buf_str(out, "</span>");
-    buf_reset(&text);
-    if (!f->is_base && pick_types(r, i, &text)) {
-        buf_str(out, "<span class=s>");
-        plain(out, &text);
-        buf_str(out, "</span>");
-    }
+    buf_str(out, "</span></td>");
+    buf_release(&text);
+}
+
+static void file_row(const struct result *r, int i, const struct release *rel, struct buf *out) {
+    const struct result_file *f = &r->file[i];
+    char size[32];
+    buf_str(out, "<tr>");
+    file_name(r, i, rel, out);
+    buf_str(out, "<td class=w>");
+    html_grade(r, i, out);
     buf_str(out, "</td>");
     cell("size", out);
     text_size(size, f->size_bytes);
@@ -177,10 +148,6 @@ static void file_row(const struct result *r, int i, const struct release *rel, b
     text_gib(size, f->size_bytes);
     buf_fmt(out, "<span class=s>%s</span>", size);
     cell_end(out);
-    cell_num("(bits per weight)", f->bpw, 2, out);
-    buf_str(out, "<td data-l=loss>");
-    html_grade(r, i, out);
-    buf_str(out, "</td>");
     kld_cell(f, out);
     cell("same token", out);
     if (isfinite(f->same_top1) && !f->is_base)
@@ -188,37 +155,46 @@ static void file_row(const struct result *r, int i, const struct release *rel, b
     else
         buf_str(out, f->is_base ? "100 %" : "-");
     cell_end(out);
-    if (speed) speed_cell("(tokens/s)", f->tg_tok_per_s, out);
     buf_str(out, "</tr>\n");
-    buf_release(&text);
+}
+
+/* Writes the file that the others were made from, below them where it is not in the folder. */
+static void base_line(const struct result *r, int i, struct buf *out) {
+    char size[32];
+    text_size(size, r->file[i].size_bytes);
+    buf_str(out, "<p class=m>Compared with <code>");
+    html_text(out, r->file[i].file);
+    buf_fmt(out, "</code>, %s, %s; it is not in this folder.</p>", size,
+            r->base_is_quantized ? "what they were made from, quantized itself"
+                                 : "the unquantized conversion");
 }
 
 void html_files(const struct result *r, const struct release *rel, struct buf *out) {
-    int *order = html_order(r);
-    bool speed = any_speed(r);
-    buf_fmt(
-        out,
-        "<section id=files><h2>Files</h2><table class=files><thead><tr><th>file<th class=n>size"
-        "<th class='n w'>bits per<br>weight<th>loss<th class=n>mean<br>divergence<th class=n>same"
-        "<br>token%s</tr></thead><tbody>\n",
-        speed ? "<th class='n w'>tokens/s" : "");
-    for (int i = 0; i < r->n_files; i++) file_row(r, order[i], rel, speed, out);
-    buf_str(out, "</tbody></table></section>\n");
+    int *order = pick_order(r);
+    buf_str(out, "<section id=files><h2>Files</h2><table class=files><thead><tr><th>file<th>loss"
+                 "<th class=n>size<th class=n>mean<br>divergence<th class=n>same<br>token</tr>"
+                 "</thead><tbody>\n");
+    const int n = r->n_files, last = n ? order[n - 1] : -1;
+    const bool away = n && r->file[last].is_base && rel && !release_has(rel, r->file[last].file);
+    for (int i = 0; i < n - away; i++) file_row(r, order[i], rel, out);
+    buf_str(out, "</tbody></table>");
+    if (away) base_line(r, last, out);
+    buf_str(out, "</section>\n");
     free(order);
 }
 
 void html_numbers(const struct result *r, struct buf *out) {
-    int *order = html_order(r);
-    buf_fmt(out,
-            "<section><h2>All numbers</h2><table class=files><thead><tr><th>file<th class=n>bytes"
-            "<th class=n>bits per<br>weight<th class=n>perplexity<th class=n>99.9 "
-            "%%<br>divergence<th class=n>largest"
-            "<th class=n>RMS &Delta;p<th class=n>prompt,<br>tokens/s<th class=n>answer,"
-            "<br>tokens/s</tr></thead><tbody>\n");
+    int *order = pick_order(r);
+    buf_fmt(out, "<details><summary>All numbers, and the types inside</summary><div class=scroll>"
+                 "<table class=small><thead><tr><th>file<th class=n>bytes"
+                 "<th class=n>bits per<br>weight<th class=n>perplexity<th class=n>99.9 "
+                 "%%<br>divergence<th class=n>largest"
+                 "<th class=n>RMS &Delta;p<th class=n>prompt,<br>tokens/s<th class=n>answer,"
+                 "<br>tokens/s<th>types, by share of the bytes</tr></thead><tbody>\n");
     for (int k = 0; k < r->n_files; k++) {
         const struct result_file *f = &r->file[order[k]];
         char digits[32];
-        buf_str(out, "<tr><td><code class='name long'>");
+        buf_str(out, "<tr><td><code class=name>");
         html_text(out, pick_label(r, order[k]));
         buf_str(out, "</code></td>");
         cell("bytes", out);
@@ -240,11 +216,16 @@ void html_numbers(const struct result *r, struct buf *out) {
         else
             buf_chr(out, '-');
         cell_end(out);
-        speed_cell("prompt, tokens/s", f->pp_tok_per_s, out);
-        speed_cell("answer, tokens/s", f->tg_tok_per_s, out);
-        buf_str(out, "</tr>\n");
+        speed_cell("prompt, tokens/s", f->pp_tok_per_s, f->pp_stddev, out);
+        speed_cell("answer, tokens/s", f->tg_tok_per_s, f->tg_stddev, out);
+        struct buf types = {0};
+        pick_types(r, order[k], &types);
+        buf_str(out, "<td class=types>");
+        plain(out, &types);
+        buf_str(out, "</td></tr>\n");
+        buf_release(&types);
     }
-    buf_str(out, "</tbody></table></section>\n");
+    buf_str(out, "</tbody></table></div></details>\n");
     free(order);
 }
 

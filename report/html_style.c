@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* report/html_style.c - the style sheet of report.html. Colours of text have a contrast of at least
  * 4.5 to their ground, light and dark (tests/cli/report-html.sh measures it); no text is smaller
- * than 12 px. Below 700 px a row of a table of files is a card. */
+ * than 12 px. Below 700 px a row of the table of files is a block. */
 #include "report/html.h"
 
 // clang-format off
@@ -22,7 +22,7 @@ const char html_style[] =
     ".m{color:var(--m);font-size:14px}"
     "section{background:var(--card);border:1px solid var(--g);border-radius:10px;"
     "padding:16px 18px;margin:16px 0}"
-    ".answer{border-left:5px solid #1a7f43}.answer p:first-of-type{font-size:19px;line-height:1.45}"
+    ".answer{border-left:5px solid #1a7f43}.take{font-size:22px;line-height:1.4}.take .q{vertical-align:3px;margin-left:4px}"
     "code{font:12.5px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}"
     "svg{display:block;width:100%;max-width:920px;height:auto;margin:4px auto}.narrow{display:none}"
     ".q{display:inline-block;white-space:nowrap;padding:1px 9px;border-radius:11px;font-size:13px;font-weight:600;"
@@ -38,21 +38,29 @@ const char html_style[] =
     ".n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}"
     ".s{display:block;color:var(--m);font-size:12.5px}"
     ".name{white-space:nowrap}.name.long{white-space:normal;overflow-wrap:anywhere}"
+    ".tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(180px,1fr));gap:8px 24px;margin:14px 0}"
+    ".tiles strong{display:block;font-size:28px;line-height:1.2;font-variant-numeric:tabular-nums}"
+    ".tiles span{color:var(--m);font-size:13.5px;line-height:1.4;display:block}"
+    "summary{cursor:pointer;font-weight:600;padding:7px 0}details{border-top:1px solid var(--g)}"
+    "section>details:first-child{border-top:0}.folds{padding-top:6px;padding-bottom:6px}"
+    ".scroll{overflow-x:auto}.small th,.small td{padding:5px 8px 5px 0}.small .name{white-space:nowrap!important}.types{min-width:220px;font-size:12.5px}"
     ".fit td,.fit th{text-align:left;overflow-wrap:anywhere}.fit td:first-child{white-space:nowrap}"
     "dl{margin:8px 0}dt{margin-top:10px}dd{margin:2px 0 0}ul{padding-left:20px;margin:6px 0}"
     ".sum{overflow-wrap:anywhere;margin:8px 0}"
-    "@media(min-width:700px) and (max-width:999px){.w{display:none}table{font-size:13.5px}"
-    "code{font-size:12px}}"
+    "@media(min-width:700px) and (max-width:999px){table{font-size:13.5px}code{font-size:12px}}"
     "@media(max-width:767px){.wide{display:none}.narrow{display:block;max-width:460px;margin:auto}}"
     "@media(max-width:699px){main{padding:12px 12px 40px}section{padding:14px 11px}"
-    "h1{font-size:22px}.answer p:first-of-type{font-size:17px}"
+    "h1{font-size:22px}.take{font-size:19px}"
+    ".tiles{grid-template-columns:1fr;gap:6px}.tiles div{display:grid;grid-template-columns:104px 1fr;gap:12px;align-items:center}"
+    ".tiles strong{font-size:22px}"
     ".files thead{display:none}.files,.files tbody,.files tr,.files td{display:block}"
-    ".files tr{border:1px solid var(--g);border-radius:8px;padding:8px 10px;margin:10px 0;"
-    "display:grid;grid-template-columns:1fr 1fr;gap:4px 12px}"
+    ".files tr{border-top:1px solid var(--g);padding:10px 0;"
+    "display:grid;grid-template-columns:auto auto auto auto;justify-content:space-between;gap:4px 6px;align-items:end}"
+    ".files tr:first-child{border-top:0}"
     ".files td{border:0;padding:0;text-align:left;overflow-wrap:anywhere}"
-    ".files td:first-child{grid-column:1/3}"
-    ".files td[data-l]::before{content:attr(data-l);color:var(--m);font-size:12.5px;display:block}"
-    ".files .n{white-space:normal}.files td[data-l] .s{display:inline;margin-left:6px}"
+    ".files td:first-child{grid-column:1/5}.files .w .q{font-size:12px;padding:1px 7px}.files .n .s{display:none}"
+    ".files td[data-l]::before{content:attr(data-l);color:var(--m);font-size:12px;display:block}"
+    ".files .n{white-space:nowrap}"
     ".name{white-space:normal;overflow-wrap:anywhere}}"
     "@media print{body{background:#fff}section{break-inside:avoid;border-color:#bbb}}";
 // clang-format on

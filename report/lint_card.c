@@ -137,7 +137,7 @@ static void check_cell(struct lint *l, const char *name, const char *cell, int64
     char *end;
     double v = strtod(cell, &end);
     if (end == cell) return;
-    while (*end == ' ') end++;
+    while (*end == ' ' || strncmp(end, "\302\240", 2) == 0) end += *end == ' ' ? 1 : 2;
     double unit = strncmp(end, "GiB", 3) == 0   ? 0x1p30
                   : strncmp(end, "GB", 2) == 0  ? 1e9
                   : strncmp(end, "MiB", 3) == 0 ? 0x1p20

@@ -3,73 +3,59 @@
  *
  * Where the thresholds come from. A mean divergence of K nats a token says how soon a reader who
  * knows both models could tell which of them wrote a text: each token adds K to the logarithm of
- * the odds, so odds of 20 to 1 (3 nats) take 3 / K tokens. We call a loss not noticeable when that
- * takes a text longer than most answers (600 tokens), slight when a paragraph does not do (100),
- * and noticeable when a sentence does not (20). The share of equal likeliest tokens says where
- * greedy answers part: at the 25th, 10th and 5th token on average. Both must hold, the worse
- * decides. */
+ * the odds, so odds of 20 to 1 (3 nats) take 3 / K tokens. A loss is not noticeable when that takes
+ * a text longer than most answers (600 tokens), slight when a paragraph does not do (100), and
+ * noticeable when a sentence does not (20). The share of equal likeliest tokens is printed but not
+ * graded: it follows the divergence, and two limits would contradict the bands of the plot. */
 #include "report/pick.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "core/mem.h"
 #include "report/report_text.h"
 
 static const double Z95 = 1.959964; /* two-sided 95 % of a normal distribution */
 
 const struct pick_row pick_bands[PICK_BANDS] = {
     {"no noticeable loss",
-     "telling it from the original with odds of 20 to 1 takes more than 600 tokens of its text, "
-     "longer than most answers; at most one likeliest token in 25 differs",
-     0.005, 0.96},
-    {"slight loss",
-     "a paragraph of 100 tokens is not enough to tell it from the original; at most one likeliest "
-     "token in 10 differs",
-     0.03, 0.90},
-    {"noticeable loss",
-     "a paragraph tells it from the original, a sentence of 20 tokens does not; at most one "
-     "likeliest token in 5 differs",
-     0.15, 0.80},
-    {"heavy loss", "more than that: a sentence tells it from the original", (double)INFINITY, 0},
+     "even 600 tokens of output, longer than most answers, do not tell it from the original with "
+     "odds of 20 to 1",
+     0.005},
+    {"slight loss", "a paragraph of 100 tokens is not enough to tell it from the original", 0.03},
+    {"noticeable loss", "a paragraph tells it from the original, a sentence of 20 tokens does not",
+     0.15},
+    {"heavy loss", "one sentence tells it from the original", (double)INFINITY},
 };
 
 /* What is recommended keeps a distance from noticeable loss: other texts than the measured ones may
  * lose more. */
-const struct pick_row pick_take = {"recommended",
-                                   "where every file has a loss: the smallest file of which 150 "
-                                   "tokens are not enough to tell it from the original, and that "
-                                   "differs in at most one likeliest token in 14",
-                                   0.02, 0.93};
+const struct pick_row pick_take = {
+    "recommended", "the smallest file that 150 tokens of output cannot tell from the original",
+    0.02};
 
-static enum pick_band band_of(double kld, double top1) {
+static enum pick_band band_of(double kld) {
     int i = 0;
-    while (i < PICK_HEAVY && !(kld <= pick_bands[i].max_kld && top1 >= pick_bands[i].min_top1)) i++;
+    while (i < PICK_HEAVY && kld > pick_bands[i].max_kld) i++;
     return (enum pick_band)i;
 }
 
-/* Sets half the 95 % intervals of divergence and of equal first choices. */
-static void errors(double kld_stderr, double top1, int64_t n, double *dk, double *dt) {
-    double var = n > 0 ? top1 * (1 - top1) / (double)n : 0;
-    *dk = kld_stderr > 0 && isfinite(kld_stderr) ? Z95 * kld_stderr : 0;
-    *dt = var > 0 ? Z95 * sqrt(var) : 0;
+/* Returns half the 95 % interval of a divergence. */
+static double half_width(double kld_stderr) {
+    return kld_stderr > 0 && isfinite(kld_stderr) ? Z95 * kld_stderr : 0;
 }
 
-struct pick_grade pick_judge(double kld, double kld_stderr, double top1, int64_t n) {
-    struct pick_grade g = {PICK_UNKNOWN, PICK_UNKNOWN, PICK_UNKNOWN};
-    if (!isfinite(kld)) return g;
-    if (!isfinite(top1)) top1 = 1;
-    double dk, dt;
-    errors(kld_stderr, top1, n, &dk, &dt);
-    g.band = band_of(kld, top1);
-    g.best = band_of(kld - dk, top1 + dt);
-    g.worst = band_of(kld + dk, top1 - dt);
-    return g;
+struct pick_grade pick_judge(double kld, double kld_stderr) {
+    const double d = half_width(kld_stderr);
+    if (!isfinite(kld)) return (struct pick_grade){PICK_UNKNOWN, PICK_UNKNOWN, PICK_UNKNOWN};
+    return (struct pick_grade){band_of(kld), band_of(kld - d), band_of(kld + d)};
 }
 
 struct pick_grade pick_grade(const struct result *r, int i) {
     const struct result_file *f = &r->file[i];
     double kld = f->is_base ? (double)NAN : f->mean_kld;
-    return pick_judge(kld, f->mean_kld_stderr, f->same_top1, r->eval_tokens);
+    return pick_judge(kld, f->mean_kld_stderr);
 }
 
 const char *pick_word(enum pick_band band) {
@@ -114,10 +100,7 @@ static int smallest_to_take(const struct result *r) {
     int best = -1;
     for (int i = 0; i < r->n_files; i++) {
         const struct result_file *f = &r->file[i];
-        double top1 = isfinite(f->same_top1) ? f->same_top1 : 1, dk = 0, dt = 0;
-        errors(f->mean_kld_stderr, top1, r->eval_tokens, &dk, &dt);
-        if (!counts(f) || !(f->mean_kld + dk <= pick_take.max_kld) ||
-            !(top1 - dt >= pick_take.min_top1))
+        if (!counts(f) || !(f->mean_kld + half_width(f->mean_kld_stderr) <= pick_take.max_kld))
             continue;
         if (best < 0 || f->size_bytes < r->file[best].size_bytes) best = i;
     }
@@ -154,6 +137,27 @@ static int better(const struct result *r, int i) {
     return best;
 }
 
+struct sized {
+    int64_t size;
+    int i;
+};
+
+static int larger_first(const void *a, const void *b) {
+    const struct sized *x = a, *y = b;
+    return x->size != y->size ? (x->size > y->size ? -1 : 1) : x->i - y->i;
+}
+
+int *pick_order(const struct result *r) {
+    struct sized *v = xcalloc((size_t)r->n_files + 1, sizeof *v);
+    int *order = xcalloc((size_t)r->n_files + 1, sizeof *order);
+    for (int i = 0; i < r->n_files; i++)
+        v[i] = (struct sized){r->file[i].is_base ? -1 : r->file[i].size_bytes, i};
+    qsort(v, (size_t)r->n_files, sizeof *v, larger_first);
+    for (int i = 0; i < r->n_files; i++) order[i] = v[i].i;
+    free(v);
+    return order;
+}
+
 bool pick_on_front(const struct result *r, int i) {
     return counts(&r->file[i]) && better(r, i) < 0;
 }
@@ -175,6 +179,14 @@ const char *pick_label(const struct result *r, int i) {
     return s;
 }
 
+/* Returns why the recommended file i is, by the rule of pick_file that chose it. */
+static const char *why_recommended(const struct result *r, int i) {
+    if (i == smallest(r, PICK_NONE, true)) return "the smallest without noticeable loss";
+    if (i == smallest_to_take(r) || pick_grade(r, i).band <= PICK_SLIGHT)
+        return "small, with a slight loss";
+    return "the closest there is";
+}
+
 void pick_role(const struct result *r, int i, struct buf *out) {
     const struct result_file *f = &r->file[i];
     int pick = pick_file(r), beaten = better(r, i);
@@ -184,7 +196,7 @@ void pick_role(const struct result *r, int i, struct buf *out) {
     } else if (!counts(f)) {
         buf_str(out, "not measured");
     } else if (i == pick) {
-        buf_str(out, "recommended");
+        buf_str(out, why_recommended(r, i));
     } else if (beaten >= 0) {
         buf_fmt(out, "%s is smaller and closer", pick_label(r, beaten));
     } else if (i == closest(r)) {
@@ -195,14 +207,6 @@ void pick_role(const struct result *r, int i, struct buf *out) {
     } else {
         buf_str(out, "with memory to spare");
     }
-}
-
-void pick_phrase(const struct result *r, int i, struct buf *out) {
-    struct pick_grade g = pick_grade(r, i);
-    pick_role(r, i, out);
-    if (g.band == PICK_UNKNOWN) return;
-    buf_str(out, ": ");
-    pick_grade_text(&g, out);
 }
 
 double pick_gain(const struct result *r, int i) {
@@ -237,28 +241,31 @@ static void name_and_size(const struct result *r, int i, struct buf *out) {
     buf_fmt(out, "%s, %s", pick_label(r, i), size);
 }
 
-void pick_sentence(const struct result *r, struct buf *out) {
+void pick_head(const struct result *r, struct buf *out) {
     int i = pick_file(r);
     if (i < 0) return;
-    const struct result_file *f = &r->file[i];
     struct pick_grade g = pick_grade(r, i);
     buf_str(out, "Take ");
     name_and_size(r, i, out);
     buf_str(out, ": ");
-    if (isfinite(f->same_top1))
-        buf_fmt(out, "the same most likely token as %s %.1f %% of the time, ", pick_base_word(r),
-                f->same_top1 * 100);
-    buf_str(out, "mean divergence ");
-    text_kld(out, f->mean_kld, f->mean_kld_stderr);
-    buf_str(out, " (");
+    if (pick_gain_text(r, i, out)) buf_str(out, ", ");
     pick_grade_text(&g, out);
-    buf_str(out, ")");
-    struct buf gain = {0};
-    if (pick_gain_text(r, i, &gain)) buf_fmt(out, ", %s", gain.data);
-    buf_release(&gain);
     buf_chr(out, '.');
     if (g.band > PICK_SLIGHT)
         buf_fmt(out, " It is the closest to %s of these files, but not close.", pick_base_word(r));
+}
+
+void pick_numbers(const struct result *r, struct buf *out) {
+    int i = pick_file(r);
+    if (i < 0) return;
+    const struct result_file *f = &r->file[i];
+    if (isfinite(f->same_top1))
+        buf_fmt(out, "The same most likely token as %s %.1f %% of the time, mean divergence ",
+                pick_base_word(r), f->same_top1 * 100);
+    else
+        buf_str(out, "Mean divergence ");
+    text_kld(out, f->mean_kld, f->mean_kld_stderr);
+    buf_chr(out, '.');
 }
 
 void pick_others(const struct result *r, struct buf *out) {

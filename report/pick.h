@@ -11,21 +11,19 @@
 enum pick_band { PICK_NONE, PICK_SLIGHT, PICK_NOTICEABLE, PICK_HEAVY, PICK_UNKNOWN };
 struct pick_row {
     const char *name;   /* "slight loss" */
-    const char *reason; /* what the thresholds mean for a reader: a sentence */
+    const char *reason; /* what the threshold means for a reader: a sentence */
     double max_kld;     /* mean divergence in nats, at most */
-    double min_top1;    /* share of positions with the same likeliest token, at least */
 };
 enum { PICK_BANDS = PICK_HEAVY + 1 };
 extern const struct pick_row pick_bands[PICK_BANDS]; /* from the best; the last takes the rest */
 
-/* The band that both numbers allow, and the range of bands within their errors (95 %). */
+/* The band of a mean divergence, and the range of bands within its error (95 %). Words, chips, the
+ * plot's bands, the table of memories and the recommendation all follow this one number. */
 struct pick_grade {
     enum pick_band band, best, worst;
 };
-/* Returns the grade of a mean divergence in nats and a share of same likeliest tokens. n is the
- * number of scored positions, from which the error of top1 follows; 0: it is not known. A top1 that
- * is not finite does not count; without a finite kld the grade is PICK_UNKNOWN. */
-struct pick_grade pick_judge(double kld, double kld_stderr, double top1, int64_t n);
+/* Returns the grade of a mean divergence in nats; PICK_UNKNOWN where it is not finite. */
+struct pick_grade pick_judge(double kld, double kld_stderr);
 struct pick_grade pick_grade(const struct result *r,
                              int i); /* of a file; its own base: PICK_UNKNOWN */
 /* Returns a band as a word for a loss, such as "slight". */
@@ -50,8 +48,9 @@ bool pick_on_front(const struct result *r, int i);
 const char *pick_label(const struct result *r, int i);
 /* Appends what file i is good for, in a few words. */
 void pick_role(const struct result *r, int i, struct buf *out);
-/* Appends what file i is good for, as pick_role does, with its grade. */
-void pick_phrase(const struct result *r, int i, struct buf *out);
+/* Returns the indices of the n_files files from the largest to the smallest, the base last; the
+ * caller frees them with free(). */
+int *pick_order(const struct result *r);
 /* Returns how many times closer to the original file i is than llama.cpp's preset of the same size;
  * NaN where that preset was not measured. */
 double pick_gain(const struct result *r, int i);
@@ -61,10 +60,13 @@ bool pick_gain_text(const struct result *r, int i, struct buf *out);
 /* Appends the types inside, "Q4_K 61 %, Q6_K 28 %, Q8_0 11 %": those of 1 % and more. Returns false
  * where they are not known. */
 bool pick_types(const struct result *r, int i, struct buf *out);
-/* Appends which file to take: "Take Q4_K_M, 19.8 GB: the same most likely token as the original
- * 97.9 % of the time, mean divergence 0.0103 ± 0.0004 (slight loss)." Without measured files it
+/* Appends which file to take and what was gained: "Take Q4_K_M, 19.8 GB: 8.7x closer to the
+ * original than llama.cpp's Q4_K_M of the same size, slight loss." Without measured files it
  * appends nothing. */
-void pick_sentence(const struct result *r, struct buf *out);
+void pick_head(const struct result *r, struct buf *out);
+/* Appends the numbers of the file to take: "The same most likely token as the original 97.9 % of
+ * the time, mean divergence 0.0103 ± 0.0004." */
+void pick_numbers(const struct result *r, struct buf *out);
 /* Appends what to take with less memory, and what where nothing may be lost; it may append
  * nothing. */
 void pick_others(const struct result *r, struct buf *out);

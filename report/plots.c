@@ -28,7 +28,7 @@ static void base_note(const struct result *r, struct buf *out) {
 
 void report_svg_kld(const struct result *r, bool narrow, struct buf *out) {
     struct plot_band band[PICK_BANDS];
-    struct plot_point *p = xcalloc((size_t)r->n_files + 1, sizeof *p);
+    struct plot_point *p = xcalloc(2 * (size_t)r->n_files + 1, sizeof *p);
     double *rule = xcalloc((size_t)r->n_files + 1, sizeof *rule);
     struct buf note = {0};
     struct plot_axes ax = {.title = "file size against mean divergence",
@@ -57,6 +57,9 @@ void report_svg_kld(const struct result *r, bool narrow, struct buf *out) {
                                      .err = Z95 * f->mean_kld_stderr,
                                      .band = 1 + (int)pick_grade(r, i).band % PICK_BANDS,
                                      .front = pick_on_front(r, i)};
+        if (isfinite(pick_gain(r, i))) /* the preset of the same size, above */
+            p[n++] = (struct plot_point){
+                .x = (double)f->size_bytes, .y = f->preset_kld, .series = i, .ring = true};
     }
     base_note(r, &note);
     ax.note = note.data;
@@ -78,8 +81,10 @@ bool report_svg_speed(const struct result *r, bool narrow, struct buf *out) {
     for (int i = 0; i < r->n_files; i++) {
         const struct result_file *f = &r->file[i];
         if (!isfinite(f->tg_tok_per_s) || f->is_base) continue;
-        p[n++] = (struct plot_point){
-            .x = (double)f->size_bytes, .y = f->tg_tok_per_s, .label = pick_label(r, i)};
+        p[n++] = (struct plot_point){.x = (double)f->size_bytes,
+                                     .y = f->tg_tok_per_s,
+                                     .err = f->tg_stddev,
+                                     .label = pick_label(r, i)};
     }
     if (n > 1) report_svg(&ax, p, n, out);
     free(p);

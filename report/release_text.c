@@ -153,12 +153,16 @@ void release_model_yaml(const struct release *r, struct buf *out) {
         buf_str(&name, slash + 1);
     } else {
         buf_str(&user, r->quantized_by ? r->quantized_by : "local");
-        buf_fmt(&name, "%s-GGUF", title);
+        for (const char *c = title; *c; c++) buf_chr(&name, (char)(*c == ' ' ? '-' : *c));
+        buf_str(&name, "-GGUF");
     }
     lower_name(&model, user.data);
     buf_chr(&model, '/');
     lower_name(&model, title);
-    buf_str(out, "# model.yaml describes a model to LM Studio; see https://modelyaml.org\nmodel: ");
+    buf_str(out, "# model.yaml describes a model to LM Studio; see https://modelyaml.org\n");
+    if (!slash)
+        buf_str(out, "# user and repo are a guess: hone publish --repo USER/NAME writes yours\n");
+    buf_str(out, "model: ");
     yaml_text(out, model.data);
     buf_reset(&model);
     lower_name(&model, user.data);

@@ -2,15 +2,23 @@
 /* report/report_text.c - see report_text.h. */
 #include "report/report_text.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-void md_text(struct buf *out, const char *s) {
-    for (; *s; s++) {
+/* Tells whether Markdown leaves a character alone: '_' inside a word, as in Q4_K_M. */
+static bool in_word(const char *begin, const char *s) {
+    return *s == '_' && s > begin && isalnum((unsigned char)s[-1]) && isalnum((unsigned char)s[1]);
+}
+
+void md_text(struct buf *out, const char *begin) {
+    for (const char *s = begin; *s; s++) {
         if ((unsigned char)*s < 0x20)
             buf_chr(out, ' ');
+        else if (in_word(begin, s))
+            buf_chr(out, '_');
         else if (strchr("\\`*_{}[]<>|#", *s))
             buf_chr(out, '\\'), buf_chr(out, *s);
         else

@@ -45,6 +45,8 @@ static void read_file_row(struct result_file *f, const struct json *o) {
     f->rms_dp = number(o, "rms_dp");
     f->pp_tok_per_s = number(o, "pp_tok_per_s");
     f->tg_tok_per_s = number(o, "tg_tok_per_s");
+    f->pp_stddev = number(o, "pp_tok_per_s_stddev");
+    f->tg_stddev = number(o, "tg_tok_per_s_stddev");
     f->preset_kld = number(o, "preset_kld");
     f->types = json_get(o, "types");
     f->by_depth = json_get(o, "by_depth");

@@ -18,7 +18,7 @@ struct result_file { /* one output GGUF */
     bool feedback;                       /* made with error feedback */
     int64_t size_bytes;
     double bpw, ppl, ppl_stderr, mean_kld, mean_kld_stderr, kld_p999, max_kld, same_top1, rms_dp;
-    double pp_tok_per_s, tg_tok_per_s;
+    double pp_tok_per_s, tg_tok_per_s, pp_stddev, tg_stddev;
     double preset_kld;        /* of llama.cpp's preset of this size */
     const struct json *types; /* rows of type and share of the bytes, the largest first; or NULL */
     const struct json *by_depth, *speed;                   /* arrays of rows; NULL: not measured */
@@ -55,10 +55,10 @@ struct release; /* report/release.h */
  * folder; one of them must be there. */
 void report_readme(const struct result *r, const struct release *rel, struct buf *out);
 /* In each card; it names the marks between which the publisher's own words are kept
- * (jobs/file_guard.h). The second is what earlier versions wrote. */
+ * (jobs/file_guard.h). All versions wrote README_MARK_START; the oldest, README_MARK_OLD. */
+#define README_MARK_START "<!-- Written by hone; hone publish "
 #define README_MARK                                                                                \
-    "<!-- Written by hone; hone publish writes it anew, but for what stands between the notes "    \
-    "marks. -->"
+    README_MARK_START "rewrites this file except for the text between the notes marks. -->"
 #define README_MARK_OLD "<!-- Written by hone; hone publish writes it anew. -->"
 void report_html(const struct result *r, const struct release *rel, struct buf *out);
 /* Appends the section on tool calls of README.md, where they were measured. */

@@ -179,7 +179,8 @@ static void svg_open(const struct frame *fr, struct buf *out) {
             "text{font:12px system-ui,sans-serif;fill:var(--m)}.p{fill:var(--p)}"
             ".h{paint-order:stroke;stroke:var(--p);stroke-width:4px;stroke-opacity:.8}"
             ".g{stroke:var(--g)}.l{font-weight:600;fill:var(--t)}.f{fill:none;stroke-width:1.75}"
-            ".r{stroke:var(--m);stroke-dasharray:2 4}.d{stroke:var(--m);stroke-width:.75}"
+            ".o{fill:var(--p);stroke:var(--m);stroke-width:1.5}.r{stroke:var(--m);stroke-dasharray:"
+            "2 4}.d{stroke:var(--m);stroke-width:.75}"
             ".j{fill:none;stroke:var(--m);stroke-width:1.25;stroke-dasharray:5 4}");
     for (int i = 1; i <= 4; i++)
         buf_fmt(out, ".q%d{fill:var(--q%d);stroke:var(--q%d)}.b%d{fill:var(--q%d);opacity:.09}", i,
@@ -253,8 +254,8 @@ static void point(struct frame *fr, const struct plot_point *p, struct buf *out)
                 x - 3, y1);
         svg_take(&fr->place, (struct svg_box){x - 3, y1, x + 3, y0});
     }
-    buf_fmt(out, "<circle cx='%.1f' cy='%.1f' r='4'><title>", x, y);
-    html_text(out, p->label ? p->label : "");
+    buf_fmt(out, "<circle%s cx='%.1f' cy='%.1f' r='4'><title>", p->ring ? " class='o'" : "", x, y);
+    html_text(out, p->ring ? "llama.cpp's preset" : p->label ? p->label : "");
     buf_fmt(out, " %.6g, %.6g</title></circle>", p->x, p->y);
     svg_take(&fr->place, (struct svg_box){x - 5, y - 5, x + 5, y + 5});
 }
@@ -400,7 +401,7 @@ static void series(struct frame *fr, const struct plot_point *p, int n, struct b
 void report_svg(const struct plot_axes *ax, const struct plot_point *p, int n, struct buf *out) {
     struct frame *fr = xcalloc(1, sizeof *fr);
     *fr = (struct frame){.ax = ax, .w = ax->narrow ? 340 : 690, .h = ax->narrow ? 340 : 400};
-    fr->left = ax->narrow ? 62 : 72;
+    fr->left = ax->narrow ? 70 : 72;
     fr->right = right_margin(ax, p, n);
     for (int i = 0; i < n; i++) {
         if (!shown(ax, &p[i])) continue;

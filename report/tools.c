@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* report/tools.c - the section on tool calls of README.md and report.html; nothing where none were
- * measured. */
+ * measured. The first table is for everybody; where a grammar had to overrule a file is folded. */
 #include <math.h>
 
 #include "core/attr.h"
 #include "core/json.h"
+#include "report/card.h"
 #include "report/pick.h"
 #include "report/report_text.h"
 #include "report/result.h"
@@ -16,18 +17,27 @@ static bool any(const struct result *r) {
 }
 
 static const char about[] =
-    "Cases answered greedily as in use (8-bit activations, f16 cache). Valid: a call was "
-    "read and satisfies the tool's schema. As expected: also the right tool with the right "
-    "arguments. Held: valid when a grammar held calls to the schemas of the tools "
-    "(`--constrained`); "
-    "overruled: of 1000 tokens, so many were not what the file would have said. "
-    "Few cases: differences of a case or two mean nothing.";
+    "Answered greedily as in use (8-bit activations, f16 cache). Valid: a call was read and "
+    "satisfies "
+    "the tool's schema. As expected: also the right tool with the right arguments. What the "
+    "original "
+    "does not get right, its quants need not either. A difference of a case or two means nothing.";
+static const char about_held[] =
+    "Held: calls that are valid when a grammar holds them to the tools' schemas, as servers do on "
+    "request. Overruled: tokens in 1000 that the grammar did not let the file choose. Then how "
+    "often, "
+    "by place: the name of the tool, names of arguments, their values, the syntax between them, "
+    "and "
+    "text outside of complete calls. By tool: tools_overruled in results.json.";
+static const char held_title[] = "With a grammar, as in --constrained";
 
 static const char *const places[] = {"name", "key", "value", "structure", "text"};
 
-/* Returns how often a grammar overruled a file at a place of calls, over all tools. */
+/* Returns how often a grammar overruled a file at a place of calls, over all tools; NaN: not
+ * counted. */
 static double overruled_at(const struct result_file *f, const char *place) {
     double sum = 0;
+    if (!json_first(f->tools_places)) return (double)NAN;
     for (const struct json *t = json_first(f->tools_places); t; t = json_next(t)) {
         int64_t n;
         if (json_i64(json_get(t, place), &n)) sum += (double)n;
@@ -35,108 +45,124 @@ static double overruled_at(const struct result_file *f, const char *place) {
     return sum;
 }
 
-static bool any_overruled(const struct result *r) {
+static bool any_held(const struct result *r) {
     for (int i = 0; i < r->n_files; i++)
-        if (json_first(r->file[i].tools_places)) return true;
+        if (isfinite(r->file[i].tools_held)) return true;
     return false;
 }
 
-static const char about_places[] =
-    "How often the grammar overruled a file, by place: the name of the tool, names of arguments, "
-    "their values, what stands around them, and text outside of complete calls. By tool: "
-    "tools_overruled in the result file.";
-
-static void places_md(const struct result *r, struct buf *out) {
-    if (!any_overruled(r)) return;
-    buf_str(out, "\n| overruled at | name | key | value | structure | text |\n"
-                 "|---|---:|---:|---:|---:|---:|\n");
-    for (int i = 0; i < r->n_files; i++) {
-        if (!json_first(r->file[i].tools_places)) continue;
-        buf_fmt(out, "| %s |", r->file[i].file);
-        for (int k = 0; k < (int)COUNT_OF(places); k++)
-            md_num(out, overruled_at(&r->file[i], places[k]), 0);
-        buf_chr(out, '\n');
-    }
-    buf_fmt(out, "\n%s\n", about_places);
+static const char *label(const struct result *r, int i) {
+    return r->file[i].is_base ? "original" : pick_label(r, i);
 }
 
-static void places_html(const struct result *r, struct buf *out) {
-    if (!any_overruled(r)) return;
-    buf_str(out, "<table class=files><thead><tr><th>overruled at");
-    for (int k = 0; k < (int)COUNT_OF(places); k++) buf_fmt(out, "<th class=n>%s", places[k]);
-    buf_str(out, "</tr></thead><tbody>\n");
-    for (int i = 0; i < r->n_files; i++) {
-        if (!json_first(r->file[i].tools_places)) continue;
-        buf_str(out, "<tr><td><code class='name long'>");
-        html_text(out, pick_label(r, i));
-        buf_str(out, "</code></td>");
-        for (int k = 0; k < (int)COUNT_OF(places); k++)
-            buf_fmt(out, "<td class=n data-l='%s'><span class=v>%.0f</span></td>", places[k],
-                    overruled_at(&r->file[i], places[k]));
-        buf_str(out, "</tr>\n");
-    }
-    buf_fmt(out, "</tbody></table><p class=m>%s</p>", about_places);
+/* The cells of a row: of the first table, and of the folded one. */
+enum { MAIN_CELLS = 3, HELD_CELLS = 2 + COUNT_OF(places) };
+static const char *const main_cell[MAIN_CELLS] = {"valid", "as expected", "same as original"};
+static const char *const held_cell[HELD_CELLS] = {"held",  "overruled", "name",     "key",
+                                                  "value", "syntax",    "elsewhere"};
+
+static void main_cells(const struct result_file *f, double v[MAIN_CELLS]) {
+    v[0] = f->tools_valid, v[1] = f->tools_passed;
+    v[2] = f->is_base ? (double)NAN : f->tools_same;
+}
+
+static void held_cells(const struct result_file *f, double v[HELD_CELLS]) {
+    v[0] = f->tools_held, v[1] = f->tools_overruled;
+    for (size_t k = 0; k < COUNT_OF(places); k++) v[2 + k] = overruled_at(f, places[k]);
+}
+
+/* ---- README.md ------------------------------------------------------------------------------- */
+
+static void head_md(const char *const *cell, int n, struct buf *out) {
+    buf_str(out, "| file |");
+    for (int k = 0; k < n; k++) buf_fmt(out, " %s |", cell[k]);
+    buf_str(out, "\n|---|");
+    for (int k = 0; k < n; k++) buf_str(out, "---:|");
+    buf_chr(out, '\n');
+}
+
+static void row_md(const char *name, const double *v, int n, struct buf *out) {
+    buf_str(out, "| ");
+    md_text(out, name);
+    buf_str(out, " |");
+    for (int k = 0; k < n; k++) md_num(out, v[k], v[k] == floor(v[k]) ? 0 : 1);
+    buf_chr(out, '\n');
 }
 
 void report_tools_md(const struct result *r, struct buf *out) {
+    double v[HELD_CELLS], n_cases = 0;
     if (!any(r)) return;
-    buf_str(out, "\n## Tool calls\n\n"
-                 "| file | cases | valid | as expected | same as the base's | held | overruled |\n"
-                 "|---|---:|---:|---:|---:|---:|---:|\n");
-    for (int i = 0; i < r->n_files; i++) {
-        const struct result_file *f = &r->file[i];
-        if (!(f->tools_n > 0)) continue;
-        buf_fmt(out, "| %s |", f->file);
-        md_num(out, f->tools_n, 0);
-        md_num(out, f->tools_valid, 0);
-        md_num(out, f->tools_passed, 0);
-        md_num(out, f->tools_same, 0);
-        md_num(out, f->tools_held, 0);
-        md_num(out, f->tools_overruled, 1);
-        buf_chr(out, '\n');
-    }
-    buf_str(out, "\nSuite: ");
+    for (int i = 0; i < r->n_files; i++) n_cases = fmax(n_cases, r->file[i].tools_n);
+    card_fold("Tool calls", out);
+    buf_fmt(out, "Of %.0f cases of the suite ", n_cases);
     md_text(out, r->tools_suite);
-    buf_fmt(out, ". %s\n", about);
-    places_md(r, out);
+    buf_str(out, ":\n\n");
+    head_md(main_cell, MAIN_CELLS, out);
+    for (int i = 0; i < r->n_files; i++) {
+        if (!(r->file[i].tools_n > 0)) continue;
+        main_cells(&r->file[i], v);
+        row_md(label(r, i), v, MAIN_CELLS, out);
+    }
+    buf_fmt(out, "\n%s\n", about);
+    if (any_held(r)) {
+        buf_fmt(out, "\n%s:\n\n", held_title);
+        head_md(held_cell, HELD_CELLS, out);
+        for (int i = 0; i < r->n_files; i++) {
+            if (!isfinite(r->file[i].tools_held)) continue;
+            held_cells(&r->file[i], v);
+            row_md(label(r, i), v, HELD_CELLS, out);
+        }
+        buf_fmt(out, "\n%s\n", about_held);
+    }
+    card_fold_end(out);
+}
+
+/* ---- report.html ----------------------------------------------------------------------------- */
+
+static void head_html(const char *const *cell, int n, struct buf *out) {
+    buf_str(out, "<div class=scroll><table class=small><thead><tr><th>file");
+    for (int k = 0; k < n; k++) buf_fmt(out, "<th class=n>%s", cell[k]);
+    buf_str(out, "</tr></thead><tbody>\n");
+}
+
+static void row_html(const char *name, const double *v, int n, struct buf *out) {
+    buf_str(out, "<tr><td><code class=name>");
+    html_text(out, name);
+    buf_str(out, "</code></td>");
+    for (int k = 0; k < n; k++) {
+        buf_str(out, "<td class=n>");
+        if (isfinite(v[k]))
+            buf_fmt(out, "%.*f", v[k] == floor(v[k]) ? 0 : 1, v[k]);
+        else
+            buf_chr(out, '-');
+        buf_str(out, "</td>");
+    }
+    buf_str(out, "</tr>\n");
 }
 
 void report_tools_html(const struct result *r, struct buf *out) {
+    double v[HELD_CELLS], n_cases = 0;
     if (!any(r)) return;
-    buf_str(out,
-            "<section><h2>Tool calls</h2><table class=files><thead><tr><th>file<th class=n>cases"
-            "<th class=n>valid<th class=n>as expected<th class=n>same as the base's<th class=n>held"
-            "<th class=n>overruled</tr></thead>"
-            "<tbody>\n");
-    for (int i = 0; i < r->n_files; i++) {
-        const struct result_file *f = &r->file[i];
-        const struct {
-            const char *name;
-            double v;
-            int digits;
-        } cell[] = {{"cases", f->tools_n, 0},
-                    {"valid", f->tools_valid, 0},
-                    {"as expected", f->tools_passed, 0},
-                    {"same as the base", f->tools_same, 0},
-                    {"held", f->tools_held, 0},
-                    {"overruled", f->tools_overruled, 1}};
-        if (!(f->tools_n > 0)) continue;
-        buf_str(out, "<tr><td><code class='name long'>");
-        html_text(out, pick_label(r, i));
-        buf_str(out, "</code></td>");
-        for (size_t k = 0; k < sizeof cell / sizeof *cell; k++) {
-            buf_fmt(out, "<td class=n data-l='%s'><span class=v>", cell[k].name);
-            if (isfinite(cell[k].v))
-                buf_fmt(out, "%.*f", cell[k].digits, cell[k].v);
-            else
-                buf_chr(out, '-');
-            buf_str(out, "</span></td>");
-        }
-        buf_str(out, "</tr>\n");
-    }
-    buf_str(out, "</tbody></table><p class=m>Suite: ");
+    for (int i = 0; i < r->n_files; i++) n_cases = fmax(n_cases, r->file[i].tools_n);
+    buf_fmt(out, "<section><h2>Tool calls</h2><p class=m>Of %.0f cases of the suite ", n_cases);
     html_text(out, r->tools_suite);
-    buf_fmt(out, ". %s</p>", about);
-    places_html(r, out);
+    buf_str(out, ":</p>\n");
+    head_html(main_cell, MAIN_CELLS, out);
+    for (int i = 0; i < r->n_files; i++) {
+        if (!(r->file[i].tools_n > 0)) continue;
+        main_cells(&r->file[i], v);
+        row_html(label(r, i), v, MAIN_CELLS, out);
+    }
+    buf_fmt(out, "</tbody></table></div><p class=m>%s</p>", about);
+    if (any_held(r)) {
+        buf_fmt(out, "<details><summary>%s</summary>", held_title);
+        head_html(held_cell, HELD_CELLS, out);
+        for (int i = 0; i < r->n_files; i++) {
+            if (!isfinite(r->file[i].tools_held)) continue;
+            held_cells(&r->file[i], v);
+            row_html(label(r, i), v, HELD_CELLS, out);
+        }
+        buf_fmt(out, "</tbody></table></div><p class=m>%s</p></details>", about_held);
+    }
     buf_str(out, "</section>\n");
 }

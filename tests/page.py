@@ -129,7 +129,7 @@ def use(b, faults):
     b.wait("document.getElementById('chat-state').textContent.startsWith('answered') && !chat.running")
     need(b.js("document.querySelectorAll('#talk article').length") == 2, "chat: not two messages")
     need("onerror" in b.js("document.querySelector('#talk article').textContent"), "chat: the hostile text is not shown as text")
-    b.js("[...document.querySelectorAll('#talk button')].find(x => x.textContent === 'Again').click()")
+    b.js("[...document.querySelectorAll('#talk button')].find(x => x.textContent === 'Regenerate').click()")
     b.wait("!chat.running && document.querySelectorAll('#talk article').length === 2")
     need(b.js("document.querySelector('#talk article:last-child .who').textContent").find("2/2") >= 0, "chat: no second branch")
     # the view follows a long answer, with input and Stop in sight; a reader who scrolls up stays there; a reload keeps the conversation
@@ -143,8 +143,6 @@ def use(b, faults):
         seen = "(() => { const r = document.getElementById('%s').getBoundingClientRect(); return r.height > 0 && r.top >= 0 && r.bottom <= innerHeight; })()"
         need(b.js(seen % "stop") and b.js(seen % "say"), f"chat at {width}: Stop or the input is out of sight while an answer streams")
         need(b.js("atEnd()"), f"chat at {width}: the view does not follow the answer")
-        if FOLDER:
-            shot(b, f"page-streaming-{width}.png")
         b.js("scrollTo(0, 0)")
         time.sleep(0.3)
         need(b.js("scrollY === 0 && chat.running"), f"chat at {width}: the view leaves where the reader scrolled to")
@@ -250,6 +248,55 @@ def look(b, faults, folder):
                     f.write(base64.b64decode(r["data"]))
 
 
+TALK = [{"role": "user", "content": "What does quantizing a model do?"},
+        {"role": "assistant", "content": "It stores the **weights** of a model in fewer bits: the file is smaller, and answers come faster.\n\n1. Weights are cut into blocks of 32 or 256.\n"
+         "2. Each block gets a scale.\n3. Each weight becomes a small integer.\n\n```python\nscale = max(abs(w)) / 7\nq = round(w / scale)\n```\n\nThe loss is measured: how far the predictions "
+         "move from those of the original."},
+        {"role": "user", "content": "And which size should I take?"}]
+ANSWER = ("Take the smallest file whose loss nobody notices. The report names it, with the numbers that decide.\n\n"
+          "- With memory to spare, a larger file is closer to the original, but you will hardly see it.\n- When memory is short, take the next smaller one.\n"
+          "- A long context needs memory too: keys and values of every token are kept.\n\nThe command `hone plan FOLDER --vram 24GiB --ctx 131072` says which file of a folder fits your card. "
+          "It counts the weights, the cache at the length you ask for, and what a pass needs beside them. Then try it on your own prompts: start the server with two files, "
+          "open Side by side, and send the same message to both. The first place where the answers part is marked. ")
+
+
+PAIR = "What is the weather in Oslo?"
+
+
+def pictures(b):
+    """The page while an answer streams (a grammar holds a small model to ANSWER), and two files side by side, where the server has two."""
+    def device(width, height, dark):
+        b.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        b.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+
+    b.call("Network.emulateNetworkConditions", offline=False, latency=0, downloadThroughput=20000, uploadThroughput=-1) # forced tokens come at once
+    regex = "".join("\\" + c if c in "\\.*+?()[]{}|^$-" else c for c in ANSWER * 3)
+    set_value(b, "set-max_tokens", "4000")
+    b.js("document.getElementById('tab-chat').click(); document.activeElement.blur()")
+    b.js("{ const plain = settings; settings = () => ({...plain(), reasoning_effort: 'none', guided_regex: %s}); settings.plain = plain; }" % json.dumps(regex))
+    for width, height in ((1280, 800), (390, 844)):
+        for dark in (False, True):
+            device(width, height, dark)
+            b.js(f"importChat({json.dumps(json.dumps(TALK))})")
+            b.js("answerChat(); 0")
+            b.wait("chat.running && document.querySelector('#talk article:last-child').textContent.length > 420")
+            shot(b, f"page-streaming-{width}{'-dark' if dark else ''}.png")
+            b.js("document.getElementById('stop').click()")
+            b.wait("!chat.running")
+    b.js("settings = settings.plain")
+    b.call("Network.emulateNetworkConditions", offline=False, latency=0, downloadThroughput=-1, uploadThroughput=-1)
+    if b.js("document.getElementById('set-model').options.length") < 2:
+        return
+    device(1280, 800, False)
+    b.js("document.getElementById('tab-pair').click(); document.activeElement.blur()")
+    set_value(b, "set-max_tokens", "160")
+    set_value(b, "set-temperature", "0")
+    set_value(b, "pair-ask", PAIR)
+    b.js("document.getElementById('pair-send').click()")
+    b.wait("!document.getElementById('pair-send').disabled && /seed/.test(document.getElementById('pair-state').textContent)")
+    shot(b, "page-pair-1280.png")
+
+
 def main():
     program, url, folder = sys.argv[1], sys.argv[2], FOLDER
     profile, faults = tempfile.mkdtemp(), []
@@ -263,6 +310,8 @@ def main():
         b.wait("document.readyState === 'complete'")
         use(b, faults)
         look(b, faults, folder)
+        if folder:
+            pictures(b)
         for m in b.seen:
             p = m.get("params", {})
             if m.get("method") == "Network.requestWillBeSent" and not p["request"]["url"].startswith((url, "data:", "about:", "blob:" + url)):
@@ -284,4 +333,5 @@ def main():
     return 1 if faults else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -132,7 +132,7 @@ function spent(usage, timings) {
   const cached = usage.prompt_tokens_details ? usage.prompt_tokens_details.cached_tokens : 0;
   const share = usage.prompt_tokens ? Math.round(100 * cached / usage.prompt_tokens) : 0;
   return [usage.completion_tokens + ' tokens', rate(timings), `prompt ${usage.prompt_tokens}, ${share} % cached`,
-    timings && timings.interventions ? timings.interventions + ' interventions' : '',
+    timings && timings.interventions ? timings.interventions + ' tokens changed by the grammar' : '',
     timings && timings.problems ? 'problems: ' + timings.problems.join(', ') : ''].filter(Boolean).join(' · ');
 }
 

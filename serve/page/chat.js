@@ -1,28 +1,47 @@
 // SPDX-License-Identifier: MIT
 // Chat: a tree of messages, of which one path is shown. Editing and regenerating add a branch. The tree
 // is kept in the browser's storage, so that a reload loses nothing.
-const chat = {root: {kids: [], at: 0}, running: false};
-const storeName = 'hone-chat', storeMost = 2 << 20;
+const chat = {root: {kids: [], at: 0}, id: 0, running: false};
+// The conversations of this browser, newest first: [{id, title, root}, ...], of at most so many characters.
+const storeName = 'hone-chats', storeMost = 3 << 20;
+let past = [];
 
 const bare = n => ({message: n.message, at: n.at, state: n.state, kids: n.kids.map(bare)});
-function keepChat() {
-  try {
-    const text = JSON.stringify(bare(chat.root));
-    if (text.length > storeMost || !chat.root.kids.length) localStorage.removeItem(storeName);
-    else localStorage.setItem(storeName, text);
-  } catch { /* storage is full or forbidden: the conversation lasts as long as the tab */ }
+const titleOf = root => (root.kids[root.at]?.message.content || 'Untitled').replace(/\s+/g, ' ').slice(0, 48);
+function drawPast() {
+  const old = past.filter(c => c.id !== chat.id);
+  $('past-box').hidden = !old.length;
+  fill($('past'), el('option', {value: ''}, 'Earlier chats'), old.map(c => el('option', {value: c.id}, c.title)));
+  $('forget').hidden = !chat.root.kids.length;
 }
-function recallChat() {
+// Stores the chat on the screen as the newest; the oldest leave where there is no room.
+function keepChat() {
+  past = past.filter(c => c.id !== chat.id);
+  if (chat.root.kids.length) past.unshift({id: chat.id ||= Date.now(), title: titleOf(chat.root), root: bare(chat.root)});
+  drawPast();
+  try {
+    let text = JSON.stringify(past);
+    for (let n = past.length - 1; text.length > storeMost && n >= 0; n--) text = JSON.stringify(past.slice(0, n));
+    localStorage.setItem(storeName, text);
+  } catch { /* storage is full or forbidden: the chats last as long as the tab */ }
+}
+function openChat(c) {
   const grow = (n, parent) => {
     n.parent = parent;
     n.done = true;
     n.kids.forEach(k => grow(k, n));
     return n;
   };
+  chat.id = c ? c.id : 0;
+  chat.root = c ? grow(structuredClone(c.root)) : {kids: [], at: 0};
+}
+function recallChat() {
   try {
-    const kept = JSON.parse(localStorage.getItem(storeName));
-    if (kept) chat.root = grow(kept);
-  } catch { /* written by another version */ }
+    past = JSON.parse(localStorage.getItem(storeName)) || [];
+    openChat(past[0]);
+  } catch { /* written by another version */
+    past = [];
+  }
 }
 
 // The view follows the answer while its end is in sight, and stays where a reader scrolled to.
@@ -77,6 +96,7 @@ function drawText(n) {
     think ? el('details', {class: 'think', open}, el('summary', {}, m.content || n.done ? 'Thinking' : 'Thinking …'), el('pre', {}, visible(think))) : null,
     markdown(m.content || ''),
     (m.tool_calls || []).map(c => el('pre', {tabindex: 0}, visible(c.function.name + ' ' + c.function.arguments))),
+    chat.running && !n.done && !m.content && !m.tool_calls && !think && m.role === 'assistant' ? el('p', {class: 'wait', 'aria-label': 'waiting'}, el('i'), el('i'), el('i')) : null,
     n.state ? el('p', {class: 'quiet'}, n.state) : null);
 }
 
@@ -84,20 +104,29 @@ function drawMessage(n) {
   const m = n.message;
   n.box = el('div', {class: 'text', dir: 'auto'});
   drawText(n);
-  const small = (name, f) => el('button', {class: 'small', disabled: chat.running, onclick: f}, name);
-  return el('article', {class: 'say ' + m.role, 'aria-label': m.role},
-    el('div', {class: 'who'}, el('span', {}, m.role), copyButton(() => m.content || ''), small('Edit', () => edit(n, n.box)),
-      m.role === 'assistant' ? small('Again', () => {
+  const small = (name, f) => el('button', {class: 'small plain', disabled: chat.running, onclick: f}, name);
+  const known = m.role === 'user' || m.role === 'assistant';
+  return el('article', {class: 'say ' + m.role, 'aria-label': m.role}, known ? null : el('div', {class: 'role'}, m.role), n.box,
+    el('div', {class: 'who'}, copyButton(() => m.content || ''), small('Edit', () => edit(n, n.box)),
+      m.role === 'assistant' ? small('Regenerate', () => {
         let p = n.parent;
         while (p.message && p.message.role === 'assistant') p = p.parent;
         answerChat(p);
-      }) : null, branches(n)),
-    n.box);
+      }) : null, branches(n)));
+}
+const ideas = ['Explain what quantizing a language model does.', 'Write four lines about the sea, then count the words.', 'List three names for a small bakery as JSON.'];
+function drawHint() {
+  const go = text => {
+    $('say').value = text;
+    $('chat-form').requestSubmit();
+  };
+  return el('div', {class: 'hint'}, el('h2', {}, 'Ask something'), el('div', {class: 'ideas'}, ideas.map(t => el('button', {type: 'button', onclick: () => go(t)}, t))),
+    el('p', {class: 'quiet'}, 'Settings has the system message and the temperature. Tools shows the calls a model makes, Tokens its alternatives, Side by side two files or settings. Chats stay in this browser.'));
 }
 function drawChat() {
   const path = chatPath();
-  fill($('talk'), path.length ? path.map(drawMessage)
-    : el('p', {class: 'hint'}, 'Ask something. Temperature, system message and the like are under Settings above; the conversation stays in this browser.'));
+  $('talk').classList.toggle('running', chat.running);
+  fill($('talk'), path.length ? path.map(drawMessage) : drawHint());
   keepChat();
 }
 
@@ -141,7 +170,7 @@ function exportChat() {
 function importChat(text) {
   const j = JSON.parse(text.split('\n').find(l => l.trim()) || 'null'), list = Array.isArray(j) ? j : j && j.messages;
   if (!Array.isArray(list)) throw new Error('no list of messages in the first line');
-  chat.root = {kids: [], at: 0};
+  openChat(null);
   let n = chat.root;
   for (const m of list) {
     if (typeof m !== 'object' || !m || typeof m.role !== 'string') throw new Error('a message without a role');
@@ -158,8 +187,15 @@ $('chat-form').addEventListener('submit', e => {
   if (text.trim()) addKid(lastNode(), {role: 'user', content: text});
   else if (!['user', 'tool'].includes(lastNode().message?.role)) return;
   $('say').value = '';
+  fitSay();
   answerChat();
 });
+// The field grows with its text.
+function fitSay() {
+  $('say').style.height = 'auto';
+  $('say').style.height = Math.min($('say').scrollHeight + 2, innerHeight / 3) + 'px';
+}
+$('say').addEventListener('input', fitSay);
 $('say').addEventListener('keydown', e => {
   if (e.key !== 'Enter' || e.shiftKey || e.isComposing) return;
   e.preventDefault();
@@ -167,9 +203,23 @@ $('say').addEventListener('keydown', e => {
 });
 $('new').addEventListener('click', () => {
   if (chat.running) return;
-  chat.root = {kids: [], at: 0};
+  openChat(null);
   drawChat();
   $('say').focus();
+});
+$('past').addEventListener('change', () => {
+  const c = past.find(x => String(x.id) === $('past').value);
+  if (chat.running || !c) return drawPast();
+  openChat(c);
+  drawChat();
+  scrollTo(0, document.documentElement.scrollHeight);
+});
+$('forget').addEventListener('click', () => {
+  if (chat.running || !confirm('Delete this chat?')) return;
+  chat.root = {kids: [], at: 0};
+  keepChat();
+  openChat(past[0]);
+  drawChat();
 });
 $('export').addEventListener('click', exportChat);
 $('import').addEventListener('click', () => $('import-file').click());

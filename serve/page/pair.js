@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Side by side: one request twice, by two models or with two settings; where the answers part.
 const sides = ['Left', 'Right'].map(name => {
-  const model = el('select', {}), more = el('textarea', {rows: 2, class: 'code', spellcheck: 'false', placeholder: '{"temperature": 0}'}), out = el('div', {class: 'card text', dir: 'auto'}), state = el('p', {class: 'quiet'});
-  $('pair-cols').append(el('div', {}, el('h2', {}, name), el('label', {}, 'Model ', model), el('label', {}, ' Fields that differ (JSON) ', more), out, state));
+  const model = el('select', {}), more = el('textarea', {rows: 2, class: 'code', spellcheck: 'false', placeholder: '{}'}), out = el('div', {class: 'card text side', dir: 'auto'}), state = el('p', {class: 'quiet'});
+  $('pair-cols').append(el('div', {}, el('label', {class: 'line'}, name, model), out, state,
+    el('details', {}, el('summary', {}, 'Settings of this side only'), el('label', {}, 'JSON, such as {"temperature": 0}', more))));
   return {model, more, out, state};
 });
 

@@ -33,19 +33,19 @@ function drawServer({m, help, spread}, props, slots) {
   const tile = (name, value, part) => el('div', {class: 'tile'}, el('span', {class: 'quiet'}, name), el('b', {}, value), part == null ? null : el('meter', {min: 0, max: 1, value: part, 'aria-label': name}));
   const cached = m.hone_prompt_tokens_total ? m.hone_prompt_tokens_cached_total / m.hone_prompt_tokens_total : 0;
   fill($('tiles'), tile('Running', whole(m.hone_requests_running)), tile('Waiting', whole(m.hone_requests_waiting)),
-    tile('Tokens made a second', secs ? (d('hone_output_tokens_total') / secs).toFixed(1) : '–'), tile('A pass takes', step ? step.toFixed(1) + ' ms' : '–'),
-    tile('Rows a pass', d('hone_steps_total') ? (d('hone_rows_total') / d('hone_steps_total')).toFixed(1) : '–'),
-    tile('Prompt tokens from the cache', Math.round(100 * cached) + ' %', cached), tile('Kept sequences', whole(m.hone_kept_sequences)),
+    tile('Tokens/s', secs ? (d('hone_output_tokens_total') / secs).toFixed(1) : '–'), tile('Batch time', step ? step.toFixed(1) + ' ms' : '–'),
+    tile('Batch size', d('hone_steps_total') ? (d('hone_rows_total') / d('hone_steps_total')).toFixed(1) : '–'),
+    tile('Prompt tokens cached', Math.round(100 * cached) + ' %', cached), tile('Cached conversations', whole(m.hone_kept_sequences)),
     tile('Context memory', bytes(m.hone_context_bytes) + ' of ' + bytes(m.hone_context_budget_bytes), m.hone_context_bytes / m.hone_context_budget_bytes));
-  fill($('slots'), el('tr', {}, ['Place', 'State', 'Tokens', 'Of them cached', 'Request'].map(t => el('th', {}, t))),
+  fill($('slots'), el('tr', {}, ['Slot', 'State', 'Tokens', 'Cached', 'Request'].map(t => el('th', {}, t))),
     slots.map(s => el('tr', {}, [s.id, s.state || 'free', s.n_past ?? '', s.n_cached ?? '', s.request_id ?? ''].map(t => el('td', {}, String(t))))));
   fill($('times'), el('tr', {}, ['What', 'Mean', 'Median', '95 %'].map(t => el('th', {}, t))),
     Object.entries(spread).map(([n, s]) => el('tr', {}, el('td', {}, help[n] || n, el('div', {class: 'quiet'}, whole(s.count) + ' times')),
       [s.count ? time(s.sum / s.count) : '–', within(s, 0.5), within(s, 0.95)].map(t => el('td', {class: 'num'}, t)))));
   const own = Object.keys(m).filter(n => n.startsWith('hone_'));
-  $('metrics-name').textContent = `Everything it counts (${own.length})`;
+  $('metrics-name').textContent = `All metrics (${own.length})`;
   fill($('metrics'), own.map(n => el('tr', {}, el('td', {class: 'name'}, n, el('div', {class: 'quiet'}, help[n.split('{')[0]] || '')), el('td', {class: 'num'}, whole(m[n])))));
-  $('server-state').textContent = `${props.build_info} · ${props.model_path} · ${props.total_slots} places · context ${props.default_generation_settings.n_ctx} · calls: ${props.tool_format || 'none'} · up ${Math.round(m.hone_uptime_seconds)} s`;
+  $('server-state').textContent = `${props.build_info} · ${props.model_path} · ${props.total_slots} slots · context ${props.default_generation_settings.n_ctx} · calls: ${props.tool_format || 'none'} · up ${Math.round(m.hone_uptime_seconds)} s`;
   before = m;
 }
 async function pollServer() {
@@ -69,6 +69,8 @@ function showTab(t, focus) {
     x.tabIndex = on ? 0 : -1;
     $(x.getAttribute('aria-controls')).hidden = !on;
   }
+  $('settings').hidden = t.id === 'tab-server';
+  document.body.dataset.view = t.getAttribute('aria-controls');
   if (focus) t.focus();
   history.replaceState(null, '', '#' + t.getAttribute('aria-controls'));
   pollServer();

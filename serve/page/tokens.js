@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Tokens: the prompt as ids with the origin of its bytes, the answer coloured by probability.
 const pieceBytes = p => Array.isArray(p) ? p.length : new TextEncoder().encode(p).length;
-const pieceText = p => visible(Array.isArray(p) ? p.map(b => '\\x' + b.toString(16).padStart(2, '0')).join('') : p).replace(/\n/g, '⏎\n');
+const pieceText = p => visible(Array.isArray(p) ? p.map(b => '\\x' + b.toString(16).padStart(2, '0')).join('') : p).replace(/\n/g, '⏎');
+// A token that ends a line is followed by a line break, which a button cannot hold.
+const broken = (n, piece) => /\n$/.test(Array.isArray(piece) ? '' : piece) ? [n, el('br')] : [n];
 
 function drawPrompt(r) {
   const span = (list, at) => (list || []).find(s => at >= s.start && at < s.end);
@@ -11,9 +13,9 @@ function drawPrompt(r) {
     const n = el('span', {class: 'tok ' + (from ? 'from' : 'mark') + (forged ? ' forged' : ''),
       title: `id ${t.id} · byte ${at} · ${from ? from.origin : "the template's own"}${forged ? ' · reads like a marker, is plain text' : ''}`}, pieceText(t.piece));
     at += pieceBytes(t.piece);
-    return n;
+    return broken(n, t.piece);
   });
-  fill($('prompt-tokens'), nodes);
+  fill($('prompt-tokens'), nodes.flat());
   $('token-legend').textContent = `${r.tokens} tokens. Bold: the template's own; shaded: from messages and tools. ` +
     (r.forged_markers ? `${r.forged_markers === 1 ? '1 text reads like a marker and is' : r.forged_markers + ' texts read like markers and are'} plain text here (outlined).` : '');
 }
@@ -33,8 +35,8 @@ function drawAnswer(c) {
     const lp = l.token_logprobs[i], p = lp == null ? 1 : Math.exp(lp);
     const show = () => drawDetail(t, lp, l.top_logprobs[i]);
     const n = el('button', {type: 'button', class: 'tok p' + (p >= 0.9 ? 5 : p >= 0.5 ? 4 : p >= 0.2 ? 3 : p >= 0.05 ? 2 : 1), onclick: show, onmouseenter: show, onfocus: show}, pieceText(t));
-    return n;
-  }));
+    return broken(n, t);
+  }).flat());
 }
 
 async function sendTokens(generate) {

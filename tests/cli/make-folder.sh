@@ -30,7 +30,7 @@ for k in 63 64 128 256; do
 done
 [ "$(grep -c '"depth": 16' "$t/out/results.json")" = 6 ] || { echo "speed rows"; exit 1; }
 for f in kld-depth.svg speed-depth.svg; do grep -q polyline "$t/out/$f" || { echo "no lines in $f"; exit 1; }; done
-grep -q '"tools_n": 2' "$t/out/results.json" && grep -q '^## Tool calls' "$t/out/README.md" && grep -q 'Tool calls' "$t/out/report.html"
+grep -q '"tools_n": 2' "$t/out/results.json" && grep -q '<summary>Tool calls' "$t/out/README.md" && grep -q 'Tool calls' "$t/out/report.html"
 if grep -qE "src=|<script|<link|url\\(|href='?[^'.]" "$t/out/report.html"; then echo "report.html is not self-contained"; exit 1; fi
 if grep -rqF "$t" "$t/out/README.md" "$t/out/report.html" "$t/out/results.json"; then echo "a local path leaked"; exit 1; fi
 

@@ -21,15 +21,29 @@ cat > "$t/d/results.json" <<'X'
   "ppl": 9.11, "mean_kld": 0.006, "sha256": "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
   "by_depth": [{"from": 1, "to": 63, "mean_kld": 2e-05}, {"from": 64, "to": 127, "mean_kld": 1e-05}, {"from": 128, "to": 255, "mean_kld": 0}],
   "speed": [{"test": "pp512", "depth": 0, "tok_per_s": 900}, {"test": "tg64", "depth": 0, "tok_per_s": 40}, {"test": "tg64", "depth": 4096, "tok_per_s": 30}]},
- {"file": "Tiny-Q4_K_M.gguf", "recipe": "Q4_K_M", "size_bytes": 5000000000, "bpw": 4.9, "ppl": 9.3, "mean_kld": 0.01, "mean_kld_stderr": 0.0004, "same_top1": 0.979, "tg_tok_per_s": 1234.5,
+ {"file": "Tiny-Q4_K_M.gguf", "recipe": "Q4_K_M", "size_bytes": 5000000000, "bpw": 4.9, "ppl": 9.3, "mean_kld": 0.01, "mean_kld_stderr": 0.0004, "same_top1": 0.979, "tg_tok_per_s": 1234.5, "tg_tok_per_s_stddev": 80, "size_class": "Q4_K_M", "preset_kld": 0.087,
   "by_depth": "none", "speed": [{"test": 3}, 7, null]}]}
 X
 run publish "$t/d" --repo me/T-GGUF --license mit
-grep -q 'Take Q4_K_M, 5.00 GB: the same most likely token as the original 97.9 % of the time, mean divergence 0.0100 ± 0.0004 (slight loss)\.' "$t/d/report.html" ||
+grep -q "<h2 class=take>Take <a href='./Tiny-Q4_K_M.gguf'>Q4_K_M</a>, 5.00 GB <span class='q q2'>slight loss</span></h2>" "$t/d/report.html" ||
     say "report.html does not say what to take"
+sed 's/<[^>]*>/ /g' "$t/d/report.html" > "$t/text"
+for x in '8.7x  closer to the original' '97.9 %  of the time the same most likely token' '0.0100  mean divergence, nats, ± 0.0004' 'Rings: llama.cpp'; do
+    grep -qF "$x" "$t/text" || say "report.html: no '$x'"
+done
+grep -q '`' "$t/text" && say "report.html: literal back-ticks"
+# folded: what few need; the base is not a row where it is not in the folder
+for x in 'What the words mean' 'All numbers' Checksums; do grep -q "<summary>$x" "$t/d/report.html" || say "report.html: $x is not folded"; done
+sed -n '/<section id=files/,/<\/table>/p' "$t/d/report.html" | sed 's/<\/table>.*//' | grep -q BF16 && say "report.html: the base is in the table of files"
+# bands, chips and rings agree: each point has the colour of its chip, above it the preset
+for w in wide narrow; do
+    grep "<div class=$w>" "$t/d/report.html" | head -1 | sed "s/<g class='/\n&/g" | sed -n "s/^<g class='\(q.\)'>.*<title>\(Q4_K_M\) .*/\1 \2/p" > "$t/points"
+    [ "$(cat "$t/points")" = "q2 Q4_K_M" ] || say "report.html, $w: points $(cat "$t/points")"
+done
+grep -q "class='o'" "$t/d/kld.svg" || say "kld.svg: no ring of the preset"
 grep -q "href='./Tiny-Q4_K_M.gguf'" "$t/d/report.html" || say "no link to the file"
 grep -q "href='./a-very" "$t/d/report.html" && say "a link to a file that is not there"
-grep -q 'divergence at most 0.005, the same most likely token at least 96 %' "$t/d/report.html" || say "the bands are not defined"
+grep -q 'no noticeable loss</span> divergence up to 0.005' "$t/d/report.html" || say "the bands are not defined"
 grep -qE '5,000,000,000' "$t/d/report.html" || say "bytes without separators"
 grep -qE "(src|href)='?(https?:|//)" "$t/d/report.html" && say "report.html refers to other places"
 for f in report.html kld.svg kld-depth.svg speed-depth.svg; do
@@ -44,7 +58,7 @@ grep -o "<circle" "$t/d/kld-depth.svg" | grep -c . | grep -qx 2 || say "kld-dept
 grep -o "<circle" "$t/d/speed-depth.svg" | grep -c . | grep -qx 2 || say "speed-depth.svg: points"
 [ $fail = 0 ] || exit 1
 [ -n "$browser" ] || { echo "SKIP: no chromium; the texts are right"; exit 77; }
-# a page that loads the report in a frame of each width and writes what it finds
+# a page that loads the report in a frame of each width and writes what it finds; a wide table may scroll, in its own box
 cat > "$t/d/frame.html" <<'X'
 <!doctype html><meta charset=utf-8><iframe width=390 height=800 src=report.html></iframe><iframe width=768 height=800 src=report.html></iframe>
 <iframe width=1280 height=800 src=report.html></iframe><pre id=out></pre><script>
@@ -58,7 +72,7 @@ addEventListener('load', () => { for (const f of document.querySelectorAll('ifra
   while (all.nextNode()) {
     const p = all.currentNode.parentElement, s = w.getComputedStyle(p);
     if (!all.currentNode.data.trim() || ['style', 'title'].includes(p.tagName.toLowerCase()) || !p.getClientRects().length) continue;
-    const box = p.getBoundingClientRect(), svg = p.ownerSVGElement;
+    const box = (p.closest('.scroll') || p).getBoundingClientRect(), svg = p.ownerSVGElement;
     if (box.right > e.clientWidth + 0.5 || box.left < -0.5) { off++; where = all.currentNode.data; }
     font = Math.min(font, parseFloat(s.fontSize) * (svg ? svg.getScreenCTM().a : 1));
     let back = svg ? w.getComputedStyle(svg.querySelector('rect.p')).fill : 'rgba(0, 0, 0, 0)';

@@ -100,6 +100,9 @@ talk history "$t/m.gguf" --temp 0 -n 1 << X
 > /save -f $t/edit2.json\n
 < 14 messages
 < 2004h
+> /systme x\n
+< did you mean /system?
+< 2004h
 > /set top-p 2\n
 < /set top-p: '2' is not a number from 0 to 1
 < 2004h

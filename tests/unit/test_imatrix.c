@@ -14,6 +14,7 @@
 #include "convert/convert.h"
 #include "core/bytes.h"
 #include "core/gguf.h"
+#include "core/hash.h"
 #include "core/io.h"
 #include "core/out.h"
 #include "core/json.h"
@@ -523,7 +524,23 @@ static void test_bad_texts(void) {
     ids_release(&ids);
 }
 
+/* Cards name the version of the built-in texts: raise it, and this hash, with each change. */
+static void test_texts_version(void) {
+    struct buf all = {0};
+    char hex[33];
+    for (int i = 0; default_text_at(i); i++) {
+        const struct default_text *t = default_text_at(i);
+        CHECK(strstr(t->about, "version 2") && default_text_about(t->name) == t->about);
+        buf_add(&all, t->data, default_text_len(t));
+    }
+    CHECK(default_text_about("mine.txt") == NULL);
+    hash_xxh128_hex(hex, all.data, all.len);
+    CHECK_EQ_STR(hex, "1a2d55f210615e786d60413417fe25df");
+    buf_release(&all);
+}
+
 int main(void) {
+    RUN(test_texts_version);
     tmp_make();
     log_set_level(LOG_ERROR);
     snprintf(gguf, sizeof gguf, "%s/m.gguf", tmp_dir);

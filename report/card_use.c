@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+/* report/card_use.c - the commands of README.md. Each names a file that the line before it fetched,
+ * or that the folder holds; tests/cli/card.sh runs them. */
+#include <string.h>
+
+#include "core/gguf.h"
+#include "report/card.h"
+#include "report/report_text.h"
+
+/* Tells whether the model is asked by its chat template; any other continues a text. */
+static bool chats(const struct release *rel) {
+    return *rel->template != 0;
+}
+
+/* Returns the encoding of a file where the Hub finds the file by it: no other has the same; else
+ * NULL. */
+static const char *tag_of(const struct release *rel, const struct release_file *f) {
+    for (int i = 0; i < rel->n_files; i++)
+        if (&rel->file[i] != f && strcmp(rel->file[i].encoding, f->encoding) == 0) return NULL;
+    return *f->encoding ? f->encoding : NULL;
+}
+
+static void hone_run(const struct release *rel, const struct release_file *f, struct buf *out) {
+    if (rel->unknown) return;
+    buf_fmt(out, "hone run %s %s\n", f->file, chats(rel) ? "\"Hello\"" : "-p \"Once upon a time\"");
+}
+
+/* Writes the option by which llama.cpp finds the file on the Hub. */
+static void llama_hub(const struct release *rel, const struct release_file *f, const char *program,
+                      struct buf *out) {
+    const char *tag = tag_of(rel, f);
+    buf_fmt(out, "%s -hf %s", program, rel->repo);
+    if (tag)
+        buf_fmt(out, ":%s", tag);
+    else
+        buf_fmt(out, " --hf-file %s", f->file);
+    buf_str(out, chats(rel) ? " --jinja\n" : "\n");
+}
+
+static void download(const struct release *rel, const struct release_file *f, struct buf *out) {
+    if (f->n_shards > 1)
+        buf_fmt(out, "hf download %s --include \"%s-*.gguf\" --local-dir .\n", rel->repo, f->stem);
+    else
+        buf_fmt(out, "hf download %s %s --local-dir .\n", rel->repo, f->file);
+}
+
+static void from_the_hub(const struct release *rel, const struct release_file *f, struct buf *out) {
+    const char *tag = tag_of(rel, f);
+    buf_str(out, "From the Hub:\n\n```sh\n# llama.cpp\n");
+    if (chats(rel)) llama_hub(rel, f, "llama-cli", out);
+    llama_hub(rel, f, "llama-server", out);
+    if (tag && f->n_shards == 1) {
+        buf_fmt(out, "# Ollama\nollama run hf.co/%s:%s\n", rel->repo, tag);
+        buf_fmt(out, "# LM Studio\nlms get https://huggingface.co/%s@%s\n", rel->repo, tag);
+    }
+    buf_fmt(out, "# %s\n", rel->unknown ? "one file" : "hone");
+    download(rel, f, out);
+    hone_run(rel, f, out);
+    buf_str(out, "```\n\n");
+}
+
+/* Appends a name that Ollama takes: small letters, digits, "._-". */
+static void ollama_name(const struct release *rel, struct buf *out) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyz0123456789._-";
+    const size_t before = out->len;
+    for (const char *s = rel->title; *s; s++) {
+        const char c = (char)(*s >= 'A' && *s <= 'Z' ? *s + 32 : *s == ' ' ? '-' : *s);
+        if (strchr(plain, c) && (out->len > before || strchr("._-", c) == NULL)) buf_chr(out, c);
+    }
+    if (out->len == before) buf_str(out, "my-model");
+}
+
+static void with_the_folder(const struct release *rel, const struct release_file *f,
+                            struct buf *out) {
+    const char *slash = rel->repo ? strchr(rel->repo, '/') : NULL;
+    struct buf name = {0};
+    ollama_name(rel, &name);
+    buf_str(out, "With the whole folder:\n\n```sh\n");
+    if (slash)
+        buf_fmt(out, "hf download %s --local-dir %s && cd %s\n", rel->repo, slash + 1, slash + 1);
+    buf_str(out, "sha256sum -c SHA256SUMS\n");
+    hone_run(rel, f, out);
+    if (!rel->unknown)
+        buf_fmt(out, "hone serve %s # a page at http://127.0.0.1:8080, and OpenAI's API\n",
+                f->file);
+    buf_fmt(out, "llama-server -m %s%s\n", f->file, chats(rel) ? " --jinja" : "");
+    if (f->n_shards > 1) buf_fmt(out, "hone merge %s -o %s.gguf # for Ollama\n", f->file, f->stem);
+    buf_fmt(out, "ollama create %s -f Modelfile && ollama run %s\n", name.data, name.data);
+    if (f->n_shards == 1) buf_fmt(out, "lms import %s\n", f->file);
+    buf_str(out, "```\n\n");
+    buf_release(&name);
+}
+
+void card_use(const struct release *rel, struct buf *out) {
+    const struct release_file *f = &rel->file[release_pick(rel)];
+    buf_str(out, "\n## Use\n\n");
+    if (rel->repo) from_the_hub(rel, f, out);
+    with_the_folder(rel, f, out);
+    buf_str(out,
+            "The other files of the table work the same way. Add `-ngl 99` to put all layers of "
+            "llama.cpp on the GPU, fewer where its memory is full.\n");
+}
+
+void card_prompt(const struct release *rel, struct buf *out) {
+    if (!rel->prompt || !*rel->prompt || strstr(rel->prompt, "```")) return;
+    card_fold("Prompt format", out);
+    buf_fmt(
+        out,
+        "```text\n%s\n```\n\nThe template is in the files; programs that use it (`--jinja`) need "
+        "nothing else.\n",
+        rel->prompt);
+    card_fold_end(out);
+}

@@ -1,0 +1,134 @@
+#!/bin/sh
+# Each command on a generated card works in the folder that the lines before it made: the blocks of "Use" run as scripts. hone is the program; hf, ollama,
+# lms and llama.cpp's programs are stand-ins that copy from "the Hub" (the published folder) and refuse files and tags that are not there. The
+# card itself: five columns, the recommended file marked first, everything else folded.
+set -eu
+t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+. tests/expect.sh
+m=tests/golden/models
+mkdir "$t/bin"
+cat > "$t/bin/hone" <<'X'
+#!/bin/sh
+cmd=$1; shift
+case $cmd in
+run) # a chat model is asked, it does not continue raw text
+    case "$(grep -ac tokenizer.chat_template "$1")$2" in 0-p | [1-9]Hello) ;; *) echo "hone run $*: not for this model"; exit 1 ;; esac
+    exec "$HONE" run "$@" -n 3 -q > /dev/null ;;
+serve)
+    "$HONE" serve "$@" --port 0 > serve.out 2>&1 & pid=$!
+    for i in $(seq 100); do grep -q http://127 serve.out && break; sleep 0.1; done
+    kill $pid; wait $pid || :
+    grep -q http://127 serve.out || { cat serve.out; exit 1; } ;;
+*) exec "$HONE" "$cmd" "$@" -q ;;
+esac
+X
+cat > "$t/bin/any" <<'X'
+#!/bin/sh
+# hf, ollama, lms, llama-cli, llama-server
+die() { echo "$me: $*"; exit 1; }
+me=$(basename "$0") args="$*"
+one() { # the tag names one model of the repo
+    [ "$1" = "$REPO" ] || die "no repo $1"
+    n=$(ls "$HUB" | grep -E "[-.]$2(-00001-of-[0-9]+)?\.gguf$" | grep -c .)
+    [ "$n" = 1 ] || die "$2 names $n files: $args"
+}
+case $me in
+hf)
+    [ "$1" = download ] && [ "$2" = "$REPO" ] || die "$args"
+    shift 2
+    what='*' to=
+    while [ $# -gt 0 ]; do case $1 in --include) what=$2; shift 2 ;; --local-dir) to=$2; shift 2 ;; -*) die "$1" ;; *) what=$1; shift ;; esac; done
+    mkdir -p "$to"
+    cp "$HUB"/$what "$to/" || die "nothing matches $what" ;;
+llama-cli | llama-server)
+    while [ $# -gt 0 ]; do case $1 in
+    -m) [ -e "$2" ] || die "no $2"; shift 2 ;;
+    --hf-file) [ -e "$HUB/$2" ] || die "no $2"; shift 2 ;;
+    -hf) case $2 in *:*) one "${2%:*}" "${2#*:}" ;; *) [ "$2" = "$REPO" ] && [ "$3" = --hf-file ] || die "$args" ;; esac; shift 2 ;;
+    --jinja) shift ;;
+    *) die "$1" ;; esac; done ;;
+ollama)
+    case $1 in
+    create) [ "$3" = -f ] && from=$(sed -n 's/^FROM //p' "$4") && [ -e "$from" ] || die "no $from"
+        echo "$2" | grep -qxE '[a-z0-9][a-z0-9._-]*' || die "name $2"; touch ".made-$2" ;;
+    run) case $2 in hf.co/*) x=${2#hf.co/}; one "${x%:*}" "${x#*:}" ;; *) [ -e ".made-$2" ] || die "no model $2" ;; esac ;;
+    *) die "$1" ;;
+    esac ;;
+lms)
+    case $1 in
+    get) x=${2#https://huggingface.co/}; one "${x%@*}" "${x#*@}" ;;
+    import) [ -e "$2" ] || die "no $2" ;;
+    *) die "$1" ;;
+    esac ;;
+esac
+X
+chmod +x "$t/bin/hone" "$t/bin/any"
+for x in hf ollama lms llama-cli llama-server; do ln -s any "$t/bin/$x"; done
+HONE=$(cd "$(dirname "$HONE")" && pwd)/$(basename "$HONE")
+export HONE
+
+# folder, repo or "", number of blocks, commands that must be there
+card() {
+    d=$1 repo=$2 want=$3; shift 3
+    rm -rf "$t"/block-*
+    awk -v t="$t" '/^```sh/ {f = t "/block-" ++n; next} /^```/ {f = ""} f {print > f}' "$d/README.md"
+    [ "$(find "$t" -name 'block-*' | wc -l)" = "$want" ] || say "$d: not $want blocks of commands: $(cat "$t"/block-*)"
+    for c; do cat "$t"/block-* | grep -qF -- "$c" || say "$d: no '$c' in $(cat "$t"/block-*)"; done
+    for b in "$t"/block-*; do
+        rm -rf "$t/desk"
+        mkdir "$t/desk"
+        [ -n "$repo" ] || cp "$d"/* "$t/desk/"
+        (cd "$t/desk" && PATH=$t/bin:$PATH HUB=$d REPO=$repo sh -e "$b") > "$t/o" 2>&1 || say "$(basename "$d"), $(basename "$b"): $(tail -3 "$t/o"), of $(cat "$b")"
+        grep FAILED "$t/o" && say "$d: sums"
+    done
+    "$HONE" publish --check "$d" --json > "$t/o" 2>&1 || :
+    grep -E '"rule": "card-(link|size|local)' "$t/o" && say "$d: --check finds faults in the card"
+    return 0
+}
+
+"$HONE" convert $m/qwen35moe --name "Tiny Chat 1.5" -o "$t/chat.gguf" -q > /dev/null
+cp -r $m/qwen3 "$t/plain"
+sed 's/"chat_template"/"no_template"/' $m/qwen3/tokenizer_config.json > "$t/plain/tokenizer_config.json"
+"$HONE" convert "$t/plain" --name "Tiny Base" -o "$t/base.gguf" -q > /dev/null
+quants() { for q in $3; do "$HONE" quantize "$1" -o "$2-$q.gguf" --recipe "$q" -q > /dev/null; done; }
+
+mkdir "$t/chat" "$t/base" "$t/shards" "$t/twice" "$t/alone"
+quants "$t/chat.gguf" "$t/chat/Tiny-Chat" "Q8_0 Q4_K_M"
+run 0 publish "$t/chat" --repo me/Tiny-Chat-GGUF --license mit --base-model you/Tiny-Chat
+card "$t/chat" me/Tiny-Chat-GGUF 2 'hone run Tiny-Chat-Q4_K_M.gguf "Hello"' "hone serve Tiny-Chat-Q4_K_M.gguf" "llama-cli -hf me/Tiny-Chat-GGUF:Q4_K_M --jinja" \
+    "hf download me/Tiny-Chat-GGUF Tiny-Chat-Q4_K_M.gguf --local-dir ." "ollama run hf.co/me/Tiny-Chat-GGUF:Q4_K_M" "lms get" "lms import"
+quants "$t/base.gguf" "$t/base/Tiny-Base" "Q8_0 Q4_K_M"
+run 0 publish "$t/base" --repo me/Tiny-Base-GGUF --license mit --base-model you/Tiny-Base
+card "$t/base" me/Tiny-Base-GGUF 2 'hone run Tiny-Base-Q4_K_M.gguf -p "Once' "llama-server -hf me/Tiny-Base-GGUF:Q4_K_M"
+grep -q jinja "$t/base/README.md" && say "--jinja for a model without a template"
+"$HONE" split "$t/chat/Tiny-Chat-Q4_K_M.gguf" -o "$t/shards/Tiny-Chat-Q4_K_M.gguf" --max-size 200K -q > /dev/null
+run 0 publish "$t/shards" --repo me/Shards-GGUF --license mit --base-model you/Tiny-Chat
+card "$t/shards" me/Shards-GGUF 2 "hone merge Tiny-Chat-Q4_K_M-00001-of-" 'hf download me/Shards-GGUF --include "Tiny-Chat-Q4_K_M-*.gguf"'
+cp "$t/chat/Tiny-Chat-Q4_K_M.gguf" "$t/twice/Tiny-Q4_K_M.gguf"
+cp "$t/chat/Tiny-Chat-Q4_K_M.gguf" "$t/twice/Tiny-v2-Q4_K_M.gguf"
+run 0 publish "$t/twice" --repo me/Twice-GGUF --license mit --base-model you/Tiny-Chat
+card "$t/twice" me/Twice-GGUF 2 "llama-server -hf me/Twice-GGUF --hf-file Tiny-Q4_K_M.gguf --jinja"
+grep -q 'lms get\|hf.co' "$t/twice/README.md" && say "a tag that names two files"
+cp "$t/chat"/*.gguf "$t/alone/"
+run 0 publish "$t/alone" --license mit
+card "$t/alone" "" 1 'hone run Tiny-Chat-Q4_K_M.gguf "Hello"' "ollama create tiny-chat-1.5 -f Modelfile"
+grep -q 'repo: "Tiny-Chat-1.5-GGUF"' "$t/alone/model.yaml" || say "model.yaml: $(grep repo: "$t/alone/model.yaml")"
+
+# measured: commands name the recommended file; the card is narrow
+n=6000
+if grep -q __asan_init "$HONE"; then n=3000; fi
+head -c $n tests/golden/tiny-qwen35moe/self_eval.txt > "$t/eval.txt"
+"$HONE" make $m/qwen35moe -o "$t/made" --name Tiny --repo me/Tiny-GGUF --license mit --plain --recipe Q8_0,Q4_K_M,Q2_K --calib-chunks 2 --calib-ctx 64 \
+    --eval "$t/eval.txt" --ctx 64 --chunks 3 --pp 8 --tg 2 --reps 1 --tools none -q > "$t/o" 2> "$t/e" || say "make: $(cat "$t/e")"
+made=$t/made/README.md
+best=$(sed -n 's/^| ★.\[\*\*[^(]*(\([^)]*\)) |.*/\1/p' "$made")
+[ -n "$best" ] && [ "$(grep -c '★.\[' "$made")" = 1 ] || say "no recommended file in front: $(grep '^| ' "$made")"
+card "$t/made" me/Tiny-GGUF 2 "hone run $best \"Hello\"" "llama-server -m $best --jinja"
+grep -q "^FROM ./$best" "$t/made/Modelfile" || say "the Modelfile takes another file than $best"
+[ "$(grep '^## ' "$made" | sed -n 1,2p | tr '\n' ' ')" = "## Files ## Use " ] || say "sections: $(grep '^## ' "$made")"
+awk '/<details>/ {fold = 1} /<\/details>/ {fold = 0} /^\|/ && !fold {n = gsub(/\|/, "|"); if (n > 6 || length($0) > 200) bad = bad $0 "\n"} END {printf "%s", bad; exit bad != ""}' "$made" ||
+    say "a table that a phone cannot show"
+awk '/^## Files/ {on = 1} /<details>/ {on = 0} on' "$made" | grep -q BF16 && say "the base is in the table though not in the folder"
+grep -q 'default-calib.txt.*stories, letters, .*version [0-9]' "$made" || say "the calibration text is not described"
+exit $fail
