@@ -14,12 +14,13 @@
 static const struct opt serve_options[] = {
     {"host", 0, OPT_LIST, AT(host), "ADDR", "where to listen (127.0.0.1), or unix:PATH"},
     {"port", 0, OPT_I64, AT(port), "N", "port (8080); 0: any, told on standard output"},
-    {"alias", 0, OPT_STR, AT(alias), "NAME", "the model's id for clients (the file's name)"},
+    {"alias", 0, OPT_STR, AT(alias), "NAME",
+     "the model's id for clients (the file's name); of several files NAME,NAME,... in their order"},
     {"ctx", 0, OPT_I64, AT(ctx), "N",
      "longest context of a request; 0: as --context-memory allows (default)"},
     {"parallel", 0, OPT_I64, AT(parallel), "N", "answers computed at once (4)"},
     {"context-memory", 0, OPT_SIZE, AT(context_memory), "SIZE",
-     "for all contexts, kept ones too (a quarter of what is free, at most 8 GiB)"},
+     "for all contexts of a file, kept ones too (a quarter of what is free, at most 8 GiB)"},
     {"cache-dir", 0, OPT_STR, AT(cache_dir), "DIR",
      "beginnings of prompts are kept there for the next start; files hold what clients sent"},
     {"cache-disk", 0, OPT_SIZE, AT(cache_disk), "SIZE", "of files in --cache-dir (32 GiB)"},
@@ -55,7 +56,7 @@ static const struct opt serve_options[] = {
      "requests and answers are added to FILE, a line of JSON each"},
     {"record-last", 0, OPT_FLAG, AT(record_last), NULL,
      "of lines of --record that continue each other, the last only"},
-    {"strict", 0, OPT_FLAG, AT(strict), NULL, "other model ids than --alias are refused"},
+    {"strict", 0, OPT_FLAG, AT(strict), NULL, "other names of models than their ids are refused"},
     {"allow-host", 0, OPT_LIST, AT(allow_host), "NAME", "a name of this server in Host"},
     {"allow-origin", 0, OPT_LIST, AT(allow_origin), "URL", "an origin whose pages may ask"},
     OPT_SPECIAL(AT(special)),
@@ -68,15 +69,17 @@ static const struct opt serve_options[] = {
 #undef AT
 static const struct cmd_spec serve_spec = {
     .name = "serve",
-    .synopsis = "MODEL.gguf [--host ADDR] [--port N] [--ctx N] [--parallel N] "
+    .synopsis = "MODEL.gguf... | FOLDER [--host ADDR] [--port N] [--ctx N] [--parallel N] "
                 "[--context-memory SIZE]",
-    .about = "An HTTP server with OpenAI's, Anthropic's and Ollama's APIs for this file, with the "
-             "model's own\ntemplate. Many requests at once; each gets the answer that it would get "
-             "alone. Ctrl-C lets\nrunning answers finish.",
+    .about = "An HTTP server with OpenAI's, Anthropic's and Ollama's APIs, with the model's own "
+             "template.\nMany requests at once; each gets the answer that it would get alone. "
+             "Ctrl-C lets running\nanswers finish. With several files, or a folder that hone make "
+             "wrote, the request's model\nchooses one: it is loaded at its first use and kept "
+             "while --max-memory allows.",
     .opts = serve_options,
     .n_opts = (int)COUNT_OF(serve_options),
     .min_args = 1,
-    .max_args = 1,
+    .max_args = -1,
 };
 
 static void log_line(void *ud, const char *line) {
@@ -102,6 +105,7 @@ int cmd_serve(struct cli *c, int argc, char **argv, struct err *e) {
     mem_give_back();
     os_give_up_rights(a.key_file || (a.key && *a.key)); /* It runs nothing, and keys stay here. */
     a.path = c->arg[0];
+    for (int i = 1; i < c->n_args; i++) work_list_add(&c->work, &a.more, c->arg[i]);
     if (a.log && strcmp(a.log, "off") == 0) a.log = NULL, a.log_line = NULL;
     return serve_job_run(&c->work, &a, e);
 }

@@ -223,6 +223,12 @@ void mem_give_back(void) {
 #endif
 }
 
+void mem_trim(void) {
+#ifdef __GLIBC__
+    (void)malloc_trim(0);
+#endif
+}
+
 int mem_alloc(void **out, uint64_t n_bytes, const char *what, struct err *e) {
     uint64_t left;
     struct buf_budget *budget = ctx_current()->budget;

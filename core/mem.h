@@ -50,6 +50,9 @@ void mem_free(void *p);
  * before its threads begin. */
 void mem_give_back(void);
 
+/* Gives memory that was freed back to the system now, after much of it was. */
+void mem_trim(void);
+
 /* Returns the bytes of memory that the machine reports as available now, or what control groups
  * leave of them; 0 if unknown. */
 uint64_t mem_available(void);

@@ -36,6 +36,9 @@ static inline uint64_t round_up(uint64_t x, uint64_t to) {
 static inline int64_t min_i64(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
+static inline uint64_t min_u64(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
 static inline uint64_t max_u64(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }

@@ -952,12 +952,11 @@ struct hone_serve_opts {
     double drain;            /* seconds that answers may take to end; 0: 30, < 0: none */
     const char *record;      /* file for requests and answers; or NULL */
     const char *log_file;    /* file for a line of JSON per request; or NULL */
-    int strict;              /* other model ids than alias are refused */
+    int strict;              /* other names of models than ids are refused */
     const char *const *allow_host, *const
                                        *allow_origin; /* names of this server; origins of pages */
     const char *special; /* texts of control tokens in messages: "plain" (NULL), "parse" */
-    /* Called once, with a line of JSON that has the URL, when requests can be answered; NULL: not
-     * told. */
+    /* Called once requests can be answered, with a line of JSON that has the URL; or NULL. */
     void (*ready)(void *user, const char *json);
     /* Called with a line of JSON per request; NULL: not told. */
     void (*request)(void *user, const char *json);
@@ -968,6 +967,7 @@ struct hone_serve_opts {
     int record_last;       /* of lines of record that continue each other the last alone is kept */
     int64_t open_objects;  /* non-zero: objects may have members that their schemas do not name */
     int strict_calls;      /* bare JSON that names a tool is no call */
+    const char *const *more; /* further files or folders: a request's model chooses; or NULL */
 };
 /* Answers HTTP requests as OpenAI's clients make them, until hone_cancel_now on what opts name:
  * running answers then end, and so does the call, with HONE_OK. It changes nothing of the process:

@@ -24,17 +24,31 @@ void device_name(const struct work *w, char out[256]) {
     if (ask(w, 0, &i)) memcpy(out, i.name, sizeof i.name);
 }
 
+/* Returns what may be used of a device with the facts i, the k-th one of w. */
+static uint64_t usable(const struct work *w, int k, const struct cu_info *i) {
+    const uint64_t most = device_most(&w->device, k);
+    const uint64_t all = i->mem_free > CU_KEEP_FREE ? i->mem_free - CU_KEEP_FREE : 0;
+    return most && most < all ? most : all;
+}
+
+uint64_t device_free(const struct work *w) {
+    uint64_t sum = 0;
+    for (int k = 0; k <= w->device.n_more; k++) {
+        struct cu_info i;
+        if (ask(w, k, &i)) sum += usable(w, k, &i);
+    }
+    return sum;
+}
+
 struct device device_share(const struct work *w, int n_left) {
     struct device d = w->device;
     for (int k = 0; k <= d.n_more; k++) {
         struct cu_info i;
         if (!ask(w, k, &i)) continue;
-        const uint64_t most = device_most(&w->device, k);
-        uint64_t all = i.mem_free > CU_KEEP_FREE ? i.mem_free - CU_KEEP_FREE : 0;
-        if (most && most < all) all = most;
         d.kind = DEVICE_AUTO;
         *(k ? &d.more_bytes[k - 1] : &d.max_bytes) =
-            all / (uint64_t)n_left + 1; /* It is at least 1, since 0 would mean all of it. */
+            usable(w, k, &i) / (uint64_t)n_left +
+            1; /* It is at least 1, since 0 would mean all of it. */
     }
     return d;
 }

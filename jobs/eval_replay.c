@@ -358,19 +358,26 @@ static int with_session(struct work *w, const struct replay_opts *o, struct mode
     so.n_ctx = o->eval.ctx ? o->eval.ctx : longest(l, index, x->n, m->hp.d[HD_CTX]);
     TRY(session_new(&s, m, &so, e));
     const uint64_t one = session_seq_bytes(s, so.n_ctx) + session_seq_bytes(s, 1);
-    const struct serve_opts opts = {
-        .file = {.id = "m", .file = io_base(x->path), .type = ""},
-        .core = {.m = m,
-                 .s = s,
-                 .sample = set.sample,
-                 .seed = -1,
-                 .context_bytes = max_u64(4 * one, (uint64_t)256 << 20)},
-        .n_max = -1,
-        .n_think = -1,
-        .n_live = 4,
-        .n_queue = MOST_LINES,
-        .max_step_s = 60};
-    int rc = serve_new(&server, &opts, e);
+    struct serve_file f = {.id = "m",
+                           .file = io_base(x->path),
+                           .path = x->path,
+                           .type = "",
+                           .n_ctx = so.n_ctx,
+                           .sample = set.sample,
+                           .seed = -1};
+    struct serve_core core = {
+        .m = m, .s = s, .context_bytes = max_u64(4 * one, (uint64_t)256 << 20)};
+    const struct serve_opts opts = {.file = &f,
+                                    .n_files = 1,
+                                    .load = serve_load_ready,
+                                    .load_ud = &core,
+                                    .n_max = -1,
+                                    .n_think = -1,
+                                    .n_live = 4,
+                                    .n_queue = MOST_LINES,
+                                    .max_step_s = 60};
+    int rc = gguf_chat_template(m->gguf, &f.tmpl, e);
+    if (!rc) rc = serve_new(&server, &opts, e);
     if (!rc) rc = ask_all(server, m, o, l, index, x, e);
     serve_free(server);
     session_free(s);

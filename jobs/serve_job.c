@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* jobs/serve_job.c - a server of one model: checks its options, opens the model, says that it is
- * ready. What it does then is in serve/. */
+/* jobs/serve_job.c - a server: checks its options, says that it is ready. Its files are in
+ * serve_files.c, what it does is in serve/. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -9,31 +9,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "jobs/serve_files.h"
 #include "jobs/serve_job.h"
-#include "runtime/generate/draft.h"
-#include "runtime/generate/run_set.h"
 #include "core/io.h"
 #include "core/lines.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/str.h"
 #include "core/num.h"
-#include "models/sizes.h"
-#include "runtime/engine/kv_type.h"
 #include "core/prog.h"
+#include "runtime/engine/kv_type.h"
 #include "serve/ask.h"
 #include "serve/latest.h"
 #include "serve/preset.h"
 #include "serve/serve.h"
 
 #define CONTINUED_S 600 /* a conversation goes on within it, or has ended */
-enum {
-    MAX_KEYS_FILE = 1 << 20,
-    MAX_TEMPLATE = 4 << 20,
-    LEAST_KEY = 16,
-    LEAST_BODY = 1024,
-    CTX_STEP = 4096
-};
+enum { MAX_KEYS_FILE = 1 << 20, MAX_TEMPLATE = 4 << 20, LEAST_KEY = 16, LEAST_BODY = 1024 };
 
 /* ---- keys ---- */
 
@@ -71,14 +63,15 @@ static int read_keys(struct work *w, const struct serve_job_opts *a, struct str_
                      : err_set(e, ERR_USAGE, "%s: there is no key in this file", a->key_file);
 }
 
-static int read_template(struct work *w, const struct serve_job_opts *a, struct serve_opts *o,
+static int read_template(struct work *w, const struct serve_job_opts *a, const char **out,
                          struct err *e) {
     char *text;
+    *out = NULL;
     size_t len;
     if (!a->tmpl) return 0;
     TRY(io_read_file(&text, &len, a->tmpl, MAX_TEMPLATE, e));
     const int rc = str_no_nul(text, len, a->tmpl, e);
-    o->tmpl = arena_strndup(&w->mem, text, len);
+    *out = arena_strndup(&w->mem, text, len);
     free(text);
     return rc;
 }
@@ -100,37 +93,34 @@ static int check_access(const struct serve_job_opts *a, const struct str_list *k
     return 0;
 }
 
-/* ---- memory ---- */
-
-/* Returns the longest context of one sequence that takes at most half of the memory. */
-static int64_t usual_ctx(const struct model *m, const struct kv_type *k, const struct kv_type *v,
-                         uint64_t bytes) {
-    struct sizes z;
-    struct err ignored;
-    const struct kv_rows rows = kv_type_rows(k, v);
-    const int64_t trained = max_i64(m->hp.d[HD_CTX], 1);
-    int64_t best = min_i64(CTX_STEP, trained);
-    if (sizes_init(&z, m->arch, &m->hp, &ignored)) return best;
-    for (int64_t n = best; n <= trained; n += CTX_STEP) {
-        uint64_t kv;
-        if (!sizes_kv_paged(&z, 1, n, 512, &rows, &kv) || kv + sizes_state(&z, 0) > bytes / 2)
-            break;
-        best = n;
-    }
-    return best;
-}
-
 /* ---- start ---- */
 
-/* Returns the file's name without folders and without .gguf. */
-static const char *stem(struct work *w, const char *path) {
-    const char *base = io_base(path);
-    const size_t n = strlen(base);
-    return n > 5 && strcmp(base + n - 5, ".gguf") == 0 ? arena_strndup(&w->mem, base, n - 5) : base;
+/* Says which files there are, and what each may take. */
+static void say_files(const struct serve_opts *o, const char *url, uint64_t context_bytes) {
+    const double mib = 1 << 20;
+    if (o->n_files == 1) {
+        log_info("%s: %s, a context of %" PRId64
+                 " tokens, %d at a time, %.1f MiB of context memory",
+                 url, o->file[0].id, o->file[0].n_ctx, o->n_live, (double)context_bytes / mib);
+        return;
+    }
+    for (int i = 0; i < o->n_files; i++) {
+        const struct serve_file *f = &o->file[i];
+        if (f->wrong)
+            log_warn("%s cannot be served: %s", f->id, f->wrong);
+        else
+            log_info("%s: %.1f MiB, with contexts and buffers %.1f; a context of %" PRId64
+                     " tokens%s%s",
+                     f->id, (double)f->n_bytes / mib, (double)f->need / mib, f->n_ctx,
+                     i == o->first ? "; for requests that name no model" : "",
+                     f->need > o->max_bytes ? "; too large for this server" : "");
+    }
+    log_info("%s: %d files; those in use are loaded, %.1f MiB together at most (--max-memory)", url,
+             o->n_files, (double)o->max_bytes / mib);
 }
 
 static void say_ready(const struct serve_job_opts *a, const struct serve_opts *o,
-                      const struct server *s) {
+                      uint64_t context_bytes, const struct server *s) {
     const int port = serve_port(s);
     struct buf b = {0}, url = {0};
     struct jw w;
@@ -144,13 +134,11 @@ static void say_ready(const struct serve_job_opts *a, const struct serve_opts *o
     jw_str(&w, "url", url.data);
     jw_i64(&w, "pid", getpid());
     jw_arr(&w, "models");
-    jw_str(&w, NULL, o->file.id);
+    for (int i = 0; i < o->n_files; i++) jw_str(&w, NULL, o->file[i].id);
     jw_end(&w);
     jw_end(&w);
     if (a->ready) a->ready(a->ready_ud, b.data);
-    log_info("%s: %s, a context of %" PRId64 " tokens, %d at a time, %.1f MiB of context memory",
-             url.data, o->file.id, session_get_opts(o->core.s)->n_ctx, o->n_live,
-             (double)o->core.context_bytes / (1 << 20));
+    say_files(o, url.data, context_bytes);
     if (strncmp(host, "unix:", 5) != 0) {
         log_info("open %s in a browser to chat", url.data);
         log_info("OPENAI_BASE_URL=%s/v1 ANTHROPIC_BASE_URL=%s OLLAMA_HOST=%s", url.data, url.data,
@@ -163,10 +151,11 @@ static void say_ready(const struct serve_job_opts *a, const struct serve_opts *o
     buf_release(&url);
 }
 
-static int serve(const struct serve_job_opts *a, struct serve_opts *o, struct err *e) {
+static int serve(const struct serve_job_opts *a, struct serve_opts *o, uint64_t context_bytes,
+                 struct err *e) {
     struct server *s;
     TRY(serve_new(&s, o, e));
-    say_ready(a, o, s);
+    say_ready(a, o, context_bytes, s);
     const int rc = serve_run(s, e);
     serve_free(s);
     return rc;
@@ -229,75 +218,24 @@ static int kwargs_members(const char *kwargs, struct buf *out, struct err *e) {
     return rc;
 }
 
-/* Describes the model by the type of most of its bytes, and by its size. */
-static void describe(struct serve_opts *o) {
-    uint64_t bytes[QT_COUNT] = {0};
-    int most = 0;
-    const struct gguf *g = o->core.m->gguf;
-    for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
-        const struct gguf_tensor *t = gguf_tensor_at(g, i);
-        int64_t n = 1;
-        for (int k = 0; k < 4; k++) n *= t->ne[k];
-        o->file.n_params += n;
-        bytes[t->type] += t->n_bytes;
-        if (bytes[t->type] > bytes[most]) most = (int)t->type;
-    }
-    o->file.type = qtype_name((enum qtype)most);
-    o->file.n_bytes = gguf_file_bytes(g);
-}
-
-static int open_session(struct work *w, const struct serve_job_opts *a, struct serve_opts *o,
-                        struct session **out, struct err *e) {
-    struct session_opts so = {.isa = w->isa,
-                              .device = w->device,
-                              .pack = true,
-                              .pack_cache = w->pack_cache,
-                              .guests = true,
-                              .whole = true};
-    TRY(kv_type_parse(a->kv_type, "--kv-type", &so.kv_k, &so.kv_v, e));
-    TRY(act_parse(a->act, &so.act, e));
-    TRY(work_pool(w, e));
-    so.pool = w->pool;
-    const uint64_t quarter = mem_available() / 4, most = (uint64_t)8 << 30;
-    o->core.context_bytes = a->context_memory ? a->context_memory : quarter < most ? quarter : most;
-    so.n_ctx = a->ctx ? a->ctx : usual_ctx(o->core.m, so.kv_k, so.kv_v, o->core.context_bytes);
-    TRY(session_new(out, o->core.m, &so, e));
-    const uint64_t room = session_room(*out); /* The room of a device. */
-    if (room < o->core.context_bytes) {
-        if (a->context_memory)
-            log_warn("--context-memory: the device has room for %" PRIu64 " MiB", room >> 20);
-        o->core.context_bytes = room;
-    }
-    const uint64_t one = session_seq_bytes(*out, so.n_ctx) + session_seq_bytes(*out, 1);
-    if (one > o->core.context_bytes)
-        return err_set(e, ERR_SYS,
-                       "a context of %" PRId64 " tokens takes %.1f MiB, and there is room for %.1f "
-                       "(--context-memory): give it %" PRIu64 "MiB, or use a smaller --ctx",
-                       so.n_ctx, (double)one / (1 << 20), (double)o->core.context_bytes / (1 << 20),
-                       (one >> 20) + 1);
-    return 0;
-}
-
 /* Fills in how requests are answered, as far as that needs no model. */
 static int plain_options(struct work *w, const struct serve_job_opts *a, struct str_list *keys,
                          struct buf *kwargs, struct serve_opts *o, struct err *e) {
-    *o = (struct serve_opts){
-        .file = {.id = a->alias ? a->alias : stem(w, a->path), .file = io_base(a->path)},
-        .strict = a->strict,
-        .open_objects = a->open_objects,
-        .strict_calls = a->strict_calls,
-        .n_think = a->n_think,
-        .n_max = a->max_tokens ? a->max_tokens : -1,
-        .n_live = (int)a->parallel,
-        .n_queue = (int)min_i64(a->queue, 100000),
-        .max_step_s = a->max_step,
-        .drain_s = a->drain,
-        .cache_dir = a->cache_dir,
-        .cache_bytes = a->cache_disk};
+    *o = (struct serve_opts){.strict = a->strict,
+                             .open_objects = a->open_objects,
+                             .strict_calls = a->strict_calls,
+                             .n_think = a->n_think,
+                             .n_max = a->max_tokens ? a->max_tokens : -1,
+                             .n_live = (int)a->parallel,
+                             .n_queue = (int)min_i64(a->queue, 100000),
+                             .max_step_s = a->max_step,
+                             .drain_s = a->drain,
+                             .cache_dir = a->cache_dir,
+                             .cache_bytes = a->cache_disk};
     TRY(check_args(a, o, e));
     TRY(read_keys(w, a, keys, e));
     TRY(check_access(a, keys, e));
-    TRY(read_template(w, a, o, e));
+    o->tmpl_name = a->tmpl ? "--template" : NULL;
     if (a->record_last && !a->record)
         return err_set(e, ERR_USAGE, "--record-last says which lines --record FILE keeps");
     TRY(kwargs_members(a->kwargs, kwargs, e));
@@ -305,23 +243,6 @@ static int plain_options(struct work *w, const struct serve_job_opts *a, struct 
     o->key = keys->v, o->n_keys = keys->n;
     o->allow_host = a->allow_host.v, o->n_allow_hosts = a->allow_host.n;
     o->allow_origin = a->allow_origin.v, o->n_allow_origins = a->allow_origin.n;
-    return 0;
-}
-
-static int sampling(const struct serve_job_opts *a, struct serve_opts *o, struct err *e) {
-    static const char *const name[SERVE_SETS] = {[SERVE_TEMP] = "temp",
-                                                 [SERVE_TOP_K] = "top-k",
-                                                 [SERVE_TOP_P] = "top-p",
-                                                 [SERVE_MIN_P] = "min-p",
-                                                 [SERVE_REPEAT_PENALTY] = "repeat-penalty",
-                                                 [SERVE_REPEAT_LAST_N] = "repeat-last-n",
-                                                 [SERVE_SEED] = "seed"};
-    struct run_set set;
-    TRY(run_set_init(&set, o->core.m->gguf, e));
-    for (int i = 0; i < SERVE_SETS; i++)
-        if (a->set[i]) TRY(run_set(&set, "--", name[i], a->set[i], e));
-    o->core.sample = set.sample;
-    o->core.seed = set.seed_given ? set.seed : -1;
     return 0;
 }
 
@@ -359,15 +280,17 @@ static int open_record(const struct serve_job_opts *a, struct lines **l, struct 
     return 0;
 }
 
-static int with_model(struct work *w, const struct serve_job_opts *a, struct serve_opts *o,
+static int with_files(const struct serve_job_opts *a, struct serve_files *f, struct serve_opts *o,
                       struct err *e) {
-    struct session *s = NULL, *mtp = NULL;
-    struct model *block = NULL;
     struct latest *latest = NULL;
     struct lines *log = NULL, *record = NULL;
-    TRY(model_use_pre(o->core.m, a->pre, e));
-    TRY(model_need_tok(o->core.m, e));
-    TRY(sampling(a, o, e));
+    o->file = f->v;
+    o->n_files = f->n;
+    o->first = f->first;
+    o->max_bytes = f->max_bytes;
+    o->load = serve_files_load;
+    o->unload = serve_files_unload;
+    o->load_ud = f;
     int rc = open_log(a, &log, o, e);
     if (!rc) rc = open_record(a, &record, o, e);
     if (!rc && a->record && a->record_last) {
@@ -375,17 +298,10 @@ static int with_model(struct work *w, const struct serve_job_opts *a, struct ser
         o->record = record_latest;
         o->record_ud = latest;
     }
-    if (!rc) rc = open_session(w, a, o, &s, e);
-    if (!rc && a->draft && strcmp(a->draft, "mtp") == 0) rc = draft_session(s, &block, &mtp, e);
-    o->core.s = s;
-    o->core.mtp = mtp;
-    if (!rc) rc = serve(a, o, e);
+    if (!rc) rc = serve(a, o, f->context_bytes, e);
     latest_free(latest);
     lines_close(log);
     lines_close(record);
-    session_free(mtp);
-    model_close(block);
-    session_free(s);
     return rc;
 }
 
@@ -403,16 +319,17 @@ const struct serve_job_opts serve_job_usual = {.kv_type = KV_USUAL,
 
 int serve_job_run(struct work *w, const struct serve_job_opts *a, struct err *e) {
     struct serve_opts o;
+    struct serve_files f = {0};
     struct str_list keys = {0}, host = a->host;
-    struct model *m = NULL;
     struct json *presets = NULL;
     struct buf kwargs = {0};
+    const char *tmpl = NULL;
     if (!host.n) work_list_add(w, &host, "127.0.0.1");
     int rc = plain_options(w, a, &keys, &kwargs, &o, e);
+    if (!rc) rc = read_template(w, a, &tmpl, e);
     if (!rc) rc = read_presets(a, &presets, e);
-    if (!rc) rc = model_open(&m, a->path, e);
+    if (!rc) rc = serve_files_read(&f, w, a, tmpl, e);
     if (!rc) {
-        o.core.m = m;
         o.presets = presets;
         o.net = (struct net_opts){.host = host.v,
                                   .n_hosts = host.n,
@@ -420,10 +337,9 @@ int serve_job_run(struct work *w, const struct serve_job_opts *a, struct err *e)
                                   .max_body = (size_t)a->max_body,
                                   .max_connections =
                                       (int)min_i64(max_i64(a->max_connections, 1), 60000)};
-        describe(&o);
-        rc = with_model(w, a, &o, e);
+        rc = with_files(a, &f, &o, e);
     }
-    model_close(m);
+    serve_files_release(&f);
     json_free(presets);
     buf_release(&kwargs);
     return rc;

@@ -20,9 +20,12 @@ enum serve_set {
     SERVE_SETS
 };
 struct serve_job_opts {
-    const char *path;
+    const char *path;     /* a GGUF file, or a folder with some */
+    struct str_list more; /* further ones */
     struct str_list host, allow_host, allow_origin;
-    const char *alias; /* the model's id for clients; NULL: the file's name without its ending */
+    /* the model's id for clients; of several files a list with commas, in their order. NULL: each
+     * file's name without its ending */
+    const char *alias;
     const char *kv_type, *act, *tmpl, *preset, *kwargs, *reasoning, *constrain, *draft, *special,
         *pre;
     /* tmpl: a file with a template; NULL: the model's own. preset: a file of presets; NULL: none */

@@ -49,6 +49,7 @@ static const struct field serve_fields[] = {
     FIELD(FIELD_FLAG, record_last, record_last, "record-last"),
     FIELD(FIELD_FLAG, open_objects, open_objects, "open-objects"),
     FIELD(FIELD_FLAG, strict_calls, strict_calls, "strict-calls"),
+    FIELD(FIELD_LIST, more, more, ""),
 };
 #undef FROM
 #undef TO

@@ -11,11 +11,15 @@
 
 /* ---- reading ---- */
 
-enum { UNLOAD = 1 }; /* of ask.api_flags: the model shall go, which it does not */
+/* Reads how long the model stays: a number of seconds, or a text such as "5m"; only that it is to
+ * go at once means something here. */
 static int read_alive(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    const char *s = json_str(v);
     (void)path, (void)f;
-    if (json_type(v) == JSON_NUM && !(json_num(v, 1) > 0) && !(json_num(v, 1) < 0))
-        a->api_flags |= UNLOAD;
+    if (s)
+        a->unload = *s == '0' && !strpbrk(s, "123456789");
+    else if (json_type(v) == JSON_NUM)
+        a->unload = !(json_num(v, 1) > 0) && !(json_num(v, 1) < 0);
     return 0;
 }
 
@@ -265,7 +269,7 @@ static void put_end(struct jw *w, const struct reply *r) {
     const bool cut = c->end == END_LENGTH || c->end == END_CONTEXT;
     jw_bool(w, "done", true);
     jw_str(w, "done_reason",
-           r->ask->nothing ? (r->ask->api_flags & UNLOAD ? "unload" : "load")
+           r->ask->nothing ? (r->ask->unload ? "unload" : "load")
            : cut           ? "length"
                            : "stop");
     if (r->ask->nothing) {

@@ -81,6 +81,7 @@ struct ask {
     bool stream, usage, echo, ignore_eos;
     bool progress, timings; /* in a stream: while the prompt is computed, with each piece */
     bool nothing;           /* is asked for: the model is to be there */
+    bool unload;            /* the model is not wanted behind this answer */
     bool no_cache;          /* neither read nor kept */
     bool exact;             /* the tokens of the prompt are those that its text gives */
     struct {                /* what the client will send again, up to an end: cache_control */

@@ -14,6 +14,11 @@ void hist_add(struct hist *h, double seconds, int64_t times) {
     h->sum += seconds * (double)times;
 }
 
+void hist_join(struct hist *h, const struct hist *other) {
+    for (int i = 0; i <= HIST_BOUNDS; i++) h->n[i] += other->n[i];
+    h->sum += other->sum;
+}
+
 void hist_put(const struct hist *h, const char *name, const char *help, struct buf *out) {
     int64_t n = 0;
     buf_fmt(out, "# HELP %s %s\n# TYPE %s histogram\n", name, help, name);

@@ -2,6 +2,8 @@
 /* serve/http.c - heads and bodies of requests (http.h). */
 #include "serve/http.h"
 
+#include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -376,4 +378,15 @@ const char *http_reason(int status) {
     for (size_t i = 0; i < COUNT_OF(rows); i++)
         if (rows[i].status == status) return rows[i].text;
     return "Unknown";
+}
+
+void http_unescape(struct http_text t, struct buf *out) {
+    buf_str(out, "");
+    for (size_t i = 0; i < t.n; i++) {
+        const bool coded = t.s[i] == '%' && t.n - i > 2 && isxdigit((unsigned char)t.s[i + 1]) &&
+                           isxdigit((unsigned char)t.s[i + 2]);
+        const char hex[] = {coded ? t.s[i + 1] : '0', coded ? t.s[i + 2] : '0', 0};
+        buf_chr(out, coded ? (char)strtoul(hex, NULL, 16) : t.s[i]);
+        if (coded) i += 2;
+    }
 }

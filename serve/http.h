@@ -40,6 +40,9 @@ bool http_is(struct http_text t, const char *s);
 /* Tells whether t is s but for capital and small letters. */
 bool http_is_word(struct http_text t, const char *s);
 
+/* Appends t with what it writes as %XX in its place, as paths and queries have it. */
+void http_unescape(struct http_text t, struct buf *out);
+
 /* A body under way. */
 struct http_body {
     int64_t left; /* of the body, or of the chunk */

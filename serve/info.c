@@ -1,54 +1,101 @@
 // SPDX-License-Identifier: MIT
-/* serve/info.c - what a server says about itself (server.h). */
+/* serve/info.c - what a server says about itself and its files (server.h). */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "core/gguf.h"
+#include "core/mem.h"
 #include "core/prog.h"
 #include "models/arch.h"
 #include "serve/server.h"
 
+static void answer_line(struct job *j, struct buf *b) {
+    buf_str(b, "\n");
+    answer_json(j, b);
+    buf_release(b);
+}
+
+/* Returns what is known of file i at the moment, for other threads than the keeper. */
+static struct listed look(struct server *s, int i) {
+    pthread_mutex_lock(&s->lock);
+    const struct listed l = s->models.v[i];
+    pthread_mutex_unlock(&s->lock);
+    return l;
+}
+
+/* Writes the state of a file, as llama-server does for several. */
+static void put_status(const struct listed *l, struct jw *w) {
+    jw_obj(w, "status");
+    jw_str(w, "value", models_word(l));
+    if (l->state == MODEL_BROKEN) jw_bool(w, "failed", true);
+    jw_end(w);
+    if (models_wrong(l)) jw_str(w, "error", models_wrong(l));
+}
+
 void info_health(struct server *s, struct job *j) {
     struct fault f;
-    const char ok[] = "{\"status\": \"ok\"}\n";
-    if (!atomic_load(&s->drain)) {
+    struct buf b = {0};
+    struct jw w;
+    if (atomic_load(&s->drain)) {
+        fault_set(&f, 503, NULL, NULL, "the server is stopping");
+        route_fail(j, &f);
+        return;
+    }
+    if (s->o.n_files == 1) {
+        static const char ok[] = "{\"status\": \"ok\"}\n";
         job_answer(j, 200, "application/json", ok, sizeof ok - 1);
         return;
     }
-    fault_set(&f, 503, NULL, NULL, "the server is stopping");
-    route_fail(j, &f);
+    jw_init(&w, &b, false);
+    jw_obj(&w, NULL);
+    jw_str(&w, "status", "ok");
+    jw_arr(&w, "models");
+    for (int i = 0; i < s->o.n_files; i++) {
+        const struct listed l = look(s, i);
+        jw_obj(&w, NULL);
+        jw_str(&w, "id", l.file->id);
+        put_status(&l, &w);
+        jw_end(&w);
+    }
+    jw_end(&w);
+    jw_end(&w);
+    answer_line(j, &b);
 }
 
-static void put_model(struct server *s, struct jw *w, const char *name) {
+static void put_model(struct server *s, int i, struct jw *w) {
+    const struct listed l = look(s, i);
+    const struct serve_file *f = l.file;
     char when[40];
     struct tm tm;
     const time_t t = (time_t)s->created;
-    const struct model *m = s->served->core.m;
-    const int64_t n_ctx = session_get_opts(s->served->core.s)->n_ctx;
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t, &tm));
-    jw_obj(w, name);
-    jw_str(w, "id", s->served->file.id);
+    jw_obj(w, NULL);
+    jw_str(w, "id", f->id);
     jw_str(w, "object", "model");
     jw_str(w, "type", "model");
     jw_i64(w, "created", s->created);
     jw_str(w, "created_at", when);
     jw_str(w, "owned_by", "hone");
-    jw_str(w, "display_name", s->served->file.id);
-    jw_i64(w, "max_model_len", n_ctx);
-    jw_i64(w, "context_window", n_ctx);
-    jw_i64(w, "max_input_tokens", n_ctx);
-    jw_i64(w, "max_tokens", n_ctx);
+    jw_str(w, "display_name", f->id);
+    put_status(&l, w);
+    if (i == s->o.first && s->o.n_files > 1) jw_bool(w, "default", true);
+    jw_i64(w, "max_model_len", f->n_ctx);
+    jw_i64(w, "context_window", f->n_ctx);
+    jw_i64(w, "max_input_tokens", f->n_ctx);
+    jw_i64(w, "max_tokens", f->n_ctx);
     jw_obj(w, "meta");
-    jw_i64(w, "n_ctx", n_ctx);
-    jw_i64(w, "n_ctx_train", m->hp.d[HD_CTX]);
-    jw_i64(w, "n_params", s->served->file.n_params);
-    jw_u64(w, "size_bytes", s->served->file.n_bytes);
-    jw_str(w, "type", s->served->file.type);
-    jw_i64(w, "vocab", m->hp.d[HD_VOCAB]);
-    jw_str(w, "file", s->served->file.file);
-    jw_str(w, "architecture", m->arch->name);
+    jw_i64(w, "n_ctx", f->n_ctx);
+    jw_i64(w, "n_ctx_train", f->n_ctx_train);
+    jw_i64(w, "n_params", f->n_params);
+    jw_u64(w, "size_bytes", f->n_bytes);
+    if (f->need) jw_u64(w, "memory_bytes", f->need);
+    jw_str(w, "type", f->type);
+    jw_i64(w, "vocab", f->n_vocab);
+    jw_str(w, "file", f->file);
+    jw_str(w, "architecture", f->arch);
     jw_end(w);
     jw_end(w);
 }
@@ -60,139 +107,122 @@ void info_models(struct server *s, struct job *j) {
     jw_obj(&w, NULL);
     jw_str(&w, "object", "list");
     jw_arr(&w, "data");
-    put_model(s, &w, NULL);
+    for (int i = 0; i < s->o.n_files; i++) put_model(s, i, &w);
     jw_end(&w);
-    jw_str(&w, "first_id", s->served->file.id);
-    jw_str(&w, "last_id", s->served->file.id);
+    jw_str(&w, "first_id", s->o.file[0].id);
+    jw_str(&w, "last_id", s->o.file[s->o.n_files - 1].id);
     jw_bool(&w, "has_more", false);
     jw_end(&w);
-    buf_str(&b, "\n");
-    answer_json(j, &b);
-    buf_release(&b);
+    answer_line(j, &b);
 }
 
-/* Tells whether the n bytes at p, of a path, are the text s: as it is, or with %XX for bytes, as
- * libraries write the slash of a name. */
-static bool is_named(const char *p, size_t n, const char *s) {
-    for (size_t i = 0; i < n; i++, s++) {
-        char c = p[i];
-        if (c == '%' && *s != '%' && n - i > 2) {
-            const char hex[] = {p[i + 1], p[i + 2], 0};
-            c = (char)strtoul(hex, NULL, 16);
-            i += 2;
-        }
-        if (!*s || c != *s) return false;
-    }
-    return !*s;
+/* Finds the file that a path or a query names; its id alone where there is one file. Answers with
+ * an error and returns -1 when there is none. */
+static int file_of(struct server *s, struct job *j, struct http_text t, bool exact) {
+    struct buf name = {0};
+    struct fault f = {0};
+    int i = 0;
+    http_unescape(t, &name);
+    int rc = models_find(s, name.data, &i, &f);
+    if (!rc && exact && s->o.n_files == 1 && strcmp(name.data, s->o.file[0].id) != 0)
+        rc = fault_set(&f, 404, "model_not_found", "model", "there is no such model, but '%.100s'",
+                       s->o.file[0].id);
+    buf_release(&name);
+    if (rc) route_fail(j, &f);
+    return rc ? -1 : i;
 }
 
 void info_model(struct server *s, struct job *j, const char *id, size_t n) {
     struct buf b = {0};
     struct jw w;
-    struct fault f = {0};
-    if (!is_named(id, n, s->served->file.id)) {
-        fault_set(&f, 404, "model_not_found", "model", "there is no such model, but '%.100s'",
-                  s->served->file.id);
-        route_fail(j, &f);
-        return;
-    }
+    const int i = file_of(s, j, (struct http_text){id, n}, true);
+    if (i < 0) return;
     jw_init(&w, &b, false);
-    put_model(s, &w, NULL);
-    buf_str(&b, "\n");
-    answer_json(j, &b);
-    buf_release(&b);
+    put_model(s, i, &w);
+    answer_line(j, &b);
 }
 
-/* Writes the texts of special tokens, which templates and other tools ask for; null: none. */
-static void put_specials(struct jw *w, const struct tok *t) {
-    static const struct {
-        const char *name;
-        enum tok_special which;
-    } rows[] = {{"bos_token", TS_BOS}, {"eos_token", TS_EOS}, {"pad_token", TS_PAD}};
-    for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        const int64_t id = tok_special(t, rows[i].which);
-        struct buf text = {0};
-        if (id >= 0) tok_decode(t, (int32_t)id, true, &text);
-        if (id < 0)
-            jw_null(w, rows[i].name);
-        else
-            jw_strn(w, rows[i].name, text.data ? text.data : "", text.len);
-        buf_release(&text);
-    }
+static void put_settings(const struct server *s, const struct serve_file *f, struct jw *w) {
+    const struct sample_opts *o = &f->sample;
+    jw_obj(w, "default_generation_settings");
+    jw_i64(w, "n_ctx", f->n_ctx);
+    jw_obj(w, "params");
+    jw_num(w, "temperature", (double)o->temp);
+    jw_i64(w, "top_k", o->top_k);
+    jw_num(w, "top_p", (double)o->top_p);
+    jw_num(w, "min_p", (double)o->min_p);
+    jw_num(w, "repeat_penalty", (double)o->repeat_penalty);
+    jw_i64(w, "repeat_last_n", o->repeat_last_n);
+    jw_num(w, "presence_penalty", (double)o->presence_penalty);
+    jw_num(w, "frequency_penalty", (double)o->frequency_penalty);
+    jw_i64(w, "n_predict", s->o.n_max);
+    jw_end(w);
+    jw_end(w);
 }
 
-void info_tokenizer(struct server *s, struct job *j) {
-    struct buf b = {0};
-    struct jw w;
-    jw_init(&w, &b, false);
-    jw_obj(&w, NULL);
-    jw_str(&w, "tokenizer_class", tok_model(s->served->core.m->tok));
-    put_specials(&w, s->served->core.m->tok);
-    jw_bool(&w, "add_bos_token", tok_add_bos(s->served->core.m->tok));
-    jw_i64(&w, "model_max_length", session_get_opts(s->served->core.s)->n_ctx);
-    jw_str(&w, "chat_template", s->served->tmpl);
-    jw_end(&w);
-    buf_str(&b, "\n");
-    answer_json(j, &b);
-    buf_release(&b);
+/* Writes what is known of a file only while it is loaded. */
+static void put_loaded(struct server *s, struct served *d, struct jw *w) {
+    pthread_mutex_lock(&s->lock);
+    const uint64_t budget = d->counts.budget_bytes, held = d->counts.held_bytes;
+    pthread_mutex_unlock(&s->lock);
+    texts_specials(d->core.m->tok, w);
+    jw_str(w, "tool_format",
+           d->generic                  ? "generic"
+           : d->fmt == toolfmt_plain() ? NULL
+                                       : toolfmt_name(d->fmt));
+    jw_obj(w, "memory");
+    jw_u64(w, "context_bytes", budget);
+    jw_u64(w, "held_bytes", held);
+    jw_end(w);
 }
 
 void info_props(struct server *s, struct job *j) {
     struct buf b = {0};
     struct jw w;
-    const struct sample_opts *o = &s->served->core.sample;
-    pthread_mutex_lock(&s->lock);
-    const struct sched_counts n = s->served->counts;
-    pthread_mutex_unlock(&s->lock);
+    const int i = file_of(s, j, route_query(j, "model"), false);
+    if (i < 0) return;
+    const struct listed l = look(s, i);
+    const struct serve_file *f = l.file;
+    struct served *d = models_peek(s, i);
     jw_init(&w, &b, false);
     jw_obj(&w, NULL);
-    jw_obj(&w, "default_generation_settings");
-    jw_i64(&w, "n_ctx", session_get_opts(s->served->core.s)->n_ctx);
-    jw_obj(&w, "params");
-    jw_num(&w, "temperature", (double)o->temp);
-    jw_i64(&w, "top_k", o->top_k);
-    jw_num(&w, "top_p", (double)o->top_p);
-    jw_num(&w, "min_p", (double)o->min_p);
-    jw_num(&w, "repeat_penalty", (double)o->repeat_penalty);
-    jw_i64(&w, "repeat_last_n", o->repeat_last_n);
-    jw_num(&w, "presence_penalty", (double)o->presence_penalty);
-    jw_num(&w, "frequency_penalty", (double)o->frequency_penalty);
-    jw_i64(&w, "n_predict", s->o.n_max);
-    jw_end(&w);
-    jw_end(&w);
+    put_settings(s, f, &w);
     jw_i64(&w, "total_slots", s->o.n_live);
-    jw_str(&w, "model_path", s->served->file.file);
-    jw_str(&w, "chat_template", s->served->tmpl);
-    put_specials(&w, s->served->core.m->tok);
+    jw_str(&w, "model_path", f->file);
+    if (s->o.n_files > 1) jw_str(&w, "model_alias", f->id);
+    if (s->o.n_files > 1) put_status(&l, &w);
+    jw_str(&w, "chat_template", f->tmpl ? f->tmpl : "");
     jw_obj(&w, "modalities");
     jw_bool(&w, "vision", false);
     jw_bool(&w, "audio", false);
     jw_end(&w);
     jw_str(&w, "build_info", "hone " HONE_VERSION);
-    jw_bool(&w, "is_sleeping", false);
-    jw_str(&w, "tool_format",
-           s->served->generic                  ? "generic"
-           : s->served->fmt == toolfmt_plain() ? NULL
-                                               : toolfmt_name(s->served->fmt));
-    jw_obj(&w, "memory");
-    jw_u64(&w, "context_bytes", n.budget_bytes);
-    jw_u64(&w, "held_bytes", n.held_bytes);
+    jw_bool(&w, "is_sleeping", !d);
+    if (d) put_loaded(s, d, &w);
     jw_end(&w);
-    jw_end(&w);
-    buf_str(&b, "\n");
-    answer_json(j, &b);
-    buf_release(&b);
+    if (d) models_drop(d);
+    answer_line(j, &b);
 }
 
 void info_slots(struct server *s, struct job *j) {
     struct fault f = {0};
-    pthread_mutex_lock(&s->lock);
     struct buf b = {0};
-    buf_str(&b, s->served->slots.data ? s->served->slots.data : "[]");
-    const bool full = s->served->counts.n_running >= s->o.n_live;
+    const struct http_text name = route_query(j, "model");
+    int64_t n_running = 0, n_places = 0;
+    const int only = name.s ? file_of(s, j, name, false) : -1;
+    if (name.s && only < 0) return;
+    pthread_mutex_lock(&s->lock);
+    for (int i = 0; i < s->o.n_files; i++) {
+        const struct served *d = s->models.v[i].served;
+        if (!d || !d->slots.len || (only >= 0 && i != only)) continue;
+        buf_chr(&b, b.len ? ',' : '[');
+        buf_add(&b, d->slots.data + 1, d->slots.len - 2); /* without its brackets */
+        n_running += d->counts.n_running;
+        n_places += s->o.n_live;
+    }
     pthread_mutex_unlock(&s->lock);
-    buf_str(&b, "\n");
-    if (full && http_is(j->req.query, "fail_on_no_slot=1")) {
+    buf_str(&b, b.len ? "]\n" : "[]\n");
+    if (n_places && n_running >= n_places && http_is(j->req.query, "fail_on_no_slot=1")) {
         fault_set(&f, 503, NULL, NULL, "all slots are in use");
         route_fail(j, &f);
     } else {
@@ -201,11 +231,81 @@ void info_slots(struct server *s, struct job *j) {
     buf_release(&b);
 }
 
+enum {
+    OF_LOADED,
+    OF_BYTES,
+    OF_LOADS,
+    OF_LOAD_S,
+    OF_REQUESTS,
+    OF_WAITING,
+    OF_RUNNING,
+    OF_PROMPT,
+    OF_CACHED,
+    OF_OUT,
+    OF_CONTEXT,
+    OF_COUNT
+};
+
+/* Sets the numbers of one file, in the order of the enum. */
+static void numbers_of(struct server *s, int i, double v[OF_COUNT]) {
+    pthread_mutex_lock(&s->lock);
+    const struct listed *l = &s->models.v[i];
+    const struct sched_counts n = models_counts_of(l);
+    const double all[OF_COUNT] = {[OF_LOADED] = l->state == MODEL_LOADED,
+                                  [OF_BYTES] = l->state == MODEL_LOADED ? (double)l->file->need : 0,
+                                  [OF_LOADS] = (double)l->n_loads,
+                                  [OF_LOAD_S] = l->load_s,
+                                  [OF_REQUESTS] = (double)l->n_requests,
+                                  [OF_WAITING] = (double)l->waiting.n + (double)n.n_waiting,
+                                  [OF_RUNNING] = (double)n.n_running,
+                                  [OF_PROMPT] = (double)n.n_prompt,
+                                  [OF_CACHED] = (double)n.n_cached,
+                                  [OF_OUT] = (double)n.n_out,
+                                  [OF_CONTEXT] = (double)n.held_bytes};
+    memcpy(v, all, sizeof all);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Appends metrics with a label that says which file they are of, where there are several. */
+static void put_files(struct server *s, struct buf *out) {
+    static const struct {
+        const char *name, *type, *help;
+    } rows[OF_COUNT] = {
+        [OF_LOADED] = {"hone_model_loaded", "gauge", "1: the file is loaded"},
+        [OF_BYTES] = {"hone_model_bytes", "gauge",
+                      "bytes that a loaded file may take: weights, contexts, buffers"},
+        [OF_LOADS] = {"hone_model_loads_total", "counter", "how often a file was loaded"},
+        [OF_LOAD_S] = {"hone_model_load_seconds_total", "counter", "time that this took"},
+        [OF_REQUESTS] = {"hone_model_requests_total", "counter", "answers that have ended"},
+        [OF_WAITING] = {"hone_model_requests_waiting", "gauge",
+                        "answers that wait for a place, or for the file"},
+        [OF_RUNNING] = {"hone_model_requests_running", "gauge", "sequences being computed"},
+        [OF_PROMPT] = {"hone_model_prompt_tokens_total", "counter", "tokens of prompts"},
+        [OF_CACHED] = {"hone_model_prompt_tokens_cached_total", "counter",
+                       "of them known from earlier requests"},
+        [OF_OUT] = {"hone_model_output_tokens_total", "counter", "tokens made"},
+        [OF_CONTEXT] = {"hone_model_context_bytes", "gauge",
+                        "bytes of keys, values and states in use"}};
+    const int n = s->o.n_files;
+    double(*v)[OF_COUNT] = xcalloc((size_t)n, sizeof *v);
+    for (int i = 0; i < n; i++) numbers_of(s, i, v[i]);
+    for (int k = 0; k < OF_COUNT && n > 1; k++) {
+        buf_fmt(out, "# HELP %s %s\n# TYPE %s %s\n", rows[k].name, rows[k].help, rows[k].name,
+                rows[k].type);
+        for (int i = 0; i < n; i++) {
+            buf_fmt(out, "%s{model=", rows[k].name);
+            json_quote(out, s->o.file[i].id, strlen(s->o.file[i].id));
+            buf_fmt(out, "} %.17g\n", v[i][k]);
+        }
+    }
+    free(v);
+}
+
 void info_metrics(struct server *s, struct job *j) {
     struct buf b = {0};
     const struct net_counts net = net_counts(s->net);
     pthread_mutex_lock(&s->lock);
-    const struct sched_counts n = s->served->counts;
+    const struct sched_counts n = models_counts(s);
     const double requests = (double)s->n_requests, failures = (double)s->n_failed,
                  left = (double)s->n_left + (double)n.n_cancelled;
     ledger_metrics(&s->ledger, &b);
@@ -285,10 +385,13 @@ void info_metrics(struct server *s, struct job *j) {
     hist_put(&n.step, "hone_step_seconds", "a pass", &b);
     hist_put(&n.mask, "hone_mask_seconds", "choosing a token that a schema or grammar has a say in",
              &b);
+    put_files(s, &b);
+    struct served *d = models_peek(s, s->o.first);
     buf_fmt(&b,
             "# HELP hone_info what this is\n# TYPE hone_info gauge\n"
             "hone_info{version=\"%s\",type=\"%s\",device=\"%s\"} 1\n",
-            HONE_VERSION, s->served->file.type, session_device(s->served->core.s));
+            HONE_VERSION, s->o.file[s->o.first].type, d ? session_device(d->core.s) : "");
+    if (d) models_drop(d);
     job_answer(j, 200, "text/plain; version=0.0.4; charset=utf-8", b.data, b.len);
     buf_release(&b);
 }

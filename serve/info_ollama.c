@@ -7,53 +7,55 @@
 #include "models/arch.h"
 #include "serve/server.h"
 
-static void put_details(struct server *s, struct jw *w) {
-    const char *family = s->served->core.m->arch->name;
+static void put_details(const struct serve_file *f, struct jw *w) {
     jw_obj(w, "details");
     jw_str(w, "parent_model", "");
     jw_str(w, "format", "gguf");
-    jw_str(w, "family", family);
+    jw_str(w, "family", f->arch);
     jw_arr(w, "families");
-    jw_str(w, NULL, family);
+    jw_str(w, NULL, f->arch);
     jw_end(w);
-    jw_str(w, "parameter_size", gguf_str_or(s->served->core.m->gguf, "general.size_label", ""));
-    jw_str(w, "quantization_level", s->served->file.type);
-    jw_i64(w, "context_length", session_get_opts(s->served->core.s)->n_ctx);
+    jw_str(w, "parameter_size", f->size_label);
+    jw_str(w, "quantization_level", f->type);
+    jw_i64(w, "context_length", f->n_ctx);
     jw_end(w);
 }
 
-/* Writes the model as an entry of the list of what is in memory (loaded), or of what there is. */
-static void put_entry(struct server *s, struct jw *w, bool loaded) {
-    char when[40], id[33];
+/* Writes a file as an entry of the list of what is in memory (loaded), or of what there is. */
+static void put_entry(struct server *s, int i, struct jw *w, const struct served *loaded) {
+    const struct serve_file *f = &s->o.file[i];
+    char when[40];
     struct tm tm;
     const time_t t = (time_t)s->created;
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t, &tm));
-    model_id(s->served->core.m, id);
     jw_obj(w, NULL);
-    jw_str(w, "name", s->served->file.id);
-    jw_str(w, "model", s->served->file.id);
+    jw_str(w, "name", f->id);
+    jw_str(w, "model", f->id);
     jw_str(w, "modified_at", when);
-    jw_u64(w, "size", s->served->file.n_bytes);
-    jw_str(w, "digest", id);
-    put_details(s, w);
+    jw_u64(w, "size", f->n_bytes);
+    jw_str(w, "digest", f->digest);
+    if (f->wrong) jw_str(w, "error", f->wrong);
+    put_details(f, w);
     if (loaded) {
-        jw_str(w, "expires_at", "2318-01-01T00:00:00Z"); /* it stays */
+        jw_str(w, "expires_at", "2318-01-01T00:00:00Z"); /* it stays while there is room */
         jw_u64(w, "size_vram",
-               session_get_opts(s->served->core.s)->device.kind == DEVICE_CPU
-                   ? 0
-                   : s->served->file.n_bytes);
-        jw_i64(w, "context_length", session_get_opts(s->served->core.s)->n_ctx);
+               session_get_opts(loaded->core.s)->device.kind == DEVICE_CPU ? 0 : f->n_bytes);
+        jw_i64(w, "context_length", f->n_ctx);
     }
     jw_end(w);
 }
 
-static void tell_models(struct server *s, struct job *j, bool loaded) {
+static void tell_models(struct server *s, struct job *j, bool only_loaded) {
     struct buf b = {0};
     struct jw w;
     jw_init(&w, &b, false);
     jw_obj(&w, NULL);
     jw_arr(&w, "models");
-    put_entry(s, &w, loaded);
+    for (int i = 0; i < s->o.n_files; i++) {
+        struct served *d = only_loaded ? models_peek(s, i) : NULL;
+        if (d || !only_loaded) put_entry(s, i, &w, d);
+        if (d) models_drop(d);
+    }
     jw_end(&w);
     jw_end(&w);
     buf_str(&b, "\n");
@@ -82,8 +84,7 @@ void info_root(struct server *s, struct job *j) {
 }
 
 /* Writes the file's own values, without lists and the template. */
-static void put_metadata(struct served *d, struct jw *w) {
-    const struct gguf *g = d->core.m->gguf;
+static void put_metadata(const struct gguf *g, struct jw *w) {
     for (int64_t i = 0; i < gguf_n_kv(g); i++) {
         const struct gguf_kv *kv = gguf_kv_at(g, i);
         if (kv->type == GV_ARR || strcmp(kv->key, "tokenizer.chat_template") == 0) continue;
@@ -98,26 +99,38 @@ static void put_metadata(struct served *d, struct jw *w) {
     }
 }
 
-void later_show(struct served *d, struct job *j) {
+void named_show(struct server *s, int i, struct job *j) {
+    const struct serve_file *f = &s->o.file[i];
+    const char *tmpl = f->tmpl ? f->tmpl : "";
+    struct served *d = models_peek(s, i);
+    struct gguf *g = NULL;
     struct buf b = {0};
     struct jw w;
+    struct err e = {0};
+    struct fault fault = {0};
+    if (!d && (f->wrong || gguf_open(&g, f->path, 0, &e))) {
+        fault_set(&fault, 500, NULL, NULL, "%s", f->wrong ? f->wrong : e.msg);
+        route_fail(j, &fault);
+        return;
+    }
     jw_init(&w, &b, false);
     jw_obj(&w, NULL);
     jw_str(&w, "modelfile", "");
     jw_str(&w, "parameters", "");
-    jw_str(&w, "template", d->tmpl);
-    put_details(d->server, &w);
+    jw_str(&w, "template", tmpl);
+    put_details(f, &w);
     jw_obj(&w, "model_info");
-    put_metadata(d, &w);
-    jw_i64(&w, "general.parameter_count", d->file.n_params);
+    put_metadata(d ? d->core.m->gguf : g, &w);
+    jw_i64(&w, "general.parameter_count", f->n_params);
     jw_end(&w);
     jw_arr(&w, "capabilities");
     jw_str(&w, NULL, "completion");
-    if (d->fmt != toolfmt_plain()) jw_str(&w, NULL, "tools");
-    if (strstr(d->tmpl, "enable_thinking") || strstr(d->tmpl, "<think>"))
-        jw_str(&w, NULL, "thinking");
+    if (*tmpl) jw_str(&w, NULL, "tools"); /* where it shows none they are told as text */
+    if (strstr(tmpl, "enable_thinking") || strstr(tmpl, "<think>")) jw_str(&w, NULL, "thinking");
     jw_end(&w);
     jw_end(&w);
+    if (d) models_drop(d);
+    gguf_close(g);
     buf_str(&b, "\n");
     answer_json(j, &b);
     buf_release(&b);

@@ -146,6 +146,7 @@ void ledger_task(struct server *s, const struct task *t, int status) {
     pthread_mutex_unlock(&s->lock);
     if (!s->o.log) return;
     open_line(&w, &b, t->job, t->api, status);
+    if (s->o.n_files > 1 && t->from) jw_str(&w, "model", t->from->file->id);
     put_asked(&w, &t->ask);
     jw_str(&w, "end", task_gone(t) ? "left" : record_end(t->failed ? END_FAILED : c->end));
     jw_i64(&w, "prompt_tokens", r->n_prompt);

@@ -41,19 +41,15 @@ static int parse_body(const struct job *j, struct arena *mem, const struct json 
     return fault_set(f, 400, NULL, NULL, "the body must be a JSON object");
 }
 
-static int read_ask(struct served *d, const struct job *j, const struct api *api, struct ask *a,
-                    struct fault *f) {
-    const struct json *body;
-    struct arena mem;
-    arena_init(&mem);
-    ask_init(a, &d->core.sample, d->core.seed, d->server->o.n_max);
+int prepare_read(struct served *d, const struct job *j, const struct api *api,
+                 const struct json *body, struct ask *a, struct fault *f) {
+    ask_init(a, &d->file->sample, d->file->seed, d->server->o.n_max);
     a->think = (enum ask_think)d->server->o.think;
     a->n_think = d->server->o.n_think;
     a->strict_calls = d->server->o.strict_calls;
     a->stream = api->streams;
     if (d->server->o.kwargs) buf_str(&a->kwargs, d->server->o.kwargs);
-    int rc = parse_body(j, &mem, &body, f);
-    if (!rc) rc = preset_apply(a, d->server->o.presets, body, f);
+    int rc = preset_apply(a, d->server->o.presets, body, f);
     const int n_stop = a->n_stop; /* of the preset */
     if (!rc) rc = api->read(a, body, f);
     if (!rc && a->n_stop > n_stop) ask_drop_stops(a, n_stop);
@@ -64,18 +60,12 @@ static int read_ask(struct served *d, const struct job *j, const struct api *api
     a->n_messages = json_str(said) ? 1 : json_len(said);
     a->n_tools = json_len(tools);
     if (!rc && a->tools) ask_note_schemas(a, body);
-    arena_release(&mem);
     char *filled =
         !rc && a->conv && !a->exact ? restore_fill(d->server->restore, j->key, a->conv) : NULL;
     if (filled) {
         free(a->conv);
         a->conv = filled;
     }
-    const size_t n_id = a->model ? preset_id_len(d->server->o.presets, a->model) : 0;
-    if (!rc && d->server->o.strict && a->model &&
-        (n_id != strlen(d->file.id) || memcmp(a->model, d->file.id, n_id) != 0))
-        rc = fault_set(f, 404, "model_not_found", "model",
-                       "there is no model '%.100s', but '%.100s'", a->model, d->file.id);
     for (int i = 0; i < a->n_bias && !rc; i++)
         if (a->bias[i].id >= d->core.m->hp.d[HD_VOCAB])
             rc = fault_set(f, 400, NULL, "logit_bias", "there is no token %d", a->bias[i].id);
@@ -272,6 +262,10 @@ static int render_open(struct served *d, struct ask *a, struct chat_prompt *p, s
     return rc;
 }
 
+int prepare_prompt(struct served *d, struct ask *a, struct chat_prompt *p, struct fault *f) {
+    return a->go_on ? render_open(d, a, p, f) : render(d, a, true, p, f);
+}
+
 /* Returns with how many tokens of p another prompt begins, 0 when those are all. */
 static int64_t same_tokens(const struct chat_prompt *other, const struct chat_prompt *p) {
     int64_t n = 0;
@@ -332,6 +326,8 @@ static void task_done(struct task *t) {
     struct served *d = t->ud;
     pthread_mutex_lock(&d->server->lock);
     d->server->n_failed += t->failed;
+    d->server->models.v[d->index].n_requests++;
+    if (t->ask.unload && d->server->o.unload) d->server->models.v[d->index].unload = true;
     pthread_mutex_unlock(&d->server->lock);
     if (d->server->o.record) record_task(d, t);
     ledger_task(d->server, t, t->failed ? t->status : 200);
@@ -355,7 +351,7 @@ static int guard(struct served *d, struct task *t, bool now, struct fault *f) {
  */
 static void sign(struct served *d, struct task *t) {
     job_random_id(t->api->id, t->reply.id);
-    t->reply.model = t->ask.model && *t->ask.model ? t->ask.model : d->file.id;
+    t->reply.model = t->ask.model && *t->ask.model ? t->ask.model : d->file->id;
     t->reply.fingerprint = d->fingerprint;
     t->reply.created = (int64_t)time(NULL);
     t->done = task_done;
@@ -380,7 +376,7 @@ static void cut(struct run *r, int64_t at, enum prefix_use use) {
 static int chat_task(struct served *d, struct job *j, const struct api *api, struct ask *a,
                      struct task **out, struct fault *f) {
     struct chat_prompt p = {0};
-    int rc = a->go_on ? render_open(d, a, &p, f) : render(d, a, true, &p, f);
+    int rc = prepare_prompt(d, a, &p, f);
     if (!rc) rc = too_long(d, p.ids.n, f);
     if (!rc) {
         const int64_t turn = a->go_on ? 0 : turn_end(d, a, &p);
@@ -431,7 +427,11 @@ static int make_task(struct served *d, struct job *j, const struct api *api, str
                      bool now, struct task **out, struct fault *f) {
     *out = NULL;
     int rc = a->conv ? chat_task(d, j, api, a, out, f) : text_task(d, j, api, a, out, f);
-    if (*out) (*out)->ud = d;
+    if (*out) {
+        (*out)->ud = (*out)->from = d;
+        (*out)->freed = models_drop;
+        models_hold(d);
+    }
     if (!rc) rc = guard(d, *out, now, f);
     if (!rc) sign(d, *out);
     if (!rc || rc == GUARDS_LATER) return rc;
@@ -450,33 +450,34 @@ static void refuse(struct server *s, struct job *j, const struct fault *f) {
     route_fail(j, f);
 }
 
-/* Answers a request that asks for nothing. */
-static void answer_nothing(struct served *d, struct job *j, const struct api *api,
+/* Answers a request that asks for nothing of file i. */
+static void answer_nothing(struct server *s, int i, struct job *j, const struct api *api,
                            const struct ask *a) {
     struct reply r;
     struct buf b = {0};
     reply_init(&r, a, 1);
-    r.model = a->model && *a->model ? a->model : d->file.id;
+    r.model = a->model && *a->model ? a->model : s->o.file[i].id;
     r.created = (int64_t)time(NULL);
+    if (a->unload) models_unload(s, i);
     api->whole(&r, &b);
     answer_json(j, &b);
     buf_release(&b);
     reply_release(&r);
 }
 
-void later_generate(struct served *d, struct job *j) {
+void later_generate(struct served *d, struct job *j, const struct json *body) {
     const struct api *api = ((const struct route *)j->route)->api;
     struct ask a;
     struct fault f = {0};
     struct task *t = NULL;
-    int rc = read_ask(d, j, api, &a, &f);
+    int rc = prepare_read(d, j, api, body, &a, &f);
     if (!rc && !a.nothing) rc = make_task(d, j, api, &a, false, &t, &f);
     if (rc == GUARDS_LATER)
         serve_compile(d->server, t);
     else if (rc)
         refuse(d->server, j, &f);
     else if (a.nothing)
-        answer_nothing(d, j, api, &a);
+        answer_nothing(d->server, d->index, j, api, &a);
     else
         serve_submit(d->server, t);
     ask_release(&a);
@@ -504,188 +505,68 @@ void prepare_form(struct task *t) {
     task_free(t);
 }
 
-/* ---- small ones ---- */
+/* ---- which file ---- */
 
-static int64_t count(struct served *d, struct job *j, struct chat_prompt *p, struct fault *f) {
+/* Returns what a request names as its model, for `out` to hold where it is not in the body. */
+static const char *named(const struct job *j, const struct json *body, struct buf *out) {
+    const bool show = ((const struct route *)j->route)->named != NULL;
+    const bool old =
+        show && body && !json_get(body, "model"); /* Ollama's clients said "name" once */
+    if (body) return json_str(json_get(body, old ? "name" : "model"));
+    const struct http_text t = route_query(j, "model");
+    if (!t.s) return NULL;
+    http_unescape(t, out);
+    return out->data;
+}
+
+/* Answers what asks for nothing but that a file goes, whether it is loaded or not. */
+static bool only_unloads(struct server *s, int i, struct job *j, const struct json *body) {
     const struct api *api = ((const struct route *)j->route)->api;
+    static const struct sample_opts any;
     struct ask a;
-    int rc = read_ask(d, j, api, &a, f);
-    if (!rc && !a.conv) rc = fault_set(f, 400, NULL, "messages", "messages are needed");
-    if (!rc) rc = a.go_on ? render_open(d, &a, p, f) : render(d, &a, true, p, f);
+    struct fault ignored = {0};
+    if (json_type(json_get(body, "keep_alive")) == JSON_NULL) return false;
+    ask_init(&a, &any, -1, -1);
+    const bool does = !api->read(&a, body, &ignored) && a.nothing && a.unload;
+    if (does) answer_nothing(s, i, j, api, &a);
     ask_release(&a);
-    return rc ? -1 : p->ids.n;
+    return does;
 }
 
-void later_count(struct served *d, struct job *j) {
-    struct chat_prompt p = {0};
-    struct fault f = {0};
-    struct buf b = {0};
-    const int64_t n = count(d, j, &p, &f);
-    if (n < 0) {
-        refuse(d->server, j, &f);
-    } else {
-        const bool plain = ((const struct route *)j->route)->api == &api_count;
-        buf_fmt(&b, "{%s\"input_tokens\": %" PRId64 "}\n",
-                plain ? "" : "\"object\": \"response.input_tokens\", ", n);
-        answer_json(j, &b);
+/* Finds the file of a request and counts its use, or lets the request wait for it. Returns 0, or
+ * the status of an error with *f filled in. */
+static int choose(struct server *s, struct job *j, const struct json *body, struct served **out,
+                  struct fault *f) {
+    const struct route *r = j->route;
+    struct buf name = {0};
+    int i = 0;
+    const int rc = models_find(s, named(j, body, &name), &i, f);
+    buf_release(&name);
+    if (rc) return rc;
+    if (r->named) {
+        r->named(s, i, j);
+        return 0;
     }
-    buf_release(&b);
-    chat_prompt_release(&p);
+    if (r->api && only_unloads(s, i, j, body)) return 0;
+    if (s->o.n_files > 1 && r->later == later_generate &&
+        json_bool(json_get(body, "stream"), r->api->streams))
+        task_will_stream(j, r->api);
+    return models_take(s, i, j, out, f);
 }
 
-static void put_tokens(struct served *d, const struct ids *ids, bool pieces, struct jw *w) {
-    for (int64_t i = 0; i < ids->n; i++) {
-        struct buf piece = {0};
-        if (!pieces) {
-            jw_i64(w, NULL, ids->v[i]);
-            continue;
-        }
-        tok_decode(d->core.m->tok, ids->v[i], true, &piece);
-        jw_obj(w, NULL);
-        jw_i64(w, "id", ids->v[i]);
-        if (utf8_valid_prefix(piece.data ? piece.data : "", piece.len) == piece.len) {
-            jw_strn(w, "piece", piece.data ? piece.data : "", piece.len);
-        } else {
-            jw_arr(w, "piece");
-            for (size_t k = 0; k < piece.len; k++) jw_i64(w, NULL, (unsigned char)piece.data[k]);
-            jw_end(w);
-        }
-        jw_end(w);
-        buf_release(&piece);
-    }
-}
-
-static void put_span(struct jw *w, size_t start, size_t end, const char *origin) {
-    jw_obj(w, NULL);
-    jw_u64(w, "start", start);
-    jw_u64(w, "end", end);
-    jw_str(w, "origin", origin);
-    jw_end(w);
-}
-
-/* Writes the tokens of a prompt, which input its bytes came from, and what reads there like a
- * marker. */
-static void put_origins(struct served *d, const struct chat_prompt *p, struct jw *w) {
-    int n = 0;
-    struct chat_forged *forged = chat_find_forged(&p->text, p->spans, &n);
-    jw_arr(w, "tokens_of");
-    put_tokens(d, &p->ids, true, w);
-    jw_end(w);
-    jw_arr(w, "spans");
-    for (int i = 0; i < p->spans->n; i++) {
-        const struct jinja_span *v = &p->spans->v[i];
-        put_span(w, v->start, v->end, p->spans->origin[v->origin].path);
-    }
-    jw_end(w);
-    jw_arr(w, "forged");
-    for (int i = 0; i < n; i++)
-        put_span(w, forged[i].start, forged[i].end, p->spans->origin[forged[i].origin].path);
-    jw_end(w);
-    free(forged);
-}
-
-void later_template(struct served *d, struct job *j) {
-    struct chat_prompt p = {0};
-    struct fault f = {0};
-    struct buf b = {0};
-    struct jw w;
-    const int64_t n = count(d, j, &p, &f);
-    if (n < 0) {
-        route_fail(j, &f);
-        return;
-    }
-    jw_init(&w, &b, false);
-    jw_obj(&w, NULL);
-    jw_strn(&w, "prompt", p.text.data, p.text.len);
-    jw_i64(&w, "tokens", n);
-    jw_i64(&w, "forged_markers", p.n_forged);
-    if (http_is(j->req.query, "spans")) put_origins(d, &p, &w);
-    jw_end(&w);
-    buf_str(&b, "\n");
-    answer_json(j, &b);
-    buf_release(&b);
-    chat_prompt_release(&p);
-}
-
-/* Writes ids; counted: and what servers say that are asked for the tokens of a `prompt`. */
-static void put_ids(struct served *d, const struct ids *ids, bool pieces, bool counted,
-                    struct buf *out) {
-    struct jw w;
-    jw_init(&w, out, false);
-    jw_obj(&w, NULL);
-    if (counted) jw_i64(&w, "count", ids->n);
-    if (counted) jw_i64(&w, "max_model_len", session_get_opts(d->core.s)->n_ctx);
-    jw_arr(&w, "tokens");
-    put_tokens(d, ids, pieces, &w);
-    jw_end(&w);
-    jw_end(&w);
-    buf_str(out, "\n");
-}
-
-void later_tokenize(struct served *d, struct job *j) {
-    const struct json *body;
+void prepare_job(struct server *s, const struct handed *h) {
+    const struct route *r = h->j->route;
+    const struct json *body = NULL;
+    struct served *d = h->d;
     struct arena mem;
     struct fault f = {0};
-    struct err e;
-    struct ids ids = {0};
-    struct buf b = {0};
     arena_init(&mem);
-    int rc = parse_body(j, &mem, &body, &f);
-    const char *text = json_str(json_get(body, "content"));
-    const bool other = !text && json_str(json_get(body, "prompt")); /* as others name it */
-    const struct json *add = json_get(body, other ? "add_special_tokens" : "add_special");
-    if (other) text = json_str(json_get(body, "prompt"));
-    if (!rc && !text) rc = fault_set(&f, 400, NULL, "content", "a text is needed");
-    if (!rc && tok_encode(d->core.m->tok, text, strlen(text),
-                          json_bool(json_get(body, "parse_special"), true), json_bool(add, other),
-                          &ids, &e))
-        rc = fault_set(&f, 400, NULL, "content", "%s", e.msg);
-    if (rc) {
-        route_fail(j, &f);
-    } else {
-        put_ids(d, &ids, json_bool(json_get(body, "with_pieces"), false), other, &b);
-        answer_json(j, &b);
-    }
-    ids_release(&ids);
+    int rc = http_is(h->j->req.method, "POST") ? parse_body(h->j, &mem, &body, &f) : 0;
+    if (!rc && !d) rc = choose(s, h->j, body, &d, &f);
+    if (rc)
+        refuse(s, h->j, &f);
+    else if (d)
+        r->later(d, h->j, body);
+    if (d) models_drop(d);
     arena_release(&mem);
-    buf_release(&b);
-}
-
-void later_detokenize(struct served *d, struct job *j) {
-    const struct json *body;
-    struct arena mem;
-    struct fault f = {0};
-    struct buf text = {0}, b = {0};
-    struct jw w;
-    arena_init(&mem);
-    int rc = parse_body(j, &mem, &body, &f);
-    const struct json *list = json_get(body, "tokens");
-    if (!rc && json_type(list) != JSON_ARR)
-        rc = fault_set(&f, 400, NULL, "tokens", "a list of ids is needed");
-    for (const struct json *t = json_first(list); t && !rc; t = json_next(t)) {
-        int64_t id;
-        if (!json_i64(t, &id) || id < 0 || id >= d->core.m->hp.d[HD_VOCAB])
-            rc = fault_set(&f, 400, NULL, "tokens", "ids from 0 to %" PRId64 " are needed",
-                           d->core.m->hp.d[HD_VOCAB] - 1);
-        else
-            tok_decode(d->core.m->tok, (int32_t)id, true, &text);
-    }
-    if (rc) {
-        route_fail(j, &f);
-    } else {
-        jw_init(&w, &b, false);
-        jw_obj(&w, NULL);
-        jw_strn(&w, "content", text.data ? text.data : "", text.len);
-        jw_strn(&w, "prompt", text.data ? text.data : "", text.len); /* as others name it */
-        jw_end(&w);
-        buf_str(&b, "\n");
-        answer_json(j, &b);
-    }
-    arena_release(&mem);
-    buf_release(&text);
-    buf_release(&b);
-}
-
-void prepare_job(struct server *s, struct job *j) {
-    ((const struct route *)j->route)->later(s->served, j);
 }

@@ -9,39 +9,45 @@
 #include "core/prog.h"
 #include "serve/server.h"
 
+#define NOW(path, fn, api, open)                                                                   \
+    { "GET", path, fn, NULL, NULL, api, open, NULL }
+#define LATER(method, path, fn, api)                                                               \
+    { method, path, NULL, fn, NULL, api, false, NULL }
 static const struct route routes[] = {
-    {"GET", "/health", info_health, NULL, NULL, true, NULL},
-    {"GET", "/v1/health", info_health, NULL, NULL, true, NULL},
-    {"GET", "/v1/models", info_models, NULL, NULL, false, NULL},
-    {"GET", "/models", info_models, NULL, NULL, false, NULL},
-    {"GET", "/props", info_props, NULL, NULL, false, NULL},
-    {"GET", "/slots", info_slots, NULL, NULL, false, NULL},
-    {"GET", "/metrics", info_metrics, NULL, NULL, false, NULL},
-    {"POST", "/v1/chat/completions", NULL, later_generate, &api_chat, false, NULL},
-    {"POST", "/chat/completions", NULL, later_generate, &api_chat, false, NULL},
-    {"POST", "/v1/chat/completions/input_tokens", NULL, later_count, &api_chat, false, NULL},
-    {"POST", "/chat/completions/input_tokens", NULL, later_count, &api_chat, false, NULL},
-    {"POST", "/v1/completions", NULL, later_generate, &api_text, false, NULL},
-    {"POST", "/completions", NULL, later_generate, &api_text, false, NULL},
-    {"POST", "/v1/messages", NULL, later_generate, &api_messages, false, NULL},
-    {"POST", "/v1/messages/count_tokens", NULL, later_count, &api_count, false, NULL},
-    {"POST", "/v1/responses", NULL, later_generate, &api_responses, false, NULL},
-    {"POST", "/responses", NULL, later_generate, &api_responses, false, NULL},
-    {"POST", "/v1/responses/input_tokens", NULL, later_count, &api_responses, false, NULL},
-    {"POST", "/responses/input_tokens", NULL, later_count, &api_responses, false, NULL},
-    {"POST", "/api/chat", NULL, later_generate, &api_ollama_chat, false, NULL},
-    {"POST", "/api/generate", NULL, later_generate, &api_ollama_text, false, NULL},
-    {"POST", "/api/show", NULL, later_show, &api_ollama_chat, false, NULL},
-    {"GET", "/api/tags", info_tags, NULL, &api_ollama_chat, false, NULL},
-    {"GET", "/api/ps", info_ps, NULL, &api_ollama_chat, false, NULL},
-    {"GET", "/api/version", info_version, NULL, &api_ollama_chat, false, NULL},
-    {"GET", "/", info_page, NULL, NULL, true, NULL},
-    {"GET", "/index.html", info_page, NULL, NULL, true, NULL},
-    {"POST", "/tokenize", NULL, later_tokenize, NULL, false, NULL},
-    {"GET", "/tokenizer_info", info_tokenizer, NULL, NULL, false, NULL},
-    {"POST", "/detokenize", NULL, later_detokenize, NULL, false, NULL},
-    {"POST", "/apply-template", NULL, later_template, &api_chat, false, NULL},
+    NOW("/health", info_health, NULL, true),
+    NOW("/v1/health", info_health, NULL, true),
+    NOW("/v1/models", info_models, NULL, false),
+    NOW("/models", info_models, NULL, false),
+    NOW("/props", info_props, NULL, false),
+    NOW("/slots", info_slots, NULL, false),
+    NOW("/metrics", info_metrics, NULL, false),
+    LATER("POST", "/v1/chat/completions", later_generate, &api_chat),
+    LATER("POST", "/chat/completions", later_generate, &api_chat),
+    LATER("POST", "/v1/chat/completions/input_tokens", later_count, &api_chat),
+    LATER("POST", "/chat/completions/input_tokens", later_count, &api_chat),
+    LATER("POST", "/v1/completions", later_generate, &api_text),
+    LATER("POST", "/completions", later_generate, &api_text),
+    LATER("POST", "/v1/messages", later_generate, &api_messages),
+    LATER("POST", "/v1/messages/count_tokens", later_count, &api_count),
+    LATER("POST", "/v1/responses", later_generate, &api_responses),
+    LATER("POST", "/responses", later_generate, &api_responses),
+    LATER("POST", "/v1/responses/input_tokens", later_count, &api_responses),
+    LATER("POST", "/responses/input_tokens", later_count, &api_responses),
+    LATER("POST", "/api/chat", later_generate, &api_ollama_chat),
+    LATER("POST", "/api/generate", later_generate, &api_ollama_text),
+    {"POST", "/api/show", NULL, NULL, named_show, &api_ollama_chat, false, NULL},
+    NOW("/api/tags", info_tags, &api_ollama_chat, false),
+    NOW("/api/ps", info_ps, &api_ollama_chat, false),
+    NOW("/api/version", info_version, &api_ollama_chat, false),
+    NOW("/", info_page, NULL, true),
+    NOW("/index.html", info_page, NULL, true),
+    LATER("POST", "/tokenize", later_tokenize, NULL),
+    LATER("GET", "/tokenizer_info", later_tokenizer, NULL),
+    LATER("POST", "/detokenize", later_detokenize, NULL),
+    LATER("POST", "/apply-template", later_template, &api_chat),
 };
+#undef NOW
+#undef LATER
 
 #define EMBEDS "this server makes no embeddings"
 #define STORES "answers are not stored here"
@@ -52,7 +58,7 @@ static const struct route routes[] = {
 /* These paths are what clients ask other servers for; they are refused by name. Without a method:
  * whatever the method, what lies below the path too. */
 #define NOT(method, path, why, api)                                                                \
-    { method, path, NULL, NULL, api, false, why }
+    { method, path, NULL, NULL, NULL, api, false, why }
 static const struct route missing[] = {
     NOT("POST", "/v1/embeddings", EMBEDS, NULL),
     NOT("POST", "/embeddings", EMBEDS, NULL),
@@ -124,9 +130,15 @@ static const struct route *find(const struct http_req *r, bool *known) {
 void route_fail(struct job *j, const struct fault *f) {
     const struct route *r = j->route;
     struct buf b = {0};
-    const int status = (r && r->api ? r->api->fail : openai_fail)(f, j->id, false, &b);
-    if (status == 429 || status == 503 || status == 529) job_field(j, "retry-after", "1");
-    job_answer(j, status, "application/json", b.data, b.len);
+    const bool began = job_began(j); /* its stream, by a sign of life while it waited */
+    const int status = (r && r->api ? r->api->fail : openai_fail)(f, j->id, began, &b);
+    if (began) {
+        job_write(j, b.data, b.len);
+        job_end(j, false);
+    } else {
+        if (status == 429 || status == 503 || status == 529) job_field(j, "retry-after", "1");
+        job_answer(j, status, "application/json", b.data, b.len);
+    }
     buf_release(&b);
 }
 
@@ -139,6 +151,19 @@ void route_error(void *ud, int status, const char *why, struct buf *out) {
 
 void answer_json(struct job *j, const struct buf *b) {
     job_answer(j, 200, "application/json", b->data ? b->data : "", b->len);
+}
+
+struct http_text route_query(const struct job *j, const char *name) {
+    const struct http_text q = j->req.query;
+    const size_t n_name = strlen(name);
+    for (size_t i = 0; i < q.n;) {
+        const char *amp = memchr(q.s + i, '&', q.n - i);
+        const size_t n = amp ? (size_t)(amp - q.s) - i : q.n - i;
+        if (n > n_name && memcmp(q.s + i, name, n_name) == 0 && q.s[i + n_name] == '=')
+            return (struct http_text){q.s + i + n_name + 1, n - n_name - 1};
+        i += n + 1;
+    }
+    return (struct http_text){NULL, 0};
 }
 
 /* ---- who may ask ---- */
@@ -373,12 +398,7 @@ void route_request(void *ud, struct job *j) {
     }
     pthread_mutex_lock(&s->lock);
     s->n_requests++;
-    if (s->jobs.n == s->jobs.cap) {
-        s->jobs.cap = s->jobs.cap ? 2 * s->jobs.cap : 16;
-        s->jobs.v = xreallocarray(s->jobs.v, (size_t)s->jobs.cap, sizeof(void *));
-    }
     job_hold(j);
-    s->jobs.v[s->jobs.n++] = j;
-    pthread_cond_signal(&s->to_prepare);
+    serve_hand(s, j, NULL);
     pthread_mutex_unlock(&s->lock);
 }

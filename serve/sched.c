@@ -703,13 +703,14 @@ struct sched_counts sched_counts(const struct sched *s) {
     return n;
 }
 
-void sched_slots(const struct sched *s, struct jw *w) {
+void sched_slots(const struct sched *s, const char *model, struct jw *w) {
     int id = 0;
     for (int i = 0; i < s->n_runs; i++) {
         const struct run *r = s->run[i];
         if (!r->seq) continue;
         jw_obj(w, NULL);
         jw_i64(w, "id", id++);
+        if (model) jw_str(w, "model", model);
         jw_bool(w, "is_processing", true);
         jw_i64(w, "n_ctx", s->n_ctx);
         jw_i64(w, "n_past", seq_pos(r->seq));
@@ -725,6 +726,7 @@ void sched_slots(const struct sched *s, struct jw *w) {
     for (; id < s->o.n_live; id++) {
         jw_obj(w, NULL);
         jw_i64(w, "id", id);
+        if (model) jw_str(w, "model", model);
         jw_bool(w, "is_processing", false);
         jw_i64(w, "n_ctx", s->n_ctx);
         jw_end(w);

@@ -20,27 +20,37 @@
 
 /* ---- the thread that prepares ---- */
 
+void serve_hand(struct server *s, struct job *j, struct served *d) {
+    if (s->jobs.n == s->jobs.cap) {
+        s->jobs.cap = s->jobs.cap ? 2 * s->jobs.cap : 16;
+        s->jobs.v = xreallocarray(s->jobs.v, (size_t)s->jobs.cap, sizeof *s->jobs.v);
+    }
+    s->jobs.v[s->jobs.n++] = (struct handed){j, d};
+    pthread_cond_signal(&s->to_prepare);
+}
+
 static void *prepare_main(void *ud) {
     struct server *s = ud;
     ctx_enter(s->ctx);
     for (;;) {
         pthread_mutex_lock(&s->lock);
         while (!s->jobs.n && !atomic_load(&s->stop)) pthread_cond_wait(&s->to_prepare, &s->lock);
-        struct job *j = NULL;
+        struct handed h = {0};
         if (s->jobs.n) {
-            j = s->jobs.v[0];
-            memmove(s->jobs.v, s->jobs.v + 1, (size_t)--s->jobs.n * sizeof(void *));
+            h = s->jobs.v[0];
+            memmove(s->jobs.v, s->jobs.v + 1, (size_t)--s->jobs.n * sizeof *s->jobs.v);
         }
         pthread_mutex_unlock(&s->lock);
-        if (!j) return NULL;
-        if (!atomic_load(&j->gone)) {
-            prepare_job(s, j);
+        if (!h.j) return NULL;
+        if (!atomic_load(&h.j->gone)) {
+            prepare_job(s, &h);
         } else {
             pthread_mutex_lock(&s->lock);
             s->n_left++;
             pthread_mutex_unlock(&s->lock);
+            if (h.d) models_drop(h.d);
         }
-        job_drop(j);
+        job_drop(h.j);
     }
 }
 
@@ -77,12 +87,20 @@ static int n_runs(const struct task *t) {
     return t->reply.n_choices;
 }
 
+bool serve_is_full(const struct server *s, int64_t n) {
+    n += s->n_tasks + s->models.n_waiting;
+    for (int i = 0; i < s->o.n_files; i++) {
+        const struct served *d = s->models.v[i].served;
+        if (d) n += d->counts.n_running + d->counts.n_waiting;
+    }
+    return n > s->o.n_queue + s->o.n_live;
+}
+
 void serve_submit(struct server *s, struct task *t) {
     struct fault f;
     task_wait(t);
     pthread_mutex_lock(&s->lock);
-    const int64_t in = s->served->counts.n_running + s->served->counts.n_waiting + s->n_tasks;
-    const bool full = in + n_runs(t) > s->o.n_queue + s->o.n_live;
+    const bool full = serve_is_full(s, n_runs(t));
     if (!full) {
         t->next = s->tasks;
         s->tasks = t;
@@ -96,10 +114,16 @@ void serve_submit(struct server *s, struct task *t) {
     task_free(t);
 }
 
+static bool has_chores(const struct server *s) {
+    for (int i = 0; i < s->n_active; i++)
+        if (sched_has_chores(s->active[i]->sched)) return true;
+    return false;
+}
+
 /* Waits for work; not for ever where there is something to do when none comes. */
 static bool wait_for_work(struct server *s) {
     struct timespec until;
-    if (!sched_has_chores(s->served->sched)) return pthread_cond_wait(&s->to_engine, &s->lock) == 0;
+    if (!has_chores(s)) return pthread_cond_wait(&s->to_engine, &s->lock) == 0;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_nsec += 300000000;
     until.tv_sec += until.tv_nsec / 1000000000;
@@ -107,20 +131,38 @@ static bool wait_for_work(struct server *s) {
     return pthread_cond_timedwait(&s->to_engine, &s->lock, &until) == 0;
 }
 
+/* Tells how things stand with a loaded file. Within s->lock. */
+static void report(struct served *d) {
+    struct jw w;
+    buf_reset(&d->slots);
+    jw_init(&w, &d->slots, false);
+    jw_arr(&w, NULL);
+    sched_slots(d->sched, d->server->o.n_files > 1 ? d->file->id : NULL, &w);
+    jw_end(&w);
+    d->counts = sched_counts(d->sched);
+}
+
+/* Notes which files are loaded, and lets go of those that are to be closed. Within s->lock. */
+static void engage(struct server *s) {
+    s->models.changed = false;
+    s->n_active = 0;
+    for (int i = 0; i < s->o.n_files; i++) {
+        struct listed *l = &s->models.v[i];
+        const bool engaged = l->state == MODEL_LOADED;
+        if (l->engaged && !engaged) pthread_cond_signal(&s->models.to_keeper);
+        l->engaged = engaged;
+        if (engaged) s->active[s->n_active++] = l->served;
+    }
+}
+
 /* Takes what came, in the order in which it came, and tells how things stand. */
 static void exchange(struct server *s, bool wait) {
-    struct buf slots = {0};
-    struct jw w;
-    jw_init(&w, &slots, false);
-    jw_arr(&w, NULL);
-    sched_slots(s->served->sched, &w);
-    jw_end(&w);
     pthread_mutex_lock(&s->lock);
-    s->served->counts = sched_counts(s->served->sched);
-    buf_release(&s->served->slots);
-    s->served->slots = slots;
-    while (wait && !s->tasks && !atomic_load(&s->stop) && !atomic_load(&s->late))
+    for (int i = 0; i < s->n_active; i++) report(s->active[i]);
+    while (wait && !s->tasks && !s->models.changed && !atomic_load(&s->stop) &&
+           !atomic_load(&s->late))
         if (!wait_for_work(s)) break;
+    if (s->models.changed) engage(s);
     struct task *came = s->tasks, *ordered = NULL;
     s->tasks = NULL;
     s->n_tasks = 0;
@@ -133,7 +175,7 @@ static void exchange(struct server *s, bool wait) {
     }
     while (ordered) {
         struct task *next = ordered->next;
-        sched_add(s->served->sched, ordered);
+        sched_add(ordered->from->sched, ordered);
         ordered = next;
     }
 }
@@ -141,8 +183,19 @@ static void exchange(struct server *s, bool wait) {
 /* Tells whether answers are under way or wait, though the engine found nothing to compute: a reader
  * is slow, or a queue waits behind one. */
 static bool stuck(const struct server *s) {
-    const struct sched_counts n = sched_counts(s->served->sched);
-    return n.n_running + n.n_waiting > 0;
+    int64_t n = 0;
+    for (int i = 0; i < s->n_active; i++) {
+        const struct sched_counts c = sched_counts(s->active[i]->sched);
+        n += c.n_running + c.n_waiting;
+    }
+    return n > 0;
+}
+
+/* Runs a pass of each loaded file that has something to compute. */
+static bool step_all(struct server *s) {
+    bool busy = false;
+    for (int i = 0; i < s->n_active; i++) busy |= sched_step(s->active[i]->sched);
+    return busy;
 }
 
 static void *engine_main(void *ud) {
@@ -152,11 +205,12 @@ static void *engine_main(void *ud) {
     while (!atomic_load(&s->stop)) {
         struct fault f;
         fault_set(&f, 503, NULL, NULL, "the server is stopping");
-        if (atomic_load(&s->late)) sched_fail_all(s->served->sched, &f);
+        for (int i = 0; i < s->n_active && atomic_load(&s->late); i++)
+            sched_fail_all(s->active[i]->sched, &f);
         const bool waits = !busy && stuck(s);
         if (waits) nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
         exchange(s, !busy && !waits);
-        busy = sched_step(s->served->sched);
+        busy = step_all(s);
     }
     return NULL;
 }
@@ -166,7 +220,10 @@ static void *engine_main(void *ud) {
 static bool on_tick(void *ud) {
     struct server *s = ud;
     if (!prog_interrupted()) return true;
-    if (!atomic_exchange(&s->drain, true)) s->t_drain = prog_now_s();
+    if (!atomic_exchange(&s->drain, true)) {
+        s->t_drain = prog_now_s();
+        models_wake(s);
+    }
     const double late = prog_now_s() - s->t_drain - s->o.drain_s;
     if (late > 0 && !atomic_exchange(&s->late, true)) {
         pthread_mutex_lock(&s->lock);
@@ -188,10 +245,12 @@ int serve_new(struct server **out, const struct serve_opts *o, struct err *e) {
     pthread_cond_init(&s->to_prepare, NULL);
     pthread_cond_init(&s->to_engine, NULL);
     pthread_cond_init(&s->to_compile, NULL);
+    pthread_cond_init(&s->models.to_keeper, NULL);
     s->last_form = &s->forms;
     s->restore = restore_new();
     no.ops = (struct net_ops){s, route_head, route_request, route_error, on_tick};
-    int rc = served_new(&s->served, s, &o->file, &o->core, e);
+    s->active = xcalloc((size_t)o->n_files, sizeof(void *));
+    int rc = models_open(s, e);
     if (!rc && no.n_hosts) rc = net_new(&s->net, &no, e);
     if (rc) {
         serve_free(s);
@@ -206,7 +265,14 @@ int serve_port(const struct server *s) {
 }
 
 bool serve_has_shelf(const struct server *s) {
-    return s->served->shelf != NULL;
+    const struct served *only = s->o.n_files == 1 ? s->models.v[0].served : NULL;
+    return s->o.cache_dir && (!only || only->shelf);
+}
+
+int serve_load_ready(void *ud, int i, struct serve_core *out, struct err *e) {
+    (void)e;
+    *out = ((const struct serve_core *)ud)[i];
+    return 0;
 }
 
 static void end_threads(struct server *s) {
@@ -215,11 +281,13 @@ static void end_threads(struct server *s) {
     pthread_cond_broadcast(&s->to_prepare);
     pthread_cond_broadcast(&s->to_engine);
     pthread_cond_broadcast(&s->to_compile);
+    pthread_cond_broadcast(&s->models.to_keeper);
     pthread_mutex_unlock(&s->lock);
     if (s->has_prepare) pthread_join(s->prepare, NULL);
     if (s->has_engine) pthread_join(s->engine, NULL);
     while (s->n_compilers > 0) pthread_join(s->compiler[--s->n_compilers], NULL);
-    s->has_prepare = s->has_engine = false;
+    if (s->models.has_keeper) pthread_join(s->models.keeper, NULL);
+    s->has_prepare = s->has_engine = s->models.has_keeper = false;
 }
 
 int serve_run(struct server *s, struct err *e) {
@@ -230,6 +298,7 @@ int serve_run(struct server *s, struct err *e) {
         s->n_compilers++;
     int rc =
         s->has_prepare && s->has_engine && s->n_compilers ? 0 : err_sys(e, "cannot start a thread");
+    if (!rc) rc = models_start(s, e);
     if (!rc) rc = net_run(s->net, &s->stop, e);
     end_threads(s);
     return rc;
@@ -246,14 +315,16 @@ void serve_free(struct server *s) {
         next = t->next;
         task_free(t);
     }
-    for (int i = 0; i < s->jobs.n; i++) job_drop(s->jobs.v[i]);
-    served_free(s->served);
+    for (int i = 0; i < s->jobs.n; i++) job_drop(s->jobs.v[i].j);
+    models_free(s);
+    free(s->active);
     restore_free(s->restore);
     net_free(s->net);
     free(s->jobs.v);
     pthread_cond_destroy(&s->to_prepare);
     pthread_cond_destroy(&s->to_engine);
     pthread_cond_destroy(&s->to_compile);
+    pthread_cond_destroy(&s->models.to_keeper);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }

@@ -25,15 +25,13 @@ static void fingerprint(struct served *d) {
 
 /* Reads the template, and finds out how it shows tools and calls. */
 static int open_template(struct served *d, struct err *e) {
-    const struct serve_opts *o = &d->server->o;
     struct tok *tok = d->core.m->tok;
-    d->tmpl = o->tmpl;
-    int rc = o->tmpl ? 0 : gguf_chat_template(d->core.m->gguf, &d->tmpl, e);
-    if (!d->tmpl) d->tmpl = "";
+    const char *name = d->server->o.tmpl_name;
+    int rc = 0;
+    d->tmpl = d->file->tmpl ? d->file->tmpl : "";
     d->fmt = toolfmt_detect(d->tmpl, strlen(d->tmpl));
-    if (!rc && *d->tmpl)
-        rc = chat_with(&d->chat, d->tmpl, o->tmpl ? "--template" : "tokenizer.chat_template", tok,
-                       e);
+    if (*d->tmpl)
+        rc = chat_with(&d->chat, d->tmpl, name ? name : "tokenizer.chat_template", tok, e);
     if (d->chat) chat_find_ends(d->chat, tok);
     d->generic = d->chat && (!d->fmt || !generic_shows_tools(d->chat));
     d->hides_calls = d->generic && generic_hides_calls(d->chat);
@@ -43,8 +41,8 @@ static int open_template(struct served *d, struct err *e) {
     return rc;
 }
 
-int served_new(struct served **out, struct server *s, const struct serve_file *f,
-               const struct serve_core *c, struct err *e) {
+int served_new(struct served **out, struct server *s, int i, const struct serve_core *c,
+               struct err *e) {
     const struct serve_opts *o = &s->o;
     struct served *d = xcalloc(1, sizeof *d);
     struct sched_opts so = {.n_live = o->n_live,
@@ -55,7 +53,8 @@ int served_new(struct served **out, struct server *s, const struct serve_file *f
                             .mtp = c->mtp};
     struct err why = {0};
     d->server = s;
-    d->file = *f;
+    d->index = i;
+    d->file = &o->file[i];
     d->core = *c;
     int rc = open_template(d, e);
     fingerprint(d);

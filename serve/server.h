@@ -6,6 +6,7 @@
 
 #include "serve/guard.h"
 #include "serve/hist.h"
+#include "serve/models.h"
 #include "serve/restore.h"
 #include "serve/sched.h"
 #include "serve/serve.h"
@@ -27,7 +28,8 @@ struct ledger {                               /* of requests that have ended */
 /* A model that is loaded, and all that answers from it. */
 struct served {
     struct server *server;
-    struct serve_file file;
+    int index; /* in models.v */
+    const struct serve_file *file;
     struct serve_core core;
     struct chat *chat; /* NULL: the model has no template */
     const char *tmpl;
@@ -42,16 +44,18 @@ struct served {
     struct sched_counts counts; /* after the last pass; within server.lock, as slots */
     struct buf slots;           /* JSON, the same */
 };
-/* Makes what answers from a loaded model; f and c are copied, what they point to is borrowed. */
-int served_new(struct served **out, struct server *s, const struct serve_file *f,
-               const struct serve_core *c, struct err *e);
+/* Makes what answers from file i, whose core is copied and borrowed. */
+int served_new(struct served **out, struct server *s, int i, const struct serve_core *c,
+               struct err *e);
 /* Frees it. Tasks that have not ended fail. */
 void served_free(struct served *d);
 
 struct server {
     struct serve_opts o;
     struct net *net;
-    struct served *served;
+    struct models models;
+    struct served **active; /* [n_active] loaded files; of the engine's thread */
+    int n_active;
     int64_t created;
     double t_start;
     struct restore *restore;
@@ -73,7 +77,10 @@ struct server {
     pthread_mutex_t lock; /* what follows */
     pthread_cond_t to_prepare, to_engine, to_compile;
     struct job_list {
-        struct job **v;
+        struct handed { /* d: in use for it, NULL: the file is not chosen yet */
+            struct job *j;
+            struct served *d;
+        } * v;
         int n, cap;
     } jobs; /* for the thread that prepares */
     struct task *forms,
@@ -88,7 +95,9 @@ struct server {
 struct route {
     const char *method, *path;
     void (*now)(struct server *s, struct job *j); /* by the network thread; NULL: prepared */
-    void (*later)(struct served *d, struct job *j);
+    /* by the thread that prepares, from a loaded file; body NULL: it is a GET */
+    void (*later)(struct served *d, struct job *j, const struct json *body);
+    void (*named)(struct server *s, int i, struct job *j); /* the same, of file i as it is */
     const struct api *api; /* of generation, and of errors; NULL: OpenAI's errors */
     bool open;             /* without a key */
     const char *why;       /* not offered: what is said of it */
@@ -96,6 +105,8 @@ struct route {
 bool route_head(void *ud, struct job *j);    /* net_ops.head */
 void route_request(void *ud, struct job *j); /* net_ops.request */
 void route_error(void *ud, int status, const char *why, struct buf *out);
+/* Returns the value of a member of the query, .s NULL: it has none. */
+struct http_text route_query(const struct job *j, const char *name);
 /* Answers with an error, in the words of its API. */
 void route_fail(struct job *j, const struct fault *f);
 void answer_json(struct job *j, const struct buf *b);
@@ -105,6 +116,13 @@ void answer_json(struct job *j, const struct buf *b);
  * told. */
 int prepare_task(struct served *d, struct job *j, const struct api *api, struct ask *a,
                  struct task **out, struct fault *f);
+/* Reads the body of a request; prepare_prompt renders its conversation. They return 0, or the
+ * status of an error with *f filled in. */
+int prepare_read(struct served *d, const struct job *j, const struct api *api,
+                 const struct json *body, struct ask *a, struct fault *f);
+int prepare_prompt(struct served *d, struct ask *a, struct chat_prompt *p, struct fault *f);
+/* Writes the texts of special tokens, which templates and other tools ask for; null: none. */
+void texts_specials(const struct tok *t, struct jw *w);
 /* Hands lines of a record to serve_opts.record: one for each answer of a task that has ended. */
 void record_task(struct served *d, const struct task *t);
 
@@ -115,8 +133,12 @@ void ledger_refused(struct server *s, const struct job *j, const struct fault *f
 /* Appends the metrics. Within s->lock. */
 void ledger_metrics(const struct ledger *l, struct buf *out);
 
-/* Prepares a request, on the thread that does so. */
-void prepare_job(struct server *s, struct job *j);
+/* Prepares a request, on the thread that does so; takes over the use of h.d. */
+void prepare_job(struct server *s, const struct handed *h);
+/* Gives a request to that thread. Within s->lock. */
+void serve_hand(struct server *s, struct job *j, struct served *d);
+/* Tells whether n more answers are too many. Within s->lock. */
+bool serve_is_full(const struct server *s, int64_t n);
 /* Compiles the form of a task, on a thread that does nothing else, and gives it to the engine. The
  * task fails when that costs too much, the server is told to stop, or its client leaves. */
 void prepare_form(struct task *t);
@@ -129,7 +151,6 @@ void info_health(struct server *s, struct job *j);
 void info_models(struct server *s, struct job *j);
 void info_model(struct server *s, struct job *j, const char *id, size_t n);
 void info_props(struct server *s, struct job *j);
-void info_tokenizer(struct server *s, struct job *j);
 void info_slots(struct server *s, struct job *j);
 void info_metrics(struct server *s, struct job *j);
 void info_tags(struct server *s, struct job *j);
@@ -139,12 +160,14 @@ void info_root(struct server *s, struct job *j);
 /* Answers browsers with a page, and others as info_root does. */
 void info_page(struct server *s, struct job *j);
 
-void later_generate(struct served *d, struct job *j);
-void later_tokenize(struct served *d, struct job *j);
-void later_detokenize(struct served *d, struct job *j);
-void later_template(struct served *d, struct job *j);
+void later_generate(struct served *d, struct job *j, const struct json *body);
+void later_tokenize(struct served *d, struct job *j, const struct json *body);
+void later_detokenize(struct served *d, struct job *j, const struct json *body);
+void later_template(struct served *d, struct job *j, const struct json *body);
 /* Answers .../count_tokens and .../input_tokens. */
-void later_count(struct served *d, struct job *j);
-void later_show(struct served *d, struct job *j);
+void later_count(struct served *d, struct job *j, const struct json *body);
+/* Answers with the tokenizer of a file. */
+void later_tokenizer(struct served *d, struct job *j, const struct json *body);
+void named_show(struct server *s, int i, struct job *j);
 
 #endif

@@ -51,6 +51,7 @@ void task_free(struct task *t) {
     ask_release(&t->ask);
     buf_release(&t->out);
     job_drop(t->job);
+    if (t->freed) t->freed(t->from);
     free(t);
 }
 
@@ -75,10 +76,13 @@ static void stream(struct task *t, const struct event *ev) {
     buf_release(&b);
 }
 
+void task_will_stream(struct job *j, const struct api *api) {
+    const bool events = strcmp(api->stream_type, "text/event-stream") == 0;
+    job_will_stream(j, api->stream_type, events ? NULL : api->ping); /* a comment */
+}
+
 void task_wait(struct task *t) {
-    if (!t->job || !t->ask.stream) return;
-    const bool events = strcmp(t->api->stream_type, "text/event-stream") == 0;
-    job_will_stream(t->job, t->api->stream_type, events ? NULL : t->api->ping); /* a comment */
+    if (t->job && t->ask.stream) task_will_stream(t->job, t->api);
 }
 
 void task_admit(struct task *t, int64_t n_cached) {

@@ -13,6 +13,7 @@
 
 /* What holds an answer to a form (guard.h): languages, and the place in them. */
 struct lang;
+struct served;
 struct guard {
     struct constrain *c; /* NULL: nothing */
     struct lang *lang[2];
@@ -72,11 +73,13 @@ struct task {
     uint64_t key;
     double t_arrive, t_admitted, t_progress;
     int n_ended;
-    int status;                     /* of failed */
-    bool admitted, failed, special; /* special: control tokens are spelled out in the text */
-    struct buf out;                 /* in tests, what a job would get */
-    void *ud;                       /* of whoever made it */
-    void (*done)(struct task *t);   /* it has ended; NULL: nothing happens */
+    int status;                         /* of failed */
+    bool admitted, failed, special;     /* special: control tokens are spelled out in the text */
+    struct buf out;                     /* in tests, what a job would get */
+    struct served *from;                /* the loaded file that answers; NULL in tests */
+    void (*freed)(struct served *from); /* called when it is freed; NULL: nothing happens */
+    void *ud;                           /* of whoever made it */
+    void (*done)(struct task *t);       /* it has ended; NULL: nothing happens */
     /* A choice is complete, and its client does not know that yet; NULL: nothing happens. */
     void (*ends)(struct task *t, const struct reply_choice *c);
     struct task *next;
@@ -90,6 +93,10 @@ void task_free(struct task *t);
 bool task_gone(const struct task *t);
 /* Tells whether the client reads too slowly: more than 1 MiB waits for it. */
 bool task_full(const struct task *t);
+/* Says that the answer to a job will be streamed: should it wait long, its client gets signs of
+ * life.
+ */
+void task_will_stream(struct job *j, const struct api *api);
 /* Says that a task waits for its turn: should that take long, its client gets signs of life. */
 void task_wait(struct task *t);
 /* Notes that the engine begins with the task, of whose prompts n_cached tokens need not be

@@ -191,7 +191,7 @@ static void put_own(struct served *d, struct jw *w, const struct task *t, int i,
     jw_obj(w, "hone");
     jw_str(w, "time", when);
     jw_str(w, "api", t->api->name);
-    jw_str(w, "model", d->file.id);
+    jw_str(w, "model", d->file->id);
     jw_str(w, "model_hash", id);
     jw_i64(w, "choice", i);
     put_drawn(d, w, &t->run[i]);

@@ -150,20 +150,23 @@ class ServeOpts(_lib.Sized):
                 ("allow_host", C.POINTER(C.c_char_p)), ("allow_origin", C.POINTER(C.c_char_p)),
                 ("special", C.c_char_p), ("ready", SAYS), ("request", SAYS), ("user", C.c_void_p),
                 ("preset", C.c_char_p), ("template_", C.c_char_p), ("draft", C.c_char_p), ("record_last", C.c_int),
-                ("open_objects", C.c_int64), ("strict_calls", C.c_int)]
+                ("open_objects", C.c_int64), ("strict_calls", C.c_int), ("more", C.POINTER(C.c_char_p))]
 
 
 _lib.FUNCTIONS["serve"] = (None, [C.c_char_p, C.POINTER(ServeOpts), C.POINTER(_lib.Opts)])
 
 
-def serve(model: Path, *, ready: Optional[Callable[[dict[str, Any]], Any]] = None,
+def serve(model: Union[Path, Sequence[Path]], *, ready: Optional[Callable[[dict[str, Any]], Any]] = None,
           request: Optional[Callable[[dict[str, Any]], Any]] = None, threads: int = 0, device: Optional[str] = None,
-          log: Optional[_lib.Log] = None, cancel: Optional[Cancel] = None, **options: Any) -> None:
+          max_memory: _lib.Size = 0, log: Optional[_lib.Log] = None, cancel: Optional[Cancel] = None,
+          **options: Any) -> None:
     """Answers HTTP requests as OpenAI's clients make them, until `cancel.now()` or Ctrl-C. ready gets {"url": ...}
-    when requests can be answered, request a line of the log for each. options are the fields of hone_serve_opts in
-    hone.h (docs/reference.md): host="127.0.0.1", port=0 (any), parallel=4, n_ctx=8192, no_key=True, ..."""
-    o, values = Options(None, log, cancel, threads, device), {}
-    known = {n for n, *_ in ServeOpts._fields_} - {"size", "ready", "request", "user"}
+    when requests can be answered, request a line of the log for each. model may be a folder of GGUF files, or a list of
+    files: each request's model chooses one, and max_memory bounds what is loaded. options are the fields of
+    hone_serve_opts in hone.h (docs/reference.md): host="127.0.0.1", port=0 (any), parallel=4, n_ctx=8192, no_key=True, ..."""
+    o, values = Options(None, log, cancel, threads, device, max_memory=max_memory), {}
+    models = [model] if isinstance(model, (str, bytes, os.PathLike)) else list(model)
+    known = {n for n, *_ in ServeOpts._fields_} - {"size", "ready", "request", "user", "more"}
     for name, value in options.items():
         if name not in known:
             raise TypeError(f"serve() has no option {name!r}")
@@ -179,8 +182,10 @@ def serve(model: Path, *, ready: Optional[Callable[[dict[str, Any]], Any]] = Non
                 o.stop()
         return SAYS(told)
 
+    if models[1:]:
+        values["more"] = _lib.paths(models[1:])
     s = ServeOpts(ready=tell(ready), request=tell(request), **values)
-    o.run(lib.serve, _lib.path(model), C.byref(s), o.ref)
+    o.run(lib.serve, _lib.path(models[0]), C.byref(s), o.ref)
 
 
 def commands() -> list[str]:

@@ -13,6 +13,7 @@
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/numa.h"
+#include "core/prog.h"
 #include "kernels/kern.h"
 #include "kernels/pack.h"
 #include "runtime/engine/pack.h"
@@ -140,9 +141,10 @@ int model_pack(struct model **out, const struct model *of, const struct pack_opt
     bool *wanted = choose(m, p, o->only);
     int n_without = 0;
     const bool room = has_room(missing_bytes(p, m, wanted), o->keep_free);
-    for (int i = 0; i < m->graph.n_weights; i++) {
+    for (int i = 0; i < m->graph.n_weights && !rc; i++) {
         struct weight *w = &m->weight[i];
         if (!wanted[i]) continue;
+        if (!o->only && prog_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
         w->pack_rows = p->k.op[w->type].rows;
         if (room)
             pack_one(p, w, &w->packed);
@@ -155,8 +157,11 @@ int model_pack(struct model **out, const struct model *of, const struct pack_opt
                  n_without);
     free(wanted);
     free(p);
-    *out = m;
-    return 0;
+    if (rc)
+        model_close(m);
+    else
+        *out = m;
+    return rc;
 }
 
 uint64_t model_packed_bytes(const struct model *m, bool mapped) {

@@ -37,8 +37,8 @@ function drawServer({m, help, spread}, props, slots) {
     tile('Batch size', d('hone_steps_total') ? (d('hone_rows_total') / d('hone_steps_total')).toFixed(1) : '–'),
     tile('Prompt tokens cached', Math.round(100 * cached) + ' %', cached), tile('Cached conversations', whole(m.hone_kept_sequences)),
     tile('Context memory', bytes(m.hone_context_bytes) + ' of ' + bytes(m.hone_context_budget_bytes), m.hone_context_bytes / m.hone_context_budget_bytes));
-  fill($('slots'), el('tr', {}, ['Slot', 'State', 'Tokens', 'Cached', 'Request'].map(t => el('th', {}, t))),
-    slots.map(s => el('tr', {}, [s.id, s.state || 'free', s.n_past ?? '', s.n_cached ?? '', s.request_id ?? ''].map(t => el('td', {}, String(t))))));
+  fill($('slots'), el('tr', {}, ['Slot', 'State', 'Tokens', 'Cached', 'Request', ...(slots.some(s => s.model) ? ['File'] : [])].map(t => el('th', {}, t))),
+    slots.map(s => el('tr', {}, [s.id, s.state || 'free', s.n_past ?? '', s.n_cached ?? '', s.request_id ?? '', ...(s.model ? [s.model] : [])].map(t => el('td', {}, String(t))))));
   fill($('times'), el('tr', {}, ['What', 'Mean', 'Median', '95 %'].map(t => el('th', {}, t))),
     Object.entries(spread).map(([n, s]) => el('tr', {}, el('td', {}, help[n] || n, el('div', {class: 'quiet'}, whole(s.count) + ' times')),
       [s.count ? time(s.sum / s.count) : '–', within(s, 0.5), within(s, 0.95)].map(t => el('td', {class: 'num'}, t)))));
@@ -48,10 +48,11 @@ function drawServer({m, help, spread}, props, slots) {
   $('server-state').textContent = `${props.build_info} · ${props.model_path} · ${props.total_slots} slots · context ${props.default_generation_settings.n_ctx} · calls: ${props.tool_format || 'none'} · up ${Math.round(m.hone_uptime_seconds)} s`;
   before = m;
 }
+const propsOf = () => '/props?model=' + encodeURIComponent($('set-model').value);
 async function pollServer() {
   if ($('server').hidden || document.hidden) return;
   try {
-    drawServer(readMetrics(await (await ask('/metrics')).text()), await getJson('/props'), await getJson('/slots'));
+    drawServer(readMetrics(await (await ask('/metrics')).text()), await getJson(propsOf()), await getJson('/slots'));
     trouble('');
   } catch (e) {
     trouble('The server does not answer: ' + e.message);
@@ -85,16 +86,29 @@ tabs.forEach((t, i) => {
 
 // ---- start ----
 
+// The name and the usual settings of the file that is chosen.
+async function showModel() {
+  const chosen = $('set-model'), several = chosen.options.length > 1;
+  $('model-name').textContent = chosen.value;
+  $('model-name').hidden = several;
+  $('model-box').hidden = !several;
+  const p = (await getJson(propsOf())).default_generation_settings.params;
+  for (const n of ['temperature', 'top_p', 'top_k', 'min_p']) $('set-' + n).placeholder = String(+Number(p[n]).toPrecision(6));
+}
+$('set-model').addEventListener('change', () => showModel().catch(e => trouble(e.message)));
+
 async function start() {
   trouble('');
   try {
-    const list = (await getJson('/v1/models')).data;
+    const list = (await getJson('/v1/models')).data.filter(m => m.status.value !== 'failed');
+    const first = (list.find(m => m.default) || list[0]).id, other = list.find(m => m.id !== first);
     $('key-form').hidden = true;
-    $('model-name').textContent = list.map(m => m.id).join(', ');
-    for (const s of [$('set-model'), ...sides.map(x => x.model)]) fill(s, list.map(m => el('option', {value: m.id}, m.id)));
-    if (list.length > 1) sides[1].model.value = list[1].id;
-    const p = (await getJson('/props')).default_generation_settings.params;
-    for (const n of ['temperature', 'top_p', 'top_k', 'min_p']) $('set-' + n).placeholder = String(+Number(p[n]).toPrecision(6));
+    for (const s of [$('set-model'), ...sides.map(x => x.model)]) {
+      fill(s, list.map(m => el('option', {value: m.id}, m.id)));
+      s.value = first;
+    }
+    if (other) sides[1].model.value = other.id;
+    await showModel();
   } catch (e) {
     trouble(e.message);
   }

@@ -51,14 +51,26 @@ static void start(void) {
     log_set_level(LOG_ERROR);
     fuzz_need(session_new(&s, m, &so, &e), &e);
     snprintf(host, sizeof host, "unix:%s/s", folder);
+    static struct serve_file f = {.id = "m",
+                                  .file = "m.gguf",
+                                  .path = "m.gguf",
+                                  .type = "q8_0",
+                                  .arch = "",
+                                  .size_label = "",
+                                  .n_ctx = CTX,
+                                  .sample = {.temp = 1, .top_k = 8, .top_p = 1},
+                                  .seed = 1};
+    static struct serve_core core;
+    fuzz_need(gguf_chat_template(m->gguf, &f.tmpl, &e), &e);
+    core.m = m;
+    core.s = s;
+    core.context_bytes = session_seq_bytes(s, CTX) + 5 * session_seq_bytes(s, 1);
     const struct serve_opts o = {
         .net = {.host = hosts, .n_hosts = 1, .max_body = MOST_BODY, .max_connections = 8},
-        .file = {.id = "m", .file = "m.gguf", .type = "q8_0"},
-        .core = {.m = m,
-                 .s = s,
-                 .sample = {.temp = 1, .top_k = 8, .top_p = 1},
-                 .seed = 1,
-                 .context_bytes = session_seq_bytes(s, CTX) + 5 * session_seq_bytes(s, 1)},
+        .file = &f,
+        .n_files = 1,
+        .load = serve_load_ready,
+        .load_ud = &core,
         .n_think = -1,
         .n_max = 3,
         .n_live = 2,

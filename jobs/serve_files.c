@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: MIT
+/* jobs/serve_files.c - which files a server has (serve_files.h). */
+#include "jobs/serve_files.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/gguf.h"
+#include "core/hash.h"
+#include "core/io.h"
+#include "core/log.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/str.h"
+#include "jobs/device.h"
+#include "models/sizes.h"
+#include "report/pick.h"
+#include "runtime/engine/kv_type.h"
+#include "runtime/engine/model.h"
+#include "runtime/generate/run_set.h"
+
+enum {
+    CTX_STEP = 4096,
+    LEAST_CTX = 8192, /* tokens that each file is to have memory for, twice */
+    PASS = 512,       /* rows of a pass */
+    ROWS = 40         /* of logits, beside those of --parallel */
+};
+
+/* ---- which files ---- */
+
+/* Tells whether a word, of letters alone, stands in a name. */
+static bool has_word(const char *name, const char *word) {
+    const size_t n = strlen(word);
+    for (const char *p = name; (p = strcasestr(p, word)); p++)
+        if ((p == name || !isalpha((unsigned char)p[-1])) && !isalpha((unsigned char)p[n]))
+            return true;
+    return false;
+}
+
+/* Tells whether a name in a folder may be a model's: of a split set its first shard; no projector,
+ * matrix, adapter or draft. */
+static bool may_serve(const char *name) {
+    static const char *const others[] = {"mmproj",  "imatrix", "draft",
+                                         "drafter", "lora",    "adapter"};
+    int i, n;
+    size_t len;
+    if (!str_ends(name, ".gguf") || *name == '.') return false;
+    for (size_t k = 0; k < COUNT_OF(others); k++)
+        if (has_word(name, others[k])) return false;
+    return !gguf_split_parse(name, &i, &n, &len) || i == 0;
+}
+
+/* Tells whether a file that was opened is no model but something that comes with one. */
+static bool is_companion(const struct gguf *g) {
+    static const char *const archs[] = {"clip", "imatrix"};
+    const char *arch = gguf_str_or(g, "general.architecture", "");
+    for (size_t i = 0; i < COUNT_OF(archs); i++)
+        if (strcmp(arch, archs[i]) == 0) return true;
+    return strcmp(gguf_str_or(g, "general.type", "model"), "model") != 0;
+}
+
+/* Returns the name of a file without folders, .gguf and the number of its shard. */
+static const char *stem(struct work *w, const char *path) {
+    const char *base = io_base(path);
+    size_t n = strlen(base);
+    int i, of;
+    if (gguf_split_parse(base, &i, &of, &n)) return arena_strndup(&w->mem, base, n);
+    return str_ends(base, ".gguf") ? arena_strndup(&w->mem, base, n - 5) : base;
+}
+
+static struct serve_file *add(struct serve_files *f, const char *path) {
+    if (f->n == f->cap) {
+        f->cap = f->cap ? 2 * f->cap : 8;
+        f->v = xreallocarray(f->v, (size_t)f->cap, sizeof *f->v);
+    }
+    struct serve_file *x = &f->v[f->n++];
+    *x = (struct serve_file){.path = arena_strdup(&f->w->mem, path),
+                             .type = "",
+                             .arch = "",
+                             .size_label = "",
+                             .tmpl = "",
+                             .seed = -1};
+    x->file = io_base(x->path);
+    x->id = stem(f->w, x->path);
+    return x;
+}
+
+/* ---- what headers tell ---- */
+
+static uint64_t kv_bytes(const struct serve_files *f, const struct sizes *z, int64_t n_ctx) {
+    const struct kv_rows rows = kv_type_rows(f->kv_k, f->kv_v);
+    uint64_t kv;
+    if (!sizes_kv_paged(z, 1, n_ctx, PASS, &rows, &kv)) return UINT64_MAX / 4;
+    return kv + sizes_state(z, 0);
+}
+
+/* Returns the longest context of one sequence that takes at most half of the memory. */
+static int64_t usual_ctx(const struct serve_files *f, const struct sizes *z, uint64_t bytes) {
+    const int64_t trained = max_i64(z->n_ctx_train, 1);
+    int64_t best = min_i64(CTX_STEP, trained);
+    for (int64_t n = best; n <= trained; n += CTX_STEP) {
+        if (kv_bytes(f, z, n) > bytes / 2) break;
+        best = n;
+    }
+    return best;
+}
+
+/* Describes the model by the type of most of its bytes, and by its size. */
+static void describe(struct serve_file *x, const struct gguf *g) {
+    uint64_t bytes[QT_COUNT] = {0};
+    int most = 0;
+    for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(g, i);
+        int64_t n = 1;
+        for (int k = 0; k < 4; k++) n *= t->ne[k];
+        x->n_params += n;
+        bytes[t->type] += t->n_bytes;
+        if (bytes[t->type] > bytes[most]) most = (int)t->type;
+    }
+    x->type = qtype_name((enum qtype)most);
+    x->n_bytes = gguf_file_bytes(g);
+}
+
+static int sampling(const struct serve_job_opts *a, const struct gguf *g, struct serve_file *x,
+                    struct err *e) {
+    static const char *const name[SERVE_SETS] = {[SERVE_TEMP] = "temp",
+                                                 [SERVE_TOP_K] = "top-k",
+                                                 [SERVE_TOP_P] = "top-p",
+                                                 [SERVE_MIN_P] = "min-p",
+                                                 [SERVE_REPEAT_PENALTY] = "repeat-penalty",
+                                                 [SERVE_REPEAT_LAST_N] = "repeat-last-n",
+                                                 [SERVE_SEED] = "seed"};
+    struct run_set set;
+    TRY(run_set_init(&set, g, e));
+    for (int i = 0; i < SERVE_SETS; i++)
+        if (a->set[i]) TRY(run_set(&set, "--", name[i], a->set[i], e));
+    x->sample = set.sample;
+    x->seed = set.seed_given ? set.seed : -1;
+    return 0;
+}
+
+static int read_sizes(const struct gguf *g, struct sizes *z, struct err *e) {
+    const char *name = gguf_str_or(g, "general.architecture", "");
+    const struct arch *arch = arch_find(name);
+    if (!arch) return arch_refuse(gguf_path(g), name, e);
+    struct hparams *h = xcalloc(1, sizeof *h);
+    int rc = hparams_from_gguf(h, arch, g, e);
+    if (!rc) rc = sizes_init(z, arch, h, e);
+    free(h);
+    return rc;
+}
+
+/* Fills in what the headers of a file tell. */
+static int read_facts(struct serve_files *f, struct serve_file *x, struct gguf *g, struct sizes *z,
+                      struct err *e) {
+    struct arena *mem = &f->w->mem;
+    struct buf stamp = {0};
+    const char *tmpl = f->tmpl;
+    x->arch = arena_strdup(mem, gguf_str_or(g, "general.architecture", ""));
+    x->size_label = arena_strdup(mem, gguf_str_or(g, "general.size_label", ""));
+    describe(x, g);
+    gguf_stamp(g, &stamp);
+    hash_xxh128_hex(x->digest, stamp.data, stamp.len);
+    buf_release(&stamp);
+    TRY(read_sizes(g, z, e));
+    x->n_ctx_train = z->n_ctx_train;
+    x->n_vocab = z->n_vocab;
+    TRY(sampling(f->a, g, x, e));
+    if (!tmpl) TRY(gguf_chat_template(g, &tmpl, e));
+    x->tmpl = tmpl ? arena_strdup(mem, tmpl) : "";
+    return 0;
+}
+
+/* Says what is wrong with a file as opening it would, in one message. */
+static int check_file(struct gguf *g, struct err *e) {
+    if (model_computes(g, e)) return model_refuse(e);
+    if (gguf_find(g, "tokenizer.ggml.model")) return 0;
+    return err_set(e, ERR_DATA, "%s: there is no tokenizer in this file", gguf_path(g));
+}
+
+/* Reads the file x->path, one of several. Returns true when it is to be left out: it is no model.
+ */
+static bool read_file(struct serve_files *f, struct serve_file *x, struct sizes *z, bool of_several,
+                      struct err *why) {
+    struct gguf *g = NULL;
+    int rc = gguf_open(&g, x->path, 0, why);
+    const bool other = !rc && of_several && is_companion(g);
+    if (!rc && !other) rc = read_facts(f, x, g, z, why);
+    if (!rc && !other && of_several) rc = check_file(g, why);
+    if (rc) x->wrong = arena_strdup(&f->w->mem, why->msg);
+    gguf_close(g);
+    return other;
+}
+
+/* ---- memory ---- */
+
+/* Returns what a file takes while it is loaded, but for its contexts. A fifteenth of the weights on
+ * top, and its work twice, are what packing them asks for (runtime/engine/pack.c): with less they
+ * would stay as they lie in the file. */
+static uint64_t own_bytes(const struct serve_files *f, const struct serve_file *x,
+                          const struct sizes *z) {
+    const int64_t rows = ROWS + f->a->parallel;
+    const uint64_t logits = (uint64_t)(rows * z->n_vocab) * sizeof(float),
+                   work = (uint64_t)(2 * z->reg_floats * PASS) * sizeof(float);
+    return x->n_bytes + x->n_bytes / 15 + logits + work +
+           ((uint64_t)(pool_size(f->w->pool) + 2) << 20);
+}
+
+static int by_size(const void *a, const void *b) {
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* Returns the memory for the contexts of each file: what most of them that fit beside each other
+ * leave, at most a quarter of all and 8 GiB. least: what each is to have. */
+static uint64_t share(uint64_t all, uint64_t least, const uint64_t *own, int n) {
+    uint64_t *v = xcalloc((size_t)n, sizeof *v), sum = 0, out = all / 4;
+    int k = 0;
+    memcpy(v, own, (size_t)n * sizeof *v);
+    qsort(v, (size_t)n, sizeof *v, by_size);
+    while (k < n && sum + v[k] + (uint64_t)(k + 1) * least <= all) sum += v[k++];
+    if (k) out = min_u64(out, (all - sum) / (uint64_t)k);
+    free(v);
+    return min_u64(out, (uint64_t)8 << 30);
+}
+
+/* Returns the bytes that all loaded files may take. */
+static uint64_t all_bytes(const struct serve_files *f) {
+    const uint64_t device = device_free(f->w);
+    if (device) return device;
+    const uint64_t free_now = mem_available(), may = buf_available();
+    return may < free_now ? may : free_now / 16 * 15;
+}
+
+/* Sets what the only file may take, as there is memory now. */
+static void take_all(struct serve_files *f, const struct sizes *z) {
+    struct serve_file *x = &f->v[0];
+    const uint64_t usual = min_u64(mem_available() / 4, (uint64_t)8 << 30);
+    f->context_bytes = f->a->context_memory ? f->a->context_memory : usual;
+    if (!x->wrong) x->n_ctx = f->a->ctx ? f->a->ctx : usual_ctx(f, z, f->context_bytes);
+}
+
+/* Divides the memory among several files; z: their sizes. */
+static void divide(struct serve_files *f, const struct sizes *z) {
+    const bool on_device = device_free(f->w) > 0;
+    uint64_t *own = xcalloc((size_t)f->n, sizeof *own), least = 0;
+    f->max_bytes = all_bytes(f);
+    for (int i = 0; i < f->n; i++) {
+        const int64_t ctx = min_i64(f->a->ctx ? f->a->ctx : LEAST_CTX, z[i].n_ctx_train);
+        if (f->v[i].wrong) continue;
+        own[i] = own_bytes(f, &f->v[i], &z[i]);
+        least = max_u64(least, 2 * kv_bytes(f, &z[i], ctx));
+    }
+    f->context_bytes =
+        f->a->context_memory ? f->a->context_memory : share(f->max_bytes, least, own, f->n);
+    for (int i = 0; i < f->n; i++) {
+        struct serve_file *x = &f->v[i];
+        if (x->wrong) continue;
+        x->n_ctx = f->a->ctx ? f->a->ctx : usual_ctx(f, &z[i], f->context_bytes);
+        x->need = own[i] + f->context_bytes;
+        if (on_device) x->need = min_u64(x->need, f->max_bytes); /* experts may stay outside */
+    }
+    free(own);
+}
+
+/* ---- names, and the file for those who name none ---- */
+
+static int name_all(struct serve_files *f, struct err *e) {
+    struct str_list alias = {0};
+    if (f->a->alias && f->n == 1) work_list_add(f->w, &alias, f->a->alias);
+    if (f->a->alias && f->n > 1) work_split(f->w, f->a->alias, &alias);
+    if (alias.n > f->n)
+        return err_set(e, ERR_USAGE, "--alias: %d names for %d files", alias.n, f->n);
+    for (int i = 0; i < f->n; i++) {
+        if (i < alias.n) f->v[i].id = alias.v[i];
+        for (int k = 0; k < i; k++)
+            if (strcasecmp(f->v[i].id, f->v[k].id) == 0)
+                return err_set(e, ERR_USAGE,
+                               "%s and %s have the same name for clients, %s: --alias NAME,NAME "
+                               "gives others, in the order of the files",
+                               f->v[k].path, f->v[i].path, f->v[i].id);
+    }
+    return 0;
+}
+
+/* Returns the file that the results of `hone make` in this folder recommend, or -1. */
+static int recommended(const struct serve_files *f, const char *folder) {
+    struct result r;
+    struct err ignored;
+    char *path = io_join(folder, "results.json");
+    int found = -1;
+    if (io_exists(path) && result_open(&r, path, &ignored) == 0) {
+        const int k = pick_file(&r);
+        for (int i = 0; i < f->n && k >= 0; i++)
+            if (!f->v[i].wrong && strcmp(f->v[i].file, r.file[k].file) == 0) found = i;
+        result_close(&r);
+    }
+    free(path);
+    return found;
+}
+
+/* ---- all together ---- */
+
+/* Adds a file, or the models of a folder; z grows with the files. */
+static int add_path(struct serve_files *f, struct sizes **z, const char *path, struct err *e) {
+    struct io_names all = {0};
+    const bool folder = io_is_dir(path);
+    int rc = folder ? io_list(&all, path, e) : 0;
+    for (int i = 0; !rc && i < (folder ? all.n : 1); i++) {
+        struct err why = {0};
+        if (folder && !may_serve(all.v[i])) continue;
+        char *name = folder ? io_join(path, all.v[i]) : xstrdup(path);
+        struct serve_file *x = add(f, name);
+        *z = xreallocarray(*z, (size_t)f->n, sizeof **z);
+        memset(&(*z)[f->n - 1], 0, sizeof **z);
+        const bool of_several = folder || f->a->more.n;
+        const bool other = read_file(f, x, &(*z)[f->n - 1], of_several, &why);
+        if (other && folder) f->n--;
+        if (other && !folder)
+            rc = err_set(e, ERR_USAGE, "%s: this is no model but comes with one", path);
+        if (x->wrong && !folder && of_several) {
+            *e = why;
+            rc = (int)why.code;
+        }
+        free(name);
+    }
+    io_names_release(&all);
+    return rc;
+}
+
+static int first_file(struct serve_files *f, struct err *e) {
+    int good = -1;
+    for (int i = f->n; i-- > 0;)
+        if (!f->v[i].wrong) good = i;
+    if (f->n > 1 && good < 0)
+        return err_set(e, ERR_DATA, "none of the %d files can be served: %s", f->n, f->v[0].wrong);
+    f->first = good < 0 ? 0 : good;
+    if (f->n > 1 && io_is_dir(f->a->path)) {
+        const int i = recommended(f, f->a->path);
+        if (i >= 0) f->first = i;
+    }
+    return 0;
+}
+
+int serve_files_read(struct serve_files *f, struct work *w, const struct serve_job_opts *a,
+                     const char *tmpl, struct err *e) {
+    struct sizes *z = NULL;
+    *f = (struct serve_files){.w = w, .a = a, .tmpl = tmpl};
+    TRY(kv_type_parse(a->kv_type, "--kv-type", &f->kv_k, &f->kv_v, e));
+    TRY(work_pool(w, e));
+    int rc = add_path(f, &z, a->path, e);
+    for (int i = 0; !rc && i < a->more.n; i++) rc = add_path(f, &z, a->more.v[i], e);
+    if (!rc && !f->n)
+        rc = err_set(e, ERR_USAGE, "%s: there is no GGUF model in this folder", a->path);
+    if (!rc) rc = name_all(f, e);
+    if (!rc) rc = first_file(f, e);
+    if (!rc && f->n > 1)
+        divide(f, z);
+    else if (!rc)
+        take_all(f, z);
+    free(z);
+    return rc;
+}
+
+void serve_files_release(struct serve_files *f) {
+    free(f->v);
+    f->v = NULL;
+}

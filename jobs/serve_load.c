@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+/* jobs/serve_load.c - loading a file of a server, and closing it again (serve_files.h). */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/log.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "jobs/serve_files.h"
+#include "models/sizes.h"
+#include "runtime/engine/kv_type.h"
+#include "runtime/engine/model.h"
+#include "runtime/generate/draft.h"
+
+/* Fits the memory for contexts to the room of a device, and checks that one context has room. */
+static int check_room(const struct serve_files *f, const struct session *s, int64_t n_ctx,
+                      uint64_t *bytes, struct err *e) {
+    const uint64_t room = session_room(s);
+    if (room < *bytes) {
+        if (f->a->context_memory)
+            log_warn("--context-memory: the device has room for %" PRIu64 " MiB", room >> 20);
+        *bytes = room;
+    }
+    const uint64_t one = session_seq_bytes(s, n_ctx) + session_seq_bytes(s, 1);
+    if (one <= *bytes) return 0;
+    return err_set(e, f->n > 1 ? ERR_USAGE : ERR_SYS,
+                   "a context of %" PRId64 " tokens takes %.1f MiB, and there is room for %.1f "
+                   "(--context-memory): give it %" PRIu64 "MiB, or use a smaller --ctx",
+                   n_ctx, (double)one / (1 << 20), (double)*bytes / (1 << 20), (one >> 20) + 1);
+}
+
+static int open_session(struct serve_files *f, struct serve_file *x, struct serve_core *c,
+                        struct err *e) {
+    struct session_opts so = {.isa = f->w->isa,
+                              .device = f->w->device,
+                              .pool = f->w->pool,
+                              .pack = true,
+                              .pack_cache = f->w->pack_cache,
+                              .kv_k = f->kv_k,
+                              .kv_v = f->kv_v,
+                              .n_ctx = x->n_ctx,
+                              .guests = true,
+                              .whole = true};
+    TRY(act_parse(f->a->act, &so.act, e));
+    c->context_bytes = f->context_bytes;
+    TRY(session_new(&c->s, c->m, &so, e));
+    return check_room(f, c->s, so.n_ctx, &c->context_bytes, e);
+}
+
+/* Opens the MTP block where --draft wants it; of several files some may have none. */
+static int open_block(const struct serve_files *f, struct serve_core *c, struct err *e) {
+    struct model *block = NULL;
+    if (!f->a->draft || strcmp(f->a->draft, "mtp") != 0) return 0;
+    const int rc = draft_session(c->s, &block, &c->mtp, e);
+    c->own = block;
+    if (rc != ERR_DATA || f->n == 1) return rc;
+    log_warn("--draft mtp: %s; nothing is guessed by it", e->msg);
+    return 0;
+}
+
+int serve_files_load(void *ud, int i, struct serve_core *out, struct err *e) {
+    struct serve_files *f = ud;
+    struct serve_core c = {0};
+    int rc = model_open(&c.m, f->v[i].path, e);
+    if (!rc) rc = model_use_pre(c.m, f->a->pre, e);
+    if (!rc) rc = model_need_tok(c.m, e);
+    if (!rc && f->v[i].wrong) rc = err_set(e, ERR_DATA, "%s", f->v[i].wrong);
+    if (!rc) rc = open_session(f, &f->v[i], &c, e);
+    if (!rc) rc = open_block(f, &c, e);
+    if (rc)
+        serve_files_unload(ud, i, &c);
+    else
+        *out = c;
+    return rc;
+}
+
+void serve_files_unload(void *ud, int i, struct serve_core *c) {
+    (void)ud, (void)i;
+    session_free(c->mtp);
+    model_close(c->own);
+    session_free(c->s);
+    model_close(c->m);
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+/* serve/names.c - names of files that are served (names.h). */
+#include "serve/names.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "core/attr.h"
+
+enum { LISTED = 12 };
+struct span { /* of a name */
+    const char *s;
+    size_t n;
+};
+
+static bool same(struct span a, struct span b) {
+    return a.n == b.n && strncasecmp(a.s, b.s, a.n) == 0;
+}
+static bool begins(struct span id, struct span with) {
+    return id.n >= with.n && strncasecmp(id.s, with.s, with.n) == 0;
+}
+static bool ends(struct span id, struct span with) {
+    return id.n >= with.n && strncasecmp(id.s + id.n - with.n, with.s, with.n) == 0;
+}
+static bool separates(char c) {
+    return c == '-' || c == '.' || c == '/';
+}
+static struct span without(struct span x, const char *end) {
+    const struct span e = {end, strlen(end)};
+    if (x.n > e.n && ends(x, e)) x.n -= e.n;
+    return x;
+}
+static struct span base(struct span x) {
+    for (size_t i = x.n; i > 0; i--)
+        if (x.s[i - 1] == '/') return (struct span){x.s + i, x.n - i};
+    return x;
+}
+
+/* What an id may be compared with; tag: of NAME:TAG, else empty. */
+struct asked {
+    struct span name, tag;
+};
+typedef bool (*rule)(struct span id, const struct asked *a);
+
+static bool is_id(struct span id, const struct asked *a) {
+    return !a->tag.n && same(id, a->name);
+}
+static bool is_tagged(struct span id, const struct asked *a) {
+    return a->tag.n && id.n == a->name.n + 1 + a->tag.n && separates(id.s[a->name.n]) &&
+           begins(id, a->name) && ends(id, a->tag);
+}
+/* Tells whether an id is NAME-UD-TAG for NAME:TAG. */
+static bool is_around(struct span id, const struct asked *a) {
+    return a->tag.n && id.n > a->name.n + 1 + a->tag.n && separates(id.s[a->name.n]) &&
+           separates(id.s[id.n - a->tag.n - 1]) && begins(id, a->name) && ends(id, a->tag);
+}
+static bool is_end(struct span id, const struct asked *a) {
+    return !a->tag.n && id.n > a->name.n && separates(id.s[id.n - a->name.n - 1]) &&
+           ends(id, a->name);
+}
+static bool is_beginning(struct span id, const struct asked *a) {
+    return !a->tag.n && id.n > a->name.n && separates(id.s[a->name.n]) && begins(id, a->name);
+}
+
+/* Tells whether an id is NAME-TAG-... for NAME:TAG. */
+static bool is_below(struct span id, const struct asked *a) {
+    const size_t n = a->name.n + 1 + a->tag.n;
+    return a->tag.n && id.n > n && separates(id.s[n]) && is_tagged((struct span){id.s, n}, a);
+}
+
+/* Splits what was asked for at its last colon; the name loses what repositories add to it. */
+static struct asked split(struct span x, bool repository) {
+    struct asked a = {x, {"", 0}};
+    for (size_t i = x.n; i > 1; i--) {
+        if (x.s[i - 1] == '/') break;
+        if (x.s[i - 1] != ':') continue;
+        a.name.n = i - 1;
+        a.tag = (struct span){x.s + i, x.n - i};
+        break;
+    }
+    if (same(a.tag, (struct span){"latest", 6})) a.tag.n = 0;
+    a.tag = without(a.tag, ".gguf");
+    if (repository) a.name = without(base(a.name), "-GGUF");
+    a.name = without(a.name, ".gguf");
+    return a;
+}
+
+/* Returns the only file that a rule fits, or `usual` where that is one of them. */
+static int only(const struct serve_file *v, int n, int usual, const struct asked *a, rule fits,
+                bool take_usual) {
+    int found = NAMES_UNKNOWN;
+    if (!a->name.n) return found;
+    for (int i = 0; i < n; i++) {
+        if (!fits((struct span){v[i].id, strlen(v[i].id)}, a)) continue;
+        if (take_usual && i == usual) return i;
+        found = found == NAMES_UNKNOWN ? i : NAMES_SEVERAL;
+    }
+    return found;
+}
+
+int names_find(const struct serve_file *v, int n_files, int usual, const char *s, size_t n) {
+    static const struct {
+        rule fits;
+        bool take_usual;
+    } rules[] = {{is_id, false},  {is_tagged, false}, {is_around, false},
+                 {is_end, false}, {is_below, true},   {is_beginning, true}};
+    int found = NAMES_UNKNOWN;
+    for (int i = 0; i < n_files; i++)
+        if (strlen(v[i].id) == n && memcmp(v[i].id, s, n) == 0) return i;
+    for (int repository = 0; repository < 2; repository++) {
+        const struct asked a = split((struct span){s, n}, repository);
+        for (size_t i = 0; i < COUNT_OF(rules); i++) {
+            const int k = only(v, n_files, usual, &a, rules[i].fits, rules[i].take_usual);
+            if (k >= 0) return k;
+            if (k == NAMES_SEVERAL) found = k;
+        }
+    }
+    return found;
+}
+
+void names_list(const struct serve_file *v, int n_files, struct buf *out) {
+    const int n = n_files > LISTED ? LISTED - 1 : n_files;
+    for (int i = 0; i < n; i++) buf_fmt(out, "%s%.60s", i ? ", " : "", v[i].id);
+    if (n < n_files) buf_fmt(out, " and %d more (GET /v1/models)", n_files - n);
+}

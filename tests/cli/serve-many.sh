@@ -1,0 +1,164 @@
+#!/bin/sh
+# hone serve with several files: each request's model chooses one, by its name, a short form or Ollama's; answers are those of a server with
+# that file alone, whatever was loaded between; two of three fit into --max-memory; what cannot be served is listed with its reason; no answer
+# is cut, and nobody waits for ever.
+set -eu
+. tests/serving.sh
+d=$t/out
+mkdir "$d"
+for r in Q8_0 Q4_0 Q6_K; do "$HONE" quantize "$t/base.gguf" -o "$d/tiny-$r.gguf" --recipe $r -q > /dev/null; done
+cp "$d/tiny-Q4_0.gguf" "$d/tiny-draft-Q4_0.gguf"
+cp "$d/tiny-Q4_0.gguf" "$d/mmproj-tiny.gguf"
+head -c 5000 "$d/tiny-Q4_0.gguf" > "$d/tiny-cut.gguf"
+head -c 100 /dev/zero > "$d/imatrix.gguf"
+"$HONE" split "$d/tiny-Q8_0.gguf" -o "$d/parts.gguf" --max-size 500KiB -q > /dev/null
+
+begin() { # arguments of hone serve: its process in $pid, its port in $port
+    rm -f "$t/ready"
+    : > "$t/ready"
+    "$HONE" serve "$@" --port 0 --threads 1 --ctx 1024 --context-memory 16MiB > "$t/ready" 2> "$t/log" &
+    pid=$!
+    i=0
+    while [ ! -s "$t/ready" ]; do
+        i=$((i + 1))
+        [ $i -lt 400 ] && kill -0 $pid 2> /dev/null || { cat "$t/log"; exit 1; }
+        sleep 0.05
+    done
+    port=$(sed 's/.*127\.0\.0\.1:\([0-9]*\).*/\1/' "$t/ready")
+}
+stop() {
+    kill -TERM $pid
+    rc=0; wait $pid || rc=$?
+    pid=
+    [ $rc = 0 ] || say "ends with $rc: $(tail -3 "$t/log")"
+}
+parts() {
+    status=$(sed -n '1s/HTTP\/1.1 \([0-9]*\).*/\1/p' "$t/raw")
+    tr -d '\r' < "$t/raw" | sed '1,/^$/d' > "$t/o"
+}
+get() { "$t/ask" "$port" GET "$@" > "$t/raw" || say "GET $1 fails"; parts; }
+post() { "$t/ask" "$port" -b "$2" POST "$1" > "$t/raw" || say "POST $1 fails"; parts; }
+has() { grep -qF -- "$1" "$t/o" || say "no '$1' in: $(head -c 900 "$t/o")"; }
+lacks() { ! grep -qF -- "$1" "$t/o" || say "'$1' in: $(head -c 900 "$t/o")"; }
+is() { [ "$status" = "$1" ] || say "$2: status $status, expected $1: $(head -c 300 "$t/o")"; }
+metric() { get /metrics; awk -v n="$1" '$1 == n { print $2 }' "$t/o"; }
+ask() { # api, model: what a request by one of three APIs says, in $t/o as text
+    case $1 in
+    chat) post /v1/chat/completions "{\"model\": \"$2\", \"messages\": [{\"role\": \"user\", \"content\": \"Count to ten, then stop.\"}], \"max_tokens\": 24, \"temperature\": 0.7, \"seed\": 5}" ;;
+    messages) post /v1/messages "{\"model\": \"$2\", \"messages\": [{\"role\": \"user\", \"content\": \"Name three rivers of Europe.\"}], \"max_tokens\": 24, \"temperature\": 0}" ;;
+    ollama) post /api/generate "{\"model\": \"$2\", \"prompt\": \"Once upon a time\", \"raw\": true, \"stream\": false, \"options\": {\"num_predict\": 24, \"seed\": 3, \"temperature\": 1}}" ;;
+    esac
+    is 200 "$1 of $2"
+    sed -E 's/.*"(message|content|response)":(.*)/\2/; s/"(id|created|usage|timings|model|stop_reason|system_fingerprint|done_reason|total_duration)":.*//' "$t/o"
+}
+
+# what each file says alone
+for r in Q8_0 Q4_0 Q6_K; do
+    begin "$d/tiny-$r.gguf"
+    for api in chat messages ollama; do ask $api any > "$t/alone.$r.$api"; done
+    stop
+done
+cmp -s "$t/alone.Q8_0.ollama" "$t/alone.Q4_0.ollama" && say "two files give one answer: this test shows nothing"
+
+# ---- a folder ----
+begin "$d" --max-memory 1GiB
+get /v1/models; is 200 models
+for r in Q8_0 Q4_0 Q6_K; do has "\"id\":\"tiny-$r\""; done
+has '"id":"tiny-cut"'; has '"failed":true'; has '"error":"'; has '"value":"unloaded"'
+has '"id":"parts"'; lacks draft; lacks mmproj; lacks imatrix; lacks 00002-of
+need=$(tr ',{' '\n\n' < "$t/o" | sed -n 's/.*"memory_bytes":\([0-9]*\).*/\1/p' | sort -n | tail -1)
+get /health; is 200 health; has '"id":"tiny-Q4_0"'
+get '/props?model=Q4_0'; is 200 props; has '"model_path":"tiny-Q4_0.gguf"'; has '"is_sleeping":true'; has '"n_ctx":1024'
+get /v1/models/tiny-Q6_K; is 200 "one model"; has '"id":"tiny-Q6_K"'
+get /v1/models/none; is 404 "no model"
+get /api/tags; has '"name":"tiny-Q4_0"'
+get /api/ps; [ "$(cat "$t/o")" = '{"models":[]}' ] || say "something is loaded before it is used: $(cat "$t/o")"
+post /api/show '{"model": "tiny:q6_k"}'; is 200 show; has '"general.architecture"'; has '"capabilities":["completion","tools"'
+post /v1/chat/completions '{"model": "nothing", "messages": [{"role": "user", "content": "x"}]}'; is 404 "an unknown name"; has tiny-Q4_0; has tiny-Q6_K
+post /api/chat '{"model": "tiny:Q5_K", "messages": [{"role": "user", "content": "x"}]}'; is 404 "an unknown tag"
+post /v1/chat/completions '{"model": "tiny-cut", "messages": [{"role": "user", "content": "x"}]}'; is 500 "a broken file"; has tiny-cut
+for name in tiny-Q4_0 TINY-q4_0 tiny-Q4_0.gguf Q4_0 q4_0 tiny:Q4_0 hf.co/x/tiny-GGUF:Q4_0 models/tiny-Q4_0.gguf tiny-Q4_0:latest; do
+    ask messages $name | cmp -s - "$t/alone.Q4_0.messages" || say "'$name' is another file"
+done
+post /tokenize '{"model": "Q6_K", "content": "hello"}'; is 200 tokenize
+post /v1/completions '{"prompt": "x", "max_tokens": 2}'; is 200 "no model named"; has '"model":"'
+get /api/ps; has tiny-Q4_0; has tiny-Q6_K
+get /slots; is 200 slots; has '"model":"tiny-Q4_0"'
+# what Ollama's clients do to free memory
+post /api/generate '{"model": "tiny-Q4_0", "keep_alive": 0}'; is 200 unload; has '"done_reason":"unload"'
+i=0; while get /api/ps; grep -q 'tiny-Q4_0' "$t/o"; do i=$((i + 1)); [ $i -lt 100 ] || { say "keep_alive 0: it is still there"; break; }; sleep 0.05; done
+post /api/generate '{"model": "Q4_0", "prompt": "x", "keep_alive": "0s", "stream": false, "options": {"num_predict": 2}}'; is 200 'an answer, then unload'
+i=0; while get /api/ps; grep -q 'tiny-Q4_0' "$t/o"; do i=$((i + 1)); [ $i -lt 100 ] || { say "keep_alive 0s: it is still there"; break; }; sleep 0.05; done
+[ "$(metric 'hone_model_loads_total{model="tiny-Q4_0"}')" = 2 ] || say "loads: $(metric 'hone_model_loads_total{model="tiny-Q4_0"}')"
+stop
+
+# ---- memory for two of three, in any order ----
+begin "$d" --max-memory "$((need * 5 / 2))"
+n=0
+for i in 3 1 4 1 5 9 2 6 5 3 5 8 9 7 9 3 2 3 8 4; do
+    case $((i % 3)) in 0) r=Q8_0 ;; 1) r=Q4_0 ;; *) r=Q6_K ;; esac
+    case $(((i + n) % 3)) in 0) api=chat ;; 1) api=messages ;; *) api=ollama ;; esac
+    n=$((n + 1))
+    ask $api $r | cmp -s - "$t/alone.$r.$api" || say "request $n ($api of $r): another answer than alone: $(head -c 400 "$t/o")"
+    get /api/ps
+    [ "$(grep -o '"name"' "$t/o" | wc -l)" -le 2 ] || say "three files are loaded: $(cat "$t/o")"
+done
+[ "$(grep -o '"name"' "$t/o" | wc -l)" = 2 ] || say "not two files are loaded: $(cat "$t/o")"
+# two clients that want different files at once, and a third: no answer is cut, all come
+w=
+for i in $(seq 12); do
+    case $((i % 3)) in 0) r=Q8_0 ;; 1) r=Q4_0 ;; *) r=Q6_K ;; esac
+    "$t/ask" "$port" -b "{\"model\": \"$r\", \"prompt\": \"Once upon a time\", \"raw\": true, \"stream\": false, \"options\": {\"num_predict\": 24, \"seed\": 3, \"temperature\": 1}}" POST /api/generate > "$t/many.$i" & w="$w $!"
+done
+"$t/ask" "$port" -t 50 -b '{"model": "Q8_0", "prompt": "x", "max_tokens": 200, "stream": true}' POST /v1/completions > /dev/null & w="$w $!"
+for p in $w; do wait $p || say "a client fails"; done
+for i in $(seq 12); do
+    case $((i % 3)) in 0) r=Q8_0 ;; 1) r=Q4_0 ;; *) r=Q6_K ;; esac
+    cp "$t/many.$i" "$t/raw"; parts; is 200 "one of many"
+    sed -E 's/.*"(message|content|response)":(.*)/\2/; s/"(id|created|usage|timings|model|stop_reason|system_fingerprint|done_reason|total_duration)":.*//' "$t/o" |
+        cmp -s - "$t/alone.$r.ollama" || say "together, $r says: $(head -c 300 "$t/o")"
+done
+i=0
+while [ "$(metric hone_requests_running)$(metric hone_requests_waiting)" != 00 ]; do
+    i=$((i + 1))
+    [ $i -lt 200 ] || { say "something still runs"; break; }
+    sleep 0.05
+done
+stop
+
+# ---- what does not fit alone is refused, and nothing goes for it ----
+begin "$d/tiny-Q4_0.gguf" "$d/tiny-Q8_0.gguf" --max-memory "$(($(wc -c < "$d/tiny-Q8_0.gguf") / 2))"
+ask_small() { post /v1/completions '{"model": "Q8_0", "prompt": "x", "max_tokens": 2}'; }
+ask_small; is 500 "a file that is too large"; has max-memory; grep -qi 'x-should-retry: false' "$t/raw" || say "clients will try again"
+stop
+
+# ---- several files by name, other names for them; one with a preset; a wrong one at the start ----
+echo '{"cold": {"temperature": 0}}' > "$t/presets"
+begin "$d/tiny-Q4_0.gguf" "$d/tiny-Q6_K.gguf" --alias small,large --preset "$t/presets" --record "$t/record"
+get /v1/models; has '"id":"small"'; has '"id":"large"'
+post /v1/messages '{"model": "large@cold", "messages": [{"role": "user", "content": "x"}], "max_tokens": 2}'; is 200 'a preset of a file'
+post /v1/messages '{"model": "small@cold", "messages": [{"role": "user", "content": "x"}], "max_tokens": 2}'; is 200 'a preset of a file'
+stop
+grep -q '"model":"small"' "$t/record" && grep -q '"model":"large"' "$t/record" || say "the record does not say which file answered"
+begin "$d/tiny-Q4_0.gguf" "$d/tiny-Q6_K.gguf" --strict --max-memory 1GiB --cache-dir "$t/cache"
+post /v1/completions '{"model": "Q6_K", "prompt": "x", "max_tokens": 2}'; is 404 '--strict'
+for r in Q4_0 Q6_K; do post /v1/completions "{\"model\": \"tiny-$r\", \"prompt\": \"$(printf 'word%.0s ' $(seq 400))\", \"max_tokens\": 2}"; is 200 '--strict'; done
+stop
+[ "$(find "$t/cache" -type f | wc -l)" -ge 2 ] || say "--cache-dir has no files of both"
+refused 2 'same name' serve "$d/tiny-Q4_0.gguf" "$d/tiny-Q4_0.gguf" --port 0
+refused 2 none.gguf serve "$d/tiny-Q4_0.gguf" "$d/none.gguf" --port 0
+mkdir "$t/empty"
+refused 2 'no GGUF model' serve "$t/empty" --port 0
+cp "$d/tiny-cut.gguf" "$t/empty/a.gguf"; cp "$d/tiny-cut.gguf" "$t/empty/b.gguf"
+refused 3 'none of the 2 files' serve "$t/empty" --port 0
+
+# ---- SIGTERM while a file is being loaded, and while others wait for it ----
+begin "$d" --max-memory "$((need * 3 / 2))"
+w=
+for r in Q8_0 Q4_0 Q6_K Q8_0 Q4_0; do
+    "$t/ask" "$port" -b "{\"model\": \"$r\", \"prompt\": \"x\", \"max_tokens\": 400, \"ignore_eos\": true, \"stream\": true}" POST /v1/completions > "$t/end.$r" & w="$w $!"
+done
+sleep 0.05
+stop
+for p in $w; do wait $p || true; done
+exit $fail
