@@ -108,6 +108,7 @@ async function start() {
       s.value = first;
     }
     if (other) sides[1].model.value = other.id;
+    $('pair-one').hidden = list.length > 1;
     await showModel();
   } catch (e) {
     trouble(e.message);
