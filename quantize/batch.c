@@ -11,6 +11,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/prog.h"
+#include "quantize/enc/cuda/rows.h"
 #include "quantize/enc/gridq.h"
 #include "quantize/feedback.h"
 
@@ -40,7 +41,7 @@ static int64_t too_large(const struct batch_job *j, const float *x, const uint8_
     struct err ignored;
     for (int64_t i = 0; i < n; i++)
         if (fabsf(x[i]) > fabsf(x[at])) at = i;
-    if (fabsf(x[at]) < 65536.0f) return -1;
+    if (fabsf(x[at]) < ENC_LARGE) return -1;
     if (mem_alloc(&p, (uint64_t)n * sizeof(float), "a row of weights", &ignored)) return -1;
     float *y = p;
     j->decode_to(dst, y, n);
@@ -140,13 +141,21 @@ static int check_faults(const struct batch_job *j, int n_workers, const char *pa
     return err_about(e, path, j->t->name);
 }
 
+/* Encodes a row that the device left. */
+static void do_row(void *ctx, int64_t row) {
+    const struct batch_job *j = ctx;
+    do_rows(ctx, row - j->first, row - j->first + 1, 0);
+}
+
 /* Encodes the batch by the device. The first row of the tensor is encoded here too, and a device
  * that gives other bytes is not used any more. */
 static int by_device(struct batch_job *j, struct err *e) {
     const uint8_t *src = j->t->data + (uint64_t)j->first * j->src_row;
     struct batch_job one = *j;
     void *p;
-    TRY(qdev_rows(j->dev, src, j->first, j->n, j->out, &j->fault[0].row, &j->fault[0].col, e));
+    struct qdev_odd odd = {.large = do_row, .ctx = j};
+    TRY(qdev_rows(j->dev, src, j->first, j->n, j->out, &odd, e));
+    if (odd.row >= 0) note_fault(&j->fault[0], odd.row, odd.col, false);
     if (j->fault[0].row >= 0) return 0;
     TRY(mem_alloc(&p, j->dst_row, "a row of blocks", e));
     one.out = p;

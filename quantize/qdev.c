@@ -211,35 +211,38 @@ static int send(struct qdev *d, struct slot *s, const uint8_t *src, int64_t firs
 }
 
 /* Waits for the slot's chunk; its bytes go where they belong. Chunks come in order. */
-static int receive(struct qdev *d, struct slot *s, int64_t *row, int64_t *col, struct err *e) {
+static int receive(struct qdev *d, struct slot *s, struct qdev_odd *odd, struct err *e) {
     const int32_t *bad = s->host_bad.p;
     const int64_t n = s->n;
     if (!n) return 0;
     s->n = 0;
     TRY(cu_sync(s->s, e));
     pool_copy(d->pool, s->dst, s->host_out.p, (uint64_t)n * d->dst_row);
-    for (int64_t i = 0; i < n && *row < 0; i++) {
-        if (!bad[i]) continue;
-        *row = s->first + i;
-        *col = d->t.k - bad[i];
+    for (int64_t i = 0; i < n && odd->row < 0; i++) {
+        if (bad[i] == ENC_ROW_LARGE) {
+            odd->large(odd->ctx, s->first + i);
+        } else if (bad[i]) {
+            odd->row = s->first + i;
+            odd->col = d->t.k - (bad[i] - ENC_ROW_LARGE);
+        }
     }
     return 0;
 }
 
 int qdev_rows(struct qdev *d, const uint8_t *src, int64_t first, int64_t n, uint8_t *dst,
-              int64_t *row, int64_t *col, struct err *e) {
+              struct qdev_odd *odd, struct err *e) {
     int rc = 0, turn = 0;
-    *row = *col = -1;
+    odd->row = odd->col = -1;
     for (int64_t at = 0, m; at < n && rc == 0; at += m, turn++) {
         struct slot *s = &d->slot[turn % N_SLOTS];
         m = min_i64(d->per_chunk, n - at);
-        rc = receive(d, s, row, col, e);
+        rc = receive(d, s, odd, e);
         if (rc == 0)
             rc = send(d, s, src + (uint64_t)at * d->src_row, first + at, m,
                       dst + (uint64_t)at * d->dst_row, e);
     }
     for (int i = 0; i < N_SLOTS && rc == 0; i++, turn++)
-        rc = receive(d, &d->slot[turn % N_SLOTS], row, col, e);
+        rc = receive(d, &d->slot[turn % N_SLOTS], odd, e);
     struct err late;
     /* After an error the device may still use the buffers, so they wait for it. */
     for (int i = 0; i < N_SLOTS; i++) {

@@ -39,9 +39,14 @@ struct qdev_tensor {
  * is false where the CPU has to encode it. For lack of room, with QDEV_TRY and after a warning,
  * the CPU encodes all that follow too. */
 int qdev_tensor(struct qdev *d, const struct qdev_tensor *t, bool *takes, struct err *e);
-/* Encodes rows first .. first + n - 1 of the tensor from src to dst. *row and *col are the first
- * weight that is NaN or infinite, and then dst means nothing; *row is -1 when there is none. */
+struct qdev_odd {     /* what is found in rows */
+    int64_t row, col; /* the first weight that is NaN or infinite; row -1: none */
+    void (*large)(void *ctx, int64_t row); /* a row with a very large weight, for the CPU */
+    void *ctx;
+};
+/* Encodes rows first .. first + n - 1 of the tensor from src to dst. Where odd->row is set, dst
+ * means nothing; rows given to odd->large are left to it. */
 int qdev_rows(struct qdev *d, const uint8_t *src, int64_t first, int64_t n, uint8_t *dst,
-              int64_t *row, int64_t *col, struct err *e);
+              struct qdev_odd *odd, struct err *e);
 
 #endif

@@ -42,8 +42,8 @@ static const struct spec {
 };
 enum { N_T = sizeof tensors / sizeof tensors[0], MOST = 512 * 5 * 3 };
 
-/* bad_at >= 0: that weight of the experts in BF16 is a NaN. */
-static void write_model(const char *file, int64_t bad_at) {
+/* odd_at >= 0: that weight of the experts in BF16 has the bits `odd`. */
+static void write_model(const char *file, int64_t odd_at, unsigned odd) {
     static float x[MOST];
     static uint8_t bytes[MOST * 4];
     struct err e;
@@ -63,7 +63,10 @@ static void write_model(const char *file, int64_t bad_at) {
         for (int64_t n = 0; n < rows; n++)
             enc_find(tensors[i].type)
                 ->row(x + n * k, NULL, k, bytes + (uint64_t)n * row, SEARCH_FAST);
-        if (i == 3 && bad_at >= 0) bytes[2 * bad_at] = 0xc0, bytes[2 * bad_at + 1] = 0x7f;
+        if (i == 3 && odd_at >= 0) {
+            bytes[2 * odd_at] = (uint8_t)odd;
+            bytes[2 * odd_at + 1] = (uint8_t)(odd >> 8);
+        }
         CHECK_OK(gguf_w_data(w, bytes, row * (uint64_t)rows, &e));
     }
     CHECK_OK(gguf_w_commit(w, &e));
@@ -222,20 +225,31 @@ static void test_refused(void) {
     o.device.use = QDEV_TRY;
     CHECK_OK(quantize_run(&o, &r, &e));
 
-    write_model(path("in.gguf"), 512 * 7 + 33);
-    o = opts("Q4_K_M", path("y.gguf"), SEARCH_FAST, QDEV_NONE);
-    CHECK_ERR(quantize_run(&o, &r, &e), ERR_DATA, "row 7, column 33");
-    memcpy(want, e.msg, sizeof want);
-    o.device.use = QDEV_MUST;
-    CHECK_ERR(quantize_run(&o, &r, &e), ERR_DATA, want);
-    CHECK(access(path("y.gguf"), F_OK) != 0);
+    static const struct {
+        unsigned bits; /* of a BF16 */
+        const char *want;
+    } odd[] = {{0x7fc0, "holds NaN or infinity at row 7, column 33"},
+               {0xff80, "holds NaN or infinity at row 7, column 33"},
+               {0x7f00, "the weight at row 7, column 33 is too large for"}};
+    for (int i = 0; i < 3; i++) {
+        write_model(path("in.gguf"), 512 * 7 + 33, odd[i].bits);
+        o = opts("Q4_K_M", path("y.gguf"), SEARCH_FAST, QDEV_NONE);
+        CHECK_ERR(quantize_run(&o, &r, &e), ERR_DATA, odd[i].want);
+        memcpy(want, e.msg, sizeof want);
+        o.device.use = QDEV_MUST;
+        CHECK_ERR(quantize_run(&o, &r, &e), ERR_DATA, want);
+        CHECK(access(path("y.gguf"), F_OK) != 0);
+    }
+    write_model(path("in.gguf"), 512 * 7 + 33, 0x4788); /* 69632: large, but blocks hold it */
+    CHECK_EQ_I64(both_ways("Q4_K_M", SEARCH_FAST, 0), 6);
+    CHECK_EQ_I64(both_ways("IQ3_S", SEARCH_BEST, 1 << 20), 6);
 }
 
 int main(void) {
     if (!cu_built() || cu_count() == 0) return check_skip("no CUDA device");
     snprintf(dir, sizeof dir, "/tmp/hone_cuda_quantize_XXXXXX");
     if (!mkdtemp(dir)) return 1;
-    write_model(path("in.gguf"), -1);
+    write_model(path("in.gguf"), -1, 0);
     write_imatrix(path("imat.gguf"));
     RUN(test_same_file);
     RUN(test_small_chunks);

@@ -41,14 +41,15 @@ CU_DEV const float *importance_of(const struct rows_job &j, int64_t row) {
     return j.imp ? j.imp + (j.imp_first + row) / j.imp_rows * j.k : NULL;
 }
 
-/* Finds what is not finite, a block per row. */
+/* Finds what is not finite or very large, a block per row. */
 CU_KERNEL __launch_bounds__(THREADS) check_rows(const float *x, int64_t k, int32_t *bad) {
     const int64_t row = blockIdx.x;
-    for (int64_t i = threadIdx.x; i < k; i += THREADS)
-        if (!(fabsf(x[row * k + i]) <= FLT_MAX)) {
-            cu_atomic_max(&bad[row], (int)(k - i));
-            return; /* this thread's first */
-        }
+    for (int64_t i = threadIdx.x; i < k; i += THREADS) {
+        const float v = fabsf(x[row * k + i]);
+        if (v < ENC_LARGE) continue;
+        cu_atomic_max(&bad[row], v <= FLT_MAX ? ENC_ROW_LARGE : (int)(k - i) + ENC_ROW_LARGE);
+        if (!(v <= FLT_MAX)) return; /* this thread's first */
+    }
 }
 
 /* Computes the means of rows, a group per row. */

@@ -9,6 +9,9 @@
 #include "kernels/cuda/cuda.h"
 #include "quantize/enc/super.h"
 
+/* From here on a scale in f16 may not hold a block: batch.c decodes the row and looks. */
+#define ENC_LARGE 65536.0f
+enum { ENC_ROW_LARGE = 1 };
 /* Pointers are device pointers. */
 struct enc_cuda_rows {
     enum qtype type;
@@ -22,9 +25,10 @@ struct enc_cuda_rows {
     const void *tables; /* of grid types: enc_grid_tables */
     int wave;           /* and how many super-blocks at a time, at most; 0: 2048 */
     uint8_t *out;       /* [n] rows of blocks */
-    int32_t *bad;       /* [n]: k - c where column c is the first that is NaN or infinite; else 0.
-                           Such a row's blocks mean nothing */
-    void *work;         /* enc_cuda_work(...) bytes */
+    /* [n]: 0, or the row's blocks mean nothing: ENC_ROW_LARGE where a weight is ENC_LARGE or more,
+     * ENC_ROW_LARGE + k - c where c is the first column that is NaN or infinite */
+    int32_t *bad;
+    void *work; /* enc_cuda_work(...) bytes */
 };
 /* Tells whether blocks of the type can be searched for on a device. */
 bool enc_cuda_can(enum qtype t);
