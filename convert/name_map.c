@@ -193,7 +193,8 @@ static int bind_stacked(struct mapping *m, struct item *it, const char *pat, siz
                         int64_t layer, const int64_t *want, bool *found, struct err *e) {
     const char *second = memchr(pat, '&', len), *stem = strstr(pat, "%e") + 3;
     const int n = second ? 2 : 1;
-    int64_t shape[2] = {want[1] / n, want[2]};
+    const bool both = it->xf == XF_EVEN || it->xf == XF_ODD; /* of the rows, which stay in turn */
+    int64_t shape[2] = {want[1] * (1 + both) / n, want[2]};
     for (int64_t x = 0; x < n * want[0]; x++) {
         char name[NAME_MAX_LEN], both[NAME_MAX_LEN];
         bool is = false;
@@ -205,7 +206,7 @@ static int bind_stacked(struct mapping *m, struct item *it, const char *pat, siz
         if (!is && x) return missing(m, it, name, e);
         if (!is) return 0;
     }
-    if (it->xf == XF_SPLIT_FIRST || it->xf == XF_SPLIT_SECOND || xform_turns(it->xf))
+    if (!both && (it->xf == XF_SPLIT_FIRST || it->xf == XF_SPLIT_SECOND || xform_turns(it->xf)))
         it->xf = XF_COPY;
     it->n_src = n * want[0];
     *found = true;

@@ -450,7 +450,8 @@ static void setup(struct job *j) {
     j->row_bytes = qtype_row_bytes(it->type, j->cols);
     if (xform_makes(xf)) return;
     const struct dq *src = &j->p->src[it->src];
-    const bool can_turn = it->inst.n_dims == 3 || (xf == XF_TURN && it->inst.n_dims == 2);
+    const bool can_turn =
+        (it->inst.n_dims == 3 && it->n_src == 1) || (xf == XF_TURN && it->inst.n_dims == 2);
     j->turned = xform_turns(xf) && can_turn && dq_is_plain(src);
     enum st_dtype d = src->part[0]->dtype;
     bool same = true;

@@ -21,7 +21,7 @@ static const char *const skip[] = {"vision_tower.", "multi_modal_projector.", "l
 
 // clang-format off
 #define HP_ROWS HP_ROWS_SIZES, HP_ROW_FF, HP_ROW_RMS_EPS, HP_ROW_VOCAB
-#define HP_ROW_BASE_10000 {NULL, "rope_parameters.rope_theta|rope_theta", HF_ROPE_BASE, HPF_REAL | HPF_NO_KEY, 10000}
+#define HP_ROW_BASE_10000 {"rope.freq_base", "rope_parameters.rope_theta|rope_theta", HF_ROPE_BASE, HPF_REAL | HPF_UNUSUAL, 10000}
 #define HP_ROW_SOFTCAP {"final_logit_softcapping", "final_logit_softcapping", HF_SOFTCAP, HPF_REAL | HPF_ZERO_OK, 0}
 static const struct hp_row hp1[] = {HP_ROWS, HP_ROW_BASE_10000, {.slot = -1}};
 static const struct hp_row hp2[] = {
@@ -77,9 +77,6 @@ static int scale(const struct hparams *h, const struct hfdir *dir, int64_t large
                : err_set(e, ERR_DATA, "query_pre_attn_scalar is %g, which is out of range", *is);
 }
 static int check_base(struct hparams *h, const struct hfdir *dir, struct err *e) {
-    if (fabs(h->f[HF_ROPE_BASE] - 10000) > 0)
-        return err_set(e, ERR_DATA, "rope_theta is %g, which the format cannot hold: it is 10000",
-                       h->f[HF_ROPE_BASE]);
     TRY(hf_check_rope(dir, e));
     return check(h, dir, e);
 }

@@ -14,10 +14,12 @@ static const struct hp_row hp[] = {
     {"expert_feed_forward_length", "intermediate_size", HD_FF_EXP, HPF_REQUIRED, 0},
     {.slot = -1},
 };
+/* Unsloth stores experts one by one, as hf "s.N.weight", not transposed. */
 #define EXPERTS(gguf, hf, rows, cols, xf, role)                                                                                           \
-    {"blk.%d." gguf ".weight", "model.layers.%d.mlp.experts." hf, {HD_EXPERTS, rows, cols}, xf, 0, role, W_MOE, 0},                       \
-    {"blk.%d." gguf ".bias", "model.layers.%d.mlp.experts." hf "_bias", {HD_EXPERTS, rows}, xf == XF_TURN ? XF_COPY : xf, 0, ROLE_OTHER,  \
-     W_MOE, TR_F32}
+    {"blk.%d." gguf ".weight", HF_LAYER("mlp.experts." hf) "|" HF_LAYER("mlp.experts." hf "s.%e.weight"), {HD_EXPERTS, rows, cols}, xf, 0,  \
+     role, W_MOE, 0},                                                                                                                     \
+    {"blk.%d." gguf ".bias", HF_LAYER("mlp.experts." hf "_bias") "|" HF_LAYER("mlp.experts." hf "s.%e.bias"), {HD_EXPERTS, rows},          \
+     xf == XF_TURN ? XF_COPY : xf, 0, ROLE_OTHER, W_MOE, TR_F32}
 static const struct tensor_row tensors[] = {
     ROW_TOKEN_EMBD,
     ROW_NORM("attn_norm", "input_layernorm", XF_COPY),
@@ -26,8 +28,9 @@ static const struct tensor_row tensors[] = {
     ROW_VEC("attn_output.bias", "self_attn.o_proj.bias", HD_EMBD, XF_COPY, W_ATTN, 0),
     ROW_VEC("attn_sinks.weight", "self_attn.sinks", HD_HEADS, XF_COPY, W_ATTN, 0),
     ROW_NORM("post_attention_norm", "post_attention_layernorm", XF_COPY),
-    ROW_ROUTER("mlp.router"),
-    ROW_VEC("ffn_gate_inp.bias", "mlp.router.bias", HD_EXPERTS, XF_COPY, W_MOE, 0),
+    ROW_ROUTER("mlp.router.linear"),
+    {"blk.%d.ffn_gate_inp.bias", HF_LAYER("mlp.router.bias") "|" HF_LAYER("mlp.router.linear.bias"), {HD_EXPERTS}, XF_COPY, 0, ROLE_OTHER, W_MOE,
+     TR_F32},
     EXPERTS("ffn_gate_exps", "gate_up_proj", HD_FF_EXP, HD_EMBD, XF_EVEN, ROLE_EXP_GATE),
     EXPERTS("ffn_up_exps", "gate_up_proj", HD_FF_EXP, HD_EMBD, XF_ODD, ROLE_EXP_UP),
     EXPERTS("ffn_down_exps", "down_proj", HD_EMBD, HD_FF_EXP, XF_TURN, ROLE_EXP_DOWN),

@@ -214,7 +214,9 @@ void hparams_write(const struct hparams *h, const struct arch *a, struct gguf_w 
         if ((r->flags & HPF_NO_KEY) || !r->key || !key_name(key, a, r->key)) continue;
         const bool windowed = (r->flags & HPF_WINDOWED) != 0;
         if (r->flags & HPF_REAL) {
-            gguf_w_f32(w, key, (float)(windowed ? h->f_windowed : h->f)[r->slot]);
+            const double v = (windowed ? h->f_windowed : h->f)[r->slot];
+            if (!(r->flags & HPF_UNUSUAL) || v < r->otherwise || v > r->otherwise)
+                gguf_w_f32(w, key, (float)v);
             continue;
         }
         if ((r->flags & HPF_LAYERS) && layers_differ(h, r->slot)) {
@@ -231,7 +233,10 @@ void hparams_write(const struct hparams *h, const struct arch *a, struct gguf_w 
         if (v > 0 || (r->flags & HPF_KEEP_ZERO))
             gguf_w_u32(w, key, (uint32_t)v); /* 0: the model has no such thing */
     }
-    if (a->window_keys && h->d[HD_WINDOW]) layers_windows_write(h, a->name, w);
+    if (a->window_keys && h->d[HD_WINDOW])
+        layers_windows_write(h, a->name, w);
+    else if (a->window_period > 0 && h->d[HD_WINDOW])
+        layers_windows_write_period(h, a->name, a->window_period, w);
     yarn_write(h, a, w);
     if (a->write_keys) a->write_keys(h, w);
 }

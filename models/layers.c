@@ -8,6 +8,7 @@
 #include "core/attr.h"
 #include "core/gguf.h"
 #include "core/json.h"
+#include "core/log.h"
 #include "models/arch.h"
 
 static const int64_t max_rows = INT64_C(1) << 40; /* of one matrix, as in hparams.c */
@@ -222,13 +223,31 @@ int layers_windows_hf(struct hparams *h, const struct json *types, int64_t perio
     return 0;
 }
 
-int layers_windows_check(const struct hparams *h, int64_t period, struct err *e) {
+/* Returns the first layer that is not as `period` has it: each period-th sees all. -1: none. */
+static int64_t odd_window(const struct hparams *h, int64_t period) {
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++)
-        if ((h->layer[i].window > 0) != (i % period < period - 1))
-            return err_set(e, ERR_DATA,
-                           "layer_types: layer %lld is not of the kind that the format takes it "
-                           "for (every %lldth sees all)",
-                           (long long)i, (long long)period);
+        if ((h->layer[i].window > 0) != (i % period < period - 1)) return i;
+    return -1;
+}
+
+int64_t layers_windows_period(const struct hparams *h, int64_t usual) {
+    if (odd_window(h, usual) < 0) return usual;
+    for (int64_t p = 1; p <= h->d[HD_LAYERS] + 1; p++)
+        if (odd_window(h, p) < 0) return p;
+    return 0;
+}
+
+int layers_windows_check(const struct hparams *h, int64_t usual, struct err *e) {
+    const int64_t period = layers_windows_period(h, usual);
+    if (!period)
+        return err_set(e, ERR_DATA,
+                       "layer_types: layer %lld breaks the period of %lld, and no other fits: the "
+                       "format holds only a period of the layers that see all",
+                       (long long)odd_window(h, usual), (long long)usual);
+    if (period != usual)
+        log_warn("layers with a window have a period of %lld, not of %lld as usual: programs from "
+                 "before 2026 ignore the key that says so",
+                 (long long)period, (long long)usual);
     return 0;
 }
 
@@ -266,4 +285,12 @@ void layers_windows_write(const struct hparams *h, const char *arch, struct gguf
     pattern_key(key, arch);
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) v[i] = h->layer[i].window > 0;
     gguf_w_arr(w, key, GV_BOOL, v, (uint64_t)h->d[HD_LAYERS]);
+}
+
+void layers_windows_write_period(const struct hparams *h, const char *arch, int64_t usual,
+                                 struct gguf_w *w) {
+    const int64_t period = layers_windows_period(h, usual);
+    char key[128];
+    pattern_key(key, arch);
+    if (period && period != usual) gguf_w_u32(w, key, (uint32_t)period);
 }

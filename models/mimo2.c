@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT
-/* models/mimo2.c - MiMo-V2-Flash: layers with a window have more key/value heads, sinks and a base
- * of rope of their own; values are narrower than keys and scaled; rope of a part of each head;
- * first layer dense, then experts chosen by sigmoids and a bias. Its MTP blocks are left out.
+/* models/mimo2.c - MiMo-V2-Flash, and MiMo-V2.5 with q, k and v apart: layers with a window have
+ * more key/value heads, sinks and a base of rope of their own; values are narrower than keys and
+ * scaled; rope of a part of each head; first layer dense, then experts chosen by sigmoids and a
+ * bias. Its MTP blocks are left out.
  *
  * A window of the published code counts the tokens before a token, ours the token too, so it is
  * one more than sliding_window_size (as in transformers). */
+#include <string.h>
+
 #include "core/hfdir.h"
 #include "core/json.h"
 #include "models/rows.h"
 
-static const char *const hf_classes[] = {"MiMoV2FlashForCausalLM", NULL};
+static const char *const hf_classes[] = {"MiMoV2FlashForCausalLM", "MiMoV2ForCausalLM", NULL};
 static const char *const skip[] = {"=mtp.", NULL};
 // clang-format off
 static const struct hp_row hp[] = {
@@ -79,9 +82,23 @@ static int same(const struct hfdir *dir, const char *key, int64_t want, struct e
                : 0;
 }
 
+/* Refuses the folders of MiMo-V2.5 as released: one qkv_proj for each layer, as num_key_value_heads
+ * stripes of q, k and v, in FP8 whose blocks begin anew in each stripe. Folders saved again have
+ * the same shapes and keys, but all of q before all of k. */
+static int check_split(const struct hfdir *dir, struct err *e) {
+    const char *layout = json_str(hfdir_hparam(dir, "attention_projection_layout"));
+    if (!layout || strcmp(layout, "fused_qkv") != 0) return 0;
+    return err_set(e, ERR_DATA,
+                   "attention_projection_layout is \"fused_qkv\": qkv_proj holds q, k and v either "
+                   "one after the other or in stripes of the training's ranks, and nothing in the "
+                   "folder says which: use a copy with q_proj, k_proj and v_proj (in BF16), and "
+                   "without that key");
+}
+
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", "add_full_attention_sink_bias", NULL};
     int64_t before, kv = 2 * h->d[HD_KV_HEADS];
+    TRY(check_split(dir, e));
     TRY(hf_check_off(dir, no, e));
     TRY(hf_check_is(dir, "hidden_act", "silu", e));
     TRY(hf_check_is(dir, "scoring_func", "sigmoid", e));

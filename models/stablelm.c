@@ -11,7 +11,7 @@ static const char *const hf_classes[] = {"StableLmForCausalLM", NULL};
 // clang-format off
 static const struct hp_row hp[] = {
     HP_ROWS_SIZES_NO_HEAD_DIM, HP_ROW_FF, HP_ROW_ROT, HP_ROW_LAYER_EPS, HP_ROW_VOCAB,
-    {NULL, "rope_parameters.rope_theta|rope_theta", HF_ROPE_BASE, HPF_REAL | HPF_NO_KEY, 10000},
+    {"rope.freq_base", "rope_parameters.rope_theta|rope_theta", HF_ROPE_BASE, HPF_REAL | HPF_UNUSUAL, 10000},
     {.slot = -1},
 };
 #define SERIAL (TR_FOUND | TR_IF(HD_SERIAL))
@@ -36,9 +36,6 @@ static const struct tensor_row tensors[] = {
 
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     TRY(hf_check_is(dir, "hidden_act", "silu", e));
-    if (h->f[HF_ROPE_BASE] < 10000 || h->f[HF_ROPE_BASE] > 10000)
-        return err_set(e, ERR_DATA, "rope_theta is %g, which the format cannot hold: it is 10000",
-                       h->f[HF_ROPE_BASE]);
     h->d[HD_SERIAL] = !json_bool(hfdir_hparam(dir, "use_parallel_residual"), false);
     TRY(hf_partial_rope(h, dir, 0.25, e));
     return hf_check_rope(dir, e);

@@ -105,6 +105,7 @@ static void check_case(const struct arch_case *c) {
 #define USED {"\"num_experts_per_tok\": 3", "\"num_experts_per_tok\": 2"}
 #define SSM "ssm.conv_kernel ssm.inner_size ssm.state_size ssm.time_step_rank "
 #define WINDOW {"\"sliding_window\": 16", "\"sliding_window\": 48"}
+#define THETA {"\"num_hidden_layers\": 4", "\"num_hidden_layers\": 4,\n \"rope_theta\": 100.0"}
 #define GPT_OSS                                                                                                      \
     RMS HEAD "rope.freq_base rope.scaling.type rope.scaling.factor rope.scaling.original_context_length expert_count " \
     "expert_used_count expert_feed_forward_length attention.sliding_window"
@@ -112,7 +113,7 @@ static void check_case(const struct arch_case *c) {
     RMS "rope.freq_base rope.dimension_count vocab_size attention.scale embedding_scale residual_scale logit_scale " \
     "expert_count expert_used_count"
 static const struct arch_case cases[] = {
-    {"gemma", "gemma", RMS HEAD, {{NULL, NULL}}},
+    {"gemma", "gemma", RMS HEAD, {THETA}},
     {"granite", "granite",
      RMS "rope.freq_base rope.dimension_count vocab_size attention.scale embedding_scale residual_scale logit_scale",
      {{"\"attention_multiplier\": 0.3", "\"attention_multiplier\": 0.2"}, {"\"embedding_multiplier\": 3.0", "\"embedding_multiplier\": 2.0"},
@@ -124,7 +125,7 @@ static const struct arch_case cases[] = {
     {"mistralwin", "llama", RMS "rope.freq_base rope.dimension_count vocab_size attention.sliding_window", {WINDOW}},
     {"llamabias", "llama", RMS HEAD "rope.freq_base rope.dimension_count vocab_size", {{"\"rope_theta\": 10000.0", "\"rope_theta\": 100.0"}}},
     {"stablelm", "stablelm", LN "rope.dimension_count use_parallel_residual",
-     {{"\"partial_rotary_factor\": 0.25", "\"partial_rotary_factor\": 0.5"}}},
+     {{"\"partial_rotary_factor\": 0.25", "\"partial_rotary_factor\": 0.5"}, {"\"rope_theta\": 10000", "\"rope_theta\": 100"}}},
     {"stablelm12b", "stablelm", LN "rope.dimension_count use_parallel_residual", {{NULL, NULL}}},
     {"phi3", "phi3", RMS "rope.freq_base rope.dimension_count rope.scaling.original_context_length attention.sliding_window",
      {{"\"partial_rotary_factor\": 0.75", "\"partial_rotary_factor\": 1"}, {"\"sliding_window\": null", "\"sliding_window\": 20"}}},
@@ -181,10 +182,12 @@ static const struct arch_case cases[] = {
     {"cohere2", "cohere2", LN HEAD "rope.freq_base rope.dimension_count rope.scaling.type logit_scale vocab_size attention.sliding_window",
      {WINDOW, {"\"logit_scale\": 0.25", "\"logit_scale\": 0.3"}}},
     {"gemma2", "gemma2", RMS HEAD "attn_logit_softcapping final_logit_softcapping attention.sliding_window",
-     {WINDOW, {"\"attn_logit_softcapping\": 5.0", "\"attn_logit_softcapping\": 50.0"},
+     {WINDOW, THETA, {"\"num_hidden_layers\": 4", "\"num_hidden_layers\": 4,\n \"sliding_window_pattern\": 4"},
+      {"\"attn_logit_softcapping\": 5.0", "\"attn_logit_softcapping\": 50.0"},
       {"\"final_logit_softcapping\": 8.0", "\"final_logit_softcapping\": 30.0"}}},
     {"gemma3", "gemma3", RMS HEAD "rope.freq_base rope.freq_base_swa rope.scaling.type rope.scaling.factor attention.sliding_window",
-     {WINDOW, {"\"factor\": 8.0", "\"factor\": 2.0"}, {"\"rope_local_base_freq\": 10000.0", "\"rope_local_base_freq\": 100.0"}}},
+     {WINDOW, {"\"sliding_window_pattern\": 6", "\"sliding_window_pattern\": 3"}, {"\"factor\": 8.0", "\"factor\": 2.0"},
+      {"\"rope_local_base_freq\": 10000.0", "\"rope_local_base_freq\": 100.0"}}},
     {"gemma3n", "gemma3n",
      RMS HEAD "rope.freq_base rope.freq_base_swa attention.sliding_window attention.sliding_window_pattern attention.shared_kv_layers "
      "altup.active_idx altup.num_inputs activation_sparsity_scale embedding_length_per_layer_input final_logit_softcapping",

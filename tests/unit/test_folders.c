@@ -323,6 +323,33 @@ static void turned(struct st_build *b, const struct st_tensor *t) {
     free(v);
 }
 
+/* gpt-oss's experts as Unsloth stores them: one by one, not transposed. */
+static void unsloth(struct st_build *b, const struct st_tensor *t) {
+    const char *at = strstr(t->name, "experts."), *router = strstr(t->name, "router.");
+    char name[256];
+    if (router) {
+        snprintf(name, sizeof name, "%.*srouter.linear.%s", (int)(router - t->name), t->name,
+                 router + 7);
+        st_copy(b, name, t);
+        return;
+    }
+    if (!at) {
+        st_copy(b, t->name, t);
+        return;
+    }
+    const bool bias = str_ends(at, "_bias");
+    const int64_t n = t->shape[1], m = bias ? 1 : t->shape[2], shape[2] = {bias ? n : m, n};
+    uint16_t *v = xcalloc((size_t)(n * m), sizeof *v);
+    for (int64_t x = 0; x < t->shape[0]; x++) {
+        for (int64_t i = 0; i < n * m; i++)
+            v[i % m * n + i / m] = load_u16(t->data + 2 * (x * n * m + i));
+        snprintf(name, sizeof name, "%.*s%s_projs.%d.%s", (int)(at + 8 - t->name), t->name,
+                 at[8] == 'd' ? "down" : "gate_up", (int)x, bias ? "bias" : "weight");
+        st_add(b, name, "BF16", bias ? 1 : 2, shape, v, (size_t)(n * m) * 2);
+    }
+    free(v);
+}
+
 /* The micro checkpoints have experts in one of the two ways; the other gives the same file. */
 static void test_experts(void) {
     check_same("olmoe", NULL, fuse_down, "down fused");
@@ -334,6 +361,7 @@ static void test_experts(void) {
     check_same("llama4", NULL, turned, "as rows and columns");
     check_same("granitemoe", NULL, turned, "transposed");
     check_same("gemma4moe", NULL, split, "one by one");
+    check_same("gptoss", NULL, unsloth, "one by one");
     buf_release(&stack);
 }
 
