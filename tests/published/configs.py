@@ -185,3 +185,45 @@ for t, a, o in (("mistral", "Mistral3ForConditionalGeneration", "mistral3"), ("g
         "text_config without type": ((), ("model_type",)),
     }.items():
         trial("configs", f"{t}: {n}")(lambda s, t=t, a=a, o=o, k=k: nested(s, t, a, o, *k))
+# The period of layers with a window, and bases of rope, that are not the usual ones.
+for t, period in (("gemma2", 3), ("gemma3_text", 3), ("cohere2", 2), ("cohere2", 4), ("gemma2", 1)):
+    types = ["full_attention" if (i + 1) % period == 0 else "sliding_attention" for i in range(6)]
+    add(f"layer_types with a period of {period}", t, lambda c: None, num_hidden_layers=6, layer_types=types)
+add("layer_types without a period", "gemma2", lambda c: None, "layer_types", num_hidden_layers=6, layer_types=["full_attention"] * 2 + ["sliding_attention"] * 3 + ["full_attention"])
+add("every layer with a window", "gemma2", lambda c: None, num_hidden_layers=3, layer_types=["sliding_attention"] * 3)
+add("rope theta 4.x", "gemma2", lambda c: (c["rope_parameters"].update(rope_theta=333.0), old(c))[1])
+
+
+def release4(c):
+    """As transformers 4.4x saves a config: keys of release 5 dropped."""
+    old(c)
+    for k in ("layer_types", "dtype"):
+        c.pop(k, None)
+    c.update(use_cache=True, initializer_range=0.02, attention_dropout=0.0, transformers_version="4.44.2")
+
+
+for t in ("llama", "qwen2", "qwen3", "gemma2", "phi3", "mistral", "granite", "glm4", "mixtral", "qwen3_moe", "starcoder2", "stablelm", "ernie4_5", "hunyuan_v1_dense", "olmo2"):
+    add("as release 4.44 saves it", t, release4)
+MORE = {
+    "gpt_neox": dict(rotary_pct=0.25, hidden_act="gelu"), "gpt2": dict(n_embd=64, n_layer=2, n_head=4, n_positions=512, n_inner=None), "falcon": dict(new_decoder_architecture=False, parallel_attn=True, alibi=False, multi_query=True),
+    "phi": dict(), "olmo": dict(), "olmoe": dict(num_experts=4, num_experts_per_tok=2), "jamba": dict(attn_layer_period=2, attn_layer_offset=1, expert_layer_period=2, expert_layer_offset=1, num_experts=4, num_experts_per_tok=2, mamba_d_state=8, mamba_dt_rank=8, use_mamba_kernels=False),
+    "cohere": dict(), "qwen2_moe": dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32, shared_expert_intermediate_size=32), "arcee": dict(head_dim=16), "apertus": dict(),
+    "dots1": dict(n_routed_experts=4, n_shared_experts=1, first_k_dense_replace=1, n_group=1, topk_group=1, head_dim=16, **MOE), "exaone4": HYBRID, "minimax_m2": dict(num_local_experts=4, num_experts_per_tok=2, head_dim=16),
+    "bamba": dict(attn_layer_indices=[1], mamba_n_heads=8, mamba_d_head=16, mamba_d_state=16, mamba_n_groups=1, mamba_chunk_size=16), "ernie4_5_moe": dict(moe_num_experts=4, moe_k=2, moe_intermediate_size=32, moe_layer_start_index=1, moe_num_shared_experts=1),
+    "falcon_mamba": dict(state_size=8, time_step_rank=8), "mamba": dict(state_size=8, time_step_rank=8), "granitemoe": dict(num_local_experts=4, num_experts_per_tok=2), "helium": dict(head_dim=16), "persimmon": dict(), "deepseek_v2": dict(
+        n_routed_experts=4, n_group=1, topk_group=1, first_k_dense_replace=1, q_lora_rank=None, kv_lora_rank=32, qk_rope_head_dim=16, qk_nope_head_dim=16, v_head_dim=16, head_dim=16, num_key_value_heads=4, **MOE), "bloom": dict(n_layer=2, n_head=4), "mpt": dict(d_model=64, n_layers=2, n_heads=4),
+}
+ARCHES |= {k: v for k, v in MORE.items() if k not in ARCHES}
+for t in MORE:
+    add("as saved, further", t, lambda c: None, "is not known")
+    add("defaults left out, further", t, lean, "is not known")
+
+
+@trial("configs", "olmo3: 4.x spelling, another rope theta")
+def olmo3_old(scratch):
+    """Release 4 gives the one rope_theta to all layers; release 5, reading the same file, to the full ones only. The file is release 4's."""
+    bases = {k: dict(rope_type="default", rope_theta=777.0) for k in ("full_attention", "sliding_attention")}
+    d, model = checkpoint(scratch, "olmo3", **ARCHES["olmo3"], rope_parameters=bases)
+    edit(d, "config.json", lambda c: (c.pop("rope_parameters"), c.update(rope_theta=777.0, rope_scaling=None, transformers_version="4.57.0"))[1])
+    p = convert(d)
+    return p.refusal("rope_theta") or same_logits(p.path, model)

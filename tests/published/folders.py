@@ -5,7 +5,7 @@ import json
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
-from configs import ARCHES, lean
+from configs import ARCHES, MOE, lean
 from published import checkpoint, convert, edit, same_logits, trial
 
 
@@ -236,3 +236,26 @@ for t, a in (
     ("llama", ["LlamaForCausalLM", "LlamaModel"]),
 ):
     trial("classes", f"{t} as {a}")(lambda s, t=t, a=a: named(s, t, a))
+
+
+def unsloth(t):
+    """gpt-oss with experts one by one, as Unsloth's training saves them."""
+    out = {}
+    for k, v in t.items():
+        head, _, name = k.partition("experts.")
+        if name:
+            part, bias = name.removesuffix("_bias"), name.endswith("_bias")
+            out |= {f"{head}experts.{part}s.{i}.{'bias' if bias else 'weight'}": x if bias else x.T for i, x in enumerate(v)}
+        else:
+            out[k.replace("router.", "router.linear.")] = v
+    return out
+
+
+trial("folders", "gpt_oss, experts one by one")(lambda s: tensors_changed(s, unsloth, "expert", model_type="gpt_oss"))
+
+
+@trial("folders", "MiMo-V2.5's fused attention")
+def mimo(scratch):
+    d, _ = checkpoint(scratch, "mimo_v2_flash", head_dim=24, v_head_dim=16, n_routed_experts=4, **MOE)
+    edit(d, "config.json", lambda c: c.update(architectures=["MiMoV2ForCausalLM"], model_type="mimo_v2", attention_projection_layout="fused_qkv"))
+    return convert(d).refusal("fused_qkv", "q_proj, k_proj and v_proj") or "wrong"
