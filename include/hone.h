@@ -247,7 +247,7 @@ HONE_API int hone_tokenizer_open(struct hone_tokenizer **out, const char *path,
 /* Of an open GGUF, which may be closed afterwards. */
 HONE_API int hone_tokenizer_from_gguf(struct hone_tokenizer **out, const struct hone_gguf *g,
                                       struct hone_error *e);
-/* Of the text of a tokenizer.json; config: that of tokenizer_config.json, or NULL. */
+/* Of the text of tokenizer.json, and of tokenizer_config.json or NULL; _open reads all files. */
 HONE_API int hone_tokenizer_from_json(struct hone_tokenizer **out, const char *json, size_t len,
                                       const char *config, size_t config_len,
                                       const struct hone_opts *o, struct hone_error *e);

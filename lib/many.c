@@ -50,6 +50,7 @@ static int start(struct many *m, struct slot *b, struct err *e) {
     b->t = (struct teller){.o = m->o, .which = i};
     b->a.sampler = sampler_new(&m->sample, m->n_vocab, m->o->seed);
     b->a.stop = GEN_LENGTH;
+    b->a.stream = tok_stream_new(m->tok);
     buf_str(&b->a.text, "");
     return 0;
 }
@@ -65,6 +66,7 @@ static void clear(struct slot *b) {
 /* Hands the answer to the caller, as far as it goes. */
 static void finish(struct many *m, struct slot *b) {
     struct hone_answer *o = &m->out[b->i];
+    if (b->a.stop != GEN_TEXT) tok_stream_put(b->a.stream, false, b->a.text.len, &b->a.text);
     (void)teller_tell(&b->t, b->a.text.data + b->a.n_shown, b->a.text.len - b->a.n_shown);
     (void)teller_tell(&b->t, NULL, 0);
     o->n_prompt = m->len[b->i];
@@ -104,7 +106,9 @@ static bool draw(struct many *m, struct slot *b, const float *logits) {
     }
     ids_add(&b->a.ids, id);
     ids_add(&b->seen, id);
+    const size_t before = b->a.text.len;
     tok_decode(m->tok, id, m->o->control != 0, &b->a.text);
+    tok_stream_put(b->a.stream, true, before, &b->a.text);
     const size_t hold = pending(m, &b->a.text, &cut);
     if (cut < b->a.text.len) {
         b->a.text.len = cut;

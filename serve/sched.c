@@ -130,6 +130,11 @@ static void end_run(struct sched *s, struct run *r, enum reply_end end, const ch
         end = END_TURN;
     if (r->speak && end != END_FAILED) {
         const char *late = NULL;
+        struct buf held = {0};
+        tok_stream_put(r->stream, false, 0, &held);
+        if (held.len && end != END_STOP && speak_feed(r->speak, held.data, held.len, &stop))
+            end = END_STOP;
+        buf_release(&held);
         const int n_calls =
             speak_end(r->speak, end == END_LENGTH || end == END_CONTEXT, &c->problems, &late);
         c->n_loose = speak_loose(r->speak);
@@ -517,6 +522,7 @@ static void add_token(struct sched *s, struct run *r, const float *logits, int32
     ids_add(&r->all, id);
     c->n_out++;
     tok_decode(tok, id, t->special, &text);
+    tok_stream_put(r->stream, true, 0, &text);
     const bool stopped = speak_feed(r->speak, text.data ? text.data : "", text.len, &stop);
     buf_release(&text);
     c->n_think += thought || speak_thinks(r->speak);

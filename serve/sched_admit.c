@@ -134,11 +134,13 @@ static struct run *next_waiting(struct sched *s) {
     return best;
 }
 
-static int start_text(struct run *r, int64_t n_vocab, struct err *e) {
+static int start_text(struct run *r, const struct model *m, struct err *e) {
     struct task *t = r->task;
     if (!r->sampler)
-        r->sampler = sampler_new(&t->ask.sample, n_vocab, t->reply.seed + (uint64_t)r->choice);
+        r->sampler =
+            sampler_new(&t->ask.sample, m->hp.d[HD_VOCAB], t->reply.seed + (uint64_t)r->choice);
     if (r->speak) return 0;
+    r->stream = tok_stream_new(m->tok);
     TRY(speak_new(&r->speak, &t->ask, t->fmt, t->think, r->choice, task_event, t, e));
     speak_opened(r->speak, t->opened);
     return 0;
@@ -211,7 +213,7 @@ void sched_admit(struct sched *s) {
         struct fault f;
         struct run *r = next_waiting(s);
         if (!r) return;
-        if (!start_text(r, s->n_vocab, &e) && begin(s, r, &e)) {
+        if (!start_text(r, session_model(s->s), &e) && begin(s, r, &e)) {
             had_turn(s, r->task->key);
             continue;
         }

@@ -44,6 +44,7 @@ void task_free(struct task *t) {
         ids_release(&r->force);
         sampler_free(r->sampler);
         speak_free(r->speak);
+        tok_stream_free(r->stream);
         guard_release(&r->guard);
     }
     free(t->run);

@@ -40,8 +40,9 @@ struct run {
     struct seq *seq; /* NULL: it waits */
     struct sampler *sampler;
     struct speak *speak;
-    int64_t n_promised; /* tokens that there is memory for */
-    int64_t n_echoed;   /* prompt tokens whose probability is known */
+    struct tok_stream *stream; /* what the decoder holds back; NULL: nothing */
+    int64_t n_promised;        /* tokens that there is memory for */
+    int64_t n_echoed;          /* prompt tokens whose probability is known */
     /* of a pass: guesses of its next tokens, behind all[0 .. guessed_at); the states in front of
      * them, NULL where sequences can go back without */
     int32_t guess[RUN_GUESSES];

@@ -105,10 +105,10 @@ size_t utf8_white_before(const char *s, size_t n) {
     return n - i;
 }
 
-static void nfc_run(struct buf *out, const char *s, size_t n) {
+static void map_run(struct buf *out, const char *s, size_t n, int how) {
     utf8proc_uint8_t *r = NULL;
     utf8proc_ssize_t len = utf8proc_map((const utf8proc_uint8_t *)s, (utf8proc_ssize_t)n, &r,
-                                        (utf8proc_option_t)(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+                                        (utf8proc_option_t)(UTF8PROC_STABLE | how));
     if (len >= 0)
         buf_add(out, r, (size_t)len);
     else /* memory is out, or not UTF-8: the text as it is */
@@ -135,8 +135,36 @@ void utf8_nfc(struct buf *out, const char *s, size_t n) {
             len = utf8_decode(s + end, n - end, &cp);
             if (len == 0 || cp < 0x300) break;
         }
-        nfc_run(out, s + low, end - low);
+        map_run(out, s + low, end - low, UTF8PROC_COMPOSE);
         done = low = i = end;
     }
     buf_add(out, s + done, n - done);
+}
+
+static const char *const forms[] = {[UTF8_AS_IS] = "none",
+                                    [UTF8_NFC] = "NFC",
+                                    [UTF8_NFD] = "NFD",
+                                    [UTF8_NFKC] = "NFKC",
+                                    [UTF8_NFKD] = "NFKD"};
+
+enum utf8_form utf8_form_of(const char *name) {
+    for (int i = UTF8_NFC; name && i <= UTF8_NFKD; i++)
+        if (strcmp(name, forms[i]) == 0) return (enum utf8_form)i;
+    return UTF8_AS_IS;
+}
+
+const char *utf8_form_name(enum utf8_form form) {
+    return forms[form];
+}
+
+void utf8_normalize(struct buf *out, const char *s, size_t n, enum utf8_form form) {
+    static const int how[] = {[UTF8_NFD] = UTF8PROC_DECOMPOSE,
+                              [UTF8_NFKC] = UTF8PROC_COMPOSE | UTF8PROC_COMPAT,
+                              [UTF8_NFKD] = UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT};
+    if (form == UTF8_AS_IS)
+        buf_add(out, s, n);
+    else if (form == UTF8_NFC)
+        utf8_nfc(out, s, n);
+    else if (n)
+        map_run(out, s, n, how[form]);
 }

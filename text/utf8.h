@@ -25,7 +25,11 @@ bool utf8_is_white(uint32_t cp); /* White_Space */
 /* Returns the number of bytes of white space at the start, and at the end, of s. */
 size_t utf8_white_span(const char *s, size_t n);
 size_t utf8_white_before(const char *s, size_t n);
-/* Appends the NFC form of valid UTF-8. */
+/* Appends a normal form of valid UTF-8. */
+enum utf8_form { UTF8_AS_IS, UTF8_NFC, UTF8_NFD, UTF8_NFKC, UTF8_NFKD };
+enum utf8_form utf8_form_of(const char *name); /* "NFC", ...; UTF8_AS_IS: another or NULL */
+const char *utf8_form_name(enum utf8_form form);
+void utf8_normalize(struct buf *out, const char *s, size_t n, enum utf8_form form);
 void utf8_nfc(struct buf *out, const char *s, size_t n);
 
 #endif

@@ -5,9 +5,7 @@
  * with a limit of steps (pretok_probe.c recognizes those that only look different). Compiled once
  * with UTF|UCP and JIT when there is one; match data belong to the caller, so the compiled form is
  * shared by threads. Several regexes of a row are levels: each cuts the pieces of the one before.
- * \s is spelled out before compiling: with UCP, PCRE2 counts U+180E as a space, while the engines
- * the vocabularies were trained with follow White_Space. Classes less another (&&[^...]) are
- * written as a look ahead, scripts as such (PCRE2 means their extensions). */
+ */
 #include "tok/pretok.h"
 
 #include <stdlib.h>
@@ -17,8 +15,6 @@
 #include "core/mem.h"
 #include "text/pcre.h"
 #include "text/utf8.h"
-
-#define WHITE "\\t-\\r\\x{85}\\p{Z}" /* White_Space as members of a class */
 
 enum { NFC = 1, WHOLE = 2, BOS = 4, CHARS = 8, WORDS = 16 }; /* flags of pretok.def */
 static const struct pretok_row rows[] = {
@@ -213,59 +209,11 @@ int pretok_unknown(const char *name, struct err *e) {
 
 /* ---- regexes --------------------------------------------------------------------------------- */
 
-/* Spells a class less another, [A&&[^B]], as (?:(?![B])[A]). Returns the bytes read; 0 when no such
- * class is there. */
-static size_t spell_less(struct buf *out, const char *re) {
-    const char *less = strstr(re, "&&[^"), *end = strchr(re, ']');
-    if (!less || !end || less > end || end[1] != ']') return 0;
-    buf_fmt(out, "(?:(?![%.*s])%.*s])", (int)(end - less - 4), less + 4, (int)(less - re), re);
-    return (size_t)(end + 2 - re);
-}
-
-/* Spells a regex as PCRE2 needs it: \s and \S with their members written out, see above. */
-static void spell_white(struct buf *out, const char *re) {
-    bool in_class = false;
-    for (; *re; re++) {
-        size_t used = *re == '[' && !in_class ? spell_less(out, re) : 0;
-        if (used) {
-            re += used - 1;
-        } else if (*re == '\\' && re[1] == 's') {
-            buf_str(out, in_class ? WHITE : "[" WHITE "]");
-            re++;
-        } else if (*re == '\\' && re[1] == 'S' && !in_class) {
-            buf_str(out, "[^" WHITE "]");
-            re++;
-        } else if (*re == '\\' && re[1]) {
-            buf_add(out, re++, 2);
-        } else {
-            if (*re == '[') in_class = true;
-            if (*re == ']') in_class = false;
-            buf_chr(out, *re);
-        }
-    }
-}
-
-/* Spells \p{Han} and its like: the library means the script, PCRE2 from 10.40 on means its
- * extensions too. */
-static void spell_scripts(struct buf *re) {
-    static const char han[] = "\\p{Han}";
-    struct buf out = {0};
-    const char *s = re->data, *at;
-    for (; PCRE2_MINOR >= 40 && (at = strstr(s, han)); s = at + sizeof han - 1) {
-        buf_add(&out, s, (size_t)(at - s));
-        buf_str(&out, "\\p{sc:Han}");
-    }
-    buf_str(&out, s);
-    buf_release(re);
-    *re = out;
-}
-
 /* Compiles a regex. more: options of PCRE2 besides the usual ones. */
 static int compile(pcre2_code **out, const char *regex, const char *name, uint32_t more,
                    struct err *e) {
     struct buf re = {0};
-    spell_white(&re, regex);
-    spell_scripts(&re);
+    pretok_spell(&re, regex);
     int code;
     PCRE2_SIZE off;
     pcre2_code *c =
@@ -311,8 +259,6 @@ static const char *unusable(const char *regex) {
     if (n > OWN_LENGTH) return "is too long";
     if (utf8_valid_prefix(regex, n) != n) return "is not UTF-8";
     if (less && strncmp(less, "&&[^", 4) != 0) return "intersects classes";
-    if (strstr(regex, "\\h") || strstr(regex, "\\H"))
-        return "has \\h, which engines read differently";
     return NULL;
 }
 
@@ -423,15 +369,20 @@ static bool match_threes(struct level *l, const struct threes *t, const char *s,
     return false;
 }
 
-/* Matches in the piece s[from..n) of the level before, of which nothing else is seen. */
+/* Matches in the piece s[from..n) of the level before, of which nothing else is seen. An empty
+ * match cuts, but not where the piece begins. */
 static bool match_regex(struct pretok_run *r, int i, const char *s, size_t n, size_t at,
                         size_t *start, size_t *end) {
     const size_t from = i ? r->level[i - 1].start : 0;
-    if (match(r, r->p->code[i], s + from, n - from, at - from) < 0) return false;
     const PCRE2_SIZE *ov = pcre2_get_ovector_pointer(r->md);
-    *start = ov[0] + from;
-    *end = ov[1] + from;
-    return ov[1] > ov[0];
+    uint32_t cp;
+    for (size_t search = at; search < n; search += utf8_decode(s + search, n - search, &cp)) {
+        if (match(r, r->p->code[i], s + from, n - from, search - from) < 0) return false;
+        *start = ov[0] + from;
+        *end = ov[1] + from;
+        if (*end > *start || *start > at) return *start < n;
+    }
+    return false;
 }
 
 /* Returns the end of the piece that begins at `at` of s[n], as level i cuts it. */
@@ -466,4 +417,16 @@ size_t pretok_next(struct pretok_run *r, const char *s, size_t n, size_t at) {
         n = r->level[i].end;
     }
     return n;
+}
+
+enum pretok_hit pretok_find(struct pretok_run *r, const char *s, size_t n, size_t at, bool more,
+                            size_t *start, size_t *end) {
+    const uint32_t how = PCRE2_NO_UTF_CHECK | (more ? PCRE2_PARTIAL_HARD : 0);
+    if (!r->p->code[0]) return PRETOK_NONE; /* threes: of no use here */
+    int rc = pcre2_match(r->p->code[0], (PCRE2_SPTR)s, n, at, how, r->md, r->mc);
+    if (rc < 0 && rc != PCRE2_ERROR_PARTIAL) return PRETOK_NONE;
+    const PCRE2_SIZE *ov = pcre2_get_ovector_pointer(r->md);
+    *start = ov[0] > at ? ov[0] : at;
+    *end = ov[1] > *start ? ov[1] : *start;
+    return rc < 0 ? PRETOK_PARTIAL : PRETOK_MATCH;
 }

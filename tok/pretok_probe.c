@@ -123,3 +123,18 @@ const struct pretok_row *pretok_most_like(const char *const *regex, int n) {
     free(a);
     return best;
 }
+
+bool pretok_covers(const char *regex) {
+    struct pretok *p = NULL;
+    struct err none;
+    size_t at = 0, start, end;
+    if (pretok_new_own(&p, &regex, 1, &none)) return false;
+    struct pretok_run *r = pretok_run_new(p);
+    while (at + 1 < sizeof probe &&
+           pretok_find(r, probe, sizeof probe - 1, at, false, &start, &end) == PRETOK_MATCH &&
+           start == at && end > at)
+        at = end;
+    pretok_run_free(r);
+    pretok_free(p);
+    return at + 1 == sizeof probe;
+}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tok/tok.c - tokenizers: what the builders share, accessors, decoding. Encoding: tok_encode.c.
+/* tok/tok.c - tokenizers: what the builders share, accessors. Encoding: tok_encode.c, decoding:
+ * tok_decode.c.
  *
  * Types and roles. `type` is what a file stores. `role` is how a token is treated: CONTROL (found
  * in text only when asked for, not shown), USER_DEFINED (always found, shown) or NORMAL (only BPE
@@ -35,12 +36,21 @@ void tok_free(struct tok *t) {
     free(t->score);
     free(t->found);
     free(t->end);
+    for (int i = 0; i < t->n_replaces; i++) pretok_free(t->replace[i].regex);
     ids_release(&t->ends);
     free(t->may_join.v);
     free(t->merge);
     free(t->merge_len);
     vocab_release(&t->v);
     free(t);
+}
+
+int tok_built(struct tok **out, struct tok *t, int rc) {
+    if (rc)
+        tok_free(t);
+    else
+        *out = t;
+    return rc;
 }
 
 /* ---- pairs of characters --------------------------------------------------------------------- */
@@ -183,15 +193,15 @@ struct spot *tok_want(struct tok *t, int64_t id, const char *text, size_t len, b
     struct buf b = {0};
     if (utf8_valid_prefix(text, len) != len) normalized = false; /* would cut characters */
     if (normalized && t->found && t->found[id] & FOUND_SPACED) buf_str(&b, "\xe2\x96\x81");
-    if (normalized && t->prep.nfc)
-        utf8_nfc(&b, text, len);
-    else
-        for (size_t i = 0; i < len; i++) {
-            if (normalized && tok_has_meta(t) && !tok_spaces_late(t) && text[i] == ' ')
-                buf_str(&b, "\xe2\x96\x81");
-            else
-                buf_chr(&b, text[i]);
-        }
+    struct buf form = {0};
+    utf8_normalize(&form, text, len, normalized ? t->prep.form : UTF8_AS_IS);
+    for (size_t i = 0; i < form.len; i++) {
+        if (normalized && tok_has_meta(t) && !tok_spaces_late(t) && form.data[i] == ' ')
+            buf_str(&b, "\xe2\x96\x81");
+        else
+            buf_chr(&b, form.data[i]);
+    }
+    buf_release(&form);
     const char *copy = arena_strndup(&t->v.arena, b.data ? b.data : "", b.len);
     struct spot *s = spots_add(normalized ? &t->normalized : &t->raw, copy, b.len, id, control);
     buf_release(&b);
@@ -319,121 +329,4 @@ void ids_add(struct ids *a, int32_t id) {
 void ids_release(struct ids *a) {
     free(a->v);
     memset(a, 0, sizeof *a);
-}
-
-/* ---- decoding -------------------------------------------------------------------------------- */
-
-static void decode_alphabet(const char *s, size_t n, struct buf *out) {
-    while (n > 0) {
-        uint32_t cp = 0;
-        size_t len = utf8_decode(s, n, &cp);
-        int byte = len ? vocab_char_byte(cp) : -1;
-        if (len == 0) len = 1;
-        if (byte >= 0)
-            buf_chr(out, (char)(unsigned char)byte);
-        else
-            buf_add(out, s, len);
-        s += len;
-        n -= len;
-    }
-}
-
-static void decode_meta(const char *s, size_t n, struct buf *out) {
-    for (size_t i = 0; i < n; i++) {
-        if (n - i >= 3 && memcmp(s + i, "\xe2\x96\x81", 3) == 0) {
-            buf_chr(out, ' ');
-            i += 2;
-        } else
-            buf_chr(out, s[i]);
-    }
-}
-
-/* Tells whether the space that normalization adds belongs to this token's own text. */
-static bool is_spaced(const struct tok *t, int64_t id) {
-    return t->found && t->found[id] & FOUND_SPACED;
-}
-
-void tok_decode(const struct tok *t, int32_t id, bool special, struct buf *out) {
-    if (id < 0 || id >= t->v.n) return;
-    const char *s = t->v.text[id];
-    size_t len = t->v.len[id];
-    const bool spaced = is_spaced(t, id);
-    int byte;
-    switch ((enum tok_type)t->v.role[id]) {
-    case TT_CONTROL:
-    case TT_UNKNOWN:
-        if (special && spaced) buf_chr(out, ' ');
-        if (special) buf_add(out, s, len);
-        break;
-    case TT_UNUSED:
-        break;
-    case TT_USER:
-        if (spaced) buf_chr(out, ' ');
-        if (tok_has_meta(t))
-            decode_meta(s, len, out);
-        else
-            buf_add(out, s, len);
-        break;
-    case TT_BYTE:
-        byte = tok_byte_text(s, len);
-        if (byte >= 0) buf_chr(out, (char)(unsigned char)byte);
-        break;
-    case TT_NORMAL:
-        if (tok_has_meta(t))
-            decode_meta(s, len, out);
-        else
-            decode_alphabet(s, len, out);
-        break;
-    }
-}
-
-/* Replaces texts in out[start..], each from left to right. */
-static void replace_in(const struct tok *t, bool whole, size_t start, struct buf *out) {
-    for (int i = 0; i < t->n_replaces; i++) {
-        const struct replace *r = &t->replace[i];
-        const size_t n = strlen(r->from);
-        if (r->whole != whole || out->len - start < n) continue;
-        struct buf b = {0};
-        const char *s = out->data + start, *end = out->data + out->len;
-        while (s < end) {
-            bool hit = (size_t)(end - s) >= n && memcmp(s, r->from, n) == 0;
-            if (hit)
-                buf_str(&b, r->to);
-            else
-                buf_chr(&b, *s);
-            s += hit ? n : 1;
-        }
-        out->len = start;
-        if (b.len) buf_add(out, b.data, b.len);
-        if (out->data) out->data[out->len] = 0;
-        buf_release(&b);
-    }
-}
-
-/* Drops the spaces of out[start..]. */
-static void drop_spaces(size_t start, struct buf *out) {
-    size_t n = start;
-    for (size_t i = start; i < out->len; i++)
-        if (out->data[i] != ' ') out->data[n++] = out->data[i];
-    out->len = n;
-    if (out->data) out->data[n] = 0;
-}
-
-void tok_decode_text(const struct tok *t, const int32_t *id, int64_t n, bool special,
-                     struct buf *out) {
-    const struct prep *p = &t->prep;
-    bool strip = tok_has_meta(t) && !t->drops_first &&
-                 ((p->prefix != PREFIX_NONE && !p->behind) || p->squeeze);
-    size_t start = out->len;
-    for (int64_t i = 0; i < n; i++) {
-        size_t before = out->len;
-        tok_decode(t, id[i], special, out);
-        if (t->drops_first && i == 0 && tok_type(t, id[i]) == TT_NORMAL) drop_spaces(start, out);
-        if (t->n_replaces) replace_in(t, false, before, out);
-        if (!strip || before != start || out->len == start) continue;
-        if ((t->v.role[id[i]] == TT_NORMAL || is_spaced(t, id[i])) && out->data[start] == ' ')
-            memmove(out->data + start, out->data + start + 1, out->len-- - start);
-        strip = p->squeeze && !p->runs_only && out->len == start; /* all spaces in front go */
-    }
-    if (t->n_replaces) replace_in(t, true, start, out);
 }

@@ -135,5 +135,12 @@ void tok_decode(const struct tok *t, int32_t id, bool special, struct buf *out);
 /* Appends the text of ids that begin a text: as above, less the space that encoding adds. */
 void tok_decode_text(const struct tok *t, const int32_t *id, int64_t n, bool special,
                      struct buf *out);
+/* Replaces what the decoder replaces in whole texts, in one that comes token by token: put what
+ * tok_decode() appended at out[start..], which is changed in place; what may become part of a match
+ * is held back until more comes, or until more is false. NULL where nothing is replaced; all take
+ * it. t is borrowed. */
+struct tok_stream *tok_stream_new(const struct tok *t);
+void tok_stream_put(struct tok_stream *s, bool more, size_t start, struct buf *out);
+void tok_stream_free(struct tok_stream *s);
 
 #endif

@@ -7,12 +7,13 @@
 #include "core/json.h"
 #include "core/limits.h"
 #include "core/mem.h"
-#include "tok/tok.h"
+#include "tok/tok_hf.h"
 
 enum { TOKENIZER, CONFIG, MODEL, GENERATION, ADDED, MAP, N_JSON };
 static const char *const json_names[N_JSON] = {"tokenizer.json",    "tokenizer_config.json",
                                                "config.json",       "generation_config.json",
                                                "added_tokens.json", "special_tokens_map.json"};
+static const char *const merges_names[] = {"merges.txt", NULL};
 static const char *const sp_names[] = {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
                                        "spm.model", NULL};
 static const char *const tekken_names[] = {"tekken.json", NULL};
@@ -71,6 +72,21 @@ static bool has_file(const char *dir, const char *name) {
     return has;
 }
 
+/* Makes a tokenizer.json of vocab.json and merges.txt where the folder has no other tokenizer. */
+static int of_vocab(struct json **tokenizer, const struct tok_files *f, const char *dir,
+                    const char *pre, struct err *e) {
+    struct json *vocab = NULL;
+    char *merges = NULL;
+    size_t len = 0;
+    if (f->tokenizer || f->sp || f->tekken || f->tiktoken) return 0;
+    int rc = read_json(&vocab, dir, "vocab.json", e);
+    if (!rc && vocab) rc = read_first(&merges, &len, dir, merges_names, NULL, e);
+    if (!rc && merges) rc = tok_json_of_vocab(tokenizer, f, vocab, merges, len, pre, e);
+    json_free(vocab);
+    free(merges);
+    return rc;
+}
+
 int tok_from_dir(struct tok **out, const char *dir, int64_t n_vocab, const char *pre,
                  struct err *e) {
     return tok_from_dirs(out, dir, NULL, n_vocab, pre, e);
@@ -105,7 +121,9 @@ int tok_from_dirs(struct tok **out, const char *base, const char *own, int64_t n
         f.tiktoken = tiktoken;
         if (name) f.tiktoken_name = name;
         if (n_vocab <= 0) n_vocab = config_rows(j[MODEL]);
-        rc = tok_from_files(out, &f, n_vocab, pre, e);
+        rc = of_vocab(&j[TOKENIZER], &f, dir, pre, e);
+        f.tokenizer = j[TOKENIZER];
+        if (!rc) rc = tok_from_files(out, &f, n_vocab, pre, e);
         if (rc) err_wrap(e, "%s", dir);
     }
     for (int i = 0; i < N_JSON; i++) json_free(j[i]);

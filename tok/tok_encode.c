@@ -210,7 +210,7 @@ static void stretch(struct enc *c, const char *s, size_t n, bool late, bool firs
     if (!n) return;
     if (late) {
         buf_reset(&c->norm);
-        tok_prepare(c->t, s, n, first, &c->norm);
+        tok_prepare(c->t, s, n, first, PREP_SPACES, &c->norm);
         s = c->norm.data;
         n = c->norm.len;
     }
@@ -219,12 +219,9 @@ static void stretch(struct enc *c, const char *s, size_t n, bool late, bool firs
 
 /* Normalizes a text, but for the spaces that are added late. */
 static void normalize(struct enc *c, const char **s, size_t *n, bool late, bool first) {
-    if (late && !c->t->prep.nfc) return;
+    if (late && !c->t->prep.form && c->t->kind != TOK_UNIGRAM) return;
     buf_reset(&c->early);
-    if (late)
-        utf8_nfc(&c->early, *s, *n);
-    else
-        tok_prepare(c->t, *s, *n, first, &c->early);
+    tok_prepare(c->t, *s, *n, first, late ? PREP_TEXT : PREP_TEXT | PREP_SPACES, &c->early);
     *s = c->early.data;
     *n = c->early.len;
 }
@@ -308,12 +305,14 @@ static const struct spot *next_spot(const struct enc *c, const char *text, size_
 static int encode(const struct tok *t, const char *text, size_t len, bool parse_special,
                   const struct tok_range *plain, int n_plain, bool add_bos, struct ids *out,
                   struct err *e) {
-    /* NFC can triple a text's bytes, every byte can become a token, counts must stay below 2^31 */
-    if (len > INT32_MAX / 3 || out->n > INT32_MAX - (int64_t)len * 3 - 1)
+    /* NFC can triple a text's bytes (NFKC: 12 times), every byte can become a token, counts must
+     * stay below 2^31 */
+    const int grows = t->prep.form > UTF8_NFC ? 12 : 3;
+    if (len > (size_t)(INT32_MAX / grows) || out->n > INT32_MAX - (int64_t)len * grows - 1)
         return err_set(e, ERR_DATA,
                        "a text of %zu bytes can give more than 2^31 tokens: split it into parts of "
                        "at most %d MiB",
-                       len, INT32_MAX / 3 / (1 << 20));
+                       len, INT32_MAX / grows / (1 << 20));
     if (add_bos && t->add_bos && t->special[TS_BOS] >= 0) ids_add(out, (int32_t)t->special[TS_BOS]);
     if (len == 0) return 0;
     struct enc c;

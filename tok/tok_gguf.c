@@ -116,7 +116,6 @@ static int read_kind(struct tok *t, const struct gguf *g, const char *forced, st
             gguf_path(g), NO_PRE);
     if (t->row->chars) t->kind = TOK_META;
     t->prep.as_is = t->row->words;
-    t->prep.nfc = gguf_bool_or(g, OWN("nfc"), t->row->nfc);
     t->ignore_merges = gguf_bool_or(g, OWN("ignore_merges"), t->row->ignore_merges);
     return 0;
 }
@@ -241,6 +240,9 @@ static int read_charsmap(struct tok *t, const struct gguf *g, struct err *e) {
 static int read_rules(struct tok *t, const struct gguf *g, struct err *e) {
     if (t->kind == TOK_SPM && gguf_bool_or(g, OWN("by_merges"), false)) t->kind = TOK_META;
     read_spaces(t, g);
+    t->prep.form = utf8_form_of(gguf_str_or(g, OWN("form"), ""));
+    if (!t->prep.form && gguf_bool_or(g, OWN("nfc"), t->row && t->row->nfc))
+        t->prep.form = UTF8_NFC;
     if (t->kind == TOK_BYTES || t->kind == TOK_META) return read_merges(t, g, e);
     t->float_sums = gguf_bool_or(g, OWN("float_sums"), false);
     TRY(read_charsmap(t, g, e));
@@ -330,15 +332,28 @@ static int read_found(struct tok *t, const struct gguf *g, const char *key, uint
     return 0;
 }
 
+enum { IN_EACH, IN_WHOLE };
+static const char *const replace_key[][2] = {
+    [IN_EACH] = {OWN("decode_replace"), OWN("decode_replace_regex")},
+    [IN_WHOLE] = {OWN("decode_replace_text"), OWN("decode_replace_text_regex")}};
+
+/* Tells whether pair i of a list is one of those whose first text is a regex. */
+static bool lists_regex(const struct gguf *g, int where, uint64_t i) {
+    const struct gguf_kv *kv = gguf_find(g, replace_key[where][1]);
+    bool found = false;
+    for (uint64_t k = 0; kv && kv->type == GV_ARR && kv->elem == GV_I32 && k < kv->count; k++)
+        found = found || gguf_kv_i64(kv, k) == (int64_t)i;
+    return found;
+}
+
 /* Reads what decoding replaces: pairs of texts. */
-static int read_replaces(struct tok *t, const struct gguf *g, const char *key, bool whole,
-                         struct err *e) {
-    const struct gguf_kv *kv = gguf_find(g, key);
+static int read_replaces(struct tok *t, const struct gguf *g, int where, struct err *e) {
+    const struct gguf_kv *kv = gguf_find(g, replace_key[where][0]);
     if (!kv) return 0;
     if (kv->type != GV_ARR || kv->elem != GV_STR || kv->count % 2 ||
         kv->count / 2 > (uint64_t)(MAX_REPLACES - t->n_replaces))
         return err_set(e, ERR_DATA, "%s: key %s is not a list of at most %d pairs of texts",
-                       gguf_path(g), key, MAX_REPLACES);
+                       gguf_path(g), kv->key, MAX_REPLACES);
     const uint8_t *pos = kv->data;
     for (uint64_t i = 0; i < kv->count / 2; i++) {
         const char *s[2];
@@ -346,13 +361,21 @@ static int read_replaces(struct tok *t, const struct gguf *g, const char *key, b
         for (int k = 0; k < 2; k++) gguf_kv_str_next(kv, &pos, &s[k], &len[k]);
         if (!len[0] || len[0] > UINT16_MAX || len[1] > UINT16_MAX)
             return err_set(e, ERR_DATA, "%s: key %s has an empty or overlong text", gguf_path(g),
-                           key);
-        t->replace[t->n_replaces++] =
-            (struct replace){arena_strndup(&t->v.arena, s[0], (size_t)len[0]),
-                             arena_strndup(&t->v.arena, s[1], (size_t)len[1]), whole};
-        if (!*t->replace[t->n_replaces - 1].from) t->n_replaces--; /* U+0000 */
+                           kv->key);
+        (void)tok_add_replace(t, arena_strndup(&t->v.arena, s[0], (size_t)len[0]),
+                              arena_strndup(&t->v.arena, s[1], (size_t)len[1]), where == IN_WHOLE,
+                              lists_regex(g, where, i));
     }
     return 0;
+}
+
+/* Reads how texts are decoded. */
+static int read_decoder(struct tok *t, const struct gguf *g, struct err *e) {
+    t->drops_first = gguf_bool_or(g, OWN("decode_drops_first"), false);
+    if (gguf_find(g, OWN("decode_strips")))
+        t->strips = gguf_bool_or(g, OWN("decode_strips"), true) ? STRIPS_ONE : STRIPS_NOTHING;
+    TRY(read_replaces(t, g, IN_EACH, e));
+    return read_replaces(t, g, IN_WHOLE, e);
 }
 
 static int build(struct tok *t, const struct gguf *g, const char *pre, struct err *e) {
@@ -367,9 +390,7 @@ static int build(struct tok *t, const struct gguf *g, const char *pre, struct er
     TRY(read_tokens(t, g, list, e));
     TRY(read_rules(t, g, e));
     TRY(read_specials(t, g, e));
-    t->drops_first = gguf_bool_or(g, OWN("decode_drops_first"), false);
-    TRY(read_replaces(t, g, OWN("decode_replace"), false, e));
-    TRY(read_replaces(t, g, OWN("decode_replace_text"), true, e));
+    TRY(read_decoder(t, g, e));
     TRY(read_found(t, g, OWN("found_raw"), FOUND_RAW, e));
     TRY(read_found(t, g, OWN("found_spaced"), FOUND_SPACED, e));
     TRY(read_found(t, g, OWN("found_normalized"), FOUND_NORMALIZED, e));
@@ -380,12 +401,7 @@ static int build(struct tok *t, const struct gguf *g, const char *pre, struct er
 
 int tok_from_gguf_as(struct tok **out, const struct gguf *g, const char *pre, struct err *e) {
     struct tok *t = tok_new();
-    int rc = build(t, g, pre, e);
-    if (rc)
-        tok_free(t);
-    else
-        *out = t;
-    return rc;
+    return tok_built(out, t, build(t, g, pre, e));
 }
 
 int tok_from_gguf(struct tok **out, const struct gguf *g, struct err *e) {
@@ -478,30 +494,34 @@ static void write_added(const struct tok *t, struct gguf_w *w) {
             t->v.text[spaced]);
 }
 
-static void write_replaces(const struct tok *t, struct gguf_w *w, const char *key, bool whole) {
+static void write_replaces(const struct tok *t, struct gguf_w *w, int where) {
     const char *text[2 * MAX_REPLACES];
-    uint64_t n = 0;
+    int32_t regex[MAX_REPLACES];
+    uint64_t n = 0, n_regex = 0;
     for (int i = 0; i < t->n_replaces; i++) {
-        if (t->replace[i].whole != whole) continue;
-        text[n++] = t->replace[i].from;
-        text[n++] = t->replace[i].to;
+        const struct replace *r = &t->replace[i];
+        if (r->whole != (where == IN_WHOLE)) continue;
+        if (r->regex) regex[n_regex++] = (int32_t)n;
+        text[2 * n] = r->from;
+        text[2 * n++ + 1] = r->to;
     }
-    if (n) gguf_w_arr_str(w, key, text, n);
+    if (n) gguf_w_arr_str(w, replace_key[where][0], text, 2 * n);
+    if (n_regex) gguf_w_arr(w, replace_key[where][1], GV_I32, regex, n_regex);
 }
 
 /* Writes how texts are decoded. */
 static void write_decoder(const struct tok *t, struct gguf_w *w) {
     if (t->drops_first) gguf_w_bool(w, OWN("decode_drops_first"), true);
-    write_replaces(t, w, OWN("decode_replace"), false);
-    write_replaces(t, w, OWN("decode_replace_text"), true);
+    if (t->strips != STRIPS_ADDED) gguf_w_bool(w, OWN("decode_strips"), t->strips == STRIPS_ONE);
+    write_replaces(t, w, IN_EACH);
+    write_replaces(t, w, IN_WHOLE);
     if (!t->n_replaces) return;
     struct buf from = {0}, to = {0};
     json_quote(&from, t->replace[0].from, strlen(t->replace[0].from));
     json_quote(&to, t->replace[0].to, strlen(t->replace[0].to));
-    log_warn(
-        "the decoder of tokenizer.json replaces %s by %s in decoded text: other programs do not, "
-        "nor does text that is written token by token",
-        from.data, to.data);
+    log_warn("the decoder of tokenizer.json replaces %s by %s in decoded text: other programs do "
+             "not",
+             from.data, to.data);
     buf_release(&from);
     buf_release(&to);
 }
@@ -515,6 +535,19 @@ static void write_regexes(const struct tok *t, struct gguf_w *w) {
                             "ids can differ",
              q.data, t->row->name);
     buf_release(&q);
+}
+
+/* Writes the normal form of texts where the name of the pre-tokenizer does not imply it. */
+static void write_form(const struct tok *t, struct gguf_w *w) {
+    const enum utf8_form form = t->prep.form;
+    const bool nfc = t->row && t->row->nfc;
+    if ((form == UTF8_NFC) == nfc && form <= UTF8_NFC) return;
+    gguf_w_bool(w, OWN("nfc"), form == UTF8_NFC);
+    if (form > UTF8_NFC) gguf_w_str(w, OWN("form"), utf8_form_name(form));
+    log_warn(
+        "tokenizer.json normalizes text to %s, other programs to %s: their ids differ for text "
+        "in another form",
+        utf8_form_name(form), utf8_form_name(nfc ? UTF8_NFC : UTF8_AS_IS));
 }
 
 /* Writes what other readers have no key for; nothing where theirs say it all. */
@@ -532,7 +565,7 @@ static void write_own(const struct tok *t, struct gguf_w *w) {
     if (p->runs_only) gguf_w_bool(w, OWN("runs_only"), true);
     if (t->split_words) gguf_w_bool(w, OWN("split_words"), true);
     if (t->kind == TOK_UNIGRAM && t->float_sums) gguf_w_bool(w, OWN("float_sums"), true);
-    if (t->row && p->nfc != t->row->nfc) gguf_w_bool(w, OWN("nfc"), p->nfc);
+    write_form(t, w);
     if (t->row && t->ignore_merges != t->row->ignore_merges)
         gguf_w_bool(w, OWN("ignore_merges"), t->ignore_merges);
     write_added(t, w);

@@ -185,7 +185,6 @@ static int build(struct tok *t, const struct tok_files *f, int64_t n_vocab, cons
     TRY(hf_recognise(t, f, pre, e));
     if (n_vocab <= 0) n_vocab = largest_id(json_get(model, "vocab"), f) + 1;
     TRY(vocab_init(&t->v, n_vocab, e));
-    for (int i = 0; i < t->n_own; i++) t->own_regex[i] = arena_strdup(&t->v.arena, t->own_regex[i]);
     TRY(read_model(t, model, e));
     hf_decoder(t, json_get(f->tokenizer, "decoder"));
     TRY(hf_added(t, f, e));
@@ -199,12 +198,7 @@ static int build(struct tok *t, const struct tok_files *f, int64_t n_vocab, cons
 static int from_tokenizer_json(struct tok **out, const struct tok_files *f, int64_t n_vocab,
                                const char *pre, struct err *e) {
     struct tok *t = tok_new();
-    int rc = build(t, f, n_vocab, pre, e);
-    if (rc)
-        tok_free(t);
-    else
-        *out = t;
-    return rc;
+    return tok_built(out, t, build(t, f, n_vocab, pre, e));
 }
 
 int tok_from_hf(struct tok **out, const struct json *tokenizer_json, const struct json *config,
@@ -245,8 +239,10 @@ int tok_from_files(struct tok **out, const struct tok_files *f, int64_t n_vocab,
         return tok_from_tiktoken(out, &g, n_vocab, pre, e);
     }
     return err_set(e, ERR_DATA,
-                   f->sp ? "tokenizer.model is none of SentencePiece's, and there is no "
-                           "tokenizer.json: download it from the original release"
-                         : "there is no tokenizer.json, no tokenizer.model, no tekken.json and no "
-                           "tiktoken file: download them from the original release");
+                   f->sp
+                       ? "tokenizer.model is not SentencePiece's, and there is no "
+                         "tokenizer.json: download it from the original release"
+                       : "there is no tokenizer.json, no tokenizer.model, no tekken.json, no "
+                         "tiktoken file and no vocab.json with merges.txt: download them from the "
+                         "original release");
 }

@@ -41,6 +41,11 @@ void ranks_to_scores(struct tok *t);
 /* Returns the id of a text by a linear search, for a vocabulary without an index; -1: none. */
 int64_t hf_find_text(const struct tok *t, const char *text);
 
+/* Makes the tokenizer.json that vocab.json and merges.txt stand for (tok_vocab_json.c). pre: as for
+ * tok_from_files. */
+int tok_json_of_vocab(struct json **out, const struct tok_files *f, const struct json *vocab,
+                      const char *merges, size_t len, const char *pre, struct err *e);
+
 /* Makes a tokenizer from a tiktoken file (tok_tiktoken.c). */
 int tok_from_tiktoken(struct tok **out, const struct tok_files *f, int64_t n_vocab, const char *pre,
                       struct err *e);

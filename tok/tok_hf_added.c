@@ -53,12 +53,12 @@ static bool config_names(const struct json *config, const char *text) {
     return strcmp(text, "<mask>") == 0; /* This is the library's default for the class. */
 }
 
-/* Tells whether added_tokens_decoder of tokenizer_config.json lists the token: the field's
- * converter then types and scores it as an added one, though it is a piece too. */
-static bool in_decoder(const struct json *config, int64_t id) {
+/* Returns the entry of a token in added_tokens_decoder of tokenizer_config.json; NULL: none. With
+ * one, the field's converter types and scores a token as an added one, though it is a piece too. */
+static const struct json *in_decoder(const struct json *config, int64_t id) {
     char key[24];
     snprintf(key, sizeof key, "%lld", (long long)id);
-    return json_get(json_get(config, "added_tokens_decoder"), key) != NULL;
+    return json_get(json_get(config, "added_tokens_decoder"), key);
 }
 
 /* Returns the type of an added token. In SentencePiece's vocabularies, with or without its file, a
@@ -156,7 +156,10 @@ static int read_added(struct tok *t, const struct json *added, const struct json
         int64_t id;
         if (!text || !json_i64(json_get(c, "id"), &id) || id < 0)
             return bad(e, "an entry of added_tokens has no content or no proper id");
-        TRY(add_token(t, id, text, read_flags(c), config, e));
+        /* Of two entries the library takes the flags of tokenizer_config.json. */
+        const struct json *other = in_decoder(config, id);
+        const bool same = hf_is(json_get(other, "content"), text);
+        TRY(add_token(t, id, text, read_flags(same ? other : c), config, e));
     }
     return 0;
 }
@@ -226,6 +229,39 @@ static int read_oldest(struct tok *t, const struct tok_files *f, bool *declared,
     return 0;
 }
 
+/* Makes a text that tokenizer_config.json calls special a control token: a piece of the vocabulary,
+ * or the row after the last one with a text. A piece that is a word or a sign stays text: otherwise
+ * answers would lose it. */
+static int add_named(struct tok *t, const char *text, const struct json *config, bool *declared,
+                     struct err *e) {
+    int64_t id = text && *text ? hf_find_text(t, text) : t->v.n;
+    if (id < 0)
+        for (id = t->v.n; id > 0 && !t->v.text[id - 1];) id--;
+    if (id >= t->v.n || declared[id]) return 0;
+    declared[id] = true;
+    if (t->v.text[id] && t->v.type[id] == TT_NORMAL && !strchr("<[", text[0])) {
+        log_warn(
+            "tokenizer_config.json: the special token \"%s\" is an ordinary piece: it stays text",
+            text);
+        return 0;
+    }
+    return add_token(t, id, text, (struct flags){.special = true}, config, e);
+}
+
+/* Reads NAME_token and the lists of further special tokens, which the library adds in this order
+ * where tokenizer.json does not declare them. */
+static int read_named(struct tok *t, const struct json *config, bool *declared, struct err *e) {
+    static const char *const one[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                      "pad_token", "cls_token", "mask_token"};
+    static const char *const more[] = {"additional_special_tokens", "extra_special_tokens"};
+    for (size_t i = 0; i < COUNT_OF(one); i++)
+        TRY(add_named(t, token_text(json_get(config, one[i])), config, declared, e));
+    for (size_t i = 0; i < COUNT_OF(more); i++)
+        for (const struct json *c = json_first(json_get(config, more[i])); c; c = json_next(c))
+            TRY(add_named(t, token_text(c), config, declared, e));
+    return 0;
+}
+
 /* Notes which ids tokenizer.json declares. */
 static void note_declared(const struct tok *t, const struct json *added, bool *declared) {
     int64_t id;
@@ -241,6 +277,8 @@ int hf_added(struct tok *t, const struct tok_files *f, struct err *e) {
     if (!rc)
         rc = read_decoder(t, json_get(f->config, "added_tokens_decoder"), f->config, declared, e);
     if (!rc) rc = read_oldest(t, f, declared, e);
+    if (!rc && f->tokenizer && t->kind != TOK_SPM && strcmp(tok_model(t), "gemma4") != 0)
+        rc = read_named(t, f->config, declared, e);
     free(declared);
     return rc;
 }

@@ -1,47 +1,84 @@
 // SPDX-License-Identifier: MIT
 /* tok/tok_hf_decoder.c - the decoder of a tokenizer.json. Most only undo what the normalizer and
- * the pre-tokenizer did, which tok.c does without being told. Texts that a Replace changes are
- * noted. */
+ * the pre-tokenizer did, which tok_decode.c does anyway. Noted are Replace steps, and whether the
+ * space that encoding adds is taken off. */
 #include "core/log.h"
 #include "tok/tok_hf.h"
 
 #define META "\xe2\x96\x81" /* U+2581 */
 
-static void add_replace(struct tok *t, const struct json *j, bool whole) {
-    const char *from = json_str(json_get(json_get(j, "pattern"), "String"));
-    const char *to = json_str(json_get(j, "content"));
-    if (from && to && strcmp(from, META) == 0 && strcmp(to, " ") == 0) return;
-    if (!from || !*from || !to || t->n_replaces == MAX_REPLACES) {
-        log_warn(
-            "tokenizer.json: a Replace of the decoder is not applied: only texts are replaced, "
-            "at most %d",
-            MAX_REPLACES);
-        return;
+struct steps {  /* what the steps so far have done */
+    bool whole; /* joined the tokens */
+    bool one;   /* taken one space off the front */
+    bool meta;  /* Metaspace, which takes it off itself */
+    int n_other;
+};
+
+/* Returns s as it reads in the text of tokens: U+2581 as a space, or the bytes of the alphabet. */
+static const char *respell(struct tok *t, const char *s, bool whole) {
+    struct buf b = {0};
+    if (!tok_has_meta(t) && !whole) tok_decode_alphabet(s, strlen(s), &b);
+    for (; tok_has_meta(t) && *s; s++) {
+        const bool space = strncmp(s, META, 3) == 0;
+        buf_chr(&b, space ? ' ' : *s);
+        s += space ? 2 : 0;
     }
-    t->replace[t->n_replaces++] =
-        (struct replace){arena_strdup(&t->v.arena, from), arena_strdup(&t->v.arena, to), whole};
+    const char *out = arena_strdup(&t->v.arena, b.data ? b.data : s);
+    buf_release(&b);
+    return out;
 }
 
-/* Reads one step; *whole: the steps before have joined the tokens. */
-static void read_step(struct tok *t, const struct json *j, bool *whole, int depth) {
+static void read_replace(struct tok *t, const struct json *j, struct steps *done) {
+    const struct json *pattern = json_get(j, "pattern");
+    const char *text = json_str(json_get(pattern, "String"));
+    const char *regex = json_str(json_get(pattern, "Regex")),
+               *to = json_str(json_get(j, "content"));
+    if (!to || !(text || regex)) {
+        log_warn("tokenizer.json: a Replace of the decoder has no pattern or no content");
+        return;
+    }
+    const char *from = respell(t, text ? text : regex, done->whole);
+    to = respell(t, to, done->whole);
+    if (strcmp(from, to) != 0) (void)tok_add_replace(t, from, to, done->whole, !text);
+}
+
+/* Reads a Strip; only that of the space which encoding adds is published. */
+static bool read_strip(const struct json *j, struct steps *done) {
+    int64_t start = 0, stop = 0;
+    (void)json_i64(json_get(j, "start"), &start);
+    (void)json_i64(json_get(j, "stop"), &stop);
+    if (stop || start > 1 || (start && !hf_is(json_get(j, "content"), " "))) return false;
+    done->one = done->one || start;
+    return true;
+}
+
+static void read_step(struct tok *t, const struct json *j, struct steps *done, int depth) {
     const struct json *type = json_get(j, "type");
     if (hf_is(type, "Sequence") && depth < 4) {
         for (const struct json *c = json_first(json_get(j, "decoders")); c; c = json_next(c))
-            read_step(t, c, whole, depth + 1);
+            read_step(t, c, done, depth + 1);
     } else if (hf_is(type, "Fuse") || hf_is(type, "ByteLevel"))
-        *whole = true;
+        done->whole = true;
     else if (hf_is(type, "Replace"))
-        add_replace(t, j, *whole);
-    else if (hf_is(type, "Metaspace"))
-        t->drops_first = t->kind == TOK_META && !hf_is(json_get(j, "prepend_scheme"), "never") &&
-                         json_bool(json_get(j, "add_prefix_space"), true);
-    else if (json_str(type) && !hf_is(type, "ByteFallback") && !hf_is(type, "Strip"))
-        log_warn(
-            "tokenizer.json: the decoder \"%.64s\" is not supported: text is decoded without it",
-            json_str(type));
+        read_replace(t, j, done);
+    else if (hf_is(type, "Metaspace")) {
+        done->meta = !hf_is(json_get(j, "prepend_scheme"), "never") &&
+                     json_bool(json_get(j, "add_prefix_space"), true);
+        /* A piece of one word begins with the only U+2581 that it has. */
+        const bool words = t->kind == TOK_UNIGRAM && t->split_words;
+        t->drops_first = t->kind != TOK_SPM && !words && done->meta;
+    } else if (!hf_is(type, "ByteFallback") && !(hf_is(type, "Strip") && read_strip(j, done))) {
+        done->n_other++;
+        log_warn("tokenizer.json: the decoder \"%.64s\" is not supported: text is decoded without "
+                 "it",
+                 json_str(type) ? json_str(type) : "(without type)");
+    }
 }
 
 void hf_decoder(struct tok *t, const struct json *decoder) {
-    bool whole = false;
-    if (json_type(decoder) == JSON_OBJ) read_step(t, decoder, &whole, 0);
+    struct steps done = {0};
+    if (json_type(decoder) != JSON_OBJ) return;
+    read_step(t, decoder, &done, 0);
+    if (tok_has_meta(t) && !done.meta && !done.n_other && done.one != tok_strips_added(t))
+        t->strips = done.one ? STRIPS_ONE : STRIPS_NOTHING;
 }

@@ -13,7 +13,8 @@
 /* ---- normalizer ------------------------------------------------------------------------------ */
 
 struct norm {
-    bool nfc, meta, prepend, strip_right, squeeze;
+    enum utf8_form form;
+    bool meta, prepend, strip_right, squeeze;
     const char *charsmap; /* base64 */
     const char *unknown;  /* The name of the first step that is not known. */
 };
@@ -28,8 +29,8 @@ static void look_at_norm(const struct json *j, int depth, struct norm *n) {
     if (hf_is(type, "Sequence") && depth < 4) {
         for (const struct json *c = json_first(json_get(j, "normalizers")); c; c = json_next(c))
             look_at_norm(c, depth + 1, n);
-    } else if (hf_is(type, "NFC"))
-        n->nfc = true;
+    } else if (utf8_form_of(json_str(type)) && !n->form)
+        n->form = utf8_form_of(json_str(type));
     else if (hf_is(type, "Replace") && replaces(j, "String", " ", META))
         n->meta = true;
     else if (hf_is(type, "Replace") &&
@@ -64,36 +65,93 @@ struct found { /* What the pre_tokenizer tree holds. */
     int n_regexes, n_others;
     bool after_bytes; /* A Split sees the byte alphabet. */
     bool white_split; /* The text is cut into words, and the white space between them is dropped. */
-    /* The text is cut behind spaces, of which none are left after normalization. */
-    bool space_split;
+    int n_space;      /* Of the regexes, those that cut after spaces. */
     struct buf regexes; /* The regular expressions as messages show them. */
+    struct buf other;   /* The first step that is not supported. */
+    struct arena arena; /* regexes that are put together */
 };
+
+static void found_release(struct found *f) {
+    buf_release(&f->regexes);
+    buf_release(&f->other);
+    arena_release(&f->arena);
+}
+
+/* Notes a step that is not supported. */
+static void add_other(struct found *f, const char *step, const char *how) {
+    if (!f->n_others++) buf_fmt(&f->other, "%.64s%s%.64s", step, how ? " " : "", how ? how : "");
+}
 
 static void add_regex(struct found *f, const char *re) {
     if (re) buf_fmt(&f->regexes, "%s%.300s", f->n_regexes ? "  and  " : "", re);
     if (re && f->n_regexes < PRETOK_LEVELS)
         f->regex[f->n_regexes++] = re;
     else
-        f->n_others++;
+        add_other(f, "Split", "(too many)");
 }
 
-static void add_split(struct found *f, const char *re) {
-    if (f->byte_level) f->after_bytes = true;
-    add_regex(f, re);
+/* Adds a regex that is put together; it lives as long as the tokenizer. */
+static void add_made(struct found *f, const char *head, const char *re, const char *tail) {
+    struct buf b = {0};
+    buf_fmt(&b, "%s%s%s", head, re, tail);
+    add_regex(f, arena_strdup(&f->arena, b.data));
+    buf_release(&b);
+}
+
+/* Adds matches of a regex, as the behaviour says what becomes of them: every behaviour that keeps
+ * all of the text is that of pieces between matches of some regex. */
+static void add_matches(struct found *f, const char *re, const char *behavior, bool invert) {
+    if (strcmp(behavior, "Isolated") == 0)
+        add_regex(f, re); /* inverted: the same pieces */
+    else if (strcmp(behavior, "Removed") == 0 && invert && pretok_covers(re))
+        add_regex(f, re); /* what no match holds is dropped: there is nothing */
+    else if (invert || strcmp(behavior, "Removed") == 0)
+        add_other(f, "Split", invert ? "(inverted)" : "Removed");
+    else if (strcmp(behavior, "Contiguous") == 0)
+        add_made(f, "(?:", re, ")+");
+    else if (strcmp(behavior, "MergedWithPrevious") == 0) {
+        struct buf head = {0};
+        buf_fmt(&head, "(?:(?!%s)(?:.|\\n))*(?:", re);
+        add_made(f, head.data, re, ")");
+        buf_release(&head);
+    } else if (strcmp(behavior, "MergedWithNext") == 0) {
+        struct buf tail = {0};
+        buf_fmt(&tail, ")(?:(?!%s)(?:.|\\n))*", re);
+        add_made(f, "(?:", re, tail.data);
+        buf_release(&tail);
+    } else
+        add_other(f, "Split", behavior);
+}
+
+/* Appends a text as a regex that matches it. */
+static void quote_regex(struct buf *out, const char *s) {
+    for (; *s; s++) {
+        if (strchr("\\^$.[]|()*+?{}", *s)) buf_chr(out, '\\');
+        buf_chr(out, *s);
+    }
 }
 
 static void look_at_split(const struct json *j, struct found *f) {
-    const struct json *behavior = json_get(j, "behavior"), *pattern = json_get(j, "pattern");
-    if (hf_is(json_get(pattern, "String"), " ") && hf_is(behavior, "MergedWithPrevious"))
-        f->space_split = true;
-    else if (hf_is(behavior, "Isolated") && !json_bool(json_get(j, "invert"), false))
-        add_split(f, json_str(json_get(pattern, "Regex")));
+    const struct json *pattern = json_get(j, "pattern");
+    const char *behavior = json_str(json_get(j, "behavior"));
+    const char *text = json_str(json_get(pattern, "String"));
+    const char *re = json_str(json_get(pattern, "Regex"));
+    struct buf quoted = {0};
+    if (f->byte_level) f->after_bytes = true;
+    if (text) quote_regex(&quoted, text);
+    if (text && strcmp(text, " ") == 0 && behavior && strcmp(behavior, "MergedWithPrevious") == 0)
+        f->n_space++;
+    if (!behavior || !(text ? *text : re ? *re : 0))
+        add_other(f, "Split", "without pattern or behavior");
     else
-        f->n_others++;
+        add_matches(f, text ? arena_strdup(&f->arena, quoted.data) : re, behavior,
+                    json_bool(json_get(j, "invert"), false));
+    buf_release(&quoted);
 }
 
 static void look_at_pre(const struct json *j, int depth, struct found *f) {
     const struct json *type = json_get(j, "type");
+    const char *behavior = json_str(json_get(j, "behavior"));
     if (json_type(j) == JSON_NULL) return;
     if (hf_is(type, "Sequence") && depth < 4) {
         const struct json *c = json_first(json_get(j, "pretokenizers"));
@@ -109,6 +167,8 @@ static void look_at_pre(const struct json *j, int depth, struct found *f) {
         add_regex(f, json_bool(json_get(j, "individual_digits"), false) ? each : runs);
     } else if (hf_is(type, "Punctuation") && hf_is(json_get(j, "behavior"), "Contiguous")) {
         add_regex(f, PRETOK_PUNCTUATION);
+    } else if (hf_is(type, "Punctuation") && !f->byte_level) {
+        add_matches(f, PRETOK_PUNCTUATION_ONE, behavior ? behavior : "Isolated", false);
     } else if (hf_is(type, "Split")) {
         look_at_split(j, f);
     } else if (hf_is(type, "Metaspace") && hf_is(json_get(j, "replacement"), META)) {
@@ -116,7 +176,7 @@ static void look_at_pre(const struct json *j, int depth, struct found *f) {
     } else if (hf_is(type, "WhitespaceSplit")) {
         f->white_split = true;
     } else {
-        f->n_others++;
+        add_other(f, json_str(type) ? json_str(type) : "(without type)", NULL);
     }
 }
 
@@ -127,10 +187,13 @@ static int unknown_pre(const struct found *f, struct err *e) {
     else
         pretok_names(&names);
     err_set(e, ERR_DATA,
-            "tokenizer.json: pre-tokenizer with split regex %s is not known; if it works like one "
-            "of %s%s, name that with --pre NAME",
-            f->regexes.data ? f->regexes.data : "(none)", f->n_regexes ? "the nearest, " : "",
-            names.data);
+            "tokenizer.json: pre-tokenizer with %s %s is not %s; if it works like one of %s%s, "
+            "name that with --pre NAME",
+            f->n_others ? "step" : "split regex",
+            f->n_others    ? f->other.data
+            : f->n_regexes ? f->regexes.data
+                           : "(none)",
+            f->n_others ? "supported" : "known", f->n_regexes ? "the nearest, " : "", names.data);
     buf_release(&names);
     return ERR_DATA;
 }
@@ -195,12 +258,14 @@ static int named_pre(struct tok *t, const char *pre, struct err *e) {
 /* Takes the row with these regexes, or one that cuts alike. Failing that the regexes run as they
  * are, under the name of the row that comes nearest, for other programs. */
 static void by_regexes(struct tok *t, const struct found *f) {
-    t->row = pretok_by_regexes(f->regex, f->n_regexes, t->prep.nfc, t->ignore_merges);
+    t->row = pretok_by_regexes(f->regex, f->n_regexes, t->prep.form == UTF8_NFC, t->ignore_merges);
     if (t->row || f->after_bytes) return;
-    t->row = pretok_by_behaviour(f->regex, f->n_regexes, t->prep.nfc, t->ignore_merges);
+    t->row =
+        pretok_by_behaviour(f->regex, f->n_regexes, t->prep.form == UTF8_NFC, t->ignore_merges);
     if (t->row) return;
     t->row = pretok_most_like(f->regex, f->n_regexes);
-    for (int i = 0; t->row && i < f->n_regexes; i++) t->own_regex[i] = f->regex[i];
+    for (int i = 0; t->row && i < f->n_regexes; i++)
+        t->own_regex[i] = arena_strdup(&t->v.arena, f->regex[i]);
     if (t->row) t->n_own = f->n_regexes;
 }
 
@@ -213,13 +278,8 @@ static int recognise_bytes(struct tok *t, const struct found *f, const char *pre
     t->pre = t->row->name;
     if (json_bool(json_get(f->byte_level, "add_prefix_space"), false)) {
         t->prep.prefix = PREFIX_EACH;
-        t->prep.prefix_unless = true;
     }
-    if (t->prep.nfc != t->row->nfc)
-        log_warn(
-            "tokenizer.json %s NFC while pre-tokenizer %s implies the opposite: other programs "
-            "will give other ids for unnormalized text",
-            t->prep.nfc ? "applies" : "does not apply", t->row->name);
+    t->prep.prefix_unless = true;
     return 0;
 }
 
@@ -235,9 +295,9 @@ static bool read_metaspace(const struct json *j, struct prep *p) {
 
 static void read_spaces(struct tok *t, const struct norm *n, const struct found *f) {
     struct prep *p = &t->prep;
-    if (n->prepend) p->prefix = PREFIX_EACH;
     p->prepend = n->prepend;
     if (f->metaspace) t->split_words = read_metaspace(f->metaspace, p);
+    if (n->prepend) p->prefix = PREFIX_EACH;
     if (n->prepend && f->metaspace) p->prefix_unless = false; /* There is one by then. */
     p->squeeze = n->squeeze || f->white_split;
     p->runs_only = n->squeeze && n->strip_right;
@@ -251,8 +311,8 @@ static bool is_gemma4(const struct tok *t, const struct json *model_config) {
 
 static int unknown_norm(const char *what, struct err *e) {
     return err_set(e, ERR_DATA,
-                   "tokenizer.json: normalizer \"%.64s\" is not supported: only NFC, those of "
-                   "SentencePiece, and none are",
+                   "tokenizer.json: normalizer \"%.64s\" is not supported: only NFC, NFD, "
+                   "NFKC, NFKD, those of SentencePiece, and none are",
                    what);
 }
 
@@ -260,14 +320,15 @@ static int decide(struct tok *t, const struct norm *n, const struct found *f,
                   const struct json *model_config, const char *pre, struct err *e) {
     bool meta = n->meta || f->metaspace;
     if (n->unknown) return unknown_norm(n->unknown, e);
-    t->prep.nfc = n->nfc;
+    t->prep.form = n->form;
     if (pre && strcmp(pre, "gemma4") == 0) {
         t->kind = TOK_META;
         return 0;
     }
     if (t->kind == TOK_BYTES && (pre || (f->byte_level && !meta)))
         return recognise_bytes(t, f, pre, e);
-    if (!meta || f->byte_level || f->n_others || f->n_regexes) return unknown_pre(f, e);
+    if (!meta || f->byte_level || f->n_others || f->n_regexes > f->n_space)
+        return unknown_pre(f, e);
     if (t->kind == TOK_BYTES) {
         if (n->charsmap || n->squeeze || f->white_split)
             return unknown_norm("Precompiled or Replace", e);
@@ -278,14 +339,29 @@ static int decide(struct tok *t, const struct norm *n, const struct found *f,
     return n->charsmap ? read_charsmap(t, n->charsmap, e) : 0;
 }
 
+/* Tells whether a class of transformers decides on the space before texts itself, by a key of
+ * tokenizer_config.json. */
+static bool class_adds_space(const struct json *config) {
+    static const char *const names[] = {"GPT2Tokenizer", "GPTNeoXTokenizer", "CodeGenTokenizer",
+                                        "RobertaTokenizer"};
+    const char *class = json_str(json_get(config, "tokenizer_class"));
+    for (size_t i = 0; class && i < COUNT_OF(names); i++)
+        if (strncmp(class, names[i], strlen(names[i])) == 0) return true;
+    return false;
+}
+
 int hf_recognise(struct tok *t, const struct tok_files *files, const char *pre, struct err *e) {
     struct norm n = {0};
     struct found f = {0};
     look_at_norm(json_get(files->tokenizer, "normalizer"), 0, &n);
     look_at_pre(json_get(files->tokenizer, "pre_tokenizer"), 0, &f);
     int rc = decide(t, &n, &f, files->model, pre, e);
+    if (!rc && t->kind == TOK_BYTES && class_adds_space(files->config))
+        t->prep.prefix = json_bool(json_get(files->config, "add_prefix_space"), false)
+                             ? PREFIX_EACH
+                             : PREFIX_NONE;
     if (!rc && t->row && !pre && !t->n_own) t->pre = pre_name(t->row, files->model);
-    buf_release(&f.regexes);
+    found_release(&f);
     return rc;
 }
 
@@ -293,7 +369,7 @@ bool hf_like_sentencepiece(const struct json *tokenizer) {
     struct found f = {0};
     look_at_pre(json_get(tokenizer, "pre_tokenizer"), 0, &f);
     bool bytes = f.byte_level != NULL;
-    buf_release(&f.regexes);
+    found_release(&f);
     return !bytes;
 }
 
@@ -307,6 +383,6 @@ bool hf_prefix(const struct json *tokenizer, struct prep *out) {
     out->prepend = n.prepend;
     if (f.metaspace) (void)read_metaspace(f.metaspace, out);
     out->prefix_unless = false; /* SentencePiece always adds it. */
-    buf_release(&f.regexes);
+    found_release(&f);
     return says;
 }

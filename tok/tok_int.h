@@ -9,8 +9,10 @@
 #include "tok/bpe.h"
 #include "tok/charsmap.h"
 #include "tok/pretok.h"
+#include "tok/replace.h"
 #include "tok/tok.h"
 #include "text/trie.h"
+#include "text/utf8.h"
 #include "tok/vocab.h"
 
 enum tok_kind {
@@ -30,7 +32,7 @@ struct pair_set { /* of character pairs; see cuts in tok_encode.c */
 
 enum tok_prefix { PREFIX_NONE, PREFIX_EACH, PREFIX_FIRST };
 struct prep { /* what happens to text between token texts before pieces are looked for */
-    bool nfc;
+    enum utf8_form form;
     struct charsmap *map; /* SentencePiece's normalization; NULL: none */
     bool squeeze;         /* spaces at both ends go, runs of them become one */
     bool runs_only;       /* squeeze: all white space at the end goes, at the beginning one stays */
@@ -41,11 +43,9 @@ struct prep { /* what happens to text between token texts before pieces are look
     bool as_is;             /* TOK_META: spaces stay spaces, and no piece holds one */
 };
 
-enum { MAX_REPLACES = 8 };
-struct replace {           /* what the decoder of tokenizer.json replaces */
-    const char *from, *to; /* in the vocabulary's arena; from is not empty */
-    bool whole;            /* in the text of all tokens, else in that of each */
-};
+/* What decoding takes off the front of a text: a space where encoding adds one; nothing; a space.
+ */
+enum strips { STRIPS_ADDED, STRIPS_NOTHING, STRIPS_ONE };
 
 /* How a token's text is looked for: in the text as given; in normalized text, after a space that
  * normalization added to its own text; in normalized text. Tokens without a flag: user-defined ones
@@ -75,6 +75,7 @@ struct tok {
     uint8_t *found;  /* [v.n] FOUND_ flags; NULL: none */
     struct replace replace[MAX_REPLACES];
     int n_replaces;
+    enum strips strips;
     bool drops_first;             /* decoding drops every U+2581 of the first token */
     struct spots raw, normalized; /* matched on the text as given, and after normalization */
     struct spots user;            /* what SentencePiece's normalization leaves as it is */
@@ -93,6 +94,8 @@ struct tok {
 
 /* Returns a zeroed tokenizer without special ids. */
 struct tok *tok_new(void);
+/* Ends a builder: hands t over where rc is 0, else frees it. Returns rc. */
+int tok_built(struct tok **out, struct tok *t, int rc);
 /* Derives the tables that encoding needs. from_file: roles come from the types and texts alone (a
  * GGUF has no list of added tokens). */
 int tok_finish(struct tok *t, bool from_file, struct err *e);
@@ -115,8 +118,7 @@ static inline bool tok_has_meta(const struct tok *t) {
 /* Tells whether the space is added, and U+2581 written, after normalized token texts were found. */
 static inline bool tok_spaces_late(const struct tok *t) {
     const struct prep *p = &t->prep;
-    return (t->kind == TOK_BYTES || t->kind == TOK_META) && p->prefix != PREFIX_NONE &&
-           p->prefix_unless && !p->prepend;
+    return t->kind != TOK_SPM && p->prefix != PREFIX_NONE && p->prefix_unless && !p->prepend;
 }
 /* Makes normalization leave the text of this token as it is. */
 void tok_leave_alone(struct tok *t, int64_t id);
@@ -127,13 +129,25 @@ void tok_found(struct tok *t, int64_t id, uint8_t flag);
 struct spot *tok_want(struct tok *t, int64_t id, const char *text, size_t len, bool normalized,
                       bool control);
 
+/* Tells whether decoding takes off the space that encoding adds, unless a decoder says otherwise.
+ */
+bool tok_strips_added(const struct tok *t);
+/* Adds a Replace step; from and to are the arena's. Returns false, after a warning, where it cannot
+ * be applied (tok_decode.c). */
+bool tok_add_replace(struct tok *t, const char *from, const char *to, bool whole, bool regex);
+/* Appends the bytes that a text spells in the byte alphabet. */
+void tok_decode_alphabet(const char *s, size_t n, struct buf *out);
+
 void pair_set_init(struct pair_set *p, size_t n);
 void pair_set_add(struct pair_set *p, uint32_t a, uint32_t b);
 bool pair_set_has(const struct pair_set *p, uint32_t a, uint32_t b);
 
-/* Appends normalized text (tok_prep.c). `first`: it is the beginning of all. s must be UTF-8, but
- * for TOK_SPM and TOK_UNIGRAM, where other bytes become U+FFFD. */
-void tok_prepare(const struct tok *t, const char *s, size_t n, bool first, struct buf *out);
+/* Appends normalized text (tok_prep.c): PREP_TEXT replaces characters, PREP_SPACES adds a space and
+ * spells spaces. `first`: it is the beginning of all. s must be UTF-8, but for TOK_SPM and
+ * TOK_UNIGRAM, where other bytes become U+FFFD. */
+enum { PREP_TEXT = 1, PREP_SPACES = 2 };
+void tok_prepare(const struct tok *t, const char *s, size_t n, bool first, int steps,
+                 struct buf *out);
 
 /* Makes the derived tables of TOK_SPM and TOK_UNIGRAM (tok_spm.c, tok_unigram.c). */
 int spm_build(struct tok *t, struct err *e);

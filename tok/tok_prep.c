@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tok/tok_prep.c - normalization of the text between token texts: NFC, or what SentencePiece does:
- * a table of replacements, spaces squeezed, a space added, spaces written as U+2581. */
+/* tok/tok_prep.c - normalization of the text between token texts: NFC and its like, what
+ * SentencePiece does: a table of replacements, spaces squeezed, a space added, spaces written as
+ * U+2581. */
 #include <string.h>
 
 #include "tok/tok_int.h"
@@ -33,13 +34,14 @@ static void add_space(const struct tok *t, const char *s, size_t n, bool first, 
 
 /* Finds what the text at s becomes: a user-defined piece stays itself, else a rule gives its
  * replacement, else it is one character. Returns the number of bytes of s that it stands for. */
-static size_t next_unit(const struct tok *t, const char *s, size_t n, const char **to,
+static size_t next_unit(const struct tok *t, const char *s, size_t n, int steps, const char **to,
                         size_t *len) {
     const struct spot *user = spots_at(&t->user, s, n, false);
     uint32_t cp;
     *to = s;
     if (user) return *len = user->len;
-    size_t used = t->prep.map ? charsmap_find(t->prep.map, s, n, to) : 0;
+    const bool maps = t->prep.map && steps & PREP_TEXT;
+    size_t used = maps ? charsmap_find(t->prep.map, s, n, to) : 0;
     if (used) *len = strlen(*to);
     if (used && utf8_valid_prefix(*to, *len) == *len) return used;
     *to = s;
@@ -60,52 +62,68 @@ static void trim(struct buf *out, size_t start) {
     if (out->data) out->data[out->len] = 0;
 }
 
-static void sp_units(const struct tok *t, const char *s, size_t n, struct buf *out) {
-    bool after_space = t->prep.squeeze && !t->prep.runs_only;
+static void sp_units(const struct tok *t, const char *s, size_t n, bool squeeze, int steps,
+                     struct buf *out) {
+    bool after_space = squeeze && !t->prep.runs_only;
     while (n > 0) {
         const char *to;
-        size_t len, used = next_unit(t, s, n, &to, &len);
+        size_t len, used = next_unit(t, s, n, steps, &to, &len);
         while (after_space && len > 0 && to[0] == ' ') to++, len--;
-        spaces_to_meta(out, to, len);
-        if (len > 0) after_space = t->prep.squeeze && to[len - 1] == ' ';
+        if (steps & PREP_SPACES)
+            spaces_to_meta(out, to, len);
+        else
+            buf_add(out, to, len);
+        if (len > 0) after_space = squeeze && to[len - 1] == ' ';
         s += used;
         n -= used;
     }
 }
 
-static void sp_normalize(const struct tok *t, const char *s, size_t n, bool first,
+/* Spaces are squeezed with the text by a normalizer that keeps one, else where they are spelled. */
+static void sp_normalize(const struct tok *t, const char *s, size_t n, bool first, int steps,
                          struct buf *out) {
     const struct prep *p = &t->prep;
+    const bool squeeze = p->squeeze && steps & (p->runs_only ? PREP_TEXT : PREP_SPACES);
+    const bool ends = squeeze && !p->runs_only;
     size_t start = out->len;
-    if (p->runs_only) n -= utf8_white_before(s, n);
-    while (p->squeeze && !p->runs_only && n > 0) {
+    if (p->runs_only && squeeze) n -= utf8_white_before(s, n);
+    while (ends && n > 0) {
         const char *to;
-        size_t len, used = next_unit(t, s, n, &to, &len);
+        size_t len, used = next_unit(t, s, n, steps, &to, &len);
         if (!is_space(to, len)) break;
         s += used;
         n -= used;
     }
     if (n == 0) return;
-    if (!p->behind) add_space(t, s, n, first, out);
-    if (!p->map && !p->squeeze && utf8_valid_prefix(s, n) == n)
-        spaces_to_meta(out, s, n); /* This does the same, but faster. */
-    else
-        sp_units(t, s, n, out);
-    if (p->squeeze && !p->runs_only) trim(out, start);
-    if (p->behind) add_space(t, s, n, first, out);
+    if (steps & PREP_SPACES && !p->behind) add_space(t, s, n, first, out);
+    if (!(p->map && steps & PREP_TEXT) && !squeeze && utf8_valid_prefix(s, n) == n) {
+        if (steps & PREP_SPACES)
+            spaces_to_meta(out, s, n); /* This does the same, but faster. */
+        else
+            buf_add(out, s, n);
+    } else
+        sp_units(t, s, n, squeeze, steps, out);
+    if (ends) trim(out, start);
+    if (steps & PREP_SPACES && p->behind) add_space(t, s, n, first, out);
 }
 
-void tok_prepare(const struct tok *t, const char *s, size_t n, bool first, struct buf *out) {
+void tok_prepare(const struct tok *t, const char *s, size_t n, bool first, int steps,
+                 struct buf *out) {
+    struct buf form = {0};
     if (n == 0) return;
-    if (t->kind == TOK_SPM || t->kind == TOK_UNIGRAM) {
-        sp_normalize(t, s, n, first, out);
-        return;
+    if (t->prep.form && steps & PREP_TEXT) {
+        utf8_normalize(&form, s, n, t->prep.form);
+        s = form.data;
+        n = form.len;
     }
-    add_space(t, s, n, first, out);
-    if (t->kind == TOK_META && !t->prep.as_is)
-        spaces_to_meta(out, s, n);
-    else if (t->prep.nfc)
-        utf8_nfc(out, s, n);
-    else
-        buf_add(out, s, n);
+    if (t->kind == TOK_SPM || t->kind == TOK_UNIGRAM) {
+        sp_normalize(t, s, n, first, steps, out);
+    } else {
+        if (steps & PREP_SPACES) add_space(t, s, n, first, out);
+        if (steps & PREP_SPACES && t->kind == TOK_META && !t->prep.as_is)
+            spaces_to_meta(out, s, n);
+        else
+            buf_add(out, s, n);
+    }
+    buf_release(&form);
 }

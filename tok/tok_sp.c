@@ -95,11 +95,7 @@ int tok_from_sp(struct tok **out, const struct tok_files *f, int64_t n_vocab, st
     struct tok *t = tok_new();
     int rc = build(t, &m, f, n_vocab, e);
     sp_model_release(&m);
-    if (rc)
-        tok_free(t);
-    else
-        *out = t;
-    return rc;
+    return tok_built(out, t, rc);
 }
 
 static bool same_text(const struct sp_piece *p, const char *text) {

@@ -231,7 +231,7 @@ static int build(struct tok *t, const struct tok_files *f, int64_t n_vocab, cons
     if (!t->row) return pretok_unknown(pre, e);
     t->kind = TOK_BYTES;
     t->pre = pre ? t->row->name : m->pre;
-    t->prep.nfc = m->pre ? m->nfc : t->row->nfc;
+    t->prep.form = (m->pre ? m->nfc : t->row->nfc) ? UTF8_NFC : UTF8_AS_IS;
     t->ignore_merges = true;
     struct rank_bpe k = {0};
     int rc = read_all(t, f, m, n_vocab, &k, e);
@@ -242,10 +242,5 @@ static int build(struct tok *t, const struct tok_files *f, int64_t n_vocab, cons
 int tok_from_tiktoken(struct tok **out, const struct tok_files *f, int64_t n_vocab, const char *pre,
                       struct err *e) {
     struct tok *t = tok_new();
-    int rc = build(t, f, n_vocab, pre, e);
-    if (rc)
-        tok_free(t);
-    else
-        *out = t;
-    return rc;
+    return tok_built(out, t, build(t, f, n_vocab, pre, e));
 }

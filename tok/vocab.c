@@ -13,10 +13,8 @@
 #include "text/utf8.h"
 
 int vocab_init(struct vocab *v, int64_t n, struct err *e) {
-    memset(v, 0, sizeof *v);
     if (n <= 0 || n > INT32_MAX / 2)
         return err_set(e, ERR_DATA, "a vocabulary of %lld tokens makes no sense", (long long)n);
-    arena_init(&v->arena);
     v->n = n;
     v->text = xcalloc((size_t)n, sizeof *v->text);
     v->len = xcalloc((size_t)n, sizeof *v->len);
@@ -26,7 +24,7 @@ int vocab_init(struct vocab *v, int64_t n, struct err *e) {
 }
 
 void vocab_release(struct vocab *v) {
-    if (v->text) arena_release(&v->arena);
+    arena_release(&v->arena);
     free(v->text);
     free(v->len);
     free(v->type);

@@ -218,6 +218,7 @@ static bool add(const struct gen *g, const struct gen_opts *o, struct gen_answer
     }
     ids_add(&a->ids, id);
     tok_decode(session_model(g->s)->tok, id, o->special, &a->text);
+    tok_stream_put(a->stream, true, before, &a->text);
     if (a->text.len > before && stopped(o, a, before)) {
         a->stop = GEN_TEXT;
         return true;
@@ -279,6 +280,13 @@ static int run(struct gen *g, const struct gen_opts *o, struct gen_answer *a, st
     return rc;
 }
 
+/* Adds what the decoder held back. */
+static void finish_text(const struct gen_opts *o, struct gen_answer *a) {
+    const size_t before = a->text.len;
+    tok_stream_put(a->stream, false, before, &a->text);
+    if (a->text.len > before && stopped(o, a, before)) a->stop = GEN_TEXT;
+}
+
 int gen_run(struct gen *g, const struct gen_opts *o, struct gen_answer *a, struct err *e) {
     if (!g->ready) return err_set(e, ERR_USAGE, "gen_run without gen_prompt");
     if (!a->sampler)
@@ -286,9 +294,11 @@ int gen_run(struct gen *g, const struct gen_opts *o, struct gen_answer *a, struc
     if (!a->constrain && o->constrain.g)
         a->constrain = constrain_new(&o->constrain, session_model(g->s)->tok);
     const double t = prog_now_s();
+    if (!a->stream) a->stream = tok_stream_new(session_model(g->s)->tok);
     buf_str(&a->text, "");
     int rc = run(g, o, a, e);
     if (rc) a->stop = GEN_INTERRUPTED;
+    if (a->stop != GEN_TEXT) finish_text(o, a);
     show(o, a, a->text.len);
     a->seconds += prog_now_s() - t;
     return rc;
@@ -299,5 +309,6 @@ void gen_answer_release(struct gen_answer *a) {
     buf_release(&a->text);
     sampler_free(a->sampler);
     constrain_free(a->constrain);
+    tok_stream_free(a->stream);
     memset(a, 0, sizeof *a);
 }

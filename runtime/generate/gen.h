@@ -50,6 +50,7 @@ struct gen_answer {              /* zero-initialised is an empty one */
     uint64_t seed;               /* given by the caller */
     struct sampler *sampler;     /* the draws go on where they were */
     struct constrain *constrain; /* and the grammar; NULL without */
+    struct tok_stream *stream;   /* what the decoder holds back; NULL: nothing */
     enum gen_stop stop;
 };
 /* Draws on behind what the session has seen, which must end with a->ids: gen_prompt comes first.

@@ -14,7 +14,7 @@ import sys
 import unicodedata
 
 import tiktoken
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_tokenizers as pt
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers as pt, trainers
 
 sys.path.insert(0, "tests/oracle")
 import tok_families as tf  # noqa: E402
@@ -66,6 +66,22 @@ def tiktoken_families():
     qwen = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"] + [f"<|extra_{i}|>" for i in range(205)]
     special = {t: len(ranks) + i for i, t in enumerate(qwen)}
     yield tiktoken_family("tiktoken-qwen", "qwen.tiktoken", tf.QWEN2, ranks, special, {"tokenizer_config.json": {"tokenizer_class": "QWenTokenizer"}}, norm=True)
+
+
+def tiktoken_names():
+    """GLM-4's file, called tokenizer.model, and a file of another name whose class is known."""
+    ranks = ranks_of(tf.LLAMA3, None, 512)
+    names = ["<|endoftext|>", "[MASK]", "[gMASK]", "[sMASK]", "<sop>", "<eop>", "<|system|>", "<|user|>"]
+    special = {t: len(ranks) + i for i, t in enumerate(names)}
+    config = {"tokenizer_class": "ChatGLM4Tokenizer", "added_tokens_decoder": {str(i): {"content": c, "special": True} for c, i in special.items()}}
+    row = tiktoken_family("tiktoken-chatglm", "tokenizer.model", tf.LLAMA3, ranks, special, {"tokenizer_config.json": config})
+    row["files"]["tokenizer.model"] = row["files"].pop("tiktoken")
+    del row["files"]["tiktoken_name"]
+    yield row
+    ranks = ranks_of(tf.QWEN2, normalizers.NFC(), 512)
+    qwen = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"] + [f"<|extra_{i}|>" for i in range(205)]
+    special = {t: len(ranks) + i for i, t in enumerate(qwen)}
+    yield tiktoken_family("tiktoken-name", "own.tiktoken", tf.QWEN2, ranks, special, {"tokenizer_config.json": {"tokenizer_class": "QWenTokenizer"}}, norm=True)
 
 
 # ---- added tokens ---------------------------------------------------------------------------------------------------------------
@@ -131,6 +147,72 @@ def decoder_families():
 
 
 # ---- split regexes --------------------------------------------------------------------------------------------------------------
+def no_strip_families():
+    """Decoders that leave the added space, or write by regexes."""
+    base = tf.train_sp(**tf.SP_SPECIALS)
+    marks = tf.special("<unk>", "<s>", "</s>")
+    legacy = normalizers.Sequence([normalizers.Prepend(tf.META), normalizers.Replace(" ", tf.META)])
+    tok = tf.json_of(base, legacy, None, marks)
+    tok.decoder = decoders.Sequence([decoders.Replace(tf.META, " "), decoders.ByteFallback(), decoders.Fuse()])
+    yield tf.hf_family("decoder-no-strip", tok)
+    tok = tf.json_of(base, None, pt.Metaspace(tf.META, prepend_scheme="first", split=False), marks)
+    tok.decoder = decoders.Sequence([decoders.Replace(Regex(tf.META), " "), decoders.Replace(Regex("(?<=a)n+"), "N"), decoders.ByteFallback(), decoders.Fuse(),
+                                     decoders.Replace(Regex(r"\s+([.,!?])"), "!"), decoders.Replace(Regex(r"[0-9]{2,}|(?=\bth)"), "#")])
+    yield tf.hf_family("decoder-regex", tok)
+
+
+# ---- normal forms, spaces, flags ------------------------------------------------------------------------------------------------
+def unigram(norm=None, **flags):
+    """A unigram vocabulary behind Metaspace; `flags` of two added tokens."""
+    tok = Tokenizer(models.Unigram())
+    tok.pre_tokenizer = pt.Metaspace(tf.META, prepend_scheme="always", split=False)
+    marks = ["<unk>", "<s>", "</s>"] + [f"<0x{i:02X}>" for i in range(256)]
+    tok.train_from_iterator(tf.CORPUS, trainers.UnigramTrainer(vocab_size=700, special_tokens=marks, unk_token="<unk>", show_progress=False))
+    tok = Tokenizer(models.Unigram([tuple(x) for x in json.loads(tok.to_str())["model"]["vocab"]], 0, True))
+    tok.pre_tokenizer = pt.Metaspace(tf.META, prepend_scheme="always", split=False)
+    if norm:
+        tok.normalizer = norm
+    tok.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace(tf.META, prepend_scheme="always")])
+    tok.add_special_tokens(["<unk>", "<s>", "</s>"])
+    tok.add_tokens([AddedToken("<|x|>", normalized=True), AddedToken("<w>", normalized=True), AddedToken("word", normalized=False), AddedToken("<n>", **flags)])
+    return tok
+
+
+def form_families():
+    yield own_strings("added-unigram", unigram(normalized=True, lstrip=True))
+    yield own_strings("added-unigram-nfc", unigram(normalizers.NFC(), normalized=True, rstrip=True))
+    for form in ("NFKC", "NFD"):
+        yield tf.hf_family("form-" + form.lower(), tf.byte_level("dbrx", tf.cut(tf.LLAMA3), getattr(normalizers, form)(), False))
+    tok = tf.byte_level("dbrx", tf.cut(tf.LLAMA3), None, False)
+    tok.add_tokens([AddedToken("<|x|>", normalized=False, special=True), AddedToken("<w>", normalized=False, special=True)])
+    n = tok.get_vocab_size()
+    plain, j = json.loads(tok.to_str()), json.loads(tok.to_str())
+    # transformers takes the flags of tokenizer_config.json, and adds what only that file calls special.
+    config = {"added_tokens_decoder": {str(n - 2): {"content": "<|x|>", "special": True, "lstrip": True}, str(n - 1): {"content": "<w>", "special": True, "rstrip": True}},
+              "additional_special_tokens": ["<n>"], "pad_token": "<p>"}
+    for t in j["added_tokens"]:
+        t.update({"<|x|>": {"lstrip": True}, "<w>": {"rstrip": True}}.get(t["content"], {}))
+    tok = Tokenizer.from_str(json.dumps(j))
+    tok.add_special_tokens(["<p>", "<n>"])
+    row = own_strings("added-config", tok, files={"tokenizer_config.json": config, "config.json": {"vocab_size": n + 4}}, n_vocab=n + 4)
+    row["files"]["tokenizer.json"] = plain
+    yield row
+
+
+# ---- pre-tokenizers -------------------------------------------------------------------------------------------------------------
+def pre_families():
+    def bl():
+        return pt.ByteLevel(add_prefix_space=False, use_regex=False)
+
+    for name, parts in {
+        "pre-removed": [pt.Split(Regex(tf.LLAMA3), "removed", invert=True), bl()],
+        "pre-texts": [pt.Split("\n", "isolated"), pt.Split(Regex("[0-9]"), "contiguous"), pt.Split(" ", "merged_with_previous"), bl()],
+        "pre-next": [pt.Punctuation("merged_with_next"), pt.Split(Regex(" "), "merged_with_next"), bl()],
+        "pre-syntax": [pt.Split(Regex(r"(?>\p{L}++)|\p{N}{1,3}+|[[:punct:]]|\w{2}?|[\w[$%]]\b|\h{,2}|\s++|."), "isolated"), bl()],
+    }.items():
+        yield tf.hf_family(name, tf.byte_level("own", parts, None, False))
+
+
 def regex_families():
     one = tf.QWEN2.replace(r"|\p{N}|", r"|\p{N}{1}|").replace(r"\s*[\r\n]+", r"(?:\s*[\r\n]+)")
     yield tf.hf_family("regex-rewritten", tf.byte_level("qwen2", tf.cut(one), normalizers.NFC(), False), pre="qwen2")
@@ -144,6 +226,10 @@ def families():
     yield from tiktoken_families()
     yield from added_families()
     yield from decoder_families()
+    yield from no_strip_families()
+    yield from form_families()
+    yield from pre_families()
+    yield from tiktoken_names()
 
 
 def main():

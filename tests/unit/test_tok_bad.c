@@ -8,6 +8,7 @@
 #include "core/attr.h"
 #include "core/log.h"
 #include "core/io.h"
+#include "tests/unit/tmpdir.h"
 
 #define BYTES "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
 #define TOY(model, rest) "{" BYTES rest "\"model\":{" model "}}"
@@ -135,6 +136,86 @@ static void test_added_tokens(void) {
               "b",
               "0 10 1");
     tok_free(t);
+}
+
+/* Where tokenizer_config.json has add_bos_token it counts, whatever the post-processor's template
+ * does; in a file the key says the same. The ids are those of transformers for such folders. */
+static void test_add_bos(void) {
+    static const struct {
+        const char *config, *begins;
+        bool has, add;
+    } list[] = {
+        {"{\"bos_token\":\"<s>\",\"add_bos_token\":true}", NULL, true, true},
+        {"{\"bos_token\":\"<s>\",\"add_bos_token\":false}", NULL, true, false},
+        {"{\"bos_token\":\"<s>\",\"add_bos_token\":false}", "<s>", true, false},
+        {"{\"bos_token\":\"<s>\",\"add_bos_token\":null}", "<s>", true, true},
+        {"{\"bos_token\":\"<s>\"}", "<s>", true, true},
+        {"{\"bos_token\":\"<s>\"}", NULL, false, false},
+        {"{\"bos_token\":\"\"}", "<s>", false, false},
+        {"{\"bos_token\":null}", "<s>", false, false},
+    };
+    for (size_t i = 0; i < COUNT_OF(list); i++) {
+        struct err e = {0};
+        struct json *doc = NULL, *config = NULL;
+        struct tok *t = NULL;
+        char text[1024], post[256] = "";
+        if (list[i].begins)
+            snprintf(post, sizeof post,
+                     "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{"
+                     "\"SpecialToken\":{\"id\":\"%s\"}},{\"Sequence\":{\"id\":\"A\"}}]},",
+                     list[i].begins);
+        snprintf(text, sizeof text,
+                 TOY(ABC ",\"merges\":[\"a b\"]",
+                     "%s\"added_tokens\":[{\"id\":6,\"content\":\"<s>\",\"special\":true}],"),
+                 post);
+        CHECK_OK(json_parse(&doc, text, strlen(text), "toy", &e));
+        CHECK_OK(json_parse(&config, list[i].config, strlen(list[i].config), "config", &e));
+        CHECK_OK(tok_from_hf(&t, doc, config, NULL, NULL, 0, NULL, &e));
+        struct tok *g = t ? tok_through_gguf(t) : NULL;
+        for (int k = 0; k < 2 && g; k++) {
+            struct ids ids = {0};
+            const struct tok *of = k ? g : t;
+            CHECK(tok_has_add_bos(of) == list[i].has);
+            CHECK(tok_add_bos(of) == list[i].add);
+            CHECK_OK(tok_encode(of, "ab", 2, false, true, &ids, &e));
+            CHECK_EQ_I64(ids.n, list[i].add ? 2 : 1);
+            ids_release(&ids);
+        }
+        tok_free(g);
+        tok_free(t);
+        json_free(config);
+        json_free(doc);
+    }
+}
+
+static void write_text(const char *name, const char *text) {
+    (void)tmp_write(name, text, strlen(text));
+}
+
+/* A folder of vocab.json and merges.txt, as slow tokenizers save it. */
+static void test_vocab_json(void) {
+    struct err e = {0};
+    struct tok *t = NULL;
+    tmp_make();
+    write_text("vocab.json", "{\"a\":0,\"b\":1,\"c\":2,\"ab\":3,\"abc\":4,\"<|endoftext|>\":5}");
+    CHECK_ERR(tok_from_dir(&t, tmp_dir, 0, NULL, &e), ERR_DATA, "no vocab.json with merges.txt");
+    write_text("merges.txt", "#version: 0.2\na b\r\n\nab c");
+    write_text("tokenizer_config.json", "{\"tokenizer_class\":\"OwnTokenizer\"}");
+    CHECK_ERR(tok_from_dir(&t, tmp_dir, 0, NULL, &e), ERR_DATA, "\"OwnTokenizer\" cuts text is in");
+    CHECK_ERR(tok_from_dir(&t, tmp_dir, 0, "nobody", &e), ERR_USAGE, "\"nobody\" is not known");
+    CHECK_OK(tok_from_dir(&t, tmp_dir, 0, "llama-bpe", &e));
+    if (t) CHECK_EQ_STR(tok_pre(t), "llama-bpe");
+    tok_free(t);
+    t = NULL;
+    write_text("tokenizer_config.json", "{\"tokenizer_class\":\"GPT2Tokenizer\"}");
+    CHECK_OK(tok_from_dir(&t, tmp_dir, 0, NULL, &e));
+    if (t) {
+        check_ids(t, "abc<|endoftext|>ab", "4 5 3");
+        CHECK_EQ_I64(tok_type(t, 5), TT_CONTROL);
+        CHECK_EQ_STR(tok_pre(t), "gpt-2");
+    }
+    tok_free(t);
+    tmp_remove();
 }
 
 /* ---- GGUF keys ------------------------------------------------------------------------------- */
@@ -282,6 +363,8 @@ int main(void) {
     RUN(test_bad_json);
     RUN(test_merge_order);
     RUN(test_added_tokens);
+    RUN(test_add_bos);
+    RUN(test_vocab_json);
     RUN(test_bad_keys);
     RUN(test_damaged_file);
     return check_done();

@@ -9,7 +9,6 @@
 enum { MIN_FAMILIES = 40, MIN_STRINGS = 300 };
 
 static struct strs strings;
-static bool replaces; /* the family's decoder changes texts */
 
 static void show(const char *name, const char *from, size_t i, const struct ids *got,
                  const struct json *want) {
@@ -42,20 +41,32 @@ static bool has_unknown(const struct tok *t, const struct ids *ids) {
 
 /* The text of all ids, and that of one after the other, which may begin with more spaces. */
 static bool decodes(const struct tok *t, const struct ids *ids, const char *want, size_t n) {
-    struct buf whole = {0}, stream = {0};
+    struct buf whole = {0}, stream = {0}, cut = {0}; /* cut: without the first token's spaces */
+    size_t first = 0;
     tok_decode_text(t, ids->v, ids->n, true, &whole);
-    for (int64_t i = 0; i < ids->n; i++) tok_decode(t, ids->v[i], true, &stream);
+    struct tok_stream *s = tok_stream_new(t);
+    for (int64_t i = 0; i < ids->n; i++) {
+        const size_t before = stream.len;
+        tok_decode(t, ids->v[i], true, &stream);
+        tok_stream_put(s, true, before, &stream);
+        if (!i) first = stream.len;
+    }
+    tok_stream_put(s, false, stream.len, &stream);
+    tok_stream_free(s);
     for (size_t i = 0; i < whole.len; i++) /* the recorded texts cannot hold U+0000 */
-        if (!whole.data[i]) {
+        if (!whole.data[i] && stream.len + i >= whole.len) {
             whole.data[i] = '?';
-            if (!replaces) stream.data[stream.len - whole.len + i] = '?';
+            stream.data[stream.len - whole.len + i] = '?';
         }
     bool same = whole.len == n && (n == 0 || memcmp(whole.data, want, n) == 0);
     size_t more = stream.len - whole.len;
-    if (replaces) more = stream.len = whole.len = 0; /* in whole texts only */
-    same = same && stream.len >= whole.len &&
-           (whole.len == 0 || memcmp(stream.data + more, whole.data, whole.len) == 0);
-    for (size_t i = 0; same && i < more; i++) same = stream.data[i] == ' ';
+    bool tail = stream.len >= whole.len &&
+                (whole.len == 0 || memcmp(stream.data + more, whole.data, whole.len) == 0);
+    for (size_t i = 0; tail && i < more; i++) tail = stream.data[i] == ' ';
+    for (size_t i = 0; i < stream.len; i++)
+        if (i >= first || stream.data[i] != ' ') buf_chr(&cut, stream.data[i]);
+    if (!tail) same = same && cut.len == whole.len && !memcmp(cut.data, whole.data, cut.len);
+    buf_release(&cut);
     buf_release(&whole);
     buf_release(&stream);
     return same;
@@ -127,8 +138,9 @@ static void check_family(const char *file) {
     struct tok *t = NULL;
     family_open(&f, file);
     struct strs common = swap_strings(&f);
-    replaces = json_bool(json_get(f.root, "replaces"), false);
-    CHECK_OK(tok_from_files(&t, &f.files, 0, NULL, &e));
+    int64_t n_vocab = 0;
+    (void)json_i64(json_get(f.root, "n_vocab"), &n_vocab);
+    CHECK_OK(tok_from_files(&t, &f.files, n_vocab, NULL, &e));
     if (t) {
         const char *pre = json_str(json_get(f.root, "pre"));
         if (pre) CHECK_EQ_STR(tok_pre(t), pre);
