@@ -288,7 +288,7 @@ static void test_bad_files(void) {
     struct tok_files f = {.sp = b.data, .sp_len = b.len};
     CHECK_ERR(tok_from_files(&t, &f, 1, NULL, &e), ERR_DATA, "belongs to another model");
     f.sp_len = 0;
-    CHECK_ERR(tok_from_files(&t, &f, 0, NULL, &e), ERR_DATA, "none of SentencePiece's");
+    CHECK_ERR(tok_from_files(&t, &f, 0, NULL, &e), ERR_DATA, "is not SentencePiece's");
     f.sp = NULL;
     CHECK_ERR(tok_from_files(&t, &f, 0, NULL, &e), ERR_DATA,
               "no tokenizer.json, no tokenizer.model");
