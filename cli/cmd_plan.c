@@ -22,12 +22,14 @@ static const struct opt plan_opts[] = {
 #undef AT
 static const struct cmd_spec plan_spec = {
     .name = "plan",
-    .synopsis = "MODEL.gguf... | FOLDER [--vram SIZE[,SIZE...]] [--ctx N] [--slots N] [--kv-type "
+    .synopsis = "MODEL.gguf... | FOLDER | config.json [--vram SIZE[,SIZE...]] [--ctx N] [--slots "
+                "N] [--kv-type "
                 "T] [--all-recipes] "
                 "[--plot FILE] | --launches [--act MODE]",
-    .about = "Will it fit? Exact bytes of weights, keys and values and recurrent state from the "
-             "headers,\nwhat fits a card, and the command lines for it. Several files or a folder: "
-             "which one to take.",
+    .about =
+        "Will it fit? Exact bytes of weights, keys and values and recurrent state from the "
+        "headers,\nwhat fits a card, and the command lines for it. Several files, a folder or the "
+        "config.json of a model: which\none to take.",
     .opts = plan_opts,
     .n_opts = (int)COUNT_OF(plan_opts),
     .min_args = 1,

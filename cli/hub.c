@@ -68,6 +68,11 @@ static void say_download(const char *repo, int n_org, int n, const char *tag, co
                  "%.*s -o %s'",
                  n, repo, n_name, name, command, n_name, name,
                  strcmp(command, "make") == 0 ? "OUT" : "OUT.gguf");
+    else if (strcmp(command, "plan") == 0 && !tag && !strcasestr(repo, "gguf"))
+        snprintf(say, cap,
+                 "hone does not download: 'hf download %.*s config.json --local-dir %.*s' does, "
+                 "which is enough for 'hone plan %.*s'",
+                 n, repo, n_name, name, n_name, name);
     else
         snprintf(say, cap,
                  "hone does not download: 'hf download %.*s --include \"*%.40s*\" --local-dir "

@@ -277,7 +277,7 @@ static void fit_answer(struct emit *m, const struct plan *p, const char *what) {
     if (p->fit.way == FIT_ALL && p->k != small && p->split.n_cards < 2 &&
         fit_use(&p->z, &less, 0, 0, &u) && u.total < p->fit.use.total)
         buf_fmt(&b, "; with --kv-type " KV_SMALL " %.1f", (double)u.total / unit);
-    if (p->fit.way == FIT_BLOCKS) buf_str(&b, "; hone puts no part of such a file on a card");
+    if (p->fit.way == FIT_BLOCKS) buf_str(&b, "; hone would compute it on the CPU");
     buf_chr(&b, '.');
     emit_answer(m, b.data);
     buf_release(&b);

@@ -343,7 +343,7 @@ static void answer(const struct choice *x, const struct take *t, struct emit *m)
     of_memory(x, f->use.total, &b);
     buf_fmt(&b, " with %lld tokens", (long long)x->ask.n_ctx);
     if (t->way == FIT_ALL && !t->small_cache) with_small_cache(x, t->i, &b);
-    if (t->way == FIT_BLOCKS) buf_str(&b, "; hone puts no part of such a file on a card");
+    if (t->way == FIT_BLOCKS) buf_str(&b, "; hone would compute it on the CPU");
     buf_chr(&b, '.');
     emit_answer(m, b.data);
     emit_str(m, "take", NULL, c->name);
