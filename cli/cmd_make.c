@@ -24,7 +24,7 @@ static const struct opt make_opts[] = {
     {"calib", 0, OPT_LIST, AT(mk.calib), "FILE", "calibration text or .jsonl; repeatable"},
     {"budget", 0, OPT_LIST, AT(mk.budget), "SIZE", "also the best mix of this size; repeatable"},
     {"probe", 0, OPT_LIST, AT(mk.probe), "FILE", "text the mixes are chosen on; repeatable"},
-    {"probe-time", 0, OPT_SPAN, AT(mk.probe_seconds), "TIME",
+    {"probe-time", 0, OPT_MINUTES, AT(mk.probe_seconds), "TIME",
      "limit of these probes, as 30m (none)"},
     {"eval", 0, OPT_LIST, AT(mk.eval), "FILE", "evaluation text or .jsonl; repeatable"},
     {"tools", 0, OPT_STR, AT(mk.tools), "SUITE",

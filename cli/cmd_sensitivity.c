@@ -22,7 +22,8 @@ static const struct opt sensitivity_opts[] = {
      "layers probed per role, spread by depth; gradients say the rest (0: all)"},
     {"budget", 0, OPT_LIST, AT(a.budget), "SIZE", "also measure around the mix of this size"},
     {"rounds", 0, OPT_I64, AT(a.o.rounds), "N", "of measuring around each mix (1)"},
-    {"time", 0, OPT_SPAN, AT(a.o.seconds), "TIME", "stop probing after this, as 30m or 2h (none)"},
+    {"time", 0, OPT_MINUTES, AT(a.o.seconds), "TIME",
+     "stop probing after this, as 30m or 2h (none)"},
     {"search", 0, OPT_STR, AT(a.search), "MODE", "of the encoders: fast, best or conventional"},
 };
 #undef AT

@@ -181,8 +181,11 @@ static int store_value(struct parse *p, const struct opt *o, const char *v, stru
     case OPT_SIZE:
         return size_parse(v, what, dst, e);
     case OPT_TIME:
-    case OPT_SPAN:
-        return time_parse(v, what, o->kind == OPT_TIME, dst, e);
+        return time_parse(v, what, 'h', dst, e);
+    case OPT_MINUTES:
+        return time_parse(v, what, 'm', dst, e);
+    case OPT_SECONDS:
+        return time_parse(v, what, 's', dst, e);
     case OPT_I64: {
         long long x = strtoll(v, &end, 10);
         if (end != v && !errno && x > 0 && x < 1 << 20 && (*end == 'k' || *end == 'K') && !end[1])

@@ -16,15 +16,16 @@
 #include "jobs/work.h"
 
 enum opt_kind {
-    OPT_FLAG, /* bool */
-    OPT_STR,  /* const char * */
-    OPT_OUT,  /* const char *, a file or folder to write: not a stream */
-    OPT_I64,  /* int64_t, >= 0 */
-    OPT_NUM,  /* double */
-    OPT_TIME, /* double, seconds: "90s", "12h", "1h30m", or a number of hours: size.c */
-    OPT_SPAN, /* the same, but with a unit: a number alone once counted minutes here */
-    OPT_SIZE, /* uint64_t: "16GiB", "700M", "24 gb": size.c */
-    OPT_LIST  /* struct str_list, may be given several times */
+    OPT_FLAG,    /* bool */
+    OPT_STR,     /* const char * */
+    OPT_OUT,     /* const char *, a file or folder to write: not a stream */
+    OPT_I64,     /* int64_t, >= 0 */
+    OPT_NUM,     /* double */
+    OPT_TIME,    /* double, seconds: "90s", "12h", "1h30m", or a number of hours: size.c */
+    OPT_MINUTES, /* the same; a number alone, which once counted minutes, is refused */
+    OPT_SECONDS, /* the same; a number alone, which once counted seconds, is refused */
+    OPT_SIZE,    /* uint64_t: "16GiB", "700M", "24 gb": size.c */
+    OPT_LIST     /* struct str_list, may be given several times */
 };
 struct opt {
     const char *name; /* without "--" */

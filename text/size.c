@@ -27,9 +27,9 @@ enum { LEAST_BARE = 1 << 20 }; /* a number without a unit below this is a slip *
 #define MOST_SECONDS 1e12
 
 static const struct unit times[] = {
-    {"s", 1},     {"sec", 1},     {"second", 1},   {"seconds", 1}, {"m", 60},      {"min", 60},
-    {"mins", 60}, {"minute", 60}, {"minutes", 60}, {"h", 3600},    {"hour", 3600}, {"hours", 3600},
-    {"d", 86400}, {"day", 86400}, {"days", 86400}, {NULL, 0}};
+    {"ms", 1e-3},    {"s", 1},     {"sec", 1},     {"second", 1},   {"seconds", 1}, {"m", 60},
+    {"min", 60},     {"mins", 60}, {"minute", 60}, {"minutes", 60}, {"h", 3600},    {"hour", 3600},
+    {"hours", 3600}, {"d", 86400}, {"day", 86400}, {"days", 86400}, {NULL, 0}};
 
 /* Finds a unit's factor, which is 0 where the table does not have it. */
 static double unit_factor(const struct unit *u, const char *s) {
@@ -77,17 +77,17 @@ static double sum_of_units(const char *s) {
     return sum;
 }
 
-int time_parse(const char *text, const char *what, bool bare, double *out, struct err *e) {
+int time_parse(const char *text, const char *what, char alone, double *out, struct err *e) {
     char *end = NULL;
     errno = 0;
     double v = strtod(text, &end);
-    const bool alone = end != text && !*end && v >= 0;
-    if (alone && !bare && v > 0 && v < MOST_SECONDS)
+    const bool bare = end != text && !*end && v >= 0;
+    if (bare && alone != 'h' && v > 0 && v < MOST_SECONDS)
         return err_set(e, ERR_USAGE,
-                       "%s: %s what? write %sm for minutes, as a number alone was read until now, "
+                       "%s: %s what? write %s%c for %s, as a number alone was read until now, "
                        "or %sh for hours",
-                       what, text, text, text);
-    v = alone ? v * 3600 : sum_of_units(text);
+                       what, text, text, alone, alone == 'm' ? "minutes" : "seconds", text);
+    v = bare ? v * 3600 : sum_of_units(text);
     if (errno || !(v >= 0 && v < MOST_SECONDS))
         return err_set(e, ERR_USAGE,
                        "%s: '%s' is not a time; write numbers with units, such as 90s, 30m, 12h "

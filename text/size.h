@@ -3,7 +3,6 @@
 #ifndef HONE_TEXT_SIZE_H
 #define HONE_TEXT_SIZE_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/err.h"
@@ -12,7 +11,8 @@
  * naming `what` where the text is none, or a number without a unit below 1 MiB. */
 int size_parse(const char *text, const char *what, uint64_t *out, struct err *e);
 /* Reads a time, such as "90s", "12h" or "1h30m", into a number of seconds. A number alone counts
- * hours; unless `bare`, it is refused (but for 0). Returns ERR_USAGE naming `what` otherwise. */
-int time_parse(const char *text, const char *what, bool bare, double *out, struct err *e);
+ * hours where `alone` is 'h'; where it once counted minutes or seconds ('m', 's') it is refused,
+ * but for 0. Returns ERR_USAGE naming `what` otherwise. */
+int time_parse(const char *text, const char *what, char alone, double *out, struct err *e);
 
 #endif

@@ -199,8 +199,7 @@ int pretok_unknown(const char *name, struct err *e) {
     list_best(&best, &near);
     pretok_names(&all);
     err_set(e, ERR_USAGE,
-            "pre-tokenizer \"%.64s\" is not known%s; --pre NAME (of tokenize, run, eval, imatrix, "
-            "sensitivity and make) forces the rules of one of %s",
+            "pre-tokenizer \"%.64s\" is not known%s; --pre NAME forces the rules of one of %s",
             name, near.data ? near.data : "", all.data);
     buf_release(&near);
     buf_release(&all);

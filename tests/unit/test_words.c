@@ -64,25 +64,28 @@ static void test_times(void) {
                 {"1 hour 30 min", 5400},
                 {"1d2h3m4s", 93784},
                 {"0s", 0},
+                {"250ms", 0.25},
                 {"1e3s", 1000},
                 {"2 Days", 172800}};
     static const char *const bad[] = {"",       "h",       "-1h",  "2 weeks", "1h30",
                                       "nan",    "inf",     "1e99", "30m1h",   "1h 1h",
                                       "1h-30m", "1hour30", "1h,",  "12:30"};
     double v;
-    for (int bare = 0; bare < 2; bare++) {
+    for (const char *alone = "hms"; *alone; alone++) {
         for (size_t i = 0; i < COUNT_OF(good); i++) {
-            CHECK_OK(time_parse(good[i].text, "--x", bare, &v, &e));
+            CHECK_OK(time_parse(good[i].text, "--x", *alone, &v, &e));
             if (fabs(v - good[i].want) > 1e-12) CHECK_FAIL("%s is %g", good[i].text, v);
         }
         for (size_t i = 0; i < COUNT_OF(bad); i++)
-            CHECK_ERR(time_parse(bad[i], "--x", bare, &v, &e), ERR_USAGE, "is not a time");
+            CHECK_ERR(time_parse(bad[i], "--x", *alone, &v, &e), ERR_USAGE, "is not a time");
     }
-    CHECK_OK(time_parse("0.5", "--x", true, &v, &e));
+    CHECK_OK(time_parse("0.5", "--x", 'h', &v, &e));
     CHECK(v == 1800);
-    CHECK_ERR(time_parse("30", "--time", false, &v, &e), ERR_USAGE,
+    CHECK_ERR(time_parse("30", "--time", 'm', &v, &e), ERR_USAGE,
               "--time: 30 what? write 30m for minutes");
-    CHECK_ERR(time_parse("1e99", "--time", false, &v, &e), ERR_USAGE, "is not a time");
+    CHECK_ERR(time_parse("30", "--drain", 's', &v, &e), ERR_USAGE,
+              "--drain: 30 what? write 30s for seconds");
+    CHECK_ERR(time_parse("1e99", "--time", 's', &v, &e), ERR_USAGE, "is not a time");
 }
 
 static const char *next(void *ctx, int i) {
