@@ -99,6 +99,17 @@ assert json.load(urllib.request.urlopen(ask))["choices"][0]["text"] == whole
 stop.now()
 t.join(30)
 assert not t.is_alive() and asked[0]["status"] == 200
+stop, at = Cancel(), threading.Event() # two files, each by its name
+t = threading.Thread(target=lambda: serve([m, m], alias="one,two", max_memory="1GiB", port=0, n_ctx=256, cancel=stop, ready=lambda x: (where.append(x["url"]), at.set())))
+t.start()
+assert at.wait(30)
+for name in "two", "one":
+    ask = urllib.request.Request(where[1] + "/v1/completions", json.dumps({"model": name, "prompt": "Once upon", "max_tokens": 12, "temperature": 0}).encode(), {"Content-Type": "application/json"})
+    assert json.load(urllib.request.urlopen(ask))["choices"][0]["text"] == whole
+assert [x["id"] for x in json.load(urllib.request.urlopen(where[1] + "/v1/models"))["data"]] == ["one", "two"]
+stop.now()
+t.join(30)
+assert not t.is_alive()
 assert model.generate("Say ", choices=["left", "right"]) in ("left", "right")
 assert model.generate("x", grammar='root ::= "a" | "b"') in ("a", "b")
 assert "<table>" in call("inspect", m)._repr_html_()
