@@ -260,7 +260,7 @@ ANSWER = ("Take the smallest file whose loss nobody notices. The report names it
           "open Side by side, and send the same message to both. The first place where the answers part is marked. ")
 
 
-PAIR = "What is the weather in Oslo?"
+PAIR, SENTENCE = "What does the timer do?", {"guided_regex": r"The ([a-z]{2,9} ){14,24}[a-z]{3,9}\."}
 
 
 def pictures(b):
@@ -291,6 +291,9 @@ def pictures(b):
     b.js("document.getElementById('tab-pair').click(); document.activeElement.blur()")
     set_value(b, "set-max_tokens", "160")
     set_value(b, "set-temperature", "0")
+    set_value(b, "set-reasoning_effort", "none")
+    set_value(b, "set-seed", "1")
+    b.js("document.getElementById('pair-tools').checked = false; for (const s of sides) s.more.value = %s" % json.dumps(json.dumps(SENTENCE)))
     set_value(b, "pair-ask", PAIR)
     b.js("document.getElementById('pair-send').click()")
     b.wait("!document.getElementById('pair-send').disabled && /seed/.test(document.getElementById('pair-state').textContent)")

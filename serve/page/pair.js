@@ -18,7 +18,7 @@ function drawSides(a) {
     a[i].calls.map(c => el('pre', {}, visible(c.function.name + ' ' + c.function.arguments)))));
   if (!a.every(x => x.finish)) return '';
   const calls = a.map(x => JSON.stringify(x.calls.map(c => [c.function.name, parsed(c.function.arguments) ?? c.function.arguments])));
-  return [differ ? `the texts part at character ${at}` : 'the same text', a.some(x => x.calls.length) ? calls[0] === calls[1] ? 'the same calls' : 'other calls' : ''].filter(Boolean).join(' · ');
+  return [differ ? `the texts part at character ${at}` : whole[0] ? 'the same text' : '', a.some(x => x.calls.length) ? calls[0] === calls[1] ? 'the same calls' : 'other calls' : ''].filter(Boolean).join(' · ');
 }
 
 async function sendPair() {
