@@ -66,8 +66,9 @@ CU_KERNEL __launch_bounds__(THREADS) weigh(CU_PARAM(struct wave) w, bool convent
     const struct grid_how h = how_of(w);
     const struct lanes_mem mem = {room_x[g], room_w[g], NULL};
     struct super_block *sb = &w.super[i];
-    const bool live = !w.bad[row] && grid_load(&h, conventional ? &h.conv : &h.rule, &mem,
-                                               w.x + row * w.k + col, imp, &sb->d);
+    const bool live =
+        w.bad[row] <= ENC_ROW_LARGE &&
+        grid_load(&h, conventional ? &h.conv : &h.rule, &mem, w.x + row * w.k + col, imp, &sb->d);
     if (!lane_one()) return;
     sb->live = live;
     if (fresh) memset(&sb->b, 0, sizeof sb->b);
@@ -135,7 +136,7 @@ CU_KERNEL __launch_bounds__(32) raise_rows(CU_PARAM(struct wave) w, const float 
     const float *x = w.x + row * w.k, *yr = y + row * w.k;
     const float *imp = w.imp ? w.imp + (w.imp_first + row) / w.imp_rows * w.k : NULL;
     double sum = 0;
-    if (w.bad[row]) return;
+    if (w.bad[row] > ENC_ROW_LARGE) return;
     for (int64_t at = 0; at < w.k; at += TERMS) {
         for (int i = lane; i < TERMS; i += 32) {
             double t[2];

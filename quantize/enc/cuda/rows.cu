@@ -84,7 +84,7 @@ template <class F> CU_KERNEL __launch_bounds__(THREADS) open_blocks(CU_PARAM(str
     CU_SHARED(float, room_x, [GROUPS][LANES_ROOM]);
     CU_SHARED(float, room_w, [GROUPS][LANES_ROOM]);
     const int64_t row = group_of() / j.tiles;
-    if (row >= j.n || j.bad[row]) return;
+    if (row >= j.n || j.bad[row] > ENC_ROW_LARGE) return;
     const int per = j.block == QK ? 1 : LANES, first = (int)(group_of() % j.tiles) * per;
     const int64_t block = row * j.blocks + first, col = (int64_t)first * j.block;
     const float *imp = importance_of(j, row);
@@ -102,7 +102,7 @@ template <class F> CU_KERNEL __launch_bounds__(THREADS) open_blocks(CU_PARAM(str
 template <class CLOSE>
 CU_KERNEL __launch_bounds__(THREADS) finish_rows(CU_PARAM(struct rows_job) j) {
     const int64_t row = group_of();
-    if (row >= j.n || j.bad[row]) return;
+    if (row >= j.n || j.bad[row] > ENC_ROW_LARGE) return;
     const float *x = j.x + row * j.k, *imp = importance_of(j, row);
     struct enc_raw *o = j.open + row * j.blocks;
     double sums[2] = {0, 0};

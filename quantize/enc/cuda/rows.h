@@ -25,8 +25,8 @@ struct enc_cuda_rows {
     const void *tables; /* of grid types: enc_grid_tables */
     int wave;           /* and how many super-blocks at a time, at most; 0: 2048 */
     uint8_t *out;       /* [n] rows of blocks */
-    /* [n]: 0, or the row's blocks mean nothing: ENC_ROW_LARGE where a weight is ENC_LARGE or more,
-     * ENC_ROW_LARGE + k - c where c is the first column that is NaN or infinite */
+    /* [n]: 0; ENC_ROW_LARGE where a weight is ENC_LARGE or more; ENC_ROW_LARGE + k - c where c is
+     * the first column that is NaN or infinite, and the row's blocks mean nothing */
     int32_t *bad;
     void *work; /* enc_cuda_work(...) bytes */
 };
