@@ -19,6 +19,7 @@
 #include "core/safetensors.h"
 #include "core/str.h"
 #include "runtime/engine/model.h"
+#include "template/chat_ends.h"
 
 /* ---- counting by type ------------------------------------------------------------------------ */
 
@@ -139,12 +140,24 @@ static void emit_computes(struct emit *m, struct gguf *g) {
     emit_str(m, "computes_not", "not run or measured", text);
 }
 
+/* Finds the tokens that end an answer: those of the keys and the usual texts, and what the template
+ * writes where the tokenizer can be made. */
+static int find_ends(const struct gguf *g, struct ids *out) {
+    struct tok *t;
+    struct err ignored;
+    if (tok_from_gguf(&t, g, &ignored)) return tok_gguf_ends(g, out, &ignored);
+    chat_find_ends_gguf(g, t);
+    for (int64_t i = 0; i < tok_n_vocab(t); i++)
+        if (tok_is_eog(t, i)) ids_add(out, (int32_t)i);
+    tok_free(t);
+    return 0;
+}
+
 /* Shows the tokens that end an answer. */
 static void emit_ends(struct emit *m, const struct gguf *g) {
     const struct gguf_kv *kv = gguf_find(g, "tokenizer.ggml.tokens");
     struct ids ends = {0};
-    struct err ignored;
-    if (!kv || tok_gguf_ends(g, &ends, &ignored)) return;
+    if (!kv || find_ends(g, &ends)) return;
     emit_table(m, "ends", "ends of answers");
     emit_col(m, "id", "token");
     emit_col(m, "text", "text");

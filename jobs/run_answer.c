@@ -148,6 +148,7 @@ static void options(struct run *r, struct run_answer *a, bool special, struct ge
                            .special = special,
                            .stop = r->a.stop.v,
                            .n_stop = r->a.stop.n,
+                           .end = r->chat ? tok_end_text(r->m->tok) : NULL,
                            .constrain = run_constrain(r, r->chat ? a->prompt_end.data : NULL),
                            .sink = on_text,
                            .ud = a};

@@ -77,7 +77,8 @@ struct ask {
     int64_t n_max; /* tokens of an answer; < 0: until the context is full */
     char *stop[ASK_STOPS];
     int n_stop;
-    int n; /* choices per prompt */
+    const char *end_text; /* ends an answer as an end token does; NULL: none. Borrowed */
+    int n;                /* choices per prompt */
     bool stream, usage, echo, ignore_eos;
     bool progress, timings; /* in a stream: while the prompt is computed, with each piece */
     bool nothing;           /* is asked for: the model is to be there */

@@ -213,6 +213,7 @@ static int render(struct served *d, struct ask *a, bool gen, struct chat_prompt 
                                          MEND_SYSTEM, MEND_NEIGHBOURS, MEND_RESULTS,
                                          MEND_FIRST,  MEND_NO_SYSTEM},
                                 system[] = {MEND_SYSTEM, MEND_NO_SYSTEM, MEND_NEIGHBOURS};
+    a->end_text = a->ignore_eos ? NULL : tok_end_text(d->core.m->tok);
     suit(d, a);
     char *kwargs = variables(d, a);
     int rc = tokens_of(d, a->conv, kwargs, gen, p, &e);

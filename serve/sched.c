@@ -142,6 +142,10 @@ static void end_run(struct sched *s, struct run *r, enum reply_end end, const ch
             end = END_STOP;
             stop = late;
         }
+        if (stop && stop == r->task->ask.end_text) {
+            end = END_TURN;
+            stop = NULL;
+        }
         if (n_calls && (end == END_TURN || end == END_LENGTH || end == END_CONTEXT))
             end = END_CALLS;
     }

@@ -75,12 +75,20 @@ static void tell(struct speak *s, enum event_kind kind, int call, const char *te
     s->sink(s->ud, &ev);
 }
 
+/* The stop texts of a request, and the template's own end after them. */
+static int n_stops(const struct ask *a) {
+    return a->n_stop + (a->end_text ? 1 : 0);
+}
+static const char *stop_at(const struct ask *a, int i) {
+    return i < a->n_stop ? a->stop[i] : a->end_text;
+}
+
 /* Shows content up to what may become a stop text; at one it ends, for good. */
 static void show_content(struct speak *s, const char *text, size_t n, bool last) {
     size_t hit = n, hold = 0;
     if (s->stop) return;
-    for (int i = 0; i < s->a->n_stop && !s->stop; i++) {
-        const char *stop = s->a->stop[i];
+    for (int i = 0; i < n_stops(s->a) && !s->stop; i++) {
+        const char *stop = stop_at(s->a, i);
         const size_t len = strlen(stop), from = s->n_looked > len ? s->n_looked - len : 0;
         const char *at = n >= from + len ? memmem(text + from, n - from, stop, len) : NULL;
         if (at && (size_t)(at - text) < hit) {
@@ -91,12 +99,12 @@ static void show_content(struct speak *s, const char *text, size_t n, bool last)
             if (k <= n && memcmp(text + n - k, stop, k) == 0) hold = k;
     }
     /* of several stop texts the first in the text counts, whatever their order */
-    for (int i = 0; i < s->a->n_stop && hit < n; i++)
-        if (n - hit >= strlen(s->a->stop[i]) &&
-            memcmp(text + hit, s->a->stop[i], strlen(s->a->stop[i])) == 0) {
-            s->stop = s->a->stop[i];
-            break;
-        }
+    for (int i = 0; i < n_stops(s->a) && hit < n; i++) {
+        const char *stop = stop_at(s->a, i);
+        if (n - hit < strlen(stop) || memcmp(text + hit, stop, strlen(stop)) != 0) continue;
+        s->stop = stop;
+        break;
+    }
     s->n_looked = n;
     const size_t to = hit < n ? hit : last ? n : n - hold;
     if (to > s->n_content) {

@@ -48,20 +48,49 @@ static const char called_on[] =
     USER CALLING ",{\"role\":\"tool\",\"tool_call_id\":\"callabcd1\",\"name\":\"find_it\","
                  "\"content\":\"" LATER "\"}";
 
-/* Renders messages, after a system message where the template insists on one. */
-static bool render_as(const struct chat *c, const char *messages, bool tools, bool invite,
-                      struct buf *out) {
+/* Appends messages, with the texts of their contents as lists of parts where that is wanted. */
+static void put_messages(const char *messages, bool parts, struct buf *out) {
+    static const char key[] = "\"content\":\"",
+                      part[] = "\"content\":[{\"type\":\"text\",\"text\":\"";
+    const char *s = messages;
+    for (const char *at; parts && (at = strstr(s, key)) != NULL;) {
+        const char *text = at + sizeof key - 1, *end = strchr(text, '"');
+        const bool empty = end == text; /* of a call: there is no part */
+        buf_add(out, s, (size_t)(at - s));
+        buf_fmt(out, "%s%.*s%s", empty ? "\"content\":[" : part, (int)(end - text), text,
+                empty ? "]" : "\"}]");
+        s = end + 1;
+    }
+    buf_str(out, s);
+}
+
+/* Renders messages in one shape, after a system message where the template insists on one. */
+static bool render_shape(const struct chat *c, const char *messages, bool tools, bool invite,
+                         bool parts, struct buf *out) {
     static const char *const first[] = {"", "{\"role\":\"system\",\"content\":\"Be brief.\"},"};
     int rc = -1;
     for (size_t i = 0; i < COUNT_OF(first) && rc; i++) {
         struct err ignored;
         struct buf conv = {0};
-        buf_fmt(&conv, "{\"messages\":[%s%s]%s}", first[i], messages, tools ? "," TOOLS : "");
+        buf_str(&conv, "{\"messages\":[");
+        put_messages(first[i], parts, &conv);
+        put_messages(messages, parts, &conv);
+        buf_fmt(&conv, "]%s}", tools ? "," TOOLS : "");
         buf_reset(out);
         rc = chat_render_text(c, conv.data, conv.len, NULL, invite, out, &ignored);
         buf_release(&conv);
     }
     return rc == 0 && out->data;
+}
+
+/* Renders messages: with contents as texts, or as lists of parts where the template shows only
+ * those. */
+static bool render_as(const struct chat *c, const char *messages, bool tools, bool invite,
+                      struct buf *out) {
+    for (int parts = 0; parts < 2; parts++)
+        if (render_shape(c, messages, tools, invite, parts, out) && strstr(out->data, ASKED))
+            return true;
+    return render_shape(c, messages, tools, invite, false, out);
 }
 
 /* Renders messages: calls with tools, others without unless the template needs some. */
@@ -168,6 +197,39 @@ static void note_inside(const struct marks *m, const char *probe, const char *fr
 
 /* ---- ends of texts and calls ----------------------------------------------------------------- */
 
+/* Returns the first line of what the n bytes s begin with, without white space around it. Where a
+ * line break comes before it, that belongs to the text; *len 0: there is none. */
+static const char *first_line(const char *s, size_t n, size_t *len) {
+    const char *const end = s + n, *line;
+    while (s < end && strchr(" \t\r\n", *s)) s++;
+    for (line = s; s < end && *s != '\n'; s++) continue;
+    while (s > line && strchr(" \t\r", s[-1])) s--;
+    *len = (size_t)(s - line);
+    return line;
+}
+
+/* Makes what the template writes after an answer in ordinary tokens, or how it begins the next
+ * turn, a text that ends answers. A word alone is none: answers may have it. */
+static void find_end_text(struct marks *m) {
+    enum { LEAST = 3, MOST = 64 };
+    struct buf b = {0};
+    size_t n = 0;
+    const char *s = NULL, *next;
+    int64_t at;
+    if (!always_invites(m->chat) && render(m->chat, answered, &b) &&
+        (at = after_last(&b, SAID)) >= 0)
+        s = first_line(b.data + at, b.len - (size_t)at, &n);
+    if (!n && render(m->chat, answered_on, &b) && (at = after_last(&b, SAID)) >= 0 &&
+        (next = strstr(b.data + at, LATER)) != NULL) {
+        s = first_line(b.data + at, (size_t)(next - b.data - at), &n);
+        if (n && s > b.data + at && s[-1] == '\n') s--, n++;
+    }
+    bool marks = false;
+    for (size_t i = 0; i < n; i++) marks = marks || (s[i] && strchr("<>[]{}|#:=*", s[i]));
+    if (marks && n >= LEAST && n <= MOST) tok_set_end_text(m->t, s, n);
+    buf_release(&b);
+}
+
 static void find_turn_end(struct marks *m) {
     struct buf b = {0};
     int64_t end = -1, at = render(m->chat, answered, &b) ? after_last(&b, SAID) : -1;
@@ -176,7 +238,10 @@ static void find_turn_end(struct marks *m) {
         const char *next = strstr(b.data + at, LATER);
         if (next) end = end_of(m, b.data + at, (size_t)(next - b.data - at), false);
     }
-    if (end >= 0) tok_set_turn_end(m->t, TS_EOT, end);
+    if (end >= 0)
+        tok_set_turn_end(m->t, TS_EOT, end);
+    else
+        find_end_text(m);
     buf_release(&b);
 }
 

@@ -37,6 +37,7 @@ void tok_free(struct tok *t) {
     free(t->found);
     free(t->end);
     for (int i = 0; i < t->n_replaces; i++) pretok_free(t->replace[i].regex);
+    free(t->end_text);
     ids_release(&t->ends);
     free(t->may_join.v);
     free(t->merge);

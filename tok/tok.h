@@ -108,6 +108,10 @@ void tok_not_end(struct tok *t, int64_t id);
 /* Makes the token that a chat template writes after an answer (s: TS_EOT) or after calls (TS_EOM)
  * an end, and gives it that key where it needs one. */
 void tok_set_turn_end(struct tok *t, enum tok_special s, int64_t id);
+/* Sets the text that a chat template writes after an answer where no token ends it; tok_end_text
+ * returns it, NULL: none. Only for answers to prompts of that template. */
+void tok_set_end_text(struct tok *t, const char *s, size_t n);
+const char *tok_end_text(const struct tok *t);
 /* Returns the number of ends that neither a key that llama.cpp reads nor a usual text tells, and
  * appends them to out unless it is NULL. */
 int64_t tok_ends_left(const struct tok *t, struct ids *out);

@@ -136,6 +136,15 @@ void tok_set_turn_end(struct tok *t, enum tok_special s, int64_t id) {
     if (s == TS_EOT || !is_usual(t, id)) t->special[s] = id;
 }
 
+void tok_set_end_text(struct tok *t, const char *s, size_t n) {
+    free(t->end_text);
+    t->end_text = xstrndup(s, n);
+}
+
+const char *tok_end_text(const struct tok *t) {
+    return t->end_text;
+}
+
 /* Assigns the keys eot and eom to listed ends without a key. Usual end texts need no key. */
 static void fill_keys(const struct tok *t, int64_t *special) {
     static const char *const turn_ends[] = {"<|im_end|>", "<turn|>", "<|eot_id|>", "<end_of_turn>",

@@ -72,6 +72,7 @@ struct tok {
     bool add_bos, add_eos, has_add_bos, has_add_eos;
     struct ids ends; /* listed ends, in the order of the files (tok_ends.c) */
     uint8_t *end;    /* [v.n] flags of tok_ends.c; NULL: no end */
+    char *end_text;  /* NULL: none */
     uint8_t *found;  /* [v.n] FOUND_ flags; NULL: none */
     struct replace replace[MAX_REPLACES];
     int n_replaces;

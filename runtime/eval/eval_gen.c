@@ -24,7 +24,8 @@ int eval_generate(struct session *s, const struct ids *prompt, int64_t n_max,
     struct gen_opts o = {.sample = {.temp = 0, .top_p = 1, .repeat_penalty = 1},
                          .n_max = min_i64(n_max, n_ctx - prompt->n),
                          /* Control tokens become text, since they may mark calls. */
-                         .special = true};
+                         .special = true,
+                         .end = tok_end_text(session_model(s)->tok)};
     if (constrain) o.constrain = *constrain;
     session_reset(s);
     TRY(gen_new(&g, s, NULL, e));

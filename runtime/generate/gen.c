@@ -182,20 +182,23 @@ static void show(const struct gen_opts *o, struct gen_answer *a, size_t to) {
     a->n_shown = to;
 }
 
-/* Shows what is certain. True: a stop text is there, and is cut off. */
+/* Shows what is certain. True: a stop text is there, and is cut off; a->stop says of which kind. */
 static bool stopped(const struct gen_opts *o, struct gen_answer *a, size_t before) {
     size_t first = a->text.len, hold = 0;
-    for (int i = 0; i < o->n_stop; i++) {
-        const size_t n = strlen(o->stop[i]);
+    for (int i = 0; i < o->n_stop + (o->end ? 1 : 0); i++) {
+        const char *const stop = i < o->n_stop ? o->stop[i] : o->end;
+        const size_t n = strlen(stop);
         const size_t from = before > n ? before - n : 0; /* Older bytes have been looked at. */
         const char *hit = n && a->text.len >= from + n
-                              ? memmem(a->text.data + from, a->text.len - from, o->stop[i], n)
+                              ? memmem(a->text.data + from, a->text.len - from, stop, n)
                               : NULL;
-        if (hit && (size_t)(hit - a->text.data) < first) first = (size_t)(hit - a->text.data);
+        if (hit && (size_t)(hit - a->text.data) < first) {
+            first = (size_t)(hit - a->text.data);
+            a->stop = i < o->n_stop ? GEN_TEXT : GEN_END;
+        }
         /* The end of the text may become a stop text, so it is held back. */
         for (size_t k = n ? n - 1 : 0; k > hold; k--)
-            if (k <= a->text.len && memcmp(a->text.data + a->text.len - k, o->stop[i], k) == 0)
-                hold = k;
+            if (k <= a->text.len && memcmp(a->text.data + a->text.len - k, stop, k) == 0) hold = k;
     }
     if (first == a->text.len) {
         show(o, a, a->text.len - hold);
@@ -219,11 +222,7 @@ static bool add(const struct gen *g, const struct gen_opts *o, struct gen_answer
     ids_add(&a->ids, id);
     tok_decode(session_model(g->s)->tok, id, o->special, &a->text);
     tok_stream_put(a->stream, true, before, &a->text);
-    if (a->text.len > before && stopped(o, a, before)) {
-        a->stop = GEN_TEXT;
-        return true;
-    }
-    return false;
+    return a->text.len > before && stopped(o, a, before);
 }
 
 /* Computes tokens that are known to come in one pass, all but the last. */

@@ -37,6 +37,7 @@ struct gen_opts {
     bool special;            /* control tokens are spelled out */
     const char *const *stop; /* texts that end the answer and are no part of it */
     int n_stop;
+    const char *end; /* NULL, or a text that ends it as an end token does: tok_end_text */
     struct constrain_opts constrain; /* zero: none */
     gen_sink sink;                   /* NULL: none */
     void *ud;

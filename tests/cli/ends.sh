@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # What ends an answer: every id that a folder lists and the mark that its template writes, in the file that convert makes, in every
-# file made from that, and in answers of hone serve.
+# file made from that, and in answers of hone serve, run and eval.
 set -eu
 . tests/serving.sh
 folder() { # name, the list of generation_config.json, template
@@ -74,6 +74,43 @@ for f in a c; do
     wait $pid || say "the server ends with $?"
     pid=
 done
+
+# run and eval end there, too: this model repeats the last token of its prompt, 72 is "i"
+says() { # file, user's message, answer, how it ends
+    printf '{"messages": [{"role": "user", "content": "%s"}]}' "$2" > "$t/talk.json"
+    printf '{"messages": [{"role": "user", "content": "%s"}], "max_tokens": 6, "checks": {"exact": "%s"}}\n' "$2" "$3" > "$t/talk.jsonl"
+    run 0 run "$1" --chat "$t/talk.json" --temp 0 -n 6 --json
+    grep -qF "\"text\": \"$3\"" "$t/o" && grep -qF "\"stop\": \"$4\"" "$t/o" || say "run $1: $(head -n 8 "$t/o")"
+    run 0 eval checks "$1" "$t/talk.jsonl" --require 100
+}
+folder i '[1012, 72]' "$plain"
+run 0 convert "$t/i" -o "$t/i.gguf"
+says "$t/b.gguf" hi iiiiii length
+says "$t/i.gguf" hi '' end
+
+# a mark of ordinary tokens ends answers as a text does, and is no part of them; a word alone does not
+text_end() { # name, template
+    folder "$1" null "$2"
+    run 0 convert "$t/$1" -o "$t/$1.gguf"
+}
+text_end d "{% for m in messages %}{{ m.content }}{% if m.role == 'assistant' %}# #{% endif %}{% endfor %}"
+text_end next "{% for m in messages %}{% if m.role == 'user' and not loop.first %} # # {% endif %}{{ m.content }}{% endfor %}"
+text_end word "{% for m in messages %}{{ m.content }}{% if m.role == 'assistant' %}per{% endif %}{% endfor %}"
+says "$t/b.gguf" 'a #' ' # # # # # #' length
+says "$t/d.gguf" 'a #' ' ' end
+says "$t/next.gguf" 'a #' ' ' end
+says "$t/word.gguf" '#' perperperperperper length
+cp "$t/d.gguf" "$t/m.gguf"
+start
+for more in '' ', "stream": true'; do
+    "$t/ask" "$port" -b "{\"messages\": [{\"role\": \"user\", \"content\": \"a #\"}], \"max_tokens\": 6, \"temperature\": 0$more}" POST /v1/chat/completions > "$t/raw"
+    grep -q '"finish_reason": *"stop"' "$t/raw" && ! grep -q 'content": *"[^"]*#' "$t/raw" || say "a text does not end the answer: $(tail -c 600 "$t/raw")"
+done
+"$t/ask" "$port" -b '{"prompt": "a #", "max_tokens": 6, "temperature": 0}' POST /v1/completions > "$t/raw"
+grep -q '"text": *" # # # # # #"' "$t/raw" || say "a text without a template is ended: $(tail -c 600 "$t/raw")"
+kill -TERM $pid
+wait $pid || say "the server ends with $?"
+pid=
 
 # a template of one's own brings its own ends
 printf '%s' '{% for m in messages %}{{ m.content }}<|video_pad|>{% endfor %}' > "$t/own.jinja"

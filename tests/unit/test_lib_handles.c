@@ -297,6 +297,36 @@ static int tell(void *user, int64_t which, const char *text, size_t len) {
     return ++t->n == t->end_at;
 }
 
+/* A token that a folder lists as an end ends answers: this model repeats the last token of its
+ * prompt. */
+static void test_ends(void) {
+    enum { I = 72 }; /* "i" */
+    static const char list[] = "{\"eos_token_id\": [1012, 72]}";
+    struct hone_error e;
+    char cmd[256];
+    snprintf(cmd, sizeof cmd, "cp -r tests/golden/models/qwen3 '%s'", tmp_path("ends"));
+    CHECK(system(cmd) == 0);
+    for (int k = 0; k < 2; k++) {
+        struct hone_result r;
+        struct machine x;
+        const int32_t prompt[] = {I};
+        char file[256];
+        snprintf(file, sizeof file, "%s", tmp_path("ends.gguf"));
+        if (k) tmp_write("ends/generation_config.json", list, sizeof list - 1);
+        const char *args[] = {tmp_path("ends"), "-o", file, "-f", "-q", NULL};
+        if (hone_call("convert", args, NULL, &r)) CHECK_FAIL("%s", r.message);
+        hone_result_free(&r);
+        machine_open(&x, file, 0, 1, NULL);
+        struct hone_generate_opts o = {.size = sizeof o, .max_tokens = 4};
+        struct hone_answer a = {.size = sizeof a};
+        OK(hone_generate(x.s, prompt, 1, &o, &a, &e));
+        CHECK_EQ_STR(a.text, k ? "" : "iiii");
+        CHECK_EQ_STR(a.stop, k ? "end" : "length");
+        hone_answer_free(&a);
+        machine_close(&x);
+    }
+}
+
 static void test_generate(void) {
     struct hone_error e;
     struct machine x;
@@ -694,6 +724,7 @@ int main(void) {
     RUN(test_writer);
     RUN(test_text);
     RUN(test_session);
+    RUN(test_ends);
     RUN(test_generate);
     RUN(test_mistakes);
     RUN(test_draft);
