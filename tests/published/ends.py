@@ -2,7 +2,8 @@
 """What ends an answer: lists of config files, templates of the field's shapes, files of other programs.
 
 Right: every id at which transformers' generate() stops (GenerationConfig, eos_token) and the mark that a template writes after
-an answer (read by hand, in the table) is an end, and nothing else is but the texts that llama.cpp stops at (llama-vocab.cpp, special_eog_ids)."""
+an answer (read by hand, in the table) is an end, and nothing else is but the texts that llama.cpp stops at: special_eog_ids of
+llama-vocab.cpp, which begin with what pads and separates files for fill-in-the-middle (special_fim_pad_id, _rep_id, _sep_id)."""
 import json
 import pathlib
 import shutil
@@ -10,8 +11,8 @@ import tempfile
 
 from published import checkpoint, convert, edit, hone, keys, tokenizer, trial
 
-USUAL = set("<|eot_id|> <|im_end|> <|end|> <|return|> <|call|> <|flush|> <|calls|> <end_of_turn> <|endoftext|> </s> <|eom_id|> <EOT> _<EOT> [EOT] [EOS] "
-            "<|end_of_text|> <end_of_utterance> <PAD> [PAD] <eos> <turn|> <|tool_response> <｜end▁of▁sentence｜> [e~[".split())
+USUAL = set("<|fim_pad|> <fim-pad> <fim_pad> <PAD> [PAD] <|fim_repo|> <|repo_name|> <fim-repo> <REPO> <reponame> <|file_sep|> <|eot_id|> <|im_end|> <|end|> <|return|> <|call|> <|flush|> <|calls|> <end_of_turn> <|endoftext|> </s> <|eom_id|> <EOT> _<EOT> [EOT] [EOS] "
+            "<|end_of_text|> <end_of_utterance> <eos> <turn|> <|tool_response> <｜end▁of▁sentence｜> [e~[".split())
 MADE = []  # the one micro model, made once
 
 
