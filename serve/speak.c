@@ -75,7 +75,7 @@ static void tell(struct speak *s, enum event_kind kind, int call, const char *te
     s->sink(s->ud, &ev);
 }
 
-/* The stop texts of a request, and the template's own end after them. */
+/* Returns the number of stop texts of a request, with the template's own end after them. */
 static int n_stops(const struct ask *a) {
     return a->n_stop + (a->end_text ? 1 : 0);
 }
