@@ -93,6 +93,7 @@ static gnode deriv_of(struct grammar *g, gnode n, uint8_t byte) {
     case G_EPS:
     case G_RULE:
     case G_PICK:
+    case G_NAMED:
         break;
     }
     return G_NONE;
@@ -254,12 +255,16 @@ bool gn_live(struct grammar *g, gnode n) {
 static void make_classes(struct grammar *g) {
     uint8_t cls[256] = {0};
     int n = 1;
-    const uint32_t extra = g->has_mod ? 10 : 0;
+    /* digits of remainders; and names that come once are told apart by their bytes */
+    const uint32_t from = g->has_other ? ' ' : '0', extra = g->has_other ? 0x7f - ' '
+                                                            : g->has_mod ? 10
+                                                                         : 0;
     for (uint32_t s = 0; s < g->n_set + extra && n < 256; s++) {
         int split[256];
         struct gset one = {{0}};
         const struct gset *set = s < g->n_set ? &g->set[s] : &one;
-        if (s >= g->n_set) one.w[0] = (uint64_t)1 << ('0' + s - g->n_set);
+        const uint32_t byte = s >= g->n_set ? from + s - g->n_set : 0;
+        if (s >= g->n_set) one.w[byte / 64] = (uint64_t)1 << byte % 64;
         bool in[256] = {false}, out[256] = {false};
         for (int b = 0; b < 256; b++) {
             const bool has = set->w[b / 64] >> b % 64 & 1;
@@ -323,6 +328,10 @@ static bool live_pick(struct grammar *g, const struct gpick *p) {
 static void judge_pick(struct grammar *g, struct gpick *p) {
     uint64_t must;
     if (p->extra && !live_part(g, p->extra)) p->extra = G_NONE;
+    int m = 0;
+    for (int k = 0; k < p->n_other; k++)
+        if (p->extra && live_part(g, p->other[k].rest)) p->other[m++] = p->other[k];
+    p->n_other = m;
     if (p->n <= GRAM_PICK_BITS) {
         p->usable = usable(g, p, &must);
         return;
@@ -360,6 +369,7 @@ static bool live_of(struct grammar *g, gnode n) {
     case G_AND:
     case G_NOT:
     case G_MOD:
+    case G_NAMED: /* made later */
         break;
     }
     return false;

@@ -9,6 +9,7 @@
 #define HONE_GRAM_GRAM_INT_H
 
 #include <pthread.h>
+#include <string.h>
 
 #include "core/ctx.h"
 #include "gram/gram.h"
@@ -27,7 +28,11 @@ enum gkind {
     G_REP,  /* a, lo to hi times */
     G_MOD,  /* decimal digits; the number so far leaves b, 0 is wanted, modulo a */
     G_RULE, /* the body of rule a */
-    G_PICK  /* members, as struct gpick a says, of which lo are there and bits are used up */
+    G_PICK, /* members, as struct gpick a says, of which lo are there and bits are used up; b: names
+               of the others that came, as a language; hi: whether one more came that is not known
+             */
+    G_NAMED /* the rest of a member of which the name came: of struct gpick a, its other hi; lo,
+               bits and b as they are after it, but for the name */
 };
 enum { GF_NULL = 1, GF_REGULAR = 2, GF_PLAIN = 4, GF_LIVE = 8, GF_KNOWN = 16, GF_FIT = 32 };
 #define GRAM_INF UINT32_MAX
@@ -51,9 +56,16 @@ struct gpick_row {
     bool required;
     uint64_t needs; /* rows that must be there when this one is */
 };
+struct gother { /* members that no row names: what is between the quotes, and what follows them */
+    gnode key, rest;
+};
 struct gpick {
     struct gpick_row *row;
     int n;
+    struct gother *other; /* what `extra` is made of; each name comes once (once.c) */
+    int n_other;
+    gnode open, shut; /* what is around a name */
+    uint32_t open_bytes, shut_bytes;
     bool ordered;    /* always, with more than GRAM_PICK_BITS rows */
     uint32_t lo, hi; /* members */
     gnode extra;     /* what may come any number of times, behind the rows when ordered; 0 */
@@ -90,9 +102,16 @@ struct gitem {
     uint32_t tail;
 };
 enum { GRAM_ITEMS_MAX = 4096, GRAM_DEPTH_MAX = 1024 };
+enum { GRAM_NAME_MAX = 200, GRAM_NAME_LOST = -1, GRAM_NAME_UNKNOWN = -2 };
+struct gname { /* text of a member's name so far, with what comes before it */
+    int n;     /* bytes; GRAM_NAME_LOST: too long, GRAM_NAME_UNKNOWN: another place knows it */
+    char s[GRAM_NAME_MAX];
+};
 struct gconf {
     int n;
     bool can_end;
+    bool fresh, named; /* items begin a name here; items are in a name */
+    struct gname name; /* when named */
     struct gitem it[GRAM_ITEMS_MAX];
 };
 
@@ -132,7 +151,7 @@ struct grammar {
     uint32_t n_pick, cap_pick;
     gnode root, any; /* any: all byte strings */
     gnode n_judged;  /* nodes before it: GF_LIVE says whether they have any text */
-    bool sealed, has_mod;
+    bool sealed, has_mod, has_other;
     struct ctx_cost own, *cost; /* cost: that of the caller while it is compiled, then own */
     char why[96];               /* of `full`, where it names a number */
     uint8_t cls[256], rep[256]; /* class of a byte, a byte of a class */
@@ -148,6 +167,7 @@ struct grammar {
     uint32_t n_item, cap_item;
     size_t bytes;
     const char *full;    /* NULL, or what there is too much of */
+    bool unsure;         /* an object was gone on with that has an unknown name */
     int depth;           /* of recursion */
     uint64_t n_searched; /* states that were looked at for whether they have any text */
     uint32_t *seen;      /* [node] the search that came to it last */
@@ -234,6 +254,8 @@ gnode gn_cats(struct grammar *g, const gnode *v, size_t n);
 gnode gn_mod(struct grammar *g, uint32_t by, uint32_t rest);
 gnode gn_rule(struct grammar *g, uint32_t rule);
 gnode gn_pick(struct grammar *g, uint32_t pick, uint32_t count, uint64_t bits);
+/* Returns the same, or with a kind of G_NAMED the rest of a member, as struct gnode_data says. */
+gnode gn_members(struct grammar *g, struct gnode_data d);
 /* Makes a rule and returns its number; its body is to be set. */
 uint32_t grammar_rule(struct grammar *g);
 /* Returns the body as a rule of its own, so that its masks are shared. */
@@ -250,12 +272,38 @@ gnode gn_step(struct grammar *g, gnode n, int cls);
 /* Tells whether n, which is regular, has any text. */
 bool gn_live(struct grammar *g, gnode n);
 
+/* once.c: names that come once. */
+
+/* Sets the `other` parts of a pick. v has n of them, and is taken over. */
+void gram_once(struct grammar *g, struct gpick *p, struct gother *v, int n, gnode open, gnode shut);
+/* Returns the names of `key` that are not among those that came, `seen`. */
+gnode gram_once_left(struct grammar *g, gnode key, gnode seen);
+/* Returns what follows a name: d is that of the G_NAMED. */
+gnode gram_once_next(struct grammar *g, const struct gnode_data *d, const struct gname *name);
+/* Adds a byte to a name. */
+static inline void gname_add(struct gname *name, uint8_t byte) {
+    if (name->n >= 0 && name->n < GRAM_NAME_MAX)
+        name->s[name->n++] = (char)byte;
+    else if (name->n >= 0)
+        name->n = GRAM_NAME_LOST;
+}
+static inline void gname_copy(struct gname *to, const struct gname *from) {
+    to->n = from->n;
+    if (from->n > 0) memcpy(to->s, from->s, (size_t)from->n);
+}
+/* Returns the stack behind the top one, a G_NAMED, when its name is known. */
+uint32_t gconf_named(struct grammar *g, uint32_t tail, const struct gname *name);
+static inline bool gtail_named(const struct grammar *g, uint32_t tail) {
+    return tail && g->node[g->tail[tail].node].kind == G_NAMED;
+}
+
 /* Sets *c to the places where a text of the grammar begins. Defined in step.c, as the next two
  * are. */
 void gconf_start(struct grammar *g, struct gconf *c);
 void gconf_step(struct grammar *g, const struct gconf *in, uint8_t byte, struct gconf *out);
-/* Sets *out to what follows when everything before the stack `tail` is complete. */
-void gconf_pop(struct grammar *g, uint32_t tail, struct gconf *out);
+/* Sets *out to what follows when everything before the stack `tail` is complete. name is that of
+ * the member that it may be within; NULL: it is not known. */
+void gconf_pop(struct grammar *g, uint32_t tail, const struct gname *name, struct gconf *out);
 void gconf_copy(struct gconf *to, const struct gconf *from);
 static inline bool gconf_dead(const struct gconf *c) {
     return c->n == 0 && !c->can_end;

@@ -390,14 +390,10 @@ static gnode values(struct sc *c, const struct json **v, size_t n) {
     return out;
 }
 
-/* Returns the language of any member's name and the colon. */
-static gnode sc_any_name(struct sc *c) {
+/* Returns the language of any member's name, without quotes and as it is usually written. */
+static gnode any_name(struct sc *c) {
     struct gchars set = {0};
-    if (!c->form.bare_names) {
-        const struct sc_set all = {0};
-        const gnode name = gn_and(c->g, sc_content(c, &all), c->no_nul);
-        return gn_cat(c->g, gn_as_rule(c->g, gn_cat3(c->g, c->open, name, c->close)), c->colon);
-    }
+    if (!c->form.bare_names) return gn_and(c->g, gn_rep(c->g, sc_char(c), 0, GRAM_INF), c->no_nul);
     gchars_add(&set, '0', '9');
     gchars_add(&set, 'A', 'Z');
     gchars_add(&set, 'a', 'z');
@@ -405,7 +401,20 @@ static gnode sc_any_name(struct sc *c) {
     gchars_sort(&set);
     const gnode x = gn_chars(c->g, &set, false);
     gchars_release(&set);
-    return gn_cat(c->g, gn_rep(c->g, x, 1, GRAM_INF), c->colon);
+    return gn_rep(c->g, x, 1, GRAM_INF);
+}
+
+/* Returns the language of any object whose members have the values `in`. */
+static gnode any_object(struct sc *c, gnode in) {
+    struct grammar *g = c->g;
+    struct gpick p = {.row = xcalloc(1, sizeof *p.row),
+                      .hi = GRAM_INF,
+                      .first = c->space,
+                      .sep = c->comma,
+                      .close = gn_cat(g, c->space, gn_str(g, "}"))};
+    const gnode name = any_name(c);
+    sc_once(c, &p, &name, &in, 1);
+    return gn_cat(g, gn_str(g, "{"), gn_pick(g, grammar_pick(g, &p), 0, 0));
 }
 
 gnode sc_free(struct sc *c, int levels) {
@@ -417,14 +426,11 @@ gnode sc_free(struct sc *c, int levels) {
     size_t n = 5;
     if (c->form.bare_names) v[n++] = gn_str(g, "None");
     if (levels > 0) {
-        const gnode in = sc_free(c, levels - 1), member = gn_cat(g, sc_any_name(c), in);
-        const gnode items = gn_cat(g, in, gn_rep(g, gn_cat(g, c->comma, in), 0, GRAM_INF)),
-                    members =
-                        gn_cat(g, member, gn_rep(g, gn_cat(g, c->comma, member), 0, GRAM_INF));
+        const gnode in = sc_free(c, levels - 1);
+        const gnode items = gn_cat(g, in, gn_rep(g, gn_cat(g, c->comma, in), 0, GRAM_INF));
         v[n++] = gn_cat3(g, gn_cat(g, gn_str(g, "["), c->space), gn_opt(g, items),
                          gn_cat(g, c->space, gn_str(g, "]")));
-        v[n++] = gn_cat3(g, gn_cat(g, gn_str(g, "{"), c->space), gn_opt(g, members),
-                         gn_cat(g, c->space, gn_str(g, "}")));
+        v[n++] = any_object(c, in);
     }
     g->rule[r].body = gn_alts(g, v, n);
     return c->free_value[levels];

@@ -60,7 +60,7 @@ static uint32_t push(struct grammar *g, gnode node, uint32_t parent) {
 
 /* ---- what a node begins with ---- */
 
-static void add(struct grammar *g, struct gconf *c, gnode head, uint32_t tail) {
+static void add_item(struct grammar *g, struct gconf *c, gnode head, uint32_t tail) {
     bool there = false; /* no early end: so the compiler compares several at once */
     if (!gram_spend(g, 1 + (uint64_t)c->n / 8)) return;
     for (int i = 0; i < c->n; i++) there |= ((c->it[i].head ^ head) | (c->it[i].tail ^ tail)) == 0;
@@ -69,6 +69,12 @@ static void add(struct grammar *g, struct gconf *c, gnode head, uint32_t tail) {
         c->it[c->n++] = (struct gitem){head, tail};
     else if (!g->full)
         g->full = "more than 4096 ways to go on";
+}
+
+/* Adds an item that begins here. */
+static void add(struct grammar *g, struct gconf *c, gnode head, uint32_t tail) {
+    c->fresh = c->fresh || gtail_named(g, tail);
+    add_item(g, c, head, tail);
 }
 
 static void expand(struct grammar *g, gnode n, uint32_t tail, struct gconf *out);
@@ -119,6 +125,17 @@ static bool nothing_due(const struct gpick *p, const struct gnode_data *d) {
     return p->far[d->bits].due == (uint32_t)p->n;
 }
 
+/* Returns what is left of an object behind one more member, as struct gnode_data says. */
+static gnode after_member(struct grammar *g, const struct gnode_data *d, enum gkind kind,
+                          uint64_t bits, uint32_t other) {
+    return gn_members(g, (struct gnode_data){.kind = (uint8_t)kind,
+                                             .a = d->a,
+                                             .b = d->b,
+                                             .lo = d->lo + 1,
+                                             .hi = kind == G_NAMED ? other : d->hi,
+                                             .bits = bits});
+}
+
 static void expand_pick(struct grammar *g, const struct gnode_data *d, uint32_t tail,
                         struct gconf *out) {
     const struct gpick p = g->pick[d->a];
@@ -129,7 +146,7 @@ static void expand_pick(struct grammar *g, const struct gnode_data *d, uint32_t 
     for (int64_t i = from; i < p.n && i < most; i++) {
         uint64_t to = 0;
         if (!may_take(g, &p, (int)i, d, &to)) continue;
-        const uint32_t t = push(g, gn_pick(g, d->a, d->lo + 1, to), tail);
+        const uint32_t t = push(g, after_member(g, d, G_PICK, to, 0), tail);
         if (t != GRAM_INF) expand(g, gn_cat(g, before, p.row[i].body), t, out);
     }
     const bool done = nothing_due(&p, d), room = p.hi == GRAM_INF || d->lo < p.hi;
@@ -139,7 +156,15 @@ static void expand_pick(struct grammar *g, const struct gnode_data *d, uint32_t 
         uint64_t bits = d->bits;
         if (p.ordered && p.n > GRAM_PICK_BITS) bits = (uint64_t)p.n;
         if (p.ordered && p.n && p.n <= GRAM_PICK_BITS) bits |= (uint64_t)1 << (p.n - 1);
-        const uint32_t t = push(g, gn_pick(g, d->a, d->lo + 1, bits), tail);
+        for (int k = 0; k < p.n_other; k++) {
+            const gnode key = gram_once_left(g, p.other[k].key, d->b);
+            if (!gn_live(g, key)) continue;
+            const uint32_t t = push(g, after_member(g, d, G_NAMED, bits, (uint32_t)k), tail);
+            if (t != GRAM_INF)
+                expand(g, gn_cat(g, before, gn_cat3(g, p.open, key, p.shut)), t, out);
+        }
+        const uint32_t t =
+            p.n_other ? GRAM_INF : push(g, after_member(g, d, G_PICK, bits, 0), tail);
         if (t != GRAM_INF) expand(g, gn_cat(g, before, p.extra), t, out);
     }
     if (done && d->lo >= p.lo) expand(g, p.close, tail, out);
@@ -206,7 +231,8 @@ static void expand(struct grammar *g, gnode n, uint32_t tail, struct gconf *out)
 static void know(struct grammar *g, uint32_t tail) {
     struct gconf *c = xmalloc(sizeof *c);
     c->n = 0;
-    c->can_end = false;
+    c->can_end = c->fresh = false;
+    c->name.n = GRAM_NAME_LOST; /* no name ends here: it has no empty text */
     g->tail[tail].state = 1;
     expand(g, g->tail[tail].node, g->tail[tail].parent, c);
     while (g->n_item + (uint32_t)c->n > g->cap_item) {
@@ -225,11 +251,22 @@ static void know(struct grammar *g, uint32_t tail) {
     free(c);
 }
 
+uint32_t gconf_named(struct grammar *g, uint32_t tail, const struct gname *name) {
+    const struct gtail t = g->tail[tail];
+    const struct gnode_data d = *gn(g, t.node);
+    const uint32_t after = push(g, gram_once_next(g, &d, name), t.parent);
+    return after == GRAM_INF ? GRAM_INF : push(g, g->pick[d.a].other[d.hi].rest, after);
+}
+
 static void pop(struct grammar *g, uint32_t tail, struct gconf *out) {
+    if (gtail_named(g, tail)) tail = gconf_named(g, tail, &out->name);
+    if (tail == GRAM_INF) return;
     if (tail == 0) {
         out->can_end = true;
         return;
     }
+    const struct gnode_data *d = gn(g, g->tail[tail].node);
+    g->unsure = g->unsure || (d->kind == G_PICK && d->hi);
     if (g->tail[tail].state == 1) return; /* its items are being collected further out */
     if (g->tail[tail].state == 0) know(g, tail);
     const struct gtail *t = &g->tail[tail];
@@ -242,33 +279,56 @@ static void pop(struct grammar *g, uint32_t tail, struct gconf *out) {
 
 /* ---- places ---- */
 
-void gconf_pop(struct grammar *g, uint32_t tail, struct gconf *out) {
-    out->n = 0;
-    out->can_end = false;
+static void begin(struct gconf *c) {
+    c->n = 0;
+    c->can_end = c->fresh = c->named = false;
+    c->name.n = 0;
+}
+
+/* Notes whether a name is being written. One that begins at two places is lost. */
+static void finish(struct gconf *c, bool goes_on) {
+    c->named = goes_on || c->fresh;
+    if (c->fresh) c->name.n = goes_on ? GRAM_NAME_LOST : 0;
+}
+
+void gconf_pop(struct grammar *g, uint32_t tail, const struct gname *name, struct gconf *out) {
+    begin(out);
+    out->name.n = GRAM_NAME_UNKNOWN;
+    if (name) gname_copy(&out->name, name);
     pop(g, tail, out);
+    finish(out, false);
 }
 
 void gconf_start(struct grammar *g, struct gconf *c) {
-    c->n = 0;
-    c->can_end = false;
+    begin(c);
     expand(g, g->root, 0, c);
+    finish(c, false);
 }
 
 void gconf_copy(struct gconf *to, const struct gconf *from) {
     to->n = from->n;
     to->can_end = from->can_end;
+    to->fresh = from->fresh;
+    to->named = from->named;
+    if (from->named) gname_copy(&to->name, &from->name);
     memcpy(to->it, from->it, (size_t)from->n * sizeof *from->it);
 }
 
 void gconf_step(struct grammar *g, const struct gconf *in, uint8_t byte, struct gconf *out) {
     const int cls = g->cls[byte];
-    out->n = 0;
-    out->can_end = false;
+    bool goes_on = false;
+    begin(out);
+    if (in->named) {
+        gname_copy(&out->name, &in->name);
+        gname_add(&out->name, byte);
+    }
     gram_spend(g, 1 + (uint64_t)in->n);
     for (int i = 0; i < in->n; i++) {
         const gnode h = gn_step(g, in->it[i].head, cls);
         if (h == G_NONE) continue;
-        if (h != G_EPS) add(g, out, h, in->it[i].tail);
+        if (h != G_EPS) add_item(g, out, h, in->it[i].tail);
+        goes_on = goes_on || (h != G_EPS && in->named && gtail_named(g, in->it[i].tail));
         if (gn_null(g, h)) pop(g, in->it[i].tail, out);
     }
+    finish(out, goes_on);
 }

@@ -72,10 +72,17 @@ static void take_row(struct grammar *g, const struct gpick *p, int i, struct cou
     c->taken |= rows;
 }
 
+/* Returns how few bytes a member needs that no row names. The shortest name comes once: others are
+ * taken to be at most two bytes longer. */
+static uint32_t extra_bytes(struct grammar *g, const struct gpick *p, bool search) {
+    if (!p->extra) return GRAM_INF;
+    const uint32_t bytes = gn_sum(measure(g, p->extra, search), measure(g, p->sep, search));
+    return p->n_other && p->lo > 1 ? gn_sum(bytes, 2) : bytes;
+}
+
 /* Adds members to c until there are p->lo: the cheapest first. */
 static void fill(struct grammar *g, const struct gpick *p, struct count *c, bool search) {
-    const uint32_t extra =
-        p->extra ? gn_sum(measure(g, p->extra, search), measure(g, p->sep, search)) : GRAM_INF;
+    const uint32_t extra = extra_bytes(g, p, search);
     while (c->n < p->lo && c->bytes != GRAM_INF) {
         uint32_t best = extra;
         int at = -1;
@@ -117,7 +124,7 @@ static void fill_many(struct grammar *g, const struct gpick *p, uint32_t from, s
         c->bytes = gn_sum(c->bytes, x);
         c->n++;
     }
-    if (p->extra) extra = gn_sum(measure(g, p->extra, search), sep);
+    extra = extra_bytes(g, p, search);
     if (optional > 1) qsort(len, optional, sizeof *len, by_size);
     while (c->n < p->lo && c->bytes != GRAM_INF) {
         const bool own = taken < optional && len[taken] <= extra;
@@ -210,6 +217,9 @@ static uint32_t measure_new(struct grammar *g, gnode n, bool search) {
         return g->rule[d.a].least;
     case G_PICK:
         return measure_pick(g, &d, search);
+    case G_NAMED:
+        return gn_sum(measure(g, g->pick[d.a].other[d.hi].rest, search),
+                      measure_pick(g, &d, search));
     }
     return GRAM_INF;
 }

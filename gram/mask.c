@@ -183,7 +183,7 @@ static const struct gleaf *leaf_of(struct grammar *g, gnode node) {
  * scratch[depth]. */
 static void walk(struct grammar *g, const struct gtrie *t, uint32_t from, uint32_t to,
                  uint32_t *bits) {
-    for (uint32_t i = from; i < to && !g->full;) {
+    for (uint32_t i = from; i < to && !g->full && !g->unsure;) {
         const struct gtrie_node *x = &t->v[i];
         struct gconf *out = &g->scratch[x->depth];
         gconf_step(g, &g->scratch[x->depth - 1], x->byte, out);
@@ -196,14 +196,27 @@ static void walk(struct grammar *g, const struct gtrie *t, uint32_t from, uint32
     }
 }
 
-static void mask_item(struct grammar *g, const struct gitem *it, uint32_t *bits) {
+/* Walks what is below node i of l->t, which a part ends at, when the text behind it is at
+ * *behind. */
+static void walk_exit(struct grammar *g, const struct gleaf *l, uint32_t i,
+                      const struct gconf *behind, uint32_t *bits) {
+    const struct gtrie_node *x = &l->t->v[i];
+    gconf_copy(&g->scratch[x->depth], behind);
+    walk(g, l->t, i + 1, x->skip, bits);
+}
+
+/* Adds to bits what the item allows of the place c. */
+static void mask_item(struct grammar *g, const struct gconf *c, const struct gitem *it,
+                      uint32_t *bits) {
     const struct gleaf *l = leaf_of(g, it->head);
     if (l->bits)
         for (size_t w = 0; w < g->v->n_words; w++) bits[w] |= l->bits[w];
     else
         for (uint32_t i = 0; i < l->n; i++) bits[l->id[i] / WORDS] |= 1u << l->id[i] % WORDS;
     if (it->tail == 0) return;
+    g->unsure = false;
     if (l->whole) {
+        gconf_copy(&g->scratch[0], c);
         g->scratch[0].n = 1;
         g->scratch[0].can_end = false;
         g->scratch[0].it[0] = *it;
@@ -211,12 +224,25 @@ static void mask_item(struct grammar *g, const struct gitem *it, uint32_t *bits)
         return;
     }
     struct gconf *behind = xmalloc(sizeof *behind);
-    gconf_pop(g, it->tail, behind);
+    gconf_pop(g, it->tail, NULL, behind);
     for (uint32_t i = 0; i < l->n_exit && behind->n; i++) {
+        g->unsure = false;
+        walk_exit(g, l, l->exit[i], behind, bits);
+        if (!g->unsure) continue;
+        /* the token goes on in the same object, so the name that it ends matters */
         const struct gtrie_node *x = &l->t->v[l->exit[i]];
-        gconf_copy(&g->scratch[x->depth], behind);
-        walk(g, l->t, l->exit[i] + 1, x->skip, bits);
+        size_t n;
+        const char *s = gram_token(g->v, l->t->id[x->first], &n);
+        struct gname name = {0};
+        gname_copy(&name, &c->name);
+        for (uint32_t k = 0; k < x->depth; k++) gname_add(&name, (uint8_t)s[k]);
+        struct gconf *known = xmalloc(sizeof *known);
+        gconf_pop(g, it->tail, &name, known);
+        g->unsure = false;
+        walk_exit(g, l, l->exit[i], known, bits);
+        free(known);
     }
+    g->unsure = false;
     free(behind);
 }
 
@@ -235,7 +261,7 @@ int gram_mask(const struct gram_state *s, uint32_t *bits, struct err *e) {
     memset(bits, 0, v->n_words * sizeof *bits);
     if (s->ended) return 0;
     lock_in(s);
-    for (int i = 0; i < s->c.n; i++) mask_item(g, &s->c.it[i], bits);
+    for (int i = 0; i < s->c.n; i++) mask_item(g, &s->c, &s->c.it[i], bits);
     const int rc = grammar_full(g, e);
     lock_out(s);
     for (int i = 0; i < v->n_end && s->c.can_end; i++)

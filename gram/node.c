@@ -133,6 +133,7 @@ static bool null_of(const struct grammar *g, const struct gnode_data *d) {
     case G_NONE:
     case G_SET:
     case G_PICK:
+    case G_NAMED:
         break;
     }
     return false;
@@ -155,6 +156,7 @@ static uint8_t kept_flags(const struct grammar *g, const struct gnode_data *d) {
         return GF_REGULAR;
     case G_RULE:
     case G_PICK:
+    case G_NAMED:
         return 0;
     case G_NONE:
     case G_EPS:
@@ -205,6 +207,7 @@ void grammar_free(struct grammar *g) {
     for (uint32_t i = 0; i < g->n_pick; i++) {
         free(g->pick[i].row);
         free(g->pick[i].far);
+        free(g->pick[i].other);
     }
     free(g->row);
     free(g->seen);
@@ -556,11 +559,13 @@ uint32_t grammar_pick(struct grammar *g, const struct gpick *p) {
     return g->n_pick++;
 }
 
-gnode gn_pick(struct grammar *g, uint32_t pick, uint32_t count, uint64_t bits) {
-    const struct gpick *p = &g->pick[pick];
+gnode gn_members(struct grammar *g, struct gnode_data d) {
+    const struct gpick *p = &g->pick[d.a];
     const uint32_t most = p->hi == GRAM_INF ? (p->lo ? p->lo : 1) : p->hi;
-    return make(g,
-                (struct gnode_data){
-                    .kind = G_PICK, .a = pick, .bits = bits, .lo = count < most ? count : most},
-                NULL);
+    if (d.lo > most) d.lo = most;
+    return make(g, d, NULL);
+}
+
+gnode gn_pick(struct grammar *g, uint32_t pick, uint32_t count, uint64_t bits) {
+    return gn_members(g, (struct gnode_data){.kind = G_PICK, .a = pick, .bits = bits, .lo = count});
 }

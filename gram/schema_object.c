@@ -154,10 +154,25 @@ static gnode key_node(struct sc *c, gnode content) {
     return gn_cat(c->g, gn_cat3(c->g, c->open, content, c->close), c->colon);
 }
 
-/* Returns the members, each a name and its value, that no property names. */
-static gnode others(struct sc *c, const struct sc_set *set, const struct members *m) {
+void sc_once(struct sc *c, struct gpick *p, const gnode *key, const gnode *value, int n) {
     struct grammar *g = c->g;
-    gnode *named = xcalloc(m->n + 1, sizeof *named), out = G_NONE;
+    struct gother *v = xcalloc((size_t)n + 1, sizeof *v);
+    const bool bare = c->form.bare_names;
+    p->extra = G_NONE;
+    for (int i = 0; i < n; i++) {
+        v[i] = (struct gother){key[i], bare ? value[i] : gn_cat(g, c->colon, value[i])};
+        p->extra = gn_alt(g, p->extra, gn_cat(g, gn_as_rule(g, key_node(c, key[i])), value[i]));
+    }
+    gram_once(g, p, v, n, bare ? (gnode)G_EPS : c->open, bare ? c->colon : c->close);
+}
+
+/* Sets the members of p, each a name and its value, that no property names. */
+static void others(struct sc *c, const struct sc_set *set, const struct members *m,
+                   struct gpick *p) {
+    struct grammar *g = c->g;
+    gnode keys[1 << PATTERNS_MAX], values[1 << PATTERNS_MAX];
+    int n = 0;
+    gnode *named = xcalloc(m->n + 1, sizeof *named);
     const struct gregex plain = {0};
     gnode bare = g->any;
     if (c->form.bare_names && gn_regex(g, "[A-Za-z_][A-Za-z0-9_]*", 22, &plain, &bare, c->e))
@@ -172,10 +187,10 @@ static gnode others(struct sc *c, const struct sc_set *set, const struct members
             all[5 + k] = match >> k & 1 ? m->key[k] : gn_not(g, m->key[k]);
         const gnode v = value(c, set, m, NULL, match);
         if (v == G_NONE) continue;
-        const gnode key = gn_ands(g, all, 5 + m->n_pattern);
-        out = gn_alt(g, out, gn_cat(g, gn_as_rule(g, key_node(c, key)), v));
+        keys[n] = gn_ands(g, all, 5 + m->n_pattern);
+        values[n++] = v;
     }
-    return out;
+    sc_once(c, p, keys, values, n);
 }
 
 /* Tells whether the language `at` holds the text of which `text` is the node. */
@@ -299,9 +314,10 @@ static gnode build(struct sc *c, const struct sc_set *set, const struct members 
     }
     add_needs(c, set, m, &p, row);
     free(row);
-    p.extra = is_closed(c, set, m, lo) ? (gnode)G_NONE : others(c, set, m);
+    if (!is_closed(c, set, m, lo)) others(c, set, m, &p);
     if (!possible || c->rc) {
         free(p.row);
+        free(p.other);
         return G_NONE;
     }
     return gn_cat(g, gn_str(g, "{"), gn_pick(g, grammar_pick(g, &p), 0, 0));

@@ -120,6 +120,20 @@ static uint32_t add_way(struct grammar *g, gnode n, uint32_t next) {
     return way;
 }
 
+/* Returns the stack behind item i of c; where its head ends a name, the one of the shortest text of
+ * the head. GRAM_INF: there is none. */
+static uint32_t tail_named(struct grammar *g, const struct gconf *c, int i) {
+    const struct gitem it = c->it[i];
+    const uint32_t at = g->n_spelled;
+    struct gname name;
+    if (!gtail_named(g, it.tail)) return it.tail;
+    gname_copy(&name, &c->name);
+    const bool ok = write_node(g, it.head);
+    for (uint32_t k = at; k < g->n_spelled; k++) gname_add(&name, g->spelled[k].byte);
+    g->n_spelled = at;
+    return ok ? gconf_named(g, it.tail, &name) : GRAM_INF;
+}
+
 /* Returns the way that completes what is behind the stack, or GRAM_INF. It is remembered for each
  * stack that it comes by. */
 static uint32_t way_behind(struct grammar *g, uint32_t tail) {
@@ -131,7 +145,7 @@ static uint32_t way_behind(struct grammar *g, uint32_t tail) {
     uint32_t n = 0, cap = 0, need = 1;
     while (tail && !g->tail[tail].way && need && need != GRAM_INF && n < WAY_MAX) {
         int best = 0;
-        gconf_pop(g, tail, c);
+        gconf_pop(g, tail, NULL, c);
         need = gconf_least(g, c, &best);
         if (n == cap) {
             cap = cap ? 2 * cap : 16;
@@ -139,7 +153,8 @@ static uint32_t way_behind(struct grammar *g, uint32_t tail) {
         }
         const bool on = need && need != GRAM_INF;
         stop[n++] = (struct stop){tail, on ? c->it[best].head : G_EPS};
-        tail = on ? c->it[best].tail : 0;
+        tail = on ? tail_named(g, c, best) : 0;
+        if (tail == GRAM_INF) need = GRAM_INF, tail = 0;
     }
     uint32_t way = tail && g->tail[tail].way ? g->tail[tail].way - 1 : 0;
     if (need == GRAM_INF || n == WAY_MAX || (tail && g->tail[tail].way == GRAM_INF)) way = GRAM_INF;
@@ -159,7 +174,8 @@ static uint32_t way_from(struct grammar *g, const struct gconf *c, int best) {
         g->way = grammar_grow(g, g->way, &g->cap_way, 0, sizeof *g->way);
         g->way[g->n_way++] = (struct gway){0};
     }
-    const uint32_t rest = way_behind(g, c->it[best].tail);
+    const uint32_t tail = tail_named(g, c, best);
+    const uint32_t rest = tail == GRAM_INF ? GRAM_INF : way_behind(g, tail);
     const uint32_t n_way = g->n_way, n_spelled = g->n_spelled;
     const uint32_t way = rest == GRAM_INF ? GRAM_INF : add_way(g, c->it[best].head, rest);
     g->n_way = n_way;
