@@ -178,7 +178,12 @@ static bool string(struct reader *r, const char **text, uint32_t *n_text, const 
             continue;
         }
         p += json_escape(p, end, &cp);
-        if (r->o.mend && (!cp || (cp >= 0xd800 && cp < 0xe000))) cp = 0xfffd;
+        if (r->o.mend && cp >= 0xd800 && cp < 0xe000) cp = 0xfffd;
+        if (r->o.mend && !cp) {
+            memcpy(to + n, "\xc0\x80", 2);
+            n += 2;
+            continue;
+        }
         n += put_utf8(cp, to + n);
     }
     if (!escaped) memcpy(to, from, n = *n_raw);
@@ -411,6 +416,22 @@ int json_parse(struct json **out, const char *text, size_t len, const char *what
 int json_parse_py(struct json **out, const char *text, size_t len, const char *what,
                   struct err *e) {
     return parse_doc(out, text, len, &python, what, e);
+}
+
+int json_parse_mend(struct json **out, const char *text, size_t len, const char *what,
+                    struct err *e) {
+    static const struct json_opts mend = {.mend = true};
+    return parse_doc(out, text, len, &mend, what, e);
+}
+
+size_t json_unmend(char *s, size_t n) {
+    size_t to = 0;
+    for (size_t i = 0; i < n; i++) {
+        const bool nul = i + 1 < n && memcmp(s + i, "\xc0\x80", 2) == 0;
+        s[to++] = nul ? 0 : s[i];
+        i += nul;
+    }
+    return to;
 }
 
 static int read_doc(struct json **out, const char *path, uint64_t max_bytes,

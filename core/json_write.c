@@ -22,6 +22,11 @@ void json_quote(struct buf *b, const char *s, size_t len) {
         buf_add(b, s + i, k - i);
         if ((i = k) == len) break;
         int n = json_utf8(p + i, len - i);
+        if (n < 0 && k + 1 < len && p[k] == 0xc0 && p[k + 1] == 0x80) {
+            buf_str(b, "\\u0000");
+            i += 2;
+            continue;
+        }
         if (n < 0) {
             buf_str(b, "\xef\xbf\xbd");
             i += (size_t)-n;

@@ -200,6 +200,17 @@ int gram_slice_of(struct grammar *g, gnode head, int *chars) {
     return -1;
 }
 
+gnode gram_wider(struct grammar *g, gnode head) {
+    enum { PARTS_MAX = 8 };
+    gnode part[PARTS_MAX], rest = head;
+    int n = 0;
+    for (; n < PARTS_MAX && gn(g, rest)->kind == G_CAT; rest = gn(g, rest)->b)
+        part[n++] = gn(g, rest)->a;
+    gnode out = n < PARTS_MAX ? without_few(g, rest) : rest;
+    while (n-- > 0) out = gn_cat(g, without_few(g, part[n]), out);
+    return out ? out : head;
+}
+
 /* ---- subtrees ---- */
 
 /* Returns, as bits, the kinds all of whose characters the state n allows. */

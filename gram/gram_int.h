@@ -390,6 +390,9 @@ void gram_fit_classes(struct grammar *g);
 /* Returns the slice that the state `head` allows up to *chars characters of; returns -1 when there
  * is none. */
 int gram_slice_of(struct grammar *g, gnode head, int *chars);
+/* Returns a language without what takes only finitely many texts away from the parts of `head`;
+ * that itself where there is no such thing. */
+gnode gram_wider(struct grammar *g, gnode head);
 /* Works out once what gnode_data.kinds and .chars say. */
 void gram_fit(struct grammar *g, gnode n);
 

@@ -140,11 +140,76 @@ void gram_masks_free(struct grammar *g) {
     g->leaf_bytes = 0;
 }
 
+/* Calls cut for nodes [from, to) of the tree t that the state `wide` allows and `node` does not:
+ * whole subtrees, or with `exits` single nodes, too, at which only the wide one ends. */
+static void walk_lost(struct grammar *g, const struct gtrie *t, gnode wide, gnode node, bool exits,
+                      void (*cut)(void *ud, uint32_t from, uint32_t to), void *ud) {
+    struct pair {
+        gnode wide, node;
+    } *at = xmalloc((g->v->longest + 2) * sizeof *at);
+    at[0] = (struct pair){wide, node};
+    for (uint32_t i = 0; i < t->n && gram_spend(g, 1);) {
+        const struct gtrie_node *x = &t->v[i];
+        const struct pair p = at[x->depth - 1];
+        const gnode w = gn_step(g, p.wide, g->cls[x->byte]),
+                    s = w ? gn_step(g, p.node, g->cls[x->byte]) : (gnode)G_NONE;
+        if (w != s && !s) cut(ud, i, x->skip);
+        if (s && exits && gn_null(g, w) && !gn_null(g, s)) cut(ud, i, i + 1);
+        at[x->depth] = (struct pair){w, s};
+        i = w == s || !s ? x->skip : i + 1;
+    }
+    free(at);
+}
+
+struct lost { /* what is taken out of bits, or out of exits */
+    const struct gtrie *t;
+    uint32_t *bits;
+    struct gleaf *l;
+    const struct gleaf *wide;
+    uint32_t at; /* exits of the wide leaf that were looked at */
+};
+static void cut_tokens(void *ud, uint32_t from, uint32_t to) {
+    const struct lost *o = ud;
+    for (uint32_t i = o->t->v[from].first; i < o->t->v[to].first; i++) {
+        const uint32_t id = (uint32_t)o->t->id[i];
+        o->bits[id / WORDS] &= ~(1u << id % WORDS);
+    }
+}
+static void cut_exits(void *ud, uint32_t from, uint32_t to) {
+    struct lost *o = ud;
+    for (; o->at < o->wide->n_exit && o->wide->exit[o->at] < from; o->at++)
+        note_exit(o->l, o->wide->exit[o->at]);
+    while (o->at < o->wide->n_exit && o->wide->exit[o->at] < to) o->at++;
+}
+
+static const struct gleaf *leaf_of(struct grammar *g, gnode node);
+
+/* Makes the leaf of l->node out of that of a wider language. */
+static void leaf_less(struct grammar *g, struct gleaf *l, gnode wide, uint32_t *bits) {
+    const struct gleaf *from = leaf_of(g, wide);
+    struct lost o = {.t = &g->v->all, .bits = bits, .l = l, .wide = from};
+    l->t = from->t;
+    l->whole = from->whole;
+    if (from->bits) memcpy(bits, from->bits, g->v->n_words * sizeof *bits);
+    for (uint32_t i = 0; !from->bits && i < from->n; i++)
+        bits[from->id[i] / WORDS] |= 1u << from->id[i] % WORDS;
+    walk_lost(g, o.t, wide, l->node, false, cut_tokens, &o);
+    walk_lost(g, l->t, wide, l->node, true, cut_exits, &o);
+    cut_exits(&o, UINT32_MAX, UINT32_MAX);
+}
+
 static struct gleaf *leaf_make(struct grammar *g, gnode node) {
     const struct gram_vocab *v = g->v;
     struct gleaf *l = xcalloc(1, sizeof *l);
     uint32_t *bits = xcalloc(v->n_words, sizeof *bits);
     l->node = node;
+    const gnode wide = gram_wider(g, node);
+    if (wide != node) {
+        leaf_less(g, l, wide, bits);
+        keep_bits(l, bits, v->n_words);
+        free(bits);
+        return l;
+    }
     l->t = &v->all;
     int chars;
     const int k = gram_slice_of(g, node, &chars);

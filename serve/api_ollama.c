@@ -193,7 +193,7 @@ static int ollama_chat_read(struct ask *a, const struct json *j, struct fault *f
             return fault_set(f, 400, NULL, "messages", "images: only text is read here");
     jw_init(&w, &b, false);
     put_messages(&w, said);
-    int rc = json_parse(&list, b.data, b.len, "messages", &e)
+    int rc = json_parse_mend(&list, b.data, b.len, "messages", &e)
                  ? fault_set(f, 400, NULL, "messages", "%s", e.msg)
                  : 0;
     if (!rc) rc = chat_conv(a, list, f);

@@ -22,7 +22,7 @@ static int add_prompt(struct ask *a, const struct json *v, const char *path, str
     struct ask_prompt *p = &a->prompt[a->n_prompts++];
     if (json_str(v)) {
         p->text = xstrdup(json_str(v));
-        p->len = strlen(p->text);
+        p->len = json_unmend(p->text, strlen(p->text));
         return 0;
     }
     for (const struct json *id = json_first(v); id; id = json_next(id)) {

@@ -41,7 +41,7 @@ static void say_calls(const struct json *calls, struct buf *out) {
         buf_fmt(out, "%s<tool_call>\n{\"name\": ", out->len ? "\n" : "");
         json_quote(out, name ? name : "", name ? strlen(name) : 0);
         buf_str(out, ", \"arguments\": ");
-        if (text && json_parse(&j, text, strlen(text), "arguments", &ignored) == 0) args = j;
+        if (text && json_parse_mend(&j, text, strlen(text), "arguments", &ignored) == 0) args = j;
         if (args)
             json_write_spaced(out, args);
         else
@@ -104,7 +104,7 @@ char *generic_conv(const char *conv, bool hidden) {
     struct buf out = {0};
     struct jw w;
     struct err ignored;
-    if (json_parse(&j, conv, strlen(conv), "conversation", &ignored)) return NULL;
+    if (json_parse_mend(&j, conv, strlen(conv), "conversation", &ignored)) return NULL;
     const struct json *list = json_get(j, "messages"), *tools = json_get(j, "tools");
     bool any = json_len(tools) > 0;
     for (const struct json *m = json_first(list); m && hidden && !any; m = json_next(m))

@@ -115,7 +115,7 @@ static int compile_parsed(struct guards *g, struct ask *a, enum ask_form form, c
 static int allowed_tools(const struct ask *a, struct buf *out, struct err *e) {
     struct json *names = NULL, *tools = NULL;
     int n = 0, rc = json_parse(&names, a->allowed, strlen(a->allowed), "tool_choice", e);
-    if (!rc) rc = json_parse(&tools, a->tools, strlen(a->tools), "tools", e);
+    if (!rc) rc = json_parse_mend(&tools, a->tools, strlen(a->tools), "tools", e);
     for (const struct json *t = json_first(tools); t && !rc; t = json_next(t)) {
         const char *name = json_str(json_get(json_get(t, "function"), "name"));
         const struct json *x = json_first(names);
@@ -273,7 +273,13 @@ static int refuse(const struct ask *a, enum ask_form form, const struct gram_spo
         line = strchr(line, '\n');
         line = line && line[1] ? line + 1 : NULL;
     }
-    if (!line) return fault_set(f, 400, NULL, field_of(a, form), "%s", e->msg);
+    if (!line) {
+        const bool list = strncmp(e->msg, "tools: ", 7) == 0;
+        const char *const field = list ? "tools" : field_of(a, form);
+        const size_t n_field = strlen(field); /* it is not said twice */
+        const bool twice = strncmp(e->msg, field, n_field) == 0 && e->msg[n_field] == ':';
+        return fault_set(f, 400, NULL, field, "%s", e->msg + (twice ? n_field + 2 : 0));
+    }
     snprintf(param, sizeof param, "%.*s%s%s", (int)strcspn(line + n + 1, "\n"), line + n + 1,
              n_path ? "." : "", spot->path);
     if (!n_path || !what) return fault_set(f, 400, NULL, param, "%s", e->msg);

@@ -41,7 +41,8 @@ static void add_call(struct buf *b, const struct json *call) {
     struct json *parsed = NULL;
     struct err ignored;
     const char *text = json_str(args);
-    if (text && json_parse(&parsed, text, strlen(text), "arguments", &ignored) == 0) args = parsed;
+    if (text && json_parse_mend(&parsed, text, strlen(text), "arguments", &ignored) == 0)
+        args = parsed;
     json_write(b, json_get(fn, "name"));
     json_write(b, args);
     json_free(parsed);
@@ -85,7 +86,7 @@ void latest_add(struct latest *l, const char *line, double now) {
     struct waiting *w = xcalloc(1, sizeof *w), **at = &l->first;
     w->line = xstrdup(line);
     w->since = now;
-    if (json_parse(&j, line, strlen(line), "record", &ignored) == 0) {
+    if (json_parse_mend(&j, line, strlen(line), "record", &ignored) == 0) {
         const struct json *list = json_get(j, "messages");
         w->said = xcalloc((size_t)json_len(list) + 1, sizeof *w->said);
         for (const struct json *m = json_first(list); m; m = json_next(m))

@@ -54,7 +54,7 @@ static struct json *mended_call(struct arena *a, const struct json *call, bool *
     const char *s = json_str(args);
     struct json *j = NULL, *out = copy_of(a, call), *f = copy_of(a, fn);
     struct err ignored;
-    if (s && json_parse(&j, s, strlen(s), "arguments", &ignored)) j = NULL;
+    if (s && json_parse_mend(&j, s, strlen(s), "arguments", &ignored)) j = NULL;
     if (s && json_type(j) != JSON_OBJ) {
         struct json *object = json_new(a, JSON_OBJ);
         put_text(a, object, "arguments", s);
@@ -240,11 +240,11 @@ char *mend_conv(const char *conv, enum mend_step step, const char **what) {
     const struct json *j;
     struct arena a;
     struct buf b = {0};
-    static const struct json_opts strict;
+    static const struct json_opts mend = {.mend = true};
     struct err ignored;
     arena_init(&a);
     *what = steps[step].what;
-    if (json_parse_in(&j, &a, conv, strlen(conv), &strict, "conversation", NULL, &ignored) == 0) {
+    if (json_parse_in(&j, &a, conv, strlen(conv), &mend, "conversation", NULL, &ignored) == 0) {
         struct json *out = json_new(&a, JSON_OBJ), *messages = json_new(&a, JSON_ARR);
         if (steps[step].run(&a, json_get(j, "messages"), messages)) {
             json_put(&a, out, "messages", strlen("messages"), messages);
@@ -262,11 +262,11 @@ char *mend_conv(const char *conv, enum mend_step step, const char **what) {
 /* Returns the conversation, in the arena; NULL: it has no message of the system. */
 static const struct json *with_system(struct arena *a, const char *conv) {
     const struct json *j = NULL;
-    static const struct json_opts strict;
+    static const struct json_opts mend = {.mend = true};
     struct err ignored;
     if (!strstr(conv, "\"system\"")) return NULL; /* most have none, and are not read */
-    return json_parse_in(&j, a, conv, strlen(conv), &strict, "conversation", NULL, &ignored) ? NULL
-                                                                                             : j;
+    return json_parse_in(&j, a, conv, strlen(conv), &mend, "conversation", NULL, &ignored) ? NULL
+                                                                                           : j;
 }
 
 /* Returns what a message of the system says, without white space around it; n 0: nothing. */

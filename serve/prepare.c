@@ -238,10 +238,11 @@ static int render_open(struct served *d, struct ask *a, struct chat_prompt *p, s
     struct json *j = NULL;
     const struct json *last = NULL;
     TRY(render(d, a, false, p, f));
-    if (json_parse(&j, a->conv, strlen(a->conv), "messages", &e)) return 0;
+    if (json_parse_mend(&j, a->conv, strlen(a->conv), "messages", &e)) return 0;
     for (const struct json *m = json_first(json_get(j, "messages")); m; m = json_next(m)) last = m;
-    const char *text = json_str(json_get(last, "content"));
-    const struct buf t = {(char *)(uintptr_t)(text ? text : ""), text ? strlen(text) : 0, 0};
+    const char *content = json_str(json_get(last, "content"));
+    char *text = xstrdup(content ? content : "");
+    const struct buf t = {text, json_unmend(text, strlen(text)), 0};
     const size_t n = rstrip(&t);
     char *at = NULL;
     for (char *hit = p->text.data;
@@ -259,6 +260,7 @@ static int render_open(struct served *d, struct ask *a, struct chat_prompt *p, s
         if (tok_encode(d->core.m->tok, p->text.data, end, true, false, &p->ids, &e))
             rc = fault_set(f, 400, NULL, "messages", "%s", e.msg);
     }
+    free(text);
     json_free(j);
     return rc;
 }
@@ -294,7 +296,7 @@ static int64_t mark_end(struct served *d, const struct ask *a, int message,
     struct jw w;
     struct err ignored;
     int i = 0;
-    if (json_parse(&j, a->conv, strlen(a->conv), "conversation", &ignored)) return 0;
+    if (json_parse_mend(&j, a->conv, strlen(a->conv), "conversation", &ignored)) return 0;
     jw_init(&w, &conv, false);
     jw_obj(&w, NULL);
     jw_arr(&w, "messages");

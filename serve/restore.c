@@ -91,12 +91,12 @@ static bool spelled_otherwise(const struct json *given, const struct call *c) {
     struct json *was = NULL, *is = NULL;
     struct err e;
     const char *text = json_str(given);
-    if (has_long_number(c->args) || json_parse(&was, c->args, strlen(c->args), "call", &e))
+    if (has_long_number(c->args) || json_parse_mend(&was, c->args, strlen(c->args), "call", &e))
         return false;
     bool same = !text || strcmp(text, c->args) != 0;
     if (same && text) {
-        same = !has_long_number(text) && json_parse(&is, text, strlen(text), "call", &e) == 0 &&
-               json_equal(is, was);
+        same = !has_long_number(text) &&
+               json_parse_mend(&is, text, strlen(text), "call", &e) == 0 && json_equal(is, was);
     } else if (same) {
         same = json_equal(given, was);
     }
@@ -158,7 +158,8 @@ char *restore_fill(struct restore *r, uint64_t key, const char *conv) {
     struct jw w;
     struct err e;
     bool changed = false;
-    if (!strstr(conv, "\"tool_calls\"") || json_parse(&j, conv, strlen(conv), "conversation", &e))
+    if (!strstr(conv, "\"tool_calls\"") ||
+        json_parse_mend(&j, conv, strlen(conv), "conversation", &e))
         return NULL;
     jw_init(&w, &out, false);
     jw_obj(&w, NULL);

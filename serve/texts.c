@@ -153,14 +153,15 @@ void later_tokenize(struct served *d, struct job *j, const struct json *body) {
     struct err e;
     struct ids ids = {0};
     struct buf b = {0};
-    const char *text = json_str(json_get(body, "content"));
-    const bool other = !text && json_str(json_get(body, "prompt")); /* as others name it */
+    const char *said = json_str(json_get(body, "content"));
+    const bool other = !said && json_str(json_get(body, "prompt")); /* as others name it */
     const struct json *add = json_get(body, other ? "add_special_tokens" : "add_special");
-    if (other) text = json_str(json_get(body, "prompt"));
-    int rc = text ? 0 : fault_set(&f, 400, NULL, "content", "a text is needed");
-    if (!rc && tok_encode(d->core.m->tok, text, strlen(text),
-                          json_bool(json_get(body, "parse_special"), true), json_bool(add, other),
-                          &ids, &e))
+    if (other) said = json_str(json_get(body, "prompt"));
+    char *text = xstrdup(said ? said : "");
+    const size_t n = json_unmend(text, strlen(text));
+    int rc = said ? 0 : fault_set(&f, 400, NULL, "content", "a text is needed");
+    if (!rc && tok_encode(d->core.m->tok, text, n, json_bool(json_get(body, "parse_special"), true),
+                          json_bool(add, other), &ids, &e))
         rc = fault_set(&f, 400, NULL, "content", "%s", e.msg);
     if (rc) {
         route_fail(j, &f);
@@ -168,6 +169,7 @@ void later_tokenize(struct served *d, struct job *j, const struct json *body) {
         put_ids(d, &ids, json_bool(json_get(body, "with_pieces"), false), other, &b);
         answer_json(j, &b);
     }
+    free(text);
     ids_release(&ids);
     buf_release(&b);
 }

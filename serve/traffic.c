@@ -216,7 +216,8 @@ void record_task(struct served *d, const struct task *t) {
     struct json *conv = NULL;
     struct err ignored;
     char *begun = NULL;
-    if (t->ask.conv && json_parse(&conv, t->ask.conv, strlen(t->ask.conv), "", &ignored)) return;
+    if (t->ask.conv && json_parse_mend(&conv, t->ask.conv, strlen(t->ask.conv), "", &ignored))
+        return;
     if (t->ask.go_on) begun = begun_of(conv);
     for (int i = 0; i < t->reply.n_choices; i++) {
         struct buf b = {0};

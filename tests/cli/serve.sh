@@ -348,6 +348,15 @@ post /v1/chat/completions "{$oslo, $offer, \"max_tokens\": 60, \"tool_choice\": 
 grep -q "tools, told in the system's message" "$t/log" || say "the log does not say that tools are text: $(tail -n 1 "$t/log")"
 stop 0
 
+# ---- NUL in texts: it is a character like others; in names and schemas it is refused ----
+start --ctx 2048
+post /apply-template '{"messages": [{"role": "system", "content": "s\u0000t"}, {"role": "user", "content": [{"type": "text", "text": "a\u0000b"}]}]}'; is 200 'NUL'
+grep -qF 's\u0000t' "$t/o" && grep -qF 'a\u0000b' "$t/o" || say "no NUL in the prompt: $(cat "$t/o")"
+post /v1/completions '{"prompt": "a\u0000b", "max_tokens": 1, "echo": true}'; is 200 'NUL in a prompt'; grep -qF '"text":"a\u0000b' "$t/o" || say "no NUL in the text: $(cat "$t/o")"
+refuses 400 u0000 /v1/chat/completions '{"messages": [{"role": "user", "content": "x"}], "response_format": {"type": "json_schema", "json_schema": {"schema": {"enum": ["a\u0000b"]}}}}'
+refuses 400 'a name of 1' /v1/chat/completions '{"messages": [{"role": "user", "content": "x"}], "tools": [{"type": "function", "function": {"name": "a\u0000b"}}]}'
+stop 0
+
 # ---- a template that changes lists, as other engines let it, and tells content that is null from an empty text ----
 cat > "$t/lists.jinja" << 'END'
 {%- set all = [] %}{%- for m in messages %}{%- set _ = all.append(m) %}{%- endfor %}{%- set last = all.pop() %}

@@ -481,7 +481,7 @@ for name, path, body in (
 
     trial("serving", f"input_tokens_{name}")(counted)
 
-# ---- NUL in texts: it arrives, or is refused (docs/design/serve-lines.md: it becomes U+FFFD, which no answer says) ----
+# ---- NUL: texts have it as they came; names and schemas with it are refused ----
 NUL = "a\0b"
 
 
@@ -503,12 +503,13 @@ def nul_tokenized(scratch):
 
 @trial("serving")
 def nul_in_enum(scratch):
-    return form(schema_of(["a"], a={"enum": [NUL]}), {**schema_of(["a"], a={"const": NUL}), "additionalProperties": False})
+    body = {"messages": TALK, "response_format": {"type": "json_schema", "json_schema": {"name": "f", "schema": schema_of(["a"], a={"enum": [NUL]})}}}
+    return refused(*ask(CHAT, body), "response_format", "u0000")
 
 
 @trial("serving")
 def nul_in_name_of_property(scratch):
-    return form(schema_of([NUL], **{NUL: YES}), {**schema_of([NUL], **{NUL: YES}), "additionalProperties": False})
+    return refused(*ask(CHAT, request(CHAT, schema_of([NUL], **{NUL: YES}))), "tools", "u0000")
 
 
 @trial("serving")
@@ -522,6 +523,27 @@ def nul_in_arguments(scratch):
     messages = [TALK[0], {"role": "assistant", "content": None, "tool_calls": [call]}, {"role": "tool", "tool_call_id": "call_1", "content": NUL + "r"}]
     text = prompt(None, messages)
     return ("right" if text.count(NUL) == 2 and NUL + "r" in text else "wrong"), repr(text)
+
+
+for name, path, body, where in (
+    ("messages", "/v1/messages/count_tokens", {"messages": [{"role": "user", "content": [{"type": "text", "text": NUL}]}]}, "messages"),
+    ("responses", "/responses/input_tokens", {"input": [{"role": "user", "content": [{"type": "input_text", "text": NUL}]}]}, "input"),
+    ("system", "/v1/messages/count_tokens", {"system": NUL, "messages": TALK}, "system"),
+):
+
+    def nul_counted(scratch, path=path, body=body, where=where):
+        """A NUL is a byte: the count is that of the same text with another byte that is a token."""
+        other = json.loads(json.dumps(body).replace("\\u0000", "\\u0001"))
+        have, want = got(path, body)["input_tokens"], got(path, other)["input_tokens"]
+        return ("right" if have == want else "wrong"), f"{have}, {want}"
+
+    trial("serving", f"nul_in_{name}")(nul_counted)
+
+
+@trial("serving")
+def nul_in_completion(scratch):
+    a = got("/v1/completions", {"prompt": NUL, "max_tokens": 1, "echo": True})["choices"][0]["text"]
+    return ("right" if a.startswith(NUL) else "wrong"), repr(a)
 
 
 # ---- whose page asks ----

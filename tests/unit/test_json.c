@@ -215,7 +215,14 @@ static void test_values(void) {
     CHECK(n == 4 && memcmp(s, "\xed\xa0\x80\0", 4) == 0);
     static const struct json_opts mend = {.mend = true, .last_wins = true};
     CHECK_OK(json_parse_in(&j, &a, text, sizeof text - 1, &mend, "a.json", &used, &e));
-    CHECK_EQ_STR(json_str(json_get(j, "s")), "\xef\xbf\xbd\xef\xbf\xbd");
+    CHECK_EQ_STR(json_str(json_get(j, "s")), "\xef\xbf\xbd\xc0\x80");
+    char copy[16];
+    snprintf(copy, sizeof copy, "%s", json_str(json_get(j, "s")));
+    CHECK(json_unmend(copy, strlen(copy)) == 4 && memcmp(copy, "\xef\xbf\xbd\0", 4) == 0);
+    struct buf again = {0};
+    json_write(&again, json_get(j, "s"));
+    CHECK_EQ_STR(again.data, "\"\xef\xbf\xbd\\u0000\"");
+    buf_release(&again);
     s = json_raw(json_get(j, "s"), &n);
     CHECK(n == 12 && memcmp(s, "\\ud800\\u0000", 12) == 0);
     struct json *o = json_new(&a, JSON_OBJ), *l = json_new(&a, JSON_ARR);
