@@ -28,11 +28,12 @@ enum gkind {
     G_REP,  /* a, lo to hi times */
     G_MOD,  /* decimal digits; the number so far leaves b, 0 is wanted, modulo a */
     G_RULE, /* the body of rule a */
-    G_PICK, /* members, as struct gpick a says, of which lo are there and bits are used up; b: names
-               of the others that came, as a language; hi: whether one more came that is not known
-             */
-    G_NAMED /* the rest of a member of which the name came: of struct gpick a, its other hi; lo,
-               bits and b as they are after it, but for the name */
+    /* members, as struct gpick a says, of which lo are there and bits are used up; b: names of the
+     * others that came, as a language; hi: whether one more came that is not known */
+    G_PICK,
+    /* the rest of a member of which the name came: of struct gpick a, its other hi; lo, bits and b
+     * as they are after it, but for the name */
+    G_NAMED
 };
 enum { GF_NULL = 1, GF_REGULAR = 2, GF_PLAIN = 4, GF_LIVE = 8, GF_KNOWN = 16, GF_FIT = 32 };
 #define GRAM_INF UINT32_MAX
