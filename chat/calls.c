@@ -85,6 +85,10 @@ gnode call_deepseek(struct gcalls *c, const struct gcall *t) {
     return CAT(c, call_text(c, t->name), call_text(c, DS_SEP), arguments(c, t));
 }
 
+gnode call_deepseek_v3(struct gcalls *c, const struct gcall *t) {
+    return CAT(c, call_text(c, t->name), gn_str(c->g, "\n```json\n"), arguments(c, t));
+}
+
 gnode call_harmony(struct gcalls *c, const struct gcall *t) {
     const gnode channel = gn_opt(c->g, call_text(c, "<|channel|>commentary"));
     const gnode form = gn_alt(c->g, gn_str(c->g, " json"), call_text(c, " <|constrain|>json"));

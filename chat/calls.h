@@ -31,6 +31,7 @@ gnode call_keys(struct gcalls *c, const struct gcall *t);
 gnode call_elements(struct gcalls *c, const struct gcall *t);
 gnode call_named(struct gcalls *c, const struct gcall *t);
 gnode call_deepseek(struct gcalls *c, const struct gcall *t);
+gnode call_deepseek_v3(struct gcalls *c, const struct gcall *t);
 gnode call_harmony(struct gcalls *c, const struct gcall *t);
 gnode call_args(struct gcalls *c, const struct gcall *t);
 gnode call_item(struct gcalls *c, const struct gcall *t);

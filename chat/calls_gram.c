@@ -65,6 +65,15 @@ static gnode calls(struct gcalls *c, const struct gram_tools *t, gnode one) {
     return gn_cat3(g, each, more, call_text(c, w->close));
 }
 
+/* Makes the language of text after the marker that the prompt ends with: the rest of a frame that
+ * begins with it, as in Functionary's ">>>all\n". */
+static gnode opened_text(struct gcalls *c, const char *opened) {
+    const size_t n = opened ? strlen(opened) : 0;
+    for (int k = 0; n && k < TOOL_FRAMES && c->f->frame[k]; k++)
+        if (strncmp(c->f->frame[k], opened, n) == 0) return gn_str(c->g, c->f->frame[k] + n);
+    return G_EPS;
+}
+
 static gnode answer(struct gcalls *c, const struct gram_tools *t) {
     static const char none[] = "{\"type\": \"object\", \"additionalProperties\": false}";
     static const char object[] = "{\"type\": \"object\"}";
@@ -73,7 +82,8 @@ static gnode answer(struct gcalls *c, const struct gram_tools *t) {
     struct json *nothing = NULL, *any = NULL;
     struct buf start = {0};
     gnode out = G_NONE;
-    if (t->choice == GRAM_TOOLS_NONE) return free_text(c, NULL);
+    const gnode text = opened_text(c, t->opened);
+    if (t->choice == GRAM_TOOLS_NONE) return gn_cat(g, text, free_text(c, NULL));
     c->rc = json_parse(&nothing, none, sizeof none - 1, "schema", c->e);
     if (!c->rc) c->rc = json_parse(&any, object, sizeof object - 1, "schema", c->e);
     c->any_object = any;
@@ -81,7 +91,15 @@ static gnode answer(struct gcalls *c, const struct gram_tools *t) {
     buf_fmt(&start, "%s%s%s", w->open, w->each, c->f->tags.fn_open ? c->f->tags.fn_open : "");
     if (!c->rc) out = one_call(c, t, nothing);
     if (!c->rc) out = calls(c, t, out);
-    if (!c->rc && t->choice == GRAM_TOOLS_REQUIRED) {
+    const bool opened =
+        t->opened && start.data && strncmp(start.data, t->opened, strlen(t->opened)) == 0;
+    if (!c->rc && opened) {
+        const gnode first = gn_cat(g, call_text(c, start.data + strlen(t->opened)), out);
+        const gnode later = gn_cat3(g, text, free_text(c, start.data), out);
+        out = first;
+        if (t->choice == GRAM_TOOLS_AUTO)
+            out = gn_alt(g, first, gn_alt(g, later, gn_cat(g, text, free_text(c, NULL))));
+    } else if (!c->rc && t->choice == GRAM_TOOLS_REQUIRED) {
         gnode space = gn_rep(g, gn_alt(g, gn_str(g, "\n"), gn_str(g, " ")), 0, 2);
         if (w->lead) space = gn_alt(g, space, call_text(c, w->lead));
         out = gn_cat3(g, space, call_text(c, start.len ? start.data : ""), out);

@@ -93,6 +93,7 @@ static bool fits(const struct toolfmt *f, const char *text, struct fit *out) {
     size_t n;
     if (f->named.sep && !strstr(text, f->named.sep)) return false;
     if (toolparse_new(&p, f, tools, sizeof tools - 1, TOOL_THINK_UNKNOWN, &e)) return false;
+    p->own_form = true;
     toolparse_feed(p, text, strlen(text));
     const struct json *j = toolparse_finish(p);
     const bool ok = is_probe(j);

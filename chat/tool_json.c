@@ -16,9 +16,72 @@ static const struct json *json_at(struct toolparse *p, size_t *i) {
     return v;
 }
 
-static const struct json *object_at(struct toolparse *p, size_t *i) {
+/* Reads a value as json_at does, and one that is written as Python, which is a problem. */
+static const struct json *value_at(struct toolparse *p, size_t *i) {
+    const size_t at = *i;
+    const int n_problems = p->n_problems;
     const struct json *v = json_at(p, i);
-    return json_type(v) == JSON_OBJ ? v : NULL;
+    if (v) return v;
+    *i = at;
+    p->json_text = true;
+    v = tool_literal(p, i);
+    p->json_text = false;
+    if (v)
+        tool_problem(p, "a call is not JSON; it was read as Python");
+    else
+        p->n_problems = n_problems;
+    return v;
+}
+
+/* Writes the closing brackets that [i, to) lacks, the innermost first. False: it lacks none, or
+ * ends within a text. */
+static bool lacking(const struct toolparse *p, size_t i, size_t to, struct buf *out) {
+    char open[TOOL_DEPTH];
+    int depth = 0;
+    bool text = false;
+    for (; i < to; i++) {
+        const char ch = p->in.data[i];
+        if (text && ch == '\\')
+            i++;
+        else if (ch == '"')
+            text = !text;
+        else if (!text && (ch == '{' || ch == '[')) {
+            if (depth == TOOL_DEPTH) return false;
+            open[depth++] = ch == '{' ? '}' : ']';
+        } else if (!text && (ch == '}' || ch == ']') && (!depth || open[--depth] != ch)) {
+            return false;
+        }
+    }
+    const bool some = !text && depth > 0;
+    while (some && depth) buf_chr(out, open[--depth]);
+    return some;
+}
+
+/* Reads a value that ends at `close`, without the brackets that it lacks there, which is a problem.
+ */
+static const struct json *unclosed(struct toolparse *p, size_t *i, const char *close) {
+    const size_t from = tool_ws(p, *i), to = *close ? tool_find(p, from, close) : SIZE_MAX;
+    struct buf text = {0};
+    const struct json *v = NULL;
+    if (to == SIZE_MAX || (!tool_at(p, from, "{") && !tool_at(p, from, "["))) return NULL;
+    buf_add(&text, p->in.data + from, to - from);
+    if (lacking(p, from, to, &text)) {
+        const struct text t = {arena_strndup(&p->arena, text.data, text.len), text.len};
+        v = tool_whole_json(p, t);
+    }
+    buf_release(&text);
+    if (!v) return NULL;
+    tool_problem(p, "a call lacks closing brackets");
+    *i = to;
+    return v;
+}
+
+/* Reads a value as value_at does, or one that lacks brackets before `close`. */
+static const struct json *value_before(struct toolparse *p, size_t *i, const char *close) {
+    size_t k = *i;
+    const struct json *v = value_at(p, &k);
+    if (v) *i = k;
+    return v ? v : unclosed(p, i, close);
 }
 
 /* Moves *i over lit, and over white space before it, if it is there. */
@@ -27,7 +90,7 @@ static void skip(struct toolparse *p, size_t *i, const char *lit) {
     if (lit && *lit && tool_at(p, k, lit)) *i = k + strlen(lit);
 }
 
-static struct text name_of(const struct toolparse *p, size_t from, size_t to) {
+struct text tool_name(const struct toolparse *p, size_t from, size_t to) {
     static const char prefix[] = "functions.";
     const size_t n = sizeof prefix - 1;
     struct text t = tool_strip(tool_text(p, from, to));
@@ -38,7 +101,26 @@ static struct text name_of(const struct toolparse *p, size_t from, size_t to) {
     return t;
 }
 
-/* Reads the string at *i, and moves behind it. False: there is none, or it is not complete. */
+const struct json *tool_args(struct toolparse *p, size_t *i, const char *close) {
+    struct text t;
+    struct tool_fence fence;
+    size_t k = tool_fence_open(p, tool_ws(p, *i), &fence);
+    if (k == SIZE_MAX) return NULL;
+    const bool empty = *close && tool_at(p, tool_ws(p, k), close);
+    const struct json *v = empty ? json_new(&p->arena, JSON_OBJ) : value_before(p, &k, close);
+    const size_t end = v ? tool_fence_close(p, k, &fence) : SIZE_MAX;
+    if (end == SIZE_MAX) return NULL;
+    *i = end;
+    if (json_type(v) == JSON_STR) { /* JSON text, as APIs have it */
+        t.s = json_strn(v, &t.n);
+        v = tool_whole_json(p, t);
+    }
+    if (json_type(v) != JSON_OBJ) return NULL;
+    skip(p, i, close);
+    return v;
+}
+
+/* Reads the string at *i, and moves past it. False: there is none, or it is not complete. */
 static bool string_at(struct toolparse *p, size_t *i, struct text *out) {
     const struct json *v = json_at(p, i);
     out->s = json_strn(v, &out->n);
@@ -50,17 +132,14 @@ bool tool_is_no_call(const struct toolparse *p, struct text name) {
            !tool_declared(p, name);
 }
 
-static bool is_among(struct text t, const char *const *names, size_t n) {
-    bool found = false;
-    for (size_t i = 0; i < n; i++) found = found || tool_is(t, names[i]);
-    return found;
+static bool is_among(struct text t, const char *const *names) {
+    while (*names && !tool_is(t, *names)) names++;
+    return *names != NULL;
 }
 
 /* Reads {"name": N, "arguments": {...}, ...}, or {"function": {that}}, or {N: {...}} where calls
  * are written so. Arguments in front of the name are not certain. */
 bool tool_head_object(struct toolparse *p, size_t at, struct text *name, size_t *from) {
-    static const char *const args[] = {"arguments", "parameters", "args"};
-    static const char *const names[] = {"name", "tool_name"};
     struct text key;
     size_t k = tool_ws(p, at);
     name->s = NULL;
@@ -73,11 +152,11 @@ bool tool_head_object(struct toolparse *p, size_t at, struct text *name, size_t 
         const bool object = tool_at(p, k, "{");
         if (object && tool_is(key, "function")) continue;
         if (object && p->f->grammar == call_item_key && !name->s) *name = key;
-        if (object && (name->s == key.s || is_among(key, args, COUNT_OF(args)))) {
+        if (object && (name->s == key.s || is_among(key, tool_arg_members))) {
             *from = k;
             return name->s != NULL && !tool_is_no_call(p, *name);
         }
-        if (!is_among(key, names, COUNT_OF(names)) ? !json_at(p, &k) : !string_at(p, &k, name))
+        if (!is_among(key, tool_name_members) ? !json_at(p, &k) : !string_at(p, &k, name))
             return false;
         k = tool_ws(p, k);
         if (!tool_at(p, k, ",")) return false;
@@ -85,7 +164,8 @@ bool tool_head_object(struct toolparse *p, size_t at, struct text *name, size_t 
 }
 
 bool tool_head_hermes(struct toolparse *p, size_t at, struct text *name, size_t *from) {
-    return tool_head_object(p, at + strlen(p->f->named.open), name, from);
+    at = tool_list_at(p, at, NULL);
+    return at != SIZE_MAX && tool_head_object(p, at, name, from);
 }
 
 bool tool_head_llama(struct toolparse *p, size_t at, struct text *name, size_t *from) {
@@ -94,7 +174,7 @@ bool tool_head_llama(struct toolparse *p, size_t at, struct text *name, size_t *
 }
 
 bool tool_one_object(struct toolparse *p, size_t *i) {
-    const struct json *v = json_at(p, i);
+    const struct json *v = value_at(p, i);
     if (!v) return false;
     (void)tool_add_object(p, v);
     return true;
@@ -117,8 +197,7 @@ static bool is_open(const struct toolparse *p, size_t i, const char *lit) {
 }
 
 /* Moves *i past the closing tag of calls. Text between the last call and the tag is not a call. */
-static void close_calls(struct toolparse *p, size_t *i) {
-    const char *close = p->f->named.close;
+static void close_calls(struct toolparse *p, size_t *i, const char *close) {
     const size_t k = tool_ws(p, *i), end = tool_find(p, k, close);
     if (end != SIZE_MAX && end != k && end < tool_marker(p, k)) {
         const struct text t = tool_text(p, k, end);
@@ -128,18 +207,28 @@ static void close_calls(struct toolparse *p, size_t *i) {
     skip(p, i, close);
 }
 
-/* Reads calls one after another, with commas or none between them, up to the closing tag: models
- * write several into one tag. */
-static bool read_calls(struct toolparse *p, size_t *i) {
-    const char *close = p->f->named.close;
-    size_t k = *i;
+/* Moves *i past a closing fence. False: more text may be one. */
+static bool end_fence(const struct toolparse *p, size_t *i, struct tool_fence *f) {
+    const size_t end = tool_fence_close(p, *i, f);
+    if (end == SIZE_MAX) return false;
+    if (end > *i) f->n = 0;
+    *i = end;
+    return true;
+}
+
+bool tool_json_calls(struct toolparse *p, size_t *i, const char *close) {
+    struct tool_fence fence;
+    size_t k = tool_fence_open(p, tool_ws(p, *i), &fence);
     bool any = false;
+    if (k == SIZE_MAX) return false;
     for (;;) {
         size_t at = k;
-        const struct json *v = json_at(p, &at);
+        const struct json *v = value_before(p, &at, close);
         if (!v || !add_calls(p, v)) break;
         any = true;
-        *i = k = at;
+        k = at;
+        if (!end_fence(p, &k, &fence)) return false;
+        *i = k;
         if (!*close) return true;
         if (is_open(p, k, close)) return false;
         k = tool_ws(p, k);
@@ -148,29 +237,42 @@ static bool read_calls(struct toolparse *p, size_t *i) {
         if (!tool_at(p, k, "{") && !tool_at(p, k, "[")) break;
         if (!p->ended && tool_find(p, k, close) == SIZE_MAX) return false;
     }
-    if (any) close_calls(p, i);
+    if (any) close_calls(p, i, close);
     return any;
 }
 
-size_t tool_list_at(const struct toolparse *p, size_t at) {
-    static const char *const fences[] = {"```json", "```"};
+size_t tool_list_at(const struct toolparse *p, size_t at, struct tool_fence *fence) {
+    struct tool_fence none;
     at = tool_ws(p, at + strlen(p->f->named.open ? p->f->named.open : PY_CALLS));
-    for (size_t k = 0; k < COUNT_OF(fences); k++)
-        if (tool_at(p, at, fences[k])) return tool_ws(p, at + strlen(fences[k]));
-    return at;
+    at = tool_fence_open(p, at, fence ? fence : &none);
+    return at == SIZE_MAX ? at : tool_ws(p, at);
+}
+
+/* Reads calls between XML tags, as other models write them, at *i. */
+static bool other_tags(struct toolparse *p, size_t *i) {
+    const struct toolfmt *own = p->f;
+    p->f = toolfmt_find("qwen-xml");
+    const bool ok = tool_parse_tags(p, i);
+    p->f = own;
+    return ok;
 }
 
 bool tool_parse_hermes(struct toolparse *p, size_t *i) {
-    size_t k = *i + strlen(p->f->named.open);
-    if (!read_calls(p, &k)) return false;
+    const char *open = p->f->named.open;
+    size_t k = *i + strlen(open);
+    if (!p->own_form && strcmp(open, "<tool_call>") == 0 && tool_at(p, tool_ws(p, k), "<function="))
+        return other_tags(p, i);
+    if (!tool_json_calls(p, &k, p->f->named.close)) return false;
     *i = k;
     return true;
 }
 
 bool tool_parse_list(struct toolparse *p, size_t *i) {
-    size_t k = tool_list_at(p, *i);
-    const struct json *v = json_at(p, &k);
+    struct tool_fence fence;
+    size_t k = tool_list_at(p, *i, &fence);
+    const struct json *v = k == SIZE_MAX ? NULL : value_before(p, &k, p->f->named.close);
     if (!v || !add_calls(p, v)) return false;
+    if (!end_fence(p, &k, &fence)) return false;
     skip(p, &k, p->f->named.close);
     *i = k;
     return true;
@@ -182,7 +284,7 @@ bool tool_head_named(struct toolparse *p, size_t at, struct text *name, size_t *
     at += strlen(t->open);
     const size_t sep = tool_find(p, at, t->sep);
     if (sep == SIZE_MAX || sep - at > 500) return false;
-    *name = name_of(p, at, sep);
+    *name = tool_name(p, at, sep);
     const char *mid = t->behind_id, *id = mid ? memmem(name->s, name->n, mid, strlen(mid)) : NULL;
     if (id) { /* in front of the name */
         const char *end = name->s + name->n;
@@ -202,8 +304,8 @@ bool tool_parse_named(struct toolparse *p, size_t *i) {
     struct text name;
     const struct json *v;
     size_t k;
-    if (!tool_head_named(p, *i, &name, &k) || !(v = object_at(p, &k))) return false;
-    skip(p, &k, p->f->named.close);
+    if (!tool_head_named(p, *i, &name, &k) || !(v = tool_args(p, &k, p->f->named.close)))
+        return false;
     skip(p, &k, "<|tool_calls_section_end|>");
     skip(p, &k, "<|tool_call_section_end|>");
     tool_add(p, name, v);
@@ -214,10 +316,15 @@ bool tool_parse_named(struct toolparse *p, size_t *i) {
 /* Reads what comes before the arguments in: NAME[CALL_ID]ID[ARGS]{json}. */
 static bool mistral_head(struct toolparse *p, size_t at, struct text *name, size_t *from) {
     const size_t args = tool_find(p, at, "[ARGS]"), id = tool_find(p, at, "[CALL_ID]");
-    const size_t end = id < args ? id : args;
+    const size_t end = id < args ? id : args, brace = tool_find(p, at, "{");
+    if (brace < end && brace > at) { /* NAME{json}, as some versions write it */
+        *from = brace;
+        *name = tool_name(p, at, brace);
+        return name->n > 0 && name->n < 100 && tool_declared(p, *name);
+    }
     if (args == SIZE_MAX || end - at > 500) return false;
     *from = args + strlen("[ARGS]");
-    *name = name_of(p, at, end);
+    *name = tool_name(p, at, end);
     return name->n > 0;
 }
 
@@ -237,12 +344,11 @@ bool tool_parse_mistral(struct toolparse *p, size_t *i) {
     size_t k = *i + strlen("[TOOL_CALLS]");
     bool any = false, open = false;
     const size_t list = tool_ws(p, k); /* of the older form */
-    if (tool_at(p, list, "[{") || tool_at(p, list, "{") || tool_find(p, k, "[ARGS]") == SIZE_MAX)
-        return tool_parse_list(p, i);
+    if (strchr("[{`~", list < p->in.len ? p->in.data[list] : '{')) return tool_parse_list(p, i);
     do {
         struct text name;
         const struct json *v;
-        if (!mistral_head(p, k, &name, &k) || !(v = object_at(p, &k))) break;
+        if (!mistral_head(p, k, &name, &k) || !(v = tool_args(p, &k, ""))) break;
         tool_add(p, name, v);
         any = true;
         *i = k;
@@ -254,6 +360,7 @@ bool tool_parse_mistral(struct toolparse *p, size_t *i) {
 /* Reads what stands in front of the arguments. DeepSeek V3.1 writes NAME sep {json}; V3 and R1
  * write "function" sep NAME, a newline and a fenced JSON block. */
 bool tool_head_deepseek(struct toolparse *p, size_t at, struct text *name, size_t *from) {
+    struct tool_fence fence;
     size_t k = at;
     skip(p, &k, DS_CALLS);
     k = tool_ws(p, k);
@@ -261,59 +368,27 @@ bool tool_head_deepseek(struct toolparse *p, size_t at, struct text *name, size_
     k += strlen(DS_CALL);
     const size_t sep = tool_find(p, k, DS_SEP);
     if (sep == SIZE_MAX || sep - k > 500) return false;
-    *name = name_of(p, k, sep);
+    *name = tool_name(p, k, sep);
     k = sep + strlen(DS_SEP);
     if (tool_is(*name, "function") && !tool_at(p, tool_ws(p, k), "{")) {
-        const size_t fence = tool_find(p, k, "```json"), brace = tool_find(p, k, "{");
-        const size_t end = fence < brace ? fence : brace;
+        const size_t mark = tool_find(p, k, "```"), brace = tool_find(p, k, "{");
+        const size_t end = mark < brace ? mark : brace;
         if (end == SIZE_MAX || end - k > 500) return false;
-        *name = name_of(p, k, end);
-        k = end + (end == fence ? strlen("```json") : 0);
+        *name = tool_name(p, k, end);
+        k = end;
     }
-    *from = k;
-    return name->n > 0;
+    *from = tool_fence_open(p, tool_ws(p, k), &fence);
+    return name->n > 0 && *from != SIZE_MAX;
 }
 
 bool tool_parse_deepseek(struct toolparse *p, size_t *i) {
     struct text name;
     const struct json *v;
     size_t k;
-    if (!tool_head_deepseek(p, *i, &name, &k) || !(v = object_at(p, &k))) return false;
-    skip(p, &k, "```");
+    if (!tool_head_deepseek(p, *i, &name, &k) || !(v = tool_args(p, &k, DS_CALL_END))) return false;
+    skip(p, &k, "```"); /* the fence began before the arguments */
     skip(p, &k, DS_CALL_END);
     skip(p, &k, DS_CALLS_END);
-    tool_add(p, name, v);
-    *i = k;
-    return true;
-}
-
-enum { HEADER = 300 }; /* bytes of the header of a message of harmony */
-
-size_t tool_header(const struct toolparse *p, size_t i) {
-    if (p->f->parse != tool_parse_harmony) return i;
-    const size_t msg = tool_find(p, i, "<|message|>");
-    return msg == SIZE_MAX || msg - i > HEADER ? i : msg + strlen("<|message|>");
-}
-
-/* Reads a header that names a tool: [<|start|>assistant] and, in any order, <|channel|>NAME,
- * to=functions.NAME, <|constrain|>json; then <|message|>{json}<|call|>. */
-bool tool_head_harmony(struct toolparse *p, size_t at, struct text *name, size_t *from) {
-    const size_t msg = tool_find(p, at, "<|message|>"), to = tool_find(p, at, "to=");
-    if (msg == SIZE_MAX || msg - at > HEADER || to > msg) return false;
-    size_t k = to + strlen("to=");
-    const size_t begin = k;
-    while (k < msg && p->in.data[k] != '<' && !tool_is_ws(p->in.data[k])) k++;
-    *name = name_of(p, begin, k);
-    *from = msg + strlen("<|message|>");
-    return name->n > 0;
-}
-
-bool tool_parse_harmony(struct toolparse *p, size_t *i) {
-    struct text name;
-    const struct json *v;
-    size_t k;
-    if (!tool_head_harmony(p, *i, &name, &k) || !(v = object_at(p, &k))) return false;
-    skip(p, &k, "<|call|>");
     tool_add(p, name, v);
     *i = k;
     return true;
@@ -324,15 +399,17 @@ bool tool_parse_harmony(struct toolparse *p, size_t *i) {
 bool tool_parse_llama(struct toolparse *p, size_t *i) {
     static const char tag[] = "<|python_tag|>";
     size_t k = *i;
+    const bool tagged = tool_at(p, k, tag);
     const struct json *v;
-    if (tool_at(p, k, tag)) {
+    if (tagged) {
         k = tool_ws(p, k + sizeof tag - 1);
         if (k >= p->in.len || p->in.data[k] != '{') {
             *i = k;
             return tool_parse_python(p, i);
         }
     }
-    if (!(v = object_at(p, &k)) || !json_get(v, "name") || !tool_add_object(p, v)) return false;
+    v = value_at(p, &k);
+    if (!(tagged || json_get(v, "name")) || !tool_add_object(p, v)) return false;
     skip(p, &k, ";");
     *i = k;
     return true;

@@ -4,6 +4,19 @@
 
 #include <string.h>
 
+#include "text/utf8.h"
+
+static bool in_name(char c) {
+    return c == '_' || (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
+}
+
+static size_t identifier(const struct toolparse *p, size_t i, const char *also) {
+    while (i < p->in.len &&
+           (in_name(p->in.data[i]) || (p->in.data[i] && strchr(also, p->in.data[i]))))
+        i++;
+    return i;
+}
+
 static const struct json *word(struct toolparse *p, size_t *i) {
     static const struct {
         const char *text;
@@ -11,6 +24,7 @@ static const struct json *word(struct toolparse *p, size_t *i) {
     } words[] = {{"None", 0}, {"null", 0}, {"True", 1}, {"true", 1}, {"False", 2}, {"false", 2}};
     for (size_t k = 0; k < COUNT_OF(words); k++) {
         if (!tool_at(p, *i, words[k].text)) continue;
+        if (identifier(p, *i, "") > *i + strlen(words[k].text)) continue;
         *i += strlen(words[k].text);
         return words[k].what == 0 ? json_new(&p->arena, JSON_NULL)
                                   : json_new_bool(&p->arena, words[k].what == 1);
@@ -18,32 +32,146 @@ static const struct json *word(struct toolparse *p, size_t *i) {
     return NULL;
 }
 
+/* Writes a number of Python as JSON has it: 1_000, +1, .5, 1., 0xff. False: not a number. */
+static bool as_json_number(const char *s, size_t n, struct buf *out) {
+    const bool minus = n && *s == '-';
+    size_t k = minus || (n && *s == '+');
+    if (minus) buf_chr(out, '-');
+    const int base = n < k + 3 || s[k] != '0' ? 10
+                     : (s[k + 1] | 32) == 'x' ? 16
+                     : (s[k + 1] | 32) == 'o' ? 8
+                     : (s[k + 1] | 32) == 'b' ? 2
+                                              : 10;
+    if (base != 10) {
+        uint64_t v = 0;
+        for (k += 2; k < n; k++) {
+            const int c = s[k] | 32, d = c >= 'a' ? c - 'a' + 10 : s[k] - '0';
+            if (s[k] == '_') continue;
+            if (d < 0 || d >= base || v >> 59) return false;
+            v = v * (uint64_t)base + (uint64_t)d;
+        }
+        buf_fmt(out, "%llu", (unsigned long long)v);
+        return true;
+    }
+    if (k < n && s[k] == '.') buf_chr(out, '0');
+    for (; k < n; k++) {
+        if (s[k] == '_') continue;
+        buf_chr(out, s[k]);
+        const bool digit = k + 1 < n && s[k + 1] >= '0' && s[k + 1] <= '9';
+        if (s[k] == '.' && !digit) buf_chr(out, '0');
+    }
+    return true;
+}
+
 static const struct json *number(struct toolparse *p, size_t *i) {
-    size_t used;
-    if (*i >= p->in.len || !strchr("-0123456789", p->in.data[*i])) return NULL;
-    const struct json *v = tool_json(p, tool_text(p, *i, p->in.len), &used);
-    if (v) *i += used;
+    size_t end = *i;
+    struct buf text = {0};
+    const struct json *v = NULL;
+    if (end >= p->in.len || !strchr("+-.0123456789", p->in.data[end])) return NULL;
+    for (end++; end < p->in.len; end++) {
+        const char c = p->in.data[end];
+        const bool sign = (c == '+' || c == '-') && (p->in.data[end - 1] | 32) == 'e';
+        if (!in_name(c) && c != '.' && !sign) break;
+    }
+    if (end - *i <= 400 && as_json_number(p->in.data + *i, end - *i, &text) && text.len) {
+        v = tool_whole_json(p,
+                            (struct text){arena_strndup(&p->arena, text.data, text.len), text.len});
+        if (json_type(v) != JSON_NUM) v = NULL;
+    }
+    buf_release(&text);
+    if (v) *i = end;
     return v;
 }
 
-static const struct json *py_string(struct toolparse *p, size_t *i) {
-    static const char map[] = "n\nt\tr\r\\\\''\"\"";
-    const char q = p->in.data[*i];
-    struct buf text = {0};
-    size_t k = *i + 1;
-    buf_str(&text, "");
-    for (; k < p->in.len && p->in.data[k] != q; k++) {
-        char ch = p->in.data[k];
-        const char *hit = NULL;
-        for (size_t n = 0; ch == '\\' && k + 1 < p->in.len && map[n]; n += 2)
-            if (map[n] == p->in.data[k + 1]) hit = &map[n + 1];
-        if (hit) k++;
-        buf_chr(&text, hit ? *hit : ch);
+/* ---- texts ---- */
+
+/* Reads n digits of a base at s; false: they are none, or `end` comes first. */
+static bool digits(const char *s, const char *end, int n, int base, uint32_t *out) {
+    *out = 0;
+    if (end - s < n) return false;
+    for (; n-- > 0; s++) {
+        const int c = *s | 32, d = c >= 'a' && c <= 'f' ? c - 'a' + 10 : *s - '0';
+        if (d < 0 || d >= base || (c < 'a' && (*s < '0' || *s > '9'))) return false;
+        *out = *out * (uint32_t)base + (uint32_t)d;
     }
+    return true;
+}
+
+/* Reads the escape at s, after its backslash, and appends what it means. Returns its length; 0: it
+ * is none, and the backslash is text. */
+static size_t escape(const char *s, const char *end, bool json, struct buf *out) {
+    static const char map[] = "n\nt\tr\r\\\\''\"\"b\bf\fa\av\v";
+    static const struct {
+        char name;
+        int n, base;
+    } codes[] = {{'x', 2, 16}, {'U', 8, 16}, {'u', 4, 16}};
+    uint32_t cp, low;
+    char text[4];
+    for (size_t k = 0; s < end && map[k]; k += 2)
+        if (map[k] == *s) return buf_chr(out, map[k + 1]), 1;
+    if (s < end && *s == '\n') return 1; /* a line that continues */
+    if (s < end && json && *s == '/') return buf_chr(out, '/'), 1;
+    if (s < end && *s == '0' && !digits(s + 1, end, 1, 8, &cp))
+        return buf_str(out, "\xef\xbf\xbd"), 1;
+    for (size_t k = 0; s < end && k < COUNT_OF(codes); k++) {
+        size_t n = 1 + (size_t)codes[k].n;
+        if (*s != codes[k].name || !digits(s + 1, end, codes[k].n, codes[k].base, &cp)) continue;
+        if (cp >= 0xd800 && cp < 0xdc00 && end - s >= 11 && s[5] == '\\' && s[6] == 'u' &&
+            digits(s + 7, end, 4, 16, &low) && low >= 0xdc00 && low < 0xe000) {
+            cp = 0x10000 + ((cp - 0xd800) << 10) + (low - 0xdc00);
+            n = 11;
+        }
+        if (!cp || cp > 0x10ffff || (cp >= 0xd800 && cp < 0xe000)) cp = 0xfffd;
+        buf_add(out, text, utf8_encode(cp, text));
+        return n;
+    }
+    return 0;
+}
+
+/* Reads a text in quotes, of one mark or three, at *i, and moves past it; raw: backslashes are
+ * text. False: it is not closed. */
+static bool py_quoted(struct toolparse *p, size_t *i, bool raw, struct buf *out) {
+    const char *s = p->in.data, q = s[*i];
+    const char triple[] = {q, q, q, 0};
+    const bool three = tool_at(p, *i, triple);
+    size_t k = *i + (three ? 3 : 1);
+    for (; k < p->in.len; k++) {
+        if (three ? tool_at(p, k, triple) : s[k] == q) {
+            *i = k + (three ? 3 : 1);
+            return true;
+        }
+        size_t used = 0;
+        if (s[k] == '\\' && !raw) used = escape(s + k + 1, s + p->in.len, p->json_text, out);
+        if (!used) buf_chr(out, s[k]);
+        if (!used && s[k] == '\\' && raw && k + 1 < p->in.len) buf_chr(out, s[++k]);
+        k += used;
+    }
+    return false;
+}
+
+/* Returns the place of the quotation mark of a text at i, after prefixes as in r"..."; SIZE_MAX:
+ * there is no text. */
+static size_t quote_at(const struct toolparse *p, size_t i, bool *raw) {
+    size_t k = i;
+    *raw = false;
+    for (; k < p->in.len && k - i < 2 && p->in.data[k] && strchr("rRbBuUfF", p->in.data[k]); k++)
+        *raw = *raw || (p->in.data[k] | 32) == 'r';
+    return k < p->in.len && (p->in.data[k] == '\'' || p->in.data[k] == '"') ? k : SIZE_MAX;
+}
+
+/* Reads texts one after another, which Python joins. */
+static const struct json *py_string(struct toolparse *p, size_t *i) {
+    struct buf text = {0};
     const struct json *v = NULL;
-    if (k < p->in.len) v = tool_str(p, (struct text){text.data, text.len});
+    bool raw, ok = true;
+    size_t at = quote_at(p, *i, &raw);
+    buf_str(&text, "");
+    while (at != SIZE_MAX && (ok = py_quoted(p, &at, raw, &text))) {
+        *i = at;
+        at = quote_at(p, tool_ws(p, at), &raw);
+    }
+    if (ok) v = tool_str(p, (struct text){text.data, text.len});
     buf_release(&text);
-    *i = k + 1;
     return v;
 }
 
@@ -61,40 +189,60 @@ static bool as_name(const struct json *v, struct text *name) {
 
 static const struct json *literal(struct toolparse *p, size_t *i, int depth);
 
+static bool next_is(const struct toolparse *p, size_t k, char ch) {
+    return k < p->in.len && p->in.data[k] == ch;
+}
+
+/* Reads an element of a list, or of a dictionary or set, and moves past it. *key: it is the name
+ * of a member, whose value follows. */
+static const struct json *item(struct toolparse *p, size_t *k, bool braces, bool *key,
+                               struct text *name, int depth) {
+    const struct json *v = literal(p, k, depth + 1);
+    const size_t colon = tool_ws(p, *k);
+    *key = v && braces && next_is(p, colon, ':');
+    if (!*key) return v;
+    if (!as_name(v, name)) return NULL;
+    *k = colon + 1;
+    return literal(p, k, depth + 1);
+}
+
 static const struct json *items(struct toolparse *p, size_t *i, char close, int depth) {
-    const bool dict = close == '}';
+    const bool braces = close == '}';
     size_t k = tool_ws(p, *i + 1);
-    struct json *all = json_new(&p->arena, dict ? JSON_OBJ : JSON_ARR);
-    while (k < p->in.len && p->in.data[k] != close) {
+    struct json *dict = NULL, *list = NULL;
+    bool comma = false;
+    for (; k < p->in.len && p->in.data[k] != close; k = tool_ws(p, k)) {
         struct text name;
-        const struct json *key = dict ? literal(p, &k, depth + 1) : NULL, *v;
-        if (dict) {
-            k = tool_ws(p, k);
-            if (!key || !as_name(key, &name) || k >= p->in.len || p->in.data[k] != ':') return NULL;
-            k = tool_ws(p, k + 1);
-        }
-        if (!(v = literal(p, &k, depth + 1))) return NULL;
-        if (dict)
-            tool_put(p, all, name, v);
+        bool key;
+        const struct json *v = item(p, &k, braces, &key, &name, depth);
+        if (!v || (key ? list != NULL : dict != NULL)) return NULL;
+        if (key && !dict) dict = json_new(&p->arena, JSON_OBJ);
+        if (!key && !list) list = json_new(&p->arena, JSON_ARR);
+        if (key)
+            tool_put(p, dict, name, v);
         else
-            json_push(&p->arena, all, v);
+            json_push(&p->arena, list, v);
         k = tool_ws(p, k);
-        if (k < p->in.len && p->in.data[k] == ',')
-            k = tool_ws(p, k + 1);
-        else if (k >= p->in.len || p->in.data[k] != close)
+        comma = next_is(p, k, ',');
+        if (comma)
+            k++;
+        else if (!next_is(p, k, close))
             return NULL;
     }
     if (k >= p->in.len) return NULL;
     *i = k + 1;
-    return all;
+    if (close == ')' && !comma && json_len(list) == 1) return json_first(list); /* no tuple */
+    if (dict || list) return dict ? dict : list;
+    return json_new(&p->arena, braces ? JSON_OBJ : JSON_ARR);
 }
 
-/* Reads a Python literal at *i and moves behind it; NULL when there is none. */
+/* Reads a Python literal at *i and moves past it; NULL when there is none. */
 static const struct json *literal(struct toolparse *p, size_t *i, int depth) {
+    bool raw;
     *i = tool_ws(p, *i);
     if (*i >= p->in.len || depth > TOOL_DEPTH) return NULL;
     const char ch = p->in.data[*i];
-    if (ch == '\'' || ch == '"') return py_string(p, i);
+    if (quote_at(p, *i, &raw) != SIZE_MAX) return py_string(p, i);
     if (ch == '[') return items(p, i, ']', depth);
     if (ch == '(') return items(p, i, ')', depth);
     if (ch == '{') return items(p, i, '}', depth);
@@ -102,34 +250,71 @@ static const struct json *literal(struct toolparse *p, size_t *i, int depth) {
     return w ? w : number(p, i);
 }
 
-static size_t identifier(const struct toolparse *p, size_t i, const char *also) {
-    while (i < p->in.len) {
-        char ch = p->in.data[i];
-        bool ok = ch == '_' || (ch >= '0' && ch <= '9') || ((ch | 32) >= 'a' && (ch | 32) <= 'z') ||
-                  (ch && strchr(also, ch));
-        if (!ok) break;
-        i++;
+const struct json *tool_literal(struct toolparse *p, size_t *i) {
+    return literal(p, i, 0);
+}
+
+/* Returns the name of parameter number `at` of a tool; false: it has none. */
+static bool parameter_at(const struct toolparse *p, struct text fn, int64_t at, struct text *name) {
+    const struct json *root = json_get(tool_declared(p, fn), "parameters"), *m;
+    m = json_first(json_get(tool_target(root, root), "properties"));
+    while (m && at-- > 0) m = json_next(m);
+    name->s = m ? json_namen(m, &name->n) : NULL;
+    return m != NULL;
+}
+
+/* Tells whether v, the one argument of fn, is an object of all of them. */
+static bool is_all(struct toolparse *p, struct text fn, const struct json *v) {
+    bool all = json_len(v) > 0 && json_type(v) == JSON_OBJ;
+    for (const struct json *m = all ? json_first(v) : NULL; m && all; m = json_next(m)) {
+        struct text name;
+        name.s = json_namen(m, &name.n);
+        all = tool_schema(p, fn, name) != NULL;
     }
-    return i;
+    return all;
+}
+
+/* Adds an argument without a name: that of the parameter at its place. */
+static bool put_unnamed(struct toolparse *p, struct text fn, struct json **args,
+                        const struct json *v) {
+    struct text name;
+    const int64_t at = json_len(*args);
+    if (!at && is_all(p, fn, v)) {
+        *args = json_new(&p->arena, JSON_OBJ);
+        for (const struct json *m = json_first(v); m; m = json_next(m)) {
+            name.s = json_namen(m, &name.n);
+            tool_put(p, *args, name, m);
+        }
+        return true;
+    }
+    if (!parameter_at(p, fn, at, &name)) return false;
+    tool_problem(p, "an argument of '%.*s' has no name; it was taken for '%.*s'", tool_len(fn),
+                 fn.s, tool_len(name), name.s);
+    tool_put(p, *args, name, v);
+    return true;
 }
 
 static bool py_call(struct toolparse *p, size_t *i) {
     size_t from = tool_ws(p, *i), k = identifier(p, from, ".-"), to = k;
     struct json *args = json_new(&p->arena, JSON_OBJ);
     const struct json *v;
-    if (k == from || k >= p->in.len || p->in.data[k] != '(') return false;
+    if (k == from || !next_is(p, k, '(')) return false;
     if (to - from > 5 && memcmp(p->in.data + to - 5, ".call", 5) == 0) to -= 5;
     const struct text name = tool_text(p, from, to);
-    k = tool_ws(p, k + 1);
-    while (k < p->in.len && p->in.data[k] != ')') {
-        size_t key = k, key_end = identifier(p, k, "");
-        k = tool_ws(p, key_end);
-        if (key_end == key || k >= p->in.len || p->in.data[k] != '=') return false;
-        k++;
+    for (k = tool_ws(p, k + 1); k < p->in.len && p->in.data[k] != ')'; k = tool_ws(p, k)) {
+        const size_t key = k, key_end = identifier(p, k, ""), eq = tool_ws(p, key_end);
+        const bool named = key_end > key && next_is(p, eq, '=');
+        if (named) k = eq + 1;
         if (!(v = literal(p, &k, 0))) return false;
-        tool_put(p, args, tool_text(p, key, key_end), v);
+        if (named)
+            tool_put(p, args, tool_text(p, key, key_end), v);
+        else if (!put_unnamed(p, name, &args, v))
+            return false;
         k = tool_ws(p, k);
-        if (k < p->in.len && p->in.data[k] == ',') k = tool_ws(p, k + 1);
+        if (next_is(p, k, ','))
+            k++;
+        else if (!next_is(p, k, ')'))
+            return false;
     }
     if (k >= p->in.len) return false;
     *i = k + 1;
@@ -138,7 +323,7 @@ static bool py_call(struct toolparse *p, size_t *i) {
 }
 
 bool tool_one_python(struct toolparse *p, size_t *i) {
-    return py_call(p, i);
+    return tool_at(p, tool_ws(p, *i), "{") ? tool_one_object(p, i) : py_call(p, i);
 }
 
 bool tool_cut_python(struct toolparse *p, size_t at, size_t *cut, struct buf *end,
@@ -156,33 +341,45 @@ bool tool_cut_python(struct toolparse *p, size_t at, size_t *cut, struct buf *en
         k = tool_ws(p, identifier(p, k, ""));
         if (!tool_at(p, k, "=")) return true;
         k++;
-        if (!literal(p, &k, 0) || k >= p->in.len || !strchr(" \t\r\n,)", p->in.data[k]))
-            return true;
+        if (!literal(p, &k, 0)) return true;
+        const size_t after = tool_ws(p, k); /* another text would be joined to one */
+        if (!next_is(p, after, ',') && !next_is(p, after, ')')) return true;
         *cut = k;
-        k = tool_ws(p, k);
-        if (!tool_at(p, k, ",")) return true;
-        k = tool_ws(p, k + 1);
+        if (!next_is(p, after, ',')) return true;
+        k = tool_ws(p, after + 1);
     }
 }
 
-/* Reads calls of the form <|tool_call_start|>[f(k='v'), g()]<|tool_call_end|>, or one bare call. */
-bool tool_parse_python(struct toolparse *p, size_t *i) {
-    static const char open[] = PY_CALLS, close[] = "<|tool_call_end|>";
-    size_t k = tool_at(p, *i, open) ? *i + sizeof open - 1 : *i;
-    k = tool_ws(p, k);
-    bool list = k < p->in.len && p->in.data[k] == '[';
+bool tool_python_calls(struct toolparse *p, size_t *i) {
+    size_t k = tool_ws(p, *i);
+    const bool list = next_is(p, k, '[');
     const int before = p->n_calls;
     if (list) k++;
     do {
-        if (list && tool_ws(p, k) < p->in.len && p->in.data[tool_ws(p, k)] == ']') break;
-        if (!py_call(p, &k)) {
+        const size_t at = tool_ws(p, k);
+        if (list && next_is(p, at, ']')) break;
+        if (!tool_one_python(p, &k)) {
             p->n_calls = before;
             return false;
         }
         k = tool_ws(p, k);
-    } while (list && k < p->in.len && p->in.data[k] == ',' && k++ < p->in.len);
+    } while (list && next_is(p, k, ',') && k++ < p->in.len);
     k = tool_ws(p, k);
-    if (list && k < p->in.len && p->in.data[k] == ']') k++;
+    if (list && next_is(p, k, ']')) k++;
+    *i = k;
+    return true;
+}
+
+/* Reads calls of the form <|tool_call_start|>[f(k='v'), g()]<|tool_call_end|>, or one bare call, or
+ * JSON in that place. */
+bool tool_parse_python(struct toolparse *p, size_t *i) {
+    static const char open[] = PY_CALLS, close[] = "<|tool_call_end|>";
+    struct tool_fence fence;
+    size_t k = tool_ws(p, tool_at(p, *i, open) ? *i + sizeof open - 1 : *i);
+    k = tool_fence_open(p, k, &fence);
+    if (k == SIZE_MAX || !tool_python_calls(p, &k)) return false;
+    k = tool_fence_close(p, k, &fence);
+    if (k == SIZE_MAX) return false;
     if (tool_at(p, tool_ws(p, k), close)) k = tool_ws(p, k) + sizeof close - 1;
     *i = k;
     return true;
@@ -216,7 +413,7 @@ static bool gemma_key(struct toolparse *p, size_t *i, struct text *key) {
         const size_t colon = tool_find(p, *i, ":");
         if (colon == SIZE_MAX) return false;
         *key = tool_strip(tool_text(p, *i, colon));
-        if (key->n > 1 && key->s[0] == '"' && key->s[key->n - 1] == '"')
+        if (key->n > 1 && strchr("\"'", key->s[0]) && key->s[key->n - 1] == key->s[0])
             *key = (struct text){key->s + 1, key->n - 2};
         *i = colon;
     }
@@ -265,7 +462,7 @@ static const struct json *gemma_value(struct toolparse *p, size_t *i, int depth)
     *i = tool_ws(p, *i);
     if (*i >= p->in.len || depth > TOOL_DEPTH) return NULL;
     if (tool_at(p, *i, quote)) return gemma_string(p, i, &text) ? tool_str(p, text) : NULL;
-    if (p->in.data[*i] == '"') return py_string(p, i);
+    if (strchr("\"'", p->in.data[*i])) return py_string(p, i);
     if (p->in.data[*i] == '{') return gemma_object(p, i, depth);
     if (p->in.data[*i] == '[') return gemma_list(p, i, depth);
     const struct json *w = word(p, i);
@@ -274,15 +471,15 @@ static const struct json *gemma_value(struct toolparse *p, size_t *i, int depth)
 
 /* Reads calls of the form <|tool_call>call:NAME{key:value,...}<tool_call|>. */
 bool tool_parse_gemma(struct toolparse *p, size_t *i) {
-    static const char open[] = "<|tool_call>call:", close[] = "<tool_call|>";
+    static const char open[] = "<|tool_call>", name_mark[] = "call:", close[] = "<tool_call|>";
     static const char *const next[] = {"call:", ",call:", "\ncall:"};
-    size_t from = *i + sizeof open - 1, k;
+    size_t from = tool_ws(p, *i + sizeof open - 1), k;
     bool again = true;
-    if (!tool_at(p, *i, open)) return false;
+    if (tool_at(p, from, name_mark)) from += sizeof name_mark - 1;
     while (again) { /* models write several calls into one tag */
         k = tool_find(p, from, "{");
         if (k == SIZE_MAX || k == from || k - from > 500) return false;
-        const struct text name = tool_text(p, from, k);
+        const struct text name = tool_strip(tool_text(p, from, k));
         const struct json *args = gemma_object(p, &k, 0);
         if (!args) return false;
         tool_add(p, name, args);

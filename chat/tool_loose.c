@@ -12,21 +12,6 @@
 /* What may be in such an object, and what its parts are. */
 static const char *const members[] = {"name", "arguments", "parameters", "id", "type", "function"};
 
-/* Returns the place after the opening fence at i; i: there is none. SIZE_MAX: one may come. */
-static size_t after_fence(const struct toolparse *p, size_t i) {
-    static const char *const words[] = {"```json",      "```JSON",          "```tool_call",
-                                        "```tool_code", "```function_call", "```"};
-    for (size_t k = 0; k < COUNT_OF(words); k++) {
-        if (i + tool_partial(p, i, words[k]) >= p->in.len) return SIZE_MAX;
-        if (!tool_at(p, i, words[k])) continue;
-        size_t end = i + strlen(words[k]);
-        while (end < p->in.len && tool_is_ws(p->in.data[end]) && p->in.data[end] != '\n') end++;
-        if (end >= p->in.len) return SIZE_MAX;
-        if (p->in.data[end] == '\n') return end + 1;
-    }
-    return i;
-}
-
 /* Returns the arguments of the call obj, when it has the form of one; else NULL. */
 static const struct json *arguments_of(struct toolparse *p, const struct json *obj,
                                        const char **name) {
@@ -45,19 +30,18 @@ static const struct json *arguments_of(struct toolparse *p, const struct json *o
     if (json_type(args) == JSON_STR) { /* JSON text, as APIs have it */
         struct text t;
         t.s = json_strn(args, &t.n);
-        args = tool_whole_json(p, t);
+        args = tool_strip(t).n ? tool_whole_json(p, t) : json_new(&p->arena, JSON_OBJ);
     }
     return *name && json_type(args) == JSON_OBJ ? args : NULL;
 }
 
-/* Tells whether obj is a call of a declared tool whose schema its arguments satisfy. */
-static bool is_valid(struct toolparse *p, const struct json *obj) {
-    const char *name;
-    const struct json *args = arguments_of(p, obj, &name), *f, *schema;
+/* Tells whether a tool of that name was declared whose schema the arguments satisfy. */
+static bool takes(struct toolparse *p, struct text name, const struct json *args) {
+    const struct json *f = tool_declared(p, name), *schema;
     struct buf why = {0};
     struct err e;
     bool ok = false;
-    if (!args || !(f = tool_declared(p, (struct text){name, strlen(name)}))) return false;
+    if (!args || !f) return false;
     schema = json_get(f, "parameters") ? json_get(f, "parameters") : json_get(f, "input_schema");
     if (json_type(schema) != JSON_OBJ) return json_len(args) == 0;
     if (schema_check(schema, args, &ok, &why, &e)) ok = false;
@@ -67,6 +51,13 @@ static bool is_valid(struct toolparse *p, const struct json *obj) {
              json_get(schema, "patternProperties");
     buf_release(&why);
     return ok;
+}
+
+/* Tells whether obj is a call that its tool takes. */
+static bool is_valid(struct toolparse *p, const struct json *obj) {
+    const char *name;
+    const struct json *args = arguments_of(p, obj, &name);
+    return args && takes(p, (struct text){name, strlen(name)}, args);
 }
 
 /* Tells whether what begins at i, a bracket, may be such an object: its first member has one of
@@ -94,24 +85,51 @@ static bool may_begin(struct toolparse *p, size_t i) {
            memchr(p->in.data + i, '\\', end - i) != NULL;
 }
 
-/* Walks over the objects at *at, in a fence or bare, and moves behind them; add: adds their calls.
- * YES: these are calls. */
-static enum tool_loose walk_piece(struct toolparse *p, size_t *at, bool add) {
-    const size_t body = after_fence(p, *at);
-    const bool fenced = body != *at;
-    bool any = false;
-    size_t i;
-    if (body == SIZE_MAX) return LOOSE_MAYBE;
-    for (i = tool_ws(p, body); i < p->in.len; i = tool_ws(p, i)) {
+/* Tells whether models of this syntax write calls as Python does. */
+static bool writes_python(const struct toolparse *p) {
+    return p->f->parse == tool_parse_python || p->f->parse == tool_parse_llama;
+}
+
+/* Tells whether what is at i may be the name of a tool and a bracket. */
+static bool may_begin_python(const struct toolparse *p, size_t i) {
+    const size_t from = i = tool_ws(p, i + tool_at(p, i, "["));
+    while (i < p->in.len && !tool_is_ws(p->in.data[i]) && !strchr("([{\"'`", p->in.data[i])) i++;
+    if (i == p->in.len) return i - from < 100;
+    return p->in.data[i] == '(' && tool_declared(p, tool_text(p, from, i));
+}
+
+/* Reads calls as Python writes them at *i, moves past them, and adds them if `add`. */
+static enum tool_loose walk_python(struct toolparse *p, size_t *i, bool add) {
+    const int before = p->n_calls;
+    if (!may_begin_python(p, *i)) return LOOSE_NO;
+    bool ok = tool_python_calls(p, i);
+    if (!ok) return LOOSE_MAYBE;
+    for (int k = before; k < p->n_calls; k++)
+        ok = ok && takes(p, p->calls[k].name, p->calls[k].args);
+    ok = ok && p->n_calls > before;
+    if (!add) p->n_calls = before;
+    return ok ? LOOSE_YES : LOOSE_NO;
+}
+
+/* Walks over the objects of a piece at *i and moves past them; add: adds their calls. *any: there
+ * are some. */
+static enum tool_loose walk_objects(struct toolparse *p, size_t *i, bool add, bool *any) {
+    for (*i = tool_ws(p, *i); *i < p->in.len; *i = tool_ws(p, *i)) {
         size_t used;
-        const char ch = p->in.data[i];
-        if (any && (ch == ',' || ch == ';')) {
-            i++;
+        const char ch = p->in.data[*i];
+        if (*any && (ch == ',' || ch == ';')) {
+            ++*i;
+            continue;
+        }
+        if (!*any && writes_python(p) && may_begin_python(p, *i)) {
+            const enum tool_loose l = walk_python(p, i, add);
+            if (l != LOOSE_YES) return l;
+            *any = true;
             continue;
         }
         if (ch != '{' && ch != '[') break;
-        if (!may_begin(p, i)) return LOOSE_NO;
-        const struct json *v = tool_json(p, tool_text(p, i, p->in.len), &used);
+        if (!may_begin(p, *i)) return LOOSE_NO;
+        const struct json *v = tool_json(p, tool_text(p, *i, p->in.len), &used);
         if (!v) return LOOSE_MAYBE; /* it is not complete, or none */
         const struct json *c = json_type(v) == JSON_ARR ? json_first(v) : v;
         if (!c) return LOOSE_NO;
@@ -119,17 +137,46 @@ static enum tool_loose walk_piece(struct toolparse *p, size_t *at, bool add) {
             if (!is_valid(p, c)) return LOOSE_NO;
             if (add) (void)tool_add_object(p, c);
         }
-        any = true;
-        i += used;
+        *any = true;
+        *i += used;
     }
-    if (fenced && any && i < p->in.len) {
-        if (!tool_at(p, i, "```"))
-            return i + tool_partial(p, i, "```") < p->in.len ? LOOSE_NO : LOOSE_MAYBE;
-        i += strlen("```");
+    return *any ? LOOSE_YES : *i < p->in.len ? LOOSE_NO : LOOSE_MAYBE;
+}
+
+enum { NESTED = 3 }; /* fences in one another */
+
+/* Walks over a piece at *at: objects, bare or in fences, and moves past it; add: adds their
+ * calls. YES: these are calls. */
+static enum tool_loose walk_piece(struct toolparse *p, size_t *at, bool add) {
+    struct tool_fence fence[NESTED];
+    bool any = false;
+    size_t i = *at;
+    int n = 0;
+    for (; n < NESTED; n++) {
+        i = tool_ws(p, i);
+        /* It is the model's own syntax, maybe in a fence; JSON in a fence is not. */
+        if (tool_marker(p, i) == i && !(n && p->in.data[i] == '{')) return LOOSE_NO;
+        const size_t body = tool_fence_open(p, i, &fence[n]);
+        if (body == SIZE_MAX) return LOOSE_MAYBE;
+        if (!fence[n].n) break;
+        i = body;
+    }
+    const enum tool_loose l = walk_objects(p, &i, add, &any);
+    if (l != LOOSE_YES) return l;
+    while (n-- > 0 && i < p->in.len) {
+        const size_t end = tool_fence_close(p, i, &fence[n]);
+        if (end == SIZE_MAX) return LOOSE_MAYBE;
+        if (end == i) return LOOSE_NO;
+        i = tool_ws(p, end);
     }
     *at = i;
-    if (!any) return i < p->in.len ? LOOSE_NO : LOOSE_MAYBE;
     return LOOSE_YES;
+}
+
+/* Tells whether another fence may begin at i. */
+static bool more_follows(struct toolparse *p, size_t i) {
+    struct tool_fence fence;
+    return tool_marker(p, i) != i && tool_fence_open(p, i, &fence) != i;
 }
 
 /* Walks over the pieces of a loose answer, one fence after another; add: adds their calls. */
@@ -139,8 +186,7 @@ static enum tool_loose walk(struct toolparse *p, size_t i, bool add) {
         if (l != LOOSE_YES) return l;
         i = tool_skip_frames(p, i);
         if (i >= p->in.len) return LOOSE_YES;
-        if (i + tool_partial(p, i, "```") >= p->in.len) return p->ended ? LOOSE_NO : LOOSE_MAYBE;
-    } while (tool_at(p, i, "```"));
+    } while (more_follows(p, i));
     for (size_t k = 0; k < TOOL_ALL_FRAMES && !p->ended; k++)
         if (tool_frame(p, k) && i + tool_partial(p, i, tool_frame(p, k)) >= p->in.len)
             return LOOSE_MAYBE;
@@ -148,7 +194,6 @@ static enum tool_loose walk(struct toolparse *p, size_t i, bool add) {
 }
 
 enum tool_loose tool_loose(struct toolparse *p, size_t i) {
-    if (tool_marker(p, i) == i) return LOOSE_NO; /* it is the model's own syntax */
     if (!p->ended && p->in.len < p->loose_at) return LOOSE_MAYBE;
     const int n_problems = p->n_problems;
     const enum tool_loose l = walk(p, i, false);

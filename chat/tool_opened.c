@@ -36,7 +36,7 @@ static enum begins is_lit(const struct buf *b, size_t i, const char *lit) {
 }
 
 /* Tells whether the first bytes are what follows the marker: the rest of a frame, or a name and the
- * beginning of an object. */
+ * beginning of an object, or of a fence. */
 static enum begins begins(const struct toolparse *p) {
     const struct buf *b = &p->first;
     const size_t n = strlen(p->opened);
@@ -53,7 +53,7 @@ static enum begins begins(const struct toolparse *p) {
     const enum begins sep = is_lit(b, i, p->f->named.sep);
     if (sep != BEGINS) return sep;
     for (i += strlen(p->f->named.sep); i < b->len && tool_is_ws(b->data[i]);) i++;
-    return i == b->len ? BEGINS_OPEN : b->data[i] == '{' ? BEGINS : BEGINS_NOT;
+    return i == b->len ? BEGINS_OPEN : strchr("{`~", b->data[i]) ? BEGINS : BEGINS_NOT;
 }
 
 bool tool_opened_feed(struct toolparse *p, const char *s, size_t n, bool last) {

@@ -19,6 +19,9 @@
 void toolparse_allow_loose(struct toolparse *p) {
     p->loose = p->tools != NULL;
 }
+void toolparse_no_calls(struct toolparse *p) {
+    p->no_calls = true;
+}
 int toolparse_loose(const struct toolparse *p) {
     return p->n_loose;
 }
@@ -125,7 +128,7 @@ int tool_len(struct text t) {
     return t.n > 200 ? 200 : (int)t.n;
 }
 
-const struct json *tool_declared(const struct toolparse *p, struct text name) {
+static const struct json *function_named(const struct toolparse *p, struct text name) {
     for (const struct json *t = json_first(p->tools); t; t = json_next(t)) {
         const struct json *f = json_get(t, "function");
         if (json_type(f) != JSON_OBJ) f = t;
@@ -133,6 +136,22 @@ const struct json *tool_declared(const struct toolparse *p, struct text name) {
         if (json_type(n) == JSON_STR && tool_same(text_of(n), name)) return f;
     }
     return NULL;
+}
+
+const struct json *tool_declared(const struct toolparse *p, struct text name) {
+    static const char *const spaces[] = {"functions.", "tools.", "default_api.", "tool."};
+    const struct json *f = function_named(p, name);
+    for (size_t k = 0; k < COUNT_OF(spaces) && !f; k++) {
+        const size_t n = strlen(spaces[k]);
+        if (name.n > n && memcmp(name.s, spaces[k], n) == 0)
+            f = function_named(p, (struct text){name.s + n, name.n - n});
+    }
+    return f;
+}
+
+struct text tool_known_name(const struct toolparse *p, struct text name) {
+    const struct json *f = tool_declared(p, name);
+    return f ? text_of(json_get(f, "name")) : name;
 }
 
 const struct json *tool_target(const struct json *root, const struct json *schema) {
@@ -157,6 +176,7 @@ static const struct json *properties(const struct json *fn) {
 
 void tool_add(struct toolparse *p, struct text name, const struct json *args) {
     const struct json *f = tool_declared(p, name), *props = properties(f);
+    name = tool_known_name(p, name);
     if (p->n_calls == p->cap_calls) {
         p->cap_calls = p->cap_calls ? 2 * p->cap_calls : 8;
         p->calls = xreallocarray(p->calls, (size_t)p->cap_calls, sizeof *p->calls);
@@ -175,10 +195,28 @@ void tool_add(struct toolparse *p, struct text name, const struct json *args) {
 }
 
 /* Returns the first of the members that obj has. */
-static const struct json *first_of(const struct json *obj, const char *const *names, size_t n) {
+static const struct json *first_of(const struct json *obj, const char *const *names) {
     const struct json *v = NULL;
-    for (size_t i = 0; i < n && !v; i++) v = json_get(obj, names[i]);
+    for (; *names && !v; names++) v = json_get(obj, *names);
     return v;
+}
+
+const char *const tool_name_members[] = {"name", "tool_name", "function", "tool", NULL};
+const char *const tool_arg_members[] = {"arguments", "parameters", "args", "input", "params", NULL};
+
+/* Returns the members of a call without arguments that are parameters of the tool: models write
+ * them next to its name. */
+static const struct json *inline_args(struct toolparse *p, const struct json *obj,
+                                      struct text name) {
+    struct json *args = json_new(&p->arena, JSON_OBJ);
+    for (const struct json *m = json_first(obj); m; m = json_next(m)) {
+        const struct text key = name_of(m);
+        if (!tool_is(key, "name") && tool_schema(p, name, key)) tool_put(p, args, key, m);
+    }
+    if (json_first(args))
+        tool_problem(p, "the arguments of '%.*s' are not in an object of their own", tool_len(name),
+                     name.s);
+    return args;
 }
 
 static bool only_white(struct text t) {
@@ -192,23 +230,23 @@ const struct json *tool_whole_json(struct toolparse *p, struct text t) {
 }
 
 bool tool_add_object(struct toolparse *p, const struct json *obj) {
-    static const char *const arg_names[] = {"arguments", "parameters", "args"};
-    static const char *const fn_names[] = {"name", "tool_name"};
     if (json_type(obj) != JSON_OBJ) return false;
     if (json_type(json_get(obj, "function")) == JSON_OBJ) obj = json_get(obj, "function");
-    const struct json *name = first_of(obj, fn_names, COUNT_OF(fn_names));
-    const struct json *args = first_of(obj, arg_names, COUNT_OF(arg_names));
+    const struct json *name = first_of(obj, tool_name_members);
+    const struct json *args = first_of(obj, tool_arg_members);
     struct text text = {NULL, 0};
     if (name && json_type(name) == JSON_STR) text = text_of(name);
     if (!name && json_len(obj) == 1) { /* {"f": {args}} */
         args = json_first(obj);
         text = name_of(args);
     }
-    if (json_type(args) == JSON_STR) {
+    const bool empty = json_type(args) == JSON_STR && only_white(text_of(args));
+    if (json_type(args) == JSON_STR && !empty) {
         const struct json *parsed = tool_whole_json(p, text_of(args));
         if (json_type(parsed) == JSON_OBJ) args = parsed;
     }
-    if (json_type(args) == JSON_NULL) args = json_new(&p->arena, JSON_OBJ);
+    if (!args && text.s) args = inline_args(p, obj, text);
+    if (json_type(args) == JSON_NULL || empty) args = json_new(&p->arena, JSON_OBJ);
     if (!text.s || json_type(args) != JSON_OBJ) return false;
     if (!tool_is_no_call(p, text)) tool_add(p, text, args);
     return true;
@@ -227,8 +265,9 @@ enum { MAX_TRIES = 1000 };
 /* Returns where the next marker begins, at i or later. The places found are kept, so that a walk
  * over all markers reads the text once. */
 size_t tool_marker(struct toolparse *p, size_t i) {
-    const size_t begin = p->f->parse == tool_parse_harmony ? tool_begin(p) : SIZE_MAX;
-    size_t best = begin >= i && tool_at(p, begin, "to=") ? begin : SIZE_MAX;
+    size_t best = SIZE_MAX;
+    if (p->no_calls) return best;
+    if (p->f->parse == tool_parse_harmony) return tool_harmony_marker(p, i);
     for (int k = 0; k < TOOL_MARKERS && p->f->marker[k]; k++) {
         bool known = p->mark_from[k] <= i && i <= p->mark_at[k] && p->mark_at[k];
         if (!known) {
@@ -274,7 +313,7 @@ const char *tool_frame(const struct toolparse *p, size_t k) {
 /* Returns the longest marker at i; 0: there is none. */
 static size_t marker_at(const struct toolparse *p, size_t i) {
     size_t best = 0;
-    for (int k = 0; k < TOOL_MARKERS && p->f->marker[k]; k++) {
+    for (int k = 0; k < TOOL_MARKERS && p->f->marker[k] && !p->no_calls; k++) {
         const size_t n = strlen(p->f->marker[k]);
         if (n > best && tool_at(p, i, p->f->marker[k])) best = n;
     }
@@ -289,7 +328,10 @@ static size_t frame_len(const struct toolparse *p, size_t i) {
         if (f && f != p->f->think[1] && strlen(f) > best && tool_at(p, i, f)) best = strlen(f);
     }
     if (!best || tool_at(p, i, think_open(p)) || marker_at(p, i) > best) return 0;
-    return best;
+    if (p->f->parse != tool_parse_harmony) return best;
+    if (p->no_calls && tool_header(p, i) > i) return tool_header(p, i) - i;
+    const bool header = tool_at(p, i, "<|channel|>") || tool_at(p, i, "<|constrain|>");
+    return header ? tool_harmony_words(p, i + best) - i : best;
 }
 
 static size_t skip_frames(const struct toolparse *p, size_t i, bool closes) {
@@ -451,9 +493,29 @@ static void join(struct toolparse *p, struct buf *b, size_t from, size_t to) {
     }
 }
 
+/* A fence that opens before a call and is no content if it closes after one, or not at all. */
+struct around {
+    struct tool_fence fence;
+    size_t from, to; /* its text */
+};
+
+/* Ends what a fence may be around, where text that is no call begins at *from or a call at `to`. */
+static void end_fence(struct toolparse *p, struct buf *content, struct around *a, size_t *from,
+                      size_t to) {
+    const size_t text = tool_skip_frames(p, *from);
+    if (!a->fence.n || text >= to) return;
+    const size_t end = tool_fence_close(p, text, &a->fence);
+    if (end != SIZE_MAX && end > text)
+        *from = end;
+    else
+        add_line(content, tool_strip(tool_text(p, a->from, a->to)));
+    a->fence.n = 0;
+}
+
 /* Reads what the marker at `at` begins and moves *from, where the next piece of content begins.
  * False: it is not a call. */
-static bool one_call(struct toolparse *p, struct buf *content, size_t at, size_t *from) {
+static bool one_call(struct toolparse *p, struct buf *content, struct around *around, size_t at,
+                     size_t *from) {
     const int n_calls = p->n_calls;
     size_t end = at;
     if (!p->f->parse(p, &end) || end <= at) {
@@ -467,7 +529,14 @@ static bool one_call(struct toolparse *p, struct buf *content, size_t at, size_t
         p->calls[k].from = at;
         p->calls[k].to = end;
     }
-    join(p, content, *from, at);
+    end_fence(p, content, around, from, at);
+    size_t cut = at;
+    if (!around->fence.n) {
+        cut = tool_fence_before(p, *from, at, &around->fence);
+        around->from = cut;
+        around->to = at;
+    }
+    join(p, content, *from, cut);
     *from = end;
     return true;
 }
@@ -475,6 +544,7 @@ static bool one_call(struct toolparse *p, struct buf *content, size_t at, size_t
 static void parse_all(struct toolparse *p, struct buf *content) {
     struct parts r = split_reasoning(p);
     size_t from = r.content, i = r.content;
+    struct around around = {.from = 0};
     p->content_at = r.content;
     add_line(&p->thought, tool_strip(tool_text(p, r.think_from, r.think_to)));
     if (p->loose && tool_loose(p, tool_skip_frames(p, from)) == LOOSE_YES) {
@@ -491,7 +561,7 @@ static void parse_all(struct toolparse *p, struct buf *content) {
                          at, n_bad);
             break;
         }
-        if (one_call(p, content, at, &from)) {
+        if (one_call(p, content, &around, at, &from)) {
             i = from;
             continue;
         }
@@ -510,6 +580,7 @@ static void parse_all(struct toolparse *p, struct buf *content) {
          tool_find(p, from, t->fn_close) != SIZE_MAX))
         tool_problem(p,
                      "closing tags behind the last call: a value may have held the text of a tag");
+    end_fence(p, content, &around, &from, p->in.len);
     join(p, content, from, p->in.len);
 }
 

@@ -42,22 +42,20 @@ static const struct way *way_of(const struct toolparse *p) {
     return &none;
 }
 
-/* Returns where the value of a parameter that is not closed yet may be cut: in front of what may
- * become its closing tag. */
+/* Returns where the value of a parameter that is not closed yet may be cut: before what may become
+ * a tag of the syntax, any of which may end it, and before a line break that may belong to that. */
 static size_t value_cut(const struct toolparse *p, size_t start) {
     const struct tool_tags *t = &p->f->tags;
-    const size_t n = strlen(t->par_close);
-    size_t cut = tool_find(p, start, t->par_close);
-    if (cut == SIZE_MAX) {
-        cut = p->in.len;
-        for (size_t k = n - 1; k > 0; k--)
-            if (cut - start >= k && memcmp(p->in.data + cut - k, t->par_close, k) == 0) {
-                cut -= k;
-                break;
-            }
+    const char *const tags[] = {t->par_close, t->fn_close, tool_wrapper_close(p->f), t->par_open};
+    size_t cut = p->in.len;
+    for (size_t k = 0; k < COUNT_OF(tags); k++) {
+        const size_t at = tags[k] ? tool_find(p, start, tags[k]) : SIZE_MAX;
+        if (at < cut) cut = at;
+        if (tags[k] && p->in.len - tool_partial(p, start, tags[k]) < cut)
+            cut = p->in.len - tool_partial(p, start, tags[k]);
     }
     cut = start + utf8_valid_prefix(p->in.data + start, cut - start); /* no half characters */
-    return t->newline && cut > start && p->in.data[cut - 1] == '\n' ? cut - 1 : cut;
+    return cut > start && p->in.data[cut - 1] == '\n' ? cut - 1 : cut;
 }
 
 /* Tells whether a parameter is text, whatever follows; `name` is what stands in its opening tag. */
@@ -186,7 +184,7 @@ static size_t next_call(struct toolparse *p) {
         if (!p->part_list) {
             const size_t at = k;
             if (!lists) return at;
-            k = tool_list_at(p, at);
+            k = tool_list_at(p, at, NULL);
             if (k >= p->in.len) return SIZE_MAX;
             if (p->in.data[k] != '[') return at;
             p->part_list = true;
@@ -230,6 +228,7 @@ static void begin_flow(struct toolparse *p, size_t at) {
     if (from >= p->in.len) return;
     p->flow.failed = p->in.data[from] != '{';
     p->flow.from = from;
+    name = tool_known_name(p, name);
     p->part_name = (struct text){arena_strndup(&p->arena, name.s, name.n), name.n};
 }
 

@@ -29,7 +29,7 @@ size_t tool_partial(const struct toolparse *p, size_t from, const char *lit) {
  * tag that opens reasoning. */
 static size_t held(const struct toolparse *p, size_t from, const char *tag) {
     size_t hold = tag ? tool_partial(p, from, tag) : 0, h;
-    for (int k = 0; k < TOOL_MARKERS && p->f->marker[k]; k++) {
+    for (int k = 0; k < TOOL_MARKERS && p->f->marker[k] && !p->no_calls; k++) {
         h = tool_partial(p, from, p->f->marker[k]);
         if (h > hold) hold = h;
     }
@@ -38,6 +38,12 @@ static size_t held(const struct toolparse *p, size_t from, const char *tag) {
         if (h > hold) hold = h;
     }
     return hold;
+}
+
+/* Tells whether the text is blanks and one or two marks of a fence. */
+static bool only_marks(const char *s, size_t n) {
+    while (n && tool_is_ws(*s)) s++, n--;
+    return n == 1 ? *s == '`' || *s == '~' : n == 2 && s[0] == s[1] && (*s == '`' || *s == '~');
 }
 
 /* Finds where content begins. False when that is not known yet, or when it does not begin before
@@ -72,6 +78,23 @@ static bool content_begins(struct toolparse *p) {
     return true;
 }
 
+/* Returns where text that ends at `end` is certain to be content: a call may follow the white space
+ * and the fence at its end. */
+static size_t before_call(const struct toolparse *p, size_t end) {
+    struct tool_fence fence;
+    const char *s = p->in.data;
+    while (end > p->scanned && tool_is_ws(s[end - 1])) end--;
+    if (!p->tools || p->no_calls) return end;
+    size_t line = end;
+    while (line > p->scanned && s[line - 1] != '\n') line--;
+    if (end - line > 40) return end;
+    size_t from = tool_fence_before(p, p->content_from, end, &fence);
+    if (from == end && end == p->in.len && only_marks(s + line, end - line)) from = line;
+    if (from < p->scanned) from = p->scanned;
+    while (from > p->scanned && tool_is_ws(s[from - 1])) from--;
+    return from;
+}
+
 const char *toolparse_content(struct toolparse *p, size_t *len) {
     *len = 0;
     if (!p->started) {
@@ -91,8 +114,7 @@ const char *toolparse_content(struct toolparse *p, size_t *len) {
         if (block < at) at = block;
         p->closed = at != SIZE_MAX;
         if (p->closed) end = at;
-        /* A call may follow this white space. */
-        while (end > p->scanned && tool_is_ws(p->in.data[end - 1])) end--;
+        end = before_call(p, end);
         if (end > p->scanned) p->scanned = end;
         p->n_content = p->scanned - p->content_from;
     }

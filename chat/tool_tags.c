@@ -7,55 +7,159 @@
 
 #include <string.h>
 
-static bool followed(const struct toolparse *p, size_t i) {
-    const struct tool_tags *t = &p->f->tags;
-    i = tool_ws(p, i);
-    return tool_at(p, i, t->par_open) || tool_at(p, i, t->fn_close);
-}
-
 enum { NAME_MAX_LEN = 500, CLOSING = 48 /* bytes that show whether a call ends here */ };
 enum is_end { NO_END, UNKNOWN_END, IS_END };
+
+/* The closing tags of wrappers around calls, of all families. */
+static const char *const closes[] = {"</tool_call>",
+                                     "</seed:tool_call>",
+                                     "</minimax:tool_call>",
+                                     "</" DSML "function_calls>",
+                                     "</" DSML "tool_calls>",
+                                     "</tool_calls>",
+                                     "</tool_calls:opensource>",
+                                     M3_GUARD "</tool_call>"};
+
+const char *tool_wrapper_close(const struct toolfmt *f) {
+    for (size_t k = 0; k < COUNT_OF(closes); k++)
+        if (f->marker[0] && strcmp(closes[k] + 2, f->marker[0] + 1) == 0) return closes[k];
+    return NULL;
+}
 
 /* Tells whether key is a parameter of fn, as far as tools are known. */
 static bool is_parameter(struct toolparse *p, struct text fn, struct text key) {
     return !tool_declared(p, fn) || tool_schema(p, fn, key);
 }
 
-/* Tells whether a closing tag that does not begin a line ends its value: when another parameter of
- * the tool follows it after i, or the end of the whole call. Else it may be part of the text. */
-static enum is_end ends_inline(struct toolparse *p, struct text fn, size_t i) {
+/* Tells whether a call of a tool that was declared, if any was, begins at i. */
+static enum is_end begins_call(const struct toolparse *p, size_t i) {
     const struct tool_tags *t = &p->f->tags;
-    size_t k = tool_ws(p, i);
+    if (!tool_at(p, i, t->fn_open)) {
+        i = tool_wrapper(p, i);
+        if (!p->ended && i + tool_partial(p, i, t->fn_open) >= p->in.len) return UNKNOWN_END;
+        if (!tool_at(p, i, t->fn_open)) return NO_END;
+    }
+    size_t from = i + strlen(t->fn_open), to = from;
+    while (to < p->in.len && to - from < NAME_MAX_LEN && !strchr("<>\n", p->in.data[to])) to++;
+    if (to == p->in.len && !p->ended) return UNKNOWN_END;
+    const struct text name = tool_attr_name(tool_text(p, from, to));
+    return name.n && (!p->tools || tool_declared(p, name)) ? IS_END : NO_END;
+}
+
+/* Tells whether what follows i is another call, the end of the turn, or nothing. */
+static enum is_end call_ends(const struct toolparse *p, size_t i) {
+    const size_t k = tool_ws(p, i);
+    if (tool_wrapper(p, k) > k) return begins_call(p, k);
+    if (tool_skip_frames(p, k) > k) return IS_END;
+    if (p->in.len < k + CLOSING && !p->ended) return UNKNOWN_END;
+    return k >= p->in.len ? IS_END : NO_END;
+}
+
+/* Tells whether the value of a parameter of fn ends at the closing tag before i: when another
+ * parameter of the tool follows, or the end of the whole call. Else the tag may be part of the
+ * text. sure: the tag is where templates write it, so the tag that follows says enough. */
+static enum is_end closes_value(struct toolparse *p, struct text fn, size_t i, bool sure) {
+    const struct tool_tags *t = &p->f->tags;
+    size_t k = tool_ws(p, i), end;
     if (tool_at(p, k, t->par_open)) {
         k += strlen(t->par_open);
-        const size_t end = tool_find(p, k, t->par_name_end);
+        if (sure) return IS_END;
+        end = tool_find(p, k, t->par_name_end);
         if (end == SIZE_MAX) return p->in.len - k > NAME_MAX_LEN || p->ended ? NO_END : UNKNOWN_END;
         return is_parameter(p, fn, tool_text(p, k, end)) ? IS_END : NO_END;
     }
-    k = tool_ws(p, k + strlen(t->fn_close));
-    if (tool_wrapper_end(p, k) > k || tool_wrapper(p, k) > k) return IS_END;
-    if (p->in.len < k + CLOSING && !p->ended) return UNKNOWN_END;
-    return tool_skip_frames(p, k) > k || k >= p->in.len ? IS_END : NO_END;
+    if (tool_at(p, k, t->fn_close)) {
+        k = tool_ws(p, k + strlen(t->fn_close));
+        return sure || tool_wrapper_end(p, k) > k ? IS_END : call_ends(p, k);
+    }
+    end = tool_wrapper_end(p, k); /* without the closing tag of the function */
+    return end > k ? call_ends(p, end) : NO_END;
+}
+
+/* Finds the closing tag that ends the value at i, or the first that may; SIZE_MAX: there is none.
+ * *is: whether it ends it. */
+static size_t closing_tag(struct toolparse *p, size_t i, struct text fn, enum is_end *is) {
+    const struct tool_tags *t = &p->f->tags;
+    const size_t n = strlen(t->par_close);
+    const bool lines = t->newline && i > 0 && p->in.data[i - 1] == '\n';
+    size_t first = SIZE_MAX, at = i;
+    *is = NO_END;
+    for (; (at = tool_find(p, at, t->par_close)) != SIZE_MAX; at++) {
+        const bool line = at == i || p->in.data[at - 1] == '\n', sure = !lines || line;
+        *is = closes_value(p, fn, at + n, sure);
+        if (*is != NO_END) return at;
+        const size_t k = tool_ws(p, at + n);
+        const bool may = tool_at(p, k, t->par_open) || tool_at(p, k, t->fn_close);
+        if (may && first == SIZE_MAX) first = at;
+    }
+    return first;
+}
+
+/* Counts lit in [i, to). */
+static int64_t count_of(const struct toolparse *p, size_t i, size_t to, const char *lit) {
+    int64_t n = 0;
+    for (; (i = tool_find(p, i, lit)) < to; i++) n++;
+    return n;
+}
+
+/* Finds where the value at i ends when no closing tag does it before `to`: where its call is
+ * closed, unless this belongs to a call in the text. SIZE_MAX: nowhere. */
+static size_t call_closed(const struct toolparse *p, size_t i, size_t to, enum is_end *is) {
+    const struct tool_tags *t = &p->f->tags;
+    const char *wrap = tool_wrapper_close(p->f);
+    size_t whole = SIZE_MAX, from = i;
+    int64_t depth = 0;
+    for (;;) {
+        size_t at = tool_find(p, i, t->fn_close), w = wrap ? tool_find(p, i, wrap) : SIZE_MAX;
+        const bool fn = at <= w;
+        if (w < at) at = w;
+        *is = NO_END;
+        if (at == SIZE_MAX || at >= to) return whole;
+        depth += count_of(p, from, at, t->fn_open);
+        from = at;
+        i = fn ? at + strlen(t->fn_close) : at;
+        const size_t end = tool_wrapper_end(p, i);
+        if (depth <= 0) *is = call_ends(p, end);
+        if (*is != NO_END) return at;
+        if (depth <= 0 && p->ended && whole == SIZE_MAX && fn && end > i) whole = at;
+        depth -= fn && depth > 0;
+        if (!fn) i += strlen(wrap);
+    }
+}
+
+/* Finds the opening tag of another parameter of fn in the value [i, to) where no closing tag in it
+ * belongs to that one: the value's own is missing. SIZE_MAX: there is none. */
+static size_t next_parameter(struct toolparse *p, size_t i, size_t to, struct text fn) {
+    const struct tool_tags *t = &p->f->tags;
+    if (!tool_declared(p, fn)) return SIZE_MAX;
+    for (size_t at = i; (at = tool_find(p, at, t->par_open)) < to; at++) {
+        const size_t from = at + strlen(t->par_open), end = tool_find(p, from, t->par_name_end);
+        if (end >= to || end - from > NAME_MAX_LEN) continue;
+        const size_t k = tool_ws(p, end + strlen(t->par_name_end));
+        if (t->val_open ? !tool_at(p, k, t->val_open) : at > i && p->in.data[at - 1] != '\n')
+            continue;
+        if (!tool_schema(p, fn, tool_attr_name(tool_text(p, from, end)))) continue;
+        const bool open = count_of(p, at, to, t->par_open) > count_of(p, at, to, t->par_close);
+        return open ? at : SIZE_MAX;
+    }
+    return SIZE_MAX;
 }
 
 size_t tool_value_end(struct toolparse *p, size_t i, struct text fn, size_t *next) {
     const struct tool_tags *t = &p->f->tags;
-    const size_t n = strlen(t->par_close);
-    const bool lines = t->newline && i > 0 && p->in.data[i - 1] == '\n';
-    size_t found = SIZE_MAX;
-    for (size_t at = tool_find(p, i, t->par_close); at != SIZE_MAX;
-         at = tool_find(p, at + 1, t->par_close)) {
-        if (!followed(p, at + n)) continue;
-        const bool line = at == i || p->in.data[at - 1] == '\n';
-        const enum is_end end = !lines || line ? IS_END : ends_inline(p, fn, at + n);
-        if (end == UNKNOWN_END) return SIZE_MAX;
-        if (found == SIZE_MAX || end == IS_END) found = at;
-        if (end == IS_END) break;
-        if (!p->ended) found = SIZE_MAX; /* it is the end only when no other one comes */
-    }
-    if (found == SIZE_MAX) return found;
-    *next = found + n;
-    return t->newline && found > i && p->in.data[found - 1] == '\n' ? found - 1 : found;
+    enum is_end is, closed;
+    size_t at = closing_tag(p, i, fn, &is);
+    /* An uncertain one is the end only when no other comes. */
+    if (is == NO_END && !p->ended) at = SIZE_MAX;
+    const size_t early = call_closed(p, i, at, &closed);
+    if (early < at && closed == UNKNOWN_END) return SIZE_MAX;
+    if (early >= at && (is == UNKNOWN_END || at == SIZE_MAX)) return SIZE_MAX;
+    *next = at == SIZE_MAX ? at : at + strlen(t->par_close);
+    if (early < at) *next = at = early;
+    const size_t other = next_parameter(p, i, at, fn);
+    if (other != SIZE_MAX) *next = at = other;
+    const bool line = t->newline || *next == at;
+    return line && at > i && p->in.data[at - 1] == '\n' ? at - 1 : at;
 }
 
 static struct text unquoted(struct text t) {
@@ -87,10 +191,24 @@ static struct text without_cdata(struct text t) {
     return (struct text){s.s + a, s.n - a - b};
 }
 
-/* Reports a value that holds the opening tag of another parameter: its own may not be closed. */
-static void holds_tag(struct toolparse *p, struct text fn, struct text key, struct text value,
-                      const struct json *args) {
+struct text tool_attr_name(struct text t) {
+    int raw;
+    return attr_name(t, &raw);
+}
+
+/* Tells whether the value before i was closed. */
+static bool is_closed(const struct toolparse *p, size_t i) {
+    const size_t n = strlen(p->f->tags.par_close);
+    return i >= n && tool_at(p, i - n, p->f->tags.par_close);
+}
+
+/* Reports a value that was not closed, `next` being after it, and one that holds the opening tag of
+ * another parameter, so that its own may not be closed. */
+static void check_value(struct toolparse *p, struct text fn, struct text key, struct text value,
+                        size_t next, const struct json *args) {
     const struct tool_tags *t = &p->f->tags;
+    if (!is_closed(p, next))
+        tool_problem(p, "parameter '%.*s' was not closed", tool_len(key), key.s);
     const char *at = memmem(value.s, value.n, t->par_open, strlen(t->par_open));
     if (!at || !tool_declared(p, fn)) return;
     const size_t from = (size_t)(at - p->in.data) + strlen(t->par_open);
@@ -119,7 +237,7 @@ static bool parameter(struct toolparse *p, size_t *i, struct text fn, struct jso
     if (raw == 0) v = tool_json(p, text, &used);
     if (!v) v = tool_typed(p, tool_schema(p, fn, key), key, without_cdata(text));
     tool_put(p, args, key, v);
-    holds_tag(p, fn, key, text, args);
+    check_value(p, fn, key, text, next, args);
     *i = next;
     return true;
 }
@@ -131,25 +249,39 @@ size_t tool_wrapper(const struct toolparse *p, size_t i) {
 }
 
 size_t tool_wrapper_end(const struct toolparse *p, size_t i) {
-    static const char *const closes[] = {"</tool_call>",
-                                         "</seed:tool_call>",
-                                         "</minimax:tool_call>",
-                                         "</" DSML "function_calls>",
-                                         "</" DSML "tool_calls>",
-                                         "</tool_calls>",
-                                         "</tool_calls:opensource>",
-                                         M3_GUARD "</tool_call>"};
     size_t after = tool_ws(p, i);
     for (size_t m = 0; m < COUNT_OF(closes); m++)
         if (tool_at(p, after, closes[m])) return after + strlen(closes[m]);
     return i;
 }
 
+/* Moves *i, which is after the last parameter, after the call. False: it does not end there. */
+static bool end_call(struct toolparse *p, size_t *i, struct text name) {
+    const struct tool_tags *t = &p->f->tags;
+    const bool closed = tool_at(p, *i, t->fn_close);
+    const size_t k = *i + (closed ? strlen(t->fn_close) : 0), end = tool_wrapper_end(p, k);
+    if (!closed && end == k) return false;
+    if (!closed) tool_problem(p, "the call of '%.*s' was not closed", tool_len(name), name.s);
+    *i = end;
+    return true;
+}
+
+/* Reads calls as JSON at k, in the wrapper of this syntax at *i, and moves *i past them. */
+static bool other_form(struct toolparse *p, size_t *i, size_t k) {
+    const char *close = tool_wrapper_close(p->f);
+    const size_t at = tool_ws(p, k);
+    if (p->own_form || !close || k == *i || at >= p->in.len || !strchr("{[`~", p->in.data[at]))
+        return false;
+    if (!tool_json_calls(p, &k, close)) return false;
+    *i = k;
+    return true;
+}
+
 bool tool_parse_tags(struct toolparse *p, size_t *i) {
     const struct tool_tags *t = &p->f->tags;
     size_t k = *i;
     if (!tool_at(p, k, t->fn_open)) k = tool_wrapper(p, k);
-    if (!tool_at(p, k, t->fn_open)) return false;
+    if (!tool_at(p, k, t->fn_open)) return other_form(p, i, k);
     size_t from = k + strlen(t->fn_open), end = tool_find(p, from, t->fn_name_end);
     if (end == SIZE_MAX || end == from || end - from > 500) return false;
     const struct text name = unquoted(tool_text(p, from, end));
@@ -159,9 +291,9 @@ bool tool_parse_tags(struct toolparse *p, size_t *i) {
         if (!parameter(p, &k, name, args)) return false;
         k = tool_ws(p, k);
     }
-    if (!tool_at(p, k, t->fn_close)) return false;
+    if (!end_call(p, &k, name)) return false;
     tool_add(p, name, args);
-    *i = tool_wrapper_end(p, k + strlen(t->fn_close));
+    *i = k;
     return true;
 }
 
@@ -174,6 +306,7 @@ bool tool_parse_glm(struct toolparse *p, size_t *i) {
     if (!tool_at(p, k, t->fn_open)) k = tool_wrapper(p, k);
     if (!tool_at(p, k, t->fn_open)) return false;
     size_t from = k + strlen(t->fn_open);
+    if (other_form(p, i, from)) return true;
     for (k = from; k < p->in.len && p->in.data[k] != '<' && p->in.data[k] != '\n';) k++;
     const struct text name = tool_strip(tool_text(p, from, k));
     struct json *args = json_new(&p->arena, JSON_OBJ);
@@ -192,11 +325,11 @@ bool tool_parse_glm(struct toolparse *p, size_t *i) {
         if (end == SIZE_MAX) return false;
         const struct text key = tool_text(p, key_from, key_to), value = tool_text(p, v, end);
         tool_put(p, args, key, tool_typed(p, tool_schema(p, name, key), key, value));
-        holds_tag(p, name, key, value, args);
+        check_value(p, name, key, value, next, args);
         k = tool_ws(p, next);
     }
-    if (!tool_at(p, k, t->fn_close)) return false;
-    *i = tool_wrapper_end(p, k + strlen(t->fn_close));
+    if (!end_call(p, &k, name)) return false;
     tool_add(p, name, args);
+    *i = k;
     return true;
 }

@@ -57,6 +57,23 @@ static const struct json *python_word(struct toolparse *p, struct text text) {
     return tool_is(t, "False") ? json_new_bool(&p->arena, false) : NULL;
 }
 
+/* Returns the value of one of the types that the text has as JSON in quotes, or as Python; NULL:
+ * it has none. */
+static const struct json *other_value(struct toolparse *p, unsigned types, struct text text,
+                                      const struct json *v) {
+    struct text t = tool_strip(text);
+    if (json_type(v) == JSON_STR) {
+        t.s = json_strn(v, &t.n);
+        v = tool_whole_json(p, t);
+    } else {
+        size_t i = (size_t)(t.s - p->in.data);
+        const size_t end = i + t.n;
+        v = t.n && strchr("[{(", *t.s) ? tool_literal(p, &i) : NULL;
+        if (i != end) v = NULL;
+    }
+    return v && types & type_of_value(v) ? v : NULL;
+}
+
 const struct json *tool_typed(struct toolparse *p, const struct json *schema, struct text key,
                               struct text text) {
     const unsigned types = types_of(p->root, schema, 0);
@@ -68,6 +85,12 @@ const struct json *tool_typed(struct toolparse *p, const struct json *schema, st
                          tool_len(key), key.s);
         if (!types || (types & type_of_value(v)) || !(types & TY_STRING)) return v;
         return tool_str(p, text);
+    }
+    const struct json *other =
+        types && !(types & TY_STRING) ? other_value(p, types, text, v) : NULL;
+    if (other) {
+        tool_problem(p, "parameter '%.*s' is not JSON of its declared type", tool_len(key), key.s);
+        return other;
     }
     v = python_word(p, text);
     if (v && types && !(types & TY_STRING)) return v;

@@ -152,9 +152,11 @@ static const struct opt parse_opts[] = {
 static const struct cmd_spec parse_spec = {
     .name = "template parse",
     .synopsis = "SRC [--format NAME] [--tools FILE] [--think HOW]",
-    .about = "Reads an assistant's text on standard input; prints content, reasoning, tool "
-             "calls and\n"
-             "problems as JSON.",
+    .about =
+        "Reads an assistant's text on standard input; prints content, reasoning, tool "
+        "calls and\n"
+        "problems as JSON. SRC also renders a short prompt of its own: where this ends with a\n"
+        "marker of calls (Functionary's >>>), the text is read as what follows it.",
     .opts = parse_opts,
     .n_opts = (int)COUNT_OF(parse_opts),
     .min_args = 1,

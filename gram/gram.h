@@ -102,7 +102,8 @@ struct gram_tools {
     const struct json *tools; /* list, as a template gets it: names and schemas of arguments */
     const char *only;         /* the one tool that may be called; NULL: all */
     enum gram_tools_choice choice;
-    bool parallel; /* several calls */
+    bool parallel;      /* several calls */
+    const char *opened; /* the marker that the prompt ends with (toolfmt_opened); NULL: none */
 };
 /* Compiles a grammar of answers with calls of tools, written in the syntax f. A tool that is not
  * offered cannot be called, and arguments satisfy its schema. A schema that is broken counts as any

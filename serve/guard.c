@@ -71,8 +71,9 @@ void guard_release(struct guard *g) {
 /* ---- compiling ---- */
 
 /* Compiles the language of a form of the answer's text, or of calls when form is FORM_TOOLS. */
-static int compile_parsed(struct guards *g, struct ask *a, enum ask_form form, const struct json *j,
-                          struct grammar **out, struct gram_spot *spot, struct err *e) {
+static int compile_parsed(struct guards *g, struct ask *a, enum ask_form form, const char *opened,
+                          const struct json *j, struct grammar **out, struct gram_spot *spot,
+                          struct err *e) {
     struct buf notes = {0};
     const bool strict = g->mode == GUARDS_STRICT;
     const struct gram_opts o = {.strict = a->form_strict || strict,
@@ -87,7 +88,7 @@ static int compile_parsed(struct guards *g, struct ask *a, enum ask_form form, c
                                      a->no_calls ? GRAM_TOOLS_NONE
                                      : now       ? GRAM_TOOLS_REQUIRED
                                                  : GRAM_TOOLS_AUTO,
-                                     !a->one_call};
+                                     !a->one_call, opened};
         const struct gram_opts any = {.any_order = true,
                                       .strict = strict,
                                       .complete = a->complete,
@@ -140,8 +141,8 @@ static int need_vocab(struct guards *g, struct err *e) {
     return rc;
 }
 
-static int compile(struct guards *g, struct ask *a, enum ask_form form, struct grammar **out,
-                   struct gram_spot *spot, struct err *e) {
+static int compile(struct guards *g, struct ask *a, enum ask_form form, const char *opened,
+                   struct grammar **out, struct gram_spot *spot, struct err *e) {
     const struct gram_opts any = {.strict = false};
     const char *text = form == FORM_TOOLS ? a->tools : a->form_text;
     struct buf some = {0};
@@ -154,7 +155,7 @@ static int compile(struct guards *g, struct ask *a, enum ask_form form, struct g
     if (some.len) text = some.data;
     if (!rc)
         rc = json_parse(&j, text, strlen(text), form == FORM_TOOLS ? "tools" : a->form_path, e);
-    if (!rc) rc = compile_parsed(g, a, form, j, out, spot, e);
+    if (!rc) rc = compile_parsed(g, a, form, opened, j, out, spot, e);
     json_free(j);
     buf_release(&some);
     return rc;
@@ -220,19 +221,19 @@ static struct lang *keep(struct guards *g, char *key, struct grammar *made) {
 
 /* Sets *out to the language of a form, which the caller drops. Without `now` it must be there:
  * returns GUARDS_LATER when it is not. */
-static int find(struct guards *g, struct ask *a, enum ask_form form, bool now, struct lang **out,
-                struct gram_spot *spot, struct err *e) {
+static int find(struct guards *g, struct ask *a, enum ask_form form, const char *opened, bool now,
+                struct lang **out, struct gram_spot *spot, struct err *e) {
     const char *text = form == FORM_TOOLS ? a->tools : a->form_text;
     struct buf key = {0};
     struct grammar *made = NULL;
-    buf_fmt(&key, "%d%d%d%d%d%d%d %s %s %s", (int)form, a->form != FORM_FREE, a->form_strict,
+    buf_fmt(&key, "%d%d%d%d%d%d%d %s %s %s %s", (int)form, a->form != FORM_FREE, a->form_strict,
             a->complete, a->must_call, a->one_call, a->no_calls, a->only_tool ? a->only_tool : "",
-            a->allowed ? a->allowed : "", text ? text : "");
+            a->allowed ? a->allowed : "", opened ? opened : "", text ? text : "");
     pthread_mutex_lock(&g->lock);
     trim(g);
     *out = keep(g, key.data, NULL);
     pthread_mutex_unlock(&g->lock);
-    int rc = *out ? 0 : now ? compile(g, a, form, &made, spot, e) : GUARDS_LATER;
+    int rc = *out ? 0 : now ? compile(g, a, form, opened, &made, spot, e) : GUARDS_LATER;
     if (!rc && made) rc = warm(g->vocab, made, e);
     if (!rc && made) {
         pthread_mutex_lock(&g->lock);
@@ -307,7 +308,7 @@ static void hold_all(const struct ask *a, const struct toolfmt *fmt, enum tool_t
 }
 
 int guards_make(struct guards *g, struct ask *a, const struct toolfmt *fmt, enum tool_think think,
-                bool now, struct guard *guard, int n, struct fault *f) {
+                const char *opened, bool now, struct guard *guard, int n, struct fault *f) {
     const bool calls = a->tools && !a->no_calls, syntax = fmt && fmt != toolfmt_plain();
     struct lang *l[2];
     enum ask_form form[2];
@@ -321,7 +322,7 @@ int guards_make(struct guards *g, struct ask *a, const struct toolfmt *fmt, enum
     if (calls && (insists(g, a) || (syntax && !a->tags))) form[k++] = FORM_TOOLS;
     if (a->tools && a->no_calls && !k && syntax && !a->tags) form[k++] = FORM_TOOLS;
     for (int i = 0; i < k && !rc; i++) {
-        const int bad = find(g, a, form[i], now, &l[m], &spot, &e);
+        const int bad = find(g, a, form[i], opened, now, &l[m], &spot, &e);
         if (!bad)
             m++;
         else if (bad == GUARDS_LATER)

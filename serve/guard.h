@@ -25,14 +25,15 @@ void guards_free(struct guards *g);
 /* Makes what holds n answers to what a->form asks for, guard[0..n), which guard_release frees;
  * zeros when it asks for nothing. Where tools are offered calls are of them, with arguments that
  * their schemas allow; where they may not be called the answer has no marker of a call. fmt says
- * how reasoning and calls are written, and think whether the prompt has begun reasoning; white
- * space may then come in front of the text, as templates put it there. Clauses that a language
+ * how reasoning and calls are written, think whether the prompt has begun reasoning, and opened is
+ * the marker of calls that it ends with, or NULL; white space may then come before the text, as
+ * templates put it there. Clauses that a language
  * cannot express and need not be kept are noted in a->warned, and so are tools that are left free
  * since no language holds them. Without `now` nothing is compiled: returns GUARDS_LATER when that
  * is needed, with nothing changed. Compiling ends early under the cost of the thread (core/ctx.h).
  * May be called by several threads. Returns the status of an error with *f filled in, or 0. fmt
  * NULL means that there are neither reasoning nor calls. */
 int guards_make(struct guards *g, struct ask *a, const struct toolfmt *fmt, enum tool_think think,
-                bool now, struct guard *guard, int n, struct fault *f);
+                const char *opened, bool now, struct guard *guard, int n, struct fault *f);
 
 #endif

@@ -341,7 +341,7 @@ static int guard(struct served *d, struct task *t, bool now, struct fault *f) {
     struct guard g[ASK_CHOICES] = {{0}};
     const int n = t->reply.n_choices;
     const double begin = prog_now_s();
-    const int rc = guards_make(d->guards, &t->ask, t->fmt, t->think, now, g, n, f);
+    const int rc = guards_make(d->guards, &t->ask, t->fmt, t->think, t->opened, now, g, n, f);
     for (int i = 0; i < n && !rc; i++) t->run[i].guard = g[i];
     if (rc || !g[0].c) return rc;
     pthread_mutex_lock(&d->server->lock);

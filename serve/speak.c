@@ -47,6 +47,7 @@ int speak_new(struct speak **out, const struct ask *a, const struct toolfmt *fmt
             return rc;
         }
     }
+    if (s->parse && !tools) toolparse_no_calls(s->parse);
     if (s->parse && !a->strict_calls && !a->allowed && a->form == FORM_FREE)
         toolparse_allow_loose(s->parse);
     buf_str(&s->all, "");
@@ -231,7 +232,7 @@ static int show_calls(struct speak *s, const struct json *calls) {
     return n;
 }
 
-/* Shows what looks like a call as the text that it is, to who offered no tools. */
+/* Shows the rest of the text as it is written. */
 static void show_as_text(struct speak *s) {
     size_t n, more;
     const char *text = toolparse_content(s->parse, &n);
@@ -262,10 +263,8 @@ static int end_parsed(struct speak *s, bool cut, struct buf *problems) {
     show(s);
     const struct json *j = toolparse_finish(s->parse), *calls = json_get(j, "tool_calls");
     show_thought(s, json_str(json_get(j, "reasoning")));
-    if (!wanted && json_first(calls))
-        show_as_text(s);
-    else if (!(cut || s->call_open || s->n_calls > json_len(calls)) || !wanted ||
-             !toolparse_broken(s->parse))
+    if (!(cut || s->call_open || s->n_calls > json_len(calls)) || !wanted ||
+        !toolparse_broken(s->parse))
         show_whole(s, json_str(json_get(j, "content")));
     if (!s->stop && wanted) n = show_calls(s, calls);
     if (n < s->n_calls) n = s->n_calls; /* what was shown are calls, whatever followed */

@@ -137,9 +137,11 @@ static int generate_calls(struct session *s, const struct suite_plan *p, int i, 
     const struct gram_tools t = {.tools = json_get(c->json, "tools"),
                                  .choice =
                                      json_first(c->expect) ? GRAM_TOOLS_REQUIRED : GRAM_TOOLS_AUTO,
-                                 .parallel = true};
+                                 .parallel = true,
+                                 .opened = toolfmt_opened(p->format, p->text[i])};
     const struct gram_opts go = {.any_order = true};
-    const enum tool_think think = toolfmt_think_of(p->format, p->text[i]);
+    const enum tool_think think =
+        t.opened ? TOOL_THINK_NONE : toolfmt_think_of(p->format, p->text[i]);
     struct constrain_opts o = {.draw_all = !p->jump};
     if (think != TOOL_THINK_NONE) o.close = toolfmt_think_tag(p->format, true);
     if (think == TOOL_THINK_UNKNOWN) o.open = toolfmt_think_tag(p->format, false);

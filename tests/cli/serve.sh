@@ -357,6 +357,25 @@ refuses 400 u0000 /v1/chat/completions '{"messages": [{"role": "user", "content"
 refuses 400 'a name of 1' /v1/chat/completions '{"messages": [{"role": "user", "content": "x"}], "tools": [{"type": "function", "function": {"name": "a\u0000b"}}]}'
 stop 0
 
+# ---- a template whose prompt ends with the marker of a call: the grammar begins after it ----
+cat > "$t/opened.jinja" << 'END'
+{%- for t in tools or [] %}({{ t.function.name }}){% endfor %}{%- for m in messages %}<|im_start|>{{ m.role }}
+{% if m.content %}>>>all
+{{ m.content }}{% endif %}{% for c in m.tool_calls or [] %}>>>{{ c.function.name }}
+{{ c.function.arguments if c.function.arguments is string else c.function.arguments | tojson }}{% endfor %}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+>>>{% endif %}
+END
+start --ctx 2048 --template "$t/opened.jinja"
+get /props; grep -q '"tool_format":"functionary-v32"' "$t/o" || say "not Functionary's calls: $(cat "$t/o")"
+for x in false true; do
+    post /v1/chat/completions "{$oslo, $offer, \"max_tokens\": 60, \"tool_choice\": \"required\", \"stream\": $x}"
+    grep -qF '"name":"get_weather"' "$t/o" && ! grep -qF 'get_weather\n' "$t/o" || say "no call after the marker, stream $x: $(cat "$t/o")"
+done
+post /v1/chat/completions "{$oslo, $offer, \"max_tokens\": 60, \"tool_choice\": \"none\"}"; is 200 'text after the marker'
+! grep -q 'tool_calls\|>>>' "$t/o" && ! grep -qF '"content":"all' "$t/o" || say "the frame is no text: $(cat "$t/o")"
+stop 0
+
 # ---- a template that changes lists, as other engines let it, and tells content that is null from an empty text ----
 cat > "$t/lists.jinja" << 'END'
 {%- set all = [] %}{%- for m in messages %}{%- set _ = all.append(m) %}{%- endfor %}{%- set last = all.pop() %}

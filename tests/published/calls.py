@@ -29,6 +29,9 @@ def read(scratch, template, text, *args, tools=TOOLS):
     return hone("template", "parse", t, "--tools", f, *args, data=text.encode())
 
 
+TEXTS = []  # what the trials read
+
+
 def bash(x, name="bash"):
     return name, {"command": x}
 
@@ -37,7 +40,8 @@ EMPTY = "{% for m in messages %}{{ m.content }}{% endfor %}"
 
 
 def answer(name, fmt, text, calls=(), content="", reasoning="", problems=False, think="none", more=(), loose=0):
-    """A trial: text, read in the syntax fmt, gives these. problems: whether some are told; None: either."""
+    """A trial: text, read in the syntax fmt, gives these. problems: whether there are any, because the call was written in another way than
+    the syntax has it and a reading was guessed, or because what begins like a call is none."""
 
     @trial("calls", fmt + ": " + name)
     def run(scratch):
@@ -50,11 +54,17 @@ def answer(name, fmt, text, calls=(), content="", reasoning="", problems=False, 
         want = [{"name": n, "arguments": a} for n, a in calls]
         same = json.dumps(j["tool_calls"], sort_keys=True) == json.dumps(want, sort_keys=True)
         same = same and j["content"] == content and j["reasoning"] == reasoning and j.get("loose", 0) == loose
-        return "right" if same and problems in (None, bool(j["problems"])) else "wrong", p.out.strip()
+        return "right" if same and problems == bool(j["problems"]) else "wrong", p.out.strip()
 
-    if os.environ.get("TEXTS"):  # for a check of streams
-        with open(os.environ["TEXTS"], "a") as f:
-            f.write(json.dumps({"format": fmt, "think": think, "text": text, "tools": TOOLS}) + "\n")
+    TEXTS.append({"name": name, "format": fmt, "think": think, "strict": "--strict-calls" in more, "text": text, "content": content,
+                  "reasoning": reasoning, "tool_calls": [{"name": n, "arguments": a} for n, a in calls], "problems": problems, "loose": loose})
+
+
+def write_texts(path):
+    """Writes what the trials read as lines of JSON, for tests/unit/test_tool_texts.c: the tools first."""
+    with open(path, "w") as f:
+        for line in [TOOLS] + TEXTS:
+            f.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
 # ---- Qwen XML ----
@@ -80,18 +90,18 @@ for label, v in {
 }.items():
     answer("value " + label, "qwen-xml", qwen(("path", v), ("old", "x")), [("edit", {"path": v, "old": "x"})])
 answer("types", "qwen-xml", qwen(("s", "1"), ("n", "-3"), ("x", "1e3"), ("b", "true"), ("l", "[1, \"a\"]"), ("o", '{"k": {"k": null}}'), fn="mix"),
-       [("mix", {"s": "1", "n": -3, "x": 1e3, "b": True, "l": [1, "a"], "o": {"k": {"k": None}}})], problems=None)
+       [("mix", {"s": "1", "n": -3, "x": 1e3, "b": True, "l": [1, "a"], "o": {"k": {"k": None}}})])
 answer("Python words", "qwen-xml", qwen(("b", "True"), fn="mix"), [("mix", {"b": True})])
 answer("no parameters", "qwen-xml", "<tool_call>\n<function=now>\n</function>\n</tool_call>", [("now", {})])
 answer("prose before", "qwen-xml", "I look.\n\n" + qwen(("command", "ls"), fn="bash"), [bash("ls")], "I look.")
 answer("prose between", "qwen-xml", qwen(("command", "a"), fn="bash") + "\nthen\n" + qwen(("command", "b"), fn="bash"), [bash("a"), bash("b")], "then")
 answer("no opening tag", "qwen-xml", "Hm.\n" + qwen(("command", "a"), fn="bash", open=""), [bash("a")], "Hm.")
-answer("no closing tag", "qwen-xml", qwen(("command", "a"), fn="bash", close=""), [bash("a")], problems=None)
+answer("no closing tag", "qwen-xml", qwen(("command", "a"), fn="bash", close=""), [bash("a")])
 answer("cut off", "qwen-xml", "<tool_call>\n<function=bash>\n<parameter=command>\nrm -r", [], "<tool_call>\n<function=bash>\n<parameter=command>\nrm -r", problems=True)
-answer("tag of code inline", "qwen-xml", "Write `<tool_call>` to call.", [], "Write `<tool_call>` to call.", problems=None)
+answer("tag of code inline", "qwen-xml", "Write `<tool_call>` to call.", [], "Write `<tool_call>` to call.", problems=True)
 answer("no end of the parameter", "qwen-xml", "<tool_call>\n<function=bash>\n<parameter=command>\nls\n</function>\n</tool_call>", [bash("ls")], problems=True)
-answer("no end of the function", "qwen-xml", "<tool_call>\n<function=bash>\n<parameter=command>\nls\n</parameter>\n</tool_call>", [bash("ls")], problems=None)
-answer("call in open reasoning", "qwen-xml", "hm\n" + qwen(("command", "a"), fn="bash"), [bash("a")], reasoning="hm", think="open", problems=None)
+answer("no end of the function", "qwen-xml", "<tool_call>\n<function=bash>\n<parameter=command>\nls\n</parameter>\n</tool_call>", [bash("ls")], problems=True)
+answer("call in open reasoning", "qwen-xml", "hm\n" + qwen(("command", "a"), fn="bash"), [bash("a")], reasoning="hm", think="open", problems=True)
 answer("indented", "qwen-xml", "<tool_call>\n  <function=bash>\n    <parameter=command>\nls\n    </parameter>\n  </function>\n</tool_call>", [bash("ls\n    ")])  # a value is what stands between one line break on each side
 answer("end of turn", "qwen-xml", qwen(("command", "a"), fn="bash") + "<|im_end|>\n", [bash("a")])
 
@@ -105,14 +115,14 @@ answer("parameters", "hermes-json", H % A.replace("arguments", "parameters"), [b
 answer("function around", "hermes-json", H % f'{{"type": "function", "function": {A}}}', [bash("a")])
 answer("tags in the value", "hermes-json", H % json.dumps({"name": "bash", "arguments": {"command": "echo '</tool_call>' <tool_call> </think>"}}), [bash("echo '</tool_call>' <tool_call> </think>")])
 answer("braces in the value", "hermes-json", H % json.dumps({"name": "bash", "arguments": {"command": 'f(){ echo "}}"; }'}}), [bash('f(){ echo "}}"; }')])
-answer("no closing tag", "hermes-json", "<tool_call>\n" + A, [bash("a")], problems=None)
+answer("no closing tag", "hermes-json", "<tool_call>\n" + A, [bash("a")])
 answer("not JSON", "hermes-json", H % "{name: bash}", [], H % "{name: bash}", problems=True)
 answer("one brace too many", "hermes-json", H % (A + "}"), [bash("a")], problems=True)
-answer("one brace too few", "hermes-json", H % A[:-1], [], H % A[:-1], problems=True)
-answer("raw newline in the value", "hermes-json", H % A.replace('"a"', '"a\nb"'), [], H % A.replace('"a"', '"a\nb"'), problems=True)
-answer("fence in the tag", "hermes-json", H % f"```json\n{A}\n```", [bash("a")], problems=None)
-answer("no arguments", "hermes-json", H % '{"name": "now"}', [("now", {})], problems=None)
-answer("null arguments", "hermes-json", H % '{"name": "now", "arguments": null}', [("now", {})], problems=None)
+answer("one brace too few", "hermes-json", H % A[:-1], [bash("a")], problems=True)
+answer("raw newline in the value", "hermes-json", H % A.replace('"a"', '"a\nb"'), [bash("a\nb")], problems=True)
+answer("fence in the tag", "hermes-json", H % f"```json\n{A}\n```", [bash("a")])
+answer("no arguments", "hermes-json", H % '{"name": "now"}', [("now", {})])
+answer("null arguments", "hermes-json", H % '{"name": "now", "arguments": null}', [("now", {})])
 answer("prose after", "hermes-json", H % A + "\nWaiting.", [bash("a")], "Waiting.")
 
 # ---- loose ----
@@ -158,7 +168,7 @@ answer("preamble, two calls", "harmony", f"<|channel|>commentary<|message|>I lis
 answer("not JSON", "harmony", "<|channel|>commentary to=functions.bash json<|message|>ls -l<|call|>", [], "ls -l", problems=True)
 answer("no arguments", "harmony", "<|channel|>commentary to=functions.now json<|message|>{}<|call|>", [("now", {})])
 answer("empty message", "harmony", "<|channel|>analysis<|message|><|end|>" + S + "<|channel|>final<|message|>Hi<|return|>", [], "Hi")
-answer("to= in text", "harmony", "<|channel|>final<|message|>Set to=functions.bash here.<|return|>", [], "Set to=functions.bash here.", problems=None)
+answer("to= in text", "harmony", "<|channel|>final<|message|>Set to=functions.bash here.<|return|>", [], "Set to=functions.bash here.")
 answer("recipient without functions", "harmony", S + " to=bash<|channel|>commentary <|constrain|>json" + LS, [bash("ls")])
 
 # ---- Gemma 4 ----
@@ -167,7 +177,7 @@ G = lambda s: "<|tool_call>call:" + s + "<tool_call|>"
 answer("string", "gemma4", G(f"bash{{command:{Q}ls {{}},[a]:b{Q}}}") + "<turn|>", [bash("ls {},[a]:b")])
 answer("blanks", "gemma4", G(f"edit{{path: {Q}a{Q}, n: 3}}"), [("edit", {"path": "a", "n": 3})])
 answer("newlines", "gemma4", G(f"edit{{\n  path: {Q}a{Q},\n  n: 3\n}}"), [("edit", {"path": "a", "n": 3})])
-answer("JSON quotes", "gemma4", G('bash{command:"ls"}'), [bash("ls")], problems=None)
+answer("JSON quotes", "gemma4", G('bash{command:"ls"}'), [bash("ls")])
 answer("quoted keys", "gemma4", G(f"bash{{{Q}command{Q}:{Q}ls{Q}}}"), [bash("ls")])
 answer("nested", "gemma4", G(f"mix{{b:true,l:[1,{Q}a{Q},{{k:null}}],o:{{k:{{k:-2.5}}}}}}"), [("mix", {"b": True, "l": [1, "a", {"k": None}], "o": {"k": {"k": -2.5}}})])
 answer("two", "gemma4", G(f"bash{{command:{Q}a{Q}}}") + G(f"bash{{command:{Q}b{Q}}}"), [bash("a"), bash("b")])
@@ -184,7 +194,7 @@ answer("thought", "command-r-list", "<|START_THINKING|>Hm.<|END_THINKING|>" + C(
 answer("lines", "command-r-list", C("[\n    " + ONE[1:-1] + ",\n    " + ONE[1:-1] + "\n]"), [bash("a")] * 2)
 answer("response", "command-r-list", "<|START_THINKING|>Hm.<|END_THINKING|><|START_RESPONSE|>Hi<|END_RESPONSE|>", [], "Hi", "Hm.")
 answer("text", "command-r-list", "<|START_TEXT|>Hi<|END_TEXT|><|END_OF_TURN_TOKEN|>", [], "Hi")
-answer("object", "command-r-list", C(ONE[1:-1]), [bash("a")], problems=None)
+answer("object", "command-r-list", C(ONE[1:-1]), [bash("a")])
 
 # ---- Kimi ----
 K = lambda n, x, w="functions.": f'<|tool_call_begin|>{w}{n}<|tool_call_argument_begin|>{x}<|tool_call_end|>'
@@ -193,7 +203,7 @@ for s in ("s", ""):
 answer("lines", "kimi", "<|tool_calls_section_begin|>\n" + K(" bash:0 ", '\n{"command": "a"}\n', "functions.").replace("functions. ", " functions.") + "\n<|tool_calls_section_end|>", [bash("a")])
 answer("no section", "kimi", K("bash:0", '{"command": "a"}'), [bash("a")])
 answer("no prefix", "kimi", "<|tool_calls_section_begin|>" + K("bash:0", '{"command": "a"}', "") + "<|tool_calls_section_end|>", [bash("a")])
-answer("call in open reasoning", "kimi", "hm<|tool_calls_section_begin|>" + K("bash:0", '{"command": "a"}') + "<|tool_calls_section_end|>", [bash("a")], reasoning="hm", think="open", problems=None)
+answer("call in open reasoning", "kimi", "hm<|tool_calls_section_begin|>" + K("bash:0", '{"command": "a"}') + "<|tool_calls_section_end|>", [bash("a")], reasoning="hm", think="open", problems=True)
 answer("text behind", "kimi", "<|tool_calls_section_begin|>" + K("bash:0", '{"command": "a"}') + "<|tool_calls_section_end|>Wait.", [bash("a")], "Wait.")
 answer("token in the value", "kimi", K("bash:0", '{"command": "<|tool_call_end|>"}'), [bash("<|tool_call_end|>")])
 answer("not JSON", "kimi", "<|tool_calls_section_begin|>" + K("bash:0", "ls") + "<|tool_calls_section_end|>", [], K("bash:0", "ls"), problems=True)
@@ -202,28 +212,28 @@ answer("not JSON", "kimi", "<|tool_calls_section_begin|>" + K("bash:0", "ls") + 
 M = lambda s: f"<minimax:tool_call>\n{s}\n</minimax:tool_call>"
 inv = lambda fn, **a: f'<invoke name="{fn}">\n' + "".join(f'<parameter name="{k}">{v}</parameter>\n' for k, v in a.items()) + "</invoke>"
 answer("two", "minimax-invoke", "Hm.\n" + M(inv("bash", command="a") + "\n" + inv("edit", path="x\ny", n="3")) + "[e~[", [bash("a"), ("edit", {"path": "x\ny", "n": 3})], "Hm.")
-answer("single quotes", "minimax-invoke", M("<invoke name='bash'>\n<parameter name='command'>a</parameter>\n</invoke>"), [bash("a")], problems=None)
-answer("closing tag in text", "minimax-invoke", M(inv("bash", command="a </parameter> b </invoke> c")), [bash("a </parameter> b </invoke> c")], problems=None)
+answer("single quotes", "minimax-invoke", M("<invoke name='bash'>\n<parameter name='command'>a</parameter>\n</invoke>"), [bash("a")])
+answer("closing tag in text", "minimax-invoke", M(inv("bash", command="a </parameter> b </invoke> c")), [bash("a </parameter> b </invoke> c")])
 g = lambda n, *a: f"<tool_call>{n}\n" + "".join(f"<arg_key>{k}</arg_key>\n<arg_value>{v}</arg_value>\n" for k, v in a) + "</tool_call>"
 answer("two", "glm-argkv", g("bash", ("command", "a")) + "\n" + g("edit", ("path", " a\nb "), ("n", "4")), [bash("a"), ("edit", {"path": " a\nb ", "n": 4})])
 answer("no breaks", "glm-argkv", g("bash", ("command", "a<b>")).replace("\n", ""), [bash("a<b>")])
 answer("no arguments", "glm-argkv", "<tool_call>now</tool_call>", [("now", {})])
 answer("nested", "glm-argkv", g("mix", ("o", '{"a": [1]}'), ("u", "null"), ("s", "null")), [("mix", {"o": {"a": [1]}, "u": None, "s": "null"})])
-answer("no end of value", "glm-argkv", "<tool_call>edit\n<arg_key>path</arg_key>\n<arg_value>a\n<arg_key>n</arg_key>\n<arg_value>1</arg_value>\n</tool_call>", [("edit", {"path": "a\n<arg_key>n</arg_key>\n<arg_value>1"})], problems=True)
+answer("no end of value", "glm-argkv", "<tool_call>edit\n<arg_key>path</arg_key>\n<arg_value>a\n<arg_key>n</arg_key>\n<arg_value>1</arg_value>\n</tool_call>", [("edit", {"path": "a", "n": 1})], problems=True)
 answer("no end of last value", "glm-argkv", "<tool_call>bash\n<arg_key>command</arg_key>\n<arg_value>ls\n</tool_call>", [bash("ls")], problems=True)
 answer("thought", "seed-xml", "<seed:think>Hm.</seed:think><seed:tool_call>\n<function=bash>\n<parameter=command>a\nb</parameter>\n</function>\n</seed:tool_call><seed:eos>", [bash("a\nb")], reasoning="Hm.", think="auto")
-answer("closing tag in text", "seed-xml", "<seed:tool_call>\n<function=bash>\n<parameter=command>a</parameter>b</parameter>\n</function>\n</seed:tool_call>", [bash("a</parameter>b")], problems=None)
+answer("closing tag in text", "seed-xml", "<seed:tool_call>\n<function=bash>\n<parameter=command>a</parameter>b</parameter>\n</function>\n</seed:tool_call>", [bash("a</parameter>b")])
 D = "｜DSML｜"
 d = lambda w, *a, fn="edit": f'<{D}{w}>\n<{D}invoke name="{fn}">\n' + "".join(f'<{D}parameter name="{k}" string="{s}">{v}</{D}parameter>\n' for k, s, v in a) + f"</{D}invoke>\n</{D}{w}>"
 for f, w in (("dsml", "function_calls"), ("dsml-v4", "tool_calls")):
     answer("flags", f, "Hm.\n\n" + d(w, ("path", "true", "12"), ("n", "false", "12")) + "<｜end▁of▁sentence｜>", [("edit", {"path": "12", "n": 12})], "Hm.")
     answer("odd text", f, d(w, ("path", "true", '\n{"a"}\n<b> '), ("n", "false", "-1")), [("edit", {"path": '\n{"a"}\n<b> ', "n": -1})])
-    answer("no end", f, d(w, ("path", "true", "a")).rsplit("\n", 1)[0], [("edit", {"path": "a"})], problems=None)
+    answer("no end", f, d(w, ("path", "true", "a")).rsplit("\n", 1)[0], [("edit", {"path": "a"})])
 DC, DE, DSEP, DCS, DCE = "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>", "<｜tool▁sep｜>", "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"
 EOS = "<｜end▁of▁sentence｜>"
 answer("two", "deepseek-v31", f'Hm.{DCS}{DC}bash{DSEP}{{"command": "a"}}{DE}{DC}bash{DSEP}{{"command": "b"}}{DE}{DCE}{EOS}', [bash("a"), bash("b")], "Hm.")
 answer("V3 fences", "deepseek-v31", f'{DCS}{DC}function{DSEP}bash\n```json\n{{"command": "a"}}\n```{DE}\n{DC}function{DSEP}bash\n```json\n{{"command": "b"}}\n```{DE}{DCE}{EOS}', [bash("a"), bash("b")])
-answer("V3 without fence", "deepseek-v31", f'{DCS}{DC}function{DSEP}bash\n{{"command": "a"}}{DE}{DCE}', [bash("a")], problems=None)
+answer("V3 without fence", "deepseek-v31", f'{DCS}{DC}function{DSEP}bash\n{{"command": "a"}}{DE}{DCE}', [bash("a")])
 answer("no section", "deepseek-v31", f'{DC}bash{DSEP}{{"command": "a"}}{DE}', [bash("a")])
 answer("text between", "deepseek-v31", f'{DCS}\n{DC}bash{DSEP}\n{{"command": "a"}}\n{DE}\n{DCE}\nWait.', [bash("a")], "Wait.")
 answer("end of turn only", "deepseek-v31", "Hi" + EOS, [], "Hi")
@@ -232,7 +242,7 @@ answer("thought", "mistral-args", '[THINK]Hm.[/THINK]So.[TOOL_CALLS]bash[ARGS]{"
 answer("old form", "mistral-args", f"[TOOL_CALLS][{A}, {B}]</s>", [bash("a"), bash("b")])
 answer("old form with a marker inside", "mistral-array", "[TOOL_CALLS][" + A.replace('"a"', '"[ARGS]"') + "]</s>", [bash("[ARGS]")])
 answer("blank", "mistral-array", f"[TOOL_CALLS] [{A}]", [bash("a")])
-answer("object", "mistral-array", f"[TOOL_CALLS]{A}</s>", [bash("a")], problems=None)
+answer("object", "mistral-array", f"[TOOL_CALLS]{A}</s>", [bash("a")])
 answer("end", "llama-json", A.replace("arguments", "parameters") + "<|eom_id|>", [bash("a")])
 answer("tag", "llama-json", "<|python_tag|>" + A.replace("arguments", "parameters") + "<|eom_id|>", [bash("a")])
 answer("built in", "llama-json", '<|python_tag|>bash.call(command="a")<|eom_id|>', [bash("a")])
@@ -241,9 +251,9 @@ answer("two", "python-list", "Hm." + P("[bash(command='it\\'s'), edit(path=\"a\"
 answer("lines", "python-list", P("[\n  bash(\n    command = 'a',\n  ),\n]"), [bash("a")])
 answer("nested", "python-list", P("[mix(o={'a': [True, None, 1.5]}, l=[(1, 2)], b=False)]"), [("mix", {"o": {"a": [True, None, 1.5]}, "l": [[1, 2]], "b": False})])
 answer("JSON words", "python-list", P('[mix(o={"a": true, "b": null}, b=false)]'), [("mix", {"o": {"a": True, "b": None}, "b": False})])
-answer("JSON list", "python-list", P(f"[{A}]"), [bash("a")], problems=None)
+answer("JSON list", "python-list", P(f"[{A}]"), [bash("a")])
 answer("no arguments", "python-list", P("[now()]"), [("now", {})])
-answer("triple quotes", "python-list", P('[bash(command="""a\n"b"\n""")]'), [bash('a\n"b"\n')], problems=None)
+answer("triple quotes", "python-list", P('[bash(command="""a\n"b"\n""")]'), [bash('a\n"b"\n')])
 
 # ---- the syntax, found by what the template does; a call rendered by jinja2 is read back ----
 HEAD = "{%- if tools %}[TOOLS]{% for t in tools %}{{ t | tojson }}{% endfor %}[/TOOLS]{% endif %}{% for m in messages %}{%- if m.role == 'assistant' %}"
@@ -327,9 +337,54 @@ for fmt, body in BODIES.items():
 
 
 SHARED = ROOT.parent / "shared/golden/templates/jinja"
-NO_CALLS = """deepseek-ai-DeepSeek-R1-Distill-Qwen-32B google-gemma-2-2b-it google-gemma-3 llama-cpp-rwkv-world microsoft-Phi-3.5-mini-instruct
-CohereForAI-c4ai-command-r-plus-tool_use HuggingFaceTB-SmolLM3-3B Kimi-K2-Instruct LFM2-8B-A1B LFM2.5-Instruct NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use
-ibm-granite-granite-3.3-2B-Instruct llama-cpp-deepseek-r1""".split()  # jinja2 renders no call with these, or not the conversation of these trials
+# Templates with which jinja2 renders no call, or not the conversation of these trials, and what their models write according to their
+# documentation; None: the template knows no calls, so that a reader must be told the syntax.
+ACTION = """Action: ```json
+[
+    {
+        "tool_name": "bash",
+        "parameters": {
+            "command": "ls"
+        }
+    }
+]
+```"""
+V3 = f'{DCS}{DC}function{DSEP}bash\n```json\n{{"command": "ls"}}\n```{DE}{DCE}{EOS}'
+OBJECT = '{"name": "bash", "arguments": {"command": "ls"}}'
+BY_HAND = {
+    "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B": V3,
+    "llama-cpp-deepseek-r1": V3,
+    "CohereForAI-c4ai-command-r-plus-tool_use": ACTION + "<|END_OF_TURN_TOKEN|>",
+    "Kimi-K2-Instruct": "<|tool_calls_section_begin|>" + K("bash:0", '{"command": "ls"}') + "<|tool_calls_section_end|><|im_end|>",
+    "LFM2-8B-A1B": P("[bash(command='ls')]") + "<|im_end|>",
+    "LFM2.5-Instruct": P('[bash(command="ls")]') + "<|im_end|>",
+    "NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use": f"<tool_call>\n{OBJECT}\n</tool_call><|im_end|>",
+    "ibm-granite-granite-3.3-2B-Instruct": f"<|tool_call|>[{OBJECT}]<|end_of_text|>",
+    "google-gemma-2-2b-it": None,
+    "google-gemma-3": None,
+    "llama-cpp-rwkv-world": None,
+    "microsoft-Phi-3.5-mini-instruct": None,
+    "HuggingFaceTB-SmolLM3-3B": None,
+}
+
+
+def by_hand(scratch, path, text):
+    """A call as the model's documentation has it, alone and after text; or a refusal that names the way out."""
+    template = path.read_text()
+    if text is None:
+        p = read(scratch, template, f"<tool_call>\n{OBJECT}\n</tool_call>")
+        if p.rc == 0 or "--format" not in p.err:
+            return "wrong", p.out + p.err
+        p = read(scratch, template, f"<tool_call>\n{OBJECT}\n</tool_call>", "--format", "hermes-json")
+        j = json.loads(p.out)
+        return "right" if j["tool_calls"] == [{"name": "bash", "arguments": {"command": "ls"}}] else "wrong", p.out
+    for before in ("", "I look.\n"):
+        p = read(scratch, template, before + text)
+        j = json.loads(p.out) if p.rc == 0 else {}
+        want = [{"name": "bash", "arguments": {"command": "ls"}}]
+        if j.get("tool_calls") != want or j["content"] != before.strip() or j["problems"]:
+            return "wrong", f"{before + text!r} {p.out} {p.err}"
+    return "right"
 
 
 def shared(scratch, path):
@@ -356,5 +411,7 @@ def shared(scratch, path):
 
 
 for path in sorted(SHARED.glob("*.jinja")) if SHARED.exists() else ():
-    if path.stem not in NO_CALLS:
+    if path.stem in BY_HAND:
+        trial("calls", "by hand " + path.stem)(lambda s, p=path: by_hand(s, p, BY_HAND[p.stem]))
+    else:
         trial("calls", "shared " + path.stem)(lambda s, p=path: shared(s, p))

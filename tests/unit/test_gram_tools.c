@@ -284,6 +284,48 @@ static void test_choices(void) {
     json_free(tools);
 }
 
+/* The prompt ends with the marker of the first call: the language begins after it. */
+static void test_opened(void) {
+    struct json *tools;
+    CHECK_OK(json_parse(&tools, tools_text, sizeof tools_text - 1, "tools", &e));
+    static const struct {
+        enum gram_tools_choice choice;
+        const char *text;
+        bool opened, unopened;
+    } cases[] = {
+        {GRAM_TOOLS_REQUIRED, "now\n{}", true, false},
+        {GRAM_TOOLS_REQUIRED, ">>>now\n{}", false, true},
+        {GRAM_TOOLS_REQUIRED, "all\nHi", false, false},
+        {GRAM_TOOLS_AUTO, "now\n{}", true, true}, /* without the marker it is text */
+        {GRAM_TOOLS_AUTO, "now\n{}>>>now\n{}", true, true},
+        {GRAM_TOOLS_AUTO, "gone\n{}", false, true},
+        {GRAM_TOOLS_AUTO, "all\nHi", true, true},
+        {GRAM_TOOLS_AUTO, "all\nHi>>>now\n{}", true, true},
+        {GRAM_TOOLS_AUTO, "all\nHi>>>gone\n{}", false, false},
+        {GRAM_TOOLS_AUTO, "Hi", false, true},
+        {GRAM_TOOLS_NONE, "all\nHi", true, true},
+        {GRAM_TOOLS_NONE, "now\n{}", false, true},
+    };
+    for (size_t i = 0; i < 2 * COUNT_OF(cases); i++) {
+        const size_t k = i / 2;
+        const struct gram_tools t = {.tools = tools,
+                                     .choice = cases[k].choice,
+                                     .parallel = true,
+                                     .opened = i % 2 ? ">>>" : NULL};
+        struct grammar *g = NULL;
+        CHECK_OK(grammar_of_tools(&g, bytes, toolfmt_find("functionary-v32"), &t, NULL, &e));
+        struct gram_state *s = gram_begin(g);
+        const bool ok =
+            gram_accept_text(s, cases[k].text, strlen(cases[k].text), &e) == 0 && gram_may_end(s);
+        if (ok != (i % 2 ? cases[k].opened : cases[k].unopened))
+            CHECK_FAIL("case %zu, %s: '%s' %d", k, i % 2 ? "opened" : "not opened", cases[k].text,
+                       ok);
+        gram_end(s);
+        grammar_free(g);
+    }
+    json_free(tools);
+}
+
 /* A broken schema spoils neither the request nor the other tools; strict, it names the tool. */
 static void test_broken(void) {
     static const char text[] =
@@ -438,6 +480,7 @@ int main(void) {
     RUN(test_classes);
     RUN(test_many);
     RUN(test_choices);
+    RUN(test_opened);
     RUN(test_broken);
     RUN(test_rendered);
     gram_vocab_free(bytes);

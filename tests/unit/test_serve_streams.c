@@ -222,6 +222,10 @@ static void hear(const struct way *w, char *out, bool stream, struct told *t) {
     }
 }
 
+/* What requests offer in place of w->body, and whether the prompt opens reasoning. */
+static const char *offer;
+static enum tool_think think = TOOL_THINK_NONE;
+
 /* Answers a request with a text in pieces of `step` bytes. */
 static void answer(const struct way *w, const struct toolfmt *f, const char *text, size_t step,
                    bool stream, struct told *t) {
@@ -233,7 +237,7 @@ static void answer(const struct way *w, const struct toolfmt *f, const char *tex
     struct ask a;
     const char *stop;
     const size_t n = strlen(text);
-    buf_fmt(&body, "{\"stream\": %s, %s}", stream ? "true" : "false", w->body);
+    buf_fmt(&body, "{\"stream\": %s, %s}", stream ? "true" : "false", offer ? offer : w->body);
     ask_init(&a, &usual, -1, -1);
     CHECK_OK(json_parse(&j, body.data, body.len, "body", &e));
     if (w->api->read(&a, j, &fault)) CHECK_FAIL("%s: %s", w->api->name, fault.msg);
@@ -242,8 +246,7 @@ static void answer(const struct way *w, const struct toolfmt *f, const char *tex
     struct task *task = task_new(NULL, w->api, &a, &prompt, 1);
     task->reply.model = "m";
     task->fmt = f;
-    CHECK_OK(
-        speak_new(&task->run[0].speak, &task->ask, f, TOOL_THINK_NONE, 0, task_event, task, &e));
+    CHECK_OK(speak_new(&task->run[0].speak, &task->ask, f, think, 0, task_event, task, &e));
     task_admit(task, 0);
     for (size_t at = 0; at < n; at += step)
         (void)speak_feed(task->run[0].speak, text + at, n - at < step ? n - at : step, &stop);
@@ -259,27 +262,33 @@ static void same(const char *what, const char *part, const struct buf *a, const 
         CHECK_FAIL("%s: %s of the stream is '%s', of the whole '%s'", what, part, s, w);
 }
 
-static void check_text(const char *name, const struct toolfmt *f, const char *text) {
+/* An answer in pieces of any size is the whole one. */
+static void check_streams(const struct way *w, const char *name, const struct toolfmt *f,
+                          const char *text, const struct told *whole) {
     static const size_t steps[] = {1, 3, 7, 64, SIZE_MAX / 2};
+    for (size_t i = 0; i < COUNT_OF(steps); i++) {
+        struct told t = {.end = {0}};
+        char what[300];
+        snprintf(what, sizeof what, "%.80s (%s), %s in steps of %zu", name, toolfmt_name(f),
+                 w->api->name, steps[i]);
+        answer(w, f, text, steps[i], true, &t);
+        same(what, "thinking", &t.thought, &whole->thought);
+        same(what, "content", &t.content, &whole->content);
+        same(what, "calls", &t.calls, &whole->calls);
+        same(what, "end", &t.end, &whole->end);
+        told_release(&t);
+    }
+}
+
+static void check_text(const char *name, const struct toolfmt *f, const char *text) {
     for (size_t k = 0; k < COUNT_OF(ways); k++) {
         struct told whole = {.end = {0}};
-        char what[300];
         answer(&ways[k], f, text, strlen(text), false, &whole);
         if (!whole.calls.data || !strstr(whole.calls.data, "\"cc\": \"gamma\""))
             CHECK_FAIL("%s (%s), %s: no call with all that is required: '%s' of '%s'", name,
                        toolfmt_name(f), ways[k].api->name, whole.calls.data ? whole.calls.data : "",
                        text);
-        for (size_t i = 0; i < COUNT_OF(steps); i++) {
-            struct told t = {.end = {0}};
-            snprintf(what, sizeof what, "%.80s (%s), %s in steps of %zu", name, toolfmt_name(f),
-                     ways[k].api->name, steps[i]);
-            answer(&ways[k], f, text, steps[i], true, &t);
-            same(what, "thinking", &t.thought, &whole.thought);
-            same(what, "content", &t.content, &whole.content);
-            same(what, "calls", &t.calls, &whole.calls);
-            same(what, "end", &t.end, &whole.end);
-            told_release(&t);
-        }
+        check_streams(&ways[k], name, f, text, &whole);
         told_release(&whole);
     }
 }
@@ -325,6 +334,18 @@ static bool check_format(const char *name, const struct toolfmt *f, size_t row) 
           "call\xe2\x96\x81"
           "begin\xef\xbd\x9c>write<\xef\xbd\x9ctool\xe2\x96\x81sep\xef\xbd\x9c>"),
          ("<\xef\xbd\x9ctool\xe2\x96\x81"
+          "call\xe2\x96\x81"
+          "end\xef\xbd\x9c><\xef\xbd\x9ctool\xe2\x96\x81"
+          "calls\xe2\x96\x81"
+          "end\xef\xbd\x9c>")},
+        {"deepseek-v3",
+         ("<\xef\xbd\x9ctool\xe2\x96\x81"
+          "calls\xe2\x96\x81"
+          "begin\xef\xbd\x9c><\xef\xbd\x9ctool\xe2\x96\x81"
+          "call\xe2\x96\x81"
+          "begin\xef\xbd\x9c>function<\xef\xbd\x9ctool\xe2\x96\x81sep\xef\xbd\x9c>write\n```"
+          "json\n"),
+         ("\n```<\xef\xbd\x9ctool\xe2\x96\x81"
           "call\xe2\x96\x81"
           "end\xef\xbd\x9c><\xef\xbd\x9ctool\xe2\x96\x81"
           "calls\xe2\x96\x81"
@@ -418,7 +439,96 @@ static void test_published(void) {
         CHECK(n_templates >= 57 && n >= 4 * n_templates);
 }
 
+/* Writes the tools as an API takes them. */
+static void offer_tools(const struct way *w, const struct json *tools, struct buf *out) {
+    const bool messages = w->api == &api_messages, responses = w->api == &api_responses;
+    buf_fmt(out, "%s, \"tools\": [", responses ? "\"input\": \"x\"" : SAYS);
+    for (const struct json *t = json_first(tools); t; t = json_next(t)) {
+        const struct json *f = json_get(t, "function");
+        buf_str(out, t == json_first(tools) ? "" : ", ");
+        if (!messages && !responses) {
+            json_write(out, t);
+            continue;
+        }
+        buf_fmt(out, "{%s\"name\": \"%s\", \"%s\": ", responses ? "\"type\": \"function\", " : "",
+                json_str(json_get(f, "name")), messages ? "input_schema" : "parameters");
+        json_write(out, json_get(f, "parameters"));
+        buf_chr(out, '}');
+    }
+    buf_str(out, messages ? "], \"max_tokens\": 9" : "]");
+}
+
+/* Answers that are written loosely. Those that end within a call are left out: a stream has begun
+ * to send it. */
+static void check_loose(const struct json *tools, const struct json *j) {
+    const char *name = json_str(json_get(j, "name")), *text = json_str(json_get(j, "text"));
+    const struct toolfmt *f = toolfmt_find(json_str(json_get(j, "format")));
+    if (strstr(name, "cut off") || strstr(name, "strict")) return;
+    think = strcmp(json_str(json_get(j, "think")), "open") == 0 ? TOOL_THINK_OPEN : TOOL_THINK_NONE;
+    for (size_t k = 0; k < COUNT_OF(ways); k++) {
+        struct told whole = {.end = {0}};
+        struct buf body = {0};
+        offer_tools(&ways[k], tools, &body);
+        offer = body.data;
+        answer(&ways[k], f, text, strlen(text), false, &whole);
+        check_streams(&ways[k], name, f, text, &whole);
+        told_release(&whole);
+        buf_release(&body);
+    }
+    think = TOOL_THINK_NONE;
+    offer = NULL;
+}
+
+static void test_loose(void) {
+    char *all, *end;
+    size_t len;
+    struct json *tools = NULL;
+    CHECK_OK(io_read_file(&all, &len, "tests/golden/templates/calls.jsonl", 1 << 24, &e));
+    for (char *line = all; *line; line = end + 1) {
+        struct json *j = NULL;
+        end = strchr(line, '\n');
+        *end = 0;
+        CHECK_OK(json_parse(&j, line, strlen(line), "calls.jsonl", &e));
+        if (!tools) {
+            tools = j;
+            continue;
+        }
+        check_loose(tools, j);
+        json_free(j);
+    }
+    json_free(tools);
+    free(all);
+}
+
+/* Where no tools are offered what begins like a call is text, and a stream shows it at once. */
+static void test_no_tools(void) {
+    static const char *const texts[][2] = {
+        {"qwen-xml", "Hi\n<tool_call>\n<function=write>\n<para"},
+        {"hermes-json", "<tool_call>\n{\"name\": \"write\", \"ar"},
+        {"mistral-args", "[TOOL_CALLS]write[ARGS]{\"aa\""}};
+    for (size_t i = 0; i < COUNT_OF(texts); i++) {
+        struct toolparse *p;
+        size_t n;
+        CHECK_OK(toolparse_new(&p, toolfmt_find(texts[i][0]), NULL, 0, TOOL_THINK_NONE, &e));
+        toolparse_no_calls(p);
+        toolparse_feed(p, texts[i][1], strlen(texts[i][1]));
+        (void)toolparse_content(p, &n);
+        CHECK_EQ_I64(n, strlen(texts[i][1]));
+        toolparse_free(p);
+        offer = SAYS;
+        struct told whole = {.end = {0}};
+        answer(&ways[0], toolfmt_find(texts[i][0]), texts[i][1], strlen(texts[i][1]), false,
+               &whole);
+        CHECK_EQ_STR(whole.content.data, texts[i][1]);
+        check_streams(&ways[0], "no tools", toolfmt_find(texts[i][0]), texts[i][1], &whole);
+        told_release(&whole);
+        offer = NULL;
+    }
+}
+
 int main(void) {
+    RUN(test_loose);
+    RUN(test_no_tools);
     RUN(test_own);
     RUN(test_published);
     return check_done();

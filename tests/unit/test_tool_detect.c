@@ -134,7 +134,7 @@ static void test_vendors(void) {
         {"Qwen3.8", "qwen-xml"},
         {"StepFun3.5-Flash", "qwen-xml"},
         {"deepseek-ai-DeepSeek-V3.1", "deepseek-v31"},
-        {"deepseek-ai-DeepSeek-V3", "deepseek-v31"},
+        {"deepseek-ai-DeepSeek-V3", "deepseek-v3"},
         {"deepseek-ai-DeepSeek-V4", "dsml-v4"},
         {"deepseek-ai-DeepSeek-V4-ik", "dsml-v4"},
         {"google-gemma-2-2b-it", ""},

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+/* chat/tool_harmony.c - the messages of gpt-oss (harmony). The header of a message has its parts in
+ * any order: [<|start|>assistant] <|channel|>NAME, to=RECIPIENT, <|constrain|>TYPE and words such
+ * as "json"; <|message|> and the text follow. A header with a recipient begins a call. */
+#include "chat/tool_int.h"
+
+#include <string.h>
+
+enum {
+    HEADER = 300, /* bytes of a header */
+    WORDS = 40    /* bytes of words in it that are no name */
+};
+static const char message[] = "<|message|>", to[] = "to=";
+
+/* Returns where the special token before i, in its header, begins; SIZE_MAX: there is none. */
+static size_t token_before(const struct toolparse *p, size_t i) {
+    const size_t first = i > HEADER ? i - HEADER : 0;
+    while (i > first)
+        if (tool_at(p, --i, "<|")) return i;
+    return SIZE_MAX;
+}
+
+/* Tells whether the "to=" at `at` names the recipient in a header; *head: where that begins. */
+static bool in_header(const struct toolparse *p, size_t at, size_t *head) {
+    size_t k = *head = at;
+    if (at > 0 && !tool_is_ws(p->in.data[at - 1]) && p->in.data[at - 1] != '>') return false;
+    while ((k = token_before(p, k)) != SIZE_MAX && at - k <= HEADER) {
+        const bool start = tool_at(p, k, "<|start|>");
+        if (start || tool_at(p, k, "<|channel|>")) *head = k;
+        if (start || !(*head == k || tool_at(p, k, "<|constrain|>"))) break;
+    }
+    return *head < at || tool_skip_frames(p, 0) >= at;
+}
+
+size_t tool_harmony_marker(const struct toolparse *p, size_t i) {
+    size_t head, at = tool_find(p, i, to);
+    while (at != SIZE_MAX && !in_header(p, at, &head)) at = tool_find(p, at + 1, to);
+    return at == SIZE_MAX || head < i ? at : head;
+}
+
+static bool is_letter(char c) {
+    return (c | 32) >= 'a' && (c | 32) <= 'z';
+}
+
+/* Tells whether the rest of a header comes at i, or may come there. */
+static bool goes_on(const struct toolparse *p, size_t i) {
+    static const char *const parts[] = {message, "<|constrain|>", "<|channel|>", to};
+    bool ok = false;
+    for (size_t k = 0; k < COUNT_OF(parts); k++)
+        ok = ok || tool_at(p, i, parts[k]) ||
+             (!p->ended && i + tool_partial(p, i, parts[k]) >= p->in.len);
+    return ok;
+}
+
+size_t tool_harmony_words(const struct toolparse *p, size_t i) {
+    size_t k = i;
+    while (k < p->in.len && k - i < WORDS && !tool_at(p, k, to) &&
+           (is_letter(p->in.data[k]) || strchr(" _-", p->in.data[k])))
+        k++;
+    return goes_on(p, k) ? k : i;
+}
+
+size_t tool_header(const struct toolparse *p, size_t i) {
+    if (p->f->parse != tool_parse_harmony) return i;
+    const size_t msg = tool_find(p, i, message);
+    return msg == SIZE_MAX || msg - i > HEADER ? i : msg + strlen(message);
+}
+
+bool tool_head_harmony(struct toolparse *p, size_t at, struct text *name, size_t *from) {
+    const size_t msg = tool_find(p, at, message), recipient = tool_find(p, at, to);
+    if (msg == SIZE_MAX || msg - at > HEADER || recipient > msg) return false;
+    size_t k = recipient + strlen(to);
+    const size_t begin = k;
+    while (k < msg && p->in.data[k] != '<' && !tool_is_ws(p->in.data[k])) k++;
+    *name = tool_name(p, begin, k);
+    *from = msg + strlen(message);
+    return name->n > 0;
+}
+
+bool tool_parse_harmony(struct toolparse *p, size_t *i) {
+    struct text name;
+    const struct json *v;
+    size_t k;
+    if (!tool_head_harmony(p, *i, &name, &k) || !(v = tool_args(p, &k, "<|call|>"))) return false;
+    tool_add(p, name, v);
+    *i = k;
+    return true;
+}
