@@ -47,8 +47,10 @@ static enum begins begins(const struct toolparse *p) {
             strncmp(frame, p->opened, n) == 0 ? is_lit(b, 0, frame + n) : BEGINS_NOT;
         if (is != BEGINS_NOT) return is;
     }
+    while (i < b->len && tool_is_ws(b->data[i])) i++;
+    const size_t name = i;
     while (i < b->len && in_name(b->data[i])) i++;
-    if (b->len > FIRST_MAX || (!i && b->len)) return BEGINS_NOT;
+    if (b->len > FIRST_MAX || (i == name && i < b->len)) return BEGINS_NOT;
     while (i < b->len && b->data[i] == ' ') i++;
     const enum begins sep = is_lit(b, i, p->f->named.sep);
     if (sep != BEGINS) return sep;

@@ -296,12 +296,12 @@ static bool insists(const struct guards *g, const struct ask *a) {
 
 /* Makes n guards of m languages. */
 static void hold_all(const struct ask *a, const struct toolfmt *fmt, enum tool_think think,
-                     const struct guards *g, struct lang *const *l, int m, struct guard *guard,
-                     int n) {
+                     const char *opened, const struct guards *g, struct lang *const *l, int m,
+                     struct guard *guard, int n) {
     struct constrain_opts o = {.g = l[0]->g, .other = m > 1 ? l[1]->g : NULL};
     o.may_end = a->form == FORM_FREE && !a->must_call;
     o.draw_all = a->top >= 0; /* probabilities of all that came are wanted */
-    o.spaces = fmt ? SPACES : 0;
+    o.spaces = fmt && !opened ? SPACES : 0;
     if (fmt && think != TOOL_THINK_NONE) o.close = toolfmt_think_tag(fmt, true);
     if (fmt && think == TOOL_THINK_UNKNOWN) o.open = toolfmt_think_tag(fmt, false);
     for (int i = 0; i < n; i++) guard[i] = hold(g, &o, l, m);
@@ -335,7 +335,7 @@ int guards_make(struct guards *g, struct ask *a, const struct toolfmt *fmt, enum
             buf_fmt(&a->warned, "%stools are not held to their schemas: %s",
                     a->warned.len ? ", " : "", e.msg);
     }
-    if (!rc && m) hold_all(a, fmt, think, g, l, m, guard, n);
+    if (!rc && m) hold_all(a, fmt, think, opened, g, l, m, guard, n);
     while (m-- > 0) drop(l[m]);
     return rc;
 }

@@ -324,6 +324,8 @@ static void test_opened(void) {
     snprintf(two, sizeof two, "all\nHi>>>%s>>>%s<|eot_id|>", one, one);
     for (int loose = 0; loose < 2; loose++) {
         every_cut("functionary-v32", TOOL_THINK_NONE, loose, one, RESULT("", "", BASH("a"), ""));
+        every_cut("functionary-v32", TOOL_THINK_NONE, loose, " bash\n{\"command\": \"a\"}",
+                  RESULT("", "", BASH("a"), ""));
         every_cut("functionary-v32", TOOL_THINK_NONE, loose, two,
                   RESULT("Hi", "", BASH("a") ", " BASH("a"), ""));
         every_cut("functionary-v32", TOOL_THINK_NONE, loose, two + 6,
