@@ -396,6 +396,7 @@ static int chat_task(struct served *d, struct job *j, const struct api *api, str
         t->fmt = d->fmt;
         t->think = toolfmt_think_of(d->fmt, p.text.data);
         t->opened = toolfmt_opened(d->fmt, p.text.data);
+        if (t->opened) t->think = TOOL_THINK_NONE; /* the answer has begun */
         t->special = true;
     }
     chat_prompt_release(&p);
