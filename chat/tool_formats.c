@@ -69,7 +69,7 @@ static const struct toolfmt formats[] = {
     .marker = {"to=functions.", CHANNEL("analysis to="), CHANNEL("commentary to="), CHANNEL("final to="), "<|start|>assistant to="},
      .detect = {"functions.", "<|channel|>"},
      .think = {"<|channel|>analysis<|message|>", "<|end|>"}, .think_end = {"<|start|>", "<|channel|>"}, .think_tagged = true,
-     .frame = {"<|start|>assistant", CHANNEL("commentary"), CHANNEL("final"), CHANNEL("analysis"), "<|message|>", "<|constrain|>"}},
+     .frame = {"<|start|>assistant", CHANNEL("commentary"), CHANNEL("final"), CHANNEL("analysis"), "<|message|>", "<|constrain|>", "<|channel|>", "<|start|>"}},
     {.name = "solar", .parse = tool_parse_named, .grammar = call_named, .written = {"", "<|tool_call:begin|>", "<|tool_call:end|>", "", "", false, NULL},
     .marker = {"<|tool_call:begin|>"},
      .named = {"<|tool_call:begin|>", "<|tool_call:args|>", "<|tool_call:end|>", .behind_id = "<|tool_call:name|>"}, .detect = {"<|tool_call:begin|>"},

@@ -20,26 +20,8 @@ static size_t token_before(const struct toolparse *p, size_t i) {
     return SIZE_MAX;
 }
 
-/* Tells whether the "to=" at `at` names the recipient in a header; *head: where that begins. */
-static bool in_header(const struct toolparse *p, size_t at, size_t *head) {
-    size_t k = *head = at;
-    if (at > 0 && !tool_is_ws(p->in.data[at - 1]) && p->in.data[at - 1] != '>') return false;
-    while ((k = token_before(p, k)) != SIZE_MAX && at - k <= HEADER) {
-        const bool start = tool_at(p, k, "<|start|>");
-        if (start || tool_at(p, k, "<|channel|>")) *head = k;
-        if (start || !(*head == k || tool_at(p, k, "<|constrain|>"))) break;
-    }
-    return *head < at || tool_skip_frames(p, 0) >= at;
-}
-
-size_t tool_harmony_marker(const struct toolparse *p, size_t i) {
-    size_t head, at = tool_find(p, i, to);
-    while (at != SIZE_MAX && !in_header(p, at, &head)) at = tool_find(p, at + 1, to);
-    return at == SIZE_MAX || head < i ? at : head;
-}
-
 static bool is_letter(char c) {
-    return (c | 32) >= 'a' && (c | 32) <= 'z';
+    return ((c | 32) >= 'a' && (c | 32) <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
 }
 
 /* Tells whether the rest of a header comes at i, or may come there. */
@@ -52,12 +34,43 @@ static bool goes_on(const struct toolparse *p, size_t i) {
     return ok;
 }
 
-size_t tool_harmony_words(const struct toolparse *p, size_t i) {
+static size_t words_end(const struct toolparse *p, size_t i) {
     size_t k = i;
     while (k < p->in.len && k - i < WORDS && !tool_at(p, k, to) &&
-           (is_letter(p->in.data[k]) || strchr(" _-", p->in.data[k])))
+           (is_letter(p->in.data[k]) || tool_is_ws(p->in.data[k])))
         k++;
     return goes_on(p, k) ? k : i;
+}
+
+/* Returns the length of the token at i that parts of a header follow; 0: there is none. */
+static size_t token_at(const struct toolparse *p, size_t i) {
+    static const char *const tokens[] = {"<|start|>", "<|channel|>", "<|constrain|>"};
+    for (size_t k = 0; k < COUNT_OF(tokens); k++)
+        if (tool_at(p, i, tokens[k])) return strlen(tokens[k]);
+    return 0;
+}
+
+size_t tool_harmony_frame(const struct toolparse *p, size_t i, size_t n) {
+    return token_at(p, i) ? words_end(p, i + n) - i : n;
+}
+
+/* Tells whether the "to=" at `at` names the recipient in a header; *head: where that begins. */
+static bool in_header(const struct toolparse *p, size_t at, size_t *head) {
+    size_t next = *head = at, k;
+    if (at > 0 && !tool_is_ws(p->in.data[at - 1]) && p->in.data[at - 1] != '>') return false;
+    while ((k = token_before(p, next)) != SIZE_MAX && token_at(p, k)) {
+        if (words_end(p, k + token_at(p, k)) != next) break;
+        next = k;
+        if (!tool_at(p, k, "<|constrain|>")) *head = k;
+        if (tool_at(p, k, "<|start|>")) break;
+    }
+    return *head < at || tool_skip_frames(p, 0) >= at;
+}
+
+size_t tool_harmony_marker(const struct toolparse *p, size_t i) {
+    size_t head, at = tool_find(p, i, to);
+    while (at != SIZE_MAX && !in_header(p, at, &head)) at = tool_find(p, at + 1, to);
+    return at == SIZE_MAX || head < i ? at : head;
 }
 
 size_t tool_header(const struct toolparse *p, size_t i) {

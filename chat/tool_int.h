@@ -255,8 +255,8 @@ const struct json *tool_literal(struct toolparse *p, size_t *i);
 bool tool_python_calls(struct toolparse *p, size_t *i);
 /* Returns the next marker of harmony at or after i: a header with a recipient. */
 size_t tool_harmony_marker(const struct toolparse *p, size_t i);
-/* Returns the place after words in a header, before the rest of it; i: there are none. */
-size_t tool_harmony_words(const struct toolparse *p, size_t i);
+/* Returns the length of the frame of n bytes at i with the words of its header that follow. */
+size_t tool_harmony_frame(const struct toolparse *p, size_t i, size_t n);
 
 /* Reads on in arguments that begin at f->from. */
 void tool_flow_more(struct toolparse *p, struct tool_flow *f);

@@ -330,8 +330,7 @@ static size_t frame_len(const struct toolparse *p, size_t i) {
     if (!best || tool_at(p, i, think_open(p)) || marker_at(p, i) > best) return 0;
     if (p->f->parse != tool_parse_harmony) return best;
     if (p->no_calls && tool_header(p, i) > i) return tool_header(p, i) - i;
-    const bool header = tool_at(p, i, "<|channel|>") || tool_at(p, i, "<|constrain|>");
-    return header ? tool_harmony_words(p, i + best) - i : best;
+    return tool_harmony_frame(p, i, best);
 }
 
 static size_t skip_frames(const struct toolparse *p, size_t i, bool closes) {

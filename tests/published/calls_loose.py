@@ -192,6 +192,8 @@ answer("Python dictionary", "deepseek-v31", f"{DCS}{DC}bash{DSEP}{{'command': 'a
 # ---- gpt-oss ----
 answer("text in final", "harmony", "<|channel|>analysis<|message|>Why.<|end|>" + S + "<|channel|>final json<|message|>{\"a\": 1}<|return|>", [], '{"a": 1}', "Why.")
 answer("constrained text", "harmony", "<|channel|>final <|constrain|>JSON<|message|>{\"a\": 1}<|return|>", [], '{"a": 1}')
+answer("channel of another name", "harmony", '<|channel|>comment to=functions.bash json<|message|>{"command": "ls"}<|call|>', [bash("ls")])
+answer("text in a channel of another name", "harmony", "<|channel|>reflection<|message|>Hi<|end|>", [], "Hi")
 answer("empty arguments", "harmony", "<|channel|>commentary to=functions.now <|constrain|>json<|message|><|call|>", NOW)
 answer("no end", "harmony", '<|channel|>commentary to=functions.bash json<|message|>{"command": "ls"}', [bash("ls")])
 answer("dots and dashes", "harmony", '<|channel|>commentary to=functions.a.b-c json<|message|>{}<|call|>', [("a.b-c", {})], problems=True)
