@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "core/ctx.h"
 #include "core/mem.h"
 
 static const struct {
@@ -31,16 +32,19 @@ static bool render(const struct chat *c, const char *member, struct buf *out) {
 }
 
 const char *think_member(const struct chat *c, const char *tmpl, bool on) {
-    for (size_t i = 0; i < COUNT_OF(switches); i++) {
+    struct ctx_cost few = {.most = CHAT_PROBE_STEPS}, *before = ctx_cost_enter(&few);
+    const char *found = NULL;
+    for (size_t i = 0; i < COUNT_OF(switches) && !found; i++) {
         struct buf a = {0}, b = {0};
         if (!strstr(tmpl, switches[i].name)) continue;
         bool differs = render(c, switches[i].on, &a) && render(c, switches[i].off, &b) &&
                        (a.len != b.len || (a.len && memcmp(a.data, b.data, a.len) != 0));
         buf_release(&a);
         buf_release(&b);
-        if (differs) return on ? switches[i].on : switches[i].off;
+        if (differs) found = on ? switches[i].on : switches[i].off;
     }
-    return NULL;
+    ctx_cost_enter(before);
+    return found;
 }
 
 int think_merge(const char *member, const char *object, struct buf *out, struct err *e) {

@@ -57,6 +57,11 @@ fuzz: ## build the libFuzzer targets with clang; FUZZ_S=600 runs each for 600 s
 	  mkdir -p $(BUILD)/fuzz/corpus/$$t && $(BUILD)/fuzz/fuzz_$$t -max_total_time=$(FUZZ_S) -timeout=10 \
 	    -rss_limit_mb=4096 -artifact_prefix=$(BUILD)/fuzz/$$t- \
 	    $(BUILD)/fuzz/corpus/$$t tests/fuzz/corpus/$$t || exit 1; done; fi
+# a day of processor time in all, which may be stopped at any time: the next run resumes
+FUZZ_CPU_S ?= 3600
+FUZZ_RUNS := $(filter-out grammar,$(FUZZ:fuzz_%=%)) grammar:s grammar:g grammar:l grammar:r
+fuzz-hour: fuzz ## run each fuzz target for FUZZ_CPU_S (3600) seconds of processor time -> build/fuzz/soak/*.json
+	$(Q)nice -n 19 sh tests/fuzz/soak.sh $(BUILD)/fuzz $(BUILD)/fuzz/soak $(FUZZ_CPU_S) $(FUZZ_RUNS)
 fuzz-bins: $(FUZZ:%=$(BUILD)/%)
 $(BUILD)/fuzz_%: $(OBJ)/tests/fuzz/fuzz_%.o $(LIB)
 	@$(if $(filter 0,$(V)),echo "  link  $@")
@@ -74,4 +79,5 @@ interop: all $(OBJ)/tests/micro ## our files in another engine: logits compared 
 	$(Q)HONE=$(BUILD)/hone MICRO=$(OBJ)/tests/micro sh tests/interop.sh
 
 .PHONY: check-examples check-examples-memory check-isa extend check-mpi faults faults-run tsan msan memcheck units-run \
-        check-published check-gram bench-gram bench-blas bench-rows fuzz fuzz-bins test-clients soak-serve interop
+        check-published check-gram bench-gram bench-blas bench-rows fuzz fuzz-hour \
+        fuzz-bins test-clients soak-serve interop

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "core/ctx.h"
 #include "serve/ask.h"
 
 static void put_message(struct jw *w, const char *role, const struct buf *text) {
@@ -132,8 +133,10 @@ char *generic_conv(const char *conv, bool hidden) {
 static bool renders(const struct chat *c, const char *messages, const char *name, struct buf *out) {
     struct buf conv = {0};
     struct err ignored;
+    struct ctx_cost few = {.most = CHAT_PROBE_STEPS}, *before = ctx_cost_enter(&few);
     buf_fmt(&conv, "{\"messages\": [%s], \"tools\": [" TOOL "]}", messages, name);
     const bool ok = chat_render_text(c, conv.data, conv.len, NULL, true, out, &ignored) == 0;
+    ctx_cost_enter(before);
     buf_release(&conv);
     return ok;
 }

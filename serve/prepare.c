@@ -223,6 +223,8 @@ static int render(struct served *d, struct ask *a, bool gen, struct chat_prompt 
         render_mended(d, a, kwargs, gen, system, (int)COUNT_OF(system), p))
         rc = tokens_of(d, a->conv, kwargs, gen, p, &e);
     free(kwargs);
+    if (rc && e.code == ERR_INTR)
+        return fault_set(f, 503, NULL, NULL, "the server is stopping, or the client left");
     return rc ? fault_set(f, 400, NULL, "messages", "%s", e.msg) : 0;
 }
 
@@ -558,6 +560,17 @@ static int choose(struct server *s, struct job *j, const struct json *body, stru
     return models_take(s, i, j, out, f);
 }
 
+/* Works on a request whose client may leave. It is rendered several times: probed, mended, without
+ * its end. */
+static void do_later(const struct route *r, struct served *d, struct job *j,
+                     const struct json *body) {
+    enum { RENDERS = 4 };
+    struct ctx_cost cost = {.most = RENDERS * limit_of(LIM_TEMPLATE_STEPS), .gone = &j->gone};
+    ctx_cost_enter(&cost);
+    r->later(d, j, body);
+    ctx_cost_enter(NULL);
+}
+
 void prepare_job(struct server *s, const struct handed *h) {
     const struct route *r = h->j->route;
     const struct json *body = NULL;
@@ -570,7 +583,7 @@ void prepare_job(struct server *s, const struct handed *h) {
     if (rc)
         refuse(s, h->j, &f);
     else if (d)
-        r->later(d, h->j, body);
+        do_later(r, d, h->j, body);
     if (d) models_drop(d);
     arena_release(&mem);
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/ctx.h"
 #include "core/mem.h"
 
 /* ---- probes ---------------------------------------------------------------------------------- */
@@ -292,11 +293,13 @@ static void find_call_end(struct marks *m) {
 
 void chat_find_ends(const struct chat *c, struct tok *t) {
     struct marks m = {.chat = c, .t = t};
+    struct ctx_cost few = {.most = CHAT_PROBE_STEPS}, *before = ctx_cost_enter(&few);
     note_inside(&m, thought, THOUGHT, SAID, &m.inside);
     note_inside(&m, thought_calling, THOUGHT, VALUE, &m.before);
     for (int64_t i = 0; i < m.inside.n; i++) tok_not_end(t, m.inside.v[i]);
     find_turn_end(&m);
     find_call_end(&m);
+    ctx_cost_enter(before);
     ids_release(&m.inside);
     ids_release(&m.before);
 }

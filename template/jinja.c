@@ -33,11 +33,9 @@ static enum jinja_fail fail_kind(const char *kind) {
     static const struct {
         const char *name;
         enum jinja_fail kind;
-    } kinds[] = {{"syntax", JF_SYNTAX},
-                 {"raise", JF_RAISED},
-                 {"limit", JF_LIMIT},
-                 {"RecursionError", JF_LIMIT},
-                 {"OverflowError", JF_LIMIT}};
+    } kinds[] = {{"syntax", JF_SYNTAX},        {"raise", JF_RAISED},
+                 {"limit", JF_LIMIT},          {"interrupted", JF_LIMIT},
+                 {"RecursionError", JF_LIMIT}, {"OverflowError", JF_LIMIT}};
     for (size_t i = 0; i < COUNT_OF(kinds); i++)
         if (strcmp(kind, kinds[i].name) == 0) return kinds[i].kind;
     return JF_RUNTIME;

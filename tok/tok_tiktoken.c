@@ -106,7 +106,7 @@ static int split_lines(const struct tok_files *f, struct line **out, int64_t *n,
         const char *space = memchr(s, ' ', len);
         if (len && s[len - 1] == '\r') len--;
         if (len) {
-            char *stop = NULL;
+            int64_t rank = 0;
             if (!space || space == s || space + 1 >= s + len)
                 return bad(f, at + 1, "is not a base64 text and a rank", e);
             if (*n == MAX_RANKS) return bad(f, at + 1, "is past the limit of ranks", e);
@@ -114,9 +114,14 @@ static int split_lines(const struct tok_files *f, struct line **out, int64_t *n,
                 cap = cap ? 2 * cap : 4096;
                 *out = xreallocarray(*out, (size_t)cap, sizeof **out);
             }
-            struct line *l = &(*out)[(*n)++];
-            *l = (struct line){s, (size_t)(space - s), strtoll(space + 1, &stop, 10)};
-            if (stop != s + len || l->rank < 0) return bad(f, at + 1, "has no proper rank", e);
+            const char *p = space + 1;
+            while (p + 1 < s + len && *p == ' ') p++;
+            for (; p < s + len; p++) {
+                if (*p < '0' || *p > '9' || rank > INT32_MAX)
+                    return bad(f, at + 1, "has no proper rank", e);
+                rank = rank * 10 + (*p - '0');
+            }
+            (*out)[(*n)++] = (struct line){s, (size_t)(space - s), rank};
         }
         s = nl ? nl + 1 : end;
     }

@@ -276,7 +276,10 @@ int answer_judge(const struct suite_case *c, const struct answer *a, struct verd
         v->pass = v->pass && ok;
     }
     buf_release(&why);
-    if (rc) err_wrap(e, "case %s", c->id);
+    if (rc) {
+        err_wrap(e, "case %s", c->id);
+        verdict_release(v);
+    }
     return rc;
 }
 

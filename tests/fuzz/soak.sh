@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # tests/fuzz/soak.sh BIN_DIR OUT_DIR CPU_SECONDS TARGET... - runs each libFuzzer target of `make fuzz` until it has
 # used that much processor time, and writes OUT_DIR/TARGET.json: executions, coverage, findings. What the fuzzer
-# found interesting stays in OUT_DIR/corpus/TARGET, inputs that fail in OUT_DIR/TARGET-crash-*.
+# found interesting stays in OUT_DIR/corpus/TARGET, inputs that fail in OUT_DIR/TARGET-crash-*. Seconds and executions
+# of earlier runs count: a run that was stopped is completed by the next one. Remove OUT_DIR/*.json to begin again.
 # TARGET:KIND is a part of a target that knows parts (fuzz_grammar.c), with the corpus of the whole.
 # An input may take 120 s, or FUZZ_TIMEOUT: libFuzzer counts wall time, and on a busy machine a process can stand still for long.
 set -eu
@@ -12,6 +13,10 @@ shift 3
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)
 for t in "$@"; do
     mkdir -p "$out/corpus/$t"
+    had=$(sed -n 's/.*"cpu_seconds": \([0-9]*\).*/\1/p' "$out/$t.json" 2>/dev/null || true)
+    ran=$(sed -n 's/.*"executions": \([0-9]*\).*/\1/p' "$out/$t.json" 2>/dev/null || true)
+    had=${had:-0} ran=${ran:-0}
+    [ "$had" -lt "$limit" ] || continue
     seeds="$root/tests/fuzz/corpus/${t%%:*}"
     case $t in
     *:*) export FUZZ_KIND="${t#*:}" ;;
@@ -24,7 +29,7 @@ for t in "$@"; do
     while now=$(ps -o cputimes= -p $pid) && [ -n "$now" ]; do
         used=$((now))
         # USR1 is libFuzzer's request to end and print its counts
-        [ $used -lt "$limit" ] || kill -USR1 $pid 2>/dev/null || true
+        [ $((had + used)) -lt "$limit" ] || kill -USR1 $pid 2>/dev/null || true
         sleep 1
     done
     rc=0
@@ -33,7 +38,7 @@ for t in "$@"; do
     cov=$(sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "$out/$t.log" | tail -1)
     found=$(find "$out" -maxdepth 1 -name "$t-*" | wc -l)
     printf '{"target": "%s", "cpu_seconds": %d, "executions": %s, "seeds": %d, "corpus": %d, "edges": %s, "peak_rss_mib": %s, "findings": %d, "exit": %d}\n' \
-        "$t" $used "$(stat number_of_executed_units | grep . || echo 0)" "$(find "$seeds" -type f | wc -l)" \
+        "$t" $((had + used)) $((ran + $(stat number_of_executed_units | grep . || echo 0))) "$(find "$seeds" -type f | wc -l)" \
         "$(find "$out/corpus/$t" -type f | wc -l)" "${cov:-0}" "$(stat peak_rss_mb | grep . || echo 0)" "$found" $rc >"$out/$t.json"
     cat "$out/$t.json"
 done

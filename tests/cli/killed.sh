@@ -1,0 +1,3 @@
+#!/bin/sh
+# Commands killed with SIGKILL at a few moments (more: tests/killed.sh 40): tests/killed.sh says what must hold.
+exec sh tests/killed.sh "${N:-7}"
