@@ -72,8 +72,9 @@ bool tiktoken_like(const char *text, size_t len) {
     if (!space || space == text || (size_t)(space - text) >= sizeof b64 || end == space + 1)
         return false;
     snprintf(b64, sizeof b64, "%.*s", (int)(space - text), text);
-    return strspn(space + 1, "0123456789\r") >= (size_t)(end - space - 1) &&
-           base64_decode(b64, raw, sizeof raw) > 0;
+    for (const char *p = space + 1; p < end; p++)
+        if (*p != '\r' && (*p < '0' || *p > '9')) return false;
+    return base64_decode(b64, raw, sizeof raw) > 0;
 }
 
 static const struct family *find_family(const struct tok_files *f) {
