@@ -227,9 +227,18 @@ static bool leave_out_gradients(struct gram_col *c) {
     return c->n_w < n;
 }
 
+void gram_col_leave_out_gradients(struct gram_col *c) {
+    c->without_gradients = true;
+}
+
+bool gram_col_without_gradients(const struct gram_col *c) {
+    return c->without_gradients;
+}
+
 /* Decides the inputs, as memory allows. */
 static int choose_inputs(struct gram_col *c, struct err *e) {
-    uint64_t total, have = buf_available();
+    uint64_t total, limit, have = buf_room(&limit);
+    const uint64_t there = limit ? mem_available() : 0;
     find_inputs(c);
     TRY(count_bytes(c, &total, e));
     if (have && total > have && leave_out_gradients(c)) {
@@ -243,8 +252,14 @@ static int choose_inputs(struct gram_col *c, struct err *e) {
     }
     if (have && total > have)
         return err_set(e, ERR_SYS,
-                       "second moments need %.1f GiB, %.1f GiB are available; lower --gram-block",
-                       (double)total / 0x1p30, (double)have / 0x1p30);
+                       "second moments need %.1f GiB, %.1f GiB are available; %slower --gram-block",
+                       (double)total / 0x1p30, (double)have / 0x1p30,
+                       limit ? "raise --max-memory or " : "");
+    if (there && total > there)
+        return err_set(e, ERR_SYS,
+                       "second moments need %.1f GiB, which --max-memory allows, but %.1f GiB are "
+                       "free: close other programs, or lower --max-memory",
+                       (double)total / 0x1p30, (double)there / 0x1p30);
     return allocate(c, e);
 }
 

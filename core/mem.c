@@ -290,3 +290,11 @@ uint64_t buf_available(void) {
     const uint64_t have = mem_available(), left = live < most ? most - live : 1;
     return most && (!have || left < have) ? left : have;
 }
+
+uint64_t buf_room(uint64_t *limit) {
+    const struct buf_budget *b = ctx_current()->budget;
+    const uint64_t most = b ? atomic_load(&b->most) : 0, live = b ? atomic_load(&b->live) : 0;
+    *limit = most;
+    if (!most) return mem_available();
+    return live < most ? most - live : 1;
+}

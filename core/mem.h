@@ -59,5 +59,8 @@ uint64_t mem_available(void);
 /* Returns the same, but not more than --max-memory leaves for mem_alloc; 0 if unknown and not
  * limited. */
 uint64_t buf_available(void);
+/* Returns what decides between ways to work: what --max-memory (*limit) leaves, whatever is free,
+ * so that nothing depends on what else runs; without it (*limit 0) what is available. */
+uint64_t buf_room(uint64_t *limit);
 
 #endif

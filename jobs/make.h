@@ -65,7 +65,9 @@ struct make {
     const char *words;          /* --notes: file */
     bool requantize;            /* --allow-requantize */
     struct requant base;        /* was the base quantized already? */
-    struct str_list left_out;   /* what --time left out: by the plan as it is now, */
+    struct str_list left_out;   /* what memory (the first n_no_memory) and --time left out: by the
+                                   plan as it is now, */
+    int n_no_memory;
     struct str_list cut_short;  /* and what else could not be done */
 };
 #define MAKE_SENSITIVITY JOB_WORK "sens.json"
@@ -137,11 +139,16 @@ int make_convert(struct make *mk, struct err *e);
 int make_texts(struct make *mk, struct err *e);
 /* Forecasts what the job will take, and makes the plan that keeps to --time. */
 int make_forecast(struct make *mk, struct err *e);
+/* Writes a sentence where the plan takes longer than --time, though nothing more can be left out;
+ * false where it does not. */
+bool make_too_long(const struct make *mk, char out[512]);
 int make_dry_run(struct make *mk, const char *out, struct emit *m, struct err *e);
 /* Forecasts again what is left after the part `done`, and fits the plan to the time that is
  * left. */
 int make_replan(struct make *mk, enum plan_part done, struct err *e);
 struct shapes;
+/* Returns the bytes that the job takes beside its large buffers. */
+double make_other_memory(void);
 /* Measures the numbers that a plan is made from. `base` is the path of the converted model; NULL:
  * there is none yet. */
 int make_measure_plan(struct make *mk, const struct shapes *s, const char *base, struct err *e);

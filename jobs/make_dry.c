@@ -79,8 +79,8 @@ static uint64_t class_size(struct dry *d, const char *name) {
 static void emit_files(struct dry *d, struct emit *m) {
     struct make *mk = d->mk;
     const struct str_list *lists[] = {&mk->classes, &mk->recipes};
-    double gram, flops;
-    shapes_gram(&d->s, (double)mem_available(), &gram, &flops);
+    struct shapes_gram gram;
+    shapes_gram(&d->s, &gram);
     emit_table(m, "files", "files, at most");
     emit_col(m, "file", "file");
     emit_col(m, "size_bytes", "bytes");
@@ -109,9 +109,9 @@ static void emit_files(struct dry *d, struct emit *m) {
         d->file_bytes += size;
     }
     if (io_is_dir(mk->src)) d->work_bytes += d->s.base_bytes;
-    if (mk->plan.feedback) d->work_bytes += (uint64_t)gram;
-    d->memory = (uint64_t)((mk->plan.feedback ? gram : 0) + fmin(1e9, 4e3 * (double)d->s.widest)) +
-                ((uint64_t)256 << 20);
+    if (mk->plan.feedback)
+        d->work_bytes += (uint64_t)(gram.inputs + (mk->plan.answers ? gram.answers : 0));
+    d->memory = (uint64_t)(plan_bytes(&mk->in, &mk->plan) + make_other_memory());
 }
 
 static void emit_steps(const struct dry *d, struct emit *m) {
@@ -133,12 +133,22 @@ static void emit_steps(const struct dry *d, struct emit *m) {
 }
 
 static void emit_left_out(const struct dry *d, struct emit *m) {
+    const struct make *mk = d->mk;
     char text[512];
-    if (!plan_left_out(&d->mk->in, &d->mk->plan, 0, text, sizeof text)) return;
-    emit_table(m, "left_out", "left out to keep to --time");
+    if (!plan_no_memory(&mk->in, 0, text, sizeof text) &&
+        !plan_left_out(&mk->in, &mk->plan, 0, text, sizeof text))
+        return;
+    emit_table(m, "left_out", "left out");
+    emit_col(m, "why", "why");
     emit_col(m, "what", "what");
-    for (int i = 0; plan_left_out(&d->mk->in, &d->mk->plan, i, text, sizeof text); i++) {
+    for (int i = 0; plan_no_memory(&mk->in, i, text, sizeof text); i++) {
         emit_row(m);
+        emit_cell_str(m, "memory");
+        emit_cell_str(m, text);
+    }
+    for (int i = 0; plan_left_out(&mk->in, &mk->plan, i, text, sizeof text); i++) {
+        emit_row(m);
+        emit_cell_str(m, "--time");
         emit_cell_str(m, text);
     }
 }
@@ -146,23 +156,28 @@ static void emit_left_out(const struct dry *d, struct emit *m) {
 static void show(struct dry *d, struct emit *m) {
     struct make *mk = d->mk;
     struct emit *files = emit_new();
-    char time[32], answer[256];
+    char time[32], answer[1024], late[512];
     const double total = plan_total(&mk->in, &mk->plan) - mk->in.spent;
     struct dry sums = *d;
     emit_files(&sums, files); /* This is done for the sums alone. */
     emit_free(files);
     plan_time_text(total, time);
+    const bool too_long = make_too_long(mk, late);
     snprintf(answer, sizeof answer,
-             "About %s on this machine, %.1f GB of files and %.1f GB beside them in %s.work; "
-             "nothing was written.",
-             time, (double)sums.file_bytes / 1e9, (double)sums.work_bytes / 1e9, d->out);
+             "About %s on this machine, %.1f GB of files and %.1f GB next to them in %s.work; "
+             "nothing was written.%s%s%s",
+             time, (double)sums.file_bytes / 1e9, (double)sums.work_bytes / 1e9, d->out,
+             too_long ? " Note: " : "", too_long ? late : "", too_long ? "." : "");
     emit_answer(m, answer);
     emit_num(m, "seconds", NULL, total, 1);
     emit_num(m, "hours", "hours", total / 3600, 2);
     emit_num(m, "time_limit_hours", "limit of --time, hours", mk->seconds / 3600, 2);
+    emit_bool(m, "over_time_limit", NULL, too_long);
     emit_i64(m, "file_bytes", "files, bytes", (int64_t)sums.file_bytes);
-    emit_i64(m, "work_bytes", "beside them while it works, bytes", (int64_t)sums.work_bytes);
+    emit_i64(m, "work_bytes", "next to them while it works, bytes", (int64_t)sums.work_bytes);
     emit_i64(m, "memory_bytes", "memory, bytes", (int64_t)sums.memory);
+    emit_i64(m, "buffer_bytes", "of them large buffers, bytes",
+             (int64_t)plan_bytes(&mk->in, &mk->plan));
     emit_i64(m, "cached_bytes", "and for speed as file cache, bytes", (int64_t)d->s.base_bytes);
     emit_i64(m, "n_probes", "sensitivity probes",
              mk->plan.mixes ? plan_probes(&mk->in, &mk->plan) : 0);

@@ -194,8 +194,8 @@ static void texts_json(struct make *mk, struct jw *w, const struct str_list *tex
  * --search best. */
 static const char gram_file[] = JOB_WORK "gram.gguf";
 static bool wants_gram(const struct make *mk) {
-    if (mk->plan.mixes) return mk->plan.feedback;
-    return mk->search && strcmp(mk->search, "best") == 0;
+    const bool best = mk->search && strcmp(mk->search, "best") == 0;
+    return mk->plan.feedback && (mk->plan.mixes || best);
 }
 
 const char *make_mix_search(const struct make *mk) {
@@ -217,6 +217,7 @@ static int collect(struct make *mk, const char *path, const char *gram, struct e
     struct model *model = NULL;
     int rc;
     if (gram) TRY(gram_col_new(&col, 0, mk->w->isa, mk->w->pool, e));
+    if (gram && !mk->plan.answers) gram_col_leave_out_gradients(col);
     char *part = io_join(mk->job.state, "imatrix.part");
     struct imatrix_keep keep = {.path = part, .model = mk->file[0].hash};
     if (mk->redo) snap_remove(part);
@@ -240,6 +241,9 @@ static int collect(struct make *mk, const char *path, const char *gram, struct e
         g.chunk_size = m.chunk_size;
         TRY_GOTO(out, rc, gram_col_finish(col, &g, e));
         TRY_GOTO(out, rc, gram_write(&g, gram, true, e));
+        if (mk->plan.answers && gram_col_without_gradients(col))
+            make_left_out(mk, "gradients by outputs in error feedback: their moments found too "
+                              "little free memory");
     }
     snap_remove(part);
 out:
@@ -249,6 +253,12 @@ out:
     model_close(model);
     imat_release(&m);
     return rc;
+}
+
+static bool memory_given(void) {
+    uint64_t limit;
+    (void)buf_room(&limit);
+    return limit > 0;
 }
 
 int make_imatrix(struct make *mk, struct err *e) {
@@ -266,7 +276,7 @@ int make_imatrix(struct make *mk, struct err *e) {
         rc = job_file_hash(&mk->job, mk->calib.v[i], hex, e);
         step_key(&s, "text", "%s %s", io_base(mk->calib.v[i]), hex);
     }
-    if (wants_gram(mk)) step_key(&s, "gram", "1");
+    if (wants_gram(mk)) step_key(&s, "gram", "%s", mk->plan.answers ? "1" : "inputs");
     mk->imatrix = job_path(&mk->job, file);
     if (rc == 0 && make_reuse(mk, &s, &root, &result)) {
         json_free(root);
@@ -276,8 +286,9 @@ int make_imatrix(struct make *mk, struct err *e) {
         log_info("collecting the importance matrix");
         rc = claim_take(&mk->job, file, e);
         if (rc == 0) rc = collect(mk, mk->imatrix, gram, e);
-        /* It may have been memory, of which the matrix alone needs little. */
-        if (rc == ERR_SYS && gram) {
+        /* It may have been memory, of which the matrix alone needs little. Where --max-memory
+         * decides, what is free at the moment may not. */
+        if (rc == ERR_SYS && gram && !memory_given()) {
             log_warn("%s; going on without error feedback", e->msg);
             make_left_out(mk, "error feedback: %s", e->msg);
             remove(gram);
@@ -337,6 +348,9 @@ int make_preset(struct make *mk, const char *recipe, struct err *e) {
     step_key(&s, "search", "%s", search_name(search));
     /* The version of what the encoders do: raised whenever the same input gives other bytes. */
     step_key(&s, "encoder", "4");
+    char *gram = search == SEARCH_BEST ? make_gram(mk) : NULL, gram_hash[33];
+    if (rc == 0 && gram) rc = job_file_hash(&mk->job, gram, gram_hash, e);
+    if (rc == 0 && gram) step_key(&s, "gram", "%s", gram_hash);
     step_key(&s, "file", "%s", file);
     if (rc == 0 && make_reuse(mk, &s, &root, &result)) {
         json_free(root);
@@ -351,13 +365,11 @@ int make_preset(struct make *mk, const char *recipe, struct err *e) {
                                   .resume = make_resume(mk),
                                   .pool = mk->w->pool};
         const char *files[] = {file};
-        char *gram = search == SEARCH_BEST ? make_gram(mk) : NULL;
         o.gram = gram;
         o.device = device_quantize(mk->w);
         log_info("quantizing %s", file);
         rc = claim_take(&mk->job, file, e);
         if (rc == 0) rc = quantize_run(&o, &r, e);
-        free(gram);
         char json[128];
         snprintf(json, sizeof json, "{\"seconds\": %.3f, \"bpw\": %.6f}", r.seconds, r.bpw);
         if (rc == 0) rc = step_save(&s, files, 1, json, e);
@@ -367,11 +379,12 @@ int make_preset(struct make *mk, const char *recipe, struct err *e) {
         struct made *f = make_add_file(mk, recipe, path, false);
         const char *class = ladder_find(recipe);
         snprintf(f->size_class, sizeof f->size_class, "%s", class ? class : "");
-        f->feedback = search == SEARCH_BEST && wants_gram(mk);
+        f->feedback = gram != NULL;
         rc = job_file_hash(&mk->job, path, f->hash, e);
     } else {
         free(path);
     }
+    free(gram);
     free(step_name);
     free(file);
     return rc;

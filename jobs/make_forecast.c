@@ -11,6 +11,8 @@
 
 #include "jobs/make.h"
 #include "jobs/make_rates.h"
+#include "jobs/passes.h"
+#include "jobs/probe.h"
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"
@@ -129,7 +131,7 @@ static void measuring(struct plan_in *in, const struct make *mk, const struct sh
                       const struct rates *r) {
     const double token = r->window / (double)mk->eval_ctx, prompt = token * .6;
     /* It is that of a file of 5 bits per weight; queues and threads cost a token some time, too. */
-    const double step = fmax(s->active * .7 / r->bandwidth + 3e-4, token / 4);
+    const double step = fmax(s->active * .7 / fmax(1e8, r->bandwidth) + 3e-4, token / 4);
     char *suite = mk->tools ? NULL : io_join(mk->src, "tools.jsonl");
     const bool tools = mk->tools ? strcmp(mk->tools, "none") != 0 : io_exists(suite);
     in->speed = (double)mk->reps * ((double)mk->pp * prompt + (double)mk->tg * step) * 1.5;
@@ -151,25 +153,66 @@ static int judge_passes(const struct make *mk, const struct shapes *s) {
     return (n > 0 ? n : mk->classes.n > 0) + 3 * mk->budget.n;
 }
 
+static int max_int(int a, int b) {
+    return a > b ? a : b;
+}
+
+/* What the process takes beside its large buffers, which --max-memory does not count. */
+static const double small_buffers = 0x1p28;
+
+double make_other_memory(void) {
+    return small_buffers;
+}
+
+/* Fills in what error feedback and files made block by block need, and what memory allows. */
+static void memory(struct plan_in *in, const struct make *mk, const struct shapes *s) {
+    struct shapes_gram g;
+    uint64_t limit;
+    const double room = (double)buf_room(&limit);
+    const bool best = mk->search && strcmp(mk->search, "best") == 0;
+    in->memory = !limit && room > 0 ? fmax(1, room - small_buffers) : room;
+    in->memory_given = limit > 0;
+    shapes_gram(s, &g);
+    in->feedback = (mk->search ? strcmp(mk->search, "conventional") != 0 : true) &&
+                   (mk->effort > EFFORT_FAST || best) && (in->n_classes || best);
+    in->answers = in->feedback && g.answers > 0;
+    in->sequential = mk->effort == EFFORT_HIGH && in->feedback && !mk->plain;
+    const double passes = shapes_passes(s, mk->calib_ctx, pool_size(mk->w->pool));
+    /* Files compared at once, with their presets and the base; of probes there are fewer. */
+    const int files = in->mixes ? max_int(2 * in->n_classes, in->n_presets) : in->n_presets;
+    int n = max_int(1 + PROBE_SLOTS, 1 + files);
+    if (n > passes_together(s->row_bytes, in->memory)) n = passes_together(s->row_bytes, in->memory);
+    in->need[NEED_PASSES] =
+        passes_bytes(s->row_bytes, passes_fit(s->row_bytes, mk->eval_ctx, n, in->memory), n);
+    if (in->feedback) in->need[NEED_FEEDBACK] = passes + g.inputs;
+    if (in->answers) in->need[NEED_ANSWERS] = passes + g.inputs + g.answers;
+    plan_memory(in);
+}
+
+/* Adds what making files block by block needs: moments of differences, and what leaves a block for
+ * every token, of the base and of the file. */
+static void memory_of_blocks(struct plan_in *in, const struct make *mk, const struct shapes *s,
+                             double tokens) {
+    struct shapes_gram g;
+    shapes_gram(s, &g);
+    if (!in->sequential) return;
+    in->need[NEED_BLOCKS] =
+        shapes_passes(s, mk->calib_ctx, pool_size(mk->w->pool)) + 2 * g.inputs + tokens * 8 * (double)s->n_embd;
+    plan_memory(in);
+}
+
 int make_measure_plan(struct make *mk, const struct shapes *s, const char *base, struct err *e) {
     struct rates r;
-    double gram_bytes, flops;
     struct plan_in *in = &mk->in;
-    TRY(rates_measure(&r, mk, s, base, e));
-    const double have = (double)mem_available();
-    shapes_gram(s, have, &gram_bytes, &flops);
     *in = (struct plan_in){.limit = mk->seconds,
-                           .spent = prog_now_s() - mk->t0,
                            .mixes = !mk->plain,
                            .gradients = s->gradients,
                            .n_classes = mk->classes.n + mk->budget.n,
                            .n_presets = mk->recipes.n,
                            .judge_passes = judge_passes(mk, s)};
-    const bool best = mk->search && strcmp(mk->search, "best") == 0;
-    in->feedback = (mk->search ? strcmp(mk->search, "conventional") != 0 : true) &&
-                   (mk->effort > EFFORT_FAST || best) && (in->n_classes || best) &&
-                   (have <= 0 || gram_bytes < have);
-    in->sequential = mk->effort == EFFORT_HIGH && in->feedback && !mk->plain;
+    memory(in, mk, s);
+    TRY(rates_measure(&r, mk, s, base, e));
+    in->spent = prog_now_s() - mk->t0;
     int64_t probe = mk->probe.n ? r.probe_tokens : r.calib_tokens;
     in->probe_windows = min_i64(16, max_i64(2, windows(probe, mk->calib_ctx, 0)));
     in->eval_windows = windows(r.eval_tokens, mk->eval_ctx, mk->eval_chunks);
@@ -182,6 +225,7 @@ int make_measure_plan(struct make *mk, const struct shapes *s, const char *base,
     in->slope_window = window * slope_passes;
     count_groups(s, in);
     encoding(in, s, &r, in->n_classes, chunks * (double)mk->calib_ctx);
+    memory_of_blocks(in, mk, s, chunks * (double)mk->calib_ctx);
     measuring(in, mk, s, &r);
     in->done[PART_CONVERT] = !mk->dry_run;
     return 0;
@@ -195,6 +239,9 @@ static int plan_step(struct make *mk, struct step *s, struct err *e) {
     step_key(s, "hours", "%g", mk->seconds / 3600);
     step_key(s, "effort", "%s", effort_name[mk->effort]);
     step_key(s, "search", "%s", mk->search ? mk->search : "");
+    uint64_t limit;
+    (void)buf_room(&limit);
+    if (limit) step_key(s, "memory", "%" PRIu64, limit);
     step_key(s, "windows", "%" PRId64 " %" PRId64, mk->eval_ctx, mk->asked_chunks);
     for (int i = 0; i < mk->classes.n; i++) step_key(s, "class", "%s", mk->classes.v[i]);
     for (int i = 0; i < mk->recipes.n; i++) step_key(s, "recipe", "%s", mk->recipes.v[i]);
@@ -220,6 +267,7 @@ static int save_plan(struct make *mk, struct err *e) {
     jw_bool(&w, "mixes", p->mixes);
     jw_bool(&w, "feedback", p->feedback);
     jw_bool(&w, "sequential", p->sequential);
+    jw_bool(&w, "answers", p->answers);
     jw_i64(&w, "types", p->types);
     jw_i64(&w, "bands", p->bands);
     jw_i64(&w, "probe_windows", p->probe_windows);
@@ -248,6 +296,8 @@ static bool read_plan(struct make *mk, const struct json *o) {
                           .mixes = json_bool(json_get(o, "mixes"), false),
                           .feedback = json_bool(json_get(o, "feedback"), false),
                           .sequential = json_bool(json_get(o, "sequential"), false)};
+    /* Records of earlier versions do not tell; there the collector decided. */
+    p.answers = p.feedback && json_bool(json_get(o, "answers"), true);
     if (!whole(o, "types", &p.types) || !whole(o, "bands", &p.bands) ||
         !whole(o, "probe_windows", &p.probe_windows) ||
         !whole(o, "eval_windows", &p.eval_windows) || !whole(o, "chunks", &mk->eval_chunks))
@@ -266,6 +316,9 @@ static bool read_plan(struct make *mk, const struct json *o) {
 static void note_left_out(struct make *mk) {
     char text[512];
     mk->left_out.n = 0;
+    for (int i = 0; plan_no_memory(&mk->in, i, text, sizeof text); i++)
+        work_list_add(mk->w, &mk->left_out, arena_strdup(&mk->w->mem, text));
+    mk->n_no_memory = mk->left_out.n;
     for (int i = 0; plan_left_out(&mk->in, &mk->plan, i, text, sizeof text); i++)
         work_list_add(mk->w, &mk->left_out, arena_strdup(&mk->w->mem, text));
 }
@@ -278,14 +331,30 @@ static int follow(struct make *mk, struct err *e) {
     note_left_out(mk);
     plan_time_text(mk->seconds, limit);
     for (int i = 0; i < mk->left_out.n; i++)
-        log_info("left out to keep to --time (%s): %s", limit, mk->left_out.v[i]);
+        if (i < mk->n_no_memory)
+            log_info("left out: %s", mk->left_out.v[i]);
+        else
+            log_info("left out to keep to --time (%s): %s", limit, mk->left_out.v[i]);
     return save_plan(mk, e);
+}
+
+bool make_too_long(const struct make *mk, char out[512]) {
+    char limit[32], all[32], more[32];
+    if (!plan_too_long(&mk->in, &mk->plan)) return false;
+    plan_time_text(mk->in.limit, limit);
+    plan_time_text(plan_total(&mk->in, &mk->plan), all);
+    plan_time_text(plan_total(&mk->in, &mk->plan) - mk->in.limit, more);
+    snprintf(out, 512,
+             "--time (%s) cannot be kept: even presets and the shortest measurements take about %s, "
+             "%s more; fewer --recipes, a larger --time or --time 0 are ways out",
+             limit, all, more);
+    return true;
 }
 
 /* Logs the plan as sentences before work begins: how long it takes, and what --time leaves out. */
 static void make_say_plan(struct make *mk) {
     struct buf b = {0};
-    char text[32];
+    char text[512];
     for (int i = 0; i < PART_COUNT; i++) {
         const double s = plan_seconds(&mk->in, &mk->plan, (enum plan_part)i);
         if (s < 1) continue;
@@ -295,6 +364,7 @@ static void make_say_plan(struct make *mk) {
     plan_time_text(plan_total(&mk->in, &mk->plan), text);
     log_info("about %s in all%s%s", text, b.len ? ": " : "", b.len ? b.data : "");
     buf_release(&b);
+    if (make_too_long(mk, text)) log_warn("%s", text);
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
@@ -366,7 +436,10 @@ int make_replan(struct make *mk, enum plan_part done, struct err *e) {
     mk->in.spent = spent;
     in = mk->in;
     /* The moments were collected by now, or were not. */
-    if (done >= PART_IMATRIX) in.feedback = mk->plan.feedback;
+    if (done >= PART_IMATRIX) {
+        in.feedback = mk->plan.feedback;
+        in.answers = mk->plan.answers;
+    }
     in.sequential = in.sequential && in.feedback;
     if (done >= PART_PROBES) in.mixes = mk->plan.mixes;
     plan_fit(&in, &p);

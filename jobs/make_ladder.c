@@ -16,6 +16,7 @@
 #include "jobs/device.h"
 #include "jobs/ladder.h"
 #include "jobs/mixer.h"
+#include "jobs/passes.h"
 #include "jobs/sequential.h"
 #include "core/io.h"
 #include "core/log.h"
@@ -538,8 +539,9 @@ static int group_end(const struct ladder *l, int from) {
     struct err ignored;
     if (io_file_size(l->mk->file[0].path, &base, &ignored)) base = 0;
     sum = base;
+    const int most = (passes_files(l->mk->w, l->mk->file[0].path) - 1) / 2;
     int i = from;
-    while (i < l->n && (i == from || sum + 2 * l->rung[i].budget <= room))
+    while (i < l->n && i < from + most && (i == from || sum + 2 * l->rung[i].budget <= room))
         sum += 2 * l->rung[i++].budget;
     return i;
 }

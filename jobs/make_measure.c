@@ -13,6 +13,7 @@
 #include "jobs/kept.h"
 #include "jobs/make.h"
 #include "jobs/open.h"
+#include "jobs/passes.h"
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"
@@ -99,14 +100,12 @@ static int bench_open(struct make *mk, struct bench *b, struct made *const *f, i
     b->model = xcalloc((size_t)n, sizeof *b->model);
     b->session = xcalloc((size_t)n, sizeof *b->session);
     b->n = n;
-    struct session_opts o = {.n_ctx = mk->eval_ctx,
-                             .n_ubatch = eval_rows(mk->eval_ctx),
-                             .isa = mk->w->isa,
-                             .act = ACT_F32,
-                             .pool = mk->w->pool};
+    struct session_opts o = {
+        .n_ctx = mk->eval_ctx, .isa = mk->w->isa, .act = ACT_F32, .pool = mk->w->pool};
     for (int i = n - 1; i >= 0; i--) { /* The base, which is the largest, comes last. */
         o.device = device_share(mk->w, i + 1);
         TRY(open_model(mk->w, &b->model[i], f[i]->path, e));
+        if (!o.n_ubatch) o.n_ubatch = passes_rows(mk->w, b->model[i], mk->eval_ctx, n);
         TRY(session_new(&b->session[i], b->model[i], &o, e));
     }
     return 0;
@@ -195,6 +194,20 @@ int make_measure(struct make *mk, struct made *const *f, int n, make_see see, vo
     return rc;
 }
 
+/* Measures f[1..n) against f[0], as many in one pass as memory holds sessions. */
+static int measure_all(struct make *mk, struct made **f, int n, struct err *e) {
+    const int most = passes_files(mk->w, f[0]->path) - 1;
+    for (int i = 1, k; i < n; i += k) {
+        struct made *base = f[0], *before = f[i - 1];
+        k = n - i < most ? n - i : most;
+        f[i - 1] = base;
+        const int rc = make_measure(mk, f + i - 1, k + 1, NULL, NULL, e);
+        f[i - 1] = before;
+        if (rc) return rc;
+    }
+    return 0;
+}
+
 int make_eval(struct make *mk, struct err *e) {
     struct made **todo = xcalloc((size_t)mk->n_files + 1, sizeof *todo);
     int n = 1, rc = 0;
@@ -219,7 +232,7 @@ int make_eval(struct make *mk, struct err *e) {
     if (need_base && n == 1 && mk->n_files > 1) todo[n++] = &mk->file[1];
     if (rc == 0 && n > 1) {
         log_info("measuring %d file%s against %s", n - 1, str_s(n - 1), mk->file[0].file);
-        rc = make_measure(mk, todo, n, NULL, NULL, e);
+        rc = measure_all(mk, todo, n, e);
     }
     free(todo);
     if (rc) return rc;

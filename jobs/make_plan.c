@@ -4,6 +4,7 @@
 #include "jobs/make_plan.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "core/attr.h"
@@ -61,10 +62,10 @@ static double encoding(const struct plan_in *in, const struct make_plan *p) {
     return once + (p->sequential ? in->encode_sequential : 0);
 }
 
-double plan_seconds(const struct plan_in *in, const struct make_plan *p, enum plan_part part) {
+/* Returns the time of a whole part, whatever of it is done. */
+static double whole_part(const struct plan_in *in, const struct make_plan *p, enum plan_part part) {
     const double classes = in->n_classes, window = (double)p->eval_windows * in->eval_window;
     const double files = classes + in->n_presets, mixes = p->mixes ? classes : 0;
-    if (in->done[part]) return 0;
     switch (part) {
     case PART_CONVERT:
         return in->convert + in->hash;
@@ -93,6 +94,10 @@ double plan_seconds(const struct plan_in *in, const struct make_plan *p, enum pl
     return 0;
 }
 
+double plan_seconds(const struct plan_in *in, const struct make_plan *p, enum plan_part part) {
+    return in->done[part] < 1 ? whole_part(in, p, part) * (1 - in->done[part]) : 0;
+}
+
 double plan_total(const struct plan_in *in, const struct make_plan *p) {
     double sum = in->spent;
     for (int i = 0; i < PART_COUNT; i++) sum += plan_seconds(in, p, (enum plan_part)i);
@@ -104,18 +109,24 @@ void plan_full(const struct plan_in *in, struct make_plan *p) {
                             .mixes = in->mixes && in->n_classes > 0,
                             .feedback = in->feedback,
                             .sequential = in->sequential && in->mixes && in->n_classes > 0,
+                            .answers = in->feedback && in->answers,
                             .eval_windows = in->eval_windows};
     set_level(in, level_at(in, 0), p);
 }
 
 bool plan_same(const struct make_plan *a, const struct make_plan *b) {
     return a->mixes == b->mixes && a->feedback == b->feedback && a->sequential == b->sequential &&
+           a->answers == b->answers &&
            a->types == b->types && a->bands == b->bands && a->probe_windows == b->probe_windows &&
            a->eval_windows == b->eval_windows;
 }
 
 static bool fits(const struct plan_in *in, const struct make_plan *p) {
     return in->limit <= 0 || plan_total(in, p) <= in->limit;
+}
+
+bool plan_too_long(const struct plan_in *in, const struct make_plan *p) {
+    return !fits(in, p);
 }
 
 /* Chooses the first level of probes that fits; false when none does. Once probes are made they are
@@ -125,7 +136,7 @@ static bool fit_probes(const struct plan_in *in, struct make_plan *p) {
     for (size_t i = 0; (l = level_at(in, i)); i++) {
         set_level(in, l, p);
         if (fits(in, p)) return true;
-        if (in->done[PART_PROBES]) break;
+        if (in->done[PART_PROBES] >= 1) break;
     }
     return false;
 }
@@ -137,14 +148,96 @@ void plan_fit(const struct plan_in *in, struct make_plan *p) {
     if (p->mixes) {
         if (fit_probes(in, p)) return;
         if (p->feedback) {
-            p->feedback = false;
+            p->feedback = p->answers = false;
             if (fit_probes(in, p)) return;
         }
     }
-    p->mixes = p->feedback = false;
+    p->mixes = p->feedback = p->answers = false;
     set_level(in, level_at(in, 0), p);
     while (!fits(in, p) && p->eval_windows > LEAST_WINDOWS)
         p->eval_windows = max_i64(LEAST_WINDOWS, p->eval_windows / 2);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static bool has_room(const struct plan_in *in, enum plan_need n) {
+    return in->memory <= 0 || in->need[n] <= in->memory;
+}
+
+void plan_memory(struct plan_in *in) {
+    in->feedback = in->feedback && has_room(in, NEED_FEEDBACK);
+    in->answers = in->answers && in->feedback && has_room(in, NEED_ANSWERS);
+    in->sequential = in->sequential && in->feedback && has_room(in, NEED_BLOCKS);
+}
+
+double plan_bytes(const struct plan_in *in, const struct make_plan *p) {
+    double most = in->need[NEED_PASSES];
+    if (p->feedback) most = fmax(most, in->need[p->answers ? NEED_ANSWERS : NEED_FEEDBACK]);
+    return p->sequential ? fmax(most, in->need[NEED_BLOCKS]) : most;
+}
+
+/* Returns the numbers as they would be if memory were no limit. */
+static struct plan_in unlimited(const struct plan_in *in) {
+    struct plan_in out = *in;
+    out.feedback |= in->need[NEED_FEEDBACK] > 0;
+    out.answers |= in->need[NEED_ANSWERS] > 0;
+    out.sequential |= in->need[NEED_BLOCKS] > 0;
+    out.memory = 0;
+    return out;
+}
+
+/* Returns the numbers without what memory decides: there the limit of time leaves out whatever is
+ * left out, and with more memory too. */
+static struct plan_in by_time(const struct plan_in *in) {
+    struct plan_in out = *in, all = unlimited(in);
+    struct make_plan p;
+    plan_fit(&all, &p);
+    out.feedback |= all.feedback && !p.feedback;
+    out.sequential |= all.sequential && !p.sequential && p.feedback && in->feedback;
+    return out;
+}
+
+/* Writes a size that --max-memory takes, rounded up. */
+static void size_text(double bytes, char out[32]) {
+    const bool large = bytes > 4 * 0x1p30;
+    snprintf(out, 32, "%.0f%s", ceil(bytes / (large ? 0x1p30 : 0x1p20)), large ? "GiB" : "MiB");
+}
+
+static void amount_text(double bytes, char out[32]) {
+    if (bytes < 1e9)
+        snprintf(out, 32, "%.0f MB", bytes / 1e6);
+    else
+        snprintf(out, 32, "%.1f GB", bytes / 1e9);
+}
+
+bool plan_no_memory(const struct plan_in *in, int i, char *out, size_t cap) {
+    const struct plan_in all = unlimited(in);
+    struct make_plan p;
+    plan_fit(&all, &p);
+    const struct {
+        bool out;
+        enum plan_need need;
+        const char *what;
+    } row[] = {
+        {p.feedback && !in->feedback, NEED_FEEDBACK, "error feedback"},
+        {p.answers && in->feedback && !in->answers, NEED_ANSWERS,
+         "gradients by outputs in error feedback"},
+        {p.sequential && in->feedback && !in->sequential, NEED_BLOCKS,
+         "making files block by block"},
+    };
+    for (size_t k = 0; k < COUNT_OF(row); k++) {
+        char need[32], have[32], size[32];
+        if (!row[k].out || i--) continue;
+        amount_text(in->need[row[k].need], need);
+        amount_text(in->memory, have);
+        size_text(in->need[row[k].need], size);
+        snprintf(out, cap, "%s: needs %s of memory, %s%s%s; %s--max-memory %s brings it back",
+                 row[k].what, need, in->memory_given ? "--max-memory allows " : "", have,
+                 in->memory_given ? "" : " are free", in->memory_given ? "" : "more free memory or ",
+                 size);
+        return true;
+    }
+    return false;
 }
 
 /* ---- words ----------------------------------------------------------------------------------- */
@@ -196,8 +289,9 @@ static void say_probes(const struct plan_in *in, const struct make_plan *p,
         snprintf(end, cap, ": all of them would take %s more", more);
 }
 
-bool plan_left_out(const struct plan_in *in, const struct make_plan *p, int i, char *out,
+bool plan_left_out(const struct plan_in *from, const struct make_plan *p, int i, char *out,
                    size_t cap) {
+    const struct plan_in timed = by_time(from), *in = &timed;
     struct make_plan full, with = *p;
     char more[32];
     int n = 0;

@@ -2,6 +2,7 @@
 /* jobs/make_rates.c - see make_rates.h. Nothing here decides bytes: times only. */
 #include "jobs/make_rates.h"
 #include "jobs/open.h"
+#include "jobs/passes.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -183,7 +184,7 @@ static int time_windows(struct rates *r, struct make *mk, struct model *m, const
     struct eval_kld_run run;
     int rc;
     struct session_opts o = {.n_ctx = mk->eval_ctx,
-                             .n_ubatch = eval_rows(mk->eval_ctx),
+                             .n_ubatch = passes_rows(mk->w, m, mk->eval_ctx, 2),
                              .isa = mk->w->isa,
                              .act = ACT_F32,
                              .pool = mk->w->pool,
@@ -230,6 +231,7 @@ static int time_imatrix(struct rates *r, struct make *mk, struct model *m, bool 
     imat_init(&im);
     int rc = 0;
     if (gram) rc = gram_col_new(&col, 0, mk->w->isa, mk->w->pool, e);
+    if (col && !mk->in.answers) gram_col_leave_out_gradients(col);
     o.gram = col;
     double t0 = prog_now_s();
     enum log_level level = log_get_level();
@@ -270,7 +272,7 @@ static int time_model(struct rates *r, struct make *mk, const char *base, struct
     ids.n = 2 * mk->eval_ctx;
     TRY_GOTO(out, rc, time_windows(r, mk, m, &ids, e));
     TRY_GOTO(out, rc, time_imatrix(r, mk, m, false, e));
-    rc = time_imatrix(r, mk, m, true, e);
+    if (mk->in.feedback) rc = time_imatrix(r, mk, m, true, e);
 out:
     ids_release(&ids);
     model_close(m);
@@ -306,14 +308,15 @@ static void gemm_rate(void *ctx, int64_t begin, int64_t end, int worker) {
 static int guess_model(struct rates *r, struct make *mk, const struct shapes *s, struct err *e) {
     struct gemm g = {0};
     const int n = pool_size(mk->w->pool) < 256 ? pool_size(mk->w->pool) : 256;
-    double rate = 0, bytes, flops;
+    struct shapes_gram gram;
+    double rate = 0;
     kern_init(&g.k, mk->w->isa);
     pool_for(mk->w->pool, n, 1, gemm_rate, &g);
     for (int i = 0; i < n; i++) rate += g.flops[i];
-    shapes_gram(s, (double)mem_available(), &bytes, &flops);
+    shapes_gram(s, &gram);
     /* The factor stands for what is done beside products: attention, norms, decoding. */
     r->calib_token = 1.3 * 2 * s->active / rate;
-    r->gram_token = 1.3 * flops / rate;
+    r->gram_token = 1.3 * gram.flops / rate;
     r->window = r->calib_token * (double)mk->eval_ctx;
     const double have = (double)mem_available(), all = (double)s->base_bytes;
     if (have > 0 && all > have) { /* What does not fit is read again at every window. */
@@ -338,6 +341,11 @@ int rates_measure(struct rates *r, struct make *mk, const struct shapes *s, cons
     TRY(time_rows(r, mk, s, e));
     if (!worth_running(mk, s)) base = NULL;
     TRY(base ? time_model(r, mk, base, e) : guess_model(r, mk, s, e));
+    if (base && !mk->in.feedback && s->active > 0) { /* Memory does not allow to time it. */
+        struct shapes_gram gram;
+        shapes_gram(s, &gram);
+        r->gram_token = r->calib_token * gram.flops / (2 * s->active);
+    }
     log_debug("a window %.4f s; a token of calibration %.2e s, with moments %.2e s more; a weight "
               "in Q4_K %.2e s, in IQ3_S %.2e s, best %.2e s and %.2e s, with feedback %.2e s; a "
               "shrinkage %.4f s; %.1f GB/s",

@@ -15,6 +15,7 @@
 #include "calib/imatrix.h"
 #include "jobs/kept.h"
 #include "jobs/open.h"
+#include "jobs/passes.h"
 #include "core/hash.h"
 #include "core/mem.h"
 #include "core/num.h"
@@ -43,13 +44,13 @@ int probe_open(struct probe *p, struct work *w, const char *model, const struct 
     p->w = w;
     p->from = from;
     struct session_opts o = {.n_ctx = ctx,
-                             .n_ubatch = eval_rows(ctx),
                              .isa = w->isa,
                              .act = ACT_F32,
                              .pool = w->pool,
                              .device = w->device};
     int rc = 0;
     rc = open_model(w, &p->base, model, e);
+    if (!rc) o.n_ubatch = passes_rows(w, p->base, ctx, PROBE_SLOTS + 1);
     o.n_followers = PROBE_SLOTS;
     /* The first one brings the weights to the device. */
     for (int i = PROBE_SLOTS; i >= 0 && !rc; i--) {

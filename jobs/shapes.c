@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* jobs/shapes.c - see shapes.h. */
 #include "jobs/shapes.h"
+#include "jobs/passes.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -39,14 +40,33 @@ static void planned(void *ud, const char *name, enum qtype type, int n_dims, con
     s->head_bytes -= (n_bytes + PAD - 1) / PAD * PAD;
 }
 
-/* Tells whether there are gradients of a model of these numbers. */
-static bool differentiable(const struct arch *a, const struct hparams *h) {
+/* Returns the floats of a token in the buffers of a pass and of its gradients. The registers of two
+ * sessions and of the gradients, and what is kept of a block for the way back, are at most 7 times
+ * the registers: measured on models of five architectures. */
+static int64_t pass_floats(const struct graph *g, const struct hparams *h) {
+    int64_t sum = (3 * h->d[HD_LAYERS] + 2) * h->d[HD_EMBD], moe = 0;
+    for (int i = 0; i < g->n_regs; i++) sum += 7 * g->reg_width[i];
+    for (int i = 0; i < graph_count(g, OP_MOE); i++) {
+        const struct gr_node *n = graph_nth(g, OP_MOE, i);
+        const int64_t d = g->weight[n->moe.router].ne[0], f = g->weight[n->moe.gate].ne[1];
+        moe = max_i64(moe, n->moe.n_used * (8 * d + 7 * f));
+    }
+    return sum + moe;
+}
+
+/* Reads what the graph of a model of these numbers tells: whether there are gradients, and what a
+ * pass takes. */
+static void look_at_graph(struct shapes *s, const struct arch *a, const struct hparams *h) {
     struct graph g;
     struct err ignored;
     graph_init(&g);
-    const bool can = arch_build(a, h, &g, &ignored) == 0 && grad_can_graph(&g, NULL);
+    if (arch_build(a, h, &g, &ignored) == 0) {
+        s->gradients = grad_can_graph(&g, NULL);
+        s->pass_floats = pass_floats(&g, h);
+        s->row_bytes = passes_row_bytes(&g);
+        s->n_vocab = g.weight[g.output].ne[1];
+    }
     graph_release(&g);
-    return can;
 }
 
 /* Reads what recipes ask of a model, and whether there are gradients, from config.json. */
@@ -59,7 +79,7 @@ static int read_config(struct shapes *s, const char *src, struct err *e) {
     const int rc = hparams_from_hf(&h, a, dir, e);
     hfdir_close(dir);
     TRY(rc);
-    s->gradients = differentiable(a, &h);
+    look_at_graph(s, a, &h);
     s->model.experts = h.d[HD_EXPERTS];
     s->model.experts_used = h.d[HD_EXPERTS_USED];
     s->model.n_blocks = h.d[HD_LAYERS];
@@ -92,8 +112,8 @@ static int from_gguf(struct shapes *s, const char *src, struct err *e) {
     }
     struct hparams h;
     struct err ignored;
-    s->gradients = s->model.arch && hparams_from_gguf(&h, s->model.arch, g, &ignored) == 0 &&
-                   differentiable(s->model.arch, &h);
+    if (s->model.arch && hparams_from_gguf(&h, s->model.arch, g, &ignored) == 0)
+        look_at_graph(s, s->model.arch, &h);
     s->base_bytes = gguf_file_bytes(g);
     gguf_shard_header(g, 0, &s->head_bytes);
     gguf_close(g);
@@ -257,9 +277,11 @@ static void add_moments(double n, double n_mat, double used, double full, double
     *flops += used * n * width;
 }
 
-void shapes_gram(const struct shapes *s, double have, double *bytes, double *flops) {
-    double out_bytes = 0, out_flops = s->gradients ? GRADIENT_PASSES * 2 * s->active : 0;
-    *bytes = *flops = 0;
+void shapes_gram(const struct shapes *s, struct shapes_gram *out) {
+    double out_flops = s->gradients ? GRADIENT_PASSES * 2 * s->active : 0;
+    *out = (struct shapes_gram){0};
+    if (s->n_embd) /* what enters the head */
+        add_moments((double)s->n_embd, 1, 1, 4096, 2048, &out->inputs, &out->flops);
     for (int64_t i = 0; i < s->n; i++) {
         const struct recipe_item *it = &s->item[i];
         const double n = (double)it->ne[0], rows = (double)it->ne[1], experts = (double)it->ne[2];
@@ -268,12 +290,21 @@ void shapes_gram(const struct shapes *s, double have, double *bytes, double *flo
         const bool own_out =
             it->role != ROLE_EXP_DOWN && 8 * experts * rows * fmin(rows, 256) <= 0x1p27;
         if (leads(it->role))
-            add_moments(n, experts > 1 && own ? experts : 1, used, 4096, 2048, bytes, flops);
+            add_moments(n, experts > 1 && own ? experts : 1, used, 4096, 2048, &out->inputs,
+                        &out->flops);
         if (s->gradients && has_gradients(it) &&
             (experts <= 1 || own_out || it->role == ROLE_EXP_DOWN))
-            add_moments(rows, experts > 1 && own_out ? experts : 1, used, 2048, 1024, &out_bytes,
-                        &out_flops);
+            add_moments(rows, experts > 1 && own_out ? experts : 1, used, 2048, 1024,
+                        &out->answers, &out_flops);
     }
-    *flops += out_flops;
-    if (have <= 0 || *bytes + out_bytes <= have) *bytes += out_bytes;
+    out->flops += out_flops;
+}
+
+double shapes_passes(const struct shapes *s, int64_t ctx, int threads) {
+    /* Panels, states and sums of importance; a panel of rows and of the tokens' logits per
+     * thread. */
+    const double fixed = 0x1p25, panel = 1024 * (double)s->widest,
+                 logits = 160 * (double)s->n_vocab;
+    return fixed + 4 * (double)ctx * (double)s->pass_floats + logits +
+           threads * (panel + 8 * (double)s->n_vocab);
 }

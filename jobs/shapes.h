@@ -19,6 +19,8 @@ struct shapes {
     double weights, active;          /* quantizable; multiplied per token */
     int64_t n_embd, widest;          /* columns: of token embeddings; the most of any matrix */
     bool gradients;                  /* every operation has a derivative (grad/grad.h) */
+    int64_t pass_floats, n_vocab;    /* of a token in the buffers of collecting; logits */
+    double row_bytes;                /* of a session, per row of a pass (jobs/passes.h) */
 };
 int shapes_open(struct shapes *s, const char *src, const char *type, struct err *e);
 /* Tells whether src is a config.json, or a folder that holds one and no weights yet. */
@@ -32,8 +34,13 @@ uint64_t shapes_preset(const struct shapes *s, const char *recipe);
 /* Does the same, and calls `each`, unless it is NULL, with the bytes of every tensor. */
 uint64_t shapes_recipe(const struct shapes *s, const char *recipe,
                        void (*each)(void *ud, const char *name, uint64_t n_bytes), void *ud);
-/* Computes what second moments take: bytes of memory, and floating-point operations per token.
- * Where there are gradients their moments are part of it, if `have` bytes suffice; 0: they do. */
-void shapes_gram(const struct shapes *s, double have, double *bytes, double *flops);
+struct shapes_gram { /* what second moments take */
+    double inputs, answers; /* bytes of those of inputs; of gradients by outputs, 0: none */
+    double flops;           /* of all, per token */
+};
+void shapes_gram(const struct shapes *s, struct shapes_gram *out);
+/* Returns the bytes of buffers that collecting from chunks of ctx tokens takes, with gradients where
+ * there are any, beside the moments. */
+double shapes_passes(const struct shapes *s, int64_t ctx, int threads);
 
 #endif

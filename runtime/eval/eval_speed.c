@@ -44,7 +44,7 @@ static void bw_range(void *ctx, int64_t i0, int64_t i1, int worker) {
 }
 
 static double measure_bandwidth(struct pool *p) {
-    uint64_t avail = mem_available();
+    uint64_t avail = buf_available();
     int64_t n_chunks = BW_BYTES / BW_CHUNK;
     if (avail && avail / 4 < (uint64_t)BW_BYTES)
         n_chunks = max_i64(1, (int64_t)(avail / 4 / BW_CHUNK));

@@ -168,6 +168,66 @@ static void test_words(void) {
     CHECK_EQ_STR(t, "3.2 hours");
 }
 
+/* Memory decides before time; what it decides is said with the size that brings it back. */
+static void test_memory(void) {
+    struct plan_in in = numbers(), all;
+    struct make_plan p;
+    char s[512];
+    in.answers = in.sequential = true;
+    in.need[NEED_PASSES] = 1e9;
+    in.need[NEED_FEEDBACK] = 10e9;
+    in.need[NEED_ANSWERS] = 22e9;
+    in.need[NEED_BLOCKS] = 30e9;
+    all = in;
+    plan_memory(&in); /* unknown: no limit */
+    CHECK(in.feedback && in.answers && in.sequential && !plan_no_memory(&in, 0, s, sizeof s));
+    in = all;
+    in.memory = 40e9;
+    plan_memory(&in);
+    plan_full(&in, &p);
+    CHECK(p.feedback && p.answers && p.sequential);
+    CHECK_CLOSE(plan_bytes(&in, &p), 30e9, 1);
+    in = all;
+    in.memory = 25e9;
+    plan_memory(&in);
+    plan_full(&in, &p);
+    CHECK(p.feedback && p.answers && !p.sequential);
+    CHECK_CLOSE(plan_bytes(&in, &p), 22e9, 1);
+    CHECK(plan_no_memory(&in, 0, s, sizeof s));
+    CHECK(strstr(s, "block by block") && strstr(s, "30.0 GB") && strstr(s, "25.0 GB are free"));
+    CHECK(strstr(s, "more free memory") && strstr(s, "--max-memory 28GiB"));
+    CHECK(!plan_no_memory(&in, 1, s, sizeof s));
+    in = all;
+    in.memory = 9e9;
+    in.memory_given = true;
+    plan_memory(&in);
+    plan_full(&in, &p);
+    CHECK(p.mixes && !p.feedback && !p.answers && !p.sequential);
+    CHECK_CLOSE(plan_bytes(&in, &p), 1e9, 1);
+    CHECK(plan_no_memory(&in, 0, s, sizeof s) && strstr(s, "error feedback: needs 10.0 GB"));
+    CHECK(strstr(s, "--max-memory allows 9.0 GB; --max-memory 10GiB"));
+    /* where time would leave it out too, time is the reason */
+    in.limit = 1190;
+    plan_fit(&in, &p);
+    CHECK(!plan_no_memory(&in, 0, s, sizeof s));
+    CHECK(plan_left_out(&in, &p, 0, s, sizeof s) && strstr(s, "they would take"));
+}
+
+/* A time that even presets exceed is noticed. */
+static void test_too_long(void) {
+    struct plan_in in = numbers();
+    struct make_plan p;
+    in.limit = 600;
+    plan_fit(&in, &p);
+    CHECK(!plan_too_long(&in, &p));
+    in.limit = 100;
+    plan_fit(&in, &p);
+    CHECK(plan_too_long(&in, &p) && !p.mixes);
+    in.limit = 0;
+    plan_fit(&in, &p);
+    CHECK(!plan_too_long(&in, &p));
+}
+
 static void test_verdict(void) {
     char why[512];
     struct verdict_in v = {.what = "the mix",
@@ -203,6 +263,8 @@ int main(void) {
     RUN(test_sequential);
     RUN(test_monotone);
     RUN(test_words);
+    RUN(test_memory);
+    RUN(test_too_long);
     RUN(test_verdict);
     return check_done();
 }

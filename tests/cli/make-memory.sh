@@ -1,0 +1,56 @@
+#!/bin/sh
+# hone make follows --max-memory and --time the same way in the forecast and in the run, and says which of them left something out.
+set -eu
+t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+. tests/expect.sh
+cp -r tests/golden/models/qwen3 "$t/Tiny"
+head -c 3000 tests/golden/tiny-qwen35moe/self_calib.txt > "$t/calib.txt"
+head -c 2500 tests/golden/tiny-qwen35moe/self_eval.txt > "$t/eval.txt"
+make() { # folder, more
+    folder=$1
+    shift
+    run 0 make "$t/Tiny" -o "$t/$folder" --calib "$t/calib.txt" --eval "$t/eval.txt" --recipes Q4_K_M --ctx 64 --chunks 2 --calib-ctx 64 --pp 4 \
+        --tg 2 --reps 1 --tools none "$@"
+}
+number() { sed -n "s/^ *\"$1\": \([0-9.a-z]*\),*$/\1/p" "$2" | head -1; }
+
+# ---- memory ----
+# too little for error feedback: the forecast and the run say so, with the size that brings it back, and agree on the rest
+make x --time 0 --max-memory 20MiB --dry-run --json
+cp "$t/o" "$t/dry"
+[ "$(number feedback "$t/dry")" = false ] || say "feedback within 20 MiB: $(cat "$t/dry")"
+[ "$(number buffer_bytes "$t/dry")" -le 20971520 ] || say "buffers of $(number buffer_bytes "$t/dry") bytes within 20 MiB"
+what=$(grep -o 'error feedback: needs [^"]*' "$t/dry") || say "no word on memory: $(cat "$t/dry")"
+make few --time 0 --max-memory 20MiB
+grep -qF "left out: $what" "$t/e" || say "the run does not say '$what': $(cat "$t/e")"
+grep -qF "$what" "$t/few/results.json" || say "results.json does not say '$what'"
+size=$(echo "$what" | sed -n 's/.*--max-memory \([0-9]*[MG]iB\) brings.*/\1/p')
+[ -n "$size" ] || say "no remedy in '$what'"
+# with that size it is back, in both; nothing was left out
+make x --time 0 --max-memory "$size" --dry-run --json
+[ "$(number feedback "$t/o")" = true ] || say "$size does not bring it back: $(cat "$t/o")"
+limit=$(number buffer_bytes "$t/o") rest=$(grep -o 'gradients by outputs in error feedback: needs [^"]*' "$t/o" || true)
+make few --time 0 --max-memory "$size"
+grep -q "with error feedback" "$t/e" || say "no error feedback with $size: $(cat "$t/e")"
+if grep -q '"error feedback: needs' "$t/few/results.json"; then say "results.json still leaves it out"; fi
+[ -z "$rest" ] || grep -qF "$rest" "$t/few/results.json" || say "results.json does not say '$rest'"
+[ "$limit" -gt 20971520 ] || say "buffers of $limit bytes"
+# the size decides, not what is free: far more than this machine has plans the same
+make x --time 0 --max-memory 1000000GiB --dry-run --json
+[ "$(number feedback "$t/o")" = true ] || say "feedback with all memory: $(cat "$t/o")"
+if grep -q left_out "$t/o"; then say "left out with all memory: $(cat "$t/o")"; fi
+# short passes change no number
+make a --plain --time 0 --max-memory 12MiB && make b --plain --time 0
+cmp "$t/a/Tiny-Q4_K_M.gguf" "$t/b/Tiny-Q4_K_M.gguf" || say "the file depends on --max-memory"
+for i in a b; do grep -o '"mean_kld": [0-9.e-]*' "$t/$i/results.json" > "$t/$i.kld"; done
+cmp "$t/a.kld" "$t/b.kld" || say "divergences depend on --max-memory"
+
+# ---- time ----
+make x --time 0.00001 --dry-run
+head -1 "$t/o" | grep -q "cannot be kept: even presets" || say "no word on the time: $(head -1 "$t/o")"
+make c --time 0.00001
+grep -q "warning: --time (.*) cannot be kept" "$t/e" || say "the run does not say that the time is too short: $(cat "$t/e")"
+make x --time 10 --dry-run
+if grep -q "cannot be kept" "$t/o"; then say "10 hours are said to be too few"; fi
+exit $fail
