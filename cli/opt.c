@@ -34,7 +34,8 @@ static const struct opt common_opts[] = {
     {"md", 0, OPT_FLAG, AT(md), NULL, "print Markdown"},
     {"force", 'f', OPT_FLAG, AT(overwrite), NULL, "overwrite existing outputs"},
     {"threads", 'j', OPT_I64, AT(threads), "N", "threads; 0: all processors (default)"},
-    {"device", 0, OPT_STR, AT(device), "NAME", "cpu (default), cuda, cuda:N, cuda:N,M or auto"},
+    {"device", 0, OPT_STR, AT(device), "NAME",
+     "auto (default: a card, else the CPU), cpu, cuda, cuda:N or cuda:N,M"},
     {"isa", 0, OPT_STR, AT(isa), "NAME", KERN_ISA_NAMES},
     {"max-memory", 0, OPT_STR, AT(max_memory), "SIZE", "most its large buffers may take together"},
     {"max-vram", 0, OPT_STR, AT(max_vram), "SIZE",
@@ -302,7 +303,9 @@ static int apply_common(struct cli *c, const struct common *k, struct err *e) {
                            .pack_cache = k->pack_cache,
                            .choices = choices_dir(&c->work.mem),
                            .overwrite = k->overwrite,
-                           .untrusted = k->untrusted};
+                           .untrusted = k->untrusted,
+                           .default_device = true,
+                           .root = getenv("HONE_ROOT")};
     TRY(apply_talk(c, k, e));
     if (k->max_memory) TRY(size_parse(k->max_memory, "--max-memory", &how.max_memory, e));
     return work_set(&c->work, &how, e);

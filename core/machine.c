@@ -169,3 +169,15 @@ void machine_read(const char *root, struct machine *out) {
     machine_limits(root, out);
     processors(out, root);
 }
+
+bool machine_has_nvidia(const char *root) {
+    static const char *const file[] = {"/proc/driver/nvidia/version", "/dev/nvidia0",
+                                       "/usr/lib/wsl/lib/libcuda.so.1"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof file / sizeof file[0] && !found; i++) {
+        char path[NAME_MAX_LEN + 64];
+        snprintf(path, sizeof path, "%s%s", root, file[i]);
+        found = access(path, F_OK) == 0;
+    }
+    return found;
+}

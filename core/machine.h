@@ -5,6 +5,7 @@
 #ifndef HONE_CORE_MACHINE_H
 #define HONE_CORE_MACHINE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct machine {
@@ -22,5 +23,7 @@ void machine_read(const char *root, struct machine *out);
 /* Reads n_quota and mem_left alone and sets the rest to 0: a few small files, whatever the
  * number of processors. */
 void machine_limits(const char *root, struct machine *out);
+/* Tells whether the driver of an NVIDIA card is loaded, on Linux itself or in WSL. */
+bool machine_has_nvidia(const char *root);
 
 #endif

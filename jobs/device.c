@@ -56,5 +56,6 @@ struct device device_share(const struct work *w, int n_left) {
 struct qdev_want device_quantize(const struct work *w) {
     static const enum qdev_use use[] = {
         [DEVICE_CPU] = QDEV_NONE, [DEVICE_CUDA] = QDEV_MUST, [DEVICE_AUTO] = QDEV_TRY};
-    return (struct qdev_want){use[w->device.kind], w->device.index, w->device.max_bytes};
+    return (struct qdev_want){use[w->device.kind], w->device.index, w->device.max_bytes,
+                              w->device.by_default};
 }

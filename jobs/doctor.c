@@ -155,7 +155,10 @@ int doctor_machine(struct work *w, const char *line_editor, struct emit *m, stru
     emit_i64(m, "memory_available_bytes", NULL, (int64_t)mem_available());
     emit_str(m, "memory_available", "memory available", memory);
     emit_num(m, "bandwidth_gb_per_s", "memory read GB/s", eval_bandwidth(w->pool), 1);
-    emit_str(m, "cuda", "CUDA", cu_built() ? cu_built() : "not built (make HAVE_CUDA=1)");
+    const char *without = w->device.unused_card
+                              ? "not built, though an NVIDIA card is here: make HAVE_CUDA=1"
+                              : "not built (make HAVE_CUDA=1)";
+    emit_str(m, "cuda", "CUDA", cu_built() ? cu_built() : without);
     emit_isas(m, w);
     emit_devices(m);
     emit_products(m, w);
@@ -208,12 +211,13 @@ void doctor_models(struct emit *m) {
     }
 }
 
-int doctor_model(const struct work *w, const char *path, struct emit *m, struct err *e) {
+int doctor_model(struct work *w, const char *path, struct emit *m, struct err *e) {
     struct gguf *g;
     struct outline o;
     TRY(gguf_open(&g, path, GGUF_TOLERANT, e));
     int rc = outline_open(&o, g, ACT_Q8, e);
     if (!rc) {
+        work_device(w);
         o.place = w->device.place;
         o.brings = plan_brings(&w->device);
         outline_split(&o, &w->device);

@@ -428,6 +428,7 @@ static int show_programs(struct work *w, const struct plan *p, const struct memo
     TRY(gguf_open(&g, p->path, GGUF_TOLERANT, e));
     int rc = outline_open(&o, g, act, e);
     if (!rc) {
+        work_device(w);
         if (w->device.masked) o.mask = w->device.mask;
         o.place = w->device.place;
         o.brings = plan_brings(&w->device);

@@ -5,7 +5,10 @@
 #include <string.h>
 
 #include "core/limits.h"
+#include "core/log.h"
+#include "core/machine.h"
 #include "jobs/choice.h"
+#include "kernels/cuda/cuda.h"
 #include "quantize/enc/enc.h"
 #include "runtime/engine/place.h"
 #include "text/size.h"
@@ -27,6 +30,12 @@ static int most_of(const char *text, struct device *d, struct err *e) {
 
 static int set_device(struct work *w, const struct work_how *how, struct err *e) {
     TRY(device_parse(how->device, &w->device, e));
+    const bool asked = how->device && strcmp(how->device, "auto") != 0;
+    w->device.by_default = how->default_device && !asked;
+    if (w->device.by_default && cu_built())
+        w->device.kind = DEVICE_AUTO;
+    else if (w->device.by_default)
+        w->device.unused_card = machine_has_nvidia(how->root ? how->root : "");
     if (how->stream_from >= 0) w->device.stream_from = how->stream_from ? how->stream_from : -1;
     if (how->place) {
         struct place *p = arena_array(&w->mem, 1, sizeof *p);
@@ -56,9 +65,18 @@ int work_set(struct work *w, const struct work_how *how, struct err *e) {
     return set_device(w, how, e);
 }
 
+void work_device(struct work *w) {
+    int n = 0;
+    struct err e;
+    if (!w->device.by_default || w->device.kind != DEVICE_AUTO) return;
+    if (cu_devices(&n, &e)) log_warn("computing on the CPU: %s", e.msg);
+    if (n <= 0) w->device.kind = DEVICE_CPU;
+}
+
 int work_pool(struct work *w, struct err *e) {
     TRY(ctx_team(w->ctx, w->threads, e));
     w->pool = w->ctx->pool;
+    work_device(w);
     return 0;
 }
 

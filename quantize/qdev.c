@@ -68,6 +68,7 @@ int qdev_open(struct qdev **out, const struct qdev_want *w, struct pool *pool, s
     TRY_GOTO(fail, rc, cu_open(&d->c, w->index, e));
     for (int i = 0; i < N_SLOTS; i++) TRY_GOTO(fail, rc, cu_stream_new(&d->slot[i].s, d->c, e));
     *out = d;
+    if (w->by_default) log_debug("quantizing on cuda:%d", w->index);
     return 0;
 fail:
     qdev_close(d);

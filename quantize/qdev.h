@@ -19,6 +19,7 @@ struct qdev_want {
     enum qdev_use use;
     int index;
     uint64_t max_bytes; /* of the device's memory; 0: what is free, less CU_KEEP_FREE */
+    bool by_default;    /* nobody asked for it, so that its use is said */
 };
 struct qdev;
 /* Opens a device. With QDEV_NONE, or with QDEV_TRY after a warning, there is none and *out is

@@ -5,6 +5,7 @@
 #include "runtime/engine/session.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,10 +93,34 @@ static void shut(struct session *s) {
     s->be->close(s);
 }
 
+/* Says once per process where models run when --device was not given: on a card, or on the CPU
+ * although a card is there. */
+static void say_default(const struct session *s, bool on_device) {
+    static atomic_bool told;
+    struct cu_ctx *c = NULL;
+    struct cu_info i;
+    struct err ignored;
+    const struct device *d = &s->o.device;
+    if (!d->by_default || (!on_device && !d->unused_card)) return;
+    if (atomic_exchange(&told, true)) return;
+    if (!on_device) {
+        log_info("an NVIDIA card is here, but this hone computes on the CPU: with CUDA 12 or newer "
+                 "installed, build it with `make HAVE_CUDA=1` (--device cpu: without this note)");
+        return;
+    }
+    const bool named = cu_open(&c, d->index, &ignored) == 0 && cu_get_info(c, &i, &ignored) == 0;
+    cu_close(c);
+    log_info("computing on cuda:%d%s%s (--device cpu for the processor)", d->index,
+             named ? ", " : "", named ? i.name : "");
+}
+
 /* Opens the device that was asked for. With `auto`, a device that cannot be used makes it the CPU.
  */
 static int open_device(struct session *s, const struct kv_plan *plan, struct err *e) {
-    if (s->o.device.kind == DEVICE_CPU) return open_on(s, &backend_cpu, plan, e);
+    if (s->o.device.kind == DEVICE_CPU) {
+        say_default(s, false);
+        return open_on(s, &backend_cpu, plan, e);
+    }
     int rc = open_on(s, &backend_cuda, plan, e);
     /* It was full because other processes took of it meanwhile. */
     for (int i = 0; i < 3 && rc && s->be->was_full(s); i++) {
@@ -104,6 +129,7 @@ static int open_device(struct session *s, const struct kv_plan *plan, struct err
         s->keep_free = (UINT64_C(256) << 20) << i;
         rc = open_on(s, &backend_cuda, plan, e);
     }
+    if (!rc) say_default(s, true);
     if (!rc || s->o.device.kind != DEVICE_AUTO) return rc;
     log_warn("computing on the CPU: %s", e->msg);
     shut(s);

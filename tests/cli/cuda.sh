@@ -20,7 +20,7 @@ cpu=$(ppl cpu) cuda=$(ppl cuda)
 echo "perplexity $cpu on the CPU, $cuda on the device"
 echo "$cpu $cuda" | awk '{ d = $1 - $2; exit !($1 > 1 && d < 5e-5 && d > -5e-5) }'
 
-"$HONE_EMU" eval kld "$t/m.gguf" "$t/text" --ctx 16 --chunks 1 --save-base "$t/base" -q > /dev/null
+"$HONE_EMU" eval kld "$t/m.gguf" "$t/text" --ctx 16 --chunks 1 --save-base "$t/base" --device cpu -q > /dev/null
 kld=$("$HONE_EMU" eval kld --base-file "$t/base" "$t/m.gguf" --kv-type f16 --device cuda --json -q |
     sed -n 's/^ *"mean_kld": \([-0-9.e]*\),*$/\1/p' | head -1)
 echo "divergence with an f16 cache $kld"
