@@ -316,6 +316,28 @@ static void loop(struct chatting *u) {
     buf_release(&text);
 }
 
+/* Refuses to begin with a system message or a conversation that leaves no room for a turn: every
+ * answer would fail. */
+static int check_beginning(struct run *r, struct err *e) {
+    const int64_t trained = r->m->hp.d[HD_CTX], holds = gen_n_ctx(r->gen);
+    struct ids p = {0};
+    struct err ignored;
+    const bool has = run_render(r, 0, true, &p, NULL, &ignored) == 0;
+    const int64_t n = p.n;
+    ids_release(&p);
+    if (trained > 0 && r->a.ctx > trained)
+        log_warn("a context of %lld tokens, and the model was trained for %lld: what comes after "
+                 "these may be nonsense",
+                 (long long)r->a.ctx, (long long)trained);
+    if (!has || n < holds) return 0;
+    return err_set(e, ERR_USAGE,
+                   "the conversation begins with %lld tokens (its system message among them), and "
+                   "the context holds %lld%s: shorten it%s",
+                   (long long)n, (long long)holds,
+                   trained > 0 && n > trained ? ", more than the model was trained for" : "",
+                   trained > 0 && n > trained ? "" : " or raise --ctx");
+}
+
 int run_chat(struct run_cli *x, struct err *e) {
     struct run *r = &x->r;
     struct chatting u = {.x = x, .r = r, .screen = &x->screen};
@@ -327,6 +349,7 @@ int run_chat(struct run_cli *x, struct err *e) {
                   : trained > 0 ? min_i64(DEFAULT_CTX, trained)
                                 : DEFAULT_CTX,
                   e));
+    TRY(check_beginning(r, e));
     char *path = x->no_history ? NULL : line_history_path();
     u.line = line_new(path, chat_words);
     free(path);

@@ -11,6 +11,7 @@
 #include "core/num.h"
 #include "core/prog.h"
 #include "jobs/kept.h"
+#include "jobs/open.h"
 #include "runtime/engine/kv_type.h"
 #include "runtime/eval/choices.h"
 #include "runtime/eval/suite.h"
@@ -38,6 +39,7 @@ int eval_session(struct work *w, const struct eval_args *a, struct model *m, con
     TRY(act_parse(a->act, &o.act, e));
     TRY(work_pool(w, e));
     o.pool = w->pool;
+    open_warn_context(w, m, n_ctx);
     return session_new(out, m, &o, e);
 }
 

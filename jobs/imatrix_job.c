@@ -10,6 +10,7 @@
 #include "calib/imatrix.h"
 #include "calib/stats.h"
 #include "jobs/imatrix_job.h"
+#include "jobs/open.h"
 #include "core/io.h"
 #include "core/out.h"
 #include "core/log.h"
@@ -218,6 +219,7 @@ int imatrix_job_collect(struct work *w, const char *path, const struct imatrix_j
     if (a->gram) TRY_GOTO(out, rc, gram_col_new(&gram, a->gram_block, w->isa, w->pool, e));
     TRY_GOTO(out, rc, model_open(&model, path, e));
     TRY_GOTO(out, rc, model_use_pre(model, a->pre, e));
+    open_warn_context(w, model, a->ctx);
     struct imatrix_opts o = {.texts = a->text,
                              .n_texts = a->n_texts,
                              .ctx = a->ctx,

@@ -2,11 +2,13 @@
 /* jobs/open.c - see open.h. */
 #include "jobs/open.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/gguf.h"
 #include "core/io.h"
+#include "core/log.h"
 #include "core/str.h"
 #include "quantize/quantize.h"
 #include "quantize/requant.h"
@@ -20,6 +22,15 @@ int open_model(const struct work *w, struct model **out, const char *path, struc
     else
         *out = m;
     return rc;
+}
+
+void open_warn_context(struct work *w, const struct model *m, int64_t n_ctx) {
+    const int64_t trained = m->hp.d[HD_CTX];
+    if (w->warned_context || trained <= 0 || n_ctx <= trained) return;
+    w->warned_context = true;
+    log_warn("%" PRId64 " tokens at a time, and the model was trained for %" PRId64
+             ": what is measured beyond these says little of its use",
+             n_ctx, trained);
 }
 
 bool unknown_model(const char *path, struct err *why) {

@@ -11,6 +11,10 @@
  * names; w->pre NULL: by the file's own. */
 int open_model(const struct work *w, struct model **out, const char *path, struct err *e);
 
+/* Warns, once per job, of windows or prompts of n_ctx tokens where the model was trained for fewer:
+ * numbers measured there say little. */
+void open_warn_context(struct work *w, const struct model *m, int64_t n_ctx);
+
 /* Returns whether a GGUF is a whole model that hone cannot compute with, and fills the reason.
  * False for everything else, also for files that cannot be opened: whoever needs them says so. */
 bool unknown_model(const char *path, struct err *why);

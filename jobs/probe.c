@@ -43,13 +43,11 @@ int probe_open(struct probe *p, struct work *w, const char *model, const struct 
     memset(p, 0, sizeof *p);
     p->w = w;
     p->from = from;
-    struct session_opts o = {.n_ctx = ctx,
-                             .isa = w->isa,
-                             .act = ACT_F32,
-                             .pool = w->pool,
-                             .device = w->device};
+    struct session_opts o = {
+        .n_ctx = ctx, .isa = w->isa, .act = ACT_F32, .pool = w->pool, .device = w->device};
     int rc = 0;
     rc = open_model(w, &p->base, model, e);
+    if (!rc) open_warn_context(w, p->base, ctx);
     if (!rc) o.n_ubatch = passes_rows(w, p->base, ctx, PROBE_SLOTS + 1);
     o.n_followers = PROBE_SLOTS;
     /* The first one brings the weights to the device. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/num.h"
+#include "jobs/open.h"
 #include "lib/handles.h"
 #include "runtime/engine/kv_type.h"
 #include "runtime/generate/gen.h"
@@ -37,6 +38,7 @@ static int make(struct hone_session *s, const struct hone_session_opts *o, struc
     so.isa = w.isa;
     so.device = w.device;
     so.pack_cache = w.pack_cache;
+    if (!rc) open_warn_context(&w, s->model->m, o->n_ctx);
     if (!rc) rc = open_with(s, o, &so, e);
     arena_release(&w.mem);
     return rc;
