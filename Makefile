@@ -171,9 +171,9 @@ deps: ## install the libraries (apt, as root or by sudo), or say how
 	'  apt-get install $(APT_PKGS)' '  dnf install $(DNF_PKGS)' '  brew install $(BREW_PKGS)'; exit 1; fi
 demo: deps ## install what is missing, build on all cores, run the main job on the bundled model
 	+@$(MAKE) --no-print-directory -j$$(nproc) all
-	$(BUILD)/hone make $(TINY) -o $(DEMO) --recipe Q6_K,Q4_K_M,IQ4_XS,Q3_K_M,Q2_K --time 144s \
-	  --calib $(TINY)/calib.jsonl --calib-chunks 200 --probe $(TINY)/self_calib.txt \
-	  --eval $(TINY)/eval.jsonl --eval $(TINY)/self_eval.txt --chunks 32 --tools-cases 4
+	$(BUILD)/hone make $(TINY) -o $(DEMO) --recipe Q6_K,Q4_K_M,Q3_K_M --effort fast --time 30m \
+	  --calib $(TINY)/calib.jsonl --calib-chunks 50 --probe $(TINY)/self_calib.txt \
+	  --eval $(TINY)/eval.jsonl --eval $(TINY)/self_eval.txt --chunks 16 --tools-cases 4
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
