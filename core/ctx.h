@@ -41,6 +41,7 @@ struct ctx {
         prog_sink sink; /* NULL: a line on stderr */
         void *sink_ud;
         int step_at, step_of; /* of a job of several steps; 0: none */
+        struct prog_job job;
     } prog;
     atomic_bool interrupted;          /* told to stop: ctx_interrupt */
     atomic_bool starved;              /* memory was refused, and came from the fund */

@@ -11,7 +11,7 @@
 #include "core/ctx.h"
 #include "core/log.h"
 
-enum { LINE_MAX_BYTES = 200 };
+enum { LINE_MAX_BYTES = 320 };
 static const double redraw_s = 0.2, plain_s = 30.0;
 
 void prog_set_mode(enum prog_mode mode) {
@@ -47,6 +47,39 @@ void prog_set_step(int at, int of) {
     struct ctx *c = ctx_current();
     c->prog.step_at = at;
     c->prog.step_of = of;
+    c->prog.job.item = NULL;
+    if (!of) c->prog.job.timed = false;
+}
+
+void prog_set_item(const char *what, int64_t at, int64_t of) {
+    struct prog_job *j = &ctx_current()->prog.job;
+    j->item = what;
+    j->item_at = at;
+    j->item_of = of;
+    j->stage = 0;
+}
+
+void prog_set_left(double began_s, double step_s, double rest_s) {
+    struct prog_job *j = &ctx_current()->prog.job;
+    j->timed = rest_s >= 0;
+    j->began_s = began_s;
+    j->step_began_s = prog_now_s();
+    j->step_s = step_s;
+    j->rest_s = rest_s;
+}
+
+/* Returns the time left of a job. Of a step that counts its items, and of one that has taken longer
+ * than was forecast, what was measured so far says more than the forecast. */
+static double job_left(const struct prog_job *j, double now) {
+    const double spent = now - j->step_began_s;
+    double left = j->step_s > spent ? j->step_s - spent : 0;
+    if (j->item && j->item_of > 0) {
+        const double share = ((double)j->item_at - 1 + j->stage) / (double)j->item_of;
+        const double sure = share < .2 ? share / .2 : 1; /* The first items are few to go by. */
+        if (share > 0) left = (1 - sure) * left + sure * spent * (1 - share) / share;
+    } else if (j->stage > 0 && left < spent * (1 - j->stage))
+        left = spent * (1 - j->stage);
+    return left + j->rest_s;
 }
 
 double prog_now_s(void) {
@@ -86,9 +119,46 @@ static void fmt_rate(char out[40], enum prog_unit unit, double per_s) {
                  unit == PROG_TOKENS ? " tok" : "");
 }
 
+/* Writes "3 of 12 min left", in the unit of the whole time. */
+static void fmt_left(char out[40], double left, double all) {
+    if (all >= 5400)
+        snprintf(out, 40, "%.1f of %.1f hours left", left / 3600, all / 3600);
+    else if (all >= 100)
+        snprintf(out, 40, "%.0f min of %.0f left", left / 60, all / 60);
+    else
+        snprintf(out, 40, "%.0f s of %.0f left", left, all);
+}
+
+/* Writes where the job is: "step 3 of 8, probe 12 of 64, 3 min of 12 left: ". */
+static void fmt_job(char out[120], const struct ctx *c, double now) {
+    const struct prog_job *j = &c->prog.job;
+    char item[48] = "", left[40] = "";
+    if (j->item)
+        snprintf(item, sizeof item, ", %s %lld of %lld", j->item, (long long)j->item_at,
+                 (long long)j->item_of);
+    if (j->timed) {
+        const double s = job_left(j, now);
+        fmt_left(left, s, now - j->began_s + s);
+    }
+    snprintf(out, 120, "step %d of %d%s%s%s: ", c->prog.step_at, c->prog.step_of, item,
+             j->timed ? ", " : "", left);
+}
+
+/* Writes a line of a job whose time left is known: the stage's own amounts and time would only be
+ * taken for the job's. */
+static void fmt_short(char *line, const struct ctx *c, const struct prog *p, double now) {
+    const double spent = now - p->t_start_s;
+    char step[120], share[16] = "", rate[40];
+    fmt_job(step, c, now);
+    fmt_rate(rate, p->unit, spent > 0 ? (double)(p->done - p->from) / spent : 0);
+    if (p->total) snprintf(share, sizeof share, " %.0f%%", 100 * c->prog.job.stage);
+    snprintf(line, LINE_MAX_BYTES, "%s%.40s%s  %s%s%.60s", step, p->stage, share, rate,
+             p->note[0] ? "  " : "", p->note);
+}
+
 static void fmt_line(char *line, const struct ctx *c, const struct prog *p, double now) {
     double spent = now - p->t_start_s, per_s = spent > 0 ? (double)(p->done - p->from) / spent : 0;
-    char step[40] = "", done[32], total[32] = "", share[16] = "", rate[40], left[24] = "";
+    char step[120] = "", done[32], total[32] = "", share[16] = "", rate[40], left[24] = "";
     fmt_amount(done, p->unit, (double)p->done);
     fmt_rate(rate, p->unit, per_s);
     if (p->total) {
@@ -98,8 +168,7 @@ static void fmt_line(char *line, const struct ctx *c, const struct prog *p, doub
         fmt_duration(left, per_s > 0 ? (double)(p->total - capped) / per_s : -1);
     } else
         fmt_duration(left, spent);
-    if (c->prog.step_of)
-        snprintf(step, sizeof step, "step %d of %d: ", c->prog.step_at, c->prog.step_of);
+    if (c->prog.step_of) fmt_job(step, c, now);
     snprintf(line, LINE_MAX_BYTES, "%s%.40s%s  %s%s%s  %s  %s %s%s%.60s", step, p->stage, share,
              done, p->total ? " of " : "", total, rate, left, p->total ? "left" : "so far",
              p->note[0] ? "  " : "", p->note);
@@ -109,7 +178,10 @@ static void draw(struct ctx *c, struct prog *p, double now) {
     char line[LINE_MAX_BYTES];
     p->t_last_s = now;
     if (log_get_level() < LOG_INFO) return; /* -q asks for silence. */
-    fmt_line(line, c, p, now);
+    if (c->prog.step_of && c->prog.job.timed)
+        fmt_short(line, c, p, now);
+    else
+        fmt_line(line, c, p, now);
     if (on_terminal(c)) {
         fprintf(stderr, "\r\033[K%.*s", 99, line);
         fflush(stderr);
@@ -132,6 +204,8 @@ void prog_from(struct prog *p, uint64_t done) {
 void prog_update(struct prog *p, uint64_t done) {
     p->done = done < p->from ? p->from : done;
     struct ctx *c = ctx_current();
+    c->prog.job.stage =
+        p->total ? (double)(done < p->total ? done : p->total) / (double)p->total : 0;
     if (c->prog.sink) {
         if (c->prog.sink(c->prog.sink_ud, p->stage, done, p->total)) ctx_interrupt(c);
         return;

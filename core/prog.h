@@ -11,6 +11,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct prog_job {     /* where a job of several steps is (struct ctx) */
+    const char *item; /* "probe", static; NULL: none */
+    int64_t item_at, item_of;
+    double stage;                 /* share of the current stage that is done */
+    double began_s, step_began_s; /* prog_now_s of the job and of its step */
+    double step_s, rest_s;        /* forecast of the step, and of those after it */
+    bool timed;                   /* the forecast is known */
+};
+
 enum prog_mode { PROG_AUTO, PROG_ALWAYS, PROG_NEVER };
 /* Sets the mode; cli/ does so before threads start. */
 void prog_set_mode(enum prog_mode mode);
@@ -33,6 +42,13 @@ void prog_end(struct prog *p); /* clears the line; at level debug leaves a summa
 
 /* Makes lines say "step 4 of 9: " before the stage. With 0, 0 they no longer do. */
 void prog_set_step(int at, int of);
+
+/* Makes lines say "probe 12 of 64" after the step, until the next call. With NULL they do not. */
+void prog_set_item(const char *what, int64_t at, int64_t of);
+/* Says how long the current step, which begins now, and those after it will take by forecast, in
+ * seconds, and when the job began (prog_now_s): lines then show the time left of the whole job in
+ * place of the stage's. rest_s < 0: it is not known. */
+void prog_set_left(double began_s, double step_s, double rest_s);
 
 /* Sends every update to `sink` instead of a line; a value other than zero from it interrupts. NULL:
  * lines again. */

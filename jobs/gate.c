@@ -55,6 +55,7 @@ static int make_missing(struct gate *g, struct err *e) {
                                   .out = p->path,
                                   .recipe = p->name,
                                   .imatrix = g->imatrix,
+                                  .known_gaps = true, /* The mix has warned of them. */
                                   .gram = g->gram,
                                   .overwrite = true,
                                   .search = g->search,
@@ -98,10 +99,7 @@ static int compare(struct gate *g, const char *mix, struct err *e) {
     int rc = 0, n = g->n + 2;
     const char *path[GATE_PLAIN + 2] = {g->base, mix};
     for (int i = 0; i < g->n; i++) path[i + 2] = g->plain[i].path;
-    struct session_opts o = {.n_ctx = g->ctx,
-                             .isa = g->w->isa,
-                             .act = ACT_F32,
-                             .pool = g->w->pool};
+    struct session_opts o = {.n_ctx = g->ctx, .isa = g->w->isa, .act = ACT_F32, .pool = g->w->pool};
     for (int i = n - 1; i >= 0 && !rc; i--) { /* The base, which is the largest, comes last. */
         o.device = device_share(g->w, i + 1);
         rc = open_model(g->w, &m[i], path[i], e);

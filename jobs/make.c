@@ -15,9 +15,11 @@
 #include "core/mem.h"
 #include "core/prog.h"
 
-bool make_reuse(const struct make *mk, struct step *s, struct json **root,
-                const struct json **result) {
-    if (mk->redo || !step_done(s, root, result)) return false;
+bool make_reuse(struct make *mk, struct step *s, struct json **root, const struct json **result) {
+    const bool done = !mk->redo && step_done(s, root, result);
+    mk->n_found += mk->counting && done;
+    mk->n_missing += mk->counting && !done;
+    if (!done) return false;
     log_debug("%s: done before", s->name);
     return true;
 }
@@ -137,6 +139,112 @@ static const struct make_step {
     {"tool calls", make_tools, always, PART_TOOLS},
     {"checksums and report", make_report, always, PART_REPORT},
 };
+enum { FORECAST = 3 }; /* place of make_forecast */
+
+/* ---- what is left ---------------------------------------------------------------------------- */
+
+bool make_counts(const struct make *mk) {
+    return mk->counting;
+}
+
+/* Returns how many files the job makes, the base included. */
+static int n_files(const struct make *mk) {
+    return 1 + mk->classes.n + mk->recipes.n + mk->budget.n;
+}
+
+static bool all_done(const struct make *mk, enum plan_part end) {
+    struct plan_in whole = mk->in;
+    for (int i = 0; i < (int)end; i++) {
+        whole.done[i] = 0;
+        if (mk->in.done[i] < 1 && plan_seconds(&whole, &mk->plan, (enum plan_part)i) > 0)
+            return false;
+    }
+    return true;
+}
+
+bool make_nothing_left(const struct make *mk) {
+    return mk->plan.made && all_done(mk, PART_COUNT);
+}
+
+void make_share(struct make *mk, enum plan_part part, double found, int of, int before) {
+    if (of + before) mk->in.done[part] = (mk->in.done[part] * before + found) / (of + before);
+}
+
+/* Notes what the step s, which counted, found. */
+static void note_share(struct make *mk, const struct make_step *s) {
+    int of = mk->n_found + mk->n_missing;
+    if (s->part >= PART_EVAL && of < n_files(mk)) of = n_files(mk);
+    if (s->run == make_mix) {
+        make_share(mk, PART_LADDER, mk->n_found, mk->budget.n, mk->classes.n);
+        make_share(mk, PART_JUDGE, mk->n_found, mk->budget.n, mk->classes.n);
+    } else if (s->part < PART_REPORT && s->part != PART_PROBES) {
+        make_share(mk, s->part, mk->n_found, of, 0);
+    }
+    if (s->part == PART_REPORT) {
+        char *results = job_path(&mk->job, "results.json");
+        mk->in.done[PART_REPORT] = all_done(mk, PART_REPORT) && io_exists(results);
+        free(results);
+    }
+}
+
+/* Runs the steps without their work: those after the forecast, or with `whole` all. */
+static void count_steps(struct make *mk, bool whole) {
+    struct err ignored;
+    bool planned = !whole;
+    for (size_t i = 0; i < COUNT_OF(steps); i++) {
+        const struct make_step *s = &steps[i];
+        if (!s->asked(mk) || s->run == remove_parts || (!planned && i > FORECAST)) continue;
+        if (!whole && i <= FORECAST) continue;
+        mk->n_found = mk->n_missing = 0;
+        if (s->run(mk, &ignored)) return; /* It needs what is not there yet. */
+        if (i == FORECAST) planned = mk->plan.made;
+        if (s->part < PART_COUNT) note_share(mk, s);
+    }
+}
+
+void make_count(struct make *mk, bool whole) {
+    const struct make before = *mk;
+    const enum log_level level = log_get_level();
+    memset(mk->in.done, 0, sizeof mk->in.done);
+    mk->imatrix = NULL;
+    mk->imatrix_hash[0] = 0;
+    mk->counting = true;
+    log_set_level(LOG_ERROR);
+    count_steps(mk, whole);
+    log_set_level(level);
+    mk->counting = false;
+    while (mk->n_files > 1) made_drop(mk);
+    if (mk->n_files && mk->file[0].hash[0]) mk->in.done[PART_CONVERT] = 1;
+    if (mk->n_files) {
+        buf_reset(&mk->file[0].eval);
+        buf_reset(&mk->file[0].speed);
+        buf_reset(&mk->file[0].tools);
+    }
+    free(mk->imatrix);
+    mk->imatrix = before.imatrix;
+    memcpy(mk->imatrix_hash, before.imatrix_hash, sizeof mk->imatrix_hash);
+    mk->tools = before.tools;
+    mk->tools_cases = before.tools_cases;
+    mk->notes.n = before.notes.n;
+    buf_reset(&mk->imatrix_json);
+    buf_reset(&mk->eval_json);
+}
+
+/* Tells the progress line what the step and those after it will take. */
+static void tell_progress(const struct make *mk, const struct make_step *s) {
+    double step = 0, rest = 0;
+    if (mk->in.eval_window <= 0) return;
+    /* The ladder is two parts, and has none in the table. */
+    const enum plan_part first = s->run == make_ladder ? PART_LADDER : s->part,
+                         last = s->run == make_ladder ? PART_JUDGE : s->part;
+    if (first == PART_COUNT) return;
+    for (int i = 0; i < PART_COUNT; i++) {
+        const double t = plan_seconds(&mk->in, &mk->plan, (enum plan_part)i);
+        if (i >= (int)first && i <= (int)last) step += t;
+        if (i > (int)last) rest += t;
+    }
+    prog_set_left(mk->t0, step, rest);
+}
 
 static int all_steps(struct make *mk, struct err *e) {
     int n = 0, at = 0, rc = 0;
@@ -151,8 +259,10 @@ static int all_steps(struct make *mk, struct err *e) {
         if (s->what) {
             prog_set_step(++at, n);
             log_info("step %d of %d: %s", at, n, s->what);
+            tell_progress(mk, s);
         }
         rc = s->run(mk, e);
+        if (!rc && i == FORECAST) make_count(mk, false);
         if (!rc && s->part < PART_REPORT) rc = make_replan(mk, s->part, e);
     }
     prog_set_step(0, 0);

@@ -68,15 +68,30 @@ struct make {
     struct str_list left_out;   /* what memory (the first n_no_memory) and --time left out: by the
                                    plan as it is now, */
     int n_no_memory;
-    struct str_list cut_short;  /* and what else could not be done */
+    bool counting;             /* steps only say what is left (make_count) */
+    int n_found, n_missing;    /* records that the current step found, or did not, while counting */
+    const char *text_dir;      /* where built-in texts are written; NULL: with the records */
+    bool said_late;            /* that --time cannot be kept */
+    bool kept_plan;            /* an earlier run made the plan: it is not made again */
+    struct str_list cut_short; /* and what else could not be done */
 };
+/* Tells, in a job that only counts what is left (make_count), that a step would do work now. */
+bool make_counts(const struct make *mk);
+/* Notes, while counting, that of a part `found` of `of` files are done, besides `before` others
+ * that were noted. */
+void make_share(struct make *mk, enum plan_part part, double found, int of, int before);
+/* Fills mk->in.done with the share of each part that records and kept files already hold. With
+ * `whole` it begins with the source, whose base and plan it also finds (mk->n_files,
+ * mk->plan.made); else after the forecast. Nothing is written. */
+void make_count(struct make *mk, bool whole);
+/* Tells whether records hold all parts of the plan. */
+bool make_nothing_left(const struct make *mk);
 #define MAKE_SENSITIVITY JOB_WORK "sens.json"
 
 enum quantize_resume make_resume(const struct make *mk);
 /* Tells whether the record of a step can be used instead of doing it again, which it also logs.
  * *result is then what the step found; json_free on *root frees it. */
-bool make_reuse(const struct make *mk, struct step *s, struct json **root,
-                const struct json **result);
+bool make_reuse(struct make *mk, struct step *s, struct json **root, const struct json **result);
 /* Appends the numbers and arrays of one object of a parsed record as JSON text: members, with
  * commas between them. */
 void make_members(const struct json *obj, struct buf *out);

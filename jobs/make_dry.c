@@ -24,6 +24,7 @@ struct dry {
     const char *out;
     struct shapes s;
     uint64_t file_bytes, work_bytes, memory;
+    struct job begun; /* the job in the folder, only read; state NULL: there is none */
 };
 
 static void remove_folder(const char *dir) {
@@ -51,6 +52,7 @@ static char *temporary(const char *dir, struct err *e) {
 static int provide_base(struct dry *d, struct err *e) {
     struct make *mk = d->mk;
     struct convert_report r;
+    if (mk->n_files) return 0; /* It is converted already. */
     if (!io_is_dir(mk->src)) {
         make_add_file(mk, "base", xstrdup(mk->src), true)->is_base = true;
         return 0;
@@ -153,26 +155,94 @@ static void emit_left_out(const struct dry *d, struct emit *m) {
     }
 }
 
-static void show(struct dry *d, struct emit *m) {
+/* Lets the job be the one that has begun in the folder, to look at its records, or the temporary
+ * one again. */
+static void swap_jobs(struct dry *d) {
+    const struct job j = d->mk->job;
+    d->mk->job = d->begun;
+    d->begun = j;
+}
+
+/* Finds the job that has begun in the folder, its base, its plan, and what is left of it. */
+static void look_at_begun(struct dry *d) {
+    char *state = job_work(d->out), *lock = state ? io_join(state, "lock") : NULL;
+    if (!state || d->mk->redo || !io_exists(lock)) {
+        free(state);
+        free(lock);
+        return;
+    }
+    free(lock);
+    d->begun =
+        (struct job){.dir = xstrdup(d->out), .state = state, .lock_fd = -1, .read_only = true};
+    d->mk->text_dir = d->mk->job.state;
+    swap_jobs(d);
+    make_count(d->mk, true);
+    swap_jobs(d);
+}
+
+/* Measures this machine and makes the plan, unless the job has one; then counts again by it. */
+static int make_plan(struct dry *d, struct err *e) {
     struct make *mk = d->mk;
-    struct emit *files = emit_new();
-    char time[32], answer[1024], late[512];
-    const double total = plan_total(&mk->in, &mk->plan) - mk->in.spent;
-    struct dry sums = *d;
-    emit_files(&sums, files); /* This is done for the sums alone. */
-    emit_free(files);
+    const bool known = mk->plan.made;
+    double done[PART_COUNT];
+    memcpy(done, mk->in.done, sizeof done);
+    TRY(make_measure_plan(mk, &d->s, mk->n_files ? mk->file[0].path : NULL, e));
+    mk->in.spent = 0;
+    mk->in.done[PART_CONVERT] = done[PART_CONVERT];
+    if (!known) plan_fit(&mk->in, &mk->plan);
+    if (!known && d->begun.state && done[PART_CONVERT] >= 1) {
+        swap_jobs(d);
+        make_count(mk, false);
+        swap_jobs(d);
+        mk->in.done[PART_CONVERT] = 1;
+    } else {
+        memcpy(mk->in.done, done, sizeof done);
+    }
+    return 0;
+}
+
+/* Returns the time of all parts, done or not. */
+static double whole_time(const struct make *mk) {
+    struct plan_in in = mk->in;
+    memset(in.done, 0, sizeof in.done);
+    return plan_total(&in, &mk->plan) - in.spent;
+}
+
+static void say_answer(const struct dry *d, const struct dry *sums, bool nothing_left,
+                       struct emit *m) {
+    const struct make *mk = d->mk;
+    char time[32], all[32], answer[1024], late[512], begun[80] = "";
+    const double total = plan_total(&mk->in, &mk->plan) - mk->in.spent, whole = whole_time(mk);
+    const bool too_long = !nothing_left && make_too_long(mk, late);
     plan_time_text(total, time);
-    const bool too_long = make_too_long(mk, late);
-    snprintf(answer, sizeof answer,
-             "About %s on this machine, %.1f GB of files and %.1f GB next to them in %s.work; "
-             "nothing was written.%s%s%s",
-             time, (double)sums.file_bytes / 1e9, (double)sums.work_bytes / 1e9, d->out,
-             too_long ? " Note: " : "", too_long ? late : "", too_long ? "." : "");
+    plan_time_text(whole, all);
+    if (whole > total + 1) snprintf(begun, sizeof begun, " left of %s", all);
+    if (nothing_left)
+        snprintf(answer, sizeof answer,
+                 "Nothing left to do: %s holds every file of this job; nothing was written.",
+                 d->out);
+    else
+        snprintf(answer, sizeof answer,
+                 "About %s%s on this machine, %.1f GB of files and %.1f GB next to them in "
+                 "%s.work; nothing was written.%s%s%s",
+                 time, begun, (double)sums->file_bytes / 1e9, (double)sums->work_bytes / 1e9,
+                 d->out, too_long ? " Note: " : "", too_long ? late : "", too_long ? "." : "");
     emit_answer(m, answer);
     emit_num(m, "seconds", NULL, total, 1);
+    emit_num(m, "seconds_in_all", NULL, whole, 1);
     emit_num(m, "hours", "hours", total / 3600, 2);
     emit_num(m, "time_limit_hours", "limit of --time, hours", mk->seconds / 3600, 2);
     emit_bool(m, "over_time_limit", NULL, too_long);
+}
+
+static void show(struct dry *d, struct emit *m) {
+    struct make *mk = d->mk;
+    struct emit *files = emit_new();
+    const bool nothing_left = d->begun.state && make_nothing_left(mk);
+    struct dry sums = *d;
+    emit_files(&sums, files); /* This is done for the sums alone. */
+    emit_free(files);
+    say_answer(d, &sums, nothing_left, m);
     emit_i64(m, "file_bytes", "files, bytes", (int64_t)sums.file_bytes);
     emit_i64(m, "work_bytes", "next to them while it works, bytes", (int64_t)sums.work_bytes);
     emit_i64(m, "memory_bytes", "memory, bytes", (int64_t)sums.memory);
@@ -191,11 +261,12 @@ static void show(struct dry *d, struct emit *m) {
 static int run(struct dry *d, struct emit *m, struct err *e) {
     struct make *mk = d->mk;
     TRY(shapes_open(&d->s, mk->src, mk->type, e));
-    TRY(provide_base(d, e));
-    TRY(make_texts(mk, e));
-    TRY(make_measure_plan(mk, &d->s, mk->n_files ? mk->file[0].path : NULL, e));
-    mk->in.spent = 0;
-    plan_fit(&mk->in, &mk->plan);
+    look_at_begun(d);
+    if (!(d->begun.state && make_nothing_left(mk))) {
+        TRY(provide_base(d, e));
+        if (!mk->calib.n || !mk->eval.n) TRY(make_texts(mk, e));
+        TRY(make_plan(d, e));
+    }
     show(d, m);
     return 0;
 }
@@ -208,5 +279,6 @@ int make_dry_run(struct make *mk, const char *out, struct emit *m, struct err *e
     int rc = run(&d, m, e);
     shapes_close(&d.s);
     remove_folder(mk->job.state);
+    job_close(&d.begun);
     return rc;
 }

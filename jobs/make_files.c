@@ -20,6 +20,7 @@
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"
+#include "core/prog.h"
 #include "core/snap.h"
 #include "quantize/quantize.h"
 
@@ -77,7 +78,7 @@ int make_source(struct make *mk, struct err *e) {
     if (rc == 0 && key.len) hash_xxh128_hex(mk->src_hash, key.data, key.len);
     buf_release(&key);
     if (rc == 0) rc = make_check_earlier(mk, mk->job.dir, e);
-    return rc ? rc : make_keep_source(mk, e);
+    return rc || make_counts(mk) ? rc : make_keep_source(mk, e);
 }
 
 struct made *make_add_file(struct make *mk, const char *recipe, char *path, bool outside) {
@@ -131,6 +132,8 @@ static int convert_folder(struct make *mk, struct err *e) {
     if (o.pre) step_key(&s, "pre", "%s", o.pre);
     if (make_reuse(mk, &s, &root, &result)) {
         json_free(root);
+    } else if (make_counts(mk)) {
+        rc = err_set(e, ERR_SYS, "%s is not converted yet", mk->src);
     } else {
         log_info("converting to %s (%.2f GiB)", path, (double)r.size_bytes / 0x1p30);
         o.dry_run = false;
@@ -224,6 +227,7 @@ static int collect(struct make *mk, const char *path, const char *gram, struct e
     imat_init(&m);
     gram_init(&g);
     TRY_GOTO(out, rc, open_model(mk->w, &model, mk->file[0].path, e));
+    open_warn_context(mk->w, model, mk->calib_ctx);
     struct imatrix_opts o = {.texts = mk->calib.v,
                              .n_texts = mk->calib.n,
                              .ctx = mk->calib_ctx,
@@ -280,6 +284,8 @@ int make_imatrix(struct make *mk, struct err *e) {
     mk->imatrix = job_path(&mk->job, file);
     if (rc == 0 && make_reuse(mk, &s, &root, &result)) {
         json_free(root);
+    } else if (rc == 0 && make_counts(mk)) {
+        rc = err_set(e, ERR_SYS, "there is no importance matrix yet");
     } else if (rc == 0) {
         const char *files[] = {file, gram_file};
         char *gram = wants_gram(mk) ? job_path(&mk->job, gram_file) : NULL;
@@ -325,6 +331,7 @@ int make_class_bytes(const struct make *mk, const char *name, uint64_t *out, str
     struct quantize_opts o = {.in = mk->file[0].path,
                               .recipe = name,
                               .imatrix = mk->imatrix,
+                              .known_gaps = true,
                               .dry_run = true,
                               .pool = mk->w->pool};
     TRY(quantize_run(&o, &r, e));
@@ -352,14 +359,15 @@ int make_preset(struct make *mk, const char *recipe, struct err *e) {
     if (rc == 0 && gram) rc = job_file_hash(&mk->job, gram, gram_hash, e);
     if (rc == 0 && gram) step_key(&s, "gram", "%s", gram_hash);
     step_key(&s, "file", "%s", file);
-    if (rc == 0 && make_reuse(mk, &s, &root, &result)) {
-        json_free(root);
-    } else if (rc == 0) {
+    const bool known = rc == 0 && make_reuse(mk, &s, &root, &result);
+    json_free(root);
+    if (rc == 0 && !known && !make_counts(mk)) {
         struct quantize_report r;
         struct quantize_opts o = {.in = mk->file[0].path,
                                   .out = path,
                                   .recipe = recipe,
                                   .imatrix = mk->imatrix,
+                                  .known_gaps = true,
                                   .overwrite = true,
                                   .search = search,
                                   .resume = make_resume(mk),
@@ -375,7 +383,7 @@ int make_preset(struct make *mk, const char *recipe, struct err *e) {
         if (rc == 0) rc = step_save(&s, files, 1, json, e);
     }
     step_release(&s);
-    if (rc == 0) {
+    if (rc == 0 && (known || !make_counts(mk))) {
         struct made *f = make_add_file(mk, recipe, path, false);
         const char *class = ladder_find(recipe);
         snprintf(f->size_class, sizeof f->size_class, "%s", class ? class : "");
@@ -391,6 +399,10 @@ int make_preset(struct make *mk, const char *recipe, struct err *e) {
 }
 
 int make_quantize(struct make *mk, struct err *e) {
-    for (int i = 0; i < mk->recipes.n; i++) TRY(make_preset(mk, mk->recipes.v[i], e));
+    for (int i = 0; i < mk->recipes.n; i++) {
+        prog_set_item("file", i + 1, mk->recipes.n);
+        TRY(make_preset(mk, mk->recipes.v[i], e));
+    }
+    prog_set_item(NULL, 0, 0);
     return 0;
 }

@@ -5,6 +5,7 @@
  * the plan that it began with. */
 #include <inttypes.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -181,7 +182,8 @@ static void memory(struct plan_in *in, const struct make *mk, const struct shape
     /* Files compared at once, with their presets and the base; of probes there are fewer. */
     const int files = in->mixes ? max_int(2 * in->n_classes, in->n_presets) : in->n_presets;
     int n = max_int(1 + PROBE_SLOTS, 1 + files);
-    if (n > passes_together(s->row_bytes, in->memory)) n = passes_together(s->row_bytes, in->memory);
+    if (n > passes_together(s->row_bytes, in->memory))
+        n = passes_together(s->row_bytes, in->memory);
     in->need[NEED_PASSES] =
         passes_bytes(s->row_bytes, passes_fit(s->row_bytes, mk->eval_ctx, n, in->memory), n);
     if (in->feedback) in->need[NEED_FEEDBACK] = passes + g.inputs;
@@ -196,8 +198,8 @@ static void memory_of_blocks(struct plan_in *in, const struct make *mk, const st
     struct shapes_gram g;
     shapes_gram(s, &g);
     if (!in->sequential) return;
-    in->need[NEED_BLOCKS] =
-        shapes_passes(s, mk->calib_ctx, pool_size(mk->w->pool)) + 2 * g.inputs + tokens * 8 * (double)s->n_embd;
+    in->need[NEED_BLOCKS] = shapes_passes(s, mk->calib_ctx, pool_size(mk->w->pool)) + 2 * g.inputs +
+                            tokens * 8 * (double)s->n_embd;
     plan_memory(in);
 }
 
@@ -256,6 +258,71 @@ static int plan_step(struct make *mk, struct step *s, struct err *e) {
     return 0;
 }
 
+/* The times of a forecast, as its record names them. */
+static const struct {
+    const char *name;
+    size_t at;
+} times[] = {
+#define TIME(member)                                                                               \
+    { #member, offsetof(struct plan_in, member) }
+    TIME(convert),     TIME(hash),         TIME(imatrix), TIME(gram),
+    TIME(errors),      TIME(probe_encode), TIME(gains),   TIME(probe_window),
+    TIME(preset),      TIME(encode),       TIME(speed),   TIME(encode_feedback),
+    TIME(eval_window), TIME(tools),        TIME(report),  TIME(encode_sequential),
+    TIME(slope_window)
+#undef TIME
+};
+static double *time_at(struct plan_in *in, size_t i) {
+    return (double *)((char *)in + times[i].at);
+}
+
+static void save_forecast(struct make *mk, struct jw *w) {
+    struct plan_in *in = &mk->in;
+    jw_obj(w, "forecast");
+    for (size_t i = 0; i < COUNT_OF(times); i++) jw_num(w, times[i].name, *time_at(in, i));
+    jw_i64(w, "n_classes", in->n_classes);
+    jw_i64(w, "n_presets", in->n_presets);
+    jw_i64(w, "probe_windows", in->probe_windows);
+    jw_i64(w, "eval_windows", in->eval_windows);
+    jw_i64(w, "judge_passes", in->judge_passes);
+    jw_bool(w, "gradients", in->gradients);
+    jw_arr(w, "layers");
+    for (int i = 0; i < in->n_roles; i++) jw_i64(w, NULL, in->layers[i]);
+    jw_end(w);
+    jw_end(w);
+}
+
+/* Reads the numbers of an earlier run, so that a job that goes on knows what is left. Without them
+ * the forecast stays empty. */
+static void read_forecast(struct make *mk, const struct json *o) {
+    struct plan_in in = {.limit = mk->seconds,
+                         .mixes = mk->plan.mixes,
+                         .feedback = mk->plan.feedback,
+                         .sequential = mk->plan.sequential,
+                         .answers = mk->plan.answers,
+                         .gradients = json_bool(json_get(o, "gradients"), false),
+                         .n_classes = mk->classes.n + mk->budget.n,
+                         .n_presets = mk->recipes.n};
+    int64_t passes = 0;
+    if (!o || json_type(o) != JSON_OBJ) return;
+    for (size_t i = 0; i < COUNT_OF(times); i++) {
+        const double v = json_num(json_get(o, times[i].name), 0);
+        *time_at(&in, i) = v >= 0 && v < 1e12 ? v : 0;
+    }
+    (void)json_i64(json_get(o, "probe_windows"), &in.probe_windows);
+    (void)json_i64(json_get(o, "eval_windows"), &in.eval_windows);
+    if (json_i64(json_get(o, "judge_passes"), &passes) && passes >= 0 && passes < 1000)
+        in.judge_passes = (int)passes;
+    for (const struct json *l = json_first(json_get(o, "layers")); l && in.n_roles < PLAN_ROLES;
+         l = json_next(l)) {
+        int64_t n = 0;
+        if (json_i64(l, &n) && n >= 0 && n < 1 << 20) in.layers[in.n_roles] = (int)n;
+        in.n_roles++;
+    }
+    in.done[PART_CONVERT] = 1;
+    mk->in = in;
+}
+
 static int save_plan(struct make *mk, struct err *e) {
     const struct make_plan *p = &mk->plan;
     struct step s;
@@ -274,6 +341,7 @@ static int save_plan(struct make *mk, struct err *e) {
     jw_i64(&w, "eval_windows", p->eval_windows);
     jw_i64(&w, "chunks", mk->eval_chunks);
     jw_num(&w, "seconds", plan_total(&mk->in, p));
+    save_forecast(mk, &w);
     jw_arr(&w, "left_out");
     for (int i = 0; i < mk->left_out.n; i++) jw_str(&w, NULL, mk->left_out.v[i]);
     jw_end(&w);
@@ -308,6 +376,8 @@ static bool read_plan(struct make *mk, const struct json *o) {
     for (const struct json *m = json_first(json_get(o, "cut_short")); m; m = json_next(m))
         if (json_str(m)) make_left_out(mk, "%s", json_str(m));
     mk->plan = p;
+    mk->kept_plan = true;
+    read_forecast(mk, json_get(o, "forecast"));
     return true;
 }
 
@@ -344,10 +414,11 @@ bool make_too_long(const struct make *mk, char out[512]) {
     plan_time_text(mk->in.limit, limit);
     plan_time_text(plan_total(&mk->in, &mk->plan), all);
     plan_time_text(plan_total(&mk->in, &mk->plan) - mk->in.limit, more);
-    snprintf(out, 512,
-             "--time (%s) cannot be kept: even presets and the shortest measurements take about %s, "
-             "%s more; fewer --recipes, a larger --time or --time 0 are ways out",
-             limit, all, more);
+    snprintf(
+        out, 512,
+        "--time (%s) cannot be kept: even presets and the shortest measurements take about %s, "
+        "%s more; fewer sizes (--recipe), a longer --time or --time 0 are ways out",
+        limit, all, more);
     return true;
 }
 
@@ -364,7 +435,8 @@ static void make_say_plan(struct make *mk) {
     plan_time_text(plan_total(&mk->in, &mk->plan), text);
     log_info("about %s in all%s%s", text, b.len ? ": " : "", b.len ? b.data : "");
     buf_release(&b);
-    if (make_too_long(mk, text)) log_warn("%s", text);
+    mk->said_late = make_too_long(mk, text);
+    if (mk->said_late) log_warn("%s", text);
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
@@ -398,7 +470,7 @@ int make_forecast(struct make *mk, struct err *e) {
     bool known = !rc && make_reuse(mk, &s, &root, &result) && read_plan(mk, result);
     json_free(root);
     step_release(&s);
-    if (rc || known) return rc;
+    if (rc || known || make_counts(mk)) return rc;
     struct shapes sh;
     rc = shapes_open(&sh, mk->file[0].path, mk->type, e);
     if (!rc) rc = make_measure_plan(mk, &sh, mk->file[0].path, e);
@@ -411,29 +483,25 @@ int make_forecast(struct make *mk, struct err *e) {
 
 /* Scales the times of the forecast. */
 static void scale(struct plan_in *in, double f) {
-    double *v[] = {&in->convert,     &in->hash,         &in->imatrix, &in->gram,
-                   &in->errors,      &in->probe_encode, &in->gains,   &in->probe_window,
-                   &in->preset,      &in->encode,       &in->speed,   &in->encode_feedback,
-                   &in->eval_window, &in->tools,        &in->report,  &in->encode_sequential,
-                   &in->slope_window};
-    for (size_t i = 0; i < COUNT_OF(v); i++) *v[i] *= f;
+    for (size_t i = 0; i < COUNT_OF(times); i++) *time_at(in, i) *= f;
 }
 
 int make_replan(struct make *mk, enum plan_part done, struct err *e) {
     struct plan_in in;
     struct make_plan p;
     if (mk->in.eval_window <= 0)
-        return mk->cut_short.n ? save_plan(mk, e) : 0; /* The forecast of an earlier run stays. */
+        return mk->cut_short.n ? save_plan(mk, e) : 0; /* A record of an earlier version. */
     const double spent = prog_now_s() - mk->t0;
     double said = 0;
     for (int i = 0; i <= (int)done; i++) {
         if (i > PART_CONVERT) said += plan_seconds(&mk->in, &mk->plan, (enum plan_part)i);
-        mk->in.done[i] = true;
+        mk->in.done[i] = 1;
     }
     /* Probes may use all the time that is left to them, which says nothing of the rest. */
     if (said > 5 && done != PART_PROBES)
         scale(&mk->in, fmin(4, fmax(.5, (spent - mk->in.spent) / said)));
     mk->in.spent = spent;
+    if (mk->kept_plan) return mk->cut_short.n ? save_plan(mk, e) : 0;
     in = mk->in;
     /* The moments were collected by now, or were not. */
     if (done >= PART_IMATRIX) {
@@ -443,6 +511,14 @@ int make_replan(struct make *mk, enum plan_part done, struct err *e) {
     in.sequential = in.sequential && in.feedback;
     if (done >= PART_PROBES) in.mixes = mk->plan.mixes;
     plan_fit(&in, &p);
+    char text[512];
+    if (plan_too_long(&in, &p) && !mk->said_late) {
+        char limit[32];
+        plan_time_text(in.limit, limit);
+        plan_time_text(plan_total(&in, &p) - in.limit, text);
+        log_warn("--time (%s) cannot be kept: the job will take about %s more", limit, text);
+        mk->said_late = true;
+    }
     if (done >= PART_PROBES) { /* These are counted as they were made. */
         p.types = mk->plan.types;
         p.bands = mk->plan.bands;

@@ -22,6 +22,7 @@
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/num.h"
+#include "core/prog.h"
 #include "runtime/eval/eval.h"
 
 struct ladder {
@@ -101,6 +102,7 @@ static struct quantize_opts options(const struct ladder *l, const char *recipe, 
                                   .out = out,
                                   .recipe = recipe,
                                   .imatrix = mk->imatrix,
+                                  .known_gaps = true,
                                   .gram = feedback ? l->gram : NULL,
                                   .overwrite = true,
                                   .search = search,
@@ -603,6 +605,24 @@ static int find_rungs(struct ladder *l, struct rung *all, int *n_all, struct err
     return 0;
 }
 
+/* Notes the share of the files that are there, and of the mixes that are encoded. */
+static int count(const struct ladder *l, const struct rung *all, int n_all, struct err *e) {
+    struct make *mk = l->mk;
+    int encoded = 0;
+    for (int i = 0; i < l->n; i++) {
+        bool known;
+        TRY(mix_step(l, &l->rung[i], &known, e));
+        encoded += known;
+    }
+    for (int i = 0; i < n_all; i++) {
+        bool known;
+        TRY(take(l, &all[i], false, &known, e));
+    }
+    make_share(mk, PART_LADDER, n_all - l->n + encoded, n_all, 0);
+    make_share(mk, PART_JUDGE, n_all - l->n, n_all, 0);
+    return 0;
+}
+
 static int run(struct ladder *l, struct rung *all, struct err *e) {
     struct make *mk = l->mk;
     int n_all;
@@ -611,6 +631,7 @@ static int run(struct ladder *l, struct rung *all, struct err *e) {
     l->sens = job_path(&mk->job, MAKE_SENSITIVITY);
     TRY(job_file_hash(&mk->job, l->sens, l->sens_hash, e));
     TRY(find_rungs(l, all, &n_all, e));
+    if (make_counts(mk)) return count(l, all, n_all, e);
     if (l->n) TRY(make_mixes(l, e));
     for (int i = 0, end; i < l->n; i = end) {
         end = group_end(l, i);
@@ -628,7 +649,14 @@ static int run(struct ladder *l, struct rung *all, struct err *e) {
 int make_ladder(struct make *mk, struct err *e) {
     if (!mk->classes.n) return 0;
     if (!mk->plan.mixes) {
-        for (int i = 0; i < mk->classes.n; i++) TRY(make_preset(mk, mk->classes.v[i], e));
+        const int had = mk->n_files;
+        for (int i = 0; i < mk->classes.n; i++) {
+            prog_set_item("file", i + 1, mk->classes.n);
+            TRY(make_preset(mk, mk->classes.v[i], e));
+        }
+        prog_set_item(NULL, 0, 0);
+        if (make_counts(mk))
+            make_share(mk, PART_PRESETS, mk->n_files - had, mk->classes.n, mk->recipes.n);
         return 0;
     }
     struct ladder l = {.mk = mk, .gram = mk->plan.feedback ? make_gram(mk) : NULL};

@@ -18,6 +18,7 @@
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/num.h"
+#include "core/prog.h"
 #include "core/str.h"
 #include "runtime/eval/eval.h"
 
@@ -105,6 +106,7 @@ static int bench_open(struct make *mk, struct bench *b, struct made *const *f, i
     for (int i = n - 1; i >= 0; i--) { /* The base, which is the largest, comes last. */
         o.device = device_share(mk->w, i + 1);
         TRY(open_model(mk->w, &b->model[i], f[i]->path, e));
+        open_warn_context(mk->w, b->model[i], mk->eval_ctx);
         if (!o.n_ubatch) o.n_ubatch = passes_rows(mk->w, b->model[i], mk->eval_ctx, n);
         TRY(session_new(&b->session[i], b->model[i], &o, e));
     }
@@ -230,7 +232,7 @@ int make_eval(struct make *mk, struct err *e) {
         step_release(&s);
     }
     if (need_base && n == 1 && mk->n_files > 1) todo[n++] = &mk->file[1];
-    if (rc == 0 && n > 1) {
+    if (rc == 0 && n > 1 && !make_counts(mk)) {
         log_info("measuring %d file%s against %s", n - 1, str_s(n - 1), mk->file[0].file);
         rc = measure_all(mk, todo, n, e);
     }
@@ -320,13 +322,14 @@ static int speed_one(struct make *mk, struct made *f, struct err *e) {
     step_key(&s, "machine", "%s %d", kern_isa_name(mk->w->isa), pool_size(mk->w->pool));
     device_name(mk->w, device);
     if (device[0]) step_key(&s, "device", "%s", device);
-    if (!make_reuse(mk, &s, &root, &result)) {
+    const bool known = make_reuse(mk, &s, &root, &result);
+    if (!known && !make_counts(mk)) {
         rc = time_file(mk, f, s.key.data, &json, e);
         if (rc == 0) rc = step_save(&s, NULL, 0, json.data, e);
         if (rc == 0) rc = json_parse(&root, json.data, json.len, "result", e);
         result = root;
     }
-    if (rc == 0) make_members(result, &f->speed);
+    if (rc == 0 && result) make_members(result, &f->speed);
     json_free(root);
     buf_release(&json);
     step_release(&s);
@@ -335,6 +338,10 @@ static int speed_one(struct make *mk, struct made *f, struct err *e) {
 
 int make_speed(struct make *mk, struct err *e) {
     log_info("measuring speed");
-    for (int i = 0; i < mk->n_files; i++) TRY(speed_one(mk, &mk->file[i], e));
+    for (int i = 0; i < mk->n_files; i++) {
+        prog_set_item("file", i + 1, mk->n_files);
+        TRY(speed_one(mk, &mk->file[i], e));
+    }
+    prog_set_item(NULL, 0, 0);
     return 0;
 }

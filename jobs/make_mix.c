@@ -87,6 +87,7 @@ static int try_mix(struct candidate *k, uint64_t budget, const char *sens, struc
     struct quantize_opts o = {.in = mk->file[0].path,
                               .out = k->mix,
                               .imatrix = mk->imatrix,
+                              .known_gaps = true,
                               .gram = k->gram,
                               .overwrite = true,
                               .search = g->search,
@@ -195,12 +196,12 @@ static int one_budget(struct make *mk, const char *text, uint64_t budget, const 
         step_key(&s, "text", "%s", hex);
     }
     bool reuse = rc == 0 && make_reuse(mk, &s, &root, &result);
-    if (rc == 0 && !reuse) {
+    if (rc == 0 && !reuse && !make_counts(mk)) {
         rc = new_mix(&k, label, budget, sens, &s, e);
         if (rc == 0 && !step_done(&s, &root, &result))
             rc = err_set(e, ERR_SYS, "%s: the record of the mix cannot be read", mk->job.dir);
     }
-    if (rc == 0) rc = take(mk, result, text, e);
+    if (rc == 0 && (reuse || !make_counts(mk))) rc = take(mk, result, text, e);
     json_free(root);
     candidate_release(&k);
     step_release(&s);

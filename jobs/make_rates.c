@@ -237,7 +237,6 @@ static int time_imatrix(struct rates *r, struct make *mk, struct model *m, bool 
     enum log_level level = log_get_level();
     log_set_level(LOG_ERROR); /* It would say that two chunks miss most experts. */
     if (!rc) rc = imatrix_collect(m, &o, &im, e);
-    log_set_level(level);
     double t = prog_now_s() - t0, tokens = (double)mk->calib_ctx;
     if (gram) /* The survey takes one more chunk. */
         r->gram_token = fmax(0, (t / tokens - r->calib_token) / 2 - r->calib_token);
@@ -247,6 +246,7 @@ static int time_imatrix(struct rates *r, struct make *mk, struct model *m, bool 
         mk->imatrix = io_join(mk->job.state, "imatrix.gguf");
         rc = imat_write(&im, mk->imatrix, IMAT_GGUF, true, e);
     }
+    log_set_level(level);
     gram_col_free(col);
     imat_release(&im);
     return rc;

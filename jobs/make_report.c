@@ -253,6 +253,7 @@ static int write_sums(struct make *mk, struct err *e) {
 
 int make_report(struct make *mk, struct err *e) {
     int64_t n_params = 0, base_params = 0;
+    if (make_counts(mk)) return 0;
     log_info("writing the report");
     for (int i = 0; i < mk->n_files; i++) {
         TRY(describe_file(&mk->file[i], &n_params, &mk->base, e));

@@ -11,6 +11,7 @@
 #include "jobs/make.h"
 #include "jobs/mixer.h"
 #include "jobs/sensitivity.h"
+#include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/prog.h"
@@ -72,6 +73,21 @@ static int budgets(struct make *mk, struct mix_probe_opts *o, struct err *e) {
     return make_class_bytes(mk, mk->classes.v[mk->classes.n - 1], &o->budget[o->n_budgets++], e);
 }
 
+/* Returns the share of the probes that an interrupted run left in its file. */
+static double share_of_probes(const struct make *mk, const char *path) {
+    struct sens s;
+    struct err ignored;
+    const int64_t all = plan_probes(&mk->in, &mk->plan);
+    double n = 0;
+    char *record = io_join(mk->job.state, "sensitivity.json");
+    const bool other = io_exists(record); /* The file is complete, and of other options. */
+    free(record);
+    if (other || mk->redo || !io_exists(path) || sens_read(&s, path, &ignored)) return 0;
+    for (int i = 0; i < s.n_groups; i++) n += s.group[i].n_probes;
+    sens_release(&s);
+    return all > 0 && n < (double)all ? n / (double)all : .99; /* The record is not written. */
+}
+
 int make_sensitivity(struct make *mk, struct err *e) {
     struct step s;
     struct json *root = NULL;
@@ -100,7 +116,11 @@ int make_sensitivity(struct make *mk, struct err *e) {
     o.out = path;
     step_init(&s, &mk->job, "sensitivity");
     int rc = key(mk, &o, &s, e);
-    if (!rc && !make_reuse(mk, &s, &root, &result)) rc = measure(&o, &s, mk, e);
+    const bool known = !rc && make_reuse(mk, &s, &root, &result);
+    if (make_counts(mk))
+        mk->in.done[PART_PROBES] = known ? 1 : share_of_probes(mk, path);
+    else if (!rc && !known)
+        rc = measure(&o, &s, mk, e);
     json_free(root);
     step_release(&s);
     free(path);

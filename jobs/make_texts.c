@@ -39,7 +39,7 @@ static void divide(const struct default_text *t, struct buf *calib, struct buf *
 static int write_text(struct make *mk, const char *name, const char *data, size_t len,
                       struct str_list *to, struct err *e) {
     if (!len) return 0;
-    char *path = io_join(mk->job.state, name);
+    char *path = io_join(mk->text_dir ? mk->text_dir : mk->job.state, name);
     int rc = out_write_file(path, data, len, true, e);
     work_list_add(mk->w, to, arena_strdup(&mk->w->mem, path));
     free(path);

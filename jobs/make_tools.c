@@ -13,6 +13,7 @@
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"
+#include "core/prog.h"
 #include "runtime/eval/suite.h"
 
 enum { MAX_TOKENS = 256 };
@@ -95,7 +96,8 @@ static int one_file(struct make *mk, struct made *f, const struct suite *suite,
     struct step s;
     int rc = 0;
     step_of(mk, f, suite, &s);
-    if (!make_reuse(mk, &s, root, result)) {
+    const bool known = make_reuse(mk, &s, root, result);
+    if (!known && !make_counts(mk)) {
         rc = eval_suite_of(mk->w, &how, f->path, suite, mk->tools_cases, MAX_TOKENS, NULL, &a, e);
         how.constrained = true;
         if (rc == 0)
@@ -108,7 +110,7 @@ static int one_file(struct make *mk, struct made *f, const struct suite *suite,
         if (rc == 0) rc = json_parse(root, json.data, json.len, "result", e);
         *result = *root;
     }
-    if (rc == 0) make_members(*result, &f->tools);
+    if (rc == 0 && *result) make_members(*result, &f->tools);
     suite_answers_release(&a);
     suite_answers_release(&con);
     buf_release(&json);
@@ -145,6 +147,7 @@ int make_tools(struct make *mk, struct err *e) {
     for (int i = 0; i < mk->n_files && rc == 0; i++) {
         struct json *root = NULL;
         const struct json *result = NULL;
+        prog_set_item("file", i + 1, mk->n_files);
         rc = one_file(mk, &mk->file[i], &suite, base_answers, &root, &result, e);
         if (i == 0) {
             base_root = root;
@@ -153,6 +156,7 @@ int make_tools(struct make *mk, struct err *e) {
             json_free(root);
         }
     }
+    prog_set_item(NULL, 0, 0);
     json_free(base_root);
     suite_close(&suite);
     return rc;

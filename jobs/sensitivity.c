@@ -35,6 +35,7 @@ struct probing {
     struct probe p;
     double t0;
     struct mix_probe_report *r;
+    int64_t n_all; /* probes of stage 2 */
     /* The probes of one round, at most ranks_n() * PROBE_SLOTS. */
     struct probe_want *want;
     struct probe_got *got;
@@ -128,6 +129,7 @@ static int end_round(struct probing *w, struct err *e) {
         const struct probe_want *want = w->want + at;
         struct probe_got *got = w->got + at;
         n = w->n - at < w->batch ? w->n - at : w->batch;
+        if (!w->mix) prog_set_item("probe", w->r->n_probes - w->n + at + 1, w->n_all);
         if (ranks_mine(b))
             rc = w->mix ? probe_steps(&w->p, w->s, w->mix, want, n, got, e)
                         : probe_alone(&w->p, w->s, want, n, got, e);
@@ -167,12 +169,24 @@ static bool probed(const struct probing *w, int group, enum qtype t) {
     return false;
 }
 
+/* Counts the probes of stage 2, those that are known already included. */
+static int64_t count_stage2(struct probing *w, const bool *band) {
+    int64_t n = 0;
+    enum qtype type;
+    for (int64_t t = 0; t < w->o->n_types; t++)
+        for (int i = 0; i < w->s->n_groups; i++)
+            n += band[i] && probe_uses(&w->p, w->s, i) &&
+                 type_near(&w->s->group[i], targets[t], &type);
+    return n;
+}
+
 static int stage2(struct probing *w, struct err *e) {
     struct sens *s = w->s;
     int *rank = xcalloc((size_t)s->n_groups + 1, sizeof *rank), rc = 0;
     bool *band = xcalloc((size_t)s->n_groups + 1, sizeof *band);
     int most = layer_order(s, w->o->bands, rank, band);
     begin_rounds(w, NULL, 0);
+    w->n_all = count_stage2(w, band);
     for (int64_t t = 0; t < w->o->n_types && !rc; t++)
         for (int k = 0; k <= most && !rc; k++)
             for (int i = 0; i < s->n_groups && !rc; i++) {
@@ -189,6 +203,7 @@ static int stage2(struct probing *w, struct err *e) {
                 if (!known) rc = ask(w, i, type, e);
             }
     if (!rc) rc = end_round(w, e);
+    prog_set_item(NULL, 0, 0);
     free(rank);
     free(band);
     return rc;

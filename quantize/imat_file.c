@@ -321,11 +321,10 @@ static double max_count(const struct imat_entry *en) {
     return max;
 }
 
-/* Entries without a single token cannot be used: they are left out, and partly seen ones are named.
- */
+/* Entries without a single token cannot be used: they are left out. Who collects or uses a matrix
+ * says what of its experts was not seen. */
 static int64_t count_used(const struct imat *m) {
-    int64_t n = 0, unused = 0, partly = 0, blind = 0;
-    const char *first = "";
+    int64_t n = 0, unused = 0;
     for (int64_t i = 0; i < m->n_entries; i++) {
         const struct imat_entry *en = &m->entry[i];
         int64_t zero = 0;
@@ -335,18 +334,10 @@ static int64_t count_used(const struct imat *m) {
             continue;
         }
         n++;
-        if (!zero) continue;
-        if (!partly++) first = en->name;
-        blind += zero;
     }
     if (unused)
         log_warn("%lld weight%s received no tokens and are left out of the importance matrix",
                  (long long)unused, str_s(unused));
-    if (partly)
-        log_warn("%lld expert%s (in %lld weight%s: %s%s) received no tokens and will be quantized "
-                 "without importance data; calibrate with more text",
-                 (long long)blind, str_s(blind), (long long)partly, str_s(partly), first,
-                 partly > 1 ? " ..." : "");
     return n;
 }
 

@@ -419,7 +419,7 @@ static int survey(struct run *q, struct err *e) {
         weights += (double)row->n_weights;
     }
     r->bpw = weights > 0 ? 8.0 * (double)r->out_bytes / weights : 0;
-    if (n_blind && !q->next && !q->o->dry_run)
+    if (n_blind && !q->next && !q->o->dry_run && !q->o->known_gaps)
         log_warn(
             "%s: %lld expert matrices have no importance (the first in %s): they take the mean "
             "of their tensor; collect it on more text",
