@@ -116,9 +116,8 @@ void plan_full(const struct plan_in *in, struct make_plan *p) {
 
 bool plan_same(const struct make_plan *a, const struct make_plan *b) {
     return a->mixes == b->mixes && a->feedback == b->feedback && a->sequential == b->sequential &&
-           a->answers == b->answers &&
-           a->types == b->types && a->bands == b->bands && a->probe_windows == b->probe_windows &&
-           a->eval_windows == b->eval_windows;
+           a->answers == b->answers && a->types == b->types && a->bands == b->bands &&
+           a->probe_windows == b->probe_windows && a->eval_windows == b->eval_windows;
 }
 
 static bool fits(const struct plan_in *in, const struct make_plan *p) {
@@ -233,8 +232,8 @@ bool plan_no_memory(const struct plan_in *in, int i, char *out, size_t cap) {
         size_text(in->need[row[k].need], size);
         snprintf(out, cap, "%s: needs %s of memory, %s%s%s; %s--max-memory %s brings it back",
                  row[k].what, need, in->memory_given ? "--max-memory allows " : "", have,
-                 in->memory_given ? "" : " are free", in->memory_given ? "" : "more free memory or ",
-                 size);
+                 in->memory_given ? "" : " are free",
+                 in->memory_given ? "" : "more free memory or ", size);
         return true;
     }
     return false;

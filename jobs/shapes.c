@@ -294,8 +294,8 @@ void shapes_gram(const struct shapes *s, struct shapes_gram *out) {
                         &out->flops);
         if (s->gradients && has_gradients(it) &&
             (experts <= 1 || own_out || it->role == ROLE_EXP_DOWN))
-            add_moments(rows, experts > 1 && own_out ? experts : 1, used, 2048, 1024,
-                        &out->answers, &out_flops);
+            add_moments(rows, experts > 1 && own_out ? experts : 1, used, 2048, 1024, &out->answers,
+                        &out_flops);
     }
     out->flops += out_flops;
 }

@@ -34,13 +34,13 @@ uint64_t shapes_preset(const struct shapes *s, const char *recipe);
 /* Does the same, and calls `each`, unless it is NULL, with the bytes of every tensor. */
 uint64_t shapes_recipe(const struct shapes *s, const char *recipe,
                        void (*each)(void *ud, const char *name, uint64_t n_bytes), void *ud);
-struct shapes_gram { /* what second moments take */
+struct shapes_gram {        /* what second moments take */
     double inputs, answers; /* bytes of those of inputs; of gradients by outputs, 0: none */
     double flops;           /* of all, per token */
 };
 void shapes_gram(const struct shapes *s, struct shapes_gram *out);
-/* Returns the bytes of buffers that collecting from chunks of ctx tokens takes, with gradients where
- * there are any, beside the moments. */
+/* Returns the bytes of buffers that collecting from chunks of ctx tokens takes, with gradients
+ * where there are any, beside the moments. */
 double shapes_passes(const struct shapes *s, int64_t ctx, int threads);
 
 #endif
