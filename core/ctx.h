@@ -44,6 +44,7 @@ struct ctx {
         struct prog_job job;
     } prog;
     atomic_bool interrupted;          /* told to stop: ctx_interrupt */
+    atomic_bool told_device;          /* runtime/engine/session.c has said what computes */
     atomic_bool starved;              /* memory was refused, and came from the fund */
     const atomic_bool *stop;          /* stops the job too, borrowed; NULL: nothing else does */
     struct mem_fund *fund;            /* core/mem.h, borrowed; NULL: none */

@@ -93,16 +93,15 @@ static void shut(struct session *s) {
     s->be->close(s);
 }
 
-/* Says once per process where models run when --device was not given: on a card, or on the CPU
+/* Says once per context where models run when --device was not given: on a card, or on the CPU
  * although a card is there. */
 static void say_default(const struct session *s, bool on_device) {
-    static atomic_bool told;
     struct cu_ctx *c = NULL;
     struct cu_info i;
     struct err ignored;
     const struct device *d = &s->o.device;
     if (!d->by_default || (!on_device && !d->unused_card)) return;
-    if (atomic_exchange(&told, true)) return;
+    if (atomic_exchange(&ctx_current()->told_device, true)) return;
     if (!on_device) {
         log_info("an NVIDIA card is here, but this hone computes on the CPU: with CUDA 12 or newer "
                  "installed, build it with `make HAVE_CUDA=1` (--device cpu: without this note)");
