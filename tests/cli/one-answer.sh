@@ -15,8 +15,9 @@ answers() {
     d=$t/$1
     echo "terminal $(sed -n 's/^Take \([A-Z0-9_]*\),.*/\1/p' "$t/$1.out")"
     echo "server $(sed -n 's/^For programs: hone serve .*-\([A-Z0-9_]*\)\.gguf$/\1/p' "$t/$1.out")"
-    echo "card $(sed -n 's/^| \[.*-\([A-Z0-9_]*\)\.gguf\](.*\*\*recommended\*\*.*/\1/p' "$d/README.md")"
-    echo "report $(sed -n 's/.*Take \([A-Z0-9_]*\),.*/\1/p' "$d/report.html" | head -1)"
+    echo "card $(sed -n 's/^\*\*Take \([A-Z0-9_]*\),.*/\1/p' "$d/README.md")"
+    echo "table $(sed -n 's/^| .*\[\*\*\([A-Z0-9_]*\)\*\*\](.*/\1/p' "$d/README.md")"
+    echo "report $(grep -oE '[A-Z0-9_]*\.gguf</a></code><span class=star>' "$d/report.html" | head -1 | sed 's/\.gguf.*//')"
     echo "Modelfile $(sed -n 's/^FROM .*-\([A-Z0-9_]*\)\.gguf$/\1/p' "$d/Modelfile")"
     echo "commands $(grep -oE 'hone run [^ ]*-[A-Z0-9_]*\.gguf' "$d/README.md" | head -1 | sed 's/.*-\([A-Z0-9_]*\)\.gguf/\1/')"
 }
