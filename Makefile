@@ -75,7 +75,6 @@ ifeq ($(ARCH),aarch64)
 DIRS += $(ARM64_DIRS)
 endif
 OTHER_DIRS := $(filter-out $(DIRS),$(X86_DIRS) $(ARM64_DIRS))
-OBJS := $(SRC:%.c=$(OBJ)/%.o)
 CLI  := $(wildcard cli/*.c)
 MAIN := $(OBJ)/cli/main.o
 CLI_OBJS := $(filter-out $(MAIN),$(CLI:%.c=$(OBJ)/%.o))
@@ -98,8 +97,9 @@ $(BUILD)/hone: $(BIN) FORCE
 FORCE:
 
 include mk/isa.mk mk/cuda.mk
-SRC  := $(wildcard $(addsuffix /*.c,$(DIRS))) $(if $(CUDA_OBJS),,kernels/cuda/none.c quantize/enc/cuda/none.c)
-OBJS := $(SRC:%.c=$(OBJ)/%.o)
+SRC  := $(filter-out kernels/packed.c,$(wildcard $(addsuffix /*.c,$(DIRS)))) \
+        $(if $(CUDA_OBJS),,kernels/cuda/none.c quantize/enc/cuda/none.c)
+OBJS := $(SRC:%.c=$(OBJ)/%.o) $(PACKED_OBJS)
 $(OBJ)/%.o: %.c
 	@mkdir -p $(@D)
 	@$(if $(filter 0,$(V)),echo "  cc    $<")

@@ -44,14 +44,6 @@ CUDA_UNIT := $(filter $(OBJ)/tests/kern/cuda_% $(OBJ)/tests/unit/test_cuda_%,$(U
 EMU_PLAY  := $(patsubst %,$(OBJ)/emu/tests/cuda-emu/%.o,emu devices runtime card late wgmma)
 EMU_OBJS  := $(CUDA_SRC:%.cu=$(OBJ)/emu/%.o) $(EMU_PLAY) $(OBJ)/emu/tests/cuda-emu/probe.o
 HONE_EMU  := $(OBJ)/hone-emu
-# kernels of instruction sets that this machine need not have, from the same sources, emulated with AVX2
-ISA_UNIT := $(filter $(OBJ)/tests/kern/isa_%,$(UNIT))
-ifeq ($(ARCH),x86_64)
-ISA_SRC  := $(wildcard $(addsuffix /*.c,kernels/avxvnni kernels/avx512 kernels/amx tests/isa-emu))
-ISA_OBJS := $(ISA_SRC:%.c=$(OBJ)/isa-emu/%.o)
-HONE_ISA_EMU := $(OBJ)/hone-isa-emu
-endif
-
 $(CUOBJ)/%.o: %.cu
 	@mkdir -p $(@D)
 	@$(if $(filter 0,$(V)),echo "  nvcc  $<")
@@ -82,16 +74,6 @@ $(HONE_EMU): $(MAIN) $(EMU_OBJS) $(LIB)
 $(OBJ)/device/%: $(OBJ)/%.o $(LIB)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< $(LIB) $(LIBS)
-$(OBJ)/isa-emu/%.o: ISA = -mavx2 -mfma -mf16c -ffp-contract=fast -Wno-psabi -include tests/isa-emu/emu.h
-$(OBJ)/isa-emu/%.o: %.c
-	@mkdir -p $(@D)
-	@$(if $(filter 0,$(V)),echo "  emu   $<")
-	$(Q)$(CC) $(ALL_CFLAGS) $(ISA) -MMD -MP -c $< -o $@
-$(OBJ)/isa-emu/tests/isa-emu/cpu.o: ISA =
-$(HONE_ISA_EMU): $(MAIN) $(ISA_OBJS) $(LIB)
-	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(MAIN) $(ISA_OBJS) $(LIB) $(LIBS)
-$(ISA_UNIT): %: %.o $(ISA_OBJS) $(LIB)
-	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< $(ISA_OBJS) $(LIB) $(LIBS)
 
 check-cuda: all $(CUDA_UNIT:$(OBJ)/%=$(OBJ)/device/%) ## the kernel tests on this machine's GPU; WRAP=compute-sanitizer
 	@rc=0; for t in $(filter-out check-cuda all,$^); do echo "== $$(basename $$t)"; \

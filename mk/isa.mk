@@ -1,4 +1,4 @@
-# what single files are compiled with: instruction sets, embedded files, sanitizers
+# what single files are compiled with: instruction sets, embedded files, sanitizers, packed rows, emulation
 $(OBJ)/calib/defaults.o: $(wildcard calib/text/*)
 $(OBJ)/models/config.o: models/defaults.json
 $(OBJ)/template/own.o: $(wildcard template/own/*)
@@ -10,7 +10,7 @@ $(OBJ)/quantize/enc/avx2/%.o: ISA = -mavx2 -Wno-psabi
 # vectors of 32 bytes never cross a function that is not inlined
 $(OBJ)/quantize/enc/lanes.o: ISA = -Wno-psabi
 $(OBJ)/kernels/avxvnni/%.o: ISA = -mavxvnni -mavx2 -mfma -mf16c -ffp-contract=fast
-$(patsubst %,$(OBJ)/kernels/avx512/%.o,iq2_xxs iq2_xs iq2_s iq3_xxs iq3_s): MORE = -mavx512vbmi
+$(patsubst %,$(OBJ)/kernels/avx512/packed_%.o,iq2_xxs iq2_xs iq2_s iq3_xxs iq3_s): MORE = -mavx512vbmi
 $(OBJ)/kernels/avx512/%.o $(OBJ)/kernels/amx/%.o: \
   ISA = -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c -ffp-contract=fast $(MORE)
 $(OBJ)/kernels/amx/%.o: MORE = -mamx-tile -mamx-int8
@@ -31,3 +31,42 @@ ifneq ($(CPU_FLAGS),)
 $(if $(filter avx512f,$(CPU_FLAGS)),,$(eval $(OBJ)/kernels/avx512/%.o $(OBJ)/kernels/amx/%.o: SANF =))
 $(if $(filter avx_vnni,$(CPU_FLAGS)),,$(eval $(OBJ)/kernels/avxvnni/%.o: SANF =))
 endif
+
+# packed rows: kernels/packed.c once for each KERN_PACKED row of ops.def, as kernels/<isa>/packed_<type>.o
+PACKED_ROWS := $(shell awk -F'[(), ]+' '$$1 == "KERN_PACKED" { print $$2 ":" $$3 ":" $$4 ":" $$5 ":" tolower($$3) }' \
+  kernels/ops.def)
+col = $(word $(1),$(subst :, ,$(2)))
+packed_flags = -DPACKED_ISA=$(call col,1,$(1)) -DPACKED_TYPE=$(call col,2,$(1)) -DPACKED_STEPS=$(call col,3,$(1)) \
+  -DPACKED_PRODUCTS=$(call col,4,$(1)) -DPACKED_BY_$(call col,4,$(1)) -DPACKED_FILE=$(call col,5,$(1)) \
+  -DPACKED_FEW=$(if $(filter amx:%,$(1)),avx512,dotprod)
+$(foreach r,$(PACKED_ROWS),$(eval PACKED_kernels/$(call col,1,$r)/packed_$(call col,5,$r) := $(call packed_flags,$r)))
+packed_of = $(foreach r,$(filter $(addsuffix :%,$(1)),$(PACKED_ROWS)),\
+  $(OBJ)/$(2)kernels/$(call col,1,$r)/packed_$(call col,5,$r).o)
+PACKED_OBJS := $(call packed_of,$(patsubst kernels/%,%,$(filter kernels/%,$(DIRS))))
+$(PACKED_OBJS): $(OBJ)/%.o: kernels/packed.c
+	@mkdir -p $(@D)
+	@$(if $(filter 0,$(V)),echo "  cc    $< ($*)")
+	$(Q)$(CC) $(ALL_CFLAGS) $(ISA) $(PACKED_$*) -MMD -MP -c $< -o $@
+
+# kernels of instruction sets that this machine need not have, from the same sources, emulated with AVX2
+ISA_UNIT := $(filter $(OBJ)/tests/kern/isa_%,$(UNIT))
+ifeq ($(ARCH),x86_64)
+ISA_SRC  := $(wildcard $(addsuffix /*.c,kernels/avxvnni kernels/avx512 kernels/amx tests/isa-emu))
+ISA_PACKED := $(call packed_of,avxvnni avx512 amx,isa-emu/)
+ISA_OBJS := $(ISA_SRC:%.c=$(OBJ)/isa-emu/%.o) $(ISA_PACKED)
+HONE_ISA_EMU := $(OBJ)/hone-isa-emu
+endif
+$(OBJ)/isa-emu/%.o: ISA = -mavx2 -mfma -mf16c -ffp-contract=fast -Wno-psabi -include tests/isa-emu/emu.h
+$(OBJ)/isa-emu/%.o: %.c
+	@mkdir -p $(@D)
+	@$(if $(filter 0,$(V)),echo "  emu   $<")
+	$(Q)$(CC) $(ALL_CFLAGS) $(ISA) -MMD -MP -c $< -o $@
+$(ISA_PACKED): $(OBJ)/isa-emu/%.o: kernels/packed.c
+	@mkdir -p $(@D)
+	@$(if $(filter 0,$(V)),echo "  emu   $< ($*)")
+	$(Q)$(CC) $(ALL_CFLAGS) $(ISA) $(PACKED_$*) -MMD -MP -c $< -o $@
+$(OBJ)/isa-emu/tests/isa-emu/cpu.o: ISA =
+$(HONE_ISA_EMU): $(MAIN) $(ISA_OBJS) $(LIB)
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(MAIN) $(ISA_OBJS) $(LIB) $(LIBS)
+$(ISA_UNIT): %: %.o $(ISA_OBJS) $(LIB)
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< $(ISA_OBJS) $(LIB) $(LIBS)

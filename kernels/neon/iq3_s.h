@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* kernels/neon/iq3_s.h - IQ3_S for neon/iq.h, packed as well; layout in
- * kernels/ref/iq3_s.c. Included once by a type's file of an ISA. */
+ * kernels/ref/iq3_s.c. Included once, by kernels/packed.c. */
 #include "kernels/neon/grid.h"
 #include "kernels/neon/iq.h"
 #include "kernels/ops.h"

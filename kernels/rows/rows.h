@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* kernels/rows/rows.h - what the files of kernels/rows/ share. They are written once for all
- * widths: an ISA's lanes.h gives the steps, and a type's file of that ISA includes both. */
+ * widths: an ISA's lanes.h gives the steps, and kernels/packed.c includes both. */
 #ifndef HONE_KERNELS_ROWS_ROWS_H
 #define HONE_KERNELS_ROWS_ROWS_H
 

@@ -11,20 +11,31 @@ trap 'rm -rf "$t"' EXIT
 packed='Q8_0 Q4_K'
 plain='F32 F16 BF16'
 mkdir "$t/kernels"
-has() { case " $2 " in *" $1 "*) ;; *) return 1 ;; esac; }
 # the table of kernels with these alone; all others are the scalar ones
-sed -n '/^KERN_OPS(\(neon\|dotprod\|i8mm\), /!p' kernels/ops.def > "$t/head"
-for isa in neon dotprod i8mm; do
-    for type in $([ $isa = neon ] && echo $plain) $packed; do echo "KERN_OPS($isa, $type)"; done
-done > "$t/rows"
+sed -n '/^KERN_\(OPS\|PACKED\)(\(neon\|dotprod\|i8mm\), /!p' kernels/ops.def > "$t/head"
+for type in $plain; do echo "KERN_OPS(neon, $type)"; done > "$t/rows"
+for type in $packed; do grep "^KERN_PACKED(\(neon\|dotprod\|i8mm\), $type," kernels/ops.def; done >> "$t/rows"
 sed "/^#if defined(__aarch64__)/r $t/rows" "$t/head" > "$t/kernels/ops.def"
 lower() { echo "$*" | tr 'A-Z' 'a-z'; }
-files=$(for f in buf ctx err fp io limits log machine map mem numa os out pool qtype; do echo core/$f.c; done
-    ls kernels/*.c kernels/ref/*.c tests/kern/check.c
-    for f in act f32_weights gemm seq $(lower $plain); do echo kernels/neon/$f.c; done
-    for isa in neon dotprod i8mm; do for f in $(lower $packed); do echo kernels/$isa/$f.c; done; done)
-echo "$files" | xargs -P 4 -I{} sh -c 'case {} in */dotprod/*) m=+dotprod ;; */i8mm/*) m=+dotprod+i8mm ;; *) m= ;; esac
-  exec '"$cc"' -std=c11 -D_GNU_SOURCE -DHONE_VERSION="\"0\"" -O1 -ffp-contract=off -march=armv8.2-a$m -I'"$t"' -I. -c {} -o '"$t"'/$(echo {} | tr / _).o' > "$t/log" 2>&1 || { cat "$t/log"; exit 1; }
+compile() { # file, object, more options
+    file=$1 object=$2
+    shift 2
+    $cc -std=c11 -D_GNU_SOURCE -DHONE_VERSION='"0"' -O1 -ffp-contract=off "$@" -I"$t" -I. -c "$file" -o "$t/$object.o" ||
+        exit 1
+}
+march=-march=armv8.2-a
+{
+    for f in buf ctx err fp io limits log machine map mem numa os out pool qtype; do compile core/$f.c core_$f $march; done
+    for f in $(ls kernels/*.c kernels/ref/*.c tests/kern/check.c | grep -v '^kernels/packed'); do
+        compile $f "$(echo $f | tr / _)" $march
+    done
+    for f in act f32_weights gemm seq $(lower $plain); do compile kernels/neon/$f.c neon_$f $march; done
+    sed -n 's/^KERN_PACKED(\(.*\))/\1/p' "$t/rows" | tr -d , | while read -r isa type steps products; do
+        case $isa in neon) m=$march ;; dotprod) m=$march+dotprod ;; *) m=$march+dotprod+i8mm ;; esac
+        compile kernels/packed.c "packed_${isa}_$type" $m -DPACKED_ISA=$isa -DPACKED_TYPE=$type -DPACKED_STEPS=$steps \
+            -DPACKED_PRODUCTS=$products -DPACKED_BY_$products -DPACKED_FILE=$(lower $type) -DPACKED_FEW=dotprod
+    done
+} > "$t/log" 2>&1 || { cat "$t/log"; exit 1; }
 $cc -static -o "$t/check" "$t"/*.o -lm -lpthread
 # a processor with all of them: the checks go through every instruction set that it has
 qemu-aarch64 -cpu max "$t/check" > "$t/log" 2>&1 || { cat "$t/log"; exit 1; }

@@ -1,9 +1,0 @@
-// SPDX-License-Identifier: MIT
-/* kernels/amx/q3_k.c - Q3_K by AMX int8: many tokens with packed rows, 16 at a time. */
-#include "kernels/avx512/lanes.h"
-#include "kernels/ops.h"
-#include "kernels/rows/q3_k.h"
-#define FEW kern_avx512_Q3_K
-#include "kernels/amx/kquant.h"
-
-const struct kern_ops kern_amx_Q3_K = {.gemm = gemm_tiles, .rows = LANES};

@@ -1,9 +1,0 @@
-// SPDX-License-Identifier: MIT
-/* kernels/amx/q5_k.c - Q5_K by AMX int8: many tokens with packed rows, 16 at a time. */
-#include "kernels/avx512/lanes.h"
-#include "kernels/ops.h"
-#include "kernels/rows/q5_k.h"
-#define FEW kern_avx512_Q5_K
-#include "kernels/amx/kquant.h"
-
-const struct kern_ops kern_amx_Q5_K = {.gemm = gemm_tiles, .rows = LANES};

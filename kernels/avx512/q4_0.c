@@ -1,7 +1,0 @@
-// SPDX-License-Identifier: MIT
-/* kernels/avx512/q4_0.c - Q4_0 by AVX-512 and VNNI: packed rows, 16 at a time. */
-#include "kernels/avx512/lanes.h"
-#include "kernels/ops.h"
-#include "kernels/rows/q4_0.h"
-
-const struct kern_ops kern_avx512_Q4_0 = {.gemm = gemm, .rows = LANES};

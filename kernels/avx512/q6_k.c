@@ -1,7 +1,0 @@
-// SPDX-License-Identifier: MIT
-/* kernels/avx512/q6_k.c - Q6_K by AVX-512 and VNNI: packed rows, 16 at a time. */
-#include "kernels/avx512/lanes.h"
-#include "kernels/ops.h"
-#include "kernels/rows/q6_k.h"
-
-const struct kern_ops kern_avx512_Q6_K = {.gemm = gemm, .rows = LANES};

@@ -1,7 +1,0 @@
-// SPDX-License-Identifier: MIT
-/* kernels/avxvnni/q4_1.c - Q4_1 by AVX-VNNI: packed rows, 8 at a time. */
-#include "kernels/avxvnni/lanes.h"
-#include "kernels/ops.h"
-#include "kernels/rows/q4_1.h"
-
-const struct kern_ops kern_avxvnni_Q4_1 = {.gemm = gemm, .rows = LANES};

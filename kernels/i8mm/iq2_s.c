@@ -1,9 +1,0 @@
-// SPDX-License-Identifier: MIT
-/* kernels/i8mm/iq2_s.c - IQ2_S by FEAT_I8MM: many tokens with packed rows, 8 at a time. */
-#include "kernels/neon/grid.h"
-#include "kernels/ops.h"
-#include "kernels/rows/iq2_s.h"
-#define FEW kern_dotprod_IQ2_S
-#include "kernels/i8mm/kquant.h"
-
-const struct kern_ops kern_i8mm_IQ2_S = {.gemm = gemm_tiles, .rows = LANES};
