@@ -130,7 +130,9 @@ static int open_device(struct session *s, const struct kv_plan *plan, struct err
     }
     if (!rc) say_default(s, true);
     if (!rc || s->o.device.kind != DEVICE_AUTO) return rc;
-    log_warn("computing on the CPU: %s", e->msg);
+    int n_there = 0;
+    struct err none;
+    if (cu_devices(&n_there, &none) || n_there) log_warn("computing on the CPU: %s", e->msg);
     shut(s);
     s->o.n_ubatch = s->wanted_ubatch;
     return open_on(s, &backend_cpu, plan, e);

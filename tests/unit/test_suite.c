@@ -85,7 +85,7 @@ static void test_calls(void) {
         {ONE, CALL("stop", "{}"), "++---"},
         {ONE, CALL("buy", "{\"item\": \"lamp\", \"n\": 2}"), "+----"},
         {ONE, "I ordered it.", "-----"},
-        {ONE, CALL("order", "{\"item\": \"lamp\", \"n\": 2"), "-----"},
+        {ONE, CALL("order", "{\"item\": \"lamp\", \"n\": 2"), "+++++"},
         {ONE, CALL("order", "{\"item\": \"lamp\", \"n\": 2}") "\n" CALL("stop", "{}"), "++---"},
         {"[" ONE ", {\"name\": \"stop\", \"arguments\": {}}]",
          CALL("order", "{\"item\": \"lamp\", \"n\": 2}") "\n" CALL("stop", "{}"), "+++++"},
