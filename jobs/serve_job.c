@@ -151,11 +151,11 @@ static void say_ready(const struct serve_job_opts *a, const struct serve_opts *o
     buf_release(&url);
 }
 
-static int serve(const struct serve_job_opts *a, struct serve_opts *o, uint64_t context_bytes,
+static int serve(const struct serve_job_opts *a, const struct serve_files *f, struct serve_opts *o,
                  struct err *e) {
     struct server *s;
     TRY(serve_new(&s, o, e));
-    say_ready(a, o, context_bytes, s);
+    say_ready(a, o, f->context_bytes, s);
     const int rc = serve_run(s, e);
     serve_free(s);
     return rc;
@@ -298,7 +298,7 @@ static int with_files(const struct serve_job_opts *a, struct serve_files *f, str
         o->record = record_latest;
         o->record_ud = latest;
     }
-    if (!rc) rc = serve(a, o, f->context_bytes, e);
+    if (!rc) rc = serve(a, f, o, e);
     latest_free(latest);
     lines_close(log);
     lines_close(record);

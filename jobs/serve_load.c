@@ -45,7 +45,9 @@ static int open_session(struct serve_files *f, struct serve_file *x, struct serv
     TRY(act_parse(f->a->act, &so.act, e));
     c->context_bytes = f->context_bytes;
     TRY(session_new(&c->s, c->m, &so, e));
-    return check_room(f, c->s, so.n_ctx, &c->context_bytes, e);
+    TRY(check_room(f, c->s, so.n_ctx, &c->context_bytes, e));
+    if (f->n == 1) f->context_bytes = c->context_bytes; /* for the line at the start */
+    return 0;
 }
 
 /* Opens the MTP block where --draft wants it; of several files some may have none. */
