@@ -196,12 +196,12 @@ static int bind_stacked(struct mapping *m, struct item *it, const char *pat, siz
     const bool both = it->xf == XF_EVEN || it->xf == XF_ODD; /* of the rows, which stay in turn */
     int64_t shape[2] = {want[1] * (1 + both) / n, want[2]};
     for (int64_t x = 0; x < n * want[0]; x++) {
-        char name[NAME_MAX_LEN], both[NAME_MAX_LEN];
+        char name[NAME_MAX_LEN], joined[NAME_MAX_LEN];
         bool is = false;
         const char *tail = x % n ? second + 1 : stem;
         const size_t n_tail = (size_t)((second && x % n == 0 ? second : pat + len) - tail);
-        snprintf(both, sizeof both, "%.*s%.*s", (int)(stem - pat), pat, (int)n_tail, tail);
-        if (arch_name(name, sizeof name, both, strlen(both), layer, x / n))
+        snprintf(joined, sizeof joined, "%.*s%.*s", (int)(stem - pat), pat, (int)n_tail, tail);
+        if (arch_name(name, sizeof name, joined, strlen(joined), layer, x / n))
             TRY(claim(m, name, shape, it->inst.n_dims - 1, false, &is, e));
         if (!is && x) return missing(m, it, name, e);
         if (!is) return 0;

@@ -24,7 +24,8 @@ static void head(const struct result *r, struct buf *out) {
                  "content='width=device-width,initial-scale=1'><meta name=color-scheme "
                  "content='light dark'><title>");
     html_text(out, r->name);
-    buf_fmt(out, " GGUF report</title><style>%s</style></head>\n<body><main><h1>", html_style);
+    buf_fmt(out, " GGUF report</title><style>%s%s</style></head>\n<body><main><h1>", html_style,
+            html_style_small);
     html_text(out, r->name);
     buf_str(out, "</h1>\n<p class=m>");
     html_text(out, r->arch);

@@ -7,7 +7,8 @@
 #include "report/release.h"
 #include "report/result.h"
 
-extern const char html_style[]; /* the style sheet */
+extern const char html_style[];       /* the style sheet */
+extern const char html_style_small[]; /* its rules for narrow windows and paper */
 
 /* Appends the section with the table of files. rel may be NULL. */
 void html_files(const struct result *r, const struct release *rel, struct buf *out);

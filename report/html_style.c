@@ -47,7 +47,8 @@ const char html_style[] =
     ".fit td,.fit th{text-align:left;overflow-wrap:anywhere}.fit td:first-child{white-space:nowrap}"
     "dl{margin:8px 0}dt{margin-top:10px}dd{margin:2px 0 0}ul{padding-left:20px;margin:6px 0}"
     ".sum{overflow-wrap:anywhere;margin:8px 0}"
-    "@media(min-width:700px) and (max-width:999px){table{font-size:13.5px}code{font-size:12px}}"
+    "@media(min-width:700px) and (max-width:999px){table{font-size:13.5px}code{font-size:12px}}";
+const char html_style_small[] =
     "@media(max-width:767px){.wide{display:none}.narrow{display:block;max-width:460px;margin:auto}}"
     "@media(max-width:699px){main{padding:12px 12px 40px}section{padding:14px 11px}"
     "h1{font-size:22px}.take{font-size:19px}"
