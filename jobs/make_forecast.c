@@ -273,7 +273,8 @@ static const struct {
 #undef TIME
 };
 static double *time_at(struct plan_in *in, size_t i) {
-    return (double *)((char *)in + times[i].at);
+    void *at = (char *)in + times[i].at;
+    return at;
 }
 
 static void save_forecast(struct make *mk, struct jw *w) {

@@ -9,9 +9,18 @@
 #include "core/gguf.h"
 #include "core/io.h"
 #include "core/log.h"
+#include "core/num.h"
 #include "core/str.h"
 #include "quantize/quantize.h"
 #include "quantize/requant.h"
+
+bool open_is_companion(const struct gguf *g) {
+    static const char *const archs[] = {"clip", "imatrix"};
+    const char *arch = gguf_str_or(g, "general.architecture", "");
+    for (size_t i = 0; i < COUNT_OF(archs); i++)
+        if (strcmp(arch, archs[i]) == 0) return true;
+    return strcmp(gguf_str_or(g, "general.type", "model"), "model") != 0;
+}
 
 int open_model(const struct work *w, struct model **out, const char *path, struct err *e) {
     struct model *m;

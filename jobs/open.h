@@ -15,6 +15,10 @@ int open_model(const struct work *w, struct model **out, const char *path, struc
  * numbers measured there say little. */
 void open_warn_context(struct work *w, const struct model *m, int64_t n_ctx);
 
+struct gguf;
+/* Tells whether a file is no model but comes with one: a matrix, a projector, an adapter. */
+bool open_is_companion(const struct gguf *g);
+
 /* Returns whether a GGUF is a whole model that hone cannot compute with, and fills the reason.
  * False for everything else, also for files that cannot be opened: whoever needs them says so. */
 bool unknown_model(const char *path, struct err *why);

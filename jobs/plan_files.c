@@ -13,6 +13,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/str.h"
+#include "jobs/open.h"
 #include "jobs/plan_split.h"
 #include "jobs/shapes.h"
 #include "models/fit.h"
@@ -79,9 +80,20 @@ static int add_file(struct choice *x, const char *path, struct err *e) {
 
 /* Tells whether a name in a folder is a model, and of a split set its first shard. */
 static bool is_model(const char *name) {
-    const char *of = strstr(name, "-of-");
+    int i, n;
+    size_t len;
     if (!str_ends(name, ".gguf") || strncmp(name, "mmproj", 6) == 0) return false;
-    return !of || of - name < 6 || strncmp(of - 6, "-00001", 6) == 0;
+    return !gguf_split_parse(name, &i, &n, &len) || i == 0;
+}
+
+/* Tells whether a file of several is an importance matrix, a projector or the like. */
+static bool comes_with_model(const char *path) {
+    struct gguf *g;
+    struct err why;
+    if (gguf_open(&g, path, GGUF_TOLERANT, &why)) return false;
+    const bool is = open_is_companion(g);
+    gguf_close(g);
+    return is;
 }
 
 static int add_ggufs(struct choice *x, const char *folder, struct err *e) {
@@ -140,6 +152,10 @@ static int add_argument(struct choice *x, const char *path, struct err *e) {
     const int first = x->n;
     if (str_ends(path, ".json")) return add_recipes(x, path, e);
     if (!io_is_dir(path)) {
+        if (x->o->n_paths > 1 && comes_with_model(path)) {
+            log_info("%s: left out, as it is not a model", path);
+            return 0;
+        }
         TRY(add_file(x, path, e));
         char *folder = xstrdup(path);
         folder[io_base(folder) - folder] = 0;
@@ -425,6 +441,7 @@ int plan_files_run(struct work *w, const struct memory_plan_opts *o, struct emit
     if (o->launches || o->plot || o->act)
         return err_set(e, ERR_USAGE, "--launches and --plot are about one file");
     for (int i = 0; i < o->n_paths && !rc; i++) rc = add_argument(&x, o->path[i], e);
+    if (!rc && !x.n) rc = err_set(e, ERR_USAGE, "%s: not a model", o->path[0]);
     if (!rc) qsort(x.c, (size_t)x.n, sizeof(struct candidate *), larger_first);
     if (!rc) rc = settle(&x, e);
     if (!rc) rc = show(&x, m, e);

@@ -14,6 +14,7 @@
 #include "core/num.h"
 #include "core/str.h"
 #include "jobs/device.h"
+#include "jobs/open.h"
 #include "models/sizes.h"
 #include "report/pick.h"
 #include "runtime/engine/kv_type.h"
@@ -49,15 +50,6 @@ static bool may_serve(const char *name) {
     for (size_t k = 0; k < COUNT_OF(others); k++)
         if (has_word(name, others[k])) return false;
     return !gguf_split_parse(name, &i, &n, &len) || i == 0;
-}
-
-/* Tells whether a file that was opened is no model but something that comes with one. */
-static bool is_companion(const struct gguf *g) {
-    static const char *const archs[] = {"clip", "imatrix"};
-    const char *arch = gguf_str_or(g, "general.architecture", "");
-    for (size_t i = 0; i < COUNT_OF(archs); i++)
-        if (strcmp(arch, archs[i]) == 0) return true;
-    return strcmp(gguf_str_or(g, "general.type", "model"), "model") != 0;
 }
 
 /* Returns the name of a file without folders, .gguf and the number of its shard. */
@@ -185,7 +177,7 @@ static bool read_file(struct serve_files *f, struct serve_file *x, struct sizes 
                       struct err *why) {
     struct gguf *g = NULL;
     int rc = gguf_open(&g, x->path, 0, why);
-    const bool other = !rc && of_several && is_companion(g);
+    const bool other = !rc && of_several && open_is_companion(g);
     if (!rc && !other) rc = read_facts(f, x, g, z, why);
     if (!rc && !other && of_several) rc = check_file(g, why);
     if (rc) x->wrong = arena_strdup(&f->w->mem, why->msg);
@@ -316,10 +308,9 @@ static int add_path(struct serve_files *f, struct sizes **z, const char *path, s
         memset(&(*z)[f->n - 1], 0, sizeof **z);
         const bool of_several = folder || f->a->more.n;
         const bool other = read_file(f, x, &(*z)[f->n - 1], of_several, &why);
-        if (other && folder) f->n--;
-        if (other && !folder)
-            rc = err_set(e, ERR_USAGE, "%s: this is no model but comes with one", path);
-        if (x->wrong && !folder && of_several) {
+        if (other) f->n--;
+        if (other && !folder) log_info("%s: left out, as it is not a model", path);
+        if (!other && x->wrong && !folder && of_several) {
             *e = why;
             rc = (int)why.code;
         }

@@ -187,5 +187,14 @@ run 2 plan "$t/none" --vram 1GiB
 run 2 plan "$t/out" --launches
 run 0 plan tests/golden/containers/py.gguf
 run 3 plan tests/golden/containers/py-imatrix.gguf
+# a shell's own list: what is not a model is left out with a note; "-of-" in a name does not make a shard
+cp tests/golden/containers/py-imatrix.gguf "$t/out/imatrix.gguf"
+cp "$t/out/m-Q2_K.gguf" "$t/out/Mixture-of-Experts-Q2_K.gguf"
+run 0 plan "$t/out/imatrix.gguf" "$t"/out/[mM]i*.gguf "$t"/out/m-*.gguf --vram 1GiB --csv
+grep -q 'imatrix.gguf: left out' "$t/e" || say "no note: $(cat "$t/e")"
+grep -q 'Mixture-of-Experts-Q2_K' "$t/o" || say "a name with -of- is missing from the list"
+run 0 plan "$t/out" --vram 1GiB --csv
+grep -q 'Mixture-of-Experts-Q2_K' "$t/o" || say "a name with -of- is missing from the folder"
+run 2 plan "$t/out/imatrix.gguf" "$t/out/imatrix.gguf"
 run 2 plan "$t/absent.gguf"
 exit $fail
