@@ -298,8 +298,8 @@ bool step_done(struct step *s, struct json **root, const struct json **result) {
     const struct json *files = json_get(*root, "files");
     for (const struct json *f = json_first(files); ok && f; f = json_next(f))
         ok = intact(s->job, f);
-    *result = json_get(*root, "result");
-    if (ok && *result) return true;
+    *result = ok ? json_get(*root, "result") : NULL;
+    if (*result) return true;
     json_free(*root);
     *root = NULL;
     return false;

@@ -98,7 +98,8 @@ static void captions(const struct result *r, struct buf *out) {
             pick_base_word(r));
     if (any_gain(r))
         buf_fmt(out, " \"4x closer\": llama.cpp's preset of the same name and size has 4 times the "
-                     "divergence on the same text.");
+                     "divergence on the same text; hone made that file too, with the preset's "
+                     "types and the same importance matrix.");
     buf_chr(out, '\n');
 }
 

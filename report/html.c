@@ -138,7 +138,9 @@ static void size_plot(const struct result *r, struct buf *out) {
     buf_str(out, "<section><h2>Size against loss</h2>\n");
     plot(&wide, &narrow, out);
     buf_str(out, "<p class=m>");
-    if (rings) buf_str(out, "Rings: llama.cpp's presets of the same size, on the same text. ");
+    if (rings)
+        buf_str(out, "Rings: files of llama.cpp's presets (their types, made by hone) of the same "
+                     "size, on the same text. ");
     if (front)
         buf_str(out, "The dashed line joins the files that no other file beats in both size and "
                      "divergence. ");
