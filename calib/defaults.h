@@ -10,14 +10,13 @@
 struct default_text {
     const char *name;       /* "default-calib.txt": also its file name when written out */
     const char *data, *end; /* *end is 0 */
-    const char *about;      /* kinds of text and version, as cards print it */
+    const char *about;      /* kinds of text, and version, for model cards */
     bool is_eval;
     bool is_chat; /* .jsonl of conversations: needs a chat template */
 };
 /* Returns a text, or NULL past the end. */
 const struct default_text *default_text_at(int i);
-/* Returns what a built-in text holds by its file name, of which parts are called
- * "default-probe..."; NULL: no such text. */
+/* Returns the description of the built-in text of that file name; NULL: no such text. */
 const char *default_text_about(const char *name);
 size_t default_text_len(const struct default_text *t);
 /* Returns 60 tool calls for any model (runtime/eval/suite.h), which tests/oracle/tool_suite.py

@@ -30,16 +30,16 @@ void gram_col_see(struct gram_col *c, const struct gr_weight *w, int64_t expert,
  * what is shown for each, as the gates of each say. */
 void gram_col_see_each(struct gram_col *c, const struct gr_weight *w, int64_t expert,
                        const float *x, const float *gate, int64_t n_rows, int64_t ld);
-/* Leaves out the moments of gradients, as a plan says. It is called before the survey. */
+/* Leaves out the moments of gradients, as a plan asks. Call it before the survey. */
 void gram_col_leave_out_gradients(struct gram_col *c);
-/* Tells whether they were left out, by that call or for want of memory. */
+/* Tells whether they were left out, by that call or for lack of memory. */
 bool gram_col_without_gradients(const struct gram_col *c);
 /* Tells whether the experts of a weight of n columns have moments of their own; otherwise those of
  * all are added up. */
 bool gram_col_apart(int64_t n, int64_t n_experts);
 /* Ends the survey: decides the inputs and allocates their sums. Where memory is short, those of
  * gradients are left out, with a warning; ERR_SYS where it is short of the others. With
- * --max-memory that alone decides; ERR_SYS where less is free. */
+ * --max-memory only that limit decides; ERR_SYS if less is free. */
 int gram_col_settle(struct gram_col *c, int64_t max_rows, struct err *e);
 void gram_col_chunk(struct gram_col *c, int64_t i_chunk);
 /* Makes whole texts in turns the halves, text i ending before chunk end[i] (borrowed), where

@@ -65,8 +65,8 @@ static gnode calls(struct gcalls *c, const struct gram_tools *t, gnode one) {
     return gn_cat3(g, each, more, call_text(c, w->close));
 }
 
-/* Makes the language of text after the marker that the prompt ends with: the rest of a frame that
- * begins with it, as in Functionary's ">>>all\n". */
+/* Returns the rest of the frame that begins with the marker at the prompt's end, as in
+ * Functionary's ">>>all\n": text must begin with it. */
 static gnode opened_text(struct gcalls *c, const char *opened) {
     const size_t n = opened ? strlen(opened) : 0;
     for (int k = 0; n && k < TOOL_FRAMES && c->f->frame[k]; k++)

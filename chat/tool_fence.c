@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_fence.c - fences of Markdown and tags of other families around calls: ```json, ~~~,
- * `...`, <tools>. What they hold is read as if they were not there. */
+/* chat/tool_fence.c - Markdown fences and other families' tags around calls: ```json, ~~~, `...`,
+ * <tools>. The parsers skip them and read their contents. */
 #include "chat/tool_int.h"
 
 #include <stdio.h>
@@ -9,14 +9,14 @@
 
 enum { WORD_MAX = 16 };
 
-/* The words after a fence around JSON, without '_' and '-'. */
+/* Info strings of a fence around JSON, without '_' and '-'. */
 static const char *const words[] = {
     "",         "json",     "jsonc",     "json5",        "jsonl",         "xml",
     "text",     "txt",      "plain",     "plaintext",    "tool",          "tools",
     "toolcall", "toolcode", "toolcalls", "tooluse",      "function",      "functions",
     "call",     "action",   "calls",     "functioncall", "functioncalls", "toolrequest"};
 
-/* Tags that models of other families, and those that mix them up, put around calls. */
+/* Tags around calls in the syntaxes of other families. Models mix them up. */
 static const char *const tags[] = {"<tool_call>", "<function_call>", "<tools>",
                                    "<tool>",      "<functioncall>",  "<response>",
                                    "<json>",      "<JSON>",          "<xml>"};
@@ -32,7 +32,8 @@ static bool in_word(char c) {
            (c && strchr("_-+.", c));
 }
 
-/* Tells whether a fence with this word may be around JSON; n bytes, or more to come. */
+/* Tells whether the n bytes s are the info string of a fence around JSON, or with `open` the
+ * beginning of one. */
 static bool is_word(const char *s, size_t n, bool open) {
     char w[WORD_MAX];
     size_t len = 0;
@@ -48,8 +49,8 @@ static bool is_word(const char *s, size_t n, bool open) {
     return false;
 }
 
-/* Returns the place after an opening fence of three marks or more, or of one or two before a
- * bracket in the same line. */
+/* Returns the place after an opening fence at i: three or more marks, or one or two marks followed
+ * by a bracket on the same line. Returns i when there is none. */
 static size_t marks(const struct toolparse *p, size_t i, struct tool_fence *f) {
     const char ch = p->in.data[i];
     const size_t n = run_of(p, i, ch), word = i + n;

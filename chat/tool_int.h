@@ -118,9 +118,9 @@ struct toolparse {
     const char *opened;   /* the prompt's marker, until the answer is known to follow it; or NULL */
     struct buf first;     /* the text until then */
     size_t n_opened;      /* bytes of `in` that are the prompt's */
-    bool own_form;        /* no call is read that is written as other syntaxes have it */
-    bool no_calls;        /* no tools are offered: markers are text */
-    bool json_text;       /* literals: JSON's escapes count as well */
+    bool own_form;        /* calls in the forms of other syntaxes are not accepted */
+    bool no_calls;        /* no tools were offered: markers are plain text */
+    bool json_text;       /* literals: accept JSON's escapes too */
 };
 
 /* Texts that several files know. */
@@ -179,8 +179,7 @@ const char *tool_wrapper_close(const struct toolfmt *f);
 struct text tool_attr_name(struct text t);
 /* Tells whether a model of Cohere's says by a call of that name that it answers by itself. */
 bool tool_is_no_call(const struct toolparse *p, struct text name);
-/* The members of a call that hold its name and its arguments, as models write them; NULL at the
- * end. */
+/* Members that hold a call's name and its arguments, as models write them; NULL-terminated. */
 extern const char *const tool_name_members[], *const tool_arg_members[];
 /* Adds the call {"name", "arguments" | "parameters"}; false when obj is none. */
 bool tool_add_object(struct toolparse *p, const struct json *obj);
@@ -193,10 +192,9 @@ size_t tool_marker(struct toolparse *p, size_t i);
 /* Returns the next marker at or after i that neither is a frame nor is within a later block of
  * reasoning, in the piece of text that begins at `piece`. SIZE_MAX: none, or not certain yet. */
 size_t tool_next_call(struct toolparse *p, size_t piece, size_t i);
-/* Returns the function of that name, which may have a namespace, in the list of tools; NULL: it was
- * not declared. */
+/* Returns the declared function of that name, which may have a namespace; NULL: not declared. */
 const struct json *tool_declared(const struct toolparse *p, struct text name);
-/* Returns the name as it was declared; one that was not as it is. */
+/* Returns the name as declared, without its namespace; an undeclared one is returned unchanged. */
 struct text tool_known_name(const struct toolparse *p, struct text name);
 /* Returns whether the text from i on may become, or is, a loose call: an answer that is nothing
  * but a JSON object which names a declared tool and satisfies its schema, in a fence or bare. */
@@ -225,37 +223,36 @@ size_t tool_skip_frames(const struct toolparse *p, size_t i);
 size_t tool_partial(const struct toolparse *p, size_t from, const char *lit);
 /* Returns the place after the header of a message that begins at i, in harmony's form; i: none. */
 size_t tool_header(const struct toolparse *p, size_t i);
-/* A fence around calls: n marks ch, or a tag. n 0: there is none. */
+/* A fence around calls: n marks ch, or a tag. n 0: no fence. */
 struct tool_fence {
     char ch;
     size_t n;
     const char *tag;
 };
-/* Returns the place after the opening fence at i; i: there is none. SIZE_MAX: one may come. */
+/* Returns the place after the opening fence at i; i: no fence. SIZE_MAX: more text is needed. */
 size_t tool_fence_open(const struct toolparse *p, size_t i, struct tool_fence *f);
-/* Returns the place after the closing fence at i; i: there is none. SIZE_MAX: it may come. */
+/* Returns the place after the closing fence at i; i: no fence. SIZE_MAX: more text is needed. */
 size_t tool_fence_close(const struct toolparse *p, size_t i, const struct tool_fence *f);
-/* Returns where a line that may open a fence begins, with which [from, to) ends; to: there is none.
- */
+/* Returns the start of the last line in [from, to) if that line may open a fence; otherwise to. */
 size_t tool_fence_before(const struct toolparse *p, size_t from, size_t to, struct tool_fence *f);
-/* Returns where a list of calls begins after the marker at `at`, and after a fence, which is put
- * into *fence unless that is NULL. SIZE_MAX: more text tells. */
+/* Returns where the calls begin after the marker at `at` and an optional fence, which is stored in
+ * *fence unless that is NULL. SIZE_MAX: more text is needed. */
 size_t tool_list_at(const struct toolparse *p, size_t at, struct tool_fence *fence);
-/* Reads calls as JSON, one after another, with commas or none between them, up to the closing tag:
- * models write several into one tag, or fences into it. */
+/* Reads JSON calls up to the closing tag. Models write several calls into one tag, with or without
+ * commas, and fences inside the tag. */
 bool tool_json_calls(struct toolparse *p, size_t *i, const char *close);
-/* Returns the name of a tool in [from, to), without the namespace that harmony and Kimi use. */
+/* Returns the tool name in [from, to) without the "functions." of harmony and Kimi. */
 struct text tool_name(const struct toolparse *p, size_t from, size_t to);
-/* Reads arguments at *i, an object or one as text, and moves past `close`; without text before
- * `close` they are empty. NULL: there are none. */
+/* Reads arguments at *i, an object or JSON text in quotes, and moves past `close`. Nothing before
+ * `close` means an empty object. Returns NULL when there are no arguments. */
 const struct json *tool_args(struct toolparse *p, size_t *i, const char *close);
-/* Reads a Python literal at *i and moves past it; NULL when there is none. */
+/* Reads a Python literal at *i and moves past it; NULL: not a literal. */
 const struct json *tool_literal(struct toolparse *p, size_t *i);
-/* Reads calls as Python writes them at *i, one or a list, and moves past them. */
+/* Reads one Python call or a list of calls at *i and moves past it. */
 bool tool_python_calls(struct toolparse *p, size_t *i);
-/* Returns the next marker of harmony at or after i: a header with a recipient. */
+/* Returns the next header with a recipient at or after i: harmony's marker of a call. */
 size_t tool_harmony_marker(const struct toolparse *p, size_t i);
-/* Returns the length of the frame of n bytes at i with the words of its header that follow. */
+/* Returns the length of the frame of n bytes at i including the header words that follow it. */
 size_t tool_harmony_frame(const struct toolparse *p, size_t i, size_t n);
 
 /* Reads on in arguments that begin at f->from. */

@@ -16,7 +16,7 @@ static const struct json *json_at(struct toolparse *p, size_t *i) {
     return v;
 }
 
-/* Reads a value as json_at does, and one that is written as Python, which is a problem. */
+/* Reads a JSON value, or a Python literal, which is reported as a problem. */
 static const struct json *value_at(struct toolparse *p, size_t *i) {
     const size_t at = *i;
     const int n_problems = p->n_problems;
@@ -33,8 +33,8 @@ static const struct json *value_at(struct toolparse *p, size_t *i) {
     return v;
 }
 
-/* Writes the closing brackets that [i, to) lacks, the innermost first. False: it lacks none, or
- * ends within a text. */
+/* Appends the closing brackets missing from [i, to), innermost first. False: none are missing, or
+ * the text ends inside a string. */
 static bool lacking(const struct toolparse *p, size_t i, size_t to, struct buf *out) {
     char open[TOOL_DEPTH];
     int depth = 0;
@@ -57,7 +57,7 @@ static bool lacking(const struct toolparse *p, size_t i, size_t to, struct buf *
     return some;
 }
 
-/* Reads a value that ends at `close`, without the brackets that it lacks there, which is a problem.
+/* Reads a value whose closing brackets are missing before `close`, which is reported as a problem.
  */
 static const struct json *unclosed(struct toolparse *p, size_t *i, const char *close) {
     const size_t from = tool_ws(p, *i), to = *close ? tool_find(p, from, close) : SIZE_MAX;
@@ -76,7 +76,7 @@ static const struct json *unclosed(struct toolparse *p, size_t *i, const char *c
     return v;
 }
 
-/* Reads a value as value_at does, or one that lacks brackets before `close`. */
+/* Reads a value, with value_at() or else with unclosed(). */
 static const struct json *value_before(struct toolparse *p, size_t *i, const char *close) {
     size_t k = *i;
     const struct json *v = value_at(p, &k);
@@ -120,7 +120,7 @@ const struct json *tool_args(struct toolparse *p, size_t *i, const char *close) 
     return v;
 }
 
-/* Reads the string at *i, and moves past it. False: there is none, or it is not complete. */
+/* Reads the string at *i and moves past it. False: no string, or an incomplete one. */
 static bool string_at(struct toolparse *p, size_t *i, struct text *out) {
     const struct json *v = json_at(p, i);
     out->s = json_strn(v, &out->n);
@@ -207,7 +207,7 @@ static void close_calls(struct toolparse *p, size_t *i, const char *close) {
     skip(p, i, close);
 }
 
-/* Moves *i past a closing fence. False: more text may be one. */
+/* Moves *i past an optional closing fence. False: more text is needed. */
 static bool end_fence(const struct toolparse *p, size_t *i, struct tool_fence *f) {
     const size_t end = tool_fence_close(p, *i, f);
     if (end == SIZE_MAX) return false;
@@ -248,7 +248,7 @@ size_t tool_list_at(const struct toolparse *p, size_t at, struct tool_fence *fen
     return at == SIZE_MAX ? at : tool_ws(p, at);
 }
 
-/* Reads calls between XML tags, as other models write them, at *i. */
+/* Reads calls in the XML tags of other models at *i. */
 static bool other_tags(struct toolparse *p, size_t *i) {
     const struct toolfmt *own = p->f;
     p->f = toolfmt_find("qwen-xml");
@@ -386,7 +386,7 @@ bool tool_parse_deepseek(struct toolparse *p, size_t *i) {
     const struct json *v;
     size_t k;
     if (!tool_head_deepseek(p, *i, &name, &k) || !(v = tool_args(p, &k, DS_CALL_END))) return false;
-    skip(p, &k, "```"); /* the fence began before the arguments */
+    skip(p, &k, "```"); /* tool_head_deepseek() read the opening fence */
     skip(p, &k, DS_CALL_END);
     skip(p, &k, DS_CALLS_END);
     tool_add(p, name, v);

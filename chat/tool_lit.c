@@ -32,7 +32,7 @@ static const struct json *word(struct toolparse *p, size_t *i) {
     return NULL;
 }
 
-/* Writes a number of Python as JSON has it: 1_000, +1, .5, 1., 0xff. False: not a number. */
+/* Converts a Python number to JSON: 1_000, +1, .5, 1., 0xff. False: not a number. */
 static bool as_json_number(const char *s, size_t n, struct buf *out) {
     const bool minus = n && *s == '-';
     size_t k = minus || (n && *s == '+');
@@ -83,9 +83,9 @@ static const struct json *number(struct toolparse *p, size_t *i) {
     return v;
 }
 
-/* ---- texts ---- */
+/* ---- strings ---- */
 
-/* Reads n digits of a base at s; false: they are none, or `end` comes first. */
+/* Reads exactly n digits of a base at s. False: fewer digits before `end`. */
 static bool digits(const char *s, const char *end, int n, int base, uint32_t *out) {
     *out = 0;
     if (end - s < n) return false;
@@ -97,8 +97,8 @@ static bool digits(const char *s, const char *end, int n, int base, uint32_t *ou
     return true;
 }
 
-/* Reads the escape at s, after its backslash, and appends what it means. Returns its length; 0: it
- * is none, and the backslash is text. */
+/* Decodes the escape at s, which is after the backslash, into out. Returns its length; 0: not an
+ * escape, so the backslash is text. */
 static size_t escape(const char *s, const char *end, bool json, struct buf *out) {
     static const char map[] = "n\nt\tr\r\\\\''\"\"b\bf\fa\av\v";
     static const struct {
@@ -128,8 +128,8 @@ static size_t escape(const char *s, const char *end, bool json, struct buf *out)
     return 0;
 }
 
-/* Reads a text in quotes, of one mark or three, at *i, and moves past it; raw: backslashes are
- * text. False: it is not closed. */
+/* Reads a string in single or triple quotes at *i and moves past it. raw: backslashes are text.
+ * False: not closed. */
 static bool py_quoted(struct toolparse *p, size_t *i, bool raw, struct buf *out) {
     const char *s = p->in.data, q = s[*i];
     const char triple[] = {q, q, q, 0};
@@ -149,8 +149,8 @@ static bool py_quoted(struct toolparse *p, size_t *i, bool raw, struct buf *out)
     return false;
 }
 
-/* Returns the place of the quotation mark of a text at i, after prefixes as in r"..."; SIZE_MAX:
- * there is no text. */
+/* Returns the opening quote of a string at i, after a prefix as in r"..."; SIZE_MAX: not a string.
+ */
 static size_t quote_at(const struct toolparse *p, size_t i, bool *raw) {
     size_t k = i;
     *raw = false;
@@ -159,7 +159,7 @@ static size_t quote_at(const struct toolparse *p, size_t i, bool *raw) {
     return k < p->in.len && (p->in.data[k] == '\'' || p->in.data[k] == '"') ? k : SIZE_MAX;
 }
 
-/* Reads texts one after another, which Python joins. */
+/* Reads adjacent strings, which Python joins. */
 static const struct json *py_string(struct toolparse *p, size_t *i) {
     struct buf text = {0};
     const struct json *v = NULL;
@@ -193,8 +193,8 @@ static bool next_is(const struct toolparse *p, size_t k, char ch) {
     return k < p->in.len && p->in.data[k] == ch;
 }
 
-/* Reads an element of a list, or of a dictionary or set, and moves past it. *key: it is the name
- * of a member, whose value follows. */
+/* Reads an element of a list, tuple, set or dictionary and moves past it. *key: it was a dictionary
+ * entry: *name is its key, and its value is returned. */
 static const struct json *item(struct toolparse *p, size_t *k, bool braces, bool *key,
                                struct text *name, int depth) {
     const struct json *v = literal(p, k, depth + 1);
@@ -231,12 +231,12 @@ static const struct json *items(struct toolparse *p, size_t *i, char close, int 
     }
     if (k >= p->in.len) return NULL;
     *i = k + 1;
-    if (close == ')' && !comma && json_len(list) == 1) return json_first(list); /* no tuple */
+    if (close == ')' && !comma && json_len(list) == 1)
+        return json_first(list); /* parentheses, not a tuple */
     if (dict || list) return dict ? dict : list;
     return json_new(&p->arena, braces ? JSON_OBJ : JSON_ARR);
 }
 
-/* Reads a Python literal at *i and moves past it; NULL when there is none. */
 static const struct json *literal(struct toolparse *p, size_t *i, int depth) {
     bool raw;
     *i = tool_ws(p, *i);
@@ -254,7 +254,7 @@ const struct json *tool_literal(struct toolparse *p, size_t *i) {
     return literal(p, i, 0);
 }
 
-/* Returns the name of parameter number `at` of a tool; false: it has none. */
+/* Sets *name to that of the tool's parameter number `at`. False: no such parameter. */
 static bool parameter_at(const struct toolparse *p, struct text fn, int64_t at, struct text *name) {
     const struct json *root = json_get(tool_declared(p, fn), "parameters"), *m;
     m = json_first(json_get(tool_target(root, root), "properties"));
@@ -263,7 +263,7 @@ static bool parameter_at(const struct toolparse *p, struct text fn, int64_t at, 
     return m != NULL;
 }
 
-/* Tells whether v, the one argument of fn, is an object of all of them. */
+/* Tells whether v, the only argument of fn, is an object whose members are fn's parameters. */
 static bool is_all(struct toolparse *p, struct text fn, const struct json *v) {
     bool all = json_len(v) > 0 && json_type(v) == JSON_OBJ;
     for (const struct json *m = all ? json_first(v) : NULL; m && all; m = json_next(m)) {
@@ -274,7 +274,7 @@ static bool is_all(struct toolparse *p, struct text fn, const struct json *v) {
     return all;
 }
 
-/* Adds an argument without a name: that of the parameter at its place. */
+/* Adds a positional argument under the name of the parameter at its position. */
 static bool put_unnamed(struct toolparse *p, struct text fn, struct json **args,
                         const struct json *v) {
     struct text name;
@@ -342,7 +342,7 @@ bool tool_cut_python(struct toolparse *p, size_t at, size_t *cut, struct buf *en
         if (!tool_at(p, k, "=")) return true;
         k++;
         if (!literal(p, &k, 0)) return true;
-        const size_t after = tool_ws(p, k); /* another text would be joined to one */
+        const size_t after = tool_ws(p, k); /* an adjacent string would be joined */
         if (!next_is(p, after, ',') && !next_is(p, after, ')')) return true;
         *cut = k;
         if (!next_is(p, after, ',')) return true;
@@ -370,8 +370,8 @@ bool tool_python_calls(struct toolparse *p, size_t *i) {
     return true;
 }
 
-/* Reads calls of the form <|tool_call_start|>[f(k='v'), g()]<|tool_call_end|>, or one bare call, or
- * JSON in that place. */
+/* Reads calls of the form <|tool_call_start|>[f(k='v'), g()]<|tool_call_end|>, one bare call, or
+ * JSON in their place. */
 bool tool_parse_python(struct toolparse *p, size_t *i) {
     static const char open[] = PY_CALLS, close[] = "<|tool_call_end|>";
     struct tool_fence fence;

@@ -35,8 +35,8 @@ static const struct json *arguments_of(struct toolparse *p, const struct json *o
     return *name && json_type(args) == JSON_OBJ ? args : NULL;
 }
 
-/* Tells whether a tool of that name was declared whose schema the arguments satisfy. */
-static bool takes(struct toolparse *p, struct text name, const struct json *args) {
+/* Tells whether the arguments satisfy the schema of the declared tool of that name. */
+static bool tool_takes(struct toolparse *p, struct text name, const struct json *args) {
     const struct json *f = tool_declared(p, name), *schema;
     struct buf why = {0};
     struct err e;
@@ -53,11 +53,11 @@ static bool takes(struct toolparse *p, struct text name, const struct json *args
     return ok;
 }
 
-/* Tells whether obj is a call that its tool takes. */
+/* Tells whether obj is a call whose arguments its tool accepts. */
 static bool is_valid(struct toolparse *p, const struct json *obj) {
     const char *name;
     const struct json *args = arguments_of(p, obj, &name);
-    return args && takes(p, (struct text){name, strlen(name)}, args);
+    return args && tool_takes(p, (struct text){name, strlen(name)}, args);
 }
 
 /* Tells whether what begins at i, a bracket, may be such an object: its first member has one of
@@ -85,12 +85,12 @@ static bool may_begin(struct toolparse *p, size_t i) {
            memchr(p->in.data + i, '\\', end - i) != NULL;
 }
 
-/* Tells whether models of this syntax write calls as Python does. */
+/* Tells whether models of this syntax write calls in Python. */
 static bool writes_python(const struct toolparse *p) {
     return p->f->parse == tool_parse_python || p->f->parse == tool_parse_llama;
 }
 
-/* Tells whether what is at i may be the name of a tool and a bracket. */
+/* Tells whether a tool's name and a parenthesis are at i, or may still arrive there. */
 static bool may_begin_python(const struct toolparse *p, size_t i) {
     const size_t from = i = tool_ws(p, i + tool_at(p, i, "["));
     while (i < p->in.len && !tool_is_ws(p->in.data[i]) && !strchr("([{\"'`", p->in.data[i])) i++;
@@ -98,21 +98,21 @@ static bool may_begin_python(const struct toolparse *p, size_t i) {
     return p->in.data[i] == '(' && tool_declared(p, tool_text(p, from, i));
 }
 
-/* Reads calls as Python writes them at *i, moves past them, and adds them if `add`. */
+/* Reads Python calls at *i and moves past them. add: adds them to p->calls. */
 static enum tool_loose walk_python(struct toolparse *p, size_t *i, bool add) {
     const int before = p->n_calls;
     if (!may_begin_python(p, *i)) return LOOSE_NO;
     bool ok = tool_python_calls(p, i);
     if (!ok) return LOOSE_MAYBE;
     for (int k = before; k < p->n_calls; k++)
-        ok = ok && takes(p, p->calls[k].name, p->calls[k].args);
+        ok = ok && tool_takes(p, p->calls[k].name, p->calls[k].args);
     ok = ok && p->n_calls > before;
     if (!add) p->n_calls = before;
     return ok ? LOOSE_YES : LOOSE_NO;
 }
 
-/* Walks over the objects of a piece at *i and moves past them; add: adds their calls. *any: there
- * are some. */
+/* Walks over the JSON objects or Python calls at *i and moves past them. add: adds the calls. *any:
+ * at least one was found. */
 static enum tool_loose walk_objects(struct toolparse *p, size_t *i, bool add, bool *any) {
     for (*i = tool_ws(p, *i); *i < p->in.len; *i = tool_ws(p, *i)) {
         size_t used;
@@ -143,10 +143,9 @@ static enum tool_loose walk_objects(struct toolparse *p, size_t *i, bool add, bo
     return *any ? LOOSE_YES : *i < p->in.len ? LOOSE_NO : LOOSE_MAYBE;
 }
 
-enum { NESTED = 3 }; /* fences in one another */
+enum { NESTED = 3 }; /* nested fences */
 
-/* Walks over a piece at *at: objects, bare or in fences, and moves past it; add: adds their
- * calls. YES: these are calls. */
+/* Walks over the calls at *at, bare or in fences, and moves past them. add: adds them. */
 static enum tool_loose walk_piece(struct toolparse *p, size_t *at, bool add) {
     struct tool_fence fence[NESTED];
     bool any = false;
@@ -154,7 +153,7 @@ static enum tool_loose walk_piece(struct toolparse *p, size_t *at, bool add) {
     int n = 0;
     for (; n < NESTED; n++) {
         i = tool_ws(p, i);
-        /* It is the model's own syntax, maybe in a fence; JSON in a fence is not. */
+        /* The model's own syntax, bare or in a fence, is no loose call; fenced JSON is. */
         if (tool_marker(p, i) == i && !(n && p->in.data[i] == '{')) return LOOSE_NO;
         const size_t body = tool_fence_open(p, i, &fence[n]);
         if (body == SIZE_MAX) return LOOSE_MAYBE;

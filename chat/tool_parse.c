@@ -204,8 +204,8 @@ static const struct json *first_of(const struct json *obj, const char *const *na
 const char *const tool_name_members[] = {"name", "tool_name", "function", "tool", NULL};
 const char *const tool_arg_members[] = {"arguments", "parameters", "args", "input", "params", NULL};
 
-/* Returns the members of a call without arguments that are parameters of the tool: models write
- * them next to its name. */
+/* Returns the members of obj that are parameters of the tool: models write arguments next to the
+ * name, without an object of their own. */
 static const struct json *inline_args(struct toolparse *p, const struct json *obj,
                                       struct text name) {
     struct json *args = json_new(&p->arena, JSON_OBJ);
@@ -492,15 +492,16 @@ static void join(struct toolparse *p, struct buf *b, size_t from, size_t to) {
     }
 }
 
-/* A fence that opens before a call and is no content if it closes after one, or not at all. */
+/* A fence opened before a call. It is not content if it closes after a call, or never closes. */
 struct around {
     struct tool_fence fence;
-    size_t from, to; /* its text */
+    size_t from, to; /* of its line */
 };
 
-/* Ends what a fence may be around, where text that is no call begins at *from or a call at `to`. */
-static void end_fence(struct toolparse *p, struct buf *content, struct around *a, size_t *from,
-                      size_t to) {
+/* Decides about an open fence when content follows at *from and ends at `to`: if it closes there,
+ * moves *from past it; otherwise its text is content. */
+static void settle_fence(struct toolparse *p, struct buf *content, struct around *a, size_t *from,
+                         size_t to) {
     const size_t text = tool_skip_frames(p, *from);
     if (!a->fence.n || text >= to) return;
     const size_t end = tool_fence_close(p, text, &a->fence);
@@ -528,7 +529,7 @@ static bool one_call(struct toolparse *p, struct buf *content, struct around *ar
         p->calls[k].from = at;
         p->calls[k].to = end;
     }
-    end_fence(p, content, around, from, at);
+    settle_fence(p, content, around, from, at);
     size_t cut = at;
     if (!around->fence.n) {
         cut = tool_fence_before(p, *from, at, &around->fence);
@@ -579,7 +580,7 @@ static void parse_all(struct toolparse *p, struct buf *content) {
          tool_find(p, from, t->fn_close) != SIZE_MAX))
         tool_problem(p,
                      "closing tags behind the last call: a value may have held the text of a tag");
-    end_fence(p, content, &around, &from, p->in.len);
+    settle_fence(p, content, &around, &from, p->in.len);
     join(p, content, from, p->in.len);
 }
 

@@ -42,8 +42,8 @@ static const struct way *way_of(const struct toolparse *p) {
     return &none;
 }
 
-/* Returns where the value of a parameter that is not closed yet may be cut: before what may become
- * a tag of the syntax, any of which may end it, and before a line break that may belong to that. */
+/* Returns where an unclosed parameter value may be cut: before a complete or partial tag of the
+ * syntax, since any tag may end the value, and before a line break next to that tag. */
 static size_t value_cut(const struct toolparse *p, size_t start) {
     const struct tool_tags *t = &p->f->tags;
     const char *const tags[] = {t->par_close, t->fn_close, tool_wrapper_close(p->f), t->par_open};

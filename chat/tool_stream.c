@@ -40,7 +40,7 @@ static size_t held(const struct toolparse *p, size_t from, const char *tag) {
     return hold;
 }
 
-/* Tells whether the text is blanks and one or two marks of a fence. */
+/* Tells whether the text is white space and the first one or two marks of a fence. */
 static bool only_marks(const char *s, size_t n) {
     while (n && tool_is_ws(*s)) s++, n--;
     return n == 1 ? *s == '`' || *s == '~' : n == 2 && s[0] == s[1] && (*s == '`' || *s == '~');
@@ -78,9 +78,9 @@ static bool content_begins(struct toolparse *p) {
     return true;
 }
 
-/* Returns where text that ends at `end` is certain to be content: a call may follow the white space
- * and the fence at its end. */
-static size_t before_call(const struct toolparse *p, size_t end) {
+/* Returns the end of the text up to `end` that is certainly content: trailing white space and an
+ * opening fence may belong to a call. */
+static size_t content_end(const struct toolparse *p, size_t end) {
     struct tool_fence fence;
     const char *s = p->in.data;
     while (end > p->scanned && tool_is_ws(s[end - 1])) end--;
@@ -114,7 +114,7 @@ const char *toolparse_content(struct toolparse *p, size_t *len) {
         if (block < at) at = block;
         p->closed = at != SIZE_MAX;
         if (p->closed) end = at;
-        end = before_call(p, end);
+        end = content_end(p, end);
         if (end > p->scanned) p->scanned = end;
         p->n_content = p->scanned - p->content_from;
     }

@@ -10,7 +10,7 @@
 enum { NAME_MAX_LEN = 500, CLOSING = 48 /* bytes that show whether a call ends here */ };
 enum is_end { NO_END, UNKNOWN_END, IS_END };
 
-/* The closing tags of wrappers around calls, of all families. */
+/* Closing tags of the wrappers around calls, all families. */
 static const char *const closes[] = {"</tool_call>",
                                      "</seed:tool_call>",
                                      "</minimax:tool_call>",
@@ -31,7 +31,7 @@ static bool is_parameter(struct toolparse *p, struct text fn, struct text key) {
     return !tool_declared(p, fn) || tool_schema(p, fn, key);
 }
 
-/* Tells whether a call of a tool that was declared, if any was, begins at i. */
+/* Tells whether a call begins at i: of a declared tool, if tools were declared. */
 static enum is_end begins_call(const struct toolparse *p, size_t i) {
     const struct tool_tags *t = &p->f->tags;
     if (!tool_at(p, i, t->fn_open)) {
@@ -46,7 +46,7 @@ static enum is_end begins_call(const struct toolparse *p, size_t i) {
     return name.n && (!p->tools || tool_declared(p, name)) ? IS_END : NO_END;
 }
 
-/* Tells whether what follows i is another call, the end of the turn, or nothing. */
+/* Tells whether another call, the end of the turn or the end of the text follows i. */
 static enum is_end call_ends(const struct toolparse *p, size_t i) {
     const size_t k = tool_ws(p, i);
     if (tool_wrapper(p, k) > k) return begins_call(p, k);
@@ -55,9 +55,9 @@ static enum is_end call_ends(const struct toolparse *p, size_t i) {
     return k >= p->in.len ? IS_END : NO_END;
 }
 
-/* Tells whether the value of a parameter of fn ends at the closing tag before i: when another
- * parameter of the tool follows, or the end of the whole call. Else the tag may be part of the
- * text. sure: the tag is where templates write it, so the tag that follows says enough. */
+/* Tells whether the closing tag before i ends the value of a parameter of fn: it does when another
+ * parameter of fn or the end of the call follows; otherwise it may be part of the value. sure: the
+ * tag is where templates write it, so any following tag of the syntax is proof enough. */
 static enum is_end closes_value(struct toolparse *p, struct text fn, size_t i, bool sure) {
     const struct tool_tags *t = &p->f->tags;
     size_t k = tool_ws(p, i), end;
@@ -76,8 +76,8 @@ static enum is_end closes_value(struct toolparse *p, struct text fn, size_t i, b
     return end > k ? call_ends(p, end) : NO_END;
 }
 
-/* Finds the closing tag that ends the value at i, or the first that may; SIZE_MAX: there is none.
- * *is: whether it ends it. */
+/* Finds the closing tag that ends the value at i, or the first that may; SIZE_MAX: none. *is: how
+ * certain that is. */
 static size_t closing_tag(struct toolparse *p, size_t i, struct text fn, enum is_end *is) {
     const struct tool_tags *t = &p->f->tags;
     const size_t n = strlen(t->par_close);
@@ -95,15 +95,15 @@ static size_t closing_tag(struct toolparse *p, size_t i, struct text fn, enum is
     return first;
 }
 
-/* Counts lit in [i, to). */
+/* Counts the occurrences of lit in [i, to). */
 static int64_t count_of(const struct toolparse *p, size_t i, size_t to, const char *lit) {
     int64_t n = 0;
     for (; (i = tool_find(p, i, lit)) < to; i++) n++;
     return n;
 }
 
-/* Finds where the value at i ends when no closing tag does it before `to`: where its call is
- * closed, unless this belongs to a call in the text. SIZE_MAX: nowhere. */
+/* Finds the end of a value at i that has no closing tag before `to`: the end of its call, but not
+ * that of a call quoted in the value. SIZE_MAX: none. */
 static size_t call_closed(const struct toolparse *p, size_t i, size_t to, enum is_end *is) {
     const struct tool_tags *t = &p->f->tags;
     const char *wrap = tool_wrapper_close(p->f);
@@ -127,8 +127,8 @@ static size_t call_closed(const struct toolparse *p, size_t i, size_t to, enum i
     }
 }
 
-/* Finds the opening tag of another parameter of fn in the value [i, to) where no closing tag in it
- * belongs to that one: the value's own is missing. SIZE_MAX: there is none. */
+/* Finds an opening tag of another parameter of fn in the value [i, to) that has no closing tag in
+ * it: then the tag at `to` is that parameter's, and the value's own is missing. SIZE_MAX: none. */
 static size_t next_parameter(struct toolparse *p, size_t i, size_t to, struct text fn) {
     const struct tool_tags *t = &p->f->tags;
     if (!tool_declared(p, fn)) return SIZE_MAX;
@@ -149,7 +149,7 @@ size_t tool_value_end(struct toolparse *p, size_t i, struct text fn, size_t *nex
     const struct tool_tags *t = &p->f->tags;
     enum is_end is, closed;
     size_t at = closing_tag(p, i, fn, &is);
-    /* An uncertain one is the end only when no other comes. */
+    /* An uncertain tag is the end only if no later one is. */
     if (is == NO_END && !p->ended) at = SIZE_MAX;
     const size_t early = call_closed(p, i, at, &closed);
     if (early < at && closed == UNKNOWN_END) return SIZE_MAX;
@@ -196,14 +196,14 @@ struct text tool_attr_name(struct text t) {
     return attr_name(t, &raw);
 }
 
-/* Tells whether the value before i was closed. */
+/* Tells whether a parameter's closing tag ends at i. */
 static bool is_closed(const struct toolparse *p, size_t i) {
     const size_t n = strlen(p->f->tags.par_close);
     return i >= n && tool_at(p, i - n, p->f->tags.par_close);
 }
 
-/* Reports a value that was not closed, `next` being after it, and one that holds the opening tag of
- * another parameter, so that its own may not be closed. */
+/* Reports a value without a closing tag before `next`, and a value that contains the opening tag of
+ * another parameter, which suggests that its own closing tag is missing. */
 static void check_value(struct toolparse *p, struct text fn, struct text key, struct text value,
                         size_t next, const struct json *args) {
     const struct tool_tags *t = &p->f->tags;
@@ -255,7 +255,7 @@ size_t tool_wrapper_end(const struct toolparse *p, size_t i) {
     return i;
 }
 
-/* Moves *i, which is after the last parameter, after the call. False: it does not end there. */
+/* Moves *i from after the last parameter to after the call. False: the call does not end there. */
 static bool end_call(struct toolparse *p, size_t *i, struct text name) {
     const struct tool_tags *t = &p->f->tags;
     const bool closed = tool_at(p, *i, t->fn_close);
@@ -266,8 +266,8 @@ static bool end_call(struct toolparse *p, size_t *i, struct text name) {
     return true;
 }
 
-/* Reads calls as JSON at k, in the wrapper of this syntax at *i, and moves *i past them. */
-static bool other_form(struct toolparse *p, size_t *i, size_t k) {
+/* Reads JSON calls at k, inside this syntax's wrapper at *i, and moves *i past them. */
+static bool json_in_wrapper(struct toolparse *p, size_t *i, size_t k) {
     const char *close = tool_wrapper_close(p->f);
     const size_t at = tool_ws(p, k);
     if (p->own_form || !close || k == *i || at >= p->in.len || !strchr("{[`~", p->in.data[at]))
@@ -281,7 +281,7 @@ bool tool_parse_tags(struct toolparse *p, size_t *i) {
     const struct tool_tags *t = &p->f->tags;
     size_t k = *i;
     if (!tool_at(p, k, t->fn_open)) k = tool_wrapper(p, k);
-    if (!tool_at(p, k, t->fn_open)) return other_form(p, i, k);
+    if (!tool_at(p, k, t->fn_open)) return json_in_wrapper(p, i, k);
     size_t from = k + strlen(t->fn_open), end = tool_find(p, from, t->fn_name_end);
     if (end == SIZE_MAX || end == from || end - from > 500) return false;
     const struct text name = unquoted(tool_text(p, from, end));
@@ -306,7 +306,7 @@ bool tool_parse_glm(struct toolparse *p, size_t *i) {
     if (!tool_at(p, k, t->fn_open)) k = tool_wrapper(p, k);
     if (!tool_at(p, k, t->fn_open)) return false;
     size_t from = k + strlen(t->fn_open);
-    if (other_form(p, i, from)) return true;
+    if (json_in_wrapper(p, i, from)) return true;
     for (k = from; k < p->in.len && p->in.data[k] != '<' && p->in.data[k] != '\n';) k++;
     const struct text name = tool_strip(tool_text(p, from, k));
     struct json *args = json_new(&p->arena, JSON_OBJ);

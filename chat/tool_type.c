@@ -57,10 +57,10 @@ static const struct json *python_word(struct toolparse *p, struct text text) {
     return tool_is(t, "False") ? json_new_bool(&p->arena, false) : NULL;
 }
 
-/* Returns the value of one of the types that the text has as JSON in quotes, or as Python; NULL:
- * it has none. */
-static const struct json *other_value(struct toolparse *p, unsigned types, struct text text,
-                                      const struct json *v) {
+/* Reads the text as quoted JSON (v is the string) or as a Python literal. NULL: not of these types.
+ */
+static const struct json *lenient_value(struct toolparse *p, unsigned types, struct text text,
+                                        const struct json *v) {
     struct text t = tool_strip(text);
     if (json_type(v) == JSON_STR) {
         t.s = json_strn(v, &t.n);
@@ -87,7 +87,7 @@ const struct json *tool_typed(struct toolparse *p, const struct json *schema, st
         return tool_str(p, text);
     }
     const struct json *other =
-        types && !(types & TY_STRING) ? other_value(p, types, text, v) : NULL;
+        types && !(types & TY_STRING) ? lenient_value(p, types, text, v) : NULL;
     if (other) {
         tool_problem(p, "parameter '%.*s' is not JSON of its declared type", tool_len(key), key.s);
         return other;

@@ -48,7 +48,7 @@ int toolparse_new(struct toolparse **out, const struct toolfmt *f, const char *t
 /* Lets answers be calls that are nothing but JSON, {"name": N, "arguments": {..}}, bare or in a
  * fence, where N was declared and its schema is satisfied. Call it before text is fed. */
 void toolparse_allow_loose(struct toolparse *p);
-/* Makes the markers of calls text like any other: no tools were offered. Call it before text is
+/* Treats the markers of calls as plain text, because no tools were offered. Call it before text is
  * fed. */
 void toolparse_no_calls(struct toolparse *p);
 /* Says that the prompt ends with this marker, one that toolfmt_opened() gave. Call it before text

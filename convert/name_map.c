@@ -193,7 +193,7 @@ static int bind_stacked(struct mapping *m, struct item *it, const char *pat, siz
                         int64_t layer, const int64_t *want, bool *found, struct err *e) {
     const char *second = memchr(pat, '&', len), *stem = strstr(pat, "%e") + 3;
     const int n = second ? 2 : 1;
-    const bool both = it->xf == XF_EVEN || it->xf == XF_ODD; /* of the rows, which stay in turn */
+    const bool both = it->xf == XF_EVEN || it->xf == XF_ODD; /* halves of interleaved rows */
     int64_t shape[2] = {want[1] * (1 + both) / n, want[2]};
     for (int64_t x = 0; x < n * want[0]; x++) {
         char name[NAME_MAX_LEN], joined[NAME_MAX_LEN];

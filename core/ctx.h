@@ -44,8 +44,8 @@ struct ctx {
         struct prog_job job;
     } prog;
     atomic_bool interrupted;          /* told to stop: ctx_interrupt */
-    atomic_bool told_device;          /* runtime/engine/session.c has said what computes */
-    atomic_bool starved;              /* memory was refused, and came from the fund */
+    atomic_bool told_device;          /* runtime/engine/session.c has logged the device */
+    atomic_bool starved;              /* an allocation was refused and took from the fund */
     const atomic_bool *stop;          /* stops the job too, borrowed; NULL: nothing else does */
     struct mem_fund *fund;            /* core/mem.h, borrowed; NULL: none */
     atomic_bool untrusted;            /* core/limits.h: the lower limits are in force */

@@ -33,7 +33,7 @@ static void see(struct others *o, const char *s) {
     if (str_ends(s, ".gguf")) o->ggufs = true;
 }
 
-/* Tells whether a GGUF is a language model: not an importance matrix, second moments or a vision
+/* Tells whether a GGUF is a language model, not an importance matrix, second moments or a vision
  * tower. */
 static bool is_model(const char *path) {
     struct gguf *g;

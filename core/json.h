@@ -30,8 +30,8 @@ const char *json_skip_value(const char *s, const char *end);
  * json_depth. `what` names the source in messages ("dir/config.json"). ERR_DATA says what is wrong
  * at which line and column. */
 int json_parse(struct json **out, const char *text, size_t len, const char *what, struct err *e);
-/* Does the same with strings as json_opts.mend has them; json_unmend replaces C0 80 by NUL in a
- * text of n bytes and returns how many it has then. */
+/* Does the same with json_opts.mend. json_unmend replaces C0 80 by NUL in the n bytes s and returns
+ * the new length. */
 int json_parse_mend(struct json **out, const char *text, size_t len, const char *what,
                     struct err *e);
 size_t json_unmend(char *s, size_t n);
@@ -46,8 +46,8 @@ void json_free(struct json *root);
 /* What else json_parse_in takes; all zero is as strict as json_parse. */
 struct json_opts {
     bool any_text;   /* strings with NUL, half surrogate pairs (as three bytes), invalid UTF-8 */
-    bool mend;       /* escapes of half surrogate pairs become U+FFFD, those of NUL the two bytes
-                        C0 80, which no UTF-8 has: json_quote writes the escape again */
+    bool mend;       /* escapes of half surrogate pairs become U+FFFD, those of NUL the bytes C0 80,
+                        which are not UTF-8: json_quote turns them back into the escape */
     bool python;     /* the words NaN, Infinity and -Infinity are numbers */
     bool last_wins;  /* of two members of one name, the later value at the earlier place */
     bool first_wins; /* of two members of one name, the earlier one */
@@ -105,9 +105,8 @@ void json_put(struct arena *a, struct json *obj, const char *name, size_t n, con
 void json_write(struct buf *out, const struct json *j);
 /* Does the same with a space behind every comma and colon. */
 void json_write_spaced(struct buf *out, const struct json *j);
-/* Appends s to b as a JSON string with quotes. Invalid UTF-8 becomes U+FFFD, C0 80 the escape of
- * NUL.
- */
+/* Appends s to b as a JSON string with quotes. Invalid UTF-8 becomes U+FFFD, but C0 80 the escape
+ * of NUL. */
 void json_quote(struct buf *b, const char *s, size_t len);
 /* Returns the length of the valid UTF-8 sequence at p, of n bytes; minus the bytes of its broken
  * prefix, at least one, when it is not valid. */

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/attr.h"
 #include "core/num.h"
 #include "core/os.h"
 
@@ -174,7 +175,7 @@ bool machine_has_nvidia(const char *root) {
     static const char *const file[] = {"/proc/driver/nvidia/version", "/dev/nvidia0",
                                        "/usr/lib/wsl/lib/libcuda.so.1"};
     bool found = false;
-    for (size_t i = 0; i < sizeof file / sizeof file[0] && !found; i++) {
+    for (size_t i = 0; i < COUNT_OF(file) && !found; i++) {
         char path[NAME_MAX_LEN + 64];
         snprintf(path, sizeof path, "%s%s", root, file[i]);
         found = access(path, F_OK) == 0;

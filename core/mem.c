@@ -285,10 +285,9 @@ uint64_t mem_available(void) {
 }
 
 uint64_t buf_available(void) {
-    struct buf_budget *b = ctx_current()->budget;
-    const uint64_t most = b ? atomic_load(&b->most) : 0, live = b ? atomic_load(&b->live) : 0;
-    const uint64_t have = mem_available(), left = live < most ? most - live : 1;
-    return most && (!have || left < have) ? left : have;
+    uint64_t limit;
+    const uint64_t room = buf_room(&limit), have = limit ? mem_available() : 0;
+    return have && have < room ? have : room;
 }
 
 uint64_t buf_room(uint64_t *limit) {

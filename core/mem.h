@@ -50,7 +50,7 @@ void mem_free(void *p);
  * before its threads begin. */
 void mem_give_back(void);
 
-/* Gives memory that was freed back to the system now, after much of it was. */
+/* Returns freed memory to the system now; call it after freeing much. */
 void mem_trim(void);
 
 /* Returns the bytes of memory that the machine reports as available now, or what control groups
@@ -59,8 +59,8 @@ uint64_t mem_available(void);
 /* Returns the same, but not more than --max-memory leaves for mem_alloc; 0 if unknown and not
  * limited. */
 uint64_t buf_available(void);
-/* Returns what decides between ways to work: what --max-memory (*limit) leaves, whatever is free,
- * so that nothing depends on what else runs; without it (*limit 0) what is available. */
+/* Returns the memory to plan with: what --max-memory (*limit) leaves, even if less is free, so that
+ * the plan does not depend on other processes; without a limit (*limit 0), what is available. */
 uint64_t buf_room(uint64_t *limit);
 
 #endif

@@ -42,9 +42,8 @@ int out_resize(struct out *o, uint64_t size, struct err *e); /* reserve: ENOSPC 
 int out_commit(struct out *o, struct err *e);
 void out_close(struct out *o); /* NULL is fine; after commit only frees */
 void out_abort_all(void);
-/* Writes a whole small file in one call, atomically. With _again one that holds these very bytes
- * may be there; a file written with _private is readable by its owner alone (mode 0600), also when
- * it replaces one that others could read. */
+/* Writes a whole small file in one call, atomically. With _again, an existing file with the same
+ * bytes is accepted. With _private the file has mode 0600, even if it replaces a readable one. */
 int out_write_file(const char *path, const void *p, size_t n, bool overwrite, struct err *e);
 int out_write_private(const char *path, const void *p, size_t n, bool overwrite, struct err *e);
 int out_write_again(const char *path, const void *p, size_t n, bool overwrite, struct err *e);

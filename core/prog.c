@@ -68,14 +68,14 @@ void prog_set_left(double began_s, double step_s, double rest_s) {
     j->rest_s = rest_s;
 }
 
-/* Returns the time left of a job. Of a step that counts its items, and of one that has taken longer
- * than was forecast, what was measured so far says more than the forecast. */
+/* Returns the time left of a job. The measured speed replaces the forecast as a step's items are
+ * done, and when a step takes longer than forecast. */
 static double job_left(const struct prog_job *j, double now) {
     const double spent = now - j->step_began_s;
     double left = j->step_s > spent ? j->step_s - spent : 0;
     if (j->item && j->item_of > 0) {
         const double share = ((double)j->item_at - 1 + j->stage) / (double)j->item_of;
-        const double sure = share < .2 ? share / .2 : 1; /* The first items are few to go by. */
+        const double sure = share < .2 ? share / .2 : 1; /* the first items tell little */
         if (share > 0) left = (1 - sure) * left + sure * spent * (1 - share) / share;
     } else if (j->stage > 0 && left < spent * (1 - j->stage))
         left = spent * (1 - j->stage);
@@ -119,7 +119,7 @@ static void fmt_rate(char out[40], enum prog_unit unit, double per_s) {
                  unit == PROG_TOKENS ? " tok" : "");
 }
 
-/* Writes "3 of 12 min left", in the unit of the whole time. */
+/* Writes "3 min of 12 left", in the unit of the whole time. */
 static void fmt_left(char out[40], double left, double all) {
     if (all >= 5400)
         snprintf(out, 40, "%.1f of %.1f hours left", left / 3600, all / 3600);
@@ -129,7 +129,7 @@ static void fmt_left(char out[40], double left, double all) {
         snprintf(out, 40, "%.0f s of %.0f left", left, all);
 }
 
-/* Writes where the job is: "step 3 of 8, probe 12 of 64, 3 min of 12 left: ". */
+/* Writes the job's position: "step 3 of 8, probe 12 of 64, 3 min of 12 left: ". */
 static void fmt_job(char out[120], const struct ctx *c, double now) {
     const struct prog_job *j = &c->prog.job;
     char item[48] = "", left[40] = "";
@@ -144,8 +144,8 @@ static void fmt_job(char out[120], const struct ctx *c, double now) {
              j->timed ? ", " : "", left);
 }
 
-/* Writes a line of a job whose time left is known: the stage's own amounts and time would only be
- * taken for the job's. */
+/* Writes the line of a job whose time left is known, without the stage's own amounts and time,
+ * which could be mistaken for the job's. */
 static void fmt_short(char *line, const struct ctx *c, const struct prog *p, double now) {
     const double spent = now - p->t_start_s;
     char step[120], share[16] = "", rate[40];

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct prog_job {     /* where a job of several steps is (struct ctx) */
+struct prog_job {     /* position in a job of several steps (struct ctx) */
     const char *item; /* "probe", static; NULL: none */
     int64_t item_at, item_of;
     double stage;                 /* share of the current stage that is done */
@@ -45,9 +45,9 @@ void prog_set_step(int at, int of);
 
 /* Makes lines say "probe 12 of 64" after the step, until the next call. With NULL they do not. */
 void prog_set_item(const char *what, int64_t at, int64_t of);
-/* Says how long the current step, which begins now, and those after it will take by forecast, in
- * seconds, and when the job began (prog_now_s): lines then show the time left of the whole job in
- * place of the stage's. rest_s < 0: it is not known. */
+/* Sets the job's start (prog_now_s) and the forecast, in seconds, of the step that begins now and
+ * of those after it. Lines then show the time left of the whole job in place of the stage's. rest_s
+ * < 0: unknown. */
 void prog_set_left(double began_s, double step_s, double rest_s);
 
 /* Sends every update to `sink` instead of a line; a value other than zero from it interrupts. NULL:
@@ -59,12 +59,12 @@ void prog_set_sink(prog_sink sink, void *ud);
 double prog_now_s(void);
 
 /* Returns true when the job must stop: it was cancelled, or memory was refused (core/mem.h). Long
- * loops test it and return err_set(e, ERR_INTR, "interrupted"), leaving nothing partial behind. */
+ * loops test it and return err_set(e, ERR_INTR, "interrupted"), leaving nothing partial. */
 bool prog_interrupted(void);
-/* Returns true when the job was told to stop: in the program by SIGINT or SIGTERM, in the library
- * by the caller's progress function or cancel handle. For work whose errors the caller may ignore
- * (rendering a probe): refused memory must not look like a template that fails. A signal handler
- * calls ctx_interrupt. */
+/* Returns true when the job was cancelled: in the program by SIGINT or SIGTERM, in the library by
+ * the caller's progress function or cancel handle. Use it in work whose errors the caller may
+ * ignore (rendering a probe), where refused memory must not look like a failing template. A signal
+ * handler calls ctx_interrupt. */
 bool prog_cancelled(void);
 void prog_interrupt(void);
 void prog_resume(void); /* forgets an interruption */

@@ -255,7 +255,7 @@ bool gn_live(struct grammar *g, gnode n) {
 static void make_classes(struct grammar *g) {
     uint8_t cls[256] = {0};
     int n = 1;
-    /* digits of remainders; and names that come once are told apart by their bytes */
+    /* Single bytes that need classes of their own: digits for G_MOD, ASCII for unique names. */
     const uint32_t from = g->has_other ? ' ' : '0', extra = g->has_other ? 0x7f - ' '
                                                             : g->has_mod ? 10
                                                                          : 0;

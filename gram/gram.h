@@ -47,7 +47,7 @@ enum gram_space {                  /* white space between the parts of JSON */
                   GRAM_SPACE_ONE,  /* one blank behind ':' and ',', none elsewhere */
                   GRAM_SPACE_NONE
 };
-struct gram_spot { /* which part of a schema was refused; "": not known */
+struct gram_spot { /* the refused part of a schema; "": unknown */
     char tool[132], path[200];
 };
 struct gram_opts {  /* zero-initialised is the usual */
@@ -58,7 +58,7 @@ struct gram_opts {  /* zero-initialised is the usual */
     bool complete;  /* as OpenAI's `strict: true`: every property is required, no other may come */
     enum gram_space space;
     struct buf *notes;      /* NULL, or gets a line "path: what was left out" per clause */
-    struct gram_spot *spot; /* NULL, or gets what an ERR_DATA is about */
+    struct gram_spot *spot; /* NULL, or gets the part that an ERR_DATA is about */
 };
 /* Compiles a JSON Schema (2020-12) to a grammar, which grammar_free frees;
  * docs/design/constrained.md lists what is exact. v is borrowed and must live as long as the

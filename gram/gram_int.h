@@ -28,11 +28,11 @@ enum gkind {
     G_REP,  /* a, lo to hi times */
     G_MOD,  /* decimal digits; the number so far leaves b, 0 is wanted, modulo a */
     G_RULE, /* the body of rule a */
-    /* members, as struct gpick a says, of which lo are there and bits are used up; b: names of the
-     * others that came, as a language; hi: whether one more came that is not known */
+    /* members of struct gpick a: lo are written, bits are used up; b: language of the unlisted
+     * names written so far; hi: 1 if one more was written whose name is unknown */
     G_PICK,
-    /* the rest of a member of which the name came: of struct gpick a, its other hi; lo, bits and b
-     * as they are after it, but for the name */
+    /* the rest of an unlisted member after its name: entry hi of `other` in struct gpick a; lo,
+     * bits and b are those after the member, without its name */
     G_NAMED
 };
 enum { GF_NULL = 1, GF_REGULAR = 2, GF_PLAIN = 4, GF_LIVE = 8, GF_KNOWN = 16, GF_FIT = 32 };
@@ -57,15 +57,15 @@ struct gpick_row {
     bool required;
     uint64_t needs; /* rows that must be there when this one is */
 };
-struct gother { /* members that no row names: what is between the quotes, and what follows them */
+struct gother { /* unlisted members: name between the quotes, rest after the closing quote */
     gnode key, rest;
 };
 struct gpick {
     struct gpick_row *row;
     int n;
-    struct gother *other; /* what `extra` is made of; each name comes once (once.c) */
+    struct gother *other; /* alternatives of `extra`; each name comes once (once.c) */
     int n_other;
-    gnode open, shut; /* what is around a name */
+    gnode open, shut; /* quotes around a name */
     uint32_t open_bytes, shut_bytes;
     bool ordered;    /* always, with more than GRAM_PICK_BITS rows */
     uint32_t lo, hi; /* members */
@@ -104,14 +104,14 @@ struct gitem {
 };
 enum { GRAM_ITEMS_MAX = 4096, GRAM_DEPTH_MAX = 1024 };
 enum { GRAM_NAME_MAX = 200, GRAM_NAME_LOST = -1, GRAM_NAME_UNKNOWN = -2 };
-struct gname { /* text of a member's name so far, with what comes before it */
-    int n;     /* bytes; GRAM_NAME_LOST: too long, GRAM_NAME_UNKNOWN: another place knows it */
+struct gname { /* member name written so far, with the space, comma and quote before it */
+    int n;     /* bytes; GRAM_NAME_LOST: too long; GRAM_NAME_UNKNOWN: not kept here */
     char s[GRAM_NAME_MAX];
 };
 struct gconf {
     int n;
     bool can_end;
-    bool fresh, named; /* items begin a name here; items are in a name */
+    bool fresh, named; /* an item begins a name here; an item is inside one */
     struct gname name; /* when named */
     struct gitem it[GRAM_ITEMS_MAX];
 };
@@ -168,7 +168,7 @@ struct grammar {
     uint32_t n_item, cap_item;
     size_t bytes;
     const char *full;    /* NULL, or what there is too much of */
-    bool unsure;         /* an object was gone on with that has an unknown name */
+    bool unsure;         /* the walk continued in an object with an unknown name */
     int depth;           /* of recursion */
     uint64_t n_searched; /* states that were looked at for whether they have any text */
     uint32_t *seen;      /* [node] the search that came to it last */
@@ -211,14 +211,14 @@ static inline bool gram_spend(struct grammar *g, uint64_t n) {
     return g->cost->spent < g->cost->next ? !g->full : gram_spend_more(g);
 }
 
-/* Begins a call on a state, with g->lock held. Its steps are counted anew, unless the thread works
- * under a cost (ctx_cost), which several calls share. */
+/* Begins a call on a state, with g->lock held. Resets the step count, unless the thread has a cost
+ * (ctx_cost), which its calls share. */
 static inline void gram_call(struct grammar *g) {
     struct ctx_cost *c = ctx_cost();
     g->own.spent = g->own.next = 0;
     g->cost = c ? c : &g->own;
 }
-/* Ends it: what the thread's cost is to others must not be looked at by them. */
+/* Ends it: other threads must not see this thread's cost. */
 static inline void gram_call_end(struct grammar *g) {
     g->cost = &g->own;
 }
@@ -255,7 +255,7 @@ gnode gn_cats(struct grammar *g, const gnode *v, size_t n);
 gnode gn_mod(struct grammar *g, uint32_t by, uint32_t rest);
 gnode gn_rule(struct grammar *g, uint32_t rule);
 gnode gn_pick(struct grammar *g, uint32_t pick, uint32_t count, uint64_t bits);
-/* Returns the same, or with a kind of G_NAMED the rest of a member, as struct gnode_data says. */
+/* Makes a G_PICK or G_NAMED node; the fields of d are described at enum gkind. */
 gnode gn_members(struct grammar *g, struct gnode_data d);
 /* Makes a rule and returns its number; its body is to be set. */
 uint32_t grammar_rule(struct grammar *g);
@@ -273,13 +273,13 @@ gnode gn_step(struct grammar *g, gnode n, int cls);
 /* Tells whether n, which is regular, has any text. */
 bool gn_live(struct grammar *g, gnode n);
 
-/* once.c: names that come once. */
+/* once.c: unique names. */
 
-/* Sets the `other` parts of a pick. v has n of them, and is taken over. */
+/* Sets the `other` fields of a pick. Takes ownership of v, which has n entries. */
 void gram_once(struct grammar *g, struct gpick *p, struct gother *v, int n, gnode open, gnode shut);
-/* Returns the names of `key` that are not among those that came, `seen`. */
+/* Returns `key` without the names in `seen` (0: none were written). */
 gnode gram_once_left(struct grammar *g, gnode key, gnode seen);
-/* Returns what follows a name: d is that of the G_NAMED. */
+/* Returns the rest of the object after a member of that name; d is the G_NAMED node. */
 gnode gram_once_next(struct grammar *g, const struct gnode_data *d, const struct gname *name);
 /* Adds a byte to a name. */
 static inline void gname_add(struct gname *name, uint8_t byte) {
@@ -292,7 +292,7 @@ static inline void gname_copy(struct gname *to, const struct gname *from) {
     to->n = from->n;
     if (from->n > 0) memcpy(to->s, from->s, (size_t)from->n);
 }
-/* Returns the stack behind the top one, a G_NAMED, when its name is known. */
+/* Returns the stack without the G_NAMED on top, continued after a name; GRAM_INF: full. */
 uint32_t gconf_named(struct grammar *g, uint32_t tail, const struct gname *name);
 static inline bool gtail_named(const struct grammar *g, uint32_t tail) {
     return tail && g->node[g->tail[tail].node].kind == G_NAMED;
@@ -302,8 +302,8 @@ static inline bool gtail_named(const struct grammar *g, uint32_t tail) {
  * are. */
 void gconf_start(struct grammar *g, struct gconf *c);
 void gconf_step(struct grammar *g, const struct gconf *in, uint8_t byte, struct gconf *out);
-/* Sets *out to what follows when everything before the stack `tail` is complete. name is that of
- * the member that it may be within; NULL: it is not known. */
+/* Sets *out to what follows when everything before the stack `tail` is complete. name: that of the
+ * member being written, if any; NULL: unknown. */
 void gconf_pop(struct grammar *g, uint32_t tail, const struct gname *name, struct gconf *out);
 void gconf_copy(struct gconf *to, const struct gconf *from);
 static inline bool gconf_dead(const struct gconf *c) {
@@ -391,8 +391,8 @@ void gram_fit_classes(struct grammar *g);
 /* Returns the slice that the state `head` allows up to *chars characters of; returns -1 when there
  * is none. */
 int gram_slice_of(struct grammar *g, gnode head, int *chars);
-/* Returns a language without what takes only finitely many texts away from the parts of `head`;
- * that itself where there is no such thing. */
+/* Returns `head` without the conditions that exclude only finitely many texts; `head` itself if it
+ * has none. */
 gnode gram_wider(struct grammar *g, gnode head);
 /* Works out once what gnode_data.kinds and .chars say. */
 void gram_fit(struct grammar *g, gnode n);

@@ -390,7 +390,7 @@ static gnode values(struct sc *c, const struct json **v, size_t n) {
     return out;
 }
 
-/* Returns the language of any member's name, without quotes and as it is usually written. */
+/* Returns the language of member names, without quotes and without unusual escapes. */
 static gnode any_name(struct sc *c) {
     struct gchars set = {0};
     if (!c->form.bare_names) return gn_and(c->g, gn_rep(c->g, sc_char(c), 0, GRAM_INF), c->no_nul);
@@ -404,7 +404,7 @@ static gnode any_name(struct sc *c) {
     return gn_rep(c->g, x, 1, GRAM_INF);
 }
 
-/* Returns the language of any object whose members have the values `in`. */
+/* Returns the language of objects with any names and values of `in`. */
 static gnode any_object(struct sc *c, gnode in) {
     struct grammar *g = c->g;
     struct gpick p = {.row = xcalloc(1, sizeof *p.row),

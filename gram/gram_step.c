@@ -125,7 +125,7 @@ static bool nothing_due(const struct gpick *p, const struct gnode_data *d) {
     return p->far[d->bits].due == (uint32_t)p->n;
 }
 
-/* Returns what is left of an object behind one more member, as struct gnode_data says. */
+/* Returns the rest of an object after one more member, whose fields are described at enum gkind. */
 static gnode after_member(struct grammar *g, const struct gnode_data *d, enum gkind kind,
                           uint64_t bits, uint32_t other) {
     return gn_members(g, (struct gnode_data){.kind = (uint8_t)kind,
@@ -232,7 +232,7 @@ static void know(struct grammar *g, uint32_t tail) {
     struct gconf *c = xmalloc(sizeof *c);
     c->n = 0;
     c->can_end = c->fresh = false;
-    c->name.n = GRAM_NAME_LOST; /* no name ends here: it has no empty text */
+    c->name.n = GRAM_NAME_LOST; /* no name ends here: names with their quotes are not empty */
     g->tail[tail].state = 1;
     expand(g, g->tail[tail].node, g->tail[tail].parent, c);
     while (g->n_item + (uint32_t)c->n > g->cap_item) {
@@ -285,10 +285,10 @@ static void begin(struct gconf *c) {
     c->name.n = 0;
 }
 
-/* Notes whether a name is being written. One that begins at two places is lost. */
-static void finish(struct gconf *c, bool goes_on) {
-    c->named = goes_on || c->fresh;
-    if (c->fresh) c->name.n = goes_on ? GRAM_NAME_LOST : 0;
+/* Notes whether a name is being written. Names that begin at two places are not tracked. */
+static void finish(struct gconf *c, bool in_name) {
+    c->named = in_name || c->fresh;
+    if (c->fresh) c->name.n = in_name ? GRAM_NAME_LOST : 0;
 }
 
 void gconf_pop(struct grammar *g, uint32_t tail, const struct gname *name, struct gconf *out) {
@@ -316,7 +316,7 @@ void gconf_copy(struct gconf *to, const struct gconf *from) {
 
 void gconf_step(struct grammar *g, const struct gconf *in, uint8_t byte, struct gconf *out) {
     const int cls = g->cls[byte];
-    bool goes_on = false;
+    bool in_name = false;
     begin(out);
     if (in->named) {
         gname_copy(&out->name, &in->name);
@@ -327,8 +327,8 @@ void gconf_step(struct grammar *g, const struct gconf *in, uint8_t byte, struct 
         const gnode h = gn_step(g, in->it[i].head, cls);
         if (h == G_NONE) continue;
         if (h != G_EPS) add_item(g, out, h, in->it[i].tail);
-        goes_on = goes_on || (h != G_EPS && in->named && gtail_named(g, in->it[i].tail));
+        in_name = in_name || (h != G_EPS && in->named && gtail_named(g, in->it[i].tail));
         if (gn_null(g, h)) pop(g, in->it[i].tail, out);
     }
-    finish(out, goes_on);
+    finish(out, in_name);
 }

@@ -72,8 +72,8 @@ static void take_row(struct grammar *g, const struct gpick *p, int i, struct cou
     c->taken |= rows;
 }
 
-/* Returns how few bytes a member needs that no row names. The shortest name comes once: others are
- * taken to be at most two bytes longer. */
+/* Returns the fewest bytes of an unlisted member. The shortest name can be used only once; others
+ * are assumed to be at most two bytes longer. */
 static uint32_t extra_bytes(struct grammar *g, const struct gpick *p, bool search) {
     if (!p->extra) return GRAM_INF;
     const uint32_t bytes = gn_sum(measure(g, p->extra, search), measure(g, p->sep, search));

@@ -140,8 +140,8 @@ void gram_masks_free(struct grammar *g) {
     g->leaf_bytes = 0;
 }
 
-/* Calls cut for nodes [from, to) of the tree t that the state `wide` allows and `node` does not:
- * whole subtrees, or with `exits` single nodes, too, at which only the wide one ends. */
+/* Calls cut for the nodes [from, to) of the tree t that the state `wide` allows and `node` does
+ * not: whole subtrees, and with `exits` also single nodes at which only `wide` can end. */
 static void walk_lost(struct grammar *g, const struct gtrie *t, gnode wide, gnode node, bool exits,
                       void (*cut)(void *ud, uint32_t from, uint32_t to), void *ud) {
     struct pair {
@@ -161,12 +161,12 @@ static void walk_lost(struct grammar *g, const struct gtrie *t, gnode wide, gnod
     free(at);
 }
 
-struct lost { /* what is taken out of bits, or out of exits */
+struct lost { /* bits and exits to clear */
     const struct gtrie *t;
     uint32_t *bits;
     struct gleaf *l;
     const struct gleaf *wide;
-    uint32_t at; /* exits of the wide leaf that were looked at */
+    uint32_t at; /* exits of the wide leaf done so far */
 };
 static void cut_tokens(void *ud, uint32_t from, uint32_t to) {
     const struct lost *o = ud;
@@ -184,7 +184,7 @@ static void cut_exits(void *ud, uint32_t from, uint32_t to) {
 
 static const struct gleaf *leaf_of(struct grammar *g, gnode node);
 
-/* Makes the leaf of l->node out of that of a wider language. */
+/* Derives the leaf of l->node from that of a wider language. */
 static void leaf_less(struct grammar *g, struct gleaf *l, gnode wide, uint32_t *bits) {
     const struct gleaf *from = leaf_of(g, wide);
     struct lost o = {.t = &g->v->all, .bits = bits, .l = l, .wide = from};
@@ -261,16 +261,15 @@ static void walk(struct grammar *g, const struct gtrie *t, uint32_t from, uint32
     }
 }
 
-/* Walks what is below node i of l->t, which a part ends at, when the text behind it is at
- * *behind. */
+/* Walks the tokens below node i of l->t, at which a part ends; *after is the state there. */
 static void walk_exit(struct grammar *g, const struct gleaf *l, uint32_t i,
-                      const struct gconf *behind, uint32_t *bits) {
+                      const struct gconf *after, uint32_t *bits) {
     const struct gtrie_node *x = &l->t->v[i];
-    gconf_copy(&g->scratch[x->depth], behind);
+    gconf_copy(&g->scratch[x->depth], after);
     walk(g, l->t, i + 1, x->skip, bits);
 }
 
-/* Adds to bits what the item allows of the place c. */
+/* Adds the tokens that the item of c allows to bits. */
 static void mask_item(struct grammar *g, const struct gconf *c, const struct gitem *it,
                       uint32_t *bits) {
     const struct gleaf *l = leaf_of(g, it->head);
@@ -294,7 +293,7 @@ static void mask_item(struct grammar *g, const struct gconf *c, const struct git
         g->unsure = false;
         walk_exit(g, l, l->exit[i], behind, bits);
         if (!g->unsure) continue;
-        /* the token goes on in the same object, so the name that it ends matters */
+        /* The token continues in the same object, so the name that it completes matters. */
         const struct gtrie_node *x = &l->t->v[l->exit[i]];
         size_t n;
         const char *s = gram_token(g->v, l->t->id[x->first], &n);

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* gram/once.c - names of members that no schema lists: each comes once in an object. While such a
- * name is written, its place keeps the text (struct gname). When the name is complete, the rest of
- * the object is one whose other names exclude it, so no name leads where nothing can follow. Bytes
- * that the grammar does not tell apart count as equal: of names in other alphabets some that only
- * resemble an earlier one are excluded, too. */
+/* gram/once.c - keeps unlisted member names unique within an object. While such a name is written,
+ * the state holds its text (struct gname). When it is complete, the language of the object's other
+ * names excludes it, so no name leads to a dead end. Bytes that the grammar does not distinguish
+ * count as equal: a non-ASCII name that only resembles an earlier one is excluded as well. */
 #include <string.h>
 
 #include "gram/gram_int.h"
 
-/* Returns how many bytes the texts of n have, a sequence of single bytes. */
+/* Returns the number of bytes of n, a sequence of single bytes. */
 static uint32_t n_bytes(const struct grammar *g, gnode n) {
     uint32_t bytes = 0;
     for (; n != G_EPS; bytes++) n = gn(g, n)->kind == G_CAT ? gn(g, n)->b : (gnode)G_EPS;
@@ -30,7 +29,7 @@ gnode gram_once_left(struct grammar *g, gnode key, gnode seen) {
     return seen ? gn_and(g, key, gn_not(g, seen)) : key;
 }
 
-/* Returns the language of one text, as far as the grammar tells bytes apart. */
+/* Returns the language of one text, up to bytes that the grammar does not distinguish. */
 static gnode text_of(struct grammar *g, const char *s, size_t n) {
     gnode out = G_EPS;
     while (n-- > 0) {
@@ -49,7 +48,7 @@ gnode gram_once_next(struct grammar *g, const struct gnode_data *d, const struct
     const char *s = name->s, *end = s + (name->n > 0 ? name->n : 0);
     while (s < end && (*s == ' ' || *s == '\n' || *s == ',')) s++;
     next.hi = name->n == GRAM_NAME_UNKNOWN;
-    /* a language near its limit remembers no more names: it ends rather than fails */
+    /* A grammar near its memory limit remembers no more names, rather than failing. */
     if (name->n >= 0 && end - s >= p->open_bytes + p->shut_bytes && g->bytes < GRAM_BYTES_MAX / 2) {
         s += p->open_bytes;
         end -= p->shut_bytes;

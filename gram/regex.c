@@ -415,8 +415,8 @@ static gnode placed_set(struct places *p, gnode x, unsigned at) {
     return gn_alt(p->g, gn_set(p->g, &s), here ? G_EPS : G_NONE);
 }
 
-/* Makes what the parts of the sequence x that begin later are, at the places where x at `at` asks
- * for them, from the last one on: so long sequences take no deep recursion. */
+/* Computes placed() for the tails of the sequence x, last first, at the places that placed(x, at)
+ * will need. So a long sequence needs no deep recursion. */
 static void place_rests(struct places *p, gnode x, unsigned at) {
     gnode *v = NULL;
     size_t n = 0, cap = 0;

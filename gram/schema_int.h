@@ -118,8 +118,8 @@ void sc_plain_numbers(struct sc *c);
  * in schema_object.c. */
 gnode sc_array(struct sc *c, const struct sc_set *set);
 gnode sc_object(struct sc *c, const struct sc_set *set);
-/* Sets the members of p that no row names: n kinds of names, as what is between their quotes, each
- * with its value. Each name comes once in an object. */
+/* Sets the unlisted members of p: n languages of names, without quotes, each with its value. Each
+ * name comes once in an object. */
 void sc_once(struct sc *c, struct gpick *p, const gnode *key, const gnode *value, int n);
 
 #endif

@@ -166,7 +166,7 @@ void sc_once(struct sc *c, struct gpick *p, const gnode *key, const gnode *value
     gram_once(g, p, v, n, bare ? (gnode)G_EPS : c->open, bare ? c->colon : c->close);
 }
 
-/* Sets the members of p, each a name and its value, that no property names. */
+/* Sets the unlisted members of p, those that `properties` does not name. */
 static void others(struct sc *c, const struct sc_set *set, const struct members *m,
                    struct gpick *p) {
     struct grammar *g = c->g;

@@ -120,8 +120,8 @@ static uint32_t add_way(struct grammar *g, gnode n, uint32_t next) {
     return way;
 }
 
-/* Returns the stack behind item i of c; where its head ends a name, the one of the shortest text of
- * the head. GRAM_INF: there is none. */
+/* Returns the stack after item i of c. If its head ends a name, that is the name whose spelling is
+ * shortest. GRAM_INF: none. */
 static uint32_t tail_named(struct grammar *g, const struct gconf *c, int i) {
     const struct gitem it = c->it[i];
     const uint32_t at = g->n_spelled;

@@ -229,7 +229,7 @@ enum hp_flag {
     HPF_WINDOWED = 32 /* of the layers with a window */,
     HPF_BOOL = 128 /* true or false in both worlds */,
     HPF_LAYERS = 64 /* one number, or one for each trunk layer, in both worlds */,
-    HPF_UNUSUAL = 256 /* the key is written only where the number is not the default */
+    HPF_UNUSUAL = 256 /* the key is written only if the number is not the default */
 };
 struct hp_row {
     const char *key; /* GGUF key behind "<arch>.": "block_count"; NULL with HPF_NO_KEY */
@@ -476,9 +476,9 @@ int layers_windows_gguf(struct hparams *h, const char *arch, const struct gguf *
                         struct err *e);
 /* Writes that array. */
 void layers_windows_write(const struct hparams *h, const char *arch, struct gguf_w *w);
-/* Returns the period of layers that see all: `usual` where it fits, else the smallest; 0: none. */
+/* Returns the period of full-attention layers: `usual` if it fits, else the smallest; 0: none. */
 int64_t layers_windows_period(const struct hparams *h, int64_t usual);
-/* Writes that period under the same key, where it is not the usual one. */
+/* Writes that period under the same key if it is not the usual one. */
 void layers_windows_write_period(const struct hparams *h, const char *arch, int64_t usual,
                                  struct gguf_w *w);
 

@@ -14,7 +14,7 @@ static const struct hp_row hp[] = {
     {"expert_feed_forward_length", "intermediate_size", HD_FF_EXP, HPF_REQUIRED, 0},
     {.slot = -1},
 };
-/* Unsloth stores experts one by one, as hf "s.N.weight", not transposed. */
+/* Unsloth stores each expert as its own tensor, hf "s.N.weight", not transposed. */
 #define EXPERTS(gguf, hf, rows, cols, xf, role)                                                                                           \
     {"blk.%d." gguf ".weight", HF_LAYER("mlp.experts." hf) "|" HF_LAYER("mlp.experts." hf "s.%e.weight"), {HD_EXPERTS, rows, cols}, xf, 0,  \
      role, W_MOE, 0},                                                                                                                     \

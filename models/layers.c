@@ -223,7 +223,9 @@ int layers_windows_hf(struct hparams *h, const struct json *types, int64_t perio
     return 0;
 }
 
-/* Returns the first layer that is not as `period` has it: each period-th sees all. -1: none. */
+/* Returns the first layer that breaks `period` (every period-th layer has full attention); -1:
+ * none.
+ */
 static int64_t odd_window(const struct hparams *h, int64_t period) {
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++)
         if ((h->layer[i].window > 0) != (i % period < period - 1)) return i;
@@ -242,7 +244,7 @@ int layers_windows_check(const struct hparams *h, int64_t usual, struct err *e) 
     if (!period)
         return err_set(e, ERR_DATA,
                        "layer_types: layer %lld breaks the period of %lld, and no other fits: the "
-                       "format holds only a period of the layers that see all",
+                       "format stores only a period of full-attention layers",
                        (long long)odd_window(h, usual), (long long)usual);
     if (period != usual)
         log_warn("layers with a window have a period of %lld, not of %lld as usual: programs from "

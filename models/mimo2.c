@@ -82,9 +82,9 @@ static int same(const struct hfdir *dir, const char *key, int64_t want, struct e
                : 0;
 }
 
-/* Refuses the folders of MiMo-V2.5 as released: one qkv_proj for each layer, as num_key_value_heads
- * stripes of q, k and v, in FP8 whose blocks begin anew in each stripe. Folders saved again have
- * the same shapes and keys, but all of q before all of k. */
+/* Refuses MiMo-V2.5 as released: each layer has one qkv_proj, num_key_value_heads stripes of q, k
+ * and v, in FP8 whose blocks restart in each stripe. Re-saved folders have the same shapes and
+ * keys, but store all of q before all of k. */
 static int check_split(const struct hfdir *dir, struct err *e) {
     const char *layout = json_str(hfdir_hparam(dir, "attention_projection_layout"));
     if (!layout || strcmp(layout, "fused_qkv") != 0) return 0;

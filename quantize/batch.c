@@ -141,7 +141,7 @@ static int check_faults(const struct batch_job *j, int n_workers, const char *pa
     return err_about(e, path, j->t->name);
 }
 
-/* Encodes a row that the device left. */
+/* Encodes a row that the device left to the CPU. */
 static void do_row(void *ctx, int64_t row) {
     const struct batch_job *j = ctx;
     do_rows(ctx, row - j->first, row - j->first + 1, 0);

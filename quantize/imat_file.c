@@ -321,19 +321,18 @@ static double max_count(const struct imat_entry *en) {
     return max;
 }
 
-/* Entries without a single token cannot be used: they are left out. Who collects or uses a matrix
- * says what of its experts was not seen. */
+/* Counts the entries with tokens; those without are left out, with a warning. Commands that collect
+ * or use a matrix report its unseen experts. */
 static int64_t count_used(const struct imat *m) {
     int64_t n = 0, unused = 0;
     for (int64_t i = 0; i < m->n_entries; i++) {
         const struct imat_entry *en = &m->entry[i];
         int64_t zero = 0;
         for (int64_t k = 0; k < en->n_mat; k++) zero += en->count[k] <= 0;
-        if (zero == en->n_mat) {
+        if (zero == en->n_mat)
             unused++;
-            continue;
-        }
-        n++;
+        else
+            n++;
     }
     if (unused)
         log_warn("%lld weight%s received no tokens and are left out of the importance matrix",

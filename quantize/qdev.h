@@ -19,7 +19,7 @@ struct qdev_want {
     enum qdev_use use;
     int index;
     uint64_t max_bytes; /* of the device's memory; 0: what is free, less CU_KEEP_FREE */
-    bool by_default;    /* nobody asked for it, so that its use is said */
+    bool by_default;    /* chosen without --device; its use is logged */
 };
 struct qdev;
 /* Opens a device. With QDEV_NONE, or with QDEV_TRY after a warning, there is none and *out is
@@ -40,13 +40,13 @@ struct qdev_tensor {
  * is false where the CPU has to encode it. For lack of room, with QDEV_TRY and after a warning,
  * the CPU encodes all that follow too. */
 int qdev_tensor(struct qdev *d, const struct qdev_tensor *t, bool *takes, struct err *e);
-struct qdev_odd {     /* what is found in rows */
+struct qdev_odd {     /* exceptional rows */
     int64_t row, col; /* the first weight that is NaN or infinite; row -1: none */
     void (*large)(void *ctx, int64_t row); /* a row with a very large weight, for the CPU */
     void *ctx;
 };
-/* Encodes rows first .. first + n - 1 of the tensor from src to dst. Where odd->row is set, dst
- * means nothing; rows given to odd->large are left to it. */
+/* Encodes rows first .. first + n - 1 of the tensor from src to dst. If odd->row is set, dst is
+ * invalid. odd->large must encode the rows that it is called for. */
 int qdev_rows(struct qdev *d, const uint8_t *src, int64_t first, int64_t n, uint8_t *dst,
               struct qdev_odd *odd, struct err *e);
 

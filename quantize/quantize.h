@@ -37,7 +37,7 @@ struct quantize_opts {
     int n_over;
     bool pure, overwrite, dry_run;
     bool want_rows;  /* keep the plan in the report */
-    bool known_gaps; /* the caller has warned of experts that the matrix says nothing of */
+    bool known_gaps; /* the caller has warned of experts without importance */
     enum search search;
     unsigned without;      /* FEEDBACK_... steps left out (feedback.h); 0: none */
     const char *file_type; /* name for general.file_type; NULL: from the recipe or the types */

@@ -38,7 +38,7 @@ struct synth_report {
  * ERR_DATA for a bad config.json. */
 int synth_run(const struct synth_opts *o, struct synth_report *r, struct err *e);
 
-/* Returns the type in which a conversion of a BF16 checkpoint stores a tensor. */
+/* Returns the type that converting a BF16 checkpoint gives a tensor. */
 enum qtype synth_stored(const struct tensor_inst *t);
 
 /* Fills n_blocks blocks of a quantized or float type: any codes and small scales; the large scales

@@ -32,8 +32,8 @@ void chat_free(struct chat *c);
 int chat_render_text(const struct chat *c, const char *conv, size_t len, const char *kwargs,
                      bool add_generation_prompt, struct buf *out, struct err *e);
 
-/* Steps that the probes of one question about a template share: no template needs more for a few
- * short messages, and one that is made to cost much is asked many questions. */
+/* Steps that the probes for one property of a template share. No published template needs more for
+ * a few short messages; a hostile one cannot use up the full limit for every property. */
 enum { CHAT_PROBE_STEPS = 2 << 20 };
 
 /* A conversation as a model reads it. Texts of control tokens in messages, tool results and tool

@@ -49,14 +49,14 @@ static const char called_on[] =
     USER CALLING ",{\"role\":\"tool\",\"tool_call_id\":\"callabcd1\",\"name\":\"find_it\","
                  "\"content\":\"" LATER "\"}";
 
-/* Appends messages, with the texts of their contents as lists of parts where that is wanted. */
+/* Appends messages; parts: with each content as a list of parts. */
 static void put_messages(const char *messages, bool parts, struct buf *out) {
     static const char key[] = "\"content\":\"",
                       part[] = "\"content\":[{\"type\":\"text\",\"text\":\"";
     const char *s = messages;
     for (const char *at; parts && (at = strstr(s, key)) != NULL;) {
         const char *text = at + sizeof key - 1, *end = strchr(text, '"');
-        const bool empty = end == text; /* of a call: there is no part */
+        const bool empty = end == text; /* message with a call: an empty list */
         buf_add(out, s, (size_t)(at - s));
         buf_fmt(out, "%s%.*s%s", empty ? "\"content\":[" : part, (int)(end - text), text,
                 empty ? "]" : "\"}]");
@@ -65,7 +65,8 @@ static void put_messages(const char *messages, bool parts, struct buf *out) {
     buf_str(out, s);
 }
 
-/* Renders messages in one shape, after a system message where the template insists on one. */
+/* Renders messages with contents in one shape, after a system message if the template requires
+ * one. */
 static bool render_shape(const struct chat *c, const char *messages, bool tools, bool invite,
                          bool parts, struct buf *out) {
     static const char *const first[] = {"", "{\"role\":\"system\",\"content\":\"Be brief.\"},"};
@@ -84,7 +85,7 @@ static bool render_shape(const struct chat *c, const char *messages, bool tools,
     return rc == 0 && out->data;
 }
 
-/* Renders messages: with contents as texts, or as lists of parts where the template shows only
+/* Renders messages with contents as strings, or as lists of parts if the template prints only
  * those. */
 static bool render_as(const struct chat *c, const char *messages, bool tools, bool invite,
                       struct buf *out) {
@@ -198,8 +199,7 @@ static void note_inside(const struct marks *m, const char *probe, const char *fr
 
 /* ---- ends of texts and calls ----------------------------------------------------------------- */
 
-/* Returns the first line of what the n bytes s begin with, without white space around it. Where a
- * line break comes before it, that belongs to the text; *len 0: there is none. */
+/* Returns the first line of the n bytes s that is not blank, trimmed; *len 0: none. */
 static const char *first_line(const char *s, size_t n, size_t *len) {
     const char *const end = s + n, *line;
     while (s < end && strchr(" \t\r\n", *s)) s++;
@@ -209,8 +209,9 @@ static const char *first_line(const char *s, size_t n, size_t *len) {
     return line;
 }
 
-/* Makes what the template writes after an answer in ordinary tokens, or how it begins the next
- * turn, a text that ends answers. A word alone is none: answers may have it. */
+/* Makes the text after an answer a stop text, for templates that end turns with ordinary tokens:
+ * the text that closes the answer, or else the beginning of the next turn. A plain word is not
+ * used, since answers may contain it. */
 static void find_end_text(struct marks *m) {
     enum { LEAST = 3, MOST = 64 };
     struct buf b = {0};
@@ -223,7 +224,7 @@ static void find_end_text(struct marks *m) {
     if (!n && render(m->chat, answered_on, &b) && (at = after_last(&b, SAID)) >= 0 &&
         (next = strstr(b.data + at, LATER)) != NULL) {
         s = first_line(b.data + at, (size_t)(next - b.data - at), &n);
-        if (n && s > b.data + at && s[-1] == '\n') s--, n++;
+        if (n && s > b.data + at && s[-1] == '\n') s--, n++; /* on its own line */
     }
     bool marks = false;
     for (size_t i = 0; i < n; i++) marks = marks || (s[i] && strchr("<>[]{}|#:=*", s[i]));

@@ -431,7 +431,7 @@ static void unescape_into(struct jctx *c, struct jval s) {
 static struct jval f_striptags(struct jctx *c, struct jval *v) {
     struct jval s = jv_to_str(c, v[0]);
     size_t m = jx_mark(c);
-    bool none[2] = {false}; /* no end of a tag, of a comment follows */
+    bool none[2] = {false}; /* no further end of a tag, of a comment */
     for (size_t i = 0; i < s.len; i++) {
         if (s.u.s[i] == '<') {
             bool comment = s.len - i >= 4 && memcmp(s.u.s + i, "<!--", 4) == 0;
@@ -514,7 +514,7 @@ static struct jval f_xmlattr(struct jctx *c, struct jval *v) {
 /* Returns the repr with the keys of dicts sorted; it is not broken into lines. */
 static struct jval sorted_keys(struct jctx *c, struct jval v) {
     struct jval r = v;
-    if (++c->nest > 2000) jx_fail(c, "RecursionError", "maximum recursion depth exceeded");
+    jx_deeper(c);
     if (v.tag == JT_LIST || v.tag == JT_TUPLE) {
         r = jv_list(c, v.u.list->n);
         r.tag = v.tag;

@@ -320,7 +320,7 @@ struct jctx {
     uint32_t pos; /* where we are, for messages */
     uint64_t steps, max_steps, max_out;
     uint64_t look_at; /* steps at which jx_look is called again */
-    uint32_t odd;     /* counted bytes that are less than a step yet */
+    uint32_t odd;     /* bytes counted since the last whole step */
     int depth, max_depth, nest;
     int64_t max_range, now;
     struct jval *globals;
@@ -335,6 +335,10 @@ int jx_guard(struct jctx *c, void (*body)(struct jctx *c, void *arg), void *arg)
 /* Fails the compilation or render; kind is "syntax", "undefined", "TypeError", ... */
 NORETURN void jx_fail(struct jctx *c, const char *kind, const char *fmt, ...) PRINTF_LIKE(3, 4);
 NORETURN void jx_undef_fail(struct jctx *c, struct jval undef);
+/* Enters a level of nested values; the caller leaves it with c->nest--. */
+static inline void jx_deeper(struct jctx *c) {
+    if (++c->nest > 2000) jx_fail(c, "RecursionError", "maximum recursion depth exceeded");
+}
 /* Fails when the steps are used up or the client left; else sets the next look. */
 void jx_look(struct jctx *c);
 static inline void jx_step(struct jctx *c) {
@@ -347,7 +351,7 @@ static inline void jx_bytes(struct jctx *c, size_t n) {
     c->steps += n / 64;
     if (c->steps > c->look_at) jx_look(c);
 }
-/* Counts a loop over n small things (names, digits, entries) that makes no steps of its own. */
+/* Counts a loop over n small items (names, digits, entries) that makes no steps of its own. */
 static inline void jx_loop(struct jctx *c, size_t n) {
     jx_bytes(c, 8 * n);
 }

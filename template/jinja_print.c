@@ -167,7 +167,7 @@ static void repr_object(struct jctx *c, struct jval v) {
 
 void jv_repr(struct jctx *c, struct jval v) {
     char text[64];
-    if (++c->nest > 2000) jx_fail(c, "RecursionError", "maximum recursion depth exceeded");
+    jx_deeper(c);
     if (v.tag == JT_NONE || jv_is_num(v)) jx_as_value(c, v);
     switch ((enum jtag)v.tag) {
     case JT_UNDEF:

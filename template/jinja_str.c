@@ -23,12 +23,12 @@ static struct jval sub(struct jval s, size_t from, size_t to) {
     return r;
 }
 
-/* Returns where x is found last in the first `end` bytes of s, or -1. */
+/* Returns the position of the last x in the first `end` bytes of s, or -1. */
 static int64_t find_last(struct jctx *c, struct jval s, struct jval x, size_t end) {
     if (x.len > end) return -1;
     for (size_t i = end - x.len + 1; i-- > 0;) {
         if (x.len && s.u.s[i] != x.u.s[0]) continue;
-        jx_bytes(c, x.len); /* "aaaa" in "aaaa...": each place is compared to its end */
+        jx_bytes(c, x.len); /* "aaaa" in "aaaa...": each comparison may read all of x */
         if (memcmp(s.u.s + i, x.u.s, x.len) == 0) return (int64_t)i;
     }
     return -1;

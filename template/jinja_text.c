@@ -179,8 +179,8 @@ static uint32_t previous(struct jval s, size_t end, size_t *from) {
     return e == end ? cp : 0xfffd;
 }
 
-/* Tells whether a sigma is at the end of a word: the nearest characters that count are a cased one
- * before it and none after it. */
+/* Tells whether a sigma is at the end of a word: of the nearest characters that are not
+ * case-ignorable, the one before it is cased and the one after it is not. */
 static bool final_sigma(struct jval s, size_t from, size_t to) {
     uint32_t cp = '.';
     while (from > 0 && case_ignorable(cp)) cp = previous(s, from, &from);

@@ -158,7 +158,7 @@ static void dump_dict(struct dump *d, const struct jdict *m) {
 
 static void dump(struct dump *d, struct jval v) {
     jx_step(d->c);
-    if (++d->c->nest > 2000) jx_fail(d->c, "RecursionError", "maximum recursion depth exceeded");
+    jx_deeper(d->c);
     if (v.tag == JT_NONE) {
         word(d, v, "null");
     } else if (v.tag == JT_BOOL) {

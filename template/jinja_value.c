@@ -109,13 +109,9 @@ static uint64_t hash_bytes(const char *s, size_t n) {
     return h ^ h >> 32;
 }
 
-static void deeper(struct jctx *c) {
-    if (++c->nest > 2000) jx_fail(c, "RecursionError", "maximum recursion depth exceeded");
-}
-
 static uint64_t hash_int(int64_t i) {
     const uint64_t h = (uint64_t)i * 0x9e3779b97f4a7c15u;
-    return h ^ h >> 32; /* so that multiples of powers of two do not meet */
+    return h ^ h >> 32; /* spread multiples of powers of two */
 }
 
 static uint64_t hash_of(struct jctx *c, struct jval k) {
@@ -132,7 +128,7 @@ static uint64_t hash_of(struct jctx *c, struct jval k) {
         return hash_bytes((const char *)&k.u.f, sizeof k.u.f);
     case JT_TUPLE: {
         uint64_t h = 7;
-        deeper(c);
+        jx_deeper(c);
         for (uint32_t i = 0; i < k.u.list->n; i++) {
             jx_step(c);
             h = h * 31 + hash_of(c, k.u.list->v[i]);
@@ -198,7 +194,7 @@ static struct jent *lookup(struct jctx *c, const struct jdict *d, struct jval k,
     for (uint32_t at = (uint32_t)hash & (d->index_size - 1); d->index[at];
          at = (at + 1) & (d->index_size - 1)) {
         struct jent *e = &d->e[d->index[at] - 1];
-        if (c) jx_loop(c, 1); /* untrusted input can make many keys meet */
+        if (c) jx_loop(c, 1); /* untrusted input can make many keys collide */
         if (same_key(c, e, k, hash)) return e;
     }
     return NULL;
@@ -378,7 +374,7 @@ bool jv_equal(struct jctx *c, struct jval a, struct jval b) {
     case JT_TUPLE: {
         if (a.u.list == b.u.list) return true;
         if (a.u.list->n != b.u.list->n) return false;
-        deeper(c);
+        jx_deeper(c);
         bool same = true;
         for (uint32_t i = 0; same && i < a.u.list->n; i++) {
             jx_step(c);
@@ -389,7 +385,7 @@ bool jv_equal(struct jctx *c, struct jval a, struct jval b) {
     }
     case JT_DICT: {
         if (a.u.dict == b.u.dict) return true;
-        deeper(c);
+        jx_deeper(c);
         bool same = dict_equal(c, a.u.dict, b.u.dict);
         c->nest--;
         return same;
@@ -441,7 +437,7 @@ int jv_order(struct jctx *c, struct jval a, struct jval b, const char *op) {
         for (uint32_t i = 0; i < x->n && i < y->n; i++) {
             jx_step(c);
             if (jv_equal(c, x->v[i], y->v[i])) continue;
-            deeper(c);
+            jx_deeper(c);
             int d = jv_order(c, x->v[i], y->v[i], op);
             c->nest--;
             return d;

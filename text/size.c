@@ -84,7 +84,7 @@ int time_parse(const char *text, const char *what, char alone, double *out, stru
     const bool bare = end != text && !*end && v >= 0;
     if (bare && alone != 'h' && v > 0 && v < MOST_SECONDS)
         return err_set(e, ERR_USAGE,
-                       "%s: %s what? write %s%c for %s, as a number alone was read until now, "
+                       "%s: %s has no unit; write %s%c for %s, which a bare number meant before, "
                        "or %sh for hours",
                        what, text, text, alone, alone == 'm' ? "minutes" : "seconds", text);
     v = bare ? v * 3600 : sum_of_units(text);

@@ -10,9 +10,9 @@
 /* Reads a size, such as "16GiB", "700M" or "24 gb", into a number of bytes. Returns ERR_USAGE
  * naming `what` where the text is none, or a number without a unit below 1 MiB. */
 int size_parse(const char *text, const char *what, uint64_t *out, struct err *e);
-/* Reads a time, such as "90s", "12h" or "1h30m", into a number of seconds. A number alone counts
- * hours where `alone` is 'h'; where it once counted minutes or seconds ('m', 's') it is refused,
- * but for 0. Returns ERR_USAGE naming `what` otherwise. */
+/* Reads a time, such as "90s", "12h" or "1h30m", into seconds. A number without a unit counts hours
+ * if `alone` is 'h'. With 'm' or 's', the unit that it had in earlier versions, only 0 may lack a
+ * unit. Returns ERR_USAGE naming `what` for anything else. */
 int time_parse(const char *text, const char *what, char alone, double *out, struct err *e);
 
 #endif

@@ -368,8 +368,8 @@ static bool match_threes(struct level *l, const struct threes *t, const char *s,
     return false;
 }
 
-/* Matches in the piece s[from..n) of the level before, of which nothing else is seen. An empty
- * match cuts, but not where the piece begins. */
+/* Finds the next match in s[from..n), a piece of the previous level; the regex sees only that
+ * piece. An empty match cuts, except at the start of the piece. */
 static bool match_regex(struct pretok_run *r, int i, const char *s, size_t n, size_t at,
                         size_t *start, size_t *end) {
     const size_t from = i ? r->level[i - 1].start : 0;
@@ -421,7 +421,7 @@ size_t pretok_next(struct pretok_run *r, const char *s, size_t n, size_t at) {
 enum pretok_hit pretok_find(struct pretok_run *r, const char *s, size_t n, size_t at, bool more,
                             size_t *start, size_t *end) {
     const uint32_t how = PCRE2_NO_UTF_CHECK | (more ? PCRE2_PARTIAL_HARD : 0);
-    if (!r->p->code[0]) return PRETOK_NONE; /* threes: of no use here */
+    if (!r->p->code[0]) return PRETOK_NONE; /* a level without a regex (threes) */
     int rc = pcre2_match(r->p->code[0], (PCRE2_SPTR)s, n, at, how, r->md, r->mc);
     if (rc < 0 && rc != PCRE2_ERROR_PARTIAL) return PRETOK_NONE;
     const PCRE2_SIZE *ov = pcre2_get_ovector_pointer(r->md);

@@ -18,6 +18,7 @@ struct pretok_row { /* one row of pretok.def */
     const char *regex[PRETOK_LEVELS]; /* applied in turn; NULL behind the last */
 };
 /* What the library's other pre-tokenizers come to. */
+#define PRETOK_SPECIAL "\\^$.[]|()*+?{}" /* characters with a meaning in a regex */
 #define PRETOK_PUNCTUATION_ONE "[\\p{P}\\$\\+<=>\\^~\\|`]"
 #define PRETOK_PUNCTUATION PRETOK_PUNCTUATION_ONE "+"
 /* Digits in threes from the right. No regex engine does that in linear time: pretok.c counts. */
@@ -40,7 +41,7 @@ const struct pretok_row *pretok_by_behaviour(const char *const *regex, int n, bo
 /* Returns the row whose cuts of the probe text are most like those of these regexes; NULL when a
  * regex cannot be compiled. */
 const struct pretok_row *pretok_most_like(const char *const *regex, int n);
-/* Tells whether no part of the probe text is outside of the matches of a regex. */
+/* Tells whether the matches of a regex cover the whole probe text. */
 bool pretok_covers(const char *regex);
 /* Appends the names of all rows: "qwen2, qwen35, ...". */
 void pretok_names(struct buf *out);
@@ -49,7 +50,7 @@ void pretok_nearest(const char *const *regex, int n, struct buf *out);
 /* Fails with ERR_USAGE; the message says which names are like this one, and how to choose. */
 int pretok_unknown(const char *name, struct err *e);
 
-/* Appends a regex as PCRE2 needs it to mean what it means to the library (pretok_spell.c). */
+/* Appends a regex translated from the tokenizers library's syntax to PCRE2's (pretok_spell.c). */
 void pretok_spell(struct buf *out, const char *re);
 
 struct pretok; /* compiled; immutable */
@@ -65,8 +66,8 @@ void pretok_run_free(struct pretok_run *r);
 /* Returns the end (> at) of the pre-token that starts at `at` < n. s must be valid UTF-8 and `at`
  * must be where the previous one ended. */
 size_t pretok_next(struct pretok_run *r, const char *s, size_t n, size_t at);
-/* Finds the first match of the only regex in s[at..n), which may look at what precedes it. more: s
- * is not complete; PRETOK_PARTIAL then means that a match may begin at *start. */
+/* Finds the first match of the only regex in s[at..n); lookbehind sees s[0..at). more: s is not
+ * complete, and PRETOK_PARTIAL means that a match may begin at *start. */
 enum pretok_hit { PRETOK_NONE, PRETOK_MATCH, PRETOK_PARTIAL };
 enum pretok_hit pretok_find(struct pretok_run *r, const char *s, size_t n, size_t at, bool more,
                             size_t *start, size_t *end);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* tok/pretok_spell.c - spells a regex for PCRE2 that was written for the engine which the
- * vocabularies were trained with (Oniguruma).
+/* tok/pretok_spell.c - translates a regex from Oniguruma, the engine of the tokenizers library, to
+ * PCRE2.
  *
- * There \s is White_Space (with UCP, PCRE2 counts U+180E too), \w and the POSIX classes have more
- * members, \h is a hexadecimal digit, \p{Han} the script (PCRE2 10.40 means its extensions too),
- * [A&&[^B]] is A less B, X{2,3}+ repeats X{2,3} and is not possessive, X{2}? is optional, and {,3}
- * begins with 0. */
+ * In Oniguruma \s is White_Space (with UCP, PCRE2 adds U+180E), \w and the POSIX classes have more
+ * members, \h is a hexadecimal digit, \p{Han} is the script (since 10.40 PCRE2 adds its
+ * extensions), [A&&[^B]] is A without B, X{2,3}+ repeats X{2,3} and is not possessive, X{2}? makes
+ * X{2} optional, and {,3} starts at 0. */
 #include <string.h>
 
 #include "core/attr.h"
@@ -54,11 +54,11 @@ struct spell {
     struct buf *out;
     size_t atom; /* where the last atom begins in out */
     size_t open[MAX_GROUPS];
-    int n_open, depth; /* depth: of classes in the class */
+    int n_open, depth; /* depth: nesting of classes in the class */
     bool in_class;
 };
 
-/* Spells what begins with a backslash. Returns the bytes read. */
+/* Translates an escape. Returns the bytes read. */
 static size_t put_escape(struct spell *w, const char *re) {
     static const char han[] = "\\p{Han}";
     for (size_t i = 0; i < COUNT_OF(escapes); i++)
@@ -76,7 +76,7 @@ static size_t put_escape(struct spell *w, const char *re) {
     return n;
 }
 
-/* Spells a piece of a class. Returns the bytes read. */
+/* Translates one member of a class. Returns the bytes read. */
 static size_t put_member(struct spell *w, const char *re) {
     for (size_t i = 0; i < COUNT_OF(posix); i++) {
         size_t n = strlen(posix[i].name);
@@ -86,7 +86,7 @@ static size_t put_member(struct spell *w, const char *re) {
     }
     const char *close = re[0] == '[' && re[1] == ':' ? strstr(re, ":]") : NULL;
     size_t n = close ? (size_t)(close + 2 - re) : 1;
-    if (re[0] == '[' && !close && re[1] != '^') { /* a class in the class: its members are too */
+    if (re[0] == '[' && !close && re[1] != '^') { /* nested class: members of the outer one */
         w->depth++;
     } else if (re[0] == ']' && w->depth) {
         w->depth--;
@@ -97,7 +97,7 @@ static size_t put_member(struct spell *w, const char *re) {
     return n;
 }
 
-/* Spells n bytes of a class. */
+/* Translates n bytes of a class. */
 static void put_members(struct spell *w, const char *re, size_t n) {
     w->in_class = true;
     for (const char *end = re + n; re < end && w->in_class;)
@@ -105,8 +105,8 @@ static void put_members(struct spell *w, const char *re, size_t n) {
     w->in_class = false;
 }
 
-/* Spells a class less another, [A&&[^B]], as (?:(?![B])[A]). Returns the bytes read; 0 when there
- * is no such class. */
+/* Translates a class difference, [A&&[^B]], to (?:(?![B])[A]). Returns the bytes read; 0: not a
+ * difference. */
 static size_t put_less(struct spell *w, const char *re) {
     const char *less = strstr(re, "&&[^"), *end = strchr(re, ']');
     if (!less || !end || less > end || end[1] != ']') return 0;
@@ -118,7 +118,7 @@ static size_t put_less(struct spell *w, const char *re) {
     return (size_t)(end + 2 - re);
 }
 
-/* Spells an interval after its atom. Returns the bytes read; 0: it is not an interval. */
+/* Translates an interval after its atom. Returns the bytes read; 0: not an interval. */
 static size_t put_interval(struct spell *w, const char *re) {
     size_t low = strspn(re + 1, "0123456789"), n = 1 + low;
     const bool comma = re[n] == ',';
@@ -134,7 +134,7 @@ static size_t put_interval(struct spell *w, const char *re) {
     return n + 1;
 }
 
-/* Spells what is outside of classes. Returns the bytes read. */
+/* Translates a piece outside classes. Returns the bytes read. */
 static size_t put_outside(struct spell *w, const char *re) {
     size_t n = *re == '{' && w->out->len > w->atom ? put_interval(w, re) : 0;
     if (n) return n;
@@ -163,7 +163,7 @@ void pretok_spell(struct buf *out, const char *re) {
         } else if (*re == '[') {
             w.in_class = true;
             n = re[1] == '^' ? 2 : 1;
-            if (re[n] == ']') n++; /* a member, being the first */
+            if (re[n] == ']') n++; /* a leading ] is a member */
             buf_add(out, re, n);
             re += n;
         } else

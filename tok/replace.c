@@ -38,7 +38,7 @@ static void emit(struct replace_run *x, size_t to, struct buf *out) {
     x->at = to;
 }
 
-/* Replaces in valid text up to `end`; with `more`, what may begin a match stays. */
+/* Replaces in valid text up to `end`. more: keeps text that may begin a match. */
 static void put_valid(const struct replace *r, struct replace_run *x, size_t end, bool more,
                       struct buf *out) {
     size_t start, stop;
@@ -56,7 +56,7 @@ static void put_valid(const struct replace *r, struct replace_run *x, size_t end
     }
 }
 
-/* Tells whether s[0..n) can be the beginning of a character. */
+/* Tells whether s[0..n) can be the first bytes of a character. */
 static bool may_begin_char(const char *s, size_t n) {
     const unsigned char c = (unsigned char)s[0];
     const size_t len = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc2 ? 2 : 1;
@@ -74,7 +74,7 @@ static void put_regex(const struct replace *r, struct replace_run *x, bool more,
         const bool cut = good < left && !(more && may_begin_char(s + good, left - good));
         put_valid(r, x, x->at + good, more && !cut, out);
         if (!cut) break;
-        emit(x, x->at + 1, out); /* a byte that belongs to no character */
+        emit(x, x->at + 1, out); /* an invalid byte */
         drop_done(x);
     }
 }

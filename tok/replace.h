@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tok/replace.h - the Replace steps of a decoder, over text that comes in pieces. */
+/* tok/replace.h - Replace steps of a decoder, applied to text that arrives in pieces. */
 #ifndef HONE_TOK_REPLACE_H
 #define HONE_TOK_REPLACE_H
 
@@ -12,17 +12,17 @@
 enum { MAX_REPLACES = 8 };
 struct replace {           /* one step */
     const char *from, *to; /* borrowed; from is not empty */
-    bool whole;            /* in the text of all tokens, else in that of each */
+    bool whole;            /* applies to the joined text, else to each token's */
     struct pretok *regex;  /* compiled `from`, owned; NULL: literal text */
 };
-struct replace_run { /* zero-initialized: nothing has come */
-    struct buf text; /* literal: what is held back; regex: all text since the last invalid byte */
-    size_t at;       /* bytes of it that are done */
+struct replace_run { /* one text in progress; starts zeroed */
+    struct buf text; /* literal: held-back text; regex: all text since the last invalid byte */
+    size_t at;       /* bytes of it that were emitted */
     struct pretok_run *run;
 };
 
-/* Appends s[0..n) to out with the matches of r replaced, left to right. With `more`, what may begin
- * a match is held back until the rest has come. */
+/* Appends s[0..n) to out with the matches of r replaced, left to right. more: text that may begin a
+ * match is held back until the next call. */
 void replace_put(const struct replace *r, struct replace_run *x, const char *s, size_t n, bool more,
                  struct buf *out);
 void replace_run_release(struct replace_run *x);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tok/tok.c - tokenizers: what the builders share, accessors. Encoding: tok_encode.c, decoding:
+/* tok/tok.c - tokenizers: helpers of the builders, and accessors. Encoding: tok_encode.c, decoding:
  * tok_decode.c.
  *
  * Types and roles. `type` is what a file stores. `role` is how a token is treated: CONTROL (found

@@ -108,8 +108,8 @@ void tok_not_end(struct tok *t, int64_t id);
 /* Makes the token that a chat template writes after an answer (s: TS_EOT) or after calls (TS_EOM)
  * an end, and gives it that key where it needs one. */
 void tok_set_turn_end(struct tok *t, enum tok_special s, int64_t id);
-/* Sets the text that a chat template writes after an answer where no token ends it; tok_end_text
- * returns it, NULL: none. Only for answers to prompts of that template. */
+/* Sets the stop text of a chat template that ends answers with ordinary tokens. tok_end_text
+ * returns it, NULL: none. It is only for answers to that template's prompts. */
 void tok_set_end_text(struct tok *t, const char *s, size_t n);
 const char *tok_end_text(const struct tok *t);
 /* Returns the number of ends that neither a key that llama.cpp reads nor a usual text tells, and
@@ -139,10 +139,10 @@ void tok_decode(const struct tok *t, int32_t id, bool special, struct buf *out);
 /* Appends the text of ids that begin a text: as above, less the space that encoding adds. */
 void tok_decode_text(const struct tok *t, const int32_t *id, int64_t n, bool special,
                      struct buf *out);
-/* Replaces what the decoder replaces in whole texts, in one that comes token by token: put what
- * tok_decode() appended at out[start..], which is changed in place; what may become part of a match
- * is held back until more comes, or until more is false. NULL where nothing is replaced; all take
- * it. t is borrowed. */
+/* Applies the decoder's Replace steps for whole texts to a text that is decoded token by token.
+ * Call tok_stream_put after each tok_decode(): it rewrites out[start..] in place, and holds back
+ * text that may be part of a match until a later call, or until `more` is false. tok_stream_new
+ * returns NULL if there are no such steps; the other two accept NULL. t is borrowed. */
 struct tok_stream *tok_stream_new(const struct tok *t);
 void tok_stream_put(struct tok_stream *s, bool more, size_t start, struct buf *out);
 void tok_stream_free(struct tok_stream *s);

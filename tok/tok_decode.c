@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tok/tok_decode.c - ids to text: what a token's bytes are, and what the decoder of a
- * tokenizer.json does to the text of all of them. */
+/* tok/tok_decode.c - ids to text: the bytes of each token, and the steps of tokenizer.json's
+ * decoder on the joined text. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ void tok_decode_alphabet(const char *s, size_t n, struct buf *out) {
     }
 }
 
-static void decode_meta(const char *s, size_t n, struct buf *out) {
+void tok_decode_meta(const char *s, size_t n, struct buf *out) {
     for (size_t i = 0; i < n; i++) {
         if (n - i >= 3 && memcmp(s + i, "\xe2\x96\x81", 3) == 0) {
             buf_chr(out, ' ');
@@ -35,7 +35,7 @@ static void decode_meta(const char *s, size_t n, struct buf *out) {
     }
 }
 
-/* Tells whether the space that normalization adds belongs to this token's own text. */
+/* Tells whether this token's own text includes the space that normalization adds. */
 static bool is_spaced(const struct tok *t, int64_t id) {
     return t->found && t->found[id] & FOUND_SPACED;
 }
@@ -56,7 +56,7 @@ static void decode_own(const struct tok *t, int32_t id, bool special, struct buf
     case TT_USER:
         if (spaced) buf_chr(out, ' ');
         if (tok_has_meta(t))
-            decode_meta(s, len, out);
+            tok_decode_meta(s, len, out);
         else
             buf_add(out, s, len);
         break;
@@ -66,38 +66,43 @@ static void decode_own(const struct tok *t, int32_t id, bool special, struct buf
         break;
     case TT_NORMAL:
         if (tok_has_meta(t))
-            decode_meta(s, len, out);
+            tok_decode_meta(s, len, out);
         else
             tok_decode_alphabet(s, len, out);
         break;
     }
 }
 
-bool tok_add_replace(struct tok *t, const char *from, const char *to, bool whole, bool regex) {
+void tok_add_replace(struct tok *t, const char *from, const char *to, bool whole, bool regex) {
     struct replace r = {.from = from, .to = to, .whole = whole};
     struct err e = {0};
-    regex = regex && strpbrk(from, "\\^$.[]|()*+?{}"); /* otherwise it is a literal text */
+    regex = regex && strpbrk(from, PRETOK_SPECIAL); /* otherwise it is literal text */
     if (t->n_replaces == MAX_REPLACES)
         err_set(&e, ERR_DATA, "there are more than %d", MAX_REPLACES);
     else if (!*from)
-        err_set(&e, ERR_DATA, "it replaces nothing");
+        err_set(&e, ERR_DATA, "its pattern is empty");
     else if (!regex || !pretok_new_own(&r.regex, &from, 1, &e))
         t->replace[t->n_replaces++] = r;
     if (e.msg[0]) log_warn("a Replace of the decoder is not applied: %s", e.msg);
-    return !e.msg[0];
 }
 
-/* Applies the steps that change each token's text to out[start..]. */
+/* Applies a step to out[start..], in place. */
+static void replace_in(const struct replace *r, struct replace_run *x, bool more, size_t start,
+                       struct buf *out) {
+    struct buf b = {0};
+    replace_put(r, x, out->data ? out->data + start : "", out->len - start, more, &b);
+    out->len = start;
+    if (out->data) out->data[start] = 0;
+    if (b.len) buf_add(out, b.data, b.len);
+    buf_release(&b);
+}
+
+/* Applies the steps for each token's text to out[start..]. */
 static void replace_each(const struct tok *t, size_t start, struct buf *out) {
     for (int i = 0; i < t->n_replaces; i++) {
         if (t->replace[i].whole) continue;
         struct replace_run x = {0};
-        struct buf b = {0};
-        replace_put(&t->replace[i], &x, out->data + start, out->len - start, false, &b);
-        out->len = start;
-        out->data[start] = 0;
-        if (b.len) buf_add(out, b.data, b.len);
-        buf_release(&b);
+        replace_in(&t->replace[i], &x, false, start, out);
         replace_run_release(&x);
     }
 }
@@ -133,16 +138,8 @@ void tok_stream_free(struct tok_stream *s) {
 }
 
 void tok_stream_put(struct tok_stream *s, bool more, size_t start, struct buf *out) {
-    for (int i = 0; s && i < s->t->n_replaces; i++) {
-        if (!s->t->replace[i].whole) continue;
-        struct buf b = {0};
-        replace_put(&s->t->replace[i], &s->run[i], out->data ? out->data + start : "",
-                    out->len - start, more, &b);
-        out->len = start;
-        if (out->data) out->data[start] = 0;
-        if (b.len) buf_add(out, b.data, b.len);
-        buf_release(&b);
-    }
+    for (int i = 0; s && i < s->t->n_replaces; i++)
+        if (s->t->replace[i].whole) replace_in(&s->t->replace[i], &s->run[i], more, start, out);
 }
 
 /* Drops the spaces of out[start..]. */
@@ -178,7 +175,7 @@ void tok_decode_text(const struct tok *t, const int32_t *id, int64_t n, bool spe
         if ((role == TT_NORMAL || role == TT_USER || is_spaced(t, id[i])) &&
             out->data[start] == ' ')
             memmove(out->data + start, out->data + start + 1, out->len-- - start);
-        strip = p->squeeze && !p->runs_only && out->len == start; /* all spaces in front go */
+        strip = p->squeeze && !p->runs_only && out->len == start; /* drop all leading spaces */
     }
     struct tok_stream *s = tok_stream_new(t);
     tok_stream_put(s, false, start, out);

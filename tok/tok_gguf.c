@@ -337,7 +337,7 @@ static const char *const replace_key[][2] = {
     [IN_EACH] = {OWN("decode_replace"), OWN("decode_replace_regex")},
     [IN_WHOLE] = {OWN("decode_replace_text"), OWN("decode_replace_text_regex")}};
 
-/* Tells whether pair i of a list is one of those whose first text is a regex. */
+/* Tells whether the pattern of pair i of a list is a regex. */
 static bool lists_regex(const struct gguf *g, int where, uint64_t i) {
     const struct gguf_kv *kv = gguf_find(g, replace_key[where][1]);
     bool found = false;
@@ -362,14 +362,14 @@ static int read_replaces(struct tok *t, const struct gguf *g, int where, struct 
         if (!len[0] || len[0] > UINT16_MAX || len[1] > UINT16_MAX)
             return err_set(e, ERR_DATA, "%s: key %s has an empty or overlong text", gguf_path(g),
                            kv->key);
-        (void)tok_add_replace(t, arena_strndup(&t->v.arena, s[0], (size_t)len[0]),
-                              arena_strndup(&t->v.arena, s[1], (size_t)len[1]), where == IN_WHOLE,
-                              lists_regex(g, where, i));
+        tok_add_replace(t, arena_strndup(&t->v.arena, s[0], (size_t)len[0]),
+                        arena_strndup(&t->v.arena, s[1], (size_t)len[1]), where == IN_WHOLE,
+                        lists_regex(g, where, i));
     }
     return 0;
 }
 
-/* Reads how texts are decoded. */
+/* Reads the keys of the decoder. */
 static int read_decoder(struct tok *t, const struct gguf *g, struct err *e) {
     t->drops_first = gguf_bool_or(g, OWN("decode_drops_first"), false);
     if (gguf_find(g, OWN("decode_strips")))
@@ -537,7 +537,7 @@ static void write_regexes(const struct tok *t, struct gguf_w *w) {
     buf_release(&q);
 }
 
-/* Writes the normal form of texts where the name of the pre-tokenizer does not imply it. */
+/* Writes the Unicode normal form unless the pre-tokenizer's name implies it. */
 static void write_form(const struct tok *t, struct gguf_w *w) {
     const enum utf8_form form = t->prep.form;
     const bool nfc = t->row && t->row->nfc;

@@ -41,7 +41,7 @@ void ranks_to_scores(struct tok *t);
 /* Returns the id of a text by a linear search, for a vocabulary without an index; -1: none. */
 int64_t hf_find_text(const struct tok *t, const char *text);
 
-/* Makes the tokenizer.json that vocab.json and merges.txt stand for (tok_vocab_json.c). pre: as for
+/* Makes a tokenizer.json from vocab.json and merges.txt (tok_vocab_json.c). pre: as in
  * tok_from_files. */
 int tok_json_of_vocab(struct json **out, const struct tok_files *f, const struct json *vocab,
                       const char *merges, size_t len, const char *pre, struct err *e);

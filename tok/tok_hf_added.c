@@ -53,8 +53,8 @@ static bool config_names(const struct json *config, const char *text) {
     return strcmp(text, "<mask>") == 0; /* This is the library's default for the class. */
 }
 
-/* Returns the entry of a token in added_tokens_decoder of tokenizer_config.json; NULL: none. With
- * one, the field's converter types and scores a token as an added one, though it is a piece too. */
+/* Returns a token's entry in added_tokens_decoder of tokenizer_config.json; NULL: none. Converters
+ * type and score a token with an entry as an added one, even if it is a piece too. */
 static const struct json *in_decoder(const struct json *config, int64_t id) {
     char key[24];
     snprintf(key, sizeof key, "%lld", (long long)id);
@@ -156,7 +156,7 @@ static int read_added(struct tok *t, const struct json *added, const struct json
         int64_t id;
         if (!text || !json_i64(json_get(c, "id"), &id) || id < 0)
             return bad(e, "an entry of added_tokens has no content or no proper id");
-        /* Of two entries the library takes the flags of tokenizer_config.json. */
+        /* If both files have the token, transformers takes the flags of tokenizer_config.json. */
         const struct json *other = in_decoder(config, id);
         const bool same = hf_is(json_get(other, "content"), text);
         TRY(add_token(t, id, text, read_flags(same ? other : c), config, e));
@@ -229,9 +229,9 @@ static int read_oldest(struct tok *t, const struct tok_files *f, bool *declared,
     return 0;
 }
 
-/* Makes a text that tokenizer_config.json calls special a control token: a piece of the vocabulary,
- * or the row after the last one with a text. A piece that is a word or a sign stays text: otherwise
- * answers would lose it. */
+/* Makes a special token of tokenizer_config.json a control token. Its row is that of the piece with
+ * this text, or else the row after the last one in use. A piece that looks like ordinary text stays
+ * text: otherwise answers would lose it. */
 static int add_named(struct tok *t, const char *text, const struct json *config, bool *declared,
                      struct err *e) {
     int64_t id = text && *text ? hf_find_text(t, text) : t->v.n;
@@ -248,8 +248,8 @@ static int add_named(struct tok *t, const char *text, const struct json *config,
     return add_token(t, id, text, (struct flags){.special = true}, config, e);
 }
 
-/* Reads NAME_token and the lists of further special tokens, which the library adds in this order
- * where tokenizer.json does not declare them. */
+/* Reads NAME_token and the lists of further special tokens. transformers adds those that
+ * tokenizer.json does not declare, in this order. */
 static int read_named(struct tok *t, const struct json *config, bool *declared, struct err *e) {
     static const char *const one[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                       "pad_token", "cls_token", "mask_token"};

@@ -5,24 +5,21 @@
 #include "core/log.h"
 #include "tok/tok_hf.h"
 
-#define META "\xe2\x96\x81" /* U+2581 */
-
-struct steps {  /* what the steps so far have done */
+struct steps {  /* effects of the steps so far */
     bool whole; /* joined the tokens */
-    bool one;   /* taken one space off the front */
-    bool meta;  /* Metaspace, which takes it off itself */
+    bool one;   /* removed one leading space */
+    bool meta;  /* a Metaspace, which removes it itself */
     int n_other;
 };
 
-/* Returns s as it reads in the text of tokens: U+2581 as a space, or the bytes of the alphabet. */
+/* Returns s as it appears in decoded text: with spaces for U+2581, or with the byte alphabet
+ * decoded. */
 static const char *respell(struct tok *t, const char *s, bool whole) {
     struct buf b = {0};
-    if (!tok_has_meta(t) && !whole) tok_decode_alphabet(s, strlen(s), &b);
-    for (; tok_has_meta(t) && *s; s++) {
-        const bool space = strncmp(s, META, 3) == 0;
-        buf_chr(&b, space ? ' ' : *s);
-        s += space ? 2 : 0;
-    }
+    if (tok_has_meta(t))
+        tok_decode_meta(s, strlen(s), &b);
+    else if (!whole)
+        tok_decode_alphabet(s, strlen(s), &b);
     const char *out = arena_strdup(&t->v.arena, b.data ? b.data : s);
     buf_release(&b);
     return out;
@@ -39,10 +36,10 @@ static void read_replace(struct tok *t, const struct json *j, struct steps *done
     }
     const char *from = respell(t, text ? text : regex, done->whole);
     to = respell(t, to, done->whole);
-    if (strcmp(from, to) != 0) (void)tok_add_replace(t, from, to, done->whole, !text);
+    if (strcmp(from, to) != 0) tok_add_replace(t, from, to, done->whole, !text);
 }
 
-/* Reads a Strip; only that of the space which encoding adds is published. */
+/* Reads a Strip. Published ones only remove the space that encoding adds. */
 static bool read_strip(const struct json *j, struct steps *done) {
     int64_t start = 0, stop = 0;
     (void)json_i64(json_get(j, "start"), &start);
@@ -64,7 +61,7 @@ static void read_step(struct tok *t, const struct json *j, struct steps *done, i
     else if (hf_is(type, "Metaspace")) {
         done->meta = !hf_is(json_get(j, "prepend_scheme"), "never") &&
                      json_bool(json_get(j, "add_prefix_space"), true);
-        /* A piece of one word begins with the only U+2581 that it has. */
+        /* In a vocabulary of single words, U+2581 only begins a piece. */
         const bool words = t->kind == TOK_UNIGRAM && t->split_words;
         t->drops_first = t->kind != TOK_SPM && !words && done->meta;
     } else if (!hf_is(type, "ByteFallback") && !(hf_is(type, "Strip") && read_strip(j, done))) {

@@ -59,7 +59,7 @@ static int read_charsmap(struct tok *t, const char *b64, struct err *e) {
 
 /* ---- pre-tokenizer --------------------------------------------------------------------------- */
 
-struct found { /* What the pre_tokenizer tree holds. */
+struct found { /* the steps of the pre_tokenizer tree */
     const struct json *byte_level, *metaspace;
     const char *regex[PRETOK_LEVELS]; /* They stand in the order of use. */
     int n_regexes, n_others;
@@ -68,7 +68,7 @@ struct found { /* What the pre_tokenizer tree holds. */
     int n_space;      /* Of the regexes, those that cut after spaces. */
     struct buf regexes; /* The regular expressions as messages show them. */
     struct buf other;   /* The first step that is not supported. */
-    struct arena arena; /* regexes that are put together */
+    struct arena arena; /* composed regexes */
 };
 
 static void found_release(struct found *f) {
@@ -90,7 +90,7 @@ static void add_regex(struct found *f, const char *re) {
         add_other(f, "Split", "(too many)");
 }
 
-/* Adds a regex that is put together; it lives as long as the tokenizer. */
+/* Adds a composed regex, copied into f->arena. */
 static void add_made(struct found *f, const char *head, const char *re, const char *tail) {
     struct buf b = {0};
     buf_fmt(&b, "%s%s%s", head, re, tail);
@@ -98,13 +98,13 @@ static void add_made(struct found *f, const char *head, const char *re, const ch
     buf_release(&b);
 }
 
-/* Adds matches of a regex, as the behaviour says what becomes of them: every behaviour that keeps
- * all of the text is that of pieces between matches of some regex. */
+/* Adds a Split with one of the library's behaviours. Each behaviour that keeps all of the text is
+ * "Isolated" with another regex. */
 static void add_matches(struct found *f, const char *re, const char *behavior, bool invert) {
     if (strcmp(behavior, "Isolated") == 0)
         add_regex(f, re); /* inverted: the same pieces */
     else if (strcmp(behavior, "Removed") == 0 && invert && pretok_covers(re))
-        add_regex(f, re); /* what no match holds is dropped: there is nothing */
+        add_regex(f, re); /* drops the text between matches, which is empty */
     else if (invert || strcmp(behavior, "Removed") == 0)
         add_other(f, "Split", invert ? "(inverted)" : "Removed");
     else if (strcmp(behavior, "Contiguous") == 0)
@@ -123,10 +123,10 @@ static void add_matches(struct found *f, const char *re, const char *behavior, b
         add_other(f, "Split", behavior);
 }
 
-/* Appends a text as a regex that matches it. */
+/* Appends a regex that matches the text literally. */
 static void quote_regex(struct buf *out, const char *s) {
     for (; *s; s++) {
-        if (strchr("\\^$.[]|()*+?{}", *s)) buf_chr(out, '\\');
+        if (strchr(PRETOK_SPECIAL, *s)) buf_chr(out, '\\');
         buf_chr(out, *s);
     }
 }
@@ -339,8 +339,8 @@ static int decide(struct tok *t, const struct norm *n, const struct found *f,
     return n->charsmap ? read_charsmap(t, n->charsmap, e) : 0;
 }
 
-/* Tells whether a class of transformers decides on the space before texts itself, by a key of
- * tokenizer_config.json. */
+/* Tells whether the transformers class sets add_prefix_space from tokenizer_config.json rather than
+ * from tokenizer.json. */
 static bool class_adds_space(const struct json *config) {
     static const char *const names[] = {"GPT2Tokenizer", "GPTNeoXTokenizer", "CodeGenTokenizer",
                                         "RobertaTokenizer"};

@@ -43,8 +43,7 @@ struct prep { /* what happens to text between token texts before pieces are look
     bool as_is;             /* TOK_META: spaces stay spaces, and no piece holds one */
 };
 
-/* What decoding takes off the front of a text: a space where encoding adds one; nothing; a space.
- */
+/* Decoding removes from the start of a text: a space if encoding adds one; nothing; a space. */
 enum strips { STRIPS_ADDED, STRIPS_NOTHING, STRIPS_ONE };
 
 /* How a token's text is looked for: in the text as given; in normalized text, after a space that
@@ -95,7 +94,7 @@ struct tok {
 
 /* Returns a zeroed tokenizer without special ids. */
 struct tok *tok_new(void);
-/* Ends a builder: hands t over where rc is 0, else frees it. Returns rc. */
+/* Ends a builder: stores t in *out if rc is 0, else frees it. Returns rc. */
 int tok_built(struct tok **out, struct tok *t, int rc);
 /* Derives the tables that encoding needs. from_file: roles come from the types and texts alone (a
  * GGUF has no list of added tokens). */
@@ -130,22 +129,22 @@ void tok_found(struct tok *t, int64_t id, uint8_t flag);
 struct spot *tok_want(struct tok *t, int64_t id, const char *text, size_t len, bool normalized,
                       bool control);
 
-/* Tells whether decoding takes off the space that encoding adds, unless a decoder says otherwise.
- */
+/* Tells whether decoding removes the space that encoding adds, unless a decoder says otherwise. */
 bool tok_strips_added(const struct tok *t);
-/* Adds a Replace step; from and to are the arena's. Returns false, after a warning, where it cannot
- * be applied (tok_decode.c). */
-bool tok_add_replace(struct tok *t, const char *from, const char *to, bool whole, bool regex);
-/* Appends the bytes that a text spells in the byte alphabet. */
+/* Adds a Replace step, or warns if it cannot be applied (tok_decode.c). from and to must live in
+ * the vocabulary's arena. */
+void tok_add_replace(struct tok *t, const char *from, const char *to, bool whole, bool regex);
+/* Appends a text with the byte alphabet decoded, or with spaces for U+2581. */
 void tok_decode_alphabet(const char *s, size_t n, struct buf *out);
+void tok_decode_meta(const char *s, size_t n, struct buf *out);
 
 void pair_set_init(struct pair_set *p, size_t n);
 void pair_set_add(struct pair_set *p, uint32_t a, uint32_t b);
 bool pair_set_has(const struct pair_set *p, uint32_t a, uint32_t b);
 
-/* Appends normalized text (tok_prep.c): PREP_TEXT replaces characters, PREP_SPACES adds a space and
- * spells spaces. `first`: it is the beginning of all. s must be UTF-8, but for TOK_SPM and
- * TOK_UNIGRAM, where other bytes become U+FFFD. */
+/* Appends normalized text (tok_prep.c): PREP_TEXT replaces characters, PREP_SPACES adds the leading
+ * space and spells spaces. first: s begins the whole text. s must be UTF-8, except for TOK_SPM and
+ * TOK_UNIGRAM, which turn other bytes into U+FFFD. */
 enum { PREP_TEXT = 1, PREP_SPACES = 2 };
 void tok_prepare(const struct tok *t, const char *s, size_t n, bool first, int steps,
                  struct buf *out);

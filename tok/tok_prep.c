@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tok/tok_prep.c - normalization of the text between token texts: NFC and its like, what
- * SentencePiece does: a table of replacements, spaces squeezed, a space added, spaces written as
- * U+2581. */
+/* tok/tok_prep.c - normalization of the text between added tokens: Unicode normal forms, and the
+ * steps of SentencePiece: a table of replacements, spaces squeezed, a space added, spaces written
+ * as U+2581. */
 #include <string.h>
 
 #include "tok/tok_int.h"
@@ -79,7 +79,8 @@ static void sp_units(const struct tok *t, const char *s, size_t n, bool squeeze,
     }
 }
 
-/* Spaces are squeezed with the text by a normalizer that keeps one, else where they are spelled. */
+/* Normalizes as SentencePiece does. A normalizer that keeps one space of a run (runs_only) squeezes
+ * in PREP_TEXT, others in PREP_SPACES. */
 static void sp_normalize(const struct tok *t, const char *s, size_t n, bool first, int steps,
                          struct buf *out) {
     const struct prep *p = &t->prep;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-/* tok/tok_vocab_json.c - the tokenizer.json that a folder of vocab.json and merges.txt stands for.
- * The slow tokenizers of transformers save these two. How they cut and normalize text is in their
- * code, and here in the rows of `classes`. */
+/* tok/tok_vocab_json.c - builds a tokenizer.json from vocab.json and merges.txt, the files that the
+ * slow tokenizers of transformers save. Their splitting and normalization is defined by the class;
+ * the rows of `classes` list the known ones. */
 #include <string.h>
 
 #include "tok/tok_hf.h"
 
 static const struct row {
-    const char *class;      /* how tokenizer_class of tokenizer_config.json begins */
-    const char *model_type; /* how model_type of config.json begins, for folders without a class */
+    const char *class;      /* prefix of tokenizer_class in tokenizer_config.json */
+    const char *model_type; /* prefix of model_type in config.json, for folders without a class */
     const char *pre;        /* a row of pretok.def */
-    const char *end;        /* special token of the vocabulary that is known without a file; NULL */
+    const char *end;        /* special token that the class itself declares; NULL: none */
 } classes[] = {
     {"Qwen2Tokenizer", "qwen2", "qwen2", NULL},
     {"Qwen2Tokenizer", "qwen3", "qwen2", NULL},
@@ -30,7 +30,7 @@ static const struct row *find_class(const struct tok_files *f, const char **name
     return NULL;
 }
 
-/* Appends the lines of merges.txt as a JSON list, without the one that tells the version. */
+/* Appends the lines of merges.txt as a JSON list, without the version line. */
 static void add_merges(struct buf *out, const char *s, size_t n) {
     bool any = false;
     buf_chr(out, '[');
@@ -49,7 +49,7 @@ static void add_merges(struct buf *out, const char *s, size_t n) {
     buf_chr(out, ']');
 }
 
-/* Appends the pre-tokenizer and the normalizer that cut as a row does. */
+/* Appends a row's rules as a pre-tokenizer and a normalizer. */
 static void add_rules(struct buf *out, const struct pretok_row *row) {
     buf_str(out, "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[");
     for (int i = 0; i < PRETOK_LEVELS && row->regex[i]; i++) {
@@ -70,10 +70,10 @@ int tok_json_of_vocab(struct json **out, const struct tok_files *f, const struct
     if (!row && pre) return pretok_unknown(pre, e);
     if (!row)
         return err_set(e, ERR_DATA,
-                       "there are vocab.json and merges.txt, but no tokenizer.json, and how "
-                       "tokenizer class \"%.64s\" cuts text is in its code: save the folder with "
-                       "transformers' AutoTokenizer, which writes tokenizer.json, or name a "
-                       "pre-tokenizer that works alike with --pre NAME",
+                       "there are vocab.json and merges.txt, but no tokenizer.json, and the "
+                       "pre-tokenizer of tokenizer class \"%.64s\" is not known: save the folder "
+                       "with transformers' AutoTokenizer, which writes tokenizer.json, or name an "
+                       "equivalent pre-tokenizer with --pre NAME",
                        name ? name : "(none)");
     struct buf b = {0};
     buf_str(&b, "{");

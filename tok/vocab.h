@@ -22,7 +22,7 @@ struct vocab {
     struct strmap *map; /* text -> id, after vocab_index() */
     struct arena arena;
 };
-/* Prepares a zeroed vocabulary, whose arena may be in use already, for n tokens. */
+/* Prepares a zeroed vocabulary for n tokens. Its arena may already hold data. */
 int vocab_init(struct vocab *v, int64_t n, struct err *e);
 void vocab_release(struct vocab *v);
 void vocab_set(struct vocab *v, int64_t id, const char *text, size_t len, enum tok_type type);

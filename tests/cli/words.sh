@@ -128,9 +128,9 @@ for v in 1h30 30x -1h 1h2h nan 1:30 ''; do
     says 2 "such as 90s, 30m, 12h or 1h30m" make "$t/m.gguf" -o "$t/timed" --probe-time "$v"
     says 2 "such as 90s, 30m, 12h or 1h30m" sensitivity "$t/m.gguf" -o "$t/s.json" --time "$v"
 done
-says 2 "--time: 30 what? write 30m for minutes, as a number alone was read until now, or 30h" sensitivity "$t/m.gguf" -o "$t/s.json" --time 30
-for o in --drain --max-step; do says 2 "$o: 30 what? write 30s for seconds, as a number alone was read until now, or 30h" serve "$t/m.gguf" $o 30; done
-says 2 "--probe-time: 0.5 what? write 0.5m" make "$t/m.gguf" -o "$t/timed" --probe-time=0.5
+says 2 "--time: 30 has no unit; write 30m for minutes, which a bare number meant before, or 30h" sensitivity "$t/m.gguf" -o "$t/s.json" --time 30
+for o in --drain --max-step; do says 2 "$o: 30 has no unit; write 30s for seconds, which a bare number meant before, or 30h" serve "$t/m.gguf" $o 30; done
+says 2 "--probe-time: 0.5 has no unit; write 0.5m" make "$t/m.gguf" -o "$t/timed" --probe-time=0.5
 run 0 make "$t/m.gguf" -o "$t/timed" --dry-run --plain --recipe Q8_0 --ctx 64 --calib-ctx 64 --calib "$prose" --eval "$prose" --probe-time 30m
 # every option that takes a time says so with the same word, here and in the manual pages
 grep -nE 'OPT_(TIME|MINUTES|SECONDS),' cli/*.c | grep -v '"TIME"' && say "an option that takes a time without the word TIME"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* tests/fuzz/fuzz_cost.c - what compiling costs: the input is a kind ('s' a JSON Schema, 'g' GBNF,
  * 'l' Lark, 'r' a regular expression) and, between newlines, a head, a piece and a tail. The text
- * of the head, the piece many times and the tail is compiled, and again with twice as many: that
- * takes at most MORE times the steps, in a stack of 512 KiB, and the first bytes of an answer end
- * within the limit of a call. '#' in a piece is its number. */
+ * of the head, the piece many times and the tail is compiled, and again with twice as many, which
+ * may take at most MORE times the steps, in a stack of 512 KiB, and the first bytes of an answer
+ * end within the limit of a call. '#' in a piece is its number. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,30 +13,11 @@
 #include "core/json.h"
 #include "gram/gram.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/parts.h"
 #include "tests/unit/byte_vocab.h"
 
 enum { TIMES = 200, STACK = 512 << 10, LEAST = 100000, MOST = 20000000, PART = 400, MORE = 12 };
 static struct gram_vocab *bytes;
-
-struct part {
-    const char *s;
-    size_t n;
-};
-
-static void put(struct buf *b, struct part p, int number) {
-    for (size_t i = 0; i < p.n; i++)
-        if (p.s[i] == '#')
-            buf_fmt(b, "%d", number);
-        else
-            buf_chr(b, p.s[i]);
-}
-
-static struct part next_part(const char **s, const char *end) {
-    const char *from = *s, *nl = memchr(from, '\n', (size_t)(end - from));
-    *s = nl ? nl + 1 : end;
-    const size_t n = (size_t)((nl ? nl : end) - from);
-    return (struct part){from, n < PART ? n : PART};
-}
 
 static int compile(char kind, const struct buf *b, struct grammar **g, struct err *e) {
     struct json *j = NULL;
@@ -61,9 +42,9 @@ static uint64_t steps(const struct trial *t, int n) {
     struct grammar *g = NULL;
     struct buf b = {0};
     struct err e;
-    put(&b, t->head, 0);
-    for (int i = 0; i < n; i++) put(&b, t->piece, i);
-    put(&b, t->tail, n);
+    put_part(&b, t->head, 0);
+    for (int i = 0; i < n; i++) put_part(&b, t->piece, i);
+    put_part(&b, t->tail, n);
     ctx_cost_enter(&c);
     const int rc = compile(t->kind, &b, &g, &e);
     ctx_cost_enter(NULL);
@@ -98,9 +79,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!size || (!bytes && byte_vocab(&bytes, &e))) return 0;
     const char *s = (const char *)data + 1, *end = (const char *)data + size;
     struct trial t = {.kind = (char)data[0]};
-    t.head = next_part(&s, end);
-    t.piece = next_part(&s, end);
-    t.tail = next_part(&s, end);
+    t.head = next_part(&s, end, '\n', PART);
+    t.piece = next_part(&s, end, '\n', PART);
+    t.tail = next_part(&s, end, '\n', PART);
     pthread_attr_init(&small);
     pthread_attr_setstacksize(&small, STACK);
     if (pthread_create(&thread, &small, run, &t) == 0) pthread_join(thread, NULL);

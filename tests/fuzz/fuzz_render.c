@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_render.c - what rendering costs: the input is a template of four parts between
- * newlines: a head, a piece that comes many times ('#' in it is its number), a tail, and a text
- * that is the variable `x`, repeated to 64 KiB. It is compiled and rendered with a limit of steps:
- * the processor time must be in proportion to the steps, so that no work is left uncounted. */
+/* tests/fuzz/fuzz_render.c - the cost of rendering. The input is a template in four parts between
+ * newlines: a head, a piece that is repeated ('#' in it is its number), a tail, and the variable
+ * `x`, repeated to 64 KiB. The template is compiled and rendered with a limit of steps. CPU time
+ * must stay in proportion to the steps, or some work is not counted. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,30 +11,11 @@
 #include "core/ctx.h"
 #include "template/jinja.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/parts.h"
 
 enum { TIMES = 300, PART = 300, TEXT = 1 << 16, STEPS = 200000 };
-/* Processor time that a step may take, and that is free: sanitizers make all 20 times slower. */
+/* CPU time allowed per step, and in any case; sanitizers make everything 20x slower. */
 static const double step_s = 20e-6, free_s = 2;
-
-struct part {
-    const char *s;
-    size_t n;
-};
-
-static struct part next_part(const char **s, const char *end) {
-    const char *from = *s, *nl = from < end ? memchr(from, '\n', (size_t)(end - from)) : NULL;
-    *s = nl ? nl + 1 : end;
-    const size_t n = (size_t)((nl ? nl : end) - from);
-    return (struct part){from, n < PART ? n : PART};
-}
-
-static void put(struct buf *b, struct part p, int number) {
-    for (size_t i = 0; i < p.n; i++)
-        if (p.s[i] == '#')
-            buf_fmt(b, "%d", number);
-        else
-            buf_chr(b, p.s[i]);
-}
 
 static double now_s(void) {
     struct timespec t;
@@ -56,17 +37,17 @@ static void vars_of(struct buf *b, struct part x) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const char *s = (const char *)data, *end = s + size;
-    const struct part head = next_part(&s, end), piece = next_part(&s, end),
-                      tail = next_part(&s, end), x = next_part(&s, end);
+    const struct part head = next_part(&s, end, '\n', PART), piece = next_part(&s, end, '\n', PART),
+                      tail = next_part(&s, end, '\n', PART), x = next_part(&s, end, '\n', PART);
     const struct jinja_limits lim = {.max_steps = STEPS, .max_output = 1 << 20, .max_range = 5000};
     struct buf b = {0}, vars = {0}, out = {0};
     struct ctx_cost cost = {.most = STEPS};
     struct jinja_err je;
     struct jinja *t;
     struct err e;
-    put(&b, head, 0);
-    for (int i = 0; i < TIMES && piece.n; i++) put(&b, piece, i);
-    put(&b, tail, TIMES);
+    put_part(&b, head, 0);
+    for (int i = 0; i < TIMES && piece.n; i++) put_part(&b, piece, i);
+    put_part(&b, tail, TIMES);
     vars_of(&vars, x);
     struct ctx_cost *before = ctx_cost_enter(&cost);
     const double begin = now_s();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_suite.c - a suite of cases and, after a NUL, an answer: the cases are read (also
- * as conversations whose last turn is the answer), and each judges the text, as `hone eval tools`
- * does. A case that was taken has one kind of prompt and something to check. */
+/* tests/fuzz/fuzz_suite.c - a suite of cases and, after a NUL, an answer. The cases are parsed
+ * (also as conversations whose last turn is the answer), and each judges the answer, as `hone eval
+ * tools` does. An accepted case has a prompt and something to check. */
 #define FUZZ_FILE
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_tokfiles.c - the tokenizer files of a folder, and a text, each after a NUL but
- * the first, which is tiktoken's file ('t'), tekken.json ('k') or tokenizer.json (anything else) by
- * its first byte: built, encoded, decoded, and the ids that end an answer are tokens. */
+/* tests/fuzz/fuzz_tokfiles.c - a tokenizer file, a text and the folder's other files, separated by
+ * NUL. The first byte says what the tokenizer file is: 't' tiktoken, 'k' tekken.json, anything else
+ * tokenizer.json. The tokenizer is built; the text is encoded and decoded. Ids must be tokens. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,20 +9,10 @@
 #include "core/json.h"
 #include "core/log.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/parts.h"
 #include "tok/tok.h"
 
 enum { CONFIG, MODEL, GENERATION, ADDED, MAP, N_JSON, ROWS = 400 };
-
-struct part {
-    const char *s;
-    size_t n;
-};
-
-static struct part next_part(const char **s, const char *end) {
-    const char *from = *s, *nul = from < end ? memchr(from, 0, (size_t)(end - from)) : NULL;
-    *s = nul ? nul + 1 : end;
-    return (struct part){from, (size_t)((nul ? nul : end) - from)};
-}
 
 static void use(const struct tok *t, struct part text) {
     struct ids ids = {0};
@@ -46,9 +36,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct tok *t;
     struct err e;
     log_set_level(LOG_ERROR);
-    const struct part first = next_part(&s, end), text = next_part(&s, end);
+    const struct part first = next_part(&s, end, 0, SIZE_MAX),
+                      text = next_part(&s, end, 0, SIZE_MAX);
     for (int i = 0; i < N_JSON; i++) {
-        const struct part p = next_part(&s, end);
+        const struct part p = next_part(&s, end, 0, SIZE_MAX);
         if (p.n && json_parse_py(&j[i], p.s, p.n, "file", &e)) j[i] = NULL;
     }
     struct tok_files f = {.config = j[CONFIG],

@@ -4,6 +4,8 @@
 #ifndef HONE_TESTS_BYTE_VOCAB_H
 #define HONE_TESTS_BYTE_VOCAB_H
 
+#include <string.h>
+
 #include "gram/gram.h"
 
 /* Sets the texts of the first 257 tokens and their lengths: token i < 256 is byte i, token 256 the
@@ -19,12 +21,22 @@ static inline void byte_tokens(const char **text, size_t *len) {
     len[256] = 0;
 }
 
-/* Makes *v of these tokens. */
-static inline int byte_vocab(struct gram_vocab **v, struct err *e) {
-    const char *text[257];
-    size_t len[257];
+enum { WORDS_FROM = 257, WORDS_MOST = 64 };
+/* Makes *v of these tokens, and of n words from token WORDS_FROM on. */
+static inline int byte_word_vocab(struct gram_vocab **v, const char *const *word, size_t n,
+                                  struct err *e) {
+    const char *text[WORDS_FROM + WORDS_MOST];
+    size_t len[WORDS_FROM + WORDS_MOST];
     byte_tokens(text, len);
-    return gram_vocab_of(v, text, len, 257, 256, e);
+    for (size_t i = 0; i < n && i < WORDS_MOST; i++) {
+        text[WORDS_FROM + i] = word[i];
+        len[WORDS_FROM + i] = strlen(word[i]);
+    }
+    return gram_vocab_of(v, text, len, WORDS_FROM + (int64_t)n, 256, e);
+}
+
+static inline int byte_vocab(struct gram_vocab **v, struct err *e) {
+    return byte_word_vocab(v, NULL, 0, e);
 }
 
 #endif

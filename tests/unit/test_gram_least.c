@@ -15,22 +15,10 @@ static struct gram_vocab *bytes, *words;
 static struct rng rng;
 
 static const char some[] = " {}[]:,\"0123456789abcdqnulrtefs\x80\x90\xa0\xbf";
-enum { MANY = 2048, WORDS_FROM = 257, LIMITS = 12, WALKS = 4 };
+enum { MANY = 2048, LIMITS = 12, WALKS = 4 };
 static const char *const word[] = {
     "{\"", "\":", "\", \"", "\"}",    "true",  "null", "name", "aaa", "[\"", "\",", "]}",  "}}",
     "10",  "00",  ", ",     "\": \"", "value", "kind", "ab",   "a\"", "[]",  "{}",  ",\"", "\"]"};
-
-/* All bytes, an end, and texts of several bytes. */
-static void make_words(void) {
-    const char *text[WORDS_FROM + COUNT_OF(word)];
-    size_t len[COUNT_OF(text)];
-    byte_tokens(text, len);
-    for (size_t i = 0; i < COUNT_OF(word); i++) {
-        text[WORDS_FROM + i] = word[i];
-        len[WORDS_FROM + i] = strlen(word[i]);
-    }
-    CHECK_OK(gram_vocab_of(&words, text, len, COUNT_OF(text), 256, &e));
-}
 
 static struct grammar *of_schema(const struct gram_vocab *v, const char *text, bool any_order) {
     struct json *s = NULL;
@@ -230,7 +218,7 @@ static void test_limits(void) {
 int main(void) {
     rng_seed(&rng, 27);
     CHECK_OK(byte_vocab(&bytes, &e));
-    make_words();
+    CHECK_OK(byte_word_vocab(&words, word, COUNT_OF(word), &e));
     RUN(test_shortest);
     RUN(test_beside_search);
     RUN(test_limits);

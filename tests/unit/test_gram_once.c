@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_gram_once.c - names that no schema lists come once in an object: texts that are
- * let through or not, walks whose texts a strict reader of JSON takes, masks next to single tokens,
- * and shortest ways to the end. */
+/* tests/unit/test_gram_once.c - unlisted member names are unique within an object: accepted and
+ * rejected texts, random walks that must give valid JSON, masks compared with single tokens, and
+ * the shortest way to the end. */
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/rng.h"
@@ -13,23 +13,11 @@
 static struct err e;
 static struct gram_vocab *words;
 
-enum { WORDS_FROM = 257 };
 /* tokens that end a name, hold a value, and begin or complete the next name */
 static const char *const word[] = {
     "{\"",   "\": ",      "\": true, \"", "\": true, \"a\": ", "\": 1, \"b\"", "true, \"",
     "}",     "a\": true", "\": {\"a\": ", "\": [], \"\": ",    "\": true}",    "ab",
     "\"a\"", "\\\""};
-
-static void make_words(void) {
-    const char *text[WORDS_FROM + COUNT_OF(word)];
-    size_t len[COUNT_OF(text)];
-    byte_tokens(text, len);
-    for (size_t i = 0; i < COUNT_OF(word); i++) {
-        text[WORDS_FROM + i] = word[i];
-        len[WORDS_FROM + i] = strlen(word[i]);
-    }
-    CHECK_OK(gram_vocab_of(&words, text, len, COUNT_OF(text), 256, &e));
-}
 
 static struct grammar *of_schema(const char *text) {
     struct json *s = NULL;
@@ -67,7 +55,7 @@ static void test_texts(void) {
          "{\"a\": {\"a\": true}, \"b\": {\"a\": true}}", true},
         {"{\"type\": \"object\", \"additionalProperties\": " FREE "}",
          "{\"a\": {\"a\": true}, \"a\": {\"b\": true}}", false},
-        /* values that say nothing */
+        /* any value */
         {"true", "{\"a\": {\"b\": 1, \"c\": [{\"b\": 2}]}, \"b\": 1}", true},
         {"true", "{\"a\": {\"b\": 1, \"b\": 2}}", false},
         {"{\"type\": \"object\"}", "{\"x\": 1, \"y\": 2, \"x\": 3}", false},
@@ -95,7 +83,7 @@ static void add_token(struct buf *text, int32_t id) {
         buf_chr(text, (char)(uint8_t)id);
 }
 
-/* Checks that the mask is what single tokens are, and returns a token that is allowed, or -1. */
+/* Checks the mask against single tokens. Returns a random allowed token, or -1. */
 static int32_t pick(const struct gram_state *s, struct rng *rng) {
     static const char liked[] = "ab\":, {}truefals1";
     uint32_t bits[(WORDS_FROM + COUNT_OF(word)) / 32 + 1];
@@ -111,7 +99,7 @@ static int32_t pick(const struct gram_state *s, struct rng *rng) {
     return id;
 }
 
-/* Completes a copy of s by the shortest way and reads the text. */
+/* Completes a copy of s by the shortest way and parses the text. */
 static void check_way(const struct gram_state *s, const struct buf *so_far) {
     struct gram_state *c = gram_copy(s);
     struct ids way = {0};
@@ -165,7 +153,7 @@ static void test_walks(void) {
 }
 
 int main(void) {
-    make_words();
+    CHECK_OK(byte_word_vocab(&words, word, COUNT_OF(word), &e));
     RUN(test_texts);
     RUN(test_walks);
     gram_vocab_free(words);

@@ -151,8 +151,8 @@ static void test_limits(void) {
            "RecursionError");
 }
 
-/* A job that was told to stop ends its rendering; memory that was refused does not look like a
- * template that fails. */
+/* Cancelling a job stops its rendering. Refused memory does not: it must not look like a failing
+ * template. */
 static void test_stopped(void) {
     static const char src[] =
         "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}";
@@ -172,8 +172,8 @@ static void test_stopped(void) {
     ctx_cost_enter(before);
 }
 
-/* What a template does in one call is counted: each of these would take minutes, and is refused by
- * its steps, or takes few of them where the work is linear. */
+/* The work inside one call is counted. Each of these would take minutes if it were not: it hits the
+ * step limit, or takes few steps because the work is linear. */
 static void test_cost(void) {
     static const struct {
         const char *src, *want;

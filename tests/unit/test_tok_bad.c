@@ -138,8 +138,8 @@ static void test_added_tokens(void) {
     tok_free(t);
 }
 
-/* Where tokenizer_config.json has add_bos_token it counts, whatever the post-processor's template
- * does; in a file the key says the same. The ids are those of transformers for such folders. */
+/* add_bos_token of tokenizer_config.json overrides the post-processor's template, also after a
+ * round trip through GGUF. The expected ids are those of transformers for such folders. */
 static void test_add_bos(void) {
     static const struct {
         const char *config, *begins;
@@ -201,8 +201,9 @@ static void test_vocab_json(void) {
     CHECK_ERR(tok_from_dir(&t, tmp_dir, 0, NULL, &e), ERR_DATA, "no vocab.json with merges.txt");
     write_text("merges.txt", "#version: 0.2\na b\r\n\nab c");
     write_text("tokenizer_config.json", "{\"tokenizer_class\":\"OwnTokenizer\"}");
-    CHECK_ERR(tok_from_dir(&t, tmp_dir, 0, NULL, &e), ERR_DATA, "\"OwnTokenizer\" cuts text is in");
-    CHECK_ERR(tok_from_dir(&t, tmp_dir, 0, "nobody", &e), ERR_USAGE, "\"nobody\" is not known");
+    CHECK_ERR(tok_from_dir(&t, tmp_dir, 0, NULL, &e), ERR_DATA,
+              "class \"OwnTokenizer\" is not known");
+    CHECK_ERR(tok_from_dir(&t, tmp_dir, 0, "unknown", &e), ERR_USAGE, "\"unknown\" is not known");
     CHECK_OK(tok_from_dir(&t, tmp_dir, 0, "llama-bpe", &e));
     if (t) CHECK_EQ_STR(tok_pre(t), "llama-bpe");
     tok_free(t);

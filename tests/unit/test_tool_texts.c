@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_tool_texts.c - the answers of tests/published/calls*.py, whose readings are
- * written down there, in all syntaxes: read as a whole and at every cut. */
+/* tests/unit/test_tool_texts.c - parses the answers of tests/published/calls*.py, in all syntaxes,
+ * whole and cut at every place, and compares with the results recorded there. */
 #include "core/io.h"
 #include "tests/unit/tool_cuts.h"
 
@@ -18,7 +18,7 @@ static enum tool_think think_of(const struct json *j) {
                                     : TOOL_THINK_NONE;
 }
 
-/* Tells whether the reading of an answer is the one that is written down. */
+/* Fails unless the parsed answer is the recorded one. */
 static void check_reading(const struct json *want, const struct json *got, const char *text) {
     int64_t loose = 0, want_loose = 0;
     bool same = json_equal(json_get(got, "tool_calls"), json_get(want, "tool_calls"));

@@ -82,9 +82,9 @@ static void test_times(void) {
     CHECK_OK(time_parse("0.5", "--x", 'h', &v, &e));
     CHECK(v == 1800);
     CHECK_ERR(time_parse("30", "--time", 'm', &v, &e), ERR_USAGE,
-              "--time: 30 what? write 30m for minutes");
+              "--time: 30 has no unit; write 30m for minutes");
     CHECK_ERR(time_parse("30", "--drain", 's', &v, &e), ERR_USAGE,
-              "--drain: 30 what? write 30s for seconds");
+              "--drain: 30 has no unit; write 30s for seconds");
     CHECK_ERR(time_parse("1e99", "--time", 's', &v, &e), ERR_USAGE, "is not a time");
 }
 

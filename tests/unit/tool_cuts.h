@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/tool_cuts.h - an answer read at every cut: what a stream shows of content, reasoning
- * and calls while these come must begin what the end has. */
+/* tests/unit/tool_cuts.h - feeds an answer cut at every place: the content, reasoning and calls
+ * that a stream shows early must be prefixes of the final ones. */
 #ifndef HONE_TESTS_TOOL_CUTS_H
 #define HONE_TESTS_TOOL_CUTS_H
 
@@ -14,7 +14,7 @@
 static struct err e;
 static const char *offered = ""; /* the tools */
 
-/* Takes the parts of calls that are certain; those that are complete must be in the end. */
+/* Appends the calls that the stream has completed to done. */
 static void take(struct toolparse *p, struct buf *done) {
     struct buf name = {0}, args = {0};
     size_t n;
@@ -26,7 +26,8 @@ static void take(struct toolparse *p, struct buf *done) {
 }
 
 struct reading {
-    struct buf json, content, thought, calls; /* the result; what a stream showed before the end */
+    struct buf json, content, thought,
+        calls; /* the result, and what a stream showed before the end */
 };
 
 static void release(struct reading *r) {
@@ -36,7 +37,7 @@ static void release(struct reading *r) {
     buf_release(&r->calls);
 }
 
-static const char *prompt = ""; /* what the answers follow */
+static const char *prompt = ""; /* text before the answers */
 
 static struct reading read_in(const char *format, enum tool_think think, bool loose,
                               const char *text, size_t first, size_t step) {
@@ -70,7 +71,7 @@ static void begins(const struct buf *shown, const char *whole, const char *text)
         CHECK_FAIL("%s: a stream showed '%s', in the end '%s'", text, shown->data, whole);
 }
 
-/* What was shown is a beginning of what the end has. */
+/* Checks that everything shown is a prefix of the final result. */
 static void agree(const struct reading *r, const char *want, const char *text) {
     struct json *j;
     struct buf calls = {0};

@@ -41,7 +41,7 @@ CU_DEV const float *importance_of(const struct rows_job &j, int64_t row) {
     return j.imp ? j.imp + (j.imp_first + row) / j.imp_rows * j.k : NULL;
 }
 
-/* Finds what is not finite or very large, a block per row. */
+/* Finds weights that are not finite or very large, a block per row. */
 CU_KERNEL __launch_bounds__(THREADS) check_rows(const float *x, int64_t k, int32_t *bad) {
     const int64_t row = blockIdx.x;
     for (int64_t i = threadIdx.x; i < k; i += THREADS) {

@@ -9,7 +9,7 @@
 #include "kernels/cuda/cuda.h"
 #include "quantize/enc/super.h"
 
-/* From here on a scale in f16 may not hold a block: batch.c decodes the row and looks. */
+/* From this magnitude on an f16 scale may overflow: batch.c decodes the row and checks it. */
 #define ENC_LARGE 65536.0f
 enum { ENC_ROW_LARGE = 1 };
 /* Pointers are device pointers. */
@@ -26,7 +26,7 @@ struct enc_cuda_rows {
     int wave;           /* and how many super-blocks at a time, at most; 0: 2048 */
     uint8_t *out;       /* [n] rows of blocks */
     /* [n]: 0; ENC_ROW_LARGE where a weight is ENC_LARGE or more; ENC_ROW_LARGE + k - c where c is
-     * the first column that is NaN or infinite, and the row's blocks mean nothing */
+     * the first column that is NaN or infinite, and the row's blocks are invalid */
     int32_t *bad;
     void *work; /* enc_cuda_work(...) bytes */
 };
