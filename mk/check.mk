@@ -21,7 +21,8 @@ PARSERS  := test_gguf test_gguf_edit test_safetensors test_hfdir test_json test_
 OURS     := test_gguf test_imat_file test_kld_file test_kld_file_top test_arena test_buf test_fp test_qtype test_pool \
             test_blocks test_enc test_select test_io test_journal test_graph test_sizes test_sample
 tsan: ## ThreadSanitizer over the programs with threads (clang)
-	+@$(MAKE) --no-print-directory BUILD=$(BUILD)/tsan CC=$(CLANG) SAN=thread HAVE_CUDA=0 UNITS_OF='$(THREADED)' units-run
+	+@$(MAKE) --no-print-directory BUILD=$(BUILD)/tsan CC='$(CLANG)' SAN=thread HAVE_CUDA=0 \
+	  UNITS_OF='$(THREADED)' units-run
 msan: ## MemorySanitizer over the programs that need no library of the distribution (clang)
 	+@$(MAKE) --no-print-directory BUILD=$(BUILD)/msan CC='$(CLANG)' SAN=memory HAVE_CUDA=0 UNITS_OF='$(OURS)' units-run
 memcheck: ## valgrind over the parsers and the fuzz corpora

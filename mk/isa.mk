@@ -10,7 +10,6 @@ $(OBJ)/quantize/enc/avx2/%.o: ISA = -mavx2 -Wno-psabi
 # vectors of 32 bytes never cross a function that is not inlined
 $(OBJ)/quantize/enc/lanes.o: ISA = -Wno-psabi
 $(OBJ)/kernels/avxvnni/%.o: ISA = -mavxvnni -mavx2 -mfma -mf16c -ffp-contract=fast
-$(patsubst %,$(OBJ)/kernels/avx512/packed_%.o,iq2_xxs iq2_xs iq2_s iq3_xxs iq3_s): MORE = -mavx512vbmi
 $(OBJ)/kernels/avx512/%.o $(OBJ)/kernels/amx/%.o: \
   ISA = -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c -ffp-contract=fast $(MORE)
 $(OBJ)/kernels/amx/%.o: MORE = -mamx-tile -mamx-int8
@@ -40,6 +39,8 @@ packed_flags = -DPACKED_ISA=$(call col,1,$(1)) -DPACKED_TYPE=$(call col,2,$(1)) 
   -DPACKED_PRODUCTS=$(call col,4,$(1)) -DPACKED_BY_$(call col,4,$(1)) -DPACKED_FILE=$(call col,5,$(1)) \
   -DPACKED_FEW=$(if $(filter amx:%,$(1)),avx512,dotprod)
 $(foreach r,$(PACKED_ROWS),$(eval PACKED_kernels/$(call col,1,$r)/packed_$(call col,5,$r) := $(call packed_flags,$r)))
+$(foreach r,$(PACKED_ROWS),$(if $(filter vbmi,$(call col,4,$r)),\
+  $(eval $(OBJ)/kernels/$(call col,1,$r)/packed_$(call col,5,$r).o: MORE = -mavx512vbmi)))
 packed_of = $(foreach r,$(filter $(addsuffix :%,$(1)),$(PACKED_ROWS)),\
   $(OBJ)/$(2)kernels/$(call col,1,$r)/packed_$(call col,5,$r).o)
 PACKED_OBJS := $(call packed_of,$(patsubst kernels/%,%,$(filter kernels/%,$(DIRS))))

@@ -3,7 +3,8 @@
 """Runs the trials of this folder and prints a table by kind.
 
 Usage: HONE=build/hone python3 tests/published/run.py [--kind KIND] [--only NAME] [--json FILE] [-v]
-Exit status 1 where a trial is wrong, crashed or refused for the wrong reason.
+Exit status 1 where a trial is wrong, crashed or refused for the wrong reason, and where one is refused that the recorded
+results (docs/results/published.json) do not list as refused: what once converted must not be refused later.
 """
 import argparse
 import importlib
@@ -29,7 +30,9 @@ ap.add_argument("--only")
 ap.add_argument("--json")
 ap.add_argument("-v", action="store_true")
 a = ap.parse_args()
-counts, bad = {}, []
+counts, bad, refused = {}, [], []
+RECORD = published.ROOT / "docs/results/published.json"
+known = json.loads(RECORD.read_text()).get("refused") if RECORD.exists() else None
 for kind, name, f in published.TRIALS:
     if (a.kind and kind != a.kind) or (a.only and name != a.only):
         continue
@@ -43,15 +46,21 @@ for kind, name, f in published.TRIALS:
     row = counts.setdefault(kind, dict.fromkeys(("tried",) + published.VERDICTS, 0))
     row["tried"] += 1
     row[verdict] += 1
-    if verdict not in ("right", "refused"):
+    new = verdict == "refused" and known is not None and f"{kind} / {name}" not in known
+    if verdict == "refused":
+        refused.append(f"{kind} / {name}")
+    if new:
+        note = "not refused when the results were recorded: " + note
+    if new or verdict not in ("right", "refused"):
         bad.append((kind, name, verdict))
-    if a.v or verdict not in ("right", "refused"):
+    if a.v or new or verdict not in ("right", "refused"):
         print(f"{verdict}: {kind}: {name}: {note}".rstrip(": "), flush=True)
 total = {k: sum(r[k] for r in counts.values()) for k in ("tried",) + published.VERDICTS}
 print(f"{'kind':<16}" + "".join(f"{k:>14}" for k in total))
 for kind, row in {**counts, "all": total}.items():
     print(f"{kind:<16}" + "".join(f"{n:>14}" for n in row.values()))
 if a.json:
-    out = {"command": "make check-published", "kinds": counts, "all": total, "not right": [" / ".join(b) for b in bad]}
+    bad = [b for b in bad if b[2] != "refused"]
+    out = {"command": "make check-published", "kinds": counts, "all": total, "refused": refused, "not right": [" / ".join(b) for b in bad]}
     pathlib.Path(a.json).write_text(json.dumps(out, indent=1) + "\n")
 sys.exit(bool(bad))
