@@ -181,7 +181,10 @@ struct text tool_attr_name(struct text t);
 bool tool_is_no_call(const struct toolparse *p, struct text name);
 /* Members that hold a call's name and its arguments, as models write them; NULL-terminated. */
 extern const char *const tool_name_members[], *const tool_arg_members[];
-/* Adds the call {"name", "arguments" | "parameters"}; false when obj is none. */
+/* Returns the arguments v as an object. v may be JSON text in a string, as APIs have it, where
+ * empty text means no arguments. NULL: not an object. */
+const struct json *tool_arguments(struct toolparse *p, const struct json *v);
+/* Adds the call {"name", "arguments" | "parameters"}; false: obj is not a call. */
 bool tool_add_object(struct toolparse *p, const struct json *obj);
 
 /* Returns where the value of a parameter of the tool fn that begins at i ends; *next is after its

@@ -102,7 +102,6 @@ struct text tool_name(const struct toolparse *p, size_t from, size_t to) {
 }
 
 const struct json *tool_args(struct toolparse *p, size_t *i, const char *close) {
-    struct text t;
     struct tool_fence fence;
     size_t k = tool_fence_open(p, tool_ws(p, *i), &fence);
     if (k == SIZE_MAX) return NULL;
@@ -111,12 +110,8 @@ const struct json *tool_args(struct toolparse *p, size_t *i, const char *close) 
     const size_t end = v ? tool_fence_close(p, k, &fence) : SIZE_MAX;
     if (end == SIZE_MAX) return NULL;
     *i = end;
-    if (json_type(v) == JSON_STR) { /* JSON text, as APIs have it */
-        t.s = json_strn(v, &t.n);
-        v = tool_whole_json(p, t);
-    }
-    if (json_type(v) != JSON_OBJ) return NULL;
-    skip(p, i, close);
+    v = tool_arguments(p, v);
+    if (v) skip(p, i, close);
     return v;
 }
 

@@ -27,12 +27,8 @@ static const struct json *arguments_of(struct toolparse *p, const struct json *o
         if (k == 0) *name = json_str(m);
         if (k == 1 || k == 2) args = m;
     }
-    if (json_type(args) == JSON_STR) { /* JSON text, as APIs have it */
-        struct text t;
-        t.s = json_strn(args, &t.n);
-        args = tool_strip(t).n ? tool_whole_json(p, t) : json_new(&p->arena, JSON_OBJ);
-    }
-    return *name && json_type(args) == JSON_OBJ ? args : NULL;
+    args = tool_arguments(p, args);
+    return *name ? args : NULL;
 }
 
 /* Tells whether the arguments satisfy the schema of the declared tool of that name. */

@@ -229,6 +229,14 @@ const struct json *tool_whole_json(struct toolparse *p, struct text t) {
     return v && only_white((struct text){t.s + used, t.n - used}) ? v : NULL;
 }
 
+const struct json *tool_arguments(struct toolparse *p, const struct json *v) {
+    if (json_type(v) == JSON_STR) {
+        const struct text t = text_of(v);
+        v = only_white(t) ? json_new(&p->arena, JSON_OBJ) : tool_whole_json(p, t);
+    }
+    return json_type(v) == JSON_OBJ ? v : NULL;
+}
+
 bool tool_add_object(struct toolparse *p, const struct json *obj) {
     if (json_type(obj) != JSON_OBJ) return false;
     if (json_type(json_get(obj, "function")) == JSON_OBJ) obj = json_get(obj, "function");
@@ -240,14 +248,9 @@ bool tool_add_object(struct toolparse *p, const struct json *obj) {
         args = json_first(obj);
         text = name_of(args);
     }
-    const bool empty = json_type(args) == JSON_STR && only_white(text_of(args));
-    if (json_type(args) == JSON_STR && !empty) {
-        const struct json *parsed = tool_whole_json(p, text_of(args));
-        if (json_type(parsed) == JSON_OBJ) args = parsed;
-    }
     if (!args && text.s) args = inline_args(p, obj, text);
-    if (json_type(args) == JSON_NULL || empty) args = json_new(&p->arena, JSON_OBJ);
-    if (!text.s || json_type(args) != JSON_OBJ) return false;
+    args = json_type(args) == JSON_NULL ? json_new(&p->arena, JSON_OBJ) : tool_arguments(p, args);
+    if (!text.s || !args) return false;
     if (!tool_is_no_call(p, text)) tool_add(p, text, args);
     return true;
 }

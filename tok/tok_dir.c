@@ -72,7 +72,7 @@ static bool has_file(const char *dir, const char *name) {
     return has;
 }
 
-/* Makes a tokenizer.json of vocab.json and merges.txt where the folder has no other tokenizer. */
+/* Makes a tokenizer.json from vocab.json and merges.txt if the folder has no other tokenizer. */
 static int of_vocab(struct json **tokenizer, const struct tok_files *f, const char *dir,
                     const char *pre, struct err *e) {
     struct json *vocab = NULL;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tok/tok_hf_decoder.c - the decoder of a tokenizer.json. Most only undo what the normalizer and
- * the pre-tokenizer did, which tok_decode.c does anyway. Noted are Replace steps, and whether the
- * space that encoding adds is taken off. */
+/* tok/tok_hf_decoder.c - the decoder of a tokenizer.json. Most decoders only undo the normalizer
+ * and the pre-tokenizer, which tok_decode.c does anyway. Read here are Replace steps, and whether
+ * the space that encoding adds is removed. */
 #include "core/log.h"
 #include "tok/tok_hf.h"
 
