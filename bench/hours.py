@@ -4,9 +4,9 @@
 
     python3 bench/hours.py build/hone SCRATCH docs/results/hours.json [SHAPE...]     (4B, 35B, 397B)
 
-Sizes and disk follow from the shapes. Hours are what the program forecasts from what it times on this machine in a few seconds; weights
-that are all zero may be searched faster or slower than real ones. Each shape is asked
-for presets alone and for mixes at each effort (everything: normal)."""
+Sizes, disk and memory follow from the shapes: --max-memory is more than any of them needs, so that the memory of this machine leaves
+nothing out. Hours are what the program forecasts from what it times on this machine in a few seconds; weights that are all zero may be
+searched faster or slower than real ones. Each shape is forecast for presets alone and for mixes at each effort (everything: normal)."""
 import json
 import os
 import shutil
@@ -19,6 +19,7 @@ import memory  # noqa: E402  folders of the two MoE shapes
 
 ASKED = {"presets": ["--plain", "--time", "0"], "fast": ["--effort", "fast", "--time", "0"], "everything": ["--time", "0"],
          "high": ["--effort", "high", "--time", "0"]}
+MEMORY = "128GiB"
 KEPT = ["hours", "file_bytes", "work_bytes", "memory_bytes", "cached_bytes", "n_probes", "feedback", "measured"]
 
 
@@ -56,7 +57,7 @@ def dense_4b(path):
 
 
 def forecast(hone, src, out, asked):
-    run = subprocess.run([hone, "make", src, "-o", out, "--dry-run", "--json", "-q", *asked], stdout=subprocess.PIPE, check=True)
+    run = subprocess.run([hone, "make", src, "-o", out, "--dry-run", "--max-memory", MEMORY, "--json", "-q", *asked], stdout=subprocess.PIPE, check=True)
     got = json.loads(run.stdout)
     return {k: got[k] for k in KEPT} | {"steps": {s["step"]: round(s["seconds"]) for s in got["steps"]}}
 

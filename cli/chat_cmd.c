@@ -197,7 +197,7 @@ static const struct {
     {"continue", "", "goes on with an answer that was cut or stopped", do_continue},
     {"retry", "", "another answer in place of the last", do_retry},
     {"bye", "", "leaves, as Ctrl-D does", do_bye},
-    {"exit", "", NULL, do_bye}, /* these as other programs have them */
+    {"exit", "", NULL, do_bye}, /* from here: names of other programs */
     {"clear", "", NULL, do_reset},
     {"new", "", NULL, do_reset},
     {"regen", "", NULL, do_retry},

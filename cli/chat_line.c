@@ -316,8 +316,8 @@ static void loop(struct chatting *u) {
     buf_release(&text);
 }
 
-/* Refuses to begin with a system message or a conversation that leaves no room for a turn: every
- * answer would fail. */
+/* Refuses a system message or conversation that leaves no room for a turn: every answer would
+ * fail. */
 static int check_beginning(struct run *r, struct err *e) {
     const int64_t trained = r->m->hp.d[HD_CTX], holds = gen_n_ctx(r->gen);
     struct ids p = {0};
@@ -326,8 +326,8 @@ static int check_beginning(struct run *r, struct err *e) {
     const int64_t n = p.n;
     ids_release(&p);
     if (trained > 0 && r->a.ctx > trained)
-        log_warn("a context of %lld tokens, and the model was trained for %lld: what comes after "
-                 "these may be nonsense",
+        log_warn("a context of %lld tokens, and the model was trained for %lld: output beyond that "
+                 "may be nonsense",
                  (long long)r->a.ctx, (long long)trained);
     if (!has || n < holds) return 0;
     return err_set(e, ERR_USAGE,

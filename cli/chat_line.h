@@ -28,7 +28,7 @@ enum chat_kind { CHAT_TEXT, CHAT_COMMAND, CHAT_UNKNOWN };
 /* Tells what a line is. With CHAT_TEXT *rest is what to send ("//x" sends "/x"); with CHAT_COMMAND
  * *command is its number for chat_do(), and *rest is what follows its name. */
 enum chat_kind chat_parse(const char *text, int *command, const char **rest);
-/* Returns the command that is nearest to that of an unknown line, without its slash; NULL: none. */
+/* Returns the command closest to an unknown one, without its slash; NULL: none is close. */
 const char *chat_near(const char *text);
 void chat_do(struct chatting *u, int command, const char *rest);
 extern const char *const chat_words[]; /* "/help", ...; NULL at the end */

@@ -152,11 +152,11 @@ static const struct opt parse_opts[] = {
 static const struct cmd_spec parse_spec = {
     .name = "template parse",
     .synopsis = "SRC [--format NAME] [--tools FILE] [--think HOW]",
-    .about =
-        "Reads an assistant's text on standard input; prints content, reasoning, tool "
-        "calls and\n"
-        "problems as JSON. SRC also renders a short prompt of its own: where this ends with a\n"
-        "marker of calls (Functionary's >>>), the text is read as what follows it.",
+    .about = "Reads an assistant's text on standard input; prints content, reasoning, tool "
+             "calls and\n"
+             "problems as JSON. A short prompt is rendered with SRC's template: if it ends with a "
+             "marker\n"
+             "of calls (Functionary's >>>), the text is parsed as its continuation.",
     .opts = parse_opts,
     .n_opts = (int)COUNT_OF(parse_opts),
     .min_args = 1,

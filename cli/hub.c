@@ -47,8 +47,7 @@ static bool wants_folder(const char *command) {
     return strcmp(command, "make") == 0 || strcmp(command, "convert") == 0;
 }
 
-/* Tells whether a word is written as models are named, Qwen3-4B or phi-4: with a letter and a
- * digit. */
+/* Returns whether a word looks like a model's name (Qwen3-4B, phi-4): a letter and a digit. */
 static bool is_model_name(const char *s) {
     bool letter = false, digit = false;
     for (; *s; s++) {

@@ -9,10 +9,10 @@
 
 #include "core/err.h"
 
-/* Tells whether `given` is no path that exists, and is written like ORG/NAME, ORG/NAME:QUANT,
- * NAME:TAG, or an address with "://" or of a hub; or, as the first argument, like NAME alone:
- * Qwen3-4B. Then `say` gets a sentence with what to do; `command` is the word after hone, which
- * decides between a whole folder and GGUF files. */
+/* Returns whether `given` is not an existing path but looks like ORG/NAME, ORG/NAME:QUANT,
+ * NAME:TAG, a URL or the address of a hub, or, as the first argument, like the name of a model:
+ * Qwen3-4B. `say` then gets a sentence with what to do. `command`, the word after hone, decides
+ * between a whole folder and GGUF files. */
 bool hub_name(const char *given, bool first, const char *command, char *say, size_t cap);
 
 #endif

@@ -22,8 +22,8 @@ enum opt_kind {
     OPT_I64,     /* int64_t, >= 0 */
     OPT_NUM,     /* double */
     OPT_TIME,    /* double, seconds: "90s", "12h", "1h30m", or a number of hours: size.c */
-    OPT_MINUTES, /* the same; a number alone, which once counted minutes, is refused */
-    OPT_SECONDS, /* the same; a number alone, which once counted seconds, is refused */
+    OPT_MINUTES, /* the same; refuses a plain number, which used to count minutes */
+    OPT_SECONDS, /* the same; refuses a plain number, which used to count seconds */
     OPT_SIZE,    /* uint64_t: "16GiB", "700M", "24 gb": size.c */
     OPT_LIST     /* struct str_list, may be given several times */
 };
@@ -51,7 +51,7 @@ struct cli {          /* what every command gets */
     struct work work; /* what its job gets */
     const char **arg; /* positional arguments */
     int n_args;
-    const struct cmd_spec *spec; /* the command, once its words are parsed; or NULL */
+    const struct cmd_spec *spec; /* the command; NULL until its words are parsed */
     bool done;                   /* --help was printed: return 0 at once */
     FILE *out; /* the result goes here: stdout, or the text a call of the library returns */
     enum emit_form form; /* as set by the caller, unless an option says otherwise */

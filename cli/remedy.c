@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* cli/remedy.c - see remedy.h. Messages that name a command ("hone convert --type bf16 ...") say
- * themselves whose option it is and stay as they are. */
+/* cli/remedy.c - see remedy.h. Messages that name a command ("hone convert --type bf16 ...") stay
+ * unchanged. */
 #include "cli/remedy.h"
 
 #include <ctype.h>
@@ -38,7 +38,7 @@ static bool fits(void *ctx, const struct peer_option *row) {
            has(w->spec->opts, w->spec->n_opts, row->ours, strlen(row->ours));
 }
 
-/* Finds the next "--name" at or after s, which begins a word. */
+/* Finds the next "--name" at the beginning of a word, at or after s. */
 static const char *next_option(const char *s, size_t *len) {
     for (const char *begin = s; (s = strstr(s, "--")); s += 2) {
         if (s > begin && !strchr(" '(`", s[-1])) continue;

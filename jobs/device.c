@@ -24,7 +24,7 @@ void device_name(const struct work *w, char out[256]) {
     if (ask(w, 0, &i)) memcpy(out, i.name, sizeof i.name);
 }
 
-/* Returns what may be used of a device with the facts i, the k-th one of w. */
+/* Returns the usable bytes of w's k-th device, whose facts are in i. */
 static uint64_t usable(const struct work *w, int k, const struct cu_info *i) {
     const uint64_t most = device_most(&w->device, k);
     const uint64_t all = i->mem_free > CU_KEEP_FREE ? i->mem_free - CU_KEEP_FREE : 0;

@@ -12,8 +12,8 @@ void device_name(const struct work *w, char out[256]);
  * equal share of the memory that is free; so, opened from small to large, each can have what the
  * smaller ones left. What does not fit is computed by the CPU, with a warning. */
 struct device device_share(const struct work *w, int n_left);
-/* Returns the bytes of device memory that may be used now, of all devices together; 0: --device is
- * the CPU, or the device does not answer. */
+/* Returns the usable bytes of device memory, all devices together; 0: --device is the CPU, or the
+ * device does not respond. */
 uint64_t device_free(const struct work *w);
 /* Returns the device that quantization is to use, by --device. */
 struct qdev_want device_quantize(const struct work *w);

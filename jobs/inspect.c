@@ -140,8 +140,8 @@ static void emit_computes(struct emit *m, struct gguf *g) {
     emit_str(m, "computes_not", "not run or measured", text);
 }
 
-/* Finds the tokens that end an answer: those of the keys and the usual texts, and what the template
- * writes where the tokenizer can be made. */
+/* Finds the tokens that end an answer: by keys, by common texts, and, if the tokenizer can be
+ * loaded, by rendering the template. */
 static int find_ends(const struct gguf *g, struct ids *out) {
     struct tok *t;
     struct err ignored;

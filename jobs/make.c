@@ -170,7 +170,7 @@ void make_share(struct make *mk, enum plan_part part, double found, int of, int 
     if (of + before) mk->in.done[part] = (mk->in.done[part] * before + found) / (of + before);
 }
 
-/* Notes what the step s, which counted, found. */
+/* Notes the share of its part that the step s found while counting. */
 static void note_share(struct make *mk, const struct make_step *s) {
     int of = mk->n_found + mk->n_missing;
     if (s->part >= PART_EVAL && of < n_files(mk)) of = n_files(mk);
@@ -187,7 +187,7 @@ static void note_share(struct make *mk, const struct make_step *s) {
     }
 }
 
-/* Runs the steps without their work: those after the forecast, or with `whole` all. */
+/* Runs the steps after the forecast, or with `whole` all steps, without doing their work. */
 static void count_steps(struct make *mk, bool whole) {
     struct err ignored;
     bool planned = !whole;
@@ -230,11 +230,11 @@ void make_count(struct make *mk, bool whole) {
     buf_reset(&mk->eval_json);
 }
 
-/* Tells the progress line what the step and those after it will take. */
+/* Passes the time of this step and of those after it to the progress line. */
 static void tell_progress(const struct make *mk, const struct make_step *s) {
     double step = 0, rest = 0;
     if (mk->in.eval_window <= 0) return;
-    /* The ladder is two parts, and has none in the table. */
+    /* The ladder covers two parts. */
     const enum plan_part first = s->run == make_ladder ? PART_LADDER : s->part,
                          last = s->run == make_ladder ? PART_JUDGE : s->part;
     if (first == PART_COUNT) return;

@@ -40,8 +40,8 @@ struct make {
     double seconds;       /* of the whole job, --time; 0: no limit */
     double t0;            /* when the job began */
     bool plain, dry_run;
-    struct plan_in in;     /* what the forecast says */
-    struct make_plan plan; /* what the time allows */
+    struct plan_in in;     /* the forecast */
+    struct make_plan plan; /* what time and memory allow */
     int64_t calib_ctx, calib_chunks, eval_ctx, pp, tg, reps;
     int64_t eval_chunks, asked_chunks; /* as the plan has it, and --chunks */
     const char *type, *depths;
@@ -65,26 +65,25 @@ struct make {
     const char *words;          /* --notes: file */
     bool requantize;            /* --allow-requantize */
     struct requant base;        /* was the base quantized already? */
-    struct str_list left_out;   /* what memory (the first n_no_memory) and --time left out: by the
-                                   plan as it is now, */
-    int n_no_memory;
-    bool counting;             /* steps only say what is left (make_count) */
-    int n_found, n_missing;    /* records that the current step found, or did not, while counting */
-    const char *text_dir;      /* where built-in texts are written; NULL: with the records */
-    bool said_late;            /* that --time cannot be kept */
-    bool kept_plan;            /* an earlier run made the plan: it is not made again */
-    struct str_list cut_short; /* and what else could not be done */
+    struct str_list left_out;   /* by the current plan: first for memory, then for --time */
+    int n_no_memory;            /* entries of left_out that memory decided */
+    struct str_list cut_short;  /* what else could not be done */
+    bool counting;              /* make_count: steps look up their records and do no work */
+    int n_found, n_missing;     /* records of the current step, while counting */
+    const char *text_dir;       /* folder for the built-in texts; NULL: with the records */
+    bool said_late;             /* the warning that --time is too short was logged */
+    bool kept_plan;             /* the plan comes from the record of an earlier run */
 };
-/* Tells, in a job that only counts what is left (make_count), that a step would do work now. */
+/* Returns whether this is a dry pass of make_count, in which steps must not do their work. */
 bool make_counts(const struct make *mk);
-/* Notes, while counting, that of a part `found` of `of` files are done, besides `before` others
- * that were noted. */
+/* Notes, while counting, that `found` of `of` files of a part are done, in addition to `before`
+ * files that were noted earlier. */
 void make_share(struct make *mk, enum plan_part part, double found, int of, int before);
-/* Fills mk->in.done with the share of each part that records and kept files already hold. With
- * `whole` it begins with the source, whose base and plan it also finds (mk->n_files,
- * mk->plan.made); else after the forecast. Nothing is written. */
+/* Fills mk->in.done with the share of each part that is already recorded. With `whole` it starts
+ * from the source and also finds the base and the plan (mk->n_files, mk->plan.made); otherwise it
+ * starts after the forecast. Writes nothing. */
 void make_count(struct make *mk, bool whole);
-/* Tells whether records hold all parts of the plan. */
+/* Returns whether every part of the plan is recorded as done. */
 bool make_nothing_left(const struct make *mk);
 #define MAKE_SENSITIVITY JOB_WORK "sens.json"
 
@@ -154,15 +153,15 @@ int make_convert(struct make *mk, struct err *e);
 int make_texts(struct make *mk, struct err *e);
 /* Forecasts what the job will take, and makes the plan that keeps to --time. */
 int make_forecast(struct make *mk, struct err *e);
-/* Writes a sentence where the plan takes longer than --time, though nothing more can be left out;
- * false where it does not. */
+/* Returns whether the plan takes longer than --time although nothing more can be left out, and
+ * then writes a warning to out. */
 bool make_too_long(const struct make *mk, char out[512]);
 int make_dry_run(struct make *mk, const char *out, struct emit *m, struct err *e);
 /* Forecasts again what is left after the part `done`, and fits the plan to the time that is
  * left. */
 int make_replan(struct make *mk, enum plan_part done, struct err *e);
 struct shapes;
-/* Returns the bytes that the job takes beside its large buffers. */
+/* Returns the memory of the job, in bytes, that is not in large buffers. */
 double make_other_memory(void);
 /* Measures the numbers that a plan is made from. `base` is the path of the converted model; NULL:
  * there is none yet. */

@@ -24,7 +24,7 @@ struct dry {
     const char *out;
     struct shapes s;
     uint64_t file_bytes, work_bytes, memory;
-    struct job begun; /* the job in the folder, only read; state NULL: there is none */
+    struct job begun; /* an earlier job in the folder, read only; state NULL: none */
 };
 
 static void remove_folder(const char *dir) {
@@ -155,15 +155,14 @@ static void emit_left_out(const struct dry *d, struct emit *m) {
     }
 }
 
-/* Lets the job be the one that has begun in the folder, to look at its records, or the temporary
- * one again. */
+/* Swaps the temporary job and the one in the folder, to look at the records of the latter. */
 static void swap_jobs(struct dry *d) {
     const struct job j = d->mk->job;
     d->mk->job = d->begun;
     d->begun = j;
 }
 
-/* Finds the job that has begun in the folder, its base, its plan, and what is left of it. */
+/* Finds an earlier job in the folder: its base, its plan and what is left of it. */
 static void look_at_begun(struct dry *d) {
     char *state = job_work(d->out), *lock = state ? io_join(state, "lock") : NULL;
     if (!state || d->mk->redo || !io_exists(lock)) {
@@ -180,7 +179,7 @@ static void look_at_begun(struct dry *d) {
     swap_jobs(d);
 }
 
-/* Measures this machine and makes the plan, unless the job has one; then counts again by it. */
+/* Measures this machine, makes the plan unless the job has one, and counts what is done of it. */
 static int make_plan(struct dry *d, struct err *e) {
     struct make *mk = d->mk;
     const bool known = mk->plan.made;
@@ -201,7 +200,7 @@ static int make_plan(struct dry *d, struct err *e) {
     return 0;
 }
 
-/* Returns the time of all parts, done or not. */
+/* Returns the time of all parts, including those that are done. */
 static double whole_time(const struct make *mk) {
     struct plan_in in = mk->in;
     memset(in.done, 0, sizeof in.done);

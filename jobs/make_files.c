@@ -183,7 +183,7 @@ static void texts_json(struct make *mk, struct jw *w, const struct str_list *tex
         jw_str(w, "name", io_base(texts->v[i]));
         if (io_file_size(texts->v[i], &size, &ignored) == 0) jw_u64(w, "size_bytes", size);
         if (job_file_hash(&mk->job, texts->v[i], hex, &ignored) == 0) jw_str(w, "xxh128", hex);
-        /* The built-in ones are written to the state folder. */
+        /* Built-in texts are in the state folder. */
         const char *about = strncmp(texts->v[i], mk->job.state, strlen(mk->job.state)) == 0
                                 ? default_text_about(io_base(texts->v[i]))
                                 : NULL;
@@ -246,8 +246,8 @@ static int collect(struct make *mk, const char *path, const char *gram, struct e
         TRY_GOTO(out, rc, gram_col_finish(col, &g, e));
         TRY_GOTO(out, rc, gram_write(&g, gram, true, e));
         if (mk->plan.answers && gram_col_without_gradients(col))
-            make_left_out(mk, "gradients by outputs in error feedback: their moments found too "
-                              "little free memory");
+            make_left_out(mk, "gradients by outputs in error feedback: too little free memory for "
+                              "their moments");
     }
     snap_remove(part);
 out:
@@ -292,8 +292,8 @@ int make_imatrix(struct make *mk, struct err *e) {
         log_info("collecting the importance matrix");
         rc = claim_take(&mk->job, file, e);
         if (rc == 0) rc = collect(mk, mk->imatrix, gram, e);
-        /* It may have been memory, of which the matrix alone needs little. Where --max-memory
-         * decides, what is free at the moment may not. */
+        /* Memory may have run out; the matrix alone needs little. With --max-memory, free memory
+         * must not change the result, so the job fails. */
         if (rc == ERR_SYS && gram && !memory_given()) {
             log_warn("%s; going on without error feedback", e->msg);
             make_left_out(mk, "error feedback: %s", e->msg);

@@ -158,14 +158,14 @@ static int max_int(int a, int b) {
     return a > b ? a : b;
 }
 
-/* What the process takes beside its large buffers, which --max-memory does not count. */
+/* Memory of the process outside its large buffers; --max-memory does not count it. */
 static const double small_buffers = 0x1p28;
 
 double make_other_memory(void) {
     return small_buffers;
 }
 
-/* Fills in what error feedback and files made block by block need, and what memory allows. */
+/* Fills in the options, the memory they need, and which of them memory allows. */
 static void memory(struct plan_in *in, const struct make *mk, const struct shapes *s) {
     struct shapes_gram g;
     uint64_t limit;
@@ -179,7 +179,7 @@ static void memory(struct plan_in *in, const struct make *mk, const struct shape
     in->answers = in->feedback && g.answers > 0;
     in->sequential = mk->effort == EFFORT_HIGH && in->feedback && !mk->plain;
     const double passes = shapes_passes(s, mk->calib_ctx, pool_size(mk->w->pool));
-    /* Files compared at once, with their presets and the base; of probes there are fewer. */
+    /* Most sessions open at once: files compared, with their presets and the base, or probes. */
     const int files = in->mixes ? max_int(2 * in->n_classes, in->n_presets) : in->n_presets;
     int n = max_int(1 + PROBE_SLOTS, 1 + files);
     if (n > passes_together(s->row_bytes, in->memory))
@@ -191,8 +191,8 @@ static void memory(struct plan_in *in, const struct make *mk, const struct shape
     plan_memory(in);
 }
 
-/* Adds what making files block by block needs: moments of differences, and what leaves a block for
- * every token, of the base and of the file. */
+/* Adds the memory of making files block by block: moments of differences, and each token's output
+ * of a block, of the base and of the file. */
 static void memory_of_blocks(struct plan_in *in, const struct make *mk, const struct shapes *s,
                              double tokens) {
     struct shapes_gram g;
@@ -258,7 +258,7 @@ static int plan_step(struct make *mk, struct step *s, struct err *e) {
     return 0;
 }
 
-/* The times of a forecast, as its record names them. */
+/* Times of a forecast and their names in its record. */
 static const struct {
     const char *name;
     size_t at;
@@ -293,8 +293,8 @@ static void save_forecast(struct make *mk, struct jw *w) {
     jw_end(w);
 }
 
-/* Reads the numbers of an earlier run, so that a job that goes on knows what is left. Without them
- * the forecast stays empty. */
+/* Reads the forecast of an earlier run, from which a resumed job knows the time left. Without a
+ * record the forecast stays empty. */
 static void read_forecast(struct make *mk, const struct json *o) {
     struct plan_in in = {.limit = mk->seconds,
                          .mixes = mk->plan.mixes,
@@ -365,7 +365,7 @@ static bool read_plan(struct make *mk, const struct json *o) {
                           .mixes = json_bool(json_get(o, "mixes"), false),
                           .feedback = json_bool(json_get(o, "feedback"), false),
                           .sequential = json_bool(json_get(o, "sequential"), false)};
-    /* Records of earlier versions do not tell; there the collector decided. */
+    /* Absent in records of earlier versions, where the collector decided. */
     p.answers = p.feedback && json_bool(json_get(o, "answers"), true);
     if (!whole(o, "types", &p.types) || !whole(o, "bands", &p.bands) ||
         !whole(o, "probe_windows", &p.probe_windows) ||
@@ -418,7 +418,7 @@ bool make_too_long(const struct make *mk, char out[512]) {
     snprintf(
         out, 512,
         "--time (%s) cannot be kept: even presets and the shortest measurements take about %s, "
-        "%s more; fewer sizes (--recipe), a longer --time or --time 0 are ways out",
+        "%s more; use fewer sizes (--recipe), a longer --time or --time 0",
         limit, all, more);
     return true;
 }

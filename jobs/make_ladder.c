@@ -605,7 +605,7 @@ static int find_rungs(struct ladder *l, struct rung *all, int *n_all, struct err
     return 0;
 }
 
-/* Notes the share of the files that are there, and of the mixes that are encoded. */
+/* Notes the share of finished files and of encoded mixes. */
 static int count(const struct ladder *l, const struct rung *all, int n_all, struct err *e) {
     struct make *mk = l->mk;
     int encoded = 0;

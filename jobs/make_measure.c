@@ -196,7 +196,7 @@ int make_measure(struct make *mk, struct made *const *f, int n, make_see see, vo
     return rc;
 }
 
-/* Measures f[1..n) against f[0], as many in one pass as memory holds sessions. */
+/* Measures f[1..n) against f[0], in passes of as many files as fit into memory. */
 static int measure_all(struct make *mk, struct made **f, int n, struct err *e) {
     const int most = passes_files(mk->w, f[0]->path) - 1;
     for (int i = 1, k; i < n; i += k) {

@@ -62,7 +62,7 @@ static double encoding(const struct plan_in *in, const struct make_plan *p) {
     return once + (p->sequential ? in->encode_sequential : 0);
 }
 
-/* Returns the time of a whole part, whatever of it is done. */
+/* Returns the time of a whole part, including what is done. */
 static double whole_part(const struct plan_in *in, const struct make_plan *p, enum plan_part part) {
     const double classes = in->n_classes, window = (double)p->eval_windows * in->eval_window;
     const double files = classes + in->n_presets, mixes = p->mixes ? classes : 0;
@@ -175,7 +175,7 @@ double plan_bytes(const struct plan_in *in, const struct make_plan *p) {
     return p->sequential ? fmax(most, in->need[NEED_BLOCKS]) : most;
 }
 
-/* Returns the numbers as they would be if memory were no limit. */
+/* Returns the numbers with unlimited memory. */
 static struct plan_in unlimited(const struct plan_in *in) {
     struct plan_in out = *in;
     out.feedback |= in->need[NEED_FEEDBACK] > 0;
@@ -185,8 +185,8 @@ static struct plan_in unlimited(const struct plan_in *in) {
     return out;
 }
 
-/* Returns the numbers without what memory decides: there the limit of time leaves out whatever is
- * left out, and with more memory too. */
+/* Returns the numbers with options restored that memory excludes but time would exclude as well, so
+ * that time is given as the reason. */
 static struct plan_in by_time(const struct plan_in *in) {
     struct plan_in out = *in, all = unlimited(in);
     struct make_plan p;
@@ -196,7 +196,7 @@ static struct plan_in by_time(const struct plan_in *in) {
     return out;
 }
 
-/* Writes a size that --max-memory takes, rounded up. */
+/* Writes a size in the form of --max-memory, rounded up. */
 static void size_text(double bytes, char out[32]) {
     const bool large = bytes > 4 * 0x1p30;
     snprintf(out, 32, "%.0f%s", ceil(bytes / (large ? 0x1p30 : 0x1p20)), large ? "GiB" : "MiB");

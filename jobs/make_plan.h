@@ -28,11 +28,11 @@ enum plan_part { /* in the order in which they run */
 };
 extern const char *const plan_part_name[PART_COUNT];
 
-enum plan_need { /* what memory decides, each with all that comes before it */
-                 NEED_PASSES,
+enum plan_need {                /* needs of memory; each includes those before it */
+                 NEED_PASSES,   /* sessions and their buffers */
                  NEED_FEEDBACK, /* second moments of inputs */
-                 NEED_ANSWERS,  /* and of gradients by outputs */
-                 NEED_BLOCKS,   /* files made block by block, after the other two */
+                 NEED_ANSWERS,  /* second moments of gradients by outputs */
+                 NEED_BLOCKS,   /* making files block by block */
                  NEED_COUNT
 };
 
@@ -40,13 +40,15 @@ enum { PLAN_ROLES = 64 };
 struct plan_in {  /* times in seconds of this machine */
     double limit; /* of everything, what is spent included; 0: none */
     double spent;
-    double done[PART_COUNT]; /* share that costs nothing more, 0 to 1 */
-    /* what is wanted, and what memory allows (plan_memory); sequential: files are made block by
-     * block; answers: feedback has moments of gradients by outputs too */
-    bool mixes, feedback, sequential, answers;
-    bool gradients;          /* say what layers between probed ones cost */
-    double memory;           /* bytes of --max-memory, else what is free; 0: unknown */
-    bool memory_given;       /* by --max-memory */
+    double done[PART_COUNT]; /* share already done, 0 to 1 */
+    /* Options that the job wants. plan_memory() clears those that do not fit into memory. */
+    bool mixes;
+    bool feedback;           /* error feedback */
+    bool answers;            /* feedback also has moments of gradients by outputs */
+    bool sequential;         /* files are made block by block */
+    bool gradients;          /* costs of unprobed layers come from gradients */
+    double memory;           /* bytes of --max-memory, or free memory; 0: unknown */
+    bool memory_given;       /* memory is that of --max-memory */
     double need[NEED_COUNT]; /* bytes of large buffers; 0: not wanted */
     int n_classes;           /* files of the ladder, --budget included */
     int n_presets;
@@ -73,14 +75,14 @@ struct make_plan {
     int64_t types, bands; /* of the probes: types per group, layers per role (0: all) */
     int64_t probe_windows, eval_windows;
 };
-/* Decides what memory allows of what is wanted: feedback, answers, sequential. */
+/* Clears feedback, answers and sequential where memory does not hold their buffers. */
 void plan_memory(struct plan_in *in);
 /* Returns the bytes of large buffers that the plan needs. */
 double plan_bytes(const struct plan_in *in, const struct make_plan *p);
-/* Writes a sentence on the i-th thing that memory leaves out, counted from 0, what it needs and
- * what brings it back. Returns false past the last. */
+/* Writes a sentence about the i-th option left out for memory, counted from 0: what it needs and
+ * which --max-memory allows it. Returns false past the last. */
 bool plan_no_memory(const struct plan_in *in, int i, char *out, size_t cap);
-/* Fills *p with the plan that leaves out only what memory does not allow. */
+/* Fills *p with the plan without a time limit: only memory leaves something out. */
 void plan_full(const struct plan_in *in, struct make_plan *p);
 /* Fills *p with the best plan within the limit of time: files are no longer made block by block,
  * then probes shrink, then feedback goes, then presets are made instead of mixes, then fewer
@@ -90,10 +92,10 @@ bool plan_same(const struct make_plan *a, const struct make_plan *b);
 double plan_seconds(const struct plan_in *in, const struct make_plan *p, enum plan_part part);
 double plan_total(const struct plan_in *in, const struct make_plan *p);
 int64_t plan_probes(const struct plan_in *in, const struct make_plan *p);
-/* Tells whether the plan takes longer than the limit: nothing more can be left out. */
+/* Returns whether a plan of plan_fit() still takes longer than the limit. */
 bool plan_too_long(const struct plan_in *in, const struct make_plan *p);
-/* Writes a sentence on the i-th thing that `p` leaves out to save time, counted from 0, and on the
- * time that it would take. Returns false past the last. */
+/* Writes a sentence about the i-th thing that `p` leaves out for time, counted from 0, and the time
+ * it would take. Returns false past the last. */
 bool plan_left_out(const struct plan_in *in, const struct make_plan *p, int i, char *out,
                    size_t cap);
 /* Writes a time for people: "3.2 hours", "14 minutes", "40 seconds". */

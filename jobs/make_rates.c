@@ -341,7 +341,7 @@ int rates_measure(struct rates *r, struct make *mk, const struct shapes *s, cons
     TRY(time_rows(r, mk, s, e));
     if (!worth_running(mk, s)) base = NULL;
     TRY(base ? time_model(r, mk, base, e) : guess_model(r, mk, s, e));
-    if (base && !mk->in.feedback && s->active > 0) { /* Memory does not allow to time it. */
+    if (base && !mk->in.feedback && s->active > 0) { /* There is no memory to measure it. */
         struct shapes_gram gram;
         shapes_gram(s, &gram);
         r->gram_token = r->calib_token * gram.flops / (2 * s->active);

@@ -73,14 +73,14 @@ static int budgets(struct make *mk, struct mix_probe_opts *o, struct err *e) {
     return make_class_bytes(mk, mk->classes.v[mk->classes.n - 1], &o->budget[o->n_budgets++], e);
 }
 
-/* Returns the share of the probes that an interrupted run left in its file. */
+/* Returns the share of probes in the file of an interrupted run. */
 static double share_of_probes(const struct make *mk, const char *path) {
     struct sens s;
     struct err ignored;
     const int64_t all = plan_probes(&mk->in, &mk->plan);
     double n = 0;
     char *record = io_join(mk->job.state, "sensitivity.json");
-    const bool other = io_exists(record); /* The file is complete, and of other options. */
+    const bool other = io_exists(record); /* The file is complete but has other options. */
     free(record);
     if (other || mk->redo || !io_exists(path) || sens_read(&s, path, &ignored)) return 0;
     for (int i = 0; i < s.n_groups; i++) n += s.group[i].n_probes;

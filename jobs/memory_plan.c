@@ -187,7 +187,7 @@ static void emit_contexts(struct emit *m, const struct plan *p) {
     }
 }
 
-/* Returns a context that is no longer than the model was trained for, where that is known. */
+/* Limits a context to what the model was trained for, if known. */
 static int64_t as_trained(const struct sizes *z, int64_t ctx) {
     return z->n_ctx_train ? min_i64(ctx, z->n_ctx_train) : ctx;
 }
@@ -283,11 +283,11 @@ static void fit_answer(struct emit *m, const struct plan *p, const char *what) {
     buf_release(&b);
 }
 
-/* Answers first where no card was named: what it takes. */
+/* Emits the answer without --vram: the memory that the model takes. */
 static void size_answer(struct emit *m, const struct plan *p) {
     char text[160];
     struct fit_use u;
-    (void)fit_use(&p->z, &p->ask, 0, 0, &u); /* It succeeds, since settle() tried it. */
+    (void)fit_use(&p->z, &p->ask, 0, 0, &u); /* cannot fail: settle() checked it */
     snprintf(
         text, sizeof text,
         "Takes %.1f %s on a card with %lld tokens of context; --vram SIZE says whether it fits.",

@@ -38,7 +38,7 @@ void open_warn_context(struct work *w, const struct model *m, int64_t n_ctx) {
     if (w->warned_context || trained <= 0 || n_ctx <= trained) return;
     w->warned_context = true;
     log_warn("%" PRId64 " tokens at a time, and the model was trained for %" PRId64
-             ": what is measured beyond these says little of its use",
+             ": results beyond that are not representative",
              n_ctx, trained);
 }
 
@@ -108,7 +108,7 @@ int unknown_plan(const char *path, const struct err *why, uint64_t vram, uint64_
 
 /* ---- sources --------------------------------------------------------------------------------- */
 
-/* Tells whether hone can start from a GGUF: a whole model that is not quantized. */
+/* Returns whether a GGUF is a whole, unquantized model. */
 static bool is_original(const char *path) {
     struct gguf *g;
     struct requant r;

@@ -11,12 +11,11 @@
  * names; w->pre NULL: by the file's own. */
 int open_model(const struct work *w, struct model **out, const char *path, struct err *e);
 
-/* Warns, once per job, of windows or prompts of n_ctx tokens where the model was trained for fewer:
- * numbers measured there say little. */
+/* Warns, once per job, if n_ctx tokens exceed the context that the model was trained for. */
 void open_warn_context(struct work *w, const struct model *m, int64_t n_ctx);
 
 struct gguf;
-/* Tells whether a file is no model but comes with one: a matrix, a projector, an adapter. */
+/* Returns whether a file only accompanies a model: importance matrix, projector or adapter. */
 bool open_is_companion(const struct gguf *g);
 
 /* Returns whether a GGUF is a whole model that hone cannot compute with, and fills the reason.
@@ -30,9 +29,9 @@ int unknown_refuse(const char *path, const char *option, struct err *e);
 int unknown_plan(const char *path, const struct err *why, uint64_t vram, uint64_t reserve,
                  bool recipes, struct emit *m, struct err *e);
 
-/* Refuses a folder of GGUF files as the source of a command that starts from original weights, and
- * names what it takes instead: an unquantized GGUF there, where `ggufs` tells that the command
- * takes one, or the model's own folder. */
+/* Refuses a folder of GGUF files as the source of a command that needs original weights. The error
+ * names what to use instead: an unquantized GGUF of the folder if the command accepts one
+ * (`ggufs`), or the model's original folder. */
 int source_check(const char *dir, const char *command, bool ggufs, struct err *e);
 
 #endif

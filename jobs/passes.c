@@ -24,7 +24,7 @@ double passes_row_bytes(const struct graph *g) {
     return 4.0 * (double)(sum + moe);
 }
 
-/* Rows of the shortest pass; what a session takes whatever its rows, in rows and in bytes. */
+/* Rows of the shortest pass; fixed cost of a session, as rows and as bytes. */
 enum { LEAST = 64, FIXED_ROWS = 64, FIXED_BYTES = 4 << 20 };
 
 double passes_bytes(double row_bytes, int64_t rows, int n) {
@@ -39,7 +39,7 @@ int passes_together(double row_bytes, double room) {
 int64_t passes_fit(double row_bytes, int64_t ctx, int n, double room) {
     int64_t rows = eval_rows(ctx);
     while (room > 0 && rows > LEAST && passes_bytes(row_bytes, rows, n) > room / 2) rows /= 2;
-    /* Whole windows, where there is room for one. */
+    /* Round down to whole windows if one fits. */
     return rows > ctx ? rows / ctx * ctx : rows;
 }
 

@@ -86,7 +86,7 @@ static bool is_model(const char *name) {
     return !gguf_split_parse(name, &i, &n, &len) || i == 0;
 }
 
-/* Tells whether a file of several is an importance matrix, a projector or the like. */
+/* Returns whether a file is an importance matrix, a projector or the like. */
 static bool comes_with_model(const char *path) {
     struct gguf *g;
     struct err why;
@@ -288,15 +288,15 @@ static void with_small_cache(const struct choice *x, int best, struct buf *b) {
                 x->ask.memory >> 30 ? "GiB" : "MiB");
 }
 
-/* Returns the bytes of a file whole on the card or cards. */
+/* Returns the bytes of a file entirely on the card or cards. */
 static uint64_t whole_bytes(const struct choice *x, const struct candidate *c) {
     struct fit_use u;
-    (void)fit_use(&c->z, &x->ask, 0, 0, &u); /* settle() has tried it */
+    (void)fit_use(&c->z, &x->ask, 0, 0, &u); /* cannot fail: settle() checked it */
     return x->split.n_cards > 1 ? c->fit.use.total : u.total;
 }
 
-/* Returns the file that fits with the longest context, and what it takes for that: the cache asked
- * for, else a smaller one. -1: none, whatever the context. */
+/* Returns the file that fits with the longest context, first with the requested cache type, then
+ * with the smaller one. -1: no file fits with any context. */
 static int fits_shorter(const struct choice *x, bool *small_cache, int64_t *ctx) {
     int best = -1;
     *ctx = 0;
@@ -310,7 +310,7 @@ static int fits_shorter(const struct choice *x, bool *small_cache, int64_t *ctx)
     return best;
 }
 
-/* Answers when no file fits: the smallest, and what would fit. */
+/* Writes the answer when no file fits: what the smallest takes, and which context would fit. */
 static void answer_none(const struct choice *x, struct buf *b) {
     const struct candidate *c = x->c[x->n - 1];
     bool small_cache = false;
@@ -328,7 +328,7 @@ static void answer_none(const struct choice *x, struct buf *b) {
                 small_cache ? " --kv-type " KV_SMALL : "");
 }
 
-/* Answers when no card was named. */
+/* Emits the answer without --vram. */
 static void answer_sizes(const struct choice *x, struct emit *m) {
     struct buf b = {0};
     const uint64_t most = whole_bytes(x, x->c[0]), least = whole_bytes(x, x->c[x->n - 1]);

@@ -68,7 +68,7 @@ static bool attempt(struct plan_split *s, const struct sizes *z, const struct fi
     return s->fits;
 }
 
-/* Divides the model, with as few experts in main memory as possible. */
+/* Splits the model with as few experts in main memory as possible. */
 static void divide(struct plan_split *s, const struct sizes *z, const struct fit_ask *a,
                    int64_t n_rows) {
     const int most = sizes_has_experts(z) ? z->n_blocks : 0;
@@ -79,7 +79,7 @@ static void divide(struct plan_split *s, const struct sizes *z, const struct fit
 
 enum { CTX_STEP = 256 };
 
-/* Returns the longest context, at most `most`, with everything on the cards; 0: none. */
+/* Returns the longest context up to `most` with all weights on the cards; 0: none. */
 static int64_t longest(const struct plan_split *s, const struct sizes *z, const struct fit_ask *a,
                        int64_t most) {
     struct plan_split *t = xcalloc(1, sizeof *t);

@@ -12,7 +12,7 @@ struct plan_split {
     int n_cards;                  /* 0: not asked for */
     uint64_t memory[SPLIT_CARDS]; /* of each card */
     uint64_t reserve;             /* of each, to keep free */
-    uint64_t used[SPLIT_CARDS];   /* what lies there, of a pass of PLAN_PASS rows */
+    uint64_t used[SPLIT_CARDS];   /* of each card, with passes of PLAN_PASS rows */
     uint8_t card_of[HP_MAX_LAYERS];
     int n_cpu_experts; /* experts of so many last blocks stay in main memory */
     bool fits;
@@ -20,8 +20,8 @@ struct plan_split {
 
 /* Reads "24GiB,16GiB". ERR_USAGE: no sizes, or more than SPLIT_CARDS. */
 int plan_split_parse(struct plan_split *s, const char *text, struct err *e);
-/* Finds what of a model fits: on one card as fit_find does, on several as hone divides it, in which
- * case the rest of s is filled in too. False: as fit_find. */
+/* Finds what part of a model fits: with one card like fit_find, with several as hone would split
+ * it, which also fills the rest of s. Returns what fit_find returns. */
 bool plan_split_fit(struct plan_split *s, const struct sizes *z, const struct fit_ask *a,
                     struct fit *f);
 void plan_split_emit(struct emit *m, const struct plan_split *s, const struct sizes *z);

@@ -169,7 +169,7 @@ static bool probed(const struct probing *w, int group, enum qtype t) {
     return false;
 }
 
-/* Counts the probes of stage 2, those that are known already included. */
+/* Counts the probes of stage 2, including known ones. */
 static int64_t count_stage2(struct probing *w, const bool *band) {
     int64_t n = 0;
     enum qtype type;

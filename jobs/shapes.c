@@ -40,9 +40,9 @@ static void planned(void *ud, const char *name, enum qtype type, int n_dims, con
     s->head_bytes -= (n_bytes + PAD - 1) / PAD * PAD;
 }
 
-/* Returns the floats of a token in the buffers of a pass and of its gradients. The registers of two
- * sessions and of the gradients, and what is kept of a block for the way back, are at most 7 times
- * the registers: measured on models of five architectures. */
+/* Returns the floats per token in the buffers of a pass and of its gradients. Two sessions, the
+ * gradients and a block's activations for the backward pass take at most 7 times the registers,
+ * measured on models of five architectures. */
 static int64_t pass_floats(const struct graph *g, const struct hparams *h) {
     int64_t sum = (3 * h->d[HD_LAYERS] + 2) * h->d[HD_EMBD], moe = 0;
     for (int i = 0; i < g->n_regs; i++) sum += 7 * g->reg_width[i];
@@ -54,8 +54,7 @@ static int64_t pass_floats(const struct graph *g, const struct hparams *h) {
     return sum + moe;
 }
 
-/* Reads what the graph of a model of these numbers tells: whether there are gradients, and what a
- * pass takes. */
+/* Builds the model's graph to find whether it has gradients and what a pass takes. */
 static void look_at_graph(struct shapes *s, const struct arch *a, const struct hparams *h) {
     struct graph g;
     struct err ignored;
@@ -155,7 +154,7 @@ int shapes_open(struct shapes *s, const char *src, const char *type, struct err 
 
 /* ---- from config.json alone ------------------------------------------------------------------ */
 
-/* Returns the path of the config.json that src is or holds, which the caller frees. */
+/* Returns the path of src's config.json; src is this file or its folder. The caller frees it. */
 static char *config_path(const char *src) {
     return io_is_dir(src) ? io_join(src, "config.json") : xstrdup(src);
 }
@@ -184,7 +183,7 @@ static int read_numbers(struct hfdir *dir, const char *path, const struct arch *
     return (*a)->derive(h, e);
 }
 
-/* Lists the tensors of a model that has these numbers. */
+/* Lists the tensors of a model with these hyperparameters. */
 static int list_tensors(struct shapes *s, const struct hparams *h, struct err *e) {
     struct tensor_inst *t;
     int64_t n;
@@ -301,8 +300,7 @@ void shapes_gram(const struct shapes *s, struct shapes_gram *out) {
 }
 
 double shapes_passes(const struct shapes *s, int64_t ctx, int threads) {
-    /* Panels, states and sums of importance; a panel of rows and of the tokens' logits per
-     * thread. */
+    /* fixed: panels, states and sums of importance; per thread: a panel of rows and of logits */
     const double fixed = 0x1p25, panel = 1024 * (double)s->widest,
                  logits = 160 * (double)s->n_vocab;
     return fixed + 4 * (double)ctx * (double)s->pass_floats + logits +

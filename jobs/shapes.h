@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* jobs/shapes.h - what a forecast needs of a model: every tensor's shape and role, from a GGUF or
- * from the headers of a Hugging Face folder that is not converted yet, or from its config.json
- * alone. */
+/* jobs/shapes.h - shapes and roles of a model's tensors for a forecast, from a GGUF, from the
+ * headers of an unconverted Hugging Face folder, or from config.json alone. */
 #ifndef HONE_JOBS_SHAPES_H
 #define HONE_JOBS_SHAPES_H
 
@@ -19,14 +18,14 @@ struct shapes {
     double weights, active;          /* quantizable; multiplied per token */
     int64_t n_embd, widest;          /* columns: of token embeddings; the most of any matrix */
     bool gradients;                  /* every operation has a derivative (grad/grad.h) */
-    int64_t pass_floats, n_vocab;    /* of a token in the buffers of collecting; logits */
-    double row_bytes;                /* of a session, per row of a pass (jobs/passes.h) */
+    int64_t pass_floats, n_vocab;    /* floats per token in buffers of collecting; logits */
+    double row_bytes;                /* passes_row_bytes of its graph */
 };
 int shapes_open(struct shapes *s, const char *src, const char *type, struct err *e);
-/* Tells whether src is a config.json, or a folder that holds one and no weights yet. */
+/* Returns whether src is a config.json, or a folder that has one and no weights. */
 bool shapes_is_config(const char *src);
-/* Does what shapes_open does for such a source, as if all matrices were BF16, and fills in the
- * model's numbers. The vocabulary is not counted: head_bytes is 0. */
+/* Does the same as shapes_open for such a source, with all matrices taken as BF16, and fills in the
+ * hyperparameters. The vocabulary is not counted: head_bytes is 0. */
 int shapes_from_config(struct shapes *s, const char *src, struct hparams *h, struct err *e);
 void shapes_close(struct shapes *s);
 /* Returns the bytes of a file in a preset, exact but for some hundred bytes of metadata. */
@@ -34,13 +33,13 @@ uint64_t shapes_preset(const struct shapes *s, const char *recipe);
 /* Does the same, and calls `each`, unless it is NULL, with the bytes of every tensor. */
 uint64_t shapes_recipe(const struct shapes *s, const char *recipe,
                        void (*each)(void *ud, const char *name, uint64_t n_bytes), void *ud);
-struct shapes_gram {        /* what second moments take */
-    double inputs, answers; /* bytes of those of inputs; of gradients by outputs, 0: none */
-    double flops;           /* of all, per token */
+struct shapes_gram {        /* cost of second moments */
+    double inputs, answers; /* bytes: of inputs; of gradients by outputs (0: none) */
+    double flops;           /* per token, of both */
 };
 void shapes_gram(const struct shapes *s, struct shapes_gram *out);
-/* Returns the bytes of buffers that collecting from chunks of ctx tokens takes, with gradients
- * where there are any, beside the moments. */
+/* Returns the bytes of buffers, without the moments, for collecting from chunks of ctx tokens, with
+ * gradients if the model has them. */
 double shapes_passes(const struct shapes *s, int64_t ctx, int threads);
 
 #endif

@@ -24,7 +24,7 @@ struct job {     /* a folder in which steps run */
     char *dir;   /* owned */
     char *state; /* DIR.work (job_work), owned */
     int lock_fd;
-    bool read_only; /* only looked at: nothing is written, and large files are not hashed */
+    bool read_only; /* nothing is written, and large files are not hashed */
 };
 /* Returns the path of DIR.work: DIR as its user wrote it, without slashes at its end, or what "."
  * or a link stands for. The caller frees it with free(); NULL for the root. */
@@ -66,8 +66,8 @@ int step_save(struct step *s, const char *const *files, int n_files, const char 
 /* Tells whether the file at this path is as `file`, an entry of a record's list, says. */
 bool step_intact(const char *path, const struct json *file);
 /* Computes the XXH3-128 of a file's content, as 32 hexadecimal digits; it is remembered in the
- * job's folder by path, size and time stamp. Of a large file that is not remembered a read-only job
- * gets zeros, which no record has. */
+ * job's folder by path, size and time stamp. In a read-only job an
+ * unknown large file has the hash 0, which no record has. */
 int job_file_hash(const struct job *j, const char *path, char hex[33], struct err *e);
 
 #endif

@@ -24,7 +24,7 @@ struct keep;
 struct work {
     struct ctx *ctx;        /* the one that the calling thread works for; it owns the pool */
     bool overwrite;         /* existing outputs may be replaced */
-    bool warned_context;    /* open_warn_context has spoken */
+    bool warned_context;    /* open_warn_context has warned */
     int threads;            /* most that may be used; 0: all processors */
     struct device device;   /* where models are computed */
     enum kern_isa isa;      /* of the CPU's kernels */
@@ -45,17 +45,16 @@ struct work_how {
     const char *device, *isa, *max_vram, *place, *pack_cache; /* NULL: as usual */
     const char *choices; /* folder of choice.h, borrowed for as long as the job; NULL: none */
     bool overwrite, untrusted;
-    bool default_device; /* device NULL: a build with CUDA uses the card, if there is one */
-    const char *root;    /* in front of the paths where a card is looked for; NULL: none */
+    bool default_device; /* device NULL means auto: a build with CUDA uses a card if present */
+    const char *root;    /* prefix of the paths that are searched for a card; NULL: none */
 };
 /* Fills w by what was asked for, and sets the limits of the current context. Returns ERR_USAGE for
  * a name that is none, ERR_SYS for what this machine has not. */
 int work_set(struct work *w, const struct work_how *how, struct err *e);
 
-/* Finds out whether there is a card, where --device was not given; with a warning where there is
- * one that cannot be used. */
+/* Looks for a card if --device was not given, and warns if there is one that cannot be used. */
 void work_device(struct work *w);
-/* Makes the team of threads on the first call, and does work_device. */
+/* Creates the thread pool on the first call, and calls work_device. */
 int work_pool(struct work *w, struct err *e);
 
 /* Strings that are borrowed; the array lives in an arena. */

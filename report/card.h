@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* report/card.h - what the files of README.md share. Tables have at most five short columns, since
- * the Hub shows a card 760 px wide and a phone half of that; the rest is folded. */
+/* report/card.h - the sections of README.md, the model card. Tables have at most five short
+ * columns, since the Hub shows a card 760 px wide and a phone half of that; everything else is
+ * folded. */
 #ifndef HONE_REPORT_CARD_H
 #define HONE_REPORT_CARD_H
 
@@ -10,21 +11,20 @@
 
 /* Returns whether s is a name of the Hub, "org/name". */
 bool card_is_repo(const char *s);
-/* Appends the table of files with what its words mean; the other numbers folded. rel may be NULL.
- */
+/* Appends the table of files and, folded, all other numbers and a glossary. rel may be NULL. */
 void card_files(const struct result *r, const struct release *rel, struct buf *out);
-/* Appends the sizes alone, where nothing was measured. */
+/* Appends the table of a release without measurements: sizes only. */
 void card_plain_files(const struct release *rel, struct buf *out);
 /* Appends the plots, which publishing puts next to the card. */
 void card_plots(const struct result *r, struct buf *out);
-/* Appends the section of commands, each for a file of the folder: from the Hub, where the repo is
- * known, and with the whole folder. */
+/* Appends the commands for the recommended file: from the Hub, if the repo is known, and from a
+ * download of the whole folder. */
 void card_use(const struct release *rel, struct buf *out);
-/* Appends which file fits which memory. r may be NULL. */
+/* Appends the tables of which file fits into which memory. r may be NULL. */
 void card_fit(const struct result *r, const struct release *rel, struct buf *out);
 /* Appends the prompt of a short conversation, folded. */
 void card_prompt(const struct release *rel, struct buf *out);
-/* Begins and ends text that is folded until a reader opens it. */
+/* Begins and ends a folded section. */
 void card_fold(const char *summary, struct buf *out);
 void card_fold_end(struct buf *out);
 

@@ -28,7 +28,7 @@ static void text_cell(struct buf *out, struct buf *text) {
 
 static void loss_cell(const struct result *r, int i, struct buf *out) {
     const struct pick_grade g = pick_grade(r, i);
-    const double kld = fmax(r->file[i].mean_kld, 1e-9); /* two digits; the others are folded */
+    const double kld = fmax(r->file[i].mean_kld, 1e-9); /* two digits here, all in the fold */
     buf_fmt(out, " %s", pick_word(g.band));
     if (g.band != PICK_UNKNOWN) {
         buf_fmt(out, ", %.*f", (int)fmin(fmax(1 - floor(log10(kld)), 2), 7), kld);
@@ -46,7 +46,7 @@ static void what_for(const struct result *r, int i, struct buf *out) {
     buf_release(&text);
 }
 
-/* Writes a size that is not broken between number and unit. */
+/* Writes a size with a no-break space before the unit. */
 static void size_cell(int64_t n_bytes, struct buf *out) {
     char size[32];
     text_size(size, n_bytes);
@@ -54,7 +54,7 @@ static void size_cell(int64_t n_bytes, struct buf *out) {
     buf_fmt(out, " %.*s" NBSP "%s |", n, size, size + n + 1);
 }
 
-/* Writes a row. The mark of the recommended file comes first, where a phone shows it. */
+/* Writes a row. The mark of the recommended file is at its start, which a phone shows. */
 static void file_row(const struct result *r, int i, const struct release *rel, struct buf *out) {
     const struct result_file *f = &r->file[i];
     buf_str(out, i == pick_file(r) ? "| " STAR NBSP "[**" : "| [");
@@ -78,8 +78,7 @@ static void file_row(const struct result *r, int i, const struct release *rel, s
     buf_chr(out, '\n');
 }
 
-/* Tells whether a file is listed: the base, from which the others were made, only where it is in
- * the folder. */
+/* Returns whether a file is listed: the base only if it is in the folder. */
 static bool listed(const struct result *r, int i, const struct release *rel) {
     return !r->file[i].is_base || (rel && release_has(rel, r->file[i].file));
 }
@@ -103,7 +102,7 @@ static void captions(const struct result *r, struct buf *out) {
     buf_chr(out, '\n');
 }
 
-/* Writes the numbers that the first table leaves out. Some backends are slow with some types. */
+/* Writes the folded table of all numbers, with the types inside: some are slow on some backends. */
 static void numbers(const struct result *r, const int *order, struct buf *out) {
     struct buf text = {0};
     card_fold("All numbers, and the types inside", out);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* report/card_fit.c - which file fits which memory, in README.md. */
+/* report/card_fit.c - the section of README.md that says which file fits into which memory. */
 #include <string.h>
 
 #include "report/card.h"
@@ -12,7 +12,7 @@ static const char *label_of(const struct result *r, const struct release *rel, i
     return *rel->file[file].encoding ? rel->file[file].encoding : rel->file[file].file;
 }
 
-/* Writes one row: which file fits this memory with each context. */
+/* Writes the row of one memory size: for each context, the file that fits. */
 static void fit_row(const struct result *r, const struct release *rel, const struct release_fit *f,
                     struct buf *out) {
     buf_fmt(out, "| %d GiB%s |", f->gib, rel->enough_gib[f->kind] == f->gib ? " and more" : "");
@@ -52,7 +52,8 @@ static void fit_table(const struct result *r, const struct release *rel, int kin
     }
 }
 
-/* Writes which memory is enough for the best file, for kinds without a table; false: none is. */
+/* Names the memory that is enough for the best file, for kinds without a table. Returns false if
+ * there are none. */
 static bool enough(const struct result *r, const struct release *rel, struct buf *out) {
     static const char *const name[RELEASE_MEMORIES] = {[RELEASE_GPU] = "on a GPU",
                                                        [RELEASE_UNIFIED] = "of unified memory",
@@ -83,8 +84,8 @@ void card_fit(const struct result *r, const struct release *rel, struct buf *out
         for (int k = 0; k < RELEASE_CONTEXTS; k++) moe |= rel->fit[i].cpu_moe[k] > 0;
     if (rel->n_fits)
         buf_str(out,
-                "\nNamed is the recommended file where it fits, else the closest to the "
-                "original that does, for one conversation with keys and values "
+                "\nEach cell is the recommended file if it fits, otherwise the closest to the "
+                "original that fits, for one conversation with keys and values "
                 "in f16. A GPU keeps 1 GiB free; of unified memory macOS lets the GPU have two "
                 "thirds (from 48 GiB three quarters); main memory leaves 3 GiB to the system.");
     if (moe)

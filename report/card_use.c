@@ -7,13 +7,13 @@
 #include "report/card.h"
 #include "report/report_text.h"
 
-/* Tells whether the model is asked by its chat template; any other continues a text. */
+/* Returns whether the model has a chat template; others continue a text. */
 static bool chats(const struct release *rel) {
     return *rel->template != 0;
 }
 
-/* Returns the encoding of a file where the Hub finds the file by it: no other has the same; else
- * NULL. */
+/* Returns the encoding of a file if it is unique in the repo, so that the Hub finds the file by it;
+ * else NULL. */
 static const char *tag_of(const struct release *rel, const struct release_file *f) {
     for (int i = 0; i < rel->n_files; i++)
         if (&rel->file[i] != f && strcmp(rel->file[i].encoding, f->encoding) == 0) return NULL;
@@ -25,7 +25,7 @@ static void hone_run(const struct release *rel, const struct release_file *f, st
     buf_fmt(out, "hone run %s %s\n", f->file, chats(rel) ? "\"Hello\"" : "-p \"Once upon a time\"");
 }
 
-/* Writes the option by which llama.cpp finds the file on the Hub. */
+/* Writes a llama.cpp command that loads the file from the Hub. */
 static void llama_hub(const struct release *rel, const struct release_file *f, const char *program,
                       struct buf *out) {
     const char *tag = tag_of(rel, f);
@@ -59,7 +59,7 @@ static void from_the_hub(const struct release *rel, const struct release_file *f
     buf_str(out, "```\n\n");
 }
 
-/* Appends a name that Ollama takes: small letters, digits, "._-". */
+/* Appends a valid Ollama name: lower-case letters, digits, "._-". */
 static void ollama_name(const struct release *rel, struct buf *out) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyz0123456789._-";
     const size_t before = out->len;

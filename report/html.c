@@ -44,7 +44,7 @@ static void tile(const char *number, const char *unit, const char *about, struct
     buf_fmt(out, "<div><strong>%s%s</strong><span>%s</span></div>", number, unit, about);
 }
 
-/* Writes the numbers of the file to take: the gain first, where it was measured. */
+/* Writes the numbers of the recommended file, starting with the gain if it was measured. */
 static void tiles(const struct result *r, int i, struct buf *out) {
     const struct result_file *f = &r->file[i];
     const double gain = pick_gain(r, i);
@@ -75,7 +75,7 @@ static void tiles(const struct result *r, int i, struct buf *out) {
     buf_release(&about);
 }
 
-/* Writes the name of the file to take, and its loss in a word. */
+/* Writes the name of the recommended file and its loss in a word. */
 static void take(const struct result *r, int i, const struct release *rel, struct buf *out) {
     const struct pick_grade g = pick_grade(r, i);
     char size[32];

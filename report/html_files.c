@@ -51,7 +51,7 @@ static void html_grade(const struct result *r, int i, struct buf *out) {
                 pick_word(g.worst != g.band ? g.worst : g.best));
 }
 
-/* Begins a cell of a column; its name is shown in the cards of a phone. */
+/* Begins a cell of a column. Phones show the column's name in it. */
 static void cell(const char *column, struct buf *out) {
     buf_fmt(out, "<td class=n data-l='%s'><span class=v>", column);
 }
@@ -75,7 +75,7 @@ static void plain(struct buf *out, const struct buf *text) {
     html_text(out, text->data ? text->data : "");
 }
 
-/* Writes a divergence; its error is below the number, on phones left out. */
+/* Writes a divergence with its error below, which phones hide. */
 static void kld_cell(const struct result_file *f, struct buf *out) {
     struct buf text = {0};
     cell("divergence", out);
@@ -158,7 +158,7 @@ static void file_row(const struct result *r, int i, const struct release *rel, s
     buf_str(out, "</tr>\n");
 }
 
-/* Writes the file that the others were made from, below them where it is not in the folder. */
+/* Names the base below the table if it is not in the folder. */
 static void base_line(const struct result *r, int i, struct buf *out) {
     char size[32];
     text_size(size, r->file[i].size_bytes);

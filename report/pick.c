@@ -4,8 +4,8 @@
  * Where the thresholds come from. A mean divergence of K nats a token says how soon a reader who
  * knows both models could tell which of them wrote a text: each token adds K to the logarithm of
  * the odds, so odds of 20 to 1 (3 nats) take 3 / K tokens. A loss is not noticeable when that takes
- * a text longer than most answers (600 tokens), slight when a paragraph does not do (100), and
- * noticeable when a sentence does not (20). The share of equal likeliest tokens is printed but not
+ * a text longer than most answers (600 tokens), slight when a paragraph (100) is not enough, and
+ * noticeable when a sentence (20) is not. The share of equal likeliest tokens is printed but not
  * graded: it follows the divergence, and two limits would contradict the bands of the plot. */
 #include "report/pick.h"
 
@@ -179,7 +179,7 @@ const char *pick_label(const struct result *r, int i) {
     return s;
 }
 
-/* Returns why the recommended file i is, by the rule of pick_file that chose it. */
+/* Returns why file i is recommended: the rule of pick_file that chose it. */
 static const char *why_recommended(const struct result *r, int i) {
     if (i == smallest(r, PICK_NONE, true)) return "the smallest without noticeable loss";
     if (i == smallest_to_take(r) || pick_grade(r, i).band <= PICK_SLIGHT)

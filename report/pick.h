@@ -11,18 +11,18 @@
 enum pick_band { PICK_NONE, PICK_SLIGHT, PICK_NOTICEABLE, PICK_HEAVY, PICK_UNKNOWN };
 struct pick_row {
     const char *name;   /* "slight loss" */
-    const char *reason; /* what the threshold means for a reader: a sentence */
+    const char *reason; /* the meaning of the threshold for a reader, a sentence */
     double max_kld;     /* mean divergence in nats, at most */
 };
 enum { PICK_BANDS = PICK_HEAVY + 1 };
 extern const struct pick_row pick_bands[PICK_BANDS]; /* from the best; the last takes the rest */
 
-/* The band of a mean divergence, and the range of bands within its error (95 %). Words, chips, the
- * plot's bands, the table of memories and the recommendation all follow this one number. */
+/* The band of a mean divergence, and the range of bands within its error (95 %). All words, chips,
+ * bands of plots, the memory tables and the recommendation follow from it. */
 struct pick_grade {
     enum pick_band band, best, worst;
 };
-/* Returns the grade of a mean divergence in nats; PICK_UNKNOWN where it is not finite. */
+/* Returns the grade of a mean divergence in nats; PICK_UNKNOWN if it is not finite. */
 struct pick_grade pick_judge(double kld, double kld_stderr);
 struct pick_grade pick_grade(const struct result *r,
                              int i); /* of a file; its own base: PICK_UNKNOWN */

@@ -87,7 +87,7 @@ static void answer(const struct result *r, struct buf *out) {
     buf_release(&text);
 }
 
-/* Writes what the importance was calibrated on, in words where the text is built in. */
+/* Lists the calibration texts, with a description of built-in ones. */
 static void calibration(const struct result *r, struct buf *out) {
     bool any = false;
     for (const struct json *t = json_first(r->calib_texts); t; t = json_next(t)) {

@@ -19,7 +19,7 @@ struct plot_point {
     double err;        /* half the length of an error bar; 0, NaN: none */
     int band;          /* 1..4: coloured by quality, from the best; 0: by series */
     bool front;        /* with label_points: on the line that joins the best */
-    bool ring;         /* an open circle in grey: something to compare with */
+    bool ring;         /* drawn as an open grey circle: a reference to compare with */
 };
 struct plot_band { /* everything up to this y and above the band before */
     double to;

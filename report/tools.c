@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* report/tools.c - the section on tool calls of README.md and report.html; nothing where none were
- * measured. The first table is for everybody; where a grammar had to overrule a file is folded. */
+ * measured. The first table is short; what a grammar had to overrule is folded. */
 #include <math.h>
 
 #include "core/attr.h"
@@ -18,17 +18,14 @@ static bool any(const struct result *r) {
 
 static const char about[] =
     "Answered greedily as in use (8-bit activations, f16 cache). Valid: a call was read and "
-    "satisfies "
-    "the tool's schema. As expected: also the right tool with the right arguments. What the "
-    "original "
-    "does not get right, its quants need not either. A difference of a case or two means nothing.";
+    "satisfies the tool's schema. As expected: also the right tool with the right arguments. A "
+    "quant need not get right what the original gets wrong. A difference of a case or two means "
+    "nothing.";
 static const char about_held[] =
     "Held: calls that are valid when a grammar holds them to the tools' schemas, as servers do on "
     "request. Overruled: tokens in 1000 that the grammar did not let the file choose. Then how "
-    "often, "
-    "by place: the name of the tool, names of arguments, their values, the syntax between them, "
-    "and "
-    "text outside of complete calls. By tool: tools_overruled in results.json.";
+    "often, by place: the name of the tool, names of arguments, their values, the syntax between "
+    "them, and text outside of complete calls. By tool: tools_overruled in results.json.";
 static const char held_title[] = "With a grammar, as in --constrained";
 
 static const char *const places[] = {"name", "key", "value", "structure", "text"};
@@ -71,6 +68,37 @@ static void held_cells(const struct result_file *f, double v[HELD_CELLS]) {
     for (size_t k = 0; k < COUNT_OF(places); k++) v[2 + k] = overruled_at(f, places[k]);
 }
 
+static double most_cases(const struct result *r) {
+    double n = 0;
+    for (int i = 0; i < r->n_files; i++) n = fmax(n, r->file[i].tools_n);
+    return n;
+}
+
+struct writer { /* of a table's rows, in Markdown or HTML */
+    void (*head)(const char *const *cell, int n, struct buf *out);
+    void (*row)(const char *name, const double *v, int n, struct buf *out);
+};
+
+static void main_table(const struct result *r, const struct writer *w, struct buf *out) {
+    double v[MAIN_CELLS];
+    w->head(main_cell, MAIN_CELLS, out);
+    for (int i = 0; i < r->n_files; i++) {
+        if (!(r->file[i].tools_n > 0)) continue;
+        main_cells(&r->file[i], v);
+        w->row(label(r, i), v, MAIN_CELLS, out);
+    }
+}
+
+static void held_table(const struct result *r, const struct writer *w, struct buf *out) {
+    double v[HELD_CELLS];
+    w->head(held_cell, HELD_CELLS, out);
+    for (int i = 0; i < r->n_files; i++) {
+        if (!isfinite(r->file[i].tools_held)) continue;
+        held_cells(&r->file[i], v);
+        w->row(label(r, i), v, HELD_CELLS, out);
+    }
+}
+
 /* ---- README.md ------------------------------------------------------------------------------- */
 
 static void head_md(const char *const *cell, int n, struct buf *out) {
@@ -90,28 +118,17 @@ static void row_md(const char *name, const double *v, int n, struct buf *out) {
 }
 
 void report_tools_md(const struct result *r, struct buf *out) {
-    double v[HELD_CELLS], n_cases = 0;
+    const struct writer md = {head_md, row_md};
     if (!any(r)) return;
-    for (int i = 0; i < r->n_files; i++) n_cases = fmax(n_cases, r->file[i].tools_n);
     card_fold("Tool calls", out);
-    buf_fmt(out, "Of %.0f cases of the suite ", n_cases);
+    buf_fmt(out, "Of %.0f cases of the suite ", most_cases(r));
     md_text(out, r->tools_suite);
     buf_str(out, ":\n\n");
-    head_md(main_cell, MAIN_CELLS, out);
-    for (int i = 0; i < r->n_files; i++) {
-        if (!(r->file[i].tools_n > 0)) continue;
-        main_cells(&r->file[i], v);
-        row_md(label(r, i), v, MAIN_CELLS, out);
-    }
+    main_table(r, &md, out);
     buf_fmt(out, "\n%s\n", about);
     if (any_held(r)) {
         buf_fmt(out, "\n%s:\n\n", held_title);
-        head_md(held_cell, HELD_CELLS, out);
-        for (int i = 0; i < r->n_files; i++) {
-            if (!isfinite(r->file[i].tools_held)) continue;
-            held_cells(&r->file[i], v);
-            row_md(label(r, i), v, HELD_CELLS, out);
-        }
+        held_table(r, &md, out);
         buf_fmt(out, "\n%s\n", about_held);
     }
     card_fold_end(out);
@@ -141,27 +158,17 @@ static void row_html(const char *name, const double *v, int n, struct buf *out) 
 }
 
 void report_tools_html(const struct result *r, struct buf *out) {
-    double v[HELD_CELLS], n_cases = 0;
+    const struct writer html = {head_html, row_html};
     if (!any(r)) return;
-    for (int i = 0; i < r->n_files; i++) n_cases = fmax(n_cases, r->file[i].tools_n);
-    buf_fmt(out, "<section><h2>Tool calls</h2><p class=m>Of %.0f cases of the suite ", n_cases);
+    buf_fmt(out, "<section><h2>Tool calls</h2><p class=m>Of %.0f cases of the suite ",
+            most_cases(r));
     html_text(out, r->tools_suite);
     buf_str(out, ":</p>\n");
-    head_html(main_cell, MAIN_CELLS, out);
-    for (int i = 0; i < r->n_files; i++) {
-        if (!(r->file[i].tools_n > 0)) continue;
-        main_cells(&r->file[i], v);
-        row_html(label(r, i), v, MAIN_CELLS, out);
-    }
+    main_table(r, &html, out);
     buf_fmt(out, "</tbody></table></div><p class=m>%s</p>", about);
     if (any_held(r)) {
         buf_fmt(out, "<details><summary>%s</summary>", held_title);
-        head_html(held_cell, HELD_CELLS, out);
-        for (int i = 0; i < r->n_files; i++) {
-            if (!isfinite(r->file[i].tools_held)) continue;
-            held_cells(&r->file[i], v);
-            row_html(label(r, i), v, HELD_CELLS, out);
-        }
+        held_table(r, &html, out);
         buf_fmt(out, "</tbody></table></div><p class=m>%s</p></details>", about_held);
     }
     buf_str(out, "</section>\n");

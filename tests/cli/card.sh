@@ -12,7 +12,7 @@ cat > "$t/bin/hone" <<'X'
 #!/bin/sh
 cmd=$1; shift
 case $cmd in
-run) # a chat model is asked, it does not continue raw text
+run) # a chat model gets a message, not raw text to continue
     case "$(grep -ac tokenizer.chat_template "$1")$2" in 0-p | [1-9]Hello) ;; *) echo "hone run $*: not for this model"; exit 1 ;; esac
     exec "$HONE" run "$@" -n 3 -q > /dev/null ;;
 serve)

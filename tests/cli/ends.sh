@@ -75,7 +75,7 @@ for f in a c; do
     pid=
 done
 
-# run and eval end there, too: this model repeats the last token of its prompt, 72 is "i"
+# run and eval end there too: this model repeats the last token of its prompt, and 72 is "i"
 says() { # file, user's message, answer, how it ends
     printf '{"messages": [{"role": "user", "content": "%s"}]}' "$2" > "$t/talk.json"
     printf '{"messages": [{"role": "user", "content": "%s"}], "max_tokens": 6, "checks": {"exact": "%s"}}\n' "$2" "$3" > "$t/talk.jsonl"
@@ -88,7 +88,7 @@ run 0 convert "$t/i" -o "$t/i.gguf"
 says "$t/b.gguf" hi iiiiii length
 says "$t/i.gguf" hi '' end
 
-# a mark of ordinary tokens ends answers as a text does, and is no part of them; a word alone does not
+# a mark of ordinary tokens ends answers and is not part of them; a single word does not
 text_end() { # name, template
     folder "$1" null "$2"
     run 0 convert "$t/$1" -o "$t/$1.gguf"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# A build without CUDA says once, with the first model that it computes with, that a card is here; never where there is none, where the CPU was
-# asked for, or in commands that do not compute. A build with CUDA ($HONE_EMU) uses the card unless told otherwise, and says so in one line.
+# A build without CUDA notes once, with the first model that it computes, that the machine has a card; never without a card, with --device cpu,
+# or in commands that do not compute. A build with CUDA ($HONE_EMU) uses the card by default and says so in one line.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
@@ -10,7 +10,7 @@ echo "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54" > "$t/card/proc/dr
 run 0 convert tests/golden/models/qwen3 -o "$t/m.gguf" -q
 run 0 quantize "$t/m.gguf" -o "$t/q.gguf" --recipe Q8_0 -q
 head -c 2500 tests/golden/tiny-qwen35moe/self_eval.txt > "$t/text"
-notes() { # number, command: how many lines on a card
+notes() { # expected number of lines about a card, command
     n=$1
     shift
     "$HONE" "$@" > "$t/o" 2> "$t/e" < /dev/null || say "hone $*: exit $?: $(cat "$t/e")"
@@ -51,7 +51,7 @@ if [ -x "${HONE_EMU:-}" ] && ! grep -q __asan_init "$HONE_EMU"; then
     run 0 quantize "$t/m.gguf" -o "$t/card.gguf" --recipe Q4_0 -q
     run 0 quantize "$t/m.gguf" -o "$t/cpu.gguf" --recipe Q4_0 -q --device cpu
     cmp "$t/card.gguf" "$t/cpu.gguf" || say "quantization depends on the device"
-    # no device, or none that can be used: the CPU; a word only in the second case
+    # no device, or none that can be used: the CPU, with a warning only in the second case
     CUDA_EMU_DRIVER=0 "$HONE" run "$t/q.gguf" -p "The value" -n 1 > "$t/o" 2> "$t/e"
     if grep -q "computing on" "$t/e"; then say "there is no device: $(cat "$t/e")"; fi
     CUDA_EMU_DRIVER=12080 "$HONE" run "$t/q.gguf" -p "The value" -n 1 > "$t/o" 2> "$t/e"

@@ -2,23 +2,17 @@
 # hone make says what is left: --dry-run counts what records hold, a finished folder has nothing left to do, the progress line shows the whole
 # job; experts without tokens are one warning, from the real matrix.
 set -eu
-t=$(mktemp -d)
-trap 'rm -rf "$t"' EXIT
-. tests/expect.sh
+. tests/making.sh
 cp -r tests/golden/models/qwen3moe "$t/Tiny"
-head -c 3000 tests/golden/tiny-qwen35moe/self_calib.txt > "$t/calib.txt"
-head -c 2500 tests/golden/tiny-qwen35moe/self_eval.txt > "$t/eval.txt"
 make() { # folder, more
     folder=$1
     shift
-    run 0 make "$t/Tiny" -o "$t/$folder" --calib "$t/calib.txt" --eval "$t/eval.txt" --ctx 64 --chunks 2 --calib-ctx 64 --calib-chunks 2 \
-        --pp 4 --tg 2 --reps 1 --tools none --time 0 "$@"
+    small_make 0 "$t/$folder" --calib-chunks 2 --time 0 "$@"
 }
-number() { sed -n "s/^ *\"$1\": \([0-9.]*\),*$/\1/p" "$2" | head -1; }
 more() { awk "BEGIN { exit !($1 > $2) }" || say "$3: $1 and $2"; }
 state() { (cd "$t" && find "$1" "$1.work" | sort && find "$1" "$1.work" -type f ! -name '*.gguf' -exec cksum {} + | sort); }
 
-# ---- a forecast of nothing: all is left, and nothing is said of experts ----
+# ---- a new job: everything is left, and there is no warning about experts ----
 make x --recipe Q4_K_M,Q8_0 --dry-run --json
 cp "$t/o" "$t/fresh"
 all=$(number seconds "$t/fresh")
@@ -33,7 +27,7 @@ tr '\r' '\n' < "$t/e" > "$t/lines"
 grep -q 'step [0-9]* of [0-9]*, probe [0-9]* of [0-9]*, [0-9.]* \(s\|min\|of\)' "$t/lines" || say "no line with the probe: $(cat "$t/lines")"
 grep -q 'step [0-9]* of [0-9]*, .*of [0-9.]* \(hours \)\{0,1\}left: ' "$t/lines" || say "no time of the job: $(cat "$t/lines")"
 
-# ---- finished: nothing left, at once, and nothing is written ----
+# ---- finished: nothing left, without measuring, and nothing is written ----
 state out > "$t/before"
 make out --recipe Q4_K_M,Q8_0 --dry-run
 head -1 "$t/o" | grep -q "^Nothing left to do" || say "a finished job: $(head -1 "$t/o")"
@@ -41,14 +35,14 @@ make out --recipe Q4_K_M,Q8_0 --dry-run --json
 [ "$(number seconds "$t/o")" = 0 ] || say "a finished job takes $(number seconds "$t/o") seconds"
 state out > "$t/after"
 cmp "$t/before" "$t/after" || say "the forecast changed the folder"
-# -f does all again, another option does what depends on it
+# -f redoes everything, another option what depends on it
 make out --recipe Q4_K_M,Q8_0 --dry-run --json -f
 more "$(number seconds "$t/o")" 0 "-f"
 make out --recipe Q4_K_M,Q8_0 --dry-run --json --tg 3
 more "$(number seconds "$t/o")" 0 "another speed test"
 more "$(number seconds_in_all "$t/o")" "$(number seconds "$t/o")" "another speed test leaves the rest"
 
-# ---- half done: what is left, less than all; the run does no more than that ----
+# ---- half done: less is left than at the beginning, and the run does no more ----
 rm "$t/out/Tiny-Q4_K_M.gguf" "$t/out.work/class-Q4_K_M.json"
 make out --recipe Q4_K_M,Q8_0 --dry-run
 head -1 "$t/o" | grep -q "left of" || say "a half-done job: $(head -1 "$t/o")"

@@ -1,22 +1,16 @@
 #!/bin/sh
 # hone make follows --max-memory and --time the same way in the forecast and in the run, and says which of them left something out.
 set -eu
-t=$(mktemp -d)
-trap 'rm -rf "$t"' EXIT
-. tests/expect.sh
+. tests/making.sh
 cp -r tests/golden/models/qwen3 "$t/Tiny"
-head -c 3000 tests/golden/tiny-qwen35moe/self_calib.txt > "$t/calib.txt"
-head -c 2500 tests/golden/tiny-qwen35moe/self_eval.txt > "$t/eval.txt"
 make() { # folder, more
     folder=$1
     shift
-    run 0 make "$t/Tiny" -o "$t/$folder" --calib "$t/calib.txt" --eval "$t/eval.txt" --recipe Q4_K_M --ctx 64 --chunks 2 --calib-ctx 64 --pp 4 \
-        --tg 2 --reps 1 --tools none "$@"
+    small_make 0 "$t/$folder" --recipe Q4_K_M "$@"
 }
-number() { sed -n "s/^ *\"$1\": \([0-9.a-z]*\),*$/\1/p" "$2" | head -1; }
 
 # ---- memory ----
-# too little for error feedback: the forecast and the run say so, with the size that brings it back, and agree on the rest
+# too little for error feedback: forecast and run say so, name the size that is enough, and agree on the rest
 make x --time 0 --max-memory 20MiB --dry-run --json
 cp "$t/o" "$t/dry"
 [ "$(number feedback "$t/dry")" = false ] || say "feedback within 20 MiB: $(cat "$t/dry")"
@@ -27,7 +21,7 @@ grep -qF "left out: $what" "$t/e" || say "the run does not say '$what': $(cat "$
 grep -qF "$what" "$t/few/results.json" || say "results.json does not say '$what'"
 size=$(echo "$what" | sed -n 's/.*--max-memory \([0-9]*[MG]iB\) brings.*/\1/p')
 [ -n "$size" ] || say "no remedy in '$what'"
-# with that size it is back, in both; nothing was left out
+# with that size both have it, and nothing is left out
 make x --time 0 --max-memory "$size" --dry-run --json
 [ "$(number feedback "$t/o")" = true ] || say "$size does not bring it back: $(cat "$t/o")"
 limit=$(number buffer_bytes "$t/o") rest=$(grep -o 'gradients by outputs in error feedback: needs [^"]*' "$t/o" || true)
@@ -36,7 +30,7 @@ grep -q "with error feedback" "$t/e" || say "no error feedback with $size: $(cat
 if grep -q '"error feedback: needs' "$t/few/results.json"; then say "results.json still leaves it out"; fi
 [ -z "$rest" ] || grep -qF "$rest" "$t/few/results.json" || say "results.json does not say '$rest'"
 [ "$limit" -gt 20971520 ] || say "buffers of $limit bytes"
-# the size decides, not what is free: far more than this machine has plans the same
+# the size decides, not free memory: far more than this machine has gives the full plan
 make x --time 0 --max-memory 1000000GiB --dry-run --json
 [ "$(number feedback "$t/o")" = true ] || say "feedback with all memory: $(cat "$t/o")"
 if grep -q left_out "$t/o"; then say "left out with all memory: $(cat "$t/o")"; fi

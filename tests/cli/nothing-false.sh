@@ -121,7 +121,7 @@ says 3 "hone quantize start from $t/out/tiny-F32.gguf" convert "$t/out" -o "$t/q
 cp $m/qwen3/config.json "$t/out/"
 run 0 inspect "$t/out"
 says 3 "hone quantize start from $t/out/tiny-F32.gguf" convert "$t/out" -o "$t/q"
-# what make names is what it can start from: not the matrix, not a quant, and the command that it prints runs
+# make suggests a file that it can start from, not the matrix or a quant, and the command that it prints works
 cp tests/golden/containers/py-imatrix.gguf "$t/out/imatrix.gguf"
 run 0 quantize "$b" -o "$t/out/a-Q8_0.gguf" --recipe Q8_0 -q
 run 0 quantize "$b" -o "$t/out/b-Q4_K_M.gguf" --recipe Q4_K_M -q
@@ -146,7 +146,7 @@ says 2 "'hf download ORG/Qwen3-4B config.json --local-dir Qwen3-4B' does, which 
 says 2 "cannot open words" tokenize words x
 exit $fail) || fail=1
 
-# ---- options that shared code names: of the command at hand, or it is said whose they are ----
+# ---- options that shared code names belong to the current command, or the message names their command ----
 cp -r $m/qwen35 "$t/mtp"
 for f in "$t/mtp"/*.safetensors; do LC_ALL=C sed -i 's/mtp\.layers\.0\./mtp.layers.1./g' "$f"; done
 says 3 "use --no-mtp" convert "$t/mtp" -o "$t/q"

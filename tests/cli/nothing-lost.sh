@@ -2,17 +2,12 @@
 # hone make and hone publish lose nothing of a person's: the folder of the results holds only what is published, job
 # state lies beside it.
 set -eu
-t=$(mktemp -d)
-trap 'rm -rf "$t"' EXIT
-. tests/expect.sh
+. tests/making.sh
 cp -r tests/golden/models/qwen3 "$t/Tiny"
-head -c 3000 tests/golden/tiny-qwen35moe/self_calib.txt > "$t/calib.txt"
-head -c 2500 tests/golden/tiny-qwen35moe/self_eval.txt > "$t/eval.txt"
 make() { # expected exit, folder, more
     want=$1 folder=$2
     shift 2
-    run "$want" make "$t/Tiny" -o "$folder" --calib "$t/calib.txt" --eval "$t/eval.txt" --plain --recipes Q8_0 --ctx 64 --chunks 2 \
-        --calib-ctx 64 --pp 4 --tg 2 --reps 1 --tools none "$@"
+    small_make "$want" "$folder" --plain --recipe Q8_0 "$@"
 }
 private() { # folder: nothing of the job is in it, and all of it beside it
     [ ! -e "$1/.hone" ] || say "$1/.hone is there"

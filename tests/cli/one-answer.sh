@@ -27,7 +27,7 @@ for f in two small; do
     answers $f > "$t/answers"
     [ "$(cut -d' ' -f2 "$t/answers" | sort -u | wc -l)" = 1 ] && ! grep -q ' $' "$t/answers" || say "$f: $(cat "$t/answers")"
 done
-# plan agrees where everything fits, since it takes the closest to the original, and the largest of these is that
+# plan agrees where everything fits: it takes the closest to the original, which is the largest of these
 run 0 plan "$t/two" --vram 24GiB
 head -1 "$t/o" | grep -q 'Take tiny-qwen35moe-Q8_0.gguf' || say "plan: $(head -1 "$t/o")"
 exit $fail

@@ -2,14 +2,10 @@
 # Tables into a pipe have one row per line, however wide they are: every command that prints tables, compared with the lines of --md, which are
 # one per row by its format.
 set -eu
-t=$(mktemp -d)
-trap 'rm -rf "$t"' EXIT
-. tests/expect.sh
+. tests/making.sh
 long=a-file-whose-name-is-so-long-that-no-table-with-it-fits-into-a-hundred-columns-of-a-terminal
 m=$t/$long-BF16.gguf q=$t/$long-Q4_K_M.gguf r=$t/$long-Q3_K_M.gguf
 run 0 convert tests/golden/models/qwen3moe -o "$m" -q
-head -c 3000 tests/golden/tiny-qwen35moe/self_calib.txt > "$t/calib.txt"
-head -c 2500 tests/golden/tiny-qwen35moe/self_eval.txt > "$t/eval.txt"
 run 0 imatrix "$m" "$t/calib.txt" -o "$t/i.gguf" --ctx 64 --chunks 2 -q
 run 0 quantize "$m" -o "$q" --recipe Q4_K_M --imatrix "$t/i.gguf" -q
 run 0 quantize "$m" -o "$r" --recipe Q3_K_M --imatrix "$t/i.gguf" -q
@@ -53,6 +49,6 @@ piped doctor --models
 piped doctor --limits
 piped bench-kernels --types Q4_K --seconds 0.001
 [ "$n" -ge 20 ] || say "$n commands only"
-# columns of a table are as many in every row
+# every row of a table has the same number of columns
 "$HONE" recipes "$m" -q | awk -F'  +' '/^recipe/ { h = NF } h && NF && NF != h { print "a row of " NF " of " h " columns: " $0; bad = 1 } END { exit bad || !h }' || fail=1
 exit $fail

@@ -142,7 +142,7 @@ done
 run 0 plan tests/golden/models/qwen35moe --vram 24GiB --ctx 100000 --json
 is ctx 4096 # never beyond training
 grep -q 'planned with 4096 tokens' "$t/e" || say "$(cat "$t/e")"
-# the first line is the answer, whatever was given; a table says nothing about a card that was not named
+# the first line is always the answer; without --vram the table has no columns about a card
 for c in "$t/out" "$t/out/m-Q8_0.gguf" "$t/out/m-Q8_0.gguf $t/d.gguf" tests/golden/models/qwen35moe "$t/out --vram 24GiB" "$t/out --vram 1GiB,1GiB" "$t/out/m-Q8_0.gguf --vram 24GiB --ctx 9000" \
     "$t/out/m-Q8_0.gguf --vram 1GiB,1GiB"; do
     # shellcheck disable=SC2086
@@ -163,7 +163,7 @@ head -1 "$t/o" | grep -q '^None of 3 files fits: the smallest, m-Q2_K.gguf, take
 run 1 plan "$t/out/m-Q2_K.gguf" "$t/d.gguf" --vram "$(($(used Q2_K f16) - 200000))B" --reserve 0B --ctx 4096
 ctx=$(sed -n 's/.*fits with --ctx \([0-9]*\).*/\1/p' "$t/e")
 [ -n "$ctx" ] && run 0 plan "$t/out/m-Q2_K.gguf" "$t/d.gguf" --vram "$(($(used Q2_K f16) - 200000))B" --reserve 0B --ctx "$ctx"
-# several cards: a folder too, and the longest context is what the cards hold between them, not their sum
+# several cards, also for a folder: the longest context is that of the model split over them, not of their sum
 run 0 plan "$t/d.gguf" --ctx 256 --json
 each=$(($(num total_bytes) * 82 / 100))B
 run 0 plan "$t/d.gguf" --vram $each,$each --reserve 0B --ctx 256 --json
@@ -173,7 +173,7 @@ most=$(num max_ctx)
 run 0 plan "$t/d.gguf" --vram $each,$each --reserve 0B --ctx "$most" --json
 is fit all
 run 1 plan "$t/d.gguf" --vram $each,$each --reserve 0B --ctx $((most + 512)) --json
-# config.json alone: the sizes of the folder, but for the vocabulary
+# config.json alone: the sizes of the folder, except for the vocabulary
 mkdir "$t/config" && cp tests/golden/models/qwen35moe/config.json "$t/config/"
 for c in "$t/config" "$t/config/config.json"; do
     run 0 plan "$c" --vram 24GiB --ctx 512 --csv
@@ -187,7 +187,7 @@ run 2 plan "$t/none" --vram 1GiB
 run 2 plan "$t/out" --launches
 run 0 plan tests/golden/containers/py.gguf
 run 3 plan tests/golden/containers/py-imatrix.gguf
-# a shell's own list: what is not a model is left out with a note; "-of-" in a name does not make a shard
+# *.gguf of a shell: files that are not models are left out with a note; "-of-" in a name does not make a shard
 cp tests/golden/containers/py-imatrix.gguf "$t/out/imatrix.gguf"
 cp "$t/out/m-Q2_K.gguf" "$t/out/Mixture-of-Experts-Q2_K.gguf"
 run 0 plan "$t/out/imatrix.gguf" "$t"/out/[mM]i*.gguf "$t"/out/m-*.gguf --vram 1GiB --csv

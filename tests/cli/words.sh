@@ -115,7 +115,7 @@ says 2 "KiB MiB GiB" plan "$t/m.gguf" --vram 24X
 for s in 24GiB 24gib '24 GiB' 24gb 24g 24G 25769803776; do run 0 plan "$t/m.gguf" --vram "$s" --json; done
 run 0 quantize "$t/m.gguf" -o "$t/x.gguf" --budget 10m --dry-run
 
-# ---- times: the same words everywhere, and no script that gave minutes waits 60 times as long ----
+# ---- times: one syntax everywhere, and an old script that gave minutes does not wait 60 times as long ----
 prose=$t/time-text
 head -c 2000 tests/golden/tiny-qwen35moe/self_eval.txt > "$prose"
 limit() { sed -n 's/.*"time_limit_hours": \([0-9.]*\).*/\1/p' "$t/o"; }
@@ -136,7 +136,7 @@ run 0 make "$t/m.gguf" -o "$t/timed" --dry-run --plain --recipe Q8_0 --ctx 64 --
 grep -nE 'OPT_(TIME|MINUTES|SECONDS),' cli/*.c | grep -v '"TIME"' && say "an option that takes a time without the word TIME"
 grep -nE '"(TIME|HOURS|MINUTES|SECONDS)"' cli/*.c | grep -vE 'OPT_(TIME|MINUTES|SECONDS)|"now"' && say "an option that takes a time without the word TIME"
 
-# ---- one name per meaning; names of before still work ----
+# ---- one name per meaning; old names still work ----
 for cmd in make quantize recipes synth; do
     "$HONE" $cmd --help -v > "$t/h"
     grep -q -- '^ *--recipe ' "$t/h" && ! grep -q -- '--recipes' "$t/h" || say "$cmd --help: --recipe, and not --recipes"

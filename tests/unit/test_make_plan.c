@@ -168,7 +168,7 @@ static void test_words(void) {
     CHECK_EQ_STR(t, "3.2 hours");
 }
 
-/* Memory decides before time; what it decides is said with the size that brings it back. */
+/* Memory is checked before time; each sentence names the size that is enough. */
 static void test_memory(void) {
     struct plan_in in = numbers(), all;
     struct make_plan p;
