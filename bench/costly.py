@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Time between the tokens of plain answers in `hone serve`, alone and next to clients whose grammars are made to be
-costly: python3 bench/costly.py HONE MODEL.gguf [SECONDS] (standard library only). Prints JSON.
+"""Time between the tokens of plain answers in `hone serve`, alone and next to clients that send costly grammars:
+python3 bench/costly.py HONE MODEL.gguf [SECONDS] (standard library only). Prints JSON.
 
-A hostile client asks again as soon as it is answered or refused. Each of its grammars is another text, so nothing
-that the server knows of the last one helps it. The first mask of each is cheap; a later one is not."""
+A hostile client sends its next request as soon as it gets an answer or an error. Each grammar has a new text, so the
+server's cache of compiled grammars never helps. The first mask of each grammar is cheap, later ones are costly."""
 import http.client
 import json
 import re
@@ -18,11 +18,11 @@ seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 10
 serial = [0]
 
 
-def ways(n):  # after one character, n optional ones: each is a way to go on
+def ways(n):  # one character, then n optional ones: n continuations
     return 'root ::= [a-z] ' + " ".join('"%c"?' % (97 + i % 26) for i in range(n))
 
 
-def counted(n):  # counts within counts
+def counted(n):  # nested counts
     return "root ::= [a-z] ([a-z]{1,%d} [0-9]{1,%d} ){1,%d}" % (n, n, n)
 
 
@@ -34,7 +34,7 @@ KINDS = {"ways": lambda: ways(1500), "counted": lambda: counted(3000), "masks": 
 
 
 def stream(port, stop, gaps, first):
-    """A plain client: streams answers, and notes the time between chunks."""
+    """A plain client: streams answers and records the time between chunks."""
     while not stop.is_set():
         c = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         body = {"prompt": "The cat sat on", "max_tokens": 400, "stream": True, "ignore_eos": True, "temperature": 0}

@@ -17,6 +17,8 @@ import statistics
 import subprocess
 import time
 
+import pages
+
 GIB = 1 << 30
 
 
@@ -24,14 +26,6 @@ def run(hone, *args):
     t0 = time.monotonic()
     out = subprocess.run([hone, *args, "--json", "-q"], check=True, capture_output=True, text=True).stdout
     return json.loads(out), time.monotonic() - t0
-
-
-def forget(path):
-    """Gives the pages of a file back; they are clean after a sync."""
-    fd = os.open(path, os.O_RDONLY)
-    os.fsync(fd)
-    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-    os.close(fd)
 
 
 def warm(path):
@@ -53,7 +47,7 @@ def measure(hone, model, cache, name, reps):
         warm(model)
         for p in packs:
             if name == "cold":
-                forget(p)
+                pages.drop(p)
             elif name != "made":
                 warm(p)
         load = os.getloadavg()[0]

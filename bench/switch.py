@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Several files in one `hone serve` that has memory for two of them: requests in random order by three APIs. Fails unless each answer is
-that of a server with the file alone, memory is flat (the last quarter of the requests against the second), and never more than two files are
-loaded. Measures what a request waits for its file, loaded or not.
+"""Three files in one `hone serve` with memory for two: requests in random order by three APIs. Fails unless each answer equals that of a
+server with the file alone, memory does not grow (last quarter of the requests against the second), and at most two files are loaded at a
+time. Measures the time of a request whose file is or is not loaded.
 
     bench/switch.py A.gguf B.gguf C.gguf [--requests 200] [--context-memory 256MiB] [--threads N] [--out docs/results/switch.json]
 
---out adds the run to a list; one of the same command is replaced. cold: the file is not loaded, and its pages were dropped from the system's cache; warm: its pages are in the cache; resident: it is loaded.
-HONE names the binary (build/hone).
+--out adds the run to a list and replaces one with the same command. cold: the file is not loaded, and its pages were dropped from the page
+cache; warm: not loaded, its pages are cached; resident: loaded. HONE: the binary (default build/hone).
 """
 import argparse, http.client, json, os, random, statistics, subprocess, sys, time
+import pages
 
 HONE = os.environ.get("HONE", "build/hone")
 ASKS = {
@@ -43,7 +44,7 @@ class Server:
         return a["response"] if api == "ollama" else [(x["type"], x.get("text"), x.get("thinking")) for x in a["content"]]
 
     def rss(self):
-        """KiB of memory of its own, and of files that it has mapped."""
+        """KiB of anonymous memory, and of mapped files."""
         own = {l.split(":")[0]: int(l.split()[1]) for l in open(f"/proc/{self.p.pid}/status") if l.startswith(("RssAnon", "RssFile"))}
         return own["RssAnon"], own["RssFile"]
 
@@ -51,13 +52,6 @@ class Server:
         self.p.terminate()
         if self.p.wait() != 0:
             sys.exit("the server failed at its end")
-
-
-def drop_pages(path):
-    fd = os.open(path, os.O_RDONLY)
-    os.fsync(fd)
-    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-    os.close(fd)
 
 
 def spread(v):
@@ -93,7 +87,7 @@ def main():
         f, api = rng.choice(a.files), rng.choice(list(ASKS))
         kind = "resident" if ids[f] in loaded() else rng.choice(["cold", "warm"])
         if kind == "cold":
-            drop_pages(f)
+            pages.drop(f)
         t = time.monotonic()
         said = s.say(api, ids[f])
         times[kind].append(time.monotonic() - t)

@@ -377,6 +377,7 @@ static int with_session(struct work *w, const struct replay_opts *o, struct mode
                                     .n_queue = MOST_LINES,
                                     .max_step_s = 60};
     int rc = gguf_chat_template(m->gguf, &f.tmpl, e);
+    if (!f.tmpl) f.tmpl = "";
     if (!rc) rc = serve_new(&server, &opts, e);
     if (!rc) rc = ask_all(server, m, o, l, index, x, e);
     serve_free(server);

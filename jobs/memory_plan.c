@@ -51,26 +51,27 @@ static bool is(const struct kv_type *t, enum kv_flag flag) {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
+int plan_sizes(const struct gguf *g, struct sizes *z, const struct arch **a, struct err *e) {
+    const char *name = gguf_str_or(g, "general.architecture", "");
+    *a = arch_find(name);
+    if (!*a) return arch_refuse(gguf_path(g), name, e);
+    struct hparams *h = xcalloc(1, sizeof *h); /* 24 KB, which is much for a stack */
+    int rc = hparams_from_gguf(h, *a, g, e);
+    if (!rc) rc = sizes_init(z, *a, h, e);
+    free(h);
+    return rc;
+}
+
 int plan_read_sizes(const char *path, struct sizes *z, const struct arch **a, uint64_t *file_bytes,
                     struct err *e) {
     struct gguf *g;
-    struct hparams *h = xcalloc(1, sizeof *h); /* 24 KB, which is much for a stack */
-    int rc = gguf_open(&g, path, GGUF_TOLERANT, e);
-    if (rc) {
-        free(h);
-        return rc;
-    }
-    const char *name = gguf_str_or(g, "general.architecture", "");
-    *a = arch_find(name);
-    if (!*a) rc = arch_refuse(path, name, e);
-    if (rc == 0) rc = hparams_from_gguf(h, *a, g, e);
-    if (rc == 0) rc = sizes_init(z, *a, h, e);
+    TRY(gguf_open(&g, path, GGUF_TOLERANT, e));
+    int rc = plan_sizes(g, z, a, e);
     for (int64_t i = 0; i < gguf_n_tensors(g) && rc == 0; i++) {
         const struct gguf_tensor *t = gguf_tensor_at(g, i);
         sizes_add(z, *a, t->name, t->n_bytes);
     }
     *file_bytes = gguf_file_bytes(g);
-    free(h);
     gguf_close(g);
     return rc;
 }

@@ -26,6 +26,8 @@ struct memory_plan_opts {
 extern const struct memory_plan_opts memory_plan_usual;
 /* Returns ERR_USAGE when slots or ctx are out of range. */
 int memory_plan_check(const struct memory_plan_opts *o, struct err *e);
+/* Computes the sizes of a model from its headers; *a: its architecture. */
+int plan_sizes(const struct gguf *g, struct sizes *z, const struct arch **a, struct err *e);
 /* Reads from a file's headers what its parts take in memory, its architecture and its bytes. */
 int plan_read_sizes(const char *path, struct sizes *z, const struct arch **a, uint64_t *file_bytes,
                     struct err *e);

@@ -14,6 +14,7 @@
 #include "core/num.h"
 #include "core/str.h"
 #include "jobs/device.h"
+#include "jobs/memory_plan.h"
 #include "jobs/open.h"
 #include "models/sizes.h"
 #include "report/pick.h"
@@ -23,14 +24,14 @@
 
 enum {
     CTX_STEP = 4096,
-    LEAST_CTX = 8192, /* tokens that each file is to have memory for, twice */
+    LEAST_CTX = 8192, /* tokens; each file gets memory for two contexts of this length */
     PASS = 512,       /* rows of a pass */
-    ROWS = 40         /* of logits, beside those of --parallel */
+    ROWS = 40         /* rows of logits in addition to --parallel */
 };
 
 /* ---- which files ---- */
 
-/* Tells whether a word, of letters alone, stands in a name. */
+/* Tells whether a name contains a word with no letter before or after it. */
 static bool has_word(const char *name, const char *word) {
     const size_t n = strlen(word);
     for (const char *p = name; (p = strcasestr(p, word)); p++)
@@ -39,8 +40,8 @@ static bool has_word(const char *name, const char *word) {
     return false;
 }
 
-/* Tells whether a name in a folder may be a model's: of a split set its first shard; no projector,
- * matrix, adapter or draft. */
+/* Tells whether a file in a folder may be a model to serve, by its name. Projectors, importance
+ * matrices, adapters, drafts and all shards but the first are not. */
 static bool may_serve(const char *name) {
     static const char *const others[] = {"mmproj",  "imatrix", "draft",
                                          "drafter", "lora",    "adapter"};
@@ -52,7 +53,7 @@ static bool may_serve(const char *name) {
     return !gguf_split_parse(name, &i, &n, &len) || i == 0;
 }
 
-/* Returns the name of a file without folders, .gguf and the number of its shard. */
+/* Returns the name of a file without folders, shard number and .gguf. */
 static const char *stem(struct work *w, const char *path) {
     const char *base = io_base(path);
     size_t n = strlen(base);
@@ -78,7 +79,7 @@ static struct serve_file *add(struct serve_files *f, const char *path) {
     return x;
 }
 
-/* ---- what headers tell ---- */
+/* ---- reading headers ---- */
 
 static uint64_t kv_bytes(const struct serve_files *f, const struct sizes *z, int64_t n_ctx) {
     const struct kv_rows rows = kv_type_rows(f->kv_k, f->kv_v);
@@ -98,7 +99,7 @@ static int64_t usual_ctx(const struct serve_files *f, const struct sizes *z, uin
     return best;
 }
 
-/* Describes the model by the type of most of its bytes, and by its size. */
+/* Sets the type that most bytes have, and the sizes. */
 static void describe(struct serve_file *x, const struct gguf *g) {
     uint64_t bytes[QT_COUNT] = {0};
     int most = 0;
@@ -132,30 +133,20 @@ static int sampling(const struct serve_job_opts *a, const struct gguf *g, struct
     return 0;
 }
 
-static int read_sizes(const struct gguf *g, struct sizes *z, struct err *e) {
-    const char *name = gguf_str_or(g, "general.architecture", "");
-    const struct arch *arch = arch_find(name);
-    if (!arch) return arch_refuse(gguf_path(g), name, e);
-    struct hparams *h = xcalloc(1, sizeof *h);
-    int rc = hparams_from_gguf(h, arch, g, e);
-    if (!rc) rc = sizes_init(z, arch, h, e);
-    free(h);
-    return rc;
-}
-
-/* Fills in what the headers of a file tell. */
+/* Fills in x from the headers of its file. */
 static int read_facts(struct serve_files *f, struct serve_file *x, struct gguf *g, struct sizes *z,
                       struct err *e) {
     struct arena *mem = &f->w->mem;
     struct buf stamp = {0};
     const char *tmpl = f->tmpl;
+    const struct arch *arch;
     x->arch = arena_strdup(mem, gguf_str_or(g, "general.architecture", ""));
     x->size_label = arena_strdup(mem, gguf_str_or(g, "general.size_label", ""));
     describe(x, g);
     gguf_stamp(g, &stamp);
     hash_xxh128_hex(x->digest, stamp.data, stamp.len);
     buf_release(&stamp);
-    TRY(read_sizes(g, z, e));
+    TRY(plan_sizes(g, z, &arch, e));
     x->n_ctx_train = z->n_ctx_train;
     x->n_vocab = z->n_vocab;
     TRY(sampling(f->a, g, x, e));
@@ -164,15 +155,15 @@ static int read_facts(struct serve_files *f, struct serve_file *x, struct gguf *
     return 0;
 }
 
-/* Says what is wrong with a file as opening it would, in one message. */
+/* Checks what the headers can show: returns the error that loading the file would return. */
 static int check_file(struct gguf *g, struct err *e) {
     if (model_computes(g, e)) return model_refuse(e);
     if (gguf_find(g, "tokenizer.ggml.model")) return 0;
     return err_set(e, ERR_DATA, "%s: there is no tokenizer in this file", gguf_path(g));
 }
 
-/* Reads the file x->path, one of several. Returns true when it is to be left out: it is no model.
- */
+/* Reads the headers of x->path and sets x->wrong and *why on errors. Returns true for files of
+ * several that are not models and are left out. */
 static bool read_file(struct serve_files *f, struct serve_file *x, struct sizes *z, bool of_several,
                       struct err *why) {
     struct gguf *g = NULL;
@@ -187,9 +178,8 @@ static bool read_file(struct serve_files *f, struct serve_file *x, struct sizes 
 
 /* ---- memory ---- */
 
-/* Returns what a file takes while it is loaded, but for its contexts. A fifteenth of the weights on
- * top, and its work twice, are what packing them asks for (runtime/engine/pack.c): with less they
- * would stay as they lie in the file. */
+/* Returns the bytes that a loaded file takes without its contexts. Packing needs another 1/15 of
+ * the weights and twice the work buffers (runtime/engine/pack.c), else weights stay unpacked. */
 static uint64_t own_bytes(const struct serve_files *f, const struct serve_file *x,
                           const struct sizes *z) {
     const int64_t rows = ROWS + f->a->parallel;
@@ -204,8 +194,8 @@ static int by_size(const void *a, const void *b) {
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* Returns the memory for the contexts of each file: what most of them that fit beside each other
- * leave, at most a quarter of all and 8 GiB. least: what each is to have. */
+/* Returns the context memory per file: what is left, divided, when as many files as possible are
+ * loaded together, but at most 1/4 of all memory and 8 GiB. least: the minimum per file. */
 static uint64_t share(uint64_t all, uint64_t least, const uint64_t *own, int n) {
     uint64_t *v = xcalloc((size_t)n, sizeof *v), sum = 0, out = all / 4;
     int k = 0;
@@ -217,7 +207,7 @@ static uint64_t share(uint64_t all, uint64_t least, const uint64_t *own, int n) 
     return min_u64(out, (uint64_t)8 << 30);
 }
 
-/* Returns the bytes that all loaded files may take. */
+/* Returns the bytes that all loaded files together may take. */
 static uint64_t all_bytes(const struct serve_files *f) {
     const uint64_t device = device_free(f->w);
     if (device) return device;
@@ -225,7 +215,7 @@ static uint64_t all_bytes(const struct serve_files *f) {
     return may < free_now ? may : free_now / 16 * 15;
 }
 
-/* Sets what the only file may take, as there is memory now. */
+/* Sets the context and its memory for a server with one file. */
 static void take_all(struct serve_files *f, const struct sizes *z) {
     struct serve_file *x = &f->v[0];
     const uint64_t usual = min_u64(mem_available() / 4, (uint64_t)8 << 30);
@@ -233,7 +223,7 @@ static void take_all(struct serve_files *f, const struct sizes *z) {
     if (!x->wrong) x->n_ctx = f->a->ctx ? f->a->ctx : usual_ctx(f, z, f->context_bytes);
 }
 
-/* Divides the memory among several files; z: their sizes. */
+/* Divides the memory among several files; z: the size of each. */
 static void divide(struct serve_files *f, const struct sizes *z) {
     const bool on_device = device_free(f->w) > 0;
     uint64_t *own = xcalloc((size_t)f->n, sizeof *own), least = 0;
@@ -251,12 +241,12 @@ static void divide(struct serve_files *f, const struct sizes *z) {
         if (x->wrong) continue;
         x->n_ctx = f->a->ctx ? f->a->ctx : usual_ctx(f, &z[i], f->context_bytes);
         x->need = own[i] + f->context_bytes;
-        if (on_device) x->need = min_u64(x->need, f->max_bytes); /* experts may stay outside */
+        if (on_device) x->need = min_u64(x->need, f->max_bytes); /* experts may stay in RAM */
     }
     free(own);
 }
 
-/* ---- names, and the file for those who name none ---- */
+/* ---- names and the default file ---- */
 
 static int name_all(struct serve_files *f, struct err *e) {
     struct str_list alias = {0};
@@ -276,7 +266,7 @@ static int name_all(struct serve_files *f, struct err *e) {
     return 0;
 }
 
-/* Returns the file that the results of `hone make` in this folder recommend, or -1. */
+/* Returns the file that results.json of `hone make` in this folder recommends, or -1. */
 static int recommended(const struct serve_files *f, const char *folder) {
     struct result r;
     struct err ignored;
@@ -294,7 +284,7 @@ static int recommended(const struct serve_files *f, const char *folder) {
 
 /* ---- all together ---- */
 
-/* Adds a file, or the models of a folder; z grows with the files. */
+/* Adds a file, or the models of a folder, and their sizes to *z. */
 static int add_path(struct serve_files *f, struct sizes **z, const char *path, struct err *e) {
     struct io_names all = {0};
     const bool folder = io_is_dir(path);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* jobs/serve_job.c - a server: checks its options, says that it is ready. Its files are in
- * serve_files.c, what it does is in serve/. */
+/* jobs/serve_job.c - runs a server: checks the options, prints the ready line. serve_files.c finds
+ * the files; the server itself is in serve/. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -95,7 +95,7 @@ static int check_access(const struct serve_job_opts *a, const struct str_list *k
 
 /* ---- start ---- */
 
-/* Says which files there are, and what each may take. */
+/* Logs the files and the memory of each. */
 static void say_files(const struct serve_opts *o, const char *url, uint64_t context_bytes) {
     const double mib = 1 << 20;
     if (o->n_files == 1) {
@@ -112,10 +112,10 @@ static void say_files(const struct serve_opts *o, const char *url, uint64_t cont
             log_info("%s: %.1f MiB, with contexts and buffers %.1f; a context of %" PRId64
                      " tokens%s%s",
                      f->id, (double)f->n_bytes / mib, (double)f->need / mib, f->n_ctx,
-                     i == o->first ? "; for requests that name no model" : "",
+                     i == o->first ? "; the default" : "",
                      f->need > o->max_bytes ? "; too large for this server" : "");
     }
-    log_info("%s: %d files; those in use are loaded, %.1f MiB together at most (--max-memory)", url,
+    log_info("%s: %d files, loaded on demand; at most %.1f MiB together (--max-memory)", url,
              o->n_files, (double)o->max_bytes / mib);
 }
 

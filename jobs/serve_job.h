@@ -20,11 +20,11 @@ enum serve_set {
     SERVE_SETS
 };
 struct serve_job_opts {
-    const char *path;     /* a GGUF file, or a folder with some */
-    struct str_list more; /* further ones */
+    const char *path;     /* a GGUF file, or a folder of them */
+    struct str_list more; /* further files or folders */
     struct str_list host, allow_host, allow_origin;
-    /* the model's id for clients; of several files a list with commas, in their order. NULL: each
-     * file's name without its ending */
+    /* the model's id for clients; for several files a comma-separated list in their order. NULL:
+     * each file's name without .gguf */
     const char *alias;
     const char *kv_type, *act, *tmpl, *preset, *kwargs, *reasoning, *constrain, *draft, *special,
         *pre;

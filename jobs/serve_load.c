@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* jobs/serve_load.c - loading a file of a server, and closing it again (serve_files.h). */
+/* jobs/serve_load.c - loads and closes a file of a server (serve_files.h). */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "runtime/engine/model.h"
 #include "runtime/generate/draft.h"
 
-/* Fits the memory for contexts to the room of a device, and checks that one context has room. */
+/* Limits *bytes to the free memory of a device, and checks that one context fits. */
 static int check_room(const struct serve_files *f, const struct session *s, int64_t n_ctx,
                       uint64_t *bytes, struct err *e) {
     const uint64_t room = session_room(s);
@@ -46,18 +46,19 @@ static int open_session(struct serve_files *f, struct serve_file *x, struct serv
     c->context_bytes = f->context_bytes;
     TRY(session_new(&c->s, c->m, &so, e));
     TRY(check_room(f, c->s, so.n_ctx, &c->context_bytes, e));
-    if (f->n == 1) f->context_bytes = c->context_bytes; /* for the line at the start */
+    if (f->n == 1) f->context_bytes = c->context_bytes; /* for the log at the start */
     return 0;
 }
 
-/* Opens the MTP block where --draft wants it; of several files some may have none. */
+/* Opens the MTP block for --draft mtp. With several files, one without a block is served without.
+ */
 static int open_block(const struct serve_files *f, struct serve_core *c, struct err *e) {
     struct model *block = NULL;
     if (!f->a->draft || strcmp(f->a->draft, "mtp") != 0) return 0;
     const int rc = draft_session(c->s, &block, &c->mtp, e);
     c->own = block;
     if (rc != ERR_DATA || f->n == 1) return rc;
-    log_warn("--draft mtp: %s; nothing is guessed by it", e->msg);
+    log_warn("%s; this file is served without --draft mtp", e->msg);
     return 0;
 }
 

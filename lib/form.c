@@ -21,8 +21,7 @@ static double number_at(const void *p) {
     return v;
 }
 
-/* Stores v divided by `unit` in the double at `to`. v below 0 stores 0; v 0 leaves what is
- * usual. */
+/* Stores v in the double at `to`: below 0 stores 0, and 0 keeps the default. */
 static void put_number(void *to, double v) {
     const double x = v < 0 ? 0 : v;
     if (v > 0 || v < 0) memcpy(to, &x, sizeof x);

@@ -153,23 +153,30 @@ static void done(struct task *t) {
     free(q);
 }
 
+/* Returns the server's only file. */
+static struct served *only(const struct server *s) {
+    return s->models.v[0].served;
+}
+
 /* Puts a task into the engine, and looks at what it draws. */
-static void add(struct server *s, struct task *t, const struct json *own, struct again *out) {
+static void add(struct task *t, const struct json *own, struct again *out) {
     struct asked *q = xcalloc(1, sizeof *q);
+    const struct model *m = t->from->core.m;
     q->to = out;
-    q->tok = s->models.v[0].served->core.m->tok;
+    q->tok = m->tok;
     q->run = &t->run[0];
-    read_then(q, own, s->models.v[0].served->core.m->hp.d[HD_VOCAB]);
+    read_then(q, own, m->hp.d[HD_VOCAB]);
     t->run[0].watch = see;
     t->ud = q;
     t->done = done;
     t->ends = NULL; /* nobody comes back with this answer */
-    sched_add(s->models.v[0].served->sched, t);
+    sched_add(t->from->sched, t);
 }
 
 int again_ask(struct server *s, const struct json *j, bool greedy, struct again *out,
               struct err *e) {
     const struct json *own = json_get(j, "hone");
+    struct served *d = only(s);
     struct ask a;
     struct fault f = {0};
     struct task *t = NULL;
@@ -178,32 +185,32 @@ int again_ask(struct server *s, const struct json *j, bool greedy, struct again 
     out->parted = -1;
     out->own = out->was = -1;
     out->p_own = out->p_was = (double)NAN;
-    ask_init(&a, &s->models.v[0].served->file->sample, s->models.v[0].served->file->seed, -1);
+    ask_init(&a, &d->file->sample, d->file->seed, -1);
     a.think = (enum ask_think)s->o.think;
     a.exact = true;
     int rc = record_ask(&a, j, greedy, e);
     (void)json_i64(json_get(json_get(own, "usage"), "output_tokens"), &n_then);
     if (a.n_max < 0) a.n_max = max_i64(LEAST, TIMES * max_i64(n_then, 0));
-    if (!rc && prepare_task(s->models.v[0].served, NULL, &silent, &a, &t, &f)) {
+    if (!rc && prepare_task(d, NULL, &silent, &a, &t, &f)) {
         out->failed = true;
         out->end = END_FAILED;
         snprintf(out->why, sizeof out->why, "%.299s", f.msg);
     }
     ask_release(&a);
     if (!t) return rc;
-    add(s, t, own, out);
+    add(t, own, out);
     for (;;) { /* not all of a long record at once: prompts take memory */
-        const struct sched_counts n = sched_counts(s->models.v[0].served->sched);
+        const struct sched_counts n = sched_counts(d->sched);
         if (n.n_running + n.n_waiting <= (int64_t)AT_ONCE * s->o.n_live) return 0;
-        sched_step(s->models.v[0].served->sched);
+        sched_step(d->sched);
     }
 }
 
 void again_finish(struct server *s) {
     for (;;) {
-        const struct sched_counts n = sched_counts(s->models.v[0].served->sched);
+        const struct sched_counts n = sched_counts(only(s)->sched);
         if (!n.n_running && !n.n_waiting) return;
-        sched_step(s->models.v[0].served->sched);
+        sched_step(only(s)->sched);
     }
 }
 

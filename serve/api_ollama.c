@@ -11,8 +11,7 @@
 
 /* ---- reading ---- */
 
-/* Reads how long the model stays: a number of seconds, or a text such as "5m"; only that it is to
- * go at once means something here. */
+/* Reads keep_alive, seconds or a text such as "5m"; only 0 has an effect: the model is unloaded. */
 static int read_alive(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     const char *s = json_str(v);
     (void)path, (void)f;

@@ -51,10 +51,10 @@ struct ask {
     char *only_tool;    /* of this tool; NULL: of any */
     char *allowed;      /* calls are of these: names, JSON text of a list; NULL: of all */
     struct buf custom;  /* names of tools that take a text, a line each */
-    struct buf schemas; /* where tools' schemas are in the request: a line "NAME PATH" each */
+    struct buf schemas; /* places of tools' schemas in the request: lines "NAME PATH" */
     struct buf spaces;  /* namespaces of tools, a line each */
     bool held;          /* a tool's text has a grammar: calls are held to it */
-    bool one_call;      /* the answer ends behind its first call */
+    bool one_call;      /* the answer ends after its first call */
     bool strict_calls;  /* bare JSON is no call, whatever it names */
     bool go_on;         /* the last message is the assistant's, and the answer continues it */
     struct buf kwargs;  /* members of an object: variables of the template */
@@ -77,12 +77,12 @@ struct ask {
     int64_t n_max; /* tokens of an answer; < 0: until the context is full */
     char *stop[ASK_STOPS];
     int n_stop;
-    const char *end_text; /* ends an answer as an end token does; NULL: none. Borrowed */
+    const char *end_text; /* text that counts as an end token; NULL: none. Borrowed */
     int n;                /* choices per prompt */
     bool stream, usage, echo, ignore_eos;
     bool progress, timings; /* in a stream: while the prompt is computed, with each piece */
     bool nothing;           /* is asked for: the model is to be there */
-    bool unload;            /* the model is not wanted behind this answer */
+    bool unload;            /* unload the model after this answer */
     bool no_cache;          /* neither read nor kept */
     bool exact;             /* the tokens of the prompt are those that its text gives */
     struct {                /* what the client will send again, up to an end: cache_control */
@@ -174,10 +174,9 @@ int ask_must_call(struct ask *a, const struct json *name, const char *path, stru
 int ask_read_allowed(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_read_model(struct ask *a, const struct json *v, const char *path, struct fault *f);
 
-/* Notes where in the body of a request the schemas of its tools are. */
+/* Fills a->schemas from the body of a request. */
 void ask_note_schemas(struct ask *a, const struct json *body);
-/* Tells whether a message of a conversation has that role; msg_text returns its content, "" where
- * that is no text. */
+/* Tells whether a message has a role; msg_text returns its content, "" if that is not a text. */
 bool msg_is(const struct json *m, const char *role);
 const char *msg_text(const struct json *m);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/counts.c - counts of several schedulers together (sched.h). */
+/* serve/counts.c - sums the counts of several schedulers (sched.h). */
 #include <stddef.h>
 #include <string.h>
 

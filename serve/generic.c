@@ -156,8 +156,8 @@ bool generic_shows_tools(const struct chat *c) {
     return shown || unknown;
 }
 
-/* Tells whether two renders differ only where one has the word of null and the other that of true:
- * the template writes the value out without a look at it. */
+/* Tells whether two renders differ only in the word for null or true: the template prints the value
+ * without testing it. */
 static bool writes_out(const struct buf *null, const struct buf *truth) {
     static const char *const words[][2] = {{"None", "True"}, {"null", "true"}};
     const char *a = null->data, *b = truth->data;
@@ -183,7 +183,7 @@ static const char with_call[] =
     "\"tool_call_id\": "
     "\"call00001\", \"name\": \"qx_called\", \"content\": \"qx_result\"}";
 
-/* Renders a conversation with a call beside this content, as JSON. */
+/* Renders a conversation whose message has a call and this content (JSON). */
 static bool renders_content(const struct chat *c, const char *content, struct buf *out) {
     struct buf text = {0};
     buf_fmt(&text, with_call, content);

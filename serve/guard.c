@@ -263,8 +263,7 @@ static const char *field_of(const struct ask *a, enum ask_form form) {
                                       : "tools";
 }
 
-/* Fills f in with what is wrong with a form or a tool, under the name that the client knows it by.
- */
+/* Fills f with the error of a form or a tool; its parameter is the path in the client's request. */
 static int refuse(const struct ask *a, enum ask_form form, const struct gram_spot *spot,
                   const struct err *e, struct fault *f) {
     const size_t n = strlen(spot->tool), n_path = strlen(spot->path);
@@ -277,14 +276,14 @@ static int refuse(const struct ask *a, enum ask_form form, const struct gram_spo
     if (!line) {
         const bool list = strncmp(e->msg, "tools: ", 7) == 0;
         const char *const field = list ? "tools" : field_of(a, form);
-        const size_t n_field = strlen(field); /* it is not said twice */
+        const size_t n_field = strlen(field); /* not twice in the message */
         const bool twice = strncmp(e->msg, field, n_field) == 0 && e->msg[n_field] == ':';
         return fault_set(f, 400, NULL, field, "%s", e->msg + (twice ? n_field + 2 : 0));
     }
     snprintf(param, sizeof param, "%.*s%s%s", (int)strcspn(line + n + 1, "\n"), line + n + 1,
              n_path ? "." : "", spot->path);
     if (!n_path || !what) return fault_set(f, 400, NULL, param, "%s", e->msg);
-    what += n_path; /* the path is not said twice */
+    what += n_path; /* the path is the parameter already */
     return fault_set(f, 400, NULL, param, "tool '%s'%s", spot->tool, what);
 }
 

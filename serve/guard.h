@@ -24,9 +24,9 @@ struct guards *guards_new(const struct tok *t, const struct toolfmt *f, enum gua
 void guards_free(struct guards *g);
 /* Makes what holds n answers to what a->form asks for, guard[0..n), which guard_release frees;
  * zeros when it asks for nothing. Where tools are offered calls are of them, with arguments that
- * their schemas allow; where they may not be called the answer has no marker of a call. fmt says
- * how reasoning and calls are written, think whether the prompt has begun reasoning, and opened is
- * the marker of calls that it ends with, or NULL; white space may then come before the text, as
+ * their schemas allow; where they may not be called the answer has no marker of a call. fmt is
+ * the format of reasoning and calls, think tells whether the prompt has begun reasoning, and opened
+ * is the call marker that the prompt ends with, or NULL; whitespace may precede the text, as
  * templates put it there. Clauses that a language
  * cannot express and need not be kept are noted in a->warned, and so are tools that are left free
  * since no language holds them. Without `now` nothing is compiled: returns GUARDS_LATER when that

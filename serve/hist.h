@@ -14,7 +14,7 @@ struct hist {                   /* zero-initialised is empty */
 };
 /* Adds `times` times of so many seconds each. */
 void hist_add(struct hist *h, double seconds, int64_t times);
-/* Adds what another one has. */
+/* Adds the counts of another histogram. */
 void hist_join(struct hist *h, const struct hist *other);
 /* Appends it as a metric of that name. */
 void hist_put(const struct hist *h, const char *name, const char *help, struct buf *out);

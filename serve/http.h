@@ -40,7 +40,7 @@ bool http_is(struct http_text t, const char *s);
 /* Tells whether t is s but for capital and small letters. */
 bool http_is_word(struct http_text t, const char *s);
 
-/* Appends t with what it writes as %XX in its place, as paths and queries have it. */
+/* Appends t with %XX decoded. */
 void http_unescape(struct http_text t, struct buf *out);
 
 /* A body under way. */

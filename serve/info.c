@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/info.c - what a server says about itself and its files (server.h). */
+/* serve/info.c - /health, /v1/models, /props, /slots and /metrics (server.h). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,13 +12,7 @@
 #include "models/arch.h"
 #include "serve/server.h"
 
-static void answer_line(struct job *j, struct buf *b) {
-    buf_str(b, "\n");
-    answer_json(j, b);
-    buf_release(b);
-}
-
-/* Returns what is known of file i at the moment, for other threads than the keeper. */
+/* Returns a copy of the state of file i; for any thread but the keeper. */
 static struct listed look(struct server *s, int i) {
     pthread_mutex_lock(&s->lock);
     const struct listed l = s->models.v[i];
@@ -26,7 +20,7 @@ static struct listed look(struct server *s, int i) {
     return l;
 }
 
-/* Writes the state of a file, as llama-server does for several. */
+/* Adds the state of a file in the shape of llama-server's router. */
 static void put_status(const struct listed *l, struct jw *w) {
     jw_obj(w, "status");
     jw_str(w, "value", models_word(l));
@@ -116,8 +110,8 @@ void info_models(struct server *s, struct job *j) {
     answer_line(j, &b);
 }
 
-/* Finds the file that a path or a query names; its id alone where there is one file. Answers with
- * an error and returns -1 when there is none. */
+/* Finds the file that a path or a query names. exact: a server with one file accepts only its id.
+ * Answers with an error and returns -1 when there is none. */
 static int file_of(struct server *s, struct job *j, struct http_text t, bool exact) {
     struct buf name = {0};
     struct fault f = {0};
@@ -142,11 +136,7 @@ void info_model(struct server *s, struct job *j, const char *id, size_t n) {
     answer_line(j, &b);
 }
 
-static void put_settings(const struct server *s, const struct serve_file *f, struct jw *w) {
-    const struct sample_opts *o = &f->sample;
-    jw_obj(w, "default_generation_settings");
-    jw_i64(w, "n_ctx", f->n_ctx);
-    jw_obj(w, "params");
+void put_sample(const struct sample_opts *o, struct jw *w) {
     jw_num(w, "temperature", (double)o->temp);
     jw_i64(w, "top_k", o->top_k);
     jw_num(w, "top_p", (double)o->top_p);
@@ -155,12 +145,19 @@ static void put_settings(const struct server *s, const struct serve_file *f, str
     jw_i64(w, "repeat_last_n", o->repeat_last_n);
     jw_num(w, "presence_penalty", (double)o->presence_penalty);
     jw_num(w, "frequency_penalty", (double)o->frequency_penalty);
+}
+
+static void put_settings(const struct server *s, const struct serve_file *f, struct jw *w) {
+    jw_obj(w, "default_generation_settings");
+    jw_i64(w, "n_ctx", f->n_ctx);
+    jw_obj(w, "params");
+    put_sample(&f->sample, w);
     jw_i64(w, "n_predict", s->o.n_max);
     jw_end(w);
     jw_end(w);
 }
 
-/* Writes what is known of a file only while it is loaded. */
+/* Adds what is only known of a loaded file. */
 static void put_loaded(struct server *s, struct served *d, struct jw *w) {
     pthread_mutex_lock(&s->lock);
     const uint64_t budget = d->counts.budget_bytes, held = d->counts.held_bytes;
@@ -191,7 +188,7 @@ void info_props(struct server *s, struct job *j) {
     jw_str(&w, "model_path", f->file);
     if (s->o.n_files > 1) jw_str(&w, "model_alias", f->id);
     if (s->o.n_files > 1) put_status(&l, &w);
-    jw_str(&w, "chat_template", f->tmpl ? f->tmpl : "");
+    jw_str(&w, "chat_template", f->tmpl);
     jw_obj(&w, "modalities");
     jw_bool(&w, "vision", false);
     jw_bool(&w, "audio", false);
@@ -246,7 +243,7 @@ enum {
     OF_COUNT
 };
 
-/* Sets the numbers of one file, in the order of the enum. */
+/* Sets the values of one file's metrics. */
 static void numbers_of(struct server *s, int i, double v[OF_COUNT]) {
     pthread_mutex_lock(&s->lock);
     const struct listed *l = &s->models.v[i];
@@ -266,24 +263,24 @@ static void numbers_of(struct server *s, int i, double v[OF_COUNT]) {
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Appends metrics with a label that says which file they are of, where there are several. */
+/* Appends metrics with a label per file, if there are several files. */
 static void put_files(struct server *s, struct buf *out) {
     static const struct {
         const char *name, *type, *help;
     } rows[OF_COUNT] = {
         [OF_LOADED] = {"hone_model_loaded", "gauge", "1: the file is loaded"},
         [OF_BYTES] = {"hone_model_bytes", "gauge",
-                      "bytes that a loaded file may take: weights, contexts, buffers"},
-        [OF_LOADS] = {"hone_model_loads_total", "counter", "how often a file was loaded"},
-        [OF_LOAD_S] = {"hone_model_load_seconds_total", "counter", "time that this took"},
-        [OF_REQUESTS] = {"hone_model_requests_total", "counter", "answers that have ended"},
+                      "bytes a loaded file may use: weights, contexts, buffers"},
+        [OF_LOADS] = {"hone_model_loads_total", "counter", "loads of the file"},
+        [OF_LOAD_S] = {"hone_model_load_seconds_total", "counter", "time of these loads"},
+        [OF_REQUESTS] = {"hone_model_requests_total", "counter", "finished answers"},
         [OF_WAITING] = {"hone_model_requests_waiting", "gauge",
-                        "answers that wait for a place, or for the file"},
+                        "answers waiting for a slot or for the file"},
         [OF_RUNNING] = {"hone_model_requests_running", "gauge", "sequences being computed"},
-        [OF_PROMPT] = {"hone_model_prompt_tokens_total", "counter", "tokens of prompts"},
+        [OF_PROMPT] = {"hone_model_prompt_tokens_total", "counter", "prompt tokens"},
         [OF_CACHED] = {"hone_model_prompt_tokens_cached_total", "counter",
-                       "of them known from earlier requests"},
-        [OF_OUT] = {"hone_model_output_tokens_total", "counter", "tokens made"},
+                       "prompt tokens from the cache"},
+        [OF_OUT] = {"hone_model_output_tokens_total", "counter", "generated tokens"},
         [OF_CONTEXT] = {"hone_model_context_bytes", "gauge",
                         "bytes of keys, values and states in use"}};
     const int n = s->o.n_files;
@@ -317,13 +314,13 @@ void info_metrics(struct server *s, struct job *j) {
         {"hone_requests_prepared_total", "counter", "requests that were prepared", requests},
         {"hone_requests_failed_total", "counter", "of them that ended with an error", failures},
         {"hone_requests_cancelled_total", "counter", "clients that left", left},
-        {"hone_prompt_tokens_total", "counter", "tokens of prompts", (double)n.n_prompt},
+        {"hone_prompt_tokens_total", "counter", "prompt tokens", (double)n.n_prompt},
         {"hone_prompt_tokens_cached_total", "counter", "of them known from earlier requests",
          (double)n.n_cached},
         {"hone_prompt_tokens_computed_total", "counter",
          "tokens of prompts that were computed, those of answers that had to wait too",
          (double)n.n_fed},
-        {"hone_output_tokens_total", "counter", "tokens made", (double)n.n_out},
+        {"hone_output_tokens_total", "counter", "generated tokens", (double)n.n_out},
         {"hone_reasoning_tokens_total", "counter", "of them thinking", (double)n.n_think},
         {"hone_constrained_tokens_total", "counter", "tokens that a schema or grammar had a say in",
          (double)n.n_held},

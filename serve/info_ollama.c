@@ -21,7 +21,7 @@ static void put_details(const struct serve_file *f, struct jw *w) {
     jw_end(w);
 }
 
-/* Writes a file as an entry of the list of what is in memory (loaded), or of what there is. */
+/* Adds an entry of /api/ps (loaded), or of /api/tags (loaded NULL). */
 static void put_entry(struct server *s, int i, struct jw *w, const struct served *loaded) {
     const struct serve_file *f = &s->o.file[i];
     char when[40];
@@ -37,7 +37,7 @@ static void put_entry(struct server *s, int i, struct jw *w, const struct served
     if (f->wrong) jw_str(w, "error", f->wrong);
     put_details(f, w);
     if (loaded) {
-        jw_str(w, "expires_at", "2318-01-01T00:00:00Z"); /* it stays while there is room */
+        jw_str(w, "expires_at", "2318-01-01T00:00:00Z"); /* no time limit */
         jw_u64(w, "size_vram",
                session_get_opts(loaded->core.s)->device.kind == DEVICE_CPU ? 0 : f->n_bytes);
         jw_i64(w, "context_length", f->n_ctx);
@@ -58,9 +58,7 @@ static void tell_models(struct server *s, struct job *j, bool only_loaded) {
     }
     jw_end(&w);
     jw_end(&w);
-    buf_str(&b, "\n");
-    answer_json(j, &b);
-    buf_release(&b);
+    answer_line(j, &b);
 }
 
 void info_tags(struct server *s, struct job *j) {
@@ -101,7 +99,6 @@ static void put_metadata(const struct gguf *g, struct jw *w) {
 
 void named_show(struct server *s, int i, struct job *j) {
     const struct serve_file *f = &s->o.file[i];
-    const char *tmpl = f->tmpl ? f->tmpl : "";
     struct served *d = models_peek(s, i);
     struct gguf *g = NULL;
     struct buf b = {0};
@@ -117,7 +114,7 @@ void named_show(struct server *s, int i, struct job *j) {
     jw_obj(&w, NULL);
     jw_str(&w, "modelfile", "");
     jw_str(&w, "parameters", "");
-    jw_str(&w, "template", tmpl);
+    jw_str(&w, "template", f->tmpl);
     put_details(f, &w);
     jw_obj(&w, "model_info");
     put_metadata(d ? d->core.m->gguf : g, &w);
@@ -125,13 +122,12 @@ void named_show(struct server *s, int i, struct job *j) {
     jw_end(&w);
     jw_arr(&w, "capabilities");
     jw_str(&w, NULL, "completion");
-    if (*tmpl) jw_str(&w, NULL, "tools"); /* where it shows none they are told as text */
-    if (strstr(tmpl, "enable_thinking") || strstr(tmpl, "<think>")) jw_str(&w, NULL, "thinking");
+    if (*f->tmpl) jw_str(&w, NULL, "tools"); /* as text where the template has none */
+    if (strstr(f->tmpl, "enable_thinking") || strstr(f->tmpl, "<think>"))
+        jw_str(&w, NULL, "thinking");
     jw_end(&w);
     jw_end(&w);
     if (d) models_drop(d);
     gguf_close(g);
-    buf_str(&b, "\n");
-    answer_json(j, &b);
-    buf_release(&b);
+    answer_line(j, &b);
 }

@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/ctx.h"
 #include "core/log.h"
@@ -16,6 +15,7 @@
 #include "serve/server.h"
 
 #define GIB 1073741824.0
+enum { CHECK_GONE_MS = 100 }; /* between looks for clients that left, which signal nothing */
 
 /* ---- lists of jobs ---- */
 
@@ -51,21 +51,20 @@ static void drop_gone(struct server *s) {
     }
 }
 
-/* Answers all that wait for a file with an error, outside of the lock. */
+/* Answers all requests in a file's list with an error; releases the lock for each. */
 static void fail_waiting(struct server *s, struct listed *l, const struct fault *f) {
     while (l->waiting.n) {
         struct job *j = jobs_first(&l->waiting);
         s->models.n_waiting--;
         pthread_mutex_unlock(&s->lock);
         if (f->status == 500) job_field(j, "x-should-retry", "false");
-        ledger_refused(s, j, f);
-        route_fail(j, f);
+        route_refuse(s, j, f);
         job_drop(j);
         pthread_mutex_lock(&s->lock);
     }
 }
 
-/* Gives the jobs that waited for a loaded file to the thread that prepares. */
+/* Moves the waiting jobs of a loaded file to the thread that prepares. */
 static void hand_over(struct server *s, struct listed *l) {
     while (l->waiting.n) {
         serve_hand(s, jobs_first(&l->waiting), l->served);
@@ -77,9 +76,6 @@ static void hand_over(struct server *s, struct listed *l) {
 
 /* ---- memory ---- */
 
-static bool stays(const struct server *s) {
-    return !s->o.unload;
-}
 static bool is_in(const struct listed *l) {
     return l->state == MODEL_LOADED || l->state == MODEL_CLOSING;
 }
@@ -91,7 +87,7 @@ static uint64_t used_bytes(const struct server *s) {
     return n;
 }
 
-/* Tells whether a file can be loaded now; n_gone bytes will be free besides. */
+/* Tells whether a file fits, assuming that n_gone bytes of loaded files are freed. */
 static bool fits(const struct server *s, const struct listed *l, uint64_t n_gone) {
     const uint64_t used = used_bytes(s);
     if (l->alone) return used == n_gone;
@@ -107,8 +103,8 @@ static int too_large(const struct server *s, const struct serve_file *f, struct 
                      (double)s->o.max_bytes / GIB);
 }
 
-/* Returns the loaded file that was used longest ago: of the idle ones, or of those in use that are
- * not leaving yet. NULL: there is none. */
+/* Returns the least recently used loaded file that is not leaving: of the idle ones, or of those in
+ * use. NULL: none. */
 static struct listed *oldest(struct server *s, bool idle) {
     struct listed *best = NULL;
     for (int i = 0; i < s->o.n_files; i++) {
@@ -119,7 +115,7 @@ static struct listed *oldest(struct server *s, bool idle) {
     return best;
 }
 
-/* Marks files in use as leaving until there will be room for l. */
+/* Marks files in use as leaving, until enough will be free for l. */
 static void make_leave(struct server *s, const struct listed *l) {
     uint64_t n_gone = 0;
     struct listed *x;
@@ -131,7 +127,7 @@ static void make_leave(struct server *s, const struct listed *l) {
 
 /* ---- loading and closing, without the lock ---- */
 
-/* Counts what a file that goes has done. */
+/* Adds the totals of a file being closed to its `past`. */
 static void keep_counts(struct listed *l, const struct sched_counts *n) {
     sched_counts_add(&l->past, n);
     l->past.n_running = l->past.n_waiting = 0;
@@ -182,14 +178,14 @@ static void set_loaded(struct server *s, struct listed *l, struct served *d, dou
     pthread_cond_signal(&s->to_engine);
 }
 
-/* Says why a file could not be loaded, and to whom it matters. */
+/* Handles a failed load: another try without other files, or an error for its requests. */
 static void set_failed(struct server *s, struct listed *l, const struct err *e) {
     struct fault f;
     l->state = e->code == ERR_SYS || e->code == ERR_INTR ? MODEL_AWAY : MODEL_BROKEN;
-    if (e->code == ERR_INTR) return; /* the server stops */
+    if (e->code == ERR_INTR) return; /* the server is stopping */
     if (e->code == ERR_SYS && !l->alone && used_bytes(s)) {
         l->alone = true;
-        log_info("%s: %s; trying without the others", l->file->id, e->msg);
+        log_info("%s: %s; unloading the others to try again", l->file->id, e->msg);
         return;
     }
     l->alone = false;
@@ -221,7 +217,7 @@ static void load_file(struct server *s, struct listed *l) {
 
 /* ---- the keeper ---- */
 
-/* Returns the file that is not loaded and whose first job has waited longest; NULL: none waits. */
+/* Returns the unloaded file of the oldest waiting job; NULL: none waits. */
 static struct listed *next_wanted(struct server *s) {
     struct listed *best = NULL;
     for (int i = 0; i < s->o.n_files; i++) {
@@ -232,7 +228,7 @@ static struct listed *next_wanted(struct server *s) {
     return best;
 }
 
-/* Closes an idle file that was told to go. Returns false when there is none. */
+/* Closes one idle file that is marked to be unloaded. Returns false when there is none. */
 static bool close_unwanted(struct server *s) {
     for (int i = 0; i < s->o.n_files; i++) {
         struct listed *l = &s->models.v[i];
@@ -243,8 +239,7 @@ static bool close_unwanted(struct server *s) {
     return false;
 }
 
-/* Forgets who had to leave, and serves those of the loaded files whose jobs came before those of
- * `want`. */
+/* Clears all `leaving`, and serves the lists of loaded files whose jobs came before `want`'s. */
 static void give_turns(struct server *s, const struct listed *want) {
     for (int i = 0; i < s->o.n_files; i++) {
         struct listed *l = &s->models.v[i];
@@ -254,7 +249,7 @@ static void give_turns(struct server *s, const struct listed *want) {
     }
 }
 
-/* Does the next thing there is to do. Returns false when that is to wait. */
+/* Does one step of the keeper. Returns false when there is nothing to do but wait. */
 static bool turn(struct server *s) {
     struct fault f;
     drop_gone(s);
@@ -277,7 +272,7 @@ static bool turn(struct server *s) {
         load_file(s, want);
         return true;
     }
-    for (int i = 0; i < s->o.n_files; i++) { /* those that need not leave after all */
+    for (int i = 0; i < s->o.n_files; i++) { /* files that stay */
         struct listed *l = &s->models.v[i];
         if (l->state == MODEL_LOADED && !l->leaving) hand_over(s, l);
     }
@@ -289,17 +284,11 @@ static void *keeper_main(void *ud) {
     ctx_enter(s->ctx);
     pthread_mutex_lock(&s->lock);
     while (!atomic_load(&s->stop)) {
-        struct timespec until;
         if (turn(s)) continue;
-        if (!s->models.n_waiting) {
+        if (s->models.n_waiting)
+            serve_wait(s, &s->models.to_keeper, CHECK_GONE_MS);
+        else
             pthread_cond_wait(&s->models.to_keeper, &s->lock);
-            continue;
-        }
-        clock_gettime(CLOCK_REALTIME, &until); /* clients leave without a word */
-        until.tv_nsec += 100000000;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        pthread_cond_timedwait(&s->models.to_keeper, &s->lock, &until);
     }
     pthread_mutex_unlock(&s->lock);
     return NULL;
@@ -365,7 +354,7 @@ int models_find(struct server *s, const char *model, int *out, struct fault *f) 
     }
     names_list(o->file, o->n_files, &ids);
     fault_set(f, 404, "model_not_found", "model",
-              found == NAMES_SEVERAL ? "'%.60s' may be several of: %s"
+              found == NAMES_SEVERAL ? "'%.60s' matches several of: %s"
                                      : "there is no model '%.60s' here, but: %s",
               model, ids.data);
     buf_release(&ids);
@@ -401,7 +390,7 @@ int models_take(struct server *s, int i, struct job *j, struct served **out, str
         }
     }
     pthread_mutex_unlock(&s->lock);
-    if (rc == 500) job_field(j, "x-should-retry", "false"); /* libraries ask again after a 5xx */
+    if (rc == 500) job_field(j, "x-should-retry", "false"); /* client libraries retry a 5xx */
     return rc;
 }
 
@@ -431,12 +420,12 @@ struct served *models_peek(struct server *s, int i) {
 
 void models_unload(struct server *s, int i) {
     pthread_mutex_lock(&s->lock);
-    s->models.v[i].unload = !stays(s);
+    s->models.v[i].unload = s->o.unload != NULL;
     pthread_cond_signal(&s->models.to_keeper);
     pthread_mutex_unlock(&s->lock);
 }
 
-/* ---- what is known about them ---- */
+/* ---- state and counts ---- */
 
 const char *models_word(const struct listed *l) {
     static const char *const words[] = {[MODEL_AWAY] = "unloaded",

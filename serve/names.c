@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/names.c - names of files that are served (names.h). */
+/* serve/names.c - finds a served file by a request's `model` (names.h). */
 #include "serve/names.h"
 
 #include <string.h>
@@ -36,7 +36,7 @@ static struct span base(struct span x) {
     return x;
 }
 
-/* What an id may be compared with; tag: of NAME:TAG, else empty. */
+/* A requested name, split; tag: of NAME:TAG, else empty. */
 struct asked {
     struct span name, tag;
 };
@@ -68,7 +68,7 @@ static bool is_below(struct span id, const struct asked *a) {
     return a->tag.n && id.n > n && separates(id.s[n]) && is_tagged((struct span){id.s, n}, a);
 }
 
-/* Splits what was asked for at its last colon; the name loses what repositories add to it. */
+/* Splits a requested name at its last colon. repository: also removes the owner and -GGUF. */
 static struct asked split(struct span x, bool repository) {
     struct asked a = {x, {"", 0}};
     for (size_t i = x.n; i > 1; i--) {
@@ -85,7 +85,7 @@ static struct asked split(struct span x, bool repository) {
     return a;
 }
 
-/* Returns the only file that a rule fits, or `usual` where that is one of them. */
+/* Returns the only file that matches a rule; of several, `usual` if take_usual and it matches. */
 static int only(const struct serve_file *v, int n, int usual, const struct asked *a, rule fits,
                 bool take_usual) {
     int found = NAMES_UNKNOWN;

@@ -41,6 +41,17 @@ static int parse_body(const struct job *j, struct arena *mem, const struct json 
     return fault_set(f, 400, NULL, NULL, "the body must be a JSON object");
 }
 
+/* Refuses tools with NUL in a text: neither the grammar nor the parser of calls can represent it.
+ */
+static int check_tools(const char *tools, struct fault *f) {
+    struct json *j = NULL;
+    struct err ignored;
+    if (!tools || !strstr(tools, "\\u0000")) return 0;
+    const int rc = json_parse(&j, tools, strlen(tools), "tools", &ignored);
+    json_free(j);
+    return rc ? fault_set(f, 400, NULL, "tools", "a text in them holds \\u0000") : 0;
+}
+
 int prepare_read(struct served *d, const struct job *j, const struct api *api,
                  const struct json *body, struct ask *a, struct fault *f) {
     ask_init(a, &d->file->sample, d->file->seed, d->server->o.n_max);
@@ -59,6 +70,7 @@ int prepare_read(struct served *d, const struct job *j, const struct api *api,
         json_get(body, "tools") ? json_get(body, "tools") : json_get(body, "functions");
     a->n_messages = json_str(said) ? 1 : json_len(said);
     a->n_tools = json_len(tools);
+    if (!rc) rc = check_tools(a->tools, f);
     if (!rc && a->tools) ask_note_schemas(a, body);
     char *filled =
         !rc && a->conv && !a->exact ? restore_fill(d->server->restore, j->key, a->conv) : NULL;
@@ -323,19 +335,19 @@ static int64_t mark_end(struct served *d, const struct ask *a, int message,
 /* Notes what clients lose of an answer, before they have it: the next request of a loop may come
  * within the millisecond, and would compute the answer again without it. */
 static void choice_ends(struct task *t, const struct reply_choice *c) {
-    const struct served *d = t->ud;
-    restore_note(d->server->restore, t->key, c);
+    restore_note(t->from->server->restore, t->key, c);
 }
 
 static void task_done(struct task *t) {
-    struct served *d = t->ud;
-    pthread_mutex_lock(&d->server->lock);
-    d->server->n_failed += t->failed;
-    d->server->models.v[d->index].n_requests++;
-    if (t->ask.unload && d->server->o.unload) d->server->models.v[d->index].unload = true;
-    pthread_mutex_unlock(&d->server->lock);
-    if (d->server->o.record) record_task(d, t);
-    ledger_task(d->server, t, t->failed ? t->status : 200);
+    struct served *d = t->from;
+    struct server *s = d->server;
+    pthread_mutex_lock(&s->lock);
+    s->n_failed += t->failed;
+    s->models.v[d->index].n_requests++;
+    if (t->ask.unload && s->o.unload) s->models.v[d->index].unload = true;
+    pthread_mutex_unlock(&s->lock);
+    if (s->o.record) record_task(d, t);
+    ledger_task(s, t, t->failed ? t->status : 200);
 }
 
 /* Sets the form that the answers must have; now as in guard.h. */
@@ -398,7 +410,7 @@ static int chat_task(struct served *d, struct job *j, const struct api *api, str
         t->fmt = d->fmt;
         t->think = toolfmt_think_of(d->fmt, p.text.data);
         t->opened = toolfmt_opened(d->fmt, p.text.data);
-        if (t->opened) t->think = TOOL_THINK_NONE; /* the answer has begun */
+        if (t->opened) t->think = TOOL_THINK_NONE; /* a call has begun already */
         t->special = true;
     }
     chat_prompt_release(&p);
@@ -434,7 +446,7 @@ static int make_task(struct served *d, struct job *j, const struct api *api, str
     *out = NULL;
     int rc = a->conv ? chat_task(d, j, api, a, out, f) : text_task(d, j, api, a, out, f);
     if (*out) {
-        (*out)->ud = (*out)->from = d;
+        (*out)->from = d;
         (*out)->freed = models_drop;
         models_hold(d);
     }
@@ -451,12 +463,7 @@ int prepare_task(struct served *d, struct job *j, const struct api *api, struct 
     return make_task(d, j, api, a, true, out, f);
 }
 
-static void refuse(struct server *s, struct job *j, const struct fault *f) {
-    ledger_refused(s, j, f);
-    route_fail(j, f);
-}
-
-/* Answers a request that asks for nothing of file i. */
+/* Answers a request without a prompt, which loads or unloads file i. */
 static void answer_nothing(struct server *s, int i, struct job *j, const struct api *api,
                            const struct ask *a) {
     struct reply r;
@@ -481,7 +488,7 @@ void later_generate(struct served *d, struct job *j, const struct json *body) {
     if (rc == GUARDS_LATER)
         serve_compile(d->server, t);
     else if (rc)
-        refuse(d->server, j, &f);
+        route_refuse(d->server, j, &f);
     else if (a.nothing)
         answer_nothing(d->server, d->index, j, api, &a);
     else
@@ -490,7 +497,7 @@ void later_generate(struct served *d, struct job *j, const struct json *body) {
 }
 
 void prepare_form(struct task *t) {
-    struct served *d = t->ud;
+    struct served *d = t->from;
     struct ctx_cost cost = {.most = limit_of(LIM_GRAMMAR_STEPS), .gone = &t->job->gone};
     struct fault f = {0};
     ctx_cost_enter(&cost);
@@ -502,7 +509,7 @@ void prepare_form(struct task *t) {
         return;
     }
     if (!task_gone(t)) {
-        refuse(d->server, t->job, &f);
+        route_refuse(d->server, t->job, &f);
     } else {
         pthread_mutex_lock(&d->server->lock);
         d->server->n_left++;
@@ -513,19 +520,19 @@ void prepare_form(struct task *t) {
 
 /* ---- which file ---- */
 
-/* Returns what a request names as its model, for `out` to hold where it is not in the body. */
+/* Returns the model that a request names, in the body or the query; `out` holds the latter. */
 static const char *named(const struct job *j, const struct json *body, struct buf *out) {
     const bool show = ((const struct route *)j->route)->named != NULL;
-    const bool old =
-        show && body && !json_get(body, "model"); /* Ollama's clients said "name" once */
-    if (body) return json_str(json_get(body, old ? "name" : "model"));
+    if (body) /* /api/show of older Ollama clients has "name" */
+        return json_str(json_get(body, show && !json_get(body, "model") ? "name" : "model"));
     const struct http_text t = route_query(j, "model");
     if (!t.s) return NULL;
     http_unescape(t, out);
     return out->data;
 }
 
-/* Answers what asks for nothing but that a file goes, whether it is loaded or not. */
+/* Answers a request that does nothing but unload a file, loaded or not; false: it is another one.
+ */
 static bool only_unloads(struct server *s, int i, struct job *j, const struct json *body) {
     const struct api *api = ((const struct route *)j->route)->api;
     static const struct sample_opts any;
@@ -539,8 +546,8 @@ static bool only_unloads(struct server *s, int i, struct job *j, const struct js
     return does;
 }
 
-/* Finds the file of a request and counts its use, or lets the request wait for it. Returns 0, or
- * the status of an error with *f filled in. */
+/* Finds the file of a request. *out is that file with one more user, or NULL: the request waits for
+ * it to be loaded, or has its answer. Returns 0, or the status of an error with *f filled in. */
 static int choose(struct server *s, struct job *j, const struct json *body, struct served **out,
                   struct fault *f) {
     const struct route *r = j->route;
@@ -560,8 +567,8 @@ static int choose(struct server *s, struct job *j, const struct json *body, stru
     return models_take(s, i, j, out, f);
 }
 
-/* Works on a request whose client may leave. It is rendered several times: probed, mended, without
- * its end. */
+/* Runs a route within a limit of steps, and until the client leaves. The limit is that of several
+ * renders: a prompt is also rendered to probe it, to mend it, and without its end. */
 static void do_later(const struct route *r, struct served *d, struct job *j,
                      const struct json *body) {
     enum { RENDERS = 4 };
@@ -581,7 +588,7 @@ void prepare_job(struct server *s, const struct handed *h) {
     int rc = http_is(h->j->req.method, "POST") ? parse_body(h->j, &mem, &body, &f) : 0;
     if (!rc && !d) rc = choose(s, h->j, body, &d, &f);
     if (rc)
-        refuse(s, h->j, &f);
+        route_refuse(s, h->j, &f);
     else if (d)
         do_later(r, d, h->j, body);
     if (d) models_drop(d);

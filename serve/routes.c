@@ -130,7 +130,7 @@ static const struct route *find(const struct http_req *r, bool *known) {
 void route_fail(struct job *j, const struct fault *f) {
     const struct route *r = j->route;
     struct buf b = {0};
-    const bool began = job_began(j); /* its stream, by a sign of life while it waited */
+    const bool began = job_began(j); /* a ping has started the stream */
     const int status = (r && r->api ? r->api->fail : openai_fail)(f, j->id, began, &b);
     if (began) {
         job_write(j, b.data, b.len);
@@ -149,8 +149,19 @@ void route_error(void *ud, int status, const char *why, struct buf *out) {
     (void)openai_fail(&f, "", false, out);
 }
 
+void route_refuse(struct server *s, struct job *j, const struct fault *f) {
+    ledger_refused(s, j, f);
+    route_fail(j, f);
+}
+
 void answer_json(struct job *j, const struct buf *b) {
     job_answer(j, 200, "application/json", b->data ? b->data : "", b->len);
+}
+
+void answer_line(struct job *j, struct buf *b) {
+    buf_str(b, "\n");
+    answer_json(j, b);
+    buf_release(b);
 }
 
 struct http_text route_query(const struct job *j, const char *name) {

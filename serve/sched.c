@@ -28,11 +28,11 @@ enum {
     TRIES = 3,      /* passes that fail */
     JUMP_ROWS = 32, /* tokens at once that a grammar leaves no choice about */
     SPARES = 16,    /* states kept ready, at most: each conversation takes one or two */
-    PROVEN = 16     /* cheap tokens after which a form is trusted */
+    PROVEN = 16     /* cheap tokens after which a grammar is trusted */
 };
-/* A token that took more processor time to choose makes its answer costly. While others run, costly
- * ones together get this share of the engine's time, one of them at a time, and rest at most so
- * long. */
+/* An answer is costly when choosing one of its tokens took more CPU time than COSTLY_S. While other
+ * answers run, costly ones take turns and together get COSTLY_SHARE of the engine's time; they rest
+ * at most COSTLY_REST_S between tokens. */
 #define COSTLY_S 0.005
 #define COSTLY_SHARE 0.02
 #define COSTLY_REST_S 5.0
@@ -235,14 +235,14 @@ static int64_t missing(const struct run *r) {
 static bool decodes(const struct run *r) {
     return r->all.n > r->n_prompt && missing(r) <= JUMP_ROWS;
 }
-/* Tells whether r waits for others since its form, or all that are not trusted yet, took long. */
+/* Tells whether r rests in this pass: its grammar is costly, or untrusted while others rest. */
 static bool rests(const struct sched *s, const struct run *r, double now) {
     if (!r->guard.c || !decodes(r)) return false;
     if (r->trust < 0) return now < s->t_costly || r != s->costly;
     return r->trust < PROVEN && now < s->t_costly;
 }
-/* Chooses which costly answer goes next: the one that got a token the longest time ago. Nothing
- * rests where nobody else has anything to do. */
+/* Chooses the next costly answer: the one whose last token is oldest. No answer rests when no other
+ * answer can run. */
 static void choose_costly(struct sched *s) {
     const double now = prog_now_s();
     bool others = false;
@@ -489,7 +489,7 @@ static double cpu_s(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Does the same within the steps that a token may take, and notes what took long. */
+/* Calls take() within the step limit of a token, and measures whether it was costly. */
 static int take_bounded(struct sched *s, struct run *r, const float *logits, struct ids *next,
                         struct err *e) {
     struct ctx_cost cost = {.most = limit_of(LIM_TOKEN_STEPS)};

@@ -58,10 +58,10 @@ struct sched_counts {
     struct shelf_counts shelf;
 };
 struct sched_counts sched_counts(const struct sched *s);
-/* Adds up counts: totals, numbers of the moment and times. */
+/* Adds the counts of n, totals and gauges, to *to. */
 void sched_counts_add(struct sched_counts *to, const struct sched_counts *n);
 /* Writes the places for live sequences, the free ones too, each a JSON object, as elements of a
- * list; model: whose places they are, NULL: of the only one. */
+ * list; model: the id of the file, NULL: left out. */
 void sched_slots(const struct sched *s, const char *model, struct jw *w);
 
 #endif

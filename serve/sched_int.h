@@ -49,8 +49,8 @@ struct sched {
     int64_t cap_logits; /* rows */
     double row_s;       /* of a prompt's row, running mean; 0: not known */
     double decode_s;    /* of a pass without prompts */
-    double t_costly;    /* until then costly answers rest */
-    struct run *costly; /* of the pass: the one of them that need not rest then; NULL: none */
+    double t_costly;    /* costly answers rest until this time */
+    struct run *costly; /* of the pass: the costly answer that is next; NULL: none */
     int n_failed;       /* passes in a row */
     struct err broken;  /* what is wrong with the weights; no message: not searched yet */
     /* states that runs with guesses may go back to; of them those that the pass uses */

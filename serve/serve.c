@@ -120,18 +120,22 @@ static bool has_chores(const struct server *s) {
     return false;
 }
 
-/* Waits for work; not for ever where there is something to do when none comes. */
-static bool wait_for_work(struct server *s) {
+bool serve_wait(struct server *s, pthread_cond_t *c, int64_t ms) {
     struct timespec until;
-    if (!has_chores(s)) return pthread_cond_wait(&s->to_engine, &s->lock) == 0;
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += 300000000;
-    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec += (long)(ms % 1000) * 1000000;
+    until.tv_sec += (time_t)(ms / 1000) + until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
-    return pthread_cond_timedwait(&s->to_engine, &s->lock, &until) == 0;
+    return pthread_cond_timedwait(c, &s->lock, &until) == 0;
 }
 
-/* Tells how things stand with a loaded file. Within s->lock. */
+/* Waits for work. Returns false when none came within 300 ms and there are chores. */
+static bool wait_for_work(struct server *s) {
+    if (has_chores(s)) return serve_wait(s, &s->to_engine, 300);
+    return pthread_cond_wait(&s->to_engine, &s->lock) == 0;
+}
+
+/* Publishes the counts and slots of a loaded file. Within s->lock. */
 static void report(struct served *d) {
     struct jw w;
     buf_reset(&d->slots);
@@ -142,7 +146,7 @@ static void report(struct served *d) {
     d->counts = sched_counts(d->sched);
 }
 
-/* Notes which files are loaded, and lets go of those that are to be closed. Within s->lock. */
+/* Updates the engine's list of loaded files and releases those to be closed. Within s->lock. */
 static void engage(struct server *s) {
     s->models.changed = false;
     s->n_active = 0;
@@ -155,7 +159,7 @@ static void engage(struct server *s) {
     }
 }
 
-/* Takes what came, in the order in which it came, and tells how things stand. */
+/* Publishes the state of the engine and takes new tasks, in order of arrival. */
 static void exchange(struct server *s, bool wait) {
     pthread_mutex_lock(&s->lock);
     for (int i = 0; i < s->n_active; i++) report(s->active[i]);

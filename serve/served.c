@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/served.c - a model that is loaded, and what answers from it: template, syntax of calls,
- * scheduler, compiled forms, the folder of --cache-dir (server.h). */
+/* serve/served.c - a loaded model with its template, tool-call format, scheduler, compiled grammars
+ * and folder of --cache-dir (server.h). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,12 +23,12 @@ static void fingerprint(struct served *d) {
     buf_release(&b);
 }
 
-/* Reads the template, and finds out how it shows tools and calls. */
+/* Opens the template and detects its tool-call format. */
 static int open_template(struct served *d, struct err *e) {
     struct tok *tok = d->core.m->tok;
     const char *name = d->server->o.tmpl_name;
     int rc = 0;
-    d->tmpl = d->file->tmpl ? d->file->tmpl : "";
+    d->tmpl = d->file->tmpl;
     d->fmt = toolfmt_detect(d->tmpl, strlen(d->tmpl));
     if (*d->tmpl)
         rc = chat_with(&d->chat, d->tmpl, name ? name : "tokenizer.chat_template", tok, e);

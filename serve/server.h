@@ -25,7 +25,7 @@ struct ledger {                               /* of requests that have ended */
     int64_t n_calls, n_loose, n_problems;
     int64_t n_missed[3]; /* of enum miss */
 };
-/* A model that is loaded, and all that answers from it. */
+/* A loaded model and what answers from it. */
 struct served {
     struct server *server;
     int index; /* in models.v */
@@ -41,20 +41,20 @@ struct served {
     struct sched *sched; /* of the engine's thread */
     struct shelf *shelf; /* its, too; or NULL */
     struct guards *guards;
-    struct sched_counts counts; /* after the last pass; within server.lock, as slots */
-    struct buf slots;           /* JSON, the same */
+    struct sched_counts counts; /* after the last pass; within server.lock */
+    struct buf slots;           /* JSON, of the same time and under the same lock */
 };
-/* Makes what answers from file i, whose core is copied and borrowed. */
+/* Prepares loaded file i for requests; *c is copied, what it points to is borrowed. */
 int served_new(struct served **out, struct server *s, int i, const struct serve_core *c,
                struct err *e);
-/* Frees it. Tasks that have not ended fail. */
+/* Frees d; unfinished tasks fail. */
 void served_free(struct served *d);
 
 struct server {
     struct serve_opts o;
     struct net *net;
     struct models models;
-    struct served **active; /* [n_active] loaded files; of the engine's thread */
+    struct served **active; /* [n_active] loaded files; engine thread only */
     int n_active;
     int64_t created;
     double t_start;
@@ -77,9 +77,9 @@ struct server {
     pthread_mutex_t lock; /* what follows */
     pthread_cond_t to_prepare, to_engine, to_compile;
     struct job_list {
-        struct handed { /* d: in use for it, NULL: the file is not chosen yet */
+        struct handed {
             struct job *j;
-            struct served *d;
+            struct served *d; /* the file it uses; NULL: not chosen yet */
         } * v;
         int n, cap;
     } jobs; /* for the thread that prepares */
@@ -95,9 +95,9 @@ struct server {
 struct route {
     const char *method, *path;
     void (*now)(struct server *s, struct job *j); /* by the network thread; NULL: prepared */
-    /* by the thread that prepares, from a loaded file; body NULL: it is a GET */
+    /* by the thread that prepares, with a loaded file; body NULL for GET */
     void (*later)(struct served *d, struct job *j, const struct json *body);
-    void (*named)(struct server *s, int i, struct job *j); /* the same, of file i as it is */
+    void (*named)(struct server *s, int i, struct job *j); /* same thread; file i, loaded or not */
     const struct api *api; /* of generation, and of errors; NULL: OpenAI's errors */
     bool open;             /* without a key */
     const char *why;       /* not offered: what is said of it */
@@ -105,11 +105,17 @@ struct route {
 bool route_head(void *ud, struct job *j);    /* net_ops.head */
 void route_request(void *ud, struct job *j); /* net_ops.request */
 void route_error(void *ud, int status, const char *why, struct buf *out);
-/* Returns the value of a member of the query, .s NULL: it has none. */
+/* Returns the value of a query parameter; .s NULL: not there. */
 struct http_text route_query(const struct job *j, const char *name);
-/* Answers with an error, in the words of its API. */
+/* Answers with an error, in the form of its API. */
 void route_fail(struct job *j, const struct fault *f);
+/* Does the same and counts the request (ledger_refused). Without s->lock. */
+void route_refuse(struct server *s, struct job *j, const struct fault *f);
 void answer_json(struct job *j, const struct buf *b);
+/* Answers with b and a line feed, and frees b. */
+void answer_line(struct job *j, struct buf *b);
+/* Adds the sampling options to the open object. */
+void put_sample(const struct sample_opts *o, struct jw *w);
 
 /* Makes a task of a request that was read, ready for the engine, and takes a over. When something
  * is wrong with the request its status is returned, with *f filled in. j NULL says that nobody is
@@ -121,7 +127,7 @@ int prepare_task(struct served *d, struct job *j, const struct api *api, struct 
 int prepare_read(struct served *d, const struct job *j, const struct api *api,
                  const struct json *body, struct ask *a, struct fault *f);
 int prepare_prompt(struct served *d, struct ask *a, struct chat_prompt *p, struct fault *f);
-/* Writes the texts of special tokens, which templates and other tools ask for; null: none. */
+/* Adds the texts of the special tokens to the open object, as templates name them; null: none. */
 void texts_specials(const struct tok *t, struct jw *w);
 /* Hands lines of a record to serve_opts.record: one for each answer of a task that has ended. */
 void record_task(struct served *d, const struct task *t);
@@ -133,12 +139,15 @@ void ledger_refused(struct server *s, const struct job *j, const struct fault *f
 /* Appends the metrics. Within s->lock. */
 void ledger_metrics(const struct ledger *l, struct buf *out);
 
-/* Prepares a request, on the thread that does so; takes over the use of h.d. */
+/* Prepares a request, on the thread that does so; drops h->d (models_drop) at the end. */
 void prepare_job(struct server *s, const struct handed *h);
-/* Gives a request to that thread. Within s->lock. */
+/* Gives a request to that thread; d: the loaded file it uses, NULL: not chosen yet. Within s->lock.
+ */
 void serve_hand(struct server *s, struct job *j, struct served *d);
 /* Tells whether n more answers are too many. Within s->lock. */
 bool serve_is_full(const struct server *s, int64_t n);
+/* Waits for a condition, at most ms milliseconds. Returns false on timeout. Within s->lock. */
+bool serve_wait(struct server *s, pthread_cond_t *c, int64_t ms);
 /* Compiles the form of a task, on a thread that does nothing else, and gives it to the engine. The
  * task fails when that costs too much, the server is told to stop, or its client leaves. */
 void prepare_form(struct task *t);
@@ -166,7 +175,7 @@ void later_detokenize(struct served *d, struct job *j, const struct json *body);
 void later_template(struct served *d, struct job *j, const struct json *body);
 /* Answers .../count_tokens and .../input_tokens. */
 void later_count(struct served *d, struct job *j, const struct json *body);
-/* Answers with the tokenizer of a file. */
+/* Answers GET /tokenizer_info. */
 void later_tokenizer(struct served *d, struct job *j, const struct json *body);
 void named_show(struct server *s, int i, struct job *j);
 

@@ -76,7 +76,7 @@ static void tell(struct speak *s, enum event_kind kind, int call, const char *te
     s->sink(s->ud, &ev);
 }
 
-/* Returns the number of stop texts of a request, with the template's own end after them. */
+/* Returns the number of stop texts, including end_text as the last one. */
 static int n_stops(const struct ask *a) {
     return a->n_stop + (a->end_text ? 1 : 0);
 }
@@ -232,7 +232,7 @@ static int show_calls(struct speak *s, const struct json *calls) {
     return n;
 }
 
-/* Shows the rest of the text as it is written. */
+/* Shows the rest of the text unparsed. */
 static void show_as_text(struct speak *s) {
     size_t n, more;
     const char *text = toolparse_content(s->parse, &n);

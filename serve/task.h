@@ -40,7 +40,7 @@ struct run {
     struct seq *seq; /* NULL: it waits */
     struct sampler *sampler;
     struct speak *speak;
-    struct tok_stream *stream; /* what the decoder holds back; NULL: nothing */
+    struct tok_stream *stream; /* decoder state between tokens; NULL: none yet */
     int64_t n_promised;        /* tokens that there is memory for */
     int64_t n_echoed;          /* prompt tokens whose probability is known */
     /* of a pass: guesses of its next tokens, behind all[0 .. guessed_at); the states in front of
@@ -58,8 +58,8 @@ struct run {
     double t_ready; /* the prompt was computed */
     double t_last;  /* the last token came */
     uint64_t order; /* of arrival */
-    int trust;      /* cheap tokens of the form, up to PROVEN; below 0: it was costly */
-    bool rests;     /* of the pass: no token, since choosing one was costly */
+    int trust;      /* cheap tokens of the grammar, up to PROVEN; < 0: costly */
+    bool rests;     /* gets no token in this pass (costly) */
     bool ended;
 };
 struct task {
@@ -77,8 +77,8 @@ struct task {
     int status;                         /* of failed */
     bool admitted, failed, special;     /* special: control tokens are spelled out in the text */
     struct buf out;                     /* in tests, what a job would get */
-    struct served *from;                /* the loaded file that answers; NULL in tests */
-    void (*freed)(struct served *from); /* called when it is freed; NULL: nothing happens */
+    struct served *from;                /* the loaded file; NULL in tests */
+    void (*freed)(struct served *from); /* called by task_free; may be NULL */
     void *ud;                           /* of whoever made it */
     void (*done)(struct task *t);       /* it has ended; NULL: nothing happens */
     /* A choice is complete, and its client does not know that yet; NULL: nothing happens. */
@@ -94,11 +94,9 @@ void task_free(struct task *t);
 bool task_gone(const struct task *t);
 /* Tells whether the client reads too slowly: more than 1 MiB waits for it. */
 bool task_full(const struct task *t);
-/* Says that the answer to a job will be streamed: should it wait long, its client gets signs of
- * life.
- */
+/* Notes that the answer to a job will be streamed, so a client that waits long gets pings. */
 void task_will_stream(struct job *j, const struct api *api);
-/* Says that a task waits for its turn: should that take long, its client gets signs of life. */
+/* Notes that a task waits in the queue: a client that waits long for its stream gets pings. */
 void task_wait(struct task *t);
 /* Notes that the engine begins with the task, of whose prompts n_cached tokens need not be
  * computed. Begins the stream where one is asked for. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/texts.c - texts and tokens without an answer: /tokenize, /detokenize, /tokenizer_info,
- * /apply-template and what counts tokens (server.h). */
+/* serve/texts.c - /tokenize, /detokenize, /tokenizer_info, /apply-template and token counts
+ * (server.h). */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +9,6 @@
 #include "serve/server.h"
 #include "template/chat_span.h"
 #include "text/utf8.h"
-
-static void refuse(struct served *d, struct job *j, const struct fault *f) {
-    ledger_refused(d->server, j, f);
-    route_fail(j, f);
-}
 
 void texts_specials(const struct tok *t, struct jw *w) {
     static const struct {
@@ -49,7 +44,7 @@ void later_count(struct served *d, struct job *j, const struct json *body) {
     struct buf b = {0};
     const int64_t n = count(d, j, body, &p, &f);
     if (n < 0) {
-        refuse(d, j, &f);
+        route_refuse(d->server, j, &f);
     } else {
         const bool plain = ((const struct route *)j->route)->api == &api_count;
         buf_fmt(&b, "{%s\"input_tokens\": %" PRId64 "}\n",
@@ -90,8 +85,7 @@ static void put_span(struct jw *w, size_t start, size_t end, const char *origin)
     jw_end(w);
 }
 
-/* Writes the tokens of a prompt, which input its bytes came from, and what reads there like a
- * marker. */
+/* Adds the tokens of a prompt, the origin of its bytes, and texts that look like markers. */
 static void put_origins(struct served *d, const struct chat_prompt *p, struct jw *w) {
     int n = 0;
     struct chat_forged *forged = chat_find_forged(&p->text, p->spans, &n);
@@ -128,13 +122,11 @@ void later_template(struct served *d, struct job *j, const struct json *body) {
     jw_i64(&w, "forged_markers", p.n_forged);
     if (http_is(j->req.query, "spans")) put_origins(d, &p, &w);
     jw_end(&w);
-    buf_str(&b, "\n");
-    answer_json(j, &b);
-    buf_release(&b);
+    answer_line(j, &b);
     chat_prompt_release(&p);
 }
 
-/* Writes ids; counted: and what servers say that are asked for the tokens of a `prompt`. */
+/* Writes ids; counted: also the fields of vLLM's /tokenize. */
 static void put_ids(struct served *d, const struct ids *ids, bool pieces, bool counted,
                     struct buf *out) {
     struct jw w;
@@ -218,7 +210,5 @@ void later_tokenizer(struct served *d, struct job *j, const struct json *body) {
     jw_i64(&w, "model_max_length", session_get_opts(d->core.s)->n_ctx);
     jw_str(&w, "chat_template", d->tmpl);
     jw_end(&w);
-    buf_str(&b, "\n");
-    answer_json(j, &b);
-    buf_release(&b);
+    answer_line(j, &b);
 }

@@ -101,16 +101,8 @@ static void put_kwargs(struct jw *w, const struct ask *a) {
 /* ---- how it was asked ---- */
 
 static void put_sampling(struct jw *w, const struct task *t, int choice) {
-    const struct sample_opts *o = &t->ask.sample;
     jw_obj(w, "sampling");
-    jw_num(w, "temperature", (double)o->temp);
-    jw_i64(w, "top_k", o->top_k);
-    jw_num(w, "top_p", (double)o->top_p);
-    jw_num(w, "min_p", (double)o->min_p);
-    jw_num(w, "repeat_penalty", (double)o->repeat_penalty);
-    jw_i64(w, "repeat_last_n", o->repeat_last_n);
-    jw_num(w, "presence_penalty", (double)o->presence_penalty);
-    jw_num(w, "frequency_penalty", (double)o->frequency_penalty);
+    put_sample(&t->ask.sample, w);
     jw_u64(w, "seed", t->reply.seed + (uint64_t)choice);
     jw_end(w);
 }

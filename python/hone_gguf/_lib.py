@@ -351,7 +351,7 @@ SPANS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 
 
 def seconds(time: Union[float, str]) -> float:
-    """"90s", "12h", "1h30m", or a number of hours: in seconds; the library's 0 is its own default, so none is -1."""
+    """"90s", "12h", "1h30m", or a number of hours: in seconds. Zero becomes -1, since 0 means the library's default."""
     text = re.sub(r"\s+", "", str(time).lower())
     if re.fullmatch(r"[0-9]*\.?[0-9]+", text):
         return float(text) * 3600 or -1

@@ -162,7 +162,7 @@ def serve(model: Union[Path, Sequence[Path]], *, ready: Optional[Callable[[dict[
           **options: Any) -> None:
     """Answers HTTP requests as OpenAI's clients make them, until `cancel.now()` or Ctrl-C. ready gets {"url": ...}
     when requests can be answered, request a line of the log for each. model may be a folder of GGUF files, or a list of
-    files: each request's model chooses one, and max_memory bounds what is loaded. options are the fields of
+    files: each request's model selects one, and max_memory bounds the memory of the loaded files. options are the fields of
     hone_serve_opts in hone.h (docs/reference.md): host="127.0.0.1", port=0 (any), parallel=4, n_ctx=8192, no_key=True, ..."""
     o, values = Options(None, log, cancel, threads, device, max_memory=max_memory), {}
     models = [model] if isinstance(model, (str, bytes, os.PathLike)) else list(model)

@@ -93,8 +93,8 @@ static void shut(struct session *s) {
     s->be->close(s);
 }
 
-/* Says once per context where models run when --device was not given: on a card, or on the CPU
- * although a card is there. */
+/* Logs once per context which device is used when --device was not given: a card, or the CPU
+ * although the machine has a card. */
 static void say_default(const struct session *s, bool on_device) {
     struct cu_ctx *c = NULL;
     struct cu_info i;

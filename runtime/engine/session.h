@@ -30,8 +30,8 @@ struct device {
     int n_more;                       /* further ones: layers are split over all of them ... */
     int more[DEVICES - 1];            /* ... in this order, unless `place` says otherwise */
     uint64_t more_bytes[DEVICES - 1]; /* as max_bytes; 0: max_bytes */
-    bool by_default;                  /* --device was not given: what computes is said once */
-    bool unused_card; /* an NVIDIA card is here and this build computes on the CPU */
+    bool by_default;                  /* --device was not given: log once which device is used */
+    bool unused_card; /* the machine has an NVIDIA card, but this build has no CUDA */
     bool masked; /* mask holds: bits of enum cuda_fuse that are on, to measure what each is worth */
     unsigned mask;
     uint64_t max_bytes; /* of device memory; 0: what is free, less CU_KEEP_FREE */

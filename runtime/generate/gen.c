@@ -182,7 +182,8 @@ static void show(const struct gen_opts *o, struct gen_answer *a, size_t to) {
     a->n_shown = to;
 }
 
-/* Shows what is certain. True: a stop text is there, and is cut off; a->stop says of which kind. */
+/* Shows the text that cannot become a stop text. True: a stop text was found and cut off, and
+ * a->stop is set. */
 static bool stopped(const struct gen_opts *o, struct gen_answer *a, size_t before) {
     size_t first = a->text.len, hold = 0;
     for (int i = 0; i < o->n_stop + (o->end ? 1 : 0); i++) {
@@ -279,11 +280,11 @@ static int run(struct gen *g, const struct gen_opts *o, struct gen_answer *a, st
     return rc;
 }
 
-/* Adds what the decoder held back. */
+/* Adds the text that the decoder still holds back. */
 static void finish_text(const struct gen_opts *o, struct gen_answer *a) {
     const size_t before = a->text.len;
     tok_stream_put(a->stream, false, before, &a->text);
-    if (a->text.len > before && stopped(o, a, before)) a->stop = GEN_TEXT;
+    if (a->text.len > before) (void)stopped(o, a, before);
 }
 
 int gen_run(struct gen *g, const struct gen_opts *o, struct gen_answer *a, struct err *e) {

@@ -37,7 +37,7 @@ struct gen_opts {
     bool special;            /* control tokens are spelled out */
     const char *const *stop; /* texts that end the answer and are no part of it */
     int n_stop;
-    const char *end; /* NULL, or a text that ends it as an end token does: tok_end_text */
+    const char *end; /* text that counts as an end token (tok_end_text); NULL: none */
     struct constrain_opts constrain; /* zero: none */
     gen_sink sink;                   /* NULL: none */
     void *ud;
@@ -51,7 +51,7 @@ struct gen_answer {              /* zero-initialised is an empty one */
     uint64_t seed;               /* given by the caller */
     struct sampler *sampler;     /* the draws go on where they were */
     struct constrain *constrain; /* and the grammar; NULL without */
-    struct tok_stream *stream;   /* what the decoder holds back; NULL: nothing */
+    struct tok_stream *stream;   /* decoder state between tokens; NULL: none yet */
     enum gen_stop stop;
 };
 /* Draws on behind what the session has seen, which must end with a->ids: gen_prompt comes first.

@@ -47,20 +47,20 @@ static void *field(const struct row *r, struct run_set *s) {
     return (char *)s + r->at;
 }
 
-/* What other programs call these settings. */
+/* Names of settings in other programs, and ours. */
 static const char *const others[][2] = {{"temperature", "temp"},
                                         {"n-predict", "n"},
                                         {"num-predict", "n"},
                                         {"max-tokens", "n"},
                                         {"repetition-penalty", "repeat-penalty"}};
 
-/* Tells whether a typed name is `ours`; _ counts as -. */
+/* Compares names; _ equals -. */
 static bool is_name(const char *ours, const char *typed) {
     while (*ours && (*ours == *typed || (*ours == '-' && *typed == '_'))) ours++, typed++;
     return !*ours && !*typed;
 }
 
-/* Finds a setting by its name, or by that of another program. NULL when there is none. */
+/* Finds a setting by its name or an alias; NULL: unknown. */
 static const struct row *find(const char *name) {
     for (size_t i = 0; i < COUNT_OF(others); i++)
         if (is_name(others[i][0], name)) name = others[i][1];

@@ -2,7 +2,7 @@
 // Chat: a tree of messages, of which one path is shown. Editing and regenerating add a branch. The tree
 // is kept in the browser's storage, so that a reload loses nothing.
 const chat = {root: {kids: [], at: 0}, id: 0, running: false};
-// The conversations of this browser, newest first: [{id, title, root}, ...], of at most so many characters.
+// The conversations of this browser, newest first: [{id, title, root}, ...]; storeMost: characters.
 const storeName = 'hone-chats', storeMost = 3 << 20;
 let past = [];
 
@@ -14,7 +14,7 @@ function drawPast() {
   fill($('past'), el('option', {value: ''}, 'Earlier chats'), old.map(c => el('option', {value: c.id}, c.title)));
   $('forget').hidden = !chat.root.kids.length;
 }
-// Stores the chat on the screen as the newest; the oldest leave where there is no room.
+// Stores the open chat as the newest, and drops the oldest beyond storeMost.
 function keepChat() {
   past = past.filter(c => c.id !== chat.id);
   if (chat.root.kids.length) past.unshift({id: chat.id ||= Date.now(), title: titleOf(chat.root), root: bare(chat.root)});

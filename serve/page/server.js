@@ -86,7 +86,7 @@ tabs.forEach((t, i) => {
 
 // ---- start ----
 
-// The name and the usual settings of the file that is chosen.
+// Shows the name and the default settings of the selected file.
 async function showModel() {
   const chosen = $('set-model'), several = chosen.options.length > 1;
   $('model-name').textContent = chosen.value;

@@ -2,7 +2,7 @@
 // Tokens: the prompt as ids with the origin of its bytes, the answer coloured by probability.
 const pieceBytes = p => Array.isArray(p) ? p.length : new TextEncoder().encode(p).length;
 const pieceText = p => visible(Array.isArray(p) ? p.map(b => '\\x' + b.toString(16).padStart(2, '0')).join('') : p).replace(/\n/g, '⏎');
-// A token that ends a line is followed by a line break, which a button cannot hold.
+// Adds a line break after a token that ends a line; a button cannot contain it.
 const broken = (n, piece) => /\n$/.test(Array.isArray(piece) ? '' : piece) ? [n, el('br')] : [n];
 
 function drawPrompt(r) {

@@ -3,7 +3,6 @@
 # cut, changed, mixed up or belong to another model are refused and removed; they stay below --cache-disk; one server at a time.
 set -eu
 . tests/serving.sh
-metric() { "$t/ask" "$port" GET /metrics | sed -n "s/^$1 //p"; }
 head=
 for i in $(seq 120); do head="$head Rule $i: be brief and kind."; done
 ask() { # question: the answer's text in $said, tokens that were known in $known
@@ -12,7 +11,6 @@ ask() { # question: the answer's text in $said, tokens that were known in $known
     known=$(grep -o '"cached_tokens":[0-9]*' "$t/o" | head -1 | cut -d: -f2)
     [ -n "$said" ] || say "no answer: $(tail -c 300 "$t/o")"
 }
-stop() { kill -TERM $pid; rc=0; wait $pid || rc=$?; pid=; [ $rc = 0 ] || say "ends with $rc: $(tail -3 "$t/log")"; }
 d=$t/kept
 
 start --ctx 4096

@@ -16,15 +16,6 @@ body() { # expected status, what, path, file of a body
     [ "$(status_of)" = "$1" ] || say "$2: status $(status_of), expected $1: $(tail -c 300 "$t/raw")"
 }
 says() { printf '%b' "$4" > "$t/b"; body "$1" "$2" "$3" "$t/b"; } # the same, of a text
-metric() { "$t/ask" "$port" GET /metrics | sed -n "s/^$1 //p"; }
-quiet() { # what: soon nothing runs, nothing waits
-    i=0
-    while [ "$(metric hone_requests_running)$(metric hone_requests_waiting)" != 00 ]; do
-        i=$((i + 1))
-        [ $i -lt 600 ] || { say "$1: still served"; return; }
-        sleep 0.05
-    done
-}
 answer() { "$t/ask" "$port" -b '{"prompt": "The cat", "max_tokens": 12, "temperature": 0, "cache_prompt": false}' POST /v1/completions | grep -o '"text":"[^"]*"'; }
 
 c=/v1/chat/completions
@@ -122,7 +113,7 @@ says 400 'depth' $c "{$say_x, \"metadata\": $deep}"
 says 400 'names twice' $c "{$say_x, \"seed\": 1, \"seed\": 2}"
 says 400 'no UTF-8' $c '{"messages": [{"role": "user", "content": "\0377"}]}'
 says 200 'half of a surrogate pair, and NUL' $c '{"messages": [{"role": "user", "content": "\\ud800 x \\u0000"}], "max_tokens": 1}'
-says 400 'NUL in a name' $c "{$say_x, \"a\\\\u0000b\": 1, \"max_tokens\": -2}"
+says 200 'NUL in the name of an unknown field' $c "{$say_x, \"a\\\\u0000b\": 1, \"max_tokens\": 1}"
 says 400 'an endless number' $c "{$say_x, \"temperature\": 1e999}"
 says 400 'a negative count' $c "{$say_x, \"max_tokens\": -2}"
 says 400 '2^63' $c "{$say_x, \"max_tokens\": 9223372036854775808}"

@@ -3,7 +3,6 @@
 # the answers that they get alone, memory stays within its bound, and afterwards nothing is left running, waiting or held.
 set -eu
 . tests/serving.sh
-metric() { "$t/ask" "$port" GET /metrics | sed -n "s/^$1 //p"; }
 whole() { # number of a request: prompts from 10 to 1000 tokens, answers from 4 to 40
     words=$(printf "word$1 %.0s" $(seq $((($1 * $1 * $1 % 9 + 1) * 25))))
     echo "{\"prompt\": \"$words\", \"max_tokens\": $(($1 * 7 % 37 + 4)), \"temperature\": 0.8, \"seed\": $1, \"ignore_eos\": true, \"cache_prompt\": false${2:-}}"
@@ -29,14 +28,8 @@ for round in 1 2 3; do
     grep -q 'HTTP/1.1 200' "$t/slow.$round" || say "who sends byte by byte gets: $(head -1 "$t/slow.$round")"
     grep -q 'HTTP/1.1 400' "$t/wrong.$round" || say "a wrong request gets: $(head -1 "$t/wrong.$round")"
 done
-i=0
-while [ "$(metric hone_requests_running)$(metric hone_requests_waiting)" != 00 ]; do
-    i=$((i + 1))
-    [ $i -lt 200 ] || { say "something still runs"; break; }
-    sleep 0.05
-done
+quiet 'after the load'
 [ "$(metric hone_context_bytes)" = "$idle" ] || say "memory is left behind: $(metric hone_context_bytes), at first $idle"
 [ "$(metric hone_connections)" -le 1 ] || say "$(metric hone_connections) connections are open"
-kill -TERM $pid; rc=0; wait $pid || rc=$?; pid=
-[ $rc = 0 ] || say "ends with $rc: $(tail -3 "$t/log")"
+stop
 exit $fail

@@ -3,7 +3,6 @@
 # reasoning, spells arguments in its own way and gives back text, not tokens.
 set -eu
 . tests/serving.sh
-metric() { "$t/ask" "$port" GET /metrics | sed -n "s/^$1 //p"; }
 number() { grep -o "\"$1\":[0-9]*" "$t/o" | head -1 | cut -d: -f2; }
 step() { # sends the conversation, adds the answer and a result to it
     "$t/ask" "$port" -b "{\"messages\": [$talk], $tools, \"temperature\": 0.6, \"seed\": $1, \"max_tokens\": 400, \"reasoning_budget_tokens\": 40, \"tool_choice\": \"required\", \"parallel_tool_calls\": false}" POST /v1/chat/completions > "$t/o"

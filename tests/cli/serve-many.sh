@@ -1,7 +1,7 @@
 #!/bin/sh
-# hone serve with several files: each request's model chooses one, by its name, a short form or Ollama's; answers are those of a server with
-# that file alone, whatever was loaded between; two of three fit into --max-memory; what cannot be served is listed with its reason; no answer
-# is cut, and nobody waits for ever.
+# hone serve with several files: the model of a request chooses one, by its id, a short form or Ollama's. Answers are those of a server with
+# that file alone, whatever else was loaded; two of three fit into --max-memory. A damaged file is listed with its error. No answer is cut
+# short, and every request is answered.
 set -eu
 . tests/serving.sh
 d=$t/out
@@ -13,46 +13,22 @@ head -c 5000 "$d/tiny-Q4_0.gguf" > "$d/tiny-cut.gguf"
 head -c 100 /dev/zero > "$d/imatrix.gguf"
 "$HONE" split "$d/tiny-Q8_0.gguf" -o "$d/parts.gguf" --max-size 500KiB -q > /dev/null
 
-begin() { # arguments of hone serve: its process in $pid, its port in $port
-    rm -f "$t/ready"
-    : > "$t/ready"
-    "$HONE" serve "$@" --port 0 --threads 1 --ctx 1024 --context-memory 16MiB > "$t/ready" 2> "$t/log" &
-    pid=$!
-    i=0
-    while [ ! -s "$t/ready" ]; do
-        i=$((i + 1))
-        [ $i -lt 400 ] && kill -0 $pid 2> /dev/null || { cat "$t/log"; exit 1; }
-        sleep 0.05
-    done
-    port=$(sed 's/.*127\.0\.0\.1:\([0-9]*\).*/\1/' "$t/ready")
-}
-stop() {
-    kill -TERM $pid
-    rc=0; wait $pid || rc=$?
-    pid=
-    [ $rc = 0 ] || say "ends with $rc: $(tail -3 "$t/log")"
-}
-parts() {
-    status=$(sed -n '1s/HTTP\/1.1 \([0-9]*\).*/\1/p' "$t/raw")
-    tr -d '\r' < "$t/raw" | sed '1,/^$/d' > "$t/o"
-}
-get() { "$t/ask" "$port" GET "$@" > "$t/raw" || say "GET $1 fails"; parts; }
-post() { "$t/ask" "$port" -b "$2" POST "$1" > "$t/raw" || say "POST $1 fails"; parts; }
-has() { grep -qF -- "$1" "$t/o" || say "no '$1' in: $(head -c 900 "$t/o")"; }
+begin() { serve "$@" --ctx 1024 --context-memory 16MiB; }
 lacks() { ! grep -qF -- "$1" "$t/o" || say "'$1' in: $(head -c 900 "$t/o")"; }
-is() { [ "$status" = "$1" ] || say "$2: status $status, expected $1: $(head -c 300 "$t/o")"; }
-metric() { get /metrics; awk -v n="$1" '$1 == n { print $2 }' "$t/o"; }
-ask() { # api, model: what a request by one of three APIs says, in $t/o as text
+said() { # the text of the answer in $t/o, by any of the APIs
+    sed -E 's/.*"(message|content|response)":(.*)/\2/; s/"(id|created|usage|timings|model|stop_reason|system_fingerprint|done_reason|total_duration)":.*//' "$t/o"
+}
+ask() { # api, model: prints the answer by one of three APIs
     case $1 in
     chat) post /v1/chat/completions "{\"model\": \"$2\", \"messages\": [{\"role\": \"user\", \"content\": \"Count to ten, then stop.\"}], \"max_tokens\": 24, \"temperature\": 0.7, \"seed\": 5}" ;;
     messages) post /v1/messages "{\"model\": \"$2\", \"messages\": [{\"role\": \"user\", \"content\": \"Name three rivers of Europe.\"}], \"max_tokens\": 24, \"temperature\": 0}" ;;
     ollama) post /api/generate "{\"model\": \"$2\", \"prompt\": \"Once upon a time\", \"raw\": true, \"stream\": false, \"options\": {\"num_predict\": 24, \"seed\": 3, \"temperature\": 1}}" ;;
     esac
     is 200 "$1 of $2"
-    sed -E 's/.*"(message|content|response)":(.*)/\2/; s/"(id|created|usage|timings|model|stop_reason|system_fingerprint|done_reason|total_duration)":.*//' "$t/o"
+    said
 }
 
-# what each file says alone
+# the answers of each file alone
 for r in Q8_0 Q4_0 Q6_K; do
     begin "$d/tiny-$r.gguf"
     for api in chat messages ollama; do ask $api any > "$t/alone.$r.$api"; done
@@ -84,11 +60,19 @@ post /tokenize '{"model": "Q6_K", "content": "hello"}'; is 200 tokenize
 post /v1/completions '{"prompt": "x", "max_tokens": 2}'; is 200 "no model named"; has '"model":"'
 get /api/ps; has tiny-Q4_0; has tiny-Q6_K
 get /slots; is 200 slots; has '"model":"tiny-Q4_0"'
-# what Ollama's clients do to free memory
+# Ollama's keep_alive 0 frees the memory
+unloads() { # what
+    i=0
+    while get /api/ps; grep -q tiny-Q4_0 "$t/o"; do
+        i=$((i + 1))
+        [ $i -lt 100 ] || { say "$1: still loaded"; return; }
+        sleep 0.05
+    done
+}
 post /api/generate '{"model": "tiny-Q4_0", "keep_alive": 0}'; is 200 unload; has '"done_reason":"unload"'
-i=0; while get /api/ps; grep -q 'tiny-Q4_0' "$t/o"; do i=$((i + 1)); [ $i -lt 100 ] || { say "keep_alive 0: it is still there"; break; }; sleep 0.05; done
+unloads 'keep_alive 0'
 post /api/generate '{"model": "Q4_0", "prompt": "x", "keep_alive": "0s", "stream": false, "options": {"num_predict": 2}}'; is 200 'an answer, then unload'
-i=0; while get /api/ps; grep -q 'tiny-Q4_0' "$t/o"; do i=$((i + 1)); [ $i -lt 100 ] || { say "keep_alive 0s: it is still there"; break; }; sleep 0.05; done
+unloads 'keep_alive 0s'
 [ "$(metric 'hone_model_loads_total{model="tiny-Q4_0"}')" = 2 ] || say "loads: $(metric 'hone_model_loads_total{model="tiny-Q4_0"}')"
 stop
 
@@ -104,7 +88,7 @@ for i in 3 1 4 1 5 9 2 6 5 3 5 8 9 7 9 3 2 3 8 4; do
     [ "$(grep -o '"name"' "$t/o" | wc -l)" -le 2 ] || say "three files are loaded: $(cat "$t/o")"
 done
 [ "$(grep -o '"name"' "$t/o" | wc -l)" = 2 ] || say "not two files are loaded: $(cat "$t/o")"
-# two clients that want different files at once, and a third: no answer is cut, all come
+# clients that want different files at once, and one that leaves: every answer is complete
 w=
 for i in $(seq 12); do
     case $((i % 3)) in 0) r=Q8_0 ;; 1) r=Q4_0 ;; *) r=Q6_K ;; esac
@@ -115,24 +99,17 @@ for p in $w; do wait $p || say "a client fails"; done
 for i in $(seq 12); do
     case $((i % 3)) in 0) r=Q8_0 ;; 1) r=Q4_0 ;; *) r=Q6_K ;; esac
     cp "$t/many.$i" "$t/raw"; parts; is 200 "one of many"
-    sed -E 's/.*"(message|content|response)":(.*)/\2/; s/"(id|created|usage|timings|model|stop_reason|system_fingerprint|done_reason|total_duration)":.*//' "$t/o" |
-        cmp -s - "$t/alone.$r.ollama" || say "together, $r says: $(head -c 300 "$t/o")"
+    said | cmp -s - "$t/alone.$r.ollama" || say "together, $r says: $(head -c 300 "$t/o")"
 done
-i=0
-while [ "$(metric hone_requests_running)$(metric hone_requests_waiting)" != 00 ]; do
-    i=$((i + 1))
-    [ $i -lt 200 ] || { say "something still runs"; break; }
-    sleep 0.05
-done
+quiet 'many clients'
 stop
 
-# ---- what does not fit alone is refused, and nothing goes for it ----
+# ---- a file that does not fit alone is refused ----
 begin "$d/tiny-Q4_0.gguf" "$d/tiny-Q8_0.gguf" --max-memory "$(($(wc -c < "$d/tiny-Q8_0.gguf") / 2))"
-ask_small() { post /v1/completions '{"model": "Q8_0", "prompt": "x", "max_tokens": 2}'; }
-ask_small; is 500 "a file that is too large"; has max-memory; grep -qi 'x-should-retry: false' "$t/raw" || say "clients will try again"
+post /v1/completions '{"model": "Q8_0", "prompt": "x", "max_tokens": 2}'; is 500 "a file that is too large"; has max-memory; grep -qi 'x-should-retry: false' "$t/raw" || say "clients would retry"
 stop
 
-# ---- several files by name, other names for them; one with a preset; a wrong one at the start ----
+# ---- files by name: --alias, presets, --record, --strict, --cache-dir, errors at the start ----
 echo '{"cold": {"temperature": 0}}' > "$t/presets"
 begin "$d/tiny-Q4_0.gguf" "$d/tiny-Q6_K.gguf" --alias small,large --preset "$t/presets" --record "$t/record"
 get /v1/models; has '"id":"small"'; has '"id":"large"'
@@ -152,7 +129,7 @@ refused 2 'no GGUF model' serve "$t/empty" --port 0
 cp "$d/tiny-cut.gguf" "$t/empty/a.gguf"; cp "$d/tiny-cut.gguf" "$t/empty/b.gguf"
 refused 3 'none of the 2 files' serve "$t/empty" --port 0
 
-# ---- SIGTERM while a file is being loaded, and while others wait for it ----
+# ---- SIGTERM while a file is loaded and requests wait for others ----
 begin "$d" --max-memory "$((need * 3 / 2))"
 w=
 for r in Q8_0 Q4_0 Q6_K Q8_0 Q4_0; do

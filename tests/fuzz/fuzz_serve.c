@@ -62,6 +62,7 @@ static void start(void) {
                                   .seed = 1};
     static struct serve_core core;
     fuzz_need(gguf_chat_template(m->gguf, &f.tmpl, &e), &e);
+    if (!f.tmpl) f.tmpl = "";
     core.m = m;
     core.s = s;
     core.context_bytes = session_seq_bytes(s, CTX) + 5 * session_seq_bytes(s, 1);

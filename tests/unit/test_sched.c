@@ -751,10 +751,10 @@ static void test_broken_weights(void) {
     free(data);
 }
 
-/* ---- grammars that cost much ---- */
+/* ---- costly grammars ---- */
 
-/* An answer whose form was costly rests while another runs, and not when it is alone; what both say
- * does not change. A token that takes more than the limit of steps ends its answer, not others. */
+/* An answer with a costly grammar rests while another runs, but not when it is alone; the answers
+ * do not change. A token that exceeds the step limit fails its own answer and no other. */
 static void test_costly(void) {
     struct model *m = open_model("tests/golden/models/qwen3", "q8_0");
     const struct session_opts so = {
@@ -771,7 +771,7 @@ static void test_costly(void) {
     buf_str(&text, "(.|\n)");
     for (int i = 0; i < 5000; i++) buf_fmt(&text, "%c?", 'a' + i % 26);
     CHECK_OK(grammar_of_regex(&ways, v, text.data, text.len, &e));
-    for (int how = 0; how < 3; how++) { /* alone; costly so far; costly now */
+    for (int how = 0; how < 3; how++) { /* alone; next to a costly one; next to one that fails */
         struct sched *c = NULL;
         struct rng rng;
         struct request plain = {.n_out = 30, .seed = 3}, held = {.n_out = 30, .seed = 4};

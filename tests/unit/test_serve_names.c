@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Which file of a server a request's model means. The expected values are what the rules of
- * docs/serving.md say of each name. */
+/* names_find: the expected values follow from the rules in docs/serving.md. */
 #include "core/attr.h"
 #include "serve/names.h"
 #include "tests/check.h"

@@ -98,12 +98,14 @@ static void end_turn(char *s) {
 
 struct told {
     struct buf thought, content, calls, end;
+    struct buf problems; /* of reply_choice */
 };
 static void told_release(struct told *t) {
     buf_release(&t->thought);
     buf_release(&t->content);
     buf_release(&t->calls);
     buf_release(&t->end);
+    buf_release(&t->problems);
 }
 static void add(struct buf *b, const struct json *text) {
     if (json_str(text)) buf_str(b, json_str(text));
@@ -222,7 +224,7 @@ static void hear(const struct way *w, char *out, bool stream, struct told *t) {
     }
 }
 
-/* What requests offer in place of w->body, and whether the prompt opens reasoning. */
+/* Request body in place of w->body, and the state of reasoning at the end of the prompt. */
 static const char *offer;
 static enum tool_think think = TOOL_THINK_NONE;
 
@@ -251,6 +253,7 @@ static void answer(const struct way *w, const struct toolfmt *f, const char *tex
     for (size_t at = 0; at < n; at += step)
         (void)speak_feed(task->run[0].speak, text + at, n - at < step ? n - at : step, &stop);
     const int calls = speak_end(task->run[0].speak, false, &task->reply.choice[0].problems, &stop);
+    buf_add(&t->problems, task->reply.choice[0].problems.data, task->reply.choice[0].problems.len);
     task_end_run(&task->run[0], calls ? END_CALLS : END_TURN, NULL);
     if (task->out.data) hear(w, task->out.data, stream, t);
     task_free(task);
@@ -262,7 +265,7 @@ static void same(const char *what, const char *part, const struct buf *a, const 
         CHECK_FAIL("%s: %s of the stream is '%s', of the whole '%s'", what, part, s, w);
 }
 
-/* An answer in pieces of any size is the whole one. */
+/* Streams in pieces of any size give the same as the whole answer. */
 static void check_streams(const struct way *w, const char *name, const struct toolfmt *f,
                           const char *text, const struct told *whole) {
     static const size_t steps[] = {1, 3, 7, 64, SIZE_MAX / 2};
@@ -276,6 +279,7 @@ static void check_streams(const struct way *w, const char *name, const struct to
         same(what, "content", &t.content, &whole->content);
         same(what, "calls", &t.calls, &whole->calls);
         same(what, "end", &t.end, &whole->end);
+        same(what, "problems", &t.problems, &whole->problems);
         told_release(&t);
     }
 }
@@ -288,6 +292,9 @@ static void check_text(const char *name, const struct toolfmt *f, const char *te
             CHECK_FAIL("%s (%s), %s: no call with all that is required: '%s' of '%s'", name,
                        toolfmt_name(f), ways[k].api->name, whole.calls.data ? whole.calls.data : "",
                        text);
+        if (!whole.problems.data || !strstr(whole.problems.data, "given twice"))
+            CHECK_FAIL("%s (%s), %s: the repeated member is not named: '%s'", name, toolfmt_name(f),
+                       ways[k].api->name, whole.problems.data ? whole.problems.data : "");
         check_streams(&ways[k], name, f, text, &whole);
         told_release(&whole);
     }
@@ -439,7 +446,7 @@ static void test_published(void) {
         CHECK(n_templates >= 57 && n >= 4 * n_templates);
 }
 
-/* Writes the tools as an API takes them. */
+/* Writes a request body with tools in the shape of an API. */
 static void offer_tools(const struct way *w, const struct json *tools, struct buf *out) {
     const bool messages = w->api == &api_messages, responses = w->api == &api_responses;
     buf_fmt(out, "%s, \"tools\": [", responses ? "\"input\": \"x\"" : SAYS);
@@ -458,8 +465,8 @@ static void offer_tools(const struct way *w, const struct json *tools, struct bu
     buf_str(out, messages ? "], \"max_tokens\": 9" : "]");
 }
 
-/* Answers that are written loosely. Those that end within a call are left out: a stream has begun
- * to send it. */
+/* Loosely written calls (calls.jsonl). Texts cut off within a call are skipped: a stream has
+ * already sent the beginning of that call. */
 static void check_loose(const struct json *tools, const struct json *j) {
     const char *name = json_str(json_get(j, "name")), *text = json_str(json_get(j, "text"));
     const struct toolfmt *f = toolfmt_find(json_str(json_get(j, "format")));
@@ -500,7 +507,7 @@ static void test_loose(void) {
     free(all);
 }
 
-/* Where no tools are offered what begins like a call is text, and a stream shows it at once. */
+/* Without tools, text that begins like a call is content, and a stream sends it at once. */
 static void test_no_tools(void) {
     static const char *const texts[][2] = {
         {"qwen-xml", "Hi\n<tool_call>\n<function=write>\n<para"},
