@@ -179,6 +179,7 @@ answer("names in lists", "apertus-list", f"<|tools_prefix|>[{A}]<|tools_suffix|>
 
 # ---- Kimi, DeepSeek ----
 answer("empty arguments", "kimi", K("now:0", ""), NOW)
+answer("an empty text as arguments", "kimi", K("now:0", '""'), NOW)
 answer("arguments as text", "kimi", K("bash:0", json.dumps('{"command": "a"}')), [bash("a")])
 answer("dots and dashes", "kimi", K("a.b-c:0", "{}"), [("a.b-c", {})], problems=True)
 answer("no end", "kimi", "Hm.<|tool_calls_section_begin|>" + K("bash:0", '{"command": "a"}').replace("<|tool_call_end|>", ""), [bash("a")], "Hm.")
