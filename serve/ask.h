@@ -55,7 +55,7 @@ struct ask {
     struct buf spaces;  /* namespaces of tools, a line each */
     bool held;          /* a tool's text has a grammar: calls are held to it */
     bool one_call;      /* the answer ends after its first call */
-    bool strict_calls;  /* bare JSON is no call, whatever it names */
+    bool strict_calls;  /* bare JSON is never a call */
     bool go_on;         /* the last message is the assistant's, and the answer continues it */
     struct buf kwargs;  /* members of an object: variables of the template */
     enum ask_think think;

@@ -119,8 +119,8 @@ static int file_of(struct server *s, struct job *j, struct http_text t, bool exa
     http_unescape(t, &name);
     int rc = models_find(s, name.data, &i, &f);
     if (!rc && exact && s->o.n_files == 1 && strcmp(name.data, s->o.file[0].id) != 0)
-        rc = fault_set(&f, 404, "model_not_found", "model", "there is no such model, but '%.100s'",
-                       s->o.file[0].id);
+        rc = fault_set(&f, 404, "model_not_found", "model",
+                       "there is no such model; available: %.100s", s->o.file[0].id);
     buf_release(&name);
     if (rc) route_fail(j, &f);
     return rc ? -1 : i;

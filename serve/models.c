@@ -355,7 +355,7 @@ int models_find(struct server *s, const char *model, int *out, struct fault *f) 
     names_list(o->file, o->n_files, &ids);
     fault_set(f, 404, "model_not_found", "model",
               found == NAMES_SEVERAL ? "'%.60s' matches several of: %s"
-                                     : "there is no model '%.60s' here, but: %s",
+                                     : "there is no model '%.60s' here; available: %s",
               model, ids.data);
     buf_release(&ids);
     return f->status;

@@ -79,7 +79,7 @@ struct task {
     struct buf out;                     /* in tests, what a job would get */
     struct served *from;                /* the loaded file; NULL in tests */
     void (*freed)(struct served *from); /* called by task_free; may be NULL */
-    void *ud;                           /* of whoever made it */
+    void *ud;                           /* of the caller of task_new */
     void (*done)(struct task *t);       /* it has ended; NULL: nothing happens */
     /* A choice is complete, and its client does not know that yet; NULL: nothing happens. */
     void (*ends)(struct task *t, const struct reply_choice *c);
