@@ -56,7 +56,7 @@ static const struct opt serve_options[] = {
      "requests and answers are added to FILE, a line of JSON each"},
     {"record-last", 0, OPT_FLAG, AT(record_last), NULL,
      "of lines of --record that continue each other, the last only"},
-    {"strict", 0, OPT_FLAG, AT(strict), NULL, "other names of models than their ids are refused"},
+    {"strict", 0, OPT_FLAG, AT(strict), NULL, "refuse names that are not ids of models"},
     {"allow-host", 0, OPT_LIST, AT(allow_host), "NAME", "a name of this server in Host"},
     {"allow-origin", 0, OPT_LIST, AT(allow_origin), "URL", "an origin whose pages may ask"},
     OPT_SPECIAL(AT(special)),

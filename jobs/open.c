@@ -14,12 +14,17 @@
 #include "quantize/quantize.h"
 #include "quantize/requant.h"
 
+/* Returns whether general.type, if present, says that the file is a model. */
+static bool is_typed_model(const struct gguf *g) {
+    return strcmp(gguf_str_or(g, "general.type", "model"), "model") == 0;
+}
+
 bool open_is_companion(const struct gguf *g) {
     static const char *const archs[] = {"clip", "imatrix"};
     const char *arch = gguf_str_or(g, "general.architecture", "");
     for (size_t i = 0; i < COUNT_OF(archs); i++)
         if (strcmp(arch, archs[i]) == 0) return true;
-    return strcmp(gguf_str_or(g, "general.type", "model"), "model") != 0;
+    return !is_typed_model(g);
 }
 
 int open_model(const struct work *w, struct model **out, const char *path, struct err *e) {
@@ -45,8 +50,7 @@ void open_warn_context(struct work *w, const struct model *m, int64_t n_ctx) {
 bool unknown_model(const char *path, struct err *why) {
     struct gguf *g;
     if (gguf_open(&g, path, GGUF_TOLERANT, why)) return false;
-    const bool model = strcmp(gguf_str_or(g, "general.type", "model"), "model") == 0;
-    const bool unknown = model && model_computes(g, why) == ERR_DATA;
+    const bool unknown = is_typed_model(g) && model_computes(g, why) == ERR_DATA;
     gguf_close(g);
     return unknown;
 }
@@ -114,8 +118,7 @@ static bool is_original(const char *path) {
     struct requant r;
     struct err why;
     if (gguf_open(&g, path, 0, &why)) return false;
-    const bool model = strcmp(gguf_str_or(g, "general.type", "model"), "model") == 0 &&
-                       model_computes(g, &why) == 0;
+    const bool model = is_typed_model(g) && model_computes(g, &why) == 0;
     requant_look(g, &r);
     gguf_close(g);
     return model && !r.quantized && !r.q8;

@@ -232,7 +232,7 @@ static void whys(const struct result *r, struct buf *out) {
     bool any = false;
     for (int i = 0; i < r->n_files; i++) {
         if (!*r->file[i].why) continue;
-        if (!any) buf_str(out, "<details><summary>Why each file is what it is</summary><ul>");
+        if (!any) buf_str(out, "<details><summary>Why each file was chosen</summary><ul>");
         any = true;
         buf_str(out, "<li>");
         html_text(out, pick_label(r, i));

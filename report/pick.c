@@ -20,13 +20,13 @@ static const double Z95 = 1.959964; /* two-sided 95 % of a normal distribution *
 
 const struct pick_row pick_bands[PICK_BANDS] = {
     {"no noticeable loss",
-     "even 600 tokens of output, longer than most answers, do not tell it from the original with "
-     "odds of 20 to 1",
+     "even 600 tokens of output, more than most answers have, are not enough to tell it from the "
+     "original with odds of 20 to 1",
      0.005},
     {"slight loss", "a paragraph of 100 tokens is not enough to tell it from the original", 0.03},
-    {"noticeable loss", "a paragraph tells it from the original, a sentence of 20 tokens does not",
-     0.15},
-    {"heavy loss", "one sentence tells it from the original", (double)INFINITY},
+    {"noticeable loss",
+     "a paragraph is enough to tell it from the original, a sentence of 20 tokens is not", 0.15},
+    {"heavy loss", "a sentence is enough to tell it from the original", (double)INFINITY},
 };
 
 /* What is recommended keeps a distance from noticeable loss: other texts than the measured ones may
