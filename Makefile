@@ -1,4 +1,4 @@
-# hone: build and test. `make help` lists every target, with those of mk/*.mk.
+# Makefile - builds and tests hone. `make help` lists every target, with those of mk/*.mk.
 # No configure step: pkg-config finds the libraries; V=1 shows the commands.
 
 BUILD   ?= build

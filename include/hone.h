@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* hone.h 1.2 - language models in GGUF files, as a library: read and write files, tokenize, render
- * chat templates, compute and generate, measure, quantize; and every command of the program hone.
+/* include/hone.h - language models in GGUF files, as a library: read and write files, tokenize,
+ * render chat templates, compute and generate, measure, quantize; and every command of the program.
  *
  *     struct hone_error e;
  *     struct hone_model *m;

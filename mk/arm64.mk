@@ -1,4 +1,4 @@
-# ARM64 from another machine: Debian's cross compiler, its library packages, and QEMU, which runs the result.
+# mk/arm64.mk - builds for ARM64 on another machine: Debian's cross compiler and library packages, and QEMU.
 # ARM64_CPU: the processor that QEMU emulates
 ARM64_LIBC ?= /usr/aarch64-linux-gnu
 ARM64_ROOT ?= $(abspath $(BUILD))/arm64-root

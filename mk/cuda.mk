@@ -1,4 +1,5 @@
-# CUDA: compiled where there are a GPU and nvcc, or on request: `make HAVE_CUDA=1`, or CUDA_ARCHS=... Otherwise
+# mk/cuda.mk - CUDA: the kernels, their emulation on the CPU, and what runs on a GPU.
+# Compiled where there are a GPU and nvcc, or on request: `make HAVE_CUDA=1`, or CUDA_ARCHS=... Otherwise
 # kernels/cuda/none.c answers. Then the emulation of the same sources on the CPU, and what runs on a GPU.
 NVCC      ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
 GPU_HERE  := $(wildcard /dev/nvidia0 /dev/nvidiactl /proc/driver/nvidia/version /dev/dxg)# dxg: Windows' Linux

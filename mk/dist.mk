@@ -1,4 +1,4 @@
-# the library for other programs, installation and packages
+# mk/dist.mk - the library for other programs, installation and packages.
 # what other programs link: only the names in include/hone.h. The archive is one object; all other names are local
 SO   := libhone.so.$(shell sed -n 's/^.define HONE_API_MAJOR //p' include/hone.h)
 # without the line editor (libedit)
@@ -80,7 +80,7 @@ dist: tarball wheel static deb $(ARM64_DIST) ## all that is published, with sums
 	$(Q)cd $(BUILD)/dist && sha256sum * > ../SHA256SUMS && mv ../SHA256SUMS . && ls -l
 dist-check: $(filter dist,$(MAKECMDGOALS)) ## installs each of them in a clean folder and runs it once
 	$(Q)sh packaging/dist-check.sh $(BUILD)/dist $(PYTHON)
-SITE_FILES := README.md CHANGELOG.md CONTRIBUTING.md MAP.md include/hone.h \
+SITE_FILES := README.md CHANGELOG.md CONTRIBUTING.md include/hone.h \
               $(sort $(wildcard docs/*.md docs/*/*.md docs/man/*.1 docs/examples/*.c))
 site: ## docs and man pages as pages that open from disk: build/site/index.html
 	$(Q)rm -rf $(BUILD)/site && mkdir -p $(BUILD)/site/docs

@@ -1,4 +1,4 @@
-# what single files are compiled with: instruction sets, embedded files, sanitizers, packed rows, emulation
+# mk/isa.mk - flags of single files: instruction sets, embedded files, sanitizers, packed rows, emulation.
 $(OBJ)/calib/defaults.o: $(wildcard calib/text/*)
 $(OBJ)/models/config.o: models/defaults.json
 $(OBJ)/template/own.o: $(wildcard template/own/*)

@@ -1,10 +1,12 @@
-# what reads the sources: lint, formatting, static analysis, and the tables generated from them
+# mk/lint.mk - lint, formatting, static analysis, and the tables and pages generated from the sources.
 CUDA_FILES := $(CUDA_SRC) $(wildcard kernels/cuda/*.cuh quantize/enc/cuda/*.cuh tests/cuda-emu/*pp tests/cuda-emu/*.cu)
 C_DIRS  := $(DIRS) $(OTHER_DIRS) kernels/cuda quantize/enc/cuda cli include docs/examples \
            $(addprefix tests/,. cuda-emu isa-emu unit kern fuzz)
 C_FILES := $(patsubst tests/./%,tests/%,$(wildcard $(addsuffix /*.[ch],$(C_DIRS))))
 lint: ## what a compiler does not check: tests/lint/*.sh; L=comments: one of them
 	$(Q)CC='$(CC)' HONE='$(abspath $(BIN))' SANF='$(SANF)' L='$(L)' sh tests/lint.sh $(sort $(C_FILES) $(CUDA_FILES))
+map: ## what every file is, by folder, from its first comment: build/MAP.md
+	$(Q)mkdir -p $(BUILD) && sh mk/map.sh > $(BUILD)/MAP.md && echo $(BUILD)/MAP.md
 models-table: all ## the table of models in README.md, from the registry and the tests
 	$(Q)HONE='$(abspath $(BIN))' sh tests/models.sh --write
 python-steps: ## python/hone_gguf/steps.py, from include/hone.h and the tables of lib/
@@ -33,4 +35,4 @@ analyze: ## gcc -fanalyzer over the library and the program; what it says wrongl
 	  2>$(BUILD)/analyze/log || { cat $(BUILD)/analyze/log; exit 1; }
 	@sh tests/analyze.sh $(BUILD)/analyze/log
 
-.PHONY: lint models-table python-steps reference format tidy cppcheck analyze
+.PHONY: lint map models-table python-steps reference format tidy cppcheck analyze

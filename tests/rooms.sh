@@ -2,7 +2,7 @@
 # usage: sh tests/rooms.sh [REVISION]
 # Draws the structure of the tree at a revision (the tree as it is, without one): a row per room with its files, its lines of C and CUDA, and
 # the rooms that it includes with the number of includes. Rooms that include each other would show in both rows; tests/lint.sh holds the
-# tree to the layers of MAP.md.
+# tree to the layers of docs/architecture.md.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# For which GPUs nvcc compiles: sh kernels/cuda/archs.sh NVCC [WANTED...] prints words that follow compute_ and sm_, one line, which
+# kernels/cuda/archs.sh - the GPUs that nvcc compiles for.
+# sh kernels/cuda/archs.sh NVCC [WANTED...] prints words that follow compute_ and sm_, one line, which
 # may be empty: PTX of 80, which runs on everything newer after the driver has compiled it, is always there beside them.
 #
 #   here       (also without WANTED) the GPUs of this machine as nvidia-smi names them, 80 where it names none

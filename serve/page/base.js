@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the views share: nodes of the page, requests, settings. Text of models and users enters the page
+// serve/page/base.js - what the views share: nodes of the page, requests, settings. Text of models and users enters the page
 // as text nodes only; nothing here ever parses HTML.
 'use strict';
 const $ = id => document.getElementById(id);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Chat: a tree of messages, of which one path is shown. Editing and regenerating add a branch. The tree
+// serve/page/chat.js - chat: a tree of messages, of which one path is shown. Editing and regenerating add a branch. The tree
 // is kept in the browser's storage, so that a reload loses nothing.
 const chat = {root: {kids: [], at: 0}, id: 0, running: false};
 // The conversations of this browser, newest first: [{id, title, root}, ...]; storeMost: characters.

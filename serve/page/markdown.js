@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The little Markdown that models write, as nodes. Every pattern is bounded, so that a line of any
+// serve/page/markdown.js - the little Markdown that models write, as nodes. Every pattern is bounded, so that a line of any
 // length costs time in proportion.
 const inlinePattern = /`([^`\n]{1,2000})`|\*\*([^*\n]{1,2000})\*\*|\*([^*\s][^*\n]{0,2000})\*|\[([^\][\n]{1,300})\]\((https?:\/\/[^\s()]{1,500})\)/g;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Side by side: one request twice, by two models or with two settings; where the answers part.
+// serve/page/pair.js - side by side: one request twice, by two models or with two settings; where the answers part.
 const sides = ['Left', 'Right'].map(name => {
   const model = el('select', {}), more = el('textarea', {rows: 2, class: 'code', spellcheck: 'false', placeholder: '{}'}), out = el('div', {class: 'card text side', dir: 'auto'}), state = el('p', {class: 'quiet'});
   $('pair-cols').append(el('div', {}, el('label', {class: 'line'}, name, model), out, state,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Server: its numbers every two seconds while they are looked at; the tabs; the start.
+// serve/page/server.js - the server view: its numbers every two seconds while they are looked at; the tabs; the start.
 const bytes = n => n >= 1 << 30 ? (n / (1 << 30)).toFixed(2) + ' GiB' : n >= 1 << 20 ? (n / (1 << 20)).toFixed(1) + ' MiB' : Math.round(n / 1024) + ' KiB';
 const whole = n => Number.isInteger(n) ? n.toLocaleString('en') : n.toPrecision(4);
 let before = null;

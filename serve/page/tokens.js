@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Tokens: the prompt as ids with the origin of its bytes, the answer coloured by probability.
+// serve/page/tokens.js - tokens: the prompt as ids with the origin of its bytes, the answer coloured by probability.
 const pieceBytes = p => Array.isArray(p) ? p.length : new TextEncoder().encode(p).length;
 const pieceText = p => visible(Array.isArray(p) ? p.map(b => '\\x' + b.toString(16).padStart(2, '0')).join('') : p).replace(/\n/g, '⏎');
 // Adds a line break after a token that ends a line; a button cannot contain it.

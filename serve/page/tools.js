@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Tools: a request with tools by one of three APIs; what the model wrote beside what it means.
+// serve/page/tools.js - tools: a request with tools by one of three APIs; what the model wrote beside what it means.
 const tool = (name, description, properties, required) => ({type: 'function', function: {name, description, parameters: {type: 'object', properties, required}}});
 const samples = {
   Weather: [[tool('get_weather', 'The weather of a city.', {city: {type: 'string'}, unit: {enum: ['celsius', 'fahrenheit']}}, ['city'])], 'What is the weather in Oslo?'],

@@ -7,8 +7,8 @@ SEVERITY = {
     "LINT_WARN": "TOOL-ARGS-STRING-EQ TOOLS-SCHEMA RESULT-NULL CONTENT-PARTS THINK-PRESERVE PREFIX".split(),
     "LINT_INFO": "THINK-HISTORY THINK-EMPTY CONTENT-TRIM".split(),
 }
-HEAD = """/* Behavioural probes of the template linter: one small conversation each, and what its rendering must
- * or must not hold. PROBE(id, rule, severity, texts...): JSON, cut into pieces for the compiler.
+HEAD = """/* template/lint_probes.def - behavioural probes of the template linter.
+ * Each is a small conversation, and what its rendering must or must not hold. PROBE(id, rule, severity, texts...): JSON, cut into pieces for the compiler.
  * Generated from tests/golden/templates/lint_probes.json by tests/oracle/lint_def.py. */
 /* clang-format off */"""
 
