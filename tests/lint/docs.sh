@@ -4,7 +4,8 @@
 # docs/design/ says why and how; measurements and their dates are in docs/notebook/
 grep -nE '(^|[^0-9])20[0-9][0-9]-[01][0-9]-[0-3][0-9]|[0-9] ?(GFLOP/s|GMAC/s|tok/s|tokens/s)|^#+ (Measured|Results)' \
     docs/design/*.md && echo "measurements in docs/design (above); they belong to docs/notebook"
-awk -F '|' '/^\|/ { for (i = 2; i < NF; i++) if (length($i) > 122) print FILENAME ":" FNR ": a cell is over 120" }' docs/STATUS.md
+awk -F '|' '/^\|/ { for (i = 2; i < NF; i++) if (length($i) > 122) print FILENAME ":" FNR ": a cell is over 120" }' \
+    docs/STATUS.md
 
 # hone(1) lists every command twice: in its text and in SEE ALSO
 for c in $(sed -n 's/^COMMAND("\([^"]*\)".*/\1/p' cli/commands.def); do
