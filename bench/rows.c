@@ -16,6 +16,7 @@
 #include "core/prog.h"
 #include "core/rng.h"
 #include "runtime/eval/eval.h"
+#include "runtime/generate/windows.h"
 
 enum { CTX = 512, N_TOKENS = 24, N_WINDOWS = 4, MOST_REPS = 32 };
 static const int counts[] = {1, 4, 16};
@@ -115,8 +116,8 @@ static void do_windows(const struct model *m, struct pool *p, int reps, double l
     rng_seed(&r, 1);
     for (int64_t i = 0; i < N_WINDOWS * CTX; i++) ids_add(&ids, draw(&r, m));
     for (int i = 0; i < 2; i++) {
-        base[i] = open_session(m, p, ACT_F32, i ? eval_rows(CTX) : CTX);
-        cand[i] = open_session(m, p, ACT_F32, i ? eval_rows(CTX) : CTX);
+        base[i] = open_session(m, p, ACT_F32, i ? windows_rows(CTX) : CTX);
+        cand[i] = open_session(m, p, ACT_F32, i ? windows_rows(CTX) : CTX);
     }
     const double t0 = prog_now_s();
     for (int k = 0; k < reps && in_time(k, t0, limit_s); k++)

@@ -32,13 +32,12 @@
 #include "core/ranks.h"
 #include "runtime/engine/fault.h"
 #include "runtime/generate/draft.h"
-#include "runtime/eval/eval.h"
-#include "runtime/eval/eval_windows.h"
+#include "runtime/generate/windows.h"
 
 struct collector {
-    struct eval_windows windows; /* The chunks as windows, several of which go through a pass. */
-    struct imat *m;              /* The sums of the chunks at work, [windows.most]. */
-    int at;                      /* The number of the chunk that the MTP block is fed. */
+    struct windows windows; /* The chunks as windows, several of which go through a pass. */
+    struct imat *m;         /* The sums of the chunks at work, [windows.most]. */
+    int at;                 /* The number of the chunk that the MTP block is fed. */
     struct pool *pool;
     struct gram_col *gram; /* What collects second moments, or NULL where they are not wanted. */
     /* What shows the trunk's rows to it; NULL: the trunk does, without gradients. */
@@ -111,7 +110,7 @@ static void see(struct collector *c, struct imat *m, struct gram_col *gram,
 static void see_trunk(void *ud, const struct gr_weight *w, int64_t expert, const float *x,
                       int64_t n_rows, int64_t ld) {
     struct collector *c = ud;
-    see(c, &c->m[eval_windows_shown(&c->windows)], c->gradients ? NULL : c->gram, w, expert, x,
+    see(c, &c->m[windows_shown(&c->windows)], c->gradients ? NULL : c->gram, w, expert, x,
         session_shown_gates(c->trunk), n_rows, ld);
 }
 static void see_draft(void *ud, const struct gr_weight *w, int64_t expert, const float *x,
@@ -178,7 +177,7 @@ static int sessions(struct collector *c, const struct model *m, const struct ses
     }
     session_observe(c->trunk, see_trunk, c);
     sum_there(c); /* Sequences take the memory that the sums leave. */
-    TRY(eval_windows_open(&c->windows, c->trunk, so->n_ctx, INT_MAX, false, e));
+    TRY(windows_open(&c->windows, c->trunk, so->n_ctx, INT_MAX, false, e));
     c->m = xcalloc((size_t)c->windows.most, sizeof *c->m);
     for (int i = 0; i < c->windows.most; i++) {
         imat_init(&c->m[i]);
@@ -197,7 +196,7 @@ static int chunks(struct collector *c, const int32_t *const *ids, int n, int64_t
                   struct err *e) {
     const int64_t n_tok = c->windows.n_tok, d = session_model(c->trunk)->hp.d[HD_EMBD];
     if (c->windows.most > 1) {
-        TRY(eval_windows_feed(&c->windows, ids, n, 0, NULL, c->hidden, e));
+        TRY(windows_feed(&c->windows, ids, n, 0, NULL, c->hidden, e));
     } else {
         session_reset(c->trunk);
         TRY(session_forward(c->trunk, ids[0], n_tok, c->hidden, e));
@@ -383,7 +382,7 @@ static void release(struct collector *c) {
     free(c->what);
     for (int i = 0; i < c->windows.most && c->m; i++) imat_release(&c->m[i]);
     free(c->m);
-    eval_windows_close(&c->windows);
+    windows_close(&c->windows);
     gradients_free(c->gradients);
     session_free(c->draft);
     model_close(c->draft_model);
@@ -413,7 +412,7 @@ int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct 
     }
     if (o->max_chunks && o->max_chunks < n_chunks) n_chunks = o->max_chunks;
     struct session_opts so = {.n_ctx = ctx,
-                              .n_ubatch = o->gram ? min_i64(ctx, 2048) : eval_rows(ctx),
+                              .n_ubatch = o->gram ? min_i64(ctx, 2048) : windows_rows(ctx),
                               .isa = o->isa,
                               .act = ACT_F32,
                               .pool = o->pool,

@@ -15,6 +15,7 @@
 #include "runtime/engine/kv_type.h"
 #include "runtime/eval/choices.h"
 #include "runtime/eval/suite.h"
+#include "runtime/generate/windows.h"
 #include "text/textfile.h"
 
 const struct eval_args eval_text_usual = {
@@ -27,7 +28,7 @@ const struct choice_job eval_needle_usual = {.ctx = 4096, .n_depths = 5, .per_de
 int eval_session(struct work *w, const struct eval_args *a, struct model *m, const char *kv,
                  int64_t n_ctx, struct session **out, struct err *e) {
     struct session_opts o = {.n_ctx = n_ctx,
-                             .n_ubatch = eval_rows(n_ctx),
+                             .n_ubatch = windows_rows(n_ctx),
                              .isa = w->isa,
                              .device = w->device,
                              .pack = true,

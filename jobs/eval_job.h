@@ -70,6 +70,9 @@ struct eval_texts { /* texts as domains */
 int eval_texts_load(const struct model *m, const char *const *path, int n_paths,
                     struct eval_texts *out, struct err *e);
 void eval_texts_release(struct eval_texts *t);
+/* Keeps max_chunks chunks of ctx tokens, evenly spread over all texts, so that every text has its
+ * share. With 1 it keeps two, which is the least that an evaluation asks of a text; with 0 all. */
+void eval_spread_chunks(struct ids *ids, int64_t ctx, int64_t max_chunks);
 
 enum { EVAL_MAX_LIST = 32 };
 /* Reads a list of counts such as "0,4096" into out[*n]. `what` is the name of the option, for the

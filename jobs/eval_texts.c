@@ -120,3 +120,13 @@ void eval_texts_release(struct eval_texts *t) {
     free(t->ids);
     memset(t, 0, sizeof *t);
 }
+
+void eval_spread_chunks(struct ids *ids, int64_t ctx, int64_t max_chunks) {
+    int64_t n = ids->n / ctx;
+    /* This is the least that eval_plan wants of a text; it runs one of them. */
+    if (max_chunks == 1) max_chunks = 2;
+    if (!max_chunks || n <= max_chunks) return;
+    for (int64_t i = 0; i < max_chunks; i++)
+        memmove(ids->v + i * ctx, ids->v + i * n / max_chunks * ctx, (size_t)ctx * sizeof *ids->v);
+    ids->n = max_chunks * ctx;
+}

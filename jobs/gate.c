@@ -12,7 +12,7 @@
 #include "calib/imatrix.h"
 #include "jobs/device.h"
 #include "jobs/kept.h"
-#include "jobs/make.h"
+#include "jobs/eval_job.h"
 #include "jobs/open.h"
 #include "jobs/passes.h"
 #include "core/log.h"
@@ -108,7 +108,7 @@ static int compare(struct gate *g, const char *mix, struct err *e) {
     }
     for (int i = 0; i < g->texts.n && !rc; i++)
         rc = corpus_load(m[0], g->texts.v[i], true, &ids, e);
-    if (!rc) make_spread_chunks(&ids, g->ctx, g->chunks);
+    if (!rc) eval_spread_chunks(&ids, g->ctx, g->chunks);
     const struct eval_domain all = {.name = "", .ids = ids.v, .n_ids = ids.n};
     for (int i = 1; i < n && !rc; i++) kept_pair(&kept, g->w->kept, s[0], NULL, NULL, s[i], NULL);
     const struct eval_kld_job job = {.base = s[0],

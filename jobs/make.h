@@ -113,9 +113,6 @@ void made_release(struct made *f);
 void made_drop(struct make *mk);
 
 struct ids;
-/* Keeps max_chunks chunks of ctx tokens, evenly spread over all texts, so that every text has its
- * share. With 1 it keeps two, which is the least that an evaluation asks of a text; with 0 all. */
-void make_spread_chunks(struct ids *ids, int64_t ctx, int64_t max_chunks);
 
 /* Refuses, before any work, wrong facts, notes that are not there, and, without --allow-requantize,
  * an SRC that is quantized already. */

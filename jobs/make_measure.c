@@ -151,16 +151,6 @@ int make_keep_eval(struct make *mk, const struct made *f, struct err *e) {
     return rc;
 }
 
-void make_spread_chunks(struct ids *ids, int64_t ctx, int64_t max_chunks) {
-    int64_t n = ids->n / ctx;
-    /* This is the least that eval_plan wants of a text; it runs one of them. */
-    if (max_chunks == 1) max_chunks = 2;
-    if (!max_chunks || n <= max_chunks) return;
-    for (int64_t i = 0; i < max_chunks; i++)
-        memmove(ids->v + i * ctx, ids->v + i * n / max_chunks * ctx, (size_t)ctx * sizeof *ids->v);
-    ids->n = max_chunks * ctx;
-}
-
 int make_measure(struct make *mk, struct made *const *f, int n, make_see see, void *ctx,
                  struct err *e) {
     struct bench b = {0};
@@ -170,7 +160,7 @@ int make_measure(struct make *mk, struct made *const *f, int n, make_see see, vo
     int rc = bench_open(mk, &b, f, n, e);
     for (int i = 0; i < mk->eval.n && rc == 0; i++)
         rc = corpus_load(b.model[0], mk->eval.v[i], true, &ids, e);
-    make_spread_chunks(&ids, mk->eval_ctx, mk->eval_chunks);
+    eval_spread_chunks(&ids, mk->eval_ctx, mk->eval_chunks);
     const struct eval_domain all = {.name = "", .ids = ids.v, .n_ids = ids.n};
     for (int i = 1; i < n && rc == 0; i++)
         kept_pair(&kept, mk->w->kept, b.session[0], f[0]->hash, NULL, b.session[i], f[i]->hash);

@@ -7,7 +7,7 @@
 #include "jobs/open.h"
 #include "core/mem.h"
 #include "core/num.h"
-#include "runtime/eval/eval.h"
+#include "runtime/generate/windows.h"
 
 double passes_row_bytes(const struct graph *g) {
     int64_t sum = 0, moe = 0;
@@ -37,7 +37,7 @@ int passes_together(double row_bytes, double room) {
 }
 
 int64_t passes_fit(double row_bytes, int64_t ctx, int n, double room) {
-    int64_t rows = eval_rows(ctx);
+    int64_t rows = windows_rows(ctx);
     while (room > 0 && rows > LEAST && passes_bytes(row_bytes, rows, n) > room / 2) rows /= 2;
     /* Round down to whole windows if one fits. */
     return rows > ctx ? rows / ctx * ctx : rows;
@@ -45,7 +45,7 @@ int64_t passes_fit(double row_bytes, int64_t ctx, int n, double room) {
 
 int64_t passes_rows(const struct work *w, const struct model *m, int64_t ctx, int n) {
     uint64_t limit;
-    if (w->device.kind != DEVICE_CPU) return eval_rows(ctx);
+    if (w->device.kind != DEVICE_CPU) return windows_rows(ctx);
     return passes_fit(passes_row_bytes(&m->graph), ctx, n, (double)buf_room(&limit));
 }
 

@@ -9,7 +9,7 @@
 
 /* Returns a session's bytes per row of a pass, including keys and values of its window. */
 double passes_row_bytes(const struct graph *g);
-/* Returns the rows per pass for n sessions with windows of ctx tokens: eval_rows(ctx), or fewer
+/* Returns the rows per pass for n sessions with windows of ctx tokens: windows_rows(ctx), or fewer
  * where these take more than half of `room` bytes; room 0: unknown. */
 int64_t passes_fit(double row_bytes, int64_t ctx, int n, double room);
 /* Returns the same for sessions of model m within --max-memory or free memory. */

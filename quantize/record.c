@@ -9,7 +9,6 @@
 #include "core/io.h"
 #include "core/map.h"
 #include "core/json.h"
-#include "quantize/sens.h"
 
 int record_file_hash(const char *path, char hex[33], struct err *e) {
     struct map m = {0};

@@ -193,12 +193,6 @@ void sens_release(struct sens *s) {
     memset(s, 0, sizeof *s);
 }
 
-const char *search_name(enum search s) {
-    static const char *const names[] = {
-        [SEARCH_FAST] = "fast", [SEARCH_BEST] = "best", [SEARCH_CONVENTIONAL] = "conventional"};
-    return names[s];
-}
-
 enum qtype sens_next(const struct sens *s, int group, enum qtype t, int dir) {
     const struct sens_group *g = &s->group[group];
     enum qtype best = t;

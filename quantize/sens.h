@@ -70,7 +70,6 @@ void sens_release(struct sens *s);
 /* Announces a budget in bytes before sens_errors is called; 0: none. Below 2.6 bits per weight
  * IQ1 types are candidates too, which doubles the time of sens_errors. */
 void sens_set_low(struct sens *s, uint64_t budget);
-const char *search_name(enum search s);
 
 struct sens_source { /* whose weights are encoded, and by what */
     const struct gguf *g;

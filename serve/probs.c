@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/generate/sample.h"
+#include "runtime/engine/logits.h"
 
 static double log_sum(const float *x, int64_t n) {
     double most = -HUGE_VAL, sum = 0;
@@ -27,8 +28,8 @@ static void put_token(struct jw *w, const struct tok *t, int32_t id, double logp
 
 void probs_add(struct buf *out, const struct tok *t, const float *logits, int64_t n, int32_t id,
                int top) {
-    int32_t best[SAMPLE_BEST];
-    float best_logit[SAMPLE_BEST];
+    int32_t best[LOGITS_BEST];
+    float best_logit[LOGITS_BEST];
     struct jw w;
     const double all = logits ? log_sum(logits, n) : (double)NAN;
     if (out->len) buf_str(out, ", ");
@@ -36,7 +37,7 @@ void probs_add(struct buf *out, const struct tok *t, const float *logits, int64_
     jw_obj(&w, NULL);
     put_token(&w, t, id, logits ? (double)logits[id] - all : (double)NAN);
     jw_arr(&w, "top_logprobs");
-    const int32_t k = logits && top ? sample_best(logits, n, top, best, best_logit) : 0;
+    const int32_t k = logits && top ? logits_best(logits, n, top, best, best_logit) : 0;
     for (int32_t i = 0; i < k; i++) {
         jw_obj(&w, NULL);
         put_token(&w, t, best[i], (double)best_logit[i] - all);

@@ -8,7 +8,7 @@
 #include "tok/tok.h"
 
 /* Appends an element {"token", "logprob", "bytes", "top_logprobs"} of a list: natural logarithms of
- * the softmax of the n logits as the model gave them. top: alternatives, at most SAMPLE_BEST.
+ * the softmax of the n logits as the model gave them. top: alternatives, at most LOGITS_BEST.
  * logits NULL: nothing is known, logprob is null. */
 void probs_add(struct buf *out, const struct tok *t, const float *logits, int64_t n, int32_t id,
                int top);

@@ -10,7 +10,7 @@
 
 #include "core/num.h"
 #include "core/prog.h"
-#include "runtime/eval/eval_int.h"
+#include "runtime/engine/logits.h"
 #include "serve/sched_int.h"
 
 bool sched_wants_hidden(const struct sched *s, const struct run *r, int64_t at) {
@@ -64,7 +64,7 @@ void sched_run_mtp(struct sched *s) {
     for (int i = 0; i < n_runs; i++) {
         struct run *r = p->run[i];
         if (failed) sched_forget_pairs(r);
-        r->mtp_guess = (int32_t)eval_argmax(p->logits + i * s->n_vocab, s->n_vocab);
+        r->mtp_guess = (int32_t)logits_argmax(p->logits + i * s->n_vocab, s->n_vocab);
         if (failed) r->mtp_at = 0;
     }
     if (n > 2 * DRAFT_RUNS) return; /* the first pairs of an answer */

@@ -14,3 +14,9 @@ static const struct enc *const table[QT_COUNT] = {
 const struct enc *enc_find(enum qtype t) {
     return (unsigned)t < QT_COUNT ? table[t] : NULL;
 }
+
+const char *search_name(enum search s) {
+    static const char *const names[] = {
+        [SEARCH_FAST] = "fast", [SEARCH_BEST] = "best", [SEARCH_CONVENTIONAL] = "conventional"};
+    return names[s];
+}

@@ -12,6 +12,8 @@
 #include "kernels/kern.h"
 
 enum search { SEARCH_FAST, SEARCH_BEST, SEARCH_CONVENTIONAL };
+/* Returns "fast", "best" or "conventional". */
+const char *search_name(enum search s);
 /* How column importance becomes search weights. */
 enum wplain { WP_ONE, WP_ABS /* |x| */, WP_RMS_ABS /* rms(sub-block) + |x| */, WP_SQ /* x^2 */ };
 struct wrule {

@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "runtime/engine/exec_cuda.h"
-#include "runtime/generate/sample.h"
+#include "runtime/engine/logits.h"
 
 _Static_assert((int)SESSION_SCORES == (int)HEAD_ROWS, "a call is one head");
 _Static_assert((int)SESSION_BEST == (int)CU_BEST, "as many as a device finds");
-_Static_assert((int)SESSION_BEST <= (int)SAMPLE_BEST, "as many as are found here");
+_Static_assert((int)SESSION_BEST <= (int)LOGITS_BEST, "as many as are found here");
 
 static struct cuda *dev(const struct session *s) {
     return s->dev;
@@ -59,7 +59,7 @@ int exec_cuda_take_best(struct session *s, struct err *e) {
         const int64_t n = n_vocab(s);
         TRY(cu_download(d->q, d->host_logits, d->logits, (uint64_t)n * sizeof(float), e));
         TRY(cu_sync(d->q, e));
-        s->best->n = sample_best(d->host_logits, n, SESSION_BEST, s->best->id, s->best->logit);
+        s->best->n = logits_best(d->host_logits, n, SESSION_BEST, s->best->id, s->best->logit);
         return 0;
     }
     s->best->n = b->n;

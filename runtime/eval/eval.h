@@ -17,10 +17,6 @@
  * it. */
 char *eval_keep_model(const struct session *s, const char *hash);
 
-/* Returns the rows that a pass of a session should hold (session_opts.n_ubatch) where windows of
- * ctx tokens are evaluated: as many whole windows as fit 2048 rows, or 2048. */
-int64_t eval_rows(int64_t ctx);
-
 struct eval_ppl {
     double ppl, ppl_stderr, mean_nll;
     int64_t n_tokens, n_chunks, ctx;

@@ -28,7 +28,7 @@ static int scorer_init(struct scorer *p, struct session *s, struct err *e) {
     p->d = session_model(s)->hp.d[HD_EMBD];
     p->n_vocab = session_model(s)->hp.d[HD_VOCAB];
     p->block = eval_head_rows(p->n_vocab);
-    TRY(mem_alloc(&h, (uint64_t)(EVAL_PIECE * p->d) * sizeof(float), "hidden rows", e));
+    TRY(mem_alloc(&h, (uint64_t)(WINDOWS_PIECE * p->d) * sizeof(float), "hidden rows", e));
     p->hidden = h;
     if (session_can_score(s, NULL)) {
         p->block = SESSION_SCORES;
@@ -54,7 +54,7 @@ static int score_rows(struct scorer *p, const int32_t *seq, const float *hidden,
             const float *x = p->logits ? p->logits + i * p->n_vocab : NULL;
             int32_t t = seq[r + i + 1];
             *sum += x ? (double)x[t] - eval_lse(x, p->n_vocab) : -row[i].nll_q;
-            *greedy = *greedy && (x ? eval_argmax(x, p->n_vocab) : row[i].top_q) == t;
+            *greedy = *greedy && (x ? logits_argmax(x, p->n_vocab) : row[i].top_q) == t;
         }
     }
     return 0;
@@ -69,7 +69,7 @@ static int score_choice(struct scorer *p, const struct choice_task *t, int i, in
     double sum = 0;
     *greedy = true;
     for (int64_t n; at < last; at += n) {
-        n = min_i64(EVAL_PIECE, last - at);
+        n = min_i64(WINDOWS_PIECE, last - at);
         TRY(session_forward(p->s, seq + at, n, p->hidden, e));
         int64_t r0 = max_i64(at, first);
         if (r0 < at + n)

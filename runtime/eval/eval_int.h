@@ -5,17 +5,16 @@
 
 #include "runtime/eval/kld_file_top.h"
 #include "runtime/eval/eval.h"
-#include "runtime/eval/eval_windows.h"
+#include "runtime/generate/windows.h"
 #include "runtime/engine/fault.h"
+#include "runtime/engine/logits.h"
 
 /* Returns log(sum exp(x)). The largest value is taken out; terms are f32, the sum is f64. */
 double eval_lse(const float *x, int64_t n);
-int64_t eval_argmax(const float *x, int64_t n); /* first maximum */
 
-/* Tokens [at, at + n) of a chunk, n at most EVAL_PIECE; at 0 the state is reset and BOS replaces
+/* Tokens [at, at + n) of a chunk, n at most WINDOWS_PIECE; at 0 the state is reset and BOS replaces
  * the first token where the vocabulary adds it. Hidden rows of the n tokens. Pieces make memory
  * independent of the window. */
-enum { EVAL_PIECE = 2048 };
 int eval_feed(struct session *s, const int32_t *chunk, int64_t at, int64_t n, float *hidden,
               struct err *e);
 /* Returns the name of a record of n tokens, of which the positions [first, last) are scored. The
@@ -73,7 +72,7 @@ struct route_log {
     int *layer;            /* block of MoE layer i */
     int64_t *n_used;       /* of MoE layer i */
     int64_t at;            /* position of the piece */
-    int32_t **base;        /* [n_layers][EVAL_PIECE * n_used], sorted per token */
+    int32_t **base;        /* [n_layers][WINDOWS_PIECE * n_used], sorted per token */
     struct eval_route *to; /* NULL: the base is running; else [n_layers] */
 };
 int route_init(struct route_log *l, const struct session *base, struct err *e);

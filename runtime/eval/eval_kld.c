@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* runtime/eval/eval_kld.c - base and candidates over the same windows; per position the divergence
  * of the next-token distributions. Nothing of size tokens x vocabulary is kept: of at most
- * EVAL_PIECE tokens at a time there are the hidden rows of every model (eval_kld_feed.c), and one
- * block of logits of the base and of one candidate. Base and candidates run with the same kernels
- * and batching. */
+ * WINDOWS_PIECE tokens at a time there are the hidden rows of every model (eval_kld_feed.c), and
+ * one block of logits of the base and of one candidate. Base and candidates run with the same
+ * kernels and batching. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -362,8 +362,8 @@ static void show_progress(const struct work *w, struct prog *prog, uint64_t n_to
 /* Runs window c, in pieces, through the candidates whose results are not known. */
 static int run_window(struct work *w, int64_t c, struct prog *prog, struct err *e) {
     const struct eval_kld_run *o = w->out;
-    for (int64_t at = 0; at < o->ctx; at += EVAL_PIECE) {
-        const int64_t n = min_i64(EVAL_PIECE, o->ctx - at);
+    for (int64_t at = 0; at < o->ctx; at += WINDOWS_PIECE) {
+        const int64_t n = min_i64(WINDOWS_PIECE, o->ctx - at);
         TRY(kld_feed_piece(&w->feed, o->tokens + c * o->ctx, at, n, w->kept,
                            o->n_routes ? watch_route : NULL, w, e));
         TRY(score_rows(w, c, at, n, e));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* runtime/eval/eval_kld_feed.c - the hidden rows of the base and of all candidates, for the windows
- * that are compared next: several windows to a pass, or a long one in pieces of EVAL_PIECE tokens.
+ * that are compared next: several windows to a pass, or a long one in pieces of WINDOWS_PIECE
+ * tokens.
  *
  * A candidate whose first blocks have the weights of another model begins behind them with that
  * model's residual, which is shown as it passes (session_observe_hidden). */
@@ -26,7 +27,7 @@ static void keep_below(void *ud, int block, const float *x, int64_t n_rows, int6
     const struct kld_tap *t = ud;
     struct kld_feed *f = t->f;
     const int me = t->who < 0 ? f->job->n_cand : t->who;
-    const int at = eval_windows_shown(&f->windows[me]);
+    const int at = windows_shown(&f->windows[me]);
     const int window = f->most > 1 ? f->fed[me * f->most + at] : 0;
     for (int i = 0; i < f->job->n_cand; i++) {
         if (!f->below[i] || f->like[i] != t->who || f->begin[i] - 1 != block) continue;
@@ -57,7 +58,7 @@ static void find_like(struct kld_feed *f) {
 
 static int alloc_rows(const struct kld_feed *f, const struct session *s, float **out,
                       struct err *e) {
-    const int64_t n = f->most > 1 ? f->most * f->ctx : min_i64(EVAL_PIECE, f->ctx);
+    const int64_t n = f->most > 1 ? f->most * f->ctx : min_i64(WINDOWS_PIECE, f->ctx);
     void *p = NULL;
     TRY(mem_alloc(&p, (uint64_t)(n * session_model(s)->hp.d[HD_EMBD]) * sizeof(float),
                   "hidden rows", e));
@@ -90,7 +91,7 @@ static int find_most(struct kld_feed *f, struct err *e) {
     }
     for (int i = 0; i <= f->job->n_cand; i++)
         if (session_of(f, i))
-            f->most = (int)min_i64(f->most, eval_windows_fit(session_of(f, i), f->ctx, n_alike));
+            f->most = (int)min_i64(f->most, windows_fit(session_of(f, i), f->ctx, n_alike));
     return 0;
 }
 
@@ -103,12 +104,12 @@ int kld_feed_open(struct kld_feed *f, const struct eval_kld_job *job, int64_t ct
     f->below = xcalloc(n, sizeof *f->below);
     f->tap = xcalloc(n, sizeof *f->tap);
     f->windows = xcalloc(n, sizeof *f->windows);
-    f->most = job->routing ? 1 : EVAL_PIECE;
+    f->most = job->routing ? 1 : WINDOWS_PIECE;
     TRY(find_most(f, e));
     for (int i = job->n_cand; i >= 0; i--) {
         struct session *s = session_of(f, i);
         if (!s) continue;
-        TRY(eval_windows_open(&f->windows[i], s, ctx, f->most, true, e));
+        TRY(windows_open(&f->windows[i], s, ctx, f->most, true, e));
         if (f->windows[i].most < f->most) f->most = f->windows[i].most;
     }
     f->first = xcalloc(n * (size_t)f->most, sizeof *f->first);
@@ -121,7 +122,7 @@ int kld_feed_open(struct kld_feed *f, const struct eval_kld_job *job, int64_t ct
 void kld_feed_close(struct kld_feed *f) {
     for (int i = 0; f->job && i <= f->job->n_cand; i++) {
         if (f->tap && f->tap[i].f) session_observe_hidden(session_of(f, i), NULL, NULL);
-        if (f->windows) eval_windows_close(&f->windows[i]);
+        if (f->windows) windows_close(&f->windows[i]);
         if (f->hidden) mem_free(f->hidden[i]);
         if (f->below) mem_free(f->below[i]);
     }
@@ -182,8 +183,8 @@ int kld_feed_windows(struct kld_feed *f, const int32_t *const *window, int n, co
         const int i = k ? k - 1 : f->job->n_cand, n_fed = choose(f, i, n, skip);
         if (!session_of(f, i) || !n_fed) continue;
         for (int w = 0; w < n_fed; w++) some[w] = window[f->fed[i * f->most + w]];
-        rc = eval_windows_feed(&f->windows[i], some, n_fed, f->below[i] ? f->begin[i] : 0,
-                               f->below[i], f->hidden[i], e);
+        rc = windows_feed(&f->windows[i], some, n_fed, f->below[i] ? f->begin[i] : 0, f->below[i],
+                          f->hidden[i], e);
     }
     free(some);
     return rc;

@@ -23,7 +23,7 @@ struct kld_feed {
     int *begin, *like;   /* [n_cand] same_graph: its first block that candidate like[i] < i, or the
                             base (-1), has not; else begin 0 */
     struct kld_tap *tap; /* [n_cand + 1] what is shown of whom */
-    struct eval_windows *windows; /* [n_cand + 1] */
+    struct windows *windows; /* [n_cand + 1] */
 };
 /* Opens a feed; kld_feed_close must be called also after an error. */
 int kld_feed_open(struct kld_feed *f, const struct eval_kld_job *job, int64_t ctx, struct err *e);

@@ -37,7 +37,7 @@ static void score_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     (void)worker;
     for (int64_t i = i0; i < i1; i++) {
         const float *t = r->lt + i * r->n_vocab, *d = r->ld + i * r->n_vocab;
-        int64_t a = eval_argmax(t, r->n_vocab), b = eval_argmax(d, r->n_vocab), at = r->n + i;
+        int64_t a = logits_argmax(t, r->n_vocab), b = logits_argmax(d, r->n_vocab), at = r->n + i;
         r->hit[at] = a == b;
         r->overlap[at] = overlap_of(t, d, r->n_vocab);
         r->trunk_hit[at] = a == r->target[i];
@@ -47,7 +47,7 @@ static void score_range(void *ctx, int64_t i0, int64_t i1, int worker) {
 
 static int window(struct run *r, const int32_t *ids, struct err *e) {
     for (int64_t i = 0, k; i < r->ctx; i += k) {
-        k = min_i64(EVAL_PIECE, r->ctx - i);
+        k = min_i64(WINDOWS_PIECE, r->ctx - i);
         TRY(eval_feed(r->trunk, ids, i, k, r->y + i * r->d, e));
     }
     session_reset(r->draft);

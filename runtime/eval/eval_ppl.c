@@ -17,32 +17,11 @@
 
 enum { HEAD_BYTES = 64 << 20, HEAD_MIN_ROWS = 17, HEAD_MAX_ROWS = 128 };
 
-/* Returns the largest of n values. It compares in lanes, so that a compiler can do many at a time.
- */
-static float row_max(const float *x, int64_t n) {
-    enum { LANES = 16 };
-    float max[LANES];
-    int64_t i = 0;
-    for (int k = 0; k < LANES; k++) max[k] = x[0];
-    for (; i + LANES <= n; i += LANES)
-        for (int k = 0; k < LANES; k++) max[k] = x[i + k] > max[k] ? x[i + k] : max[k];
-    for (; i < n; i++) max[0] = x[i] > max[0] ? x[i] : max[0];
-    for (int k = 1; k < LANES; k++) max[0] = max[k] > max[0] ? max[k] : max[0];
-    return max[0];
-}
-
 double eval_lse(const float *x, int64_t n) {
-    float max = row_max(x, n);
+    float max = logits_max(x, n);
     double sum = 0;
     for (int64_t i = 0; i < n; i++) sum += (double)expf(x[i] - max);
     return (double)max + log(sum);
-}
-
-int64_t eval_argmax(const float *x, int64_t n) {
-    float max = row_max(x, n);
-    for (int64_t i = 0; i < n; i++)
-        if (x[i] == max) return i;
-    return 0; /* The first value is not a number. */
 }
 
 void eval_mean(const double *x, int64_t n, double *mean, double *stderr_out) {
@@ -65,7 +44,7 @@ int eval_feed(struct session *s, const int32_t *chunk, int64_t at, int64_t n, fl
               struct err *e) {
     const struct tok *tok = session_model(s)->tok;
     int64_t bos = tok && tok_add_bos(tok) ? tok_special(tok, TS_BOS) : -1;
-    int32_t first[EVAL_PIECE];
+    int32_t first[WINDOWS_PIECE];
     if (at) return session_forward(s, chunk + at, n, hidden, e);
     session_reset(s);
     if (bos < 0) return session_forward(s, chunk, n, hidden, e);
@@ -106,7 +85,7 @@ struct ppl_run {
     /* The negative log-likelihoods of the block's rows, and of all rows so far. */
     double *nll;
     int64_t n_done;
-    struct eval_windows windows;
+    struct windows windows;
 };
 
 static void nll_range(void *ctx, int64_t r0, int64_t r1, int worker) {
@@ -145,9 +124,9 @@ static int ppl_alloc(struct ppl_run *p, int64_t window, int64_t n_scores, struct
     p->n_vocab = session_model(p->s)->hp.d[HD_VOCAB];
     p->block = eval_head_rows(p->n_vocab);
     p->nll = xcalloc((size_t)n_scores + 1, sizeof *p->nll);
-    TRY(eval_windows_open(&p->windows, p->s, window, INT_MAX, true, e));
+    TRY(windows_open(&p->windows, p->s, window, INT_MAX, true, e));
     const int64_t rows =
-        p->windows.most > 1 ? p->windows.most * window : min_i64(window, EVAL_PIECE);
+        p->windows.most > 1 ? p->windows.most * window : min_i64(window, WINDOWS_PIECE);
     TRY(mem_alloc(&h, (uint64_t)(rows * p->d) * sizeof(float), "hidden rows", e));
     p->hidden = h;
     if (session_can_score(p->s, NULL)) {
@@ -201,8 +180,8 @@ static void show_progress(const struct ppl_run *p, struct prog *prog, uint64_t n
 /* Scores window c. Progress is shown after each piece, since a long window takes minutes. */
 static int window(struct ppl_run *p, const struct ppl_plan *w, int64_t c, const int32_t *chunk,
                   struct prog *prog, struct err *e) {
-    for (int64_t at = 0; at < w->window; at += EVAL_PIECE) {
-        int64_t n = min_i64(EVAL_PIECE, w->window - at);
+    for (int64_t at = 0; at < w->window; at += WINDOWS_PIECE) {
+        int64_t n = min_i64(WINDOWS_PIECE, w->window - at);
         TRY(eval_feed(p->s, chunk, at, n, p->hidden, e));
         TRY(score(p, p->hidden, chunk, at, max_i64(at, w->first), min_i64(at + n, w->last), e));
         show_progress(p, prog, (uint64_t)(c * w->window + at + n));
@@ -248,8 +227,7 @@ static int run_windows(struct ppl_run *p, const struct ppl_plan *w, int64_t c, i
                        const int32_t **chunk, const struct keep_of *keep, struct prog *prog,
                        struct err *e) {
     const int64_t n = w->last - w->first;
-    if (p->windows.most > 1)
-        TRY(eval_windows_feed(&p->windows, chunk, count, 0, NULL, p->hidden, e));
+    if (p->windows.most > 1) TRY(windows_feed(&p->windows, chunk, count, 0, NULL, p->hidden, e));
     for (int i = 0; i < count; i++) {
         p->n_done = (c + i) * n;
         if (p->windows.most == 1)
@@ -296,7 +274,7 @@ static int ppl_run(struct session *s, const struct ids *ids, int64_t ctx, int64_
         p.n_done = c * n;
     }
     free(chunk);
-    eval_windows_close(&p.windows);
+    windows_close(&p.windows);
     prog_end(&prog);
     if (!rc) {
         ppl_result(&p, out);

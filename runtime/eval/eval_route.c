@@ -36,7 +36,8 @@ static void see(void *ud, int block, const int32_t *expert, int64_t n_used, int6
                 int64_t pos) {
     struct route_log *l = ud;
     int i = layer_at(l, block);
-    if (i < 0 || n_used != l->n_used[i] || pos < l->at || pos + n_rows > l->at + EVAL_PIECE) return;
+    if (i < 0 || n_used != l->n_used[i] || pos < l->at || pos + n_rows > l->at + WINDOWS_PIECE)
+        return;
     int32_t *base = l->base[i] + (pos - l->at) * n_used;
     if (!l->to) {
         memcpy(base, expert, (size_t)(n_rows * n_used) * sizeof *base);
@@ -63,7 +64,7 @@ int route_init(struct route_log *l, const struct session *base, struct err *e) {
     for (size_t i = 0; i < n_moe; i++) {
         const struct gr_node *n = graph_nth(g, OP_MOE, (int)i);
         void *p = NULL;
-        TRY(mem_alloc(&p, (uint64_t)(EVAL_PIECE * n->moe.n_used) * sizeof(int32_t),
+        TRY(mem_alloc(&p, (uint64_t)(WINDOWS_PIECE * n->moe.n_used) * sizeof(int32_t),
                       "expert choices", e));
         l->layer[l->n_layers] = n->layer;
         l->n_used[l->n_layers] = n->moe.n_used;

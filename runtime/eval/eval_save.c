@@ -23,8 +23,8 @@ static int save_row(struct save *r, const float *logits, int32_t next, struct er
 }
 
 static int save_chunk(struct save *r, const int32_t *chunk, struct err *e) {
-    for (int64_t at = 0; at < r->ctx; at += EVAL_PIECE) {
-        int64_t n = min_i64(EVAL_PIECE, r->ctx - at), last = min_i64(at + n, r->ctx - 1);
+    for (int64_t at = 0; at < r->ctx; at += WINDOWS_PIECE) {
+        int64_t n = min_i64(WINDOWS_PIECE, r->ctx - at), last = min_i64(at + n, r->ctx - 1);
         TRY(eval_feed(r->s, chunk, at, n, r->hidden, e));
         for (int64_t row = max_i64(at, r->from); row < last; row += r->block) {
             int64_t k = min_i64(r->block, last - row);
@@ -52,7 +52,7 @@ static int save_init(struct save *r, struct session *base, int64_t n_ids, int64_
     if (r->n_chunks > INT32_MAX / ctx)
         return err_set(e, ERR_USAGE, "%" PRId64 " chunks are too many for one file: use --chunks",
                        r->n_chunks);
-    TRY(mem_alloc(&p, (uint64_t)(min_i64(EVAL_PIECE, ctx) * r->d) * sizeof(float), "hidden rows",
+    TRY(mem_alloc(&p, (uint64_t)(min_i64(WINDOWS_PIECE, ctx) * r->d) * sizeof(float), "hidden rows",
                   e));
     r->hidden = p;
     p = NULL;

@@ -52,7 +52,7 @@ void kld_pos_row(struct kld_pos *p, int64_t i, const float *logp, const float *l
     p->nll_q[i] = lse - (double)logits_q[target];
     p->kld[i] = kld;
     p->dp[i] = exp(-p->nll_q[i]) - exp(-p->nll_p[i]);
-    int64_t top_p = eval_argmax(logp, n_vocab), top_q = eval_argmax(logits_q, n_vocab);
+    int64_t top_p = logits_argmax(logp, n_vocab), top_q = logits_argmax(logits_q, n_vocab);
     p->same[i] = top_p == top_q;
     p->top_p[i] = (int32_t)top_p;
     p->top_q[i] = (int32_t)top_q;
@@ -97,7 +97,7 @@ static double rest_kld(const struct kld_top_row *row, int64_t n_tail, const floa
 void kld_pos_top(struct kld_pos *p, int64_t i, const struct kld_top_row *row, int64_t n_top,
                  int64_t n_tail, float *logits_q, int64_t n_vocab, int32_t target) {
     double lse = eval_lse(logits_q, n_vocab), kld = 0, true_q = (double)logits_q[target];
-    int64_t top_p = load_u32(row->top_id), top_q = eval_argmax(logits_q, n_vocab);
+    int64_t top_p = load_u32(row->top_id), top_q = logits_argmax(logits_q, n_vocab);
     float prob_q = expf(logits_q[top_q] - (float)lse);
     float *saved = xmalloc((size_t)n_top * sizeof *saved);
     for (int64_t k = 0; k < n_top; k++) {

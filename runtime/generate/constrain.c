@@ -9,6 +9,7 @@
 
 #include "core/attr.h"
 #include "core/mem.h"
+#include "runtime/engine/logits.h"
 
 enum { SPACES_MAX = 2, FORCED_MAX = 512, TRIES = 16, MANY = 256 };
 
@@ -217,13 +218,13 @@ static int64_t keep_allowed(const struct constrain *c, int32_t *id, float *logit
  * alone would have drawn. */
 static int pick(struct constrain *c, struct sampler *s, const float *logits, const int32_t *last,
                 int64_t n_last, int32_t *alone, int32_t *id, struct err *e) {
-    static const int32_t ladder[] = {16, SAMPLE_BEST};
+    static const int32_t ladder[] = {16, LOGITS_BEST};
     const int64_t n = tok_n_vocab(c->tok), needs = sampler_needs(s, n_last);
     const uint64_t rng = sampler_get_rng(s);
-    const bool few = needs > 0 && needs <= SAMPLE_BEST;
-    int32_t best[SAMPLE_BEST];
-    float logit[SAMPLE_BEST];
-    int64_t n_best = few ? sample_best(logits, n, (int32_t)needs, best, logit) : 0;
+    const bool few = needs > 0 && needs <= LOGITS_BEST;
+    int32_t best[LOGITS_BEST];
+    float logit[LOGITS_BEST];
+    int64_t n_best = few ? logits_best(logits, n, (int32_t)needs, best, logit) : 0;
     *id = few ? sampler_pick_best(s, best, logit, n_best, last, n_last)
               : sampler_pick(s, logits, last, n_last);
     *alone = *id;
@@ -233,12 +234,12 @@ static int pick(struct constrain *c, struct sampler *s, const float *logits, con
     if (few && ok && m == n_best) return 0; /* the same candidates: the same draw */
     for (size_t i = 0; i < COUNT_OF(ladder) && few && m < needs && n_best >= needs; i++) {
         if (ladder[i] <= needs) continue;
-        n_best = sample_best(logits, n, ladder[i], best, logit);
+        n_best = logits_best(logits, n, ladder[i], best, logit);
         m = keep_allowed(c, best, logit, n_best, needs);
         if (n_best < ladder[i]) break; /* there are no others */
     }
     sampler_set_rng(s, rng);
-    if (!few || m == 0 || (m < needs && n_best >= SAMPLE_BEST))
+    if (!few || m == 0 || (m < needs && n_best >= LOGITS_BEST))
         return pick_masked(c, s, logits, n, last, n_last, id, e);
     *id = sampler_pick_best(s, best, logit, m, last, n_last);
     return 0;
@@ -340,7 +341,7 @@ static void end_in_time(struct constrain *c, const float *logits, int32_t *id) {
     float logit[TRIES];
     if (c->left <= 0 || c->late || ends_behind(c, *id, most)) return;
     if (!c->end.n && !find_end(c)) return;
-    int64_t n_best = sample_best(logits, n, TRIES, best, logit), at = 0;
+    int64_t n_best = logits_best(logits, n, TRIES, best, logit), at = 0;
     while (at < n_best && (!allowed(c, best[at]) || !ends_behind(c, best[at], most))) at++;
     if (at < n_best) {
         *id = best[at];

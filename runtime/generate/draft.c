@@ -14,7 +14,7 @@
 
 #include "core/mem.h"
 #include "core/num.h"
-#include "runtime/eval/eval_int.h"
+#include "runtime/engine/logits.h"
 
 enum { PIECE = 512, MAX_LEFT = 2 };
 
@@ -180,7 +180,7 @@ static int one(struct draft *d, int32_t id, float *logits, struct err *e) {
     bool guessing = d->begun && d->n_left < MAX_LEFT && room >= 2;
     if (guessing) {
         TRY(catch_up(d, d->draft_logits, e));
-        d->guess = (int32_t)eval_argmax(d->draft_logits, d->n_vocab);
+        d->guess = (int32_t)logits_argmax(d->draft_logits, d->n_vocab);
     }
     return pass(d, id, guessing, logits, e);
 }

@@ -14,18 +14,14 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "runtime/engine/logits.h"
 
-struct cand {
-    float logit;
-    int32_t id;
-    double p;
-};
 struct sampler {
     struct sample_opts o;
     int64_t n_vocab;
     struct rng rng;
     float *logits;
-    struct cand *cand;
+    struct logit *cand;
     int32_t *seen; /* How often each token is among the last ones, [n_vocab]. */
 };
 
@@ -74,76 +70,8 @@ static void penalize(struct sampler *s, const int32_t *last, int64_t n_last) {
     }
 }
 
-static int cmp_cand(const void *a, const void *b) {
-    const struct cand *x = a, *y = b;
-    if (x->logit > y->logit) return -1;
-    if (x->logit < y->logit) return 1;
-    return (x->id > y->id) - (x->id < y->id);
-}
-/* Returns true when a comes after b in the sorted order. */
-static int worse(const struct cand *a, const struct cand *b) {
-    return cmp_cand(a, b) > 0;
-}
-
-/* Moves candidate i down in a heap of n whose top is the worst. */
-static void sift(struct cand *h, int64_t n, int64_t i) {
-    for (;;) {
-        int64_t c = 2 * i + 1;
-        if (c >= n) return;
-        if (c + 1 < n && worse(&h[c + 1], &h[c])) c++;
-        if (!worse(&h[c], &h[i])) return;
-        struct cand t = h[c];
-        h[c] = h[i];
-        h[i] = t;
-        i = c;
-    }
-}
-
-/* Returns whether any of n logits is above t: without an early end, so that the compiler compares
- * several at once. */
-static bool any_above(const float *logits, int64_t n, float t) {
-    int any = 0;
-    for (int64_t i = 0; i < n; i++) any |= logits[i] > t;
-    return any != 0;
-}
-
-/* Puts the k >= 1 largest finite logits into h, the largest first, and returns how many there are.
- * Once there are k, blocks without a larger one are passed over. */
-static int64_t best(const float *logits, int64_t n_vocab, struct cand *h, int64_t k) {
-    enum { BLOCK = 64 };
-    int64_t n = 0;
-    for (int64_t from = 0; from < n_vocab; from += BLOCK) {
-        const int64_t to = n_vocab - from < BLOCK ? n_vocab : from + BLOCK;
-        if (n == k && to - from == BLOCK && !any_above(logits + from, BLOCK, h[0].logit)) continue;
-        for (int64_t i = from; i < to; i++) {
-            const struct cand c = {logits[i], (int32_t)i, 0};
-            if (!isfinite(c.logit)) continue;
-            if (n < k) {
-                h[n++] = c;
-                if (n == k)
-                    for (int64_t j = n / 2; j-- > 0;) sift(h, n, j);
-            } else if (worse(&h[0], &c)) {
-                h[0] = c;
-                sift(h, n, 0);
-            }
-        }
-    }
-    if (n > 1) qsort(h, (size_t)n, sizeof *h, cmp_cand);
-    return n;
-}
-
-int32_t sample_best(const float *logits, int64_t n, int32_t k, int32_t *id, float *logit) {
-    struct cand h[SAMPLE_BEST];
-    const int32_t found = (int32_t)best(logits, n, h, k);
-    for (int32_t i = 0; i < found; i++) {
-        id[i] = h[i].id;
-        logit[i] = h[i].logit;
-    }
-    return found;
-}
-
 /* Sets p of n candidates, the best first, to their probabilities at a temperature. */
-static void softmax(struct cand *c, int64_t n, double temp) {
+static void softmax(struct logit *c, int64_t n, double temp) {
     double sum = 0;
     for (int64_t i = 0; i < n; i++) {
         c[i].p = exp(((double)c[i].logit - (double)c[0].logit) / temp);
@@ -185,7 +113,7 @@ int32_t sampler_pick(struct sampler *s, const float *logits, const int32_t *last
         penalize(s, last, n_last);
         logits = s->logits;
     }
-    return draw(s, best(logits, s->n_vocab, s->cand, kept(s)));
+    return draw(s, logits_keep(logits, s->n_vocab, s->cand, kept(s)));
 }
 
 /* Returns how many of the largest logits are enough to draw from, or -1 when all are needed. A
@@ -205,8 +133,8 @@ int32_t sampler_pick_best(struct sampler *s, const int32_t *id, const float *log
                           const int32_t *last, int64_t n_last) {
     for (int64_t i = 0; i < n; i++) s->logits[id[i]] = logit[i];
     penalize(s, last, n_last);
-    for (int64_t i = 0; i < n; i++) s->cand[i] = (struct cand){s->logits[id[i]], id[i], 0};
-    qsort(s->cand, (size_t)n, sizeof *s->cand, cmp_cand);
+    for (int64_t i = 0; i < n; i++) s->cand[i] = (struct logit){s->logits[id[i]], id[i], 0};
+    qsort(s->cand, (size_t)n, sizeof *s->cand, logit_order);
     const int64_t k = kept(s);
     return draw(s, n < k ? n : k);
 }

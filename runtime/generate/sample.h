@@ -23,10 +23,6 @@ struct sampler;
 struct sampler *sampler_new(const struct sample_opts *o, int64_t n_vocab, uint64_t seed);
 void sampler_free(struct sampler *s);
 int32_t sampler_pick(struct sampler *s, const float *logits, const int32_t *last, int64_t n_last);
-/* The k largest finite logits of n, k <= SAMPLE_BEST, largest first, ties to the lower id; returns
- * how many there are. */
-enum { SAMPLE_BEST = 128 };
-int32_t sample_best(const float *logits, int64_t n, int32_t k, int32_t *id, float *logit);
 /* Returns how many of the largest logits decide, with n_last tokens before; -1: all. */
 int64_t sampler_needs(const struct sampler *s, int64_t n_last);
 /* Makes the same choice from the n largest finite logits, largest first, ties to the lower id.

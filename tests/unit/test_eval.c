@@ -125,7 +125,7 @@ static void test_one_position(void) {
     CHECK(!p.same[0]);
     kld_pos_release(&p);
     CHECK_CLOSE(eval_lse((const float[]){1000.0f, 1000.0f}, 2), 1000 + log(2), 1e-9);
-    CHECK_EQ_I64(eval_argmax((const float[]){1, 3, 3}, 3), 1);
+    CHECK_EQ_I64(logits_argmax((const float[]){1, 3, 3}, 3), 1);
 }
 
 /* nll[i] of token i + 1 in the window ids[begin .. begin + n). */
@@ -441,7 +441,7 @@ static void test_domains_and_routing(void) {
 
 /* A window longer than a piece, from its first row: the same as in one go. */
 static void test_long_window(void) {
-    enum { CTX = EVAL_PIECE + 60 };
+    enum { CTX = WINDOWS_PIECE + 60 };
     struct err e = {0};
     struct ids many = {0}, keep = ids;
     double *nll = xcalloc(CTX, sizeof *nll);

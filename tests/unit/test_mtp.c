@@ -7,6 +7,7 @@
 #include "runtime/eval/eval.h"
 #include "runtime/eval/eval_int.h"
 #include "tests/unit/golden.h"
+#include "runtime/engine/logits.h"
 
 /* f32 against f64: the trunk's rows differ by up to 1e-4 (test_session), one block and a head
  * follow with values and logits up to 37. The bound is the project's. */
@@ -135,7 +136,7 @@ static void test_generation(void) {
         for (int64_t i = 0; i < N; i++) {
             CHECK_OK(draft_feed(d, &id, 1, l, &e));
             CHECK_OK(session_forward_hidden(block, &id, y, 1, h, l + v, &e));
-            guess = (int32_t)eval_argmax(l + v, v);
+            guess = (int32_t)logits_argmax(l + v, v);
             CHECK_OK(session_forward(plain, &id, 1, y, &e));
             CHECK_OK(session_head(plain, y, 1, l + 2 * v, &e));
             diff = fmax(diff, golden_diff(l, l + 2 * v, v));
@@ -299,8 +300,8 @@ static void test_acceptance(void) {
         for (int64_t i = CTX / 2; i < CTX - 2; i++, rows++) {
             const float *a = lt + (i + 1) * v, *b = ld + i * v;
             double za = 0, zb = 0;
-            hits += eval_argmax(a, v) == eval_argmax(b, v);
-            trunk += eval_argmax(a, v) == g[c * CTX + i + 2];
+            hits += logits_argmax(a, v) == logits_argmax(b, v);
+            trunk += logits_argmax(a, v) == g[c * CTX + i + 2];
             for (int64_t j = 0; j < v; j++) za += exp((double)a[j]), zb += exp((double)b[j]);
             for (int64_t j = 0; j < v; j++)
                 overlap += fmin(exp((double)a[j]) / za, exp((double)b[j]) / zb);

@@ -9,6 +9,7 @@
 
 #include "core/rng.h"
 #include "tests/check.h"
+#include "runtime/engine/logits.h"
 
 static const struct sample_opts neutral = {1.0f, 0, 1.0f, 0.0f, 1.0f, 0, 0.0f, 0.0f};
 
@@ -172,9 +173,9 @@ static void test_best(void) {
                 id[n] = at;
                 best[n] = l[at];
             }
-            float again[SAMPLE_BEST];
-            int32_t same[SAMPLE_BEST];
-            CHECK_EQ_I64(sample_best(l, N, (int32_t)need, same, again), need);
+            float again[LOGITS_BEST];
+            int32_t same[LOGITS_BEST];
+            CHECK_EQ_I64(logits_best(l, N, (int32_t)need, same, again), need);
             CHECK(memcmp(same, id, (size_t)need * sizeof *id) == 0);
             CHECK(memcmp(again, best, (size_t)need * sizeof *best) == 0);
             last[t] = sampler_pick(a, l, last, t);

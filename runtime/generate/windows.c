@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* runtime/eval/eval_windows.c - windows of a text through a session, several to a pass: the weights
+/* runtime/generate/windows.c - windows of a text through a session, several to a pass: the weights
  * of a product are then read and decoded once for all of them. A window's numbers are the same bits
  * in any company, so how many go together is a matter of time and memory only. */
+#include "runtime/generate/windows.h"
+
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,16 +12,15 @@
 #include "core/num.h"
 #include "core/prog.h"
 #include "core/ranks.h"
-#include "runtime/eval/eval_int.h"
 
 /* The time that a pass may take. It cannot be interrupted, and progress is only shown after it. */
 static const double PASS_S = 10;
 
-int64_t eval_rows(int64_t ctx) {
-    return ctx > 0 && ctx < EVAL_PIECE ? EVAL_PIECE / ctx * ctx : EVAL_PIECE;
+int64_t windows_rows(int64_t ctx) {
+    return ctx > 0 && ctx < WINDOWS_PIECE ? WINDOWS_PIECE / ctx * ctx : WINDOWS_PIECE;
 }
 
-int eval_windows_fit(const struct session *s, int64_t n_tok, int n_alike) {
+int windows_fit(const struct session *s, int64_t n_tok, int n_alike) {
     const uint64_t room = session_room(s), held = session_held_bytes(s),
                    one = session_seq_bytes(s, n_tok);
     if (room == UINT64_MAX || !one) return INT_MAX;
@@ -28,7 +29,7 @@ int eval_windows_fit(const struct session *s, int64_t n_tok, int n_alike) {
 }
 
 /* Opens as many sequences as there is memory for, at most w->most. */
-static int open_seqs(struct eval_windows *w, struct err *e) {
+static int open_seqs(struct windows *w, struct err *e) {
     int n = 0, rc = 0;
     w->seq = xcalloc((size_t)w->most, sizeof(struct seq *));
     while (n < w->most && !rc) {
@@ -45,34 +46,34 @@ static int open_seqs(struct eval_windows *w, struct err *e) {
     return 0;
 }
 
-int eval_windows_open(struct eval_windows *w, struct session *s, int64_t n_tok, int most, bool bos,
-                      struct err *e) {
+int windows_open(struct windows *w, struct session *s, int64_t n_tok, int most, bool bos,
+                 struct err *e) {
     const struct tok *tok = session_model(s)->tok;
-    const int64_t fit = min_i64(session_get_opts(s)->n_ubatch, EVAL_PIECE) / n_tok;
-    *w = (struct eval_windows){.s = s, .n_tok = n_tok, .now = 1, .most = 1, .bos = -1};
+    const int64_t fit = min_i64(session_get_opts(s)->n_ubatch, WINDOWS_PIECE) / n_tok;
+    *w = (struct windows){.s = s, .n_tok = n_tok, .now = 1, .most = 1, .bos = -1};
     if (bos && tok && tok_add_bos(tok)) w->bos = (int32_t)tok_special(tok, TS_BOS);
-    most = (int)min_i64(most, eval_windows_fit(s, n_tok, 1));
+    most = (int)min_i64(most, windows_fit(s, n_tok, 1));
     if (ranks_n() == 1) w->most = (int)max_i64(1, min_i64(most, fit));
     if (w->most == 1) return 0;
     w->row = xcalloc((size_t)(w->most * n_tok), sizeof *w->row);
     return open_seqs(w, e);
 }
 
-void eval_windows_close(struct eval_windows *w) {
+void windows_close(struct windows *w) {
     for (int i = 0; i < w->most && w->seq; i++) seq_free(w->seq[i]);
     free(w->seq);
     free(w->row);
     memset(w, 0, sizeof *w);
 }
 
-int eval_windows_shown(const struct eval_windows *w) {
+int windows_shown(const struct windows *w) {
     const struct seq *q = session_shown(w->s);
     for (int i = 0; i < w->most && w->seq; i++)
         if (w->seq[i] == q) return i;
     return 0;
 }
 
-static int feed(struct eval_windows *w, const int32_t *const *window, int n, int block,
+static int feed(struct windows *w, const int32_t *const *window, int n, int block,
                 const float *residual, float *hidden, struct err *e) {
     struct session_row *row = w->row;
     for (int i = 0; i < n; i++) {
@@ -85,8 +86,8 @@ static int feed(struct eval_windows *w, const int32_t *const *window, int n, int
     return session_run(w->s, w->row, n * w->n_tok, hidden, NULL, e);
 }
 
-int eval_windows_feed(struct eval_windows *w, const int32_t *const *window, int n, int block,
-                      const float *residual, float *hidden, struct err *e) {
+int windows_feed(struct windows *w, const int32_t *const *window, int n, int block,
+                 const float *residual, float *hidden, struct err *e) {
     const double t0 = prog_now_s();
     TRY(feed(w, window, n, block, residual, hidden, e));
     const double per_window = (prog_now_s() - t0) / n;

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: MIT
-/* runtime/eval/eval_windows.h - windows of a text through a session, several to a pass. */
-#ifndef HONE_RUNTIME_EVAL_EVAL_WINDOWS_H
-#define HONE_RUNTIME_EVAL_EVAL_WINDOWS_H
+/* runtime/generate/windows.h - windows of a text through a session, several to a pass. */
+#ifndef HONE_RUNTIME_GENERATE_WINDOWS_H
+#define HONE_RUNTIME_GENERATE_WINDOWS_H
 
 #include "runtime/engine/session.h"
 
-/* Windows of n_tok tokens, several to a pass (eval_windows.c). */
-struct eval_windows {
+/* Returns the rows that a pass of a session should hold (session_opts.n_ubatch) where windows of
+ * ctx tokens are evaluated: as many whole windows as fit 2048 rows, or 2048. */
+int64_t windows_rows(int64_t ctx);
+enum { WINDOWS_PIECE = 2048 };
+
+/* Windows of n_tok tokens, several to a pass. */
+struct windows {
     struct session *s;
     int64_t n_tok;
     int most;                /* windows that fit a pass; 1: they are fed one by one, by eval_feed */
@@ -17,19 +22,19 @@ struct eval_windows {
 };
 /* Returns how many windows of n_tok tokens the memory of a device has room for, at least 1, when
  * n_alike sessions on it take as many each. In main memory: INT_MAX. */
-int eval_windows_fit(const struct session *s, int64_t n_tok, int n_alike);
+int windows_fit(const struct session *s, int64_t n_tok, int n_alike);
 /* Opens windows, as many to a pass as its length and the memory allow, at most `most`. With
  * `bos` the vocabulary's first token replaces that of every window, where the vocabulary adds
- * one. eval_windows_close must be called also after an error. */
-int eval_windows_open(struct eval_windows *w, struct session *s, int64_t n_tok, int most, bool bos,
-                      struct err *e);
-void eval_windows_close(struct eval_windows *w);
+ * one. windows_close must be called also after an error. */
+int windows_open(struct windows *w, struct session *s, int64_t n_tok, int most, bool bos,
+                 struct err *e);
+void windows_close(struct windows *w);
 /* Feeds n windows, at most `most`, each from an empty state; not where `most` is 1. hidden: NULL or
  * [n][n_tok][n_embd]. block: 0, or the first block that is computed, residual [n][n_tok][n_embd]
  * being what enters it. */
-int eval_windows_feed(struct eval_windows *w, const int32_t *const *window, int n, int block,
-                      const float *residual, float *hidden, struct err *e);
+int windows_feed(struct windows *w, const int32_t *const *window, int n, int block,
+                 const float *residual, float *hidden, struct err *e);
 /* Tells, during a call of a session's observer, which of the windows is shown. */
-int eval_windows_shown(const struct eval_windows *w);
+int windows_shown(const struct windows *w);
 
 #endif
