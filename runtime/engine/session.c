@@ -135,6 +135,8 @@ static int open_device(struct session *s, const struct kv_plan *plan, struct err
     if (cu_devices(&n_there, &none) || n_there) log_warn("computing on the CPU: %s", e->msg);
     shut(s);
     s->o.n_ubatch = s->wanted_ubatch;
+    s->o.device.kind = DEVICE_CPU;
+    TRY(exec_pack(s, NULL, e));
     return open_on(s, &backend_cpu, plan, e);
 }
 

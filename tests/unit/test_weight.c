@@ -178,6 +178,23 @@ static void test_use(void) {
 
 /* ---- packed rows ----------------------------------------------------------------------------- */
 
+/* A card that is not there, or cannot do what is asked (a rotated cache), leaves the session as
+ * fast as one that was made for the CPU. */
+static void test_fallback(void) {
+    struct err e;
+    struct model *m = synthetic("Q4_K_M", D, D, LAYERS);
+    struct session *s = NULL;
+    struct session_opts o = opts(ACT_Q8, true);
+    if (!m || kern_isa_best() == KERN_REF) return;
+    o.device.kind = DEVICE_AUTO;
+    o.kv_k = o.kv_v = kv_type_find("q8_0-rot");
+    CHECK_OK(session_new(&s, m, &o, &e));
+    CHECK_EQ_STR(session_device(s), "cpu");
+    CHECK(model_packed_bytes(m, false) > 0);
+    session_free(s);
+    model_close(m);
+}
+
 /* Packed once: a second session, and a candidate's, have the same rows; the candidate packs what it
  * replaced. */
 static void test_packed_once(void) {
@@ -349,6 +366,7 @@ int main(void) {
     RUN(test_larger_than_memory);
     RUN(test_threads);
     RUN(test_draft_shares);
+    RUN(test_fallback);
     tmp_remove();
     return check_done();
 }
