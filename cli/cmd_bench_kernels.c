@@ -8,10 +8,10 @@ struct bench_kernels_args {
     double seconds;
 };
 #define AT(member) offsetof(struct bench_kernels_args, member)
-static const struct opt bench_kernels_opts[] = {
-    {"types", 0, OPT_STR, AT(types), "A,B", "only these tensor types"},
-    {"seconds", 0, OPT_NUM, AT(seconds), "S", "time for each number (0.03)"},
-};
+static const struct option bench_kernels_opts[] = {
+    ROW("types", 0, OPT_TEXT, AT(types), "A,B", "only these tensor types"),
+    ROW("seconds", 0, OPT_NUMBER, AT(seconds), "S", "time for each number (0.03)"),
+    {0}};
 #undef AT
 static const struct cmd_spec bench_kernels_spec = {
     "bench-kernels",
@@ -21,7 +21,6 @@ static const struct cmd_spec bench_kernels_spec = {
     "multiply-adds per second), and the f32 matrix product, for every instruction set\n"
     "of this machine up to --isa. Data stays in cache.",
     bench_kernels_opts,
-    COUNT_OF(bench_kernels_opts),
     0,
     0};
 

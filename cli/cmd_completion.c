@@ -60,12 +60,12 @@ static void offer(const struct asked *a, const char *dashes, const char *name, c
     fprintf(a->f, "%s%s%s%s\n", dashes, name, help ? "\t" : "", help ? help : "");
 }
 
-static void offer_options(const struct asked *a, const struct opt *o, int n) {
-    for (int i = 0; i < n; i++) offer(a, "--", o[i].name, o[i].help);
+static void offer_options(const struct asked *a, const struct option *o) {
+    for (; o && o->name; o++) offer(a, "--", o->name, o->help);
 }
 
 /* Adds a command, or one of the commands of a command ("eval ppl"). */
-static void visit(void *ctx, const struct cmd_spec *spec, const struct opt *common, int n_common) {
+static void visit(void *ctx, const struct cmd_spec *spec, const struct option *common) {
     const struct asked *a = ctx;
     const char *sub = strchr(spec->name, ' ');
     if (sub && !a->second) {
@@ -73,8 +73,8 @@ static void visit(void *ctx, const struct cmd_spec *spec, const struct opt *comm
         return;
     }
     if (a->last[0] != '-' || (sub && strcmp(sub + 1, a->second) != 0)) return;
-    offer_options(a, spec->opts, spec->n_opts);
-    offer_options(a, common, n_common);
+    offer_options(a, spec->opts);
+    offer_options(a, common);
 }
 
 static void offer_values(const struct asked *a, const char *option) {

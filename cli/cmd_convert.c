@@ -11,19 +11,21 @@ struct convert_args {
 };
 
 #define AT(member) offsetof(struct convert_args, member)
-static const struct opt convert_opts[] = {
-    {"output", 'o', OPT_OUT, AT(o.out), "OUT.gguf", "the file to write"},
-    {"type", 0, OPT_STR, AT(o.type), "TYPE", "auto (as stored), f32, f16, bf16 or q8_0"},
-    {"no-mtp", 0, OPT_FLAG, AT(o.no_mtp), NULL, "leave the multi-token-prediction block out"},
-    {"mmproj", 0, OPT_OUT, AT(mmproj), "FILE", "write the vision tower there, as a projector file"},
-    {"split-max", 0, OPT_SIZE, AT(o.split_max), "SIZE", "start a new shard at this size"},
-    {"pad", 0, OPT_FLAG, AT(o.pad), NULL, "pad feed-forward widths with zeros to multiples of 256"},
-    {"keep-mxfp4", 0, OPT_FLAG, AT(o.keep_mxfp4), NULL, "matrices stored as MXFP4 stay MXFP4"},
-    {"lora", 0, OPT_STR, AT(o.lora), "DIR", "merge this LoRA adapter into the weights"},
-    {"dry-run", 0, OPT_FLAG, AT(o.dry_run), NULL, "print the plan and the sizes, write nothing"},
-    {"name", 0, OPT_STR, AT(o.name), "NAME", "general.name of the output"},
-    {"pre", 0, OPT_STR, AT(o.pre), "NAME", "pre-tokenizer, when it is not recognised"},
-};
+static const struct option convert_opts[] = {
+    ROW("output", 'o', OPT_OUT, AT(o.out), "OUT.gguf", "the file to write"),
+    ROW("type", 0, OPT_TEXT, AT(o.type), "TYPE", "auto (as stored), f32, f16, bf16 or q8_0"),
+    ROW("no-mtp", 0, OPT_FLAG, AT(o.no_mtp), NULL, "leave the multi-token-prediction block out"),
+    ROW("mmproj", 0, OPT_OUT, AT(mmproj), "FILE",
+        "write the vision tower there, as a projector file"),
+    ROW("split-max", 0, OPT_SIZE, AT(o.split_max), "SIZE", "start a new shard at this size"),
+    ROW("pad", 0, OPT_FLAG, AT(o.pad), NULL,
+        "pad feed-forward widths with zeros to multiples of 256"),
+    ROW("keep-mxfp4", 0, OPT_FLAG, AT(o.keep_mxfp4), NULL, "matrices stored as MXFP4 stay MXFP4"),
+    ROW("lora", 0, OPT_TEXT, AT(o.lora), "DIR", "merge this LoRA adapter into the weights"),
+    ROW("dry-run", 0, OPT_FLAG, AT(o.dry_run), NULL, "print the plan and the sizes, write nothing"),
+    ROW("name", 0, OPT_TEXT, AT(o.name), "NAME", "general.name of the output"),
+    ROW("pre", 0, OPT_TEXT, AT(o.pre), "NAME", "pre-tokenizer, when it is not recognised"),
+    {0}};
 #undef AT
 static const struct cmd_spec convert_spec = {
     .name = "convert",
@@ -34,7 +36,6 @@ static const struct cmd_spec convert_spec = {
              "weight is read. The output is the language model; vision towers have a file of "
              "their own.",
     .opts = convert_opts,
-    .n_opts = (int)COUNT_OF(convert_opts),
     .min_args = 1,
     .max_args = 1,
 };

@@ -4,13 +4,13 @@
 #include "jobs/gguf_diff.h"
 
 #define AT(member) offsetof(struct diff_opts, member)
-static const struct opt diff_opts[] = {
-    {"tensors", 0, OPT_FLAG, AT(list), NULL, "list every tensor that differs"},
-    {"error", 0, OPT_FLAG, AT(want_error), NULL,
-     "relative RMS error of B's weights against A's, per tensor; reads them"},
-    {"no-manifest", 0, OPT_FLAG, AT(no_manifest), NULL,
-     "read the data, whatever manifest.json says of them"},
-};
+static const struct option diff_opts[] = {
+    ROW("tensors", 0, OPT_FLAG, AT(list), NULL, "list every tensor that differs"),
+    ROW("error", 0, OPT_FLAG, AT(want_error), NULL,
+        "relative RMS error of B's weights against A's, per tensor; reads them"),
+    ROW("no-manifest", 0, OPT_FLAG, AT(no_manifest), NULL,
+        "read the data, whatever manifest.json says of them"),
+    {0}};
 #undef AT
 static const struct cmd_spec diff_spec = {
     .name = "diff",
@@ -18,7 +18,6 @@ static const struct cmd_spec diff_spec = {
     .about = "What changed from A to B: metadata keys, texts line by line, tensors by name, "
              "shape, type\nand data. Exit status 1 when something differs.",
     .opts = diff_opts,
-    .n_opts = (int)COUNT_OF(diff_opts),
     .min_args = 2,
     .max_args = 2,
 };

@@ -8,10 +8,11 @@ struct doctor_args {
     bool limits, models;
 };
 #define AT(member) offsetof(struct doctor_args, member)
-static const struct opt doctor_opts[] = {
-    {"limits", 0, OPT_FLAG, AT(limits), NULL, "what inputs may claim at most, as docs/limits.md"},
-    {"models", 0, OPT_FLAG, AT(models), NULL, "which models can be converted, run and measured"},
-};
+static const struct option doctor_opts[] = {
+    ROW("limits", 0, OPT_FLAG, AT(limits), NULL,
+        "what inputs may claim at most, as docs/limits.md"),
+    ROW("models", 0, OPT_FLAG, AT(models), NULL, "which models can be converted, run and measured"),
+    {0}};
 #undef AT
 static const struct cmd_spec doctor_spec = {
     .name = "doctor",
@@ -20,7 +21,6 @@ static const struct cmd_spec doctor_spec = {
              "libraries.\nWith a "
              "model: lists operations that are not fused or fall back to a slower path.",
     .opts = doctor_opts,
-    .n_opts = (int)COUNT_OF(doctor_opts),
     .max_args = 1,
 };
 

@@ -6,16 +6,16 @@
 #include "jobs/eval_numbers.h"
 
 #define AT(member) offsetof(struct eval_args, member)
-static const struct opt ppl_opts[] = {
-    {"ctx", 0, OPT_I64, AT(ctx), "N", "tokens of a window (512)"},
-    {"chunks", 0, OPT_I64, AT(chunks), "N", "windows to run; 0: all (default)"},
-    {"stride", 0, OPT_I64, AT(stride), "N",
-     "overlapping windows advanced by N, last N tokens scored"},
+static const struct option ppl_opts[] = {
+    ROW("ctx", 0, OPT_COUNT, AT(ctx), "N", "tokens of a window (512)"),
+    ROW("chunks", 0, OPT_COUNT, AT(chunks), "N", "windows to run; 0: all (default)"),
+    ROW("stride", 0, OPT_COUNT, AT(stride), "N",
+        "overlapping windows advanced by N, last N tokens scored"),
     EVAL_OPT_KV,
     EVAL_OPT_ACT,
     EVAL_OPT_PRE,
     EVAL_OPT_KEEP,
-};
+    {0}};
 #undef AT
 static const struct cmd_spec ppl_spec = {
     .name = "eval ppl",
@@ -25,7 +25,6 @@ static const struct cmd_spec ppl_spec = {
              "TEXT is plain text, .gz, or .jsonl of conversations rendered with the model's "
              "template.",
     .opts = ppl_opts,
-    .n_opts = (int)COUNT_OF(ppl_opts),
     .min_args = 2,
     .max_args = 2,
 };
@@ -39,14 +38,14 @@ static int cmd_ppl(struct cli *c, int argc, char **argv, struct err *e) {
 }
 
 #define AT(member) offsetof(struct eval_args, member)
-static const struct opt speed_opts[] = {
-    {"pp", 0, OPT_I64, AT(pp), "N", "tokens of the prompt test (512); 0: none"},
-    {"tg", 0, OPT_I64, AT(tg), "N", "tokens of the generation test (128); 0: none"},
-    {"depths", 0, OPT_STR, AT(depths), "LIST", "context already filled: 0,4096 (0)"},
-    {"reps", 0, OPT_I64, AT(reps), "N", "repetitions (5)"},
+static const struct option speed_opts[] = {
+    ROW("pp", 0, OPT_COUNT, AT(pp), "N", "tokens of the prompt test (512); 0: none"),
+    ROW("tg", 0, OPT_COUNT, AT(tg), "N", "tokens of the generation test (128); 0: none"),
+    ROW("depths", 0, OPT_TEXT, AT(depths), "LIST", "context already filled: 0,4096 (0)"),
+    ROW("reps", 0, OPT_COUNT, AT(reps), "N", "repetitions (5)"),
     OPT_KV_TYPE(AT(kv_type)),
     OPT_ACT(AT(act)),
-};
+    {0}};
 #undef AT
 static const struct cmd_spec speed_spec = {
     .name = "eval speed",
@@ -55,7 +54,6 @@ static const struct cmd_spec speed_spec = {
              "measured read\n"
              "bandwidth that generation reaches.",
     .opts = speed_opts,
-    .n_opts = (int)COUNT_OF(speed_opts),
     .min_args = 1,
     .max_args = 1,
 };
@@ -69,20 +67,19 @@ static int cmd_speed(struct cli *c, int argc, char **argv, struct err *e) {
 }
 
 #define AT(member) offsetof(struct eval_args, member)
-static const struct opt logits_opts[] = {
-    {"ids", 0, OPT_STR, AT(ids), "FILE", "little-endian int32 token ids"},
-    {"output", 'o', OPT_OUT, AT(out), "FILE", "float32 [n][n_vocab], little-endian"},
+static const struct option logits_opts[] = {
+    ROW("ids", 0, OPT_TEXT, AT(ids), "FILE", "little-endian int32 token ids"),
+    ROW("output", 'o', OPT_OUT, AT(out), "FILE", "float32 [n][n_vocab], little-endian"),
     EVAL_OPT_KV,
     EVAL_OPT_ACT,
     EVAL_OPT_PRE,
-};
+    {0}};
 #undef AT
 static const struct cmd_spec logits_spec = {
     .name = "eval logits",
     .synopsis = "MODEL.gguf --ids FILE -o FILE",
     .about = "Logits of every position of one sequence, for comparison with other programs.",
     .opts = logits_opts,
-    .n_opts = (int)COUNT_OF(logits_opts),
     .min_args = 1,
     .max_args = 1,
 };

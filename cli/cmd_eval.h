@@ -12,17 +12,13 @@
 #define EVAL_HELP_KV                                                                               \
     "cache of keys and values: f32 (default), f16, bf16, q8_0, q5_1, q4_0, tq4, ... or K/V"
 #define EVAL_OPT_KV                                                                                \
-    { "kv-type", 0, OPT_STR, offsetof(struct eval_args, kv_type), "T", EVAL_HELP_KV }
+    ROW("kv-type", 0, OPT_TEXT, offsetof(struct eval_args, kv_type), "T", EVAL_HELP_KV)
 #define EVAL_HELP_ACT "activations: f32 (default) or q8"
-#define EVAL_OPT_ACT                                                                               \
-    { "act", 0, OPT_STR, offsetof(struct eval_args, act), "MODE", EVAL_HELP_ACT }
-#define EVAL_OPT_PRE                                                                               \
-    { "pre", 0, OPT_STR, offsetof(struct eval_args, pre), "NAME", CLI_HELP_PRE }
+#define EVAL_OPT_ACT ROW("act", 0, OPT_TEXT, offsetof(struct eval_args, act), "MODE", EVAL_HELP_ACT)
+#define EVAL_OPT_PRE ROW("pre", 0, OPT_TEXT, offsetof(struct eval_args, pre), "NAME", CLI_HELP_PRE)
 #define EVAL_OPT_KEEP                                                                              \
-    {                                                                                              \
-        "keep", 0, OPT_STR, offsetof(struct eval_args, keep), "FILE",                              \
-            "keep numbers in FILE as they come; go on from it"                                     \
-    }
+    ROW("keep", 0, OPT_TEXT, offsetof(struct eval_args, keep), "FILE",                             \
+        "keep numbers in FILE as they come; go on from it")
 
 int eval_cmd_tools(struct cli *c, int argc, char **argv, struct err *e);
 int eval_cmd_choice(struct cli *c, int argc, char **argv, struct err *e);

@@ -8,15 +8,16 @@ struct choice_args {
     struct choice_job j;
 };
 #define AT(member) offsetof(struct choice_args, member)
-static const struct opt choice_opts[] = {
-    {"format", 0, OPT_STR, AT(j.format), "NAME",
-     "of the file: hellaswag, winogrande, mmlu, choice"},
-    {"base", 0, OPT_STR, AT(a.base), "FILE", "also ask this model: accuracy and flips"},
-    {"cases", 0, OPT_I64, AT(j.n_cases), "N", "at most N tasks, evenly spread; 0: all (default)"},
+static const struct option choice_opts[] = {
+    ROW("format", 0, OPT_TEXT, AT(j.format), "NAME",
+        "of the file: hellaswag, winogrande, mmlu, choice"),
+    ROW("base", 0, OPT_TEXT, AT(a.base), "FILE", "also ask this model: accuracy and flips"),
+    ROW("cases", 0, OPT_COUNT, AT(j.n_cases), "N",
+        "at most N tasks, evenly spread; 0: all (default)"),
     EVAL_OPT_KV,
     EVAL_OPT_ACT,
     EVAL_OPT_PRE,
-};
+    {0}};
 #undef AT
 static const struct cmd_spec choice_spec = {
     .name = "eval choice",
@@ -25,7 +26,6 @@ static const struct cmd_spec choice_spec = {
              "token.\n"
              "Formats as the field has them; docs/formats/choices.md.",
     .opts = choice_opts,
-    .n_opts = (int)COUNT_OF(choice_opts),
     .min_args = 2,
     .max_args = 2,
 };
@@ -44,15 +44,15 @@ struct needle_args {
     struct choice_job j;
 };
 #define AT(member) offsetof(struct needle_args, member)
-static const struct opt needle_opts[] = {
-    {"ctx", 0, OPT_I64, AT(j.ctx), "N", "tokens of a window (4096)"},
-    {"depths", 0, OPT_I64, AT(j.n_depths), "N", "depths from the begin to the end (5)"},
-    {"per-depth", 0, OPT_I64, AT(j.per_depth), "N", "windows at each depth (4)"},
-    {"base", 0, OPT_STR, AT(a.base), "FILE", "also ask this model"},
+static const struct option needle_opts[] = {
+    ROW("ctx", 0, OPT_COUNT, AT(j.ctx), "N", "tokens of a window (4096)"),
+    ROW("depths", 0, OPT_COUNT, AT(j.n_depths), "N", "depths from the begin to the end (5)"),
+    ROW("per-depth", 0, OPT_COUNT, AT(j.per_depth), "N", "windows at each depth (4)"),
+    ROW("base", 0, OPT_TEXT, AT(a.base), "FILE", "also ask this model"),
     EVAL_OPT_KV,
     EVAL_OPT_ACT,
     EVAL_OPT_PRE,
-};
+    {0}};
 #undef AT
 static const struct cmd_spec needle_spec = {
     .name = "eval needle",
@@ -61,7 +61,6 @@ static const struct cmd_spec needle_spec = {
              "from three others,\n"
              "and written without choices.",
     .opts = needle_opts,
-    .n_opts = (int)COUNT_OF(needle_opts),
     .min_args = 2,
     .max_args = 2,
 };

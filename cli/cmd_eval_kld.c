@@ -15,33 +15,34 @@ static int count_models(const struct cli *c) {
 }
 
 #define AT(member) offsetof(struct eval_args, member)
-static const struct opt kld_opts[] = {
-    {"base", 0, OPT_STR, AT(base), "FILE", "the model to compare with, run at the same time"},
-    {"base-file", 0, OPT_STR, AT(base_file), "FILE",
-     "base logits in the field's format or the compact one instead"},
-    {"save-base", 0, OPT_OUT, AT(save_base), "FILE",
-     "write the model's logits in the field's format"},
-    {"compact", 0, OPT_FLAG, AT(compact), NULL, "with --save-base: the compact format"},
-    {"top", 0, OPT_I64, AT(top), "N", "--compact: likeliest tokens kept of a position (256)"},
-    {"tail", 0, OPT_I64, AT(tail), "N", "--compact: samples of the other tokens (64)"},
-    {"ctx", 0, OPT_I64, AT(ctx), "N", "tokens of a window (512; with --base-file the file's)"},
-    {"chunks", 0, OPT_I64, AT(chunks), "N",
-     "windows to run, taken from the domains in turn; 0: all (default)"},
-    {"by-depth", 0, OPT_FLAG, AT(by_depth), NULL,
-     "also by tokens of context; scores whole windows for it"},
+static const struct option kld_opts[] = {
+    ROW("base", 0, OPT_TEXT, AT(base), "FILE", "the model to compare with, run at the same time"),
+    ROW("base-file", 0, OPT_TEXT, AT(base_file), "FILE",
+        "base logits in the field's format or the compact one instead"),
+    ROW("save-base", 0, OPT_OUT, AT(save_base), "FILE",
+        "write the model's logits in the field's format"),
+    ROW("compact", 0, OPT_FLAG, AT(compact), NULL, "with --save-base: the compact format"),
+    ROW("top", 0, OPT_COUNT, AT(top), "N", "--compact: likeliest tokens kept of a position (256)"),
+    ROW("tail", 0, OPT_COUNT, AT(tail), "N", "--compact: samples of the other tokens (64)"),
+    ROW("ctx", 0, OPT_COUNT, AT(ctx), "N", "tokens of a window (512; with --base-file the file's)"),
+    ROW("chunks", 0, OPT_COUNT, AT(chunks), "N",
+        "windows to run, taken from the domains in turn; 0: all (default)"),
+    ROW("by-depth", 0, OPT_FLAG, AT(by_depth), NULL,
+        "also by tokens of context; scores whole windows for it"),
     OPT_PLOT(AT(plot), "with --by-depth, a line per candidate"),
-    {"routing", 0, OPT_FLAG, AT(routing), NULL, "also share of tokens with the base's experts"},
-    {"worst", 0, OPT_I64, AT(worst), "N", "show the N tokens of largest divergence in context"},
-    {"kv-type", 0, OPT_STR, AT(kv_type), "T[,T...]",
-     "caches of keys and values: f32 (default), f16, q8_0, tq4, K/V, ..."},
-    {"base-kv-type", 0, OPT_STR, AT(base_kv), "T", "the base's (f32)"},
-    {"kv-skip-layers", 0, OPT_I64, AT(kv_skip), "N",
-     "first and last N attention layers keep --kv-skip-type"},
-    {"kv-skip-type", 0, OPT_STR, AT(kv_skip_type), "T", "their cache type (q8_0)"},
+    ROW("routing", 0, OPT_FLAG, AT(routing), NULL, "also share of tokens with the base's experts"),
+    ROW("worst", 0, OPT_COUNT, AT(worst), "N",
+        "show the N tokens of largest divergence in context"),
+    ROW("kv-type", 0, OPT_TEXT, AT(kv_type), "T[,T...]",
+        "caches of keys and values: f32 (default), f16, q8_0, tq4, K/V, ..."),
+    ROW("base-kv-type", 0, OPT_TEXT, AT(base_kv), "T", "the base's (f32)"),
+    ROW("kv-skip-layers", 0, OPT_COUNT, AT(kv_skip), "N",
+        "first and last N attention layers keep --kv-skip-type"),
+    ROW("kv-skip-type", 0, OPT_TEXT, AT(kv_skip_type), "T", "their cache type (q8_0)"),
     EVAL_OPT_ACT,
     EVAL_OPT_PRE,
     EVAL_OPT_KEEP,
-};
+    {0}};
 #undef AT
 static const struct cmd_spec kld_spec = {
     .name = "eval kld",
@@ -53,7 +54,6 @@ static const struct cmd_spec kld_spec = {
              "Several TEXTs,\n"
              "or lines of a .jsonl with a \"domain\", are also reported one by one.",
     .opts = kld_opts,
-    .n_opts = (int)COUNT_OF(kld_opts),
     .min_args = 1,
     .max_args = -1,
 };

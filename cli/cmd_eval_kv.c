@@ -4,13 +4,13 @@
 #include "jobs/eval_caches.h"
 
 #define AT(member) offsetof(struct caches_opts, member)
-static const struct opt kv_opts[] = {
-    {"head-dims", 0, OPT_STR, AT(dims), "LIST", "values of a head (64,128,256)"},
-    {"depths", 0, OPT_STR, AT(depths), "LIST", "keys in the cache (512,4096)"},
-    {"kv-type", 0, OPT_STR, AT(types), "T[,T...]", "cache types, or K/V (the usual ones)"},
+static const struct option kv_opts[] = {
+    ROW("head-dims", 0, OPT_TEXT, AT(dims), "LIST", "values of a head (64,128,256)"),
+    ROW("depths", 0, OPT_TEXT, AT(depths), "LIST", "keys in the cache (512,4096)"),
+    ROW("kv-type", 0, OPT_TEXT, AT(types), "T[,T...]", "cache types, or K/V (the usual ones)"),
     OPT_PLOT(AT(plot), "error of the output by depth, a line per head size and type"),
-    {"cosine", 0, OPT_NUM, AT(cosine), "X", "of queries with the key they look for (0.5)"},
-};
+    ROW("cosine", 0, OPT_NUMBER, AT(cosine), "X", "of queries with the key they look for (0.5)"),
+    {0}};
 #undef AT
 static const struct cmd_spec kv_spec = {
     .name = "eval kv",
@@ -18,7 +18,6 @@ static const struct cmd_spec kv_spec = {
                 "[--plot FILE]",
     .about = "Error and speed of KV cache types on synthetic attention: no model is needed.",
     .opts = kv_opts,
-    .n_opts = (int)COUNT_OF(kv_opts),
     .min_args = 0,
     .max_args = 0,
 };

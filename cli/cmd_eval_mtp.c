@@ -4,13 +4,13 @@
 #include "jobs/eval_numbers.h"
 
 #define AT(member) offsetof(struct eval_args, member)
-static const struct opt mtp_opts[] = {
-    {"ctx", 0, OPT_I64, AT(ctx), "N", "tokens of a window (512)"},
-    {"chunks", 0, OPT_I64, AT(chunks), "N", "windows to run; 0: all (default)"},
+static const struct option mtp_opts[] = {
+    ROW("ctx", 0, OPT_COUNT, AT(ctx), "N", "tokens of a window (512)"),
+    ROW("chunks", 0, OPT_COUNT, AT(chunks), "N", "windows to run; 0: all (default)"),
     EVAL_OPT_KV,
     EVAL_OPT_ACT,
     EVAL_OPT_PRE,
-};
+    {0}};
 #undef AT
 static const struct cmd_spec mtp_spec = {
     .name = "eval mtp",
@@ -18,7 +18,6 @@ static const struct cmd_spec mtp_spec = {
     .about = "Acceptance of the token that the MTP block drafts: how often its favourite is the "
              "trunk's,\nalong the second halves of the windows of a text.",
     .opts = mtp_opts,
-    .n_opts = (int)COUNT_OF(mtp_opts),
     .min_args = 2,
     .max_args = 2,
 };

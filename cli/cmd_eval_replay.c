@@ -4,18 +4,20 @@
 #include "jobs/eval_replay.h"
 
 #define AT(member) offsetof(struct replay_opts, member)
-static const struct opt replay_opts[] = {
-    {"base", 0, OPT_STR, AT(eval.base), "FILE", "also ask this model and compare what is kept"},
-    {"cases", 0, OPT_I64, AT(n_cases), "N", "at most N answers, evenly spread; 0: all (default)"},
-    {"sampled", 0, OPT_FLAG, AT(sampled), NULL,
-     "with the recorded seeds and sampling, not the likeliest tokens"},
-    {"require", 0, OPT_NUM, AT(require), "PERCENT", "exit 1 when fewer answers are kept"},
-    {"all", 0, OPT_FLAG, AT(all), NULL, "show every answer, not only those that changed"},
-    {"ctx", 0, OPT_I64, AT(eval.ctx), "N", "context (default: the longest request and answer)"},
+static const struct option replay_opts[] = {
+    ROW("base", 0, OPT_TEXT, AT(eval.base), "FILE", "also ask this model and compare what is kept"),
+    ROW("cases", 0, OPT_COUNT, AT(n_cases), "N",
+        "at most N answers, evenly spread; 0: all (default)"),
+    ROW("sampled", 0, OPT_FLAG, AT(sampled), NULL,
+        "with the recorded seeds and sampling, not the likeliest tokens"),
+    ROW("require", 0, OPT_NUMBER, AT(require), "PERCENT", "exit 1 when fewer answers are kept"),
+    ROW("all", 0, OPT_FLAG, AT(all), NULL, "show every answer, not only those that changed"),
+    ROW("ctx", 0, OPT_COUNT, AT(eval.ctx), "N",
+        "context (default: the longest request and answer)"),
     OPT_KV_TYPE(AT(eval.kv_type)),
     OPT_ACT(AT(eval.act)),
-    {"pre", 0, OPT_STR, AT(eval.pre), "NAME", CLI_HELP_PRE},
-};
+    ROW("pre", 0, OPT_TEXT, AT(eval.pre), "NAME", CLI_HELP_PRE),
+    {0}};
 #undef AT
 static const struct cmd_spec replay_spec = {
     .name = "eval traffic",
@@ -25,7 +27,6 @@ static const struct cmd_spec replay_spec = {
              "and where do they differ? Each turn has the recorded history before it. See "
              "docs/formats/record.md.",
     .opts = replay_opts,
-    .n_opts = (int)COUNT_OF(replay_opts),
     .min_args = 2,
     .max_args = 2,
 };

@@ -4,23 +4,23 @@
 #include "jobs/eval_set.h"
 
 #define AT(member) offsetof(struct eval_set_opts, member)
-static const struct opt suite_opts[] = {
-    {"output", 'o', OPT_OUT, AT(eval.out), "FILE", "the result, for hone eval compare"},
-    {"base", 0, OPT_STR, AT(eval.base), "FILE", "also divergence from this model"},
-    {"text", 0, OPT_LIST, AT(text), "FILE", "perplexity of it (built-in text); repeatable"},
-    {"tools", 0, OPT_LIST, AT(tools), "SUITE",
-     "suite of tool calls or checks (builtin), none; repeatable"},
-    {"choice", 0, OPT_LIST, AT(choice), "FORMAT:FILE", "multiple-choice tasks; repeatable"},
-    {"needle", 0, OPT_LIST, AT(needle), "TEXT", "needles hidden in it; repeatable"},
-    {"needle-ctx", 0, OPT_I64, AT(needle_ctx), "N", "tokens of their windows (4096)"},
-    {"ctx", 0, OPT_I64, AT(eval.ctx), "N", "tokens of a window of text (512)"},
-    {"chunks", 0, OPT_I64, AT(eval.chunks), "N", "windows of each text (40); 0: all"},
-    {"cases", 0, OPT_I64, AT(n_cases), "N", "of suites and tasks, evenly spread; 0: all"},
-    {"max-tokens", 0, OPT_I64, AT(max_tokens), "N", "tokens of an answer at most (256)"},
+static const struct option suite_opts[] = {
+    ROW("output", 'o', OPT_OUT, AT(eval.out), "FILE", "the result, for hone eval compare"),
+    ROW("base", 0, OPT_TEXT, AT(eval.base), "FILE", "also divergence from this model"),
+    ROW("text", 0, OPT_LIST, AT(text), "FILE", "perplexity of it (built-in text); repeatable"),
+    ROW("tools", 0, OPT_LIST, AT(tools), "SUITE",
+        "suite of tool calls or checks (builtin), none; repeatable"),
+    ROW("choice", 0, OPT_LIST, AT(choice), "FORMAT:FILE", "multiple-choice tasks; repeatable"),
+    ROW("needle", 0, OPT_LIST, AT(needle), "TEXT", "needles hidden in it; repeatable"),
+    ROW("needle-ctx", 0, OPT_COUNT, AT(needle_ctx), "N", "tokens of their windows (4096)"),
+    ROW("ctx", 0, OPT_COUNT, AT(eval.ctx), "N", "tokens of a window of text (512)"),
+    ROW("chunks", 0, OPT_COUNT, AT(eval.chunks), "N", "windows of each text (40); 0: all"),
+    ROW("cases", 0, OPT_COUNT, AT(n_cases), "N", "of suites and tasks, evenly spread; 0: all"),
+    ROW("max-tokens", 0, OPT_COUNT, AT(max_tokens), "N", "tokens of an answer at most (256)"),
     EVAL_OPT_KV,
     EVAL_OPT_ACT,
     EVAL_OPT_PRE,
-};
+    {0}};
 #undef AT
 static const struct cmd_spec suite_spec = {
     .name = "eval suite",
@@ -31,7 +31,6 @@ static const struct cmd_spec suite_spec = {
              "one file with a number per window and case. hone eval compare sets two against "
              "each other.",
     .opts = suite_opts,
-    .n_opts = (int)COUNT_OF(suite_opts),
     .min_args = 1,
     .max_args = 1,
 };

@@ -4,29 +4,30 @@
 #include "jobs/eval_cases.h"
 
 #define AT(member) offsetof(struct cases_opts, member)
-static const struct opt cases_options[] = {
-    {"base", 0, OPT_STR, AT(eval.base), "FILE", "also ask this model and compare the answers"},
-    {"cases", 0, OPT_I64, AT(n_cases), "N", "at most N cases, evenly spread; 0: all (default)"},
-    {"max-tokens", 0, OPT_I64, AT(max_tokens), "N", "tokens of an answer at most (256)"},
-    {"format", 0, OPT_STR, AT(format), "NAME",
-     "syntax of calls (default: what the template asks for)"},
-    {"require", 0, OPT_NUM, AT(require), "PERCENT", "exit 1 when fewer cases pass"},
-    {"no-loss", 0, OPT_FLAG, AT(no_loss), NULL, "exit 1 when a case fails that the base passes"},
-    {"from-answers", 0, OPT_FLAG, AT(from_answers), NULL,
-     "the suite is a record of hone serve: its answers are expected"},
-    {"constrained", 0, OPT_FLAG, AT(constrained), NULL,
-     "answer once more with calls held to the tools' schemas, and show both"},
-    {"strict-calls", 0, OPT_FLAG, AT(eval.strict_calls), NULL,
-     "only the template's own syntax makes a call, not bare JSON that names a tool"},
-    {"jump", 0, OPT_FLAG, AT(jump), NULL,
-     "with --constrained: what must come is not drawn, as in use"},
-    {"all", 0, OPT_FLAG, AT(all), NULL, "show every case, not only those that failed"},
-    {"ctx", 0, OPT_I64, AT(eval.ctx), "N", "context (default: the longest prompt and answer)"},
+static const struct option cases_options[] = {
+    ROW("base", 0, OPT_TEXT, AT(eval.base), "FILE", "also ask this model and compare the answers"),
+    ROW("cases", 0, OPT_COUNT, AT(n_cases), "N",
+        "at most N cases, evenly spread; 0: all (default)"),
+    ROW("max-tokens", 0, OPT_COUNT, AT(max_tokens), "N", "tokens of an answer at most (256)"),
+    ROW("format", 0, OPT_TEXT, AT(format), "NAME",
+        "syntax of calls (default: what the template asks for)"),
+    ROW("require", 0, OPT_NUMBER, AT(require), "PERCENT", "exit 1 when fewer cases pass"),
+    ROW("no-loss", 0, OPT_FLAG, AT(no_loss), NULL, "exit 1 when a case fails that the base passes"),
+    ROW("from-answers", 0, OPT_FLAG, AT(from_answers), NULL,
+        "the suite is a record of hone serve: its answers are expected"),
+    ROW("constrained", 0, OPT_FLAG, AT(constrained), NULL,
+        "answer once more with calls held to the tools' schemas, and show both"),
+    ROW("strict-calls", 0, OPT_FLAG, AT(eval.strict_calls), NULL,
+        "only the template's own syntax makes a call, not bare JSON that names a tool"),
+    ROW("jump", 0, OPT_FLAG, AT(jump), NULL,
+        "with --constrained: what must come is not drawn, as in use"),
+    ROW("all", 0, OPT_FLAG, AT(all), NULL, "show every case, not only those that failed"),
+    ROW("ctx", 0, OPT_COUNT, AT(eval.ctx), "N", "context (default: the longest prompt and answer)"),
     EVAL_OPT_KV,
     EVAL_OPT_ACT,
     EVAL_OPT_PRE,
     EVAL_OPT_KEEP,
-};
+    {0}};
 #undef AT
 
 static int cmd_suite(struct cli *c, int argc, char **argv, const char *name, const char *synopsis,
@@ -36,7 +37,6 @@ static int cmd_suite(struct cli *c, int argc, char **argv, const char *name, con
                                   .synopsis = synopsis,
                                   .about = about,
                                   .opts = cases_options,
-                                  .n_opts = (int)COUNT_OF(cases_options),
                                   .min_args = min_args,
                                   .max_args = 2};
     TRY(cli_parse(c, &spec, &a, argc, argv, e));

@@ -30,25 +30,25 @@ struct imatrix_args {
     bool merge, stats;
 };
 #define AT(member) offsetof(struct imatrix_args, member)
-static const struct opt imatrix_opts[] = {
-    {"output", 'o', OPT_OUT, AT(a.out), "FILE", "where the importance matrix goes"},
-    {"ctx", 0, OPT_I64, AT(a.ctx), "N", "tokens per chunk (512)"},
-    {"chunks", 0, OPT_I64, AT(a.chunks), "N", "stop after N chunks; 0: all (default)"},
-    {"format", 0, OPT_STR, AT(a.format), "NAME", "gguf or dat; default by the name of FILE"},
-    {"no-special", 0, OPT_FLAG, AT(a.no_special), NULL, "special-token texts are plain text"},
-    {"pre", 0, OPT_STR, AT(a.pre), "NAME", CLI_HELP_PRE},
-    {"gram", 0, OPT_OUT, AT(a.gram), "FILE", "also write second moments, for quantize --gram"},
-    {"gram-block", 0, OPT_I64, AT(a.gram_block), "N",
-     "columns of a block of second moments, a multiple of 256; 0: all up to 4096, else 2048"},
-    {"moments", 0, OPT_OUT, AT(a.moments), "FILE",
-     "also write the sums of inputs and of their fourth powers"},
-    {"select", 0, OPT_I64, AT(select.budget), "N",
-     "choose documents of N tokens together that rare experts need; FILE is a .jsonl of them"},
-    {"have", 0, OPT_STR, AT(select.have), "FILE",
-     "with --select: importance matrix of the texts that are there already"},
-    {"merge", 0, OPT_FLAG, AT(merge), NULL, "arguments are importance matrices: add them up"},
-    {"stats", 0, OPT_FLAG, AT(stats), NULL, "argument is an importance matrix: describe it"},
-};
+static const struct option imatrix_opts[] = {
+    ROW("output", 'o', OPT_OUT, AT(a.out), "FILE", "where the importance matrix goes"),
+    ROW("ctx", 0, OPT_COUNT, AT(a.ctx), "N", "tokens per chunk (512)"),
+    ROW("chunks", 0, OPT_COUNT, AT(a.chunks), "N", "stop after N chunks; 0: all (default)"),
+    ROW("format", 0, OPT_TEXT, AT(a.format), "NAME", "gguf or dat; default by the name of FILE"),
+    ROW("no-special", 0, OPT_FLAG, AT(a.no_special), NULL, "special-token texts are plain text"),
+    ROW("pre", 0, OPT_TEXT, AT(a.pre), "NAME", CLI_HELP_PRE),
+    ROW("gram", 0, OPT_OUT, AT(a.gram), "FILE", "also write second moments, for quantize --gram"),
+    ROW("gram-block", 0, OPT_COUNT, AT(a.gram_block), "N",
+        "columns of a block of second moments, a multiple of 256; 0: all up to 4096, else 2048"),
+    ROW("moments", 0, OPT_OUT, AT(a.moments), "FILE",
+        "also write the sums of inputs and of their fourth powers"),
+    ROW("select", 0, OPT_COUNT, AT(select.budget), "N",
+        "choose documents of N tokens together that rare experts need; FILE is a .jsonl of them"),
+    ROW("have", 0, OPT_TEXT, AT(select.have), "FILE",
+        "with --select: importance matrix of the texts that are there already"),
+    ROW("merge", 0, OPT_FLAG, AT(merge), NULL, "arguments are importance matrices: add them up"),
+    ROW("stats", 0, OPT_FLAG, AT(stats), NULL, "argument is an importance matrix: describe it"),
+    {0}};
 #undef AT
 static const struct cmd_spec imatrix_spec = {
     "imatrix",
@@ -60,7 +60,6 @@ static const struct cmd_spec imatrix_spec = {
     "TEXT is plain text, .gz, or .jsonl: conversations rendered with the model's template, or "
     "{\"text\": ...}.",
     imatrix_opts,
-    COUNT_OF(imatrix_opts),
     1,
     -1};
 

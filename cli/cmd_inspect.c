@@ -10,11 +10,11 @@ struct inspect_args {
     struct inspect_opts a;
 };
 #define AT(member) offsetof(struct inspect_args, member)
-static const struct opt inspect_opts[] = {
-    {"keys", 0, OPT_STR, AT(keys), "WHICH",
-     "metadata: short (long values cut, default), all, none"},
-    {"tensors", 0, OPT_FLAG, AT(a.tensors), NULL, "list every tensor"},
-};
+static const struct option inspect_opts[] = {
+    ROW("keys", 0, OPT_TEXT, AT(keys), "WHICH",
+        "metadata: short (long values cut, default), all, none"),
+    ROW("tensors", 0, OPT_FLAG, AT(a.tensors), NULL, "list every tensor"),
+    {0}};
 #undef AT
 static const struct cmd_spec inspect_spec = {
     .name = "inspect",
@@ -23,7 +23,6 @@ static const struct cmd_spec inspect_spec = {
              "a folder of GGUF files, a Hugging Face folder, a safetensors file, an importance "
              "matrix, a base-logits file.",
     .opts = inspect_opts,
-    .n_opts = (int)COUNT_OF(inspect_opts),
     .min_args = 1,
     .max_args = 1,
 };

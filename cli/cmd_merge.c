@@ -7,9 +7,9 @@ struct merge_args {
     const char *out;
 };
 #define AT(member) offsetof(struct merge_args, member)
-static const struct opt merge_opts[] = {
-    {"output", 'o', OPT_OUT, AT(out), "OUT.gguf", "(default: the name without its shard number)"},
-};
+static const struct option merge_opts[] = {ROW("output", 'o', OPT_OUT, AT(out), "OUT.gguf",
+                                               "(default: the name without its shard number)"),
+                                           {0}};
 #undef AT
 static const struct cmd_spec merge_spec = {
     .name = "merge",
@@ -18,7 +18,6 @@ static const struct cmd_spec merge_spec = {
              "tensor is read\nback and compared, and checked with manifest.json when there is "
              "one beside the shards.",
     .opts = merge_opts,
-    .n_opts = (int)COUNT_OF(merge_opts),
     .min_args = 1,
     .max_args = 1,
 };

@@ -4,21 +4,21 @@
 #include "jobs/memory_plan.h"
 
 #define AT(member) offsetof(struct memory_plan_opts, member)
-static const struct opt plan_opts[] = {
-    {"vram", 0, OPT_STR, AT(vram), "SIZE", "memory of the card, or of several: 24GiB,16GiB"},
-    {"reserve", 0, OPT_SIZE, AT(reserve), "SIZE",
-     "of that to keep free (1GiB, of small cards 1/8)"},
-    {"ctx", 0, OPT_I64, AT(ctx), "N", "tokens per slot (default: as trained)"},
-    {"slots", 0, OPT_I64, AT(slots), "N", "conversations at the same time (1)"},
-    {"kv-type", 0, OPT_STR, AT(kv_name), "T",
-     "keys and values: f16 (default), q8_0, tq4, ... or K/V"},
-    {"all-recipes", 0, OPT_FLAG, AT(recipes), NULL,
-     "also exact sizes of this model by every recipe"},
-    {"launches", 0, OPT_FLAG, AT(launches), NULL,
-     "instead: what a pass does step by step, with bytes and FLOP"},
-    {"act", 0, OPT_STR, AT(act), "MODE", "with --launches, activations: f32 or q8 (default)"},
+static const struct option plan_opts[] = {
+    ROW("vram", 0, OPT_TEXT, AT(vram), "SIZE", "memory of the card, or of several: 24GiB,16GiB"),
+    ROW("reserve", 0, OPT_SIZE, AT(reserve), "SIZE",
+        "of that to keep free (1GiB, of small cards 1/8)"),
+    ROW("ctx", 0, OPT_COUNT, AT(ctx), "N", "tokens per slot (default: as trained)"),
+    ROW("slots", 0, OPT_COUNT, AT(slots), "N", "conversations at the same time (1)"),
+    ROW("kv-type", 0, OPT_TEXT, AT(kv_name), "T",
+        "keys and values: f16 (default), q8_0, tq4, ... or K/V"),
+    ROW("all-recipes", 0, OPT_FLAG, AT(recipes), NULL,
+        "also exact sizes of this model by every recipe"),
+    ROW("launches", 0, OPT_FLAG, AT(launches), NULL,
+        "instead: what a pass does step by step, with bytes and FLOP"),
+    ROW("act", 0, OPT_TEXT, AT(act), "MODE", "with --launches, activations: f32 or q8 (default)"),
     OPT_PLOT(AT(plot), "memory by context and cache type"),
-};
+    {0}};
 #undef AT
 static const struct cmd_spec plan_spec = {
     .name = "plan",
@@ -31,7 +31,6 @@ static const struct cmd_spec plan_spec = {
         "headers,\nwhat fits a card, and the command lines for it. Several files, a folder or the "
         "config.json of a model: which\none to take.",
     .opts = plan_opts,
-    .n_opts = (int)COUNT_OF(plan_opts),
     .min_args = 1,
     .max_args = -1,
 };

@@ -12,17 +12,19 @@ struct publish_args {
 };
 
 #define AT(member) offsetof(struct publish_args, member)
-static const struct opt publish_opts[] = {
-    {"check", 0, OPT_FLAG, AT(only_check), NULL, "only look for faults; exit 1 if any are found"},
-    {"quick", 0, OPT_FLAG, AT(quick), NULL, "with --check: do not read tensor data"},
+static const struct option publish_opts[] = {
+    ROW("check", 0, OPT_FLAG, AT(only_check), NULL,
+        "only look for faults; exit 1 if any are found"),
+    ROW("quick", 0, OPT_FLAG, AT(quick), NULL, "with --check: do not read tensor data"),
     PUBLISH_FACT_OPTIONS(struct publish_args, given),
-    {"notes", 0, OPT_STR, AT(o.notes), "FILE", "your own words for README.md, kept from then on"},
-    {"source", 0, OPT_STR, AT(o.source), "HF_DIR", "copy license and config from this folder"},
-    {"supersedes", 0, OPT_STR, AT(o.supersedes), "MANIFEST",
-     "manifest.json of the release that this one replaces"},
-    {"manifest-only", 0, OPT_FLAG, AT(o.manifest_only), NULL,
-     "write manifest.json and SHA256SUMS only"},
-};
+    ROW("notes", 0, OPT_TEXT, AT(o.notes), "FILE",
+        "your own words for README.md, kept from then on"),
+    ROW("source", 0, OPT_TEXT, AT(o.source), "HF_DIR", "copy license and config from this folder"),
+    ROW("supersedes", 0, OPT_TEXT, AT(o.supersedes), "MANIFEST",
+        "manifest.json of the release that this one replaces"),
+    ROW("manifest-only", 0, OPT_FLAG, AT(o.manifest_only), NULL,
+        "write manifest.json and SHA256SUMS only"),
+    {0}};
 #undef AT
 static const struct cmd_spec publish_spec = {
     .name = "publish",
@@ -31,7 +33,6 @@ static const struct cmd_spec publish_spec = {
              "model.yaml,\nmanifest.json with a hash per tensor, SHA256SUMS. With --check it "
              "looks for faults instead,\nin anyone's folder.",
     .opts = publish_opts,
-    .n_opts = (int)COUNT_OF(publish_opts),
     .min_args = 1,
     .max_args = 1,
 };

@@ -8,14 +8,14 @@ struct recipes_args {
 };
 
 #define AT(member) offsetof(struct recipes_args, member)
-static const struct opt recipes_opts[] = {
-    {"recipe", 0, OPT_STR, AT(recipe), "NAME", "write this one as a plan (with -o)"},
-    {"output", 'o', OPT_OUT, AT(out), "PLAN.tsv",
-     "the plan: tensor, tab, type; edit it, pass it "
-     "to hone quantize --recipe"},
-    {"imatrix", 0, OPT_STR, AT(imatrix), "FILE",
-     "importance matrix that will be used: some rules ask whether there is one"},
-};
+static const struct option recipes_opts[] = {
+    ROW("recipe", 0, OPT_TEXT, AT(recipe), "NAME", "write this one as a plan (with -o)"),
+    ROW("output", 'o', OPT_OUT, AT(out), "PLAN.tsv",
+        "the plan: tensor, tab, type; edit it, pass it "
+        "to hone quantize --recipe"),
+    ROW("imatrix", 0, OPT_TEXT, AT(imatrix), "FILE",
+        "importance matrix that will be used: some rules ask whether there is one"),
+    {0}};
 #undef AT
 static const struct cmd_spec recipes_spec = {
     .name = "recipes",
@@ -23,7 +23,6 @@ static const struct cmd_spec recipes_spec = {
     .about = "Lists every recipe; with a model also the exact size of the file each makes of "
              "it. Writes one as a plan to edit.",
     .opts = recipes_opts,
-    .n_opts = (int)COUNT_OF(recipes_opts),
     .min_args = 0,
     .max_args = 1,
 };

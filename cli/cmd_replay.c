@@ -4,13 +4,13 @@
 #include "jobs/replay.h"
 
 #define AT(member) offsetof(struct replay_opts, member)
-static const struct opt replay_opts[] = {
-    {"source", 0, OPT_STR, AT(source), "BASE.gguf",
-     "what it was quantized from (default: the recorded name beside it)"},
-    {"imatrix", 0, OPT_STR, AT(imatrix), "FILE", "importance matrix (likewise)"},
-    {"gram", 0, OPT_STR, AT(gram), "FILE", "second moments, if it was made with them"},
-    {"output", 'o', OPT_OUT, AT(out), "FILE", "keep what was made again here"},
-};
+static const struct option replay_opts[] = {
+    ROW("source", 0, OPT_TEXT, AT(source), "BASE.gguf",
+        "what it was quantized from (default: the recorded name beside it)"),
+    ROW("imatrix", 0, OPT_TEXT, AT(imatrix), "FILE", "importance matrix (likewise)"),
+    ROW("gram", 0, OPT_TEXT, AT(gram), "FILE", "second moments, if it was made with them"),
+    ROW("output", 'o', OPT_OUT, AT(out), "FILE", "keep what was made again here"),
+    {0}};
 #undef AT
 static const struct cmd_spec replay_spec = {
     .name = "replay",
@@ -18,7 +18,6 @@ static const struct cmd_spec replay_spec = {
     .about = "Makes a quantized file again from what is recorded in it and compares both to "
              "the byte. Exit status 1 when\nthey differ.",
     .opts = replay_opts,
-    .n_opts = (int)COUNT_OF(replay_opts),
     .min_args = 1,
     .max_args = 1,
 };

@@ -10,22 +10,24 @@ struct sensitivity_args {
     const char *pre; /* pre-tokenizer */
 };
 #define AT(member) offsetof(struct sensitivity_args, member)
-static const struct opt sensitivity_opts[] = {
-    {"output", 'o', OPT_OUT, AT(a.o.out), "FILE.json", "the sensitivity file; goes on with one"},
-    {"imatrix", 0, OPT_STR, AT(a.o.imatrix), "FILE", "importance matrix, GGUF or .dat"},
-    {"probe", 0, OPT_LIST, AT(a.o.texts), "TEXT", "text for probes, not the imatrix's; repeatable"},
-    {"ctx", 0, OPT_I64, AT(a.o.ctx), "N", "tokens per window (512)"},
-    {"chunks", 0, OPT_I64, AT(a.o.n_chunks), "N", "windows, evenly over the text (16); 0: all"},
-    {"pre", 0, OPT_STR, AT(pre), "NAME", CLI_HELP_PRE},
-    {"types", 0, OPT_I64, AT(a.o.n_types), "N", "types probed per group, 1 to 4 (3)"},
-    {"bands", 0, OPT_I64, AT(a.o.bands), "N",
-     "layers probed per role, spread by depth; gradients say the rest (0: all)"},
-    {"budget", 0, OPT_LIST, AT(a.budget), "SIZE", "also measure around the mix of this size"},
-    {"rounds", 0, OPT_I64, AT(a.o.rounds), "N", "of measuring around each mix (1)"},
-    {"time", 0, OPT_MINUTES, AT(a.o.seconds), "TIME",
-     "stop probing after this, as 30m or 2h (none)"},
-    {"search", 0, OPT_STR, AT(a.search), "MODE", "of the encoders: fast, best or conventional"},
-};
+static const struct option sensitivity_opts[] = {
+    ROW("output", 'o', OPT_OUT, AT(a.o.out), "FILE.json", "the sensitivity file; goes on with one"),
+    ROW("imatrix", 0, OPT_TEXT, AT(a.o.imatrix), "FILE", "importance matrix, GGUF or .dat"),
+    ROW("probe", 0, OPT_LIST, AT(a.o.texts), "TEXT",
+        "text for probes, not the imatrix's; repeatable"),
+    ROW("ctx", 0, OPT_COUNT, AT(a.o.ctx), "N", "tokens per window (512)"),
+    ROW("chunks", 0, OPT_COUNT, AT(a.o.n_chunks), "N",
+        "windows, evenly over the text (16); 0: all"),
+    ROW("pre", 0, OPT_TEXT, AT(pre), "NAME", CLI_HELP_PRE),
+    ROW("types", 0, OPT_COUNT, AT(a.o.n_types), "N", "types probed per group, 1 to 4 (3)"),
+    ROW("bands", 0, OPT_COUNT, AT(a.o.bands), "N",
+        "layers probed per role, spread by depth; gradients say the rest (0: all)"),
+    ROW("budget", 0, OPT_LIST, AT(a.budget), "SIZE", "also measure around the mix of this size"),
+    ROW("rounds", 0, OPT_COUNT, AT(a.o.rounds), "N", "of measuring around each mix (1)"),
+    ROW("time", 0, OPT_MINUTES, AT(a.o.seconds), "TIME",
+        "stop probing after this, as 30m or 2h (none)"),
+    ROW("search", 0, OPT_TEXT, AT(a.search), "MODE", "of the encoders: fast, best or conventional"),
+    {0}};
 #undef AT
 static const struct cmd_spec sensitivity_spec = {
     "sensitivity",
@@ -34,7 +36,6 @@ static const struct cmd_spec sensitivity_spec = {
     "rows, then the\ndivergence of the output with one group of tensors replaced. Without "
     "--probe only the errors.",
     sensitivity_opts,
-    COUNT_OF(sensitivity_opts),
     1,
     1};
 

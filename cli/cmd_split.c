@@ -4,13 +4,14 @@
 #include "jobs/split_job.h"
 
 #define AT(member) offsetof(struct split_opts, member)
-static const struct opt split_opts[] = {
-    {"output", 'o', OPT_OUT, AT(out), "OUT.gguf",
-     "names OUT-00001-of-0000N.gguf ... (default: as the input)"},
-    {"max-size", 0, OPT_SIZE, AT(max_size), "SIZE", "tensor bytes of one file (49G)"},
-    {"no-metadata-first", 0, OPT_FLAG, AT(data_first), NULL, "put tensors into the first file too"},
-    {"dry-run", 0, OPT_FLAG, AT(dry_run), NULL, "print number and sizes, write nothing"},
-};
+static const struct option split_opts[] = {
+    ROW("output", 'o', OPT_OUT, AT(out), "OUT.gguf",
+        "names OUT-00001-of-0000N.gguf ... (default: as the input)"),
+    ROW("max-size", 0, OPT_SIZE, AT(max_size), "SIZE", "tensor bytes of one file (49G)"),
+    ROW("no-metadata-first", 0, OPT_FLAG, AT(data_first), NULL,
+        "put tensors into the first file too"),
+    ROW("dry-run", 0, OPT_FLAG, AT(dry_run), NULL, "print number and sizes, write nothing"),
+    {0}};
 #undef AT
 static const struct cmd_spec split_spec = {
     .name = "split",
@@ -18,7 +19,6 @@ static const struct cmd_spec split_spec = {
     .about = "Splits a GGUF into shards OUT-00001-of-0000N.gguf; loaders are given the first.\n"
              "Every tensor is read back and compared; 'hone merge' restores the same bytes.",
     .opts = split_opts,
-    .n_opts = (int)COUNT_OF(split_opts),
     .min_args = 1,
     .max_args = 1,
 };

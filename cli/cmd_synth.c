@@ -9,17 +9,17 @@ struct synth_args {
     int64_t seed;
 };
 #define AT(member) offsetof(struct synth_args, member)
-static const struct opt synth_opts[] = {
-    {"output", 'o', OPT_OUT, AT(o.out), "FILE", "the GGUF to write"},
-    {"arch-from", 0, OPT_STR, AT(o.shape), "CONFIG.json|NAME",
-     "shapes: Qwen3.5-35B-A3B (default), Qwen3.5-27B, Qwen3-30B-A3B, or a config.json"},
-    {"layers", 0, OPT_I64, AT(o.layers), "N", "layers (as the shape has)"},
-    {"recipe", 0, OPT_STR, AT(o.recipe), "NAME", "a preset or one type (Q4_K_M)"},
-    {"tokenizer", 0, OPT_STR, AT(tokenizer), "DIR", "the vocabulary of this folder (none)"},
-    {"seed", 0, OPT_I64, AT(seed), "N", "of the random numbers (1)"},
-    {"skew", 0, OPT_NUM, AT(o.skew), "S", "how unevenly routers choose experts (0)"},
-    {"dry-run", 0, OPT_FLAG, AT(o.dry_run), NULL, "print the exact size, write nothing"},
-};
+static const struct option synth_opts[] = {
+    ROW("output", 'o', OPT_OUT, AT(o.out), "FILE", "the GGUF to write"),
+    ROW("arch-from", 0, OPT_TEXT, AT(o.shape), "CONFIG.json|NAME",
+        "shapes: Qwen3.5-35B-A3B (default), Qwen3.5-27B, Qwen3-30B-A3B, or a config.json"),
+    ROW("layers", 0, OPT_COUNT, AT(o.layers), "N", "layers (as the shape has)"),
+    ROW("recipe", 0, OPT_TEXT, AT(o.recipe), "NAME", "a preset or one type (Q4_K_M)"),
+    ROW("tokenizer", 0, OPT_TEXT, AT(tokenizer), "DIR", "the vocabulary of this folder (none)"),
+    ROW("seed", 0, OPT_COUNT, AT(seed), "N", "of the random numbers (1)"),
+    ROW("skew", 0, OPT_NUMBER, AT(o.skew), "S", "how unevenly routers choose experts (0)"),
+    ROW("dry-run", 0, OPT_FLAG, AT(o.dry_run), NULL, "print the exact size, write nothing"),
+    {0}};
 #undef AT
 static const struct cmd_spec synth_spec = {
     .name = "synth",
@@ -29,7 +29,6 @@ static const struct cmd_spec synth_spec = {
              "speed and\nmemory work without weights. Loadable everywhere. It has no vocabulary, "
              "unless --tokenizer gives one.",
     .opts = synth_opts,
-    .n_opts = (int)COUNT_OF(synth_opts),
     .min_args = 0,
     .max_args = 0,
 };

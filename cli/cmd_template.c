@@ -18,8 +18,8 @@ struct show_args {
     const char *name;
 };
 #define AT(member) offsetof(struct show_args, member)
-static const struct opt show_opts[] = {
-    {"name", 0, OPT_STR, AT(name), "NAME", "which template, when there are several"}};
+static const struct option show_opts[] = {
+    ROW("name", 0, OPT_TEXT, AT(name), "NAME", "which template, when there are several"), {0}};
 #undef AT
 static const struct cmd_spec show_spec = {
     .name = "template show",
@@ -27,7 +27,6 @@ static const struct cmd_spec show_spec = {
     .about = "Prints the chat template of a GGUF file, a Hugging Face folder or a .jinja file,\n"
              "byte for byte. --json describes it instead.",
     .opts = show_opts,
-    .n_opts = (int)COUNT_OF(show_opts),
     .min_args = 1,
     .max_args = 1,
 };
@@ -49,32 +48,32 @@ static int cmd_show(struct cli *c, int argc, char **argv, struct err *e) {
 }
 
 #define AT(member) offsetof(struct render_opts, member)
-static const struct opt render_opts[] = {
-    {"chat", 0, OPT_STR, AT(chat), "FILE",
-     "conversation: messages, or an object with messages and tools; - is stdin"},
-    {"tools", 0, OPT_STR, AT(tools), "FILE", "tools (JSON list)"},
-    {"kwargs", 0, OPT_STR, AT(kwargs), "JSON", "more variables, e.g. {\"enable_thinking\": false}"},
-    {"no-generation-prompt", 0, OPT_FLAG, AT(no_gen), NULL, "end after the last message"},
-    {"name", 0, OPT_STR, AT(name), "NAME", "which template, when there are several"},
-    {"context", 0, OPT_STR, AT(context), "WHICH",
-     "variables as hf (default) or llamacpp passes them"},
-    {"mode", 0, OPT_STR, AT(mode), "WHICH",
-     "hf (default), or lenient: also what only other engines accept"},
-    {"now", 0, OPT_STR, AT(now), "TIME", "clock the template sees, 2026-03-05T14:30:00"},
-    {"args", 0, OPT_STR, AT(args), "HOW",
-     "arguments of calls given as text: auto (parsed, default) or as-is"},
-    {"spans", 0, OPT_FLAG, AT(spans), NULL,
-     "mark what came from the conversation; --json: bytes, kind and source of each"},
-    {"batch", 0, OPT_STR, AT(batch), "FILE",
-     "render all scenarios of FILE; prints {id: text or {error, kind}}"},
-};
+static const struct option render_opts[] = {
+    ROW("chat", 0, OPT_TEXT, AT(chat), "FILE",
+        "conversation: messages, or an object with messages and tools; - is stdin"),
+    ROW("tools", 0, OPT_TEXT, AT(tools), "FILE", "tools (JSON list)"),
+    ROW("kwargs", 0, OPT_TEXT, AT(kwargs), "JSON",
+        "more variables, e.g. {\"enable_thinking\": false}"),
+    ROW("no-generation-prompt", 0, OPT_FLAG, AT(no_gen), NULL, "end after the last message"),
+    ROW("name", 0, OPT_TEXT, AT(name), "NAME", "which template, when there are several"),
+    ROW("context", 0, OPT_TEXT, AT(context), "WHICH",
+        "variables as hf (default) or llamacpp passes them"),
+    ROW("mode", 0, OPT_TEXT, AT(mode), "WHICH",
+        "hf (default), or lenient: also what only other engines accept"),
+    ROW("now", 0, OPT_TEXT, AT(now), "TIME", "clock the template sees, 2026-03-05T14:30:00"),
+    ROW("args", 0, OPT_TEXT, AT(args), "HOW",
+        "arguments of calls given as text: auto (parsed, default) or as-is"),
+    ROW("spans", 0, OPT_FLAG, AT(spans), NULL,
+        "mark what came from the conversation; --json: bytes, kind and source of each"),
+    ROW("batch", 0, OPT_TEXT, AT(batch), "FILE",
+        "render all scenarios of FILE; prints {id: text or {error, kind}}"),
+    {0}};
 #undef AT
 static const struct cmd_spec render_spec = {
     .name = "template render",
     .synopsis = "SRC [--chat FILE] [--tools FILE] [--kwargs JSON] [--spans] [--batch FILE]",
     .about = "Renders a conversation with the template of SRC, as transformers would.",
     .opts = render_opts,
-    .n_opts = (int)COUNT_OF(render_opts),
     .min_args = 1,
     .max_args = 1,
 };
@@ -98,10 +97,10 @@ struct eval_units_args {
     const char *batch, *mode_name;
 };
 #define AT(member) offsetof(struct eval_units_args, member)
-static const struct opt eval_units_opts[] = {
-    {"batch", 0, OPT_STR, AT(batch), "FILE", "{\"units\": [{id, template, context}]}"},
-    {"mode", 0, OPT_STR, AT(mode_name), "WHICH", "hf (default) or lenient"},
-};
+static const struct option eval_units_opts[] = {
+    ROW("batch", 0, OPT_TEXT, AT(batch), "FILE", "{\"units\": [{id, template, context}]}"),
+    ROW("mode", 0, OPT_TEXT, AT(mode_name), "WHICH", "hf (default) or lenient"),
+    {0}};
 #undef AT
 static const struct cmd_spec eval_units_spec = {
     .name = "template eval",
@@ -109,7 +108,6 @@ static const struct cmd_spec eval_units_spec = {
     .about = "Evaluates small templates, each with its own variables; prints {id: text or\n"
              "{error, kind}}.",
     .opts = eval_units_opts,
-    .n_opts = (int)COUNT_OF(eval_units_opts),
 };
 
 static int cmd_eval_units(struct cli *c, int argc, char **argv, struct err *e) {
@@ -139,15 +137,15 @@ static int cmd_text_diff(struct cli *c, int argc, char **argv, struct err *e) {
 }
 
 #define AT(member) offsetof(struct parse_opts, member)
-static const struct opt parse_opts[] = {
-    {"format", 0, OPT_STR, AT(format), "NAME",
-     "syntax of calls (default: what the template asks for)"},
-    {"tools", 0, OPT_STR, AT(tools), "FILE", "tools (JSON list): types of parameters"},
-    {"think", 0, OPT_STR, AT(think), "HOW",
-     "reasoning: open (the prompt began it), none, auto (default: when a closing tag comes)"},
-    {"strict-calls", 0, OPT_FLAG, AT(strict_calls), NULL,
-     "only the template's own syntax makes a call, not bare JSON that names a tool"},
-};
+static const struct option parse_opts[] = {
+    ROW("format", 0, OPT_TEXT, AT(format), "NAME",
+        "syntax of calls (default: what the template asks for)"),
+    ROW("tools", 0, OPT_TEXT, AT(tools), "FILE", "tools (JSON list): types of parameters"),
+    ROW("think", 0, OPT_TEXT, AT(think), "HOW",
+        "reasoning: open (the prompt began it), none, auto (default: when a closing tag comes)"),
+    ROW("strict-calls", 0, OPT_FLAG, AT(strict_calls), NULL,
+        "only the template's own syntax makes a call, not bare JSON that names a tool"),
+    {0}};
 #undef AT
 static const struct cmd_spec parse_spec = {
     .name = "template parse",
@@ -158,7 +156,6 @@ static const struct cmd_spec parse_spec = {
              "marker\n"
              "of calls (Functionary's >>>), the text is parsed as its continuation.",
     .opts = parse_opts,
-    .n_opts = (int)COUNT_OF(parse_opts),
     .min_args = 1,
     .max_args = 1,
 };
@@ -178,11 +175,11 @@ struct lint_args {
     const char *name, *rule;
 };
 #define AT(member) offsetof(struct lint_args, member)
-static const struct opt lint_opts[] = {
-    {"strict", 0, OPT_FLAG, AT(strict), NULL, "warnings, too, give exit status 1"},
-    {"explain", 0, OPT_STR, AT(rule), "RULE", "say what a rule means, or all of them; no SRC"},
-    {"name", 0, OPT_STR, AT(name), "NAME", "which template, when there are several"},
-};
+static const struct option lint_opts[] = {
+    ROW("strict", 0, OPT_FLAG, AT(strict), NULL, "warnings, too, give exit status 1"),
+    ROW("explain", 0, OPT_TEXT, AT(rule), "RULE", "say what a rule means, or all of them; no SRC"),
+    ROW("name", 0, OPT_TEXT, AT(name), "NAME", "which template, when there are several"),
+    {0}};
 #undef AT
 static const struct cmd_spec lint_spec = {
     .name = "template lint",
@@ -192,7 +189,6 @@ static const struct cmd_spec lint_spec = {
              "and what is lost, crashes, or breaks the prompt prefix. Exit status 1 when there is "
              "an error.",
     .opts = lint_opts,
-    .n_opts = (int)COUNT_OF(lint_opts),
     .min_args = 0,
     .max_args = 1,
 };
@@ -216,16 +212,16 @@ struct fix_args {
     bool list;
 };
 #define AT(member) offsetof(struct fix_args, member)
-static const struct opt fix_opts[] = {
-    {"output", 'o', OPT_OUT, AT(o.out), "FILE", "write the repaired template"},
-    {"in-place", 0, OPT_FLAG, AT(o.in_place), NULL, "store it in SRC (GGUF or .jinja)"},
-    {"only", 0, OPT_STR, AT(o.only), "IDS", "only these edits, separated by commas"},
-    {"replace", 0, OPT_STR, AT(o.replace), "NAME",
-     "instead of edits, our own template: auto (of the same family), or its name, also where "
-     "there is "
-     "none yet"},
-    {"list", 0, OPT_FLAG, AT(list), NULL, "list the edits and whether they apply"},
-};
+static const struct option fix_opts[] = {
+    ROW("output", 'o', OPT_OUT, AT(o.out), "FILE", "write the repaired template"),
+    ROW("in-place", 0, OPT_FLAG, AT(o.in_place), NULL, "store it in SRC (GGUF or .jinja)"),
+    ROW("only", 0, OPT_TEXT, AT(o.only), "IDS", "only these edits, separated by commas"),
+    ROW("replace", 0, OPT_TEXT, AT(o.replace), "NAME",
+        "instead of edits, our own template: auto (of the same family), or its name, also where "
+        "there is "
+        "none yet"),
+    ROW("list", 0, OPT_FLAG, AT(list), NULL, "list the edits and whether they apply"),
+    {0}};
 #undef AT
 static const struct cmd_spec fix_spec = {
     .name = "template fix",
@@ -233,7 +229,6 @@ static const struct cmd_spec fix_spec = {
     .about = "Repairs known defects of a chat template and prints the difference. Without -o or\n"
              "--in-place nothing is written.",
     .opts = fix_opts,
-    .n_opts = (int)COUNT_OF(fix_opts),
     .min_args = 1,
     .max_args = 1,
 };

@@ -9,16 +9,16 @@ struct tokenize_args {
     bool no_special;
 };
 #define AT(member) offsetof(struct tokenize_args, member)
-static const struct opt tokenize_opts[] = {
-    {"decode", 0, OPT_FLAG, AT(o.decode), NULL, "ids to text: reads a JSON list of ids"},
-    {"bos", 0, OPT_FLAG, AT(o.bos), NULL,
-     "begin with BOS, if this vocabulary has texts begin with it"},
-    {"no-special", 0, OPT_FLAG, AT(no_special), NULL,
-     "control tokens in the text are plain text; with --decode they are left out"},
-    {"batch", 0, OPT_STR, AT(o.batch), "FILE.json",
-     "a list of texts (or of lists of ids), all at once"},
-    {"pre", 0, OPT_STR, AT(o.pre), "NAME", CLI_HELP_PRE},
-};
+static const struct option tokenize_opts[] = {
+    ROW("decode", 0, OPT_FLAG, AT(o.decode), NULL, "ids to text: reads a JSON list of ids"),
+    ROW("bos", 0, OPT_FLAG, AT(o.bos), NULL,
+        "begin with BOS, if this vocabulary has texts begin with it"),
+    ROW("no-special", 0, OPT_FLAG, AT(no_special), NULL,
+        "control tokens in the text are plain text; with --decode they are left out"),
+    ROW("batch", 0, OPT_TEXT, AT(o.batch), "FILE.json",
+        "a list of texts (or of lists of ids), all at once"),
+    ROW("pre", 0, OPT_TEXT, AT(o.pre), "NAME", CLI_HELP_PRE),
+    {0}};
 #undef AT
 static const struct cmd_spec tokenize_spec = {
     .name = "tokenize",
@@ -28,7 +28,6 @@ static const struct cmd_spec tokenize_spec = {
              "with the tokenizer of MODEL: a GGUF file, or a Hugging Face folder with "
              "tokenizer.json, tokenizer.model or tekken.json.",
     .opts = tokenize_opts,
-    .n_opts = (int)COUNT_OF(tokenize_opts),
     .min_args = 1,
     .max_args = -1,
 };

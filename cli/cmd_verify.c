@@ -4,11 +4,12 @@
 #include "jobs/verify.h"
 
 #define AT(member) offsetof(struct verify_opts, member)
-static const struct opt verify_opts[] = {
-    {"deep", 0, OPT_FLAG, AT(deep), NULL, "read all data: no NaN or infinity in values and scales"},
-    {"manifest", 0, OPT_STR, AT(manifest), "FILE",
-     "checksums to compare with, as sha256sum writes them"},
-};
+static const struct option verify_opts[] = {
+    ROW("deep", 0, OPT_FLAG, AT(deep), NULL,
+        "read all data: no NaN or infinity in values and scales"),
+    ROW("manifest", 0, OPT_TEXT, AT(manifest), "FILE",
+        "checksums to compare with, as sha256sum writes them"),
+    {0}};
 #undef AT
 static const struct cmd_spec verify_spec = {
     .name = "verify",
@@ -19,7 +20,6 @@ static const struct cmd_spec verify_spec = {
         "SHA256SUMS.\n"
         "Exit status 1 when something is wrong.",
     .opts = verify_opts,
-    .n_opts = (int)COUNT_OF(verify_opts),
     .min_args = 1,
     .max_args = 1,
 };

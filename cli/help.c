@@ -84,7 +84,7 @@ static int count_lines(const struct buf *b) {
 /* The column of texts is at most this; a longer name has its text on the next line. */
 enum { LEFT_MOST = 26 };
 
-static int left_text(char out[96], const struct opt *o) {
+static int left_text(char out[96], const struct option *o) {
     char letter[8] = "    ";
     if (o->letter) snprintf(letter, sizeof letter, "-%c, ", o->letter);
     return snprintf(out, 96, "  %s--%s%s%s", letter, o->name, o->arg ? " " : "",
@@ -92,17 +92,17 @@ static int left_text(char out[96], const struct opt *o) {
 }
 
 /* Returns the column in which the texts of these options begin. */
-static int text_column(const struct opt *o, int n, int width) {
+static int text_column(const struct option *o, int width) {
     int most = 0, cap = width / 3 < LEFT_MOST ? width / 3 : LEFT_MOST;
     char left[96];
-    for (int i = 0; i < n; i++) {
-        int len = left_text(left, &o[i]);
+    for (; o && o->name; o++) {
+        int len = left_text(left, o);
         if (len > most && len <= cap) most = len;
     }
     return (most ? most : cap) + 2;
 }
 
-static void one_option(struct buf *b, const struct opt *o, int column, int width) {
+static void one_option(struct buf *b, const struct option *o, int column, int width) {
     char left[96];
     int len = left_text(left, o);
     buf_str(b, left);
@@ -117,27 +117,27 @@ static void one_option(struct buf *b, const struct opt *o, int column, int width
 
 /* Appends the first `shown` of n options with their texts, and the others by name. */
 static void options_text(struct buf *b, const struct cmd_spec *spec, int shown, int width) {
-    int column = text_column(spec->opts, spec->n_opts, width);
+    int column = text_column(spec->opts, width);
     struct buf names = {0};
     buf_str(b, "\noptions:\n");
     for (int i = 0; i < shown; i++) one_option(b, &spec->opts[i], column, width);
-    for (int i = shown; i < spec->n_opts; i++) buf_fmt(&names, "--%s ", spec->opts[i].name);
+    for (int i = shown; spec->opts[i].name; i++) buf_fmt(&names, "--%s ", spec->opts[i].name);
     if (names.len) paragraph(b, "  and ", names.data, width);
     buf_release(&names);
 }
 
-static void common_text(struct buf *b, const struct cmd_spec *spec, const struct opt *common, int n,
+static void common_text(struct buf *b, const struct cmd_spec *spec, const struct option *common,
                         bool all, int width) {
     struct buf names = {0};
     if (all) {
         buf_str(b, "\ncommon options:\n");
-        int column = text_column(common, n, width);
-        for (int i = 0; i < n; i++) one_option(b, &common[i], column, width);
+        int column = text_column(common, width);
+        for (; common->name; common++) one_option(b, common, column, width);
         return;
     }
-    for (int i = 0; i < n; i++) {
-        if (common[i].letter) buf_fmt(&names, "-%c/", common[i].letter);
-        buf_fmt(&names, "--%s ", common[i].name);
+    for (; common->name; common++) {
+        if (common->letter) buf_fmt(&names, "-%c/", common->letter);
+        buf_fmt(&names, "--%s ", common->name);
     }
     buf_fmt(&names, " (all of them in words: hone %s --help -v, or man hone)", spec->name);
     buf_chr(b, '\n');
@@ -163,8 +163,8 @@ static void statuses_text(struct buf *b, int width) {
     buf_release(&list);
 }
 
-void help_command(struct buf *b, const struct cmd_spec *spec, const struct opt *common,
-                  int n_common, bool all, int width) {
+void help_command(struct buf *b, const struct cmd_spec *spec, const struct option *common, bool all,
+                  int width) {
     struct buf head = {0}, tail = {0};
     char usage[80];
     snprintf(usage, sizeof usage, "usage: hone %s ", spec->name);
@@ -174,11 +174,12 @@ void help_command(struct buf *b, const struct cmd_spec *spec, const struct opt *
     help_wrap(&head, spec->about, 0, 0, width);
     buf_chr(&head, '\n');
     tail_text(&tail, spec);
-    common_text(&tail, spec, common, n_common, all, width);
+    common_text(&tail, spec, common, all, width);
     if (all) statuses_text(&tail, width);
-    int room = HELP_LINES - count_lines(&head) - count_lines(&tail), shown = spec->n_opts;
+    const int room = HELP_LINES - count_lines(&head) - count_lines(&tail);
     struct buf opts = {0};
-    for (; spec->n_opts; shown--) { /* It shows as many as the screen has lines for. */
+    for (int shown = opt_count(spec->opts); spec->opts;
+         shown--) { /* It shows as many as the screen has lines for. */
         buf_reset(&opts);
         options_text(&opts, spec, shown, width);
         if (all || shown == 0 || count_lines(&opts) <= room) break;

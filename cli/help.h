@@ -18,8 +18,8 @@ int help_width(FILE *f);
 void help_wrap(struct buf *b, const char *text, int at, int indent, int width);
 /* Appends the help of a command, at most `width` columns wide. It has as many options as HELP_LINES
  * lines hold; with `all` it has every option with its text, also the common ones. */
-void help_command(struct buf *b, const struct cmd_spec *spec, const struct opt *common,
-                  int n_common, bool all, int width);
+void help_command(struct buf *b, const struct cmd_spec *spec, const struct option *common, bool all,
+                  int width);
 /* Appends the help of a command with n subcommands; synopsis[i] is that of sub[i], or NULL.
  * `operands` is what they take in general. */
 void help_subcommands(struct buf *b, const char *command, const struct subcommand *sub,

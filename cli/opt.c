@@ -28,52 +28,55 @@ struct common {
 };
 
 #define AT(member) offsetof(struct common, member)
-static const struct opt common_opts[] = {
-    {"json", 0, OPT_FLAG, AT(json), NULL, "print one JSON document"},
-    {"csv", 0, OPT_FLAG, AT(csv), NULL, "print comma-separated values"},
-    {"md", 0, OPT_FLAG, AT(md), NULL, "print Markdown"},
-    {"force", 'f', OPT_FLAG, AT(overwrite), NULL, "overwrite existing outputs"},
-    {"threads", 'j', OPT_I64, AT(threads), "N", "threads; 0: all processors (default)"},
-    {"device", 0, OPT_STR, AT(device), "NAME",
-     "auto (default: a card, else the CPU), cpu, cuda, cuda:N or cuda:N,M"},
-    {"isa", 0, OPT_STR, AT(isa), "NAME", KERN_ISA_NAMES},
-    {"max-memory", 0, OPT_STR, AT(max_memory), "SIZE", "most its large buffers may take together"},
-    {"max-vram", 0, OPT_STR, AT(max_vram), "SIZE",
-     "most of the device's; experts beyond it run on the CPU"},
-    {"stream-from", 0, OPT_I64, AT(stream_from), "N",
-     "passes of N tokens or more copy these experts there; 0: none"},
-    {"place", 0, OPT_STR, AT(place), "FILE", "which blocks and experts go where"},
-    {"pack-cache", 0, OPT_STR, AT(pack_cache), "DIR",
-     "folder where packed weights are kept, for quick starts"},
-    {"untrusted", 0, OPT_FLAG, AT(untrusted), NULL, "lower limits on what inputs may claim"},
-    {"progress", 0, OPT_STR, AT(progress), "WHEN", "auto, always, never"},
-    {"color", 0, OPT_STR, AT(color), "WHEN", "auto, always, never"},
-    {"verbose", 'v', OPT_FLAG, AT(verbose), NULL, "more messages"},
-    {"trace", 0, OPT_FLAG, AT(trace), NULL, "all messages"},
-    {"quiet", 'q', OPT_FLAG, AT(quiet), NULL, "no messages but errors; the result is printed"},
-    {"help", 'h', OPT_FLAG, AT(help), NULL, "one screen about the command; with -v all of it"},
-    {"version", 'V', OPT_FLAG, AT(version), NULL, "the version"},
-};
+static const struct option common_opts[] = {
+    ROW("json", 0, OPT_FLAG, AT(json), NULL, "print one JSON document"),
+    ROW("csv", 0, OPT_FLAG, AT(csv), NULL, "print comma-separated values"),
+    ROW("md", 0, OPT_FLAG, AT(md), NULL, "print Markdown"),
+    ROW("force", 'f', OPT_FLAG, AT(overwrite), NULL, "overwrite existing outputs"),
+    ROW("threads", 'j', OPT_COUNT, AT(threads), "N", "threads; 0: all processors (default)"),
+    ROW("device", 0, OPT_TEXT, AT(device), "NAME",
+        "auto (default: a card, else the CPU), cpu, cuda, cuda:N or cuda:N,M"),
+    ROW("isa", 0, OPT_TEXT, AT(isa), "NAME", KERN_ISA_NAMES),
+    ROW("max-memory", 0, OPT_TEXT, AT(max_memory), "SIZE",
+        "most its large buffers may take together"),
+    ROW("max-vram", 0, OPT_TEXT, AT(max_vram), "SIZE",
+        "most of the device's; experts beyond it run on the CPU"),
+    ROW("stream-from", 0, OPT_COUNT, AT(stream_from), "N",
+        "passes of N tokens or more copy these experts there; 0: none"),
+    ROW("place", 0, OPT_TEXT, AT(place), "FILE", "which blocks and experts go where"),
+    ROW("pack-cache", 0, OPT_TEXT, AT(pack_cache), "DIR",
+        "folder where packed weights are kept, for quick starts"),
+    ROW("untrusted", 0, OPT_FLAG, AT(untrusted), NULL, "lower limits on what inputs may claim"),
+    ROW("progress", 0, OPT_TEXT, AT(progress), "WHEN", "auto, always, never"),
+    ROW("color", 0, OPT_TEXT, AT(color), "WHEN", "auto, always, never"),
+    ROW("verbose", 'v', OPT_FLAG, AT(verbose), NULL, "more messages"),
+    ROW("trace", 0, OPT_FLAG, AT(trace), NULL, "all messages"),
+    ROW("quiet", 'q', OPT_FLAG, AT(quiet), NULL, "no messages but errors; the result is printed"),
+    ROW("help", 'h', OPT_FLAG, AT(help), NULL, "one screen about the command; with -v all of it"),
+    ROW("version", 'V', OPT_FLAG, AT(version), NULL, "the version"),
+    {0}};
 #undef AT
-enum { N_COMMON = (int)COUNT_OF(common_opts) };
+
+int opt_count(const struct option *o) {
+    int n = 0;
+    while (o && o[n].name) n++;
+    return n;
+}
 
 /* ---- finding an option ----------------------------------------------------------------------- */
 
 struct tables {
-    const struct opt *t[2]; /* The options of the command, and those that all commands have. */
-    int n[2];
-    void *args[2]; /* The structs that their offsets are in. */
+    const struct option *t[2]; /* The options of the command, and those that all commands have. */
+    void *args[2];             /* The structs that their offsets are in. */
 };
 
-static const struct opt *find_option(const struct tables *ts, const char *name, size_t len,
-                                     char letter) {
+static const struct option *find_option(const struct tables *ts, const char *name, size_t len,
+                                        char letter) {
     for (int k = 0; k < 2; k++)
-        for (int i = 0; i < ts->n[k]; i++) {
-            const struct opt *o = &ts->t[k][i];
+        for (const struct option *o = ts->t[k]; o && o->name; o++)
             if (letter ? o->letter == letter
                        : strlen(o->name) == len && memcmp(o->name, name, len) == 0)
                 return o;
-        }
     return NULL;
 }
 
@@ -87,8 +90,9 @@ struct parse { /* One command line. */
 
 static const char *next_name(void *ctx, int i) {
     const struct tables *ts = ctx;
-    if (i < ts->n[0]) return ts->t[0][i].name;
-    return i - ts->n[0] < ts->n[1] ? ts->t[1][i - ts->n[0]].name : NULL;
+    const int n = opt_count(ts->t[0]);
+    if (i < n) return ts->t[0][i].name;
+    return i - n < opt_count(ts->t[1]) ? ts->t[1][i - n].name : NULL;
 }
 
 static int unknown_option(struct parse *p, const char *arg, struct err *e) {
@@ -116,7 +120,7 @@ static bool row_fits(void *ctx, const struct peer_option *row) {
 
 /* Returns the option of ours with these n characters as its name, in which '_' is as good as
  * '-'. */
-static const struct opt *find_long(const struct tables *ts, const char *name, size_t n) {
+static const struct option *find_long(const struct tables *ts, const char *name, size_t n) {
     char plain[48];
     if (n >= sizeof plain) return NULL;
     for (size_t i = 0; i < n; i++) plain[i] = (char)(name[i] == '_' ? '-' : name[i]);
@@ -124,7 +128,7 @@ static const struct opt *find_long(const struct tables *ts, const char *name, si
 }
 
 struct found {
-    const struct opt *o;            /* Our option, or NULL. */
+    const struct option *o;         /* Our option, or NULL. */
     const struct peer_option *peer; /* Otherwise the row of another program's name, or NULL. */
     const char *value;              /* The value written in the same word, or NULL. */
 };
@@ -152,7 +156,7 @@ static void find(struct parse *p, const char *arg, struct found *f) {
 /* ---- values ---------------------------------------------------------------------------------- */
 
 /* Refuses an output that is a stream: outputs appear whole or not at all, under their names. */
-static int no_stream(const struct opt *o, struct err *e) {
+static int no_stream(const struct option *o, struct err *e) {
     return err_set(e, ERR_USAGE,
                    "--%s -: hone writes this to a file, whole or not at all, and not to standard "
                    "output; give it a name (./- for a file called '-')",
@@ -160,12 +164,11 @@ static int no_stream(const struct opt *o, struct err *e) {
 }
 
 /* Returns the struct that a row of one of the tables is about. */
-static void *args_of(const struct tables *ts, const struct opt *o) {
-    const int k = o >= ts->t[1] && o < ts->t[1] + ts->n[1];
-    return ts->args[k];
+static void *args_of(const struct tables *ts, const struct option *o) {
+    return ts->args[o >= ts->t[1] && o < ts->t[1] + opt_count(ts->t[1])];
 }
 
-static int store_value(struct parse *p, const struct opt *o, const char *v, struct err *e) {
+static int store_value(struct parse *p, const struct option *o, const char *v, struct err *e) {
     char what[64], *end = NULL;
     void *dst = (char *)args_of(&p->ts, o) + o->at;
     snprintf(what, sizeof what, "--%s", o->name);
@@ -175,7 +178,7 @@ static int store_value(struct parse *p, const struct opt *o, const char *v, stru
     case OPT_FLAG:
         *(bool *)dst = true;
         return 0;
-    case OPT_STR:
+    case OPT_TEXT:
     case OPT_OUT:
         *(const char **)dst = v;
         return 0;
@@ -187,7 +190,7 @@ static int store_value(struct parse *p, const struct opt *o, const char *v, stru
         return time_parse(v, what, 'm', dst, e);
     case OPT_SECONDS:
         return time_parse(v, what, 's', dst, e);
-    case OPT_I64: {
+    case OPT_COUNT: {
         long long x = strtoll(v, &end, 10);
         if (end != v && !errno && x > 0 && x < 1 << 20 && (*end == 'k' || *end == 'K') && !end[1])
             return err_set(e, ERR_USAGE, "%s: '%s' is not a whole number; write %lld or %lld", what,
@@ -197,7 +200,7 @@ static int store_value(struct parse *p, const struct opt *o, const char *v, stru
         *(int64_t *)dst = x;
         return 0;
     }
-    case OPT_NUM: {
+    case OPT_NUMBER: {
         double x = strtod(v, &end);
         if (end == v || *end || errno || !isfinite(x))
             return err_set(e, ERR_USAGE, "%s: '%s' is not a number", what, v);
@@ -314,13 +317,12 @@ static int apply_common(struct cli *c, const struct common *k, struct err *e) {
 /* ---- a command line -------------------------------------------------------------------------- */
 
 /* Prints what --help or --version asks for; nothing else is done then. */
-static void describe(struct parse *p, const struct opt *common, const struct common *k) {
+static void describe(struct parse *p, const struct option *common, const struct common *k) {
     struct cli *c = p->c;
     struct buf b = {0};
     c->done = true;
     if (k->help)
-        help_command(&b, p->spec, common, N_COMMON, k->verbose,
-                     help_width(c->out == stdout ? stdout : NULL));
+        help_command(&b, p->spec, common, k->verbose, help_width(c->out == stdout ? stdout : NULL));
     else
         buf_str(&b, "hone " HONE_VERSION "\n");
     fwrite(b.data, 1, b.len, c->out);
@@ -347,10 +349,10 @@ int cli_parse(struct cli *c, const struct cmd_spec *spec, void *args, int argc, 
               struct err *e) {
     struct common k = {.stream_from = -1};
     struct parse p = {.c = c, .spec = spec, .argc = argc, .argv = argv};
-    p.ts = (struct tables){{spec->opts, common_opts}, {spec->n_opts, N_COMMON}, {args, &k}};
+    p.ts = (struct tables){{spec->opts, common_opts}, {args, &k}};
     bool only_args = false;
     if (c->visit) {
-        c->visit(c->visit_ctx, spec, common_opts, N_COMMON);
+        c->visit(c->visit_ctx, spec, common_opts);
         c->done = true;
         return 0;
     }
@@ -406,12 +408,10 @@ static const char *next_sub(void *ctx, int i) {
 struct capture { /* What a subcommand needs, copied from its synopsis. */
     char text[160];
 };
-static void capture_needs(void *ctx, const struct cmd_spec *spec, const struct opt *common,
-                          int n_common) {
+static void capture_needs(void *ctx, const struct cmd_spec *spec, const struct option *common) {
     struct capture *x = ctx;
     const char *end = strstr(spec->synopsis, " [");
     (void)common;
-    (void)n_common;
     size_t n = spec->synopsis[0] == '[' ? 0
                : end                    ? (size_t)(end - spec->synopsis)
                                         : strlen(spec->synopsis);

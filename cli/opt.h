@@ -11,42 +11,23 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "commands/option.h"
 #include "core/emit.h"
 #include "core/err.h"
 #include "jobs/work.h"
 
-enum opt_kind {
-    OPT_FLAG,    /* bool */
-    OPT_STR,     /* const char * */
-    OPT_OUT,     /* const char *, a file or folder to write: not a stream */
-    OPT_I64,     /* int64_t, >= 0 */
-    OPT_NUM,     /* double */
-    OPT_TIME,    /* double, seconds: "90s", "12h", "1h30m", or a number of hours: size.c */
-    OPT_MINUTES, /* the same; refuses a plain number, which used to count minutes */
-    OPT_SECONDS, /* the same; refuses a plain number, which used to count seconds */
-    OPT_SIZE,    /* uint64_t: "16GiB", "700M", "24 gb": size.c */
-    OPT_LIST     /* struct str_list, may be given several times */
-};
-struct opt {
-    const char *name; /* without "--" */
-    char letter;      /* 'o' or 0 */
-    enum opt_kind kind;
-    size_t at;        /* offset of its value in the struct that cli_parse fills */
-    const char *arg;  /* "FILE" in the help; NULL for flags */
-    const char *help; /* one line */
-};
 struct cmd_spec {
     const char *name;     /* "quantize", "eval ppl" */
     const char *synopsis; /* "IN.gguf -o OUT.gguf --recipe NAME": equals the man page's SYNOPSIS */
     const char *about;    /* a few sentences for --help, which wraps them */
-    const struct opt *opts;
-    int n_opts;
-    int min_args, max_args; /* positional; max -1: any */
+    const struct option *opts; /* NULL: it has none of its own */
+    int min_args, max_args;    /* positional; max -1: any */
 };
 /* What a command or subcommand has, for those who list them: cli_parse calls it instead of parsing
  * when struct cli asks for it. */
-typedef void (*opt_visitor)(void *ctx, const struct cmd_spec *spec, const struct opt *common,
-                            int n_common);
+typedef void (*opt_visitor)(void *ctx, const struct cmd_spec *spec, const struct option *common);
+/* Returns the number of options in a table, which may be NULL. */
+int opt_count(const struct option *o);
 struct cli {          /* what every command gets */
     struct work work; /* what its job gets */
     const char **arg; /* positional arguments */
@@ -84,37 +65,33 @@ int cli_result(struct cli *c, struct emit *m, int rc);
 /* Does what cli_result does, for jobs that have a result with ERR_VERDICT too. */
 int cli_verdict(struct cli *c, struct emit *m, int rc);
 
+/* Row of an option table that is written by hand. */
+#define ROW(name_, letter_, kind_, at_, arg_, help_)                                               \
+    { .name = name_, .letter = letter_, .kind = kind_, .at = at_, .arg = arg_, .help = help_ }
 /* Row of an option table: where the plot goes, a const char * at that offset. */
-#define OPT_PLOT(at, help)                                                                         \
-    { "plot", 0, OPT_OUT, at, "FILE", "SVG: " help }
+#define OPT_PLOT(at, help) ROW("plot", 0, OPT_OUT, at, "FILE", "SVG: " help)
 
 /* Rows that several commands have in the same words; `at` is the offset of the member, a
  * const char *. */
 #define OPT_KV_TYPE(at)                                                                            \
-    {                                                                                              \
-        "kv-type", 0, OPT_STR, at, "T",                                                            \
-            "cache of keys and values: f16 (default), q8_0, tq4, ... or K/V"                       \
-    }
-#define OPT_ACT(at)                                                                                \
-    { "act", 0, OPT_STR, at, "MODE", "activations: f32 or q8 (default)" }
-#define OPT_KWARGS(at)                                                                             \
-    { "kwargs", 0, OPT_STR, at, "JSON", "more variables for the template" }
+    ROW("kv-type", 0, OPT_TEXT, at, "T",                                                           \
+        "cache of keys and values: f16 (default), q8_0, tq4, ... or K/V")
+#define OPT_ACT(at) ROW("act", 0, OPT_TEXT, at, "MODE", "activations: f32 or q8 (default)")
+#define OPT_KWARGS(at) ROW("kwargs", 0, OPT_TEXT, at, "JSON", "more variables for the template")
 #define OPT_SPECIAL(at)                                                                            \
-    {                                                                                              \
-        "special-in-content", 0, OPT_STR, at, "HOW",                                               \
-            "texts of control tokens in messages: plain (default), parse"                          \
-    }
+    ROW("special-in-content", 0, OPT_TEXT, at, "HOW",                                              \
+        "texts of control tokens in messages: plain (default), parse")
 /* Rows of sampling. SET(TOP_K) is the offset of the text of --top-k, and so on. */
 // clang-format off
 #define OPT_SAMPLING(SET)                                                                          \
-    {"top-k", 0, OPT_STR, SET(TOP_K), "K", "only the K likeliest; 0: all"},                        \
-    {"top-p", 0, OPT_STR, SET(TOP_P), "P", "only the likeliest with total probability P; 1: all"}, \
-    {"min-p", 0, OPT_STR, SET(MIN_P), "P", "none below P times the likeliest; 0: all"},            \
-    {"repeat-penalty", 0, OPT_STR, SET(REPEAT_PENALTY), "X",                                       \
-     "penalty for repeated tokens; 1: none"},                                                      \
-    {"repeat-last-n", 0, OPT_STR, SET(REPEAT_LAST_N), "N",                                         \
-     "how far back the penalties look (64)"},                                                      \
-    {"seed", 0, OPT_STR, SET(SEED), "N", "same seed, same text (default: another each time)"}
+    ROW("top-k", 0, OPT_TEXT, SET(TOP_K), "K", "only the K likeliest; 0: all"),                        \
+    ROW("top-p", 0, OPT_TEXT, SET(TOP_P), "P", "only the likeliest with total probability P; 1: all"), \
+    ROW("min-p", 0, OPT_TEXT, SET(MIN_P), "P", "none below P times the likeliest; 0: all"),            \
+    ROW("repeat-penalty", 0, OPT_TEXT, SET(REPEAT_PENALTY), "X",                                       \
+     "penalty for repeated tokens; 1: none"),                                                      \
+    ROW("repeat-last-n", 0, OPT_TEXT, SET(REPEAT_LAST_N), "N",                                         \
+     "how far back the penalties look (64)"),                                                      \
+    ROW("seed", 0, OPT_TEXT, SET(SEED), "N", "same seed, same text (default: another each time)")
 // clang-format on
 
 /* --pre NAME of the commands that read text. */

@@ -18,24 +18,22 @@ struct wanted { /* an option in a message */
     bool common;                 /* every command has it */
 };
 
-static bool has(const struct opt *o, int n, const char *name, size_t len) {
-    for (int i = 0; i < n; i++)
-        if (strlen(o[i].name) == len && memcmp(o[i].name, name, len) == 0) return true;
+static bool has(const struct option *o, const char *name, size_t len) {
+    for (; o && o->name; o++)
+        if (strlen(o->name) == len && memcmp(o->name, name, len) == 0) return true;
     return false;
 }
 
-static void add_owner(void *ctx, const struct cmd_spec *spec, const struct opt *common,
-                      int n_common) {
+static void add_owner(void *ctx, const struct cmd_spec *spec, const struct option *common) {
     struct wanted *w = ctx;
-    w->common |= has(common, n_common, w->name, w->len);
-    if (has(spec->opts, spec->n_opts, w->name, w->len))
+    w->common |= has(common, w->name, w->len);
+    if (has(spec->opts, w->name, w->len))
         buf_fmt(&w->owners, "%shone %s", w->owners.len ? ", " : "", spec->name);
 }
 
 static bool fits(void *ctx, const struct peer_option *row) {
     const struct wanted *w = ctx;
-    return row->ours && row->ours[0] &&
-           has(w->spec->opts, w->spec->n_opts, row->ours, strlen(row->ours));
+    return row->ours && row->ours[0] && has(w->spec->opts, row->ours, strlen(row->ours));
 }
 
 /* Finds the next "--name" at the beginning of a word, at or after s. */
@@ -64,7 +62,7 @@ void remedy_complete(const struct cmd_spec *spec, const struct subcommand *table
         if (command && command < s) break;
         w.name = s;
         s += w.len;
-        if (has(spec->opts, spec->n_opts, w.name, w.len)) continue;
+        if (has(spec->opts, w.name, w.len)) continue;
         for (int i = 0; i < n; i++) {
             struct cli probe = {.visit = add_owner, .visit_ctx = &w};
             (void)table[i].run(&probe, 0, argv, &none);

@@ -4,15 +4,15 @@
 awk '
     BEGIN {
         low = "text core"; chat = "chat template gram tok " low
-        ok["core"] = "core"; ok["text"] = low; ok["tok"] = "tok " low
+        ok["core"] = "core"; ok["text"] = low; ok["commands"] = "commands"; ok["tok"] = "tok " low
         ok["template"] = "template tok " low; ok["gram"] = "gram tok " low; ok["chat"] = chat
         ok["models"] = "models core"; ok["kernels"] = "kernels core"; ok["quantize"] = "quantize kernels models core"
         ok["convert"] = "convert models template tok text core"
         ok["runtime"] = "runtime kernels models " chat
         ok["grad"] = "grad " ok["runtime"]; ok["calib"] = "calib quantize grad " ok["runtime"]
         ok["report"] = "report core"; ok["serve"] = "serve " ok["runtime"]
-        ok["jobs"] = "jobs convert report serve " ok["calib"]
-        ok["lib"] = "lib jobs convert report include " ok["calib"]
+        ok["jobs"] = "jobs commands convert report serve " ok["calib"]
+        ok["lib"] = "lib jobs commands convert report include " ok["calib"]
         ok["cli"] = ok["tests"] = "cli tests " ok["lib"] " serve"
     }
     function size() { if (lines > 1000) print file ": " lines " lines; it holds two things" }

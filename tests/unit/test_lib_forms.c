@@ -10,11 +10,11 @@
 #include "tests/check.h"
 
 enum { MOST = 700 };
-struct option {
+struct known {
     char command[40]; /* "" of one that all commands have */
     const char *name;
 };
-static struct option known[MOST];
+static struct known known[MOST];
 static int n_known;
 
 static const struct {
@@ -33,18 +33,18 @@ static const struct {
     {"template parse", "think", "likewise"},
 };
 
-static void remember(const char *command, const struct opt *o, int n) {
-    for (int i = 0; i < n && n_known < MOST; i++) {
+static void remember(const char *command, const struct option *o) {
+    for (; o && o->name && n_known < MOST; o++) {
         snprintf(known[n_known].command, sizeof known->command, "%s", command);
-        known[n_known++].name = o[i].name;
+        known[n_known++].name = o->name;
     }
 }
 
-static void visit(void *ctx, const struct cmd_spec *spec, const struct opt *common, int n_common) {
+static void visit(void *ctx, const struct cmd_spec *spec, const struct option *common) {
     bool *first = ctx;
-    if (*first) remember("", common, n_common);
+    if (*first) remember("", common);
     *first = false;
-    remember(spec->name, spec->opts, spec->n_opts);
+    remember(spec->name, spec->opts);
 }
 
 static void collect(void) {
@@ -72,7 +72,7 @@ static bool one_of(const char *list, const char *name) {
 }
 
 /* Appends where an option is: `call`: field. Returns in how many places. */
-static int places(const struct option *o, struct buf *out) {
+static int places(const struct known *o, struct buf *out) {
     int n = 0;
     for (int k = 0; form_list(k); k++)
         for (const struct form *f = form_list(k); f->call; f++)
@@ -85,7 +85,7 @@ static int places(const struct option *o, struct buf *out) {
     return n;
 }
 
-static const char *why(const struct option *o) {
+static const char *why(const struct known *o) {
     for (size_t i = 0; i < COUNT_OF(only_call); i++)
         if (strcmp(only_call[i].command, o->command) == 0 &&
             strcmp(only_call[i].option, o->name) == 0)
@@ -156,7 +156,7 @@ static void calls_of(const char *command, struct buf *out) {
 static void describe(struct buf *out) {
     buf_str(out, head);
     for (int i = 0; i < n_known; i++) {
-        const struct option *o = &known[i];
+        const struct known *o = &known[i];
         struct buf calls = {0}, where = {0};
         calls_of(o->command, &calls);
         if (i == 0)

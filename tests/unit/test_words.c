@@ -159,26 +159,26 @@ static void test_wrap(void) {
 }
 
 static void test_screen(void) {
-    struct opt many[60];
-    for (int i = 0; i < 60; i++)
-        many[i] = (struct opt){"an-option", 0, OPT_I64, 0, "N", "what it does, in some words"};
-    struct cmd_spec s = {.name = "eval ppl",
-                         .synopsis = "MODEL.gguf TEXT [--ctx N]",
-                         .about = "About.",
-                         .opts = many};
-    for (s.n_opts = 0; s.n_opts <= 60; s.n_opts += 5)
+    enum { MOST = 60, COMMON = 10 };
+    struct option many[MOST + 1] = {0};
+    for (int i = 0; i < MOST; i++)
+        many[i] =
+            (struct option)ROW("an-option", 0, OPT_COUNT, 0, "N", "what it does, in some words");
+    struct cmd_spec s = {
+        .name = "eval ppl", .synopsis = "MODEL.gguf TEXT [--ctx N]", .about = "About."};
+    for (int n = 0; n <= MOST; n += 5)
         for (int width = 80; width <= 100; width += 10) {
             struct buf b = {0};
             int lines = 0, col = 0, widest = 0;
-            help_command(&b, &s, many, 10, false, width);
+            s.opts = many + MOST - n;
+            help_command(&b, &s, many + MOST - COMMON, false, width);
             for (size_t i = 0; i < b.len; i++) {
                 col = b.data[i] == '\n' ? 0 : col + 1;
                 if (col > widest) widest = col;
                 lines += b.data[i] == '\n';
             }
             if (lines > HELP_LINES || widest > width)
-                CHECK_FAIL("%d options, width %d: %d lines of up to %d", s.n_opts, width, lines,
-                           widest);
+                CHECK_FAIL("%d options, width %d: %d lines of up to %d", n, width, lines, widest);
             buf_release(&b);
         }
 }
