@@ -277,8 +277,15 @@ typedef bool tool_cut(struct toolparse *p, size_t at, size_t *cut, struct buf *e
                       size_t *n_close);
 tool_cut tool_cut_tags, tool_cut_elements, tool_cut_python, tool_cut_gemma;
 /* Reads an element of a list of calls. */
-bool tool_one_object(struct toolparse *p, size_t *i);
-bool tool_one_python(struct toolparse *p, size_t *i);
+typedef bool tool_one(struct toolparse *p, size_t *i);
+tool_one tool_one_object, tool_one_python;
+/* Reads the elements of a list from *i on, after its bracket, as a stream reads them, and moves
+ * past the closing bracket. False: moves to what is not an element. */
+bool tool_list_elements(struct toolparse *p, size_t *i, tool_one *one);
+/* Reads the list of calls whose bracket is at *i, what closes its fence, and `close`. A list that
+ * breaks off keeps the calls before that place, with a problem. False: there are none. */
+bool tool_list(struct toolparse *p, size_t *i, tool_one *one, struct tool_fence *fence,
+               const char *close);
 bool tool_parse_tags(struct toolparse *p, size_t *i);
 bool tool_parse_hermes(struct toolparse *p, size_t *i);
 bool tool_parse_named(struct toolparse *p, size_t *i);

@@ -169,19 +169,17 @@ bool tool_head_llama(struct toolparse *p, size_t at, struct text *name, size_t *
 }
 
 bool tool_one_object(struct toolparse *p, size_t *i) {
-    const struct json *v = value_at(p, i);
+    const struct json *v = value_before(p, i, p->f->named.close ? p->f->named.close : "");
     if (!v) return false;
-    (void)tool_add_object(p, v);
+    if (!tool_add_object(p, v)) tool_problem(p, "an entry of the list of calls is not a call");
     return true;
 }
 
 /* Adds the call v, or those of the list v. */
 static bool add_calls(struct toolparse *p, const struct json *v) {
-    unsigned n = 0;
     if (json_type(v) != JSON_ARR) return tool_add_object(p, v);
-    for (v = json_first(v); v; v = json_next(v), n++)
-        if (!tool_add_object(p, v))
-            tool_problem(p, "entry %u of the list of calls is not a call", n);
+    for (v = json_first(v); v; v = json_next(v))
+        if (!tool_add_object(p, v)) tool_problem(p, "an entry of the list of calls is not a call");
     return true;
 }
 
@@ -262,9 +260,45 @@ bool tool_parse_hermes(struct toolparse *p, size_t *i) {
     return true;
 }
 
+bool tool_list_elements(struct toolparse *p, size_t *i, tool_one *one) {
+    for (size_t k = *i;; k = *i) {
+        *i = k = tool_ws(p, k);
+        if (tool_at(p, k, "]") || tool_at(p, k, ",")) {
+            *i = k + 1;
+            if (p->in.data[k] == ']') return true;
+        } else if (one(p, &k) && k > *i) {
+            *i = k;
+        } else {
+            return false;
+        }
+    }
+}
+
+bool tool_list(struct toolparse *p, size_t *i, tool_one *one, struct tool_fence *fence,
+               const char *close) {
+    const int before = p->n_calls;
+    size_t k = *i + 1;
+    if (tool_list_elements(p, &k, one)) {
+        if (!end_fence(p, &k, fence)) return false;
+        skip(p, &k, close);
+    } else {
+        if (!p->ended || p->n_calls == before) return false;
+        tool_problem(p, "the list of calls breaks off after %d", p->n_calls - before);
+        p->broken = true;
+        close_calls(p, &k, close);
+    }
+    *i = k;
+    return true;
+}
+
 bool tool_parse_list(struct toolparse *p, size_t *i) {
     struct tool_fence fence;
     size_t k = tool_list_at(p, *i, &fence);
+    if (k != SIZE_MAX && tool_at(p, k, "[")) {
+        if (!tool_list(p, &k, tool_one_object, &fence, p->f->named.close)) return false;
+        *i = k;
+        return true;
+    }
     const struct json *v = k == SIZE_MAX ? NULL : value_before(p, &k, p->f->named.close);
     if (!v || !add_calls(p, v)) return false;
     if (!end_fence(p, &k, &fence)) return false;

@@ -354,18 +354,11 @@ bool tool_python_calls(struct toolparse *p, size_t *i) {
     size_t k = tool_ws(p, *i);
     const bool list = next_is(p, k, '[');
     const int before = p->n_calls;
-    if (list) k++;
-    do {
-        const size_t at = tool_ws(p, k);
-        if (list && next_is(p, at, ']')) break;
-        if (!tool_one_python(p, &k)) {
-            p->n_calls = before;
-            return false;
-        }
-        k = tool_ws(p, k);
-    } while (list && next_is(p, k, ',') && k++ < p->in.len);
-    k = tool_ws(p, k);
-    if (list && next_is(p, k, ']')) k++;
+    k += list;
+    if (list ? !tool_list_elements(p, &k, tool_one_python) : !tool_one_python(p, &k)) {
+        p->n_calls = before;
+        return false;
+    }
     *i = k;
     return true;
 }
@@ -377,7 +370,13 @@ bool tool_parse_python(struct toolparse *p, size_t *i) {
     struct tool_fence fence;
     size_t k = tool_ws(p, tool_at(p, *i, open) ? *i + sizeof open - 1 : *i);
     k = tool_fence_open(p, k, &fence);
-    if (k == SIZE_MAX || !tool_python_calls(p, &k)) return false;
+    if (k == SIZE_MAX) return false;
+    k = tool_ws(p, k);
+    if (next_is(p, k, '[')) {
+        *i = k;
+        return tool_list(p, i, tool_one_python, &fence, close);
+    }
+    if (!tool_one_python(p, &k)) return false;
     k = tool_fence_close(p, k, &fence);
     if (k == SIZE_MAX) return false;
     if (tool_at(p, tool_ws(p, k), close)) k = tool_ws(p, k) + sizeof close - 1;

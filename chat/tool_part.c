@@ -19,7 +19,7 @@ static const struct way {
     bool (*parse)(struct toolparse *p, size_t *i); /* of the row of the format */
     tool_head *head;
     tool_cut *cut;
-    bool (*one)(struct toolparse *p, size_t *i);
+    tool_one *one;
 } ways[] = {
     {tool_parse_tags, NULL, tool_cut_tags, NULL},
     {tool_parse_glm, NULL, tool_cut_tags, NULL},

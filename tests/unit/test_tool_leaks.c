@@ -348,6 +348,66 @@ static void test_opened(void) {
               RESULT("bash\\n{\\\"command\\\": \\\"a\\\"}", "", "", ""));
 }
 
+/* Lists of calls that break off: the calls before that place stay. */
+static void test_broken_lists(void) {
+#define OFF "\"the list of calls breaks off after 1\""
+#define REST "\"what follows a call in its tag is not one: "
+    static const char *const c[][3] = {
+        /* text, content, problems */
+        {"[" A ", garbage", "garbage", OFF},
+        {"[" A " and so on", "and so on", OFF},
+        {"[" A, "", OFF},
+        {"[" A ",", "", OFF},
+        {"[" A ", {\"name\": \"bash\", \"argu", "{\\\"name\\\": \\\"bash\\\", \\\"argu", OFF},
+        {"[ " A "}", "}", OFF},
+        {"[" A ", null]", "", "\"an entry of the list of calls is not a call\""},
+    };
+    static const char *const python[][3] = {
+        {"[bash(command='a'), garbage", "garbage", OFF},
+        {"[bash(command='a'), bash(comm", "bash(comm", OFF},
+        {"[bash(command='a') x()", "",
+         "\"the tool 'x' was not declared\", \"the list of calls breaks off after 2\""},
+        {"[bash(command='a'", "[bash(command='a'",
+         "\"what begins like a call at byte 0 is not one\""},
+    };
+    static const char *const open[][2] = {
+        {"nemotron-list", "<TOOLCALL>"},        {"apriel-list", "<tool_calls>"},
+        {"granite-list", "<|tool_call|>"},      {"firefunction-list", "functools"},
+        {"command-r-list", "<|START_ACTION|>"}, {"mistral-array", "[TOOL_CALLS]"},
+    };
+    char text[300], want[500];
+    for (size_t f = 0; f < COUNT_OF(open); f++)
+        for (size_t i = 0; i < COUNT_OF(c); i++) {
+            snprintf(text, sizeof text, "Hm.\n%s%s", open[f][1], c[i][0]);
+            snprintf(want, sizeof want, RESULT("Hm.%s%s", "", BASH("a"), "%s"),
+                     *c[i][1] ? "\\n" : "", c[i][1], c[i][2]);
+            every_cut(open[f][0], TOOL_THINK_NONE, false, text, want);
+        }
+    for (size_t i = 0; i < COUNT_OF(python); i++) {
+        const bool call = i != 3, two = i == 2;
+        snprintf(text, sizeof text, "<|tool_call_start|>%s", python[i][0]);
+        snprintf(want, sizeof want, RESULT("%s%s", "", "%s%s", "%s"),
+                 call ? "" : "<|tool_call_start|>", python[i][1], call ? BASH("a") : "",
+                 two ? ", {\"name\": \"x\", \"arguments\": {}}" : "", python[i][2]);
+        every_cut("python-list", TOOL_THINK_NONE, false, text, want);
+    }
+    every_cut("nemotron-list", TOOL_THINK_NONE, false, "<TOOLCALL>[" A ", x]</TOOLCALL>\nHi",
+              RESULT("Hi", "", BASH("a"), OFF ", " REST "x]\""));
+    every_cut("python-list", TOOL_THINK_NONE, false,
+              "<|tool_call_start|>[bash(command='a'), x]<|tool_call_end|>Hi",
+              RESULT("Hi", "", BASH("a"), OFF ", " REST "x]\""));
+    every_cut(
+        "nemotron-list", TOOL_THINK_NONE, false,
+        "<TOOLCALL>[" A ", {\"name\": \"bash\", \"arguments\": {\"command\": \"b\"</TOOLCALL>",
+        RESULT("", "", BASH("a") ", " BASH("b"),
+               "\"a call lacks closing brackets\", \"the list of calls breaks off after 2\""));
+    every_cut("mistral-array", TOOL_THINK_NONE, false,
+              "[TOOL_CALLS][" A
+              ", x\n[TOOL_CALLS][{\"name\": \"bash\", \"arguments\": {\"command\": "
+              "\"b\"}}]</s>",
+              RESULT("x", "", BASH("a") ", " BASH("b"), OFF));
+}
+
 int main(void) {
     offered = tools;
     RUN(test_channels);
@@ -358,5 +418,6 @@ int main(void) {
     RUN(test_loose);
     RUN(test_held);
     RUN(test_opened);
+    RUN(test_broken_lists);
     return check_done();
 }
