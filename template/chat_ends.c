@@ -129,6 +129,7 @@ struct marks {
     struct tok *t;
     struct ids inside; /* special tokens between the reasoning and the content of an answer */
     struct ids before; /* those between its reasoning and its calls */
+    bool invites;      /* the template invites an answer after every conversation */
 };
 
 static bool has(const struct ids *a, int32_t id) {
@@ -218,8 +219,7 @@ static void find_end_text(struct marks *m) {
     size_t n = 0;
     const char *s = NULL, *next;
     int64_t at;
-    if (!always_invites(m->chat) && render(m->chat, answered, &b) &&
-        (at = after_last(&b, SAID)) >= 0)
+    if (!m->invites && render(m->chat, answered, &b) && (at = after_last(&b, SAID)) >= 0)
         s = first_line(b.data + at, b.len - (size_t)at, &n);
     if (!n && render(m->chat, answered_on, &b) && (at = after_last(&b, SAID)) >= 0 &&
         (next = strstr(b.data + at, LATER)) != NULL) {
@@ -235,10 +235,14 @@ static void find_end_text(struct marks *m) {
 static void find_turn_end(struct marks *m) {
     struct buf b = {0};
     int64_t end = -1, at = render(m->chat, answered, &b) ? after_last(&b, SAID) : -1;
-    if (at >= 0) end = end_of(m, b.data + at, b.len - (size_t)at, !always_invites(m->chat));
-    if (end < 0 && render(m->chat, answered_on, &b) && (at = after_last(&b, SAID)) >= 0) {
+    if (at >= 0) end = end_of(m, b.data + at, b.len - (size_t)at, !m->invites);
+    const bool invitation = m->invites && !tok_is_eog(m->t, end); /* it may be one */
+    if ((end < 0 || invitation) && render(m->chat, answered_on, &b) &&
+        (at = after_last(&b, SAID)) >= 0) {
         const char *next = strstr(b.data + at, LATER);
-        if (next) end = end_of(m, b.data + at, (size_t)(next - b.data - at), false);
+        const int64_t mark =
+            next ? end_of(m, b.data + at, (size_t)(next - b.data - at), false) : -1;
+        if (mark >= 0) end = mark;
     }
     if (end >= 0)
         tok_set_turn_end(m->t, TS_EOT, end);
@@ -258,13 +262,24 @@ static int64_t known_end(const struct marks *m, const char *s, size_t n) {
     return end;
 }
 
+/* Returns how far one, a conversation that ends with a call, is the beginning of both, in which the
+ * tool answers: up to the white space or the invitation at its end. */
+static size_t common(const struct marks *m, const struct buf *one, const struct buf *both) {
+    size_t n = one->len, same = 0;
+    while (n > 0 && strchr(" \t\r\n", one->data[n - 1])) n--;
+    while (same < n && same < both->len && one->data[same] == both->data[same]) same++;
+    if (same == n || !m->invites) return same == n ? n : SIZE_MAX;
+    while (same > 0 && !strchr("<[", one->data[same]) && !strchr("> ]\n", one->data[same - 1]))
+        same--;
+    return same;
+}
+
 /* Returns the control token that begins the turn of the tool, unless it begins an answer, too. */
 static int64_t begins_result(const struct marks *m, const struct buf *one, const struct buf *both) {
     struct ids ids = {0}, head = {0};
-    size_t n = one->len;
+    const size_t n = common(m, one, both);
     int64_t end = -1;
-    while (n > 0 && strchr(" \t\r\n", one->data[n - 1])) n--;
-    if (both->len > n && memcmp(one->data, both->data, n) == 0) {
+    if (n != SIZE_MAX && both->len > n) {
         const char *user = strstr(one->data, ASKED), *value = user ? strstr(user, VALUE) : NULL;
         const char *result = strstr(both->data + n, LATER);
         if (value) tokens(m->t, user, (size_t)(value - user), &head);
@@ -295,6 +310,7 @@ static void find_call_end(struct marks *m) {
 void chat_find_ends(const struct chat *c, struct tok *t) {
     struct marks m = {.chat = c, .t = t};
     struct ctx_cost few = {.most = CHAT_PROBE_STEPS}, *before = ctx_cost_enter(&few);
+    m.invites = always_invites(c);
     note_inside(&m, thought, THOUGHT, SAID, &m.inside);
     note_inside(&m, thought_calling, THOUGHT, VALUE, &m.before);
     for (int64_t i = 0; i < m.inside.n; i++) tok_not_end(t, m.inside.v[i]);

@@ -273,6 +273,41 @@ static void test_templates(void) {
     }
 }
 
+/* Templates whose next mark the files list as an end: GLM's. */
+static void test_listed_marks(void) {
+#define GLM(after)                                                                                 \
+    "[gMASK]<sop>" EACH                                                                            \
+    "{% if m.role == 'tool' %}<|observation|>{% else %}<|{{ m.role }}|>{% endif %}\n"              \
+    "{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>\n{% endif %}"            \
+    "{{ m.content }}{% for c in m.tool_calls or [] %}<tool_call>{{ c.function.name }}"             \
+    "<arg_key>key</arg_key><arg_value>{{ c.function.arguments.key }}</arg_value></tool_call>"      \
+    "{% endfor %}" after END
+    static const char *const tmpl[] = {
+        GLM("") INVITE "<|assistant|>{% endif %}",
+        GLM("") "<|assistant|>",
+        GLM("{% if m.role == 'assistant' %}{% if m.tool_calls %}<|observation|>{% else "
+            "%}<|user|>{% endif %}{% endif %}") INVITE "<|assistant|>{% endif %}",
+    };
+    static const char *const lists[] = {"[256,260,262]", "[262,260,256]", "[256,260]", "[256,262]",
+                                        "[256]"};
+    for (size_t i = 0; i < COUNT_OF(tmpl) * COUNT_OF(lists); i++) {
+        char list[64];
+        snprintf(list, sizeof list, "{\"eos_token_id\":%s}", lists[i % COUNT_OF(lists)]);
+        struct tok *t =
+            make("<|endoftext|> [gMASK] <sop> <|system|> <|user|> <|assistant|> <|observation|>",
+                 "", "{\"eos_token\":\"<|endoftext|>\"}", NULL, list);
+        struct chat *c = NULL;
+        CHECK_OK(chat_with(&c, tmpl[i / COUNT_OF(lists)], "template", t, &e));
+        chat_find_ends(c, t);
+        CHECK_EQ_STR(ends(t), "<|endoftext|> <|user|> <|observation|>");
+        CHECK_EQ_STR(key(t, TS_EOS), "<|endoftext|>");
+        CHECK_EQ_STR(key(t, TS_EOT), "<|user|>");
+        CHECK_EQ_STR(key(t, TS_EOM), "<|observation|>");
+        chat_free(c);
+        tok_free(t);
+    }
+}
+
 /* ---- grammars -------------------------------------------------------------------------------- */
 
 /* An end that the grammar wants in a text, as what closes a call, is text until the text may end
@@ -324,6 +359,7 @@ int main(void) {
     RUN(test_keys);
     RUN(test_foreign);
     RUN(test_templates);
+    RUN(test_listed_marks);
     RUN(test_grammars);
     return check_done();
 }
