@@ -101,6 +101,15 @@ static void open_kept(struct make *mk) {
     free(path);
 }
 
+/* Begins to write, once the folder is known to be this model's. */
+static int begin(struct make *mk, struct err *e) {
+    if (make_counts(mk)) return 0;
+    TRY(make_pre_keep(mk, e));
+    if (mk->redo) TRY(remove_parts(mk, e));
+    open_kept(mk);
+    return 0;
+}
+
 static bool always(const struct make *mk) {
     return mk->job.dir != NULL;
 }
@@ -125,6 +134,7 @@ static const struct make_step {
     enum plan_part part;
 } steps[] = {
     {NULL, make_source, always, PART_COUNT},
+    {NULL, begin, always, PART_COUNT},
     {"conversion", make_convert, always, PART_COUNT},
     {NULL, make_texts, always, PART_COUNT},
     {NULL, make_forecast, always, PART_COUNT},
@@ -139,7 +149,7 @@ static const struct make_step {
     {"tool calls", make_tools, always, PART_TOOLS},
     {"checksums and report", make_report, always, PART_REPORT},
 };
-enum { FORECAST = 3 }; /* place of make_forecast */
+enum { FORECAST = 4 }; /* place of make_forecast */
 
 /* ---- what is left ---------------------------------------------------------------------------- */
 
@@ -272,9 +282,6 @@ static int all_steps(struct make *mk, struct err *e) {
 static int open_job(struct make *mk, const char *out, struct err *e) {
     TRY(job_open(&mk->job, out, e));
     TRY(make_check_folder(mk, e));
-    TRY(make_pre_keep(mk, e));
-    if (mk->redo) TRY(remove_parts(mk, e));
-    open_kept(mk);
     return 0;
 }
 
@@ -290,6 +297,7 @@ static int run(struct make *mk, const char *recipes, const char *out, struct emi
     TRY(make_check_place(mk->src, out, e));
     TRY(make_name(mk, e));
     TRY(make_check_earlier(mk, out, e));
+    TRY(make_check_before(mk, out, e));
     if (mk->dry_run) return make_dry_run(mk, out, m, e);
     TRY(open_job(mk, out, e));
     TRY(all_steps(mk, e));

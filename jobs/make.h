@@ -55,6 +55,7 @@ struct make {
     bool resume; /* what is done of a quant is kept even if it is small */
     char *name;
     char src_hash[33];
+    char weights[33];  /* hash of the weights in SRC alone; "": not known */
     struct made *file; /* [0] is the base */
     int n_files;
     char *imatrix; /* path; NULL: none */
@@ -132,17 +133,24 @@ int make_pre_keep(const struct make *mk, struct err *e);
 int make_ask(struct make *mk, const char *recipes, struct err *e);
 /* Sets mk->name, from which the names of all files are made. */
 int make_name(struct make *mk, struct err *e);
-/* Refuses (make_place.c) with ERR_USAGE an output folder that is the source folder or inside it. */
+/* Refuses (make_place.c) with ERR_USAGE an output folder that is the source folder or inside it, or
+ * that holds original weights of any model. */
 int make_check_place(const char *src, const char *out, struct err *e);
 /* Refuses with ERR_USAGE an output folder that holds the job of another model; mk->name must be
- * set. Once mk->src_hash is set, two sources of one name are told apart too. */
+ * set. Once mk->weights is set, two sources of one name are told apart too. */
 int make_check_earlier(const struct make *mk, const char *out, struct err *e);
+/* Takes mk->weights from the record of a source whose content has not changed. */
+bool make_known_weights(struct make *mk);
+/* Refuses what stands against work in the folder `out`, before anything is written, in a dry run
+ * too: its place, other files in the way, the job of another model. */
+int make_check_before(struct make *mk, const char *out, struct err *e);
 /* Records name, path and hash of the source in DIR.work/source.json. */
 int make_keep_source(const struct make *mk, struct err *e);
 /* Returns the name of the base's file in a type, "NAME-BF16.gguf". The caller frees it with
  * free(). */
 char *make_base_file(const struct make *mk, const char *type);
-/* Computes src_hash, the hash of SRC's content, and refuses a folder that another source owns. */
+/* Computes src_hash and weights, hashes of what SRC holds, and refuses a folder that another source
+ * owns. */
 int make_source(struct make *mk, struct err *e);
 /* Converts a folder, or takes a GGUF file as it is: file[0], with its hash. */
 int make_convert(struct make *mk, struct err *e);

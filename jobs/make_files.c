@@ -16,28 +16,59 @@
 #include "jobs/mixer.h"
 #include "jobs/open.h"
 #include "convert/convert.h"
+#include "core/gguf.h"
 #include "core/hash.h"
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/prog.h"
 #include "core/snap.h"
+#include "core/str.h"
 #include "quantize/quantize.h"
 
 /* Hashes the names and contents of every plain file of the folder, in the order of names. */
-static int hash_folder(struct make *mk, struct buf *key, struct err *e) {
+static int hash_folder(struct make *mk, struct err *e) {
     struct io_names all;
+    struct buf key = {0}, weights = {0};
+    bool known = true;
     int rc = io_list(&all, mk->src, e);
     for (int i = 0; i < all.n && rc == 0; i++) {
         char hex[33], *path = io_join(mk->src, all.v[i]);
         bool plain = false;
         if (all.v[i][0] != '.') rc = io_is_file(&plain, path, e);
         if (plain) rc = job_file_hash(&mk->job, path, hex, e);
-        if (plain && rc == 0) buf_fmt(key, "%s:%s;", all.v[i], hex);
+        if (plain && rc == 0) buf_fmt(&key, "%s:%s;", all.v[i], hex);
+        if (plain && rc == 0 && str_ends(all.v[i], ".safetensors")) {
+            buf_fmt(&weights, "%s;", hex);
+            known &= strcmp(hex, job_no_hash) != 0;
+        }
         free(path);
     }
+    if (rc == 0) hash_xxh128_hex(mk->src_hash, key.data, key.len);
+    if (rc == 0 && known && weights.len) hash_xxh128_hex(mk->weights, weights.data, weights.len);
+    buf_release(&key);
+    buf_release(&weights);
     io_names_release(&all);
     return rc;
+}
+
+/* Hashes a GGUF file, and its tensors alone, which stay when a key is edited. */
+static int hash_gguf(struct make *mk, struct err *e) {
+    struct gguf *g;
+    TRY(job_file_hash(&mk->job, mk->src, mk->src_hash, e));
+    if (make_known_weights(mk) || strcmp(mk->src_hash, job_no_hash) == 0) return 0;
+    TRY(gguf_open(&g, mk->src, 0, e));
+    struct xxh128 *x = xxh128_new();
+    for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(g, i);
+        xxh128_add(x, t->name, strlen(t->name));
+        xxh128_add(x, t->data, (size_t)t->n_bytes);
+        gguf_drop(g, t);
+    }
+    xxh128_hex(x, mk->weights);
+    xxh128_free(x);
+    gguf_close(g);
+    return 0;
 }
 
 /* Makes the name of a model: what was given, or the last component of the source without ".gguf"
@@ -71,12 +102,9 @@ int make_name(struct make *mk, struct err *e) {
 }
 
 int make_source(struct make *mk, struct err *e) {
-    struct buf key = {0};
-    log_info("reading %s", mk->src);
-    int rc = io_is_dir(mk->src) ? hash_folder(mk, &key, e)
-                                : job_file_hash(&mk->job, mk->src, mk->src_hash, e);
-    if (rc == 0 && key.len) hash_xxh128_hex(mk->src_hash, key.data, key.len);
-    buf_release(&key);
+    if (!make_counts(mk)) log_info("reading %s", mk->src);
+    mk->weights[0] = 0;
+    int rc = io_is_dir(mk->src) ? hash_folder(mk, e) : hash_gguf(mk, e);
     if (rc == 0) rc = make_check_earlier(mk, mk->job.dir, e);
     return rc || make_counts(mk) ? rc : make_keep_source(mk, e);
 }

@@ -94,6 +94,7 @@ static int model_json(struct make *mk, int64_t n_params, struct err *e) {
     jw_str(&w, "license", gguf_str_or(g, "general.license", ""));
     jw_str(&w, "source", mk->name);
     jw_str(&w, "source_xxh128", mk->src_hash);
+    jw_str(&w, "source_weights_xxh128", mk->weights);
     jw_end(&w);
     gguf_close(g);
     return 0;

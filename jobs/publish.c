@@ -42,7 +42,7 @@ struct publish {
     char *prompt, *notes;
     struct guard *guard;
     struct facts facts;
-    struct json *old_supersedes; /* The list that is there already; NULL: there is none. */
+    struct json *old; /* The manifest that is there already; NULL: there is none. */
 };
 
 /* ---- what the model's numbers say ------------------------------------------------------------ */
@@ -281,23 +281,45 @@ static int list_file(struct publish *p, struct jw *w, struct buf *sums, const ch
 /* Adds what --supersedes names; else a list that is there stays. */
 static int add_superseded(struct publish *p, struct jw *w, const char *sums, struct err *e) {
     if (p->o->supersedes) return manifest_add_superseded(w, p->o->supersedes, sums, e);
-    if (!p->old_supersedes) return 0;
-    jw_copy(w, "supersedes", json_get(p->old_supersedes, "supersedes"));
+    const struct json *list = json_get(p->old, "supersedes");
+    if (json_first(list)) jw_copy(w, "supersedes", list);
     return 0;
 }
 
-/* Reads the list of the folder's own manifest, when it has one and can be read. */
-static struct json *read_superseded(const char *dir) {
+/* Reads a JSON file of the folder; NULL when there is none that can be read. */
+static struct json *read_there(const char *dir, const char *name) {
     struct json *root = NULL;
     struct err ignored;
-    char *path = io_join(dir, MANIFEST_NAME);
-    if (io_exists(path) && json_read(&root, path, 4 * MAX_TEXT, &ignored) == 0 &&
-        !json_first(json_get(root, "supersedes"))) {
-        json_free(root);
-        root = NULL;
-    }
+    char *path = io_join(dir, name);
+    if (io_exists(path)) (void)json_read(&root, path, 4 * MAX_TEXT, &ignored);
     free(path);
     return root;
+}
+
+/* Adds the source of the job that made the files: as the measurements have it, else as the manifest
+ * that is there. */
+static void add_source(const struct publish *p, struct jw *w) {
+    static const char *const member[][2] = {{"name", "source"},
+                                            {"xxh128", "source_xxh128"},
+                                            {"weights_xxh128", "source_weights_xxh128"}};
+    struct json *root = NULL;
+    struct err ignored;
+    if (p->results.len)
+        (void)json_parse(&root, p->results.data, p->results.len, "results.json", &ignored);
+    else
+        root = read_there(p->o->dir, "results.json");
+    const struct json *model = json_get(root, "model"), *old = json_get(p->old, "source");
+    if (json_str(json_get(model, "source"))) {
+        jw_obj(w, "source");
+        for (size_t i = 0; i < COUNT_OF(member); i++) {
+            const char *s = json_str(json_get(model, member[i][1]));
+            if (s) jw_str(w, member[i][0], s);
+        }
+        jw_end(w);
+    } else if (old) {
+        jw_copy(w, "source", old);
+    }
+    json_free(root);
 }
 
 static int write_list(struct publish *p, const char *name, const struct buf *text, struct err *e) {
@@ -325,6 +347,7 @@ static int write_lists(struct publish *p, struct err *e) {
         facts_json(&p->facts, &w);
         jw_end(&w);
     }
+    add_source(p, &w);
     jw_arr(&w, "files");
     prog_begin(&prog, "hashing", PROG_BYTES, total);
     int rc = 0;
@@ -358,7 +381,7 @@ static int write_lists(struct publish *p, struct err *e) {
 static int publish_open(struct publish *p, struct err *e) {
     struct json *none = NULL;
     TRY(guard_open(&p->guard, p->o->dir, e));
-    p->old_supersedes = read_superseded(p->o->dir);
+    p->old = read_there(p->o->dir, MANIFEST_NAME);
     p->r->n_models = p->rel.n_files;
     if (p->o->manifest_only)
         TRY(publish_facts_find(&p->facts, p->o, none, e));
@@ -386,7 +409,7 @@ int publish_folder(const struct publish_opts *o, struct publish_report *r, struc
     }
     if (p->have_result) result_close(&p->res);
     for (int i = 0; i < p->n_files; i++) buf_release(&p->file[i].text);
-    json_free(p->old_supersedes);
+    json_free(p->old);
     guard_free(p->guard);
     facts_release(&p->facts);
     buf_release(&p->results);

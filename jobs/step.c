@@ -109,6 +109,37 @@ static int make_folders(struct job *j, struct err *e) {
     return rc;
 }
 
+/* Fails as job_open would where the folder of `path` is not there yet and cannot be made. */
+static int can_make(const char *path, struct err *e) {
+    char *dir = xstrdup(path), *probe;
+    size_t n = strlen(dir);
+    while (n && !io_exists(dir)) { /* up to the folder that is there */
+        while (n && dir[n - 1] == '/') dir[--n] = 0;
+        while (n && dir[n - 1] != '/') dir[--n] = 0;
+        while (n > 1 && dir[n - 1] == '/') dir[--n] = 0;
+    }
+    int rc = 0;
+    probe = xasprintf("%s/.hone-probe-XXXXXX", n ? dir : ".");
+    if (n && !io_is_dir(dir))
+        rc = err_set(e, ERR_USAGE, "cannot create folder %s: a file of that name exists", dir);
+    else if (!mkdtemp(probe))
+        rc = err_sys(e, "%s: cannot write into this folder", n ? dir : ".");
+    else
+        rmdir(probe);
+    free(probe);
+    free(dir);
+    return rc;
+}
+
+int job_look(struct job *j, const char *dir, struct err *e) {
+    *j =
+        (struct job){.dir = xstrdup(dir), .state = job_work(dir), .lock_fd = -1, .read_only = true};
+    if (!j->state) return err_set(e, ERR_USAGE, "%s: name a folder with -o", dir);
+    TRY(check_work(j, e));
+    TRY(can_make(dir, e));
+    return can_make(j->state, e);
+}
+
 int job_open(struct job *j, const char *dir, struct err *e) {
     memset(j, 0, sizeof *j);
     j->lock_fd = -1;
@@ -224,6 +255,8 @@ static int hash_content(const char *path, char hex[33], struct err *e) {
     return 0;
 }
 
+const char job_no_hash[33] = "00000000000000000000000000000000";
+
 int job_file_hash(const struct job *j, const char *path, char hex[33], struct err *e) {
     char stamp[40], id[33], *real = io_real(path);
     int64_t size;
@@ -247,8 +280,7 @@ int job_file_hash(const struct job *j, const char *path, char hex[33], struct er
     if (known && strlen(known) == 32) {
         memcpy(hex, known, 33);
     } else if (j->read_only && size > soon_hashed) {
-        memset(hex, '0', 32);
-        hex[32] = 0;
+        memcpy(hex, job_no_hash, 33);
     } else {
         rc = hash_content(real, hex, e);
         buf_fmt(&text, "{\"file\": ");

@@ -33,6 +33,9 @@ char *job_work(const char *dir);
  * version left in DIR, removes temporaries that a killed job left. ERR_USAGE when DIR.work is there
  * and was not made by a job, or cannot lie on the file system of DIR. */
 int job_open(struct job *j, const char *dir, struct err *e);
+/* Opens a job to look at it only, whether its folders are there or not; fails where job_open would
+ * for what is in their places, and leaves nothing there. */
+int job_look(struct job *j, const char *dir, struct err *e);
 void job_close(struct job *j);
 /* Removes the parts of outputs that nobody went on with (OUT.gguf.part and its log). */
 int job_remove_parts(const struct job *j, struct err *e);
@@ -67,7 +70,8 @@ int step_save(struct step *s, const char *const *files, int n_files, const char 
 bool step_intact(const char *path, const struct json *file);
 /* Computes the XXH3-128 of a file's content, as 32 hexadecimal digits; it is remembered in the
  * job's folder by path, size and time stamp. In a read-only job an
- * unknown large file has the hash 0, which no record has. */
+ * unknown large file has the hash job_no_hash, which no record has. */
+extern const char job_no_hash[33];
 int job_file_hash(const struct job *j, const char *path, char hex[33], struct err *e);
 
 #endif

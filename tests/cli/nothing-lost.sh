@@ -126,6 +126,40 @@ mv "$t/state" "$d.work"
 cp -r "$t/Tiny" "$t/moved" && mkdir "$t/place" && mv "$t/moved" "$t/place/Tiny"
 run 0 make "$t/place/Tiny" -o "$d" --plain --recipes Q8_0 --ctx 64 --chunks 2 --calib-ctx 64 --pp 4 --tg 2 --reps 1 --tools none \
     --eval "$t/eval.txt" --calib "$t/calib.txt" # the same model in another place goes on
+# other weights under the same path, in a folder and in a file; another card of the same weights goes on
+cp -r "$t/Tiny" "$t/keep"
+"$HONE" convert "$t/Tiny" -o "$t/file.gguf" -q > "$t/o"
+small() { run "$1" make "$2" -o "$3" --plain --recipes Q8_0 --eval "$t/eval.txt" --calib "$t/calib.txt" --tools none --ctx 64 --chunks 2 --calib-ctx 64 --pp 4 --tg 2 --reps 1; }
+small 0 "$t/file.gguf" "$t/of-file"
+echo "# another card" >> "$t/Tiny/README.md" && make 0 "$d"
+printf 'XYZ' | dd of="$t/Tiny/model.safetensors" bs=1 seek=200000 conv=notrunc 2> "$t/e"
+another "other weights at the same path" "$t/Tiny" -o "$d"
+grep -q "before its weights changed" "$t/e" || say "other weights: $(cat "$t/e")"
+"$HONE" convert "$t/Tiny" -o "$t/file.gguf" -f -q > "$t/o"
+small 2 "$t/file.gguf" "$t/of-file"
+# the manifest alone tells too: by what it says of the source, and by the names of the files
+mv "$d.work" "$t/state" && mv "$d/results.json" "$t/results"
+for how in source names; do
+    cp "$d/manifest.json" "$t/manifest"
+    [ $how = source ] || sed -i '/"source": {/,/}/d' "$d/manifest.json"
+    run 2 make "$t/Other" -o "$d" --plain --recipes Q8_0
+    grep -q "job of another model (Tiny" "$t/e" || say "manifest alone, $how: $(cat "$t/e")"
+    [ $how = names ] || run 2 make "$t/Tiny" -o "$d" --plain --recipes Q8_0
+    cp "$t/manifest" "$d/manifest.json"
+done
+mv "$t/state" "$d.work" && mv "$t/results" "$d/results.json"
+rm -r "$t/Tiny" && mv "$t/keep" "$t/Tiny" && make 0 "$d"
+# another model's source folder, and a place that cannot be written to: the dry run says what the run says
+echo 1 > "$t/plain"
+for o in "$t/Other" "$t/plain/out" "$t/plain" /proc/out; do
+    for f in "" -f; do
+        was=0
+        "$HONE" make "$t/Tiny" -o "$o" --plain --recipes Q8_0 ${f:+$f} > "$t/o" 2> "$t/said" || was=$?
+        run "$was" make "$t/Tiny" -o "$o" --plain --recipes Q8_0 --dry-run ${f:+$f}
+        [ "$was" != 0 ] && [ "$(wc -l < "$t/e")" = 1 ] && cmp -s "$t/said" "$t/e" || say "-o $o: $(cat "$t/said" "$t/e")"
+    done
+done
+[ ! -e "$t/Other.work" ] && [ -z "$(find "$t" -name '.hone-probe*')" ] || say "a refused job or a dry run left something"
 ln -s Tiny "$t/link"
 for o in "$t/Tiny" "$t/Tiny/" "$t/Tiny/quants" "$t/link/a/b" "$t/place/../Tiny"; do
     run 2 make "$t/Tiny" -o "$o" --plain --recipes Q8_0
