@@ -12,9 +12,9 @@
 /* Returns log(sum exp(x)). The largest value is taken out; terms are f32, the sum is f64. */
 double eval_lse(const float *x, int64_t n);
 
-/* Tokens [at, at + n) of a chunk, n at most WINDOWS_PIECE; at 0 the state is reset and BOS replaces
- * the first token where the vocabulary adds it. Hidden rows of the n tokens. Pieces make memory
- * independent of the window. */
+/* Feeds tokens [at, at + n) of a chunk, n at most WINDOWS_PIECE, and returns their hidden rows. At
+ * 0 the state is reset and BOS replaces the first token where the vocabulary adds it. Pieces make
+ * memory independent of the window. */
 int eval_feed(struct session *s, const int32_t *chunk, int64_t at, int64_t n, float *hidden,
               struct err *e);
 /* Returns the name of a record of n tokens, of which the positions [first, last) are scored. The
