@@ -64,6 +64,13 @@ ALL_LDFLAGS = $(SANF) $(LDFLAGS)
 # other flags, another folder: no stale objects
 OBJ := $(BUILD)/obj-$(shell echo '$(CC) $(ALL_CFLAGS)' | cksum | cut -d' ' -f1)
 
+# what is written from commands/*.def: the library's header and the manual pages, by a program for this machine
+GEN    := $(BUILD)/gen
+HOSTCC ?= $(if $(CROSS),cc,$(CC))
+HONE_H := $(GEN)/include/hone.h
+MAN    := $(patsubst docs/man/%,$(GEN)/man/%,$(wildcard docs/man/*.1))
+ALL_CFLAGS += -I$(GEN)
+
 DIRS := core kernels kernels/ref models text tok template gram chat convert calib quantize quantize/enc \
         runtime/engine runtime/generate runtime/eval grad report serve jobs lib
 X86_DIRS   := kernels/f32 kernels/avx2 kernels/avxvnni kernels/avx512 kernels/amx kernels/rows quantize/enc/avx2
@@ -90,7 +97,7 @@ PYENV  := $(BUILD)/pyenv
 
 .DEFAULT_GOAL := all
 .PRECIOUS: $(OBJ)/%.o
-all: $(BUILD)/hone ## build build/hone
+all: $(BUILD)/hone $(MAN) ## build build/hone
 # build/hone is the binary built with these flags, even if another build is newer
 $(BUILD)/hone: $(BIN) FORCE
 	$(Q)mkdir -p $(BUILD) && { cmp -s $(BIN) $@ || { cp -f $(BIN) $@.new && mv -f $@.new $@; }; }
@@ -100,7 +107,16 @@ include mk/isa.mk mk/cuda.mk
 SRC  := $(filter-out kernels/packed.c,$(wildcard $(addsuffix /*.c,$(DIRS)))) \
         $(if $(CUDA_OBJS),,kernels/cuda/none.c quantize/enc/cuda/none.c)
 OBJS := $(SRC:%.c=$(OBJ)/%.o) $(PACKED_OBJS)
-$(OBJ)/%.o: %.c
+$(GEN)/gen: commands/gen.c commands/option.h $(wildcard commands/*.def)
+	@mkdir -p $(@D)
+	$(Q)$(HOSTCC) -std=c11 -Wall -Wextra -I. -o $@ $<
+$(HONE_H): include/hone.h.in $(GEN)/gen
+	@mkdir -p $(@D)
+	$(Q)$(GEN)/gen expand < $< > $@.new && mv $@.new $@
+$(MAN): $(GEN)/man/%: docs/man/% $(GEN)/gen
+	@mkdir -p $(@D)
+	$(Q)$(GEN)/gen expand < $< > $@.new && mv $@.new $@
+$(OBJ)/%.o: %.c | $(HONE_H)
 	@mkdir -p $(@D)
 	@$(if $(filter 0,$(V)),echo "  cc    $<")
 	$(Q)$(CC) $(ALL_CFLAGS) $(ISA) -MMD -MP -c $< -o $@
@@ -143,14 +159,14 @@ HONE_EMU_IS := $(HONE_EMU)
 HONE_FAULTY_IS := $(FAULT)
 HONE_ISA_EMU_IS := $(if $(SAN),,$(HONE_ISA_EMU))
 stage_IS := $(OBJ)/stage.stamp
-TEST_ENV = HONE=$(abspath $(BIN)) HONE_EMU=$(abspath $(HONE_EMU)) HONE_ISA_EMU=$(abspath $(HONE_ISA_EMU)) \
+TEST_ENV = HONE=$(abspath $(BIN)) HONE_GEN=$(abspath $(GEN)) HONE_EMU=$(abspath $(HONE_EMU)) HONE_ISA_EMU=$(abspath $(HONE_ISA_EMU)) \
            HONE_FAULTY=$(abspath $(FAULT)) CC='$(CC)' SANF='$(SANF)' WRAP='$(WRAP)'
 TEST_NEEDS := $(foreach u,$(USED),$(or $($u_IS),$(filter all,$u)))
-test: $(CHECKED) $(TEST_NEEDS) ## every test that needs no network, Python or GPU; T=gguf: those with gguf in the name
+test: $(CHECKED) $(TEST_NEEDS) $(HONE_H) $(MAN) ## every test that needs no network, Python or GPU; T=gguf: those with gguf in the name
 	$(Q)$(TEST_ENV) T='$(T)' UNITS='$(abspath $(CHECKED))' SCRIPTS='$(SCRIPTS_OF)' sh tests/run.sh
 check: test ## the same
 # an installation for tests/cli/library.sh, which builds programs against it
-$(OBJ)/stage.stamp: $(BIN) include/hone.h packaging/hone.pc.in Makefile mk/dist.mk
+$(OBJ)/stage.stamp: $(BIN) $(HONE_H) packaging/hone.pc.in Makefile mk/dist.mk
 	$(Q)rm -rf $(OBJ)/stage
 	+$(Q)$(MAKE) --no-print-directory -s install DESTDIR=$(OBJ)/stage PREFIX=/opt/hone && touch $@
 

@@ -1,30 +1,53 @@
 // SPDX-License-Identifier: MIT
-/* commands/option.h - one option of a command. A table of them ends with {0}; its important rows
- * come first, since --help shows as many as a screen has lines for. */
+/* commands/option.h - one option of a command. Its row in commands/NAME.def says all of it: name,
+ * type, help, and its field in the calls of the library. From that row come the member of the job's
+ * struct (members.h), the table that the command line and the library run on (rows.h), and the
+ * struct in hone.h and the manual page (gen.c). A table ends with {0}; its important rows come
+ * first, since --help shows as many as a screen has lines for. */
 #ifndef HONE_COMMANDS_OPTION_H
 #define HONE_COMMANDS_OPTION_H
 
 #include <stddef.h>
 
+/* Type of the job's member; of the field in hone.h, where it is another. */
 enum option_kind {
-    OPT_FLAG,    /* bool */
+    OPT_FLAG,    /* bool; int */
     OPT_TEXT,    /* const char * */
     OPT_OUT,     /* const char *, a file or folder to write: not a stream */
-    OPT_COUNT,   /* int64_t, >= 0 */
-    OPT_NUMBER,  /* double */
+    OPT_COUNT,   /* int64_t, >= 0; a field of 0 says as usual, one below 0 says 0 */
+    OPT_NUMBER,  /* double; the same */
     OPT_TIME,    /* double, seconds: "90s", "12h", "1h30m", or a number of hours: size.c */
     OPT_MINUTES, /* the same; refuses a plain number, which used to count minutes */
     OPT_SECONDS, /* the same; refuses a plain number, which used to count seconds */
-    OPT_SIZE,    /* uint64_t: "16GiB", "700M", "24 gb": size.c */
-    OPT_LIST     /* struct str_list, may be given several times */
+    OPT_SIZE,    /* uint64_t: "16GiB", "700M", "24 gb": size.c; a field of 0 says as usual */
+    OPT_LIST     /* struct str_list, may be given several times; const char *const * */
+};
+
+/* The calls of a command, by their place in `in` of its rows. */
+enum { CALL_recipes = 0, MOST_CALLS = 4 };
+enum place_how {
+    PLACE_NONE,
+    PLACE_ARGUMENT, /* of the function: nothing is copied */
+    PLACE_COPIED,   /* from the field to the job's member */
+    PLACE_READ,     /* by the call itself: nothing is copied */
+    PLACE_FORCE,    /* may the job overwrite? */
+    PLACE_DEVICE    /* the job's device */
+};
+struct place { /* where a call of the library has an option */
+    enum place_how how;
+    const char *name; /* of the field or argument */
+    size_t from;      /* offset of the field in the call's struct */
+    size_t n_bytes;   /* of the field */
 };
 struct option {
-    const char *name; /* without "--" */
+    const char *name; /* without "--"; NULL: a field of calls alone, after all options */
     char letter;      /* 'o' or 0 */
     enum option_kind kind;
-    size_t at;        /* offset of its value in the struct that cli_parse fills */
-    const char *arg;  /* "FILE" in the help; NULL for flags */
-    const char *help; /* one line */
+    size_t at;            /* offset of its member in the job's struct */
+    const char *arg;      /* "FILE" in the help; NULL for flags */
+    const char *help;     /* one line */
+    const char *only_cli; /* why no call has it, or NULL */
+    struct place in[MOST_CALLS];
 };
 
 #endif

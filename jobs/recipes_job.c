@@ -24,7 +24,7 @@ static int row(struct emit *m, const char *name, const char *model, const char *
     return 0;
 }
 
-int recipes_list(const char *model, const char *imatrix, struct emit *m, struct err *e) {
+static int list(const char *model, const char *imatrix, struct emit *m, struct err *e) {
     int rc = 0;
     emit_table(m, "recipes", "");
     emit_col(m, "recipe", "recipe");
@@ -40,23 +40,28 @@ int recipes_list(const char *model, const char *imatrix, struct emit *m, struct 
     return rc;
 }
 
-int recipes_plan(const struct work *w, const char *model, const char *recipe, const char *imatrix,
-                 const char *out, struct emit *m, struct err *e) {
-    if (!recipe_find(recipe))
+static int plan(const struct work *w, const struct recipes_opts *x, struct emit *m, struct err *e) {
+    if (!recipe_find(x->recipe))
         return err_set(e, ERR_USAGE, "--recipe: there is no recipe %s; `hone recipes` lists them",
-                       recipe);
-    struct quantize_opts o = {.in = model,
-                              .recipe = recipe,
-                              .imatrix = imatrix,
-                              .plan_out = out,
+                       x->recipe);
+    struct quantize_opts o = {.in = x->model,
+                              .recipe = x->recipe,
+                              .imatrix = x->imatrix,
+                              .plan_out = x->plan_out,
                               .overwrite = w->overwrite,
                               .dry_run = true};
     struct quantize_report r;
     TRY(quantize_run(&o, &r, e));
     emit_str(m, "recipe", "recipe", r.recipe);
-    emit_str(m, "output", "plan", out);
+    emit_str(m, "output", "plan", x->plan_out);
     emit_i64(m, "size_bytes", "bytes of the file", (int64_t)r.file_bytes);
     emit_num(m, "bpw", "bits per weight", r.bpw, 3);
     quantize_report_release(&r);
     return 0;
+}
+
+int recipes_run(const struct work *w, const struct recipes_opts *o, struct emit *m, struct err *e) {
+    if (!o->recipe != !o->plan_out || (o->recipe && !o->model))
+        return err_set(e, ERR_USAGE, "a plan needs all of MODEL.gguf, --recipe NAME and -o FILE");
+    return o->recipe ? plan(w, o, m, e) : list(o->model, o->imatrix, m, e);
 }

@@ -6,10 +6,13 @@
 
 #include "jobs/work.h"
 
-/* Lists all; model: also the exact size of the file each makes of it, or NULL. */
-int recipes_list(const char *model, const char *imatrix, struct emit *m, struct err *e);
-/* Writes the plan that a recipe makes for a model. */
-int recipes_plan(const struct work *w, const char *model, const char *recipe, const char *imatrix,
-                 const char *out, struct emit *m, struct err *e);
+#include "commands/members.h"
+struct recipes_opts {
+    const char *model; /* or NULL */
+#include "commands/recipes.def"
+};
+/* Lists every recipe, with a model also the exact size of the file each makes of it; or writes the
+ * plan that one makes for the model. */
+int recipes_run(const struct work *w, const struct recipes_opts *o, struct emit *m, struct err *e);
 
 #endif

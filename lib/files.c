@@ -15,6 +15,7 @@
 #include "jobs/synth_job.h"
 #include "jobs/verify.h"
 #include "lib/form.h"
+#include "lib/options.h"
 
 enum {
     PLAN,
@@ -60,11 +61,6 @@ static const struct field replay_fields[] = {
     FIELD_OF_WORK(FIELD_FORCE, overwrite, "")};
 #undef FROM
 #undef TO
-#define FROM hone_recipes_opts
-static const struct field recipes_fields[] = {
-    FIELD_OF_CALL(recipe, "recipe"), FIELD_OF_CALL(plan_out, "output"),
-    FIELD_OF_CALL(imatrix, "imatrix"), FIELD_OF_WORK(FIELD_FORCE, overwrite, "")};
-#undef FROM
 struct publish_ask {
     struct publish_facts given;
     struct publish_opts o;
@@ -117,13 +113,20 @@ static const struct field doctor_fields[] = {ARGUMENT("list \"limits\"", "limits
 static const struct field bench_fields[] = {ARGUMENT("types", "types"),
                                             ARGUMENT("seconds", "seconds")};
 
+#include "commands/rows.h"
+#define TO recipes_opts
+const struct option recipes_options[] = {
+#include "commands/recipes.def"
+    {0}};
+#undef TO
+
 const struct form forms_files[] = {
     [PLAN] = FORM("hone_plan", "plan", hone_plan_opts, plan_fields),
     [INSPECT] = FORM_OF_ARGUMENTS("hone_inspect", "inspect", inspect_fields),
     [VERIFY] = FORM_OF_ARGUMENTS("hone_verify", "verify", verify_fields),
     [DIFF] = FORM_OF_ARGUMENTS("hone_diff", "diff", diff_fields),
     [REPLAY] = FORM("hone_replay", "replay", hone_replay_opts, replay_fields),
-    [RECIPES] = FORM("hone_recipes", "recipes", hone_recipes_opts, recipes_fields),
+    [RECIPES] = FORM_OF_ROWS(recipes, "recipes", hone_recipes_opts, recipes_options),
     [PUBLISH] = FORM("hone_publish", "publish", hone_publish_opts, publish_fields),
     [PUBLISH_CHECK] = FORM_OF_ARGUMENTS("hone_publish_check", "publish", publish_check_fields),
     [SPLIT] = FORM("hone_split", "split", hone_split_opts, split_fields),
@@ -189,16 +192,10 @@ int hone_replay(const char *file, const struct hone_replay_opts *opts, const str
 int hone_recipes(const char *model, const struct hone_recipes_opts *opts, const struct hone_opts *o,
                  char **json, struct hone_error *e) {
     struct hone_recipes_opts ro;
+    struct recipes_opts j = {.model = model};
     struct task t;
-    int rc = task_begin_form(&t, &forms_files[RECIPES], opts, &ro, &ro, o, json, e);
-    if (rc) return rc;
-    if (!ro.recipe != !ro.plan_out || (ro.recipe && !model))
-        rc = err_set(&t.c.err, ERR_USAGE, "a plan needs all of a model, recipe and plan_out");
-    else if (ro.recipe)
-        rc = recipes_plan(&t.w, model, ro.recipe, ro.imatrix, ro.plan_out, t.m, &t.c.err);
-    else
-        rc = recipes_list(model, ro.imatrix, t.m, &t.c.err);
-    return task_end(&t, rc, json, e);
+    int rc = task_begin_form(&t, &forms_files[RECIPES], opts, &ro, &j, o, json, e);
+    return rc ? rc : task_end(&t, recipes_run(&t.w, &j, t.m, &t.c.err), json, e);
 }
 
 int hone_publish(const char *folder, const struct hone_publish_opts *opts,

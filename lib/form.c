@@ -13,6 +13,27 @@ const struct form *form_list(int i) {
     return i >= 0 && (size_t)i < COUNT_OF(list) ? list[i] : NULL;
 }
 
+struct field form_field(const struct form *f, int i) {
+    static const enum field_kind copied[] = {
+        [OPT_FLAG] = FIELD_FLAG,      [OPT_TEXT] = FIELD_TEXT,      [OPT_OUT] = FIELD_TEXT,
+        [OPT_COUNT] = FIELD_COUNT,    [OPT_NUMBER] = FIELD_NUMBER,  [OPT_TIME] = FIELD_NUMBER,
+        [OPT_MINUTES] = FIELD_NUMBER, [OPT_SECONDS] = FIELD_NUMBER, [OPT_SIZE] = FIELD_BYTES,
+        [OPT_LIST] = FIELD_LIST};
+    static const enum field_kind special[] = {[PLACE_ARGUMENT] = FIELD_ARG,
+                                              [PLACE_READ] = FIELD_CALL,
+                                              [PLACE_FORCE] = FIELD_FORCE,
+                                              [PLACE_DEVICE] = FIELD_DEVICE};
+    if (f->field) return f->field[i];
+    const struct option *o = &f->row[i];
+    const struct place *p = &o->in[f->which];
+    return (struct field){.name = p->name,
+                          .option = o->name ? o->name : "",
+                          .kind = p->how == PLACE_COPIED ? copied[o->kind] : special[p->how],
+                          .from = p->from,
+                          .to = o->at,
+                          .n_bytes = p->n_bytes};
+}
+
 /* ---- values ---- */
 
 static double number_at(const void *p) {
@@ -122,11 +143,13 @@ static const char *foreign(const struct form *f, const char *own) {
     for (int k = 0; form_list(k); k++)
         for (const struct form *g = form_list(k); g->call; g++)
             for (int i = 0; strcmp(g->opts, f->opts) == 0 && i < g->n; i++) {
-                const struct field *x = &g->field[i];
-                bool ours = x->kind == FIELD_ARG;
-                for (int j = 0; j < f->n && !ours; j++)
-                    ours = f->field[j].kind != FIELD_ARG && f->field[j].from == x->from;
-                if (!ours && memcmp(own + x->from, zero, x->n_bytes) != 0) return x->name;
+                const struct field x = form_field(g, i);
+                bool ours = !x.name || x.kind == FIELD_ARG;
+                for (int j = 0; j < f->n && !ours; j++) {
+                    const struct field y = form_field(f, j);
+                    ours = y.name && y.kind != FIELD_ARG && y.from == x.from;
+                }
+                if (!ours && memcmp(own + x.from, zero, x.n_bytes) != 0) return x.name;
             }
     return NULL;
 }
@@ -168,11 +191,15 @@ int task_begin_form(struct task *t, const struct form *f, const void *given, voi
     if (rc) return rc;
     const char *other = foreign(f, own);
     if (other) return lib_error(e, HONE_USAGE, "%s has no use for %s.%s", f->call, f->opts, other);
-    for (int i = 0; i < f->n; i++)
-        if (f->field[i].kind == FIELD_DEVICE)
-            device = text_at((const char *)own + f->field[i].from);
+    for (int i = 0; i < f->n; i++) {
+        const struct field x = form_field(f, i);
+        if (x.name && x.kind == FIELD_DEVICE) device = text_at((const char *)own + x.from);
+    }
     rc = begin(t, o, device, json, e);
-    for (int i = 0; i < f->n && !rc; i++) put(t, &f->field[i], own, job);
+    for (int i = 0; i < f->n && !rc; i++) {
+        const struct field x = form_field(f, i);
+        if (x.name) put(t, &x, own, job);
+    }
     return rc;
 }
 

@@ -12,6 +12,7 @@
 
 #include <stddef.h>
 
+#include "commands/option.h"
 #include "core/emit.h"
 #include "jobs/work.h"
 #include "lib/call.h"
@@ -37,13 +38,16 @@ struct field {
     size_t n_bytes;  /* of the field */
 };
 struct form {
-    const char *call;    /* "hone_eval_ppl" */
-    const char *command; /* "eval ppl"; several: "eval tools|eval checks" */
-    const char *opts;    /* "hone_eval_opts"; "": the function has arguments alone */
-    size_t size;         /* of that struct */
-    const struct field *field;
-    int n;
+    const char *call;          /* "hone_eval_ppl" */
+    const char *command;       /* "eval ppl"; several: "eval tools|eval checks" */
+    const char *opts;          /* "hone_eval_opts"; "": the function has arguments alone */
+    size_t size;               /* of that struct */
+    const struct field *field; /* NULL: rows say */
+    const struct option *row;  /* of the command (commands/NAME.def) */
+    int n, which;              /* number of fields or rows; with rows, which of `in` */
 };
+/* Returns field i of a form, counted from 0; one that is none of this call has no name. */
+struct field form_field(const struct form *f, int i);
 /* Rows of a table; FROM and TO name the two structs. */
 #define FIELD(kind, from, to, option)                                                              \
     {                                                                                              \
@@ -56,9 +60,17 @@ struct form {
 #define ARGUMENT(name, option)                                                                     \
     { name, option, FIELD_ARG, 0, 0, 0 }
 #define FORM(call, command, opts, table)                                                           \
-    { call, command, #opts, sizeof(struct opts), table, (int)COUNT_OF(table) }
+    { call, command, #opts, sizeof(struct opts), table, NULL, (int)COUNT_OF(table), 0 }
 #define FORM_OF_ARGUMENTS(call, command, table)                                                    \
-    { call, command, "", 0, table, (int)COUNT_OF(table) }
+    { call, command, "", 0, table, NULL, (int)COUNT_OF(table), 0 }
+/* Forms whose rows are those of a command: hone_CALL takes a struct OPTS, or arguments alone. */
+#define FORM_OF_ROWS(call, command, opts, rows)                                                    \
+    {                                                                                              \
+        "hone_" #call, command, #opts, sizeof(struct opts), NULL, rows, (int)COUNT_OF(rows),       \
+            CALL_##call                                                                            \
+    }
+#define FORM_OF_ROW_ARGUMENTS(call, command, rows)                                                 \
+    { "hone_" #call, command, "", 0, NULL, rows, (int)COUNT_OF(rows), CALL_##call }
 
 /* The forms of each file; the last has no call. */
 extern const struct form forms_steps[], forms_evals[], forms_files[], forms_templates[],

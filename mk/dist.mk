@@ -1,6 +1,6 @@
 # mk/dist.mk - the library for other programs, installation and packages.
 # what other programs link: only the names in include/hone.h. The archive is one object; all other names are local
-SO   := libhone.so.$(shell sed -n 's/^.define HONE_API_MAJOR //p' include/hone.h)
+SO   := libhone.so.$(shell sed -n 's/^.define HONE_API_MAJOR //p' include/hone.h.in)
 # without the line editor (libedit)
 $(OBJ)/embed.a: $(filter-out %/cli/line.o,$(OBJS) $(CLI_OBJS) $(CUDA_OBJS)) $(OBJ)/packaging/no_line.o
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
@@ -38,12 +38,12 @@ PREFIX ?= /usr/local
 LIBDIR ?= lib
 DOC    := share/doc/hone
 STRIP  ?= $(if $(SAN),:,$(CROSS)strip)# what is installed has no symbols for debugging
-INSTALLED := bin/hone=$(BIN) include/hone.h=include/hone.h $(LIBDIR)/libhone.a=$(OBJ)/libhone.a \
+INSTALLED := bin/hone=$(BIN) include/hone.h=$(HONE_H) $(LIBDIR)/libhone.a=$(OBJ)/libhone.a \
   $(LIBDIR)/$(SO)=$(OBJ)/$(SO) $(LIBDIR)/pkgconfig/hone.pc=$(OBJ)/hone.pc \
   share/bash-completion/completions/hone=$(OBJ)/completion.bash \
   share/zsh/site-functions/_hone=$(OBJ)/completion.zsh \
   share/fish/vendor_completions.d/hone.fish=$(OBJ)/completion.fish \
-  $(foreach m,$(wildcard docs/man/*.1),share/man/man1/$(notdir $m)=$m) \
+  $(foreach m,$(MAN),share/man/man1/$(notdir $m)=$m) \
   $(foreach d,README.md CHANGELOG.md LICENSE $(wildcard docs/examples/*.c),$(DOC)/$(notdir $d)=$d)
 install: $(foreach i,$(INSTALLED),$(lastword $(subst =, ,$i))) ## install under DESTDIR/PREFIX
 	$(Q)set -e; for i in $(INSTALLED); do \
@@ -80,16 +80,16 @@ dist: tarball wheel static deb $(ARM64_DIST) ## all that is published, with sums
 	$(Q)cd $(BUILD)/dist && sha256sum * > ../SHA256SUMS && mv ../SHA256SUMS . && ls -l
 dist-check: $(filter dist,$(MAKECMDGOALS)) ## installs each of them in a clean folder and runs it once
 	$(Q)sh packaging/dist-check.sh $(BUILD)/dist $(PYTHON)
-SITE_FILES := README.md CHANGELOG.md CONTRIBUTING.md include/hone.h \
+SITE_FILES := README.md CHANGELOG.md CONTRIBUTING.md include/hone.h.in \
               $(sort $(wildcard docs/*.md docs/*/*.md docs/man/*.1 docs/examples/*.c))
-site: ## docs and man pages as pages that open from disk: build/site/index.html
+site: $(HONE_H) $(MAN) ## docs and man pages as pages that open from disk: build/site/index.html
 	$(Q)rm -rf $(BUILD)/site && mkdir -p $(BUILD)/site/docs
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE $(WARN) -o $(BUILD)/site-tool packaging/site.c
-	$(Q)$(BUILD)/site-tool $(BUILD)/site $(SITE_FILES)
+	$(Q)$(BUILD)/site-tool $(BUILD)/site $(GEN) $(SITE_FILES)
 	$(Q)cp docs/*.png $(BUILD)/site/docs && cp $(BUILD)/site/README.html $(BUILD)/site/index.html
 	@echo $(BUILD)/site/index.html
-abi: ## write packaging/hone.abi again: at a release, or when something was added to include/hone.h
-	$(Q)mkdir -p $(BUILD) && CC='$(CC)' sh tests/abi.sh include/hone.h $(BUILD)/abi.so
+abi: $(HONE_H) ## write packaging/hone.abi again: at a release, or when something was added to include/hone.h
+	$(Q)mkdir -p $(BUILD) && CC='$(CC)' sh tests/abi.sh $(HONE_H) $(BUILD)/abi.so
 	$(Q)sh tests/abi-added.sh packaging/hone.abi $(BUILD)/abi.so
 	$(Q)abidw --no-corpus-path --no-comp-dir-path --no-show-locs --type-id-style hash $(BUILD)/abi.so | \
 	  sed "s|'[^']*/hone.h'|'hone.h'|; s|path='[^']*'|path='all.c'|" > packaging/hone.abi

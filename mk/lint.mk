@@ -1,16 +1,17 @@
 # mk/lint.mk - lint, formatting, static analysis, and the tables and pages generated from the sources.
 CUDA_FILES := $(CUDA_SRC) $(wildcard kernels/cuda/*.cuh quantize/enc/cuda/*.cuh tests/cuda-emu/*pp tests/cuda-emu/*.cu)
-C_DIRS  := $(DIRS) $(OTHER_DIRS) kernels/cuda quantize/enc/cuda cli commands include docs/examples \
+C_DIRS  := $(DIRS) $(OTHER_DIRS) kernels/cuda quantize/enc/cuda cli commands docs/examples \
            $(addprefix tests/,. cuda-emu isa-emu unit kern fuzz)
 C_FILES := $(patsubst tests/./%,tests/%,$(wildcard $(addsuffix /*.[ch],$(C_DIRS))))
-lint: ## what a compiler does not check: tests/lint/*.sh; L=comments: one of them
-	$(Q)CC='$(CC)' HONE='$(abspath $(BIN))' SANF='$(SANF)' L='$(L)' sh tests/lint.sh $(sort $(C_FILES) $(CUDA_FILES))
+lint: $(HONE_H) $(MAN) ## what a compiler does not check: tests/lint/*.sh; L=comments: one of them
+	$(Q)CC='$(CC)' HONE='$(abspath $(BIN))' HONE_GEN='$(abspath $(GEN))' SANF='$(SANF)' L='$(L)' sh tests/lint.sh $(sort $(C_FILES) $(CUDA_FILES))
 map: ## what every file is, by folder, from its first comment: build/MAP.md
 	$(Q)mkdir -p $(BUILD) && sh mk/map.sh > $(BUILD)/MAP.md && echo $(BUILD)/MAP.md
 models-table: all ## the table of models in README.md, from the registry and the tests
 	$(Q)HONE='$(abspath $(BIN))' sh tests/models.sh --write
-python-steps: ## python/hone_gguf/steps.py, from include/hone.h and the tables of lib/
-	$(Q)$(PYTHON) python/make_steps.py include/hone.h lib/*.c > $(BUILD)/steps.py && \
+python-steps: $(HONE_H) ## python/hone_gguf/steps.py, from include/hone.h and the tables of commands/ and lib/
+	$(Q)$(GEN)/gen fields > $(GEN)/fields && \
+	  $(PYTHON) python/make_steps.py $(HONE_H) $(GEN)/fields lib/*.c > $(BUILD)/steps.py && \
 	  mv $(BUILD)/steps.py python/hone_gguf/steps.py
 reference: $(OBJ)/tests/unit/test_lib_forms ## docs/reference.md, from the tables of the commands and of the library
 	$(Q)$< docs/reference.md
@@ -18,16 +19,16 @@ format: ## clang-format every C file in place
 	clang-format -i $(sort $(C_FILES) $(CUDA_FILES))
 # what these three say, and what of it is turned off and why: docs/sanitizers.md
 # a file at a time: over several, clang-tidy 14 takes every va_list of the later ones for uninitialized
-tidy: ## clang-tidy (.clang-tidy) over everything but kernels
+tidy: $(HONE_H) ## clang-tidy (.clang-tidy) over everything but kernels
 	printf '%s\n' $(filter-out kernels/%,$(SRC)) $(CLI) | xargs -P 2 -n 1 sh -c 'clang-tidy --quiet \
 	  --warnings-as-errors="*" "$$@" -- -std=c11 -D_GNU_SOURCE -DHONE_ANALYZE -DHONE_VERSION=\"0\" \
-	  -I. $(LIB_CFLAGS) -Wno-unused-value' tidy
+	  -I. -I$(GEN) $(LIB_CFLAGS) -Wno-unused-value' tidy
 # one configuration: without -D it takes every combination of __GNUC__, __clang__ and the like, an hour
-cppcheck: ## cppcheck over the library
+cppcheck: $(HONE_H) ## cppcheck over the library
 	mkdir -p $(BUILD)/cppcheck && cppcheck -q -j 2 --std=c11 -D__GNUC__=12 -D__x86_64__ -D__BYTE_ORDER__=1234 \
 	  -D__ORDER_LITTLE_ENDIAN__=1234 -DHONE_MPI -DHONE_VERSION='"0"' --enable=warning,performance,portability \
 	  --suppressions-list=tests/cppcheck.supp \
-	  --error-exitcode=1 --cppcheck-build-dir=$(BUILD)/cppcheck -I. $(DIRS) cli
+	  --error-exitcode=1 --cppcheck-build-dir=$(BUILD)/cppcheck -I. -I$(GEN) $(DIRS) cli
 analyze: ## gcc -fanalyzer over the library and the program; what it says wrongly is in tests/analyze.supp
 	@rm -rf $(BUILD)/analyze && mkdir -p $(BUILD)/analyze
 	+@$(MAKE) --no-print-directory BUILD=$(BUILD)/analyze HAVE_CUDA=0 \

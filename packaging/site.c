@@ -371,12 +371,21 @@ static bool make_dirs(char *path) {
     return true;
 }
 
-static bool make_page(const char *dir, const char *path) {
+/* Opens a page's source: what the build made of it in the folder `made`, else the file itself. */
+static FILE *open_source(const char *made, const char *path) {
+    char name[LINE];
+    const char *tail = strncmp(path, "docs/", 5) ? path : path + 5;
+    snprintf(name, sizeof name, "%s/%.*s", made, (int)strlen(tail) - 3 * ends(tail, ".in"), tail);
+    FILE *f = fopen(name, "r");
+    return f ? f : fopen(path, "r");
+}
+
+static bool make_page(const char *dir, const char *made, const char *path) {
     char to[LINE];
     struct page g = {.path = path};
     for (const char *p = path; *p; p++) g.depth += *p == '/';
     snprintf(to, sizeof to, "%s/%.*s.html", dir, target_len(path), path);
-    if (!make_dirs(to) || !(g.in = fopen(path, "r")) || !(g.out = fopen(to, "w"))) {
+    if (!make_dirs(to) || !(g.in = open_source(made, path)) || !(g.out = fopen(to, "w"))) {
         perror(path);
         return false;
     }
@@ -397,10 +406,10 @@ static bool make_page(const char *dir, const char *path) {
 }
 
 int main(int argc, char **argv) {
-    if (argc < 3) return fprintf(stderr, "usage: %s OUT FILE...\n", argv[0]), 2;
-    files = argv + 2;
-    n_files = argc - 2;
+    if (argc < 4) return fprintf(stderr, "usage: %s OUT MADE FILE...\n", argv[0]), 2;
+    files = argv + 3;
+    n_files = argc - 3;
     bool ok = true;
-    for (int i = 0; i < n_files; i++) ok = make_page(argv[1], files[i]) && ok;
+    for (int i = 0; i < n_files; i++) ok = make_page(argv[1], argv[2], files[i]) && ok;
     return ok && !n_dead ? 0 : 1;
 }

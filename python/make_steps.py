@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""usage: make_steps.py include/hone.h lib/*.c > hone_gguf/steps.py : the calls of hone.h that give a JSON document, as typed functions
+"""usage: make_steps.py hone.h FIELDS lib/*.c > hone_gguf/steps.py : the calls of hone.h that give a JSON document, as typed functions
 with the header's words. `make python-steps` runs it; tests/cli/python.sh fails where steps.py is not what it writes."""
 
 import re
@@ -94,7 +94,10 @@ def main() -> None:
         if ("char **", "json") in args and name not in OTHERS:
             functions.append((name, m[1] or "", args))
     has = {}
-    for path in sys.argv[2:]:
+    for line in open(sys.argv[2], encoding="utf-8"):
+        call, names = line.split(":")
+        has[call] = names.split()
+    for path in sys.argv[3:]:
         has.update(rows(open(path, encoding="utf-8").read()))
     print('# SPDX-License-Identifier: MIT\n"""The steps on files of include/hone.h as functions.\n\nWritten by '
           'python/make_steps.py: change hone.h, then `make python-steps`."""\n\n'

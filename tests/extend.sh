@@ -10,7 +10,7 @@ root=$PWD t=$(mktemp -d)
 fail=0
 say() { echo "extend: $*"; fail=1; }
 mkdir "$t/tree"
-git ls-files -- Makefile mk VERSION core kernels models text tok template gram chat convert calib quantize runtime grad report serve jobs lib cli include packaging tests/check.h tests/run.sh |
+git ls-files -- Makefile mk VERSION core kernels models text tok template gram chat convert calib quantize runtime grad report serve jobs lib cli commands docs/man include packaging tests/check.h tests/run.sh |
     grep -v '\.cu$' | xargs cp --parents -t "$t/tree"
 cd "$t/tree"
 

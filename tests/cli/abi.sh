@@ -5,13 +5,14 @@ set -eu
 command -v abidiff > /dev/null && command -v abidw > /dev/null || { echo "SKIP: no abidiff (abigail-tools)"; exit 77; }
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
+h=${HONE_GEN:-build/gen}/include/hone.h
 . tests/expect.sh
-sh tests/abi.sh include/hone.h "$t/now.so"
+sh tests/abi.sh "$h" "$t/now.so"
 abidiff --no-show-locs packaging/hone.abi "$t/now.so" > "$t/o" 2>&1 || say "the interface changed (see the head of this script): $(cat "$t/o")"
 # what is compared is all of it: a field, an argument, a function that differ are seen
 change() {
-    sed "$1" include/hone.h > "$t/hone.h"
-    cmp -s include/hone.h "$t/hone.h" && say "'$1' changes nothing"
+    sed "$1" "$h" > "$t/hone.h"
+    cmp -s "$h" "$t/hone.h" && say "'$1' changes nothing"
     sh tests/abi.sh "$t/hone.h" "$t/other.so"
     abidiff --no-show-locs packaging/hone.abi "$t/other.so" > /dev/null 2>&1 && say "abidiff does not see '$1'"
     return 0

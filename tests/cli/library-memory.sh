@@ -13,7 +13,7 @@ trap 'rm -rf "$t"' EXIT
 . tests/expect.sh
 cc=${CC:-cc}
 $cc -std=gnu11 -O2 -Wall -Wextra -fPIC -shared tests/oom.c -o "$t/oom.so"
-$cc -std=gnu11 -D_GNU_SOURCE -O2 -Wall -Wextra -fPIC -shared -I. tests/oom.c tests/cancelled.c -o "$t/cancelled.so"
+$cc -std=gnu11 -D_GNU_SOURCE -O2 -Wall -Wextra -fPIC -shared -I. -I"$p" tests/oom.c tests/cancelled.c -o "$t/cancelled.so"
 for x in docs/examples/*.c; do
     x=$(basename "$x" .c)
     $cc -std=c11 -D_POSIX_C_SOURCE=200809L docs/examples/$x.c -I"$p/include" -L"$p/lib" -lhone -lm "-Wl,-rpath,$p/lib" -o "$t/$x"

@@ -43,7 +43,7 @@ for x in docs/examples/*.c; do
 done
 [ $n -ge 10 ] || say "$n examples"
 build docs/examples/command.c "$t/command-static" "$p/lib/libhone.a" $(pc --static --libs | sed 's/-lhone//') -lstdc++
-cp include/hone.h "$t/cxx.cpp" && $cc -x c++ -Wall -Wextra -Werror -fsyntax-only "$t/cxx.cpp" 2> "$t/o" || say "as C++: $(cat "$t/o")"
+cp "$p/include/hone.h" "$t/cxx.cpp" && $cc -x c++ -Wall -Wextra -Werror -fsyntax-only "$t/cxx.cpp" 2> "$t/o" || say "as C++: $(cat "$t/o")"
 
 # ---- each does what it says ----
 run() { # program, arguments: into o and e; must succeed

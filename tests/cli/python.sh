@@ -9,7 +9,9 @@ python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))' || { echo "SKIP: py
 [ -z "${SANF:-}" ] || { echo "SKIP: an interpreter without the sanitizer cannot load the library"; exit 77; }
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
-python3 python/make_steps.py include/hone.h lib/*.c > "$t/steps.py"
+gen=${HONE_GEN:-build/gen}
+"$gen/gen" fields > "$t/fields"
+python3 python/make_steps.py "$gen/include/hone.h" "$t/fields" lib/*.c > "$t/steps.py"
 cmp "$t/steps.py" python/hone_gguf/steps.py || { echo "python/hone_gguf/steps.py is not what include/hone.h says: make python-steps"; exit 1; }
 rm "$t/steps.py"
 "$HONE" convert tests/golden/tiny-qwen35moe -o "$t/m.gguf" --type q8_0 -q > /dev/null

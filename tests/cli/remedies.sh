@@ -4,6 +4,7 @@
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
+gen=${HONE_GEN:-build/gen}
 . tests/expect.sh
 # options of each command, by its name with '-' for ' '; and of all
 mkdir "$t/has"
@@ -37,7 +38,7 @@ done < "$t/named"
 {
     cat "$t/strings"
     for f in README.md CONTRIBUTING.md $(git ls-files 'docs/*.md' 'docs/guides/*' 'docs/formats/*' 'docs/design/*'); do sed "s|^|$f: |" "$f"; done
-    for f in docs/man/*.1; do sed "s/\\\\-/-/g; s/\\\\f[BIRP]//g; s/\\\\//g; s|^|$f: |" "$f"; done
+    for f in "$gen"/man/*.1; do sed "s/\\\\-/-/g; s/\\\\f[BIRP]//g; s/\\\\//g; s|^|$f: |" "$f"; done
 } | grep -E 'hone [a-z]' > "$t/texts"
 grep -oE "^[^:]*:|\bhone (make|convert|imatrix|sensitivity|quantize|replay|recipes|run|serve|tokenize|plan|inspect|diff|publish|split|merge|verify|synth|doctor|bench-kernels|completion|eval [a-z]+|template [a-z]+)\b[^\`\"';|#&(),:]*" "$t/texts" |
     awk '/:$/ {f = $0; next} {print f "|" $0}' | sort -u > "$t/calls"

@@ -5,6 +5,7 @@
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
+gen=${HONE_GEN:-build/gen}
 . tests/expect.sh
 "$HONE" --help > "$t/all"
 "$HONE" --version | grep -q '^hone [0-9]' || say "no version"
@@ -14,7 +15,7 @@ for cmd in $(sed -n 's/^COMMAND("\([^"]*\)".*/\1/p' cli/commands.def); do
     grep -q "^  $cmd " "$t/all" || say "hone --help does not list $cmd"
     "$HONE" "$cmd" --help > "$t/h" 2> "$t/e" || say "hone $cmd --help failed"
     [ -s "$t/e" ] && say "hone $cmd --help writes to stderr"
-    man=docs/man/hone-$cmd.1
+    man=$gen/man/hone-$cmd.1
     [ -e "$man" ] || { say "no man page $man"; continue; }
     # every option of the help is in the page (groff escapes '-' as '\-')
     "$HONE" "$cmd" --help --verbose > "$t/full" || say "hone $cmd --help --verbose failed"
@@ -31,7 +32,7 @@ done
 "$HONE" eval kld --help --verbose > "$t/full"
 sed -n '/^options:/,/^$/p' "$t/full" | grep -oE -- '--[a-z][a-z0-9-]*' | sort -u > "$t/opts"
 while read -r o; do
-    sed 's/\\-/-/g' docs/man/hone-eval-kld.1 | grep -qF -- "$o" || say "docs/man/hone-eval-kld.1 does not describe $o"
+    sed 's/\\-/-/g' "$gen/man/hone-eval-kld.1" | grep -qF -- "$o" || say "docs/man/hone-eval-kld.1 does not describe $o"
 done < "$t/opts"
 # ---- exit statuses: the table core/status.def, one row each, is what --help and the man pages say ----
 "$HONE" recipes --help --verbose | sed -n '/^exit status: /,$p' | tr -s '\n ' '  ' > "$t/help"
@@ -44,7 +45,7 @@ while IFS='|' read -r n brief meaning; do
     grep -qF -- ".B $n $meaning" "$t/man" || say "docs/man/hone.1 does not say: $n $meaning"
 done < "$t/statuses"
 [ "$(grep -o '\.B [0-9]*' "$t/man" | wc -l)" = "$(wc -l < "$t/statuses")" ] || say "docs/man/hone.1: other exit statuses"
-for man in docs/man/*.1; do
+for man in "$gen"/man/*.1; do
     awk '/^\.SH/ { on = /EXIT STATUS/; next } on' "$man" > "$t/man"
     [ -s "$t/man" ] || say "$man: no exit status"
     for n in $(grep -oE '[0-9]+' "$t/man"); do

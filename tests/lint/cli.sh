@@ -3,7 +3,7 @@
 # tests/lint/cli.sh - cli/ parses, calls and prints: it is small, its functions are short, and it calls what lib/ calls.
 # of the rest it knows sizes, text for a screen, names to complete, and who watches an answer (jobs/run.h)
 grep -Hn '#include "' cli/*.[ch] | grep -vE '"(cli|commands|core|jobs)/' |
-    grep -vE '"(include/hone|lib/call|text/(size|visible|textfile)|quantize/(quantize|recipe))\.h"' |
+    grep -vE '"(include/hone|lib/(call|options)|text/(size|visible|textfile)|quantize/(quantize|recipe))\.h"' |
     grep -vE '"(runtime/generate/run_set|chat/toolfmt)\.h"' &&
     echo "cli/ asks jobs/, as lib/ does, and not what is below (above)"
 n=$(cat cli/* | wc -l)

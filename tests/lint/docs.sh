@@ -19,7 +19,7 @@ for c in $(sed -n 's/^COMMAND("\([^"]*\)".*/\1/p' cli/commands.def); do
 done
 
 command -v man >/dev/null 2>&1 || exit 0
-for m in docs/man/*.1; do
+for m in "${HONE_GEN:-build/gen}"/man/*.1; do
     w=$(MANWIDTH=100 man --warnings -l "$m" 2>&1 >/dev/null)
     [ -z "$w" ] || echo "$m: $w"
 done

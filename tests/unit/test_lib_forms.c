@@ -12,7 +12,7 @@
 enum { MOST = 700 };
 struct known {
     char command[40]; /* "" of one that all commands have */
-    const char *name;
+    const char *name, *only_cli;
 };
 static struct known known[MOST];
 static int n_known;
@@ -36,6 +36,7 @@ static const struct {
 static void remember(const char *command, const struct option *o) {
     for (; o && o->name && n_known < MOST; o++) {
         snprintf(known[n_known].command, sizeof known->command, "%s", command);
+        known[n_known].only_cli = o->only_cli;
         known[n_known++].name = o->name;
     }
 }
@@ -77,15 +78,16 @@ static int places(const struct known *o, struct buf *out) {
     for (int k = 0; form_list(k); k++)
         for (const struct form *f = form_list(k); f->call; f++)
             for (int i = 0; one_of(f->command, o->command) && i < f->n; i++) {
-                const struct field *x = &f->field[i];
-                if (strcmp(x->option, o->name) != 0) continue;
+                const struct field x = form_field(f, i);
+                if (!x.name || strcmp(x.option, o->name) != 0) continue;
                 buf_fmt(out, n++ ? "; `%s`: %s%s%s" : "`%s`: %s%s%s", f->call,
-                        x->kind == FIELD_ARG ? "" : "`", x->name, x->kind == FIELD_ARG ? "" : "`");
+                        x.kind == FIELD_ARG ? "" : "`", x.name, x.kind == FIELD_ARG ? "" : "`");
             }
     return n;
 }
 
 static const char *why(const struct known *o) {
+    if (o->only_cli) return o->only_cli;
     for (size_t i = 0; i < COUNT_OF(only_call); i++)
         if (strcmp(only_call[i].command, o->command) == 0 &&
             strcmp(only_call[i].option, o->name) == 0)
@@ -118,11 +120,11 @@ static void test_rows(void) {
     for (int k = 0; form_list(k); k++)
         for (const struct form *f = form_list(k); f->call; f++)
             for (int i = 0; i < f->n; i++) {
-                const struct field *x = &f->field[i];
-                if (*x->option && !is_known(f->command, x->option))
-                    CHECK_FAIL("%s.%s: hone %s has no --%s", f->call, x->name, f->command,
-                               x->option);
-                CHECK(x->kind == FIELD_ARG || (x->n_bytes && x->from + x->n_bytes <= f->size));
+                const struct field x = form_field(f, i);
+                if (!x.name) continue;
+                if (*x.option && !is_known(f->command, x.option))
+                    CHECK_FAIL("%s.%s: hone %s has no --%s", f->call, x.name, f->command, x.option);
+                CHECK(x.kind == FIELD_ARG || (x.n_bytes && x.from + x.n_bytes <= f->size));
             }
     for (size_t i = 0; i < COUNT_OF(only_call); i++)
         CHECK(is_known(only_call[i].command, only_call[i].option));

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: MIT
+/* commands/gen.c - a program of the build that writes what C does not read of commands/NAME.def.
+ *
+ * `gen expand < hone.h.in > hone.h`: a line @hone_recipes_opts@ becomes the struct; in a manual
+ * page a line @recipes@ becomes the options of the command. `gen fields`: "recipes: recipe plan_out
+ * ...", the fields of every call. */
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/option.h"
+
+struct field { /* of a struct in hone.h */
+    enum place_how how;
+    const char *call;
+    int n; /* its place in the struct, from 1: never changed, never used again */
+    const char *name, *doc;
+};
+struct row {
+    const char *name;
+    char letter;
+    enum option_kind kind;
+    const char *arg, *help, *only_cli;
+    const char *man; /* in place of help in the manual page of the option before */
+    struct field in[MOST_CALLS];
+};
+#define OPTION(member, kind_, name_, ...) {.name = name_, .kind = OPT_##kind_, __VA_ARGS__},
+#define OPTION_AT OPTION
+#define CALL_FIELD(kind_, ...) {.kind = OPT_##kind_, __VA_ARGS__},
+#define MAN(text) {.man = text},
+#define IN(call, n, field, doc) .in[CALL_##call] = {PLACE_COPIED, #call, n, #field, doc}
+#define READ_IN(call, n, field, doc) .in[CALL_##call] = {PLACE_READ, #call, n, #field, doc}
+#define FORCE_IN(call, n, doc) .in[CALL_##call] = {PLACE_FORCE, #call, n, "overwrite", doc}
+#define DEVICE_IN(call, n, doc) .in[CALL_##call] = {PLACE_DEVICE, #call, n, "device", doc}
+#define ARG(call, name_) .in[CALL_##call] = {PLACE_ARGUMENT, #call, 0, name_, NULL}
+
+static const struct row recipes_rows[] = {
+#include "commands/recipes.def"
+};
+#define TABLE(name, rows)                                                                          \
+    { name, rows, sizeof(rows) / sizeof *(rows) }
+static const struct {
+    const char *name;
+    const struct row *row;
+    size_t n;
+} commands[] = {
+    TABLE("recipes", recipes_rows),
+};
+enum { N_COMMANDS = sizeof commands / sizeof *commands, WIDTH = 100, MOST_FIELDS = 64 };
+
+static void stop(const char *what, const char *name) {
+    fprintf(stderr, "gen: %s: %s\n", name, what);
+    exit(1);
+}
+
+/* ---- structs ---- */
+
+struct member {
+    enum option_kind kind;
+    struct field f;
+};
+static int by_place(const void *a, const void *b) {
+    return ((const struct member *)a)->f.n - ((const struct member *)b)->f.n;
+}
+
+/* Collects the fields of a call in their order. */
+static int fields_of(const char *call, struct member *out) {
+    int n = 0;
+    for (int c = 0; c < N_COMMANDS; c++)
+        for (size_t i = 0; i < commands[c].n; i++)
+            for (int k = 0; k < MOST_CALLS; k++) {
+                const struct field *f = &commands[c].row[i].in[k];
+                if (!f->call || strcmp(f->call, call) != 0 || f->how == PLACE_ARGUMENT) continue;
+                if (n == MOST_FIELDS) stop("too many fields", call);
+                out[n++] = (struct member){commands[c].row[i].kind, *f};
+            }
+    qsort(out, (size_t)n, sizeof *out, by_place);
+    for (int i = 0; i < n; i++)
+        if (out[i].f.n != i + 1)
+            stop("its place is taken, or the one before is not", out[i].f.name);
+    return n;
+}
+
+/* Prints words from column `at`, and `prefix` where a new line begins. */
+static void wrap(const char *text, int at, int indent, const char *prefix) {
+    for (bool first = true; *(text += strspn(text, " ")); first = false) {
+        const int n = (int)strcspn(text, " ");
+        if (!first && at + 1 + n > WIDTH - 3) {
+            printf("\n%*s%s", indent, "", prefix);
+            at = indent + (int)strlen(prefix);
+        } else if (!first) {
+            putchar(' ');
+            at++;
+        }
+        printf("%.*s", n, text);
+        at += n;
+        text += n;
+    }
+}
+
+static void print_struct(const char *call) {
+    static const char *const type[] = {
+        [OPT_FLAG] = "int ",        [OPT_TEXT] = "const char *",
+        [OPT_OUT] = "const char *", [OPT_COUNT] = "int64_t ",
+        [OPT_NUMBER] = "double ",   [OPT_TIME] = "double ",
+        [OPT_MINUTES] = "double ",  [OPT_SECONDS] = "double ",
+        [OPT_SIZE] = "uint64_t ",   [OPT_LIST] = "const char *const *"};
+    struct member m[MOST_FIELDS];
+    char line[MOST_FIELDS][80];
+    const int n = fields_of(call, m);
+    int column = 0;
+    if (!n) stop("no row has a field of this call", call);
+    for (int i = 0; i < n; i++) {
+        const int len =
+            snprintf(line[i], sizeof line[i], "    %s%s;", type[m[i].kind], m[i].f.name);
+        if (m[i].f.doc && len + 1 > column) column = len + 1;
+    }
+    printf("struct hone_%s_opts {\n    size_t size;\n", call);
+    for (int i = 0; i < n; i++) {
+        if (m[i].f.doc) {
+            printf("%-*s/* ", column, line[i]);
+            wrap(m[i].f.doc, column + 3, column, " * ");
+            printf(" */\n");
+        } else
+            printf("%s\n", line[i]);
+    }
+    printf("};\n");
+}
+
+static void print_fields(void) {
+    for (int c = 0; c < N_COMMANDS; c++)
+        for (int k = 0; k < MOST_CALLS; k++) {
+            const char *call = NULL;
+            for (size_t i = 0; i < commands[c].n; i++) {
+                const struct field *f = &commands[c].row[i].in[k];
+                if (f->how == PLACE_NONE || f->how == PLACE_ARGUMENT) continue;
+                printf(call ? " %s" : "%s: ", call ? f->name : f->call);
+                if (!call) printf("%s", f->name);
+                call = f->call;
+            }
+            if (call) putchar('\n');
+        }
+}
+
+/* ---- manual pages ---- */
+
+/* Prints a text for troff, a line per sentence; what stands between backquotes is bold. */
+static void print_troff(const char *text, bool capital) {
+    bool bold = false, begin = true;
+    for (const char *p = text; *p; p++) {
+        if (begin && (*p == '.' || *p == '\'')) printf("\\&");
+        begin = false;
+        if (*p == '`') {
+            printf((bold = !bold) ? "\\fB" : "\\fP");
+        } else if (*p == '-' || *p == '\\') {
+            printf(*p == '-' ? "\\-" : "\\e");
+        } else if (*p == ' ' && p > text && p[-1] == '.' && !bold) {
+            putchar('\n');
+            begin = true;
+        } else
+            putchar(capital && p == text ? toupper((unsigned char)*p) : *p);
+    }
+}
+
+static void print_option(const struct row *o, const char *man) {
+    char name[64], *to = name;
+    for (const char *p = o->name; *p; p++) {
+        if (*p == '-') *to++ = '\\';
+        *to++ = *p;
+    }
+    *to = 0;
+    printf(".TP\n");
+    if (o->letter)
+        printf(".BR \\-%c \", \" \\-\\-%s%s%s%s\n", o->letter, name, o->arg ? " \" " : "",
+               o->arg ? o->arg : "", o->arg ? "\"" : "");
+    else if (o->arg)
+        printf(".BI \\-\\-%s \" %s\"\n", name, o->arg);
+    else
+        printf(".B \\-\\-%s\n", name);
+    print_troff(man ? man : o->help, true);
+    printf(man ? "\n" : ".\n");
+}
+
+static void print_man(const char *command) {
+    for (int c = 0; c < N_COMMANDS; c++) {
+        const struct row *r = commands[c].row;
+        if (strcmp(commands[c].name, command) != 0) continue;
+        for (size_t i = 0; i < commands[c].n; i++)
+            if (r[i].name) print_option(&r[i], i + 1 < commands[c].n ? r[i + 1].man : NULL);
+        return;
+    }
+    stop("no such command", command);
+}
+
+/* ---- ---- */
+
+static void expand(void) {
+    static char line[4096];
+    while (fgets(line, sizeof line, stdin)) {
+        const size_t n = strcspn(line, "\n");
+        if (n < 3 || line[0] != '@' || line[n - 1] != '@') {
+            fputs(line, stdout);
+            continue;
+        }
+        line[n - 1] = 0;
+        char *opts = strstr(line, "_opts");
+        if (strncmp(line, "@hone_", 6) == 0 && opts) {
+            *opts = 0;
+            print_struct(line + 6);
+        } else
+            print_man(line + 1);
+    }
+}
+
+int main(int argc, char **argv) {
+    if (argc == 2 && strcmp(argv[1], "expand") == 0)
+        expand();
+    else if (argc == 2 && strcmp(argv[1], "fields") == 0)
+        print_fields();
+    else
+        stop("expand or fields", "usage");
+    return fflush(stdout) == 0 && !ferror(stdout) ? 0 : 1;
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+/* commands/rows.h - makes the rows of commands/NAME.def a table. Without a guard, as members.h. TO
+ * names the job's struct; the structs of the calls are those of include/hone.h.
+ *
+ *     #define TO recipes_opts
+ *     const struct option recipes_options[] = {
+ *     #include "commands/recipes.def"
+ *         {0}};
+ *     #undef TO
+ */
+#include "commands/option.h"
+
+#undef OPTION
+#undef OPTION_AT
+#undef CALL_FIELD
+#undef MAN
+#define OPTION(member, kind_, name_, ...) OPTION_AT(member, kind_, name_, __VA_ARGS__)
+#define OPTION_AT(path, kind_, name_, ...)                                                         \
+    {.name = name_, .kind = OPT_##kind_, .at = offsetof(struct TO, path), __VA_ARGS__},
+#define CALL_FIELD(kind_, ...) {.kind = OPT_##kind_, __VA_ARGS__},
+#define MAN(text)
+
+#define PLACE(call, how, owner, field)                                                             \
+    .in[CALL_##call] = {how, #field, offsetof(struct hone_##owner##_opts, field),                  \
+                        sizeof((struct hone_##owner##_opts){0}.field)}
+#define IN(call, n, field, doc) PLACE(call, PLACE_COPIED, call, field)
+#define READ_IN(call, n, field, doc) PLACE(call, PLACE_READ, call, field)
+#define FORCE_IN(call, n, doc) PLACE(call, PLACE_FORCE, call, overwrite)
+#define DEVICE_IN(call, n, doc) PLACE(call, PLACE_DEVICE, call, device)
+#define ARG(call, name_) .in[CALL_##call] = {PLACE_ARGUMENT, name_, 0, 0}

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: MIT
+/* lib/options.h - the options of each command (commands/NAME.def) as tables, which lib/ makes next
+ * to its calls of the same jobs. */
+#ifndef HONE_LIB_OPTIONS_H
+#define HONE_LIB_OPTIONS_H
+
+#include "commands/option.h"
+
+extern const struct option recipes_options[];
+
+#endif
