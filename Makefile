@@ -159,10 +159,11 @@ HONE_EMU_IS := $(HONE_EMU)
 HONE_FAULTY_IS := $(FAULT)
 HONE_ISA_EMU_IS := $(if $(SAN),,$(HONE_ISA_EMU))
 stage_IS := $(OBJ)/stage.stamp
-TEST_ENV = HONE=$(abspath $(BIN)) HONE_GEN=$(abspath $(GEN)) HONE_EMU=$(abspath $(HONE_EMU)) HONE_ISA_EMU=$(abspath $(HONE_ISA_EMU)) \
+TEST_ENV = HONE=$(abspath $(BIN)) HONE_GEN=$(abspath $(GEN)) \
+           HONE_EMU=$(abspath $(HONE_EMU)) HONE_ISA_EMU=$(abspath $(HONE_ISA_EMU)) \
            HONE_FAULTY=$(abspath $(FAULT)) CC='$(CC)' SANF='$(SANF)' WRAP='$(WRAP)'
-TEST_NEEDS := $(foreach u,$(USED),$(or $($u_IS),$(filter all,$u)))
-test: $(CHECKED) $(TEST_NEEDS) $(HONE_H) $(MAN) ## every test that needs no network, Python or GPU; T=gguf: those with gguf in the name
+TEST_NEEDS := $(HONE_H) $(MAN) $(foreach u,$(USED),$(or $($u_IS),$(filter all,$u)))
+test: $(CHECKED) $(TEST_NEEDS) ## every test that needs no network, Python or GPU; T=gguf: those with gguf in the name
 	$(Q)$(TEST_ENV) T='$(T)' UNITS='$(abspath $(CHECKED))' SCRIPTS='$(SCRIPTS_OF)' sh tests/run.sh
 check: test ## the same
 # an installation for tests/cli/library.sh, which builds programs against it

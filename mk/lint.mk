@@ -4,7 +4,8 @@ C_DIRS  := $(DIRS) $(OTHER_DIRS) kernels/cuda quantize/enc/cuda cli commands doc
            $(addprefix tests/,. cuda-emu isa-emu unit kern fuzz)
 C_FILES := $(patsubst tests/./%,tests/%,$(wildcard $(addsuffix /*.[ch],$(C_DIRS))))
 lint: $(HONE_H) $(MAN) ## what a compiler does not check: tests/lint/*.sh; L=comments: one of them
-	$(Q)CC='$(CC)' HONE='$(abspath $(BIN))' HONE_GEN='$(abspath $(GEN))' SANF='$(SANF)' L='$(L)' sh tests/lint.sh $(sort $(C_FILES) $(CUDA_FILES))
+	$(Q)CC='$(CC)' HONE='$(abspath $(BIN))' HONE_GEN='$(abspath $(GEN))' \
+	   SANF='$(SANF)' L='$(L)' sh tests/lint.sh $(sort $(C_FILES) $(CUDA_FILES))
 map: ## what every file is, by folder, from its first comment: build/MAP.md
 	$(Q)mkdir -p $(BUILD) && sh mk/map.sh > $(BUILD)/MAP.md && echo $(BUILD)/MAP.md
 models-table: all ## the table of models in README.md, from the registry and the tests

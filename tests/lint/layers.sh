@@ -30,7 +30,7 @@ awk '
         print file ":" FNR ": calls " substr($0, RSTART + (RSTART > 1), RLENGTH - 1 - (RSTART > 1))
     }
     /readdir\(/ && file != "core/io.c" { print file ": folders are read by io_list" }
-    /(^|[^a-z_])(getenv|exit|printf)\(/ && room != "cli" {
+    /(^|[^a-z_])(getenv|exit|printf)\(/ && room != "cli" && file != "commands/gen.c" {
         print file ":" FNR ": getenv, exit and printf belong to cli/"
     }
     END { size() }
