@@ -40,7 +40,7 @@ ifneq ($(SYSROOT),)
 LIB_CFLAGS += -isystem $(SYSROOT)/usr/include -isystem $(SYSROOT)/usr/include/$(TRIPLE)
 LIBS       := $(foreach d,$(SYSROOT)/usr/lib/$(TRIPLE) $(SYSROOT)/lib/$(TRIPLE),-L$d -Wl,-rpath-link,$d) $(LIBS)
 endif
-# MPI=1: several processes on one quantization (core/ranks.h; Debian: libopenmpi-dev)
+# MPI=1: several processes on one quantization (base/ranks.h; Debian: libopenmpi-dev)
 ifeq ($(MPI),1)
 LIB_CFLAGS += -DHONE_MPI $(patsubst -I%,-isystem %,$(shell pkg-config --cflags ompi-c))
 LIBS       += $(shell pkg-config --libs ompi-c)
@@ -71,8 +71,9 @@ HONE_H := $(GEN)/include/hone.h
 MAN    := $(patsubst docs/man/%,$(GEN)/man/%,$(wildcard docs/man/*.1))
 ALL_CFLAGS += -I$(GEN)
 
-DIRS := core kernels kernels/ref models text tok template gram chat convert calib quantize quantize/enc \
-        runtime/engine runtime/generate runtime/eval grad report serve jobs lib
+DIRS := base containers kernels kernels/ref models text tok template grammar chat convert calib quantize quantize/enc \
+        runtime/engine runtime/engine/cpu runtime/engine/cuda runtime/generate runtime/measure grad report serve work plan \
+        mix make jobs lib
 X86_DIRS   := kernels/f32 kernels/avx2 kernels/avxvnni kernels/avx512 kernels/amx kernels/rows quantize/enc/avx2
 ARM64_DIRS := kernels/f32 kernels/neon kernels/dotprod kernels/i8mm kernels/rows
 ifeq ($(ARCH),x86_64)

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 
 #include "calib/moments.h"
-#include "core/mem.h"
-#include "core/prog.h"
-#include "core/rng.h"
+#include "base/mem.h"
+#include "base/prog.h"
+#include "base/rng.h"
 #include "kernels/bench.h"
 #include "models/graph.h"
 #include "quantize/factor.h"

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
-#include "core/num.h"
+#include "base/mem.h"
+#include "base/num.h"
 #include "kernels/bench.h"
 #include "kernels/cuda/cuda.h"
 

@@ -10,10 +10,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/bytes.h"
-#include "core/io.h"
-#include "core/mem.h"
-#include "gram/gram.h"
+#include "base/bytes.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "grammar/gram.h"
 
 static double now_us(void) {
     struct timespec t;

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/json.h"
-#include "core/mem.h"
-#include "core/rng.h"
-#include "gram/gram.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "grammar/gram.h"
 #include "tok/tok.h"
 
 enum { LONG = 60, TOO_LONG = 3000, TOKENS_MAX = 1 << 16 };

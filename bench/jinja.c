@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "core/io.h"
+#include "base/io.h"
 #include "template/chat_vars.h"
 
 static double now_s(void) {

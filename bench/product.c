@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
-#include "core/rng.h"
+#include "base/mem.h"
+#include "base/rng.h"
 #include "kernels/bench.h"
 #include "kernels/pack.h"
 

@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/attr.h"
-#include "core/mem.h"
-#include "core/num.h"
-#include "core/prog.h"
-#include "core/rng.h"
-#include "runtime/eval/eval.h"
+#include "base/attr.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/prog.h"
+#include "base/rng.h"
+#include "runtime/measure/eval.h"
 #include "runtime/generate/windows.h"
 
 enum { CTX = 512, N_TOKENS = 24, N_WINDOWS = 4, MOST_REPS = 32 };

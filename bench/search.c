@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/attr.h"
-#include "core/gguf.h"
+#include "base/attr.h"
+#include "containers/gguf.h"
 #include "quantize/imat_file.h"
-#include "core/mem.h"
-#include "core/prog.h"
-#include "core/rng.h"
+#include "base/mem.h"
+#include "base/prog.h"
+#include "base/rng.h"
 #include "kernels/kern.h"
 #include "quantize/enc/search.h"
 #include "quantize/recipe.h"

@@ -23,7 +23,7 @@ def run(*cmd):
 
 
 def rank(at, n):
-    """Where a layer comes: first, last, middle, quarters..., as in jobs/sensitivity.c."""
+    """Where a layer comes: first, last, middle, quarters..., as in mix/sensitivity.c."""
     if at in (0, n - 1):
         return min(at, 1)
     step, r = 2, 2

@@ -6,7 +6,7 @@
 #include "calib/coverage.h"
 #include "calib/imatrix.h"
 #include "calib/select.h"
-#include "core/buf.h"
+#include "base/buf.h"
 
 struct candidate {
     int text;       /* index of its file */

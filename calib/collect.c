@@ -5,7 +5,7 @@
  * The token stream is cut into chunks of ctx tokens, each from an empty context
  * (docs/formats/imatrix.md). Sums are double, over the tokens of a chunk in order and then over
  * chunks in order, so the result depends on neither threads nor ranks: chunk i is summed by rank i
- * mod n, and rank 0 adds it (core/ranks.h). An MTP block runs behind the trunk: it reads the
+ * mod n, and rank 0 adds it (base/ranks.h). An MTP block runs behind the trunk: it reads the
  * trunk's hidden rows and the token after each, so it sees one row less per chunk. Memory: one
  * session (two), 16 bytes per weight column and expert (sums of the chunk and of all; 48 with
  * moments), 4 bytes per token, hidden rows of a chunk for an MTP block.
@@ -23,13 +23,13 @@
 #include "calib/moments.h"
 #include "calib/imatrix.h"
 #include "calib/snapshot.h"
-#include "core/hash.h"
-#include "core/io.h"
-#include "core/log.h"
-#include "core/mem.h"
-#include "core/num.h"
-#include "core/prog.h"
-#include "core/ranks.h"
+#include "base/hash.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/prog.h"
+#include "base/ranks.h"
 #include "runtime/engine/fault.h"
 #include "runtime/generate/draft.h"
 #include "runtime/generate/windows.h"

@@ -10,10 +10,10 @@
 #include <string.h>
 
 #include "calib/imatrix.h"
-#include "core/io.h"
-#include "core/json.h"
-#include "core/log.h"
-#include "core/str.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/str.h"
 #include "template/chat.h"
 #include "text/textfile.h"
 

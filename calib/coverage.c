@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
+#include "base/mem.h"
 
 /* Returns the block of an entry of experts, or -1 for any other entry. */
 static int64_t block_of(const struct imat_entry *en) {

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-#include "core/attr.h"
-#include "core/incbin.h"
+#include "base/attr.h"
+#include "base/incbin.h"
 
 INCBIN(hone_calib_txt, "calib/text/calib.txt")
 INCBIN(hone_calib_chat, "calib/text/calib.jsonl")

@@ -19,7 +19,7 @@ const struct default_text *default_text_at(int i);
 /* Returns the description of the built-in text of that file name; NULL: no such text. */
 const char *default_text_about(const char *name);
 size_t default_text_len(const struct default_text *t);
-/* Returns 60 tool calls for any model (runtime/eval/suite.h), which tests/oracle/tool_suite.py
+/* Returns 60 tool calls for any model (runtime/measure/suite.h), which tests/oracle/tool_suite.py
  * made. */
 const struct default_text *default_suite(void);
 

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/log.h"
-#include "core/mem.h"
+#include "base/log.h"
+#include "base/mem.h"
 #include "grad/grad.h"
 
 struct gradients {

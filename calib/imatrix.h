@@ -4,7 +4,7 @@
 #define HONE_CALIB_IMATRIX_H
 
 #include "quantize/imat_file.h"
-#include "core/pool.h"
+#include "base/pool.h"
 #include "runtime/engine/session.h"
 
 /* Appends the tokens of a text for calibration or evaluation to ids. `path` is plain text, .gz
@@ -31,11 +31,11 @@ int corpus_each(const struct model *m, const char *path, bool parse_special, cor
                 struct err *e);
 
 struct gram_col;
-struct imatrix_keep {  /* snapshots, so that an interrupted collection goes on (core/snap.h) */
+struct imatrix_keep {  /* snapshots, so that an interrupted collection goes on (base/snap.h) */
     const char *path;  /* of the snapshot */
     const char *model; /* hash of the model's content; NULL: names, sizes and time stamps of its
                           files stand for it */
-    double every;      /* seconds; 0: as core/snap.h says */
+    double every;      /* seconds; 0: as base/snap.h says */
     int64_t n_found;   /* out: chunks that were done before */
 };
 struct imatrix_opts {

@@ -15,11 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/buf.h"
-#include "core/hash.h"
-#include "core/log.h"
-#include "core/mem.h"
-#include "core/num.h"
+#include "base/buf.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/num.h"
 #include "kernels/kern.h"
 
 enum { RUN = 8, STRIP = 32, EXPERT_BLOCK = 256 };

@@ -8,8 +8,8 @@
 
 #include "calib/pair.h"
 #include "quantize/gram_file.h"
-#include "core/pool.h"
-#include "core/snap.h"
+#include "base/pool.h"
+#include "base/snap.h"
 #include "runtime/engine/session.h"
 
 struct gram_col;

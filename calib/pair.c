@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
-#include "core/num.h"
+#include "base/mem.h"
+#include "base/num.h"
 
 enum { ANY_EXPERT = -2, BLOCKS = 4096 };
 

@@ -12,9 +12,9 @@
 #include <string.h>
 
 #include "quantize/imat_file.h"
-#include "core/mem.h"
-#include "core/num.h"
-#include "core/rng.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/rng.h"
 
 enum { BLOCK_BYTES = 1 << 18 };
 

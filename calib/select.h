@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#include "core/err.h"
+#include "base/err.h"
 
 struct sel_doc {
     int64_t n_tokens;

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/log.h"
-#include "core/mem.h"
-#include "core/num.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/num.h"
 
 enum { MAX_NAME = 1024 };
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* calib/snapshot.h - an importance matrix under way, as a snapshot (core/snap.h): all sums as they
+/* calib/snapshot.h - an importance matrix under way, as a snapshot (base/snap.h): all sums as they
  * are in memory, so that the rest of the chunks gives the same bits. */
 #ifndef HONE_CALIB_SNAPSHOT_H
 #define HONE_CALIB_SNAPSHOT_H
 
 #include "calib/moments.h"
 #include "quantize/imat_file.h"
-#include "core/snap.h"
+#include "base/snap.h"
 
 /* Writes a snapshot of m and gram, which is settled, or NULL. */
 int calib_save(const char *path, const char *what, const struct imat *m,

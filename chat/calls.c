@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/mem.h"
+#include "base/mem.h"
 #include "chat/tool_int.h"
-#include "gram/bnf.h"
+#include "grammar/bnf.h"
 
 gnode call_text(struct gcalls *c, const char *s) {
     return s ? gn_marker(c->g, s, strlen(s)) : (gnode)G_EPS;

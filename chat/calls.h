@@ -3,7 +3,7 @@
 #ifndef HONE_CHAT_CALLS_H
 #define HONE_CHAT_CALLS_H
 
-#include "gram/gram_int.h"
+#include "grammar/gram_int.h"
 
 struct toolfmt;
 struct gcalls {

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/json.h"
-#include "core/mem.h"
+#include "base/json.h"
+#include "base/mem.h"
 
 static void free_messages(struct talk *t) {
     for (int i = 0; i < t->n; i++) {

@@ -8,9 +8,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/buf.h"
-#include "core/err.h"
-#include "core/json.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
 
 struct talk {    /* zero-initialised is an empty one */
     char **msg;  /* JSON objects */

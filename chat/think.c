@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "core/ctx.h"
-#include "core/mem.h"
+#include "base/ctx.h"
+#include "base/mem.h"
 
 static const struct {
     const char *name, *on, *off;

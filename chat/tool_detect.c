@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "core/mem.h"
+#include "base/mem.h"
 #include "template/jinja.h"
 
 enum { MAX_STEPS = 2 << 20, MAX_BYTES = 1 << 20 };

@@ -4,9 +4,9 @@
 #ifndef HONE_CHAT_TOOL_INT_H
 #define HONE_CHAT_TOOL_INT_H
 
-#include "core/arena.h"
-#include "core/attr.h"
-#include "core/json.h"
+#include "base/arena.h"
+#include "base/attr.h"
+#include "base/json.h"
 #include "chat/toolfmt.h"
 
 enum {

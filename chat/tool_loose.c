@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/mem.h"
+#include "base/mem.h"
 #include "text/schema.h"
 
 /* What may be in such an object, and what its parts are. */

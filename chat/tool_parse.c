@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
+#include "base/mem.h"
 #include "text/utf8.h"
 
 void toolparse_allow_loose(struct toolparse *p) {

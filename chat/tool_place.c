@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "chat/tool_int.h"
-#include "core/mem.h"
+#include "base/mem.h"
 
 const char *tool_place_name(enum tool_place place) {
     static const char *const name[TOOL_PLACES] = {"name", "key", "value", "structure", "text"};

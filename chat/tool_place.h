@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "chat/toolfmt.h"
-#include "core/json.h"
+#include "base/json.h"
 
 enum tool_place {
     TOOL_PLACE_NAME,      /* of the tool */

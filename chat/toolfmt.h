@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/buf.h"
-#include "core/err.h"
+#include "base/buf.h"
+#include "base/err.h"
 
 struct json;
 struct toolfmt;   /* a syntax */

@@ -6,10 +6,10 @@
 
 #include "cli/chat_line.h"
 #include "cli/guess.h"
-#include "core/io.h"
-#include "core/out.h"
-#include "core/log.h"
-#include "core/mem.h"
+#include "base/io.h"
+#include "base/out.h"
+#include "base/log.h"
+#include "base/mem.h"
 #include "text/visible.h"
 
 enum { MAX_FILE = 64 << 20 };

@@ -12,13 +12,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/ctx.h"
-#include "core/io.h"
-#include "core/out.h"
-#include "core/log.h"
-#include "core/mem.h"
-#include "core/num.h"
-#include "core/prog.h"
+#include "base/ctx.h"
+#include "base/io.h"
+#include "base/out.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/prog.h"
 #include "text/visible.h"
 
 enum { DEFAULT_CTX = 8192, WARN_PERCENT = 80, GIVE_UP = 3 };

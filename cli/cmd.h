@@ -5,7 +5,7 @@
 #define HONE_CLI_CMD_H
 
 #include "cli/opt.h"
-#include "core/err.h"
+#include "base/err.h"
 
 #define COMMAND(name, id, summary)                                                                 \
     int cmd_##id(struct cli *c, int argc, char **argv, struct err *e);

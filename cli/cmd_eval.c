@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_eval.c - hone eval ppl | speed | logits: options of jobs/eval_numbers.c, and the list of
- * subcommands. */
+/* cli/cmd_eval.c - hone eval ppl | speed | logits: options of runtime/measure/numbers.c, and the
+ * list of subcommands. */
 #include "cli/cmd.h"
 #include "cli/cmd_eval.h"
-#include "jobs/eval_numbers.h"
+#include "runtime/measure/numbers.h"
 
 #define AT(member) offsetof(struct eval_args, member)
 static const struct option ppl_opts[] = {

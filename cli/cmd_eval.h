@@ -5,7 +5,7 @@
 #define HONE_CLI_CMD_EVAL_H
 
 #include "cli/opt.h"
-#include "jobs/eval_job.h"
+#include "runtime/measure/job.h"
 
 /* Rows of an option table whose struct is, or begins with, a struct eval_args: what a measurement
  * of quality computes in. */

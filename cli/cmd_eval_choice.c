@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_eval_choice.c - hone eval choice | needle: options of jobs/eval_tasks.c. */
+/* cli/cmd_eval_choice.c - hone eval choice | needle: options of runtime/measure/tasks.c. */
 #include "cli/cmd_eval.h"
-#include "jobs/eval_tasks.h"
+#include "runtime/measure/tasks.h"
 
 struct choice_args {
     struct eval_args a; /* It comes first, since EVAL_OPT_... are about it. */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_eval_kld.c - hone eval kld: options of jobs/eval_divergence.c. */
+/* cli/cmd_eval_kld.c - hone eval kld: options of runtime/measure/divergence.c. */
 #include "cli/cmd_eval.h"
-#include "core/str.h"
-#include "jobs/eval_divergence.h"
+#include "base/str.h"
+#include "runtime/measure/divergence.h"
 
 /* Counts the models, which come first and end in .gguf; what follows is text. The first one is a
  * model whatever its name. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_eval_kv.c - hone eval kv: options of jobs/eval_caches.c. */
+/* cli/cmd_eval_kv.c - hone eval kv: options of runtime/measure/caches.c. */
 #include "cli/cmd_eval.h"
-#include "jobs/eval_caches.h"
+#include "runtime/measure/caches.h"
 
 #define AT(member) offsetof(struct caches_opts, member)
 static const struct option kv_opts[] = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_eval_mtp.c - hone eval mtp: options of jobs/eval_numbers.c. */
+/* cli/cmd_eval_mtp.c - hone eval mtp: options of runtime/measure/numbers.c. */
 #include "cli/cmd_eval.h"
-#include "jobs/eval_numbers.h"
+#include "runtime/measure/numbers.h"
 
 #define AT(member) offsetof(struct eval_args, member)
 static const struct option mtp_opts[] = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_eval_suite.c - hone eval suite | compare: options of jobs/eval_set.c. */
+/* cli/cmd_eval_suite.c - hone eval suite | compare: options of runtime/measure/set.c. */
 #include "cli/cmd_eval.h"
-#include "jobs/eval_set.h"
+#include "runtime/measure/set.h"
 
 #define AT(member) offsetof(struct eval_set_opts, member)
 static const struct option suite_opts[] = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_eval_tools.c - hone eval tools | checks: options of jobs/eval_cases.c. */
+/* cli/cmd_eval_tools.c - hone eval tools | checks: options of runtime/measure/cases.c. */
 #include "cli/cmd_eval.h"
-#include "jobs/eval_cases.h"
+#include "runtime/measure/cases.h"
 
 #define AT(member) offsetof(struct cases_opts, member)
 static const struct option cases_options[] = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* cli/cmd_imatrix.c - hone imatrix: options of jobs/imatrix_job.c. */
 #include "cli/cmd.h"
-#include "core/ranks.h"
+#include "base/ranks.h"
 #include "jobs/imatrix_job.h"
 #include "jobs/imatrix_select.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_make.c - hone make: options of jobs/make.c. */
+/* cli/cmd_make.c - hone make: options of make/make.c. */
 #include "cli/cmd.h"
 #include "cli/facts_opts.h"
-#include "jobs/make.h"
+#include "make/make.h"
 
 struct make_args {
     const char *out, *recipes;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_plan.c - hone plan: options of jobs/memory_plan.c. */
+/* cli/cmd_plan.c - hone plan: options of plan/memory_plan.c. */
 #include "cli/cmd.h"
-#include "jobs/memory_plan.h"
+#include "plan/memory_plan.h"
 
 #define AT(member) offsetof(struct memory_plan_opts, member)
 static const struct option plan_opts[] = {

@@ -2,7 +2,7 @@
 /* cli/cmd_publish.c - hone publish: options of jobs/publish_job.c. */
 #include "cli/cmd.h"
 #include "cli/facts_opts.h"
-#include "core/io.h"
+#include "base/io.h"
 #include "jobs/publish_job.h"
 
 struct publish_args {

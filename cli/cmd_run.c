@@ -11,9 +11,9 @@
 
 #include "cli/cmd.h"
 #include "cli/cmd_run.h"
-#include "core/io.h"
-#include "core/log.h"
-#include "core/mem.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
 #include "text/textfile.h"
 
 /* ---- what was given ---- */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_sensitivity.c - hone sensitivity: options of jobs/sensitivity.c. */
+/* cli/cmd_sensitivity.c - hone sensitivity: options of mix/sensitivity.c. */
 #include "cli/cmd.h"
-#include "jobs/mixer.h"
-#include "jobs/open.h"
-#include "jobs/sensitivity.h"
+#include "mix/mixer.h"
+#include "work/open.h"
+#include "mix/sensitivity.h"
 
 struct sensitivity_args {
     struct sensitivity_ask a;

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "cli/cmd.h"
-#include "core/mem.h"
-#include "core/os.h"
+#include "base/mem.h"
+#include "base/os.h"
 #include "jobs/serve_job.h"
 
 #define AT(member) offsetof(struct serve_job_opts, member)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* cli/facts_opts.h - facts of a model card as rows of an option table (jobs/publish.h), for hone
+/* cli/facts_opts.h - facts of a model card as rows of an option table (make/publish.h), for hone
  * publish and hone make. */
 #ifndef HONE_CLI_FACTS_OPTS_H
 #define HONE_CLI_FACTS_OPTS_H
 
 #include "cli/opt.h"
-#include "jobs/publish.h"
+#include "make/publish.h"
 
 /* Rows that fill a struct publish_facts, the member pf of T. */
 #define PUBLISH_FACT_OPTIONS(T, pf)                                                                \

@@ -6,7 +6,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "core/attr.h"
+#include "base/attr.h"
 
 /* Returns the edit distance, in which two neighbours that changed places count once; strings longer
  * than 31 bytes are not compared. */

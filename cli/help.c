@@ -7,7 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "core/attr.h"
+#include "base/attr.h"
 
 #define EXAMPLE(command, line) {command, line},
 static const struct {

@@ -5,7 +5,7 @@
 #define HONE_CLI_HELP_H
 
 #include "cli/opt.h"
-#include "core/buf.h"
+#include "base/buf.h"
 
 enum { HELP_LINES = 40 };
 

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/attr.h"
-#include "core/io.h"
-#include "core/str.h"
+#include "base/attr.h"
+#include "base/io.h"
+#include "base/str.h"
 
 /* Tells whether s ends as names of files do: "data/wiki.txt" is a path that is not there,
  * "Qwen/Qwen3-0.6B" a name. */

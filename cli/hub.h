@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/err.h"
+#include "base/err.h"
 
 /* Returns whether `given` is not an existing path but looks like ORG/NAME, ORG/NAME:QUANT,
  * NAME:TAG, a URL or the address of a hub, or, as the first argument, like the name of a model:

@@ -15,10 +15,10 @@
 #include "cli/hub.h"
 #include "cli/lib.h"
 #include "cli/remedy.h"
-#include "core/ctx.h"
-#include "core/log.h"
-#include "core/mem.h"
-#include "core/str.h"
+#include "base/ctx.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
 #include "lib/call.h"
 
 #define COMMAND(name, id, summary) {name, cmd_##id, summary},

@@ -23,12 +23,12 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "core/io.h"
-#include "core/out.h"
-#include "core/json.h"
-#include "core/mem.h"
-#include "core/os.h"
-#include "core/prog.h"
+#include "base/io.h"
+#include "base/out.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/os.h"
+#include "base/prog.h"
 
 enum {
     HISTORY_BYTES = 1 << 20, /* A larger file is cut to its newest entries. */

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "core/buf.h"
+#include "base/buf.h"
 
 struct line;
 enum line_end {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* cli/main.c - runs the command, prints its error, and turns it into the exit status. The only file
  * that installs signal handlers: the first SIGINT or SIGTERM tells the context of the process
- * (core/ctx.h) to stop, a second one removes temporary outputs and leaves at once. */
+ * (base/ctx.h) to stop, a second one removes temporary outputs and leaves at once. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -13,12 +13,12 @@
 #include <unistd.h>
 
 #include "cli/lib.h"
-#include "core/attr.h"
-#include "core/ctx.h"
-#include "core/map.h"
-#include "core/out.h"
-#include "core/log.h"
-#include "core/ranks.h"
+#include "base/attr.h"
+#include "base/ctx.h"
+#include "base/map.h"
+#include "base/out.h"
+#include "base/log.h"
+#include "base/ranks.h"
 
 static void on_signal(int sig) {
     struct ctx *program = ctx_process();

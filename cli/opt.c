@@ -16,10 +16,10 @@
 #include "cli/guess.h"
 #include "cli/help.h"
 #include "text/size.h"
-#include "core/buf.h"
-#include "core/log.h"
-#include "core/mem.h"
-#include "core/prog.h"
+#include "base/buf.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/prog.h"
 
 struct common {
     bool json, csv, md, help, version, quiet, verbose, trace, untrusted, overwrite;

@@ -12,9 +12,9 @@
 #include <stdio.h>
 
 #include "commands/option.h"
-#include "core/emit.h"
-#include "core/err.h"
-#include "jobs/work.h"
+#include "base/emit.h"
+#include "base/err.h"
+#include "work/work.h"
 
 struct cmd_spec {
     const char *name;     /* "quantize", "eval ppl" */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cli/guess.h"
-#include "core/buf.h"
+#include "base/buf.h"
 
 struct wanted { /* an option in a message */
     const char *name;

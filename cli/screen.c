@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/log.h"
-#include "core/prog.h"
+#include "base/log.h"
+#include "base/prog.h"
 #include "text/visible.h"
 
 static const char dim[] = "\033[2m", plain[] = "\033[0m", wipe[] = "\r\033[K";

@@ -10,8 +10,8 @@
 #include <stdio.h>
 
 #include "runtime/generate/run_set.h"
-#include "core/attr.h"
-#include "core/json.h"
+#include "base/attr.h"
+#include "base/json.h"
 #include "chat/toolfmt.h"
 
 struct screen {

@@ -8,11 +8,11 @@
 
 #include "convert/names.h"
 #include "convert/conv_plan.h"
-#include "core/front.h"
-#include "core/io.h"
-#include "core/json.h"
-#include "core/log.h"
-#include "core/mem.h"
+#include "containers/front.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/mem.h"
 
 enum { MAX_CARD = 16 << 20, MAX_LIST = 256, MAX_VALUE = 1000 };
 static const char hub[] = "https://huggingface.co/";

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/json.h"
-#include "core/log.h"
-#include "core/num.h"
-#include "core/show.h"
-#include "core/str.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "base/show.h"
+#include "base/str.h"
 
 /* Tells whether a class is one of a language model by the ending of its name; others, such as
  * LlamaForSequenceClassification, have another head. */

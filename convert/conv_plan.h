@@ -7,9 +7,9 @@
 #include "convert/convert.h"
 #include "convert/lora.h"
 #include "convert/hf_names.h"
-#include "core/arena.h"
-#include "core/gguf.h"
-#include "core/hfdir.h"
+#include "base/arena.h"
+#include "containers/gguf.h"
+#include "containers/hfdir.h"
 #include "models/arch.h"
 
 struct item { /* one output tensor */

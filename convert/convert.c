@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "convert/conv_plan.h"
-#include "core/out.h"
-#include "core/log.h"
-#include "core/prog.h"
+#include "base/out.h"
+#include "base/log.h"
+#include "base/prog.h"
 
 struct run {
     struct conv_plan plan;

@@ -8,9 +8,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/err.h"
-#include "core/pool.h"
-#include "core/qtype.h"
+#include "base/err.h"
+#include "base/pool.h"
+#include "containers/qtype.h"
 
 struct convert_opts {
     const char *src, *out;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "convert/dq_int.h"
-#include "core/show.h"
+#include "base/show.h"
 
 #define SCALES DQ_FLOATS
 #define FP8 (DQ_T(ST_F8_E4M3) | DQ_T(ST_F8_E5M2))

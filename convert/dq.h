@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "core/hfdir.h"
+#include "containers/hfdir.h"
 
 enum { DQ_PARTS = 6, DQ_NAME = 512 };
 

@@ -4,9 +4,9 @@
 #define HONE_CONVERT_DQ_INT_H
 
 #include "convert/dq.h"
-#include "core/bytes.h"
-#include "core/fp.h"
-#include "core/num.h"
+#include "base/bytes.h"
+#include "base/fp.h"
+#include "base/num.h"
 
 #define DQ_T(dtype) (1u << (dtype))
 #define DQ_FLOATS (DQ_T(ST_F32) | DQ_T(ST_F16) | DQ_T(ST_BF16))

@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-#include "core/attr.h"
-#include "core/log.h"
-#include "core/show.h"
+#include "base/attr.h"
+#include "base/log.h"
+#include "base/show.h"
 
 static bool begins(const char *s, const char *with) {
     return strncmp(s, with, strlen(with)) == 0;

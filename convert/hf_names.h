@@ -4,8 +4,8 @@
 #ifndef HONE_CONVERT_HF_NAMES_H
 #define HONE_CONVERT_HF_NAMES_H
 
-#include "core/arena.h"
-#include "core/hfdir.h"
+#include "base/arena.h"
+#include "containers/hfdir.h"
 #include "models/arch.h"
 
 struct hf_names {

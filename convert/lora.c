@@ -12,12 +12,12 @@
 #include <stdlib.h>
 
 #include "convert/lora_int.h"
-#include "core/attr.h"
-#include "core/io.h"
-#include "core/log.h"
-#include "core/mem.h"
-#include "core/num.h"
-#include "core/str.h"
+#include "base/attr.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/str.h"
 #include "text/re.h"
 
 /* ---- settings ---- */

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "convert/lora.h"
-#include "core/arena.h"
-#include "core/hash.h"
-#include "core/show.h"
+#include "base/arena.h"
+#include "base/hash.h"
+#include "base/show.h"
 
 struct lora {
     char *dir, *path; /* the folder; its adapter_config.json */

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "convert/conv_plan.h"
-#include "core/json.h"
-#include "core/log.h"
-#include "core/mem.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/mem.h"
 #include "template/chat_ends.h"
 #include "template/chat_src.h"
 #include "tok/tok.h"

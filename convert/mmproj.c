@@ -12,12 +12,12 @@
 
 #include "convert/conv_plan.h"
 #include "convert/vision.h"
-#include "core/out.h"
-#include "core/log.h"
-#include "core/mem.h"
-#include "core/num.h"
-#include "core/prog.h"
-#include "core/show.h"
+#include "base/out.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/prog.h"
+#include "base/show.h"
 
 struct part { /* One tensor of the output. */
     const struct vision_row *row;

@@ -8,13 +8,13 @@
 #include <string.h>
 
 #include "convert/conv_plan.h"
-#include "core/fp.h"
-#include "core/hash.h"
-#include "core/log.h"
-#include "core/mem.h"
-#include "core/num.h"
-#include "core/show.h"
-#include "core/str.h"
+#include "base/fp.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/show.h"
+#include "base/str.h"
 
 enum { NAME_MAX_LEN = 512 };
 /* Shows a stranger's name inside a message. */

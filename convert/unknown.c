@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "convert/conv_plan.h"
-#include "core/buf.h"
-#include "core/hash.h"
-#include "core/mem.h"
-#include "core/show.h"
+#include "base/buf.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/show.h"
 
 enum { MOST_NAMES = 6 };
 

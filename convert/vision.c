@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/attr.h"
-#include "core/log.h"
+#include "base/attr.h"
+#include "base/log.h"
 
 // clang-format off
 #define LINEAR(hf, gguf, out, in) {hf ".weight", gguf ".weight", {out, in}, 0, 0}, {hf ".bias", gguf ".bias", {out}, 0, VR_F32}

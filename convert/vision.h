@@ -5,9 +5,9 @@
 #ifndef HONE_CONVERT_VISION_H
 #define HONE_CONVERT_VISION_H
 
-#include "core/buf.h"
-#include "core/gguf.h"
-#include "core/hfdir.h"
+#include "base/buf.h"
+#include "containers/gguf.h"
+#include "containers/hfdir.h"
 
 enum vdim {
     VD_NONE,

@@ -13,12 +13,12 @@
 #include <string.h>
 
 #include "convert/conv_plan.h"
-#include "core/bytes.h"
-#include "core/fp.h"
-#include "core/mem.h"
-#include "core/num.h"
-#include "core/prog.h"
-#include "core/q8_0.h"
+#include "base/bytes.h"
+#include "base/fp.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/prog.h"
+#include "containers/q8_0.h"
 
 enum { SLAB_BYTES = 8 << 20, CHUNK_BYTES = 64 << 10 };
 static const uint64_t drop_bytes = UINT64_C(64) << 20;

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/num.h"
+#include "base/num.h"
 #include "grad/grad_int.h"
 
 bool can_attn(const struct graph *g, const struct gr_node *n) {

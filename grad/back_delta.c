@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/num.h"
+#include "base/num.h"
 #include "grad/grad_int.h"
 
 enum { CHUNK = 32 };

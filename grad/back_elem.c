@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/num.h"
+#include "base/num.h"
 #include "grad/grad_int.h"
 
 struct job {

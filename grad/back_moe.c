@@ -8,7 +8,7 @@
  * expert), from which the router's scores get theirs. */
 #include <string.h>
 
-#include "core/num.h"
+#include "base/num.h"
 #include "grad/grad_int.h"
 
 struct job {

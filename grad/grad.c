@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
-#include "core/num.h"
-#include "core/rng.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/rng.h"
 #include "grad/grad_int.h"
 
 enum { TOKEN_CHUNK = 16, HEAD_ROWS = 32 };

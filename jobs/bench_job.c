@@ -3,8 +3,8 @@
  * machine, per tensor type and instruction set, with `ref` as the measure. Data lies in cache: the
  * numbers are what a core computes, not what memory delivers. */
 #include "jobs/bench_job.h"
-#include "core/attr.h"
-#include "core/prog.h"
+#include "base/attr.h"
+#include "base/prog.h"
 #include "kernels/bench.h"
 
 enum { ISAS = KERN_ISA_COUNT };

@@ -3,7 +3,7 @@
 #ifndef HONE_JOBS_BENCH_JOB_H
 #define HONE_JOBS_BENCH_JOB_H
 
-#include "jobs/work.h"
+#include "work/work.h"
 
 #define BENCH_USUAL_SECONDS 0.03
 /* Fills m with rates by tensor type and instruction set up to w->isa. types: names with commas

@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "jobs/convert_job.h"
-#include "jobs/open.h"
+#include "work/open.h"
 #include "convert/mmproj.h"
-#include "core/io.h"
-#include "core/mem.h"
-#include "core/qtype.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "containers/qtype.h"
 
 /* The rows of --dry-run, which are known before the numbers that head the document. */
 struct plan_list {

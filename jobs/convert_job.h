@@ -4,7 +4,7 @@
 #define HONE_JOBS_CONVERT_JOB_H
 
 #include "convert/convert.h"
-#include "jobs/work.h"
+#include "work/work.h"
 
 /* Converts o->src to o->out, where that is not NULL, and its vision tower to `mmproj`, where that
  * is not NULL. Fills m; with o->dry_run nothing is written, and m has the plan. */

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/hash.h"
-#include "core/log.h"
-#include "core/mem.h"
-#include "core/prog.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/prog.h"
 #include "report/manifest.h"
 
 static bool is_split_key(const char *key) {

@@ -4,7 +4,7 @@
 #ifndef HONE_JOBS_COPY_H
 #define HONE_JOBS_COPY_H
 
-#include "core/gguf.h"
+#include "containers/gguf.h"
 
 struct copy_report {
     uint64_t n_bytes; /* of tensor data */

@@ -14,19 +14,19 @@
 #include <sys/utsname.h>
 
 #include "jobs/doctor.h"
-#include "jobs/choice.h"
-#include "jobs/plan_program.h"
+#include "work/choice.h"
+#include "plan/plan_program.h"
 #include "convert/mmproj.h"
-#include "core/gguf.h"
-#include "core/io.h"
-#include "core/limits.h"
-#include "core/log.h"
-#include "core/machine.h"
-#include "core/mem.h"
-#include "core/numa.h"
+#include "containers/gguf.h"
+#include "base/io.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/machine.h"
+#include "base/mem.h"
+#include "base/numa.h"
 #include "kernels/cuda/cuda.h"
 #include "models/arch.h"
-#include "runtime/eval/eval.h"
+#include "runtime/measure/eval.h"
 
 static void first_word(char out[64], const char *text) {
     snprintf(out, 64, "%.*s", (int)strcspn(text, " "), text);

@@ -3,7 +3,7 @@
 #ifndef HONE_JOBS_DOCTOR_H
 #define HONE_JOBS_DOCTOR_H
 
-#include "jobs/work.h"
+#include "work/work.h"
 
 /* Fills m with processors, memory, devices, kernels and libraries. line_editor: the version of the
  * caller's library for lines of a terminal; NULL: it has none. */

@@ -3,7 +3,7 @@
 #ifndef HONE_JOBS_EVAL_REPLAY_H
 #define HONE_JOBS_EVAL_REPLAY_H
 
-#include "jobs/eval_job.h"
+#include "runtime/measure/job.h"
 
 struct replay_opts {
     struct eval_args eval; /* of these: base, ctx, kv_type, act, pre */

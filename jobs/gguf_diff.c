@@ -10,11 +10,11 @@
 #include <string.h>
 
 #include "jobs/gguf_diff.h"
-#include "jobs/kv_text.h"
-#include "core/gguf.h"
-#include "core/mem.h"
-#include "core/num.h"
-#include "core/prog.h"
+#include "work/kv_text.h"
+#include "containers/gguf.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/prog.h"
 #include "report/manifest.h"
 #include "template/fix_diff.h"
 

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "jobs/work.h"
+#include "work/work.h"
 
 struct diff_opts {
     const char *a, *b;

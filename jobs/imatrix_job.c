@@ -10,14 +10,14 @@
 #include "calib/imatrix.h"
 #include "calib/stats.h"
 #include "jobs/imatrix_job.h"
-#include "jobs/open.h"
-#include "core/io.h"
-#include "core/out.h"
-#include "core/log.h"
-#include "core/mem.h"
-#include "core/prog.h"
-#include "core/ranks.h"
-#include "core/snap.h"
+#include "work/open.h"
+#include "base/io.h"
+#include "base/out.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/prog.h"
+#include "base/ranks.h"
+#include "base/snap.h"
 
 static int pick_form(const struct imatrix_job_opts *a, enum imat_form *form, struct err *e) {
     const char *dot = strrchr(a->out, '.');

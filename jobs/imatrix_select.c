@@ -3,16 +3,16 @@
  * most to the coverage of rare experts per token, writes them, and says what the coverage was, is
  * now and would be with documents drawn at random. */
 #include "jobs/imatrix_select.h"
-#include "jobs/open.h"
+#include "work/open.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "calib/candidates.h"
-#include "core/io.h"
-#include "core/out.h"
-#include "core/mem.h"
-#include "core/str.h"
+#include "base/io.h"
+#include "base/out.h"
+#include "base/mem.h"
+#include "base/str.h"
 
 enum { DRAWS = 10 }; /* So many random choices are averaged. */
 

@@ -3,7 +3,7 @@
 #ifndef HONE_JOBS_IMATRIX_SELECT_H
 #define HONE_JOBS_IMATRIX_SELECT_H
 
-#include "jobs/work.h"
+#include "work/work.h"
 
 struct select_args {
     const char *model, *out;

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "jobs/work.h"
+#include "work/work.h"
 
 enum inspect_keys { KEYS_SHORT, KEYS_ALL, KEYS_NONE };
 struct inspect_opts {

@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "jobs/publish_job.h"
-#include "jobs/publish.h"
-#include "core/buf.h"
-#include "core/io.h"
-#include "core/log.h"
-#include "core/str.h"
+#include "make/publish.h"
+#include "base/buf.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/str.h"
 #include "report/folder_lint.h"
 
 static void emit_findings(struct emit *m, const struct lint *l) {

@@ -6,8 +6,8 @@
 
 #include <stdbool.h>
 
-#include "jobs/publish.h"
-#include "jobs/work.h"
+#include "make/publish.h"
+#include "work/work.h"
 
 /* Looks for faults. Returns ERR_VERDICT when there is an error; m is complete then too. */
 int publish_job_check(const char *dir, bool quick, struct emit *m, struct err *e);

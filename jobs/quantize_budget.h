@@ -5,7 +5,7 @@
 #ifndef HONE_JOBS_QUANTIZE_BUDGET_H
 #define HONE_JOBS_QUANTIZE_BUDGET_H
 
-#include "jobs/work.h"
+#include "work/work.h"
 #include "quantize/quantize.h"
 
 struct budget_args {
@@ -23,7 +23,7 @@ bool budget_asked(const struct budget_args *b);
 /* Tells whether some option was given that only goes with a limit. */
 bool budget_detail(const struct budget_args *b);
 /* Makes a file for each limit that was given. `sequential` has texts for files that are made block
- * by block (jobs/sequential.h); q->gram then only says what feedback will do to each type. Without
+ * by block (mix/sequential.h); q->gram then only says what feedback will do to each type. Without
  * texts all files are made from one reading. */
 int quantize_budgets(struct work *w, const struct quantize_opts *q, const struct budget_args *b,
                      const struct str_list *sequential, struct emit *m, struct err *e);

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "jobs/quantize_budget.h"
-#include "jobs/work.h"
+#include "work/work.h"
 
 /* What is asked for, as texts; names and lists are checked by quantize_job_run. */
 struct quantize_job_opts {

@@ -2,7 +2,7 @@
 /* jobs/recipes_job.c - every recipe there is, what it would make of a model to the
  * byte, and any of them as a plan to edit. */
 #include "jobs/recipes_job.h"
-#include "core/num.h"
+#include "base/num.h"
 #include "quantize/quantize.h"
 
 static int row(struct emit *m, const char *name, const char *model, const char *imatrix,

@@ -4,7 +4,7 @@
 #ifndef HONE_JOBS_RECIPES_JOB_H
 #define HONE_JOBS_RECIPES_JOB_H
 
-#include "jobs/work.h"
+#include "work/work.h"
 
 #include "commands/members.h"
 struct recipes_opts {

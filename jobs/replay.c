@@ -10,15 +10,15 @@
 #include <unistd.h>
 
 #include "jobs/replay.h"
-#include "jobs/device.h"
-#include "core/buf.h"
-#include "core/gguf.h"
-#include "core/io.h"
-#include "core/map.h"
-#include "core/out.h"
-#include "core/log.h"
-#include "core/mem.h"
-#include "core/num.h"
+#include "work/device.h"
+#include "base/buf.h"
+#include "containers/gguf.h"
+#include "base/io.h"
+#include "base/map.h"
+#include "base/out.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/num.h"
 #include "quantize/record.h"
 
 enum { MAX_NOTES = 32 };

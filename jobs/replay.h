@@ -3,7 +3,7 @@
 #ifndef HONE_JOBS_REPLAY_H
 #define HONE_JOBS_REPLAY_H
 
-#include "jobs/work.h"
+#include "work/work.h"
 
 struct replay_opts {
     const char *path;

@@ -7,7 +7,7 @@
 
 #include "chat/talk.h"
 #include "chat/toolfmt.h"
-#include "jobs/work.h"
+#include "work/work.h"
 #include "runtime/engine/kv_type.h"
 #include "runtime/generate/gen.h"
 #include "runtime/generate/run_set.h"

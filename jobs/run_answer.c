@@ -6,12 +6,12 @@
 #include <string.h>
 
 #include "jobs/run.h"
-#include "core/io.h"
-#include "core/log.h"
-#include "core/mem.h"
-#include "core/num.h"
-#include "core/prog.h"
-#include "core/str.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/prog.h"
+#include "base/str.h"
 #include "runtime/engine/kv_type.h"
 #include "chat/think.h"
 #include "template/chat_ends.h"

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "jobs/run.h"
-#include "core/io.h"
-#include "core/log.h"
-#include "core/str.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/str.h"
 
 enum { GRAMMAR_MAX = 4 << 20 };
 

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "jobs/work.h"
+#include "work/work.h"
 
 /* Sampling values for requests that do not say, by their names in runtime/generate/run_set.h. */
 enum serve_set {

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/log.h"
-#include "core/mem.h"
-#include "core/num.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/num.h"
 #include "jobs/serve_files.h"
 #include "models/sizes.h"
 #include "runtime/engine/kv_type.h"

@@ -8,9 +8,9 @@
 
 #include "jobs/split_job.h"
 #include "jobs/copy.h"
-#include "core/log.h"
-#include "core/num.h"
-#include "core/mem.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "base/mem.h"
 
 /* The usual limit of a shard. The Hub's advice is at most 50 GB a file; the header comes on top of
  * what is counted. */

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "jobs/work.h"
+#include "work/work.h"
 
 struct split_opts {
     const char *path;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* jobs/synth_job.c - a model of random weights with the shapes of a real one. */
 #include "jobs/synth_job.h"
-#include "core/hfdir.h"
+#include "containers/hfdir.h"
 #include "quantize/synth.h"
 #include "tok/tok.h"
 

@@ -3,7 +3,7 @@
 #ifndef HONE_JOBS_SYNTH_JOB_H
 #define HONE_JOBS_SYNTH_JOB_H
 
-#include "jobs/work.h"
+#include "work/work.h"
 #include "quantize/synth.h"
 
 extern const struct synth_opts synth_usual;

@@ -7,11 +7,11 @@
 #include <strings.h>
 
 #include "jobs/template_defects.h"
-#include "core/hash.h"
-#include "core/io.h"
-#include "core/out.h"
-#include "core/log.h"
-#include "core/str.h"
+#include "base/hash.h"
+#include "base/io.h"
+#include "base/out.h"
+#include "base/log.h"
+#include "base/str.h"
 #include "template/chat_src.h"
 #include "template/fix.h"
 #include "template/fix_diff.h"

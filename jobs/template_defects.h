@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
-#include "core/buf.h"
-#include "jobs/work.h"
+#include "base/buf.h"
+#include "work/work.h"
 
 /* Fills m with the meaning of a rule of the linter and its remedy; rule "all": of each. */
 int template_explain(const char *rule, struct emit *m, struct err *e);

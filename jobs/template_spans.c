@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "jobs/template_text.h"
-#include "core/log.h"
+#include "base/log.h"
 #include "template/chat_span.h"
 
 static const char reset[] = "\033[0m", alarm[] = "\033[1;37;41m";

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 /* jobs/template_text.c - a chat template and what it makes of a conversation. Texts and batch
- * results are texts as they are; only descriptions are results of core/emit.h. */
+ * results are texts as they are; only descriptions are results of base/emit.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "jobs/template_text.h"
-#include "core/hash.h"
-#include "core/io.h"
-#include "core/json.h"
-#include "core/mem.h"
+#include "base/hash.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "base/mem.h"
 #include "template/chat.h"
 #include "template/chat_batch.h"
 #include "template/chat_src.h"

@@ -6,8 +6,8 @@
 
 #include <stdbool.h>
 
-#include "core/buf.h"
-#include "jobs/work.h"
+#include "base/buf.h"
+#include "work/work.h"
 #include "template/chat_src.h"
 #include "template/chat_vars.h"
 

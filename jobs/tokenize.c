@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "jobs/tokenize.h"
-#include "core/gguf.h"
-#include "core/io.h"
-#include "core/json.h"
+#include "containers/gguf.h"
+#include "base/io.h"
+#include "base/json.h"
 #include "tok/tok.h"
 #include "tok/tok_strs.h"
 

@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
-#include "core/buf.h"
-#include "jobs/work.h"
+#include "base/buf.h"
+#include "work/work.h"
 
 struct tokenize_opts {
     const char *model; /* GGUF file, or a folder with a tokenizer */

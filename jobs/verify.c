@@ -11,17 +11,17 @@
 #include <strings.h>
 
 #include "jobs/verify.h"
-#include "core/fp.h"
-#include "core/gguf.h"
-#include "core/hash.h"
-#include "core/hfdir.h"
+#include "base/fp.h"
+#include "containers/gguf.h"
+#include "base/hash.h"
+#include "containers/hfdir.h"
 #include "quantize/imat_file.h"
-#include "core/io.h"
-#include "core/map.h"
-#include "runtime/eval/kld_file.h"
-#include "core/mem.h"
-#include "core/prog.h"
-#include "core/str.h"
+#include "base/io.h"
+#include "base/map.h"
+#include "runtime/measure/kld_file.h"
+#include "base/mem.h"
+#include "base/prog.h"
+#include "base/str.h"
 
 struct finding {
     char *file, *text;

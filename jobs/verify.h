@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "jobs/work.h"
+#include "work/work.h"
 
 struct verify_opts {
     const char *path;     /* file or folder */

@@ -6,8 +6,8 @@
  * among the tokens of the second) of every type. */
 #include <string.h>
 
-#include "core/mem.h"
-#include "core/rng.h"
+#include "base/mem.h"
+#include "base/rng.h"
 #include "kernels/bench.h"
 #include "kernels/ops.h"
 #include "kernels/pack.h"

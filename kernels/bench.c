@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "core/bytes.h"
-#include "core/fp.h"
-#include "core/mem.h"
+#include "base/bytes.h"
+#include "base/fp.h"
+#include "base/mem.h"
 #include "kernels/codebook.h"
 #include "kernels/pack.h"
 

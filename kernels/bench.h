@@ -4,7 +4,7 @@
 #ifndef HONE_KERNELS_BENCH_H
 #define HONE_KERNELS_BENCH_H
 
-#include "core/rng.h"
+#include "base/rng.h"
 #include "kernels/kern.h"
 
 /* Returns how many half-precision fields a block of type t has (0 to 2). kern_set_half stores

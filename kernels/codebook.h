@@ -6,8 +6,8 @@
 
 #include <stdint.h>
 
-#include "core/fp.h"
-#include "core/qtype.h"
+#include "base/fp.h"
+#include "containers/qtype.h"
 
 /* The levels of IQ4_NL and IQ4_XS. They are asymmetric on purpose: a block's largest weight gets
  * -127. */

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "core/log.h"
+#include "base/log.h"
 #include "kernels/ops.h"
 #include "kernels/pack.h"
 

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/qtype.h"
+#include "containers/qtype.h"
 
 /* The instruction sets.
  * On x86 slower ones come first. AVX2 contains ref. AVXVNNI (256 bits) and AVX512 (with its own

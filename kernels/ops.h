@@ -4,7 +4,7 @@
 #ifndef HONE_KERNELS_OPS_H
 #define HONE_KERNELS_OPS_H
 
-#include "core/err.h"
+#include "base/err.h"
 #include "kernels/kern.h"
 
 #define KERN_OPS(isa, T) extern const struct kern_ops kern_##isa##_##T;

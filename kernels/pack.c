@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/bytes.h"
-#include "core/fp.h"
+#include "base/bytes.h"
+#include "base/fp.h"
 #include "kernels/kern.h"
 
 enum { MAX_FIELDS = 5, MAX_ROWS = 16, MAX_BLOCK = 256 };

@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/qtype.h"
+#include "containers/qtype.h"
 
 enum {
     ROWS_PANEL = 428

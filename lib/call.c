@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/log.h"
-#include "core/prog.h"
+#include "base/log.h"
+#include "base/prog.h"
 
 /* ---- errors ---- */
 
@@ -170,7 +170,7 @@ const char *hone_version(void) {
 
 #define STATUS(id, public_id, status, name, brief, meaning)                                        \
     _Static_assert((int)HONE_##public_id == (int)ERR_##id, "status of hone.h: " name);
-#include "core/status.def"
+#include "base/status.def"
 #undef STATUS
 
 const char *hone_status_name(int status) {

@@ -3,7 +3,7 @@
  * messages and progress go to, what cancels, the memory that is set aside, and errors in the form
  * that programs see.
  *
- * A handle has an owner; a call on it runs in a context of its own (core/ctx.h), so that calls on
+ * A handle has an owner; a call on it runs in a context of its own (base/ctx.h), so that calls on
  * one handle from several threads do not meet either. So a function of the library is
  *
  *     struct call c;
@@ -14,11 +14,11 @@
 
 #include <locale.h>
 
-#include "core/ctx.h"
-#include "core/err.h"
-#include "core/mem.h"
+#include "base/ctx.h"
+#include "base/err.h"
+#include "base/mem.h"
 #include "include/hone.h"
-#include "jobs/work.h"
+#include "work/work.h"
 
 struct hone_cancel {
     atomic_bool on;

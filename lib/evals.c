@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 /* lib/evals.c - hone eval: measuring files. One struct of options for all, of which each call has
  * the rows that mean something to it. */
-#include "jobs/eval_caches.h"
-#include "jobs/eval_cases.h"
-#include "jobs/eval_divergence.h"
-#include "jobs/eval_numbers.h"
+#include "runtime/measure/caches.h"
+#include "runtime/measure/cases.h"
+#include "runtime/measure/divergence.h"
+#include "runtime/measure/numbers.h"
 #include "jobs/eval_replay.h"
-#include "jobs/eval_set.h"
-#include "jobs/eval_tasks.h"
+#include "runtime/measure/set.h"
+#include "runtime/measure/tasks.h"
 #include "lib/form.h"
 
 enum { PPL, KLD, MTP, CASES, CHOICE, NEEDLE, REPLAY, SUITE, COMPARE, SPEED, CACHES, LOGITS };

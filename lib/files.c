@@ -7,7 +7,7 @@
 #include "jobs/doctor.h"
 #include "jobs/gguf_diff.h"
 #include "jobs/inspect.h"
-#include "jobs/memory_plan.h"
+#include "plan/memory_plan.h"
 #include "jobs/publish_job.h"
 #include "jobs/recipes_job.h"
 #include "jobs/replay.h"

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/json.h"
+#include "base/json.h"
 
 const struct form *form_list(int i) {
     static const struct form *const list[] = {forms_steps,     forms_evals, forms_files,

@@ -13,8 +13,8 @@
 #include <stddef.h>
 
 #include "commands/option.h"
-#include "core/emit.h"
-#include "jobs/work.h"
+#include "base/emit.h"
+#include "work/work.h"
 #include "lib/call.h"
 
 enum field_kind {               /* type of the field -> type of the job's */

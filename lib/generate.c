@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/json.h"
-#include "core/prog.h"
-#include "gram/gram.h"
+#include "base/json.h"
+#include "base/prog.h"
+#include "grammar/gram.h"
 #include "text/visible.h"
 
 enum { REPEAT_LAST = 64 };

@@ -4,7 +4,7 @@
 #ifndef HONE_LIB_GENERATE_H
 #define HONE_LIB_GENERATE_H
 
-#include "core/buf.h"
+#include "base/buf.h"
 #include "lib/handles.h"
 #include "runtime/generate/gen.h"
 

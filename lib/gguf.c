@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/gguf.h"
-#include "core/num.h"
+#include "containers/gguf.h"
+#include "base/num.h"
 #include "lib/handles.h"
 
 int hone_gguf_open(struct hone_gguf **out, const char *path, const struct hone_opts *o,

@@ -3,7 +3,7 @@
 #ifndef HONE_LIB_HANDLES_H
 #define HONE_LIB_HANDLES_H
 
-#include "core/gguf.h"
+#include "containers/gguf.h"
 #include "lib/call.h"
 #include "runtime/engine/model.h"
 #include "runtime/engine/session.h"

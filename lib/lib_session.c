@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/num.h"
-#include "jobs/open.h"
+#include "base/num.h"
+#include "work/open.h"
 #include "lib/handles.h"
 #include "runtime/engine/kv_type.h"
 #include "runtime/generate/gen.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/gguf.h"
+#include "containers/gguf.h"
 #include "lib/handles.h"
 
 struct hone_writer {

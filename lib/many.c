@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/num.h"
-#include "core/prog.h"
+#include "base/num.h"
+#include "base/prog.h"
 #include "lib/generate.h"
 
 enum { AT_ONCE = 8, PIECE = 256 /* PIECE is how many tokens of a prompt go into one pass. */ };

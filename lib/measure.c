@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* lib/measure.c - perplexity and divergence of sessions over tokens. */
 #include "lib/handles.h"
-#include "runtime/eval/eval.h"
+#include "runtime/measure/eval.h"
 
 enum { WINDOW = 512 };
 

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/num.h"
-#include "core/prog.h"
-#include "jobs/mixer.h"
+#include "base/num.h"
+#include "base/prog.h"
+#include "mix/mixer.h"
 #include "lib/handles.h"
 #include "quantize/batch.h"
 #include "quantize/quantize.h"

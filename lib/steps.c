@@ -8,9 +8,9 @@
 #include "jobs/convert_job.h"
 #include "jobs/imatrix_job.h"
 #include "jobs/imatrix_select.h"
-#include "jobs/make.h"
+#include "make/make.h"
 #include "jobs/quantize_job.h"
-#include "jobs/sensitivity.h"
+#include "mix/sensitivity.h"
 #include "lib/form.h"
 
 enum {

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/io.h"
-#include "core/json.h"
+#include "base/io.h"
+#include "base/json.h"
 #include "lib/handles.h"
 #include "template/chat_ends.h"
 

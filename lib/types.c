@@ -2,8 +2,8 @@
 /* lib/types.c - tensor types and decoding. */
 #include <string.h>
 
-#include "core/num.h"
-#include "core/qtype.h"
+#include "base/num.h"
+#include "containers/qtype.h"
 #include "kernels/kern.h"
 #include "lib/call.h"
 #include "quantize/enc/enc.h"

@@ -3,7 +3,7 @@ $(OBJ)/calib/defaults.o: $(wildcard calib/text/*)
 $(OBJ)/models/config.o: models/defaults.json
 $(OBJ)/template/own.o: $(wildcard template/own/*)
 $(OBJ)/serve/page.o: $(wildcard serve/page/*)
-$(addprefix $(OBJ)/,$(addsuffix /%.o,core text tok template chat gram convert)): WARN += -Wsign-conversion
+$(addprefix $(OBJ)/,$(addsuffix /%.o,base containers text tok template chat grammar convert)): WARN += -Wsign-conversion
 $(OBJ)/kernels/avx2/%.o: ISA = -mavx2 -mfma -mf16c -ffp-contract=fast
 # no fused operations here: encoders write the same bytes with every instruction set
 $(OBJ)/quantize/enc/avx2/%.o: ISA = -mavx2 -Wno-psabi

@@ -2,8 +2,8 @@
 /* models/afmoe.c - Arcee Trinity: norms on both sides of each half and of queries and keys per
  * head, attention's output gated value by value, windows and rope in three layers of four, first
  * layers dense, then experts chosen by sigmoids and a bias with shared experts beside them. */
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"AfmoeForCausalLM", NULL};

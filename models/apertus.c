@@ -5,9 +5,9 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "core/attr.h"
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "base/attr.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"ApertusForCausalLM", NULL};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* models/arcee.c - Arcee AFM-4.5B: a llama-like decoder whose feed-forward has no gate: down of the
  * squared positive part of up. */
-#include "core/attr.h"
+#include "base/attr.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"ArceeForCausalLM", NULL};

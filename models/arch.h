@@ -12,13 +12,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/err.h"
-#include "core/gguf.h"
+#include "base/err.h"
+#include "containers/gguf.h"
 
 struct decoder_spec; /* models/spec.h */
 struct graph;        /* models/graph.h */
-struct hfdir;        /* core/hfdir.h */
-struct json;         /* core/json.h */
+struct hfdir;        /* containers/hfdir.h */
+struct json;         /* base/json.h */
 
 /* Numbers of a model. Integers live in h->d[], reals in h->f[]. Slots an architecture lacks are 0.
  * Those marked "layer" may differ between layers: h->d[] then has what most readers want, the

@@ -5,8 +5,8 @@
  * unused. Sarvam MoE turns whole heads. */
 #include <string.h>
 
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"BailingMoeV2ForCausalLM", "SarvamMoEForCausalLM", NULL};

@@ -3,8 +3,8 @@
  * whose result attention and feed-forward work side by side; rope of neighbours; logits are
  * multiplied by a factor. R7B and A: rope in layers with a window only, which are three of four.
  * R+: LayerNorms of queries and keys, each head with its own weights. */
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"Cohere2ForCausalLM", NULL};

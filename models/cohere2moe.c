@@ -4,8 +4,8 @@
  * in dense first layers without one; logits are multiplied by a factor. */
 #include <string.h>
 
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"Cohere2MoeForCausalLM", NULL};

@@ -11,12 +11,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/attr.h"
-#include "core/buf.h"
-#include "core/hfdir.h"
-#include "core/incbin.h"
-#include "core/json.h"
-#include "core/log.h"
+#include "base/attr.h"
+#include "base/buf.h"
+#include "containers/hfdir.h"
+#include "base/incbin.h"
+#include "base/json.h"
+#include "base/log.h"
 #include "models/arch.h"
 
 INCBIN(hone_config_defaults, "models/defaults.json")

@@ -9,8 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"DeepseekV2ForCausalLM",

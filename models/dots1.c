@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* models/dots1.c - dots.llm1: norms of queries and keys per head, first layers dense, then experts
  * chosen by sigmoids and a bias, with shared experts beside them. */
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"Dots1ForCausalLM", NULL};

@@ -2,8 +2,8 @@
 /* models/ernie45.c - ERNIE 4.5, dense and mixture of experts: a llama-like decoder with rope of
  * neighbours as checkpoints store them. Experts are chosen by probability plus a bias, beside a few
  * shared ones. The MTP block of published checkpoints is left out. */
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"Ernie4_5ForCausalLM", "Ernie4_5_ForCausalLM", NULL};

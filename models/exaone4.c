@@ -4,8 +4,8 @@
  * those alone. */
 #include <string.h>
 
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"Exaone4ForCausalLM", "Exaone4_5_ForConditionalGeneration",

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* models/falcon_h1.c - Falcon-H1: attention and Mamba 2 side by side in every block. Its many
  * factors are folded into weights at conversion. */
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"FalconH1ForCausalLM", NULL};

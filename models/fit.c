@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/num.h"
+#include "base/num.h"
 
 enum { PASS_TOKENS = 512, CTX_STEP = 256 };
 

@@ -10,8 +10,8 @@
  * 3's norm of queries takes the difference; Gemma 2 has no such norm, and it is refused. */
 #include <math.h>
 
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/rows.h"
 
 static const char *const classes1[] = {"GemmaForCausalLM", NULL};

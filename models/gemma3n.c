@@ -13,8 +13,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/block.h"
 #include "models/gemma4.h"
 #include "models/rows.h"

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 
 // clang-format off
 static const struct hp_row hp[] = {

@@ -2,7 +2,7 @@
 /* models/glm4.c - GLM-4-0414 and GLM-Z1 (9B, 32B): norms on both sides of each half, biases of q, k
  * and v, gate and up in one matrix, rope of neighbours in the first half of each head. GLM-4.1V and
  * 4V have sections of rope for the positions of an image, and then rope of halves in files. */
-#include "core/attr.h"
+#include "base/attr.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"Glm4ForCausalLM", "Glm4vForConditionalGeneration", NULL};

@@ -3,7 +3,7 @@
  * chosen by sigmoids and a bias, in groups where the model has them, with shared experts beside
  * them; rope of halves in the first half of each head; an MTP block stored as the last layer.
  * post_attention_norm is the norm before the feed-forward here. */
-#include "core/attr.h"
+#include "base/attr.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"Glm4MoeForCausalLM", "SolarOpenForCausalLM",

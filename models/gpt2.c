@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* models/gpt2.c - GPT-2: embeddings of positions, which end with the table, in place of rope;
  * LayerNorms, biases everywhere, q, k and v in one matrix, matrices stored transposed. */
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/block.h"
 #include "models/rows.h"
 

@@ -3,8 +3,8 @@
  * head in the softmax's sum (sinks), biases everywhere, experts with a clamped activation that are
  * published in MXFP4. Gate and up are the even and the odd rows of one matrix. Its YaRN does not
  * round the ends of the ramp ("truncate": false), which no key says. */
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"GptOssForCausalLM", NULL};

@@ -2,8 +2,8 @@
 /* models/gptneox.c - GPT-NeoX and Pythia: LayerNorms, biases everywhere, q, k and v in one matrix,
  * rope of a part of each head, an ungated feed-forward, beside attention or behind it. Falcon:
  * without biases, one norm for both halves or one for each, side by side. */
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"GPTNeoXForCausalLM", NULL};

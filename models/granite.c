@@ -2,7 +2,7 @@
 /* models/granite.c - Granite 3 and 4, dense and mixture of experts: a llama-like decoder with
  * factors of embeddings, scores, what each half of a block adds, and logits (which are divided by
  * theirs). Some of the latter have a shared expert. */
-#include "core/attr.h"
+#include "base/attr.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"GraniteForCausalLM", NULL};

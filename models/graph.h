@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* models/graph.h - a forward pass as a list of operations on named activation registers. Building
- * only; runtime/engine/exec_*.c executes. A register holds [n_tok][width] f32. Operations are
+ * only; runtime/engine/cpu/ executes. A register holds [n_tok][width] f32. Operations are
  * coarse (a whole attention, a whole MoE) so that executors can fuse; models/ops.def has a row for
  * each, with its formula. */
 #ifndef HONE_MODELS_GRAPH_H
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/err.h"
+#include "base/err.h"
 
 typedef int gr_reg; /* register index; GR_NONE when absent */
 typedef int gr_w;   /* weight index into graph.weight[] */

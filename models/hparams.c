@@ -7,11 +7,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/attr.h"
-#include "core/gguf.h"
-#include "core/hfdir.h"
-#include "core/json.h"
-#include "core/num.h"
+#include "base/attr.h"
+#include "containers/gguf.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
+#include "base/num.h"
 #include "models/arch.h"
 #include "models/spec.h"
 

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/rows.h"
 
 static const char *const dense_classes[] = {"HunYuanDenseV1ForCausalLM", NULL};

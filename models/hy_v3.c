@@ -2,8 +2,8 @@
 /* models/hy_v3.c - Hunyuan 3: norms of queries and keys per head before rope, first layers dense,
  * then experts chosen by sigmoids and a bias with shared experts beside them; an MTP block stored
  * as the last layer. */
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"HYV3ForCausalLM", NULL};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* models/internlm2.c - InternLM 2 and 2.5: a llama-like decoder whose checkpoints have q, k and v
  * in one matrix, the rows of each key head together. */
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"InternLM2ForCausalLM", NULL};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* models/jamba.c - Jamba 1.5 to 1.7: Mamba 1 with norms of its three inputs, attention without rope
  * in some layers, experts in some. Files do not say in which: the tensors do. */
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"JambaForCausalLM", NULL};

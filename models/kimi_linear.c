@@ -4,8 +4,8 @@
  * feed-forward, the others have experts that are chosen by sigmoids. */
 #include <math.h>
 
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"KimiLinearForCausalLM", NULL};

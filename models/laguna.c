@@ -5,8 +5,8 @@
  * dense, then experts chosen by sigmoids and a bias with a shared expert beside them. */
 #include <string.h>
 
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"LagunaForCausalLM", NULL};

@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/attr.h"
-#include "core/gguf.h"
-#include "core/json.h"
-#include "core/log.h"
+#include "base/attr.h"
+#include "containers/gguf.h"
+#include "base/json.h"
+#include "base/log.h"
 #include "models/arch.h"
 
 static const int64_t max_rows = INT64_C(1) << 40; /* of one matrix, as in hparams.c */

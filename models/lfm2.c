@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* models/lfm2.c - LFM2, dense and mixture of experts: most layers are short convolutions, some are
  * attention. The final norm is stored as the norm of the embeddings. */
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/rows.h"
 
 static const char *const dense_classes[] = {"Lfm2ForCausalLM", NULL};

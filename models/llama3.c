@@ -11,8 +11,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/rows.h"
 
 static const double two_pi = 6.283185307179586476925286766559;

@@ -7,9 +7,9 @@
  * keys: others are written as keys of ours. */
 #include <stdio.h>
 
-#include "core/attr.h"
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "base/attr.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/rows.h"
 
 enum { PERIOD = 4, CHUNK = 8192, MAVERICK_EXPERTS = 128 };

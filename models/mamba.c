@@ -4,8 +4,8 @@
  * are no positions and no context, only states. */
 #include <string.h>
 
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/rows.h"
 
 static const char *const one_classes[] = {"MambaForCausalLM", "MambaLMHeadModel",

@@ -3,8 +3,8 @@
  * base of its own and is not extended. */
 #include <string.h>
 
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"MellumForCausalLM", NULL};

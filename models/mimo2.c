@@ -8,8 +8,8 @@
  * one more than sliding_window_size (as in transformers). */
 #include <string.h>
 
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"MiMoV2FlashForCausalLM", "MiMoV2ForCausalLM", NULL};

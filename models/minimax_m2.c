@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* models/minimax_m2.c - MiniMax M2: norms over all query heads and over all key heads, rope of
  * halves in a part of each head, experts in every layer, chosen by sigmoids and a bias. */
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"MiniMaxM2ForCausalLM", NULL};

@@ -13,9 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/attr.h"
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "base/attr.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/rows.h"
 
 static const char *const llama_classes[] = {"LlamaForCausalLM",

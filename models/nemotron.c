@@ -2,7 +2,7 @@
 /* models/nemotron.c - Nemotron-4 and Minitron: LayerNorms whose weights checkpoints store less 1,
  * rope of a part of each head, a feed-forward of squared positive parts without a gate. Jais 2:
  * the same feed-forward, plain LayerNorms, rope of whole heads, biases everywhere. */
-#include "core/attr.h"
+#include "base/attr.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"NemotronForCausalLM", NULL};

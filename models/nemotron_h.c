@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/attr.h"
-#include "core/gguf.h"
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "base/attr.h"
+#include "containers/gguf.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"NemotronHForCausalLM", NULL};

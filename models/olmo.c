@@ -3,9 +3,9 @@
  * queries and keys over all heads at once. OLMo 3 has a window in three layers of four, and a
  * context extension in full layers only. OLMoE: norms before, experts whose weights are not divided
  * by their sum. OLMo 1: LayerNorms without weights, limits of queries, keys and values in some. */
-#include "core/attr.h"
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "base/attr.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"Olmo2ForCausalLM", "Olmo3ForCausalLM", NULL};

@@ -2,7 +2,7 @@
 /* models/phi2.c - Phi-1, Phi-1.5 and Phi-2: one LayerNorm per block, on whose result attention and
  * an ungated feed-forward work side by side, rope of a part of each head, biases everywhere, of
  * logits too. */
-#include "core/hfdir.h"
+#include "containers/hfdir.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"PhiForCausalLM", NULL};

@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"Phi3ForCausalLM", NULL};

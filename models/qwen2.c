@@ -5,7 +5,7 @@
  * published configuration and weights; layout as the field's converter writes it. */
 #include "models/rows.h"
 
-#include "core/attr.h"
+#include "base/attr.h"
 
 static const char *const hf_classes[] = {"Qwen2ForCausalLM", "KORMoForCausalLM",
                                          "DotsOCRForCausalLM", NULL};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* models/qwen2moe.c - Qwen 1.5 MoE and Qwen2 57B-A14B: experts whose weights are not divided by
  * their sum, and one shared expert behind a gate. */
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"Qwen2MoeForCausalLM", NULL};

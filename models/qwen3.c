@@ -4,9 +4,9 @@
  * the chosen experts are always renormalised: files cannot say otherwise. */
 #include "models/rows.h"
 
-#include "core/attr.h"
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "base/attr.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 
 static const char *const dense_classes[] = {"Qwen3ForCausalLM", NULL};
 static const char *const moe_classes[] = {"Qwen3MoeForCausalLM", NULL};

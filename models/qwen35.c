@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 
 static const char *const skip[] = {"visual.", "vision_tower.",
                                    NULL}; /* of multimodal checkpoints */

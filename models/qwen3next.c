@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* models/qwen3next.c - Qwen3-Next: as Qwen3.5 MoE, but value heads stay in the checkpoint's order,
  * and q, k, v and z of a key head lie together in one matrix there, beta and alpha in another. */
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"Qwen3NextForCausalLM", NULL};

@@ -3,8 +3,8 @@
  * Qwen3, whose rope has sections for the three positions of an image's patch. The positions of a
  * text's token are all the same, so its sections have no effect; rows that Qwen3-VL's vision tower
  * adds to the first blocks are none for text. */
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/rows.h"
 
 static const char *const qwen2_classes[] = {"Qwen2VLForConditionalGeneration",

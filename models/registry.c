@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/attr.h"
+#include "base/attr.h"
 #include "models/block.h"
 
 extern const struct arch arch_qwen2, arch_qwen3, arch_qwen3moe, arch_qwen35, arch_qwen35moe;

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/attr.h"
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "base/attr.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 
 int derive_experts(struct hparams *h, struct err *e) {
     if (h->d[HD_EXPERTS_USED] > h->d[HD_EXPERTS])

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* models/seed_oss.c - Seed-OSS: a plain decoder with biases of q, k and v. */
-#include "core/attr.h"
+#include "base/attr.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"SeedOssForCausalLM", NULL};

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/num.h"
+#include "base/num.h"
 #include "models/graph.h"
 
 /* A cache with a window holds the window and one pass, in steps of 256 (llama.cpp's rule). */

@@ -5,8 +5,8 @@
 #ifndef HONE_MODELS_SIZES_H
 #define HONE_MODELS_SIZES_H
 
-#include "core/err.h"
-#include "core/qtype.h"
+#include "base/err.h"
+#include "containers/qtype.h"
 #include "models/arch.h"
 
 struct block_size {

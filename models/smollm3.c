@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* models/smollm3.c - SmolLM3: a llama-like decoder in which every fourth layer has no rope. */
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"SmolLM3ForCausalLM", NULL};

@@ -3,7 +3,7 @@
  * its operation comes. */
 #include "models/spec.h"
 
-#include "core/attr.h"
+#include "base/attr.h"
 
 /* Tells whether a limit would cut silu from below, too, which is -0.2785 at least. */
 static bool limit_is_low(float limit) {

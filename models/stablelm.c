@@ -2,9 +2,9 @@
 /* models/stablelm.c - StableLM 3B, 2 1.6B and 2 12B: LayerNorms, rope of a quarter of each head,
  * biases of q, k and v in some. The 12B model has LayerNorms of queries and keys, each head with
  * its own weights, and attention and feed-forward side by side on one norm. */
-#include "core/attr.h"
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "base/attr.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"StableLmForCausalLM", NULL};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* models/starcoder2.c - StarCoder2: LayerNorms, biases everywhere, and a feed-forward without a
  * gate. The window that published configs have has a key that other readers pass over. */
-#include "core/attr.h"
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "base/attr.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"Starcoder2ForCausalLM", NULL};

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
+#include "base/mem.h"
 #include "models/arch.h"
 
 bool arch_name(char *out, size_t cap, const char *pat, size_t len, int64_t d, int64_t e) {

@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/gguf.h"
-#include "core/attr.h"
-#include "core/hfdir.h"
-#include "core/json.h"
+#include "containers/gguf.h"
+#include "base/attr.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
 #include "models/arch.h"
 
 static const double usual_fast = 32, usual_slow = 1;

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/fp.h"
-#include "core/log.h"
-#include "core/mem.h"
-#include "core/num.h"
-#include "core/prog.h"
+#include "base/fp.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/prog.h"
 #include "quantize/enc/cuda/rows.h"
 #include "quantize/enc/gridq.h"
 #include "quantize/feedback.h"

@@ -4,7 +4,7 @@
 #ifndef HONE_QUANTIZE_BATCH_H
 #define HONE_QUANTIZE_BATCH_H
 
-#include "core/gguf.h"
+#include "containers/gguf.h"
 #include "kernels/kern.h"
 #include "quantize/enc/raw.h"
 #include "quantize/fb_tensor.h"

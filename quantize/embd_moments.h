@@ -10,8 +10,8 @@
 #ifndef HONE_QUANTIZE_EMBD_MOMENTS_H
 #define HONE_QUANTIZE_EMBD_MOMENTS_H
 
-#include "core/gguf.h"
-#include "core/pool.h"
+#include "containers/gguf.h"
+#include "base/pool.h"
 #include "quantize/gram_file.h"
 
 struct embd_moments {

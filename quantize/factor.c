@@ -9,8 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/mem.h"
-#include "core/num.h"
+#include "base/mem.h"
+#include "base/num.h"
 #include "quantize/axpy.h"
 
 enum { NB = 64, LANES = 8 };

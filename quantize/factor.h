@@ -9,7 +9,7 @@
 #define HONE_QUANTIZE_FACTOR_H
 
 #include "quantize/gram_file.h"
-#include "core/pool.h"
+#include "base/pool.h"
 
 struct factor {
     int64_t n, block;

@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/log.h"
-#include "core/mem.h"
-#include "core/num.h"
-#include "core/prog.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/prog.h"
 #include "kernels/kern.h"
 #include "quantize/enc/super.h"
 #include "quantize/fb_rows.h"

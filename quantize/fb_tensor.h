@@ -5,7 +5,7 @@
 #define HONE_QUANTIZE_FB_TENSOR_H
 
 #include "quantize/gram_file.h"
-#include "core/pool.h"
+#include "base/pool.h"
 #include "quantize/enc/raw.h"
 
 struct fb_source { /* the tensor */

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/num.h"
+#include "base/num.h"
 #include "quantize/axpy.h"
 #include "quantize/feedback.h"
 

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/gguf.h"
-#include "core/mem.h"
-#include "core/num.h"
-#include "core/show.h"
+#include "containers/gguf.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/show.h"
 
 enum { MAX_WEIGHTS = 1 << 15, MAX_COLUMNS = 1 << 20, VERSION = 1, VERSION_CROSS = 2 };
 

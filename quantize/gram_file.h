@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/err.h"
+#include "base/err.h"
 
 enum { GRAM_HALVES = 2 };
 /* The moments of the gradients by a weight's outputs are those of an input of this and its name. */

@@ -13,18 +13,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/buf.h"
-#include "core/bytes.h"
-#include "core/gguf.h"
-#include "core/io.h"
-#include "core/map.h"
-#include "core/out.h"
-#include "core/limits.h"
-#include "core/log.h"
-#include "core/mem.h"
-#include "core/num.h"
-#include "core/show.h"
-#include "core/str.h"
+#include "base/buf.h"
+#include "base/bytes.h"
+#include "containers/gguf.h"
+#include "base/io.h"
+#include "base/map.h"
+#include "base/out.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/show.h"
+#include "base/str.h"
 
 enum { DEFAULT_CHUNK = 512, MAX_NAME = 1024 };
 static const int64_t max_values = (int64_t)1 << 34; /* The values of one entry. */

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "core/err.h"
+#include "base/err.h"
 
 struct imat_entry {
     char *name; /* weight name, "blk.0.attn_q.weight" */

@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/hash.h"
-#include "core/io.h"
-#include "core/mem.h"
+#include "base/hash.h"
+#include "base/io.h"
+#include "base/mem.h"
 
 enum { LINE = 160, FORMAT = 1, MAX_JOURNAL = 256 << 20, MAX_FILES = 65535 };
 

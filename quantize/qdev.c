@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/log.h"
-#include "core/mem.h"
-#include "core/num.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/num.h"
 #include "quantize/enc/cuda/rows.h"
 
 enum { CHUNK = 2 << 20, N_SLOTS = 2 };

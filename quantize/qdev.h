@@ -10,8 +10,8 @@
 #ifndef HONE_QUANTIZE_QDEV_H
 #define HONE_QUANTIZE_QDEV_H
 
-#include "core/err.h"
-#include "core/pool.h"
+#include "base/err.h"
+#include "base/pool.h"
 #include "quantize/enc/enc.h"
 
 enum qdev_use { QDEV_NONE, QDEV_MUST, QDEV_TRY /* what it cannot take, the CPU does */ };

@@ -12,13 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/buf.h"
-#include "core/hash.h"
-#include "core/io.h"
-#include "core/out.h"
-#include "core/limits.h"
-#include "core/log.h"
-#include "core/mem.h"
+#include "base/buf.h"
+#include "base/hash.h"
+#include "base/io.h"
+#include "base/out.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/mem.h"
 
 void qplan_release(struct qplan *p) {
     free(p->item);

@@ -3,10 +3,10 @@
  *
  * Rows are taken in batches of at most 32 MiB (as f32); each row of a batch is decoded, checked and
  * encoded on its own by some worker, and the batches are written in order by a thread of their own
- * (core/writer.h) while the next are encoded: the bytes do not depend on the number of threads.
+ * (base/writer.h) while the next are encoded: the bytes do not depend on the number of threads.
  * Source rows are decoded by the scalar kernels, whose values are the same on every machine. Peak
  * memory: three batches of output, the source's pages of one, a row of f32 per thread, and the
- * importance of one tensor; of several ranks (core/ranks.h) each encodes its share. NaN and
+ * importance of one tensor; of several ranks (base/ranks.h) each encodes its share. NaN and
  * infinities are refused by name; a tensor whose type stays is copied byte for byte, checked too.
  */
 #include "quantize/quantize.h"
@@ -15,16 +15,16 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/gguf.h"
+#include "containers/gguf.h"
 #include "quantize/imat_file.h"
-#include "core/io.h"
-#include "core/out.h"
-#include "core/log.h"
-#include "core/mem.h"
-#include "core/num.h"
-#include "core/prog.h"
-#include "core/ranks.h"
-#include "core/writer.h"
+#include "base/io.h"
+#include "base/out.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/prog.h"
+#include "base/ranks.h"
+#include "base/writer.h"
 #include "kernels/kern.h"
 #include "quantize/batch.h"
 #include "quantize/embd_moments.h"

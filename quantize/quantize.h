@@ -6,9 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/err.h"
-#include "core/pool.h"
-#include "core/qtype.h"
+#include "base/err.h"
+#include "base/pool.h"
+#include "containers/qtype.h"
 #include "quantize/enc/enc.h"
 #include "quantize/qdev.h"
 

@@ -14,10 +14,10 @@
 #include <string.h>
 #include <strings.h>
 
-#include "core/attr.h"
-#include "core/mem.h"
-#include "core/num.h"
-#include "core/str.h"
+#include "base/attr.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/str.h"
 #include "quantize/quantize.h"
 
 enum cls {

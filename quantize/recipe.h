@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/gguf.h"
-#include "core/qtype.h"
+#include "containers/gguf.h"
+#include "containers/qtype.h"
 #include "models/arch.h"
 
 struct recipe_model {        /* what the rules ask about a model */

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/attr.h"
+#include "base/attr.h"
 #include "quantize/quantize.h"
 
 static const struct {

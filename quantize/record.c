@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/hash.h"
-#include "core/io.h"
-#include "core/map.h"
-#include "core/json.h"
+#include "base/hash.h"
+#include "base/io.h"
+#include "base/map.h"
+#include "base/json.h"
 
 int record_file_hash(const char *path, char hex[33], struct err *e) {
     struct map m = {0};

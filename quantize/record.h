@@ -5,8 +5,8 @@
 #ifndef HONE_QUANTIZE_RECORD_H
 #define HONE_QUANTIZE_RECORD_H
 
-#include "core/buf.h"
-#include "core/gguf.h"
+#include "base/buf.h"
+#include "containers/gguf.h"
 #include "quantize/quantize.h"
 
 #define RECORD_KEY "hone.replay"

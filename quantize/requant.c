@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/qtype.h"
+#include "containers/qtype.h"
 
 static bool made_by_quantizer(const struct gguf *g) {
     return gguf_find(g, "hone.replay") || gguf_find(g, "quantize.imatrix.file");

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "core/gguf.h"
+#include "containers/gguf.h"
 
 /* The key by which an output names the type of an input that was quantized. */
 #define REQUANT_KEY "hone.base_type"

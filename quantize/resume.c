@@ -7,12 +7,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/buf.h"
-#include "core/hash.h"
-#include "core/io.h"
-#include "core/log.h"
-#include "core/mem.h"
-#include "core/prog.h"
+#include "base/buf.h"
+#include "base/hash.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/prog.h"
 #include "quantize/journal.h"
 
 struct resume {

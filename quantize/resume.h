@@ -9,7 +9,7 @@
 #ifndef HONE_QUANTIZE_RESUME_H
 #define HONE_QUANTIZE_RESUME_H
 
-#include "core/gguf.h"
+#include "containers/gguf.h"
 #include "quantize/quantize.h"
 
 struct resume;

@@ -17,15 +17,15 @@
 #include <string.h>
 #include <strings.h>
 
-#include "core/attr.h"
-#include "core/bytes.h"
-#include "core/fp.h"
-#include "core/hash.h"
-#include "core/hfdir.h"
-#include "core/io.h"
-#include "core/mem.h"
-#include "core/num.h"
-#include "core/prog.h"
+#include "base/attr.h"
+#include "base/bytes.h"
+#include "base/fp.h"
+#include "base/hash.h"
+#include "containers/hfdir.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/prog.h"
 #include "quantize/qplan.h"
 
 enum { BATCH_BYTES = 16 << 20, CHUNK_BLOCKS = 512, MAX_CONFIG = 64 << 20 };

@@ -7,11 +7,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/err.h"
-#include "core/gguf.h"
-#include "core/pool.h"
-#include "core/qtype.h"
-#include "core/rng.h"
+#include "base/err.h"
+#include "containers/gguf.h"
+#include "base/pool.h"
+#include "containers/qtype.h"
+#include "base/rng.h"
 #include "models/arch.h"
 
 struct synth_opts {

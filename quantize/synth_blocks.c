@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* quantize/synth_blocks.c - random blocks of every type. Every pattern of codes and small scales is
  * valid; only the half-precision scales (and the exponents of FP4 types) decide the size of the
- * weights, and core/qtype.def has typical ones. Scales vary by a quarter from block to block. */
-#include "core/bytes.h"
-#include "core/fp.h"
+ * weights, and containers/qtype.def has typical ones. Scales vary by a quarter from block to block.
+ */
+#include "base/bytes.h"
+#include "base/fp.h"
 #include "kernels/bench.h"
 #include "quantize/synth.h"
 

@@ -5,7 +5,7 @@
 #ifndef HONE_REPORT_CARD_H
 #define HONE_REPORT_CARD_H
 
-#include "core/buf.h"
+#include "base/buf.h"
 #include "report/release.h"
 #include "report/result.h"
 

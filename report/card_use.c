@@ -3,7 +3,7 @@
  * or that the folder holds; tests/cli/card.sh runs them. */
 #include <string.h>
 
-#include "core/gguf.h"
+#include "containers/gguf.h"
 #include "report/card.h"
 #include "report/report_text.h"
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/front.h"
-#include "core/mem.h"
+#include "containers/front.h"
+#include "base/mem.h"
 
 enum { MAX_FACT = 400 };
 

@@ -5,8 +5,8 @@
 #ifndef HONE_REPORT_FACTS_H
 #define HONE_REPORT_FACTS_H
 
-#include "core/arena.h"
-#include "core/json.h"
+#include "base/arena.h"
+#include "base/json.h"
 
 enum fact {
     FACT_NAME,

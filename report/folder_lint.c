@@ -10,9 +10,9 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#include "core/io.h"
-#include "core/mem.h"
-#include "core/prog.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/prog.h"
 #include "report/release.h"
 
 enum { MAX_TEXT = 64 << 20 };

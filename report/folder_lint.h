@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/err.h"
-#include "core/gguf.h"
+#include "base/err.h"
+#include "containers/gguf.h"
 
 struct lint_finding {
     bool error;       /* false: a warning; the folder works, but is harder to read or to find */

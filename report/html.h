@@ -3,7 +3,7 @@
 #ifndef HONE_REPORT_HTML_H
 #define HONE_REPORT_HTML_H
 
-#include "core/buf.h"
+#include "base/buf.h"
 #include "report/release.h"
 #include "report/result.h"
 

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include "core/buf.h"
-#include "core/io.h"
-#include "core/json.h"
+#include "base/buf.h"
+#include "base/io.h"
+#include "base/json.h"
 #include "report/folder_lint.h"
 #include "report/release.h"
 

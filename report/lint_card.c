@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/io.h"
-#include "core/front.h"
+#include "base/io.h"
+#include "containers/front.h"
 #include "report/folder_lint.h"
 
 #define CARD "README.md"

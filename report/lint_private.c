@@ -4,8 +4,8 @@
 #include <fnmatch.h>
 #include <stdlib.h>
 
-#include "core/io.h"
-#include "core/str.h"
+#include "base/io.h"
+#include "base/str.h"
 #include "report/folder_lint.h"
 
 struct pattern {

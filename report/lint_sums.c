@@ -7,11 +7,11 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#include "core/hash.h"
-#include "core/io.h"
-#include "core/json.h"
-#include "core/mem.h"
-#include "core/prog.h"
+#include "base/hash.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/prog.h"
 #include "report/folder_lint.h"
 #include "report/manifest.h"
 

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/hash.h"
-#include "core/io.h"
-#include "core/log.h"
-#include "core/mem.h"
+#include "base/hash.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
 
 enum { MAX_MANIFEST = 256 << 20 };
 

@@ -6,9 +6,9 @@
 #ifndef HONE_REPORT_MANIFEST_H
 #define HONE_REPORT_MANIFEST_H
 
-#include "core/gguf.h"
-#include "core/json.h"
-#include "core/prog.h"
+#include "containers/gguf.h"
+#include "base/json.h"
+#include "base/prog.h"
 
 #define MANIFEST_NAME "manifest.json"
 enum { MANIFEST_PIECE = 8 << 20 }; /* bytes of tensor data resident at a time */
@@ -27,7 +27,7 @@ int manifest_hash(const struct gguf *g, const struct gguf_tensor *t, char hex[33
 int manifest_add_gguf(struct jw *w, const char *path, char sha256[65], struct prog *p,
                       struct err *e);
 /* Adds the entry of any other file to an open array of w, and fills sha256. `written` is the
- * SHA-256 of what hone wrote there (jobs/file_guard.h); NULL: hone did not write it. */
+ * SHA-256 of what hone wrote there (make/file_guard.h); NULL: hone did not write it. */
 int manifest_add_file(struct jw *w, const char *path, const char *written, char sha256[65],
                       struct err *e);
 

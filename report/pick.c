@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
+#include "base/mem.h"
 #include "report/report_text.h"
 
 static const double Z95 = 1.959964; /* two-sided 95 % of a normal distribution */

@@ -5,7 +5,7 @@
 #ifndef HONE_REPORT_PICK_H
 #define HONE_REPORT_PICK_H
 
-#include "core/buf.h"
+#include "base/buf.h"
 #include "report/result.h"
 
 enum pick_band { PICK_NONE, PICK_SLIGHT, PICK_NOTICEABLE, PICK_HEAVY, PICK_UNKNOWN };

@@ -9,8 +9,8 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#include "core/io.h"
-#include "core/mem.h"
+#include "base/io.h"
+#include "base/mem.h"
 
 /* ---- names ----------------------------------------------------------------------------------- */
 

@@ -5,10 +5,10 @@
 #ifndef HONE_REPORT_RELEASE_H
 #define HONE_REPORT_RELEASE_H
 
-#include "core/arena.h"
-#include "core/buf.h"
-#include "core/err.h"
-#include "core/gguf.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "containers/gguf.h"
 
 /* Finds the encoding in a file's name by the field's convention, in capitals: the part behind the
  * last '-' or '.' before the shard number, or all of the name, such as "Q4_K_M", "Q4_K_XL" or

@@ -4,8 +4,8 @@
 #ifndef HONE_REPORT_REPORT_TEXT_H
 #define HONE_REPORT_REPORT_TEXT_H
 
-#include "core/buf.h"
-#include "core/json.h"
+#include "base/buf.h"
+#include "base/json.h"
 
 /* Escapes what Markdown or HTML inside it would act on; control characters become spaces. */
 void md_text(struct buf *out, const char *s);

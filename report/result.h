@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/err.h"
-#include "core/json.h"
+#include "base/err.h"
+#include "base/json.h"
 
 struct result_file { /* one output GGUF */
     const char *file, *recipe, *sha256;
@@ -55,7 +55,7 @@ struct release; /* report/release.h */
  * folder; one of them must be there. */
 void report_readme(const struct result *r, const struct release *rel, struct buf *out);
 /* In each card; it names the marks between which the publisher's own words are kept
- * (jobs/file_guard.h). All versions wrote README_MARK_START; the oldest, README_MARK_OLD. */
+ * (make/file_guard.h). All versions wrote README_MARK_START; the oldest, README_MARK_OLD. */
 #define README_MARK_START "<!-- Written by hone; hone publish "
 #define README_MARK                                                                                \
     README_MARK_START "rewrites this file except for the text between the notes marks. -->"

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/io.h"
-#include "core/mem.h"
+#include "base/io.h"
+#include "base/mem.h"
 #include "report/manifest.h"
 
 enum { MAX_MANIFEST = 256 << 20 };

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
+#include "base/mem.h"
 #include "report/report_text.h"
 
 enum { TOP = 14, BOTTOM = 50, COLORS = 8, GAP = 6 };

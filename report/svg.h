@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/buf.h"
+#include "base/buf.h"
 
 struct plot_point {
     double x, y; /* NaN, and what a logarithm cannot show: left out */

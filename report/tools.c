@@ -3,8 +3,8 @@
  * measured. The first table is short; what a grammar had to overrule is folded. */
 #include <math.h>
 
-#include "core/attr.h"
-#include "core/json.h"
+#include "base/attr.h"
+#include "base/json.h"
 #include "report/card.h"
 #include "report/pick.h"
 #include "report/report_text.h"

@@ -4,7 +4,7 @@
 #ifndef HONE_SERVE_AGAIN_H
 #define HONE_SERVE_AGAIN_H
 
-#include "core/json.h"
+#include "base/json.h"
 #include "serve/reply.h"
 
 struct server;

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "core/hash.h"
+#include "base/hash.h"
 #include "serve/messages.h"
 
 enum { NO_BLOCK, THINKING, TEXT, CALL };

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/mem.h"
+#include "base/mem.h"
 #include "serve/reply.h"
 
 /* ---- reading ---- */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
+#include "base/mem.h"
 #include "serve/custom.h"
 #include "serve/responses.h"
 #include "text/base64.h"

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
-#include "core/num.h"
+#include "base/mem.h"
+#include "base/num.h"
 #include "serve/probs.h"
 #include "serve/reply.h"
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
+#include "base/mem.h"
 
 int fault_set(struct fault *f, int status, const char *code, const char *param, const char *fmt,
               ...) {

@@ -7,9 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/buf.h"
-#include "core/err.h"
-#include "core/json.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
 #include "runtime/generate/sample.h"
 #include "tok/tok.h"
 

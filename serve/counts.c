@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "core/attr.h"
+#include "base/attr.h"
 #include "serve/sched.h"
 
 #define AT(member) offsetof(struct sched_counts, member)

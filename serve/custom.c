@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/mem.h"
+#include "base/mem.h"
 #include "text/utf8.h"
 
 /* Tells whether the line s, of n bytes, is among those of a list. */

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/ctx.h"
+#include "base/ctx.h"
 #include "serve/ask.h"
 
 static void put_message(struct jw *w, const char *role, const struct buf *text) {

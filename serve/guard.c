@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/mem.h"
-#include "gram/gram.h"
+#include "base/mem.h"
+#include "grammar/gram.h"
 
 enum { KEPT = 32, SPACES = 4 };
 /* A language remembers what it found out about texts, so it grows with its answers. One that is

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* serve/guard.h - answers that must have a form: JSON, a schema, a regular expression, a grammar,
- * one of some texts, a call. The language is compiled when the request comes (gram/gram.h),
+ * one of some texts, a call. The language is compiled when the request comes (grammar/gram.h),
  * kept for requests that ask for the same, and decides from the end of the thinking on which tokens
  * may come (runtime/generate/constrain.h). */
 #ifndef HONE_SERVE_GUARD_H
@@ -30,7 +30,7 @@ void guards_free(struct guards *g);
  * templates put it there. Clauses that a language
  * cannot express and need not be kept are noted in a->warned, and so are tools that are left free
  * since no language holds them. Without `now` nothing is compiled: returns GUARDS_LATER when that
- * is needed, with nothing changed. Compiling ends early under the cost of the thread (core/ctx.h).
+ * is needed, with nothing changed. Compiling ends early under the cost of the thread (base/ctx.h).
  * May be called by several threads. Returns the status of an error with *f filled in, or 0. fmt
  * NULL means that there are neither reasoning nor calls. */
 int guards_make(struct guards *g, struct ask *a, const struct toolfmt *fmt, enum tool_think think,

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "core/buf.h"
+#include "base/buf.h"
 
 enum { HIST_BOUNDS = 16 };
 struct hist {                   /* zero-initialised is empty */

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "core/attr.h"
+#include "base/attr.h"
 
 bool http_is(struct http_text t, const char *s) {
     return strlen(s) == t.n && memcmp(t.s, s, t.n) == 0;

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/buf.h"
+#include "base/buf.h"
 
 enum { HTTP_MAX_LINE = 8 << 10, HTTP_MAX_HEAD = 32 << 10, HTTP_MAX_FIELDS = 100 };
 

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/gguf.h"
-#include "core/mem.h"
-#include "core/prog.h"
+#include "containers/gguf.h"
+#include "base/mem.h"
+#include "base/prog.h"
 #include "models/arch.h"
 #include "serve/server.h"
 

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/gguf.h"
+#include "containers/gguf.h"
 #include "models/arch.h"
 #include "serve/server.h"
 

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/mem.h"
-#include "core/os.h"
-#include "core/prog.h"
+#include "base/mem.h"
+#include "base/os.h"
+#include "base/prog.h"
 
 void job_random_id(const char *prefix, char *out) {
     static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_";

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/hash.h"
-#include "core/json.h"
-#include "core/mem.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/mem.h"
 
 enum { MOST_BYTES = 64 << 20 };
 

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/attr.h"
-#include "core/mem.h"
+#include "base/attr.h"
+#include "base/mem.h"
 #include "serve/server.h"
 #include "serve/traffic.h"
 #include "text/utf8.h"

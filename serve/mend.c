@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/hash.h"
-#include "core/mem.h"
+#include "base/hash.h"
+#include "base/mem.h"
 #include "serve/ask.h"
 #include "template/jinja.h"
 #include "text/utf8.h"

@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-#include "core/buf.h"
+#include "base/buf.h"
 
 enum mend_step { /* in the order in which they are tried */
                  MEND_NULL,

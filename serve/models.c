@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/ctx.h"
-#include "core/log.h"
-#include "core/mem.h"
-#include "core/prog.h"
+#include "base/ctx.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/prog.h"
 #include "serve/names.h"
 #include "serve/preset.h"
 #include "serve/server.h"

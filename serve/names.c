@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "core/attr.h"
+#include "base/attr.h"
 
 enum { LISTED = 12 };
 struct span { /* of a name */

@@ -3,7 +3,7 @@
 #ifndef HONE_SERVE_NAMES_H
 #define HONE_SERVE_NAMES_H
 
-#include "core/buf.h"
+#include "base/buf.h"
 #include "serve/serve.h"
 
 enum { NAMES_UNKNOWN = -1, NAMES_SEVERAL = -2 };

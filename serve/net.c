@@ -21,12 +21,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "core/hash.h"
-#include "core/log.h"
-#include "core/mem.h"
-#include "core/num.h"
-#include "core/os.h"
-#include "core/prog.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/os.h"
+#include "base/prog.h"
 #include "serve/waits.h"
 
 enum { READ = 64 << 10, SEND_BUF = 256 << 10, AHEAD = 64 << 10, MAX_HOSTS = 8, TICK_MS = 250 };

@@ -4,7 +4,7 @@
 #ifndef HONE_SERVE_NET_H
 #define HONE_SERVE_NET_H
 
-#include "core/err.h"
+#include "base/err.h"
 #include "serve/job.h"
 
 struct net;

@@ -5,9 +5,9 @@
  * and nothing else, and asks nobody but this server. */
 #include <string.h>
 
-#include "core/attr.h"
-#include "core/hash.h"
-#include "core/incbin.h"
+#include "base/attr.h"
+#include "base/hash.h"
+#include "base/incbin.h"
 #include "serve/server.h"
 
 INCBIN(hone_page_html, "serve/page/page.html")

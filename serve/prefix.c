@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
-#include "core/num.h"
-#include "core/prog.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/prog.h"
 
 enum { MAX_KEPT = 4096, MAX_PIECE = 256 };
 #define HALF_LIFE_S 600.0

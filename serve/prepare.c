@@ -7,12 +7,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/ctx.h"
-#include "core/limits.h"
-#include "core/mem.h"
-#include "core/num.h"
-#include "core/os.h"
-#include "core/prog.h"
+#include "base/ctx.h"
+#include "base/limits.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/os.h"
+#include "base/prog.h"
 #include "serve/generic.h"
 #include "serve/mend.h"
 #include "serve/preset.h"

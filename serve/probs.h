@@ -3,8 +3,8 @@
 #ifndef HONE_SERVE_PROBS_H
 #define HONE_SERVE_PROBS_H
 
-#include "core/buf.h"
-#include "core/json.h"
+#include "base/buf.h"
+#include "base/json.h"
 #include "tok/tok.h"
 
 /* Appends an element {"token", "logprob", "bytes", "top_logprobs"} of a list: natural logarithms of

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/hash.h"
-#include "core/mem.h"
+#include "base/hash.h"
+#include "base/mem.h"
 
 enum { CALLS = 8192, LONGEST = 256 << 10, MOST_BYTES = 16 << 20 };
 

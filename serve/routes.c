@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/hash.h"
-#include "core/mem.h"
-#include "core/prog.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/prog.h"
 #include "serve/server.h"
 
 #define NOW(path, fn, api, open)                                                                   \

@@ -12,12 +12,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/ctx.h"
-#include "core/limits.h"
-#include "core/log.h"
-#include "core/mem.h"
-#include "core/num.h"
-#include "core/prog.h"
+#include "base/ctx.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/prog.h"
 #include "runtime/engine/fault.h"
 #include "serve/probs.h"
 

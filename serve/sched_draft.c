@@ -13,7 +13,7 @@
  * it. */
 #include <string.h>
 
-#include "core/num.h"
+#include "base/num.h"
 #include "serve/lookup.h"
 #include "serve/sched_int.h"
 

@@ -8,8 +8,8 @@
  * ran) it does without: a guess may be worse for that, an answer is not. */
 #include <string.h>
 
-#include "core/num.h"
-#include "core/prog.h"
+#include "base/num.h"
+#include "base/prog.h"
 #include "runtime/engine/logits.h"
 #include "serve/sched_int.h"
 

@@ -5,9 +5,9 @@
  * A file is written and read by the engine's thread. So who asks meanwhile waits for one file. */
 #include <stdlib.h>
 
-#include "core/log.h"
-#include "core/num.h"
-#include "core/prog.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "base/prog.h"
 #include "serve/sched_int.h"
 
 enum { GAIN = 256 /* tokens that a file must spare */ };

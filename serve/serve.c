@@ -13,9 +13,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/ctx.h"
-#include "core/mem.h"
-#include "core/prog.h"
+#include "base/ctx.h"
+#include "base/mem.h"
+#include "base/prog.h"
 #include "serve/server.h"
 
 /* ---- the thread that prepares ---- */

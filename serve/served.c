@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/hash.h"
-#include "core/log.h"
-#include "core/mem.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/mem.h"
 #include "serve/generic.h"
 #include "serve/server.h"
 #include "template/chat_ends.h"

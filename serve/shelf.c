@@ -20,14 +20,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/buf.h"
-#include "core/bytes.h"
-#include "core/hash.h"
-#include "core/io.h"
-#include "core/log.h"
-#include "core/mem.h"
-#include "core/num.h"
-#include "core/out.h"
+#include "base/buf.h"
+#include "base/bytes.h"
+#include "base/hash.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/out.h"
 
 enum { HEAD = 32, LEAST = 512, MOST = 4096, NAME = 33, KEEP_DAYS = 30 };
 static const char magic[8] = {'h', 'o', 'n', 'e', 'p', 'f', 'x', '\n'};

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/json.h"
-#include "core/mem.h"
+#include "base/json.h"
+#include "base/mem.h"
 #include "text/visible.h"
 
 struct speak {

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
-#include "core/num.h"
-#include "core/prog.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/prog.h"
 
 enum { FULL = 1 << 20 };
 #define PROGRESS_S 0.5 /* between two reports */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
+#include "base/mem.h"
 #include "serve/server.h"
 #include "template/chat_span.h"
 #include "text/utf8.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/mem.h"
+#include "base/mem.h"
 #include "serve/traffic.h"
 #include "serve/server.h"
 

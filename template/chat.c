@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/gguf.h"
-#include "core/mem.h"
+#include "containers/gguf.h"
+#include "base/mem.h"
 #include "template/chat_span.h"
 
 enum { N_SPECIAL = 4 };

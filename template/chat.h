@@ -5,9 +5,9 @@
 
 #include <stdbool.h>
 
-#include "core/buf.h"
-#include "core/err.h"
-#include "core/json.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
 #include "tok/tok.h"
 
 struct gguf;

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/json.h"
+#include "base/json.h"
 #include "template/chat_vars.h"
 
 bool chat_clock(const char *text, int64_t *now) {

@@ -3,8 +3,8 @@
 #ifndef HONE_TEMPLATE_CHAT_BATCH_H
 #define HONE_TEMPLATE_CHAT_BATCH_H
 
-#include "core/buf.h"
-#include "core/err.h"
+#include "base/buf.h"
+#include "base/err.h"
 #include "template/jinja.h"
 
 /* Renders one template with many scenarios, JSON text of `len` bytes: {"defaults": {...}, "clock":

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/ctx.h"
-#include "core/mem.h"
+#include "base/ctx.h"
+#include "base/mem.h"
 
 /* ---- probes ---------------------------------------------------------------------------------- */
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
+#include "base/mem.h"
 
 /* ---- naming inputs --------------------------------------------------------------------------- */
 static const char *const contents[] = {"system", "developer", "user", "assistant", "tool"};

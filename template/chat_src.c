@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/attr.h"
-#include "core/gguf.h"
-#include "core/io.h"
-#include "core/json.h"
-#include "core/limits.h"
-#include "core/mem.h"
-#include "core/str.h"
+#include "base/attr.h"
+#include "containers/gguf.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "base/mem.h"
+#include "base/str.h"
 
 const char *const chat_src_special_names[CHAT_SRC_SPECIALS] = {"bos_token", "eos_token",
                                                                "unk_token", "pad_token"};

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/err.h"
+#include "base/err.h"
 
 enum { CHAT_SRC_MAX = 32, CHAT_SRC_SPECIALS = 4 };
 struct chat_src {

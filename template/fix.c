@@ -9,8 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "core/attr.h"
-#include "core/gguf.h"
+#include "base/attr.h"
+#include "containers/gguf.h"
 
 static const struct row {
     const char *id, *rule, *why, *find, *replace;

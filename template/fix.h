@@ -6,9 +6,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/buf.h"
-#include "core/err.h"
-#include "core/gguf.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "containers/gguf.h"
 
 struct fix_edit { /* one selectable edit */
     const char *id, *rule, *why;

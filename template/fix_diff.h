@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/buf.h"
+#include "base/buf.h"
 
 /* Tells whether two texts differ, a of na bytes and b of nb; out gets the diff. */
 bool text_diff(const char *a, size_t na, const char *name_a, const char *b, size_t nb,

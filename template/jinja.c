@@ -10,10 +10,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/ctx.h"
-#include "core/limits.h"
-#include "core/mem.h"
-#include "core/str.h"
+#include "base/ctx.h"
+#include "base/limits.h"
+#include "base/mem.h"
+#include "base/str.h"
 
 void jx_where(const char *src, size_t len, uint32_t pos, int *line, int *col) {
     int l = 1, k = 1;

@@ -9,9 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/buf.h"
-#include "core/err.h"
-#include "core/json.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
 
 struct jinja; /* a compiled template */
 struct jinja_limits {
@@ -20,7 +20,7 @@ struct jinja_limits {
     int max_depth;       /* nested calls and expressions; 0: 200 */
     int64_t max_range;   /* 0: 100000 */
 };
-/* Renderings of a thread that works under a cost (core/ctx.h) share its steps: without any left the
+/* Renderings of a thread that works under a cost (base/ctx.h) share its steps: without any left the
  * next one fails with JF_LIMIT. */
 
 /* The template's own refusal and other failures are told apart in `kind`. */

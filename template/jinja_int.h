@@ -18,9 +18,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/arena.h"
-#include "core/attr.h"
-#include "core/buf.h"
+#include "base/arena.h"
+#include "base/attr.h"
+#include "base/buf.h"
 #include "template/jinja.h"
 
 /* ---- values ---------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* template/jinja_json.c - JSON values (core/json.h) as template values. Text is read as Python
+/* template/jinja_json.c - JSON values (base/json.h) as template values. Text is read as Python
  * reads it: integers of any size, strings with NUL and half surrogate pairs, the last of two
  * members of one name. */
 #include "template/jinja_int.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/json.h"
+#include "base/json.h"
 
 static const struct json_opts as_python = {.any_text = true, .last_wins = true, .max_depth = 500};
 

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
+#include "base/mem.h"
 
 enum { CHUNK = 64 << 10, MAX_ORIGINS = 65535 };
 

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/hash.h"
+#include "base/hash.h"
 
 struct jval jv_str(const char *s) {
     return jv_strn(s, strlen(s));

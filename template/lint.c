@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/ctx.h"
-#include "core/limits.h"
-#include "core/mem.h"
+#include "base/ctx.h"
+#include "base/limits.h"
+#include "base/mem.h"
 #include "template/chat_span.h"
 #include "template/lint_int.h"
 

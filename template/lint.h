@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/buf.h"
-#include "core/err.h"
+#include "base/buf.h"
+#include "base/err.h"
 #include "template/jinja.h"
 
 enum lint_severity { LINT_INFO, LINT_WARN, LINT_ERROR };

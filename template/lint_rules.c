@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "core/num.h"
+#include "base/num.h"
 
 static const struct lint_rule rules[] = {
 #define LINT_RULE(name, area, meaning, remedy) {name, LINT_AREA_##area, meaning, remedy},

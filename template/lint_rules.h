@@ -4,7 +4,7 @@
 #ifndef HONE_TEMPLATE_LINT_RULES_H
 #define HONE_TEMPLATE_LINT_RULES_H
 
-#include "core/buf.h"
+#include "base/buf.h"
 #include "template/lint.h"
 
 enum lint_area {

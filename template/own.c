@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "core/attr.h"
-#include "core/incbin.h"
+#include "base/attr.h"
+#include "base/incbin.h"
 
 INCBIN(hone_tmpl_qwen35, "template/own/qwen3.5.jinja")
 INCBIN(hone_tmpl_qwen35_small, "template/own/qwen3.5-small.jinja")

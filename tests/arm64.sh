@@ -61,7 +61,7 @@ both f32.gguf convert $src -o OUT --type f32
 both bf16.gguf convert $src -o OUT --type bf16
 head -c 20000 tests/golden/tiny-qwen35moe/self_calib.txt >"$t/a.txt"
 "$HONE" imatrix "$t/here.bf16.gguf" "$t/a.txt" -o "$t/imat.gguf" --ctx 128 -q >/dev/null
-for type in $(sed -n 's/^QTYPE([A-Z0-9_]*, *[0-9]*, *"\([a-z0-9A-Z_]*\)".*/\1/p' core/qtype.def); do
+for type in $(sed -n 's/^QTYPE([A-Z0-9_]*, *[0-9]*, *"\([a-z0-9A-Z_]*\)".*/\1/p' containers/qtype.def); do
     "$HONE" quantize "$t/here.bf16.gguf" -o "$t/none" --type "$type" --imatrix "$t/imat.gguf" --dry-run -q >/dev/null 2>&1 || continue
     both "$type" quantize "$t/here.bf16.gguf" -o OUT --type "$type" --imatrix "$t/imat.gguf"
     rm -f "$t/here.$type" "$t/arm.$type"

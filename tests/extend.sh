@@ -10,7 +10,7 @@ root=$PWD t=$(mktemp -d)
 fail=0
 say() { echo "extend: $*"; fail=1; }
 mkdir "$t/tree"
-git ls-files -- Makefile mk VERSION core kernels models text tok template gram chat convert calib quantize runtime grad report serve jobs lib cli commands docs/man include packaging tests/check.h tests/run.sh |
+git ls-files -- Makefile mk VERSION base containers kernels models text tok template grammar chat convert calib quantize runtime grad report serve work plan mix make jobs lib cli commands docs/man include packaging tests/check.h tests/run.sh |
     grep -v '\.cu$' | xargs cp --parents -t "$t/tree"
 cd "$t/tree"
 
@@ -20,10 +20,10 @@ files_of() { # first cell of the row
 }
 # files that differ from the tree's or are new
 touched() {
-    git -C "$root" ls-files | grep -E '^(core|kernels|models|runtime|quantize)/' | while read -r f; do
+    git -C "$root" ls-files | grep -E '^(base|containers|kernels|models|runtime|quantize)/' | while read -r f; do
         if [ -e "$f" ] && ! cmp -s "$f" "$root/$f"; then echo "$f"; fi
     done
-    find core kernels models runtime quantize -type f | while read -r f; do [ -e "$root/$f" ] || echo "$f"; done
+    find base containers kernels models runtime quantize -type f | while read -r f; do [ -e "$root/$f" ] || echo "$f"; done
 }
 compare() { # what, the table's row, its name here: as many files as the row names, each of them
     touched | sort > "$t/now"
@@ -44,10 +44,10 @@ compare() { # what, the table's row, its name here: as many files as the row nam
 : > "$t/before"
 
 # ---- a tensor type: 32 weights, a half and 32 codes from -100 to 100 ----
-sed -i 's/^#undef QTYPE_OTHER/QTYPE(TOY, 43, "TOY", 32, 34, .flags = QF_QUANT, .fallback = QT_F16, .scale = {QS_HALF, 1, {AT(TOY, d)}}, .typical = {2.7e-4f})\n&/' core/qtype.def
-sed -i 's/QT_COUNT = 43$/QT_COUNT = 44/; s/^struct blk_Q2_0 .*/&\nstruct blk_TOY { uint16_t d; int8_t qs[32]; };/' core/qtype.h
+sed -i 's/^#undef QTYPE_OTHER/QTYPE(TOY, 43, "TOY", 32, 34, .flags = QF_QUANT, .fallback = QT_F16, .scale = {QS_HALF, 1, {AT(TOY, d)}}, .typical = {2.7e-4f})\n&/' containers/qtype.def
+sed -i 's/QT_COUNT = 43$/QT_COUNT = 44/; s/^struct blk_Q2_0 .*/&\nstruct blk_TOY { uint16_t d; int8_t qs[32]; };/' containers/qtype.h
 cat > kernels/ref/toy.c << 'END'
-#include "core/fp.h"
+#include "base/fp.h"
 #include "kernels/ops.h"
 
 static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
@@ -62,7 +62,7 @@ cat > quantize/enc/toy.c << 'END'
 #include <math.h>
 #include <string.h>
 
-#include "core/attr.h"
+#include "base/attr.h"
 #include "quantize/enc/search.h"
 #include "quantize/enc/types.h"
 
@@ -85,7 +85,7 @@ compare "tensor type" "tensor type" toy
 
 # ---- an operation: dst = -src0 ----
 printf '%s\n' '/* dst = -src0 */' 'OP(NEGATE, negate, 0, NONE, NO_WEIGHTS)' >> models/ops.def
-cat >> runtime/engine/exec_act.c << 'END'
+cat >> runtime/engine/cpu/act.c << 'END'
 
 static void negate_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
@@ -104,13 +104,13 @@ static int op_negate(struct session *s, const struct gr_node *n, struct err *e) 
 }
 
 END
-awk -v part="$t/cuda" '/^static const cuda_fn table\[OP_COUNT\]/ && !done { while ((getline l < part) > 0) print l; done = 1 } { print }' "$root/runtime/engine/exec_cuda.c" > runtime/engine/exec_cuda.c
+awk -v part="$t/cuda" '/^static const cuda_fn table\[OP_COUNT\]/ && !done { while ((getline l < part) > 0) print l; done = 1 } { print }' "$root/runtime/engine/exec_cuda.c" > runtime/engine/cuda/exec.c
 compare operation operation negate
 
 # ---- built: the program, and a check of both through the generic machinery ----
 mkdir -p tests/unit
 cat > tests/unit/test_extend.c << 'END'
-#include "core/fp.h"
+#include "base/fp.h"
 #include "quantize/enc/enc.h"
 #include "runtime/engine/exec.h"
 #include "tests/check.h"

@@ -25,7 +25,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "core/attr.h"
+#include "base/attr.h"
 
 enum kind { ALLOC, OPEN, STAT, READ, WRITE, SYNC, RENAME, MAP, THREAD, ANY, N_KINDS };
 static const char *const kind_name[N_KINDS] = {"alloc", "open",   "stat", "read",   "write",

@@ -13,7 +13,7 @@ else
 fi
 cd "$t"
 printf '%-9s %5s %6s  %s\n' room files lines 'includes (times)'
-for room in cli jobs lib serve report calib quantize convert grad runtime chat gram template tok text kernels models core; do
+for room in cli lib jobs make mix runtime/measure plan work serve report calib quantize convert grad runtime/generate runtime/engine chat grammar template tok text kernels models containers base; do
     [ -d "$room" ] || continue
     find "$room" -name '*.c' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' -o -name '*.def' > files
     xargs cat < files > all

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* text/pcre.h - memory for PCRE2: its small requests are those of core/mem.h, so that memory that
+/* text/pcre.h - memory for PCRE2: its small requests are those of base/mem.h, so that memory that
  * runs out inside a call of the library stops the call and not the process. */
 #ifndef HONE_TEXT_PCRE_H
 #define HONE_TEXT_PCRE_H
@@ -9,7 +9,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-#include "core/mem.h"
+#include "base/mem.h"
 
 enum { PCRE_SMALL = 64 << 10 };
 

@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-#include "core/err.h"
+#include "base/err.h"
 
 enum re_answer { RE_NO, RE_YES, RE_GAVE_UP };
 /* Searches s[0..n) for the pattern, anywhere in it. Perl syntax, Unicode; "." stops at a line's end

@@ -13,8 +13,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "core/attr.h"
-#include "core/show.h"
+#include "base/attr.h"
+#include "base/show.h"
 #include "text/re.h"
 
 enum { MAX_DEPTH = 200, MAX_STEPS = 1000000 };

@@ -9,9 +9,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/buf.h"
-#include "core/err.h"
-#include "core/json.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
 
 /* Checks a value against a schema: *ok is the answer, and when it is false, `why` gets one clause
  * naming the place ("/unit: not one of ..."). ERR_DATA when the schema is malformed, uses what is

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "core/err.h"
+#include "base/err.h"
 
 /* Reads a size, such as "16GiB", "700M" or "24 gb", into a number of bytes. Returns ERR_USAGE
  * naming `what` where the text is none, or a number without a unit below 1 MiB. */

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/attr.h"
-#include "core/gz.h"
-#include "core/limits.h"
-#include "core/log.h"
+#include "base/attr.h"
+#include "base/gz.h"
+#include "base/limits.h"
+#include "base/log.h"
 #include "text/utf8.h"
 
 #define UNPACK "unpack it first"

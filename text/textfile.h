@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-#include "core/err.h"
+#include "base/err.h"
 
 /* Reads a text, plain or gzip; "-" is standard input. free(*out). ERR_DATA for what text_check
  * refuses. */

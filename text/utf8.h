@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/buf.h"
+#include "base/buf.h"
 
 /* Returns the number of bytes of the character at s (1..4), and its code point in *cp; 0 when the
  * bytes are not valid UTF-8 or n is 0. */

@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-#include "core/buf.h"
+#include "base/buf.h"
 
 /* Appends s with control characters but newline and tab as ^[, ^G, ..., C1 ones and the marks that
  * override the direction of writing as <U+009B>, and bytes that are no UTF-8 as U+FFFD. */

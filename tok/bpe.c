@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
+#include "base/mem.h"
 
 enum { SHORT = 48 };
 #define NO_MERGE UINT64_MAX

@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-#include "core/err.h"
+#include "base/err.h"
 
 struct charsmap;
 /* Makes a table from a copy of the bytes of precompiled_charsmap. ERR_DATA when they are none;

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/attr.h"
-#include "core/mem.h"
+#include "base/attr.h"
+#include "base/mem.h"
 #include "text/pcre.h"
 #include "text/utf8.h"
 

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/buf.h"
-#include "core/err.h"
+#include "base/buf.h"
+#include "base/err.h"
 
 enum { PRETOK_LEVELS = 6 };
 struct pretok_row { /* one row of pretok.def */

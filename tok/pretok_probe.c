@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
+#include "base/mem.h"
 #include "tok/pretok.h"
 
 /* Letters with and without case, marks, digits of several scripts and lengths, blanks, line breaks,

@@ -8,7 +8,7 @@
  * X{2} optional, and {,3} starts at 0. */
 #include <string.h>
 
-#include "core/attr.h"
+#include "base/attr.h"
 #include "text/pcre.h"
 #include "tok/pretok.h"
 

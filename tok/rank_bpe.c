@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
+#include "base/mem.h"
 
 void rank_bpe_init(struct rank_bpe *k, struct tok *t, int64_t first, int64_t n) {
     *k = (struct rank_bpe){.t = t, .first = first, .n = n};

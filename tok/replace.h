@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/buf.h"
+#include "base/buf.h"
 #include "tok/pretok.h"
 
 enum { MAX_REPLACES = 8 };

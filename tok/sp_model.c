@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
+#include "base/mem.h"
 #include "tok/tok.h"
 
 enum { MAX_PIECES = 1 << 24, MAX_PIECE = 65535 };

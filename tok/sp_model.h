@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/err.h"
+#include "base/err.h"
 
 struct sp_piece {
     const char *text; /* borrowed from the file's bytes, not NUL-terminated */

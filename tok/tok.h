@@ -12,11 +12,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/buf.h"
-#include "core/err.h"
-#include "core/json.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
 
-struct gguf; /* core/gguf.h */
+struct gguf; /* containers/gguf.h */
 struct gguf_w;
 struct tok;
 

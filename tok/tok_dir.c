@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/io.h"
-#include "core/json.h"
-#include "core/limits.h"
-#include "core/mem.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "base/mem.h"
 #include "tok/tok_hf.h"
 
 enum { TOKENIZER, CONFIG, MODEL, GENERATION, ADDED, MAP, N_JSON };

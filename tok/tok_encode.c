@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/hash.h"
-#include "core/mem.h"
+#include "base/hash.h"
+#include "base/mem.h"
 #include "text/utf8.h"
 
 enum { MIN_KEPT = 64, MAX_KEPT = 16384 };

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/log.h"
-#include "core/mem.h"
+#include "base/log.h"
+#include "base/mem.h"
 #include "tok/tok_hf.h"
 
 enum { END_LISTED = 1, END_USUAL = 2, END_NOT = 4 /* written inside answers */ };

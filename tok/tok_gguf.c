@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/gguf.h"
-#include "core/log.h"
-#include "core/mem.h"
+#include "containers/gguf.h"
+#include "base/log.h"
+#include "base/mem.h"
 
 #define KEY(name) "tokenizer.ggml." name
 

@@ -9,8 +9,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/log.h"
-#include "core/mem.h"
+#include "base/log.h"
+#include "base/mem.h"
 #include "tok/sp_model.h"
 #include "tok/tok_hf.h"
 

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/log.h"
-#include "core/mem.h"
+#include "base/log.h"
+#include "base/mem.h"
 #include "tok/tok_hf.h"
 #include "text/utf8.h"
 

@@ -2,7 +2,7 @@
 /* tok/tok_hf_decoder.c - the decoder of a tokenizer.json. Most decoders only undo the normalizer
  * and the pre-tokenizer, which tok_decode.c does anyway. Read here are Replace steps, and whether
  * the space that encoding adds is removed. */
-#include "core/log.h"
+#include "base/log.h"
 #include "tok/tok_hf.h"
 
 struct steps {  /* effects of the steps so far */

@@ -3,8 +3,8 @@
  * steps of its normalizer, the regexes or the Metaspace of its pre-tokenizer. */
 #include <stdlib.h>
 
-#include "core/log.h"
-#include "core/mem.h"
+#include "base/log.h"
+#include "base/mem.h"
 #include "text/base64.h"
 #include "tok/tok_hf.h"
 

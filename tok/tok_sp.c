@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/log.h"
-#include "core/mem.h"
+#include "base/log.h"
+#include "base/mem.h"
 #include "tok/sp_model.h"
 #include "tok/tok_hf.h"
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
+#include "base/mem.h"
 #include "tok/tok_enc.h"
 #include "text/utf8.h"
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/buf.h"
-#include "core/mem.h"
+#include "base/buf.h"
+#include "base/mem.h"
 #include "text/utf8.h"
 
 struct in {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 /* tok/tok_strs.h - a JSON list of strings, byte for byte.
  *
- * core/json.h refuses U+0000 in strings; texts to tokenize may hold it. */
+ * base/json.h refuses U+0000 in strings; texts to tokenize may hold it. */
 #ifndef HONE_TOK_TOK_STRS_H
 #define HONE_TOK_TOK_STRS_H
 
 #include <stddef.h>
 
-#include "core/err.h"
+#include "base/err.h"
 
 struct strs { /* zero-initialised is empty */
     char **v; /* each NUL-terminated behind its bytes */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
+#include "base/mem.h"
 #include "text/base64.h"
 #include "tok/rank_bpe.h"
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/log.h"
-#include "core/mem.h"
+#include "base/log.h"
+#include "base/mem.h"
 #include "text/base64.h"
 #include "tok/rank_bpe.h"
 #include "tok/tok_hf.h"

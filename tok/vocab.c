@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
+#include "base/mem.h"
 #include "text/utf8.h"
 
 int vocab_init(struct vocab *v, int64_t n, struct err *e) {

@@ -8,9 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/arena.h"
-#include "core/err.h"
-#include "core/hash.h"
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/hash.h"
 #include "tok/tok.h"
 
 struct vocab {

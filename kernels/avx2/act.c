@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/fp.h"
+#include "base/fp.h"
 #include "kernels/avx2/avx2.h"
 #include "kernels/ops.h"
 

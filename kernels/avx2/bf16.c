@@ -2,8 +2,8 @@
 /* kernels/avx2/bf16.c - bfloat16 weights by AVX2, shifted into the high half of an f32: see
  * kernels/f32/floats.h. */
 #include "kernels/avx2/f8.h"
-#include "core/fp.h"
-#include "core/qtype.h"
+#include "base/fp.h"
+#include "containers/qtype.h"
 
 #define WEIGHT struct blk_BF16
 INLINE f8 eight(const WEIGHT *x, int64_t i) {

@@ -7,7 +7,7 @@
 #ifndef HONE_KERNELS_AVX2_BLOCK32_H
 #define HONE_KERNELS_AVX2_BLOCK32_H
 
-#include "core/qtype.h"
+#include "containers/qtype.h"
 #include "kernels/avx2/avx2.h"
 
 INLINE void block32_decode(const uint8_t *w, int64_t size, float *dst, int64_t n,

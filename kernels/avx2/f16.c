@@ -2,7 +2,7 @@
 /* kernels/avx2/f16.c - IEEE half weights by AVX2, converted 8 at a time: see kernels/f32/floats.h.
  */
 #include "kernels/avx2/f8.h"
-#include "core/qtype.h"
+#include "containers/qtype.h"
 
 #define WEIGHT struct blk_F16
 INLINE f8 eight(const WEIGHT *x, int64_t i) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* kernels/avx2/f32_weights.c - f32 weights by AVX2: see kernels/f32/floats.h. */
 #include "kernels/avx2/f8.h"
-#include "core/qtype.h"
+#include "containers/qtype.h"
 
 #define WEIGHT struct blk_F32
 INLINE f8 eight(const WEIGHT *x, int64_t i) {

@@ -3,7 +3,7 @@
 #ifndef HONE_KERNELS_AVX2_GRID_H
 #define HONE_KERNELS_AVX2_GRID_H
 
-#include "core/bytes.h"
+#include "base/bytes.h"
 #include "kernels/avx2/lanes.h"
 
 INLINE iv l_xor(iv a, iv b) {

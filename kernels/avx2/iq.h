@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-#include "core/bytes.h"
-#include "core/qtype.h"
+#include "base/bytes.h"
+#include "containers/qtype.h"
 #include "kernels/avx2/kquant.h"
 #include "kernels/grid.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* kernels/avx2/iq4_xs.c - IQ4_XS by AVX2: nibbles through a byte shuffle of the levels, signed
  * products. */
-#include "core/bytes.h"
+#include "base/bytes.h"
 #include "kernels/codebook.h"
 #include "kernels/avx2/kquant.h"
 #include "kernels/ops.h"

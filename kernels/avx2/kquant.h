@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#include "core/qtype.h"
+#include "containers/qtype.h"
 #include "kernels/avx2/avx2.h"
 
 /* Returns 16 scales as 16-bit lanes, with those of even sub-blocks in the low half, as

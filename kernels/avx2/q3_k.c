@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* kernels/avx2/q3_k.c - Q3_K by AVX2: 2-bit planes of 32 bytes and the third bits, one plane per
  * bit of hmask. Codes stay unsigned 0..7 in the dot; the -4 goes through the activation sums. */
-#include "core/bytes.h"
+#include "base/bytes.h"
 #include "kernels/avx2/kquant.h"
 #include "kernels/ops.h"
 #include "kernels/avx2/lanes.h"

@@ -2,7 +2,7 @@
 /* kernels/avx2/q5_0.c - Q5_0 by AVX2 (nibbles, fifth bits spread from qh, minus 16); loops in
  * block32.h, layout in kernels/ref/q5_0.c. */
 #include "kernels/avx2/block32.h"
-#include "core/bytes.h"
+#include "base/bytes.h"
 #include "kernels/avx2/lanes.h"
 #include "kernels/ops.h"
 #include "kernels/rows/q5_0.h"

@@ -2,7 +2,7 @@
 /* kernels/avx2/q5_1.c - Q5_1 by AVX2 (nibbles, fifth bits spread from qh); loops in block32.h,
  * layout in kernels/ref/q5_1.c. */
 #include "kernels/avx2/block32.h"
-#include "core/bytes.h"
+#include "base/bytes.h"
 #include "kernels/avx2/lanes.h"
 #include "kernels/ops.h"
 #include "kernels/rows/q5_1.h"

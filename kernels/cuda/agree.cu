@@ -11,9 +11,9 @@
 #include "kernels/cuda/pack.cuh"
 
 extern "C" {
-#include "core/fp.h"
-#include "core/log.h"
-#include "core/mem.h"
+#include "base/fp.h"
+#include "base/log.h"
+#include "base/mem.h"
 #define restrict __restrict__
 #include "kernels/bench.h"
 #undef restrict

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/qtype.h"
+#include "containers/qtype.h"
 
 /* f of cu_mul */
 enum cu_factor { CU_FACTOR_VALUE, CU_FACTOR_SIGMOID, CU_FACTOR_SOFTPLUS };

@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 extern "C" {
-#include "core/log.h"
-#include "core/mem.h"
+#include "base/log.h"
+#include "base/mem.h"
 }
 
 struct cu_buf {

@@ -14,8 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/err.h"
-#include "core/qtype.h"
+#include "base/err.h"
+#include "containers/qtype.h"
 #include "kernels/cuda/args.h"
 
 struct cu_ctx;    /* a device in use */

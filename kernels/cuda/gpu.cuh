@@ -32,9 +32,9 @@
 
 #define _Static_assert static_assert
 extern "C" {
-#include "core/err.h"
-#include "core/num.h"
-#include "core/qtype.h"
+#include "base/err.h"
+#include "base/num.h"
+#include "containers/qtype.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/grid.h"
 }

@@ -407,7 +407,7 @@ template <class B> struct cu_block;
         enum { elems = CU_ELEMS_##T, type = QT_##T };                                              \
     };
 #define QTYPE(ID, id, name, n, nbytes, ...) enum { CU_ELEMS_##ID = (n) };
-#include "core/qtype.def"
+#include "containers/qtype.def"
 #undef QTYPE
 // clang-format off
 CU_GROUP_TYPES(CU_BLOCK) CU_FLOAT_TYPES(CU_BLOCK)

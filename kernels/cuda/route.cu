@@ -3,7 +3,7 @@
  * likely token of a row of logits.
  *
  * Ties go to the lower index everywhere, and the order inside an expert is token order: the same
- * choice and the same bits as runtime/engine/exec_moe.c up to the router's rounding. */
+ * choice and the same bits as runtime/engine/cpu/moe.c up to the router's rounding. */
 #include "kernels/cuda/last.cuh"
 
 enum { BLOCK = 256, WARPS = BLOCK / 32, FEW_EXPERTS = 256, MAX_EXPERTS = 1024 };

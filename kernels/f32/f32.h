@@ -7,7 +7,7 @@
  * arithmetic whatever its place. Sums are double. */
 #include <math.h>
 
-#include "core/fp.h"
+#include "base/fp.h"
 #include "kernels/f32/vexp.h"
 #include "kernels/ops.h"
 

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/fp.h"
-#include "core/qtype.h"
+#include "base/fp.h"
+#include "containers/qtype.h"
 #include "kernels/neon/neon.h"
 #include "kernels/ops.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* kernels/neon/f32_weights.c - f32 weights by NEON: see kernels/f32/floats.h. */
 #include "kernels/neon/f8.h"
-#include "core/qtype.h"
+#include "containers/qtype.h"
 
 #define WEIGHT struct blk_F32
 INLINE f8 eight(const WEIGHT *x, int64_t i) {

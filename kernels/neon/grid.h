@@ -4,7 +4,7 @@
 #ifndef HONE_KERNELS_NEON_GRID_H
 #define HONE_KERNELS_NEON_GRID_H
 
-#include "core/bytes.h"
+#include "base/bytes.h"
 #include "kernels/neon/lanes.h"
 
 #define SIGNED_CODES 1

@@ -6,8 +6,8 @@
 #ifndef HONE_KERNELS_NEON_IQ_H
 #define HONE_KERNELS_NEON_IQ_H
 
-#include "core/bytes.h"
-#include "core/qtype.h"
+#include "base/bytes.h"
+#include "containers/qtype.h"
 #include "kernels/grid.h"
 #include "kernels/neon/neon.h"
 

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/fp.h"
+#include "base/fp.h"
 #include "kernels/ops.h"
 
 static float largest(const float *x, int n) {

@@ -3,7 +3,7 @@
  * an ISA's act.c, behind its quant_q8_0, quant_q8_1 and quant_q8_k. */
 #include <string.h>
 
-#include "core/qtype.h"
+#include "containers/qtype.h"
 
 /* Writes n values of x to dst as blocks of type t, or as they are where t has no such blocks. */
 static void act_quant(enum qtype t, const float *restrict x, void *restrict dst, int64_t n) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* kernels/ref/f16.c - IEEE half weights. The dot takes f32 activations. */
-#include "core/fp.h"
+#include "base/fp.h"
 #include "kernels/ops.h"
 
 static void decode(const void *restrict blk, float *restrict dst, int64_t n) {

@@ -5,9 +5,9 @@
 #ifndef HONE_KERNELS_REF_IQ_H
 #define HONE_KERNELS_REF_IQ_H
 
-#include "core/bytes.h"
-#include "core/fp.h"
-#include "core/qtype.h"
+#include "base/bytes.h"
+#include "base/fp.h"
+#include "containers/qtype.h"
 #include "kernels/grid.h"
 
 #define IQ_LOOP static inline __attribute__((always_inline))

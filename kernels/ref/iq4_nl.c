@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* kernels/ref/iq4_nl.c - IQ4_NL: 32 weights in 18 bytes.
  * w = d * T[q], T the 16 levels of codebook.h.   (docs/formats/iq4.md) */
-#include "core/fp.h"
+#include "base/fp.h"
 #include "kernels/ops.h"
 #include "kernels/codebook.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* kernels/ref/iq4_xs.c - IQ4_XS: 256 weights in 136 bytes, 8 sub-blocks of 32.
  * w = d * sc[k] * T[q]; sc -32..31, T the 16 levels of codebook.h.   (docs/formats/iq4.md) */
-#include "core/fp.h"
+#include "base/fp.h"
 #include "kernels/ops.h"
 #include "kernels/codebook.h"
 

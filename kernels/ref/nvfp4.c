@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* kernels/ref/nvfp4.c - NVFP4: 64 weights in 36 bytes, one UE4M3 scale per 16.
  * w = UE4M3(d[s])/2 * F[q]; sub-block s holds bytes 8s..8s+7, low nibbles first. */
-#include "core/fp.h"
+#include "base/fp.h"
 #include "kernels/ops.h"
 #include "kernels/codebook.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* kernels/ref/q1_0.c - Q1_0: 128 weights in 18 bytes. w = bit ? d : -d. */
-#include "core/fp.h"
+#include "base/fp.h"
 #include "kernels/ops.h"
 
 static int code(const struct blk_Q1_0 *x, int i) {

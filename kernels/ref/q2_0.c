@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* kernels/ref/q2_0.c - Q2_0: 64 weights in 18 bytes. w = d * (q - 1), q 0..3. */
-#include "core/fp.h"
+#include "base/fp.h"
 #include "kernels/ops.h"
 
 static int code(const struct blk_Q2_0 *x, int i) {

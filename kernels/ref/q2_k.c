@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* kernels/ref/q2_k.c - Q2_K: 256 weights in 84 bytes, 16 sub-blocks of 16.
  * w = d * sc[k] * q - dmin * m[k]; q 0..3, sc and m 0..15.   (docs/formats/k-quants.md) */
-#include "core/fp.h"
+#include "base/fp.h"
 #include "kernels/ops.h"
 
 static int code(const struct blk_Q2_K *x, int i) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* kernels/ref/q3_k.c - Q3_K: 256 weights in 110 bytes, 16 sub-blocks of 16.
  * w = d * sc[k] * q; q -4..3, sc -32..31.   (docs/formats/k-quants.md) */
-#include "core/fp.h"
+#include "base/fp.h"
 #include "kernels/ops.h"
 
 static int code(const struct blk_Q3_K *x, int i) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* kernels/ref/q4_0.c - Q4_0: 32 weights in 18 bytes.
  * w = d * (q - 8), q 0..15.   (docs/formats/legacy-blocks.md) */
-#include "core/fp.h"
+#include "base/fp.h"
 #include "kernels/ops.h"
 
 static int code(const struct blk_Q4_0 *x, int i) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* kernels/ref/q4_1.c - Q4_1: 32 weights in 20 bytes.
  * w = d * q + m, q 0..15.   (docs/formats/legacy-blocks.md) */
-#include "core/fp.h"
+#include "base/fp.h"
 #include "kernels/ops.h"
 
 static int code(const struct blk_Q4_1 *x, int i) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* kernels/ref/q4_k.c - Q4_K: 256 weights in 144 bytes, 8 sub-blocks of 32.
  * w = d * sc[k] * q - dmin * m[k]; q 0..15, sc and m 0..63.   (docs/formats/k-quants.md) */
-#include "core/fp.h"
+#include "base/fp.h"
 #include "kernels/ops.h"
 
 static int code(const struct blk_Q4_K *x, int i) {

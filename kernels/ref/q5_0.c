@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* kernels/ref/q5_0.c - Q5_0: 32 weights in 22 bytes.
  * w = d * (q - 16), q 0..31, bit 4 in qh.   (docs/formats/legacy-blocks.md) */
-#include "core/fp.h"
+#include "base/fp.h"
 #include "kernels/ops.h"
 
 static int code(const struct blk_Q5_0 *x, int i) {

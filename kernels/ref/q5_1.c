@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* kernels/ref/q5_1.c - Q5_1: 32 weights in 24 bytes.
  * w = d * q + m, q 0..31, bit 4 in qh.   (docs/formats/legacy-blocks.md) */
-#include "core/fp.h"
+#include "base/fp.h"
 #include "kernels/ops.h"
 
 static int code(const struct blk_Q5_1 *x, int i) {

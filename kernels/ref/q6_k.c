@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* kernels/ref/q6_k.c - Q6_K: 256 weights in 210 bytes, 16 sub-blocks of 16.
  * w = d * sc[k] * q; q -32..31, sc int8.   (docs/formats/k-quants.md) */
-#include "core/fp.h"
+#include "base/fp.h"
 #include "kernels/ops.h"
 
 static int code(const struct blk_Q6_K *x, int i) {

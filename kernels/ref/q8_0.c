@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* kernels/ref/q8_0.c - Q8_0: 32 weights in 34 bytes.
  * w = d * q, q int8.   (docs/formats/legacy-blocks.md) */
-#include "core/fp.h"
+#include "base/fp.h"
 #include "kernels/ops.h"
 
 static int code(const struct blk_Q8_0 *x, int i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* kernels/ref/tq1_0.c - TQ1_0: 256 weights in 54 bytes, one of -d, 0, d each, five to a byte. */
-#include "core/fp.h"
+#include "base/fp.h"
 #include "kernels/ops.h"
 
 /* Returns digit t to base 3 of a byte, which is a fraction of 256: what carries out of 3^t *

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* kernels/ref/tq2_0.c - TQ2_0: 256 weights in 66 bytes, one of -d, 0, d each; the code 3 reads as
  * 2*d. */
-#include "core/fp.h"
+#include "base/fp.h"
 #include "kernels/ops.h"
 
 static int code(const struct blk_TQ2_0 *x, int i) {

@@ -3,10 +3,10 @@
  * take the largest finite value. Importance and search play no part. */
 #include "quantize/enc/types.h"
 
-#include "core/bytes.h"
-#include "core/fp.h"
+#include "base/bytes.h"
+#include "base/fp.h"
 
-#include "core/attr.h"
+#include "base/attr.h"
 
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {

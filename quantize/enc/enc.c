@@ -7,7 +7,7 @@
 static const struct enc *const table[QT_COUNT] = {
 #define QTYPE(ID, id, ...) [id] = &enc_type_##ID,
 #define QTYPE_OTHER(...)
-#include "core/qtype.def"
+#include "containers/qtype.def"
 #undef QTYPE
 };
 

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "core/qtype.h"
+#include "containers/qtype.h"
 #include "kernels/kern.h"
 
 enum search { SEARCH_FAST, SEARCH_BEST, SEARCH_CONVENTIONAL };
@@ -38,7 +38,7 @@ struct enc {
     struct wrule conventional, chosen;
 };
 const struct enc *enc_find(enum qtype t); /* NULL: cannot be written */
-/* Lets the calling thread's context (core/ctx.h) search with at most this instruction set; the
+/* Lets the calling thread's context (base/ctx.h) search with at most this instruction set; the
  * default is the best of this machine. The bytes are the same with all; for tests and measurements,
  * not while rows are being encoded. */
 void enc_use(enum kern_isa upto);

@@ -4,9 +4,9 @@
 #include "quantize/enc/search.h"
 #include "quantize/enc/types.h"
 
-#include "core/bytes.h"
+#include "base/bytes.h"
 
-#include "core/attr.h"
+#include "base/attr.h"
 
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {

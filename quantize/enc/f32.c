@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/attr.h"
+#include "base/attr.h"
 
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {

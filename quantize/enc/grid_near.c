@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "core/mem.h"
+#include "base/mem.h"
 #include "kernels/grid.h"
 
 enum { N_TYPES = 6 };

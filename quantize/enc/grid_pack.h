@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/grid_pack.h - settled super-blocks of the grid types (gridq.h) to the bytes of each,
- * and their d as it lies there, on the CPU and on a device. Layouts: core/qtype.h. */
+ * and their d as it lies there, on the CPU and on a device. Layouts: containers/qtype.h. */
 #ifndef HONE_QUANTIZE_ENC_GRID_PACK_H
 #define HONE_QUANTIZE_ENC_GRID_PACK_H
 
 #include <string.h>
 
-#include "core/bytes.h"
+#include "base/bytes.h"
 #include "kernels/grid.h"
 #include "quantize/enc/gridq.h"
 #include "quantize/enc/raw.h"

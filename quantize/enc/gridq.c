@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/attr.h"
+#include "base/attr.h"
 #include "kernels/grid.h"
 #include "quantize/enc/super.h"
 

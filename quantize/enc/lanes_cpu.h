@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/bytes.h"
-#include "core/fp.h"
+#include "base/bytes.h"
+#include "base/fp.h"
 #include "quantize/enc/super.h"
 
 #ifdef __AVX2__

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#include "core/fp.h"
+#include "base/fp.h"
 
 enum { N = 32, E_MAX = 251 };
 

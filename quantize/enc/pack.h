@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/pack.h - settled blocks (raw.h) to the bytes of each type, on the CPU and on a
- * device. Layouts: core/qtype.h. */
+ * device. Layouts: containers/qtype.h. */
 #ifndef HONE_QUANTIZE_ENC_PACK_H
 #define HONE_QUANTIZE_ENC_PACK_H
 
 #include <string.h>
 
-#include "core/bytes.h"
+#include "base/bytes.h"
 #include "quantize/enc/raw.h"
 
 /* Calls X(type) for each type of blocks that are opened. */

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdatomic.h>
 
-#include "core/ctx.h"
-#include "core/fp.h"
+#include "base/ctx.h"
+#include "base/fp.h"
 #include "quantize/enc/super.h"
 
 const int8_t enc_iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,

@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/fp.h"
-#include "core/qtype.h"
+#include "base/fp.h"
+#include "containers/qtype.h"
 #include "quantize/enc/enc.h"
 
 /* Functions that a device computes too: without fused operations, and without libraries. */

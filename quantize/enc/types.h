@@ -7,7 +7,7 @@
 
 #define QTYPE(ID, ...) extern const struct enc enc_type_##ID;
 #define QTYPE_OTHER(...)
-#include "core/qtype.def"
+#include "containers/qtype.def"
 #undef QTYPE
 
 #endif

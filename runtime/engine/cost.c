@@ -3,7 +3,7 @@
  * computes, so no operation is looked at by name. */
 #include "runtime/engine/cost.h"
 
-#include "core/num.h"
+#include "base/num.h"
 
 enum { SCAN_FLOP = 7 };
 

@@ -7,9 +7,9 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "core/gguf.h"
-#include "core/mem.h"
-#include "core/num.h"
+#include "containers/gguf.h"
+#include "base/mem.h"
+#include "base/num.h"
 #include "runtime/engine/model.h"
 
 enum { CHUNK = 4096 }; /* a multiple of every block */

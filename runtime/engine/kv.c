@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
-#include "core/num.h"
+#include "base/mem.h"
+#include "base/num.h"
 
 static int row_bytes(const struct kv_type *t, int64_t n, uint64_t *out, struct err *e) {
     *out = n % t->block == 0 ? t->row_bytes(t, n) : 0;

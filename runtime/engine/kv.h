@@ -5,7 +5,7 @@
 #ifndef HONE_RUNTIME_ENGINE_KV_H
 #define HONE_RUNTIME_ENGINE_KV_H
 
-#include "core/err.h"
+#include "base/err.h"
 #include "models/graph.h"
 #include "runtime/engine/kv_type.h"
 

@@ -16,9 +16,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/bytes.h"
-#include "core/fp.h"
-#include "core/num.h"
+#include "base/bytes.h"
+#include "base/fp.h"
+#include "base/num.h"
 #include "runtime/engine/kv_type.h"
 
 enum { MAX_SLICE = 128, MAX_CODES = 16 };

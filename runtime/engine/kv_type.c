@@ -9,10 +9,10 @@
 #include <string.h>
 #include <strings.h>
 
-#include "core/bytes.h"
-#include "core/buf.h"
-#include "core/fp.h"
-#include "core/num.h"
+#include "base/bytes.h"
+#include "base/buf.h"
+#include "base/fp.h"
+#include "base/num.h"
 #include "models/sizes.h"
 
 static uint64_t block_bytes(const struct kv_type *t, int64_t n) {

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/err.h"
+#include "base/err.h"
 #include "kernels/kern.h"
 
 enum { KV_MAX_DIM = 1024 }; /* of a row that is rotated */

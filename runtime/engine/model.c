@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* runtime/engine/model.c - binding a GGUF to its architecture's graph.
  *
- * The file is opened and validated by core/gguf.h, its numbers are read by the architecture's rows,
- * the graph is built, and every weight the graph names is looked up and its shape compared. Then
- * every tensor of the file must be one that the architecture has for this block: an unknown tensor
- * means that the file holds something we would silently not compute.
+ * The file is opened and validated by containers/gguf.h, its numbers are read by the architecture's
+ * rows, the graph is built, and every weight the graph names is looked up and its shape compared.
+ * Then every tensor of the file must be one that the architecture has for this block: an unknown
+ * tensor means that the file holds something we would silently not compute.
  *
  * Nothing is copied: weights are pointers into the map. */
 #include "runtime/engine/model.h"
@@ -14,10 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/buf.h"
-#include "core/hash.h"
-#include "core/log.h"
-#include "core/mem.h"
+#include "base/buf.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/mem.h"
 #include "kernels/kern.h"
 
 static void shape_text(char out[96], const int64_t ne[4]) {

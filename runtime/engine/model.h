@@ -8,9 +8,9 @@
 #ifndef HONE_RUNTIME_ENGINE_MODEL_H
 #define HONE_RUNTIME_ENGINE_MODEL_H
 
-#include "core/err.h"
-#include "core/gguf.h"
-#include "core/pool.h"
+#include "base/err.h"
+#include "containers/gguf.h"
+#include "base/pool.h"
 #include "kernels/kern.h"
 #include "models/arch.h"
 #include "models/graph.h"

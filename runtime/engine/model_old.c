@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/bytes.h"
-#include "core/mem.h"
+#include "base/bytes.h"
+#include "base/mem.h"
 #include "kernels/kern.h"
 #include "runtime/engine/model.h"
 

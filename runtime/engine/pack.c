@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/log.h"
-#include "core/mem.h"
-#include "core/numa.h"
-#include "core/prog.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/numa.h"
+#include "base/prog.h"
 #include "kernels/kern.h"
 #include "kernels/pack.h"
 #include "runtime/engine/pack.h"

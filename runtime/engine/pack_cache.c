@@ -17,14 +17,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/buf.h"
-#include "core/hash.h"
-#include "core/io.h"
-#include "core/map.h"
-#include "core/out.h"
-#include "core/log.h"
-#include "core/mem.h"
-#include "core/prog.h"
+#include "base/buf.h"
+#include "base/hash.h"
+#include "base/io.h"
+#include "base/map.h"
+#include "base/out.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/prog.h"
 #include "runtime/engine/pack_file.h"
 
 enum {

@@ -12,14 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/buf.h"
-#include "core/bytes.h"
-#include "core/hash.h"
-#include "core/mem.h"
-#include "core/num.h"
-#include "core/prog.h"
-#include "core/map.h"
-#include "core/out.h"
+#include "base/buf.h"
+#include "base/bytes.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/prog.h"
+#include "base/map.h"
+#include "base/out.h"
 
 enum {
     VERSION = 1,

@@ -5,7 +5,7 @@
 #ifndef HONE_RUNTIME_ENGINE_PACK_FILE_H
 #define HONE_RUNTIME_ENGINE_PACK_FILE_H
 
-#include "core/map.h"
+#include "base/map.h"
 #include "runtime/engine/pack.h"
 
 /* Writes a key of 32 hex digits, made of the names, types, shapes and forms of the weights and

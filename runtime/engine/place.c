@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/io.h"
-#include "core/mem.h"
-#include "core/num.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/num.h"
 
 enum { PLACE_BYTES = 1 << 20 };
 

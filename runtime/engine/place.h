@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "core/err.h"
+#include "base/err.h"
 
 enum { PLACE_BLOCKS = 512, PLACE_ANY = -1 };
 enum place_at { PLACE_FREE, PLACE_CPU, PLACE_DEVICE }; /* free: the session decides by what fits */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
+#include "base/mem.h"
 
 enum batch batch_of(int64_t n_rows) {
     return n_rows == 1 ? BATCH_ONE : n_rows <= BATCH_FEW_ROWS ? BATCH_FEW : BATCH_MANY;

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "core/err.h"
+#include "base/err.h"
 
 struct seq;
 

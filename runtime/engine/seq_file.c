@@ -15,12 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/bytes.h"
-#include "core/hash.h"
-#include "core/map.h"
-#include "core/out.h"
-#include "core/mem.h"
-#include "core/num.h"
+#include "base/bytes.h"
+#include "base/hash.h"
+#include "base/map.h"
+#include "base/out.h"
+#include "base/mem.h"
+#include "base/num.h"
 #include "runtime/engine/exec.h"
 
 enum { VERSION = 1, HEAD_BYTES = 64, SLOT_BYTES = 64, NAME_BYTES = 16 };

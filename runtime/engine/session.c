@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/log.h"
-#include "core/machine.h"
-#include "core/mem.h"
-#include "core/num.h"
-#include "core/prog.h"
+#include "base/log.h"
+#include "base/machine.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/prog.h"
 #include "kernels/cuda/cuda.h"
 #include "models/sizes.h"
 #include "runtime/engine/exec.h"

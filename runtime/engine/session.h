@@ -9,8 +9,8 @@
 #ifndef HONE_RUNTIME_ENGINE_SESSION_H
 #define HONE_RUNTIME_ENGINE_SESSION_H
 
-#include "core/ctx.h"
-#include "core/pool.h"
+#include "base/ctx.h"
+#include "base/pool.h"
 #include "kernels/kern.h"
 #include "runtime/engine/seq.h"
 #include "runtime/engine/model.h"
@@ -63,7 +63,7 @@ struct session_opts {
     enum kern_isa isa; /* KERN_REF: scalar reference everywhere */
     enum act_mode act;
     struct pool *pool; /* borrowed; NULL: the caller's thread only */
-    /* Whom the session works for (core/ctx.h): who is told of its messages and may interrupt it.
+    /* Whom the session works for (base/ctx.h): who is told of its messages and may interrupt it.
      * Borrowed for the session's life. NULL: in every call the context of the calling thread. */
     struct ctx *ctx;
     struct device device;

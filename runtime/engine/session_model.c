@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* runtime/engine/session_model.c - which weights a session computes with: those of the model it was
  * given, the same as packed rows, or those of another model of the same graph. */
-#include "core/gguf.h"
-#include "core/num.h"
+#include "containers/gguf.h"
+#include "base/num.h"
 #include "runtime/engine/exec.h"
 
 /* Returns about how many bytes a session of the CPU will take beside the weights: cache, states and

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
-#include "core/num.h"
+#include "base/mem.h"
+#include "base/num.h"
 
 void rec_init(struct rec *r, const struct graph *g, bool ring) {
     int64_t at = 0;

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "core/mem.h"
+#include "base/mem.h"
 
 static struct weight_mem *mem_new(void) {
     struct weight_mem *m = xcalloc(1, sizeof *m);

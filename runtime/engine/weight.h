@@ -16,11 +16,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/err.h"
-#include "core/gguf.h"
-#include "core/qtype.h"
+#include "base/err.h"
+#include "containers/gguf.h"
+#include "containers/qtype.h"
 
-struct weight_copy;  /* on a device: runtime/engine/exec_cuda_copy.c */
+struct weight_copy;  /* on a device: runtime/engine/cuda/copy.c */
 struct weight_rows { /* packed rows, as many to a group as an instruction set computes with */
     int rows;
     const uint8_t *data;

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/attr.h"
-#include "core/mem.h"
+#include "base/attr.h"
+#include "base/mem.h"
 #include "runtime/engine/logits.h"
 
 enum { SPACES_MAX = 2, FORCED_MAX = 512, TRIES = 16, MANY = 256 };

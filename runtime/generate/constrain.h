@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* runtime/generate/constrain.h - draws tokens that a grammar allows (gram/gram.h), and counts
+/* runtime/generate/constrain.h - draws tokens that a grammar allows (grammar/gram.h), and counts
  * how often it overruled the model. */
 #ifndef HONE_RUNTIME_GENERATE_CONSTRAIN_H
 #define HONE_RUNTIME_GENERATE_CONSTRAIN_H
 
-#include "core/buf.h"
+#include "base/buf.h"
 #include "runtime/generate/sample.h"
-#include "gram/gram.h"
+#include "grammar/gram.h"
 #include "tok/tok.h"
 
 struct constrain_opts {

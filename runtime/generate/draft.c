@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
-#include "core/num.h"
+#include "base/mem.h"
+#include "base/num.h"
 #include "runtime/engine/logits.h"
 
 enum { PIECE = 512, MAX_LEFT = 2 };

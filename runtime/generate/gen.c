@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
-#include "core/num.h"
-#include "core/prog.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/prog.h"
 #include "runtime/engine/fault.h"
 
 enum { SHOW_FROM = 1024 }; /* Prompts from this length on show their progress. */

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/log.h"
-#include "core/mem.h"
-#include "core/os.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/os.h"
 
 enum kind { REAL, WHOLE, COUNT, SEED, WORD };
 struct row {

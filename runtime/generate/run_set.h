@@ -7,9 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/buf.h"
-#include "core/err.h"
-#include "core/gguf.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "containers/gguf.h"
 #include "runtime/generate/sample.h"
 
 enum run_think { THINK_AUTO, THINK_ON, THINK_OFF };                /* what the template is told */

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "core/rng.h"
+#include "base/rng.h"
 
 struct sample_opts {      /* neutral values switch a step off */
     float temp;           /* <= 0: greedy */

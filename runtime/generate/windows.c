@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
-#include "core/num.h"
-#include "core/prog.h"
-#include "core/ranks.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/prog.h"
+#include "base/ranks.h"
 
 /* The time that a pass may take. It cannot be interrupted, and progress is only shown after it. */
 static const double PASS_S = 10;

@@ -25,7 +25,7 @@ compile() { # file, object, more options
 }
 march=-march=armv8.2-a
 {
-    for f in buf ctx err fp io limits log machine map mem numa os out pool qtype; do compile core/$f.c core_$f $march; done
+    for f in buf ctx err fp io limits log machine map mem numa os out pool; do compile base/$f.c base_$f $march; done
     for f in $(ls kernels/*.c kernels/ref/*.c tests/kern/check.c | grep -v '^kernels/packed'); do
         compile $f "$(echo $f | tr / _)" $march
     done

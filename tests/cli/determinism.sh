@@ -45,7 +45,7 @@ base="$t/convert-bf16"
 for x in a b; do "$HONE" imatrix "$base" "$t/$x.txt" -o "$t/$x.gguf" --ctx 128 -q >/dev/null; done
 same merged imatrix --merge "$t/a.gguf" "$t/b.gguf" -o OUT
 same merged.dat imatrix --merge "$t/a.gguf" "$t/b.gguf" -o OUT --format dat
-types=$(sed -n 's/^QTYPE([A-Z0-9_]*, *[0-9]*, *"\([a-z0-9A-Z_]*\)".*/\1/p' core/qtype.def)
+types=$(sed -n 's/^QTYPE([A-Z0-9_]*, *[0-9]*, *"\([a-z0-9A-Z_]*\)".*/\1/p' containers/qtype.def)
 least=27 searched='q4_K q3_K iq2_xs iq3_s q4_0'
 # a sanitizer makes everything slow, and looks for other things
 if grep -q __asan_init "$HONE"; then types='Q4_K IQ2_XS Q5_0' searched=q4_K least=3; fi

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Nothing that changes belongs to the process: every variable of the program that can be written and is not a thread's own
 # is in the list below, with the reason. Found in the symbols of the objects (sections .data, .bss, .tdata, .tbss, COMMON),
-# so no way of writing a declaration hides one. Two jobs in two contexts (core/ctx.h) may not meet in anything else.
+# so no way of writing a declaration hides one. Two jobs in two contexts (base/ctx.h) may not meet in anything else.
 set -eu
 all=$(dirname "$HONE")/all.a
 command -v objdump > /dev/null && [ -e "$all" ] || { echo "SKIP: no objdump, or no $all"; exit 77; }
@@ -38,7 +38,7 @@ objdump -t "$all" "$(dirname "$all")/cli/main.o" | awk '
         if ($NF !~ /^\.(t?data|t?bss)/) print object ":" $NF }' | sort -u > "$t/all"
 [ "$(wc -l < "$t/all")" -ge 10 ] || say "only these were found, so the search is wrong: $(cat "$t/all")"
 while read -r v; do
-    allowed "$v" || say "${v%%:*} has a variable '${v#*:}' that belongs to the process; put it into struct ctx (core/ctx.h) or into what its caller holds"
+    allowed "$v" || say "${v%%:*} has a variable '${v#*:}' that belongs to the process; put it into struct ctx (base/ctx.h) or into what its caller holds"
 done < "$t/all"
 
 # the search finds what it is for, however it is written

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What hone asks of a C library and a processor. Outside core/os.c and serve/waits.c, which say what stands for Linux's own calls
+# What hone asks of a C library and a processor. Outside base/os.c and serve/waits.c, which say what stands for Linux's own calls
 # elsewhere, that is POSIX.1-2008 and the names below, which glibc, musl, macOS and the BSDs share (most are in POSIX.1-2024).
 # Checked by compiling as another system would, against musl's headers where musl-gcc is; clang compiles what is special to macOS.
 # Not for a big-endian machine, with a sentence that says so.
@@ -10,7 +10,7 @@ trap 'rm -rf "$t"' EXIT
 . tests/expect.sh
 shared='FNM_CASEFOLD MADV_DONTNEED MAP_ANONYMOUS MAP_NORESERVE getentropy madvise memmem realpath timegm tm_gmtoff'
 flags='-std=c11 -DHONE_VERSION="0" -I. -fsyntax-only'
-${CC:-cc} $flags -D_GNU_SOURCE -U__BYTE_ORDER__ -D__BYTE_ORDER__=4321 core/err.c 2> "$t/e" && say 'compiles for a big-endian machine'
+${CC:-cc} $flags -D_GNU_SOURCE -U__BYTE_ORDER__ -D__BYTE_ORDER__=4321 base/err.c 2> "$t/e" && say 'compiles for a big-endian machine'
 grep -q 'hone runs on little-endian machines only' "$t/e" || say "big-endian: $(cat "$t/e")"
 sources=$(ls core/*.c kernels/*.c models/*.c text/*.c tok/*.c template/*.c gram/*.c chat/*.c convert/*.c calib/*.c quantize/*.c runtime/*/*.c \
     report/*.c serve/*.c jobs/*.c lib/*.c cli/*.c)
@@ -35,8 +35,8 @@ done
 [ "$cc" != musl-gcc ] || musl-gcc $flags -D_GNU_SOURCE -Werror=implicit-function-declaration -isystem "$t/h" $(grep -l '__linux__' $sources) > "$t/o" 2>&1 ||
     say "musl: $(grep -m 5 error "$t/o")"
 if clang --target=arm64-apple-macos11 -x c -c -o "$t/x.o" /dev/null 2> "$t/o"; then
-    for f in $(grep -l 'core/incbin.h' $sources); do
-        sed -n '/^INCBIN(/p' "$f" | clang --target=arm64-apple-macos11 -I. -include core/incbin.h -x c -c -o "$t/x.o" - 2> "$t/o" || say "macOS: $f: $(head -3 "$t/o")"
+    for f in $(grep -l 'base/incbin.h' $sources); do
+        sed -n '/^INCBIN(/p' "$f" | clang --target=arm64-apple-macos11 -I. -include base/incbin.h -x c -c -o "$t/x.o" - 2> "$t/o" || say "macOS: $f: $(head -3 "$t/o")"
     done
 fi
 exit $fail

@@ -34,12 +34,12 @@ sed -n '/^options:/,/^$/p' "$t/full" | grep -oE -- '--[a-z][a-z0-9-]*' | sort -u
 while read -r o; do
     sed 's/\\-/-/g' "$gen/man/hone-eval-kld.1" | grep -qF -- "$o" || say "docs/man/hone-eval-kld.1 does not describe $o"
 done < "$t/opts"
-# ---- exit statuses: the table core/status.def, one row each, is what --help and the man pages say ----
+# ---- exit statuses: the table base/status.def, one row each, is what --help and the man pages say ----
 "$HONE" recipes --help --verbose | sed -n '/^exit status: /,$p' | tr -s '\n ' '  ' > "$t/help"
 awk '/^\.SH/ { on = /EXIT STATUS/; next } on' docs/man/hone.1 | tr '\n' ' ' > "$t/man"
-awk '/^STATUS\(/ { row = "" } { row = row " " $0 } /\)$/ { print row }' core/status.def |
+awk '/^STATUS\(/ { row = "" } { row = row " " $0 } /\)$/ { print row }' base/status.def |
     sed -n 's/^ *STATUS([A-Z]*, [A-Z]*, \([0-9]*\), "[a-z]*", "\([^"]*\)", *\(.*\))$/\1|\2|\3/p' | sed 's/" *"//g; s/"//g' > "$t/statuses"
-[ "$(wc -l < "$t/statuses")" = "$(grep -c '^STATUS(' core/status.def)" ] || say "core/status.def: rows of another form"
+[ "$(wc -l < "$t/statuses")" = "$(grep -c '^STATUS(' base/status.def)" ] || say "base/status.def: rows of another form"
 while IFS='|' read -r n brief meaning; do
     grep -qF -- "$n $brief" "$t/help" || say "--help --verbose does not say: exit status $n $brief"
     grep -qF -- ".B $n $meaning" "$t/man" || say "docs/man/hone.1 does not say: $n $meaning"
@@ -49,7 +49,7 @@ for man in "$gen"/man/*.1; do
     awk '/^\.SH/ { on = /EXIT STATUS/; next } on' "$man" > "$t/man"
     [ -s "$t/man" ] || say "$man: no exit status"
     for n in $(grep -oE '[0-9]+' "$t/man"); do
-        grep -q "^$n|" "$t/statuses" || say "$man: exit status $n is not in core/status.def"
+        grep -q "^$n|" "$t/statuses" || say "$man: exit status $n is not in base/status.def"
     done
 done
 # ---- answers to options of other programs name what hone has ----

@@ -240,7 +240,7 @@ template <class T> static inline T cu_ldcg(const T *p) {
     return *p;
 }
 extern "C" {
-#include "core/fp.h"
+#include "base/fp.h"
 }
 void emu_copy(void *dst, const void *src, unsigned n);
 void emu_copy_commit(void);

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/io.h"
-#include "core/rng.h"
+#include "base/io.h"
+#include "base/rng.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { MUTATIONS = 40, MUTANT_MAX = 1 << 16 };

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/gguf.h"
+#include "containers/gguf.h"
 #include "tests/fuzz/fuzz.h"
 
 static char fuzz_dir[64];

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/ctx.h"
-#include "core/json.h"
-#include "gram/gram.h"
+#include "base/ctx.h"
+#include "base/json.h"
+#include "grammar/gram.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/parts.h"
 #include "tests/unit/byte_vocab.h"

@@ -2,7 +2,7 @@
 /* tests/fuzz/fuzz_gguf.c - a GGUF file: opened strictly and tolerantly, tokenizer and data
  * checked. */
 #define FUZZ_FILE
-#include "core/gguf.h"
+#include "containers/gguf.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/mutate.h"
 

@@ -16,9 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/json.h"
-#include "core/rng.h"
-#include "gram/gram.h"
+#include "base/json.h"
+#include "base/rng.h"
+#include "grammar/gram.h"
 #include "tests/fuzz/fuzz.h"
 #include "text/schema.h"
 #include "tok/tok.h"

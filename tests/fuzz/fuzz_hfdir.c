@@ -2,8 +2,8 @@
 /* tests/fuzz/fuzz_hfdir.c - a model folder: config.json, the index and one shard; opened,
  * parameters and the template looked up, the conversion planned. */
 #include "convert/mmproj.h"
-#include "core/hfdir.h"
-#include "core/log.h"
+#include "containers/hfdir.h"
+#include "base/log.h"
 #include "tests/fuzz/folder.h"
 
 static const char *const names[] = {"config.json", "tokenizer_config.json",

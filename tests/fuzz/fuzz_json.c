@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* tests/fuzz/fuzz_json.c - JSON text, in both readers. */
-#include "core/json.h"
+#include "base/json.h"
 #include "tests/fuzz/fuzz.h"
 #include "template/jinja_int.h"
 

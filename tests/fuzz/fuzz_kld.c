@@ -4,8 +4,8 @@
 #define FUZZ_FILE
 #include <stdlib.h>
 
-#include "runtime/eval/kld_file.h"
-#include "runtime/eval/kld_file_top.h"
+#include "runtime/measure/kld_file.h"
+#include "runtime/measure/kld_file_top.h"
 #include "tests/fuzz/fuzz.h"
 
 static void field_form(const char *path) {

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/io.h"
-#include "core/lines.h"
-#include "core/log.h"
+#include "base/io.h"
+#include "base/lines.h"
+#include "base/log.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -7,7 +7,7 @@
  * sequences can go back. Sequences are empty: nothing is computed. */
 #include <string.h>
 
-#include "core/num.h"
+#include "base/num.h"
 #include "serve/prefix.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/model.h"

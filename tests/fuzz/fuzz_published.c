@@ -2,8 +2,8 @@
 /* tests/fuzz/fuzz_published.c - the text files of a published folder, as publish --check reads
  * them: Modelfile, params, model.yaml, README.md, SHA256SUMS, manifest.json; and facts as they are
  * read from a card and a manifest. */
-#include "core/front.h"
-#include "core/io.h"
+#include "containers/front.h"
+#include "base/io.h"
 #include "report/facts.h"
 #include "report/folder_lint.h"
 #include "tests/fuzz/folder.h"

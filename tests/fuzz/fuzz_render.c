@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/ctx.h"
+#include "base/ctx.h"
 #include "template/jinja.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/parts.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* tests/fuzz/fuzz_safetensors.c - a safetensors file: opened, tensors found by index. */
 #define FUZZ_FILE
-#include "core/safetensors.h"
+#include "containers/safetensors.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/mutate.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* tests/fuzz/fuzz_sens.c - a sensitivity file for a small model: read, and a mix solved with it.
  * The model's hash is "0" here, so that a file can name it. */
-#include "quantize/sens.h"
+#include "mix/sens.h"
 #include "tests/fuzz/folder.h"
 
 static const char *const names[] = {"model.gguf", "sens.json", NULL};

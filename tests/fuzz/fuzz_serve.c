@@ -14,7 +14,7 @@
 #include <sys/un.h>
 #include <time.h>
 
-#include "core/log.h"
+#include "base/log.h"
 #include "serve/serve.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/model.h"

@@ -11,10 +11,10 @@
  * What was taken must be written again as the same bytes. */
 #include <string.h>
 
-#include "core/bytes.h"
-#include "core/hash.h"
-#include "core/io.h"
-#include "core/log.h"
+#include "base/bytes.h"
+#include "base/hash.h"
+#include "base/io.h"
+#include "base/log.h"
 #include "serve/shelf.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/model.h"

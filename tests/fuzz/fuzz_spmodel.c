@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/gguf.h"
+#include "containers/gguf.h"
 #include "tests/fuzz/fuzz.h"
 #include "tok/tok.h"
 

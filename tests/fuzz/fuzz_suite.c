@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/log.h"
-#include "runtime/eval/suite.h"
+#include "base/log.h"
+#include "runtime/measure/suite.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { MOST = 50 }; /* cases judged of one input */

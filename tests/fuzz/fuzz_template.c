@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/ctx.h"
-#include "core/gguf.h"
-#include "core/limits.h"
+#include "base/ctx.h"
+#include "containers/gguf.h"
+#include "base/limits.h"
 #include "template/chat_src.h"
 #include "template/fix.h"
 #include "template/fix_diff.h"

@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "core/json.h"
+#include "base/json.h"
 #include "tests/fuzz/fuzz.h"
 #include "tok/tok.h"
 

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/attr.h"
-#include "core/json.h"
-#include "core/log.h"
+#include "base/attr.h"
+#include "base/json.h"
+#include "base/log.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/parts.h"
 #include "tok/tok.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "tests/fuzz/fuzz.h"
-#include "core/json.h"
+#include "base/json.h"
 #include "chat/toolfmt.h"
 
 static const char tools[] =

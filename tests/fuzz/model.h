@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "convert/convert.h"
-#include "core/mem.h"
+#include "base/mem.h"
 #include "runtime/engine/session.h"
 
 static inline void fuzz_need(int rc, const struct err *e) {

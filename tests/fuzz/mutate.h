@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/bytes.h"
-#include "core/rng.h"
+#include "base/bytes.h"
+#include "base/rng.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { MUT_FIELDS = 512 };

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "core/buf.h"
+#include "base/buf.h"
 
 struct part {
     const char *s;

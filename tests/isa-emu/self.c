@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* tests/isa-emu/self.c - the emulation against plain C, on bytes of all values and on those that
  * saturate where they should not. */
-#include "core/rng.h"
+#include "base/rng.h"
 #include "tests/isa-emu/emu.h"
 
 static int wrong_dot(struct rng *r, int round) {

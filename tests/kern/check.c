@@ -6,8 +6,8 @@
  * awkward numbers. Inputs are allocated to size, so the address sanitizer sees reads beyond them;
  * outputs have guards. Decode must equal ref bit for bit (see tests/unit/test_blocks.c for why it
  * can). A dot is compared with a sum in double over decoded weights. */
-#include "core/bytes.h"
-#include "core/fp.h"
+#include "base/bytes.h"
+#include "base/fp.h"
 #include "kernels/bench.h"
 #include "tests/check.h"
 #include "tests/kern/check_ops.h"

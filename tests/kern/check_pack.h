@@ -6,8 +6,8 @@
 
 #include <math.h>
 
-#include "core/bytes.h"
-#include "core/fp.h"
+#include "base/bytes.h"
+#include "base/fp.h"
 #include "kernels/bench.h"
 #include "kernels/codebook.h"
 #include "kernels/pack.h"

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/mem.h"
+#include "base/mem.h"
 #include "tests/kern/cuda_dev.h"
 
 enum { N = 3, WORDS = 300 };

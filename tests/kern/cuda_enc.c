@@ -2,8 +2,8 @@
 /* tests/kern/cuda_enc.c - quantization on a device: the bytes must be those of the CPU's encoders,
  * which are held against other tools elsewhere (test_enc). In `make test` under the CPU emulation,
  * in several orders of threads; in `make check-cuda` on the device. */
-#include "core/fp.h"
-#include "core/rng.h"
+#include "base/fp.h"
+#include "base/rng.h"
 #include "quantize/enc/pack.h"
 #include "quantize/enc/cuda/rows.h"
 #include "quantize/enc/grid_pack.h"

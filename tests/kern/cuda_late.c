@@ -3,9 +3,9 @@
  * others when they are fenced and no earlier, and begins launches while the one before ends: the
  * logits of small models are those of a device that does neither, to the bit. Emulated devices
  * only. */
-#include "core/rng.h"
+#include "base/rng.h"
 #include "kernels/cuda/cuda.h"
-#include "runtime/engine/exec_cuda.h"
+#include "runtime/engine/cuda/exec.h"
 #include "tests/cuda-emu/control.h"
 #include "tests/unit/micro.h"
 

@@ -3,9 +3,9 @@
  * has no single kernel, against plain double arithmetic here. Outputs start as NaN, sizes are odd,
  * every order of threads must give the same bits. `make test`: emulated; `make check-cuda`: on a
  * device. */
-#include "core/mem.h"
-#include "core/num.h"
-#include "core/rng.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/rng.h"
 #include "kernels/kern.h"
 #include "runtime/engine/kv_type.h"
 #include "tests/kern/cuda_pages.h"

@@ -4,8 +4,8 @@
 #ifndef HONE_TESTS_KERN_CUDA_PAGES_H
 #define HONE_TESTS_KERN_CUDA_PAGES_H
 
-#include "core/mem.h"
-#include "core/num.h"
+#include "base/mem.h"
+#include "base/num.h"
 #include "tests/kern/cuda_dev.h"
 
 enum { PAGES_SLOT = 1, PAGES_SLOTS = 3 };

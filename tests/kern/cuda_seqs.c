@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* tests/kern/cuda_seqs.c - launches over rows of several sequences: each gets the bits that it gets
  * alone. That one alone is right, cuda_ops.c shows. */
-#include "core/rng.h"
+#include "base/rng.h"
 #include "tests/kern/cuda_pages.h"
 
 static struct rng rng;

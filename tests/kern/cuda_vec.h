@@ -4,8 +4,8 @@
 #ifndef HONE_TESTS_CUDA_VEC_H
 #define HONE_TESTS_CUDA_VEC_H
 
-#include "core/mem.h"
-#include "core/rng.h"
+#include "base/mem.h"
+#include "base/rng.h"
 #include "tests/kern/cuda_dev.h"
 
 /* f32 sums in another order, of at most a few thousand terms: the project's bound for f32 paths. */

@@ -6,9 +6,9 @@
  * its error is that of an f32 sum of n terms whose order we do not know: n + 8 roundings of 2^-24
  * of the sum of magnitudes bound any order. (A gated unit and a weighted sum have bounds of their
  * own, below.) Outputs start as NaN and have guards behind them. */
-#include "core/mem.h"
-#include "core/fp.h"
-#include "core/rng.h"
+#include "base/mem.h"
+#include "base/fp.h"
+#include "base/rng.h"
 #include "kernels/bench.h"
 #include "kernels/cuda/cuda.h"
 #include "tests/check.h"

@@ -7,9 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/fp.h"
-#include "core/log.h"
-#include "core/rng.h"
+#include "base/fp.h"
+#include "base/log.h"
+#include "base/rng.h"
 #include "tests/kern/cuda_dev.h"
 
 enum { ROWS = 128, COLS = 64 };

@@ -5,7 +5,7 @@
 # more. Arguments: the C files.
 TYPE_FILES=6 F32_FILES=20
 awk -v most=$TYPE_FILES -v f32=$F32_FILES '
-    FILENAME == "core/qtype.def" {
+    FILENAME == "containers/qtype.def" {
         if (match($0, /^QTYPE\([A-Z0-9_]+/)) { id[++n] = substr($0, 7, RLENGTH - 6); is[id[n]] = 1 }
         next
     }
@@ -27,8 +27,8 @@ awk -v most=$TYPE_FILES -v f32=$F32_FILES '
         }
     }
     END {
-        if (n < 20) print "core/qtype.def has " n + 0 " rows of QTYPE: the rule on types does not see them"
+        if (n < 20) print "containers/qtype.def has " n + 0 " rows of QTYPE: the rule on types does not see them"
         for (i = 1; i <= n; i++) if (count[id[i]] > (id[i] == "F32" ? f32 : most))
-            print count[id[i]] " files name " id[i] "; make what they know a column of core/qtype.def:" files[id[i]]
-    }' core/qtype.def $(printf '%s\n' "$@" $(git ls-files '*.def') |
-    grep -vE '^(tests|docs|bench)/|^kernels/[a-z0-9]+/|^core/qtype\.def$|^quantize/recipes\.def$|^kernels/ops\.def$')
+            print count[id[i]] " files name " id[i] "; make what they know a column of containers/qtype.def:" files[id[i]]
+    }' containers/qtype.def $(printf '%s\n' "$@" $(git ls-files '*.def') |
+    grep -vE '^(tests|docs|bench)/|^kernels/[a-z0-9]+/|^containers/qtype\.def$|^quantize/recipes\.def$|^kernels/ops\.def$')

@@ -3,8 +3,8 @@
 """What a YAML parser says of front matters: python3 tests/oracle/front.py > tests/golden/front/cases.json
 
 PyYAML 6.0.3. Scalars are kept as text (BaseLoader); duplicate keys are refused, as the Hub's parser refuses them and PyYAML
-does not. `read` is null where a value is a block of text, or neither a scalar nor a list of scalars: core/front.c keeps those unread. STRICT cases
-are YAML that core/front.c refuses on purpose (its header says why).
+does not. `read` is null where a value is a block of text, or neither a scalar nor a list of scalars: containers/front.c keeps those unread. STRICT cases
+are YAML that containers/front.c refuses on purpose (its header says why).
 """
 import json
 import yaml

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "gram/gram.h"
+#include "grammar/gram.h"
 
 /* Sets the texts of the first 257 tokens and their lengths: token i < 256 is byte i, token 256 the
  * end of an answer. */

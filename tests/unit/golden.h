@@ -10,12 +10,12 @@
 #include <unistd.h>
 
 #include "convert/convert.h"
-#include "core/buf.h"
-#include "core/gguf.h"
-#include "core/io.h"
-#include "core/mem.h"
-#include "core/num.h"
-#include "core/safetensors.h"
+#include "base/buf.h"
+#include "containers/gguf.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "containers/safetensors.h"
 #include "runtime/engine/session.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"

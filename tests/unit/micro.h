@@ -4,10 +4,10 @@
 #ifndef HONE_TESTS_MICRO_H
 #define HONE_TESTS_MICRO_H
 
-#include "core/bytes.h"
-#include "core/fp.h"
-#include "core/rng.h"
-#include "core/io.h"
+#include "base/bytes.h"
+#include "base/fp.h"
+#include "base/rng.h"
+#include "base/io.h"
 #include "tests/unit/golden.h"
 #include "tests/unit/st_build.h"
 

@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include "convert/convert.h"
-#include "core/buf.h"
-#include "core/gguf.h"
-#include "core/hash.h"
-#include "core/json.h"
+#include "base/buf.h"
+#include "containers/gguf.h"
+#include "base/hash.h"
+#include "base/json.h"
 #include "tests/check.h"
 
 static const char *reference_type(enum gguf_vtype t) {

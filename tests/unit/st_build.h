@@ -5,9 +5,9 @@
 
 #include <inttypes.h>
 
-#include "core/buf.h"
-#include "core/out.h"
-#include "core/safetensors.h"
+#include "base/buf.h"
+#include "base/out.h"
+#include "containers/safetensors.h"
 #include "tests/check.h"
 
 struct st_build {

@@ -5,7 +5,7 @@
 #define HONE_TESTS_SYNTHETIC_H
 
 #include "quantize/synth.h"
-#include "runtime/engine/exec_cuda.h"
+#include "runtime/engine/cuda/exec.h"
 #include "tests/cuda-emu/control.h"
 #include "tests/unit/golden.h"
 

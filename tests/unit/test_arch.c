@@ -3,8 +3,8 @@
  * both ways, and hyperparameters of hostile GGUF files. */
 #include <unistd.h>
 
-#include "core/gguf.h"
-#include "core/mem.h"
+#include "containers/gguf.h"
+#include "base/mem.h"
 #include "models/arch.h"
 #include "tests/check.h"
 

@@ -3,8 +3,8 @@
  * on every kernel set, in one batch, in pieces and token by token, past their windows; keys of the
  * file; and that each number of the config has an effect. */
 #include "convert/convert.h"
-#include "core/log.h"
-#include "core/q8_0.h"
+#include "base/log.h"
+#include "containers/q8_0.h"
 #include "models/arch.h"
 #include "quantize/qplan.h"
 #include "runtime/engine/kv_type.h"

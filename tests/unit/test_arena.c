@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_arena.c - alignment, zeroing, reuse after reset, big requests. */
-#include "core/arena.h"
+#include "base/arena.h"
 #include "tests/check.h"
 
 static void test_many_sizes_do_not_overlap(void) {

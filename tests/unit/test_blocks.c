@@ -3,8 +3,8 @@
  * (tests/golden/blocks/how.md), bit for bit: products of a half, a small scale and a small code are
  * exact in f32, so only the subtraction of a minimum rounds, once, and all correct decoders agree.
  */
-#include "core/bytes.h"
-#include "core/qtype.h"
+#include "base/bytes.h"
+#include "containers/qtype.h"
 #include "kernels/kern.h"
 #include "tests/check.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_buf.c - growth, termination, formatting past the capacity, handing over. */
-#include "core/buf.h"
+#include "base/buf.h"
 #include "tests/check.h"
 
 static void test_append(void) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_chat.c - conversations to prompts with the bundled model's template. The expected
  * texts were rendered with transformers 5.23 (jinja2 3.1.6) from the same files. */
-#include "core/io.h"
+#include "base/io.h"
 #include "tests/check.h"
 #include "template/chat.h"
 #include "template/chat_src.h"

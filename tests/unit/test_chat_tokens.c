@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* Conversations to tokens: what the template writes are its tokens, what messages hold is text,
  * also where it spells a control token. The tokenizer and the template are the bundled model's. */
-#include "core/attr.h"
-#include "core/io.h"
-#include "core/mem.h"
+#include "base/attr.h"
+#include "base/io.h"
+#include "base/mem.h"
 #include "tests/check.h"
 #include "template/chat.h"
 

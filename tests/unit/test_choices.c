@@ -3,14 +3,14 @@
  * transformers (tests/golden/suites/choices.json, made by tests/oracle/choices.py); needles; files
  * that are not what they should be. */
 #include "convert/convert.h"
-#include "core/io.h"
-#include "core/out.h"
-#include "core/json.h"
-#include "runtime/eval/eval.h"
+#include "base/io.h"
+#include "base/out.h"
+#include "base/json.h"
+#include "runtime/measure/eval.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
-#include "runtime/eval/choices.h"
-#include "runtime/eval/suite.h"
+#include "runtime/measure/choices.h"
+#include "runtime/measure/suite.h"
 
 #define DIR "tests/golden/suites/"
 static struct err e;

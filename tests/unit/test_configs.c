@@ -5,9 +5,9 @@
  * (tests/oracle/config_matrix.py); both files must give the same model. */
 #include <string.h>
 
-#include "core/hfdir.h"
-#include "core/json.h"
-#include "core/log.h"
+#include "containers/hfdir.h"
+#include "base/json.h"
+#include "base/log.h"
 #include "tests/unit/micro.h"
 
 static struct json *table; /* by checkpoint */

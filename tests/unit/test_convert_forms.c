@@ -6,14 +6,14 @@
 #include <unistd.h>
 
 #include "convert/convert.h"
-#include "core/buf.h"
-#include "core/gguf.h"
-#include "core/hash.h"
-#include "core/hfdir.h"
-#include "core/io.h"
-#include "core/out.h"
-#include "core/log.h"
-#include "core/prog.h"
+#include "base/buf.h"
+#include "containers/gguf.h"
+#include "base/hash.h"
+#include "containers/hfdir.h"
+#include "base/io.h"
+#include "base/out.h"
+#include "base/log.h"
+#include "base/prog.h"
 #include "tests/check.h"
 #include "tests/unit/st_build.h"
 

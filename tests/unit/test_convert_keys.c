@@ -2,7 +2,7 @@
 /* Keys that readers can do without, written as the field's converter writes them: the values follow
  * from its rules (llama.cpp's conversion/ folder) and the config.json of each micro checkpoint. */
 #include "convert/convert.h"
-#include "core/log.h"
+#include "base/log.h"
 #include "tests/unit/micro.h"
 
 static const struct {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* --pad: feed-forward widths become multiples of 256. Every tensor holds what the unpadded
  * conversion holds, with zeros around it, and the logits are those that were recorded. */
-#include "core/log.h"
-#include "core/prog.h"
+#include "base/log.h"
+#include "base/prog.h"
 #include "tests/unit/golden.h"
 
 static struct gguf *convert(const char *model, bool pad, const char *out) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_ctx.c - contexts (core/ctx.h): what one job sets, prints or is told does not
+/* tests/unit/test_ctx.c - contexts (base/ctx.h): what one job sets, prints or is told does not
  * reach another; teams of threads hand their caller's context on; and two models evaluated at the
  * same time from two threads give the bits that they give one after the other. `make tsan` runs
  * this too.
@@ -10,14 +10,14 @@
 #include <stdatomic.h>
 
 #include "convert/convert.h"
-#include "core/ctx.h"
-#include "core/limits.h"
-#include "core/mem.h"
-#include "core/ranks.h"
-#include "core/writer.h"
+#include "base/ctx.h"
+#include "base/limits.h"
+#include "base/mem.h"
+#include "base/ranks.h"
+#include "base/writer.h"
 #include "quantize/enc/enc.h"
 #include "quantize/quantize.h"
-#include "runtime/eval/eval_int.h"
+#include "runtime/measure/internal.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
 

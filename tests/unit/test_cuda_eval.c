@@ -6,7 +6,7 @@
 #include "kernels/cuda/cuda.h"
 #include "quantize/quantize.h"
 #include "runtime/engine/place.h"
-#include "runtime/eval/eval.h"
+#include "runtime/measure/eval.h"
 #include "tests/cuda-emu/control.h"
 #include "tests/unit/golden.h"
 #include "tests/unit/with.h"

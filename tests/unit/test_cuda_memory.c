@@ -3,9 +3,9 @@
  * memory away: at forty random sizes of memory and contexts a session either says in its plan that
  * it does not fit, or fits and leaves free what it promised. And what another program takes between
  * the plan and the last tensor makes it plan again. Emulated devices only. */
-#include "core/rng.h"
+#include "base/rng.h"
 #include "kernels/cuda/cuda.h"
-#include "runtime/engine/exec_cuda.h"
+#include "runtime/engine/cuda/exec.h"
 #include "tests/cuda-emu/control.h"
 #include "tests/unit/micro.h"
 

@@ -3,8 +3,8 @@
  * the same steps for one row, few and many, with both kinds of activations and without fusions, and
  * with experts in main memory: where a map puts them, and those that a device does not compute,
  * whether the CPU computes them or long passes bring them. */
-#include "runtime/engine/outline.h"
-#include "runtime/engine/exec_cuda.h"
+#include "runtime/engine/cuda/outline.h"
+#include "runtime/engine/cuda/exec.h"
 #include "tests/unit/micro.h"
 
 #define MODELS "tests/golden/models/"

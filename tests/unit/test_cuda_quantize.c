@@ -8,15 +8,15 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "core/fp.h"
-#include "core/gguf.h"
+#include "base/fp.h"
+#include "containers/gguf.h"
 #include "quantize/imat_file.h"
-#include "core/io.h"
-#include "core/mem.h"
-#include "core/rng.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/rng.h"
 #include "kernels/cuda/cuda.h"
 #include "quantize/quantize.h"
-#include "quantize/sens.h"
+#include "mix/sens.h"
 #include "tests/cuda-emu/control.h"
 
 static char dir[64];

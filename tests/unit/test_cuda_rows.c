@@ -14,11 +14,11 @@
 #include <dirent.h>
 
 #include "convert/convert.h"
-#include "core/mem.h"
-#include "core/num.h"
-#include "core/rng.h"
-#include "core/io.h"
-#include "runtime/engine/exec_cuda.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/rng.h"
+#include "base/io.h"
+#include "runtime/engine/cuda/exec.h"
 #include "tests/cuda-emu/control.h"
 #include "tests/unit/micro.h"
 

@@ -4,8 +4,8 @@
  * step, snapshots, replaced weights, refusals. `make test`: the emulated device; `make check-cuda`:
  * the real one. */
 #include "runtime/generate/draft.h"
-#include "runtime/engine/exec_cuda.h"
-#include "core/log.h"
+#include "runtime/engine/cuda/exec.h"
+#include "base/log.h"
 #include "runtime/engine/kv_type.h"
 #include "quantize/synth.h"
 #include "tests/cuda-emu/control.h"

@@ -5,9 +5,9 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "core/log.h"
-#include "core/map.h"
-#include "runtime/engine/exec_cuda.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "runtime/engine/cuda/exec.h"
 #include "tests/cuda-emu/control.h"
 #include "tests/unit/synthetic.h"
 #include "tests/unit/with.h"

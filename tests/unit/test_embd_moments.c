@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "core/rng.h"
+#include "base/rng.h"
 #include "quantize/embd_moments.h"
 #include "tests/unit/tmpdir.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_emit.c - the four forms of one result; hostile names; nothing is cut. */
-#include "core/emit.h"
-#include "core/json.h"
+#include "base/emit.h"
+#include "base/json.h"
 #include "tests/check.h"
 
 static struct emit *sample(void) {

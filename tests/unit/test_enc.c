@@ -8,8 +8,8 @@
  * is not in sum (grids and small formats: in any block either). */
 #include "tests/check.h"
 
-#include "core/fp.h"
-#include "core/rng.h"
+#include "base/fp.h"
+#include "base/rng.h"
 #include "kernels/codebook.h"
 #include "kernels/grid.h"
 #include "kernels/kern.h"
@@ -444,7 +444,7 @@ static void test_same_bytes_with_every_instruction_set(void) {
     enc_use(kern_isa_best());
 }
 
-/* Scales of eight blocks are rounded together: as core/fp.c rounds one. */
+/* Scales of eight blocks are rounded together: as base/fp.c rounds one. */
 static void test_scales_are_rounded_to_f16(void) {
     const int best = (int)kern_isa_best();
     for (int isa = KERN_REF; isa <= best; isa++) {

@@ -3,7 +3,7 @@
  * what a chat template writes after an answer. */
 #include "tests/unit/test_tok_common.h"
 
-#include "gram/gram.h"
+#include "grammar/gram.h"
 #include "template/chat_ends.h"
 #include "text/utf8.h"
 #include "tok/vocab.h"

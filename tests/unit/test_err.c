@@ -2,9 +2,9 @@
 /* tests/unit/test_err.c - messages, codes, wrapping, and cutting of long texts. */
 #include <errno.h>
 
-#include "core/attr.h"
-#include "core/log.h"
-#include "core/mem.h"
+#include "base/attr.h"
+#include "base/log.h"
+#include "base/mem.h"
 #include "tests/check.h"
 
 static void test_set_and_wrap(void) {

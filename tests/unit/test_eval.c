@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_eval.c - runtime/eval/eval_*.c: statistics against numpy, mean negative
+/* tests/unit/test_eval.c - runtime/measure/: statistics against numpy, mean negative
  * log-likelihood against transformers, windows and comparisons against plain loops over the logits.
  */
 #include <stddef.h>
 #include <unistd.h>
 
 #include "convert/convert.h"
-#include "core/mem.h"
-#include "core/safetensors.h"
-#include "runtime/eval/eval_int.h"
+#include "base/mem.h"
+#include "containers/safetensors.h"
+#include "runtime/measure/internal.h"
 #include "tests/check.h"
 
 enum { N_IDS = 80, N_VOCAB = 1024 };

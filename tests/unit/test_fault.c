@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include "convert/convert.h"
-#include "core/io.h"
-#include "core/log.h"
-#include "core/prog.h"
-#include "runtime/eval/eval.h"
-#include "runtime/eval/eval_int.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/prog.h"
+#include "runtime/measure/eval.h"
+#include "runtime/measure/internal.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
 

@@ -4,7 +4,7 @@
  * threads); moments that are none. */
 #include "tests/check.h"
 
-#include "core/rng.h"
+#include "base/rng.h"
 #include "kernels/kern.h"
 #include "quantize/fb_tensor.h"
 #include "quantize/feedback.h"

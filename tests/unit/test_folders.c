@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "convert/convert.h"
-#include "core/log.h"
-#include "core/str.h"
-#include "core/prog.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "base/prog.h"
 #include "tests/check.h"
 #include "tests/unit/micro.h"
 

@@ -3,8 +3,8 @@
  * the two neighbours; exp against expl. */
 #include <stdbool.h>
 
-#include "core/fp.h"
-#include "core/rng.h"
+#include "base/fp.h"
+#include "base/rng.h"
 #include "tests/check.h"
 
 /* By the definition, in double: exact for halves. */

@@ -2,7 +2,7 @@
 /* Gemma 4: conversion against the field's converter, logits and hidden states against transformers
  * past the sliding window, the E and dense forms against an implementation in NumPy
  * (tests/oracle/gemma4.py), counts of published models, and what is refused. */
-#include "core/log.h"
+#include "base/log.h"
 #include "models/arch.h"
 #include "quantize/recipe.h"
 #include "tests/unit/golden.h"

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_gguf.c - core/gguf_*.c: every validation rule with a file that breaks it,
+/* tests/unit/test_gguf.c - containers/gguf_*.c: every validation rule with a file that breaks it,
  * truncation at every byte, files of gguf-py, our writer, split sets. */
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/buf.h"
-#include "core/gguf.h"
-#include "core/io.h"
-#include "core/out.h"
+#include "base/buf.h"
+#include "containers/gguf.h"
+#include "base/io.h"
+#include "base/out.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
 

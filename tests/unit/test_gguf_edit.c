@@ -8,11 +8,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/gguf.h"
-#include "core/hash.h"
-#include "core/io.h"
-#include "core/out.h"
-#include "core/mem.h"
+#include "containers/gguf.h"
+#include "base/hash.h"
+#include "base/io.h"
+#include "base/out.h"
+#include "base/mem.h"
 #include "tests/check.h"
 
 static struct err e;

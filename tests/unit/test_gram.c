@@ -2,11 +2,11 @@
 /* tests/unit/test_gram.c - constrained decoding: texts and masks against independent tools
  * (tests/golden/gram/, made by tests/oracle/gram.py), candidates against masks, random walks
  * against our validator, and languages meant to do harm. */
-#include "core/json.h"
-#include "core/mem.h"
-#include "core/rng.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/rng.h"
 #include "tests/check.h"
-#include "gram/gram.h"
+#include "grammar/gram.h"
 #include "text/schema.h"
 #include "tests/unit/byte_vocab.h"
 

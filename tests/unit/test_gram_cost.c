@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_gram_cost.c - what compiling schemas and grammars of untrusted input costs, in
- * steps (core/ctx.h): of each kind of input twice the size takes at most little more than twice the
+ * steps (base/ctx.h): of each kind of input twice the size takes at most little more than twice the
  * steps, the limit holds, a client that leaves or an interruption ends it. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/ctx.h"
-#include "core/limits.h"
-#include "core/mem.h"
-#include "core/prog.h"
-#include "gram/gram.h"
+#include "base/ctx.h"
+#include "base/limits.h"
+#include "base/mem.h"
+#include "base/prog.h"
+#include "grammar/gram.h"
 #include "tests/check.h"
 #include "tests/unit/byte_vocab.h"
 

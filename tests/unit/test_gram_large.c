@@ -2,9 +2,9 @@
 /* tests/unit/test_gram_large.c - schemas as large as those of programs' configuration files: what
  * is the same set of conditions is made once, branches without any value are not made, what is left
  * out is listed to a limit. What is valid follows from the standard. */
-#include "core/json.h"
-#include "core/mem.h"
-#include "gram/gram.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "grammar/gram.h"
 #include "tests/check.h"
 #include "tests/unit/byte_vocab.h"
 

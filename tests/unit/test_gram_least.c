@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_gram_least.c - how few bytes complete a text, beside a search of all texts; and
  * walks that any limit of tokens leaves complete, where it leaves room for the shortest text. */
-#include "core/json.h"
-#include "core/mem.h"
-#include "core/rng.h"
-#include "gram/gram.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "grammar/gram.h"
 #include "tests/check.h"
 #include "tests/unit/byte_vocab.h"
 #include "text/schema.h"

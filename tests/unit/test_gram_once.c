@@ -2,10 +2,10 @@
 /* tests/unit/test_gram_once.c - unlisted member names are unique within an object: accepted and
  * rejected texts, random walks that must give valid JSON, masks compared with single tokens, and
  * the shortest way to the end. */
-#include "core/json.h"
-#include "core/mem.h"
-#include "core/rng.h"
-#include "gram/gram.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "grammar/gram.h"
 #include "tests/check.h"
 #include "tests/unit/byte_vocab.h"
 #include "tok/tok.h"

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_gram_regex.c - regular expressions of gram/: anchors in any place beside PCRE2,
- * on all short texts; patterns that have more states than can be kept. */
+/* tests/unit/test_gram_regex.c - regular expressions of grammar/: anchors in any place beside
+ * PCRE2, on all short texts; patterns that have more states than can be kept. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "core/mem.h"
-#include "core/rng.h"
-#include "gram/gram.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "grammar/gram.h"
 #include "tests/check.h"
 #include "tests/unit/byte_vocab.h"
 #include "text/utf8.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_gram_text.c - grammars as text, GBNF and Lark: what they take and refuse (JSON
  * judged by our parser), rules that recurse, mistakes and their messages. */
-#include "core/attr.h"
-#include "core/json.h"
+#include "base/attr.h"
+#include "base/json.h"
 #include "tests/check.h"
-#include "gram/gram.h"
+#include "grammar/gram.h"
 #include "tests/unit/byte_vocab.h"
 
 static struct err e;

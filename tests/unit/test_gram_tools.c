@@ -3,12 +3,12 @@
  * they let through is read back as calls of the tools offered with arguments that the schemas
  * allow, and turns that templates render (tests/golden/templates/toolcall_roundtrip.json) are let
  * through. */
-#include "core/io.h"
-#include "core/json.h"
-#include "core/mem.h"
-#include "core/rng.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/rng.h"
 #include "tests/check.h"
-#include "gram/gram.h"
+#include "grammar/gram.h"
 #include "models/arch.h"
 #include "text/schema.h"
 #include "chat/toolfmt.h"

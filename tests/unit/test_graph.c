@@ -2,7 +2,7 @@
 /* Forward graphs: every weight of the table used once with its shape (MTP blocks not), every
  * register read after it was written by the operation that the formulas of ops.def ask for,
  * registers of one block reused by all, probes at block ends. */
-#include "core/mem.h"
+#include "base/mem.h"
 #include "models/arch.h"
 #include "models/graph.h"
 #include "tests/check.h"

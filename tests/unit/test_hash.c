@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_hash.c - published vectors (FIPS 180-4, xxHash's specification) and the map. */
-#include "core/hash.h"
-#include "core/io.h"
-#include "core/mem.h"
+#include "base/hash.h"
+#include "base/io.h"
+#include "base/mem.h"
 #include "tests/check.h"
 
 static const char *sha_of(const char *s, size_t n) {

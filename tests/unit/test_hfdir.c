@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_hfdir.c - core/hfdir.c on the test models and on folders with every kind of
+/* tests/unit/test_hfdir.c - containers/hfdir.c on the test models and on folders with every kind of
  * defect. */
 #include <sys/stat.h>
 
-#include "core/buf.h"
-#include "core/hfdir.h"
-#include "core/log.h"
+#include "base/buf.h"
+#include "containers/hfdir.h"
+#include "base/log.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
 

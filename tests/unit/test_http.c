@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Heads and bodies of requests: what is taken, what is refused and with which status, whatever the
  * cutting. The refusals are those of RFC 9112 (sections 2.2, 3, 5, 6) and of docs/serving.md. */
-#include "core/attr.h"
+#include "base/attr.h"
 #include "serve/http.h"
 #include "tests/check.h"
 

@@ -3,11 +3,11 @@
  * trips, merging, column weights, damaged files. Expected numbers are computed by hand from
  * tests/oracle/containers.py: attn_q saw 1024 tokens (sums 512 1024 256 0), the experts 10 and 100
  * (sums 10 20, 300 500). */
-#include "core/buf.h"
-#include "core/gguf.h"
+#include "base/buf.h"
+#include "containers/gguf.h"
 #include "quantize/imat_file.h"
-#include "core/io.h"
-#include "core/log.h"
+#include "base/io.h"
+#include "base/log.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
 

@@ -10,10 +10,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/io.h"
-#include "core/map.h"
-#include "core/out.h"
-#include "core/mem.h"
+#include "base/io.h"
+#include "base/map.h"
+#include "base/out.h"
+#include "base/mem.h"
 #include "tests/check.h"
 
 static char dir[] = "/tmp/hone-io.XXXXXX";

@@ -2,8 +2,8 @@
 /* tests/unit/test_jinja.c - the template engine: 403 vectors computed with jinja2 3.1.6 as
  * transformers 5.23 configures it (tests/golden/templates/jinja_units.json), limits, positions and
  * hostile templates. */
-#include "core/ctx.h"
-#include "core/io.h"
+#include "base/ctx.h"
+#include "base/io.h"
 #include "tests/check.h"
 #include "template/chat_batch.h"
 #include "template/chat_vars.h"

@@ -4,7 +4,7 @@
  * ../shared/golden/templates is absent. */
 #include <dirent.h>
 
-#include "core/io.h"
+#include "base/io.h"
 #include "tests/check.h"
 #include "template/chat_batch.h"
 #include "template/chat_vars.h"

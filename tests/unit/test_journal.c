@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/io.h"
+#include "base/io.h"
 #include "quantize/journal.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <time.h>
 
-#include "core/attr.h"
-#include "core/json.h"
+#include "base/attr.h"
+#include "base/json.h"
 #include "tests/check.h"
 
 static int parse(struct json **j, const char *text, struct err *e) {

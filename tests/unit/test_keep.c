@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_keep.c - core/keep and core/snap: whatever happens to their files, what is read
+/* tests/unit/test_keep.c - base/keep and base/snap: whatever happens to their files, what is read
  * is what was written, or nothing; files of others stay as they are. */
-#include "core/keep.h"
+#include "base/keep.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/io.h"
-#include "core/log.h"
-#include "core/snap.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/snap.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
 

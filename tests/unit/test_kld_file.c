@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_kld_file.c - runtime/eval/kld_file.c against a file computed with numpy (2 chunks
- * of 8 tokens, vocabulary of 5, 3 rows per chunk), and damaged files. */
-#include "core/buf.h"
-#include "core/io.h"
-#include "runtime/eval/kld_file.h"
+/* tests/unit/test_kld_file.c - runtime/measure/kld_file.c against a file computed with numpy (2
+ * chunks of 8 tokens, vocabulary of 5, 3 rows per chunk), and damaged files. */
+#include "base/buf.h"
+#include "base/io.h"
+#include "runtime/measure/kld_file.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
 

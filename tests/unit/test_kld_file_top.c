@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_kld_file_top.c - the compact base file: what is kept, whether the sample is fair,
  * the estimate against numpy and against the full sum, damaged files. */
-#include "core/buf.h"
-#include "core/bytes.h"
-#include "core/io.h"
-#include "core/out.h"
-#include "runtime/eval/kld_file_top.h"
-#include "core/mem.h"
-#include "core/rng.h"
-#include "runtime/eval/eval_int.h"
+#include "base/buf.h"
+#include "base/bytes.h"
+#include "base/io.h"
+#include "base/out.h"
+#include "runtime/measure/kld_file_top.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "runtime/measure/internal.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
 

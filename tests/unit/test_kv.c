@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "convert/convert.h"
-#include "core/mem.h"
-#include "core/rng.h"
+#include "base/mem.h"
+#include "base/rng.h"
 #include "runtime/engine/kv_type.h"
 #include "runtime/engine/session.h"
 #include "tests/check.h"

@@ -4,8 +4,8 @@
  * the commands say is shown by the tests of their own. */
 #include <unistd.h>
 
-#include "core/io.h"
-#include "core/json.h"
+#include "base/io.h"
+#include "base/json.h"
 #include "include/hone.h"
 #include "tests/unit/lib_check.h"
 #include "tests/unit/tmpdir.h"

@@ -3,9 +3,9 @@
  * argument of a function there, or it is said here why only hone_call has it; and docs/reference.md
  * says so. `make reference` writes that file: the program's argument is its path. */
 #include "cli/lib.h"
-#include "core/buf.h"
-#include "core/io.h"
-#include "core/str.h"
+#include "base/buf.h"
+#include "base/io.h"
+#include "base/str.h"
 #include "lib/form.h"
 #include "tests/check.h"
 

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <unistd.h>
 
-#include "core/gguf.h"
+#include "containers/gguf.h"
 #include "include/hone.h"
 #include "tests/unit/lib_check.h"
 #include "tests/unit/tmpdir.h"

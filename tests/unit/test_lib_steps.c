@@ -4,8 +4,8 @@
  * nothing; a progress callback cancels. */
 #include <unistd.h>
 
-#include "core/io.h"
-#include "core/json.h"
+#include "base/io.h"
+#include "base/json.h"
 #include "include/hone.h"
 #include "tests/unit/lib_check.h"
 #include "tests/unit/tmpdir.h"

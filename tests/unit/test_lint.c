@@ -2,7 +2,7 @@
 /* tests/unit/test_lint.c - the linter: on templates written here, and, where
  * ../shared/golden/templates is present, every probe on every template against the outcome that
  * transformers gave. */
-#include "core/io.h"
+#include "base/io.h"
 #include "tests/check.h"
 #include "template/chat_vars.h"
 #include "template/lint.h"

@@ -3,7 +3,7 @@
  * for byte as a repaired template renders it under transformers. The templates are not in this
  * repository: skipped when
  * ../shared/golden/templates is absent. */
-#include "core/io.h"
+#include "base/io.h"
 #include "tests/check.h"
 #include "template/chat_batch.h"
 #include "template/chat_vars.h"

@@ -8,11 +8,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "core/io.h"
-#include "core/machine.h"
-#include "core/mem.h"
-#include "core/numa.h"
-#include "core/os.h"
+#include "base/io.h"
+#include "base/machine.h"
+#include "base/mem.h"
+#include "base/numa.h"
+#include "base/os.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_make_plan.c - what hone make leaves out to keep to its time, in which order, and
  * the verdict on a candidate of a size class. */
-#include "jobs/ladder.h"
-#include "jobs/make_plan.h"
+#include "make/ladder.h"
+#include "make/plan.h"
 #include "quantize/quantize.h"
 #include "tests/check.h"
 

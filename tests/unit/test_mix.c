@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "quantize/mix.h"
+#include "mix/mix.h"
 #include "tests/check.h"
 
 enum { MAX_G = 300, MAX_O = 12 };

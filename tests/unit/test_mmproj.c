@@ -6,7 +6,7 @@
 #include "convert/mmproj.h"
 #include "tests/unit/golden.h"
 #include "tests/unit/ref_compare.h"
-#include "core/io.h"
+#include "base/io.h"
 
 static int to_file(const char *folder, const char *type, struct mmproj_report *r, struct err *e) {
     struct convert_opts o = {.src = folder, .type = type, .overwrite = true};

@@ -4,8 +4,8 @@
  * plain generation, its calibration against direct sums, the acceptance rate against a count. */
 #include "calib/imatrix.h"
 #include "runtime/generate/draft.h"
-#include "runtime/eval/eval.h"
-#include "runtime/eval/eval_int.h"
+#include "runtime/measure/eval.h"
+#include "runtime/measure/internal.h"
 #include "tests/unit/golden.h"
 #include "runtime/engine/logits.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_os.c - what stands for Linux's own calls where they are missing: core/os.c and
+/* tests/unit/test_os.c - what stands for Linux's own calls where they are missing: base/os.c and
  * serve/waits.c as other systems compile them, beside those of this one. */
-#include "core/os.h"
+#include "base/os.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -52,7 +52,7 @@ int waits_set(struct waits *w, int fd, unsigned events, void *what);
 void waits_end(struct waits *w, int fd);
 int waits_get(struct waits *w, struct wait_event *ev, int room, int ms);
 #undef __linux__
-#include "core/os.c"
+#include "base/os.c"
 #include "serve/waits.c"
 #undef os_pipe
 #undef os_rename_new
@@ -97,7 +97,7 @@ static void test_rename(int (*rename_new)(const char *, const char *), bool may_
 static void test_renames(void) {
     test_rename(os_rename_new, true);
     test_rename(other_rename_new, false);
-    CHECK(other_reserve(0, 1) == -1 && errno == ENOSYS); /* What core/out.c then does. */
+    CHECK(other_reserve(0, 1) == -1 && errno == ENOSYS); /* What base/out.c then does. */
     uint64_t cpus[OS_CPUS / 64];
     CHECK(other_cpus(cpus) == 0 && os_cpus(cpus) > 0);
 }

@@ -9,11 +9,11 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "core/ctx.h"
-#include "core/limits.h"
-#include "core/log.h"
-#include "core/io.h"
-#include "core/out.h"
+#include "base/ctx.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/io.h"
+#include "base/out.h"
 #include "runtime/engine/session.h"
 #include "tests/unit/synthetic.h"
 #include "tests/unit/with.h"

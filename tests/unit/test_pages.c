@@ -11,8 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "core/map.h"
-#include "core/numa.h"
+#include "base/map.h"
+#include "base/numa.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
 

@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
-#include "core/pool.h"
+#include "base/pool.h"
 #include "tests/check.h"
 
 enum { N_MAX = 1000 };

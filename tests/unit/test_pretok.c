@@ -3,7 +3,7 @@
  * aliases, and which rule a folder's regexes get. */
 #include <string.h>
 
-#include "core/json.h"
+#include "base/json.h"
 #include "tests/check.h"
 #include "tok/pretok.h"
 

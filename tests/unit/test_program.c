@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/mem.h"
+#include "base/mem.h"
 #include "models/arch.h"
 #include "runtime/engine/program.h"
 #include "runtime/engine/place.h"

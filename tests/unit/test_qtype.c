@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_qtype.c - bits per weight and names after the published format tables, refused
  * ids, row sizes, file types. */
-#include "core/attr.h"
-#include "core/qtype.h"
+#include "base/attr.h"
+#include "containers/qtype.h"
 #include "tests/check.h"
 
 static void test_table(void) {

@@ -6,14 +6,14 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "core/fp.h"
-#include "core/gguf.h"
+#include "base/fp.h"
+#include "containers/gguf.h"
 #include "quantize/imat_file.h"
-#include "core/io.h"
-#include "core/out.h"
-#include "core/mem.h"
-#include "core/prog.h"
-#include "core/rng.h"
+#include "base/io.h"
+#include "base/out.h"
+#include "base/mem.h"
+#include "base/prog.h"
+#include "base/rng.h"
 #include "kernels/kern.h"
 #include "quantize/enc/raw.h"
 #include "quantize/qplan.h"

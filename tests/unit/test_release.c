@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_release.c - names, front matter and local paths of published folders: by hand. */
-#include "core/front.h"
+#include "containers/front.h"
 #include "report/folder_lint.h"
 #include "report/release.h"
 
-#include "core/json.h"
+#include "base/json.h"
 #include "tests/check.h"
 
 static void test_encodings(void) {

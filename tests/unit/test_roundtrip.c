@@ -3,7 +3,7 @@
  * templates the second rendering is the first, whatever the value; with the vendors' templates,
  * where
  * ../shared/golden/templates is present, in every case that the reference reads back. */
-#include "core/io.h"
+#include "base/io.h"
 #include "tests/check.h"
 #include "template/chat.h"
 #include "template/chat_vars.h"

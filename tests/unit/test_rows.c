@@ -6,10 +6,10 @@
  * this program with itself in other company; that one sequence alone is right, test_session shows
  * by independent numbers. */
 #include "convert/convert.h"
-#include "core/mem.h"
-#include "core/num.h"
-#include "core/rng.h"
-#include "core/io.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/rng.h"
+#include "base/io.h"
 #include "models/sizes.h"
 #include "runtime/engine/kv_type.h"
 #include "runtime/engine/session.h"

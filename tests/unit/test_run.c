@@ -5,7 +5,7 @@
 #include "cli/chat_line.h"
 #include "runtime/generate/run_set.h"
 #include "convert/convert.h"
-#include "core/prog.h"
+#include "base/prog.h"
 #include "runtime/generate/gen.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_safetensors.c - core/safetensors.c: a file of the safetensors package, every rule
- * with a file that breaks it, truncation at every byte. */
-#include "core/buf.h"
-#include "core/num.h"
-#include "core/safetensors.h"
+/* tests/unit/test_safetensors.c - containers/safetensors.c: a file of the safetensors package,
+ * every rule with a file that breaks it, truncation at every byte. */
+#include "base/buf.h"
+#include "base/num.h"
+#include "containers/safetensors.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
 

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "core/rng.h"
+#include "base/rng.h"
 #include "tests/check.h"
 #include "runtime/engine/logits.h"
 

@@ -10,11 +10,11 @@
 #include <unistd.h>
 
 #include "convert/convert.h"
-#include "core/hash.h"
-#include "core/io.h"
-#include "core/mem.h"
-#include "core/num.h"
-#include "core/rng.h"
+#include "base/hash.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/rng.h"
 #include "runtime/generate/draft.h"
 #include "serve/lookup.h"
 #include "serve/sched_int.h"

@@ -2,7 +2,7 @@
 /* tests/unit/test_schema.c - JSON Schema against an independent validator
  * (tests/golden/suites/schema.json, made by tests/oracle/schema.py); malformed and endless schemas;
  * regular expressions that explode. */
-#include "core/json.h"
+#include "base/json.h"
 #include "tests/check.h"
 #include "text/re.h"
 #include "text/schema.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_sens.c - groups, errors, floors, losses and sensitivity files, on a small file of
  * known shapes. Expected bytes are computed by hand from the block sizes. */
-#include "core/io.h"
-#include "core/out.h"
-#include "core/mem.h"
-#include "quantize/sens.h"
+#include "base/io.h"
+#include "base/out.h"
+#include "base/mem.h"
+#include "mix/sens.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/out.h"
-#include "core/mem.h"
+#include "base/out.h"
+#include "base/mem.h"
 #include "models/sizes.h"
 #include "quantize/synth.h"
 #include "runtime/engine/kv_type.h"

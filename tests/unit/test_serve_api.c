@@ -4,8 +4,8 @@
  * public descriptions of the APIs. */
 #include <math.h>
 
-#include "core/attr.h"
-#include "core/mem.h"
+#include "base/attr.h"
+#include "base/mem.h"
 #include "serve/task.h"
 #include "tests/check.h"
 

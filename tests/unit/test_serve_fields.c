@@ -5,7 +5,7 @@
  * not looked at. */
 #include <math.h>
 
-#include "core/mem.h"
+#include "base/mem.h"
 #include "serve/reply.h"
 #include "tests/check.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* names_find: the expected values follow from the rules in docs/serving.md. */
-#include "core/attr.h"
+#include "base/attr.h"
 #include "serve/names.h"
 #include "tests/check.h"
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/io.h"
-#include "core/mem.h"
+#include "base/io.h"
+#include "base/mem.h"
 #include "serve/reply.h"
 #include "tests/check.h"
 

@@ -5,9 +5,9 @@
  * the folder is there, ../shared/golden/templates/jinja. */
 #include <dirent.h>
 
-#include "core/attr.h"
-#include "core/io.h"
-#include "core/mem.h"
+#include "base/attr.h"
+#include "base/io.h"
+#include "base/mem.h"
 #include "serve/generic.h"
 #include "serve/task.h"
 #include "tests/check.h"

@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include "convert/convert.h"
-#include "core/gguf.h"
-#include "core/mem.h"
-#include "core/num.h"
-#include "core/safetensors.h"
+#include "containers/gguf.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "containers/safetensors.h"
 #include "runtime/engine/session.h"
 #include "tests/check.h"
 #include "tests/unit/with.h"

@@ -2,10 +2,10 @@
 /* tests/unit/test_slopes.c - slopes that gradients predict against divergences that sessions
  * measure when a group's weights get random errors of a known relative size; groups that do not
  * run; threads. */
-#include "calib/slopes.h"
+#include "mix/slopes.h"
 #include "convert/convert.h"
-#include "core/mem.h"
-#include "core/rng.h"
+#include "base/mem.h"
+#include "base/rng.h"
 #include "runtime/engine/session.h"
 #include "tests/check.h"
 #include "tests/unit/micro.h"

@@ -7,7 +7,7 @@
  * they are present, all of ../shared/golden/templates. */
 #include <dirent.h>
 
-#include "core/io.h"
+#include "base/io.h"
 #include "tests/check.h"
 #include "template/chat_span.h"
 #include "template/lint.h"

@@ -3,8 +3,8 @@
  * a file's arrays to the shapes of their weights. */
 #include <unistd.h>
 
-#include "core/gguf.h"
-#include "core/mem.h"
+#include "containers/gguf.h"
+#include "base/mem.h"
 #include "models/rows.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"

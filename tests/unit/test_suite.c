@@ -3,7 +3,7 @@
  * hand after the rules in docs/formats/suite.md; no model runs here. */
 #include "calib/defaults.h"
 #include "tests/check.h"
-#include "runtime/eval/suite.h"
+#include "runtime/measure/suite.h"
 
 static struct err e;
 

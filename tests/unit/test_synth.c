@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/fp.h"
-#include "core/mem.h"
+#include "base/fp.h"
+#include "base/mem.h"
 #include "kernels/kern.h"
 #include "quantize/enc/enc.h"
 #include "quantize/synth.h"

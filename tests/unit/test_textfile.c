@@ -2,8 +2,8 @@
 /* tests/unit/test_textfile.c - text/textfile.c: what is a text, and what is refused before hours
  * are spent on it. */
 #include "text/textfile.h"
-#include "core/log.h"
-#include "core/rng.h"
+#include "base/log.h"
+#include "base/rng.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
 

@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "text/utf8.h"
-#include "core/io.h"
+#include "base/io.h"
 
 enum { N_CASES = 331 };
 static struct strs cases;

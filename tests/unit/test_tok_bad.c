@@ -5,9 +5,9 @@
 
 #include <math.h>
 
-#include "core/attr.h"
-#include "core/log.h"
-#include "core/io.h"
+#include "base/attr.h"
+#include "base/log.h"
+#include "base/io.h"
 #include "tests/unit/tmpdir.h"
 
 #define BYTES "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"

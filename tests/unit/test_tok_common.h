@@ -5,10 +5,10 @@
 
 #include <unistd.h>
 
-#include "core/gguf.h"
-#include "core/io.h"
-#include "core/json.h"
-#include "core/mem.h"
+#include "containers/gguf.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "base/mem.h"
 #include "tests/check.h"
 #include "tok/tok.h"
 #include "tok/tok_strs.h"

@@ -3,8 +3,8 @@
 #ifndef HONE_TESTS_TOK_FAMILIES_H
 #define HONE_TESTS_TOK_FAMILIES_H
 
-#include "core/gz.h"
-#include "core/log.h"
+#include "base/gz.h"
+#include "base/log.h"
 #include "tests/unit/test_tok_common.h"
 #include "text/base64.h"
 

@@ -4,7 +4,7 @@
  * recorded there as the SHA-256 of their JSON text as Python's json.dumps writes it. */
 #include "tests/unit/test_tok_common.h"
 
-#include "core/hash.h"
+#include "base/hash.h"
 #include "text/utf8.h"
 
 #define PREFIX "tokenizer.ggml."

@@ -3,7 +3,7 @@
  * that are written, files that are wrong, and long runs. Ids: test_tok_families.c. */
 #include "tests/unit/test_tok_families.h"
 
-#include "core/hash.h"
+#include "base/hash.h"
 
 static struct strs strings;
 

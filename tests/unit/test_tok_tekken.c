@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include "convert/convert.h"
-#include "core/gguf.h"
-#include "core/io.h"
-#include "core/json.h"
-#include "core/log.h"
-#include "core/prog.h"
+#include "containers/gguf.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/prog.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
 #include "tok/tok.h"

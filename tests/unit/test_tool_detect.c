@@ -4,8 +4,8 @@
  * templates that render no calls. Where ../shared/golden/templates is present, the vendors' own are
  * tried, too; what they ask for is in section 5 of its description. */
 #include "chat/toolfmt.h"
-#include "core/io.h"
-#include "core/mem.h"
+#include "base/io.h"
+#include "base/mem.h"
 #include "tests/check.h"
 
 static struct err e;

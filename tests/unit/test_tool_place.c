@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "core/json.h"
-#include "gram/gram.h"
+#include "base/json.h"
+#include "grammar/gram.h"
 #include "tests/check.h"
 #include "tests/unit/byte_vocab.h"
 #include "tok/tok.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_tool_texts.c - parses the answers of tests/published/calls*.py, in all syntaxes,
  * whole and cut at every place, and compares with the results recorded there. */
-#include "core/io.h"
+#include "base/io.h"
 #include "tests/unit/tool_cuts.h"
 
 #define TEXTS "tests/golden/templates/calls.jsonl"

@@ -3,8 +3,8 @@
  * tests/golden/templates/toolcall_roundtrip.json holds 780 assistant turns rendered by transformers
  * from 20 templates, with the value that was in the call; the other texts are written by hand after
  * each format's description. */
-#include "core/io.h"
-#include "core/mem.h"
+#include "base/io.h"
+#include "base/mem.h"
 #include "models/arch.h"
 #include "tests/check.h"
 #include "template/chat_vars.h"

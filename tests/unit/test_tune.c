@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_tune.c - the number of threads found for machines whose speed is a formula: as
  * fast as the best of all numbers tried, in few tokens, and noise does not change it. */
-#include "core/rng.h"
+#include "base/rng.h"
 #include "runtime/engine/tune.h"
 #include "tests/check.h"
 

@@ -2,7 +2,7 @@
 /* tests/unit/test_utf8.c - UTF-8 forms (Unicode 15, table 3-7) and NFC (UAX 15 examples). */
 #include "text/utf8.h"
 
-#include "core/attr.h"
+#include "base/attr.h"
 #include "tests/check.h"
 
 static void test_every_code_point(void) {

@@ -4,8 +4,8 @@
  * in several threads, and models that do not fit into memory. */
 #include <pthread.h>
 
-#include "core/ctx.h"
-#include "core/limits.h"
+#include "base/ctx.h"
+#include "base/limits.h"
 #include "quantize/quantize.h"
 #include "runtime/engine/session.h"
 #include "tests/unit/synthetic.h"

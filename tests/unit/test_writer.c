@@ -3,7 +3,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "core/writer.h"
+#include "base/writer.h"
 #include "tests/check.h"
 
 enum { N = 500 };

@@ -5,8 +5,8 @@
 #define HONE_TESTS_TOOL_CUTS_H
 
 #include "chat/toolfmt.h"
-#include "core/json.h"
-#include "core/mem.h"
+#include "base/json.h"
+#include "base/mem.h"
 #include "tests/check.h"
 
 #include <stdio.h>

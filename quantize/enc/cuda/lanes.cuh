@@ -13,8 +13,8 @@
 
 #define restrict __restrict__
 extern "C" {
-#include "core/bytes.h"
-#include "core/fp.h"
+#include "base/bytes.h"
+#include "base/fp.h"
 }
 /* What the shared source calls has these names on a device. */
 #define fp_f32_to_f16 cu_f32_to_f16

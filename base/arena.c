@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+/* base/arena.c - a list of chunks, the newest first; sizes grow from 64 KiB to 4 MiB, larger
+ * requests get a chunk of their own. Reset keeps the chunks and clears what was handed out when it
+ * is handed out again. Under AddressSanitizer unused memory is poisoned. */
+#include "base/arena.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/num.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define HAVE_POISON 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define HAVE_POISON 1
+#endif
+#endif
+#ifdef HAVE_POISON
+#include <sanitizer/asan_interface.h>
+#define POISON(p, n) __asan_poison_memory_region(p, n)
+#define UNPOISON(p, n) __asan_unpoison_memory_region(p, n)
+#else
+#define POISON(p, n) ((void)(p), (void)(n))
+#define UNPOISON(p, n) ((void)(p), (void)(n))
+#endif
+
+enum { ALIGN = 16, CHUNK_MIN = 64 << 10, CHUNK_MAX = 4 << 20 };
+
+struct arena_chunk {
+    struct arena_chunk *next;
+    size_t used, cap;
+    _Alignas(ALIGN) unsigned char data[];
+};
+
+void arena_init(struct arena *a) {
+    *a = (struct arena){0};
+}
+
+void arena_release(struct arena *a) {
+    for (struct arena_chunk *c = a->head, *next; c; c = next) {
+        next = c->next;
+        UNPOISON(c->data, c->cap);
+        free(c);
+    }
+    arena_init(a);
+}
+
+void arena_reset(struct arena *a) {
+    for (struct arena_chunk *c = a->head; c; c = c->next) {
+        c->used = 0;
+        POISON(c->data, c->cap);
+    }
+    a->total_bytes = 0;
+}
+
+static struct arena_chunk *add_chunk(struct arena *a, size_t need) {
+    size_t cap = a->head ? a->head->cap : CHUNK_MIN / 2;
+    cap = cap >= CHUNK_MAX / 2 ? CHUNK_MAX : cap * 2;
+    if (cap < need) cap = need;
+    struct arena_chunk *c = xmalloc(sizeof *c + cap);
+    *c = (struct arena_chunk){.next = a->head, .cap = cap};
+    a->head = c;
+    POISON(c->data, c->cap);
+    return c;
+}
+
+/* Returns a chunk with room: the newest, or after a reset any emptied one, which then becomes the
+ * newest. */
+static struct arena_chunk *find_chunk(struct arena *a, size_t need) {
+    struct arena_chunk **link = &a->head;
+    for (struct arena_chunk *c = a->head; c; link = &c->next, c = c->next) {
+        if (c->cap - c->used < need) {
+            if (c != a->head && c->used) break; /* The chunks behind it are full, too. */
+            continue;
+        }
+        *link = c->next;
+        c->next = a->head;
+        a->head = c;
+        return c;
+    }
+    return add_chunk(a, need);
+}
+
+void *arena_alloc(struct arena *a, size_t n) {
+    /* It ends the process with a message, which is what is wanted here. */
+    if (n > SIZE_MAX / 4) (void)xreallocarray(NULL, SIZE_MAX, 2);
+    size_t need = (size_t)round_up(n ? n : 1, ALIGN);
+    struct arena_chunk *c = find_chunk(a, need);
+    unsigned char *p = c->data + c->used;
+    c->used += need;
+    a->total_bytes += n;
+    UNPOISON(p, n);
+    memset(p, 0, n);
+    return p;
+}
+
+void *arena_array(struct arena *a, size_t n, size_t size) {
+    uint64_t total;
+    if (!mul_ok(n, size, &total) || total > SIZE_MAX / 4) total = SIZE_MAX / 2;
+    return arena_alloc(a, (size_t)total);
+}
+
+char *arena_strndup(struct arena *a, const char *s, size_t n) {
+    char *d = arena_alloc(a, n + 1);
+    memcpy(d, s, strnlen(s, n));
+    return d;
+}
+
+char *arena_strdup(struct arena *a, const char *s) {
+    return arena_strndup(a, s, strlen(s));
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+/* base/buf.c - growing buffer; capacity doubles, one byte is always kept for the final NUL. Running
+ * out of memory ends the process (base/mem.h), so there is nothing to check. */
+#include "base/buf.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+void buf_init(struct buf *b) {
+    *b = (struct buf){0};
+}
+
+void buf_release(struct buf *b) {
+    free(b->data);
+    buf_init(b);
+}
+
+void buf_reset(struct buf *b) {
+    b->len = 0;
+    if (b->data) b->data[0] = 0;
+}
+
+void buf_reserve(struct buf *b, size_t extra) {
+    /* It must be less than that, since the NUL needs a byte. */
+    if (extra < b->cap - b->len) return;
+    size_t need = extra > SIZE_MAX / 4 || b->len > SIZE_MAX / 4 ? SIZE_MAX : b->len + extra + 1;
+    size_t cap = b->cap < 32 ? 64 : b->cap * 2;
+    if (cap < need) cap = need;
+    b->data = xreallocarray(b->data, cap, 1);
+    b->cap = cap;
+    b->data[b->len] = 0;
+}
+
+void buf_add(struct buf *b, const void *p, size_t n) {
+    buf_reserve(b, n);
+    if (n) memcpy(b->data + b->len, p, n);
+    b->len += n;
+    b->data[b->len] = 0;
+}
+
+void buf_str(struct buf *b, const char *s) {
+    buf_add(b, s, strlen(s));
+}
+
+void buf_chr(struct buf *b, char c) {
+    buf_reserve(b, 1);
+    b->data[b->len++] = c;
+    b->data[b->len] = 0;
+}
+
+void buf_fmt(struct buf *b, const char *fmt, ...) {
+    va_list ap, again;
+    va_start(ap, fmt);
+    va_copy(again, ap);
+    buf_reserve(b, 64);
+    size_t room = b->cap - b->len;
+    int n = vsnprintf(b->data + b->len, room, fmt, ap);
+    va_end(ap);
+    if (n > 0 && (size_t)n >= room) {
+        buf_reserve(b, (size_t)n);
+        vsnprintf(b->data + b->len, (size_t)n + 1, fmt, again);
+    }
+    va_end(again);
+    if (n > 0) b->len += (size_t)n;
+    b->data[b->len] = 0;
+}
+
+char *buf_take(struct buf *b) {
+    buf_reserve(b, 0);
+    char *s = b->data;
+    buf_init(b);
+    return s;
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+/* base/err.c - fills struct err. It neither prints nor exits, and allocates nothing, so it works
+ * when memory is out. Messages too long for the struct are cut. */
+#include "base/err.h" /* It has macros with the names of functions here. */
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "hone runs on little-endian machines only (base/bytes.h loads file integers directly)"
+#endif
+
+const struct err_status *err_status(int i) {
+    static const struct err_status rows[] = {
+#define STATUS(id, public_id, status, name, brief, meaning) {status, name, brief, meaning},
+#include "base/status.def"
+#undef STATUS
+    };
+    return i >= 0 && (size_t)i < COUNT_OF(rows) ? &rows[i] : NULL;
+}
+
+static void about_nothing(struct err *e) {
+    e->file[0] = e->tensor[0] = 0;
+}
+
+int(err_set)(struct err *e, enum err_code code, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(e->msg, sizeof e->msg, fmt, ap);
+    va_end(ap);
+    about_nothing(e);
+    e->code = code;
+    return (int)code;
+}
+
+__attribute__((format(printf, 3, 0))) static void add_errno(struct err *e, int saved,
+                                                            const char *fmt, va_list ap) {
+    int n = vsnprintf(e->msg, sizeof e->msg, fmt, ap);
+    size_t used = n < 0 ? 0 : (size_t)n;
+    about_nothing(e);
+    if (used < sizeof e->msg)
+        snprintf(e->msg + used, sizeof e->msg - used, ": %s", strerror(saved));
+}
+
+int(err_sys)(struct err *e, const char *fmt, ...) {
+    int saved = errno;
+    va_list ap;
+    va_start(ap, fmt);
+    add_errno(e, saved, fmt, ap);
+    va_end(ap);
+    e->code = ERR_SYS;
+    return ERR_SYS;
+}
+
+int(err_path)(struct err *e, const char *fmt, ...) {
+    int saved = errno;
+    va_list ap;
+    va_start(ap, fmt);
+    add_errno(e, saved, fmt, ap);
+    va_end(ap);
+    va_start(ap, fmt);
+    snprintf(e->file, sizeof e->file, "%s", va_arg(ap, const char *));
+    va_end(ap);
+    e->code = saved == ENOENT || saved == ENOTDIR ? ERR_USAGE : ERR_SYS;
+    return (int)e->code;
+}
+
+int(err_wrap)(struct err *e, const char *fmt, ...) {
+    char old[sizeof e->msg];
+    memcpy(old, e->msg, sizeof old);
+    old[sizeof old - 1] = 0;
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(e->msg, sizeof e->msg, fmt, ap);
+    va_end(ap);
+    size_t used = n < 0 ? 0 : (size_t)n;
+    bool said = used < sizeof old && strncmp(old, e->msg, used) == 0 &&
+                (old[used] == ':' || old[used] == ' '); /* A file is named only once. */
+    if (said)
+        memcpy(e->msg, old, sizeof old);
+    else if (used < sizeof e->msg)
+        snprintf(e->msg + used, sizeof e->msg - used, ": %s", old);
+    return (int)e->code;
+}
+
+int err_about(struct err *e, const char *file, const char *tensor) {
+    if (file && !e->file[0]) snprintf(e->file, sizeof e->file, "%s", file);
+    if (tensor && !e->tensor[0]) snprintf(e->tensor, sizeof e->tensor, "%s", tensor);
+    return (int)e->code;
+}

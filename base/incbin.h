@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+/* base/incbin.h - files inside the binary, by the assembler's .incbin. The Makefile must say that
+ * the object depends on them. */
+#ifndef HONE_BASE_INCBIN_H
+#define HONE_BASE_INCBIN_H
+
+#if defined(__APPLE__) /* Its object files name sections otherwise, and C's names begin with _. */
+#define INCBIN_BEGIN ".section __TEXT,__const\n"
+#define INCBIN_END ".text\n"
+#define INCBIN_LABEL(name) ".globl _" name "\n.private_extern _" name "\n_" name ":\n"
+#else
+#define INCBIN_BEGIN ".section .rodata\n"
+#define INCBIN_END ".previous\n"
+#define INCBIN_LABEL(name) ".global " name "\n.hidden " name "\n" name ":\n"
+#endif
+
+/* Defines symbol[] with the bytes of `file` (a path from the root) and a NUL behind them, at
+ * symbol_end[0]. */
+#define INCBIN(symbol, file)                                                                       \
+    __asm__(INCBIN_BEGIN INCBIN_LABEL(#symbol) ".incbin \"" file "\"\n" INCBIN_LABEL(              \
+        #symbol "_end") ".byte 0\n" INCBIN_END);                                                   \
+    extern const char symbol[], symbol##_end[];
+
+#endif

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: MIT
+/* base/io.c - reading whole files, paths. Maps are in map.c, writing is in out.c.
+ *
+ * Inputs are opened read-only and non-blocking, so that a pipe in the place of a model is an error
+ * and not a hang. Messages name the path and what to do. */
+#include "base/io.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/limits.h"
+#include "base/mem.h"
+#include "base/num.h"
+
+int io_open_input(int *fd, struct stat *st, const char *path, struct err *e) {
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (*fd < 0) return err_path(e, "cannot open %s", path);
+    int rc = 0;
+    if (fstat(*fd, st) != 0)
+        rc = err_sys(e, "cannot examine %s", path);
+    else if (S_ISDIR(st->st_mode))
+        rc = err_set(e, ERR_USAGE, "%s is a folder; name a file", path);
+    if (rc) close(*fd);
+    return rc;
+}
+
+static int too_large(const char *path, uint64_t max_bytes, struct err *e) {
+    return err_set(e, ERR_DATA, "%s is larger than the limit of %llu bytes for such a file", path,
+                   (unsigned long long)max_bytes);
+}
+
+/* Reads until the end of the file: pipes and files of /proc do not say how long they are. */
+static int read_all(int fd, struct buf *b, const char *path, uint64_t max_bytes, struct err *e) {
+    for (;;) {
+        buf_reserve(b, 64 << 10);
+        uint64_t room = b->cap - b->len - 1, left = max_bytes - b->len;
+        if (room > left) room = left + 1; /* One byte more shows that the file is too long. */
+        ssize_t n = read(fd, b->data + b->len, (size_t)room);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return err_sys(e, "cannot read %s", path);
+        if (n == 0) break;
+        b->len += (size_t)n;
+        if (b->len > max_bytes) return too_large(path, max_bytes, e);
+    }
+    b->data[b->len] = 0;
+    return 0;
+}
+
+int io_read_file(char **out, size_t *len, const char *path, uint64_t max_bytes, struct err *e) {
+    bool from_stdin = strcmp(path, "-") == 0;
+    const char *shown = from_stdin ? "standard input" : path;
+    int fd = STDIN_FILENO, rc = 0;
+    *out = NULL;
+    *len = 0;
+    if (max_bytes > SIZE_MAX / 4) max_bytes = SIZE_MAX / 4;
+    struct buf b = {0};
+    if (!from_stdin) {
+        struct stat st;
+        TRY(io_open_input(&fd, &st, path, e));
+        if (S_ISREG(st.st_mode) && (uint64_t)st.st_size > max_bytes)
+            TRY_GOTO(done, rc, too_large(path, max_bytes, e));
+        if (S_ISREG(st.st_mode))
+            buf_reserve(&b, (size_t)st.st_size + (64 << 10));
+        else
+            (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+    }
+    TRY_GOTO(done, rc, read_all(fd, &b, shown, max_bytes, e));
+    *len = b.len;
+    *out = buf_take(&b);
+done:
+    buf_release(&b);
+    if (!from_stdin) close(fd);
+    return rc;
+}
+
+/* Returns true for an errno of stat() that says that nothing is there; any other only keeps us from
+ * looking. */
+static bool is_absent(int error) {
+    return error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG;
+}
+
+bool io_exists(const char *path) {
+    struct stat st;
+    if (stat(path, &st) == 0) return true;
+    /* Something kept it from looking. It looks again, so that nobody is asked about a file that was
+     * never there. */
+    return !is_absent(errno) && (access(path, F_OK) == 0 || !is_absent(errno));
+}
+
+static int look(bool *there, struct stat *st, const char *path, struct err *e) {
+    *there = stat(path, st) == 0;
+    return *there || is_absent(errno) ? 0 : err_sys(e, "cannot examine %s", path);
+}
+int io_there(bool *yes, const char *path, struct err *e) {
+    struct stat st;
+    return look(yes, &st, path, e);
+}
+
+bool io_is_dir(const char *path) {
+    struct stat st;
+    if (stat(path, &st) == 0) return S_ISDIR(st.st_mode);
+    if (is_absent(errno)) return false;
+    /* A folder that cannot be looked at must not be taken for a file, since it would be refused
+     * with the wrong reason. */
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) close(fd);
+    return fd >= 0;
+}
+
+int io_is_file(bool *yes, const char *path, struct err *e) {
+    struct stat st;
+    TRY(look(yes, &st, path, e));
+    *yes = *yes && S_ISREG(st.st_mode);
+    return 0;
+}
+
+int io_file_size(const char *path, uint64_t *size, struct err *e) {
+    struct stat st;
+    if (stat(path, &st) != 0) return err_path(e, "cannot open %s", path);
+    if (!S_ISREG(st.st_mode)) return err_set(e, ERR_USAGE, "%s is not a regular file", path);
+    *size = (uint64_t)st.st_size;
+    return 0;
+}
+
+void io_names_add(struct io_names *l, const char *name) {
+    if ((l->n & (l->n - 1)) == 0) /* There is room for 1, 2, 4, ... */
+        l->v = xreallocarray(l->v, l->n ? 2 * (size_t)l->n : 1, sizeof *l->v);
+    l->v[l->n++] = xstrdup(name);
+}
+
+void io_names_release(struct io_names *l) {
+    for (int i = 0; i < l->n; i++) free(l->v[i]);
+    free(l->v);
+    *l = (struct io_names){0};
+}
+
+static int by_bytes(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void io_names_sort(struct io_names *l) {
+    if (l->n) qsort(l->v, (size_t)l->n, sizeof *l->v, by_bytes);
+}
+
+int io_list(struct io_names *l, const char *dir, struct err *e) {
+    uint64_t max = limit_of(LIM_DIR_NAMES);
+    int rc = 0;
+    *l = (struct io_names){0};
+    DIR *d = opendir(dir);
+    if (!d) return err_path(e, "cannot open %s", dir);
+    while (rc == 0) {
+        errno = 0; /* The end of the folder and an error both return NULL. */
+        struct dirent *de = readdir(d);
+        if (!de && errno == EINTR) continue;
+        if (!de && errno) rc = err_sys(e, "cannot read the folder %s", dir);
+        if (!de) break;
+        if (strcmp(de->d_name, ".") == 0 || strcmp(de->d_name, "..") == 0) continue;
+        if ((uint64_t)l->n == max)
+            rc = err_set(e, ERR_DATA, "%s: more than %llu names in one folder", dir,
+                         (unsigned long long)max);
+        else
+            io_names_add(l, de->d_name);
+    }
+    closedir(d);
+    io_names_sort(l);
+    return rc;
+}
+
+int io_make_dir(const char *path, struct err *e) {
+    char *p = xstrdup(path);
+    int rc = 0;
+    for (char *s = p; !rc; s++) {
+        if (*s && (*s != '/' || s == p)) continue;
+        char was = *s;
+        *s = 0;
+        if (mkdir(p, 0777) != 0 && !(errno == EEXIST && io_is_dir(p))) {
+            if (errno == EEXIST)
+                rc =
+                    err_set(e, ERR_USAGE, "cannot create folder %s: a file of that name exists", p);
+            else
+                rc = err_sys(e, "cannot create folder %s", p);
+        }
+        *s = was;
+        if (!was) break;
+    }
+    free(p);
+    return rc;
+}
+
+int io_need_space(const char *path, uint64_t n_bytes, struct err *e) {
+    char *p = xstrdup(path);
+    while (p[0] && !io_is_dir(p)) { /* Goes up to the nearest folder that exists. */
+        char *slash = strrchr(p, '/');
+        if (!slash)
+            p[0] = 0;
+        else
+            slash[slash == p && slash[1] ? 1 : 0] = 0;
+    }
+    const char *dir = p[0] ? p : (path[0] == '/' ? "/" : ".");
+    struct statvfs v;
+    int rc = 0;
+    if (statvfs(dir, &v) != 0)
+        rc = err_sys(e, "cannot examine the file system of %s", path);
+    else {
+        uint64_t have = UINT64_MAX;
+        (void)mul_ok(v.f_bavail, v.f_frsize, &have);
+        if (have < n_bytes)
+            rc = err_set(e, ERR_SYS,
+                         "not enough space for %s: %llu bytes needed, %llu free in %s; free %llu "
+                         "bytes or choose another folder with -o",
+                         path, (unsigned long long)n_bytes, (unsigned long long)have, dir,
+                         (unsigned long long)(n_bytes - have));
+    }
+    free(p);
+    return rc;
+}
+
+char *io_join(const char *dir, const char *name) {
+    size_t n = strlen(dir);
+    if (!n) return xstrdup(name);
+    return xasprintf("%s%s%s", dir, dir[n - 1] == '/' ? "" : "/", name);
+}
+
+char *io_real(const char *path) {
+    char real[PATH_MAX];
+    return realpath(path, real) ? xstrdup(real) : NULL;
+}
+
+const char *io_base(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}

@@ -1,0 +1,651 @@
+// SPDX-License-Identifier: MIT
+/* base/json.c - JSON in: text to values, questions about values, and values put together.
+ *
+ * One pass over the text by recursive descent makes nodes in an arena: siblings are a list, strings
+ * are decoded and end with a NUL, numbers keep how they were written. That the member names of an
+ * object differ is checked when it closes; a hash table keeps this linear, since tokenizer.json has
+ * objects of 250 000 members. json_get walks over the list: iterate over big objects instead. */
+#include "base/json.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/attr.h"
+#include "base/hash.h"
+#include "base/io.h"
+#include "base/limits.h"
+#include "base/mem.h"
+
+enum { FEW_MEMBERS = 8 };
+
+struct json {
+    struct json *next, *child, *last;
+    /* The name decoded, and as it is in the source; both NULL in arrays. */
+    const char *name, *raw_name;
+    /* The value decoded, and as it is in the source; of strings and numbers. */
+    const char *text, *raw;
+    double num;
+    uint32_t n_name, n_raw_name, n_text, n_raw, n_child;
+    enum json_type type;
+    bool truth;
+};
+struct doc { /* A document, which is what json_free is given. */
+    struct json root;
+    struct arena arena;
+};
+
+int json_utf8(const unsigned char *p, size_t n) {
+    unsigned c = p[0];
+    if (c < 0x80) return 1;
+    int len = c >= 0xc2 && c <= 0xdf ? 2 : (c & 0xf0) == 0xe0 ? 3 : c >= 0xf0 && c <= 0xf4 ? 4 : 0;
+    if (!len) return -1;
+    unsigned lo = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80; /* Overlong forms are not allowed. */
+    /* Surrogates and values above 10ffff are not allowed. */
+    unsigned hi = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf;
+    for (int i = 1; i < len; i++) {
+        if ((size_t)i >= n || p[i] < lo || p[i] > hi) return -i;
+        lo = 0x80, hi = 0xbf;
+    }
+    return len;
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+struct reader {
+    struct arena *a;
+    const char *text, *s, *end; /* s is the next byte. */
+    struct json_opts o;
+    int depth, max_depth;
+    const char *why;   /* What is wrong; the first failure sets it. */
+    const char *twice; /* A name that occurs twice. */
+};
+
+static bool fail(struct reader *r, const char *why) {
+    r->why = why;
+    return false;
+}
+
+static bool unexpected(struct reader *r) {
+    return fail(r, r->s >= r->end ? "the JSON text ends too early"
+                   : *r->s == 0   ? "NUL byte in JSON"
+                                  : "not valid JSON");
+}
+
+static char peek(const struct reader *r) {
+    return r->s < r->end ? *r->s : 0;
+}
+
+static void blanks(struct reader *r) {
+    while (r->s < r->end && (*r->s == ' ' || *r->s == '\t' || *r->s == '\r' || *r->s == '\n'))
+        r->s++;
+}
+
+static int hex_digit(char ch) {
+    if (ch >= '0' && ch <= '9') return ch - '0';
+    ch |= 32;
+    return ch >= 'a' && ch <= 'f' ? ch - 'a' + 10 : -1;
+}
+
+/* Reads the four digits of \uXXXX at s; -1 when they are not. */
+static int32_t hex4(const char *s, const char *end) {
+    int32_t v = 0;
+    if (end - s < 6 || s[0] != '\\' || s[1] != 'u') return -1;
+    for (int i = 2; i < 6; i++) {
+        const int d = hex_digit(s[i]);
+        if (d < 0) return -1;
+        v = v << 4 | d;
+    }
+    return v;
+}
+
+size_t json_escape(const char *s, const char *end, uint32_t *cp) {
+    static const char map[] = "\"\"\\\\//b\bf\fn\nr\rt\t";
+    if (end - s < 2) return 0;
+    for (size_t i = 0; map[i]; i += 2) {
+        if (map[i] != s[1]) continue;
+        *cp = (uint32_t)map[i + 1];
+        return 2;
+    }
+    const int32_t high = hex4(s, end);
+    if (high < 0) return 0;
+    *cp = (uint32_t)high;
+    const int32_t low = high >= 0xd800 && high < 0xdc00 ? hex4(s + 6, end) : -1;
+    if (low < 0xdc00 || low >= 0xe000) return 6;
+    *cp = 0x10000 + ((uint32_t)(high - 0xd800) << 10) + (uint32_t)(low - 0xdc00);
+    return 12;
+}
+
+/* Writes a code point, surrogates as three bytes too; returns the bytes. */
+static size_t put_utf8(uint32_t cp, char *to) {
+    const unsigned lead[] = {0, 0, 0xc0, 0xe0, 0xf0};
+    const size_t n = cp < 0x80 ? 1 : cp < 0x800 ? 2 : cp < 0x10000 ? 3 : 4;
+    for (size_t i = n; i-- > 1; cp >>= 6) to[i] = (char)(0x80 | (cp & 0x3f));
+    to[0] = (char)(lead[n == 1 ? 0 : n] | cp);
+    return n;
+}
+
+/* Checks the string behind the quote at r->s and finds its end; counts its escapes. */
+static bool string_end(struct reader *r, const char **end, bool *escaped) {
+    *escaped = false;
+    for (const char *p = r->s + 1; p < r->end;) {
+        r->s = p;
+        const unsigned char ch = (unsigned char)*p;
+        if (ch == '"') {
+            *end = p;
+            return true;
+        }
+        if (ch < 0x20) return fail(r, "control character in a string (it must be escaped)");
+        if (ch == '\\') {
+            uint32_t cp;
+            const size_t n = json_escape(p, r->end, &cp);
+            if (!n && r->end - p < 2) break;
+            if (!n) return fail(r, "not valid JSON: an unknown escape");
+            const bool lenient = r->o.any_text || r->o.mend;
+            if (!lenient && cp == 0)
+                return fail(r, "a string holds \\u0000, which is not supported");
+            if (!lenient && cp >= 0xd800 && cp < 0xe000)
+                return fail(r, "not valid JSON: half of a surrogate pair");
+            *escaped = true;
+            p += n;
+        } else if (ch < 0x80 || r->o.any_text) {
+            p++;
+        } else {
+            const int n = json_utf8((const unsigned char *)p, (size_t)(r->end - p));
+            if (n < 0) return fail(r, "invalid UTF-8 in a string");
+            p += n;
+        }
+    }
+    r->s = r->end;
+    return fail(r, "the text ends inside a string");
+}
+
+static bool string(struct reader *r, const char **text, uint32_t *n_text, const char **raw,
+                   uint32_t *n_raw) {
+    const char *end, *from = r->s + 1;
+    bool escaped;
+    if (!string_end(r, &end, &escaped)) return false;
+    r->s = end + 1;
+    char *to = arena_alloc(r->a, (size_t)(end - from) + 1);
+    size_t n = 0;
+    *text = to;
+    *raw = from;
+    *n_raw = (uint32_t)(end - from);
+    for (const char *p = from; escaped && p < end;) {
+        uint32_t cp;
+        if (*p != '\\') {
+            to[n++] = *p++;
+            continue;
+        }
+        p += json_escape(p, end, &cp);
+        if (r->o.mend && cp >= 0xd800 && cp < 0xe000) cp = 0xfffd;
+        if (r->o.mend && !cp) {
+            memcpy(to + n, "\xc0\x80", 2);
+            n += 2;
+            continue;
+        }
+        n += put_utf8(cp, to + n);
+    }
+    if (!escaped) memcpy(to, from, n = *n_raw);
+    *n_text = (uint32_t)n;
+    return true;
+}
+
+static const char *digits(const char *s, const char *end) {
+    while (s < end && *s >= '0' && *s <= '9') s++;
+    return s;
+}
+
+/* Reads as much as makes a number: "1.x" is 1. */
+static bool number(struct reader *r, struct json *v) {
+    const char *p = r->s + (*r->s == '-'), *from = p;
+    p = digits(from, r->end);
+    if (p == from || (*from == '0' && p > from + 1)) {
+        r->s = p > from ? from + 1 : from;
+        return unexpected(r);
+    }
+    if (p < r->end && *p == '.' && digits(p + 1, r->end) > p + 1) p = digits(p + 1, r->end);
+    if (p < r->end && (*p | 32) == 'e') {
+        const char *k = p + 1;
+        if (k < r->end && (*k == '+' || *k == '-')) k++;
+        if (digits(k, r->end) > k) p = digits(k, r->end);
+    }
+    v->type = JSON_NUM;
+    v->n_text = (uint32_t)(p - r->s);
+    v->text = arena_strndup(r->a, r->s, v->n_text);
+    v->num = strtod(v->text, NULL);
+    r->s = p;
+    return true;
+}
+
+static bool word(struct reader *r, const char *w, struct json *v, enum json_type t, bool truth) {
+    const size_t n = strlen(w);
+    for (size_t i = 0; i < n; i++, r->s++)
+        if (peek(r) != w[i]) return fail(r, "not valid JSON");
+    v->type = t;
+    v->truth = truth;
+    return true;
+}
+
+/* Reads NaN, Infinity or -Infinity, as Python writes what is not finite. */
+static bool not_finite(struct reader *r, struct json *v) {
+    static const char *const words[] = {"NaN", "Infinity", "-Infinity"};
+    for (size_t i = 0; i < COUNT_OF(words); i++) {
+        const size_t n = strlen(words[i]);
+        if ((size_t)(r->end - r->s) < n || memcmp(r->s, words[i], n) != 0) continue;
+        v->type = JSON_NUM;
+        v->text = words[i];
+        v->n_text = (uint32_t)n;
+        v->num = strtod(words[i], NULL);
+        r->s += n;
+        return true;
+    }
+    return false;
+}
+
+static bool same_name(const struct json *a, const struct json *b) {
+    return a->n_name == b->n_name && memcmp(a->name, b->name, a->n_name) == 0;
+}
+
+/* Returns the member of obj in front of m that has its name. */
+static struct json *earlier(struct json *obj, const struct json *m, struct strmap *seen) {
+    if (seen) {
+        if (strmap_add(seen, m->name, m->n_name, (int64_t)(intptr_t)m)) return NULL;
+        return (struct json *)(intptr_t)strmap_get(seen, m->name, m->n_name);
+    }
+    struct json *k = obj->child;
+    while (k != m && !same_name(k, m)) k = k->next;
+    return k == m ? NULL : k;
+}
+
+static void take_value(struct json *to, const struct json *from) {
+    struct json old = *to;
+    *to = *from;
+    to->next = old.next;
+    to->name = old.name;
+    to->raw_name = old.raw_name;
+    to->n_name = old.n_name;
+    to->n_raw_name = old.n_raw_name;
+}
+
+/* Looks for names that occur twice. They are an error, or one of the values counts, at the earlier
+ * place. */
+static bool check_names(struct reader *r, struct json *obj) {
+    struct strmap *seen = obj->n_child > FEW_MEMBERS ? strmap_new(obj->n_child) : NULL;
+    struct json *before = NULL;
+    for (struct json *m = obj->child; m; m = m->next) {
+        struct json *first = earlier(obj, m, seen);
+        if (!first) {
+            before = m;
+            continue;
+        }
+        r->twice = m->name;
+        if (!r->o.last_wins && !r->o.first_wins) break;
+        if (r->o.last_wins) take_value(first, m);
+        if (r->o.twice) *r->o.twice = true;
+        before->next = m->next;
+        obj->n_child--;
+    }
+    obj->last = before;
+    strmap_free(seen);
+    return r->o.last_wins || r->o.first_wins || !r->twice || fail(r, "a name occurs twice");
+}
+
+static bool value(struct reader *r, struct json *v);
+
+static void link_to(struct json *parent, struct json *v) {
+    if (parent->last)
+        parent->last->next = v;
+    else
+        parent->child = v;
+    parent->last = v;
+    parent->n_child++;
+}
+
+static bool member_name(struct reader *r, struct json *m) {
+    if (peek(r) != '"') return unexpected(r);
+    if (!string(r, &m->name, &m->n_name, &m->raw_name, &m->n_raw_name)) return false;
+    blanks(r);
+    if (peek(r) != ':') return unexpected(r);
+    r->s++;
+    return true;
+}
+
+static bool items(struct reader *r, struct json *v, char close) {
+    v->type = close == ']' ? JSON_ARR : JSON_OBJ;
+    r->s++;
+    blanks(r);
+    if (peek(r) != close) {
+        for (;;) {
+            struct json *m = arena_alloc(r->a, sizeof *m);
+            blanks(r);
+            if (close == '}' && !member_name(r, m)) return false;
+            if (!value(r, m)) return false;
+            link_to(v, m);
+            blanks(r);
+            if (peek(r) != ',') break;
+            r->s++;
+        }
+        if (peek(r) != close) return unexpected(r);
+    }
+    r->s++;
+    return v->type == JSON_ARR || check_names(r, v);
+}
+
+static bool value(struct reader *r, struct json *v) {
+    blanks(r);
+    const char ch = peek(r);
+    if (ch == '{' || ch == '[') {
+        if (++r->depth > r->max_depth) return false; /* bad() says so. */
+        if (!items(r, v, ch == '{' ? '}' : ']')) return false;
+        r->depth--;
+        return true;
+    }
+    if (ch == '"') {
+        v->type = JSON_STR;
+        return string(r, &v->text, &v->n_text, &v->raw, &v->n_raw);
+    }
+    if (r->o.python && not_finite(r, v)) return true;
+    if (ch == '-' || (ch >= '0' && ch <= '9')) return number(r, v);
+    if (ch == 't') return word(r, "true", v, JSON_BOOL, true);
+    if (ch == 'f') return word(r, "false", v, JSON_BOOL, false);
+    if (ch == 'n') return word(r, "null", v, JSON_NULL, false);
+    return unexpected(r);
+}
+
+static int bad(const struct reader *r, const char *what, struct err *e) {
+    unsigned long long line = 1, col = 1;
+    if (r->twice && !r->o.last_wins && !r->o.first_wins)
+        return err_set(e, ERR_DATA, "%s: the name \"%.200s\" occurs twice in one object", what,
+                       r->twice);
+    for (const char *p = r->text; p < r->s; p++) {
+        col++;
+        if (*p == '\n') line++, col = 1;
+    }
+    if (r->depth > r->max_depth)
+        return err_set(e, ERR_DATA, "%s: line %llu, column %llu: nested deeper than %d levels",
+                       what, line, col, r->max_depth);
+    return err_set(e, ERR_DATA, "%s: line %llu, column %llu: %s", what, line, col, r->why);
+}
+
+/* Reads into *v, which is zero. */
+static int parse(struct json *v, struct arena *a, const char *text, size_t len,
+                 const struct json_opts *o, const char *what, size_t *used, struct err *e) {
+    struct reader r = {.a = a, .text = text, .s = text, .end = text + len, .o = *o};
+    r.max_depth = o->max_depth ? o->max_depth : (int)limit_of(LIM_JSON_DEPTH);
+    if (len > UINT32_MAX)
+        return err_set(e, ERR_DATA, "%s: %zu bytes of JSON are too many", what, len);
+    if (!value(&r, v)) return bad(&r, what, e);
+    if (used) {
+        *used = (size_t)(r.s - text);
+        return 0;
+    }
+    blanks(&r);
+    if (r.s == r.end) return 0;
+    r.why = *r.s ? "something follows the JSON value" : "NUL byte in JSON";
+    return bad(&r, what, e);
+}
+
+int json_parse_in(const struct json **out, struct arena *a, const char *text, size_t len,
+                  const struct json_opts *o, const char *what, size_t *used, struct err *e) {
+    struct json *v = arena_alloc(a, sizeof *v);
+    *out = NULL;
+    TRY(parse(v, a, text, len, o, what, used, e));
+    *out = v;
+    return 0;
+}
+
+static int parse_doc(struct json **out, const char *text, size_t len, const struct json_opts *o,
+                     const char *what, struct err *e) {
+    struct doc *d = xcalloc(1, sizeof *d);
+    *out = NULL;
+    arena_init(&d->arena);
+    int rc = parse(&d->root, &d->arena, text, len, o, what, NULL, e);
+    if (rc) {
+        json_free(&d->root);
+        return rc;
+    }
+    *out = &d->root;
+    return 0;
+}
+
+static const struct json_opts strict, python = {.python = true, .last_wins = true};
+int json_parse(struct json **out, const char *text, size_t len, const char *what, struct err *e) {
+    return parse_doc(out, text, len, &strict, what, e);
+}
+int json_parse_py(struct json **out, const char *text, size_t len, const char *what,
+                  struct err *e) {
+    return parse_doc(out, text, len, &python, what, e);
+}
+
+int json_parse_mend(struct json **out, const char *text, size_t len, const char *what,
+                    struct err *e) {
+    static const struct json_opts mend = {.mend = true};
+    return parse_doc(out, text, len, &mend, what, e);
+}
+
+size_t json_unmend(char *s, size_t n) {
+    size_t to = 0;
+    for (size_t i = 0; i < n; i++) {
+        const bool nul = i + 1 < n && memcmp(s + i, "\xc0\x80", 2) == 0;
+        s[to++] = nul ? 0 : s[i];
+        i += nul;
+    }
+    return to;
+}
+
+static int read_doc(struct json **out, const char *path, uint64_t max_bytes,
+                    const struct json_opts *o, struct err *e) {
+    char *text;
+    size_t len;
+    *out = NULL;
+    TRY(io_read_file(&text, &len, path, max_bytes, e));
+    int rc = parse_doc(out, text, len, o, path, e);
+    free(text);
+    return rc;
+}
+int json_read(struct json **out, const char *path, uint64_t max_bytes, struct err *e) {
+    return read_doc(out, path, max_bytes, &strict, e);
+}
+int json_read_py(struct json **out, const char *path, uint64_t max_bytes, struct err *e) {
+    return read_doc(out, path, max_bytes, &python, e);
+}
+
+void json_free(struct json *root) {
+    struct doc *d = (struct doc *)root; /* The root is the first member of its document. */
+    if (!d) return;
+    arena_release(&d->arena);
+    free(d);
+}
+
+/* ---- questions ------------------------------------------------------------------------------- */
+
+enum json_type json_type(const struct json *j) {
+    return j ? j->type : JSON_NULL;
+}
+
+const struct json *json_getn(const struct json *obj, const char *name, size_t n) {
+    if (json_type(obj) != JSON_OBJ) return NULL;
+    for (const struct json *m = obj->child; m; m = m->next)
+        if (m->n_name == n && memcmp(m->name, name, n) == 0) return m;
+    return NULL;
+}
+
+const struct json *json_get(const struct json *obj, const char *name) {
+    return json_getn(obj, name, strlen(name));
+}
+
+const struct json *json_first(const struct json *j) {
+    return j ? j->child : NULL;
+}
+
+const struct json *json_next(const struct json *child) {
+    return child ? child->next : NULL;
+}
+
+const char *json_name(const struct json *child) {
+    return !child ? NULL : child->name ? child->name : "";
+}
+
+const char *json_namen(const struct json *child, size_t *n) {
+    *n = child ? child->n_name : 0;
+    return json_name(child);
+}
+
+int64_t json_len(const struct json *j) {
+    return j ? j->n_child : 0;
+}
+
+const char *json_str(const struct json *j) {
+    return json_type(j) == JSON_STR ? j->text : NULL;
+}
+
+const char *json_strn(const struct json *j, size_t *n) {
+    *n = json_type(j) == JSON_STR ? j->n_text : 0;
+    return json_str(j);
+}
+
+const char *json_raw(const struct json *j, size_t *n) {
+    *n = j->n_raw;
+    return j->raw;
+}
+
+const char *json_raw_name(const struct json *child, size_t *n) {
+    *n = child->n_raw_name;
+    return child->raw_name;
+}
+
+double json_num(const struct json *j, double otherwise) {
+    return json_type(j) == JSON_NUM && !isnan(j->num) ? j->num : otherwise;
+}
+
+const char *json_num_text(const struct json *j) {
+    return json_type(j) == JSON_NUM ? j->text : NULL;
+}
+
+bool json_is_int(const struct json *j) {
+    return json_type(j) == JSON_NUM && isfinite(j->num) && !strpbrk(j->text, ".eE");
+}
+
+bool json_bool(const struct json *j, bool otherwise) {
+    return json_type(j) == JSON_BOOL ? j->truth : otherwise;
+}
+
+/* Returns a map from the names of an object's members to their places in *list. */
+static struct strmap *members_of(const struct json *j, const struct json ***list) {
+    struct strmap *m = strmap_new(j->n_child);
+    int64_t n = 0;
+    *list = xcalloc((size_t)j->n_child + 1, sizeof **list);
+    for (const struct json *x = j->child; x; x = x->next) {
+        strmap_add(m, x->name, x->n_name, n);
+        (*list)[n++] = x;
+    }
+    return m;
+}
+
+bool json_equal(const struct json *a, const struct json *b) {
+    enum json_type t = json_type(a);
+    if (t != json_type(b)) return false;
+    if (t == JSON_BOOL) return a->truth == b->truth;
+    if (t == JSON_NUM) return a->num == b->num;
+    if (t == JSON_STR) return a->n_text == b->n_text && memcmp(a->text, b->text, a->n_text) == 0;
+    if (t == JSON_NULL) return true;
+    if (a->n_child != b->n_child) return false;
+    const struct json *y = b->child;
+    bool same = true;
+    struct strmap *at = NULL; /* of members in another order: which of `list` it is */
+    const struct json **list = NULL;
+    for (const struct json *x = a->child; x && same; x = x->next, y = y->next) {
+        const struct json *other = y;
+        if (t == JSON_OBJ && (x->n_name != y->n_name || memcmp(x->name, y->name, x->n_name) != 0)) {
+            if (!at) at = members_of(b, &list);
+            const int64_t i = strmap_get(at, x->name, x->n_name);
+            other = i < 0 ? NULL : list[i];
+        }
+        same = other && json_equal(x, other);
+    }
+    strmap_free(at);
+    free(list);
+    return same;
+}
+
+bool json_i64(const struct json *j, int64_t *out) {
+    double v = json_num(j, HUGE_VAL);
+    if (!(fabs(v) <= 0x1p53) || v != floor(v)) return false;
+    *out = (int64_t)v;
+    return true;
+}
+
+/* ---- putting together ------------------------------------------------------------------------ */
+
+struct json *json_new(struct arena *a, enum json_type t) {
+    struct json *j = arena_alloc(a, sizeof *j);
+    j->type = t;
+    return j;
+}
+
+struct json *json_new_bool(struct arena *a, bool truth) {
+    struct json *j = json_new(a, JSON_BOOL);
+    j->truth = truth;
+    return j;
+}
+
+struct json *json_new_str(struct arena *a, const char *s, size_t n) {
+    struct json *j = json_new(a, JSON_STR);
+    j->text = arena_strndup(a, s, n);
+    j->n_text = (uint32_t)n;
+    return j;
+}
+
+void json_push(struct arena *a, struct json *arr, const struct json *v) {
+    static const struct json none;
+    struct json *m = arena_alloc(a, sizeof *m);
+    take_value(m, v ? v : &none);
+    link_to(arr, m);
+}
+
+void json_put(struct arena *a, struct json *obj, const char *name, size_t n, const struct json *v) {
+    for (struct json *m = obj->child; m; m = m->next) {
+        if (m->n_name != n || memcmp(m->name, name, n) != 0) continue;
+        take_value(m, v);
+        return;
+    }
+    json_push(a, obj, v);
+    obj->last->name = arena_strndup(a, name, n);
+    obj->last->n_name = (uint32_t)n;
+}
+
+/* ---- text of values -------------------------------------------------------------------------- */
+
+static bool more(const char *s, const char *end) {
+    return end ? s < end : *s != 0;
+}
+
+const char *json_skip_ws(const char *s, const char *end) {
+    while (more(s, end) && strchr(" \t\r\n", *s)) s++;
+    return s;
+}
+
+const char *json_skip_value(const char *s, const char *end) {
+    int depth = 0;
+    do {
+        s = json_skip_ws(s, end);
+        if (!more(s, end)) break;
+        if (*s == '"') {
+            for (s++; more(s, end) && *s != '"'; s++)
+                if (*s == '\\' && more(s + 1, end)) s++;
+            if (more(s, end)) s++;
+        } else if (*s == '[' || *s == '{') {
+            depth++;
+            s++;
+        } else if (*s == ']' || *s == '}') {
+            depth--;
+            s++;
+        } else if (*s == ',' || *s == ':') {
+            s++;
+        } else {
+            while (more(s, end) && !strchr(" \t\r\n,:]}[{\"", *s)) s++;
+        }
+    } while (depth > 0);
+    return s;
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+/* base/log.h - levelled messages to stderr: "hone: warning: ...". Lower case, no full stop.
+ * A warning names a consequence for the output; without one it is debug. */
+#ifndef HONE_BASE_LOG_H
+#define HONE_BASE_LOG_H
+
+#include "base/attr.h"
+
+enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG, LOG_TRACE };
+
+/* Sets the level. This and what follows acts on the context that the calling thread works for
+ * (base/ctx.h). cli/ sets levels before threads start; the default is LOG_INFO. */
+void log_set_level(enum log_level level);
+enum log_level log_get_level(void);
+/* Sets whether stderr may carry ANSI colours (1), which cli/ decides. */
+void log_set_color(int color);
+/* Says whether stderr holds an unfinished progress line, which the next message clears
+ * (base/prog.c only). */
+void log_set_line(int open);
+
+/* Sends messages to `sink` instead of stderr; any thread of the job may call it. NULL: to stderr
+ * again. */
+typedef void (*log_sink)(void *ud, enum log_level level, const char *text);
+void log_set_sink(log_sink sink, void *ud);
+
+void log_error(const char *fmt, ...) PRINTF_LIKE(1, 2);
+void log_warn(const char *fmt, ...) PRINTF_LIKE(1, 2);
+void log_info(const char *fmt, ...) PRINTF_LIKE(1, 2);
+void log_debug(const char *fmt, ...) PRINTF_LIKE(1, 2);
+
+#endif

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT
+/* base/machine.c - see machine.h. A group's limit holds for all groups below it, so every folder
+ * from the process's own up to the top counts. In a container the path of /proc/self/cgroup may not
+ * be visible; then only the top is there, which is the container's own group. */
+#include "base/machine.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/attr.h"
+#include "base/num.h"
+#include "base/os.h"
+
+enum { NAME_MAX_LEN = 2048 };
+
+/* Reads the first n bytes of a small file and ends them with a zero; false when it cannot be read.
+ */
+static bool slurp(const char *dir, const char *file, char *text, size_t n) {
+    char path[NAME_MAX_LEN + 64];
+    snprintf(path, sizeof path, "%s/%s", dir, file);
+    FILE *f = fopen(path, "re");
+    if (!f) return false;
+    const size_t len = fread(text, 1, n - 1, f);
+    fclose(f);
+    text[len] = 0;
+    return true;
+}
+static bool number(const char *dir, const char *file, int64_t *out) {
+    char text[64], *end;
+    if (!slurp(dir, file, text, sizeof text)) return false;
+    /* "max" is no number and means that there is no limit. */
+    const long long v = strtoll(text, &end, 10);
+    *out = v;
+    return end != text;
+}
+
+static void quota(struct machine *m, int64_t time, int64_t period) {
+    if (time <= 0 || period <= 0) return;
+    const int64_t n = min_i64(div_up(time, period), INT_MAX);
+    if (!m->n_quota || n < m->n_quota) m->n_quota = (int)n;
+}
+/* Returns the bytes of pages of files in memory.stat, which the kernel takes back when the group
+ * needs room. */
+static int64_t file_pages(const char *dir, const char *prefix) {
+    char text[8192], key[64];
+    int64_t sum = 0;
+    if (!slurp(dir, "memory.stat", text, sizeof text)) return 0;
+    for (char *save, *line = strtok_r(text, "\n", &save); line;
+         line = strtok_r(NULL, "\n", &save)) {
+        long long v;
+        if (sscanf(line, "%63s %lld", key, &v) != 2 || strncmp(key, prefix, strlen(prefix)) != 0)
+            continue;
+        const char *name = key + strlen(prefix);
+        if (strcmp(name, "inactive_file") == 0 || strcmp(name, "active_file") == 0) sum += v;
+    }
+    return sum;
+}
+static void memory(struct machine *m, const char *dir, const char *limit, const char *used,
+                   const char *prefix) {
+    int64_t most, now = 0;
+    if (!number(dir, limit, &most) || most < 0 || most >= INT64_MAX / 2) return;
+    (void)number(dir, used, &now);
+    const int64_t left = max_i64(0, most - max_i64(0, now - file_pages(dir, prefix)));
+    if ((uint64_t)left < m->mem_left) m->mem_left = (uint64_t)left;
+}
+
+static void group_v2(struct machine *m, const char *dir) {
+    char text[64];
+    long long time, period;
+    if (slurp(dir, "cpu.max", text, sizeof text) && sscanf(text, "%lld %lld", &time, &period) == 2)
+        quota(m, time, period);
+    memory(m, dir, "memory.max", "memory.current", "");
+}
+static void group_v1_cpu(struct machine *m, const char *dir) {
+    int64_t time, period;
+    if (number(dir, "cpu.cfs_quota_us", &time) && number(dir, "cpu.cfs_period_us", &period))
+        quota(m, time, period);
+}
+static void group_v1_memory(struct machine *m, const char *dir) {
+    memory(m, dir, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_");
+}
+
+/* Visits `top`/path and every folder above it, up to `top`. */
+static void upwards(struct machine *m, const char *top, const char *path,
+                    void (*visit)(struct machine *, const char *)) {
+    char dir[NAME_MAX_LEN];
+    const size_t n_top = strlen(top);
+    if ((size_t)snprintf(dir, sizeof dir, "%s%s", top, path) >= sizeof dir) return;
+    for (char *cut = dir + strlen(dir); cut; cut = strrchr(dir + n_top, '/')) {
+        *cut = 0;
+        visit(m, dir);
+    }
+}
+
+/* Returns true when `name` is one of the comma-separated `list`. */
+static bool listed(const char *list, const char *name) {
+    const size_t n = strlen(name);
+    for (const char *p = list; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
+        if (strncmp(p, name, n) == 0 && (p[n] == ',' || p[n] == 0)) return true;
+    return false;
+}
+
+/* Reads one line of /proc/self/cgroup: number:controllers:path. */
+static void group_line(struct machine *m, const char *root, char *line) {
+    char top[NAME_MAX_LEN];
+    char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
+    if (!path) return;
+    *path++ = 0;
+    list++;
+    if (*list == 0) {
+        snprintf(top, sizeof top, "%s/sys/fs/cgroup", root);
+        upwards(m, top, path, group_v2);
+    }
+    if (listed(list, "cpu")) {
+        snprintf(top, sizeof top, "%s/sys/fs/cgroup/cpu", root);
+        upwards(m, top, path, group_v1_cpu);
+    }
+    if (listed(list, "memory")) {
+        snprintf(top, sizeof top, "%s/sys/fs/cgroup/memory", root);
+        upwards(m, top, path, group_v1_memory);
+    }
+}
+
+void machine_limits(const char *root, struct machine *m) {
+    *m = (struct machine){.mem_left = UINT64_MAX};
+    char dir[NAME_MAX_LEN], text[8192];
+    snprintf(dir, sizeof dir, "%s/proc/self", root);
+    if (!slurp(dir, "cgroup", text, sizeof text)) return;
+    for (char *save, *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+        group_line(m, root, line);
+}
+
+/* Counts cores by speed: of each, its capacity (ARM: 1024 is the fastest core's) or else the
+ * highest clock. */
+static void processors(struct machine *m, const char *root) {
+    static const char file[] = "topology/thread_siblings_list";
+    bool seen[OS_CPUS] = {false};
+    int64_t speed[OS_CPUS], most = 0;
+    uint64_t cpus[OS_CPUS / 64];
+    m->n_cpus = os_cpus(cpus);
+    if (m->n_cpus < 1) { /* The machine may have more than OS_CPUS processors. */
+        const long n = sysconf(_SC_NPROCESSORS_ONLN);
+        const int big = os_big_cores();
+        m->n_cpus = m->n_cores = n < 1 ? 1 : (int)min_i64(n, INT_MAX);
+        m->n_big = big < 1 || big > m->n_cores ? m->n_cores : big;
+        return;
+    }
+    for (int i = 0; i < OS_CPUS; i++) {
+        char dir[NAME_MAX_LEN];
+        int64_t first; /* The list of a core's processors begins with its lowest number. */
+        if (!(cpus[i / 64] >> i % 64 & 1)) continue;
+        snprintf(dir, sizeof dir, "%s/sys/devices/system/cpu/cpu%d", root, i);
+        if (!number(dir, file, &first) || first < 0 || first >= OS_CPUS) first = i;
+        if (seen[first]) continue;
+        seen[first] = true;
+        int64_t *to = &speed[m->n_cores++];
+        if (!number(dir, "cpu_capacity", to) && !number(dir, "cpufreq/cpuinfo_max_freq", to))
+            *to = 0;
+        *to = *to < 0 || *to > INT32_MAX ? 0 : *to;
+        if (*to > most) most = *to;
+    }
+    for (int i = 0; i < m->n_cores; i++) m->n_big += 5 * speed[i] >= 4 * most;
+}
+
+void machine_read(const char *root, struct machine *out) {
+    machine_limits(root, out);
+    processors(out, root);
+}
+
+bool machine_has_nvidia(const char *root) {
+    static const char *const file[] = {"/proc/driver/nvidia/version", "/dev/nvidia0",
+                                       "/usr/lib/wsl/lib/libcuda.so.1"};
+    bool found = false;
+    for (size_t i = 0; i < COUNT_OF(file) && !found; i++) {
+        char path[NAME_MAX_LEN + 64];
+        snprintf(path, sizeof path, "%s%s", root, file[i]);
+        found = access(path, F_OK) == 0;
+    }
+    return found;
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT
+/* base/map.c - files mapped read-only, and what can happen to one behind our back.
+ *
+ * A mapped file can be cut or overwritten by another program at any time. Reading behind its new
+ * end raises SIGBUS; a change within it goes unnoticed. So every map stands in a fixed table with
+ * the file's state at opening: map_fault finds the file of a faulting address (async-signal-safe,
+ * for the handler in cli/main.c), map_unchanged compares all states with what the file system says
+ * now, and out_commit asks it before an output gets its name. The lock guards the table; the
+ * handler does not take it, since the map it looks for is in use and therefore not being closed.
+ *
+ * The table is the process's, because a signal knows no context (base/ctx.h); a job looks only at
+ * the changes of maps of its own and of the process. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/ctx.h"
+#include "base/io.h"
+#include "base/map.h"
+#include "base/out.h"
+#include "base/mem.h"
+#include "base/num.h"
+
+enum {
+    LIVE_MAX = 8192
+}; /* A folder has at most 4096 shards. A map that finds no place is not watched. */
+
+static struct live {
+    const uint8_t *begin; /* NULL: the place is free. */
+    uint64_t size;
+    char *path; /* Owned by the map. */
+    struct stat st;
+    const struct ctx *owner; /* The job that opened it. */
+} live[LIVE_MAX];
+static int n_live; /* The number of places used so far. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void watch(const struct map *m, const struct stat *st) {
+    int i = 0;
+    pthread_mutex_lock(&lock);
+    while (i < n_live && live[i].begin) i++;
+    if (i < LIVE_MAX) {
+        live[i] = (struct live){
+            .begin = m->data, .size = m->size, .path = m->path, .st = *st, .owner = ctx_current()};
+        if (i == n_live) n_live++;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static void unwatch(const struct map *m) {
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < n_live; i++)
+        if (live[i].begin == m->data) live[i].begin = NULL;
+    pthread_mutex_unlock(&lock);
+}
+
+int map_open(struct map *m, const char *path, struct err *e) {
+    *m = (struct map){0};
+    int fd;
+    struct stat st;
+    TRY(io_open_input(&fd, &st, path, e));
+    int rc = 0;
+    if (!S_ISREG(st.st_mode))
+        rc = err_set(e, ERR_USAGE,
+                     "%s is not a regular file (a pipe or device cannot be mapped); copy it to a "
+                     "file first",
+                     path);
+    else if (st.st_size > 0) {
+        void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+        if (p == MAP_FAILED)
+            rc = err_sys(e, "cannot map %s", path);
+        else
+            m->data = p, m->size = (uint64_t)st.st_size;
+    }
+    close(fd);
+    if (rc) return rc;
+    m->path = xstrdup(path);
+    m->id = (struct file_id){
+        .size = (uint64_t)st.st_size,
+        .inode = (uint64_t)st.st_ino,
+        .modified = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec,
+        .changed = (int64_t)st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec,
+        .owner = (unsigned)st.st_uid,
+        .mode = (unsigned)st.st_mode,
+    };
+    if (m->data) watch(m, &st);
+    return 0;
+}
+
+static void *writable(const void *p) { /* Drops the const, since munmap and madvise take void *. */
+    void *q;
+    memcpy(&q, &p, sizeof q);
+    return q;
+}
+
+void map_close(struct map *m) {
+    if (m->data) {
+        unwatch(m);
+        munmap(writable(m->data), (size_t)m->size);
+    }
+    free(m->path);
+    *m = (struct map){0};
+}
+
+void map_drop(const struct map *m, uint64_t off, uint64_t len) {
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    if (!m->data || off >= m->size) return;
+    if (len > m->size - off) len = m->size - off;
+    uint64_t begin = round_up(off, page), end = off + len;
+    /* Only whole pages inside the range, so that its neighbours stay. */
+    if (end != m->size) end &= ~(page - 1);
+    if (begin < end) (void)madvise(writable(m->data + begin), (size_t)(end - begin), MADV_DONTNEED);
+}
+
+/* ---- changes behind our back ----------------------------------------------------------------- */
+
+int map_unchanged(struct err *e) {
+    int rc = 0;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < n_live && !rc; i++) {
+        const struct stat *was = &live[i].st;
+        struct stat now;
+        if (live[i].owner != ctx_current() && live[i].owner != ctx_process()) continue;
+        /* The file is gone, or another one stands in its place; the one that was mapped is as it
+         * was. */
+        if (!live[i].begin || stat(live[i].path, &now) != 0) continue;
+        if (now.st_dev != was->st_dev || now.st_ino != was->st_ino) continue;
+        if (now.st_size != was->st_size || now.st_mtim.tv_sec != was->st_mtim.tv_sec ||
+            now.st_mtim.tv_nsec != was->st_mtim.tv_nsec)
+            rc = err_set(e, ERR_DATA,
+                         "%s was changed by another program while it was read; run the command "
+                         "again when nothing writes to it",
+                         live[i].path);
+    }
+    pthread_mutex_unlock(&lock);
+    return rc;
+}
+
+int map_fault(const void *addr, char *msg, size_t cap) {
+    static const char cut[] =
+        " was cut by another program while it was read; run the command again "
+        "when it is whole",
+                      broken[] = ": the device or file system failed to read it";
+    const uint8_t *at = addr;
+    for (int i = 0; i < n_live; i++) {
+        const struct live *l = &live[i];
+        if (!l->begin || at < l->begin || (uint64_t)(at - l->begin) >= l->size) continue;
+        struct stat now;
+        bool is_cut = stat(l->path, &now) == 0 && now.st_size < l->st.st_size;
+        const char *part[] = {l->path, is_cut ? cut : broken};
+        size_t n = 0; /* A signal handler may not use stdio. */
+        for (int k = 0; k < 2; k++)
+            for (const char *s = part[k]; *s && n + 1 < cap; s++) msg[n++] = *s;
+        msg[n] = 0;
+        return is_cut ? ERR_DATA : ERR_SYS;
+    }
+    return 0;
+}

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: MIT
+/* base/mem.c - allocation.
+ *
+ * The xmalloc family ends the process when memory is out and the job has set none aside, with the
+ * exit status of any other thing the machine refuses and no temporary output left: the one place
+ * outside cli/ that may. Big
+ * buffers come from mmap: zero pages cost nothing until touched, and 2 MiB alignment lets the
+ * kernel use huge pages. A 64-byte header in front of the pointer says how to give it back. Under
+ * AddressSanitizer everything comes from malloc, so that overruns are seen. */
+#include "base/mem.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/ctx.h"
+#include "base/out.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/machine.h"
+#include "base/num.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define USE_MALLOC 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define USE_MALLOC 1
+#endif
+#endif
+#ifndef USE_MALLOC
+#define USE_MALLOC 0
+#endif
+
+enum { HEAD_BYTES = 64 };
+static const uint64_t huge_bytes = UINT64_C(2) << 20;
+/* Smaller requests are made without a look at /proc/meminfo, which would cost more than they do. */
+static const uint64_t check_from_bytes = UINT64_C(16) << 20;
+
+struct buf_head {
+    void *base;
+    uint64_t map_bytes;        /* The bytes of a mapping; 0: it is from malloc. */
+    uint64_t n_bytes;          /* The bytes that were asked for. */
+    struct buf_budget *budget; /* What counts it, or NULL. */
+};
+_Static_assert(sizeof(struct buf_head) <= HEAD_BYTES, "header fits in front of a buffer");
+
+NORETURN static void out_of_memory(size_t n) {
+    log_error("out of memory (%zu bytes asked for); close other programs or choose a smaller job",
+              n);
+    out_abort_all();
+    _exit(ERR_SYS);
+}
+
+static const size_t fund_bytes[] = {(size_t)64 << 10, (size_t)1 << 20, (size_t)16 << 20};
+
+int mem_fund_fill(struct mem_fund *f, struct err *e) {
+    for (size_t i = 0; i < COUNT_OF(fund_bytes); i++) {
+        void *none = NULL, *p = NULL;
+        if (atomic_load(&f->block[i])) continue;
+        if (!(p = malloc(fund_bytes[i])))
+            return err_set(e, ERR_SYS, "out of memory (%zu bytes to set aside)", fund_bytes[i]);
+        if (!atomic_compare_exchange_strong(&f->block[i], &none, p)) free(p);
+    }
+    atomic_store(&f->spent, false);
+    return 0;
+}
+
+void mem_fund_release(struct mem_fund *f) {
+    for (size_t i = 0; i < COUNT_OF(fund_bytes); i++) free(atomic_exchange(&f->block[i], NULL));
+}
+
+/* Returns to the system a block of the job's fund that holds n bytes, and tells the job to stop.
+ * False: there is none. */
+static bool spend(size_t n) {
+    struct ctx *c = ctx_current();
+    for (size_t i = 0; c->fund && i < COUNT_OF(fund_bytes); i++) {
+        void *p = n < fund_bytes[i] ? atomic_exchange(&c->fund->block[i], NULL) : NULL;
+        if (!p) continue;
+        free(p);
+        atomic_store(&c->fund->spent, true);
+        atomic_store(&c->starved, true);
+        return true;
+    }
+    return false;
+}
+
+void *xmalloc(size_t n) {
+    void *p;
+    while (!(p = malloc(n ? n : 1)))
+        if (!spend(n)) out_of_memory(n);
+    return p;
+}
+
+void *xcalloc(size_t n, size_t size) {
+    uint64_t total;
+    void *p;
+    if (!mul_ok(n, size, &total)) out_of_memory(SIZE_MAX);
+    while (!(p = calloc(n ? n : 1, size ? size : 1)))
+        if (!spend((size_t)total)) out_of_memory((size_t)total);
+    return p;
+}
+
+void *xrealloc(void *p, size_t n) {
+    void *q;
+    while (!(q = realloc(p, n ? n : 1)))
+        if (!spend(n)) out_of_memory(n);
+    return q;
+}
+
+void *xreallocarray(void *p, size_t n, size_t size) {
+    uint64_t total;
+    if (!mul_ok(n, size, &total) || total > PTRDIFF_MAX) out_of_memory(SIZE_MAX);
+    return xrealloc(p, (size_t)total);
+}
+
+char *xstrndup(const char *s, size_t n) {
+    char *d = xcalloc(n + 1, 1);
+    memcpy(d, s, strnlen(s, n));
+    return d;
+}
+
+char *xstrdup(const char *s) {
+    return xstrndup(s, strlen(s));
+}
+
+char *xasprintf(const char *fmt, ...) {
+    va_list ap, again;
+    va_start(ap, fmt);
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    size_t size = n < 0 ? 1 : (size_t)n + 1;
+    char *s = xmalloc(size);
+    s[0] = 0;
+    vsnprintf(s, size, fmt, again);
+    va_end(again);
+    return s;
+}
+
+/* ---- big buffers ----------------------------------------------------------------------------- */
+
+/* The limit of a context and what of it is in use. The context and every buffer that is counted
+ * here hold a reference, since a buffer may be freed after the job that it was made for. */
+struct buf_budget {
+    _Atomic uint64_t most, live; /* In bytes; most 0: there is no limit. */
+    atomic_int n_refs;
+};
+
+void mem_limit(uint64_t n_bytes) {
+    struct ctx *c = ctx_current();
+    if (!c->budget && !n_bytes) return;
+    if (!c->budget) {
+        c->budget = xcalloc(1, sizeof *c->budget);
+        atomic_store(&c->budget->n_refs, 1);
+    }
+    atomic_store(&c->budget->most, n_bytes);
+}
+
+void buf_budget_drop(struct buf_budget *b) {
+    if (b && atomic_fetch_sub(&b->n_refs, 1) == 1) free(b);
+}
+
+/* Counts n_bytes as used and returns true, unless they would pass the limit; *left is what the
+ * limit leaves. */
+static bool take(struct buf_budget *b, uint64_t n_bytes, uint64_t *left) {
+    *left = 0;
+    if (!b) return true;
+    uint64_t most = atomic_load(&b->most), live = atomic_load(&b->live);
+    do {
+        *left = live < most ? most - live : 0;
+        if (most && n_bytes > *left) return false;
+    } while (!atomic_compare_exchange_weak(&b->live, &live, live + n_bytes));
+    atomic_fetch_add(&b->n_refs, 1);
+    return true;
+}
+
+static void put_back(struct buf_budget *b, uint64_t n_bytes) {
+    if (b) atomic_fetch_sub(&b->live, n_bytes);
+    buf_budget_drop(b);
+}
+
+static void *place_head(uint8_t *data, void *base, uint64_t map_bytes) {
+    struct buf_head h = {.base = base, .map_bytes = map_bytes};
+    memcpy(data - HEAD_BYTES, &h, sizeof h);
+    return data;
+}
+
+static void *alloc_small(uint64_t n_bytes) {
+    void *base = NULL;
+    if (posix_memalign(&base, HEAD_BYTES, (size_t)n_bytes + HEAD_BYTES) != 0) return NULL;
+    memset(base, 0, (size_t)n_bytes + HEAD_BYTES);
+    return place_head((uint8_t *)base + HEAD_BYTES, base, 0);
+}
+
+static void *alloc_mapped(uint64_t n_bytes) {
+    /* The slack is never touched, so it is address space only. */
+    uint64_t map_bytes = n_bytes + 2 * huge_bytes;
+    uint8_t *base = mmap(NULL, (size_t)map_bytes, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED) return NULL;
+    uint64_t skip = round_up((uintptr_t)base + HEAD_BYTES, huge_bytes) - (uintptr_t)base;
+#ifdef MADV_HUGEPAGE
+    (void)madvise(base + skip, (size_t)n_bytes, MADV_HUGEPAGE);
+#endif
+    return place_head(base + skip, base, map_bytes);
+}
+
+void mem_give_back(void) {
+#ifdef __GLIBC__
+    /* A threshold that was set does not rise by itself any more. */
+    (void)mallopt(M_MMAP_THRESHOLD, 64 << 10);
+    (void)mallopt(M_ARENA_MAX, 2);
+#endif
+}
+
+void mem_trim(void) {
+#ifdef __GLIBC__
+    (void)malloc_trim(0);
+#endif
+}
+
+int mem_alloc(void **out, uint64_t n_bytes, const char *what, struct err *e) {
+    uint64_t left;
+    struct buf_budget *budget = ctx_current()->budget;
+    *out = NULL;
+    if (!take(budget, n_bytes, &left))
+        return err_set(
+            e, ERR_SYS,
+            "not enough memory for %s: %llu bytes needed, --max-memory leaves %llu; raise it or "
+            "choose a smaller job",
+            what, (unsigned long long)n_bytes, (unsigned long long)left);
+    uint64_t have = n_bytes >= check_from_bytes ? mem_available() : 0;
+    bool fits = n_bytes <= (uint64_t)PTRDIFF_MAX - 4 * huge_bytes && (have == 0 || n_bytes <= have);
+    if (fits)
+        *out = n_bytes < huge_bytes || USE_MALLOC ? alloc_small(n_bytes) : alloc_mapped(n_bytes);
+    if (*out) {
+        struct buf_head h;
+        memcpy(&h, (uint8_t *)*out - HEAD_BYTES, sizeof h);
+        h.n_bytes = n_bytes;
+        h.budget = budget;
+        memcpy((uint8_t *)*out - HEAD_BYTES, &h, sizeof h);
+        return 0;
+    }
+    put_back(budget, n_bytes);
+    if (!have) have = mem_available();
+    return err_set(e, ERR_SYS,
+                   "not enough memory for %s: %llu bytes needed, %llu available; close other "
+                   "programs or choose a smaller job",
+                   what, (unsigned long long)n_bytes, (unsigned long long)have);
+}
+
+void mem_free(void *p) {
+    if (!p) return;
+    struct buf_head h;
+    memcpy(&h, (uint8_t *)p - HEAD_BYTES, sizeof h);
+    put_back(h.budget, h.n_bytes);
+    if (h.map_bytes)
+        munmap(h.base, (size_t)h.map_bytes);
+    else
+        free(h.base);
+}
+
+uint64_t mem_available(void) {
+    struct machine machine;
+    FILE *f = fopen("/proc/meminfo", "re");
+    if (!f) return 0;
+    char line[256];
+    unsigned long long kib = 0;
+    while (fgets(line, sizeof line, f))
+        if (sscanf(line, "MemAvailable: %llu", &kib) == 1) break;
+    fclose(f);
+    machine_limits("", &machine);
+    if (!kib || machine.mem_left > (uint64_t)kib * 1024) return (uint64_t)kib * 1024;
+    return machine.mem_left ? machine.mem_left : 1; /* It would mean "unknown". */
+}
+
+uint64_t buf_available(void) {
+    uint64_t limit;
+    const uint64_t room = buf_room(&limit), have = limit ? mem_available() : 0;
+    return have && have < room ? have : room;
+}
+
+uint64_t buf_room(uint64_t *limit) {
+    const struct buf_budget *b = ctx_current()->budget;
+    const uint64_t most = b ? atomic_load(&b->most) : 0, live = b ? atomic_load(&b->live) : 0;
+    *limit = most;
+    if (!most) return mem_available();
+    return live < most ? most - live : 1;
+}

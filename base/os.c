@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT
+/* base/os.c - see os.h. */
+#include "base/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <unistd.h>
+#if defined(__linux__)
+#include <sched.h>
+#include <sys/vfs.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#elif defined(__APPLE__)
+#include <sys/mount.h>
+#include <sys/param.h>
+#include <sys/random.h>
+#include <sys/sysctl.h>
+#endif
+
+/* ---- files ---- */
+
+bool os_is_local(int fd) {
+#if defined(__linux__)
+    /* NFS, SMB, CIFS, SMB 2, FUSE, 9P, Ceph, Lustre, GPFS, AFS, OCFS 2, GFS 2 */
+    static const uint32_t shared[] = {0x6969,     0x517b,     0xff534d42, 0xfe534d42,
+                                      0x65735546, 0x01021997, 0x00c36400, 0x0bd00bd0,
+                                      0x47504653, 0x5346414f, 0x7461636f, 0x01161970};
+    struct statfs s;
+    if (fstatfs(fd, &s) != 0) return false;
+    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
+        if ((uint32_t)s.f_type == shared[i]) return false;
+    return true;
+#elif defined(__APPLE__)
+    struct statfs s;
+    return fstatfs(fd, &s) == 0 && s.f_flags & MNT_LOCAL;
+#else
+    (void)fd;
+    return false;
+#endif
+}
+
+/* ---- descriptors ---- */
+
+/* Sets a new descriptor up. accept4 and pipe2, which do this in one call, are not everywhere. */
+static int mine(int fd) {
+    if (fd < 0) return -1;
+    const int flags = fcntl(fd, F_GETFL);
+    if (flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0 &&
+        fcntl(fd, F_SETFD, FD_CLOEXEC) == 0)
+        return fd;
+    const int keep = errno;
+    close(fd);
+    errno = keep;
+    return -1;
+}
+int os_pipe(int fd[2]) {
+    int p[2];
+    if (pipe(p) != 0) return -1;
+    if (mine(p[0]) < 0) {
+        close(p[1]);
+        return -1;
+    }
+    if (mine(p[1]) < 0) {
+        close(p[0]);
+        return -1;
+    }
+    fd[0] = p[0];
+    fd[1] = p[1];
+    return 0;
+}
+int os_socket(int family, int type) {
+    return mine(socket(family, type, 0));
+}
+int os_accept(int listener, struct sockaddr *from, socklen_t *n) {
+    return mine(accept(listener, from, n));
+}
+void os_keep_asking(int fd, int seconds) {
+    const int one = 1;
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+#if defined(TCP_KEEPIDLE)
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof seconds);
+#elif defined(TCP_KEEPALIVE) /* Its name on macOS. */
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPALIVE, &seconds, sizeof seconds);
+#else
+    (void)seconds;
+#endif
+}
+
+bool os_random(void *p, size_t n) {
+    return getentropy(p, n) == 0;
+}
+
+/* ---- files ---- */
+
+#if defined(__linux__)
+#if !defined(RENAME_NOREPLACE) /* A C library without it, as musl. */
+enum { RENAME_NOREPLACE = 1 };
+static int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags) {
+    return (int)syscall(SYS_renameat2, from_dir, from, to_dir, to, flags);
+}
+#endif
+int os_rename_new(const char *from, const char *to) {
+    return renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE);
+}
+int os_reserve(int fd, uint64_t size) {
+    return fallocate(fd, 0, 0, (off_t)size);
+}
+#else
+int os_rename_new(const char *from, const char *to) {
+    if (link(from, to) == 0) return unlink(from);
+    if (errno != EEXIST) errno = ENOSYS; /* A file system without links. */
+    return -1;
+}
+int os_reserve(int fd, uint64_t size) {
+    (void)fd, (void)size;
+    errno = ENOSYS;
+    return -1;
+}
+#endif
+
+/* ---- processors ---- */
+
+#if defined(__linux__)
+_Static_assert(OS_CPUS == 8 * sizeof(cpu_set_t), "one bit per processor of a cpu_set_t");
+
+int os_cpus(uint64_t cpus[OS_CPUS / 64]) {
+    cpu_set_t set;
+    int n = 0;
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) != 0) return 0;
+    for (int i = 0; i < OS_CPUS / 64; i++) cpus[i] = 0;
+    for (int i = 0; i < OS_CPUS; i++)
+        if (CPU_ISSET((size_t)i, &set)) cpus[i / 64] |= UINT64_C(1) << i % 64, n++;
+    return n;
+}
+int os_big_cores(void) {
+    return 0; /* os_cpus tells processors, and /sys their speeds. */
+}
+void os_stay(pthread_t thread, const uint64_t cpus[OS_CPUS / 64]) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (int i = 0; i < OS_CPUS; i++)
+        if (cpus[i / 64] >> i % 64 & 1) CPU_SET((size_t)i, &set);
+    (void)pthread_setaffinity_np(thread, sizeof set, &set);
+}
+int os_interleave(void *p, uint64_t n_bytes, const unsigned long *mask, unsigned long n) {
+    enum { INTERLEAVE = 3 }; /* MPOL_INTERLEAVE of <linux/mempolicy.h> */
+    return syscall(SYS_mbind, p, n_bytes, INTERLEAVE, mask, n + 1, 0u) ? errno : 0;
+}
+void os_give_up_rights(bool hide) {
+    (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (hide) (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+}
+#else
+int os_cpus(uint64_t cpus[OS_CPUS / 64]) {
+    (void)cpus;
+    return 0;
+}
+int os_big_cores(void) {
+    int n = 0;
+#if defined(__APPLE__)
+    size_t size = sizeof n;
+    if (sysctlbyname("hw.perflevel0.physicalcpu", &n, &size, NULL, 0) != 0) n = 0;
+#endif
+    return n;
+}
+void os_stay(pthread_t thread, const uint64_t cpus[OS_CPUS / 64]) {
+    (void)thread, (void)cpus;
+}
+int os_interleave(void *p, uint64_t n_bytes, const unsigned long *mask, unsigned long n) {
+    (void)p, (void)n_bytes, (void)mask, (void)n;
+    return ENOSYS;
+}
+void os_give_up_rights(bool hide) {
+    (void)hide;
+}
+#endif

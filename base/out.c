@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: MIT
+/* base/out.c - output files that appear whole or not at all.
+ *
+ * Bytes go to PATH.tmp-<pid>-<n> beside the target, or to PATH.part when a later run may go on with
+ * them; commit syncs the file, renames it and syncs the folder. The names of open temporaries stand
+ * in a fixed table that out_abort_all walks from a signal handler: a slot is filled before its
+ * state says LIVE and never freed memory. The table is the process's: a signal knows no context.
+ * What a killed process left is removed when the same output is written again.
+ * Sequential writes are gathered to 1 MiB; out_pwrite goes straight to the file and may come from
+ * several threads. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/map.h"
+#include "base/out.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/os.h"
+
+enum { OUT_BUF_BYTES = 1 << 20, TEMP_MAX = 512, TEMP_FREE = 0, TEMP_CLAIMED, TEMP_LIVE };
+
+/* n counts up in the names of temporary files, so two outputs of one process never meet. */
+static struct {
+    atomic_int state;
+    char path[PATH_MAX];
+} temps[TEMP_MAX];
+static atomic_uint temp_count;
+
+struct out {
+    char *path;       /* The final name, with links resolved. */
+    const char *temp; /* The present name, which is that of temps[slot] or `part`. */
+    char *part;       /* Owned; NULL: the file is a temporary. */
+    int slot, fd;     /* slot is -1 for a part, fd is -1 when it is committed. */
+    bool overwrite, keep;
+    uint64_t pos;    /* The position of sequential writes, with buffered bytes. */
+    size_t n_buffed; /* The bytes in buf, which belong in front of pos. */
+    uint8_t *buf;
+    pthread_mutex_t lock; /* Guards pos, n_buffed and buf. */
+};
+
+static int claim_slot(int *slot, const char *path, struct err *e) {
+    for (int i = 0; i < TEMP_MAX; i++) {
+        int want = TEMP_FREE;
+        if (!atomic_compare_exchange_strong(&temps[i].state, &want, TEMP_CLAIMED)) continue;
+        unsigned count = atomic_fetch_add(&temp_count, 1);
+        int n = snprintf(temps[i].path, PATH_MAX, "%s.tmp-%ld-%u", path, (long)getpid(), count);
+        *slot = i;
+        if (n > 0 && n < PATH_MAX) return 0;
+        atomic_store(&temps[i].state, TEMP_FREE);
+        return err_set(e, ERR_USAGE, "the output path %.80s... is too long", path);
+    }
+    return err_set(e, ERR_SYS, "cannot create %s: %d output files are open already", path,
+                   TEMP_MAX);
+}
+
+static int write_failed(const struct out *o, uint64_t n_left, struct err *e) {
+    if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG) {
+        const char *why = errno == ENOSPC   ? "no space left on the device"
+                          : errno == EDQUOT ? "the disk quota is used up"
+                                            : "the file size limit is reached";
+        unsigned long long left = n_left;
+        return err_set(e, ERR_SYS,
+                       "cannot write %s: %s with %llu more bytes to write; free %llu bytes or "
+                       "choose another folder with -o",
+                       o->path, why, left, left);
+    }
+    return err_sys(e, "cannot write %s", o->path);
+}
+
+static int write_at(struct out *o, const uint8_t *p, uint64_t n, uint64_t off, struct err *e) {
+    while (n) {
+        size_t piece = n < (UINT64_C(1) << 30) ? (size_t)n : (size_t)1 << 30;
+        ssize_t k = pwrite(o->fd, p, piece, (off_t)off);
+        if (k < 0 && errno == EINTR) continue;
+        if (k == 0) errno = EIO;
+        if (k <= 0) return write_failed(o, n, e);
+        p += k, off += (uint64_t)k, n -= (uint64_t)k;
+    }
+    return 0;
+}
+
+static int flush_locked(struct out *o, struct err *e) {
+    if (!o->n_buffed) return 0;
+    TRY(write_at(o, o->buf, o->n_buffed, o->pos - o->n_buffed, e));
+    o->n_buffed = 0;
+    return 0;
+}
+
+/* Refuses what must not be replaced; resolves links, so that the file behind one is replaced. */
+static int check_target(char **final, mode_t *mode, const char *path, bool overwrite,
+                        struct err *e) {
+    struct stat st;
+    *mode = 0;
+    *final = NULL;
+    if (!path[0] || path[strlen(path) - 1] == '/')
+        return err_set(e, ERR_USAGE, "the output path \"%s\" names no file", path);
+    if (!strncmp(path, "/dev/std", 8) || !strncmp(path, "/dev/fd/", 8) ||
+        !strncmp(path, "/proc/self/", 11))
+        return err_set(e, ERR_USAGE,
+                       "the output %s is no file: hone writes a file whole or not at all; name one",
+                       path);
+    if (lstat(path, &st) == 0) {
+        if (S_ISDIR(st.st_mode) || io_is_dir(path))
+            return err_set(e, ERR_USAGE, "the output %s is a folder; name a file in it", path);
+        /* It is not found when it is a link to nowhere. */
+        const bool is_found = stat(path, &st) == 0;
+        if (!is_found && errno != ENOENT && errno != ELOOP)
+            return err_sys(e, "cannot examine %s", path);
+        if (!is_found || !S_ISREG(st.st_mode))
+            return err_set(e, ERR_USAGE,
+                           "the output %s exists and is not a regular file; name another", path);
+        if (!overwrite)
+            return err_set(e, ERR_USAGE, "%s exists already; use -f to replace it", path);
+        *mode = st.st_mode & 0777;
+        *final = io_real(path);
+    }
+    if (!*final) *final = xstrdup(path);
+    return 0;
+}
+
+int out_check(const char *path, bool overwrite, struct err *e) {
+    char *final;
+    mode_t mode;
+    int rc = check_target(&final, &mode, path, overwrite, e);
+    free(final);
+    return rc;
+}
+
+/* Returns the folder of a path, owned by the caller; its last name, borrowed, in `base`. */
+static char *split_path(const char *path, const char **base) {
+    const char *slash = strrchr(path, '/');
+    *base = slash ? slash + 1 : path;
+    if (!slash) return xstrdup(".");
+    return xstrndup(path, slash == path ? 1 : (size_t)(slash - path));
+}
+
+static int cannot_create(const char *path, struct err *e) {
+    const int why = errno;
+    const char *base;
+    char *dir = split_path(path, &base);
+    const bool lacks_dir = !io_is_dir(dir);
+    free(dir);
+    errno = why;
+    if (lacks_dir)
+        return err_path(e, "cannot create %s; make its folder first, or choose another with -o",
+                        path);
+    return err_sys(e, "cannot create %s; choose a folder you may write to with -o", path);
+}
+
+/* Returns true when `name` is that of a temporary of `base`: BASE.tmp-DIGITS-DIGITS. */
+static bool is_temp_of(const char *name, const char *base) {
+    const size_t n = strlen(base);
+    if (strncmp(name, base, n) != 0 || strncmp(name + n, ".tmp-", 5) != 0) return false;
+    const char *p = name + n + 5, *digits = "0123456789";
+    const size_t pid = strspn(p, digits);
+    if (!pid || p[pid] != '-') return false;
+    const size_t count = strspn(p + pid + 1, digits);
+    return count && !p[pid + 1 + count];
+}
+
+/* Returns true when `name` is that of a temporary of any model file that is ours, whose process is
+ * no longer there: what was killed may be written under another name the next time. */
+static bool is_orphan(const char *name, const struct stat *st) {
+    static const char mark[] = ".gguf.tmp-";
+    const char *at = strstr(name, mark);
+    if (!at || st->st_uid != geteuid()) return false;
+    char *base = xstrndup(name, (size_t)(at - name) + strlen(".gguf"));
+    const bool temp = is_temp_of(name, base);
+    free(base);
+    const long pid = temp ? strtol(at + sizeof mark - 1, NULL, 10) : 0;
+    return pid > 0 && pid <= INT_MAX && kill((pid_t)pid, 0) != 0 && errno == ESRCH;
+}
+
+/* Removes what killed processes left in the folder: temporaries of this output, and of other models
+ * when their process is gone. A temporary that is being written has a lock, which tells everything
+ * on a disk of this machine. Elsewhere locks may be known to one machine alone, so there only one
+ * of the same output is removed that was not written for a minute. Whatever fails is left alone. */
+static void sweep_temps(const char *final) {
+    const char *base;
+    char *dir = split_path(final, &base);
+    struct io_names l = {0};
+    struct err ignored;
+    struct stat st;
+    (void)io_list(&l, dir, &ignored);
+    for (int i = 0; i < l.n; i++) {
+        if (!strstr(l.v[i], ".tmp-")) continue;
+        char *path = xasprintf("%s/%s", dir, l.v[i]);
+        const int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+            (is_temp_of(l.v[i], base) ? os_is_local(fd) || time(NULL) - st.st_mtime > 60
+                                      : os_is_local(fd) && is_orphan(l.v[i], &st)) &&
+            flock(fd, LOCK_EX | LOCK_NB) == 0)
+            (void)unlink(path);
+        if (fd >= 0) close(fd);
+        free(path);
+    }
+    io_names_release(&l);
+    free(dir);
+}
+
+/* Takes `final` over. */
+static struct out *new_out(char *final, int fd, mode_t mode, bool overwrite) {
+    struct out *o = xcalloc(1, sizeof *o);
+    if (mode) (void)fchmod(fd, mode);
+    o->path = final;
+    o->slot = -1;
+    o->fd = fd;
+    o->overwrite = overwrite;
+    o->buf = xmalloc(OUT_BUF_BYTES);
+    pthread_mutex_init(&o->lock, NULL);
+    return o;
+}
+
+/* Locks a new temporary. Returns 0 or an errno: EEXIST when another process took it for one that
+ * was left, before it had its lock. */
+static int take_lock(int fd, const char *path) {
+    struct stat is, named;
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) return errno == EWOULDBLOCK ? EEXIST : 0;
+    if (fstat(fd, &is) != 0) return errno;
+    if (lstat(path, &named) != 0) return errno == ENOENT ? EEXIST : errno;
+    return is.st_dev == named.st_dev && is.st_ino == named.st_ino ? 0 : EEXIST;
+}
+
+int out_open(struct out **out, const char *path, bool overwrite, struct err *e) {
+    *out = NULL;
+    char *final;
+    mode_t mode;
+    TRY(check_target(&final, &mode, path, overwrite, e));
+    int slot = -1, fd;
+    sweep_temps(final);
+    do { /* A killed process with our id has left this name; the next one is taken. */
+        int rc = claim_slot(&slot, final, e);
+        if (rc) {
+            free(final);
+            return rc;
+        }
+        fd = open(temps[slot].path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        const int why = fd >= 0 ? take_lock(fd, temps[slot].path) : 0;
+        if (why) {
+            if (why != EEXIST) (void)unlink(temps[slot].path); /* It is ours. */
+            close(fd);
+            fd = -1;
+            errno = why;
+        }
+        atomic_store(&temps[slot].state, fd >= 0 ? TEMP_LIVE : TEMP_FREE);
+    } while (fd < 0 && errno == EEXIST);
+    if (fd < 0) {
+        int rc = cannot_create(path, e);
+        free(final);
+        return rc;
+    }
+    *out = new_out(final, fd, mode, overwrite);
+    (*out)->slot = slot;
+    (*out)->temp = temps[slot].path;
+    return 0;
+}
+
+int out_open_part(struct out **out, const char *path, bool overwrite, bool fresh, struct err *e) {
+    *out = NULL;
+    char *final;
+    mode_t mode;
+    struct stat st;
+    TRY(check_target(&final, &mode, path, overwrite, e));
+    char *part = xasprintf("%s.part", final);
+    sweep_temps(final);
+    int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (fresh ? O_TRUNC : 0);
+    int fd = open(part, flags, 0666), rc = 0;
+    if (fd < 0)
+        rc = cannot_create(part, e);
+    else if (fstat(fd, &st) != 0)
+        rc = err_sys(e, "cannot examine %s", part);
+    else if (!S_ISREG(st.st_mode))
+        rc = err_set(e, ERR_USAGE, "%s exists and is not a regular file; remove it", part);
+    if (rc) {
+        if (fd >= 0) close(fd);
+        free(part);
+        free(final);
+        return rc;
+    }
+    *out = new_out(final, fd, mode, overwrite);
+    (*out)->temp = (*out)->part = part;
+    return 0;
+}
+
+static int write_locked(struct out *o, const uint8_t *p, uint64_t n, struct err *e) {
+    if (n > (uint64_t)INT64_MAX - o->pos)
+        return err_set(e, ERR_SYS, "cannot write %s: the file would be too large", o->path);
+    if (n > OUT_BUF_BYTES - o->n_buffed) TRY(flush_locked(o, e));
+    if (n >= OUT_BUF_BYTES)
+        TRY(write_at(o, p, n, o->pos, e));
+    else if (n) {
+        memcpy(o->buf + o->n_buffed, p, (size_t)n);
+        o->n_buffed += (size_t)n;
+    }
+    o->pos += n;
+    return 0;
+}
+
+int out_write(struct out *o, const void *p, uint64_t n, struct err *e) {
+    pthread_mutex_lock(&o->lock);
+    int rc = write_locked(o, p, n, e);
+    pthread_mutex_unlock(&o->lock);
+    return rc;
+}
+
+int out_flush(struct out *o, struct err *e) {
+    pthread_mutex_lock(&o->lock);
+    int rc = flush_locked(o, e);
+    pthread_mutex_unlock(&o->lock);
+    return rc;
+}
+
+int out_pad(struct out *o, uint64_t n_zero_bytes, struct err *e) {
+    static const uint8_t zeros[4096];
+    while (n_zero_bytes) {
+        uint64_t n = n_zero_bytes < sizeof zeros ? n_zero_bytes : sizeof zeros;
+        TRY(out_write(o, zeros, n, e));
+        n_zero_bytes -= n;
+    }
+    return 0;
+}
+
+int out_pwrite(struct out *o, const void *p, uint64_t n, uint64_t off, struct err *e) {
+    if (off > INT64_MAX || n > (uint64_t)INT64_MAX - off)
+        return err_set(e, ERR_SYS, "cannot write %s: the file would be too large", o->path);
+    pthread_mutex_lock(&o->lock);
+    bool overlap = off < o->pos && off + n > o->pos - o->n_buffed;
+    /* Otherwise the buffered bytes would be written later, over these. */
+    int rc = overlap ? flush_locked(o, e) : 0;
+    pthread_mutex_unlock(&o->lock);
+    return rc ? rc : write_at(o, p, n, off, e);
+}
+
+int out_resize(struct out *o, uint64_t size, struct err *e) {
+    if (size > INT64_MAX)
+        return err_set(e, ERR_SYS, "cannot write %s: the file would be too large", o->path);
+    struct stat st;
+    if (fstat(o->fd, &st) != 0) return err_sys(e, "cannot examine %s", o->path);
+    uint64_t grows = size > (uint64_t)st.st_size ? size - (uint64_t)st.st_size : 0;
+    int rc;
+    do rc = grows ? os_reserve(o->fd, size) : ftruncate(o->fd, (off_t)size);
+    while (rc != 0 && errno == EINTR);
+    if (rc == 0) return 0;
+    if (!grows || (errno != EOPNOTSUPP && errno != ENOSYS)) return write_failed(o, grows, e);
+    /* This file system cannot reserve room, so it is at least asked how much there is. */
+    TRY(io_need_space(o->path, grows, e));
+    return ftruncate(o->fd, (off_t)size) == 0 ? 0 : write_failed(o, grows, e);
+}
+
+int out_read_back(struct out *o, void *p, uint64_t n, uint64_t off, struct err *e) {
+    uint8_t *at = p;
+    while (n) {
+        ssize_t k = pread(o->fd, at, n < INT32_MAX ? (size_t)n : INT32_MAX, (off_t)off);
+        if (k < 0 && errno == EINTR) continue;
+        if (k < 0) return err_sys(e, "cannot read %s", o->temp);
+        if (k == 0) return err_set(e, ERR_DATA, "%s ends too early", o->temp);
+        at += k, off += (uint64_t)k, n -= (uint64_t)k;
+    }
+    return 0;
+}
+
+int out_cut(struct out *o, uint64_t size, struct err *e) {
+    pthread_mutex_lock(&o->lock);
+    int rc = flush_locked(o, e);
+    if (!rc && ftruncate(o->fd, (off_t)size) != 0) rc = write_failed(o, size, e);
+    o->pos = size;
+    pthread_mutex_unlock(&o->lock);
+    return rc;
+}
+
+uint64_t out_size(const struct out *o) {
+    struct stat st;
+    return fstat(o->fd, &st) == 0 && st.st_size > 0 ? (uint64_t)st.st_size : 0;
+}
+
+void out_keep(struct out *o) {
+    o->keep = o->part != NULL;
+}
+
+static void sync_folder(const char *path) {
+    const char *base;
+    char *dir = split_path(path, &base);
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(dir);
+    if (fd < 0) return;
+    (void)fsync(fd); /* Some file systems refuse it, and then nothing more can be done. */
+    close(fd);
+}
+
+/* Gives the temporary its name. A file that appeared since out_open is not replaced, unless that
+ * was asked for. */
+static int rename_temp(const struct out *o, struct err *e) {
+    const char *temp = o->temp;
+    int rc = -1;
+    errno = ENOSYS;
+    if (!o->overwrite) rc = os_rename_new(temp, o->path);
+    if (rc != 0 && errno == EEXIST)
+        return err_set(e, ERR_USAGE, "%s was created meanwhile; use -f to replace it", o->path);
+    if (rc != 0 && (errno == ENOSYS || errno == EINVAL)) rc = rename(temp, o->path);
+    return rc == 0 ? 0 : err_sys(e, "cannot rename %s to %s", temp, o->path);
+}
+
+int out_commit(struct out *o, struct err *e) {
+    TRY(out_flush(o, e));
+    TRY(map_unchanged(e)); /* An output of inputs that changed half-way is not kept. */
+    if (fsync(o->fd) != 0 && errno != EINVAL && errno != ENOTSUP) return write_failed(o, 0, e);
+    TRY(rename_temp(o, e));
+    if (o->slot >= 0) atomic_store(&temps[o->slot].state, TEMP_FREE);
+    int rc = close(o->fd) == 0 ? 0 : err_sys(e, "cannot close %s", o->path);
+    o->fd = -1;
+    sync_folder(o->path);
+    return rc;
+}
+
+void out_close(struct out *o) {
+    if (!o) return;
+    if (o->fd >= 0) {
+        struct err ignored;
+        if (o->keep) (void)flush_locked(o, &ignored);
+        close(o->fd);
+        if (!o->keep) (void)unlink(o->temp);
+        if (o->slot >= 0) atomic_store(&temps[o->slot].state, TEMP_FREE);
+    }
+    pthread_mutex_destroy(&o->lock);
+    free(o->buf);
+    free(o->part);
+    free(o->path);
+    free(o);
+}
+
+void out_abort_all(void) {
+    for (int i = 0; i < TEMP_MAX; i++)
+        if (atomic_load(&temps[i].state) == TEMP_LIVE) (void)unlink(temps[i].path);
+}
+
+static int write_whole(const char *path, const void *p, size_t n, bool overwrite, bool private,
+                       struct err *e) {
+    struct out *o;
+    TRY(out_open(&o, path, overwrite, e));
+    int rc = private && fchmod(o->fd, 0600) != 0
+                 ? err_sys(e, "cannot make %s readable by its owner alone", path)
+                 : out_write(o, p, n, e);
+    if (!rc) rc = out_commit(o, e);
+    out_close(o);
+    return rc;
+}
+
+int out_write_file(const char *path, const void *p, size_t n, bool overwrite, struct err *e) {
+    return write_whole(path, p, n, overwrite, false, e);
+}
+
+int out_write_private(const char *path, const void *p, size_t n, bool overwrite, struct err *e) {
+    return write_whole(path, p, n, overwrite, true, e);
+}
+
+int out_write_again(const char *path, const void *p, size_t n, bool overwrite, struct err *e) {
+    char *was = NULL;
+    size_t len;
+    struct err ignored;
+    bool is_file = false;
+    if (!overwrite && io_is_file(&is_file, path, &ignored) == 0 && is_file &&
+        io_read_file(&was, &len, path, (uint64_t)n + 1, &ignored) == 0 && len == n &&
+        memcmp(was, p, n) == 0)
+        overwrite = true;
+    free(was);
+    return out_write_file(path, p, n, overwrite, e);
+}

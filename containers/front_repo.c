@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+/* containers/front_repo.c - which repository of the Hub a folder was downloaded from, where its
+ * path or its card tells (front.h). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "containers/front.h"
+#include "base/io.h"
+#include "base/mem.h"
+
+static const char id_chars[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+
+/* Returns ORG/NAME of a path with "models--ORG--NAME", as folders of the Hub's cache have; NULL: it
+ * has none. */
+static char *repo_of_cache(const char *path) {
+    static const char mark[] = "models--";
+    for (const char *p = strstr(path, mark); p; p = strstr(p + 1, mark)) {
+        const char *org = p + sizeof mark - 1, *mid = strstr(org, "--");
+        if (p > path && p[-1] != '/') continue;
+        size_t n = mid ? strspn(mid + 2, id_chars) : 0;
+        if (!n || mid == org || strspn(org, id_chars) < (size_t)(mid - org)) continue;
+        return xasprintf("%.*s/%.*s", (int)(mid - org), org, (int)n, mid + 2);
+    }
+    return NULL;
+}
+
+/* Returns the length of ORG in a text "ORG/NAME" whose '/' is at p; 0: no repository of the Hub is
+ * named so. */
+static size_t org_before(const char *text, const char *p) {
+    static const char host[] = "huggingface.co/";
+    const size_t n_host = sizeof host - 1;
+    size_t n = 0;
+    while (p - n > text && strchr(id_chars, p[-(ptrdiff_t)n - 1]) && p[-(ptrdiff_t)n - 1]) n++;
+    const char *org = p - n;
+    if (!n) return 0;
+    if (org == text || strchr(" \n\t\"'`(<[:=", org[-1])) return n;
+    bool hub = (size_t)(org - text) >= n_host && memcmp(org - n_host, host, n_host) == 0;
+    return hub ? n : 0;
+}
+
+/* Returns the repository that a card names and that has the folder's name; NULL: there is none, or
+ * more than one. */
+static char *repo_of_card(const char *name, const char *card, size_t len) {
+    size_t n = strlen(name), n_org = 0;
+    const char *org = NULL, *end = card + len;
+    if (!n || strspn(name, id_chars) < n) return NULL;
+    for (const char *p = memchr(card, '/', len); p; p = memchr(p + 1, '/', (size_t)(end - p - 1))) {
+        if ((size_t)(end - p) <= n || memcmp(p + 1, name, n) != 0) continue;
+        const char *behind = p + 1 + n;
+        if (behind < end && *behind && strchr(id_chars, *behind) && *behind != '.') continue;
+        size_t k = org_before(card, p);
+        if (!k) continue;
+        if (org && (k != n_org || memcmp(org, p - k, k) != 0)) return NULL;
+        org = p - k, n_org = k;
+    }
+    return org && n_org < 200 ? xasprintf("%.*s/%s", (int)n_org, org, name) : NULL;
+}
+
+char *front_repo(const char *dir, const char *card, size_t len) {
+    char *real = io_real(dir), *repo = real ? repo_of_cache(real) : NULL;
+    if (!repo && real && card) repo = repo_of_card(io_base(real), card, len);
+    free(real);
+    return repo;
+}

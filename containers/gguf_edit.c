@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: MIT
+/* containers/gguf_edit.c - replacing one string value of an existing GGUF file.
+ *
+ * Where the new header ends in front of the same data offset, only the bytes of the header that
+ * differ are written; tensors are neither read nor moved. What the key lost or gained is taken from
+ * the zeros before the data and from the key "hone.padding" (a string of spaces: the only slack the
+ * format allows, since data begin at the first multiple of the alignment after the header). Else
+ * the file is written again beside the old one, with such padding for the next time.
+ *
+ * A write of several pages can be cut short, so it is announced first: PATH.hone-journal holds the
+ * old and the new bytes and is synced before the first of them is written. gguf_open looks for it
+ * and puts the old bytes back. A journal that does not match the file byte for byte is refused, so
+ * that one left over from another file can do no harm. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/bytes.h"
+#include "containers/gguf.h"
+#include "base/hash.h"
+#include "base/io.h"
+#include "base/map.h"
+#include "base/out.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/num.h"
+
+enum {
+    FIXED = 24,         /* The magic, the version and the two counts. */
+    PAGE = 4096,        /* So many bytes of the header are written at once. */
+    SECTOR = 512,       /* So many bytes are written whole or not at all. */
+    RESERVE = 16 << 10, /* A file that has to be written again gets so many bytes of padding. */
+    /* A head: "HONEJRN1", file size, offset, length, and the xxh64 of what follows. */
+    JOURNAL_HEAD = 40,
+    PIECE = 64 << 20
+};
+static const char pad_key[] = "hone.padding", journal_magic[] = "HONEJRN1";
+static const uint64_t journal_max = (uint64_t)2 << 30;
+
+void (*gguf_edit_hook)(int step);
+static void step(int i) {
+    if (gguf_edit_hook) gguf_edit_hook(i);
+}
+
+/* ---- the new header -------------------------------------------------------------------------- */
+
+static void add_u32(struct buf *b, uint32_t v) {
+    uint8_t raw[4];
+    store_u32(raw, v);
+    buf_add(b, raw, 4);
+}
+static void add_u64(struct buf *b, uint64_t v) {
+    uint8_t raw[8];
+    store_u64(raw, v);
+    buf_add(b, raw, 8);
+}
+static void add_str_kv(struct buf *b, const char *key, const char *text, uint64_t len) {
+    add_u64(b, strlen(key));
+    buf_str(b, key);
+    add_u32(b, GV_STR);
+    add_u64(b, len);
+    buf_add(b, text, len);
+}
+
+/* An edit: the file, and the pieces of its header as they will be written. */
+struct edit {
+    const struct gguf *g;
+    const char *key, *text;
+    uint64_t len;
+    /* head goes up to the end of the edited key; tail has the other keys and the records of
+     * tensors. */
+    struct buf head, tail;
+    /* The number of keys without the padding, and where the data begin now. */
+    uint64_t n_kv, old_off;
+    uint64_t size, align;
+};
+
+static uint64_t infos_bytes(const struct gguf *g) {
+    uint64_t sum = 0;
+    for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(g, i);
+        sum += 8 + strlen(t->name) + 4 + 8 * (uint64_t)t->n_dims + 4 + 8;
+    }
+    return sum;
+}
+
+/* Splits the header of d->g at the edited key and leaves the padding out. */
+static void take_apart(struct edit *d) {
+    uint64_t at = FIXED;
+    bool found = false;
+    const uint8_t *raw = gguf_shard_header(d->g, 0, &d->old_off);
+    d->size = gguf_shard_bytes(d->g, 0);
+    d->align = gguf_alignment(d->g);
+    buf_add(&d->head, raw, FIXED);
+    for (int64_t i = 0; i < gguf_n_kv(d->g); i++) {
+        const struct gguf_kv *kv = gguf_kv_at(d->g, i);
+        uint64_t end = (uint64_t)(kv->data - raw) + kv->n_bytes;
+        if (strcmp(kv->key, d->key) == 0) {
+            add_str_kv(&d->head, d->key, d->text, d->len);
+            found = true;
+            d->n_kv++;
+        } else if (strcmp(kv->key, pad_key) != 0) {
+            buf_add(found ? &d->tail : &d->head, raw + at, end - at);
+            d->n_kv++;
+        }
+        at = end;
+    }
+    if (!found) {
+        add_str_kv(&d->head, d->key, d->text, d->len);
+        d->n_kv++;
+    }
+    buf_add(&d->tail, raw + at, infos_bytes(d->g));
+}
+
+/* Puts the whole header together: a padding text of n_pad bytes (UINT64_MAX: no such key), and
+ * zeros up to `off`. */
+static void assemble(struct edit *d, uint64_t n_pad, uint64_t off, struct buf *out) {
+    static const uint8_t zeros[64];
+    bool pad = n_pad != UINT64_MAX;
+    buf_add(out, d->head.data, d->head.len);
+    store_u64((uint8_t *)out->data + 16, d->n_kv + pad);
+    if (pad) {
+        char *spaces = xmalloc(n_pad + 1);
+        memset(spaces, ' ', n_pad);
+        add_str_kv(out, pad_key, spaces, n_pad);
+        free(spaces);
+    }
+    buf_add(out, d->tail.data, d->tail.len);
+    while (out->len < off) {
+        uint64_t left = off - out->len;
+        buf_add(out, zeros, left < sizeof zeros ? left : sizeof zeros);
+    }
+}
+
+/* Returns true when the new header fits in front of the data where they are. */
+static bool fit(struct edit *d, struct buf *out) {
+    uint64_t bare = d->head.len + d->tail.len, with_pad = bare + 8 + strlen(pad_key) + 4 + 8;
+    if (d->old_off > d->size || d->old_off % d->align) return false;
+    if (round_up(bare, d->align) == d->old_off)
+        assemble(d, UINT64_MAX, d->old_off, out);
+    else if (with_pad <= d->old_off)
+        assemble(d, d->old_off - with_pad, d->old_off, out);
+    else
+        return false;
+    return true;
+}
+
+/* ---- writing in place ------------------------------------------------------------------------ */
+
+static char *journal_of(const char *path) {
+    size_t n = strlen(path);
+    char *name = xmalloc(n + sizeof ".hone-journal");
+    memcpy(name, path, n);
+    memcpy(name + n, ".hone-journal", sizeof ".hone-journal");
+    return name;
+}
+
+static int write_range(int fd, const char *path, const char *p, uint64_t n, uint64_t off,
+                       struct err *e) {
+    while (n) {
+        uint64_t to_page = PAGE - off % PAGE;
+        size_t m = (size_t)(n < to_page ? n : to_page);
+        step(2);
+        ssize_t k = pwrite(fd, p, m, (off_t)off);
+        if (k < 0 && errno == EINTR) continue;
+        if (k == 0) errno = EIO;
+        if (k <= 0) return err_sys(e, "cannot write %s", path);
+        p += k, off += (uint64_t)k, n -= (uint64_t)k;
+    }
+    step(3);
+    return fsync(fd) == 0 || errno == EINVAL ? 0 : err_sys(e, "cannot write %s", path);
+}
+
+static int write_journal(const char *name, const struct edit *d, const char *old, const char *new,
+                         uint64_t n, uint64_t off, struct err *e) {
+    struct buf b = {0};
+    buf_add(&b, journal_magic, 8);
+    add_u64(&b, d->size);
+    add_u64(&b, off);
+    add_u64(&b, n);
+    add_u64(&b, 0);
+    buf_add(&b, old, n);
+    buf_add(&b, new, n);
+    store_u64((uint8_t *)b.data + 32, hash_u64(b.data + JOURNAL_HEAD, b.len - JOURNAL_HEAD));
+    int rc = out_write_file(name, b.data, b.len, false, e);
+    buf_release(&b);
+    return rc;
+}
+
+static void sync_folder_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    char *dir = slash ? xstrndup(path, slash == path ? 1 : (size_t)(slash - path)) : xstrdup(".");
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(dir);
+    if (fd < 0) return;
+    (void)fsync(fd); /* Some file systems refuse it, and then nothing more can be done. */
+    close(fd);
+}
+
+static int write_in_place(const char *path, int fd, const struct edit *d, const struct buf *header,
+                          uint64_t *n_written, struct err *e) {
+    uint64_t n_old;
+    const char *old = (const char *)gguf_shard_header(d->g, 0, &n_old), *new = header->data;
+    uint64_t from = 0, to = header->len;
+    while (from < to && old[from] == new[from]) from++;
+    while (to > from && old[to - 1] == new[to - 1]) to--;
+    *n_written = to - from;
+    if (from == to) return 0;
+    char *name = journal_of(path);
+    /* A write that stays inside a sector cannot be cut. */
+    bool one_sector = from / SECTOR == (to - 1) / SECTOR;
+    int rc = 0;
+    step(0);
+    if (!one_sector) rc = write_journal(name, d, old + from, new + from, to - from, from, e);
+    step(1);
+    if (!rc) {
+        rc = write_range(fd, path, new + from, to - from, from, e);
+        step(4);
+        if (!rc && !one_sector && unlink(name) != 0)
+            rc = err_sys(e, "cannot remove the journal %s", name);
+        sync_folder_of(path);
+        step(5);
+    }
+    free(name);
+    return rc;
+}
+
+/* ---- writing all of it again ----------------------------------------------------------------- */
+
+static int copy_data(struct out *o, struct map *m, uint64_t from, struct err *e) {
+    for (uint64_t at = from, n; at < m->size; at += n) {
+        n = m->size - at < PIECE ? m->size - at : PIECE;
+        TRY(out_write(o, m->data + at, n, e));
+        map_drop(m, at, n);
+    }
+    return 0;
+}
+
+static int write_again(const char *path, struct edit *d, struct err *e) {
+    uint64_t with_pad = d->head.len + d->tail.len + 8 + strlen(pad_key) + 4 + 8;
+    uint64_t off = round_up(with_pad + RESERVE, d->align);
+    struct buf header = {0};
+    struct map m = {0};
+    struct out *o = NULL;
+    int rc;
+    assemble(d, off - with_pad, off, &header);
+    TRY_GOTO(done, rc, map_open(&m, path, e));
+    TRY_GOTO(done, rc, io_need_space(path, m.size - d->old_off + off, e));
+    TRY_GOTO(done, rc, out_open(&o, path, true, e));
+    TRY_GOTO(done, rc, out_write(o, header.data, header.len, e));
+    TRY_GOTO(done, rc, copy_data(o, &m, d->old_off, e));
+    step(6);
+    TRY_GOTO(done, rc, out_commit(o, e));
+done:
+    out_close(o);
+    map_close(&m);
+    buf_release(&header);
+    return rc;
+}
+
+/* Opens the file and locks it against other editors, without a journal; -1: that failed. */
+static int lock_file(const char *path, struct err *e) {
+    char *name = journal_of(path);
+    int fd = -1;
+    while (fd < 0 && gguf_recover(path, e) == 0) {
+        struct stat mine, now;
+        fd = open(path, O_RDWR | O_CLOEXEC);
+        if (fd < 0) {
+            err_sys(e, "cannot open %s for writing", path);
+            break;
+        }
+        (void)flock(fd, LOCK_EX); /* Some file systems have no locks. */
+        if (access(name, F_OK) != 0 && fstat(fd, &mine) == 0 && stat(path, &now) == 0 &&
+            mine.st_ino == now.st_ino)
+            break;
+        close(fd); /* Another editor has replaced it meanwhile, or has given up. */
+        fd = -1;
+    }
+    free(name);
+    return fd;
+}
+
+int gguf_edit_str(const char *path, const char *key, const char *text, uint64_t len,
+                  struct gguf_edit *how, struct err *e) {
+    struct gguf *g = NULL;
+    struct buf header = {0};
+    struct edit d = {.key = key, .text = text, .len = len};
+    /* The journal lies beside the file, not beside a link to it. */
+    char *real = io_real(path);
+    *how = (struct gguf_edit){0};
+    if (!real) return err_sys(e, "cannot open %s", path);
+    int fd = lock_file(real, e), rc = fd < 0 ? (int)e->code : 0;
+    if (!rc) rc = gguf_open(&g, real, GGUF_TOLERANT | GGUF_ONE_FILE, e);
+    if (!rc) {
+        d.g = g;
+        take_apart(&d);
+        how->in_place = fit(&d, &header);
+        rc = how->in_place ? write_in_place(real, fd, &d, &header, &how->n_bytes, e)
+                           : write_again(real, &d, e);
+    }
+    gguf_close(g);
+    buf_release(&d.head);
+    buf_release(&d.tail);
+    buf_release(&header);
+    if (fd >= 0) close(fd);
+    free(real);
+    return rc;
+}
+
+/* ---- after an interruption ------------------------------------------------------------------- */
+
+struct journal {
+    uint64_t off, n;
+    const char *old, *new;
+};
+
+static bool journal_read(struct journal *j, const char *text, size_t len, uint64_t file_size) {
+    if (len < JOURNAL_HEAD || memcmp(text, journal_magic, 8) != 0) return false;
+    const uint8_t *raw = (const uint8_t *)text;
+    uint64_t size = load_u64(raw + 8);
+    j->off = load_u64(raw + 16);
+    j->n = load_u64(raw + 24);
+    if (size != file_size || j->n > len || 2 * j->n != len - JOURNAL_HEAD || j->off > size ||
+        j->n > size - j->off)
+        return false;
+    j->old = text + JOURNAL_HEAD;
+    j->new = j->old + j->n;
+    return load_u64(raw + 32) == hash_u64(j->old, len - JOURNAL_HEAD);
+}
+
+/* Returns 2 when all bytes are the old ones or all are the new ones, 1 when they are mixed, 0 when
+ * some are neither. */
+static int compare(const struct journal *j, const char *now) {
+    if (memcmp(now, j->old, j->n) == 0 || memcmp(now, j->new, j->n) == 0) return 2;
+    for (uint64_t i = 0; i < j->n; i++)
+        if (now[i] != j->old[i] && now[i] != j->new[i]) return 0;
+    return 1;
+}
+
+static int undo(int fd, const char *path, const char *name, const char *text, size_t len,
+                struct err *e) {
+    struct journal j;
+    struct map m;
+    TRY(map_open(&m, path, e));
+    bool ok = journal_read(&j, text, len, m.size);
+    int state = ok ? compare(&j, (const char *)m.data + j.off) : 0, rc = 0;
+    map_close(&m);
+    if (!state)
+        return err_set(e, ERR_DATA,
+                       "%s: the journal %s of an interrupted edit does not belong to this file; "
+                       "remove the journal if the file was replaced since",
+                       path, name);
+    if (state == 1) rc = write_range(fd, path, j.old, j.n, j.off, e);
+    if (!rc && unlink(name) != 0 && errno != ENOENT)
+        rc = err_sys(e, "cannot remove the journal %s", name);
+    if (!rc && state == 1) log_warn("%s: undid an edit of its metadata that was interrupted", path);
+    return rc;
+}
+
+int gguf_recover(const char *path, struct err *e) {
+    char *real = io_real(path), *name = real ? journal_of(real) : NULL, *text = NULL;
+    size_t len = 0;
+    int rc = 0;
+    if (name && access(name, F_OK) == 0) {
+        int fd = open(real, O_RDWR | O_CLOEXEC);
+        if (fd < 0) {
+            rc = err_sys(e, "%s: an edit of its metadata was interrupted and cannot be undone",
+                         path);
+        } else {
+            (void)flock(fd, LOCK_EX); /* It waits for an edit that is going on. */
+            if (access(name, F_OK) == 0) rc = io_read_file(&text, &len, name, journal_max, e);
+            if (!rc && text) rc = undo(fd, real, name, text, len, e);
+            close(fd);
+        }
+    }
+    free(text);
+    free(name);
+    free(real);
+    return rc;
+}

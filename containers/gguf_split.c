@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+/* containers/gguf_split.c - names of the files of a split set: PREFIX-00001-of-00003.gguf, counted
+ * from 1; and what tells one set from another without reading all of it. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/buf.h"
+#include "containers/gguf.h"
+#include "base/hash.h"
+#include "base/io.h"
+#include "base/mem.h"
+
+enum { TAIL = 20 }; /* This is strlen("-00001-of-00003.gguf"). */
+
+static int five_digits(const char *s) {
+    int v = 0;
+    for (int i = 0; i < 5; i++) {
+        if (s[i] < '0' || s[i] > '9') return -1;
+        v = 10 * v + (s[i] - '0');
+    }
+    return v;
+}
+
+bool gguf_split_parse(const char *path, int *i, int *n, size_t *prefix_len) {
+    size_t len = strlen(path);
+    if (len <= TAIL) return false;
+    const char *t = path + len - TAIL;
+    if (t[0] != '-' || strncmp(t + 6, "-of-", 4) != 0 || strcmp(t + 15, ".gguf") != 0) return false;
+    if (t[-1] == '/') return false;
+    int a = five_digits(t + 1), b = five_digits(t + 10);
+    if (a < 1 || b < 1 || a > b || b > 65535) return false;
+    *i = a - 1;
+    *n = b;
+    *prefix_len = len - TAIL;
+    return true;
+}
+
+char *gguf_split_name(const char *path, int i, int n) {
+    int old_i, old_n;
+    size_t len = strlen(path);
+    if (!gguf_split_parse(path, &old_i, &old_n, &len) && len > 5 &&
+        strcmp(path + len - 5, ".gguf") == 0)
+        len -= 5;
+    return xasprintf("%.*s-%05d-of-%05d.gguf", (int)len, path, i + 1, n);
+}
+
+void gguf_stamp(const struct gguf *g, struct buf *out) {
+    for (int i = 0; i < gguf_n_shards(g); i++) {
+        struct stat st = {0};
+        char hex[33];
+        uint64_t n = 0;
+        const char *path = gguf_shard_path(g, i);
+        const uint8_t *head = gguf_shard_header(g, i, &n);
+        hash_xxh128_hex(hex, head, (size_t)n);
+        /* When it fails, zeros are compared; the file is mapped, so it was there. */
+        (void)stat(path, &st);
+        buf_fmt(out, "%s;%" PRIu64 ";%lld.%09ld;%s;", io_base(path), gguf_shard_bytes(g, i),
+                (long long)st.st_mtim.tv_sec, (long)st.st_mtim.tv_nsec, hex);
+    }
+}

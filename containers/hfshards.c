@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT
+/* containers/hfshards.c - see hfshards.h. With an index, other model*.safetensors are ignored with
+ * a note: they are left over from another way of saving the model. Without one, names tell which
+ * files belong together, and where they leave a choice the folder is refused. */
+#include "containers/hfshards.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "containers/gguf.h"
+#include "base/hash.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/show.h"
+#include "base/str.h"
+
+static bool begins(const char *s, const char *with) {
+    return strncmp(s, with, strlen(with)) == 0;
+}
+static bool is_weights(const char *s) {
+    return begins(s, "model") && str_ends(s, ".safetensors");
+}
+
+/* What else is in the folder, which decides the words of an error. */
+struct others {
+    bool pickles, consolidated, params, ggufs;
+};
+static void see(struct others *o, const char *s) {
+    if (begins(s, "consolidated") && str_ends(s, ".safetensors")) o->consolidated = true;
+    if (str_ends(s, ".bin") || str_ends(s, ".pt") || str_ends(s, ".pth")) o->pickles = true;
+    if (strcmp(s, "params.json") == 0) o->params = true;
+    if (str_ends(s, ".gguf")) o->ggufs = true;
+}
+
+/* Tells whether a GGUF is a language model, not an importance matrix, second moments or a vision
+ * tower. */
+static bool is_model(const char *path) {
+    struct gguf *g;
+    struct err why;
+    if (gguf_open(&g, path, GGUF_TOLERANT, &why)) return false;
+    const char *arch = gguf_str_or(g, "general.architecture", "clip");
+    const bool yes =
+        strcmp(gguf_str_or(g, "general.type", "model"), "model") == 0 && strcmp(arch, "clip") != 0;
+    gguf_close(g);
+    return yes;
+}
+
+/* Refuses a folder of finished files, such as hone's own output. */
+static int only_ggufs(const char *dir, struct err *e) {
+    struct io_names all;
+    bool found = false;
+    TRY(io_list(&all, dir, e));
+    for (int i = 0; i < all.n && !found; i++) {
+        char *path = str_ends(all.v[i], ".gguf") ? io_join(dir, all.v[i]) : NULL;
+        found = path && is_model(path);
+        if (found)
+            err_set(e, ERR_DATA, "%s holds GGUF files and no safetensors: name one, such as %s",
+                    dir, path);
+        free(path);
+    }
+    io_names_release(&all);
+    return found ? ERR_DATA
+                 : err_set(e, ERR_DATA,
+                           "%s holds no safetensors, and no GGUF file in it is a model: download "
+                           "the weights",
+                           dir);
+}
+
+static int mistral_layout(const char *dir, struct err *e) {
+    return err_set(
+        e, ERR_DATA,
+        "%s: only Mistral's own layout is there (params.json, consolidated*.safetensors), which "
+        "is not read: download config.json and model*.safetensors of the same repository, or make "
+        "them with transformers' convert_mistral_weights_to_hf.py",
+        dir);
+}
+
+static int no_weights(const char *dir, const struct others *o, struct err *e) {
+    if (o->ggufs && !o->pickles && !o->consolidated) return only_ggufs(dir, e);
+    if (o->pickles)
+        return err_set(
+            e, ERR_DATA,
+            "%s: the weights are pickled PyTorch files, which can run code and are not read; "
+            "get the safetensors form of the model",
+            dir);
+    if (o->consolidated) return mistral_layout(dir, e);
+    return err_set(e, ERR_DATA, "%s: there is no model*.safetensors; download the weights", dir);
+}
+
+int hfshards_no_config(const char *dir, struct err *e) {
+    struct io_names all;
+    struct others o = {0};
+    int rc = io_list(&all, dir, e);
+    for (int i = 0; i < all.n && !rc; i++) see(&o, all.v[i]);
+    if (rc)
+        ;
+    else if (o.ggufs)
+        rc = only_ggufs(dir, e);
+    else if (o.consolidated)
+        rc = mistral_layout(dir, e);
+    else if (o.params && o.pickles)
+        rc = err_set(e, ERR_DATA,
+                     "%s: only Meta's own layout is there (params.json, consolidated.*.pth), which "
+                     "is not read: download the Hugging Face form of the model (config.json, "
+                     "model*.safetensors), or make it with transformers' "
+                     "convert_llama_weights_to_hf.py",
+                     dir);
+    else
+        rc = err_set(e, ERR_DATA, "%s: there is no config.json; this is not a model folder", dir);
+    io_names_release(&all);
+    return rc;
+}
+
+/* ---- with an index --------------------------------------------------------------------------- */
+
+static int check_index_name(const char *s, struct err *e) {
+    if (!*s || *s == '.' || strchr(s, '/') || strchr(s, '\\') || strlen(s) > 255 ||
+        !str_ends(s, ".safetensors"))
+        return err_set(
+            e, ERR_DATA,
+            "%s names the file \"%s\"; only plain names of safetensors files are allowed", HF_INDEX,
+            show_n(s, strlen(s)).s);
+    return 0;
+}
+
+/* Lists the files that weight_map names, each once. */
+static int index_files(const struct json *map, struct io_names *l, struct strmap *seen,
+                       struct err *e) {
+    for (const struct json *c = json_first(map); c; c = json_next(c)) {
+        const char *s = json_str(c);
+        if (!s)
+            return err_set(e, ERR_DATA, "%s gives no file name for \"%s\"", HF_INDEX,
+                           show_n(json_name(c), strlen(json_name(c))).s);
+        if (!strmap_add(seen, s, strlen(s), l->n)) continue;
+        TRY(check_index_name(s, e));
+        if ((uint64_t)l->n >= limit_of(LIM_HF_FILES))
+            return err_set(e, ERR_DATA, "%s names more than %llu files", HF_INDEX,
+                           (unsigned long long)limit_of(LIM_HF_FILES));
+        io_names_add(l, s);
+    }
+    return 0;
+}
+
+static bool there(const char *dir, const char *name) {
+    char *p = io_join(dir, name);
+    const bool is = io_exists(p);
+    free(p);
+    return is;
+}
+
+/* Notes weight files that the index does not name. */
+static int note_strays(const char *dir, const struct strmap *named, struct err *e) {
+    struct io_names all;
+    TRY(io_list(&all, dir, e));
+    for (int i = 0; i < all.n; i++)
+        if (is_weights(all.v[i]) && strmap_get(named, all.v[i], strlen(all.v[i])) < 0)
+            log_warn("%s: %s is ignored, since %s does not name it", dir,
+                     show_n(all.v[i], strlen(all.v[i])).s, HF_INDEX);
+    io_names_release(&all);
+    return 0;
+}
+
+static int by_index(const char *dir, struct io_names *l, struct json **index, struct err *e) {
+    char *path = io_join(dir, HF_INDEX);
+    int rc = json_read(index, path, limit_of(LIM_HF_JSON), e);
+    free(path);
+    TRY(rc);
+    const struct json *map = json_get(*index, "weight_map");
+    if (json_type(map) != JSON_OBJ || !json_first(map))
+        return err_set(e, ERR_DATA, "%s: \"weight_map\" is missing or empty in %s", dir, HF_INDEX);
+    struct strmap *seen = strmap_new(64);
+    rc = index_files(map, l, seen, e);
+    if (rc) rc = err_wrap(e, "%s", dir);
+    io_names_sort(l);
+    for (int i = 0; i < l->n && !rc; i++)
+        if (!there(dir, l->v[i]))
+            rc = err_set(e, ERR_DATA, "%s: shard %s, named by %s, is missing; download it again%s",
+                         dir, l->v[i], HF_INDEX,
+                         there(dir, "model.safetensors")
+                             ? ", or remove the index if model.safetensors is the whole model"
+                             : "");
+    if (!rc) rc = note_strays(dir, seen, e);
+    strmap_free(seen);
+    return rc;
+}
+
+/* ---- by names -------------------------------------------------------------------------------- */
+
+struct shard {
+    size_t base; /* length of the name up to the number */
+    long at, of;
+};
+/* Reads up to seven digits and moves *s past them; -1 without any. */
+static long digits(const char **s) {
+    long n = 0;
+    const char *from = *s;
+    while (**s >= '0' && **s <= '9' && *s - from < 7) n = 10 * n + *(*s)++ - '0';
+    return *s > from ? n : -1;
+}
+/* Returns true for model-00002-of-00003.safetensors and takes it apart. */
+static bool shard_of(const char *s, struct shard *out) {
+    const char *mid = strstr(s, "-of-"), *tail, *head = mid;
+    for (const char *next = mid; next; next = strstr(next + 1, "-of-")) mid = next;
+    if (!mid) return false;
+    for (head = mid; head > s && head[-1] >= '0' && head[-1] <= '9';) head--;
+    out->base = (size_t)(head - s);
+    out->at = digits(&head);
+    tail = mid + 4;
+    out->of = digits(&tail);
+    return head == mid && out->at >= 0 && out->of > 0 && strcmp(tail, ".safetensors") == 0;
+}
+
+/* Refuses shards of two sets, a set that is not whole, and a set next to a whole model. */
+static int check_set(const char *dir, const struct io_names *l, struct err *e) {
+    const char *first = NULL;
+    struct shard set = {0}, s;
+    bool whole = false;
+    long n = 0;
+    for (int i = 0; i < l->n; i++) {
+        whole = whole || strcmp(l->v[i], "model.safetensors") == 0;
+        if (!shard_of(l->v[i], &s)) continue;
+        if (!first) set = s;
+        if (!first) first = l->v[i];
+        if (s.of != set.of || s.base != set.base || strncmp(l->v[i], first, s.base) != 0)
+            return err_set(e, ERR_DATA,
+                           "%s: %s and %s are shards of two copies of the model, and there is no "
+                           "%s that says which counts: remove the files of one copy",
+                           dir, first, l->v[i], HF_INDEX);
+        n++;
+    }
+    if (first && n != set.of)
+        return err_set(e, ERR_DATA,
+                       "%s: %ld of the %ld shards (%s ...) are there; download the others%s", dir,
+                       n, set.of, first,
+                       whole ? ", or remove these if model.safetensors is the whole model" : "");
+    if (first && whole)
+        return err_set(e, ERR_DATA,
+                       "%s: model.safetensors and %ld shards (%s ...) are both there, and there is "
+                       "no %s that says which count: remove the one or the others",
+                       dir, n, first, HF_INDEX);
+    return 0;
+}
+
+static int by_names(const char *dir, struct io_names *l, struct err *e) {
+    struct io_names all;
+    struct others o = {0};
+    TRY(io_list(&all, dir, e));
+    for (int i = 0; i < all.n; i++) {
+        if (is_weights(all.v[i])) io_names_add(l, all.v[i]);
+        see(&o, all.v[i]);
+    }
+    io_names_release(&all);
+    if (!l->n) return no_weights(dir, &o, e);
+    if ((uint64_t)l->n > limit_of(LIM_HF_FILES))
+        return err_set(e, ERR_DATA, "%s: more than %llu weight files", dir,
+                       (unsigned long long)limit_of(LIM_HF_FILES));
+    return check_set(dir, l, e);
+}
+
+int hfshards_list(const char *dir, struct io_names *l, struct json **index, struct err *e) {
+    char *path = io_join(dir, HF_INDEX);
+    bool has;
+    *index = NULL;
+    int rc = io_there(&has, path, e);
+    free(path);
+    TRY(rc);
+    return has ? by_index(dir, l, index, e) : by_names(dir, l, e);
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+/* containers/q8_0.c - see q8_0.h. Multiplying by the reciprocal instead of dividing differs in
+ * about one code in a hundred thousand; it is what existing files hold, so it is the definition. */
+#include "containers/q8_0.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/fp.h"
+#include "containers/qtype.h"
+
+static int8_t code(float v) {
+    /* Infinity becomes the largest code, NaN becomes 0. */
+    if (!(fabsf(v) < 127.5f)) return v > 0 ? 127 : v < 0 ? -127 : 0;
+    return (int8_t)roundf(v);
+}
+
+static void block(const float *x, struct blk_Q8_0 *b) {
+    float amax = 0;
+    for (int i = 0; i < 32; i++) amax = fmaxf(amax, fabsf(x[i]));
+    const float d = amax / 127.0f;
+    const float id = d > 0 ? 1.0f / d : 0.0f;
+    b->d = fp_f32_to_f16(d);
+    for (int i = 0; i < 32; i++) b->qs[i] = code(x[i] * id);
+}
+
+void q8_0_row(const float *x, void *dst, int64_t n) {
+    uint8_t *out = dst;
+    for (int64_t i = 0; i + 32 <= n; i += 32, out += sizeof(struct blk_Q8_0)) {
+        struct blk_Q8_0 b;
+        block(x + i, &b);
+        memcpy(out, &b, sizeof b);
+    }
+}

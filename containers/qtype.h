@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT
+/* containers/qtype.h - tensor types: ids, names, block sizes, block layouts (quant-format documents
+ * in docs/formats/). The table is qtype.def; nothing else in the tree knows sizes. */
+#ifndef HONE_CONTAINERS_QTYPE_H
+#define HONE_CONTAINERS_QTYPE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum qtype_flag {
+    QF_FLOAT = 1,
+    QF_QUANT = 2,
+    QF_ACT = 4, /* a format of activations, never in files */
+    QF_INT = 8,
+    QF_NEEDS_IMPORTANCE = 16, /* worthless without an importance matrix */
+    QF_CONVERT = 32,          /* conversion writes it */
+    QF_RELEASED = 64,         /* publishers release models in it: such a file is an original */
+    QF_MIX = 128,             /* candidate in mixes, for rows of a multiple of 256 */
+    QF_MIX_NARROW = 256,      /* candidate for rows of another multiple of 32 */
+    QF_LAST_RESORT = 512      /* candidate only where budgets are low: slow to encode */
+};
+
+#define QTYPE(ID, id, name, elems, nbytes, ...) QT_##ID = (id),
+enum qtype {
+#include "containers/qtype.def"
+    QT_COUNT = 43
+};
+#undef QTYPE
+
+enum { QK = 256 }; /* weights in a super-block */
+
+/* How a block stores its scale, which decides the size of its weights, and what makes it invalid.
+ */
+enum qtype_scale_kind {
+    QS_NONE, /* any bytes are valid */
+    QS_F32,  /* the value itself, which must be finite; so the next three */
+    QS_F64,
+    QS_F16,
+    QS_BF16,
+    QS_HALF,    /* f16 fields at off[] */
+    QS_NIBBLES, /* an f16 in the top nibbles of four 16-bit words from off[0] on */
+    QS_E8M0,    /* n exponents from off[0] on */
+    QS_E4M3     /* n unsigned 8-bit floats from off[0] on */
+};
+struct qtype_scale {
+    enum qtype_scale_kind kind;
+    int n;      /* fields, or values */
+    int off[2]; /* bytes from the block's begin */
+};
+struct qtype_info {
+    const char *name; /* NULL when there is no such type (a retired or unused id) */
+    int32_t block_elems, block_bytes;
+    unsigned flags; /* of enum qtype_flag */
+    enum qtype dot; /* the activations that a product with it takes; F32 where none are named */
+    enum qtype fallback;   /* for rows whose length is no multiple of the block */
+    const char *file_type; /* general.file_type of a file of this type; NULL means `name` */
+    int32_t ftype; /* its number, where it is called as the type; 0 means none but for f32 */
+    struct qtype_scale scale;
+    /* The scale that gives random codes weights of root mean square 0.02, and in units of it the
+     * second field that centres them. The scale is 0.02 / R, where R is a sum over the code book
+     * or, for the K types, made of E[s^2]E[q^2]. */
+    struct {
+        float scale, offset;
+    } typical;
+};
+/* Returns the row of a type, or NULL for ids that are unknown or retired. */
+const struct qtype_info *qtype_info(int64_t id);
+/* Returns the name, or "?". */
+const char *qtype_name(enum qtype t);
+/* Reads a name in upper or lower case. Returns false when there is no such type. */
+bool qtype_parse(const char *name, enum qtype *out);
+/* Returns why an id is refused, for messages: "retired (Q4_2)", "ik_llama.cpp IQ4_K", or NULL. */
+const char *qtype_foreign(int64_t id);
+/* Returns the bytes of a row of ne0 weights, or 0 when ne0 is not a multiple of the block or too
+ * large. */
+uint64_t qtype_row_bytes(enum qtype t, int64_t ne0);
+double qtype_bpw(enum qtype t);
+/* Returns the type for rows of ne0 weights: t, or the first of its fallbacks whose blocks divide
+ * them. */
+enum qtype qtype_fit(enum qtype t, int64_t ne0);
+
+/* Returns general.file_type for a name such as "Q4_K_M"; -1 when unknown. qtype_ftype_name does
+ * the reverse; NULL when unknown. */
+int qtype_ftype_id(const char *name);
+const char *qtype_ftype_name(int64_t id);
+
+/* Block layouts, packed, little-endian; f16 fields are uint16_t. Byte arrays start at any address:
+ * access through these structs only when the pointer came from a buffer of ours; kernels may cast,
+ * since every field is at most 2-byte aligned and rows start at even offsets (GGUF aligns to >= 8).
+ */
+// clang-format off
+struct blk_F32 { float v; };
+struct blk_F16 { uint16_t v; };
+struct blk_BF16 { uint16_t v; };
+struct blk_Q4_0 { uint16_t d; uint8_t qs[16]; };
+struct blk_Q4_1 { uint16_t d, m; uint8_t qs[16]; };
+struct blk_Q5_0 { uint16_t d; uint8_t qh[4]; uint8_t qs[16]; };
+struct blk_Q5_1 { uint16_t d, m; uint8_t qh[4]; uint8_t qs[16]; };
+struct blk_Q8_0 { uint16_t d; int8_t qs[32]; };
+struct blk_Q8_1 { uint16_t d, s; int8_t qs[32]; };
+struct blk_Q2_K { uint8_t scales[16]; uint8_t qs[64]; uint16_t d, dmin; };
+struct blk_Q3_K { uint8_t hmask[32]; uint8_t qs[64]; uint8_t scales[12]; uint16_t d; };
+struct blk_Q4_K { uint16_t d, dmin; uint8_t scales[12]; uint8_t qs[128]; };
+struct blk_Q5_K { uint16_t d, dmin; uint8_t scales[12]; uint8_t qh[32]; uint8_t qs[128]; };
+struct blk_Q6_K { uint8_t ql[128]; uint8_t qh[64]; int8_t scales[16]; uint16_t d; };
+struct blk_Q8_K { float d; int8_t qs[256]; int16_t bsums[16]; };
+struct blk_IQ2_XXS { uint16_t d; uint16_t qs[32]; };
+struct blk_IQ2_XS { uint16_t d; uint16_t qs[32]; uint8_t scales[8]; };
+struct blk_IQ2_S { uint16_t d; uint8_t qs[64]; uint8_t qh[8]; uint8_t scales[8]; };
+struct blk_IQ3_XXS { uint16_t d; uint8_t qs[96]; };
+struct blk_IQ3_S { uint16_t d; uint8_t qs[64]; uint8_t qh[8]; uint8_t signs[32]; uint8_t scales[4]; };
+struct blk_IQ1_S { uint16_t d; uint8_t qs[32]; uint16_t qh[8]; };
+struct blk_IQ1_M { uint8_t qs[32]; uint8_t qh[16]; uint8_t scales[8]; };
+struct blk_IQ4_NL { uint16_t d; uint8_t qs[16]; };
+struct blk_IQ4_XS { uint16_t d; uint16_t scales_h; uint8_t scales_l[4]; uint8_t qs[128]; };
+struct blk_I8 { int8_t v; };
+struct blk_I16 { int16_t v; };
+struct blk_I32 { int32_t v; };
+struct blk_I64 { int64_t v; };
+struct blk_F64 { double v; };
+struct blk_TQ1_0 { uint8_t qs[48]; uint8_t qh[4]; uint16_t d; };
+struct blk_TQ2_0 { uint8_t qs[64]; uint16_t d; };
+struct blk_MXFP4 { uint8_t e; uint8_t qs[16]; };
+struct blk_NVFP4 { uint8_t d[4]; uint8_t qs[32]; };
+struct blk_Q1_0 { uint16_t d; uint8_t qs[16]; };
+struct blk_Q2_0 { uint16_t d; uint8_t qs[16]; };
+// clang-format on
+
+#define QTYPE(ID, id, name, elems, nbytes, ...)                                                    \
+    _Static_assert(sizeof(struct blk_##ID) == (nbytes), "block size of " name);
+#include "containers/qtype.def"
+#undef QTYPE
+
+#endif

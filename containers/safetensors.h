@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+/* containers/safetensors.h - one safetensors file: header parsed and checked completely (no holes,
+ * no overlap, sizes by checked arithmetic), data mapped read-only. */
+#ifndef HONE_CONTAINERS_SAFETENSORS_H
+#define HONE_CONTAINERS_SAFETENSORS_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "containers/qtype.h"
+
+enum st_dtype {
+    ST_BOOL,
+    ST_U8,
+    ST_I8,
+    ST_F8_E4M3,
+    ST_F8_E5M2,
+    ST_F8_E8M0,
+    ST_U16,
+    ST_I16,
+    ST_F16,
+    ST_BF16,
+    ST_U32,
+    ST_I32,
+    ST_F32,
+    ST_U64,
+    ST_I64,
+    ST_F64,
+    ST_COUNT
+};
+const char *st_dtype_name(enum st_dtype t); /* "BF16" */
+int st_dtype_bytes(enum st_dtype t);
+/* Gives the tensor type of GGUF that has the same bytes: F32, F16, BF16. Returns false for all
+ * others. */
+bool st_dtype_qtype(enum st_dtype t, enum qtype *out);
+
+struct st_tensor { /* borrowed until close */
+    const char *name;
+    enum st_dtype dtype;
+    int n_dims;       /* 0..8 */
+    int64_t shape[8]; /* outer to inner */
+    int64_t n_elems;
+    const uint8_t *data; /* unaligned */
+    uint64_t n_bytes;
+    uint64_t off; /* file offset of data */
+    int file;     /* index of the shard in a hfdir; 0 otherwise */
+};
+struct st;
+int st_open(struct st **out, const char *path, struct err *e);
+void st_close(struct st *s);
+const char *st_path(const struct st *s);
+int64_t st_n_tensors(const struct st *s);
+const struct st_tensor *st_tensor_at(const struct st *s, int64_t i);
+/* Tells whether a tensor has a zero dimension: it is in the file but not in the list. */
+int st_is_empty(const struct st *s, const char *name);
+uint64_t st_file_bytes(const struct st *s);
+/* Returns a value of "__metadata__", or NULL. */
+const char *st_meta(const struct st *s, const char *key);
+void st_drop(const struct st *s, uint64_t off, uint64_t len); /* release cached pages of a range */
+/* Converts n elements from element i on to f32, integers by value and BOOL to 0 or 1. ERR_DATA
+ * for dtypes without a float meaning (none of the above at present). */
+int st_to_f32(const struct st_tensor *t, int64_t i, int64_t n, float *dst, struct err *e);
+
+#endif

@@ -1,0 +1,526 @@
+// SPDX-License-Identifier: MIT
+/* grammar/regex.c - regular expressions as people write them, read into nodes. Anchors are
+ * read as bytes that no text has, GRAM_AT_START and GRAM_AT_END; when all is read each becomes
+ * nothing where it stands at the start, or end, of the text, and no text elsewhere. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/show.h"
+#include "grammar/gram_int.h"
+#include "text/utf8.h"
+
+enum { NEST_MAX = 200, COUNT_MAX = 1000000 };
+
+struct re {
+    struct grammar *g;
+    const char *s;
+    size_t n, i;
+    struct gregex o;
+    int nest;
+    bool anchors;
+    int rc;
+    struct err *e;
+};
+
+static gnode fail(struct re *r, const char *what) {
+    if (!r->rc)
+        r->rc = err_set(r->e, ERR_DATA, "%s%s%s at byte %zu of '%s'", r->o.what ? r->o.what : "",
+                        r->o.what ? ": " : "", what, r->i, show_n(r->s, r->n).s);
+    return G_NONE;
+}
+
+static bool more(const struct re *r) {
+    return !r->rc && r->i < r->n;
+}
+static char peek(const struct re *r, size_t k) {
+    return r->i + k < r->n ? r->s[r->i + k] : 0;
+}
+static bool take(struct re *r, const char *lit) {
+    const size_t n = strlen(lit);
+    if (r->rc || r->i > r->n || r->n - r->i < n || memcmp(r->s + r->i, lit, n) != 0) return false;
+    r->i += n;
+    return true;
+}
+
+/* ---- characters ---- */
+
+static uint32_t next_char(struct re *r) {
+    uint32_t cp = 0;
+    const size_t n = utf8_decode(r->s + r->i, r->n - r->i, &cp);
+    if (!n) fail(r, "no valid UTF-8");
+    r->i += n ? n : 1;
+    return cp;
+}
+
+static uint32_t hex(struct re *r, int least, int most) {
+    uint32_t x = 0;
+    int k = 0;
+    for (; k < most && more(r); k++, r->i++) {
+        const char c = peek(r, 0), low = (char)(c | 0x20);
+        if (c >= '0' && c <= '9')
+            x = x * 16 + (uint32_t)(c - '0');
+        else if (low >= 'a' && low <= 'f')
+            x = x * 16 + (uint32_t)(low - 'a' + 10);
+        else
+            break;
+    }
+    if (k < least) fail(r, "a hexadecimal number is needed");
+    return x;
+}
+
+static uint32_t hex_escape(struct re *r, int digits) {
+    if (!take(r, "{")) {
+        const uint32_t hi = hex(r, digits, digits);
+        if (hi < 0xd800 || hi > 0xdbff || !take(r, "\\u")) return hi;
+        return 0x10000 + ((hi - 0xd800) << 10) + ((hex(r, 4, 4) - 0xdc00) & 0x3ff);
+    }
+    const uint32_t x = hex(r, 1, 6);
+    if (!take(r, "}")) fail(r, "'}' is missing");
+    return x;
+}
+
+static void add_case(struct gchars *c) {
+    const size_t n = c->n;
+    for (size_t i = 0; i < n; i++)
+        for (uint32_t cp = c->v[i].lo; cp <= c->v[i].hi && cp < 0x80; cp++)
+            if ((cp | 0x20) >= 'a' && (cp | 0x20) <= 'z') gchars_add(c, cp ^ 0x20, cp ^ 0x20);
+}
+
+static gnode chars_node(struct re *r, struct gchars *c) {
+    if (r->o.any_case) add_case(c);
+    gchars_sort(c);
+    const gnode out = gn_chars(r->g, c, r->o.escaped);
+    gchars_release(c);
+    return out;
+}
+
+static gnode one_char(struct re *r, uint32_t cp) {
+    struct gchars c = {0};
+    gchars_add(&c, cp, cp);
+    return chars_node(r, &c);
+}
+
+/* Adds to out the characters that the letter stands for in \d, \w, \s and their opposites. Returns
+ * false when the letter names no class. */
+static bool add_class(struct gchars *out, char letter) {
+    struct gchars c = {0};
+    switch (letter | 0x20) {
+    case 'd':
+        gchars_add(&c, '0', '9');
+        break;
+    case 'w':
+        gchars_add(&c, '0', '9');
+        gchars_add(&c, 'A', 'Z');
+        gchars_add(&c, 'a', 'z');
+        gchars_add(&c, '_', '_');
+        break;
+    case 's':
+        gchars_add(&c, '\t', '\r');
+        gchars_add(&c, ' ', ' ');
+        break;
+    default:
+        return false;
+    }
+    if ((letter | 0x20) == 's') { /* as ECMAScript has it; Python's differs in U+0085 and U+FEFF */
+        for (uint32_t cp = 0x80; cp < 0x3100; cp++)
+            if (utf8_is_white(cp) && cp != 0x85) gchars_add(&c, cp, cp);
+        gchars_add(&c, 0xfeff, 0xfeff);
+    }
+    gchars_sort(&c);
+    if (letter < 'a') gchars_invert(&c);
+    for (size_t i = 0; i < c.n; i++) gchars_add(out, c.v[i].lo, c.v[i].hi);
+    gchars_release(&c);
+    return true;
+}
+
+/* Reads a character that is written behind a backslash, and returns its code point. */
+static uint32_t escape(struct re *r) {
+    static const char from[] = "ntrfv0ae", to[] = "\n\t\r\f\v\0\a\033";
+    const char c = peek(r, 0);
+    const char *at = c ? strchr(from, c) : NULL;
+    if (!more(r)) return fail(r, "nothing stands behind the last backslash");
+    if (c == '0' && peek(r, 1) >= '0' && peek(r, 1) <= '9')
+        return fail(r, "octal numbers are not supported");
+    if (at) {
+        r->i++;
+        return (uint8_t)to[at - from];
+    }
+    if (take(r, "x")) return hex_escape(r, 2);
+    if (take(r, "u")) return hex_escape(r, 4);
+    if (c == 'c' && ((peek(r, 1) | 0x20) >= 'a' && (peek(r, 1) | 0x20) <= 'z')) {
+        r->i += 2;
+        return (uint32_t)(r->s[r->i - 1] & 0x1f);
+    }
+    if (c == 'b' || c == 'B') return fail(r, "word boundaries (\\b) are not supported");
+    if (c >= '1' && c <= '9') return fail(r, "back references are not supported");
+    if (c == 'p' || c == 'P') return fail(r, "Unicode properties (\\p) are not supported");
+    if ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') return fail(r, "an escape that is not known");
+    return next_char(r);
+}
+
+/* Reads a class of characters behind its '[' and returns its language. */
+static gnode bracket(struct re *r) {
+    struct gchars c = {0};
+    const bool not = take(r, "^");
+    for (bool first = true; more(r) && (peek(r, 0) != ']' || first); first = false) {
+        if (first && peek(r, 0) == ']' && r->o.ecma) break; /* empty set of ECMA */
+        if (peek(r, 0) == '[' && (peek(r, 1) == ':' || peek(r, 1) == '.')) {
+            fail(r, "named classes ([:alpha:]) are not supported");
+            break;
+        }
+        uint32_t lo;
+        if (take(r, "\\")) {
+            if (add_class(&c, peek(r, 0))) {
+                r->i++;
+                continue;
+            }
+            lo = peek(r, 0) == 'b' ? (r->i++, 8u) : escape(r);
+        } else {
+            lo = next_char(r);
+        }
+        uint32_t hi = lo;
+        const bool range = peek(r, 0) == '-' && r->i + 1 < r->n && peek(r, 1) != ']';
+        const bool named = peek(r, 1) == '\\' && strchr("dwsDWS", peek(r, 2)) && peek(r, 2);
+        if (range && !named) {
+            r->i++;
+            hi = take(r, "\\") ? escape(r) : next_char(r);
+            if (hi < lo) fail(r, "a range that runs backwards");
+        }
+        if (hi > 0x10ffff) fail(r, "no character");
+        if (!r->rc) gchars_add(&c, lo, hi);
+    }
+    if (!take(r, "]")) fail(r, "']' is missing");
+    if (r->o.any_case) add_case(&c);
+    gchars_sort(&c);
+    if (not ) gchars_invert(&c);
+    gnode out = G_NONE;
+    if (!r->rc) out = gn_chars(r->g, &c, r->o.escaped);
+    gchars_release(&c);
+    return out;
+}
+
+static gnode dot(struct re *r) {
+    struct gchars c = {0};
+    if (!r->o.dot_all) gchars_add(&c, '\n', '\n');
+    if (!r->o.dot_all && r->o.ecma) {
+        gchars_add(&c, '\r', '\r');
+        gchars_add(&c, 0x2028, 0x2029);
+    }
+    gchars_invert(&c);
+    const gnode out = gn_chars(r->g, &c, r->o.escaped);
+    gchars_release(&c);
+    return out;
+}
+
+/* ---- structure ---- */
+
+static gnode alternatives(struct re *r);
+
+/* Reads the flags behind "(?" and sets them. Returns true when they hold for the rest of the
+ * group. */
+static bool flags(struct re *r) {
+    for (bool on = true; more(r); r->i++) {
+        const char c = peek(r, 0);
+        if (c == ')' || c == ':') return r->s[r->i++] == ')';
+        if (c == '-')
+            on = false;
+        else if (c == 'i')
+            r->o.any_case = on;
+        else if (c == 's')
+            r->o.dot_all = on;
+        else if (c != 'u')
+            break;
+    }
+    fail(r, "a flag, or a kind of group, that is not supported");
+    return false;
+}
+
+/* Reads a group behind its '(' and returns its language. Sets *only_flags when there are just
+ * flags, for the rest of the group around it, and no body. */
+static gnode group(struct re *r, bool *only_flags) {
+    const struct gregex before = r->o;
+    *only_flags = false;
+    if (r->nest >= NEST_MAX) return fail(r, "groups nested more than 200 deep");
+    if (take(r, "?")) {
+        if (take(r, "=") || take(r, "!") || take(r, "<=") || take(r, "<!"))
+            return fail(r, "lookaround is not supported");
+        if (take(r, ">")) return fail(r, "atomic groups are not supported");
+        if (take(r, "P<") || take(r, "<") || take(r, "'")) {
+            while (more(r) && peek(r, 0) != '>' && peek(r, 0) != '\'') r->i++;
+            r->i++;
+        } else if (!take(r, ":")) {
+            *only_flags = flags(r);
+            if (*only_flags) return G_EPS;
+        }
+    }
+    r->nest++;
+    const gnode out = alternatives(r);
+    r->nest--;
+    if (!take(r, ")")) return fail(r, "')' is missing");
+    r->o.any_case = before.any_case;
+    r->o.dot_all = before.dot_all;
+    return out;
+}
+
+static uint32_t number(struct re *r) {
+    uint32_t x = 0;
+    if (peek(r, 0) < '0' || peek(r, 0) > '9') fail(r, "a number is needed");
+    for (; more(r) && peek(r, 0) >= '0' && peek(r, 0) <= '9'; r->i++) {
+        x = x * 10 + (uint32_t)(peek(r, 0) - '0');
+        if (x > COUNT_MAX) fail(r, "a count above 1000000");
+    }
+    return x;
+}
+
+static bool is_count(const struct re *r) {
+    size_t k = r->i + 1;
+    while (k < r->n && ((r->s[k] >= '0' && r->s[k] <= '9') || r->s[k] == ',')) k++;
+    return k < r->n && r->s[k] == '}' && k > r->i + 1 && r->s[r->i + 1] != ',';
+}
+
+static gnode repeated(struct re *r, gnode x) {
+    for (int n = 0; more(r); n++) {
+        uint32_t lo = 0, hi = GRAM_INF;
+        if (peek(r, 0) == '{' && is_count(r)) {
+            r->i++;
+            lo = hi = number(r);
+            if (take(r, ",")) hi = peek(r, 0) == '}' ? GRAM_INF : number(r);
+            take(r, "}");
+            if (hi < lo) return fail(r, "a count that runs backwards");
+        } else if (take(r, "+")) {
+            lo = 1;
+        } else if (take(r, "?")) {
+            hi = 1;
+        } else if (!take(r, "*")) {
+            break;
+        }
+        if (n > 8) return fail(r, "a repetition of a repetition of repetitions");
+        if (peek(r, 0) == '+') return fail(r, "possessive repetition is not supported");
+        take(r, "?"); /* which match is found first does not matter */
+        x = gn_rep(r->g, x, lo, hi);
+    }
+    return x;
+}
+
+static gnode anchor(struct re *r, int byte) {
+    r->anchors = true;
+    if (more(r) && strchr("*+?", peek(r, 0))) return fail(r, "a repeated anchor");
+    return gn_bytes(r->g, byte, byte);
+}
+
+static gnode atom(struct re *r, bool *skip) {
+    *skip = false;
+    if (take(r, "(")) return group(r, skip);
+    if (take(r, "[")) return bracket(r);
+    if (take(r, ".")) return dot(r);
+    if (take(r, "^") || take(r, "\\A")) return anchor(r, GRAM_AT_START);
+    if (take(r, "$") || take(r, "\\z") || take(r, "\\Z")) return anchor(r, GRAM_AT_END);
+    if (strchr("*+?", peek(r, 0)) && peek(r, 0)) return fail(r, "nothing to repeat");
+    if (take(r, "\\")) {
+        struct gchars c = {0};
+        if (add_class(&c, peek(r, 0))) {
+            r->i++;
+            return chars_node(r, &c);
+        }
+        const uint32_t cp = escape(r);
+        if (cp > 0x10ffff) return fail(r, "no character");
+        return r->rc ? G_NONE : one_char(r, cp);
+    }
+    const uint32_t cp = next_char(r);
+    return r->rc ? G_NONE : one_char(r, cp);
+}
+
+static gnode sequence(struct re *r) {
+    gnode *v = NULL;
+    size_t n = 0, cap = 0;
+    while (more(r) && peek(r, 0) != '|' && peek(r, 0) != ')') {
+        bool skip;
+        const gnode x = atom(r, &skip);
+        if (skip || r->rc) continue;
+        if (n == cap) v = xreallocarray(v, cap = cap ? 2 * cap : 16, sizeof *v);
+        v[n++] = repeated(r, x);
+    }
+    const gnode out = gn_cats(r->g, v, n);
+    free(v);
+    return out;
+}
+
+static gnode alternatives(struct re *r) {
+    gnode *v = NULL;
+    size_t n = 0, cap = 0;
+    do {
+        const gnode x = sequence(r);
+        if (n == cap) v = xreallocarray(v, cap = cap ? 2 * cap : 8, sizeof *v);
+        v[n++] = x;
+    } while (take(r, "|"));
+    const gnode out = r->rc ? G_NONE : gn_alts(r->g, v, n);
+    free(v);
+    return out;
+}
+
+/* ---- anchors ---- */
+
+/* Where a part stands: the text begins in front of it, ends behind it. */
+enum { AT_START = 1, AT_END = 2, PLACES = 4, ANCHORED_DEPTH = 500 };
+struct places {
+    struct grammar *g;
+    gnode *known; /* [n][PLACES] of the nodes that there were, + 1; 0: not yet */
+};
+static gnode placed(struct places *p, gnode x, unsigned at);
+
+/* Returns the texts of a in front of b, which stand at `at`: where one of them is empty the other
+ * one stands at both its sides. */
+static gnode placed_cat(struct places *p, gnode a, gnode b, unsigned at) {
+    struct grammar *g = p->g;
+    const unsigned s = at & AT_START, e = at & AT_END;
+    const gnode first = placed(p, a, s), second = placed(p, b, e);
+    gnode v[4] = {gn_cat(g, first, second), G_NONE, G_NONE, G_NONE};
+    if (gn_null(g, second)) v[1] = placed(p, a, at);
+    if (gn_null(g, first)) v[2] = placed(p, b, at);
+    if (gn_null(g, placed(p, a, at)) && gn_null(g, placed(p, b, at))) v[3] = G_EPS;
+    return gn_alts(g, v, COUNT_OF(v));
+}
+
+/* Returns the texts of a repetition that stands at `at`. Of several parts the first stands at the
+ * start and the last at the end; between and beside them may be empty ones, as many as are wanted,
+ * where any can be empty. */
+static gnode placed_rep(struct places *p, const struct gnode_data *d, unsigned at) {
+    struct grammar *g = p->g;
+    const gnode first = placed(p, d->a, at & AT_START), last = placed(p, d->a, at & AT_END),
+                inner = placed(p, d->a, 0), alone = placed(p, d->a, at);
+    const bool fill = gn_null(g, first) || gn_null(g, last) || gn_null(g, inner);
+    const uint32_t lo = fill ? 0 : d->lo, less = d->hi == GRAM_INF ? GRAM_INF : d->hi - 2;
+    gnode v[3] = {G_NONE, G_NONE, G_NONE};
+    if (d->lo == 0 || gn_null(g, alone)) v[0] = G_EPS;
+    if (lo <= 1) v[1] = alone;
+    if (d->hi >= 2) v[2] = gn_cat3(g, first, gn_rep(g, inner, lo > 2 ? lo - 2 : 0, less), last);
+    return gn_alts(g, v, COUNT_OF(v));
+}
+
+/* Returns the texts of a set that stands at `at`. A set may hold anchors beside bytes: "^" and ","
+ * of (^|,) are one. */
+static gnode placed_set(struct places *p, gnode x, unsigned at) {
+    const int mark[] = {GRAM_AT_START, GRAM_AT_END};
+    const unsigned where[] = {AT_START, AT_END};
+    struct gset s = p->g->set[gn(p->g, x)->a];
+    bool any = false, here = false;
+    for (size_t i = 0; i < COUNT_OF(mark); i++) {
+        const uint64_t bit = (uint64_t)1 << mark[i] % 64;
+        any = any || s.w[mark[i] / 64] & bit;
+        here = here || (s.w[mark[i] / 64] & bit && at & where[i]);
+        s.w[mark[i] / 64] &= ~bit;
+    }
+    if (!any) return x;
+    return gn_alt(p->g, gn_set(p->g, &s), here ? G_EPS : G_NONE);
+}
+
+/* Computes placed() for the tails of the sequence x, last first, at the places that placed(x, at)
+ * will need. So a long sequence needs no deep recursion. */
+static void place_rests(struct places *p, gnode x, unsigned at) {
+    gnode *v = NULL;
+    size_t n = 0, cap = 0;
+    for (x = gn(p->g, x)->b; gn(p->g, x)->kind == G_CAT; x = gn(p->g, x)->b) {
+        if (p->known[x * PLACES + at]) break;
+        if (n == cap) v = xreallocarray(v, cap = cap ? 2 * cap : 16, sizeof *v);
+        v[n++] = x;
+    }
+    while (n-- > 0) {
+        (void)placed(p, v[n], at & AT_END);
+        (void)placed(p, v[n], at);
+    }
+    free(v);
+}
+
+/* Returns the texts of x where it stands at `at`: anchors match nothing there, or not at all. */
+static gnode placed(struct places *p, gnode x, unsigned at) {
+    struct grammar *g = p->g;
+    const struct gnode_data d = *gn(g, x);
+    if (d.kind == G_SET) return placed_set(p, x, at);
+    if (d.kind != G_CAT && d.kind != G_REP && d.kind != G_ALT) return x;
+    if (p->known[x * PLACES + at]) return p->known[x * PLACES + at] - 1;
+    gnode out = G_NONE;
+    if (g->depth++ >= ANCHORED_DEPTH) {
+        if (!g->full) g->full = "parts nested more than 500 deep in a pattern with anchors inside";
+    } else if (d.kind == G_CAT) {
+        if (gn(g, d.b)->kind == G_CAT) place_rests(p, x, at);
+        out = placed_cat(p, d.a, d.b, at);
+    } else if (d.kind == G_REP) {
+        out = placed_rep(p, &d, at);
+    } else {
+        gnode *v = xcalloc(d.b, sizeof *v);
+        for (uint32_t i = 0; i < d.b; i++) v[i] = placed(p, g->list[d.a + i], at);
+        out = gn_alts(g, v, d.b);
+        free(v);
+    }
+    g->depth--;
+    p->known[x * PLACES + at] = out + 1;
+    return out;
+}
+
+/* Returns the texts of x, without anchors. */
+static gnode resolve(struct grammar *g, gnode x) {
+    struct places p = {.g = g, .known = xcalloc(g->n_node, PLACES * sizeof *p.known)};
+    const gnode out = placed(&p, x, AT_START | AT_END);
+    free(p.known);
+    return out;
+}
+
+/* ---- whole ---- */
+
+static int parse(struct re *r, const char *s, size_t n, gnode *out) {
+    r->s = s;
+    r->n = n;
+    r->i = 0;
+    r->anchors = false;
+    *out = alternatives(r);
+    if (!r->rc && r->i < r->n) fail(r, "')' without '('");
+    return r->rc;
+}
+
+/* Tells whether the pattern has no alternatives at the top. Then its usual "^" and "$" just switch
+ * off what may stand around; *start and *end say whether they are there. */
+static bool plain_ends(const char *s, size_t n, bool *start, bool *end) {
+    int nest = 0;
+    bool set = false;
+    size_t slashes = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (s[i] == '\\')
+            i++;
+        else if (set)
+            set = s[i] != ']';
+        else if (s[i] == '[')
+            set = true;
+        else if (s[i] == '(' || s[i] == ')')
+            nest += s[i] == '(' ? 1 : -1;
+        else if (s[i] == '|' && nest == 0)
+            return false;
+    }
+    *start = n > 0 && s[0] == '^';
+    while (n > slashes + 1 && s[n - 2 - slashes] == '\\') slashes++;
+    *end = n > 0 && s[n - 1] == '$' && slashes % 2 == 0 && n > (size_t)*start;
+    return true;
+}
+
+int gn_regex(struct grammar *g, const char *s, size_t n, const struct gregex *o, gnode *out,
+             struct err *e) {
+    struct re r = {.g = g, .o = *o, .e = e};
+    const gnode any = gn_rep(g, gn_char_any(g, o->escaped), 0, GRAM_INF);
+    bool start = false, end = false;
+    gnode x;
+    if (plain_ends(s, n, &start, &end)) {
+        TRY(parse(&r, s + start, n - start - end, &x));
+        if (!r.anchors) {
+            if (o->search && !start) x = gn_cat(g, any, x);
+            if (o->search && !end) x = gn_cat(g, x, any);
+            *out = x;
+            return grammar_full(g, e);
+        }
+    }
+    r.o = *o;
+    TRY(parse(&r, s, n, &x));
+    if (o->search) x = gn_cat3(g, any, x, any);
+    if (r.anchors) x = resolve(g, x);
+    *out = x;
+    return grammar_full(g, e);
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+/* make/ask.c - what was asked of `hone make`: everything that can be known to be wrong before
+ * hours of work, and which of the names are size classes. */
+#include <string.h>
+
+#include "runtime/measure/job.h"
+#include "make/ladder.h"
+#include "mix/mixer.h"
+#include "mix/sensitivity.h"
+#include "base/log.h"
+#include "text/size.h"
+#include "quantize/quantize.h"
+#include "runtime/measure/suite.h"
+
+/* Sorts the names of recipes: size classes go to the ladder, others are made as they are. */
+static int check_recipes(struct make *mk, const char *names, struct err *e) {
+    struct str_list all = {0};
+    if (names)
+        work_split(mk->w, names, &all);
+    else
+        for (int i = 0; recipe_ladder(i); i++) work_list_add(mk->w, &all, recipe_ladder(i));
+    for (int i = 0; i < all.n; i++) {
+        const char *name = recipe_find(all.v[i]), *class = ladder_find(all.v[i]);
+        if (!name)
+            return err_set(e, ERR_USAGE, "--recipe: no recipe '%s'; 'hone recipes' lists them",
+                           all.v[i]);
+        struct str_list *to = class && !mk->plain ? &mk->classes : &mk->recipes;
+        bool twice = false;
+        for (int k = 0; k < to->n; k++) twice |= strcmp(to->v[k], name) == 0;
+        if (!twice) work_list_add(mk->w, to, name);
+    }
+    return 0;
+}
+
+static int check_depths(const struct make *mk, struct err *e) {
+    int64_t depth[EVAL_MAX_LIST];
+    int n_depths;
+    TRY(eval_parse_list(mk->depths, "--depths", depth, &n_depths, e));
+    for (int i = 0; i < n_depths; i++)
+        if (depth[i] > INT32_MAX)
+            return err_set(e, ERR_USAGE, "--depths: %s is too far", mk->depths);
+    return 0;
+}
+
+static int check_budgets(const struct make *mk, struct err *e) {
+    enum search ignored;
+    if (mk->budget.n >= MIX_MAX_BUDGETS)
+        return err_set(e, ERR_USAGE, "--budget: at most %d", MIX_MAX_BUDGETS - 1);
+    if (mk->plain && mk->budget.n)
+        return err_set(e, ERR_USAGE, "--plain makes presets only, --budget asks for a mix");
+    for (int i = 0; i < mk->budget.n; i++) {
+        uint64_t size;
+        TRY(size_parse(mk->budget.v[i], "--budget", &size, e));
+    }
+    return mix_search(mk->search, &ignored, e);
+}
+
+static int check_texts(const struct make *mk, struct err *e) {
+    const struct str_list *texts[] = {&mk->calib, &mk->eval, &mk->probe};
+    for (size_t k = 0; k < COUNT_OF(texts); k++) TRY(make_check_texts(texts[k], e));
+    for (int i = 0; i < mk->calib.n; i++)
+        for (int k = 0; k < mk->eval.n; k++)
+            if (strcmp(mk->calib.v[i], mk->eval.v[k]) == 0)
+                log_warn("%s is used for calibration and evaluation: the numbers will flatter the "
+                         "quants",
+                         mk->calib.v[i]);
+    return 0;
+}
+
+static int check_effort(struct make *mk, struct err *e) {
+    mk->effort = EFFORT_NORMAL;
+    if (!mk->effort_text) return 0;
+    for (int i = 0; i < EFFORT_COUNT; i++)
+        if (strcmp(mk->effort_text, effort_name[i]) == 0) {
+            mk->effort = (enum effort)i;
+            return 0;
+        }
+    return err_set(e, ERR_USAGE, "--effort: '%s' is not fast, normal or high", mk->effort_text);
+}
+
+int make_ask(struct make *mk, const char *recipes, struct err *e) {
+    TRY(make_check_source(mk->src, mk->w->pre, e));
+    TRY(check_recipes(mk, recipes, e));
+    TRY(check_depths(mk, e));
+    TRY(check_effort(mk, e));
+    TRY(check_budgets(mk, e));
+    /* Its faults are reported before hours of work. */
+    if (mk->tools && strcmp(mk->tools, "none") != 0) {
+        struct suite suite;
+        TRY(eval_suite_read(&suite, mk->tools, e));
+        suite_close(&suite);
+    }
+    return check_texts(mk, e);
+}

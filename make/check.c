@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+/* make/check.c - what of a job's inputs can be known to be wrong before hours of work: texts
+ * that are none, models that cannot be converted or run, tokenizers that are not known. Steps find
+ * the rest when they open what they need. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "make/make.h"
+#include "work/open.h"
+#include "convert/convert.h"
+#include "containers/gguf.h"
+#include "base/io.h"
+#include "base/out.h"
+#include "base/show.h"
+#include "base/log.h"
+#include "runtime/engine/model.h"
+#include "tok/pretok.h"
+#include "text/textfile.h"
+#include "tok/tok.h"
+
+static int check_gguf(const char *path, const char *pre, struct err *e) {
+    struct gguf *g;
+    TRY(gguf_open(&g, path, 0, e));
+    const char *type = gguf_str_or(g, "general.type", "model");
+    if (strcmp(type, "model") != 0) {
+        err_set(e, ERR_DATA, "%s is not a model: its general.type is '%.40s'", path,
+                show_n(type, strlen(type)).s);
+        gguf_close(g);
+        return ERR_DATA;
+    }
+    int rc = model_computes(g, e);
+    if (rc) {
+        const struct err why = *e;
+        err_set(e, ERR_DATA,
+                "%.500s; make measures what it makes, so it cannot start; without measurements "
+                "`hone quantize %.160s -o DIR --recipe Q8_0,Q6_K,Q5_K_M,Q4_K_M` and `hone publish "
+                "DIR` give a folder",
+                why.msg, path);
+    }
+    if (!rc) rc = tok_gguf_known_as(g, pre, e);
+    gguf_close(g);
+    return rc;
+}
+
+int make_check_source(const char *src, const char *pre, struct err *e) {
+    if (!io_exists(src)) return err_set(e, ERR_USAGE, "%s: no such folder or file", src);
+    if (!io_is_dir(src)) return check_gguf(src, pre, e);
+    TRY(source_check(src, "make", true, e));
+    return convert_known(src, e);
+}
+
+static const char pre_file[] = "pre";
+enum { MAX_PRE = 256 };
+
+int make_pre_recall(struct make *mk, const char *out, struct err *e) {
+    char *state = job_work(out), *path = state ? io_join(state, pre_file) : NULL, *text = NULL;
+    size_t len;
+    int rc = 0;
+    if (path && !mk->w->pre && io_exists(path)) {
+        rc = io_read_file(&text, &len, path, MAX_PRE, e);
+        if (!rc) mk->w->pre = arena_strdup(&mk->w->mem, text);
+        if (!rc) log_info("text is split as --pre %s says, as before", mk->w->pre);
+    }
+    if (!rc && mk->w->pre && !pretok_by_name(mk->w->pre)) rc = pretok_unknown(mk->w->pre, e);
+    free(text);
+    free(path);
+    free(state);
+    return rc;
+}
+
+int make_pre_keep(const struct make *mk, struct err *e) {
+    if (!mk->w->pre) return 0;
+    char *path = io_join(mk->job.state, pre_file);
+    int rc = out_write_again(path, mk->w->pre, strlen(mk->w->pre), true, e);
+    free(path);
+    return rc;
+}
+
+int make_check_texts(const struct str_list *l, struct err *e) {
+    for (int i = 0; i < l->n; i++) TRY(text_check_file(l->v[i], e));
+    return 0;
+}

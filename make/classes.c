@@ -1,0 +1,670 @@
+// SPDX-License-Identifier: MIT
+/* make/classes.c - the files of the size classes: the best mix with error feedback of at most
+ * the bytes of the preset of that name, where it is measured to be better than that preset, else
+ * the preset with error feedback where that is, else the preset.
+ *
+ * Candidates are made in the work folder: all mixes from one reading of the base, then the presets,
+ * then as many are compared in one pass over the evaluation text as memory holds. Every file has
+ * its record, so an interrupted job makes only what is missing. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "make/claim.h"
+#include "work/device.h"
+#include "make/ladder.h"
+#include "mix/mixer.h"
+#include "work/passes.h"
+#include "mix/sequential.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/prog.h"
+#include "runtime/measure/eval.h"
+
+struct ladder {
+    struct make *mk;
+    struct rung *rung; /* [n] rungs that are not done yet. */
+    int n;
+    char *gram;         /* The file of second moments; NULL: there is none. */
+    char gram_hash[33]; /* It is "" without moments. */
+    char *sens, sens_hash[33];
+    enum search search;       /* The search for mixes and for presets with feedback. */
+    enum search plain_search; /* The search for presets. */
+};
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+static void key_inputs(const struct ladder *l, struct step *s) {
+    step_key(s, "base", "%s", l->mk->file[0].hash);
+    step_key(s, "imatrix", "%s", l->mk->imatrix_hash);
+    step_key(s, "encoder", "3"); /* This is the number that make_files.c has. */
+}
+
+static void key_cand(const struct ladder *l, const struct rung *r, struct step *s) {
+    key_inputs(l, s);
+    step_key(s, "gram", "%s", l->gram_hash);
+    step_key(s, "sensitivity", "%s", l->sens_hash);
+    step_key(s, "search", "%s", search_name(l->search));
+    step_key(s, "budget", "%" PRIu64, r->budget);
+}
+
+/* Adds everything to the key that decides which file a class gets. */
+static int key_rung(const struct ladder *l, const struct rung *r, struct step *s, struct err *e) {
+    struct make *mk = l->mk;
+    key_cand(l, r, s);
+    if (mk->plan.sequential) step_key(s, "block by block", "1");
+    step_key(s, "plain", "%s", search_name(l->plain_search));
+    step_key(s, "file", "%s-%s.gguf", mk->name, r->name);
+    step_key(s, "ctx", "%" PRId64 " %" PRId64, mk->eval_ctx, mk->eval_chunks);
+    for (int i = 0; i < mk->eval.n; i++) {
+        char hex[33];
+        TRY(job_file_hash(&mk->job, mk->eval.v[i], hex, e));
+        step_key(s, "text", "%s", hex);
+    }
+    return 0;
+}
+
+static void step_of(const struct ladder *l, const char *kind, const struct rung *r,
+                    struct step *s) {
+    char *name = xasprintf("%s-%s", kind, r->name);
+    step_init(s, &l->mk->job, name);
+    free(name);
+}
+
+/* ---- candidates ------------------------------------------------------------------------------ */
+
+static void cand_name(const struct make *mk, struct cand *c, const char *kind,
+                      const struct rung *r) {
+    free(c->file);
+    free(c->path);
+    made_release(&c->made);
+    c->file = xasprintf(JOB_WORK "%s-%s.gguf", kind, r->name);
+    c->path = job_path(&mk->job, c->file);
+    c->there = false;
+    c->made = (struct made){.file = xstrdup(io_base(c->path)), .path = xstrdup(c->path)};
+    snprintf(c->made.recipe, sizeof c->made.recipe, "%s-%s", kind, r->name);
+}
+
+/* Returns success when the candidate is whole and its record tells of the same inputs. */
+static int cand_made(const struct ladder *l, struct cand *c, struct err *e) {
+    c->there = true;
+    return job_file_hash(&l->mk->job, c->path, c->made.hash, e);
+}
+
+static struct quantize_opts options(const struct ladder *l, const char *recipe, const char *out,
+                                    bool feedback, enum search search) {
+    struct make *mk = l->mk;
+    return (struct quantize_opts){.in = mk->file[0].path,
+                                  .out = out,
+                                  .recipe = recipe,
+                                  .imatrix = mk->imatrix,
+                                  .known_gaps = true,
+                                  .gram = feedback ? l->gram : NULL,
+                                  .overwrite = true,
+                                  .search = search,
+                                  .resume = RESUME_ALWAYS,
+                                  .pool = mk->w->pool,
+                                  .device = device_quantize(mk->w)};
+}
+
+/* Makes a candidate that is a preset, in the type's own search or with feedback. */
+static int preset_cand(const struct ladder *l, struct rung *r, struct cand *c, bool feedback,
+                       struct quantize_opts *o, struct err *e) {
+    struct step s;
+    struct json *root = NULL;
+    const struct json *result;
+    const char *kind = feedback ? "feedback" : "plain";
+    int rc = 0;
+    cand_name(l->mk, c, kind, r);
+    *o = options(l, r->name, c->path, feedback, feedback ? l->search : l->plain_search);
+    step_of(l, kind, r, &s);
+    key_inputs(l, &s);
+    step_key(&s, "gram", "%s", feedback ? l->gram_hash : "");
+    step_key(&s, "search", "%s", search_name(o->search));
+    if (make_reuse(l->mk, &s, &root, &result)) rc = cand_made(l, c, e);
+    json_free(root);
+    step_release(&s);
+    return rc;
+}
+
+static int save_preset(const struct ladder *l, struct rung *r, struct cand *c,
+                       const struct quantize_opts *o, struct err *e) {
+    struct step s;
+    const char *files[] = {c->file};
+    step_of(l, o->gram ? "feedback" : "plain", r, &s);
+    key_inputs(l, &s);
+    step_key(&s, "gram", "%s", o->gram ? l->gram_hash : "");
+    step_key(&s, "search", "%s", search_name(o->search));
+    int rc = step_save(&s, files, 1, "{}", e);
+    step_release(&s);
+    return rc ? rc : cand_made(l, c, e);
+}
+
+/* Makes, from one reading of the base, the presets of the rungs [from, to) that are missing. With
+ * `feedback` it makes them with error feedback, as candidates of the rungs whose mix did not
+ * pass. */
+static int make_presets(const struct ladder *l, int from, int to, bool feedback, struct err *e) {
+    struct quantize_opts *o = xcalloc((size_t)(to - from), sizeof *o), one;
+    struct quantize_report *r = xcalloc((size_t)(to - from), sizeof *r);
+    int *of = xcalloc((size_t)(to - from), sizeof *of), n = 0, rc = 0;
+    for (int i = from; i < to && !rc; i++) {
+        struct rung *g = &l->rung[i];
+        struct cand *c = feedback ? &g->cand : &g->plain;
+        if (feedback && g->passed) continue;
+        rc = preset_cand(l, g, c, feedback, &one, e);
+        if (rc || c->there) continue;
+        of[n] = i;
+        o[n++] = one;
+    }
+    if (!rc && n) {
+        log_info("encoding %d preset%s to compare with%s", n, n > 1 ? "s" : "",
+                 feedback ? ", with error feedback" : "");
+        rc = quantize_run_many(o, n, r, e);
+    }
+    for (int i = 0; i < n && !rc; i++) {
+        struct rung *g = &l->rung[of[i]];
+        rc = save_preset(l, g, feedback ? &g->cand : &g->plain, &o[i], e);
+    }
+    free(o);
+    free(r);
+    free(of);
+    return rc;
+}
+
+/* ---- mixes ----------------------------------------------------------------------------------- */
+
+static int mix_step(const struct ladder *l, struct rung *r, bool *known, struct err *e) {
+    struct step s;
+    struct json *root = NULL;
+    const struct json *result;
+    int rc = 0;
+    cand_name(l->mk, &r->cand, "mix", r);
+    r->mix = true;
+    step_of(l, "mix", r, &s);
+    key_cand(l, r, &s);
+    *known = make_reuse(l->mk, &s, &root, &result);
+    if (*known) {
+        r->predicted = json_num(json_get(result, "predicted_kld"), 0);
+        if (json_bool(json_get(result, "made"), false))
+            rc = cand_made(l, &r->cand, e);
+        else
+            snprintf(r->why, sizeof r->why, "%s", json_str(json_get(result, "why")));
+    }
+    json_free(root);
+    step_release(&s);
+    return rc;
+}
+
+/* Saves a mix. job is NULL when there is no mix of this size, for the reason in r->why. */
+static int save_mix(const struct ladder *l, struct rung *r, const struct mix_job *job,
+                    struct err *e) {
+    struct step s;
+    struct buf b = {0};
+    struct jw w;
+    char *plan = xasprintf("%s.plan.tsv", r->cand.file);
+    const char *files[] = {r->cand.file, plan};
+    jw_init(&w, &b, false);
+    jw_obj(&w, NULL);
+    jw_bool(&w, "made", job != NULL);
+    if (!job) jw_str(&w, "why", r->why);
+    jw_num(&w, "predicted_kld", job ? job->m.loss : 0);
+    jw_end(&w);
+    step_of(l, "mix", r, &s);
+    key_cand(l, r, &s);
+    int rc = step_save(&s, files, job ? 2 : 0, b.data, e);
+    step_release(&s);
+    buf_release(&b);
+    free(plan);
+    return rc || !job ? rc : cand_made(l, &r->cand, e);
+}
+
+/* Finds the best types for the rung's bytes. Where the floors leave no choice it does without them,
+ * since the comparison decides anyway. *found is false when nothing is as small. */
+static int solve(const struct ladder *l, struct mixer *x, struct rung *r, struct mix_job *job,
+                 bool *found, struct err *e) {
+    struct mix_ask ask = {.budget = r->budget, .floors = true};
+    struct quantize_opts o = options(l, NULL, r->cand.path, true, l->search);
+    o.file_type = r->name;
+    int rc = mix_solve_job(x, &o, &ask, job, e);
+    if (rc == ERR_USAGE || rc == ERR_DATA) {
+        mix_job_release(job);
+        ask.floors = false;
+        rc = mix_solve_job(x, &o, &ask, job, e);
+    }
+    *found = rc == 0;
+    r->predicted = job->m.loss;
+    if (rc != ERR_USAGE && rc != ERR_DATA) return rc;
+    snprintf(r->why, sizeof r->why, "no mix is as small (%.400s)", e->msg);
+    return save_mix(l, r, NULL, e);
+}
+
+static int solve_all(const struct ladder *l, struct mixer *x, struct mix_job *job, int *of, int *n,
+                     struct err *e) {
+    *n = 0;
+    for (int i = 0; i < l->n; i++) {
+        bool known, found;
+        TRY(mix_step(l, &l->rung[i], &known, e));
+        if (known) continue;
+        TRY(solve(l, x, &l->rung[i], &job[*n], &found, e));
+        of[*n] = i;
+        if (found)
+            (*n)++;
+        else
+            mix_job_release(&job[*n]);
+    }
+    return 0;
+}
+
+/* Opens the mixer. What feedback will do to each type takes long to find out, so it is kept in the
+ * work folder. */
+static int open_mixer(const struct ladder *l, struct mixer *x, struct err *e) {
+    static const char file[] = JOB_WORK "gains.tsv";
+    const char *files[] = {file};
+    struct quantize_opts o = options(l, NULL, NULL, true, l->search);
+    struct step s;
+    struct json *root = NULL;
+    const struct json *result;
+    char *path = job_path(&l->mk->job, file);
+    step_init(&s, &l->mk->job, "gains");
+    key_inputs(l, &s);
+    step_key(&s, "gram", "%s", l->gram_hash);
+    step_key(&s, "sensitivity", "%s", l->sens_hash);
+    step_key(&s, "search", "%s", search_name(l->search));
+    bool known = l->gram && make_reuse(l->mk, &s, &root, &result);
+    if (known) o.gram = NULL;
+    int rc = mixer_open(x, l->mk->w, &o, l->sens, l->rung[l->n - 1].budget, e);
+    if (!rc && known) rc = mixer_read_gains(x, path, e);
+    if (!rc && l->gram && !known) rc = mixer_write_gains(x, path, e);
+    if (!rc && l->gram && !known) rc = step_save(&s, files, 1, "{}", e);
+    json_free(root);
+    step_release(&s);
+    free(path);
+    return rc;
+}
+
+static int all_mixes_known(const struct ladder *l, bool *all, struct err *e) {
+    *all = true;
+    for (int i = 0; i < l->n && *all; i++) TRY(mix_step(l, &l->rung[i], all, e));
+    return 0;
+}
+
+static int make_mixes(const struct ladder *l, struct err *e) {
+    struct mixer x = {0};
+    struct mix_job *job = xcalloc((size_t)l->n, sizeof *job);
+    struct quantize_opts *o = xcalloc((size_t)l->n, sizeof *o);
+    struct quantize_report *r = xcalloc((size_t)l->n, sizeof *r);
+    int *of = xcalloc((size_t)l->n + 1, sizeof *of), n = 0;
+    bool all;
+    int rc = all_mixes_known(l, &all, e);
+    if (!rc && !all) {
+        log_info("choosing the types of %d files", l->n);
+        rc = open_mixer(l, &x, e);
+        if (!rc) rc = solve_all(l, &x, job, of, &n, e);
+    }
+    for (int i = 0; i < n; i++) o[i] = job[i].o;
+    if (!rc && n) {
+        log_info("encoding %d mixes%s", n, l->gram ? " with error feedback" : "");
+        rc = quantize_run_many(o, n, r, e);
+    }
+    for (int i = 0; i < n && !rc; i++) rc = save_mix(l, &l->rung[of[i]], &job[i], e);
+    for (int i = 0; i < l->n; i++) mix_job_release(&job[i]);
+    mixer_close(&x);
+    free(job);
+    free(o);
+    free(r);
+    free(of);
+    return rc;
+}
+
+/* ---- comparing ------------------------------------------------------------------------------- */
+
+/* The candidates of one pass: rung of[k] has candidate 2k, and its preset is 2k + 1. */
+struct seen {
+    const struct ladder *l;
+    const int *of;
+    int n;
+};
+
+static void judge(void *ctx, const struct eval_kld_run *run) {
+    const struct seen *s = ctx;
+    for (int k = 0; k < s->n; k++) {
+        struct rung *r = &s->l->rung[s->of[k]];
+        struct eval_kld a, b;
+        struct eval_pair d;
+        char *what = r->block ? xasprintf("the file made block by block")
+                     : r->mix ? xasprintf("the mix")
+                              : xasprintf("%s with error feedback", r->name);
+        char *than =
+            r->block ? xasprintf("the one from one reading") : xasprintf("the plain %s", r->name);
+        const size_t had = r->block ? strlen(r->why) : 0;
+        eval_kld_total(run, 2 * k, &a);
+        eval_kld_total(run, 2 * k + 1, &b);
+        eval_kld_pair(run, 2 * k, 2 * k + 1, &d);
+        const struct verdict_in v = {.what = what,
+                                     .than = than,
+                                     .kld = a.mean_kld,
+                                     .kld_plain = b.mean_kld,
+                                     .p999 = a.kld_p999,
+                                     .p999_plain = b.kld_p999,
+                                     .diff = d.diff,
+                                     .diff_stderr = d.stderr_,
+                                     .n_tokens = a.n_tokens};
+        if (!r->block) r->preset_kld = b.mean_kld;
+        if (had) snprintf(r->why + had, sizeof r->why - had, "; ");
+        char *why = r->why + had + (had ? 2 : 0);
+        r->passed = ladder_verdict(&v, why, sizeof r->why - (size_t)(why - r->why));
+        log_info("%s: %s: %s", r->name, r->passed ? what : than, why);
+        free(what);
+        free(than);
+    }
+}
+
+/* Compares, in one pass, the candidates of the rungs [from, to) that have not passed with the
+ * presets of their bytes. */
+static int compare(const struct ladder *l, int from, int to, struct err *e) {
+    struct made **f = xcalloc((size_t)(2 * (to - from)) + 1, sizeof *f);
+    int *of = xcalloc((size_t)(to - from), sizeof *of), n = 0, rc = 0;
+    f[0] = &l->mk->file[0];
+    for (int i = from; i < to; i++) {
+        struct rung *r = &l->rung[i];
+        if (r->passed || !r->cand.there) continue;
+        f[2 * n + 1] = &r->cand.made;
+        f[2 * n + 2] = &r->plain.made;
+        of[n++] = i;
+    }
+    struct seen s = {l, of, n};
+    if (n) {
+        log_info("comparing %d files with the presets of their bytes", n);
+        rc = make_measure(l->mk, f, 2 * n + 1, judge, &s, e);
+    }
+    free(f);
+    free(of);
+    return rc;
+}
+
+/* ---- the file of a class --------------------------------------------------------------------- */
+
+/* Gives a candidate its name in the folder. It gets a second name first, so that a job that is
+ * killed here finds the candidate of its record. */
+static int give_name(const struct make *mk, const struct cand *c, const char *file, struct err *e) {
+    char *to = job_path(&mk->job, file), *tmp = xasprintf("%s.tmp-%ld-0", to, (long)getpid());
+    int rc = 0;
+    unlink(tmp);
+    if (link(c->path, tmp) != 0) { /* This file system has no links. */
+        if (rename(c->path, to) != 0) rc = err_sys(e, "%s: cannot rename to %s", c->path, to);
+    } else if (rename(tmp, to) != 0) {
+        rc = err_sys(e, "%s: cannot rename to %s", tmp, to);
+        unlink(tmp);
+    }
+    free(to);
+    free(tmp);
+    return rc;
+}
+
+/* Removes a candidate. The plan of a mix stays in the work folder, for those who want to read
+ * it. */
+static void forget(const struct cand *c) {
+    if (c->path) remove(c->path);
+}
+
+static int settle(const struct ladder *l, struct rung *r, struct err *e) {
+    struct make *mk = l->mk;
+    const struct cand *c = r->passed ? &r->cand : &r->plain;
+    const bool mix = r->mix;
+    struct step s;
+    struct buf b = {0};
+    struct jw w;
+    char *file = xasprintf("%s-%s.gguf", mk->name, r->name);
+    const char *files[] = {file};
+    jw_init(&w, &b, false);
+    jw_obj(&w, NULL);
+    jw_str(&w, "made", mix ? "mix" : "preset");
+    jw_bool(&w, "feedback", r->fed || (r->block && r->passed));
+    jw_bool(&w, "block_by_block", r->block && r->passed);
+    jw_str(&w, "why", r->why);
+    jw_u64(&w, "budget_bytes", r->budget);
+    if (mix) jw_num(&w, "predicted_kld", r->predicted);
+    if (r->preset_kld > 0) jw_num(&w, "preset_kld", r->preset_kld);
+    jw_end(&w);
+    int rc = claim_take(&mk->job, file, e);
+    if (!rc) rc = give_name(mk, c, file, e);
+    step_of(l, "class", r, &s);
+    if (!rc) rc = key_rung(l, r, &s, e);
+    if (!rc) rc = step_save(&s, files, 1, b.data, e);
+    step_release(&s);
+    if (!rc && c->made.eval.len) { /* It was measured already, under the name that it has now. */
+        struct made m = c->made;
+        snprintf(m.recipe, sizeof m.recipe, "%s", r->name);
+        rc = make_keep_eval(mk, &m, e);
+    }
+    if (!rc) {
+        forget(&r->cand);
+        forget(&r->plain);
+    }
+    buf_release(&b);
+    free(file);
+    return rc;
+}
+
+/* Adds the file that a class's record names; false in *known: there is no such record. made: by
+ * this run, whatever -f says. */
+static int take(const struct ladder *l, const struct rung *r, bool made_now, bool *known,
+                struct err *e) {
+    struct make *mk = l->mk;
+    struct step s;
+    struct json *root = NULL;
+    const struct json *result;
+    step_of(l, "class", r, &s);
+    int rc = key_rung(l, r, &s, e);
+    *known = !rc && (made_now ? step_done(&s, &root, &result) : make_reuse(mk, &s, &root, &result));
+    if (*known) {
+        char *file = xasprintf("%s-%s.gguf", mk->name, r->name), *path = job_path(&mk->job, file);
+        struct made *f = make_add_file(mk, r->name, path, false);
+        const char *made = json_str(json_get(result, "made"));
+        const char *why = json_str(json_get(result, "why"));
+        snprintf(f->size_class, sizeof f->size_class, "%s", r->name);
+        f->is_mix = made && strcmp(made, "mix") == 0;
+        f->feedback = json_bool(json_get(result, "feedback"), false);
+        f->preset_kld = json_num(json_get(result, "preset_kld"), 0);
+        f->why = xstrdup(why ? why : "");
+        rc = job_file_hash(&mk->job, path, f->hash, e);
+        free(file);
+    }
+    json_free(root);
+    step_release(&s);
+    return rc;
+}
+
+/* ---- block by block -------------------------------------------------------------------------- */
+
+/* Notes what the rungs say of the file that has won, from here on. */
+static void best_so_far(const struct ladder *l, struct rung *r) {
+    r->fed = r->passed && l->gram;
+    r->mix = r->passed && r->mix;
+}
+
+static int make_block(const struct ladder *l, struct rung *r, const char *types, struct err *e) {
+    struct quantize_opts o = options(l, types, r->cand.path, true, l->search);
+    struct quantize_report report;
+    o.file_type = r->name;
+    const struct sequential_opts so = {
+        .q = &o, .texts = l->mk->calib, .ctx = l->mk->calib_ctx, .chunks = l->mk->calib_chunks};
+    return sequential_quantize(l->mk->w, &so, &report, e);
+}
+
+/* Makes the candidate that has the types of the best file so far but is made block by block; it is
+ * compared with that file. Where the architecture cannot be run block by block, there is no such
+ * candidate. */
+static int block_cand(const struct ladder *l, struct rung *r, struct err *e) {
+    struct step s;
+    struct json *root = NULL;
+    const struct json *result;
+    if (r->passed) {
+        const struct cand old = r->plain;
+        forget(&old);
+        r->plain = r->cand;
+        r->cand = old;
+    }
+    char *types = r->mix ? xasprintf("%s.plan.tsv", r->plain.path) : xstrdup(r->name);
+    cand_name(l->mk, &r->cand, "block", r);
+    r->block = true;
+    r->passed = false;
+    step_of(l, "block", r, &s);
+    key_cand(l, r, &s);
+    step_key(&s, "types", "%s", r->mix ? "mix" : "preset");
+    const bool known = make_reuse(l->mk, &s, &root, &result);
+    const char *files[] = {r->cand.file};
+    int rc = 0;
+    if (!known) {
+        log_info("encoding %s block by block", r->name);
+        rc = make_block(l, r, types, e);
+        if (rc == ERR_USAGE) log_warn("%s is not made block by block: %s", r->name, e->msg);
+        if (!rc) rc = step_save(&s, files, 1, "{}", e);
+    }
+    if (!rc) rc = cand_made(l, &r->cand, e);
+    json_free(root);
+    step_release(&s);
+    free(types);
+    return rc == ERR_USAGE ? 0 : rc;
+}
+
+/* ---- groups of rungs ------------------------------------------------------------------------- */
+
+/* Returns the end of the rungs, from `from` on, that can be compared in one pass: the base,
+ * candidates and presets are read at every window, so they should stay in memory. */
+static int group_end(const struct ladder *l, int from) {
+    uint64_t room = mem_available() / 2, base = 0, sum;
+    struct err ignored;
+    if (io_file_size(l->mk->file[0].path, &base, &ignored)) base = 0;
+    sum = base;
+    const int most = (passes_files(l->mk->w, l->mk->file[0].path) - 1) / 2;
+    int i = from;
+    while (i < l->n && i < from + most && (i == from || sum + 2 * l->rung[i].budget <= room))
+        sum += 2 * l->rung[i++].budget;
+    return i;
+}
+
+static int one_group(const struct ladder *l, int from, int to, struct err *e) {
+    bool again = false;
+    TRY(make_presets(l, from, to, false, e));
+    TRY(compare(l, from, to, e));
+    for (int i = from; i < to; i++) again |= !l->rung[i].passed;
+    if (again && l->gram) {
+        for (int i = from; i < to; i++) {
+            if (l->rung[i].passed) continue;
+            forget(&l->rung[i].cand);
+            l->rung[i].mix = false;
+        }
+        TRY(make_presets(l, from, to, true, e));
+        TRY(compare(l, from, to, e));
+    }
+    for (int i = from; i < to; i++) best_so_far(l, &l->rung[i]);
+    if (l->mk->plan.sequential) {
+        for (int i = from; i < to; i++) TRY(block_cand(l, &l->rung[i], e));
+        TRY(compare(l, from, to, e));
+    }
+    for (int i = from; i < to; i++) TRY(settle(l, &l->rung[i], e));
+    return 0;
+}
+
+static void ladder_release(struct ladder *l) {
+    for (int i = 0; i < l->n; i++) {
+        struct cand *c[] = {&l->rung[i].plain, &l->rung[i].cand};
+        for (size_t k = 0; k < COUNT_OF(c); k++) {
+            free(c[k]->file);
+            free(c[k]->path);
+            made_release(&c[k]->made);
+        }
+    }
+    free(l->rung);
+    free(l->gram);
+    free(l->sens);
+}
+
+/* Fills all[*n_all] with the rungs of all classes, and l->rung with those that have no file yet. */
+static int find_rungs(struct ladder *l, struct rung *all, int *n_all, struct err *e) {
+    struct make *mk = l->mk;
+    *n_all = 0;
+    for (int i = 0; i < mk->classes.n; i++) {
+        struct rung r = {.name = mk->classes.v[i]};
+        TRY(make_class_bytes(mk, r.name, &r.budget, e));
+        all[(*n_all)++] = r;
+    }
+    l->rung = xcalloc((size_t)*n_all + 1, sizeof *l->rung);
+    for (int i = 0; i < *n_all; i++) {
+        bool known;
+        int before = mk->n_files;
+        TRY(take(l, &all[i], false, &known, e));
+        if (!known) l->rung[l->n++] = all[i];
+        while (mk->n_files > before) made_drop(mk); /* They are added in order at the end. */
+    }
+    return 0;
+}
+
+/* Notes the share of finished files and of encoded mixes. */
+static int count(const struct ladder *l, const struct rung *all, int n_all, struct err *e) {
+    struct make *mk = l->mk;
+    int encoded = 0;
+    for (int i = 0; i < l->n; i++) {
+        bool known;
+        TRY(mix_step(l, &l->rung[i], &known, e));
+        encoded += known;
+    }
+    for (int i = 0; i < n_all; i++) {
+        bool known;
+        TRY(take(l, &all[i], false, &known, e));
+    }
+    make_share(mk, PART_LADDER, n_all - l->n + encoded, n_all, 0);
+    make_share(mk, PART_JUDGE, n_all - l->n, n_all, 0);
+    return 0;
+}
+
+static int run(struct ladder *l, struct rung *all, struct err *e) {
+    struct make *mk = l->mk;
+    int n_all;
+    bool known;
+    if (l->gram) TRY(job_file_hash(&mk->job, l->gram, l->gram_hash, e));
+    l->sens = job_path(&mk->job, MAKE_SENSITIVITY);
+    TRY(job_file_hash(&mk->job, l->sens, l->sens_hash, e));
+    TRY(find_rungs(l, all, &n_all, e));
+    if (make_counts(mk)) return count(l, all, n_all, e);
+    if (l->n) TRY(make_mixes(l, e));
+    for (int i = 0, end; i < l->n; i = end) {
+        end = group_end(l, i);
+        TRY(one_group(l, i, end, e));
+    }
+    for (int i = 0; i < n_all; i++) {
+        TRY(take(l, &all[i], true, &known, e));
+        if (!known)
+            return err_set(e, ERR_SYS, "%s: the record of %s cannot be read", mk->job.state,
+                           all[i].name);
+    }
+    return 0;
+}
+
+int make_ladder(struct make *mk, struct err *e) {
+    if (!mk->classes.n) return 0;
+    if (!mk->plan.mixes) {
+        const int had = mk->n_files;
+        for (int i = 0; i < mk->classes.n; i++) {
+            prog_set_item("file", i + 1, mk->classes.n);
+            TRY(make_preset(mk, mk->classes.v[i], e));
+        }
+        prog_set_item(NULL, 0, 0);
+        if (make_counts(mk))
+            make_share(mk, PART_PRESETS, mk->n_files - had, mk->classes.n, mk->recipes.n);
+        return 0;
+    }
+    struct ladder l = {.mk = mk, .gram = mk->plan.feedback ? make_gram(mk) : NULL};
+    struct rung *all = xcalloc((size_t)mk->classes.n, sizeof *all);
+    int rc = mix_search(make_mix_search(mk), &l.search, e);
+    if (!rc) rc = mix_search(mk->search, &l.plain_search, e);
+    if (!rc) rc = run(&l, all, e);
+    ladder_release(&l);
+    free(all);
+    return rc;
+}

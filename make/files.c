@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: MIT
+/* make/files.c - the steps of `hone make` that write model files: source, base conversion,
+ * importance matrix, one quant per recipe. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calib/moments.h"
+#include "calib/imatrix.h"
+#include "make/claim.h"
+#include "work/device.h"
+#include "make/ladder.h"
+#include "calib/defaults.h"
+#include "make/make.h"
+#include "mix/mixer.h"
+#include "work/open.h"
+#include "convert/convert.h"
+#include "containers/gguf.h"
+#include "base/hash.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/prog.h"
+#include "base/snap.h"
+#include "base/str.h"
+#include "quantize/quantize.h"
+
+/* Hashes the names and contents of every plain file of the folder, in the order of names. */
+static int hash_folder(struct make *mk, struct err *e) {
+    struct io_names all;
+    struct buf key = {0}, weights = {0};
+    bool known = true;
+    int rc = io_list(&all, mk->src, e);
+    for (int i = 0; i < all.n && rc == 0; i++) {
+        char hex[33], *path = io_join(mk->src, all.v[i]);
+        bool plain = false;
+        if (all.v[i][0] != '.') rc = io_is_file(&plain, path, e);
+        if (plain) rc = job_file_hash(&mk->job, path, hex, e);
+        if (plain && rc == 0) buf_fmt(&key, "%s:%s;", all.v[i], hex);
+        if (plain && rc == 0 && str_ends(all.v[i], ".safetensors")) {
+            buf_fmt(&weights, "%s;", hex);
+            known &= strcmp(hex, job_no_hash) != 0;
+        }
+        free(path);
+    }
+    if (rc == 0) hash_xxh128_hex(mk->src_hash, key.data, key.len);
+    if (rc == 0 && known && weights.len) hash_xxh128_hex(mk->weights, weights.data, weights.len);
+    buf_release(&key);
+    buf_release(&weights);
+    io_names_release(&all);
+    return rc;
+}
+
+/* Hashes a GGUF file, and its tensors alone, which stay when a key is edited. */
+static int hash_gguf(struct make *mk, struct err *e) {
+    struct gguf *g;
+    TRY(job_file_hash(&mk->job, mk->src, mk->src_hash, e));
+    if (make_known_weights(mk) || strcmp(mk->src_hash, job_no_hash) == 0) return 0;
+    TRY(gguf_open(&g, mk->src, 0, e));
+    struct xxh128 *x = xxh128_new();
+    for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(g, i);
+        xxh128_add(x, t->name, strlen(t->name));
+        xxh128_add(x, t->data, (size_t)t->n_bytes);
+        gguf_drop(g, t);
+    }
+    xxh128_hex(x, mk->weights);
+    xxh128_free(x);
+    gguf_close(g);
+    return 0;
+}
+
+/* Makes the name of a model: what was given, or the last component of the source without ".gguf"
+ * and its type, in characters that are safe in names of files. */
+static char *model_name(const char *src, const char *given, struct err *e) {
+    char *real = given ? xasprintf("/%s", given) : io_real(src);
+    if (!real) {
+        err_sys(e, "%s: cannot open", src);
+        return NULL;
+    }
+    char *name = xstrdup(io_base(real));
+    free(real);
+    size_t n = strlen(name);
+    if (n > 5 && strcmp(name + n - 5, ".gguf") == 0) name[n - 5] = 0;
+    static const char *const tail[] = {"-F32", "-F16", "-BF16", "-f32", "-f16", "-bf16"};
+    for (size_t i = 0; i < COUNT_OF(tail); i++) {
+        size_t m = strlen(tail[i]);
+        n = strlen(name);
+        if (n > m && strcmp(name + n - m, tail[i]) == 0) name[n - m] = 0;
+    }
+    for (char *p = name; *p; p++)
+        if (!strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-", *p))
+            *p = '-';
+    return name;
+}
+
+int make_name(struct make *mk, struct err *e) {
+    const char *name = mk->given.text[FACT_NAME];
+    mk->name = model_name(mk->src, name && *name ? name : NULL, e);
+    return mk->name ? 0 : (int)e->code;
+}
+
+int make_source(struct make *mk, struct err *e) {
+    if (!make_counts(mk)) log_info("reading %s", mk->src);
+    mk->weights[0] = 0;
+    int rc = io_is_dir(mk->src) ? hash_folder(mk, e) : hash_gguf(mk, e);
+    if (rc == 0) rc = make_check_earlier(mk, mk->job.dir, e);
+    return rc || make_counts(mk) ? rc : make_keep_source(mk, e);
+}
+
+struct made *make_add_file(struct make *mk, const char *recipe, char *path, bool outside) {
+    mk->file = xreallocarray(mk->file, (size_t)mk->n_files + 1, sizeof *mk->file);
+    struct made *f = &mk->file[mk->n_files++];
+    memset(f, 0, sizeof *f);
+    snprintf(f->recipe, sizeof f->recipe, "%s", recipe);
+    f->path = path;
+    f->file = xstrdup(io_base(path));
+    f->outside = outside;
+    return f;
+}
+
+static char *upper(const char *s) {
+    char *u = xstrdup(s);
+    for (char *p = u; *p; p++)
+        if (*p >= 'a' && *p <= 'z') *p = (char)(*p - 'a' + 'A');
+    return u;
+}
+
+char *make_base_file(const struct make *mk, const char *type) {
+    char *up = upper(type), *file = xasprintf("%s-%s.gguf", mk->name, up);
+    free(up);
+    return file;
+}
+
+static int convert_folder(struct make *mk, struct err *e) {
+    struct convert_report r;
+    struct convert_opts o = {.src = mk->src,
+                             .type = mk->type,
+                             .name = mk->given.text[FACT_NAME],
+                             .pre = mk->w->pre,
+                             .dry_run = true,
+                             .pool = mk->w->pool};
+    struct json *root = NULL;
+    const struct json *result;
+    struct step s;
+    enum log_level level = log_get_level();
+    log_set_level(LOG_ERROR); /* The remarks of the dry run would come again with the real one. */
+    int rc = convert_run(&o, &r, e);
+    log_set_level(level);
+    if (rc) return rc;
+    char *type = upper(r.type), *file = xasprintf(JOB_WORK "%s-%s.gguf", mk->name, type);
+    char *path = job_path(&mk->job, file);
+    step_init(&s, &mk->job, "convert");
+    step_key(&s, "source", "%s", mk->src_hash);
+    step_key(&s, "type", "%s", r.type);
+    /* This decides where general.name comes from. */
+    step_key(&s, "keys", "%s", o.name ? o.name : "card");
+    step_key(&s, "file", "%s", job_name(file));
+    if (o.pre) step_key(&s, "pre", "%s", o.pre);
+    if (make_reuse(mk, &s, &root, &result)) {
+        json_free(root);
+    } else if (make_counts(mk)) {
+        rc = err_set(e, ERR_SYS, "%s is not converted yet", mk->src);
+    } else {
+        log_info("converting to %s (%.2f GiB)", path, (double)r.size_bytes / 0x1p30);
+        o.dry_run = false;
+        o.out = path;
+        o.overwrite = true; /* The file is of an older source, or its record was lost. */
+        rc = convert_run(&o, &r, e);
+        char json[128];
+        snprintf(json, sizeof json, "{\"seconds\": %.3f, \"size_bytes\": %" PRIu64 "}", r.seconds,
+                 r.size_bytes);
+        const char *files[] = {file};
+        if (rc == 0) rc = step_save(&s, files, 1, json, e);
+    }
+    step_release(&s);
+    if (rc == 0)
+        make_add_file(mk, type, path, true)->is_base = true;
+    else
+        free(path);
+    free(file);
+    free(type);
+    return rc;
+}
+
+int make_convert(struct make *mk, struct err *e) {
+    if (io_is_dir(mk->src))
+        TRY(convert_folder(mk, e));
+    else
+        make_add_file(mk, "base", xstrdup(mk->src), true)->is_base = true;
+    char *hash = mk->file[0].hash;
+    TRY(job_file_hash(&mk->job, mk->file[0].path, hash, e));
+    /* The same weights are given other token ids, so that what is measured is different. */
+    if (mk->w->pre) {
+        char *both = xasprintf("%s pre %s", hash, mk->w->pre);
+        hash_xxh128_hex(hash, both, strlen(both));
+        free(both);
+    }
+    return 0;
+}
+
+/* Writes "texts", with name, size and hash of each text that went into the job. */
+static void texts_json(struct make *mk, struct jw *w, const struct str_list *texts) {
+    jw_arr(w, "texts");
+    for (int i = 0; i < texts->n; i++) {
+        char hex[33];
+        uint64_t size = 0;
+        struct err ignored;
+        jw_obj(w, NULL);
+        jw_str(w, "name", io_base(texts->v[i]));
+        if (io_file_size(texts->v[i], &size, &ignored) == 0) jw_u64(w, "size_bytes", size);
+        if (job_file_hash(&mk->job, texts->v[i], hex, &ignored) == 0) jw_str(w, "xxh128", hex);
+        /* Built-in texts are in the state folder. */
+        const char *about = strncmp(texts->v[i], mk->job.state, strlen(mk->job.state)) == 0
+                                ? default_text_about(io_base(texts->v[i]))
+                                : NULL;
+        if (about) jw_str(w, "about", about);
+        jw_end(w);
+    }
+    jw_end(w);
+}
+
+/* The file of second moments, for error feedback: of the files of the ladder, and of all with
+ * --search best. */
+static const char gram_file[] = JOB_WORK "gram.gguf";
+static bool wants_gram(const struct make *mk) {
+    const bool best = mk->search && strcmp(mk->search, "best") == 0;
+    return mk->plan.feedback && (mk->plan.mixes || best);
+}
+
+const char *make_mix_search(const struct make *mk) {
+    return mk->search ? mk->search : mk->plan.feedback ? "best" : "fast";
+}
+
+char *make_gram(const struct make *mk) {
+    char *path = wants_gram(mk) ? job_path(&mk->job, gram_file) : NULL;
+    if (!path || io_exists(path)) return path;
+    free(path);
+    return NULL;
+}
+
+/* Collects importance, and second moments into the file `gram`, where that is not NULL. */
+static int collect(struct make *mk, const char *path, const char *gram, struct err *e) {
+    struct imat m;
+    struct gram g;
+    struct gram_col *col = NULL;
+    struct model *model = NULL;
+    int rc;
+    if (gram) TRY(gram_col_new(&col, 0, mk->w->isa, mk->w->pool, e));
+    if (gram && !mk->plan.answers) gram_col_leave_out_gradients(col);
+    char *part = io_join(mk->job.state, "imatrix.part");
+    struct imatrix_keep keep = {.path = part, .model = mk->file[0].hash};
+    if (mk->redo) snap_remove(part);
+    imat_init(&m);
+    gram_init(&g);
+    TRY_GOTO(out, rc, open_model(mk->w, &model, mk->file[0].path, e));
+    open_warn_context(mk->w, model, mk->calib_ctx);
+    struct imatrix_opts o = {.texts = mk->calib.v,
+                             .n_texts = mk->calib.n,
+                             .ctx = mk->calib_ctx,
+                             .max_chunks = mk->calib_chunks,
+                             .parse_special = true,
+                             .isa = mk->w->isa,
+                             .pool = mk->w->pool,
+                             .device = mk->w->device,
+                             .gram = col,
+                             .keep = &keep};
+    TRY_GOTO(out, rc, imatrix_collect(model, &o, &m, e));
+    TRY_GOTO(out, rc, imat_write(&m, path, IMAT_GGUF, true, e));
+    if (gram) {
+        g.n_chunks = m.n_chunks;
+        g.chunk_size = m.chunk_size;
+        TRY_GOTO(out, rc, gram_col_finish(col, &g, e));
+        TRY_GOTO(out, rc, gram_write(&g, gram, true, e));
+        if (mk->plan.answers && gram_col_without_gradients(col))
+            make_left_out(mk, "gradients by outputs in error feedback: too little free memory for "
+                              "their moments");
+    }
+    snap_remove(part);
+out:
+    free(part);
+    gram_release(&g);
+    gram_col_free(col);
+    model_close(model);
+    imat_release(&m);
+    return rc;
+}
+
+static bool memory_given(void) {
+    uint64_t limit;
+    (void)buf_room(&limit);
+    return limit > 0;
+}
+
+int make_imatrix(struct make *mk, struct err *e) {
+    static const char file[] = "imatrix.gguf";
+    struct step s;
+    struct json *root = NULL;
+    const struct json *result;
+    int rc = 0;
+    step_init(&s, &mk->job, "imatrix");
+    step_key(&s, "base", "%s", mk->file[0].hash);
+    step_key(&s, "ctx", "%" PRId64, mk->calib_ctx);
+    step_key(&s, "chunks", "%" PRId64, mk->calib_chunks);
+    for (int i = 0; i < mk->calib.n && rc == 0; i++) {
+        char hex[33];
+        rc = job_file_hash(&mk->job, mk->calib.v[i], hex, e);
+        step_key(&s, "text", "%s %s", io_base(mk->calib.v[i]), hex);
+    }
+    if (wants_gram(mk)) step_key(&s, "gram", "%s", mk->plan.answers ? "1" : "inputs");
+    mk->imatrix = job_path(&mk->job, file);
+    if (rc == 0 && make_reuse(mk, &s, &root, &result)) {
+        json_free(root);
+    } else if (rc == 0 && make_counts(mk)) {
+        rc = err_set(e, ERR_SYS, "there is no importance matrix yet");
+    } else if (rc == 0) {
+        const char *files[] = {file, gram_file};
+        char *gram = wants_gram(mk) ? job_path(&mk->job, gram_file) : NULL;
+        log_info("collecting the importance matrix");
+        rc = claim_take(&mk->job, file, e);
+        if (rc == 0) rc = collect(mk, mk->imatrix, gram, e);
+        /* Memory may have run out; the matrix alone needs little. With --max-memory, free memory
+         * must not change the result, so the job fails. */
+        if (rc == ERR_SYS && gram && !memory_given()) {
+            log_warn("%s; going on without error feedback", e->msg);
+            make_left_out(mk, "error feedback: %s", e->msg);
+            remove(gram);
+            rc = collect(mk, mk->imatrix, NULL, e);
+        }
+        if (rc == 0) rc = step_save(&s, files, gram && io_exists(gram) ? 2 : 1, "{}", e);
+        free(gram);
+    }
+    step_release(&s);
+    if (rc == 0) rc = job_file_hash(&mk->job, mk->imatrix, mk->imatrix_hash, e);
+    struct imat m;
+    imat_init(&m);
+    if (rc == 0) rc = imat_read(&m, mk->imatrix, e);
+    if (rc == 0) {
+        struct jw w;
+        jw_init(&w, &mk->imatrix_json, true);
+        jw_obj(&w, NULL);
+        jw_str(&w, "file", file);
+        jw_i64(&w, "n_chunks", m.n_chunks);
+        jw_i64(&w, "chunk_size", m.chunk_size);
+        texts_json(mk, &w, &mk->calib);
+        jw_end(&w);
+    }
+    imat_release(&m);
+    return rc;
+}
+
+enum quantize_resume make_resume(const struct make *mk) {
+    return mk->resume ? RESUME_ALWAYS : RESUME_AUTO;
+}
+
+int make_class_bytes(const struct make *mk, const char *name, uint64_t *out, struct err *e) {
+    struct quantize_report r;
+    struct quantize_opts o = {.in = mk->file[0].path,
+                              .recipe = name,
+                              .imatrix = mk->imatrix,
+                              .known_gaps = true,
+                              .dry_run = true,
+                              .pool = mk->w->pool};
+    TRY(quantize_run(&o, &r, e));
+    *out = r.file_bytes;
+    return 0;
+}
+
+int make_preset(struct make *mk, const char *recipe, struct err *e) {
+    char called[RECIPE_FILE];
+    recipe_file(recipe, called);
+    char *file = xasprintf("%s-%s.gguf", mk->name, called), *path = job_path(&mk->job, file);
+    char *step_name = xasprintf("quantize-%s", recipe);
+    struct step s;
+    struct json *root = NULL;
+    const struct json *result;
+    enum search search = SEARCH_FAST;
+    int rc = mix_search(mk->search, &search, e);
+    step_init(&s, &mk->job, step_name);
+    step_key(&s, "base", "%s", mk->file[0].hash);
+    step_key(&s, "imatrix", "%s", mk->imatrix_hash);
+    step_key(&s, "search", "%s", search_name(search));
+    /* The version of what the encoders do: raised whenever the same input gives other bytes. */
+    step_key(&s, "encoder", "4");
+    char *gram = search == SEARCH_BEST ? make_gram(mk) : NULL, gram_hash[33];
+    if (rc == 0 && gram) rc = job_file_hash(&mk->job, gram, gram_hash, e);
+    if (rc == 0 && gram) step_key(&s, "gram", "%s", gram_hash);
+    step_key(&s, "file", "%s", file);
+    const bool known = rc == 0 && make_reuse(mk, &s, &root, &result);
+    json_free(root);
+    if (rc == 0 && !known && !make_counts(mk)) {
+        struct quantize_report r;
+        struct quantize_opts o = {.in = mk->file[0].path,
+                                  .out = path,
+                                  .recipe = recipe,
+                                  .imatrix = mk->imatrix,
+                                  .known_gaps = true,
+                                  .overwrite = true,
+                                  .search = search,
+                                  .resume = make_resume(mk),
+                                  .pool = mk->w->pool};
+        const char *files[] = {file};
+        o.gram = gram;
+        o.device = device_quantize(mk->w);
+        log_info("quantizing %s", file);
+        rc = claim_take(&mk->job, file, e);
+        if (rc == 0) rc = quantize_run(&o, &r, e);
+        char json[128];
+        snprintf(json, sizeof json, "{\"seconds\": %.3f, \"bpw\": %.6f}", r.seconds, r.bpw);
+        if (rc == 0) rc = step_save(&s, files, 1, json, e);
+    }
+    step_release(&s);
+    if (rc == 0 && (known || !make_counts(mk))) {
+        struct made *f = make_add_file(mk, recipe, path, false);
+        const char *class = ladder_find(recipe);
+        snprintf(f->size_class, sizeof f->size_class, "%s", class ? class : "");
+        f->feedback = gram != NULL;
+        rc = job_file_hash(&mk->job, path, f->hash, e);
+    } else {
+        free(path);
+    }
+    free(gram);
+    free(step_name);
+    free(file);
+    return rc;
+}
+
+int make_quantize(struct make *mk, struct err *e) {
+    for (int i = 0; i < mk->recipes.n; i++) {
+        prog_set_item("file", i + 1, mk->recipes.n);
+        TRY(make_preset(mk, mk->recipes.v[i], e));
+    }
+    prog_set_item(NULL, 0, 0);
+    return 0;
+}

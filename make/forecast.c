@@ -1,0 +1,540 @@
+// SPDX-License-Identifier: MIT
+/* make/forecast.c - from rates of this machine and shapes of the model to the numbers that the
+ * plan is made of (make/plan.h); the plan's record; what is said of it. The plan is recorded
+ * once: --time is the one option by which the machine decides bytes, so a job that goes on keeps
+ * the plan that it began with. */
+#include <inttypes.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "make/make.h"
+#include "make/rates.h"
+#include "work/passes.h"
+#include "mix/probe.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/prog.h"
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+static const enum qtype probed[] = {QT_Q3_K, QT_Q5_K, QT_IQ4_XS};
+enum { FED_TYPES = 7 }; /* So many types are candidates with error feedback. */
+/* The share of the tensors of several mixes that have the same type in another mix, and are encoded
+ * once. */
+static const double share = .45;
+/* The cost of a probe in passes: it begins at its group's block and shares the base's pass with
+ * others. */
+static const double probe_pass = .85;
+/* The cost of the gradients of a window in passes: forwards twice, back, the gradients by the
+ * weights, and one for attention and norms. */
+static const double slope_passes = 5;
+/* The time of a file in a pass of many, of that in a pass of two. */
+static const double many_files = .8;
+
+static double mean_rate(const double rate[QT_COUNT], const enum qtype *t, size_t n) {
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += rate[t[i]] / (double)n;
+    return sum;
+}
+
+/* Returns the mean rate of the types that the presets of the size classes are mostly made of. */
+static double preset_rate(const double rate[QT_COUNT]) {
+    double sum = 0;
+    int n = 0;
+    while (recipe_ladder(n)) n++;
+    for (int i = 0; i < n; i++) sum += rate[recipe_default(recipe_ladder(i))] / (double)n;
+    return sum;
+}
+
+static double sum_rate(const double rate[QT_COUNT]) {
+    double sum = 0;
+    for (int t = 0; t < QT_COUNT; t++)
+        if (qtype_info(t) && (qtype_info(t)->flags & QF_MIX)) sum += rate[t];
+    return sum;
+}
+
+/* Tells whether a role's type follows another's: some types are chosen together
+ * (mix/sens.c). */
+static bool follows(enum role r) {
+    return r == ROLE_EXP_UP || r == ROLE_FFN_UP || r == ROLE_SHEXP_UP || r == ROLE_SHEXP_DOWN ||
+           r == ROLE_SSM_BETA;
+}
+
+static void count_groups(const struct shapes *s, struct plan_in *in) {
+    in->n_roles = PLAN_ROLES;
+    memset(in->layers, 0, sizeof in->layers);
+    for (int64_t i = 0; i < s->n; i++)
+        if (s->item[i].quant && !follows(s->item[i].role)) in->layers[s->item[i].role]++;
+}
+
+/* Returns the number of weights that errors are measured on: 2 % of the rows, but at least 8 of
+ * every expert and 64 of a dense matrix. */
+static double sampled(const struct shapes *s) {
+    double sum = 0;
+    for (int64_t i = 0; i < s->n; i++) {
+        const struct recipe_item *it = &s->item[i];
+        const int64_t mats = it->ne[2] * it->ne[3];
+        int64_t rows = max_i64(it->ne[1] / 50, max_i64(8, div_up(64, mats)));
+        if (it->quant) sum += (double)(min_i64(rows, it->ne[1]) * mats) * (double)it->ne[0];
+    }
+    return sum;
+}
+
+/* Returns the time of choosing the shrinkage of every tensor that has moments; the factor of a
+ * matrix takes the cube of its columns, the rest their square. */
+static double shrinkages(const struct shapes *s, const struct rates *r) {
+    double sum = 0, n0 = (double)rates_columns(s);
+    for (int64_t i = 0; i < s->n; i++) {
+        const struct recipe_item *it = &s->item[i];
+        const double own = it->ne[2] > 1 ? fmin(256, (double)it->ne[0]) : (double)it->ne[0];
+        if (!it->quant || it->role == ROLE_TOKEN_EMBD || it->role == ROLE_OUTPUT) continue;
+        sum += r->feedback_tensor * pow(fmin(own, 4096) / n0, 2.5) * (it->ne[2] > 1 ? 2 : 1);
+    }
+    return sum;
+}
+
+/* Forecasts the time of encoding. `tokens` are those of the calibration, which every file is shown
+ * three times when it is made block by block: in the base's pass and in two of its own. Moments of
+ * differences are twice as many products. */
+static void encoding(struct plan_in *in, const struct shapes *s, const struct rates *r, int n_files,
+                     double tokens) {
+    const double w = s->weights, alone = n_files > 2 ? share : 1;
+    /* Block by block there are no gradients, which are most of what moments cost. */
+    const double moments = fmin(r->gram_token, r->calib_token);
+    double n_groups = 0;
+    for (int i = 0; i < in->n_roles; i++) n_groups += (double)in->layers[i];
+    in->preset = w * preset_rate(r->encode) * (n_files > 2 ? .8 : 1);
+    in->encode = in->preset; /* Without feedback the search is as fast. */
+    in->encode_feedback = (w * r->feedback_weight + shrinkages(s, r)) * alone;
+    in->encode_sequential =
+        w * r->feedback_weight + 2 * shrinkages(s, r) + tokens * 3 * (r->calib_token + moments);
+    in->gains = FED_TYPES * shrinkages(s, r);
+    /* The factor stands for decoding and comparing. */
+    in->errors = sampled(s) * sum_rate(r->encode) * 1.3;
+    in->probe_encode = w / fmax(1, n_groups) * mean_rate(r->encode, probed, COUNT_OF(probed));
+}
+
+static int64_t windows(int64_t tokens, int64_t ctx, int64_t most) {
+    int64_t n = max_i64(1, tokens / max_i64(1, ctx));
+    return most ? min_i64(most, n) : n;
+}
+
+/* The tokens of the prompt and of the answer of a case of tool calls, and how often each case is
+ * run. */
+/* The runs are one bare and one constrained. */
+enum { TOOL_PROMPT = 700, TOOL_ANSWER = 60, TOOL_RUNS = 2 };
+static void measuring(struct plan_in *in, const struct make *mk, const struct shapes *s,
+                      const struct rates *r) {
+    const double token = r->window / (double)mk->eval_ctx, prompt = token * .6;
+    /* It is that of a file of 5 bits per weight; queues and threads cost a token some time, too. */
+    const double step = fmax(s->active * .7 / fmax(1e8, r->bandwidth) + 3e-4, token / 4);
+    char *suite = mk->tools ? NULL : io_join(mk->src, "tools.jsonl");
+    const bool tools = mk->tools ? strcmp(mk->tools, "none") != 0 : io_exists(suite);
+    in->speed = (double)mk->reps * ((double)mk->pp * prompt + (double)mk->tg * step) * 1.5;
+    in->tools = tools ? (double)TOOL_RUNS * (double)mk->tools_cases *
+                            (TOOL_PROMPT * prompt + TOOL_ANSWER * step)
+                      : 0;
+    /* The rate is that of SHA-256 and XXH3 of a file. */
+    in->report = (double)s->base_bytes / 3 / 3e8;
+    in->convert = io_is_dir(mk->src) ? (double)s->base_bytes / 2e8 : 0;
+    in->hash = (double)s->base_bytes / 1e9;
+    free(suite);
+}
+
+/* Returns how often the base is read again because not all files fit into memory together. */
+static int judge_passes(const struct make *mk, const struct shapes *s) {
+    double sum = 0, room = (double)mem_available() / 2 - (double)s->base_bytes;
+    for (int i = 0; i < mk->classes.n; i++) sum += 2 * (double)shapes_preset(s, mk->classes.v[i]);
+    int n = room > 0 ? (int)fmin(ceil(sum / room), mk->classes.n) : mk->classes.n;
+    return (n > 0 ? n : mk->classes.n > 0) + 3 * mk->budget.n;
+}
+
+static int max_int(int a, int b) {
+    return a > b ? a : b;
+}
+
+/* Memory of the process outside its large buffers; --max-memory does not count it. */
+static const double small_buffers = 0x1p28;
+
+double make_other_memory(void) {
+    return small_buffers;
+}
+
+/* Fills in the options, the memory they need, and which of them memory allows. */
+static void memory(struct plan_in *in, const struct make *mk, const struct shapes *s) {
+    struct shapes_gram g;
+    uint64_t limit;
+    const double room = (double)buf_room(&limit);
+    const bool best = mk->search && strcmp(mk->search, "best") == 0;
+    in->memory = !limit && room > 0 ? fmax(1, room - small_buffers) : room;
+    in->memory_given = limit > 0;
+    shapes_gram(s, &g);
+    in->feedback = (mk->search ? strcmp(mk->search, "conventional") != 0 : true) &&
+                   (mk->effort > EFFORT_FAST || best) && (in->n_classes || best);
+    in->answers = in->feedback && g.answers > 0;
+    in->sequential = mk->effort == EFFORT_HIGH && in->feedback && !mk->plain;
+    const double passes = shapes_passes(s, mk->calib_ctx, pool_size(mk->w->pool));
+    /* Most sessions open at once: files compared, with their presets and the base, or probes. */
+    const int files = in->mixes ? max_int(2 * in->n_classes, in->n_presets) : in->n_presets;
+    int n = max_int(1 + PROBE_SLOTS, 1 + files);
+    if (n > passes_together(s->row_bytes, in->memory))
+        n = passes_together(s->row_bytes, in->memory);
+    in->need[NEED_PASSES] =
+        passes_bytes(s->row_bytes, passes_fit(s->row_bytes, mk->eval_ctx, n, in->memory), n);
+    if (in->feedback) in->need[NEED_FEEDBACK] = passes + g.inputs;
+    if (in->answers) in->need[NEED_ANSWERS] = passes + g.inputs + g.answers;
+    plan_memory(in);
+}
+
+/* Adds the memory of making files block by block: moments of differences, and each token's output
+ * of a block, of the base and of the file. */
+static void memory_of_blocks(struct plan_in *in, const struct make *mk, const struct shapes *s,
+                             double tokens) {
+    struct shapes_gram g;
+    shapes_gram(s, &g);
+    if (!in->sequential) return;
+    in->need[NEED_BLOCKS] = shapes_passes(s, mk->calib_ctx, pool_size(mk->w->pool)) + 2 * g.inputs +
+                            tokens * 8 * (double)s->n_embd;
+    plan_memory(in);
+}
+
+int make_measure_plan(struct make *mk, const struct shapes *s, const char *base, struct err *e) {
+    struct rates r;
+    struct plan_in *in = &mk->in;
+    *in = (struct plan_in){.limit = mk->seconds,
+                           .mixes = !mk->plain,
+                           .gradients = s->gradients,
+                           .n_classes = mk->classes.n + mk->budget.n,
+                           .n_presets = mk->recipes.n,
+                           .judge_passes = judge_passes(mk, s)};
+    memory(in, mk, s);
+    TRY(rates_measure(&r, mk, s, base, e));
+    in->spent = prog_now_s() - mk->t0;
+    int64_t probe = mk->probe.n ? r.probe_tokens : r.calib_tokens;
+    in->probe_windows = min_i64(16, max_i64(2, windows(probe, mk->calib_ctx, 0)));
+    in->eval_windows = windows(r.eval_tokens, mk->eval_ctx, mk->eval_chunks);
+    const double chunks = (double)windows(r.calib_tokens, mk->calib_ctx, mk->calib_chunks);
+    in->imatrix = (chunks + 1) * (double)mk->calib_ctx * r.calib_token;
+    in->gram = (chunks + 1) * (double)mk->calib_ctx * r.gram_token;
+    in->eval_window = r.window * (in->n_classes + in->n_presets > 3 ? many_files : 1);
+    const double window = r.window * (double)mk->calib_ctx / (double)mk->eval_ctx;
+    in->probe_window = window * probe_pass;
+    in->slope_window = window * slope_passes;
+    count_groups(s, in);
+    encoding(in, s, &r, in->n_classes, chunks * (double)mk->calib_ctx);
+    memory_of_blocks(in, mk, s, chunks * (double)mk->calib_ctx);
+    measuring(in, mk, s, &r);
+    in->done[PART_CONVERT] = !mk->dry_run;
+    return 0;
+}
+
+/* ---- the record ------------------------------------------------------------------------------ */
+
+static int plan_step(struct make *mk, struct step *s, struct err *e) {
+    step_init(s, &mk->job, "plan");
+    step_key(s, "base", "%s", mk->file[0].hash);
+    step_key(s, "hours", "%g", mk->seconds / 3600);
+    step_key(s, "effort", "%s", effort_name[mk->effort]);
+    step_key(s, "search", "%s", mk->search ? mk->search : "");
+    uint64_t limit;
+    (void)buf_room(&limit);
+    if (limit) step_key(s, "memory", "%" PRIu64, limit);
+    step_key(s, "windows", "%" PRId64 " %" PRId64, mk->eval_ctx, mk->asked_chunks);
+    for (int i = 0; i < mk->classes.n; i++) step_key(s, "class", "%s", mk->classes.v[i]);
+    for (int i = 0; i < mk->recipes.n; i++) step_key(s, "recipe", "%s", mk->recipes.v[i]);
+    for (int i = 0; i < mk->budget.n; i++) step_key(s, "budget", "%s", mk->budget.v[i]);
+    const struct str_list *texts[] = {&mk->calib, &mk->probe, &mk->eval};
+    for (size_t k = 0; k < COUNT_OF(texts); k++)
+        for (int i = 0; i < texts[k]->n; i++) {
+            char hex[33];
+            TRY(job_file_hash(&mk->job, texts[k]->v[i], hex, e));
+            step_key(s, "text", "%s", hex);
+        }
+    return 0;
+}
+
+/* Times of a forecast and their names in its record. */
+static const struct {
+    const char *name;
+    size_t at;
+} times[] = {
+#define TIME(member)                                                                               \
+    { #member, offsetof(struct plan_in, member) }
+    TIME(convert),     TIME(hash),         TIME(imatrix), TIME(gram),
+    TIME(errors),      TIME(probe_encode), TIME(gains),   TIME(probe_window),
+    TIME(preset),      TIME(encode),       TIME(speed),   TIME(encode_feedback),
+    TIME(eval_window), TIME(tools),        TIME(report),  TIME(encode_sequential),
+    TIME(slope_window)
+#undef TIME
+};
+static double *time_at(struct plan_in *in, size_t i) {
+    void *at = (char *)in + times[i].at;
+    return at;
+}
+
+static void save_forecast(struct make *mk, struct jw *w) {
+    struct plan_in *in = &mk->in;
+    jw_obj(w, "forecast");
+    for (size_t i = 0; i < COUNT_OF(times); i++) jw_num(w, times[i].name, *time_at(in, i));
+    jw_i64(w, "n_classes", in->n_classes);
+    jw_i64(w, "n_presets", in->n_presets);
+    jw_i64(w, "probe_windows", in->probe_windows);
+    jw_i64(w, "eval_windows", in->eval_windows);
+    jw_i64(w, "judge_passes", in->judge_passes);
+    jw_bool(w, "gradients", in->gradients);
+    jw_arr(w, "layers");
+    for (int i = 0; i < in->n_roles; i++) jw_i64(w, NULL, in->layers[i]);
+    jw_end(w);
+    jw_end(w);
+}
+
+/* Reads the forecast of an earlier run, from which a resumed job knows the time left. Without a
+ * record the forecast stays empty. */
+static void read_forecast(struct make *mk, const struct json *o) {
+    struct plan_in in = {.limit = mk->seconds,
+                         .mixes = mk->plan.mixes,
+                         .feedback = mk->plan.feedback,
+                         .sequential = mk->plan.sequential,
+                         .answers = mk->plan.answers,
+                         .gradients = json_bool(json_get(o, "gradients"), false),
+                         .n_classes = mk->classes.n + mk->budget.n,
+                         .n_presets = mk->recipes.n};
+    int64_t passes = 0;
+    if (!o || json_type(o) != JSON_OBJ) return;
+    for (size_t i = 0; i < COUNT_OF(times); i++) {
+        const double v = json_num(json_get(o, times[i].name), 0);
+        *time_at(&in, i) = v >= 0 && v < 1e12 ? v : 0;
+    }
+    (void)json_i64(json_get(o, "probe_windows"), &in.probe_windows);
+    (void)json_i64(json_get(o, "eval_windows"), &in.eval_windows);
+    if (json_i64(json_get(o, "judge_passes"), &passes) && passes >= 0 && passes < 1000)
+        in.judge_passes = (int)passes;
+    for (const struct json *l = json_first(json_get(o, "layers")); l && in.n_roles < PLAN_ROLES;
+         l = json_next(l)) {
+        int64_t n = 0;
+        if (json_i64(l, &n) && n >= 0 && n < 1 << 20) in.layers[in.n_roles] = (int)n;
+        in.n_roles++;
+    }
+    in.done[PART_CONVERT] = 1;
+    mk->in = in;
+}
+
+static int save_plan(struct make *mk, struct err *e) {
+    const struct make_plan *p = &mk->plan;
+    struct step s;
+    struct buf b = {0};
+    struct jw w;
+    int rc = plan_step(mk, &s, e);
+    jw_init(&w, &b, false);
+    jw_obj(&w, NULL);
+    jw_bool(&w, "mixes", p->mixes);
+    jw_bool(&w, "feedback", p->feedback);
+    jw_bool(&w, "sequential", p->sequential);
+    jw_bool(&w, "answers", p->answers);
+    jw_i64(&w, "types", p->types);
+    jw_i64(&w, "bands", p->bands);
+    jw_i64(&w, "probe_windows", p->probe_windows);
+    jw_i64(&w, "eval_windows", p->eval_windows);
+    jw_i64(&w, "chunks", mk->eval_chunks);
+    jw_num(&w, "seconds", plan_total(&mk->in, p));
+    save_forecast(mk, &w);
+    jw_arr(&w, "left_out");
+    for (int i = 0; i < mk->left_out.n; i++) jw_str(&w, NULL, mk->left_out.v[i]);
+    jw_end(&w);
+    jw_arr(&w, "cut_short");
+    for (int i = 0; i < mk->cut_short.n; i++) jw_str(&w, NULL, mk->cut_short.v[i]);
+    jw_end(&w);
+    jw_end(&w);
+    if (!rc) rc = step_save(&s, NULL, 0, b.data, e);
+    step_release(&s);
+    buf_release(&b);
+    return rc;
+}
+
+static bool whole(const struct json *o, const char *name, int64_t *out) {
+    return json_i64(json_get(o, name), out) && *out >= 0;
+}
+
+static bool read_plan(struct make *mk, const struct json *o) {
+    struct make_plan p = {.made = true,
+                          .mixes = json_bool(json_get(o, "mixes"), false),
+                          .feedback = json_bool(json_get(o, "feedback"), false),
+                          .sequential = json_bool(json_get(o, "sequential"), false)};
+    /* Absent in records of earlier versions, where the collector decided. */
+    p.answers = p.feedback && json_bool(json_get(o, "answers"), true);
+    if (!whole(o, "types", &p.types) || !whole(o, "bands", &p.bands) ||
+        !whole(o, "probe_windows", &p.probe_windows) ||
+        !whole(o, "eval_windows", &p.eval_windows) || !whole(o, "chunks", &mk->eval_chunks))
+        return false;
+    for (const struct json *m = json_first(json_get(o, "left_out")); m; m = json_next(m))
+        if (json_str(m))
+            work_list_add(mk->w, &mk->left_out, arena_strdup(&mk->w->mem, json_str(m)));
+    for (const struct json *m = json_first(json_get(o, "cut_short")); m; m = json_next(m))
+        if (json_str(m)) make_left_out(mk, "%s", json_str(m));
+    mk->plan = p;
+    mk->kept_plan = true;
+    read_forecast(mk, json_get(o, "forecast"));
+    return true;
+}
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+static void note_left_out(struct make *mk) {
+    char text[512];
+    mk->left_out.n = 0;
+    for (int i = 0; plan_no_memory(&mk->in, i, text, sizeof text); i++)
+        work_list_add(mk->w, &mk->left_out, arena_strdup(&mk->w->mem, text));
+    mk->n_no_memory = mk->left_out.n;
+    for (int i = 0; plan_left_out(&mk->in, &mk->plan, i, text, sizeof text); i++)
+        work_list_add(mk->w, &mk->left_out, arena_strdup(&mk->w->mem, text));
+}
+
+/* Puts the plan into effect. */
+static int follow(struct make *mk, struct err *e) {
+    const bool fewer = mk->plan.eval_windows < mk->in.eval_windows;
+    mk->eval_chunks = fewer ? mk->plan.eval_windows : mk->asked_chunks;
+    char limit[32];
+    note_left_out(mk);
+    plan_time_text(mk->seconds, limit);
+    for (int i = 0; i < mk->left_out.n; i++)
+        if (i < mk->n_no_memory)
+            log_info("left out: %s", mk->left_out.v[i]);
+        else
+            log_info("left out to keep to --time (%s): %s", limit, mk->left_out.v[i]);
+    return save_plan(mk, e);
+}
+
+bool make_too_long(const struct make *mk, char out[512]) {
+    char limit[32], all[32], more[32];
+    if (!plan_too_long(&mk->in, &mk->plan)) return false;
+    plan_time_text(mk->in.limit, limit);
+    plan_time_text(plan_total(&mk->in, &mk->plan), all);
+    plan_time_text(plan_total(&mk->in, &mk->plan) - mk->in.limit, more);
+    snprintf(
+        out, 512,
+        "--time (%s) cannot be kept: even presets and the shortest measurements take about %s, "
+        "%s more; use fewer sizes (--recipe), a longer --time or --time 0",
+        limit, all, more);
+    return true;
+}
+
+/* Logs the plan as sentences before work begins: how long it takes, and what --time leaves out. */
+static void make_say_plan(struct make *mk) {
+    struct buf b = {0};
+    char text[512];
+    for (int i = 0; i < PART_COUNT; i++) {
+        const double s = plan_seconds(&mk->in, &mk->plan, (enum plan_part)i);
+        if (s < 1) continue;
+        plan_time_text(s, text);
+        buf_fmt(&b, "%s%s %s", b.len ? ", " : "", plan_part_name[i], text);
+    }
+    plan_time_text(plan_total(&mk->in, &mk->plan), text);
+    log_info("about %s in all%s%s", text, b.len ? ": " : "", b.len ? b.data : "");
+    buf_release(&b);
+    mk->said_late = make_too_long(mk, text);
+    if (mk->said_late) log_warn("%s", text);
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+/* Finds out whether mixes can be judged, which takes an evaluation text that nothing was chosen on;
+ * without such a text presets are made, or --budget is refused. */
+static int check_judge(struct make *mk, struct err *e) {
+    const char *same;
+    if (!mk->classes.n && !mk->budget.n) return 0;
+    TRY(make_texts_apart(mk, &same, e));
+    if (!same) return 0;
+    if (mk->budget.n)
+        return err_set(e, ERR_USAGE,
+                       "--eval %s was used for importance or probes too: a mix must be judged on "
+                       "text that took part in neither importance nor probes",
+                       same);
+    log_warn("the files are presets: --eval %s was used for importance or probes too, and a mix "
+             "must be judged on text that nothing was chosen on",
+             same);
+    make_note(mk, "no mixes were made: the evaluation text took part in importance or probes");
+    mk->plain = true;
+    return 0;
+}
+
+int make_forecast(struct make *mk, struct err *e) {
+    struct step s;
+    struct json *root = NULL;
+    const struct json *result;
+    TRY(check_judge(mk, e));
+    int rc = plan_step(mk, &s, e);
+    bool known = !rc && make_reuse(mk, &s, &root, &result) && read_plan(mk, result);
+    json_free(root);
+    step_release(&s);
+    if (rc || known || make_counts(mk)) return rc;
+    struct shapes sh;
+    rc = shapes_open(&sh, mk->file[0].path, mk->type, e);
+    if (!rc) rc = make_measure_plan(mk, &sh, mk->file[0].path, e);
+    shapes_close(&sh);
+    if (rc) return rc;
+    plan_fit(&mk->in, &mk->plan);
+    make_say_plan(mk);
+    return follow(mk, e);
+}
+
+/* Scales the times of the forecast. */
+static void scale(struct plan_in *in, double f) {
+    for (size_t i = 0; i < COUNT_OF(times); i++) *time_at(in, i) *= f;
+}
+
+int make_replan(struct make *mk, enum plan_part done, struct err *e) {
+    struct plan_in in;
+    struct make_plan p;
+    if (mk->in.eval_window <= 0)
+        return mk->cut_short.n ? save_plan(mk, e) : 0; /* A record of an earlier version. */
+    const double spent = prog_now_s() - mk->t0;
+    double said = 0;
+    for (int i = 0; i <= (int)done; i++) {
+        if (i > PART_CONVERT) said += plan_seconds(&mk->in, &mk->plan, (enum plan_part)i);
+        mk->in.done[i] = 1;
+    }
+    /* Probes may use all the time that is left to them, which says nothing of the rest. */
+    if (said > 5 && done != PART_PROBES)
+        scale(&mk->in, fmin(4, fmax(.5, (spent - mk->in.spent) / said)));
+    mk->in.spent = spent;
+    if (mk->kept_plan) return mk->cut_short.n ? save_plan(mk, e) : 0;
+    in = mk->in;
+    /* The moments were collected by now, or were not. */
+    if (done >= PART_IMATRIX) {
+        in.feedback = mk->plan.feedback;
+        in.answers = mk->plan.answers;
+    }
+    in.sequential = in.sequential && in.feedback;
+    if (done >= PART_PROBES) in.mixes = mk->plan.mixes;
+    plan_fit(&in, &p);
+    char text[512];
+    if (plan_too_long(&in, &p) && !mk->said_late) {
+        char limit[32];
+        plan_time_text(in.limit, limit);
+        plan_time_text(plan_total(&in, &p) - in.limit, text);
+        log_warn("--time (%s) cannot be kept: the job will take about %s more", limit, text);
+        mk->said_late = true;
+    }
+    if (done >= PART_PROBES) { /* These are counted as they were made. */
+        p.types = mk->plan.types;
+        p.bands = mk->plan.bands;
+        p.probe_windows = mk->plan.probe_windows;
+    }
+    if (done >= PART_JUDGE) p = mk->plan;
+    if (plan_same(&p, &mk->plan)) return mk->cut_short.n ? save_plan(mk, e) : 0;
+    mk->plan = p;
+    return follow(mk, e);
+}
+
+double make_time_for_probes(const struct make *mk) {
+    double rest = 0;
+    if (mk->in.eval_window <= 0 || mk->in.limit <= 0) return 0;
+    for (int i = PART_PROBES + 1; i < PART_COUNT; i++)
+        rest += plan_seconds(&mk->in, &mk->plan, (enum plan_part)i);
+    return fmax(1, mk->in.limit - (prog_now_s() - mk->t0) - 1.2 * rest);
+}

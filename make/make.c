@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: MIT
+/* make/make.c - the main job. Orders the steps; each is skipped when its record says
+ * that it was done with the same inputs (make/step.h), so an interrupted or extended job goes on
+ * where it stopped. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/measure/kept.h"
+#include "make/make.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/prog.h"
+
+bool make_reuse(struct make *mk, struct step *s, struct json **root, const struct json **result) {
+    const bool done = !mk->redo && step_done(s, root, result);
+    mk->n_found += mk->counting && done;
+    mk->n_missing += mk->counting && !done;
+    if (!done) return false;
+    log_debug("%s: done before", s->name);
+    return true;
+}
+
+void make_members(const struct json *obj, struct buf *out) {
+    for (const struct json *m = json_first(obj); m; m = json_next(m)) {
+        bool rows = json_type(m) == JSON_ARR;
+        if (json_type(m) != JSON_NUM && !rows) continue;
+        if (out->len) buf_str(out, ", ");
+        json_quote(out, json_name(m), strlen(json_name(m)));
+        if (rows) {
+            struct jw w;
+            buf_str(out, ": ");
+            jw_init(&w, out, false);
+            jw_copy(&w, NULL, m);
+        } else {
+            buf_fmt(out, ": %.17g", json_num(m, 0));
+        }
+    }
+}
+
+void make_note(struct make *mk, const char *fmt, ...) {
+    char text[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    work_list_add(mk->w, &mk->notes, arena_strdup(&mk->w->mem, text));
+}
+
+void make_left_out(struct make *mk, const char *fmt, ...) {
+    char text[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    for (int i = 0; i < mk->cut_short.n; i++)
+        if (strcmp(mk->cut_short.v[i], text) == 0) return;
+    work_list_add(mk->w, &mk->cut_short, arena_strdup(&mk->w->mem, text));
+}
+
+void made_release(struct made *f) {
+    free(f->file);
+    free(f->path);
+    free(f->why);
+    buf_release(&f->eval);
+    buf_release(&f->speed);
+    buf_release(&f->tools);
+    *f = (struct made){0};
+}
+
+void made_drop(struct make *mk) {
+    made_release(&mk->file[--mk->n_files]);
+}
+
+static void release(struct make *mk) {
+    while (mk->n_files) made_drop(mk);
+    free(mk->file);
+    free(mk->name);
+    free(mk->imatrix);
+    keep_close(mk->w->kept, false);
+    mk->w->kept = NULL;
+    buf_release(&mk->model_json);
+    buf_release(&mk->imatrix_json);
+    buf_release(&mk->eval_json);
+    job_close(&mk->job);
+}
+
+static int remove_parts(struct make *mk, struct err *e) {
+    return job_remove_parts(&mk->job, e);
+}
+
+/* Opens the file that keeps what the steps measure, window by window, until they have records of
+ * their own. */
+static void open_kept(struct make *mk) {
+    char *path = io_join(mk->job.state, "measured");
+    if (mk->redo) (void)unlink(path);
+    mk->w->kept = kept_open_own(path);
+    free(path);
+}
+
+/* Begins to write, once the folder is known to be this model's. */
+static int begin(struct make *mk, struct err *e) {
+    if (make_counts(mk)) return 0;
+    TRY(make_pre_keep(mk, e));
+    if (mk->redo) TRY(remove_parts(mk, e));
+    open_kept(mk);
+    return 0;
+}
+
+static bool always(const struct make *mk) {
+    return mk->job.dir != NULL;
+}
+static bool wants_presets(const struct make *mk) {
+    return mk->recipes.n > 0;
+}
+static bool wants_classes(const struct make *mk) {
+    return mk->classes.n > 0;
+}
+static bool wants_budgets(const struct make *mk) {
+    return mk->budget.n > 0;
+}
+static bool wants_probes(const struct make *mk) {
+    return mk->classes.n || mk->budget.n;
+}
+
+static const struct make_step {
+    const char *what; /* What is announced when the step begins; NULL: nothing is. */
+    int (*run)(struct make *mk, struct err *e);
+    bool (*asked)(const struct make *mk);
+    /* The part of the forecast that is done with this step; PART_COUNT: none. */
+    enum plan_part part;
+} steps[] = {
+    {NULL, make_source, always, PART_COUNT},
+    {NULL, begin, always, PART_COUNT},
+    {"conversion", make_convert, always, PART_COUNT},
+    {NULL, make_texts, always, PART_COUNT},
+    {NULL, make_forecast, always, PART_COUNT},
+    {"importance matrix", make_imatrix, always, PART_IMATRIX},
+    {"presets", make_quantize, wants_presets, PART_PRESETS},
+    {"what each type costs each part of the model", make_sensitivity, wants_probes, PART_PROBES},
+    {"the best file of each size class", make_ladder, wants_classes, PART_COUNT},
+    {"mixes of other sizes", make_mix, wants_budgets, PART_JUDGE},
+    {NULL, remove_parts, always, PART_COUNT},
+    {"perplexity and divergence", make_eval, always, PART_EVAL},
+    {"speed", make_speed, always, PART_SPEED},
+    {"tool calls", make_tools, always, PART_TOOLS},
+    {"checksums and report", make_report, always, PART_REPORT},
+};
+enum { FORECAST = 4 }; /* place of make_forecast */
+
+/* ---- what is left ---------------------------------------------------------------------------- */
+
+bool make_counts(const struct make *mk) {
+    return mk->counting;
+}
+
+/* Returns how many files the job makes, the base included. */
+static int n_files(const struct make *mk) {
+    return 1 + mk->classes.n + mk->recipes.n + mk->budget.n;
+}
+
+static bool all_done(const struct make *mk, enum plan_part end) {
+    struct plan_in whole = mk->in;
+    for (int i = 0; i < (int)end; i++) {
+        whole.done[i] = 0;
+        if (mk->in.done[i] < 1 && plan_seconds(&whole, &mk->plan, (enum plan_part)i) > 0)
+            return false;
+    }
+    return true;
+}
+
+bool make_nothing_left(const struct make *mk) {
+    return mk->plan.made && all_done(mk, PART_COUNT);
+}
+
+void make_share(struct make *mk, enum plan_part part, double found, int of, int before) {
+    if (of + before) mk->in.done[part] = (mk->in.done[part] * before + found) / (of + before);
+}
+
+/* Notes the share of its part that the step s found while counting. */
+static void note_share(struct make *mk, const struct make_step *s) {
+    int of = mk->n_found + mk->n_missing;
+    if (s->part >= PART_EVAL && of < n_files(mk)) of = n_files(mk);
+    if (s->run == make_mix) {
+        make_share(mk, PART_LADDER, mk->n_found, mk->budget.n, mk->classes.n);
+        make_share(mk, PART_JUDGE, mk->n_found, mk->budget.n, mk->classes.n);
+    } else if (s->part < PART_REPORT && s->part != PART_PROBES) {
+        make_share(mk, s->part, mk->n_found, of, 0);
+    }
+    if (s->part == PART_REPORT) {
+        char *results = job_path(&mk->job, "results.json");
+        mk->in.done[PART_REPORT] = all_done(mk, PART_REPORT) && io_exists(results);
+        free(results);
+    }
+}
+
+/* Runs the steps after the forecast, or with `whole` all steps, without doing their work. */
+static void count_steps(struct make *mk, bool whole) {
+    struct err ignored;
+    bool planned = !whole;
+    for (size_t i = 0; i < COUNT_OF(steps); i++) {
+        const struct make_step *s = &steps[i];
+        if (!s->asked(mk) || s->run == remove_parts || (!planned && i > FORECAST)) continue;
+        if (!whole && i <= FORECAST) continue;
+        mk->n_found = mk->n_missing = 0;
+        if (s->run(mk, &ignored)) return; /* It needs what is not there yet. */
+        if (i == FORECAST) planned = mk->plan.made;
+        if (s->part < PART_COUNT) note_share(mk, s);
+    }
+}
+
+void make_count(struct make *mk, bool whole) {
+    const struct make before = *mk;
+    const enum log_level level = log_get_level();
+    memset(mk->in.done, 0, sizeof mk->in.done);
+    mk->imatrix = NULL;
+    mk->imatrix_hash[0] = 0;
+    mk->counting = true;
+    log_set_level(LOG_ERROR);
+    count_steps(mk, whole);
+    log_set_level(level);
+    mk->counting = false;
+    while (mk->n_files > 1) made_drop(mk);
+    if (mk->n_files && mk->file[0].hash[0]) mk->in.done[PART_CONVERT] = 1;
+    if (mk->n_files) {
+        buf_reset(&mk->file[0].eval);
+        buf_reset(&mk->file[0].speed);
+        buf_reset(&mk->file[0].tools);
+    }
+    free(mk->imatrix);
+    mk->imatrix = before.imatrix;
+    memcpy(mk->imatrix_hash, before.imatrix_hash, sizeof mk->imatrix_hash);
+    mk->tools = before.tools;
+    mk->tools_cases = before.tools_cases;
+    mk->notes.n = before.notes.n;
+    buf_reset(&mk->imatrix_json);
+    buf_reset(&mk->eval_json);
+}
+
+/* Passes the time of this step and of those after it to the progress line. */
+static void tell_progress(const struct make *mk, const struct make_step *s) {
+    double step = 0, rest = 0;
+    if (mk->in.eval_window <= 0) return;
+    /* The ladder covers two parts. */
+    const enum plan_part first = s->run == make_ladder ? PART_LADDER : s->part,
+                         last = s->run == make_ladder ? PART_JUDGE : s->part;
+    if (first == PART_COUNT) return;
+    for (int i = 0; i < PART_COUNT; i++) {
+        const double t = plan_seconds(&mk->in, &mk->plan, (enum plan_part)i);
+        if (i >= (int)first && i <= (int)last) step += t;
+        if (i > (int)last) rest += t;
+    }
+    prog_set_left(mk->t0, step, rest);
+}
+
+static int all_steps(struct make *mk, struct err *e) {
+    int n = 0, at = 0, rc = 0;
+    for (size_t i = 0; i < COUNT_OF(steps); i++) n += steps[i].what && steps[i].asked(mk);
+    for (size_t i = 0; i < COUNT_OF(steps) && !rc; i++) {
+        const struct make_step *s = &steps[i];
+        if (!s->asked(mk)) continue;
+        if (prog_interrupted()) {
+            rc = err_set(e, ERR_INTR, "interrupted; run the same command again to go on");
+            break;
+        }
+        if (s->what) {
+            prog_set_step(++at, n);
+            log_info("step %d of %d: %s", at, n, s->what);
+            tell_progress(mk, s);
+        }
+        rc = s->run(mk, e);
+        if (!rc && i == FORECAST) make_count(mk, false);
+        if (!rc && s->part < PART_REPORT) rc = make_replan(mk, s->part, e);
+    }
+    prog_set_step(0, 0);
+    return rc;
+}
+
+static int open_job(struct make *mk, const char *out, struct err *e) {
+    TRY(job_open(&mk->job, out, e));
+    TRY(make_check_folder(mk, e));
+    return 0;
+}
+
+static int run(struct make *mk, const char *recipes, const char *out, struct emit *m,
+               struct buf *after, struct err *e) {
+    struct work *w = mk->w;
+    TRY(make_pre_recall(mk, out, e));
+    TRY(make_ask(mk, recipes, e));
+    /* A step may be too large for the device, and then uses the CPU. */
+    if (w->device.kind == DEVICE_CUDA) w->device.kind = DEVICE_AUTO;
+    TRY(work_pool(w, e));
+    TRY(make_check_base(mk, e));
+    TRY(make_check_place(mk->src, out, e));
+    TRY(make_name(mk, e));
+    TRY(make_check_earlier(mk, out, e));
+    TRY(make_check_before(mk, out, e));
+    if (mk->dry_run) return make_dry_run(mk, out, m, e);
+    TRY(open_job(mk, out, e));
+    TRY(all_steps(mk, e));
+    keep_close(w->kept, true); /* From here on every number is in a record. */
+    w->kept = NULL;
+    return make_show(mk, prog_now_s() - mk->t0, m, after, e);
+}
+
+const struct make make_usual = {.calib_ctx = 512,
+                                .eval_ctx = 512,
+                                .eval_chunks = 100,
+                                .pp = 512,
+                                .tg = 64,
+                                .reps = 3,
+                                .depths = "0",
+                                .tools_cases = 12,
+                                .type = "auto",
+                                .seconds = 12 * 3600,
+                                .job = {.lock_fd = -1}};
+
+int make_run(struct make *mk, const char *recipes, const char *out, struct emit *m,
+             struct buf *after, struct err *e) {
+    mk->t0 = prog_now_s();
+    int rc = run(mk, recipes, out, m, after, e);
+    release(mk);
+    return rc;
+}

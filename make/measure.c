@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: MIT
+/* make/measure.c - the measuring steps of `hone make`: perplexity and divergence of every file
+ * in one pass over the text (base and candidates run together), then speed. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calib/imatrix.h"
+#include "work/device.h"
+#include "runtime/measure/job.h"
+#include "runtime/measure/kept.h"
+#include "make/make.h"
+#include "work/open.h"
+#include "work/passes.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/prog.h"
+#include "base/str.h"
+#include "runtime/measure/eval.h"
+
+/* ---- perplexity and divergence --------------------------------------------------------------- */
+
+static int eval_step(struct make *mk, const struct made *f, struct step *s, struct err *e) {
+    char *name = xasprintf("eval-%s", f->is_base ? "base" : f->recipe);
+    step_init(s, &mk->job, name);
+    free(name);
+    step_key(s, "base", "%s", mk->file[0].hash);
+    step_key(s, "file", "%s", f->hash);
+    step_key(s, "ctx", "%" PRId64 " %" PRId64, mk->eval_ctx, mk->eval_chunks);
+    if (mk->by_depth) step_key(s, "rows", "%s", "by depth");
+    for (int i = 0; i < mk->eval.n; i++) {
+        char hex[33];
+        TRY(job_file_hash(&mk->job, mk->eval.v[i], hex, e));
+        step_key(s, "text", "%s", hex);
+    }
+    return 0;
+}
+
+/* Writes the groups of rows that `hone eval kld --by-depth` has: 1..63 tokens of context, 64..127,
+ * ... */
+static void depth_json(struct jw *w, const struct eval_kld_run *r, int cand) {
+    jw_arr(w, "by_depth");
+    for (int64_t lo = 1, hi = 64; lo < r->ctx; lo = hi, hi *= 2) {
+        struct eval_group g;
+        eval_kld_group(r, cand, -1, lo - 1, hi - 1, &g);
+        if (!g.n_tokens) continue;
+        jw_obj(w, NULL);
+        jw_i64(w, "from", lo);
+        jw_i64(w, "to", min_i64(hi, r->ctx) - 1);
+        jw_i64(w, "n_tokens", g.n_tokens);
+        jw_num(w, "mean_kld", g.mean_kld);
+        jw_num(w, "mean_kld_stderr", g.mean_kld_stderr);
+        jw_end(w);
+    }
+    jw_end(w);
+}
+
+/* Writes the numbers of a candidate, or of the base, which are the same in every candidate's
+ * result. */
+static void kld_json(const struct eval_kld_run *r, int cand, bool base, struct buf *out) {
+    struct eval_kld total, *k = &total;
+    eval_kld_total(r, cand, k);
+    struct jw w;
+    jw_init(&w, out, false);
+    jw_obj(&w, NULL);
+    jw_i64(&w, "n_tokens", k->n_tokens);
+    jw_i64(&w, "n_chunks", k->n_chunks);
+    jw_num(&w, "ppl", base ? k->ppl_base : k->ppl);
+    jw_num(&w, "ppl_stderr", base ? k->ppl_base_stderr : k->ppl_stderr);
+    if (!base) {
+        jw_num(&w, "ppl_base", k->ppl_base);
+        jw_num(&w, "ppl_ratio", k->ppl_ratio);
+        jw_num(&w, "mean_kld", k->mean_kld);
+        jw_num(&w, "mean_kld_stderr", k->mean_kld_stderr);
+        jw_num(&w, "median_kld", k->median_kld);
+        jw_num(&w, "kld_p90", k->kld_p90);
+        jw_num(&w, "kld_p95", k->kld_p95);
+        jw_num(&w, "kld_p99", k->kld_p99);
+        jw_num(&w, "kld_p999", k->kld_p999);
+        jw_num(&w, "max_kld", k->max_kld);
+        jw_num(&w, "rms_dp", k->rms_dp);
+        jw_num(&w, "mean_dp", k->mean_dp);
+        jw_num(&w, "same_top1", k->same_top1);
+        if (r->from == 0) depth_json(&w, r, cand);
+    }
+    jw_end(&w);
+}
+
+struct bench { /* The base comes first, then the candidates. */
+    struct model **model;
+    struct session **session;
+    int n;
+};
+
+static int bench_open(struct make *mk, struct bench *b, struct made *const *f, int n,
+                      struct err *e) {
+    b->model = xcalloc((size_t)n, sizeof *b->model);
+    b->session = xcalloc((size_t)n, sizeof *b->session);
+    b->n = n;
+    struct session_opts o = {
+        .n_ctx = mk->eval_ctx, .isa = mk->w->isa, .act = ACT_F32, .pool = mk->w->pool};
+    for (int i = n - 1; i >= 0; i--) { /* The base, which is the largest, comes last. */
+        o.device = device_share(mk->w, i + 1);
+        TRY(open_model(mk->w, &b->model[i], f[i]->path, e));
+        open_warn_context(mk->w, b->model[i], mk->eval_ctx);
+        if (!o.n_ubatch) o.n_ubatch = passes_rows(mk->w, b->model[i], mk->eval_ctx, n);
+        TRY(session_new(&b->session[i], b->model[i], &o, e));
+    }
+    return 0;
+}
+
+static void bench_close(struct bench *b) {
+    for (int i = 0; i < b->n; i++) {
+        session_free(b->session[i]);
+        model_close(b->model[i]);
+    }
+    free(b->session);
+    free(b->model);
+}
+
+static int record(struct make *mk, struct made *f, const struct eval_kld_run *r, int cand,
+                  struct err *e) {
+    struct buf json = {0};
+    struct step s;
+    int rc = eval_step(mk, f, &s, e);
+    kld_json(r, cand, f->is_base, &json);
+    if (rc == 0) rc = step_save(&s, NULL, 0, json.data, e);
+    if (rc == 0) {
+        struct json *root = NULL;
+        rc = json_parse(&root, json.data, json.len, "result", e);
+        buf_reset(&f->eval);
+        if (rc == 0) make_members(root, &f->eval);
+        json_free(root);
+    }
+    step_release(&s);
+    buf_release(&json);
+    return rc;
+}
+
+int make_keep_eval(struct make *mk, const struct made *f, struct err *e) {
+    struct step s;
+    char *json = xasprintf("{%s}", f->eval.len ? f->eval.data : "");
+    int rc = eval_step(mk, f, &s, e);
+    if (rc == 0) rc = step_save(&s, NULL, 0, json, e);
+    step_release(&s);
+    free(json);
+    return rc;
+}
+
+int make_measure(struct make *mk, struct made *const *f, int n, make_see see, void *ctx,
+                 struct err *e) {
+    struct bench b = {0};
+    struct ids ids = {0};
+    struct eval_kld_run r = {0};
+    struct kept_of kept = {0};
+    int rc = bench_open(mk, &b, f, n, e);
+    for (int i = 0; i < mk->eval.n && rc == 0; i++)
+        rc = corpus_load(b.model[0], mk->eval.v[i], true, &ids, e);
+    eval_spread_chunks(&ids, mk->eval_ctx, mk->eval_chunks);
+    const struct eval_domain all = {.name = "", .ids = ids.v, .n_ids = ids.n};
+    for (int i = 1; i < n && rc == 0; i++)
+        kept_pair(&kept, mk->w->kept, b.session[0], f[0]->hash, NULL, b.session[i], f[i]->hash);
+    const struct eval_kld_job job = {.base = b.session[0],
+                                     .cand = b.session + 1,
+                                     .n_cand = n - 1,
+                                     .domain = &all,
+                                     .n_domains = 1,
+                                     .ctx = mk->eval_ctx,
+                                     .max_chunks = mk->eval_chunks,
+                                     .from = mk->by_depth ? 0 : -1,
+                                     .keep = kept.of};
+    if (rc == 0) rc = eval_kld_open(&job, &r, e);
+    if (rc == 0) {
+        if (see) see(ctx, &r);
+        if (!f[0]->eval.len) rc = record(mk, f[0], &r, 0, e);
+        for (int i = 1; i < n && rc == 0; i++) rc = record(mk, f[i], &r, i - 1, e);
+        eval_kld_close(&r);
+    }
+    kept_release(&kept);
+    ids_release(&ids);
+    bench_close(&b);
+    return rc;
+}
+
+/* Measures f[1..n) against f[0], in passes of as many files as fit into memory. */
+static int measure_all(struct make *mk, struct made **f, int n, struct err *e) {
+    const int most = passes_files(mk->w, f[0]->path) - 1;
+    for (int i = 1, k; i < n; i += k) {
+        struct made *base = f[0], *before = f[i - 1];
+        k = n - i < most ? n - i : most;
+        f[i - 1] = base;
+        const int rc = make_measure(mk, f + i - 1, k + 1, NULL, NULL, e);
+        f[i - 1] = before;
+        if (rc) return rc;
+    }
+    return 0;
+}
+
+int make_eval(struct make *mk, struct err *e) {
+    struct made **todo = xcalloc((size_t)mk->n_files + 1, sizeof *todo);
+    int n = 1, rc = 0;
+    todo[0] = &mk->file[0];
+    bool need_base = false;
+    for (int i = 0; i < mk->n_files && rc == 0; i++) {
+        struct step s;
+        struct json *root = NULL;
+        const struct json *result;
+        rc = eval_step(mk, &mk->file[i], &s, e);
+        if (rc == 0 && make_reuse(mk, &s, &root, &result)) {
+            buf_reset(&mk->file[i].eval);
+            make_members(result, &mk->file[i].eval);
+            json_free(root);
+        } else if (i == 0) {
+            need_base = true;
+        } else {
+            todo[n++] = &mk->file[i];
+        }
+        step_release(&s);
+    }
+    if (need_base && n == 1 && mk->n_files > 1) todo[n++] = &mk->file[1];
+    if (rc == 0 && n > 1 && !make_counts(mk)) {
+        log_info("measuring %d file%s against %s", n - 1, str_s(n - 1), mk->file[0].file);
+        rc = measure_all(mk, todo, n, e);
+    }
+    free(todo);
+    if (rc) return rc;
+    struct jw w;
+    jw_init(&w, &mk->eval_json, true);
+    jw_obj(&w, NULL);
+    jw_i64(&w, "ctx", mk->eval_ctx);
+    jw_arr(&w, "texts");
+    for (int i = 0; i < mk->eval.n; i++) jw_str(&w, NULL, io_base(mk->eval.v[i]));
+    jw_end(&w);
+    jw_i64(&w, "pp", mk->pp);
+    jw_i64(&w, "tg", mk->tg);
+    /* make_report adds n_tokens and n_chunks from the base's row. */
+    return 0;
+}
+
+/* ---- speed ----------------------------------------------------------------------------------- */
+
+static void speed_rows(struct jw *w, const struct eval_speed *row, int n) {
+    jw_arr(w, "speed");
+    for (int i = 0; i < n; i++) {
+        jw_obj(w, NULL);
+        jw_str(w, "test", row[i].test);
+        jw_i64(w, "depth", row[i].depth);
+        jw_num(w, "tok_per_s", row[i].tok_per_s);
+        jw_num(w, "tok_per_s_stddev", row[i].tok_per_s_stddev);
+        jw_end(w);
+    }
+    jw_end(w);
+}
+
+/* Times a file; `what` names all that the numbers depend on. */
+static int time_file(struct make *mk, const struct made *f, const char *what, struct buf *json,
+                     struct err *e) {
+    const struct keep_of keep = {mk->w->kept, what};
+    struct model *m = NULL;
+    struct session *s = NULL;
+    struct eval_speed row[2 * EVAL_MAX_LIST];
+    int64_t depth[EVAL_MAX_LIST], deepest = 0;
+    int n = 0, n_depths, rc;
+    TRY(eval_parse_list(mk->depths, "--depths", depth, &n_depths, e));
+    for (int i = 0; i < n_depths; i++) deepest = max_i64(deepest, depth[i]);
+    struct session_opts o = {.n_ctx = deepest + mk->pp + mk->tg + 8,
+                             .isa = mk->w->isa,
+                             .act = ACT_Q8,
+                             .kv_type = kv_type_find(KV_USUAL)->type,
+                             .pack = true,
+                             .pack_cache = mk->w->pack_cache,
+                             .pool = mk->w->pool,
+                             .device = device_share(mk->w, 1)};
+    TRY_GOTO(out, rc, open_model(mk->w, &m, f->path, e));
+    TRY_GOTO(out, rc, session_new(&s, m, &o, e));
+    TRY_GOTO(out, rc,
+             eval_speed(s, mk->pp, mk->tg, depth, n_depths, (int)mk->reps,
+                        eval_session_bandwidth(s, mk->w->pool), &keep, row, &n, e));
+    struct jw w;
+    jw_init(&w, json, false);
+    jw_obj(&w, NULL);
+    for (int i = 0; i < n; i++) {
+        bool pp = strncmp(row[i].test, "pp", 2) == 0;
+        if (row[i].depth != depth[0]) continue;
+        jw_num(&w, pp ? "pp_tok_per_s" : "tg_tok_per_s", row[i].tok_per_s);
+        jw_num(&w, pp ? "pp_tok_per_s_stddev" : "tg_tok_per_s_stddev", row[i].tok_per_s_stddev);
+    }
+    if (n_depths > 1) speed_rows(&w, row, n);
+    jw_end(&w);
+out:
+    session_free(s);
+    model_close(m);
+    return rc;
+}
+
+static int speed_one(struct make *mk, struct made *f, struct err *e) {
+    char *name = xasprintf("speed-%s", f->is_base ? "base" : f->recipe), device[256];
+    struct step s;
+    struct json *root = NULL;
+    const struct json *result = NULL;
+    struct buf json = {0};
+    int rc = 0;
+    step_init(&s, &mk->job, name);
+    free(name);
+    step_key(&s, "file", "%s", f->hash);
+    step_key(&s, "test", "pp%" PRId64 " tg%" PRId64 " reps%" PRId64, mk->pp, mk->tg, mk->reps);
+    if (strcmp(mk->depths, "0") != 0) step_key(&s, "depths", "%s", mk->depths);
+    step_key(&s, "machine", "%s %d", kern_isa_name(mk->w->isa), pool_size(mk->w->pool));
+    device_name(mk->w, device);
+    if (device[0]) step_key(&s, "device", "%s", device);
+    const bool known = make_reuse(mk, &s, &root, &result);
+    if (!known && !make_counts(mk)) {
+        rc = time_file(mk, f, s.key.data, &json, e);
+        if (rc == 0) rc = step_save(&s, NULL, 0, json.data, e);
+        if (rc == 0) rc = json_parse(&root, json.data, json.len, "result", e);
+        result = root;
+    }
+    if (rc == 0 && result) make_members(result, &f->speed);
+    json_free(root);
+    buf_release(&json);
+    step_release(&s);
+    return rc;
+}
+
+int make_speed(struct make *mk, struct err *e) {
+    log_info("measuring speed");
+    for (int i = 0; i < mk->n_files; i++) {
+        prog_set_item("file", i + 1, mk->n_files);
+        TRY(speed_one(mk, &mk->file[i], e));
+    }
+    prog_set_item(NULL, 0, 0);
+    return 0;
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT
+/* make/mix.c - the --budget step of `hone make`: the best mix of each size, and the gate
+ * (mix/gate.h). A mix becomes a file of the folder only when it passes; otherwise the best plain
+ * recipe that fits is there instead, and a note of the report says why. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "make/claim.h"
+#include "work/device.h"
+#include "mix/gate.h"
+#include "make/make.h"
+#include "mix/mixer.h"
+#include "text/size.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/num.h"
+
+struct candidate { /* A mix and what it is compared with. */
+    struct make *mk;
+    struct gate gate;
+    char *mix;    /* The mix is in the state folder. */
+    char *gram;   /* The file of second moments; NULL: there is none. */
+    char *prefix; /* The beginning of the names of the recipes' files. */
+};
+
+static int move(const char *from, const char *to, struct err *e) {
+    return rename(from, to) == 0 ? 0 : err_sys(e, "%s: cannot rename to %s", from, to);
+}
+
+/* Finds the name of general.file_type; programs that load files by name look for it at the end of
+ * the name. */
+static int encoding_of(const char *path, char out[32], struct err *e) {
+    struct gguf *g;
+    TRY(gguf_open(&g, path, 0, e));
+    const char *name =
+        qtype_ftype_name((int64_t)gguf_u64_or(g, "general.file_type", 0) & 0x7fffffff);
+    snprintf(out, 32, "%s", name ? name : "F16");
+    gguf_close(g);
+    return 0;
+}
+
+/* Makes the names of the step's files by the verdict: the mix and its plan, or the plain recipe. */
+static int settle(const struct candidate *k, const char *label, char **file, char **plan,
+                  struct err *e) {
+    char type[32];
+    struct make *mk = k->mk;
+    const struct gate *g = &k->gate;
+    if (g->passed) TRY(encoding_of(k->mix, type, e));
+    char *from = xasprintf("%s.plan.tsv", k->mix);
+    int rc = 0;
+    if (g->passed) {
+        *file = xasprintf("%s-%s-%s.gguf", mk->name, label, type);
+        *plan = xasprintf("%s.plan.tsv", *file);
+        char *a = job_path(&mk->job, *file), *b = job_path(&mk->job, *plan);
+        rc = claim_take(&mk->job, *file, e);
+        if (!rc) rc = claim_take(&mk->job, *plan, e);
+        if (!rc) rc = move(from, b, e);
+        if (!rc) rc = move(k->mix, a, e);
+        free(a);
+        free(b);
+    } else {
+        const struct gate_plain *p = &g->plain[g->best];
+        *file = xasprintf("%s-%s.gguf", mk->name, p->name);
+        char *to = job_path(&mk->job, *file);
+        if (p->ours) rc = claim_take(&mk->job, *file, e);
+        if (p->ours && !rc) rc = move(p->path, to, e);
+        free(to);
+        remove(k->mix);
+        remove(from);
+    }
+    free(from);
+    return rc;
+}
+
+/* Makes the mix in the state folder, and the verdict on it. */
+static int try_mix(struct candidate *k, uint64_t budget, const char *sens, struct mix_job *job,
+                   struct err *e) {
+    struct make *mk = k->mk;
+    struct gate *g = &k->gate;
+    struct mixer x;
+    const struct mix_ask ask = {.budget = budget, .floors = true};
+    struct quantize_report r;
+    struct quantize_opts o = {.in = mk->file[0].path,
+                              .out = k->mix,
+                              .imatrix = mk->imatrix,
+                              .known_gaps = true,
+                              .gram = k->gram,
+                              .overwrite = true,
+                              .search = g->search,
+                              .resume = make_resume(mk),
+                              .pool = mk->w->pool};
+    o.device = device_quantize(mk->w);
+    log_info("the best mix of %" PRIu64 " bytes", budget);
+    int rc = mixer_open(&x, mk->w, &o, sens, budget, e);
+    if (!rc) rc = mix_solve_job(&x, &o, &ask, job, e);
+    if (!rc) rc = quantize_run(&job->o, &r, e);
+    mixer_close(&x);
+    if (!rc) rc = gate_find(g, budget, e);
+    for (int i = 0; i < g->n; i++) /* These recipes are in the folder already. */
+        for (int f = 0; f < mk->n_files && !g->plain[i].path; f++)
+            if (strcmp(mk->file[f].recipe, g->plain[i].name) == 0)
+                g->plain[i].path = xstrdup(mk->file[f].path);
+    return rc ? rc : gate_judge(g, k->mix, e);
+}
+
+static int new_mix(struct candidate *k, const char *label, uint64_t budget, const char *sens,
+                   struct step *s, struct err *e) {
+    struct make *mk = k->mk;
+    struct gate *g = &k->gate;
+    struct mix_job job = {0};
+    char *file = NULL, *plan = NULL;
+    k->mix = xasprintf("%s/%s.gguf", mk->job.state, label);
+    k->gram = mk->plan.feedback ? make_gram(mk) : NULL;
+    k->prefix = xasprintf("%s/", mk->job.state);
+    *g = (struct gate){.w = mk->w,
+                       .base = mk->file[0].path,
+                       .imatrix = mk->imatrix,
+                       .gram = k->gram,
+                       .prefix = k->prefix,
+                       .texts = mk->eval,
+                       .ctx = mk->eval_ctx,
+                       .chunks = mk->eval_chunks};
+    TRY(mix_search(make_mix_search(mk), &g->search, e));
+    int rc = try_mix(k, budget, sens, &job, e);
+    if (!rc) rc = settle(k, label, &file, &plan, e);
+    if (!rc) {
+        struct buf b = {0};
+        struct jw w;
+        const char *files[] = {file, plan};
+        jw_init(&w, &b, false);
+        jw_obj(&w, NULL);
+        jw_bool(&w, "shipped", g->passed);
+        jw_str(&w, "recipe", g->passed ? label : g->plain[g->best].name);
+        jw_str(&w, "file", file);
+        jw_str(&w, "why", g->why);
+        jw_u64(&w, "budget_bytes", budget);
+        jw_num(&w, "predicted_kld", job.m.loss);
+        jw_num(&w, "predicted_kld_bound", fmax(0, job.m.loss - job.m.gap));
+        jw_end(&w);
+        rc = step_save(s, files, plan ? 2 : 1, b.data, e);
+        buf_release(&b);
+    }
+    mix_job_release(&job);
+    free(file);
+    free(plan);
+    return rc;
+}
+
+static void candidate_release(struct candidate *k) {
+    gate_release(&k->gate);
+    free(k->mix);
+    free(k->gram);
+    free(k->prefix);
+}
+
+/* Adds what the step's record names. */
+static int take(struct make *mk, const struct json *result, const char *text, struct err *e) {
+    const char *file = json_str(json_get(result, "file"));
+    const char *recipe = json_str(json_get(result, "recipe"));
+    const char *why = json_str(json_get(result, "why"));
+    bool shipped = json_bool(json_get(result, "shipped"), false);
+    if (!file || !recipe || strchr(file, '/'))
+        return err_set(e, ERR_DATA, "%s: the record of the mix is damaged; use -f", mk->job.dir);
+    make_note(mk, "%s for %s: %s", shipped ? "the mix was shipped" : "the plain recipe was shipped",
+              text, why ? why : "");
+    for (int i = 0; i < mk->n_files; i++)
+        if (strcmp(mk->file[i].file, file) == 0) return 0;
+    char *path = job_path(&mk->job, file);
+    struct made *f = make_add_file(mk, recipe, path, false);
+    return job_file_hash(&mk->job, path, f->hash, e);
+}
+
+static int one_budget(struct make *mk, const char *text, uint64_t budget, const char *sens,
+                      const char *sens_hash, struct err *e) {
+    struct step s;
+    struct candidate k = {.mk = mk};
+    struct json *root = NULL;
+    const struct json *result;
+    char *label = xasprintf("%s-mix", text), *name = xasprintf("quantize-%s", label);
+    int rc = 0;
+    step_init(&s, &mk->job, name);
+    step_key(&s, "base", "%s", mk->file[0].hash);
+    step_key(&s, "imatrix", "%s", mk->imatrix_hash);
+    step_key(&s, "sensitivity", "%s", sens_hash);
+    step_key(&s, "search", "%s%s", make_mix_search(mk), mk->plan.feedback ? " feedback" : "");
+    step_key(&s, "encoder", "3"); /* This is the number that make_files.c has. */
+    step_key(&s, "budget", "%" PRIu64, budget);
+    step_key(&s, "ctx", "%" PRId64 " %" PRId64, mk->eval_ctx, mk->eval_chunks);
+    for (int i = 0; i < mk->eval.n && rc == 0; i++) {
+        char hex[33];
+        rc = job_file_hash(&mk->job, mk->eval.v[i], hex, e);
+        step_key(&s, "text", "%s", hex);
+    }
+    bool reuse = rc == 0 && make_reuse(mk, &s, &root, &result);
+    if (rc == 0 && !reuse && !make_counts(mk)) {
+        rc = new_mix(&k, label, budget, sens, &s, e);
+        if (rc == 0 && !step_done(&s, &root, &result))
+            rc = err_set(e, ERR_SYS, "%s: the record of the mix cannot be read", mk->job.dir);
+    }
+    if (rc == 0 && (reuse || !make_counts(mk))) rc = take(mk, result, text, e);
+    json_free(root);
+    candidate_release(&k);
+    step_release(&s);
+    free(name);
+    free(label);
+    return rc;
+}
+
+int make_mix(struct make *mk, struct err *e) {
+    char hash[33];
+    if (!mk->budget.n) return 0;
+    if (!mk->plan.mixes) {
+        log_warn("no mixes of --budget sizes are made: --time is too short");
+        return 0;
+    }
+    char *path = job_path(&mk->job, MAKE_SENSITIVITY);
+    int rc = job_file_hash(&mk->job, path, hash, e);
+    for (int i = 0; i < mk->budget.n && rc == 0; i++) {
+        uint64_t budget;
+        rc = size_parse(mk->budget.v[i], "--budget", &budget, e);
+        if (rc == 0) rc = one_budget(mk, mk->budget.v[i], budget, path, hash, e);
+    }
+    free(path);
+    return rc;
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT
+/* make/place.c - the output folder of `hone make` belongs to one model. The job records its
+ * source in DIR.work/source.json; a later job with another source is refused, so that the card,
+ * report and checksums of the first one stay. Without that record, results.json or manifest.json
+ * tells. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "make/make.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/out.h"
+#include "base/str.h"
+#include "report/manifest.h"
+
+static const char source_file[] = "source.json";
+enum { MAX_RESULTS = 256 << 20 };
+
+/* Returns a path as io_real does, though its last components may not exist yet. */
+static char *real_or_new(const char *path) {
+    char *real = io_real(path);
+    if (real) return real;
+    char *parent = xstrdup(path);
+    size_t n = strlen(parent);
+    while (n > 1 && parent[n - 1] == '/') parent[--n] = 0;
+    const char *name = io_base(parent);
+    char *last = xstrdup(name), *above;
+    if (name == parent)
+        above = real_or_new(".");
+    else
+        parent[name - parent > 1 ? name - parent - 1 : 1] = 0, above = real_or_new(parent);
+    real = io_join(above, last);
+    free(last);
+    free(above);
+    free(parent);
+    return real;
+}
+
+/* Returns the name of a file of original weights in the folder `dir`, which the caller frees; NULL
+ * when there is none. */
+static char *original_weights(const char *dir) {
+    struct io_names all = {0};
+    struct err ignored;
+    char *found = NULL;
+    if (io_is_dir(dir) && io_list(&all, dir, &ignored) == 0)
+        for (int i = 0; i < all.n && !found; i++)
+            if (str_ends(all.v[i], ".safetensors") || str_ends(all.v[i], ".safetensors.index.json"))
+                found = xstrdup(all.v[i]);
+    io_names_release(&all);
+    return found;
+}
+
+int make_check_place(const char *src, const char *out, struct err *e) {
+    char *from = io_real(src), *to = real_or_new(out);
+    size_t n = from ? strlen(from) : 0;
+    bool inside = from && io_is_dir(src) && strncmp(to, from, n) == 0 && (!to[n] || to[n] == '/');
+    free(from);
+    free(to);
+    char *weights = inside ? NULL : original_weights(out);
+    if (weights)
+        err_set(e, ERR_USAGE,
+                "%s holds the original weights of a model (%.100s): results would mix with them; "
+                "choose a folder elsewhere with -o",
+                out, weights);
+    if (!inside && !weights) return 0;
+    free(weights);
+    if (!inside) return ERR_USAGE;
+    return err_set(e, ERR_USAGE,
+                   "%s is the model's own folder or inside it: results would mix with the source; "
+                   "choose a folder elsewhere with -o",
+                   out);
+}
+
+struct source { /* the model whose job a folder holds; texts are borrowed from root */
+    struct json *root;
+    const char *name, *path, *hash, *weights; /* NULL: not known */
+};
+
+/* Reads the source from a file of the folder `dir`. Returns false when the file does not name one.
+ */
+static bool source_read(struct source *s, const char *dir, const char *file, const char *member) {
+    char *path = io_join(dir, file);
+    struct err ignored;
+    *s = (struct source){0};
+    bool found = io_exists(path) && json_read(&s->root, path, MAX_RESULTS, &ignored) == 0;
+    free(path);
+    if (!found) return false;
+    const struct json *o = member ? json_get(s->root, member) : s->root;
+    const bool results = member && strcmp(member, "model") == 0;
+    /* The name in results.json may be one for display (`publish --name`). */
+    s->name = json_str(json_get(o, results ? "source" : "name"));
+    s->path = json_str(json_get(o, "path"));
+    s->hash = json_str(json_get(o, results ? "source_xxh128" : "xxh128"));
+    s->weights = json_str(json_get(o, results ? "source_weights_xxh128" : "weights_xxh128"));
+    return s->name != NULL;
+}
+
+/* Finds the source of the job in the folder `out`: in its state, else in what was published. */
+static bool source_find(struct source *s, const char *state, const char *out) {
+    const struct {
+        const char *dir, *file, *member;
+    } witness[] = {
+        {state, source_file, NULL}, {out, "results.json", "model"}, {out, MANIFEST_NAME, "source"}};
+    for (size_t i = 0; i < COUNT_OF(witness); i++) {
+        if (witness[i].dir && source_read(s, witness[i].dir, witness[i].file, witness[i].member))
+            return true;
+        json_free(s->root);
+        s->root = NULL;
+    }
+    return false;
+}
+
+/* Tells whether the job in a folder is of this model: the same name and the same weights. A text of
+ * the source, such as its card or template, may differ. A source without hashes yet (mk->weights
+ * "") is judged by its name alone. */
+static bool same_model(const struct make *mk, const struct source *s) {
+    if (strcmp(s->name, mk->name) != 0) return false;
+    if (!mk->weights[0] || !s->hash || strcmp(s->hash, mk->src_hash) == 0) return true;
+    return s->weights && strcmp(s->weights, mk->weights) == 0;
+}
+
+/* Sets the message about the job `s` of another model in the folder `out`. */
+static int another_model(const struct make *mk, const struct source *s, const char *out,
+                         struct err *e) {
+    char *here = io_real(mk->src);
+    const bool changed = here && s->path && strcmp(here, s->path) == 0;
+    free(here);
+    if (changed)
+        return err_set(e, ERR_USAGE,
+                       "%s holds the job of another model (what %.300s was before its weights "
+                       "changed): choose another folder with -o, or move that one and its .work "
+                       "away",
+                       out, s->path);
+    return err_set(e, ERR_USAGE,
+                   "%s holds the job of another model (%.100s%s%.300s): choose another folder "
+                   "with -o, or move that one and its .work away",
+                   out, s->name, s->path ? ", from " : "", s->path ? s->path : "");
+}
+
+/* Returns a model that manifest.json lists in the folder `out`, when none of its models is named
+ * after this one; NULL otherwise. It is borrowed from *root, which the caller frees. */
+static const char *listed_model(const struct make *mk, const char *out, struct json **root) {
+    const char *other = NULL;
+    struct err ignored;
+    const size_t n = strlen(mk->name);
+    char *path = io_join(out, MANIFEST_NAME);
+    if (io_exists(path)) (void)json_read(root, path, MAX_RESULTS, &ignored);
+    free(path);
+    for (const struct json *f = json_first(json_get(*root, "files")); f; f = json_next(f)) {
+        const char *s = json_str(json_get(f, "file"));
+        if (!s || !str_ends(s, ".gguf") || strcmp(s, "imatrix.gguf") == 0) continue;
+        if (strncmp(s, mk->name, n) == 0 && s[n] == '-') return NULL;
+        other = s;
+    }
+    return other;
+}
+
+int make_check_earlier(const struct make *mk, const char *out, struct err *e) {
+    struct source s;
+    char *state = job_work(out);
+    int rc = 0;
+    bool same;
+    if (source_find(&s, state, out))
+        same = same_model(mk, &s);
+    else
+        same = !(s.name = listed_model(mk, out, &s.root));
+    if (!same) rc = another_model(mk, &s, out, e);
+    json_free(s.root);
+    free(state);
+    return rc;
+}
+
+bool make_known_weights(struct make *mk) {
+    struct source s;
+    const bool known = source_read(&s, mk->job.state, source_file, NULL) && s.hash && s.weights &&
+                       strcmp(s.hash, mk->src_hash) == 0 && strlen(s.weights) == 32;
+    if (known) memcpy(mk->weights, s.weights, 33);
+    json_free(s.root);
+    return known;
+}
+
+int make_check_before(struct make *mk, const char *out, struct err *e) {
+    char *old = io_join(out, ".hone"); /* State of an earlier version, which job_open moves. */
+    const bool taken = io_exists(old);
+    free(old);
+    int rc = job_look(&mk->job, out, e);
+    if (!rc && !taken) rc = make_check_folder(mk, e);
+    mk->counting = true;
+    if (!rc && io_is_dir(out)) rc = make_source(mk, e);
+    mk->counting = false;
+    job_close(&mk->job);
+    return rc;
+}
+
+int make_keep_source(const struct make *mk, struct err *e) {
+    struct buf b = {0};
+    struct jw w;
+    char *path = io_join(mk->job.state, source_file), *real = io_real(mk->src);
+    jw_init(&w, &b, true);
+    jw_obj(&w, NULL);
+    jw_str(&w, "name", mk->name);
+    if (real) jw_str(&w, "path", real);
+    if (mk->src_hash[0]) jw_str(&w, "xxh128", mk->src_hash);
+    if (mk->weights[0]) jw_str(&w, "weights_xxh128", mk->weights);
+    jw_end(&w);
+    buf_chr(&b, '\n');
+    int rc = out_write_again(path, b.data, b.len, true, e);
+    buf_release(&b);
+    free(real);
+    free(path);
+    return rc;
+}

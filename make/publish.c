@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: MIT
+/* make/publish.c - see publish.h.
+ *
+ * All texts are made first, then every conflict is looked for (make/file_guard.h), then files are
+ * written, each whole or not at all; manifest.json and SHA256SUMS come last. Tensor data are read
+ * once. Nothing is deleted. */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "make/publish.h"
+#include "make/publish_fit.h"
+#include "work/open.h"
+#include "base/buf.h"
+#include "base/hash.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/prog.h"
+#include "report/manifest.h"
+#include "report/release.h"
+#include "report/result.h"
+#include "template/chat.h"
+
+enum { MAX_TEXT = 64 << 20, MAX_TEXTS = 24 };
+
+struct text_file {
+    const char *name;
+    struct buf text;
+    bool aside; /* The name belongs to somebody's own file. */
+};
+struct publish {
+    const struct publish_opts *o;
+    struct publish_report *r;
+    struct release rel;
+    struct result res;
+    bool have_result;
+    struct text_file file[MAX_TEXTS];
+    int n_files;
+    struct buf results; /* The text of results.json as it is to be. */
+    char *prompt, *notes;
+    struct guard *guard;
+    struct facts facts;
+    struct json *old; /* The manifest that is there already; NULL: there is none. */
+};
+
+/* ---- what the model's numbers say ------------------------------------------------------------ */
+
+/* Renders a conversation of one turn as the model sees it. */
+static void render_prompt(struct publish *p) {
+    static const char conv[] = "{\"messages\": [{\"role\": \"system\", \"content\": "
+                               "\"{system message}\"}, {\"role\": \"user\", \"content\": "
+                               "\"{your question}\"}]}";
+    struct chat *c;
+    struct buf out = {0};
+    struct err e;
+    if (!*p->rel.template) return;
+    if (chat_new(&c, p->rel.template, "chat template", p->rel.bos,
+                 p->rel.n_stops ? p->rel.stop[0] : "", &e)) {
+        log_debug("no prompt format: %s", e.msg);
+        return;
+    }
+    if (chat_render_text(c, conv, sizeof conv - 1, NULL, true, &out, &e) == 0 && out.len < 4000)
+        p->rel.prompt = p->prompt = buf_take(&out);
+    buf_release(&out);
+    chat_free(c);
+}
+
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+static struct buf *add_text(struct publish *p, const char *name) {
+    p->file[p->n_files].name = name;
+    return &p->file[p->n_files++].text;
+}
+
+/* The files that are copied, and their names where these differ: pulls from the Hub take a file
+ * named system. */
+static const char *const copied[][2] = {{"LICENSE", NULL},
+                                        {"LICENSE.txt", NULL},
+                                        {"LICENSE.md", NULL},
+                                        {"NOTICE", NULL},
+                                        {"USE_POLICY.md", NULL},
+                                        {"config.json", NULL},
+                                        {"generation_config.json", NULL},
+                                        {"chat_template.jinja", NULL},
+                                        {"SYSTEM_PROMPT.txt", "system"}};
+
+static int copy_source(struct publish *p, struct err *e) {
+    if (!p->o->source) return 0;
+    if (!io_is_dir(p->o->source))
+        return err_set(e, ERR_USAGE, "--source: %s is not a folder", p->o->source);
+    for (size_t i = 0; i < COUNT_OF(copied); i++) {
+        char *path = io_join(p->o->source, copied[i][0]), *text;
+        size_t len;
+        int rc = 0;
+        if (io_exists(path) && !io_is_dir(path)) {
+            rc = io_read_file(&text, &len, path, MAX_TEXT, e);
+            if (rc == 0) {
+                const char *name = copied[i][1] ? copied[i][1] : copied[i][0];
+                /* A text with blanks to fill in is no license text. */
+                bool whole = !copied[i][1] || !memchr(text, '{', len);
+                if (whole) buf_add(add_text(p, name), text, len);
+                free(text);
+            }
+        }
+        free(path);
+        if (rc) return rc;
+    }
+    return 0;
+}
+
+/* Writes results.json with the facts as they are now. */
+static void with_facts(const struct publish *p, const struct json *root, struct buf *out) {
+    struct jw w;
+    bool done = false;
+    jw_init(&w, out, true);
+    jw_obj(&w, NULL);
+    for (const struct json *m = json_first(root); m || !done; m = m ? json_next(m) : NULL) {
+        if (m && strcmp(json_name(m), "facts") != 0) {
+            jw_copy(&w, json_name(m), m);
+        } else if (!done) {
+            jw_obj(&w, "facts");
+            facts_json(&p->facts, &w);
+            jw_end(&w);
+            done = true;
+        }
+    }
+    jw_end(&w);
+    buf_chr(out, '\n');
+}
+
+/* Opens the measurements, when there are any, and the facts, which may stand with them. */
+static int open_results(struct publish *p, struct err *e) {
+    char *path = io_join(p->o->dir, "results.json");
+    const char *given = p->o->results;
+    struct json *root = NULL, *now = NULL;
+    int rc = 0;
+    if (given)
+        rc = json_parse(&root, given, strlen(given), "results.json", e);
+    else if (io_exists(path))
+        rc = json_read(&root, path, MAX_TEXT, e);
+    if (rc == 0) rc = publish_facts_find(&p->facts, p->o, root, e);
+    if (rc == 0 && root) {
+        with_facts(p, root, &p->results);
+        rc = json_parse(&now, p->results.data, p->results.len, path, e);
+        if (rc == 0) rc = result_take(&p->res, now, path, e);
+        p->have_result = rc == 0;
+    }
+    json_free(root);
+    free(path);
+    return rc;
+}
+
+/* Adds results.json. One that somebody else made or edited is read but left as it is, since the
+ * facts are in the manifest, too. */
+static int add_results(struct publish *p, struct err *e) {
+    enum guard_state state = GUARD_FREE;
+    if (!p->o->results)
+        TRY(guard_ask(p->guard, "results.json", p->results.data, p->results.len, &state, e));
+    if (state == GUARD_FREE) buf_add(add_text(p, "results.json"), p->results.data, p->results.len);
+    return 0;
+}
+
+/* Reads the publisher's words: those of --notes, else those of the card that is there. */
+static int read_notes(struct publish *p, struct err *e) {
+    char *path = io_join(p->o->dir, "README.md"), *text = NULL;
+    const char *notes;
+    size_t len, n;
+    int rc = 0;
+    if (p->o->notes) {
+        rc = io_read_file(&text, &len, p->o->notes, MAX_TEXT, e);
+        if (rc == 0 &&
+            (strlen(text) != len || strstr(text, NOTES_BEGIN) || strstr(text, NOTES_END)))
+            rc = err_set(e, ERR_DATA, "--notes %s: not a text, or with the marks of notes in it",
+                         p->o->notes);
+        if (rc == 0) p->notes = xasprintf("\n%s%s", text, len && text[len - 1] == '\n' ? "" : "\n");
+    } else if (io_exists(path)) {
+        rc = io_read_file(&text, &len, path, MAX_TEXT, e);
+        if (rc == 0 && guard_notes(text, len, &notes, &n)) p->notes = xstrndup(notes, n);
+    }
+    free(text);
+    free(path);
+    return rc;
+}
+
+/* Puts the notes in front of the first section. */
+static void add_notes(const struct publish *p, struct buf *card) {
+    const char *at = card->len ? strstr(card->data, "\n## ") : NULL;
+    size_t n = at ? (size_t)(at + 1 - card->data) : card->len;
+    struct buf out = {0};
+    buf_add(&out, card->data ? card->data : "", n);
+    buf_fmt(&out, NOTES_BEGIN "%s" NOTES_END "\n\n", p->notes ? p->notes : "\n");
+    buf_add(&out, card->data ? card->data + n : "", card->len - n);
+    buf_release(card);
+    *card = out;
+}
+
+static int make_texts(struct publish *p, struct err *e) {
+    if (p->have_result) {
+        const char *name = p->facts.text[FACT_NAME];
+        if (name && *name) p->res.name = name;
+        TRY(add_results(p, e));
+    }
+    publish_fit(&p->rel, p->have_result ? &p->res : NULL);
+    for (int i = 0; i < p->rel.n_files && !p->have_result; i++) {
+        char *path = io_join(p->o->dir, p->rel.file[i].file);
+        struct err why;
+        p->rel.unknown |= unknown_model(path, &why);
+        free(path);
+    }
+    render_prompt(p);
+    TRY(copy_source(p, e));
+    TRY(read_notes(p, e));
+    struct buf *card = add_text(p, "README.md");
+    report_readme(p->have_result ? &p->res : NULL, &p->rel, card);
+    add_notes(p, card);
+    if (p->have_result) {
+        struct buf depth = {0}, speed = {0};
+        report_html(&p->res, &p->rel, add_text(p, "report.html"));
+        report_svg_kld(&p->res, false, add_text(p, "kld.svg"));
+        if (report_svg_kld_depth(&p->res, false, &depth)) *add_text(p, "kld-depth.svg") = depth;
+        if (report_svg_speed_depth(&p->res, false, &speed)) *add_text(p, "speed-depth.svg") = speed;
+    }
+    release_modelfile(&p->rel, add_text(p, "Modelfile"));
+    release_params(&p->rel, add_text(p, "params"));
+    release_model_yaml(&p->rel, add_text(p, "model.yaml"));
+    return 0;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+/* Makes sure that all files may be written, before any is. */
+static int may_write(struct publish *p, struct err *e) {
+    static const char *const lists[] = {MANIFEST_NAME, "SHA256SUMS"};
+    for (int i = 0; i < p->n_files; i++) {
+        struct text_file *f = &p->file[i];
+        const char *text = f->text.data ? f->text.data : "";
+        enum guard_state state;
+        TRY(guard_ask(p->guard, f->name, text, f->text.len, &state, e));
+        if (state != GUARD_FREE && p->o->way == GUARD_REFUSE)
+            return guard_check(p->guard, f->name, text, f->text.len, e);
+        f->aside = state != GUARD_FREE && p->o->way == GUARD_ASIDE;
+        if (!f->aside) guard_announce(p->guard, f->name, text, f->text.len);
+    }
+    for (size_t i = 0; i < COUNT_OF(lists) && p->o->way == GUARD_REFUSE; i++)
+        TRY(guard_check(p->guard, lists[i], NULL, 0, e));
+    return 0;
+}
+
+static int write_texts(struct publish *p, struct err *e) {
+    TRY(may_write(p, e));
+    TRY(guard_begin(p->guard, e));
+    for (int i = 0; i < p->n_files; i++) {
+        const struct buf *b = &p->file[i].text;
+        bool written;
+        TRY(guard_write(p->guard, p->file[i].name, b->data ? b->data : "", b->len, p->o->way,
+                        &written, e));
+        p->r->n_written += written;
+    }
+    return 0;
+}
+
+static int list_file(struct publish *p, struct jw *w, struct buf *sums, const char *name,
+                     struct prog *prog, struct err *e) {
+    char hex[65], *path = io_join(p->o->dir, name);
+    size_t n = strlen(name);
+    uint64_t size = 0;
+    bool gguf = n > 5 && strcmp(name + n - 5, ".gguf") == 0;
+    const char *written = guard_hash_of(p->guard, name);
+    int rc = gguf ? manifest_add_gguf(w, path, hex, prog, e)
+                  : manifest_add_file(w, path, written, hex, e);
+    if (rc == 0) rc = io_file_size(path, &size, e);
+    if (rc == 0) buf_fmt(sums, "%s  %s\n", hex, name);
+    p->r->n_bytes += size;
+    p->r->n_listed++;
+    free(path);
+    return rc;
+}
+
+/* Adds what --supersedes names; else a list that is there stays. */
+static int add_superseded(struct publish *p, struct jw *w, const char *sums, struct err *e) {
+    if (p->o->supersedes) return manifest_add_superseded(w, p->o->supersedes, sums, e);
+    const struct json *list = json_get(p->old, "supersedes");
+    if (json_first(list)) jw_copy(w, "supersedes", list);
+    return 0;
+}
+
+/* Reads a JSON file of the folder; NULL when there is none that can be read. */
+static struct json *read_there(const char *dir, const char *name) {
+    struct json *root = NULL;
+    struct err ignored;
+    char *path = io_join(dir, name);
+    if (io_exists(path)) (void)json_read(&root, path, 4 * MAX_TEXT, &ignored);
+    free(path);
+    return root;
+}
+
+/* Adds the source of the job that made the files: as the measurements have it, else as the manifest
+ * that is there. */
+static void add_source(const struct publish *p, struct jw *w) {
+    static const char *const member[][2] = {{"name", "source"},
+                                            {"xxh128", "source_xxh128"},
+                                            {"weights_xxh128", "source_weights_xxh128"}};
+    struct json *root = NULL;
+    struct err ignored;
+    if (p->results.len)
+        (void)json_parse(&root, p->results.data, p->results.len, "results.json", &ignored);
+    else
+        root = read_there(p->o->dir, "results.json");
+    const struct json *model = json_get(root, "model"), *old = json_get(p->old, "source");
+    if (json_str(json_get(model, "source"))) {
+        jw_obj(w, "source");
+        for (size_t i = 0; i < COUNT_OF(member); i++) {
+            const char *s = json_str(json_get(model, member[i][1]));
+            if (s) jw_str(w, member[i][0], s);
+        }
+        jw_end(w);
+    } else if (old) {
+        jw_copy(w, "source", old);
+    }
+    json_free(root);
+}
+
+static int write_list(struct publish *p, const char *name, const struct buf *text, struct err *e) {
+    bool written;
+    TRY(guard_write(p->guard, name, text->data, text->len, p->o->way, &written, e));
+    p->r->n_written++;
+    return 0;
+}
+
+static int write_lists(struct publish *p, struct err *e) {
+    struct release now; /* The release with the files that were just written. */
+    struct buf json = {0}, sums = {0};
+    struct jw w;
+    struct prog prog;
+    uint64_t total = 0;
+    TRY(release_open(&now, p->o->dir, e));
+    for (int i = 0; i < now.n_files; i++) total += now.file[i].size_bytes;
+    jw_init(&w, &json, true);
+    jw_obj(&w, NULL);
+    jw_str(&w, "format", "hone-manifest");
+    jw_i64(&w, "version", 1);
+    jw_str(&w, "hone_version", HONE_VERSION);
+    if (facts_any(&p->facts)) {
+        jw_obj(&w, "facts");
+        facts_json(&p->facts, &w);
+        jw_end(&w);
+    }
+    add_source(p, &w);
+    jw_arr(&w, "files");
+    prog_begin(&prog, "hashing", PROG_BYTES, total);
+    int rc = 0;
+    for (int i = 0; i < now.n_names && rc == 0; i++) {
+        const char *s = now.name[i];
+        if (strcmp(s, "SHA256SUMS") == 0 || strcmp(s, MANIFEST_NAME) == 0 || strstr(s, ".tmp-") ||
+            guard_is_aside(s))
+            continue;
+        rc = list_file(p, &w, &sums, s, &prog, e);
+    }
+    prog_end(&prog);
+    jw_end(&w);
+    if (rc == 0) rc = add_superseded(p, &w, sums.data ? sums.data : "", e);
+    jw_end(&w);
+    buf_chr(&json, '\n');
+    char hex[65];
+    struct sha256 h;
+    sha256_init(&h);
+    sha256_add(&h, json.data, json.len);
+    sha256_hex(&h, hex);
+    buf_fmt(&sums, "%s  " MANIFEST_NAME "\n", hex);
+    if (rc == 0) rc = write_list(p, MANIFEST_NAME, &json, e);
+    if (rc == 0) rc = write_list(p, "SHA256SUMS", &sums, e);
+    if (rc == 0) rc = guard_end(p->guard, e);
+    buf_release(&json);
+    buf_release(&sums);
+    release_close(&now);
+    return rc;
+}
+
+static int publish_open(struct publish *p, struct err *e) {
+    struct json *none = NULL;
+    TRY(guard_open(&p->guard, p->o->dir, e));
+    p->old = read_there(p->o->dir, MANIFEST_NAME);
+    p->r->n_models = p->rel.n_files;
+    if (p->o->manifest_only)
+        TRY(publish_facts_find(&p->facts, p->o, none, e));
+    else
+        TRY(open_results(p, e));
+    publish_facts_apply(&p->facts, &p->rel);
+    p->r->has_license = *p->rel.license != 0;
+    p->r->has_base = *p->rel.base_model != 0;
+    return 0;
+}
+
+int publish_folder(const struct publish_opts *o, struct publish_report *r, struct err *e) {
+    struct publish *p = xcalloc(1, sizeof *p);
+    memset(r, 0, sizeof *r);
+    p->o = o;
+    p->r = r;
+    facts_init(&p->facts);
+    int rc = release_open(&p->rel, o->dir, e);
+    if (rc == 0) {
+        rc = publish_open(p, e);
+        if (rc == 0 && !o->manifest_only) rc = make_texts(p, e);
+        if (rc == 0) rc = write_texts(p, e);
+        if (rc == 0) rc = write_lists(p, e);
+        release_close(&p->rel);
+    }
+    if (p->have_result) result_close(&p->res);
+    for (int i = 0; i < p->n_files; i++) buf_release(&p->file[i].text);
+    json_free(p->old);
+    guard_free(p->guard);
+    facts_release(&p->facts);
+    buf_release(&p->results);
+    free(p->notes);
+    free(p->prompt);
+    free(p);
+    return rc;
+}
+
+int publish_check_folder(const char *dir, const char *source, struct err *e) {
+    static const char *const texts[] = {
+        "README.md", "report.html", "results.json", "kld.svg", "kld-depth.svg", "speed-depth.svg",
+        "Modelfile", "params",      "model.yaml",   "system",  MANIFEST_NAME,   "SHA256SUMS"};
+    struct guard *g;
+    TRY(guard_open(&g, dir, e));
+    int rc = 0;
+    for (size_t i = 0; i < COUNT_OF(texts) && rc == 0; i++)
+        rc = guard_check(g, texts[i], NULL, 0, e);
+    for (size_t i = 0; i < COUNT_OF(copied) && rc == 0 && source; i++) {
+        char *path = io_join(source, copied[i][0]), *text = NULL;
+        size_t len = 0;
+        const char *name = copied[i][1] ? copied[i][1] : copied[i][0];
+        if (io_exists(path) && !io_is_dir(path)) rc = io_read_file(&text, &len, path, MAX_TEXT, e);
+        if (rc == 0 && text) rc = guard_check(g, name, text, len, e);
+        free(text);
+        free(path);
+    }
+    guard_free(g);
+    return rc;
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT
+/* make/sens.c - the step of `hone make` that measures what each type costs each part of the
+ * model, once for the files of all sizes, on text that is not the evaluation's. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "text/size.h"
+
+#include "make/make.h"
+#include "mix/mixer.h"
+#include "mix/sensitivity.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/prog.h"
+
+int make_texts_apart(struct make *mk, const char **same, struct err *e) {
+    const struct str_list *used[] = {&mk->calib, &mk->probe};
+    *same = NULL;
+    for (int i = 0; i < mk->eval.n; i++) {
+        char hex[33], other[33];
+        TRY(job_file_hash(&mk->job, mk->eval.v[i], hex, e));
+        for (size_t u = 0; u < COUNT_OF(used); u++)
+            for (int k = 0; k < used[u]->n; k++) {
+                TRY(job_file_hash(&mk->job, used[u]->v[k], other, e));
+                if (strcmp(hex, other) == 0) *same = mk->eval.v[i];
+            }
+    }
+    return 0;
+}
+
+static int key(struct make *mk, const struct mix_probe_opts *o, struct step *s, struct err *e) {
+    step_key(s, "base", "%s", mk->file[0].hash);
+    step_key(s, "imatrix", "%s", mk->imatrix_hash);
+    step_key(s, "search", "%s", search_name(o->search));
+    step_key(s, "ctx", "%" PRId64, o->ctx);
+    step_key(s, "probes", "%" PRId64 " %" PRId64 " %" PRId64, o->n_types, o->bands, o->n_chunks);
+    for (int i = 0; i < o->n_budgets; i++) step_key(s, "budget", "%" PRIu64, o->budget[i]);
+    for (int i = 0; i < o->texts.n; i++) {
+        char hex[33];
+        TRY(job_file_hash(&mk->job, o->texts.v[i], hex, e));
+        step_key(s, "text", "%s", hex);
+    }
+    return 0;
+}
+
+static int measure(const struct mix_probe_opts *o, struct step *s, struct make *mk, struct err *e) {
+    struct sens sens;
+    struct mix_probe_report r;
+    const char *files[] = {MAKE_SENSITIVITY};
+    char json[160];
+    log_info("measuring what each type costs each part of the model");
+    int rc = mix_measure(o, &sens, &r, e);
+    sens_release(&sens);
+    if (rc) return rc;
+    if (r.cut_short && o->seconds > 0)
+        make_left_out(mk,
+                      "%" PRId64 " of %" PRId64 " sensitivity probes: the time for them was over",
+                      r.n_wanted - r.n_probes, r.n_wanted);
+    snprintf(json, sizeof json,
+             "{\"seconds\": %.3f, \"n_probes\": %" PRId64 ", \"n_wanted\": %" PRId64 "}", r.seconds,
+             r.n_probes + r.n_steps, r.n_wanted);
+    return step_save(s, files, 1, json, e);
+}
+
+/* Fills in the sizes that will be asked for: IQ1 is a candidate where one of them is small. */
+static int budgets(struct make *mk, struct mix_probe_opts *o, struct err *e) {
+    for (int i = 0; i < mk->budget.n; i++)
+        TRY(size_parse(mk->budget.v[i], "--budget", &o->budget[o->n_budgets++], e));
+    if (!mk->classes.n) return 0;
+    return make_class_bytes(mk, mk->classes.v[mk->classes.n - 1], &o->budget[o->n_budgets++], e);
+}
+
+/* Returns the share of probes in the file of an interrupted run. */
+static double share_of_probes(const struct make *mk, const char *path) {
+    struct sens s;
+    struct err ignored;
+    const int64_t all = plan_probes(&mk->in, &mk->plan);
+    double n = 0;
+    char *record = io_join(mk->job.state, "sensitivity.json");
+    const bool other = io_exists(record); /* The file is complete but has other options. */
+    free(record);
+    if (other || mk->redo || !io_exists(path) || sens_read(&s, path, &ignored)) return 0;
+    for (int i = 0; i < s.n_groups; i++) n += s.group[i].n_probes;
+    sens_release(&s);
+    return all > 0 && n < (double)all ? n / (double)all : .99; /* The record is not written. */
+}
+
+int make_sensitivity(struct make *mk, struct err *e) {
+    struct step s;
+    struct json *root = NULL;
+    const struct json *result;
+    if (!mk->plan.mixes) return 0;
+    double left = mk->seconds > 0 ? make_time_for_probes(mk) : 0;
+    struct mix_probe_opts o = {.w = mk->w,
+                               .model = mk->file[0].path,
+                               .imatrix = mk->imatrix,
+                               .ctx = mk->calib_ctx,
+                               .n_chunks = mk->plan.probe_windows,
+                               .n_types = mk->plan.types,
+                               .bands = mk->plan.bands,
+                               /* More rounds gave no measurable gain (docs/design/mix.md). */
+                               .rounds = 0,
+                               .seconds = mk->probe_seconds,
+                               .overwrite = mk->redo,
+                               .replace = true};
+    if (left > 0 && (o.seconds <= 0 || left < o.seconds)) o.seconds = left;
+    TRY(mix_search(mk->search, &o.search, e));
+    o.texts = mk->probe.n ? mk->probe : mk->calib;
+    if (!mk->probe.n)
+        make_note(mk, "the probes of the mixes used the calibration texts: --probe names others");
+    TRY(budgets(mk, &o, e));
+    char *path = job_path(&mk->job, MAKE_SENSITIVITY);
+    o.out = path;
+    step_init(&s, &mk->job, "sensitivity");
+    int rc = key(mk, &o, &s, e);
+    const bool known = !rc && make_reuse(mk, &s, &root, &result);
+    if (make_counts(mk))
+        mk->in.done[PART_PROBES] = known ? 1 : share_of_probes(mk, path);
+    else if (!rc && !known)
+        rc = measure(&o, &s, mk, e);
+    json_free(root);
+    step_release(&s);
+    free(path);
+    return rc;
+}

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: MIT
+/* make/step.c - see step.h. Records are small JSON files, written whole or not at all. */
+#include "make/step.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "make/claim.h"
+#include "base/hash.h"
+#include "base/io.h"
+#include "base/map.h"
+#include "base/out.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+
+enum { MAX_RECORD = 64 << 20 };
+static const int64_t soon_hashed = (int64_t)64 << 20; /* bytes */
+
+/* Tells whether the i-th name is that of a temporary file, TARGET.tmp-PID-N (base/out.c). We hold
+ * the lock, so whoever made it is gone. Other names with ".tmp-" are a person's. */
+static bool is_temporary(const struct io_names *all, int i) {
+    const char *p = strstr(all->v[i], ".tmp-"), *digits = "0123456789";
+    if (!p) return false;
+    size_t pid = strspn(p += 5, digits), n = pid && p[pid] == '-' ? strspn(p + pid + 1, digits) : 0;
+    return n && !p[pid + 1 + n];
+}
+
+/* Tells whether name i is an interrupted model: TARGET.part with a TARGET.part.log. A part without
+ * a log may be somebody's download. */
+static bool is_part(const struct io_names *all, int i) {
+    const char *s = all->v[i];
+    if (str_ends(s, ".gguf.part.log")) return true;
+    size_t n = strlen(s);
+    return str_ends(s, ".gguf.part") && i + 1 < all->n && strncmp(all->v[i + 1], s, n) == 0 &&
+           strcmp(all->v[i + 1] + n, ".log") == 0;
+}
+
+static int remove_leftovers(const char *dir, bool (*which)(const struct io_names *all, int i),
+                            struct err *e) {
+    struct io_names all;
+    int rc = io_list(&all, dir, e);
+    for (int i = 0; i < all.n && rc == 0; i++) {
+        if (!which(&all, i)) continue;
+        char *path = io_join(dir, all.v[i]);
+        if (unlink(path) == 0) log_debug("removed leftover %s", path);
+        free(path);
+    }
+    io_names_release(&all);
+    return rc;
+}
+
+char *job_work(const char *dir) {
+    size_t n = strlen(dir);
+    while (n > 1 && dir[n - 1] == '/') n--;
+    char *plain = xstrndup(dir, n), *real = NULL;
+    const char *last = io_base(plain);
+    struct stat st;
+    if (!*last || strcmp(last, ".") == 0 || strcmp(last, "..") == 0 ||
+        (lstat(plain, &st) == 0 && S_ISLNK(st.st_mode)))
+        real = io_real(plain);
+    char *work =
+        strcmp(real ? real : plain, "/") == 0 ? NULL : xasprintf("%s.work", real ? real : plain);
+    free(plain);
+    free(real);
+    return work;
+}
+
+/* Refuses a folder of somebody's that happens to have the name: it is not written to. */
+static int check_work(const struct job *j, struct err *e) {
+    struct io_names all;
+    char *lock = io_join(j->state, "lock");
+    bool ours = io_exists(lock);
+    free(lock);
+    if (ours || !io_is_dir(j->state)) return 0;
+    int rc = io_list(&all, j->state, e);
+    if (rc == 0 && all.n)
+        rc = err_set(e, ERR_USAGE,
+                     "%s is needed for the state of the job and holds other files: move it, or "
+                     "choose another folder with -o",
+                     j->state);
+    io_names_release(&all);
+    return rc;
+}
+
+/* Makes the folders. Files are made in DIR.work and then get their names in DIR, so both are on one
+ * file system. */
+static int make_folders(struct job *j, struct err *e) {
+    struct stat a, b;
+    bool was = io_is_dir(j->state);
+    TRY(io_make_dir(j->state, e));
+    int rc = io_make_dir(j->dir, e);
+    if (rc == 0 && (stat(j->dir, &a) != 0 || stat(j->state, &b) != 0))
+        rc = err_sys(e, "%s: cannot examine", j->dir);
+    if (rc == 0 && a.st_dev != b.st_dev)
+        rc = err_set(e, ERR_USAGE,
+                     "%s is a file system of its own, with no room beside it for the state of the "
+                     "job: name a folder in it with -o",
+                     j->dir);
+    if (rc && !was) rmdir(j->state);
+    return rc;
+}
+
+/* Fails as job_open would where the folder of `path` is not there yet and cannot be made. */
+static int can_make(const char *path, struct err *e) {
+    char *dir = xstrdup(path), *probe;
+    size_t n = strlen(dir);
+    while (n && !io_exists(dir)) { /* up to the folder that is there */
+        while (n && dir[n - 1] == '/') dir[--n] = 0;
+        while (n && dir[n - 1] != '/') dir[--n] = 0;
+        while (n > 1 && dir[n - 1] == '/') dir[--n] = 0;
+    }
+    int rc = 0;
+    probe = xasprintf("%s/.hone-probe-XXXXXX", n ? dir : ".");
+    if (n && !io_is_dir(dir))
+        rc = err_set(e, ERR_USAGE, "cannot create folder %s: a file of that name exists", dir);
+    else if (!mkdtemp(probe))
+        rc = err_sys(e, "%s: cannot write into this folder", n ? dir : ".");
+    else
+        rmdir(probe);
+    free(probe);
+    free(dir);
+    return rc;
+}
+
+int job_look(struct job *j, const char *dir, struct err *e) {
+    *j =
+        (struct job){.dir = xstrdup(dir), .state = job_work(dir), .lock_fd = -1, .read_only = true};
+    if (!j->state) return err_set(e, ERR_USAGE, "%s: name a folder with -o", dir);
+    TRY(check_work(j, e));
+    TRY(can_make(dir, e));
+    return can_make(j->state, e);
+}
+
+int job_open(struct job *j, const char *dir, struct err *e) {
+    memset(j, 0, sizeof *j);
+    j->lock_fd = -1;
+    j->dir = xstrdup(dir);
+    j->state = job_work(dir);
+    if (!j->state) return err_set(e, ERR_USAGE, "%s: name a folder with -o", dir);
+    TRY(check_work(j, e));
+    TRY(make_folders(j, e));
+    char *lock = io_join(j->state, "lock");
+    j->lock_fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    free(lock);
+    if (j->lock_fd < 0) return err_sys(e, "%s: cannot write into this folder", j->state);
+    if (flock(j->lock_fd, LOCK_EX | LOCK_NB) != 0) {
+        close(j->lock_fd);
+        j->lock_fd = -1; /* Nothing here is ours. */
+        return err_set(e, ERR_SYS,
+                       "%s: another hone job is writing here; wait for it, or choose "
+                       "another folder with -o",
+                       dir);
+    }
+    TRY(job_take_old(j, e));
+    TRY(remove_leftovers(dir, is_temporary, e));
+    return remove_leftovers(j->state, is_temporary, e);
+}
+
+int job_remove_parts(const struct job *j, struct err *e) {
+    TRY(remove_leftovers(j->dir, is_part, e));
+    return remove_leftovers(j->state, is_part, e);
+}
+
+/* Removes what a job that was refused leaves: nothing but the lock and empty folders. */
+static void remove_empty(const struct job *j) {
+    struct io_names all;
+    struct err ignored;
+    bool only = io_list(&all, j->state, &ignored) == 0;
+    for (int i = 0; i < all.n && only; i++) {
+        char *path = io_join(j->state, all.v[i]);
+        only = strcmp(all.v[i], "lock") == 0 || (io_is_dir(path) && rmdir(path) == 0);
+        free(path);
+    }
+    io_names_release(&all);
+    char *lock = io_join(j->state, "lock");
+    if (only && unlink(lock) == 0) rmdir(j->state);
+    free(lock);
+}
+
+void job_close(struct job *j) {
+    if (j->dir && j->lock_fd >= 0) {
+        remove_empty(j);
+        close(j->lock_fd);
+    }
+    free(j->dir);
+    free(j->state);
+    memset(j, 0, sizeof *j);
+    j->lock_fd = -1;
+}
+
+const char *job_name(const char *name) {
+    return strncmp(name, JOB_WORK, sizeof JOB_WORK - 1) == 0 ? name + sizeof JOB_WORK - 1 : name;
+}
+
+char *job_path(const struct job *j, const char *name) {
+    const char *s = job_name(name);
+    return io_join(s == name ? j->dir : j->state, s);
+}
+
+void step_init(struct step *s, const struct job *j, const char *name) {
+    memset(s, 0, sizeof *s);
+    s->job = j;
+    snprintf(s->name, sizeof s->name, "%s", name);
+    step_key(s, "step", "%s", name);
+    step_key(s, "hone", "%s", HONE_VERSION);
+}
+
+void step_release(struct step *s) {
+    buf_release(&s->key);
+}
+
+void step_key(struct step *s, const char *what, const char *fmt, ...) {
+    char value[4096];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(value, sizeof value, fmt, ap);
+    va_end(ap);
+    buf_fmt(&s->key, "%s=%s;", what, value);
+}
+
+static void key_hex(const struct step *s, char hex[33]) {
+    hash_xxh128_hex(hex, s->key.data, s->key.len);
+}
+
+static char *record_path(const struct job *j, const char *name) {
+    char *file = xasprintf("%s.json", name), *path = io_join(j->state, file);
+    free(file);
+    return path;
+}
+
+/* Fills in the size of a file in bytes, and the time of its last change as text: seconds since the
+ * epoch, with nanoseconds. Returns false when the file is not there. */
+static bool file_stamp(const char *path, int64_t *size, char stamp[40]) {
+    struct stat st;
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return false;
+    *size = st.st_size;
+    snprintf(stamp, 40, "%lld.%09ld", (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+    return true;
+}
+
+static int hash_content(const char *path, char hex[33], struct err *e) {
+    struct map m;
+    TRY(map_open(&m, path, e));
+    hash_xxh128_hex(hex, m.data ? (const void *)m.data : "", m.size);
+    map_close(&m);
+    return 0;
+}
+
+const char job_no_hash[33] = "00000000000000000000000000000000";
+
+int job_file_hash(const struct job *j, const char *path, char hex[33], struct err *e) {
+    char stamp[40], id[33], *real = io_real(path);
+    int64_t size;
+    if (!real || !file_stamp(real, &size, stamp)) {
+        free(real);
+        return err_sys(e, "%s: cannot read", path);
+    }
+    /* It is remembered in hash-<hash of path, size, stamp>.json. */
+    struct buf key = {0}, text = {0};
+    buf_fmt(&key, "%s;%" PRId64 ";%s", real, size, stamp);
+    hash_xxh128_hex(id, key.data, key.len);
+    char name[64];
+    snprintf(name, sizeof name, "hash-%s", id);
+    char *rec = record_path(j, name);
+    struct json *root = NULL;
+    struct err ignored;
+    const char *known = NULL;
+    int rc = 0;
+    if (io_exists(rec) && json_read(&root, rec, MAX_RECORD, &ignored) == 0)
+        known = json_str(json_get(root, "xxh128"));
+    if (known && strlen(known) == 32) {
+        memcpy(hex, known, 33);
+    } else if (j->read_only && size > soon_hashed) {
+        memcpy(hex, job_no_hash, 33);
+    } else {
+        rc = hash_content(real, hex, e);
+        buf_fmt(&text, "{\"file\": ");
+        json_quote(&text, io_base(real), strlen(io_base(real)));
+        buf_fmt(&text, ", \"xxh128\": \"%s\"}\n", hex);
+        if (rc == 0 && !j->read_only) rc = out_write_file(rec, text.data, text.len, true, e);
+    }
+    json_free(root);
+    buf_release(&key);
+    buf_release(&text);
+    free(rec);
+    free(real);
+    return rc;
+}
+
+/* Tells whether an output is intact: its size and time stamp are as recorded, or its content hashes
+ * the same. */
+bool step_intact(const char *path, const struct json *file) {
+    const char *stamp = json_str(json_get(file, "mtime")),
+               *hash = json_str(json_get(file, "xxh128"));
+    int64_t want, size;
+    char now[40], hex[33];
+    struct err ignored;
+    if (!stamp || !hash || !json_i64(json_get(file, "size_bytes"), &want)) return false;
+    return file_stamp(path, &size, now) && size == want &&
+           (strcmp(now, stamp) == 0 ||
+            (hash_content(path, hex, &ignored) == 0 && strcmp(hex, hash) == 0));
+}
+
+static bool intact(const struct job *j, const struct json *f) {
+    const char *name = json_str(json_get(f, "file"));
+    char *path = name ? job_path(j, name) : NULL;
+    bool ok = path && step_intact(path, f);
+    free(path);
+    return ok;
+}
+
+bool step_done(struct step *s, struct json **root, const struct json **result) {
+    char hex[33], *path = record_path(s->job, s->name);
+    struct err ignored;
+    bool ok = io_exists(path) && json_read(root, path, MAX_RECORD, &ignored) == 0;
+    free(path);
+    if (!ok) return false;
+    key_hex(s, hex);
+    const char *key = json_str(json_get(*root, "key"));
+    ok = key && strcmp(key, hex) == 0;
+    const struct json *files = json_get(*root, "files");
+    for (const struct json *f = json_first(files); ok && f; f = json_next(f))
+        ok = intact(s->job, f);
+    *result = ok ? json_get(*root, "result") : NULL;
+    if (*result) return true;
+    json_free(*root);
+    *root = NULL;
+    return false;
+}
+
+int step_save(struct step *s, const char *const *files, int n_files, const char *result_json,
+              struct err *e) {
+    struct buf b = {0};
+    struct jw w;
+    char hex[33];
+    int rc = 0;
+    key_hex(s, hex);
+    jw_init(&w, &b, true);
+    jw_obj(&w, NULL);
+    jw_str(&w, "step", s->name);
+    jw_str(&w, "key", hex);
+    jw_arr(&w, "files");
+    for (int i = 0; i < n_files && rc == 0; i++) {
+        char stamp[40], *path = job_path(s->job, files[i]);
+        int64_t size = 0;
+        rc = hash_content(path, hex, e);
+        if (rc == 0 && !file_stamp(path, &size, stamp)) rc = err_sys(e, "%s: vanished", path);
+        free(path);
+        if (rc) break;
+        struct buf entry = {0};
+        struct jw one;
+        jw_init(&one, &entry, false);
+        jw_obj(&one, NULL);
+        jw_str(&one, "file", files[i]);
+        jw_i64(&one, "size_bytes", size);
+        jw_str(&one, "mtime", stamp);
+        jw_str(&one, "xxh128", hex);
+        jw_end(&one);
+        jw_raw(&w, NULL, entry.data);
+        if (job_name(files[i]) == files[i]) rc = claim_done(s->job, files[i], entry.data, e);
+        buf_release(&entry);
+    }
+    jw_end(&w);
+    jw_raw(&w, "result", result_json);
+    jw_end(&w);
+    buf_chr(&b, '\n');
+    char *path = record_path(s->job, s->name);
+    if (rc == 0) rc = out_write_file(path, b.data, b.len, true, e);
+    free(path);
+    buf_release(&b);
+    return rc;
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT
+/* make/step_old.c - folders of versions that kept the state of a job inside the folder of its
+ * results (step.h): DIR/.hone moves to DIR.work, file by file, and files that are not published
+ * follow when a record says that they are still what a job made. Interrupted at any point it goes
+ * on the next time. Nothing is removed but the old lock. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "make/claim.h"
+#include "make/step.h"
+#include "base/io.h"
+#include "base/out.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+
+enum { MAX_RECORD = 64 << 20 };
+
+static int move(const char *from, const char *to, struct err *e) {
+    return rename(from, to) == 0 ? 0 : err_sys(e, "%s: cannot be moved to %s", from, to);
+}
+
+/* Moves what lies in DIR/.hone and is not in DIR.work. */
+static int move_entries(const struct job *j, const char *old, struct err *e) {
+    struct io_names all;
+    int rc = io_list(&all, old, e);
+    for (int i = 0; i < all.n && rc == 0; i++) {
+        char *from = io_join(old, all.v[i]), *to = io_join(j->state, all.v[i]);
+        if (strcmp(all.v[i], "lock") == 0)
+            unlink(from);
+        else if (!io_exists(to))
+            rc = move(from, to, e);
+        free(from);
+        free(to);
+    }
+    io_names_release(&all);
+    if (rc == 0 && rmdir(old) != 0)
+        log_warn("%s: the state of jobs is in %s now; remove the old one", old, j->state);
+    return rc;
+}
+
+/* Claims the outputs of earlier versions, which said only in the records of steps what they had
+ * made. */
+static int claim_outputs(const struct job *j, struct err *e) {
+    struct io_names all;
+    struct err ignored;
+    int rc = io_list(&all, j->state, e);
+    for (int i = 0; i < all.n && rc == 0; i++) {
+        struct json *root = NULL;
+        char *path = io_join(j->state, all.v[i]);
+        if (str_ends(all.v[i], ".json")) (void)json_read(&root, path, MAX_RECORD, &ignored);
+        const struct json *files = json_get(root, "files");
+        for (const struct json *f = json_first(files); f && rc == 0; f = json_next(f)) {
+            const char *name = json_str(json_get(f, "file"));
+            if (!name || strchr(name, '/') || job_name(name) != name) continue;
+            struct buf entry = {0};
+            struct jw w;
+            jw_init(&w, &entry, false);
+            jw_copy(&w, NULL, f);
+            rc = claim_done(j, name, entry.data, e);
+            buf_release(&entry);
+        }
+        json_free(root);
+        free(path);
+    }
+    io_names_release(&all);
+    return rc;
+}
+
+static int move_folder(const struct job *j, const char *old, struct err *e) {
+    char *lock = io_join(old, "lock");
+    int fd = open(lock, O_RDWR | O_CLOEXEC), rc = 0;
+    free(lock);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0)
+        rc = err_set(e, ERR_SYS, "%s: another hone job is writing here; wait for it", j->dir);
+    if (rc == 0) rc = move_entries(j, old, e);
+    if (rc == 0) rc = claim_outputs(j, e);
+    if (fd >= 0) close(fd);
+    return rc;
+}
+
+struct old { /* A record of which all or some outputs are not for others. */
+    const char *file;
+    bool plain;     /* Outputs directly in DIR count too, not only those in DIR/.hone. */
+    const char *as; /* The name in DIR.work; NULL: the same. */
+};
+
+/* Moves one file of an old record when it is as recorded. *work is its name in DIR.work, owned;
+ * NULL when it stays. */
+static int move_output(const struct job *j, const struct json *f, const struct old *o, char **work,
+                       struct err *e) {
+    const char *name = json_str(json_get(f, "file"));
+    *work = NULL;
+    if (!name || job_name(name) != name) return 0;
+    bool hidden = strncmp(name, ".hone/", 6) == 0; /* It was moved with the folder. */
+    if (!hidden && (!o->plain || strchr(name, '/'))) return 0;
+    const char *base = o->as ? o->as : io_base(name);
+    char *to = io_join(j->state, base), *from = io_join(j->dir, name);
+    int rc = 0;
+    bool there = hidden || step_intact(to, f);
+    if (!there && !io_exists(to) && step_intact(from, f)) {
+        rc = move(from, to, e);
+        there = rc == 0;
+        if (there) log_info("%s is in %s now", name, j->state);
+    }
+    if (there) *work = xasprintf(JOB_WORK "%s", base);
+    free(from);
+    free(to);
+    return rc;
+}
+
+/* Writes the record again, with its files where they are now. */
+static int move_outputs(const struct job *j, const char *path, const struct old *o,
+                        const struct json *root, struct err *e) {
+    struct buf b = {0};
+    struct jw w;
+    bool changed = false;
+    int rc = 0;
+    jw_init(&w, &b, true);
+    jw_obj(&w, NULL);
+    for (const struct json *m = json_first(root); m; m = json_next(m)) {
+        if (strcmp(json_name(m), "files") != 0) {
+            jw_copy(&w, json_name(m), m);
+            continue;
+        }
+        jw_arr(&w, "files");
+        for (const struct json *f = json_first(m); f && rc == 0; f = json_next(f)) {
+            char *work;
+            rc = move_output(j, f, o, &work, e);
+            changed |= work != NULL;
+            jw_obj(&w, NULL);
+            for (const struct json *k = json_first(f); k; k = json_next(k))
+                if (!work || strcmp(json_name(k), "file") != 0) jw_copy(&w, json_name(k), k);
+            if (work) jw_str(&w, "file", work);
+            jw_end(&w);
+            free(work);
+        }
+        jw_end(&w);
+    }
+    jw_end(&w);
+    buf_chr(&b, '\n');
+    if (rc == 0 && changed) rc = out_write_file(path, b.data, b.len, true, e);
+    buf_release(&b);
+    return rc;
+}
+
+int job_take_old(const struct job *j, struct err *e) {
+    static const struct old records[] = {{"convert.json", true, NULL},
+                                         {"imatrix.json", false, NULL},
+                                         {"sensitivity.json", true, "sens.json"}};
+    char *old = io_join(j->dir, ".hone");
+    int rc = io_is_dir(old) ? move_folder(j, old, e) : 0;
+    free(old);
+    for (size_t i = 0; i < sizeof records / sizeof *records && rc == 0; i++) {
+        char *path = io_join(j->state, records[i].file);
+        struct json *root = NULL;
+        struct err ignored;
+        if (io_exists(path) && json_read(&root, path, MAX_RECORD, &ignored) == 0)
+            rc = move_outputs(j, path, &records[i], root, e);
+        json_free(root);
+        free(path);
+    }
+    return rc;
+}

@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: MIT
+/* mix/mix.c - multiple-choice knapsack, solved exactly.
+ *
+ * 1. Lagrangian: for a price of a byte, each group takes argmin(loss + price * bytes). Bisection on
+ *    the price gives the bound and, on its feasible side, a first solution.
+ * 2. Exact: at the best price every option has a reduced cost >= 0, how much it loses against the
+ *    bound. A solution better than bound + slack consists of options whose reduced costs sum to
+ * less than slack, so groups are added one by one to a list of states (bytes, loss) sorted by
+ * bytes; a state is dropped when another is no larger and no worse, or when its reduced costs reach
+ * the slack. Slack starts small and grows until a solution lies within it: then it is the optimum.
+ *
+ * The lists stay short because the gap is tiny with many groups. When they do not, states are
+ * thinned (the best one of each range of bytes stays) and the result says so. */
+#include "mix/mix.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+enum { MAX_LIST = 200000, MAX_NODES = 24000000 };
+
+struct state { /* A choice of options for the groups so far. */
+    uint64_t bytes;
+    double loss;
+    double reduced;
+    int32_t node; /* Index in the trail, -1: none. */
+};
+struct node {
+    int32_t parent;
+    uint8_t opt;
+};
+struct solver {
+    const struct mix_group *group;
+    int n;
+    uint64_t budget;
+    double price, bound;
+    int *order;      /* The groups in the order in which they are decided, widest first. */
+    double *best;    /* For each group the least loss + price * bytes, [n]. */
+    uint64_t *least; /* The least bytes that groups order[i..] take together, [n + 1]. */
+    struct state *cur, *next, *tmp;
+    int64_t n_cur, n_next;
+    struct node *trail;
+    int64_t n_trail, cap_trail, n_states;
+    bool thinned;
+};
+
+static double priced(const struct mix_opt *o, double price) {
+    return o->loss + price * (double)o->bytes;
+}
+
+/* Chooses for every group the option of least priced loss, of equal ones that with fewer bytes.
+ * Returns the sum of priced losses. */
+static double choose_at(const struct solver *s, double price, int *pick, uint64_t *bytes) {
+    double sum = 0;
+    *bytes = 0;
+    for (int g = 0; g < s->n; g++) {
+        const struct mix_group *gr = &s->group[g];
+        int k = 0;
+        for (int i = 1; i < gr->n_opts; i++) {
+            double a = priced(&gr->opt[i], price), b = priced(&gr->opt[k], price);
+            if (a < b || (a <= b && gr->opt[i].bytes < gr->opt[k].bytes)) k = i;
+        }
+        pick[g] = k;
+        sum += priced(&gr->opt[k], price);
+        *bytes += gr->opt[k].bytes;
+    }
+    return sum;
+}
+
+/* Finds the best price, which is that of the highest bound; the bound is concave in it. `feasible`
+ * gets a choice that fits. */
+static void find_price(struct solver *s, int *pick, int *feasible) {
+    uint64_t bytes;
+    double lo = 0, hi = 1e-30, sum = choose_at(s, 0, pick, &bytes);
+    s->bound = sum;
+    s->price = 0;
+    memcpy(feasible, pick, (size_t)s->n * sizeof *pick);
+    if (bytes <= s->budget) return;
+    for (;; hi *= 4) {
+        choose_at(s, hi, feasible, &bytes);
+        if (bytes <= s->budget || hi > 1e30) break;
+    }
+    for (int it = 0; it < 200 && hi - lo > 1e-15 * hi; it++) {
+        double mid = 0.5 * (lo + hi);
+        sum = choose_at(s, mid, pick, &bytes);
+        double bound = sum - mid * (double)s->budget;
+        if (bound > s->bound) {
+            s->bound = bound;
+            s->price = mid;
+        }
+        if (bytes > s->budget) {
+            lo = mid;
+        } else {
+            hi = mid;
+            memcpy(feasible, pick, (size_t)s->n * sizeof *pick);
+        }
+    }
+}
+
+static double total(const struct solver *s, const int *pick, uint64_t *bytes) {
+    double loss = 0;
+    *bytes = 0;
+    for (int g = 0; g < s->n; g++) {
+        loss += s->group[g].opt[pick[g]].loss;
+        *bytes += s->group[g].opt[pick[g]].bytes;
+    }
+    return loss;
+}
+
+/* Spends what a feasible choice leaves over: the largest gain that fits, again and again. */
+static void fill(const struct solver *s, int *pick) {
+    for (int round = 0; round < 8 * s->n; round++) {
+        uint64_t used;
+        double best = 0;
+        int bg = -1, bo = 0;
+        total(s, pick, &used);
+        for (int g = 0; g < s->n; g++) {
+            const struct mix_opt *at = &s->group[g].opt[pick[g]];
+            for (int i = 0; i < s->group[g].n_opts; i++) {
+                const struct mix_opt *o = &s->group[g].opt[i];
+                if (at->loss - o->loss <= best || used - at->bytes + o->bytes > s->budget) continue;
+                best = at->loss - o->loss;
+                bg = g;
+                bo = i;
+            }
+        }
+        if (bg < 0) return;
+        pick[bg] = bo;
+    }
+}
+
+/* ---- lists of states ------------------------------------------------------------------------- */
+
+static bool add_node(struct solver *s, int32_t parent, int opt, int32_t *out) {
+    if (s->n_trail == MAX_NODES) return false;
+    if (s->n_trail == s->cap_trail) {
+        s->cap_trail = s->cap_trail ? 2 * s->cap_trail : 4096;
+        s->trail = xreallocarray(s->trail, (size_t)s->cap_trail, sizeof *s->trail);
+    }
+    s->trail[s->n_trail] = (struct node){parent, (uint8_t)opt};
+    *out = (int32_t)s->n_trail++;
+    return true;
+}
+
+/* Keeps the least reduced cost of each of MAX_LIST / 2 equal ranges of bytes. */
+static void thin(struct solver *s) {
+    uint64_t first = s->next[0].bytes, last = s->next[s->n_next - 1].bytes;
+    double per = (double)(last - first + 1) / (MAX_LIST / 2);
+    int64_t n = 0, slot = -1;
+    for (int64_t i = 0; i < s->n_next; i++) {
+        int64_t at = (int64_t)((double)(s->next[i].bytes - first) / per);
+        if (at != slot)
+            s->next[n++] = s->next[i];
+        else if (s->next[i].reduced < s->next[n - 1].reduced)
+            s->next[n - 1] = s->next[i];
+        slot = at;
+    }
+    s->n_next = n;
+    s->thinned = true;
+}
+
+/* Merges `from` into `next`; both are sorted by bytes. States that another one beats in bytes and
+ * loss are dropped. */
+static void merge(struct solver *s, const struct state *from, int64_t n_from) {
+    int64_t i = 0, j = 0, n = 0;
+    double least = HUGE_VAL;
+    while (i < s->n_next || j < n_from) {
+        const struct state *a = i < s->n_next ? &s->next[i] : NULL;
+        const struct state *b = j < n_from ? &from[j] : NULL;
+        bool take_a =
+            a && (!b || a->bytes < b->bytes || (a->bytes == b->bytes && a->loss <= b->loss));
+        const struct state *t = take_a ? a : b;
+        if (take_a)
+            i++;
+        else
+            j++;
+        if (t->loss >= least) continue;
+        least = t->loss;
+        s->tmp[n++] = *t;
+    }
+    struct state *swap = s->next;
+    s->next = s->tmp;
+    s->tmp = swap;
+    s->n_next = n;
+    if (n > MAX_LIST) thin(s);
+}
+
+/* Extends all states by the options of one more group. The node of a new state is its parent's
+ * until the list is final. */
+static bool extend(struct solver *s, int at, double slack, struct state *part) {
+    const struct mix_group *gr = &s->group[s->order[at]];
+    s->n_next = 0;
+    for (int k = 0; k < gr->n_opts; k++) {
+        double extra = priced(&gr->opt[k], s->price) - s->best[s->order[at]];
+        int64_t n = 0;
+        if (extra >= slack) continue;
+        for (int64_t i = 0; i < s->n_cur; i++) {
+            const struct state *c = &s->cur[i];
+            uint64_t bytes = c->bytes + gr->opt[k].bytes;
+            if (bytes + s->least[at + 1] > s->budget) break;
+            if (c->reduced + extra >= slack) continue;
+            part[n] = *c;
+            part[n].bytes = bytes;
+            part[n].loss += gr->opt[k].loss;
+            part[n].reduced += extra;
+            /* The option is in the top bits, above an index below 2^25. */
+            part[n].node = (int32_t)((uint32_t)(c->node + 1) | (uint32_t)k << 25);
+            n++;
+        }
+        merge(s, part, n);
+    }
+    for (int64_t i = 0; i < s->n_next; i++) {
+        uint32_t v = (uint32_t)s->next[i].node;
+        if (!add_node(s, (int32_t)(v & 0x1ffffff) - 1, (int)(v >> 25), &s->next[i].node)) {
+            s->n_next = i;
+            s->thinned = true;
+            break;
+        }
+    }
+    s->n_states += s->n_next;
+    struct state *swap = s->cur;
+    s->cur = s->next;
+    s->next = swap;
+    s->n_cur = s->n_next;
+    return s->n_cur > 0;
+}
+
+/* Looks at all choices whose reduced costs are below slack. Returns true, and the choice in `pick`,
+ * when one fits. */
+static bool search(struct solver *s, double slack, int *pick, struct state *part) {
+    s->n_trail = 0;
+    s->cur[0] = (struct state){.node = -1};
+    s->n_cur = 1;
+    for (int at = 0; at < s->n; at++)
+        if (!extend(s, at, slack, part)) return false;
+    /* States are sorted by bytes, so the last one has the least loss. */
+    const struct state *best = &s->cur[s->n_cur - 1];
+    int32_t node = best->node;
+    for (int at = s->n - 1; at >= 0; at--) {
+        pick[s->order[at]] = s->trail[node].opt;
+        node = s->trail[node].parent;
+    }
+    return true;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+static uint64_t width(const struct mix_group *g) {
+    uint64_t lo = UINT64_MAX, hi = 0;
+    for (int i = 0; i < g->n_opts; i++) {
+        if (g->opt[i].bytes < lo) lo = g->opt[i].bytes;
+        if (g->opt[i].bytes > hi) hi = g->opt[i].bytes;
+    }
+    return hi - lo;
+}
+
+static uint64_t smallest(const struct mix_group *g) {
+    uint64_t lo = UINT64_MAX;
+    for (int i = 0; i < g->n_opts; i++)
+        if (g->opt[i].bytes < lo) lo = g->opt[i].bytes;
+    return lo;
+}
+
+static void prepare(struct solver *s) {
+    s->order = xcalloc((size_t)s->n + 1, sizeof *s->order);
+    s->best = xcalloc((size_t)s->n + 1, sizeof *s->best);
+    s->least = xcalloc((size_t)s->n + 2, sizeof *s->least);
+    /* Sorts a few hundred groups by falling width, by insertion. */
+    for (int g = 0; g < s->n; g++) {
+        int at = g;
+        while (at > 0 && width(&s->group[s->order[at - 1]]) < width(&s->group[g])) {
+            s->order[at] = s->order[at - 1];
+            at--;
+        }
+        s->order[at] = g;
+    }
+    for (int at = s->n - 1; at >= 0; at--)
+        s->least[at] = s->least[at + 1] + smallest(&s->group[s->order[at]]);
+}
+
+static void exact(struct solver *s, struct mix_result *r) {
+    size_t cap = 2 * (size_t)MAX_LIST * 1 + 2;
+    struct state *part = xreallocarray(NULL, cap, sizeof *part);
+    int *pick = xcalloc((size_t)s->n + 1, sizeof *pick);
+    s->cur = xreallocarray(NULL, cap, sizeof *s->cur);
+    s->next = xreallocarray(NULL, cap, sizeof *s->next);
+    s->tmp = xreallocarray(NULL, cap, sizeof *s->tmp);
+    for (int g = 0; g < s->n; g++) {
+        s->best[g] = HUGE_VAL;
+        for (int i = 0; i < s->group[g].n_opts; i++)
+            s->best[g] = fmin(s->best[g], priced(&s->group[g].opt[i], s->price));
+    }
+    double gap = r->loss - s->bound, eps = 1e-12 * fabs(r->loss);
+    for (double slack = fmax(gap / 64, eps);; slack *= 2) {
+        if (slack > gap) slack = gap * (1 + 1e-9) + eps;
+        s->thinned = false;
+        bool found = search(s, slack, pick, part);
+        uint64_t bytes = 0;
+        double loss = found ? total(s, pick, &bytes) : HUGE_VAL;
+        bool better = found && (loss < r->loss || (loss <= r->loss && bytes < r->bytes));
+        if (better) {
+            memcpy(r->pick, pick, (size_t)s->n * sizeof *pick);
+            r->loss = loss;
+            r->bytes = bytes;
+        }
+        /* Every choice with a loss below bound + slack has been seen. */
+        r->exact = !s->thinned && (r->loss <= s->bound + slack || slack >= gap);
+        if (r->exact || slack >= gap || s->thinned) break;
+    }
+    free(part);
+    free(pick);
+}
+
+static int check(const struct mix_group *group, int n, uint64_t budget, struct err *e) {
+    uint64_t least = 0;
+    for (int g = 0; g < n; g++) {
+        if (group[g].n_opts < 1 || group[g].n_opts > MIX_MAX_OPTS)
+            return err_set(e, ERR_USAGE, "group %d of the mix has %d options", g, group[g].n_opts);
+        for (int i = 0; i < group[g].n_opts; i++)
+            if (!isfinite(group[g].opt[i].loss) || group[g].opt[i].loss < 0 ||
+                group[g].opt[i].bytes > (UINT64_MAX >> 16))
+                return err_set(e, ERR_DATA, "option %d of group %d of the mix has no usable loss",
+                               i, g);
+        least += smallest(&group[g]);
+    }
+    if (least > budget)
+        return err_set(e, ERR_USAGE,
+                       "the budget leaves %" PRIu64 " bytes for weights, but the smallest types "
+                       "allowed take %" PRIu64 "; give a larger budget",
+                       budget, least);
+    return 0;
+}
+
+int mix_solve(struct mix_result *r, const struct mix_group *group, int n_groups, uint64_t budget,
+              struct err *e) {
+    struct solver s = {.group = group, .n = n_groups, .budget = budget};
+    memset(r, 0, sizeof *r);
+    TRY(check(group, n_groups, budget, e));
+    r->pick = xcalloc((size_t)n_groups + 1, sizeof *r->pick);
+    int *pick = xcalloc((size_t)n_groups + 1, sizeof *pick);
+    prepare(&s);
+    find_price(&s, pick, r->pick);
+    fill(&s, r->pick);
+    r->loss = total(&s, r->pick, &r->bytes);
+    exact(&s, r);
+    r->bound = fmin(s.bound, r->loss);
+    r->gap = r->loss - r->bound;
+    r->n_states = s.n_states;
+    free(pick);
+    free(s.order);
+    free(s.best);
+    free(s.least);
+    free(s.cur);
+    free(s.next);
+    free(s.tmp);
+    free(s.trail);
+    return 0;
+}
+
+void mix_release(struct mix_result *r) {
+    free(r->pick);
+    memset(r, 0, sizeof *r);
+}

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: MIT
+/* mix/mixer.c - from a budget to a plan: solve, write the plan, options for quantize_run. The room
+ * for metadata is what a dry run says, so a file takes at most the budget to the byte; the room on
+ * a card is what models/fit.c leaves beside keys and values, state and working memory. */
+#include "mix/mixer.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/measure/kept.h"
+#include "base/buf.h"
+#include "base/io.h"
+#include "base/out.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "models/fit.h"
+#include "quantize/record.h"
+
+int mix_search(const char *name, enum search *out, struct err *e) {
+    *out = SEARCH_FAST;
+    for (int k = SEARCH_FAST; name && k <= SEARCH_CONVENTIONAL; k++)
+        if (strcmp(name, search_name((enum search)k)) == 0) {
+            *out = (enum search)k;
+            return 0;
+        }
+    return name ? err_set(e, ERR_USAGE, "--search: '%s' is not fast, best or conventional", name)
+                : 0;
+}
+
+/* ---- the model and its losses ---------------------------------------------------------------- */
+
+/* Loads the errors, and the losses where there is a file of them. */
+static int load(struct mixer *x, const struct quantize_opts *q, const char *sensitivity,
+                uint64_t least, struct err *e) {
+    struct sens *s = &x->s;
+    char hash[33] = "";
+    TRY(sens_init(s, x->g, e));
+    if (q->imatrix) TRY(record_file_hash(q->imatrix, hash, e));
+    if (sensitivity) {
+        TRY(sens_read(s, sensitivity, e));
+        if (strcmp(s->imatrix_hash, hash) != 0)
+            log_warn("%s was measured with another importance matrix: the mix may not be the best "
+                     "one for this",
+                     sensitivity);
+        return 0;
+    }
+    struct imat imat;
+    struct kept_of kept = {0};
+    kept_weights(&kept, x->w->kept, x->g, hash, NULL);
+    struct sens_source from = {x->g, q->imatrix ? &imat : NULL, x->w->pool, NULL, kept.of};
+    imat_init(&imat);
+    int rc = q->imatrix ? imat_read(&imat, q->imatrix, e) : 0;
+    memcpy(s->imatrix_hash, hash, sizeof hash);
+    s->search = q->search;
+    sens_set_low(s, least);
+    if (!rc) rc = qdev_open(&from.dev, &q->device, from.pool, e);
+    if (!rc) rc = sens_errors(s, &from, e);
+    qdev_close(from.dev);
+    imat_release(&imat);
+    kept_release(&kept);
+    return rc;
+}
+
+/* Finds out from the moments, with --gram, what feedback will do to each type. */
+static int load_gains(struct mixer *x, const struct quantize_opts *q, struct err *e) {
+    struct gram gram;
+    struct imat imat;
+    gram_init(&gram);
+    imat_init(&imat);
+    int rc = gram_read(&gram, q->gram, e);
+    struct kept_of kept = {0};
+    char hash[33] = "";
+    if (!rc && q->imatrix) rc = imat_read(&imat, q->imatrix, e);
+    if (!rc && q->imatrix) rc = record_file_hash(q->imatrix, hash, e);
+    kept_weights(&kept, x->w->kept, x->g, hash, gram.file);
+    const struct sens_feedback f = {.gram = &gram,
+                                    .imat = q->imatrix ? &imat : NULL,
+                                    .search = q->search,
+                                    .without = q->without,
+                                    .pool = x->w->pool,
+                                    .keep = kept.of};
+    if (!rc) rc = sens_gains(&x->s, x->g, &f, e);
+    if (rc && rc != ERR_INTR) err_wrap(e, "%s", q->gram);
+    kept_release(&kept);
+    imat_release(&imat);
+    gram_release(&gram);
+    return rc;
+}
+
+int mixer_open(struct mixer *x, struct work *w, const struct quantize_opts *q,
+               const char *sensitivity, uint64_t least, struct err *e) {
+    *x = (struct mixer){.w = w, .source = "none"};
+    TRY(gguf_open(&x->g, q->in, 0, e));
+    if (sensitivity) TRY(record_file_hash(sensitivity, x->source, e));
+    TRY(load(x, q, sensitivity, least, e));
+    if (q->gram && q->search != SEARCH_CONVENTIONAL) TRY(load_gains(x, q, e));
+    for (int i = 0; i < x->s.n_groups; i++) x->probed |= x->s.group[i].n_probes > 0;
+    return 0;
+}
+
+int mixer_write_gains(const struct mixer *x, const char *path, struct err *e) {
+    struct buf b = {0};
+    for (int i = 0; i < x->s.n_groups; i++)
+        for (int t = 0; t < QT_COUNT; t++)
+            if (x->s.group[i].can[t]) buf_fmt(&b, "%d %d %.17g\n", i, t, x->s.group[i].gain[t]);
+    int rc = out_write_file(path, b.data ? b.data : "", b.len, true, e);
+    buf_release(&b);
+    return rc;
+}
+
+int mixer_read_gains(struct mixer *x, const char *path, struct err *e) {
+    char *text = NULL;
+    size_t len = 0;
+    int rc = io_read_file(&text, &len, path, 64 << 20, e);
+    for (char *s = text, *end; !rc && s && *s; s = end + (*end == '\n')) {
+        long i = strtol(s, &end, 10), t = strtol(end, &end, 10);
+        double gain = strtod(end, &end);
+        if (i < 0 || i >= x->s.n_groups || t < 0 || t >= QT_COUNT || !(gain > 0) || gain > 1 ||
+            (*end && *end != '\n'))
+            rc = err_set(e, ERR_DATA, "%s: damaged; remove it", path);
+        else
+            x->s.group[i].gain[t] = gain;
+    }
+    free(text);
+    return rc;
+}
+
+void mixer_close(struct mixer *x) {
+    gguf_close(x->g);
+    sens_release(&x->s);
+    memset(x, 0, sizeof *x);
+}
+
+/* ---- limits ---------------------------------------------------------------------------------- */
+
+/* Computes the bytes of a card that are not weights. */
+static int beside_weights(const struct mixer *x, const struct mix_ask *ask, uint64_t *out,
+                          struct err *e) {
+    const char *name = gguf_str_or(x->g, "general.architecture", "");
+    const struct arch *a = arch_find(name);
+    if (!a)
+        return err_set(e, ERR_DATA,
+                       "%s: architecture \"%.60s\" is not known, so its cache cannot be computed; "
+                       "use --budget",
+                       gguf_path(x->g), name);
+    struct hparams *h = xcalloc(1, sizeof *h);
+    struct sizes *z = xcalloc(1, sizeof *z);
+    struct fit_ask f = {.memory = ask->vram,
+                        .reserve = ask->reserve,
+                        .n_ctx = ask->ctx,
+                        .n_slots = ask->slots,
+                        .rows = ask->kv};
+    struct fit_use u;
+    int rc = hparams_from_gguf(h, a, x->g, e);
+    if (!rc) rc = sizes_init(z, a, h, e);
+    if (rc) {
+        const struct err why = *e;
+        err_set(e, why.code, "%.900s; so its cache cannot be computed: use --budget", why.msg);
+    }
+    if (!rc && !f.n_ctx) f.n_ctx = z->n_ctx_train > 0 ? z->n_ctx_train : 4096;
+    if (!rc && !fit_use(z, &f, 0, 0, &u))
+        rc = err_set(e, ERR_USAGE,
+                     "--kv-type %s does not fit heads of this model, or --ctx times --slots is too "
+                     "large",
+                     ask->kv_type);
+    if (!rc) *out = u.total;
+    free(h);
+    free(z);
+    return rc;
+}
+
+static int limits(const struct mixer *x, const struct mix_ask *ask, uint64_t room,
+                  struct sens_ask *out, uint64_t *beside, struct err *e) {
+    *out = (struct sens_ask){.tensor_bytes = UINT64_MAX,
+                             .budget = ask->budget,
+                             .speed = ask->speed,
+                             .floors = ask->floors};
+    memcpy(out->avoid, ask->avoid, sizeof out->avoid);
+    *beside = 0;
+    if (ask->budget && room >= ask->budget)
+        return err_set(e, ERR_USAGE,
+                       "--budget: %" PRIu64 " bytes are fewer than the metadata's %" PRIu64,
+                       ask->budget, room);
+    if (ask->budget) out->tensor_bytes = ask->budget - room;
+    if (!ask->vram) return 0;
+    TRY(beside_weights(x, ask, beside, e));
+    uint64_t taken = *beside + ask->reserve;
+    if (taken >= ask->vram)
+        return err_set(e, ERR_USAGE,
+                       "--vram: of %" PRIu64 " bytes, %" PRIu64 " are kept free and %" PRIu64
+                       " go to keys and values, state and working memory: nothing is left for "
+                       "weights; use a shorter --ctx or a smaller --kv-type",
+                       ask->vram, ask->reserve, *beside);
+    out->device_bytes = ask->vram - taken;
+    if (!out->budget) out->budget = out->device_bytes;
+    return 0;
+}
+
+/* ---- one mix --------------------------------------------------------------------------------- */
+
+static int write_plan(const struct mixer *x, const struct mix_ask *ask, const struct sens_mix *mix,
+                      const char *path, bool overwrite, struct err *e) {
+    const struct sens *s = &x->s;
+    struct buf b = {0};
+    buf_str(&b, "# mix for");
+    if (ask->budget) buf_fmt(&b, " %" PRIu64 " bytes", ask->budget);
+    if (ask->vram) buf_fmt(&b, " a card of %" PRIu64 " bytes", ask->vram);
+    buf_fmt(&b, ", predicted divergence %.6f, gap to the bound %.9f%s\n", mix->loss, mix->gap,
+            mix->exact ? " (optimal)" : "");
+    buf_str(&b, "# tensor<TAB>type, one line each; edit and pass as --recipe\n");
+    for (int i = 0; i < s->n_groups; i++)
+        for (int k = 0; k < s->group[i].n_items; k++)
+            buf_fmt(&b, "%s\t%s\n", gguf_tensor_at(x->g, s->group[i].item[k])->name,
+                    qtype_name(mix->type[i]));
+    int rc = out_write_again(path, b.data, b.len, overwrite, e);
+    buf_release(&b);
+    return rc;
+}
+
+/* Makes the notes of the file that say why it has these types. Their length is fixed: they must not
+ * change the size that they are computed from. */
+static void make_notes(const struct mixer *x, struct mix_job *j, const struct mix_ask *ask,
+                       const struct sens_mix *mix) {
+    static const char *const key[MIX_NOTES] = {
+        "hone.mix.budget_bytes",  "hone.mix.vram_bytes",          "hone.mix.speed_weight",
+        "hone.mix.predicted_kld", "hone.mix.predicted_kld_bound", "hone.mix.sensitivity_xxh128"};
+    snprintf(j->text[0], sizeof j->text[0], "%" PRIu64, ask->budget);
+    snprintf(j->text[1], sizeof j->text[1], "%" PRIu64, ask->vram);
+    snprintf(j->text[2], sizeof j->text[2], "%g", ask->speed);
+    snprintf(j->text[3], sizeof j->text[3], "%.6e", mix->loss);
+    snprintf(j->text[4], sizeof j->text[4], "%.6e", fmax(0, mix->loss - mix->gap));
+    snprintf(j->text[5], sizeof j->text[5], "%s", x->source);
+    for (int i = 0; i < MIX_NOTES; i++) j->note[i] = (struct quant_note){key[i], j->text[i]};
+}
+
+static char *plan_path(const char *tmp, const struct quantize_opts *q, bool *temporary,
+                       struct err *e) {
+    *temporary = false;
+    if (q->plan_out) return xstrdup(q->plan_out);
+    if (q->out && !q->dry_run) return xasprintf("%s.plan.tsv", q->out);
+    char *path = xasprintf("%s/hone-plan-XXXXXX", tmp);
+    int fd = mkstemp(path);
+    if (fd < 0) {
+        err_sys(e, "%s: cannot make a temporary file", path);
+        free(path);
+        return NULL;
+    }
+    close(fd);
+    *temporary = true;
+    return path;
+}
+
+/* Makes one solution with `room` for metadata, and computes what its file would take. */
+static int attempt(struct mixer *x, const struct mix_ask *ask, uint64_t room, bool overwrite,
+                   struct mix_job *j, struct err *e) {
+    struct sens_ask sa;
+    struct sens_mix mix;
+    struct quantize_report r = {0};
+    struct mix_report *m = &j->m;
+    uint64_t beside;
+    TRY(limits(x, ask, room, &sa, &beside, e));
+    TRY(sens_solve(&x->s, &sa, &mix, e));
+    make_notes(x, j, ask, &mix);
+    int rc = write_plan(x, ask, &mix, m->plan, overwrite, e);
+    bool dry = j->o.dry_run;
+    j->o.dry_run = true;
+    if (!rc) rc = quantize_run(&j->o, &r, e);
+    j->o.dry_run = dry;
+    m->file_bytes = r.file_bytes;
+    m->bpw = r.bpw;
+    m->tensor_bytes = mix.bytes;
+    m->vram_bytes = ask->vram ? mix.device_bytes + beside : 0;
+    m->loss = mix.loss;
+    m->gap = mix.gap;
+    m->decode_bytes = mix.decode_bytes;
+    m->price = mix.price;
+    m->exact = mix.exact;
+    sens_mix_release(&mix);
+    return rc;
+}
+
+int mix_solve_job(struct mixer *x, const struct quantize_opts *q, const struct mix_ask *ask,
+                  struct mix_job *j, struct err *e) {
+    memset(j, 0, sizeof *j);
+    j->o = *q;
+    j->m.budget = ask->budget;
+    j->m.probed = x->probed;
+    if (!q->dry_run && q->out) TRY(out_check(q->out, q->overwrite, e));
+    j->m.plan = plan_path(x->w->tmp, q, &j->temporary, e);
+    if (!j->m.plan) return (int)e->code;
+    j->o.recipe = j->m.plan;
+    j->o.plan_out = NULL;
+    j->o.pure = j->o.want_rows = false;
+    j->o.note = j->note;
+    j->o.n_notes = MIX_NOTES;
+    j->o.pool = x->w->pool;
+    uint64_t room = 0;
+    gguf_shard_header(x->g, 0, &room);
+    /* It is repeated until the room for metadata is right. */
+    for (int round = 0; round < 8; round++) {
+        TRY(attempt(x, ask, room, q->overwrite || j->temporary || round > 0, j, e));
+        uint64_t real = j->m.file_bytes - j->m.tensor_bytes;
+        if (!ask->budget) return 0;
+        if (j->m.file_bytes <= ask->budget && (real == room || round > 3)) return 0;
+        room = j->m.file_bytes > ask->budget && real <= room
+                   ? room + (j->m.file_bytes - ask->budget)
+                   : real;
+    }
+    return err_set(e, ERR_DATA, "%s: no mix of at most %" PRIu64 " bytes was found",
+                   gguf_path(x->g), ask->budget);
+}
+
+void mix_job_release(struct mix_job *j) {
+    if (j->temporary && j->m.plan) unlink(j->m.plan);
+    free(j->m.plan);
+    memset(j, 0, sizeof *j);
+}
+
+/* ---- from quality to speed ------------------------------------------------------------------- */
+
+int mix_front(struct mixer *x, const struct mix_ask *ask, const struct mix_job *j,
+              struct mix_point out[MIX_FRONT], int *n, struct err *e) {
+    struct sens_ask sa;
+    uint64_t beside;
+    *n = 0;
+    TRY(limits(x, ask, ask->budget ? j->m.file_bytes - j->m.tensor_bytes : 0, &sa, &beside, e));
+    for (int i = 0; i < MIX_FRONT; i++) {
+        struct sens_mix mix;
+        sa.speed = i ? pow(2, i - 8) : 0; /* The speeds are 0, 1/128 ... 128. */
+        TRY(sens_solve(&x->s, &sa, &mix, e));
+        struct mix_point p = {sa.speed, mix.loss, mix.decode_bytes};
+        sens_mix_release(&mix);
+        if (*n && !(p.decode_bytes < out[*n - 1].decode_bytes)) continue;
+        while (*n && p.loss <= out[*n - 1].loss) (*n)--;
+        out[(*n)++] = p;
+    }
+    return 0;
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: MIT
+/* mix/probe.c - stages 2 and 3: what a change of one group does to the output.
+ *
+ * A candidate is the base with some groups' tensors replaced by encoded ones; all other weights are
+ * the base's own. A session for each slot stays over all batches and is given one candidate after
+ * the other. All run over the same windows, so the base's pass is shared and differences are
+ * paired. A pass begins at the block of the changed group, with the hidden states of the base (of
+ * the mix, for steps around one). */
+#include "mix/probe.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calib/imatrix.h"
+#include "runtime/measure/kept.h"
+#include "work/open.h"
+#include "work/passes.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/num.h"
+
+/* Keeps n windows of ctx tokens, evenly spaced; two at least, for a standard error. */
+static int thin_windows(struct probe *p, int64_t ctx, int64_t n, struct err *e) {
+    int64_t have = p->ids.n / ctx;
+    if (have < 2)
+        return err_set(e, ERR_DATA,
+                       "the probe texts have %" PRId64 " tokens, fewer than two windows of %" PRId64
+                       "; give more text or a smaller --ctx",
+                       p->ids.n, ctx);
+    p->ctx = ctx;
+    p->n_chunks = n > 0 ? min_i64(max_i64(n, 2), have) : have;
+    for (int64_t i = 0; i < p->n_chunks; i++)
+        memmove(p->ids.v + i * ctx, p->ids.v + (i * have / p->n_chunks) * ctx,
+                (size_t)ctx * sizeof *p->ids.v);
+    p->ids.n = p->n_chunks * ctx;
+    hash_xxh128_hex(p->hash, p->ids.v, (size_t)p->ids.n * sizeof *p->ids.v);
+    return 0;
+}
+
+int probe_open(struct probe *p, struct work *w, const char *model, const struct str_list *texts,
+               const struct sens_source *from, int64_t ctx, int64_t n_chunks, struct err *e) {
+    memset(p, 0, sizeof *p);
+    p->w = w;
+    p->from = from;
+    struct session_opts o = {
+        .n_ctx = ctx, .isa = w->isa, .act = ACT_F32, .pool = w->pool, .device = w->device};
+    int rc = 0;
+    rc = open_model(w, &p->base, model, e);
+    if (!rc) open_warn_context(w, p->base, ctx);
+    if (!rc) o.n_ubatch = passes_rows(w, p->base, ctx, PROBE_SLOTS + 1);
+    o.n_followers = PROBE_SLOTS;
+    /* The first one brings the weights to the device. */
+    for (int i = PROBE_SLOTS; i >= 0 && !rc; i--) {
+        rc = session_new(&p->session[i], p->base, &o, e);
+        o.n_followers = 0;
+    }
+    for (int i = 0; i < texts->n && !rc; i++)
+        rc = corpus_load(p->base, texts->v[i], true, &p->ids, e);
+    if (!rc) rc = thin_windows(p, ctx, n_chunks, e);
+    if (rc) probe_close(p);
+    return rc;
+}
+
+/* Lets slot i compute with a candidate, which it takes over; NULL: with the base. */
+static int use(struct probe *p, int i, struct model *cand, struct err *e) {
+    int rc = session_use(p->session[i], cand ? cand : p->base, e);
+    if (rc) {
+        model_close(cand);
+        return rc;
+    }
+    model_close(p->cand[i]);
+    p->cand[i] = cand;
+    return 0;
+}
+
+/* Takes the candidates away, and the encoded tensors that nobody else needs; those of the mix go
+ * only with `all`. */
+static void drop(struct probe *p, bool all) {
+    struct err unused;
+    int n = 0;
+    for (int i = 0; i < PROBE_SLOTS; i++) /* It cannot fail, since the base has the same graph. */
+        if (p->cand[i]) (void)use(p, i, NULL, &unused);
+    for (int i = 0; i < p->n_data; i++) {
+        if (p->data[i].keep && !all)
+            p->data[n++] = p->data[i];
+        else
+            weight_drop(&p->data[i].w);
+    }
+    p->n_data = n;
+}
+
+void probe_forget(struct probe *p) {
+    drop(p, true);
+}
+
+void probe_close(struct probe *p) {
+    drop(p, true);
+    for (int i = 0; i <= PROBE_SLOTS; i++) session_free(p->session[i]);
+    model_close(p->base);
+    free(p->data);
+    ids_release(&p->ids);
+    memset(p, 0, sizeof *p);
+}
+
+static const struct gguf_tensor *item(const struct probe *p, const struct sens_group *g, int i) {
+    return gguf_tensor_at(p->base->gguf, g->item[i]);
+}
+
+bool probe_uses(const struct probe *p, const struct sens *s, int group) {
+    const struct sens_group *g = &s->group[group];
+    for (int i = 0; i < g->n_items; i++)
+        if (!model_find_weight(p->base, item(p, g, i)->name)) return false;
+    return true;
+}
+
+/* Encodes a tensor to a type; the result stays where it is until the next call. */
+static int encoded(struct probe *p, const struct sens *s, int64_t index, enum qtype type, bool keep,
+                   const struct weight **out, struct err *e) {
+    const char *name = gguf_tensor_at(p->base->gguf, index)->name;
+    struct weight w;
+    void *data = NULL;
+    for (int i = 0; i < p->n_data; i++)
+        if (p->data[i].item == index && p->data[i].type == type) {
+            *out = &p->data[i].w;
+            p->data[i].keep |= keep;
+            return 0;
+        }
+    TRY(sens_encode(p->from, index, type, s->search, &data, e));
+    int rc = weight_given(&w, model_find_weight(p->base, name), name, data, type, mem_free, e);
+    if (rc) {
+        mem_free(data);
+        return rc;
+    }
+    p->data = xreallocarray(p->data, (size_t)p->n_data + 1, sizeof *p->data);
+    p->data[p->n_data++] = (struct probe_data){index, type, w, keep};
+    *out = &p->data[p->n_data - 1].w;
+    return 0;
+}
+
+/* Puts the group's tensors of a candidate into a type. *cand is the candidate so far, which is
+ * replaced. */
+static int change(struct probe *p, const struct sens *s, struct model **cand, int group,
+                  enum qtype type, bool keep, struct err *e) {
+    const struct sens_group *g = &s->group[group];
+    for (int i = 0; i < g->n_items; i++) {
+        const struct gguf_tensor *t = item(p, g, i);
+        struct model *next = NULL;
+        struct model_change c = {.name = t->name};
+        if (type == t->type || !model_find_weight(p->base, t->name)) continue;
+        TRY(encoded(p, s, g->item[i], type, keep, &c.to, e));
+        TRY(model_with(&next, *cand ? *cand : p->base, &c, 1, e));
+        model_close(*cand);
+        *cand = next;
+    }
+    return 0;
+}
+
+/* Adds everything to the key that decides the weights of a candidate: the type of one group, alone
+ * or within a mix. */
+static void add_kept(struct kept_of *x, const struct probe *p, const struct sens *s,
+                     const struct sens_mix *mix, const struct probe_want *w) {
+    struct kept_of base = {0};
+    struct buf b = {0};
+    kept_model(&base, p->w->kept, p->session[PROBE_SLOTS], NULL);
+    buf_fmt(&b, "probe;%simportance %s;search %d;", base.of[0].what, s->imatrix_hash,
+            (int)s->search);
+    for (int i = 0; mix && i < s->n_groups; i++) buf_fmt(&b, "%d ", (int)mix->type[i]);
+    if (w) buf_fmt(&b, ";%s %d", s->group[w->group].name, (int)w->type);
+    kept_text(x, p->w->kept, buf_take(&b));
+    kept_release(&base);
+}
+
+static int measure(struct probe *p, int n, const struct kept_of *kept, struct eval_kld_run *r,
+                   struct err *e) {
+    const struct eval_domain all = {.name = "", .ids = p->ids.v, .n_ids = p->ids.n};
+    const struct eval_kld_job job = {.base = p->session[PROBE_SLOTS],
+                                     .cand = p->session,
+                                     .n_cand = n,
+                                     .domain = &all,
+                                     .n_domains = 1,
+                                     .ctx = p->ctx,
+                                     .from = p->ctx / 8,
+                                     .same_graph = true,
+                                     .keep = p->w->kept ? kept->of : NULL,
+                                     .unshared = true};
+    return eval_kld_open(&job, r, e);
+}
+
+int probe_alone(struct probe *p, const struct sens *s, const struct probe_want *w, int n,
+                struct probe_got *got, struct err *e) {
+    struct eval_kld_run r;
+    struct kept_of kept = {0};
+    int rc = 0;
+    for (int i = 0; i < n && !rc; i++) {
+        struct model *cand = NULL;
+        add_kept(&kept, p, s, NULL, &w[i]);
+        rc = change(p, s, &cand, w[i].group, w[i].type, false, e);
+        if (rc)
+            model_close(cand);
+        else
+            rc = use(p, i, cand, e);
+    }
+    if (!rc) rc = measure(p, n, &kept, &r, e);
+    kept_release(&kept);
+    for (int i = 0; i < n && !rc; i++) {
+        struct eval_group k;
+        eval_kld_group(&r, i, -1, r.from, r.ctx, &k);
+        got[i] = (struct probe_got){k.mean_kld > 0 ? k.mean_kld : 0, k.mean_kld_stderr};
+    }
+    if (!rc) eval_kld_close(&r);
+    drop(p, false);
+    return rc;
+}
+
+/* Makes the mix with one group in another type; w NULL: the mix itself. */
+static int mixed(struct probe *p, const struct sens *s, const struct sens_mix *mix,
+                 const struct probe_want *w, struct model **cand, struct err *e) {
+    for (int g = 0; g < s->n_groups; g++) {
+        bool step = w && w->group == g;
+        TRY(change(p, s, cand, g, step ? w->type : mix->type[g], !step, e));
+    }
+    return 0;
+}
+
+int probe_steps(struct probe *p, const struct sens *s, const struct sens_mix *mix,
+                const struct probe_want *w, int n, struct probe_got *got, struct err *e) {
+    struct eval_kld_run r = {0};
+    struct kept_of kept = {0};
+    int rc = 0;
+    for (int i = 0; i <= n && !rc; i++) {
+        const struct probe_want *step = i ? &w[i - 1] : NULL;
+        struct model *cand = NULL;
+        add_kept(&kept, p, s, mix, step);
+        rc = mixed(p, s, mix, step, &cand, e);
+        if (rc)
+            model_close(cand);
+        else
+            rc = use(p, i, cand, e);
+    }
+    if (!rc) rc = measure(p, n + 1, &kept, &r, e);
+    kept_release(&kept);
+    for (int i = 0; i < n && !rc; i++) {
+        struct eval_pair d;
+        eval_kld_pair(&r, i + 1, 0, &d);
+        got[i] = (struct probe_got){d.diff, d.stderr_};
+    }
+    if (!rc) eval_kld_close(&r);
+    drop(p, false);
+    return rc;
+}

@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: MIT
+/* mix/sens.c - groups of tensors that share a type, floors, predicted losses. Pure functions
+ * of names, shapes and numbers: no data is read here.
+ *
+ * Loss of group g in type k: c = S(e) * e with e the encoder's relative error and S the measured
+ * ratio of divergence to error, interpolated in log e between probes of the group, or between
+ * probes of its role in other layers by depth. Without any probe S is a prior by role. */
+#include "mix/sens.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/num.h"
+
+enum { PAD = 32 };
+static const double LOW_BITS = 2.6; /* In bits per weight (docs/design/mix.md, "Groups"). */
+
+/* The divergence when one role of one layer has a large error. The numbers are published ones for
+ * single tensors of a hybrid mixture of experts with 40 layers, at about 1.75 bits (a relative
+ * squared error near 0.16). */
+struct prior {
+    enum role role;
+    double kld;
+};
+static const struct prior priors[] = {
+    {ROLE_OUTPUT, .1349},     {ROLE_TOKEN_EMBD, .0309},   {ROLE_EXP_DOWN, .00328},
+    {ROLE_EXP_UP, .00575},    {ROLE_EXP_GATE, .00575},    {ROLE_EXP_GATE_UP, .00575},
+    {ROLE_SSM_IN, .00372},    {ROLE_SSM_OUT, .00377},     {ROLE_ATTN_QKV, .00372},
+    {ROLE_ATTN_GATE, .00286}, {ROLE_ATTN_OUTPUT, .00459}, {ROLE_ATTN_Q, .00344},
+    {ROLE_ATTN_V, .00276},    {ROLE_ATTN_K, .00184},      {ROLE_SHEXP_GATE, .00261},
+    {ROLE_SHEXP_UP, .00261},  {ROLE_SHEXP_DOWN, .00261},  {ROLE_SSM_ALPHA, .00223},
+    {ROLE_SSM_BETA, .00223},  {ROLE_FFN_GATE, .00575},    {ROLE_FFN_UP, .00575},
+    {ROLE_FFN_DOWN, .00328}};
+
+static double prior_of(const struct sens *s, const struct sens_group *g) {
+    double kld = .003, n = (double)max_i64(1, s->model.n_blocks - s->model.n_mtp), layer = 1;
+    for (size_t i = 0; i < COUNT_OF(priors); i++)
+        if (priors[i].role == g->role) kld = priors[i].kld;
+    /* Early layers matter about twice as much, the last one half as much again. */
+    if (g->block >= 0) {
+        /* The draft block counts like the last layer. */
+        double at = n > 1 ? fmin(1, (double)g->block / (n - 1)) : 0;
+        layer = (at < .5 ? 1.7 - 1.4 * at : 1) * (g->block >= n - 1 && n > 2 ? 1.5 : 1) * 40 / n;
+    } else if (g->role == ROLE_TOKEN_EMBD && s->model.tied) {
+        kld = .1349;
+    }
+    return kld * layer / .16;
+}
+
+/* ---- groups ---------------------------------------------------------------------------------- */
+
+/* Roles that share a type with another of the same layer: the one that names the group. */
+static enum role leader(enum role r) {
+    static const struct {
+        enum role role, leader;
+    } shared[] = {{ROLE_EXP_UP, ROLE_EXP_GATE},
+                  {ROLE_FFN_UP, ROLE_FFN_GATE},
+                  {ROLE_SHEXP_UP, ROLE_SHEXP_GATE},
+                  {ROLE_SHEXP_DOWN, ROLE_SHEXP_GATE},
+                  {ROLE_SSM_BETA, ROLE_SSM_ALPHA}};
+    for (size_t i = 0; i < COUNT_OF(shared); i++)
+        if (shared[i].role == r) return shared[i].leader;
+    return r;
+}
+
+/* Returns the share of a tensor's bytes that one decoded token reads. */
+static double read_share(const struct recipe_model *m, const struct recipe_item *it) {
+    bool lookup = it->role == ROLE_PLE_EMBD || (it->role == ROLE_TOKEN_EMBD && !m->tied);
+    /* A token reads one row. */
+    if (lookup) return 0;
+    /* The draft block is not counted. */
+    if (it->block >= 0 && it->block >= m->n_blocks - m->n_mtp) return 0;
+    if (role_is_routed(it->role) && m->experts > 1 && m->experts_used > 0)
+        return fmin(1, (double)m->experts_used / (double)m->experts);
+    return 1;
+}
+
+/* Tells which types a mix may give a tensor. */
+static void candidates(const struct recipe_item *it, bool can[QT_COUNT]) {
+    const unsigned flag = it->ne[0] % QK == 0 ? QF_MIX : QF_MIX_NARROW;
+    bool fits[QT_COUNT] = {false};
+    /* A type that the row length does not allow falls back to another one. */
+    for (int t = 0; t < QT_COUNT; t++)
+        if (qtype_info(t) && (qtype_info(t)->flags & flag))
+            fits[qtype_fit((enum qtype)t, it->ne[0])] = true;
+    for (int t = 0; t < QT_COUNT; t++) can[t] = fits[t] && enc_find((enum qtype)t);
+}
+
+static bool any_common(const bool a[QT_COUNT], const bool b[QT_COUNT]) {
+    bool any = false;
+    for (int t = 0; t < QT_COUNT; t++) any |= a[t] && b[t];
+    return any;
+}
+
+static struct sens_group *group_for(struct sens *s, const struct recipe_item *it,
+                                    const bool can[QT_COUNT]) {
+    enum role lead = leader(it->role);
+    bool joins =
+        it->block >= 0 && (lead != it->role || lead == ROLE_EXP_GATE || lead == ROLE_FFN_GATE ||
+                           lead == ROLE_SHEXP_GATE || lead == ROLE_SSM_ALPHA);
+    for (int i = 0; joins && i < s->n_groups; i++) {
+        struct sens_group *g = &s->group[i];
+        if (g->role == lead && g->block == it->block && g->n_items < SENS_MAX_ITEMS &&
+            any_common(g->can, can))
+            return g;
+    }
+    struct sens_group *g = &s->group[s->n_groups++];
+    g->role = lead;
+    g->block = it->block;
+    g->read = read_share(&s->model, it);
+    g->host = it->role == ROLE_PLE_EMBD || (it->role == ROLE_TOKEN_EMBD && !s->model.tied);
+    size_t n = strlen(it->name);
+    memcpy(g->name, it->name, n < sizeof g->name ? n : sizeof g->name - 1);
+    for (int t = 0; t < QT_COUNT; t++) {
+        g->err[t] = -1;
+        g->gain[t] = 1;
+    }
+    return g;
+}
+
+static void add_item(struct sens_group *g, const struct recipe_item *it, const bool can[QT_COUNT],
+                     int64_t index) {
+    const int64_t rows = it->ne[1] * it->ne[2] * it->ne[3], ne0 = it->ne[0];
+    const bool first = g->n_items == 0;
+    for (int t = 0; t < QT_COUNT; t++) {
+        g->can[t] = can[t] && (first || g->can[t]);
+        if (can[t])
+            g->bytes[t] += round_up(qtype_row_bytes((enum qtype)t, ne0) * (uint64_t)rows, PAD);
+    }
+    g->item[g->n_items++] = index;
+    g->n_weights += ne0 * rows;
+}
+
+int sens_init(struct sens *s, const struct gguf *g, struct err *e) {
+    int64_t n = gguf_n_tensors(g);
+    memset(s, 0, sizeof *s);
+    recipe_model_from(&s->model, g);
+    struct recipe_item *it = xcalloc((size_t)n + 1, sizeof *it);
+    s->group = xcalloc((size_t)n + 1, sizeof *s->group);
+    for (int64_t i = 0; i < n; i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(g, i);
+        it[i].name = t->name;
+        it[i].from = t->type;
+        memcpy(it[i].ne, t->ne, sizeof t->ne);
+    }
+    recipe_roles(&s->model, it, n);
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t bytes = round_up(gguf_tensor_at(g, i)->n_bytes, PAD);
+        if (it[i].quant) {
+            bool can[QT_COUNT];
+            candidates(&it[i], can);
+            add_item(group_for(s, &it[i], can), &it[i], can, i);
+        } else {
+            s->kept_bytes += bytes;
+            s->kept_read += (double)bytes * read_share(&s->model, &it[i]);
+        }
+    }
+    free(it);
+    for (int i = 0; i < s->n_groups; i++) {
+        bool any = false;
+        for (int t = 0; t < QT_COUNT; t++) any |= s->group[i].can[t];
+        s->n_weights += s->group[i].n_weights;
+        if (!any) {
+            err_set(e, ERR_DATA,
+                    "%s: no type fits the tensors of the group of %s; give them types by hand in a "
+                    "plan",
+                    gguf_path(g), s->group[i].name);
+            sens_release(s);
+            return (int)e->code;
+        }
+    }
+    if (!s->n_groups) {
+        sens_release(s);
+        return err_set(e, ERR_DATA, "%s: no tensor of the model can be quantized", gguf_path(g));
+    }
+    uint64_t head = 0;
+    const uint8_t *p = gguf_shard_header(g, 0, &head);
+    hash_xxh128_hex(s->header_hash, p, head);
+    s->model_bytes = gguf_file_bytes(g);
+    return 0;
+}
+
+void sens_set_low(struct sens *s, uint64_t budget) {
+    const double bits = 8 * (double)budget / (double)max_i64(1, s->n_weights);
+    if (budget && bits < LOW_BITS) s->low = true;
+}
+
+void sens_release(struct sens *s) {
+    free(s->group);
+    memset(s, 0, sizeof *s);
+}
+
+enum qtype sens_next(const struct sens *s, int group, enum qtype t, int dir) {
+    const struct sens_group *g = &s->group[group];
+    enum qtype best = t;
+    for (int k = 0; k < QT_COUNT; k++) {
+        if (!g->can[k] || g->err[k] < 0 || g->bytes[k] == g->bytes[t]) continue;
+        bool up = g->bytes[k] > g->bytes[t];
+        if (up != (dir > 0)) continue;
+        if (best == t || (up ? g->bytes[k] < g->bytes[best] : g->bytes[k] > g->bytes[best]))
+            best = (enum qtype)k;
+    }
+    return best;
+}
+
+/* ---- losses ---------------------------------------------------------------------------------- */
+
+/* Gives in *out the logarithm of divergence / error at an error, interpolated between the probes of
+ * a group. Returns false when the group has no probes. */
+static bool ratio_at(const struct sens_group *g, double err, double *out) {
+    /* The probes with the nearest errors below and above. */
+    const struct sens_probe *lo = NULL, *hi = NULL;
+    for (int i = 0; i < g->n_probes; i++) {
+        const struct sens_probe *p = &g->probe[i];
+        double pe = g->err[p->type];
+        if (!(p->kld > 0) || !(pe > 0)) continue;
+        if (pe <= err && (!lo || pe > g->err[lo->type])) lo = p;
+        if (pe >= err && (!hi || pe < g->err[hi->type])) hi = p;
+    }
+    if (!lo) lo = hi;
+    if (!hi) hi = lo;
+    if (!lo) return false;
+    double a = log(lo->kld / g->err[lo->type]), b = log(hi->kld / g->err[hi->type]);
+    double x0 = log(g->err[lo->type]), x1 = log(g->err[hi->type]);
+    *out = x1 > x0 ? a + (b - a) * (log(err) - x0) / (x1 - x0) : 0.5 * (a + b);
+    return true;
+}
+
+/* A function of this kind gives in *out what a group says of the logarithm of divergence / error at
+ * an error. It returns false when the group says nothing. */
+typedef bool (*ratio_fn)(const struct sens *s, const struct sens_group *g, double err, double *out);
+
+/* Gives what the groups of the same role in other layers say, interpolated by depth. */
+static bool between(const struct sens *s, const struct sens_group *g, double err, ratio_fn says,
+                    double *out) {
+    int below = -1, above = -1;
+    double va = 0, vb = 0, v;
+    for (int i = 0; i < s->n_groups; i++) {
+        const struct sens_group *o = &s->group[i];
+        if (o->role != g->role || !says(s, o, err, &v)) continue;
+        if (o->block <= g->block && o->block > below) {
+            below = o->block;
+            va = v;
+        }
+        if (o->block >= g->block && (above < 0 || o->block < above)) {
+            above = o->block;
+            vb = v;
+        }
+    }
+    if (below < 0 && above < 0) return false;
+    if (below < 0) va = vb;
+    if (above < 0) vb = va;
+    double w = below >= 0 && above > below ? (double)(g->block - below) / (above - below) : 0.5;
+    *out = va + (vb - va) * w;
+    return true;
+}
+
+/* Gives the mean of what all groups say; 0 when none says anything. */
+static double mean(const struct sens *s, double err, ratio_fn says) {
+    double sum = 0, v;
+    int n = 0;
+    for (int i = 0; i < s->n_groups; i++)
+        if (says(s, &s->group[i], err, &v)) {
+            sum += v;
+            n++;
+        }
+    return n ? sum / n : 0;
+}
+
+static bool probed(const struct sens *s, const struct sens_group *g, double err, double *out) {
+    (void)s;
+    return ratio_at(g, err, out);
+}
+/* Says by how much a group's probes differ from its gradients. */
+static bool beyond_slope(const struct sens *s, const struct sens_group *g, double err,
+                         double *out) {
+    (void)s;
+    if (!(g->slope > 0) || !ratio_at(g, err, out)) return false;
+    *out -= log(g->slope);
+    return true;
+}
+static bool beyond_prior(const struct sens *s, const struct sens_group *g, double err,
+                         double *out) {
+    if (!ratio_at(g, err, out)) return false;
+    *out -= log(prior_of(s, g));
+    return true;
+}
+/* Says what gradients say, moved by as much as probes of the same role, or of all, differ. */
+static bool by_slope(const struct sens *s, const struct sens_group *g, double err, double *out) {
+    if (!(g->slope > 0)) return false;
+    if (!between(s, g, err, beyond_slope, out)) *out = mean(s, err, beyond_slope);
+    *out += log(g->slope);
+    return true;
+}
+
+/* Gives the ratio of a group as if it had no probes of its own. Returns false when nothing of its
+ * role was measured. */
+static bool ratio_without(const struct sens *s, const struct sens_group *g, double err,
+                          double *out) {
+    if (by_slope(s, g, err, out) || between(s, g, err, probed, out) ||
+        between(s, g, err, by_slope, out))
+        return true;
+    *out = log(prior_of(s, g)) + mean(s, err, beyond_prior);
+    return false;
+}
+
+double sens_loss(const struct sens *s, int group, enum qtype type) {
+    const struct sens_group *g = &s->group[group];
+    double err = g->err[type], v;
+    if (!(err > 0)) return 0;
+    if (!ratio_at(g, err, &v)) (void)ratio_without(s, g, err, &v);
+    return exp(v) * err * g->gain[type];
+}
+
+static bool steps_factor(const struct sens *s, int group, uint64_t budget, double *out) {
+    const struct sens_group *g = &s->group[group];
+    double up = 1 / .09, down = 1 / .09; /* Before any step the factor is 1 +- .3. */
+    bool any = false;
+    for (int i = 0; i < g->n_steps; i++) {
+        const struct sens_step *t = &g->step[i];
+        double rel = (double)t->budget / (double)max_i64(1, (int64_t)budget);
+        double want = sens_loss(s, group, t->to) - sens_loss(s, group, t->from);
+        if (rel < .93 || rel > 1.07 || !(fabs(want) > 0)) continue;
+        double sd = fmax(t->diff_stderr / fabs(want), .05);
+        up += t->diff / want / (sd * sd);
+        down += 1 / (sd * sd);
+        any = true;
+    }
+    *out = fmin(3, fmax(.33, up / down));
+    return any;
+}
+
+double sens_factor(const struct sens *s, int group, uint64_t budget) {
+    const struct sens_group *g = &s->group[group];
+    int below = -1, above = -1;
+    double v, va = 1, vb = 1;
+    if (steps_factor(s, group, budget, &v)) return v;
+    for (int i = 0; i < s->n_groups; i++) {
+        const struct sens_group *o = &s->group[i];
+        if (o->role != g->role || !o->n_steps || !steps_factor(s, i, budget, &v)) continue;
+        if (o->block <= g->block && o->block > below) below = o->block, va = v;
+        if (o->block >= g->block && (above < 0 || o->block < above)) above = o->block, vb = v;
+    }
+    if (below < 0 && above < 0) return 1;
+    if (below < 0) return vb;
+    if (above < 0) return va;
+    return above > below ? va + (vb - va) * (g->block - below) / (above - below) : va;
+}
+
+/* ---- accuracy -------------------------------------------------------------------------------- */
+
+/* Returns the type whose error is nearest to that of about 4.25 bits, or -1 when there is none. */
+static int type_like_4_bits(const struct sens_group *g) {
+    int best = -1;
+    for (int t = 0; t < QT_COUNT; t++)
+        if (g->can[t] && g->err[t] > 0 &&
+            (best < 0 || fabs(log(g->err[t] / .0046)) < fabs(log(g->err[best] / .0046))))
+            best = t;
+    return best;
+}
+
+void sens_accuracy(const struct sens *s, struct sens_accuracy *a) {
+    double own = 0, apart = 0, v, near, sum = 0, var = 0, var_all = 0;
+    int n_own = 0, n_apart = 0;
+    memset(a, 0, sizeof *a);
+    for (int i = 0; i < s->n_groups; i++) {
+        struct sens_group g = s->group[i];
+        for (int k = 0; k < g.n_probes; k++) {
+            if (!(g.probe[k].kld > 0)) continue;
+            double rel = g.probe[k].kld_stderr / g.probe[k].kld;
+            own += rel * rel;
+            n_own++;
+        }
+        int t = type_like_4_bits(&g);
+        a->n_probed += g.n_probes > 0;
+        if (t < 0 || !ratio_at(&g, g.err[t], &v)) continue;
+        int n = s->group[i].n_probes;
+        s->group[i].n_probes = 0; /* Taken as if it had none; they are put back below. */
+        if (ratio_without(s, &s->group[i], g.err[t], &near)) {
+            apart += (v - near) * (v - near);
+            n_apart++;
+        }
+        s->group[i].n_probes = n;
+    }
+    a->probed = n_own ? sqrt(own / n_own) : 0;
+    a->between = n_apart ? sqrt(apart / n_apart) : 1;
+    for (int i = 0; i < s->n_groups; i++) {
+        int t = type_like_4_bits(&s->group[i]);
+        if (t < 0) continue;
+        double c = sens_loss(s, i, (enum qtype)t);
+        double e = s->group[i].n_probes ? a->probed : fmax(a->between, a->probed);
+        sum += c;
+        var += c * c * e * e;
+        var_all += c * c * a->probed * a->probed;
+    }
+    a->mix = sum > 0 ? sqrt(var) / sum : 0;
+    a->complete = sum > 0 ? sqrt(var_all) / sum : 0;
+}
+
+/* ---- floors ---------------------------------------------------------------------------------- */
+
+bool sens_allowed(const struct sens *s, int group, enum qtype type, uint64_t budget) {
+    const struct sens_group *g = &s->group[group];
+    double bits = 8 * (double)budget / (double)max_i64(1, s->n_weights), floor = 0;
+    bool moe = s->model.experts > 1;
+    switch ((int)g->role) {
+    case ROLE_OUTPUT:
+        floor = bits > 3.2 ? qtype_bpw(QT_Q6_K) : qtype_bpw(QT_Q5_K);
+        break;
+    case ROLE_TOKEN_EMBD:
+        floor = s->model.tied && g->block < 0 ? qtype_bpw(QT_Q5_K) : qtype_bpw(QT_Q3_K);
+        break;
+    case ROLE_SSM_ALPHA:
+        floor = qtype_bpw(QT_Q8_0);
+        break;
+    case ROLE_SSM_IN:
+    case ROLE_SSM_OUT:
+    case ROLE_ATTN_Q:
+    case ROLE_ATTN_K:
+    case ROLE_ATTN_V:
+    case ROLE_ATTN_QKV:
+    case ROLE_ATTN_GATE:
+    case ROLE_ATTN_OUTPUT:
+    case ROLE_SHEXP_GATE:
+        floor = moe && bits > 2.77 ? qtype_bpw(QT_Q5_K) : 0;
+        break;
+    default:
+        break;
+    }
+    return qtype_bpw(type) >= floor - 1e-9;
+}

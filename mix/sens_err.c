@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: MIT
+/* mix/sens_err.c - stage 0: the error of the real encoders on sampled rows, and whole tensors
+ * encoded in memory for probes. Every row has its own slot of the result, added in row order: the
+ * numbers depend neither on the number of threads nor on who encodes. Memory: the rows of a sample
+ * (2 % of a tensor) as in the file, and 4 million of its weights encoded. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/prog.h"
+#include "base/ranks.h"
+#include "quantize/batch.h"
+#include "mix/sens.h"
+
+enum { MIN_ROWS = 64, MIN_ROWS_MAT = 8, PERCENT = 2, TAU = 256 };
+static const int64_t BATCH = 4 << 20; /* So many weights are encoded at a time. */
+
+struct sampler {
+    /* The job that encodes the sampled rows, which lie side by side as a tensor of their own. */
+    struct batch_job b;
+    const struct kern *ref;
+    double *sum; /* The sum of each of its rows; below 0 where a row is not finite. */
+};
+
+static const float *imp_of(const struct batch_job *b, int64_t row) {
+    return b->imp ? b->imp + row / b->t->ne[1] * b->t->ne[0] : NULL;
+}
+
+static void signals(void *ctx, int64_t begin, int64_t end, int worker) {
+    const struct sampler *s = ctx;
+    float *x = s->b.scratch[worker];
+    for (int64_t i = begin; i < end; i++) {
+        const float *imp = imp_of(&s->b, i);
+        double sum = 0;
+        if (batch_load(&s->b, i, x))
+            for (int64_t c = 0; c < s->b.t->ne[0]; c++)
+                sum += (imp ? (double)imp[c] : 1) * (double)x[c] * (double)x[c];
+        else
+            sum = -1;
+        s->sum[i] = sum;
+    }
+}
+
+/* Computes the errors of the rows that b.out holds. */
+static void errors(void *ctx, int64_t begin, int64_t end, int worker) {
+    const struct sampler *s = ctx;
+    const int64_t ne0 = s->b.t->ne[0];
+    float *x = s->b.scratch[worker], *y = x + ne0;
+    for (int64_t i = begin; i < end; i++) {
+        const float *imp = imp_of(&s->b, s->b.first + i);
+        double sum = 0;
+        batch_load(&s->b, s->b.first + i, x);
+        s->ref->op[s->b.to].decode(s->b.out + (uint64_t)i * s->b.dst_row, y, ne0);
+        for (int64_t c = 0; c < ne0; c++) {
+            double d = (double)x[c] - (double)y[c];
+            sum += (imp ? (double)imp[c] : 1) * d * d;
+        }
+        s->sum[s->b.first + i] = sum;
+    }
+}
+
+static int importance(const struct imat *imat, const struct gguf_tensor *t, float **out,
+                      struct imat_entry **entry, struct err *e) {
+    int64_t n_mat = t->ne[2] * t->ne[3];
+    struct imat_entry *en = imat ? imat_find(imat, t->name) : NULL;
+    *out = NULL;
+    *entry = NULL;
+    if (!en) return 0;
+    TRY(imat_fit(en, t->ne[0], n_mat, e));
+    if (imat_blind(en) == n_mat) return 0;
+    void *p;
+    TRY(mem_alloc(&p, (uint64_t)(n_mat * t->ne[0]) * sizeof(float), "importance of a tensor", e));
+    imat_weights(en, TAU, p);
+    *out = p;
+    *entry = en;
+    return 0;
+}
+
+int sens_importance(const struct imat *imat, const struct gguf_tensor *t, float **out,
+                    struct err *e) {
+    struct imat_entry *en;
+    return importance(imat, t, out, &en, e);
+}
+
+/* Makes a tensor of the sampled rows of a tensor. Where *copy is not NULL it has the rows, and the
+ * caller frees it by mem_free; otherwise they are the tensor's own. */
+static int sample(const struct gguf_tensor *t, struct gguf_tensor *out, void **copy,
+                  struct err *e) {
+    const int64_t n_mat = t->ne[2] * t->ne[3];
+    const uint64_t row = qtype_row_bytes(t->type, t->ne[0]);
+    int64_t per_mat =
+        max_i64(t->ne[1] * PERCENT / 100, max_i64(MIN_ROWS_MAT, div_up(MIN_ROWS, n_mat)));
+    per_mat = min_i64(per_mat, t->ne[1]);
+    const int64_t step = t->ne[1] / per_mat;
+    *out = *t;
+    *copy = NULL;
+    if (per_mat == t->ne[1]) return 0;
+    out->ne[1] = per_mat;
+    TRY(mem_alloc(copy, (uint64_t)(per_mat * n_mat) * row, "sampled rows", e));
+    uint8_t *to = *copy;
+    for (int64_t m = 0; m < n_mat; m++)
+        for (int64_t i = 0; i < per_mat; i++, to += row)
+            memcpy(to, t->data + (uint64_t)(m * t->ne[1] + i * step) * row, row);
+    out->data = *copy;
+    return 0;
+}
+
+/* Returns the sum over rows, each weighed by the tokens of its expert: importance is a mean of
+ * squares per expert, but an expert's part of the output grows with its tokens. */
+static double total(const struct sampler *s, const struct imat_entry *en) {
+    const int64_t n_mat = s->b.t->ne[2] * s->b.t->ne[3], rows = s->b.t->ne[1] * n_mat;
+    double sum = 0;
+    for (int64_t i = 0; i < rows; i++)
+        sum += (en && n_mat > 1 ? en->count[i / s->b.t->ne[1]] + 1 : 1) * s->sum[i];
+    return sum;
+}
+
+/* Encodes the rows in a type and puts their errors into s->sum. */
+static int errors_in(struct sampler *s, enum qtype to, const struct sens_source *from,
+                     struct err *e) {
+    struct batch_job *b = &s->b;
+    const int64_t rows = b->t->ne[1] * b->t->ne[2] * b->t->ne[3];
+    const int64_t per = min_i64(rows, max_i64(1, BATCH / b->t->ne[0]));
+    void *out = NULL;
+    int rc = 0;
+    b->to = to;
+    TRY_GOTO(out, rc, batch_open(b, s->ref, e));
+    TRY_GOTO(out, rc, batch_device(b, from->dev, e));
+    TRY_GOTO(out, rc, mem_alloc(&out, (uint64_t)per * b->dst_row, "sampled rows", e));
+    for (int64_t at = 0; at < rows; at += b->n) {
+        b->out = out;
+        TRY_GOTO(out, rc, batch_encode(b, at, min_i64(per, rows - at), gguf_path(from->g), e));
+        pool_for(b->pool, b->n, 1, errors, s);
+    }
+out:
+    batch_close(b);
+    mem_free(out);
+    return rc;
+}
+
+/* Computes the sum of squares of a tensor's sampled rows. ERR_DATA when a weight is not finite. */
+static int total_signal(struct sampler *s, double *signal, const struct imat_entry *en,
+                        const char *name, const char *path, struct err *e) {
+    const int64_t rows = s->b.t->ne[1] * s->b.t->ne[2] * s->b.t->ne[3];
+    s->b.to = s->b.t->type;
+    int rc = batch_open(&s->b, s->ref, e);
+    if (!rc) pool_for(s->b.pool, rows, 1, signals, s);
+    batch_close(&s->b);
+    for (int64_t i = 0; i < rows && !rc; i++)
+        if (s->sum[i] < 0)
+            rc = err_set(e, ERR_DATA,
+                         "%s: tensor %s holds NaN or infinity; it cannot be quantized, repair or "
+                         "convert the model again",
+                         path, name);
+    *signal = rc ? 0 : total(s, en);
+    return rc;
+}
+
+/* Adds the tensor's relative errors, divided by the number of tensors of its group. */
+static int tensor_errors(const struct sens_source *from, const struct kern *ref, enum search search,
+                         struct sens_group *g, int64_t index, struct err *e) {
+    const struct gguf_tensor *t = gguf_tensor_at(from->g, index);
+    const char *path = gguf_path(from->g);
+    if (!ref->op[t->type].decode)
+        return err_set(e, ERR_DATA, "%s: tensor %s has type %s, which cannot be decoded", path,
+                       t->name, qtype_name(t->type));
+    struct gguf_tensor rows;
+    struct sampler s = {.b = {.t = &rows, .search = search, .pool = from->pool}, .ref = ref};
+    struct imat_entry *en;
+    float *imp;
+    void *copy = NULL;
+    double signal;
+    TRY(importance(from->imat, t, &imp, &en, e));
+    s.b.imp = imp;
+    int rc = sample(t, &rows, &copy, e);
+    if (!rc) s.sum = xcalloc((size_t)(rows.ne[1] * rows.ne[2] * rows.ne[3]), sizeof *s.sum);
+    if (!rc) rc = total_signal(&s, &signal, en, t->name, path, e);
+    for (int k = 0; k < QT_COUNT && !rc; k++) {
+        const struct recipe_item it = {.name = t->name, .role = g->role, .type = (enum qtype)k};
+        if (!en) g->can[k] = g->can[k] && !recipe_needs_imatrix(NULL, &it);
+        if (!g->can[k]) continue;
+        rc = errors_in(&s, it.type, from, e);
+        const double rel = signal > 0 ? total(&s, en) / signal : 0;
+        g->err[k] = fmax(g->err[k], 0) + rel / g->n_items;
+    }
+    free(s.sum);
+    mem_free(copy);
+    mem_free(imp);
+    return rc;
+}
+
+/* Sets the errors of one group, measured or taken over from an earlier run. */
+static int group_errors(const struct sens *s, const struct sens_source *from,
+                        const struct kern *ref, struct sens_group *gr, struct err *e) {
+    struct {
+        double err[QT_COUNT];
+        bool can[QT_COUNT];
+    } kept;
+    char *which = xasprintf("errors %s %d %d", gr->name, (int)s->search, s->low);
+    int rc = 0;
+    memset(&kept, 0, sizeof kept);
+    if (keep_get(from->keep, which, &kept, sizeof kept)) {
+        memcpy(gr->err, kept.err, sizeof gr->err);
+        memcpy(gr->can, kept.can, sizeof gr->can);
+    } else {
+        for (int k = 0; k < gr->n_items && !rc; k++) {
+            rc = tensor_errors(from, ref, s->search, gr, gr->item[k], e);
+            if (!rc && prog_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
+        }
+        memcpy(kept.err, gr->err, sizeof gr->err);
+        memcpy(kept.can, gr->can, sizeof gr->can);
+        if (!rc) keep_put(from->keep, which, &kept, sizeof kept);
+    }
+    free(which);
+    return rc;
+}
+
+int sens_errors(struct sens *s, const struct sens_source *from, struct err *e) {
+    struct kern *ref = xcalloc(1, sizeof *ref);
+    struct prog prog = {0};
+    int rc = 0;
+    kern_init(ref, KERN_REF);
+    prog_begin(&prog, "errors of the encoders", PROG_ITEMS, (uint64_t)s->n_groups);
+    for (int i = 0; i < s->n_groups && !rc; i++) {
+        struct sens_group *gr = &s->group[i];
+        for (int t = 0; t < QT_COUNT; t++) gr->err[t] = -1;
+        for (int t = 0; t < QT_COUNT && !s->low; t++)
+            if (qtype_info(t) && (qtype_info(t)->flags & QF_LAST_RESORT)) gr->can[t] = false;
+        if (ranks_mine(i)) rc = group_errors(s, from, ref, gr, e);
+        if (!rc) {
+            ranks_send(i, gr->err, sizeof gr->err);
+            ranks_send(i, gr->can, sizeof gr->can);
+        }
+        prog_update(&prog, (uint64_t)i + 1);
+    }
+    prog_end(&prog);
+    free(ref);
+    if (!rc) sens_tell(s);
+    return rc;
+}
+
+void sens_tell(struct sens *s) {
+    for (int i = 0; i < s->n_groups; i++) ranks_bcast(&s->group[i], sizeof s->group[i]);
+}
+
+/* ---- whole tensors --------------------------------------------------------------------------- */
+
+int sens_encode(const struct sens_source *from, int64_t index, enum qtype type, enum search search,
+                void **out, struct err *e) {
+    const struct gguf_tensor *t = gguf_tensor_at(from->g, index);
+    const int64_t rows = t->ne[1] * t->ne[2] * t->ne[3], per = max_i64(1, BATCH / t->ne[0]);
+    struct batch_job b = {.t = t, .to = type, .search = search, .pool = from->pool};
+    struct kern *ref = xcalloc(1, sizeof *ref);
+    float *imp = NULL;
+    void *p = NULL;
+    int rc = 0;
+    kern_init(ref, KERN_REF);
+    TRY_GOTO(out, rc, sens_importance(from->imat, t, &imp, e));
+    b.imp = imp;
+    TRY_GOTO(out, rc, batch_open(&b, ref, e));
+    TRY_GOTO(out, rc, batch_device(&b, from->dev, e));
+    TRY_GOTO(out, rc, mem_alloc(&p, b.dst_row * (uint64_t)rows, "a tensor to probe", e));
+    for (int64_t at = 0; at < rows; at += b.n) {
+        b.out = (uint8_t *)p + (uint64_t)at * b.dst_row;
+        TRY_GOTO(out, rc, batch_encode(&b, at, min_i64(per, rows - at), gguf_path(from->g), e));
+    }
+    *out = p;
+    p = NULL;
+out:
+    batch_close(&b);
+    mem_free(p);
+    mem_free(imp);
+    free(ref);
+    return rc;
+}

@@ -1,0 +1,476 @@
+// SPDX-License-Identifier: MIT
+/* mix/sensitivity.c - hone sensitivity: errors of the encoders, then end-to-end probes in an
+ * order that is useful when it is cut short, then steps around the mixes of given budgets. The file
+ * is written after every batch; the same command goes on where it stopped. Several ranks share out
+ * the groups of the encoders' errors, then batches of probes. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mix/sensitivity.h"
+#include "mix/slopes.h"
+#include "mix/mixer.h"
+#include "work/device.h"
+#include "runtime/measure/kept.h"
+#include "mix/probe.h"
+#include "work/open.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/prog.h"
+#include "base/ranks.h"
+#include "quantize/record.h"
+#include "text/size.h"
+
+/* The errors near which probes are made, in this order: about those of Q3_K, Q5_K, IQ4_XS, Q2_K. */
+static const double targets[] = {.016, .001, .0046, .05};
+
+struct probing {
+    const struct mix_probe_opts *o;
+    struct sens *s;
+    struct gguf *g;
+    struct probe p;
+    double t0;
+    struct mix_probe_report *r;
+    int64_t n_all; /* probes of stage 2 */
+    /* The probes of one round, at most ranks_n() * PROBE_SLOTS. */
+    struct probe_want *want;
+    struct probe_got *got;
+    int n, batch;
+    /* The mix in which a group is probed; NULL: groups are probed alone. */
+    const struct sens_mix *mix;
+    uint64_t budget; /* The budget of the mix. */
+};
+
+/* ---- what is probed, and when ---------------------------------------------------------------- */
+
+/* Finds the candidate whose error is nearest to a target, in proportion. */
+static bool type_near(const struct sens_group *g, double target, enum qtype *out) {
+    double best = HUGE_VAL;
+    for (int t = 0; t < QT_COUNT; t++) {
+        if (!g->can[t] || !(g->err[t] > 0)) continue;
+        double d = fabs(log(g->err[t] / target));
+        if (d >= best) continue;
+        best = d;
+        *out = (enum qtype)t;
+    }
+    return best < HUGE_VAL;
+}
+
+/* Returns where a layer comes among those of its role when these are halved again and again: first,
+ * last, middle, quarters... */
+static int halving_rank(int at, int n) {
+    int rank = 0;
+    if (at == 0) return 0;
+    if (at == n - 1) return 1;
+    for (int step = 2; step < 2 * n; step *= 2, rank++)
+        for (int k = 1; k < step; k += 2)
+            if (k * (n - 1) / step == at) return 2 + rank;
+    return 2 + rank;
+}
+
+/* Orders the layers of each role. rank[i] is the order of group i; band[i] is false for layers
+ * beyond the number of layers per role. Returns the largest rank. */
+static int layer_order(const struct sens *s, int64_t bands, int *rank, bool *band) {
+    int most = 0;
+    for (int i = 0; i < s->n_groups; i++) {
+        int at = 0, n = 0;
+        for (int k = 0; k < s->n_groups; k++) {
+            if (s->group[k].role != s->group[i].role) continue;
+            at += s->group[k].block < s->group[i].block;
+            n++;
+        }
+        rank[i] = halving_rank(at, n);
+        if (rank[i] > most) most = rank[i];
+    }
+    for (int i = 0; i < s->n_groups; i++) {
+        /* The number of layers of the role that come before, by rank and then by depth. */
+        int64_t before = 0;
+        for (int k = 0; k < s->n_groups; k++)
+            before += s->group[k].role == s->group[i].role &&
+                      (rank[k] < rank[i] ||
+                       (rank[k] == rank[i] && s->group[k].block < s->group[i].block));
+        band[i] = bands <= 0 || before < bands;
+    }
+    return most;
+}
+
+/* ---- rounds -------------------------------------------------------------------------------------
+ * A batch for every rank, so that the batches and their bytes are those of one process. */
+
+static bool late(const struct probing *w) {
+    bool yes = w->o->seconds > 0 && prog_now_s() - w->t0 >= w->o->seconds;
+    ranks_bcast(&yes, sizeof yes);
+    return yes;
+}
+
+static int save(const struct probing *w, struct err *e) {
+    return ranks_me() == 0 ? sens_write(w->s, w->g, w->o->out, true, e) : 0;
+}
+
+static void put(const struct probing *w, const struct probe_want *want,
+                const struct probe_got *got) {
+    struct sens_group *g = &w->s->group[want->group];
+    if (!w->mix && g->n_probes < SENS_MAX_PROBES)
+        g->probe[g->n_probes++] = (struct sens_probe){want->type, got->kld, got->stderr_};
+    if (w->mix && g->n_steps < SENS_MAX_STEPS)
+        g->step[g->n_steps++] = (struct sens_step){w->budget, w->mix->type[want->group], want->type,
+                                                   got->kld, got->stderr_};
+}
+
+/* Measures what was asked for. */
+static int end_round(struct probing *w, struct err *e) {
+    double t0 = prog_now_s();
+    int rc = 0, n = 0;
+    for (int at = 0, b = 0; at < w->n && !rc; at += n, b++) {
+        const struct probe_want *want = w->want + at;
+        struct probe_got *got = w->got + at;
+        n = w->n - at < w->batch ? w->n - at : w->batch;
+        if (!w->mix) prog_set_item("probe", w->r->n_probes - w->n + at + 1, w->n_all);
+        if (ranks_mine(b))
+            rc = w->mix ? probe_steps(&w->p, w->s, w->mix, want, n, got, e)
+                        : probe_alone(&w->p, w->s, want, n, got, e);
+        if (!rc) ranks_send(b, got, (uint64_t)n * sizeof *got);
+    }
+    if (rc || !w->n) return rc;
+    ranks_bcast(w->got, w->n * (int)sizeof *w->got);
+    for (int i = 0; i < w->n; i++) put(w, &w->want[i], &w->got[i]);
+    if (!w->mix) {
+        w->r->probing += prog_now_s() - t0;
+        w->r->n_now += w->n;
+    }
+    w->n = 0;
+    return save(w, e);
+}
+
+static int ask(struct probing *w, int group, enum qtype type, struct err *e) {
+    w->want[w->n++] = (struct probe_want){group, type};
+    return w->n < w->batch * ranks_n() ? 0 : end_round(w, e);
+}
+
+/* Begins rounds of probes, of groups alone or of groups in a mix whose budget is `budget`. */
+static void begin_rounds(struct probing *w, const struct sens_mix *mix, uint64_t budget) {
+    w->mix = mix;
+    w->budget = budget;
+    w->batch = mix ? PROBE_SLOTS - 1 : PROBE_SLOTS;
+}
+
+/* ---- stage 2 --------------------------------------------------------------------------------- */
+
+static bool probed(const struct probing *w, int group, enum qtype t) {
+    const struct sens_group *g = &w->s->group[group];
+    for (int i = 0; i < g->n_probes; i++)
+        if (g->probe[i].type == t) return true;
+    for (int i = 0; i < w->n; i++)
+        if (w->want[i].group == group && w->want[i].type == t) return true;
+    return false;
+}
+
+/* Counts the probes of stage 2, including known ones. */
+static int64_t count_stage2(struct probing *w, const bool *band) {
+    int64_t n = 0;
+    enum qtype type;
+    for (int64_t t = 0; t < w->o->n_types; t++)
+        for (int i = 0; i < w->s->n_groups; i++)
+            n += band[i] && probe_uses(&w->p, w->s, i) &&
+                 type_near(&w->s->group[i], targets[t], &type);
+    return n;
+}
+
+static int stage2(struct probing *w, struct err *e) {
+    struct sens *s = w->s;
+    int *rank = xcalloc((size_t)s->n_groups + 1, sizeof *rank), rc = 0;
+    bool *band = xcalloc((size_t)s->n_groups + 1, sizeof *band);
+    int most = layer_order(s, w->o->bands, rank, band);
+    begin_rounds(w, NULL, 0);
+    w->n_all = count_stage2(w, band);
+    for (int64_t t = 0; t < w->o->n_types && !rc; t++)
+        for (int k = 0; k <= most && !rc; k++)
+            for (int i = 0; i < s->n_groups && !rc; i++) {
+                enum qtype type = QT_F32;
+                if (rank[i] != k || !band[i] || !probe_uses(&w->p, s, i)) continue;
+                if (!type_near(&s->group[i], targets[t], &type)) continue;
+                w->r->n_wanted++;
+                bool known = probed(w, i, type);
+                if (!known && !w->n && late(w)) {
+                    w->r->cut_short = true;
+                    continue;
+                }
+                w->r->n_probes++;
+                if (!known) rc = ask(w, i, type, e);
+            }
+    if (!rc) rc = end_round(w, e);
+    prog_set_item(NULL, 0, 0);
+    free(rank);
+    free(band);
+    return rc;
+}
+
+/* ---- stage 3 --------------------------------------------------------------------------------- */
+
+static bool stepped(const struct sens_group *g, uint64_t budget, enum qtype from, enum qtype to) {
+    for (int i = 0; i < g->n_steps; i++)
+        if (g->step[i].budget == budget && g->step[i].from == from && g->step[i].to == to)
+            return true;
+    return false;
+}
+
+static int around(struct probing *w, uint64_t budget, struct err *e) {
+    struct sens *s = w->s;
+    struct sens_mix mix;
+    uint64_t head = 0;
+    int rc = 0, *rank;
+    bool *band;
+    gguf_shard_header(w->g, 0, &head);
+    if (budget <= head) return err_set(e, ERR_USAGE, "--budget: smaller than the file's metadata");
+    const struct sens_ask want = {.tensor_bytes = budget - head, .budget = budget, .floors = true};
+    TRY(sens_solve(s, &want, &mix, e));
+    rank = xcalloc((size_t)s->n_groups + 1, sizeof *rank);
+    band = xcalloc((size_t)s->n_groups + 1, sizeof *band);
+    layer_order(s, w->o->bands, rank, band);
+    begin_rounds(w, &mix, budget);
+    for (int dir = -1; dir <= 1 && !rc; dir += 2)
+        for (int i = 0; i < s->n_groups && !rc; i++) {
+            enum qtype to = sens_next(s, i, mix.type[i], dir);
+            if (to == mix.type[i] || !band[i] || !probe_uses(&w->p, s, i)) continue;
+            if (dir < 0 && !sens_allowed(s, i, to, budget)) continue;
+            if (stepped(&s->group[i], budget, mix.type[i], to)) continue;
+            if (!w->n && late(w)) {
+                w->r->cut_short = true;
+                continue;
+            }
+            w->r->n_steps++;
+            rc = ask(w, i, to, e);
+        }
+    if (!rc) rc = end_round(w, e);
+    probe_forget(&w->p);
+    free(rank);
+    free(band);
+    sens_mix_release(&mix);
+    return rc;
+}
+
+/* ---- all stages ------------------------------------------------------------------------------ */
+
+/* Forgets what a file said. */
+static void start_over(struct sens *s) {
+    for (int i = 0; i < s->n_groups; i++) {
+        s->group[i].n_probes = s->group[i].n_steps = 0;
+        s->group[i].slope = 0;
+    }
+}
+
+static int resume(struct probing *w, const char *imatrix_hash, struct err *e) {
+    struct sens *s = w->s;
+    const struct mix_probe_opts *o = w->o;
+    if (o->overwrite || !io_exists(o->out)) return 0;
+    int rc = sens_read(s, o->out, e);
+    if (rc && !o->replace) return rc;
+    bool probes = o->texts.n > 0 && s->probe_hash[0];
+    bool same = !rc && strcmp(s->imatrix_hash, imatrix_hash) == 0 && s->search == o->search &&
+                (!probes || (strcmp(s->probe_hash, w->p.hash) == 0 && s->ctx == w->p.ctx &&
+                             s->n_chunks == w->p.n_chunks));
+    if (!same && !o->replace)
+        return err_set(e, ERR_USAGE,
+                       "%s was measured with another importance matrix, search or probe text; "
+                       "use -f to measure again",
+                       o->out);
+    if (!same) start_over(s);
+    w->r->resumed = same;
+    return 0;
+}
+
+/* Tells whether any group's slope is known. */
+static bool sloped(const struct sens *s) {
+    for (int i = 0; i < s->n_groups; i++)
+        if (s->group[i].slope > 0) return true;
+    return false;
+}
+
+/* Warns of texts that the importance matrix was collected on, because probes on them flatter types
+ * that it fits. */
+static void warn_same_text(const struct mix_probe_opts *o, const struct imat *imat) {
+    for (int i = 0; imat && i < imat->n_datasets; i++)
+        for (int k = 0; k < o->texts.n; k++)
+            if (strcmp(io_base(imat->dataset[i]), io_base(o->texts.v[k])) == 0)
+                log_warn("%s seems to be a text of the importance matrix: probes on it "
+                         "underestimate divergence on others",
+                         o->texts.v[k]);
+}
+
+static int run(struct probing *w, const struct sens_source *from, const char *hash, struct err *e) {
+    const struct mix_probe_opts *o = w->o;
+    struct sens *s = w->s;
+    warn_same_text(o, from->imat);
+    if (o->texts.n) TRY(probe_open(&w->p, o->w, o->model, &o->texts, from, o->ctx, o->n_chunks, e));
+    s->search = o->search;
+    if (ranks_me() == 0) TRY(resume(w, hash, e));
+    ranks_bcast(&w->r->resumed, sizeof w->r->resumed);
+    sens_tell(s);
+    memcpy(s->imatrix_hash, hash, sizeof s->imatrix_hash);
+    s->search = o->search;
+    for (int k = 0; k < o->n_budgets; k++) sens_set_low(s, o->budget[k]);
+    if (!w->r->resumed) TRY(sens_errors(s, from, e));
+    if (o->texts.n) {
+        memcpy(s->probe_hash, w->p.hash, sizeof s->probe_hash);
+        s->ctx = w->p.ctx;
+        s->n_chunks = w->p.n_chunks;
+    }
+    TRY(save(w, e));
+    if (!o->texts.n) return 0;
+    if (!sloped(s)) {
+        const struct slope_text text = {w->p.ids.v, w->p.n_chunks, w->p.ctx};
+        TRY(slopes_measure(s, w->p.base, from->imat, &text, o->w->isa, o->w->pool, e));
+        TRY(save(w, e));
+    }
+    TRY(stage2(w, e));
+    for (int k = 0; k < o->n_budgets; k++)
+        for (int64_t i = 0; i < o->rounds; i++) TRY(around(w, o->budget[k], e));
+    return 0;
+}
+
+/* Opens the file beside the result that keeps what is measured meanwhile. */
+static struct keep *open_own(const struct mix_probe_opts *o) {
+    char *path = xasprintf("%s.part", o->out);
+    struct keep *k = NULL;
+    struct err e;
+    /* It is measured again. */
+    if (o->overwrite && keep_open(&k, path, &e) == 0) keep_close(k, true);
+    if (keep_open(&k, path, &e) != 0)
+        log_warn("%s; an interruption will cost what is being measured", e.msg);
+    free(path);
+    return k;
+}
+
+int mix_measure(const struct mix_probe_opts *o, struct sens *s, struct mix_probe_report *r,
+                struct err *e) {
+    struct probing w = {.o = o, .s = s, .r = r, .t0 = prog_now_s()};
+    struct imat imat;
+    char hash[33] = "";
+    memset(r, 0, sizeof *r);
+    memset(s, 0, sizeof *s);
+    imat_init(&imat);
+    w.want = xcalloc((size_t)ranks_n() * PROBE_SLOTS, sizeof *w.want);
+    w.got = xcalloc((size_t)ranks_n() * PROBE_SLOTS, sizeof *w.got);
+    int rc = work_pool(o->w, e);
+    if (!rc) rc = gguf_open(&w.g, o->model, 0, e);
+    if (!rc && o->imatrix) rc = imat_read(&imat, o->imatrix, e);
+    if (!rc && o->imatrix) rc = record_file_hash(o->imatrix, hash, e);
+    if (!rc) rc = sens_init(s, w.g, e);
+    struct kept_of kept = {0};
+    struct keep *own = rc || o->w->kept || ranks_n() > 1 ? NULL : open_own(o);
+    if (own) o->w->kept = own;
+    if (!rc) kept_weights(&kept, o->w->kept, w.g, hash, NULL);
+    struct sens_source from = {w.g, o->imatrix ? &imat : NULL, o->w->pool, NULL, kept.of};
+    const struct qdev_want want = device_quantize(o->w);
+    if (!rc) rc = qdev_open(&from.dev, &want, from.pool, e);
+    if (!rc) rc = run(&w, &from, hash, e);
+    if (w.p.w) probe_close(&w.p);
+    kept_release(&kept);
+    if (own) o->w->kept = NULL;
+    keep_close(own, !rc);
+    qdev_close(from.dev);
+    gguf_close(w.g);
+    imat_release(&imat);
+    free(w.want);
+    free(w.got);
+    r->seconds = prog_now_s() - w.t0;
+    return rc;
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+/* Shows what the time has bought, and what more time would. */
+static void emit_accuracy(struct emit *m, const struct sens *s, const struct mix_probe_report *r) {
+    struct sens_accuracy a;
+    char text[160];
+    sens_accuracy(s, &a);
+    int64_t missing = r->n_wanted - r->n_probes;
+    double more = r->n_now ? (double)missing * r->probing / (double)r->n_now : 0;
+    emit_i64(m, "n_groups_probed", NULL, a.n_probed);
+    emit_num(m, "rel_err_probed", NULL, a.probed, 4);
+    emit_num(m, "rel_err_between", NULL, a.between, 4);
+    emit_num(m, "rel_err_mix", NULL, a.mix, 4);
+    emit_num(m, "rel_err_mix_complete", NULL, a.complete, 4);
+    emit_num(m, "seconds_missing", NULL, more, 1);
+    if (!a.n_probed) {
+        emit_str(m, "accuracy", "accuracy", "not known: no group was probed");
+        return;
+    }
+    snprintf(text, sizeof text,
+             "predicted divergence +- %.0f %%: probed groups +- %.0f %%, between probes +- %.0f %%",
+             100 * a.mix, 100 * a.probed, 100 * a.between);
+    emit_str(m, "accuracy", "accuracy", text);
+    if (missing <= 0) return;
+    snprintf(text, sizeof text, "+- %.0f %% with all probes", 100 * a.complete);
+    if (more > 0)
+        snprintf(text, sizeof text, "about %.1f minutes for +- %.0f %%", more / 60,
+                 100 * a.complete);
+    emit_str(m, "accuracy_missing", "  what is missing", text);
+}
+
+static void emit_result(struct emit *m, const struct mix_probe_opts *o, const struct sens *s,
+                        const struct mix_probe_report *r) {
+    emit_str(m, "output", "output", o->out);
+    emit_i64(m, "n_groups", "groups", s->n_groups);
+    emit_i64(m, "n_probes", "probes", r->n_probes);
+    emit_i64(m, "n_probes_wanted", "probes wanted", r->n_wanted);
+    emit_i64(m, "n_steps", "steps around mixes", r->n_steps);
+    emit_bool(m, "cut_short", "cut short by --time", r->cut_short);
+    emit_num(m, "seconds", "seconds", r->seconds, 1);
+    emit_accuracy(m, s, r);
+    emit_table(m, "groups", "predicted divergence of each group alone");
+    emit_col(m, "name", "group");
+    emit_col(m, "n_weights", "weights");
+    emit_col(m, "n_probes", "probes");
+    static const enum qtype shown[] = {QT_Q2_K, QT_Q3_K, QT_IQ4_XS, QT_Q4_K, QT_Q5_K, QT_Q6_K};
+    for (size_t k = 0; k < COUNT_OF(shown); k++)
+        emit_col(m, qtype_name(shown[k]), qtype_name(shown[k]));
+    for (int i = 0; i < s->n_groups; i++) {
+        emit_row(m);
+        emit_cell_str(m, s->group[i].name);
+        emit_cell_i64(m, s->group[i].n_weights);
+        emit_cell_i64(m, s->group[i].n_probes);
+        for (size_t k = 0; k < COUNT_OF(shown); k++) {
+            if (s->group[i].can[shown[k]])
+                emit_cell_num(m, sens_loss(s, i, shown[k]), 6);
+            else
+                emit_cell_none(m);
+        }
+    }
+}
+
+const struct sensitivity_ask sensitivity_usual = {
+    .o = {.ctx = 512, .n_chunks = 16, .n_types = 3, .rounds = 1}};
+
+static int check(struct sensitivity_ask *a, struct err *e) {
+    struct mix_probe_opts *o = &a->o;
+    if (!o->out) return err_set(e, ERR_USAGE, "-o FILE.json is missing");
+    if (o->n_types < 1 || o->n_types > SENS_MAX_TYPES)
+        return err_set(e, ERR_USAGE, "--types: 1 to %d", SENS_MAX_TYPES);
+    if (o->ctx < 32) return err_set(e, ERR_USAGE, "--ctx: at least 32");
+    if (a->budget.n > MIX_MAX_BUDGETS)
+        return err_set(e, ERR_USAGE, "at most %d budgets", MIX_MAX_BUDGETS);
+    if (a->budget.n && !o->texts.n)
+        return err_set(e, ERR_USAGE, "--budget measures around a mix: give --probe TEXT too");
+    TRY(mix_search(a->search, &o->search, e));
+    for (int i = 0; i < a->budget.n; i++)
+        TRY(size_parse(a->budget.v[i], "--budget", &o->budget[i], e));
+    o->n_budgets = a->budget.n;
+    return o->texts.n ? unknown_refuse(o->model, "--probe", e) : 0;
+}
+
+int sensitivity_run(struct work *w, struct sensitivity_ask *a, struct emit *m, struct err *e) {
+    struct sens s;
+    struct mix_probe_report r;
+    TRY(check(a, e));
+    a->o.w = w;
+    a->o.overwrite = w->overwrite;
+    int rc = mix_measure(&a->o, &s, &r, e);
+    if (!rc) emit_result(m, &a->o, &s, &r);
+    sens_release(&s);
+    return rc;
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+/* mix/sensitivity.h - what each type costs each part of a model, measured. */
+#ifndef HONE_MIX_SENSITIVITY_H
+#define HONE_MIX_SENSITIVITY_H
+
+#include "work/work.h"
+#include "mix/sens.h"
+
+enum { MIX_MAX_BUDGETS = 16, SENS_MAX_TYPES = 4 /* probed per group */ };
+struct mix_probe_opts {
+    struct work *w;
+    const char *model, *imatrix, *out;
+    struct str_list texts;
+    int64_t ctx, n_chunks, n_types, rounds;
+    int64_t bands; /* layers that are probed per role, spread by depth; 0: all */
+    uint64_t budget[MIX_MAX_BUDGETS];
+    int n_budgets;
+    double seconds; /* 0: no limit */
+    enum search search;
+    bool overwrite;
+    bool replace; /* where `out` was measured on other inputs: measure anew instead of refusing */
+};
+struct mix_probe_report {
+    int64_t n_probes, n_wanted, n_steps;
+    bool cut_short, resumed;
+    double seconds; /* of the whole measurement, earlier runs included */
+    double probing; /* of the probes and steps of this run */
+    int64_t n_now;  /* probes and steps of this run */
+};
+/* Measures and writes o->out. The caller releases *s with sens_release, after an error too. */
+int mix_measure(const struct mix_probe_opts *o, struct sens *s, struct mix_probe_report *r,
+                struct err *e);
+/* The same as it is asked for: with sizes and names as texts, which are checked. */
+struct sensitivity_ask {
+    struct mix_probe_opts o;
+    struct str_list budget;
+    const char *search; /* of the encoders; NULL: fast */
+};
+extern const struct sensitivity_ask sensitivity_usual;
+/* Measures, and fills m with what came out. */
+int sensitivity_run(struct work *w, struct sensitivity_ask *a, struct emit *m, struct err *e);
+
+#endif

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: MIT
+/* mix/sequential.c - one block at a time: collect behind the finished blocks, encode, go on. */
+#include "mix/sequential.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "calib/moments.h"
+#include "calib/imatrix.h"
+#include "calib/pair.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/prog.h"
+#include "quantize/qplan.h"
+
+struct side { /* The original, or the file so far. */
+    struct session *s;
+    float *residual; /* [n_chunks][ctx][n_embd] f32, what enters the present block. */
+};
+struct seq_job {
+    struct work *w;
+    const struct sequential_opts *o;
+    /* now is the base with the blocks quantized so far; NULL: there is none yet. */
+    struct model *base, *now;
+    struct side side[2]; /* One for each enum pair_side. */
+    struct gram_col *col;
+    struct pair *pair;
+    struct qplan plan;
+    struct imat imat;
+    struct ids ids;
+    int64_t *end;        /* The end of each text, in chunks. */
+    struct weight *done; /* The encoded weights, which it holds. */
+    /* The same for the writer of the file, with names that are borrowed. */
+    struct quantize_given *given;
+    int n_done;
+    int64_t ctx, n_chunks, width; /* width is that of the residual. */
+    float *hidden;                /* Room for the rows behind the last block. */
+    /* The block of the pass under way. */
+    int block;
+    float *to;       /* Where the residual behind the block goes. */
+    bool collecting; /* Observers take part only when this is true. */
+};
+
+/* ---- what a pass shows ----------------------------------------------------------------------- */
+
+/* Tells whether the present block is what follows the last one, which counts as one more. */
+static bool behind(const struct seq_job *j) {
+    return j->block == j->base->hp.d[HD_LAYERS];
+}
+static bool in_block(const struct seq_job *j, const struct gr_weight *w) {
+    char head[32];
+    const int n = snprintf(head, sizeof head, "blk.%d.", j->block);
+    return strncmp(w->name, head, (size_t)n) == 0;
+}
+static void see_base(void *ud, const struct gr_weight *w, int64_t expert, const float *x,
+                     int64_t n_rows, int64_t ld) {
+    struct seq_job *j = ud;
+    if (j->collecting && in_block(j, w)) pair_keep(j->pair, w, expert, x, n_rows, ld);
+}
+static void see_other(void *ud, const struct gr_weight *w, int64_t expert, const float *x,
+                      int64_t n_rows, int64_t ld) {
+    struct seq_job *j = ud;
+    const bool all = j->block < 0 && strncmp(w->name, "blk.", 4) == 0; /* This is the survey. */
+    if (j->collecting && (all || in_block(j, w)))
+        gram_col_see(j->col, w, expert, x, session_shown_gates(j->side[PAIR_OTHER].s), n_rows, ld);
+}
+static void route_base(void *ud, int block, const int32_t *expert, int64_t n_used, int64_t n_rows,
+                       int64_t pos) {
+    struct seq_job *j = ud;
+    (void)pos;
+    if (block == j->block) pair_route(j->pair, PAIR_BASE, block, expert, n_used, n_rows);
+}
+static void route_other(void *ud, int block, const int32_t *expert, int64_t n_used, int64_t n_rows,
+                        int64_t pos) {
+    struct seq_job *j = ud;
+    (void)pos;
+    if (block == j->block) pair_route(j->pair, PAIR_OTHER, block, expert, n_used, n_rows);
+}
+static void keep_residual(void *ud, int block, const float *x, int64_t n_rows, int64_t pos) {
+    struct seq_job *j = ud;
+    if (block == j->block && j->to)
+        memcpy(j->to + pos * j->width, x, (size_t)(n_rows * j->width) * sizeof *x);
+}
+
+/* Runs one side's pass of the present block over chunk i. With `next`, what leaves the block takes
+ * the place of what entered it. */
+static int pass(struct seq_job *j, enum pair_side side, int64_t i, bool next, struct err *e) {
+    struct side *d = &j->side[side];
+    float *residual = d->residual + i * j->ctx * j->width;
+    const int32_t *ids = j->ids.v + i * j->ctx;
+    j->to = next ? residual : NULL;
+    session_reset(d->s);
+    session_end_after(d->s, behind(j) ? -1 : j->block);
+    if (j->block == 0) return session_forward(d->s, ids, j->ctx, j->hidden, e);
+    return session_forward_from(d->s, j->block, residual, ids, j->ctx, j->hidden, e);
+}
+
+/* Computes the rows that the head would be given in a pass of what follows the last block. */
+static int pass_head(struct seq_job *j, enum pair_side side, int64_t i, struct err *e) {
+    const struct gr_weight *head = model_head(j->base);
+    if (side == PAIR_BASE) {
+        pair_begin(j->pair);
+        gram_col_chunk(j->col, i);
+    }
+    TRY(pass(j, side, i, false, e));
+    if (side == PAIR_BASE)
+        pair_keep(j->pair, head, -1, j->hidden, j->ctx, j->width);
+    else
+        gram_col_see(j->col, head, -1, j->hidden, NULL, j->ctx, j->width);
+    return 0;
+}
+
+/* ---- a block --------------------------------------------------------------------------------- */
+
+static int collect_block(struct seq_job *j, struct prog *p, struct err *e) {
+    for (int64_t i = 0; i < j->n_chunks; i++) {
+        pair_begin(j->pair);
+        gram_col_chunk(j->col, i);
+        j->collecting = true;
+        TRY(pass(j, PAIR_BASE, i, true, e));
+        TRY(pass(j, PAIR_OTHER, i, false, e));
+        j->collecting = false;
+        prog_update(p, p->done + 2);
+    }
+    return 0;
+}
+
+/* Tells whether a tensor is a head of its own; tied embeddings are needed earlier, for the first
+ * block. */
+static bool is_head(const struct seq_job *j, const char *name) {
+    return strcmp(name, model_head(j->base)->name) == 0 && strcmp(name, "token_embd.weight") != 0;
+}
+
+/* Encodes a tensor and holds it for the models to come. */
+static int encode(struct seq_job *j, const struct gram *gram, int64_t index, struct err *e) {
+    const struct gguf_tensor *t = gguf_tensor_at(j->base->gguf, index);
+    const struct weight *like = model_find_weight(j->base, t->name);
+    const enum qtype to = j->plan.item[index].type;
+    void *data = NULL;
+    double alpha = 0;
+    if (!like || to == t->type) return 0;
+    TRY(quantize_tensor(j->o->q, j->base->gguf, j->o->q->imatrix ? &j->imat : NULL, gram, &j->plan,
+                        index, &data, &alpha, e));
+    j->done = xreallocarray(j->done, (size_t)j->n_done + 1, sizeof *j->done);
+    j->given = xreallocarray(j->given, (size_t)j->n_done + 1, sizeof *j->given);
+    const int rc = weight_given(&j->done[j->n_done], like, t->name, data, to, mem_free, e);
+    if (rc)
+        mem_free(data);
+    else
+        j->given[j->n_done++] = (struct quantize_given){t->name, data, alpha};
+    return rc;
+}
+
+/* Makes the model that the file is so far: the base with all encoded weights. */
+static int renew(struct seq_job *j, struct err *e) {
+    struct model_change *change = xcalloc((size_t)j->n_done + 1, sizeof *change);
+    struct model *m = NULL;
+    for (int i = 0; i < j->n_done; i++)
+        change[i] = (struct model_change){j->given[i].name, &j->done[i]};
+    int rc = model_with(&m, j->base, change, j->n_done, e);
+    free(change);
+    if (rc) return rc;
+    rc = session_use(j->side[PAIR_OTHER].s, m, e);
+    if (rc) {
+        model_close(m);
+        return rc;
+    }
+    model_close(j->now);
+    j->now = m;
+    return 0;
+}
+
+/* Encodes the tensors whose names begin with `head`, or, for NULL, those of no block but the
+ * head's, which comes last. */
+static int encode_all(struct seq_job *j, const char *head, struct err *e) {
+    struct gram gram;
+    gram_init(&gram);
+    int rc = head ? gram_col_finish(j->col, &gram, e) : 0;
+    for (int64_t i = 0; i < j->plan.n && !rc; i++) {
+        const char *name = gguf_tensor_at(j->base->gguf, i)->name;
+        const bool outside = strncmp(name, "blk.", 4) != 0 && !is_head(j, name);
+        if (head ? strncmp(name, head, strlen(head)) == 0 : outside) rc = encode(j, &gram, i, e);
+    }
+    gram_release(&gram);
+    return rc ? rc : renew(j, e);
+}
+
+/* Collects what the head is given, and encodes it. */
+static int head(struct seq_job *j, struct err *e) {
+    for (int64_t i = 0; i < j->n_chunks; i++) {
+        TRY(pass_head(j, PAIR_BASE, i, e));
+        TRY(pass_head(j, PAIR_OTHER, i, e));
+    }
+    return encode_all(j, model_head(j->base)->name, e);
+}
+
+static int block(struct seq_job *j, struct prog *p, struct err *e) {
+    char head[32];
+    snprintf(head, sizeof head, "blk.%d.", j->block);
+    TRY(collect_block(j, p, e));
+    TRY(encode_all(j, head, e));
+    for (int64_t i = 0; i < j->n_chunks; i++) {
+        TRY(pass(j, PAIR_OTHER, i, true, e));
+        prog_update(p, p->done + 1);
+    }
+    return 0;
+}
+
+/* ---- the job --------------------------------------------------------------------------------- */
+
+static int open_sides(struct seq_job *j, struct err *e) {
+    struct session_opts so = {
+        .n_ctx = j->ctx, .n_ubatch = j->ctx, .isa = j->w->isa, .act = ACT_F32, .pool = j->w->pool};
+    const uint64_t bytes = (uint64_t)(j->n_chunks * j->ctx * j->width) * sizeof(float);
+    for (int k = 0; k < 2; k++) {
+        void *p = NULL;
+        TRY(session_new(&j->side[k].s, j->base, &so, e));
+        TRY(mem_alloc(&p, bytes, "residuals of the texts (give less text)", e));
+        j->side[k].residual = p;
+        session_observe(j->side[k].s, k == PAIR_BASE ? see_base : see_other, j);
+        session_observe_route(j->side[k].s, k == PAIR_BASE ? route_base : route_other, j);
+        session_observe_hidden(j->side[k].s, keep_residual, j);
+    }
+    for (int b = 1; b < j->base->hp.d[HD_LAYERS]; b++)
+        if (!session_can_begin(j->side[0].s, b))
+            return err_set(e, ERR_USAGE,
+                           "block %d of this architecture reads more than the residual: it cannot "
+                           "be calibrated block by block",
+                           b);
+    return 0;
+}
+
+static int start(struct seq_job *j, struct err *e) {
+    const struct sequential_opts *o = j->o;
+    void *p = NULL;
+    TRY(work_pool(j->w, e));
+    TRY(model_open(&j->base, o->q->in, e));
+    TRY(model_need_tok(j->base, e));
+    if (o->q->imatrix) TRY(imat_read(&j->imat, o->q->imatrix, e));
+    TRY(qplan_make(&j->plan, j->base->gguf, o->q, e));
+    j->ctx = o->ctx ? o->ctx : 512;
+    j->end = xcalloc((size_t)o->texts.n + 1, sizeof *j->end);
+    for (int i = 0; i < o->texts.n; i++) {
+        TRY(corpus_load(j->base, o->texts.v[i], true, &j->ids, e));
+        j->end[i] = j->ids.n / j->ctx;
+    }
+    j->n_chunks = j->ids.n / j->ctx;
+    if (o->chunks) j->n_chunks = min_i64(j->n_chunks, o->chunks);
+    for (int i = 0; i < o->texts.n; i++) j->end[i] = min_i64(j->end[i], j->n_chunks);
+    if (j->n_chunks < 1)
+        return err_set(e, ERR_DATA, "the texts give %lld tokens, fewer than one chunk of %lld",
+                       (long long)j->ids.n, (long long)j->ctx);
+    j->width = j->base->hp.d[HD_EMBD];
+    TRY(mem_alloc(&p, (uint64_t)(j->ctx * j->width) * sizeof(float), "hidden rows", e));
+    j->hidden = p;
+    TRY(gram_col_new(&j->col, 0, j->w->isa, j->w->pool, e));
+    j->pair = pair_new();
+    gram_col_pair(j->col, j->pair);
+    return open_sides(j, e);
+}
+
+/* Shows the collector the whole model once, so that it knows which weights share an input. */
+static int survey(struct seq_job *j, struct err *e) {
+    j->block = -1;
+    j->collecting = true;
+    session_end_after(j->side[PAIR_OTHER].s, -1);
+    TRY(session_forward(j->side[PAIR_OTHER].s, j->ids.v, j->ctx, j->hidden, e));
+    j->collecting = false;
+    if (is_head(j, model_head(j->base)->name))
+        gram_col_see(j->col, model_head(j->base), -1, j->hidden, NULL, j->ctx, j->width);
+    TRY(gram_col_settle(j->col, j->ctx, e));
+    gram_col_texts(j->col, j->end, j->o->texts.n);
+    return 0;
+}
+
+static int write_moments(struct seq_job *j, const char *path, struct err *e) {
+    struct gram g;
+    gram_init(&g);
+    g.n_chunks = (uint32_t)j->n_chunks;
+    g.chunk_size = (uint32_t)j->ctx;
+    int rc = gram_col_finish(j->col, &g, e);
+    if (!rc) rc = gram_write(&g, path, true, e);
+    gram_release(&g);
+    return rc;
+}
+
+/* Releases what only passes need. */
+static void end_passes(struct seq_job *j) {
+    for (int k = 0; k < 2; k++) {
+        session_free(j->side[k].s);
+        mem_free(j->side[k].residual);
+        j->side[k] = (struct side){0};
+    }
+    model_close(j->now);
+    j->now = NULL;
+    gram_col_free(j->col);
+    j->col = NULL;
+    pair_free(j->pair);
+    j->pair = NULL;
+}
+
+static void release(struct seq_job *j) {
+    end_passes(j);
+    for (int i = 0; i < j->n_done; i++) weight_drop(&j->done[i]);
+    free(j->done);
+    free(j->given);
+    model_close(j->base);
+    qplan_release(&j->plan);
+    imat_release(&j->imat);
+    ids_release(&j->ids);
+    free(j->end);
+    mem_free(j->hidden);
+}
+
+static int all_blocks(struct seq_job *j, struct err *e) {
+    const int64_t layers = j->base->hp.d[HD_LAYERS];
+    struct prog p;
+    TRY(survey(j, e));
+    TRY(encode_all(j, NULL, e));
+    int rc = 0;
+    prog_begin(&p, "block by block", PROG_ITEMS, (uint64_t)(3 * layers * j->n_chunks));
+    for (j->block = 0; j->block < layers && !rc; j->block++) rc = block(j, &p, e);
+    if (!rc && is_head(j, model_head(j->base)->name)) rc = head(j, e);
+    prog_end(&p);
+    return rc;
+}
+
+int sequential_quantize(struct work *w, const struct sequential_opts *o, struct quantize_report *r,
+                        struct err *e) {
+    struct seq_job j = {.w = w, .o = o};
+    char *moments = o->keep ? xstrdup(o->keep) : xasprintf("%s.moments", o->q->out);
+    imat_init(&j.imat);
+    int rc = start(&j, e);
+    if (!rc) rc = all_blocks(&j, e);
+    if (!rc) rc = write_moments(&j, moments, e);
+    if (!rc) {
+        struct quantize_opts q = *o->q;
+        q.gram = moments;
+        q.given = j.given;
+        q.n_given = j.n_done;
+        end_passes(&j);
+        rc = quantize_run(&q, r, e);
+    }
+    if (!o->keep) (void)unlink(moments);
+    free(moments);
+    release(&j);
+    return rc;
+}

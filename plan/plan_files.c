@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: MIT
+/* plan/plan_files.c - see plan_files.h. */
+#include "plan/plan_files.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "containers/gguf.h"
+#include "containers/hfdir.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/str.h"
+#include "work/open.h"
+#include "plan/plan_split.h"
+#include "work/shapes.h"
+#include "models/fit.h"
+#include "quantize/quantize.h"
+#include "report/result.h"
+#include "runtime/engine/kv_type.h"
+
+struct candidate { /* a file, or one that could be made */
+    const char *name;
+    uint64_t bytes;
+    double kld; /* mean divergence from the original in nats; NaN: not measured */
+    struct sizes z;
+    struct fit fit, small; /* with the cache asked for, and with a smaller one (KV_SMALL) */
+};
+struct choice {
+    struct work *w;
+    const struct memory_plan_opts *o;
+    struct candidate **c; /* the largest first */
+    int n;
+    struct fit_ask ask;
+    struct plan_split split; /* the cards */
+    const struct kv_type *k, *v;
+    int64_t n_ctx_train; /* of the model trained for the longest context */
+    bool measured;       /* any divergence is known */
+};
+
+bool plan_is_choice(const struct memory_plan_opts *o) {
+    return o->n_paths > 1 || io_is_dir(o->path[0]) || str_ends(o->path[0], ".json");
+}
+
+static struct candidate *add(struct choice *x, const char *name) {
+    x->c = xreallocarray(x->c, (size_t)x->n + 1, sizeof(struct candidate *));
+    struct candidate *c = x->c[x->n++] = xcalloc(1, sizeof *c);
+    c->name = arena_strdup(&x->w->mem, name);
+    c->kld = (double)NAN;
+    return c;
+}
+
+static void drop_last(struct choice *x) {
+    free(x->c[--x->n]);
+}
+
+/* ---- candidates ------------------------------------------------------------------------------ */
+
+static void take_losses(struct choice *x, int first, const char *folder) {
+    struct result r;
+    struct err ignored;
+    char *path = io_join(folder, "results.json");
+    if (io_exists(path) && result_open(&r, path, &ignored) == 0) {
+        for (int i = first; i < x->n; i++)
+            for (int k = 0; k < r.n_files; k++)
+                if (strcmp(r.file[k].file, io_base(x->c[i]->name)) == 0)
+                    x->c[i]->kld = r.file[k].is_base ? 0 : r.file[k].mean_kld;
+        result_close(&r);
+    }
+    free(path);
+}
+
+static int add_file(struct choice *x, const char *path, struct err *e) {
+    const struct arch *a;
+    struct candidate *c = add(x, path);
+    return plan_read_sizes(path, &c->z, &a, &c->bytes, e);
+}
+
+/* Tells whether a name in a folder is a model, and of a split set its first shard. */
+static bool is_model(const char *name) {
+    int i, n;
+    size_t len;
+    if (!str_ends(name, ".gguf") || strncmp(name, "mmproj", 6) == 0) return false;
+    return !gguf_split_parse(name, &i, &n, &len) || i == 0;
+}
+
+/* Returns whether a file is an importance matrix, a projector or the like. */
+static bool comes_with_model(const char *path) {
+    struct gguf *g;
+    struct err why;
+    if (gguf_open(&g, path, GGUF_TOLERANT, &why)) return false;
+    const bool is = open_is_companion(g);
+    gguf_close(g);
+    return is;
+}
+
+static int add_ggufs(struct choice *x, const char *folder, struct err *e) {
+    struct io_names all;
+    TRY(io_list(&all, folder, e));
+    for (int i = 0; i < all.n; i++) {
+        struct err why;
+        if (!is_model(all.v[i])) continue;
+        char *path = io_join(folder, all.v[i]);
+        if (add_file(x, path, &why)) { /* an importance matrix, a projector */
+            log_debug("%s", why.msg);
+            drop_last(x);
+        }
+        free(path);
+    }
+    io_names_release(&all);
+    return 0;
+}
+
+struct making { /* one recipe's file of a folder that is not converted */
+    struct candidate *c;
+    const struct arch *arch;
+};
+static void made_tensor(void *ud, const char *name, uint64_t n_bytes) {
+    struct making *k = ud;
+    sizes_add(&k->c->z, k->arch, name, n_bytes);
+}
+
+static int add_recipe(struct choice *x, const struct shapes *s, const struct hparams *h,
+                      const char *recipe, struct err *e) {
+    struct making k = {add(x, recipe), s->model.arch};
+    TRY(sizes_init(&k.c->z, k.arch, h, e));
+    k.c->bytes = shapes_recipe(s, recipe, made_tensor, &k);
+    return 0;
+}
+
+static int add_recipes(struct choice *x, const char *folder, struct err *e) {
+    struct shapes s;
+    struct hfdir *dir = NULL;
+    struct hparams *h = xcalloc(1, sizeof *h);
+    const char *(*const name)(int) = x->o->recipes ? recipe_name : recipe_ladder;
+    const bool config = shapes_is_config(folder);
+    int rc = config ? shapes_from_config(&s, folder, h, e) : shapes_open(&s, folder, NULL, e);
+    if (!rc && !config) rc = hfdir_open(&dir, folder, e);
+    if (!rc && !config) rc = hparams_from_hf(h, s.model.arch, dir, e);
+    if (!rc && config)
+        log_info("%s: from the configuration alone, so the files will be a few MB larger", folder);
+    for (int i = 0; !rc && name(i); i++) rc = add_recipe(x, &s, h, name(i), e);
+    hfdir_close(dir);
+    shapes_close(&s);
+    free(h);
+    return rc;
+}
+
+static int add_argument(struct choice *x, const char *path, struct err *e) {
+    const int first = x->n;
+    if (str_ends(path, ".json")) return add_recipes(x, path, e);
+    if (!io_is_dir(path)) {
+        if (x->o->n_paths > 1 && comes_with_model(path)) {
+            log_info("%s: left out, as it is not a model", path);
+            return 0;
+        }
+        TRY(add_file(x, path, e));
+        char *folder = xstrdup(path);
+        folder[io_base(folder) - folder] = 0;
+        take_losses(x, first, *folder ? folder : ".");
+        free(folder);
+        return 0;
+    }
+    TRY(add_ggufs(x, path, e));
+    take_losses(x, first, path);
+    if (x->n > first) return 0;
+    char *config = io_join(path, "config.json");
+    const bool is_hf = io_exists(config);
+    free(config);
+    return is_hf
+               ? add_recipes(x, path, e)
+               : err_set(e, ERR_USAGE, "%s: no GGUF model and no config.json in this folder", path);
+}
+
+static int larger_first(const void *a, const void *b) {
+    const struct candidate *x = *(struct candidate *const *)a, *y = *(struct candidate *const *)b;
+    if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
+    return strcmp(x->name, y->name);
+}
+
+/* ---- what fits ------------------------------------------------------------------------------- */
+
+static int settle(struct choice *x, struct err *e) {
+    const struct memory_plan_opts *o = x->o;
+    const struct kv_type *small = kv_type_find(KV_SMALL);
+    struct plan_split *s = &x->split;
+    TRY(memory_plan_check(o, e));
+    TRY(kv_type_parse(o->kv_name, "--kv-type", &x->k, &x->v, e));
+    if (o->vram) TRY(plan_split_parse(s, o->vram, e));
+    uint64_t memory = 0;
+    for (int i = 0; i < s->n_cards; i++) memory += s->memory[i];
+    const uint64_t n_cards = s->n_cards ? (uint64_t)s->n_cards : 1;
+    s->reserve = o->reserve == PLAN_USUAL_RESERVE ? fit_reserve(memory / n_cards) : o->reserve;
+    x->ask = (struct fit_ask){.memory = memory,
+                              .reserve = s->reserve * n_cards,
+                              .n_slots = o->slots,
+                              .rows = kv_type_rows(x->k, x->v)};
+    for (int i = 0; i < x->n; i++) x->n_ctx_train = max_i64(x->n_ctx_train, x->c[i]->z.n_ctx_train);
+    x->ask.n_ctx = o->ctx ? o->ctx : x->n_ctx_train ? x->n_ctx_train : 4096;
+    if (x->n_ctx_train && x->ask.n_ctx > x->n_ctx_train) {
+        log_warn("--ctx %lld: planned with %lld tokens, as trained", (long long)o->ctx,
+                 (long long)x->n_ctx_train);
+        x->ask.n_ctx = x->n_ctx_train;
+    }
+    struct fit_ask less = x->ask;
+    less.rows = kv_type_rows(small, small);
+    for (int i = 0; i < x->n; i++) {
+        struct candidate *c = x->c[i];
+        if (!plan_split_fit(s, &c->z, &x->ask, &c->fit))
+            return err_set(e, ERR_USAGE, "%s: --kv-type %s does not fit its heads", c->name,
+                           o->kv_name);
+        if (!plan_split_fit(s, &c->z, &less, &c->small)) c->small = c->fit;
+        x->measured |= isfinite(c->kld);
+    }
+    return 0;
+}
+
+/* Which file to take, and how it fits: the first way in which any file does. */
+struct take {
+    int i;            /* -1: none fits */
+    bool small_cache; /* with a smaller cache only */
+    enum fit_way way;
+};
+
+static const struct fit *fit_of(const struct choice *x, int i, bool small_cache) {
+    return small_cache ? &x->c[i]->small : &x->c[i]->fit;
+}
+
+/* Returns the file to take of those that fit in a way: the closest to the original where all of
+ * them were measured, else the largest; of those that fit in part, the one with the most blocks on
+ * the card. -1: none. */
+static int best_of(const struct choice *x, enum fit_way way, bool small_cache) {
+    int best = -1;
+    bool all = true;
+    for (int i = 0; i < x->n; i++)
+        if (fit_of(x, i, small_cache)->way == way) all &= isfinite(x->c[i]->kld);
+    for (int i = 0; i < x->n; i++)
+        if (fit_of(x, i, small_cache)->way == way &&
+            (best < 0 || (way == FIT_BLOCKS ? x->c[i]->fit.n > x->c[best]->fit.n
+                                            : all && x->c[i]->kld < x->c[best]->kld)))
+            best = i;
+    return best;
+}
+
+static struct take find_take(const struct choice *x) {
+    static const struct take ways[] = {
+        {0, false, FIT_ALL}, {0, true, FIT_ALL}, {0, false, FIT_EXPERTS}, {0, false, FIT_BLOCKS}};
+    for (size_t k = 0; k < COUNT_OF(ways) && x->ask.memory; k++) {
+        struct take t = ways[k];
+        t.i = best_of(x, t.way, t.small_cache);
+        if (t.i >= 0) return t;
+    }
+    return (struct take){-1, false, FIT_NONE};
+}
+
+/* ---- answer and table ------------------------------------------------------------------------ */
+
+static void way_text(const struct candidate *c, const struct fit *f, char out[64]) {
+    static const char *const whole[] = {[FIT_ALL] = "yes", [FIT_NONE] = "no"};
+    if (f->way == FIT_EXPERTS)
+        snprintf(out, 64, "without the experts of %d of %d blocks", f->n, c->z.n_blocks);
+    else if (f->way == FIT_BLOCKS)
+        snprintf(out, 64, "%d of %d blocks", f->n, c->z.n_blocks);
+    else
+        snprintf(out, 64, "%s", whole[f->way]);
+}
+
+/* Appends "21.3 of 24.0 GiB", in MiB for small cards. */
+static void of_memory(const struct choice *x, uint64_t used, struct buf *b) {
+    const bool gib = x->ask.memory >> 30;
+    const double unit = gib ? 0x1p30 : 0x1p20;
+    buf_fmt(b, "%.1f of %.1f %s", (double)used / unit, (double)x->ask.memory / unit,
+            gib ? "GiB" : "MiB");
+}
+
+/* Appends what a smaller cache would change: a larger file, or memory. */
+static void with_small_cache(const struct choice *x, int best, struct buf *b) {
+    const struct candidate *c = x->c[best];
+    int larger = best;
+    while (larger > 0 && x->c[larger - 1]->small.way == FIT_ALL) larger--;
+    if (larger != best)
+        buf_fmt(b, "; %s fits with --kv-type " KV_SMALL, io_base(x->c[larger]->name));
+    else if (c->small.use.kv < c->fit.use.kv)
+        buf_fmt(b, "; --kv-type " KV_SMALL " frees %.1f %s",
+                (double)(c->fit.use.kv - c->small.use.kv) / (x->ask.memory >> 30 ? 0x1p30 : 0x1p20),
+                x->ask.memory >> 30 ? "GiB" : "MiB");
+}
+
+/* Returns the bytes of a file entirely on the card or cards. */
+static uint64_t whole_bytes(const struct choice *x, const struct candidate *c) {
+    struct fit_use u;
+    (void)fit_use(&c->z, &x->ask, 0, 0, &u); /* cannot fail: settle() checked it */
+    return x->split.n_cards > 1 ? c->fit.use.total : u.total;
+}
+
+/* Returns the file that fits with the longest context, first with the requested cache type, then
+ * with the smaller one. -1: no file fits with any context. */
+static int fits_shorter(const struct choice *x, bool *small_cache, int64_t *ctx) {
+    int best = -1;
+    *ctx = 0;
+    for (int k = 0; k < 2 && best < 0; k++)
+        for (int i = 0; i < x->n; i++)
+            if (fit_of(x, i, k)->max_ctx > *ctx) {
+                best = i;
+                *small_cache = k;
+                *ctx = fit_of(x, i, k)->max_ctx;
+            }
+    return best;
+}
+
+/* Writes the answer when no file fits: what the smallest takes, and which context would fit. */
+static void answer_none(const struct choice *x, struct buf *b) {
+    const struct candidate *c = x->c[x->n - 1];
+    bool small_cache = false;
+    int64_t ctx;
+    const int best = fits_shorter(x, &small_cache, &ctx);
+    buf_fmt(b, x->n > 1 ? "None of %d files fits" : "It does not fit", x->n);
+    buf_fmt(b, ": the smallest, %s, takes ", io_base(c->name));
+    of_memory(x, whole_bytes(x, c), b);
+    buf_fmt(b, " with %lld tokens", (long long)x->ask.n_ctx);
+    if (best < 0)
+        buf_str(b, "; no context is short enough");
+    else
+        buf_fmt(b, "; %s fits with --ctx %lld%s",
+                x->c[best] == c ? "it" : io_base(x->c[best]->name), (long long)ctx,
+                small_cache ? " --kv-type " KV_SMALL : "");
+}
+
+/* Emits the answer without --vram. */
+static void answer_sizes(const struct choice *x, struct emit *m) {
+    struct buf b = {0};
+    const uint64_t most = whole_bytes(x, x->c[0]), least = whole_bytes(x, x->c[x->n - 1]);
+    const bool gib = most >> 30;
+    const double unit = gib ? 0x1p30 : 0x1p20;
+    buf_fmt(&b, "%d file%s, %.1f", x->n, x->n > 1 ? "s" : "", (double)least / unit);
+    if (x->n > 1) buf_fmt(&b, " to %.1f", (double)most / unit);
+    buf_fmt(&b, " %s on a card with %lld tokens of context; --vram SIZE says which to take.",
+            gib ? "GiB" : "MiB", (long long)x->ask.n_ctx);
+    emit_answer(m, b.data);
+    buf_release(&b);
+}
+
+static void answer(const struct choice *x, const struct take *t, struct emit *m) {
+    const struct candidate *c = x->c[t->i];
+    const struct fit *f = fit_of(x, t->i, t->small_cache);
+    struct buf b = {0};
+    char way[64];
+    bool largest = true;
+    for (int i = 0; i < t->i; i++) largest &= fit_of(x, i, t->small_cache)->way != t->way;
+    way_text(c, f, way);
+    if (t->way != FIT_ALL) buf_str(&b, "No file fits whole. ");
+    buf_fmt(&b, "Take %s%s: ", io_base(c->name), t->small_cache ? " with --kv-type " KV_SMALL : "");
+    if (t->way == FIT_ALL)
+        buf_fmt(&b, "%s that fits, ", largest ? "the largest" : "the closest to the original");
+    else
+        buf_fmt(&b, "%s, ", way);
+    of_memory(x, f->use.total, &b);
+    buf_fmt(&b, " with %lld tokens", (long long)x->ask.n_ctx);
+    if (t->way == FIT_ALL && !t->small_cache) with_small_cache(x, t->i, &b);
+    if (t->way == FIT_BLOCKS) buf_str(&b, "; hone would compute it on the CPU");
+    buf_chr(&b, '.');
+    emit_answer(m, b.data);
+    emit_str(m, "take", NULL, c->name);
+    buf_release(&b);
+}
+
+static void table(const struct choice *x, int take, struct emit *m) {
+    const bool card = x->ask.memory > 0;
+    emit_table(m, "files", "");
+    emit_col(m, "file", "file");
+    emit_col(m, "size_bytes", NULL);
+    emit_col(m, "size_gib", "GiB");
+    emit_col(m, "used_gib", "on a GPU");
+    if (card) emit_col(m, "left_gib", "left");
+    if (card) emit_col(m, "max_ctx", "longest context");
+    if (x->measured) emit_col(m, "mean_kld", "mean KLD");
+    if (card) emit_col(m, "fits", "fits");
+    if (card) emit_col(m, "take", "");
+    for (int i = 0; i < x->n; i++) {
+        const struct candidate *c = x->c[i];
+        char way[64];
+        const double whole = (double)whole_bytes(x, c);
+        const double left = (double)x->ask.memory - (double)x->ask.reserve - whole;
+        emit_row(m);
+        emit_cell_str(m, io_base(c->name));
+        emit_cell_i64(m, (int64_t)c->bytes);
+        emit_cell_num(m, (double)c->bytes / 0x1p30, 2);
+        emit_cell_num(m, whole / 0x1p30, 2);
+        if (card) emit_cell_num(m, left / 0x1p30, 2);
+        if (card)
+            emit_cell_i64(m, x->n_ctx_train ? min_i64(c->fit.max_ctx, x->n_ctx_train)
+                                            : c->fit.max_ctx);
+        if (isfinite(c->kld))
+            emit_cell_num(m, c->kld, 5);
+        else if (x->measured)
+            emit_cell_none(m);
+        if (!card) continue;
+        way_text(c, &c->fit, way);
+        if (c->fit.way != FIT_ALL && c->small.way == FIT_ALL)
+            snprintf(way, sizeof way, "with --kv-type " KV_SMALL);
+        emit_cell_str(m, way);
+        emit_cell_str(m, i == take ? "take" : "");
+    }
+}
+
+static int show(const struct choice *x, struct emit *m, struct err *e) {
+    const struct take t = find_take(x);
+    char kv[40];
+    kv_type_text(kv, x->k, x->v);
+    struct buf none = {0};
+    if (t.i >= 0)
+        answer(x, &t, m);
+    else if (!x->ask.memory)
+        answer_sizes(x, m);
+    else
+        answer_none(x, &none);
+    if (none.len) {
+        struct buf sentence = {0};
+        buf_fmt(&sentence, "%s.", none.data);
+        emit_answer(m, sentence.data);
+        buf_release(&sentence);
+    }
+    emit_i64(m, "vram_bytes", NULL, (int64_t)x->ask.memory);
+    emit_i64(m, "reserve_bytes", NULL, (int64_t)x->ask.reserve);
+    emit_i64(m, "ctx", "context planned, per slot", x->ask.n_ctx);
+    emit_i64(m, "ctx_train", "context as trained", x->n_ctx_train);
+    emit_i64(m, "slots", "slots", x->ask.n_slots);
+    emit_str(m, "kv_type", "type of keys and values", kv);
+    table(x, t.i, m);
+    const int rc = none.len ? err_set(e, ERR_VERDICT, "%s", none.data) : 0;
+    buf_release(&none);
+    return rc;
+}
+
+int plan_files_run(struct work *w, const struct memory_plan_opts *o, struct emit *m,
+                   struct err *e) {
+    struct choice x = {.w = w, .o = o};
+    int rc = 0;
+    if (o->launches || o->plot || o->act)
+        return err_set(e, ERR_USAGE, "--launches and --plot are about one file");
+    for (int i = 0; i < o->n_paths && !rc; i++) rc = add_argument(&x, o->path[i], e);
+    if (!rc && !x.n) rc = err_set(e, ERR_USAGE, "%s: not a model", o->path[0]);
+    if (!rc) qsort(x.c, (size_t)x.n, sizeof(struct candidate *), larger_first);
+    if (!rc) rc = settle(&x, e);
+    if (!rc) rc = show(&x, m, e);
+    while (x.n) drop_last(&x);
+    free(x.c);
+    return rc;
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+/* plan/plan_plot.c - the plot of hone plan: memory on the device by context, a line per cache type,
+ * and what the card has. */
+#include "plan/plan_plot.h"
+
+#include <stdio.h>
+
+#include "work/plot.h"
+#include "base/num.h"
+#include "runtime/engine/kv_type.h"
+
+/* An int64_t can be doubled so often. */
+enum { CONTEXTS_MAX = 48, LINES_MAX = 8 /* The number of cache types that are shown. */ };
+
+int64_t plan_next_ctx(const struct sizes *z, int64_t ctx) {
+    int64_t next = ctx ? ctx * 2 : 4096, trained = z->n_ctx_train;
+    if (trained > 0 && ctx >= trained) return 0;
+    if (ctx >= PLAN_CTX_MAX) return 0;
+    return trained > 0 && next > trained ? trained : next;
+}
+
+int plan_plot(const struct work *w, const struct sizes *z, const struct fit_ask *ask,
+              const char *path, struct err *e) {
+    static const struct plot_axes axes = {.title = "memory on the device by context",
+                                          .x = "tokens of context per slot",
+                                          .y = "GiB",
+                                          .log_x = true,
+                                          .log_y = true};
+    struct plot_point p[(LINES_MAX + 1) * CONTEXTS_MAX];
+    char card[64], label[LINES_MAX][40];
+    int n = 0, n_lines = 0;
+    for (int i = 0; kv_type_at(i) && n_lines < LINES_MAX; i++) {
+        const struct kv_type *t = kv_type_at(i);
+        if (!(t->flags & KV_SHOWN)) continue;
+        snprintf(label[n_lines], sizeof *label, "KV %s", t->name);
+        for (int64_t ctx = 0; (ctx = plan_next_ctx(z, ctx)) != 0;) {
+            struct fit_ask a = *ask;
+            struct fit_use u;
+            a.rows = (struct kv_rows){0};
+            a.kv_type = t->type, a.n_ctx = ctx;
+            if (!fit_use(z, &a, 0, 0, &u)) continue;
+            p[n++] = (struct plot_point){.x = (double)ctx,
+                                         .y = (double)u.total / 0x1p30,
+                                         .series = n_lines,
+                                         .label = label[n_lines]};
+        }
+        n_lines++;
+    }
+    double room = ask->memory > ask->reserve ? (double)(ask->memory - ask->reserve) / 0x1p30 : 0;
+    snprintf(card, sizeof card, "card: %.3g GiB", room);
+    for (int64_t ctx = 0; ask->memory && (ctx = plan_next_ctx(z, ctx)) != 0;)
+        p[n++] = (struct plot_point){.x = (double)ctx, .y = room, .series = n_lines, .label = card};
+    return plot_write(w, &axes, p, n, path, e);
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+/* plan/plan_split.c - see plan_split.h. Cards count as equally fast: headers say nothing of them.
+ */
+#include "plan/plan_split.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "text/size.h"
+
+int plan_split_parse(struct plan_split *s, const char *text, struct err *e) {
+    char one[32];
+    s->n_cards = 0;
+    for (const char *at = text;; at++) {
+        const size_t n = strcspn(at, ",");
+        if (s->n_cards == SPLIT_CARDS || n >= sizeof one)
+            return err_set(e, ERR_USAGE, "--vram: sizes of at most %d cards, as in 24GiB,16GiB",
+                           SPLIT_CARDS);
+        memcpy(one, at, n);
+        one[n] = 0;
+        TRY(size_parse(one, "--vram", &s->memory[s->n_cards++], e));
+        at += n;
+        if (!*at) return 0;
+    }
+}
+
+/* Returns the bytes of a block on a card: its weights, keys and values, and states. */
+static uint64_t block_bytes(const struct sizes *z, const struct fit_ask *a, int64_t n_rows, int i,
+                            bool experts) {
+    struct sizes *one = xcalloc(1, sizeof *one);
+    uint64_t kv = 0;
+    one->n_blocks = 1;
+    one->block[0] = z->block[i];
+    /* It was tried with all slots. */
+    (void)sizes_kv_paged(one, a->n_slots, a->n_ctx, n_rows, &a->rows, &kv);
+    free(one);
+    return z->block[i].dense + (experts ? z->block[i].experts : 0) + kv +
+           (uint64_t)(z->block[i].state * a->n_slots) * sizeof(float);
+}
+
+static bool attempt(struct plan_split *s, const struct sizes *z, const struct fit_ask *a,
+                    int64_t n_rows, int n_cpu) {
+    struct split p = {.n_cards = s->n_cards, .n_layers = z->n_blocks};
+    p.layer = xcalloc((size_t)z->n_blocks + 1, sizeof *p.layer);
+    for (int c = 0; c < s->n_cards; c++)
+        p.card[c] =
+            (struct split_card){.have = s->memory[c] > s->reserve ? s->memory[c] - s->reserve : 0,
+                                .fixed = (uint64_t)(z->reg_floats * n_rows) * sizeof(float),
+                                .first = z->embd,
+                                .last = z->output + z->tied_head};
+    for (int i = 0; i < z->n_blocks; i++) {
+        const uint64_t n = block_bytes(z, a, n_rows, i, i < z->n_blocks - n_cpu);
+        p.layer[i].want = SPLIT_FREE;
+        for (int c = 0; c < s->n_cards; c++) p.layer[i].bytes[c] = n;
+    }
+    s->n_cpu_experts = n_cpu;
+    s->fits = split_layers(&p, s->card_of);
+    for (int c = 0; c < s->n_cards; c++) {
+        const uint64_t n = split_bytes(&p, s->card_of, c);
+        s->used[c] = n ? n + p.card[c].fixed : 0;
+    }
+    if (s->card_of[0] == s->card_of[z->n_blocks - 1]) /* One copy does for both ends. */
+        s->used[s->card_of[0]] -= z->tied_head;
+    free(p.layer);
+    return s->fits;
+}
+
+/* Splits the model with as few experts in main memory as possible. */
+static void divide(struct plan_split *s, const struct sizes *z, const struct fit_ask *a,
+                   int64_t n_rows) {
+    const int most = sizes_has_experts(z) ? z->n_blocks : 0;
+    for (int n = 0; n <= most; n++)
+        if (attempt(s, z, a, n_rows, n)) return;
+    (void)attempt(s, z, a, n_rows, 0);
+}
+
+enum { CTX_STEP = 256 };
+
+/* Returns the longest context up to `most` with all weights on the cards; 0: none. */
+static int64_t longest(const struct plan_split *s, const struct sizes *z, const struct fit_ask *a,
+                       int64_t most) {
+    struct plan_split *t = xcalloc(1, sizeof *t);
+    struct fit_ask ask = *a;
+    int64_t lo = 0, hi = div_up(most, CTX_STEP);
+    *t = *s;
+    while (lo < hi) {
+        const int64_t mid = lo + (hi - lo + 1) / 2;
+        ask.n_ctx = min_i64(mid * CTX_STEP, most);
+        if (attempt(t, z, &ask, PLAN_PASS, 0))
+            lo = mid;
+        else
+            hi = mid - 1;
+    }
+    free(t);
+    return min_i64(lo * CTX_STEP, most);
+}
+
+bool plan_split_fit(struct plan_split *s, const struct sizes *z, const struct fit_ask *a,
+                    struct fit *f) {
+    if (!fit_find(z, a, f)) return false;
+    if (f->way == FIT_NONE) (void)fit_use(z, a, 0, 0, &f->use); /* what the whole would take */
+    if (s->n_cards < 2) return true;
+    f->max_ctx = longest(s, z, a, max_i64(z->n_ctx_train, a->n_ctx));
+    divide(s, z, a, PLAN_PASS);
+    f->way = !s->fits ? FIT_NONE : s->n_cpu_experts ? FIT_EXPERTS : FIT_ALL;
+    f->n = s->n_cpu_experts;
+    f->use.total = 0;
+    for (int i = 0; i < s->n_cards; i++) f->use.total += s->used[i];
+    return true;
+}
+
+/* Appends the blocks of a card: "0-15,20". */
+static void blocks_of(const struct plan_split *s, const struct sizes *z, int card, struct buf *b) {
+    for (int i = 0; i < z->n_blocks; i++) {
+        const int from = i;
+        if (s->card_of[i] != card) continue;
+        while (i + 1 < z->n_blocks && s->card_of[i + 1] == card) i++;
+        buf_fmt(b, i > from ? "%s%d-%d" : "%s%d", b->len ? "," : "", from, i);
+    }
+    if (!b->len) buf_str(b, "-");
+}
+
+void plan_split_emit(struct emit *m, const struct plan_split *s, const struct sizes *z) {
+    emit_table(m, "cards", "blocks by card");
+    emit_col(m, "card", "card");
+    emit_col(m, "blocks", "blocks");
+    emit_col(m, "vram_bytes", "bytes of it");
+    emit_col(m, "used_bytes", "bytes used");
+    for (int c = 0; c < s->n_cards; c++) {
+        struct buf b = {0};
+        blocks_of(s, z, c, &b);
+        emit_row(m);
+        emit_cell_i64(m, c);
+        emit_cell_str(m, b.data);
+        emit_cell_i64(m, (int64_t)s->memory[c]);
+        emit_cell_i64(m, (int64_t)s->used[c]);
+        buf_release(&b);
+    }
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+/* runtime/engine/cpu/act.c - activations of feed-forwards beside the two that have operations of
+ * their own (SwiGLU, GEGLU), factors and clamps, and copies of columns and of heads. silu and gelu
+ * run on the kernels' sigmoid. */
+#include <math.h>
+#include <string.h>
+
+#include "base/fp.h"
+#include "base/num.h"
+#include "runtime/engine/exec.h"
+
+enum { TOKEN_CHUNK = 16, PIECE = 256 };
+
+struct job {
+    struct session *s;
+    const struct gr_node *n;
+    int64_t width, ld[2]; /* Columns of a row of dst, and of a row of each source. */
+};
+
+static float xielu(const struct gr_xielu *a, float x) {
+    if (x > 0) return a->p * x * x + a->b * x;
+    const double grow = fp_exp((double)fminf(x, a->eps)) - 1 - (double)x;
+    return (float)grow * a->n + a->b * x;
+}
+
+/* Computes dst = f(x) * by for at most PIECE values, where f is the activation that the node names.
+ * dst may be x. Without a `by` (NULL) the factor is 1. */
+static void piece(const struct job *j, const float *x, const float *by, float *dst, int64_t n) {
+    const float a = 1.59576912160573f /* 2 sqrt(2/pi) */, b = 0.044715f, half = 0.70710678118655f;
+    const enum gr_act act = j->n->pick.f;
+    /* The values whose sigmoid is taken, or those that x or `by` is multiplied with. */
+    float u[PIECE];
+    for (int64_t i = 0; i < n; i++) {
+        const float v = x[i];
+        switch (act) {
+        case GR_SILU:
+            u[i] = v;
+            break;
+        case GR_GELU:
+            u[i] = a * (v + b * (v * v * v));
+            break;
+        case GR_GELU_ERF:
+            u[i] = 0.5f * (1 + erff(half * v));
+            break;
+        case GR_RELU2:
+            u[i] = fmaxf(0, v);
+            break;
+        case GR_XIELU:
+            u[i] = xielu(&j->n->pick.xielu, v);
+            break;
+        case GR_TANH:
+            u[i] = (float)(1 - 2 / (fp_exp(2 * (double)v) + 1));
+            break;
+        }
+    }
+    /* For these activations f(x) is already in u, and x is no factor of it. */
+    const bool alone = act == GR_XIELU || act == GR_TANH;
+    for (int64_t i = 0; i < n; i++) dst[i] = (alone ? 1 : x[i]) * (by ? by[i] : 1);
+    if (act == GR_SILU || act == GR_GELU)
+        j->s->kern.sigmoid_mul(dst, u, n);
+    else
+        for (int64_t i = 0; i < n; i++) dst[i] *= u[i];
+}
+
+static void act_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    (void)worker;
+    const struct session *s = j->s;
+    for (int64_t t = t0; t < t1; t++) {
+        const float *x = s->reg[j->n->src[0]] + t * j->ld[0], *by = NULL;
+        float *dst = s->reg[j->n->dst] + t * j->width;
+        if (j->n->src[1] != GR_NONE) by = s->reg[j->n->src[1]] + t * j->ld[1] + j->n->pick.offset;
+        for (int64_t at = 0; at < j->width; at += PIECE)
+            piece(j, x + at, by ? by + at : NULL, dst + at, min_i64(PIECE, j->width - at));
+    }
+}
+
+static void columns_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    (void)worker;
+    for (int64_t t = t0; t < t1; t++)
+        memcpy(j->s->reg[j->n->dst] + t * j->width,
+               j->s->reg[j->n->src[0]] + t * j->ld[0] + j->n->pick.offset,
+               (size_t)j->width * sizeof(float));
+}
+
+static float factor_of(enum gr_factor f, float x) {
+    if (f == GR_VALUE) return x;
+    const double e = fp_exp(-fabs((double)x));
+    if (f == GR_SOFTPLUS_OF) return (float)(fmax((double)x, 0) + log1p(e));
+    return (float)((x < 0 ? e : 1) / (1 + e));
+}
+static void mul_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    const int64_t each = j->width / j->ld[0];
+    (void)worker;
+    for (int64_t t = t0; t < t1; t++) {
+        const float *x = j->s->reg[j->n->src[0]] + t * j->ld[0];
+        float *dst = j->s->reg[j->n->dst] + t * j->width;
+        for (int64_t h = 0; h < j->ld[0]; h++) {
+            const float by = factor_of(j->n->mul.f, x[h]);
+            for (int64_t i = 0; i < each; i++) dst[h * each + i] *= by;
+        }
+    }
+}
+
+static void clamp_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    const float by = j->n->scale.by;
+    (void)worker;
+    float *x = j->s->reg[j->n->dst];
+    for (int64_t i = t0 * j->width; i < t1 * j->width; i++) x[i] = fmaxf(-by, fminf(x[i], by));
+}
+
+static void fit_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    const int64_t to = j->n->heads.head_dim, from = j->n->heads.from, both = min_i64(to, from);
+    (void)worker;
+    for (int64_t t = t0; t < t1; t++) {
+        const float *x = j->s->reg[j->n->src[0]] + t * j->ld[0];
+        float *dst = j->s->reg[j->n->dst] + t * j->width, *end = dst + j->width;
+        for (; dst < end; dst += to, x += from) {
+            memcpy(dst, x, (size_t)both * sizeof *dst);
+            memset(dst + both, 0, (size_t)(to - both) * sizeof *dst);
+        }
+    }
+}
+
+static void run(struct session *s, const struct gr_node *n, double per_value, pool_fn fn) {
+    struct job j = {.s = s, .n = n, .width = s->g->reg_width[n->dst]};
+    for (int i = 0; i < 2; i++)
+        if (n->src[i] != GR_NONE) j.ld[i] = s->g->reg_width[n->src[i]];
+    exec_par(s, s->n_tok, TOKEN_CHUNK, per_value * (double)(s->n_tok * j.width), fn, &j);
+}
+void exec_act(struct session *s, const struct gr_node *n) {
+    run(s, n, 8, act_range);
+}
+void exec_columns(struct session *s, const struct gr_node *n) {
+    run(s, n, 1, columns_range);
+}
+void exec_mul(struct session *s, const struct gr_node *n) {
+    run(s, n, 2, mul_range);
+}
+void exec_clamp(struct session *s, const struct gr_node *n) {
+    run(s, n, 1, clamp_range);
+}
+void exec_fit_heads(struct session *s, const struct gr_node *n) {
+    run(s, n, 1, fit_range);
+}

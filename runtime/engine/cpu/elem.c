@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT
+/* runtime/engine/cpu/elem.c - operations that work token by token: embedding, norms, residuals and
+ * gates. All are thin loops over kern entries, split by token. */
+#include <math.h>
+#include <string.h>
+
+#include "runtime/engine/exec.h"
+
+enum { TOKEN_CHUNK = 16 };
+
+struct job {
+    struct session *s;
+    const struct gr_node *n;
+    const float *w; /* The weights of a vector as f32. */
+    int64_t width;  /* The columns of a row of dst. */
+};
+
+static void each_token(struct session *s, const struct gr_node *n, const float *w, int64_t width,
+                       pool_fn fn) {
+    struct job j = {s, n, w, width};
+    exec_par(s, s->n_tok, TOKEN_CHUNK, 4.0 * (double)s->n_tok * (double)width, fn, &j);
+}
+
+static float *row(const struct session *s, gr_reg r, int64_t t) {
+    return s->reg[r] + t * s->g->reg_width[r];
+}
+
+static void embed_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    (void)worker;
+    const struct weight *w = model_weight(j->s->m, j->n->embed.table);
+    for (int64_t t = t0; t < t1; t++) {
+        float *d = row(j->s, j->n->dst, t), f = j->n->embed.scale;
+        const int64_t at = j->n->embed.position ? j->s->row_pos[t] : j->s->ids[t];
+        j->s->kern.op[w->type].decode((const uint8_t *)w->data + (uint64_t)at * w->row_bytes, d,
+                                      w->ne[0]);
+        for (int64_t i = 0; f != 0 && i < w->ne[0]; i++) d[i] *= f;
+    }
+}
+void exec_embed(struct session *s, const struct gr_node *n) {
+    each_token(s, n, NULL, s->g->reg_width[n->dst], embed_range);
+}
+
+/* Returns the weights of a norm, or NULL where the model has none and 1 is meant. */
+static const float *norm_vec(struct session *s, const struct gr_node *n) {
+    return n->norm.weight == GR_NONE ? NULL : exec_vec(s, n->norm.weight);
+}
+
+static void rms_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    (void)worker;
+    for (int64_t t = t0; t < t1; t++)
+        j->s->kern.rms_norm(row(j->s, j->n->src[0], t), j->w, row(j->s, j->n->dst, t), j->width,
+                            j->n->norm.eps);
+}
+void exec_rms(struct session *s, const struct gr_node *n) {
+    each_token(s, n, norm_vec(s, n), s->g->reg_width[n->dst], rms_range);
+}
+
+static void rms_heads_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    const int64_t n = j->n->norm.head_dim;
+    (void)worker;
+    const int64_t *ne = j->w ? model_weight(j->s->m, j->n->norm.weight)->ne : NULL;
+    const bool own = ne && ne[0] * ne[1] > n; /* Tells that each head has weights of its own. */
+    for (int64_t t = t0; t < t1; t++)
+        for (int64_t at = 0; at < j->width; at += n)
+            j->s->kern.rms_norm(row(j->s, j->n->src[0], t) + at, own ? j->w + at : j->w,
+                                row(j->s, j->n->dst, t) + at, n, j->n->norm.eps);
+}
+void exec_rms_heads(struct session *s, const struct gr_node *n) {
+    each_token(s, n, norm_vec(s, n), s->g->reg_width[n->dst], rms_heads_range);
+}
+
+static void gated_rms_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    rms_heads_range(ctx, t0, t1, worker);
+    for (int64_t t = t0; t < t1; t++)
+        j->s->kern.silu_mul(row(j->s, j->n->dst, t), row(j->s, j->n->src[1], t), j->width);
+}
+void exec_gated_rms(struct session *s, const struct gr_node *n) {
+    each_token(s, n, exec_vec(s, n->norm.weight), s->g->reg_width[n->dst], gated_rms_range);
+}
+
+static void add_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    (void)worker;
+    const float *a = row(j->s, j->n->src[0], t0), *b = row(j->s, j->n->src[1], t0);
+    float *d = row(j->s, j->n->dst, t0);
+    for (int64_t i = 0; i < (t1 - t0) * j->width; i++) d[i] = a[i] + b[i];
+}
+void exec_add(struct session *s, const struct gr_node *n) {
+    each_token(s, n, NULL, s->g->reg_width[n->dst], add_range);
+}
+
+static void bias_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    (void)worker;
+    for (int64_t t = t0; t < t1; t++) {
+        float *d = row(j->s, j->n->dst, t);
+        for (int64_t i = 0; i < j->width; i++) d[i] += j->w[i];
+    }
+}
+void exec_bias(struct session *s, const struct gr_node *n) {
+    each_token(s, n, exec_vec(s, n->bias.values), s->g->reg_width[n->dst], bias_range);
+}
+
+static void split_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    (void)worker;
+    int64_t hd = j->n->heads.head_dim;
+    for (int64_t t = t0; t < t1; t++) {
+        const float *x = row(j->s, j->n->src[0], t);
+        float *q = row(j->s, j->n->dst, t), *g = row(j->s, j->n->dst2, t);
+        for (int64_t at = 0; at < j->width; at += hd) {
+            memcpy(q + at, x + 2 * at, (size_t)hd * sizeof *q);
+            memcpy(g + at, x + 2 * at + hd, (size_t)hd * sizeof *g);
+        }
+    }
+}
+void exec_split_gate(struct session *s, const struct gr_node *n) {
+    each_token(s, n, NULL, s->g->reg_width[n->dst], split_range);
+}
+
+static void sigmoid_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    (void)worker;
+    j->s->kern.sigmoid_mul(row(j->s, j->n->dst, t0), row(j->s, j->n->src[0], t0),
+                           (t1 - t0) * j->width);
+}
+void exec_sigmoid_mul(struct session *s, const struct gr_node *n) {
+    each_token(s, n, NULL, s->g->reg_width[n->dst], sigmoid_range);
+}
+
+static void swiglu_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    (void)worker;
+    j->s->kern.swiglu(row(j->s, j->n->src[0], t0), row(j->s, j->n->src[1], t0),
+                      row(j->s, j->n->dst, t0), (t1 - t0) * j->width);
+}
+void exec_swiglu(struct session *s, const struct gr_node *n) {
+    each_token(s, n, NULL, s->g->reg_width[n->dst], swiglu_range);
+}
+
+static void gate_add_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    (void)worker;
+    int64_t d = j->s->g->reg_width[j->n->src[1]];
+    for (int64_t t = t0; t < t1; t++) {
+        float g = j->s->kern.dot_f32(j->w, row(j->s, j->n->src[1], t), d);
+        j->s->kern.axpy(row(j->s, j->n->dst, t), row(j->s, j->n->src[0], t),
+                        1.0f / (1.0f + expf(-g)), j->width);
+    }
+}
+void exec_gate_add(struct session *s, const struct gr_node *n) {
+    const float *w = exec_vec(s, n->gate.row);
+    exec_show(s, n->gate.row, s->reg[n->src[1]], s->g->reg_width[n->src[1]]);
+    each_token(s, n, w, s->g->reg_width[n->dst], gate_add_range);
+}
+
+static void concat_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    (void)worker;
+    int64_t a = j->s->g->reg_width[j->n->src[0]], b = j->s->g->reg_width[j->n->src[1]];
+    for (int64_t t = t0; t < t1; t++) {
+        float *d = row(j->s, j->n->dst, t);
+        memcpy(d, row(j->s, j->n->src[0], t), (size_t)a * sizeof *d);
+        memcpy(d + a, row(j->s, j->n->src[1], t), (size_t)b * sizeof *d);
+    }
+}
+void exec_concat(struct session *s, const struct gr_node *n) {
+    each_token(s, n, NULL, s->g->reg_width[n->dst], concat_range);
+}
+
+/* ---- several of these for one token after the other: what one makes is still in the cache when
+ * the next reads it ---- */
+
+struct in_turn {
+    struct job job[3];
+    pool_fn fn[3];
+    int n;
+};
+static void in_turn_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    struct in_turn *j = ctx;
+    for (int64_t t = t0; t < t1; t++)
+        for (int k = 0; k < j->n; k++) j->fn[k](&j->job[k], t, t + 1, worker);
+}
+static void add_in_turn(struct in_turn *j, struct session *s, const struct gr_node *n,
+                        const float *w, pool_fn fn) {
+    j->job[j->n] = (struct job){s, n, w, s->g->reg_width[n->dst]};
+    j->fn[j->n++] = fn;
+}
+static void run_in_turn(struct session *s, struct in_turn *j) {
+    const double work = 4.0 * (double)j->n * (double)s->n_tok * (double)j->job[0].width;
+    exec_par(s, s->n_tok, TOKEN_CHUNK, work, in_turn_range, j);
+}
+
+void exec_fused_add_rms(struct session *s, const struct match *m) {
+    struct in_turn j = {.n = 0};
+    add_in_turn(&j, s, m->add_rms.sum, NULL, add_range);
+    add_in_turn(&j, s, m->add_rms.norm, norm_vec(s, m->add_rms.norm), rms_range);
+    run_in_turn(s, &j);
+}
+void exec_fused_gate_add_rms(struct session *s, const struct match *m) {
+    const struct gr_node *gate = m->gate_add_rms.gate, *norm = m->gate_add_rms.norm;
+    struct in_turn j = {.n = 0};
+    add_in_turn(&j, s, gate, exec_vec(s, gate->gate.row), gate_add_range);
+    add_in_turn(&j, s, m->gate_add_rms.sum, NULL, add_range);
+    add_in_turn(&j, s, norm, norm_vec(s, norm), rms_range);
+    run_in_turn(s, &j);
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+/* runtime/engine/cpu/exec.c - runs the program of a pass: a function per operation (exec_*.c) and
+ * per fusion. Knows no architecture and no tensor type. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "runtime/engine/exec.h"
+
+const exec_fn exec_table[OP_COUNT] = {
+#define OP(id, name, flags, state, ...) [OP_##id] = exec_##name,
+#include "models/ops.def"
+#undef OP
+};
+
+const exec_fused_fn exec_fused[FUSE_COUNT] = {
+    [FUSE_ADD_RMS] = exec_fused_add_rms, [FUSE_GATE_ADD_RMS] = exec_fused_gate_add_rms};
+
+struct target exec_target(enum batch batch) {
+    struct target t = {.batch = batch};
+    for (int f = 0; f < FUSE_COUNT; f++)
+        if (exec_fused[f]) t.fusions |= UINT32_C(1) << f;
+    return t;
+}
+
+void exec_par(struct session *s, int64_t n_items, int64_t chunk, double work, pool_fn fn,
+              void *ctx) {
+    if (work < 16384.0 || n_items <= chunk) {
+        for (int64_t i = 0; i < n_items; i += chunk)
+            fn(ctx, i, i + chunk < n_items ? i + chunk : n_items, 0);
+        return;
+    }
+    pool_for(s->o.pool, n_items, chunk, fn, ctx);
+}
+
+/* Returns a weight as f32 values. It is decoded when it is asked for first, and again when
+ * session_use has put another one in its place. */
+const float *exec_vec(struct session *s, gr_w w) {
+    const struct weight *g = model_weight(s->m, w);
+    struct vec_cache *c = &s->vec[w];
+    if (c->v && c->data == g->data && c->type == g->type) return c->v;
+    c->data = g->data;
+    c->type = g->type;
+    c->v = g->data;
+    if (g->type == QT_F32) return c->v;
+    int64_t rows = g->ne[1] * g->ne[2] * g->ne[3];
+    if (!c->own) c->own = xcalloc((size_t)(g->ne[0] * rows), sizeof *c->own);
+    for (int64_t r = 0; r < rows; r++)
+        s->kern.op[g->type].decode((const uint8_t *)g->data + (uint64_t)r * g->row_bytes,
+                                   c->own + r * g->ne[0], g->ne[0]);
+    c->v = c->own;
+    return c->v;
+}
+
+void exec_show(struct session *s, gr_w w, const float *x, int64_t ld) {
+    for (int i = 0; i < s->n_segs && s->see; i++) {
+        const struct seg *g = &s->seg[i];
+        s->shown = g->seq;
+        s->see(s->see_ud, &s->g->weight[w], -1, x + g->r0 * ld, g->n, ld);
+    }
+}
+
+void exec_show_heads(struct session *s, gr_w w, const float *x, int64_t in) {
+    const struct gr_weight *g = &s->g->weight[w];
+    for (int i = 0; i < s->n_segs && s->see; i++) {
+        const struct seg *seg = &s->seg[i];
+        s->shown = seg->seq;
+        for (int64_t h = 0; h < g->ne[2]; h++)
+            s->see(s->see_ud, g, h, x + (seg->r0 * g->ne[2] + h) * in, seg->n, g->ne[2] * in);
+    }
+}
+
+void exec_show_hidden(struct session *s, int block, const float *x) {
+    const int64_t width = s->g->reg_width[s->g->residual];
+    for (int i = 0; i < s->n_segs && s->see_hidden; i++) {
+        const struct seg *g = &s->seg[i];
+        s->shown = g->seq;
+        s->see_hidden(s->see_hidden_ud, block, x + g->r0 * width, g->n, g->seq->pos);
+    }
+}
+
+void exec_show_route(struct session *s, const struct gr_node *n, const int32_t *expert) {
+    for (int i = 0; i < s->n_segs && s->see_route; i++) {
+        const struct seg *g = &s->seg[i];
+        s->shown = g->seq;
+        s->see_route(s->see_route_ud, n->layer, expert + g->r0 * n->moe.n_used, n->moe.n_used, g->n,
+                     g->seq->pos);
+    }
+}
+
+static void written(struct session *s, const struct gr_node *n) {
+    if (n->dst != GR_NONE) exec_acts_stale(s, s->reg[n->dst]);
+    if (n->dst2 != GR_NONE) exec_acts_stale(s, s->reg[n->dst2]);
+}
+
+/* Makes the pass one of the rows that are kept, in the registers that nodes from `at` on read. */
+static void drop_rows(struct session *s, int at) {
+    for (gr_reg r = 0; r < s->g->n_regs; r++) {
+        const int64_t width = s->g->reg_width[r];
+        if (!graph_live(s->g, at, r)) continue;
+        for (int64_t k = 0; k < s->n_kept; k++)
+            if (s->kept[k] != k)
+                memcpy(s->reg[r] + k * width, s->reg[r] + s->kept[k] * width,
+                       (size_t)width * sizeof(float));
+    }
+    for (int64_t k = 0; k < s->n_kept; k++) s->row_out[s->kept[k]] = (int32_t)k;
+    s->n_tok = s->n_kept;
+    exec_acts_stale(s, NULL);
+}
+
+/* Runs the nodes of a pass in their order. The residual of a block is complete after its node
+ * hidden_nodes[block], and is shown to the observer there. */
+void exec_pass(struct session *s) {
+    int block = s->first_block, first = block ? s->g->hidden_nodes[block - 1] + 1 : 0;
+    if (block)
+        memcpy(s->reg[s->g->residual], s->residual_in,
+               (size_t)(s->n_tok * s->g->reg_width[s->g->residual]) * sizeof(float));
+    if (s->hidden_in)
+        memcpy(s->reg[s->g->hidden_in], s->hidden_in,
+               (size_t)(s->n_tok * s->g->reg_width[s->g->hidden_in]) * sizeof(float));
+    exec_acts_stale(s, NULL);
+    for (int i = 0; i < s->n_ropes; i++) s->rope[i].ready = false;
+    struct target t = exec_target(batch_of(s->n_tok));
+    t.sees_all = s->see || s->see_hidden || s->watch;
+    const struct program *p = programs_get(&s->programs, s->g, first, &t);
+    const bool seen = t.sees_all || s->see_route;
+    const int64_t n_tok = s->n_tok;
+    for (int k = 0; k < p->n_steps; k++) {
+        const struct step *step = &p->step[k];
+        const struct gr_node *n = &s->g->node[step->first];
+        const bool apart = step->first >= s->g->facts.apart;
+        if (apart && !seen && s->n_kept < s->n_tok) drop_rows(s, step->first);
+        if (!s->n_tok) break;
+        if (s->watch) s->watch(s->watch_ud, s, n, false);
+        if (step->fusion == FUSE_NONE)
+            exec_table[n->op](s, n);
+        else
+            exec_fused[step->fusion](s, &step->nodes);
+        for (int i = 0; i < step->n_nodes; i++) written(s, n + i);
+        if (s->watch) s->watch(s->watch_ud, s, n, true);
+        /* Without an observer of residuals a step may be several nodes; with one, each step is
+         * one node. */
+        if (!s->see_hidden) continue;
+        if (n->op == OP_EMBED && n->dst == s->g->residual)
+            exec_show_hidden(s, -1, s->reg[s->g->residual]);
+        if (block < s->m->hp.d[HD_LAYERS] && s->g->hidden_nodes[block] == step->first)
+            exec_show_hidden(s, block++, s->reg[s->g->residual]);
+        if (s->end_block && block >= s->end_block) break;
+    }
+    s->n_tok = n_tok;
+}

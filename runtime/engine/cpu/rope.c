@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+/* runtime/engine/cpu/rope.c - rotary positions, and queries that grow with them. Angles are
+ * computed in double, once per pass for every kind of node (base, width, divisors), and shared by
+ * all heads and layers. */
+#include <math.h>
+
+#include "runtime/engine/exec.h"
+
+enum { TOKEN_CHUNK = 16 };
+
+struct job {
+    struct session *s;
+    const struct gr_node *n;
+    const float *cs;
+    int64_t width;
+};
+
+static bool same(double a, double b) {
+    return !(a < b) && !(a > b);
+}
+
+struct rope_tab *exec_rope_tab(struct session *s, const struct gr_node *n, bool add) {
+    const double base = n->rope.base > 0 ? n->rope.base : s->g->rope_base;
+    const double factor = n->rope.factor > 0 ? n->rope.factor : 1;
+    const bool yarn = s->g->yarn.factor > 0 && !n->rope.no_yarn;
+    for (int i = 0; i < s->n_ropes; i++) {
+        struct rope_tab *t = &s->rope[i];
+        if (same(t->base, base) && same(t->factor, factor) && t->n_rot == n->rope.n_rot &&
+            t->divisors == n->rope.divisors && t->far == n->rope.far && t->yarn == yarn)
+            return t;
+    }
+    if (!add || s->n_ropes == ROPE_TABS) return NULL;
+    struct rope_tab *t = &s->rope[s->n_ropes++];
+    *t = (struct rope_tab){.base = base,
+                           .n_rot = n->rope.n_rot,
+                           .divisors = n->rope.divisors,
+                           .far = n->rope.far,
+                           .factor = factor,
+                           .yarn = yarn};
+    return t;
+}
+
+/* Returns the factor that stretches the angle of pair j, which is between 1 and 1 / factor (struct
+ * gr_yarn). */
+static double stretch(const struct gr_yarn *y, const struct rope_tab *tab, int64_t j) {
+    if (!tab->yarn) return 1;
+    double n = (double)tab->n_rot, per = 2 * log(tab->base), turn = 2 * 3.14159265358979323846;
+    double low = n * log(y->ctx / (turn * y->fast)) / per;
+    double high = n * log(y->ctx / (turn * y->slow)) / per;
+    low = fmax(0, y->smooth ? low : floor(low));
+    high = fmin(n - 1, y->smooth ? high : ceil(high));
+    double r = 1 - fmin(1, fmax(0, ((double)j - low) / fmax(0.001, high - low)));
+    return (1 - r) / y->factor + r;
+}
+
+double exec_rope_freqs(struct session *s, const struct rope_tab *tab, double *freq) {
+    const struct gr_yarn *y = &s->g->yarn;
+    const bool far = tab->far != GR_NONE && (double)s->o.n_ctx > y->ctx;
+    const gr_w w = far ? tab->far : tab->divisors;
+    const float *div = w == GR_NONE ? NULL : exec_vec(s, w);
+    const double m = s->g->rope_m > 0 ? s->g->rope_m : 1;
+    for (int64_t i = 0; i < tab->n_rot / 2; i++) {
+        freq[i] = pow(tab->base, -2.0 * (double)i / (double)tab->n_rot);
+        if (div) freq[i] /= (double)div[i];
+        freq[i] *= stretch(y, tab, i) / tab->factor;
+    }
+    return tab->yarn ? m * y->attn * (0.1 * log(y->factor) + 1) : m;
+}
+
+static void fill(struct session *s, struct rope_tab *tab) {
+    int64_t half = tab->n_rot / 2;
+    double m = exec_rope_freqs(s, tab, tab->freq);
+    for (int64_t i = 0; i < half; i++)
+        for (int64_t t = 0; t < s->n_tok; t++) {
+            double a = (double)s->row_pos[t] * tab->freq[i];
+            tab->cs[(t * half + i) * 2] = (float)(m * cos(a));
+            tab->cs[(t * half + i) * 2 + 1] = (float)(m * sin(a));
+        }
+    tab->ready = true;
+}
+
+static void rotate_adjacent(float *x, const float *cs, int64_t n_rot) {
+    for (int64_t i = 0; i < n_rot; i += 2) {
+        float a = x[i], b = x[i + 1];
+        x[i] = a * cs[i] - b * cs[i + 1];
+        x[i + 1] = a * cs[i + 1] + b * cs[i];
+    }
+}
+
+static void rope_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    (void)worker;
+    int64_t n_rot = j->n->rope.n_rot;
+    for (int64_t t = t0; t < t1; t++) {
+        float *x = j->s->reg[j->n->dst] + t * j->width;
+        const float *cs = j->cs + t * n_rot;
+        for (int64_t at = 0; at < j->width; at += j->n->rope.head_dim)
+            if (j->n->rope.adjacent)
+                rotate_adjacent(x + at, cs, n_rot);
+            else
+                j->s->kern.rope_neox(x + at, cs, n_rot);
+    }
+}
+
+void exec_rope(struct session *s, const struct gr_node *n) {
+    /* session_new made a table for every node, so there is one. */
+    struct rope_tab *tab = exec_rope_tab(s, n, false);
+    if (!tab->ready) fill(s, tab);
+    struct job j = {s, n, tab->cs, s->g->reg_width[n->dst]};
+    exec_par(s, s->n_tok, TOKEN_CHUNK, 4.0 * (double)s->n_tok * (double)j.width, rope_range, &j);
+}
+
+static void temper_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    const struct gr_temper *a = &j->n->temper;
+    (void)worker;
+    for (int64_t t = t0; t < t1; t++) {
+        float *x = j->s->reg[j->n->dst] + t * j->width;
+        const double steps = (double)((j->s->row_pos[t] + a->offset) / a->step);
+        const float by = (float)(1 + (double)a->scale * log(steps + 1));
+        for (int64_t i = 0; i < j->width; i++) x[i] *= by;
+    }
+}
+void exec_temper(struct session *s, const struct gr_node *n) {
+    struct job j = {s, n, NULL, s->g->reg_width[n->dst]};
+    exec_par(s, s->n_tok, TOKEN_CHUNK, (double)s->n_tok * (double)j.width, temper_range, &j);
+}

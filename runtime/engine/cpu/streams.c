@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+/* runtime/engine/cpu/streams.c - operations on several residual streams that lie side by side in a
+ * row (Gemma 3n): mixing, adding to all, sizes; and the peaks of a row. Formulas: models/ops.def.
+ * Sums are in double. */
+#include <math.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "runtime/engine/exec.h"
+
+enum { TOKEN_CHUNK = 16 };
+
+struct job {
+    const struct session *s;
+    const struct gr_node *n;
+    int64_t width, of[2]; /* The columns of a row of dst, and of a row of each source. */
+};
+
+static void run(struct session *s, const struct gr_node *n, double per_value, pool_fn fn) {
+    struct job j = {.s = s, .n = n, .width = s->g->reg_width[n->dst]};
+    for (int i = 0; i < 2; i++)
+        if (n->src[i] != GR_NONE) j.of[i] = s->g->reg_width[n->src[i]];
+    exec_par(s, s->n_tok, TOKEN_CHUNK, per_value * (double)(s->n_tok * j.width), fn, &j);
+}
+/* Returns row t of dst. */
+static float *dst(const struct job *j, int64_t t) {
+    return j->s->reg[j->n->dst] + t * j->width;
+}
+static const float *src(const struct job *j, int k, int64_t t) {
+    return j->s->reg[j->n->src[k]] + t * j->of[k];
+}
+
+/* Adds by * x to y. */
+static void add(float *y, const float *x, float by, int64_t n) {
+    for (int64_t i = 0; i < n; i++) y[i] += by * x[i];
+}
+
+static void mix_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    (void)worker;
+    for (int64_t t = t0; t < t1; t++) {
+        const float *x = src(j, 0, t), *c = src(j, 1, t);
+        int64_t k = 1;
+        while (k * k < j->of[1]) k++;
+        const int64_t w = j->width / k;
+        float *y = dst(j, t);
+        memcpy(y, x, (size_t)j->width * sizeof *y);
+        for (int64_t a = 0; a < k; a++)
+            for (int64_t b = 0; b < k; b++) add(y + a * w, x + b * w, c[a * k + b], w);
+    }
+}
+void exec_mix(struct session *s, const struct gr_node *n) {
+    run(s, n, 8, mix_range);
+}
+
+static void spread_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    const int64_t w = j->of[0];
+    (void)worker;
+    for (int64_t t = t0; t < t1; t++) {
+        const float *c = j->n->src[1] == GR_NONE ? NULL : src(j, 1, t);
+        for (int64_t a = j->n->pick.offset; a < j->width / w; a++)
+            add(dst(j, t) + a * w, src(j, 0, t), c ? 1 + c[a] : 1, w);
+    }
+}
+void exec_spread(struct session *s, const struct gr_node *n) {
+    run(s, n, 2, spread_range);
+}
+
+static double mean_square(const float *x, int64_t n) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += (double)x[i] * (double)x[i];
+    return sum / (double)n;
+}
+static void level_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    const int64_t w = j->of[0];
+    (void)worker;
+    for (int64_t t = t0; t < t1; t++) {
+        const double want = mean_square(src(j, 0, t), w);
+        for (float *y = dst(j, t), *all = y + j->width; y < all; y += w) {
+            const float by = (float)sqrt(want / fmax(mean_square(y, w), 1e-5));
+            for (int64_t i = 0; i < w; i++) y[i] *= by;
+        }
+    }
+}
+void exec_level(struct session *s, const struct gr_node *n) {
+    run(s, n, 4, level_range);
+}
+
+static void peaks_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    (void)worker;
+    for (int64_t t = t0; t < t1; t++) {
+        const float *x = src(j, 0, t);
+        double mean = 0, sq = 0;
+        for (int64_t i = 0; i < j->width; i++) mean += (double)x[i];
+        mean /= (double)j->width;
+        for (int64_t i = 0; i < j->width; i++) sq += ((double)x[i] - mean) * ((double)x[i] - mean);
+        const float cut = (float)(mean + (double)j->n->scale.by * sqrt(sq / (double)j->width));
+        float *y = dst(j, t);
+        for (int64_t i = 0; i < j->width; i++) y[i] = fmaxf(0, x[i] - cut);
+    }
+}
+void exec_peaks(struct session *s, const struct gr_node *n) {
+    run(s, n, 4, peaks_range);
+}

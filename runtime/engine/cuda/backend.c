@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: MIT
+/* runtime/engine/cuda/backend.c - a session on a GPU: its memory (exec_cuda_plan.c says how much),
+ * passes, head.
+ *
+ * A single token without observers is captured once, together with its head, and replayed: token
+ * id, position and sequence are read from device memory; the CPU's experts run between pieces of
+ * it. Everything else queues its launches anew. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "runtime/engine/cuda/exec.h"
+
+enum { MIN_KEYS_PER_PART = 64 };
+
+static struct cuda *dev(const struct session *s) {
+    return s->dev;
+}
+
+/* ---- memory ---- */
+
+static bool has_kv_type(const struct kv_type *t) {
+    return (t->flags & KV_ON_CUDA) != 0;
+}
+
+static int check_kv(const struct session *s, struct err *e) {
+    for (int i = 0; i < s->cache.kv.n_slots; i++) {
+        const struct kv_slot *c = &s->cache.kv.slot[i];
+        if (!c->n_heads || (has_kv_type(c->kt) && has_kv_type(c->vt))) continue;
+        return err_set(e, ERR_USAGE,
+                       "a cache of type %s/%s does not exist on CUDA: use f32, f16, q8_0 or "
+                       "q4_0, or --device cpu",
+                       c->kt->name, c->vt->name);
+    }
+    return 0;
+}
+
+/* Allocates what the plan p says for the part at work: registers, scratch, room for streamed
+ * experts. */
+static int alloc_part(struct session *s, const struct cuda_plan *p, struct err *e) {
+    struct cuda *d = dev(s);
+    TRY(cu_buf_new(&d->reg_buf, d->ctx, p->regs, "activations", e));
+    TRY(cu_buf_new(&d->work, d->ctx, p->work, "activations", e));
+    exec_cuda_lay_out(s, cu_buf_ptr(d->reg_buf), cu_buf_ptr(d->work));
+    TRY(cu_fill(d->q, d->arrived, 0, CUDA_ARRIVED * sizeof(int32_t), e));
+    TRY(exec_cuda_stream_open(s, e));
+    TRY(cu_reserve(d->q, p->scratch, e));
+    d->others = p->others;
+    s->place[d->place].n_bytes = p->needed - p->stage - p->others - p->kv - p->rec;
+    if (d->most) s->cache.most[d->place] = d->most - s->place[d->place].n_bytes - p->others;
+    s->n_bytes += s->place[d->place].n_bytes;
+    void *host = NULL;
+    TRY(cu_host_new(&host, d->ctx, exec_cuda_rows_bytes(s->o.n_ubatch), "rows", e));
+    d->host_rows = host;
+    if (d->place != d->all->head) return 0;
+    TRY(cu_host_new(&host, d->ctx, (uint64_t)s->g->weight[s->g->output].ne[1] * sizeof(float),
+                    "logits", e));
+    d->host_logits = host;
+    TRY(cu_host_new(&host, d->ctx, sizeof *d->host_best, "best logits", e));
+    d->host_best = host;
+    return cu_fill(d->q, d->best_work, 0, CU_BEST_WORK, e);
+}
+
+static int alloc_all(struct session *s, struct err *e) {
+    struct cuda_plan p[CACHE_PLACES];
+    int rc = 0;
+    TRY(exec_cuda_settle(s, p, e));
+    EACH_PART(s, i) if (!rc) rc = alloc_part(s, &p[i], e);
+    return rc;
+}
+
+static int64_t choose_splits(const struct session *s) {
+    int64_t most = 1;
+    for (int i = 0; i < s->g->n_attn_slots; i++)
+        most = max_i64(most, dev(s)->info.n_sm / s->g->facts.kv[i].n_heads);
+    return min_i64(most, div_up(s->o.n_ctx, MIN_KEYS_PER_PART));
+}
+
+/* Opens the i-th device that was asked for, as part i; its memory is allocated later. Until the
+ * layers are spread, it counts as the part with the head. */
+static int open_part(struct session *s, struct cuda_set *all, int i, struct err *e) {
+    struct cuda *d = xcalloc(1, sizeof *d);
+    s->dev = all->part[i] = d;
+    d->all = all;
+    d->place = all->head = i;
+    all->n = i + 1;
+    d->most = device_most(&s->o.device, i);
+    d->exact = s->o.act == ACT_F32;
+    d->w = xcalloc((size_t)s->g->n_weights + 1, sizeof *d->w);
+    d->reg = xcalloc((size_t)s->g->n_regs + 1, sizeof *d->reg);
+    d->q8 = xcalloc((size_t)s->g->n_regs + 1, sizeof *d->q8);
+    d->q8_at = xcalloc((size_t)s->g->n_regs + 1, sizeof *d->q8_at);
+    d->fuse = s->o.device.masked ? s->o.device.mask : CUDA_DEFAULT;
+    TRY(cu_open(&d->ctx, device_index(&s->o.device, i), e));
+    TRY(cu_stream_new(&d->q, d->ctx, e));
+    cu_launch_early(d->q, (d->fuse & CUDA_EARLY) != 0);
+    TRY(cu_use_wgmma(d->q, (d->fuse & CUDA_WGMMA) != 0 && !d->exact, e));
+    TRY(cu_get_info(d->ctx, &d->info, e));
+    d->n_splits = choose_splits(s);
+    for (int k = 0; k < i; k++) cu_pair(all->part[k]->ctx, d->ctx);
+    return 0;
+}
+
+static uint64_t cuda_room(const struct session *s, int place) {
+    struct cuda *d = dev(s)->all->part[place];
+    const uint64_t keep = CU_KEEP_FREE + s->keep_free,
+                   taken = s->place[place].n_bytes + s->cache.n_bytes[place] + d->others;
+    struct cu_info now;
+    struct err ignored;
+    if (cu_get_info(d->ctx, &now, &ignored) || now.mem_free < keep) return 0;
+    const uint64_t n = now.mem_free - keep, more = d->most > taken ? d->most - taken : 0;
+    return d->most && more < n ? more : n;
+}
+
+static uint64_t cuda_bandwidth(const struct session *s) {
+    return dev(s)->info.bandwidth;
+}
+
+static bool cuda_was_full(const struct session *s) {
+    bool full = false;
+    for (int i = 0; dev(s) && i < dev(s)->all->n; i++)
+        full = full || (dev(s)->all->part[i]->ctx && cu_was_full(dev(s)->all->part[i]->ctx));
+    return full;
+}
+
+static int sync_all(struct session *s, struct err *e) {
+    const struct cuda_set *all = dev(s)->all;
+    for (int i = 0; i < all->n; i++) TRY(cu_sync(all->part[i]->q, e));
+    return 0;
+}
+
+static int cuda_open(struct session *s, struct err *e) {
+    struct cuda_set *all = xcalloc(1, sizeof *all);
+    all->layer_of = xcalloc((size_t)s->g->n_nodes + 1, sizeof *all->layer_of);
+    graph_layers(s->g, &all->first_layer, &all->n_layers, all->layer_of);
+    all->part_of = xcalloc((size_t)all->n_layers + 1, sizeof *all->part_of);
+    all->on_host = xcalloc((size_t)s->g->n_nodes + 1, sizeof *all->on_host);
+    for (int i = 0; i <= s->o.device.n_more; i++) TRY(open_part(s, all, i, e));
+    TRY(check_kv(s, e));
+    exec_cuda_own_cache(s);
+    TRY(alloc_all(s, e));
+    TRY(exec_cuda_refresh(s, true, e));
+    for (int i = 0; i < all->n; i++)
+        log_debug("%s (cuda:%d): %" PRIu64 " bytes in use", all->part[i]->info.name,
+                  all->part[i]->info.index, s->place[i].n_bytes);
+    return sync_all(s, e);
+}
+
+void exec_cuda_close_part(struct session *s, struct cuda *d) {
+    s->dev = d;
+    exec_cuda_forget_all(s);
+    cu_buf_free(d->reg_buf);
+    cu_buf_free(d->work);
+    exec_cuda_stream_close(s);
+    cu_buf_free(d->stage);
+    cuda_feed_close(&d->feed);
+    cu_host_free(d->ctx, d->host_rows);
+    cu_host_free(d->ctx, d->host_logits);
+    cu_host_free(d->ctx, d->host_best);
+    exec_cuda_sum_free(s);
+    cu_stream_free(d->q);
+    cu_close(d->ctx);
+    free(d->w);
+    free(d->reg);
+    free(d->q8);
+    free(d->q8_at);
+    free(d);
+}
+
+static void cuda_close(struct session *s) {
+    if (!s->dev) return;
+    struct cuda_set *all = dev(s)->all;
+    exec_cuda_drop_step(all);
+    for (int i = 0; i < all->n; i++) exec_cuda_close_part(s, all->part[i]);
+    exec_free(s);
+    free(all->layer_of);
+    free(all->part_of);
+    free(all->on_host);
+    free(all->step);
+    free(all);
+    s->dev = NULL;
+}
+
+static int prepare(struct session *s, struct err *e) {
+    return exec_cuda_refresh(s, false, e);
+}
+
+/* ---- passes ---- */
+
+/* Queues what follows the product of the head: its biases and the soft cap. */
+static int after_head(struct session *s, int64_t n, struct err *e) {
+    struct cuda *d = dev(s);
+    const int64_t rows = d->w[s->g->output].w.rows;
+    if (s->g->head_bias != GR_NONE)
+        TRY(cu_add_bias(d->q, d->logits, d->w[s->g->head_bias].vec, n * rows, rows, e));
+    return s->g->softcap > 0 ? cu_softcap(d->q, d->logits, n * rows, (float)s->g->softcap, e) : 0;
+}
+
+/* Queues the head for n rows at x in device memory; their logits go to d->logits. */
+static int head_rows(struct session *s, const float *x, int64_t n, struct err *e) {
+    struct cuda *d = dev(s);
+    const struct cu_weight *w = &d->w[s->g->output].w;
+    TRY(cu_matmul(d->q, w, x, w->k, n, d->logits, w->rows, d->exact, e));
+    return after_head(s, n, e);
+}
+
+int exec_cuda_head(struct session *s, const float *hidden, int64_t n, struct err *e) {
+    struct cuda *d = dev(s);
+    const struct cu_weight *w = &d->w[s->g->output].w;
+    TRY(exec_cuda_refresh(s, false, e));
+    if (s->see) s->see(s->see_ud, &s->g->weight[s->g->output], -1, hidden, n, w->k);
+    TRY(cu_upload(d->q, d->head_x, hidden, (uint64_t)(n * w->k) * sizeof *hidden, e));
+    return head_rows(s, d->head_x, n, e);
+}
+
+static int cuda_head(struct session *s, const float *hidden, int64_t n, float *logits,
+                     struct err *e) {
+    struct cuda *d = dev(s);
+    const struct cu_weight *w = &d->w[s->g->output].w;
+    for (int64_t i = 0; i < n; i += HEAD_ROWS) {
+        int64_t k = min_i64(HEAD_ROWS, n - i);
+        TRY(exec_cuda_head(s, hidden + i * w->k, k, e));
+        TRY(cu_download(d->q, logits + i * w->rows, d->logits,
+                        (uint64_t)(k * w->rows) * sizeof *logits, e));
+    }
+    return cu_sync(d->q, e);
+}
+
+static int last_row(struct session *s, struct err *e) {
+    int64_t w = s->g->reg_width[s->g->hidden_out];
+    const float *x = dev(s)->reg[s->g->hidden_out] + (s->n_tok - 1) * w;
+    bool done;
+    TRY(exec_cuda_show(s, s->g->output, x, 1, w, e));
+    TRY(exec_cuda_fast_head(s, s->g->hidden_out, x, &done, e));
+    return done ? after_head(s, 1, e) : head_rows(s, x, 1, e);
+}
+
+void exec_cuda_drop_step(struct cuda_set *all) {
+    for (int i = 0; i < all->n_steps; i++) cu_graph_free(all->step[i]);
+    all->n_steps = 0;
+    all->recorded = all->warm = false;
+}
+
+static int record(struct session *s, struct err *e) {
+    TRY(exec_cuda_nodes(s, e));
+    TRY(exec_cuda_begin(s, e)); /* A step that copies may have left another part at work. */
+    TRY(last_row(s, e));
+    return exec_cuda_end_piece(s, e);
+}
+
+/* Runs a token that was captured: the pieces in their order, and the copies between them. */
+static int replay(struct session *s, struct err *e) {
+    const struct cuda_set *all = dev(s)->all;
+    const struct program *p = exec_cuda_program(s, 0);
+    struct cu_graph **piece = all->step;
+    bool ran = false;
+    for (int i = 0; i <= p->n_steps; i++) { /* The turn behind the last step is the head. */
+        const struct step *step = &p->step[i];
+        const bool run = i == p->n_steps || step->kind == STEP_RUN;
+        exec_cuda_at(s, i == p->n_steps ? all->head : step->device);
+        if (!run) TRY(exec_cuda_copy_step(s, step, e));
+        if (run && !ran) TRY(cu_graph_run(dev(s)->q, *piece++, e));
+        ran = run;
+    }
+    return 0;
+}
+
+/* Runs one token and its logits. The first token of a session runs as it is, the second is captured
+ * while it runs, and all others replay what was captured. */
+static int step(struct session *s, struct err *e) {
+    struct cuda_set *all = dev(s)->all;
+    int rc = 0;
+    if (all->recorded) {
+        rc = replay(s, e);
+        exec_cuda_at(s, all->head);
+        return rc;
+    }
+    if (!all->warm) {
+        TRY(exec_cuda_nodes(s, e));
+        all->warm = true;
+        return last_row(s, e);
+    }
+    all->recording = true;
+    rc = record(s, e);
+    all->recording = false;
+    all->recorded = !rc;
+    if (rc) {
+        struct cu_graph *rest = NULL;
+        struct err ignored;
+        if (all->capturing && !cu_graph_end(all->capturing->q, &rest, &ignored))
+            cu_graph_free(rest);
+        all->capturing = NULL;
+        exec_cuda_drop_step(all);
+    }
+    return rc;
+}
+
+static int cuda_pass(struct session *s, float *hidden, float *logits, struct err *e) {
+    struct cuda *d = dev(s);
+    int64_t w = s->g->reg_width[s->g->hidden_out];
+    if (d->all->lost.code) {
+        *e = d->all->lost;
+        return (int)e->code;
+    }
+    TRY(exec_cuda_refresh(s, false, e));
+    TRY(exec_cuda_rows(s, e));
+    const bool head = logits || s->best;
+    if (s->n_tok == 1 && head && !s->first_block && !s->hidden_in && !s->see && !s->see_hidden &&
+        !s->see_route)
+        TRY(step(s, e));
+    else {
+        TRY(exec_cuda_nodes(s, e));
+        if (head) TRY(last_row(s, e));
+    }
+    if (hidden)
+        TRY(cu_download(d->q, hidden, d->reg[s->g->hidden_out],
+                        (uint64_t)(s->n_tok * w) * sizeof *hidden, e));
+    uint64_t n_logits = (uint64_t)s->g->weight[s->g->output].ne[1] * sizeof *logits;
+    if (logits) TRY(cu_download(d->q, d->host_logits, d->logits, n_logits, e));
+    if (s->best) TRY(exec_cuda_find_best(s, e));
+    TRY(sync_all(s, e)); /* From here on host_rows may be filled for the next pass. */
+    if (logits) memcpy(logits, d->host_logits, n_logits);
+    return s->best ? exec_cuda_take_best(s, e) : 0;
+}
+
+static int cuda_rows(struct session *s, int64_t first, int64_t n, float *hidden, struct err *e) {
+    const int64_t w = s->g->reg_width[s->g->hidden_out];
+    TRY(cu_download(dev(s)->q, hidden, dev(s)->reg[s->g->hidden_out] + first * w,
+                    (uint64_t)(n * w) * sizeof *hidden, e));
+    return cu_sync(dev(s)->q, e);
+}
+
+const struct backend backend_cuda = {
+    .name = "cuda",
+    .open = cuda_open,
+    .close = cuda_close,
+    .was_full = cuda_was_full,
+    .room = cuda_room,
+    .bandwidth = cuda_bandwidth,
+    .use = exec_cuda_forget,
+    .prepare = prepare,
+    .pass = cuda_pass,
+    .rows = cuda_rows,
+    .get_page = exec_cuda_get_page,
+    .put_page = exec_cuda_put_page,
+    .get_states = exec_cuda_get_states,
+    .put_states = exec_cuda_put_states,
+    .head = cuda_head,
+    .finds_best = true,
+    .score = exec_cuda_score,
+    .shares = exec_cuda_shares,
+    .can_sum = exec_cuda_can_sum,
+    .sum_begin = exec_cuda_sum_begin,
+    .sum_names = exec_cuda_sum_names,
+    .sum_chunk = exec_cuda_sum_chunk,
+    .sum_save = exec_cuda_sum_save,
+    .sum_load = exec_cuda_sum_load,
+    .sum_end = exec_cuda_sum_end,
+    .on_device = true,
+};

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+/* runtime/engine/cuda/copy.c - what of a weight lies on a device. A copy hangs on the weight
+ * (weight.h) and is counted: sessions of all models that have the weight use the same one, and the
+ * last of them frees it.
+ *
+ * A session uploads into a copy of its own, and lists it under the weight's lock when the device is
+ * done with it (exec_cuda_refresh), so whoever finds a copy may read it on any stream. Two sessions
+ * that are opened at the same time may both upload; then each keeps its own. */
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "base/num.h"
+#include "runtime/engine/cuda/exec.h"
+
+static struct cuda *dev(const struct session *s) {
+    return s->dev;
+}
+
+/* Returns a listed copy of weight i that is on this session's device and in the forms that the
+ * session wants. The caller holds the weight's lock. NULL when there is none. */
+static struct weight_copy *find(const struct session *s, int i) {
+    const struct cuda_forms want = exec_cuda_forms(s, i);
+    struct weight_copy *c = model_weight(s->m, i)->mem->copies;
+    while (c && (c->device != dev(s)->info.index || !c->w.data != !want.plain ||
+                 !c->w.packed != !want.packed || !c->vec != !dev(s)->w[i].is_vec))
+        c = c->next;
+    return c;
+}
+
+bool exec_cuda_copy_there(const struct session *s, int i) {
+    struct weight_mem *mem = model_weight(s->m, i)->mem;
+    pthread_mutex_lock(&mem->lock);
+    const bool there = find(s, i) != NULL;
+    pthread_mutex_unlock(&mem->lock);
+    return there;
+}
+
+struct weight_copy *exec_cuda_copy_take(const struct session *s, int i) {
+    struct weight_mem *mem = model_weight(s->m, i)->mem;
+    pthread_mutex_lock(&mem->lock);
+    struct weight_copy *c = find(s, i);
+    if (c) c->n_users++;
+    pthread_mutex_unlock(&mem->lock);
+    return c;
+}
+
+int exec_cuda_copy_new(struct weight_copy **out, const struct session *s, int i, uint64_t n_bytes,
+                       struct err *e) {
+    struct weight_copy *c = xcalloc(1, sizeof *c);
+    c->device = dev(s)->info.index;
+    c->n_users = 1;
+    int rc = cu_buf_new(&c->buf, dev(s)->ctx, n_bytes, s->g->weight[i].name, e);
+    if (rc)
+        free(c);
+    else
+        *out = c;
+    return rc;
+}
+
+void exec_cuda_copy_list(struct weight_mem *mem, struct weight_copy *c) {
+    if (!c || c->listed) return;
+    pthread_mutex_lock(&mem->lock);
+    c->listed = true;
+    c->next = mem->copies;
+    mem->copies = c;
+    pthread_mutex_unlock(&mem->lock);
+}
+
+void exec_cuda_copy_drop(struct weight_mem *mem, struct weight_copy *c) {
+    if (!c) return;
+    pthread_mutex_lock(&mem->lock);
+    const bool last = --c->n_users == 0;
+    for (struct weight_copy **at = &mem->copies; last && *at; at = &(*at)->next)
+        if (*at == c) {
+            *at = c->next;
+            break;
+        }
+    pthread_mutex_unlock(&mem->lock);
+    if (!last) return;
+    cu_buf_free(c->buf);
+    free(c);
+}
+
+/* ---- room for others ------------------------------------------------------------------------- */
+
+static uint64_t encoded(const struct session *s, gr_w w) {
+    if (w == GR_NONE) return 0;
+    const struct weight *x = model_weight(s->m, w);
+    const uint64_t n = (uint64_t)(x->ne[0] * x->ne[1] * x->ne[2] * x->ne[3]);
+    return n + n / 16 + 2 * (uint64_t)CUDA_ALIGN; /* A value takes 8.5 bits, as in Q8_0. */
+}
+
+uint64_t exec_cuda_replaced_bytes(const struct session *s) {
+    uint64_t most = encoded(s, s->g->output);
+    for (int i = 0; i < s->g->facts.n_uses; i++)
+        if (s->g->facts.use[i].role == USE_MATRIX)
+            most = max_u64(most, encoded(s, s->g->facts.use[i].w));
+    /* The gate and up matrices of experts are replaced together. */
+    for (int i = 0; i < graph_count(s->g, OP_MOE); i++) {
+        const struct gr_node *n = graph_nth(s->g, OP_MOE, i);
+        most = max_u64(most, encoded(s, n->moe.gate) + encoded(s, n->moe.up));
+    }
+    return most;
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT
+/* runtime/engine/cuda/host.c - the steps of a program that no kernel does: what a node that
+ * the CPU computes for a device reads is fetched, the node run with the CPU's operators, what it
+ * wrote sent back; registers move from one device to the next; experts are brought. What is
+ * captured of a token ends before them and goes on behind them. */
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "runtime/engine/cuda/exec.h"
+
+/* Prepares the CPU to compute the experts that stay in main memory: packs their weights and
+ * allocates what its operators need. Packed rows take as much memory as the experts, so this is
+ * done by the first pass that computes experts here; a session whose passes copy all of them never
+ * does it. */
+int exec_cuda_open_host(struct session *s, struct err *e) {
+    const struct cuda *d = s->dev;
+    if (d->all->host_open) return 0;
+    bool *here = xcalloc((size_t)s->g->n_weights, sizeof *here);
+    /* The flag is equal in every part, so any part will do. */
+    for (int i = 0; i < s->g->n_weights; i++) here[i] = d->w[i].is_host;
+    int rc = exec_pack(s, here, e);
+    free(here);
+    if (!rc) rc = exec_alloc(s, e);
+    if (rc) exec_free(s); /* The next pass tries again. */
+    d->all->host_open = !rc;
+    return rc;
+}
+
+static uint64_t reg_bytes(const struct session *s, gr_reg r) {
+    return (uint64_t)(s->n_tok * s->g->reg_width[r]) * sizeof(float);
+}
+
+static const struct gr_node *node_of(const struct session *s, const struct step *p) {
+    return &s->g->node[p->first];
+}
+static int fetch(struct session *s, const struct step *p, struct err *e) {
+    const struct gr_node *n = node_of(s, p);
+    struct cuda *d = s->dev;
+    TRY(exec_cuda_open_host(s, e));
+    for (int k = 0; k < GR_SOURCES; k++) {
+        const gr_reg r = n->src[k];
+        if (r == GR_NONE || (k && r == n->src[0])) continue;
+        TRY(cu_download(d->q, s->reg[r], d->reg[r], reg_bytes(s, r), e));
+    }
+    return cu_sync(d->q, e);
+}
+/* Computes the node of step p with the CPU's operators, which also call observers. */
+static int compute(struct session *s, const struct step *p, struct err *e) {
+    (void)e;
+    exec_acts_stale(s, NULL);
+    exec_table[node_of(s, p)->op](s, node_of(s, p));
+    return 0;
+}
+static int send(struct session *s, const struct step *p, struct err *e) {
+    const gr_reg r = node_of(s, p)->dst;
+    struct cuda *d = s->dev;
+    return cu_upload(d->q, d->reg[r], s->reg[r], reg_bytes(s, r), e);
+}
+static int move(struct session *s, const struct step *p, struct err *e) {
+    struct cuda *to = s->dev, *from = to->all->part[p->from];
+    return cu_move(to->q, to->reg[p->reg], from->q, from->reg[p->reg], reg_bytes(s, p->reg), e);
+}
+
+int exec_cuda_copy_step(struct session *s, const struct step *p, struct err *e) {
+    static int (*const of[])(struct session *, const struct step *,
+                             struct err *) = {[STEP_FETCH] = fetch,
+                                              [STEP_HOST] = compute,
+                                              [STEP_SEND] = send,
+                                              [STEP_MOVE] = move,
+                                              [STEP_BRING] = exec_cuda_bring};
+    return of[p->kind](s, p, e);
+}
+
+int exec_cuda_begin(struct session *s, struct err *e) {
+    struct cuda *d = s->dev;
+    if (d->all->recording && !d->all->capturing) {
+        TRY(cu_graph_begin(d->q, e));
+        d->all->capturing = d;
+    }
+    for (int i = 0; i < s->n_ropes && !d->begun; i++)
+        TRY(cu_rope_table(d->q, d->rope[i].freq, d->rope[i].m, d->pos, s->n_tok,
+                          s->rope[i].n_rot / 2, d->rope[i].cs, e));
+    d->begun = true;
+    return 0;
+}
+
+int exec_cuda_end_piece(struct session *s, struct err *e) {
+    struct cuda_set *all = ((const struct cuda *)s->dev)->all;
+    const struct cuda *d = all->capturing;
+    struct cu_graph *g = NULL;
+    if (!d) return 0;
+    all->capturing = NULL;
+    TRY(cu_graph_end(d->q, &g, e));
+    all->step = xreallocarray(all->step, (size_t)all->n_steps + 1, sizeof(void *));
+    all->step[all->n_steps++] = g;
+    return cu_graph_run(d->q, g, e);
+}

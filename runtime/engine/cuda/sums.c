@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: MIT
+/* runtime/engine/cuda/sums.c - calibration on the device: sums of squares of what enters each
+ * product stay there. Rows for an observer would be gigabytes per chunk, sorted by expert and
+ * summed by one thread. Device memory: 16 bytes per column of each product and expert (gate and up
+ * of experts share theirs), sums of the chunk and of all. Where layers are split, each part has the
+ * sums of what its own nodes multiply; whoever fetches them gets all, in the order of a pass. */
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "base/num.h"
+#include "runtime/engine/cuda/exec.h"
+
+struct sum {
+    gr_w w;
+    int use; /* The first use of weight w, as an index into graph_facts.use. */
+    int64_t n_mat, k;
+    /* Where its values begin among all, in doubles: n_mat * k sums, then n_mat numbers of rows. */
+    int64_t at;
+};
+struct cuda_sums {
+    struct sum *of; /* The sums of the weights, in the order in which a pass shows them. */
+    int n;
+    int64_t n_doubles, n_pairs, n_experts;
+    struct cu_buf *buf;
+    double *part, *all;
+    int32_t *count, *first, *place, *order; /* The arrays that cu_sort_pairs fills. */
+};
+
+static struct cuda *dev(const struct session *s) {
+    return s->dev;
+}
+
+/* Adds the weight of a use, with n_mat matrices, to those that are summed. `like` is another weight
+ * that the same rows enter and whose sums serve both, or GR_NONE. */
+static void add(struct session *s, int use, int64_t n_mat, gr_w like) {
+    struct cuda_sums *m = dev(s)->sums;
+    const gr_w w = s->g->facts.use[use].w;
+    struct sum new = {w, use, n_mat, s->g->weight[w].ne[0], m->n_doubles};
+    for (int i = 0; i < m->n; i++) {
+        if (m->of[i].w == w) return;
+        if (m->of[i].w == like) new.at = m->of[i].at;
+    }
+    m->of[m->n++] = new;
+    if (new.at == m->n_doubles) m->n_doubles += n_mat * (new.k + 1);
+}
+
+/* Finds the products of the part at work whose rows are summed. */
+static void find_products(struct session *s) {
+    struct cuda_sums *m = dev(s)->sums;
+    for (int i = 0; i < s->g->facts.n_uses; i++) {
+        const struct gr_use *u = &s->g->facts.use[i];
+        const struct gr_node *n = &s->g->node[u->node];
+        if (!gr_roles[u->role].observed || !exec_cuda_here(s, u->node)) continue;
+        const int64_t n_mat = gr_roles[u->role].expert ? s->g->weight[n->moe.router].ne[1] : 1;
+        add(s, i, n_mat, u->role == USE_EXP_UP ? n->moe.gate : GR_NONE);
+        if (u->role != USE_ROUTER) continue;
+        m->n_pairs = max_i64(m->n_pairs, s->o.n_ubatch * n->moe.n_used);
+        m->n_experts = max_i64(m->n_experts, s->g->weight[u->w].ne[1]);
+    }
+}
+
+/* Tells whether nodes of two parts multiply with the same weight, so that its rows would be summed
+ * in two places. */
+static bool is_shared(const struct session *s) {
+    const struct graph_facts *f = &s->g->facts;
+    bool shared = false;
+    /* For each weight 1 + the part that uses it; 0 until one is found. */
+    int *part = xcalloc((size_t)s->g->n_weights + 1, sizeof *part);
+    for (int i = 0; i < f->n_uses; i++) {
+        if (!gr_roles[f->use[i].role].observed) continue;
+        const int here = exec_cuda_part_of(dev(s)->all, f->use[i].node) + 1, w = f->use[i].w;
+        shared = shared || (part[w] && part[w] != here);
+        part[w] = here;
+    }
+    free(part);
+    return shared;
+}
+
+bool exec_cuda_can_sum(const struct session *s) {
+    /* Sums are not made here when the CPU computes experts, whose rows it would have to see, or
+     * when heads have inputs of their own. */
+    return dev(s)->all->n_on_host == 0 && !is_shared(s) && graph_count(s->g, OP_MATMUL_HEADS) == 0;
+}
+
+/* Counts n bytes more as taken by the part at work; of --max-vram, as much less is left to its
+ * sequences. */
+static void count(struct session *s, int64_t n) {
+    const int at = dev(s)->place;
+    s->place[at].n_bytes += (uint64_t)n;
+    s->n_bytes += (uint64_t)n;
+    if (s->cache.most[at]) s->cache.most[at] -= (uint64_t)n;
+}
+
+/* Allocates the sums of the part at work. */
+static int begin(struct session *s, struct err *e) {
+    struct cuda *d = dev(s);
+    struct cuda_sums *m = d->sums = xcalloc(1, sizeof *m);
+    m->of = xcalloc((size_t)s->g->n_weights + 1, sizeof *m->of);
+    find_products(s);
+    const int64_t ints = 2 * (m->n_experts + 1) + 2 * m->n_pairs;
+    const uint64_t bytes = 2 * (uint64_t)m->n_doubles * sizeof(double);
+    const uint64_t all = bytes + (uint64_t)ints * sizeof(int32_t), most = d->most,
+                   taken = s->place[d->place].n_bytes + s->cache.n_bytes[d->place];
+    if (most && taken + all > most)
+        return err_set(e, ERR_SYS, "sums of importance need %llu MiB more than --max-vram leaves",
+                       (unsigned long long)((taken + all - most) >> 20));
+    TRY(cu_buf_new(&m->buf, d->ctx, all, "sums of importance", e));
+    TRY(cu_fill(d->q, cu_buf_ptr(m->buf), 0, bytes, e));
+    m->part = cu_buf_ptr(m->buf);
+    m->all = m->part + m->n_doubles;
+    m->count = (int32_t *)(void *)(m->all + m->n_doubles);
+    m->first = m->count + m->n_experts + 1;
+    m->place = m->first + m->n_experts + 1;
+    m->order = m->place + m->n_pairs;
+    count(s, (int64_t)all);
+    return 0;
+}
+
+static void free_all(struct session *s) {
+    EACH_PART(s, i) exec_cuda_sum_free(s);
+}
+
+int exec_cuda_sum_begin(struct session *s, struct err *e) {
+    int rc = 0;
+    EACH_PART(s, i) if (!rc) rc = begin(s, e);
+    if (rc) free_all(s);
+    return rc;
+}
+
+void exec_cuda_sum_free(struct session *s) {
+    struct cuda_sums *m = dev(s)->sums;
+    if (!m) return;
+    if (m->order) count(s, -(int64_t)cu_buf_bytes(m->buf));
+    cu_buf_free(m->buf);
+    free(m->of);
+    free(m);
+    dev(s)->sums = NULL;
+}
+
+/* Returns the sums of a weight, or NULL for the head, which is not summed. */
+static const struct sum *sum_of(const struct session *s, gr_w w) {
+    const struct cuda_sums *m = dev(s)->sums;
+    for (int i = 0; i < m->n; i++)
+        if (m->of[i].w == w) return &m->of[i];
+    return NULL;
+}
+
+/* Ends segment i of a pass: its chunk is complete and is added to the sums of all. The last segment
+ * of a pass may go on in the next one and is ended elsewhere. */
+static int end_segment(struct session *s, const struct sum *of, int i, struct err *e) {
+    const struct cuda_sums *m = dev(s)->sums;
+    if (i == s->n_segs - 1) return 0;
+    return cu_move_sums(dev(s)->q, m->part + of->at, m->all + of->at, of->n_mat * (of->k + 1), e);
+}
+
+int exec_cuda_sum(struct session *s, gr_w w, const float *x, int64_t n_rows, int64_t ld,
+                  struct err *e) {
+    const struct sum *of = sum_of(s, w);
+    if (!of) return 0;
+    double *part = dev(s)->sums->part + of->at;
+    if (n_rows != s->n_tok) return cu_column_sums(dev(s)->q, x, n_rows, ld, of->k, part, e);
+    for (int i = 0; i < s->n_segs; i++) {
+        const struct seg *g = &s->seg[i];
+        TRY(cu_column_sums(dev(s)->q, x + g->r0 * ld, g->n, ld, of->k, part, e));
+        TRY(end_segment(s, of, i, e));
+    }
+    return 0;
+}
+
+int exec_cuda_sum_pairs(struct session *s, gr_w w, const float *x, int64_t n_used,
+                        int64_t n_experts, int64_t per_row, int64_t ld, struct err *e) {
+    const struct cuda_sums *m = dev(s)->sums;
+    const struct sum *of = sum_of(s, w);
+    for (int i = 0; i < s->n_segs; i++) {
+        const int64_t first = s->seg[i].r0 * n_used, n = s->seg[i].n * n_used;
+        TRY(cu_sort_pairs(dev(s)->q, dev(s)->expert + first, n, n_experts, m->count, m->first,
+                          m->place, m->order, e));
+        TRY(cu_expert_sums(dev(s)->q, x + first / per_row * ld, per_row, ld, of->k, m->first,
+                           m->order, of->n_mat, m->part + of->at, e));
+        TRY(end_segment(s, of, i, e));
+    }
+    return 0;
+}
+
+int exec_cuda_sum_chunk(struct session *s, struct err *e) {
+    int rc = 0;
+    EACH_PART(s, i) {
+        const struct cuda_sums *m = dev(s)->sums;
+        if (!rc && m->n) rc = cu_move_sums(dev(s)->q, m->part, m->all, m->n_doubles, e);
+    }
+    return rc;
+}
+
+/* Returns the sums of use i where it is the first use of its weight, and in *part the part that has
+ * them. NULL for other uses and for what is not summed. */
+static const struct sum *first_of(const struct session *s, int i, const struct cuda **part) {
+    const struct gr_use *u = &s->g->facts.use[i];
+    const struct cuda_set *all = dev(s)->all;
+    if (!gr_roles[u->role].observed) return NULL;
+    *part = all->part[exec_cuda_part_of(all, u->node)];
+    const struct cuda_sums *m = (*part)->sums;
+    for (int k = 0; k < m->n; k++)
+        if (m->of[k].use == i) return &m->of[k];
+    return NULL;
+}
+
+static int save(const struct session *s, const struct cuda *d, const struct sum *of,
+                session_sum_fn fn, void *ud, struct err *e) {
+    const uint64_t n = (uint64_t)(of->n_mat * (of->k + 1));
+    void *p = NULL;
+    TRY(mem_alloc(&p, n * sizeof(double), "sums of importance", e));
+    int rc = cu_download(d->q, p, d->sums->all + of->at, n * sizeof(double), e);
+    if (!rc) rc = cu_sync(d->q, e);
+    const double *sum = p;
+    if (!rc) fn(ud, &s->g->weight[of->w], of->n_mat, sum, sum + of->n_mat * of->k);
+    mem_free(p);
+    return rc;
+}
+
+int exec_cuda_sum_save(struct session *s, session_sum_fn fn, void *ud, struct err *e) {
+    const struct cuda *d = NULL;
+    for (int i = 0; i < s->g->facts.n_uses; i++) {
+        const struct sum *of = first_of(s, i, &d);
+        if (of) TRY(save(s, d, of, fn, ud, e));
+    }
+    return 0;
+}
+
+static int load(const struct session *s, const struct cuda *d, const struct sum *of,
+                session_sum_give fn, void *ud, struct err *e) {
+    const uint64_t n = (uint64_t)(of->n_mat * (of->k + 1));
+    int rc = 0;
+    void *p = NULL;
+    TRY(mem_alloc(&p, n * sizeof(double), "sums of importance", e));
+    double *sum = p;
+    if (!fn(ud, &s->g->weight[of->w], of->n_mat, sum, sum + of->n_mat * of->k))
+        rc = err_set(e, ERR_DATA, "%s: no sums to begin with", s->g->weight[of->w].name);
+    if (!rc) rc = cu_upload(d->q, d->sums->all + of->at, p, n * sizeof(double), e);
+    if (!rc) rc = cu_sync(d->q, e); /* The copy must be done before its source is freed. */
+    mem_free(p);
+    return rc;
+}
+
+int exec_cuda_sum_load(struct session *s, session_sum_give fn, void *ud, struct err *e) {
+    const struct cuda *d = NULL;
+    for (int i = 0; i < s->g->facts.n_uses; i++) {
+        const struct sum *of = first_of(s, i, &d);
+        if (of) TRY(load(s, d, of, fn, ud, e));
+    }
+    return 0;
+}
+
+int exec_cuda_sum_end(struct session *s, session_sum_fn fn, void *ud, struct err *e) {
+    const int rc = exec_cuda_sum_save(s, fn, ud, e);
+    free_all(s);
+    return rc;
+}
+
+void exec_cuda_sum_names(const struct session *s, session_sum_fn fn, void *ud) {
+    const struct cuda *d = NULL;
+    for (int i = 0; i < s->g->facts.n_uses; i++) {
+        const struct sum *of = first_of(s, i, &d);
+        if (of) fn(ud, &s->g->weight[of->w], of->n_mat, NULL, NULL);
+    }
+}

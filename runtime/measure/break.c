@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT
+/* runtime/measure/break.c - breakdowns of a finished comparison: totals, groups of positions
+ * (depth, domain), pairs of candidates, worst tokens. Errors are over windows, because positions of
+ * one window depend on each other. Reads per-position values only; no model is needed. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/num.h"
+#include "runtime/measure/internal.h"
+
+/* Copies what was found at rows [row0, row1) of all windows behind one another. With a `domain`
+ * other than -1 only windows of that domain are taken. */
+static void pick(const struct eval_kld_run *r, int cand, int domain, int64_t row0, int64_t row1,
+                 struct kld_pos *to, int64_t *count) {
+    const struct kld_pos *p = &r->pos[cand];
+    row0 = max_i64(row0, r->from);
+    row1 = min_i64(row1, r->from + r->per_chunk);
+    int64_t n = max_i64(row1 - row0, 0);
+    kld_pos_init(to, n * r->n_chunks);
+    for (int64_t c = 0; c < r->n_chunks; c++) {
+        count[c] = domain < 0 || r->chunk_domain[c] == domain ? n : 0;
+        size_t k = (size_t)count[c];
+        int64_t at = c * r->per_chunk + row0 - r->from;
+        if (!k) continue;
+        memcpy(to->nll_q + to->n, p->nll_q + at, k * sizeof *p->nll_q);
+        memcpy(to->nll_p + to->n, p->nll_p + at, k * sizeof *p->nll_p);
+        memcpy(to->kld + to->n, p->kld + at, k * sizeof *p->kld);
+        memcpy(to->dp + to->n, p->dp + at, k * sizeof *p->dp);
+        memcpy(to->same + to->n, p->same + at, k);
+        to->n += n;
+    }
+}
+
+void eval_kld_total(const struct eval_kld_run *r, int cand, struct eval_kld *out) {
+    struct kld_pos p;
+    int64_t *count = xcalloc((size_t)r->n_chunks + 1, sizeof *count);
+    pick(r, cand, -1, r->ctx / 2, r->ctx, &p, count);
+    kld_stats(&p, out);
+    out->ctx = r->ctx;
+    out->n_chunks = r->n_chunks;
+    out->tok_per_s = r->tok_per_s;
+    kld_pos_release(&p);
+    free(count);
+}
+
+double eval_kld_noise(const struct eval_kld_run *r, int cand) {
+    double var = 0;
+    int64_t n = 0;
+    for (int64_t i = 0; i < r->pos[cand].n; i++)
+        if (r->from + i % r->per_chunk >= r->ctx / 2) {
+            var += (double)r->pos[cand].noise[i];
+            n++;
+        }
+    return n ? sqrt(var) / (double)n : 0;
+}
+
+void eval_kld_group(const struct eval_kld_run *r, int cand, int domain, int64_t row0, int64_t row1,
+                    struct eval_group *out) {
+    struct kld_pos p;
+    struct eval_kld k;
+    struct cluster cl;
+    int64_t *count = xcalloc((size_t)r->n_chunks + 1, sizeof *count), at = 0;
+    double *sum = xcalloc((size_t)r->n_chunks + 1, sizeof *sum);
+    memset(out, 0, sizeof *out);
+    pick(r, cand, domain, row0, row1, &p, count);
+    kld_stats(&p, &k);
+    for (int64_t c = 0; c < r->n_chunks; c++) {
+        out->n_chunks += count[c] > 0;
+        for (int64_t i = 0; i < count[c]; i++) sum[c] += p.kld[at++];
+    }
+    eval_cluster(sum, count, r->n_chunks, &cl);
+    out->n_tokens = p.n;
+    out->mean_kld = cl.mean;
+    out->mean_kld_stderr = cl.stderr_;
+    out->mean_kld_lo = cl.lo;
+    out->mean_kld_hi = cl.hi;
+    out->median_kld = k.median_kld;
+    out->kld_p99 = k.kld_p99;
+    out->max_kld = k.max_kld;
+    out->ppl = k.ppl;
+    out->ppl_base = k.ppl_base;
+    out->same_top1 = k.same_top1;
+    out->rms_dp = k.rms_dp;
+    kld_pos_release(&p);
+    free(count);
+    free(sum);
+}
+
+void eval_kld_pair(const struct eval_kld_run *r, int a, int b, struct eval_pair *out) {
+    int64_t *count = xcalloc((size_t)r->n_chunks + 1, sizeof *count), worse = 0, n = 0;
+    double *sum = xcalloc((size_t)r->n_chunks + 1, sizeof *sum);
+    struct cluster cl;
+    for (int64_t c = 0; c < r->n_chunks; c++)
+        for (int64_t row = r->ctx / 2; row < r->from + r->per_chunk; row++) {
+            int64_t i = c * r->per_chunk + row - r->from;
+            double d = r->pos[a].kld[i] - r->pos[b].kld[i];
+            sum[c] += d;
+            count[c]++;
+            worse += d > 0;
+            n++;
+        }
+    eval_cluster(sum, count, r->n_chunks, &cl);
+    *out = (struct eval_pair){.diff = cl.mean,
+                              .stderr_ = cl.stderr_,
+                              .lo = cl.lo,
+                              .hi = cl.hi,
+                              .a_worse = n ? (double)worse / (double)n : 0};
+    free(count);
+    free(sum);
+}
+
+int64_t eval_kld_worst(const struct eval_kld_run *r, int cand, int64_t n, struct eval_token *out) {
+    const struct kld_pos *p = &r->pos[cand];
+    int64_t have = 0;
+    for (int64_t i = 0; i < p->n; i++) {
+        int64_t c = i / r->per_chunk, row = r->from + i % r->per_chunk, k = have;
+        if (row < r->ctx / 2 || n < 1) continue;
+        if (have == n && !(p->kld[i] > out[n - 1].kld)) continue;
+        if (have < n)
+            have++;
+        else
+            k--;
+        /* Of equal ones the first comes first. */
+        for (; k > 0 && p->kld[i] > out[k - 1].kld; k--) out[k] = out[k - 1];
+        out[k] = (struct eval_token){.chunk = c,
+                                     .row = row,
+                                     .token = r->tokens[c * r->ctx + row + 1],
+                                     .top_base = p->top_p[i],
+                                     .top_cand = p->top_q[i],
+                                     .kld = p->kld[i],
+                                     .p_base = exp(-p->nll_p[i]),
+                                     .p_cand = exp(-p->nll_q[i]),
+                                     .p_top_base = (double)p->prob_p[i],
+                                     .p_top_cand = (double)p->prob_q[i]};
+    }
+    return have;
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+/* runtime/measure/caches.h - types of the cache of keys and values, on synthetic attention. */
+#ifndef HONE_RUNTIME_MEASURE_CACHES_H
+#define HONE_RUNTIME_MEASURE_CACHES_H
+
+#include "work/work.h"
+
+struct caches_opts {
+    const char *dims, *depths; /* lists: values of a head, keys in the cache */
+    const char *types;         /* list of cache types, or K/V */
+    const char *plot;          /* SVG, or NULL */
+    double cosine;             /* of queries with the key they look for */
+};
+extern const struct caches_opts eval_caches_usual;
+/* Fills m with a row per head size, depth and type. */
+int eval_caches_run(struct work *w, const struct caches_opts *o, struct emit *m, struct err *e);
+
+#endif

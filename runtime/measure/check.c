@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT
+/* runtime/measure/check.c - the checks of evaluation suites: a table with a row per kind, then tool
+ * calls, which have several grades. A check never fails the program for what a model wrote; only a
+ * malformed check does. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/attr.h"
+#include "base/show.h"
+#include "text/re.h"
+#include "text/schema.h"
+#include "runtime/measure/suite_int.h"
+
+static const char blank[] = " \t\r\n";
+
+/* Returns the part of s without white space around it; *n is its length. */
+static const char *trim(const char *s, size_t *n) {
+    s += strspn(s, blank);
+    *n = strlen(s);
+    while (*n && strchr(blank, s[*n - 1])) --*n;
+    return s;
+}
+
+/* ---- on the content ---- */
+
+static const char *need_text(const struct json *v) {
+    return json_str(v) ? NULL : "must be a text";
+}
+/* Returns what is wrong with a text or a list of texts, or NULL when nothing is. No text may be
+ * empty, since "" is found in everything. */
+static const char *need_texts(const struct json *v) {
+    if (json_str(v)) return *json_str(v) ? NULL : "must not be empty";
+    if (json_type(v) != JSON_ARR || !json_first(v)) return "must be a text or a list of texts";
+    for (const struct json *x = json_first(v); x; x = json_next(x))
+        if (!json_str(x) || !*json_str(x)) return "must hold texts that are not empty";
+    return NULL;
+}
+static const char *need_schema(const struct json *v) {
+    enum json_type t = json_type(v);
+    return t == JSON_OBJ || t == JSON_BOOL ? NULL : "must be a schema";
+}
+
+static int run_exact(const struct json *v, const struct answer *a, bool *ok, struct buf *why,
+                     struct err *e) {
+    size_t n, m;
+    const char *have = trim(a->content, &n), *want = trim(json_str(v), &m);
+    (void)e;
+    *ok = n == m && memcmp(have, want, n) == 0;
+    if (!*ok) buf_fmt(why, "the answer is '%s'", show_n(have, n).s);
+    return 0;
+}
+
+static int each_text(const struct json *v, const struct answer *a, bool wanted, bool *ok,
+                     struct buf *why) {
+    const struct json *x = json_type(v) == JSON_ARR ? json_first(v) : v;
+    *ok = true;
+    for (; x && *ok; x = json_type(v) == JSON_ARR ? json_next(x) : NULL) {
+        *ok = (strstr(a->content, json_str(x)) != NULL) == wanted;
+        if (!*ok)
+            buf_fmt(why, "'%s' is %s", show_n(json_str(x), strlen(json_str(x))).s,
+                    wanted ? "not in the answer" : "in the answer");
+    }
+    return 0;
+}
+static int run_contains(const struct json *v, const struct answer *a, bool *ok, struct buf *why,
+                        struct err *e) {
+    (void)e;
+    return each_text(v, a, true, ok, why);
+}
+static int run_excludes(const struct json *v, const struct answer *a, bool *ok, struct buf *why,
+                        struct err *e) {
+    (void)e;
+    return each_text(v, a, false, ok, why);
+}
+
+static int run_regex(const struct json *v, const struct answer *a, bool *ok, struct buf *why,
+                     struct err *e) {
+    enum re_answer r;
+    TRY(re_search(json_str(v), a->content, strlen(a->content), &r, e));
+    *ok = r == RE_YES;
+    if (!*ok) buf_str(why, r == RE_NO ? "no match" : "the search took too long");
+    return 0;
+}
+
+/* Returns the inside of ```json ... ``` when the whole text is such a block, which models like to
+ * put around what they are asked for; otherwise the text itself. */
+static const char *unfence(const char *s, size_t *n) {
+    s = trim(s, n);
+    if (*n < 6 || strncmp(s, "```", 3) != 0 || strncmp(s + *n - 3, "```", 3) != 0) return s;
+    const char *nl = memchr(s, '\n', *n - 3);
+    if (!nl) return s;
+    *n -= (size_t)(nl - s) + 3;
+    return nl;
+}
+
+static int run_json(const struct json *v, const struct answer *a, bool *ok, struct buf *why,
+                    struct err *e) {
+    size_t n;
+    struct json *value;
+    struct err bad;
+    const char *s = unfence(a->content, &n);
+    *ok = false;
+    if (json_parse(&value, s, n, "the answer", &bad)) {
+        buf_str(why, bad.msg);
+        return 0;
+    }
+    int rc = schema_check(v, value, ok, why, e);
+    json_free(value);
+    return rc;
+}
+
+const struct check check_table[] = {
+    {"exact", need_text, run_exact},        {"contains", need_texts, run_contains},
+    {"excludes", need_texts, run_excludes}, {"regex", need_text, run_regex},
+    {"json_schema", need_schema, run_json},
+};
+const int check_count = (int)COUNT_OF(check_table);
+
+/* ---- on tool calls ---- */
+
+const struct json *expect_first(const struct json *x) {
+    return json_type(x) == JSON_ARR ? json_first(x) : json_type(x) == JSON_OBJ ? x : NULL;
+}
+const struct json *expect_next(const struct json *x, const struct json *call) {
+    return json_type(x) == JSON_ARR ? json_next(call) : NULL;
+}
+int64_t expect_len(const struct json *x) {
+    return json_type(x) == JSON_ARR ? json_len(x) : json_type(x) == JSON_OBJ;
+}
+
+const struct json *case_tool(const struct json *c, const char *name) {
+    for (const struct json *t = json_first(json_get(c, "tools")); t; t = json_next(t)) {
+        const struct json *f = json_get(t, "function") ? json_get(t, "function") : t;
+        const char *n = json_str(json_get(f, "name"));
+        if (n && name && strcmp(n, name) == 0) return f;
+    }
+    return NULL;
+}
+
+int call_valid(const struct json *c, const struct json *call, bool *ok, struct buf *why,
+               struct err *e) {
+    const char *name = json_str(json_get(call, "name"));
+    const struct json *tool = case_tool(c, name), *schema = json_get(tool, "parameters");
+    *ok = tool && !schema;
+    if (!tool) buf_fmt(why, "no tool '%s' is offered", name ? show_n(name, strlen(name)).s : "");
+    return schema ? schema_check(schema, json_get(call, "arguments"), ok, why, e) : 0;
+}
+
+/* Compares the arguments of a call with those that are expected: they must equal "arguments", or be
+ * allowed by "schema". */
+static int call_equal(const struct json *want, const struct json *call, bool *ok, struct buf *why,
+                      struct err *e) {
+    const struct json *args = json_get(want, "arguments"), *have = json_get(call, "arguments");
+    *ok = true;
+    if (json_get(want, "schema")) return schema_check(json_get(want, "schema"), have, ok, why, e);
+    for (const struct json *m = json_first(args); m && *ok; m = json_next(m)) {
+        const struct json *h = json_get(have, json_name(m));
+        *ok = h && json_equal(m, h);
+        if (!*ok)
+            buf_fmt(why, "argument '%s' is %s", show_n(json_name(m), strlen(json_name(m))).s,
+                    h ? "another value" : "missing");
+    }
+    if (*ok && json_len(have) != json_len(args)) {
+        *ok = false;
+        buf_str(why, "there are other arguments too");
+    }
+    return 0;
+}
+
+static void first_reason(struct verdict *v, const char *what, const struct buf *why) {
+    if (!v->why.len) buf_fmt(&v->why, "%s: %s", what, why->len ? why->data : "");
+}
+
+int calls_judge(const struct suite_case *c, const struct answer *a, struct verdict *v,
+                struct err *e) {
+    const struct json *calls = json_get(a->json, "tool_calls"), *want = expect_first(c->expect);
+    int64_t n = json_len(calls), n_want = expect_len(c->expect);
+    struct buf why = {0};
+    int rc = 0;
+    v->parsed = v->valid = n_want ? n > 0 : n == 0;
+    v->named = v->equal = n == n_want;
+    for (const struct json *k = json_first(calls); k && !rc && n_want; k = json_next(k)) {
+        const char *name = json_str(json_get(k, "name")), *w = json_str(json_get(want, "name"));
+        bool ok = false;
+        buf_reset(&why);
+        rc = call_valid(c->json, k, &ok, &why, e);
+        if (!ok) first_reason(v, "not valid", &why);
+        v->valid = v->valid && ok;
+        v->named = v->named && name && w && strcmp(name, w) == 0;
+        buf_reset(&why);
+        if (!rc && v->named) rc = call_equal(want, k, &ok, &why, e);
+        if (v->named && !ok) first_reason(v, "not equal", &why);
+        v->equal = v->equal && v->named && ok;
+        want = want ? expect_next(c->expect, want) : NULL;
+    }
+    buf_release(&why);
+    if (!v->why.len && !v->parsed)
+        buf_str(&v->why, n_want ? "no call" : "a call, where none is due");
+    if (!v->why.len && !v->named) buf_str(&v->why, "not the tools expected");
+    return rc;
+}

@@ -1,0 +1,543 @@
+// SPDX-License-Identifier: MIT
+/* runtime/measure/divergence.c - which models with which caches against which base, and the
+ * tables of the result. The procedures are in runtime/measure/; nothing is computed here. */
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/measure/divergence.h"
+#include "runtime/measure/kept.h"
+#include "runtime/measure/answer.h"
+#include "work/plot.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "runtime/measure/kld_file.h"
+#include "runtime/measure/kld_file_top.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/ranks.h"
+
+enum {
+    MAX_CAND = 64,
+    /* Up to so many candidates are compared in all pairs, more of them each with the first. */
+    MAX_PAIRED = 8,
+    MAX_WORST = 1000,
+    CONTEXT = 24,      /* A worst token is shown behind so many tokens. */
+    CONTEXT_SHOWN = 6, /* Tables for people show so many of these. */
+    DEPTH_BASE = 64,
+    MAX_DEPTHS = 64 /* An int64_t can be doubled less often than this. */
+};
+
+struct run {
+    struct work *w;
+    const struct divergence_opts *o;
+    const struct eval_args *a; /* It points into `o`. */
+    struct eval_loaded base;
+    struct model *model[MAX_CAND];
+    struct session *s[MAX_CAND];
+    char *label[MAX_CAND]; /* The names of the candidates. */
+    const char *path[MAX_CAND], *kv[MAX_CAND];
+    int n_models, n;
+    const struct model *tok_of; /* Any of the models: they have one vocabulary. */
+    struct eval_texts texts;
+    struct keep *keep;
+    struct kept_of kept; /* [n] */
+    struct eval_kld_run r;
+    struct eval_kld k[MAX_CAND];
+};
+
+/* ---- scalars and the table of candidates ---- */
+
+struct kld_key {
+    const char *key;
+    const char *title; /* The title of a column; NULL: it is only in JSON and CSV. */
+    const char *label; /* The label when there is one model; NULL: the title, if there is one. */
+    size_t off;
+    int prec;
+};
+#define K(field, title, label, prec)                                                               \
+    { #field, title, label, offsetof(struct eval_kld, field), prec }
+static const struct kld_key kld_keys[] = {
+    K(ppl, "ppl", NULL, 4),
+    K(ppl_stderr, NULL, "ppl +-", 4),
+    K(ppl_base, "ppl base", NULL, 4),
+    K(ppl_base_stderr, NULL, "ppl base +-", 4),
+    K(ppl_ratio, NULL, "ppl ratio", 6),
+    K(ppl_ratio_stderr, NULL, "ppl ratio +-", 6),
+    K(ln_ppl_ratio, "ln ratio", "ln ppl ratio", 5),
+    K(mean_kld, "mean KLD", NULL, 6),
+    K(mean_kld_stderr, "+-", "mean KLD +-", 6),
+    K(median_kld, "median", "median KLD", 6),
+    K(kld_p90, NULL, "90 % KLD", 6),
+    K(kld_p95, NULL, "95 % KLD", 6),
+    K(kld_p99, "99 %", "99 % KLD", 5),
+    K(kld_p999, "99.9 %", "99.9 % KLD", 5),
+    K(max_kld, "max", "max KLD", 4),
+    K(min_kld, NULL, NULL, 6),
+    K(kld_p10, NULL, NULL, 6),
+    K(kld_p05, NULL, NULL, 6),
+    K(kld_p01, NULL, NULL, 6),
+    K(rms_dp, "RMS dp", NULL, 5),
+    K(rms_dp_stderr, NULL, "RMS dp +-", 6),
+    K(mean_dp, NULL, "mean dp", 6),
+    K(mean_dp_stderr, NULL, "mean dp +-", 6),
+    K(same_top1, "same top", "same top token", 4),
+    K(same_top1_stderr, NULL, "same top token +-", 5),
+    K(correlation, NULL, "correlation of ln ppl", 5),
+    K(tok_per_s, NULL, "tokens/s", 1),
+};
+#undef K
+
+static bool for_people(const struct run *x) {
+    return x->o->for_people;
+}
+
+/* Returns the number to show. A divergence cannot be negative, but rounding makes some a little
+ * less than 0: people see 0, JSON and CSV have what was computed. */
+static double shown(const struct run *x, const char *key, double v) {
+    return v < 0 && for_people(x) && strstr(key, "kld") ? 0 : v;
+}
+
+static double kld_value(const struct run *x, int j, size_t i) {
+    double v;
+    memcpy(&v, (const char *)&x->k[j] + kld_keys[i].off, sizeof v);
+    return shown(x, kld_keys[i].key, v);
+}
+
+static struct eval_group whole(const struct run *x, int i) {
+    struct eval_group g;
+    eval_kld_group(&x->r, i, -1, x->r.ctx / 2, x->r.ctx, &g);
+    return g;
+}
+
+static bool sampled(const struct run *x) {
+    return x->a->base_file && kld_top_is(x->a->base_file);
+}
+static void emit_one(struct emit *m, const struct run *x) {
+    struct eval_group g = whole(x, 0);
+    for (size_t i = 0; i < COUNT_OF(kld_keys); i++)
+        emit_num(m, kld_keys[i].key, kld_keys[i].label ? kld_keys[i].label : kld_keys[i].title,
+                 kld_value(x, 0, i), kld_keys[i].prec);
+    emit_num(m, "mean_kld_stderr_windows", "mean KLD +- by windows", g.mean_kld_stderr, 6);
+    emit_num(m, "mean_kld_ci95_low", "mean KLD 95 % from", shown(x, "kld", g.mean_kld_lo), 6);
+    emit_num(m, "mean_kld_ci95_high", "mean KLD 95 % to", g.mean_kld_hi, 6);
+    if (sampled(x))
+        emit_num(m, "mean_kld_sampling_stderr", "mean KLD +- by sampling", eval_kld_noise(&x->r, 0),
+                 8);
+}
+static void emit_many(struct emit *m, const struct run *x) {
+    emit_table(m, "candidates", "candidates");
+    emit_col(m, "model", "model");
+    emit_col(m, "file", NULL);
+    emit_col(m, "kv_type", NULL);
+    for (size_t i = 0; i < COUNT_OF(kld_keys); i++) emit_col(m, kld_keys[i].key, kld_keys[i].title);
+    emit_col(m, "mean_kld_stderr_windows", NULL);
+    emit_col(m, "mean_kld_ci95_low", NULL);
+    emit_col(m, "mean_kld_ci95_high", NULL);
+    if (sampled(x)) emit_col(m, "mean_kld_sampling_stderr", NULL);
+    for (int j = 0; j < x->n; j++) {
+        struct eval_group g = whole(x, j);
+        emit_row(m);
+        emit_cell_str(m, x->label[j]);
+        emit_cell_str(m, io_base(x->path[j]));
+        emit_cell_str(m, x->kv[j]);
+        for (size_t i = 0; i < COUNT_OF(kld_keys); i++)
+            emit_cell_num(m, kld_value(x, j, i), kld_keys[i].prec);
+        emit_cell_num(m, g.mean_kld_stderr, 6);
+        emit_cell_num(m, g.mean_kld_lo, 6);
+        emit_cell_num(m, g.mean_kld_hi, 6);
+        if (sampled(x)) emit_cell_num(m, eval_kld_noise(&x->r, j), 8);
+    }
+}
+
+/* ---- breakdowns ---- */
+
+static const char *model_title(const struct run *x) {
+    return x->n > 1 ? "model" : NULL;
+}
+static void group_columns(struct emit *m) {
+    emit_col(m, "n_tokens", "tokens");
+    emit_col(m, "n_chunks", NULL);
+    emit_col(m, "mean_kld", "mean KLD");
+    emit_col(m, "mean_kld_stderr", "+-");
+    emit_col(m, "mean_kld_ci95_low", NULL);
+    emit_col(m, "mean_kld_ci95_high", NULL);
+    emit_col(m, "median_kld", "median");
+    emit_col(m, "kld_p99", "99 %");
+    emit_col(m, "same_top1", "same top");
+    emit_col(m, "ppl", "ppl");
+    emit_col(m, "ppl_base", "ppl base");
+}
+static void group_cells(struct emit *m, const struct run *x, const struct eval_group *g) {
+    emit_cell_i64(m, g->n_tokens);
+    emit_cell_i64(m, g->n_chunks);
+    emit_cell_num(m, shown(x, "mean_kld", g->mean_kld), 6);
+    emit_cell_num(m, g->mean_kld_stderr, 6);
+    emit_cell_num(m, g->mean_kld_lo, 6);
+    emit_cell_num(m, g->mean_kld_hi, 6);
+    emit_cell_num(m, shown(x, "kld", g->median_kld), 6);
+    emit_cell_num(m, shown(x, "kld", g->kld_p99), 5);
+    emit_cell_num(m, g->same_top1, 4);
+    emit_cell_num(m, g->ppl, 3);
+    emit_cell_num(m, g->ppl_base, 3);
+}
+
+/* Shows the divergence by depth, which is the number of tokens that a prediction is made from (row
+ * + 1). The groups are 1..63, 64..127, then doubled. The groups are also points of a plot, at most
+ * MAX_DEPTHS a candidate; returns how many there are. */
+static int emit_by_depth(struct emit *m, const struct run *x, struct plot_point *p) {
+    int n = 0;
+    emit_table(m, "by_depth", "by depth (tokens of context)");
+    emit_col(m, "model", model_title(x));
+    emit_col(m, "from", "from");
+    emit_col(m, "to", "to");
+    group_columns(m);
+    for (int j = 0; j < x->n; j++)
+        for (int64_t lo = 1, hi = DEPTH_BASE; lo < x->r.ctx; lo = hi, hi *= 2) {
+            struct eval_group g;
+            const int64_t to = min_i64(hi, x->r.ctx) - 1;
+            eval_kld_group(&x->r, j, -1, lo - 1, hi - 1, &g);
+            if (!g.n_tokens) continue;
+            emit_row(m);
+            emit_cell_str(m, x->label[j]);
+            emit_cell_i64(m, max_i64(lo, x->r.from + 1));
+            emit_cell_i64(m, to);
+            group_cells(m, x, &g);
+            p[n++] = (struct plot_point){
+                .x = (double)to, .y = g.mean_kld, .series = j, .label = x->label[j]};
+        }
+    return n;
+}
+
+/* Makes the table by depth, and with --plot its picture. */
+static int by_depth(struct emit *m, const struct run *x, struct err *e) {
+    static const struct plot_axes axes = {.title = "mean KL divergence by context",
+                                          .x = "tokens of context",
+                                          .y = "mean KLD, nats (lower is better)",
+                                          .log_x = true,
+                                          .log_y = true};
+    struct plot_point *p = xcalloc((size_t)x->n * MAX_DEPTHS, sizeof *p);
+    int n = emit_by_depth(m, x, p);
+    int rc = x->a->plot ? plot_write(x->w, &axes, p, n, x->a->plot, e) : 0;
+    free(p);
+    return rc;
+}
+
+static void emit_by_domain(struct emit *m, const struct run *x) {
+    emit_table(m, "by_domain", "by domain");
+    emit_col(m, "model", model_title(x));
+    emit_col(m, "domain", "domain");
+    group_columns(m);
+    for (int j = 0; j < x->n; j++)
+        for (int d = 0; d < x->texts.n; d++) {
+            struct eval_group g;
+            eval_kld_group(&x->r, j, d, x->r.ctx / 2, x->r.ctx, &g);
+            emit_row(m);
+            emit_cell_str(m, x->label[j]);
+            emit_cell_str(m, x->texts.domain[d].name);
+            /* A row without tokens is left short, so that the rest of it is null. */
+            if (g.n_tokens) group_cells(m, x, &g);
+        }
+}
+
+static void emit_pairs(struct emit *m, const struct run *x) {
+    emit_table(m, "pairs", "differences of mean KLD, a - b");
+    emit_col(m, "a", "a");
+    emit_col(m, "b", "b");
+    emit_col(m, "diff", "a - b");
+    emit_col(m, "diff_stderr", "+-");
+    emit_col(m, "diff_ci95_low", "95 % from");
+    emit_col(m, "diff_ci95_high", "to");
+    emit_col(m, "a_worse", "a worse at");
+    for (int i = 0; i < x->n; i++)
+        for (int j = i + 1; j < x->n; j++) {
+            struct eval_pair p;
+            if (x->n > MAX_PAIRED && i > 0) continue;
+            eval_kld_pair(&x->r, i, j, &p);
+            emit_row(m);
+            emit_cell_str(m, x->label[i]);
+            emit_cell_str(m, x->label[j]);
+            emit_cell_num(m, p.diff, 6);
+            emit_cell_num(m, p.stderr_, 6);
+            emit_cell_num(m, p.lo, 6);
+            emit_cell_num(m, p.hi, 6);
+            emit_cell_num(m, p.a_worse, 3);
+        }
+}
+
+static void emit_routing(struct emit *m, const struct run *x) {
+    emit_table(m, "routing", "expert choices");
+    emit_col(m, "model", model_title(x));
+    emit_col(m, "layer", "layer");
+    emit_col(m, "n_tokens", "tokens");
+    emit_col(m, "same_set", "same set");
+    emit_col(m, "same_experts", "experts shared");
+    for (int j = 0; j < x->n; j++)
+        for (int i = 0; i < x->r.n_routes; i++) {
+            const struct eval_route *r = &x->r.route[j * x->r.n_routes + i];
+            emit_row(m);
+            emit_cell_str(m, x->label[j]);
+            emit_cell_i64(m, r->layer);
+            emit_cell_i64(m, r->n_tokens);
+            emit_cell_num(m, (double)r->n_same / (double)max_i64(r->n_tokens, 1), 4);
+            emit_cell_num(m, (double)r->n_common / (double)max_i64(r->n_chosen, 1), 4);
+        }
+}
+
+/* Adds a cell with the text of n tokens. People get line ends spelled out; JSON has its own
+ * escapes. */
+static void text_cell(struct emit *m, const struct run *x, const int32_t *id, int64_t n) {
+    struct buf raw = {0}, shown = {0};
+    for (int64_t i = 0; i < n; i++) tok_decode(x->tok_of->tok, id[i], true, &raw);
+    if (for_people(x)) {
+        json_quote(&shown, raw.data ? raw.data : "", raw.len);
+        emit_cell_str(m, shown.data);
+    } else {
+        emit_cell_str(m, raw.data ? raw.data : "");
+    }
+    buf_release(&raw);
+    buf_release(&shown);
+}
+
+static void emit_worst(struct emit *m, const struct run *x) {
+    struct eval_token *w = xcalloc((size_t)x->a->worst + 1, sizeof *w);
+    int64_t context = for_people(x) ? CONTEXT_SHOWN : CONTEXT;
+    emit_table(m, "worst", "worst tokens");
+    emit_col(m, "model", NULL);
+    emit_col(m, "domain", NULL);
+    emit_col(m, "chunk", "chunk");
+    emit_col(m, "position", "at");
+    emit_col(m, "kld", "KLD");
+    emit_col(m, "context", "context");
+    emit_col(m, "token", "token");
+    emit_col(m, "p_base", "base p");
+    emit_col(m, "p_model", "p");
+    emit_col(m, "top_base", "base's top");
+    emit_col(m, "p_top_base", "p");
+    emit_col(m, "top_model", "its top");
+    emit_col(m, "p_top_model", "p");
+    for (int j = 0; j < x->n; j++) {
+        int64_t n = eval_kld_worst(&x->r, j, x->a->worst, w);
+        for (int64_t i = 0; i < n; i++) {
+            const int32_t *chunk = x->r.tokens + w[i].chunk * x->r.ctx;
+            int64_t first = max_i64(0, w[i].row + 1 - context);
+            int d = x->r.chunk_domain[w[i].chunk];
+            emit_row(m);
+            emit_cell_str(m, x->label[j]);
+            emit_cell_str(m, d < x->texts.n ? x->texts.domain[d].name : "");
+            emit_cell_i64(m, w[i].chunk);
+            emit_cell_i64(m, w[i].row + 1);
+            emit_cell_num(m, w[i].kld, 3);
+            text_cell(m, x, chunk + first, w[i].row + 1 - first);
+            text_cell(m, x, &w[i].token, 1);
+            emit_cell_num(m, w[i].p_base, 4);
+            emit_cell_num(m, w[i].p_cand, 4);
+            text_cell(m, x, &w[i].top_base, 1);
+            emit_cell_num(m, w[i].p_top_base, 4);
+            text_cell(m, x, &w[i].top_cand, 1);
+            emit_cell_num(m, w[i].p_top_cand, 4);
+        }
+    }
+    free(w);
+}
+
+static int emit_result(struct run *x, struct emit *m, struct err *e) {
+    int rc = 0;
+    const struct eval_args *a = x->a;
+    for (int i = 0; i < x->n; i++) eval_kld_total(&x->r, i, &x->k[i]);
+    struct buf answer = {0};
+    eval_answer(x->k, x->label, x->n, io_base(a->base ? a->base : a->base_file), &answer);
+    emit_answer(m, answer.data);
+    buf_release(&answer);
+    emit_str(m, "base", "base", a->base ? a->base : a->base_file);
+    if (x->n == 1) emit_str(m, "model", "model", x->path[0]);
+    emit_i64(m, "n_tokens", "scored tokens", x->k->n_tokens);
+    emit_i64(m, "n_chunks", "chunks", x->r.n_chunks);
+    emit_i64(m, "ctx", "ctx", x->r.ctx);
+    emit_str(m, "kv_type", "kv type", a->kv_type);
+    if (a->base) emit_str(m, "base_kv_type", NULL, a->base_kv);
+    if (a->kv_skip) emit_i64(m, "kv_skip_layers", "kv layers skipped", a->kv_skip);
+    if (a->kv_skip)
+        emit_str(m, "kv_skip_type", "their type", a->kv_skip_type ? a->kv_skip_type : KV_EDGE);
+    emit_str(m, "act", "activations", a->act);
+    if (x->n == 1)
+        emit_one(m, x);
+    else
+        emit_many(m, x);
+    if (a->by_depth) rc = by_depth(m, x, e);
+    if (x->texts.n > 1) emit_by_domain(m, x);
+    if (x->n > 1) emit_pairs(m, x);
+    if (x->r.n_routes) emit_routing(m, x);
+    if (a->worst && x->tok_of->tok) emit_worst(m, x);
+    return rc;
+}
+
+/* ---- runs ---- */
+
+/* Opens one candidate for every model and cache type of the list. */
+static int open_candidates(struct run *x, int64_t ctx, struct err *e) {
+    const int n_models = x->o->n_models;
+    struct str_list kv = {0};
+    work_split(x->w, x->a->kv_type, &kv);
+    if (n_models * kv.n > MAX_CAND)
+        return err_set(e, ERR_USAGE, "eval kld: at most %d models and cache types at a time",
+                       MAX_CAND);
+    for (int i = 0; i < n_models; i++) {
+        TRY(model_open(&x->model[i], x->o->model[i], e));
+        x->n_models++;
+        TRY(model_use_pre(x->model[i], x->a->pre, e));
+        for (int k = 0; k < kv.n; k++) {
+            const char *base = io_base(x->o->model[i]);
+            x->path[x->n] = x->o->model[i];
+            x->kv[x->n] = kv.v[k];
+            x->label[x->n] = kv.n == 1       ? xstrdup(base)
+                             : n_models == 1 ? xstrdup(kv.v[k])
+                                             : xasprintf("%s %s", base, kv.v[k]);
+            x->n++;
+            TRY(eval_session(x->w, x->a, x->model[i], kv.v[k], ctx, &x->s[x->n - 1], e));
+        }
+    }
+    x->tok_of = x->model[0];
+    return 0;
+}
+
+static void run_release(struct run *x) {
+    for (int i = 0; i < x->n; i++) {
+        session_free(x->s[i]);
+        free(x->label[i]);
+    }
+    for (int i = 0; i < x->n_models; i++) model_close(x->model[i]);
+    eval_kld_close(&x->r);
+    kept_release(&x->kept);
+    keep_close(x->keep, false);
+    eval_texts_release(&x->texts);
+    eval_close_one(&x->base);
+}
+
+static int with_base(struct run *x, struct err *e) {
+    struct eval_args base_args = *x->a;
+    base_args.kv_type = x->a->base_kv;
+    base_args.kv_skip = 0;
+    TRY(eval_open_one(x->w, &base_args, x->a->base, x->a->ctx, &x->base, e));
+    TRY(eval_texts_load(x->base.m, x->o->text, x->o->n_texts, &x->texts, e));
+    TRY(open_candidates(x, x->a->ctx, e));
+    for (int i = 0; i < x->n; i++)
+        kept_pair(&x->kept, x->keep, x->base.s, NULL, NULL, x->s[i], NULL);
+    const struct eval_kld_job job = {.base = x->base.s,
+                                     .cand = x->s,
+                                     .n_cand = x->n,
+                                     .domain = x->texts.domain,
+                                     .n_domains = x->texts.n,
+                                     .ctx = x->a->ctx,
+                                     .max_chunks = x->a->chunks,
+                                     .from = x->a->by_depth ? 0 : -1,
+                                     .keep = x->kept.of,
+                                     .routing = x->a->routing};
+    return eval_kld_open(&job, &x->r, e);
+}
+
+static int file_ctx(const char *path, int64_t *ctx, struct err *e) {
+    struct kld_r *file = NULL;
+    struct kld_top_r *top = NULL;
+    if (kld_top_is(path)) {
+        TRY(kld_top_r_open(&top, path, e));
+        *ctx = kld_top_r_shape(top)->n_ctx;
+        kld_top_r_close(top);
+        return 0;
+    }
+    TRY(kld_r_open(&file, path, e));
+    *ctx = kld_r_ctx(file);
+    kld_r_close(file);
+    return 0;
+}
+
+static int with_file(struct run *x, struct err *e) {
+    if (x->o->n_texts)
+        log_warn("%s is not read: the tokens are those of %s", x->o->text[0], x->a->base_file);
+    if (x->a->routing)
+        return err_set(e, ERR_USAGE,
+                       "eval kld --routing needs --base: the file holds no expert choices");
+    int64_t ctx;
+    TRY(file_ctx(x->a->base_file, &ctx, e));
+    TRY(open_candidates(x, ctx, e));
+    for (int i = 0; i < x->n; i++)
+        kept_pair(&x->kept, x->keep, NULL, NULL, x->a->base_file, x->s[i], NULL);
+    const struct eval_kld_job job = {.base_file = x->a->base_file,
+                                     .cand = x->s,
+                                     .n_cand = x->n,
+                                     .max_chunks = x->a->chunks,
+                                     .from = -1,
+                                     .keep = x->kept.of};
+    return eval_kld_open(&job, &x->r, e);
+}
+
+static int kld_save(struct work *w, const struct divergence_opts *o, struct emit *m,
+                    struct err *e) {
+    const struct eval_args *a = &o->a;
+    struct eval_loaded l;
+    struct eval_texts t = {0};
+    TRY(eval_open_one(w, a, o->model[0], a->ctx, &l, e));
+    int rc = eval_texts_load(l.m, o->text, 1, &t, e);
+    if (!rc && t.n > 1)
+        rc = err_set(e, ERR_USAGE,
+                     "%s has %d domains, a base file holds one text: use --base instead",
+                     o->text[0], t.n);
+    if (!rc)
+        rc = a->compact
+                 ? eval_kld_save_top(l.s, t.ids, a->ctx, a->chunks, a->by_depth ? 0 : -1, a->top,
+                                     a->tail, a->save_base, w->overwrite, e)
+                 : eval_kld_save(l.s, t.ids, a->ctx, a->chunks, a->save_base, w->overwrite, e);
+    uint64_t size = 0;
+    if (!rc) rc = io_file_size(a->save_base, &size, e);
+    if (!rc) {
+        int64_t n = t.ids->n / a->ctx;
+        emit_str(m, "output", "output", a->save_base);
+        emit_i64(m, "ctx", "ctx", a->ctx);
+        emit_i64(m, "n_chunks", "chunks", a->chunks > 0 ? min_i64(a->chunks, n) : n);
+        emit_i64(m, "size_bytes", "bytes", (int64_t)size);
+    }
+    eval_texts_release(&t);
+    eval_close_one(&l);
+    return rc;
+}
+
+static int check(const struct divergence_opts *o, struct err *e) {
+    const struct eval_args *a = &o->a;
+    if (!!a->base + !!a->base_file + !!a->save_base != 1)
+        return err_set(e, ERR_USAGE, "eval kld: give one of --base, --base-file and --save-base");
+    if (a->plot && (!a->by_depth || a->save_base))
+        return err_set(e, ERR_USAGE, "eval kld: --plot shows --by-depth, give that too");
+    if (ranks_n() > 1 && (a->save_base || a->routing))
+        return err_set(e, ERR_USAGE,
+                       "eval kld: --save-base and --routing are done by one process: start without "
+                       "mpirun");
+    if (a->keep && (a->save_base || a->routing))
+        return err_set(e, ERR_USAGE, "eval kld: --keep does not go with --save-base and --routing");
+    if (a->worst > MAX_WORST)
+        return err_set(e, ERR_USAGE, "--worst: at most %d tokens are listed", MAX_WORST);
+    if (!a->base_file && !o->n_texts) return err_set(e, ERR_USAGE, "eval kld: the TEXT is missing");
+    if (o->n_models > MAX_CAND)
+        return err_set(e, ERR_USAGE, "eval kld: at most %d models at a time", MAX_CAND);
+    if (a->save_base && (o->n_models > 1 || o->n_texts > 1))
+        return err_set(e, ERR_USAGE, "eval kld --save-base takes one model and one TEXT");
+    return 0;
+}
+
+int divergence_run(struct work *w, const struct divergence_opts *o, struct emit *m, struct err *e) {
+    const struct eval_args *a = &o->a;
+    TRY(check(o, e));
+    if (a->save_base) return kld_save(w, o, m, e);
+    struct run *x = xcalloc(1, sizeof *x);
+    x->w = w;
+    x->o = o;
+    x->a = a;
+    int rc = kept_open(&x->keep, a->keep, e);
+    if (!rc) rc = a->base ? with_base(x, e) : with_file(x, e);
+    if (!rc) rc = emit_result(x, m, e);
+    run_release(x);
+    free(x);
+    return rc;
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+/* runtime/measure/divergence.h - how far the predictions of models are from a base model's, and the
+ * tables that say it. */
+#ifndef HONE_RUNTIME_MEASURE_DIVERGENCE_H
+#define HONE_RUNTIME_MEASURE_DIVERGENCE_H
+
+#include <stdbool.h>
+
+#include "runtime/measure/job.h"
+
+struct divergence_opts {
+    struct eval_args a;
+    const char *const *model; /* [n_models] paths of candidates; with a.save_base the base */
+    const char *const *text;  /* [n_texts] */
+    int n_models, n_texts;
+    bool for_people; /* numbers that rounding made negative are shown as 0, texts are quoted */
+};
+/* Compares the models with a.base or a.base_file, or writes a.save_base. Fills m. */
+int divergence_run(struct work *w, const struct divergence_opts *o, struct emit *m, struct err *e);
+
+#endif

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+/* runtime/measure/job.c - see eval_job.h. Models are opened one after the other: two are in memory
+ * together only where they are compared token by token. */
+#include "runtime/measure/job.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "calib/defaults.h"
+#include "calib/imatrix.h"
+#include "base/num.h"
+#include "base/prog.h"
+#include "runtime/measure/kept.h"
+#include "work/open.h"
+#include "runtime/engine/kv_type.h"
+#include "runtime/measure/choices.h"
+#include "runtime/measure/suite.h"
+#include "runtime/generate/windows.h"
+#include "text/textfile.h"
+
+const struct eval_args eval_text_usual = {
+    .ctx = 512, .kv_type = KV_EXACT, .base_kv = KV_EXACT, .act = ACT_EXACT, .top = 256, .tail = 64};
+const struct eval_args eval_answer_usual = {.kv_type = KV_EXACT, .act = ACT_EXACT};
+const struct eval_args eval_speed_usual = {
+    .pp = 512, .tg = 128, .reps = 5, .depths = "0", .kv_type = KV_USUAL, .act = ACT_FAST};
+const struct choice_job eval_needle_usual = {.ctx = 4096, .n_depths = 5, .per_depth = 4};
+
+int eval_session(struct work *w, const struct eval_args *a, struct model *m, const char *kv,
+                 int64_t n_ctx, struct session **out, struct err *e) {
+    struct session_opts o = {.n_ctx = n_ctx,
+                             .n_ubatch = windows_rows(n_ctx),
+                             .isa = w->isa,
+                             .device = w->device,
+                             .pack = true,
+                             .pack_cache = w->pack_cache};
+    TRY(kv_type_parse(kv, "--kv-type", &o.kv_k, &o.kv_v, e));
+    if (a->kv_skip_type)
+        TRY(kv_type_parse(a->kv_skip_type, "--kv-skip-type", &o.kv_edge_k, &o.kv_edge_v, e));
+    o.kv_n_edge = a->kv_skip;
+    TRY(act_parse(a->act, &o.act, e));
+    TRY(work_pool(w, e));
+    o.pool = w->pool;
+    open_warn_context(w, m, n_ctx);
+    return session_new(out, m, &o, e);
+}
+
+void eval_close_one(struct eval_loaded *l) {
+    session_free(l->s);
+    model_close(l->m);
+    l->s = NULL;
+    l->m = NULL;
+}
+
+int eval_open_one(struct work *w, const struct eval_args *a, const char *path, int64_t n_ctx,
+                  struct eval_loaded *l, struct err *e) {
+    const double t0 = prog_now_s();
+    memset(l, 0, sizeof *l);
+    TRY(model_open(&l->m, path, e));
+    int rc = model_use_pre(l->m, a->pre, e);
+    if (!rc) rc = eval_session(w, a, l->m, a->kv_type, n_ctx, &l->s, e);
+    l->seconds = prog_now_s() - t0;
+    if (rc) eval_close_one(l);
+    return rc;
+}
+
+int eval_load_text(const struct model *m, const char *path, struct ids *ids, struct err *e) {
+    TRY(model_need_tok(m, e));
+    return corpus_load(m, path, false, ids, e);
+}
+
+int eval_parse_list(const char *text, const char *what, int64_t out[EVAL_MAX_LIST], int *n,
+                    struct err *e) {
+    *n = 0;
+    for (const char *p = text;;) {
+        char *end;
+        int64_t v = strtoll(p, &end, 10);
+        if (end == p || v < 0 || (*end && *end != ',') || *n >= EVAL_MAX_LIST)
+            return err_set(e, ERR_USAGE, "%s: '%s' is not a list of counts (0,4096)", what, text);
+        out[(*n)++] = v;
+        if (!*end) return 0;
+        p = end + 1;
+    }
+}
+
+int eval_suite_of(struct work *w, const struct eval_args *a, const char *model,
+                  const struct suite *suite, int64_t n_cases, int64_t max_tokens,
+                  const char *format, struct suite_answers *out, struct err *e) {
+    struct eval_loaded l = {0};
+    struct suite_plan p = {0};
+    struct kept_of kept = {0};
+    int rc;
+    TRY(model_open(&l.m, model, e));
+    TRY_GOTO(out, rc, model_use_pre(l.m, a->pre, e));
+    TRY_GOTO(out, rc, suite_plan_open(&p, suite, l.m, n_cases, format, e));
+    if (a->constrained) TRY_GOTO(out, rc, gram_vocab_new(&p.vocab, l.m->tok, e));
+    p.jump = a->jump;
+    p.strict_calls = a->strict_calls;
+    int64_t most = max_tokens;
+    for (int i = 0; i < p.n; i++) most = max_i64(most, suite->c[p.index[i]].max_tokens);
+    TRY_GOTO(out, rc,
+             eval_session(w, a, l.m, a->kv_type, a->ctx ? a->ctx : p.longest + most, &l.s, e));
+    kept_model(&kept, a->kept, l.s, a->hash);
+    rc = eval_suite(l.s, &p, max_tokens, kept.of, out, e);
+out:
+    kept_release(&kept);
+    if (rc && rc != ERR_INTR) err_wrap(e, "%s", model);
+    suite_plan_close(&p);
+    eval_close_one(&l);
+    return rc;
+}
+
+int eval_suite_read(struct suite *s, const char *path, struct err *e) {
+    if (strcmp(path, "builtin") != 0) return suite_open(s, path, e);
+    const struct default_text *t = default_suite();
+    return suite_parse(s, t->data, default_text_len(t), t->name, e);
+}
+
+static int make_tasks(const struct choice_job *j, const struct tok *tok, struct choice_tasks *out,
+                      struct err *e) {
+    char *text = NULL;
+    size_t len = 0;
+    if (j->format) return choices_open(out, j->format, j->path, tok, j->n_cases, e);
+    TRY(text_read_file(&text, &len, j->path, e));
+    int rc = choices_needle(out, text, len, j->path, tok, j->ctx, (int)j->n_depths,
+                            (int)j->per_depth, e);
+    free(text);
+    return rc;
+}
+
+int eval_choice_of(struct work *w, const struct eval_args *a, const char *model,
+                   const struct choice_job *j, struct choice_tasks *tasks,
+                   struct choice_answers *out, struct err *e) {
+    struct eval_loaded l = {0};
+    struct kept_of kept = {0};
+    int rc;
+    memset(tasks, 0, sizeof *tasks);
+    TRY(model_open(&l.m, model, e));
+    TRY_GOTO(out, rc, model_use_pre(l.m, a->pre, e));
+    TRY_GOTO(out, rc, model_need_tok(l.m, e));
+    TRY_GOTO(out, rc, make_tasks(j, l.m->tok, tasks, e));
+    TRY_GOTO(out, rc, eval_session(w, a, l.m, a->kv_type, tasks->longest, &l.s, e));
+    kept_model(&kept, a->kept, l.s, a->hash);
+    rc = eval_choices(l.s, tasks, kept.of, out, e);
+    kept_release(&kept);
+out:
+    eval_close_one(&l);
+    if (rc) choices_close(tasks);
+    return rc;
+}

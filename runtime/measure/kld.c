@@ -1,0 +1,577 @@
+// SPDX-License-Identifier: MIT
+/* runtime/measure/kld.c - base and candidates over the same windows; per position the divergence
+ * of the next-token distributions. Nothing of size tokens x vocabulary is kept: of at most
+ * WINDOWS_PIECE tokens at a time there are the hidden rows of every model (eval_kld_feed.c), and
+ * one block of logits of the base and of one candidate. Base and candidates run with the same
+ * kernels and batching. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "runtime/measure/kld_file.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/prog.h"
+#include "base/ranks.h"
+#include "runtime/measure/kld_int.h"
+
+static const double PROBE_S = .2;
+
+struct work {
+    const struct eval_kld_job *job;
+    struct eval_kld_run *out;
+    /* One of these two files takes the place of a base session; both are NULL where there is
+     * one. */
+    struct kld_r *file;
+    struct kld_top_r *top;
+    int64_t n_vocab, block;
+    struct kld_feed feed;
+    /* The base's log-probabilities and a candidate's logits, [block][n_vocab]; NULL where no
+     * candidate needs them here. */
+    float *logp, *logit;
+    /* Whether a candidate is compared on the device that it shares with the base, [n_cand]. */
+    bool *there;
+    bool any_there;
+    struct route_log route;
+    /* Whether a candidate's result for a window is known of an earlier run, [feed.most][n_cand]. */
+    bool *kept;
+    int slot; /* The number of the window at work among those that were fed together. */
+    /* The tokens that the rows of the block at work should predict, one per row. */
+    const int32_t *target;
+    struct kld_pos *to;
+    /* The first index of the block in `to`, and its first row in the compact file. */
+    int64_t at, row0;
+};
+
+static int alloc_floats(float **out, int64_t n, const char *what, struct err *e) {
+    void *p = NULL;
+    TRY(mem_alloc(&p, (uint64_t)n * sizeof(float), what, e));
+    *out = p;
+    return 0;
+}
+
+static int check_session(const struct session *s, int64_t n_vocab, int64_t ctx, struct err *e) {
+    const struct model *m = session_model(s);
+    if (m->hp.d[HD_VOCAB] != n_vocab)
+        return err_set(e, ERR_DATA,
+                       "%s has a vocabulary of %" PRId64 " entries, the base has %" PRId64
+                       ": they cannot be compared",
+                       gguf_path(m->gguf), m->hp.d[HD_VOCAB], n_vocab);
+    if (session_get_opts(s)->n_ctx < ctx)
+        return err_set(e, ERR_USAGE,
+                       "a window of %" PRId64 " tokens does not fit a session of %" PRId64, ctx,
+                       session_get_opts(s)->n_ctx);
+    return 0;
+}
+
+/* Finds out which candidates are compared on the device that has their logits and the base's.
+ * Returns true when all are. */
+static bool find_there(struct work *w) {
+    const struct eval_kld_job *job = w->job;
+    bool all = true;
+    w->there = xcalloc((size_t)job->n_cand + 1, sizeof *w->there);
+    for (int i = 0; i < job->n_cand; i++) {
+        w->there[i] = job->base && session_can_score(job->cand[i], job->base);
+        w->any_there |= w->there[i];
+        all &= w->there[i];
+    }
+    return all;
+}
+
+static int work_init(struct work *w, struct err *e) {
+    const struct eval_kld_job *job = w->job;
+    struct eval_kld_run *o = w->out;
+    const struct session *any = job->base ? job->base : job->cand[0];
+    /* open_file compares the file's size with this one. */
+    w->n_vocab = session_model(any)->hp.d[HD_VOCAB];
+    w->block = eval_head_rows(w->n_vocab);
+    o->n_cand = job->n_cand;
+    o->pos = xcalloc((size_t)job->n_cand + 1, sizeof *o->pos);
+    for (int i = 0; i <= job->n_cand; i++) {
+        const struct session *s = i < job->n_cand ? job->cand[i] : job->base;
+        if (!s) continue;
+        TRY(check_session(s, w->n_vocab, o->ctx, e));
+        if (i < job->n_cand) kld_pos_init(&o->pos[i], o->n_chunks * o->per_chunk);
+    }
+    bool all_there = find_there(w);
+    if (w->any_there) w->block = min_i64(w->block, SESSION_SCORES);
+    if (!all_there) {
+        TRY(alloc_floats(&w->logp, w->block * w->n_vocab, "logits", e));
+        TRY(alloc_floats(&w->logit, w->block * w->n_vocab, "logits", e));
+    }
+    TRY(kld_feed_open(&w->feed, job, o->ctx, e));
+    if (!job->routing || !job->base) return 0;
+    TRY(route_init(&w->route, job->base, e));
+    o->n_routes = w->route.n_layers;
+    o->route = xcalloc((size_t)(o->n_cand * o->n_routes) + 1, sizeof *o->route);
+    for (int i = 0; i < o->n_cand; i++) {
+        TRY(route_check(&w->route, job->cand[i], e));
+        for (int k = 0; k < o->n_routes; k++)
+            o->route[i * o->n_routes + k].layer = w->route.layer[k];
+    }
+    return 0;
+}
+
+static void work_release(struct work *w) {
+    for (int i = 0; i < w->job->n_cand; i++) session_observe_route(w->job->cand[i], NULL, NULL);
+    if (w->job->base) session_observe_route(w->job->base, NULL, NULL);
+    kld_feed_close(&w->feed);
+    free(w->there);
+    free(w->kept);
+    route_release(&w->route);
+    mem_free(w->logp);
+    mem_free(w->logit);
+    kld_r_close(w->file);
+    kld_top_r_close(w->top);
+}
+
+/* Returns row `row` of the hidden states of the window at work, of candidate i or, for i = n_cand,
+ * of the base. */
+static const float *hidden_row(const struct work *w, int i, int64_t row) {
+    const struct session *s = i < w->job->n_cand ? w->job->cand[i] : w->job->base;
+    const struct kld_feed *f = &w->feed;
+    return f->hidden[i] + (f->first[i * f->most + w->slot] + row) * session_model(s)->hp.d[HD_EMBD];
+}
+
+static bool is_kept(const struct work *w, int slot, int i) {
+    return w->kept[slot * w->job->n_cand + i];
+}
+
+static void logp_range(void *ctx, int64_t r0, int64_t r1, int worker) {
+    const struct work *w = ctx;
+    (void)worker;
+    for (int64_t i = r0; i < r1; i++) {
+        float *x = w->logp + i * w->n_vocab;
+        float lse = (float)eval_lse(x, w->n_vocab);
+        for (int64_t v = 0; v < w->n_vocab; v++) x[v] -= lse;
+    }
+}
+static void pos_range(void *ctx, int64_t r0, int64_t r1, int worker) {
+    const struct work *w = ctx;
+    (void)worker;
+    for (int64_t i = r0; i < r1; i++)
+        kld_pos_row(w->to, w->at + i, w->logp + i * w->n_vocab, w->logit + i * w->n_vocab,
+                    w->n_vocab, w->target[i]);
+}
+
+static void top_range(void *ctx, int64_t r0, int64_t r1, int worker) {
+    const struct work *w = ctx;
+    const struct kld_top_shape *sh = kld_top_r_shape(w->top);
+    struct kld_top_row row;
+    struct err e = {0};
+    (void)worker;
+    for (int64_t i = r0; i < r1; i++)
+        /* It cannot fail, because base_rows has read this row before. */
+        if (kld_top_r_row(w->top, w->row0 + i, &row, &e) == 0)
+            kld_pos_top(w->to, w->at + i, &row, sh->n_top, sh->n_tail, w->logit + i * w->n_vocab,
+                        w->n_vocab, w->target[i]);
+}
+
+/* Computes the base's log-probabilities of rows [row, row + n) of a window into w->logp. Where the
+ * base is a compact file, its rows are only checked. */
+static int base_rows(struct work *w, int64_t i_chunk, int64_t row, int64_t n, struct err *e) {
+    const struct eval_kld_job *job = w->job;
+    int64_t first = i_chunk * w->out->per_chunk + row - w->out->from;
+    struct kld_top_row unused;
+    w->row0 = first;
+    if (w->top) {
+        for (int64_t i = 0; i < n; i++) TRY(kld_top_r_row(w->top, first + i, &unused, e));
+        return 0;
+    }
+    if (w->file) {
+        for (int64_t i = 0; i < n; i++) {
+            TRY(kld_r_check_row(w->file, first + i, e));
+            kld_r_row(w->file, first + i, w->logp + i * w->n_vocab);
+        }
+        return 0;
+    }
+    const float *x = hidden_row(w, job->n_cand, row);
+    if (!w->logp) return session_score(job->base, NULL, x, n, NULL, NULL, e);
+    TRY(session_head(job->base, x, n, w->logp, e));
+    pool_for(session_get_opts(job->base)->pool, n, 1, logp_range, w);
+    return 0;
+}
+
+static int compare_rows(struct work *w, const int32_t *chunk, int64_t row, int64_t n,
+                        struct err *e) {
+    for (int i = 0; i < w->job->n_cand; i++) {
+        if (is_kept(w, w->slot, i)) continue;
+        struct session *s = w->job->cand[i];
+        const float *x = hidden_row(w, i, row);
+        w->to = &w->out->pos[i];
+        w->at = w->to->n;
+        w->target = chunk + row + 1;
+        w->to->n += n;
+        if (w->there[i]) {
+            struct session_score found[SESSION_SCORES];
+            TRY(session_score(s, w->job->base, x, n, w->target, found, e));
+            for (int64_t k = 0; k < n; k++) kld_pos_set(w->to, w->at + k, &found[k]);
+        } else {
+            TRY(session_head(s, x, n, w->logit, e));
+            pool_for(session_get_opts(s)->pool, n, 1, w->top ? top_range : pos_range, w);
+        }
+    }
+    return 0;
+}
+
+/* Compares those of the rows [at, at + n) of window c that are scored. */
+static int score_rows(struct work *w, int64_t c, int64_t at, int64_t n, struct err *e) {
+    const struct eval_kld_run *o = w->out;
+    const int32_t *chunk = o->tokens + c * o->ctx;
+    const int64_t last = min_i64(at + n, o->from + o->per_chunk);
+    for (int64_t row = max_i64(at, o->from); row < last; row += w->block) {
+        int64_t k = min_i64(w->block, last - row);
+        TRY(base_rows(w, c, row, k, e));
+        TRY(compare_rows(w, chunk, row, k, e));
+    }
+    return 0;
+}
+
+static void watch_route(void *ud, int i, int64_t at) {
+    struct work *w = ud;
+    const bool is_base = i == w->job->n_cand;
+    route_watch(&w->route, is_base ? w->job->base : w->job->cand[i], at,
+                is_base ? NULL : w->out->route + i * w->out->n_routes);
+}
+
+/* ---- windows of an earlier run --------------------------------------------------------------- */
+
+/* Calls DO for every array of positions. */
+#define EACH_ARRAY(DO, p)                                                                          \
+    DO(p, nll_q)                                                                                   \
+    DO(p, nll_p)                                                                                   \
+    DO(p, kld)                                                                                     \
+    DO(p, dp) DO(p, same) DO(p, top_p) DO(p, top_q) DO(p, prob_p) DO(p, prob_q) DO(p, noise)
+
+/* Returns the name of a window's record; the caller frees it. Where the base is a file the name has
+ * the window's number too, because the samples of a compact file belong to a row, not to its
+ * tokens. */
+static char *which_window(const struct work *w, int64_t c) {
+    const struct eval_kld_run *o = w->out;
+    char *tokens =
+        eval_keep_window("kld", o->tokens + c * o->ctx, o->ctx, o->from, o->from + o->per_chunk);
+    if (w->job->base) return tokens;
+    char *which = xasprintf("%s of a file %" PRId64, tokens, c);
+    free(tokens);
+    return which;
+}
+
+/* Adds the positions of window c of a candidate to `out`, as bytes. */
+static void window_bytes(const struct kld_pos *p, int64_t c, int64_t n, struct buf *out) {
+#define PUT(q, field) buf_add(out, (q)->field + c * n, (size_t)n * sizeof *(q)->field);
+    EACH_ARRAY(PUT, p)
+#undef PUT
+}
+static void window_take(struct kld_pos *p, int64_t c, int64_t n, const char *from) {
+#define TAKE(q, field)                                                                             \
+    memcpy((q)->field + c * n, from, (size_t)n * sizeof *(q)->field);                              \
+    from += (size_t)n * sizeof *(q)->field;
+    EACH_ARRAY(TAKE, p)
+#undef TAKE
+}
+
+static bool keeps(const struct work *w) {
+    return w->job->keep && !w->out->n_routes && ranks_n() == 1;
+}
+
+/* Sets the slot of kept[] that window c will have; true when nothing of it is to be run. */
+static bool find_kept(struct work *w, int64_t c, int slot) {
+    const struct eval_kld_run *o = w->out;
+    bool all = keeps(w), *kept = w->kept + slot * o->n_cand;
+    char *which = all ? which_window(w, c) : NULL;
+    struct buf want = {0}, got = {0};
+    memset(kept, 0, (size_t)o->n_cand * sizeof *kept);
+    for (int i = 0; i < o->n_cand && which; i++) {
+        buf_reset(&want);
+        buf_reset(&got);
+        window_bytes(&o->pos[i], c, o->per_chunk, &want); /* Only its length is needed. */
+        kept[i] = keep_get_buf(&w->job->keep[i], which, &got) && got.len == want.len;
+        if (kept[i]) window_take(&o->pos[i], c, o->per_chunk, got.data);
+        all = all && kept[i];
+    }
+    /* A candidate whose hidden states another one needs is run with that one. */
+    for (int i = o->n_cand; i-- > 0;) {
+        const int like = w->feed.below[i] ? w->feed.like[i] : -1;
+        if (!kept[i] && like >= 0) kept[like] = false;
+    }
+    buf_release(&want);
+    buf_release(&got);
+    free(which);
+    return all;
+}
+
+/* Fails when a number of window c is none, and says where it comes from. */
+static int check_window(const struct work *w, int64_t c, struct err *e) {
+    const struct eval_kld_run *o = w->out;
+    const int64_t at = c * o->per_chunk;
+    const int32_t *ids = o->tokens + c * o->ctx;
+    for (int i = 0; i < o->n_cand; i++) {
+        const struct kld_pos *p = &o->pos[i];
+        if (is_kept(w, w->slot, i)) continue;
+        struct session *s = w->job->cand[i];
+        if (w->job->base)
+            TRY(fault_check(w->job->base, p->nll_p + at, o->per_chunk, ids, o->ctx, e));
+        TRY(fault_check(s, p->nll_q + at, o->per_chunk, ids, o->ctx, e));
+        TRY(fault_check(s, p->kld + at, o->per_chunk, ids, o->ctx, e));
+    }
+    return 0;
+}
+
+/* Keeps what was found in window c, which took so many seconds. Probes are many and short, so their
+ * windows are kept only when they took longer than PROBE_S. */
+static void keep_window(struct work *w, int64_t c, double seconds) {
+    struct eval_kld_run *o = w->out;
+    const bool worth = keeps(w) && (!w->job->same_graph || seconds > PROBE_S);
+    char *which = worth ? which_window(w, c) : NULL;
+    struct buf b = {0};
+    for (int i = 0; i < o->n_cand; i++) {
+        o->pos[i].n = (c + 1) * o->per_chunk;
+        if (!which || is_kept(w, w->slot, i)) continue;
+        buf_reset(&b);
+        window_bytes(&o->pos[i], c, o->per_chunk, &b);
+        keep_put(&w->job->keep[i], which, b.data, b.len);
+    }
+    buf_release(&b);
+    free(which);
+}
+
+/* Sends what was found in window c to rank 0. */
+static void pass_window(struct work *w, int64_t c) {
+    int64_t n = w->out->per_chunk, at = c * n;
+    for (int i = 0; i < w->job->n_cand; i++) {
+        struct kld_pos *p = &w->out->pos[i];
+#define PASS(q, field) ranks_send(c, (q)->field + at, (uint64_t)n * sizeof *(q)->field);
+        EACH_ARRAY(PASS, p)
+#undef PASS
+        p->n = at + n;
+    }
+}
+
+static void show_progress(const struct work *w, struct prog *prog, uint64_t n_tokens) {
+    const struct kld_pos *p = &w->out->pos[0];
+    double mean, u;
+    eval_mean(p->kld, p->n, &mean, &u);
+    snprintf(prog->note, sizeof prog->note, "kld %.5f", mean);
+    prog_update(prog, n_tokens);
+}
+
+/* Runs window c, in pieces, through the candidates whose results are not known. */
+static int run_window(struct work *w, int64_t c, struct prog *prog, struct err *e) {
+    const struct eval_kld_run *o = w->out;
+    for (int64_t at = 0; at < o->ctx; at += WINDOWS_PIECE) {
+        const int64_t n = min_i64(WINDOWS_PIECE, o->ctx - at);
+        TRY(kld_feed_piece(&w->feed, o->tokens + c * o->ctx, at, n, w->kept,
+                           o->n_routes ? watch_route : NULL, w, e));
+        TRY(score_rows(w, c, at, n, e));
+        show_progress(w, prog, (uint64_t)(c * o->ctx + at + n));
+    }
+    return 0;
+}
+
+/* Runs the n windows from c on, which are fed together. */
+static int run_windows(struct work *w, int64_t c, int n, struct prog *prog, struct err *e) {
+    const struct eval_kld_run *o = w->out;
+    const int32_t **window = xcalloc((size_t)n, sizeof *window);
+    const double t0 = prog_now_s();
+    for (int i = 0; i < n; i++) window[i] = o->tokens + (c + i) * o->ctx;
+    int rc = w->feed.most > 1 ? kld_feed_windows(&w->feed, window, n, w->kept, e) : 0;
+    free(window);
+    for (w->slot = 0; w->slot < n && !rc; w->slot++, c++) {
+        for (int i = 0; i < o->n_cand; i++) o->pos[i].n = c * o->per_chunk;
+        rc = w->feed.most > 1 ? score_rows(w, c, 0, o->ctx, e) : run_window(w, c, prog, e);
+        if (!rc) rc = check_window(w, c, e);
+        if (rc) break;
+        keep_window(w, c, (prog_now_s() - t0) / n);
+        show_progress(w, prog, (uint64_t)((c + 1) * o->ctx));
+    }
+    w->slot = 0;
+    return rc;
+}
+
+/* Windows from c on that can go together; 0: nothing of window c is to be run. */
+static int find_windows(struct work *w, int64_t c) {
+    const struct eval_kld_run *o = w->out;
+    const int now = kld_feed_now(&w->feed);
+    int n = 0;
+    while (n < now && c + n < o->n_chunks && !find_kept(w, c + n, n)) n++;
+    return n;
+}
+
+static int run_all(struct work *w, struct err *e) {
+    struct eval_kld_run *o = w->out;
+    struct prog prog = {0};
+    int rc = 0;
+    int64_t n_run = 0;
+    double t0 = prog_now_s();
+    w->kept = xcalloc((size_t)(o->n_cand * w->feed.most) + 1, sizeof *w->kept);
+    prog_begin(&prog, "KL divergence", PROG_TOKENS, (uint64_t)(o->n_chunks * o->ctx));
+    for (int64_t c = 0; c < o->n_chunks && !rc;) {
+        const int n = find_windows(w, c);
+        if (!n) {
+            c++;
+            for (int i = 0; i < o->n_cand; i++) o->pos[i].n = c * o->per_chunk;
+            if (!n_run) prog_from(&prog, (uint64_t)(c * o->ctx));
+            continue;
+        }
+        if (!n_run && c)
+            log_info("%" PRId64 " of %" PRId64 " windows were measured before", c, o->n_chunks);
+        n_run += n;
+        if (w->job->unshared || ranks_mine(c)) rc = run_windows(w, c, n, &prog, e);
+        for (int i = 0; i < n && !rc && !w->job->unshared; i++) pass_window(w, c + i);
+        c += n;
+    }
+    prog_end(&prog);
+    o->tok_per_s = (double)(n_run * o->ctx) / (prog_now_s() - t0);
+    return rc;
+}
+
+/* ---- windows --------------------------------------------------------------------------------- */
+
+/* Windows of each domain: one after the other in turn until max_chunks or none is left. */
+static int64_t share_chunks(const struct eval_kld_job *job, int64_t *n) {
+    int64_t total = 0;
+    for (bool more = true; more;) {
+        more = false;
+        for (int d = 0; d < job->n_domains; d++) {
+            if (job->max_chunks > 0 && total >= job->max_chunks) return total;
+            if ((n[d] + 1) * job->ctx > job->domain[d].n_ids) continue;
+            n[d]++;
+            total++;
+            more = true;
+        }
+    }
+    return total;
+}
+
+static int take_windows(const struct eval_kld_job *job, struct eval_kld_run *o, struct err *e) {
+    int64_t *n = xcalloc((size_t)job->n_domains + 1, sizeof *n), all = 0, unused;
+    void *p = NULL;
+    for (int d = 0; d < job->n_domains; d++) all += job->domain[d].n_ids;
+    int rc = eval_plan(job->base ? job->base : job->cand[0], all, job->ctx, 0, &unused, e);
+    if (!rc) o->n_chunks = share_chunks(job, n);
+    if (!rc && !o->n_chunks)
+        rc = err_set(e, ERR_DATA,
+                     "none of the %d domains has a window of %" PRId64
+                     " tokens: use longer texts or a smaller --ctx",
+                     job->n_domains, job->ctx);
+    if (!rc) rc = mem_alloc(&p, (uint64_t)(o->n_chunks * job->ctx) * sizeof(int32_t), "tokens", e);
+    o->tokens = p;
+    o->chunk_domain = xcalloc((size_t)o->n_chunks + 1, sizeof *o->chunk_domain);
+    for (int64_t d = 0, c = 0; d < job->n_domains && !rc; d++) {
+        if (!n[d] && job->n_domains > 1)
+            log_warn("domain '%s' gives no window of %" PRId64 " tokens: it is not measured",
+                     job->domain[d].name, job->ctx);
+        if (n[d])
+            memcpy(o->tokens + c * job->ctx, job->domain[d].ids,
+                   (size_t)(n[d] * job->ctx) * sizeof(int32_t));
+        for (int64_t i = 0; i < n[d]; i++) o->chunk_domain[c++] = (int32_t)d;
+    }
+    free(n);
+    return rc;
+}
+
+static int open_file(struct work *w, struct err *e) {
+    struct eval_kld_run *o = w->out;
+    const char *path = w->job->base_file;
+    const int32_t *tokens;
+    struct kld_top_shape sh;
+    if (kld_top_is(path)) {
+        TRY(kld_top_r_open(&w->top, path, e));
+        sh = *kld_top_r_shape(w->top);
+        tokens = kld_top_r_tokens(w->top);
+    } else {
+        TRY(kld_r_open(&w->file, path, e));
+        sh = (struct kld_top_shape){.n_ctx = kld_r_ctx(w->file),
+                                    .n_vocab = kld_r_vocab(w->file),
+                                    .n_chunk = kld_r_chunks(w->file),
+                                    .from = kld_r_ctx(w->file) / 2};
+        tokens = kld_r_tokens(w->file);
+    }
+    int64_t n_vocab = session_model(w->job->cand[0])->hp.d[HD_VOCAB];
+    if (sh.n_vocab != n_vocab)
+        return err_set(e, ERR_DATA,
+                       "%s: made with a vocabulary of %" PRId32 " entries, the model has %" PRId64,
+                       path, sh.n_vocab, n_vocab);
+    o->ctx = sh.n_ctx;
+    o->from = sh.from;
+    if (o->from > o->ctx / 2)
+        return err_set(e, ERR_DATA, "%s: scored from position %" PRId64 " of %" PRId64 " only",
+                       path, o->from, o->ctx);
+    o->n_chunks = sh.n_chunk;
+    if (w->job->max_chunks > 0) o->n_chunks = min_i64(o->n_chunks, w->job->max_chunks);
+    void *p = NULL;
+    TRY(mem_alloc(&p, (uint64_t)(o->n_chunks * o->ctx) * sizeof(int32_t), "tokens", e));
+    o->tokens = p;
+    memcpy(o->tokens, tokens, (size_t)(o->n_chunks * o->ctx) * sizeof(int32_t));
+    o->n_domains = 1;
+    o->chunk_domain = xcalloc((size_t)o->n_chunks + 1, sizeof *o->chunk_domain);
+    return 0;
+}
+
+int eval_kld_open(const struct eval_kld_job *job, struct eval_kld_run *out, struct err *e) {
+    struct work w = {.job = job, .out = out};
+    memset(out, 0, sizeof *out);
+    out->ctx = job->ctx;
+    out->n_domains = job->n_domains;
+    out->from = job->from < 0 ? job->ctx / 2 : job->from;
+    int rc = 0;
+    if (job->base && out->from > out->ctx / 2)
+        rc = err_set(e, ERR_USAGE, "scoring can begin in the first half of a window only");
+    if (!rc) rc = job->base ? take_windows(job, out, e) : open_file(&w, e);
+    out->per_chunk = out->ctx - 1 - out->from;
+    if (!rc) rc = work_init(&w, e);
+    if (!rc) rc = run_all(&w, e);
+    work_release(&w);
+    if (rc) eval_kld_close(out);
+    return rc;
+}
+
+void eval_kld_close(struct eval_kld_run *r) {
+    for (int i = 0; i < r->n_cand && r->pos; i++) kld_pos_release(&r->pos[i]);
+    free(r->pos);
+    mem_free(r->tokens);
+    free(r->chunk_domain);
+    free(r->route);
+    memset(r, 0, sizeof *r);
+}
+
+/* ---- the short forms ------------------------------------------------------------------------- */
+
+int eval_kld(struct session *base, struct session *const *cand, int n_cand, const struct ids *ids,
+             int64_t ctx, int64_t max_chunks, struct eval_kld *out, float **kld, struct err *e) {
+    const struct eval_domain all = {.name = "", .ids = ids->v, .n_ids = ids->n};
+    const struct eval_kld_job job = {.base = base,
+                                     .cand = cand,
+                                     .n_cand = n_cand,
+                                     .domain = &all,
+                                     .n_domains = 1,
+                                     .ctx = ctx,
+                                     .max_chunks = max_chunks,
+                                     .from = -1};
+    struct eval_kld_run r;
+    TRY(eval_kld_open(&job, &r, e));
+    for (int i = 0; i < n_cand; i++) {
+        eval_kld_total(&r, i, &out[i]);
+        if (!kld) continue;
+        kld[i] = xmalloc((size_t)r.pos[i].n * sizeof **kld + 1);
+        for (int64_t k = 0; k < r.pos[i].n; k++) kld[i][k] = (float)r.pos[i].kld[k];
+    }
+    eval_kld_close(&r);
+    return 0;
+}
+
+int eval_kld_file(struct session *cand, const char *base_file, int64_t max_chunks,
+                  struct eval_kld *out, struct err *e) {
+    struct session *const list[1] = {cand};
+    const struct eval_kld_job job = {
+        .base_file = base_file, .cand = list, .n_cand = 1, .max_chunks = max_chunks, .from = -1};
+    struct eval_kld_run r;
+    TRY(eval_kld_open(&job, &r, e));
+    eval_kld_total(&r, 0, out);
+    eval_kld_close(&r);
+    return 0;
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+/* runtime/measure/mtp.c - how often the guess of the MTP block is what the trunk would say.
+ *
+ * Along a text, not along generated tokens: row t of the block has read the trunk's hidden row t
+ * and token t + 1; its favourite is compared with the trunk's at row t + 1. Both predict token t
+ * + 2. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/prog.h"
+#include "runtime/measure/internal.h"
+
+struct run {
+    struct session *trunk, *draft;
+    int64_t ctx, d, n_vocab, n_rows; /* The number of rows whose logits are computed at a time. */
+    float *y, *h;                    /* The hidden rows of the trunk and of the block, [ctx][d]. */
+    /* The logits of the trunk and of the block, [n_rows][n_vocab]. */
+    float *lt, *ld;
+    const int32_t *target; /* The text's tokens behind these rows. */
+    double *hit, *overlap; /* What was found at every scored position. */
+    /* Whether the text's token was the favourite of the trunk, of the block. */
+    uint8_t *trunk_hit, *draft_hit;
+    int64_t n; /* The number of positions done. */
+};
+
+static double overlap_of(const float *a, const float *b, int64_t n) {
+    double la = eval_lse(a, n), lb = eval_lse(b, n), sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += exp(fmin((double)a[i] - la, (double)b[i] - lb));
+    return sum;
+}
+
+static void score_range(void *ctx, int64_t i0, int64_t i1, int worker) {
+    const struct run *r = ctx;
+    (void)worker;
+    for (int64_t i = i0; i < i1; i++) {
+        const float *t = r->lt + i * r->n_vocab, *d = r->ld + i * r->n_vocab;
+        int64_t a = logits_argmax(t, r->n_vocab), b = logits_argmax(d, r->n_vocab), at = r->n + i;
+        r->hit[at] = a == b;
+        r->overlap[at] = overlap_of(t, d, r->n_vocab);
+        r->trunk_hit[at] = a == r->target[i];
+        r->draft_hit[at] = b == r->target[i];
+    }
+}
+
+static int window(struct run *r, const int32_t *ids, struct err *e) {
+    for (int64_t i = 0, k; i < r->ctx; i += k) {
+        k = min_i64(WINDOWS_PIECE, r->ctx - i);
+        TRY(eval_feed(r->trunk, ids, i, k, r->y + i * r->d, e));
+    }
+    session_reset(r->draft);
+    TRY(session_forward_hidden(r->draft, ids + 1, r->y, r->ctx - 1, r->h, NULL, e));
+    for (int64_t t = r->ctx / 2, k; t < r->ctx - 2; t += k) {
+        k = min_i64(r->n_rows, r->ctx - 2 - t);
+        TRY(session_head(r->trunk, r->y + (t + 1) * r->d, k, r->lt, e));
+        TRY(session_head(r->draft, r->h + t * r->d, k, r->ld, e));
+        r->target = ids + t + 2;
+        if (fault_in_logits(r->lt, k * r->n_vocab)) return fault_find(r->trunk, ids, r->ctx, e);
+        if (fault_in_logits(r->ld, k * r->n_vocab)) return fault_find(r->draft, NULL, 0, e);
+        pool_for(session_get_opts(r->trunk)->pool, k, 1, score_range, r);
+        r->n += k;
+    }
+    return 0;
+}
+
+/* Allocates n rows of `width` floats; `what` names them when there is no memory. */
+static int floats(float **out, int64_t n, int64_t width, const char *what, struct err *e) {
+    void *p = NULL;
+    TRY(mem_alloc(&p, (uint64_t)n * (uint64_t)width * sizeof **out, what, e));
+    *out = p;
+    return 0;
+}
+
+static int run(struct run *r, const int32_t *ids, int64_t n_chunks, struct err *e) {
+    struct prog p;
+    int rc = 0;
+    TRY(floats(&r->y, r->ctx, r->d, "hidden rows", e));
+    TRY(floats(&r->h, r->ctx, r->d, "hidden rows", e));
+    TRY(floats(&r->lt, r->n_rows, r->n_vocab, "logits", e));
+    TRY(floats(&r->ld, r->n_rows, r->n_vocab, "logits", e));
+    prog_begin(&p, "eval mtp", PROG_TOKENS, (uint64_t)(n_chunks * r->ctx));
+    for (int64_t i = 0; i < n_chunks && !rc; i++) {
+        rc = window(r, ids + i * r->ctx, e);
+        prog_update(&p, (uint64_t)((i + 1) * r->ctx));
+    }
+    prog_end(&p);
+    return rc;
+}
+
+static double share(const uint8_t *hit, int64_t n) {
+    int64_t sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += hit[i];
+    return n ? (double)sum / (double)n : 0;
+}
+
+int eval_mtp(struct session *trunk, struct session *draft, const struct ids *ids, int64_t ctx,
+             int64_t max_chunks, struct eval_mtp *out, struct err *e) {
+    struct run r = {.trunk = trunk, .draft = draft, .ctx = ctx};
+    const struct model *m = session_model(trunk);
+    int64_t n_chunks;
+    TRY(eval_plan(trunk, ids->n, ctx, max_chunks, &n_chunks, e));
+    r.d = m->hp.d[HD_EMBD];
+    r.n_vocab = m->hp.d[HD_VOCAB];
+    r.n_rows = eval_head_rows(r.n_vocab);
+    r.hit = xcalloc((size_t)(n_chunks * ctx), sizeof *r.hit);
+    r.overlap = xcalloc((size_t)(n_chunks * ctx), sizeof *r.overlap);
+    r.trunk_hit = xcalloc((size_t)(n_chunks * ctx), 1);
+    r.draft_hit = xcalloc((size_t)(n_chunks * ctx), 1);
+    double t0 = prog_now_s();
+    int rc = run(&r, ids->v, n_chunks, e);
+    double seconds = prog_now_s() - t0;
+    *out = (struct eval_mtp){.n_tokens = r.n, .n_chunks = n_chunks, .ctx = ctx};
+    eval_mean(r.hit, r.n, &out->acceptance, &out->acceptance_stderr);
+    eval_mean(r.overlap, r.n, &out->overlap, &out->overlap_stderr);
+    out->trunk_top1 = share(r.trunk_hit, r.n);
+    out->draft_top1 = share(r.draft_hit, r.n);
+    out->tok_per_s = seconds > 0 ? (double)(n_chunks * ctx) / seconds : 0;
+    mem_free(r.y);
+    mem_free(r.h);
+    mem_free(r.lt);
+    mem_free(r.ld);
+    free(r.hit);
+    free(r.overlap);
+    free(r.trunk_hit);
+    free(r.draft_hit);
+    return rc;
+}

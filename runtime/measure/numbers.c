@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT
+/* runtime/measure/numbers.c - one model in, numbers out. The procedures are in runtime/measure/;
+ * nothing is computed here. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calib/imatrix.h"
+#include "runtime/measure/numbers.h"
+#include "runtime/measure/kept.h"
+#include "runtime/engine/kv_type.h"
+#include "base/bytes.h"
+#include "base/map.h"
+#include "base/out.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/prog.h"
+#include "runtime/engine/fault.h"
+#include "runtime/generate/draft.h"
+
+enum { MAX_UBATCH = 2048 };
+
+/* ---- ppl ---- */
+
+int eval_ppl_run(struct work *w, const struct eval_args *a, const char *model, const char *text,
+                 struct emit *m, struct err *e) {
+    struct eval_loaded l;
+    struct ids ids = {0};
+    struct eval_ppl r = {0};
+    struct kept_of kept = {0};
+    struct keep *k = NULL;
+    TRY(eval_open_one(w, a, model, a->ctx + a->stride / 2, &l, e));
+    int rc = eval_load_text(l.m, text, &ids, e);
+    if (!rc) rc = kept_open(&k, a->keep, e);
+    kept_model(&kept, k, l.s, NULL);
+    if (!rc) rc = eval_ppl(l.s, &ids, a->ctx, a->stride, a->chunks, kept.of, &r, e);
+    kept_release(&kept);
+    keep_close(k, false);
+    if (!rc) {
+        emit_str(m, "model", "model", model);
+        emit_num(m, "ppl", "perplexity", r.ppl, 4);
+        emit_num(m, "ppl_stderr", "standard error", r.ppl_stderr, 4);
+        emit_i64(m, "n_tokens", "scored tokens", r.n_tokens);
+        emit_i64(m, "n_chunks", "chunks", r.n_chunks);
+        emit_i64(m, "ctx", "ctx", r.ctx);
+        if (a->stride) emit_i64(m, "stride", "stride", a->stride);
+        emit_str(m, "kv_type", "kv type", a->kv_type);
+        emit_str(m, "act", "activations", a->act);
+        emit_num(m, "tok_per_s", "tokens/s", r.tok_per_s, 1);
+    }
+    ids_release(&ids);
+    eval_close_one(&l);
+    return rc;
+}
+
+/* ---- speed ---- */
+
+static void emit_speed(struct emit *m, const struct work *w, const char *model,
+                       const struct eval_args *a, const struct eval_loaded *l,
+                       const struct eval_speed *r, int n) {
+    char size[48];
+    emit_fmt_bytes(size, gguf_file_bytes(l->m->gguf));
+    emit_str(m, "model", "model", model);
+    emit_i64(m, "size_bytes", NULL, (int64_t)gguf_file_bytes(l->m->gguf));
+    emit_str(m, "size", "size", size);
+    emit_str(m, "kv_type", "kv type", a->kv_type);
+    emit_str(m, "act", "activations", a->act);
+    const struct session_offload off = session_offload(l->s);
+    emit_str(m, "device", "device", session_device(l->s));
+    emit_i64(m, "offload_blocks", off.n_blocks ? "blocks with experts in main memory" : NULL,
+             off.n_blocks);
+    emit_i64(m, "offload_bytes", NULL, off.n_bytes);
+    emit_i64(m, "stream_from", off.from ? "tokens of a pass that copies them" : NULL, off.from);
+    emit_str(m, "isa", "instruction set", kern_isa_name(w->isa));
+    emit_i64(m, "n_threads", "threads", pool_size(w->pool));
+    bool settled;
+    emit_i64(m, "n_threads_tg", "threads of a token", session_threads(l->s, &settled));
+    const uint64_t packed = model_packed_bytes(l->m, false),
+                   mapped = model_packed_bytes(l->m, true);
+    emit_fmt_bytes(size, packed + mapped);
+    emit_i64(m, "packed_bytes", NULL, (int64_t)(packed + mapped));
+    emit_i64(m, "packed_mapped_bytes", NULL, (int64_t)mapped); /* These belong to a --pack-cache. */
+    emit_str(m, "packed", "weights in packed rows", size);
+    emit_num(m, "open_seconds", "seconds to open", l->seconds, 3);
+    emit_num(m, "bandwidth_gb_per_s",
+             session_bandwidth(l->s) ? "device memory GB/s" : "memory read GB/s",
+             eval_session_bandwidth(l->s, w->pool), 1);
+    emit_table(m, "tests", "tests");
+    emit_col(m, "test", "test");
+    emit_col(m, "depth", "depth");
+    emit_col(m, "tok_per_s", "tokens/s");
+    emit_col(m, "tok_per_s_stddev", "+-");
+    emit_col(m, "gb_per_s", "GB/s");
+    emit_col(m, "share_of_bandwidth", "of bandwidth");
+    emit_col(m, "bytes_per_token", NULL);
+    for (int i = 0; i < n; i++) {
+        bool gen = r[i].gb_per_s > 0;
+        emit_row(m);
+        emit_cell_str(m, r[i].test);
+        emit_cell_i64(m, r[i].depth);
+        emit_cell_num(m, r[i].tok_per_s, 2);
+        emit_cell_num(m, r[i].tok_per_s_stddev, 2);
+        if (gen) {
+            emit_cell_num(m, r[i].gb_per_s, 2);
+            emit_cell_num(m, r[i].share_of_bandwidth, 3);
+            emit_cell_num(m, r[i].bytes_per_token, 0);
+        } else
+            for (int k = 0; k < 3; k++) emit_cell_none(m);
+    }
+}
+
+int eval_speed_run(struct work *w, const struct eval_args *a, const char *model, struct emit *m,
+                   struct err *e) {
+    int64_t depth[EVAL_MAX_LIST], deepest = 0;
+    struct eval_speed r[2 * EVAL_MAX_LIST];
+    struct eval_loaded l;
+    int n_depths, n = 0;
+    TRY(eval_parse_list(a->depths, "--depths", depth, &n_depths, e));
+    for (int i = 0; i < n_depths; i++) deepest = max_i64(deepest, depth[i]);
+    if (deepest > INT32_MAX || a->pp > INT32_MAX || a->tg > INT32_MAX || a->reps > INT32_MAX)
+        return err_set(e, ERR_USAGE, "eval speed: the numbers are too large");
+    TRY(eval_open_one(w, a, model, deepest + max_i64(max_i64(a->pp, a->tg), 1), &l, e));
+    int rc = eval_speed(l.s, a->pp, a->tg, depth, n_depths, (int)a->reps,
+                        eval_session_bandwidth(l.s, w->pool), NULL, r, &n, e);
+    if (!rc) emit_speed(m, w, model, a, &l, r, n);
+    eval_close_one(&l);
+    return rc;
+}
+
+/* ---- logits ---- */
+
+static int write_logits(struct eval_loaded *l, const int32_t *ids, int64_t n, struct out *o,
+                        struct err *e) {
+    enum { BLOCK = 64 };
+    int64_t d = l->m->hp.d[HD_EMBD], v = l->m->hp.d[HD_VOCAB];
+    void *h = NULL, *x = NULL;
+    int rc = mem_alloc(&h, (uint64_t)(BLOCK * d) * sizeof(float), "hidden rows", e);
+    if (!rc) rc = mem_alloc(&x, (uint64_t)(BLOCK * v) * sizeof(float), "logits", e);
+    for (int64_t i = 0; i < n && !rc; i += BLOCK) {
+        int64_t k = min_i64(BLOCK, n - i);
+        rc = session_forward(l->s, ids + i, k, h, e);
+        if (!rc) rc = session_head(l->s, h, k, x, e);
+        if (!rc && fault_in_logits(x, k * v)) rc = fault_find(l->s, ids, n, e);
+        if (!rc) rc = out_write(o, x, (uint64_t)(k * v) * sizeof(float), e);
+    }
+    mem_free(h);
+    mem_free(x);
+    return rc;
+}
+
+int eval_logits_run(struct work *w, const struct eval_args *a, const char *model, struct emit *m,
+                    struct err *e) {
+    struct map map = {0};
+    struct eval_loaded l = {0};
+    struct out *o = NULL;
+    int32_t *ids = NULL;
+    if (!a->ids || !a->out)
+        return err_set(e, ERR_USAGE, "eval logits: --ids FILE and -o FILE are needed");
+    TRY(map_open(&map, a->ids, e));
+    int64_t n = (int64_t)(map.size / 4);
+    int rc = 0;
+    if (map.size % 4 || n < 1 || n > INT32_MAX)
+        rc = err_set(e, ERR_DATA, "%s: %" PRIu64 " bytes are not a list of 4-byte token ids",
+                     a->ids, map.size);
+    if (!rc) {
+        ids = xcalloc((size_t)n, sizeof *ids);
+        for (int64_t i = 0; i < n; i++) ids[i] = load_i32(map.data + 4 * i);
+        rc = eval_open_one(w, a, model, n, &l, e);
+    }
+    for (int64_t i = 0; i < n && !rc; i++)
+        if (ids[i] < 0 || ids[i] >= l.m->hp.d[HD_VOCAB])
+            rc = err_set(e, ERR_DATA,
+                         "%s: id %" PRId32 " at position %" PRId64
+                         " is outside the vocabulary of %" PRId64 " entries",
+                         a->ids, ids[i], i, l.m->hp.d[HD_VOCAB]);
+    if (!rc) rc = out_open(&o, a->out, w->overwrite, e);
+    if (!rc) rc = write_logits(&l, ids, n, o, e);
+    if (!rc) rc = out_commit(o, e);
+    if (!rc) {
+        emit_str(m, "output", "output", a->out);
+        emit_i64(m, "n_tokens", "tokens", n);
+        emit_i64(m, "n_vocab", "vocabulary", l.m->hp.d[HD_VOCAB]);
+    }
+    out_close(o);
+    eval_close_one(&l);
+    free(ids);
+    map_close(&map);
+    return rc;
+}
+
+/* ---- drafts ---- */
+
+static void emit_mtp(struct emit *m, const char *model, const struct eval_args *a,
+                     const struct eval_mtp *r) {
+    emit_str(m, "model", "model", model);
+    emit_num(m, "acceptance", "same token as the trunk", r->acceptance, 4);
+    emit_num(m, "acceptance_stderr", "standard error", r->acceptance_stderr, 4);
+    emit_num(m, "overlap", "overlap of probabilities", r->overlap, 4);
+    emit_num(m, "overlap_stderr", "standard error", r->overlap_stderr, 4);
+    emit_num(m, "trunk_top1", "trunk's token is the text's", r->trunk_top1, 4);
+    emit_num(m, "draft_top1", "block's token is the text's", r->draft_top1, 4);
+    emit_i64(m, "n_tokens", "scored tokens", r->n_tokens);
+    emit_i64(m, "n_chunks", "chunks", r->n_chunks);
+    emit_i64(m, "ctx", "ctx", r->ctx);
+    emit_str(m, "kv_type", "kv type", a->kv_type);
+    emit_str(m, "act", "activations", a->act);
+    emit_num(m, "tok_per_s", "tokens/s", r->tok_per_s, 1);
+}
+
+int eval_mtp_run(struct work *w, const struct eval_args *a, const char *model, const char *text,
+                 struct emit *m, struct err *e) {
+    struct eval_loaded l;
+    struct model *dm = NULL;
+    struct session *ds = NULL;
+    struct ids ids = {0};
+    struct eval_mtp r;
+    TRY(eval_open_one(w, a, model, a->ctx, &l, e));
+    int rc = draft_session(l.s, &dm, &ds, e);
+    if (!rc) rc = eval_load_text(l.m, text, &ids, e);
+    if (!rc) rc = eval_mtp(l.s, ds, &ids, a->ctx, a->chunks, &r, e);
+    if (!rc) emit_mtp(m, model, a, &r);
+    ids_release(&ids);
+    session_free(ds);
+    model_close(dm);
+    eval_close_one(&l);
+    return rc;
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+/* runtime/measure/set.h - the standard set on one model: a number per window and case, in one file.
+ */
+#ifndef HONE_RUNTIME_MEASURE_SET_H
+#define HONE_RUNTIME_MEASURE_SET_H
+
+#include <stdint.h>
+
+#include "runtime/measure/job.h"
+
+struct eval_set_opts {
+    struct eval_args eval; /* out: the file; base: also divergence from this model */
+    const char *model;
+    struct str_list text, tools, choice, needle; /* choice: "FORMAT:FILE" */
+    int64_t n_cases, max_tokens, needle_ctx;
+};
+extern const struct eval_set_opts eval_set_usual;
+/* Measures, writes o->eval.out, and fills m with the means. */
+int eval_set_run(struct work *w, struct eval_set_opts *o, struct emit *m, struct err *e);
+/* Compares two such files, measure by measure. */
+int eval_set_compare(const char *a, const char *b, struct emit *m, struct err *e);
+
+#endif

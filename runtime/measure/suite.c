@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: MIT
+/* runtime/measure/suite.c - suites read and checked as a whole, answers taken apart, verdicts.
+ * Memory: the file and its JSON. */
+#include "runtime/measure/suite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/show.h"
+#include "template/chat.h"
+#include "runtime/measure/suite_int.h"
+#include "chat/tool_int.h"
+#include "text/utf8.h"
+#include "text/textfile.h"
+
+enum { MAX_CASES = 100000, MAX_TOKENS = 1 << 20 };
+
+void suite_checks(struct buf *out) {
+    for (int i = 0; i < check_count; i++) buf_fmt(out, "%s, ", check_table[i].name);
+    buf_str(out, "tool_call");
+}
+
+/* ---- reading ---- */
+
+static const struct json *find_expect(const struct json *c) {
+    const struct json *x = json_get(c, "expect");
+    return x ? x : json_get(json_get(c, "checks"), "tool_call");
+}
+
+static int check_expect(const struct suite_case *c, const char *what, struct err *e) {
+    enum json_type t = json_type(c->expect);
+    if (t != JSON_NULL && t != JSON_OBJ && t != JSON_ARR)
+        return err_set(e, ERR_DATA, "%s: \"expect\" must be a call, a list of calls or null", what);
+    for (const struct json *k = expect_first(c->expect); k; k = expect_next(c->expect, k)) {
+        const char *name = json_str(json_get(k, "name"));
+        const struct json *args = json_get(k, "arguments");
+        struct buf why = {0};
+        bool ok = true;
+        int rc = 0;
+        if (!name || (json_type(args) != JSON_OBJ) == !json_get(k, "schema"))
+            rc = err_set(e, ERR_DATA,
+                         "%s: an expected call needs a \"name\" and \"arguments\" or \"schema\"",
+                         what);
+        else if (args)
+            rc = call_valid(c->json, k, &ok, &why, e);
+        else if (!case_tool(c->json, name))
+            rc = err_set(e, ERR_DATA, "%s: no tool '%s' is offered", what,
+                         show_n(name, strlen(name)).s);
+        if (!rc && !ok)
+            rc = err_set(e, ERR_DATA, "%s: the expected call of '%s' is not valid: %s", what,
+                         show_n(name, strlen(name)).s, why.data);
+        buf_release(&why);
+        TRY(rc);
+    }
+    return 0;
+}
+
+static const struct check *find_check(const char *name) {
+    for (int i = 0; i < check_count; i++)
+        if (strcmp(check_table[i].name, name) == 0) return &check_table[i];
+    return NULL;
+}
+
+/* Tries each check on an answer, so that a bad pattern is known before hours of work. */
+static int check_checks(const struct suite_case *c, const char *what, struct err *e) {
+    const struct json *checks = json_get(c->json, "checks");
+    const struct answer none = {.content = "null"};
+    struct buf text = {0};
+    bool ok;
+    int rc = 0;
+    for (const struct json *k = json_first(checks); k && !rc; k = json_next(k)) {
+        const char *name = json_name(k);
+        const struct check *row = find_check(name);
+        buf_reset(&text);
+        if (row && row->malformed(k)) {
+            rc = err_set(e, ERR_DATA, "%s: \"%s\" %s", what, name, row->malformed(k));
+        } else if (row) {
+            if (row->run(k, &none, &ok, &text, e)) rc = err_wrap(e, "%s", what);
+        } else if (strcmp(name, "tool_call") != 0) {
+            suite_checks(&text);
+            rc = err_set(e, ERR_DATA, "%s: the check '%s' is not one of %s", what,
+                         show_n(name, strlen(name)).s, text.data);
+        }
+    }
+    buf_release(&text);
+    if (!rc && !c->expect && !json_first(checks))
+        rc = err_set(e, ERR_DATA, "%s: neither \"checks\" nor \"expect\"%s", what,
+                     json_get(c->json, "hone")
+                         ? "; this is a record of hone serve, which --from-answers reads"
+                         : "");
+    return rc;
+}
+
+static int read_case(struct suite_case *c, const char *line, size_t len, const char *what,
+                     struct err *e) {
+    TRY(json_parse(&c->json, line, len, what, e));
+    const struct json *j = c->json, *id = json_get(j, "id"), *max = json_get(j, "max_tokens");
+    int n_prompts = 0;
+    c->line = line;
+    c->len = len;
+    if (json_str(id))
+        snprintf(c->id, sizeof c->id, "%s", show_n(json_str(id), strlen(json_str(id))).s);
+    n_prompts += json_type(json_get(j, "messages")) == JSON_ARR;
+    n_prompts += json_str(json_get(j, "prompt")) != NULL;
+    n_prompts += json_str(json_get(j, "text")) != NULL;
+    if (n_prompts != 1)
+        return err_set(e, ERR_DATA, "%s: one of \"messages\", \"prompt\" and \"text\" is needed",
+                       what);
+    if (max && (!json_i64(max, &c->max_tokens) || c->max_tokens < 1 || c->max_tokens > MAX_TOKENS))
+        return err_set(e, ERR_DATA, "%s: \"max_tokens\" is not a count of tokens", what);
+    c->expect = find_expect(j);
+    TRY(check_expect(c, what, e));
+    return check_checks(c, what, e);
+}
+
+int suite_parse(struct suite *s, const char *text, size_t len, const char *path, struct err *e) {
+    memset(s, 0, sizeof *s);
+    s->text = xstrndup(text, len);
+    s->len = len;
+    int rc = 0;
+    long long line_no = 0;
+    for (const char *p = s->text, *end = s->text + len; p < end && !rc;) {
+        const char *nl = memchr(p, '\n', (size_t)(end - p));
+        size_t n = nl ? (size_t)(nl - p) : (size_t)(end - p);
+        char what[512];
+        snprintf(what, sizeof what, "%s: line %lld", path, ++line_no);
+        if (strspn(p, " \t\r") < n && s->n == MAX_CASES) {
+            rc = err_set(e, ERR_DATA, "%s: more than %d cases", path, MAX_CASES);
+        } else if (strspn(p, " \t\r") < n) {
+            s->c = xreallocarray(s->c, (size_t)s->n + 1, sizeof *s->c);
+            struct suite_case *c = &s->c[s->n++];
+            memset(c, 0, sizeof *c);
+            snprintf(c->id, sizeof c->id, "line-%lld", line_no);
+            rc = read_case(c, p, n, what, e);
+        }
+        p += n + (nl != NULL);
+    }
+    if (!rc && !s->n) rc = err_set(e, ERR_DATA, "%s: holds no case", path);
+    if (rc) suite_close(s);
+    return rc;
+}
+
+int suite_open(struct suite *s, const char *path, struct err *e) {
+    char *data = NULL;
+    size_t len = 0;
+    memset(s, 0, sizeof *s);
+    TRY(text_read_file(&data, &len, path, e));
+    int rc = suite_parse(s, data, len, path, e);
+    free(data);
+    return rc;
+}
+
+void suite_close(struct suite *s) {
+    for (int i = 0; i < s->n; i++) json_free(s->c[i].json);
+    free(s->c);
+    free(s->text);
+    memset(s, 0, sizeof *s);
+}
+
+int suite_spread(int n_all, int n, int i) {
+    return (int)((int64_t)i * n_all / n);
+}
+
+bool suite_calls(const struct suite *s) {
+    for (int i = 0; i < s->n; i++)
+        if (s->c[i].expect) return true;
+    return false;
+}
+
+int suite_prompt(const struct suite_case *c, const struct chat *chat, const struct tok *t,
+                 struct chat_prompt *out, struct err *e) {
+    const char *text = json_str(json_get(c->json, "text")),
+               *prompt = json_str(json_get(c->json, "prompt"));
+    struct buf conv = {0};
+    if (text) {
+        buf_str(&out->text, text);
+        return tok_encode(t, text, strlen(text), true, true, &out->ids, e);
+    }
+    if (prompt) {
+        buf_str(&conv, "{\"messages\":[{\"role\":\"user\",\"content\":");
+        json_quote(&conv, prompt, strlen(prompt));
+        buf_str(&conv, "}]");
+        if (json_get(c->json, "tools")) {
+            buf_str(&conv, ",\"tools\":");
+            json_write(&conv, json_get(c->json, "tools"));
+        }
+        buf_chr(&conv, '}');
+    } else {
+        buf_add(&conv, c->line, c->len);
+    }
+    int rc = chat_tokens(chat, t, conv.data, conv.len, NULL, true, CHAT_PLAIN, out, e);
+    if (rc) err_wrap(e, "case %s", c->id);
+    buf_release(&conv);
+    return rc;
+}
+
+/* ---- answers ---- */
+
+/* Appends s with U+FFFD for invalid UTF-8 (half a character where the answer was cut). */
+static void clean(struct buf *out, const char *s, size_t n) {
+    buf_str(out, "");
+    while (n) {
+        size_t k = utf8_valid_prefix(s, n);
+        buf_add(out, s, k);
+        if (k < n) buf_str(out, "\xef\xbf\xbd");
+        k += k < n;
+        s += k;
+        n -= k;
+    }
+}
+
+int answer_read(struct answer *a, const struct toolfmt *f, const struct suite_case *c,
+                const char *prompt, const char *text, size_t len, bool strict_calls,
+                struct err *e) {
+    struct buf tools = {0}, in = {0};
+    const struct json *t = json_get(c->json, "tools");
+    memset(a, 0, sizeof *a);
+    /* Only the form of its reasoning is needed here, since no calls are expected. */
+    if (!f) f = toolfmt_find("hermes-json");
+    if (t) json_write(&tools, t);
+    clean(&in, text, len);
+    int rc = toolparse_new(&a->parse, f, tools.data, tools.len, toolfmt_think_of(f, prompt), e);
+    if (!rc) {
+        const char *opened = toolfmt_opened(f, prompt);
+        if (opened) toolparse_opened(a->parse, opened);
+        if (!strict_calls) toolparse_allow_loose(a->parse);
+        toolparse_feed(a->parse, in.data, in.len);
+        a->json = toolparse_finish(a->parse);
+        a->content = json_str(json_get(a->json, "content"));
+    }
+    buf_release(&tools);
+    buf_release(&in);
+    return rc;
+}
+
+void answer_release(struct answer *a) {
+    toolparse_free(a->parse);
+    memset(a, 0, sizeof *a);
+}
+
+bool answer_same(const struct answer *a, const struct answer *b) {
+    const struct json *x = json_get(a->json, "tool_calls"), *y = json_get(b->json, "tool_calls");
+    if (!json_equal(x, y)) return false;
+    return json_len(x) > 0 || strcmp(a->content, b->content) == 0;
+}
+
+void answer_show(const struct answer *a, struct buf *out) {
+    const struct json *calls = json_get(a->json, "tool_calls");
+    for (const struct json *k = json_first(calls); k; k = json_next(k)) {
+        const char *name = json_str(json_get(k, "name"));
+        buf_fmt(out, "%s%s", k == json_first(calls) ? "" : " ", name ? name : "?");
+        json_write(out, json_get(k, "arguments"));
+    }
+    if (!json_first(calls)) json_quote(out, a->content, strlen(a->content));
+}
+
+int answer_judge(const struct suite_case *c, const struct answer *a, struct verdict *v,
+                 struct err *e) {
+    struct buf why = {0};
+    int rc = 0;
+    memset(v, 0, sizeof *v);
+    v->pass = true;
+    if (c->expect) {
+        rc = calls_judge(c, a, v, e);
+        v->pass = v->valid && v->equal;
+    }
+    const struct json *checks = json_get(c->json, "checks");
+    for (const struct json *k = json_first(checks); k && !rc; k = json_next(k)) {
+        const struct check *row = find_check(json_name(k));
+        bool ok = true;
+        buf_reset(&why);
+        if (row) rc = row->run(k, a, &ok, &why, e);
+        if (!ok && v->pass) buf_fmt(&v->why, "%s: %s", row->name, why.data);
+        v->pass = v->pass && ok;
+    }
+    buf_release(&why);
+    if (rc) {
+        err_wrap(e, "case %s", c->id);
+        verdict_release(v);
+    }
+    return rc;
+}
+
+void verdict_release(struct verdict *v) {
+    buf_release(&v->why);
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT
+/* runtime/measure/suite_run.c - a model answers a suite: prompts made with its own template, greedy
+ * answers, verdicts. Memory: the prompts and answers; a session's as always. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/prog.h"
+#include "runtime/measure/internal.h"
+#include "template/chat.h"
+#include "template/chat_ends.h"
+#include "runtime/measure/suite.h"
+
+/* Finds the syntax of calls: the one that `name` names, or the one of the model's template when it
+ * is NULL. */
+static int find_format(const struct suite *suite, const struct model *m, const char *name,
+                       const struct toolfmt **out, struct err *e) {
+    const char *tmpl;
+    TRY(gguf_chat_template(m->gguf, &tmpl, e));
+    if (!tmpl) tmpl = "";
+    *out = name ? toolfmt_find(name) : toolfmt_detect(tmpl, strlen(tmpl));
+    if (name && !*out)
+        return err_set(e, ERR_USAGE,
+                       "--format: '%s' is not a known syntax; 'hone template parse' lists them",
+                       name);
+    if (!*out && suite_calls(suite))
+        return err_set(e, ERR_DATA,
+                       "%s: its template asks for no known syntax of tool calls: name one with "
+                       "--format",
+                       gguf_path(m->gguf));
+    return 0;
+}
+
+static int plan_case(struct suite_plan *p, int i, const struct model *m, const struct chat *chat,
+                     struct err *e) {
+    const struct suite_case *c = &p->suite->c[p->index[i]];
+    struct chat_prompt prompt = {0};
+    const int rc = suite_prompt(c, chat, m->tok, &prompt, e);
+    p->text[i] = buf_take(&prompt.text);
+    p->prompt[i] = prompt.ids;
+    prompt.ids = (struct ids){0};
+    chat_prompt_release(&prompt);
+    p->longest = max_i64(p->longest, p->prompt[i].n);
+    return rc;
+}
+
+int suite_plan_open(struct suite_plan *p, const struct suite *suite, const struct model *m,
+                    int64_t n_cases, const char *format, struct err *e) {
+    struct chat *chat = NULL;
+    memset(p, 0, sizeof *p);
+    TRY(model_need_tok(m, e));
+    TRY(find_format(suite, m, format, &p->format, e));
+    p->suite = suite;
+    p->n = n_cases > 0 && n_cases < suite->n ? (int)n_cases : suite->n;
+    p->index = xcalloc((size_t)p->n, sizeof *p->index);
+    p->prompt = xcalloc((size_t)p->n, sizeof *p->prompt);
+    p->text = xcalloc((size_t)p->n, sizeof *p->text);
+    int rc = 0;
+    for (int i = 0; i < p->n && !rc; i++) {
+        p->index[i] = suite_spread(suite->n, p->n, i);
+        bool plain = json_str(json_get(suite->c[p->index[i]].json, "text")) != NULL;
+        if (!plain && !chat) {
+            rc = chat_from_gguf(&chat, m->gguf, m->tok, e);
+            if (!rc) chat_find_ends(chat, m->tok);
+        }
+        if (!rc) rc = plan_case(p, i, m, chat, e);
+    }
+    chat_free(chat);
+    if (rc) suite_plan_close(p);
+    return rc;
+}
+
+void suite_plan_close(struct suite_plan *p) {
+    for (int i = 0; i < p->n; i++) {
+        if (p->prompt) ids_release(&p->prompt[i]);
+        if (p->text) free(p->text[i]);
+    }
+    gram_vocab_free(p->vocab);
+    free(p->index);
+    free(p->prompt);
+    free(p->text);
+    memset(p, 0, sizeof *p);
+}
+
+/* Reads an answer from its record: three numbers, then the text. Returns false when there is none.
+ */
+static bool kept_gen(const struct keep_of *keep, const char *which, struct eval_gen *g) {
+    int64_t head[3];
+    struct buf b = {0};
+    bool ok = keep_get_buf(keep, which, &b) && b.len >= sizeof head;
+    if (ok) {
+        memcpy(head, b.data, sizeof head);
+        *g = (struct eval_gen){.n_prompt = head[0], .n_new = head[1], .ended = head[2] != 0};
+        buf_add(&g->text, b.data + sizeof head, b.len - sizeof head);
+        buf_str(&g->text, "");
+    }
+    buf_release(&b);
+    return ok;
+}
+static void keep_gen(const struct keep_of *keep, const char *which, const struct eval_gen *g) {
+    const int64_t head[3] = {g->n_prompt, g->n_new, g->ended};
+    struct buf b = {0};
+    buf_add(&b, head, sizeof head);
+    buf_add(&b, g->text.data, g->text.len);
+    keep_put(keep, which, b.data, b.len);
+    buf_release(&b);
+}
+
+/* Generates an answer, or takes it over from an earlier run. *seconds is the time it took, 0 for an
+ * answer of an earlier run. */
+static int generate(struct session *s, const struct ids *prompt, int64_t max_tokens,
+                    const struct keep_of *keep, struct eval_gen *g, double *seconds,
+                    struct err *e) {
+    const int64_t room = session_get_opts(s)->n_ctx - prompt->n;
+    char *which = eval_keep_window("greedy", prompt->v, prompt->n, 0, min_i64(max_tokens, room));
+    int rc = 0;
+    *seconds = 0;
+    if (!kept_gen(keep, which, g)) {
+        const double t0 = prog_now_s();
+        rc = eval_generate(s, prompt, max_tokens, NULL, g, e);
+        *seconds = prog_now_s() - t0;
+        if (!rc) keep_gen(keep, which, g);
+    }
+    free(which);
+    return rc;
+}
+
+/* Generates an answer whose calls are only of tools that are offered, with arguments that their
+ * schemas allow. Where the case expects a call there is one, as if its client had asked for it:
+ * so an answer without any counts as overruled, too. */
+static int generate_calls(struct session *s, const struct suite_plan *p, int i, int64_t max_tokens,
+                          struct eval_gen *g, double *seconds, struct err *e) {
+    const struct suite_case *c = &p->suite->c[p->index[i]];
+    const struct gram_tools t = {.tools = json_get(c->json, "tools"),
+                                 .choice =
+                                     json_first(c->expect) ? GRAM_TOOLS_REQUIRED : GRAM_TOOLS_AUTO,
+                                 .parallel = true,
+                                 .opened = toolfmt_opened(p->format, p->text[i])};
+    const struct gram_opts go = {.any_order = true};
+    const enum tool_think think =
+        t.opened ? TOOL_THINK_NONE : toolfmt_think_of(p->format, p->text[i]);
+    struct constrain_opts o = {.draw_all = !p->jump};
+    if (think != TOOL_THINK_NONE) o.close = toolfmt_think_tag(p->format, true);
+    if (think == TOOL_THINK_UNKNOWN) o.open = toolfmt_think_tag(p->format, false);
+    TRY(grammar_of_tools(&o.g, p->vocab, p->format, &t, &go, e));
+    const double t0 = prog_now_s();
+    const int rc = eval_generate(s, &p->prompt[i], max_tokens, &o, g, e);
+    *seconds = prog_now_s() - t0;
+    grammar_free(o.g);
+    return rc;
+}
+
+static int answer_case(struct session *s, const struct suite_plan *p, int i, int64_t max_tokens,
+                       const struct keep_of *keep, struct suite_answers *out, struct err *e) {
+    const struct suite_case *c = &p->suite->c[p->index[i]];
+    struct eval_gen g = {0};
+    double seconds = 0;
+    const int64_t most = c->max_tokens ? c->max_tokens : max_tokens;
+    const bool calls = p->vocab && p->format && json_first(json_get(c->json, "tools"));
+    int rc = calls ? generate_calls(s, p, i, most, &g, &seconds, e)
+                   : generate(s, &p->prompt[i], most, keep, &g, &seconds, e);
+    out->seconds += seconds;
+    out->decode_s += g.decode_s;
+    if (rc) err_wrap(e, "case %s", c->id);
+    out->ended[i] = g.ended;
+    out->n_prompt += g.n_prompt;
+    out->n_new += g.n_new;
+    out->counts.n_drawn += g.counts.n_drawn;
+    out->counts.n_overruled += g.counts.n_overruled;
+    out->counts.n_forced += g.counts.n_forced;
+    out->counts.n_ended += g.counts.n_ended;
+    if (!rc)
+        rc = answer_read(&out->answer[i], p->format, c, p->text[i], g.text.data, g.text.len,
+                         p->strict_calls, e);
+    out->n_loose += out->answer[i].parse ? toolparse_loose(out->answer[i].parse) : 0;
+    if (!rc && out->answer[i].parse)
+        tool_tally_add(&out->overruled, out->answer[i].parse, g.overruled, g.counts.n_overruled);
+    if (!rc) rc = answer_judge(c, &out->answer[i], &out->verdict[i], e);
+    buf_release(&g.text);
+    free(g.overruled);
+    return rc;
+}
+
+int eval_suite(struct session *s, const struct suite_plan *p, int64_t max_tokens,
+               const struct keep_of *keep, struct suite_answers *out, struct err *e) {
+    struct prog prog = {0};
+    int64_t n_passed = 0;
+    int rc = 0;
+    *out = (struct suite_answers){.n = p->n};
+    out->answer = xcalloc((size_t)p->n, sizeof *out->answer);
+    out->verdict = xcalloc((size_t)p->n, sizeof *out->verdict);
+    out->ended = xcalloc((size_t)p->n, sizeof *out->ended);
+    prog_begin(&prog, "suite", PROG_ITEMS, (uint64_t)p->n);
+    for (int i = 0; i < p->n && !rc; i++) {
+        rc = answer_case(s, p, i, max_tokens, keep, out, e);
+        n_passed += out->verdict[i].pass;
+        snprintf(prog.note, sizeof prog.note, "%" PRId64 " of %d passed", n_passed, i + 1);
+        prog_update(&prog, (uint64_t)(i + 1));
+        if (!rc && prog_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
+    }
+    prog_end(&prog);
+    if (rc) suite_answers_release(out);
+    return rc;
+}
+
+void suite_answers_release(struct suite_answers *a) {
+    for (int i = 0; i < a->n; i++) {
+        answer_release(&a->answer[i]);
+        verdict_release(&a->verdict[i]);
+    }
+    tool_tally_release(&a->overruled);
+    free(a->answer);
+    free(a->verdict);
+    free(a->ended);
+    memset(a, 0, sizeof *a);
+}

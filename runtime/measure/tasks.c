@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+/* runtime/measure/tasks.c - multiple-choice files, and numbers hidden in a
+ * long text; a base model beside, one after the other. Reading is in runtime/measure/choices.h,
+ * scoring in runtime/measure/choice.c. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/measure/tasks.h"
+#include "runtime/measure/kept.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "runtime/measure/choices.h"
+#include "text/textfile.h"
+
+/* ---- numbers ---- */
+
+struct accuracy {
+    int64_t n, right, greedy;
+    double rate, stderr_, lo, hi, chance; /* lo and hi are Wilson's interval of 95 %. */
+};
+/* Counts the right answers of a group of tasks; NULL: of all tasks. */
+static struct accuracy accuracy_of(const struct choice_tasks *t, const struct choice_answers *a,
+                                   const char *group) {
+    struct accuracy r = {0};
+    const double z = 1.959963984540054;
+    for (int i = 0; i < a->n; i++) {
+        if (group && strcmp(group, t->t[i].group) != 0) continue;
+        r.n++;
+        r.right += a->pick[i] == t->t[i].right;
+        r.greedy += a->greedy[i];
+        r.chance += 1.0 / t->t[i].n;
+    }
+    double n = (double)r.n;
+    r.rate = r.n ? (double)r.right / n : (double)NAN;
+    r.chance = r.n ? r.chance / n : (double)NAN;
+    r.stderr_ = r.n > 1 ? sqrt(r.rate * (1 - r.rate) / (n - 1)) : 0;
+    double mid = r.rate + z * z / (2 * n),
+           half = z * sqrt(r.rate * (1 - r.rate) / n + z * z / (4 * n * n));
+    r.lo = (mid - half) / (1 + z * z / n);
+    r.hi = (mid + half) / (1 + z * z / n);
+    return r;
+}
+
+static void emit_accuracy(struct emit *m, const struct accuracy *r, bool needle) {
+    emit_i64(m, "n_tasks", "tasks", r->n);
+    emit_num(m, "accuracy", "accuracy", r->rate, 4);
+    emit_num(m, "accuracy_stderr", "standard error", r->stderr_, 4);
+    emit_num(m, "accuracy_lo", "95 % from", r->lo, 4);
+    emit_num(m, "accuracy_hi", "to", r->hi, 4);
+    emit_num(m, "chance", "by chance", r->chance, 4);
+    if (needle)
+        emit_num(m, "recalled", "written without choices", (double)r->greedy / (double)r->n, 4);
+}
+
+static void emit_groups(struct emit *m, const struct choice_tasks *t,
+                        const struct choice_answers *a) {
+    const char *last = NULL;
+    emit_table(m, "by_depth", "by depth of the needle");
+    emit_col(m, "depth", "depth");
+    emit_col(m, "n", "tasks");
+    emit_col(m, "accuracy", "accuracy");
+    emit_col(m, "recalled", "recalled");
+    for (int i = 0; i < a->n; i++) {
+        if (last && strcmp(last, t->t[i].group) == 0)
+            continue; /* Tasks of one depth are neighbours. */
+        last = t->t[i].group;
+        struct accuracy r = accuracy_of(t, a, last);
+        emit_row(m);
+        emit_cell_str(m, last);
+        emit_cell_i64(m, r.n);
+        emit_cell_num(m, r.rate, 4);
+        emit_cell_num(m, (double)r.greedy / (double)r.n, 4);
+    }
+}
+
+static void emit_base(struct emit *m, const char *name, const struct choice_tasks *t,
+                      const struct choice_answers *a, const struct choice_tasks *tb,
+                      const struct choice_answers *b) {
+    int64_t flips = 0, lost = 0, gained = 0;
+    struct accuracy r = accuracy_of(tb, b, NULL);
+    for (int i = 0; i < a->n && i < b->n; i++) {
+        bool x = a->pick[i] == t->t[i].right, y = b->pick[i] == tb->t[i].right;
+        flips += a->pick[i] != b->pick[i];
+        lost += y && !x;
+        gained += x && !y;
+    }
+    emit_str(m, "base", "base", name);
+    emit_num(m, "base_accuracy", "its accuracy", r.rate, 4);
+    emit_num(m, "flips", "share of tasks with another choice", (double)flips / (double)r.n, 4);
+    emit_i64(m, "n_lost", "only the base right", lost);
+    emit_i64(m, "n_gained", "only the model right", gained);
+}
+
+static void emit_tasks(struct emit *m, const struct choice_tasks *t,
+                       const struct choice_answers *a) {
+    emit_table(m, "tasks", NULL);
+    emit_col(m, "right", NULL);
+    emit_col(m, "pick", NULL);
+    emit_col(m, "score_right", NULL);
+    emit_col(m, "score_pick", NULL);
+    for (int i = 0; i < a->n; i++) {
+        emit_row(m);
+        emit_cell_i64(m, t->t[i].right);
+        emit_cell_i64(m, a->pick[i]);
+        emit_cell_num(m, a->score[i][t->t[i].right], 6);
+        emit_cell_num(m, a->score[i][a->pick[i]], 6);
+    }
+}
+
+int eval_tasks_run(struct work *w, const struct eval_args *a, const char *model,
+                   const struct choice_job *j, struct emit *m, struct err *e) {
+    struct choice_tasks t, tb = {0};
+    struct choice_answers r = {0}, rb = {0};
+    if (!j->format &&
+        (j->n_depths < 1 || j->n_depths > 1000 || j->per_depth < 1 || j->per_depth > 1000))
+        return err_set(e, ERR_USAGE, "eval needle: --depths and --per-depth are 1 to 1000");
+    TRY(eval_choice_of(w, a, model, j, &t, &r, e));
+    int rc = a->base ? eval_choice_of(w, a, a->base, j, &tb, &rb, e) : 0;
+    if (!rc) {
+        struct accuracy all = accuracy_of(&t, &r, NULL);
+        emit_str(m, "model", "model", model);
+        emit_str(m, "tasks_file", "tasks of", io_base(j->path));
+        emit_str(m, "format", "format", j->format ? j->format : "needle");
+        if (!j->format) emit_i64(m, "ctx", "ctx", j->ctx);
+        emit_accuracy(m, &all, !j->format);
+        if (a->base) emit_base(m, a->base, &t, &r, &tb, &rb);
+        emit_str(m, "kv_type", "kv type", a->kv_type);
+        emit_str(m, "act", "activations", a->act);
+        emit_num(m, "seconds", "seconds", r.seconds, 1);
+        if (!j->format) emit_groups(m, &t, &r);
+        emit_tasks(m, &t, &r);
+    }
+    choice_answers_release(&r);
+    choice_answers_release(&rb);
+    choices_close(&t);
+    choices_close(&tb);
+    return rc;
+}
+
+int eval_choice_run(struct work *w, const struct eval_args *a, const char *model,
+                    const struct choice_job *j, struct emit *m, struct err *e) {
+    if (!j->format)
+        return err_set(e, ERR_USAGE, "eval choice: say what the file is: --format %s",
+                       choices_formats());
+    return eval_tasks_run(w, a, model, j, m, e);
+}

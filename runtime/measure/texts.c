@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+/* runtime/measure/texts.c - the texts of an evaluation as domains, each a token list of its own:
+ * windows do not cross from one to another. Plain text: one domain per file. A .jsonl file holds a
+ * conversation {"messages": ...} or a text {"text": ...} per line; "domain": "..." files the line
+ * under that name, wherever it stands. Memory: the texts plus 4 bytes a token. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calib/imatrix.h"
+#include "runtime/measure/job.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "template/chat.h"
+#include "text/textfile.h"
+
+enum { MAX_DOMAINS = 256 };
+
+/* Returns the list of the domain of that name, which it makes when it is new; NULL when there are
+ * too many domains. */
+static struct ids *ids_of(struct eval_texts *t, const char *name) {
+    for (int i = 0; i < t->n; i++)
+        if (strcmp(t->domain[i].name, name) == 0) return &t->ids[i];
+    if (t->n == MAX_DOMAINS) return NULL;
+    t->domain = xreallocarray(t->domain, (size_t)t->n + 1, sizeof *t->domain);
+    t->ids = xreallocarray(t->ids, (size_t)t->n + 1, sizeof *t->ids);
+    t->domain[t->n] = (struct eval_domain){.name = xstrdup(name)};
+    t->ids[t->n] = (struct ids){0};
+    return &t->ids[t->n++];
+}
+
+struct lines {
+    const struct model *m;
+    struct chat *chat; /* It is made at the first conversation. */
+    const char *path;
+    struct eval_texts *to;
+    struct buf text;
+};
+
+static int add_line(struct lines *l, const char *line, size_t len, const char *what,
+                    struct err *e) {
+    struct json *j = NULL;
+    TRY(json_parse(&j, line, len, what, e));
+    const char *domain = json_str(json_get(j, "domain")), *text = json_str(json_get(j, "text"));
+    struct ids *ids = ids_of(l->to, domain && *domain ? domain : io_base(l->path));
+    int rc = 0;
+    if (!ids)
+        rc = err_set(e, ERR_DATA, "%s: more than %d domains", what, MAX_DOMAINS);
+    else if (text)
+        rc = tok_encode(l->m->tok, text, strlen(text), false, ids->n == 0, ids, e);
+    else {
+        if (!l->chat) rc = chat_from_gguf(&l->chat, l->m->gguf, l->m->tok, e);
+        buf_reset(&l->text);
+        if (!rc && chat_render_text(l->chat, line, len, NULL, false, &l->text, e))
+            rc = err_wrap(e, "%s", what);
+        if (!rc)
+            rc = tok_encode(l->m->tok, l->text.data ? l->text.data : "", l->text.len, true, false,
+                            ids, e);
+    }
+    json_free(j);
+    return rc;
+}
+
+static int load_lines(struct lines *l, struct err *e) {
+    char *data = NULL;
+    size_t len = 0;
+    TRY(text_read_file(&data, &len, l->path, e));
+    int rc = 0;
+    int64_t line_no = 0;
+    for (const char *p = data, *end = data + len; p < end && !rc;) {
+        const char *nl = memchr(p, '\n', (size_t)(end - p));
+        size_t n = nl ? (size_t)(nl - p) : (size_t)(end - p);
+        char what[512];
+        snprintf(what, sizeof what, "%s: line %lld", l->path, (long long)++line_no);
+        if (strspn(p, " \t\r") < n) rc = add_line(l, p, n, what, e);
+        p += n + (nl != NULL);
+    }
+    free(data);
+    return rc;
+}
+
+int eval_texts_load(const struct model *m, const char *const *path, int n_paths,
+                    struct eval_texts *out, struct err *e) {
+    int rc = 0;
+    memset(out, 0, sizeof *out);
+    TRY(model_need_tok(m, e));
+    for (int i = 0; i < n_paths && !rc; i++) {
+        struct lines l = {.m = m, .path = path[i], .to = out};
+        if (corpus_is_lines(path[i])) {
+            rc = load_lines(&l, e);
+        } else {
+            struct ids *ids = ids_of(out, io_base(path[i]));
+            rc = ids ? corpus_load(m, path[i], false, ids, e)
+                     : err_set(e, ERR_DATA, "%s: more than %d domains", path[i], MAX_DOMAINS);
+        }
+        chat_free(l.chat);
+        buf_release(&l.text);
+    }
+    if (!rc && !out->n) rc = err_set(e, ERR_DATA, "%s: holds no text", path[0]);
+    for (int i = 0; i < out->n; i++) {
+        out->domain[i].ids = out->ids[i].v;
+        out->domain[i].n_ids = out->ids[i].n;
+    }
+    if (rc) eval_texts_release(out);
+    return rc;
+}
+
+void eval_texts_release(struct eval_texts *t) {
+    for (int i = 0; i < t->n; i++) {
+        union {
+            const char *c;
+            char *p;
+        } name = {.c = t->domain[i].name}; /* It was made by ids_of and is ours. */
+        free(name.p);
+        ids_release(&t->ids[i]);
+    }
+    free(t->domain);
+    free(t->ids);
+    memset(t, 0, sizeof *t);
+}
+
+void eval_spread_chunks(struct ids *ids, int64_t ctx, int64_t max_chunks) {
+    int64_t n = ids->n / ctx;
+    /* This is the least that eval_plan wants of a text; it runs one of them. */
+    if (max_chunks == 1) max_chunks = 2;
+    if (!max_chunks || n <= max_chunks) return;
+    for (int64_t i = 0; i < max_chunks; i++)
+        memmove(ids->v + i * ctx, ids->v + i * n / max_chunks * ctx, (size_t)ctx * sizeof *ids->v);
+    ids->n = max_chunks * ctx;
+}

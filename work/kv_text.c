@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+/* work/kv_text.c - see kv_text.h. */
+#include "work/kv_text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/json.h"
+
+enum { SHORT_TEXT = 64, SHORT_ELEMS = 8 };
+
+/* Appends a text in JSON's quotes, which show where it ends and let no raw byte reach the
+ * terminal. */
+static void add_text(struct buf *b, const char *s, uint64_t len, bool all) {
+    size_t n = (size_t)len;
+    if (!all && n > SHORT_TEXT) {
+        n = SHORT_TEXT - 3;
+        while (n > 0 && ((unsigned char)s[n] & 0xc0) == 0x80) n--;
+    }
+    json_quote(b, s, n);
+    if (n < len) buf_fmt(b, "... (%llu bytes)", (unsigned long long)len);
+}
+/* Appends a number in the fewest digits that read back as the same number. */
+static void add_float(struct buf *b, double v, bool single) {
+    char text[40];
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, v);
+        if (single ? strtof(text, NULL) == (float)v : strtod(text, NULL) == v) break;
+    }
+    buf_str(b, text);
+}
+static void add_scalar(struct buf *b, const struct gguf_kv *kv, uint64_t i) {
+    if (kv->elem == GV_F32 || kv->elem == GV_F64)
+        add_float(b, gguf_kv_f64(kv, i), kv->elem == GV_F32);
+    else if (kv->elem == GV_BOOL)
+        buf_str(b, gguf_kv_i64(kv, i) ? "true" : "false");
+    else if (kv->elem == GV_U64)
+        buf_fmt(b, "%llu", (unsigned long long)gguf_kv_i64(kv, i));
+    else
+        buf_fmt(b, "%lld", (long long)gguf_kv_i64(kv, i));
+}
+void kv_value(struct buf *b, const struct gguf_kv *kv, bool all) {
+    buf_reset(b);
+    if (kv->type == GV_STR) {
+        add_text(b, (const char *)kv->data, kv->count, all);
+        return;
+    }
+    if (kv->type != GV_ARR) {
+        add_scalar(b, kv, 0);
+        return;
+    }
+    const uint8_t *pos = kv->data;
+    uint64_t n = all || kv->count <= SHORT_ELEMS ? kv->count : SHORT_ELEMS;
+    buf_chr(b, '[');
+    for (uint64_t i = 0; i < n; i++) {
+        if (!all && b->len > SHORT_TEXT) n = i; /* The text so far is long enough. */
+        if (i == n) break;
+        if (i) buf_str(b, ", ");
+        if (kv->elem == GV_STR) {
+            const char *s;
+            uint64_t len;
+            gguf_kv_str_next(kv, &pos, &s, &len);
+            add_text(b, s, len, all);
+        } else {
+            add_scalar(b, kv, i);
+        }
+    }
+    buf_str(b, n < kv->count ? ", ...]" : "]");
+    if (n < kv->count) buf_fmt(b, " (%llu)", (unsigned long long)kv->count);
+}
+
+void kv_type(char out[32], const struct gguf_kv *kv) {
+    bool arr = kv->type == GV_ARR;
+    snprintf(out, 32, "%s%s%s", gguf_vtype_name(kv->type), arr ? " " : "",
+             arr ? gguf_vtype_name(kv->elem) : "");
+}

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: MIT
+/* work/shapes.c - see shapes.h. */
+#include "work/shapes.h"
+#include "work/passes.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "convert/convert.h"
+#include "containers/hfdir.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/str.h"
+#include "grad/grad.h"
+#include "models/arch.h"
+#include "quantize/synth.h"
+
+enum { PAD = 32 };
+
+static void add(struct shapes *s, const char *name, enum qtype type, const int64_t ne[4]) {
+    if (s->n == s->cap) {
+        s->cap = s->cap ? 2 * s->cap : 256;
+        s->item = xreallocarray(s->item, (size_t)s->cap, sizeof *s->item);
+    }
+    s->item[s->n] = (struct recipe_item){.name = arena_strdup(&s->mem, name), .from = type};
+    memcpy(s->item[s->n++].ne, ne, sizeof s->item->ne);
+}
+
+static void planned(void *ud, const char *name, enum qtype type, int n_dims, const int64_t ne[4],
+                    uint64_t n_bytes) {
+    struct shapes *s = ud;
+    int64_t full[4] = {1, 1, 1, 1};
+    for (int i = 0; i < n_dims && i < 4; i++) full[i] = ne[i];
+    add(s, name, type, full);
+    s->head_bytes -= (n_bytes + PAD - 1) / PAD * PAD;
+}
+
+/* Returns the floats per token in the buffers of a pass and of its gradients. Two sessions, the
+ * gradients and a block's activations for the backward pass take at most 7 times the registers,
+ * measured on models of five architectures. */
+static int64_t pass_floats(const struct graph *g, const struct hparams *h) {
+    int64_t sum = (3 * h->d[HD_LAYERS] + 2) * h->d[HD_EMBD], moe = 0;
+    for (int i = 0; i < g->n_regs; i++) sum += 7 * g->reg_width[i];
+    for (int i = 0; i < graph_count(g, OP_MOE); i++) {
+        const struct gr_node *n = graph_nth(g, OP_MOE, i);
+        const int64_t d = g->weight[n->moe.router].ne[0], f = g->weight[n->moe.gate].ne[1];
+        moe = max_i64(moe, n->moe.n_used * (8 * d + 7 * f));
+    }
+    return sum + moe;
+}
+
+/* Builds the model's graph to find whether it has gradients and what a pass takes. */
+static void look_at_graph(struct shapes *s, const struct arch *a, const struct hparams *h) {
+    struct graph g;
+    struct err ignored;
+    graph_init(&g);
+    if (arch_build(a, h, &g, &ignored) == 0) {
+        s->gradients = grad_can_graph(&g, NULL);
+        s->pass_floats = pass_floats(&g, h);
+        s->row_bytes = passes_row_bytes(&g);
+        s->n_vocab = g.weight[g.output].ne[1];
+    }
+    graph_release(&g);
+}
+
+/* Reads what recipes ask of a model, and whether there are gradients, from config.json. */
+static int read_config(struct shapes *s, const char *src, struct err *e) {
+    struct hfdir *dir;
+    struct hparams h;
+    const struct arch *a = s->model.arch;
+    if (!a) return 0;
+    TRY(hfdir_open(&dir, src, e));
+    const int rc = hparams_from_hf(&h, a, dir, e);
+    hfdir_close(dir);
+    TRY(rc);
+    look_at_graph(s, a, &h);
+    s->model.experts = h.d[HD_EXPERTS];
+    s->model.experts_used = h.d[HD_EXPERTS_USED];
+    s->model.n_blocks = h.d[HD_LAYERS];
+    return 0;
+}
+
+static int from_folder(struct shapes *s, const char *src, const char *type, struct err *e) {
+    struct convert_report r;
+    struct convert_opts o = {
+        .src = src, .type = type, .dry_run = true, .plan = planned, .plan_ud = s};
+    enum log_level level = log_get_level();
+    log_set_level(LOG_ERROR); /* Its remarks come with the conversion. */
+    int rc = convert_run(&o, &r, e);
+    log_set_level(level);
+    TRY(rc);
+    s->base_bytes = r.size_bytes;
+    s->head_bytes += r.size_bytes;
+    memcpy(s->type, r.type, sizeof s->type);
+    s->model.arch = arch_find(r.arch);
+    return read_config(s, src, e);
+}
+
+static int from_gguf(struct shapes *s, const char *src, struct err *e) {
+    struct gguf *g;
+    TRY(gguf_open(&g, src, 0, e));
+    recipe_model_from(&s->model, g);
+    for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(g, i);
+        add(s, t->name, t->type, t->ne);
+    }
+    struct hparams h;
+    struct err ignored;
+    if (s->model.arch && hparams_from_gguf(&h, s->model.arch, g, &ignored) == 0)
+        look_at_graph(s, s->model.arch, &h);
+    s->base_bytes = gguf_file_bytes(g);
+    gguf_shard_header(g, 0, &s->head_bytes);
+    gguf_close(g);
+    return 0;
+}
+
+static double count(const struct recipe_item *it) {
+    return (double)it->ne[0] * (double)it->ne[1] * (double)it->ne[2] * (double)it->ne[3];
+}
+
+static void summarize(struct shapes *s) {
+    bool head = false;
+    for (int64_t i = 0; i < s->n; i++) head |= s->item[i].role == ROLE_OUTPUT;
+    s->model.tied = !head;
+    for (int64_t i = 0; i < s->n; i++) {
+        const struct recipe_item *it = &s->item[i];
+        const bool routed =
+            role_is_routed(it->role) && s->model.experts > 1 && s->model.experts_used > 0;
+        const bool table = (it->role == ROLE_TOKEN_EMBD && head) || it->role == ROLE_PLE_EMBD;
+        if (it->role == ROLE_TOKEN_EMBD) s->n_embd = it->ne[0];
+        if (it->quant) s->weights += count(it);
+        if (it->quant) s->widest = max_i64(s->widest, it->ne[0]);
+        if (!table && it->ne[1] > 1)
+            s->active +=
+                routed ? count(it) * (double)s->model.experts_used / (double)it->ne[2] : count(it);
+    }
+}
+
+int shapes_open(struct shapes *s, const char *src, const char *type, struct err *e) {
+    memset(s, 0, sizeof *s);
+    arena_init(&s->mem);
+    s->model.imatrix = true;
+    TRY(io_is_dir(src) ? from_folder(s, src, type, e) : from_gguf(s, src, e));
+    s->model.imatrix = true;
+    recipe_roles(&s->model, s->item, s->n);
+    summarize(s);
+    return 0;
+}
+
+/* ---- from config.json alone ------------------------------------------------------------------ */
+
+/* Returns the path of src's config.json; src is this file or its folder. The caller frees it. */
+static char *config_path(const char *src) {
+    return io_is_dir(src) ? io_join(src, "config.json") : xstrdup(src);
+}
+
+bool shapes_is_config(const char *src) {
+    struct io_names all;
+    struct err ignored;
+    char *config = config_path(src);
+    bool yes = str_ends(config, ".json") && io_exists(config);
+    free(config);
+    if (!yes || !io_is_dir(src)) return yes;
+    if (io_list(&all, src, &ignored)) return false;
+    for (int i = 0; i < all.n; i++)
+        yes &= !str_ends(all.v[i], ".safetensors") && !str_ends(all.v[i], ".bin");
+    io_names_release(&all);
+    return yes;
+}
+
+static int read_numbers(struct hfdir *dir, const char *path, const struct arch **a,
+                        struct hparams *h, struct err *e) {
+    const char *cls = json_str(json_first(json_get(hfdir_config(dir), "architectures")));
+    *a = cls ? arch_find_dir(cls, dir) : NULL;
+    if (!*a) return arch_refuse_class(path, cls ? cls : "(none)", e);
+    TRY(hparams_from_hf(h, *a, dir, e));
+    h->d[HD_MTP] = 0; /* a draft block is not counted */
+    return (*a)->derive(h, e);
+}
+
+/* Lists the tensors of a model with these hyperparameters. */
+static int list_tensors(struct shapes *s, const struct hparams *h, struct err *e) {
+    struct tensor_inst *t;
+    int64_t n;
+    TRY(arch_tensors(s->model.arch, h, &t, &n, e));
+    for (int64_t i = 0; i < n; i++) {
+        if (t[i].optional) continue;
+        const enum qtype type = synth_stored(&t[i]);
+        add(s, t[i].name, type, t[i].ne);
+        s->base_bytes +=
+            qtype_row_bytes(type, t[i].ne[0]) * (uint64_t)(t[i].ne[1] * t[i].ne[2] * t[i].ne[3]);
+    }
+    free(t);
+    return 0;
+}
+
+int shapes_from_config(struct shapes *s, const char *src, struct hparams *h, struct err *e) {
+    struct hfdir *dir = NULL;
+    char *path = config_path(src), *text = NULL;
+    size_t len;
+    memset(s, 0, sizeof *s);
+    arena_init(&s->mem);
+    int rc = io_read_file(&text, &len, path, limit_of(LIM_HF_JSON), e);
+    if (!rc) rc = hfdir_from_config(&dir, text, len, path, e);
+    if (!rc) rc = read_numbers(dir, path, &s->model.arch, h, e);
+    if (!rc) rc = list_tensors(s, h, e);
+    if (!rc) {
+        s->model.imatrix = true;
+        s->model.experts = h->d[HD_EXPERTS];
+        s->model.experts_used = h->d[HD_EXPERTS_USED];
+        s->model.n_blocks = h->d[HD_LAYERS];
+        recipe_roles(&s->model, s->item, s->n);
+        summarize(s);
+    }
+    hfdir_close(dir);
+    free(text);
+    free(path);
+    return rc;
+}
+
+void shapes_close(struct shapes *s) {
+    free(s->item);
+    arena_release(&s->mem);
+    memset(s, 0, sizeof *s);
+}
+
+uint64_t shapes_recipe(const struct shapes *s, const char *recipe,
+                       void (*each)(void *ud, const char *name, uint64_t n_bytes), void *ud) {
+    uint64_t sum = s->head_bytes + 512; /* The sum also holds the keys that quantization adds. */
+    struct recipe_item *it = xcalloc((size_t)s->n + 1, sizeof *it);
+    memcpy(it, s->item, (size_t)s->n * sizeof *it);
+    for (int64_t i = 0; i < s->n; i++) it[i].type = it[i].from;
+    recipe_apply(recipe, recipe_default(recipe), &s->model, it, s->n);
+    for (int64_t i = 0; i < s->n; i++) {
+        uint64_t row = qtype_row_bytes(it[i].type, it[i].ne[0]);
+        uint64_t bytes = row * (uint64_t)(it[i].ne[1] * it[i].ne[2] * it[i].ne[3]);
+        sum += (bytes + PAD - 1) / PAD * PAD;
+        if (each) each(ud, it[i].name, bytes);
+    }
+    free(it);
+    return sum;
+}
+
+uint64_t shapes_preset(const struct shapes *s, const char *recipe) {
+    return shapes_recipe(s, recipe, NULL, NULL);
+}
+
+/* A gradient takes a pass forwards again and two products where that has one. */
+enum { GRADIENT_PASSES = 3 };
+/* Tells whether second moments are counted for weights of this role; weights of other roles share
+ * the input of one of these. */
+static bool leads(enum role r) {
+    return r == ROLE_ATTN_Q || r == ROLE_ATTN_QKV || r == ROLE_ATTN_OUTPUT || r == ROLE_SSM_OUT ||
+           r == ROLE_SSM_IN || r == ROLE_FFN_GATE || r == ROLE_FFN_DOWN || r == ROLE_EXP_GATE ||
+           r == ROLE_EXP_GATE_UP || r == ROLE_EXP_DOWN || r == ROLE_SHEXP_GATE ||
+           r == ROLE_SHEXP_DOWN;
+}
+
+/* Tells whether a weight's gradients have moments: the matrices that blocks multiply by. */
+static bool has_gradients(const struct recipe_item *it) {
+    return it->quant && it->ne[1] > 1 && it->role != ROLE_TOKEN_EMBD && it->role != ROLE_OUTPUT &&
+           it->role != ROLE_PLE_EMBD;
+}
+
+/* Adds moments of n columns, which `used` of n_mat matrices see at a token. Shapes are those that
+ * calib/moments.c gives them. */
+static void add_moments(double n, double n_mat, double used, double full, double block,
+                        double *bytes, double *flops) {
+    const double width = n_mat > 1 ? fmin(n, 256) : n <= full ? n : block;
+    *bytes += 8 * n_mat * n * width;
+    *flops += used * n * width;
+}
+
+void shapes_gram(const struct shapes *s, struct shapes_gram *out) {
+    double out_flops = s->gradients ? GRADIENT_PASSES * 2 * s->active : 0;
+    *out = (struct shapes_gram){0};
+    if (s->n_embd) /* what enters the head */
+        add_moments((double)s->n_embd, 1, 1, 4096, 2048, &out->inputs, &out->flops);
+    for (int64_t i = 0; i < s->n; i++) {
+        const struct recipe_item *it = &s->item[i];
+        const double n = (double)it->ne[0], rows = (double)it->ne[1], experts = (double)it->ne[2];
+        const double used = experts > 1 ? fmax(1, (double)s->model.experts_used) : 1;
+        const bool own = 8 * experts * n * fmin(n, 256) <= 0x1p27;
+        const bool own_out =
+            it->role != ROLE_EXP_DOWN && 8 * experts * rows * fmin(rows, 256) <= 0x1p27;
+        if (leads(it->role))
+            add_moments(n, experts > 1 && own ? experts : 1, used, 4096, 2048, &out->inputs,
+                        &out->flops);
+        if (s->gradients && has_gradients(it) &&
+            (experts <= 1 || own_out || it->role == ROLE_EXP_DOWN))
+            add_moments(rows, experts > 1 && own_out ? experts : 1, used, 2048, 1024, &out->answers,
+                        &out_flops);
+    }
+    out->flops += out_flops;
+}
+
+double shapes_passes(const struct shapes *s, int64_t ctx, int threads) {
+    /* fixed: panels, states and sums of importance; per thread: a panel of rows and of logits */
+    const double fixed = 0x1p25, panel = 1024 * (double)s->widest,
+                 logits = 160 * (double)s->n_vocab;
+    return fixed + 4 * (double)ctx * (double)s->pass_floats + logits +
+           threads * (panel + 8 * (double)s->n_vocab);
+}
