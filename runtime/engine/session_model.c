@@ -42,6 +42,31 @@ void exec_unpack(struct session *s) {
     s->packed = NULL;
 }
 
+static bool same(double a, double b) {
+    return !(a < b) && !(a > b);
+}
+
+struct rope_tab *exec_rope_tab(struct session *s, const struct gr_node *n, bool add) {
+    const double base = n->rope.base > 0 ? n->rope.base : s->g->rope_base;
+    const double factor = n->rope.factor > 0 ? n->rope.factor : 1;
+    const bool yarn = s->g->yarn.factor > 0 && !n->rope.no_yarn;
+    for (int i = 0; i < s->n_ropes; i++) {
+        struct rope_tab *t = &s->rope[i];
+        if (same(t->base, base) && same(t->factor, factor) && t->n_rot == n->rope.n_rot &&
+            t->divisors == n->rope.divisors && t->far == n->rope.far && t->yarn == yarn)
+            return t;
+    }
+    if (!add || s->n_ropes == ROPE_TABS) return NULL;
+    struct rope_tab *t = &s->rope[s->n_ropes++];
+    *t = (struct rope_tab){.base = base,
+                           .n_rot = n->rope.n_rot,
+                           .divisors = n->rope.divisors,
+                           .far = n->rope.far,
+                           .factor = factor,
+                           .yarn = yarn};
+    return t;
+}
+
 int session_use(struct session *s, const struct model *m, struct err *e) {
     if (m->graph.node != s->g->node)
         return err_set(e, ERR_USAGE, "%s: a session cannot go on with a model of another graph",

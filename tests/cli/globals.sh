@@ -20,7 +20,7 @@ allowed() {
     grid.o:grid | grid.o:grid_once | grid_near.o:tables | grid_near.o:once | gridq.o:levels | gridq.o:lowest) ;;
     gridq.o:levels_once | kern.o:amx_once | kern.o:amx_agrees) ;;
     # what the machine can do, measured once, under a lock
-    eval_speed.o:*known* | eval_speed.o:*lock* | agree.o:*known* | agree.o:*lock*) ;;
+    speed.o:*known* | speed.o:*lock* | agree.o:*known* | agree.o:*lock*) ;;
     # what a signal handler must find, which knows no context: temporaries to remove, maps that may be cut (under a lock)
     out.o:temps | out.o:temp_count | map.o:live | map.o:n_live | map.o:lock | main.o:*busy*) ;;
     # the terminal, of which a process has one

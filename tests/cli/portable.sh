@@ -12,8 +12,8 @@ shared='FNM_CASEFOLD MADV_DONTNEED MAP_ANONYMOUS MAP_NORESERVE getentropy madvis
 flags='-std=c11 -DHONE_VERSION="0" -I. -fsyntax-only'
 ${CC:-cc} $flags -D_GNU_SOURCE -U__BYTE_ORDER__ -D__BYTE_ORDER__=4321 base/err.c 2> "$t/e" && say 'compiles for a big-endian machine'
 grep -q 'hone runs on little-endian machines only' "$t/e" || say "big-endian: $(cat "$t/e")"
-sources=$(ls core/*.c kernels/*.c models/*.c text/*.c tok/*.c template/*.c gram/*.c chat/*.c convert/*.c calib/*.c quantize/*.c runtime/*/*.c \
-    report/*.c serve/*.c jobs/*.c lib/*.c cli/*.c)
+sources=$(ls base/*.c containers/*.c kernels/*.c models/*.c text/*.c tok/*.c template/*.c grammar/*.c chat/*.c convert/*.c calib/*.c quantize/*.c runtime/*/*.c runtime/*/*/*.c \
+    report/*.c serve/*.c work/*.c plan/*.c mix/*.c make/*.c jobs/*.c lib/*.c cli/*.c)
 gnu='memrchr|mempcpy|rawmemchr|strchrnul|strcasestr|strverscmp|qsort_r|asprintf|vasprintf|canonicalize_file_name|secure_getenv|get_current_dir_name'
 grep -nwE "($gnu) *\(" $sources > "$t/o" && say "GNU's alone: $(cat "$t/o")"
 # the headers of the libraries alone, without those of the C library beside them

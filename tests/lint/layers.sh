@@ -5,7 +5,8 @@ awk '
     BEGIN {
         # a room and those it may include; a room of runtime/ is named by its folder
         low = "text containers base"; chat = "chat template grammar tok " low
-        ok["base"] = "base"; ok["commands"] = "commands"; ok["containers"] = "containers base"; ok["text"] = low; ok["tok"] = "tok " low
+        ok["base"] = "base"; ok["commands"] = "commands"; ok["containers"] = "containers base"
+        ok["text"] = low; ok["tok"] = "tok " low
         ok["template"] = "template tok " low; ok["grammar"] = "grammar tok " low; ok["chat"] = chat
         ok["models"] = "models containers base"; ok["kernels"] = "kernels containers base"
         ok["quantize"] = "quantize kernels models containers base"

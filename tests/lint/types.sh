@@ -27,8 +27,8 @@ awk -v most=$TYPE_FILES -v f32=$F32_FILES '
         }
     }
     END {
-        if (n < 20) print "containers/qtype.def has " n + 0 " rows of QTYPE: the rule on types does not see them"
+        if (n < 20) print "qtype.def has " n + 0 " rows of QTYPE: the rule on types does not see them"
         for (i = 1; i <= n; i++) if (count[id[i]] > (id[i] == "F32" ? f32 : most))
-            print count[id[i]] " files name " id[i] "; make what they know a column of containers/qtype.def:" files[id[i]]
+            print count[id[i]] " files name " id[i] "; make what they know a column of qtype.def:" files[id[i]]
     }' containers/qtype.def $(printf '%s\n' "$@" $(git ls-files '*.def') |
-    grep -vE '^(tests|docs|bench)/|^kernels/[a-z0-9]+/|^containers/qtype\.def$|^quantize/recipes\.def$|^kernels/ops\.def$')
+    grep -vE '^(tests|docs|bench)/|^kernels/[a-z0-9]+/|^(containers/qtype|quantize/recipes|kernels/ops)\.def$')
