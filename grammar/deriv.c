@@ -99,11 +99,13 @@ static gnode deriv_of(struct grammar *g, gnode n, uint8_t byte) {
     return G_NONE;
 }
 
+static void too_deep(struct grammar *g) {
+    if (!g->full) g->full = "parts nested more than 2000 deep";
+}
+
 static gnode derive(struct grammar *g, gnode n, uint8_t byte) {
-    if (g->full || g->depth >= DEPTH_MAX) {
-        if (!g->full) g->full = "parts nested more than 2000 deep";
-        return G_NONE;
-    }
+    if (g->depth >= DEPTH_MAX) too_deep(g);
+    if (g->full) return G_NONE;
     if (!gram_spend(g, 1)) return G_NONE;
     g->depth++;
     const gnode out = deriv_of(g, n, byte);
@@ -386,12 +388,11 @@ static bool null_again(const struct grammar *g, gnode n) {
 }
 
 /* Finds which rules and other nodes that are not regular have any text, and which match the empty
- * one. Goes round until nothing changes, to the least fixed point. Returns ERR_DATA when that takes
- * too many rounds or a limit is reached. */
+ * one. Goes round until nothing changes, to the least fixed point. Returns ERR_DATA when a limit is
+ * reached. */
 static int find_facts(struct grammar *g, struct err *e) {
     bool changed = true;
-    for (int round = 0; changed; round++) {
-        if (round > 1000) return err_set(e, ERR_DATA, "the grammar's rules are too entangled");
+    while (changed) {
         changed = false;
         const gnode n_node = g->n_node; /* derivatives come behind, and are regular */
         g->n_judged = n_node;
@@ -405,7 +406,7 @@ static int find_facts(struct grammar *g, struct err *e) {
             changed |= to != f;
             g->node[i].flags = to;
         }
-        for (uint32_t r = g->n_rule; r-- > 0;) {
+        for (uint32_t r = g->n_rule; r-- > 0 && gram_spend(g, 1);) {
             struct grule *u = &g->rule[r];
             const bool live = live_part(g, u->body), null = gn_null(g, u->body);
             changed |= live != u->live || null != u->null;
@@ -419,11 +420,11 @@ static int find_facts(struct grammar *g, struct err *e) {
 }
 
 /* Tells whether n leads, through what it begins with, to a rule that can begin with itself: such a
- * rule would be looked into for ever. What is nested too deep counts as one. */
+ * rule would be looked into for ever. */
 static bool left(struct grammar *g, gnode n, int depth);
 static bool left_rule(struct grammar *g, uint32_t r, int depth) {
     if (g->rule[r].mark == 2) return false;
-    if (g->rule[r].mark == 1 || depth > DEPTH_MAX) return true;
+    if (g->rule[r].mark == 1) return true;
     g->rule[r].mark = 1;
     if (left(g, g->rule[r].body, depth + 1)) return true;
     g->rule[r].mark = 2;
@@ -431,7 +432,10 @@ static bool left_rule(struct grammar *g, uint32_t r, int depth) {
 }
 static bool left(struct grammar *g, gnode n, int depth) {
     if (gn_regular(g, n) || !gram_spend(g, 1)) return false;
-    if (depth > DEPTH_MAX) return true;
+    if (depth > DEPTH_MAX) {
+        too_deep(g);
+        return false;
+    }
     const struct gnode_data d = *gn(g, n);
     if (d.kind == G_RULE) return left_rule(g, d.a, depth + 1);
     if (d.kind == G_REP) return left(g, d.a, depth + 1);
@@ -458,8 +462,8 @@ static int no_left_recursion(struct grammar *g, struct err *e) {
         const struct show name = show_n(x->name ? x->name : "", x->name ? x->name_len : 0);
         rc = err_set(e, ERR_DATA,
                      "a rule begins with itself (left recursion)%s%s%s: write the repetition with "
-                     "'*', as in sum: item (\"+\" item)*; or rules are nested more than %d deep",
-                     x->name ? ": '" : "", name.s, x->name ? "'" : "", DEPTH_MAX);
+                     "'*', as in sum: item (\"+\" item)*",
+                     x->name ? ": '" : "", name.s, x->name ? "'" : "");
     }
     for (uint32_t r = 0; r < g->n_rule; r++) g->rule[r].name = NULL;
     TRY(grammar_full(g, e));

@@ -787,14 +787,28 @@ static const struct json *culprit(const struct gram_vocab *v, const struct json 
     return !found || depth == 0 ? at : culprit(v, root, found, o, depth - 1);
 }
 
+/* Tells whether `at` closes an object and takes members from elsewhere. */
+static bool shuts_out(const struct json *at) {
+    static const char key[] = "additionalProperties";
+    const struct json *all = json_get(at, "allOf");
+    bool open = json_bool(json_get(at, key), true);
+    for (const struct json *x = json_first(all); x && open; x = json_next(x))
+        open = json_bool(json_get(x, key), true);
+    return !open && (all || json_get(at, "$ref"));
+}
+
 int grammar_of_schema(struct grammar **out, const struct gram_vocab *v, const struct json *schema,
                       const struct gram_opts *o, struct err *e) {
+    static const char shut[] =
+        GRAM_NO_TEXT ": additionalProperties: false forbids the properties of allOf and $ref; list "
+                     "them next to it, or leave it out, as objects that list properties are closed";
     struct ctx_cost all = {0}, *before = ctx_cost(); /* of all that is compiled here */
     if (!before) ctx_cost_enter(&all);
     const int rc = compile(out, v, schema, schema, o, e);
     if (rc == ERR_DATA && strcmp(e->msg, GRAM_NO_TEXT) == 0) {
         struct sc c = {.root = schema, .e = e};
-        sc_fail(&c, culprit(v, schema, schema, o, DEEP), GRAM_NO_TEXT);
+        const struct json *at = culprit(v, schema, schema, o, DEEP);
+        sc_fail(&c, at, shuts_out(at) ? shut : GRAM_NO_TEXT);
     }
     ctx_cost_enter(before);
     return rc;

@@ -437,6 +437,15 @@ static void test_refused(void) {
          "\"required\": [\"a\", \"b\"]}",
          "properties.b.items: no text at all"},
         {"{\"allOf\": {}}", "allOf is not a list"},
+        {"{\"allOf\": [{\"properties\": {\"a\": true}, \"required\": [\"a\"]}], \"type\": "
+         "\"object\", \"additionalProperties\": false}",
+         "no text at all satisfies it: additionalProperties: false forbids"},
+        {"{\"$defs\": {\"p\": {\"properties\": {\"x\": true}, \"required\": [\"x\"]}}, "
+         "\"type\": \"object\", \"properties\": "
+         "{\"a\": {\"$ref\": \"#/$defs/p\", \"type\": \"object\", \"additionalProperties\": "
+         "false}}, "
+         "\"required\": [\"a\"]}",
+         "properties.a: no text at all satisfies it: additionalProperties: false forbids"},
     };
     for (size_t i = 0; i < COUNT_OF(broken); i++) {
         e.msg[0] = 0;
