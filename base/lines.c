@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 struct lines {
     const char *path, *what; /* borrowed */
     bool secret, torn;       /* torn: the file ends within a line */
+    bool stalled;            /* a pipe: the last line was lost, since its reader reads no more */
     int fd;
     pthread_mutex_t lock;
 };
@@ -35,28 +37,38 @@ static int take_rights(const struct lines *l, int fd, const struct stat *st, str
     return 0;
 }
 
-/* Tells whether a file of n bytes ends within a line. */
-static bool ends_torn(const char *path, off_t n) {
-    const int fd = n > 0 ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
-    char last = '\n';
-    if (fd < 0) return false;
-    if (pread(fd, &last, 1, n - 1) != 1) last = '\n';
+/* Looks at the n bytes of a file: *torn, it ends within a line. ERR_USAGE: it holds no JSON lines,
+ * so it is another program's. A file that cannot be read passes. */
+static int look(const struct lines *l, off_t n, bool *torn, struct err *e) {
+    const int fd = n > 0 ? open(l->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+    char first = '{', last = '\n';
+    *torn = false;
+    if (fd < 0) return 0;
+    if (pread(fd, &first, 1, 0) == 1 && pread(fd, &last, 1, n - 1) == 1) *torn = last != '\n';
     close(fd);
-    return last != '\n';
+    if (first == '{' || first == '\n') return 0;
+    return err_set(e, ERR_USAGE, "%s %s: this file exists and holds no JSON lines; name another",
+                   l->what, l->path);
 }
 
 static int open_file(struct lines *l, int *out, struct err *e) {
     struct stat st;
-    const int fd =
-        open(l->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, l->secret ? 0600 : 0666);
+    bool torn = false;
+    /* A pipe may have no reader, or one that stops reading: neither may hold up the server. */
+    const int fd = open(l->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK,
+                        l->secret ? 0600 : 0666);
+    if (fd < 0 && errno == ENXIO)
+        return err_set(e, ERR_SYS, "%s %s: nothing reads this pipe; start its reader first",
+                       l->what, l->path);
     if (fd < 0) return err_path(e, "%s %s", l->what, l->path);
-    int rc =
-        fstat(fd, &st) != 0 ? err_path(e, "%s %s", l->what, l->path) : take_rights(l, fd, &st, e);
+    int rc = fstat(fd, &st) != 0 ? err_path(e, "%s %s", l->what, l->path) : 0;
+    if (!rc && S_ISREG(st.st_mode)) rc = look(l, st.st_size, &torn, e);
+    if (!rc) rc = take_rights(l, fd, &st, e);
     if (rc) {
         close(fd);
         return rc;
     }
-    l->torn = S_ISREG(st.st_mode) && ends_torn(l->path, st.st_size);
+    l->torn = torn;
     *out = fd;
     return 0;
 }
@@ -90,12 +102,19 @@ static void follow(struct lines *l) {
     l->fd = fd;
 }
 
+/* Waits a second for a pipe to be read, unless it was waited for in vain before. */
+static bool room(struct lines *l) {
+    struct pollfd p = {.fd = l->fd, .events = POLLOUT};
+    l->stalled = l->stalled || poll(&p, 1, 1000) == 0;
+    return !l->stalled;
+}
+
 /* Writes n bytes. Returns how many came through. */
-static size_t write_all(int fd, const char *s, size_t n) {
+static size_t write_all(struct lines *l, const char *s, size_t n) {
     size_t done = 0;
     while (done < n) {
-        const ssize_t k = write(fd, s + done, n - done);
-        if (k < 0 && errno == EINTR) continue;
+        const ssize_t k = write(l->fd, s + done, n - done);
+        if (k < 0 && (errno == EINTR || (errno == EAGAIN && room(l)))) continue;
         if (k <= 0) break;
         done += (size_t)k;
     }
@@ -107,9 +126,10 @@ bool lines_put(struct lines *l, const char *line) {
     pthread_mutex_lock(&l->lock);
     follow(l);
     buf_fmt(&b, "%s%s\n", l->torn ? "\n" : "", line);
-    const size_t done = write_all(l->fd, b.data, b.len);
+    const size_t done = write_all(l, b.data, b.len);
     if (done) l->torn = done < b.len;
     const bool whole = done == b.len;
+    if (whole) l->stalled = false;
     pthread_mutex_unlock(&l->lock);
     buf_release(&b);
     return whole;

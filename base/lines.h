@@ -11,10 +11,12 @@
 struct lines;
 /* Opens `path`, which is borrowed, for lines at its end. `what` names the file in messages, as the
  * option that it came by: borrowed. secret: only its owner may read it; the rights of a file that
- * others can read are taken away, with a warning, and a file of another owner is refused. */
+ * others can read are taken away, with a warning, and a file of another owner is refused. A file
+ * that holds something else than JSON lines is refused, and a pipe without a reader. */
 int lines_open(struct lines **out, const char *path, const char *what, bool secret, struct err *e);
 /* Adds a line, given without its end. When the file was moved away a new one gets it, as programs
- * that rotate logs want it. Returns false when it is not there, or not whole. */
+ * that rotate logs want it. Returns false when it is not there, or not whole: a pipe that is not
+ * read loses lines after a second. */
 bool lines_put(struct lines *l, const char *line);
 void lines_close(struct lines *l); /* NULL is fine */
 
