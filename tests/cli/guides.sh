@@ -19,7 +19,7 @@ for g in docs/README.md docs/guides/*.md; do
         [ -e "$f" ] || say "$g: there is no $f"
     done
     for o in $(grep -oE '`--[a-z][a-z0-9-]*' "$g" | tr -d '`' | sort -u); do
-        grep -qF "{\"${o#--}\"," cli/*.c cli/*.h || say "$g: no command has $o"
+        grep -qF -- "| \`$o\`" docs/reference.md || say "$g: no command has $o"
     done
 done
 for g in docs/guides/*.md; do grep -q "guides/${g##*/}" docs/README.md || say "docs/README.md does not list $g"; done
