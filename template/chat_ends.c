@@ -28,9 +28,10 @@
 #define THINKING                                                                                   \
     "\"reasoning_content\":\"" THOUGHT "\",\"reasoning\":\"" THOUGHT "\",\"thinking\":\"" THOUGHT  \
     "\""
-#define CALL                                                                                       \
-    "\"tool_calls\":[{\"id\":\"callabcd1\",\"type\":\"function\",\"function\":{\"name\":"          \
-    "\"find_it\",\"arguments\":{\"key\":\"" VALUE "\"}}}]"
+#define ONE_CALL(id)                                                                               \
+    "{\"id\":\"" id "\",\"type\":\"function\",\"function\":{\"name\":\"find_it\",\"arguments\":{"  \
+    "\"key\":\"" VALUE "\"}}}"
+#define CALL "\"tool_calls\":[" ONE_CALL("callabcd1") "]"
 #define TOOLS                                                                                      \
     "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"find_it\",\"description\":"        \
     "\"Finds\",\"parameters\":{\"type\":\"object\",\"properties\":{\"key\":{\"type\":\"string\","  \
@@ -45,6 +46,9 @@ static const char thought[] =
 static const char thought_calling[] =
     USER ",{\"role\":\"assistant\",\"content\":\"\"," THINKING "," CALL "}";
 static const char called[] = USER CALLING;
+static const char called_twice[] =
+    USER ",{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[" ONE_CALL(
+        "callabcd1") "," ONE_CALL("callabcd2") "]}";
 static const char called_on[] =
     USER CALLING ",{\"role\":\"tool\",\"tool_call_id\":\"callabcd1\",\"name\":\"find_it\","
                  "\"content\":\"" LATER "\"}";
@@ -295,11 +299,31 @@ static int64_t begins_result(const struct marks *m, const struct buf *one, const
     return end;
 }
 
+/* Returns the control token that a rendered call ends with, unless it follows each of two calls. */
+static int64_t closes_calls(const struct marks *m, const struct buf *one) {
+    struct ids ids = {0};
+    struct buf two = {0};
+    int64_t end = -1, from = after_last(one, VALUE);
+    tokens(m->t, one->data + from, one->len - (size_t)from, &ids);
+    while (ids.n > 0 && blank(m->t, ids.v[ids.n - 1])) ids.n--;
+    if (ids.n > 0 && tok_role(m->t, ids.v[ids.n - 1]) == TT_CONTROL) end = ids.v[ids.n - 1];
+    if (has(&m->inside, (int32_t)end) || has(&m->before, (int32_t)end)) end = -1;
+    if (end >= 0 && render(m->chat, called_twice, &two)) {
+        const char *first = strstr(two.data, VALUE), *last = two.data + after_last(&two, VALUE);
+        tokens(m->t, first, (size_t)(last - first), &ids);
+        if (has(&ids, (int32_t)end)) end = -1;
+    }
+    ids_release(&ids);
+    buf_release(&two);
+    return end;
+}
+
 static void find_call_end(struct marks *m) {
     struct buf one = {0}, both = {0};
     int64_t at = render(m->chat, called, &one) ? after_last(&one, VALUE) : -1, end = -1;
     if (at >= 0) {
         end = known_end(m, one.data + at, one.len - (size_t)at);
+        if (end < 0 && !always_invites(m->chat)) end = closes_calls(m, &one);
         if (end < 0 && render(m->chat, called_on, &both)) end = begins_result(m, &one, &both);
     }
     if (end >= 0) tok_set_turn_end(m->t, TS_EOM, end);

@@ -226,16 +226,28 @@ static void normalize(struct enc *c, const char **s, size_t *n, bool late, bool 
     *n = c->early.len;
 }
 
+/* Gives a token the white space next to it. Returns where it ends, and moves *where, where it
+ * begins, but not before `at`. White space that it takes may hold further tokens, as in the
+ * tokenizers library: they are searched for from the end of its text on. */
+static size_t take_white(const struct spot *hit, const char *s, size_t n, size_t at,
+                         size_t *where) {
+    size_t end = *where + (hit ? hit->len : 0);
+    if (*where < at) *where = at;
+    if (hit && hit->eats_left) *where -= utf8_white_before(s + at, *where - at);
+    if (hit && hit->eats_right) end += utf8_white_span(s + end, n - end);
+    return end;
+}
+
 static void valid_text(struct enc *c, const char *s, size_t n, bool first) {
     const bool late = tok_spaces_late(c->t);
     if (n == 0) return;
     normalize(c, &s, &n, late, first);
-    for (size_t at = 0; at < n;) {
+    for (size_t at = 0, seek = 0; seek < n;) {
         size_t where;
-        const struct spot *hit = spots_find(&c->t->normalized, s, n, at, c->parse_special, &where);
-        size_t end = where + (hit ? hit->len : 0);
-        if (hit && hit->eats_left) where -= utf8_white_before(s + at, where - at);
-        if (hit && hit->eats_right) end += utf8_white_span(s + end, n - end);
+        const struct spot *hit =
+            spots_find(&c->t->normalized, s, n, seek, c->parse_special, &where);
+        seek = hit ? where + hit->len : n;
+        const size_t end = take_white(hit, s, n, at, &where);
         stretch(c, s + at, where - at, late, first && at == 0);
         if (hit) ids_add(c->out, hit->id);
         at = end;
@@ -319,17 +331,17 @@ static int encode(const struct tok *t, const char *text, size_t len, bool parse_
     int range = 0, range_of_text = 0;
     enc_init(&c, t, len);
     c.out = out;
-    for (size_t at = 0; at < len;) {
+    for (size_t at = 0, seek = 0; seek < len;) {
         size_t where;
         c.parse_special = parse_special;
-        const struct spot *hit = next_spot(&c, text, len, at, plain, n_plain, &range, &where);
-        size_t end = where + (hit ? hit->len : 0);
-        if (hit && hit->eats_left) where -= utf8_white_before(text + at, where - at);
-        if (hit && hit->eats_right) end += utf8_white_span(text + end, len - end);
+        const struct spot *hit = next_spot(&c, text, len, seek, plain, n_plain, &range, &where);
+        seek = hit ? where + hit->len : len;
+        const size_t end = take_white(hit, text, len, at, &where);
         /* token texts that are looked for in normalized text: not in one that is plain in places */
         c.parse_special = parse_special && !reaches(plain, n_plain, &range_of_text, at, where);
         any_text(&c, text + at, where - at, at == 0);
         if (hit) ids_add(out, hit->id);
+        if (end < at) range_of_text = 0; /* a token in white space that another one took */
         at = end;
     }
     enc_release(&c);

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/show.h"
 #include "tok/tok_hf.h"
 
 enum { END_LISTED = 1, END_USUAL = 2, END_NOT = 4 /* written inside answers */ };
@@ -186,25 +187,48 @@ int64_t tok_ends_left(const struct tok *t, struct ids *out) {
 
 /* ---- the files of a folder ------------------------------------------------------------------- */
 
-static void add_listed(struct tok *t, const struct json *j, const char *file, const char *key) {
+/* Returns the id that a JSON value names: a number, a number as text, or a token's text; -1: none.
+ */
+static int64_t listed_id(const struct tok *t, const struct json *j) {
     int64_t id;
-    if (!json_i64(j, &id) || id < 0) return; /* null and -1: none */
-    if (id < t->v.n)
+    char *end;
+    const char *s = json_str(j);
+    if (json_i64(j, &id)) return id < 0 ? -1 : id;
+    if (!s || !*s) return -1;
+    id = strtoll(s, &end, 10);
+    return *end ? hf_find_text(t, s) : id < 0 ? -1 : id;
+}
+
+/* Warns of a value that names no end. Null, false and negative numbers mean that there is none. */
+static void warn_unread(const struct json *j, const char *file, const char *key) {
+    struct buf b = {0};
+    if (json_type(j) == JSON_NULL || json_type(j) == JSON_NUM || !json_bool(j, true)) return;
+    json_write(&b, j);
+    log_warn("%s: %s holds %s, which is neither an id nor a token: it is left out", file, key,
+             show_n(b.data, b.len).s);
+    buf_release(&b);
+}
+
+static void add_listed(struct tok *t, const struct json *j, const char *file, const char *key) {
+    const int64_t id = listed_id(t, j);
+    if (id < 0)
+        warn_unread(j, file, key);
+    else if (id < t->v.n)
         tok_add_end(t, id);
     else
         log_warn("%s: %s holds %lld, but the vocabulary has %lld tokens: it is left out", file, key,
                  (long long)id, (long long)t->v.n);
 }
 
-/* Adds an id or a list of ids. A single id of config.json that is an ordinary token is the default
+/* Adds an id, or ids in lists. A single id of config.json that is an ordinary token is the default
  * of a class that another vocabulary got, when other files name an end. */
 static void add_ids(struct tok *t, const struct json *j, const char *file, const char *key,
                     bool doubt) {
-    int64_t id;
+    const int64_t id = listed_id(t, j);
     if (json_type(j) == JSON_ARR) {
-        for (const struct json *c = json_first(j); c; c = json_next(c)) add_listed(t, c, file, key);
-    } else if (doubt && t->ends.n && json_i64(j, &id) && id >= 0 && id < t->v.n &&
-               t->v.role[id] == TT_NORMAL) {
+        for (const struct json *c = json_first(j); c; c = json_next(c))
+            add_ids(t, c, file, key, false);
+    } else if (doubt && t->ends.n && id >= 0 && id < t->v.n && t->v.role[id] == TT_NORMAL) {
         if (!(ends_flags(t)[id] & END_LISTED))
             log_warn("%s: %s is %lld, an ordinary token (\"%s\"): it is left out, as other files "
                      "name what ends an answer",
@@ -278,13 +302,25 @@ static bool stale(const struct tok *t, const struct json *ids) {
     return n > 0;
 }
 
+/* Adds the stop_strings of generation_config.json that are tokens; the others have no place in a
+ * file. */
+static void add_stops(struct tok *t, const struct json *list) {
+    if (json_type(list) == JSON_STR) tok_add_end(t, added_id(t, json_str(list)));
+    for (const struct json *c = json_first(list); c; c = json_next(c))
+        tok_add_end(t, added_id(t, json_str(c)));
+}
+
 void hf_ends(struct tok *t, const struct tok_files *f) {
-    static const char key[] = "eos_token_id";
+    static const char key[] = "eos_token_id", own[] = "tokenizer_config.json";
+    const struct json *text = json_get(f->config, "eos_token");
     static const char *const parts[] = {"text_config", "language_config", "llm_config"};
     const struct json *thinker = json_get(f->model, "thinker_config");
     if (stale(t, json_get(f->generation, key))) t->special[TS_EOS] = -1;
     tok_add_end(t, t->special[TS_EOS]);
+    if (json_type(text) == JSON_ARR) add_ids(t, text, own, "eos_token", false);
+    add_ids(t, json_get(f->config, key), own, key, false);
     add_ids(t, json_get(f->generation, key), "generation_config.json", key, false);
+    add_stops(t, json_get(f->generation, "stop_strings"));
     add_ids(t, json_get(f->model, key), "config.json", key, true);
     for (size_t i = 0; i < COUNT_OF(parts); i++)
         add_ids(t, json_get(json_get(f->model, parts[i]), key), "config.json", key, true);

@@ -65,18 +65,6 @@ static const struct family {
     {NULL, "ChatGLM4Tokenizer", "chatglm-bpe", false, false, {NULL}, NULL, false, 0, -1, -1, -1},
 };
 
-bool tiktoken_like(const char *text, size_t len) {
-    const char *nl = memchr(text, '\n', len), *end = nl ? nl : text + len;
-    const char *space = memchr(text, ' ', (size_t)(end - text));
-    char raw[RANK_BPE_TOKEN], b64[2 * RANK_BPE_TOKEN];
-    if (!space || space == text || (size_t)(space - text) >= sizeof b64 || end == space + 1)
-        return false;
-    snprintf(b64, sizeof b64, "%.*s", (int)(space - text), text);
-    for (const char *p = space + 1; p < end; p++)
-        if (*p != '\r' && (*p < '0' || *p > '9')) return false;
-    return base64_decode(b64, raw, sizeof raw) > 0;
-}
-
 static const struct family *find_family(const struct tok_files *f) {
     const char *class = json_str(json_get(f->config, "tokenizer_class"));
     for (size_t i = 0; i < COUNT_OF(families); i++)
@@ -97,33 +85,58 @@ static int bad(const struct tok_files *f, int64_t line, const char *what, struct
     return err_set(e, ERR_DATA, "%s: line %lld %s", f->tiktoken_name, (long long)line, what);
 }
 
-/* Splits the file into lines of two words; *n of them, without empty ones. */
+static bool is_blank(char c) {
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+/* Reads the line of n bytes s: two words with blanks around them, as Python's split() has them.
+ * Returns NULL, or what is wrong; out->n is 0 for an empty line. */
+static const char *read_line(const char *s, size_t n, struct line *out) {
+    const char *end = s + n;
+    int64_t rank = 0;
+    while (s < end && is_blank(end[-1])) end--;
+    while (s < end && is_blank(*s)) s++;
+    *out = (struct line){.b64 = s};
+    for (; s < end && !is_blank(*s); s++) out->n++;
+    while (s < end && is_blank(*s)) s++;
+    if (out->n && s == end) return "is not a base64 text and a rank";
+    for (; s < end; s++) {
+        if (*s < '0' || *s > '9' || rank > INT32_MAX) return "has no proper rank";
+        rank = rank * 10 + (*s - '0');
+    }
+    out->rank = rank;
+    return NULL;
+}
+
+bool tiktoken_like(const char *text, size_t len) {
+    const size_t mark = len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    const char *nl = memchr(text, '\n', len);
+    char raw[RANK_BPE_TOKEN], b64[2 * RANK_BPE_TOKEN];
+    struct line l;
+    if (read_line(text + mark, (nl ? (size_t)(nl - text) : len) - mark, &l) || !l.n ||
+        l.n >= sizeof b64)
+        return false;
+    snprintf(b64, sizeof b64, "%.*s", (int)l.n, l.b64);
+    return base64_decode(b64, raw, sizeof raw) > 0;
+}
+
+/* Splits the file, which may begin with a byte order mark, into its *n lines without empty ones. */
 static int split_lines(const struct tok_files *f, struct line **out, int64_t *n, struct err *e) {
     const char *s = f->tiktoken, *end = s + f->tiktoken_len;
-    int64_t cap = 0, at = 0;
-    for (*n = 0; s < end; at++) {
+    int64_t cap = 0;
+    *n = 0;
+    if (f->tiktoken_len >= 3 && memcmp(s, "\xef\xbb\xbf", 3) == 0) s += 3;
+    for (int64_t at = 1; s < end; at++) {
         const char *nl = memchr(s, '\n', (size_t)(end - s));
-        size_t len = (size_t)((nl ? nl : end) - s);
-        const char *space = memchr(s, ' ', len);
-        if (len && s[len - 1] == '\r') len--;
-        if (len) {
-            int64_t rank = 0;
-            if (!space || space == s || space + 1 >= s + len)
-                return bad(f, at + 1, "is not a base64 text and a rank", e);
-            if (*n == MAX_RANKS) return bad(f, at + 1, "is past the limit of ranks", e);
-            if (*n == cap) {
-                cap = cap ? 2 * cap : 4096;
-                *out = xreallocarray(*out, (size_t)cap, sizeof **out);
-            }
-            const char *p = space + 1;
-            while (p + 1 < s + len && *p == ' ') p++;
-            for (; p < s + len; p++) {
-                if (*p < '0' || *p > '9' || rank > INT32_MAX)
-                    return bad(f, at + 1, "has no proper rank", e);
-                rank = rank * 10 + (*p - '0');
-            }
-            (*out)[(*n)++] = (struct line){s, (size_t)(space - s), rank};
+        struct line l;
+        const char *wrong = read_line(s, (size_t)((nl ? nl : end) - s), &l);
+        if (!wrong && *n == MAX_RANKS) wrong = "is past the limit of ranks";
+        if (wrong) return bad(f, at, wrong, e);
+        if (l.n && *n == cap) {
+            cap = cap ? 2 * cap : 4096;
+            *out = xreallocarray(*out, (size_t)cap, sizeof **out);
         }
+        if (l.n) (*out)[(*n)++] = l;
         s = nl ? nl + 1 : end;
     }
     return *n ? 0 : err_set(e, ERR_DATA, "%s is empty", f->tiktoken_name);

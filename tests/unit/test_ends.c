@@ -83,6 +83,18 @@ static void test_lists(void) {
         /* all of them together */
         {"{\"eos_token\":\"<c>\"}", "{\"eos_token_id\":256}", "{\"eos_token_id\":[257]}",
          "<a> <b> <c>"},
+        /* lists in lists, ids as text, texts of tokens, what names none */
+        {NULL, "{\"eos_token_id\":[[256,[258]]]}", NULL, "<a> <c>"},
+        {NULL, "{\"eos_token_id\":\"257\"}", NULL, "<b>"},
+        {NULL, NULL, "{\"eos_token_id\":[\"256\",257.0]}", "<a> <b>"},
+        {NULL, NULL, "{\"eos_token_id\":\"<c>\"}", "<c>"},
+        {NULL, NULL, "{\"eos_token_id\":[true,{\"content\":256},\"<d>\",\"\",257]}", "<b>"},
+        {"{\"eos_token\":[\"<a>\",\"<b>\"]}", NULL, NULL, "<a> <b>"},
+        /* ids in tokenizer_config.json, and texts at which transformers stops */
+        {"{\"eos_token\":\"<a>\",\"eos_token_id\":[257]}", NULL, NULL, "<a> <b>"},
+        {NULL, NULL, "{\"eos_token_id\":256,\"stop_strings\":[\"<c>\",\"2\",\"no token\"]}",
+         "<a> <c>"},
+        {NULL, NULL, "{\"stop_strings\":\"<c>\"}", "<c>"},
         /* an ordinary token: a list means it, a single id of config.json is a class's default */
         {NULL, NULL, "{\"eos_token_id\":[50,256]}", "2 <a>"},
         {"{\"eos_token\":\"<a>\"}", "{\"eos_token_id\":35}", NULL, "<a>"},
@@ -246,6 +258,15 @@ static const struct {
     /* tools that must be there */
     {"{{ tools | length }}" EACH "{{ m.content }}{{ m.tool_calls }}<|over|>" END, "<|over|>", "",
      "<|over|> <|end|>"},
+    /* calls that end in another way than texts, once after all of them */
+    {EACH "{% if m.tool_calls %}{{ m.tool_calls }}<|observation|>{% else %}{{ m.content }}<|over|>"
+          "{% endif %}" END INVITE "<|assistant|>{% endif %}",
+     "<|over|>", "<|observation|>", "<|over|> <|observation|> <|end|>"},
+    /* a mark after each call is no end */
+    {EACH "{% for c in m.tool_calls or [] %}{{ c.function }}<|observation|>{% endfor %}"
+          "{% if not m.tool_calls %}{{ m.content }}<|over|>{% endif %}" END INVITE
+          "<|assistant|>{% endif %}",
+     "<|over|>", "", "<|over|> <|end|>"},
     /* a system message that must be there */
     {"{%- if messages[0].role != 'system' -%}{{ raise_exception('no') }}{%- endif -%}" EACH
      "{{ m.content }}{{ m.tool_calls }}<|over|>" END,

@@ -76,6 +76,34 @@ static void test_bad_json(void) {
               "forces the rules of one of qwen2");
 }
 
+#define ADD(id, text, strip) "{\"id\":" id ",\"content\":\"" text "\",\"" strip "\":true}"
+#define SPACES "\"type\":\"BPE\",\"vocab\":{\"a\":0,\"\\u0120\":1,\"\\u010a\":2},\"merges\":[]"
+/* Tokens in the white space that another token takes. Ids: the tokenizers library 0.23.3. */
+static void test_taken_space(void) {
+    static const struct {
+        const char *text, *want[3];
+    } c[] = {
+        {"\n\na", {"3 3 0", "3 3 0", "3 3 0"}},
+        {"<x>\n\n a", {"4 3 3 0", "4 3 3 1 0", "4 3 3 0"}},
+        {"<x> \n  \n a", {"4 3 3 0", "4 3 1 1 3 1 0", "4 1 3 3 0"}},
+        {"<x>\n<x>\n a", {"4 3 4 3 0", "4 3 4 3 1 0", "4 3 4 3 0"}},
+    };
+    static const char *const tok[] = {
+        TOY(SPACES,
+            "\"added_tokens\":[" ADD("3", "\\n", "rstrip") "," ADD("4", "<x>", "rstrip") "],"),
+        TOY(SPACES, "\"added_tokens\":[" ADD("3", "\\n", "x") "," ADD("4", "<x>", "rstrip") "],"),
+        TOY(SPACES,
+            "\"added_tokens\":[" ADD("3", "\\n", "rstrip") "," ADD("4", "<x>", "lstrip") "],"),
+    };
+    for (size_t k = 0; k < COUNT_OF(tok); k++) {
+        struct err e = {0};
+        struct tok *t = NULL;
+        CHECK_OK(from_text(&t, tok[k], 0, NULL, &e));
+        for (size_t i = 0; t && i < COUNT_OF(c); i++) check_ids(t, c[i].text, c[i].want[k]);
+        tok_free(t);
+    }
+}
+
 /* Expected ids: the tokenizers library 0.23.3 on the same files. abc: "a b" has the lower rank, so
  * "ab c" would be needed for 5, and only "a bc" is there. */
 static void test_merge_order(void) {
@@ -362,6 +390,7 @@ static void test_damaged_file(void) {
 int main(void) {
     log_set_level(LOG_ERROR);
     RUN(test_bad_json);
+    RUN(test_taken_space);
     RUN(test_merge_order);
     RUN(test_added_tokens);
     RUN(test_add_bos);

@@ -170,6 +170,42 @@ static void test_families(void) {
     strs_release(&strings);
 }
 
+/* The file's lines as tiktoken's loader takes them too: a byte order mark, tabs, CRLF, empty lines,
+ * ranks in any order. The ids are the golden ones. */
+static void test_tiktoken_lines(void) {
+    static const struct {
+        const char *mark, *head, *gap, *tail;
+    } form[] = {{"\xef\xbb\xbf", "", "\t", " \r\n"}, {"", "\n\n  ", "   ", "\n \n"}};
+    family_strings(&strings);
+    for (size_t i = 0; i < COUNT_OF(form); i++) {
+        struct err e = {0};
+        struct family f;
+        struct tok *t = NULL;
+        struct buf b = {0};
+        family_open(&f, "tiktoken-kimi.json.gz");
+        f.tiktoken[f.files.tiktoken_len] = 0;
+        buf_str(&b, form[i].mark);
+        for (char *nl; (nl = strrchr(f.tiktoken, '\n')) != NULL; *nl = 0) { /* the last first */
+            char *s = nl;
+            while (s > f.tiktoken && s[-1] != '\n') s--;
+            const size_t n = strcspn(s, " ");
+            if (s < nl)
+                buf_fmt(&b, "%s%.*s%s%.*s%s", form[i].head, (int)n, s, form[i].gap,
+                        (int)(nl - s - (int)n - 1), s + n + 1, form[i].tail);
+        }
+        f.files.tiktoken = b.data;
+        f.files.tiktoken_len = b.len;
+        int64_t n_vocab = 0;
+        (void)json_i64(json_get(f.root, "n_vocab"), &n_vocab);
+        CHECK_OK(tok_from_files(&t, &f.files, n_vocab, NULL, &e));
+        if (t) compare(&f, t, "other lines");
+        tok_free(t);
+        buf_release(&b);
+        family_close(&f);
+    }
+    strs_release(&strings);
+}
+
 /* Names in llama.cpp's converter, and the families whose regexes they name. */
 static void test_names(void) {
     static const char *const list[][3] = {{"dbrx", "glm4_moe", "glm4"},
@@ -206,6 +242,7 @@ static void test_names(void) {
 int main(void) {
     log_set_level(LOG_ERROR);
     RUN(test_families);
+    RUN(test_tiktoken_lines);
     RUN(test_names);
     return check_done();
 }
