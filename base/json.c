@@ -434,13 +434,22 @@ size_t json_unmend(char *s, size_t n) {
     return to;
 }
 
+/* Refuses text that Windows programs save as "Unicode"; UTF-8 with a byte order mark is read. */
+static int check_utf16(const char *text, size_t len, const char *path, struct err *e) {
+    const bool mark = len >= 2 && (!memcmp(text, "\xff\xfe", 2) || !memcmp(text, "\xfe\xff", 2));
+    if (!mark && !(len >= 2 && (!text[0] || !text[1]))) return 0;
+    return err_set(e, ERR_DATA, "%s is UTF-16 text: save it as UTF-8", path);
+}
+
 static int read_doc(struct json **out, const char *path, uint64_t max_bytes,
                     const struct json_opts *o, struct err *e) {
     char *text;
     size_t len;
     *out = NULL;
     TRY(io_read_file(&text, &len, path, max_bytes, e));
-    int rc = parse_doc(out, text, len, o, path, e);
+    const size_t mark = len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    int rc = check_utf16(text, len, path, e);
+    if (!rc) rc = parse_doc(out, text + mark, len - mark, o, path, e);
     free(text);
     return rc;
 }

@@ -35,7 +35,7 @@ int json_parse(struct json **out, const char *text, size_t len, const char *what
 int json_parse_mend(struct json **out, const char *text, size_t len, const char *what,
                     struct err *e);
 size_t json_unmend(char *s, size_t n);
-/* Reads a file of at most max_bytes. */
+/* Reads a file of at most max_bytes, which may begin with a byte order mark. */
 int json_read(struct json **out, const char *path, uint64_t max_bytes, struct err *e);
 /* Does the same as Python reads JSON: NaN, Infinity and -Infinity are numbers, and of two members
  * of one name the later value counts. For the configuration files of model folders. */

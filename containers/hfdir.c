@@ -22,7 +22,8 @@
 #include "base/show.h"
 #include "base/str.h"
 
-enum { SHOWN = 3 };
+enum { SHOWN = 3, PROBED = 64 << 10 };
+#define WHOLE "model.safetensors"
 
 /* A JSON or text file, which is read when it is used first. Both are NULL when there is none. */
 struct extra {
@@ -56,19 +57,28 @@ static int file_in_index(const struct hfdir *h, const char *name) {
     return h->placed ? (int)strmap_get(h->placed, name, strlen(name)) : -1;
 }
 
-/* Keeps the copy of a tensor that the index means: the one in slot `at`, or t. */
+/* Returns the k-th file to look at. Without an index, model.safetensors is the first: it is the
+ * only one that transformers then reads. */
+static int nth_file(const struct hfdir *h, int k) {
+    int whole = 0;
+    while (whole < h->n_files && strcmp(io_base(st_path(h->file[whole])), WHOLE) != 0) whole++;
+    if (h->placed || whole == h->n_files) return k;
+    return k == 0 ? whole : k - (k <= whole);
+}
+
+/* Keeps the copy of a tensor that counts, the one in slot `at` or t: that of the index, or that in
+ * model.safetensors. */
 static int choose_copy(struct hfdir *h, int64_t at, const struct st_tensor *t, struct err *e) {
     struct st_tensor *had = &h->store[at];
-    const int want = file_in_index(h, t->name);
-    if (want == t->file) {
-        *had = *t;
-    } else if (want < 0) {
-        return err_set(e, ERR_DATA, "%s: tensor \"%s\" is in %s and in %s", h->path,
-                       show_n(t->name, strlen(t->name)).s, io_base(st_path(h->file[had->file])),
-                       io_base(st_path(h->file[t->file])));
-    }
-    log_debug("%s is in two shards: that in %s counts, as the index says",
-              show_n(t->name, strlen(t->name)).s, io_base(st_path(h->file[want])));
+    int want = file_in_index(h, t->name);
+    if (want < 0 && strcmp(io_base(st_path(h->file[had->file])), WHOLE) == 0) want = had->file;
+    if (want < 0)
+        return err_set(e, ERR_DATA, "%s: tensor \"%s\" is in %s and in %s: remove one of them",
+                       h->path, show_n(t->name, strlen(t->name)).s,
+                       io_base(st_path(h->file[had->file])), io_base(st_path(h->file[t->file])));
+    if (want == t->file) *had = *t;
+    log_debug("%s is in two files: that in %s counts", show_n(t->name, strlen(t->name)).s,
+              io_base(st_path(h->file[want])));
     return 0;
 }
 
@@ -77,7 +87,8 @@ static int collect(struct hfdir *h, struct err *e) {
     for (int f = 0; f < h->n_files; f++) n += st_n_tensors(h->file[f]);
     h->store = xcalloc((size_t)n + 1, sizeof *h->store);
     h->names = strmap_new((size_t)n);
-    for (int f = 0; f < h->n_files; f++) {
+    for (int k = 0; k < h->n_files; k++) {
+        const int f = nth_file(h, k);
         for (int64_t i = 0; i < st_n_tensors(h->file[f]); i++) {
             struct st_tensor t = *st_tensor_at(h->file[f], i);
             t.file = f;
@@ -92,8 +103,8 @@ static int collect(struct hfdir *h, struct err *e) {
         }
     }
     if (n_copies)
-        log_warn("%s: %lld tensors are in two shards; those that the index names count", h->path,
-                 (long long)n_copies);
+        log_warn("%s: %lld tensors are in two files; those %s count", h->path, (long long)n_copies,
+                 h->index ? "that the index names" : "of " WHOLE);
     return 0;
 }
 
@@ -156,6 +167,37 @@ static void read_places(struct hfdir *h, const struct io_names *l) {
     strmap_free(file);
 }
 
+/* Tells whether two tensors have the same form and begin with the same values. */
+static bool begin_alike(const struct st_tensor *a, const struct st_tensor *b) {
+    bool same = a->dtype == b->dtype && a->n_dims == b->n_dims && a->n_bytes == b->n_bytes;
+    for (int i = 0; i < a->n_dims && same; i++) same = a->shape[i] == b->shape[i];
+    return same && memcmp(a->data, b->data, a->n_bytes < PROBED ? a->n_bytes : PROBED) == 0;
+}
+
+/* Refuses a folder with two models: transformers reads model.safetensors although there is an
+ * index, other programs read what the index names. */
+static int check_whole(const struct hfdir *h, struct err *e) {
+    char *path = io_join(h->path, WHOLE);
+    struct err ignored;
+    struct st *s = NULL;
+    int rc = 0;
+    for (int i = 0; i < h->n_files; i++)
+        if (strcmp(io_base(st_path(h->file[i])), WHOLE) == 0) goto done;
+    if (!io_exists(path) || st_open(&s, path, &ignored)) goto done;
+    for (int64_t i = 0; i < st_n_tensors(s) && !rc; i++) {
+        const struct st_tensor *t = st_tensor_at(s, i), *had = hfdir_find(h, t->name);
+        if (had && !begin_alike(t, had))
+            rc = err_set(e, ERR_DATA,
+                         "%s: %s and the shards of %s are two models, which differ in %s: remove "
+                         "%s, or the shards and their index",
+                         h->path, WHOLE, HF_INDEX, show_n(t->name, strlen(t->name)).s, WHOLE);
+    }
+done:
+    st_close(s);
+    free(path);
+    return rc;
+}
+
 static int open_weights(struct hfdir *h, struct err *e) {
     struct io_names l = {0};
     int rc;
@@ -171,6 +213,7 @@ static int open_weights(struct hfdir *h, struct err *e) {
     }
     TRY_GOTO(done, rc, collect(h, e));
     if (h->index) rc = check_index(h, e);
+    if (h->index && !rc) rc = check_whole(h, e);
 done:
     io_names_release(&l);
     return rc;
@@ -213,7 +256,11 @@ int hfdir_open(struct hfdir **out, const char *dir, struct err *e) {
         return err_set(e, ERR_USAGE,
                        "%s: not a folder but a GGUF file already; hone quantize makes smaller ones",
                        dir);
-    if (!io_is_dir(dir)) return err_set(e, ERR_USAGE, "%s: not a folder", dir);
+    if (!io_is_dir(dir))
+        return err_set(e, ERR_USAGE,
+                       "%s: not a folder: name the one that holds config.json and "
+                       "model*.safetensors",
+                       dir);
     char *real = io_real(dir);
     if (!real) return err_sys(e, "%s", dir);
     struct hfdir *h = xcalloc(1, sizeof *h);

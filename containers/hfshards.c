@@ -8,18 +8,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "containers/gguf.h"
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/show.h"
 #include "base/str.h"
+#include "containers/gguf.h"
+#include "base/mem.h"
 
 static bool begins(const char *s, const char *with) {
     return strncmp(s, with, strlen(with)) == 0;
 }
 static bool is_weights(const char *s) {
     return begins(s, "model") && str_ends(s, ".safetensors");
+}
+
+static bool there(const char *dir, const char *name) {
+    char *p = io_join(dir, name);
+    const bool is = io_exists(p);
+    free(p);
+    return is;
 }
 
 /* What else is in the folder, which decides the words of an error. */
@@ -88,6 +96,37 @@ static int no_weights(const char *dir, const struct others *o, struct err *e) {
     return err_set(e, ERR_DATA, "%s: there is no model*.safetensors; download the weights", dir);
 }
 
+/* Returns the path of a folder below `dir` that has a config.json: one level down, or where the
+ * Hub's cache has it, in snapshots/REVISION. NULL: there is none. */
+static char *folder_below(const char *dir, bool snapshots) {
+    struct io_names all = {0};
+    struct err ignored;
+    char *found = NULL;
+    if (io_list(&all, dir, &ignored)) all.n = 0;
+    for (int i = 0; i < all.n && !found; i++) {
+        char *sub = io_join(dir, all.v[i]);
+        if (there(sub, "config.json"))
+            found = xstrdup(sub);
+        else if (snapshots && strcmp(all.v[i], "snapshots") == 0)
+            found = folder_below(sub, false);
+        free(sub);
+    }
+    io_names_release(&all);
+    return found;
+}
+
+static int not_a_model(const char *dir, struct err *e) {
+    char *below = folder_below(dir, true);
+    const int rc = below ? err_set(e, ERR_DATA,
+                                   "%s: there is no config.json; name the folder that has it, "
+                                   "such as %s",
+                                   dir, below)
+                         : err_set(e, ERR_DATA,
+                                   "%s: there is no config.json; this is not a model folder", dir);
+    free(below);
+    return rc;
+}
+
 int hfshards_no_config(const char *dir, struct err *e) {
     struct io_names all;
     struct others o = {0};
@@ -107,7 +146,7 @@ int hfshards_no_config(const char *dir, struct err *e) {
                      "convert_llama_weights_to_hf.py",
                      dir);
     else
-        rc = err_set(e, ERR_DATA, "%s: there is no config.json; this is not a model folder", dir);
+        rc = not_a_model(dir, e);
     io_names_release(&all);
     return rc;
 }
@@ -140,13 +179,6 @@ static int index_files(const struct json *map, struct io_names *l, struct strmap
         io_names_add(l, s);
     }
     return 0;
-}
-
-static bool there(const char *dir, const char *name) {
-    char *p = io_join(dir, name);
-    const bool is = io_exists(p);
-    free(p);
-    return is;
 }
 
 /* Notes weight files that the index does not name. */

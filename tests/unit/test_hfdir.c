@@ -4,8 +4,9 @@
 #include <sys/stat.h>
 
 #include "base/buf.h"
-#include "containers/hfdir.h"
 #include "base/log.h"
+#include "containers/hfdir.h"
+#include "base/io.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
 
@@ -130,6 +131,12 @@ static void test_templates(void) {
 static void test_no_folder(void) {
     fresh();
     CHECK_ERR(try_open(), ERR_DATA, "no config.json");
+    CHECK_OK(io_make_dir(tmp_path("hub/snapshots/0f0f"), &e)); /* the Hub's cache */
+    tmp_write("hub/snapshots/0f0f/config.json", "{}", 2);
+    struct hfdir *h;
+    CHECK_ERR(hfdir_open(&h, tmp_path("hub"), &e), ERR_DATA, "hub/snapshots/0f0f");
+    CHECK_ERR(hfdir_open(&h, tmp_path("hub/snapshots/0f0f/config.json"), &e), ERR_USAGE,
+              "not a folder: name the one");
     put("config.json", "[]");
     CHECK_ERR(try_open(), ERR_DATA, "not a JSON object");
     put("config.json", "{oops");
@@ -218,9 +225,11 @@ static void test_copies(void) {
         INDEX("\"x\":\"model-2.safetensors\",\"a\":\"model-2.safetensors\""));
     CHECK_EQ_I64(byte_of("a"), 1);
     CHECK_EQ_I64(byte_of("x"), 2);
-    shard("model.safetensors", "x", "stray"); /* The index does not name this file. */
+    shard("model.safetensors", "stray", "x"); /* The index does not name this file. */
     CHECK_EQ_I64(byte_of("x"), 2);
     CHECK_EQ_I64(byte_of("stray"), -1);
+    shard("model.safetensors", "x", "stray"); /* transformers would read another x from it */
+    CHECK_ERR(try_open(), ERR_DATA, "two models, which differ in x: remove model.safetensors");
     put("model.safetensors.index.json",
         INDEX("\"x\":\"model-2.safetensors\",\"b\":\"model-1.safetensors\""));
     CHECK_ERR(try_open(), ERR_DATA, "tensor \"a\" is in");
@@ -230,6 +239,24 @@ static void test_copies(void) {
 
 /* Without an index, names must tell which files belong together. */
 static void test_sets(void) {
+    fresh();
+    put("config.json", "{}");
+    shard("model.safetensors", "a", "b");
+    shard("model (1).safetensors", "b", "a"); /* downloaded twice */
+    shard("model.fp16.safetensors", "b", "c");
+    CHECK_EQ_I64(byte_of("a"), 1);
+    CHECK_EQ_I64(byte_of("b"), 2);
+    CHECK_EQ_I64(byte_of("c"), 2);
+    fresh();
+    put("config.json", "\xef\xbb\xbf{}"); /* as Windows programs save text */
+    shard("model-a.safetensors", "a", "b");
+    CHECK_EQ_I64(byte_of("b"), 2);
+    shard("model-b.safetensors", "b", NULL);
+    CHECK_ERR(try_open(), ERR_DATA,
+              "\"b\" is in model-a.safetensors and in model-b.safetensors: "
+              "remove one");
+    put("config.json", "\xff\xfe{");
+    CHECK_ERR(try_open(), ERR_DATA, "config.json is UTF-16 text: save it as UTF-8");
     fresh();
     put("config.json", "{}");
     shard("model.safetensors", "a", "b");
