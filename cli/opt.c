@@ -178,7 +178,12 @@ static int store_value(struct parse *p, const struct option *o, const char *v, s
     case OPT_FLAG:
         *(bool *)dst = true;
         return 0;
-    case OPT_TEXT:
+    case OPT_TEXT: /* a file or folder to read, as --lora, would be dropped unsaid */
+        if (o->arg && (strcmp(o->arg, "DIR") == 0 || strcmp(o->arg, "FILE") == 0) &&
+            *(const char **)dst)
+            return err_set(e, ERR_USAGE, "%s is given twice, and only one can be used", what);
+        *(const char **)dst = v;
+        return 0;
     case OPT_OUT:
         *(const char **)dst = v;
         return 0;

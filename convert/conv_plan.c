@@ -101,7 +101,7 @@ static enum qtype auto_type(const struct conv_plan *p) {
     for (int t = 0; t < ST_COUNT; t++)
         if (bytes[t] > bytes[best]) best = (enum st_dtype)t;
     enum qtype t;
-    return st_dtype_qtype(best, &t) ? t : QT_BF16;
+    return st_dtype_qtype(best, &t) ? t : best == ST_F64 ? QT_F32 : QT_BF16;
 }
 
 static int pick_type(struct conv_plan *p, const char *name, struct err *e) {

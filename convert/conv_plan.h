@@ -55,7 +55,7 @@ int map_tensors(struct conv_plan *p, const struct convert_opts *o, struct err *e
 
 /* xform.c: one output tensor in slabs through `w`. */
 struct tally {
-    int64_t n_nan, n_overflow;
+    int64_t n_nan, n_inf, n_overflow;
     const struct dq *bad; /* a source with wrong group indices or scales */
 };
 struct xform_buf; /* slab and per-worker rows, reused between tensors */

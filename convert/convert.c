@@ -50,6 +50,9 @@ static void warn(const struct item *it, const struct tally *t) {
     if (t->n_nan)
         log_warn("%s: %lld values are not numbers (NaN); they are in the output too", it->inst.name,
                  (long long)t->n_nan);
+    if (t->n_inf)
+        log_warn("%s: %lld values are infinite; they are in the output too", it->inst.name,
+                 (long long)t->n_inf);
     if (t->n_overflow)
         log_warn("%s: %lld values do not fit %s and became infinite: use --type bf16",
                  it->inst.name, (long long)t->n_overflow, qtype_name(it->type));
@@ -69,6 +72,7 @@ static int write_all(struct run *r, const struct convert_opts *o, struct convert
         rc = xform_item(p, &p->item[i], o->pool, r->buf, r->w, &t, step, r, e);
         if (!rc) warn(&p->item[i], &t);
         rep->n_nan += t.n_nan;
+        rep->n_inf += t.n_inf;
         rep->n_overflow += t.n_overflow;
     }
     prog_end(&r->prog);

@@ -33,7 +33,8 @@ struct convert_report {
     int64_t n_tensors, n_params, n_mtp_tensors, n_skipped_vision, n_kept; /* n_kept: keep_mxfp4 */
     uint64_t size_bytes;
     double seconds;
-    int64_t n_nan, n_overflow; /* values that are NaN, or left the range of the output type */
+    /* Values that are NaN, infinite, or left the range of the output type. */
+    int64_t n_nan, n_inf, n_overflow;
 };
 int convert_run(const struct convert_opts *o, struct convert_report *r, struct err *e);
 /* Tells whether the class of the model in folder src has a table: returns 0 when it has, otherwise

@@ -10,6 +10,8 @@
 
 #include "convert/dq_int.h"
 #include "base/show.h"
+#include "base/log.h"
+#include "base/str.h"
 
 #define SCALES DQ_FLOATS
 #define FP8 (DQ_T(ST_F8_E4M3) | DQ_T(ST_F8_E5M2))
@@ -18,7 +20,7 @@
 #define OPT DQ_OPTIONAL
 // clang-format off
 static const struct dq_form forms[] = {
-    {"plain", NULL, {{"", DQ_FLOATS}}, NULL, NULL},
+    {"plain", NULL, {{"", DQ_FLOATS | DQ_T(ST_F64)}}, NULL, NULL},
     {"FP8", NULL, {{"", FP8}, {"_scale_inv|_scale|^qscale_weight", SCALES | EXPS}}, dq_fp8_fit, dq_fp8_row},
     {"int8", NULL, {{"", DQ_T(ST_I8)}, {"_scale", SCALES}, {"_zero_point", DQ_T(ST_I8) | OPT}, {"_g_idx", INT | OPT}}, dq_int8_fit, dq_int8_row},
     {"packed integers", NULL, {{"_packed", DQ_T(ST_I32)}, {"_scale", SCALES}, {"_zero_point", DQ_T(ST_I32) | OPT}, {"_g_idx", INT | OPT}, {"_shape", INT | OPT}}, dq_pack_fit, dq_pack_row},
@@ -333,6 +335,21 @@ static int check_packing(const struct dq_config *c, const struct json *q, const 
     return 0;
 }
 
+/* Tells whether all tensors of a folder are plain numbers: a model that was merged or dequantized
+ * may keep the section of config.json. */
+static bool all_plain(const struct hfdir *dir) {
+    static const char *const of_forms[] = {"scale", "scale_inv", "scales", "qzeros", "absmax"};
+    const int64_t n = hfdir_n_tensors(dir);
+    for (int64_t i = 0; i < n; i++) {
+        const struct st_tensor *t = hfdir_tensor_at(dir, i);
+        if (!((DQ_FLOATS | INT | DQ_T(ST_F64) | DQ_T(ST_BOOL)) >> t->dtype & 1)) return false;
+        for (size_t k = 0; k < COUNT_OF(of_forms); k++)
+            if (str_ends(t->name, of_forms[k])) return false;
+        if (INT >> t->dtype & 1 && t->n_dims > 1 && t->shape[0] > 1) return false;
+    }
+    return n > 0;
+}
+
 int dq_config_read(struct dq_config *c, struct hfdir *dir, struct err *e) {
     static const char known[] =
         "|fp8|compressed-tensors|gptq|awq|mxfp4|bitsandbytes|modelopt|fbgemm_fp8|";
@@ -347,7 +364,11 @@ int dq_config_read(struct dq_config *c, struct hfdir *dir, struct err *e) {
         file = older[i].file;
         method = older[i].method;
     }
-    if (json_type(q) != JSON_OBJ) return 0;
+    if (json_type(q) != JSON_OBJ || !json_len(q)) return 0;
+    if (all_plain(dir)) {
+        log_info("%s describes a quantization, but the weights are plain numbers", file);
+        return 0;
+    }
     const char *said = json_str(json_get(q, "quant_method"));
     if (said) method = said;
     char where[DQ_NAME], quoted[48];

@@ -137,7 +137,8 @@ static void exchange(struct hf_names *h, int64_t n, const struct arch *a, const 
         const char *s = h->name[i];
         if (w && begins(s, wrong))
             h->name[i] = join(mem, right, s + w);
-        else if (*outer && begins(s, outer))
+        else if (*outer && begins(s, outer) &&
+                 !(begins(s, right) && spelled_below(a, right, s + r))) /* right already */
             h->name[i] = s + strlen(outer);
         else if (!w && !begins(s, right) && spelled_below(a, right, s))
             h->name[i] = join(mem, right, s);
@@ -163,6 +164,24 @@ static void settle_prefix(struct hf_names *h, int64_t n, const struct arch *a, s
     if (wrong) exchange(h, n, a, wrong, right, mem);
 }
 
+/* Spells the head as the table does where it has another prefix than the rest, as in
+ * "model.lm_head.weight". */
+static void settle_head(struct hf_names *h, int64_t n, const struct arch *a, struct arena *mem) {
+    const struct tensor_row *r = a->tensors;
+    while (r->gguf && strcmp(r->gguf, "output.weight") != 0) r++;
+    const char *head = r->gguf ? arena_strndup(mem, r->hf, strcspn(r->hf, "|")) : NULL;
+    int64_t found = -1;
+    for (int64_t i = 0; i < n && head; i++) {
+        const char *at = strstr(h->name[i], head);
+        if (!at || strcmp(at, head) != 0 || hf_names_other_part(a, h->name[i])) continue;
+        if (at == h->name[i]) return;
+        if (at[-1] == '.') found = i;
+    }
+    if (found < 0) return;
+    log_info("%s is taken for %s", show_n(h->name[found], strlen(h->name[found])).s, head);
+    h->name[found] = head;
+}
+
 int hf_names_make(struct hf_names *out, const struct hfdir *dir, const struct arch *a,
                   struct arena *mem, struct err *e) {
     const int64_t n = hfdir_n_tensors(dir);
@@ -173,6 +192,7 @@ int hf_names_make(struct hf_names *out, const struct hfdir *dir, const struct ar
         out->name[i] = unwrap(mem, name);
     }
     settle_prefix(out, n, a, mem);
+    settle_head(out, n, a, mem);
     if (out->cut)
         log_info(*out->cut ? "tensor names begin with \"%s\" instead of \"%s\": they are renamed"
                            : "tensor names lack \"%s%s\": it is added",

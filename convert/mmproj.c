@@ -217,6 +217,7 @@ static int write_part(struct run *r, const struct part *p, struct err *e) {
     mem_free(mem);
     if (!rc && t.n_nan)
         log_warn("%s: %lld values are not numbers (NaN)", p->name, (long long)t.n_nan);
+    if (!rc && t.n_inf) log_warn("%s: %lld values are infinite", p->name, (long long)t.n_inf);
     if (!rc && t.n_overflow)
         log_warn("%s: %lld values do not fit %s and became infinite: use --type bf16", p->name,
                  (long long)t.n_overflow, qtype_name(p->type));

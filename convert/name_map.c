@@ -309,19 +309,29 @@ static bool has_part(const char *name, const char *part) {
     return false;
 }
 
-/* Returns true for what quantizers leave beside the weights for activations and caches, and for
- * tables that are computed anew. */
-static bool not_needed(const char *name) {
-    static const char *const tail[] = {
-        ".rotary_emb.inv_freq", "activation_scale", ".input_scale", ".input_global_scale",
-        ".qscale_act",          ".k_scale",         ".v_scale",     ".q_scale",
-        ".output_scale"};
+/* Returns true for what quantizers leave with the weights for activations and caches, and for
+ * tables that are computed anew: angles of rope, numbers of positions, masks. */
+static bool not_needed(const char *name, const struct st_tensor *t) {
+    static const char *const tail[] = {"rotary_emb.inv_freq",
+                                       "rotary_emb.original_inv_freq",
+                                       "rotary_emb.cos_cached",
+                                       "rotary_emb.sin_cached",
+                                       "position_ids",
+                                       ".masked_bias",
+                                       "activation_scale",
+                                       ".input_scale",
+                                       ".input_global_scale",
+                                       ".qscale_act",
+                                       ".k_scale",
+                                       ".v_scale",
+                                       ".q_scale",
+                                       ".output_scale"};
     for (size_t i = 0; i < COUNT_OF(tail); i++)
         if (str_ends(name, tail[i])) return true;
-    return false;
+    return str_ends(name, ".bias") && t->n_dims == 4; /* the causal mask of older classes */
 }
 
-/* Returns true for a bias of zeros, which some quantizers give every linear layer. */
+/* Returns true for a bias of zeros, which some tools give every linear layer. */
 static bool zero_bias(const char *name, const struct st_tensor *t) {
     if (!str_ends(name, ".bias") || t->n_elems > 1 << 20) return false;
     for (int64_t i = 0; i < t->n_elems; i++) {
@@ -351,7 +361,7 @@ static int account(struct mapping *m, int64_t i, bool no_mtp, struct err *e) {
         log_warn("%s is left out: config.json ties the head to the embedding", SHOW(t->name));
         return 0;
     }
-    if (not_needed(name) || (p->quant.method[0] && zero_bias(name, t))) {
+    if (not_needed(name, t) || zero_bias(name, t)) {
         log_debug("%s is not needed", SHOW(t->name));
         return 0;
     }

@@ -200,22 +200,23 @@ static void regroup_cols(const struct job *j, const uint8_t *src, uint8_t *dst, 
         memcpy(dst + (size_t)c * size, src + (size_t)v_old(&j->p->hp, j->group, c) * size, n);
 }
 
-static int64_t count_nan(const float *x, int64_t n) {
-    int64_t k = 0;
-    for (int64_t i = 0; i < n; i++) k += isnan(x[i]) != 0;
-    return k;
+/* Counts the values of a row that are NaN or infinite. */
+static void count_odd(const float *x, int64_t n, struct tally *t) {
+    for (int64_t i = 0; i < n; i++) {
+        t->n_nan += isnan(x[i]) != 0;
+        t->n_inf += isinf(x[i]) != 0;
+    }
 }
 
-/* Counts the NaNs of a row that is copied as bytes. */
-static int64_t count_nan_raw(enum st_dtype t, const uint8_t *p, int64_t n) {
-    int64_t k = 0;
-    if (t == ST_F32)
-        for (int64_t i = 0; i < n; i++) k += (load_u32(p + 4 * i) & 0x7fffffffu) > 0x7f800000u;
-    else {
-        uint16_t inf = t == ST_BF16 ? 0x7f80 : 0x7c00;
-        for (int64_t i = 0; i < n; i++) k += (load_u16(p + 2 * i) & 0x7fff) > inf;
+/* Counts those of a row that is copied as bytes. */
+static void count_odd_raw(enum st_dtype type, const uint8_t *p, int64_t n, struct tally *t) {
+    const uint32_t inf = type == ST_F32 ? 0x7f800000u : type == ST_BF16 ? 0x7f80 : 0x7c00;
+    for (int64_t i = 0; i < n; i++) {
+        const uint32_t v =
+            type == ST_F32 ? load_u32(p + 4 * i) & 0x7fffffffu : load_u16(p + 2 * i) & 0x7fffu;
+        t->n_nan += v > inf;
+        t->n_inf += v == inf;
     }
-    return k;
 }
 
 static void encode_f16(const float *x, uint8_t *dst, int64_t n, struct tally *t) {
@@ -241,7 +242,7 @@ static void encode_q8_0(const float *x, uint8_t *dst, int64_t n, struct tally *t
 }
 
 void xform_encode(enum qtype type, const float *x, uint8_t *dst, int64_t n, struct tally *t) {
-    t->n_nan += count_nan(x, n);
+    count_odd(x, n, t);
     const enum qtype_scale_kind kind = qtype_info(type)->scale.kind;
     if (kind == QS_F16)
         encode_f16(x, dst, n, t);
@@ -261,7 +262,7 @@ static void copy_row(const struct job *j, const struct place *at, uint8_t *dst, 
         regroup_cols(j, src, dst, size);
     else
         memcpy(dst, src, (size_t)j->cols * size);
-    t->n_nan += count_nan_raw(s->dtype, dst, j->cols);
+    count_odd_raw(s->dtype, dst, j->cols, t);
 }
 
 /* Returns the factor of a row of Mamba's ssm_in. */
@@ -516,6 +517,7 @@ int xform_item(const struct conv_plan *p, const struct item *it, struct pool *po
     if (rc) return rc;
     for (int i = 0; i < b->n_workers; i++) {
         tally->n_nan += b->tally[i].n_nan;
+        tally->n_inf += b->tally[i].n_inf;
         tally->n_overflow += b->tally[i].n_overflow;
     }
     return 0;

@@ -74,6 +74,7 @@ static void fill(struct emit *m, const struct convert_opts *o, const struct conv
     if (o->keep_mxfp4) emit_i64(m, "n_kept_mxfp4", "kept as MXFP4", r->n_kept);
     emit_i64(m, "n_vision_left_out", "vision tensors left out", r->n_skipped_vision);
     emit_i64(m, "n_nan", r->n_nan ? "NaN values" : NULL, r->n_nan);
+    emit_i64(m, "n_infinite", r->n_inf ? "infinite values" : NULL, r->n_inf);
     emit_i64(m, "n_overflow", r->n_overflow ? "overflowed values" : NULL, r->n_overflow);
     char size[48];
     emit_fmt_bytes(size, r->size_bytes);

@@ -59,13 +59,14 @@ static void put(struct arena *a, struct json *obj, const char *name, const struc
     if (json_type(v) != JSON_NULL) json_put(a, obj, name, strlen(name), v);
 }
 
-/* Sets a member that obj lacks: from the top of config.json if one of `names` is a number there,
- * else from `fill`. */
+/* Sets a member that obj lacks: from the top of config.json if one of `names` is a number there
+ * (or a text, which is refused where it is read), else from `fill`. */
 static void put_missing(struct hfdir *dir, struct json *obj, const char *name, const char *names,
                         const struct json *fill) {
     const struct json *top = names ? hfdir_said(dir, names) : NULL;
     if (json_type(json_get(obj, name)) != JSON_NULL) return;
-    put(hfdir_arena(dir), obj, name, json_type(top) == JSON_NUM ? top : json_get(fill, name));
+    put(hfdir_arena(dir), obj, name,
+        json_type(top) == JSON_NUM || json_str(top) ? top : json_get(fill, name));
 }
 
 #define ORIGINAL "original_max_position_embeddings"

@@ -444,10 +444,11 @@ static void test_warns_of_nan_and_overflow(void) {
     CHECK_OK(st_open(&s, path, &e));
     for (int64_t i = 0; p && s && i < st_n_tensors(s); i++) {
         const struct st_tensor *t = st_tensor_at(s, i);
-        uint16_t nan = 0x7fc1, big = 0x4780; /* 65536 */
+        uint16_t nan = 0x7fc1, big = 0x4780, inf = 0xff80; /* big: 65536 */
         if (!strstr(t->name, "layers.2.mlp.up_proj")) continue;
         memcpy(p + t->off, &nan, 2);
         memcpy(p + t->off + 2, &big, 2);
+        memcpy(p + t->off + 4, &inf, 2);
     }
     st_close(s);
     write_all(path, p, n);
@@ -455,9 +456,11 @@ static void test_warns_of_nan_and_overflow(void) {
     log_set_level(LOG_ERROR);
     CHECK_OK(convert(in_scratch("hf"), in_scratch("x.gguf"), "f16", &r, &e));
     CHECK_EQ_I64(r.n_nan, 1);
+    CHECK_EQ_I64(r.n_inf, 1);
     CHECK_EQ_I64(r.n_overflow, 1);
     CHECK_OK(convert(in_scratch("hf"), in_scratch("x.gguf"), "bf16", &r, &e));
     CHECK_EQ_I64(r.n_nan, 1);
+    CHECK_EQ_I64(r.n_inf, 1);
     CHECK_EQ_I64(r.n_overflow, 0);
     log_set_level(LOG_WARN);
     unlink(in_scratch("x.gguf"));

@@ -140,6 +140,70 @@ static void test_prefixes(void) {
     check_same("olmoe", NULL, compiled_layers, "_orig_mod inside");
 }
 
+/* A prefix of some tensors only, and one of the head only. */
+static void some_doubled(struct st_build *b, const struct st_tensor *t) {
+    const bool is = strstr(t->name, "embed_tokens") || strstr(t->name, ".layers.1.");
+    char *name = xasprintf("%s%s", is ? "base_model.model." : "", t->name);
+    st_copy(b, name, t);
+    free(name);
+}
+static void head_inside(struct st_build *b, const struct st_tensor *t) {
+    const bool is = strcmp(t->name, "lm_head.weight") == 0;
+    st_copy(b, is ? "model.language_model.lm_head.weight" : t->name, t);
+}
+
+/* What tools and older classes leave with the weights: tables that are computed anew, biases of
+ * zeros. */
+static void with_buffers(struct st_build *b, const struct st_tensor *t) {
+    static const float zero[64];
+    static const int64_t one[] = {16}, mask[] = {1, 1, 4, 4};
+    st_copy(b, t->name, t);
+    if (strcmp(t->name, "model.norm.weight") != 0) return;
+    st_add(b, "rotary_emb.inv_freq", "F32", 1, one, zero, 64);
+    st_add(b, "model.layers.0.self_attn.rotary_emb.cos_cached", "F32", 1, one, zero, 64);
+    st_add(b, "model.rotary_emb.original_inv_freq", "F32", 1, one, zero, 64);
+    st_add(b, "model.position_ids", "I32", 1, one, zero, 64);
+    st_add(b, "model.layers.0.self_attn.bias", "F32", 4, mask, zero, 64);
+    st_add(b, "model.layers.0.self_attn.masked_bias", "F32", 1, one, zero, 64);
+    st_add(b, "model.layers.0.mlp.router.bias", "F32", 1, one, zero, 64);
+}
+/* The same numbers as F64, which is read as F32. */
+static void as_double(struct st_build *b, const struct st_tensor *t) {
+    double *v = xcalloc((size_t)t->n_elems, sizeof *v);
+    float x;
+    struct err e;
+    for (int64_t i = 0; i < t->n_elems; i++) {
+        CHECK_OK(st_to_f32(t, i, 1, &x, &e));
+        v[i] = (double)x;
+    }
+    st_add(b, t->name, "F64", t->n_dims, t->shape, v, (size_t)t->n_elems * sizeof *v);
+    free(v);
+}
+static void as_float(struct st_build *b, const struct st_tensor *t) {
+    float *v = xcalloc((size_t)t->n_elems, sizeof *v);
+    struct err e;
+    CHECK_OK(st_to_f32(t, 0, t->n_elems, v, &e));
+    st_add(b, t->name, "F32", t->n_dims, t->shape, v, (size_t)t->n_elems * sizeof *v);
+    free(v);
+}
+
+static void test_left_over(void) {
+    static const char *const section[] = {
+        "\"model_type\"",
+        "\"quantization_config\": {\"quant_method\": \"torchao\"}, \"model_type\"", NULL};
+    static const char *const empty[] = {"\"model_type\"",
+                                        "\"quantization_config\": {}, \"model_type\"", NULL};
+    struct err e = {0};
+    check_same("olmoe", NULL, some_doubled, "a prefix of some tensors");
+    check_same("olmoe", NULL, head_inside, "a prefix of the head");
+    check_same("olmoe", NULL, with_buffers, "buffers");
+    check_same("olmoe", section, NULL, "a section of quantization over plain weights");
+    check_same("olmoe", empty, NULL, "an empty section");
+    CHECK_OK(convert(folder("olmoe", NULL, as_float), "plain.gguf", &e));
+    CHECK_OK(convert(folder("olmoe", NULL, as_double), "other.gguf", &e));
+    same_files("F64");
+}
+
 /* Names that no rule brings together are shown; adapters have a word of their own. */
 static void some_layers(struct st_build *b, const struct st_tensor *t) {
     char *name = xasprintf("%s%s", strstr(t->name, ".layers.1.") ? "odd." : "", t->name);
@@ -384,6 +448,7 @@ int main(void) {
     tmp_make();
     log_set_level(LOG_ERROR);
     RUN(test_prefixes);
+    RUN(test_left_over);
     RUN(test_prefix_errors);
     RUN(test_classes);
     RUN(test_qwen2_classes);
