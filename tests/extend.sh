@@ -15,8 +15,8 @@ git ls-files -- Makefile mk VERSION base containers kernels models text tok temp
 cd "$t/tree"
 
 # what a row of the table names in backticks, with FOO for foo and * for what may be any
-files_of() { # first cell of the row
-    grep "^| $1 |" "$root/CONTRIBUTING.md" | sed 's/; faster kernels.*//' | grep -oE '`[a-z_]+/[^`]*`' | tr -d '`' | sed "s/foo/$2/" | sort
+files_of() { # first cell of the row; its second one names the files
+    grep "^| $1 |" "$root/CONTRIBUTING.md" | cut -d '|' -f 3 | grep -oE '`[a-z_]+/[^`]*`' | tr -d '`' | sed "s/foo/$2/" | sort
 }
 # files that differ from the tree's or are new
 touched() {
