@@ -7,7 +7,7 @@
 
 #define AT(member) offsetof(struct eval_args, member)
 static const struct option ppl_opts[] = {
-    ROW("ctx", 0, OPT_COUNT, AT(ctx), "N", "tokens of a window (512)"),
+    ROW("ctx", 0, OPT_TOKENS, AT(ctx), "N", "tokens of a window (512)"),
     ROW("chunks", 0, OPT_COUNT, AT(chunks), "N", "windows to run; 0: all (default)"),
     ROW("stride", 0, OPT_COUNT, AT(stride), "N",
         "overlapping windows advanced by N, last N tokens scored"),

@@ -45,7 +45,7 @@ struct needle_args {
 };
 #define AT(member) offsetof(struct needle_args, member)
 static const struct option needle_opts[] = {
-    ROW("ctx", 0, OPT_COUNT, AT(j.ctx), "N", "tokens of a window (4096)"),
+    ROW("ctx", 0, OPT_TOKENS, AT(j.ctx), "N", "tokens of a window (4096)"),
     ROW("depths", 0, OPT_COUNT, AT(j.n_depths), "N", "depths from the begin to the end (5)"),
     ROW("per-depth", 0, OPT_COUNT, AT(j.per_depth), "N", "windows at each depth (4)"),
     ROW("base", 0, OPT_TEXT, AT(a.base), "FILE", "also ask this model"),

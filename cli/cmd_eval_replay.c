@@ -12,7 +12,7 @@ static const struct option replay_opts[] = {
         "with the recorded seeds and sampling, not the likeliest tokens"),
     ROW("require", 0, OPT_NUMBER, AT(require), "PERCENT", "exit 1 when fewer answers are kept"),
     ROW("all", 0, OPT_FLAG, AT(all), NULL, "show every answer, not only those that changed"),
-    ROW("ctx", 0, OPT_COUNT, AT(eval.ctx), "N",
+    ROW("ctx", 0, OPT_TOKENS, AT(eval.ctx), "N",
         "context (default: the longest request and answer)"),
     OPT_KV_TYPE(AT(eval.kv_type)),
     OPT_ACT(AT(eval.act)),

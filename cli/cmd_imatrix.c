@@ -32,7 +32,7 @@ struct imatrix_args {
 #define AT(member) offsetof(struct imatrix_args, member)
 static const struct option imatrix_opts[] = {
     ROW("output", 'o', OPT_OUT, AT(a.out), "FILE", "where the importance matrix goes"),
-    ROW("ctx", 0, OPT_COUNT, AT(a.ctx), "N", "tokens per chunk (512)"),
+    ROW("ctx", 0, OPT_TOKENS, AT(a.ctx), "N", "tokens per chunk (512)"),
     ROW("chunks", 0, OPT_COUNT, AT(a.chunks), "N", "stop after N chunks; 0: all (default)"),
     ROW("format", 0, OPT_TEXT, AT(a.format), "NAME", "gguf or dat; default by the name of FILE"),
     ROW("no-special", 0, OPT_FLAG, AT(a.no_special), NULL, "special-token texts are plain text"),

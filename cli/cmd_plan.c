@@ -8,7 +8,7 @@ static const struct option plan_opts[] = {
     ROW("vram", 0, OPT_TEXT, AT(vram), "SIZE", "memory of the card, or of several: 24GiB,16GiB"),
     ROW("reserve", 0, OPT_SIZE, AT(reserve), "SIZE",
         "of that to keep free (1GiB, of small cards 1/8)"),
-    ROW("ctx", 0, OPT_COUNT, AT(ctx), "N", "tokens per slot (default: as trained)"),
+    ROW("ctx", 0, OPT_TOKENS, AT(ctx), "N", "tokens per slot (default: as trained)"),
     ROW("slots", 0, OPT_COUNT, AT(slots), "N", "conversations at the same time (1)"),
     ROW("kv-type", 0, OPT_TEXT, AT(kv_name), "T",
         "keys and values: f16 (default), q8_0, tq4, ... or K/V"),

@@ -60,7 +60,7 @@ static const struct option quantize_opts[] = {
         "a budget as bits per weight, all bytes of the file"),
     ROW("prefer", 0, OPT_TEXT, AT(a.mix.prefer), "WHAT",
         "quality (default), speed, or a weight: 1 is speed"),
-    ROW("ctx", 0, OPT_COUNT, AT(a.mix.ctx), "N",
+    ROW("ctx", 0, OPT_TOKENS, AT(a.mix.ctx), "N",
         "with --vram: tokens per slot (default: as trained)"),
     ROW("slots", 0, OPT_COUNT, AT(a.mix.slots), "N", "with --vram: conversations at a time (1)"),
     ROW("kv-type", 0, OPT_TEXT, AT(a.mix.kv_type), "T", "with --vram: of keys and values (f16)"),

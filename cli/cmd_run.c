@@ -248,7 +248,7 @@ static const struct option run_opts[] = {
     ROW("raw", 0, OPT_FLAG, AT(r.a.raw), NULL, "all that is written: reasoning, markers, calls"),
     ROW("n-predict", 'n', OPT_TEXT, AT(set[SET_N_PREDICT]), "N",
         "tokens to make at most (-p: 512; else until the context is full)"),
-    ROW("ctx", 0, OPT_COUNT, AT(r.a.ctx), "N", "context (8192, or what -n needs)"),
+    ROW("ctx", 0, OPT_TOKENS, AT(r.a.ctx), "N", "context (8192, or what -n needs)"),
     ROW("stop", 0, OPT_LIST, AT(r.a.stop), "TEXT", "ends the answer, which is without it"),
     ROW("schema", 0, OPT_TEXT, AT(r.a.schema), "FILE",
         "the answer is JSON that this JSON Schema allows"),

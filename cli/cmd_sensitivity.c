@@ -15,7 +15,7 @@ static const struct option sensitivity_opts[] = {
     ROW("imatrix", 0, OPT_TEXT, AT(a.o.imatrix), "FILE", "importance matrix, GGUF or .dat"),
     ROW("probe", 0, OPT_LIST, AT(a.o.texts), "TEXT",
         "text for probes, not the imatrix's; repeatable"),
-    ROW("ctx", 0, OPT_COUNT, AT(a.o.ctx), "N", "tokens per window (512)"),
+    ROW("ctx", 0, OPT_TOKENS, AT(a.o.ctx), "N", "tokens per window (512)"),
     ROW("chunks", 0, OPT_COUNT, AT(a.o.n_chunks), "N",
         "windows, evenly over the text (16); 0: all"),
     ROW("pre", 0, OPT_TEXT, AT(pre), "NAME", CLI_HELP_PRE),
@@ -24,7 +24,7 @@ static const struct option sensitivity_opts[] = {
         "layers probed per role, spread by depth; gradients say the rest (0: all)"),
     ROW("budget", 0, OPT_LIST, AT(a.budget), "SIZE", "also measure around the mix of this size"),
     ROW("rounds", 0, OPT_COUNT, AT(a.o.rounds), "N", "of measuring around each mix (1)"),
-    ROW("time", 0, OPT_MINUTES, AT(a.o.seconds), "TIME",
+    ROW("time", 0, OPT_TIME, AT(a.o.seconds), "TIME",
         "stop probing after this, as 30m or 2h (none)"),
     ROW("search", 0, OPT_TEXT, AT(a.search), "MODE", "of the encoders: fast, best or conventional"),
     {0}};

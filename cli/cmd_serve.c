@@ -17,7 +17,7 @@ static const struct option serve_options[] = {
     ROW("alias", 0, OPT_TEXT, AT(alias), "NAME",
         "the model's id for clients (the file's name); of several files NAME,NAME,... in their "
         "order"),
-    ROW("ctx", 0, OPT_COUNT, AT(ctx), "N",
+    ROW("ctx", 0, OPT_TOKENS, AT(ctx), "N",
         "longest context of a request; 0: as --context-memory allows (default)"),
     ROW("parallel", 0, OPT_COUNT, AT(parallel), "N", "answers computed at once (4)"),
     ROW("context-memory", 0, OPT_SIZE, AT(context_memory), "SIZE",
@@ -48,7 +48,7 @@ static const struct option serve_options[] = {
     OPT_SAMPLING(SET),
     OPT_KV_TYPE(AT(kv_type)),
     OPT_ACT(AT(act)),
-    ROW("max-step", 0, OPT_SECONDS, AT(max_step), "TIME",
+    ROW("max-step", 0, OPT_TIME, AT(max_step), "TIME",
         "how long a running answer waits for the prompts of others (1s)"),
     ROW("draft", 0, OPT_TEXT, AT(draft), "HOW",
         "guess next tokens where few answers run and passes of several rows pay: auto, of texts "
@@ -65,7 +65,7 @@ static const struct option serve_options[] = {
     ROW("allow-host", 0, OPT_LIST, AT(allow_host), "NAME", "a name of this server in Host"),
     ROW("allow-origin", 0, OPT_LIST, AT(allow_origin), "URL", "an origin whose pages may ask"),
     OPT_SPECIAL(AT(special)),
-    ROW("drain", 0, OPT_SECONDS, AT(drain), "TIME",
+    ROW("drain", 0, OPT_TIME, AT(drain), "TIME",
         "how long running answers may take to finish when it ends (30s)"),
     ROW("max-connections", 0, OPT_COUNT, AT(max_connections), "N", "open at once (1024)"),
     ROW("max-body", 0, OPT_SIZE, AT(max_body), "SIZE", "of a request (32 MiB)"),

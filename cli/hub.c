@@ -47,6 +47,14 @@ static bool wants_folder(const char *command) {
     return strcmp(command, "make") == 0 || strcmp(command, "convert") == 0;
 }
 
+/* Returns whether the first argument of a command is always a model. */
+static bool wants_model(const char *command) {
+    static const char *const names[] = {"plan", "run", "serve", "quantize", "imatrix"};
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        if (strcmp(command, names[i]) == 0) return true;
+    return false;
+}
+
 /* Returns whether a word looks like a model's name (Qwen3-4B, phi-4): a letter and a digit. */
 static bool is_model_name(const char *s) {
     bool letter = false, digit = false;
@@ -109,7 +117,7 @@ bool hub_name(const char *given, bool first, const char *command, char *say, siz
         return true;
     }
     if (first && !hub && n_org && !*end && n_org < 97 &&
-        (wants_folder(command) || is_model_name(arg))) {
+        (wants_folder(command) || wants_model(command) || is_model_name(arg))) {
         char full[sizeof arg + 4];
         snprintf(full, sizeof full, "ORG/%s", arg);
         say_download(full, 3, (int)n_org + 4, NULL, command, say, cap);

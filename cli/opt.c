@@ -190,11 +190,9 @@ static int store_value(struct parse *p, const struct option *o, const char *v, s
     case OPT_SIZE:
         return size_parse(v, what, dst, e);
     case OPT_TIME:
-        return time_parse(v, what, 'h', dst, e);
-    case OPT_MINUTES:
-        return time_parse(v, what, 'm', dst, e);
-    case OPT_SECONDS:
-        return time_parse(v, what, 's', dst, e);
+        return time_parse(v, what, dst, e);
+    case OPT_TOKENS:
+        return tokens_parse(v, what, dst, e);
     case OPT_COUNT: {
         long long x = strtoll(v, &end, 10);
         if (end != v && !errno && x > 0 && x < 1 << 20 && (*end == 'k' || *end == 'K') && !end[1])

@@ -11,16 +11,15 @@
 
 /* Type of the job's member; of the field in hone.h, where it is another. */
 enum option_kind {
-    OPT_FLAG,    /* bool; int */
-    OPT_TEXT,    /* const char * */
-    OPT_OUT,     /* const char *, a file or folder to write: not a stream */
-    OPT_COUNT,   /* int64_t, >= 0; a field of 0 says as usual, one below 0 says 0 */
-    OPT_NUMBER,  /* double; the same */
-    OPT_TIME,    /* double, seconds: "90s", "12h", "1h30m", or a number of hours: size.c */
-    OPT_MINUTES, /* the same; refuses a plain number, which used to count minutes */
-    OPT_SECONDS, /* the same; refuses a plain number, which used to count seconds */
-    OPT_SIZE,    /* uint64_t: "16GiB", "700M", "24 gb": size.c; a field of 0 says as usual */
-    OPT_LIST     /* struct str_list, may be given several times; const char *const * */
+    OPT_FLAG,   /* bool; int */
+    OPT_TEXT,   /* const char * */
+    OPT_OUT,    /* const char *, a file or folder to write: not a stream */
+    OPT_COUNT,  /* int64_t, >= 0; a field of 0 says as usual, one below 0 says 0 */
+    OPT_TOKENS, /* the same: "131072" or "128K" */
+    OPT_NUMBER, /* double; the same */
+    OPT_TIME,   /* double, seconds: "90s", "12h", "1h30m": size.c */
+    OPT_SIZE,   /* uint64_t: "16GiB", "700M", "24 gb": size.c; a field of 0 says as usual */
+    OPT_LIST    /* struct str_list, may be given several times; const char *const * */
 };
 
 /* The calls of a command, by their place in `in` of its rows. */

@@ -94,15 +94,14 @@ static int settle(struct plan *p, const struct memory_plan_opts *a, struct err *
     s->reserve = a->reserve == PLAN_USUAL_RESERVE
                      ? fit_reserve(p->vram / (uint64_t)max_i64(s->n_cards, 1))
                      : a->reserve;
+    TRY(plan_split_check(s, e));
     p->ask = (struct fit_ask){.memory = p->vram,
                               .reserve = s->reserve * (uint64_t)max_i64(s->n_cards, 1),
                               .n_ctx = a->ctx ? a->ctx : p->z.n_ctx_train,
                               .n_slots = a->slots,
                               .rows = kv_type_rows(p->k, p->v)};
     if (!p->ask.n_ctx) p->ask.n_ctx = 4096;
-    if (a->ctx > p->z.n_ctx_train && p->z.n_ctx_train > 0)
-        log_warn("the model was trained for %lld tokens; beyond them it needs rope scaling",
-                 (long long)p->z.n_ctx_train);
+    if (a->ctx > p->z.n_ctx_train && p->z.n_ctx_train > 0) plan_warn_trained(p->z.n_ctx_train);
     if (!fit_use(&p->z, &p->ask, 0, 0, &u))
         return err_set(e, ERR_USAGE,
                        "--kv-type %s does not fit heads of this model, or --ctx %lld times --slots "
@@ -267,17 +266,18 @@ static void fit_answer(struct emit *m, const struct plan *p, const char *what) {
     struct fit_ask less = p->ask;
     struct fit_use u;
     struct buf b = {0};
-    const bool gib = p->vram >> 30;
-    const double unit = gib ? 0x1p30 : 0x1p20, used = (double)p->fit.use.total / unit;
     less.rows = kv_type_rows(small, small);
-    buf_fmt(&b, "%s: %s, %.1f of %.1f %s",
+    buf_fmt(&b, "%s: %s, ",
             p->fit.way == FIT_ALL    ? "Fits"
             : p->fit.way == FIT_NONE ? "Does not fit"
                                      : "Fits in part",
-            what, used, (double)p->vram / unit, gib ? "GiB" : "MiB");
+            what);
+    plan_of_memory(&b, p->fit.use.total, p->vram);
     if (p->fit.way == FIT_ALL && p->k != small && p->split.n_cards < 2 &&
-        fit_use(&p->z, &less, 0, 0, &u) && u.total < p->fit.use.total)
-        buf_fmt(&b, "; with --kv-type " KV_SMALL " %.1f", (double)u.total / unit);
+        fit_use(&p->z, &less, 0, 0, &u) && u.total < p->fit.use.total) {
+        buf_str(&b, "; with --kv-type " KV_SMALL " ");
+        plan_size(&b, u.total);
+    }
     if (p->fit.way == FIT_BLOCKS) buf_str(&b, "; hone would compute it on the CPU");
     buf_chr(&b, '.');
     emit_answer(m, b.data);
@@ -286,15 +286,15 @@ static void fit_answer(struct emit *m, const struct plan *p, const char *what) {
 
 /* Emits the answer without --vram: the memory that the model takes. */
 static void size_answer(struct emit *m, const struct plan *p) {
-    char text[160];
+    struct buf b = {0};
     struct fit_use u;
     (void)fit_use(&p->z, &p->ask, 0, 0, &u); /* cannot fail: settle() checked it */
-    snprintf(
-        text, sizeof text,
-        "Takes %.1f %s on a card with %lld tokens of context; --vram SIZE says whether it fits.",
-        (double)u.total / (u.total >> 30 ? 0x1p30 : 0x1p20), u.total >> 30 ? "GiB" : "MiB",
-        (long long)p->ask.n_ctx);
-    emit_answer(m, text);
+    buf_str(&b, "Takes ");
+    plan_size(&b, u.total);
+    buf_fmt(&b, " on a card with %lld tokens of context; --vram SIZE says whether it fits.",
+            (long long)p->ask.n_ctx);
+    emit_answer(m, b.data);
+    buf_release(&b);
 }
 
 static void emit_fit(struct emit *m, const struct plan *p, uint64_t vram) {

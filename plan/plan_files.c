@@ -21,8 +21,10 @@
 #include "report/result.h"
 #include "runtime/engine/kv_type.h"
 
-struct candidate { /* a file, or one that could be made */
-    const char *name;
+struct candidate {     /* a file, or one that could be made */
+    const char *name;  /* path, or recipe with the folder where there are several */
+    const char *shown; /* name without folders, where that tells it from the others */
+    int order;         /* of its recipe among the size classes, the closest to the original first */
     uint64_t bytes;
     double kld; /* mean divergence from the original in nats; NaN: not measured */
     struct sizes z;
@@ -33,10 +35,12 @@ struct choice {
     const struct memory_plan_opts *o;
     struct candidate **c; /* the largest first */
     int n;
-    struct fit_ask ask;
+    struct io_names seen;    /* real paths of what was added */
+    struct fit_ask ask;      /* n_ctx 0: each model's own, as trained */
     struct plan_split split; /* the cards */
     const struct kv_type *k, *v;
-    int64_t n_ctx_train; /* of the model trained for the longest context */
+    int64_t n_ctx_train; /* of the model trained for the shortest context */
+    bool contexts;       /* models are planned with different contexts */
     bool measured;       /* any divergence is known */
 };
 
@@ -44,16 +48,51 @@ bool plan_is_choice(const struct memory_plan_opts *o) {
     return o->n_paths > 1 || io_is_dir(o->path[0]) || str_ends(o->path[0], ".json");
 }
 
+/* Returns the place of the recipe that a name ends with among the size classes. */
+static int class_order(const char *name) {
+    const size_t n = strlen(name) - (str_ends(name, ".gguf") ? 5 : 0);
+    int i = 0;
+    for (const char *r; (r = recipe_ladder(i)) != NULL; i++)
+        if (n >= strlen(r) && strncmp(name + n - strlen(r), r, strlen(r)) == 0) return i;
+    return i;
+}
+
 static struct candidate *add(struct choice *x, const char *name) {
     x->c = xreallocarray(x->c, (size_t)x->n + 1, sizeof(struct candidate *));
     struct candidate *c = x->c[x->n++] = xcalloc(1, sizeof *c);
-    c->name = arena_strdup(&x->w->mem, name);
+    c->name = c->shown = arena_strdup(&x->w->mem, name);
+    c->order = class_order(name);
     c->kld = (double)NAN;
     return c;
 }
 
 static void drop_last(struct choice *x) {
     free(x->c[--x->n]);
+}
+
+/* Returns whether a path was added before, perhaps under another name, and adds it. */
+static bool added(struct choice *x, const char *path) {
+    char *real = io_real(path);
+    bool found = false;
+    for (int i = 0; real && i < x->seen.n && !found; i++) found = strcmp(x->seen.v[i], real) == 0;
+    if (real && !found) io_names_add(&x->seen, real);
+    free(real);
+    return found;
+}
+
+/* Returns the question about one candidate: with the context of --ctx or as it was trained. */
+static struct fit_ask ask_of(const struct choice *x, const struct candidate *c) {
+    struct fit_ask a = x->ask;
+    if (!a.n_ctx) a.n_ctx = c->z.n_ctx_train ? c->z.n_ctx_train : 4096;
+    return a;
+}
+
+/* Appends "with 4096 tokens", and what the model was trained for when that is less. */
+static void with_tokens(const struct choice *x, const struct candidate *c, struct buf *b) {
+    const int64_t n = ask_of(x, c).n_ctx, trained = c->z.n_ctx_train;
+    buf_fmt(b, "with %lld tokens", (long long)n);
+    if (trained && n > trained)
+        buf_fmt(b, ", more than the %lld it was trained for", (long long)trained);
 }
 
 /* ---- candidates ------------------------------------------------------------------------------ */
@@ -74,6 +113,7 @@ static void take_losses(struct choice *x, int first, const char *folder) {
 
 static int add_file(struct choice *x, const char *path, struct err *e) {
     const struct arch *a;
+    if (added(x, path)) return 0;
     struct candidate *c = add(x, path);
     return plan_read_sizes(path, &c->z, &a, &c->bytes, e);
 }
@@ -96,7 +136,8 @@ static bool comes_with_model(const char *path) {
     return is;
 }
 
-static int add_ggufs(struct choice *x, const char *folder, struct err *e) {
+/* Adds the models in a folder. *models tells whether there are any, added before or not. */
+static int add_ggufs(struct choice *x, const char *folder, bool *models, struct err *e) {
     struct io_names all;
     TRY(io_list(&all, folder, e));
     for (int i = 0; i < all.n; i++) {
@@ -106,6 +147,8 @@ static int add_ggufs(struct choice *x, const char *folder, struct err *e) {
         if (add_file(x, path, &why)) { /* an importance matrix, a projector */
             log_debug("%s", why.msg);
             drop_last(x);
+        } else {
+            *models = true;
         }
         free(path);
     }
@@ -123,8 +166,11 @@ static void made_tensor(void *ud, const char *name, uint64_t n_bytes) {
 }
 
 static int add_recipe(struct choice *x, const struct shapes *s, const struct hparams *h,
-                      const char *recipe, struct err *e) {
-    struct making k = {add(x, recipe), s->model.arch};
+                      const char *folder, const char *recipe, struct err *e) {
+    const int n = (int)strlen(folder) - (str_ends(folder, "/config.json") ? 12 : 0);
+    char *name = x->o->n_paths > 1 ? xasprintf("%.*s %s", n, folder, recipe) : xstrdup(recipe);
+    struct making k = {add(x, name), s->model.arch};
+    free(name);
     TRY(sizes_init(&k.c->z, k.arch, h, e));
     k.c->bytes = shapes_recipe(s, recipe, made_tensor, &k);
     return 0;
@@ -135,13 +181,14 @@ static int add_recipes(struct choice *x, const char *folder, struct err *e) {
     struct hfdir *dir = NULL;
     struct hparams *h = xcalloc(1, sizeof *h);
     const char *(*const name)(int) = x->o->recipes ? recipe_name : recipe_ladder;
+    if (added(x, folder)) return 0;
     const bool config = shapes_is_config(folder);
     int rc = config ? shapes_from_config(&s, folder, h, e) : shapes_open(&s, folder, NULL, e);
     if (!rc && !config) rc = hfdir_open(&dir, folder, e);
     if (!rc && !config) rc = hparams_from_hf(h, s.model.arch, dir, e);
     if (!rc && config)
         log_info("%s: from the configuration alone, so the files will be a few MB larger", folder);
-    for (int i = 0; !rc && name(i); i++) rc = add_recipe(x, &s, h, name(i), e);
+    for (int i = 0; !rc && name(i); i++) rc = add_recipe(x, &s, h, folder, name(i), e);
     hfdir_close(dir);
     shapes_close(&s);
     free(h);
@@ -163,9 +210,10 @@ static int add_argument(struct choice *x, const char *path, struct err *e) {
         free(folder);
         return 0;
     }
-    TRY(add_ggufs(x, path, e));
+    bool models = false;
+    TRY(add_ggufs(x, path, &models, e));
     take_losses(x, first, path);
-    if (x->n > first) return 0;
+    if (models) return 0;
     char *config = io_join(path, "config.json");
     const bool is_hf = io_exists(config);
     free(config);
@@ -177,7 +225,17 @@ static int add_argument(struct choice *x, const char *path, struct err *e) {
 static int larger_first(const void *a, const void *b) {
     const struct candidate *x = *(struct candidate *const *)a, *y = *(struct candidate *const *)b;
     if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
-    return strcmp(x->name, y->name);
+    return x->order != y->order ? x->order - y->order : strcmp(x->name, y->name);
+}
+
+/* Chooses the shown names: without folders, unless two would be the same. */
+static void name_candidates(struct choice *x) {
+    for (int i = 0; i < x->n; i++) {
+        bool twice = false;
+        for (int k = 0; k < x->n; k++)
+            twice |= k != i && strcmp(io_base(x->c[k]->name), io_base(x->c[i]->name)) == 0;
+        if (!twice) x->c[i]->shown = io_base(x->c[i]->name);
+    }
 }
 
 /* ---- what fits ------------------------------------------------------------------------------- */
@@ -197,18 +255,20 @@ static int settle(struct choice *x, struct err *e) {
                               .reserve = s->reserve * n_cards,
                               .n_slots = o->slots,
                               .rows = kv_type_rows(x->k, x->v)};
-    for (int i = 0; i < x->n; i++) x->n_ctx_train = max_i64(x->n_ctx_train, x->c[i]->z.n_ctx_train);
-    x->ask.n_ctx = o->ctx ? o->ctx : x->n_ctx_train ? x->n_ctx_train : 4096;
-    if (x->n_ctx_train && x->ask.n_ctx > x->n_ctx_train) {
-        log_warn("--ctx %lld: planned with %lld tokens, as trained", (long long)o->ctx,
-                 (long long)x->n_ctx_train);
-        x->ask.n_ctx = x->n_ctx_train;
+    TRY(plan_split_check(s, e));
+    x->ask.n_ctx = o->ctx;
+    for (int i = 0; i < x->n; i++) {
+        const int64_t trained = x->c[i]->z.n_ctx_train;
+        x->n_ctx_train = i ? min_i64(x->n_ctx_train, trained) : trained;
+        x->contexts |= ask_of(x, x->c[i]).n_ctx != ask_of(x, x->c[0]).n_ctx;
     }
-    struct fit_ask less = x->ask;
-    less.rows = kv_type_rows(small, small);
+    if (x->n_ctx_train && o->ctx > x->n_ctx_train) plan_warn_trained(x->n_ctx_train);
     for (int i = 0; i < x->n; i++) {
         struct candidate *c = x->c[i];
-        if (!plan_split_fit(s, &c->z, &x->ask, &c->fit))
+        const struct fit_ask ask = ask_of(x, c);
+        struct fit_ask less = ask;
+        less.rows = kv_type_rows(small, small);
+        if (!plan_split_fit(s, &c->z, &ask, &c->fit))
             return err_set(e, ERR_USAGE, "%s: --kv-type %s does not fit its heads", c->name,
                            o->kv_name);
         if (!plan_split_fit(s, &c->z, &less, &c->small)) c->small = c->fit;
@@ -267,31 +327,24 @@ static void way_text(const struct candidate *c, const struct fit *f, char out[64
         snprintf(out, 64, "%s", whole[f->way]);
 }
 
-/* Appends "21.3 of 24.0 GiB", in MiB for small cards. */
-static void of_memory(const struct choice *x, uint64_t used, struct buf *b) {
-    const bool gib = x->ask.memory >> 30;
-    const double unit = gib ? 0x1p30 : 0x1p20;
-    buf_fmt(b, "%.1f of %.1f %s", (double)used / unit, (double)x->ask.memory / unit,
-            gib ? "GiB" : "MiB");
-}
-
 /* Appends what a smaller cache would change: a larger file, or memory. */
 static void with_small_cache(const struct choice *x, int best, struct buf *b) {
     const struct candidate *c = x->c[best];
     int larger = best;
     while (larger > 0 && x->c[larger - 1]->small.way == FIT_ALL) larger--;
-    if (larger != best)
-        buf_fmt(b, "; %s fits with --kv-type " KV_SMALL, io_base(x->c[larger]->name));
-    else if (c->small.use.kv < c->fit.use.kv)
-        buf_fmt(b, "; --kv-type " KV_SMALL " frees %.1f %s",
-                (double)(c->fit.use.kv - c->small.use.kv) / (x->ask.memory >> 30 ? 0x1p30 : 0x1p20),
-                x->ask.memory >> 30 ? "GiB" : "MiB");
+    if (larger != best) {
+        buf_fmt(b, "; %s fits with --kv-type " KV_SMALL, x->c[larger]->shown);
+    } else if (c->small.use.kv < c->fit.use.kv) {
+        buf_str(b, "; --kv-type " KV_SMALL " frees ");
+        plan_size(b, c->fit.use.kv - c->small.use.kv);
+    }
 }
 
 /* Returns the bytes of a file entirely on the card or cards. */
 static uint64_t whole_bytes(const struct choice *x, const struct candidate *c) {
     struct fit_use u;
-    (void)fit_use(&c->z, &x->ask, 0, 0, &u); /* cannot fail: settle() checked it */
+    const struct fit_ask ask = ask_of(x, c);
+    (void)fit_use(&c->z, &ask, 0, 0, &u); /* cannot fail: settle() checked it */
     return x->split.n_cards > 1 ? c->fit.use.total : u.total;
 }
 
@@ -317,27 +370,31 @@ static void answer_none(const struct choice *x, struct buf *b) {
     int64_t ctx;
     const int best = fits_shorter(x, &small_cache, &ctx);
     buf_fmt(b, x->n > 1 ? "None of %d files fits" : "It does not fit", x->n);
-    buf_fmt(b, ": the smallest, %s, takes ", io_base(c->name));
-    of_memory(x, whole_bytes(x, c), b);
-    buf_fmt(b, " with %lld tokens", (long long)x->ask.n_ctx);
+    buf_fmt(b, ": the smallest, %s, takes ", c->shown);
+    plan_of_memory(b, whole_bytes(x, c), x->ask.memory);
+    buf_chr(b, ' ');
+    with_tokens(x, c, b);
     if (best < 0)
         buf_str(b, "; no context is short enough");
     else
-        buf_fmt(b, "; %s fits with --ctx %lld%s",
-                x->c[best] == c ? "it" : io_base(x->c[best]->name), (long long)ctx,
-                small_cache ? " --kv-type " KV_SMALL : "");
+        buf_fmt(b, "; %s fits with --ctx %lld%s", x->c[best] == c ? "it" : x->c[best]->shown,
+                (long long)ctx, small_cache ? " --kv-type " KV_SMALL : "");
 }
 
 /* Emits the answer without --vram. */
 static void answer_sizes(const struct choice *x, struct emit *m) {
     struct buf b = {0};
     const uint64_t most = whole_bytes(x, x->c[0]), least = whole_bytes(x, x->c[x->n - 1]);
-    const bool gib = most >> 30;
-    const double unit = gib ? 0x1p30 : 0x1p20;
-    buf_fmt(&b, "%d file%s, %.1f", x->n, x->n > 1 ? "s" : "", (double)least / unit);
-    if (x->n > 1) buf_fmt(&b, " to %.1f", (double)most / unit);
-    buf_fmt(&b, " %s on a card with %lld tokens of context; --vram SIZE says which to take.",
-            gib ? "GiB" : "MiB", (long long)x->ask.n_ctx);
+    buf_fmt(&b, "%d file%s, ", x->n, str_s(x->n));
+    plan_size(&b, least);
+    if (x->n > 1) buf_str(&b, " to ");
+    if (x->n > 1) plan_size(&b, most);
+    buf_str(&b, " on a card ");
+    if (x->contexts)
+        buf_str(&b, "with the context that each was trained for");
+    else
+        with_tokens(x, x->c[0], &b);
+    buf_str(&b, "; --vram SIZE says which to take.");
     emit_answer(m, b.data);
     buf_release(&b);
 }
@@ -351,13 +408,14 @@ static void answer(const struct choice *x, const struct take *t, struct emit *m)
     for (int i = 0; i < t->i; i++) largest &= fit_of(x, i, t->small_cache)->way != t->way;
     way_text(c, f, way);
     if (t->way != FIT_ALL) buf_str(&b, "No file fits whole. ");
-    buf_fmt(&b, "Take %s%s: ", io_base(c->name), t->small_cache ? " with --kv-type " KV_SMALL : "");
+    buf_fmt(&b, "Take %s%s: ", c->shown, t->small_cache ? " with --kv-type " KV_SMALL : "");
     if (t->way == FIT_ALL)
         buf_fmt(&b, "%s that fits, ", largest ? "the largest" : "the closest to the original");
     else
         buf_fmt(&b, "%s, ", way);
-    of_memory(x, f->use.total, &b);
-    buf_fmt(&b, " with %lld tokens", (long long)x->ask.n_ctx);
+    plan_of_memory(&b, f->use.total, x->ask.memory);
+    buf_chr(&b, ' ');
+    with_tokens(x, c, &b);
     if (t->way == FIT_ALL && !t->small_cache) with_small_cache(x, t->i, &b);
     if (t->way == FIT_BLOCKS) buf_str(&b, "; hone would compute it on the CPU");
     buf_chr(&b, '.');
@@ -368,10 +426,12 @@ static void answer(const struct choice *x, const struct take *t, struct emit *m)
 
 static void table(const struct choice *x, int take, struct emit *m) {
     const bool card = x->ask.memory > 0;
+    const int digits = x->c[0]->bytes >> 30 ? 2 : 4; /* of GiB */
     emit_table(m, "files", "");
     emit_col(m, "file", "file");
     emit_col(m, "size_bytes", NULL);
     emit_col(m, "size_gib", "GiB");
+    if (x->contexts) emit_col(m, "ctx", "context");
     emit_col(m, "used_gib", "on a GPU");
     if (card) emit_col(m, "left_gib", "left");
     if (card) emit_col(m, "max_ctx", "longest context");
@@ -384,14 +444,15 @@ static void table(const struct choice *x, int take, struct emit *m) {
         const double whole = (double)whole_bytes(x, c);
         const double left = (double)x->ask.memory - (double)x->ask.reserve - whole;
         emit_row(m);
-        emit_cell_str(m, io_base(c->name));
+        emit_cell_str(m, c->shown);
         emit_cell_i64(m, (int64_t)c->bytes);
-        emit_cell_num(m, (double)c->bytes / 0x1p30, 2);
-        emit_cell_num(m, whole / 0x1p30, 2);
-        if (card) emit_cell_num(m, left / 0x1p30, 2);
+        emit_cell_num(m, (double)c->bytes / 0x1p30, digits);
+        if (x->contexts) emit_cell_i64(m, ask_of(x, c).n_ctx);
+        emit_cell_num(m, whole / 0x1p30, digits);
+        if (card) emit_cell_num(m, left / 0x1p30, digits);
         if (card)
-            emit_cell_i64(m, x->n_ctx_train ? min_i64(c->fit.max_ctx, x->n_ctx_train)
-                                            : c->fit.max_ctx);
+            emit_cell_i64(m, c->z.n_ctx_train ? min_i64(c->fit.max_ctx, c->z.n_ctx_train)
+                                              : c->fit.max_ctx);
         if (isfinite(c->kld))
             emit_cell_num(m, c->kld, 5);
         else if (x->measured)
@@ -424,8 +485,9 @@ static int show(const struct choice *x, struct emit *m, struct err *e) {
     }
     emit_i64(m, "vram_bytes", NULL, (int64_t)x->ask.memory);
     emit_i64(m, "reserve_bytes", NULL, (int64_t)x->ask.reserve);
-    emit_i64(m, "ctx", "context planned, per slot", x->ask.n_ctx);
-    emit_i64(m, "ctx_train", "context as trained", x->n_ctx_train);
+    if (!x->contexts) emit_i64(m, "ctx", "context planned, per slot", ask_of(x, x->c[0]).n_ctx);
+    emit_i64(m, "ctx_train", x->contexts ? "shortest context as trained" : "context as trained",
+             x->n_ctx_train);
     emit_i64(m, "slots", "slots", x->ask.n_slots);
     emit_str(m, "kv_type", "type of keys and values", kv);
     table(x, t.i, m);
@@ -443,9 +505,11 @@ int plan_files_run(struct work *w, const struct memory_plan_opts *o, struct emit
     for (int i = 0; i < o->n_paths && !rc; i++) rc = add_argument(&x, o->path[i], e);
     if (!rc && !x.n) rc = err_set(e, ERR_USAGE, "%s: not a model", o->path[0]);
     if (!rc) qsort(x.c, (size_t)x.n, sizeof(struct candidate *), larger_first);
+    name_candidates(&x);
     if (!rc) rc = settle(&x, e);
     if (!rc) rc = show(&x, m, e);
     while (x.n) drop_last(&x);
     free(x.c);
+    io_names_release(&x.seen);
     return rc;
 }

@@ -3,6 +3,7 @@
 #ifndef HONE_PLAN_PLAN_SPLIT_H
 #define HONE_PLAN_PLAN_SPLIT_H
 
+#include "base/buf.h"
 #include "base/emit.h"
 #include "models/fit.h"
 #include "models/split.h"
@@ -24,6 +25,13 @@ int plan_split_parse(struct plan_split *s, const char *text, struct err *e);
  * it, which also fills the rest of s. Returns what fit_find returns. */
 bool plan_split_fit(struct plan_split *s, const struct sizes *z, const struct fit_ask *a,
                     struct fit *f);
+/* Refuses with ERR_USAGE a reserve that leaves nothing of any card. */
+int plan_split_check(const struct plan_split *s, struct err *e);
+/* Warns that --ctx is more than a model was trained for. */
+void plan_warn_trained(int64_t n_ctx_train);
+/* Appends a size in the unit that fits it: "6.7 MiB"; and "6.7 MiB of 24.0 GiB". */
+void plan_size(struct buf *b, uint64_t bytes);
+void plan_of_memory(struct buf *b, uint64_t used, uint64_t memory);
 void plan_split_emit(struct emit *m, const struct plan_split *s, const struct sizes *z);
 
 #endif

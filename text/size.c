@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* text/size.c - sizes and times as people write them: 16GiB, 24gb, 1.5 g, 700M; 90s, 1h30m, 2 days.
  * Units are read in either case, with or without a space before them. A size without a unit counts
- * bytes and is refused below 1 MiB: no card has 24 bytes, so "24" is a slip. A time without a unit
- * counts hours. */
+ * bytes and is refused below 1 MiB: no card has 24 bytes, so "24" is a slip. A time needs a unit.
+ * Numbers of tokens are powers of two, so their K is 1024. */
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -77,22 +77,37 @@ static double sum_of_units(const char *s) {
     return sum;
 }
 
-int time_parse(const char *text, const char *what, char alone, double *out, struct err *e) {
+int time_parse(const char *text, const char *what, double *out, struct err *e) {
     char *end = NULL;
     errno = 0;
-    double v = strtod(text, &end);
+    const double v = strtod(text, &end);
     const bool bare = end != text && !*end && v >= 0;
-    if (bare && alone != 'h' && v > 0 && v < MOST_SECONDS)
+    if (bare && v > 0 && v < MOST_SECONDS)
         return err_set(e, ERR_USAGE,
-                       "%s: %s has no unit; write %s%c for %s, which a bare number meant before, "
-                       "or %sh for hours",
-                       what, text, text, alone, alone == 'm' ? "minutes" : "seconds", text);
-    v = bare ? v * 3600 : sum_of_units(text);
-    if (errno || !(v >= 0 && v < MOST_SECONDS))
+                       "%s: %s has no unit; write %ss, %sm or %sh for seconds, minutes or hours",
+                       what, text, text, text, text);
+    const double sum = bare ? v : sum_of_units(text);
+    if (errno || !(sum >= 0 && sum < MOST_SECONDS))
         return err_set(e, ERR_USAGE,
                        "%s: '%s' is not a time; write numbers with units, such as 90s, 30m, 12h "
                        "or 1h30m",
                        what, text);
-    *out = v;
+    *out = sum;
+    return 0;
+}
+
+int tokens_parse(const char *text, const char *what, int64_t *out, struct err *e) {
+    static const struct unit units[] = {{"", 1},        {"K", 1 << 10},  {"Ki", 1 << 10},
+                                        {"M", 1 << 20}, {"Mi", 1 << 20}, {NULL, 0}};
+    char *end = NULL;
+    errno = 0;
+    const long long v = strtoll(text, &end, 10);
+    const long long factor = (long long)unit_factor(units, end);
+    if (end == text || errno || v < 0 || !factor || v > INT64_MAX / factor)
+        return err_set(e, ERR_USAGE,
+                       "%s: '%s' is not a number of tokens; write one such as 131072 or 128K "
+                       "(1K is 1024)",
+                       what, text);
+    *out = v * factor;
     return 0;
 }

@@ -10,9 +10,11 @@
 /* Reads a size, such as "16GiB", "700M" or "24 gb", into a number of bytes. Returns ERR_USAGE
  * naming `what` where the text is none, or a number without a unit below 1 MiB. */
 int size_parse(const char *text, const char *what, uint64_t *out, struct err *e);
-/* Reads a time, such as "90s", "12h" or "1h30m", into seconds. A number without a unit counts hours
- * if `alone` is 'h'. With 'm' or 's', the unit that it had in earlier versions, only 0 may lack a
- * unit. Returns ERR_USAGE naming `what` for anything else. */
-int time_parse(const char *text, const char *what, char alone, double *out, struct err *e);
+/* Reads a time, such as "90s", "12h" or "1h30m", into seconds. Only 0 may lack a unit. Returns
+ * ERR_USAGE naming `what` for anything else. */
+int time_parse(const char *text, const char *what, double *out, struct err *e);
+/* Reads a number of tokens, such as "131072" or "128K", where K is 1024 and M 1024 K. Returns
+ * ERR_USAGE naming `what` for anything else. */
+int tokens_parse(const char *text, const char *what, int64_t *out, struct err *e);
 
 #endif

@@ -140,8 +140,37 @@ for r in Q8_0 Q2_K; do
     [ $((n - have)) -lt 2048 ] && [ $((have - n)) -lt 2048 ] || say "$r of the folder: $n, is $have"
 done
 run 0 plan tests/golden/models/qwen35moe --vram 24GiB --ctx 100000 --json
-is ctx 4096 # never beyond training
-grep -q 'planned with 4096 tokens' "$t/e" || say "$(cat "$t/e")"
+is ctx 100000 # what was asked for, as for one file, and said
+grep -q 'with 100000 tokens, more than the 4096 it was trained for' "$t/o" || say "$(head -3 "$t/o")"
+grep -q 'trained for 4096 tokens' "$t/e" || say "$(cat "$t/e")"
+# several models: each by its name and with its own context, each file once, and of two of the same size the closer class
+cp -r tests/golden/models/qwen3 "$t/one" && cp -r "$t/one" "$t/two" && ln -s one "$t/link"
+sed -i 's/"max_position_embeddings": 4096/"max_position_embeddings": 2048/' "$t/two/config.json"
+run 0 plan "$t/one" "$t/two" "$t/link/" --vram 1GiB
+[ "$(grep -c '^one Q8_0 .* 4096 ' "$t/o")" = 1 ] && [ "$(grep -c '^two Q8_0 .* 2048 ' "$t/o")" = 1 ] || say "two folders: $(cat "$t/o")"
+head -1 "$t/o" | grep -q '^Take one Q8_0: .* with 4096 tokens' || say "of two folders: $(head -1 "$t/o")"
+run 0 plan "$t/two" --vram 1GiB
+head -1 "$t/o" | grep -q '^Take Q8_0: ' || say "of two classes of the same size: $(cat "$t/o")"
+run 0 plan "$t/out/m-Q8_0.gguf" "$t/out" "$t/out/../out/m-Q8_0.gguf" --vram 1GiB
+[ "$(grep -c '^m-Q8_0.gguf' "$t/o")" = 1 ] || say "a file given twice: $(cat "$t/o")"
+mkdir "$t/out2" && cp "$t/out/m-Q8_0.gguf" "$t/out2/"
+run 0 plan "$t/out/m-Q8_0.gguf" "$t/out2/m-Q8_0.gguf" --vram 1GiB
+grep -q '/out2/m-Q8_0.gguf ' "$t/o" && grep -q '/out/m-Q8_0.gguf ' "$t/o" || say "two files of the same name: $(cat "$t/o")"
+# small sizes are not rounded to nothing
+for c in "$t/out" "$t/out/m-Q2_K.gguf" "$t/one"; do
+    run 0 plan "$c" --vram 1GiB
+    grep -qE '(^|[ ,])0\.0+ (of|GiB|MiB)|^[^ ]+ +0\.0+ ' "$t/o" && say "plan $c: $(cat "$t/o")"
+done
+# what is kept free is more than there is
+for c in "$t/out" "$t/out/m-Q2_K.gguf"; do
+    run 2 plan "$c" --vram 1GiB --reserve 2GiB
+    grep -q -- '--reserve keeps 2.0 GiB of each card free, and --vram has 1.0 GiB' "$t/e" || say "$(cat "$t/e")"
+done
+# a word that is no file
+for c in plan run serve; do
+    run 2 $c Nope
+    grep -q "there is no file or folder 'Nope'.*hf download ORG/Nope" "$t/e" || say "$c Nope: $(cat "$t/e")"
+done
 # the first line is always the answer; without --vram the table has no columns about a card
 for c in "$t/out" "$t/out/m-Q8_0.gguf" "$t/out/m-Q8_0.gguf $t/d.gguf" tests/golden/models/qwen35moe "$t/out --vram 24GiB" "$t/out --vram 1GiB,1GiB" "$t/out/m-Q8_0.gguf --vram 24GiB --ctx 9000" \
     "$t/out/m-Q8_0.gguf --vram 1GiB,1GiB"; do

@@ -96,7 +96,7 @@ says 2 "hf download" run -hf me/repo
 says 2 "hone eval kld" eval ppl "$t/m.gguf" x --kl-divergence
 says 2 "unknown option '-z'; see 'hone run --help'" run "$t/m.gguf" -z 1
 says 2 "did you mean --recipe?" quantize "$t/m.gguf" --recipie Q8_0
-says 2 "write 32768 or 32000" plan "$t/m.gguf" -c 32k
+says 2 "number of tokens; write one such as 131072 or 128K" plan "$t/m.gguf" -c 32G
 says 2 "hone quantize a.gguf -o b.gguf --recipe Q4_K_M" quantize a.gguf b.gguf Q4_K_M
 says 2 "did you mean Q4_K_M?" quantize "$t/m.gguf" -o "$t/x.gguf" --recipe q4km
 says 2 "the penalties; leave it out" run "$t/m.gguf" --mirostat 2
@@ -114,12 +114,19 @@ says 2 "8 bytes? write 8GiB" inspect "$t/m.gguf" --max-memory 8
 says 2 "KiB MiB GiB" plan "$t/m.gguf" --vram 24X
 for s in 24GiB 24gib '24 GiB' 24gb 24g 24G 25769803776; do run 0 plan "$t/m.gguf" --vram "$s" --json; done
 run 0 quantize "$t/m.gguf" -o "$t/x.gguf" --budget 10m --dry-run
+# every --ctx takes 2K for 2048
+for s in 2k 2K 2Ki 2048; do
+    run 0 plan "$t/m.gguf" -c "$s" --json
+    grep -q '"ctx": 2048' "$t/o" || say "--ctx $s: $(grep ctx "$t/o")"
+done
+n=$(grep -c 'ROW("ctx", 0, OPT_TOKENS' cli/cmd_*.c | awk -F: '{ n += $2 } END { print n }')
+[ "$n" -gt 12 ] && ! grep -n 'ROW("[a-z-]*ctx", 0, OPT_COUNT' cli/*.c || say "a --ctx that does not take 128K"
 
 # ---- times: one syntax everywhere, and an old script that gave minutes does not wait 60 times as long ----
 prose=$t/time-text
 head -c 2000 tests/golden/tiny-qwen35moe/self_eval.txt > "$prose"
 limit() { sed -n 's/.*"time_limit_hours": \([0-9.]*\).*/\1/p' "$t/o"; }
-for v in 90m=1.5 1h30m=1.5 '1 h 30 min=1.5' 5400s=1.5 1.5=1.5 1.5H=1.5 12h=12 2d=48 0=0; do
+for v in 90m=1.5 1h30m=1.5 '1 h 30 min=1.5' 5400s=1.5 1.5H=1.5 12h=12 2d=48 0=0; do
     run 0 make "$t/m.gguf" -o "$t/timed" --dry-run --json --plain --recipe Q8_0 --ctx 64 --calib-ctx 64 --calib "$prose" --eval "$prose" --time "${v%%=*}"
     [ "$(limit)" = "${v#*=}" ] || say "--time ${v%%=*} is $(limit) hours"
 done
@@ -128,13 +135,14 @@ for v in 1h30 30x -1h 1h2h nan 1:30 ''; do
     says 2 "such as 90s, 30m, 12h or 1h30m" make "$t/m.gguf" -o "$t/timed" --probe-time "$v"
     says 2 "such as 90s, 30m, 12h or 1h30m" sensitivity "$t/m.gguf" -o "$t/s.json" --time "$v"
 done
-says 2 "--time: 30 has no unit; write 30m for minutes, which a bare number meant before, or 30h" sensitivity "$t/m.gguf" -o "$t/s.json" --time 30
-for o in --drain --max-step; do says 2 "$o: 30 has no unit; write 30s for seconds, which a bare number meant before, or 30h" serve "$t/m.gguf" $o 30; done
-says 2 "--probe-time: 0.5 has no unit; write 0.5m" make "$t/m.gguf" -o "$t/timed" --probe-time=0.5
+unit="30 has no unit; write 30s, 30m or 30h"
+says 2 "--time: $unit" sensitivity "$t/m.gguf" -o "$t/s.json" --time 30
+for o in --drain --max-step; do says 2 "$o: $unit" serve "$t/m.gguf" $o 30; done
+for o in --time --probe-time; do says 2 "$o: $unit" make "$t/m.gguf" -o "$t/timed" $o=30; done
 run 0 make "$t/m.gguf" -o "$t/timed" --dry-run --plain --recipe Q8_0 --ctx 64 --calib-ctx 64 --calib "$prose" --eval "$prose" --probe-time 30m
 # every option that takes a time says so with the same word, here and in the manual pages
-grep -nE 'OPT_(TIME|MINUTES|SECONDS),' cli/*.c | grep -v '"TIME"' && say "an option that takes a time without the word TIME"
-grep -nE '"(TIME|HOURS|MINUTES|SECONDS)"' cli/*.c | grep -vE 'OPT_(TIME|MINUTES|SECONDS)|"now"' && say "an option that takes a time without the word TIME"
+grep -nE '0, OPT_TIME,' cli/*.c commands/* | grep -v '"TIME"' && say "an option that takes a time without the word TIME"
+grep -nE '"(TIME|HOURS|MINUTES|SECONDS)"' cli/*.c commands/* | grep -vE 'OPT_TIME|"now"' && say "an option that takes a time without the word TIME"
 
 # ---- one name per meaning; old names still work ----
 for cmd in make quantize recipes synth; do

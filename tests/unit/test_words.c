@@ -71,21 +71,42 @@ static void test_times(void) {
                                       "nan",    "inf",     "1e99", "30m1h",   "1h 1h",
                                       "1h-30m", "1hour30", "1h,",  "12:30"};
     double v;
-    for (const char *alone = "hms"; *alone; alone++) {
-        for (size_t i = 0; i < COUNT_OF(good); i++) {
-            CHECK_OK(time_parse(good[i].text, "--x", *alone, &v, &e));
-            if (fabs(v - good[i].want) > 1e-12) CHECK_FAIL("%s is %g", good[i].text, v);
-        }
-        for (size_t i = 0; i < COUNT_OF(bad); i++)
-            CHECK_ERR(time_parse(bad[i], "--x", *alone, &v, &e), ERR_USAGE, "is not a time");
+    for (size_t i = 0; i < COUNT_OF(good); i++) {
+        CHECK_OK(time_parse(good[i].text, "--x", &v, &e));
+        if (fabs(v - good[i].want) > 1e-12) CHECK_FAIL("%s is %g", good[i].text, v);
     }
-    CHECK_OK(time_parse("0.5", "--x", 'h', &v, &e));
-    CHECK(v == 1800);
-    CHECK_ERR(time_parse("30", "--time", 'm', &v, &e), ERR_USAGE,
-              "--time: 30 has no unit; write 30m for minutes");
-    CHECK_ERR(time_parse("30", "--drain", 's', &v, &e), ERR_USAGE,
-              "--drain: 30 has no unit; write 30s for seconds");
-    CHECK_ERR(time_parse("1e99", "--time", 's', &v, &e), ERR_USAGE, "is not a time");
+    for (size_t i = 0; i < COUNT_OF(bad); i++)
+        CHECK_ERR(time_parse(bad[i], "--x", &v, &e), ERR_USAGE, "is not a time");
+    CHECK_OK(time_parse("0", "--x", &v, &e));
+    CHECK(v == 0);
+    CHECK_ERR(time_parse("30", "--time", &v, &e), ERR_USAGE,
+              "--time: 30 has no unit; write 30s, 30m or 30h");
+}
+
+static void test_tokens(void) {
+    struct err e;
+    static const struct {
+        const char *text;
+        int64_t want;
+    } good[] = {{"0", 0},        {"4096", 4096},  {"128K", 131072}, {"128k", 131072},
+                {"32Ki", 32768}, {"1M", 1048576}, {"2mi", 2097152}, {"131072", 131072}};
+    static const char *const bad[] = {"",
+                                      "K",
+                                      "-1",
+                                      "-1K",
+                                      "1.5K",
+                                      "128G",
+                                      "128 KB",
+                                      "128Kx",
+                                      "9999999999999999M",
+                                      "99999999999999999999"};
+    int64_t v;
+    for (size_t i = 0; i < COUNT_OF(good); i++) {
+        CHECK_OK(tokens_parse(good[i].text, "--ctx", &v, &e));
+        if (v != good[i].want) CHECK_FAIL("%s is %lld", good[i].text, (long long)v);
+    }
+    for (size_t i = 0; i < COUNT_OF(bad); i++)
+        CHECK_ERR(tokens_parse(bad[i], "--ctx", &v, &e), ERR_USAGE, "is not a number of tokens");
 }
 
 static const char *next(void *ctx, int i) {
@@ -210,6 +231,7 @@ static void test_examples(void) { /* on a line of 80 columns, two spaces in fron
 int main(void) {
     RUN(test_sizes);
     RUN(test_times);
+    RUN(test_tokens);
     RUN(test_guesses);
     RUN(test_peers);
     RUN(test_wrap);
