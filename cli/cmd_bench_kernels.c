@@ -2,17 +2,8 @@
 /* cli/cmd_bench_kernels.c - hone bench-kernels: options of jobs/bench_job.c. */
 #include "cli/cmd.h"
 #include "jobs/bench_job.h"
+#include "lib/options.h"
 
-struct bench_kernels_args {
-    const char *types;
-    double seconds;
-};
-#define AT(member) offsetof(struct bench_kernels_args, member)
-static const struct option bench_kernels_opts[] = {
-    ROW("types", 0, OPT_TEXT, AT(types), "A,B", "only these tensor types"),
-    ROW("seconds", 0, OPT_NUMBER, AT(seconds), "S", "time for each number (0.03)"),
-    {0}};
-#undef AT
 static const struct cmd_spec bench_kernels_spec = {
     "bench-kernels",
     "[--types A,B] [--seconds S]",
@@ -20,14 +11,14 @@ static const struct cmd_spec bench_kernels_spec = {
     "10^9 block bytes per second, packed rows with one token (GB/s) and with 64 (10^9\n"
     "multiply-adds per second), and the f32 matrix product, for every instruction set\n"
     "of this machine up to --isa. Data stays in cache.",
-    bench_kernels_opts,
+    bench_kernels_options,
     0,
     0};
 
 int cmd_bench_kernels(struct cli *c, int argc, char **argv, struct err *e) {
-    struct bench_kernels_args x = {.seconds = BENCH_USUAL_SECONDS};
-    TRY(cli_parse(c, &bench_kernels_spec, &x, argc, argv, e));
+    struct bench_kernels_opts o = bench_kernels_usual;
+    TRY(cli_parse(c, &bench_kernels_spec, &o, argc, argv, e));
     if (c->done) return 0;
     struct emit *m = emit_new();
-    return cli_result(c, m, bench_job_run(&c->work, x.types, x.seconds, m, e));
+    return cli_result(c, m, bench_job_run(&c->work, &o, m, e));
 }

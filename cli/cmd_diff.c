@@ -2,22 +2,14 @@
 /* cli/cmd_diff.c - hone diff: options of jobs/gguf_diff.c. */
 #include "cli/cmd.h"
 #include "jobs/gguf_diff.h"
+#include "lib/options.h"
 
-#define AT(member) offsetof(struct diff_opts, member)
-static const struct option diff_opts[] = {
-    ROW("tensors", 0, OPT_FLAG, AT(list), NULL, "list every tensor that differs"),
-    ROW("error", 0, OPT_FLAG, AT(want_error), NULL,
-        "relative RMS error of B's weights against A's, per tensor; reads them"),
-    ROW("no-manifest", 0, OPT_FLAG, AT(no_manifest), NULL,
-        "read the data, whatever manifest.json says of them"),
-    {0}};
-#undef AT
 static const struct cmd_spec diff_spec = {
     .name = "diff",
     .synopsis = "A.gguf B.gguf [--tensors] [--error] [--no-manifest]",
     .about = "What changed from A to B: metadata keys, texts line by line, tensors by name, "
              "shape, type\nand data. Exit status 1 when something differs.",
-    .opts = diff_opts,
+    .opts = diff_options,
     .min_args = 2,
     .max_args = 2,
 };

@@ -15,7 +15,7 @@
     ROW("kv-type", 0, OPT_TEXT, offsetof(struct eval_args, kv_type), "T", EVAL_HELP_KV)
 #define EVAL_HELP_ACT "activations: f32 (default) or q8"
 #define EVAL_OPT_ACT ROW("act", 0, OPT_TEXT, offsetof(struct eval_args, act), "MODE", EVAL_HELP_ACT)
-#define EVAL_OPT_PRE ROW("pre", 0, OPT_TEXT, offsetof(struct eval_args, pre), "NAME", CLI_HELP_PRE)
+#define EVAL_OPT_PRE ROW("pre", 0, OPT_TEXT, offsetof(struct eval_args, pre), "NAME", HELP_PRE)
 #define EVAL_OPT_KEEP                                                                              \
     ROW("keep", 0, OPT_TEXT, offsetof(struct eval_args, keep), "FILE",                             \
         "keep numbers in FILE as they come; go on from it")

@@ -16,7 +16,7 @@ static const struct option replay_opts[] = {
         "context (default: the longest request and answer)"),
     OPT_KV_TYPE(AT(eval.kv_type)),
     OPT_ACT(AT(eval.act)),
-    ROW("pre", 0, OPT_TEXT, AT(eval.pre), "NAME", CLI_HELP_PRE),
+    ROW("pre", 0, OPT_TEXT, AT(eval.pre), "NAME", HELP_PRE),
     {0}};
 #undef AT
 static const struct cmd_spec replay_spec = {

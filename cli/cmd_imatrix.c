@@ -36,7 +36,7 @@ static const struct option imatrix_opts[] = {
     ROW("chunks", 0, OPT_COUNT, AT(a.chunks), "N", "stop after N chunks; 0: all (default)"),
     ROW("format", 0, OPT_TEXT, AT(a.format), "NAME", "gguf or dat; default by the name of FILE"),
     ROW("no-special", 0, OPT_FLAG, AT(a.no_special), NULL, "special-token texts are plain text"),
-    ROW("pre", 0, OPT_TEXT, AT(a.pre), "NAME", CLI_HELP_PRE),
+    ROW("pre", 0, OPT_TEXT, AT(a.pre), "NAME", HELP_PRE),
     ROW("gram", 0, OPT_OUT, AT(a.gram), "FILE", "also write second moments, for quantize --gram"),
     ROW("gram-block", 0, OPT_COUNT, AT(a.gram_block), "N",
         "columns of a block of second moments, a multiple of 256; 0: all up to 4096, else 2048"),

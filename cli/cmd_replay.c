@@ -2,22 +2,14 @@
 /* cli/cmd_replay.c - hone replay: options of jobs/replay.c. */
 #include "cli/cmd.h"
 #include "jobs/replay.h"
+#include "lib/options.h"
 
-#define AT(member) offsetof(struct replay_opts, member)
-static const struct option replay_opts[] = {
-    ROW("source", 0, OPT_TEXT, AT(source), "BASE.gguf",
-        "what it was quantized from (default: the recorded name beside it)"),
-    ROW("imatrix", 0, OPT_TEXT, AT(imatrix), "FILE", "importance matrix (likewise)"),
-    ROW("gram", 0, OPT_TEXT, AT(gram), "FILE", "second moments, if it was made with them"),
-    ROW("output", 'o', OPT_OUT, AT(out), "FILE", "keep what was made again here"),
-    {0}};
-#undef AT
 static const struct cmd_spec replay_spec = {
     .name = "replay",
     .synopsis = "FILE.gguf [--source BASE.gguf] [--imatrix FILE] [--gram FILE] [-o COPY.gguf]",
     .about = "Makes a quantized file again from what is recorded in it and compares both to "
              "the byte. Exit status 1 when\nthey differ.",
-    .opts = replay_opts,
+    .opts = replay_options,
     .min_args = 1,
     .max_args = 1,
 };

@@ -269,7 +269,7 @@ static const struct option run_opts[] = {
         "less for each time; 0: none"),
     OPT_SPECIAL(AT(special_name)),
     ROW("no-history", 0, OPT_FLAG, AT(no_history), NULL, "do not read or keep what was typed"),
-    ROW("pre", 0, OPT_TEXT, AT(r.a.pre), "NAME", CLI_HELP_PRE),
+    ROW("pre", 0, OPT_TEXT, AT(r.a.pre), "NAME", HELP_PRE),
     OPT_KV_TYPE(AT(r.a.kv_type)),
     OPT_ACT(AT(r.a.act)),
     ROW("draft", 0, OPT_TEXT, AT(r.a.draft), "NAME",

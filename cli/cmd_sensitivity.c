@@ -18,7 +18,7 @@ static const struct option sensitivity_opts[] = {
     ROW("ctx", 0, OPT_TOKENS, AT(a.o.ctx), "N", "tokens per window (512)"),
     ROW("chunks", 0, OPT_COUNT, AT(a.o.n_chunks), "N",
         "windows, evenly over the text (16); 0: all"),
-    ROW("pre", 0, OPT_TEXT, AT(pre), "NAME", CLI_HELP_PRE),
+    ROW("pre", 0, OPT_TEXT, AT(pre), "NAME", HELP_PRE),
     ROW("types", 0, OPT_COUNT, AT(a.o.n_types), "N", "types probed per group, 1 to 4 (3)"),
     ROW("bands", 0, OPT_COUNT, AT(a.o.bands), "N",
         "layers probed per role, spread by depth; gradients say the rest (0: all)"),

@@ -69,7 +69,7 @@ static const struct option serve_options[] = {
         "how long running answers may take to finish when it ends (30s)"),
     ROW("max-connections", 0, OPT_COUNT, AT(max_connections), "N", "open at once (1024)"),
     ROW("max-body", 0, OPT_SIZE, AT(max_body), "SIZE", "of a request (32 MiB)"),
-    ROW("pre", 0, OPT_TEXT, AT(pre), "NAME", CLI_HELP_PRE),
+    ROW("pre", 0, OPT_TEXT, AT(pre), "NAME", HELP_PRE),
     {0}};
 #undef SET
 #undef AT

@@ -2,15 +2,8 @@
 /* cli/cmd_verify.c - hone verify: options of jobs/verify.c. */
 #include "cli/cmd.h"
 #include "jobs/verify.h"
+#include "lib/options.h"
 
-#define AT(member) offsetof(struct verify_opts, member)
-static const struct option verify_opts[] = {
-    ROW("deep", 0, OPT_FLAG, AT(deep), NULL,
-        "read all data: no NaN or infinity in values and scales"),
-    ROW("manifest", 0, OPT_TEXT, AT(manifest), "FILE",
-        "checksums to compare with, as sha256sum writes them"),
-    {0}};
-#undef AT
 static const struct cmd_spec verify_spec = {
     .name = "verify",
     .synopsis = "FILE|DIR [--deep] [--manifest FILE]",
@@ -19,7 +12,7 @@ static const struct cmd_spec verify_spec = {
         "folders, safetensors, importance matrices, base logits, folders of these with "
         "SHA256SUMS.\n"
         "Exit status 1 when something is wrong.",
-    .opts = verify_opts,
+    .opts = verify_options,
     .min_args = 1,
     .max_args = 1,
 };

@@ -94,7 +94,4 @@ int cli_verdict(struct cli *c, struct emit *m, int rc);
     ROW("seed", 0, OPT_TEXT, SET(SEED), "N", "same seed, same text (default: another each time)")
 // clang-format on
 
-/* --pre NAME of the commands that read text. */
-#define CLI_HELP_PRE "split text by the rules of this pre-tokenizer, whatever the model names"
-
 #endif

@@ -39,6 +39,39 @@ struct row {
 static const struct row recipes_rows[] = {
 #include "commands/recipes.def"
 };
+static const struct row replay_rows[] = {
+#include "commands/replay.def"
+};
+static const struct row split_rows[] = {
+#include "commands/split.def"
+};
+static const struct row merge_rows[] = {
+#include "commands/merge.def"
+};
+static const struct row synth_rows[] = {
+#include "commands/synth.def"
+};
+static const struct row convert_rows[] = {
+#include "commands/convert.def"
+};
+static const struct row verify_rows[] = {
+#include "commands/verify.def"
+};
+static const struct row diff_rows[] = {
+#include "commands/diff.def"
+};
+static const struct row inspect_rows[] = {
+#include "commands/inspect.def"
+};
+static const struct row doctor_rows[] = {
+#include "commands/doctor.def"
+};
+static const struct row tokenize_rows[] = {
+#include "commands/tokenize.def"
+};
+static const struct row bench_kernels_rows[] = {
+#include "commands/bench_kernels.def"
+};
 #define TABLE(name, rows)                                                                          \
     { name, rows, sizeof(rows) / sizeof *(rows) }
 static const struct {
@@ -46,7 +79,12 @@ static const struct {
     const struct row *row;
     size_t n;
 } commands[] = {
-    TABLE("recipes", recipes_rows),
+    TABLE("recipes", recipes_rows),   TABLE("replay", replay_rows),
+    TABLE("split", split_rows),       TABLE("merge", merge_rows),
+    TABLE("synth", synth_rows),       TABLE("convert", convert_rows),
+    TABLE("verify", verify_rows),     TABLE("diff", diff_rows),
+    TABLE("inspect", inspect_rows),   TABLE("doctor", doctor_rows),
+    TABLE("tokenize", tokenize_rows), TABLE("bench-kernels", bench_kernels_rows),
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands, WIDTH = 100, MOST_FIELDS = 64 };
 

@@ -9,6 +9,9 @@
 
 #include <stddef.h>
 
+/* Help of an option that several commands have. */
+#define HELP_PRE "split text by the rules of this pre-tokenizer, whatever the model names"
+
 /* Type of the job's member; of the field in hone.h, where it is another. */
 enum option_kind {
     OPT_FLAG,   /* bool; int */
@@ -23,7 +26,22 @@ enum option_kind {
 };
 
 /* The calls of a command, by their place in `in` of its rows. */
-enum { CALL_recipes = 0, MOST_CALLS = 4 };
+enum {
+    CALL_bench_kernels = 0,
+    CALL_convert = 0,
+    CALL_diff = 0,
+    CALL_doctor = 0,
+    CALL_inspect = 0,
+    CALL_merge = 0,
+    CALL_recipes = 0,
+    CALL_replay = 0,
+    CALL_split = 0,
+    CALL_synth = 0,
+    CALL_tokenize = 0,
+    CALL_detokenize,
+    CALL_verify = 0,
+    MOST_CALLS = 4
+};
 enum place_how {
     PLACE_NONE,
     PLACE_ARGUMENT, /* of the function: nothing is copied */

@@ -106,14 +106,17 @@ static int bench_gemm(struct emit *m, const struct kern *k, int n_isa, double se
     return 0;
 }
 
-int bench_job_run(struct work *w, const char *types, double seconds, struct emit *m,
+const struct bench_kernels_opts bench_kernels_usual = {.seconds = 0.03};
+
+int bench_job_run(struct work *w, const struct bench_kernels_opts *o, struct emit *m,
                   struct err *e) {
+    const double seconds = o->seconds;
     if (!(seconds > 0 && seconds <= 60))
         return err_set(e, ERR_USAGE, "--seconds: %g is not in 0..60", seconds);
     bool wanted[QT_COUNT];
     struct kern k[ISAS];
     int n_isa = 0;
-    TRY(pick_types(w, types, wanted, e));
+    TRY(pick_types(w, o->types, wanted, e));
     for (int isa = KERN_REF; isa <= (int)w->isa; isa++)
         if (kern_isa_has((enum kern_isa)isa)) kern_init(&k[n_isa++], (enum kern_isa)isa);
     emit_str(m, "isa", "instruction set", kern_isa_name(kern_isa_best()));

@@ -5,9 +5,13 @@
 
 #include "work/work.h"
 
-#define BENCH_USUAL_SECONDS 0.03
-/* Fills m with rates by tensor type and instruction set up to w->isa. types: names with commas
- * between them; NULL: all. seconds: time for each number. */
-int bench_job_run(struct work *w, const char *types, double seconds, struct emit *m, struct err *e);
+#include "commands/members.h"
+struct bench_kernels_opts {
+#include "commands/bench_kernels.def"
+};
+extern const struct bench_kernels_opts bench_kernels_usual;
+/* Fills m with rates by tensor type and instruction set up to w->isa. */
+int bench_job_run(struct work *w, const struct bench_kernels_opts *o, struct emit *m,
+                  struct err *e);
 
 #endif

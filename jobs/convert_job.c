@@ -83,8 +83,9 @@ static void fill(struct emit *m, const struct convert_opts *o, const struct conv
     emit_num(m, "seconds", "seconds", r->seconds, 2);
 }
 
-int convert_job_run(struct work *w, struct convert_opts *o, const char *mmproj, struct emit *m,
-                    struct err *e) {
+int convert_job_run(struct work *w, struct convert_job_opts *x, struct emit *m, struct err *e) {
+    struct convert_opts *o = &x->o;
+    const char *mmproj = x->mmproj;
     struct plan_list plan = {0};
     struct convert_report r;
     struct mmproj_report mr;

@@ -129,7 +129,7 @@ static void emit_products(struct emit *m, const struct work *w) {
     free(k);
 }
 
-int doctor_machine(struct work *w, const char *line_editor, struct emit *m, struct err *e) {
+static int doctor_machine(struct work *w, const char *line_editor, struct emit *m, struct err *e) {
     char cpu[128], memory[48];
     struct utsname u;
     struct machine hw;
@@ -166,7 +166,7 @@ int doctor_machine(struct work *w, const char *line_editor, struct emit *m, stru
     return 0;
 }
 
-void doctor_limits(struct emit *m) {
+static void doctor_limits(struct emit *m) {
     emit_table(m, "limits", "limits");
     emit_col(m, "key", "limit");
     emit_col(m, "what", "of");
@@ -184,7 +184,7 @@ void doctor_limits(struct emit *m) {
     }
 }
 
-void doctor_models(struct emit *m) {
+static void doctor_models(struct emit *m) {
     static const char *const col[][2] = {{"arch", "architecture"}, {"models", "models"},
                                          {"kind", "kind"},         {"classes", "classes"},
                                          {"vision", "vision"},     {"drafts", "drafts"},
@@ -211,7 +211,7 @@ void doctor_models(struct emit *m) {
     }
 }
 
-int doctor_model(struct work *w, const char *path, struct emit *m, struct err *e) {
+static int doctor_model(struct work *w, const char *path, struct emit *m, struct err *e) {
     struct gguf *g;
     struct outline o;
     TRY(gguf_open(&g, path, GGUF_TOLERANT, e));
@@ -230,4 +230,19 @@ int doctor_model(struct work *w, const char *path, struct emit *m, struct err *e
     }
     gguf_close(g);
     return rc;
+}
+
+int doctor_run(struct work *w, const struct doctor_opts *o, struct emit *m, struct err *e) {
+    if (o->limits && o->models)
+        return err_set(e, ERR_USAGE, "--limits and --models are two lists; ask for one");
+    if (o->model && (o->limits || o->models))
+        return err_set(e, ERR_USAGE, "a MODEL, --limits and --models are different questions");
+    if (o->model) return doctor_model(w, o->model, m, e);
+    if (o->limits)
+        doctor_limits(m);
+    else if (o->models)
+        doctor_models(m);
+    else
+        return doctor_machine(w, o->line_editor, m, e);
+    return 0;
 }

@@ -5,15 +5,13 @@
 
 #include "work/work.h"
 
-/* Fills m with processors, memory, devices, kernels and libraries. line_editor: the version of the
- * caller's library for lines of a terminal; NULL: it has none. */
-int doctor_machine(struct work *w, const char *line_editor, struct emit *m, struct err *e);
-/* Fills m with which parts of a model are computed by slower ways than there are. */
-int doctor_model(struct work *w, const char *path, struct emit *m, struct err *e);
-/* Fills m with what inputs may claim at most. */
-void doctor_limits(struct emit *m);
-/* Fills m with the rows of models/registry.c; tests/models.sh makes the table of README.md of them.
- */
-void doctor_models(struct emit *m);
+#include "commands/members.h"
+struct doctor_opts {
+    const char *model; /* which parts of it are computed by slower ways than there are; or NULL */
+    const char *line_editor; /* version of the caller's library for lines of a terminal, or NULL */
+#include "commands/doctor.def"
+};
+/* Fills m with what is asked for; else with processors, memory, devices, kernels and libraries. */
+int doctor_run(struct work *w, const struct doctor_opts *o, struct emit *m, struct err *e);
 
 #endif

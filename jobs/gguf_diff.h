@@ -7,11 +7,10 @@
 
 #include "work/work.h"
 
+#include "commands/members.h"
 struct diff_opts {
     const char *a, *b;
-    bool list;        /* every tensor that differs */
-    bool want_error;  /* relative RMS error of b's weights against a's; reads them, implies list */
-    bool no_manifest; /* read the data, whatever manifest.json says of them */
+#include "commands/diff.def"
 };
 /* Fills m with what differs. Returns ERR_VERDICT when something does; m is complete then too. */
 int diff_run(const struct work *w, const struct diff_opts *o, struct emit *m, struct err *e);

@@ -107,7 +107,7 @@ static void emit_tensor(struct emit *m, const char *name, const char *type, cons
 
 static void emit_keys(struct emit *m, const struct gguf *g, const struct inspect_opts *a) {
     struct buf v = {0};
-    if (a->keys == KEYS_NONE) return;
+    if (strcmp(a->keys, "none") == 0) return;
     emit_table(m, "keys", "metadata");
     emit_col(m, "key", "key");
     emit_col(m, "type", "type");
@@ -116,7 +116,7 @@ static void emit_keys(struct emit *m, const struct gguf *g, const struct inspect
         const struct gguf_kv *kv = gguf_kv_at(g, i);
         char type[32];
         kv_type(type, kv);
-        kv_value(&v, kv, a->keys == KEYS_ALL);
+        kv_value(&v, kv, strcmp(a->keys, "all") == 0);
         emit_row(m);
         emit_cell_str(m, kv->key);
         emit_cell_str(m, type);
@@ -418,7 +418,9 @@ static int inspect_gguf_file(struct emit *m, const char *path, const struct insp
 }
 
 int inspect_run(const struct inspect_opts *a, struct emit *m, struct err *e) {
-    const char *path = a->path;
+    const char *path = a->path, *k = a->keys;
+    if (strcmp(k, "short") != 0 && strcmp(k, "all") != 0 && strcmp(k, "none") != 0)
+        return err_set(e, ERR_USAGE, "inspect: --keys is short, all or none, not '%s'", k);
     struct map f;
     char head[9] = {0};
     if (io_is_dir(path)) {

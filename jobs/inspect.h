@@ -7,11 +7,10 @@
 
 #include "work/work.h"
 
-enum inspect_keys { KEYS_SHORT, KEYS_ALL, KEYS_NONE };
+#include "commands/members.h"
 struct inspect_opts {
     const char *path;
-    enum inspect_keys keys; /* metadata: long values cut, whole, or none */
-    bool tensors;           /* list every tensor */
+#include "commands/inspect.def"
 };
 /* Fills m with what the file is. Returns ERR_DATA when it is nothing that is known. */
 int inspect_run(const struct inspect_opts *o, struct emit *m, struct err *e);

@@ -5,12 +5,10 @@
 
 #include "work/work.h"
 
+#include "commands/members.h"
 struct replay_opts {
     const char *path;
-    const char *source;  /* what it was quantized from; NULL: the recorded name beside it */
-    const char *imatrix; /* importance matrix; NULL: likewise */
-    const char *gram;    /* second moments; NULL: likewise */
-    const char *out;     /* where the copy stays; NULL: it is removed */
+#include "commands/replay.def"
 };
 /* Fills m with the comparison. Returns ERR_VERDICT when the bytes differ; m is complete then. */
 int replay_run(struct work *w, const struct replay_opts *o, struct emit *m, struct err *e);

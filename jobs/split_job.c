@@ -109,8 +109,8 @@ static int merge(const struct work *w, const struct gguf *g, const char *out, st
     return 0;
 }
 
-int merge_run(const struct work *w, const char *shard, const char *out, struct emit *m,
-              struct err *e) {
+int merge_run(const struct work *w, const struct merge_opts *o, struct emit *m, struct err *e) {
+    const char *shard = o->shard;
     struct gguf *g;
     int i, n;
     size_t len;
@@ -127,7 +127,7 @@ int merge_run(const struct work *w, const char *shard, const char *out, struct e
                      first);
     else if (rc)
         g = NULL;
-    if (rc == 0) rc = merge(w, g, out ? out : whole, m, e);
+    if (rc == 0) rc = merge(w, g, o->out ? o->out : whole, m, e);
     gguf_close(g);
     free(first);
     free(whole);

@@ -35,10 +35,12 @@ static int write_vocab(void *ud, int64_t n_vocab, struct gguf_w *w, struct err *
     return rc;
 }
 
-const struct synth_opts synth_usual = {.shape = "Qwen3.5-35B-A3B", .recipe = "Q4_K_M", .seed = 1};
+const struct synth_job_opts synth_usual = {.o = {.shape = "Qwen3.5-35B-A3B", .recipe = "Q4_K_M"},
+                                           .seed = 1};
 
-int synth_job_run(struct work *w, struct synth_opts *o, const char *tokenizer, struct emit *m,
-                  struct err *e) {
+int synth_job_run(struct work *w, struct synth_job_opts *x, struct emit *m, struct err *e) {
+    struct synth_opts *o = &x->o;
+    o->seed = (uint64_t)x->seed;
     if (!o->out && !o->dry_run) return err_set(e, ERR_USAGE, "-o OUT.gguf is missing");
     if (!(o->skew >= 0 && o->skew <= 10))
         return err_set(e, ERR_USAGE, "--skew: a number between 0 and 10 is expected");
@@ -46,9 +48,9 @@ int synth_job_run(struct work *w, struct synth_opts *o, const char *tokenizer, s
     TRY(work_pool(w, e));
     o->pool = w->pool;
     o->overwrite = w->overwrite;
-    if (tokenizer) {
+    if (x->tokenizer) {
         o->vocab = write_vocab;
-        o->vocab_ud = arena_strdup(&w->mem, tokenizer);
+        o->vocab_ud = arena_strdup(&w->mem, x->tokenizer);
     }
     TRY(synth_run(o, &r, e));
     emit_result(m, o, &r);

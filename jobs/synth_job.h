@@ -6,9 +6,12 @@
 #include "work/work.h"
 #include "quantize/synth.h"
 
-extern const struct synth_opts synth_usual;
-/* Writes the model; tokenizer: a folder whose vocabulary and chat template it gets, or NULL. */
-int synth_job_run(struct work *w, struct synth_opts *o, const char *tokenizer, struct emit *m,
-                  struct err *e);
+#include "commands/members.h"
+struct synth_job_opts {
+    struct synth_opts o;
+#include "commands/synth.def"
+};
+extern const struct synth_job_opts synth_usual;
+int synth_job_run(struct work *w, struct synth_job_opts *x, struct emit *m, struct err *e);
 
 #endif

@@ -143,7 +143,7 @@ static int run_batch(const struct job *o, const char *path, struct buf *out, str
 int tokenize_run(const struct tokenize_opts *o, struct buf *out, struct err *e) {
     struct tok *t = NULL;
     TRY(load(&t, o->model, o->pre, e));
-    const struct job j = {.t = t, .special = o->special, .bos = o->bos, .decode = o->decode};
+    const struct job j = {.t = t, .special = !o->no_special, .bos = o->bos, .decode = o->decode};
     int rc = o->batch ? run_batch(&j, o->batch, out, e) : run_one(o, &j, out, e);
     tok_free(t);
     return rc;

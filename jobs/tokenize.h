@@ -8,16 +8,13 @@
 #include "base/buf.h"
 #include "work/work.h"
 
+#include "commands/members.h"
 struct tokenize_opts {
     const char *model; /* GGUF file, or a folder with a tokenizer */
-    const char *pre;   /* pre-tokenizer; NULL: the model's own */
-    const char *batch; /* file with a list of texts, or of lists of ids; NULL: one text */
     const char *const
         *word; /* [n_words] the text, with a space between two; none: standard input */
     int n_words;
-    bool special; /* control tokens in a text are themselves */
-    bool bos;     /* begin as the vocabulary has it */
-    bool decode;  /* ids to text */
+#include "commands/tokenize.def"
 };
 /* Writes a JSON list of ids, or text, to `out`. */
 int tokenize_run(const struct tokenize_opts *o, struct buf *out, struct err *e);

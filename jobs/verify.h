@@ -7,10 +7,10 @@
 
 #include "work/work.h"
 
+#include "commands/members.h"
 struct verify_opts {
-    const char *path;     /* file or folder */
-    const char *manifest; /* checksums as sha256sum writes them; NULL: the folder's own, if any */
-    bool deep;            /* read all data: no NaN or infinity in values and scales */
+    const char *path; /* file or folder */
+#include "commands/verify.def"
 };
 /* Fills m with a row per finding. Returns ERR_VERDICT when there is one; m is complete then too. */
 int verify_run(const struct verify_opts *o, struct emit *m, struct err *e);

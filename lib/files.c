@@ -48,19 +48,6 @@ static const struct field plan_fields[] = {FIELD(FIELD_TEXT, vram, vram, "vram")
                                            FIELD(FIELD_TEXT, plot, plot, "plot")};
 #undef FROM
 #undef TO
-static const struct field inspect_fields[] = {ARGUMENT("tensors", "tensors")};
-static const struct field verify_fields[] = {ARGUMENT("deep", "deep"),
-                                             ARGUMENT("manifest", "manifest")};
-static const struct field diff_fields[] = {ARGUMENT("weights", "error"),
-                                           ARGUMENT("(always)", "tensors")};
-#define FROM hone_replay_opts
-#define TO replay_opts
-static const struct field replay_fields[] = {
-    FIELD(FIELD_TEXT, source, source, "source"), FIELD(FIELD_TEXT, imatrix, imatrix, "imatrix"),
-    FIELD(FIELD_TEXT, gram, gram, "gram"), FIELD(FIELD_TEXT, path, out, "output"),
-    FIELD_OF_WORK(FIELD_FORCE, overwrite, "")};
-#undef FROM
-#undef TO
 struct publish_ask {
     struct publish_facts given;
     struct publish_opts o;
@@ -86,54 +73,73 @@ static const struct field publish_fields[] = {
 #undef TO
 static const struct field publish_check_fields[] = {ARGUMENT("(the call)", "check"),
                                                     ARGUMENT("quick", "quick")};
-#define FROM hone_split_opts
-#define TO split_opts
-static const struct field split_fields[] = {
-    FIELD(FIELD_TEXT, path, out, "output"), FIELD(FIELD_BYTES, max_size, max_size, "max-size"),
-    FIELD(FIELD_FLAG, data_first, data_first, "no-metadata-first"),
-    FIELD_OF_WORK(FIELD_FORCE, overwrite, ""), FIELD(FIELD_FLAG, dry_run, dry_run, "dry-run")};
-#undef FROM
-#undef TO
-static const struct field merge_fields[] = {ARGUMENT("path", "output")};
-#define FROM hone_synth_opts
-#define TO synth_opts
-static const struct field synth_fields[] = {ARGUMENT("path", "output"),
-                                            FIELD(FIELD_TEXT, shape, shape, "arch-from"),
-                                            FIELD(FIELD_COUNT, layers, layers, "layers"),
-                                            FIELD(FIELD_TEXT, recipe, recipe, "recipe"),
-                                            FIELD_OF_CALL(tokenizer, "tokenizer"),
-                                            FIELD_OF_CALL(seed, "seed"),
-                                            FIELD(FIELD_NUMBER, skew, skew, "skew"),
-                                            FIELD_OF_WORK(FIELD_FORCE, overwrite, ""),
-                                            FIELD(FIELD_FLAG, dry_run, dry_run, "dry-run")};
-#undef FROM
-#undef TO
-static const struct field doctor_fields[] = {ARGUMENT("list \"limits\"", "limits"),
-                                             ARGUMENT("list \"models\"", "models")};
-static const struct field bench_fields[] = {ARGUMENT("types", "types"),
-                                            ARGUMENT("seconds", "seconds")};
 
 #include "commands/rows.h"
+#define TO inspect_opts
+const struct option inspect_options[] = {
+#include "commands/inspect.def"
+    {0}};
+#undef TO
+#define TO verify_opts
+const struct option verify_options[] = {
+#include "commands/verify.def"
+    {0}};
+#undef TO
+#define TO diff_opts
+const struct option diff_options[] = {
+#include "commands/diff.def"
+    {0}};
+#undef TO
+#define TO replay_opts
+const struct option replay_options[] = {
+#include "commands/replay.def"
+    {0}};
+#undef TO
 #define TO recipes_opts
 const struct option recipes_options[] = {
 #include "commands/recipes.def"
     {0}};
 #undef TO
+#define TO split_opts
+const struct option split_options[] = {
+#include "commands/split.def"
+    {0}};
+#undef TO
+#define TO merge_opts
+const struct option merge_options[] = {
+#include "commands/merge.def"
+    {0}};
+#undef TO
+#define TO synth_job_opts
+const struct option synth_options[] = {
+#include "commands/synth.def"
+    {0}};
+#undef TO
+#define TO doctor_opts
+const struct option doctor_options[] = {
+#include "commands/doctor.def"
+    {0}};
+#undef TO
+#define TO bench_kernels_opts
+const struct option bench_kernels_options[] = {
+#include "commands/bench_kernels.def"
+    {0}};
+#undef TO
 
 const struct form forms_files[] = {
     [PLAN] = FORM("hone_plan", "plan", hone_plan_opts, plan_fields),
-    [INSPECT] = FORM_OF_ARGUMENTS("hone_inspect", "inspect", inspect_fields),
-    [VERIFY] = FORM_OF_ARGUMENTS("hone_verify", "verify", verify_fields),
-    [DIFF] = FORM_OF_ARGUMENTS("hone_diff", "diff", diff_fields),
-    [REPLAY] = FORM("hone_replay", "replay", hone_replay_opts, replay_fields),
+    [INSPECT] = FORM_OF_ROW_ARGUMENTS(inspect, "inspect", inspect_options),
+    [VERIFY] = FORM_OF_ROW_ARGUMENTS(verify, "verify", verify_options),
+    [DIFF] = FORM_OF_ROW_ARGUMENTS(diff, "diff", diff_options),
+    [REPLAY] = FORM_OF_ROWS(replay, "replay", hone_replay_opts, replay_options),
     [RECIPES] = FORM_OF_ROWS(recipes, "recipes", hone_recipes_opts, recipes_options),
     [PUBLISH] = FORM("hone_publish", "publish", hone_publish_opts, publish_fields),
     [PUBLISH_CHECK] = FORM_OF_ARGUMENTS("hone_publish_check", "publish", publish_check_fields),
-    [SPLIT] = FORM("hone_split", "split", hone_split_opts, split_fields),
-    [MERGE] = FORM_OF_ARGUMENTS("hone_merge", "merge", merge_fields),
-    [SYNTH] = FORM("hone_synth", "synth", hone_synth_opts, synth_fields),
-    [DOCTOR] = FORM_OF_ARGUMENTS("hone_doctor", "doctor", doctor_fields),
-    [BENCH] = FORM_OF_ARGUMENTS("hone_bench_kernels", "bench-kernels", bench_fields),
+    [SPLIT] = FORM_OF_ROWS(split, "split", hone_split_opts, split_options),
+    [MERGE] = FORM_OF_ROW_ARGUMENTS(merge, "merge", merge_options),
+    [SYNTH] = FORM_OF_ROWS(synth, "synth", hone_synth_opts, synth_options),
+    [DOCTOR] = FORM_OF_ROW_ARGUMENTS(doctor, "doctor", doctor_options),
+    [BENCH] = FORM_OF_ROW_ARGUMENTS(bench_kernels, "bench-kernels", bench_kernels_options),
     {0}};
 
 /* ---- calls ---- */
@@ -155,7 +161,7 @@ int hone_inspect(const char *path, int tensors, const struct hone_opts *o, char 
                  struct hone_error *e) {
     NEED(path, e);
     struct task t;
-    const struct inspect_opts j = {.path = path, .keys = KEYS_ALL, .tensors = tensors != 0};
+    const struct inspect_opts j = {.path = path, .keys = "all", .tensors = tensors != 0};
     int rc = task_begin(&t, o, json, e);
     return rc ? rc : task_end(&t, inspect_run(&j, t.m, &t.c.err), json, e);
 }
@@ -235,45 +241,42 @@ int hone_merge(const char *shard, const char *path, int overwrite, const struct 
     int rc = task_begin(&t, o, json, e);
     if (rc) return rc;
     t.w.overwrite = overwrite != 0;
-    return task_end(&t, merge_run(&t.w, shard, path, t.m, &t.c.err), json, e);
+    const struct merge_opts j = {.shard = shard, .out = path};
+    return task_end(&t, merge_run(&t.w, &j, t.m, &t.c.err), json, e);
 }
 
 int hone_synth(const char *path, const struct hone_synth_opts *opts, const struct hone_opts *o,
                char **json, struct hone_error *e) {
     struct hone_synth_opts so;
-    struct synth_opts j = synth_usual;
+    struct synth_job_opts j = synth_usual;
     struct task t;
     int rc = task_begin_form(&t, &forms_files[SYNTH], opts, &so, &j, o, json, e);
     if (rc) return rc;
-    j.out = path;
-    if (so.seed) j.seed = (uint64_t)so.seed;
-    return task_end(&t, synth_job_run(&t.w, &j, so.tokenizer, t.m, &t.c.err), json, e);
+    j.o.out = path;
+    return task_end(&t, synth_job_run(&t.w, &j, t.m, &t.c.err), json, e);
 }
 
 int hone_doctor(const char *model, const char *list, const struct hone_opts *o, char **json,
                 struct hone_error *e) {
     struct task t;
+    const struct doctor_opts j = {.model = model,
+                                  .limits = list && strcmp(list, "limits") == 0,
+                                  .models = list && strcmp(list, "models") == 0};
     int rc = task_begin(&t, o, json, e);
     if (rc) return rc;
-    if (model && list)
-        rc = err_set(&t.c.err, ERR_USAGE, "a model and a list are different questions");
-    else if (model)
-        rc = doctor_model(&t.w, model, t.m, &t.c.err);
-    else if (!list)
-        rc = doctor_machine(&t.w, NULL, t.m, &t.c.err);
-    else if (strcmp(list, "limits") == 0)
-        doctor_limits(t.m);
-    else if (strcmp(list, "models") == 0)
-        doctor_models(t.m);
-    else
+    if (list && !j.limits && !j.models)
         rc = err_set(&t.c.err, ERR_USAGE, "list: '%.80s' is not limits or models", list);
+    else
+        rc = doctor_run(&t.w, &j, t.m, &t.c.err);
     return task_end(&t, rc, json, e);
 }
 
 int hone_bench_kernels(const char *types, double seconds, const struct hone_opts *o, char **json,
                        struct hone_error *e) {
     struct task t;
-    const double s = seconds > 0 ? seconds : BENCH_USUAL_SECONDS;
+    struct bench_kernels_opts j = bench_kernels_usual;
+    j.types = types;
+    if (seconds > 0) j.seconds = seconds;
     int rc = task_begin(&t, o, json, e);
-    return rc ? rc : task_end(&t, bench_job_run(&t.w, types, s, t.m, &t.c.err), json, e);
+    return rc ? rc : task_end(&t, bench_job_run(&t.w, &j, t.m, &t.c.err), json, e);
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* lib/handle_forms.c - options of commands whose work is done by calls on handles: which field is
  * which option. Nothing is copied by these rows; they are for docs/reference.md. */
+#include "jobs/tokenize.h"
 #include "lib/form.h"
+#include "lib/options.h"
 
 #define FROM hone_opts
 static const struct field common_fields[] = {FIELD_OF_CALL(log, "verbose"),
@@ -57,12 +59,15 @@ static const struct field tokens_fields[] = {
     ARGUMENT("hone_template_render", "special-in-content"),
     ARGUMENT("member loose of hone_template_read_answer", "strict-calls")};
 static const struct field model_fields[] = {ARGUMENT("hone_opts.pre", "pre")};
-static const struct field tokenize_fields[] = {
-    ARGUMENT("flags HONE_BOS", "bos"), ARGUMENT("flags HONE_CONTROL", "no-special"),
-    ARGUMENT("a call per text", "batch"), ARGUMENT("hone_opts.pre, hone_model_open", "pre")};
-static const struct field detokenize_fields[] = {ARGUMENT("(the call)", "decode")};
 static const struct field answer_fields[] = {
     ARGUMENT("tools", "tools"), ARGUMENT("member loose of the result", "strict-calls")};
+
+#include "commands/rows.h"
+#define TO tokenize_opts
+const struct option tokenize_options[] = {
+#include "commands/tokenize.def"
+    {0}};
+#undef TO
 
 const struct form forms_handles[] = {
     FORM("hone_opts", "", hone_opts, common_fields),
@@ -70,7 +75,7 @@ const struct form forms_handles[] = {
     FORM("hone_session_new", "run", hone_session_opts, session_fields),
     FORM_OF_ARGUMENTS("hone_template_tokens", "run", tokens_fields),
     FORM_OF_ARGUMENTS("hone_model_open", "run", model_fields),
-    FORM_OF_ARGUMENTS("hone_tokenize", "tokenize", tokenize_fields),
-    FORM_OF_ARGUMENTS("hone_detokenize", "tokenize", detokenize_fields),
+    FORM_OF_ROW_ARGUMENTS(tokenize, "tokenize", tokenize_options),
+    FORM_OF_ROW_ARGUMENTS(detokenize, "tokenize", tokenize_options),
     FORM_OF_ARGUMENTS("hone_template_read_answer", "template parse", answer_fields),
     {0}};

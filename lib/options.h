@@ -6,6 +6,8 @@
 
 #include "commands/option.h"
 
-extern const struct option recipes_options[];
+extern const struct option bench_kernels_options[], convert_options[], diff_options[],
+    doctor_options[], inspect_options[], merge_options[], recipes_options[], replay_options[],
+    split_options[], synth_options[], tokenize_options[], verify_options[];
 
 #endif

@@ -12,6 +12,7 @@
 #include "jobs/quantize_job.h"
 #include "mix/sensitivity.h"
 #include "lib/form.h"
+#include "lib/options.h"
 
 enum {
     CONVERT,
@@ -27,23 +28,11 @@ enum {
 
 /* ---- options ---- */
 
-#define FROM hone_convert_opts
-#define TO convert_opts
-static const struct field convert_fields[] = {
-    ARGUMENT("path", "output"),
-    FIELD(FIELD_TEXT, type, type, "type"),
-    FIELD(FIELD_TEXT, name, name, "name"),
-    FIELD(FIELD_TEXT, lora, lora, "lora"),
-    FIELD_OF_CALL(mmproj, "mmproj"),
-    FIELD(FIELD_BYTES, split_max, split_max, "split-max"),
-    FIELD(FIELD_FLAG, no_mtp, no_mtp, "no-mtp"),
-    FIELD(FIELD_FLAG, pad, pad, "pad"),
-    FIELD(FIELD_FLAG, keep_mxfp4, keep_mxfp4, "keep-mxfp4"),
-    FIELD_OF_WORK(FIELD_FORCE, overwrite, ""),
-    FIELD(FIELD_FLAG, dry_run, dry_run, "dry-run"),
-    FIELD(FIELD_TEXT, pre, pre, "pre"),
-};
-#undef FROM
+#include "commands/rows.h"
+#define TO convert_job_opts
+const struct option convert_options[] = {
+#include "commands/convert.def"
+    {0}};
 #undef TO
 #define FROM hone_imatrix_opts
 #define TO imatrix_job_opts
@@ -203,7 +192,7 @@ static const struct field make_fields[] = {
 #undef TO
 
 const struct form forms_steps[] = {
-    [CONVERT] = FORM("hone_convert", "convert", hone_convert_opts, convert_fields),
+    [CONVERT] = FORM_OF_ROWS(convert, "convert", hone_convert_opts, convert_options),
     [IMATRIX] = FORM("hone_imatrix", "imatrix", hone_imatrix_opts, imatrix_fields),
     [IMATRIX_MERGE] = FORM("hone_imatrix_merge", "imatrix", hone_imatrix_opts, merge_fields),
     [IMATRIX_STATS] = FORM_OF_ARGUMENTS("hone_imatrix_stats", "imatrix", stats_fields),
@@ -221,12 +210,12 @@ int hone_convert(const char *folder, const char *path, const struct hone_convert
                  const struct hone_opts *o, char **json, struct hone_error *e) {
     NEED(folder, e);
     struct hone_convert_opts co;
-    struct convert_opts j = {.src = folder, .out = path};
+    struct convert_job_opts j = {.o = {.src = folder, .out = path}};
     struct task t;
     int rc = task_begin_form(&t, &forms_steps[CONVERT], opts, &co, &j, o, json, e);
     if (rc) return rc;
-    rc = task_need(path ? path : co.mmproj, true, &t.c.err);
-    if (!rc) rc = convert_job_run(&t.w, &j, co.mmproj, t.m, &t.c.err);
+    rc = task_need(path ? path : j.mmproj, true, &t.c.err);
+    if (!rc) rc = convert_job_run(&t.w, &j, t.m, &t.c.err);
     return task_end(&t, rc, json, e);
 }
 
