@@ -53,14 +53,39 @@ static int find_arch(struct conv_plan *p, struct err *e) {
     return unknown_class(p->dir, cls, e);
 }
 
-static int check_mlx(const struct conv_plan *p, struct err *e) {
-    for (int i = 0; i < hfdir_n_files(p->dir); i++) {
-        const char *format = st_meta(hfdir_file(p->dir, i), "format");
-        if (format && strcmp(format, "mlx") == 0)
+/* Returns the first file that was written for MLX; NULL: none was. */
+static const struct st *mlx_file(const struct hfdir *dir) {
+    for (int i = 0; i < hfdir_n_files(dir); i++) {
+        const char *format = st_meta(hfdir_file(dir, i), "format");
+        if (format && strcmp(format, "mlx") == 0) return hfdir_file(dir, i);
+    }
+    return NULL;
+}
+
+/* Refuses what MLX quantized. */
+static int check_mlx(const struct hfdir *dir, struct err *e) {
+    const struct st *f = mlx_file(dir);
+    for (int64_t i = 0; f && i < hfdir_n_tensors(dir); i++)
+        if (hfdir_tensor_at(dir, i)->dtype == ST_U32)
             return err_set(e, ERR_DATA,
-                           "%s was written for MLX, whose weights are already "
-                           "transformed: convert the original Hugging Face release instead",
-                           st_path(hfdir_file(p->dir, i)));
+                           "%s is quantized for MLX: dequantize it with mlx_lm.convert "
+                           "--dequantize, or convert the original Hugging Face release",
+                           st_path(f));
+    return 0;
+}
+
+/* Refuses other folders of MLX whose weights it transforms: convolutions, experts, norms used as
+ * 1 + w, multipliers. Those of plain decoders are as they were. */
+static int check_mlx_items(const struct conv_plan *p, struct err *e) {
+    const struct st *f = mlx_file(p->dir);
+    for (int64_t i = 0; f && i < p->n_items; i++) {
+        const struct item *it = &p->item[i];
+        if (it->xf == XF_ADD1 || it->xf == XF_MULTIPLY || it->xf == XF_MULTIPLY_IN ||
+            role_is_routed(it->inst.row->role) || strstr(it->inst.name, "conv"))
+            return err_set(e, ERR_DATA,
+                           "%s was written for MLX, which transforms weights such as %s: convert "
+                           "the original Hugging Face release instead",
+                           st_path(f), it->inst.name);
     }
     return 0;
 }
@@ -158,7 +183,7 @@ int plan_open(struct conv_plan *p, const struct convert_opts *o, struct err *e) 
     TRY(hfdir_open(&p->dir, o->src, e));
     TRY(find_arch(p, e));
     TRY(hf_names_make(&p->names, p->dir, p->arch, &p->arena, e));
-    return check_mlx(p, e);
+    return check_mlx(p->dir, e);
 }
 
 int plan_make(struct conv_plan *p, const struct convert_opts *o, struct err *e) {
@@ -172,6 +197,7 @@ int plan_make(struct conv_plan *p, const struct convert_opts *o, struct err *e) 
     TRY(map_tensors(p, o, e));
     TRY(pick_type(p, o->type, e));
     TRY(size_items(p, o->keep_mxfp4 || (p->arch->mxfp4 && !o->pad), e));
+    TRY(check_mlx_items(p, e));
     return check_norms(p, e);
 }
 

@@ -63,7 +63,7 @@ peer '--schema FILE' run x.gguf --json-schema '{}' hello
 peer '--device cuda:0,1' serve x.gguf --tensor-split 1,1
 peer 'none.jinja' serve x.gguf --chat-template-file none.jinja # taken as --template
 peer "'hone template fix'" run x.gguf --chat-template-file none.jinja
-peer 'given twice' convert x --lora a --lora b -o y.gguf
+peer 'given twice' convert tests/golden/models/qwen3 --lora a --lora b -o y.gguf
 peer 'x.gguf' quantize x.gguf -o y.gguf --recipe Q8_0 --gram - # an input may be a stream
 peer 'not to standard output' imatrix x.gguf x.txt -o y.gguf --gram -
 # ---- its table of models is that of the registry and the tests ----

@@ -187,6 +187,18 @@ static void as_float(struct st_build *b, const struct st_tensor *t) {
     free(v);
 }
 
+/* Files of MLX: plain weights, quantized ones. */
+static void as_mlx(struct st_build *b, const struct st_tensor *t) {
+    if (!b->header.len) buf_str(&b->header, "{\"__metadata__\":{\"format\":\"mlx\"}");
+    st_copy(b, t->name, t);
+}
+static void of_mlx_lm(struct st_build *b, const struct st_tensor *t) {
+    static const int64_t shape[] = {2};
+    as_mlx(b, t);
+    if (strcmp(t->name, "model.norm.weight") == 0)
+        st_add(b, "model.layers.0.mlp.up_proj.scales", "U32", 1, shape, "12345678", 8);
+}
+
 static void test_left_over(void) {
     static const char *const section[] = {
         "\"model_type\"",
@@ -199,6 +211,11 @@ static void test_left_over(void) {
     check_same("olmoe", NULL, with_buffers, "buffers");
     check_same("olmoe", section, NULL, "a section of quantization over plain weights");
     check_same("olmoe", empty, NULL, "an empty section");
+    check_same("llamabias", NULL, as_mlx, "written for MLX");
+    CHECK_ERR(convert(folder("olmoe", NULL, as_mlx), "other.gguf", &e), ERR_DATA,
+              "written for MLX, which transforms weights such as blk.0.ffn_");
+    CHECK_ERR(convert(folder("llamabias", NULL, of_mlx_lm), "other.gguf", &e), ERR_DATA,
+              "mlx_lm.convert --dequantize");
     CHECK_OK(convert(folder("olmoe", NULL, as_float), "plain.gguf", &e));
     CHECK_OK(convert(folder("olmoe", NULL, as_double), "other.gguf", &e));
     same_files("F64");
