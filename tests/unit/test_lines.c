@@ -5,10 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/io.h"
-#include "core/lines.h"
-#include "core/log.h"
-#include "core/prog.h"
+#include "base/io.h"
+#include "base/lines.h"
+#include "base/log.h"
+#include "base/prog.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
 
