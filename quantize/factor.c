@@ -12,11 +12,9 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "quantize/axpy.h"
+#include "quantize/enc/super.h"
 
-enum { NB = 64, LANES = 8 };
-
-/* Inner products are taken two side by side; each has the order of dot(). */
-typedef double pair_of __attribute__((vector_size(16)));
+enum { NB = FACTOR_COLUMNS, LANES = 8, TRAIL_ROWS = 32 };
 
 static int take(void *out_ptr, uint64_t n, size_t size, const char *what, struct err *e) {
     void *p;
@@ -36,7 +34,8 @@ int factor_init(struct factor *f, int64_t n, int64_t block, struct err *e) {
     TRY(take(&f->m, nb, sizeof *f->m, "a factor", e));
     TRY(take(&f->diag, (uint64_t)n, sizeof *f->diag, "a factor", e));
     TRY(take(&f->h, (uint64_t)n, sizeof *f->h, "a factor", e));
-    TRY(take(&f->pairs, (uint64_t)div_up(block, 2) * NB, sizeof(pair_of), "a factor", e));
+    TRY(take(&f->panel, (uint64_t)div_up(block, FACTOR_ROWS) * FACTOR_ROWS * NB, sizeof *f->panel,
+             "a factor", e));
     return take(&f->tri, (uint64_t)block * (uint64_t)block, sizeof *f->tri, "a factor", e);
 }
 void factor_release(struct factor *f) {
@@ -44,7 +43,7 @@ void factor_release(struct factor *f) {
     mem_free(f->m);
     mem_free(f->diag);
     mem_free(f->h);
-    mem_free(f->pairs);
+    mem_free(f->panel);
     mem_free(f->tri);
     memset(f, 0, sizeof *f);
 }
@@ -69,7 +68,8 @@ int factor_pool(const struct gram_input *in, unsigned halves, float **out, doubl
 struct chol {
     double *a; /* The matrix [n][n], of which the lower half is used. */
     int64_t n, k0, k1;
-    pair_of *pairs; /* Columns [k0, k1) of rows k1 and k1 + 1, of the next two, and so on. */
+    double *panel; /* [group][NB][FACTOR_ROWS]: columns [k0, k1) of the rows from k1 on */
+    const struct enc_lanes *lanes;
 };
 static double dot(const double *a, const double *b, int64_t n) {
     double acc[LANES] = {0}, s = 0;
@@ -80,67 +80,42 @@ static double dot(const double *a, const double *b, int64_t n) {
     for (int l = 0; l < LANES; l++) s += acc[l];
     return s;
 }
-/* Computes dot() of b with both vectors of a. */
-static inline pair_of dot_pair(const pair_of *a, const double *b, int64_t n) {
-    pair_of acc[LANES] = {{0}}, s = {0};
-    int64_t k = 0;
-    for (; k + LANES <= n; k += LANES)
-        for (int l = 0; l < LANES; l++) acc[l] += a[k + l] * (pair_of){b[k + l], b[k + l]};
-    for (; k < n; k++) s += a[k] * (pair_of){b[k], b[k]};
-    for (int l = 0; l < LANES; l++) s += acc[l];
-    return s;
-}
-/* Computes dot() of two vectors of NB with one, whose elements are there twice. The eight sums are
- * written out so that they stay in registers. */
-static inline pair_of dot_panel(const pair_of *a, const pair_of *b) {
-    pair_of s = {0}, s0 = s, s1 = s, s2 = s, s3 = s, s4 = s, s5 = s, s6 = s, s7 = s;
-    for (int k = 0; k < NB; k += LANES) {
-        s0 += a[k] * b[k];
-        s1 += a[k + 1] * b[k + 1];
-        s2 += a[k + 2] * b[k + 2];
-        s3 += a[k + 3] * b[k + 3];
-        s4 += a[k + 4] * b[k + 4];
-        s5 += a[k + 5] * b[k + 5];
-        s6 += a[k + 6] * b[k + 6];
-        s7 += a[k + 7] * b[k + 7];
-    }
-    return s + s0 + s1 + s2 + s3 + s4 + s5 + s6 + s7;
-}
-
-/* Solves the panel's columns of two rows, or of one at the end, side by side. */
-static void panel_rows(void *ctx, int64_t i0, int64_t i1, int worker) {
+/* Solves the panel's columns of groups of rows. Rows after the last are zeros. */
+static void panel_groups(void *ctx, int64_t g0, int64_t g1, int worker) {
     const struct chol *c = ctx;
     (void)worker;
-    for (int64_t i = i0; i < i1; i++) {
-        const int64_t p = c->k1 + 2 * i, k0 = c->k0, nb = c->k1 - k0;
-        double *row[2] = {c->a + p * c->n + k0, c->a + min_i64(p + 1, c->n - 1) * c->n + k0};
-        pair_of *x = c->pairs + i * nb;
-        for (int64_t q = 0; q < nb; q++) {
-            const double *lq = c->a + (k0 + q) * c->n + k0;
-            x[q] = ((pair_of){row[0][q], row[1][q]} - dot_pair(x, lq, q)) / (pair_of){lq[q], lq[q]};
-        }
-        for (int64_t q = 0; q < nb; q++)
-            for (int r = 0; r < 2; r++) row[r][q] = x[q][r];
+    for (int64_t g = g0; g < g1; g++) {
+        double *x = c->panel + g * NB * FACTOR_ROWS, *row = c->a + c->k0;
+        const int64_t p = c->k1 + g * FACTOR_ROWS, n = min_i64(FACTOR_ROWS, c->n - p);
+        memset(x, 0, NB * FACTOR_ROWS * sizeof *x);
+        for (int64_t r = 0; r < n; r++)
+            for (int64_t q = 0; q < NB; q++) x[q * FACTOR_ROWS + r] = row[(p + r) * c->n + q];
+        c->lanes->panel(x, row + c->k0 * c->n, c->n);
+        for (int64_t r = 0; r < n; r++)
+            for (int64_t q = 0; q < NB; q++) row[(p + r) * c->n + q] = x[q * FACTOR_ROWS + r];
     }
 }
+/* Takes what the panel explains off rows of the trailing matrix, two rows and one group of columns
+ * at a time. */
 static void trail_rows(void *ctx, int64_t p0, int64_t p1, int worker) {
     const struct chol *c = ctx;
     (void)worker;
-    for (int64_t p = c->k1 + p0; p < c->k1 + p1; p++) {
-        double *row = c->a + p * c->n;
-        pair_of twice[NB];
-        for (int k = 0; k < NB; k++) twice[k] = (pair_of){row[c->k0 + k], row[c->k0 + k]};
-        for (int64_t q = c->k1; q <= p; q += 2) {
-            const pair_of s = dot_panel(c->pairs + (q - c->k1) / 2 * NB, twice);
-            row[q] -= s[0];
-            if (q < p) row[q + 1] -= s[1];
+    for (int64_t q0 = 0; q0 < p1; q0 += FACTOR_ROWS)
+        for (int64_t p = max_i64(p0, q0 & ~INT64_C(1)); p < p1; p += 2) {
+            double *row[2] = {c->a + (c->k1 + p) * c->n,
+                              c->a + (c->k1 + min_i64(p + 1, p1 - 1)) * c->n},
+                   out[2][FACTOR_ROWS];
+            c->lanes->trail(c->panel + q0 * NB,
+                            (const double *const[]){row[0] + c->k0, row[1] + c->k0}, out);
+            for (int64_t r = 0; r < 2 && p + r < p1; r++)
+                for (int64_t q = q0; q < q0 + FACTOR_ROWS && q <= p + r; q++)
+                    row[r][c->k1 + q] -= out[r][q - q0];
         }
-    }
 }
 /* Factors a matrix in place into L L^T, NB columns at a time. Returns false when a pivot is not
- * positive. Rows behind a panel are there only where it has NB columns. */
-static bool cholesky(double *a, int64_t n, pair_of *pairs, struct pool *pool) {
-    struct chol c = {.a = a, .n = n, .pairs = pairs};
+ * positive. Rows after a panel are there only where it has NB columns. */
+static bool cholesky(double *a, int64_t n, double *panel, struct pool *pool) {
+    struct chol c = {.a = a, .n = n, .panel = panel, .lanes = enc_lanes()};
     for (c.k0 = 0; c.k0 < n; c.k0 = c.k1) {
         c.k1 = min_i64(n, c.k0 + NB);
         for (int64_t p = c.k0; p < c.k1; p++) {
@@ -151,8 +126,8 @@ static bool cholesky(double *a, int64_t n, pair_of *pairs, struct pool *pool) {
             if (!(d > 1e-12)) return false;
             row[p] = sqrt(d);
         }
-        pool_for(pool, div_up(n - c.k1, 2), 8, panel_rows, &c);
-        pool_for(pool, n - c.k1, 16, trail_rows, &c);
+        pool_for(pool, div_up(n - c.k1, FACTOR_ROWS), 2, panel_groups, &c);
+        pool_for(pool, n - c.k1, TRAIL_ROWS, trail_rows, &c);
     }
     return true;
 }
@@ -164,8 +139,8 @@ static bool factor_block(struct factor *f, int64_t b0, int64_t nb, struct pool *
         const float *src = f->r + (b0 + nb - 1 - p) * f->block;
         for (int64_t q = 0; q <= p; q++) f->tri[p * nb + q] = (double)src[nb - 1 - q];
     }
-    if (!cholesky(f->tri, nb, f->pairs, pool)) return false;
-    double *d = f->pairs; /* The diagonal, in one place. */
+    if (!cholesky(f->tri, nb, f->panel, pool)) return false;
+    double *d = f->panel; /* The diagonal, in one place. */
     for (int64_t i = 0; i < nb; i++) d[i] = f->tri[(nb - 1 - i) * nb + (nb - 1 - i)];
     for (int64_t i = 0; i < nb; i++) {
         const double *row = f->tri + (nb - 1 - i) * nb;

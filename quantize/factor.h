@@ -13,13 +13,13 @@
 
 struct factor {
     int64_t n, block;
-    float *r;     /* [n][block] */
-    float *m;     /* [n][block], above the diagonal; 0 elsewhere */
-    float *diag;  /* [n] */
-    float *h;     /* [n] diagonal of H, unshrunk: mean squared inputs */
-    double total; /* tokens of H, those of the prior too */
-    double *tri;  /* scratch of the factorisation, [block][block] */
-    void *pairs;  /* and of its panels */
+    float *r;      /* [n][block] */
+    float *m;      /* [n][block], above the diagonal; 0 elsewhere */
+    float *diag;   /* [n] */
+    float *h;      /* [n] diagonal of H, unshrunk: mean squared inputs */
+    double total;  /* tokens of H, those of the prior too */
+    double *tri;   /* scratch of the factorisation, [block][block] */
+    double *panel; /* and of its panels */
 };
 struct factor_opts {
     unsigned halves;      /* bit h: half h of the text is in */

@@ -7,6 +7,7 @@
 #include "quantize/enc/iq1_conv.h"
 #include "quantize/enc/lanes_aff.h"
 #include "quantize/enc/lanes_b32.h"
+#include "quantize/enc/lanes_factor.h"
 #include "quantize/enc/lanes_sym.h"
 
 #ifndef LANES_TABLE
@@ -121,4 +122,6 @@ const struct enc_lanes LANES_TABLE = {{aff_open, sym_open, b32_open},
                                       mean2_row,
                                       balance,
                                       round_f16,
-                                      entry};
+                                      entry,
+                                      factor_panel,
+                                      factor_trail};

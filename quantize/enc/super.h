@@ -45,6 +45,7 @@ struct enc_how enc_how_of(const struct enc_spec *s, enum search search);
 bool enc_needs_row_mean2(const struct enc_how *h);
 
 /* The loops over weights, compiled once per instruction set (lanes.c): the same bits from all. */
+enum { FACTOR_COLUMNS = 64, FACTOR_ROWS = 12 };
 struct enc_lanes {
     /* Encodes n_blocks blocks of x to o. */
     void (*open[3])(const struct enc_how *h, const float *x, const float *imp, int64_t n_blocks,
@@ -63,6 +64,11 @@ struct enc_lanes {
      * make the sum over i < per of L_i * (sum_{k<=i} q_ki L_k - p_i) least; the first of equals.
      * q is [8][8]. */
     int (*entry)(const float *lev, int per, int from, int to, const float *q, const float *p);
+    /* Solves FACTOR_ROWS rows against the lower triangle l, whose rows are ld apart: x[q] becomes
+     * (x[q] - sum over k < q of x[k] l[q][k]) / l[q][q]. x is [FACTOR_COLUMNS][FACTOR_ROWS]. */
+    void (*panel)(double *x, const double *l, int64_t ld);
+    /* Computes the inner products of FACTOR_ROWS rows, laid out as above, with two others. */
+    void (*trail)(const double *x, const double *const row[2], double out[2][FACTOR_ROWS]);
 };
 extern const struct enc_lanes enc_lanes_base, enc_lanes_avx2;
 const struct enc_lanes *enc_lanes(void); /* in use: enc_use() chooses */
