@@ -195,7 +195,7 @@ static int note_strays(const char *dir, const struct strmap *named, struct err *
 
 static int by_index(const char *dir, struct io_names *l, struct json **index, struct err *e) {
     char *path = io_join(dir, HF_INDEX);
-    int rc = json_read(index, path, limit_of(LIM_HF_JSON), e);
+    int rc = json_read_py(index, path, limit_of(LIM_HF_JSON), e);
     free(path);
     TRY(rc);
     const struct json *map = json_get(*index, "weight_map");

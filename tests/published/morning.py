@@ -712,3 +712,108 @@ def rope_freqs(scratch):
         return "wrong", p.err
     poison(p.path, "rope_freqs.weight", np.nan, 1)
     return hone("eval", "ppl", p.path, text(scratch), "--ctx", "64", "--chunks", "2").refusal("rope_freqs") or "wrong"
+
+
+# ---- adapters over quantized bases ----
+def fp8_base(scratch, scales, **cfg):
+    """A base in FP8, by torch; the adapter is added to what the base computes with."""
+    import torch
+    from safetensors.torch import load_file as load
+    from safetensors.torch import save_file as save
+
+    d, model = checkpoint(scratch, "llama", **{"tie_word_embeddings": False})
+    out = {}
+    with torch.no_grad():
+        for k, v in load(d / "model.safetensors").items():
+            if not k.endswith("_proj.weight"):
+                out[k] = v
+                continue
+            s = (v.abs().amax(1, keepdim=True) if scales == "rows" else v.abs().max().reshape(())) / 448
+            out[k] = (v / s).to(torch.float8_e4m3fn)
+            out[k.replace(".weight", ".weight_scale")] = s
+            model.get_parameter(k).copy_(out[k].float() * s)
+    save(out, d / "model.safetensors", {"format": "pt"})
+    edit(d, "config.json", put(quantization_config={"quant_method": "fp8", "activation_scheme": "dynamic"}))
+    peft = trained(model, **cfg)
+    return lora(d, adapter(scratch, peft), peft, "peft", bound=2e-2)  # the output of a quantized base is BF16
+
+
+for scales in ("tensor", "rows"):
+    trial(ME, f"adapters: a base in FP8, scales per {scales}")(lambda s, x=scales: fp8_base(s, x, target_modules=LINEAR))
+
+
+def mxfp4_base(scratch, **cfg):
+    """gpt-oss as it is published, experts in MXFP4 blocks, with an adapter: experts with a change are no longer MXFP4."""
+    import torch
+
+    d, model = checkpoint(scratch, "gpt_oss", **{**ARCHES["gpt_oss"], "num_hidden_layers": 2})
+    t = load_file(d / "model.safetensors")
+    value = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], "f4")
+    value = np.concatenate([value, -value])
+    rng, out = np.random.default_rng(5), {}
+    for k, v in t.items():
+        if not k.endswith(("gate_up_proj", "down_proj")):
+            out[k] = v
+            continue
+        x, cols, rows = v.shape  # [experts][inputs][outputs]; blocks lie along the inputs
+        q = rng.integers(0, 256, (x, rows, cols // 32, 16), "u1")
+        s = rng.integers(119, 122, (x, rows, cols // 32), "u1")
+        out[k + "_blocks"], out[k + "_scales"] = q, s
+        w = np.stack([value[q & 15], value[q >> 4]], -1).reshape(x, rows, cols // 32, 32) * np.exp2(s.astype("f4") - 127)[..., None]
+        model.get_parameter(k).data = torch.from_numpy(np.ascontiguousarray(w.reshape(x, rows, cols).swapaxes(1, 2)))
+    save_file(out, d / "model.safetensors", {"format": "pt"})
+    edit(d, "config.json", put(quantization_config={"quant_method": "mxfp4"}))
+    peft = trained(model, **cfg)
+    return lora(d, adapter(scratch, peft), peft, "peft", bound=2e-2)
+
+
+for n, k in {"attention": dict(target_modules=["q_proj", "o_proj"]), "experts": dict(target_modules=[], target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]), "one matrix of the experts": dict(target_modules=["q_proj"], target_parameters=["mlp.experts.down_proj"])}.items():
+    trial(ME, "adapters: gpt-oss in MXFP4, " + n)(lambda s, k=k: mxfp4_base(s, **k))
+
+
+# ---- the same folder twice, in other ways ----
+def resharded(scratch, change):
+    return sharded(scratch, change)
+
+
+mine("folders: an index with null metadata")(lambda s: resharded(s, lambda d, i: i.update(metadata=None)))
+mine("folders: an index with a wrong total")(lambda s: resharded(s, lambda d, i: i["metadata"].update(total_size=7)))
+mine("folders: an index with a byte order mark")(lambda s: sharded(s, lambda d, i: ((d / "model.safetensors.index.json").write_bytes(codecs.BOM_UTF8 + json.dumps(i).encode()), i.clear())))
+mine("folders: an index of one file")(lambda s: other(s, lambda d: (d / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": {k: "model.safetensors" for k in load_file(d / "model.safetensors")}}))))
+mine("folders: an index that names a tensor twice")(lambda s: other(s, lambda d: (d / "model.safetensors.index.json").write_text('{"weight_map": {' + ", ".join(f'"{k}": "model.safetensors"' for k in [*load_file(d / "model.safetensors"), HEAD]) + "}}")))
+
+
+@mine("folders: a merged model of the same values next to shards and their index")
+def same_beside(scratch):
+    return sharded(scratch, lambda d, i: save_file({k: v for f in shards(d) for k, v in load_file(f).items()}, d / "model.safetensors", {"format": "pt"}))
+
+
+# ---- tokenizers once more ----
+def entries(name, value):
+    @mine("tokenizers: added_tokens_decoder " + name)
+    def _(s):
+        t = byte_bpe()
+        n = t.get_vocab_size()
+        d = tok_folder(s, t, n=n + 4, config=dict(tokenizer_class="PreTrainedTokenizerFast", added_tokens_decoder=value(n)))
+        t.add_tokens(added("<tag>", normalized=False))
+        p = convert(d)
+        if p.rc:
+            return p.refusal("added_tokens_decoder")
+        return tok_judged(d, lambda x: t.encode(x, add_special_tokens=False).ids, lambda i: t.decode(i, skip_special_tokens=False))
+
+
+entries("with texts for objects", lambda n: {str(n): "<tag>"})
+entries("with blanks around the id", lambda n: {f" {n} ": {"content": "<tag>"}})
+entries("with the flags left out", lambda n: {str(n): {"content": "<tag>"}})
+entries("with null flags", lambda n: {str(n): dict(content="<tag>", lstrip=None, rstrip=None, normalized=None, single_word=None, special=None)})
+entries("as a list", lambda n: [{"id": n, "content": "<tag>"}])
+for k, v in {"tokenizer.json": "[]", "tokenizer_config.json": "[]", "generation_config.json": "[]", "added_tokens.json": "[]", "special_tokens_map.json": "[]"}.items():
+
+    @mine(f"tokenizers: {k} is a list")
+    def _(s, k=k, v=v):
+        t = byte_bpe()
+        d = tok_folder(s, t, config={})
+        (d / k).write_text(v)
+        if k == "tokenizer.json":
+            return convert(d).refusal("tokenizer.json", "model") or "wrong"
+        return tok_judged(d, lambda x: t.encode(x, add_special_tokens=False).ids, lambda i: t.decode(i, skip_special_tokens=False))
