@@ -235,28 +235,53 @@ static bool is_required(const struct json *schema, const char *name) {
     return false;
 }
 
-/* Makes the language of a list of parameters: each occurs at most once, and all that are required
- * occur. `one` makes the language of a single parameter. */
-static gnode parameters(struct gcalls *c, const struct gcall *t, gnode sep, gnode close,
-                        gnode (*one)(struct gcalls *c, const struct gcall *t,
-                                     const struct json *p)) {
-    const struct json *schema = tool_target(t->schema, t->schema),
-                      *props = json_get(schema, "properties");
+/* How parameters follow each other, and how one of them is written. */
+struct listed {
+    gnode sep, close;
+    gnode (*one)(struct gcalls *c, const struct gcall *t, const struct json *p);
+};
+
+/* Makes the language of the parameters of `schema`: each occurs at most once, and all that are
+ * required occur. */
+static gnode list_of(struct gcalls *c, const struct gcall *t, const struct json *schema,
+                     const struct listed *l) {
+    const struct json *props = json_get(schema, "properties");
     struct gpick p = {.row = xcalloc((size_t)json_len(props) + 1, sizeof *p.row),
                       .hi = GRAM_INF,
                       .ordered = !c->o.any_order || is_complete(c, t),
                       .first = G_EPS,
-                      .sep = sep,
-                      .close = close};
-    if (t->strict || c->o.strict) arguments(c, t); /* all that is wrong with the schema is told */
+                      .sep = l->sep,
+                      .close = l->close};
     for (const struct json *x = json_first(props); x && !c->rc; x = json_next(x)) {
         const bool required = is_complete(c, t) || is_required(schema, json_name(x));
-        const gnode body = one(c, t, x);
+        const gnode body = l->one(c, t, x);
         if (!body && !required) continue;
         p.row[p.n].body = body;
         p.row[p.n++].required = required;
     }
     return gn_pick(c->g, grammar_pick(c->g, &p), 0, 0);
+}
+
+/* Makes the language of the parameters of a tool, in any of the forms that its schema has. */
+static gnode each_form(struct gcalls *c, const struct gcall *t, const struct listed *l,
+                       gnode (*make)(struct gcalls *c, const struct gcall *t,
+                                     const struct json *schema, const struct listed *l)) {
+    const int n = tool_branches(t->schema);
+    struct arena a;
+    arena_init(&a);
+    gnode out = n ? (gnode)G_NONE : make(c, t, tool_flat(&a, t->schema, -1), l);
+    for (int k = 0; k < n && !c->rc; k++)
+        out = gn_alt(c->g, out, make(c, t, tool_flat(&a, t->schema, k), l));
+    arena_release(&a);
+    return out;
+}
+
+static gnode parameters(struct gcalls *c, const struct gcall *t, gnode sep, gnode close,
+                        gnode (*one)(struct gcalls *c, const struct gcall *t,
+                                     const struct json *p)) {
+    const struct listed l = {sep, close, one};
+    if (t->strict || c->o.strict) arguments(c, t); /* all that is wrong with the schema is told */
+    return each_form(c, t, &l, list_of);
 }
 
 static bool quoted(const char *open) {
@@ -352,10 +377,14 @@ static gnode element_value(struct gcalls *c, const struct gcall *t, const struct
     return raw_value(c, t, schema, M3_GUARD);
 }
 
+static gnode elements_of(struct gcalls *c, const struct gcall *t, const struct json *schema,
+                         const struct listed *l) {
+    return element_members(c, t, schema, l->close, 0);
+}
+
 gnode call_elements(struct gcalls *c, const struct gcall *t) {
-    const gnode close = call_text(c, M3_GUARD "</invoke>");
-    return CAT(c, call_text(c, t->name), gn_str(c->g, "\">"),
-               element_members(c, t, tool_target(t->schema, t->schema), close, 0));
+    const struct listed l = {.close = call_text(c, M3_GUARD "</invoke>")};
+    return CAT(c, call_text(c, t->name), gn_str(c->g, "\">"), each_form(c, t, &l, elements_of));
 }
 
 /* ---- literals ---- */

@@ -90,7 +90,11 @@ struct toolparse {
     enum tool_think think;
     struct buf in;
     struct arena arena;
-    const struct json *tools; /* a list; NULL: none were declared */
+    const struct json *tools;
+    struct tool_props {
+        const struct json *fn, *props;
+    } * props;   /* of each tool */
+    int n_props; /* a list; NULL: none were declared */
     struct tool_call *calls;
     int n_calls, cap_calls;
     char **problems; /* what was odd, in sentences; in the arena */
@@ -163,6 +167,16 @@ void tool_problem(struct toolparse *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Returns the schema that a $ref of `schema` leads to within root, as in "#/$defs/name"; the schema
  * itself where there is none, or nothing is there. */
 const struct json *tool_target(const struct json *root, const struct json *schema);
+/* Returns a tool's schema with its parameters in one list, "properties", and "required". Parameters
+ * may come from a $ref and allOf, and from anyOf or oneOf, of which only number `branch` counts;
+ * -1: all do, and none of them is required. What needs no merging is returned as it is; else new
+ * nodes belong to a. */
+const struct json *tool_flat(struct arena *a, const struct json *root, int branch);
+/* Returns the number of branches of anyOf or oneOf that a tool's schema is; 0: none, or too many.
+ */
+int tool_branches(const struct json *root);
+/* Returns the properties of the parameters of a declared function; NULL: there are none. */
+const struct json *tool_properties(const struct toolparse *p, const struct json *fn);
 /* Returns the schema of a parameter of the tool fn; NULL when it is not declared. Notes in p->root
  * within what it refers to others. */
 const struct json *tool_schema(struct toolparse *p, struct text fn, struct text key);

@@ -256,8 +256,7 @@ const struct json *tool_literal(struct toolparse *p, size_t *i) {
 
 /* Sets *name to that of the tool's parameter number `at`. False: no such parameter. */
 static bool parameter_at(const struct toolparse *p, struct text fn, int64_t at, struct text *name) {
-    const struct json *root = json_get(tool_declared(p, fn), "parameters"), *m;
-    m = json_first(json_get(tool_target(root, root), "properties"));
+    const struct json *m = json_first(tool_properties(p, tool_declared(p, fn)));
     while (m && at-- > 0) m = json_next(m);
     name->s = m ? json_namen(m, &name->n) : NULL;
     return m != NULL;

@@ -41,7 +41,7 @@ static bool tool_takes(struct toolparse *p, struct text name, const struct json 
     schema = json_get(f, "parameters") ? json_get(f, "parameters") : json_get(f, "input_schema");
     if (json_type(schema) != JSON_OBJ) return json_len(args) == 0;
     if (schema_check(schema, args, &ok, &why, &e)) ok = false;
-    const struct json *props = json_get(tool_target(schema, schema), "properties");
+    const struct json *props = tool_properties(p, f);
     for (const struct json *m = json_first(args); m && ok; m = json_next(m))
         ok = json_get(props, json_name(m)) || json_get(schema, "additionalProperties") ||
              json_get(schema, "patternProperties");

@@ -169,13 +169,25 @@ const struct json *tool_target(const struct json *root, const struct json *schem
     return schema;
 }
 
-static const struct json *properties(const struct json *fn) {
-    const struct json *root = json_get(fn, "parameters");
-    return json_get(tool_target(root, root), "properties");
+const struct json *tool_properties(const struct toolparse *p, const struct json *fn) {
+    for (int i = 0; i < p->n_props && fn; i++)
+        if (p->props[i].fn == fn) return p->props[i].props;
+    return NULL;
+}
+
+/* Finds the properties of every tool. */
+static void know_properties(struct toolparse *p) {
+    p->props = xcalloc((size_t)json_len(p->tools) + 1, sizeof *p->props);
+    for (const struct json *t = json_first(p->tools); t; t = json_next(t)) {
+        const struct json *f = json_get(t, "function");
+        if (json_type(f) != JSON_OBJ) f = t;
+        const struct json *flat = tool_flat(&p->arena, json_get(f, "parameters"), -1);
+        p->props[p->n_props++] = (struct tool_props){f, json_get(flat, "properties")};
+    }
 }
 
 void tool_add(struct toolparse *p, struct text name, const struct json *args) {
-    const struct json *f = tool_declared(p, name), *props = properties(f);
+    const struct json *f = tool_declared(p, name), *props = tool_properties(p, f);
     name = tool_known_name(p, name);
     if (p->n_calls == p->cap_calls) {
         p->cap_calls = p->cap_calls ? 2 * p->cap_calls : 8;
@@ -258,7 +270,7 @@ bool tool_add_object(struct toolparse *p, const struct json *obj) {
 const struct json *tool_schema(struct toolparse *p, struct text fn, struct text key) {
     const struct json *f = tool_declared(p, fn);
     p->root = json_get(f, "parameters");
-    return tool_target(p->root, json_getn(properties(f), key.s, key.n));
+    return tool_target(p->root, json_getn(tool_properties(p, f), key.s, key.n));
 }
 
 /* ---- reasoning, content, calls --------------------------------------------------------------- */
@@ -620,6 +632,7 @@ int toolparse_new(struct toolparse **out, const struct toolfmt *f, const char *t
             toolparse_free(p);
             return err_set(e, ERR_DATA, "the tools are not a JSON list");
         }
+        know_properties(p);
     }
     *out = p;
     return 0;
@@ -631,6 +644,7 @@ void toolparse_free(struct toolparse *p) {
     buf_release(&p->first);
     buf_release(&p->thought);
     free(p->calls);
+    free(p->props);
     free(p->problems);
     tool_flow_release(&p->flow);
     arena_release(&p->arena);

@@ -176,13 +176,14 @@ static void test_read_back(void) {
     buf_release(&text);
 }
 
-static void test_classes(void) {
+/* Reads calls of `offered` back, in every format; `judge` holds the same tools for the judge. */
+static void read_classes(const char *offered, const char *judge) {
     struct json *tools, *judged;
     struct buf text = {0};
     struct rng rng;
     rng_seed(&rng, 6);
-    CHECK_OK(json_parse(&tools, classes_text, sizeof classes_text - 1, "tools", &e));
-    CHECK_OK(json_parse(&judged, judged_text, sizeof judged_text - 1, "judged", &e));
+    CHECK_OK(json_parse(&tools, offered, strlen(offered), "tools", &e));
+    CHECK_OK(json_parse(&judged, judge, strlen(judge), "judged", &e));
     for (int i = 0; i < toolfmt_count(); i++) {
         const struct toolfmt *f = toolfmt_at(i);
         const struct gram_tools t = {.tools = tools, .choice = GRAM_TOOLS_REQUIRED};
@@ -191,7 +192,7 @@ static void test_classes(void) {
         CHECK_OK(grammar_of_tools(&g, bytes, f, &t, NULL, &e));
         for (int w = 0; w < 24 && g; w++) {
             if (!walk(g, &rng, &text)) continue;
-            CHECK_EQ_I64(read_back(f, classes_text, judged, &text), 1);
+            CHECK_EQ_I64(read_back(f, offered, judged, &text), 1);
             n++;
         }
         if (n < 12) CHECK_FAIL("%s: only %d texts ended", toolfmt_name(f), n);
@@ -200,6 +201,43 @@ static void test_classes(void) {
     json_free(tools);
     json_free(judged);
     buf_release(&text);
+}
+
+static void test_classes(void) {
+    read_classes(classes_text, judged_text);
+}
+
+/* Parameters spread over the parts of a schema. */
+static void test_spread(void) {
+#define OBJ(props, required)                                                                       \
+    "\"type\": \"object\", \"properties\": {" props "}, \"required\": [" required "]"
+#define YES "{\"type\": \"boolean\"}"
+#define N "{\"type\": \"integer\", \"minimum\": 0, \"maximum\": 9}"
+    static const char *const spread[] = {
+        TOOL("f",
+             "\"allOf\": [{" OBJ("\"a\": " N, "\"a\"") "}, {" OBJ("\"b\": " YES, "\"b\"") "}]}"),
+        TOOL("f",
+             "\"anyOf\": [{" OBJ("\"a\": " N, "\"a\"") "}, {" OBJ("\"b\": " YES, "\"b\"") "}]}"),
+        TOOL("f",
+             "\"oneOf\": [{" OBJ("\"k\": {\"const\": \"x\"}, \"a\": " N, "\"k\", \"a\"") "}, {" OBJ(
+                 "\"k\": {\"const\": \"y\"}, \"b\": " YES, "\"k\", \"b\"") "}]}"),
+        TOOL("f", OBJ("\"a\": " N ", \"b\": " YES,
+                      "") ", \"anyOf\": [{\"required\": [\"a\"]}, {\"required\": [\"b\"]}]}"),
+        TOOL("f", "\"$defs\": {\"p\": {" OBJ(
+                      "\"a\": " N,
+                      "\"a\"") "}}, \"allOf\": [{\"$ref\": \"#/$defs/p\"}], " OBJ("\"b\": " YES,
+                                                                                  "\"b\"") "}"),
+        TOOL("f",
+             "\"$defs\": {\"p\": {" OBJ("\"a\": " N, "\"a\"") "}}, \"$ref\": \"#/$defs/p\", " OBJ(
+                 "\"b\": " YES, "\"b\"") "}"),
+        TOOL("f", "\"allOf\": [{\"allOf\": [{" OBJ(
+                      "\"a\": " N, "\"a\"") "}]}, {\"properties\": {\"a\": {\"maximum\": 3}}}]}"),
+    };
+    for (size_t i = 0; i < COUNT_OF(spread); i++) {
+        char text[500];
+        snprintf(text, sizeof text, "[%s]", spread[i]);
+        read_classes(text, text);
+    }
 }
 
 /* 150 tools of 12 parameters each, as several servers of tools together offer them: what they share
@@ -478,6 +516,7 @@ int main(void) {
     RUN(test_families);
     RUN(test_read_back);
     RUN(test_classes);
+    RUN(test_spread);
     RUN(test_many);
     RUN(test_choices);
     RUN(test_opened);

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+/* chat/tool_flat.c - the parameters of a tool as one object, for syntaxes that write each of them
+ * by itself: schemas may spread them over a $ref, allOf, anyOf and oneOf. */
+#include "chat/tool_int.h"
+
+#include <string.h>
+
+enum { FLAT_DEPTH = 8, FLAT_MOST = 4096 };
+
+struct flat {
+    struct arena *a;
+    const struct json *root, *top; /* top: the schema that root is, or refers to */
+    struct json *props, *required;
+    int branch, n_seen;
+};
+
+/* Adds a property. One that is there holds too (how: "allOf"), or in another branch ("anyOf"). */
+static void add_property(struct flat *f, const struct json *m, const char *how) {
+    size_t n;
+    const char *name = json_namen(m, &n);
+    const struct json *had = json_getn(f->props, name, n);
+    if (++f->n_seen > FLAT_MOST) return;
+    if (had) {
+        struct json *both = json_new(f->a, JSON_OBJ), *list = json_new(f->a, JSON_ARR);
+        json_push(f->a, list, had);
+        json_push(f->a, list, m);
+        json_put(f->a, both, how, strlen(how), list);
+        m = both;
+    }
+    json_put(f->a, f->props, name, n, m);
+}
+
+static void add(struct flat *f, const struct json *s, bool required, const char *how, int depth);
+
+/* Adds the branches of a list, of the top schema only the one that counts. */
+static void add_branches(struct flat *f, const struct json *s, const char *list, bool required,
+                         int depth) {
+    int k = 0;
+    for (const struct json *x = json_first(json_get(s, list)); x; x = json_next(x), k++) {
+        const bool one = f->branch >= 0 && s == f->top;
+        if (!one || k == f->branch) add(f, x, one && required, one ? "allOf" : "anyOf", depth + 1);
+    }
+}
+
+static void add(struct flat *f, const struct json *s, bool required, const char *how, int depth) {
+    const struct json *to = tool_target(f->root, s);
+    if (json_type(s) != JSON_OBJ || depth > FLAT_DEPTH || ++f->n_seen > FLAT_MOST) return;
+    for (const struct json *m = json_first(json_get(s, "properties")); m; m = json_next(m))
+        add_property(f, m, how);
+    for (const struct json *r = json_first(json_get(s, "required")); r && required;
+         r = json_next(r))
+        json_push(f->a, f->required, r);
+    if (to != s) add(f, to, required, how, depth + 1);
+    for (const struct json *x = json_first(json_get(s, "allOf")); x; x = json_next(x))
+        add(f, x, required, how, depth + 1);
+    add_branches(f, s, "anyOf", required, depth);
+    if (!json_get(s, "anyOf")) add_branches(f, s, "oneOf", required, depth);
+}
+
+int tool_branches(const struct json *root) {
+    enum { BRANCHES_MOST = 64 };
+    const struct json *top = tool_target(root, root), *list = json_get(top, "anyOf");
+    if (!list) list = json_get(top, "oneOf");
+    const int64_t n = json_type(list) == JSON_ARR ? json_len(list) : 0;
+    return n <= BRANCHES_MOST ? (int)n : 0;
+}
+
+const struct json *tool_flat(struct arena *a, const struct json *root, int branch) {
+    const struct json *top = tool_target(root, root);
+    if (!json_get(top, "allOf") && !json_get(top, "anyOf") && !json_get(top, "oneOf") &&
+        (top == root || !json_get(root, "properties")))
+        return top;
+    struct flat f = {.a = a,
+                     .root = root,
+                     .top = top,
+                     .props = json_new(a, JSON_OBJ),
+                     .required = json_new(a, JSON_ARR),
+                     .branch = branch};
+    struct json *out = json_new(a, JSON_OBJ);
+    add(&f, root, true, "allOf", 0);
+    json_put(a, out, "properties", strlen("properties"), f.props);
+    json_put(a, out, "required", strlen("required"), f.required);
+    return out;
+}
