@@ -309,8 +309,9 @@ static int64_t closes_calls(const struct marks *m, const struct buf *one) {
     if (ids.n > 0 && tok_role(m->t, ids.v[ids.n - 1]) == TT_CONTROL) end = ids.v[ids.n - 1];
     if (has(&m->inside, (int32_t)end) || has(&m->before, (int32_t)end)) end = -1;
     if (end >= 0 && render(m->chat, called_twice, &two)) {
-        const char *first = strstr(two.data, VALUE), *last = two.data + after_last(&two, VALUE);
-        tokens(m->t, first, (size_t)(last - first), &ids);
+        const char *first = strstr(two.data, VALUE);
+        ids.n = 0;
+        if (first) tokens(m->t, first, (size_t)(two.data + after_last(&two, VALUE) - first), &ids);
         if (has(&ids, (int32_t)end)) end = -1;
     }
     ids_release(&ids);

@@ -267,6 +267,11 @@ static const struct {
           "{% if not m.tool_calls %}{{ m.content }}<|over|>{% endif %}" END INVITE
           "<|assistant|>{% endif %}",
      "<|over|>", "", "<|over|> <|end|>"},
+    /* several calls are not written at all */
+    {EACH "{% if m.tool_calls | length == 1 %}{{ m.tool_calls }}<|observation|>"
+          "{% elif not m.tool_calls %}{{ m.content }}<|over|>{% endif %}" END INVITE
+          "<|assistant|>{% endif %}",
+     "<|over|>", "<|observation|>", "<|over|> <|observation|> <|end|>"},
     /* a system message that must be there */
     {"{%- if messages[0].role != 'system' -%}{{ raise_exception('no') }}{%- endif -%}" EACH
      "{{ m.content }}{{ m.tool_calls }}<|over|>" END,
