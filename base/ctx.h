@@ -21,7 +21,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
-#include "base/prog.h"
+#include "base/progress.h"
 
 struct buf_budget;
 struct enc_lanes;
@@ -36,12 +36,12 @@ struct ctx {
         log_sink sink; /* NULL: stderr */
         void *sink_ud;
     } log;
-    struct { /* base/prog.h */
+    struct { /* base/progress.h */
         atomic_int mode;
-        prog_sink sink; /* NULL: a line on stderr */
+        progress_sink sink; /* NULL: a line on stderr */
         void *sink_ud;
         int step_at, step_of; /* of a job of several steps; 0: none */
-        struct prog_job job;
+        struct progress_job job;
     } prog;
     atomic_bool interrupted;          /* told to stop: ctx_interrupt */
     atomic_bool told_device;          /* runtime/engine/session.c has logged the device */
@@ -89,7 +89,7 @@ struct ctx_cost *ctx_cost(void);
  * Returns what it was before. */
 struct ctx_cost *ctx_cost_enter(struct ctx_cost *c);
 
-/* Tells the job to stop: prog_interrupted() is true for it from now on. Async-signal-safe. */
+/* Tells the job to stop: progress_interrupted() is true for it from now on. Async-signal-safe. */
 void ctx_interrupt(struct ctx *c);
 
 /* Makes the team on the first call; n_threads as in pool_new. */

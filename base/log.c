@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* base/log.c - levelled messages, each written to stderr in one piece so that threads do not mix
- * lines. An unfinished progress line (base/prog.c) is cleared first. Never writes to stdout. */
+ * lines. An unfinished progress line (base/progress.c) is cleared first. Never writes to stdout. */
 #include "base/log.h"
 
 #include <stdarg.h>

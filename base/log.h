@@ -15,7 +15,7 @@ enum log_level log_get_level(void);
 /* Sets whether stderr may carry ANSI colours (1), which cli/ decides. */
 void log_set_color(int color);
 /* Says whether stderr holds an unfinished progress line, which the next message clears
- * (base/prog.c only). */
+ * (base/progress.c only). */
 void log_set_line(int open);
 
 /* Sends messages to `sink` instead of stderr; any thread of the job may call it. NULL: to stderr

@@ -7,7 +7,7 @@
 
 #include "calib/moments.h"
 #include "base/mem.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "base/rng.h"
 #include "kernels/bench.h"
 #include "models/graph.h"
@@ -31,10 +31,10 @@ static double moments(struct pool *pool, const float *x, struct gram *out) {
     gram_col_see(c, &w, -1, x, NULL, ROWS, N);
     if (gram_col_settle(c, ROWS, &e)) stop(&e);
     for (int i = 0; i < REPS; i++) {
-        const double t0 = prog_now_s();
+        const double t0 = progress_now_s();
         gram_col_chunk(c, 8 * i);
         gram_col_see(c, &w, -1, x, NULL, ROWS, N);
-        const double t = prog_now_s() - t0;
+        const double t = progress_now_s() - t0;
         if (t < best) best = t;
     }
     if (gram_col_finish(c, out, &e)) stop(&e);
@@ -50,12 +50,12 @@ static double factor(struct pool *pool, const struct gram_input *in) {
     double best = 1e9;
     if (factor_init(&f, in->n, in->block, &e)) stop(&e);
     for (int i = 0; i < REPS; i++) { /* With alpha 0 all is done but the factor. */
-        double t0 = prog_now_s();
+        double t0 = progress_now_s();
         if (factor_make(&f, in, 0, &plain, NULL, 0, pool, &e)) stop(&e);
-        const double rest = prog_now_s() - t0;
-        t0 = prog_now_s();
+        const double rest = progress_now_s() - t0;
+        t0 = progress_now_s();
         if (factor_make(&f, in, 0, &full, NULL, 0, pool, &e)) stop(&e);
-        const double t = prog_now_s() - t0 - rest;
+        const double t = progress_now_s() - t0 - rest;
         if (t < best) best = t;
     }
     factor_release(&f);

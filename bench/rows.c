@@ -13,7 +13,7 @@
 #include "base/attr.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "base/rng.h"
 #include "runtime/measure/eval.h"
 #include "runtime/generate/windows.h"
@@ -54,11 +54,11 @@ static double decode(struct session *s, int n, struct rng *r, float *logits) {
         if (session_new_seq(s, 64, &q[i], &e)) stop(&e);
     double t0 = 0;
     for (int t = -2; t < N_TOKENS; t++) {
-        if (t == 0) t0 = prog_now_s();
+        if (t == 0) t0 = progress_now_s();
         for (int i = 0; i < n; i++) row[i] = (struct session_row){draw(r, m), q[i], WANT_LOGITS};
         if (session_run(s, row, n, NULL, logits, &e)) stop(&e);
     }
-    const double rate = n * N_TOKENS / (prog_now_s() - t0);
+    const double rate = n * N_TOKENS / (progress_now_s() - t0);
     for (int i = 0; i < n; i++) seq_free(q[i]);
     return rate;
 }
@@ -80,7 +80,7 @@ static struct session *open_session(const struct model *m, struct pool *p, enum 
 
 /* The next round would end before the time is over; the first always does. */
 static bool in_time(int done, double t0, double limit_s) {
-    const double spent = prog_now_s() - t0;
+    const double spent = progress_now_s() - t0;
     return !done || spent + spent / done < limit_s;
 }
 
@@ -90,7 +90,7 @@ static void do_sequences(const struct model *m, struct pool *p, int reps, double
     rng_seed(&r, 1);
     float *logits = xcalloc((size_t)(16 * m->hp.d[HD_VOCAB]), sizeof *logits);
     struct session *s = open_session(m, p, ACT_Q8, 64);
-    const double t0 = prog_now_s();
+    const double t0 = progress_now_s();
     for (int k = 0; k < reps && in_time(k, t0, limit_s); k++)
         for (size_t i = 0; i < COUNT_OF(counts); i++)
             f[i].rate[f[i].n++] = decode(s, counts[i], &r, logits);
@@ -119,7 +119,7 @@ static void do_windows(const struct model *m, struct pool *p, int reps, double l
         base[i] = open_session(m, p, ACT_F32, i ? windows_rows(CTX) : CTX);
         cand[i] = open_session(m, p, ACT_F32, i ? windows_rows(CTX) : CTX);
     }
-    const double t0 = prog_now_s();
+    const double t0 = progress_now_s();
     for (int k = 0; k < reps && in_time(k, t0, limit_s); k++)
         for (int i = 0; i < 2; i++) {
             struct eval_ppl a;

@@ -15,7 +15,7 @@
 #include "containers/gguf.h"
 #include "quantize/imat_file.h"
 #include "base/mem.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "base/rng.h"
 #include "kernels/kern.h"
 #include "quantize/enc/search.h"
@@ -50,9 +50,9 @@ static void measure(enum qtype t, const float *x, const float *imp, int64_t n, s
     float *y = xcalloc((size_t)n, sizeof *y), w[QK];
     double *base = xcalloc((size_t)(n / block), sizeof *base);
     for (int m = 0; m < 3; m++) {
-        double t0 = prog_now_s();
+        double t0 = progress_now_s();
         enc_find(t)->row(x, imp, n, blk, modes[m]);
-        double us = 1e6 * (prog_now_s() - t0) * 256.0 / (double)n;
+        double us = 1e6 * (progress_now_s() - t0) * 256.0 / (double)n;
         if (s->us[m] <= 0 || us < s->us[m]) s->us[m] = us;
         ref.op[t].decode(blk, y, n);
         for (int64_t b = 0; b < n / block; b++) {

@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 
 struct router {
     struct candidates *c;
@@ -24,7 +24,7 @@ struct router {
     uint32_t *count;
     struct strmap *seen; /* The hash and length of every document so far; the keys lie in mem. */
     struct arena mem;
-    struct prog prog;
+    struct progress prog;
     int64_t n_done; /* The number of tokens done. */
 };
 
@@ -68,10 +68,10 @@ static int forward(struct router *r, const struct corpus_doc *d, struct err *e) 
         memcpy(piece, d->ids + at, (size_t)n * sizeof *piece);
         if (bos) piece[0] = (int32_t)tok_special(r->m->tok, TS_BOS);
         session_reset(r->s);
-        rc = prog_interrupted() ? err_set(e, ERR_INTR, "interrupted")
-                                : session_forward(r->s, piece, n, NULL, e);
+        rc = progress_interrupted() ? err_set(e, ERR_INTR, "interrupted")
+                                    : session_forward(r->s, piece, n, NULL, e);
         r->n_done += n;
-        prog_update(&r->prog, (uint64_t)r->n_done);
+        progress_update(&r->prog, (uint64_t)r->n_done);
     }
     free(piece);
     return rc;
@@ -121,10 +121,10 @@ int candidates_route(struct candidates *c, const struct model *m, const struct i
     r.count = count;
     TRY_GOTO(out, rc, session_new(&r.s, m, &so, e));
     session_observe_route(r.s, see_route, &r);
-    prog_begin(&r.prog, "select", PROG_TOKENS, 0);
+    progress_begin(&r.prog, "select", PROG_TOKENS, 0);
     for (r.text = 0; r.text < o->n_texts && rc == 0; r.text++)
         rc = corpus_each(m, o->texts[r.text], o->parse_special, route, &r, e);
-    prog_end(&r.prog);
+    progress_end(&r.prog);
     if (rc == 0 && !c->sel.n_docs) rc = err_set(e, ERR_DATA, "%s: holds no text", o->texts[0]);
 out:
     session_free(r.s);
@@ -173,7 +173,7 @@ void candidates_coverage(const struct candidates *c, const double *tokens, struc
 
 /* ---- the chosen texts ------------------------------------------------------------------------ */
 
-struct again {
+struct replay {
     const struct candidates *c;
     const char *path;
     int text;
@@ -183,12 +183,12 @@ struct again {
     struct buf *line; /* The lines of the picked documents, [n_picks]. */
 };
 
-static int changed(const struct again *a, struct err *e) {
+static int changed(const struct replay *a, struct err *e) {
     return err_set(e, ERR_DATA, "%s was changed while it was read; start again", a->path);
 }
 
 static int keep(void *ud, const struct corpus_doc *d, struct err *e) {
-    struct again *a = ud;
+    struct replay *a = ud;
     const struct candidate *want = &a->c->of[a->next];
     if (a->next == a->c->sel.n_docs || want->text != a->text || want->number != d->number)
         return 0; /* The line is a duplicate. */
@@ -204,7 +204,7 @@ int candidates_lines(const struct candidates *c, const struct model *m,
                      const struct imatrix_opts *o, const struct sel_pick *pick, int64_t n_picks,
                      struct buf *out, struct err *e) {
     int64_t *slot = xcalloc((size_t)c->sel.n_docs + 1, sizeof *slot);
-    struct again a = {.c = c, .slot = slot};
+    struct replay a = {.c = c, .slot = slot};
     int rc = 0;
     a.line = xcalloc((size_t)n_picks + 1, sizeof *a.line);
     for (int64_t i = 0; i < c->sel.n_docs; i++) slot[i] = -1;

@@ -28,7 +28,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "base/ranks.h"
 #include "runtime/engine/fault.h"
 #include "runtime/generate/draft.h"
@@ -54,7 +54,7 @@ struct collector {
     bool there;                /* Tells that the trunk's sums are made on its device. */
     struct imatrix_keep *keep; /* Where snapshots go; NULL: there are none, or no more of them. */
     char *what;                /* All that the sums depend on, as text. */
-    struct snap_clock clock;
+    struct checkpoint_clock clock;
 };
 
 /* Rows that enter one matrix and are added to its sums. */
@@ -298,10 +298,10 @@ static int save_there(struct collector *c, struct err *e) {
 static void save(struct collector *c) {
     struct err e;
     if (ranks_me() != 0) return;
-    const double t0 = prog_now_s();
+    const double t0 = progress_now_s();
     const int rc =
         c->there ? save_there(c, &e) : calib_save(c->keep->path, c->what, c->out, c->gram, &e);
-    snap_wrote(&c->clock, t0);
+    checkpoint_wrote(&c->clock, t0);
     if (!rc) return;
     log_warn("%s; an interruption will cost all that is done", e.msg);
     c->keep = NULL;
@@ -343,7 +343,7 @@ static int load(struct collector *c, int64_t n_chunks, struct err *e) {
     int rc = 0;
     imat_init(&found);
     found.moments = c->m->moments;
-    const enum snap_found is = calib_load(c->keep->path, c->what, &found, c->gram, n_chunks);
+    const enum checkpoint_found is = calib_load(c->keep->path, c->what, &found, c->gram, n_chunks);
     if (is == SNAP_SAME && c->there && !fits_there(c->out, &found)) {
         log_warn("%s does not fit this device: starting afresh", c->keep->path);
     } else if (is == SNAP_SAME) {
@@ -430,13 +430,13 @@ int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct 
     out->chunk_size = (uint32_t)ctx;
     int64_t from;
     TRY_GOTO(out, rc, go_on(&c, m, o, &ids, n_chunks, &from, e));
-    struct prog p;
-    prog_begin(&p, "imatrix", PROG_TOKENS, (uint64_t)(n_chunks * ctx));
-    prog_from(&p, (uint64_t)(from * ctx));
+    struct progress p;
+    progress_begin(&p, "imatrix", PROG_TOKENS, (uint64_t)(n_chunks * ctx));
+    progress_from(&p, (uint64_t)(from * ctx));
     const bool bos = tok_add_bos(m->tok) && tok_special(m->tok, TS_BOS) >= 0;
     const int32_t **first = xcalloc((size_t)c.windows.most, sizeof *first);
     for (int64_t i = from; i < n_chunks && rc == 0;) {
-        if (prog_interrupted()) {
+        if (progress_interrupted()) {
             rc = err_set(e, ERR_INTR, "interrupted");
             break;
         }
@@ -453,11 +453,11 @@ int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct 
             rc = add_chunk(&c, &c.m[k], i, e);
             if (rc == 0) out->n_chunks++;
         }
-        prog_update(&p, (uint64_t)(i * ctx));
-        if (rc == 0 && i < n_chunks && c.keep && snap_due(&c.clock)) save(&c);
+        progress_update(&p, (uint64_t)(i * ctx));
+        if (rc == 0 && i < n_chunks && c.keep && checkpoint_due(&c.clock)) save(&c);
     }
     free(first);
-    prog_end(&p);
+    progress_end(&p);
     if (rc == ERR_INTR && c.keep && out->n_chunks > from) {
         save(&c);
         if (c.keep && ranks_me() == 0)

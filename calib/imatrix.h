@@ -31,11 +31,11 @@ int corpus_each(const struct model *m, const char *path, bool parse_special, cor
                 struct err *e);
 
 struct gram_col;
-struct imatrix_keep {  /* snapshots, so that an interrupted collection goes on (base/snap.h) */
-    const char *path;  /* of the snapshot */
+struct imatrix_keep { /* snapshots, so that an interrupted collection goes on (base/checkpoint.h) */
+    const char *path; /* of the snapshot */
     const char *model; /* hash of the model's content; NULL: names, sizes and time stamps of its
                           files stand for it */
-    double every;      /* seconds; 0: as base/snap.h says */
+    double every;      /* seconds; 0: as base/checkpoint.h says */
     int64_t n_found;   /* out: chunks that were done before */
 };
 struct imatrix_opts {
@@ -53,8 +53,8 @@ struct imatrix_opts {
 };
 /* Sums importance over chunks of ctx tokens of the concatenated texts. The state is reset for
  * each chunk, sums are double. With snapshots the result has the bits of an undisturbed run; the
- * caller removes the snapshot (snap_remove) when the outputs are written. Of several ranks rank
- * 0 has the result, and any number of ranks goes on with a snapshot. */
+ * caller removes the snapshot (checkpoint_remove) when the outputs are written. Of several ranks
+ * rank 0 has the result, and any number of ranks goes on with a snapshot. */
 int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct imat *out,
                     struct err *e);
 

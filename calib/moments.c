@@ -435,39 +435,42 @@ static uint64_t structure(const struct gram_col *c) {
     return h;
 }
 
-int gram_col_save(const struct gram_col *c, struct snap_w *w, struct err *e) {
+int gram_col_save(const struct gram_col *c, struct checkpoint_w *w, struct err *e) {
     const uint64_t is = structure(c);
-    TRY(snap_put(w, &is, sizeof is, e));
-    TRY(snap_put(w, &c->n_missed, sizeof c->n_missed, e));
-    for (int64_t i = 0; i < c->n_w; i++) TRY(snap_put(w, &c->w[i].hash, sizeof c->w[i].hash, e));
+    TRY(checkpoint_put(w, &is, sizeof is, e));
+    TRY(checkpoint_put(w, &c->n_missed, sizeof c->n_missed, e));
+    for (int64_t i = 0; i < c->n_w; i++)
+        TRY(checkpoint_put(w, &c->w[i].hash, sizeof c->w[i].hash, e));
     for (int64_t i = 0; i < c->n_in; i++)
         for (int h = 0; h < GRAM_HALVES; h++) {
             const struct moment *m = &c->in[i];
             uint64_t b = 0;
             gram_input_bytes(m->n, m->block, m->n_mat, &b);
-            TRY(snap_put(w, m->sum[h], b, e));
-            TRY(snap_put(w, m->count[h], (uint64_t)m->n_mat * sizeof(float), e));
+            TRY(checkpoint_put(w, m->sum[h], b, e));
+            TRY(checkpoint_put(w, m->count[h], (uint64_t)m->n_mat * sizeof(float), e));
         }
     return 0;
 }
 
-bool gram_col_load(struct gram_col *c, struct snap_r *r) {
+bool gram_col_load(struct gram_col *c, struct checkpoint_r *r) {
     uint64_t is, need = sizeof c->n_missed + (uint64_t)c->n_w * sizeof c->w->hash;
     for (int64_t i = 0; i < c->n_in; i++) { /* allocate has checked that these sizes fit. */
         uint64_t b = 0;
         gram_input_bytes(c->in[i].n, c->in[i].block, c->in[i].n_mat, &b);
         need += GRAM_HALVES * (b + (uint64_t)c->in[i].n_mat * sizeof(float));
     }
-    if (!snap_get(r, &is, sizeof is) || is != structure(c) || snap_left(r) != need) return false;
-    bool ok = snap_get(r, &c->n_missed, sizeof c->n_missed);
-    for (int64_t i = 0; i < c->n_w; i++) ok = ok && snap_get(r, &c->w[i].hash, sizeof c->w[i].hash);
+    if (!checkpoint_get(r, &is, sizeof is) || is != structure(c) || checkpoint_left(r) != need)
+        return false;
+    bool ok = checkpoint_get(r, &c->n_missed, sizeof c->n_missed);
+    for (int64_t i = 0; i < c->n_w; i++)
+        ok = ok && checkpoint_get(r, &c->w[i].hash, sizeof c->w[i].hash);
     for (int64_t i = 0; i < c->n_in; i++)
         for (int h = 0; h < GRAM_HALVES; h++) {
             const struct moment *m = &c->in[i];
             uint64_t b = 0;
             gram_input_bytes(m->n, m->block, m->n_mat, &b);
-            ok = ok && snap_get(r, m->sum[h], b) &&
-                 snap_get(r, m->count[h], (uint64_t)m->n_mat * sizeof(float));
+            ok = ok && checkpoint_get(r, m->sum[h], b) &&
+                 checkpoint_get(r, m->count[h], (uint64_t)m->n_mat * sizeof(float));
         }
     return ok;
 }

@@ -7,9 +7,9 @@
 #define HONE_CALIB_MOMENTS_H
 
 #include "calib/pair.h"
-#include "quantize/gram_file.h"
+#include "quantize/hessian_file.h"
 #include "base/pool.h"
-#include "base/snap.h"
+#include "base/checkpoint.h"
 #include "runtime/engine/session.h"
 
 struct gram_col;
@@ -50,8 +50,8 @@ void gram_col_texts(struct gram_col *c, const int64_t *end, int n_texts);
 /* Writes the sums so far to a snapshot, between chunks of a settled collector. gram_col_load
  * reads them; it returns false, and changes nothing, when they are of other inputs or sizes.
  * They must be the last thing in the snapshot. */
-int gram_col_save(const struct gram_col *c, struct snap_w *w, struct err *e);
-bool gram_col_load(struct gram_col *c, struct snap_r *r);
+int gram_col_save(const struct gram_col *c, struct checkpoint_w *w, struct err *e);
+bool gram_col_load(struct gram_col *c, struct checkpoint_r *r);
 /* Checks that everything is finite and sharing is still true, and fills `out`: names are copied,
  * sums are borrowed from c. */
 int gram_col_finish(struct gram_col *c, struct gram *out, struct err *e);

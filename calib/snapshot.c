@@ -14,69 +14,70 @@
 
 enum { MAX_NAME = 1024 };
 
-static int put_u64(struct snap_w *w, uint64_t v, struct err *e) {
-    return snap_put(w, &v, sizeof v, e);
+static int put_u64(struct checkpoint_w *w, uint64_t v, struct err *e) {
+    return checkpoint_put(w, &v, sizeof v, e);
 }
 
-static int put_entry(struct snap_w *w, const struct imat_entry *en, struct err *e) {
+static int put_entry(struct checkpoint_w *w, const struct imat_entry *en, struct err *e) {
     const size_t len = strlen(en->name);
     const uint64_t values = (uint64_t)(en->ne0 * en->n_mat) * sizeof(double);
     TRY(put_u64(w, len, e));
     TRY(put_u64(w, (uint64_t)en->ne0, e));
     TRY(put_u64(w, (uint64_t)en->n_mat, e));
-    TRY(snap_put(w, en->name, len, e));
-    TRY(snap_put(w, en->sum2, values, e));
-    TRY(snap_put(w, en->count, (uint64_t)en->n_mat * sizeof(double), e));
-    if (en->sum1) TRY(snap_put(w, en->sum1, values, e));
-    return en->sum4 ? snap_put(w, en->sum4, values, e) : 0;
+    TRY(checkpoint_put(w, en->name, len, e));
+    TRY(checkpoint_put(w, en->sum2, values, e));
+    TRY(checkpoint_put(w, en->count, (uint64_t)en->n_mat * sizeof(double), e));
+    if (en->sum1) TRY(checkpoint_put(w, en->sum1, values, e));
+    return en->sum4 ? checkpoint_put(w, en->sum4, values, e) : 0;
 }
 
 int calib_save(const char *path, const char *what, const struct imat *m,
                const struct gram_col *gram, struct err *e) {
-    struct snap_w *w;
-    int rc = snap_begin(&w, path, what, e);
+    struct checkpoint_w *w;
+    int rc = checkpoint_begin(&w, path, what, e);
     if (!rc) rc = put_u64(w, m->n_chunks, e);
     if (!rc) rc = put_u64(w, (uint64_t)m->n_entries, e);
     for (int64_t i = 0; i < m->n_entries && !rc; i++) rc = put_entry(w, &m->entry[i], e);
     if (!rc && gram) rc = gram_col_save(gram, w, e);
-    if (!rc) rc = snap_commit(w, e);
-    snap_end(w);
+    if (!rc) rc = checkpoint_commit(w, e);
+    checkpoint_end(w);
     return rc;
 }
 
-static bool get_entry(struct snap_r *r, struct imat *m) {
+static bool get_entry(struct checkpoint_r *r, struct imat *m) {
     uint64_t len, ne0, n_mat, values, need;
     char name[MAX_NAME + 1];
-    if (!snap_get(r, &len, sizeof len) || !snap_get(r, &ne0, sizeof ne0) ||
-        !snap_get(r, &n_mat, sizeof n_mat) || len > MAX_NAME || !snap_get(r, name, len))
+    if (!checkpoint_get(r, &len, sizeof len) || !checkpoint_get(r, &ne0, sizeof ne0) ||
+        !checkpoint_get(r, &n_mat, sizeof n_mat) || len > MAX_NAME || !checkpoint_get(r, name, len))
         return false;
     name[len] = 0;
     if (!ne0 || !n_mat || strlen(name) != len || !mul_ok(ne0, n_mat, &values) ||
-        !mul_ok(values, sizeof(double), &need) || need > snap_left(r))
+        !mul_ok(values, sizeof(double), &need) || need > checkpoint_left(r))
         return false;
     const int64_t before = m->n_entries;
     struct imat_entry *en = imat_add(m, name, (int64_t)ne0, (int64_t)n_mat);
-    return en && m->n_entries > before && snap_get(r, en->sum2, need) &&
-           snap_get(r, en->count, n_mat * sizeof(double)) &&
-           (!en->sum1 || (snap_get(r, en->sum1, need) && snap_get(r, en->sum4, need)));
+    return en && m->n_entries > before && checkpoint_get(r, en->sum2, need) &&
+           checkpoint_get(r, en->count, n_mat * sizeof(double)) &&
+           (!en->sum1 || (checkpoint_get(r, en->sum1, need) && checkpoint_get(r, en->sum4, need)));
 }
 
-static bool get_all(struct snap_r *r, struct imat *m, struct gram_col *gram, int64_t max_chunks) {
+static bool get_all(struct checkpoint_r *r, struct imat *m, struct gram_col *gram,
+                    int64_t max_chunks) {
     uint64_t n_chunks, n_entries;
-    if (!snap_get(r, &n_chunks, sizeof n_chunks) || !snap_get(r, &n_entries, sizeof n_entries) ||
-        n_chunks > (uint64_t)max_chunks)
+    if (!checkpoint_get(r, &n_chunks, sizeof n_chunks) ||
+        !checkpoint_get(r, &n_entries, sizeof n_entries) || n_chunks > (uint64_t)max_chunks)
         return false;
     for (uint64_t i = 0; i < n_entries; i++)
         if (!get_entry(r, m)) return false;
     m->n_chunks = (uint32_t)n_chunks;
-    return gram ? gram_col_load(gram, r) : snap_left(r) == 0;
+    return gram ? gram_col_load(gram, r) : checkpoint_left(r) == 0;
 }
 
-enum snap_found calib_load(const char *path, const char *what, struct imat *m,
-                           struct gram_col *gram, int64_t max_chunks) {
-    struct snap_r r;
+enum checkpoint_found calib_load(const char *path, const char *what, struct imat *m,
+                                 struct gram_col *gram, int64_t max_chunks) {
+    struct checkpoint_r r;
     struct imat found;
-    enum snap_found is = snap_open(&r, path, what);
+    enum checkpoint_found is = checkpoint_open(&r, path, what);
     if (is == SNAP_SAME) {
         imat_init(&found);
         found.moments = m->moments;
@@ -91,6 +92,6 @@ enum snap_found calib_load(const char *path, const char *what, struct imat *m,
             imat_release(&found);
         }
     }
-    snap_close(&r);
+    checkpoint_close(&r);
     return is;
 }

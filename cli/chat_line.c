@@ -18,7 +18,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "text/visible.h"
 
 enum { DEFAULT_CTX = 8192, WARN_PERCENT = 80, GIVE_UP = 3 };
@@ -43,7 +43,7 @@ static void on_signal(int sig) {
 
 static void heard(void) {
     asked = 0;
-    if (!ended) prog_resume();
+    if (!ended) progress_resume();
 }
 
 struct signals {
@@ -357,7 +357,7 @@ int run_chat(struct run_cli *x, struct err *e) {
     banner(&u);
     loop(&u);
     give_signals_back(&old);
-    prog_resume();
+    progress_resume();
     line_free(u.line);
     run_answer_release(&u.a);
     return ended ? err_set(e, ERR_INTR, "interrupted") : 0;

@@ -28,7 +28,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/os.h"
-#include "base/prog.h"
+#include "base/progress.h"
 
 enum {
     HISTORY_BYTES = 1 << 20, /* A larger file is cut to its newest entries. */
@@ -100,7 +100,7 @@ static bool fill(struct line *l) {
     for (;;) {
         char drain[16];
         struct pollfd p[2] = {{STDIN_FILENO, POLLIN, 0}, {wake_fd[0], POLLIN, 0}};
-        if (prog_interrupted()) {
+        if (progress_interrupted()) {
             l->at = l->n = 0;
             l->why = LINE_INTR;
             return false;
@@ -110,7 +110,7 @@ static bool fill(struct line *l) {
             while (read(wake_fd[0], drain, sizeof drain) > 0) {
             }
         if (resized || continued) redraw(l);
-        if (prog_interrupted() || !p[0].revents) continue;
+        if (progress_interrupted() || !p[0].revents) continue;
         ssize_t n = read(STDIN_FILENO, l->in, sizeof l->in);
         if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
         l->at = 0;
@@ -442,7 +442,7 @@ enum line_end line_read(struct line *l, const char *prompt, struct buf *out) {
         fflush(l->screen);
         return LINE_TEXT;
     }
-    if (prog_interrupted()) l->why = LINE_INTR;
+    if (progress_interrupted()) l->why = LINE_INTR;
     fputs(l->why == LINE_INTR ? "^C\n" : "\n", l->screen);
     fflush(l->screen);
     return l->why;

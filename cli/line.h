@@ -13,7 +13,7 @@
 struct line;
 enum line_end {
     LINE_TEXT, /* a line, without its end; what was pasted may hold newlines */
-    LINE_INTR, /* interrupted: prog_interrupted() is true */
+    LINE_INTR, /* interrupted: progress_interrupted() is true */
     LINE_EOF   /* the end of the input, or Ctrl-D in an empty line */
 };
 /* Makes a reader of lines, to be freed with line_free. `words` are what Tab completes at the start
@@ -27,7 +27,7 @@ enum line_end line_read(struct line *l, const char *prompt, struct buf *out);
  * per line, at most LINE_HISTORY of the newest. What cannot be stored is not: no error. */
 enum { LINE_HISTORY = 1000 };
 void line_remember(struct line *l, const char *text);
-/* Makes a line_read() that waits look at prog_interrupted(). Signal handlers may call it. */
+/* Makes a line_read() that waits look at progress_interrupted(). Signal handlers may call it. */
 void line_wake(void);
 /* Sets the terminal as it was found, for signal handlers that end the program. */
 void line_restore(void);

@@ -19,7 +19,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/prog.h"
+#include "base/progress.h"
 
 struct common {
     bool json, csv, md, help, version, quiet, verbose, trace, untrusted, overwrite;
@@ -277,7 +277,7 @@ static int apply_talk(struct cli *c, const struct common *k, struct err *e) {
     if (k->json + k->csv + k->md) c->form = k->json ? EMIT_JSON : k->csv ? EMIT_CSV : EMIT_MD;
     if (k->progress) TRY(choice(k->progress, "--progress", when, 3, &mode, e));
     if (k->color) TRY(choice(k->color, "--color", when, 3, &color, e));
-    prog_set_mode(k->quiet ? PROG_NEVER : (enum prog_mode)mode);
+    progress_set_mode(k->quiet ? PROG_NEVER : (enum progress_mode)mode);
     const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
     bool may = !(no_color && *no_color) && !(term && strcmp(term, "dumb") == 0);
     log_set_color(color == 1 || (color == 0 && may && isatty(2)));

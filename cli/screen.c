@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "text/visible.h"
 
 static const char dim[] = "\033[2m", plain[] = "\033[0m", wipe[] = "\r\033[K";
@@ -62,7 +62,7 @@ static void open_thought(struct screen *s) {
 }
 
 static void draw_folded(struct screen *s) {
-    const double now = prog_now_s();
+    const double now = progress_now_s();
     if (!s->color || now - s->t_drawn < redraw_s) return;
     s->t_drawn = now;
     fprintf(s->out, "%s%sthinking: %" PRId64 " tokens%s", wipe, dim, s->n_thought, plain);

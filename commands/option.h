@@ -50,7 +50,7 @@ enum place_how {
     PLACE_FORCE,    /* may the job overwrite? */
     PLACE_DEVICE    /* the job's device */
 };
-struct place { /* where a call of the library has an option */
+struct placement { /* where a call of the library has an option */
     enum place_how how;
     const char *name; /* of the field or argument */
     size_t from;      /* offset of the field in the call's struct */
@@ -64,7 +64,7 @@ struct option {
     const char *arg;      /* "FILE" in the help; NULL for flags */
     const char *help;     /* one line */
     const char *only_cli; /* why no call has it, or NULL */
-    struct place in[MOST_CALLS];
+    struct placement in[MOST_CALLS];
 };
 
 #endif

@@ -184,11 +184,11 @@ static bool opens_block(const char *s, size_t n) {
     return n > 1 && (s[n - 1] == '|' || s[n - 1] == '>') && blank(s[n - 2]);
 }
 
-struct place { /* A place within the front matter. */
+struct placement { /* A place within the front matter. */
     bool in_list, in_block;
 };
 
-static int one_line(struct front *f, const char *s, size_t n, int line, struct place *p,
+static int one_line(struct front *f, const char *s, size_t n, int line, struct placement *p,
                     struct err *e) {
     size_t indent = 0;
     while (indent < n && s[indent] == ' ') indent++;
@@ -256,7 +256,7 @@ static size_t whole_value(const char *s, size_t n, size_t max) {
 
 /* Reads the text. `lenient` leaves a key with a fault out instead of refusing it. */
 static int parse(struct front *f, const char *text, size_t len, bool lenient, struct err *e) {
-    struct place place = {false, false};
+    struct placement place = {false, false};
     size_t at = 0;
     memset(f, 0, sizeof *f);
     arena_init(&f->arena);

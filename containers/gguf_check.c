@@ -12,7 +12,7 @@
 #include "base/bytes.h"
 #include "containers/gguf.h"
 #include "base/hash.h"
-#include "base/show.h"
+#include "base/printable.h"
 #include "base/str.h"
 
 /* ---- tokenizer ------------------------------------------------------------------------------- */

@@ -21,7 +21,7 @@
 #include "base/limits.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/show.h"
+#include "base/printable.h"
 
 enum {
     MAX_KEY = 65535,       /* In bytes. */

@@ -19,7 +19,7 @@
 #include "base/out.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/show.h"
+#include "base/printable.h"
 
 enum {
     VERSION = 3,

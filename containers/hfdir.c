@@ -19,7 +19,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/show.h"
+#include "base/printable.h"
 #include "base/str.h"
 
 enum { SHOWN = 3, PROBED = 64 << 10 };

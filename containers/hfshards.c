@@ -11,7 +11,7 @@
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/show.h"
+#include "base/printable.h"
 #include "base/str.h"
 #include "containers/gguf.h"
 #include "base/mem.h"

@@ -20,7 +20,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/show.h"
+#include "base/printable.h"
 
 enum { MAX_DIMS = 8 };
 static const int64_t max_dim = (int64_t)1 << 48;

@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/num.h"
-#include "base/show.h"
+#include "base/printable.h"
 #include "base/str.h"
 
 /* Tells whether a class is one of a language model by the ending of its name; others, such as

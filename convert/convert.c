@@ -10,21 +10,21 @@
 #include "convert/conv_plan.h"
 #include "base/out.h"
 #include "base/log.h"
-#include "base/prog.h"
+#include "base/progress.h"
 
 struct run {
     struct conv_plan plan;
     struct gguf_w *w;
     struct xform_buf *buf;
-    struct prog prog;
+    struct progress prog;
     uint64_t done;
 };
 
 static int step(void *ud, uint64_t n_bytes, struct err *e) {
     struct run *r = ud;
     r->done += n_bytes;
-    prog_update(&r->prog, r->done);
-    return prog_interrupted() ? err_set(e, ERR_INTR, "interrupted") : 0;
+    progress_update(&r->prog, r->done);
+    return progress_interrupted() ? err_set(e, ERR_INTR, "interrupted") : 0;
 }
 
 static int check_opts(const struct convert_opts *o, struct err *e) {
@@ -64,7 +64,7 @@ static int write_all(struct run *r, const struct convert_opts *o, struct convert
     uint64_t total = 0;
     for (int64_t i = 0; i < p->n_items; i++) total += p->item[i].n_bytes;
     TRY(gguf_w_begin(r->w, o->out, o->overwrite, e));
-    prog_begin(&r->prog, "convert", PROG_BYTES, total);
+    progress_begin(&r->prog, "convert", PROG_BYTES, total);
     r->buf = xform_buf_new();
     int rc = 0;
     for (int64_t i = 0; i < p->n_items && !rc; i++) {
@@ -75,7 +75,7 @@ static int write_all(struct run *r, const struct convert_opts *o, struct convert
         rep->n_inf += t.n_inf;
         rep->n_overflow += t.n_overflow;
     }
-    prog_end(&r->prog);
+    progress_end(&r->prog);
     return rc ? rc : gguf_w_commit(r->w, e);
 }
 
@@ -104,7 +104,7 @@ static int run(struct run *r, const struct convert_opts *o, struct convert_repor
 }
 
 int convert_run(const struct convert_opts *o, struct convert_report *rep, struct err *e) {
-    double start = prog_now_s();
+    double start = progress_now_s();
     struct run r;
     memset(&r, 0, sizeof r);
     memset(rep, 0, sizeof *rep);
@@ -112,6 +112,6 @@ int convert_run(const struct convert_opts *o, struct convert_report *rep, struct
     xform_buf_free(r.buf);
     if (r.w) gguf_w_free(r.w);
     plan_release(&r.plan);
-    rep->seconds = prog_now_s() - start;
+    rep->seconds = progress_now_s() - start;
     return rc;
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "convert/dq_int.h"
-#include "base/show.h"
+#include "base/printable.h"
 #include "base/log.h"
 #include "base/str.h"
 

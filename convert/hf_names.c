@@ -6,7 +6,7 @@
 
 #include "base/attr.h"
 #include "base/log.h"
-#include "base/show.h"
+#include "base/printable.h"
 
 static bool begins(const char *s, const char *with) {
     return strncmp(s, with, strlen(with)) == 0;

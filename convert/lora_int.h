@@ -8,7 +8,7 @@
 #include "convert/lora.h"
 #include "base/arena.h"
 #include "base/hash.h"
-#include "base/show.h"
+#include "base/printable.h"
 
 struct lora {
     char *dir, *path; /* the folder; its adapter_config.json */

@@ -16,8 +16,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/prog.h"
-#include "base/show.h"
+#include "base/progress.h"
+#include "base/printable.h"
 
 struct part { /* One tensor of the output. */
     const struct vision_row *row;
@@ -211,7 +211,7 @@ static int write_part(struct run *r, const struct part *p, struct err *e) {
         if (xf) arrange(&r->v, xf, x, y);
         xform_encode(p->type, xf ? y : x, out, unit, &t);
         if (!rc) rc = gguf_w_data(r->w, out, bytes, e);
-        if (!rc && prog_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
+        if (!rc && progress_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
     }
     hfdir_drop(r->plan.dir, p->src);
     mem_free(mem);

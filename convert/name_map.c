@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/show.h"
+#include "base/printable.h"
 #include "base/str.h"
 
 enum { NAME_MAX_LEN = 512 };

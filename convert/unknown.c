@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "base/show.h"
+#include "base/printable.h"
 
 enum { MOST_NAMES = 6 };
 

@@ -17,7 +17,7 @@
 #include "base/fp.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "containers/q8_0.h"
 
 enum { SLAB_BYTES = 8 << 20, CHUNK_BYTES = 64 << 10 };
@@ -88,7 +88,7 @@ static int64_t pair_old(const struct job *j, int64_t r) {
     return r - i + (j->apart ? i % half * 2 + i / half : i % 2 * half + i / 2);
 }
 
-struct place {
+struct placement {
     const struct dq *s; /* The source; NULL: this is a row of padding. */
     int64_t mat, row;   /* The place inside the source. */
 };
@@ -109,28 +109,28 @@ static int64_t qkvz_old(const struct hparams *h, enum xform xf, int64_t r) {
     return r / v * all + 2 * dk + r % v;
 }
 
-static struct place locate(const struct job *j, int64_t out_row) {
+static struct placement locate(const struct job *j, int64_t out_row) {
     int64_t mat = out_row / j->rows, r = out_row % j->rows;
     if (j->group && j->it->xf != XF_V_COLS && r >= j->fixed)
         r = j->fixed + v_old(&j->p->hp, j->group, r - j->fixed);
     if (j->head) r = pair_old(j, r);
     if (is_qkvz(j->it->xf))
-        return (struct place){&j->p->src[j->it->src], 0, qkvz_old(&j->p->hp, j->it->xf, r)};
+        return (struct placement){&j->p->src[j->it->src], 0, qkvz_old(&j->p->hp, j->it->xf, r)};
     if (j->kv) r = (mat + 1) * j->kv - j->rows + r;
     if (j->kv) mat = 0;
-    if (r % j->part >= j->src_part) return (struct place){NULL, 0, 0};
+    if (r % j->part >= j->src_part) return (struct placement){NULL, 0, 0};
     r = r / j->part * j->src_part + r % j->part + j->row_step;
     if (j->per) r = qkv_old(j, r);
     if (j->odd >= 0 && j->it->inst.n_dims == 3) r = 2 * r + j->odd;
     const struct dq *s = &j->p->src[j->it->src];
-    if (j->halves) return (struct place){s + 2 * mat + r / j->src_rows, 0, r % j->src_rows};
-    return j->it->n_src > 1 ? (struct place){s + mat, 0, r} : (struct place){s, mat, r};
+    if (j->halves) return (struct placement){s + 2 * mat + r / j->src_rows, 0, r % j->src_rows};
+    return j->it->n_src > 1 ? (struct placement){s + mat, 0, r} : (struct placement){s, mat, r};
 }
 
 /* ---- one row ---- */
 
 /* Loads values that do not lie side by side in a plain source. */
-static void load_spread(const struct job *j, const struct place *at, float *dst) {
+static void load_spread(const struct job *j, const struct placement *at, float *dst) {
     const int64_t n = j->src_cols;
     const int64_t first =
         j->turned ? at->mat * n * j->src_rows + at->row : 2 * at->row * n + j->odd;
@@ -140,7 +140,7 @@ static void load_spread(const struct job *j, const struct place *at, float *dst)
         if (st_to_f32(at->s->part[0], first + i * step, 1, dst + i, &ignored)) dst[i] = 0;
 }
 
-static void load_row(const struct job *j, const struct place *at, float *dst, float *scratch,
+static void load_row(const struct job *j, const struct placement *at, float *dst, float *scratch,
                      struct tally *t) {
     const struct dq *q = at->s;
     struct err ignored; /* The shapes were checked when the plan was made. */
@@ -254,7 +254,8 @@ void xform_encode(enum qtype type, const float *x, uint8_t *dst, int64_t n, stru
         encode_q8_0(x, dst, n, t);
 }
 
-static void copy_row(const struct job *j, const struct place *at, uint8_t *dst, struct tally *t) {
+static void copy_row(const struct job *j, const struct placement *at, uint8_t *dst,
+                     struct tally *t) {
     const struct st_tensor *s = at->s->part[0];
     size_t size = (size_t)st_dtype_bytes(s->dtype);
     const uint8_t *src = s->data + (uint64_t)((at->mat * j->src_rows + at->row) * j->cols) * size;
@@ -295,7 +296,7 @@ static void latent_rows(struct job *j, int64_t begin, int64_t end, int worker) {
     for (int64_t i = begin; i < end; i++) {
         const int64_t head = (j->first + i) / rank, column = (j->first + i) % rank;
         for (int64_t k = 0; k < n && have != head; k++)
-            load_row(j, &(struct place){&j->p->src[j->it->src], 0, head * j->kv + k},
+            load_row(j, &(struct placement){&j->p->src[j->it->src], 0, head * j->kv + k},
                      mat + k * rank, mat + j->b->row_cap, t);
         have = head;
         for (int64_t k = 0; k < n; k++) row[k] = mat[k * rank + column];
@@ -318,7 +319,7 @@ static void rows_fn(void *ctx, int64_t begin, int64_t end, int worker) {
             xform_encode(j->it->type, x, dst, j->cols, t);
             continue;
         }
-        struct place at = locate(j, j->first + i);
+        struct placement at = locate(j, j->first + i);
         if (!at.s) {
             memset(x, 0, (size_t)j->cols * sizeof *x);
             xform_encode(j->it->type, x, dst, j->cols, t);

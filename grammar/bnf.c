@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/show.h"
+#include "base/printable.h"
 #include "text/utf8.h"
 
 enum { RULES_MAX = 20000, NEST_MAX = 200, COUNT_MAX = 100000 };

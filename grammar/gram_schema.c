@@ -10,7 +10,7 @@
 #include <strings.h>
 
 #include "base/mem.h"
-#include "base/show.h"
+#include "base/printable.h"
 #include "grammar/schema_int.h"
 #include "text/schema.h"
 

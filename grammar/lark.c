@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/show.h"
+#include "base/printable.h"
 #include "grammar/bnf.h"
 
 enum { NEST_MAX = 200, COUNT_MAX = 100000, IGNORED_MAX = 32 };

@@ -42,7 +42,7 @@ static void note_exit(struct gleaf *l, uint32_t i) {
 }
 
 enum { SMALL = 4096 }; /* nodes of a subtree that is walked sooner than thought about */
-struct place {         /* on the way down */
+struct placement {     /* on the way down */
     gnode node;
     const uint32_t *row;  /* NULL: not there yet */
     uint8_t kinds, chars; /* what the state at the last end of a character fits */
@@ -50,9 +50,9 @@ struct place {         /* on the way down */
 
 /* Returns what is known of the state s behind node i of the tree t, which comes from the place
  * `above`. */
-static struct place place_at(struct grammar *g, gnode s, const struct gtrie *t, uint32_t i,
-                             const struct place *above) {
-    struct place p = {s, s < g->cap_row ? g->row[s] : NULL, 0, 0};
+static struct placement placement_at(struct grammar *g, gnode s, const struct gtrie *t, uint32_t i,
+                                     const struct placement *above) {
+    struct placement p = {s, s < g->cap_row ? g->row[s] : NULL, 0, 0};
     const bool ends = t->chars[i] & GRAM_ODD;
     if (!ends) {
         p.kinds = above->kinds;
@@ -72,12 +72,12 @@ static struct place place_at(struct grammar *g, gnode s, const struct gtrie *t, 
  * whole. */
 static void walk_leaf(struct grammar *g, struct gleaf *l, uint32_t *bits) {
     const struct gtrie *t = l->t;
-    struct place *at = xmalloc((g->v->longest + 2) * sizeof *at);
+    struct placement *at = xmalloc((g->v->longest + 2) * sizeof *at);
     gram_fit(g, l->node);
-    at[0] = (struct place){l->node, NULL, gn(g, l->node)->kinds, gn(g, l->node)->chars};
+    at[0] = (struct placement){l->node, NULL, gn(g, l->node)->kinds, gn(g, l->node)->chars};
     for (uint32_t i = 0; i < t->n && gram_spend(g, 1);) {
         const struct gtrie_node *x = &t->v[i];
-        struct place *p = &at[x->depth - 1];
+        struct placement *p = &at[x->depth - 1];
         if (!(x->kinds & ~p->kinds) && (t->chars[i] & GRAM_CHARS_MAX) <= p->chars) {
             set_tokens(t, x->first, t->v[x->skip].first, bits);
             i = x->skip;
@@ -97,7 +97,7 @@ static void walk_leaf(struct grammar *g, struct gleaf *l, uint32_t *bits) {
         }
         set_tokens(t, x->first, x[1].first, bits);
         if (gn_null(g, s) && x->skip > i + 1) note_exit(l, i);
-        at[x->depth] = place_at(g, s, t, i, p);
+        at[x->depth] = placement_at(g, s, t, i, p);
         i = s == G_EPS ? x->skip : i + 1;
     }
     free(at);

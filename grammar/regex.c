@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/show.h"
+#include "base/printable.h"
 #include "grammar/gram_int.h"
 #include "text/utf8.h"
 

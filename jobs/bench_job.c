@@ -4,7 +4,7 @@
  * numbers are what a core computes, not what memory delivers. */
 #include "jobs/bench_job.h"
 #include "base/attr.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "kernels/bench.h"
 
 enum { ISAS = KERN_ISA_COUNT };
@@ -68,7 +68,7 @@ static int bench_types(struct emit *m, const struct kern *k, int n_isa, const bo
         if (!wanted[t]) continue;
         struct kern_rate ref = {0};
         for (int isa = 0; isa < n_isa; isa++) {
-            if (prog_interrupted()) return err_set(e, ERR_INTR, "interrupted");
+            if (progress_interrupted()) return err_set(e, ERR_INTR, "interrupted");
             const struct kern_ops *op = &k[isa].op[t], *below = &k[isa ? isa - 1 : 0].op[t];
             if (isa && op->decode == below->decode && op->dot == below->dot &&
                 op->gemm == below->gemm)
@@ -93,7 +93,7 @@ static int bench_gemm(struct emit *m, const struct kern *k, int n_isa, double se
     for (size_t i = 0; i < COUNT_OF(tokens); i++) {
         double ref = 0;
         for (int isa = 0; isa < n_isa; isa++) {
-            if (prog_interrupted()) return err_set(e, ERR_INTR, "interrupted");
+            if (progress_interrupted()) return err_set(e, ERR_INTR, "interrupted");
             const double rate = kern_bench_gemm(&k[isa], tokens[i], 32, 2048, seconds);
             if (isa == 0) ref = rate;
             emit_row(m);

@@ -8,7 +8,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "report/manifest.h"
 
 static bool is_split_key(const char *key) {
@@ -38,11 +38,11 @@ static int put_tensors(const struct gguf *g, struct gguf_w *w, char (*hex)[33],
                        struct copy_report *r, struct err *e) {
     struct manifest *known;
     struct sink s = {w, xxh128_new()};
-    struct prog p;
+    struct progress p;
     int rc = 0;
     manifest_of(&known, g);
     if (known) log_debug("%s: checked against its manifest", gguf_path(g));
-    prog_begin(&p, "copying", PROG_BYTES, gguf_file_bytes(g));
+    progress_begin(&p, "copying", PROG_BYTES, gguf_file_bytes(g));
     for (int64_t i = 0; i < gguf_n_tensors(g) && rc == 0; i++) {
         const struct gguf_tensor *t = gguf_tensor_at(g, i);
         xxh128_reset(s.x);
@@ -58,7 +58,7 @@ static int put_tensors(const struct gguf *g, struct gguf_w *w, char (*hex)[33],
         r->n_bytes += t->n_bytes;
         r->n_tensors++;
     }
-    prog_end(&p);
+    progress_end(&p);
     manifest_free(known);
     xxh128_free(s.x);
     return rc;
@@ -87,9 +87,9 @@ static int compare_keys(const struct gguf *a, const struct gguf *b, struct err *
 
 static int compare_tensors(const struct gguf *a, const struct gguf *b, char (*hex)[33],
                            struct err *e) {
-    struct prog p;
+    struct progress p;
     int rc = 0;
-    prog_begin(&p, "checking", PROG_BYTES, gguf_file_bytes(b));
+    progress_begin(&p, "checking", PROG_BYTES, gguf_file_bytes(b));
     if (gguf_n_tensors(a) != gguf_n_tensors(b))
         rc = differs(gguf_path(b), "number of tensors of", gguf_path(b), e);
     for (int64_t i = 0; i < gguf_n_tensors(a) && rc == 0; i++) {
@@ -101,7 +101,7 @@ static int compare_tensors(const struct gguf *a, const struct gguf *b, char (*he
         if (rc == 0) rc = manifest_hash(b, t, h, &p, e);
         if (rc == 0 && strcmp(h, hex[i]) != 0) rc = differs(gguf_path(b), "tensor", t->name, e);
     }
-    prog_end(&p);
+    progress_end(&p);
     return rc;
 }
 
@@ -116,14 +116,14 @@ static int read_back(const struct gguf *g, const char *first, char (*hex)[33], s
 
 int copy_write(const struct gguf *g, struct gguf_w *w, const char *path, const char *first,
                bool overwrite, struct copy_report *r, struct err *e) {
-    double t0 = prog_now_s();
+    double t0 = progress_now_s();
     char(*hex)[33] = xcalloc((size_t)gguf_n_tensors(g) + 1, sizeof *hex);
     memset(r, 0, sizeof *r);
     int rc = gguf_w_begin(w, path, overwrite, e);
     if (rc == 0) rc = put_tensors(g, w, hex, r, e);
     if (rc == 0) rc = gguf_w_commit(w, e);
     if (rc == 0) rc = read_back(g, first, hex, e);
-    r->seconds = prog_now_s() - t0;
+    r->seconds = progress_now_s() - t0;
     free(hex);
     return rc;
 }

@@ -14,7 +14,7 @@
 #include <sys/utsname.h>
 
 #include "jobs/doctor.h"
-#include "work/choice.h"
+#include "work/isa_choice.h"
 #include "plan/plan_program.h"
 #include "convert/mmproj.h"
 #include "containers/gguf.h"
@@ -213,20 +213,20 @@ static void doctor_models(struct emit *m) {
 
 static int doctor_model(struct work *w, const char *path, struct emit *m, struct err *e) {
     struct gguf *g;
-    struct outline o;
+    struct dry_program o;
     TRY(gguf_open(&g, path, GGUF_TOLERANT, e));
-    int rc = outline_open(&o, g, ACT_Q8, e);
+    int rc = dry_program_open(&o, g, ACT_Q8, e);
     if (!rc) {
         work_device(w);
         o.place = w->device.place;
         o.brings = plan_brings(&w->device);
-        outline_split(&o, &w->device);
+        dry_program_split(&o, &w->device);
         emit_str(m, "file", "file", io_base(path));
         emit_str(m, "arch", "architecture", o.arch->name);
         emit_str(m, "cpu_isa", "instruction set", kern_isa_name(w->isa));
         emit_str(m, "device", "device", w->device.kind == DEVICE_CPU ? "cpu" : "cuda");
         plan_notes(m, w, &o);
-        outline_close(&o);
+        dry_program_close(&o);
     }
     gguf_close(g);
     return rc;

@@ -14,10 +14,10 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/prog.h"
-#include "base/show.h"
+#include "base/progress.h"
+#include "base/printable.h"
 #include "runtime/generate/run_set.h"
-#include "serve/again.h"
+#include "serve/replay.h"
 #include "serve/serve.h"
 #include "text/schema.h"
 #include "text/textfile.h"
@@ -150,7 +150,7 @@ static bool is_kept(enum kind k) {
 }
 
 struct seen { /* An answer as it is now. */
-    struct again a;
+    struct replay a;
     enum kind kind;
     struct buf detail;       /* What is different, in words. */
     char own[100], was[100]; /* The texts of the first tokens that differ. */
@@ -282,7 +282,7 @@ struct side {
 
 static void side_release(struct side *s) {
     for (int i = 0; i < s->n; i++) {
-        again_release(&s->v[i].a);
+        replay_release(&s->v[i].a);
         buf_release(&s->v[i].detail);
     }
     free(s->v);
@@ -316,15 +316,15 @@ static void token_text(const struct tok *t, int32_t id, char out[100]) {
 
 static int ask_all(struct server *s, const struct model *m, const struct replay_opts *o,
                    const struct lines *l, const int *index, struct side *x, struct err *e) {
-    const double t0 = prog_now_s();
+    const double t0 = progress_now_s();
     for (int i = 0; i < x->n; i++) {
         const struct line *line = &l->v[index[i]];
-        TRY(prog_interrupted() ? err_set(e, ERR_INTR, "interrupted") : 0);
-        if (again_ask(s, line->json, !o->sampled, &x->v[i].a, e))
+        TRY(progress_interrupted() ? err_set(e, ERR_INTR, "interrupted") : 0);
+        if (replay_ask(s, line->json, !o->sampled, &x->v[i].a, e))
             return err_wrap(e, "%s: answer %d", o->record, index[i] + 1);
     }
-    again_finish(s);
-    x->seconds = prog_now_s() - t0;
+    replay_finish(s);
+    x->seconds = progress_now_s() - t0;
     for (int i = 0; i < x->n; i++) {
         struct seen *v = &x->v[i];
         judge(&l->v[index[i]], v);

@@ -14,7 +14,7 @@
 #include "containers/gguf.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "report/manifest.h"
 #include "template/fix_diff.h"
 
@@ -60,7 +60,7 @@ static int compare_piece(void *ud, const uint8_t *data, uint64_t n, struct err *
     return 0;
 }
 
-static int same_data(struct diff *d, const struct row *r, struct prog *p, bool *same,
+static int same_data(struct diff *d, const struct row *r, struct progress *p, bool *same,
                      struct err *e) {
     const char *ha = manifest_tensor(d->ma, r->a->name), *hb = manifest_tensor(d->mb, r->b->name);
     if (ha && hb) {
@@ -87,7 +87,7 @@ static int tensor_error(const struct diff *d, struct row *r, struct err *e) {
     float *x = mem, *y = x + n;
     double sum = 0, ref = 0;
     for (int64_t i = 0; i < n_rows; i++) {
-        if (i % 1024 == 0 && prog_interrupted()) {
+        if (i % 1024 == 0 && progress_interrupted()) {
             mem_free(mem);
             return err_set(e, ERR_INTR, "interrupted");
         }
@@ -106,7 +106,7 @@ static int tensor_error(const struct diff *d, struct row *r, struct err *e) {
     return 0;
 }
 
-static int classify(struct diff *d, struct row *r, struct prog *p, struct err *e) {
+static int classify(struct diff *d, struct row *r, struct progress *p, struct err *e) {
     bool same = true;
     if (!same_shape(r->a, r->b)) {
         r->change = SHAPE;
@@ -124,10 +124,10 @@ static int classify(struct diff *d, struct row *r, struct prog *p, struct err *e
 
 static int compare_tensors(struct diff *d, struct err *e) {
     int64_t na = gguf_n_tensors(d->a), nb = gguf_n_tensors(d->b);
-    struct prog p;
+    struct progress p;
     int rc = 0;
     d->row = xcalloc((size_t)(na + nb) + 1, sizeof *d->row);
-    prog_begin(&p, "comparing", PROG_BYTES, gguf_file_bytes(d->a));
+    progress_begin(&p, "comparing", PROG_BYTES, gguf_file_bytes(d->a));
     for (int64_t i = 0; i < na && rc == 0; i++) {
         struct row *r = &d->row[d->n_rows++];
         r->a = gguf_tensor_at(d->a, i);
@@ -136,7 +136,7 @@ static int compare_tensors(struct diff *d, struct err *e) {
         r->error = (double)NAN;
         if (r->b) rc = classify(d, r, &p, e);
     }
-    prog_end(&p);
+    progress_end(&p);
     for (int64_t i = 0; i < nb && rc == 0; i++) {
         const struct gguf_tensor *t = gguf_tensor_at(d->b, i);
         if (gguf_find_tensor(d->a, t->name)) continue;

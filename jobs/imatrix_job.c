@@ -15,9 +15,9 @@
 #include "base/out.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "base/ranks.h"
-#include "base/snap.h"
+#include "base/checkpoint.h"
 
 static int pick_form(const struct imatrix_job_opts *a, enum imat_form *form, struct err *e) {
     const char *dot = strrchr(a->out, '.');
@@ -207,7 +207,7 @@ int imatrix_job_collect(struct work *w, const char *path, const struct imatrix_j
     struct gram_col *gram = NULL;
     enum imat_form form;
     int rc;
-    double t0 = prog_now_s();
+    double t0 = progress_now_s();
     char *part = xasprintf("%s.part", a->out);
     struct imatrix_keep keep = {.path = part};
     imat_init(&m);
@@ -235,8 +235,8 @@ int imatrix_job_collect(struct work *w, const char *path, const struct imatrix_j
     if (gram) TRY_GOTO(out, rc, write_gram(gram, &m, a, w->overwrite, e));
     if (a->moments) TRY_GOTO(out, rc, imat_write_moments(&m, a->moments, w->overwrite, e));
     if (ranks_me() == 0) TRY_GOTO(out, rc, imat_write(&m, a->out, form, w->overwrite, e));
-    if (ranks_me() == 0) snap_remove(part);
-    report(r, &m, a->out, prog_now_s() - t0, keep.n_found);
+    if (ranks_me() == 0) checkpoint_remove(part);
+    report(r, &m, a->out, progress_now_s() - t0, keep.n_found);
 out:
     free(part);
     gram_col_free(gram);

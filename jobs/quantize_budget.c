@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mix/gate.h"
+#include "mix/accept.h"
 #include "mix/mixer.h"
 #include "work/plot.h"
 #include "mix/sequential.h"

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "base/str.h"
 #include "runtime/engine/kv_type.h"
 #include "chat/think.h"
@@ -166,10 +166,10 @@ static int generate(struct run *r, struct run_answer *a, bool special, int64_t m
     options(r, a, special, &o);
     for (int64_t i = 0; i < a->prompt.n; i++) ids_add(&all, a->prompt.v[i]);
     for (int64_t i = 0; i < a->gen.ids.n; i++) ids_add(&all, a->gen.ids.v[i]);
-    const double t = prog_now_s();
+    const double t = progress_now_s();
     int rc = gen_prompt(r->gen, &all, mark, &n_new, e);
     a->n_prompt += n_new;
-    a->prompt_s += prog_now_s() - t;
+    a->prompt_s += progress_now_s() - t;
     a->gen.stop = GEN_INTERRUPTED;
     if (!rc) rc = gen_run(r->gen, &o, &a->gen, e);
     ids_release(&all);

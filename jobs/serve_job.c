@@ -17,10 +17,10 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "runtime/engine/kv_type.h"
 #include "serve/ask.h"
-#include "serve/latest.h"
+#include "serve/record_dedup.h"
 #include "serve/preset.h"
 #include "serve/serve.h"
 
@@ -265,7 +265,7 @@ static int open_log(const struct serve_job_opts *a, struct lines **l, struct ser
 }
 
 static void record_latest(void *ud, const char *line) {
-    latest_add(ud, line, prog_now_s());
+    record_dedup_add(ud, line, progress_now_s());
 }
 
 /* Opens the record for its owner alone, since it holds everything that clients sent, and every
@@ -282,7 +282,7 @@ static int open_record(const struct serve_job_opts *a, struct lines **l, struct 
 
 static int with_files(const struct serve_job_opts *a, struct serve_files *f, struct serve_opts *o,
                       struct err *e) {
-    struct latest *latest = NULL;
+    struct record_dedup *latest = NULL;
     struct lines *log = NULL, *record = NULL;
     o->file = f->v;
     o->n_files = f->n;
@@ -294,12 +294,12 @@ static int with_files(const struct serve_job_opts *a, struct serve_files *f, str
     int rc = open_log(a, &log, o, e);
     if (!rc) rc = open_record(a, &record, o, e);
     if (!rc && a->record && a->record_last) {
-        latest = latest_new(CONTINUED_S, put_record, record);
+        latest = record_dedup_new(CONTINUED_S, put_record, record);
         o->record = record_latest;
         o->record_ud = latest;
     }
     if (!rc) rc = serve(a, f, o, e);
-    latest_free(latest);
+    record_dedup_free(latest);
     lines_close(log);
     lines_close(record);
     return rc;

@@ -320,7 +320,7 @@ int template_fix(struct work *w, const struct fix_opts *o, struct buf *diff, str
         if (!o->replace) log_info("%d edits", done);
     }
     if (!rc) hint(&s, fixed.data, fixed.len, done > 0);
-    if (!rc && prog_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
+    if (!rc && progress_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
     if (!rc && (done || o->out)) rc = store(w, o, &s, &fixed, e);
     buf_release(&fixed);
     chat_src_close(&s);

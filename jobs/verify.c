@@ -20,7 +20,7 @@
 #include "base/map.h"
 #include "runtime/measure/kld_file.h"
 #include "base/mem.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "base/str.h"
 
 struct finding {
@@ -84,20 +84,20 @@ static int claims(const struct gguf *g, struct err *e) {
 }
 
 static int gguf_data(struct verify *v, const struct gguf *g, const char *path, struct err *e) {
-    struct prog p;
+    struct progress p;
     uint64_t done = 0;
     int rc = 0;
-    prog_begin(&p, "checking data", PROG_BYTES, gguf_file_bytes(g));
+    progress_begin(&p, "checking data", PROG_BYTES, gguf_file_bytes(g));
     for (int64_t i = 0; i < gguf_n_tensors(g) && !rc; i++) {
         const struct gguf_tensor *t = gguf_tensor_at(g, i);
         rc = finding(v, path, gguf_check_data(g, t, e), e);
         gguf_drop(g, t);
         done += t->n_bytes;
-        prog_update(&p, done);
-        if (!rc && prog_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
+        progress_update(&p, done);
+        if (!rc && progress_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
     }
     v->n_bytes += done;
-    prog_end(&p);
+    progress_end(&p);
     return rc;
 }
 
@@ -140,20 +140,20 @@ static bool holds_floats(enum st_dtype d) {
 }
 
 static int verify_st(struct verify *v, const struct st *s, struct err *e) {
-    struct prog p;
+    struct progress p;
     int rc = 0;
     v->n_tensors += st_n_tensors(s);
     if (!v->deep) return 0;
-    prog_begin(&p, "checking data", PROG_BYTES, st_file_bytes(s));
+    progress_begin(&p, "checking data", PROG_BYTES, st_file_bytes(s));
     for (int64_t i = 0; i < st_n_tensors(s) && !rc; i++) {
         const struct st_tensor *t = st_tensor_at(s, i);
         if (holds_floats(t->dtype)) rc = finding(v, st_path(s), st_data(t, e), e);
         st_drop(s, t->off, t->n_bytes);
         v->n_bytes += t->n_bytes;
-        prog_update(&p, t->off);
-        if (!rc && prog_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
+        progress_update(&p, t->off);
+        if (!rc && progress_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
     }
-    prog_end(&p);
+    progress_end(&p);
     return rc;
 }
 

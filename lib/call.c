@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/prog.h"
+#include "base/progress.h"
 
 /* ---- errors ---- */
 
@@ -136,7 +136,7 @@ int call_begin(struct call *c, struct owner *w, struct hone_error *e) {
     if (!w->o.log) atomic_store(&c->ctx.log.level, LOG_WARN);
     c->callers = ctx_enter(&c->ctx);
     log_set_sink(w->o.log ? on_log : NULL, w);
-    prog_set_sink(on_progress, w);
+    progress_set_sink(on_progress, w);
     c->locale = uselocale(c->plain);
     return HONE_OK;
 }

@@ -24,7 +24,7 @@ struct field form_field(const struct form *f, int i) {
                                               [PLACE_DEVICE] = FIELD_DEVICE};
     if (f->field) return f->field[i];
     const struct option *o = &f->row[i];
-    const struct place *p = &o->in[f->which];
+    const struct placement *p = &o->in[f->which];
     return (struct field){.name = p->name,
                           .option = o->name ? o->name : "",
                           .kind = p->how == PLACE_COPIED ? copied[o->kind] : special[p->how],

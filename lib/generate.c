@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "grammar/gram.h"
 #include "text/visible.h"
 
@@ -63,7 +63,7 @@ void teller_release(struct teller *t) {
 }
 
 static void sink(void *ud, const char *s, size_t n) {
-    if (!teller_tell(ud, s, n)) prog_interrupt();
+    if (!teller_tell(ud, s, n)) progress_interrupt();
 }
 
 /* Makes the grammar that the options ask for; *g is NULL when they ask for none. */

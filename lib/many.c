@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "lib/generate.h"
 
 enum { AT_ONCE = 8, PIECE = 256 /* PIECE is how many tokens of a prompt go into one pass. */ };
@@ -139,7 +139,7 @@ static int pass(struct many *m, struct err *e) {
                 .id = b->seen.v[i], .seq = b->q, .want = i + 1 == b->seen.n ? WANT_LOGITS : 0};
         b->n_fed = end;
     }
-    if (prog_interrupted()) return err_set(e, ERR_INTR, "interrupted");
+    if (progress_interrupted()) return err_set(e, ERR_INTR, "interrupted");
     TRY(session_run(m->s->s, m->row, n, NULL, m->logits, e));
     for (int k = 0; k < m->n_slots; k++) {
         struct slot *b = &m->slot[k];
@@ -150,7 +150,7 @@ static int pass(struct many *m, struct err *e) {
 }
 
 static int run(struct many *m, struct err *e) {
-    struct prog p;
+    struct progress p;
     void *mem = NULL;
     int rc = 0;
     TRY(model_need_tok(m->s->model->m, e));
@@ -165,14 +165,14 @@ static int run(struct many *m, struct err *e) {
     m->row = xcalloc((size_t)m->n_slots * PIECE, sizeof *m->row);
     TRY(mem_alloc(&mem, (uint64_t)m->n_slots * (uint64_t)m->n_vocab * sizeof(float), "logits", e));
     m->logits = mem;
-    prog_begin(&p, "generating", PROG_ITEMS, (uint64_t)m->n);
+    progress_begin(&p, "generating", PROG_ITEMS, (uint64_t)m->n);
     while (m->done < m->n && !rc) {
         for (int k = 0; k < m->n_slots && !rc; k++)
             if (!m->slot[k].q && m->next < m->n) rc = start(m, &m->slot[k], e);
         if (!rc) rc = pass(m, e);
-        prog_update(&p, (uint64_t)m->done);
+        progress_update(&p, (uint64_t)m->done);
     }
-    prog_end(&p);
+    progress_end(&p);
     return rc;
 }
 
@@ -186,7 +186,7 @@ int hone_generate_many(struct hone_session *s, const int32_t *const *prompt, con
     if (out->size < sizeof out->size)
         return lib_error(e, HONE_USAGE, "hone_answer.size is not set");
     if ((rc = call_begin(&c, s->owner, e))) return rc;
-    const double from = prog_now_s();
+    const double from = progress_now_s();
     struct many m = {.s = s,
                      .tok = s->model->m->tok,
                      .prompt = prompt,
@@ -203,7 +203,7 @@ int hone_generate_many(struct hone_session *s, const int32_t *const *prompt, con
     free(m.slot);
     free(m.row);
     mem_free(m.logits);
-    const double seconds = prog_now_s() - from;
+    const double seconds = progress_now_s() - from;
     rc = call_end(&c, rc, e);
     const size_t step = out->size; /* The caller's struct may be that of another version. */
     for (int64_t i = 0; i < n; i++) {

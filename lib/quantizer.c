@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "mix/mixer.h"
 #include "lib/handles.h"
 #include "quantize/batch.h"
@@ -55,8 +55,8 @@ static int encode(struct hone_quantizer *q, int type, const struct gguf_tensor *
     const int64_t step = max_i64(STEP_WEIGHTS / t->ne[0], 1);
     for (int64_t r = 0; !rc && r < t->ne[1]; r += step) {
         b.out = (uint8_t *)out + (uint64_t)r * hone_type_row_bytes(type, t->ne[0]);
-        rc = prog_interrupted() ? err_set(e, ERR_INTR, "interrupted")
-                                : batch_encode(&b, r, min_i64(step, t->ne[1] - r), "rows", e);
+        rc = progress_interrupted() ? err_set(e, ERR_INTR, "interrupted")
+                                    : batch_encode(&b, r, min_i64(step, t->ne[1] - r), "rows", e);
     }
     batch_close(&b);
     return rc;

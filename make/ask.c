@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "runtime/measure/job.h"
-#include "make/ladder.h"
+#include "make/size_ladder.h"
 #include "mix/mixer.h"
 #include "mix/sensitivity.h"
 #include "base/log.h"

@@ -11,7 +11,7 @@
 #include "containers/gguf.h"
 #include "base/io.h"
 #include "base/out.h"
-#include "base/show.h"
+#include "base/printable.h"
 #include "base/log.h"
 #include "runtime/engine/model.h"
 #include "tok/pretok.h"

@@ -12,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "make/claim.h"
+#include "make/ownership.h"
 #include "work/device.h"
-#include "make/ladder.h"
+#include "make/size_ladder.h"
 #include "mix/mixer.h"
 #include "work/passes.h"
 #include "mix/sequential.h"
@@ -22,7 +22,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "runtime/measure/eval.h"
 
 struct ladder {
@@ -651,10 +651,10 @@ int make_ladder(struct make *mk, struct err *e) {
     if (!mk->plan.mixes) {
         const int had = mk->n_files;
         for (int i = 0; i < mk->classes.n; i++) {
-            prog_set_item("file", i + 1, mk->classes.n);
+            progress_set_item("file", i + 1, mk->classes.n);
             TRY(make_preset(mk, mk->classes.v[i], e));
         }
-        prog_set_item(NULL, 0, 0);
+        progress_set_item(NULL, 0, 0);
         if (make_counts(mk))
             make_share(mk, PART_PRESETS, mk->n_files - had, mk->classes.n, mk->recipes.n);
         return 0;

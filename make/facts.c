@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "make/claim.h"
+#include "make/ownership.h"
 #include "make/make.h"
 #include "base/io.h"
 #include "base/log.h"

@@ -27,7 +27,7 @@ struct known {
     char hex[65];
     bool announced; /* The file is announced but not in the manifest yet. */
 };
-struct guard {
+struct constraint {
     char *dir, *sums; /* sums is the text of SHA256SUMS, or NULL. */
     bool manifest;    /* A manifest of ours is in the folder. */
     bool old;         /* It was written by a version that kept no hashes of texts. */
@@ -68,13 +68,13 @@ static void text_hash(const char *name, const char *text, size_t len, char hex[6
 
 /* ---- what is known --------------------------------------------------------------------------- */
 
-static struct known *lookup(const struct guard *g, const char *name) {
+static struct known *lookup(const struct constraint *g, const char *name) {
     for (int i = 0; i < g->n; i++)
         if (strcmp(g->known[i].name, name) == 0) return &g->known[i];
     return NULL;
 }
 
-static void learn(struct guard *g, const char *name, const char *hex, bool announced) {
+static void learn(struct constraint *g, const char *name, const char *hex, bool announced) {
     if (!name || !hex || strlen(hex) != 64 || g->n == MAX_KNOWN) return;
     g->known = xreallocarray(g->known, (size_t)g->n + 1, sizeof *g->known);
     struct known *k = &g->known[g->n++];
@@ -82,7 +82,7 @@ static void learn(struct guard *g, const char *name, const char *hex, bool annou
     memcpy(k->hex, hex, 65);
 }
 
-static void read_manifest(struct guard *g) {
+static void read_manifest(struct constraint *g) {
     struct json *root = NULL;
     struct err ignored;
     char *path = io_join(g->dir, MANIFEST_NAME);
@@ -108,7 +108,7 @@ static int read_text(const char *dir, const char *name, char **text, size_t *len
 }
 
 /* Reads the lines "SHA-256 NAME" of a job that was killed while it wrote. */
-static int read_writing(struct guard *g, struct err *e) {
+static int read_writing(struct constraint *g, struct err *e) {
     char *text;
     size_t len;
     TRY(read_text(g->dir, WRITING, &text, &len, e));
@@ -124,8 +124,8 @@ static int read_writing(struct guard *g, struct err *e) {
     return 0;
 }
 
-int guard_open(struct guard **out, const char *dir, struct err *e) {
-    struct guard *g = xcalloc(1, sizeof *g);
+int guard_open(struct constraint **out, const char *dir, struct err *e) {
+    struct constraint *g = xcalloc(1, sizeof *g);
     size_t len;
     g->dir = xstrdup(dir);
     read_manifest(g);
@@ -138,7 +138,7 @@ int guard_open(struct guard **out, const char *dir, struct err *e) {
     return rc;
 }
 
-void guard_free(struct guard *g) {
+void guard_free(struct constraint *g) {
     if (!g) return;
     for (int i = 0; i < g->n; i++) free(g->known[i].name);
     free(g->known);
@@ -147,7 +147,7 @@ void guard_free(struct guard *g) {
     free(g);
 }
 
-const char *guard_hash_of(const struct guard *g, const char *name) {
+const char *guard_hash_of(const struct constraint *g, const char *name) {
     const char *last = NULL;
     char *text, hex[65];
     size_t len;
@@ -167,7 +167,7 @@ const char *guard_hash_of(const struct guard *g, const char *name) {
 
 /* Tells whether a text has nothing but lines of checksums as hone writes them, so that no words of
  * a person can be lost. */
-static bool is_our_sums(const struct guard *g, const char *s) {
+static bool is_our_sums(const struct constraint *g, const char *s) {
     if (!strstr(s, "  " MANIFEST_NAME "\n") && !strstr(s, "  results.json\n")) return false;
     for (const char *nl; *s; s = nl + 1) {
         nl = strchr(s, '\n');
@@ -177,7 +177,7 @@ static bool is_our_sums(const struct guard *g, const char *s) {
     return g->manifest || lookup(g, SUMS) || g->old;
 }
 
-static bool listed(const struct guard *g, const char *name, const char *text, size_t len) {
+static bool listed(const struct constraint *g, const char *name, const char *text, size_t len) {
     char hex[65];
     struct sha256 s;
     sha256_init(&s);
@@ -189,7 +189,7 @@ static bool listed(const struct guard *g, const char *name, const char *text, si
     return found;
 }
 
-static bool is_ours(const struct guard *g, const char *name, const char *text, size_t len) {
+static bool is_ours(const struct constraint *g, const char *name, const char *text, size_t len) {
     char hex[65];
     if (strcmp(name, MANIFEST_NAME) == 0) return g->manifest;
     if (strcmp(name, SUMS) == 0) return is_our_sums(g, text);
@@ -200,7 +200,7 @@ static bool is_ours(const struct guard *g, const char *name, const char *text, s
     return strcmp(name, "README.md") != 0 || strstr(text, README_MARK_START);
 }
 
-int guard_ask(const struct guard *g, const char *name, const char *text, size_t len,
+int guard_ask(const struct constraint *g, const char *name, const char *text, size_t len,
               enum guard_state *state, struct err *e) {
     char *path = io_join(g->dir, name), *old = NULL;
     size_t n = 0;
@@ -217,7 +217,7 @@ int guard_ask(const struct guard *g, const char *name, const char *text, size_t 
     return 0;
 }
 
-int guard_check(const struct guard *g, const char *name, const char *text, size_t len,
+int guard_check(const struct constraint *g, const char *name, const char *text, size_t len,
                 struct err *e) {
     enum guard_state state;
     TRY(guard_ask(g, name, text, len, &state, e));
@@ -233,7 +233,7 @@ int guard_check(const struct guard *g, const char *name, const char *text, size_
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-void guard_announce(struct guard *g, const char *name, const char *text, size_t len) {
+void guard_announce(struct constraint *g, const char *name, const char *text, size_t len) {
     char hex[65];
     text_hash(name, text, len, hex);
     for (int i = 0; i < g->n; i++) /* A job that was killed left it, or it was announced twice. */
@@ -243,7 +243,7 @@ void guard_announce(struct guard *g, const char *name, const char *text, size_t 
     learn(g, name, hex, true);
 }
 
-int guard_begin(struct guard *g, struct err *e) {
+int guard_begin(struct constraint *g, struct err *e) {
     struct buf b = {0};
     char *path = io_join(g->dir, WRITING);
     for (int i = 0; i < g->n; i++)
@@ -254,7 +254,7 @@ int guard_begin(struct guard *g, struct err *e) {
     return rc;
 }
 
-int guard_end(struct guard *g, struct err *e) {
+int guard_end(struct constraint *g, struct err *e) {
     char *path = io_join(g->dir, WRITING);
     int rc = unlink(path) == 0 ? 0 : err_sys(e, "%s: cannot be removed", path);
     free(path);
@@ -294,8 +294,8 @@ static char *aside_name(const char *name) {
     return xasprintf("%.*s.new%s", (int)n, name, name + n);
 }
 
-int guard_write(struct guard *g, const char *name, const char *text, size_t len, enum guard_way way,
-                bool *written, struct err *e) {
+int guard_write(struct constraint *g, const char *name, const char *text, size_t len,
+                enum guard_way way, bool *written, struct err *e) {
     enum guard_state state;
     char *path = io_join(g->dir, name), *old = NULL, *aside = NULL;
     size_t n = 0;

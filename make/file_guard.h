@@ -27,32 +27,32 @@ enum guard_way {
     GUARD_KEEP,   /* -f: it is renamed to NAME.orig */
     GUARD_ASIDE,  /* it stays, and ours is written beside it as NAME.new.EXT */
 };
-struct guard;
+struct constraint;
 /* Reads what is known of the texts in the folder `dir`; a manifest that cannot be read counts as
  * one that knows nothing. guard_free frees *out. */
-int guard_open(struct guard **out, const char *dir, struct err *e);
-void guard_free(struct guard *g);
+int guard_open(struct constraint **out, const char *dir, struct err *e);
+void guard_free(struct constraint *g);
 
 /* Finds out whose the file of this name is. One that holds the very bytes of text[len] is free;
  * text NULL: the bytes are not compared. */
-int guard_ask(const struct guard *g, const char *name, const char *text, size_t len,
+int guard_ask(const struct constraint *g, const char *name, const char *text, size_t len,
               enum guard_state *state, struct err *e);
 /* Returns ERR_USAGE, with the remedies in its message, when the file of this name is somebody's.
  * text[len] is as in guard_ask. */
-int guard_check(const struct guard *g, const char *name, const char *text, size_t len,
+int guard_check(const struct constraint *g, const char *name, const char *text, size_t len,
                 struct err *e);
 /* Announces a text that guard_write will write. */
-void guard_announce(struct guard *g, const char *name, const char *text, size_t len);
+void guard_announce(struct constraint *g, const char *name, const char *text, size_t len);
 /* Writes the announcements to DIR/.hone-writing, so that they outlast this process. */
-int guard_begin(struct guard *g, struct err *e);
+int guard_begin(struct constraint *g, struct err *e);
 /* Writes a text. *written is false when it was there already. */
-int guard_write(struct guard *g, const char *name, const char *text, size_t len, enum guard_way way,
-                bool *written, struct err *e);
+int guard_write(struct constraint *g, const char *name, const char *text, size_t len,
+                enum guard_way way, bool *written, struct err *e);
 /* Removes DIR/.hone-writing, once the manifest knows all that was written. */
-int guard_end(struct guard *g, struct err *e);
+int guard_end(struct constraint *g, struct err *e);
 /* Returns the text of "written_sha256" for the manifest, borrowed from g; NULL when the file is not
  * one of our texts. */
-const char *guard_hash_of(const struct guard *g, const char *name);
+const char *guard_hash_of(const struct constraint *g, const char *name);
 
 /* Moves a file out of the way to NAME.orig, or NAME.orig.1 and so on, and says so. */
 int guard_keep(const char *dir, const char *name, struct err *e);

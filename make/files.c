@@ -8,9 +8,9 @@
 
 #include "calib/moments.h"
 #include "calib/imatrix.h"
-#include "make/claim.h"
+#include "make/ownership.h"
 #include "work/device.h"
-#include "make/ladder.h"
+#include "make/size_ladder.h"
 #include "calib/defaults.h"
 #include "make/make.h"
 #include "mix/mixer.h"
@@ -21,8 +21,8 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/prog.h"
-#include "base/snap.h"
+#include "base/progress.h"
+#include "base/checkpoint.h"
 #include "base/str.h"
 #include "quantize/quantize.h"
 
@@ -251,7 +251,7 @@ static int collect(struct make *mk, const char *path, const char *gram, struct e
     if (gram && !mk->plan.answers) gram_col_leave_out_gradients(col);
     char *part = io_join(mk->job.state, "imatrix.part");
     struct imatrix_keep keep = {.path = part, .model = mk->file[0].hash};
-    if (mk->redo) snap_remove(part);
+    if (mk->redo) checkpoint_remove(part);
     imat_init(&m);
     gram_init(&g);
     TRY_GOTO(out, rc, open_model(mk->w, &model, mk->file[0].path, e));
@@ -277,7 +277,7 @@ static int collect(struct make *mk, const char *path, const char *gram, struct e
             make_left_out(mk, "gradients by outputs in error feedback: too little free memory for "
                               "their moments");
     }
-    snap_remove(part);
+    checkpoint_remove(part);
 out:
     free(part);
     gram_release(&g);
@@ -428,9 +428,9 @@ int make_preset(struct make *mk, const char *recipe, struct err *e) {
 
 int make_quantize(struct make *mk, struct err *e) {
     for (int i = 0; i < mk->recipes.n; i++) {
-        prog_set_item("file", i + 1, mk->recipes.n);
+        progress_set_item("file", i + 1, mk->recipes.n);
         TRY(make_preset(mk, mk->recipes.v[i], e));
     }
-    prog_set_item(NULL, 0, 0);
+    progress_set_item(NULL, 0, 0);
     return 0;
 }

@@ -18,7 +18,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
@@ -214,7 +214,7 @@ int make_measure_plan(struct make *mk, const struct shapes *s, const char *base,
                            .judge_passes = judge_passes(mk, s)};
     memory(in, mk, s);
     TRY(rates_measure(&r, mk, s, base, e));
-    in->spent = prog_now_s() - mk->t0;
+    in->spent = progress_now_s() - mk->t0;
     int64_t probe = mk->probe.n ? r.probe_tokens : r.calib_tokens;
     in->probe_windows = min_i64(16, max_i64(2, windows(probe, mk->calib_ctx, 0)));
     in->eval_windows = windows(r.eval_tokens, mk->eval_ctx, mk->eval_chunks);
@@ -492,7 +492,7 @@ int make_replan(struct make *mk, enum plan_part done, struct err *e) {
     struct make_plan p;
     if (mk->in.eval_window <= 0)
         return mk->cut_short.n ? save_plan(mk, e) : 0; /* A record of an earlier version. */
-    const double spent = prog_now_s() - mk->t0;
+    const double spent = progress_now_s() - mk->t0;
     double said = 0;
     for (int i = 0; i <= (int)done; i++) {
         if (i > PART_CONVERT) said += plan_seconds(&mk->in, &mk->plan, (enum plan_part)i);
@@ -536,5 +536,5 @@ double make_time_for_probes(const struct make *mk) {
     if (mk->in.eval_window <= 0 || mk->in.limit <= 0) return 0;
     for (int i = PART_PROBES + 1; i < PART_COUNT; i++)
         rest += plan_seconds(&mk->in, &mk->plan, (enum plan_part)i);
-    return fmax(1, mk->in.limit - (prog_now_s() - mk->t0) - 1.2 * rest);
+    return fmax(1, mk->in.limit - (progress_now_s() - mk->t0) - 1.2 * rest);
 }

@@ -8,12 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/measure/kept.h"
+#include "runtime/measure/measurement_cache.h"
 #include "make/make.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/prog.h"
+#include "base/progress.h"
 
 bool make_reuse(struct make *mk, struct step *s, struct json **root, const struct json **result) {
     const bool done = !mk->redo && step_done(s, root, result);
@@ -80,7 +80,7 @@ static void release(struct make *mk) {
     free(mk->file);
     free(mk->name);
     free(mk->imatrix);
-    keep_close(mk->w->kept, false);
+    results_cache_close(mk->w->kept, false);
     mk->w->kept = NULL;
     buf_release(&mk->model_json);
     buf_release(&mk->imatrix_json);
@@ -253,7 +253,7 @@ static void tell_progress(const struct make *mk, const struct make_step *s) {
         if (i >= (int)first && i <= (int)last) step += t;
         if (i > (int)last) rest += t;
     }
-    prog_set_left(mk->t0, step, rest);
+    progress_set_left(mk->t0, step, rest);
 }
 
 static int all_steps(struct make *mk, struct err *e) {
@@ -262,12 +262,12 @@ static int all_steps(struct make *mk, struct err *e) {
     for (size_t i = 0; i < COUNT_OF(steps) && !rc; i++) {
         const struct make_step *s = &steps[i];
         if (!s->asked(mk)) continue;
-        if (prog_interrupted()) {
+        if (progress_interrupted()) {
             rc = err_set(e, ERR_INTR, "interrupted; run the same command again to go on");
             break;
         }
         if (s->what) {
-            prog_set_step(++at, n);
+            progress_set_step(++at, n);
             log_info("step %d of %d: %s", at, n, s->what);
             tell_progress(mk, s);
         }
@@ -275,7 +275,7 @@ static int all_steps(struct make *mk, struct err *e) {
         if (!rc && i == FORECAST) make_count(mk, false);
         if (!rc && s->part < PART_REPORT) rc = make_replan(mk, s->part, e);
     }
-    prog_set_step(0, 0);
+    progress_set_step(0, 0);
     return rc;
 }
 
@@ -301,9 +301,9 @@ static int run(struct make *mk, const char *recipes, const char *out, struct emi
     if (mk->dry_run) return make_dry_run(mk, out, m, e);
     TRY(open_job(mk, out, e));
     TRY(all_steps(mk, e));
-    keep_close(w->kept, true); /* From here on every number is in a record. */
+    results_cache_close(w->kept, true); /* From here on every number is in a record. */
     w->kept = NULL;
-    return make_show(mk, prog_now_s() - mk->t0, m, after, e);
+    return make_show(mk, progress_now_s() - mk->t0, m, after, e);
 }
 
 const struct make make_usual = {.calib_ctx = 512,
@@ -320,7 +320,7 @@ const struct make make_usual = {.calib_ctx = 512,
 
 int make_run(struct make *mk, const char *recipes, const char *out, struct emit *m,
              struct buf *after, struct err *e) {
-    mk->t0 = prog_now_s();
+    mk->t0 = progress_now_s();
     int rc = run(mk, recipes, out, m, after, e);
     release(mk);
     return rc;

@@ -10,7 +10,7 @@
 #include "calib/imatrix.h"
 #include "work/device.h"
 #include "runtime/measure/job.h"
-#include "runtime/measure/kept.h"
+#include "runtime/measure/measurement_cache.h"
 #include "make/make.h"
 #include "work/open.h"
 #include "work/passes.h"
@@ -18,7 +18,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "base/str.h"
 #include "runtime/measure/eval.h"
 
@@ -259,7 +259,7 @@ static void speed_rows(struct jw *w, const struct eval_speed *row, int n) {
 /* Times a file; `what` names all that the numbers depend on. */
 static int time_file(struct make *mk, const struct made *f, const char *what, struct buf *json,
                      struct err *e) {
-    const struct keep_of keep = {mk->w->kept, what};
+    const struct results_cache_of keep = {mk->w->kept, what};
     struct model *m = NULL;
     struct session *s = NULL;
     struct eval_speed row[2 * EVAL_MAX_LIST];
@@ -329,9 +329,9 @@ static int speed_one(struct make *mk, struct made *f, struct err *e) {
 int make_speed(struct make *mk, struct err *e) {
     log_info("measuring speed");
     for (int i = 0; i < mk->n_files; i++) {
-        prog_set_item("file", i + 1, mk->n_files);
+        progress_set_item("file", i + 1, mk->n_files);
         TRY(speed_one(mk, &mk->file[i], e));
     }
-    prog_set_item(NULL, 0, 0);
+    progress_set_item(NULL, 0, 0);
     return 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* make/mix.c - the --budget step of `hone make`: the best mix of each size, and the gate
- * (mix/gate.h). A mix becomes a file of the folder only when it passes; otherwise the best plain
+ * (mix/accept.h). A mix becomes a file of the folder only when it passes; otherwise the best plain
  * recipe that fits is there instead, and a note of the report says why. */
 #include <inttypes.h>
 #include <math.h>
@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "make/claim.h"
+#include "make/ownership.h"
 #include "work/device.h"
-#include "mix/gate.h"
+#include "mix/accept.h"
 #include "make/make.h"
 #include "mix/mixer.h"
 #include "text/size.h"

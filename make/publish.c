@@ -17,7 +17,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "report/manifest.h"
 #include "report/release.h"
 #include "report/result.h"
@@ -40,7 +40,7 @@ struct publish {
     int n_files;
     struct buf results; /* The text of results.json as it is to be. */
     char *prompt, *notes;
-    struct guard *guard;
+    struct constraint *guard;
     struct facts facts;
     struct json *old; /* The manifest that is there already; NULL: there is none. */
 };
@@ -262,7 +262,7 @@ static int write_texts(struct publish *p, struct err *e) {
 }
 
 static int list_file(struct publish *p, struct jw *w, struct buf *sums, const char *name,
-                     struct prog *prog, struct err *e) {
+                     struct progress *prog, struct err *e) {
     char hex[65], *path = io_join(p->o->dir, name);
     size_t n = strlen(name);
     uint64_t size = 0;
@@ -333,7 +333,7 @@ static int write_lists(struct publish *p, struct err *e) {
     struct release now; /* The release with the files that were just written. */
     struct buf json = {0}, sums = {0};
     struct jw w;
-    struct prog prog;
+    struct progress prog;
     uint64_t total = 0;
     TRY(release_open(&now, p->o->dir, e));
     for (int i = 0; i < now.n_files; i++) total += now.file[i].size_bytes;
@@ -349,7 +349,7 @@ static int write_lists(struct publish *p, struct err *e) {
     }
     add_source(p, &w);
     jw_arr(&w, "files");
-    prog_begin(&prog, "hashing", PROG_BYTES, total);
+    progress_begin(&prog, "hashing", PROG_BYTES, total);
     int rc = 0;
     for (int i = 0; i < now.n_names && rc == 0; i++) {
         const char *s = now.name[i];
@@ -358,7 +358,7 @@ static int write_lists(struct publish *p, struct err *e) {
             continue;
         rc = list_file(p, &w, &sums, s, &prog, e);
     }
-    prog_end(&prog);
+    progress_end(&prog);
     jw_end(&w);
     if (rc == 0) rc = add_superseded(p, &w, sums.data ? sums.data : "", e);
     jw_end(&w);
@@ -423,7 +423,7 @@ int publish_check_folder(const char *dir, const char *source, struct err *e) {
     static const char *const texts[] = {
         "README.md", "report.html", "results.json", "kld.svg", "kld-depth.svg", "speed-depth.svg",
         "Modelfile", "params",      "model.yaml",   "system",  MANIFEST_NAME,   "SHA256SUMS"};
-    struct guard *g;
+    struct constraint *g;
     TRY(guard_open(&g, dir, e));
     int rc = 0;
     for (size_t i = 0; i < COUNT_OF(texts) && rc == 0; i++)

@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "base/rng.h"
 #include "kernels/bench.h"
 #include "quantize/fb_tensor.h"
@@ -48,9 +48,9 @@ static double time_type(struct rows *r, enum qtype t, int64_t n_rows, struct poo
     double best = HUGE_VAL;
     /* The first run makes tables, and others may have the processor. */
     for (int k = 0; k < 3; k++) {
-        double t0 = prog_now_s();
+        double t0 = progress_now_s();
         pool_for(pool, n_rows, 1, encode_rows, r);
-        best = fmin(best, prog_now_s() - t0);
+        best = fmin(best, progress_now_s() - t0);
     }
     return best / (double)(n_rows * r->n);
 }
@@ -130,13 +130,14 @@ static int time_feedback(struct rates *r, const float *x, const float *imp, int6
     int rc = 0;
     r->feedback_tensor = r->feedback_weight = HUGE_VAL;
     for (int k = 0; k < 2 && !rc; k++) {
-        double t0 = prog_now_s();
+        double t0 = progress_now_s();
         rc = fb_tensor_new(&f.fb, &src, e);
-        r->feedback_tensor = fmin(r->feedback_tensor, prog_now_s() - t0);
+        r->feedback_tensor = fmin(r->feedback_tensor, progress_now_s() - t0);
         if (!rc) rc = fb_tensor_matrix(f.fb, 0, e);
-        t0 = prog_now_s();
+        t0 = progress_now_s();
         if (!rc) pool_for(pool, n_rows / FEEDBACK_ROWS, 1, feed_rows, &f);
-        r->feedback_weight = fmin(r->feedback_weight, (prog_now_s() - t0) / (double)(n_rows * n));
+        r->feedback_weight =
+            fmin(r->feedback_weight, (progress_now_s() - t0) / (double)(n_rows * n));
         fb_tensor_free(f.fb);
         f.fb = NULL;
     }
@@ -203,11 +204,11 @@ static int time_windows(struct rates *r, struct make *mk, struct model *m, const
                                .unshared = true};
     r->window = HUGE_VAL;
     /* The first pass reads the file. */
-    for (double t0, from = prog_now_s(); prog_now_s() - from < .4;) {
-        t0 = prog_now_s();
+    for (double t0, from = progress_now_s(); progress_now_s() - from < .4;) {
+        t0 = progress_now_s();
         TRY_GOTO(out, rc, eval_kld_open(&job, &run, e));
         eval_kld_close(&run);
-        r->window = fmin(r->window, (prog_now_s() - t0) / 2);
+        r->window = fmin(r->window, (progress_now_s() - t0) / 2);
     }
 out:
     session_free(a);
@@ -233,11 +234,11 @@ static int time_imatrix(struct rates *r, struct make *mk, struct model *m, bool 
     if (gram) rc = gram_col_new(&col, 0, mk->w->isa, mk->w->pool, e);
     if (col && !mk->in.answers) gram_col_leave_out_gradients(col);
     o.gram = col;
-    double t0 = prog_now_s();
+    double t0 = progress_now_s();
     enum log_level level = log_get_level();
     log_set_level(LOG_ERROR); /* It would say that two chunks miss most experts. */
     if (!rc) rc = imatrix_collect(m, &o, &im, e);
-    double t = prog_now_s() - t0, tokens = (double)mk->calib_ctx;
+    double t = progress_now_s() - t0, tokens = (double)mk->calib_ctx;
     if (gram) /* The survey takes one more chunk. */
         r->gram_token = fmax(0, (t / tokens - r->calib_token) / 2 - r->calib_token);
     else

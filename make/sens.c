@@ -14,7 +14,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/prog.h"
+#include "base/progress.h"
 
 int make_texts_apart(struct make *mk, const char **same, struct err *e) {
     const struct str_list *used[] = {&mk->calib, &mk->probe};

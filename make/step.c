@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "make/claim.h"
+#include "make/ownership.h"
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/map.h"

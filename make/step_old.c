@@ -10,7 +10,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "make/claim.h"
+#include "make/ownership.h"
 #include "make/step.h"
 #include "base/io.h"
 #include "base/out.h"

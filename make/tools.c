@@ -13,7 +13,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "runtime/measure/suite.h"
 
 enum { MAX_TOKENS = 256 };
@@ -147,7 +147,7 @@ int make_tools(struct make *mk, struct err *e) {
     for (int i = 0; i < mk->n_files && rc == 0; i++) {
         struct json *root = NULL;
         const struct json *result = NULL;
-        prog_set_item("file", i + 1, mk->n_files);
+        progress_set_item("file", i + 1, mk->n_files);
         rc = one_file(mk, &mk->file[i], &suite, base_answers, &root, &result, e);
         if (i == 0) {
             base_root = root;
@@ -156,7 +156,7 @@ int make_tools(struct make *mk, struct err *e) {
             json_free(root);
         }
     }
-    prog_set_item(NULL, 0, 0);
+    progress_set_item(NULL, 0, 0);
     json_free(base_root);
     suite_close(&suite);
     return rc;

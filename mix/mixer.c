@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/measure/kept.h"
+#include "runtime/measure/measurement_cache.h"
 #include "base/buf.h"
 #include "base/io.h"
 #include "base/out.h"

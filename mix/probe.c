@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "calib/imatrix.h"
-#include "runtime/measure/kept.h"
+#include "runtime/measure/measurement_cache.h"
 #include "work/open.h"
 #include "work/passes.h"
 #include "base/hash.h"

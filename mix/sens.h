@@ -10,9 +10,9 @@
 #include <stdint.h>
 
 #include "containers/gguf.h"
-#include "quantize/gram_file.h"
+#include "quantize/hessian_file.h"
 #include "quantize/imat_file.h"
-#include "base/keep.h"
+#include "base/results_cache.h"
 #include "base/pool.h"
 #include "quantize/enc/enc.h"
 #include "mix/mix.h"
@@ -75,8 +75,9 @@ struct sens_source { /* whose weights are encoded, and by what */
     const struct gguf *g;
     const struct imat *imat; /* NULL: none */
     struct pool *pool;
-    struct qdev *dev;           /* NULL: the CPU alone; the numbers are the same */
-    const struct keep_of *keep; /* errors as they come; says model and importance. NULL: none */
+    struct qdev *dev; /* NULL: the CPU alone; the numbers are the same */
+    const struct results_cache_of
+        *keep; /* errors as they come; says model and importance. NULL: none */
 };
 /* Fills group.err of every candidate type: rows sampled evenly, every expert, importance as the
  * quantizer has it, experts weighted by their tokens. imat NULL: columns count the same. Types
@@ -93,7 +94,7 @@ struct sens_feedback {
     enum search search;
     unsigned without; /* FEEDBACK_... */
     struct pool *pool;
-    const struct keep_of *keep; /* as in sens_source, and the moments */
+    const struct results_cache_of *keep; /* as in sens_source, and the moments */
 };
 int sens_gains(struct sens *s, const struct gguf *g, const struct sens_feedback *f, struct err *e);
 /* Sets *out to the importance that quantization would use for a tensor; the caller frees it with

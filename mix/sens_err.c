@@ -10,7 +10,7 @@
 
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "base/ranks.h"
 #include "quantize/batch.h"
 #include "mix/sens.h"
@@ -202,17 +202,17 @@ static int group_errors(const struct sens *s, const struct sens_source *from,
     char *which = xasprintf("errors %s %d %d", gr->name, (int)s->search, s->low);
     int rc = 0;
     memset(&kept, 0, sizeof kept);
-    if (keep_get(from->keep, which, &kept, sizeof kept)) {
+    if (results_cache_get(from->keep, which, &kept, sizeof kept)) {
         memcpy(gr->err, kept.err, sizeof gr->err);
         memcpy(gr->can, kept.can, sizeof gr->can);
     } else {
         for (int k = 0; k < gr->n_items && !rc; k++) {
             rc = tensor_errors(from, ref, s->search, gr, gr->item[k], e);
-            if (!rc && prog_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
+            if (!rc && progress_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
         }
         memcpy(kept.err, gr->err, sizeof gr->err);
         memcpy(kept.can, gr->can, sizeof gr->can);
-        if (!rc) keep_put(from->keep, which, &kept, sizeof kept);
+        if (!rc) results_cache_put(from->keep, which, &kept, sizeof kept);
     }
     free(which);
     return rc;
@@ -220,10 +220,10 @@ static int group_errors(const struct sens *s, const struct sens_source *from,
 
 int sens_errors(struct sens *s, const struct sens_source *from, struct err *e) {
     struct kern *ref = xcalloc(1, sizeof *ref);
-    struct prog prog = {0};
+    struct progress prog = {0};
     int rc = 0;
     kern_init(ref, KERN_REF);
-    prog_begin(&prog, "errors of the encoders", PROG_ITEMS, (uint64_t)s->n_groups);
+    progress_begin(&prog, "errors of the encoders", PROG_ITEMS, (uint64_t)s->n_groups);
     for (int i = 0; i < s->n_groups && !rc; i++) {
         struct sens_group *gr = &s->group[i];
         for (int t = 0; t < QT_COUNT; t++) gr->err[t] = -1;
@@ -234,9 +234,9 @@ int sens_errors(struct sens *s, const struct sens_source *from, struct err *e) {
             ranks_send(i, gr->err, sizeof gr->err);
             ranks_send(i, gr->can, sizeof gr->can);
         }
-        prog_update(&prog, (uint64_t)i + 1);
+        progress_update(&prog, (uint64_t)i + 1);
     }
-    prog_end(&prog);
+    progress_end(&prog);
     free(ref);
     if (!rc) sens_tell(s);
     return rc;

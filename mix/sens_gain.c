@@ -9,7 +9,7 @@
 
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "kernels/kern.h"
 #include "quantize/embd_moments.h"
 #include "quantize/fb_tensor.h"
@@ -70,10 +70,10 @@ static int gain_or_kept(const struct rows *r, const struct gram_input *in, const
     char *which =
         xasprintf("gain 4 %s %s %d %u", r->t->name, qtype_name(type), (int)f->search, f->without);
     int rc = 0;
-    if (!keep_get(f->keep, which, gain, sizeof *gain)) {
+    if (!results_cache_get(f->keep, which, gain, sizeof *gain)) {
         rc = tensor_gain(r, in, imp, type, f, gain, e);
-        if (!rc && prog_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
-        if (!rc) keep_put(f->keep, which, gain, sizeof *gain);
+        if (!rc && progress_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
+        if (!rc) results_cache_put(f->keep, which, gain, sizeof *gain);
     }
     free(which);
     return rc;
@@ -104,17 +104,17 @@ static int group_gains(struct sens_group *g, const struct gguf *gf, const struct
 
 int sens_gains(struct sens *s, const struct gguf *g, const struct sens_feedback *f, struct err *e) {
     struct kern ref;
-    struct prog prog = {0};
+    struct progress prog = {0};
     struct embd_moments embd;
     TRY(embd_moments_make(&embd, g, f->pool, e));
     int rc = 0;
     kern_init(&ref, KERN_REF);
-    prog_begin(&prog, "gain of error feedback", PROG_ITEMS, (uint64_t)s->n_groups);
+    progress_begin(&prog, "gain of error feedback", PROG_ITEMS, (uint64_t)s->n_groups);
     for (int i = 0; i < s->n_groups && !rc; i++) {
         rc = group_gains(&s->group[i], g, &ref, f, &embd, e);
-        prog_update(&prog, (uint64_t)i + 1);
+        progress_update(&prog, (uint64_t)i + 1);
     }
-    prog_end(&prog);
+    progress_end(&prog);
     embd_moments_release(&embd);
     return rc;
 }

@@ -13,14 +13,14 @@
 #include "mix/slopes.h"
 #include "mix/mixer.h"
 #include "work/device.h"
-#include "runtime/measure/kept.h"
+#include "runtime/measure/measurement_cache.h"
 #include "mix/probe.h"
 #include "work/open.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "base/ranks.h"
 #include "quantize/record.h"
 #include "text/size.h"
@@ -102,7 +102,7 @@ static int layer_order(const struct sens *s, int64_t bands, int *rank, bool *ban
  * A batch for every rank, so that the batches and their bytes are those of one process. */
 
 static bool late(const struct probing *w) {
-    bool yes = w->o->seconds > 0 && prog_now_s() - w->t0 >= w->o->seconds;
+    bool yes = w->o->seconds > 0 && progress_now_s() - w->t0 >= w->o->seconds;
     ranks_bcast(&yes, sizeof yes);
     return yes;
 }
@@ -123,13 +123,13 @@ static void put(const struct probing *w, const struct probe_want *want,
 
 /* Measures what was asked for. */
 static int end_round(struct probing *w, struct err *e) {
-    double t0 = prog_now_s();
+    double t0 = progress_now_s();
     int rc = 0, n = 0;
     for (int at = 0, b = 0; at < w->n && !rc; at += n, b++) {
         const struct probe_want *want = w->want + at;
         struct probe_got *got = w->got + at;
         n = w->n - at < w->batch ? w->n - at : w->batch;
-        if (!w->mix) prog_set_item("probe", w->r->n_probes - w->n + at + 1, w->n_all);
+        if (!w->mix) progress_set_item("probe", w->r->n_probes - w->n + at + 1, w->n_all);
         if (ranks_mine(b))
             rc = w->mix ? probe_steps(&w->p, w->s, w->mix, want, n, got, e)
                         : probe_alone(&w->p, w->s, want, n, got, e);
@@ -139,7 +139,7 @@ static int end_round(struct probing *w, struct err *e) {
     ranks_bcast(w->got, w->n * (int)sizeof *w->got);
     for (int i = 0; i < w->n; i++) put(w, &w->want[i], &w->got[i]);
     if (!w->mix) {
-        w->r->probing += prog_now_s() - t0;
+        w->r->probing += progress_now_s() - t0;
         w->r->n_now += w->n;
     }
     w->n = 0;
@@ -203,7 +203,7 @@ static int stage2(struct probing *w, struct err *e) {
                 if (!known) rc = ask(w, i, type, e);
             }
     if (!rc) rc = end_round(w, e);
-    prog_set_item(NULL, 0, 0);
+    progress_set_item(NULL, 0, 0);
     free(rank);
     free(band);
     return rc;
@@ -333,13 +333,13 @@ static int run(struct probing *w, const struct sens_source *from, const char *ha
 }
 
 /* Opens the file beside the result that keeps what is measured meanwhile. */
-static struct keep *open_own(const struct mix_probe_opts *o) {
+static struct results_cache *open_own(const struct mix_probe_opts *o) {
     char *path = xasprintf("%s.part", o->out);
-    struct keep *k = NULL;
+    struct results_cache *k = NULL;
     struct err e;
     /* It is measured again. */
-    if (o->overwrite && keep_open(&k, path, &e) == 0) keep_close(k, true);
-    if (keep_open(&k, path, &e) != 0)
+    if (o->overwrite && results_cache_open(&k, path, &e) == 0) results_cache_close(k, true);
+    if (results_cache_open(&k, path, &e) != 0)
         log_warn("%s; an interruption will cost what is being measured", e.msg);
     free(path);
     return k;
@@ -347,7 +347,7 @@ static struct keep *open_own(const struct mix_probe_opts *o) {
 
 int mix_measure(const struct mix_probe_opts *o, struct sens *s, struct mix_probe_report *r,
                 struct err *e) {
-    struct probing w = {.o = o, .s = s, .r = r, .t0 = prog_now_s()};
+    struct probing w = {.o = o, .s = s, .r = r, .t0 = progress_now_s()};
     struct imat imat;
     char hash[33] = "";
     memset(r, 0, sizeof *r);
@@ -361,7 +361,7 @@ int mix_measure(const struct mix_probe_opts *o, struct sens *s, struct mix_probe
     if (!rc && o->imatrix) rc = record_file_hash(o->imatrix, hash, e);
     if (!rc) rc = sens_init(s, w.g, e);
     struct kept_of kept = {0};
-    struct keep *own = rc || o->w->kept || ranks_n() > 1 ? NULL : open_own(o);
+    struct results_cache *own = rc || o->w->kept || ranks_n() > 1 ? NULL : open_own(o);
     if (own) o->w->kept = own;
     if (!rc) kept_weights(&kept, o->w->kept, w.g, hash, NULL);
     struct sens_source from = {w.g, o->imatrix ? &imat : NULL, o->w->pool, NULL, kept.of};
@@ -371,13 +371,13 @@ int mix_measure(const struct mix_probe_opts *o, struct sens *s, struct mix_probe
     if (w.p.w) probe_close(&w.p);
     kept_release(&kept);
     if (own) o->w->kept = NULL;
-    keep_close(own, !rc);
+    results_cache_close(own, !rc);
     qdev_close(from.dev);
     gguf_close(w.g);
     imat_release(&imat);
     free(w.want);
     free(w.got);
-    r->seconds = prog_now_s() - w.t0;
+    r->seconds = progress_now_s() - w.t0;
     return rc;
 }
 

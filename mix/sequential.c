@@ -12,7 +12,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "quantize/qplan.h"
 
 struct side { /* The original, or the file so far. */
@@ -114,7 +114,7 @@ static int pass_head(struct seq_job *j, enum pair_side side, int64_t i, struct e
 
 /* ---- a block --------------------------------------------------------------------------------- */
 
-static int collect_block(struct seq_job *j, struct prog *p, struct err *e) {
+static int collect_block(struct seq_job *j, struct progress *p, struct err *e) {
     for (int64_t i = 0; i < j->n_chunks; i++) {
         pair_begin(j->pair);
         gram_col_chunk(j->col, i);
@@ -122,7 +122,7 @@ static int collect_block(struct seq_job *j, struct prog *p, struct err *e) {
         TRY(pass(j, PAIR_BASE, i, true, e));
         TRY(pass(j, PAIR_OTHER, i, false, e));
         j->collecting = false;
-        prog_update(p, p->done + 2);
+        progress_update(p, p->done + 2);
     }
     return 0;
 }
@@ -196,14 +196,14 @@ static int head(struct seq_job *j, struct err *e) {
     return encode_all(j, model_head(j->base)->name, e);
 }
 
-static int block(struct seq_job *j, struct prog *p, struct err *e) {
+static int block(struct seq_job *j, struct progress *p, struct err *e) {
     char head[32];
     snprintf(head, sizeof head, "blk.%d.", j->block);
     TRY(collect_block(j, p, e));
     TRY(encode_all(j, head, e));
     for (int64_t i = 0; i < j->n_chunks; i++) {
         TRY(pass(j, PAIR_OTHER, i, true, e));
-        prog_update(p, p->done + 1);
+        progress_update(p, p->done + 1);
     }
     return 0;
 }
@@ -316,14 +316,14 @@ static void release(struct seq_job *j) {
 
 static int all_blocks(struct seq_job *j, struct err *e) {
     const int64_t layers = j->base->hp.d[HD_LAYERS];
-    struct prog p;
+    struct progress p;
     TRY(survey(j, e));
     TRY(encode_all(j, NULL, e));
     int rc = 0;
-    prog_begin(&p, "block by block", PROG_ITEMS, (uint64_t)(3 * layers * j->n_chunks));
+    progress_begin(&p, "block by block", PROG_ITEMS, (uint64_t)(3 * layers * j->n_chunks));
     for (j->block = 0; j->block < layers && !rc; j->block++) rc = block(j, &p, e);
     if (!rc && is_head(j, model_head(j->base)->name)) rc = head(j, e);
-    prog_end(&p);
+    progress_end(&p);
     return rc;
 }
 

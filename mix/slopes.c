@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "base/ranks.h"
 #include "grad/grad.h"
 
@@ -178,16 +178,16 @@ static int group_of(const struct slopes *s, const struct sens *sens, const char 
 }
 
 static int windows(struct slopes *s, struct grad *g, const struct slope_text *t, struct err *e) {
-    struct prog prog;
+    struct progress prog;
     int rc = 0;
-    prog_begin(&prog, "gradients of the probe text", PROG_ITEMS, (uint64_t)t->n_windows);
+    progress_begin(&prog, "gradients of the probe text", PROG_ITEMS, (uint64_t)t->n_windows);
     for (int64_t i = 0; i < t->n_windows && !rc; i++) {
         rc = grad_text(g, t->ids + i * t->ctx, NULL, t->ctx, (uint64_t)i, NULL, e);
         if (!rc && s->err.code) rc = err_set(e, s->err.code, "%s", s->err.msg);
-        if (!rc && prog_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
-        prog_update(&prog, (uint64_t)i + 1);
+        if (!rc && progress_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
+        progress_update(&prog, (uint64_t)i + 1);
     }
-    prog_end(&prog);
+    progress_end(&prog);
     return rc;
 }
 

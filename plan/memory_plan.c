@@ -423,22 +423,22 @@ static int verdict(const struct plan *p, struct err *e) {
 static int show_programs(struct work *w, const struct plan *p, const struct memory_plan_opts *a,
                          struct emit *m, struct err *e) {
     struct gguf *g;
-    struct outline o;
+    struct dry_program o;
     enum act_mode act = ACT_Q8;
     if (a->act) TRY(act_parse(a->act, &act, e));
     TRY(gguf_open(&g, p->path, GGUF_TOLERANT, e));
-    int rc = outline_open(&o, g, act, e);
+    int rc = dry_program_open(&o, g, act, e);
     if (!rc) {
         work_device(w);
         if (w->device.masked) o.mask = w->device.mask;
         o.place = w->device.place;
         o.brings = plan_brings(&w->device);
-        outline_split(&o, &w->device);
+        dry_program_split(&o, &w->device);
         emit_str(m, "file", "file", io_base(p->path));
         emit_str(m, "arch", "architecture", p->arch->name);
         emit_str(m, "act", "activations", a->act ? a->act : "q8");
         plan_program(m, w, &o, &p->ask.rows, a->ctx ? a->ctx : min_i64(USUAL_KEYS, p->ask.n_ctx));
-        outline_close(&o);
+        dry_program_close(&o);
     }
     gguf_close(g);
     return rc;

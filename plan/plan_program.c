@@ -27,9 +27,9 @@ bool plan_brings(const struct device *d) {
 static bool is_cuda(const struct work *w) {
     return w->device.kind != DEVICE_CPU;
 }
-static void compile(struct program *p, const struct work *w, const struct outline *o,
+static void compile(struct program *p, const struct work *w, const struct dry_program *o,
                     enum batch b) {
-    const struct target t = is_cuda(w) ? outline_cuda(o, b) : outline_cpu(o, b);
+    const struct target t = is_cuda(w) ? dry_program_cuda(o, b) : dry_program_cpu(o, b);
     program_compile(p, &o->g, 0, &t);
 }
 
@@ -56,7 +56,7 @@ struct run {
     int times;           /* The number of runs like this one, where `same` is the run itself. */
 };
 struct shown {
-    const struct outline *o;
+    const struct dry_program *o;
     struct program p;
     struct cost *cost; /* [n_steps] */
     struct run *run;
@@ -210,7 +210,7 @@ static void emit_sums(struct emit *m, const struct shown *s, enum batch b,
     emit_num(m, key, NULL, all.flop / 1e9, 3);
 }
 
-void plan_program(struct emit *m, const struct work *w, const struct outline *o,
+void plan_program(struct emit *m, const struct work *w, const struct dry_program *o,
                   const struct kv_rows *kv, int64_t n_keys) {
     struct shown s[BATCH_COUNT];
     struct cost head[BATCH_COUNT];
@@ -258,7 +258,7 @@ static void add_note(struct notes *a, const struct note *new) {
     a->v[a->n++] = *new;
 }
 
-void plan_notes(struct emit *m, const struct work *w, const struct outline *o) {
+void plan_notes(struct emit *m, const struct work *w, const struct dry_program *o) {
     struct kern *k = xcalloc(1, sizeof *k);
     struct notes a = {0};
     kern_init(k, w->isa);
@@ -267,9 +267,9 @@ void plan_notes(struct emit *m, const struct work *w, const struct outline *o) {
         compile(&p, w, o, (enum batch)b);
         for (int i = 0; i < p.n_steps; i++) {
             const struct step *s = &p.step[i];
-            const gr_w weight = outline_product(o, s);
-            const char *why = is_cuda(w) ? outline_cuda_note(o, s, (enum batch)b)
-                                         : outline_cpu_note(o, s, (enum batch)b, k);
+            const gr_w weight = dry_program_product(o, s);
+            const char *why = is_cuda(w) ? dry_program_cuda_note(o, s, (enum batch)b)
+                                         : dry_program_cpu_note(o, s, (enum batch)b, k);
             if (why)
                 add_note(&a, &(struct note){name_of(&o->g, s),
                                             weight == GR_NONE ? NULL : qtype_name(o->type[weight]),

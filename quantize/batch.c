@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "quantize/enc/cuda/rows.h"
 #include "quantize/enc/gridq.h"
 #include "quantize/feedback.h"
@@ -94,7 +94,7 @@ static void do_groups(void *ctx, int64_t begin, int64_t end, int worker) {
     const struct batch_job *j = ctx;
     struct batch_fault *f = &j->fault[worker];
     int64_t ne0 = j->t->ne[0];
-    for (int64_t g = begin; g < end && !prog_interrupted(); g++) {
+    for (int64_t g = begin; g < end && !progress_interrupted(); g++) {
         int64_t i = j->stage + g * FEEDBACK_ROWS, n = min_i64(FEEDBACK_ROWS, j->n - i);
         for (int64_t k = 0; k < n; k++) {
             float *x = j->scratch[worker] + k * ne0;
@@ -240,7 +240,7 @@ int batch_encode(struct batch_job *j, int64_t first, int64_t n, const char *path
         do_stages(j);
     else if (!j->dev)
         pool_for(j->pool, n, max_i64(1, 8192 / j->t->ne[0]), do_rows, j);
-    if (j->fb && prog_interrupted()) return err_set(e, ERR_INTR, "interrupted");
+    if (j->fb && progress_interrupted()) return err_set(e, ERR_INTR, "interrupted");
     return check_faults(j, pool_size(j->pool), path, e);
 }
 

@@ -12,7 +12,7 @@
 
 #include "containers/gguf.h"
 #include "base/pool.h"
-#include "quantize/gram_file.h"
+#include "quantize/hessian_file.h"
 
 struct embd_moments {
     struct gram_input in; /* Both halves are the same; in.n is 0 where there is nothing to go by. */

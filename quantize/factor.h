@@ -8,7 +8,7 @@
 #ifndef HONE_QUANTIZE_FACTOR_H
 #define HONE_QUANTIZE_FACTOR_H
 
-#include "quantize/gram_file.h"
+#include "quantize/hessian_file.h"
 #include "base/pool.h"
 
 struct factor {

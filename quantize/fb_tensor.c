@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "kernels/kern.h"
 #include "quantize/enc/super.h"
 #include "quantize/fb_rows.h"
@@ -165,7 +165,7 @@ static int try_matrix(struct fb_tensor *t, int64_t mat, struct trial *j, float *
         if (s->load(s->ctx, mat * s->rows + k, x + j->rows * s->n)) j->rows++;
     cross_of(s->in, s->in->n_mat > 1 ? mat : 0, 2, cross);
     for (int i = 0; i < n_ways; i++) {
-        TRY_GOTO(out, rc, prog_interrupted() ? err_set(e, ERR_INTR, "interrupted") : 0);
+        TRY_GOTO(out, rc, progress_interrupted() ? err_set(e, ERR_INTR, "interrupted") : 0);
         t->beta = way[i].beta;
         TRY_GOTO(out, rc, prepare(t, mat, 1, way[i].alpha, t->pooled, e));
         pool_for(s->pool, div_up(j->rows, FEEDBACK_ROWS), 1, trial_rows, j);

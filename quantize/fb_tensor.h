@@ -4,7 +4,7 @@
 #ifndef HONE_QUANTIZE_FB_TENSOR_H
 #define HONE_QUANTIZE_FB_TENSOR_H
 
-#include "quantize/gram_file.h"
+#include "quantize/hessian_file.h"
 #include "base/pool.h"
 #include "quantize/enc/raw.h"
 

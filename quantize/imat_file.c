@@ -23,7 +23,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/show.h"
+#include "base/printable.h"
 #include "base/str.h"
 
 enum { DEFAULT_CHUNK = 512, MAX_NAME = 1024 };

@@ -22,7 +22,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "base/ranks.h"
 #include "base/writer.h"
 #include "kernels/kern.h"
@@ -50,7 +50,7 @@ struct run {
     struct embd_moments *embd;
     struct kern ref;
     struct quantize_report *r;
-    struct prog *prog; /* The progress of all runs over the source. */
+    struct progress *prog; /* The progress of all runs over the source. */
     /* The number of batches and of matrices with error feedback so far, by which ranks share
      * them out. */
     int64_t item;
@@ -105,7 +105,7 @@ static int run_batches(struct run *q, struct batch_job *j, int64_t index, const 
     for (int64_t at = 0, n; at < rows; at += n) {
         int64_t in_mat = at % j->t->ne[1];
         n = min_i64(per_batch, j->fb ? j->t->ne[1] - in_mat : rows - at);
-        if (prog_interrupted()) return err_set(e, ERR_INTR, "interrupted");
+        if (progress_interrupted()) return err_set(e, ERR_INTR, "interrupted");
         if (!j->fb || in_mat == 0) q->item++;
         uint64_t bytes = (uint64_t)n * j->dst_row;
         TRY(writer_buffer(q->writer, bytes, &j->out, e));
@@ -118,7 +118,7 @@ static int run_batches(struct run *q, struct batch_job *j, int64_t index, const 
         drop_rows(q, j, at, n);
         for (struct run *to = q; to; to = follower(q, to->next, index))
             q->prog->done += (uint64_t)n * j->src_row;
-        prog_update(q->prog, q->prog->done);
+        progress_update(q->prog, q->prog->done);
     }
     return 0;
 }
@@ -281,7 +281,7 @@ int quantize_tensor(const struct quantize_opts *o, struct gguf *g, const struct 
     TRY_GOTO(out, rc, mem_alloc(&p, j.dst_row * (uint64_t)rows, "an encoded tensor", e));
     for (int64_t at = 0, n; at < rows; at += n) {
         n = min_i64(per, j.fb ? t->ne[1] - at % t->ne[1] : rows - at);
-        TRY_GOTO(out, rc, prog_interrupted() ? err_set(e, ERR_INTR, "interrupted") : 0);
+        TRY_GOTO(out, rc, progress_interrupted() ? err_set(e, ERR_INTR, "interrupted") : 0);
         j.out = (uint8_t *)p + (uint64_t)at * j.dst_row;
         TRY_GOTO(out, rc, batch_encode(&j, at, n, gguf_path(g), e));
     }
@@ -479,7 +479,7 @@ static int all_tensors(struct run *run, int n, struct err *e) {
 
 static int work(struct run *run, int n, struct err *e) {
     const struct quantize_opts *o = run->o;
-    struct prog prog;
+    struct progress prog;
     uint64_t total = 0;
     for (int k = 0; k < n; k++) TRY(check_paths(run[k].o, e));
     TRY(gguf_open(&run->g, o->in, 0, e));
@@ -513,10 +513,10 @@ static int work(struct run *run, int n, struct err *e) {
         run[k].writer = run->writer;
         run[k].dev = run->dev;
     }
-    prog_begin(&prog, n == 1 ? run->plan.name : "quantize", PROG_BYTES, total);
+    progress_begin(&prog, n == 1 ? run->plan.name : "quantize", PROG_BYTES, total);
     for (int k = 0; k < n && rc == 0; k++) rc = begin(&run[k], e);
     if (rc == 0) rc = all_tensors(run, n, e);
-    prog_end(&prog);
+    progress_end(&prog);
     for (int k = 0; k < n && rc == 0 && ranks_me() == 0; k++) {
         rc = gguf_w_commit(run[k].w, e);
         if (rc) break;
@@ -530,7 +530,7 @@ int quantize_run_many(const struct quantize_opts *o, int n, struct quantize_repo
                       struct err *e) {
     struct run *run = xcalloc((size_t)n, sizeof *run);
     struct embd_moments embd = {0};
-    double t0 = prog_now_s();
+    double t0 = progress_now_s();
     memset(r, 0, (size_t)n * sizeof *r);
     for (int k = 0; k < n; k++) {
         run[k].o = &o[k];
@@ -547,7 +547,7 @@ int quantize_run_many(const struct quantize_opts *o, int n, struct quantize_repo
         resume_end(run[k].resume, rc);
         gguf_w_free(run[k].w);
         qplan_release(&run[k].plan);
-        r[k].seconds = prog_now_s() - t0;
+        r[k].seconds = progress_now_s() - t0;
         if (rc || !o[k].want_rows) quantize_report_release(&r[k]);
     }
     imat_release(&run->imat);

@@ -12,7 +12,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "quantize/journal.h"
 
 struct resume {
@@ -65,7 +65,7 @@ static int check_part(struct resume *s, int64_t *n_done, struct err *e) {
     for (; *n_done < s->j.n; ++*n_done) {
         char hex[33];
         struct err why;
-        if (prog_interrupted()) return err_set(e, ERR_INTR, "interrupted");
+        if (progress_interrupted()) return err_set(e, ERR_INTR, "interrupted");
         int rc = gguf_w_part_hash(s->w, *n_done, hex, &why);
         if (rc && rc != ERR_DATA) {
             *e = why;

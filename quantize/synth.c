@@ -25,7 +25,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "quantize/qplan.h"
 
 enum { BATCH_BYTES = 16 << 20, CHUNK_BLOCKS = 512, MAX_CONFIG = 64 << 20 };
@@ -46,7 +46,7 @@ struct synth {
     struct tensor_inst *inst;
     struct qplan plan; /* The plan has one item per tensor. */
     struct gguf_w *w;
-    struct prog prog;
+    struct progress prog;
     uint8_t *batch;
 };
 
@@ -242,12 +242,12 @@ static int write_tensor(struct synth *s, int64_t i, struct err *e) {
     int64_t left = t->ne[0] / info->block_elems * t->ne[1] * t->ne[2] * t->ne[3];
     int64_t chunks = BATCH_BYTES / info->block_bytes / CHUNK_BLOCKS;
     for (; left > 0; left -= j.n_blocks, j.first += chunks) {
-        if (prog_interrupted()) return err_set(e, ERR_INTR, "interrupted");
+        if (progress_interrupted()) return err_set(e, ERR_INTR, "interrupted");
         j.n_blocks = min_i64(left, chunks * CHUNK_BLOCKS);
         pool_for(s->o->pool, div_up(j.n_blocks, CHUNK_BLOCKS), 1, fill_chunks, &j);
         uint64_t bytes = (uint64_t)j.n_blocks * (uint64_t)info->block_bytes;
         TRY(gguf_w_data(s->w, s->batch, bytes, e));
-        prog_update(&s->prog, s->prog.done + bytes);
+        progress_update(&s->prog, s->prog.done + bytes);
     }
     return 0;
 }
@@ -258,15 +258,15 @@ static int write_all(struct synth *s, uint64_t bytes, struct err *e) {
     TRY(mem_alloc(&p, BATCH_BYTES, "random blocks", e));
     s->batch = p;
     TRY(gguf_w_begin(s->w, s->o->out, s->o->overwrite, e));
-    prog_begin(&s->prog, s->plan.name, PROG_BYTES, bytes);
+    progress_begin(&s->prog, s->plan.name, PROG_BYTES, bytes);
     for (int64_t i = 0; i < s->plan.n && rc == 0; i++) rc = write_tensor(s, i, e);
-    prog_end(&s->prog);
+    progress_end(&s->prog);
     return rc ? rc : gguf_w_commit(s->w, e);
 }
 
 int synth_run(const struct synth_opts *o, struct synth_report *r, struct err *e) {
     struct synth s = {.o = o};
-    double t0 = prog_now_s();
+    double t0 = progress_now_s();
     int rc;
     memset(r, 0, sizeof *r);
     TRY_GOTO(out, rc, read_model(&s, e));
@@ -279,6 +279,6 @@ out:
     free(s.inst);
     hfdir_close(s.dir);
     mem_free(s.batch);
-    r->seconds = prog_now_s() - t0;
+    r->seconds = progress_now_s() - t0;
     return rc;
 }

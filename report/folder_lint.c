@@ -12,7 +12,7 @@
 
 #include "base/io.h"
 #include "base/mem.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "report/release.h"
 
 enum { MAX_TEXT = 64 << 20 };
@@ -297,6 +297,6 @@ int lint_folder(struct lint *l, struct err *e) {
     free(s.arch);
     lint_card(l);
     lint_ollama(l);
-    if (prog_interrupted()) return err_set(e, ERR_INTR, "interrupted");
+    if (progress_interrupted()) return err_set(e, ERR_INTR, "interrupted");
     return lint_sums(l, e);
 }

@@ -11,7 +11,7 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "report/folder_lint.h"
 #include "report/manifest.h"
 
@@ -42,7 +42,7 @@ static int check_sum(struct lint *l, const char *hex, const char *name, struct e
             lint_add(l, true, "sums-wrong", name, "its SHA-256 is not the one in SHA256SUMS");
     }
     free(path);
-    if (rc == 0 && prog_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
+    if (rc == 0 && progress_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
     return rc;
 }
 

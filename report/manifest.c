@@ -14,16 +14,16 @@
 enum { MAX_MANIFEST = 256 << 20 };
 
 int manifest_walk(const struct gguf *g, const struct gguf_tensor *t, manifest_piece_fn fn, void *ud,
-                  struct prog *p, struct err *e) {
+                  struct progress *p, struct err *e) {
     struct gguf_tensor part = *t; /* gguf_drop looks at the place and the size only */
     for (uint64_t at = 0; at < t->n_bytes; at += part.n_bytes) {
         uint64_t left = t->n_bytes - at;
         part.off = t->off + at;
         part.n_bytes = left < MANIFEST_PIECE ? left : MANIFEST_PIECE;
-        if (prog_interrupted()) return err_set(e, ERR_INTR, "interrupted");
+        if (progress_interrupted()) return err_set(e, ERR_INTR, "interrupted");
         TRY(fn(ud, t->data + at, part.n_bytes, e));
         gguf_drop(g, &part);
-        if (p) prog_update(p, p->done + part.n_bytes);
+        if (p) progress_update(p, p->done + part.n_bytes);
     }
     return 0;
 }
@@ -35,8 +35,8 @@ static int hash_piece(void *ud, const uint8_t *data, uint64_t n, struct err *e) 
     return 0;
 }
 
-int manifest_hash(const struct gguf *g, const struct gguf_tensor *t, char hex[33], struct prog *p,
-                  struct err *e) {
+int manifest_hash(const struct gguf *g, const struct gguf_tensor *t, char hex[33],
+                  struct progress *p, struct err *e) {
     struct xxh128 *x = xxh128_new();
     int rc = manifest_walk(g, t, hash_piece, x, p, e);
     xxh128_hex(x, hex);
@@ -77,7 +77,7 @@ static void add_tensor(struct jw *w, const struct gguf_tensor *t, const char *he
 }
 
 /* Reads the file's bytes once and in order: header, then tensors and the gaps between them. */
-static int add_tensors(struct jw *w, const struct gguf *g, char sha256[65], struct prog *p,
+static int add_tensors(struct jw *w, const struct gguf *g, char sha256[65], struct progress *p,
                        struct err *e) {
     int64_t n = gguf_n_tensors(g);
     const struct gguf_tensor **t = xcalloc((size_t)n + 1, sizeof *t);
@@ -110,7 +110,7 @@ static int add_tensors(struct jw *w, const struct gguf *g, char sha256[65], stru
     return rc;
 }
 
-int manifest_add_gguf(struct jw *w, const char *path, char sha256[65], struct prog *p,
+int manifest_add_gguf(struct jw *w, const char *path, char sha256[65], struct progress *p,
                       struct err *e) {
     struct gguf *g;
     char hex[33];

@@ -8,7 +8,7 @@
 
 #include "containers/gguf.h"
 #include "base/json.h"
-#include "base/prog.h"
+#include "base/progress.h"
 
 #define MANIFEST_NAME "manifest.json"
 enum { MANIFEST_PIECE = 8 << 20 }; /* bytes of tensor data resident at a time */
@@ -17,14 +17,14 @@ enum { MANIFEST_PIECE = 8 << 20 }; /* bytes of tensor data resident at a time */
  * else its counter grows. ERR_INTR when interrupted. */
 typedef int (*manifest_piece_fn)(void *ud, const uint8_t *data, uint64_t n, struct err *e);
 int manifest_walk(const struct gguf *g, const struct gguf_tensor *t, manifest_piece_fn fn, void *ud,
-                  struct prog *p, struct err *e);
+                  struct progress *p, struct err *e);
 
 /* Computes the XXH3-128 of a tensor's data, as 32 hexadecimal digits. p is as in manifest_walk. */
-int manifest_hash(const struct gguf *g, const struct gguf_tensor *t, char hex[33], struct prog *p,
-                  struct err *e);
+int manifest_hash(const struct gguf *g, const struct gguf_tensor *t, char hex[33],
+                  struct progress *p, struct err *e);
 
 /* Adds the entry of a GGUF file (one shard) to an open array of w. It is read once, p counts. */
-int manifest_add_gguf(struct jw *w, const char *path, char sha256[65], struct prog *p,
+int manifest_add_gguf(struct jw *w, const char *path, char sha256[65], struct progress *p,
                       struct err *e);
 /* Adds the entry of any other file to an open array of w, and fills sha256. `written` is the
  * SHA-256 of what hone wrote there (make/file_guard.h); NULL: hone did not write it. */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "serve/custom.h"
+#include "serve/custom_tools.h"
 #include "serve/reply.h"
 
 /* Of ask.api_flags: tools came as `functions`, so that a call goes back as `function_call`. */
@@ -216,7 +216,7 @@ static int put_tools(struct ask *a, const struct json *list, bool functions, str
             ask_put(&w, "function", t);
             jw_end(&w);
         } else if (json_get(t, "custom")) {
-            rc = custom_define(a, &w, json_get(t, "custom"), path, f);
+            rc = custom_tool_define(a, &w, json_get(t, "custom"), path, f);
         } else if (json_get(t, "function") && json_get(t, "type")) {
             ask_put(&w, NULL, t);
         } else {
@@ -300,7 +300,7 @@ static void put_function(struct jw *w, const struct reply_choice *c, const struc
 /* Writes the beginning of a call, or more of its arguments or of its text. */
 static void put_call(struct jw *w, struct reply *r, const struct event *ev) {
     const struct reply_call *call = &r->choice[ev->choice].call[ev->call];
-    const bool custom = custom_is(r->ask, call->name);
+    const bool custom = custom_tool_is(r->ask, call->name);
     struct buf text = {0};
     jw_arr(w, "tool_calls");
     jw_obj(w, NULL);
@@ -391,10 +391,10 @@ static void put_calls(struct jw *w, const struct reply *r, const struct reply_ch
     jw_arr(w, "tool_calls");
     for (int i = 0; i < c->n_calls; i++) {
         jw_obj(w, NULL);
-        const bool custom = custom_is(r->ask, c->call[i].name);
+        const bool custom = custom_tool_is(r->ask, c->call[i].name);
         struct buf text = {0};
         if (custom)
-            custom_input(&c->call[i].args, &text);
+            custom_tool_input(&c->call[i].args, &text);
         else if (c->call[i].args.len)
             buf_add(&text, c->call[i].args.data, c->call[i].args.len);
         jw_str(w, "id", c->call[i].id);

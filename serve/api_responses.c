@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "serve/custom.h"
+#include "serve/custom_tools.h"
 #include "serve/responses.h"
 #include "text/base64.h"
 #include "text/utf8.h"
@@ -47,18 +47,18 @@ static int texts(const struct json *v, const char *path, struct ask *result, str
 }
 
 /* Where the items of a kind stand, by their call_id and then by their place. */
-struct place {
+struct placement {
     const char *id;
     int at;
     const struct json *item;
 };
 struct places {
-    struct place *v;
+    struct placement *v;
     size_t n, cap;
 };
 
 static int by_id(const void *a, const void *b) {
-    const struct place *x = a, *y = b;
+    const struct placement *x = a, *y = b;
     const int c = strcmp(x->id, y->id);
     return c ? c : x->at - y->at;
 }
@@ -70,12 +70,12 @@ static void add_place(struct places *p, const struct json *item, int at) {
         p->cap = p->cap ? 2 * p->cap : 16;
         p->v = xreallocarray(p->v, p->cap, sizeof *p->v);
     }
-    p->v[p->n++] = (struct place){id, at, item};
+    p->v[p->n++] = (struct placement){id, at, item};
 }
 
 /* Returns the first item with that id behind the place `at`, or NULL. */
-static const struct place *place_behind(const struct places *p, const char *id, int at) {
-    const struct place want = {id, at + 1, NULL};
+static const struct placement *place_behind(const struct places *p, const char *id, int at) {
+    const struct placement want = {id, at + 1, NULL};
     size_t low = 0, high = p->n;
     while (low < high) {
         const size_t mid = low + (high - low) / 2;
@@ -116,7 +116,7 @@ static int put_results(struct talk_in *t) {
     int rc = 0;
     for (int64_t i = 0; i < t->n_calls; i++) {
         const struct call_in *c = &t->call[i];
-        const struct place *p = rc ? NULL : place_behind(&t->results_at, c->id, c->at);
+        const struct placement *p = rc ? NULL : place_behind(&t->results_at, c->id, c->at);
         char path[64];
         struct buf text = {0};
         snprintf(path, sizeof path, "input[%d]", p ? p->at : 0);
@@ -188,7 +188,7 @@ static int item_call(struct talk_in *t, const struct json *m, int at, const char
     if (!id || !name || (!args && !input))
         return fault_set(t->f, 400, NULL, path,
                          "call_id, name and arguments (of custom calls: input) are needed");
-    if (!args) custom_arguments(input, &text);
+    if (!args) custom_tool_arguments(input, &text);
     if (!args) args = text.data;
     if (!*args) args = "{}";
     if (space && *space) buf_fmt(&full, "%s.%s", space, name);
@@ -215,7 +215,7 @@ static int item_call(struct talk_in *t, const struct json *m, int at, const char
 /* Ends the turn, which writes its results; here is only seen whether this one has a call. */
 static int item_output(struct talk_in *t, const struct json *m, int at, const char *path) {
     const char *id = json_str(json_get(m, "call_id"));
-    const struct place *call = id ? place_behind(&t->calls_at, id, -1) : NULL;
+    const struct placement *call = id ? place_behind(&t->calls_at, id, -1) : NULL;
     if (!call || call->at > at)
         return fault_set(t->f, 400, NULL, path, "no call before it has the call_id '%.60s'",
                          id ? id : "");
@@ -357,7 +357,7 @@ static int put_list(struct ask *a, struct jw *w, const struct json *tools, const
         if (type && strcmp(type, "function") == 0) {
             rc = put_function(w, t, space, path, f);
         } else if (type && strcmp(type, "custom") == 0 && !space) {
-            rc = custom_define(a, w, t, path, f);
+            rc = custom_tool_define(a, w, t, path, f);
         } else if (type && strcmp(type, "namespace") == 0 && name && !space) {
             buf_fmt(&a->spaces, "%s\n", name);
             rc = put_list(a, w, json_get(t, "tools"), name, n, f);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "serve/custom.h"
+#include "serve/custom_tools.h"
 #include "serve/job.h"
 #include "serve/responses.h"
 
@@ -125,11 +125,11 @@ static void put_call(const struct reply *r, struct jw *w, enum item kind,
                      const struct reply_call *call, bool done) {
     struct buf input = {0};
     size_t n = 0;
-    const char *space = custom_space(r->ask, call->name, &n);
+    const char *space = custom_tool_space(r->ask, call->name, &n);
     jw_str(w, "call_id", call->id);
     jw_str(w, "name", space ? call->name + n + 1 : call->name);
     if (space) jw_strn(w, "namespace", space, n);
-    if (kind == CUSTOM && done) custom_input(&call->args, &input);
+    if (kind == CUSTOM && done) custom_tool_input(&call->args, &input);
     if (kind == CUSTOM)
         jw_strn(w, "input", input.data ? input.data : "", input.len);
     else
@@ -138,7 +138,7 @@ static void put_call(const struct reply *r, struct jw *w, enum item kind,
 }
 
 static enum item kind_of(const struct reply *r, const struct reply_call *call) {
-    return custom_is(r->ask, call->name) ? CUSTOM : CALL;
+    return custom_tool_is(r->ask, call->name) ? CUSTOM : CALL;
 }
 
 /* Writes the item under way, with its text when it is done. */
@@ -329,7 +329,7 @@ static void call_event(struct reply *r, const struct event *ev, struct buf *out)
         jw_str(&w, "item_id", r->item);
         jw_i64(&w, "output_index", r->block);
         if (custom) {
-            custom_input(&call->args, &input);
+            custom_tool_input(&call->args, &input);
             jw_strn(&w, "input", input.data ? input.data : "", input.len);
         } else {
             jw_str(&w, "name", call->name);

@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 #include "base/num.h"
-#include "serve/probs.h"
+#include "serve/logprobs.h"
 #include "serve/reply.h"
 
 /* ---- reading ---- */
@@ -112,7 +112,7 @@ static void put_choice(struct jw *w, struct reply *r, int i, const char *text, s
     jw_strn(w, "text", text, n);
     jw_i64(w, "index", i);
     if (r->ask->top >= 0)
-        probs_as_text(w, c->probs.len ? c->probs.data : "", 0);
+        logprobs_as_text(w, c->probs.len ? c->probs.data : "", 0);
     else
         jw_null(w, "logprobs");
     buf_reset(&c->probs); /* they are sent once */

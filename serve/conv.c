@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "serve/custom.h"
+#include "serve/custom_tools.h"
 #include "serve/reply.h"
 
 /* What a message says, gathered from its members. */
@@ -125,7 +125,7 @@ static void put_calls(struct jw *w, const struct json *calls) {
         ask_copy(w, "id", c, "id");
         jw_str(w, "type", "function");
         if (custom) {
-            custom_arguments(json_str(json_get(custom, "input")), &args);
+            custom_tool_arguments(json_str(json_get(custom, "input")), &args);
             jw_obj(w, "function");
             jw_copy(w, "name", json_get(custom, "name"));
             jw_str(w, "arguments", args.data);

@@ -30,7 +30,7 @@ void sched_counts_add(struct sched_counts *to, const struct sched_counts *n) {
     }
     for (int i = 0; i < TOOL_PLACES; i++) to->n_overruled_at[i] += n->n_overruled_at[i];
     to->busy_s += n->busy_s;
-    hist_join(&to->interval, &n->interval);
-    hist_join(&to->step, &n->step);
-    hist_join(&to->mask, &n->mask);
+    histogram_join(&to->interval, &n->interval);
+    histogram_join(&to->step, &n->step);
+    histogram_join(&to->mask, &n->mask);
 }

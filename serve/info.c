@@ -8,7 +8,7 @@
 
 #include "containers/gguf.h"
 #include "base/mem.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "models/arch.h"
 #include "serve/server.h"
 
@@ -367,7 +367,7 @@ void info_metrics(struct server *s, struct job *j) {
         {"hone_context_bytes", "gauge", "bytes of keys, values and states in use",
          (double)n.held_bytes},
         {"hone_context_budget_bytes", "gauge", "bytes that they may take", (double)n.budget_bytes},
-        {"hone_uptime_seconds", "gauge", "since the start", prog_now_s() - s->t_start},
+        {"hone_uptime_seconds", "gauge", "since the start", progress_now_s() - s->t_start},
         {"llamacpp:prompt_tokens_total", "counter", "as hone_prompt_tokens_total",
          (double)n.n_prompt},
         {"llamacpp:tokens_predicted_total", "counter", "as hone_output_tokens_total",
@@ -378,10 +378,10 @@ void info_metrics(struct server *s, struct job *j) {
     for (size_t i = 0; i < COUNT_OF(rows); i++)
         buf_fmt(&b, "# HELP %s %s\n# TYPE %s %s\n%s %.17g\n", rows[i].name, rows[i].help,
                 rows[i].name, rows[i].type, rows[i].name, rows[i].v);
-    hist_put(&n.interval, "hone_token_interval_seconds", "between tokens of an answer", &b);
-    hist_put(&n.step, "hone_step_seconds", "a pass", &b);
-    hist_put(&n.mask, "hone_mask_seconds", "choosing a token that a schema or grammar has a say in",
-             &b);
+    histogram_put(&n.interval, "hone_token_interval_seconds", "between tokens of an answer", &b);
+    histogram_put(&n.step, "hone_step_seconds", "a pass", &b);
+    histogram_put(&n.mask, "hone_mask_seconds",
+                  "choosing a token that a schema or grammar has a say in", &b);
     put_files(s, &b);
     struct served *d = models_peek(s, s->o.first);
     buf_fmt(&b,

@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 #include "base/os.h"
-#include "base/prog.h"
+#include "base/progress.h"
 
 void job_random_id(const char *prefix, char *out) {
     static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_";
@@ -24,7 +24,7 @@ struct job *job_new(int wake) {
     struct job *j = xcalloc(1, sizeof *j);
     pthread_mutex_init(&j->lock, NULL);
     j->wake = wake;
-    j->t_arrive = prog_now_s();
+    j->t_arrive = progress_now_s();
     atomic_init(&j->refs, 1);
     job_random_id("req_", j->id);
     return j;

@@ -17,7 +17,7 @@ struct job {
     struct http_req req; /* into head */
     char id[JOB_ID];
     uint64_t key;    /* stands for the API key, or for the address that it came from */
-    double t_arrive; /* prog_now_s() */
+    double t_arrive; /* progress_now_s() */
     const void *route;
     void *work; /* of whoever answers */
     int wake;   /* a pipe: there is something to send */

@@ -9,7 +9,7 @@
 #include "base/ctx.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "serve/names.h"
 #include "serve/preset.h"
 #include "serve/server.h"
@@ -70,7 +70,7 @@ static void hand_over(struct server *s, struct listed *l) {
         serve_hand(s, jobs_first(&l->waiting), l->served);
         s->models.n_waiting--;
         l->n_users++;
-        l->t_used = prog_now_s();
+        l->t_used = progress_now_s();
     }
 }
 
@@ -171,7 +171,7 @@ static void set_loaded(struct server *s, struct listed *l, struct served *d, dou
     l->state = MODEL_LOADED;
     l->wrong.msg[0] = 0;
     l->leaving = l->unload = false;
-    l->t_used = prog_now_s();
+    l->t_used = progress_now_s();
     l->n_loads++;
     l->load_s += seconds;
     s->models.changed = true;
@@ -200,10 +200,10 @@ static void load_file(struct server *s, struct listed *l) {
     struct err e = {0};
     l->state = MODEL_LOADING;
     pthread_mutex_unlock(&s->lock);
-    const double t = prog_now_s();
+    const double t = progress_now_s();
     log_info("loading %s", l->file->file);
     const int rc = load(s, (int)(l - s->models.v), &d, &e);
-    const double seconds = prog_now_s() - t;
+    const double seconds = progress_now_s() - t;
     if (!rc) log_info("%s is loaded (%.1f s)", l->file->id, seconds);
     pthread_mutex_lock(&s->lock);
     if (rc) {
@@ -253,7 +253,7 @@ static void give_turns(struct server *s, const struct listed *want) {
 static bool turn(struct server *s) {
     struct fault f;
     drop_gone(s);
-    if (atomic_load(&s->drain) || prog_interrupted()) {
+    if (atomic_load(&s->drain) || progress_interrupted()) {
         fault_set(&f, 503, NULL, NULL, "the server is stopping");
         for (int i = 0; i < s->o.n_files; i++) fail_waiting(s, &s->models.v[i], &f);
         return false;
@@ -305,9 +305,9 @@ int models_open(struct server *s, struct err *e) {
     }
     if (s->o.n_files > 1) return 0;
     struct served *d = NULL;
-    const double t = prog_now_s();
+    const double t = progress_now_s();
     TRY(load(s, 0, &d, e));
-    set_loaded(s, &m->v[0], d, prog_now_s() - t);
+    set_loaded(s, &m->v[0], d, progress_now_s() - t);
     return 0;
 }
 
@@ -377,7 +377,7 @@ int models_take(struct server *s, int i, struct job *j, struct served **out, str
         *out = l->served;
         l->n_users++;
         l->unload = false;
-        l->t_used = prog_now_s();
+        l->t_used = progress_now_s();
     } else if (!(rc = too_large(s, l->file, f))) {
         if (serve_is_full(s, 1)) {
             rc = fault_set(f, 429, NULL, NULL, "%d requests wait already; try again in 1s",

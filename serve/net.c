@@ -26,8 +26,8 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/os.h"
-#include "base/prog.h"
-#include "serve/waits.h"
+#include "base/progress.h"
+#include "serve/poller.h"
 
 enum { READ = 64 << 10, SEND_BUF = 256 << 10, AHEAD = 64 << 10, MAX_HOSTS = 8, TICK_MS = 250 };
 #define HEAD_S 10.0  /* until a head is there */
@@ -52,7 +52,7 @@ struct conn {
 };
 struct net {
     struct net_opts o;
-    struct waits *waits;
+    struct poller *waits;
     int wake[2], port;
     int listener[MAX_HOSTS], n_listeners;
     char *unlink[MAX_HOSTS];
@@ -72,7 +72,7 @@ struct net_counts net_counts(const struct net *n) {
 /* ---- listening ---- */
 
 static int watch(struct net *n, int fd, unsigned events, void *ptr, struct err *e) {
-    return waits_set(n->waits, fd, events, ptr) ? err_sys(e, "cannot wait for connections") : 0;
+    return poller_set(n->waits, fd, events, ptr) ? err_sys(e, "cannot wait for connections") : 0;
 }
 
 static int listen_unix(struct net *n, const char *path, struct err *e) {
@@ -124,7 +124,7 @@ int net_new(struct net **out, const struct net_opts *o, struct err *e) {
     n->o = *o;
     n->port = o->port;
     n->wake[0] = n->wake[1] = -1;
-    n->waits = waits_new();
+    n->waits = poller_new();
     int rc = !n->waits || os_pipe(n->wake) ? err_sys(e, "cannot wait for connections")
              : o->n_hosts > MAX_HOSTS      ? err_set(e, ERR_USAGE, "--host: %d at most", MAX_HOSTS)
                                            : 0;
@@ -159,7 +159,7 @@ static void conn_close(struct conn *c) {
     else
         c->net->conns = c->next;
     if (c->next) c->next->prev = c->prev;
-    waits_end(c->net->waits, c->fd);
+    poller_end(c->net->waits, c->fd);
     close(c->fd);
     c->fd = -1;
     buf_release(&c->in);
@@ -185,7 +185,7 @@ static bool flush(struct conn *c) {
         if (k < 0 && errno == EAGAIN) break;
         if (k <= 0) return false;
         c->out_at += (size_t)k;
-        c->last_sent = prog_now_s();
+        c->last_sent = progress_now_s();
     }
     if (c->out_at == c->out.len) {
         buf_release(&c->out);
@@ -222,7 +222,7 @@ static bool refuse(struct conn *c, int status, const char *why) {
     buf_release(&body);
     let_go(c, true);
     c->state = CLOSING;
-    c->since = prog_now_s();
+    c->since = progress_now_s();
     return flush(c);
 }
 
@@ -240,7 +240,7 @@ static bool next_request(struct conn *c);
 static bool finished(struct conn *c) {
     let_go(c, false);
     c->state = c->keep ? HEAD : CLOSING;
-    c->since = prog_now_s();
+    c->since = progress_now_s();
     if (!flush(c)) return false;
     return c->keep ? next_request(c) : true;
 }
@@ -281,7 +281,7 @@ static bool answer(struct conn *c) {
 /* Hands over a request whose body is complete, or that announced none. */
 static bool handle(struct conn *c) {
     c->state = WAIT;
-    c->since = c->last_sent = prog_now_s();
+    c->since = c->last_sent = progress_now_s();
     c->net->o.ops.request(c->net->o.ops.ud, c->job);
     return answer(c);
 }
@@ -302,7 +302,7 @@ static bool read_head(struct conn *c) {
     c->keep = j->req.keep_alive;
     c->chunked = c->head_sent = false;
     c->state = BODY;
-    c->since = prog_now_s();
+    c->since = progress_now_s();
     http_body_begin(&c->body, &j->req);
     if (!c->net->o.ops.head(c->net->o.ops.ud, j)) {
         c->keep = c->keep && !j->req.length; /* a body that nobody reads */
@@ -381,7 +381,7 @@ static uint64_t peer_of(const struct sockaddr_storage *a) {
 /* Stops taking connections for a moment, or goes on: they wait in the kernel. */
 static void accept_later(struct net *n, bool later) {
     struct err ignored;
-    n->accept_again = later ? prog_now_s() + 0.1 : 0;
+    n->accept_again = later ? progress_now_s() + 0.1 : 0;
     for (int i = 0; i < n->n_listeners; i++)
         (void)watch(n, n->listener[i], later ? 0 : WAIT_IN, &n->listener[i], &ignored);
 }
@@ -403,7 +403,7 @@ static void accept_all(struct net *n, int listener) {
         struct conn *c = xcalloc(1, sizeof *c);
         struct err ignored;
         *c = (struct conn){.net = n, .fd = fd, .next = n->conns, .peer = peer_of(&a)};
-        c->since = c->last_sent = prog_now_s();
+        c->since = c->last_sent = progress_now_s();
         if (n->conns) n->conns->prev = c;
         n->conns = c;
         atomic_fetch_add(&n->n_open, 1);
@@ -472,7 +472,7 @@ int net_run(struct net *n, const atomic_bool *stop, struct err *e) {
     struct wait_event ev[EVENTS];
     double last = 0;
     while (!atomic_load(stop)) {
-        const int k = waits_get(n->waits, ev, EVENTS, TICK_MS);
+        const int k = poller_get(n->waits, ev, EVENTS, TICK_MS);
         if (k < 0 && errno != EINTR) return err_sys(e, "cannot wait for connections");
         for (int i = 0; i < k; i++) {
             const int *p = ev[i].what;
@@ -483,7 +483,7 @@ int net_run(struct net *n, const atomic_bool *stop, struct err *e) {
                 on_conn(ev[i].what, ev[i].is);
         }
         send_answers(n);
-        const double now = prog_now_s();
+        const double now = progress_now_s();
         if (now - last < 0.2) continue;
         last = now;
         tick(n, now);
@@ -500,7 +500,7 @@ void net_free(struct net *n) {
         if (n->unlink[i]) unlink(n->unlink[i]);
         free(n->unlink[i]);
     }
-    waits_free(n->waits);
+    poller_free(n->waits);
     for (int i = 0; i < 2; i++)
         if (n->wake[i] >= 0) close(n->wake[i]);
     free(n);

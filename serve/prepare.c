@@ -12,9 +12,9 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/os.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "serve/generic.h"
-#include "serve/mend.h"
+#include "serve/conv_repair.h"
 #include "serve/preset.h"
 #include "serve/server.h"
 #include "chat/think.h"
@@ -73,7 +73,7 @@ int prepare_read(struct served *d, const struct job *j, const struct api *api,
     if (!rc) rc = check_tools(a->tools, f);
     if (!rc && a->tools) ask_note_schemas(a, body);
     char *filled =
-        !rc && a->conv && !a->exact ? restore_fill(d->server->restore, j->key, a->conv) : NULL;
+        !rc && a->conv && !a->exact ? history_fill(d->server->restore, j->key, a->conv) : NULL;
     if (filled) {
         free(a->conv);
         a->conv = filled;
@@ -134,7 +134,7 @@ static void suit(const struct served *d, struct ask *a) {
         buf_fmt(&a->warned, "%stools, told in the system's message", a->warned.len ? ", " : "");
     }
     if (d->keeps_null || !strstr(a->conv, null)) return;
-    conv = mend_conv(a->conv, MEND_NULL, &what);
+    conv = conv_repair_conv(a->conv, MEND_NULL, &what);
     if (!conv) return;
     free(a->conv);
     a->conv = conv;
@@ -147,8 +147,8 @@ static bool is_silent(struct served *d, const char *conv, const char *kwargs, bo
     struct buf words = {0}, text = {0};
     struct err ignored;
     bool silent = false;
-    if (mend_shown(conv, p->spans)) return false;
-    char *probe = mend_probe(conv, &words);
+    if (conv_repair_shown(conv, p->spans)) return false;
+    char *probe = conv_repair_probe(conv, &words);
     if (probe && chat_render_text(d->chat, probe, strlen(probe), kwargs, gen, &text, &ignored) == 0)
         for (char *w = words.data, *end; *w && !silent; w = end + 1) {
             end = strchr(w, '\n');
@@ -164,14 +164,14 @@ static bool is_silent(struct served *d, const char *conv, const char *kwargs, bo
 /* Changes the conversation by the steps of a list until the template takes it and shows what the
  * system says, and notes what was changed. */
 static int render_mended(struct served *d, struct ask *a, const char *kwargs, bool gen,
-                         const enum mend_step *step, int n, struct chat_prompt *p) {
+                         const enum conv_repair_step *step, int n, struct chat_prompt *p) {
     struct buf done = {0};
     struct err ignored;
     char *conv = NULL;
     int rc = -1;
     for (int i = 0; i < n && rc; i++) {
         const char *what;
-        char *next = mend_conv(conv ? conv : a->conv, step[i], &what);
+        char *next = conv_repair_conv(conv ? conv : a->conv, step[i], &what);
         if (!next) continue;
         free(conv);
         conv = next;
@@ -221,10 +221,10 @@ static int render(struct served *d, struct ask *a, bool gen, struct chat_prompt 
     if (!d->chat)
         return fault_set(f, 400, NULL, "messages",
                          "this model has no chat template; /v1/completions continues texts");
-    static const enum mend_step all[] = {MEND_NULL,   MEND_IDS,        MEND_ARGUMENTS,
-                                         MEND_SYSTEM, MEND_NEIGHBOURS, MEND_RESULTS,
-                                         MEND_FIRST,  MEND_NO_SYSTEM},
-                                system[] = {MEND_SYSTEM, MEND_NO_SYSTEM, MEND_NEIGHBOURS};
+    static const enum conv_repair_step all[] = {MEND_NULL,   MEND_IDS,        MEND_ARGUMENTS,
+                                                MEND_SYSTEM, MEND_NEIGHBOURS, MEND_RESULTS,
+                                                MEND_FIRST,  MEND_NO_SYSTEM},
+                                       system[] = {MEND_SYSTEM, MEND_NO_SYSTEM, MEND_NEIGHBOURS};
     a->end_text = a->ignore_eos ? NULL : tok_end_text(d->core.m->tok);
     suit(d, a);
     char *kwargs = variables(d, a);
@@ -335,7 +335,7 @@ static int64_t mark_end(struct served *d, const struct ask *a, int message,
 /* Notes what clients lose of an answer, before they have it: the next request of a loop may come
  * within the millisecond, and would compute the answer again without it. */
 static void choice_ends(struct task *t, const struct reply_choice *c) {
-    restore_note(t->from->server->restore, t->key, c);
+    history_note(t->from->server->restore, t->key, c);
 }
 
 static void task_done(struct task *t) {
@@ -352,14 +352,14 @@ static void task_done(struct task *t) {
 
 /* Sets the form that the answers must have; now as in guard.h. */
 static int guard(struct served *d, struct task *t, bool now, struct fault *f) {
-    struct guard g[ASK_CHOICES] = {{0}};
+    struct constraint g[ASK_CHOICES] = {{0}};
     const int n = t->reply.n_choices;
-    const double begin = prog_now_s();
+    const double begin = progress_now_s();
     const int rc = guards_make(d->guards, &t->ask, t->fmt, t->think, t->opened, now, g, n, f);
     for (int i = 0; i < n && !rc; i++) t->run[i].guard = g[i];
     if (rc || !g[0].c) return rc;
     pthread_mutex_lock(&d->server->lock);
-    hist_add(&d->server->ledger.compile, prog_now_s() - begin, 1);
+    histogram_add(&d->server->ledger.compile, progress_now_s() - begin, 1);
     pthread_mutex_unlock(&d->server->lock);
     return 0;
 }
@@ -381,7 +381,7 @@ static void sign(struct served *d, struct task *t) {
     t->reply.seed = seed;
 }
 
-static void cut(struct run *r, int64_t at, enum prefix_use use) {
+static void cut(struct run *r, int64_t at, enum prefix_cache_use use) {
     enum { WORTH = 16 }; /* tokens: fewer are computed sooner than copied */
     if (at < WORTH || at >= r->n_prompt || r->n_cuts == RUN_CUTS) return;
     for (int i = 0; i < r->n_cuts; i++)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "serve/custom.h"
+#include "serve/custom_tools.h"
 #include "serve/job.h"
 #include "text/utf8.h"
 
@@ -63,7 +63,7 @@ void reply_input(struct reply *r, const struct event *ev, struct buf *out) {
     struct reply_call *c = &r->choice[ev->choice].call[ev->call];
     struct buf all = {0};
     if (ev->kind != EV_CALL_ARGS) return;
-    custom_input(&c->args, &all);
+    custom_tool_input(&c->args, &all);
     size_t n = utf8_valid_prefix(all.data ? all.data : "", all.len);
     if (n > c->n_input) buf_add(out, all.data + c->n_input, n - c->n_input);
     if (n > c->n_input) c->n_input = n;

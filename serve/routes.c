@@ -6,7 +6,7 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "serve/server.h"
 
 #define NOW(path, fn, api, open)                                                                   \
@@ -262,7 +262,7 @@ static struct stranger *stranger_of(struct server *s, uint64_t peer, double now)
 }
 
 static int need_key(struct server *s, struct job *j, struct fault *f) {
-    struct stranger *x = stranger_of(s, j->key, prog_now_s());
+    struct stranger *x = stranger_of(s, j->key, progress_now_s());
     if (x->n >= WRONG_KEYS)
         return fault_set(f, 429, NULL, NULL, "too many wrong keys; try again in 10s");
     if (has_key(s, j)) return 0;

@@ -17,9 +17,9 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "runtime/engine/fault.h"
-#include "serve/probs.h"
+#include "serve/logprobs.h"
 
 enum {
     MIN_ROWS = 32,  /* of prompts in a pass: a prompt always moves */
@@ -74,7 +74,7 @@ int sched_new(struct sched **out, struct session *s, const struct sched_opts *o,
     c->n_embd = session_model(s)->hp.d[HD_EMBD];
     if (!c->o.draft) c->o.mtp = NULL;
     c->cap_logits = max_i64(o->n_live, ECHO_ROWS) + o->n_live + DRAFT_RUNS * RUN_GUESSES;
-    c->prefix = prefix_new(s, session_model(s)->tok);
+    c->prefix = prefix_cache_new(s, session_model(s)->tok);
     keep_spares(c);
     c->row = xcalloc((size_t)(c->n_ubatch + o->n_live), sizeof *c->row);
     c->row_run = xcalloc((size_t)(c->n_ubatch + o->n_live), sizeof(void *));
@@ -118,7 +118,7 @@ void sched_release(struct sched *s, struct run *r, bool keep) {
     s->n_live--;
     sched_forget_pairs(r);
     if (keep && !r->task->ask.no_cache)
-        prefix_keep(s->prefix, r->all.v, seq_pos(q), r->task->key, PREFIX_END, q);
+        prefix_cache_keep(s->prefix, r->all.v, seq_pos(q), r->task->key, PREFIX_END, q);
     else
         seq_free(q);
 }
@@ -132,12 +132,12 @@ static void end_run(struct sched *s, struct run *r, enum reply_end end, const ch
         const char *late = NULL;
         struct buf held = {0};
         tok_stream_put(r->stream, false, 0, &held);
-        if (held.len && end != END_STOP && speak_feed(r->speak, held.data, held.len, &stop))
+        if (held.len && end != END_STOP && parser_feed(r->speak, held.data, held.len, &stop))
             end = END_STOP;
         buf_release(&held);
         const int n_calls =
-            speak_end(r->speak, end == END_LENGTH || end == END_CONTEXT, &c->problems, &late);
-        c->n_loose = speak_loose(r->speak);
+            parser_end(r->speak, end == END_LENGTH || end == END_CONTEXT, &c->problems, &late);
+        c->n_loose = parser_loose(r->speak);
         if (late) {
             end = END_STOP;
             stop = late;
@@ -156,7 +156,7 @@ static void end_run(struct sched *s, struct run *r, enum reply_end end, const ch
     int64_t n_over;
     const size_t *over = constrain_overruled(r->guard.c, &n_over);
     if (n_over && r->speak && r->task->special && end != END_FAILED) {
-        speak_tally(r->speak, over, n_over, &c->overruled);
+        parser_tally(r->speak, over, n_over, &c->overruled);
         for (int i = 0; i < c->overruled.n; i++)
             for (int k = 0; k < TOOL_PLACES; k++)
                 s->n.n_overruled_at[k] += c->overruled.row[i].n[k];
@@ -201,7 +201,7 @@ void sched_free(struct sched *s) {
     sched_fail_all(s, &f);
     if (s->prefix) (void)sched_shelve(s, true);
     (void)sched_drop_taps(s);
-    prefix_free(s->prefix);
+    prefix_cache_free(s->prefix);
     free(s->run);
     free(s->row);
     free(s->row_run);
@@ -244,7 +244,7 @@ static bool rests(const struct sched *s, const struct run *r, double now) {
 /* Chooses the next costly answer: the one whose last token is oldest. No answer rests when no other
  * answer can run. */
 static void choose_costly(struct sched *s) {
-    const double now = prog_now_s();
+    const double now = progress_now_s();
     bool others = false;
     s->costly = NULL;
     for (int i = 0; i < s->n_runs; i++) {
@@ -271,8 +271,8 @@ struct pass {
     int64_t n, n_logits, n_decode;
 };
 
-/* Returns what a snapshot of the first `at` tokens of r is good for (enum prefix_use), or -1 when
- * none is taken. */
+/* Returns what a snapshot of the first `at` tokens of r is good for (enum prefix_cache_use), or -1
+ * when none is taken. */
 static int snapshot_use(const struct run *r, int64_t at) {
     int use = at % EVERY == 0 ? (int)PREFIX_EVERY : -1;
     if (at >= r->n_prompt || !sched_keeps(r)) return -1;
@@ -298,7 +298,8 @@ static void keep_snapshots(struct sched *s, int64_t n) {
         if (!q || sched_is_tap(s, q)) continue;
         s->row_fork[i] = NULL;
         const int64_t at = seq_pos(q);
-        prefix_keep(s->prefix, r->all.v, at, r->task->key, (enum prefix_use)snapshot_use(r, at), q);
+        prefix_cache_keep(s->prefix, r->all.v, at, r->task->key,
+                          (enum prefix_cache_use)snapshot_use(r, at), q);
         s->has_new = true;
     }
 }
@@ -364,7 +365,7 @@ static int64_t prompt_rows(const struct sched *s, const struct pass *p) {
 static struct run *next_prompt(const struct sched *s, const struct pass *p) {
     struct run *best = NULL;
     double best_score = 0;
-    const double now = prog_now_s();
+    const double now = progress_now_s();
     for (int i = 0; i < s->n_runs; i++) {
         struct run *r = s->run[i];
         bool in = !r->seq || decodes(r) || task_full(r->task);
@@ -434,9 +435,9 @@ static int draw(struct sched *s, struct run *r, const float *logits, int32_t *id
         logits = s->masked;
     }
     if (r->guard.c) {
-        const double begin = prog_now_s();
+        const double begin = progress_now_s();
         TRY(constrain_pick(r->guard.c, r->sampler, logits, r->all.v, r->all.n, id, e));
-        hist_add(&s->n.mask, prog_now_s() - begin, 1);
+        histogram_add(&s->n.mask, progress_now_s() - begin, 1);
         return 0;
     }
     *id = sampler_pick(r->sampler, logits, r->all.v, r->all.n);
@@ -452,7 +453,7 @@ static void end_thinking(const struct tok *tok, struct run *r) {
     struct buf text = {0};
     struct err ignored; /* then it goes on */
     if (a->n_think < 0 || c->n_think < a->n_think || !fmt || r->force.n > r->n_forced) return;
-    if (!speak_thinks(r->speak) || speak_half(r->speak)) return;
+    if (!parser_thinks(r->speak) || parser_half(r->speak)) return;
     if (a->think_last) buf_str(&text, a->think_last);
     buf_fmt(&text, "\n%s", toolfmt_think_tag(fmt, true));
     (void)tok_encode(tok, text.data, text.len, true, false, &r->force, &ignored);
@@ -498,7 +499,7 @@ static int take_bounded(struct sched *s, struct run *r, const float *logits, str
     ctx_cost_enter(&cost);
     const int rc = take(s, r, logits, next, e);
     ctx_cost_enter(NULL);
-    const double took = cpu_s() - begin, now = prog_now_s();
+    const double took = cpu_s() - begin, now = progress_now_s();
     if (took <= COSTLY_S) {
         r->trust += r->trust < PROVEN;
         return rc;
@@ -521,15 +522,16 @@ static void add_token(struct sched *s, struct run *r, const float *logits, int32
         end_run(s, r, END_TURN, NULL);
         return;
     }
-    const bool thought = speak_thinks(r->speak);
-    if (t->ask.top >= 0 && !thought) probs_add(&c->probs, tok, logits, s->n_vocab, id, t->ask.top);
+    const bool thought = parser_thinks(r->speak);
+    if (t->ask.top >= 0 && !thought)
+        logprobs_add(&c->probs, tok, logits, s->n_vocab, id, t->ask.top);
     ids_add(&r->all, id);
     c->n_out++;
     tok_decode(tok, id, t->special, &text);
     tok_stream_put(r->stream, true, 0, &text);
-    const bool stopped = speak_feed(r->speak, text.data ? text.data : "", text.len, &stop);
+    const bool stopped = parser_feed(r->speak, text.data ? text.data : "", text.len, &stop);
     buf_release(&text);
-    c->n_think += thought || speak_thinks(r->speak);
+    c->n_think += thought || parser_thinks(r->speak);
     if (stopped)
         end_run(s, r, END_STOP, stop);
     else if (t->ask.n_max > 0 && c->n_out >= t->ask.n_max)
@@ -561,7 +563,7 @@ static void next_token(struct sched *s, struct run *r, const float *logits) {
     struct ids next = {0};
     struct err e;
     if (is_broken(s, r, logits)) return;
-    if (!(r->t_ready > 0)) r->t_ready = prog_now_s();
+    if (!(r->t_ready > 0)) r->t_ready = progress_now_s();
     if (t->ask.n_max == 0) {
         end_run(s, r, END_LENGTH, NULL);
         return;
@@ -573,11 +575,11 @@ static void next_token(struct sched *s, struct run *r, const float *logits) {
         ids_release(&next);
         return;
     }
-    const double now = prog_now_s();
+    const double now = progress_now_s();
     if (!t->reply.choice[r->choice].n_out)
         t->reply.first_s = now - t->t_arrive;
     else if (next.n)
-        hist_add(&s->n.interval, (now - r->t_last) / (double)next.n, next.n);
+        histogram_add(&s->n.interval, (now - r->t_last) / (double)next.n, next.n);
     r->t_last = now;
     for (int64_t i = 0; i < next.n && !r->ended; i++)
         add_token(s, r, logits, next.v[i], i + 1 == next.n);
@@ -591,9 +593,9 @@ static void next_token(struct sched *s, struct run *r, const float *logits) {
 static void echo_token(struct sched *s, struct run *r, const float *logits) {
     struct reply_choice *c = &r->task->reply.choice[r->choice];
     const struct tok *tok = session_model(s->s)->tok;
-    if (!r->n_echoed++) probs_add(&c->probs, tok, NULL, 0, r->all.v[0], 0);
+    if (!r->n_echoed++) logprobs_add(&c->probs, tok, NULL, 0, r->all.v[0], 0);
     if (r->n_echoed < r->n_prompt)
-        probs_add(&c->probs, tok, logits, s->n_vocab, r->all.v[r->n_echoed], r->task->ask.top);
+        logprobs_add(&c->probs, tok, logits, s->n_vocab, r->all.v[r->n_echoed], r->task->ask.top);
 }
 
 /* Takes the tokens behind those that were fed: r's last token, and its guesses behind that. logits
@@ -616,7 +618,7 @@ static void measure(struct sched *s, const struct pass *p, double t) {
     s->n.n_steps++;
     s->n.n_rows += p->n;
     s->n.busy_s += t;
-    hist_add(&s->n.step, t, 1);
+    histogram_add(&s->n.step, t, 1);
 }
 
 /* Deals with a pass that failed: what is kept makes room, then the last comer gives up. */
@@ -631,7 +633,7 @@ static void failed(struct sched *s, const struct pass *p, const struct err *e) {
         if (seq_pos(r->seq) > r->guessed_at) sched_release(s, r, false); /* it is fed again */
     }
     sched_end_guesses(s);
-    if (prefix_drop(s->prefix) || ++s->n_failed < TRIES) return;
+    if (prefix_cache_drop(s->prefix) || ++s->n_failed < TRIES) return;
     struct run *last = NULL;
     for (int i = 0; i < s->n_runs; i++)
         if (s->run[i]->seq && (!last || s->run[i]->order > last->order)) last = s->run[i];
@@ -675,18 +677,18 @@ bool sched_step(struct sched *s) {
     drop_lost(s, &p);
     if (!p.n) {
         if (!s->n_live) (void)sched_drop_taps(s);
-        const bool rests = prog_now_s() - s->t_busy > REST_S;
+        const bool rests = progress_now_s() - s->t_busy > REST_S;
         if (s->has_spares && rests && session_add_spare(s->s)) return true;
         return sched_shelve(s, false);
     }
-    const double t = prog_now_s();
+    const double t = progress_now_s();
     if (session_run_forks(s->s, s->row, s->row_fork, p.n, s->hidden, s->logits, &e)) {
         failed(s, &p, &e);
         return true;
     }
     keep_snapshots(s, p.n);
     s->n_failed = 0;
-    s->t_busy = prog_now_s();
+    s->t_busy = progress_now_s();
     measure(s, &p, s->t_busy - t);
     hand_out(s, p.n);
     sched_run_mtp(s);
@@ -708,8 +710,8 @@ struct sched_counts sched_counts(const struct sched *s) {
     n.n_waiting = s->n_runs - s->n_live;
     n.held_bytes = session_held_bytes(s->s) + (s->o.mtp ? session_held_bytes(s->o.mtp) : 0);
     n.budget_bytes = s->o.n_bytes + s->spare_bytes;
-    n.prefix = prefix_counts(s->prefix);
-    if (s->o.shelf) n.shelf = shelf_counts(s->o.shelf);
+    n.prefix = prefix_cache_counts(s->prefix);
+    if (s->o.shelf) n.shelf = prefix_disk_counts(s->o.shelf);
     return n;
 }
 

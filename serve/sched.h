@@ -6,18 +6,18 @@
 #ifndef HONE_SERVE_SCHED_H
 #define HONE_SERVE_SCHED_H
 
-#include "serve/hist.h"
-#include "serve/shelf.h"
+#include "serve/histogram.h"
+#include "serve/prefix_disk.h"
 #include "serve/task.h"
 
 struct sched;
 struct sched_opts {
-    int n_live;          /* sequences computed at once */
-    int n_queue;         /* runs that may wait */
-    uint64_t n_bytes;    /* of keys, values and states, all told */
-    double max_step_s;   /* a running answer waits so long for others' prompts */
-    struct shelf *shelf; /* borrowed; NULL: nothing outlives the scheduler */
-    bool draft;          /* next tokens are guessed, where that makes few answers faster */
+    int n_live;                /* sequences computed at once */
+    int n_queue;               /* runs that may wait */
+    uint64_t n_bytes;          /* of keys, values and states, all told */
+    double max_step_s;         /* a running answer waits so long for others' prompts */
+    struct prefix_disk *shelf; /* borrowed; NULL: nothing outlives the scheduler */
+    bool draft;                /* next tokens are guessed, where that makes few answers faster */
     struct session *mtp; /* borrowed, of the model's MTP block with as much context, of guests;
                             NULL: it guesses nothing */
     bool always;         /* guesses are tried whatever they cost: tests */
@@ -52,10 +52,10 @@ struct sched_counts {
     int64_t n_guessed, n_right;          /* tokens that were guessed; of them those that came */
     uint64_t held_bytes, budget_bytes;
     double busy_s;
-    struct hist interval, step; /* between tokens of an answer; passes */
-    struct hist mask;           /* choosing a token that a form has a say in */
-    struct prefix_counts prefix;
-    struct shelf_counts shelf;
+    struct histogram interval, step; /* between tokens of an answer; passes */
+    struct histogram mask;           /* choosing a token that a form has a say in */
+    struct prefix_cache_counts prefix;
+    struct prefix_disk_counts shelf;
 };
 struct sched_counts sched_counts(const struct sched *s);
 /* Adds the counts of n, totals and gauges, to *to. */

@@ -32,7 +32,7 @@ static uint64_t promised(const struct sched *s) {
 bool sched_room(struct sched *s, uint64_t n) {
     const uint64_t mtp = s->o.mtp ? session_held_bytes(s->o.mtp) : 0;
     while (session_held_bytes(s->s) + mtp + promised(s) + n > s->o.n_bytes)
-        if (!prefix_drop(s->prefix) && !sched_drop_taps(s)) return false;
+        if (!prefix_cache_drop(s->prefix) && !sched_drop_taps(s)) return false;
     return true;
 }
 
@@ -95,7 +95,7 @@ bool sched_keeps(const struct run *r) {
 }
 
 /* Puts a snapshot of r's prompt at a position, where there is none. */
-static void add_cut(struct run *r, int64_t at, enum prefix_use use) {
+static void add_cut(struct run *r, int64_t at, enum prefix_cache_use use) {
     for (int i = 0; i < r->n_cuts; i++)
         if (r->cut[i].at == at) return;
     if (r->n_cuts == RUN_CUTS || at < 1 || at >= r->n_prompt) return;
@@ -107,7 +107,7 @@ static void add_cut(struct run *r, int64_t at, enum prefix_use use) {
  * taken there then. */
 static bool better_wait(struct sched *s, struct run *r) {
     if (!sched_keeps(r)) return false;
-    const int64_t have = prefix_match(s->prefix, r->all.v, r->all.n, r->task->key).n;
+    const int64_t have = prefix_cache_match(s->prefix, r->all.v, r->all.n, r->task->key).n;
     for (int i = 0; i < s->n_runs; i++) {
         struct run *o = s->run[i];
         if (!o->seq || o == r || o->task->key != r->task->key || !sched_keeps(o)) continue;
@@ -141,8 +141,8 @@ static int start_text(struct run *r, const struct model *m, struct err *e) {
             sampler_new(&t->ask.sample, m->hp.d[HD_VOCAB], t->reply.seed + (uint64_t)r->choice);
     if (r->speak) return 0;
     r->stream = tok_stream_new(m->tok);
-    TRY(speak_new(&r->speak, &t->ask, t->fmt, t->think, r->choice, task_event, t, e));
-    speak_opened(r->speak, t->opened);
+    TRY(parser_new(&r->speak, &t->ask, t->fmt, t->think, r->choice, task_event, t, e));
+    parser_opened(r->speak, t->opened);
     return 0;
 }
 
@@ -165,10 +165,10 @@ static void resume(struct sched *s, struct run *r) {
     const bool first = r->all.n == r->n_prompt; /* else a part of its answer was computed */
     const bool text = first && r->task->ask.conv && !r->task->ask.exact;
     const int64_t n = r->all.n;
-    struct prefix_match m = {0};
+    struct prefix_cache_match m = {0};
     struct err ignored; /* without it, it costs time only */
-    if (prefix_take(s->prefix, &r->all, r->task->key, text ? PREFIX_BYTES : PREFIX_IDS, s->n_ctx,
-                    &r->seq, &m, &ignored))
+    if (prefix_cache_take(s->prefix, &r->all, r->task->key, text ? PREFIX_BYTES : PREFIX_IDS,
+                          s->n_ctx, &r->seq, &m, &ignored))
         return;
     const int64_t more = r->all.n - n;
     if (first) r->n_cached = m.n, r->n_known = m.seen;

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/num.h"
-#include "serve/lookup.h"
+#include "serve/ngram_draft.h"
 #include "serve/sched_int.h"
 
 enum { AGAIN = 512 /* passes after which it is measured anew what rows cost */ };
@@ -91,7 +91,7 @@ void sched_doubt(struct run *r, enum guess_by by) {
  * number. */
 static int guesses(const struct sched *s, struct run *r, int most) {
     int n = s->o.guess ? s->o.guess(s->o.guess_ud, r, r->guess, most)
-                       : lookup_guess(r->all.v, r->all.n, r->guess, most);
+                       : ngram_draft_guess(r->all.v, r->all.n, r->guess, most);
     r->guessed_by = n ? GUESS_LOOKUP : GUESS_MTP;
     if (!n && s->o.mtp) n = sched_guess_mtp(r, r->guess);
     return n;

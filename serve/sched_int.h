@@ -24,7 +24,7 @@ struct mtp_pass {            /* pairs for the block, of the answers that got tok
 struct sched {
     struct session *s;
     struct sched_opts o;
-    struct prefix *prefix;
+    struct prefix_cache *prefix;
     int64_t n_ctx, n_vocab, n_ubatch, n_embd;
     bool has_spares; /* the session keeps states ready, of so many bytes: */
     uint64_t spare_bytes;

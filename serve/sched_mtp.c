@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "runtime/engine/logits.h"
 #include "serve/sched_int.h"
 
@@ -59,7 +59,7 @@ void sched_run_mtp(struct sched *s) {
     }
     p->n = p->n_runs = 0;
     if (!run) return;
-    const double t = prog_now_s();
+    const double t = progress_now_s();
     const bool failed = session_run_hidden(s->o.mtp, p->row, p->hidden, n, p->logits, &ignored);
     for (int i = 0; i < n_runs; i++) {
         struct run *r = p->run[i];
@@ -68,7 +68,8 @@ void sched_run_mtp(struct sched *s) {
         if (failed) r->mtp_at = 0;
     }
     if (n > 2 * DRAFT_RUNS) return; /* the first pairs of an answer */
-    p->each_s = p->each_s > 0 ? 0.9 * p->each_s + 0.1 * (prog_now_s() - t) : prog_now_s() - t;
+    p->each_s =
+        p->each_s > 0 ? 0.9 * p->each_s + 0.1 * (progress_now_s() - t) : progress_now_s() - t;
 }
 
 int sched_guess_mtp(const struct run *r, int32_t *out) {

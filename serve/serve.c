@@ -15,7 +15,7 @@
 
 #include "base/ctx.h"
 #include "base/mem.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "serve/server.h"
 
 /* ---- the thread that prepares ---- */
@@ -223,12 +223,12 @@ static void *engine_main(void *ud) {
 
 static bool on_tick(void *ud) {
     struct server *s = ud;
-    if (!prog_interrupted()) return true;
+    if (!progress_interrupted()) return true;
     if (!atomic_exchange(&s->drain, true)) {
-        s->t_drain = prog_now_s();
+        s->t_drain = progress_now_s();
         models_wake(s);
     }
-    const double late = prog_now_s() - s->t_drain - s->o.drain_s;
+    const double late = progress_now_s() - s->t_drain - s->o.drain_s;
     if (late > 0 && !atomic_exchange(&s->late, true)) {
         pthread_mutex_lock(&s->lock);
         pthread_cond_broadcast(&s->to_engine);
@@ -244,14 +244,14 @@ int serve_new(struct server **out, const struct serve_opts *o, struct err *e) {
     s->o = *o;
     s->ctx = ctx_current();
     s->created = (int64_t)time(NULL);
-    s->t_start = prog_now_s();
+    s->t_start = progress_now_s();
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->to_prepare, NULL);
     pthread_cond_init(&s->to_engine, NULL);
     pthread_cond_init(&s->to_compile, NULL);
     pthread_cond_init(&s->models.to_keeper, NULL);
     s->last_form = &s->forms;
-    s->restore = restore_new();
+    s->restore = history_new();
     no.ops = (struct net_ops){s, route_head, route_request, route_error, on_tick};
     s->active = xcalloc((size_t)o->n_files, sizeof(void *));
     int rc = models_open(s, e);
@@ -322,7 +322,7 @@ void serve_free(struct server *s) {
     for (int i = 0; i < s->jobs.n; i++) job_drop(s->jobs.v[i].j);
     models_free(s);
     free(s->active);
-    restore_free(s->restore);
+    history_free(s->restore);
     net_free(s->net);
     free(s->jobs.v);
     pthread_cond_destroy(&s->to_prepare);

@@ -33,7 +33,7 @@ struct serve_core {      /* a loaded file */
     void *own; /* private to serve_opts.load and .unload */
 };
 struct serve_opts {
-    struct net_opts net; /* but its callbacks; no hosts: nobody can ask but serve/again.h */
+    struct net_opts net; /* but its callbacks; no hosts: nobody can ask but serve/replay.h */
     const struct serve_file *file; /* [n_files] */
     int n_files;
     int first;          /* the file for requests without a model */
@@ -76,7 +76,7 @@ int serve_port(const struct server *s);
 bool serve_has_shelf(const struct server *s);
 /* Implements serve_opts.load for loaded files; load_ud is an array of struct serve_core. */
 int serve_load_ready(void *ud, int i, struct serve_core *out, struct err *e);
-/* Serves until prog_interrupted(), then lets answers end. */
+/* Serves until progress_interrupted(), then lets answers end. */
 int serve_run(struct server *s, struct err *e);
 void serve_free(struct server *s);
 

@@ -59,7 +59,7 @@ int served_new(struct served **out, struct server *s, int i, const struct serve_
     int rc = open_template(d, e);
     fingerprint(d);
     d->guards = guards_new(c->m->tok, d->fmt, (enum guards_mode)o->constrain, o->open_objects);
-    if (o->cache_dir && shelf_open(&d->shelf, c->s, o->cache_dir, o->cache_bytes, &why))
+    if (o->cache_dir && prefix_disk_open(&d->shelf, c->s, o->cache_dir, o->cache_bytes, &why))
         log_warn("--cache-dir: %s; nothing is kept there", why.msg);
     so.shelf = d->shelf;
     if (!rc) rc = sched_new(&d->sched, c->s, &so, e);
@@ -74,7 +74,7 @@ int served_new(struct served **out, struct server *s, int i, const struct serve_
 void served_free(struct served *d) {
     if (!d) return;
     sched_free(d->sched);
-    shelf_free(d->shelf);
+    prefix_disk_free(d->shelf);
     guards_free(d->guards);
     chat_free(d->chat);
     buf_release(&d->slots);

@@ -4,10 +4,10 @@
 #ifndef HONE_SERVE_SERVER_H
 #define HONE_SERVE_SERVER_H
 
-#include "serve/guard.h"
-#include "serve/hist.h"
+#include "serve/constraint.h"
+#include "serve/histogram.h"
 #include "serve/models.h"
-#include "serve/restore.h"
+#include "serve/history.h"
 #include "serve/sched.h"
 #include "serve/serve.h"
 #include "chat/toolfmt.h"
@@ -21,7 +21,7 @@ struct ledger {                               /* of requests that have ended */
         int64_t n;
     } row[64];
     int n;
-    struct hist queue, first, request, compile;
+    struct histogram queue, first, request, compile;
     int64_t n_calls, n_loose, n_problems;
     int64_t n_missed[3]; /* of enum miss */
 };
@@ -38,8 +38,8 @@ struct served {
     bool hides_calls; /* it leaves out calls or their results */
     bool keeps_null;  /* it tells content that is null from an empty text */
     char fingerprint[24];
-    struct sched *sched; /* of the engine's thread */
-    struct shelf *shelf; /* its, too; or NULL */
+    struct sched *sched;       /* of the engine's thread */
+    struct prefix_disk *shelf; /* its, too; or NULL */
     struct guards *guards;
     struct sched_counts counts; /* after the last pass; within server.lock */
     struct buf slots;           /* JSON, of the same time and under the same lock */
@@ -58,7 +58,7 @@ struct server {
     int n_active;
     int64_t created;
     double t_start;
-    struct restore *restore;
+    struct history *restore;
     struct ctx *ctx;   /* whom all threads work for */
     atomic_bool stop;  /* at once */
     atomic_bool drain; /* when what runs has ended */

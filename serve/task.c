@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 
 enum { FULL = 1 << 20 };
 #define PROGRESS_S 0.5 /* between two reports */
@@ -19,7 +19,7 @@ struct task *task_new(struct job *j, const struct api *api, struct ask *a, const
     t->api = api;
     t->ask = *a;
     memset(a, 0, sizeof *a);
-    t->t_arrive = j ? j->t_arrive : prog_now_s();
+    t->t_arrive = j ? j->t_arrive : progress_now_s();
     t->key = j ? j->key : 0;
     reply_init(&t->reply, &t->ask, n_prompts * t->ask.n);
     t->run = xcalloc((size_t)t->reply.n_choices, sizeof *t->run);
@@ -43,7 +43,7 @@ void task_free(struct task *t) {
         ids_release(&r->all);
         ids_release(&r->force);
         sampler_free(r->sampler);
-        speak_free(r->speak);
+        parser_free(r->speak);
         tok_stream_free(r->stream);
         guard_release(&r->guard);
     }
@@ -89,7 +89,7 @@ void task_wait(struct task *t) {
 void task_admit(struct task *t, int64_t n_cached) {
     if (t->admitted) return;
     t->admitted = true;
-    t->t_admitted = prog_now_s();
+    t->t_admitted = progress_now_s();
     t->reply.queue_s = t->t_admitted - t->t_arrive;
     t->reply.n_cached = n_cached;
     if (!t->ask.stream) return;
@@ -99,7 +99,7 @@ void task_admit(struct task *t, int64_t n_cached) {
 
 /* Sets how long the prompt took, and the answer so far. */
 static void set_times(struct task *t, const struct run *r) {
-    const double now = prog_now_s();
+    const double now = progress_now_s();
     if (!t->admitted) return;
     t->reply.prompt_s = (r->t_ready > 0 ? r->t_ready : now) - t->t_admitted;
     t->reply.generate_s = r->t_ready > 0 ? now - r->t_ready : 0;
@@ -107,7 +107,7 @@ static void set_times(struct task *t, const struct run *r) {
 
 void task_progress(struct run *r, int64_t done) {
     struct task *t = r->task;
-    const double now = prog_now_s();
+    const double now = progress_now_s();
     if (!t->ask.progress || !t->ask.stream || t->failed) return;
     if (done < r->n_prompt && now - t->t_progress < PROGRESS_S) return;
     t->t_progress = now;
@@ -123,7 +123,7 @@ void task_event(void *ud, const struct event *ev) {
 }
 
 static void finish(struct task *t) {
-    t->reply.total_s = prog_now_s() - t->t_arrive;
+    t->reply.total_s = progress_now_s() - t->t_arrive;
     if (t->ask.stream) {
         stream(t, &(struct event){.kind = EV_DONE});
         if (t->job) job_end(t->job, false);
@@ -170,6 +170,6 @@ void task_fail(struct task *t, const struct fault *f) {
         job_answer(t->job, status, "application/json", b.data, b.len);
     }
     buf_release(&b);
-    t->reply.total_s = prog_now_s() - t->t_arrive;
+    t->reply.total_s = progress_now_s() - t->t_arrive;
     if (t->done) t->done(t);
 }

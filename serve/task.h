@@ -7,18 +7,18 @@
 #include "runtime/engine/session.h"
 #include "runtime/generate/constrain.h"
 #include "serve/job.h"
-#include "serve/prefix.h"
+#include "serve/prefix_cache.h"
 #include "serve/reply.h"
-#include "serve/speak.h"
+#include "serve/stream_parser.h"
 
 /* What holds an answer to a form (guard.h): languages, and the place in them. */
 struct lang;
 struct served;
-struct guard {
+struct constraint {
     struct constrain *c; /* NULL: nothing */
     struct lang *lang[2];
 };
-void guard_release(struct guard *g);
+void guard_release(struct constraint *g);
 enum { RUN_CUTS = 12, RUN_GUESSES = 3 };
 enum guess_by { GUESS_LOOKUP, GUESS_MTP, GUESSES };
 struct run {
@@ -28,18 +28,18 @@ struct run {
     int64_t n_prompt, n_cached, n_known; /* known: begins like something kept; n_cached or more */
     struct {                             /* where snapshots are taken */
         int64_t at;
-        enum prefix_use use;
+        enum prefix_cache_use use;
     } cut[RUN_CUTS];
     int n_cuts;
-    struct guard guard; /* zeros: none */
-    struct ids force;   /* of the answer's next tokens, not drawn: the end of a thinking too long */
-    int64_t n_forced;   /* of them that came */
+    struct constraint guard; /* zeros: none */
+    struct ids force; /* of the answer's next tokens, not drawn: the end of a thinking too long */
+    int64_t n_forced; /* of them that came */
     /* sees the logits that each token is drawn from, as the model gave them; NULL: nobody looks */
     void (*watch)(void *ud, const float *logits, int64_t n_vocab);
     /* of the scheduler */
     struct seq *seq; /* NULL: it waits */
     struct sampler *sampler;
-    struct speak *speak;
+    struct parser *speak;
     struct tok_stream *stream; /* decoder state between tokens; NULL: none yet */
     int64_t n_promised;        /* tokens that there is memory for */
     int64_t n_echoed;          /* prompt tokens whose probability is known */

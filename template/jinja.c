@@ -55,7 +55,7 @@ void jx_look(struct jctx *c) {
     enum { LOOK_EVERY = 1 << 16 };
     const struct ctx_cost *cost = ctx_cost();
     if (c->steps > c->max_steps) jx_fail(c, "limit", "the template ran too many steps");
-    if (prog_cancelled() || (cost && cost->gone && atomic_load(cost->gone)))
+    if (progress_cancelled() || (cost && cost->gone && atomic_load(cost->gone)))
         jx_fail(c, "interrupted", "interrupted");
     c->look_at = c->max_steps - c->steps < LOOK_EVERY ? c->max_steps : c->steps + LOOK_EVERY;
 }

@@ -491,7 +491,7 @@ int lint_run(struct lint_report *r, const char *src, size_t len, const char *nam
     struct ctx_cost all = {.most = limit_of(LIM_TEMPLATE_STEPS)}, *before = ctx_cost_enter(&all);
     int rc = run(r, src, len, name, mode, e);
     ctx_cost_enter(before);
-    if (prog_interrupted()) {
+    if (progress_interrupted()) {
         lint_report_free(r);
         return err_set(e, ERR_INTR, "interrupted");
     }

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "base/show.h"
+#include "base/printable.h"
 #include "text/pcre.h"
 
 /* Steps of backtracking and bytes of its heap (KiB): some tens of milliseconds at most. */

@@ -14,7 +14,7 @@
 #include <strings.h>
 
 #include "base/attr.h"
-#include "base/show.h"
+#include "base/printable.h"
 #include "text/re.h"
 
 enum { MAX_DEPTH = 200, MAX_STEPS = 1000000 };

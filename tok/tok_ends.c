@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/show.h"
+#include "base/printable.h"
 #include "tok/tok_hf.h"
 
 enum { END_LISTED = 1, END_USUAL = 2, END_NOT = 4 /* written inside answers */ };

@@ -7,10 +7,10 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/machine.h"
-#include "work/choice.h"
+#include "work/isa_choice.h"
 #include "kernels/cuda/cuda.h"
 #include "quantize/enc/enc.h"
-#include "runtime/engine/place.h"
+#include "runtime/engine/placement.h"
 #include "text/size.h"
 
 /* Reads --max-vram: one size, "20GiB", or one for each device, "20GiB,10GiB". */
@@ -38,8 +38,8 @@ static int set_device(struct work *w, const struct work_how *how, struct err *e)
         w->device.unused_card = machine_has_nvidia(how->root ? how->root : "");
     if (how->stream_from >= 0) w->device.stream_from = how->stream_from ? how->stream_from : -1;
     if (how->place) {
-        struct place *p = arena_array(&w->mem, 1, sizeof *p);
-        TRY(place_read(p, how->place, e));
+        struct placement *p = arena_array(&w->mem, 1, sizeof *p);
+        TRY(placement_read(p, how->place, e));
         w->device.place = p;
     }
     return how->max_vram ? most_of(how->max_vram, &w->device, e) : 0;

@@ -19,7 +19,7 @@
 #include "kernels/kern.h"
 #include "runtime/engine/session.h"
 
-struct keep;
+struct results_cache;
 
 struct work {
     struct ctx *ctx;        /* the one that the calling thread works for; it owns the pool */
@@ -33,8 +33,9 @@ struct work {
     const char *pre;        /* pre-tokenizer for every model opened; NULL: each file's own */
     const char *tmp;        /* folder for temporary files */
     struct pool *pool;      /* ctx's, made by work_pool on first use */
-    struct keep *kept;      /* what long steps measure, base/keep.h; NULL: nothing is kept */
-    struct arena mem;       /* lists and strings that live as long as the job */
+    struct results_cache
+        *kept;        /* what long steps measure, base/results_cache.h; NULL: nothing is kept */
+    struct arena mem; /* lists and strings that live as long as the job */
 };
 
 /* How a job is to be done: the options that all commands have, and hone_opts of the library. */

@@ -21,7 +21,7 @@
 #include "runtime/engine/cache.h"
 #include "runtime/engine/program.h"
 #include "runtime/engine/session.h"
-#include "runtime/engine/tune.h"
+#include "runtime/engine/thread_tune.h"
 
 enum {
     FEW_TOKENS = 16,       /* up to so many rows, reading the weights is what takes time */
@@ -101,7 +101,7 @@ struct session {
     int64_t wanted_ubatch; /* o.n_ubatch as it was asked for, or its default */
     struct kern kern;
     int n_workers;
-    struct tune tune; /* of n_workers, for few tokens */
+    struct thread_tune tune; /* of n_workers, for few tokens */
     struct cache cache;
     struct programs programs; /* of passes of each class of batch */
     struct seq *own;          /* the sequence of calls that name none */

@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/numa.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "kernels/kern.h"
 #include "kernels/pack.h"
 #include "runtime/engine/pack.h"
@@ -144,7 +144,7 @@ int model_pack(struct model **out, const struct model *of, const struct pack_opt
     for (int i = 0; i < m->graph.n_weights && !rc; i++) {
         struct weight *w = &m->weight[i];
         if (!wanted[i]) continue;
-        if (!o->only && prog_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
+        if (!o->only && progress_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
         w->pack_rows = p->k.op[w->type].rows;
         if (room)
             pack_one(p, w, &w->packed);

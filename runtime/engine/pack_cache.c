@@ -24,7 +24,7 @@
 #include "base/out.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "runtime/engine/pack_file.h"
 
 enum {
@@ -188,7 +188,7 @@ static int take_lock(const struct cache *c, int *fd, struct err *e) {
         if (errno == EINTR) continue;
         if (errno != EWOULDBLOCK) return 0;
         if (!i) log_info("waiting for another hone that packs this model");
-        if (prog_interrupted()) {
+        if (progress_interrupted()) {
             close(*fd);
             return err_set(e, ERR_INTR, "interrupted");
         }

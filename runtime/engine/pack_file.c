@@ -17,7 +17,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "base/map.h"
 #include "base/out.h"
 
@@ -143,19 +143,19 @@ static void leaf_task(void *ctx, int64_t begin, int64_t end, int worker) {
 }
 
 static int run(struct leaves *v, const char *what, struct pool *pool, struct err *e) {
-    struct prog prog = {0};
+    struct progress prog = {0};
     int rc = 0;
     v->e = e;
-    prog_begin(&prog, what, PROG_BYTES, pack_file_bytes(v->l));
+    progress_begin(&prog, what, PROG_BYTES, pack_file_bytes(v->l));
     for (v->first = 0; v->first < v->n && !rc; v->first += ROUND) {
         pool_for(pool, min_i64(ROUND, v->n - v->first), 1, leaf_task, v);
         const struct leaf *last = &v->leaf[min_i64(v->first + ROUND, v->n) - 1];
-        prog_update(&prog, v->off[last->item] +
-                               (uint64_t)last->g1 * pack_group_bytes(&v->l->item[last->item]));
+        progress_update(&prog, v->off[last->item] +
+                                   (uint64_t)last->g1 * pack_group_bytes(&v->l->item[last->item]));
         if (atomic_load(&v->failed)) rc = (int)e->code;
-        if (!rc && prog_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
+        if (!rc && progress_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
     }
-    prog_end(&prog);
+    progress_end(&prog);
     return rc;
 }
 

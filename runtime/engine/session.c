@@ -13,7 +13,7 @@
 #include "base/machine.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "kernels/cuda/cuda.h"
 #include "models/sizes.h"
 #include "runtime/engine/exec.h"
@@ -209,7 +209,7 @@ static void tune_for(struct session *s) {
     struct machine hw = {0};
     s->n_workers = pool_size(s->o.pool);
     if (pool_is_free(s->o.pool)) machine_read("", &hw);
-    tune_init(&s->tune, s->n_workers, (int)min_i64(hw.n_cores, s->n_workers), hw.n_big);
+    thread_tune_init(&s->tune, s->n_workers, (int)min_i64(hw.n_cores, s->n_workers), hw.n_big);
 }
 
 /* Allocates the arrays that describe the rows of a pass. */
@@ -279,8 +279,8 @@ void session_reset(struct session *s) {
     seq_reset(s->own);
 }
 int session_threads(const struct session *s, bool *settled) {
-    *settled = s->be != &backend_cpu || !tune_running(&s->tune);
-    return tune_threads(&s->tune);
+    *settled = s->be != &backend_cpu || !thread_tune_running(&s->tune);
+    return thread_tune_threads(&s->tune);
 }
 int64_t session_pos(const struct session *s) {
     return s->own->pos;
@@ -371,7 +371,7 @@ static void gather_own(struct session *s, const int32_t *ids, int64_t n, int64_t
 
 /* Runs the pass that was put together before. */
 static int pass(struct session *s, float *hidden, float *logits, struct err *e) {
-    if (!s->o.whole && prog_interrupted()) return err_set(e, ERR_INTR, "interrupted");
+    if (!s->o.whole && progress_interrupted()) return err_set(e, ERR_INTR, "interrupted");
     TRY(s->be->pass(s, hidden, logits, e));
     for (int i = 0; i < s->n_segs; i++) {
         const struct seg *g = &s->seg[i];

@@ -22,7 +22,7 @@ enum act_mode {
 };
 struct kv_type;
 enum device_kind { DEVICE_CPU, DEVICE_CUDA, DEVICE_AUTO /* CUDA, or with a warning the CPU */ };
-struct place; /* runtime/engine/place.h */
+struct placement; /* runtime/engine/placement.h */
 enum { DEVICES = 8 };
 struct device {
     enum device_kind kind;
@@ -38,7 +38,7 @@ struct device {
     /* Passes of so many tokens copy experts that stay in main memory to the device. Below 0 none
      * does; 0 means 128, unless the room for that would push out many more experts. */
     int64_t stream_from;
-    const struct place *place; /* borrowed: where experts go; NULL: as it fits */
+    const struct placement *place; /* borrowed: where experts go; NULL: as it fits */
 };
 /* Returns the number of the i-th device, i <= n_more. device_most returns the most bytes that it
  * may give. */
@@ -93,7 +93,8 @@ int session_use(struct session *s, const struct model *m, struct err *e);
 int session_prepare(struct session *s, struct err *e);
 void session_free(struct session *s);
 void session_reset(struct session *s); /* position 0, states zero */
-/* Threads that make a token (runtime/engine/tune.h); *settled: the number will not change any more.
+/* Threads that make a token (runtime/engine/thread_tune.h); *settled: the number will not change
+ * any more.
  */
 int session_threads(const struct session *s, bool *settled);
 int64_t session_pos(const struct session *s);

@@ -15,7 +15,7 @@ enum { SPACES_MAX = 2, FORCED_MAX = 512, TRIES = 16, MANY = 256 };
 
 /* Where an answer is. Its first token decides whether it reasons; then comes the reasoning, then
  * the text. */
-enum place { AT_START, IN_REASONING, IN_TEXT };
+enum placement { AT_START, IN_REASONING, IN_TEXT };
 
 enum { LANGS = 2 };
 struct states { /* A state of each language that the text may still belong to. */
@@ -26,7 +26,7 @@ struct constrain {
     struct constrain_opts o;
     const struct tok *tok;
     struct states state, before; /* The present states, and those before the last token. */
-    enum place at;
+    enum placement at;
     struct buf text;  /* All text that came. */
     int spaces;       /* How many tokens of white space may still come before the text. */
     int64_t left;     /* tokens that come at most, -1: any number */

@@ -11,7 +11,7 @@
 
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "runtime/engine/fault.h"
 
 enum { SHOW_FROM = 1024 }; /* Prompts from this length on show their progress. */
@@ -80,7 +80,7 @@ static void go_back(struct gen *g, int64_t same) {
 
 /* Feeds tokens [fed.n, to). Logits are only computed of the last one, and only when they are
  * wanted. */
-static int feed(struct gen *g, const int32_t *v, int64_t to, bool logits, struct prog *p,
+static int feed(struct gen *g, const int32_t *v, int64_t to, bool logits, struct progress *p,
                 struct err *e) {
     const int64_t piece = g->d ? INT64_MAX : session_get_opts(g->s)->n_ubatch;
     int rc = 0;
@@ -96,7 +96,7 @@ static int feed(struct gen *g, const int32_t *v, int64_t to, bool logits, struct
         if (rc) break;
         for (int64_t i = 0; i < n; i++) ids_add(&g->fed, v[from + i]);
         g->ready = last || g->d;
-        if (p) prog_update(p, (uint64_t)g->fed.n);
+        if (p) progress_update(p, (uint64_t)g->fed.n);
     }
     /* It is not known what a pass that failed has left behind. */
     if (rc && (g->d || session_pos(g->s) != g->fed.n)) forget(g);
@@ -105,7 +105,7 @@ static int feed(struct gen *g, const int32_t *v, int64_t to, bool logits, struct
 
 int gen_prompt(struct gen *g, const struct ids *ids, int64_t mark, int64_t *n_new, struct err *e) {
     int64_t same = 0;
-    struct prog p = {0};
+    struct progress p = {0};
     *n_new = 0;
     if (ids->n < 1) return err_set(e, ERR_USAGE, "the prompt is empty");
     if (ids->n > gen_n_ctx(g))
@@ -118,7 +118,7 @@ int gen_prompt(struct gen *g, const struct ids *ids, int64_t mark, int64_t *n_ne
     if (g->fed.n == ids->n && !g->ready) forget(g);
     const int64_t from = g->fed.n;
     const bool shown = ids->n - from >= SHOW_FROM;
-    if (shown) prog_begin(&p, "prompt", PROG_TOKENS, (uint64_t)ids->n);
+    if (shown) progress_begin(&p, "prompt", PROG_TOKENS, (uint64_t)ids->n);
     int rc = 0;
     if (!g->d && mark > from && mark < ids->n) {
         rc = feed(g, ids->v, mark, false, shown ? &p : NULL, e);
@@ -126,7 +126,7 @@ int gen_prompt(struct gen *g, const struct ids *ids, int64_t mark, int64_t *n_ne
         g->mark = rc ? -1 : mark;
     }
     if (!rc && g->fed.n < ids->n) rc = feed(g, ids->v, ids->n, true, shown ? &p : NULL, e);
-    if (shown) prog_end(&p);
+    if (shown) progress_end(&p);
     *n_new = max_i64(g->fed.n - from, 0);
     return rc;
 }
@@ -251,7 +251,7 @@ static int run(struct gen *g, const struct gen_opts *o, struct gen_answer *a, st
     while (!rc && (o->n_max < 0 || a->n_drawn - n_before < o->n_max)) {
         int32_t id = 0;
         if (a->constrain) limit(g, o, a, a->n_drawn - n_before);
-        if (prog_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
+        if (progress_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
         if (!rc) rc = draw(g, a, &id, e);
         if (rc) break;
         int64_t most = n_ctx - g->fed.n - 1;
@@ -293,14 +293,14 @@ int gen_run(struct gen *g, const struct gen_opts *o, struct gen_answer *a, struc
         a->sampler = sampler_new(&o->sample, session_model(g->s)->hp.d[HD_VOCAB], a->seed);
     if (!a->constrain && o->constrain.g)
         a->constrain = constrain_new(&o->constrain, session_model(g->s)->tok);
-    const double t = prog_now_s();
+    const double t = progress_now_s();
     if (!a->stream) a->stream = tok_stream_new(session_model(g->s)->tok);
     buf_str(&a->text, "");
     int rc = run(g, o, a, e);
     if (rc) a->stop = GEN_INTERRUPTED;
     if (a->stop != GEN_TEXT) finish_text(o, a);
     show(o, a, a->text.len);
-    a->seconds += prog_now_s() - t;
+    a->seconds += progress_now_s() - t;
     return rc;
 }
 

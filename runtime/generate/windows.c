@@ -10,7 +10,7 @@
 
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "base/ranks.h"
 
 /* The time that a pass may take. It cannot be interrupted, and progress is only shown after it. */
@@ -88,9 +88,9 @@ static int feed(struct windows *w, const int32_t *const *window, int n, int bloc
 
 int windows_feed(struct windows *w, const int32_t *const *window, int n, int block,
                  const float *residual, float *hidden, struct err *e) {
-    const double t0 = prog_now_s();
+    const double t0 = progress_now_s();
     TRY(feed(w, window, n, block, residual, hidden, e));
-    const double per_window = (prog_now_s() - t0) / n;
+    const double per_window = (progress_now_s() - t0) / n;
     const double fit = per_window > 0 ? PASS_S / per_window : w->most;
     w->now = fit < 1 ? 1 : fit < w->most ? (int)fit : w->most;
     return 0;

@@ -9,12 +9,12 @@
 
 #include "calib/defaults.h"
 #include "runtime/measure/cases.h"
-#include "runtime/measure/kept.h"
+#include "runtime/measure/measurement_cache.h"
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/show.h"
+#include "base/printable.h"
 #include "runtime/measure/suite.h"
 
 enum { SHOWN = 10 }; /* The table for people shows at most so many failed cases. */
@@ -279,7 +279,7 @@ int eval_cases_run(struct work *w, struct cases_opts *a, struct emit *m, struct 
     emit_run(m, &r, io_base(path), &f);
     rc = judge(&r, &f, e);
 out:
-    keep_close(a->eval.kept, false);
+    results_cache_close(a->eval.kept, false);
     free(r.index);
     suite_answers_release(&r.cand);
     suite_answers_release(&r.base);

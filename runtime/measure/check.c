@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/attr.h"
-#include "base/show.h"
+#include "base/printable.h"
 #include "text/re.h"
 #include "text/schema.h"
 #include "runtime/measure/suite_int.h"

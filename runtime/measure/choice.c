@@ -12,7 +12,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "runtime/measure/internal.h"
 #include "runtime/measure/choices.h"
 
@@ -115,13 +115,15 @@ static char *which_task(const struct choice_task *t) {
 
 /* Takes a task's scores over from an earlier run, or runs it and keeps them. A record holds the
  * scores, then the pick and whether the right choice is the greedy one. */
-static int task_or_kept(struct scorer *p, const struct choice_task *t, const struct keep_of *keep,
-                        double *score, int *pick, bool *greedy, struct err *e) {
+static int task_or_kept(struct scorer *p, const struct choice_task *t,
+                        const struct results_cache_of *keep, double *score, int *pick, bool *greedy,
+                        struct err *e) {
     const size_t n = (size_t)t->n;
     double *all = xcalloc(n + 2, sizeof *all);
     char *which = which_task(t);
     int rc = 0;
-    if (keep_get(keep, which, all, (n + 2) * sizeof *all) && all[n] >= 0 && all[n] < t->n) {
+    if (results_cache_get(keep, which, all, (n + 2) * sizeof *all) && all[n] >= 0 &&
+        all[n] < t->n) {
         memcpy(score, all, n * sizeof *all);
         *pick = (int)all[n];
         *greedy = all[n + 1] > 0;
@@ -130,36 +132,36 @@ static int task_or_kept(struct scorer *p, const struct choice_task *t, const str
         memcpy(all, score, n * sizeof *all);
         all[n] = *pick;
         all[n + 1] = *greedy;
-        if (!rc) keep_put(keep, which, all, (n + 2) * sizeof *all);
+        if (!rc) results_cache_put(keep, which, all, (n + 2) * sizeof *all);
     }
     free(which);
     free(all);
     return rc;
 }
 
-int eval_choices(struct session *s, const struct choice_tasks *c, const struct keep_of *keep,
-                 struct choice_answers *out, struct err *e) {
+int eval_choices(struct session *s, const struct choice_tasks *c,
+                 const struct results_cache_of *keep, struct choice_answers *out, struct err *e) {
     struct scorer p = {0};
-    struct prog prog = {0};
+    struct progress prog = {0};
     int n_right = 0;
     *out = (struct choice_answers){.n = c->n};
     out->pick = xcalloc((size_t)c->n, sizeof *out->pick);
     out->greedy = xcalloc((size_t)c->n, sizeof *out->greedy);
     out->score = xcalloc((size_t)c->n, sizeof *out->score);
-    double t0 = prog_now_s();
+    double t0 = progress_now_s();
     int rc = scorer_init(&p, s, e);
-    prog_begin(&prog, "choices", PROG_ITEMS, (uint64_t)c->n);
+    progress_begin(&prog, "choices", PROG_ITEMS, (uint64_t)c->n);
     for (int i = 0; i < c->n && !rc; i++) {
         const struct choice_task *t = &c->t[i];
         out->score[i] = xcalloc((size_t)t->n, sizeof *out->score[i]);
         rc = task_or_kept(&p, t, keep, out->score[i], &out->pick[i], &out->greedy[i], e);
         n_right += out->pick[i] == t->right;
         snprintf(prog.note, sizeof prog.note, "%d of %d right", n_right, i + 1);
-        prog_update(&prog, (uint64_t)(i + 1));
-        if (!rc && prog_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
+        progress_update(&prog, (uint64_t)(i + 1));
+        if (!rc && progress_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
     }
-    prog_end(&prog);
-    out->seconds = prog_now_s() - t0;
+    progress_end(&prog);
+    out->seconds = progress_now_s() - t0;
     mem_free(p.hidden);
     mem_free(p.logits);
     if (rc) choice_answers_release(out);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "runtime/measure/divergence.h"
-#include "runtime/measure/kept.h"
+#include "runtime/measure/measurement_cache.h"
 #include "runtime/measure/answer.h"
 #include "work/plot.h"
 #include "base/io.h"
@@ -43,7 +43,7 @@ struct run {
     int n_models, n;
     const struct model *tok_of; /* Any of the models: they have one vocabulary. */
     struct eval_texts texts;
-    struct keep *keep;
+    struct results_cache *keep;
     struct kept_of kept; /* [n] */
     struct eval_kld_run r;
     struct eval_kld k[MAX_CAND];
@@ -412,7 +412,7 @@ static void run_release(struct run *x) {
     for (int i = 0; i < x->n_models; i++) model_close(x->model[i]);
     eval_kld_close(&x->r);
     kept_release(&x->kept);
-    keep_close(x->keep, false);
+    results_cache_close(x->keep, false);
     eval_texts_release(&x->texts);
     eval_close_one(&x->base);
 }

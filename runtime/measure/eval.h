@@ -5,14 +5,14 @@
 #define HONE_RUNTIME_MEASURE_EVAL_H
 
 #include "chat/tool_place.h"
-#include "base/keep.h"
+#include "base/results_cache.h"
 #include "runtime/generate/constrain.h"
 #include "runtime/engine/session.h"
 
-/* Measurements keep what they have found as they go (base/keep.h), window by window and case by
- * case, and take over what is there: the result has the same bits, but for speeds. `keep->what`
- * says all that the numbers depend on besides the tokens and what is named here: the models and how
- * their sessions compute. NULL: nothing is kept. */
+/* Measurements keep what they have found as they go (base/results_cache.h), window by window and
+ * case by case, and take over what is there: the result has the same bits, but for speeds.
+ * `keep->what` says all that the numbers depend on besides the tokens and what is named here: the
+ * models and how their sessions compute. NULL: nothing is kept. */
 /* Returns a text for a model and how its session computes, which the caller frees. `hash` is one
  * of the file's content; where it is NULL, names, sizes and time stamps of the files stand for
  * it. */
@@ -27,11 +27,12 @@ struct eval_ppl {
  * of ctx tokens of which the second half is scored, with the state reset for each. stride 0
  * means that; another one the strided variant. max_chunks 0: all. */
 int eval_ppl(struct session *s, const struct ids *ids, int64_t ctx, int64_t stride,
-             int64_t max_chunks, const struct keep_of *keep, struct eval_ppl *out, struct err *e);
+             int64_t max_chunks, const struct results_cache_of *keep, struct eval_ppl *out,
+             struct err *e);
 /* Does the same for the published windows and gives the mean negative log-likelihood of each,
  * window[n_chunks], which the caller frees. */
 int eval_ppl_windows(struct session *s, const struct ids *ids, int64_t ctx, int64_t max_chunks,
-                     const struct keep_of *keep, struct eval_ppl *out, double **window,
+                     const struct results_cache_of *keep, struct eval_ppl *out, double **window,
                      struct err *e);
 
 struct eval_kld {
@@ -82,8 +83,9 @@ struct eval_kld_job {
     /* All models are of one graph (model_with): blocks whose weights a candidate shares with the
      * base, or with a candidate before it, are computed once. Where that cannot be, all is. */
     bool same_graph;
-    const struct keep_of *keep; /* [n_cand], each about its candidate and the base; NULL: none, also
-                                   with routing. With same_graph: windows that took long */
+    const struct results_cache_of
+        *keep;     /* [n_cand], each about its candidate and the base; NULL: none, also
+             with routing. With same_graph: windows that took long */
     bool unshared; /* this rank takes every window: the caller shares out whole jobs (base/ranks.h)
                     */
 };
@@ -210,7 +212,7 @@ struct suite_answers { /* what a model made of them */
 /* Generates greedy answers of at most max_tokens tokens (a case may say otherwise) and judges
  * them. */
 int eval_suite(struct session *s, const struct suite_plan *p, int64_t max_tokens,
-               const struct keep_of *keep, struct suite_answers *out, struct err *e);
+               const struct results_cache_of *keep, struct suite_answers *out, struct err *e);
 void suite_answers_release(struct suite_answers *a);
 
 /* ---- multiple choice: runtime/measure/choices.h says what a task is ---- */
@@ -223,8 +225,8 @@ struct choice_answers {
     double **score; /* [n] mean log p of the scored tokens of each choice */
     double seconds;
 };
-int eval_choices(struct session *s, const struct choice_tasks *c, const struct keep_of *keep,
-                 struct choice_answers *out, struct err *e);
+int eval_choices(struct session *s, const struct choice_tasks *c,
+                 const struct results_cache_of *keep, struct choice_answers *out, struct err *e);
 void choice_answers_release(struct choice_answers *a);
 
 struct eval_speed {
@@ -235,8 +237,8 @@ struct eval_speed {
 /* Measures speed at each depth. out[] has room for 2 * n_depths rows, *n_out gets their number.
  * With pp or tg 0 that test is left out. */
 int eval_speed(struct session *s, int64_t pp, int64_t tg, const int64_t *depths, int n_depths,
-               int reps, double bandwidth_gb_s, const struct keep_of *keep, struct eval_speed *out,
-               int *n_out, struct err *e);
+               int reps, double bandwidth_gb_s, const struct results_cache_of *keep,
+               struct eval_speed *out, int *n_out, struct err *e);
 /* Returns the read bandwidth of this machine with this pool in GB/s, the best of reading one,
  * two and four streams per thread. It is measured once per process. */
 double eval_bandwidth(struct pool *p);

@@ -9,8 +9,8 @@
 #include "calib/defaults.h"
 #include "calib/imatrix.h"
 #include "base/num.h"
-#include "base/prog.h"
-#include "runtime/measure/kept.h"
+#include "base/progress.h"
+#include "runtime/measure/measurement_cache.h"
 #include "work/open.h"
 #include "runtime/engine/kv_type.h"
 #include "runtime/measure/choices.h"
@@ -53,12 +53,12 @@ void eval_close_one(struct eval_loaded *l) {
 
 int eval_open_one(struct work *w, const struct eval_args *a, const char *path, int64_t n_ctx,
                   struct eval_loaded *l, struct err *e) {
-    const double t0 = prog_now_s();
+    const double t0 = progress_now_s();
     memset(l, 0, sizeof *l);
     TRY(model_open(&l->m, path, e));
     int rc = model_use_pre(l->m, a->pre, e);
     if (!rc) rc = eval_session(w, a, l->m, a->kv_type, n_ctx, &l->s, e);
-    l->seconds = prog_now_s() - t0;
+    l->seconds = progress_now_s() - t0;
     if (rc) eval_close_one(l);
     return rc;
 }

@@ -11,10 +11,11 @@ struct eval_args {
     int64_t ctx, chunks, stride, pp, tg, reps, worst, kv_skip, top, tail;
     const char *kv_type, *kv_skip_type, *base_kv, *act, *base, *base_file, *save_base, *depths;
     const char *ids, *out, *plot;
-    const char *pre;   /* --pre: pre-tokenizer; NULL: the file's */
-    const char *keep;  /* --keep: path */
-    struct keep *kept; /* it, open; or another file of the command's; NULL: nothing is kept */
-    const char *hash;  /* of the model's content, for it; NULL: not known */
+    const char *pre;  /* --pre: pre-tokenizer; NULL: the file's */
+    const char *keep; /* --keep: path */
+    struct results_cache
+        *kept;        /* it, open; or another file of the command's; NULL: nothing is kept */
+    const char *hash; /* of the model's content, for it; NULL: not known */
     bool by_depth, routing, compact;
     bool jump;         /* constrained: what must come is not drawn */
     bool strict_calls; /* only the syntax of the template makes a call */

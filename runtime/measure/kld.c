@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "base/ranks.h"
 #include "runtime/measure/kld_int.h"
 
@@ -289,7 +289,7 @@ static bool find_kept(struct work *w, int64_t c, int slot) {
         buf_reset(&want);
         buf_reset(&got);
         window_bytes(&o->pos[i], c, o->per_chunk, &want); /* Only its length is needed. */
-        kept[i] = keep_get_buf(&w->job->keep[i], which, &got) && got.len == want.len;
+        kept[i] = results_cache_get_buf(&w->job->keep[i], which, &got) && got.len == want.len;
         if (kept[i]) window_take(&o->pos[i], c, o->per_chunk, got.data);
         all = all && kept[i];
     }
@@ -333,7 +333,7 @@ static void keep_window(struct work *w, int64_t c, double seconds) {
         if (!which || is_kept(w, w->slot, i)) continue;
         buf_reset(&b);
         window_bytes(&o->pos[i], c, o->per_chunk, &b);
-        keep_put(&w->job->keep[i], which, b.data, b.len);
+        results_cache_put(&w->job->keep[i], which, b.data, b.len);
     }
     buf_release(&b);
     free(which);
@@ -351,16 +351,16 @@ static void pass_window(struct work *w, int64_t c) {
     }
 }
 
-static void show_progress(const struct work *w, struct prog *prog, uint64_t n_tokens) {
+static void show_progress(const struct work *w, struct progress *prog, uint64_t n_tokens) {
     const struct kld_pos *p = &w->out->pos[0];
     double mean, u;
     eval_mean(p->kld, p->n, &mean, &u);
     snprintf(prog->note, sizeof prog->note, "kld %.5f", mean);
-    prog_update(prog, n_tokens);
+    progress_update(prog, n_tokens);
 }
 
 /* Runs window c, in pieces, through the candidates whose results are not known. */
-static int run_window(struct work *w, int64_t c, struct prog *prog, struct err *e) {
+static int run_window(struct work *w, int64_t c, struct progress *prog, struct err *e) {
     const struct eval_kld_run *o = w->out;
     for (int64_t at = 0; at < o->ctx; at += WINDOWS_PIECE) {
         const int64_t n = min_i64(WINDOWS_PIECE, o->ctx - at);
@@ -373,10 +373,10 @@ static int run_window(struct work *w, int64_t c, struct prog *prog, struct err *
 }
 
 /* Runs the n windows from c on, which are fed together. */
-static int run_windows(struct work *w, int64_t c, int n, struct prog *prog, struct err *e) {
+static int run_windows(struct work *w, int64_t c, int n, struct progress *prog, struct err *e) {
     const struct eval_kld_run *o = w->out;
     const int32_t **window = xcalloc((size_t)n, sizeof *window);
-    const double t0 = prog_now_s();
+    const double t0 = progress_now_s();
     for (int i = 0; i < n; i++) window[i] = o->tokens + (c + i) * o->ctx;
     int rc = w->feed.most > 1 ? kld_feed_windows(&w->feed, window, n, w->kept, e) : 0;
     free(window);
@@ -385,7 +385,7 @@ static int run_windows(struct work *w, int64_t c, int n, struct prog *prog, stru
         rc = w->feed.most > 1 ? score_rows(w, c, 0, o->ctx, e) : run_window(w, c, prog, e);
         if (!rc) rc = check_window(w, c, e);
         if (rc) break;
-        keep_window(w, c, (prog_now_s() - t0) / n);
+        keep_window(w, c, (progress_now_s() - t0) / n);
         show_progress(w, prog, (uint64_t)((c + 1) * o->ctx));
     }
     w->slot = 0;
@@ -403,18 +403,18 @@ static int find_windows(struct work *w, int64_t c) {
 
 static int run_all(struct work *w, struct err *e) {
     struct eval_kld_run *o = w->out;
-    struct prog prog = {0};
+    struct progress prog = {0};
     int rc = 0;
     int64_t n_run = 0;
-    double t0 = prog_now_s();
+    double t0 = progress_now_s();
     w->kept = xcalloc((size_t)(o->n_cand * w->feed.most) + 1, sizeof *w->kept);
-    prog_begin(&prog, "KL divergence", PROG_TOKENS, (uint64_t)(o->n_chunks * o->ctx));
+    progress_begin(&prog, "KL divergence", PROG_TOKENS, (uint64_t)(o->n_chunks * o->ctx));
     for (int64_t c = 0; c < o->n_chunks && !rc;) {
         const int n = find_windows(w, c);
         if (!n) {
             c++;
             for (int i = 0; i < o->n_cand; i++) o->pos[i].n = c * o->per_chunk;
-            if (!n_run) prog_from(&prog, (uint64_t)(c * o->ctx));
+            if (!n_run) progress_from(&prog, (uint64_t)(c * o->ctx));
             continue;
         }
         if (!n_run && c)
@@ -424,8 +424,8 @@ static int run_all(struct work *w, struct err *e) {
         for (int i = 0; i < n && !rc && !w->job->unshared; i++) pass_window(w, c + i);
         c += n;
     }
-    prog_end(&prog);
-    o->tok_per_s = (double)(n_run * o->ctx) / (prog_now_s() - t0);
+    progress_end(&prog);
+    o->tok_per_s = (double)(n_run * o->ctx) / (progress_now_s() - t0);
     return rc;
 }
 

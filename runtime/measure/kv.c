@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "base/rng.h"
 #include "runtime/measure/eval.h"
 #include "runtime/engine/kv_type.h"
@@ -98,17 +98,17 @@ static void once(const struct scene *s, const struct kv_type *t, const float *x,
                  bool is_value, double *put_s, double *get_s) {
     uint64_t row = t->row_bytes(t, s->dim);
     float turned[KV_MAX_DIM];
-    double t0 = prog_now_s();
+    double t0 = progress_now_s();
     for (int64_t j = 0; j < s->n; j++) {
         memcpy(turned, x + j * s->dim, (size_t)s->dim * sizeof *turned);
         if (t->rotated) kv_rotate(turned, s->dim);
         t->put(t, &s->kern, turned, s->rows + (uint64_t)j * row, s->dim, is_value);
     }
-    double t1 = prog_now_s();
+    double t1 = progress_now_s();
     for (int64_t j = 0; j < s->n; j++)
         t->get(t, &s->kern, s->rows + (uint64_t)j * row, y + j * s->dim, s->dim, is_value);
     *put_s = t1 - t0;
-    *get_s = prog_now_s() - t1;
+    *get_s = progress_now_s() - t1;
 }
 /* Does the same three times and tells the shortest times, because the machine may have other work.
  */
@@ -176,7 +176,7 @@ int eval_kv(int64_t head_dim, int64_t depth, double cosine, enum kern_isa isa,
     for (int64_t t = 0; t < N_QUERIES && !rc; t++)
         attend(&s, s.q + t * s.dim, s.k, s.v, s.p + t * s.n, s.out + t * s.dim);
     for (int i = 0; i < n_types && !rc; i++) {
-        if (prog_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
+        if (progress_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
         if (!rc) measure(&s, k[i], v[i], &out[i]);
     }
     scene_release(&s);

@@ -10,7 +10,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "base/show.h"
+#include "base/printable.h"
 #include "runtime/measure/internal.h"
 
 enum { MAX_FILE = 256 << 20, FORMAT = 1 };

@@ -10,7 +10,7 @@
 
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "runtime/measure/internal.h"
 
 struct run {
@@ -74,18 +74,18 @@ static int floats(float **out, int64_t n, int64_t width, const char *what, struc
 }
 
 static int run(struct run *r, const int32_t *ids, int64_t n_chunks, struct err *e) {
-    struct prog p;
+    struct progress p;
     int rc = 0;
     TRY(floats(&r->y, r->ctx, r->d, "hidden rows", e));
     TRY(floats(&r->h, r->ctx, r->d, "hidden rows", e));
     TRY(floats(&r->lt, r->n_rows, r->n_vocab, "logits", e));
     TRY(floats(&r->ld, r->n_rows, r->n_vocab, "logits", e));
-    prog_begin(&p, "eval mtp", PROG_TOKENS, (uint64_t)(n_chunks * r->ctx));
+    progress_begin(&p, "eval mtp", PROG_TOKENS, (uint64_t)(n_chunks * r->ctx));
     for (int64_t i = 0; i < n_chunks && !rc; i++) {
         rc = window(r, ids + i * r->ctx, e);
-        prog_update(&p, (uint64_t)((i + 1) * r->ctx));
+        progress_update(&p, (uint64_t)((i + 1) * r->ctx));
     }
-    prog_end(&p);
+    progress_end(&p);
     return rc;
 }
 
@@ -108,9 +108,9 @@ int eval_mtp(struct session *trunk, struct session *draft, const struct ids *ids
     r.overlap = xcalloc((size_t)(n_chunks * ctx), sizeof *r.overlap);
     r.trunk_hit = xcalloc((size_t)(n_chunks * ctx), 1);
     r.draft_hit = xcalloc((size_t)(n_chunks * ctx), 1);
-    double t0 = prog_now_s();
+    double t0 = progress_now_s();
     int rc = run(&r, ids->v, n_chunks, e);
-    double seconds = prog_now_s() - t0;
+    double seconds = progress_now_s() - t0;
     *out = (struct eval_mtp){.n_tokens = r.n, .n_chunks = n_chunks, .ctx = ctx};
     eval_mean(r.hit, r.n, &out->acceptance, &out->acceptance_stderr);
     eval_mean(r.overlap, r.n, &out->overlap, &out->overlap_stderr);

@@ -7,14 +7,14 @@
 
 #include "calib/imatrix.h"
 #include "runtime/measure/numbers.h"
-#include "runtime/measure/kept.h"
+#include "runtime/measure/measurement_cache.h"
 #include "runtime/engine/kv_type.h"
 #include "base/bytes.h"
 #include "base/map.h"
 #include "base/out.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "runtime/engine/fault.h"
 #include "runtime/generate/draft.h"
 
@@ -28,14 +28,14 @@ int eval_ppl_run(struct work *w, const struct eval_args *a, const char *model, c
     struct ids ids = {0};
     struct eval_ppl r = {0};
     struct kept_of kept = {0};
-    struct keep *k = NULL;
+    struct results_cache *k = NULL;
     TRY(eval_open_one(w, a, model, a->ctx + a->stride / 2, &l, e));
     int rc = eval_load_text(l.m, text, &ids, e);
     if (!rc) rc = kept_open(&k, a->keep, e);
     kept_model(&kept, k, l.s, NULL);
     if (!rc) rc = eval_ppl(l.s, &ids, a->ctx, a->stride, a->chunks, kept.of, &r, e);
     kept_release(&kept);
-    keep_close(k, false);
+    results_cache_close(k, false);
     if (!rc) {
         emit_str(m, "model", "model", model);
         emit_num(m, "ppl", "perplexity", r.ppl, 4);

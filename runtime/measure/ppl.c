@@ -11,7 +11,7 @@
 
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "base/ranks.h"
 #include "runtime/measure/internal.h"
 
@@ -168,18 +168,18 @@ static int plan_windows(const struct session *s, int64_t n_ids, int64_t ctx, int
     return 0;
 }
 
-static void show_progress(const struct ppl_run *p, struct prog *prog, uint64_t n_tokens) {
+static void show_progress(const struct ppl_run *p, struct progress *prog, uint64_t n_tokens) {
     double mean = 0, u;
     if (p->n_done) {
         eval_mean(p->nll, p->n_done, &mean, &u);
         snprintf(prog->note, sizeof prog->note, "ppl %.4f", exp(mean));
     }
-    prog_update(prog, n_tokens);
+    progress_update(prog, n_tokens);
 }
 
 /* Scores window c. Progress is shown after each piece, since a long window takes minutes. */
 static int window(struct ppl_run *p, const struct ppl_plan *w, int64_t c, const int32_t *chunk,
-                  struct prog *prog, struct err *e) {
+                  struct progress *prog, struct err *e) {
     for (int64_t at = 0; at < w->window; at += WINDOWS_PIECE) {
         int64_t n = min_i64(WINDOWS_PIECE, w->window - at);
         TRY(eval_feed(p->s, chunk, at, n, p->hidden, e));
@@ -207,14 +207,14 @@ static double *window_means(const struct ppl_run *p, int64_t n_chunks) {
 /* Windows from c on that go together, none of them known of an earlier run; 0: c is known, and its
  * numbers are there now. chunk[i] is where window c + i begins. */
 static int find_windows(struct ppl_run *p, const struct ppl_plan *w, const struct ids *ids,
-                        const struct keep_of *keep, int64_t c, const int32_t **chunk) {
+                        const struct results_cache_of *keep, int64_t c, const int32_t **chunk) {
     const int64_t n = w->last - w->first;
     int count = 0;
     while (count < p->windows.now && c + count < w->n_chunks) {
         chunk[count] = ids->v + (c + count) * w->step;
         char *which = eval_keep_window("nll", chunk[count], w->window, w->first, w->last);
         const bool known =
-            keep_get(keep, which, p->nll + (c + count) * n, (size_t)n * sizeof *p->nll);
+            results_cache_get(keep, which, p->nll + (c + count) * n, (size_t)n * sizeof *p->nll);
         free(which);
         if (known) break;
         count++;
@@ -224,8 +224,8 @@ static int find_windows(struct ppl_run *p, const struct ppl_plan *w, const struc
 
 /* Runs `count` windows from c on, and keeps their numbers. */
 static int run_windows(struct ppl_run *p, const struct ppl_plan *w, int64_t c, int count,
-                       const int32_t **chunk, const struct keep_of *keep, struct prog *prog,
-                       struct err *e) {
+                       const int32_t **chunk, const struct results_cache_of *keep,
+                       struct progress *prog, struct err *e) {
     const int64_t n = w->last - w->first;
     if (p->windows.most > 1) TRY(windows_feed(&p->windows, chunk, count, 0, NULL, p->hidden, e));
     for (int i = 0; i < count; i++) {
@@ -236,7 +236,7 @@ static int run_windows(struct ppl_run *p, const struct ppl_plan *w, int64_t c, i
             TRY(score(p, p->hidden + i * w->window * p->d, chunk[i], 0, w->first, w->last, e));
         TRY(fault_check(p->s, p->nll + (c + i) * n, n, chunk[i], w->window, e));
         char *which = eval_keep_window("nll", chunk[i], w->window, w->first, w->last);
-        keep_put(keep, which, p->nll + (c + i) * n, (size_t)n * sizeof *p->nll);
+        results_cache_put(keep, which, p->nll + (c + i) * n, (size_t)n * sizeof *p->nll);
         free(which);
         show_progress(p, prog, (uint64_t)((c + i + 1) * w->window));
     }
@@ -246,15 +246,15 @@ static int run_windows(struct ppl_run *p, const struct ppl_plan *w, int64_t c, i
 /* Scores all windows. Where `means` is not NULL, it gets the mean of each window, in an array that
  * the caller frees. */
 static int ppl_run(struct session *s, const struct ids *ids, int64_t ctx, int64_t stride,
-                   int64_t max_chunks, const struct keep_of *keep, struct eval_ppl *out,
+                   int64_t max_chunks, const struct results_cache_of *keep, struct eval_ppl *out,
                    double **means, struct err *e) {
     struct ppl_plan w = {0};
     struct ppl_run p = {.s = s};
-    struct prog prog = {0};
+    struct progress prog = {0};
     memset(out, 0, sizeof *out);
     TRY(plan_windows(s, ids->n, ctx, stride, max_chunks, &w, e));
-    double t0 = prog_now_s();
-    prog_begin(&prog, "perplexity", PROG_TOKENS, (uint64_t)(w.n_chunks * w.window));
+    double t0 = progress_now_s();
+    progress_begin(&prog, "perplexity", PROG_TOKENS, (uint64_t)(w.n_chunks * w.window));
     int rc = ppl_alloc(&p, w.window, w.n_chunks * (w.last - w.first), e);
     int64_t n_run = 0;
     const int64_t n = w.last - w.first;
@@ -265,7 +265,7 @@ static int ppl_run(struct session *s, const struct ids *ids, int64_t ctx, int64_
         if (count)
             rc = run_windows(&p, &w, c, count, chunk, keep, &prog, e);
         else if (ranks_mine(c))
-            prog_from(&prog, (uint64_t)((c + 1) * w.window));
+            progress_from(&prog, (uint64_t)((c + 1) * w.window));
         if (rc) break;
         n_run += count;
         if (!count) count = 1;
@@ -275,14 +275,14 @@ static int ppl_run(struct session *s, const struct ids *ids, int64_t ctx, int64_
     }
     free(chunk);
     windows_close(&p.windows);
-    prog_end(&prog);
+    progress_end(&prog);
     if (!rc) {
         ppl_result(&p, out);
         if (means) *means = window_means(&p, w.n_chunks);
         out->ctx = ctx;
         out->n_chunks = w.n_chunks;
         if (ranks_n() > 1) n_run = w.n_chunks;
-        out->tok_per_s = (double)(n_run * w.window) / (prog_now_s() - t0);
+        out->tok_per_s = (double)(n_run * w.window) / (progress_now_s() - t0);
     }
     free(p.nll);
     mem_free(p.hidden);
@@ -291,12 +291,13 @@ static int ppl_run(struct session *s, const struct ids *ids, int64_t ctx, int64_
 }
 
 int eval_ppl(struct session *s, const struct ids *ids, int64_t ctx, int64_t stride,
-             int64_t max_chunks, const struct keep_of *keep, struct eval_ppl *out, struct err *e) {
+             int64_t max_chunks, const struct results_cache_of *keep, struct eval_ppl *out,
+             struct err *e) {
     return ppl_run(s, ids, ctx, stride, max_chunks, keep, out, NULL, e);
 }
 
 int eval_ppl_windows(struct session *s, const struct ids *ids, int64_t ctx, int64_t max_chunks,
-                     const struct keep_of *keep, struct eval_ppl *out, double **window,
+                     const struct results_cache_of *keep, struct eval_ppl *out, double **window,
                      struct err *e) {
     return ppl_run(s, ids, ctx, 0, max_chunks, keep, out, window, e);
 }

@@ -7,7 +7,7 @@
 #include "runtime/measure/kld_file_top.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "runtime/measure/internal.h"
 
 struct save {
@@ -62,14 +62,14 @@ static int save_init(struct save *r, struct session *base, int64_t n_ids, int64_
 }
 
 static int save_all(struct save *r, const int32_t *ids, struct err *e) {
-    struct prog prog = {0};
+    struct progress prog = {0};
     int rc = 0;
-    prog_begin(&prog, "base logits", PROG_TOKENS, (uint64_t)(r->n_chunks * r->ctx));
+    progress_begin(&prog, "base logits", PROG_TOKENS, (uint64_t)(r->n_chunks * r->ctx));
     for (int64_t c = 0; c < r->n_chunks && !rc; c++) {
         rc = save_chunk(r, ids + c * r->ctx, e);
-        prog_update(&prog, (uint64_t)((c + 1) * r->ctx));
+        progress_update(&prog, (uint64_t)((c + 1) * r->ctx));
     }
-    prog_end(&prog);
+    progress_end(&prog);
     if (rc) return rc;
     return r->top ? kld_top_w_commit(r->top, e) : kld_w_commit(r->w, e);
 }

@@ -11,7 +11,7 @@
 #include "calib/defaults.h"
 #include "calib/imatrix.h"
 #include "runtime/measure/set.h"
-#include "runtime/measure/kept.h"
+#include "runtime/measure/measurement_cache.h"
 #include "runtime/measure/measures.h"
 #include "base/gz.h"
 #include "base/hash.h"
@@ -251,7 +251,7 @@ int eval_set_run(struct work *w, struct eval_set_opts *a, struct emit *m, struct
         measures_json(&j.ms, &text);
         rc = out_write_file(a->eval.out, text.data, text.len, w->overwrite, e);
     }
-    keep_close(a->eval.kept, !rc);
+    results_cache_close(a->eval.kept, !rc);
     if (!rc) show(&j, m);
     buf_release(&text);
     measures_release(&j.ms);

@@ -14,7 +14,7 @@
 
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "base/rng.h"
 #include "runtime/measure/eval.h"
 #include "runtime/engine/exec.h"
@@ -57,9 +57,9 @@ static double measure_bandwidth(struct pool *p) {
     double best = 0;
     for (int i = 0; i < BW_PASSES * BW_FORMS; i++) {
         j.n_streams = 1 << i % BW_FORMS;
-        double t = prog_now_s();
+        double t = progress_now_s();
         pool_for(p, n_chunks, 1, bw_range, &j);
-        t = prog_now_s() - t;
+        t = progress_now_s() - t;
         double gb = (double)n_chunks * BW_CHUNK / t * 1e-9;
         if (t > 0 && gb > best) best = gb;
     }
@@ -109,25 +109,25 @@ struct speed_run {
     int64_t n_ids;
     float *logits;
     int64_t pp, tg;
-    const struct keep_of *keep; /* Repetitions of an earlier run are taken from here. */
+    const struct results_cache_of *keep; /* Repetitions of an earlier run are taken from here. */
 };
 
 /* Seconds of one repetition. */
 static int rep_pp(const struct speed_run *r, double *sec, struct err *e) {
-    double t = prog_now_s();
+    double t = progress_now_s();
     TRY(session_step(r->s, r->ids, r->pp, r->logits, e));
-    *sec = prog_now_s() - t;
+    *sec = progress_now_s() - t;
     return 0;
 }
 static int rep_tg(const struct speed_run *r, double *sec, struct err *e) {
-    double t = prog_now_s();
+    double t = progress_now_s();
     struct session_best best; /* What `hone run` fetches from a device for a token. */
     for (int64_t i = 0; i < r->tg; i++)
         if (session_can_best(r->s))
             TRY(session_step_best(r->s, r->ids[i], &best, e));
         else
             TRY(session_step(r->s, r->ids + i, 1, r->logits, e));
-    *sec = prog_now_s() - t;
+    *sec = progress_now_s() - t;
     return 0;
 }
 
@@ -145,13 +145,13 @@ static int measure(const struct speed_run *r, rep_fn fn, int64_t n, int reps,
     for (int i = 0; i < reps; i++) {
         char *which = which_rep(o->test, o->depth, i);
         int rc = 0;
-        if (!keep_get(r->keep, which, &sec, sizeof sec)) {
+        if (!results_cache_get(r->keep, which, &sec, sizeof sec)) {
             if (snap)
                 session_restore(r->s, snap);
             else
                 session_reset(r->s);
             rc = fn(r, &sec, e);
-            if (!rc) keep_put(r->keep, which, &sec, sizeof sec);
+            if (!rc) results_cache_put(r->keep, which, &sec, sizeof sec);
         }
         free(which);
         if (rc) return rc;
@@ -211,8 +211,8 @@ static int check(const struct session *s, int64_t pp, int64_t tg, const int64_t 
 }
 
 int eval_speed(struct session *s, int64_t pp, int64_t tg, const int64_t *depths, int n_depths,
-               int reps, double bandwidth_gb_s, const struct keep_of *keep, struct eval_speed *out,
-               int *n_out, struct err *e) {
+               int reps, double bandwidth_gb_s, const struct results_cache_of *keep,
+               struct eval_speed *out, int *n_out, struct err *e) {
     TRY(check(s, pp, tg, depths, n_depths, reps, e));
     struct speed_run r = {.s = s, .pp = pp, .tg = tg, .keep = keep};
     int64_t n_vocab = s->m->hp.d[HD_VOCAB];

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/show.h"
+#include "base/printable.h"
 #include "template/chat.h"
 #include "runtime/measure/suite_int.h"
 #include "chat/tool_int.h"

@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "runtime/measure/internal.h"
 #include "template/chat.h"
 #include "template/chat_ends.h"
@@ -87,10 +87,10 @@ void suite_plan_close(struct suite_plan *p) {
 
 /* Reads an answer from its record: three numbers, then the text. Returns false when there is none.
  */
-static bool kept_gen(const struct keep_of *keep, const char *which, struct eval_gen *g) {
+static bool kept_gen(const struct results_cache_of *keep, const char *which, struct eval_gen *g) {
     int64_t head[3];
     struct buf b = {0};
-    bool ok = keep_get_buf(keep, which, &b) && b.len >= sizeof head;
+    bool ok = results_cache_get_buf(keep, which, &b) && b.len >= sizeof head;
     if (ok) {
         memcpy(head, b.data, sizeof head);
         *g = (struct eval_gen){.n_prompt = head[0], .n_new = head[1], .ended = head[2] != 0};
@@ -100,28 +100,29 @@ static bool kept_gen(const struct keep_of *keep, const char *which, struct eval_
     buf_release(&b);
     return ok;
 }
-static void keep_gen(const struct keep_of *keep, const char *which, const struct eval_gen *g) {
+static void keep_gen(const struct results_cache_of *keep, const char *which,
+                     const struct eval_gen *g) {
     const int64_t head[3] = {g->n_prompt, g->n_new, g->ended};
     struct buf b = {0};
     buf_add(&b, head, sizeof head);
     buf_add(&b, g->text.data, g->text.len);
-    keep_put(keep, which, b.data, b.len);
+    results_cache_put(keep, which, b.data, b.len);
     buf_release(&b);
 }
 
 /* Generates an answer, or takes it over from an earlier run. *seconds is the time it took, 0 for an
  * answer of an earlier run. */
 static int generate(struct session *s, const struct ids *prompt, int64_t max_tokens,
-                    const struct keep_of *keep, struct eval_gen *g, double *seconds,
+                    const struct results_cache_of *keep, struct eval_gen *g, double *seconds,
                     struct err *e) {
     const int64_t room = session_get_opts(s)->n_ctx - prompt->n;
     char *which = eval_keep_window("greedy", prompt->v, prompt->n, 0, min_i64(max_tokens, room));
     int rc = 0;
     *seconds = 0;
     if (!kept_gen(keep, which, g)) {
-        const double t0 = prog_now_s();
+        const double t0 = progress_now_s();
         rc = eval_generate(s, prompt, max_tokens, NULL, g, e);
-        *seconds = prog_now_s() - t0;
+        *seconds = progress_now_s() - t0;
         if (!rc) keep_gen(keep, which, g);
     }
     free(which);
@@ -146,15 +147,16 @@ static int generate_calls(struct session *s, const struct suite_plan *p, int i, 
     if (think != TOOL_THINK_NONE) o.close = toolfmt_think_tag(p->format, true);
     if (think == TOOL_THINK_UNKNOWN) o.open = toolfmt_think_tag(p->format, false);
     TRY(grammar_of_tools(&o.g, p->vocab, p->format, &t, &go, e));
-    const double t0 = prog_now_s();
+    const double t0 = progress_now_s();
     const int rc = eval_generate(s, &p->prompt[i], max_tokens, &o, g, e);
-    *seconds = prog_now_s() - t0;
+    *seconds = progress_now_s() - t0;
     grammar_free(o.g);
     return rc;
 }
 
 static int answer_case(struct session *s, const struct suite_plan *p, int i, int64_t max_tokens,
-                       const struct keep_of *keep, struct suite_answers *out, struct err *e) {
+                       const struct results_cache_of *keep, struct suite_answers *out,
+                       struct err *e) {
     const struct suite_case *c = &p->suite->c[p->index[i]];
     struct eval_gen g = {0};
     double seconds = 0;
@@ -185,23 +187,23 @@ static int answer_case(struct session *s, const struct suite_plan *p, int i, int
 }
 
 int eval_suite(struct session *s, const struct suite_plan *p, int64_t max_tokens,
-               const struct keep_of *keep, struct suite_answers *out, struct err *e) {
-    struct prog prog = {0};
+               const struct results_cache_of *keep, struct suite_answers *out, struct err *e) {
+    struct progress prog = {0};
     int64_t n_passed = 0;
     int rc = 0;
     *out = (struct suite_answers){.n = p->n};
     out->answer = xcalloc((size_t)p->n, sizeof *out->answer);
     out->verdict = xcalloc((size_t)p->n, sizeof *out->verdict);
     out->ended = xcalloc((size_t)p->n, sizeof *out->ended);
-    prog_begin(&prog, "suite", PROG_ITEMS, (uint64_t)p->n);
+    progress_begin(&prog, "suite", PROG_ITEMS, (uint64_t)p->n);
     for (int i = 0; i < p->n && !rc; i++) {
         rc = answer_case(s, p, i, max_tokens, keep, out, e);
         n_passed += out->verdict[i].pass;
         snprintf(prog.note, sizeof prog.note, "%" PRId64 " of %d passed", n_passed, i + 1);
-        prog_update(&prog, (uint64_t)(i + 1));
-        if (!rc && prog_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
+        progress_update(&prog, (uint64_t)(i + 1));
+        if (!rc && progress_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
     }
-    prog_end(&prog);
+    progress_end(&prog);
     if (rc) suite_answers_release(out);
     return rc;
 }

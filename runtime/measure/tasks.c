@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "runtime/measure/tasks.h"
-#include "runtime/measure/kept.h"
+#include "runtime/measure/measurement_cache.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/num.h"

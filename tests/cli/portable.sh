@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What hone asks of a C library and a processor. Outside base/os.c and serve/waits.c, which say what stands for Linux's own calls
+# What hone asks of a C library and a processor. Outside base/os.c and serve/poller.c, which say what stands for Linux's own calls
 # elsewhere, that is POSIX.1-2008 and the names below, which glibc, musl, macOS and the BSDs share (most are in POSIX.1-2024).
 # Checked by compiling as another system would, against musl's headers where musl-gcc is; clang compiles what is special to macOS.
 # Not for a big-endian machine, with a sentence that says so.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* tests/fuzz/fuzz_gram.c - a file of second moments: read, found by weight, every sum looked at. */
 #define FUZZ_FILE
-#include "quantize/gram_file.h"
+#include "quantize/hessian_file.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/mutate.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_prefix.c - the tree of what is kept (serve/prefix.c) beside a list of it: what is
- * kept, looked up and dropped in any order, the tree finds what a search through the list finds.
+/* tests/fuzz/fuzz_prefix.c - the tree of what is kept (serve/prefix_cache.c) beside a list of it:
+ * what is kept, looked up and dropped in any order, the tree finds what a search through the list
+ * finds.
  *
  * An input is steps: a byte says what is done (its lowest bits), with which key and for which use,
  * and how many tokens follow, of two kinds, a bit each; the first byte of all says whether
@@ -8,7 +9,7 @@
 #include <string.h>
 
 #include "base/num.h"
-#include "serve/prefix.h"
+#include "serve/prefix_cache.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/model.h"
 
@@ -44,38 +45,39 @@ static int64_t same(const struct listed *a, const struct listed *b) {
     return a->key == b->key ? i : 0;
 }
 
-static void look(const struct prefix *p, const struct list *l, const struct listed *x, bool trim) {
+static void look(const struct prefix_cache *p, const struct list *l, const struct listed *x,
+                 bool trim) {
     int64_t best = 0, seen = 0;
     for (int k = 0; k < l->n; k++) {
         const int64_t c = same(&l->v[k], x);
         seen = max_i64(seen, c);
         if (trim || (c == l->v[k].n && c < x->n)) best = max_i64(best, c);
     }
-    const struct prefix_match m = prefix_match(p, x->ids, x->n, x->key);
+    const struct prefix_cache_match m = prefix_cache_match(p, x->ids, x->n, x->key);
     if (m.n != min_i64(best, x->n - 1)) fail("another length can be resumed");
     if (m.seen != seen) fail("another length was seen");
 }
 
-static void keep(struct prefix *p, struct session *s, struct list *l, const struct listed *x,
-                 enum prefix_use use) {
+static void keep(struct prefix_cache *p, struct session *s, struct list *l, const struct listed *x,
+                 enum prefix_cache_use use) {
     struct seq *q = NULL;
     struct err e;
     bool there = false;
     for (int k = 0; k < l->n && !there; k++) there = l->v[k].n == x->n && same(&l->v[k], x) == x->n;
     if (!there && l->n == LIST) return;
     fuzz_need(session_new_seq(s, 0, &q, &e), &e);
-    prefix_keep(p, x->ids, x->n, x->key, use, q);
+    prefix_cache_keep(p, x->ids, x->n, x->key, use, q);
     if (!there) l->v[l->n++] = *x;
 }
 
 /* What can be resumed no more was dropped: one of them where sequences cannot go back. */
-static void drop(struct prefix *p, struct list *l, bool trim) {
+static void drop(struct prefix_cache *p, struct list *l, bool trim) {
     int left = 0;
-    if (prefix_drop(p) != (l->n > 0)) fail("nothing was dropped of what is kept");
+    if (prefix_cache_drop(p) != (l->n > 0)) fail("nothing was dropped of what is kept");
     for (int k = 0; k < l->n; k++) {
         struct listed longer = l->v[k];
         longer.ids[longer.n++] = 7; /* nobody's */
-        const int64_t n = prefix_match(p, longer.ids, longer.n, longer.key).n;
+        const int64_t n = prefix_cache_match(p, longer.ids, longer.n, longer.key).n;
         if (n > l->v[k].n) fail("it knows more than was kept");
         if (n == l->v[k].n) l->v[left++] = l->v[k];
     }
@@ -83,7 +85,7 @@ static void drop(struct prefix *p, struct list *l, bool trim) {
     l->n = left;
 }
 
-static bool count(void *ud, const struct prefix_kept *k) {
+static bool count(void *ud, const struct prefix_cache_kept *k) {
     struct list *l = ud;
     const struct listed *found = NULL;
     struct listed x = {.n = k->n, .key = k->key};
@@ -100,7 +102,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 2) return 0;
     const bool trim = data[0] & 1;
     struct session *s = session(trim);
-    struct prefix *p = prefix_new(s, NULL);
+    struct prefix_cache *p = prefix_cache_new(s, NULL);
     const uint64_t empty = session_held_bytes(s);
     l.n = 0;
     for (size_t at = 1; at + 2 <= size;) {
@@ -115,13 +117,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         else if ((op & 3) == 2)
             look(p, &l, &x, trim);
         else
-            keep(p, s, &l, &x, (enum prefix_use)((op >> 3) % (PREFIX_EVERY + 1)));
-        if (!trim && prefix_counts(p).n_kept != l.n) fail("another number is kept");
+            keep(p, s, &l, &x, (enum prefix_cache_use)((op >> 3) % (PREFIX_EVERY + 1)));
+        if (!trim && prefix_cache_counts(p).n_kept != l.n) fail("another number is kept");
     }
-    prefix_show(p, count, &l);
-    while (prefix_drop(p)) continue;
-    if (prefix_counts(p).n_kept || prefix_counts(p).n_tokens) fail("something is left");
-    prefix_free(p);
+    prefix_cache_show(p, count, &l);
+    while (prefix_cache_drop(p)) continue;
+    if (prefix_cache_counts(p).n_kept || prefix_cache_counts(p).n_tokens) fail("something is left");
+    prefix_cache_free(p);
     if (session_held_bytes(s) != empty) fail("memory was not given back");
     return 0;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* tests/fuzz/fuzz_record.c - lines of --record, as `hone eval traffic` reads them, and the two
  * stores that read conversations on their way: what is asked again is a request that a client could
- * have made; of lines that continue each other the last is handed on (serve/latest.c), each once
- * and in order; and what a conversation gets back (serve/restore.c) is its messages with nothing
- * missing.
+ * have made; of lines that continue each other the last is handed on (serve/record_dedup.c), each
+ * once and in order; and what a conversation gets back (serve/history.c) is its messages with
+ * nothing missing.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +11,9 @@
 
 #include "base/json.h"
 #include "base/mem.h"
-#include "serve/latest.h"
-#include "serve/restore.h"
-#include "serve/traffic.h"
+#include "serve/record_dedup.h"
+#include "serve/history.h"
+#include "serve/record.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { LINES = 64 };
@@ -29,7 +29,7 @@ static void handed_on(void *ud, const char *line) {
 }
 
 /* Remembers the calls that the line's answer made, under the ids that its messages have. */
-static void note_calls(struct restore *r, const struct json *line) {
+static void note_calls(struct history *r, const struct json *line) {
     struct reply_choice c = {.end = END_TURN};
     struct reply_call call[4];
     memset(call, 0, sizeof call);
@@ -47,7 +47,7 @@ static void note_calls(struct restore *r, const struct json *line) {
             else
                 buf_str(&call[c.n_calls++].args, "{\"a\": 1.0}");
         }
-    restore_note(r, 1, &c);
+    history_note(r, 1, &c);
     for (int i = 0; i < c.n_calls; i++) buf_release(&call[i].args);
     buf_release(&c.reasoning);
 }
@@ -60,10 +60,10 @@ static struct json *parsed(const char *text) {
 }
 
 static void restore(const struct json *line, const char *conv) {
-    static struct restore *r;
-    if (!r) r = restore_new();
+    static struct history *r;
+    if (!r) r = history_new();
     note_calls(r, line);
-    char *filled = restore_fill(r, 1, conv);
+    char *filled = history_fill(r, 1, conv);
     if (!filled) return;
     struct json *was = parsed(conv), *is = parsed(filled);
     const struct json *a = json_first(json_get(was, "messages")),
@@ -73,7 +73,7 @@ static void restore(const struct json *line, const char *conv) {
         if (json_len(json_get(a, "tool_calls")) != json_len(json_get(b, "tool_calls"))) abort();
     }
     if (a || b) abort();
-    char *again = restore_fill(r, 1, filled); /* nothing is missing now */
+    char *again = history_fill(r, 1, filled); /* nothing is missing now */
     if (again && strcmp(again, filled) != 0) abort();
     free(again);
     json_free(was);
@@ -98,7 +98,7 @@ static void ask_again(const struct json *line, bool greedy) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct lines l = {.n = 0};
-    struct latest *w = latest_new(5, handed_on, &l);
+    struct record_dedup *w = record_dedup_new(5, handed_on, &l);
     if (size > 1 << 16) size = 1 << 16;
     for (size_t at = 0; at < size && l.n < LINES; l.n++) {
         const uint8_t *end = memchr(data + at, '\n', size - at);
@@ -114,9 +114,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const int n = l.n;
     for (int i = 0; i < n; i++) {
         l.n = i + 1;
-        latest_add(w, l.v[i], (double)i);
+        record_dedup_add(w, l.v[i], (double)i);
     }
-    latest_free(w);
+    record_dedup_free(w);
     for (int i = 0; i < n; i++) free(l.v[i]);
     return 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_shelf.c - files of --cache-dir (serve/shelf.c, runtime/engine/seq_file.c) that
- * somebody changed: a server starts whatever they hold, and each is taken as it is or removed.
+/* tests/fuzz/fuzz_shelf.c - files of --cache-dir (serve/prefix_disk.c, runtime/engine/seq_file.c)
+ * that somebody changed: a server starts whatever they hold, and each is taken as it is or removed.
  *
  * The input changes two files that a server wrote. Its first byte: 1: of a model with windows, not
  * of one with recurrent states; 2: the list of tokens gets the checksum and the name that fit what
@@ -15,7 +15,7 @@
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/log.h"
-#include "serve/shelf.h"
+#include "serve/prefix_disk.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/model.h"
 
@@ -68,21 +68,21 @@ static void take(const char *path, char **text, size_t *n) {
 
 static void start(struct kept *k, const char *src) {
     struct err e = {0};
-    struct shelf *f = NULL;
+    struct prefix_disk *f = NULL;
     struct seq *q = NULL;
     struct session_row row[N_TOK];
     const struct session_opts so = {
         .isa = kern_isa_best(), .n_ctx = CTX, .guests = true, .whole = true};
     fuzz_need(session_new(&k->s, fuzz_model(src), &so, &e), &e);
     k->base = fuzz_folder();
-    fuzz_need(shelf_open(&f, k->s, k->base, 1 << 20, &e), &e);
+    fuzz_need(prefix_disk_open(&f, k->s, k->base, 1 << 20, &e), &e);
     fuzz_need(session_new_seq(k->s, 0, &q, &e), &e);
     for (int i = 0; i < N_TOK; i++) {
         k->tok[i] = 3 * i + 5;
         row[i] = (struct session_row){k->tok[i], q, 0};
     }
     fuzz_need(session_run(k->s, row, N_TOK, NULL, NULL, &e), &e);
-    fuzz_need(shelf_save(f, k->tok, N_TOK, KEY, q, &e), &e);
+    fuzz_need(prefix_disk_save(f, k->tok, N_TOK, KEY, q, &e), &e);
     k->dir = entry(k->base, "");
     k->other = xasprintf("%s/again", k->base);
     char *ids = entry(k->dir, ".ids"), *seq = entry(k->dir, ".seq");
@@ -91,7 +91,7 @@ static void start(struct kept *k, const char *src) {
     free(ids);
     free(seq);
     seq_free(q);
-    shelf_free(f);
+    prefix_disk_free(f);
 }
 
 struct work { /* a file, while it is changed */
@@ -155,11 +155,11 @@ static void put(const struct kept *k, const char *name, const char *ending, cons
 /* Starts a server's shelf on the files, and uses what it found. */
 static void use(const struct kept *k, const struct work file[2], const char *name) {
     struct err e = {0};
-    struct shelf *f = NULL;
+    struct prefix_disk *f = NULL;
     struct seq *q = NULL;
     int32_t ids[CTX + 2] = {0};
-    fuzz_need(shelf_open(&f, k->s, k->base, 1 << 20, &e), &e);
-    const struct shelf_counts was = shelf_counts(f);
+    fuzz_need(prefix_disk_open(&f, k->s, k->base, 1 << 20, &e), &e);
+    const struct prefix_disk_counts was = prefix_disk_counts(f);
     char *path = xasprintf("%s/%s.seq", k->dir, name);
     if (was.n + was.n_refused < 1) fail("the entry is neither there nor refused");
     if (was.n_refused && access(path, F_OK) == 0) fail("what was refused is still there");
@@ -167,9 +167,9 @@ static void use(const struct kept *k, const struct work file[2], const char *nam
     const uint64_t key = file[0].n >= 16 ? load_u64(file[0].v + 8) : 0;
     for (uint64_t i = 0; i < n && i < CTX; i++)
         ids[i] = (int32_t)load_u32(file[0].v + HEAD + 4 * i);
-    const struct shelf_found at = shelf_match(f, ids, (int64_t)n + 1, key, 0);
+    const struct prefix_disk_found at = prefix_disk_match(f, ids, (int64_t)n + 1, key, 0);
     if (was.n && (at.n < 1 || at.n != (int64_t)n || at.use != at.n)) fail("it is not found");
-    const int rc = at.n ? shelf_load(f, &at, key, &q, &e) : 0;
+    const int rc = at.n ? prefix_disk_load(f, &at, key, &q, &e) : 0;
     if (rc == 0 && at.n) {
         if (!q || seq_pos(q) != (int64_t)n) fail("it has another length");
         char *again = NULL;
@@ -182,7 +182,7 @@ static void use(const struct kept *k, const struct work file[2], const char *nam
         fail("a damaged file is still there");
     free(path);
     seq_free(q);
-    shelf_free(f);
+    prefix_disk_free(f);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_speak.c - what a model's tokens spell, on its way to a client (serve/speak.c):
- * any bytes in any pieces. Texts of events are whole characters, what they add up to does not
- * depend on the pieces, no stop text is in the content, and calls begin, go on and end in order.
+/* tests/fuzz/fuzz_speak.c - what a model's tokens spell, on its way to a client
+ * (serve/stream_parser.c): any bytes in any pieces. Texts of events are whole characters, what they
+ * add up to does not depend on the pieces, no stop text is in the content, and calls begin, go on
+ * and end in order.
  *
  * The first three bytes choose the syntax of calls; whether the text begins inside a thinking,
  * whether it is a stream, has tools, or is cut by a limit; and how long the stop text is that
@@ -10,7 +11,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "serve/speak.h"
+#include "serve/stream_parser.h"
 #include "tests/fuzz/fuzz.h"
 #include "text/utf8.h"
 
@@ -48,22 +49,22 @@ static struct heard say(const struct how *o, const char *s, size_t n, size_t pie
     struct ask a = {.top = -1, .stream = o->stream};
     struct heard h = {.n_calls = 0};
     struct buf problems = {0};
-    struct speak *k;
+    struct parser *k;
     struct err e;
     const char *hit = NULL;
     if (o->stop) a.stop[a.n_stop++] = xstrdup(o->stop);
     if (o->tools) a.tools = xstrdup(tools);
-    if (speak_new(&k, &a, o->fmt, o->think, 0, hear, &h, &e)) abort();
+    if (parser_new(&k, &a, o->fmt, o->think, 0, hear, &h, &e)) abort();
     bool ends = false;
     for (size_t at = 0; at < n && !ends; at += piece)
-        ends = speak_feed(k, s + at, n - at < piece ? n - at : piece, &hit);
-    const int n_calls = speak_end(k, o->cut, &problems, &hit);
+        ends = parser_feed(k, s + at, n - at < piece ? n - at : piece, &hit);
+    const int n_calls = parser_end(k, o->cut, &problems, &hit);
     if (n_calls != h.n_calls || (h.open && !o->cut)) abort();
     if (o->stop &&
         memmem(h.content.data ? h.content.data : "", h.content.len, o->stop, strlen(o->stop)))
         abort();
     if ((ends || hit) && (!hit || !o->stop || strcmp(hit, o->stop) != 0)) abort();
-    speak_free(k);
+    parser_free(k);
     buf_release(&problems);
     ask_release(&a);
     return h;

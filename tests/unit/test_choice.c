@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_choice.c - which instruction set is the fastest (work/choice.h), from speeds that
- * are given. tests/cli/choice.sh has what is kept of it. */
-#include "work/choice.h"
+/* tests/unit/test_choice.c - which instruction set is the fastest (work/isa_choice.h), from speeds
+ * that are given. tests/cli/choice.sh has what is kept of it. */
+#include "work/isa_choice.h"
 #include "tests/check.h"
 
 static void test_fastest(void) {

@@ -16,7 +16,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "containers/q8_0.h"
 #include "containers/safetensors.h"
 #include "tests/check.h"
@@ -480,7 +480,7 @@ static void test_refuses_bad_requests(void) {
 static void test_interruption_leaves_nothing(void) {
     struct err e;
     struct convert_report r;
-    prog_interrupt();
+    progress_interrupt();
     CHECK_ERR(convert("tests/golden/models/qwen35", in_scratch("x.gguf"), NULL, &r, &e), ERR_INTR,
               "interrupted");
     CHECK_EQ_I64(count_entries(scratch), 0);
@@ -488,7 +488,7 @@ static void test_interruption_leaves_nothing(void) {
 
 int main(void) {
     if (!mkdtemp(scratch)) return 1;
-    prog_set_mode(PROG_NEVER);
+    progress_set_mode(PROG_NEVER);
     log_set_level(LOG_WARN);
     RUN(test_qwen35moe_equals_reference);
     RUN(test_qwen35_equals_reference);

@@ -13,7 +13,7 @@
 #include "base/io.h"
 #include "base/out.h"
 #include "base/log.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "tests/check.h"
 #include "tests/unit/st_build.h"
 
@@ -365,7 +365,7 @@ static void test_head_follows_the_config(void) {
 
 int main(void) {
     if (!mkdtemp(dir)) return 1;
-    prog_set_mode(PROG_NEVER);
+    progress_set_mode(PROG_NEVER);
     log_set_level(LOG_ERROR);
     RUN(test_mtp_experts_one_by_one);
     RUN(test_both_expert_layouts);

@@ -11,7 +11,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "base/io.h"
 #include "tests/check.h"
 #include "tests/unit/st_build.h"
@@ -345,7 +345,7 @@ static void test_torn_adapters(void) {
 
 int main(void) {
     tmp_make();
-    prog_set_mode(PROG_NEVER);
+    progress_set_mode(PROG_NEVER);
     log_set_level(LOG_ERROR);
     RUN(test_merging_equals_peft);
     RUN(test_refusals);

@@ -2,7 +2,7 @@
 /* --pad: feed-forward widths become multiples of 256. Every tensor holds what the unpadded
  * conversion holds, with zeros around it, and the logits are those that were recorded. */
 #include "base/log.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "tests/unit/golden.h"
 
 static struct gguf *convert(const char *model, bool pad, const char *out) {
@@ -90,7 +90,7 @@ static void test_logits(void) {
 
 int main(void) {
     tmp_make();
-    prog_set_mode(PROG_NEVER);
+    progress_set_mode(PROG_NEVER);
     log_set_level(LOG_ERROR);
     RUN(test_tensors);
     RUN(test_logits);

@@ -12,7 +12,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "base/io.h"
 #include "kernels/kern.h"
 #include "tests/check.h"
@@ -306,7 +306,7 @@ static void test_mxfp4_is_kept(void) {
 int main(void) {
     struct err e;
     tmp_make();
-    prog_set_mode(PROG_NEVER);
+    progress_set_mode(PROG_NEVER);
     log_set_level(LOG_ERROR);
     CHECK_OK(json_read(&all, DIR "/forms.json", 1 << 20, &e));
     RUN(test_forms_equal_their_tools);

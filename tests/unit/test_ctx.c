@@ -56,17 +56,17 @@ struct side {
 static void *settings(void *arg) {
     struct side *s = arg;
     struct ctx c;
-    struct prog p;
+    struct progress p;
     void *mem;
     ctx_init(&c);
     ctx_enter(&c);
     s->told.stop_at = s->stop_at;
     log_set_level(s->level);
     log_set_sink(on_log, &s->told);
-    prog_set_sink(on_progress, &s->told);
+    progress_set_sink(on_progress, &s->told);
     limits_untrusted(s->untrusted);
     mem_limit(s->memory);
-    prog_begin(&p, s->name, PROG_ITEMS, N_ROUNDS);
+    progress_begin(&p, s->name, PROG_ITEMS, N_ROUNDS);
     for (uint64_t i = 0; i < N_ROUNDS; i++) {
         struct err e = {0};
         log_debug("%s", s->name);
@@ -74,8 +74,8 @@ static void *settings(void *arg) {
         const struct limit_row *row = limit_row(LIM_GGUF_RECORDS);
         if (limit_of(LIM_GGUF_RECORDS) != (s->untrusted ? row->untrusted : row->most)) s->n_wrong++;
         if (log_get_level() != s->level || ctx_current() != &c || ranks_n() != 1) s->n_wrong++;
-        prog_update(&p, i);
-        if (prog_interrupted()) s->n_stopped++;
+        progress_update(&p, i);
+        if (progress_interrupted()) s->n_stopped++;
         if (mem_alloc(&mem, 1000, s->name, &e))
             s->refused = e;
         else
@@ -105,7 +105,7 @@ static void test_settings(void) {
     CHECK_EQ_I64(b.n_stopped, N_ROUNDS - 6);
     CHECK(a.refused.code == ERR_SYS && strstr(a.refused.msg, "--max-memory leaves 900"));
     CHECK(b.refused.code == ERR_OK);
-    CHECK(!prog_interrupted() && ctx_current() == ctx_process());
+    CHECK(!progress_interrupted() && ctx_current() == ctx_process());
 }
 
 /* A buffer may outlive the job whose limit counts it, and counts until it is freed. */
@@ -287,7 +287,7 @@ static void *evaluate(void *arg) {
     ctx_init(&c);
     struct ctx *mine = ctx_enter(&c);
     log_set_sink(on_log, &m->told);
-    prog_set_sink(on_progress, &m->told);
+    progress_set_sink(on_progress, &m->told);
     m->rc = evaluate_in(m, &c);
     ctx_release(&c);
     ctx_enter(mine);
@@ -395,9 +395,9 @@ static void test_session_keeps_its_context(void) {
     CHECK_OK(model_open(&m, files[1][0], &e));
     struct session_opts o = {.n_ctx = 16, .ctx = &c};
     CHECK_OK(session_new(&s, m, &o, &e));
-    prog_interrupt(); /* of this thread's context, which is not the session's */
+    progress_interrupt(); /* of this thread's context, which is not the session's */
     CHECK_OK(session_forward(s, ids, 4, NULL, &e));
-    prog_resume();
+    progress_resume();
     ctx_interrupt(&c);
     CHECK_ERR(session_forward(s, ids, 4, NULL, &e), ERR_INTR, "interrupted");
     session_free(s);

@@ -5,7 +5,7 @@
 #include "calib/imatrix.h"
 #include "kernels/cuda/cuda.h"
 #include "quantize/quantize.h"
-#include "runtime/engine/place.h"
+#include "runtime/engine/placement.h"
 #include "runtime/measure/eval.h"
 #include "tests/cuda-emu/control.h"
 #include "tests/unit/golden.h"
@@ -339,7 +339,7 @@ static void test_sums_split(void) {
     static struct sums made[3];
     struct err e;
     for (int i = 0; i < 3; i++) {
-        struct place map = {.layer = {i == 2, i == 1, i == 1}}; /* 0 0 0, 0 1 1, 1 0 0 */
+        struct placement map = {.layer = {i == 2, i == 1, i == 1}}; /* 0 0 0, 0 1 1, 1 0 0 */
         struct session_opts o = {.n_ctx = 32, .n_ubatch = 16, .device = {.kind = DEVICE_CUDA}};
         struct session *s = NULL;
         struct seq *q[2];

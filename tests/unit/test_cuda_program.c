@@ -3,7 +3,7 @@
  * the same steps for one row, few and many, with both kinds of activations and without fusions, and
  * with experts in main memory: where a map puts them, and those that a device does not compute,
  * whether the CPU computes them or long passes bring them. */
-#include "runtime/engine/cuda/outline.h"
+#include "runtime/engine/cuda/dry_program.h"
 #include "runtime/engine/cuda/exec.h"
 #include "tests/unit/micro.h"
 
@@ -22,11 +22,11 @@ static void same_program(const struct program *a, const struct program *b) {
 }
 
 /* from: rows of a pass that brings experts; < 0: none does. */
-static void check(struct model *m, enum act_mode act, unsigned mask, const struct place *place,
+static void check(struct model *m, enum act_mode act, unsigned mask, const struct placement *place,
                   int64_t from) {
     static const int64_t rows[BATCH_COUNT] = {1, 5, 12};
     struct session_opts o = {.n_ctx = 64, .act = act, .device = cuda};
-    struct outline l;
+    struct dry_program l;
     struct session *s = NULL;
     struct err e;
     int32_t ids[12] = {3, 5, 3, 9, 4, 7, 8, 2, 6, 1, 5, 4};
@@ -35,19 +35,19 @@ static void check(struct model *m, enum act_mode act, unsigned mask, const struc
     o.device.place = place;
     o.device.stream_from = from;
     CHECK_OK(session_new(&s, m, &o, &e));
-    CHECK_OK(outline_open(&l, m->gguf, act, &e));
+    CHECK_OK(dry_program_open(&l, m->gguf, act, &e));
     l.mask = mask;
     l.place = place;
     l.brings = from >= 0;
     for (int b = 0; s && b < BATCH_COUNT; b++) {
         struct program p = {0};
-        const struct target t = outline_cuda(&l, (enum batch)b);
+        const struct target t = dry_program_cuda(&l, (enum batch)b);
         CHECK_OK(session_step(s, ids, rows[b], NULL, &e));
         program_compile(&p, &l.g, 0, &t);
         same_program(&s->programs.of[b], &p);
         program_release(&p);
     }
-    outline_close(&l);
+    dry_program_close(&l);
     session_free(s);
 }
 
@@ -56,7 +56,7 @@ static void test_outline(void) {
     for (size_t i = 0; i < COUNT_OF(name); i++) {
         struct model *m = golden_open(name[i], tmp_path("m.gguf"));
         if (!m) continue;
-        struct place p = {.experts = {[1] = PLACE_CPU, [2] = PLACE_CPU, [3] = PLACE_DEVICE}};
+        struct placement p = {.experts = {[1] = PLACE_CPU, [2] = PLACE_CPU, [3] = PLACE_DEVICE}};
         check(m, ACT_Q8, CUDA_DEFAULT, NULL, -1);
         check(m, ACT_Q8, 0, NULL, -1);
         check(m, ACT_F32, CUDA_DEFAULT, NULL, -1);
@@ -94,7 +94,7 @@ static float *logits(struct model *m, struct session_opts o, int n_on_host, unsi
 }
 
 /* As on the CPU: sums in another order (test_cuda_session). */
-static void as_on_cpu(struct model *m, const struct place *p, int n_on_host, unsigned blocks) {
+static void as_on_cpu(struct model *m, const struct placement *p, int n_on_host, unsigned blocks) {
     const int64_t n = N_LOGITS * m->hp.d[HD_VOCAB];
     struct session_opts o = {.n_ctx = 16};
     float *want = logits(m, o, 0, 0);
@@ -108,8 +108,9 @@ static void as_on_cpu(struct model *m, const struct place *p, int n_on_host, uns
 
 static void test_place(void) {
     struct model *m = golden_open(MODELS "qwen35moe", tmp_path("m.gguf"));
-    const struct place some = {.experts = {[0] = PLACE_CPU, [2] = PLACE_CPU}},
-                       none = {.experts = {PLACE_DEVICE, PLACE_DEVICE, PLACE_DEVICE, PLACE_DEVICE}};
+    const struct placement some = {.experts = {[0] = PLACE_CPU, [2] = PLACE_CPU}},
+                           none = {
+                               .experts = {PLACE_DEVICE, PLACE_DEVICE, PLACE_DEVICE, PLACE_DEVICE}};
     if (!m) return;
     as_on_cpu(m, &some, 2, 5);
     as_on_cpu(m, &none, 0, 0);

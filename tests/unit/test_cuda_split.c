@@ -21,7 +21,7 @@ enum { CARDS = 4, N_SEQS = 3, CTX = 300, UBATCH = 32, MOST_ROWS = 16 };
 static const struct emu_device cards[CARDS] = {
     {(size_t)4 << 30, 384}, {(size_t)2 << 30, 384}, {(size_t)6 << 30, 384}, {(size_t)3 << 30, 384}};
 
-static struct device devices(int n, const struct place *p) {
+static struct device devices(int n, const struct placement *p) {
     struct device d = {.kind = DEVICE_CUDA, .n_more = n - 1, .place = p};
     for (int i = 1; i < n; i++) d.more[i - 1] = i;
     return d;
@@ -241,7 +241,7 @@ static uint64_t weights_of(const struct session *s) {
 
 /* Sessions with one device and with n: placed by p, or else with so little memory on each that
  * layers lie on all of them. */
-static void open_both(struct pair *w, struct session_opts o, int n, const struct place *p) {
+static void open_both(struct pair *w, struct session_opts o, int n, const struct placement *p) {
     struct err e = {0};
     const struct device one = devices(1, NULL);
     o.device = one;
@@ -261,7 +261,7 @@ static void open_both(struct pair *w, struct session_opts o, int n, const struct
 }
 
 static void pair_of(const struct model *m, const char *name, struct session_opts o, int n,
-                    const struct place *p, const char *plan) {
+                    const struct placement *p, const char *plan) {
     struct pair w = {.m = m, .name = name, .d = m->hp.d[HD_EMBD], .v = m->hp.d[HD_VOCAB]};
     struct err e = {0};
     rng_seed(&w.rng, (uint64_t)(name[0] + n));
@@ -288,7 +288,7 @@ static void pair_of(const struct model *m, const char *name, struct session_opts
 }
 
 /* A map that goes to and fro, but for blocks that read keys of earlier ones: these follow them. */
-static void to_and_fro(struct place *p, const struct graph *g, int n) {
+static void to_and_fro(struct placement *p, const struct graph *g, int n) {
     memset(p, 0, sizeof *p);
     for (int i = 0; i < PLACE_BLOCKS; i++) p->layer[i] = (int16_t)((i * 3 + 1) % n);
     for (int i = 0; i < graph_count(g, OP_ATTN); i++) {
@@ -338,7 +338,7 @@ static void test_archs(void) {
         char *folder = xasprintf(ARCHS "/%s", name[i]);
         struct model *m = !all && i % 11 ? NULL : open_folder(micro_folder(folder, NULL), "f32");
         if (m && !refused(m)) {
-            struct place p;
+            struct placement p;
             const int n_cards = i % 2 ? CARDS : 2;
             to_and_fro(&p, &m->graph, n_cards);
             pair_of(m, name[i], (struct session_opts){.n_ctx = CTX, .n_ubatch = UBATCH}, n_cards,
@@ -390,7 +390,7 @@ static void test_room(void) {
     o.device = devices(2, NULL);
     o.device.max_bytes = all + 8 * one;
     o.device.more_bytes[0] = all + one;
-    struct place p;
+    struct placement p;
     memset(&p, 0, sizeof p);
     for (int i = 0; i < PLACE_BLOCKS; i++) p.layer[i] = (int16_t)(i % 2);
     o.device.place = &p;

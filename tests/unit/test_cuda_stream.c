@@ -240,8 +240,8 @@ static void test_split(void) {
     static const int many[] = {2, 0};
     struct model *m = synthetic("Q8_0", 64, 32, 3);
     struct session_opts o = opts(ACT_F32, 2);
-    struct place map = {.experts = {PLACE_CPU, PLACE_CPU, PLACE_CPU},
-                        .layer = {0, 0, 1}}; /* the other blocks are not there */
+    struct placement map = {.experts = {PLACE_CPU, PLACE_CPU, PLACE_CPU},
+                            .layer = {0, 0, 1}}; /* the other blocks are not there */
     struct session *s = NULL;
     struct err e = {0};
     if (!m || !emu_devices) return;

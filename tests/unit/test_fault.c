@@ -7,7 +7,7 @@
 #include "convert/convert.h"
 #include "base/io.h"
 #include "base/log.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "runtime/measure/eval.h"
 #include "runtime/measure/internal.h"
 #include "tests/check.h"
@@ -120,7 +120,7 @@ static void test_later(void) {
 
 int main(void) {
     tmp_make();
-    prog_set_mode(PROG_NEVER);
+    progress_set_mode(PROG_NEVER);
     log_set_level(LOG_ERROR);
     RUN(test_faults);
     RUN(test_later);

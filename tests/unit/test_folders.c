@@ -7,7 +7,7 @@
 #include "convert/convert.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "tests/check.h"
 #include "tests/unit/micro.h"
 

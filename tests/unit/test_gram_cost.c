@@ -9,7 +9,7 @@
 #include "base/ctx.h"
 #include "base/limits.h"
 #include "base/mem.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "grammar/gram.h"
 #include "tests/check.h"
 #include "tests/unit/byte_vocab.h"
@@ -170,9 +170,9 @@ static void test_stopped(void) {
     atomic_bool gone;
     atomic_init(&gone, true);
     CHECK(stopped(&gone) < 300000);
-    prog_interrupt();
+    progress_interrupt();
     CHECK(stopped(NULL) < 300000);
-    prog_resume();
+    progress_resume();
 }
 
 /* The search for the part of a schema that nothing satisfies compiles its parts again: all of it

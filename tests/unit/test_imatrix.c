@@ -19,7 +19,7 @@
 #include "base/out.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
 
@@ -206,10 +206,10 @@ static int stored(const char *part, uint64_t stop, int n_threads, int64_t n_chun
                              .moments = true,
                              .gram = col,
                              .keep = part ? &keep : NULL};
-    if (stop) prog_set_sink(stop_at, &stop);
+    if (stop) progress_set_sink(stop_at, &stop);
     int rc = imatrix_collect(model, &o, m, e);
-    prog_set_sink(NULL, NULL);
-    prog_resume();
+    progress_set_sink(NULL, NULL);
+    progress_resume();
     *n_found = keep.n_found;
     snprintf(path, sizeof path, "%s/gram-%s", tmp_dir, part ? "again" : "whole");
     if (!rc) rc = gram_col_finish(col, &g, e);

@@ -158,17 +158,17 @@ static void test_stopped(void) {
         "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}";
     struct jinja_limits most = {.max_steps = 1000000};
     struct ctx_cost cost = {.most = most.max_steps}, *before = ctx_cost_enter(&cost);
-    prog_interrupt();
+    progress_interrupt();
     CHECK_EQ_STR(run(src, "{}", &most), "interrupted: interrupted");
     CHECK_EQ_I64(e.code, ERR_INTR);
     CHECK(cost.spent < 100000);
-    prog_resume();
+    progress_resume();
     atomic_store(&ctx_current()->starved, true);
     cost.spent = 0;
-    CHECK(prog_interrupted() && !prog_cancelled());
+    CHECK(progress_interrupted() && !progress_cancelled());
     CHECK(strncmp(run(src, "{}", &most), "limit", 5) == 0);
-    prog_resume();
-    CHECK(!prog_interrupted());
+    progress_resume();
+    CHECK(!progress_interrupted());
     ctx_cost_enter(before);
 }
 

@@ -8,7 +8,7 @@
 #include "base/io.h"
 #include "base/lines.h"
 #include "base/log.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
 
@@ -58,10 +58,10 @@ static void test_pipe(void) {
     CHECK(fd >= 0);
     CHECK_OK(lines_open(&l, path, "--record", true, &e));
     memset(line, 'x', sizeof line - 1);
-    const double from = prog_now_s();
+    const double from = progress_now_s();
     for (int i = 0; l && i < 400; i++) lost += !lines_put(l, line);
     CHECK(lost > 0 && lost < 400);
-    CHECK(prog_now_s() - from < 5);
+    CHECK(progress_now_s() - from < 5);
     while (read(fd, got, sizeof got) > 0) continue;
     CHECK(l && lines_put(l, "{}")); /* it is read again: on a line of its own */
     const ssize_t n = read(fd, got, sizeof got - 1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_make_plan.c - what hone make leaves out to keep to its time, in which order, and
  * the verdict on a candidate of a size class. */
-#include "make/ladder.h"
+#include "make/size_ladder.h"
 #include "make/plan.h"
 #include "quantize/quantize.h"
 #include "tests/check.h"

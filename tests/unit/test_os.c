@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_os.c - what stands for Linux's own calls where they are missing: base/os.c and
- * serve/waits.c as other systems compile them, beside those of this one. */
+ * serve/poller.c as other systems compile them, beside those of this one. */
 #include "base/os.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "serve/waits.h"
+#include "serve/poller.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
 
@@ -28,11 +28,11 @@
 #define os_interleave other_interleave
 #define os_give_up_rights other_give_up_rights
 #define os_is_local other_is_local
-#define waits_new other_waits_new
-#define waits_free other_waits_free
-#define waits_set other_waits_set
-#define waits_end other_waits_end
-#define waits_get other_waits_get
+#define poller_new other_waits_new
+#define poller_free other_waits_free
+#define poller_set other_waits_set
+#define poller_end other_waits_end
+#define poller_get other_waits_get
 int os_pipe(int fd[2]);
 int os_socket(int family, int type);
 int os_accept(int listener, struct sockaddr *from, socklen_t *n);
@@ -46,24 +46,24 @@ void os_stay(pthread_t thread, const uint64_t cpus[OS_CPUS / 64]);
 int os_interleave(void *p, uint64_t n_bytes, const unsigned long *mask, unsigned long n);
 void os_give_up_rights(bool hide);
 bool os_is_local(int fd);
-struct waits *waits_new(void);
-void waits_free(struct waits *w);
-int waits_set(struct waits *w, int fd, unsigned events, void *what);
-void waits_end(struct waits *w, int fd);
-int waits_get(struct waits *w, struct wait_event *ev, int room, int ms);
+struct poller *poller_new(void);
+void poller_free(struct poller *w);
+int poller_set(struct poller *w, int fd, unsigned events, void *what);
+void poller_end(struct poller *w, int fd);
+int poller_get(struct poller *w, struct wait_event *ev, int room, int ms);
 #undef __linux__
 #include "base/os.c"
-#include "serve/waits.c"
+#include "serve/poller.c"
 #undef os_pipe
 #undef os_rename_new
 #undef os_reserve
 #undef os_random
 #undef os_cpus
-#undef waits_new
-#undef waits_free
-#undef waits_set
-#undef waits_end
-#undef waits_get
+#undef poller_new
+#undef poller_free
+#undef poller_set
+#undef poller_end
+#undef poller_get
 
 static void test_descriptors(void) {
     int fd[2];
@@ -103,17 +103,17 @@ static void test_renames(void) {
 }
 
 struct way {
-    struct waits *(*make)(void);
-    void (*end)(struct waits *);
-    int (*set)(struct waits *, int, unsigned, void *);
-    void (*leave)(struct waits *, int);
-    int (*get)(struct waits *, struct wait_event *, int, int);
+    struct poller *(*make)(void);
+    void (*end)(struct poller *);
+    int (*set)(struct poller *, int, unsigned, void *);
+    void (*leave)(struct poller *, int);
+    int (*get)(struct poller *, struct wait_event *, int, int);
 };
 static void test_way(const struct way *y) {
     enum { PAIRS = 20 };
     int fd[PAIRS][2];
     struct wait_event ev[2 * PAIRS];
-    struct waits *w = y->make();
+    struct poller *w = y->make();
     char c;
     CHECK(w && y->get(w, ev, 1, 0) == 0);
     for (int i = 0; i < PAIRS; i++) {
@@ -152,7 +152,7 @@ static void test_way(const struct way *y) {
     y->end(w);
 }
 static void test_waits(void) {
-    test_way(&(struct way){waits_new, waits_free, waits_set, waits_end, waits_get});
+    test_way(&(struct way){poller_new, poller_free, poller_set, poller_end, poller_get});
     test_way(&(struct way){other_waits_new, other_waits_free, other_waits_set, other_waits_end,
                            other_waits_get});
 }

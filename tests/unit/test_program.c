@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "models/arch.h"
 #include "runtime/engine/program.h"
-#include "runtime/engine/place.h"
+#include "runtime/engine/placement.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
 
@@ -495,32 +495,33 @@ static void test_classes(void) {
 
 /* ---- maps of experts ---- */
 
-static int read_map(struct place *p, const char *text, struct err *e) {
-    return place_read(p, tmp_write("map", text, strlen(text)), e);
+static int read_map(struct placement *p, const char *text, struct err *e) {
+    return placement_read(p, tmp_write("map", text, strlen(text)), e);
 }
 static void test_place(void) {
     static const char *const bad[] = {"experts",           "experts 1",         "experts 1 gpu",
                                       "experts 2-1 cpu",   "experts 512 cpu",   "experts -1 cpu",
                                       "experts 1-x cpu",   "layers 1 cpu",      "experts 1 cpu now",
                                       "experts 99999 cpu", "experts 1 - 2 cpu", "experts # 1 cpu"};
-    struct place p;
+    struct placement p;
     struct err e;
     CHECK_OK(read_map(&p, "# a map\n\n  experts 2-4 cpu # these\r\nexperts 3 device\n", &e));
     for (int i = 0; i < PLACE_BLOCKS; i++)
-        CHECK_EQ_I64(place_experts(&p, i), i == 2 || i == 4 ? PLACE_CPU
-                                           : i == 3         ? PLACE_DEVICE
-                                                            : PLACE_FREE);
-    CHECK(place_experts(&p, -1) == PLACE_FREE && place_experts(&p, PLACE_BLOCKS) == PLACE_FREE);
-    CHECK(place_experts(NULL, 2) == PLACE_FREE);
+        CHECK_EQ_I64(placement_experts(&p, i), i == 2 || i == 4 ? PLACE_CPU
+                                               : i == 3         ? PLACE_DEVICE
+                                                                : PLACE_FREE);
+    CHECK(placement_experts(&p, -1) == PLACE_FREE &&
+          placement_experts(&p, PLACE_BLOCKS) == PLACE_FREE);
+    CHECK(placement_experts(NULL, 2) == PLACE_FREE);
     CHECK_OK(read_map(&p, "experts 0-511 device", &e));
-    CHECK(place_experts(&p, 0) == PLACE_DEVICE && place_experts(&p, 511) == PLACE_DEVICE);
+    CHECK(placement_experts(&p, 0) == PLACE_DEVICE && placement_experts(&p, 511) == PLACE_DEVICE);
     CHECK_OK(read_map(&p, "", &e));
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         char text[64];
         snprintf(text, sizeof text, "\n%s\n", bad[i]);
         CHECK_ERR(read_map(&p, text, &e), ERR_DATA, "line 2");
     }
-    CHECK_ERR(place_read(&p, tmp_path("absent"), &e), ERR_USAGE, "absent");
+    CHECK_ERR(placement_read(&p, tmp_path("absent"), &e), ERR_USAGE, "absent");
 }
 
 int main(void) {

@@ -12,7 +12,7 @@
 #include "base/io.h"
 #include "base/out.h"
 #include "base/mem.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "base/rng.h"
 #include "kernels/kern.h"
 #include "quantize/enc/raw.h"
@@ -447,7 +447,7 @@ static void test_interrupt(void) {
     double alpha = 0;
     CHECK_OK(gguf_open(&g, o.in, 0, &e));
     CHECK_OK(qplan_make(&plan, g, &o, &e));
-    prog_interrupt();
+    progress_interrupt();
     CHECK_ERR(quantize_run(&o, &r, &e), ERR_INTR, "interrupted");
     CHECK(!io_exists(path("x.gguf")));
     CHECK_ERR(quantize_tensor(&o, g, NULL, NULL, &plan, 2, &bytes, &alpha, &e), ERR_INTR,

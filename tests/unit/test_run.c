@@ -5,7 +5,7 @@
 #include "cli/chat_line.h"
 #include "runtime/generate/run_set.h"
 #include "convert/convert.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "runtime/generate/gen.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
@@ -227,14 +227,14 @@ static void test_limits(void) {
     encode(" and a good many words more than it can hold", &prompt);
     CHECK_ERR(gen_prompt(g, &prompt, -1, &n_new, &e), ERR_USAGE, "--ctx");
     prompt.n = 3;
-    prog_interrupt(); /* and it can be used after an interruption */
+    progress_interrupt(); /* and it can be used after an interruption */
     CHECK_ERR(gen_prompt(g, &prompt, -1, &n_new, &e), ERR_INTR, "");
-    prog_resume();
+    progress_resume();
     CHECK_OK(gen_prompt(g, &prompt, -1, &n_new, &e));
-    prog_interrupt();
+    progress_interrupt();
     CHECK_ERR(gen_run(g, &greedy, &a, &e), ERR_INTR, "");
     CHECK_EQ_I64(a.stop, GEN_INTERRUPTED);
-    prog_resume();
+    progress_resume();
     CHECK_OK(gen_run(g, &greedy, &a, &e));
     gen_answer_release(&a);
     ids_release(&prompt);

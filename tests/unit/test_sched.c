@@ -16,7 +16,7 @@
 #include "base/num.h"
 #include "base/rng.h"
 #include "runtime/generate/draft.h"
-#include "serve/lookup.h"
+#include "serve/ngram_draft.h"
 #include "serve/sched_int.h"
 #include "tests/check.h"
 #include "tests/unit/micro.h"
@@ -330,10 +330,10 @@ static void same_from_disk(const struct model *m, const struct session_opts *so,
     for (int start = 0; start < 2; start++) {
         struct request *r = &next[start];
         struct session *s = NULL;
-        struct shelf *f = NULL;
+        struct prefix_disk *f = NULL;
         struct sched *c = NULL;
         CHECK_OK(session_new(&s, m, &with, &e));
-        CHECK_OK(shelf_open(&f, s, tmp_path("shelf"), (uint64_t)1 << 30, &e));
+        CHECK_OK(prefix_disk_open(&f, s, tmp_path("shelf"), (uint64_t)1 << 30, &e));
         const struct sched_opts o = {
             .n_live = 2, .n_queue = 8, .n_bytes = (uint64_t)1 << 40, .max_step_s = 1, .shelf = f};
         CHECK_OK(sched_new(&c, s, &o, &e));
@@ -350,7 +350,7 @@ static void same_from_disk(const struct model *m, const struct session_opts *so,
         n_loaded_all += sched_counts(c).shelf.n_loaded;
         CHECK(start == 0 || r->n_cached >= LONG + first.n_out - 1);
         sched_free(c);
-        shelf_free(f);
+        prefix_disk_free(f);
         session_free(s);
     }
     if (next[1].failed || next[1].logits != next[0].logits ||
@@ -415,7 +415,7 @@ static void test_guesses(void) {
                 {13, 4, 0, {0}},          {1, 4, 0, {0}},  {0, 4, 0, {0}}};
     for (size_t i = 0; i < COUNT_OF(want); i++) {
         int32_t out[4];
-        const int n = lookup_guess(ids, want[i].n, out, want[i].most);
+        const int n = ngram_draft_guess(ids, want[i].n, out, want[i].most);
         CHECK_EQ_I64(n, want[i].n_out);
         CHECK(memcmp(out, want[i].out, (size_t)n * sizeof *out) == 0);
     }
@@ -499,7 +499,7 @@ static void tree_like_list(const char *src, bool can_trim) {
     CHECK_OK(session_new(&s, m, &so, &e));
     CHECK(session_can_trim(s) == can_trim);
     const uint64_t empty = session_held_bytes(s);
-    struct prefix *p = prefix_new(s, NULL);
+    struct prefix_cache *p = prefix_cache_new(s, NULL);
     for (int i = 0; i < 1500; i++) {
         struct listed x = {.n = 1 + (int64_t)(rng_u64(&rng) % (MOST - 1)),
                            .key = rng_u64(&rng) % 2};
@@ -510,16 +510,16 @@ static void tree_like_list(const char *src, bool can_trim) {
             if (c > seen) seen = c;
             if (can_trim ? c > best : c == list[k].n && c < x.n && c > best) best = c;
         }
-        const struct prefix_match got = prefix_match(p, x.ids, x.n, x.key);
+        const struct prefix_cache_match got = prefix_cache_match(p, x.ids, x.n, x.key);
         CHECK_EQ_I64(got.n, min_i64(best, x.n - 1));
         CHECK_EQ_I64(got.seen, seen);
         if (n == N_LIST || (n && rng_u64(&rng) % 3 == 0)) {
-            CHECK(prefix_drop(p));
+            CHECK(prefix_cache_drop(p));
             int lost = 0, left = 0;
             for (int k = 0; k < n; k++) {
                 struct listed longer = list[k];
                 longer.ids[longer.n++] = 7; /* nobody's */
-                if (prefix_match(p, longer.ids, longer.n, longer.key).n == list[k].n)
+                if (prefix_cache_match(p, longer.ids, longer.n, longer.key).n == list[k].n)
                     list[left++] = list[k];
                 else
                     lost++;
@@ -533,14 +533,14 @@ static void tree_like_list(const char *src, bool can_trim) {
         bool there = false;
         for (int k = 0; k < n && !there; k++) there = same(&list[k], &x) == x.n && list[k].n == x.n;
         CHECK_OK(session_new_seq(s, 0, &q, &e));
-        prefix_keep(p, x.ids, x.n, x.key, PREFIX_END, q);
+        prefix_cache_keep(p, x.ids, x.n, x.key, PREFIX_END, q);
         if (!there) list[n++] = x;
-        if (!can_trim) CHECK_EQ_I64(prefix_counts(p).n_kept, n);
+        if (!can_trim) CHECK_EQ_I64(prefix_cache_counts(p).n_kept, n);
     }
-    while (prefix_drop(p)) continue;
-    CHECK_EQ_I64(prefix_counts(p).n_kept + prefix_counts(p).n_tokens, 0);
+    while (prefix_cache_drop(p)) continue;
+    CHECK_EQ_I64(prefix_cache_counts(p).n_kept + prefix_cache_counts(p).n_tokens, 0);
     CHECK_EQ_I64(session_held_bytes(s), empty);
-    prefix_free(p);
+    prefix_cache_free(p);
     session_free(s);
     model_close(m);
 }
@@ -787,7 +787,7 @@ static void test_costly(void) {
             const struct constrain_opts o = {.g = how == 1 ? any : ways};
             r->guard.c = constrain_new(&o, m->tok);
             r->trust = how == 1 ? -100 : 0;
-            c->t_costly = prog_now_s() + 1000;
+            c->t_costly = progress_now_s() + 1000;
             for (int i = 0; i < 1000 && !plain.done; i++) {
                 sched_step(c);
                 if (how == 1 && !plain.done) CHECK(r->all.n - r->n_prompt <= 1);

@@ -292,20 +292,20 @@ static void hear(void *ud, const struct event *ev) {
 static void say(const char *text, size_t step, const char *stop, bool tools, struct heard *h,
                 const char **hit) {
     struct ask a = {.top = -1};
-    struct speak *s;
+    struct parser *s;
     struct buf problems = {0};
     *hit = NULL;
     if (stop) a.stop[a.n_stop++] = xstrdup(stop);
     if (tools) a.tools = xstrdup("[{\"type\": \"function\", \"function\": {\"name\": \"f\"}}]");
-    CHECK_OK(speak_new(&s, &a, toolfmt_find("hermes-json"), TOOL_THINK_NONE, 0, hear, h, &e));
+    CHECK_OK(parser_new(&s, &a, toolfmt_find("hermes-json"), TOOL_THINK_NONE, 0, hear, h, &e));
     const size_t n = strlen(text);
     for (size_t at = 0; at < n && !*hit; at += step)
-        (void)speak_feed(s, text + at, n - at < step ? n - at : step, hit);
+        (void)parser_feed(s, text + at, n - at < step ? n - at : step, hit);
     const char *late;
-    (void)speak_end(s, false, &problems, &late);
+    (void)parser_end(s, false, &problems, &late);
     if (late) *hit = late;
     *hit = *hit ? "hit" : NULL;
-    speak_free(s);
+    parser_free(s);
     buf_release(&problems);
     ask_release(&a);
 }
@@ -388,12 +388,12 @@ static char *stream_of(const struct api *api, const char *body) {
     t->fmt = toolfmt_find("hermes-json");
     t->ends = not_told;
     CHECK_OK(
-        speak_new(&t->run[0].speak, &t->ask, t->fmt, TOOL_THINK_NONE, 0, task_event, t, &ignored));
+        parser_new(&t->run[0].speak, &t->ask, t->fmt, TOOL_THINK_NONE, 0, task_event, t, &ignored));
     task_admit(t, 1);
     for (int64_t done = 2; done <= 3; done++) task_progress(&t->run[0], done);
     t->reply.choice[0].n_out = 9;
-    (void)speak_feed(t->run[0].speak, text, sizeof text - 1, &stop);
-    (void)speak_end(t->run[0].speak, false, &t->reply.choice[0].problems, &stop);
+    (void)parser_feed(t->run[0].speak, text, sizeof text - 1, &stop);
+    (void)parser_end(t->run[0].speak, false, &t->reply.choice[0].problems, &stop);
     task_end_run(&t->run[0], END_CALLS, NULL);
     char *out = buf_take(&t->out);
     task_free(t);
@@ -513,14 +513,14 @@ static void speak_calls(const char *format, const char *text, size_t n, size_t s
         "{\"path\": {\"type\": \"string\"}, \"text\": {\"type\": \"string\"}, \"n\": {\"type\": "
         "\"integer\"}}}}}]";
     struct ask a = {.top = -1, .stream = stream, .tools = xstrdup(tools)};
-    struct speak *s;
+    struct parser *s;
     struct buf problems = {0};
     const char *hit;
-    CHECK_OK(speak_new(&s, &a, toolfmt_find(format), TOOL_THINK_NONE, 0, hear_calls, h, &e));
+    CHECK_OK(parser_new(&s, &a, toolfmt_find(format), TOOL_THINK_NONE, 0, hear_calls, h, &e));
     for (size_t at = 0; at < n; at += step)
-        (void)speak_feed(s, text + at, n - at < step ? n - at : step, &hit);
-    (void)speak_end(s, n < strlen(text), &problems, &hit);
-    speak_free(s);
+        (void)parser_feed(s, text + at, n - at < step ? n - at : step, &hit);
+    (void)parser_end(s, n < strlen(text), &problems, &hit);
+    parser_free(s);
     buf_release(&problems);
     ask_release(&a);
 }
@@ -661,17 +661,17 @@ static void test_loose_calls(void) {
                         .no_calls = k == 3};
         struct spoken h = {.n_open = 0};
         struct buf problems = {0};
-        struct speak *s;
+        struct parser *s;
         const char *hit;
-        CHECK_OK(
-            speak_new(&s, &a, toolfmt_find("hermes-json"), TOOL_THINK_NONE, 0, hear_calls, &h, &e));
-        for (size_t i = 0; i < sizeof text - 1; i++) (void)speak_feed(s, text + i, 1, &hit);
-        CHECK_EQ_I64(speak_end(s, false, &problems, &hit), k == 0);
-        CHECK_EQ_I64(speak_loose(s), k == 0);
+        CHECK_OK(parser_new(&s, &a, toolfmt_find("hermes-json"), TOOL_THINK_NONE, 0, hear_calls, &h,
+                            &e));
+        for (size_t i = 0; i < sizeof text - 1; i++) (void)parser_feed(s, text + i, 1, &hit);
+        CHECK_EQ_I64(parser_end(s, false, &problems, &hit), k == 0);
+        CHECK_EQ_I64(parser_loose(s), k == 0);
         CHECK(problems.len == 0);
         if (k == 0) CHECK(h.calls.len && strstr(h.calls.data, "write") != NULL);
         if (k == 0) CHECK(strstr(h.calls.data, "{\"n\": 1}") != NULL);
-        speak_free(s);
+        parser_free(s);
         buf_release(&h.calls);
         buf_release(&problems);
         ask_release(&a);

@@ -248,11 +248,11 @@ static void answer(const struct way *w, const struct toolfmt *f, const char *tex
     struct task *task = task_new(NULL, w->api, &a, &prompt, 1);
     task->reply.model = "m";
     task->fmt = f;
-    CHECK_OK(speak_new(&task->run[0].speak, &task->ask, f, think, 0, task_event, task, &e));
+    CHECK_OK(parser_new(&task->run[0].speak, &task->ask, f, think, 0, task_event, task, &e));
     task_admit(task, 0);
     for (size_t at = 0; at < n; at += step)
-        (void)speak_feed(task->run[0].speak, text + at, n - at < step ? n - at : step, &stop);
-    const int calls = speak_end(task->run[0].speak, false, &task->reply.choice[0].problems, &stop);
+        (void)parser_feed(task->run[0].speak, text + at, n - at < step ? n - at : step, &stop);
+    const int calls = parser_end(task->run[0].speak, false, &task->reply.choice[0].problems, &stop);
     buf_add(&t->problems, task->reply.choice[0].problems.data, task->reply.choice[0].problems.len);
     task_end_run(&task->run[0], calls ? END_CALLS : END_TURN, NULL);
     if (task->out.data) hear(w, task->out.data, stream, t);

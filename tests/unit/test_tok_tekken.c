@@ -9,7 +9,7 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
 #include "tok/tok.h"
@@ -187,7 +187,7 @@ static void test_damage_is_refused(void) {
 
 int main(void) {
     tmp_make();
-    prog_set_mode(PROG_NEVER);
+    progress_set_mode(PROG_NEVER);
     log_set_level(LOG_ERROR);
     RUN(test_ids_equal_mistral_common);
     RUN(test_through_a_gguf);

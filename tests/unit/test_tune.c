@@ -2,7 +2,7 @@
 /* tests/unit/test_tune.c - the number of threads found for machines whose speed is a formula: as
  * fast as the best of all numbers tried, in few tokens, and noise does not change it. */
 #include "base/rng.h"
-#include "runtime/engine/tune.h"
+#include "runtime/engine/thread_tune.h"
 #include "tests/check.h"
 
 enum { FEW = TUNE_MAX * TUNE_TOKENS };
@@ -23,10 +23,11 @@ static double token_big(int threads, int big, double speed) {
     return 1 / (threads * (threads > big ? speed : 1)) + 0.0002 * threads;
 }
 static int settle_big(int cores, int big, double speed) {
-    struct tune t;
-    tune_init(&t, cores, cores, big);
-    while (tune_running(&t)) tune_took(&t, token_big(tune_threads(&t), big, speed));
-    return tune_threads(&t);
+    struct thread_tune t;
+    thread_tune_init(&t, cores, cores, big);
+    while (thread_tune_running(&t))
+        thread_tune_took(&t, token_big(thread_tune_threads(&t), big, speed));
+    return thread_tune_threads(&t);
 }
 static void test_big_and_little(void) {
     CHECK_EQ_I64(settle_big(8, 4, 0.35), 4); /* four of each */
@@ -38,13 +39,14 @@ static void test_big_and_little(void) {
 }
 
 static int settle(int threads, int cores, int full, double smt, double noise) {
-    struct tune t;
-    tune_init(&t, threads, cores, cores);
+    struct thread_tune t;
+    thread_tune_init(&t, threads, cores, cores);
     int n = 0;
-    for (; tune_running(&t) && n < 1000; n++)
-        tune_took(&t, token(tune_threads(&t), cores, full, smt, n % TUNE_TOKENS ? noise : 3));
+    for (; thread_tune_running(&t) && n < 1000; n++)
+        thread_tune_took(
+            &t, token(thread_tune_threads(&t), cores, full, smt, n % TUNE_TOKENS ? noise : 3));
     CHECK(n <= FEW);
-    return tune_threads(&t);
+    return thread_tune_threads(&t);
 }
 
 static void test_finds(void) {
@@ -73,14 +75,15 @@ static void test_never_worse(void) {
 }
 
 static void test_stays(void) {
-    struct tune t;
-    tune_init(&t, 8, 8, 8);
-    CHECK_EQ_I64(tune_threads(&t), 8);
-    for (int i = 0; i < 2 * TUNE_TOKENS; i++) tune_took(&t, tune_threads(&t) == 8 ? 1.0 : 0.98);
-    CHECK(!tune_running(&t)); /* 2 % are not enough */
-    CHECK_EQ_I64(tune_threads(&t), 8);
-    tune_took(&t, 1e9);
-    CHECK_EQ_I64(tune_threads(&t), 8);
+    struct thread_tune t;
+    thread_tune_init(&t, 8, 8, 8);
+    CHECK_EQ_I64(thread_tune_threads(&t), 8);
+    for (int i = 0; i < 2 * TUNE_TOKENS; i++)
+        thread_tune_took(&t, thread_tune_threads(&t) == 8 ? 1.0 : 0.98);
+    CHECK(!thread_tune_running(&t)); /* 2 % are not enough */
+    CHECK_EQ_I64(thread_tune_threads(&t), 8);
+    thread_tune_took(&t, 1e9);
+    CHECK_EQ_I64(thread_tune_threads(&t), 8);
 }
 
 int main(void) {

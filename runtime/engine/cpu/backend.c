@@ -9,7 +9,7 @@
 
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/prog.h"
+#include "base/progress.h"
 #include "runtime/engine/exec.h"
 
 static int take(struct session *s, void *out_ptr, int64_t n, size_t size, const char *what,
@@ -190,13 +190,13 @@ static int cpu_head(struct session *s, const float *hidden, int64_t n, float *lo
 static int cpu_pass(struct session *s, float *hidden, float *logits, struct err *e) {
     int64_t d = s->g->reg_width[s->g->hidden_out];
     const float *out = s->reg[s->g->hidden_out];
-    const double start = prog_now_s();
+    const double start = progress_now_s();
     for (int i = 0; i < s->n_segs; i++) TRY(seq_grow(s->seg[i].seq, s->seg[i].n, e));
-    if (s->n_tok <= FEW_TOKENS) pool_use(s->o.pool, tune_threads(&s->tune));
+    if (s->n_tok <= FEW_TOKENS) pool_use(s->o.pool, thread_tune_threads(&s->tune));
     exec_pass(s);
     if (hidden) memcpy(hidden, out, (size_t)(s->n_tok * d) * sizeof *out);
     int rc = logits ? cpu_head(s, out + s->row_out[s->n_tok - 1] * d, 1, logits, e) : 0;
-    if (s->n_tok == 1 && logits) tune_took(&s->tune, prog_now_s() - start);
+    if (s->n_tok == 1 && logits) thread_tune_took(&s->tune, progress_now_s() - start);
     pool_use(s->o.pool, s->n_workers);
     return rc;
 }

@@ -14,7 +14,7 @@
 
 #include "kernels/cuda/cuda.h"
 #include "runtime/engine/cuda/feed.h"
-#include "runtime/engine/place.h"
+#include "runtime/engine/placement.h"
 #include "runtime/engine/exec.h"
 
 enum {

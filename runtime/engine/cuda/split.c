@@ -68,7 +68,7 @@ static void join_layers(const struct session *s, struct split *p) {
 static int ask(const struct session *s, struct split *p, struct err *e) {
     const struct cuda_set *all = dev(s)->all;
     for (int i = 0; i < all->n_layers; i++) {
-        const int want = place_layer(s->o.device.place, all->first_layer + i);
+        const int want = placement_layer(s->o.device.place, all->first_layer + i);
         int k = 0;
         p->layer[i].want = SPLIT_FREE;
         if (want == PLACE_ANY) continue;

@@ -77,7 +77,7 @@ void exec_cuda_leave_on_host(struct session *s, int n) {
     all->n_on_host = all->n_placed = 0;
     for (int i = graph_count(s->g, OP_MOE) - 1; i >= 0; i--) {
         const struct gr_node *x = graph_nth(s->g, OP_MOE, i);
-        const enum place_at where = place_experts(s->o.device.place, x->layer);
+        const enum placement_at where = placement_experts(s->o.device.place, x->layer);
         const bool placed = where == PLACE_CPU || !exec_cuda_has_experts(&x->moe);
         const bool leaves = !placed && where == PLACE_FREE && n > 0;
         n -= leaves;

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: MIT
+/* base/results_cache.c - see keep.h. A file is the 16 bytes of MAGIC, then records:
+ *
+ *   16 bytes  XXH3-128 of version, what and which
+ *    8 bytes  length n of the value, at most MAX_VALUE
+ *    8 bytes  XXH64 of the 24 bytes before it and of the value's XXH64
+ *    n bytes  the value
+ *
+ * A record is handed over in one write, so a process that is killed leaves it whole or torn, never
+ * mixed; the disk is asked to have it at most every SYNC_S seconds (only a machine that fails loses
+ * more than a killed process). */
+#include "base/results_cache.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/progress.h"
+
+enum { MAGIC_BYTES = 16, HEAD = 32, ID = 16, MAX_VALUE = 1 << 30, LOCK_TRIES = 50 };
+static const char magic[MAGIC_BYTES + 1] = "hone-kept-v1\r\n\x1a\n";
+static const double SYNC_S = 10;
+
+struct rec {
+    uint8_t id[ID];
+    uint64_t at; /* Where its value is in the file. */
+    uint64_t n;
+};
+struct results_cache {
+    char *path;
+    int fd;
+    uint64_t end; /* The end of what is whole. */
+    struct rec *rec;
+    size_t n, cap;
+    /* A hash table [n_slots] by the first bytes of the id: index into rec, -1: free. */
+    int32_t *slot;
+    size_t n_slots;
+    bool broken; /* Tells that a record could not be written. */
+    double synced;
+};
+
+/* ---- the index ------------------------------------------------------------------------------- */
+
+static size_t slot_of(const struct results_cache *k, const uint8_t id[ID]) {
+    size_t i = (size_t)load_u64(id) & (k->n_slots - 1);
+    while (k->slot[i] >= 0 && memcmp(k->rec[k->slot[i]].id, id, ID) != 0)
+        i = (i + 1) & (k->n_slots - 1);
+    return i;
+}
+
+static void grow(struct results_cache *k) {
+    k->cap = k->cap ? 2 * k->cap : 256;
+    k->rec = xreallocarray(k->rec, k->cap, sizeof *k->rec);
+    free(k->slot);
+    k->n_slots = 2 * k->cap;
+    k->slot = xmalloc(k->n_slots * sizeof *k->slot);
+    for (size_t i = 0; i < k->n_slots; i++) k->slot[i] = -1;
+    for (size_t i = 0; i < k->n; i++) k->slot[slot_of(k, k->rec[i].id)] = (int32_t)i;
+}
+
+static void remember(struct results_cache *k, const uint8_t id[ID], uint64_t at, uint64_t n) {
+    if (k->n == k->cap) grow(k);
+    const size_t s = slot_of(k, id);
+    if (k->slot[s] < 0) k->slot[s] = (int32_t)k->n++;
+    struct rec *r = &k->rec[k->slot[s]];
+    memcpy(r->id, id, ID);
+    r->at = at;
+    r->n = n;
+}
+
+static void make_id(const struct results_cache_of *w, const char *which, uint8_t id[ID]) {
+    struct buf b = {0};
+    char hex[33];
+    buf_fmt(&b, "hone %s;%s;%s", HONE_VERSION, w->what, which);
+    hash_xxh128_hex(hex, b.data, b.len);
+    buf_release(&b);
+    for (int i = 0; i < ID; i++) {
+        const char two[3] = {hex[2 * i], hex[2 * i + 1], 0};
+        id[i] = (uint8_t)strtoul(two, NULL, 16);
+    }
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+static bool read_at(const struct results_cache *k, void *p, uint64_t n, uint64_t off) {
+    uint8_t *to = p;
+    while (n) {
+        const ssize_t got = pread(k->fd, to, (size_t)n, (off_t)off);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return false;
+        to += got, off += (uint64_t)got, n -= (uint64_t)got;
+    }
+    return true;
+}
+
+static bool write_at(const struct results_cache *k, const void *p, uint64_t n, uint64_t off) {
+    const uint8_t *from = p;
+    while (n) {
+        const ssize_t put = pwrite(k->fd, from, (size_t)n, (off_t)off);
+        if (put < 0 && errno == EINTR) continue;
+        if (put == 0) errno = EIO;
+        if (put <= 0) return false;
+        from += put, off += (uint64_t)put, n -= (uint64_t)put;
+    }
+    return true;
+}
+
+static uint64_t check_of(const uint8_t head[HEAD], const void *value, uint64_t n) {
+    uint8_t all[ID + 16];
+    memcpy(all, head, ID + 8);
+    store_u64(all + ID + 8, hash_u64(value, (size_t)n));
+    return hash_u64(all, sizeof all);
+}
+
+/* Reads records up to the first bad one; k->end is then its place. */
+static void load(struct results_cache *k, uint64_t size) {
+    uint8_t head[HEAD];
+    struct buf value = {0};
+    k->end = MAGIC_BYTES;
+    while (size - k->end >= HEAD && read_at(k, head, HEAD, k->end)) {
+        const uint64_t n = load_u64(head + ID), at = k->end + HEAD;
+        if (n > MAX_VALUE || n > size - at) break;
+        buf_reset(&value);
+        buf_reserve(&value, (size_t)n);
+        if (!read_at(k, value.data, n, at)) break;
+        if (check_of(head, value.data, n) != load_u64(head + ID + 8)) break;
+        remember(k, head, at, n);
+        k->end = at + n;
+    }
+    buf_release(&value);
+}
+
+/* Takes the lock, and waits a moment for it, since a process that was killed just now may still be
+ * ending. On file systems without locks it goes on. */
+static bool take_lock(int fd) {
+    const struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
+    for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {
+        if (errno != EWOULDBLOCK) return true;
+        if (i == LOCK_TRIES) return false;
+        nanosleep(&pause, NULL);
+    }
+    return true;
+}
+
+/* Looks at what is there: nothing (the file is new), a file of ours, or somebody else's. */
+static int look(struct results_cache *k, struct err *e) {
+    struct stat st;
+    char found[MAGIC_BYTES];
+    if (fstat(k->fd, &st) != 0) return err_sys(e, "cannot examine %s", k->path);
+    if (!S_ISREG(st.st_mode))
+        return err_set(e, ERR_USAGE, "%s is not a regular file; name another", k->path);
+    if (!take_lock(k->fd))
+        return err_set(e, ERR_SYS, "another hone is using %s; wait for it, or name another file",
+                       k->path);
+    const uint64_t size = (uint64_t)st.st_size;
+    if (size < MAGIC_BYTES) { /* It is a file that we began and that was cut short. */
+        if (!read_at(k, found, size, 0) || memcmp(found, magic, (size_t)size) != 0)
+            return err_set(e, ERR_USAGE, "%s holds something else; name another file", k->path);
+        k->end = MAGIC_BYTES;
+        return write_at(k, magic, MAGIC_BYTES, 0) ? 0 : err_sys(e, "cannot write %s", k->path);
+    }
+    if (!read_at(k, found, MAGIC_BYTES, 0)) return err_sys(e, "cannot read %s", k->path);
+    if (memcmp(found, magic, MAGIC_BYTES) != 0)
+        return err_set(e, ERR_USAGE,
+                       "%s holds something else than kept measurements of this version; name "
+                       "another file, or remove it",
+                       k->path);
+    load(k, size);
+    if (k->end < size)
+        log_warn("%s: %llu bytes at its end are damaged; what they held is measured again", k->path,
+                 (unsigned long long)(size - k->end));
+    return ftruncate(k->fd, (off_t)k->end) == 0 ? 0 : err_sys(e, "cannot write %s", k->path);
+}
+
+int results_cache_open(struct results_cache **out, const char *path, struct err *e) {
+    struct results_cache *k = xcalloc(1, sizeof *k);
+    *out = NULL;
+    k->path = xstrdup(path);
+    k->synced = progress_now_s();
+    k->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+    int rc = k->fd < 0 ? err_sys(e, "cannot create %s", path) : look(k, e);
+    if (!rc && !k->cap) grow(k);
+    if (rc)
+        results_cache_close(k, false);
+    else
+        *out = k;
+    return rc;
+}
+
+void results_cache_close(struct results_cache *k, bool remove) {
+    if (!k) return;
+    if (k->fd >= 0) {
+        if (remove) (void)unlink(k->path);
+        close(k->fd);
+    }
+    free(k->path);
+    free(k->rec);
+    free(k->slot);
+    free(k);
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static const struct rec *find(const struct results_cache_of *w, const char *which) {
+    uint8_t id[ID];
+    if (!w || !w->k) return NULL;
+    make_id(w, which, id);
+    const int32_t i = w->k->slot[slot_of(w->k, id)];
+    return i < 0 ? NULL : &w->k->rec[i];
+}
+
+bool results_cache_get(const struct results_cache_of *w, const char *which, void *p, size_t n) {
+    const struct rec *r = find(w, which);
+    return r && r->n == n && read_at(w->k, p, n, r->at);
+}
+
+bool results_cache_get_buf(const struct results_cache_of *w, const char *which, struct buf *out) {
+    const struct rec *r = find(w, which);
+    if (!r) return false;
+    buf_reserve(out, (size_t)r->n);
+    if (!read_at(w->k, out->data + out->len, r->n, r->at)) return false;
+    out->len += (size_t)r->n;
+    out->data[out->len] = 0;
+    return true;
+}
+
+void results_cache_put(const struct results_cache_of *w, const char *which, const void *p,
+                       size_t n) {
+    struct buf b = {0};
+    uint8_t head[HEAD];
+    if (!w || !w->k || w->k->broken || n > MAX_VALUE) return;
+    struct results_cache *k = w->k;
+    make_id(w, which, head);
+    store_u64(head + ID, n);
+    store_u64(head + ID + 8, check_of(head, p, n));
+    buf_add(&b, head, HEAD);
+    buf_add(&b, p, n);
+    if (write_at(k, b.data, b.len, k->end)) {
+        remember(k, head, k->end + HEAD, n);
+        k->end += b.len;
+    } else {
+        log_warn("%s: %s; what is measured from here on is measured again if this is interrupted",
+                 k->path, strerror(errno));
+        k->broken = true;
+        /* Reading stops there anyway. */
+        if (ftruncate(k->fd, (off_t)k->end) != 0) k->broken = true;
+    }
+    buf_release(&b);
+    if (progress_now_s() - k->synced < SYNC_S) return;
+    (void)fdatasync(k->fd);
+    k->synced = progress_now_s();
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT
+/* make/ownership.c - see claim.h. */
+#include "make/ownership.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "make/file_guard.h"
+#include "containers/gguf.h"
+#include "base/hash.h"
+#include "base/io.h"
+#include "base/out.h"
+#include "base/mem.h"
+#include "report/manifest.h"
+
+enum { MAX_OWN = 1 << 16, MAX_MANIFEST = 256 << 20 };
+
+static char *own_path(const struct job *j, const char *name) {
+    char *file = xasprintf("own-%s.json", name), *path = io_join(j->state, file);
+    free(file);
+    return path;
+}
+
+/* Makes the hash of a GGUF file's header; false when this is no GGUF file that can be read. */
+static bool header_hash(const char *path, char hex[33]) {
+    struct gguf *g;
+    struct err ignored;
+    uint64_t n;
+    if (gguf_open(&g, path, GGUF_ONE_FILE | GGUF_TOLERANT, &ignored)) return false;
+    const uint8_t *header = gguf_shard_header(g, 0, &n);
+    hash_xxh128_hex(hex, header, (size_t)n);
+    gguf_close(g);
+    return true;
+}
+
+/* Tells whether a file is the one that an entry of a list describes, or was that one before its
+ * data were damaged. */
+static bool is_that(const char *path, const struct json *entry) {
+    char hex[33];
+    int64_t want;
+    uint64_t size;
+    struct err ignored;
+    const char *header = json_str(json_get(entry, "header_xxh128"));
+    bool same_size = json_i64(json_get(entry, "size_bytes"), &want) &&
+                     io_file_size(path, &size, &ignored) == 0 && size == (uint64_t)want;
+    if (!same_size) return false;
+    return !header || !header_hash(path, hex) || strcmp(hex, header) == 0;
+}
+
+static bool in_manifest(const struct job *j, const char *name, const char *path) {
+    struct json *root = NULL;
+    struct err ignored;
+    char *manifest = io_join(j->dir, MANIFEST_NAME);
+    bool found = false;
+    if (io_exists(manifest)) (void)json_read(&root, manifest, MAX_MANIFEST, &ignored);
+    for (const struct json *f = json_first(json_get(root, "files")); f && !found;
+         f = json_next(f)) {
+        const char *s = json_str(json_get(f, "file"));
+        if (s && strcmp(s, name) == 0) found = json_get(f, "header_xxh128") && is_that(path, f);
+    }
+    json_free(root);
+    free(manifest);
+    return found;
+}
+
+static enum guard_state whose(const struct job *j, const char *name) {
+    char *path = job_path(j, name), *own = own_path(j, name);
+    struct json *root = NULL;
+    struct err ignored;
+    enum guard_state state = GUARD_FREE;
+    if (io_exists(path)) {
+        if (io_exists(own)) (void)json_read(&root, own, MAX_OWN, &ignored);
+        if (!root)
+            state = in_manifest(j, name, path) ? GUARD_FREE : GUARD_FOREIGN;
+        else if (json_get(root, "xxh128") && !step_intact(path, root) && !is_that(path, root))
+            state = GUARD_EDITED;
+    }
+    json_free(root);
+    free(own);
+    free(path);
+    return state;
+}
+
+int claim_check(const struct job *j, const char *name, struct err *e) {
+    enum guard_state state = whose(j, name);
+    if (state == GUARD_FREE) return 0;
+    return err_set(e, ERR_USAGE,
+                   "%s/%s is in the way and %s: move it, choose another folder with -o, or use -f, "
+                   "which keeps it as %s.orig",
+                   j->dir, name,
+                   state == GUARD_EDITED ? "was changed since hone made it"
+                                         : "was not made by this job",
+                   name);
+}
+
+static int write_own(const struct job *j, const char *name, const char *members, struct err *e) {
+    struct buf b = {0};
+    char *path = own_path(j, name);
+    if (members) {
+        buf_str(&b, members);
+    } else {
+        buf_str(&b, "{\"file\": ");
+        json_quote(&b, name, strlen(name));
+        buf_str(&b, "}");
+    }
+    buf_chr(&b, '\n');
+    int rc = out_write_file(path, b.data, b.len, true, e);
+    buf_release(&b);
+    free(path);
+    return rc;
+}
+
+int claim_take(const struct job *j, const char *name, struct err *e) {
+    if (whose(j, name) != GUARD_FREE) TRY(guard_keep(j->dir, name, e));
+    return write_own(j, name, NULL, e);
+}
+
+int claim_done(const struct job *j, const char *name, const char *members, struct err *e) {
+    struct json *root;
+    struct buf b = {0};
+    struct jw w;
+    char hex[33], *path = job_path(j, name);
+    TRY(json_parse(&root, members, strlen(members), name, e));
+    jw_init(&w, &b, true);
+    jw_obj(&w, NULL);
+    for (const struct json *m = json_first(root); m; m = json_next(m)) jw_copy(&w, json_name(m), m);
+    if (header_hash(path, hex)) jw_str(&w, "header_xxh128", hex);
+    jw_end(&w);
+    int rc = write_own(j, name, b.data, e);
+    buf_release(&b);
+    json_free(root);
+    free(path);
+    return rc;
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+/* mix/accept.c - see gate.h. A mix passes when its mean divergence is lower than that of the best
+ * plain recipe that fits by more than three paired standard errors and its 99.9 % divergence is not
+ * larger. */
+#include "mix/accept.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calib/imatrix.h"
+#include "work/device.h"
+#include "runtime/measure/measurement_cache.h"
+#include "runtime/measure/job.h"
+#include "work/open.h"
+#include "work/passes.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "quantize/recipe.h"
+#include "runtime/measure/eval.h"
+
+int gate_find(struct gate *g, uint64_t budget, struct err *e) {
+    g->best = -1;
+    for (int i = 0; recipe_name(i); i++) {
+        struct quantize_report r;
+        struct quantize_opts o = {.in = g->base,
+                                  .recipe = recipe_name(i),
+                                  .imatrix = g->imatrix,
+                                  .gram = g->gram,
+                                  .dry_run = true,
+                                  .search = g->search,
+                                  .pool = g->w->pool};
+        if (qtype_info(recipe_default(o.recipe))->flags & QF_FLOAT) continue;
+        TRY(quantize_run(&o, &r, e));
+        if (r.file_bytes > budget) continue;
+        int at = g->n < GATE_PLAIN ? g->n++ : GATE_PLAIN;
+        for (; at > 0 && g->plain[at - 1].bytes < r.file_bytes; at--)
+            if (at < GATE_PLAIN) g->plain[at] = g->plain[at - 1];
+        if (at < GATE_PLAIN)
+            g->plain[at] = (struct gate_plain){.name = o.recipe, .bytes = r.file_bytes};
+    }
+    return 0;
+}
+
+static int make_missing(struct gate *g, struct err *e) {
+    for (int i = 0; i < g->n; i++) {
+        struct gate_plain *p = &g->plain[i];
+        struct quantize_report r;
+        if (p->path) continue;
+        p->ours = true;
+        p->path = xasprintf("%splain-%s.gguf", g->prefix, p->name);
+        struct quantize_opts o = {.in = g->base,
+                                  .out = p->path,
+                                  .recipe = p->name,
+                                  .imatrix = g->imatrix,
+                                  .known_gaps = true, /* The mix has warned of them. */
+                                  .gram = g->gram,
+                                  .overwrite = true,
+                                  .search = g->search,
+                                  .pool = g->w->pool};
+        o.device = device_quantize(g->w);
+        log_info("quantizing %s, to compare the mix with", p->name);
+        TRY(quantize_run(&o, &r, e));
+    }
+    return 0;
+}
+
+static void judge(struct gate *g, const struct eval_kld_run *r) {
+    struct eval_kld mix, k[GATE_PLAIN] = {0};
+    struct eval_pair d;
+    eval_kld_total(r, 0, &mix);
+    g->best = 0;
+    for (int i = 0; i < g->n; i++) {
+        eval_kld_total(r, i + 1, &k[i]);
+        if (k[i].mean_kld < k[g->best].mean_kld) g->best = i;
+    }
+    const struct eval_kld *b = &k[g->best];
+    eval_kld_pair(r, 0, g->best + 1, &d);
+    bool better = d.diff < -3 * d.stderr_, tail = mix.kld_p999 <= b->kld_p999;
+    g->passed = better && tail;
+    snprintf(g->why, sizeof g->why,
+             "mean KLD %.6f against %.6f of %s (paired difference %+.6f +- %.6f), 99.9 %% KLD %.5f "
+             "against %.5f%s",
+             mix.mean_kld, b->mean_kld, g->plain[g->best].name, d.diff, d.stderr_, mix.kld_p999,
+             b->kld_p999,
+             g->passed ? ""
+             : better  ? ": its 99.9 % KLD is larger"
+                       : ": not lower by more than three standard errors");
+}
+
+static int compare(struct gate *g, const char *mix, struct err *e) {
+    struct model *m[GATE_PLAIN + 2] = {0};
+    struct session *s[GATE_PLAIN + 2] = {0};
+    struct ids ids = {0};
+    struct kept_of kept = {0};
+    struct eval_kld_run r;
+    int rc = 0, n = g->n + 2;
+    const char *path[GATE_PLAIN + 2] = {g->base, mix};
+    for (int i = 0; i < g->n; i++) path[i + 2] = g->plain[i].path;
+    struct session_opts o = {.n_ctx = g->ctx, .isa = g->w->isa, .act = ACT_F32, .pool = g->w->pool};
+    for (int i = n - 1; i >= 0 && !rc; i--) { /* The base, which is the largest, comes last. */
+        o.device = device_share(g->w, i + 1);
+        rc = open_model(g->w, &m[i], path[i], e);
+        if (!rc && !o.n_ubatch) o.n_ubatch = passes_rows(g->w, m[i], g->ctx, n);
+        if (!rc) rc = session_new(&s[i], m[i], &o, e);
+    }
+    for (int i = 0; i < g->texts.n && !rc; i++)
+        rc = corpus_load(m[0], g->texts.v[i], true, &ids, e);
+    if (!rc) eval_spread_chunks(&ids, g->ctx, g->chunks);
+    const struct eval_domain all = {.name = "", .ids = ids.v, .n_ids = ids.n};
+    for (int i = 1; i < n && !rc; i++) kept_pair(&kept, g->w->kept, s[0], NULL, NULL, s[i], NULL);
+    const struct eval_kld_job job = {.base = s[0],
+                                     .cand = s + 1,
+                                     .n_cand = n - 1,
+                                     .domain = &all,
+                                     .n_domains = 1,
+                                     .ctx = g->ctx,
+                                     .max_chunks = g->chunks,
+                                     .from = -1,
+                                     .keep = kept.of};
+    if (!rc) rc = eval_kld_open(&job, &r, e);
+    if (!rc) {
+        judge(g, &r);
+        eval_kld_close(&r);
+    }
+    kept_release(&kept);
+    ids_release(&ids);
+    for (int i = 0; i < n; i++) {
+        session_free(s[i]);
+        model_close(m[i]);
+    }
+    return rc;
+}
+
+int gate_judge(struct gate *g, const char *mix, struct err *e) {
+    g->best = -1;
+    g->passed = true;
+    snprintf(g->why, sizeof g->why, "no plain recipe is as small");
+    TRY(make_missing(g, e));
+    return g->n ? compare(g, mix, e) : 0;
+}
+
+void gate_release(struct gate *g) {
+    for (int i = 0; i < g->n; i++) {
+        if (g->plain[i].ours && g->plain[i].path) remove(g->plain[i].path);
+        free(g->plain[i].path);
+    }
+    g->n = 0;
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: MIT
+/* quantize/hessian_file.c - reading (mapped) and writing files of second moments. Bytes written
+ * depend only on the contents: weights and inputs are sorted by name. docs/formats/gram.md. */
+#include "quantize/hessian_file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "containers/gguf.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/printable.h"
+
+enum { MAX_WEIGHTS = 1 << 15, MAX_COLUMNS = 1 << 20, VERSION = 1, VERSION_CROSS = 2 };
+
+void gram_init(struct gram *m) {
+    memset(m, 0, sizeof *m);
+}
+void gram_release(struct gram *m) {
+    for (int64_t i = 0; i < m->n_inputs; i++) free(m->input[i].name);
+    for (int64_t i = 0; i < m->n_weights; i++) free(m->weight[i].name);
+    for (int i = 0; i < m->n_datasets; i++) free(m->dataset[i]);
+    free(m->input);
+    free(m->weight);
+    free(m->dataset);
+    gguf_close(m->file);
+    gram_init(m);
+}
+
+bool gram_input_bytes(int64_t n, int64_t block, int64_t n_mat, uint64_t *out) {
+    int64_t rows, v;
+    if (n < 1 || block < 1 || n_mat < 1) return false;
+    if (!mul_ok_i64(n, block, &rows) || !mul_ok_i64(rows, n_mat, &v) || v > INT64_MAX / 8)
+        return false;
+    *out = (uint64_t)v * sizeof(float);
+    return true;
+}
+
+static int by_name(const void *a, const void *b) {
+    const struct gram_weight *x = a, *y = b;
+    return strcmp(x->name, y->name);
+}
+const struct gram_input *gram_find(const struct gram *m, const char *weight) {
+    int64_t lo = 0, hi = m->n_weights;
+    while (lo < hi) {
+        int64_t mid = lo + (hi - lo) / 2;
+        int c = strcmp(m->weight[mid].name, weight);
+        if (c == 0) return &m->input[m->weight[mid].input];
+        if (c < 0)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return NULL;
+}
+
+const struct gram_input *gram_find_out(const struct gram *m, const char *weight, int64_t rows,
+                                       int64_t n_mat) {
+    char *name = xasprintf(GRAM_OUT "%s", weight);
+    const struct gram_input *out = gram_find(m, name);
+    free(name);
+    return out && out->n == rows && (out->n_mat == 1 || out->n_mat == n_mat) ? out : NULL;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static const struct gguf_kv *strings(const struct gguf *g, const char *key) {
+    const struct gguf_kv *kv = gguf_find(g, key);
+    return kv && kv->type == GV_ARR && kv->elem == GV_STR ? kv : NULL;
+}
+
+/* Finds the tensor <input><suffix>, which must be there and be f32. */
+static int part(const struct gguf *g, const char *input, const char *suffix,
+                const struct gguf_tensor **out, struct err *e) {
+    char *name = xasprintf("%s%s", input, suffix);
+    const struct gguf_tensor *t = gguf_find_tensor(g, name);
+    int rc = 0;
+    if (!t)
+        rc = err_set(e, ERR_DATA, "tensor \"%s\" is missing", show_n(name, strlen(name)).s);
+    else if (t->type != QT_F32)
+        rc = err_set(e, ERR_DATA, "tensor \"%s\" is not F32", show_n(name, strlen(name)).s);
+    else if ((uintptr_t)t->data % _Alignof(float))
+        rc = err_set(e, ERR_DATA, "tensor \"%s\" is not aligned", show_n(name, strlen(name)).s);
+    free(name);
+    *out = t;
+    return rc;
+}
+
+/* Reads the sums of differences and inputs, which must have the shape of the moments. */
+static int read_cross(struct gram *m, const char *name, struct gram_input *in, struct err *e) {
+    static const char *const suffix[GRAM_HALVES] = {".cross.0", ".cross.1"};
+    const struct gguf_tensor *t;
+    for (int h = 0; h < GRAM_HALVES; h++) {
+        TRY(part(m->file, name, suffix[h], &t, e));
+        if (t->ne[0] != in->block || t->ne[1] != in->n || t->ne[2] != in->n_mat || t->ne[3] != 1)
+            return err_set(e, ERR_DATA, "\"%s\" has differences of another shape than its moments",
+                           show_n(name, strlen(name)).s);
+        in->cross[h] = (const float *)(const void *)t->data;
+    }
+    return 0;
+}
+
+static int read_input(struct gram *m, const char *name, struct err *e) {
+    static const char *const sum[GRAM_HALVES] = {".sum.0", ".sum.1"};
+    struct gram_input in = {0};
+    const struct gguf_tensor *t, *c;
+    TRY(part(m->file, name, ".counts", &c, e));
+    for (int h = 0; h < GRAM_HALVES; h++) {
+        TRY(part(m->file, name, sum[h], &t, e));
+        if (h && (t->ne[0] != in.block || t->ne[1] != in.n || t->ne[2] != in.n_mat))
+            return err_set(e, ERR_DATA, "the two halves of \"%s\" differ in size",
+                           show_n(name, strlen(name)).s);
+        in.block = t->ne[0];
+        in.n = t->ne[1];
+        in.n_mat = t->ne[2];
+        if (in.block < 1 || in.n < 1 || in.n_mat < 1 || t->ne[3] != 1 || in.block > in.n ||
+            in.n > MAX_COLUMNS)
+            return err_set(e, ERR_DATA, "the sizes of \"%s\" make no sense",
+                           show_n(name, strlen(name)).s);
+        in.sum[h] = (const float *)(const void *)t->data;
+    }
+    if (c->ne[0] != in.n_mat || c->ne[1] != GRAM_HALVES || c->ne[2] != 1 || c->ne[3] != 1)
+        return err_set(e, ERR_DATA, "\"%s\" has counts of another shape than its %lld matrices",
+                       show_n(name, strlen(name)).s, (long long)in.n_mat);
+    for (int h = 0; h < GRAM_HALVES; h++) {
+        in.count[h] = (const float *)(const void *)c->data + h * in.n_mat;
+        for (int64_t k = 0; k < in.n_mat; k++)
+            if (!(in.count[h][k] >= 0 && in.count[h][k] <= 0x1p60f))
+                return err_set(e, ERR_DATA, "\"%s\" counts %g tokens", show_n(name, strlen(name)).s,
+                               (double)in.count[h][k]);
+    }
+    if (m->crossed) TRY(read_cross(m, name, &in, e));
+    in.name = xstrdup(name);
+    m->input[m->n_inputs++] = in;
+    return 0;
+}
+
+static int64_t input_named(const struct gram *m, const char *name) {
+    for (int64_t i = m->n_inputs - 1; i >= 0; i--)
+        if (strcmp(m->input[i].name, name) == 0) return i;
+    return -1;
+}
+
+static int read_weights(struct gram *m, struct err *e) {
+    const struct gguf_kv *w = strings(m->file, "gram.weights"),
+                         *in = strings(m->file, "gram.inputs");
+    if (!w || !in)
+        return err_set(e, ERR_DATA, "key \"%s\" is not an array of strings",
+                       !w ? "gram.weights" : "gram.inputs");
+    if (w->count != in->count || w->count < 1 || w->count > MAX_WEIGHTS)
+        return err_set(e, ERR_DATA,
+                       "%llu weights with %llu inputs; equal numbers up to %d expected",
+                       (unsigned long long)w->count, (unsigned long long)in->count, MAX_WEIGHTS);
+    m->weight = xcalloc((size_t)w->count, sizeof *m->weight);
+    m->input = xcalloc((size_t)w->count, sizeof *m->input);
+    const uint8_t *pw = w->data, *pi = in->data;
+    for (uint64_t i = 0; i < w->count; i++) {
+        const char *sw, *si;
+        uint64_t nw, ni;
+        gguf_kv_str_next(w, &pw, &sw, &nw);
+        gguf_kv_str_next(in, &pi, &si, &ni);
+        if (nw < 1 || ni < 1 || nw > 63 || ni > 63 || memchr(sw, 0, nw) || memchr(si, 0, ni))
+            return err_set(e, ERR_DATA, "a name in \"gram.weights\" or \"gram.inputs\" is not one");
+        char *input = xstrndup(si, (size_t)ni);
+        int64_t at = input_named(m, input);
+        int rc = at < 0 ? read_input(m, input, e) : 0;
+        free(input);
+        if (rc) return rc;
+        m->weight[m->n_weights++] =
+            (struct gram_weight){xstrndup(sw, (size_t)nw), at < 0 ? m->n_inputs - 1 : at};
+    }
+    qsort(m->weight, (size_t)m->n_weights, sizeof *m->weight, by_name);
+    for (int64_t i = 1; i < m->n_weights; i++)
+        if (strcmp(m->weight[i - 1].name, m->weight[i].name) == 0)
+            return err_set(e, ERR_DATA, "weight \"%s\" is there twice",
+                           show_n(m->weight[i].name, strlen(m->weight[i].name)).s);
+    return 0;
+}
+
+static int read_file(struct gram *m, struct err *e) {
+    if (strcmp(gguf_str_or(m->file, "general.type", ""), "gram") != 0)
+        return err_set(e, ERR_DATA,
+                       "not a file of second moments: general.type is not \"gram\"; make one with "
+                       "hone imatrix --gram");
+    uint64_t v = gguf_u64_or(m->file, "gram.version", 0);
+    m->crossed = v == VERSION_CROSS;
+    if (v != VERSION && v != VERSION_CROSS)
+        return err_set(e, ERR_DATA, "version %llu of the format is not known",
+                       (unsigned long long)v);
+    uint64_t chunks = gguf_u64_or(m->file, "gram.chunk_count", 0);
+    uint64_t size = gguf_u64_or(m->file, "gram.chunk_size", 0);
+    if (chunks > UINT32_MAX || size > UINT32_MAX || size == 0)
+        return err_set(e, ERR_DATA, "%llu chunks of %llu tokens make no sense",
+                       (unsigned long long)chunks, (unsigned long long)size);
+    m->n_chunks = (uint32_t)chunks;
+    m->chunk_size = (uint32_t)size;
+    return read_weights(m, e);
+}
+
+int gram_read(struct gram *m, const char *path, struct err *e) {
+    gram_init(m);
+    TRY(gguf_open(&m->file, path, 0, e));
+    int rc = read_file(m, e);
+    if (rc) {
+        err_wrap(e, "%s", path);
+        gram_release(m);
+    }
+    return rc;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static int declare(struct gguf_w *w, const struct gram_input *in, struct err *e) {
+    static const char *const suffix[] = {".sum.0", ".sum.1", ".counts", ".cross.0", ".cross.1"};
+    const int64_t ne_sum[3] = {in->block, in->n, in->n_mat}, ne_count[2] = {in->n_mat, GRAM_HALVES};
+    for (int k = 0; k < (in->cross[0] ? 5 : 3); k++) {
+        char *name = xasprintf("%s%s", in->name, suffix[k]);
+        int rc = gguf_w_tensor(w, name, QT_F32, k == 2 ? 2 : 3, k == 2 ? ne_count : ne_sum, e);
+        free(name);
+        if (rc) return rc;
+    }
+    return 0;
+}
+
+static int write_data(struct gguf_w *w, const struct gram_input *in, struct err *e) {
+    uint64_t bytes = 0;
+    if (!gram_input_bytes(in->n, in->block, in->n_mat, &bytes))
+        return err_set(e, ERR_USAGE, "%s: too large", in->name);
+    for (int h = 0; h < GRAM_HALVES; h++) TRY(gguf_w_data(w, in->sum[h], bytes, e));
+    for (int h = 0; h < GRAM_HALVES; h++)
+        TRY(gguf_w_data(w, in->count[h], (uint64_t)in->n_mat * sizeof(float), e));
+    for (int h = 0; h < GRAM_HALVES && in->cross[0]; h++)
+        TRY(gguf_w_data(w, in->cross[h], bytes, e));
+    return 0;
+}
+
+static void keys(struct gguf_w *w, const struct gram *m) {
+    const char **a = xcalloc((size_t)m->n_weights + 1, sizeof *a);
+    gguf_w_str(w, "general.type", "gram");
+    gguf_w_u32(w, "gram.version", m->crossed ? VERSION_CROSS : VERSION);
+    gguf_w_u32(w, "gram.chunk_count", m->n_chunks);
+    gguf_w_u32(w, "gram.chunk_size", m->chunk_size);
+    gguf_w_arr_str(w, "gram.datasets", (const char *const *)m->dataset, (uint64_t)m->n_datasets);
+    for (int64_t i = 0; i < m->n_weights; i++) a[i] = m->weight[i].name;
+    gguf_w_arr_str(w, "gram.weights", a, (uint64_t)m->n_weights);
+    for (int64_t i = 0; i < m->n_weights; i++) a[i] = m->input[m->weight[i].input].name;
+    gguf_w_arr_str(w, "gram.inputs", a, (uint64_t)m->n_weights);
+    free(a);
+}
+
+int gram_write(const struct gram *m, const char *path, bool overwrite, struct err *e) {
+    struct gguf_w *w = gguf_w_new();
+    int rc = 0;
+    keys(w, m);
+    for (int64_t i = 0; i < m->n_inputs && !rc; i++) rc = declare(w, &m->input[i], e);
+    if (!rc) rc = gguf_w_begin(w, path, overwrite, e);
+    for (int64_t i = 0; i < m->n_inputs && !rc; i++) rc = write_data(w, &m->input[i], e);
+    if (!rc) rc = gguf_w_commit(w, e);
+    gguf_w_free(w);
+    return rc;
+}

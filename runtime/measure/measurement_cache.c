@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+/* runtime/measure/measurement_cache.c - see kept.h. */
+#include "runtime/measure/measurement_cache.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/ranks.h"
+
+int kept_open(struct results_cache **out, const char *path, struct err *e) {
+    *out = NULL;
+    if (!path) return 0;
+    if (ranks_n() > 1)
+        return err_set(e, ERR_USAGE, "--keep is for one process: start without mpirun");
+    return results_cache_open(out, path, e);
+}
+
+struct results_cache *kept_open_own(const char *path) {
+    struct results_cache *k = NULL;
+    struct err e;
+    if (results_cache_open(&k, path, &e) == 0) return k;
+    log_warn("%s: starting afresh", e.msg);
+    (void)unlink(path);
+    if (results_cache_open(&k, path, &e) == 0) return k;
+    log_warn("%s; an interruption will cost what is being measured", e.msg);
+    return NULL;
+}
+
+void kept_text(struct kept_of *x, struct results_cache *k, char *what) {
+    x->of = xreallocarray(x->of, (size_t)x->n + 1, sizeof *x->of);
+    x->of[x->n++] = (struct results_cache_of){k, what};
+}
+
+void kept_model(struct kept_of *x, struct results_cache *k, const struct session *s,
+                const char *hash) {
+    kept_text(x, k, k ? eval_keep_model(s, hash) : xstrdup(""));
+}
+
+void kept_pair(struct kept_of *x, struct results_cache *k, const struct session *base,
+               const char *base_hash, const char *base_file, const struct session *s,
+               const char *hash) {
+    if (!k) {
+        kept_text(x, k, xstrdup(""));
+        return;
+    }
+    struct stat st = {0};
+    char *model = eval_keep_model(s, hash), *from = NULL;
+    if (base) {
+        from = eval_keep_model(base, base_hash);
+    } else {
+        /* Zeros stand for a file that cannot be asked; opening it will say why. */
+        (void)stat(base_file, &st);
+        from = xasprintf("%s;%lld;%lld.%09ld;", io_base(base_file), (long long)st.st_size,
+                         (long long)st.st_mtim.tv_sec, (long)st.st_mtim.tv_nsec);
+    }
+    kept_text(x, k, xasprintf("base %s%s", from, model));
+    free(from);
+    free(model);
+}
+
+void kept_weights(struct kept_of *x, struct results_cache *k, const struct gguf *g,
+                  const char *imatrix_hash, const struct gguf *moments) {
+    struct buf b = {0};
+    buf_fmt(&b, "importance %s;weights ", imatrix_hash);
+    if (k) gguf_stamp(g, &b);
+    if (k && moments) buf_str(&b, "moments ");
+    if (k && moments) gguf_stamp(moments, &b);
+    kept_text(x, k, buf_take(&b));
+}
+
+void kept_release(struct kept_of *x) {
+    for (int i = 0; i < x->n; i++) free((void *)(uintptr_t)x->of[i].what);
+    free(x->of);
+    memset(x, 0, sizeof *x);
+}

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: MIT
+/* serve/conv_repair.c - conversations that templates refuse (mend.h). */
+#include "serve/conv_repair.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/mem.h"
+#include "serve/ask.h"
+#include "template/jinja.h"
+#include "text/utf8.h"
+
+static bool has_calls(const struct json *m) {
+    return json_len(json_get(m, "tool_calls")) > 0;
+}
+
+/* Returns a copy of an object, whose members are shared until others are put in their place. */
+static struct json *copy_of(struct arena *a, const struct json *obj) {
+    struct json *out = json_new(a, JSON_OBJ);
+    for (const struct json *x = json_first(obj); x; x = json_next(x))
+        json_put(a, out, json_name(x), strlen(json_name(x)), x);
+    return out;
+}
+
+static void put_text(struct arena *a, struct json *obj, const char *name, const char *s) {
+    json_put(a, obj, name, strlen(name), json_new_str(a, s, strlen(s)));
+}
+
+static struct json *message(struct arena *a, const char *role, const char *text) {
+    struct json *m = json_new(a, JSON_OBJ);
+    put_text(a, m, "role", role);
+    put_text(a, m, "content", text);
+    return m;
+}
+
+/* Returns m with another content: a, then b, with an empty line between them where neither is
+ * empty.
+ */
+static struct json *with_content(struct arena *mem, const struct json *m, const char *a,
+                                 const char *b) {
+    struct json *out = copy_of(mem, m);
+    struct buf text = {0};
+    buf_fmt(&text, "%s%s%s", a, *a && *b ? "\n\n" : "", b);
+    put_text(mem, out, "content", text.data);
+    buf_release(&text);
+    return out;
+}
+
+/* ---- the steps: messages in, messages out; they tell whether they changed anything ---- */
+
+static struct json *mended_call(struct arena *a, const struct json *call, bool *changed) {
+    const struct json *fn = json_get(call, "function"), *args = json_get(fn, "arguments");
+    const char *s = json_str(args);
+    struct json *j = NULL, *out = copy_of(a, call), *f = copy_of(a, fn);
+    struct err ignored;
+    if (s && json_parse_mend(&j, s, strlen(s), "arguments", &ignored)) j = NULL;
+    if (s && json_type(j) != JSON_OBJ) {
+        struct json *object = json_new(a, JSON_OBJ);
+        put_text(a, object, "arguments", s);
+        json_put(a, f, "arguments", strlen("arguments"), object);
+        *changed = true;
+    }
+    json_free(j);
+    json_put(a, out, "function", strlen("function"), f);
+    return out;
+}
+
+/* Writes nine letters and digits that stand for an id. */
+static void nine_of(const char *id, char out[10]) {
+    static const char all[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    uint64_t h = hash_u64(id, strlen(id));
+    for (int i = 0; i < 9; i++, h /= 62) out[i] = all[h % 62];
+    out[9] = 0;
+}
+
+/* Tells whether an id stays: it is of nine letters and digits, or one that a model counted itself.
+ */
+static bool id_stays(const char *id) {
+    size_t n = 0;
+    while ((id[n] >= '0' && id[n] <= '9') || ((id[n] | 32) >= 'a' && (id[n] | 32) <= 'z')) n++;
+    return (n == 9 && !id[n]) || strchr(id, ':');
+}
+
+/* Puts another id in the place of member `name` of a copy; one that is not there gets its number.
+ */
+static void put_nine(struct arena *a, struct json *obj, const char *name, int number,
+                     bool *changed) {
+    const char *id = json_str(json_get(obj, name));
+    char nine[10], count[16];
+    snprintf(count, sizeof count, "#%d", number);
+    if (id && id_stays(id)) return;
+    nine_of(id ? id : count, nine);
+    put_text(a, obj, name, nine);
+    *changed = true;
+}
+
+/* Puts an empty text where there is no content. */
+static bool step_null(struct arena *a, const struct json *in, struct json *out) {
+    bool changed = false;
+    for (const struct json *m = json_first(in); m; m = json_next(m)) {
+        const bool none = json_type(json_get(m, "content")) == JSON_NULL;
+        json_push(a, out, none ? with_content(a, m, "", "") : m);
+        changed |= none;
+    }
+    return changed;
+}
+
+/* Makes ids of calls, and of their results, texts of nine letters and digits. */
+static bool step_ids(struct arena *a, const struct json *in, struct json *out) {
+    bool changed = false;
+    int n_calls = 0, n_results = 0;
+    for (const struct json *m = json_first(in); m; m = json_next(m)) {
+        struct json *copy = copy_of(a, m), *calls = json_new(a, JSON_ARR);
+        for (const struct json *c = json_first(json_get(m, "tool_calls")); c; c = json_next(c)) {
+            struct json *call = copy_of(a, c);
+            put_nine(a, call, "id", n_calls++, &changed);
+            json_push(a, calls, call);
+        }
+        if (has_calls(m)) json_put(a, copy, "tool_calls", strlen("tool_calls"), calls);
+        if (msg_is(m, "tool")) put_nine(a, copy, "tool_call_id", n_results++, &changed);
+        json_push(a, out, copy);
+    }
+    return changed;
+}
+
+/* Makes an object of arguments that are none: {"arguments": text}. */
+static bool step_arguments(struct arena *a, const struct json *in, struct json *out) {
+    bool changed = false;
+    for (const struct json *m = json_first(in); m; m = json_next(m)) {
+        struct json *copy = copy_of(a, m), *calls = json_new(a, JSON_ARR);
+        for (const struct json *c = json_first(json_get(m, "tool_calls")); c; c = json_next(c))
+            json_push(a, calls, mended_call(a, c, &changed));
+        if (has_calls(m)) json_put(a, copy, "tool_calls", strlen("tool_calls"), calls);
+        json_push(a, out, copy);
+    }
+    return changed;
+}
+
+/* Joins the system messages in front of the first answer, at the front. Those that come later speak
+ * as the user, in their place: at the front they would change the beginning of a prompt that is
+ * computed already. */
+static bool step_system(struct arena *a, const struct json *in, struct json *out) {
+    struct buf text = {0};
+    bool changed = false, answered = false;
+    int i = 0, n = 0;
+    for (const struct json *m = json_first(in); m && !msg_is(m, "assistant"); m = json_next(m))
+        if (msg_is(m, "system") && *msg_text(m))
+            buf_fmt(&text, "%s%s", n++ ? "\n\n" : "", msg_text(m));
+    if (text.len) json_push(a, out, message(a, "system", text.data));
+    for (const struct json *m = json_first(in); m; m = json_next(m), i++) {
+        answered |= msg_is(m, "assistant");
+        if (!msg_is(m, "system"))
+            json_push(a, out, m);
+        else if (answered)
+            json_push(a, out, message(a, "user", msg_text(m)));
+        changed |= msg_is(m, "system") && i > 0;
+    }
+    buf_release(&text);
+    return changed;
+}
+
+/* Tells whether b, which follows a, can be one message with it: the user's, or the assistant's
+ * where only the last has calls. */
+static bool joins(const struct json *a, const struct json *b) {
+    return (msg_is(a, "user") && msg_is(b, "user")) ||
+           (msg_is(a, "assistant") && msg_is(b, "assistant") && !has_calls(a));
+}
+
+/* Joins neighbours of one role; of their other members the last one's count. */
+static bool step_neighbours(struct arena *a, const struct json *in, struct json *out) {
+    bool changed = false;
+    for (const struct json *m = json_first(in); m; m = json_next(m)) {
+        struct buf before = {0};
+        for (; json_next(m) && joins(m, json_next(m)); m = json_next(m)) {
+            if (*msg_text(m)) buf_fmt(&before, "%s%s", before.len ? "\n\n" : "", msg_text(m));
+            changed = true;
+        }
+        json_push(a, out, before.len ? with_content(a, m, before.data, msg_text(m)) : m);
+        buf_release(&before);
+    }
+    return changed;
+}
+
+/* Puts a word of the assistant between calls of tools, or their results, and what the user says
+ * instead of waiting for these or for an answer to them. */
+static bool step_results(struct arena *a, const struct json *in, struct json *out) {
+    bool changed = false;
+    for (const struct json *m = json_first(in); m; m = json_next(m)) {
+        json_push(a, out, m);
+        if (!msg_is(m, "tool") && !has_calls(m)) continue;
+        if (!msg_is(json_next(m), "user")) continue;
+        json_push(a, out, message(a, "assistant", "..."));
+        changed = true;
+    }
+    return changed;
+}
+
+/* Puts an empty message of the user in front where an answer comes first, or nothing but the
+ * system's. */
+static bool step_first(struct arena *a, const struct json *in, struct json *out) {
+    const struct json *m = json_first(in);
+    for (; m && msg_is(m, "system"); m = json_next(m)) json_push(a, out, m);
+    const bool changed = !m || !msg_is(m, "user");
+    if (changed) json_push(a, out, message(a, "user", ""));
+    for (; m; m = json_next(m)) json_push(a, out, m);
+    return changed;
+}
+
+/* Puts what the system says in front of what the user says first. */
+static bool step_no_system(struct arena *a, const struct json *in, struct json *out) {
+    const struct json *m = json_first(in);
+    const char *text = m && msg_is(m, "system") ? msg_text(m) : NULL;
+    bool put = !text;
+    if (text) m = json_next(m);
+    for (; m; m = json_next(m)) {
+        const bool here = !put && msg_is(m, "user");
+        json_push(a, out, here ? with_content(a, m, text, msg_text(m)) : m);
+        put |= here;
+    }
+    if (!put) json_push(a, out, message(a, "user", text));
+    return text != NULL;
+}
+
+static const struct {
+    const char *what;
+    bool (*run)(struct arena *a, const struct json *in, struct json *out);
+} steps[MEND_STEPS] = {
+    [MEND_NULL] = {"content that is null", step_null},
+    [MEND_IDS] = {"ids of calls", step_ids},
+    [MEND_ARGUMENTS] = {"arguments that are no object", step_arguments},
+    [MEND_SYSTEM] = {"system messages behind the first", step_system},
+    [MEND_NEIGHBOURS] = {"messages of one role in a row", step_neighbours},
+    [MEND_RESULTS] = {"a user's message behind calls", step_results},
+    [MEND_FIRST] = {"no user in front", step_first},
+    [MEND_NO_SYSTEM] = {"a system message, moved into the first user turn", step_no_system},
+};
+
+char *conv_repair_conv(const char *conv, enum conv_repair_step step, const char **what) {
+    const struct json *j;
+    struct arena a;
+    struct buf b = {0};
+    static const struct json_opts mend = {.mend = true};
+    struct err ignored;
+    arena_init(&a);
+    *what = steps[step].what;
+    if (json_parse_in(&j, &a, conv, strlen(conv), &mend, "conversation", NULL, &ignored) == 0) {
+        struct json *out = json_new(&a, JSON_OBJ), *messages = json_new(&a, JSON_ARR);
+        if (steps[step].run(&a, json_get(j, "messages"), messages)) {
+            json_put(&a, out, "messages", strlen("messages"), messages);
+            if (json_get(j, "tools"))
+                json_put(&a, out, "tools", strlen("tools"), json_get(j, "tools"));
+            json_write_spaced(&b, out);
+        }
+    }
+    arena_release(&a);
+    return b.data ? buf_take(&b) : NULL;
+}
+
+/* ---- what a template leaves out ---- */
+
+/* Returns the conversation, in the arena; NULL: it has no message of the system. */
+static const struct json *with_system(struct arena *a, const char *conv) {
+    const struct json *j = NULL;
+    static const struct json_opts mend = {.mend = true};
+    struct err ignored;
+    if (!strstr(conv, "\"system\"")) return NULL; /* most have none, and are not read */
+    return json_parse_in(&j, a, conv, strlen(conv), &mend, "conversation", NULL, &ignored) ? NULL
+                                                                                           : j;
+}
+
+/* Returns what a message of the system says, without white space around it; n 0: nothing. */
+static const char *system_text(const struct json *m, size_t *n) {
+    const char *s = msg_is(m, "system") ? msg_text(m) : "";
+    const size_t lead = utf8_white_span(s, strlen(s));
+    *n = strlen(s) - lead;
+    *n -= utf8_white_before(s + lead, *n);
+    return s + lead;
+}
+
+/* Tells whether bytes of the content of message i are in a prompt. */
+static bool has_bytes(const struct jinja_spans *s, int i) {
+    char path[48];
+    const int n = snprintf(path, sizeof path, "messages[%d].content", i);
+    for (int k = 0; k < s->n; k++)
+        if (strncmp(s->origin[s->v[k].origin].path, path, (size_t)n) == 0) return true;
+    return false;
+}
+
+bool conv_repair_shown(const char *conv, const struct jinja_spans *spans) {
+    struct arena a;
+    bool all = true;
+    int i = 0;
+    arena_init(&a);
+    const struct json *m = json_first(json_get(with_system(&a, conv), "messages"));
+    for (; m && all; m = json_next(m), i++) {
+        size_t n;
+        (void)system_text(m, &n);
+        all = !n || has_bytes(spans, i);
+    }
+    arena_release(&a);
+    return all;
+}
+
+char *conv_repair_probe(const char *conv, struct buf *words) {
+    struct arena a;
+    struct buf b = {0};
+    int n_words = 0;
+    arena_init(&a);
+    const struct json *j = with_system(&a, conv);
+    struct json *out = json_new(&a, JSON_OBJ), *list = json_new(&a, JSON_ARR);
+    for (const struct json *m = json_first(json_get(j, "messages")); m; m = json_next(m)) {
+        char word[40];
+        size_t n;
+        (void)system_text(m, &n);
+        snprintf(word, sizeof word, "Qx%dsystemtext%dxQ", n_words, n_words);
+        json_push(&a, list, n ? with_content(&a, m, word, "") : m);
+        if (n) buf_fmt(words, "%s\n", word);
+        n_words += n > 0;
+    }
+    json_put(&a, out, "messages", strlen("messages"), list);
+    if (json_get(j, "tools")) json_put(&a, out, "tools", strlen("tools"), json_get(j, "tools"));
+    if (n_words) json_write_spaced(&b, out);
+    arena_release(&a);
+    return b.data ? buf_take(&b) : NULL;
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT
+/* serve/history.c - what clients lose of answers (restore.h). A ring of calls: the id that a client
+ * got is the way back to what was in front of it. */
+#include "serve/history.h"
+
+#include <ctype.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/mem.h"
+
+enum { CALLS = 8192, LONGEST = 256 << 10, MOST_BYTES = 16 << 20 };
+
+struct call {
+    uint64_t id; /* hash of the key and the id */
+    char *reasoning, *args;
+    size_t n_bytes;
+};
+struct history {
+    pthread_mutex_t lock;
+    struct call call[CALLS]; /* a ring */
+    int next;
+    size_t n_bytes;
+};
+
+struct history *history_new(void) {
+    struct history *r = xcalloc(1, sizeof *r);
+    pthread_mutex_init(&r->lock, NULL);
+    return r;
+}
+
+static void forget(struct history *r, struct call *c) {
+    r->n_bytes -= c->n_bytes;
+    free(c->reasoning);
+    free(c->args);
+    *c = (struct call){0};
+}
+
+void history_free(struct history *r) {
+    if (!r) return;
+    for (int i = 0; i < CALLS; i++) forget(r, &r->call[i]);
+    pthread_mutex_destroy(&r->lock);
+    free(r);
+}
+
+static uint64_t hash_id(uint64_t key, const char *id) {
+    const uint64_t both[2] = {key, hash_u64(id, strlen(id))};
+    return hash_u64(both, sizeof both);
+}
+
+void history_note(struct history *r, uint64_t key, const struct reply_choice *c) {
+    const size_t n_think = c->reasoning.len;
+    pthread_mutex_lock(&r->lock);
+    for (int i = 0; i < c->n_calls; i++) {
+        const struct buf *args = &c->call[i].args;
+        if (n_think + args->len > LONGEST) continue;
+        struct call k = {.id = hash_id(key, c->call[i].id), .n_bytes = n_think + args->len};
+        k.reasoning = n_think ? xstrndup(c->reasoning.data, n_think) : NULL;
+        k.args = xstrndup(args->len ? args->data : "{}", args->len ? args->len : 2);
+        forget(r, &r->call[r->next]);
+        r->call[r->next] = k;
+        r->n_bytes += k.n_bytes;
+        r->next = (r->next + 1) % CALLS;
+        for (int old = r->next; r->n_bytes > MOST_BYTES; old = (old + 1) % CALLS)
+            forget(r, &r->call[old]);
+    }
+    pthread_mutex_unlock(&r->lock);
+}
+
+static const struct call *find(const struct history *r, uint64_t key, const struct json *call) {
+    const char *id = json_str(json_get(call, "id"));
+    const uint64_t h = id ? hash_id(key, id) : 0;
+    for (int i = 0; i < CALLS && id; i++)
+        if (r->call[i].id == h && r->call[i].args) return &r->call[i];
+    return NULL;
+}
+
+/* Tells whether a text has a number of 16 digits or more. Readers of JSON take such numbers for
+ * their neighbours, so nothing is then said to be the same. */
+static bool has_long_number(const char *s) {
+    int n = 0;
+    for (; *s && n < 16; s++) n = isdigit((unsigned char)*s) ? n + 1 : 0;
+    return n >= 16;
+}
+
+/* Tells whether given arguments (an object, or a text that holds one) are the values of a call,
+ * otherwise spelled. */
+static bool spelled_otherwise(const struct json *given, const struct call *c) {
+    struct json *was = NULL, *is = NULL;
+    struct err e;
+    const char *text = json_str(given);
+    if (has_long_number(c->args) || json_parse_mend(&was, c->args, strlen(c->args), "call", &e))
+        return false;
+    bool same = !text || strcmp(text, c->args) != 0;
+    if (same && text) {
+        same = !has_long_number(text) &&
+               json_parse_mend(&is, text, strlen(text), "call", &e) == 0 && json_equal(is, was);
+    } else if (same) {
+        same = json_equal(given, was);
+    }
+    json_free(was);
+    json_free(is);
+    return same;
+}
+
+static bool put_call(struct jw *w, const struct history *r, uint64_t key, const struct json *call) {
+    const struct call *c = find(r, key, call);
+    const struct json *fn = json_get(call, "function"), *args = json_get(fn, "arguments");
+    if (!c || !spelled_otherwise(args, c)) {
+        ask_put(w, NULL, call);
+        return false;
+    }
+    jw_obj(w, NULL);
+    jw_str(w, "id", json_str(json_get(call, "id")));
+    jw_str(w, "type", "function");
+    jw_obj(w, "function");
+    jw_str(w, "name", json_str(json_get(fn, "name")));
+    if (json_str(args))
+        jw_str(w, "arguments", c->args);
+    else
+        jw_raw(w, "arguments", c->args);
+    jw_end(w);
+    jw_end(w);
+    return true;
+}
+
+static bool put_message(struct jw *w, const struct history *r, uint64_t key, const struct json *m) {
+    const struct json *calls = json_get(m, "tool_calls"), *call = json_first(calls);
+    const char *thought = json_str(json_get(m, "reasoning_content")), *lost = NULL;
+    bool changed = false;
+    for (; call && !(thought && *thought) && !lost; call = json_next(call)) {
+        const struct call *c = find(r, key, call);
+        lost = c ? c->reasoning : NULL;
+    }
+    jw_obj(w, NULL);
+    if (lost) jw_str(w, "reasoning_content", lost);
+    for (const struct json *x = json_first(m); x; x = json_next(x)) {
+        const char *name = json_name(x);
+        if (strcmp(name, "reasoning_content") == 0 && lost) continue;
+        if (x != calls) {
+            ask_copy(w, name, m, name);
+            continue;
+        }
+        jw_arr(w, name);
+        for (call = json_first(calls); call; call = json_next(call))
+            changed |= put_call(w, r, key, call);
+        jw_end(w);
+    }
+    jw_end(w);
+    return changed || lost;
+}
+
+char *history_fill(struct history *r, uint64_t key, const char *conv) {
+    struct json *j = NULL;
+    struct buf out = {0};
+    struct jw w;
+    struct err e;
+    bool changed = false;
+    if (!strstr(conv, "\"tool_calls\"") ||
+        json_parse_mend(&j, conv, strlen(conv), "conversation", &e))
+        return NULL;
+    jw_init(&w, &out, false);
+    jw_obj(&w, NULL);
+    jw_arr(&w, "messages");
+    pthread_mutex_lock(&r->lock);
+    for (const struct json *m = json_first(json_get(j, "messages")); m; m = json_next(m))
+        changed |= put_message(&w, r, key, m);
+    pthread_mutex_unlock(&r->lock);
+    jw_end(&w);
+    ask_copy(&w, "tools", j, "tools");
+    jw_end(&w);
+    json_free(j);
+    if (changed) return buf_take(&out);
+    buf_release(&out);
+    return NULL;
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+/* serve/poller.c - see waits.h. */
+#include "serve/poller.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/num.h"
+
+#if defined(__linux__)
+#include <sys/epoll.h>
+
+struct poller {
+    int epoll;
+};
+
+struct poller *poller_new(void) {
+    const int fd = epoll_create1(EPOLL_CLOEXEC);
+    if (fd < 0) return NULL;
+    struct poller *w = xcalloc(1, sizeof *w);
+    w->epoll = fd;
+    return w;
+}
+void poller_free(struct poller *w) {
+    if (!w) return;
+    close(w->epoll);
+    free(w);
+}
+int poller_set(struct poller *w, int fd, unsigned events, void *what) {
+    struct epoll_event ev = {.data.ptr = what};
+    ev.events = (events & WAIT_IN ? (unsigned)EPOLLIN : 0) |
+                (events & WAIT_OUT ? (unsigned)EPOLLOUT : 0) | (unsigned)EPOLLRDHUP;
+    if (epoll_ctl(w->epoll, EPOLL_CTL_MOD, fd, &ev) == 0) return 0;
+    return errno == ENOENT ? epoll_ctl(w->epoll, EPOLL_CTL_ADD, fd, &ev) : -1;
+}
+void poller_end(struct poller *w, int fd) {
+    struct epoll_event unused = {0};
+    (void)epoll_ctl(w->epoll, EPOLL_CTL_DEL, fd, &unused);
+}
+int poller_get(struct poller *w, struct wait_event *ev, int room, int ms) {
+    enum { MOST = 64 };
+    struct epoll_event got[MOST];
+    const int n = epoll_wait(w->epoll, got, (int)min_i64(room, MOST), ms);
+    for (int i = 0; i < n; i++) {
+        const unsigned e = got[i].events;
+        ev[i].what = got[i].data.ptr;
+        ev[i].is = (e & EPOLLIN ? WAIT_IN : 0u) | (e & EPOLLOUT ? WAIT_OUT : 0u) |
+                   (e & EPOLLRDHUP ? WAIT_LEFT : 0u) | (e & (EPOLLHUP | EPOLLERR) ? WAIT_DEAD : 0u);
+    }
+    return n;
+}
+#else
+
+#if !defined(POLLRDHUP) /* Then a client that left is seen when it is written to. */
+#define POLLRDHUP 0
+#endif
+
+struct poller {
+    struct pollfd *fd;
+    void **what;
+    size_t n, room, next; /* next: where the next look begins, so that all get their turn */
+};
+
+struct poller *poller_new(void) {
+    return xcalloc(1, sizeof(struct poller));
+}
+void poller_free(struct poller *w) {
+    if (!w) return;
+    free(w->fd);
+    free(w->what);
+    free(w);
+}
+static size_t place(const struct poller *w, int fd) {
+    size_t i = 0;
+    while (i < w->n && w->fd[i].fd != fd) i++;
+    return i;
+}
+int poller_set(struct poller *w, int fd, unsigned events, void *what) {
+    const size_t i = place(w, fd);
+    if (i == w->room) {
+        w->room = w->room ? 2 * w->room : 16;
+        w->fd = xreallocarray(w->fd, w->room, sizeof *w->fd);
+        w->what = xreallocarray(w->what, w->room, sizeof *w->what);
+    }
+    const int want =
+        (events & WAIT_IN ? POLLIN : 0) | (events & WAIT_OUT ? POLLOUT : 0) | POLLRDHUP;
+    w->n = i == w->n ? i + 1 : w->n;
+    w->fd[i] = (struct pollfd){.fd = fd, .events = (short)want};
+    w->what[i] = what;
+    return 0;
+}
+void poller_end(struct poller *w, int fd) {
+    const size_t i = place(w, fd);
+    if (i == w->n) return;
+    w->fd[i] = w->fd[--w->n];
+    w->what[i] = w->what[w->n];
+}
+int poller_get(struct poller *w, struct wait_event *ev, int room, int ms) {
+    int n = 0;
+    if (poll(w->fd, (nfds_t)w->n, ms) < 0) return -1;
+    for (size_t k = 0; k < w->n && n < room; k++) {
+        const size_t i = (w->next + k) % w->n;
+        const int e = w->fd[i].revents;
+        if (!e) continue;
+        ev[n].what = w->what[i];
+        ev[n++].is = (e & POLLIN ? WAIT_IN : 0u) | (e & POLLOUT ? WAIT_OUT : 0u) |
+                     (e & POLLRDHUP ? WAIT_LEFT : 0u) |
+                     (e & (POLLHUP | POLLERR | POLLNVAL) ? WAIT_DEAD : 0u);
+        if (n == room) w->next = i + 1;
+    }
+    return n;
+}
+#endif

@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: MIT
+/* serve/prefix_cache.c - the tree of what is kept (prefix.h).
+ *
+ * A node is a run of tokens behind its parent's; a sequence may be kept at its end. Every leaf has
+ * one, and a node without has two children at least, so the tree is as large as what is kept.
+ *
+ * What is worth least goes first: the time to compute it again from what is kept above it, halved
+ * every ten minutes that nobody asked, times what its kind proved to be good for, per byte. */
+#include "serve/prefix_cache.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/progress.h"
+
+enum { MAX_KEPT = 4096, MAX_PIECE = 256 };
+#define HALF_LIFE_S 600.0
+
+struct node {
+    int32_t *ids;                       /* [n] */
+    int64_t n, end;                     /* end: tokens from the root to its last one */
+    struct node *parent, *child, *next; /* next: of the same parent */
+    uint64_t key;                       /* of a root, which has no tokens */
+    struct seq *q;                      /* NULL: nothing is kept here */
+    enum prefix_cache_use use;
+    double last_s;
+    int64_t n_hits;
+};
+struct prefix_cache {
+    struct session *s;
+    const struct tok *tok;
+    bool can_trim;
+    struct node *roots;
+    struct prefix_cache_counts n;
+};
+
+struct prefix_cache *prefix_cache_new(struct session *s, const struct tok *t) {
+    struct prefix_cache *p = xcalloc(1, sizeof *p);
+    p->s = s;
+    p->tok = t;
+    p->can_trim = session_can_trim(s);
+    return p;
+}
+
+static void forget(struct prefix_cache *p, struct node *x) {
+    if (!x->q) return;
+    seq_free(x->q);
+    x->q = NULL;
+    p->n.n_kept--;
+    p->n.n_tokens -= x->end;
+}
+
+static void free_nodes(struct prefix_cache *p, struct node *x) {
+    while (x) { /* the children in front of the rest: no recursion */
+        struct node *next = x->next;
+        if (x->child) {
+            struct node *last = x->child;
+            while (last->next) last = last->next;
+            last->next = next;
+            next = x->child;
+        }
+        forget(p, x);
+        free(x->ids);
+        free(x);
+        x = next;
+    }
+}
+
+void prefix_cache_free(struct prefix_cache *p) {
+    if (!p) return;
+    free_nodes(p, p->roots);
+    free(p);
+}
+
+static struct node *root_of(const struct prefix_cache *p, uint64_t key) {
+    struct node *r = p->roots;
+    while (r && r->key != key) r = r->next;
+    return r;
+}
+
+/* ---- looking up ---- */
+
+struct placement { /* in a run of tokens */
+    const struct node *x;
+    int64_t end;      /* tokens of the tree up to here */
+    int64_t n_prompt; /* tokens of the prompt with the same bytes */
+};
+struct walk {
+    const struct prefix_cache *p;
+    const int32_t *ids;
+    int64_t n;
+    enum prefix_cache_how how;
+    struct placement best; /* where a sequence can resume */
+    int64_t seen;
+};
+struct cursor {
+    int64_t at; /* tokens of the prompt that were taken */
+    int n_over; /* bytes of them that no token of the tree has yet */
+    unsigned char over[MAX_PIECE];
+};
+
+static bool is_control(const struct tok *t, int32_t id) {
+    struct buf b = {0};
+    tok_decode(t, id, false, &b);
+    const bool none = !b.len;
+    buf_release(&b);
+    return none;
+}
+
+/* Takes tokens of the prompt until their bytes cover those of a token of the tree. False: they are
+ * others. Control tokens are equal to themselves only. */
+static bool same_bytes(const struct walk *w, struct cursor *c, int32_t id) {
+    struct buf want = {0}, have = {0};
+    bool same = !is_control(w->p->tok, id);
+    tok_decode(w->p->tok, id, true, &want);
+    buf_add(&have, c->over, (size_t)c->n_over);
+    while (same && have.len < want.len) {
+        same = c->at < w->n && !is_control(w->p->tok, w->ids[c->at]);
+        if (same) tok_decode(w->p->tok, w->ids[c->at++], true, &have);
+    }
+    same = same && have.len - want.len <= MAX_PIECE && want.len &&
+           memcmp(have.data, want.data, want.len) == 0;
+    if (same) {
+        c->n_over = (int)(have.len - want.len);
+        memcpy(c->over, have.data + want.len, (size_t)c->n_over);
+    }
+    buf_release(&want);
+    buf_release(&have);
+    return same;
+}
+
+static bool step(const struct walk *w, struct cursor *c, int32_t id) {
+    if (!c->n_over && c->at < w->n && w->ids[c->at] == id) {
+        c->at++;
+        return true;
+    }
+    return w->how == PREFIX_BYTES && same_bytes(w, c, id);
+}
+
+/* Notes that tokens of the prompt, `at` of them, and of the tree, `end` of them up to a place
+ * within x, end together, and whether a sequence may resume there. */
+static void note(struct walk *w, const struct node *x, int64_t end, int64_t at) {
+    const bool can = w->p->can_trim || (x->q && end == x->end);
+    w->seen = max_i64(w->seen, at);
+    if (can && end && at < w->n && at > w->best.n_prompt) w->best = (struct placement){x, end, at};
+}
+
+/* Follows a node's run and what is below it. */
+static void descend(struct walk *w, const struct node *x, struct cursor c) {
+    for (int64_t i = 0; i < x->n; i++) {
+        if (!step(w, &c, x->ids[i])) return;
+        if (!c.n_over) note(w, x, x->end - x->n + i + 1, c.at);
+    }
+    for (const struct node *k = x->child; k; k = k->next) descend(w, k, c);
+}
+
+static struct walk look(const struct prefix_cache *p, const int32_t *ids, int64_t n, uint64_t key,
+                        enum prefix_cache_how how) {
+    struct walk w = {.p = p, .ids = ids, .n = n, .how = p->tok ? how : PREFIX_IDS};
+    const struct node *r = root_of(p, key);
+    const struct cursor begin = {0};
+    for (const struct node *k = r ? r->child : NULL; k; k = k->next) descend(&w, k, begin);
+    return w;
+}
+
+struct prefix_cache_match prefix_cache_match(const struct prefix_cache *p, const int32_t *ids,
+                                             int64_t n, uint64_t key) {
+    const struct walk w = look(p, ids, n, key, PREFIX_IDS);
+    return (struct prefix_cache_match){w.best.n_prompt, w.seen};
+}
+
+/* Appends the first `end` tokens on the way from the root to the end of x to out; returns the
+ * root. */
+static const struct node *way(const struct node *x, int64_t end, struct ids *out) {
+    for (int64_t i = 0; i < end; i++) ids_add(out, 0);
+    for (; x->parent; x = x->parent) {
+        const int64_t from = x->end - x->n;
+        memcpy(out->v + from, x->ids, (size_t)(end - from) * sizeof *out->v);
+        end = from;
+    }
+    return x;
+}
+
+/* Puts the tokens of the tree in the place of the prompt's. */
+static void rewrite(struct ids *all, const struct placement *at) {
+    struct ids out = {0};
+    (void)way(at->x, at->end, &out);
+    for (int64_t i = at->n_prompt; i < all->n; i++) ids_add(&out, all->v[i]);
+    ids_release(all);
+    *all = out;
+}
+
+/* Returns a node whose sequence has seen the place and maybe more, or NULL when there is none. */
+static struct node *holder(const struct placement *at) {
+    struct node *x = (struct node *)(uintptr_t)at->x;
+    while (x && !x->q) x = x->child; /* every leaf has one */
+    return x;
+}
+
+int prefix_cache_take(struct prefix_cache *p, struct ids *all, uint64_t key,
+                      enum prefix_cache_how how, int64_t n_max, struct seq **out,
+                      struct prefix_cache_match *m, struct err *e) {
+    struct walk w = look(p, all->v, all->n, key, how);
+    *out = NULL;
+    if (all->n + w.best.end - w.best.n_prompt > n_max) w = look(p, all->v, all->n, key, PREFIX_IDS);
+    *m = (struct prefix_cache_match){0, w.seen};
+    struct node *x = w.best.x ? holder(&w.best) : NULL;
+    if (!x) return 0;
+    TRY(seq_fork(out, x->q, e));
+    const int rc = seq_trim(*out, w.best.end, e);
+    if (rc) {
+        seq_free(*out);
+        *out = NULL;
+        return rc;
+    }
+    x->last_s = progress_now_s();
+    x->n_hits++;
+    m->n = w.best.n_prompt;
+    if (how == PREFIX_BYTES) rewrite(all, &w.best);
+    return 0;
+}
+
+/* ---- keeping ---- */
+
+static struct node *new_node(struct node *parent, const int32_t *ids, int64_t n) {
+    struct node *x = xcalloc(1, sizeof *x);
+    x->ids = xcalloc((size_t)n + 1, sizeof *x->ids);
+    if (n) memcpy(x->ids, ids, (size_t)n * sizeof *ids);
+    x->n = n;
+    x->end = (parent ? parent->end : 0) + n;
+    x->parent = parent;
+    if (parent) {
+        x->next = parent->child;
+        parent->child = x;
+    }
+    return x;
+}
+
+/* Makes the first `at` tokens of x a node above it, and returns that node. */
+static struct node *split(struct node *x, int64_t at) {
+    struct node *parent = x->parent, **link = &parent->child;
+    while (*link != x) link = &(*link)->next;
+    *link = x->next;
+    struct node *top = new_node(parent, x->ids, at);
+    memmove(x->ids, x->ids + at, (size_t)(x->n - at) * sizeof *x->ids);
+    x->n -= at;
+    x->parent = top;
+    x->next = NULL;
+    top->child = x;
+    return top;
+}
+
+/* Makes the node at the end of ids[0..n). */
+static struct node *node_at(struct node *x, const int32_t *ids, int64_t n) {
+    while (x->end < n) {
+        struct node *k = x->child;
+        while (k && k->ids[0] != ids[x->end]) k = k->next;
+        if (!k) return new_node(x, ids + x->end, n - x->end);
+        int64_t same = 0;
+        while (same < k->n && x->end + same < n && k->ids[same] == ids[x->end + same]) same++;
+        x = same < k->n ? split(k, same) : k;
+    }
+    return x;
+}
+
+/* Removes nodes that keep nothing and lead to nothing; joins one that only leads on. */
+static void tidy(struct node *x) {
+    while (x->parent && !x->q && !x->child) {
+        struct node *up = x->parent, **link = &up->child;
+        while (*link != x) link = &(*link)->next;
+        *link = x->next;
+        free(x->ids);
+        free(x);
+        x = up;
+    }
+    struct node *k = x->child;
+    if (!x->parent || x->q || !k || k->next) return;
+    int32_t *ids = xcalloc((size_t)(x->n + k->n), sizeof *ids);
+    memcpy(ids, x->ids, (size_t)x->n * sizeof *ids);
+    memcpy(ids + x->n, k->ids, (size_t)k->n * sizeof *ids);
+    free(k->ids);
+    k->ids = ids;
+    k->n += x->n;
+    struct node **link = &x->parent->child;
+    while (*link != x) link = &(*link)->next;
+    *link = k;
+    k->next = x->next;
+    k->parent = x->parent;
+    free(x->ids);
+    free(x);
+}
+
+/* Forgets the nearest sequence above x, where sequences can go back: the longer one, of x, serves
+ * for it. */
+static void cover(struct prefix_cache *p, struct node *x) {
+    for (struct node *up = x->parent; up;) {
+        struct node *next = up->parent;
+        if (up->q) {
+            if (up->use == PREFIX_HEAD) x->use = PREFIX_HEAD;
+            x->n_hits += up->n_hits;
+            forget(p, up);
+            tidy(up);
+            return; /* what was above it had gone before */
+        }
+        up = next;
+    }
+}
+
+void prefix_cache_keep(struct prefix_cache *p, const int32_t *ids, int64_t n, uint64_t key,
+                       enum prefix_cache_use use, struct seq *q) {
+    struct node *r = root_of(p, key);
+    if (n < 1) {
+        seq_free(q);
+        return;
+    }
+    while (p->n.n_kept >= MAX_KEPT && prefix_cache_drop(p)) r = root_of(p, key);
+    if (!r) {
+        r = new_node(NULL, NULL, 0);
+        r->key = key;
+        r->next = p->roots;
+        p->roots = r;
+    }
+    struct node *x = node_at(r, ids, n);
+    const bool had = x->q != NULL;
+    const enum prefix_cache_use was = x->use;
+    x->last_s = progress_now_s();
+    if (p->can_trim && x->child) { /* what is below it has seen it too */
+        seq_free(q);
+        tidy(x);
+        return;
+    }
+    forget(p, x);
+    x->q = q;
+    x->use = had && was == PREFIX_HEAD ? was : use;
+    p->n.n_kept++;
+    p->n.n_tokens += x->end;
+    if (p->can_trim) cover(p, x);
+}
+
+static double worth(const struct prefix_cache *p, const struct node *x, double now) {
+    static const double by_use[] = {1, 1.5, 4, 1, 0.25};
+    const struct node *up = x->parent;
+    while (up && !up->q) up = up->parent;
+    const int64_t from = up ? up->end : 0;
+    const double bytes = (double)(session_seq_bytes(p->s, x->end) - session_seq_bytes(p->s, from)) +
+                         (double)session_seq_bytes(p->s, 1);
+    return (double)(x->end - from) * exp2((x->last_s - now) / HALF_LIFE_S) * by_use[x->use] *
+           (double)(1 + x->n_hits) / bytes;
+}
+
+/* Returns the next node in depth-first order, or NULL behind the last one. */
+static struct node *after(struct node *x) {
+    if (x->child) return x->child;
+    while (x && !x->next) x = x->parent;
+    return x ? x->next : NULL;
+}
+
+void prefix_cache_show(const struct prefix_cache *p, prefix_cache_show_fn fn, void *ud) {
+    bool more = true;
+    for (struct node *x = p->roots; x && more; x = after(x)) {
+        if (!x->q) continue;
+        struct ids ids = {0};
+        const struct node *root = way(x, x->end, &ids);
+        more = fn(ud, &(struct prefix_cache_kept){ids.v, x->end, root->key, x->use, x->q});
+        ids_release(&ids);
+    }
+}
+
+bool prefix_cache_drop(struct prefix_cache *p) {
+    const double now = progress_now_s();
+    struct node *least = NULL;
+    double least_worth = 0;
+    for (struct node *x = p->roots; x; x = after(x)) {
+        const double v = x->q ? worth(p, x, now) : 0;
+        if (!x->q || (least && v >= least_worth)) continue;
+        least = x;
+        least_worth = v;
+    }
+    if (!least) return false;
+    forget(p, least);
+    tidy(least);
+    p->n.n_dropped++;
+    return true;
+}
+
+struct prefix_cache_counts prefix_cache_counts(const struct prefix_cache *p) {
+    return p->n;
+}

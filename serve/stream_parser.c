@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: MIT
+/* serve/stream_parser.c - text to events (speak.h).
+ *
+ * Reasoning and content come from the parser of chat/toolfmt.h as far as they are certain; what is
+ * shown of each is counted, so an event is what came on top. Stop texts are looked for in content
+ * only: a user's stop text must not end the thinking or a call. */
+#include "serve/stream_parser.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "text/visible.h"
+
+struct parser {
+    const struct ask *a;
+    struct toolparse *parse; /* NULL: all is content */
+    struct buf part;         /* the beginning of a character */
+    struct buf all;          /* the text without a parser */
+    struct buf piece, tail;
+    const struct toolfmt *fmt; /* NULL: nobody thinks */
+    bool thinks;
+    size_t n_reasoning, n_content; /* shown */
+    size_t n_looked;               /* of the content: no stop text begins before */
+    const char *stop;
+    int n_calls;           /* that were shown to their ends */
+    bool call_open;        /* the one behind them has begun */
+    struct buf sent, shut; /* of its arguments: what was shown, and what would end them there */
+    int choice;
+    parser_sink sink;
+    void *ud;
+};
+
+int parser_new(struct parser **out, const struct ask *a, const struct toolfmt *fmt,
+               enum tool_think think, int choice, parser_sink sink, void *ud, struct err *e) {
+    struct parser *s = xcalloc(1, sizeof *s);
+    *s = (struct parser){.a = a, .choice = choice, .sink = sink, .ud = ud, .fmt = fmt};
+    s->thinks = fmt && think == TOOL_THINK_OPEN;
+    const char *tools = a->no_calls ? NULL : a->tools;
+    /* what is sent while it comes cannot wait for a closing tag that may never come */
+    if (think == TOOL_THINK_UNKNOWN) think = TOOL_THINK_NONE;
+    if (fmt && !a->tags) {
+        const int rc = toolparse_new(&s->parse, fmt, tools, tools ? strlen(tools) : 0, think, e);
+        if (rc) {
+            free(s);
+            return rc;
+        }
+    }
+    if (s->parse && !tools) toolparse_no_calls(s->parse);
+    if (s->parse && !a->strict_calls && !a->allowed && a->form == FORM_FREE)
+        toolparse_allow_loose(s->parse);
+    buf_str(&s->all, "");
+    *out = s;
+    return 0;
+}
+
+void parser_free(struct parser *s) {
+    if (!s) return;
+    toolparse_free(s->parse);
+    buf_release(&s->part);
+    buf_release(&s->all);
+    buf_release(&s->piece);
+    buf_release(&s->tail);
+    buf_release(&s->sent);
+    buf_release(&s->shut);
+    free(s);
+}
+
+void parser_opened(struct parser *s, const char *marker) {
+    if (s->parse && marker) toolparse_opened(s->parse, marker);
+}
+
+static void tell(struct parser *s, enum event_kind kind, int call, const char *text, size_t n) {
+    const struct event ev = {kind, s->choice, call, text, n};
+    s->sink(s->ud, &ev);
+}
+
+/* Returns the number of stop texts, including end_text as the last one. */
+static int n_stops(const struct ask *a) {
+    return a->n_stop + (a->end_text ? 1 : 0);
+}
+static const char *stop_at(const struct ask *a, int i) {
+    return i < a->n_stop ? a->stop[i] : a->end_text;
+}
+
+/* Shows content up to what may become a stop text; at one it ends, for good. */
+static void show_content(struct parser *s, const char *text, size_t n, bool last) {
+    size_t hit = n, hold = 0;
+    if (s->stop) return;
+    for (int i = 0; i < n_stops(s->a) && !s->stop; i++) {
+        const char *stop = stop_at(s->a, i);
+        const size_t len = strlen(stop), from = s->n_looked > len ? s->n_looked - len : 0;
+        const char *at = n >= from + len ? memmem(text + from, n - from, stop, len) : NULL;
+        if (at && (size_t)(at - text) < hit) {
+            hit = (size_t)(at - text);
+            s->stop = stop;
+        }
+        for (size_t k = len - 1; k > hold; k--)
+            if (k <= n && memcmp(text + n - k, stop, k) == 0) hold = k;
+    }
+    /* of several stop texts the first in the text counts, whatever their order */
+    for (int i = 0; i < n_stops(s->a) && hit < n; i++) {
+        const char *stop = stop_at(s->a, i);
+        if (n - hit < strlen(stop) || memcmp(text + hit, stop, strlen(stop)) != 0) continue;
+        s->stop = stop;
+        break;
+    }
+    s->n_looked = n;
+    const size_t to = hit < n ? hit : last ? n : n - hold;
+    if (to > s->n_content) {
+        tell(s, EV_CONTENT, 0, text + s->n_content, to - s->n_content);
+        s->n_content = to;
+    }
+}
+
+static bool begins(const struct buf *text, const struct buf *with) {
+    return text->len >= with->len && (!with->len || memcmp(text->data, with->data, with->len) == 0);
+}
+
+/* Shows more of a call; args is all of its arguments, of which n bytes are certain. */
+static void show_call(struct parser *s, const char *name, const struct buf *args, size_t n,
+                      bool done) {
+    if (!s->call_open) tell(s, EV_CALL_BEGIN, s->n_calls, name, strlen(name));
+    s->call_open = true;
+    const bool same = begins(args, &s->sent) && n >= s->sent.len;
+    const char *more = same ? args->data + s->sent.len : s->shut.data;
+    const size_t n_more = same ? n - s->sent.len : done ? s->shut.len : 0;
+    if (n_more) tell(s, EV_CALL_ARGS, s->n_calls, more, n_more);
+    if (same) {
+        buf_add(&s->sent, more, n_more);
+        buf_reset(&s->shut);
+        buf_add(&s->shut, args->data + n, args->len - n);
+    }
+    if (!done) return;
+    tell(s, EV_CALL_END, s->n_calls++, "", 0);
+    s->call_open = false;
+    buf_reset(&s->sent);
+    buf_reset(&s->shut);
+}
+
+/* Shows calls of a stream, as they are written. */
+static void show_parts(struct parser *s) {
+    struct buf name = {0}, args = {0};
+    size_t n_sure;
+    bool done = true;
+    if (!s->a->stream || !s->a->tools || s->a->no_calls || s->stop) return;
+    while (done && !(s->a->one_call && s->n_calls) &&
+           toolparse_part(s->parse, &name, &args, &n_sure, &done))
+        show_call(s, name.data, &args, n_sure, done);
+    buf_release(&name);
+    buf_release(&args);
+}
+
+static void show(struct parser *s) {
+    size_t n;
+    if (!s->parse) {
+        show_content(s, s->all.data, s->all.len, false);
+        return;
+    }
+    const char *r = toolparse_reasoning(s->parse, &n);
+    if (n > s->n_reasoning) {
+        tell(s, EV_REASONING, 0, r + s->n_reasoning, n - s->n_reasoning);
+        s->n_reasoning = n;
+    }
+    const char *c = toolparse_content(s->parse, &n);
+    if (n) show_content(s, c, n, false);
+    show_parts(s);
+}
+
+bool parser_thinks(const struct parser *s) {
+    return s->thinks;
+}
+
+bool parser_half(const struct parser *s) {
+    return s->part.len > 0;
+}
+
+/* Notes whether the text now ends in a tag that begins or ends the thinking. */
+static void watch_thinking(struct parser *s, const char *text, size_t n) {
+    enum { TAIL = 48 };
+    buf_add(&s->tail, text, n);
+    if (s->tail.len > TAIL) {
+        memmove(s->tail.data, s->tail.data + s->tail.len - TAIL, TAIL);
+        s->tail.len = TAIL;
+        s->tail.data[TAIL] = 0;
+    }
+    const enum tool_think now = toolfmt_think_of(s->fmt, s->tail.data);
+    if (now == TOOL_THINK_UNKNOWN) return;
+    s->thinks = now == TOOL_THINK_OPEN;
+    buf_reset(&s->tail);
+    buf_str(&s->tail, "");
+}
+
+static void take(struct parser *s, const char *text, size_t n) {
+    buf_reset(&s->piece);
+    text_complete(&s->piece, &s->part, text, n);
+    if (!s->piece.len) return;
+    if (s->parse)
+        toolparse_feed(s->parse, s->piece.data, s->piece.len);
+    else
+        buf_add(&s->all, s->piece.data, s->piece.len);
+}
+
+bool parser_feed(struct parser *s, const char *text, size_t n, const char **stop) {
+    if (!n || s->stop) return s->stop != NULL;
+    if (s->fmt) watch_thinking(s, text, n);
+    take(s, text, n);
+    if (s->piece.len) show(s);
+    *stop = s->stop;
+    return s->stop != NULL;
+}
+
+/* Shows what the whole reasoning holds beyond what was shown of it. */
+static void show_thought(struct parser *s, const char *text) {
+    const size_t n = strlen(text);
+    if (n > s->n_reasoning) tell(s, EV_REASONING, 0, text + s->n_reasoning, n - s->n_reasoning);
+}
+
+static int show_calls(struct parser *s, const struct json *calls) {
+    struct buf args = {0};
+    int n = 0;
+    for (const struct json *c = json_first(calls); c; c = json_next(c), n++) {
+        const char *name = json_str(json_get(c, "name"));
+        if (s->a->one_call && n) break;
+        if (n < s->n_calls) continue; /* shown */
+        buf_reset(&args);
+        json_write_spaced(&args, json_get(c, "arguments"));
+        show_call(s, name, &args, args.len, true);
+    }
+    buf_release(&args);
+    return n;
+}
+
+/* Shows the rest of the text unparsed. */
+static void show_as_text(struct parser *s) {
+    size_t n, more;
+    const char *text = toolparse_content(s->parse, &n);
+    const char *rest = toolparse_rest(s->parse, &more); /* behind it, in the same text */
+    if (!n) {
+        while (more && strchr(" \t\r\n", *rest)) rest++, more--;
+        text = rest;
+    }
+    show_content(s, text, n + more, true);
+}
+
+/* Shows what the whole content holds beyond what was shown of it. Where it begins in another way,
+ * because the end of the text told how to read it, the text goes on as it is written. */
+static void show_whole(struct parser *s, const char *text) {
+    size_t n;
+    const char *shown = toolparse_content(s->parse, &n);
+    if (strlen(text) <= s->n_content) return;
+    if (s->n_content && memcmp(text, shown, s->n_content) != 0)
+        show_as_text(s);
+    else
+        show_content(s, text, strlen(text), true);
+}
+
+static int end_parsed(struct parser *s, bool cut, struct buf *problems) {
+    const bool wanted = s->a->tools && !s->a->no_calls;
+    int n = 0;
+    toolparse_no_more(s->parse);
+    show(s);
+    const struct json *j = toolparse_finish(s->parse), *calls = json_get(j, "tool_calls");
+    show_thought(s, json_str(json_get(j, "reasoning")));
+    if (!(cut || s->call_open || s->n_calls > json_len(calls)) || !wanted ||
+        !toolparse_broken(s->parse))
+        show_whole(s, json_str(json_get(j, "content")));
+    if (!s->stop && wanted) n = show_calls(s, calls);
+    if (n < s->n_calls) n = s->n_calls; /* what was shown are calls, whatever followed */
+    if (s->call_open && !cut) { /* it ended in the middle: what was shown is a call all the same */
+        if (s->shut.len) tell(s, EV_CALL_ARGS, s->n_calls, s->shut.data, s->shut.len);
+        tell(s, EV_CALL_END, s->n_calls++, "", 0);
+        n = s->n_calls;
+    }
+    for (const struct json *p = json_first(json_get(j, "problems")); p && wanted;
+         p = json_next(p)) {
+        if (problems->len) buf_str(problems, ", ");
+        json_write(problems, p);
+    }
+    return n;
+}
+
+int parser_end(struct parser *s, bool cut, struct buf *problems, const char **stop) {
+    int n = 0;
+    take(s, NULL, 0);
+    if (!s->stop) { /* else content had begun, and what follows is not wanted */
+        if (s->parse)
+            n = end_parsed(s, cut, problems);
+        else
+            show_content(s, s->all.data, s->all.len, true);
+    }
+    *stop = s->stop;
+    return n;
+}
+
+int parser_loose(const struct parser *s) {
+    return s->parse && !s->stop ? toolparse_loose(s->parse) : 0;
+}
+
+void parser_tally(const struct parser *s, const size_t *at, int64_t n, struct tool_tally *out) {
+    if (s->parse && s->a->tools && !s->a->no_calls && !s->stop)
+        tool_tally_add(out, s->parse, at, n);
+}
