@@ -15,14 +15,14 @@
 struct field { /* of a struct in hone.h */
     enum place_how how;
     const char *call;
-    int n; /* its place in the struct, from 1: never changed, never used again */
+    int n; /* its place in the struct, from 1: never changed, never used again; 0: another call's */
     const char *name, *doc;
 };
 struct row {
     const char *name;
     char letter;
     enum option_kind kind;
-    const char *arg, *help, *only_cli;
+    const char *arg, *help, *only_cli, *of;
     const char *man; /* in place of help in the manual page of the option before */
     struct field in[MOST_CALLS];
 };
@@ -34,10 +34,23 @@ struct row {
 #define READ_IN(call, n, field, doc) .in[CALL_##call] = {PLACE_READ, #call, n, #field, doc}
 #define FORCE_IN(call, n, doc) .in[CALL_##call] = {PLACE_FORCE, #call, n, "overwrite", doc}
 #define DEVICE_IN(call, n, doc) .in[CALL_##call] = {PLACE_DEVICE, #call, n, "device", doc}
+#define ALSO(call, owner, field, how) .in[CALL_##call] = {PLACE_##how, #call, 0, #field, NULL}
 #define ARG(call, name_) .in[CALL_##call] = {PLACE_ARGUMENT, #call, 0, name_, NULL}
 
 static const struct row recipes_rows[] = {
 #include "commands/recipes.def"
+};
+static const struct row plan_rows[] = {
+#include "commands/plan.def"
+};
+static const struct row publish_rows[] = {
+#include "commands/publish.def"
+};
+static const struct row quantize_rows[] = {
+#include "commands/quantize.def"
+};
+static const struct row sensitivity_rows[] = {
+#include "commands/sensitivity.def"
 };
 static const struct row replay_rows[] = {
 #include "commands/replay.def"
@@ -72,19 +85,29 @@ static const struct row tokenize_rows[] = {
 static const struct row bench_kernels_rows[] = {
 #include "commands/bench_kernels.def"
 };
-#define TABLE(name, rows)                                                                          \
-    { name, rows, sizeof(rows) / sizeof *(rows) }
+#define TABLE(id, name)                                                                            \
+    { name, id##_rows, sizeof(id##_rows) / sizeof *(id##_rows) }
 static const struct {
     const char *name;
     const struct row *row;
     size_t n;
 } commands[] = {
-    TABLE("recipes", recipes_rows),   TABLE("replay", replay_rows),
-    TABLE("split", split_rows),       TABLE("merge", merge_rows),
-    TABLE("synth", synth_rows),       TABLE("convert", convert_rows),
-    TABLE("verify", verify_rows),     TABLE("diff", diff_rows),
-    TABLE("inspect", inspect_rows),   TABLE("doctor", doctor_rows),
-    TABLE("tokenize", tokenize_rows), TABLE("bench-kernels", bench_kernels_rows),
+    TABLE(bench_kernels, "bench-kernels"),
+    TABLE(convert, "convert"),
+    TABLE(diff, "diff"),
+    TABLE(doctor, "doctor"),
+    TABLE(inspect, "inspect"),
+    TABLE(merge, "merge"),
+    TABLE(plan, "plan"),
+    TABLE(publish, "publish"),
+    TABLE(quantize, "quantize"),
+    TABLE(recipes, "recipes"),
+    TABLE(replay, "replay"),
+    TABLE(sensitivity, "sensitivity"),
+    TABLE(split, "split"),
+    TABLE(synth, "synth"),
+    TABLE(tokenize, "tokenize"),
+    TABLE(verify, "verify"),
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands, WIDTH = 100, MOST_FIELDS = 64 };
 
@@ -111,6 +134,9 @@ static int fields_of(const char *call, struct member *out) {
             for (int k = 0; k < MOST_CALLS; k++) {
                 const struct field *f = &commands[c].row[i].in[k];
                 if (!f->call || strcmp(f->call, call) != 0 || f->how == PLACE_ARGUMENT) continue;
+                for (int j = 0; f && j < n; j++) /* rows that several commands have */
+                    if (out[j].f.n == f->n && strcmp(out[j].f.name, f->name) == 0) f = NULL;
+                if (!f || !f->n) continue;
                 if (n == MOST_FIELDS) stop("too many fields", call);
                 out[n++] = (struct member){commands[c].row[i].kind, *f};
             }

@@ -24,6 +24,7 @@
 #define MEMBER_TEXT const char *
 #define MEMBER_OUT const char *
 #define MEMBER_COUNT int64_t
+#define MEMBER_TOKENS int64_t
 #define MEMBER_NUMBER double
 #define MEMBER_TIME double
 #define MEMBER_MINUTES double

@@ -33,8 +33,14 @@ enum {
     CALL_doctor = 0,
     CALL_inspect = 0,
     CALL_merge = 0,
+    CALL_plan = 0,
+    CALL_publish = 0,
+    CALL_publish_check,
+    CALL_quantize = 0,
+    CALL_mix,
     CALL_recipes = 0,
     CALL_replay = 0,
+    CALL_sensitivity = 0,
     CALL_split = 0,
     CALL_synth = 0,
     CALL_tokenize = 0,
@@ -64,6 +70,7 @@ struct option {
     const char *arg;      /* "FILE" in the help; NULL for flags */
     const char *help;     /* one line */
     const char *only_cli; /* why no call has it, or NULL */
+    const char *of; /* of a row without a name: the option that the field is another form of */
     struct placement in[MOST_CALLS];
 };
 

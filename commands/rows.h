@@ -27,4 +27,5 @@
 #define READ_IN(call, n, field, doc) PLACE(call, PLACE_READ, call, field)
 #define FORCE_IN(call, n, doc) PLACE(call, PLACE_FORCE, call, overwrite)
 #define DEVICE_IN(call, n, doc) PLACE(call, PLACE_DEVICE, call, device)
+#define ALSO(call, owner, field, how) PLACE(call, PLACE_##how, owner, field)
 #define ARG(call, name_) .in[CALL_##call] = {PLACE_ARGUMENT, name_, 0, 0}

@@ -94,14 +94,13 @@ static int publish(const struct publish_opts *o, struct emit *m, struct err *e) 
     return 0;
 }
 
-int publish_job_run(const struct publish_facts *given, const struct publish_opts *o, struct emit *m,
-                    struct err *e) {
+int publish_job_run(const struct publish_job_opts *x, struct emit *m, struct err *e) {
     struct facts facts;
-    struct publish_opts with = *o;
-    TRY(need_folder(o->dir, e));
+    struct publish_opts with = x->o;
+    TRY(need_folder(with.dir, e));
     facts_init(&facts);
     with.facts = &facts;
-    int rc = publish_facts_parse(given, &facts, e);
+    int rc = publish_facts_parse(&x->given, &facts, e);
     if (rc == 0) rc = publish(&with, m, e);
     facts_release(&facts);
     return rc;

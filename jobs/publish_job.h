@@ -9,10 +9,15 @@
 #include "make/publish.h"
 #include "work/work.h"
 
+#include "commands/members.h"
+struct publish_job_opts {
+    struct publish_opts o; /* o.facts is not looked at */
+    struct publish_facts given;
+#include "commands/publish.def"
+};
 /* Looks for faults. Returns ERR_VERDICT when there is an error; m is complete then too. */
 int publish_job_check(const char *dir, bool quick, struct emit *m, struct err *e);
-/* Makes it ready. given: facts as options; o->facts is not looked at. */
-int publish_job_run(const struct publish_facts *given, const struct publish_opts *o, struct emit *m,
-                    struct err *e);
+/* Makes it ready. */
+int publish_job_run(const struct publish_job_opts *x, struct emit *m, struct err *e);
 
 #endif

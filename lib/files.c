@@ -35,46 +35,12 @@ enum {
 
 /* ---- options ---- */
 
-#define FROM hone_plan_opts
-#define TO memory_plan_opts
-static const struct field plan_fields[] = {FIELD(FIELD_TEXT, vram, vram, "vram"),
-                                           FIELD(FIELD_BYTES, reserve, reserve, "reserve"),
-                                           FIELD(FIELD_COUNT, n_ctx, ctx, "ctx"),
-                                           FIELD(FIELD_COUNT, n_slots, slots, "slots"),
-                                           FIELD(FIELD_TEXT, kv_type, kv_name, "kv-type"),
-                                           FIELD(FIELD_FLAG, recipes, recipes, "all-recipes"),
-                                           FIELD(FIELD_FLAG, launches, launches, "launches"),
-                                           FIELD(FIELD_TEXT, act, act, "act"),
-                                           FIELD(FIELD_TEXT, plot, plot, "plot")};
-#undef FROM
-#undef TO
-struct publish_ask {
-    struct publish_facts given;
-    struct publish_opts o;
-};
-#define FROM hone_publish_opts
-#define TO publish_ask
-static const struct field publish_fields[] = {
-    FIELD(FIELD_TEXT, repo, given.text[FACT_REPO], "repo"),
-    FIELD(FIELD_TEXT, base_model, given.text[FACT_BASE_MODEL], "base-model"),
-    FIELD(FIELD_TEXT, license, given.text[FACT_LICENSE], "license"),
-    FIELD(FIELD_TEXT, license_name, given.text[FACT_LICENSE_NAME], "license-name"),
-    FIELD(FIELD_TEXT, license_link, given.text[FACT_LICENSE_LINK], "license-link"),
-    FIELD(FIELD_TEXT, quantized_by, given.text[FACT_QUANTIZED_BY], "quantized-by"),
-    FIELD(FIELD_TEXT, name, given.text[FACT_NAME], "name"),
-    FIELD(FIELD_TEXT, language, given.language, "language"),
-    FIELD(FIELD_TEXT, tags, given.tags, "tags"),
-    FIELD(FIELD_TEXT, notes, o.notes, "notes"),
-    FIELD(FIELD_TEXT, source, o.source, "source"),
-    FIELD(FIELD_TEXT, supersedes, o.supersedes, "supersedes"),
-    FIELD(FIELD_FLAG, manifest_only, o.manifest_only, "manifest-only"),
-    FIELD_OF_WORK(FIELD_FORCE, overwrite, "")};
-#undef FROM
-#undef TO
-static const struct field publish_check_fields[] = {ARGUMENT("(the call)", "check"),
-                                                    ARGUMENT("quick", "quick")};
-
 #include "commands/rows.h"
+#define TO memory_plan_opts
+const struct option plan_options[] = {
+#include "commands/plan.def"
+    {0}};
+#undef TO
 #define TO inspect_opts
 const struct option inspect_options[] = {
 #include "commands/inspect.def"
@@ -98,6 +64,11 @@ const struct option replay_options[] = {
 #define TO recipes_opts
 const struct option recipes_options[] = {
 #include "commands/recipes.def"
+    {0}};
+#undef TO
+#define TO publish_job_opts
+const struct option publish_options[] = {
+#include "commands/publish.def"
     {0}};
 #undef TO
 #define TO split_opts
@@ -127,14 +98,14 @@ const struct option bench_kernels_options[] = {
 #undef TO
 
 const struct form forms_files[] = {
-    [PLAN] = FORM("hone_plan", "plan", hone_plan_opts, plan_fields),
+    [PLAN] = FORM_OF_ROWS(plan, "plan", hone_plan_opts, plan_options),
     [INSPECT] = FORM_OF_ROW_ARGUMENTS(inspect, "inspect", inspect_options),
     [VERIFY] = FORM_OF_ROW_ARGUMENTS(verify, "verify", verify_options),
     [DIFF] = FORM_OF_ROW_ARGUMENTS(diff, "diff", diff_options),
     [REPLAY] = FORM_OF_ROWS(replay, "replay", hone_replay_opts, replay_options),
     [RECIPES] = FORM_OF_ROWS(recipes, "recipes", hone_recipes_opts, recipes_options),
-    [PUBLISH] = FORM("hone_publish", "publish", hone_publish_opts, publish_fields),
-    [PUBLISH_CHECK] = FORM_OF_ARGUMENTS("hone_publish_check", "publish", publish_check_fields),
+    [PUBLISH] = FORM_OF_ROWS(publish, "publish", hone_publish_opts, publish_options),
+    [PUBLISH_CHECK] = FORM_OF_ROW_ARGUMENTS(publish_check, "publish", publish_options),
     [SPLIT] = FORM_OF_ROWS(split, "split", hone_split_opts, split_options),
     [MERGE] = FORM_OF_ROW_ARGUMENTS(merge, "merge", merge_options),
     [SYNTH] = FORM_OF_ROWS(synth, "synth", hone_synth_opts, synth_options),
@@ -208,12 +179,12 @@ int hone_publish(const char *folder, const struct hone_publish_opts *opts,
                  const struct hone_opts *o, char **json, struct hone_error *e) {
     NEED(folder, e);
     struct hone_publish_opts po;
-    struct publish_ask j = {.o = {.dir = folder}};
+    struct publish_job_opts j = {.o = {.dir = folder}};
     struct task t;
     int rc = task_begin_form(&t, &forms_files[PUBLISH], opts, &po, &j, o, json, e);
     if (rc) return rc;
     j.o.way = t.w.overwrite ? GUARD_KEEP : GUARD_REFUSE;
-    return task_end(&t, publish_job_run(&j.given, &j.o, t.m, &t.c.err), json, e);
+    return task_end(&t, publish_job_run(&j, t.m, &t.c.err), json, e);
 }
 
 int hone_publish_check(const char *folder, int quick, const struct hone_opts *o, char **json,

@@ -26,7 +26,9 @@ struct field form_field(const struct form *f, int i) {
     const struct option *o = &f->row[i];
     const struct placement *p = &o->in[f->which];
     return (struct field){.name = p->name,
-                          .option = o->name ? o->name : "",
+                          .option = o->name ? o->name
+                                    : o->of ? o->of
+                                            : "",
                           .kind = p->how == PLACE_COPIED ? copied[o->kind] : special[p->how],
                           .from = p->from,
                           .to = o->at,

@@ -69,81 +69,15 @@ static const struct field select_fields[] = {
 };
 #undef FROM
 #undef TO
-#define FROM hone_sensitivity_opts
 #define TO sensitivity_ask
-static const struct field sensitivity_fields[] = {
-    ARGUMENT("hone_opts.pre", "pre"),
-    ARGUMENT("path", "output"),
-    FIELD(FIELD_TEXT, imatrix, o.imatrix, "imatrix"),
-    FIELD(FIELD_LIST, texts, o.texts, "probe"),
-    FIELD(FIELD_COUNT, n_ctx, o.ctx, "ctx"),
-    FIELD(FIELD_COUNT, max_windows, o.n_chunks, "chunks"),
-    FIELD(FIELD_NUMBER, seconds, o.seconds, "time"),
-    FIELD_OF_WORK(FIELD_DEVICE, device, ""),
-    FIELD_OF_WORK(FIELD_FORCE, overwrite, ""),
-    FIELD(FIELD_LIST, budget, budget, "budget"),
-    FIELD(FIELD_COUNT, n_types, o.n_types, "types"),
-    FIELD(FIELD_COUNT, bands, o.bands, "bands"),
-    FIELD(FIELD_COUNT, rounds, o.rounds, "rounds"),
-    FIELD(FIELD_TEXT, search, search, "search"),
-};
-#undef FROM
+const struct option sensitivity_options[] = {
+#include "commands/sensitivity.def"
+    {0}};
 #undef TO
-#define FROM hone_quantize_opts
 #define TO quantize_job_opts
-static const struct field quantize_fields[] = {
-    ARGUMENT("hone_opts.pre", "pre"),
-    ARGUMENT("path", "output"),
-    FIELD(FIELD_TEXT, recipe, recipe, "recipe"),
-    FIELD(FIELD_TEXT, imatrix, imatrix, "imatrix"),
-    FIELD(FIELD_LIST, tensor, tensor, "tensor"),
-    FIELD(FIELD_FLAG, pure, pure, "pure"),
-    FIELD_OF_WORK(FIELD_FORCE, overwrite, ""),
-    FIELD(FIELD_FLAG, dry_run, dry_run, "dry-run"),
-    FIELD(FIELD_FLAG, requantize, requantize, "allow-requantize"),
-    FIELD(FIELD_TEXT, type, type, "type"),
-    FIELD(FIELD_TEXT, gram, gram, "gram"),
-    FIELD(FIELD_LIST, sequential, sequential, "sequential"),
-    FIELD(FIELD_TEXT, search, search, "search"),
-    FIELD(FIELD_TEXT, without, without, "without"),
-    FIELD(FIELD_TEXT, plan_out, plan_out, "plan-out"),
-    FIELD(FIELD_BYTES, split_max, split_max, "split-max"),
-    FIELD(FIELD_FLAG, resume, resume, "resume"),
-};
-#undef FROM
-#define FROM hone_mix_opts
-static const struct field mix_fields[] = {
-    ARGUMENT("hone_opts.pre", "pre"),
-    ARGUMENT("path", "output"),
-    FIELD_OF_CALL(bytes, "budget"),
-    FIELD(FIELD_LIST, budget, mix.budget, "budget"),
-    FIELD(FIELD_NUMBER, bpw, mix.bpw, "bpw"),
-    FIELD(FIELD_BYTES, vram, mix.vram, "vram"),
-    FIELD(FIELD_BYTES, reserve, mix.reserve, "reserve"),
-    FIELD(FIELD_COUNT, n_ctx, mix.ctx, "ctx"),
-    FIELD(FIELD_COUNT, n_slots, mix.slots, "slots"),
-    FIELD(FIELD_TEXT, kv_type, mix.kv_type, "kv-type"),
-    FIELD(FIELD_TEXT, imatrix, imatrix, "imatrix"),
-    FIELD(FIELD_TEXT, gram, gram, "gram"),
-    FIELD(FIELD_LIST, sequential, sequential, "sequential"),
-    FIELD(FIELD_TEXT, without, without, "without"),
-    FIELD(FIELD_TEXT, sensitivity, mix.sensitivity, "sensitivity"),
-    FIELD(FIELD_TEXT, avoid, mix.avoid, "avoid"),
-    FIELD(FIELD_TEXT, search, search, "search"),
-    FIELD(FIELD_TEXT, plan_out, plan_out, "plan-out"),
-    FIELD(FIELD_LIST, gate, mix.gate, "gate"),
-    FIELD(FIELD_LIST, tensor, tensor, "tensor"),
-    FIELD(FIELD_TEXT, prefer, mix.prefer, "prefer"),
-    FIELD(FIELD_TEXT, front, mix.front, "front"),
-    FIELD(FIELD_FLAG, no_floors, mix.no_floors, "no-floors"),
-    FIELD(FIELD_BYTES, bandwidth, mix.bandwidth, "bandwidth"),
-    FIELD(FIELD_BYTES, split_max, split_max, "split-max"),
-    FIELD(FIELD_FLAG, requantize, requantize, "allow-requantize"),
-    FIELD(FIELD_FLAG, resume, resume, "resume"),
-    FIELD_OF_WORK(FIELD_FORCE, overwrite, ""),
-    FIELD(FIELD_FLAG, dry_run, dry_run, "dry-run"),
-};
-#undef FROM
+const struct option quantize_options[] = {
+#include "commands/quantize.def"
+    {0}};
 #undef TO
 #define FROM hone_make_opts
 #define TO make
@@ -198,9 +132,9 @@ const struct form forms_steps[] = {
     [IMATRIX_STATS] = FORM_OF_ARGUMENTS("hone_imatrix_stats", "imatrix", stats_fields),
     [IMATRIX_SELECT] = FORM("hone_imatrix_select", "imatrix", hone_imatrix_opts, select_fields),
     [SENSITIVITY] =
-        FORM("hone_sensitivity", "sensitivity", hone_sensitivity_opts, sensitivity_fields),
-    [QUANTIZE] = FORM("hone_quantize", "quantize", hone_quantize_opts, quantize_fields),
-    [MIX] = FORM("hone_mix", "quantize", hone_mix_opts, mix_fields),
+        FORM_OF_ROWS(sensitivity, "sensitivity", hone_sensitivity_opts, sensitivity_options),
+    [QUANTIZE] = FORM_OF_ROWS(quantize, "quantize", hone_quantize_opts, quantize_options),
+    [MIX] = FORM_OF_ROWS(mix, "quantize", hone_mix_opts, quantize_options),
     [MAKE] = FORM("hone_make", "make", hone_make_opts, make_fields),
     {0}};
 

@@ -31,10 +31,10 @@ struct mix_probe_report {
 int mix_measure(const struct mix_probe_opts *o, struct sens *s, struct mix_probe_report *r,
                 struct err *e);
 /* The same as it is asked for: with sizes and names as texts, which are checked. */
+#include "commands/members.h"
 struct sensitivity_ask {
     struct mix_probe_opts o;
-    struct str_list budget;
-    const char *search; /* of the encoders; NULL: fast */
+#include "commands/sensitivity.def"
 };
 extern const struct sensitivity_ask sensitivity_usual;
 /* Measures, and fills m with what came out. */

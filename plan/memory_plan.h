@@ -10,18 +10,11 @@
 #include "models/sizes.h"
 
 #define PLAN_USUAL_RESERVE UINT64_MAX
+#include "commands/members.h"
 struct memory_plan_opts {
     const char *const *path; /* [n_paths] GGUF files or folders; of one file everything is shown */
     int n_paths;
-    const char *kv_name; /* type of keys and values, "q8_0" or "q8_0/q4_0" */
-    const char *plot;    /* SVG of memory by context, or NULL */
-    const char *act;     /* activations of `launches`, or NULL */
-    const char *vram;    /* "24GiB", of several cards "24GiB,16GiB"; NULL: none is asked about */
-    uint64_t reserve;    /* bytes to keep free, or PLAN_USUAL_RESERVE */
-    int64_t ctx;         /* tokens per slot; 0: as trained */
-    int64_t slots;       /* conversations at the same time */
-    bool recipes;        /* also exact sizes of this model by every recipe */
-    bool launches;       /* instead: what a pass does step by step */
+#include "commands/plan.def"
 };
 extern const struct memory_plan_opts memory_plan_usual;
 /* Returns ERR_USAGE when slots or ctx are out of range. */
