@@ -29,6 +29,7 @@
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/num.h"
+#include "base/printable.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define USE_MALLOC 1
@@ -236,9 +237,9 @@ int mem_alloc(void **out, uint64_t n_bytes, const char *what, struct err *e) {
     if (!take(budget, n_bytes, &left))
         return err_set(
             e, ERR_SYS,
-            "not enough memory for %s: %llu bytes needed, --max-memory leaves %llu; raise it or "
-            "choose a smaller job",
-            what, (unsigned long long)n_bytes, (unsigned long long)left);
+            "not enough memory for %s: %s needed, --max-memory leaves %s; raise it or choose a "
+            "smaller job",
+            what, show_bytes(n_bytes).s, show_bytes(left).s);
     uint64_t have = n_bytes >= check_from_bytes ? mem_available() : 0;
     bool fits = n_bytes <= (uint64_t)PTRDIFF_MAX - 4 * huge_bytes && (have == 0 || n_bytes <= have);
     if (fits)
@@ -254,9 +255,9 @@ int mem_alloc(void **out, uint64_t n_bytes, const char *what, struct err *e) {
     put_back(budget, n_bytes);
     if (!have) have = mem_available();
     return err_set(e, ERR_SYS,
-                   "not enough memory for %s: %llu bytes needed, %llu available; close other "
-                   "programs or choose a smaller job",
-                   what, (unsigned long long)n_bytes, (unsigned long long)have);
+                   "not enough memory for %s: %s needed, %s available; close other programs or "
+                   "choose a smaller job",
+                   what, show_bytes(n_bytes).s, show_bytes(have).s);
 }
 
 void mem_free(void *p) {

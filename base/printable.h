@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* base/printable.h - names from strangers' files, made fit for a message: control and non-ASCII
- * bytes become
- * '?', long ones are cut. */
+/* base/printable.h - values made fit for a message. Of names from untrusted files control and
+ * non-ASCII bytes become '?', and long ones are cut; sizes get the unit that a person reads. */
 #ifndef HONE_BASE_PRINTABLE_H
 #define HONE_BASE_PRINTABLE_H
 
 #include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
 
 struct show {
     char s[100];
@@ -23,6 +24,21 @@ static inline struct show show_n(const char *s, size_t n) {
     if (n >= 96)
         for (; i < len + 3; i++) o.s[i] = '.';
     o.s[i] = 0;
+    return o;
+}
+
+/* Writes a size as "900 bytes", "6.7 MiB" or "24.0 GiB". It is used as show_bytes(n).s in one
+ * expression. */
+static inline struct show show_bytes(uint64_t n) {
+    static const char *const unit[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    struct show o;
+    double v = (double)n;
+    int i = -1;
+    for (; v >= 1024 && i < 5; i++) v /= 1024;
+    if (i < 0)
+        snprintf(o.s, sizeof o.s, "%d bytes", (int)n);
+    else
+        snprintf(o.s, sizeof o.s, "%.1f %s", v, unit[i]);
     return o;
 }
 

@@ -5,8 +5,10 @@
  * A prompt given as an argument, by --file or on standard input is a turn of a conversation, with
  * the model's own template; -p continues a text as it is. Nothing is read from standard input
  * unless there is no other prompt or "-" asks for it: a loop of a shell keeps its input. */
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/cmd.h"
@@ -193,6 +195,27 @@ static int no_words(struct run_cli *x, struct buf *text, struct err *e) {
     return blank(text) ? no_prompt(can, e) : 0;
 }
 
+/* Returns whether a prompt or a file is standard input. */
+static bool reads_stdin(const struct run_cli *x) {
+    bool yes = (x->prompt && strcmp(x->prompt, "-") == 0) ||
+               (x->r.a.chat && strcmp(x->r.a.chat, "-") == 0);
+    for (int i = 0; i < x->file.n; i++) yes |= strcmp(x->file.v[i], "-") == 0;
+    for (int i = 1; i < x->c->n_args; i++) yes |= strcmp(x->c->arg[i], "-") == 0;
+    return yes;
+}
+
+/* Says that a pipe or file at standard input is not read, when there is text in it. */
+static void say_unread(const struct run_cli *x) {
+    struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
+    struct stat st;
+    if (x->c->out != stdout || reads_stdin(x) || fstat(STDIN_FILENO, &st) != 0) return;
+    const bool text = S_ISFIFO(st.st_mode)
+                          ? poll(&p, 1, 0) > 0 && (p.revents & POLLIN)
+                          : S_ISREG(st.st_mode) && lseek(STDIN_FILENO, 0, SEEK_CUR) < st.st_size;
+    if (text)
+        log_info("standard input is not read, as there is a prompt: --file - puts it in front");
+}
+
 static int go(struct run_cli *x, struct err *e) {
     struct buf text = {0};
     bool any = false;
@@ -205,6 +228,7 @@ static int go(struct run_cli *x, struct err *e) {
         rc = no_words(x, &text, e);
         any = true;
     }
+    if (!rc && (any || r->a.chat)) say_unread(x);
     const bool raw = x->prompt || (any && !r->a.chat && !has_template);
     if (!rc && any && !x->prompt && blank(&text)) rc = err_set(e, ERR_USAGE, "the prompt is empty");
     if (!rc && raw && !x->prompt)

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "base/printable.h"
 #include "base/str.h"
 #include "work/device.h"
 #include "plan/memory_plan.h"
@@ -86,6 +87,16 @@ static uint64_t kv_bytes(const struct serve_files *f, const struct sizes *z, int
     uint64_t kv;
     if (!sizes_kv_paged(z, 1, n_ctx, PASS, &rows, &kv)) return UINT64_MAX / 4;
     return kv + sizes_state(z, 0);
+}
+
+int serve_files_no_context(const struct serve_files *f, int64_t n_ctx, uint64_t one, uint64_t room,
+                           struct err *e) {
+    const bool gib = one >> 34;
+    return err_set(e, f->n > 1 ? ERR_USAGE : ERR_SYS,
+                   "a context of %lld tokens takes %s, and there is room for %s "
+                   "(--context-memory): give it %llu%s, or use a smaller --ctx",
+                   (long long)n_ctx, show_bytes(one).s, show_bytes(room).s,
+                   (unsigned long long)(one >> (gib ? 30 : 20)) + 1, gib ? "GiB" : "MiB");
 }
 
 /* Returns the longest context of one sequence that takes at most half of the memory. */
@@ -215,10 +226,20 @@ static uint64_t all_bytes(const struct serve_files *f) {
     return may < free_now ? may : free_now / 16 * 15;
 }
 
+/* Returns the bytes of contexts beyond which a file has no use for more: for every sequence at a
+ * time, and for the conversations that are kept for later. */
+static uint64_t useful_bytes(const struct serve_files *f, const struct sizes *z) {
+    enum { KEPT = 2 }; /* full contexts per sequence */
+    const int64_t ctx = max_i64(f->a->ctx, max_i64(z->n_ctx_train, CTX_STEP));
+    const uint64_t one = kv_bytes(f, z, ctx), most = UINT64_MAX / 4;
+    return one > most / KEPT / 256 ? most : one * KEPT * (uint64_t)f->a->parallel;
+}
+
 /* Sets the context and its memory for a server with one file. */
 static void take_all(struct serve_files *f, const struct sizes *z) {
     struct serve_file *x = &f->v[0];
-    const uint64_t usual = min_u64(mem_available() / 4, (uint64_t)8 << 30);
+    uint64_t usual = min_u64(mem_available() / 4, (uint64_t)8 << 30);
+    if (!x->wrong) usual = min_u64(usual, useful_bytes(f, z));
     f->context_bytes = f->a->context_memory ? f->a->context_memory : usual;
     if (!x->wrong) x->n_ctx = f->a->ctx ? f->a->ctx : usual_ctx(f, z, f->context_bytes);
 }
@@ -226,16 +247,18 @@ static void take_all(struct serve_files *f, const struct sizes *z) {
 /* Divides the memory among several files; z: the size of each. */
 static void divide(struct serve_files *f, const struct sizes *z) {
     const bool on_device = device_free(f->w) > 0;
-    uint64_t *own = xcalloc((size_t)f->n, sizeof *own), least = 0;
+    uint64_t *own = xcalloc((size_t)f->n, sizeof *own), least = 0, useful = 0;
     f->max_bytes = all_bytes(f);
     for (int i = 0; i < f->n; i++) {
         const int64_t ctx = min_i64(f->a->ctx ? f->a->ctx : LEAST_CTX, z[i].n_ctx_train);
         if (f->v[i].wrong) continue;
         own[i] = own_bytes(f, &f->v[i], &z[i]);
         least = max_u64(least, 2 * kv_bytes(f, &z[i], ctx));
+        useful = max_u64(useful, useful_bytes(f, &z[i]));
     }
-    f->context_bytes =
-        f->a->context_memory ? f->a->context_memory : share(f->max_bytes, least, own, f->n);
+    f->context_bytes = f->a->context_memory
+                           ? f->a->context_memory
+                           : min_u64(useful, share(f->max_bytes, least, own, f->n));
     for (int i = 0; i < f->n; i++) {
         struct serve_file *x = &f->v[i];
         if (x->wrong) continue;
@@ -244,6 +267,38 @@ static void divide(struct serve_files *f, const struct sizes *z) {
         if (on_device) x->need = min_u64(x->need, f->max_bytes); /* experts may stay in RAM */
     }
     free(own);
+}
+
+/* Refuses a server none of whose files can be loaded: with a context that fits, and in memory. A
+ * file whose context does not fit is marked. The default file is one that can be loaded. */
+static int check_memory(struct serve_files *f, const struct sizes *z, struct err *e) {
+    const struct serve_file *least = NULL;
+    struct err why = {0};
+    int good = -1;
+    for (int i = f->n; i-- > 0;) {
+        struct serve_file *x = &f->v[i];
+        if (x->wrong) continue;
+        const uint64_t one = kv_bytes(f, &z[i], x->n_ctx);
+        const bool asked = f->a->ctx || f->a->context_memory;
+        if (one > f->context_bytes && (asked || x->need <= f->max_bytes)) {
+            (void)serve_files_no_context(f, x->n_ctx, one, f->context_bytes, &why);
+            x->wrong = arena_strdup(&f->w->mem, why.msg);
+            continue;
+        }
+        if (!least || x->need < least->need) least = x;
+        if (x->need <= f->max_bytes) good = i;
+    }
+    if (!least) {
+        *e = why;
+        return (int)why.code;
+    }
+    if (good < 0)
+        return err_set(e, ERR_SYS,
+                       "none of the %d files fits into memory: the smallest, %s, takes %s with "
+                       "contexts and buffers, and there is room for %s (--max-memory)",
+                       f->n, least->id, show_bytes(least->need).s, show_bytes(f->max_bytes).s);
+    if (f->v[f->first].wrong || f->v[f->first].need > f->max_bytes) f->first = good;
+    return 0;
 }
 
 /* ---- names and the default file ---- */
@@ -336,10 +391,12 @@ int serve_files_read(struct serve_files *f, struct work *w, const struct serve_j
         rc = err_set(e, ERR_USAGE, "%s: there is no GGUF model in this folder", a->path);
     if (!rc) rc = name_all(f, e);
     if (!rc) rc = first_file(f, e);
-    if (!rc && f->n > 1)
+    if (!rc && f->n > 1) {
         divide(f, z);
-    else if (!rc)
+        rc = check_memory(f, z, e);
+    } else if (!rc) {
         take_all(f, z);
+    }
     free(z);
     return rc;
 }

@@ -23,6 +23,10 @@ struct serve_files {
  * named itself, next to others, is an error. */
 int serve_files_read(struct serve_files *f, struct work *w, const struct serve_job_opts *a,
                      const char *tmpl, struct err *e);
+/* Sets the error for a context of n_ctx tokens that takes `one` bytes, which is more than `room`.
+ */
+int serve_files_no_context(const struct serve_files *f, int64_t n_ctx, uint64_t one, uint64_t room,
+                           struct err *e);
 void serve_files_release(struct serve_files *f);
 /* Implements serve_opts.load and .unload; ud is the struct serve_files. */
 int serve_files_load(void *ud, int i, struct serve_core *out, struct err *e);

@@ -24,10 +24,7 @@ static int check_room(const struct serve_files *f, const struct session *s, int6
     }
     const uint64_t one = session_seq_bytes(s, n_ctx) + session_seq_bytes(s, 1);
     if (one <= *bytes) return 0;
-    return err_set(e, f->n > 1 ? ERR_USAGE : ERR_SYS,
-                   "a context of %" PRId64 " tokens takes %.1f MiB, and there is room for %.1f "
-                   "(--context-memory): give it %" PRIu64 "MiB, or use a smaller --ctx",
-                   n_ctx, (double)one / (1 << 20), (double)*bytes / (1 << 20), (one >> 20) + 1);
+    return serve_files_no_context(f, n_ctx, one, *bytes, e);
 }
 
 static int open_session(struct serve_files *f, struct serve_file *x, struct serve_core *c,

@@ -230,7 +230,8 @@ static void say_answer(const struct dry *d, const struct dry *sums, bool nothing
     emit_num(m, "seconds", NULL, total, 1);
     emit_num(m, "seconds_in_all", NULL, whole, 1);
     emit_num(m, "hours", "hours", total / 3600, 2);
-    emit_num(m, "time_limit_hours", "limit of --time, hours", mk->seconds / 3600, 2);
+    emit_num(m, "time_limit_hours", mk->seconds > 0 ? "limit of --time, hours" : NULL,
+             mk->seconds / 3600, 2);
     emit_bool(m, "over_time_limit", NULL, too_long);
 }
 

@@ -18,7 +18,9 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "base/printable.h"
 #include "base/progress.h"
+#include "runtime/measure/eval.h"
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
@@ -186,6 +188,8 @@ static void memory(struct plan_in *in, const struct make *mk, const struct shape
         n = passes_together(s->row_bytes, in->memory);
     in->need[NEED_PASSES] =
         passes_bytes(s->row_bytes, passes_fit(s->row_bytes, mk->eval_ctx, n, in->memory), n);
+    /* The base's and a candidate's logits in a comparison. */
+    in->need[NEED_PASSES] += 8.0 * (double)eval_head_rows(s->n_vocab) * (double)s->n_vocab;
     if (in->feedback) in->need[NEED_FEEDBACK] = passes + g.inputs;
     if (in->answers) in->need[NEED_ANSWERS] = passes + g.inputs + g.answers;
     plan_memory(in);
@@ -213,6 +217,10 @@ int make_measure_plan(struct make *mk, const struct shapes *s, const char *base,
                            .n_presets = mk->recipes.n,
                            .judge_passes = judge_passes(mk, s)};
     memory(in, mk, s);
+    if (in->memory_given && in->need[NEED_PASSES] > in->memory)
+        return err_set(
+            e, ERR_SYS, "--max-memory %s is too little: the measurements alone take %s; raise it",
+            show_bytes((uint64_t)in->memory).s, show_bytes((uint64_t)in->need[NEED_PASSES]).s);
     TRY(rates_measure(&r, mk, s, base, e));
     in->spent = progress_now_s() - mk->t0;
     int64_t probe = mk->probe.n ? r.probe_tokens : r.calib_tokens;

@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "base/printable.h"
 #include "models/fit.h"
 #include "quantize/quantize.h"
 #include "text/size.h"
@@ -276,7 +277,7 @@ static void fit_answer(struct emit *m, const struct plan *p, const char *what) {
     if (p->fit.way == FIT_ALL && p->k != small && p->split.n_cards < 2 &&
         fit_use(&p->z, &less, 0, 0, &u) && u.total < p->fit.use.total) {
         buf_str(&b, "; with --kv-type " KV_SMALL " ");
-        plan_size(&b, u.total);
+        buf_str(&b, show_bytes(u.total).s);
     }
     if (p->fit.way == FIT_BLOCKS) buf_str(&b, "; hone would compute it on the CPU");
     buf_chr(&b, '.');
@@ -290,7 +291,7 @@ static void size_answer(struct emit *m, const struct plan *p) {
     struct fit_use u;
     (void)fit_use(&p->z, &p->ask, 0, 0, &u); /* cannot fail: settle() checked it */
     buf_str(&b, "Takes ");
-    plan_size(&b, u.total);
+    buf_str(&b, show_bytes(u.total).s);
     buf_fmt(&b, " on a card with %lld tokens of context; --vram SIZE says whether it fits.",
             (long long)p->ask.n_ctx);
     emit_answer(m, b.data);

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "base/printable.h"
 #include "base/str.h"
 #include "work/open.h"
 #include "plan/plan_split.h"
@@ -336,7 +337,7 @@ static void with_small_cache(const struct choice *x, int best, struct buf *b) {
         buf_fmt(b, "; %s fits with --kv-type " KV_SMALL, x->c[larger]->shown);
     } else if (c->small.use.kv < c->fit.use.kv) {
         buf_str(b, "; --kv-type " KV_SMALL " frees ");
-        plan_size(b, c->fit.use.kv - c->small.use.kv);
+        buf_str(b, show_bytes(c->fit.use.kv - c->small.use.kv).s);
     }
 }
 
@@ -386,9 +387,9 @@ static void answer_sizes(const struct choice *x, struct emit *m) {
     struct buf b = {0};
     const uint64_t most = whole_bytes(x, x->c[0]), least = whole_bytes(x, x->c[x->n - 1]);
     buf_fmt(&b, "%d file%s, ", x->n, str_s(x->n));
-    plan_size(&b, least);
+    buf_str(&b, show_bytes(least).s);
     if (x->n > 1) buf_str(&b, " to ");
-    if (x->n > 1) plan_size(&b, most);
+    if (x->n > 1) buf_str(&b, show_bytes(most).s);
     buf_str(&b, " on a card ");
     if (x->contexts)
         buf_str(&b, "with the context that each was trained for");

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "base/printable.h"
 #include "text/size.h"
 
 int plan_split_parse(struct plan_split *s, const char *text, struct err *e) {
@@ -30,16 +31,12 @@ int plan_split_parse(struct plan_split *s, const char *text, struct err *e) {
 
 int plan_split_check(const struct plan_split *s, struct err *e) {
     uint64_t most = 0;
-    struct buf b = {0};
     for (int i = 0; i < s->n_cards; i++) most = s->memory[i] > most ? s->memory[i] : most;
     if (!s->n_cards || s->reserve < most) return 0;
-    buf_str(&b, "--reserve keeps ");
-    plan_size(&b, s->reserve);
-    buf_str(&b, " of each card free, and --vram has ");
-    plan_size(&b, most);
-    err_set(e, ERR_USAGE, "%s: nothing is left for a model; name a smaller --reserve", b.data);
-    buf_release(&b);
-    return ERR_USAGE;
+    return err_set(e, ERR_USAGE,
+                   "--reserve keeps %s of each card free, and --vram has %s: nothing is left for a "
+                   "model; name a smaller --reserve",
+                   show_bytes(s->reserve).s, show_bytes(most).s);
 }
 
 void plan_warn_trained(int64_t n_ctx_train) {
@@ -47,26 +44,11 @@ void plan_warn_trained(int64_t n_ctx_train) {
              (long long)n_ctx_train);
 }
 
-/* Returns the unit that a size is written in, and sets *name to its name. */
-static double unit_of(uint64_t bytes, const char **name) {
-    *name = bytes >> 30 ? "GiB" : bytes >> 20 ? "MiB" : "KiB";
-    return bytes >> 30 ? 0x1p30 : bytes >> 20 ? 0x1p20 : 0x1p10;
-}
-
-void plan_size(struct buf *b, uint64_t bytes) {
-    const char *name;
-    const double unit = unit_of(bytes, &name);
-    buf_fmt(b, "%.1f %s", (double)bytes / unit, name);
-}
-
 void plan_of_memory(struct buf *b, uint64_t used, uint64_t memory) {
-    const char *name, *of;
-    const double unit = unit_of(used, &name);
-    (void)unit_of(memory, &of);
-    buf_fmt(b, "%.1f", (double)used / unit);
-    if (name != of) buf_fmt(b, " %s", name);
-    buf_str(b, " of ");
-    plan_size(b, memory);
+    const struct show u = show_bytes(used), m = show_bytes(memory);
+    const char *unit = strchr(u.s, ' ');
+    const int n = strcmp(unit, strchr(m.s, ' ')) == 0 ? (int)(unit - u.s) : (int)strlen(u.s);
+    buf_fmt(b, "%.*s of %s", n, u.s, m.s);
 }
 
 /* Returns the bytes of a block on a card: its weights, keys and values, and states. */

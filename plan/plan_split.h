@@ -29,8 +29,7 @@ bool plan_split_fit(struct plan_split *s, const struct sizes *z, const struct fi
 int plan_split_check(const struct plan_split *s, struct err *e);
 /* Warns that --ctx is more than a model was trained for. */
 void plan_warn_trained(int64_t n_ctx_train);
-/* Appends a size in the unit that fits it: "6.7 MiB"; and "6.7 MiB of 24.0 GiB". */
-void plan_size(struct buf *b, uint64_t bytes);
+/* Appends "6.7 MiB of 24.0 GiB", or "21.3 of 24.0 GiB". */
 void plan_of_memory(struct buf *b, uint64_t used, uint64_t memory);
 void plan_split_emit(struct emit *m, const struct plan_split *s, const struct sizes *z);
 

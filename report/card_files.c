@@ -89,6 +89,14 @@ static bool any_gain(const struct result *r) {
     return false;
 }
 
+/* Returns whether no file is a mix, made for a size class or for a number of bytes. */
+static bool all_presets(const struct result *r) {
+    bool mix = false;
+    for (int i = 0; i < r->n_files; i++)
+        mix |= strcmp(r->file[i].made, "mix") == 0 || strncmp(r->file[i].recipe, "mix", 3) == 0;
+    return !mix && r->n_files > 1;
+}
+
 static void captions(const struct result *r, struct buf *out) {
     buf_fmt(out,
             "\n" STAR " recommended. Loss: mean KL divergence of the next-token distribution "
@@ -99,6 +107,9 @@ static void captions(const struct result *r, struct buf *out) {
         buf_fmt(out, " \"4x closer\": llama.cpp's preset of the same name and size has 4 times the "
                      "divergence on the same text; hone made that file too, with the preset's "
                      "types and the same importance matrix.");
+    else if (all_presets(r))
+        buf_str(out, " The files are presets: the types are those that llama.cpp gives files of "
+                     "these names.");
     buf_chr(out, '\n');
 }
 

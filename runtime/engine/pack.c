@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/numa.h"
+#include "base/printable.h"
 #include "base/progress.h"
 #include "kernels/kern.h"
 #include "kernels/pack.h"
@@ -110,9 +111,9 @@ static uint64_t missing_bytes(const struct packer *p, const struct model *m, con
 static bool has_room(uint64_t n_bytes, uint64_t keep_free) {
     const uint64_t avail = n_bytes ? buf_available() : 0;
     if (!avail || (keep_free < avail && n_bytes <= (avail - keep_free) / 16 * 15)) return true;
-    log_info("packing the weights needs %" PRIu64 " bytes of memory and %" PRIu64
-             " are available: they are used as they lie in the file, which is slower",
-             n_bytes, avail > keep_free ? avail - keep_free : 0);
+    log_info("packing the weights needs %s of memory and %s are available: they are used as they "
+             "lie in the file, which is slower",
+             show_bytes(n_bytes).s, show_bytes(avail > keep_free ? avail - keep_free : 0).s);
     return false;
 }
 

@@ -246,4 +246,8 @@ double eval_bandwidth(struct pool *p);
  * bandwidth, where the driver says it. */
 double eval_session_bandwidth(const struct session *s, struct pool *p);
 
+/* Returns how many rows of logits are computed together: enough for a matrix product, few enough
+ * for memory. */
+int64_t eval_head_rows(int64_t n_vocab);
+
 #endif

@@ -24,9 +24,6 @@ char *eval_keep_window(const char *kind, const int32_t *ids, int64_t n, int64_t 
 /* Checks ctx against the session and the text against ctx; *n_chunks = chunks to run. */
 int eval_plan(const struct session *s, int64_t n_ids, int64_t ctx, int64_t max_chunks,
               int64_t *n_chunks, struct err *e);
-/* Returns how many rows of logits are computed together: enough for a matrix product, few enough
- * for memory. */
-int64_t eval_head_rows(int64_t n_vocab);
 
 /* Computes the mean of n values and its standard error, which is 0 for n <= 10, as in llama.cpp. */
 void eval_mean(const double *x, int64_t n, double *mean, double *stderr_out);

@@ -129,6 +129,7 @@ grep -q "^FROM ./$best" "$t/made/Modelfile" || say "the Modelfile takes another 
 [ "$(grep '^## ' "$made" | sed -n 1,2p | tr '\n' ' ')" = "## Files ## Use " ] || say "sections: $(grep '^## ' "$made")"
 awk '/<details>/ {fold = 1} /<\/details>/ {fold = 0} /^\|/ && !fold {n = gsub(/\|/, "|"); if (n > 6 || length($0) > 200) bad = bad $0 "\n"} END {printf "%s", bad; exit bad != ""}' "$made" ||
     say "a table that a phone cannot show"
+grep -q "The files are presets" "$made" || say "the card does not say that the files are presets"
 awk '/^## Files/ {on = 1} /<details>/ {on = 0} on' "$made" | grep -q BF16 && say "the base is in the table though not in the folder"
 grep -q 'default-calib.txt.*stories, letters, .*version [0-9]' "$made" || say "the calibration text is not described"
 exit $fail

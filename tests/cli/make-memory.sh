@@ -40,7 +40,25 @@ cmp "$t/a/Tiny-Q4_K_M.gguf" "$t/b/Tiny-Q4_K_M.gguf" || say "the file depends on 
 for i in a b; do grep -o '"mean_kld": [0-9.e-]*' "$t/$i/results.json" > "$t/$i.kld"; done
 cmp "$t/a.kld" "$t/b.kld" || say "divergences depend on --max-memory"
 
+# the dry run says ok only where the run ends
+for size in 1MiB 6MiB 14MiB 20MiB; do
+    how="make $t/Tiny -o $t/least --calib $t/calib.txt --eval $t/eval.txt --ctx 64 --chunks 2 --calib-ctx 64 --pp 4 --tg 2 --reps 1 --tools none
+        --plain --recipe Q8_0 --time 0 --max-memory $size"
+    dry=0 rc=0
+    # shellcheck disable=SC2086
+    "$HONE" $how --dry-run > "$t/o" 2> "$t/e" || dry=$?
+    # shellcheck disable=SC2086
+    "$HONE" $how > "$t/o" 2> "$t/e" || rc=$?
+    [ "$dry" != 0 ] || [ "$rc" = 0 ] || say "--max-memory $size: the dry run says ok, the run says $(cat "$t/e")"
+    case $size in
+    1MiB) [ "$dry" = 4 ] && [ "$rc" = 4 ] || say "1 MiB: the dry run exits $dry, the run $rc" ;;
+    20MiB) [ "$dry" = 0 ] || say "20 MiB are not enough: $(cat "$t/e")" ;;
+    esac
+done
+
 # ---- time ----
+run 0 make "$t/Tiny" -o "$t/y" --plain --time 0 --dry-run --calib "$t/calib.txt" --eval "$t/eval.txt"
+grep -q "limit of --time" "$t/o" && say "no limit is a limit: $(cat "$t/o")"
 make x --time 0.04s --dry-run
 head -1 "$t/o" | grep -q "cannot be kept: even presets" || say "no word on the time: $(head -1 "$t/o")"
 make c --time 0.04s

@@ -52,6 +52,18 @@ echo "$ask" > "$t/ask.txt"
 printf 'The value of' | "$HONE" run "$t/m.gguf" -p - --temp 0 -n 8 -q > "$t/got" && cmp "$t/want" "$t/got"
 printf 'The value' > "$t/head.txt"
 "$HONE" run "$t/m.gguf" --file "$t/head.txt" -p ' of' --temp 0 -n 8 -q > "$t/got" && cmp "$t/want" "$t/got"
+# a pipe that is not read is said, for every kind of prompt; an empty one is not
+for p in "-p Once" "Once" "--chat $t/one.json"; do
+    # shellcheck disable=SC2086
+    "$HONE" run "$t/m.gguf" $p -n 1 < "$t/ask.txt" > "$t/o" 2> "$t/e" && grep -q 'standard input is not read.*--file -' "$t/e" || { echo "run $p < file: $(cat "$t/e")"; exit 1; }
+    # shellcheck disable=SC2086
+    cat "$t/ask.txt" | { sleep 0.2; exec "$HONE" run "$t/m.gguf" $p -n 1; } > "$t/o" 2> "$t/e" && grep -q 'standard input is not read' "$t/e" || { echo "cat | run $p: $(cat "$t/e")"; exit 1; }
+    # shellcheck disable=SC2086
+    "$HONE" run "$t/m.gguf" $p -n 1 < /dev/null > "$t/o" 2> "$t/e"
+    if grep -q 'is not read' "$t/e"; then echo "run $p < /dev/null: $(cat "$t/e")"; exit 1; fi
+done
+echo "$ask" | "$HONE" run "$t/m.gguf" --file - Why -n 1 > "$t/o" 2> "$t/e"
+if grep -q 'is not read' "$t/e"; then cat "$t/e"; exit 1; fi
 # files in front of the prompt, in order, an empty line between; the system text first: as if written by hand
 printf '%s' '[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "The value\n\nfirst\n\nWhy?"}]' > "$t/hand.json"
 printf 'first\n\n' > "$t/b.txt"

@@ -104,8 +104,24 @@ done
 quiet 'many clients'
 stop
 
-# ---- a file that does not fit alone is refused ----
-begin "$d/tiny-Q4_0.gguf" "$d/tiny-Q8_0.gguf" --max-memory "$(($(wc -c < "$d/tiny-Q8_0.gguf") / 2))"
+# ---- a file that does not fit alone is refused; at the start where none does ----
+least=$((need - $(wc -c < "$d/tiny-Q8_0.gguf") + $(wc -c < "$d/tiny-Q4_0.gguf")))
+refused 4 'none of the 2 files fits into memory: the smallest, tiny-Q4_0, takes' serve "$d/tiny-Q4_0.gguf" "$d/tiny-Q8_0.gguf" --port 0 --max-memory 1MiB
+refused 4 '(--max-memory)' serve "$d" --port 0 --max-memory 1MiB
+for c in "$d" "$d/tiny-Q4_0.gguf $d/tiny-Q8_0.gguf" "$d/tiny-Q4_0.gguf"; do
+    rc=0
+    # shellcheck disable=SC2086
+    timeout 60 "$HONE" serve $c --port 0 --ctx 99999999 > "$t/o" 2> "$t/e" || rc=$?
+    { [ $rc = 2 ] || [ $rc = 4 ]; } && [ ! -s "$t/o" ] && grep -q 'a context of 99999999 tokens takes [0-9.]* GiB.*(--context-memory)' "$t/e" || say "serve $c --ctx 99999999: exit $rc: $(cat "$t/o" "$t/e")"
+done
+# a small model keeps no more than its contexts can use
+"$HONE" serve "$d/tiny-Q8_0.gguf" --port 0 > "$t/o" 2> "$t/small" & small=$!
+i=0
+while ! grep -q 'open http' "$t/small" && [ $i -lt 200 ]; do sleep 0.05; i=$((i + 1)); done
+kill $small && wait $small || true
+mib=$(sed -n 's/.*, \([0-9]*\)\.[0-9]* MiB of context memory.*/\1/p' "$t/small")
+[ -n "$mib" ] && [ "$mib" -gt 0 ] && [ "$mib" -le 600 ] || say "context memory of a tiny model: $(cat "$t/small")"
+begin "$d/tiny-Q4_0.gguf" "$d/tiny-Q8_0.gguf" --max-memory "$(((least + need) / 2))"
 post /v1/completions '{"model": "Q8_0", "prompt": "x", "max_tokens": 2}'; is 500 "a file that is too large"; has max-memory; grep -qi 'x-should-retry: false' "$t/raw" || say "clients would retry"
 stop
 
