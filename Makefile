@@ -55,7 +55,7 @@ WARN := $(WARN) $(call has,-Wlogical-op) $(call has,-Wduplicated-cond)
 ifeq ($(CI),true)
 WARN := $(WARN) -Werror
 endif
-OPT  := $(if $(DEBUG),-O0,-O2) -g
+OPT  := $(if $(DEBUG),-O0,-O2) $(if $(SAN),-g1,-g)
 SANF := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 ALL_CFLAGS = -std=c11 -D_GNU_SOURCE -DHONE_VERSION='"$(VERSION)"' -I. $(LIB_CFLAGS) $(WARN) $(OPT) $(SANF) \
              -ffp-contract=off -fPIC -fvisibility=hidden $(if $(NATIVE),-march=native) $(CFLAGS)
@@ -150,6 +150,11 @@ unit: $(UNIT) ## build the unit tests
 # minutes to compile (make check-isa)
 CHECKED := $(if $(SAN),$(filter-out $(ISA_UNIT),$(UNIT)),$(UNIT))
 SCRIPTS_OF := $(wildcard tests/cli/*.sh)
+# minutes under a sanitizer, of what other tests run there too
+LONG_SCRIPTS := cuda determinism feedback guides keep-imatrix make-memory make-resume peer-baseline requantize words
+ifneq ($(SAN),)
+SCRIPTS_OF := $(if $(LONG),$(SCRIPTS_OF),$(filter-out $(LONG_SCRIPTS:%=tests/cli/%.sh),$(SCRIPTS_OF)))
+endif
 ifneq ($(T),)
 CHECKED    := $(strip $(foreach t,$(CHECKED),$(if $(findstring $(T),$(notdir $t)),$t)))
 SCRIPTS_OF := $(strip $(foreach t,$(SCRIPTS_OF),$(if $(findstring $(T),$(notdir $t)),$t)))
@@ -167,6 +172,8 @@ TEST_NEEDS := $(HONE_H) $(MAN) $(foreach u,$(USED),$(or $($u_IS),$(filter all,$u
 test: $(CHECKED) $(TEST_NEEDS) ## every test that needs no network, Python or GPU; T=gguf: those with gguf in the name
 	$(Q)$(TEST_ENV) T='$(T)' UNITS='$(abspath $(CHECKED))' SCRIPTS='$(SCRIPTS_OF)' sh tests/run.sh
 check: test ## the same
+test-long: ## with SAN: also the scripts that take minutes under a sanitizer
+	+@$(MAKE) --no-print-directory LONG=1 test
 # an installation for tests/cli/library.sh, which builds programs against it
 $(OBJ)/stage.stamp: $(BIN) $(HONE_H) packaging/hone.pc.in Makefile mk/dist.mk
 	$(Q)rm -rf $(OBJ)/stage
@@ -197,4 +204,4 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 clean: ## remove the build folder
 	rm -rf $(BUILD)
-.PHONY: all FORCE unit test check deps demo help clean
+.PHONY: all FORCE unit test check test-long deps demo help clean
