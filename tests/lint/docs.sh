@@ -11,6 +11,19 @@ awk '
 awk -F '|' '/^\|/ { for (i = 2; i < NF; i++) if (length($i) > 122) print FILENAME ":" FNR ": a cell is over 120" }' \
     docs/STATUS.md docs/design/*.md docs/architecture.md
 
+# files that a page names in backticks exist, by their path or the end of it; foo and my are examples
+git ls-files | awk '
+    FILENAME == "-" {
+        for (p = $0; p != ""; p = (p ~ /\//) ? substr(p, index(p, "/") + 1) : "") there[p]
+        next
+    }
+    {
+        for (l = $0; match(l, /`[A-Za-z0-9_\/.-]+\.(c|h|cu|cuh|def|awk)`/); l = substr(l, RSTART + RLENGTH)) {
+            p = substr(l, RSTART + 1, RLENGTH - 2)
+            if (!(p in there) && p !~ /(^|[\/_])(foo|my)\.|(^|\/)hone\.h$/) print FILENAME ":" FNR ": there is no " p
+        }
+    }' - README.md CONTRIBUTING.md docs/*.md docs/design/*.md docs/formats/*.md docs/guides/*.md
+
 # hone(1) lists every command twice: in its text and in SEE ALSO
 for c in $(sed -n 's/^COMMAND("\([^"]*\)".*/\1/p' cli/commands.def); do
     n=$(sed 's/\\-/-/g' docs/man/hone.1 | grep -c "^\.BR hone-$c (1)")
