@@ -51,6 +51,7 @@ struct collector {
     /* The hidden rows [windows.most][ctx][n_embd], for the MTP block and for second moments. */
     float *hidden;
     struct imat *out;
+    int64_t ctx;               /* tokens of a chunk */
     bool there;                /* Tells that the trunk's sums are made on its device. */
     struct imatrix_keep *keep; /* Where snapshots go; NULL: there are none, or no more of them. */
     char *what;                /* All that the sums depend on, as text. */
@@ -390,84 +391,113 @@ static void release(struct collector *c) {
     mem_free(c->hidden);
 }
 
-int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct imat *out,
-                    struct err *e) {
-    struct ids ids = {0};
-    struct collector c = {.gram = o->gram, .out = out, .keep = o->keep, .pool = o->pool};
-    if (o->keep) c.clock.every = o->keep->every;
-    int64_t ctx = o->ctx ? o->ctx : 512;
-    int rc = 0;
-    out->moments = o->moments;
+/* Reads the texts and sets how many chunks of them are used. */
+static int load_texts(struct collector *c, const struct model *m, const struct imatrix_opts *o,
+                      struct ids *ids, int64_t *n_chunks, struct err *e) {
     for (int i = 0; i < o->n_texts; i++) {
-        TRY_GOTO(out, rc, corpus_load(m, o->texts[i], o->parse_special, &ids, e));
-        imat_add_dataset(out, io_base(o->texts[i]));
+        TRY(corpus_load(m, o->texts[i], o->parse_special, ids, e));
+        imat_add_dataset(c->out, io_base(o->texts[i]));
     }
-    int64_t n_chunks = ids.n / ctx;
-    if (n_chunks < 1) {
-        rc = err_set(e, ERR_DATA,
-                     "the texts give %lld tokens, fewer than one chunk of %lld; add text "
-                     "or lower --ctx",
-                     (long long)ids.n, (long long)ctx);
-        goto out;
-    }
-    if (o->max_chunks && o->max_chunks < n_chunks) n_chunks = o->max_chunks;
-    struct session_opts so = {.n_ctx = ctx,
-                              .n_ubatch = o->gram ? min_i64(ctx, 2048) : windows_rows(ctx),
+    *n_chunks = ids->n / c->ctx;
+    if (*n_chunks < 1)
+        return err_set(e, ERR_DATA,
+                       "the texts give %lld tokens, fewer than one chunk of %lld; add text "
+                       "or lower --ctx",
+                       (long long)ids->n, (long long)c->ctx);
+    if (o->max_chunks && o->max_chunks < *n_chunks) *n_chunks = o->max_chunks;
+    return 0;
+}
+
+/* Opens the sessions. For second moments it also runs the first chunk, which shows which weights
+ * share an input. */
+static int open_sessions(struct collector *c, const struct model *m, const struct imatrix_opts *o,
+                         const int32_t *first, struct err *e) {
+    struct session_opts so = {.n_ctx = c->ctx,
+                              .n_ubatch = o->gram ? min_i64(c->ctx, 2048) : windows_rows(c->ctx),
                               .isa = o->isa,
                               .act = ACT_F32,
                               .pool = o->pool,
                               .device = o->device,
                               .whole = o->gram && o->keep};
-    TRY_GOTO(out, rc, sessions(&c, m, &so, o->moments, e));
-    if (c.gram) TRY_GOTO(out, rc, gradients_new(&c.gradients, m, c.gram, ctx, o->isa, o->pool, e));
-    if (c.gram) {
-        c.survey = true;
-        const int32_t *first = ids.v;
-        TRY_GOTO(out, rc, chunks(&c, &first, 1, 0, e));
-        c.survey = false;
-        TRY_GOTO(out, rc, gram_col_settle(c.gram, so.n_ubatch, e));
-    }
-    out->chunk_size = (uint32_t)ctx;
-    int64_t from;
-    TRY_GOTO(out, rc, go_on(&c, m, o, &ids, n_chunks, &from, e));
-    struct progress p;
-    progress_begin(&p, "imatrix", PROG_TOKENS, (uint64_t)(n_chunks * ctx));
-    progress_from(&p, (uint64_t)(from * ctx));
+    TRY(sessions(c, m, &so, o->moments, e));
+    c->out->chunk_size = (uint32_t)c->ctx;
+    if (!c->gram) return 0;
+    TRY(gradients_new(&c->gradients, m, c->gram, c->ctx, o->isa, o->pool, e));
+    c->survey = true;
+    TRY(chunks(c, &first, 1, 0, e));
+    c->survey = false;
+    return gram_col_settle(c->gram, so.n_ubatch, e);
+}
+
+/* Runs chunk i and as many after it as go into a pass, and adds their sums. *done is how many. */
+static int run_some(struct collector *c, const struct model *m, int32_t *ids, int64_t i,
+                    int64_t n_chunks, const int32_t **first, int *done, struct err *e) {
     const bool bos = tok_add_bos(m->tok) && tok_special(m->tok, TS_BOS) >= 0;
-    const int32_t **first = xcalloc((size_t)c.windows.most, sizeof *first);
-    for (int64_t i = from; i < n_chunks && rc == 0;) {
-        if (progress_interrupted()) {
-            rc = err_set(e, ERR_INTR, "interrupted");
-            break;
-        }
-        if (c.gram) gram_col_chunk(c.gram, i);
-        const int n = (int)min_i64(c.windows.now, n_chunks - i);
-        for (int k = 0; k < n; k++) {
-            int32_t *chunk = ids.v + (i + k) * ctx;
-            if (bos) chunk[0] = (int32_t)tok_special(m->tok, TS_BOS);
-            first[k] = chunk;
-        }
-        if (ranks_mine(i)) rc = chunks(&c, first, n, i, e);
-        if (rc == 0 && c.there) rc = session_sum_chunk(c.trunk, e);
-        for (int k = 0; k < n && rc == 0; k++, i++) {
-            rc = add_chunk(&c, &c.m[k], i, e);
-            if (rc == 0) out->n_chunks++;
-        }
-        progress_update(&p, (uint64_t)(i * ctx));
-        if (rc == 0 && i < n_chunks && c.keep && checkpoint_due(&c.clock)) save(&c);
+    const int n = (int)min_i64(c->windows.now, n_chunks - i);
+    *done = 0;
+    if (progress_interrupted()) return err_set(e, ERR_INTR, "interrupted");
+    if (c->gram) gram_col_chunk(c->gram, i);
+    for (int k = 0; k < n; k++) {
+        int32_t *chunk = ids + (i + k) * c->ctx;
+        if (bos) chunk[0] = (int32_t)tok_special(m->tok, TS_BOS);
+        first[k] = chunk;
+    }
+    if (ranks_mine(i)) TRY(chunks(c, first, n, i, e));
+    if (c->there) TRY(session_sum_chunk(c->trunk, e));
+    for (; *done < n; ++*done) {
+        TRY(add_chunk(c, &c->m[*done], i + *done, e));
+        c->out->n_chunks++;
+    }
+    return 0;
+}
+
+/* Runs the chunks from `from` on. Snapshots are kept on the way and where it is interrupted. */
+static int run_chunks(struct collector *c, const struct model *m, int32_t *ids, int64_t from,
+                      int64_t n_chunks, struct err *e) {
+    struct progress p;
+    int rc = 0, done;
+    progress_begin(&p, "imatrix", PROG_TOKENS, (uint64_t)(n_chunks * c->ctx));
+    progress_from(&p, (uint64_t)(from * c->ctx));
+    const int32_t **first = xcalloc((size_t)c->windows.most, sizeof *first);
+    for (int64_t i = from; i < n_chunks && rc == 0; i += done) {
+        rc = run_some(c, m, ids, i, n_chunks, first, &done, e);
+        progress_update(&p, (uint64_t)((i + done) * c->ctx));
+        if (rc == 0 && i + done < n_chunks && c->keep && checkpoint_due(&c->clock)) save(c);
     }
     free(first);
     progress_end(&p);
-    if (rc == ERR_INTR && c.keep && out->n_chunks > from) {
-        save(&c);
-        if (c.keep && ranks_me() == 0)
+    if (rc == ERR_INTR && c->keep && c->out->n_chunks > from) {
+        save(c);
+        if (c->keep && ranks_me() == 0)
             log_info("%" PRIu32 " of %" PRId64 " chunks are kept in %s: the same command goes on",
-                     out->n_chunks, n_chunks, c.keep->path);
+                     c->out->n_chunks, n_chunks, c->keep->path);
     }
-    if (rc == 0 && c.there) rc = session_sum_end(c.trunk, take_sums, &c, e);
-    if (rc == 0 && c.n_bad) rc = err_set(e, ERR_DATA, "tensor sizes changed during calibration");
-    if (rc == 0) rc = check(out, m->gguf, e);
-out:
+    return rc;
+}
+
+/* Fetches the sums that a device has, and checks all of them. */
+static int finish(struct collector *c, const struct model *m, struct err *e) {
+    if (c->there) TRY(session_sum_end(c->trunk, take_sums, c, e));
+    if (c->n_bad) return err_set(e, ERR_DATA, "tensor sizes changed during calibration");
+    return check(c->out, m->gguf, e);
+}
+
+int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct imat *out,
+                    struct err *e) {
+    struct ids ids = {0};
+    struct collector c = {.gram = o->gram,
+                          .out = out,
+                          .keep = o->keep,
+                          .pool = o->pool,
+                          .ctx = o->ctx ? o->ctx : 512};
+    int64_t n_chunks, from;
+    if (o->keep) c.clock.every = o->keep->every;
+    out->moments = o->moments;
+    int rc = load_texts(&c, m, o, &ids, &n_chunks, e);
+    if (!rc) rc = open_sessions(&c, m, o, ids.v, e);
+    if (!rc) rc = go_on(&c, m, o, &ids, n_chunks, &from, e);
+    if (!rc) rc = run_chunks(&c, m, ids.v, from, n_chunks, e);
+    if (!rc) rc = finish(&c, m, e);
     release(&c);
     ids_release(&ids);
     return rc;
