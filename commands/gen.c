@@ -14,7 +14,7 @@
 
 struct field { /* of a struct in hone.h */
     enum place_how how;
-    const char *call;
+    const char *call, *owner; /* the function without hone_, and the one whose struct it is in */
     int n; /* its place in the struct, from 1: never changed, never used again; 0: another call's */
     const char *name, *doc;
 };
@@ -30,15 +30,21 @@ struct row {
 #define OPTION_AT OPTION
 #define CALL_FIELD(kind_, ...) {.kind = OPT_##kind_, __VA_ARGS__},
 #define MAN(text) {.man = text},
-#define IN(call, n, field, doc) .in[CALL_##call] = {PLACE_COPIED, #call, n, #field, doc}
-#define READ_IN(call, n, field, doc) .in[CALL_##call] = {PLACE_READ, #call, n, #field, doc}
-#define FORCE_IN(call, n, doc) .in[CALL_##call] = {PLACE_FORCE, #call, n, "overwrite", doc}
-#define DEVICE_IN(call, n, doc) .in[CALL_##call] = {PLACE_DEVICE, #call, n, "device", doc}
-#define ALSO(call, owner, field, how) .in[CALL_##call] = {PLACE_##how, #call, 0, #field, NULL}
-#define ARG(call, name_) .in[CALL_##call] = {PLACE_ARGUMENT, #call, 0, name_, NULL}
+#define IN(call, n, field, doc) .in[CALL_##call] = {PLACE_COPIED, #call, #call, n, #field, doc}
+#define READ_IN(call, n, field, doc) .in[CALL_##call] = {PLACE_READ, #call, #call, n, #field, doc}
+#define FORCE_IN(call, n, doc) .in[CALL_##call] = {PLACE_FORCE, #call, #call, n, "overwrite", doc}
+#define DEVICE_IN(call, n, doc) .in[CALL_##call] = {PLACE_DEVICE, #call, #call, n, "device", doc}
+#define ALSO(call, owner, field, how)                                                              \
+    .in[CALL_##call] = {PLACE_##how, #call, #owner, 0, #field, NULL}
+#define OWN(call, owner, n, field, doc)                                                            \
+    .in[CALL_##call] = {PLACE_COPIED, #call, #owner, n, #field, doc}
+#define ARG(call, name_) .in[CALL_##call] = {PLACE_ARGUMENT, #call, #call, 0, name_, NULL}
 
 static const struct row recipes_rows[] = {
 #include "commands/recipes.def"
+};
+static const struct row make_rows[] = {
+#include "commands/make.def"
 };
 static const struct row plan_rows[] = {
 #include "commands/plan.def"
@@ -97,6 +103,7 @@ static const struct {
     TABLE(diff, "diff"),
     TABLE(doctor, "doctor"),
     TABLE(inspect, "inspect"),
+    TABLE(make, "make"),
     TABLE(merge, "merge"),
     TABLE(plan, "plan"),
     TABLE(publish, "publish"),
@@ -133,7 +140,7 @@ static int fields_of(const char *call, struct member *out) {
         for (size_t i = 0; i < commands[c].n; i++)
             for (int k = 0; k < MOST_CALLS; k++) {
                 const struct field *f = &commands[c].row[i].in[k];
-                if (!f->call || strcmp(f->call, call) != 0 || f->how == PLACE_ARGUMENT) continue;
+                if (!f->call || strcmp(f->owner, call) != 0 || f->how == PLACE_ARGUMENT) continue;
                 for (int j = 0; f && j < n; j++) /* rows that several commands have */
                     if (out[j].f.n == f->n && strcmp(out[j].f.name, f->name) == 0) f = NULL;
                 if (!f || !f->n) continue;

@@ -32,6 +32,7 @@ enum {
     CALL_diff = 0,
     CALL_doctor = 0,
     CALL_inspect = 0,
+    CALL_make = 2, /* 0 and 1 are of publish, which has the same facts */
     CALL_merge = 0,
     CALL_plan = 0,
     CALL_publish = 0,

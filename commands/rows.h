@@ -28,4 +28,5 @@
 #define FORCE_IN(call, n, doc) PLACE(call, PLACE_FORCE, call, overwrite)
 #define DEVICE_IN(call, n, doc) PLACE(call, PLACE_DEVICE, call, device)
 #define ALSO(call, owner, field, how) PLACE(call, PLACE_##how, owner, field)
+#define OWN(call, owner, n, field, doc) PLACE(call, PLACE_COPIED, owner, field)
 #define ARG(call, name_) .in[CALL_##call] = {PLACE_ARGUMENT, name_, 0, 0}

@@ -79,50 +79,10 @@ const struct option quantize_options[] = {
 #include "commands/quantize.def"
     {0}};
 #undef TO
-#define FROM hone_make_opts
-#define TO make
-static const struct field make_fields[] = {
-    ARGUMENT("hone_opts.pre", "pre"),
-    ARGUMENT("folder", "output"),
-    FIELD_OF_CALL(recipes, "recipe"),
-    FIELD(FIELD_NUMBER, seconds, seconds, "time"),
-    FIELD(FIELD_LIST, calib, calib, "calib"),
-    FIELD(FIELD_LIST, eval, eval, "eval"),
-    FIELD(FIELD_LIST, probe, probe, "probe"),
-    FIELD(FIELD_LIST, budget, budget, "budget"),
-    FIELD(FIELD_TEXT, tools, tools, "tools"),
-    FIELD(FIELD_COUNT, calib_windows, calib_chunks, "calib-chunks"),
-    FIELD(FIELD_COUNT, eval_windows, eval_chunks, "chunks"),
-    FIELD(FIELD_COUNT, tools_cases, tools_cases, "tools-cases"),
-    FIELD_OF_WORK(FIELD_DEVICE, device, ""),
-    FIELD(FIELD_FLAG, plain, plain, "plain"),
-    FIELD_OF_WORK(FIELD_FORCE, overwrite, ""),
-    FIELD(FIELD_FLAG, dry_run, dry_run, "dry-run"),
-    FIELD(FIELD_TEXT, effort, effort_text, "effort"),
-    FIELD(FIELD_NUMBER, probe_seconds, probe_seconds, "probe-time"),
-    FIELD(FIELD_COUNT, calib_ctx, calib_ctx, "calib-ctx"),
-    FIELD(FIELD_COUNT, eval_ctx, eval_ctx, "ctx"),
-    FIELD(FIELD_TEXT, type, type, "base-type"),
-    FIELD(FIELD_TEXT, search, search, "search"),
-    FIELD(FIELD_COUNT, n_prompt, pp, "pp"),
-    FIELD(FIELD_COUNT, n_generate, tg, "tg"),
-    FIELD(FIELD_COUNT, reps, reps, "reps"),
-    FIELD(FIELD_TEXT, depths, depths, "depths"),
-    FIELD(FIELD_FLAG, by_depth, by_depth, "by-depth"),
-    FIELD(FIELD_FLAG, requantize, requantize, "allow-requantize"),
-    FIELD(FIELD_FLAG, resume, resume, "resume"),
-    FIELD(FIELD_TEXT, notes, words, "notes"),
-    FIELD(FIELD_TEXT, repo, given.text[FACT_REPO], "repo"),
-    FIELD(FIELD_TEXT, base_model, given.text[FACT_BASE_MODEL], "base-model"),
-    FIELD(FIELD_TEXT, license, given.text[FACT_LICENSE], "license"),
-    FIELD(FIELD_TEXT, license_name, given.text[FACT_LICENSE_NAME], "license-name"),
-    FIELD(FIELD_TEXT, license_link, given.text[FACT_LICENSE_LINK], "license-link"),
-    FIELD(FIELD_TEXT, quantized_by, given.text[FACT_QUANTIZED_BY], "quantized-by"),
-    FIELD(FIELD_TEXT, name, given.text[FACT_NAME], "name"),
-    FIELD(FIELD_TEXT, language, given.language, "language"),
-    FIELD(FIELD_TEXT, tags, given.tags, "tags"),
-};
-#undef FROM
+#define TO make_opts
+const struct option make_options[] = {
+#include "commands/make.def"
+    {0}};
 #undef TO
 
 const struct form forms_steps[] = {
@@ -135,7 +95,7 @@ const struct form forms_steps[] = {
         FORM_OF_ROWS(sensitivity, "sensitivity", hone_sensitivity_opts, sensitivity_options),
     [QUANTIZE] = FORM_OF_ROWS(quantize, "quantize", hone_quantize_opts, quantize_options),
     [MIX] = FORM_OF_ROWS(mix, "quantize", hone_mix_opts, quantize_options),
-    [MAKE] = FORM("hone_make", "make", hone_make_opts, make_fields),
+    [MAKE] = FORM_OF_ROWS(make, "make", hone_make_opts, make_options),
     {0}};
 
 /* ---- calls ---- */
@@ -270,17 +230,17 @@ int hone_make(const char *source, const char *folder, const struct hone_make_opt
               const struct hone_opts *o, char **json, struct hone_error *e) {
     NEED(source, e);
     struct hone_make_opts mo;
-    struct make j = make_usual;
+    struct make_opts j = {.mk = make_usual};
     struct task t;
     struct buf after = {0};
     int rc = task_begin_form(&t, &forms_steps[MAKE], opts, &mo, &j, o, json, e);
     if (rc) return rc;
-    j.w = &t.w;
-    j.src = source;
-    j.redo = t.w.overwrite;
-    j.asked_chunks = j.eval_chunks;
+    j.mk.w = &t.w;
+    j.mk.src = source;
+    j.mk.redo = t.w.overwrite;
+    j.mk.asked_chunks = j.mk.eval_chunks;
     rc = task_need(folder, true, &t.c.err);
-    if (!rc) rc = make_run(&j, mo.recipes, folder, t.m, &after, &t.c.err);
+    if (!rc) rc = make_run(&j.mk, j.recipes, folder, t.m, &after, &t.c.err);
     buf_release(&after);
     return task_end(&t, rc, json, e);
 }

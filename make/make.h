@@ -202,6 +202,11 @@ int make_report(struct make *mk, struct err *e);
 /* Fills m with the table of the files and the answer; adds to `after` what people are told below.
  */
 int make_show(struct make *mk, double seconds, struct emit *m, struct buf *after, struct err *e);
+#include "commands/members.h"
+struct make_opts {
+    struct make mk;
+#include "commands/make.def"
+};
 extern const struct make make_usual; /* what holds where nothing was asked for */
 /* Does the whole job: fills `m` with its result, and `after` with sentences that follow it on a
  * terminal. mk holds what was asked for; nothing of it is needed afterwards. `recipes` has names

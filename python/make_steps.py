@@ -96,7 +96,7 @@ def main() -> None:
     has = {}
     for line in open(sys.argv[2], encoding="utf-8"):
         call, names = line.split(":")
-        has[call] = names.split()
+        has.setdefault(call, []).extend(names.split())
     for path in sys.argv[3:]:
         has.update(rows(open(path, encoding="utf-8").read()))
     print('# SPDX-License-Identifier: MIT\n"""The steps on files of include/hone.h as functions.\n\nWritten by '
