@@ -3,7 +3,7 @@
 #include "cli/cmd.h"
 #include "base/ranks.h"
 #include "jobs/imatrix_job.h"
-#include "jobs/imatrix_select.h"
+#include "lib/options.h"
 
 /* Runs the forms of the command that have a model and texts. */
 static int from_texts(struct cli *c, struct imatrix_job_opts *a, struct select_args *s,
@@ -24,32 +24,6 @@ static int from_texts(struct cli *c, struct imatrix_job_opts *a, struct select_a
     return imatrix_select(&c->work, s, m, e);
 }
 
-struct imatrix_args {
-    struct imatrix_job_opts a;
-    struct select_args select;
-    bool merge, stats;
-};
-#define AT(member) offsetof(struct imatrix_args, member)
-static const struct option imatrix_opts[] = {
-    ROW("output", 'o', OPT_OUT, AT(a.out), "FILE", "where the importance matrix goes"),
-    ROW("ctx", 0, OPT_TOKENS, AT(a.ctx), "N", "tokens per chunk (512)"),
-    ROW("chunks", 0, OPT_COUNT, AT(a.chunks), "N", "stop after N chunks; 0: all (default)"),
-    ROW("format", 0, OPT_TEXT, AT(a.format), "NAME", "gguf or dat; default by the name of FILE"),
-    ROW("no-special", 0, OPT_FLAG, AT(a.no_special), NULL, "special-token texts are plain text"),
-    ROW("pre", 0, OPT_TEXT, AT(a.pre), "NAME", HELP_PRE),
-    ROW("gram", 0, OPT_OUT, AT(a.gram), "FILE", "also write second moments, for quantize --gram"),
-    ROW("gram-block", 0, OPT_COUNT, AT(a.gram_block), "N",
-        "columns of a block of second moments, a multiple of 256; 0: all up to 4096, else 2048"),
-    ROW("moments", 0, OPT_OUT, AT(a.moments), "FILE",
-        "also write the sums of inputs and of their fourth powers"),
-    ROW("select", 0, OPT_COUNT, AT(select.budget), "N",
-        "choose documents of N tokens together that rare experts need; FILE is a .jsonl of them"),
-    ROW("have", 0, OPT_TEXT, AT(select.have), "FILE",
-        "with --select: importance matrix of the texts that are there already"),
-    ROW("merge", 0, OPT_FLAG, AT(merge), NULL, "arguments are importance matrices: add them up"),
-    ROW("stats", 0, OPT_FLAG, AT(stats), NULL, "argument is an importance matrix: describe it"),
-    {0}};
-#undef AT
 static const struct cmd_spec imatrix_spec = {
     "imatrix",
     "MODEL.gguf TEXT... -o FILE | --merge A B... -o FILE | --stats FILE | --select N "
@@ -59,12 +33,12 @@ static const struct cmd_spec imatrix_spec = {
     "model.\n"
     "TEXT is plain text, .gz, or .jsonl: conversations rendered with the model's template, or "
     "{\"text\": ...}.",
-    imatrix_opts,
+    imatrix_options,
     1,
     -1};
 
 /* Refuses what does not go together. */
-static int check(const struct imatrix_args *x, struct err *e) {
+static int check(const struct imatrix_ask *x, struct err *e) {
     if (ranks_n() > 1 && (x->merge || x->stats || x->select.budget || x->a.gram || x->a.moments))
         return err_set(e, ERR_USAGE,
                        "--merge, --stats, --select, --gram and --moments are done by one process: "
@@ -80,7 +54,7 @@ static int check(const struct imatrix_args *x, struct err *e) {
 }
 
 int cmd_imatrix(struct cli *c, int argc, char **argv, struct err *e) {
-    struct imatrix_args x = {0};
+    struct imatrix_ask x = {0};
     TRY(cli_parse(c, &imatrix_spec, &x, argc, argv, e));
     if (c->done) return 0;
     TRY(check(&x, e));

@@ -46,6 +46,9 @@ static const struct row recipes_rows[] = {
 static const struct row make_rows[] = {
 #include "commands/make.def"
 };
+static const struct row imatrix_rows[] = {
+#include "commands/imatrix.def"
+};
 static const struct row plan_rows[] = {
 #include "commands/plan.def"
 };
@@ -102,6 +105,7 @@ static const struct {
     TABLE(convert, "convert"),
     TABLE(diff, "diff"),
     TABLE(doctor, "doctor"),
+    TABLE(imatrix, "imatrix"),
     TABLE(inspect, "inspect"),
     TABLE(make, "make"),
     TABLE(merge, "merge"),

@@ -31,6 +31,10 @@ enum {
     CALL_convert = 0,
     CALL_diff = 0,
     CALL_doctor = 0,
+    CALL_imatrix = 0,
+    CALL_imatrix_merge,
+    CALL_imatrix_stats,
+    CALL_imatrix_select,
     CALL_inspect = 0,
     CALL_make = 2, /* 0 and 1 are of publish, which has the same facts */
     CALL_merge = 0,

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "work/work.h"
+#include "jobs/imatrix_select.h"
 
 struct imatrix_job_opts {
     const char *out;
@@ -19,6 +19,12 @@ struct imatrix_job_opts {
     int64_t ctx, chunks; /* tokens of a chunk; most chunks, 0: all */
     int64_t gram_block;
     bool no_special;
+};
+#include "commands/members.h"
+struct imatrix_ask {
+    struct imatrix_job_opts a;
+    struct select_args select;
+#include "commands/imatrix.def"
 };
 /* Collects from texts, writes what was asked for, and fills m with the coverage of experts. */
 int imatrix_job_collect(struct work *w, const char *model, const struct imatrix_job_opts *a,

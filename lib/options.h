@@ -7,8 +7,8 @@
 #include "commands/option.h"
 
 extern const struct option bench_kernels_options[], convert_options[], diff_options[],
-    doctor_options[], inspect_options[], make_options[], merge_options[], plan_options[], publish_options[],
-    quantize_options[], recipes_options[], replay_options[], sensitivity_options[], split_options[],
-    synth_options[], tokenize_options[], verify_options[];
+    doctor_options[], imatrix_options[], inspect_options[], make_options[], merge_options[],
+    plan_options[], publish_options[], quantize_options[], recipes_options[], replay_options[],
+    sensitivity_options[], split_options[], synth_options[], tokenize_options[], verify_options[];
 
 #endif

@@ -34,40 +34,10 @@ const struct option convert_options[] = {
 #include "commands/convert.def"
     {0}};
 #undef TO
-#define FROM hone_imatrix_opts
-#define TO imatrix_job_opts
-static const struct field imatrix_fields[] = {
-    ARGUMENT("hone_opts.pre", "pre"),
-    ARGUMENT("path", "output"),
-    FIELD(FIELD_COUNT, n_ctx, ctx, "ctx"),
-    FIELD(FIELD_COUNT, max_windows, chunks, "chunks"),
-    FIELD(FIELD_TEXT, format, format, "format"),
-    FIELD(FIELD_TEXT, gram, gram, "gram"),
-    FIELD(FIELD_COUNT, gram_block, gram_block, "gram-block"),
-    FIELD(FIELD_TEXT, moments, moments, "moments"),
-    FIELD_OF_WORK(FIELD_DEVICE, device, ""),
-    FIELD(FIELD_FLAG, no_special, no_special, "no-special"),
-    FIELD_OF_WORK(FIELD_FORCE, overwrite, ""),
-};
-static const struct field merge_fields[] = {
-    ARGUMENT("(the call)", "merge"),
-    ARGUMENT("path", "output"),
-    FIELD(FIELD_TEXT, format, format, "format"),
-    FIELD_OF_WORK(FIELD_FORCE, overwrite, ""),
-};
-#undef TO
-static const struct field stats_fields[] = {ARGUMENT("(the call)", "stats")};
-#define TO select_args
-static const struct field select_fields[] = {
-    ARGUMENT("hone_opts.pre", "pre"),
-    ARGUMENT("path", "output"),
-    ARGUMENT("n_tokens", "select"),
-    FIELD(FIELD_COUNT, n_ctx, ctx, "ctx"),
-    FIELD(FIELD_TEXT, have, have, "have"),
-    FIELD_OF_CALL(no_special, "no-special"),
-    FIELD_OF_WORK(FIELD_FORCE, overwrite, ""),
-};
-#undef FROM
+#define TO imatrix_ask
+const struct option imatrix_options[] = {
+#include "commands/imatrix.def"
+    {0}};
 #undef TO
 #define TO sensitivity_ask
 const struct option sensitivity_options[] = {
@@ -87,10 +57,10 @@ const struct option make_options[] = {
 
 const struct form forms_steps[] = {
     [CONVERT] = FORM_OF_ROWS(convert, "convert", hone_convert_opts, convert_options),
-    [IMATRIX] = FORM("hone_imatrix", "imatrix", hone_imatrix_opts, imatrix_fields),
-    [IMATRIX_MERGE] = FORM("hone_imatrix_merge", "imatrix", hone_imatrix_opts, merge_fields),
-    [IMATRIX_STATS] = FORM_OF_ARGUMENTS("hone_imatrix_stats", "imatrix", stats_fields),
-    [IMATRIX_SELECT] = FORM("hone_imatrix_select", "imatrix", hone_imatrix_opts, select_fields),
+    [IMATRIX] = FORM_OF_ROWS(imatrix, "imatrix", hone_imatrix_opts, imatrix_options),
+    [IMATRIX_MERGE] = FORM_OF_ROWS(imatrix_merge, "imatrix", hone_imatrix_opts, imatrix_options),
+    [IMATRIX_STATS] = FORM_OF_ROW_ARGUMENTS(imatrix_stats, "imatrix", imatrix_options),
+    [IMATRIX_SELECT] = FORM_OF_ROWS(imatrix_select, "imatrix", hone_imatrix_opts, imatrix_options),
     [SENSITIVITY] =
         FORM_OF_ROWS(sensitivity, "sensitivity", hone_sensitivity_opts, sensitivity_options),
     [QUANTIZE] = FORM_OF_ROWS(quantize, "quantize", hone_quantize_opts, quantize_options),
@@ -118,17 +88,17 @@ int hone_imatrix(const char *model, const char *const *texts, const char *path,
                  struct hone_error *e) {
     NEED(model, e);
     struct hone_imatrix_opts io;
-    struct imatrix_job_opts j = {.out = path};
+    struct imatrix_ask j = {.a = {.out = path}};
     struct task t;
     int rc = task_begin_form(&t, &forms_steps[IMATRIX], opts, &io, &j, o, json, e);
     if (rc) return rc;
     const struct str_list l = task_list(&t, texts);
-    j.text = l.v;
-    j.n_texts = l.n;
-    j.pre = t.w.pre;
+    j.a.text = l.v;
+    j.a.n_texts = l.n;
+    j.a.pre = t.w.pre;
     rc = task_need(path, true, &t.c.err);
     if (!rc && !l.n) rc = err_set(&t.c.err, ERR_USAGE, "imatrix: at least one text is needed");
-    if (!rc) rc = imatrix_job_collect(&t.w, model, &j, t.m, &t.c.err);
+    if (!rc) rc = imatrix_job_collect(&t.w, model, &j.a, t.m, &t.c.err);
     return task_end(&t, rc, json, e);
 }
 
@@ -136,14 +106,14 @@ int hone_imatrix_merge(const char *const *from, const char *path,
                        const struct hone_imatrix_opts *opts, const struct hone_opts *o, char **json,
                        struct hone_error *e) {
     struct hone_imatrix_opts io;
-    struct imatrix_job_opts j = {.out = path};
+    struct imatrix_ask j = {.a = {.out = path}};
     struct task t;
     int rc = task_begin_form(&t, &forms_steps[IMATRIX_MERGE], opts, &io, &j, o, json, e);
     if (rc) return rc;
     const struct str_list l = task_list(&t, from);
     rc = task_need(path, true, &t.c.err);
     if (!rc && !l.n) rc = err_set(&t.c.err, ERR_USAGE, "imatrix: at least one matrix is needed");
-    if (!rc) rc = imatrix_job_merge(&t.w, l.v, l.n, &j, t.m, &t.c.err);
+    if (!rc) rc = imatrix_job_merge(&t.w, l.v, l.n, &j.a, t.m, &t.c.err);
     return task_end(&t, rc, json, e);
 }
 
@@ -160,18 +130,19 @@ int hone_imatrix_select(const char *model, const char *const *texts, int64_t n_t
                         const struct hone_opts *o, char **json, struct hone_error *e) {
     NEED(model, e);
     struct hone_imatrix_opts io;
-    struct select_args j = {.model = model, .out = path, .budget = n_tokens};
+    struct imatrix_ask j = {.select = {.model = model, .out = path, .budget = n_tokens}};
     struct task t;
     int rc = task_begin_form(&t, &forms_steps[IMATRIX_SELECT], opts, &io, &j, o, json, e);
     if (rc) return rc;
     const struct str_list l = task_list(&t, texts);
-    j.text = l.v;
-    j.n_texts = l.n;
-    j.parse_special = !io.no_special;
+    j.select.text = l.v;
+    j.select.n_texts = l.n;
+    j.select.ctx = j.a.ctx;
+    j.select.parse_special = !j.a.no_special;
     rc = task_need(path, true, &t.c.err);
     if (!rc && (!l.n || n_tokens < 1))
         rc = err_set(&t.c.err, ERR_USAGE, "a choice needs texts and a number of tokens");
-    if (!rc) rc = imatrix_select(&t.w, &j, t.m, &t.c.err);
+    if (!rc) rc = imatrix_select(&t.w, &j.select, t.m, &t.c.err);
     return task_end(&t, rc, json, e);
 }
 
