@@ -133,8 +133,9 @@ int make_pre_keep(const struct make *mk, struct err *e);
 int make_ask(struct make *mk, const char *recipes, struct err *e);
 /* Sets mk->name, from which the names of all files are made. */
 int make_name(struct make *mk, struct err *e);
-/* Refuses (make_place.c) with ERR_USAGE an output folder that is the source folder or inside it, or
- * that holds original weights of any model. */
+/* Refuses (place.c) with ERR_USAGE an output folder that is the source folder, inside it or above
+ * it, that holds original weights of any model, or that is inside another job's results or state.
+ */
 int make_check_place(const char *src, const char *out, struct err *e);
 /* Refuses with ERR_USAGE an output folder that holds the job of another model; mk->name must be
  * set. Once mk->weights is set, two sources of one name are told apart too. */

@@ -50,27 +50,6 @@ static char *original_weights(const char *dir) {
     return found;
 }
 
-int make_check_place(const char *src, const char *out, struct err *e) {
-    char *from = io_real(src), *to = real_or_new(out);
-    size_t n = from ? strlen(from) : 0;
-    bool inside = from && io_is_dir(src) && strncmp(to, from, n) == 0 && (!to[n] || to[n] == '/');
-    free(from);
-    free(to);
-    char *weights = inside ? NULL : original_weights(out);
-    if (weights)
-        err_set(e, ERR_USAGE,
-                "%s holds the original weights of a model (%.100s): results would mix with them; "
-                "choose a folder elsewhere with -o",
-                out, weights);
-    if (!inside && !weights) return 0;
-    free(weights);
-    if (!inside) return ERR_USAGE;
-    return err_set(e, ERR_USAGE,
-                   "%s is the model's own folder or inside it: results would mix with the source; "
-                   "choose a folder elsewhere with -o",
-                   out);
-}
-
 struct source { /* the model whose job a folder holds; texts are borrowed from root */
     struct json *root;
     const char *name, *path, *hash, *weights; /* NULL: not known */
@@ -108,6 +87,62 @@ static bool source_find(struct source *s, const char *state, const char *out) {
         s->root = NULL;
     }
     return false;
+}
+
+/* Tells whether the path `p` is the folder `dir` or inside it. */
+static bool within(const char *p, const char *dir) {
+    const size_t n = strlen(dir);
+    return strncmp(p, dir, n) == 0 && (!p[n] || p[n] == '/' || (n && dir[n - 1] == '/'));
+}
+
+/* Refuses the place `to` (resolved) inside the results or the state of an earlier job: both would
+ * be published, or deleted, together. */
+static int check_outer(const char *to, const char *out, struct err *e) {
+    int rc = 0;
+    char *dir = xstrdup(to);
+    for (bool self = true; !rc && *dir; self = false) {
+        struct source s = {0};
+        char *state = job_work(dir);
+        const bool is_state = str_ends(dir, ".work") && source_read(&s, dir, source_file, NULL);
+        if (is_state || (!self && source_find(&s, state, dir)))
+            rc = err_set(e, ERR_USAGE,
+                         "%s is inside %.300s, which holds %s of another job (%.100s): choose a "
+                         "folder elsewhere with -o",
+                         out, dir, is_state ? "the state" : "the results", s.name);
+        json_free(s.root);
+        free(state);
+        char *slash = strrchr(dir, '/');
+        *(slash ? slash : dir) = 0;
+    }
+    free(dir);
+    return rc;
+}
+
+int make_check_place(const char *src, const char *out, struct err *e) {
+    char *from = io_real(src), *to = real_or_new(out), *weights = original_weights(out);
+    const bool folder = from && io_is_dir(src);
+    int rc = 0;
+    if (folder && within(to, from))
+        rc = err_set(e, ERR_USAGE,
+                     "%s is the model's own folder or inside it: results would mix with the "
+                     "source; choose a folder elsewhere with -o",
+                     out);
+    else if (weights)
+        rc = err_set(e, ERR_USAGE,
+                     "%s holds the original weights of a model (%.100s): results would mix with "
+                     "them; choose a folder elsewhere with -o",
+                     out, weights);
+    else if (folder && within(from, to))
+        rc = err_set(e, ERR_USAGE,
+                     "%s contains the model's own folder, which would be published with the "
+                     "results; choose a folder elsewhere with -o",
+                     out);
+    else
+        rc = check_outer(to, out, e);
+    free(from);
+    free(to);
+    free(weights);
+    return rc;
 }
 
 /* Tells whether the job in a folder is of this model: the same name and the same weights. A text of

@@ -167,6 +167,18 @@ for o in "$t/Tiny" "$t/Tiny/" "$t/Tiny/quants" "$t/link/a/b" "$t/place/../Tiny";
     [ -z "$(find "$t/Tiny" "$t" -maxdepth 1 -name 'quants*' -o -maxdepth 1 -name 'Tiny.work')" ] || say "-o $o was made"
 done
 make 0 "$t/Tiny-quants" # beside it
+# above the source, which would be published too; inside the results or the state of another job
+was=$(find "$t" | sort)
+(cd "$t/Tiny" && run 2 make . -o .. --plain --recipes Q8_0)
+run 2 make "$t/Tiny" -o "$t/link/.." --plain --recipes Q8_0
+grep -q "contains the model's own folder" "$t/e" || say "above the source: $(cat "$t/e")"
+for o in "$d/more" "$d/a/b" "$d.work" "$d.work/more"; do
+    for m in "$t/Other" "$t/Tiny"; do
+        run 2 make "$m" -o "$o" --plain --recipes Q8_0 -f
+        grep -q "of another job (Tiny)" "$t/e" || say "-o $o: $(cat "$t/e")"
+    done
+done
+[ "$was" = "$(find "$t" | sort)" ] || say "a refused place was written to"
 
 # ---- the publisher's words ----
 printf 'Made with care.\n' > "$t/words"
