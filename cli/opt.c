@@ -189,6 +189,8 @@ static int store_value(struct parse *p, const struct option *o, const char *v, s
         return 0;
     case OPT_SIZE:
         return size_parse(v, what, dst, e);
+    case OPT_HOURS:
+        return hours_parse(v, what, dst, e);
     case OPT_TIME:
         return time_parse(v, what, dst, e);
     case OPT_TOKENS:

@@ -177,9 +177,11 @@ static void wrap(const char *text, int at, int indent, const char *prefix) {
 
 static void print_struct(const char *call) {
     static const char *const type[] = {
-        [OPT_FLAG] = "int ",       [OPT_TEXT] = "const char *", [OPT_OUT] = "const char *",
-        [OPT_COUNT] = "int64_t ",  [OPT_NUMBER] = "double ",    [OPT_TIME] = "double ",
-        [OPT_TOKENS] = "int64_t ", [OPT_SIZE] = "uint64_t ",    [OPT_LIST] = "const char *const *"};
+        [OPT_FLAG] = "int ",        [OPT_TEXT] = "const char *",
+        [OPT_OUT] = "const char *", [OPT_COUNT] = "int64_t ",
+        [OPT_NUMBER] = "double ",   [OPT_TIME] = "double ",
+        [OPT_HOURS] = "double ",    [OPT_TOKENS] = "int64_t ",
+        [OPT_SIZE] = "uint64_t ",   [OPT_LIST] = "const char *const *"};
     struct member m[MOST_FIELDS];
     char line[MOST_FIELDS][80];
     const int n = fields_of(call, m);

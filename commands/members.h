@@ -26,6 +26,7 @@
 #define MEMBER_COUNT int64_t
 #define MEMBER_TOKENS int64_t
 #define MEMBER_NUMBER double
+#define MEMBER_HOURS double
 #define MEMBER_TIME double
 #define MEMBER_MINUTES double
 #define MEMBER_SECONDS double

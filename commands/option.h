@@ -21,6 +21,7 @@ enum option_kind {
     OPT_TOKENS, /* the same: "131072" or "128K" */
     OPT_NUMBER, /* double; the same */
     OPT_TIME,   /* double, seconds: "90s", "12h", "1h30m": size.c */
+    OPT_HOURS,  /* the same; a number alone counts hours */
     OPT_SIZE,   /* uint64_t: "16GiB", "700M", "24 gb": size.c; a field of 0 says as usual */
     OPT_LIST    /* struct str_list, may be given several times; const char *const * */
 };

@@ -17,7 +17,8 @@ struct field form_field(const struct form *f, int i) {
     static const enum field_kind copied[] = {
         [OPT_FLAG] = FIELD_FLAG,    [OPT_TEXT] = FIELD_TEXT,     [OPT_OUT] = FIELD_TEXT,
         [OPT_COUNT] = FIELD_COUNT,  [OPT_NUMBER] = FIELD_NUMBER, [OPT_TIME] = FIELD_NUMBER,
-        [OPT_TOKENS] = FIELD_COUNT, [OPT_SIZE] = FIELD_BYTES,    [OPT_LIST] = FIELD_LIST};
+        [OPT_HOURS] = FIELD_NUMBER, [OPT_TOKENS] = FIELD_COUNT,  [OPT_SIZE] = FIELD_BYTES,
+        [OPT_LIST] = FIELD_LIST};
     static const enum field_kind special[] = {[PLACE_ARGUMENT] = FIELD_ARG,
                                               [PLACE_READ] = FIELD_CALL,
                                               [PLACE_FORCE] = FIELD_FORCE,

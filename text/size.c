@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* text/size.c - sizes and times as people write them: 16GiB, 24gb, 1.5 g, 700M; 90s, 1h30m, 2 days.
  * Units are read in either case, with or without a space before them. A size without a unit counts
- * bytes and is refused below 1 MiB: no card has 24 bytes, so "24" is a slip. A time needs a unit.
+ * bytes and is refused below 1 MiB: no card has 24 bytes, so "24" is a slip. A time needs a unit,
+ * but for the limit of a job, where a number alone counts hours.
  * Numbers of tokens are powers of two, so their K is 1024. */
 #include <ctype.h>
 #include <errno.h>
@@ -93,6 +94,16 @@ int time_parse(const char *text, const char *what, double *out, struct err *e) {
                        "or 1h30m",
                        what, text);
     *out = sum;
+    return 0;
+}
+
+int hours_parse(const char *text, const char *what, double *out, struct err *e) {
+    char *end = NULL;
+    errno = 0;
+    const double v = strtod(text, &end);
+    if (end == text || *end || errno || !(v >= 0 && v * 3600 < MOST_SECONDS))
+        return time_parse(text, what, out, e);
+    *out = v * 3600;
     return 0;
 }
 

@@ -81,10 +81,14 @@ static void test_times(void) {
     CHECK(v == 0);
     CHECK_ERR(time_parse("30", "--time", &v, &e), ERR_USAGE,
               "--time: 30 has no unit; write 30s, 30m or 30h");
+    CHECK_OK(hours_parse("1.5", "--x", &v, &e));
+    CHECK(fabs(v - 5400) < 1e-9);
+    CHECK_OK(hours_parse("90s", "--x", &v, &e));
+    CHECK(fabs(v - 90) < 1e-9);
+    CHECK_ERR(hours_parse("1e99", "--x", &v, &e), ERR_USAGE, "is not a time");
 }
 
 static void test_tokens(void) {
-    struct err e;
     static const struct {
         const char *text;
         int64_t want;
