@@ -88,6 +88,24 @@ static const struct row inspect_rows[] = {
 static const struct row doctor_rows[] = {
 #include "commands/doctor.def"
 };
+static const struct row template_eval_rows[] = {
+#include "commands/template_eval.def"
+};
+static const struct row template_fix_rows[] = {
+#include "commands/template_fix.def"
+};
+static const struct row template_lint_rows[] = {
+#include "commands/template_lint.def"
+};
+static const struct row template_parse_rows[] = {
+#include "commands/template_parse.def"
+};
+static const struct row template_render_rows[] = {
+#include "commands/template_render.def"
+};
+static const struct row template_show_rows[] = {
+#include "commands/template_show.def"
+};
 static const struct row tokenize_rows[] = {
 #include "commands/tokenize.def"
 };
@@ -117,6 +135,12 @@ static const struct {
     TABLE(sensitivity, "sensitivity"),
     TABLE(split, "split"),
     TABLE(synth, "synth"),
+    TABLE(template_eval, "template eval"),
+    TABLE(template_fix, "template fix"),
+    TABLE(template_lint, "template lint"),
+    TABLE(template_parse, "template parse"),
+    TABLE(template_render, "template render"),
+    TABLE(template_show, "template show"),
     TABLE(tokenize, "tokenize"),
     TABLE(verify, "verify"),
 };

@@ -15,12 +15,14 @@ int template_explain(const char *rule, struct emit *m, struct err *e);
  * too; m is complete then. */
 int template_lint(const char *src, const char *name, bool strict, struct emit *m, struct err *e);
 
+#include "commands/members.h"
 struct fix_opts {
     const char *src;
-    const char *out;     /* file for the repaired template; or NULL */
-    const char *only;    /* ids of edits, separated by commas; NULL: all that apply */
-    const char *replace; /* one of our own templates in its place, or "auto"; NULL: edits */
-    bool in_place;       /* store it in src */
+#include "commands/template_fix.def"
+};
+#include "commands/members.h"
+struct template_lint_opts {
+#include "commands/template_lint.def"
 };
 /* Fills m with the edits that are known for a source, and whether they apply. */
 int template_edits(const struct fix_opts *o, struct emit *m, struct err *e);

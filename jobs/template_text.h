@@ -18,21 +18,12 @@ int template_mode(const char *text, enum jinja_mode *mode, struct err *e);
 int template_describe(const char *src, const char *name, struct emit *m, struct buf *text,
                       struct err *e);
 
+#include "commands/members.h"
 struct render_opts {
-    const char *src;     /* GGUF file, folder, or .jinja file */
-    const char *name;    /* which template, when there are several; or NULL */
-    const char *batch;   /* scenarios, instead of all that follows; or NULL */
-    const char *chat;    /* conversation; NULL: standard input */
-    const char *tools;   /* file with a JSON list; or NULL */
-    const char *kwargs;  /* JSON object of more variables; or NULL */
-    const char *context; /* variables as "hf" or "llamacpp" passes them; NULL: hf */
-    const char *mode;    /* as in template_mode */
-    const char *now;     /* the clock that the template sees, 2026-03-05T14:30:00; or NULL */
-    const char *args;    /* arguments given as text: "auto" or "as-is"; NULL: auto */
-    bool no_gen;         /* end after the last message */
-    bool spans;          /* mark what came from the conversation */
-    bool table;          /* a text is wanted, not a description */
-    bool color;          /* marks are colours of a terminal */
+    const char *src; /* GGUF file, folder, or .jinja file */
+    bool table;      /* a text is wanted, not a description */
+    bool color;      /* marks are colours of a terminal */
+#include "commands/template_render.def"
 };
 /* Renders into `out`; or describes the prompt with its spans in m, and leaves `out` empty. */
 int template_render(const struct render_opts *o, struct buf *out, struct emit *m, struct err *e);
@@ -41,12 +32,18 @@ int template_eval(const char *batch, const char *mode, struct buf *out, struct e
 /* Writes the unified difference of two templates to `out`. Returns ERR_VERDICT when they differ. */
 int template_diff(const char *a, const char *b, struct buf *out, struct err *e);
 
+#include "commands/members.h"
 struct parse_opts {
-    const char *src;    /* whose template says the syntax of calls, where `format` does not */
-    const char *format; /* name of a syntax; or NULL */
-    const char *tools;  /* file with a JSON list: types of parameters; or NULL */
-    const char *think;  /* "open", "none", "auto"; NULL: auto */
-    bool strict_calls;  /* bare JSON is no call */
+    const char *src; /* whose template says the syntax of calls, where `format` does not */
+#include "commands/template_parse.def"
+};
+#include "commands/members.h"
+struct template_show_opts {
+#include "commands/template_show.def"
+};
+#include "commands/members.h"
+struct template_eval_opts {
+#include "commands/template_eval.def"
 };
 /* Reads an assistant's text from standard input; what it says goes to `out` as JSON. */
 int template_parse(const struct parse_opts *o, struct buf *out, struct err *e);

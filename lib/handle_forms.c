@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* lib/handle_forms.c - options of commands whose work is done by calls on handles: which field is
  * which option. Nothing is copied by these rows; they are for docs/reference.md. */
+#include "jobs/template_text.h"
 #include "jobs/tokenize.h"
 #include "lib/form.h"
 #include "lib/options.h"
@@ -59,10 +60,13 @@ static const struct field tokens_fields[] = {
     ARGUMENT("hone_template_render", "special-in-content"),
     ARGUMENT("member loose of hone_template_read_answer", "strict-calls")};
 static const struct field model_fields[] = {ARGUMENT("hone_opts.pre", "pre")};
-static const struct field answer_fields[] = {
-    ARGUMENT("tools", "tools"), ARGUMENT("member loose of the result", "strict-calls")};
 
 #include "commands/rows.h"
+#define TO parse_opts
+const struct option template_parse_options[] = {
+#include "commands/template_parse.def"
+    {0}};
+#undef TO
 #define TO tokenize_opts
 const struct option tokenize_options[] = {
 #include "commands/tokenize.def"
@@ -77,5 +81,5 @@ const struct form forms_handles[] = {
     FORM_OF_ARGUMENTS("hone_model_open", "run", model_fields),
     FORM_OF_ROW_ARGUMENTS(tokenize, "tokenize", tokenize_options),
     FORM_OF_ROW_ARGUMENTS(detokenize, "tokenize", tokenize_options),
-    FORM_OF_ARGUMENTS("hone_template_read_answer", "template parse", answer_fields),
+    FORM_OF_ROW_ARGUMENTS(template_read_answer, "template parse", template_parse_options),
     {0}};

@@ -9,6 +9,8 @@
 extern const struct option bench_kernels_options[], convert_options[], diff_options[],
     doctor_options[], imatrix_options[], inspect_options[], make_options[], merge_options[],
     plan_options[], publish_options[], quantize_options[], recipes_options[], replay_options[],
-    sensitivity_options[], split_options[], synth_options[], tokenize_options[], verify_options[];
+    sensitivity_options[], split_options[], synth_options[], template_eval_options[],
+    template_fix_options[], template_lint_options[], template_parse_options[],
+    template_render_options[], template_show_options[], tokenize_options[], verify_options[];
 
 #endif

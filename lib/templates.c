@@ -3,56 +3,53 @@
 #include "jobs/template_defects.h"
 #include "jobs/template_text.h"
 #include "lib/form.h"
+#include "lib/options.h"
 
 enum { DESCRIBE, LINT, EXPLAIN, FIX, DIFF, SPANS, BATCH, EVAL };
 
 /* ---- options ---- */
 
-static const struct field describe_fields[] = {ARGUMENT("name", "name")};
-static const struct field lint_fields[] = {ARGUMENT("name", "name"), ARGUMENT("strict", "strict")};
-static const struct field explain_fields[] = {ARGUMENT("rule", "explain")};
-#define FROM hone_template_fix_opts
-#define TO fix_opts
-static const struct field fix_fields[] = {FIELD(FIELD_TEXT, path, out, "output"),
-                                          FIELD(FIELD_TEXT, only, only, "only"),
-                                          FIELD(FIELD_TEXT, replace, replace, "replace"),
-                                          FIELD(FIELD_FLAG, in_place, in_place, "in-place"),
-                                          FIELD_OF_CALL(list, "list"),
-                                          FIELD_OF_WORK(FIELD_FORCE, overwrite, "")};
-#undef FROM
-#undef TO
 static const struct field diff_fields[] = {ARGUMENT("a", ""), ARGUMENT("b", "")};
-#define FROM hone_template_render_opts
-#define TO render_opts
-static const struct field spans_fields[] = {
-    ARGUMENT("conversation", "chat"),
-    ARGUMENT("(the call)", "spans"),
-    FIELD(FIELD_TEXT, tools, tools, "tools"),
-    FIELD(FIELD_TEXT, kwargs, kwargs, "kwargs"),
-    FIELD(FIELD_TEXT, name, name, "name"),
-    FIELD(FIELD_TEXT, context, context, "context"),
-    FIELD(FIELD_TEXT, mode, mode, "mode"),
-    FIELD(FIELD_TEXT, now, now, "now"),
-    FIELD(FIELD_TEXT, args, args, "args"),
-    FIELD(FIELD_FLAG, no_invite, no_gen, "no-generation-prompt")};
-static const struct field batch_fields[] = {ARGUMENT("scenarios", "batch"),
-                                            FIELD(FIELD_TEXT, name, name, "name"),
-                                            FIELD(FIELD_TEXT, mode, mode, "mode")};
-#undef FROM
+
+#include "commands/rows.h"
+#define TO template_show_opts
+const struct option template_show_options[] = {
+#include "commands/template_show.def"
+    {0}};
 #undef TO
-static const struct field eval_fields[] = {ARGUMENT("units", "batch"), ARGUMENT("mode", "mode")};
+#define TO template_lint_opts
+const struct option template_lint_options[] = {
+#include "commands/template_lint.def"
+    {0}};
+#undef TO
+#define TO fix_opts
+const struct option template_fix_options[] = {
+#include "commands/template_fix.def"
+    {0}};
+#undef TO
+#define TO render_opts
+const struct option template_render_options[] = {
+#include "commands/template_render.def"
+    {0}};
+#undef TO
+#define TO template_eval_opts
+const struct option template_eval_options[] = {
+#include "commands/template_eval.def"
+    {0}};
+#undef TO
 
 const struct form forms_templates[] = {
-    [DESCRIBE] = FORM_OF_ARGUMENTS("hone_template_describe", "template show", describe_fields),
-    [LINT] = FORM_OF_ARGUMENTS("hone_template_lint", "template lint", lint_fields),
-    [EXPLAIN] = FORM_OF_ARGUMENTS("hone_template_explain", "template lint", explain_fields),
-    [FIX] = FORM("hone_template_fix", "template fix", hone_template_fix_opts, fix_fields),
+    [DESCRIBE] = FORM_OF_ROW_ARGUMENTS(template_describe, "template show", template_show_options),
+    [LINT] = FORM_OF_ROW_ARGUMENTS(template_lint, "template lint", template_lint_options),
+    [EXPLAIN] = FORM_OF_ROW_ARGUMENTS(template_explain, "template lint", template_lint_options),
+    [FIX] =
+        FORM_OF_ROWS(template_fix, "template fix", hone_template_fix_opts, template_fix_options),
     [DIFF] = FORM_OF_ARGUMENTS("hone_template_diff", "template diff", diff_fields),
-    [SPANS] =
-        FORM("hone_template_spans", "template render", hone_template_render_opts, spans_fields),
-    [BATCH] =
-        FORM("hone_template_batch", "template render", hone_template_render_opts, batch_fields),
-    [EVAL] = FORM_OF_ARGUMENTS("hone_template_eval", "template eval", eval_fields),
+    [SPANS] = FORM_OF_ROWS(template_spans, "template render", hone_template_render_opts,
+                           template_render_options),
+    [BATCH] = FORM_OF_ROWS(template_batch, "template render", hone_template_render_opts,
+                           template_render_options),
+    [EVAL] = FORM_OF_ROW_ARGUMENTS(template_eval, "template eval", template_eval_options),
     {0}};
 
 /* ---- calls ---- */
@@ -91,7 +88,7 @@ int hone_template_fix(const char *source, const struct hone_template_fix_opts *o
     struct task t;
     int rc = task_begin_form(&t, &forms_templates[FIX], opts, &fo, &j, o, json, e);
     if (rc) return rc;
-    if (fo.list) return task_end(&t, template_edits(&j, t.m, &t.c.err), json, e);
+    if (j.list) return task_end(&t, template_edits(&j, t.m, &t.c.err), json, e);
     rc = template_fix(&t.w, &j, &diff, &t.c.err);
     if (!rc) task_text(&t, "diff", &diff);
     buf_release(&diff);

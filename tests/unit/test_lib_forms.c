@@ -27,8 +27,6 @@ static const struct {
     {"run", "file", "a program reads its files itself and puts them in front of the prompt"},
     {"run", "thinking", "of a terminal; hone_template_read_answer tells reasoning apart"},
     {"run", "no-history", "of a terminal"},
-    {"template parse", "format", "hone_template_read_answer takes what the template asks for"},
-    {"template parse", "think", "likewise"},
 };
 
 static void remember(const char *command, const struct option *o) {
