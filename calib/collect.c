@@ -16,6 +16,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -161,11 +162,13 @@ static int check(const struct imat *m, const struct gguf *g, struct err *e) {
             rare += en->count[k] > 0 && en->count[k] < 256;
         }
     }
-    if (holes || rare)
-        log_warn(
-            "%lld of %lld expert matrices saw no tokens and %lld saw fewer than 256: the layer's "
-            "average is used for them; use more, and more varied, text",
-            (long long)holes, (long long)n_mat, (long long)rare);
+    if (holes || rare) {
+        char unseen[64] = "";
+        if (holes) snprintf(unseen, sizeof unseen, "%lld saw no tokens and ", (long long)holes);
+        log_warn("of %lld expert matrices %s%lld saw fewer than 256: the layer's average is used "
+                 "for them; use more, and more varied, text",
+                 (long long)n_mat, unseen, (long long)rare);
+    }
     return 0;
 }
 

@@ -63,6 +63,9 @@ enum {
 /* Opens a file. Given the first shard of a split set, all shards are opened and appear as one
  * file. */
 int gguf_open(struct gguf **out, const char *path, unsigned flags, struct err *e);
+/* Refuses with ERR_USAGE a folder where a GGUF file is wanted: names a file in it, or the command
+ * that makes one. */
+int gguf_no_folder(const char *dir, struct err *e);
 void gguf_close(struct gguf *g);
 
 const char *gguf_path(const struct gguf *g);

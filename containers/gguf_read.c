@@ -22,6 +22,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/printable.h"
+#include "base/str.h"
 
 enum {
     MAX_KEY = 65535,       /* In bytes. */
@@ -371,6 +372,10 @@ static const struct gguf_kv *shard_find(const struct shard *s, const char *key) 
 
 static int read_fixed(struct cur *c, struct shard *s, uint64_t *n_tensors, uint64_t *n_kv,
                       struct err *e) {
+    if (c->size > 10 && memcmp(c->data + 8, "{\"", 2) == 0 && load_u64(c->data) < c->size)
+        return err_set(e, ERR_DATA,
+                       "a safetensors file: name its folder, or make a GGUF file of the folder "
+                       "with hone convert");
     if (c->size >= 4 && memcmp(c->data, "GGUF", 4) != 0)
         return err_set(e, ERR_DATA, "not a GGUF file: it begins with \"%s\" instead of \"GGUF\"",
                        show_n((const char *)c->data, 4).s);
@@ -507,7 +512,33 @@ fail:
     return err_wrap(e, "%s", g->path);
 }
 
+int gguf_no_folder(const char *dir, struct err *e) {
+    struct io_names all;
+    const char *file = NULL;
+    bool config = false;
+    TRY(io_list(&all, dir, e));
+    for (int i = 0; i < all.n; i++) {
+        const char *s = all.v[i];
+        config |= strcmp(s, "config.json") == 0;
+        if (!file && str_ends(s, ".gguf") && strncmp(s, "imatrix", 7) && strncmp(s, "mmproj", 6))
+            file = s;
+    }
+    int rc = ERR_USAGE;
+    if (file)
+        err_set(e, rc, "%s is a folder; name a file in it, such as %s", dir, file);
+    else if (config)
+        err_set(e, rc,
+                "%s is a model's folder and has no GGUF file: hone convert %s -o model.gguf "
+                "makes one",
+                dir, dir);
+    else
+        err_set(e, rc, "%s: there is no GGUF model in this folder", dir);
+    io_names_release(&all);
+    return rc;
+}
+
 int gguf_open(struct gguf **out, const char *path, unsigned flags, struct err *e) {
+    if (io_is_dir(path)) return gguf_no_folder(path, e);
     struct gguf *g = xcalloc(1, sizeof *g);
     int rc;
     *out = NULL;

@@ -388,7 +388,9 @@ int serve_files_read(struct serve_files *f, struct work *w, const struct serve_j
     int rc = add_path(f, &z, a->path, e);
     for (int i = 0; !rc && i < a->more.n; i++) rc = add_path(f, &z, a->more.v[i], e);
     if (!rc && !f->n)
-        rc = err_set(e, ERR_USAGE, "%s: there is no GGUF model in this folder", a->path);
+        rc = io_is_dir(a->path)
+                 ? gguf_no_folder(a->path, e)
+                 : err_set(e, ERR_USAGE, "%s: none of the files is a model", a->path);
     if (!rc) rc = name_all(f, e);
     if (!rc) rc = first_file(f, e);
     if (!rc && f->n > 1) {

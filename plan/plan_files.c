@@ -145,8 +145,11 @@ static int add_ggufs(struct choice *x, const char *folder, bool *models, struct 
         struct err why;
         if (!is_model(all.v[i])) continue;
         char *path = io_join(folder, all.v[i]);
-        if (add_file(x, path, &why)) { /* an importance matrix, a projector */
-            log_debug("%s", why.msg);
+        if (add_file(x, path, &why)) {
+            if (comes_with_model(path))
+                log_debug("%s", why.msg);
+            else
+                log_warn("left out of the table: %s", why.msg);
             drop_last(x);
         } else {
             *models = true;

@@ -24,6 +24,8 @@ int plan_split_parse(struct plan_split *s, const char *text, struct err *e) {
         memcpy(one, at, n);
         one[n] = 0;
         TRY(size_parse(one, "--vram", &s->memory[s->n_cards++], e));
+        if (!s->memory[s->n_cards - 1] && (s->n_cards > 1 || at[n]))
+            return err_set(e, ERR_USAGE, "--vram %s: card %d has no memory", text, s->n_cards - 1);
         at += n;
         if (!*at) return 0;
     }

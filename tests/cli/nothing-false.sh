@@ -146,6 +146,22 @@ says 2 "'hf download ORG/Qwen3-4B config.json --local-dir Qwen3-4B' does, which 
 says 2 "cannot open words" tokenize words x
 exit $fail) || fail=1
 
+# ---- a folder or a checkpoint in place of a GGUF file: what to name, or what makes one ----
+mkdir "$t/gg" "$t/bare" && cp "$b" "$t/gg/imatrix.gguf" && cp "$b" "$t/gg/Model-Q8_0.gguf"
+for c in run "eval speed" doctor split; do
+    # shellcheck disable=SC2086
+    for end in "" /; do
+        says 2 "name a file in it, such as Model-Q8_0.gguf" $c "$t/gg$end"
+        says 2 "hone convert $m/qwen35$end -o model.gguf makes one" $c "$m/qwen35$end"
+    done
+    # shellcheck disable=SC2086
+    says 2 "there is no GGUF model in this folder" $c "$t/bare"
+    # shellcheck disable=SC2086
+    says 3 "a safetensors file: name its folder" $c "$m/qwen35/model.safetensors"
+done
+says 2 "hone convert $m/qwen35 -o model.gguf makes one" serve "$m/qwen35"
+says 2 "there is no GGUF model in this folder" serve "$t/bare"
+
 # ---- options that shared code names belong to the current command, or the message names their command ----
 cp -r $m/qwen35 "$t/mtp"
 for f in "$t/mtp"/*.safetensors; do LC_ALL=C sed -i 's/mtp\.layers\.0\./mtp.layers.1./g' "$f"; done

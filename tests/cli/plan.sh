@@ -226,4 +226,10 @@ run 0 plan "$t/out" --vram 1GiB --csv
 grep -q 'Mixture-of-Experts-Q2_K' "$t/o" || say "a name with -of- is missing from the folder"
 run 2 plan "$t/out/imatrix.gguf" "$t/out/imatrix.gguf"
 run 2 plan "$t/absent.gguf"
+# a model in a folder that cannot be read is missing with a warning; a card without memory is a slip
+mkdir "$t/broken" && cp "$t/out/m-Q2_K.gguf" "$t/broken/" && head -c 3000 "$t/out/m-Q2_K.gguf" > "$t/broken/m-Q8_0.gguf"
+run 0 plan "$t/broken" --vram 1GiB --csv
+grep -q 'warning: left out of the table: .*m-Q8_0.gguf' "$t/e" || say "no warning: $(cat "$t/e")"
+[ "$(wc -l < "$t/o")" = 2 ] || say "the file that can be read: $(cat "$t/o")"
+for v in 24GiB,0 0B,24GiB 24GiB,0,24GiB; do run 2 plan "$t/out" --vram $v; done
 exit $fail
