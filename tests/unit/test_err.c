@@ -70,7 +70,7 @@ static void test_buf_alloc(void) {
     struct err e = {0};
     void *p;
     CHECK_ERR(mem_alloc(&p, UINT64_C(1) << 50, "the model", &e), ERR_SYS,
-              "for the model: 1125899906842624 bytes");
+              "for the model: 1.0 PiB needed");
     CHECK(p == NULL);
     CHECK_ERR(mem_alloc(&p, UINT64_MAX, "it", &e), ERR_SYS, "not enough memory");
     static const uint64_t sizes[] = {
