@@ -523,18 +523,17 @@ int gguf_no_folder(const char *dir, struct err *e) {
         if (!file && str_ends(s, ".gguf") && strncmp(s, "imatrix", 7) && strncmp(s, "mmproj", 6))
             file = s;
     }
-    int rc = ERR_USAGE;
     if (file)
-        err_set(e, rc, "%s is a folder; name a file in it, such as %s", dir, file);
+        err_set(e, ERR_USAGE, "%s is a folder; name a file in it, such as %s", dir, file);
     else if (config)
-        err_set(e, rc,
+        err_set(e, ERR_USAGE,
                 "%s is a model's folder and has no GGUF file: hone convert %s -o model.gguf "
                 "makes one",
                 dir, dir);
     else
-        err_set(e, rc, "%s: there is no GGUF model in this folder", dir);
+        err_set(e, ERR_USAGE, "%s: there is no GGUF model in this folder", dir);
     io_names_release(&all);
-    return rc;
+    return ERR_USAGE;
 }
 
 int gguf_open(struct gguf **out, const char *path, unsigned flags, struct err *e) {
