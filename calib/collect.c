@@ -164,10 +164,10 @@ static int check(const struct imat *m, const struct gguf *g, struct err *e) {
     }
     if (holes || rare) {
         char unseen[64] = "";
-        if (holes) snprintf(unseen, sizeof unseen, "%lld saw no tokens and ", (long long)holes);
-        log_warn("of %lld expert matrices %s%lld saw fewer than 256: the layer's average is used "
-                 "for them; use more, and more varied, text",
-                 (long long)n_mat, unseen, (long long)rare);
+        if (holes) snprintf(unseen, sizeof unseen, ", and %lld of them none", (long long)holes);
+        log_warn("%lld of %lld expert matrices saw fewer than 256 tokens%s: the layer's average is "
+                 "used for them; use more, and more varied, text",
+                 (long long)(holes + rare), (long long)n_mat, unseen);
     }
     return 0;
 }

@@ -183,9 +183,9 @@ static int add_recipe(struct choice *x, const struct shapes *s, const struct hpa
 static int add_recipes(struct choice *x, const char *folder, struct err *e) {
     struct shapes s;
     struct hfdir *dir = NULL;
-    struct hparams *h = xcalloc(1, sizeof *h);
     const char *(*const name)(int) = x->o->recipes ? recipe_name : recipe_ladder;
     if (added(x, folder)) return 0;
+    struct hparams *h = xcalloc(1, sizeof *h);
     const bool config = shapes_is_config(folder);
     int rc = config ? shapes_from_config(&s, folder, h, e) : shapes_open(&s, folder, NULL, e);
     if (!rc && !config) rc = hfdir_open(&dir, folder, e);
