@@ -41,6 +41,7 @@ struct ctx {
         progress_sink sink; /* NULL: a line on stderr */
         void *sink_ud;
         int step_at, step_of; /* of a job of several steps; 0: none */
+        double drawn_s;       /* when the last line was drawn; 0: none was */
         struct progress_job job;
     } prog;
     atomic_bool interrupted;          /* told to stop: ctx_interrupt */

@@ -177,7 +177,7 @@ static void fmt_line(char *line, const struct ctx *c, const struct progress *p, 
 
 static void draw(struct ctx *c, struct progress *p, double now) {
     char line[LINE_MAX_BYTES];
-    p->t_last_s = now;
+    c->prog.drawn_s = now;
     if (log_get_level() < LOG_INFO) return; /* -q asks for silence. */
     if (c->prog.step_of && c->prog.job.timed)
         fmt_short(line, c, p, now);
@@ -195,8 +195,9 @@ static void draw(struct ctx *c, struct progress *p, double now) {
 void progress_begin(struct progress *p, const char *stage, enum progress_unit unit,
                     uint64_t total) {
     double now = progress_now_s();
-    *p = (struct progress){
-        .stage = stage, .unit = unit, .total = total, .t_start_s = now, .t_last_s = now};
+    *p = (struct progress){.stage = stage, .unit = unit, .total = total, .t_start_s = now};
+    /* Not with each stage: of many short ones a line must be seen now and then, too. */
+    if (ctx_current()->prog.drawn_s <= 0) ctx_current()->prog.drawn_s = now;
 }
 
 void progress_from(struct progress *p, uint64_t done) {
@@ -214,7 +215,7 @@ void progress_update(struct progress *p, uint64_t done) {
     }
     if (atomic_load(&c->prog.mode) == PROG_NEVER) return;
     double now = progress_now_s();
-    if (now - p->t_last_s >= (on_terminal(c) ? redraw_s : plain_s)) draw(c, p, now);
+    if (now - c->prog.drawn_s >= (on_terminal(c) ? redraw_s : plain_s)) draw(c, p, now);
 }
 
 void progress_end(struct progress *p) {

@@ -31,7 +31,7 @@ struct progress {
     uint64_t total; /* 0: unknown */
     uint64_t done;
     uint64_t from; /* was done before this run: rates do not count it */
-    double t_start_s, t_last_s;
+    double t_start_s;
     bool drawn;
     char note[64]; /* shown behind the numbers: "ppl 29.14" */
 };
