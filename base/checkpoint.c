@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* base/checkpoint.c - see snap.h. A file is the 16 bytes of MAGIC, 32 hex digits of the key, the
- * state, and 32 hex digits of the XXH3-128 of everything before. */
+/* base/checkpoint.c - see checkpoint.h. A file is the 16 bytes of MAGIC, 32 hex digits of the key,
+ * the state, and 32 hex digits of the XXH3-128 of everything before. */
 #include "base/checkpoint.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* base/checkpoint.h - the state of a long computation in one file, so that the same command goes on
+/* base/checkpoint.h - the state of a long computation in one file, so that the same command resumes
  * from it.
  *
  * A file has a key (the hash of a text that says all the state depends on; the program's version is

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* base/map.c - files mapped read-only, and what can happen to one behind our back.
+/* base/map.c - files mapped read-only, and what can happen to one while it is mapped.
  *
  * A mapped file can be cut or overwritten by another program at any time. Reading behind its new
  * end raises SIGBUS; a change within it goes unnoticed. So every map stands in a fixed table with

@@ -33,7 +33,7 @@ struct progress {
     uint64_t from; /* was done before this run: rates do not count it */
     double t_start_s;
     bool drawn;
-    char note[64]; /* shown behind the numbers: "ppl 29.14" */
+    char note[64]; /* shown after the numbers: "ppl 29.14" */
 };
 void progress_begin(struct progress *p, const char *stage, enum progress_unit unit, uint64_t total);
 void progress_from(struct progress *p, uint64_t done); /* so much is there already */

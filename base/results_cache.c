@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* base/results_cache.c - see keep.h. A file is the 16 bytes of MAGIC, then records:
+/* base/results_cache.c - see results_cache.h. A file is the 16 bytes of MAGIC, then records:
  *
  *   16 bytes  XXH3-128 of version, what and which
  *    8 bytes  length n of the value, at most MAX_VALUE

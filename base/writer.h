@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* base/writer.h - a thread that writes behind the back of whoever computes.
+/* base/writer.h - a thread that writes while others compute.
  *
  * A fixed number of buffers goes round: the caller fills one, puts it into the queue and takes the
  * next, which waits when all are still to be written. Buffers are written one at a time, in the

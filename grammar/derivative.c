@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* grammar/derivative.c - the lazy automaton: what is left of a regular language behind a byte
+/* grammar/derivative.c - the lazy automaton: what is left of a regular language after a byte
  * (Brzozowski's derivative), remembered per node and class of bytes. And what has to be known
  * before it is used: classes, rules without text, left recursion. */
 #include "grammar/gram_int.h"

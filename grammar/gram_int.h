@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* grammar/gram_int.h - what the files of grammar/ share.
  *
- * A language is a tree of nodes, equal ones made once (node.c). Nodes without RULE and PICK in them
+ * A language is a tree of nodes, equal ones made once (lang.c). Nodes without RULE and PICK in them
  * are regular: each is a state of a lazy automaton, and the node behind a byte is its derivative
- * (deriv.c). What is not regular lives on stacks: a place in the text is a set of items (regular
- * node, stack of nodes that follow), step.c. mask.c asks which tokens a place allows. */
+ * (derivative.c). What is not regular lives on stacks: a place in the text is a set of items
+ * (regular node, stack of nodes that follow), step.c. mask.c asks which tokens a place allows. */
 #ifndef HONE_GRAMMAR_GRAM_INT_H
 #define HONE_GRAMMAR_GRAM_INT_H
 
@@ -86,7 +86,7 @@ struct grule {
     size_t name_len;
     bool null, live;
     uint8_t mark;   /* of a search */
-    uint32_t least; /* bytes of its shortest text, least.c */
+    uint32_t least; /* bytes of its shortest text, min_len.c */
 };
 
 /* A stack: what follows, nearest first. 0 is the empty one. */
@@ -94,7 +94,7 @@ struct gtail {
     gnode node;
     uint32_t parent, depth, chain;
     uint32_t item, n_item; /* items when the part before it is complete: in g->item */
-    uint32_t way;          /* that completes what follows, and 1; 0, GRAM_INF: way.c */
+    uint32_t way;          /* that completes what follows, and 1; 0, GRAM_INF: shortest.c */
     uint8_t state;         /* 0 not expanded, 1 under way, 2 done */
     bool can_end;
 };
@@ -158,7 +158,7 @@ struct grammar {
     uint8_t cls[256], rep[256]; /* class of a byte, a byte of a class */
     uint16_t cls_size[256];
     int n_cls;
-    struct gset kind_cls[GRAM_KINDS], *high_cls; /* sets of classes, gram_fit.c */
+    struct gset kind_cls[GRAM_KINDS], *high_cls; /* sets of classes, token_class.c */
     gnode json_char; /* gn_char_json, once it was made: holds all of them; 0 */
     uint32_t **row;  /* [node][class] derivative + 1; NULL, 0: not computed */
     uint32_t cap_row;
@@ -235,7 +235,7 @@ static inline bool gn_regular(const struct grammar *g, gnode n) {
 
 /* Returns the language of one byte of the set. This and the functions below make languages from
  * languages, and return 0 (nothing) when a limit was reached, which g->full then names. Defined in
- * node.c. */
+ * lang.c. */
 gnode gn_set(struct grammar *g, const struct gset *s);
 /* Returns the language of one byte of [from, to]. */
 gnode gn_bytes(struct grammar *g, int from, int to);
@@ -265,7 +265,7 @@ gnode gn_as_rule(struct grammar *g, gnode body);
 uint32_t grammar_pick(struct grammar *g, const struct gpick *p);
 
 /* Returns the derivative of n: what may follow in it behind the byte. May be called before sealing,
- * too. Defined in deriv.c, as the next two are. */
+ * too. Defined in derivative.c, as the next two are. */
 gnode gn_deriv(struct grammar *g, gnode n, uint8_t byte);
 /* Returns the derivative of n by a byte of the class, and remembers it. G_NONE also stands for
  * languages without any text. */
@@ -310,7 +310,7 @@ static inline bool gconf_dead(const struct gconf *c) {
     return c->n == 0 && !c->can_end;
 }
 
-/* least.c: shortest texts, in bytes. */
+/* min_len.c: shortest texts, in bytes. */
 
 /* Returns a + b, where GRAM_INF is more than any number. */
 static inline uint32_t gn_sum(uint32_t a, uint32_t b) {
@@ -384,7 +384,7 @@ int gram_kind_of(uint32_t cp);
 /* Returns the kinds of slice k, as bits. */
 unsigned gram_slice_kinds(int k);
 
-/* gram_fit.c: which texts a state allows whatever they say. */
+/* token_class.c: which texts a state allows whatever they say. */
 
 /* Notes which classes of bytes the kinds have. The classes must be known by then. */
 void gram_fit_classes(struct grammar *g);

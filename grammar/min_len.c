@@ -2,7 +2,8 @@
 /* grammar/min_len.c - how few bytes complete a text. Lengths are remembered per node: of sequences,
  * choices and counts they follow from the parts (Knuth 1977 for rules); of intersections,
  * complements and remainders they are searched (A*, by what the parts need alone). Members of
- * objects are counted, so no list of them is gone through. way.c writes such a shortest text. */
+ * objects are counted, so no list of them is gone through. shortest.c writes such a shortest text.
+ */
 #include "grammar/gram_int.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* grammar/shortest.c - a shortest text that completes what came, and the fewest tokens that spell
- * it. The text behind a stack is worked out once (least.c says which part is the shortest), as a
+ * it. The text after a stack is worked out once (min_len.c says which part is the shortest), as a
  * chain of parts that stacks share; what a place asks for then is the rest of one part in front of
  * such a chain. */
 #include "grammar/gram_int.h"

@@ -41,7 +41,7 @@ struct ladder {
 static void key_inputs(const struct ladder *l, struct step *s) {
     step_key(s, "base", "%s", l->mk->file[0].hash);
     step_key(s, "imatrix", "%s", l->mk->imatrix_hash);
-    step_key(s, "encoder", "3"); /* This is the number that make_files.c has. */
+    step_key(s, "encoder", "3"); /* This is the number that files.c has. */
 }
 
 static void key_cand(const struct ladder *l, const struct rung *r, struct step *s) {

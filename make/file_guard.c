@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* make/file_guard.c - see guard.h. Folders of earlier versions have no "written_sha256": there a
- * text is ours when SHA256SUMS lists it as it is, README.md only with our mark in it. */
+/* make/file_guard.c - see file_guard.h. Folders of earlier versions have no "written_sha256": there
+ * a text is ours when SHA256SUMS lists it as it is, README.md only with our mark in it. */
 #include "make/file_guard.h"
 
 #include <stdio.h>

@@ -215,10 +215,10 @@ extern const struct make make_usual; /* what holds where nothing was asked for *
 int make_run(struct make *mk, const char *recipes, const char *out, struct emit *m,
              struct buf *after, struct err *e);
 
-/* Checks SRC before any work (make_check.c): a GGUF file must be of a known architecture and
+/* Checks SRC before any work (check.c): a GGUF file must be of a known architecture and
  * tokenizer, a folder one that can be converted. */
 int make_check_source(const char *src, const char *pre, struct err *e);
-/* Checks before any work that every file of l is a text (make_check.c). */
+/* Checks before any work that every file of l is a text (check.c). */
 int make_check_texts(const struct str_list *l, struct err *e);
 
 #endif

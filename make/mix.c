@@ -187,7 +187,7 @@ static int one_budget(struct make *mk, const char *text, uint64_t budget, const 
     step_key(&s, "imatrix", "%s", mk->imatrix_hash);
     step_key(&s, "sensitivity", "%s", sens_hash);
     step_key(&s, "search", "%s%s", make_mix_search(mk), mk->plan.feedback ? " feedback" : "");
-    step_key(&s, "encoder", "3"); /* This is the number that make_files.c has. */
+    step_key(&s, "encoder", "3"); /* This is the number that files.c has. */
     step_key(&s, "budget", "%" PRIu64, budget);
     step_key(&s, "ctx", "%" PRId64 " %" PRId64, mk->eval_ctx, mk->eval_chunks);
     for (int i = 0; i < mk->eval.n && rc == 0; i++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* make/ownership.c - see claim.h. */
+/* make/ownership.c - see ownership.h. */
 #include "make/ownership.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* make/plan.c - see make_plan.h. docs/design/make.md has the order in which things are left
+/* make/plan.c - see plan.h. docs/design/make.md has the order in which things are left
  * out, and why. */
 #include "make/plan.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* make/rates.c - see make_rates.h. Nothing here decides bytes: times only. */
+/* make/rates.c - see rates.h. Nothing here decides bytes: times only. */
 #include "make/rates.h"
 #include "work/open.h"
 #include "work/passes.h"

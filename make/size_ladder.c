@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* make/size_ladder.c - see ladder.h: the list of classes, and the verdict on one candidate. */
+/* make/size_ladder.c - see size_ladder.h: the list of classes, and the verdict on one candidate. */
 #include "make/size_ladder.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* make/texts.c - the built-in texts where `hone make` was given none, written beside the step
+/* make/texts.c - the built-in texts where `hone make` was given none, written next to the step
  * records, so that they are files like any other. Of the calibration texts a part is held out for
  * the probes: a choice of types should not be judged on what the importance was made from. */
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* mix/accept.c - see gate.h. A mix passes when its mean divergence is lower than that of the best
+/* mix/accept.c - see accept.h. A mix passes when its mean divergence is lower than that of the best
  * plain recipe that fits by more than three paired standard errors and its 99.9 % divergence is not
  * larger. */
 #include "mix/accept.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* mix/sequential.c - one block at a time: collect behind the finished blocks, encode, go on. */
+/* mix/sequential.c - one block at a time: collect inputs after the finished blocks, encode,
+ * continue. */
 #include "mix/sequential.h"
 
 #include <stdlib.h>

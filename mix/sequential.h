@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* mix/sequential.h - a file made block by block, each behind the quantized blocks before it. */
+/* mix/sequential.h - a file made block by block, each with inputs from the quantized blocks before
+ * it. */
 #ifndef HONE_MIX_SEQUENTIAL_H
 #define HONE_MIX_SEQUENTIAL_H
 

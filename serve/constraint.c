@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/constraint.c - forms of answers (guard.h). */
+/* serve/constraint.c - forms of answers (constraint.h). */
 #include "serve/constraint.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/conv_repair.c - conversations that templates refuse (mend.h). */
+/* serve/conv_repair.c - conversations that templates refuse (conv_repair.h). */
 #include "serve/conv_repair.h"
 
 #include <stdio.h>

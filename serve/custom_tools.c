@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/custom_tools.c - tools that take a text, tools within a namespace (custom.h). */
+/* serve/custom_tools.c - tools that take a text, tools within a namespace (custom_tools.h). */
 #include "serve/custom_tools.h"
 
 #include <string.h>

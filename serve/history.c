@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/history.c - what clients lose of answers (restore.h). A ring of calls: the id that a client
+/* serve/history.c - what clients lose of answers (history.h). A ring of calls: the id that a client
  * got is the way back to what was in front of it. */
 #include "serve/history.h"
 

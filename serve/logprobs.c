@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/logprobs.c - logarithms of probabilities (probs.h). */
+/* serve/logprobs.c - logarithms of probabilities (logprobs.h). */
 #include "serve/logprobs.h"
 
 #include <math.h>

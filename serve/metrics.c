@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/metrics.c - what a request leaves behind: a line of the log, and numbers (server.h). No
+/* serve/metrics.c - what is recorded of a request: a line of the log, and numbers (server.h). No
  * text of anybody is in either. */
 #include <inttypes.h>
 #include <stdio.h>

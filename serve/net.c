@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/net.c - one thread, one wait (waits.h), a struct per connection (net.h).
+/* serve/net.c - one thread, one wait (poller.h), a struct per connection (net.h).
  *
  * A connection reads a head, a body, then waits for the answer; what the client sends meanwhile is
  * the next request. A client that closes its side while it waits has left: its job is told so in

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/ngram_draft.c - what came after the same tokens before (lookup.h). */
+/* serve/ngram_draft.c - what came after the same tokens before (ngram_draft.h). */
 #include "serve/ngram_draft.h"
 
 enum { ENOUGH = 32 /* tokens that are the same: no longer place is looked for */ };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/poller.c - see waits.h. */
+/* serve/poller.c - see poller.h. */
 #include "serve/poller.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/prefix_cache.c - the tree of what is kept (prefix.h).
+/* serve/prefix_cache.c - the tree of what is kept (prefix_cache.h).
  *
  * A node is a run of tokens behind its parent's; a sequence may be kept at its end. Every leaf has
  * one, and a node without has two children at least, so the tree is as large as what is kept.

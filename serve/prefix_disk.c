@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/prefix_disk.c - sequences in a folder (shelf.h).
+/* serve/prefix_disk.c - sequences in a folder (prefix_disk.h).
  *
  * NAME.ids, little-endian:
  *

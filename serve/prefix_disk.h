@@ -3,9 +3,9 @@
  * for the beginnings of prompts.
  *
  * An entry is two files in a folder of the model and of how it is computed: NAME.ids says which
- * tokens (the format is in shelf.c), NAME.seq is the sequence (runtime/engine/seq_file.c), NAME a
- * hash of key and tokens. Both are checked before they are used, and removed when they are damaged.
- * Files hold what clients sent; the folder is its owner's alone. */
+ * tokens (the format is in prefix_disk.c), NAME.seq is the sequence (runtime/engine/seq_file.c),
+ * NAME a hash of key and tokens. Both are checked before they are used, and removed when they are
+ * damaged. Files hold what clients sent; the folder is its owner's alone. */
 #ifndef HONE_SERVE_PREFIX_DISK_H
 #define HONE_SERVE_PREFIX_DISK_H
 

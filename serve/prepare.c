@@ -350,7 +350,7 @@ static void task_done(struct task *t) {
     ledger_task(s, t, t->failed ? t->status : 200);
 }
 
-/* Sets the form that the answers must have; now as in guard.h. */
+/* Sets the form that the answers must have; now as in constraint.h. */
 static int guard(struct served *d, struct task *t, bool now, struct fault *f) {
     struct constraint g[ASK_CHOICES] = {{0}};
     const int n = t->reply.n_choices;

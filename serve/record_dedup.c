@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* serve/record_dedup.c - lines that no later one continues (latest.h). What was said is compared,
- * not how it came: ids of calls, reasoning, and the spelling of arguments do not count, since
- * clients drop or change them. */
+/* serve/record_dedup.c - lines that no later one continues (record_dedup.h). What was said is
+ * compared, not how it came: ids of calls, reasoning, and the spelling of arguments do not count,
+ * since clients drop or change them. */
 #include "serve/record_dedup.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/replay.c - recorded requests asked again (again.h). */
+/* serve/replay.c - recorded requests asked again (replay.h). */
 #include "serve/replay.h"
 
 #include <math.h>

@@ -8,7 +8,7 @@
 #include "serve/reply.h"
 
 struct server;
-struct replay { /* an answer, beside the one that was recorded */
+struct replay { /* an answer, and the one that was recorded */
     struct buf reasoning, content;
     struct buf calls; /* JSON text of a list of {"name", "arguments"} */
     struct buf text;  /* all of it, as the model wrote it */

@@ -22,8 +22,8 @@ struct sched_opts {
                             NULL: it guesses nothing */
     bool always;         /* guesses are tried whatever they cost: tests */
     /* Writes up to `most` tokens that may follow r's and returns their number. NULL: what followed
-     * the same tokens before (lookup.h), then the MTP block's. Answers are the same whatever it
-     * says. */
+     * the same tokens before (ngram_draft.h), then the MTP block's. Answers are the same whatever
+     * it says. */
     int (*guess)(void *ud, const struct run *r, int32_t *out, int most);
     void *guess_ud;
 };

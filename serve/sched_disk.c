@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/sched_disk.c - what the scheduler keeps in a folder (shelf.h): beginnings that many
+/* serve/sched_disk.c - what the scheduler keeps in a folder (prefix_disk.h): beginnings that many
  * requests share while there is nothing to do, the rest at the end; and how it comes back.
  *
  * A file is written and read by the engine's thread. So who asks meanwhile waits for one file. */

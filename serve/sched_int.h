@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* serve/sched_int.h - what the files of the scheduler share: sched.c passes and tokens,
- * sched_admit.c memory and who may begin, sched_draft.c guesses, sched_shelf.c the folder.
+ * sched_admit.c memory and who may begin, sched_draft.c guesses, sched_disk.c the folder.
  * Internal. */
 #ifndef HONE_SERVE_SCHED_INT_H
 #define HONE_SERVE_SCHED_INT_H
@@ -99,7 +99,7 @@ bool sched_is_tap(const struct sched *s, const struct seq *q);
 bool sched_drop_taps(struct sched *s);
 /* Notes that a pass of n_rows rows, without prompts, took t seconds. */
 void sched_measure_rows(struct sched *s, int64_t n_rows, double t);
-/* ---- sched_shelf.c ---- */
+/* ---- sched_disk.c ---- */
 /* Brings what a run's prompt begins with from the shelf, when that spares time and there is memory
  * for it and `need` bytes more. */
 void sched_from_shelf(struct sched *s, const struct run *r, uint64_t need);

@@ -3,7 +3,7 @@
  *
  *   network:  bytes -> job         routes.c; answers what costs nothing
  *   prepare:  job -> task          JSON, template, tokens: prepare.c
- *   compile:  task -> task         schemas and grammars that are not known yet: guard.c
+ *   compile:  task -> task         schemas and grammars that are not known yet: constraint.c
  *   engine:   task -> bytes        passes, sampling, events: sched.c, task.c
  *
  * Sequences and what is kept belong to the engine alone, so there are no locks in it. */

@@ -33,7 +33,7 @@ struct serve_core {      /* a loaded file */
     void *own; /* private to serve_opts.load and .unload */
 };
 struct serve_opts {
-    struct net_opts net; /* but its callbacks; no hosts: nobody can ask but serve/replay.h */
+    struct net_opts net; /* but its callbacks; no hosts: only serve/replay.h can send requests */
     const struct serve_file *file; /* [n_files] */
     int n_files;
     int first;          /* the file for requests without a model */
@@ -48,7 +48,7 @@ struct serve_opts {
     const char *kwargs;         /* members of an object for the template; NULL: none */
     int think;                  /* enum ask_think, for requests that do not say */
     int64_t n_think;            /* tokens of thinking, for the same; < 0: no bound */
-    int constrain;              /* enum guards_mode (guard.h) */
+    int constrain;              /* enum guards_mode (constraint.h) */
     bool open_objects;          /* gram_opts.open for schemas of requests */
     bool strict;                /* `model` must be an id */
     bool strict_calls;          /* only the syntax of the template makes a call */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/stream_parser.c - text to events (speak.h).
+/* serve/stream_parser.c - text to events (stream_parser.h).
  *
  * Reasoning and content come from the parser of chat/toolfmt.h as far as they are certain; what is
  * shown of each is counted, so an event is what came on top. Stop texts are looked for in content

@@ -11,7 +11,7 @@
 #include "serve/reply.h"
 #include "serve/stream_parser.h"
 
-/* What holds an answer to a form (guard.h): languages, and the place in them. */
+/* What holds an answer to a form (constraint.h): languages, and the place in them. */
 struct lang;
 struct served;
 struct constraint {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* work/isa_choice.c - see choice.h. */
+/* work/isa_choice.c - see isa_choice.h. */
 #include "work/isa_choice.h"
 
 #include <math.h>

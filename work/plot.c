@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* work/plot.c - plots that a command writes beside its tables. */
+/* work/plot.c - plots that a command writes along with its tables. */
 #include "work/plot.h"
 
 #include "base/buf.h"

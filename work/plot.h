@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* work/plot.h - plots that a command writes beside its tables (--plot FILE). */
+/* work/plot.h - plots that a command writes along with its tables (--plot FILE). */
 #ifndef HONE_WORK_PLOT_H
 #define HONE_WORK_PLOT_H
 

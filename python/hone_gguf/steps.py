@@ -256,7 +256,7 @@ def quantize_files(source: Path, path: Path, *, recipe: Text = None, imatrix: Te
 
     recipe: "Q4_K_M", a type's name, or the path of a plan
     imatrix: path, or None
-    tensor: "REGEX=TYPE", first match wins; None behind the last
+    tensor: "REGEX=TYPE", first match wins; None after the last
     pure: every matrix gets the recipe's type
     requantize: True: also a file that is quantized already, with its errors
     type: in place of the recipe: one type wherever it can be
@@ -300,7 +300,7 @@ def mix(source: Path, path: Path, *, n_bytes: Size = 0, vram: Size = 0, reserve:
     sensitivity: file of sensitivity; None: errors by role
     avoid: types not to use, "IQ1_S,Q2_K"; or None
     search: "fast", "best", "conventional"; None: fast
-    plan_out: the plan is written there; None: beside the output
+    plan_out: the plan is written there; None: next to the output
     gate: files of text: it must beat the plain recipes that fit on them
     budget: "15.9GiB": a file of each of these sizes
     bpw: one more size, as bits per weight; 0: none
@@ -438,7 +438,7 @@ def replay(file: Path, *, source: Text = None, imatrix: Text = None, gram: Text 
            pre: Optional[str] = None, max_memory: Size = 0, progress: Optional[_lib.Progress] = None,
            log: Optional[_lib.Log] = None, cancel: Optional[Cancel] = None) -> Report:
     """
-    source: what it was quantized from; None: the recorded name beside it
+    source: what it was quantized from; None: the recorded name, next to it
     imatrix: importance matrix; None: likewise
     gram: second moments; None: likewise
     path: where the copy stays; None: it is removed
@@ -489,7 +489,7 @@ def publish(folder: Path, *, repo: Text = None, base_model: Text = None, license
     source: Hugging Face folder whose license and config are copied
     supersedes: manifest.json of the release that this one replaces
     manifest_only: manifest.json and SHA256SUMS, nothing else
-    overwrite: what is somebody's own is kept beside the new files
+    overwrite: files of others are kept next to the new ones
     """
     o = Options(threads=threads, device=device, isa=isa, pre=pre, max_memory=max_memory, progress=progress, log=log,
                 cancel=cancel)

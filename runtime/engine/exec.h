@@ -233,7 +233,7 @@ void exec_rows(const struct session *s, const struct weight *w, const uint8_t *m
 void exec_product(struct session *s, const struct weight *w, const float *x, int64_t ld, int64_t m,
                   float *out, int64_t ldo, bool exact);
 
-/* Tells whether w enters products as packed rows (exec_packed.c). */
+/* Tells whether w enters products as packed rows (runtime/engine/cpu/packed.c). */
 bool exec_is_packed(const struct session *s, const struct weight *w);
 /* Rounds rows x [m][ld] for w into b and returns them. It does nothing when they are there
  * already. */

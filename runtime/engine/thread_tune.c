@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/thread_tune.c - see tune.h. The fastest of a few tokens counts, because everything
- * that disturbs only slows down; fewer threads must win by 3 %, so that noise alone does not change
- * the number.
+/* runtime/engine/thread_tune.c - see thread_tune.h. The fastest of a few tokens counts, because
+ * everything that disturbs only slows down; fewer threads must win by 3 %, so that noise alone does
+ * not change the number.
  */
 #include "runtime/engine/thread_tune.h"
 

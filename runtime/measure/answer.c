@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/answer.c - see eval_answer.h. */
+/* runtime/measure/answer.c - see answer.h. */
 #include "runtime/measure/answer.h"
 
 #include "report/pick.h"

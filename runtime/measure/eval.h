@@ -99,7 +99,7 @@ struct eval_kld_run {
     int64_t ctx, from, per_chunk, n_chunks; /* rows [from, from + per_chunk) of a window */
     int32_t *tokens;                        /* [n_chunks][ctx] */
     int32_t *chunk_domain;                  /* [n_chunks] */
-    struct kld_pos *pos;      /* [n_cand], of n_chunks * per_chunk positions (eval_int.h) */
+    struct kld_pos *pos;      /* [n_cand], of n_chunks * per_chunk positions (internal.h) */
     struct eval_route *route; /* [n_cand][n_routes] */
     double tok_per_s;         /* of the windows that were run now; 0: none was */
 };

@@ -63,7 +63,7 @@ void eval_cluster(const double *sum, const int64_t *count, int64_t n_windows, st
 double eval_percentile(const double *sorted, int64_t n, double f);
 void eval_sort(double *x, int64_t n);
 
-/* Expert choices of one piece (eval_route.c). */
+/* Expert choices of one piece (route.c). */
 struct route_log {
     int n_layers;
     int *layer;            /* block of MoE layer i */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/job.c - see eval_job.h. Models are opened one after the other: two are in memory
+/* runtime/measure/job.c - see job.h. Models are opened one after the other: two are in memory
  * together only where they are compared token by token. */
 #include "runtime/measure/job.h"
 

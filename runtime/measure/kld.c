@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* runtime/measure/kld.c - base and candidates over the same windows; per position the divergence
  * of the next-token distributions. Nothing of size tokens x vocabulary is kept: of at most
- * WINDOWS_PIECE tokens at a time there are the hidden rows of every model (eval_kld_feed.c), and
+ * WINDOWS_PIECE tokens at a time there are the hidden rows of every model (kld_feed.c), and
  * one block of logits of the base and of one candidate. Base and candidates run with the same
  * kernels and batching. */
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/kld_int.h - what the files of the comparison of models share (eval_kld.c,
- * eval_kld_feed.c). Internal to them. */
+/* runtime/measure/kld_int.h - what the files of the comparison of models share (kld.c,
+ * kld_feed.c). Internal to them. */
 #ifndef HONE_RUNTIME_MEASURE_KLD_INT_H
 #define HONE_RUNTIME_MEASURE_KLD_INT_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/measurement_cache.c - see kept.h. */
+/* runtime/measure/measurement_cache.c - see measurement_cache.h. */
 #include "runtime/measure/measurement_cache.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* runtime/measure/save.c - a base model's distributions over a text into a file
- * (runtime/measure/kld_file.h), piece by piece; memory as in eval_kld.c. */
+ * (runtime/measure/kld_file.h), piece by piece; memory as in kld.c. */
 #include <inttypes.h>
 
 #include "runtime/measure/kld_file.h"

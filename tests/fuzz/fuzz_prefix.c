@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_prefix.c - the tree of what is kept (serve/prefix_cache.c) beside a list of it:
- * what is kept, looked up and dropped in any order, the tree finds what a search through the list
- * finds.
+/* tests/fuzz/fuzz_prefix.c - the tree of what is kept (serve/prefix_cache.c) compared with a list
+ * of it: what is kept, looked up and dropped in any order, the tree finds what a search through the
+ * list finds.
  *
  * An input is steps: a byte says what is done (its lowest bits), with which key and for which use,
  * and how many tokens follow, of two kinds, a bit each; the first byte of all says whether

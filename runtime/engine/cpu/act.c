@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cpu/act.c - activations of feed-forwards beside the two that have operations of
+/* runtime/engine/cpu/act.c - activations of feed-forwards, except the two that have operations of
  * their own (SwiGLU, GEGLU), factors and clamps, and copies of columns and of heads. silu and gelu
  * run on the kernels' sigmoid. */
 #include <math.h>

@@ -2,7 +2,7 @@
 /* runtime/engine/cpu/matmul.c - dense products: rows of activations with a weight of any type.
  *
  * How a weight meets its rows is decided by its type and the mode alone, so that a row's result is
- * the same in any company. With 8-bit activations it is by packed rows (exec_packed.c), or by dot
+ * the same in any company. With 8-bit activations it is by packed rows (packed.c), or by dot
  * products where a type has no packed form; otherwise a task decodes a panel of weight rows to f32
  * (f32 weights are used where they lie) and multiplies it with all rows. */
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* runtime/engine/cpu/ssm.c - the short convolution, the scans of Mamba 1 and 2, Kimi delta
- * attention. As in exec_delta.c, a task owns some channels or rows of one sequence's state and
+ * attention. As in delta.c, a task owns some channels or rows of one sequence's state and
  * walks all its tokens of the pass. */
 #include <math.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cuda/backend.c - a session on a GPU: its memory (exec_cuda_plan.c says how much),
+/* runtime/engine/cuda/backend.c - a session on a GPU: its memory (plan.c says how much),
  * passes, head.
  *
  * A single token without observers is captured once, together with its head, and replayed: token

@@ -24,7 +24,7 @@ enum {
     CUDA_STREAM_FROM = 128 /* tokens of a pass that is worth copying experts */
 };
 
-/* A weight on a device, in the orders in which sessions want it (exec_cuda_copy.c). While it is
+/* A weight on a device, in the orders in which sessions want it (copy.c). While it is
  * listed only the count of users and the list change, under the weight's lock. */
 struct weight_copy {
     struct weight_copy *next;
@@ -50,7 +50,7 @@ struct cuda_rope {
     struct cu_buf *buf;
 };
 /* Experts in main memory on their way to the device, for passes of many tokens
- * (exec_cuda_stream.c). */
+ * (stream.c). */
 /* One of two lanes, which take turns piece by piece: the host copies a piece to `pinned`, the
  * device copies it to `raw` and packs it. */
 struct cuda_lane {
@@ -138,7 +138,7 @@ struct cuda { /* session->dev */
     struct cuda_arrivals in;
     struct cuda_feed feed;  /* while weights go up */
     bool fed_plainly;       /* The system refused pinned memory. */
-    struct cuda_sums *sums; /* NULL, or what passes add to (exec_cuda_sums.c) */
+    struct cuda_sums *sums; /* NULL, or what passes add to (sums.c) */
     bool exact;             /* f32 activations */
 };
 /* Puts part i to work. EACH_PART does so for each part in turn, and then for that of the head. */
@@ -168,7 +168,7 @@ enum cuda_fuse {
     CUDA_DEFAULT = 7 + 32 + 64 + 128 + 256 + 512,
 };
 
-/* ---- memory (exec_cuda_plan.c) ---- */
+/* ---- memory (plan.c) ---- */
 
 struct cuda_plan { /* bytes */
     uint64_t weights, regs, kv, rec, work, stage, stream, scratch;
@@ -182,7 +182,7 @@ struct cuda_plan { /* bytes */
 int exec_cuda_settle(struct session *s, struct cuda_plan p[CACHE_PLACES], struct err *e);
 /* Computes what the part at work takes of its device. */
 void exec_cuda_plan(struct session *s, struct cuda_plan *p);
-/* Spreads layers over the parts (exec_cuda_split.c), by what may be used of each. */
+/* Spreads layers over the parts (split.c), by what may be used of each. */
 int exec_cuda_spread(struct session *s, const uint64_t *have, struct err *e);
 /* Does the part at work have any node? Those that have none are closed. */
 bool exec_cuda_busy(const struct session *s);
@@ -190,13 +190,13 @@ void exec_cuda_drop_idle(struct session *s);
 /* Pointers into two buffers of p->regs and p->work bytes. */
 void exec_cuda_lay_out(struct session *s, void *regs, void *work);
 
-/* ---- rows of a pass, memory of sequences (exec_cuda_rows.c) ---- */
+/* ---- rows of a pass, memory of sequences (rows.c) ---- */
 
 /* Returns the bytes that describe n rows of as many sequences. */
 uint64_t exec_cuda_rows_bytes(int64_t n);
 /* Makes sequences keep what they know on the device from here on. */
 void exec_cuda_own_cache(struct session *s);
-void exec_cuda_close_part(struct session *s, struct cuda *d); /* backend_cuda.c */
+void exec_cuda_close_part(struct session *s, struct cuda *d); /* backend.c */
 /* Makes room for the rows of the pass and uploads what describes them, page tables too where they
  * changed. */
 int exec_cuda_rows(struct session *s, struct err *e);
@@ -207,7 +207,7 @@ const struct cu_seg *exec_cuda_seg(const struct session *s, int i);
  * n_segs is 0 when there is none. */
 struct cu_rows_of exec_cuda_next(const struct session *s, int *first, int64_t most, int64_t room);
 
-/* ---- pages and states for files (exec_cuda_seq.c): struct backend ---- */
+/* ---- pages and states for files (seq.c): struct backend ---- */
 
 int exec_cuda_get_page(const struct session *s, int slot, const struct page *page, uint8_t *to,
                        struct err *e);
@@ -216,7 +216,7 @@ int exec_cuda_put_page(const struct session *s, int slot, const struct page *pag
 int exec_cuda_get_states(const struct session *s, const struct seq *q, float *to, struct err *e);
 int exec_cuda_put_states(const struct session *s, const struct seq *q, float *from, struct err *e);
 
-/* ---- weights (exec_cuda_weights.c) ---- */
+/* ---- weights (weights.c) ---- */
 
 struct cuda_forms {
     uint64_t plain, packed; /* bytes in the file's order, for exact products; in packed order */
@@ -243,7 +243,7 @@ int exec_cuda_refresh(struct session *s, bool first, struct err *e);
 void exec_cuda_forget(struct session *s);
 void exec_cuda_forget_all(struct session *s);
 
-/* ---- copies of weights (exec_cuda_copy.c) ---- */
+/* ---- copies of weights (copy.c) ---- */
 
 /* Returns true when another session made a copy of weight w that s can use. */
 bool exec_cuda_copy_there(const struct session *s, int w);
@@ -261,7 +261,7 @@ void exec_cuda_copy_drop(struct weight_mem *mem, struct weight_copy *c);
  * or of the two matrices of a gated unit, in a type of at most 8.5 bits per weight. */
 uint64_t exec_cuda_replaced_bytes(const struct session *s);
 
-/* ---- experts that stay in main memory (exec_cuda_stream.c) ---- */
+/* ---- experts that stay in main memory (stream.c) ---- */
 
 /* Returns the device bytes that bringing experts from main memory takes; sets sizes in d->in. */
 uint64_t exec_cuda_stream_plan(struct session *s);
@@ -307,7 +307,7 @@ int exec_cuda_fast_head(struct session *s, gr_reg r, const float *x, bool *done,
 
 /* Queues the logits of n <= HEAD_ROWS rows of host memory, which go to d->logits. */
 int exec_cuda_head(struct session *s, const float *hidden, int64_t n, struct err *e);
-/* Judges the logits of n rows (exec_cuda_score.c), as struct backend says. */
+/* Judges the logits of n rows (score.c), as struct backend says. */
 int exec_cuda_score(struct session *s, struct session *base, const float *hidden, int64_t n,
                     const int32_t *target, struct session_score *out, struct err *e);
 bool exec_cuda_shares(const struct session *s, const struct session *base);
@@ -316,7 +316,7 @@ bool exec_cuda_shares(const struct session *s, const struct session *base);
 int exec_cuda_find_best(struct session *s, struct err *e);
 int exec_cuda_take_best(struct session *s, struct err *e);
 
-/* ---- sums for calibration (exec_cuda_sums.c): struct backend ---- */
+/* ---- sums for calibration (sums.c): struct backend ---- */
 
 bool exec_cuda_can_sum(const struct session *s);
 int exec_cuda_sum_begin(struct session *s, struct err *e);
@@ -351,7 +351,7 @@ bool exec_cuda_has_experts(const struct gr_moe *m);
 bool exec_cuda_has(const struct gr_node *n);
 /* Sets ERR_USAGE: no device computes the node n. */
 int exec_cuda_refuse(struct session *s, const struct gr_node *n, struct err *e);
-/* Runs a step that is not STEP_RUN (exec_cuda_host.c). */
+/* Runs a step that is not STEP_RUN (host.c). */
 int exec_cuda_copy_step(struct session *s, const struct step *p, struct err *e);
 /* Begins a piece, in which launches are recorded: at the start of a pass, and behind a step of the
  * host. */

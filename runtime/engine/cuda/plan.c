@@ -6,7 +6,7 @@
  * of products. All of it is summed up, in the pieces in which a device gives memory away, and
  * compared with what is free before anything is allocated: never more than that less CU_KEEP_FREE.
  * What does not fit: experts of the last blocks stay in main memory and are computed by the CPU's
- * operators, or for many tokens copied (exec_cuda_stream.c). */
+ * operators, or for many tokens copied (stream.c). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
