@@ -56,7 +56,8 @@ static double decode(struct session *s, int n, struct rng *r, float *logits) {
     for (int t = -2; t < N_TOKENS; t++) {
         if (t == 0) t0 = progress_now_s();
         for (int i = 0; i < n; i++) row[i] = (struct session_row){draw(r, m), q[i], WANT_LOGITS};
-        if (session_run(s, row, n, NULL, logits, &e)) stop(&e);
+        if (session_pass(s, &(struct session_pass){.row = row, .n = n, .logits = logits}, &e))
+            stop(&e);
     }
     const double rate = n * N_TOKENS / (progress_now_s() - t0);
     for (int i = 0; i < n; i++) seq_free(q[i]);

@@ -213,8 +213,9 @@ static int chunks(struct collector *c, const int32_t *const *ids, int n, int64_t
         TRY(gradients_text(c->gradients, ids[k], n_tok, first + k, e));
     for (c->at = 0; c->at < n && c->draft; c->at++) {
         session_reset(c->draft);
-        TRY(session_forward_hidden(c->draft, ids[c->at] + 1, c->hidden + c->at * n_tok * d,
-                                   n_tok - 1, NULL, NULL, e));
+        const struct session_pass p = {
+            .ids = ids[c->at] + 1, .n = n_tok - 1, .hidden_in = c->hidden + c->at * n_tok * d};
+        TRY(session_pass(c->draft, &p, e));
     }
     return 0;
 }

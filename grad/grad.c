@@ -171,9 +171,10 @@ static int piece(struct grad *g, const int32_t *ids, int b, int end, struct err 
     session_reset(g->s);
     session_observe_hidden(g->s, see_no_residual, g);
     session_watch(g->s, watch, g);
-    session_end_after(g->s, end > n_blocks(g) ? -1 : end - 1);
-    const int rc = b ? session_forward_from(g->s, b, residual_of(g, b), ids, g->n, g->hidden, e)
-                     : session_forward(g->s, ids, g->n, g->hidden, e);
+    struct session_pass p = {.ids = ids, .n = g->n, .begin = b, .hidden = g->hidden};
+    p.residual = residual_of(g, b);
+    if (end <= n_blocks(g)) p.end = end;
+    const int rc = session_pass(g->s, &p, e);
     session_watch(g->s, NULL, NULL);
     if (rc) return rc;
     for (int r = 0; r < g->g->n_regs; r++)
@@ -273,7 +274,6 @@ int grad_text(struct grad *g, const int32_t *ids, const int32_t *answer, int64_t
     g->ids = ids;
     session_reset(g->s);
     session_observe_hidden(g->s, keep_residual, g);
-    session_end_after(g->s, -1);
     TRY(session_forward(g->s, ids, n, g->hidden, e));
     TRY(head(g, answer, seed, loss ? loss : &unused, e));
     memset(g->reg[g->g->residual], 0,

@@ -183,7 +183,7 @@ static int feed(struct hone_session *s, struct hone_seq *q, const int32_t *ids, 
         row[i] = (struct session_row){.id = ids[i],
                                       .seq = q ? q->q : NULL,
                                       .want = logits && (all || i + 1 == n) ? WANT_LOGITS : 0};
-    int rc = session_run(s->s, row, n, NULL, logits, e);
+    int rc = session_pass(s->s, &(struct session_pass){.row = row, .n = n, .logits = logits}, e);
     free(row);
     return rc;
 }
@@ -219,7 +219,7 @@ int hone_session_run(struct hone_session *s, const struct hone_row *row, int64_t
                                     .want = row[i].want && logits ? WANT_LOGITS : 0};
         if (!row[i].seq) session_forget(s);
     }
-    rc = session_run(s->s, r, n, NULL, logits, &c.err);
+    rc = session_pass(s->s, &(struct session_pass){.row = r, .n = n, .logits = logits}, &c.err);
     free(r);
     return call_end(&c, rc, e);
 }

@@ -140,7 +140,8 @@ static int pass(struct many *m, struct err *e) {
         b->n_fed = end;
     }
     if (progress_interrupted()) return err_set(e, ERR_INTR, "interrupted");
-    TRY(session_run(m->s->s, m->row, n, NULL, m->logits, e));
+    const struct session_pass p = {.row = m->row, .n = n, .logits = m->logits};
+    TRY(session_pass(m->s->s, &p, e));
     for (int k = 0; k < m->n_slots; k++) {
         struct slot *b = &m->slot[k];
         if (!b->q || b->n_fed < b->seen.n) continue;

@@ -90,12 +90,13 @@ static void keep_residual(void *ud, int block, const float *x, int64_t n_rows, i
 static int pass(struct seq_job *j, enum pair_side side, int64_t i, bool next, struct err *e) {
     struct side *d = &j->side[side];
     float *residual = d->residual + i * j->ctx * j->width;
-    const int32_t *ids = j->ids.v + i * j->ctx;
+    struct session_pass p = {.ids = j->ids.v + i * j->ctx, .n = j->ctx, .hidden = j->hidden};
+    p.begin = j->block;
+    p.residual = residual;
+    if (!behind(j)) p.end = j->block + 1;
     j->to = next ? residual : NULL;
     session_reset(d->s);
-    session_end_after(d->s, behind(j) ? -1 : j->block);
-    if (j->block == 0) return session_forward(d->s, ids, j->ctx, j->hidden, e);
-    return session_forward_from(d->s, j->block, residual, ids, j->ctx, j->hidden, e);
+    return session_pass(d->s, &p, e);
 }
 
 /* Computes the rows that the head would be given in a pass of what follows the last block. */
@@ -266,7 +267,6 @@ static int start(struct seq_job *j, struct err *e) {
 static int survey(struct seq_job *j, struct err *e) {
     j->block = -1;
     j->collecting = true;
-    session_end_after(j->side[PAIR_OTHER].s, -1);
     TRY(session_forward(j->side[PAIR_OTHER].s, j->ids.v, j->ctx, j->hidden, e));
     j->collecting = false;
     if (is_head(j, model_head(j->base)->name))

@@ -242,7 +242,7 @@ struct graph {
     double rope_m; /* factor of cos and sin of every OP_ROPE; 0: 1 */
     struct gr_yarn yarn;
     double softcap;    /* of the head: logits = softcap * tanh(logits / softcap); 0: none */
-    gr_reg hidden_in;  /* draft graphs: rows given with the tokens (session_forward_hidden) */
+    gr_reg hidden_in;  /* draft graphs: rows given with the tokens (session_pass) */
     gr_reg hidden_out; /* after the final norm: input of `output` */
     gr_w output;       /* the head; the executor multiplies only the rows asked for */
     gr_w head_bias;    /* what is added to logits, before their soft cap; GR_NONE: nothing */

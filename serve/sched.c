@@ -682,7 +682,9 @@ bool sched_step(struct sched *s) {
         return sched_shelve(s, false);
     }
     const double t = progress_now_s();
-    if (session_run_forks(s->s, s->row, s->row_fork, p.n, s->hidden, s->logits, &e)) {
+    const struct session_pass rows = {
+        .row = s->row, .fork = s->row_fork, .n = p.n, .hidden = s->hidden, .logits = s->logits};
+    if (session_pass(s->s, &rows, &e)) {
         failed(s, &p, &e);
         return true;
     }

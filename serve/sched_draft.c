@@ -6,7 +6,7 @@
  * logits behind the last token, and as long as they are the guessed ones from those behind these:
  * each token from the logits that it is drawn from without guesses, bit for bit. Where a token is
  * another one, the run goes back: its state behind each row but the last is kept until then
- * (session_run_forks).
+ * (session_pass.fork).
  *
  * How many tokens are guessed follows from what passes of so many rows took and from how many
  * guesses of the run were right: as many as give most tokens in the time. Answers do not depend on

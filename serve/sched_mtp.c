@@ -60,7 +60,9 @@ void sched_run_mtp(struct sched *s) {
     p->n = p->n_runs = 0;
     if (!run) return;
     const double t = progress_now_s();
-    const bool failed = session_run_hidden(s->o.mtp, p->row, p->hidden, n, p->logits, &ignored);
+    const struct session_pass pairs = {
+        .row = p->row, .n = n, .hidden_in = p->hidden, .logits = p->logits};
+    const bool failed = session_pass(s->o.mtp, &pairs, &ignored);
     for (int i = 0; i < n_runs; i++) {
         struct run *r = p->run[i];
         if (failed) sched_forget_pairs(r);

@@ -46,7 +46,7 @@ struct backend {
     /* Copies rows [first, first + n) of the last pass that enter the head. */
     int (*rows)(struct session *s, int64_t first, int64_t n, float *hidden, struct err *e);
     int (*head)(struct session *s, const float *hidden, int64_t n, float *logits, struct err *e);
-    bool finds_best; /* pass: with s->best, in place of logits */
+    bool finds_best; /* pass: with s->now.best, in place of logits */
     /* Does session_score for rows of which `base`, of the same backend, was scored just before.
      * `shares` tells whether the logits of two sessions can be compared there. NULL: the caller
      * looks at logits itself. */

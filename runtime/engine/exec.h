@@ -112,18 +112,14 @@ struct session {
     int n_segs;
     int64_t *row_pos; /* [n_ubatch] */
     struct seq **row_seq;
-    int32_t *row_id, *row_from;    /* of session_run: ids in order; the row of each one given */
+    int32_t *row_id, *row_from;    /* of `row`: ids in order; the row of each one given */
     struct seq **row_fork;         /* what gets the past up to a row, or NULL */
     int n_forks;                   /* 0: row_fork says nothing */
     int32_t *kept;                 /* rows whose outputs are asked for, in the order of the pass */
     int64_t n_kept;                /* n_tok: all */
     int32_t *row_out;              /* where the outputs of a row are: the rows before it, or of */
                                    /* them those that are kept, where the others were left out */
-    int first_block;               /* 0: from the embeddings */
-    int end_block;                 /* with see_hidden, the pass ends before it; 0: at the end */
-    struct session_best *best;     /* NULL, or what the pass's token is asked for */
-    const float *residual_in;      /* what enters first_block, of the pass */
-    const float *hidden_in;        /* of a draft: [n_tok][n_embd] */
+    struct session_pass now;       /* what is wanted; residual and hidden_in of this pass on */
     struct session_snapshot *mark; /* what session_rewind goes back to, or NULL */
     /* These are for every backend: small weights as f32, and kinds of rope. */
     struct vec_cache *vec; /* [n_weights] */

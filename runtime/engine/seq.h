@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* runtime/engine/seq.h - sequences: what a model has seen of one text, for those who feed several
- * at a time (session_run). A sequence belongs to the session that made it, and to one thread at a
+ * at a time (session_pass). A sequence belongs to the session that made it, and to one thread at a
  * time with it. Free all before the session. */
 #ifndef HONE_RUNTIME_ENGINE_SEQ_H
 #define HONE_RUNTIME_ENGINE_SEQ_H
@@ -22,7 +22,7 @@ void seq_restore(struct seq *q, const struct seq *from);
 /* Does the same without a copy: `from` has no past any more, as after seq_empty. */
 void seq_take(struct seq *q, struct seq *from);
 /* Gives back what q holds of keys and values. It has no past then, not even an empty one, until it
- * is given one: by seq_restore, seq_take, session_run_forks or seq_reset. */
+ * is given one: by seq_restore, seq_take, session_pass or seq_reset. */
 void seq_empty(struct seq *q);
 /* Goes back to position 0. */
 void seq_reset(struct seq *q);

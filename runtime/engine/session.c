@@ -369,7 +369,7 @@ static void gather_own(struct session *s, const int32_t *ids, int64_t n, int64_t
     }
 }
 
-/* Runs the pass that was put together before. */
+/* Runs the pass that was put together before, and goes on to what enters the one behind it. */
 static int pass(struct session *s, float *hidden, float *logits, struct err *e) {
     if (!s->o.whole && progress_interrupted()) return err_set(e, ERR_INTR, "interrupted");
     TRY(s->be->pass(s, hidden, logits, e));
@@ -382,32 +382,23 @@ static int pass(struct session *s, float *hidden, float *logits, struct err *e) 
         if (s->be->on_device && exec_fork(s, g->r0 + g->n - 1))
             seq_restore(s->row_fork[g->r0 + g->n - 1], g->seq);
     }
+    if (s->now.residual) s->now.residual += s->n_tok * s->g->reg_width[s->g->residual];
+    if (s->now.hidden_in) s->now.hidden_in += s->n_tok * s->g->reg_width[s->g->hidden_in];
     return 0;
 }
 
-/* Runs n tokens of the session's own sequence. `hidden` gets the outputs of all rows, `logits`
- * those of the last row; either may be NULL. */
-static int feed(struct session *s, const int32_t *ids, int64_t n, float *hidden, float *logits,
-                struct err *e) {
-    TRY(check_room(s, s->own, n, e));
-    for (int64_t i = 0; i < n; i++) TRY(check_id(s, ids[i], i, e));
-    int64_t d = s->g->reg_width[s->g->hidden_out];
-    for (int64_t i = 0; i < n; i += s->n_tok) {
-        const int64_t k = min_i64(s->o.n_ubatch, n - i);
-        float *last = i + k == n ? logits : NULL;
-        gather_own(s, ids + i, k, hidden ? k : last != NULL);
-        TRY(pass(s, hidden ? hidden + i * d : NULL, last, e));
-        if (s->hidden_in) s->hidden_in += s->n_tok * d;
+/* Runs tokens of the session's own sequence, in as many passes as they need. */
+static int run_own(struct session *s, const struct session_pass *p, struct err *e) {
+    TRY(check_room(s, s->own, p->n, e));
+    for (int64_t i = 0; i < p->n; i++) TRY(check_id(s, p->ids[i], i, e));
+    const int64_t d = s->g->reg_width[s->g->hidden_out];
+    for (int64_t i = 0, k; i < p->n; i += k) {
+        k = min_i64(s->o.n_ubatch, p->n - i);
+        float *last = i + k == p->n ? p->logits : NULL;
+        gather_own(s, p->ids + i, k, p->hidden ? k : last != NULL);
+        TRY(pass(s, p->hidden ? p->hidden + i * d : NULL, last, e));
     }
     return 0;
-}
-
-static int forward(struct session *s, const int32_t *ids, int64_t n, float *hidden, float *logits,
-                   struct err *e) {
-    struct ctx *callers = enter(s);
-    int rc = feed(s, ids, n, hidden, logits, e);
-    ctx_enter(callers);
-    return rc;
 }
 
 int session_new_seq(struct session *s, int64_t n_reserve, struct seq **out, struct err *e) {
@@ -481,9 +472,7 @@ static struct seq *seq_of(const struct session *s, const struct session_row *row
  * once and not fed. The marks are 0 again when it returns. */
 static int check_rows(struct session *s, const struct session_row *row, struct seq *const *fork,
                       int64_t n, struct err *e) {
-    int rc = (s->g->hidden_in == GR_NONE) == !s->hidden_in
-                 ? 0
-                 : err_set(e, ERR_USAGE, "a draft model's rows come with hidden rows");
+    int rc = 0;
     for (int64_t i = 0; i < n && !rc; i++) {
         struct seq *q = seq_of(s, &row[i]);
         rc = check_id(s, row[i].id, i, e);
@@ -575,103 +564,54 @@ static int64_t pass_rows(const struct session *s, struct seq *const *fork, int64
     return n;
 }
 
-/* Runs rows of any sequences, in as many passes as they need. `residual` has what enters
- * s->first_block, in the order of the rows; NULL: the rows are tokens. */
-static int run(struct session *s, const struct session_row *row, struct seq *const *fork, int64_t n,
-               const float *residual, float *hidden, float *logits, struct err *e) {
-    const int64_t d = s->g->reg_width[s->g->residual];
-    TRY(check_rows(s, row, fork, n, e));
-    for (int64_t i = 0, k; i < n; i += k) {
-        k = pass_rows(s, fork ? fork + i : NULL, n - i);
-        gather(s, row + i, fork ? fork + i : NULL, k);
-        for (int64_t r = 0; r < k && (residual || s->hidden_in); r++)
+/* Runs rows of any sequences, in as many passes as they need. */
+static int run_rows(struct session *s, const struct session_pass *p, struct err *e) {
+    float *hidden = p->hidden, *logits = p->logits;
+    TRY(check_rows(s, p->row, p->fork, p->n, e));
+    for (int64_t i = 0, k; i < p->n; i += k) {
+        const struct session_row *row = p->row + i;
+        struct seq *const *fork = p->fork ? p->fork + i : NULL;
+        k = pass_rows(s, fork, p->n - i);
+        gather(s, row, fork, k);
+        for (int64_t r = 0; r < k && (p->begin || p->hidden_in); r++)
             if (s->row_from[r] != r)
                 return err_set(e, ERR_USAGE, "rows of one sequence must follow one another here");
-        s->residual_in = residual ? residual + i * d : NULL;
-        const bool step = k == 1 && logits && row[i].want == WANT_LOGITS;
+        const bool step = k == 1 && logits && row->want == WANT_LOGITS;
         TRY(pass(s, NULL, step ? logits : NULL, e));
         if (step)
             logits += s->m->hp.d[HD_VOCAB];
         else
-            TRY(hand_out(s, row + i, k, &hidden, &logits, e));
-        if (s->hidden_in) s->hidden_in += k * s->g->reg_width[s->g->hidden_in];
+            TRY(hand_out(s, row, k, &hidden, &logits, e));
     }
     return 0;
 }
 
-int session_run(struct session *s, const struct session_row *row, int64_t n, float *hidden,
-                float *logits, struct err *e) {
-    return session_run_forks(s, row, NULL, n, hidden, logits, e);
-}
-
-int session_run_forks(struct session *s, const struct session_row *row, struct seq *const *fork,
-                      int64_t n, float *hidden, float *logits, struct err *e) {
+int session_pass(struct session *s, const struct session_pass *p, struct err *e) {
+    if ((s->g->hidden_in == GR_NONE) != !p->hidden_in)
+        return err_set(e, ERR_USAGE, "hidden rows are given to draft models, and only to them");
     struct ctx *callers = enter(s);
-    const int rc = run(s, row, fork, n, NULL, hidden, logits, e);
+    s->now = *p;
+    const int rc = p->row ? run_rows(s, p, e) : run_own(s, p, e);
+    s->now = (struct session_pass){0};
     ctx_enter(callers);
-    for (int64_t i = 0; i < n && rc && fork; i++)
-        if (fork[i] && rc != ERR_USAGE) seq_empty(fork[i]);
-    return rc;
-}
-
-int session_run_hidden(struct session *s, const struct session_row *row, const float *hidden_in,
-                       int64_t n, float *logits, struct err *e) {
-    struct ctx *callers = enter(s);
-    s->hidden_in = hidden_in;
-    const int rc = run(s, row, NULL, n, NULL, NULL, logits, e);
-    s->hidden_in = NULL;
-    ctx_enter(callers);
-    return rc;
-}
-
-int session_run_from(struct session *s, int block, const float *residual,
-                     const struct session_row *row, int64_t n, float *hidden, struct err *e) {
-    struct ctx *callers = enter(s);
-    s->first_block = block;
-    const int rc = run(s, row, NULL, n, residual, hidden, NULL, e);
-    s->first_block = 0;
-    s->residual_in = NULL;
-    ctx_enter(callers);
+    for (int64_t i = 0; i < p->n && rc && p->fork; i++)
+        if (p->fork[i] && rc != ERR_USAGE) seq_empty(p->fork[i]);
     return rc;
 }
 
 int session_forward(struct session *s, const int32_t *ids, int64_t n, float *hidden,
                     struct err *e) {
-    return session_forward_hidden(s, ids, NULL, n, hidden, NULL, e);
+    return session_pass(s, &(struct session_pass){.ids = ids, .n = n, .hidden = hidden}, e);
 }
 
-int session_forward_hidden(struct session *s, const int32_t *ids, const float *hidden_in, int64_t n,
-                           float *hidden, float *logits, struct err *e) {
-    if ((s->g->hidden_in == GR_NONE) != !hidden_in)
-        return err_set(e, ERR_USAGE, "hidden rows are given to draft models, and only to them");
-    s->hidden_in = hidden_in;
-    int rc = forward(s, ids, n, hidden, logits, e);
-    s->hidden_in = NULL;
-    return rc;
-}
-
-void session_end_after(struct session *s, int block) {
-    s->end_block = block + 1;
+int session_step(struct session *s, const int32_t *ids, int64_t n, float *logits, struct err *e) {
+    if (n < 1) return err_set(e, ERR_USAGE, "no tokens were given");
+    return session_pass(s, &(struct session_pass){.ids = ids, .n = n, .logits = logits}, e);
 }
 
 bool session_can_begin(const struct session *s, int block) {
     if (block < 1 || block > s->m->hp.d[HD_LAYERS]) return false;
     return graph_can_begin(s->g, s->g->hidden_nodes[block - 1] + 1);
-}
-
-int session_forward_from(struct session *s, int block, const float *residual, const int32_t *ids,
-                         int64_t n, float *hidden, struct err *e) {
-    int rc = 0;
-    int64_t d = s->g->reg_width[s->g->residual], h = s->g->reg_width[s->g->hidden_out];
-    s->first_block = block;
-    for (int64_t i = 0, k; i < n && !rc; i += k) {
-        k = min_i64(s->o.n_ubatch, n - i);
-        s->residual_in = residual + i * d;
-        rc = forward(s, ids + i, k, hidden + i * h, NULL, e);
-    }
-    s->first_block = 0;
-    s->residual_in = NULL;
-    return rc;
 }
 
 int session_head(struct session *s, const float *hidden, int64_t n, float *logits, struct err *e) {
@@ -720,13 +660,6 @@ bool session_can_best(const struct session *s) {
     return s->be->finds_best;
 }
 
-int session_step_best(struct session *s, int32_t id, struct session_best *out, struct err *e) {
-    s->best = out;
-    int rc = session_step(s, &id, 1, NULL, e);
-    s->best = NULL;
-    return rc;
-}
-
 bool session_can_score(const struct session *s, const struct session *base) {
     return s->be->score && (!base || (base->be == s->be && s->be->shares(s, base)));
 }
@@ -737,11 +670,6 @@ int session_score(struct session *s, struct session *base, const float *hidden, 
     int rc = s->be->score(s, base, hidden, n, target, out, e);
     ctx_enter(callers);
     return rc;
-}
-
-int session_step(struct session *s, const int32_t *ids, int64_t n, float *logits, struct err *e) {
-    if (n < 1) return err_set(e, ERR_USAGE, "no tokens were given");
-    return session_forward_hidden(s, ids, NULL, n, NULL, logits, e);
 }
 
 /* ---- going back ---- */

@@ -4,7 +4,7 @@
  * token by token, and whatever other sequences are fed beside it; on a device they are the same up
  * to rounding.
  *
- * A session has a sequence of its own, which the calls that name none feed; session_run feeds any
+ * A session has a sequence of its own, which the calls that name none feed; session_pass feeds any
  * number of them together. */
 #ifndef HONE_RUNTIME_ENGINE_SESSION_H
 #define HONE_RUNTIME_ENGINE_SESSION_H
@@ -100,31 +100,6 @@ int session_threads(const struct session *s, bool *settled);
 int64_t session_pos(const struct session *s);
 uint64_t session_bytes(const struct session *s); /* KV + state of all sequences + scratch */
 
-/* Feeds n tokens at the current position. hidden: NULL or [n][n_embd], the input of the head for
- * every token. ERR_USAGE when the context is full or an id is out of range. */
-int session_forward(struct session *s, const int32_t *ids, int64_t n, float *hidden, struct err *e);
-/* Tells whether the graph can be begun from a block on, as session_forward_from does: `residual`
- * [n][n_embd] is what session_observe_hidden showed after block - 1 of a session whose weights
- * are equal below. block is 1 .. number of layers; with the latter only what follows the last
- * block is computed. Blocks below keep no state, so all windows of such a session begin there. */
-bool session_can_begin(const struct session *s, int block); /* false: the graph cannot */
-int session_forward_from(struct session *s, int block, const float *residual, const int32_t *ids,
-                         int64_t n, float *hidden, struct err *e);
-/* Makes passes end behind a block from here on (-1: behind the last), when whoever observes
- * residuals (session_observe_hidden) wants no more. Hidden rows and logits then have no meaning.
- * Only sessions of the CPU do so; others go on to the end. */
-void session_end_after(struct session *s, int block);
-/* Runs a pass of a draft model (model_open_draft): hidden_in [n][n_embd] are the trunk's rows of
- * the positions, ids the tokens behind them. `logits` gets those of the last token, unless it is
- * NULL. ERR_USAGE for models that take no such rows. */
-int session_forward_hidden(struct session *s, const int32_t *ids, const float *hidden_in, int64_t n,
-                           float *hidden, float *logits, struct err *e);
-/* Computes logits [n][n_vocab] for n hidden rows. The caller keeps n small, since memory grows
- * by n * n_vocab. */
-int session_head(struct session *s, const float *hidden, int64_t n, float *logits, struct err *e);
-
-/* ---- several sequences ---- */
-
 /* One token of one sequence. */
 struct session_row {
     int32_t id;
@@ -132,6 +107,58 @@ struct session_row {
     unsigned want;   /* bits of enum session_want */
 };
 enum session_want { WANT_HIDDEN = 1 /* the input of the head */, WANT_LOGITS = 2 };
+/* The largest finite logits of a token, largest first, ties to the lower id: what sampling needs of
+ * a vocabulary. */
+enum { SESSION_BEST = 128 };
+struct session_best {
+    int32_t n;
+    int32_t id[SESSION_BEST];
+    float logit[SESSION_BEST];
+};
+/* Tells whether finding them costs less than fetching all logits, as it does on a device. */
+bool session_can_best(const struct session *s);
+/* What is fed, and what is wanted of it; what is left out is 0. Either `ids`, tokens of the
+ * session's own sequence, or `row`, in which those of one sequence are in their order; each token
+ * is at the position behind the one before. */
+struct session_pass {
+    const int32_t *ids;            /* [n] */
+    const struct session_row *row; /* [n] */
+    /* [n], with `row`: fork[i] (NULL: nobody) gets the past of row i's sequence up to that row, in
+     * the middle of a pass. Forks are sequences of the session that are not fed here, each named
+     * once. After an error they are as after seq_empty. On a device a pass ends behind each. */
+    struct seq *const *fork;
+    int64_t n;
+    /* The block that is begun from (session_can_begin); 0: from the embeddings. `residual`
+     * [n][n_embd] is what session_observe_hidden showed after block begin - 1 of a session whose
+     * weights are equal below. With the number of layers only what follows the last block is
+     * computed. Blocks below keep no state, so all windows of such a session begin there. */
+    int begin;
+    /* The block before which passes end, when whoever observes residuals wants no more; 0: they do
+     * not. Hidden rows and logits then have no meaning. On a device passes go on to the end. */
+    int end;
+    const float *residual;
+    const float *hidden_in; /* [n][n_embd], of a draft model (model_open_draft): the trunk's rows of
+                               the positions; the tokens are those behind them */
+    /* NULL, or inputs of the head [n][n_embd] and logits [n_vocab] of the last of `ids`; with
+     * `row`, of the rows that want them, in the order of the rows. */
+    float *hidden, *logits;
+    struct session_best *best; /* with one of `ids`, where session_can_best */
+};
+/* Feeds them. With `begin` or `hidden_in`, rows of one sequence must follow one another. ERR_USAGE
+ * when the context is full, an id is out of range, or a draft model lacks hidden rows. An error of
+ * the arguments changes nothing; after any other error seq_pos tells how much of a sequence was
+ * fed. session_forward and session_step do so for n tokens of the own sequence. */
+int session_pass(struct session *s, const struct session_pass *p, struct err *e);
+int session_forward(struct session *s, const int32_t *ids, int64_t n, float *hidden, struct err *e);
+int session_step(struct session *s, const int32_t *ids, int64_t n, float *logits, struct err *e);
+/* Tells whether a pass can begin from a block, 1 .. number of layers. */
+bool session_can_begin(const struct session *s, int block);
+/* Computes logits [n][n_vocab] for n hidden rows. The caller keeps n small, since memory grows
+ * by n * n_vocab. */
+int session_head(struct session *s, const float *hidden, int64_t n, float *logits, struct err *e);
+
+/* ---- several sequences ---- */
+
 /* Makes an empty sequence of at most n_ctx tokens, for which memory is set aside up to n_reserve
  * tokens; it takes more as it grows. ERR_SYS: there is not so much memory, and nothing has changed.
  */
@@ -166,40 +193,8 @@ struct seq *session_own_seq(const struct session *s);
 int session_save_seq(const struct session *s, const struct seq *q, const char *path, bool overwrite,
                      struct err *e);
 int session_load_seq(struct session *s, struct seq *q, const char *path, struct err *e);
-/* Feeds n rows; those of one sequence in their order, each at the position behind the one before.
- * hidden: NULL or [number of rows that want it][n_embd]; logits: NULL or [number of rows that want
- * them][n_vocab]; both in the order of the rows. An error of the arguments changes nothing; after
- * any other error seq_pos tells how much of a sequence was fed. */
-int session_run(struct session *s, const struct session_row *row, int64_t n, float *hidden,
-                float *logits, struct err *e);
-/* Does the same, and gives fork[i] ([n]; NULL: nobody) the past of row i's sequence up to that row:
- * a fork in the middle of a pass. Forks are sequences of the session that are not fed here, each
- * named once. After an error they are as after seq_empty. On a device a pass ends behind each. */
-int session_run_forks(struct session *s, const struct session_row *row, struct seq *const *fork,
-                      int64_t n, float *hidden, float *logits, struct err *e);
-/* Does the same with a draft model (model_open_draft): hidden_in [n][n_embd] are the trunk's rows,
- * in the order of the rows; those of one sequence must follow one another. */
-int session_run_hidden(struct session *s, const struct session_row *row, const float *hidden_in,
-                       int64_t n, float *logits, struct err *e);
-/* Makes a sequence for session_run_forks, without a past (seq_empty). ERR_SYS: no memory. */
+/* Makes a sequence for session_pass.fork, without a past (seq_empty). ERR_SYS: no memory. */
 int session_new_fork(struct session *s, struct seq **out, struct err *e);
-/* Does the same from a block on, as session_forward_from does; residual [n][n_embd] is in the
- * order of the rows. Rows of one sequence must follow one another. */
-int session_run_from(struct session *s, int block, const float *residual,
-                     const struct session_row *row, int64_t n, float *hidden, struct err *e);
-
-/* The largest finite logits of a token, largest first, ties to the lower id: what sampling needs of
- * a vocabulary. */
-enum { SESSION_BEST = 128 };
-struct session_best {
-    int32_t n;
-    int32_t id[SESSION_BEST];
-    float logit[SESSION_BEST];
-};
-/* Tells whether finding them costs less than fetching all logits, as it does on a device. */
-bool session_can_best(const struct session *s);
-/* Does session_step of one token, for the best logits. */
-int session_step_best(struct session *s, int32_t id, struct session_best *out, struct err *e);
 
 /* What an evaluation wants to know of a row of logits, found where the logits are. */
 struct session_score {
@@ -218,8 +213,6 @@ bool session_can_score(const struct session *s, const struct session *base);
  * NULL. out may be NULL for a session that others are compared with. */
 int session_score(struct session *s, struct session *base, const float *hidden, int64_t n,
                   const int32_t *target, struct session_score *out, struct err *e);
-/* Runs the tokens and computes the logits of the last one only. */
-int session_step(struct session *s, const int32_t *ids, int64_t n, float *logits, struct err *e);
 
 /* Called for every matrix product with the rows that enter it, for each sequence of the pass
  * (session_shown): calibration. expert -1: dense. Rows are in the order of the sequence, and given

@@ -105,7 +105,9 @@ struct draft_stats draft_get_stats(const struct draft *d) {
  * last one go to `logits`, unless that is NULL. */
 static int catch_up(struct draft *d, float *logits, struct err *e) {
     if (!d->n_pairs) return 0;
-    TRY(session_forward_hidden(d->s, d->next, d->hidden, d->n_pairs, NULL, logits, e));
+    const struct session_pass p = {
+        .ids = d->next, .n = d->n_pairs, .hidden_in = d->hidden, .logits = logits};
+    TRY(session_pass(d->s, &p, e));
     memmove(d->hidden, d->hidden + d->n_pairs * d->d, (size_t)d->d * sizeof *d->hidden);
     d->n_pairs = 0;
     return 0;

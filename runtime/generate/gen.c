@@ -146,7 +146,7 @@ static int step(struct gen *g, const struct sampler *sampler, bool all, int32_t 
     g->have_best = !g->d && !all && needs > 0 && needs <= SESSION_BEST && session_can_best(g->s);
     g->ready = false;
     if (g->have_best)
-        rc = session_step_best(g->s, id, &g->best, e);
+        rc = session_pass(g->s, &(struct session_pass){.ids = &id, .n = 1, .best = &g->best}, e);
     else
         rc = g->d ? draft_feed(g->d, &id, 1, g->logits, e)
                   : session_step(g->s, &id, 1, g->logits, e);

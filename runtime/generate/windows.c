@@ -82,8 +82,9 @@ static int feed(struct windows *w, const int32_t *const *window, int n, int bloc
             *row++ = (struct session_row){t == 0 && w->bos >= 0 ? w->bos : window[i][t], w->seq[i],
                                           hidden ? WANT_HIDDEN : 0};
     }
-    if (block) return session_run_from(w->s, block, residual, w->row, n * w->n_tok, hidden, e);
-    return session_run(w->s, w->row, n * w->n_tok, hidden, NULL, e);
+    const struct session_pass p = {
+        .row = w->row, .n = n * w->n_tok, .begin = block, .residual = residual, .hidden = hidden};
+    return session_pass(w->s, &p, e);
 }
 
 int windows_feed(struct windows *w, const int32_t *const *window, int n, int block,

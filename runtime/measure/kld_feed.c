@@ -157,7 +157,10 @@ int kld_feed_piece(struct kld_feed *f, const int32_t *window, int64_t at, int64_
             continue;
         }
         if (!at) session_reset(s);
-        TRY(session_forward_from(s, f->begin[i], f->below[i], window + at, n, f->hidden[i], e));
+        struct session_pass p = {.ids = window + at, .n = n, .hidden = f->hidden[i]};
+        p.begin = f->begin[i];
+        p.residual = f->below[i];
+        TRY(session_pass(s, &p, e));
     }
     return 0;
 }

@@ -51,7 +51,9 @@ static int window(struct run *r, const int32_t *ids, struct err *e) {
         TRY(eval_feed(r->trunk, ids, i, k, r->y + i * r->d, e));
     }
     session_reset(r->draft);
-    TRY(session_forward_hidden(r->draft, ids + 1, r->y, r->ctx - 1, r->h, NULL, e));
+    const struct session_pass p = {
+        .ids = ids + 1, .n = r->ctx - 1, .hidden_in = r->y, .hidden = r->h};
+    TRY(session_pass(r->draft, &p, e));
     for (int64_t t = r->ctx / 2, k; t < r->ctx - 2; t += k) {
         k = min_i64(r->n_rows, r->ctx - 2 - t);
         TRY(session_head(r->trunk, r->y + (t + 1) * r->d, k, r->lt, e));

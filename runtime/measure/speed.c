@@ -124,7 +124,8 @@ static int rep_tg(const struct speed_run *r, double *sec, struct err *e) {
     struct session_best best; /* What `hone run` fetches from a device for a token. */
     for (int64_t i = 0; i < r->tg; i++)
         if (session_can_best(r->s))
-            TRY(session_step_best(r->s, r->ids[i], &best, e));
+            TRY(session_pass(r->s, &(struct session_pass){.ids = &r->ids[i], .n = 1, .best = &best},
+                             e));
         else
             TRY(session_step(r->s, r->ids + i, 1, r->logits, e));
     *sec = progress_now_s() - t;

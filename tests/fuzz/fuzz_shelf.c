@@ -81,7 +81,7 @@ static void start(struct kept *k, const char *src) {
         k->tok[i] = 3 * i + 5;
         row[i] = (struct session_row){k->tok[i], q, 0};
     }
-    fuzz_need(session_run(k->s, row, N_TOK, NULL, NULL, &e), &e);
+    fuzz_need(session_pass(k->s, &(struct session_pass){.row = row, .n = N_TOK}, &e), &e);
     fuzz_need(prefix_disk_save(f, k->tok, N_TOK, KEY, q, &e), &e);
     k->dir = entry(k->base, "");
     k->other = xasprintf("%s/again", k->base);

@@ -23,7 +23,7 @@ static float *logits(struct model *m, unsigned mask, struct session_best *best) 
     if (!s) return l;
     CHECK_OK(session_step(s, ids, 3, l, &e));
     for (int i = 1; i < N; i++) CHECK_OK(session_step(s, ids + 2 + i, 1, l + i * v, &e));
-    CHECK_OK(session_step_best(s, ids[1], best, &e));
+    CHECK_OK(session_pass(s, &(struct session_pass){.ids = &ids[1], .n = 1, .best = best}, &e));
     session_free(s);
     return l;
 }

@@ -343,7 +343,9 @@ static void check_draft(const char *name) {
         float *out = xcalloc((size_t)(n * d), sizeof *out),
               *l = xcalloc((size_t)(n * v), sizeof *l);
         free(golden_run(m, &o, g.ids, g.n_ids, golden_all, hidden, NULL, NULL));
-        CHECK_OK(session_forward_hidden(s, g.ids + 1, hidden, n, out, NULL, &e));
+        const struct session_pass p = {
+            .ids = g.ids + 1, .n = n, .hidden_in = hidden, .hidden = out};
+        CHECK_OK(session_pass(s, &p, &e));
         CHECK_OK(session_head(s, out, n, l, &e));
         g.logits = golden_floats(g.st, "mtp", &g.n_logits);
         CHECK_EQ_I64(g.n_logits, n / 4 * (v / 4));

@@ -290,7 +290,7 @@ static void run_both(struct session *s, struct seq *q[2]) {
     for (int i = 0; i < 2; i++) CHECK_OK(session_new_seq(s, 0, &q[i], &e));
     for (int i = 0; i < 11; i++) /* four of the one, seven of the other, mixed */
         row[i] = (struct session_row){golden.ids[i], q[i % 3 != 0], 0};
-    CHECK_OK(session_run(s, row, 11, NULL, NULL, &e));
+    CHECK_OK(session_pass(s, &(struct session_pass){.row = row, .n = 11}, &e));
 }
 static void test_sums_of_two(void) {
     static struct calls on[2]; /* the CPU, the device */

@@ -112,7 +112,7 @@ static void test_forks(void) {
         rc = seq_fork(&q[n], session_own_seq(s), &e);
         if (rc) break;
         row.seq = q[n++]; /* a page of its own from here on */
-        rc = session_run(s, &row, 1, NULL, NULL, &e);
+        rc = session_pass(s, &(struct session_pass){.row = &row, .n = 1}, &e);
         CHECK(before - left() <= o.device.max_bytes);
     }
     CHECK(n >= 1 && n < MANY);

@@ -104,7 +104,7 @@ static void step_batch(struct world *w, int64_t n_rows) {
     }
     struct err e = {0};
     float *hidden = xcalloc((size_t)(CTX * w->d), sizeof *hidden);
-    CHECK_OK(session_run(w->s, row, n, hidden, NULL, &e));
+    CHECK_OK(session_pass(w->s, &(struct session_pass){.row = row, .n = n, .hidden = hidden}, &e));
     for (int64_t i = 0; i < n; i++) memcpy(at[i], hidden + i * w->d, (size_t)w->d * sizeof *hidden);
     for (int i = 0; i < N_SEQS; i++) {
         struct sim *x = &w->sim[i];
@@ -226,7 +226,9 @@ static void same_again(struct world *w, const struct session_opts *o, const stru
             row[k] = (struct session_row){(int32_t)((7 * k + i) % w->n_vocab), other, 0};
         for (int64_t k = 0; k < op->n; k++)
             row[n_more + k] = (struct session_row){*id++, NULL, WANT_HIDDEN};
-        CHECK_OK(session_run(s, row, n_more + op->n, hidden + pos * w->d, NULL, &e));
+        const struct session_pass p = {
+            .row = row, .n = n_more + op->n, .hidden = hidden + pos * w->d};
+        CHECK_OK(session_pass(s, &p, &e));
         pos += op->n;
     }
     CHECK_EQ_I64(pos, x->n);
@@ -423,7 +425,8 @@ static void test_captured(void) {
     for (int i = 0; i < 6; i++) { /* q[0]: 0 1 2, q[1]: the same three, interleaved */
         const struct session_row row = {i / 2, q[i % 2], WANT_LOGITS};
         const int64_t before = cu_launches(d->q);
-        CHECK_OK(session_run(s, &row, 1, NULL, l + i * v, &e));
+        const struct session_pass p = {.row = &row, .n = 1, .logits = l + i * v};
+        CHECK_OK(session_pass(s, &p, &e));
         CHECK((cu_launches(d->q) == before) == (i >= 2));
     }
     for (int i = 0; i < 6; i += 2)
@@ -431,11 +434,12 @@ static void test_captured(void) {
     CHECK_OK(seq_fork(&q[2], q[0], &e));
     for (int i = 0; i < 3; i++) { /* the fork's page is copied when it is written */
         const struct session_row row = {5, q[i], WANT_LOGITS};
-        CHECK_OK(session_run(s, &row, 1, NULL, l + i * v, &e));
+        const struct session_pass p = {.row = &row, .n = 1, .logits = l + i * v};
+        CHECK_OK(session_pass(s, &p, &e));
         CHECK(memcmp(l, l + i * v, (size_t)v * sizeof *l) == 0);
     }
     const struct session_row row = {6, q[0], WANT_LOGITS};
-    CHECK_OK(session_run(s, &row, 1, NULL, l, &e));
+    CHECK_OK(session_pass(s, &(struct session_pass){.row = &row, .n = 1, .logits = l}, &e));
     CHECK(memcmp(l, l + v, (size_t)v * sizeof *l) != 0);
     for (int i = 0; i < 3; i++) seq_free(q[i]);
     session_free(s);

@@ -268,7 +268,8 @@ static void test_begin(void) {
     session_observe_hidden(s, NULL, NULL);
     session_reset(s);
     CHECK(session_can_begin(s, 2));
-    CHECK_OK(session_forward_from(s, 2, k.x, ids, 8, h[1], &e));
+    const struct session_pass p = {.ids = ids, .n = 8, .begin = 2, .residual = k.x, .hidden = h[1]};
+    CHECK_OK(session_pass(s, &p, &e));
     CHECK(golden_diff(h[0], h[1], 8 * d) <= 1e-5); /* other launches, sums in another order */
     for (int i = 0; i < 2; i++) free(h[i]);
     free(k.x);
@@ -403,7 +404,8 @@ static void test_draft(void) {
         CHECK_OK(session_new(&t, m, &o, &e));
         if (!i) CHECK_OK(session_forward(t, ids, N, y, &e));
         CHECK_OK(draft_session(t, &dm, &s, &e));
-        CHECK_OK(session_forward_hidden(s, ids + 1, y, N, NULL, l + i * v, &e));
+        const struct session_pass p = {.ids = ids + 1, .n = N, .hidden_in = y, .logits = l + i * v};
+        CHECK_OK(session_pass(s, &p, &e));
         if (i) {
             CHECK_OK(session_forward(t, ids, 3, NULL, &e));
             CHECK_OK(session_mark(t, &e));

@@ -133,7 +133,9 @@ static void batch(struct pair *w, int64_t n) {
     if (!k) return;
     for (int j = 0; j < 2; j++) {
         x[j] = xcalloc((size_t)all, sizeof(float));
-        CHECK_OK(session_run(w->s[j], row[j], k, x[j], x[j] + (k - 1) * w->d, &e));
+        const struct session_pass p = {
+            .row = row[j], .n = k, .hidden = x[j], .logits = x[j] + (k - 1) * w->d};
+        CHECK_OK(session_pass(w->s[j], &p, &e));
     }
     same(w, "a batch", x[0], x[1], all);
     free(x[0]);

@@ -94,7 +94,9 @@ static double moved(struct world *w, int block, const float *v, float eps) {
     struct err e;
     for (int64_t i = 0; i < N * w->d; i++) w->x[i] = w->residual[block][i] + eps * v[i];
     session_reset(w->s);
-    CHECK_OK(session_forward_from(w->s, block, w->x, w->ids, N, w->hidden, &e));
+    const struct session_pass p = {
+        .ids = w->ids, .n = N, .begin = block, .residual = w->x, .hidden = w->hidden};
+    CHECK_OK(session_pass(w->s, &p, &e));
     return loss_of(w, w->s, w->hidden);
 }
 

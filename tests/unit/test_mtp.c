@@ -50,8 +50,10 @@ static float *drafted(const struct model *m, struct session_opts *o, const int32
     CHECK_OK(draft_session(t, &dm, &s, &e));
     for (int64_t i = 0, k; s && i < n - 1; i += k) {
         k = min_i64(*pieces, n - 1 - i);
-        float *last = l + (i + k - 1) * v; /* the same by the head, below */
-        CHECK_OK(session_forward_hidden(s, ids + i + 1, y + i * d, k, h + i * d, last, &e));
+        struct session_pass p = {.ids = ids + i + 1, .n = k, .hidden_in = y + i * d};
+        p.hidden = h + i * d;
+        p.logits = l + (i + k - 1) * v; /* the same by the head, below */
+        CHECK_OK(session_pass(s, &p, &e));
         if (pieces[1]) pieces++;
     }
     CHECK_EQ_I64(session_pos(s), n - 1);
@@ -126,16 +128,20 @@ static void test_generation(void) {
         float *y = xcalloc((size_t)w, sizeof *y), *h = xcalloc((size_t)w, sizeof *h);
         float *l = xcalloc((size_t)(3 * v), sizeof *l);
         CHECK_OK(draft_feed(d, ids, 10, l, &e)); /* a prompt, then the block's pairs of it */
+        struct session_pass pairs = {.n = 1, .hidden_in = y, .logits = l + v};
         for (int64_t i = 0; i < 9; i++) {
             CHECK_OK(session_forward(plain, ids + i, 1, y, &e));
-            CHECK_OK(session_forward_hidden(block, ids + i + 1, y, 1, NULL, l + v, &e));
+            pairs.ids = ids + i + 1;
+            CHECK_OK(session_pass(block, &pairs, &e));
         }
         CHECK_OK(session_forward(plain, ids + 9, 1, y, &e));
         double diff = 0;
         int32_t guess = -1, id = ids[10];
+        pairs.ids = &id;
+        pairs.hidden = h;
         for (int64_t i = 0; i < N; i++) {
             CHECK_OK(draft_feed(d, &id, 1, l, &e));
-            CHECK_OK(session_forward_hidden(block, &id, y, 1, h, l + v, &e));
+            CHECK_OK(session_pass(block, &pairs, &e));
             guess = (int32_t)logits_argmax(l + v, v);
             CHECK_OK(session_forward(plain, &id, 1, y, &e));
             CHECK_OK(session_head(plain, y, 1, l + 2 * v, &e));
@@ -212,7 +218,8 @@ static void test_refusals(void) {
     if (!m) return;
     CHECK_ERR(model_open_draft(&d, m, &e), ERR_DATA, "no MTP block");
     CHECK_OK(session_new(&s, m, &o, &e));
-    CHECK_ERR(session_forward_hidden(s, &id, y, 1, NULL, NULL, &e), ERR_USAGE, "hidden rows");
+    CHECK_ERR(session_pass(s, &(struct session_pass){.ids = &id, .n = 1, .hidden_in = y}, &e),
+              ERR_USAGE, "hidden rows");
     session_free(s);
     model_close(m);
     m = open_model("qwen35");

@@ -116,7 +116,8 @@ static void step_batch(struct world *w) {
         begin_fork(w, f, &fork[n - 1]);
     }
     struct err e = {0};
-    CHECK_OK(session_run_forks(w->s, row, fork, n, hidden, NULL, &e));
+    const struct session_pass p = {.row = row, .fork = fork, .n = n, .hidden = hidden};
+    CHECK_OK(session_pass(w->s, &p, &e));
     for (int64_t i = 0, k = 0; i < n; i++) {
         memset(at[i], 0xff, (size_t)w->d * sizeof *hidden);
         if (row[i].want) memcpy(at[i], hidden + k++ * w->d, (size_t)w->d * sizeof *hidden);
@@ -356,23 +357,27 @@ static void test_arguments(void) {
     CHECK_OK(session_new_seq(other, 0, &foreign, &e));
     struct session_row row[33];
     for (int i = 0; i < 33; i++) row[i] = (struct session_row){1, q, 0};
-    CHECK_ERR(session_run(s, row, 33, NULL, NULL, &e), ERR_USAGE, "context of 32");
+    struct session_pass p = {.row = row, .n = 33};
+    CHECK_ERR(session_pass(s, &p, &e), ERR_USAGE, "context of 32");
+    p.n = 3;
     row[2].seq = foreign;
-    CHECK_ERR(session_run(s, row, 3, NULL, NULL, &e), ERR_USAGE, "not of this session");
+    CHECK_ERR(session_pass(s, &p, &e), ERR_USAGE, "not of this session");
     row[2].seq = q;
     row[2].id = (int32_t)m->hp.d[HD_VOCAB];
-    CHECK_ERR(session_run(s, row, 3, NULL, NULL, &e), ERR_USAGE, "vocabulary");
+    CHECK_ERR(session_pass(s, &p, &e), ERR_USAGE, "vocabulary");
     CHECK_EQ_I64(seq_pos(q), 0);
     struct seq *none = NULL;
     struct seq *const itself[33] = {q}, *const strange[33] = {NULL, foreign};
     row[2].id = 1;
-    CHECK_ERR(session_run_forks(s, row, itself, 3, NULL, NULL, &e), ERR_USAGE, "forked");
-    CHECK_ERR(session_run_forks(s, row, strange, 3, NULL, NULL, &e), ERR_USAGE, "forked");
+    p.fork = itself;
+    CHECK_ERR(session_pass(s, &p, &e), ERR_USAGE, "forked");
+    p.fork = strange;
+    CHECK_ERR(session_pass(s, &p, &e), ERR_USAGE, "forked");
     CHECK_EQ_I64(seq_pos(q), 0);
     CHECK_ERR(session_new_seq(s, 33, &none, &e), ERR_USAGE, "does not fit");
     CHECK_ERR(seq_trim(q, 1, &e), ERR_USAGE, "cannot go back");
     row[2].id = 1;
-    CHECK_OK(session_run(s, row, 32, NULL, NULL, &e));
+    CHECK_OK(session_pass(s, &(struct session_pass){.row = row, .n = 32}, &e));
     CHECK_EQ_I64(seq_pos(q), 32);
     CHECK_EQ_I64(session_pos(s), 0); /* the session's own was not fed */
     seq_free(q);

@@ -241,7 +241,9 @@ static void test_begin_at_a_block(void) {
             const float *in = r.v + (i - 1) * N_IDS * r.d;
             memset(part, 0, (size_t)(N_IDS * r.d) * sizeof *part);
             session_reset(b);
-            CHECK_OK(session_forward_from(b, i, in, ids, N_IDS, part, &e));
+            const struct session_pass p = {
+                .ids = ids, .n = N_IDS, .begin = i, .residual = in, .hidden = part};
+            CHECK_OK(session_pass(b, &p, &e));
             CHECK(memcmp(whole, part, (size_t)(N_IDS * r.d) * sizeof *part) == 0);
         }
         session_reset(b); /* and then a whole pass again */

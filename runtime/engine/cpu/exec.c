@@ -111,12 +111,12 @@ static void drop_rows(struct session *s, int at) {
 /* Runs the nodes of a pass in their order. The residual of a block is complete after its node
  * hidden_nodes[block], and is shown to the observer there. */
 void exec_pass(struct session *s) {
-    int block = s->first_block, first = block ? s->g->hidden_nodes[block - 1] + 1 : 0;
+    int block = s->now.begin, first = block ? s->g->hidden_nodes[block - 1] + 1 : 0;
     if (block)
-        memcpy(s->reg[s->g->residual], s->residual_in,
+        memcpy(s->reg[s->g->residual], s->now.residual,
                (size_t)(s->n_tok * s->g->reg_width[s->g->residual]) * sizeof(float));
-    if (s->hidden_in)
-        memcpy(s->reg[s->g->hidden_in], s->hidden_in,
+    if (s->now.hidden_in)
+        memcpy(s->reg[s->g->hidden_in], s->now.hidden_in,
                (size_t)(s->n_tok * s->g->reg_width[s->g->hidden_in]) * sizeof(float));
     exec_acts_stale(s, NULL);
     for (int i = 0; i < s->n_ropes; i++) s->rope[i].ready = false;
@@ -145,7 +145,7 @@ void exec_pass(struct session *s) {
             exec_show_hidden(s, -1, s->reg[s->g->residual]);
         if (block < s->m->hp.d[HD_LAYERS] && s->g->hidden_nodes[block] == step->first)
             exec_show_hidden(s, block++, s->reg[s->g->residual]);
-        if (s->end_block && block >= s->end_block) break;
+        if (s->now.end && block >= s->now.end) break;
     }
     s->n_tok = n_tok;
 }

@@ -307,8 +307,8 @@ static int cuda_pass(struct session *s, float *hidden, float *logits, struct err
     }
     TRY(exec_cuda_refresh(s, false, e));
     TRY(exec_cuda_rows(s, e));
-    const bool head = logits || s->best;
-    if (s->n_tok == 1 && head && !s->first_block && !s->hidden_in && !s->see && !s->see_hidden &&
+    const bool head = logits || s->now.best;
+    if (s->n_tok == 1 && head && !s->now.begin && !s->now.hidden_in && !s->see && !s->see_hidden &&
         !s->see_route)
         TRY(step(s, e));
     else {
@@ -320,10 +320,10 @@ static int cuda_pass(struct session *s, float *hidden, float *logits, struct err
                         (uint64_t)(s->n_tok * w) * sizeof *hidden, e));
     uint64_t n_logits = (uint64_t)s->g->weight[s->g->output].ne[1] * sizeof *logits;
     if (logits) TRY(cu_download(d->q, d->host_logits, d->logits, n_logits, e));
-    if (s->best) TRY(exec_cuda_find_best(s, e));
+    if (s->now.best) TRY(exec_cuda_find_best(s, e));
     TRY(sync_all(s, e)); /* From here on host_rows may be filled for the next pass. */
     if (logits) memcpy(logits, d->host_logits, n_logits);
-    return s->best ? exec_cuda_take_best(s, e) : 0;
+    return s->now.best ? exec_cuda_take_best(s, e) : 0;
 }
 
 static int cuda_rows(struct session *s, int64_t first, int64_t n, float *hidden, struct err *e) {

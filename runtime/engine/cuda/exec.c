@@ -617,7 +617,7 @@ static int give(struct session *s, gr_reg r, const float *x, struct err *e) {
 }
 
 static int run_steps(struct session *s, const struct program *p, struct err *e) {
-    int block = s->first_block;
+    int block = s->now.begin;
     for (int k = 0; k < p->n_steps; k++) {
         const struct step *step = &p->step[k];
         const int i = step->first; /* Where somebody observes, a step is this one node. */
@@ -635,7 +635,7 @@ static int run_steps(struct session *s, const struct program *p, struct err *e) 
 }
 
 int exec_cuda_nodes(struct session *s, struct err *e) {
-    const int first = s->first_block ? s->g->hidden_nodes[s->first_block - 1] + 1 : 0;
+    const int first = s->now.begin ? s->g->hidden_nodes[s->now.begin - 1] + 1 : 0;
     EACH_PART(s, i) {
         /* Copies in 8 bits of the registers of the pass before are no longer valid. */
         memset(dev(s)->q8_at, 0, (size_t)s->g->n_regs * sizeof *dev(s)->q8_at);
@@ -643,8 +643,8 @@ int exec_cuda_nodes(struct session *s, struct err *e) {
     }
     const struct program *p = exec_cuda_program(s, first);
     exec_cuda_at(s, p->n_steps ? p->step[0].device : dev(s)->all->head);
-    int rc = give(s, s->g->residual, s->first_block ? s->residual_in : NULL, e);
-    if (!rc) rc = give(s, s->g->hidden_in, s->hidden_in, e);
+    int rc = give(s, s->g->residual, s->now.begin ? s->now.residual : NULL, e);
+    if (!rc) rc = give(s, s->g->hidden_in, s->now.hidden_in, e);
     if (!rc) rc = run_steps(s, p, e);
     if (rc) exec_cuda_at(s, dev(s)->all->head);
     return rc;

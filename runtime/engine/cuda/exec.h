@@ -312,7 +312,7 @@ int exec_cuda_score(struct session *s, struct session *base, const float *hidden
                     const int32_t *target, struct session_score *out, struct err *e);
 bool exec_cuda_shares(const struct session *s, const struct session *base);
 /* Queues the search for the largest logits of the pass's token; exec_cuda_take_best, after a sync,
- * brings them into s->best. */
+ * brings them into s->now.best. */
 int exec_cuda_find_best(struct session *s, struct err *e);
 int exec_cuda_take_best(struct session *s, struct err *e);
 

@@ -59,11 +59,12 @@ int exec_cuda_take_best(struct session *s, struct err *e) {
         const int64_t n = n_vocab(s);
         TRY(cu_download(d->q, d->host_logits, d->logits, (uint64_t)n * sizeof(float), e));
         TRY(cu_sync(d->q, e));
-        s->best->n = logits_best(d->host_logits, n, SESSION_BEST, s->best->id, s->best->logit);
+        s->now.best->n =
+            logits_best(d->host_logits, n, SESSION_BEST, s->now.best->id, s->now.best->logit);
         return 0;
     }
-    s->best->n = b->n;
-    memcpy(s->best->id, b->id, sizeof b->id);
-    memcpy(s->best->logit, b->logit, sizeof b->logit);
+    s->now.best->n = b->n;
+    memcpy(s->now.best->id, b->id, sizeof b->id);
+    memcpy(s->now.best->logit, b->logit, sizeof b->logit);
     return 0;
 }
