@@ -26,7 +26,7 @@ Q       := $(if $(filter 1,$(V)),,@)
 VERSION := $(shell cat VERSION 2>/dev/null || echo 0.0.0)
 
 # ---- libraries ------------------------------------------------------------------------------
-REQUIRED := zlib libxxhash libpcre2-8 libutf8proc libedit
+REQUIRED := zlib libxxhash libpcre2-8 libutf8proc libedit yaml-0.1
 MISSING  := $(strip $(foreach p,$(REQUIRED),$(if $(shell $(PKGCONF) --exists $(p) 2>/dev/null && echo y),,$(p))))
 NEEDS_NO_LIBS := help clean deps demo format tarball uninstall
 ifneq ($(MISSING),)
@@ -182,9 +182,9 @@ $(OBJ)/stage.stamp: $(BIN) $(HONE_H) packaging/hone.pc.in Makefile mk/dist.mk
 include mk/check.mk mk/arm64.mk mk/lint.mk mk/dist.mk
 
 # ---- demo, dependencies ------------------------------------------------------------------------
-APT_PKGS := build-essential pkg-config zlib1g-dev libxxhash-dev libpcre2-dev libutf8proc-dev libedit-dev
-DNF_PKGS := gcc make pkgconf zlib-devel xxhash-devel pcre2-devel utf8proc-devel libedit-devel
-BREW_PKGS := pkg-config zlib xxhash pcre2 utf8proc libedit
+APT_PKGS := build-essential pkg-config zlib1g-dev libxxhash-dev libpcre2-dev libutf8proc-dev libedit-dev libyaml-dev
+DNF_PKGS := gcc make pkgconf zlib-devel xxhash-devel pcre2-devel utf8proc-devel libedit-devel libyaml-devel
+BREW_PKGS := pkg-config zlib xxhash pcre2 utf8proc libedit libyaml
 DEMO ?= $(BUILD)/demo
 deps: ## install the libraries (apt, as root or by sudo), or say how
 	@if pkg-config --exists $(REQUIRED) 2>/dev/null && command -v $(CC) >/dev/null; then :; \

@@ -10,7 +10,7 @@ out=${1:-docs/results/jinja.json}
 src=../shared/golden/templates/jinja/Qwen3.5-4B.jinja
 [ -e $src ] || src=template/own/qwen3.5.jinja
 lib=$(ls -t "$BUILD"/obj-*/libhone.a | head -1)
-libs="zlib libxxhash libpcre2-8 libutf8proc"
+libs="zlib libxxhash libpcre2-8 libutf8proc yaml-0.1"
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
 ${CC:-cc} -std=c11 -D_GNU_SOURCE -O2 -ffp-contract=off -I. bench/jinja.c -o "$t/jinja" "$lib" $(pkg-config --libs $libs) -lm -lpthread

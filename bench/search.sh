@@ -11,7 +11,7 @@ out=${1:-docs/results/search.json}
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
 lib=$(ls -t "$BUILD"/obj-*/all.a | head -1)
-libs=$(pkg-config --libs zlib libxxhash libpcre2-8 libutf8proc)
+libs=$(pkg-config --libs zlib libxxhash libpcre2-8 libutf8proc yaml-0.1)
 # shellcheck disable=SC2086
 ${CC:-cc} -std=c11 -D_GNU_SOURCE -I. -O2 -ffp-contract=off -o "$t/search" bench/search.c "$lib" $libs -lm -lpthread
 set --

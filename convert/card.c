@@ -8,7 +8,7 @@
 
 #include "convert/names.h"
 #include "convert/conv_plan.h"
-#include "containers/front.h"
+#include "containers/card_yaml.h"
 #include "base/io.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -18,7 +18,7 @@ enum { MAX_CARD = 16 << 20, MAX_LIST = 256, MAX_VALUE = 1000 };
 static const char hub[] = "https://huggingface.co/";
 
 struct card {
-    struct front front;
+    struct card_yaml yaml;
     bool have;
     char *repo, *text; /* repo is NULL when it is not known. */
     struct names names;
@@ -35,7 +35,7 @@ static const char *value(const struct card *c, const char *keys) {
     for (const char *s = keys; c->have && *s;) {
         size_t n = strcspn(s, "|");
         snprintf(key, sizeof key, "%.*s", (int)n, s);
-        const char *v = front_value(&c->front, key);
+        const char *v = card_yaml_value(&c->yaml, key);
         if (!none(v)) return v;
         s += n + (s[n] == '|');
     }
@@ -56,11 +56,11 @@ static int card_open(struct card *c, const struct conv_plan *p, struct err *e) {
     memset(c, 0, sizeof *c);
     int rc =
         io_exists(path) && !io_is_dir(path) ? io_read_file(&c->text, &len, path, MAX_CARD, e) : 0;
-    if (rc == 0 && c->text) c->have = front_read(&c->front, c->text, len);
-    if (c->have && c->front.bad_line)
+    if (rc == 0 && c->text) c->have = card_yaml_read(&c->yaml, c->text, len);
+    if (c->have && c->yaml.bad_line)
         log_warn("%s: line %d of the front matter is not understood and left out", path,
-                 c->front.bad_line);
-    c->repo = front_repo(dir, c->text, len);
+                 c->yaml.bad_line);
+    c->repo = card_repo(dir, c->text, len);
     const char *known = json_str(json_get(hfdir_config(p->dir), "_name_or_path"));
     const char *id = c->repo ? c->repo : real ? io_base(real) : "";
     if (!c->repo && is_hash(id)) {
@@ -74,7 +74,7 @@ static int card_open(struct card *c, const struct conv_plan *p, struct err *e) {
 }
 
 static void card_close(struct card *c) {
-    if (c->have) front_release(&c->front);
+    if (c->have) card_yaml_release(&c->yaml);
     free(c->repo);
     free(c->text);
 }
@@ -97,7 +97,7 @@ static void size_label(const struct conv_plan *p, char out[32]) {
 static int list(const struct card *c, const char *const *keys, const char **out) {
     int n = 0;
     for (; c->have && *keys; keys++) {
-        const struct front_key *k = front_find(&c->front, *keys);
+        const struct card_yaml_key *k = card_yaml_find(&c->yaml, *keys);
         for (int i = 0; k && i < k->n && n < MAX_LIST; i++)
             if (!none(k->value[i])) out[n++] = k->value[i];
     }

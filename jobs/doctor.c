@@ -6,6 +6,7 @@
 #include <pcre2.h>
 #include <utf8proc.h>
 #include <xxhash.h>
+#include <yaml.h>
 #include <zlib.h>
 
 #include <stdio.h>
@@ -45,6 +46,7 @@ static void emit_libs(struct emit *m, const char *line_editor) {
                {"xxHash", xxh},
                {"PCRE2", pcre_short},
                {"utf8proc", utf8proc_version()},
+               {"libyaml", yaml_get_version_string()},
                {"libedit", line_editor}};
     emit_table(m, "libraries", "libraries");
     emit_col(m, "library", "library");

@@ -58,7 +58,7 @@ TARBALL := $(BUILD)/hone-$(VERSION).tar.gz
 tarball: ## the committed files as build/hone-VERSION.tar.gz
 	$(Q)mkdir -p $(BUILD) && git archive --prefix=hone-$(VERSION)/ HEAD | gzip -9n > $(TARBALL) && echo $(TARBALL)
 # one file that needs nothing. With glibc: Debian has none of the libraries for musl
-STATIC_LIBS := $(filter -L%,$(LIBS)) -ledit -ltinfo -lbsd -lmd -lz -lxxhash -lpcre2-8 -lutf8proc -lm -lpthread
+STATIC_LIBS := $(filter -L%,$(LIBS)) -ledit -ltinfo -lbsd -lmd -lz -lxxhash -lpcre2-8 -lutf8proc -lyaml -lm -lpthread
 $(OBJ)/hone-static: $(MAIN) $(LIB)
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -static -o $@ $(MAIN) $(LIB) $(STATIC_LIBS) && $(CROSS)strip $@
 static: $(OBJ)/hone-static ## the program as one file without any library: build/hone-static (HAVE_CUDA=0)

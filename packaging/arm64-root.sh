@@ -3,16 +3,16 @@
 # distribution's own packages into FOLDER, and each shared one once more under FOLDER/packages, with what packagers' tools want to
 # know; or these packages and all that they need, with a C library. Needs apt-get and its sources, not root; nothing of this
 # machine's packages changes. Without PACKAGE the C library is that of the cross compiler (gcc-aarch64-linux-gnu), and libc6 lies
-# under FOLDER/packages alone, because packagers' tools look for it. Does nothing where FOLDER is complete.
+# under FOLDER/packages alone, because packagers' tools look for it. Does nothing where FOLDER is complete, by this script as it is.
 set -eu
 packages="zlib1g-dev zlib1g libxxhash-dev libxxhash0 libpcre2-dev libpcre2-8-0 libutf8proc-dev libutf8proc2
-  libedit-dev libedit2 libbsd-dev libbsd0 libmd-dev libmd0 libncurses-dev libtinfo6"
+  libyaml-dev libyaml-0-2 libedit-dev libedit2 libbsd-dev libbsd0 libmd-dev libmd0 libncurses-dev libtinfo6"
 mkdir -p "$1"
 d=$(cd "$1" && pwd)
 shift
-[ ! -e "$d/complete" ] || exit 0
+[ ! "$d/complete" -nt "$0" ] || exit 0
 command -v apt-get > /dev/null || { echo "arm64-root: no apt-get; put the libraries for ARM64 under $d and an empty file named complete" >&2; exit 1; }
-rm -rf "$d/apt" && mkdir -p "$d/apt/lists/partial" "$d/apt/cache/archives/partial" && : > "$d/apt/status"
+rm -rf "$d/apt" "$d/packages" && mkdir -p "$d/apt/lists/partial" "$d/apt/cache/archives/partial" && : > "$d/apt/status"
 apt="apt-get -qq -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o Dir::State::lists=$d/apt/lists -o Dir::State::status=$d/apt/status
   -o Dir::Cache=$d/apt/cache -o APT::Sandbox::User=root -o Debug::NoLocking=1"
 cd "$d/apt"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "containers/front.h"
+#include "containers/card_yaml.h"
 #include "base/mem.h"
 
 enum { MAX_FACT = 400 };
@@ -117,9 +117,9 @@ static bool none(const char *s) {
     return !*s || strcmp(s, "null") == 0 || strcmp(s, "~") == 0;
 }
 
-static void list_from_card(struct facts *f, struct fact_list *l, const struct front *c,
+static void list_from_card(struct facts *f, struct fact_list *l, const struct card_yaml *c,
                            const char *key) {
-    const struct front_key *k = front_find(c, key);
+    const struct card_yaml_key *k = card_yaml_find(c, key);
     for (int i = 0; k && i < k->n; i++)
         if (!none(k->value[i])) facts_list_add(f, l, k->value[i], strlen(k->value[i]));
 }
@@ -131,24 +131,24 @@ static const char *without_host(const char *s) {
 }
 
 void facts_from_card(struct facts *f, const char *text, size_t len, int *bad_line) {
-    struct front c;
+    struct card_yaml c;
     *bad_line = 0;
-    if (!front_read(&c, text, len)) return;
+    if (!card_yaml_read(&c, text, len)) return;
     *bad_line = c.bad_line;
     for (int k = 0; k < FACT_COUNT; k++)
         for (int i = 0; i < 2 && keys[k].card[i]; i++) {
-            const char *v = front_value(&c, keys[k].card[i]);
+            const char *v = card_yaml_value(&c, keys[k].card[i]);
             if (!f->text[k] && !none(v))
                 facts_set(f, (enum fact)k, k == FACT_BASE_MODEL ? without_host(v) : v);
         }
     list_from_card(f, &f->language, &c, "language");
     list_from_card(f, &f->language, &c, "languages");
     list_from_card(f, &f->tags, &c, "tags");
-    front_release(&c);
+    card_yaml_release(&c);
 }
 
 const char *facts_source_repo(struct facts *f, const char *dir, const char *card, size_t len) {
-    char *repo = front_repo(dir, card, len);
+    char *repo = card_repo(dir, card, len);
     const char *kept = repo ? keep(f, repo, strlen(repo)) : NULL;
     free(repo);
     return kept;

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/io.h"
-#include "containers/front.h"
+#include "containers/card_yaml.h"
 #include "report/folder_lint.h"
 
 #define CARD "README.md"
@@ -26,8 +26,8 @@ static bool is_repo_id(const char *s) {
     return b && !s[a + 1 + b];
 }
 
-static void check_license(struct lint *l, const struct front *f) {
-    const char *s = front_value(f, "license");
+static void check_license(struct lint *l, const struct card_yaml *f) {
+    const char *s = card_yaml_value(f, "license");
     if (!*s) {
         lint_add(l, true, "card-license", CARD,
                  "no license in the front matter: hone publish DIR --license ID writes it, with an "
@@ -38,15 +38,15 @@ static void check_license(struct lint *l, const struct front *f) {
         lint_add(l, true, "card-license-id", CARD,
                  "license \"%.60s\" is not one of the Hub's identifiers, such as apache-2.0", s);
     if (strcmp(s, "other") == 0 &&
-        (!*front_value(f, "license_name") || !*front_value(f, "license_link")))
+        (!*card_yaml_value(f, "license_name") || !*card_yaml_value(f, "license_link")))
         lint_add(l, true, "card-license-other", CARD,
                  "license: other needs license_name and license_link");
 }
 
-static void check_base(struct lint *l, const struct front *f) {
+static void check_base(struct lint *l, const struct card_yaml *f) {
     static const char *const relations[] = {"quantized", "finetune", "adapter", "merge", NULL};
-    const struct front_key *k = front_find(f, "base_model");
-    const char *rel = front_value(f, "base_model_relation");
+    const struct card_yaml_key *k = card_yaml_find(f, "base_model");
+    const char *rel = card_yaml_value(f, "base_model_relation");
     if (!k || !k->n)
         lint_add(l, false, "card-base-model", CARD,
                  "no base_model: the Hub does not list this repository with the original");
@@ -62,7 +62,7 @@ static void check_base(struct lint *l, const struct front *f) {
                  "base_model_relation is not quantized: the Hub has to guess");
 }
 
-static void check_tags(struct lint *l, const struct front *f) {
+static void check_tags(struct lint *l, const struct card_yaml *f) {
     static const char *const tasks[] = {"text-generation",
                                         "image-text-to-text",
                                         "any-to-any",
@@ -83,8 +83,10 @@ static void check_tags(struct lint *l, const struct front *f) {
                                         "fill-mask",
                                         "video-text-to-text",
                                         NULL};
-    const char *task = front_value(f, "pipeline_tag"), *lib = front_value(f, "library_name");
-    const struct front_key *tags = front_find(f, "tags"), *lang = front_find(f, "language");
+    const char *task = card_yaml_value(f, "pipeline_tag"),
+               *lib = card_yaml_value(f, "library_name");
+    const struct card_yaml_key *tags = card_yaml_find(f, "tags"),
+                               *lang = card_yaml_find(f, "language");
     bool gguf = strcmp(lib, "gguf") == 0;
     if (!*task)
         lint_add(l, false, "card-pipeline-tag", CARD, "no pipeline_tag, such as text-generation");
@@ -189,20 +191,20 @@ static void check_body(struct lint *l, const char *text) {
 
 void lint_card(struct lint *l) {
     size_t len = 0;
-    struct front f;
+    struct card_yaml f;
     struct err e;
     char *text = lint_text(l, CARD, &len);
     if (!text) {
         lint_add(l, true, "card-missing", CARD, "there is no README.md");
         return;
     }
-    if (front_parse(&f, text, len, &e)) {
+    if (card_yaml_parse(&f, text, len, &e)) {
         lint_add(l, true, "card-front-matter", CARD, "%s", e.msg);
     } else {
         check_license(l, &f);
         check_base(l, &f);
         check_tags(l, &f);
-        front_release(&f);
+        card_yaml_release(&f);
     }
     check_body(l, text);
     const char *path = lint_local_path(text, len);

@@ -18,7 +18,7 @@ gnu='memrchr|mempcpy|rawmemchr|strchrnul|strcasestr|strverscmp|qsort_r|asprintf|
 grep -nwE "($gnu) *\(" $sources > "$t/o" && say "GNU's alone: $(cat "$t/o")"
 # the headers of the libraries alone, without those of the C library beside them
 mkdir -p "$t/h/editline"
-for h in zlib.h zconf.h xxhash.h pcre2.h utf8proc.h histedit.h editline/readline.h; do
+for h in zlib.h zconf.h xxhash.h pcre2.h utf8proc.h yaml.h histedit.h editline/readline.h; do
     for d in /usr/include /usr/include/*-linux-gnu; do [ ! -e "$d/$h" ] || ln -sf "$d/$h" "$t/h/$h"; done
 done
 command -v musl-gcc > /dev/null && cc=musl-gcc || cc=gcc

@@ -2,7 +2,7 @@
 /* tests/fuzz/fuzz_published.c - the text files of a published folder, as publish --check reads
  * them: Modelfile, params, model.yaml, README.md, SHA256SUMS, manifest.json; and facts as they are
  * read from a card and a manifest. */
-#include "containers/front.h"
+#include "containers/card_yaml.h"
 #include "base/io.h"
 #include "report/facts.h"
 #include "report/folder_lint.h"
@@ -22,7 +22,7 @@ static void read_facts(void) {
     snprintf(path, sizeof path, "%s/README.md", fuzz_dir);
     if (io_read_file(&text, &len, path, 1 << 20, &e) == 0) {
         facts_from_card(&f, text, len, &bad);
-        free(front_repo("/x/models--a--b/snapshots/c", text, len));
+        free(card_repo("/x/models--a--b/snapshots/c", text, len));
         (void)facts_source_repo(&f, fuzz_dir, text, len);
         free(text);
     }

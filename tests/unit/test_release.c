@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_release.c - names, front matter and local paths of published folders: by hand. */
-#include "containers/front.h"
+#include "containers/card_yaml.h"
 #include "report/folder_lint.h"
 #include "report/release.h"
 
+#include "base/buf.h"
 #include "base/json.h"
 #include "tests/check.h"
 
@@ -50,39 +51,39 @@ static void test_front_matter(void) {
                                "widget:\n  - text: hello\n    more: x\n"
                                "quoted: 'it''s'\r\n"
                                "---\nbody: not: yaml\n";
-    struct front f;
+    struct card_yaml f;
     struct err e = {0};
-    CHECK_OK(front_parse(&f, text, sizeof text - 1, &e));
-    CHECK_EQ_STR(front_value(&f, "base_model"), "Qwen/Qwen3.5-35B-A3B");
-    CHECK_EQ_STR(front_value(&f, "license"), "apache-2.0");
-    CHECK_EQ_STR(front_value(&f, "license_link"), "https://x.org/a#b");
-    CHECK_EQ_STR(front_value(&f, "empty"), "");
-    CHECK_EQ_STR(front_value(&f, "absent"), "");
-    const struct front_key *k = front_find(&f, "language");
+    CHECK_OK(card_yaml_parse(&f, text, sizeof text - 1, &e));
+    CHECK_EQ_STR(card_yaml_value(&f, "base_model"), "Qwen/Qwen3.5-35B-A3B");
+    CHECK_EQ_STR(card_yaml_value(&f, "license"), "apache-2.0");
+    CHECK_EQ_STR(card_yaml_value(&f, "license_link"), "https://x.org/a#b");
+    CHECK_EQ_STR(card_yaml_value(&f, "empty"), "");
+    CHECK_EQ_STR(card_yaml_value(&f, "absent"), "");
+    const struct card_yaml_key *k = card_yaml_find(&f, "language");
     CHECK(k && k->n == 3 && strcmp(k->value[1], "de") == 0 && strcmp(k->value[2], "zh") == 0);
-    k = front_find(&f, "tags");
+    k = card_yaml_find(&f, "tags");
     CHECK(k && k->n == 2 && strcmp(k->value[1], "a: b") == 0);
-    CHECK(strncmp(text + f.end, "body", 4) == 0);
-    front_release(&f);
+    card_yaml_release(&f);
 }
 
-/* Every case of a real YAML parser: the same verdict, the same values (tests/oracle/front.py). */
+/* Every case of a real YAML parser: the same verdict, the same values (tests/oracle/card_yaml.py).
+ */
 static void test_front_golden(void) {
     struct json *root;
     struct err e = {0};
     int n_yes = 0, n_no = 0;
-    CHECK_OK(json_read(&root, "tests/golden/front/cases.json", 1 << 20, &e));
+    CHECK_OK(json_read(&root, "tests/golden/card_yaml/cases.json", 1 << 20, &e));
     for (const struct json *c = json_first(root); c; c = json_next(c)) {
         const char *text = json_str(json_get(c, "text"));
         bool want = json_bool(json_get(c, "yaml"), false);
         if (json_bool(json_get(c, "strict"), false)) want = false;
-        struct front f;
-        bool ok = front_parse(&f, text, strlen(text), &e) == 0;
+        struct card_yaml f;
+        bool ok = card_yaml_parse(&f, text, strlen(text), &e) == 0;
         if (ok != want) CHECK_FAIL("%s: %s", text, ok ? "accepted" : e.msg);
         *(want ? &n_yes : &n_no) += 1;
         if (!ok) continue;
         for (const struct json *v = json_first(json_get(c, "read")); v && want; v = json_next(v)) {
-            const struct front_key *k = front_find(&f, json_name(v));
+            const struct card_yaml_key *k = card_yaml_find(&f, json_name(v));
             if (!k) {
                 CHECK_FAIL("%s: no key %s", text, json_name(v));
                 continue;
@@ -96,37 +97,103 @@ static void test_front_golden(void) {
                 CHECK_EQ_I64(k->n, n);
             }
         }
-        front_release(&f);
+        card_yaml_release(&f);
     }
     CHECK(n_yes > 30 && n_no > 20);
     json_free(root);
 }
 
 static void test_bad_front_matter(void) {
-    static const char *const t[][2] = {{"", "no front matter"},
-                                       {"# title\n", "no front matter"},
-                                       {"---\na: b\n", "no front matter"},
-                                       {"---\na: b: c\n---\n", "line 2"},
-                                       {"---\na: \"b\n---\n", "quote"},
-                                       {"---\na: b\n\t- c\n---\n", "tab"},
-                                       {"---\na: b\na: c\n---\n", "twice"},
-                                       {"---\na\n---\n", "key: value"},
-                                       {"---\na: @b\n---\n", "quoted"},
-                                       {"---\na: [b, c\n---\n", "']'"},
-                                       {"---\na: [\n---\n", "']'"},
-                                       {"---\n- a\n---\n", "without a key"},
-                                       {"---\n  a: b\n---\n", "indented"},
-                                       {"---\n-", "without a key"},
-                                       {"---\na: b\n- c\n---\n", "has a value"},
-                                       {"---\na:b\n---\n", "key: value"}};
+    static const char *const t[][2] = {
+        {"", "no front matter"},
+        {"# title\n", "no front matter"},
+        {"---\na: b\n", "no front matter"},
+        {"---\na: b: c\n---\n",
+         "line 2: mapping values are not allowed in this context; a value with "
+         "\": \" must be in quotes"},
+        {"---\na: \"b\n---\n", "quote"},
+        {"---\na: b\n\t- c\n---\n", "tab"},
+        {"---\na: b\na: c\n---\n", "twice"},
+        {"---\na\n---\n", "key: value"},
+        {"---\na: @b\n---\n",
+         "line 2: while scanning for the next token, found character that cannot "
+         "start any token; a value that begins so must be in quotes"},
+        {"---\na: [b, c\n---\n", "']'"},
+        {"---\nz: y\na: [b,\n c\n\n---\n", "line 3: while parsing a flow sequence"},
+        {"---\na: [\n---\n", "flow node"},
+        {"---\n- a\n---\n", "key: value"},
+        {"---\n  a: b\nc: d\n---\n", "line 3"},
+        {"---\nb: x\na: \"b\nc: d\n---\n", "line 3: while scanning a quoted scalar"},
+        {"---\na: b\n\nc: \xff\n---\n", "line 4"},
+        {"---\na: \001\n---\n", "control"},
+        {"---\na: &x b\nc: *x\n---\n", "line 3: aliases"},
+        {"---\n? [a]\n: b\n---\n", "not text"},
+        {"---\na: b\n--- c\n---\n", "second document"},
+        {"---\n-", "no front matter"},
+        {"---\na: b\n- c\n---\n", "line 3"},
+        {"---\na:b\n---\n", "key: value"}};
     struct err e = {0};
     for (size_t i = 0; i < COUNT_OF(t); i++) {
-        struct front f;
+        struct card_yaml f;
         char *copy = malloc(strlen(t[i][0]) + 1); /* exactly: ASan sees reads behind the end */
         memcpy(copy, t[i][0], strlen(t[i][0]));
-        CHECK_ERR(front_parse(&f, copy, strlen(t[i][0]), &e), ERR_DATA, t[i][1]);
+        CHECK_ERR(card_yaml_parse(&f, copy, strlen(t[i][0]), &e), ERR_DATA, t[i][1]);
         free(copy);
     }
+}
+
+/* Depth, values, keys, events and bytes have limits. */
+static void test_large_front_matter(void) {
+    static const struct {
+        const char *first, *more, *last, *want; /* NULL: accepted */
+        int n;
+    } t[] = {{"a: ", "[", "", "deep", 1000},         {"a: ", "[", "", "deep", 100000},
+             {"", "a: {", "", "deep", 64},           {"a:\n", "- x\n", "", NULL, 512},
+             {"a:\n", "- x\n", "", "values", 513},   {"a: {", "a,", "}", NULL, 300000},
+             {"a: {", "a,", "}", "values", 700000},  {"a: \"", "x", "\"", NULL, 4000000},
+             {"a: \"", "x", "\"", "4 MiB", 5000000}, {"a: ", "- ", "", "line 2", 1000000}};
+    struct err e = {0};
+    for (size_t i = 0; i < COUNT_OF(t); i++) {
+        struct buf text = {0};
+        struct card_yaml c;
+        buf_fmt(&text, "---\n%s", t[i].first);
+        for (int k = 0; k < t[i].n; k++) buf_str(&text, t[i].more);
+        buf_fmt(&text, "%s\n---\n", t[i].last);
+        if (t[i].want) {
+            CHECK_ERR(card_yaml_parse(&c, text.data, text.len, &e), ERR_DATA, t[i].want);
+        } else {
+            CHECK_OK(card_yaml_parse(&c, text.data, text.len, &e));
+            card_yaml_release(&c);
+        }
+        if (card_yaml_read(&c, text.data, text.len)) card_yaml_release(&c);
+        buf_release(&text);
+    }
+    struct buf keys = {0};
+    struct card_yaml c;
+    buf_str(&keys, "---\n");
+    for (int i = 0; i < 65; i++) buf_fmt(&keys, "k%d: x\n", i);
+    buf_str(&keys, "---\n");
+    CHECK_ERR(card_yaml_parse(&c, keys.data, keys.len, &e), ERR_DATA, "line 66: too many keys");
+    CHECK(card_yaml_read(&c, keys.data, keys.len) && c.n == 64 && c.bad_line == 66);
+    card_yaml_release(&c);
+    buf_release(&keys);
+}
+
+/* A stranger's card: keys with a fault are left out, the others are read. */
+static void test_faults_left_out(void) {
+    static const char text[] =
+        "\xef\xbb\xbf---\nlicense: mit\nlicense_name: a: b\ntags:\n\t- x\n\t- y\n"
+        "base_model: [a/b\nlanguage:\n- en\n- @de\nauthor: \"me\nlicense: x\n"
+        "# two\ndatasets: [c,\nd\n]\nlibrary_name: \xff\nname: last\n---\n";
+    static const char *const want[][2] = {
+        {"license", "mit"}, {"license_name", ""}, {"tags", "x"},        {"base_model", ""},
+        {"language", ""},   {"author", ""},       {"library_name", ""}, {"name", "last"}};
+    struct card_yaml c;
+    CHECK(card_yaml_read(&c, text, sizeof text - 1));
+    for (size_t i = 0; i < COUNT_OF(want); i++)
+        CHECK_EQ_STR(card_yaml_value(&c, want[i][0]), want[i][1]);
+    CHECK(c.bad_line == 3 && card_yaml_find(&c, "tags")->n == 2);
+    card_yaml_release(&c);
 }
 
 /* Every prefix of a text, in memory of its own. */
@@ -135,11 +202,11 @@ static void test_cut_front_matter(void) {
         "---\na: 'x'\nb: [c, \"d\"]\ne:\n- f\n-\n- g: h\n  i\n#\nj: |\n k\n---\n";
     struct err e = {0};
     for (size_t n = 0; n < sizeof text; n++) {
-        struct front f;
+        struct card_yaml f;
         char *copy = malloc(n ? n : 1);
         memcpy(copy, text, n);
-        int rc = front_parse(&f, copy, n, &e);
-        if (rc == 0) front_release(&f);
+        int rc = card_yaml_parse(&f, copy, n, &e);
+        if (rc == 0) card_yaml_release(&f);
         CHECK(rc == 0 || rc == ERR_DATA);
         free(copy);
     }
@@ -170,6 +237,8 @@ int main(void) {
     RUN(test_front_matter);
     RUN(test_front_golden);
     RUN(test_bad_front_matter);
+    RUN(test_large_front_matter);
+    RUN(test_faults_left_out);
     RUN(test_cut_front_matter);
     RUN(test_local_paths);
     return check_done();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* containers/front_repo.c - which repository of the Hub a folder was downloaded from, where its
- * path or its card tells (front.h). */
+/* containers/card_repo.c - which repository of the Hub a folder was downloaded from, where its
+ * path or its card tells (card_yaml.h). */
 #include <stdlib.h>
 #include <string.h>
 
-#include "containers/front.h"
+#include "containers/card_yaml.h"
 #include "base/io.h"
 #include "base/mem.h"
 
@@ -56,7 +56,7 @@ static char *repo_of_card(const char *name, const char *card, size_t len) {
     return org && n_org < 200 ? xasprintf("%.*s/%s", (int)n_org, org, name) : NULL;
 }
 
-char *front_repo(const char *dir, const char *card, size_t len) {
+char *card_repo(const char *dir, const char *card, size_t len) {
     char *real = io_real(dir), *repo = real ? repo_of_cache(real) : NULL;
     if (!repo && real && card) repo = repo_of_card(io_base(real), card, len);
     free(real);

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What a YAML parser says of front matters: python3 tests/oracle/front.py > tests/golden/front/cases.json
+"""What a YAML parser says of front matters: python3 tests/oracle/card_yaml.py > tests/golden/card_yaml/cases.json
 
-PyYAML 6.0.3. Scalars are kept as text (BaseLoader); duplicate keys are refused, as the Hub's parser refuses them and PyYAML
-does not. `read` is null where a value is a block of text, or neither a scalar nor a list of scalars: containers/front.c keeps those unread. STRICT cases
-are YAML that containers/front.c refuses on purpose (its header says why).
+PyYAML 6. Scalars are kept as text (BaseLoader); duplicate keys are refused, as the Hub's parser refuses them and PyYAML
+does not; tabs between words are left out here, as PyYAML alone refuses them. `read` is null where a value is neither a scalar nor a list of scalars: containers/card_yaml.c leaves those unread. STRICT cases
+are YAML that containers/card_yaml.c refuses on purpose (its header says why).
 """
 import json
 import yaml
@@ -228,14 +228,82 @@ b: c
 ===
 a: {x
 b: [c]
-'''
-STRICT = r'''
+===
 a: &x b
 ===
 a: !!str b
 ===
+a: !x b
+===
 a: b
 ...
+===
+a: b
+...
+c: d
+===
+  a: b
+  c: d
+===
+my key: b
+===
+a: [x, # one
+  y]
+===
+a: [x, y,]
+===
+a: plain words
+  on two lines
+b: c
+===
+a: |
+  text: of
+
+  two lines
+===
+a: >-
+  folded
+  text
+===
+a: >+
+  kept
+
+===
+? a
+: b
+===
+? [a]
+: b
+===
+"a b": yes
+no: off
+===
+a: "x\x41\u00e9\N\
+  y"
+===
+a:
+-
+- ''
+- ~
+===
+a: [[b], c]
+===
+{a: b, c: [d, e]}
+===
+a: x # 1
+b: 'y'# 2
+===
+&x a: b
+===
+*x : b
+===
+%YAML 1.1
+'''
+STRICT = r'''
+a: &x b
+c: *x
+===
+a: {b: &x [c], d: *x}
 '''
 
 
@@ -246,8 +314,8 @@ class Loader(yaml.BaseLoader):
 def mapping(loader, node):
     seen = set()
     for key, _ in node.value:
-        if key.value in seen:
-            raise yaml.constructor.ConstructorError(None, None, 'twice', key.start_mark)
+        if not isinstance(key, yaml.ScalarNode) or key.value in seen:
+            raise yaml.constructor.ConstructorError(None, None, 'not one text, or twice', key.start_mark)
         seen.add(key.value)
     return yaml.BaseLoader.construct_mapping(loader, node, deep=True)
 
@@ -262,8 +330,7 @@ def judge(text):
         return None
     if not isinstance(doc, dict):
         return None
-    block = {k.value for k, v in yaml.compose(text, yaml.BaseLoader).value if getattr(v, 'style', None) in ('|', '>')}
-    return {k: None if k in block else v if isinstance(v, str) else [str(i) for i in v] if isinstance(v, list) and all(isinstance(i, str) for i in v)
+    return {k: v if isinstance(v, str) else [str(i) for i in v] if isinstance(v, list) and all(isinstance(i, str) for i in v)
             else None for k, v in doc.items()}
 
 
