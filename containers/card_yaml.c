@@ -10,6 +10,9 @@
 #include "base/mem.h"
 
 enum { MAX_BYTES = 4 << 20, MAX_EVENTS = 1 << 20, MAX_DEPTH = 64 };
+enum {
+    KEY_EVENTS = 8
+}; /* of one key without a value: stream, document, map, key, null, three ends */
 
 struct walk {
     struct card_yaml *c;
@@ -89,9 +92,8 @@ static int take(struct walk *w, const yaml_event_t *ev, struct err *e) {
     return w->depth > MAX_DEPTH ? bad(c, line, "nested too deeply", e) : 0;
 }
 
-/* Adds the keys of one document, whose first line is that line of the card. */
-static int document(struct card_yaml *c, const char *s, size_t len, int line, struct err *e) {
-    struct walk w = {.c = c, .line = line};
+/* Walks through the events of one document, from w as it is. */
+static int document(struct walk *w, const char *s, size_t len, struct err *e) {
     yaml_parser_t p;
     yaml_event_t ev;
     int rc = 0;
@@ -100,20 +102,56 @@ static int document(struct card_yaml *c, const char *s, size_t len, int line, st
     yaml_parser_set_input_string(&p, (const unsigned char *)s, len);
     for (bool end = false; rc == 0 && !end;) {
         if (!yaml_parser_parse(&p, &ev)) {
-            rc = refused(&w, &p, s, e);
+            rc = refused(w, &p, s, e);
             break;
         }
         end = ev.type == YAML_STREAM_END_EVENT;
-        rc = take(&w, &ev, e);
+        rc = take(w, &ev, e);
         yaml_event_delete(&ev);
     }
     yaml_parser_delete(&p);
     return rc;
 }
 
+/* Adds the keys of one document, whose first line is that line of the card. */
+static int keys(struct card_yaml *c, const char *s, size_t len, int line, struct err *e) {
+    struct walk w = {.c = c, .line = line};
+    return document(&w, s, len, e);
+}
+
 static size_t next_line(const char *s, size_t len, size_t at) {
     const char *nl = memchr(s + at, '\n', len - at);
     return nl ? (size_t)(nl - s) + 1 : len;
+}
+
+/* Counts the blanks before the dash of a line that begins a list item; -1: it begins none. */
+static long item_indent(const char *s, size_t len, size_t at) {
+    size_t dash = at;
+    while (dash < len && s[dash] == ' ') dash++;
+    bool item = dash < len && s[dash] == '-' && (dash + 1 == len || strchr(" \r\n", s[dash + 1]));
+    return item ? (long)(dash - at) : -1;
+}
+
+/* Reads a key and its list of one item a line, and leaves out the items that are bad. */
+static bool each_item(struct card_yaml *c, const char *s, size_t len, int line, int *n_bad) {
+    struct err ignored;
+    size_t at = 0;
+    int n = c->n, n_lines = 0;
+    while (at < len && item_indent(s, len, at) < 0) at = next_line(s, len, at), n_lines++;
+    struct walk head = {.c = c, .line = line};
+    if (at == len || document(&head, s, at, &ignored)) return false;
+    if (head.n_events != KEY_EVENTS || c->n != n + 1 || c->key[n].n) return false;
+    long indent = item_indent(s, len, at);
+    line += n_lines;
+    for (size_t end; at < len && *n_bad < CARD_YAML_MAX_KEYS; at = end, line += n_lines) {
+        struct walk w = {.c = c, .line = line, .depth = 1, .key = true};
+        int n_values = c->key[n].n;
+        for (end = next_line(s, len, at), n_lines = 1;
+             end < len && item_indent(s, len, end) != indent; n_lines++)
+            end = next_line(s, len, end);
+        if (document(&w, s + at, end - at, &ignored)) c->key[n].n = n_values, ++*n_bad;
+    }
+    return true;
 }
 
 /* Reads keys one at a time, each with the lines up to the next, and leaves out what is bad. */
@@ -126,7 +164,9 @@ static void each_key(struct card_yaml *c, const char *s, size_t len, int line) {
         for (end = next_line(s, len, at), n_lines = 1; end < len && strchr(" \r\n#-]}", s[end]);
              n_lines++)
             end = next_line(s, len, end);
-        if (document(c, s + at, end - at, line, &ignored)) c->n = n, n_bad++;
+        if (keys(c, s + at, end - at, line, &ignored) == 0) continue;
+        c->n = n, n_bad++;
+        if (!each_item(c, s + at, end - at, line, &n_bad)) c->n = n;
     }
 }
 
@@ -155,7 +195,7 @@ static int parse(struct card_yaml *c, const char *text, size_t len, bool lenient
     if (to - from > MAX_BYTES) return bad(c, 1, "longer than 4 MiB", e);
     arena_init(&c->arena);
     c->key = xcalloc(CARD_YAML_MAX_KEYS, sizeof *c->key);
-    int rc = document(c, text + from, to - from, 2, e);
+    int rc = keys(c, text + from, to - from, 2, e);
     if (rc && lenient)
         each_key(c, text + from, to - from, 2);
     else if (rc)

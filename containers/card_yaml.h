@@ -20,15 +20,15 @@ struct card_yaml_key {
 struct card_yaml {
     struct card_yaml_key *key;
     int n;
-    int bad_line; /* card_yaml_read: line of the first key that was left out; 0: none */
+    int bad_line; /* card_yaml_read: line of the first fault, of what was left out; 0: none */
     struct arena arena;
 };
 /* Reads front matter. ERR_DATA with a line number when there is none, it is no YAML, or a key is
  * there twice. */
 int card_yaml_parse(struct card_yaml *c, const char *text, size_t len, struct err *e);
-/* Reads that of a stranger's card from which facts are taken: a key that is not understood is
- * left out, tabs are blanks, a byte order mark is skipped. Returns false when there is no front
- * matter. */
+/* Reads the front matter of an untrusted card for its facts: keys and list items that are not
+ * valid YAML are left out, tabs are blanks, a byte order mark is skipped. Returns false when there
+ * is no front matter. */
 bool card_yaml_read(struct card_yaml *c, const char *text, size_t len);
 void card_yaml_release(struct card_yaml *c);
 /* Returns a key (NULL: it is not there), and its first value ("": there is none). */

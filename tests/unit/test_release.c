@@ -179,7 +179,7 @@ static void test_large_front_matter(void) {
     buf_release(&keys);
 }
 
-/* A stranger's card: keys with a fault are left out, the others are read. */
+/* Keys and list items with a fault are left out of an untrusted card, the others are read. */
 static void test_faults_left_out(void) {
     static const char text[] =
         "\xef\xbb\xbf---\nlicense: mit\nlicense_name: a: b\ntags:\n\t- x\n\t- y\n"
@@ -187,12 +187,26 @@ static void test_faults_left_out(void) {
         "# two\ndatasets: [c,\nd\n]\nlibrary_name: \xff\nname: last\n---\n";
     static const char *const want[][2] = {
         {"license", "mit"}, {"license_name", ""}, {"tags", "x"},        {"base_model", ""},
-        {"language", ""},   {"author", ""},       {"library_name", ""}, {"name", "last"}};
+        {"language", "en"}, {"author", ""},       {"library_name", ""}, {"name", "last"}};
     struct card_yaml c;
     CHECK(card_yaml_read(&c, text, sizeof text - 1));
     for (size_t i = 0; i < COUNT_OF(want); i++)
         CHECK_EQ_STR(card_yaml_value(&c, want[i][0]), want[i][1]);
     CHECK(c.bad_line == 3 && card_yaml_find(&c, "tags")->n == 2);
+    card_yaml_release(&c);
+    static const char lists[] =
+        "---\na: # one\n\n  - @b\n  - c: d\n    e: f\n  -\n  - 'g\n  - h'\n"
+        "  - i\n    j\n  - *k\n  - [l\n  - m\nn:\n  o: p\n  - q\nr:\n- s: t: u\n"
+        "v: @w\n- x\ny:\n- {z\n-a\n- b\n---\n";
+    CHECK(card_yaml_read(&c, lists, sizeof lists - 1) && c.bad_line == 4);
+    const struct card_yaml_key *k = card_yaml_find(&c, "a");
+    CHECK(k && k->n == 4);
+    CHECK_EQ_STR(k->value[0], "");
+    CHECK_EQ_STR(k->value[1], "h'");
+    CHECK_EQ_STR(k->value[2], "i j");
+    CHECK_EQ_STR(k->value[3], "m");
+    CHECK(!card_yaml_find(&c, "n") && !card_yaml_find(&c, "v") && card_yaml_find(&c, "r")->n == 0);
+    CHECK_EQ_STR(card_yaml_value(&c, "y"), "b");
     card_yaml_release(&c);
 }
 
