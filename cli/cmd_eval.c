@@ -1,100 +1,282 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_eval.c - hone eval ppl | speed | logits: options of runtime/measure/numbers.c, and the
- * list of subcommands. */
+/* cli/cmd_eval.c - hone eval and its subcommands: jobs of runtime/measure/ and jobs/eval_replay.c.
+ */
+#include "base/str.h"
 #include "cli/cmd.h"
-#include "cli/cmd_eval.h"
+#include "jobs/eval_replay.h"
+#include "lib/options.h"
+#include "runtime/measure/caches.h"
+#include "runtime/measure/cases.h"
+#include "runtime/measure/divergence.h"
 #include "runtime/measure/numbers.h"
+#include "runtime/measure/set.h"
+#include "runtime/measure/tasks.h"
 
-#define AT(member) offsetof(struct eval_args, member)
-static const struct option ppl_opts[] = {
-    ROW("ctx", 0, OPT_TOKENS, AT(ctx), "N", "tokens of a window (512)"),
-    ROW("chunks", 0, OPT_COUNT, AT(chunks), "N", "windows to run; 0: all (default)"),
-    ROW("stride", 0, OPT_COUNT, AT(stride), "N",
-        "overlapping windows advanced by N, last N tokens scored"),
-    EVAL_OPT_KV,
-    EVAL_OPT_ACT,
-    EVAL_OPT_PRE,
-    EVAL_OPT_KEEP,
-    {0}};
-#undef AT
 static const struct cmd_spec ppl_spec = {
     .name = "eval ppl",
     .synopsis = "MODEL.gguf TEXT [--ctx 512] [--chunks N] [--stride N] [--kv-type T]",
     .about = "Perplexity of a text: windows of ctx tokens, second half scored, as published "
-             "numbers are made.\n"
-             "TEXT is plain text, .gz, or .jsonl of conversations rendered with the model's "
-             "template.",
-    .opts = ppl_opts,
+             "numbers are made. TEXT is plain text, .gz, or .jsonl of conversations rendered with "
+             "the model's template.",
+    .opts = eval_ppl_options,
     .min_args = 2,
     .max_args = 2,
 };
 
-static int cmd_ppl(struct cli *c, int argc, char **argv, struct err *e) {
-    struct eval_args a = eval_text_usual;
-    TRY(cli_parse(c, &ppl_spec, &a, argc, argv, e));
+static int eval_cmd_ppl(struct cli *c, int argc, char **argv, struct err *e) {
+    struct eval_job x = {.eval = eval_text_usual};
+    TRY(cli_parse(c, &ppl_spec, &x, argc, argv, e));
     if (c->done) return 0;
     struct emit *m = emit_new();
-    return cli_result(c, m, eval_ppl_run(&c->work, &a, c->arg[0], c->arg[1], m, e));
+    return cli_result(c, m, eval_ppl_run(&c->work, &x.eval, c->arg[0], c->arg[1], m, e));
 }
 
-#define AT(member) offsetof(struct eval_args, member)
-static const struct option speed_opts[] = {
-    ROW("pp", 0, OPT_COUNT, AT(pp), "N", "tokens of the prompt test (512); 0: none"),
-    ROW("tg", 0, OPT_COUNT, AT(tg), "N", "tokens of the generation test (128); 0: none"),
-    ROW("depths", 0, OPT_TEXT, AT(depths), "LIST", "context already filled: 0,4096 (0)"),
-    ROW("reps", 0, OPT_COUNT, AT(reps), "N", "repetitions (5)"),
-    OPT_KV_TYPE(AT(kv_type)),
-    OPT_ACT(AT(act)),
-    {0}};
-#undef AT
 static const struct cmd_spec speed_spec = {
     .name = "eval speed",
     .synopsis = "MODEL.gguf [--pp 512] [--tg 128] [--depths 0,4096] [--reps 5] [--kv-type T]",
     .about = "Tokens per second of prompts and of generation, and the share of the machine's "
-             "measured read\n"
-             "bandwidth that generation reaches.",
-    .opts = speed_opts,
+             "measured read bandwidth that generation reaches.",
+    .opts = eval_speed_options,
     .min_args = 1,
     .max_args = 1,
 };
 
-static int cmd_speed(struct cli *c, int argc, char **argv, struct err *e) {
-    struct eval_args a = eval_speed_usual;
-    TRY(cli_parse(c, &speed_spec, &a, argc, argv, e));
+static int eval_cmd_speed(struct cli *c, int argc, char **argv, struct err *e) {
+    struct eval_job x = {.eval = eval_speed_usual};
+    TRY(cli_parse(c, &speed_spec, &x, argc, argv, e));
     if (c->done) return 0;
     struct emit *m = emit_new();
-    return cli_result(c, m, eval_speed_run(&c->work, &a, c->arg[0], m, e));
+    return cli_result(c, m, eval_speed_run(&c->work, &x.eval, c->arg[0], m, e));
 }
 
-#define AT(member) offsetof(struct eval_args, member)
-static const struct option logits_opts[] = {
-    ROW("ids", 0, OPT_TEXT, AT(ids), "FILE", "little-endian int32 token ids"),
-    ROW("output", 'o', OPT_OUT, AT(out), "FILE", "float32 [n][n_vocab], little-endian"),
-    EVAL_OPT_KV,
-    EVAL_OPT_ACT,
-    EVAL_OPT_PRE,
-    {0}};
-#undef AT
 static const struct cmd_spec logits_spec = {
     .name = "eval logits",
     .synopsis = "MODEL.gguf --ids FILE -o FILE",
     .about = "Logits of every position of one sequence, for comparison with other programs.",
-    .opts = logits_opts,
+    .opts = eval_logits_options,
     .min_args = 1,
     .max_args = 1,
 };
 
-static int cmd_logits(struct cli *c, int argc, char **argv, struct err *e) {
-    struct eval_args a = eval_answer_usual;
-    TRY(cli_parse(c, &logits_spec, &a, argc, argv, e));
+static int eval_cmd_logits(struct cli *c, int argc, char **argv, struct err *e) {
+    struct eval_job x = {.eval = eval_answer_usual};
+    TRY(cli_parse(c, &logits_spec, &x, argc, argv, e));
     if (c->done) return 0;
     struct emit *m = emit_new();
-    return cli_result(c, m, eval_logits_run(&c->work, &a, c->arg[0], m, e));
+    return cli_result(c, m, eval_logits_run(&c->work, &x.eval, c->arg[0], m, e));
+}
+
+/* Counts the models, which come first and end in .gguf; what follows is text. The first one is a
+ * model whatever its name. */
+static int count_models(const struct cli *c) {
+    int n = 1;
+    for (; n < c->n_args; n++) {
+        if (!str_ends(c->arg[n], ".gguf")) break;
+    }
+    return n;
+}
+
+static const struct cmd_spec kld_spec = {
+    .name = "eval kld",
+    .synopsis = "MODEL.gguf... TEXT... --base BASE.gguf | MODEL.gguf... --base-file F | "
+                "BASE.gguf TEXT --save-base F [--compact]",
+    .about = "Divergence of next-token distributions from a base model's. Several models are "
+             "compared with the base in one pass over the text; nothing of size tokens x "
+             "vocabulary is stored. Several TEXTs, or lines of a .jsonl with a \"domain\", are "
+             "also reported one by one.",
+    .opts = eval_kld_options,
+    .min_args = 1,
+    .max_args = -1,
+};
+
+static int eval_cmd_kld(struct cli *c, int argc, char **argv, struct err *e) {
+    struct divergence_opts o = {.eval = eval_text_usual};
+    TRY(cli_parse(c, &kld_spec, &o, argc, argv, e));
+    if (c->done) return 0;
+    o.model = c->arg;
+    o.n_models = count_models(c);
+    o.text = c->arg + o.n_models;
+    o.n_texts = c->n_args - o.n_models;
+    o.for_people = c->form == EMIT_TABLE || c->form == EMIT_MD;
+    struct emit *m = emit_new();
+    return cli_result(c, m, divergence_run(&c->work, &o, m, e));
+}
+
+static const struct cmd_spec mtp_spec = {
+    .name = "eval mtp",
+    .synopsis = "MODEL.gguf TEXT [--ctx 512] [--chunks N] [--kv-type T]",
+    .about = "Acceptance of the token that the MTP block drafts: how often its favourite is the "
+             "trunk's, along the second halves of the windows of a text.",
+    .opts = eval_mtp_options,
+    .min_args = 2,
+    .max_args = 2,
+};
+
+static int eval_cmd_mtp(struct cli *c, int argc, char **argv, struct err *e) {
+    struct eval_job x = {.eval = eval_text_usual};
+    TRY(cli_parse(c, &mtp_spec, &x, argc, argv, e));
+    if (c->done) return 0;
+    struct emit *m = emit_new();
+    return cli_result(c, m, eval_mtp_run(&c->work, &x.eval, c->arg[0], c->arg[1], m, e));
+}
+
+static int eval_cmd_cases(struct cli *c, int argc, char **argv, const char *name,
+                          const char *synopsis, const char *about, int min_args, struct err *e) {
+    struct cases_opts a = eval_cases_usual;
+    const struct cmd_spec spec = {.name = name,
+                                  .synopsis = synopsis,
+                                  .about = about,
+                                  .opts = eval_cases_options,
+                                  .min_args = min_args,
+                                  .max_args = 2};
+    TRY(cli_parse(c, &spec, &a, argc, argv, e));
+    if (c->done) return 0;
+    a.model = c->arg[0];
+    a.suite = c->n_args > 1 ? c->arg[1] : "builtin";
+    a.table = c->form == EMIT_TABLE;
+    struct emit *m = emit_new();
+    return cli_verdict(c, m, eval_cases_run(&c->work, &a, m, e));
+}
+
+static int eval_cmd_tools(struct cli *c, int argc, char **argv, struct err *e) {
+    return eval_cmd_cases(
+        c, argc, argv, "eval tools",
+        "MODEL.gguf [SUITE.jsonl] [--base BASE.gguf] [--cases N] [--require PERCENT]",
+        "Tool calls: renders each case with the model's template, answers greedily, "
+        "reads the calls, checks\n"
+        "them against the tool's JSON schema and the call expected. Without a suite "
+        "the built-in one of 60.",
+        1, e);
+}
+
+static int eval_cmd_checks(struct cli *c, int argc, char **argv, struct err *e) {
+    return eval_cmd_cases(
+        c, argc, argv, "eval checks",
+        "MODEL.gguf SUITE.jsonl [--base BASE.gguf] [--no-loss] [--require PERCENT]",
+        "Prompts of yours, each with checks of the answer: exact, contains, excludes, "
+        "regex, json_schema,\n"
+        "tool_call. One case a line of the suite; docs/formats/suite.md.",
+        2, e);
+}
+
+static const struct cmd_spec choice_spec = {
+    .name = "eval choice",
+    .synopsis = "MODEL.gguf FILE --format NAME [--base BASE.gguf] [--cases N]",
+    .about = "Multiple choice from a local file: the choice of largest mean log-probability per "
+             "token. Formats as the field has them; docs/formats/choices.md.",
+    .opts = eval_choice_options,
+    .min_args = 2,
+    .max_args = 2,
+};
+
+static int eval_cmd_choice(struct cli *c, int argc, char **argv, struct err *e) {
+    struct eval_job x = {.eval = eval_answer_usual};
+    TRY(cli_parse(c, &choice_spec, &x, argc, argv, e));
+    if (c->done) return 0;
+    x.tasks.path = c->arg[1];
+    struct emit *m = emit_new();
+    return cli_result(c, m, eval_choice_run(&c->work, &x.eval, c->arg[0], &x.tasks, m, e));
+}
+
+static const struct cmd_spec needle_spec = {
+    .name = "eval needle",
+    .synopsis = "MODEL.gguf TEXT [--ctx 4096] [--depths 5] [--per-depth 4] [--base BASE.gguf]",
+    .about = "A number hidden at a depth of a window of the text, asked for at its end: told from "
+             "three others, and written without choices.",
+    .opts = eval_needle_options,
+    .min_args = 2,
+    .max_args = 2,
+};
+
+static int eval_cmd_needle(struct cli *c, int argc, char **argv, struct err *e) {
+    struct eval_job x = {.eval = eval_answer_usual, .tasks = eval_needle_usual};
+    TRY(cli_parse(c, &needle_spec, &x, argc, argv, e));
+    if (c->done) return 0;
+    x.tasks.path = c->arg[1];
+    struct emit *m = emit_new();
+    return cli_result(c, m, eval_tasks_run(&c->work, &x.eval, c->arg[0], &x.tasks, m, e));
+}
+
+static const struct cmd_spec replay_spec = {
+    .name = "eval traffic",
+    .synopsis = "MODEL.gguf RECORD.jsonl [--base BASE.gguf] [--sampled] [--require PERCENT]",
+    .about = "Sends the requests that hone serve --record wrote to another file: are your own "
+             "calls and answers kept, and where do they differ? Each turn has the recorded history "
+             "before it. See docs/formats/record.md.",
+    .opts = eval_replay_options,
+    .min_args = 2,
+    .max_args = 2,
+};
+
+static int eval_cmd_replay(struct cli *c, int argc, char **argv, struct err *e) {
+    struct replay_opts a = eval_replay_usual;
+    TRY(cli_parse(c, &replay_spec, &a, argc, argv, e));
+    if (c->done) return 0;
+    a.model = c->arg[0];
+    a.record = c->arg[1];
+    struct emit *m = emit_new();
+    return cli_verdict(c, m, eval_replay_run(&c->work, &a, m, e));
+}
+
+static const struct cmd_spec suite_spec = {
+    .name = "eval suite",
+    .synopsis = "MODEL.gguf -o OUT.json [--base BASE.gguf] [--text FILE]... [--tools SUITE]... "
+                "[--choice FORMAT:FILE]... [--needle TEXT]...",
+    .about = "The standard set on one model: perplexity, divergence from a base, tool calls, and "
+             "the tasks named; one file with a number per window and case. hone eval compare sets "
+             "two against each other.",
+    .opts = eval_suite_options,
+    .min_args = 1,
+    .max_args = 1,
+};
+
+static int eval_cmd_suite(struct cli *c, int argc, char **argv, struct err *e) {
+    struct eval_set_opts a = eval_set_usual;
+    TRY(cli_parse(c, &suite_spec, &a, argc, argv, e));
+    if (c->done) return 0;
+    a.model = c->arg[0];
+    struct emit *m = emit_new();
+    return cli_result(c, m, eval_set_run(&c->work, &a, m, e));
+}
+
+static const struct cmd_spec compare_spec = {
+    .name = "eval compare",
+    .synopsis = "A.json B.json",
+    .about = "Two results of 'hone eval suite': which is better, where, and is the difference "
+             "larger than its error? Window by window and case by case on the same inputs; 95 % by "
+             "resampling.",
+    .min_args = 2,
+    .max_args = 2,
+};
+
+static int eval_cmd_compare(struct cli *c, int argc, char **argv, struct err *e) {
+    TRY(cli_parse(c, &compare_spec, NULL, argc, argv, e));
+    if (c->done) return 0;
+    struct emit *m = emit_new();
+    return cli_result(c, m, eval_set_compare(c->arg[0], c->arg[1], m, e));
+}
+
+static const struct cmd_spec kv_spec = {
+    .name = "eval kv",
+    .synopsis = "[--head-dims 64,128,256] [--depths 512,4096] [--kv-type T,T] [--cosine 0.5] "
+                "[--plot FILE]",
+    .about = "Error and speed of KV cache types on synthetic attention: no model is needed.",
+    .opts = eval_kv_options,
+    .min_args = 0,
+    .max_args = 0,
+};
+
+static int eval_cmd_kv(struct cli *c, int argc, char **argv, struct err *e) {
+    struct caches_opts o = eval_caches_usual;
+    TRY(cli_parse(c, &kv_spec, &o, argc, argv, e));
+    if (c->done) return 0;
+    struct emit *m = emit_new();
+    return cli_result(c, m, eval_caches_run(&c->work, &o, m, e));
 }
 
 int cmd_eval(struct cli *c, int argc, char **argv, struct err *e) {
     static const struct subcommand sub[] = {
-        {"ppl", cmd_ppl, "perplexity of a text"},
+        {"ppl", eval_cmd_ppl, "perplexity of a text"},
         {"kld", eval_cmd_kld, "divergence from a base model"},
         {"mtp", eval_cmd_mtp, "acceptance of drafted tokens"},
         {"tools", eval_cmd_tools, "tool calls: valid, as expected"},
@@ -105,8 +287,8 @@ int cmd_eval(struct cli *c, int argc, char **argv, struct err *e) {
         {"replay", eval_cmd_replay, "the same as traffic"},
         {"suite", eval_cmd_suite, "the standard set, as one file"},
         {"compare", eval_cmd_compare, "two such files"},
-        {"speed", cmd_speed, "tokens per second"},
+        {"speed", eval_cmd_speed, "tokens per second"},
         {"kv", eval_cmd_kv, "KV cache types without a model"},
-        {"logits", cmd_logits, "raw logits of a sequence"}};
+        {"logits", eval_cmd_logits, "raw logits of a sequence"}};
     return cli_sub(c, sub, (int)COUNT_OF(sub), "MODEL.gguf ...", argc, argv, e);
 }

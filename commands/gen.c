@@ -19,6 +19,7 @@ struct field { /* of a struct in hone.h */
     const char *name, *doc;
 };
 struct row {
+    const char *command; /* which the rows after this one are of; else NULL */
     const char *name;
     char letter;
     enum option_kind kind;
@@ -30,121 +31,109 @@ struct row {
 #define OPTION_AT OPTION
 #define CALL_FIELD(kind_, ...) {.kind = OPT_##kind_, __VA_ARGS__},
 #define MAN(text) {.man = text},
-#define IN(call, n, field, doc) .in[CALL_##call] = {PLACE_COPIED, #call, #call, n, #field, doc}
-#define READ_IN(call, n, field, doc) .in[CALL_##call] = {PLACE_READ, #call, #call, n, #field, doc}
-#define FORCE_IN(call, n, doc) .in[CALL_##call] = {PLACE_FORCE, #call, #call, n, "overwrite", doc}
-#define DEVICE_IN(call, n, doc) .in[CALL_##call] = {PLACE_DEVICE, #call, #call, n, "device", doc}
-#define ALSO(call, owner, field, how)                                                              \
-    .in[CALL_##call] = {PLACE_##how, #call, #owner, 0, #field, NULL}
-#define OWN(call, owner, n, field, doc)                                                            \
-    .in[CALL_##call] = {PLACE_COPIED, #call, #owner, n, #field, doc}
-#define ARG(call, name_) .in[CALL_##call] = {PLACE_ARGUMENT, #call, #call, 0, name_, NULL}
+#define FIELD(how, call, owner, n, name, doc) .in[CALL_##call] = {how, #call, #owner, n, name, doc}
+#define IN(call, n, field, doc) FIELD(PLACE_COPIED, call, call, n, #field, doc)
+#define READ_IN(call, n, field, doc) FIELD(PLACE_READ, call, call, n, #field, doc)
+#define FORCE_IN(call, n, doc) FIELD(PLACE_FORCE, call, call, n, "overwrite", doc)
+#define DEVICE_IN(call, n, doc) FIELD(PLACE_DEVICE, call, call, n, "device", doc)
+#define ALSO(call, owner, field, how) FIELD(PLACE_##how, call, owner, 0, #field, NULL)
+#define OWN(call, owner, n, field, doc) FIELD(PLACE_COPIED, call, owner, n, #field, doc)
+#define OWN_FORCE(call, owner, n, doc) FIELD(PLACE_FORCE, call, owner, n, "overwrite", doc)
+#define ARG(call, name) FIELD(PLACE_ARGUMENT, call, call, 0, name, NULL)
+#define COMMAND(name) {.command = name},
 
-static const struct row recipes_rows[] = {
-#include "commands/recipes.def"
-};
-static const struct row make_rows[] = {
-#include "commands/make.def"
-};
-static const struct row imatrix_rows[] = {
-#include "commands/imatrix.def"
-};
-static const struct row plan_rows[] = {
-#include "commands/plan.def"
-};
-static const struct row publish_rows[] = {
-#include "commands/publish.def"
-};
-static const struct row quantize_rows[] = {
-#include "commands/quantize.def"
-};
-static const struct row sensitivity_rows[] = {
-#include "commands/sensitivity.def"
-};
-static const struct row replay_rows[] = {
-#include "commands/replay.def"
-};
-static const struct row split_rows[] = {
-#include "commands/split.def"
-};
-static const struct row merge_rows[] = {
-#include "commands/merge.def"
-};
-static const struct row synth_rows[] = {
-#include "commands/synth.def"
-};
-static const struct row convert_rows[] = {
+static const struct row rows[] = {
+    COMMAND("bench-kernels")
+#include "commands/bench_kernels.def"
+        COMMAND("convert")
 #include "commands/convert.def"
-};
-static const struct row verify_rows[] = {
+            COMMAND("diff")
+#include "commands/diff.def"
+                COMMAND("doctor")
+#include "commands/doctor.def"
+                    COMMAND("eval choice")
+#include "commands/eval_choice.def"
+                        COMMAND("eval kld")
+#include "commands/eval_kld.def"
+                            COMMAND("eval kv")
+#include "commands/eval_kv.def"
+                                COMMAND("eval logits")
+#include "commands/eval_logits.def"
+                                    COMMAND("eval mtp")
+#include "commands/eval_mtp.def"
+                                        COMMAND("eval needle")
+#include "commands/eval_needle.def"
+                                            COMMAND("eval ppl")
+#include "commands/eval_ppl.def"
+                                                COMMAND("eval speed")
+#include "commands/eval_speed.def"
+                                                    COMMAND("eval suite")
+#include "commands/eval_suite.def"
+                                                        COMMAND("eval tools")
+#include "commands/eval_cases.def"
+                                                            COMMAND("eval traffic")
+#include "commands/eval_replay.def"
+                                                                COMMAND("imatrix")
+#include "commands/imatrix.def"
+                                                                    COMMAND("inspect")
+#include "commands/inspect.def"
+                                                                        COMMAND("make")
+#include "commands/make.def"
+                                                                            COMMAND("merge")
+#include "commands/merge.def"
+                                                                                COMMAND("plan")
+#include "commands/plan.def"
+                                                                                    COMMAND(
+                                                                                        "publish")
+#include "commands/publish.def"
+                                                                                        COMMAND(
+                                                                                            "quanti"
+                                                                                            "ze")
+#include "commands/quantize.def"
+                                                                                            COMMAND(
+                                                                                                "re"
+                                                                                                "ci"
+                                                                                                "pe"
+                                                                                                "s")
+#include "commands/recipes.def"
+                                                                                                COMMAND(
+                                                                                                    "replay")
+#include "commands/replay.def"
+                                                                                                    COMMAND(
+                                                                                                        "sensitivity")
+#include "commands/sensitivity.def"
+                                                                                                        COMMAND(
+                                                                                                            "split")
+#include "commands/split.def"
+                                                                                                            COMMAND(
+                                                                                                                "synth")
+#include "commands/synth.def"
+                                                                                                                COMMAND(
+                                                                                                                    "template eval")
+#include "commands/template_eval.def"
+                                                                                                                    COMMAND(
+                                                                                                                        "template fix")
+#include "commands/template_fix.def"
+                                                                                                                        COMMAND(
+                                                                                                                            "template lint")
+#include "commands/template_lint.def"
+                                                                                                                            COMMAND(
+                                                                                                                                "template parse")
+#include "commands/template_parse.def"
+                                                                                                                                COMMAND(
+                                                                                                                                    "template render")
+#include "commands/template_render.def"
+                                                                                                                                    COMMAND(
+                                                                                                                                        "template show")
+#include "commands/template_show.def"
+                                                                                                                                        COMMAND(
+                                                                                                                                            "tokenize")
+#include "commands/tokenize.def"
+                                                                                                                                            COMMAND(
+                                                                                                                                                "verify")
 #include "commands/verify.def"
 };
-static const struct row diff_rows[] = {
-#include "commands/diff.def"
-};
-static const struct row inspect_rows[] = {
-#include "commands/inspect.def"
-};
-static const struct row doctor_rows[] = {
-#include "commands/doctor.def"
-};
-static const struct row template_eval_rows[] = {
-#include "commands/template_eval.def"
-};
-static const struct row template_fix_rows[] = {
-#include "commands/template_fix.def"
-};
-static const struct row template_lint_rows[] = {
-#include "commands/template_lint.def"
-};
-static const struct row template_parse_rows[] = {
-#include "commands/template_parse.def"
-};
-static const struct row template_render_rows[] = {
-#include "commands/template_render.def"
-};
-static const struct row template_show_rows[] = {
-#include "commands/template_show.def"
-};
-static const struct row tokenize_rows[] = {
-#include "commands/tokenize.def"
-};
-static const struct row bench_kernels_rows[] = {
-#include "commands/bench_kernels.def"
-};
-#define TABLE(id, name)                                                                            \
-    { name, id##_rows, sizeof(id##_rows) / sizeof *(id##_rows) }
-static const struct {
-    const char *name;
-    const struct row *row;
-    size_t n;
-} commands[] = {
-    TABLE(bench_kernels, "bench-kernels"),
-    TABLE(convert, "convert"),
-    TABLE(diff, "diff"),
-    TABLE(doctor, "doctor"),
-    TABLE(imatrix, "imatrix"),
-    TABLE(inspect, "inspect"),
-    TABLE(make, "make"),
-    TABLE(merge, "merge"),
-    TABLE(plan, "plan"),
-    TABLE(publish, "publish"),
-    TABLE(quantize, "quantize"),
-    TABLE(recipes, "recipes"),
-    TABLE(replay, "replay"),
-    TABLE(sensitivity, "sensitivity"),
-    TABLE(split, "split"),
-    TABLE(synth, "synth"),
-    TABLE(template_eval, "template eval"),
-    TABLE(template_fix, "template fix"),
-    TABLE(template_lint, "template lint"),
-    TABLE(template_parse, "template parse"),
-    TABLE(template_render, "template render"),
-    TABLE(template_show, "template show"),
-    TABLE(tokenize, "tokenize"),
-    TABLE(verify, "verify"),
-};
-enum { N_COMMANDS = sizeof commands / sizeof *commands, WIDTH = 100, MOST_FIELDS = 64 };
+enum { N_ROWS = sizeof rows / sizeof *rows, WIDTH = 100, MOST_FIELDS = 64 };
 
 static void stop(const char *what, const char *name) {
     fprintf(stderr, "gen: %s: %s\n", name, what);
@@ -164,17 +153,16 @@ static int by_place(const void *a, const void *b) {
 /* Collects the fields of a call in their order. */
 static int fields_of(const char *call, struct member *out) {
     int n = 0;
-    for (int c = 0; c < N_COMMANDS; c++)
-        for (size_t i = 0; i < commands[c].n; i++)
-            for (int k = 0; k < MOST_CALLS; k++) {
-                const struct field *f = &commands[c].row[i].in[k];
-                if (!f->call || strcmp(f->owner, call) != 0 || f->how == PLACE_ARGUMENT) continue;
-                for (int j = 0; f && j < n; j++) /* rows that several commands have */
-                    if (out[j].f.n == f->n && strcmp(out[j].f.name, f->name) == 0) f = NULL;
-                if (!f || !f->n) continue;
-                if (n == MOST_FIELDS) stop("too many fields", call);
-                out[n++] = (struct member){commands[c].row[i].kind, *f};
-            }
+    for (int i = 0; i < N_ROWS; i++)
+        for (int k = 0; k < MOST_CALLS; k++) {
+            const struct field *f = &rows[i].in[k];
+            if (!f->call || strcmp(f->owner, call) != 0 || f->how == PLACE_ARGUMENT) continue;
+            for (int j = 0; f && j < n; j++) /* rows that several commands have */
+                if (out[j].f.n == f->n && strcmp(out[j].f.name, f->name) == 0) f = NULL;
+            if (!f || !f->n) continue;
+            if (n == MOST_FIELDS) stop("too many fields", call);
+            out[n++] = (struct member){rows[i].kind, *f};
+        }
     qsort(out, (size_t)n, sizeof *out, by_place);
     for (int i = 0; i < n; i++)
         if (out[i].f.n != i + 1)
@@ -199,6 +187,21 @@ static void wrap(const char *text, int at, int indent, const char *prefix) {
     }
 }
 
+/* Returns the one call that has a field of a struct of several; "": it has several. */
+static const char *only_call(const struct field *field) {
+    const char *call = NULL;
+    for (int i = 0; i < N_ROWS; i++)
+        for (int k = 0; k < MOST_CALLS; k++) {
+            const struct field *f = &rows[i].in[k];
+            if (!f->call || strcmp(f->owner, field->owner) != 0 ||
+                strcmp(f->name, field->name) != 0)
+                continue;
+            if (strcmp(f->call, f->owner) == 0 || (call && strcmp(call, f->call) != 0)) return "";
+            call = f->call;
+        }
+    return call;
+}
+
 static void print_struct(const char *call) {
     static const char *const type[] = {
         [OPT_FLAG] = "int ",        [OPT_TEXT] = "const char *",
@@ -217,7 +220,12 @@ static void print_struct(const char *call) {
         if (m[i].f.doc && len + 1 > column) column = len + 1;
     }
     printf("struct hone_%s_opts {\n    size_t size;\n", call);
+    const char *of = "";
     for (int i = 0; i < n; i++) {
+        const char *only = only_call(&m[i].f);
+        if (strcmp(only, of) != 0)
+            printf(*only ? "    /* hone_%s */\n" : "    /* several calls */\n", only);
+        of = only;
         if (m[i].f.doc) {
             printf("%-*s/* ", column, line[i]);
             wrap(m[i].f.doc, column + 3, column, " * ");
@@ -229,11 +237,11 @@ static void print_struct(const char *call) {
 }
 
 static void print_fields(void) {
-    for (int c = 0; c < N_COMMANDS; c++)
-        for (int k = 0; k < MOST_CALLS; k++) {
+    for (int c = 0; c < N_ROWS; c++)
+        for (int k = 0; k < MOST_CALLS && rows[c].command; k++) {
             const char *call = NULL;
-            for (size_t i = 0; i < commands[c].n; i++) {
-                const struct field *f = &commands[c].row[i].in[k];
+            for (int i = c + 1; i < N_ROWS && !rows[i].command; i++) {
+                const struct field *f = &rows[i].in[k];
                 if (f->how == PLACE_NONE || f->how == PLACE_ARGUMENT) continue;
                 printf(call ? " %s" : "%s: ", call ? f->name : f->call);
                 if (!call) printf("%s", f->name);
@@ -283,11 +291,10 @@ static void print_option(const struct row *o, const char *man) {
 }
 
 static void print_man(const char *command) {
-    for (int c = 0; c < N_COMMANDS; c++) {
-        const struct row *r = commands[c].row;
-        if (strcmp(commands[c].name, command) != 0) continue;
-        for (size_t i = 0; i < commands[c].n; i++)
-            if (r[i].name) print_option(&r[i], i + 1 < commands[c].n ? r[i + 1].man : NULL);
+    for (int c = 0; c < N_ROWS; c++) {
+        if (!rows[c].command || strcmp(rows[c].command, command) != 0) continue;
+        for (int i = c + 1; i < N_ROWS && !rows[i].command; i++)
+            if (rows[i].name) print_option(&rows[i], i + 1 < N_ROWS ? rows[i + 1].man : NULL);
         return;
     }
     stop("no such command", command);

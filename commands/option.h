@@ -11,6 +11,11 @@
 
 /* Help of an option that several commands have. */
 #define HELP_PRE "split text by the rules of this pre-tokenizer, whatever the model names"
+#define HELP_KV_TYPE "cache of keys and values: f16 (default), q8_0, tq4, ... or K/V"
+#define HELP_ACT "activations: f32 or q8 (default)"
+#define HELP_KEEP "keep numbers in FILE as they come; go on from it"
+#define HELP_STRICT_CALLS                                                                          \
+    "only the template's own syntax makes a call, not bare JSON that names a tool"
 
 /* Type of the job's member; of the field in hone.h, where it is another. */
 enum option_kind {
@@ -32,6 +37,17 @@ enum {
     CALL_convert = 0,
     CALL_diff = 0,
     CALL_doctor = 0,
+    CALL_eval_cases = 0,
+    CALL_eval_choice = 0,
+    CALL_eval_kld = 0,
+    CALL_eval_kv = 0,
+    CALL_eval_logits = 0,
+    CALL_eval_mtp = 0,
+    CALL_eval_needle = 0,
+    CALL_eval_ppl = 0,
+    CALL_eval_replay = 0,
+    CALL_eval_speed = 0,
+    CALL_eval_suite = 0,
     CALL_imatrix = 0,
     CALL_imatrix_merge,
     CALL_imatrix_stats,

@@ -29,4 +29,6 @@
 #define DEVICE_IN(call, n, doc) PLACE(call, PLACE_DEVICE, call, device)
 #define ALSO(call, owner, field, how) PLACE(call, PLACE_##how, owner, field)
 #define OWN(call, owner, n, field, doc) PLACE(call, PLACE_COPIED, owner, field)
-#define ARG(call, name_) .in[CALL_##call] = {PLACE_ARGUMENT, name_, 0, 0}
+#define OWN_FORCE(call, owner, n, doc) PLACE(call, PLACE_FORCE, owner, overwrite)
+#define ARG(call, name) ARGUMENT_OF(call, name)
+#define ARGUMENT_OF(call, name_) .in[CALL_##call] = {PLACE_ARGUMENT, name_, 0, 0}

@@ -5,13 +5,11 @@
 
 #include "runtime/measure/job.h"
 
+#include "commands/members.h"
 struct replay_opts {
     struct eval_args eval; /* of these: base, ctx, kv_type, act, pre */
     const char *model, *record;
-    int64_t n_cases; /* evenly spread; 0: all */
-    double require;  /* percent of the answers that must be kept; NaN: none */
-    bool sampled;    /* with the recorded seeds and sampling, instead of the likeliest tokens */
-    bool all;        /* every answer is listed, not only those that changed */
+#include "commands/eval_replay.def" /* require: NaN: none */
 };
 extern const struct replay_opts eval_replay_usual;
 /* Fills m. Returns ERR_VERDICT when too few answers are kept; m is complete then. */

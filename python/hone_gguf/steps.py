@@ -209,7 +209,7 @@ def imatrix_select(model: Path, texts: Texts, n_tokens: int, path: Path, *, n_ct
 
     n_ctx: tokens of a window; 0: 512
     no_special: texts of control tokens are plain text
-    have: imatrix_select: matrix of the texts that are there already
+    have: matrix of the texts that are there already
     """
     o = Options(threads=threads, device=device, isa=isa, pre=pre, max_memory=max_memory, progress=progress, log=log,
                 cancel=cancel)
@@ -704,7 +704,7 @@ def eval_ppl(model: Path, text: Path, *, n_ctx: int = 0, max_windows: int = 0, k
     kv_type: of keys and values, "f16", "q8_0", "K/V", ...; several: "f16,q8_0"
     act: activations: "f32", or "q8"
     keep: file where numbers are kept as they come, and gone on from
-    stride: overlapping windows advanced by so many tokens; 0: none
+    stride: overlapping windows advanced by this many tokens; 0: none
     """
     o = Options(threads=threads, device=device, isa=isa, pre=pre, max_memory=max_memory, progress=progress, log=log,
                 cancel=cancel)
@@ -734,11 +734,11 @@ def eval_kld(models: Texts, texts: Texts, *, n_ctx: int = 0, max_windows: int = 
     base_file: base logits in place of a base
     save_base: writes the model's logits there instead of comparing
     compact: with save_base: the compact format
-    top: of it: tokens that are kept, samples of the others; 0: 256, 64
-    tail: of it: tokens that are kept, samples of the others; 0: 256, 64
-    by_depth: also by tokens of context; also the share of the same experts
-    routing: also by tokens of context; also the share of the same experts
-    worst: shows so many tokens of largest divergence
+    top: of it: likeliest tokens kept of a position; 0: 256
+    tail: and samples of the others; 0: 64
+    by_depth: also by tokens of context
+    routing: also the share of the same experts
+    worst: shows this many tokens of largest divergence
     base_kv_type: the base's; None: f32
     kv_skip_layers: first and last attention layers that keep kv_skip_type
     kv_skip_type: None: q8_0
@@ -836,7 +836,7 @@ def eval_needle(model: Path, text: Path, *, n_ctx: int = 0, kv_type: Text = None
     kv_type: of keys and values, "f16", "q8_0", "K/V", ...; several: "f16,q8_0"
     act: activations: "f32", or "q8"
     base: a model to compare with
-    n_depths: eval_needle: depths from begin to end; 0: 5
+    n_depths: depths from begin to end; 0: 5
     per_depth: windows at each; 0: 4
     """
     o = Options(threads=threads, device=device, isa=isa, pre=pre, max_memory=max_memory, progress=progress, log=log,
@@ -860,7 +860,7 @@ def eval_replay(model: Path, record: Path, *, n_ctx: int = 0, kv_type: Text = No
     max_cases: evenly spread; 0: all
     require: percent that must pass, else Verdict; 0: none
     all: lists every case, not only those that failed or changed
-    sampled: eval_replay: with the recorded seeds and sampling
+    sampled: with the recorded seeds and sampling
     """
     o = Options(threads=threads, device=device, isa=isa, pre=pre, max_memory=max_memory, progress=progress, log=log,
                 cancel=cancel)
@@ -884,8 +884,8 @@ def eval_suite(model: Path, path: Path, *, n_ctx: int = 0, max_windows: int = 0,
     base: a model to compare with
     max_cases: evenly spread; 0: all
     max_tokens: of an answer; 0: 256
-    texts: perplexity of them
-    tools: suites of tool calls or checks; "builtin", "none"
+    texts: perplexity of these files; None: of the built-in text
+    tools: suites of tool calls or checks; "builtin" (None), "none"
     choices: "FORMAT:FILE"
     needles: texts that needles are hidden in
     needle_ctx: tokens of their windows; 0: 4096
@@ -917,8 +917,8 @@ def eval_speed(model: Path, *, kv_type: Text = None, act: Text = None, n_prompt:
 
     kv_type: of keys and values, "f16", "q8_0", "K/V", ...; several: "f16,q8_0"
     act: activations: "f32", or "q8"
-    n_prompt: tokens; 0: 512, 128; < 0: none
-    n_generate: tokens; 0: 512, 128; < 0: none
+    n_prompt: tokens; 0: 512; < 0: none
+    n_generate: tokens; 0: 128; < 0: none
     depths: context already filled, "0,4096"; eval_kv: keys
     reps: repetitions; 0: 5
     """

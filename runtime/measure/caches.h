@@ -5,11 +5,9 @@
 
 #include "work/work.h"
 
+#include "commands/members.h"
 struct caches_opts {
-    const char *dims, *depths; /* lists: values of a head, keys in the cache */
-    const char *types;         /* list of cache types, or K/V */
-    const char *plot;          /* SVG, or NULL */
-    double cosine;             /* of queries with the key they look for */
+#include "commands/eval_kv.def"
 };
 extern const struct caches_opts eval_caches_usual;
 /* Fills m with a row per head size, depth and type. */

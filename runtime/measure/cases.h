@@ -8,19 +8,13 @@
 
 #include "runtime/measure/job.h"
 
+#include "commands/members.h"
 struct cases_opts {
     struct eval_args eval;
     const char *model;
-    const char *suite;  /* path, or "builtin" */
-    const char *format; /* syntax of calls; NULL: what the template asks for */
-    int64_t n_cases, max_tokens;
-    double require;    /* percent of the cases that must pass; NaN: none */
-    bool no_loss;      /* no case may fail that the base passes */
-    bool all;          /* every case is listed, not only those that failed */
-    bool from_answers; /* the suite is a record: its answers are what is expected */
-    bool constrained;  /* answer once more with calls held to the tools' schemas */
-    bool jump;         /* of those: what must come is not drawn, and not counted as overruled */
-    bool table;        /* for people: few of the failed cases, long answers cut */
+    const char *suite;             /* path, or "builtin" */
+    bool table;                    /* for people: few of the failed cases, long answers cut */
+#include "commands/eval_cases.def" /* require: NaN: none */
 };
 extern const struct cases_opts eval_cases_usual;
 /* Fills m. Returns ERR_VERDICT when what was required does not hold; m is complete then. */

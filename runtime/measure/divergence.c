@@ -476,7 +476,7 @@ static int with_file(struct run *x, struct err *e) {
 
 static int kld_save(struct work *w, const struct divergence_opts *o, struct emit *m,
                     struct err *e) {
-    const struct eval_args *a = &o->a;
+    const struct eval_args *a = &o->eval;
     struct eval_loaded l;
     struct eval_texts t = {0};
     TRY(eval_open_one(w, a, o->model[0], a->ctx, &l, e));
@@ -505,7 +505,7 @@ static int kld_save(struct work *w, const struct divergence_opts *o, struct emit
 }
 
 static int check(const struct divergence_opts *o, struct err *e) {
-    const struct eval_args *a = &o->a;
+    const struct eval_args *a = &o->eval;
     if (!!a->base + !!a->base_file + !!a->save_base != 1)
         return err_set(e, ERR_USAGE, "eval kld: give one of --base, --base-file and --save-base");
     if (a->plot && (!a->by_depth || a->save_base))
@@ -527,7 +527,7 @@ static int check(const struct divergence_opts *o, struct err *e) {
 }
 
 int divergence_run(struct work *w, const struct divergence_opts *o, struct emit *m, struct err *e) {
-    const struct eval_args *a = &o->a;
+    const struct eval_args *a = &o->eval;
     TRY(check(o, e));
     if (a->save_base) return kld_save(w, o, m, e);
     struct run *x = xcalloc(1, sizeof *x);

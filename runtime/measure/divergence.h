@@ -9,13 +9,13 @@
 #include "runtime/measure/job.h"
 
 struct divergence_opts {
-    struct eval_args a;
-    const char *const *model; /* [n_models] paths of candidates; with a.save_base the base */
+    struct eval_args eval;
+    const char *const *model; /* [n_models] paths of candidates; with eval.save_base the base */
     const char *const *text;  /* [n_texts] */
     int n_models, n_texts;
     bool for_people; /* numbers that rounding made negative are shown as 0, texts are quoted */
 };
-/* Compares the models with a.base or a.base_file, or writes a.save_base. Fills m. */
+/* Compares the models with eval.base or eval.base_file, or writes eval.save_base. Fills m. */
 int divergence_run(struct work *w, const struct divergence_opts *o, struct emit *m, struct err *e);
 
 #endif

@@ -56,6 +56,10 @@ struct choice_job {
     int64_t n_cases, ctx, n_depths, per_depth;
 };
 extern const struct choice_job eval_needle_usual;
+struct eval_job { /* of a command without a struct of its own */
+    struct eval_args eval;
+    struct choice_job tasks;
+};
 /* Opens the model, scores the tasks with it, and closes it. */
 int eval_choice_of(struct work *w, const struct eval_args *a, const char *model,
                    const struct choice_job *j, struct choice_tasks *tasks,

@@ -8,11 +8,11 @@
 
 #include "runtime/measure/job.h"
 
+#include "commands/members.h"
 struct eval_set_opts {
     struct eval_args eval; /* out: the file; base: also divergence from this model */
     const char *model;
-    struct str_list text, tools, choice, needle; /* choice: "FORMAT:FILE" */
-    int64_t n_cases, max_tokens, needle_ctx;
+#include "commands/eval_suite.def"
 };
 extern const struct eval_set_opts eval_set_usual;
 /* Measures, writes o->eval.out, and fills m with the means. */
