@@ -15,6 +15,7 @@
 #   deep      generation and prompts at DEEP, one depth after the other; generation once more with attention on CUDA cores (DEEP_MASKS)
 #   quantize  searches on the CPU (all threads) and on the device, one full-width layer in BF16: seconds, and whether the bytes are the same
 #
+#   day       what to measure first on a GPU lent for minutes: bench/cuda_day.py, TOTAL seconds (540)
 #   HONE     the binary (build/hone)          DIR      where synthetic files go and stay (a scratch folder)
 #   OUT      folder of results (docs/results) LIMIT    seconds of one measurement (240)
 #   SHAPES   "Qwen3.5-35B-A3B" (Qwen3.5-27B)    RECIPES  "Q4_K_M" (IQ2_XXS, Q2_K and BF16 take other kernels)     DEPTHS  0,4096,32768    DEEP  "65536 131072 262144"
@@ -22,6 +23,10 @@
 #   DEEP_MASKS  "999 487"
 # The same files beside another engine: bench/peers.sh. Numbers of different machines are never compared.
 set -eu
+if [ "${1-}" = day ]; then
+    shift
+    exec python3 bench/cuda_day.py "$@" --total "${TOTAL:-540}"
+fi
 HONE=${HONE:-build/hone}
 device=${DEVICE:-cuda} reps=${REPS:-5} tg=${TG:-128} masks=${MASKS:-0 1 3 7 519 647}
 t=$(mktemp -d)
