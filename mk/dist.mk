@@ -15,8 +15,8 @@ $(OBJ)/$(SO): $(OBJ)/embed.a packaging/libhone.map
 	$(Q)$(LINK_SO) $(EMBED_LIBS)
 # Library and program for glibc 2.28 and later: packaging/glibc228.c answers calls of newer symbols. Before 2.34 threads
 # are in a library of their own, which is named here; libedit and what it needs are newer, so linked statically.
-GLIBC_NEW := exp exp2 log log2 pow pthread_create pthread_join pthread_once pthread_setaffinity_np stat lstat fstat \
-             __libc_start_main
+GLIBC_NEW := exp exp2 log log2 pow pthread_create pthread_join pthread_once pthread_mutex_trylock \
+             pthread_setaffinity_np stat lstat fstat __libc_start_main
 GLIBC228  := $(foreach f,$(GLIBC_NEW),-Wl,--wrap=$f) $(OBJ)/packaging/glibc228.o -Wl,--no-as-needed -l:libpthread.so.0
 $(OBJ)/glibc228/$(SO): $(OBJ)/embed.a packaging/libhone.map $(OBJ)/packaging/glibc228.o
 	$(Q)mkdir -p $(@D) && $(LINK_SO) $(GLIBC228) $(EMBED_LIBS)
@@ -105,7 +105,8 @@ wheel: $(PYENV)/made ## the Python package as a wheel with all libraries inside,
 	+$(Q)cd python && $(WHEEL_ENV)$(abspath $(PYENV))/bin/python -c 'import build_hone as b; \
 	  print(b.build_wheel("$(abspath $(BUILD))/wheel/raw"), b.build_sdist("$(abspath $(BUILD))/wheel"))'
 	$(Q)$(AUDIT) show $(BUILD)/wheel/raw/*.whl
-	$(Q)$(AUDIT) repair -w $(BUILD)/wheel $(BUILD)/wheel/raw/*.whl && rm -r $(BUILD)/wheel/raw && ls $(BUILD)/wheel
+	$(Q)$(AUDIT) repair $(if $(WHEEL_ENV),--plat manylinux_2_28_$(ARCH)) -w $(BUILD)/wheel $(BUILD)/wheel/raw/*.whl
+	$(Q)rm -r $(BUILD)/wheel/raw && ls $(BUILD)/wheel
 PYTHONS ?= $(PYTHON)# as many as there are
 wheel-test: ## the wheel in clean environments of PYTHONS: examples, types, import time -> docs/results/wheel.json
 	$(Q)sh python/tests/run.sh $(abspath $(BUILD)/wheel) docs/results/wheel.json $(PYTHONS)

@@ -55,6 +55,12 @@ int __wrap_pthread_once(pthread_once_t *, void (*)(void));
 int __wrap_pthread_once(pthread_once_t *o, void (*f)(void)) {
     return old_pthread_once(o, f);
 }
+OLD(pthread_mutex_trylock, FIRST);
+int old_pthread_mutex_trylock(pthread_mutex_t *);
+int __wrap_pthread_mutex_trylock(pthread_mutex_t *);
+int __wrap_pthread_mutex_trylock(pthread_mutex_t *m) {
+    return old_pthread_mutex_trylock(m);
+}
 OLD(pthread_setaffinity_np, AFFINITY);
 int old_pthread_setaffinity_np(pthread_t, size_t, const cpu_set_t *);
 int __wrap_pthread_setaffinity_np(pthread_t, size_t, const cpu_set_t *);
