@@ -2,7 +2,9 @@
 /* bench/cuda_first.c - times that decide whether the estimates of
  * docs/notebook/cuda-counts.md hold, in a few seconds on a GPU: of a token a projection, the norm
  * behind it, the delta rule, the choice of experts and the best tokens; of a prompt the
- * convolution, the router and the delta rule. One JSON document; shapes of Qwen3.5-35B-A3B.
+ * convolution, the router and the delta rule. Then exact products (f32 activations), which
+ * evaluations consist of. One JSON document; shapes of Qwen3.5-35B-A3B. `tmacs`: 10^12
+ * multiply-adds per second.
  * `estimate_us`: what bench/sass_latency.py says of an H200, where it does. Without a device: exit
  * 77; with the argument `small` a try of the program itself. */
 #include <stdio.h>
@@ -14,7 +16,7 @@
 #include "kernels/bench.h"
 #include "kernels/cuda/cuda.h"
 
-enum { CALLS = 20, REPS = 11, EMBD = 2048, HEADS = 32, KEY_HEADS = 16, DIM = 128, EXPERTS = 256 };
+enum { CALLS = 20, REPS = 11, EXACT_REPS = 3, EMBD = 2048, HEADS = 32, KEY_HEADS = 16, DIM = 128, EXPERTS = 256 };
 static struct cu_ctx *ctx;
 static struct cu_stream *st;
 static struct err e;
@@ -47,11 +49,11 @@ static int by_value(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
-/* The median of REPS times of n calls in a row, captured where that is how they run. */
-static void report(const char *what, double estimate, void (*call)(void *), void *arg, int n) {
+/* Returns the median microseconds of a call: `reps` times of n calls in a row, captured. */
+static double time_us(void (*call)(void *), void *arg, int n, int reps) {
     struct cu_graph *g;
     double t[REPS];
-    const int reps = small ? 1 : REPS;
+    reps = small ? 1 : reps;
     n = small ? 1 : n;
     call(arg); /* scratch grows outside of the capture */
     must(cu_sync(st, &e));
@@ -66,7 +68,11 @@ static void report(const char *what, double estimate, void (*call)(void *), void
     }
     cu_graph_free(g);
     qsort(t, (size_t)reps, sizeof *t, by_value);
-    printf("%s\n  {\"what\": \"%s\", \"us\": %.3f", comma, what, 1e3 * t[reps / 2] / n);
+    return 1e3 * t[reps / 2] / n;
+}
+static void report(const char *what, double estimate, void (*call)(void *), void *arg, int n) {
+    const double us = time_us(call, arg, n, REPS);
+    printf("%s\n  {\"what\": \"%s\", \"us\": %.3f", comma, what, us);
     if (estimate > 0) printf(", \"estimate_us\": %.1f", estimate);
     printf("}");
     comma = ",";
@@ -190,6 +196,89 @@ static void of_a_delta_net(void) {
     report("delta rule of a pass", 7.2 * (double)n_tok / CU_CHUNK, call_chunks, &a, 2);
 }
 
+/* Exact products with one matrix, or with 8 of `mats` for each token. */
+struct exact {
+    struct cu_weight w;
+    const int32_t *ids;
+    const float *x, *p;
+    float *y;
+    int64_t n_tok;
+};
+enum { USED = 8 };
+static void call_dense(void *a) {
+    const struct exact *x = a;
+    must(cu_matmul(st, &x->w, x->x, x->w.k, x->n_tok, x->y, x->w.rows, true, &e));
+}
+static void call_up(void *a) {
+    const struct exact *x = a;
+    must(cu_moe_rows(st, &x->w, x->x, x->w.k, x->n_tok, x->ids, USED, x->y, true, &e));
+}
+static void call_down(void *a) {
+    const struct exact *x = a;
+    must(cu_moe_down(st, &x->w, x->x, x->n_tok, x->ids, x->p, USED, x->y, x->w.rows, true, &e));
+}
+static void report_exact(const char *what, struct exact *x, void (*call)(void *), int64_t tokens,
+                         int64_t used) {
+    x->n_tok = tokens;
+    const double us = time_us(call, x, 1, EXACT_REPS);
+    printf("%s\n  {\"what\": \"exact %s, %s %lld to %lld\", \"tokens\": %lld, \"us\": %.1f, "
+           "\"tmacs\": %.2f}",
+           comma, what, qtype_name(x->w.type), (long long)x->w.k, (long long)x->w.rows,
+           (long long)tokens, us,
+           1e-6 * (double)x->w.k * (double)x->w.rows * (double)(tokens * used) / us);
+    comma = ",";
+}
+/* Fills `data` with a matrix of which a few rows are random and the others repeat them. */
+static struct cu_weight shape(enum qtype t, int64_t k, int64_t rows, int64_t mats, uint8_t *data) {
+    enum { SOME = 64 };
+    struct cu_weight w = {.type = t, .k = k, .rows = rows, .mats = mats, .data = data};
+    w.row_bytes = qtype_row_bytes(t, k);
+    w.mat_bytes = w.row_bytes * (uint64_t)rows;
+    const uint64_t all = w.mat_bytes * (uint64_t)mats, some = SOME * w.row_bytes;
+    struct rng r;
+    rng_seed(&r, 1);
+    void *host = xmalloc((size_t)some);
+    kern_random_blocks(t, &r, host, SOME * k / qtype_info(t)->block_elems);
+    must(cu_upload(st, data, host, some, &e));
+    must(cu_sync(st, &e));
+    free(host);
+    for (uint64_t at = some; at < all; at *= 2)
+        must(cu_copy(st, data + at, data, at < all - at ? at : all - at, &e));
+    return w;
+}
+static void exact_products(void) {
+    static const enum qtype types[] = {QT_Q4_K, QT_Q6_K, QT_Q3_K, QT_IQ3_S, QT_BF16};
+    const int64_t wide = small ? 192 : 12352, mats = small ? 8 : EXPERTS, f = small ? 256 : 512;
+    const int64_t k = small ? 256 : EMBD, many = small ? 9 : 2048, some = small ? 5 : 512;
+    const int64_t heads = small ? 4096 : 248320, head_rows = small ? 8 : 64;
+    const int64_t pairs = some * USED, most = max_i64(many * wide, head_rows * heads);
+    struct exact x = {.x = floats(max_i64(many * k, pairs * f)), .p = floats(pairs)};
+    struct rng r;
+    rng_seed(&r, 3);
+    int32_t *host = xmalloc((size_t)pairs * sizeof *host);
+    for (int64_t i = 0; i < pairs; i++) host[i] = (int32_t)(rng_u64(&r) % (uint64_t)mats);
+    int32_t *ids = device((uint64_t)pairs * sizeof *ids, 0);
+    must(cu_upload(st, ids, host, (uint64_t)pairs * sizeof *ids, &e));
+    must(cu_sync(st, &e));
+    free(host);
+    x.ids = ids;
+    x.y = device((uint64_t)most * 4, 0);
+    uint8_t *data = device((uint64_t)(mats * f * k) * 2, 0);
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        x.w = shape(types[i], k, wide, 1, data);
+        report_exact("dense", &x, call_dense, some, 1);
+        report_exact("dense", &x, call_dense, many, 1);
+        report_exact("dense", &x, call_dense, 1, 1);
+        report_exact("dense", &x, call_dense, 3, 1);
+        x.w = shape(types[i], k, f, mats, data);
+        report_exact("experts", &x, call_up, some, USED);
+        x.w = shape(types[i], f, k, mats, data);
+        report_exact("experts, added up", &x, call_down, some, USED);
+    }
+    x.w = shape(QT_Q6_K, k, heads, 1, data);
+    report_exact("head", &x, call_dense, head_rows, 1);
+}
+
 int main(int argc, char **argv) {
     struct cu_info i;
     small = argc > 1 && strcmp(argv[1], "small") == 0;
@@ -216,6 +305,7 @@ int main(int argc, char **argv) {
     r.x = floats(n_tok * EMBD);
     r.y = floats(n_tok * EXPERTS);
     report("router of a pass, exact", 0, call_router, &r, 2);
+    exact_products();
     printf("]}\n");
     cu_stream_free(st);
     return 0;

@@ -143,9 +143,10 @@ int64_t cu_attn_few_rows(const struct cu_attn *a);
 /* Launchers that need scratch take it from the stream, which grows it outside of captures: reserve
  * the most before, or run a pass once before it is captured, with the largest n_tok first. */
 int cu_reserve(struct cu_stream *s, uint64_t n_bytes, struct err *e);
-/* Returns the most scratch that a fast product of n_in rows takes, of which x_div in turn are
- * the same input, and n_sum add up. */
-uint64_t cu_scratch_bytes(const struct cu_weight *w, int64_t n_in, int64_t x_div, int64_t n_sum);
+/* Returns the most scratch that a product of n_in rows takes, of which x_div in turn are the same
+ * input, and n_sum add up. */
+uint64_t cu_scratch_bytes(const struct cu_weight *w, int64_t n_in, int64_t x_div, int64_t n_sum,
+                          bool exact);
 
 #define CU_OP(name, ...) int name(struct cu_stream *s, __VA_ARGS__, struct err *e);
 #include "kernels/cuda/launch.def"

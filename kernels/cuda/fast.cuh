@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/fast.cuh - the product that matmul.cu hands to the fast kernels. */
+/* kernels/cuda/fast.cuh - the product that matmul.cu hands to gemv.cu and gemm.cu. */
 #ifndef HONE_KERNELS_CUDA_FAST_CUH
 #define HONE_KERNELS_CUDA_FAST_CUH
 
@@ -22,6 +22,7 @@ struct cu_product {
     const float *p; /* factor of each input row, or NULL */
     int64_t n_sum;  /* this many consecutive input rows add up to an output row */
     bool gelu;
+    bool exact; /* cu_gemm: f32 operands, weights in the file's order */
     float *y;
     int64_t ldy;
 };
@@ -30,14 +31,15 @@ struct cu_product {
 static inline bool cu_same_rows(const struct cu_product *p) {
     return p->up.w && p->up.type == p->w.type && p->up.packed == p->w.packed;
 }
-/* Describes the weights of a product (matmul.cu), packed where they are. `up` is the second
- * matrix of a gated unit; NULL with `gated`: it is the second half of w's rows. */
+/* Describes the weights of a product (matmul.cu), packed where they are and it is not exact. `up`
+ * is the second matrix of a gated unit; NULL with `gated`: it is the second half of w's rows. */
 void cu_fast_of(struct cu_product *p, const struct cu_weight *w, const struct cu_weight *up,
-                bool gated);
+                bool gated, bool exact);
 /* Multiplies activations that are rounded to 8 bits per 32, for few rows (gemv.cu). */
 int cu_gemv(struct cu_stream *s, const struct cu_product *p, struct err *e);
-/* Multiplies in bf16 on tensor cores, for many rows of a multiple of 32 columns (gemm.cu). With
- * n_sum > 1, p must be there. */
+/* Multiplies many rows (gemm.cu): in bf16 on tensor cores, k a multiple of 32; or exactly. With
+ * n_sum > 1, p must be there. At most CU_GEMM_MATS matrices. */
+enum { CU_GEMM_MATS = 8192 };
 int cu_gemm(struct cu_stream *s, const struct cu_product *p, struct err *e);
 uint64_t cu_gemm_scratch(const struct cu_product *p); /* at most */
 

@@ -224,8 +224,9 @@ static int64_t x_ld(const struct cu_product *p) {
     return (int64_t)round_up((uint64_t)p->k, TILE);
 }
 static struct parts parts_of(const struct cu_product *p, int tokens) {
-    struct parts s;
-    s.part = round_up((uint64_t)(p->n_in / p->x_div * x_ld(p)) * 2, 256);
+    struct parts s = {};
+    if (p->exact && p->n_sum == 1 && p->n_mats == 1 && !p->ids) return s; /* needs none */
+    if (!p->exact) s.part = round_up((uint64_t)(p->n_in / p->x_div * x_ld(p)) * 2, 256);
     s.list = s.part + (p->n_sum > 1 ? (uint64_t)(p->n_in * p->rows) * 4 : 0);
     s.task = round_up(s.list + (uint64_t)p->n_in * 4, 256);
     s.n_tasks = s.task + (uint64_t)(p->n_in / tokens + p->n_mats + 1) * sizeof(struct cu_task);
@@ -242,10 +243,12 @@ static bool is_wide(const struct cu_stream *s, const struct cu_product *p) {
 }
 static int find(const struct cu_stream *s, const struct cu_product *p, const struct cu_rows *w,
                 struct cu_gemm_kernel *k, struct err *e) {
-    *k = is_wide(s, p) ? cu_gemm_sm90(s, p) : cu_gemm_any(s, p, w->type);
+    *k = p->exact        ? cu_gemm_f32(w->type)
+         : is_wide(s, p) ? cu_gemm_sm90(s, p)
+                         : cu_gemm_any(s, p, w->type);
     for (size_t i = 0; i < sizeof table / sizeof table[0] && w->packed && !is_wide(s, p); i++)
         if (table[i].type == w->type) *k = table[i];
-    if (k->fn && p->n_in <= INT32_MAX && p->n_mats <= 8192) return 0;
+    if (k->fn && p->n_in <= INT32_MAX && p->n_mats <= CU_GEMM_MATS) return 0;
     return err_set(e, ERR_USAGE, "CUDA: no GEMM of %s, %lld rows, %lld matrices",
                    qtype_name(w->type), (long long)p->n_in, (long long)p->n_mats);
 }
@@ -269,8 +272,8 @@ int cu_gemm(struct cu_stream *s, const struct cu_product *p, struct err *e) {
     const int tokens = up.fn && up.tokens < k.tokens ? up.tokens : k.tokens;
     const struct parts at = parts_of(p, tokens);
     const int64_t n_x = p->n_in / p->x_div;
-    void *scratch;
-    TRY(cu_scratch(s, at.end, &scratch, e));
+    void *scratch = NULL;
+    if (at.end) TRY(cu_scratch(s, at.end, &scratch, e));
     uint8_t *mem = (uint8_t *)scratch;
     struct cu_gemm_job j = {};
     j.k = (int)p->k;
@@ -279,13 +282,17 @@ int cu_gemm(struct cu_stream *s, const struct cu_product *p, struct err *e) {
     j.grid = s->c->grid;
     j.x = (const uint16_t *)mem;
     j.x_ld = (int)x_ld(p);
+    j.x_f32 = p->x;
+    j.ldx = p->ldx;
+    j.wide = p->k % 4 == 0 && p->ldx % 4 == 0 && ((uintptr_t)p->x & 15) == 0;
     j.x_div = (unsigned)p->x_div;
     j.n_in = (int)p->n_in;
     j.gelu = p->gelu;
     j.y = p->n_sum > 1 ? (float *)(mem + at.part) : p->y;
     j.ldy = p->n_sum > 1 ? p->rows : p->ldy;
-    CU_LAUNCH(e, to_bf16, (unsigned)n_x, 128, 0, s, p->x, p->ldx, p->k, (uint32_t *)mem,
-              x_ld(p) / 2);
+    if (!p->exact)
+        CU_LAUNCH(e, to_bf16, (unsigned)n_x, 128, 0, s, p->x, p->ldx, p->k, (uint32_t *)mem,
+                  x_ld(p) / 2);
     if (p->ids) {
         struct cu_task *task = (struct cu_task *)(mem + at.task);
         int *list = (int *)(mem + at.list), *n = (int *)(mem + at.n_tasks);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* kernels/cuda/gemm.cuh - what the products of many tokens share: gemm.cu (mma, and all that is
- * around a product), gemm_sm90.cu (wgmma) and gemm_any.cu (weights that are not packed). */
+ * around a product), gemm_sm90.cu (wgmma), gemm_any.cu (weights that are not packed) and
+ * gemm_f32.cu (exact products). */
 #ifndef HONE_KERNELS_CUDA_GEMM_CUH
 #define HONE_KERNELS_CUDA_GEMM_CUH
 
@@ -18,6 +19,9 @@ struct cu_gemm_job {
     const struct kern_grid *grid; /* as row_bytes, of weights in the file's order */
     const uint16_t *x;            /* bf16, rows of x_ld: k and zeros */
     int x_ld;
+    const float *x_f32; /* gemm_f32.cu: rows of ldx */
+    int64_t ldx;
+    bool wide; /* and they begin and end at multiples of 16 bytes */
     unsigned x_div;
     const struct cu_task *task; /* NULL: one matrix, rows in order */
     const int *n_tasks, *list;
@@ -117,5 +121,7 @@ struct cu_gemm_kernel cu_gemm_sm90(const struct cu_stream *s, const struct cu_pr
  * there is none. */
 struct cu_gemm_kernel cu_gemm_any(const struct cu_stream *s, const struct cu_product *p,
                                   enum qtype type);
+/* Returns the kernel for exact products with weights of this type (gemm_f32.cu). */
+struct cu_gemm_kernel cu_gemm_f32(enum qtype type);
 
 #endif

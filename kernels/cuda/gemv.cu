@@ -513,7 +513,7 @@ bool cu_part_can(const struct cu_weight *w, bool exact) {
 
 static int take_part(struct part *o, const struct cu_term *a, struct err *e) {
     struct cu_product p;
-    cu_fast_of(&p, a->w, a->up, a->gated);
+    cu_fast_of(&p, a->w, a->up, a->gated, false);
     if (!cu_part_can(a->w, a->exact) || (a->gated && !cu_same_rows(&p)))
         return err_set(e, ERR_USAGE, "CUDA: no part with weights of type %s",
                        qtype_name(a->w->type));

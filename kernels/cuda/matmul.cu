@@ -4,13 +4,12 @@
  * products, gated units and the weighted sum over experts; expert ids are read on the device.
  *
  * A warp owns a row of one matrix; its lanes take groups of 32 weights (single weights of float
- * types) in turn. Dense products do 4 tokens per pass over the row. This is the path for exact
- * evaluation and for few tokens with weights that are not packed; the launchers hand the rest to
- * gemv.cu and gemm.cu. */
+ * types) in turn. This is the path for exact products of fewer than EXACT_MANY tokens, and for
+ * routers; the launchers hand the rest to gemv.cu and gemm.cu. */
 #include "kernels/cuda/fast.cuh"
 #include "kernels/cuda/group.cuh"
 
-enum { ROW_WARPS = 4, TOK_TILE = 4 };
+enum { ROW_WARPS = 4, EXACT_MANY = 4 };
 
 struct product {
     const uint8_t *w;
@@ -28,28 +27,19 @@ struct product {
     const struct kern_grid *grid;
 };
 
-/* Adds to each acc[t], t < NT, the lane's share of row . x[t]. */
-template <class B, int NT>
-CU_DEV void dot(const struct product &j, const uint8_t *row, const float *x, float *acc) {
-    if constexpr (cu_block<B>::elems == 1 && NT == 1) {
-        acc[0] = cu_dot_float<B>(row, x, j.k);
-    } else if constexpr (cu_block<B>::elems == 1) {
-        for (int64_t i = threadIdx.x % 32; i < j.k; i += 32) {
-            const float w = cu_float((const B *)row, i);
-            CU_UNROLL
-            for (int t = 0; t < NT; t++) acc[t] = fmaf(w, x[t * j.ldx + i], acc[t]);
-        }
+/* Returns the lane's share of row . x. */
+template <class B> CU_DEV float dot(const struct product &j, const uint8_t *row, const float *x) {
+    if constexpr (cu_block<B>::elems == 1) {
+        return cu_dot_float<B>(row, x, j.k);
     } else {
+        float acc = 0;
         for (int64_t i = threadIdx.x % 32; i < j.k / 32; i += 32) {
             struct cu_group o;
             cu_row_group<B>(row, i, j.grid, &o);
             CU_UNROLL
-            for (int l = 0; l < 32; l++) {
-                const float w = cu_weight(&o, l);
-                CU_UNROLL
-                for (int t = 0; t < NT; t++) acc[t] = fmaf(w, x[t * j.ldx + 32 * i + l], acc[t]);
-            }
+            for (int l = 0; l < 32; l++) acc = fmaf(cu_weight(&o, l), x[32 * i + l], acc);
         }
+        return acc;
     }
 }
 
@@ -65,34 +55,17 @@ template <class B> CU_KERNEL product_rows(struct product j) {
     float sum = 0;
     for (int64_t i = out * j.n_sum; i < (out + 1) * j.n_sum; i++) {
         const uint64_t mat = j.ids ? (uint64_t)j.ids[i] : 0;
-        float acc = 0;
-        dot<B, 1>(j, j.w + mat * j.mat_bytes + (uint64_t)r * j.row_bytes, j.x + i / j.x_div * j.ldx,
-                  &acc);
-        acc = cu_warp_sum(acc);
+        const float acc = cu_warp_sum(dot<B>(j, j.w + mat * j.mat_bytes + (uint64_t)r * j.row_bytes,
+                                             j.x + i / j.x_div * j.ldx));
         sum = j.p ? fmaf(j.p[i], acc, sum) : acc;
     }
     if (threadIdx.x % 32 == 0) store(j, out, r, sum);
 }
 
-/* Multiplies with matrix 0. The grid is rows and tiles of TOK_TILE tokens; a short tile starts
- * earlier and computes some tokens twice, to the same bits. n_in >= TOK_TILE. */
-template <class B> CU_KERNEL product_tile(struct product j) {
-    const int64_t r = (int64_t)blockIdx.x * ROW_WARPS + threadIdx.x / 32;
-    const int64_t t0 = cu_min((int64_t)blockIdx.y * TOK_TILE, j.n_in - TOK_TILE);
-    if (r >= j.rows) return;
-    float acc[TOK_TILE] = {0};
-    dot<B, TOK_TILE>(j, j.w + (uint64_t)r * j.row_bytes, j.x + t0 * j.ldx, acc);
-    CU_UNROLL
-    for (int t = 0; t < TOK_TILE; t++) {
-        const float v = cu_warp_sum(acc[t]);
-        if (threadIdx.x % 32 == 0) store(j, t0 + t, r, v);
-    }
-}
-
-/* For float types, that is for routers of many tokens: a warp has SIDE_ROWS rows and SIDE_TOK
- * tokens, so that a value that is loaded meets several others. Each sum is that of product_tile,
- * in its order. The grid is groups of rows and groups of tokens. */
-enum { SIDE_ROWS = 4, SIDE_TOK = 8 };
+/* Multiplies many tokens with a float matrix of few rows, that is with a router: a warp has
+ * SIDE_ROWS rows and SIDE_TOK tokens, so that a value that is loaded meets several others. The grid
+ * is groups of rows and groups of tokens. */
+enum { SIDE_ROWS = 4, SIDE_TOK = 8, SIDE_MOST = 512 };
 template <class B> CU_KERNEL __launch_bounds__(32 * ROW_WARPS) product_side(struct product j) {
     const int64_t r0 = ((int64_t)blockIdx.x * ROW_WARPS + threadIdx.x / 32) * SIDE_ROWS;
     const int64_t t0 = (int64_t)blockIdx.y * SIDE_TOK;
@@ -128,14 +101,12 @@ template <class B> CU_KERNEL __launch_bounds__(32 * ROW_WARPS) product_side(stru
 typedef void (*product_fn)(struct product);
 static const struct product_kernel {
     enum qtype type;
-    product_fn rows, tile, side; /* side: or NULL */
+    product_fn rows, side; /* side: or NULL */
 } table[] = {
-#define ROW(T) {QT_##T, product_rows<struct blk_##T>, product_tile<struct blk_##T>, NULL},
+#define ROW(T) {QT_##T, product_rows<struct blk_##T>, NULL},
     CU_GROUP_TYPES(ROW)
 #undef ROW
-#define ROW(T)                                                                                     \
-    {QT_##T, product_rows<struct blk_##T>, product_tile<struct blk_##T>,                           \
-     product_side<struct blk_##T>},
+#define ROW(T) {QT_##T, product_rows<struct blk_##T>, product_side<struct blk_##T>},
         CU_FLOAT_TYPES(ROW)
 #undef ROW
 };
@@ -150,19 +121,16 @@ bool cu_has_type(enum qtype t) {
     return find(t) != NULL;
 }
 
-static int launch(struct cu_stream *s, enum qtype t, struct product *j, struct err *e) {
+/* Launches product_rows, or product_side. */
+static int launch(struct cu_stream *s, enum qtype t, struct product *j, bool side, struct err *e) {
     const struct product_kernel *k = find(t);
     if (!k) return err_set(e, ERR_USAGE, "CUDA: no product with weights of type %s", qtype_name(t));
     j->grid = s->c->grid;
-    const bool tile = !j->ids && !j->mul && j->n_sum == 1 && j->n_in >= TOK_TILE;
-    const bool side = tile && k->side && j->n_in >= SIDE_TOK;
-    const product_fn fn = side ? k->side : tile ? k->tile : k->rows;
-    const int64_t n = side   ? div_up(j->n_in, SIDE_TOK)
-                      : tile ? div_up(j->n_in, TOK_TILE)
-                             : j->n_in / j->n_sum;
+    const int64_t n = side ? div_up(j->n_in, SIDE_TOK) : j->n_in / j->n_sum;
     if (n > 65535) return err_set(e, ERR_USAGE, "CUDA: %lld rows in one product", (long long)n);
     if (n == 0 || j->rows == 0) return 0;
     const dim3 grid((unsigned)div_up(j->rows, ROW_WARPS * (side ? SIDE_ROWS : 1)), (unsigned)n);
+    const product_fn fn = side ? k->side : k->rows;
     CU_LAUNCH(e, fn, grid, 32 * ROW_WARPS, 0, s, *j);
     return 0;
 }
@@ -189,9 +157,11 @@ static uint64_t packed_mat_bytes(const struct cu_weight *w) {
     return w->mats ? cu_packed_bytes(w) / (uint64_t)w->mats : 0;
 }
 
-/* Returns the rows of a weight from `first` on. Packed rows go by 16. */
-static struct cu_rows rows_of(const struct cu_weight *w, int64_t first) {
-    struct cu_rows o = {w->type, w->packed && first % 16 == 0, NULL, w->mat_bytes, w->row_bytes};
+/* Returns the rows of a weight from `first` on, for exact products in the file's order. Packed rows
+ * go by 16. */
+static struct cu_rows rows_of(const struct cu_weight *w, int64_t first, bool exact) {
+    const bool packed = w->packed && first % 16 == 0 && !exact;
+    struct cu_rows o = {w->type, packed, NULL, w->mat_bytes, w->row_bytes};
     uint64_t at = (uint64_t)first * w->row_bytes;
     if (o.packed) {
         o.mat_bytes = packed_mat_bytes(w);
@@ -203,21 +173,22 @@ static struct cu_rows rows_of(const struct cu_weight *w, int64_t first) {
 }
 
 void cu_fast_of(struct cu_product *p, const struct cu_weight *w, const struct cu_weight *up,
-                bool gated) {
+                bool gated, bool exact) {
     memset(p, 0, sizeof *p);
     p->k = w->k;
     p->rows = gated && !up ? w->rows / 2 : w->rows;
     p->n_mats = w->mats;
-    p->w = rows_of(w, 0);
-    if (gated) p->up = up ? rows_of(up, 0) : rows_of(w, p->rows);
+    p->exact = exact;
+    p->w = rows_of(w, 0, exact);
+    if (gated) p->up = up ? rows_of(up, 0, exact) : rows_of(w, p->rows, exact);
 }
 
-/* Describes the same product for the fast kernels. `up` is the weights of the gated unit's
+/* Describes the same product for gemv.cu and gemm.cu. `up` is the weights of the gated unit's
  * second half, or NULL. */
 static struct cu_product fast_of(const struct cu_weight *w, const struct cu_weight *up, bool gated,
-                                 const struct product *j) {
+                                 bool exact, const struct product *j) {
     struct cu_product p;
-    cu_fast_of(&p, w, up, gated);
+    cu_fast_of(&p, w, up, gated, exact);
     p.ids = j->ids;
     p.x = j->x;
     p.ldx = j->ldx;
@@ -239,17 +210,33 @@ static bool is_fast(const struct cu_product *p, int64_t n_tok) {
         if (r[i]->w && !r[i]->packed && !cu_plain_can(r[i]->type, p->k, few)) return false;
     return p->w.w != NULL && (!few || !p->up.w || cu_same_rows(p));
 }
-static int fast(struct cu_stream *s, const struct cu_product *p, int64_t n_tok, struct err *e) {
-    if (p->n_in == 0 || p->rows == 0) return 0;
-    return n_tok <= CU_FEW ? cu_gemv(s, p, e) : cu_gemm(s, p, e);
+
+/* Computes a product, all but gated units that neither gemv.cu nor gemm.cu takes: *left. Which
+ * kernel has exact products depends on the weights and on whether there are EXACT_MANY tokens. */
+static int product(struct cu_stream *s, const struct cu_weight *w, const struct cu_weight *up,
+                   bool gated, struct product *j, int64_t n_tok, bool exact, bool *left,
+                   struct err *e) {
+    const struct product_kernel *k = find(w->type);
+    const bool many = n_tok >= EXACT_MANY;
+    const bool side = many && k && k->side && !gated && !j->ids && j->rows <= SIDE_MOST;
+    struct cu_product p = fast_of(w, up, gated, false, j);
+    *left = false;
+    if (j->n_in == 0 || j->rows == 0) return 0;
+    if (!exact && (!gated || p.up.w) && is_fast(&p, n_tok))
+        return n_tok <= CU_FEW ? cu_gemv(s, &p, e) : cu_gemm(s, &p, e);
+    if (many && !side && k && w->mats <= CU_GEMM_MATS) {
+        p = fast_of(w, up, gated, true, j);
+        return cu_gemm(s, &p, e);
+    }
+    *left = gated;
+    return gated ? 0 : launch(s, w->type, j, side, e);
 }
 
 int cu_matmul(struct cu_stream *s, const struct cu_weight *w, const float *x, int64_t ldx,
               int64_t n_tok, float *y, int64_t ldy, bool exact, struct err *e) {
     struct product j = product_of(w, x, ldx, n_tok, y, ldy);
-    const struct cu_product p = fast_of(w, NULL, false, &j);
-    if (!exact && is_fast(&p, n_tok)) return fast(s, &p, n_tok, e);
-    return launch(s, w->type, &j, e);
+    bool left;
+    return product(s, w, NULL, false, &j, n_tok, exact, &left, e);
 }
 
 int cu_glu(struct cu_stream *s, const struct cu_weight *gate, const struct cu_weight *up,
@@ -257,50 +244,50 @@ int cu_glu(struct cu_stream *s, const struct cu_weight *gate, const struct cu_we
            bool gelu, float *h, bool exact, struct err *e) {
     const int64_t f = up ? gate->rows : gate->rows / 2;
     struct product j = product_of(up ? up : gate, x, ldx, n_tok * n_used, h, f);
+    bool left;
     j.rows = f;
     j.ids = ids;
     j.x_div = n_used;
     j.gelu = gelu;
-    const struct cu_product p = fast_of(gate, up, true, &j);
-    if (!exact && p.up.w && is_fast(&p, n_tok)) return fast(s, &p, n_tok, e);
+    TRY(product(s, gate, up, true, &j, n_tok, exact, &left, e));
+    if (!left) return 0;
     if (!up) j.w += (uint64_t)f * gate->row_bytes;
-    TRY(launch(s, up ? up->type : gate->type, &j, e));
+    TRY(launch(s, up ? up->type : gate->type, &j, false, e));
     j.w = (const uint8_t *)gate->data;
     j.row_bytes = gate->row_bytes;
     j.mat_bytes = gate->mat_bytes;
     j.mul = h;
-    return launch(s, gate->type, &j, e);
+    return launch(s, gate->type, &j, false, e);
 }
 
 int cu_moe_rows(struct cu_stream *s, const struct cu_weight *w, const float *x, int64_t ldx,
                 int64_t n_tok, const int32_t *ids, int64_t n_used, float *y, bool exact,
                 struct err *e) {
     struct product j = product_of(w, x, ldx, n_tok * n_used, y, w->rows);
+    bool left;
     j.ids = ids;
     j.x_div = n_used;
-    const struct cu_product p = fast_of(w, NULL, false, &j);
-    if (!exact && is_fast(&p, n_tok)) return fast(s, &p, n_tok, e);
-    return launch(s, w->type, &j, e);
+    return product(s, w, NULL, false, &j, n_tok, exact, &left, e);
 }
 
 int cu_moe_down(struct cu_stream *s, const struct cu_weight *down, const float *h, int64_t n_tok,
                 const int32_t *ids, const float *p, int64_t n_used, float *y, int64_t ldy,
                 bool exact, struct err *e) {
     struct product j = product_of(down, h, down->k, n_tok * n_used, y, ldy);
+    bool left;
     j.ids = ids;
     j.p = p;
     j.n_sum = n_used;
-    const struct cu_product q = fast_of(down, NULL, false, &j);
-    if (!exact && is_fast(&q, n_tok)) return fast(s, &q, n_tok, e);
-    return launch(s, down->type, &j, e);
+    return product(s, down, NULL, false, &j, n_tok, exact, &left, e);
 }
 
-uint64_t cu_scratch_bytes(const struct cu_weight *w, int64_t n_in, int64_t x_div, int64_t n_sum) {
+uint64_t cu_scratch_bytes(const struct cu_weight *w, int64_t n_in, int64_t x_div, int64_t n_sum,
+                          bool exact) {
     struct product j = product_of(w, NULL, 0, n_in, NULL, 0);
-    if (w->k % 32) return 0;
+    if (w->k % 32 && !exact) return 0;
     j.x_div = x_div;
     j.n_sum = n_sum;
-    const struct cu_product p = fast_of(w, NULL, false, &j);
-    const uint64_t few = (uint64_t)(CU_ACT_BYTES(p.k) * (n_in / x_div)), many = cu_gemm_scratch(&p);
-    return max_u64(few, many);
+    const struct cu_product p = fast_of(w, NULL, false, exact, &j);
+    const uint64_t few = exact ? 0 : (uint64_t)(CU_ACT_BYTES(p.k) * (n_in / x_div));
+    return max_u64(few, cu_gemm_scratch(&p));
 }

@@ -36,7 +36,8 @@ int64_t cu_attn_few_rows(const struct cu_attn *a) {
 uint64_t cu_packed_bytes(const struct cu_weight *w) {
     return 0;
 }
-uint64_t cu_scratch_bytes(const struct cu_weight *w, int64_t n_in, int64_t x_div, int64_t n_sum) {
+uint64_t cu_scratch_bytes(const struct cu_weight *w, int64_t n_in, int64_t x_div, int64_t n_sum,
+                          bool exact) {
     return 0;
 }
 void cu_close(struct cu_ctx *c) {

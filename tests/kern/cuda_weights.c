@@ -304,24 +304,26 @@ static void check_operand(struct dev *d, enum qtype t, int k, struct path p_) {
 }
 
 /* A token's result does not depend on how many others there are. */
-static void check_alone(struct dev *d, enum qtype t) {
-    enum { K = 256, ROWS = 16, FEW = 9, MANY = 70 };
+static void check_alone(struct dev *d, enum qtype t, enum mode mode) {
+    enum { K = 256, ROWS = 16, LEAST = 4, MANY = 70 };
     struct mat m = mat_new(d, t, K, ROWS, 1);
-    float *x = normals(MANY * K), *dx = dev_put(d, x, MANY * K * 4), y[2][FEW * ROWS];
-    float *few = dev_new(d, FEW * ROWS * 4), *many = dev_new(d, MANY * ROWS * 4);
+    const int64_t n = mode == EXACT ? LEAST : CU_FEW + 1;
+    const size_t size = (size_t)(n * ROWS) * 4;
+    float *x = normals(MANY * K), *dx = dev_put(d, x, MANY * K * 4), y[2][(CU_FEW + 1) * ROWS];
+    float *few = dev_new(d, size), *many = dev_new(d, MANY * ROWS * 4);
     struct err e;
-    mat_for(d, path(BF16, K), &m);
-    CHECK_OK(cu_matmul(d->s, &m.w, dx, K, FEW, few, ROWS, false, &e));
-    CHECK_OK(cu_matmul(d->s, &m.w, dx, K, MANY, many, ROWS, false, &e));
-    dev_get(d, y[0], few, sizeof y[0]);
-    dev_get(d, y[1], many, sizeof y[1]);
-    CHECK(memcmp(y[0], y[1], sizeof y[0]) == 0);
+    mat_for(d, path(mode, K), &m);
+    CHECK_OK(cu_matmul(d->s, &m.w, dx, K, n, few, ROWS, mode == EXACT, &e));
+    CHECK_OK(cu_matmul(d->s, &m.w, dx, K, MANY, many, ROWS, mode == EXACT, &e));
+    dev_get(d, y[0], few, size);
+    dev_get(d, y[1], many, size);
+    CHECK(memcmp(y[0], y[1], size) == 0);
     free(x);
     mat_free(&m);
 }
 
 static void test_gemm(struct dev *d) {
-    check_alone(d, QT_Q5_K);
+    check_alone(d, QT_Q5_K, BF16);
     /* once: mma's operand is the same code, its emulation slow, and no order matters to it */
     if (!emu_shuffle || (cu_uses_wgmma(d->s) && order == 0))
         for (size_t i = 0; i < COUNT_OF(packed_types); i++)
@@ -453,6 +455,25 @@ static void check_down(struct dev *d, enum qtype t, int64_t f, int64_t tok, stru
     free(p);
     mat_free(&m);
 }
+/* Exact products of many tokens: more than one task, block of rows and period of raw weights; rows
+ * of activations and float weights that begin anywhere. */
+static void test_gemm_f32(struct dev *d) {
+    check_alone(d, QT_Q5_K, EXACT);
+    check_alone(d, QT_F16, EXACT);
+    EACH_TYPE(t) {
+        const int64_t k = short_row(t) * (qtype_info(t)->block_elems == 128 ? 1 : 3);
+        if (emu_shuffle && (unsigned)t % 3 != order) continue;
+        check_glu_rows(d, t, t, k, 32, t % 2, t % 5 == 0, t % 3 + 1, 21, path(EXACT, k));
+        check_down(d, t, k, t % 3 ? 4 : 30, path(EXACT, k));
+    }
+    check_matmul(d, QT_Q4_K, 512, 141, 75, path(EXACT, 512));
+    check_matmul(d, QT_Q6_K, 2304, 70, 33, path(EXACT, 2304));
+    check_matmul(d, QT_Q8_0, 1376, 193, 5, path(EXACT, 1376));
+    check_matmul(d, QT_BF16, 75, 515, 17, path(EXACT, 75));
+    check_matmul(d, QT_F32, 70, 513, 66, path(EXACT, 70));
+    check_glu_rows(d, QT_Q4_K, QT_IQ3_S, 256, 32, false, false, 2, 24, path(EXACT, 256));
+}
+
 static void test_down(struct dev *d) {
     EACH_TYPE(t) check_down(d, t, short_row(t), 2, path(EXACT, short_row(t)));
     for (size_t i = 0; i < COUNT_OF(packed_types); i++)
@@ -610,6 +631,7 @@ int main(void) {
         RUN_DEV(test_gemv_plain, &d);
         RUN_DEV(test_gemm, &d);
         RUN_DEV(test_gemm_any, &d);
+        RUN_DEV(test_gemm_f32, &d);
         RUN_DEV(test_glu, &d);
         RUN_DEV(test_down, &d);
         RUN_DEV(test_wgmma, &d);

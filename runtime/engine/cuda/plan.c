@@ -90,9 +90,9 @@ void exec_cuda_lay_out(struct session *s, void *regs, void *work) {
 /* Returns the most scratch that products of weight w with many tokens take, in bytes. */
 static uint64_t scratch_of(const struct session *s, gr_w w, int64_t n_in, int64_t x_div,
                            int64_t n_sum) {
-    if (w == GR_NONE || dev(s)->exact) return 0;
+    if (w == GR_NONE) return 0;
     const struct cu_weight shape = exec_cuda_shape(model_weight(s->m, w));
-    return cu_scratch_bytes(&shape, n_in, x_div, n_sum);
+    return cu_scratch_bytes(&shape, n_in, x_div, n_sum, dev(s)->exact);
 }
 static uint64_t scratch_bytes(const struct session *s) {
     const int64_t n = s->o.n_ubatch;

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: MIT
+/* kernels/cuda/gemm_f32.cu - many rows of f32 activations with weights of any type in the file's
+ * order, exactly: weights as kernels/ref decodes them, f32 multiply-adds. gemm.cu sorts rows by
+ * expert, makes tasks and adds up experts, as for the other products of many tokens.
+ *
+ * A block owns ROWS weight rows and up to TOKENS tokens over the whole K, 32 columns at a time.
+ * Both operands are f32 in shared memory, [column][row] and [column][token], so that a thread reads
+ * 8 rows and 8 tokens of a column by four 16-byte loads and has 64 multiply-adds for them. While
+ * the warps multiply 32 columns, the next 32 of the tokens are on their way to registers. Weights
+ * arrive by asynchronous copies of aligned 16-byte pieces, 256 columns of each row (float types:
+ * 32); a thread decodes 32 weights of its own row, each weight once per 64 tokens.
+ *
+ * Four neighbours (rows or tokens) are a unit; column c has unit u at u ^ c / 4 % 8. So the stores
+ * of threads that have 4 columns each meet all 32 banks. Of a warp's lanes, bits 1 to 3 choose rows
+ * and bits 0 and 4 tokens: a half-warp reads 128 bytes of rows, and lanes that differ in bit 0
+ * (rows) or 1 (tokens) read the same, which the hardware serves at once.
+ *
+ * A sum is one chain of fmaf in the order of K, whatever the block, the task and the other tokens.
+ */
+#include "kernels/cuda/gemm.cuh"
+
+enum {
+    TOKENS = 64, /* of a task, at most */
+    ROWS = 128,
+    THREADS = ROWS,
+    STEP = 32, /* columns */
+    W_TILE = STEP * ROWS,
+    X_TILE = STEP * TOKENS, /* floats */
+    X_LOADS = X_TILE / 4 / THREADS,
+    OUT_LD = ROWS + 4 /* floats of a token where sums leave */
+};
+static_assert(TOKENS * OUT_LD <= 2 * (W_TILE + X_TILE), "sums fit where operands were");
+
+/* Raw weights in shared memory: a row of the block has SLOT bytes for PERIOD steps. */
+template <class B> struct raw_shape {
+    static constexpr bool FLOAT = cu_block<B>::elems == 1;
+    static constexpr int PERIOD = FLOAT ? 1 : 8;
+    static constexpr int PER = FLOAT ? 1 : cu_block<B>::elems / 32; /* groups of a block */
+    static constexpr int BYTES = STEP * PERIOD / cu_block<B>::elems * (int)sizeof(B);
+    static constexpr int PIECES =
+        (BYTES + 15 + 15) / 16;                    /* the first begins up to 15 bytes earlier */
+    static constexpr int SLOT = 16 * (PIECES | 1); /* odd: against bank conflicts */
+    static constexpr int SMEM = 2 * (W_TILE + X_TILE) * 4 + ROWS * SLOT;
+};
+
+/* What a block needs to fetch its operands. */
+struct source {
+    const uint8_t *w; /* the first row of the block */
+    uint64_t row_bytes;
+    int last;                /* of its rows, the last that exists */
+    const float *x[X_LOADS]; /* tokens of which this thread loads columns; NULL: none */
+    int k;
+    bool wide; /* rows of x can be loaded 16 bytes at a time */
+    uint8_t *raw;
+};
+
+CU_DEV const uint8_t *row_of(const struct source &f, int row, int bytes, int period) {
+    return f.w + (uint64_t)(row < f.last ? row : f.last) * f.row_bytes +
+           (uint64_t)period * (uint64_t)bytes;
+}
+
+/* Starts the copies of raw weights number `period`. */
+template <class B> CU_DEV void fetch_raw(const struct source &f, int period) {
+    typedef raw_shape<B> R;
+    const int left = (int)f.row_bytes - period * R::BYTES, n = left < R::BYTES ? left : R::BYTES;
+    for (int i = (int)threadIdx.x; i < ROWS * R::PIECES; i += THREADS) {
+        const int row = i / R::PIECES, at = 16 * (i % R::PIECES);
+        const uint8_t *src = row_of(f, row, R::BYTES, period);
+        const int skew = (int)((uintptr_t)src & 15);
+        if (at < skew + n) cu_copy16(f.raw + row * R::SLOT + at, src - skew + at);
+    }
+    cu_copy_commit();
+}
+
+/* Decodes 32 weights of this thread's row to column `step * 32` and those that follow. */
+template <class B>
+CU_DEV void decode(const struct source &f, int step, const struct kern_grid *grid, float *tile) {
+    typedef raw_shape<B> R;
+    const int row = (int)threadIdx.x, of = step % R::PERIOD;
+    const uint8_t *src = row_of(f, row, R::BYTES, step / R::PERIOD);
+    const uint8_t *p = f.raw + row * R::SLOT + (int)((uintptr_t)src & 15);
+    if constexpr (R::FLOAT) {
+        const int n = f.k - STEP * step;
+        CU_UNROLL
+        for (int l = 0; l < STEP; l++)
+            tile[l * ROWS + (row ^ l / 4 * 4)] =
+                l < n ? cu_float((const B *)(const void *)p, l) : 0.0f;
+    } else {
+        struct cu_group o;
+        cu_group((const B *)(const void *)p + of / R::PER, of % R::PER, grid, &o);
+        CU_UNROLL
+        for (int l = 0; l < STEP; l++) { /* the bits of cu_weight */
+            const uint32_t q = (uint32_t)o.q[l / 4] ^ 0x80808080u;
+            float v = o.s[l / 16] * (cu_float_byte(q, l % 4) - (CU_FLOAT_BYTE + 128.0f));
+            if constexpr (cu_has_min<B>::YES) v -= o.m[l / 16];
+            tile[l * ROWS + (row ^ l / 4 * 4)] = v;
+        }
+    }
+}
+
+/* Loads 4 columns of each of this thread's tokens. */
+CU_DEV void load_tokens(const struct source &f, int step, float4 *v) {
+    const int c = STEP * step + 4 * ((int)threadIdx.x % 8);
+    CU_UNROLL
+    for (int i = 0; i < X_LOADS; i++) {
+        v[i] = make_float4(0, 0, 0, 0);
+        if (!f.x[i]) continue;
+        if (f.wide) {
+            if (c < f.k) v[i] = *(const float4 *)(const void *)(f.x[i] + c);
+        } else {
+            if (c < f.k) v[i].x = f.x[i][c];
+            if (c + 1 < f.k) v[i].y = f.x[i][c + 1];
+            if (c + 2 < f.k) v[i].z = f.x[i][c + 2];
+            if (c + 3 < f.k) v[i].w = f.x[i][c + 3];
+        }
+    }
+}
+CU_DEV void store_tokens(const float4 *v, float *tile) {
+    const int u = (int)threadIdx.x % 8;
+    CU_UNROLL
+    for (int i = 0; i < X_LOADS; i++) {
+        float *to = tile + 4 * u * TOKENS + (((int)threadIdx.x / 8 + i * (THREADS / 8)) ^ 4 * u);
+        to[0] = v[i].x;
+        to[TOKENS] = v[i].y;
+        to[2 * TOKENS] = v[i].z;
+        to[3 * TOKENS] = v[i].w;
+    }
+}
+
+/* Adds the products of 32 columns to acc[row][token]: 8 rows, units wu and wu + 8, and 4 * NX
+ * tokens, units xu and xu ^ 4. */
+template <int NX>
+CU_DEV void multiply(const float *w, const float *x, int wu, int xu, float (&acc)[8][8]) {
+    CU_ROLLED
+    for (int u = 0; u < STEP / 4; u++) {
+        const float *wp = w + 4 * u * ROWS + 4 * (wu ^ u);
+        const float *xp[2] = {x + 4 * u * TOKENS + 4 * (xu ^ u),
+                              x + 4 * u * TOKENS + 4 * (xu ^ 4 ^ u)};
+        CU_UNROLL
+        for (int l = 0; l < 4; l++) {
+            float a[8], b[4 * NX];
+            CU_UNROLL
+            for (int i = 0; i < 2; i++) {
+                const float4 v = *(const float4 *)(const void *)(wp + l * ROWS + 32 * i);
+                a[4 * i] = v.x, a[4 * i + 1] = v.y, a[4 * i + 2] = v.z, a[4 * i + 3] = v.w;
+            }
+            CU_UNROLL
+            for (int i = 0; i < NX; i++) {
+                const float4 v = *(const float4 *)(const void *)(xp[i] + l * TOKENS);
+                b[4 * i] = v.x, b[4 * i + 1] = v.y, b[4 * i + 2] = v.z, b[4 * i + 3] = v.w;
+            }
+            CU_UNROLL
+            for (int r = 0; r < 8; r++) CU_UNROLL
+            for (int t = 0; t < 4 * NX; t++) acc[r][t] = fmaf(a[r], b[t], acc[r][t]);
+        }
+    }
+}
+
+/* Multiplies. The grid is tasks and groups of ROWS rows. */
+template <class B> CU_KERNEL __launch_bounds__(THREADS, 2) f32_kernel(struct cu_gemm_job j) {
+    CU_DYN_SHARED(float, smem);
+    typedef raw_shape<B> R;
+    const int tid = (int)threadIdx.x, lane = tid % 32, warp = tid / 32;
+    const int first = ROWS * (int)blockIdx.y;
+    struct cu_task task;
+    if (!cu_task_of(j, &task)) return;
+    float *const w = smem, *const x = smem + 2 * W_TILE;
+    struct source f;
+    f.w = j.w + (uint64_t)task.mat * j.mat_bytes + (uint64_t)first * j.row_bytes;
+    f.row_bytes = j.row_bytes;
+    f.last = (int)cu_min(ROWS, j.rows - first) - 1;
+    f.k = j.k;
+    f.wide = j.wide;
+    f.raw = (uint8_t *)(void *)(smem + 2 * (W_TILE + X_TILE));
+    CU_UNROLL
+    for (int i = 0; i < X_LOADS; i++) {
+        const int n = tid / 8 + i * (THREADS / 8);
+        f.x[i] = n < task.tokens
+                     ? j.x_f32 + (int64_t)((unsigned)cu_task_row(j, task, n) / j.x_div) * j.ldx
+                     : NULL;
+    }
+    /* a warp has 64 rows and 32 tokens */
+    const int wu = 16 * (warp % 2) + lane / 2 % 8, xu = 8 * (warp / 2) + lane % 2 + lane / 16 * 2;
+    const int tokens = 64 * (warp % 2) > f.last ? 0 : task.tokens - 32 * (warp / 2);
+    const int n_steps = (j.k + STEP - 1) / STEP;
+    float acc[8][8] = {};
+    float4 v[X_LOADS];
+    fetch_raw<B>(f, 0);
+    load_tokens(f, 0, v);
+    cu_copy_wait<0>();
+    __syncthreads();
+    decode<B>(f, 0, j.grid, w);
+    store_tokens(v, x);
+    __syncthreads();
+    for (int i = 0; i < n_steps; i++) {
+        const int next = i + 1;
+        const bool more = next < n_steps;
+        /* everybody has decoded what was there */
+        if (more && next % R::PERIOD == 0) fetch_raw<B>(f, next / R::PERIOD);
+        if (more) load_tokens(f, next, v);
+        const float *wi = w + i % 2 * W_TILE, *xi = x + i % 2 * X_TILE;
+        if (tokens > 16)
+            multiply<2>(wi, xi, wu, xu, acc);
+        else if (tokens > 0)
+            multiply<1>(wi, xi, wu, xu, acc);
+        if (!more) break;
+        if (next % R::PERIOD == 0) {
+            cu_copy_wait<0>();
+            __syncthreads();
+        }
+        decode<B>(f, next, j.grid, w + next % 2 * W_TILE);
+        store_tokens(v, x + next % 2 * X_TILE);
+        __syncthreads();
+    }
+    __syncthreads(); /* nobody reads operands any more: sums leave through their memory */
+    CU_UNROLL
+    for (int t = 0; t < 8; t++) CU_UNROLL
+    for (int i = 0; i < 2; i++) {
+        const int n = 4 * (t / 4 ? xu ^ 4 : xu) + t % 4;
+        *(float4 *)(void *)(smem + n * OUT_LD + 4 * (wu + 8 * i)) =
+            make_float4(acc[4 * i][t], acc[4 * i + 1][t], acc[4 * i + 2][t], acc[4 * i + 3][t]);
+    }
+    __syncthreads();
+    for (int n = warp; n < task.tokens; n += THREADS / 32) {
+        const int64_t at = cu_task_row(j, task, n) * j.ldy + first;
+        for (int r = lane; r <= f.last; r += 32) {
+            const float sum = smem[n * OUT_LD + r];
+            j.y[at + r] = j.mul ? cu_gate(sum, j.gelu) * j.mul[at + r] : sum;
+        }
+    }
+}
+
+static const struct cu_gemm_kernel table[] = {
+#define ROW(T)                                                                                     \
+    {QT_##T,                                                                                       \
+     TOKENS,                                                                                       \
+     ROWS,                                                                                         \
+     THREADS / 32,                                                                                 \
+     raw_shape<struct blk_##T>::SMEM,                                                              \
+     f32_kernel<struct blk_##T>},
+    CU_GROUP_TYPES(ROW) CU_FLOAT_TYPES(ROW)
+#undef ROW
+};
+
+struct cu_gemm_kernel cu_gemm_f32(enum qtype type) {
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (table[i].type == type) return table[i];
+    return {};
+}
