@@ -103,7 +103,7 @@ struct best {
 };
 static void call_best(void *a) {
     struct best *b = a;
-    must(cu_best_logits(st, b->x, vocab, b->work, b->out, &e));
+    must(cu_best_logits(st, b->x, vocab, 1, b->work, b->out, &e));
 }
 struct router {
     struct cu_weight w;

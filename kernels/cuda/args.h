@@ -173,7 +173,7 @@ struct cu_choice { /* as OP_MOE of models/ops.def */
  * large (ties) to be sorted here. */
 enum { CU_BEST = 128 };
 struct cu_best {
-    int32_t n;
+    int32_t n, broken; /* broken: not 0 where one is NaN or infinite upwards */
     int32_t id[CU_BEST];
     float logit[CU_BEST];
 };

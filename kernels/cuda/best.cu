@@ -1,24 +1,28 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/best.cu - the CU_BEST largest logits of a token, so that sampling needs a kilobyte
- * of a vocabulary's megabyte.
+/* kernels/cuda/best.cu - the CU_BEST largest logits of each of some tokens, so that sampling needs
+ * a kilobyte of a vocabulary's megabyte.
  *
  * The vocabulary is cut in 512 slices, a warp each. The 128th largest of the slices' largest logits
  * is a bound that at least 128 logits reach, and few more do: the last block to finish finds it.
  * Those logits are collected, and again the last block sorts them by counting how many are better.
- * The order of collecting does not matter. */
+ * The order of collecting does not matter. Tokens are rows of blocks, each with work memory of its
+ * own. */
 #include "kernels/cuda/last.cuh"
 
 enum { THREADS = 256, WARPS = THREADS / 32, BLOCKS = 64, SLICES = BLOCKS * WARPS, CAP = 1024 };
 
 struct best_work {
-    int n, arrived; /* 0 between calls */
-    float least;    /* what the best reach */
+    int n, arrived, broken; /* 0 between calls; broken: so many are no logits */
+    float least;            /* what the best reach */
     float top[SLICES];
     int id[CAP];
     float logit[CAP];
 };
 _Static_assert(sizeof(struct best_work) <= CU_BEST_WORK, "CU_BEST_WORK");
 
+CU_DEV struct best_work *work_of(void *work) {
+    return (struct best_work *)((char *)work + (size_t)blockIdx.y * CU_BEST_WORK);
+}
 CU_DEV bool usable(float x) {
     return fabsf(x) <= FLT_MAX;
 }
@@ -46,13 +50,19 @@ CU_DEV void find_bound(struct best_work *w, float *top) {
     }
 }
 
-CU_KERNEL __launch_bounds__(THREADS) slice_tops(const float *x, int64_t n, struct best_work *w) {
+CU_KERNEL __launch_bounds__(THREADS) slice_tops(const float *x, int64_t n, void *work) {
     CU_SHARED(float, tops, [SLICES]);
     CU_SHARED(int, is_last, [1]);
+    struct best_work *w = work_of(work);
     const struct slice s = slice_of(n);
     float top = -INFINITY;
-    for (int64_t i = s.lo + threadIdx.x % 32; i < s.hi; i += 32)
+    bool broken = false;
+    x += (int64_t)blockIdx.y * n;
+    for (int64_t i = s.lo + threadIdx.x % 32; i < s.hi; i += 32) {
         if (usable(x[i]) && x[i] > top) top = x[i];
+        broken = broken || !(x[i] <= FLT_MAX);
+    }
+    if (broken) cu_atomic_add(&w->broken, 1);
     top = cu_warp_max(top);
     if (threadIdx.x % 32 == 0) w->top[blockIdx.x * WARPS + threadIdx.x / 32] = top;
     if (cu_is_last(&w->arrived, BLOCKS, is_last)) find_bound(w, tops);
@@ -83,15 +93,18 @@ CU_DEV void sort_found(struct best_work *w, struct found *f, struct cu_best *out
     __syncthreads();
     if (threadIdx.x) return;
     out->n = n > CAP ? -1 : n < CU_BEST ? n : CU_BEST;
-    w->n = 0;
+    out->broken = cu_ldcg(&w->broken) != 0;
+    w->n = w->broken = 0;
 }
 
 CU_KERNEL __launch_bounds__(THREADS)
-    collect(const float *x, int64_t n, struct best_work *w, struct cu_best *out) {
+    collect(const float *x, int64_t n, void *work, struct cu_best *out) {
     CU_SHARED(struct found, all, [1]);
     CU_SHARED(int, is_last, [1]);
+    struct best_work *w = work_of(work);
     const float least = w->least;
     const struct slice s = slice_of(n);
+    x += (int64_t)blockIdx.y * n;
     for (int64_t i = s.lo + threadIdx.x % 32; i < s.hi; i += 32) {
         if (!usable(x[i]) || x[i] < least) continue;
         const int to = cu_atomic_add(&w->n, 1);
@@ -99,14 +112,15 @@ CU_KERNEL __launch_bounds__(THREADS)
         w->id[to] = (int)i;
         w->logit[to] = x[i];
     }
-    if (cu_is_last(&w->arrived, BLOCKS, is_last)) sort_found(w, all, out);
+    if (cu_is_last(&w->arrived, BLOCKS, is_last)) sort_found(w, all, out + blockIdx.y);
 }
 
-int cu_best_logits(struct cu_stream *s, const float *x, int64_t n, void *work, struct cu_best *out,
-                   struct err *e) {
-    struct best_work *w = (struct best_work *)work;
-    if (n < 1 || n > INT32_MAX) return err_set(e, ERR_USAGE, "CUDA: no logits to choose from");
-    CU_LAUNCH(e, slice_tops, BLOCKS, THREADS, 0, s, x, n, w);
-    CU_LAUNCH(e, collect, BLOCKS, THREADS, 0, s, x, n, w, out);
+int cu_best_logits(struct cu_stream *s, const float *x, int64_t n, int64_t n_rows, void *work,
+                   struct cu_best *out, struct err *e) {
+    if (n < 1 || n > INT32_MAX || n_rows < 1 || n_rows > INT16_MAX)
+        return err_set(e, ERR_USAGE, "CUDA: no logits to choose from");
+    const dim3 grid(BLOCKS, (unsigned)n_rows);
+    CU_LAUNCH(e, slice_tops, grid, THREADS, 0, s, x, n, work);
+    CU_LAUNCH(e, collect, grid, THREADS, 0, s, x, n, work, out);
     return 0;
 }

@@ -266,6 +266,15 @@ void cu_host_free(struct cu_ctx *, void *p) {
     if (p) cudaFreeHost(p);
 }
 
+bool cu_is_pinned(struct cu_ctx *c, const void *p) {
+    struct cudaPointerAttributes at;
+    if (cu_on(c) != cudaSuccess || cudaPointerGetAttributes(&at, p) != cudaSuccess) {
+        cudaGetLastError(); /* then it is not: not for the next launch to find */
+        return false;
+    }
+    return at.type == cudaMemoryTypeHost;
+}
+
 int cu_stream_new(struct cu_stream **out, struct cu_ctx *c, struct err *e) {
     struct cu_stream *s = (struct cu_stream *)xcalloc(1, sizeof *s);
     s->c = c;

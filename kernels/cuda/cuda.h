@@ -64,6 +64,7 @@ uint64_t cu_buf_bytes(const struct cu_buf *b);
 /* Allocates pinned host memory, which copies run from and to at full speed. */
 int cu_host_new(void **out, struct cu_ctx *c, uint64_t n_bytes, const char *what, struct err *e);
 void cu_host_free(struct cu_ctx *c, void *p);
+bool cu_is_pinned(struct cu_ctx *c, const void *p);
 
 int cu_stream_new(struct cu_stream **out, struct cu_ctx *c, struct err *e);
 void cu_stream_free(struct cu_stream *s);

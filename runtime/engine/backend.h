@@ -11,6 +11,11 @@
 #include "runtime/engine/session.h"
 
 struct page;
+struct head_row { /* a row of the last pass whose logits are wanted, or the best of them */
+    int64_t row;
+    float *logits; /* NULL: the best */
+    struct session_best *best;
+};
 struct backend {
     const char *name;
     /* Allocates all memory of the session but what sequences keep, and counts it in s->n_bytes.
@@ -47,11 +52,18 @@ struct backend {
     int (*rows)(struct session *s, int64_t first, int64_t n, float *hidden, struct err *e);
     int (*head)(struct session *s, const float *hidden, int64_t n, float *logits, struct err *e);
     bool finds_best; /* pass: with s->now.best, in place of logits */
+    /* Computes what the head says of n rows of the last pass, from where they lie. NULL: it is done
+     * with `rows` and `head`; nobody asks for the best then. */
+    int (*outputs)(struct session *s, const struct head_row *row, int64_t n, struct err *e);
     /* Does session_score for rows of which `base`, of the same backend, was scored just before.
      * `shares` tells whether the logits of two sessions can be compared there. NULL: the caller
      * looks at logits itself. */
-    int (*score)(struct session *s, struct session *base, const float *hidden, int64_t n,
+    int (*score)(struct session *s, struct session *base, int64_t first, int64_t n,
                  const int32_t *target, struct session_score *out, struct err *e);
+    /* Gives pinned memory, and takes it back. NULL: no memory is faster than other. */
+    int (*host_new)(struct session *s, void **out, uint64_t n_bytes, const char *what,
+                    struct err *e);
+    void (*host_free)(struct session *s, void *p);
     bool (*shares)(const struct session *s, const struct session *base);
     /* Do what session_sum_... say. sum_begin NULL: it cannot. */
     bool (*can_sum)(const struct session *s);

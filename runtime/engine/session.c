@@ -223,6 +223,7 @@ static void alloc_rows(struct session *s) {
     s->row_fork = xcalloc(n, sizeof(void *));
     s->kept = xcalloc(n, sizeof *s->kept);
     s->row_out = xcalloc(n, sizeof *s->row_out);
+    s->head_row = xcalloc(n, sizeof *s->head_row);
 }
 
 /* Lets the thread work for the session's context, and returns the one it worked for before. */
@@ -270,6 +271,7 @@ void session_free(struct session *s) {
     free(s->row_fork);
     free(s->kept);
     free(s->row_out);
+    free(s->head_row);
     free(s->vec);
     exec_unpack(s);
     free(s);
@@ -476,6 +478,8 @@ static int check_rows(struct session *s, const struct session_row *row, struct s
     for (int64_t i = 0; i < n && !rc; i++) {
         struct seq *q = seq_of(s, &row[i]);
         rc = check_id(s, row[i].id, i, e);
+        if (!rc && (row[i].want & WANT_BEST) && !s->be->finds_best)
+            rc = err_set(e, ERR_USAGE, "the best logits are found on a device only");
         if (rc) break;
         if (q->cache != &s->cache)
             rc = err_set(e, ERR_USAGE, "row %" PRId64 ": the sequence is not of this session", i);
@@ -532,28 +536,55 @@ static void gather(struct session *s, const struct session_row *row, struct seq 
     for (int64_t r = 0; r < n; r++) keep_row(s, r, s->row_out[r]);
 }
 
-/* Copies what the rows want, in their order, behind *hidden and *logits. */
-static int hand_out(struct session *s, const struct session_row *row, int64_t n, float **hidden,
-                    float **logits, struct err *e) {
-    const int64_t d = s->g->reg_width[s->g->hidden_out], v = s->m->hp.d[HD_VOCAB];
-    float *x = NULL;
-    int64_t n_logits = 0;
+/* Where the outputs of the next row go that wants them. */
+struct outputs {
+    float *hidden, *logits;
+    struct session_best *best;
+};
+
+/* Returns how many rows from i on want their hidden row and lie one behind the other. */
+static int64_t hidden_run(const struct session *s, const struct session_row *row, int64_t i,
+                          int64_t n) {
+    int64_t k = i;
+    while (k < n && (row[k].want & WANT_HIDDEN) && s->row_from[k] - s->row_from[i] == k - i) k++;
+    return k - i;
+}
+
+/* Computes the n rows of s->head_row by copying them first: they all want logits, which lie
+ * one behind the other. */
+static int outputs_of_copies(struct session *s, int64_t n, struct err *e) {
+    const int64_t d = s->g->reg_width[s->g->hidden_out];
+    float *x = xmalloc((size_t)(n * d) * sizeof *x);
     int rc = 0;
-    for (int64_t i = 0; i < n; i++) {
-        if (*hidden && (row[i].want & WANT_HIDDEN)) {
-            TRY(s->be->rows(s, s->row_from[i], 1, *hidden, e));
-            *hidden += d;
-        }
-        n_logits += *logits && (row[i].want & WANT_LOGITS);
-    }
-    if (!n_logits) return 0;
-    x = xmalloc((size_t)(n_logits * d) * sizeof *x);
-    for (int64_t i = 0, k = 0; i < n && !rc; i++)
-        if (row[i].want & WANT_LOGITS) rc = s->be->rows(s, s->row_from[i], 1, x + k++ * d, e);
-    if (!rc) rc = s->be->head(s, x, n_logits, *logits, e);
-    *logits += n_logits * v;
+    for (int64_t i = 0; i < n && !rc; i++) rc = s->be->rows(s, s->head_row[i].row, 1, x + i * d, e);
+    if (!rc) rc = s->be->head(s, x, n, s->head_row[0].logits, e);
     free(x);
     return rc;
+}
+
+/* Copies what the rows want, in their order, behind *out. */
+static int hand_out(struct session *s, const struct session_row *row, int64_t n,
+                    struct outputs *out, struct err *e) {
+    const int64_t d = s->g->reg_width[s->g->hidden_out], v = s->m->hp.d[HD_VOCAB];
+    for (int64_t i = 0, k; i < n && out->hidden; i += max_i64(k, 1)) {
+        k = hidden_run(s, row, i, n);
+        if (k) TRY(s->be->rows(s, s->row_from[i], k, out->hidden, e));
+        out->hidden += k * d;
+    }
+    int64_t n_out = 0;
+    for (int64_t i = 0; i < n; i++) {
+        struct head_row *h = &s->head_row[n_out];
+        *h = (struct head_row){.row = s->row_from[i]};
+        if (out->logits && (row[i].want & WANT_LOGITS)) {
+            h->logits = out->logits;
+            out->logits += v;
+        } else if (out->best && (row[i].want & WANT_BEST))
+            h->best = out->best++;
+        n_out += h->logits || h->best;
+    }
+    if (!n_out) return 0;
+    return s->be->outputs ? s->be->outputs(s, s->head_row, n_out, e)
+                          : outputs_of_copies(s, n_out, e);
 }
 
 /* Returns how many of n rows the next pass takes. */
@@ -566,7 +597,7 @@ static int64_t pass_rows(const struct session *s, struct seq *const *fork, int64
 
 /* Runs rows of any sequences, in as many passes as they need. */
 static int run_rows(struct session *s, const struct session_pass *p, struct err *e) {
-    float *hidden = p->hidden, *logits = p->logits;
+    struct outputs out = {p->hidden, p->logits, p->best};
     TRY(check_rows(s, p->row, p->fork, p->n, e));
     for (int64_t i = 0, k; i < p->n; i += k) {
         const struct session_row *row = p->row + i;
@@ -576,12 +607,12 @@ static int run_rows(struct session *s, const struct session_pass *p, struct err 
         for (int64_t r = 0; r < k && (p->begin || p->hidden_in); r++)
             if (s->row_from[r] != r)
                 return err_set(e, ERR_USAGE, "rows of one sequence must follow one another here");
-        const bool step = k == 1 && logits && row->want == WANT_LOGITS;
-        TRY(pass(s, NULL, step ? logits : NULL, e));
-        if (step)
-            logits += s->m->hp.d[HD_VOCAB];
-        else
-            TRY(hand_out(s, row, k, &hidden, &logits, e));
+        const bool one = k == 1 && out.logits && row->want == WANT_LOGITS,
+                   best = k == 1 && out.best && row->want == WANT_BEST;
+        s->now.best = best ? out.best++ : NULL;
+        TRY(pass(s, NULL, one ? out.logits : NULL, e));
+        if (one) out.logits += s->m->hp.d[HD_VOCAB];
+        if (!one && !best) TRY(hand_out(s, row, k, &out, e));
     }
     return 0;
 }
@@ -664,12 +695,29 @@ bool session_can_score(const struct session *s, const struct session *base) {
     return s->be->score && (!base || (base->be == s->be && s->be->shares(s, base)));
 }
 
-int session_score(struct session *s, struct session *base, const float *hidden, int64_t n,
+int session_score(struct session *s, struct session *base, int64_t first, int64_t n,
                   const int32_t *target, struct session_score *out, struct err *e) {
+    if (first < 0 || n < 1 || n > SESSION_SCORES || first > s->n_tok - n)
+        return err_set(e, ERR_USAGE, "rows that the last pass did not have cannot be scored");
     struct ctx *callers = enter(s);
-    int rc = s->be->score(s, base, hidden, n, target, out, e);
+    int rc = s->be->score(s, base, first, n, target, out, e);
     ctx_enter(callers);
     return rc;
+}
+
+int session_host_new(struct session *s, struct session_host *out, uint64_t n_bytes,
+                     const char *what, struct err *e) {
+    struct err ignored;
+    *out = (struct session_host){0};
+    out->pinned = s->be->host_new && !s->be->host_new(s, &out->p, n_bytes, what, &ignored);
+    return out->pinned ? 0 : mem_alloc(&out->p, n_bytes, what, e);
+}
+void session_host_free(struct session *s, struct session_host *h) {
+    if (h->pinned)
+        s->be->host_free(s, h->p);
+    else
+        mem_free(h->p);
+    *h = (struct session_host){0};
 }
 
 /* ---- going back ---- */

@@ -106,9 +106,13 @@ struct session_row {
     struct seq *seq; /* NULL: the session's own */
     unsigned want;   /* bits of enum session_want */
 };
-enum session_want { WANT_HIDDEN = 1 /* the input of the head */, WANT_LOGITS = 2 };
+enum session_want {
+    WANT_HIDDEN = 1, /* the input of the head */
+    WANT_LOGITS = 2,
+    WANT_BEST = 4 /* the best logits, in their place: where session_can_best */
+};
 /* The largest finite logits of a token, largest first, ties to the lower id: what sampling needs of
- * a vocabulary. */
+ * a vocabulary. n 0: a logit is NaN or infinite upwards. */
 enum { SESSION_BEST = 128 };
 struct session_best {
     int32_t n;
@@ -142,7 +146,7 @@ struct session_pass {
     /* NULL, or inputs of the head [n][n_embd] and logits [n_vocab] of the last of `ids`; with
      * `row`, of the rows that want them, in the order of the rows. */
     float *hidden, *logits;
-    struct session_best *best; /* with one of `ids`, where session_can_best */
+    struct session_best *best; /* NULL, or of a single token in `ids`; with `row`, as logits */
 };
 /* Feeds them. With `begin` or `hidden_in`, rows of one sequence must follow one another. ERR_USAGE
  * when the context is full, an id is out of range, or a draft model lacks hidden rows. An error of
@@ -208,11 +212,21 @@ enum { SESSION_SCORES = 64 }; /* rows at a time */
 /* Tells whether session_score works: for sessions of a device, and with a base of the same
  * vocabulary on the same device. NULL: there is no base. */
 bool session_can_score(const struct session *s, const struct session *base);
-/* Scores n hidden rows, at most SESSION_SCORES, against the tokens that follow. base is a
- * session whose last call was session_score or session_head of n rows of the same positions, or
- * NULL. out may be NULL for a session that others are compared with. */
-int session_score(struct session *s, struct session *base, const float *hidden, int64_t n,
+/* Scores rows [first, first + n), at most SESSION_SCORES, of the session's last pass of at most
+ * n_ubatch rows, against the tokens that follow; hidden rows need not leave the device for it.
+ * base is a session whose last call was session_score or session_head of n rows of the same
+ * positions, or NULL. out may be NULL for a session that others are compared with. */
+int session_score(struct session *s, struct session *base, int64_t first, int64_t n,
                   const int32_t *target, struct session_score *out, struct err *e);
+/* Memory of the host into which rows and logits come down fastest: pinned, where a device computes
+ * and the system gives it. ERR_SYS when there is none. Freed before the session. */
+struct session_host {
+    void *p;
+    bool pinned;
+};
+int session_host_new(struct session *s, struct session_host *out, uint64_t n_bytes,
+                     const char *what, struct err *e);
+void session_host_free(struct session *s, struct session_host *h); /* also of zeros */
 
 /* Called for every matrix product with the rows that enter it, for each sequence of the pass
  * (session_shown): calibration. expert -1: dense. Rows are in the order of the sequence, and given

@@ -18,8 +18,8 @@
 
 struct scorer {
     struct session *s;
-    int64_t d, n_vocab, block;
-    float *hidden, *logits; /* Rows of one piece. logits is NULL when they stay on the device. */
+    int64_t d, n_vocab, block, piece;
+    float *hidden, *logits; /* rows of one piece; NULL: they stay on the device */
 };
 
 static int scorer_init(struct scorer *p, struct session *s, struct err *e) {
@@ -28,28 +28,28 @@ static int scorer_init(struct scorer *p, struct session *s, struct err *e) {
     p->d = session_model(s)->hp.d[HD_EMBD];
     p->n_vocab = session_model(s)->hp.d[HD_VOCAB];
     p->block = eval_head_rows(p->n_vocab);
-    TRY(mem_alloc(&h, (uint64_t)(WINDOWS_PIECE * p->d) * sizeof(float), "hidden rows", e));
-    p->hidden = h;
+    p->piece = eval_piece(s);
     if (session_can_score(s, NULL)) {
         p->block = SESSION_SCORES;
         return 0;
     }
+    TRY(mem_alloc(&h, (uint64_t)(p->piece * p->d) * sizeof(float), "hidden rows", e));
+    p->hidden = h;
     TRY(mem_alloc(&l, (uint64_t)(p->block * p->n_vocab) * sizeof(float), "logits", e));
     p->logits = l;
     return 0;
 }
 
-/* Adds log p of the tokens after rows [r0, r1); hidden begins with row r0. */
-static int score_rows(struct scorer *p, const int32_t *seq, const float *hidden, int64_t r0,
-                      int64_t r1, double *sum, bool *greedy, struct err *e) {
+/* Adds log p of the tokens after rows [r0, r1); the rows fed last begin with row `at`. */
+static int score_rows(struct scorer *p, const int32_t *seq, int64_t at, int64_t r0, int64_t r1,
+                      double *sum, bool *greedy, struct err *e) {
     struct session_score row[SESSION_SCORES];
     for (int64_t r = r0; r < r1; r += p->block) {
         const int64_t n = min_i64(p->block, r1 - r);
-        const float *h = hidden + (r - r0) * p->d;
         if (p->logits)
-            TRY(session_head(p->s, h, n, p->logits, e));
+            TRY(session_head(p->s, p->hidden + (r - at) * p->d, n, p->logits, e));
         else
-            TRY(session_score(p->s, NULL, h, n, seq + r + 1, row, e));
+            TRY(session_score(p->s, NULL, r - at, n, seq + r + 1, row, e));
         for (int64_t i = 0; i < n; i++) {
             const float *x = p->logits ? p->logits + i * p->n_vocab : NULL;
             int32_t t = seq[r + i + 1];
@@ -69,11 +69,10 @@ static int score_choice(struct scorer *p, const struct choice_task *t, int i, in
     double sum = 0;
     *greedy = true;
     for (int64_t n; at < last; at += n) {
-        n = min_i64(WINDOWS_PIECE, last - at);
+        n = min_i64(p->piece, last - at);
         TRY(session_forward(p->s, seq + at, n, p->hidden, e));
         int64_t r0 = max_i64(at, first);
-        if (r0 < at + n)
-            TRY(score_rows(p, seq, p->hidden + (r0 - at) * p->d, r0, at + n, &sum, greedy, e));
+        if (r0 < at + n) TRY(score_rows(p, seq, at, r0, at + n, &sum, greedy, e));
     }
     *score = sum / (double)(last - first);
     return fault_check(p->s, score, 1, seq, t->end[i], e);

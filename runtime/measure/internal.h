@@ -12,6 +12,9 @@
 /* Returns log(sum exp(x)). The largest value is taken out; terms are f32, the sum is f64. */
 double eval_lse(const float *x, int64_t n);
 
+/* Returns how many tokens of a long window go together: where rows are scored on a device
+ * (session_score), those of one pass. */
+int64_t eval_piece(const struct session *s);
 /* Feeds tokens [at, at + n) of a chunk, n at most WINDOWS_PIECE, and returns their hidden rows. At
  * 0 the state is reset and BOS replaces the first token where the vocabulary adds it. Pieces make
  * memory independent of the window. */

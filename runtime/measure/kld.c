@@ -33,7 +33,8 @@ struct work {
     /* The base's log-probabilities and a candidate's logits, [block][n_vocab]; NULL where no
      * candidate needs them here. */
     float *logp, *logit;
-    /* Whether a candidate is compared on the device that it shares with the base, [n_cand]. */
+    /* Whether a candidate is compared on the device that it shares with the base; the last one of
+     * [n_cand + 1], whether all are, so that the base's logits are not wanted elsewhere. */
     bool *there;
     bool any_there;
     struct route_log route;
@@ -68,18 +69,17 @@ static int check_session(const struct session *s, int64_t n_vocab, int64_t ctx, 
     return 0;
 }
 
-/* Finds out which candidates are compared on the device that has their logits and the base's.
- * Returns true when all are. */
-static bool find_there(struct work *w) {
+/* Finds out which candidates are compared on the device that has their logits and the base's. */
+static void find_there(struct work *w) {
     const struct eval_kld_job *job = w->job;
-    bool all = true;
+    bool all = job->base != NULL;
     w->there = xcalloc((size_t)job->n_cand + 1, sizeof *w->there);
     for (int i = 0; i < job->n_cand; i++) {
         w->there[i] = job->base && session_can_score(job->cand[i], job->base);
         w->any_there |= w->there[i];
         all &= w->there[i];
     }
-    return all;
+    w->there[job->n_cand] = all;
 }
 
 static int work_init(struct work *w, struct err *e) {
@@ -97,13 +97,13 @@ static int work_init(struct work *w, struct err *e) {
         TRY(check_session(s, w->n_vocab, o->ctx, e));
         if (i < job->n_cand) kld_pos_init(&o->pos[i], o->n_chunks * o->per_chunk);
     }
-    bool all_there = find_there(w);
+    find_there(w);
     if (w->any_there) w->block = min_i64(w->block, SESSION_SCORES);
-    if (!all_there) {
+    if (!w->there[job->n_cand]) {
         TRY(alloc_floats(&w->logp, w->block * w->n_vocab, "logits", e));
         TRY(alloc_floats(&w->logit, w->block * w->n_vocab, "logits", e));
     }
-    TRY(kld_feed_open(&w->feed, job, o->ctx, e));
+    TRY(kld_feed_open(&w->feed, job, o->ctx, w->there, e));
     if (!job->routing || !job->base) return 0;
     TRY(route_init(&w->route, job->base, e));
     o->n_routes = w->route.n_layers;
@@ -129,12 +129,16 @@ static void work_release(struct work *w) {
     kld_top_r_close(w->top);
 }
 
-/* Returns row `row` of the hidden states of the window at work, of candidate i or, for i = n_cand,
- * of the base. */
+/* Returns where row `row` of the window at work is among those fed last, of candidate i or, for i =
+ * n_cand, of the base. hidden_row returns its hidden state, where those do not stay. */
+static int64_t place_of(const struct work *w, int i, int64_t row) {
+    const struct kld_feed *f = &w->feed;
+    return f->first[i * f->most + w->slot] + row;
+}
 static const float *hidden_row(const struct work *w, int i, int64_t row) {
     const struct session *s = i < w->job->n_cand ? w->job->cand[i] : w->job->base;
-    const struct kld_feed *f = &w->feed;
-    return f->hidden[i] + (f->first[i * f->most + w->slot] + row) * session_model(s)->hp.d[HD_EMBD];
+    const float *all = w->feed.hidden[i].p;
+    return all + place_of(w, i, row) * session_model(s)->hp.d[HD_EMBD];
 }
 
 static bool is_kept(const struct work *w, int slot, int i) {
@@ -189,9 +193,9 @@ static int base_rows(struct work *w, int64_t i_chunk, int64_t row, int64_t n, st
         }
         return 0;
     }
-    const float *x = hidden_row(w, job->n_cand, row);
-    if (!w->logp) return session_score(job->base, NULL, x, n, NULL, NULL, e);
-    TRY(session_head(job->base, x, n, w->logp, e));
+    if (!w->logp)
+        return session_score(job->base, NULL, place_of(w, job->n_cand, row), n, NULL, NULL, e);
+    TRY(session_head(job->base, hidden_row(w, job->n_cand, row), n, w->logp, e));
     pool_for(session_get_opts(job->base)->pool, n, 1, logp_range, w);
     return 0;
 }
@@ -201,17 +205,16 @@ static int compare_rows(struct work *w, const int32_t *chunk, int64_t row, int64
     for (int i = 0; i < w->job->n_cand; i++) {
         if (is_kept(w, w->slot, i)) continue;
         struct session *s = w->job->cand[i];
-        const float *x = hidden_row(w, i, row);
         w->to = &w->out->pos[i];
         w->at = w->to->n;
         w->target = chunk + row + 1;
         w->to->n += n;
         if (w->there[i]) {
             struct session_score found[SESSION_SCORES];
-            TRY(session_score(s, w->job->base, x, n, w->target, found, e));
+            TRY(session_score(s, w->job->base, place_of(w, i, row), n, w->target, found, e));
             for (int64_t k = 0; k < n; k++) kld_pos_set(w->to, w->at + k, &found[k]);
         } else {
-            TRY(session_head(s, x, n, w->logit, e));
+            TRY(session_head(s, hidden_row(w, i, row), n, w->logit, e));
             pool_for(session_get_opts(s)->pool, n, 1, w->top ? top_range : pos_range, w);
         }
     }
@@ -362,8 +365,9 @@ static void show_progress(const struct work *w, struct progress *prog, uint64_t 
 /* Runs window c, in pieces, through the candidates whose results are not known. */
 static int run_window(struct work *w, int64_t c, struct progress *prog, struct err *e) {
     const struct eval_kld_run *o = w->out;
-    for (int64_t at = 0; at < o->ctx; at += WINDOWS_PIECE) {
-        const int64_t n = min_i64(WINDOWS_PIECE, o->ctx - at);
+    const int64_t piece = w->feed.piece;
+    for (int64_t at = 0; at < o->ctx; at += piece) {
+        const int64_t n = min_i64(piece, o->ctx - at);
         TRY(kld_feed_piece(&w->feed, o->tokens + c * o->ctx, at, n, w->kept,
                            o->n_routes ? watch_route : NULL, w, e));
         TRY(score_rows(w, c, at, n, e));

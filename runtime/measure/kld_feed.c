@@ -56,14 +56,12 @@ static void find_like(struct kld_feed *f) {
     }
 }
 
-static int alloc_rows(const struct kld_feed *f, const struct session *s, float **out,
-                      struct err *e) {
-    const int64_t n = f->most > 1 ? f->most * f->ctx : min_i64(WINDOWS_PIECE, f->ctx);
-    void *p = NULL;
-    TRY(mem_alloc(&p, (uint64_t)(n * session_model(s)->hp.d[HD_EMBD]) * sizeof(float),
-                  "hidden rows", e));
-    *out = p;
-    return 0;
+static uint64_t rows_bytes(const struct kld_feed *f, const struct session *s) {
+    const int64_t n = f->most > 1 ? f->most * f->ctx : min_i64(f->piece, f->ctx);
+    return (uint64_t)(n * session_model(s)->hp.d[HD_EMBD]) * sizeof(float);
+}
+static float *hidden_of(const struct kld_feed *f, int i) {
+    return f->hidden[i].p;
 }
 
 static int below_init(struct kld_feed *f, struct err *e) {
@@ -71,7 +69,9 @@ static int below_init(struct kld_feed *f, struct err *e) {
     find_like(f);
     for (int i = 0; i < job->n_cand && !job->routing; i++) {
         if (!session_can_begin(job->cand[i], f->begin[i])) continue;
-        TRY(alloc_rows(f, job->cand[i], &f->below[i], e));
+        void *p = NULL;
+        TRY(mem_alloc(&p, rows_bytes(f, job->cand[i]), "hidden rows", e));
+        f->below[i] = p;
         const int who = f->like[i], at = who < 0 ? job->n_cand : who;
         f->tap[at] = (struct kld_tap){f, who};
         session_observe_hidden(session_of(f, at), keep_below, &f->tap[at]);
@@ -95,11 +95,14 @@ static int find_most(struct kld_feed *f, struct err *e) {
     return 0;
 }
 
-int kld_feed_open(struct kld_feed *f, const struct eval_kld_job *job, int64_t ctx, struct err *e) {
+int kld_feed_open(struct kld_feed *f, const struct eval_kld_job *job, int64_t ctx, const bool *stay,
+                  struct err *e) {
     const size_t n = (size_t)job->n_cand + 1;
     memset(f, 0, sizeof *f);
     f->job = job;
     f->ctx = ctx;
+    f->stay = stay;
+    f->piece = WINDOWS_PIECE;
     f->hidden = xcalloc(n, sizeof *f->hidden);
     f->below = xcalloc(n, sizeof *f->below);
     f->tap = xcalloc(n, sizeof *f->tap);
@@ -111,11 +114,15 @@ int kld_feed_open(struct kld_feed *f, const struct eval_kld_job *job, int64_t ct
         if (!s) continue;
         TRY(windows_open(&f->windows[i], s, ctx, f->most, true, e));
         if (f->windows[i].most < f->most) f->most = f->windows[i].most;
+        if (stay[i]) f->piece = min_i64(f->piece, eval_piece(s));
     }
     f->first = xcalloc(n * (size_t)f->most, sizeof *f->first);
     f->fed = xcalloc(n * (size_t)f->most, sizeof *f->fed);
-    for (int i = 0; i <= job->n_cand; i++)
-        if (session_of(f, i)) TRY(alloc_rows(f, session_of(f, i), &f->hidden[i], e));
+    for (int i = 0; i <= job->n_cand; i++) {
+        struct session *s = session_of(f, i);
+        if (s && !stay[i])
+            TRY(session_host_new(s, &f->hidden[i], rows_bytes(f, s), "hidden rows", e));
+    }
     return below_init(f, e);
 }
 
@@ -123,7 +130,7 @@ void kld_feed_close(struct kld_feed *f) {
     for (int i = 0; f->job && i <= f->job->n_cand; i++) {
         if (f->tap && f->tap[i].f) session_observe_hidden(session_of(f, i), NULL, NULL);
         if (f->windows) windows_close(&f->windows[i]);
-        if (f->hidden) mem_free(f->hidden[i]);
+        if (f->hidden && f->hidden[i].p) session_host_free(session_of(f, i), &f->hidden[i]);
         if (f->below) mem_free(f->below[i]);
     }
     free(f->hidden);
@@ -153,11 +160,11 @@ int kld_feed_piece(struct kld_feed *f, const int32_t *window, int64_t at, int64_
         if (!s || (k && skip[i])) continue;
         if (before) before(ud, i, at);
         if (!k || !f->below[i]) {
-            TRY(eval_feed(s, window, at, n, f->hidden[i], e));
+            TRY(eval_feed(s, window, at, n, hidden_of(f, i), e));
             continue;
         }
         if (!at) session_reset(s);
-        struct session_pass p = {.ids = window + at, .n = n, .hidden = f->hidden[i]};
+        struct session_pass p = {.ids = window + at, .n = n, .hidden = hidden_of(f, i)};
         p.begin = f->begin[i];
         p.residual = f->below[i];
         TRY(session_pass(s, &p, e));
@@ -187,7 +194,7 @@ int kld_feed_windows(struct kld_feed *f, const int32_t *const *window, int n, co
         if (!session_of(f, i) || !n_fed) continue;
         for (int w = 0; w < n_fed; w++) some[w] = window[f->fed[i * f->most + w]];
         rc = windows_feed(&f->windows[i], some, n_fed, f->below[i] ? f->begin[i] : 0, f->below[i],
-                          f->hidden[i], e);
+                          hidden_of(f, i), e);
     }
     free(some);
     return rc;

@@ -13,20 +13,23 @@ enum { KLD_NOT_FED = INT32_MIN };
 struct kld_feed {
     const struct eval_kld_job *job; /* borrowed */
     int64_t ctx;
-    int most;       /* windows at a time; 1: one, in pieces */
-    float **hidden; /* [n_cand + 1]: rows of [n_embd] */
-    int64_t
-        *first;    /* [n_cand + 1][most] row of a window's position 0 in `hidden`, which lies before
-                      the first row where a piece begins later; KLD_NOT_FED: it was left out */
-    int *fed;      /* [n_cand + 1][most] the windows that were fed, in order */
-    float **below; /* [n_cand] what enters its first block of its own; NULL: computes all */
+    int most; /* windows at a time; 1: one, in pieces of so many tokens: */
+    int64_t piece;
+    const bool *stay;            /* [n_cand + 1], borrowed: session_score takes its rows */
+    struct session_host *hidden; /* [n_cand + 1]: rows of [n_embd] of those that do not stay */
+    /* [n_cand + 1][most] row of a window's position 0 among those fed last, which lies before the
+     * first of them where a piece begins later; KLD_NOT_FED: it was left out. */
+    int64_t *first;
+    int *fed;            /* [n_cand + 1][most] the windows that were fed, in order */
+    float **below;       /* [n_cand] what enters its first block of its own; NULL: computes all */
     int *begin, *like;   /* [n_cand] same_graph: its first block that candidate like[i] < i, or the
                             base (-1), has not; else begin 0 */
     struct kld_tap *tap; /* [n_cand + 1] what is shown of whom */
     struct windows *windows; /* [n_cand + 1] */
 };
 /* Opens a feed; kld_feed_close must be called also after an error. */
-int kld_feed_open(struct kld_feed *f, const struct eval_kld_job *job, int64_t ctx, struct err *e);
+int kld_feed_open(struct kld_feed *f, const struct eval_kld_job *job, int64_t ctx, const bool *stay,
+                  struct err *e);
 void kld_feed_close(struct kld_feed *f);
 /* Returns how many windows should go together now. */
 int kld_feed_now(const struct kld_feed *f);

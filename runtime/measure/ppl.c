@@ -40,6 +40,11 @@ int64_t eval_head_rows(int64_t n_vocab) {
     return r < HEAD_MIN_ROWS ? HEAD_MIN_ROWS : r > HEAD_MAX_ROWS ? HEAD_MAX_ROWS : r;
 }
 
+int64_t eval_piece(const struct session *s) {
+    if (!session_can_score(s, NULL)) return WINDOWS_PIECE;
+    return min_i64(WINDOWS_PIECE, session_get_opts(s)->n_ubatch);
+}
+
 int eval_feed(struct session *s, const int32_t *chunk, int64_t at, int64_t n, float *hidden,
               struct err *e) {
     const struct tok *tok = session_model(s)->tok;
@@ -80,7 +85,8 @@ int eval_plan(const struct session *s, int64_t n_ids, int64_t ctx, int64_t max_c
 struct ppl_run {
     struct session *s;
     int64_t d, n_vocab, block;
-    float *hidden, *logits; /* Rows of one piece. logits is NULL when they stay on the device. */
+    int64_t piece;          /* tokens of a long window at a time */
+    float *hidden, *logits; /* rows of one piece; NULL: they stay on the device */
     const int32_t *target;  /* The tokens that the rows of the block should predict. */
     /* The negative log-likelihoods of the block's rows, and of all rows so far. */
     double *nll;
@@ -97,20 +103,19 @@ static void nll_range(void *ctx, int64_t r0, int64_t r1, int worker) {
     }
 }
 
-/* Scores rows [first, last) of the chunk, each by the token behind it. `hidden` has the chunk's
- * rows from `at` on. */
-static int score(struct ppl_run *p, const float *hidden, const int32_t *chunk, int64_t at,
-                 int64_t first, int64_t last, struct err *e) {
+/* Scores rows [first, last) of the chunk, each by the token behind it. Row r of the chunk is row
+ * r - at of those fed last. */
+static int score(struct ppl_run *p, const int32_t *chunk, int64_t at, int64_t first, int64_t last,
+                 struct err *e) {
     struct session_score row[SESSION_SCORES];
     for (int64_t r = first; r < last; r += p->block) {
         int64_t n = min_i64(p->block, last - r);
-        const float *x = hidden + (r - at) * p->d;
         p->target = chunk + r + 1;
         if (p->logits) {
-            TRY(session_head(p->s, x, n, p->logits, e));
+            TRY(session_head(p->s, p->hidden + (r - at) * p->d, n, p->logits, e));
             pool_for(session_get_opts(p->s)->pool, n, 1, nll_range, p);
         } else {
-            TRY(session_score(p->s, NULL, x, n, p->target, row, e));
+            TRY(session_score(p->s, NULL, r - at, n, p->target, row, e));
             for (int64_t i = 0; i < n; i++) p->nll[p->n_done + i] = row[i].nll_q;
         }
         p->n_done += n;
@@ -124,15 +129,15 @@ static int ppl_alloc(struct ppl_run *p, int64_t window, int64_t n_scores, struct
     p->n_vocab = session_model(p->s)->hp.d[HD_VOCAB];
     p->block = eval_head_rows(p->n_vocab);
     p->nll = xcalloc((size_t)n_scores + 1, sizeof *p->nll);
+    p->piece = eval_piece(p->s);
     TRY(windows_open(&p->windows, p->s, window, INT_MAX, true, e));
-    const int64_t rows =
-        p->windows.most > 1 ? p->windows.most * window : min_i64(window, WINDOWS_PIECE);
-    TRY(mem_alloc(&h, (uint64_t)(rows * p->d) * sizeof(float), "hidden rows", e));
-    p->hidden = h;
     if (session_can_score(p->s, NULL)) {
         p->block = SESSION_SCORES;
         return 0;
     }
+    const int64_t rows = p->windows.most > 1 ? p->windows.most * window : min_i64(window, p->piece);
+    TRY(mem_alloc(&h, (uint64_t)(rows * p->d) * sizeof(float), "hidden rows", e));
+    p->hidden = h;
     TRY(mem_alloc(&l, (uint64_t)(p->block * p->n_vocab) * sizeof(float), "logits", e));
     p->logits = l;
     return 0;
@@ -180,10 +185,10 @@ static void show_progress(const struct ppl_run *p, struct progress *prog, uint64
 /* Scores window c. Progress is shown after each piece, since a long window takes minutes. */
 static int window(struct ppl_run *p, const struct ppl_plan *w, int64_t c, const int32_t *chunk,
                   struct progress *prog, struct err *e) {
-    for (int64_t at = 0; at < w->window; at += WINDOWS_PIECE) {
-        int64_t n = min_i64(WINDOWS_PIECE, w->window - at);
+    for (int64_t at = 0; at < w->window; at += p->piece) {
+        int64_t n = min_i64(p->piece, w->window - at);
         TRY(eval_feed(p->s, chunk, at, n, p->hidden, e));
-        TRY(score(p, p->hidden, chunk, at, max_i64(at, w->first), min_i64(at + n, w->last), e));
+        TRY(score(p, chunk, at, max_i64(at, w->first), min_i64(at + n, w->last), e));
         show_progress(p, prog, (uint64_t)(c * w->window + at + n));
     }
     return 0;
@@ -233,7 +238,7 @@ static int run_windows(struct ppl_run *p, const struct ppl_plan *w, int64_t c, i
         if (p->windows.most == 1)
             TRY(window(p, w, c, chunk[0], prog, e));
         else
-            TRY(score(p, p->hidden + i * w->window * p->d, chunk[i], 0, w->first, w->last, e));
+            TRY(score(p, chunk[i], -i * w->window, w->first, w->last, e));
         TRY(fault_check(p->s, p->nll + (c + i) * n, n, chunk[i], w->window, e));
         char *which = eval_keep_window("nll", chunk[i], w->window, w->first, w->last);
         results_cache_put(keep, which, p->nll + (c + i) * n, (size_t)n * sizeof *p->nll);

@@ -30,6 +30,13 @@ enum probe_mistake {
     PROBE_N
 };
 
+/* What was asked of the devices so far: copies from and to main memory, downloads to memory that is
+ * not pinned among them, waits of the caller, launches, whole graphs. */
+struct emu_counts {
+    int64_t up, down, pageable, waits, launches, graphs;
+    int64_t up_bytes, down_bytes;
+};
+
 struct emu_device {
     size_t n_bytes; /* of memory */
     int bus;        /* width of its memory in bits, at 10 GHz: 384 are 960 GB/s */
@@ -78,6 +85,8 @@ __attribute__((weak)) void emu_wgmma_wrong(int yes);
  * 64, 96 or 128. Device pointers. */
 __attribute__((weak)) int emu_probe(struct cu_stream *s, int n, int mistake, const void *a,
                                     const void *b, float *d, struct err *e);
+/* Sets *out to what was asked of all devices since the program began. */
+__attribute__((weak)) void emu_count(struct emu_counts *out);
 /* A device that computes wrong: a bit of the first byte of every download of so many bytes or more
  * is flipped; 0: of none. */
 __attribute__((weak)) void emu_flip(size_t at_least);

@@ -56,6 +56,10 @@ struct pinned {
 static emu_stream *streams;
 static pinned *pinned_list;
 static unsigned held;
+static emu_counts counts;
+extern "C" void emu_count(emu_counts *out) {
+    *out = counts;
+}
 static struct {
     const void *kernel;
     int device;
@@ -183,6 +187,7 @@ cudaError_t emu_submit(const emu_launch &l, cudaStream_t s) {
                                    : cudaErrorInvalidConfiguration);
     }
     emu_op op = {};
+    counts.launches++;
     op.l = l;
     op.l.asked = emu_smem_of(l.kernel) > 0;
     op.l.early = next_early;
@@ -236,6 +241,7 @@ bool emu_capturing(void) {
 }
 cudaError_t cudaDeviceSynchronize(void) {
     if (emu_capturing()) return emu_error(cudaErrorStreamCaptureUnsupported);
+    counts.waits++;
     finish_all();
     return cudaSuccess;
 }
@@ -280,6 +286,11 @@ extern "C" void emu_flip(size_t at_least) {
 }
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t n, cudaMemcpyKind kind,
                             cudaStream_t s) {
+    const bool up = kind == cudaMemcpyHostToDevice, down = kind == cudaMemcpyDeviceToHost;
+    counts.up += up;
+    counts.down += down;
+    counts.pageable += down && !is_pinned(dst);
+    (up ? counts.up_bytes : counts.down_bytes) += up || down ? (int64_t)n : 0;
     if (flip_from && n >= flip_from && kind == cudaMemcpyDeviceToHost)
         emu_enter(s->device),
             *(unsigned char *)src ^= 1; /* in device memory, before it is fetched */
@@ -331,6 +342,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t s) {
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t s) {
     if (s->capture) return emu_error(cudaErrorInvalidValue);
+    counts.waits++;
     catch_up(s, s->n_queued);
     return cudaSuccess;
 }
@@ -356,6 +368,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t x, cudaStream_t s) {
     if (s->capture) return emu_error(cudaErrorInvalidValue);
     if (s->device != x->device || s->device != emu_current())
         return emu_error(cudaErrorInvalidResourceHandle);
+    counts.graphs++;
     catch_up(s, s->n_queued); /* graphs are not held back */
     for (const emu_op *op = x->ops.first; op; op = op->next)
         if (op->l.run && !can_launch(op->l)) return emu_error(cudaErrorInvalidConfiguration);
@@ -397,6 +410,7 @@ cudaError_t cudaEventRecord(cudaEvent_t ev, cudaStream_t s) {
     return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t ev) {
+    counts.waits++;
     catch_up(ev->stream, ev->n);
     return cudaSuccess;
 }

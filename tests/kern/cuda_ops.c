@@ -788,42 +788,56 @@ static int by_logit(const void *a, const void *b) {
     if (*x < *y) return 1;
     return (x > y) - (x < y); /* the lower id */
 }
-/* Against a sort of all: plain, ties, infinities and NaN, few that are finite, too many ties. */
+/* Against a sort of all, the rows of a call side by side: plain, ties, infinities and NaN, few that
+ * are finite, too many ties. */
+enum { BEST_KINDS = 5 };
+static void best_case(const float *x, int64_t n, int kind, const struct cu_best *got) {
+    const float **at = xcalloc((size_t)n, sizeof *at);
+    int64_t finite = 0;
+    bool broken = false;
+    for (int64_t k = 0; k < n; k++) {
+        if (isfinite(x[k])) at[finite++] = x + k;
+        broken = broken || isnan(x[k]) || x[k] == INFINITY;
+    }
+    qsort(at, (size_t)finite, sizeof *at, by_logit);
+    if (kind == 3 && n == 4000) CHECK(got->n < 0);
+    if (got->n < 0)
+        CHECK(n == 4000 && (kind == 1 || kind == 3));
+    else
+        CHECK_EQ_I64(got->n, finite < CU_BEST ? finite : CU_BEST);
+    CHECK((got->broken != 0) == broken);
+    for (int32_t k = 0; k < got->n; k++)
+        if (got->id[k] != at[k] - x || got->logit[k] != *at[k]) {
+            CHECK_FAIL("%d logits, kind %d: place %d is %d", (int)n, kind, k, got->id[k]);
+            break;
+        }
+    free(at);
+}
 static void test_best(struct dev *d) {
     static const int64_t sizes[] = {1, 100, 513, 4000};
     struct err e;
-    void *work = dev_new(d, CU_BEST_WORK);
-    struct cu_best *out = dev_new(d, sizeof *out), got;
-    CHECK_OK(cu_fill(d->s, work, 0, CU_BEST_WORK, &e));
-    for (size_t i = 0; i < COUNT_OF(sizes); i++)
-        for (int kind = 0; kind < 4; kind++) {
-            const int64_t n = sizes[i];
-            float *x = randoms(n, 6);
-            const float **at = xcalloc((size_t)n, sizeof *at);
-            int64_t finite = 0;
-            for (int64_t k = 0; k < n; k++) {
-                if (kind == 1) x[k] = rintf(x[k]);
-                if (kind == 2 && k % 50) x[k] = k % 3 ? -INFINITY : k % 2 ? INFINITY : NAN;
-                if (kind == 3) x[k] = 1;
-                if (isfinite(x[k])) at[finite++] = x + k;
-            }
-            qsort(at, (size_t)finite, sizeof *at, by_logit);
-            CHECK_OK(cu_best_logits(d->s, put(d, x, n), n, work, out, &e));
-            dev_get(d, &got, out, sizeof got);
-            const int64_t want = finite < CU_BEST ? finite : CU_BEST;
-            if (kind == 3 && n == 4000) CHECK(got.n < 0);
-            if (got.n < 0)
-                CHECK(n == 4000 && (kind == 1 || kind == 3));
-            else
-                CHECK_EQ_I64(got.n, want);
-            for (int32_t k = 0; k < got.n; k++)
-                if (got.id[k] != at[k] - x || got.logit[k] != *at[k]) {
-                    CHECK_FAIL("%d logits, kind %d: place %d is %d", (int)n, kind, k, got.id[k]);
-                    break;
-                }
-            free(at);
-            free(x);
+    void *work = dev_new(d, BEST_KINDS * CU_BEST_WORK);
+    struct cu_best *out = dev_new(d, BEST_KINDS * sizeof *out), got[BEST_KINDS];
+    CHECK_OK(cu_fill(d->s, work, 0, BEST_KINDS * CU_BEST_WORK, &e));
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+        const int64_t n = sizes[i];
+        float *all = randoms(BEST_KINDS * n, 6);
+        for (int64_t k = 0; k < n; k++) {
+            float *x[BEST_KINDS];
+            for (int r = 0; r < BEST_KINDS; r++) x[r] = all + r * n + k;
+            *x[1] = rintf(*x[1]);
+            if (k % 50) *x[2] = k % 3 ? -INFINITY : k % 2 ? INFINITY : NAN;
+            *x[3] = 1;
+            if (k % 7) *x[4] = -INFINITY; /* what a model may say */
         }
+        const float *x = put(d, all, BEST_KINDS * n);
+        for (int64_t k = 1; k <= BEST_KINDS; k += BEST_KINDS - 1) { /* one row, all */
+            CHECK_OK(cu_best_logits(d->s, x, n, k, work, out, &e));
+            dev_get(d, got, out, sizeof got);
+            for (int r = 0; r < k; r++) best_case(all + r * n, n, r, &got[r]);
+        }
+        free(all);
+    }
 }
 
 /* Rows against the definitions in double. Terms are f32: an exponent of up to 16 is off by 2^-20 in

@@ -95,6 +95,33 @@ static void test_windows(void) {
     CHECK(memcmp(&k[0].max_kld, &k[1].max_kld, sizeof(double)) == 0);
 }
 
+/* Rows are scored where they lie: of a run of four windows nothing comes down but what was found of
+ * the rows, a wait for each block of them. */
+static void test_rows_stay(void) {
+    struct err e;
+    struct eval_ppl p;
+    struct eval_kld k;
+    struct emu_counts n[3];
+    const struct ids ids = {.v = golden.ids, .n = golden.n_ids};
+    struct session *b = open_for(base, DEVICE_CUDA, 4 * CTX),
+                   *c = open_for(other, DEVICE_CUDA, 4 * CTX);
+    emu_count(&n[0]);
+    CHECK_OK(eval_ppl(c, &ids, CTX, 0, 4, NULL, &p, &e));
+    emu_count(&n[1]);
+    CHECK_OK(eval_kld(b, &c, 1, &ids, CTX, 4, &k, NULL, &e));
+    emu_count(&n[2]);
+    CHECK(p.n_tokens > 8);
+    CHECK_EQ_I64(k.n_tokens, p.n_tokens);
+    for (int i = 0; i < 2; i++) {
+        const int64_t row = (int64_t)sizeof(struct cu_score_row);
+        CHECK_EQ_I64(n[i + 1].down_bytes - n[i].down_bytes, p.n_tokens * row);
+        CHECK_EQ_I64(n[i + 1].down - n[i].down, 4);              /* a block for each window */
+        CHECK(n[i + 1].waits - n[i].waits <= (i + 1) * (4 + 4)); /* and at most four passes */
+    }
+    session_free(b);
+    session_free(c);
+}
+
 static uint64_t n_free(void) {
     struct err e = {0};
     struct cu_ctx *c = NULL;
@@ -426,6 +453,7 @@ int main(void) {
     RUN(test_ppl);
     RUN(test_kld);
     RUN(test_windows);
+    if (emu_count) RUN(test_rows_stay);
     RUN(test_sharing);
     RUN(test_sums);
     RUN(test_sums_of_two);

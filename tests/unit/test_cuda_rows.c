@@ -19,6 +19,7 @@
 #include "base/rng.h"
 #include "base/io.h"
 #include "runtime/engine/cuda/exec.h"
+#include "runtime/engine/logits.h"
 #include "tests/cuda-emu/control.h"
 #include "tests/unit/micro.h"
 
@@ -542,12 +543,127 @@ static void test_files(void) {
     }
 }
 
+/* ---- what comes down ---- */
+
+static struct emu_counts counted(void) {
+    struct emu_counts n = {0};
+    if (emu_count) emu_count(&n);
+    return n;
+}
+
+/* Rows of a pass, some of which want logits, the best of them, or their hidden row. Logits are, bit
+ * for bit, what session_head makes of the hidden rows; the best are the best of those. Hidden rows
+ * that lie together are one copy, and so are logits; the head is computed once. */
+enum { WANTS = 11 };
+static void want_outputs(struct session *s, const unsigned *want, bool pinned) {
+    const int64_t d = session_model(s)->hp.d[HD_EMBD], v = session_model(s)->hp.d[HD_VOCAB];
+    struct session_row row[WANTS];
+    struct session_best best[WANTS], here;
+    struct session_host to;
+    struct err e = {0};
+    struct seq *q[WANTS];
+    float *hidden[2], *all = xcalloc((size_t)(WANTS * v), sizeof *all);
+    for (int i = 0; i < 2; i++) hidden[i] = xcalloc((size_t)(WANTS * d), sizeof **hidden);
+    for (int i = 0; i < WANTS; i++) {
+        CHECK_OK(session_new_seq(s, 0, &q[i], &e));
+        row[i] = (struct session_row){7 + 3 * i, q[i], WANT_HIDDEN};
+    }
+    CHECK_OK(
+        session_pass(s, &(struct session_pass){.row = row, .n = WANTS, .hidden = hidden[0]}, &e));
+    int64_t n_logits = 0, n_best = 0, n_hidden = 0, runs = 0, copies = 0, n_out = 0;
+    for (int i = 0; i < WANTS; i++) /* those that want them together, as many at a time */
+        if (want[i] & (WANT_LOGITS | WANT_BEST))
+            memcpy(hidden[1] + d * n_out++, hidden[0] + d * i, (size_t)d * sizeof(float));
+    if (n_out) CHECK_OK(session_head(s, hidden[1], n_out, all, &e));
+    for (int i = 0; i < WANTS; i++) {
+        row[i].want = want[i];
+        seq_reset(q[i]);
+        const unsigned was = i ? want[i - 1] : 0, out = WANT_LOGITS | WANT_BEST;
+        runs += (want[i] & WANT_HIDDEN) && !(was & WANT_HIDDEN);
+        unsigned before = 0; /* what the row with outputs before this one wants */
+        for (int k = 0; k < i; k++) before = want[k] & out ? want[k] & out : before;
+        copies += (want[i] & out) && (want[i] & out) != before;
+        n_logits += (want[i] & WANT_LOGITS) != 0;
+        n_best += (want[i] & WANT_BEST) != 0;
+        n_hidden += (want[i] & WANT_HIDDEN) != 0;
+    }
+    CHECK_OK(session_host_new(s, &to, (uint64_t)(WANTS * v) * sizeof(float), "logits", &e));
+    float *logits = pinned ? to.p : xcalloc((size_t)(WANTS * v), sizeof *logits);
+    const struct emu_counts before = counted();
+    CHECK_OK(session_pass(
+        s,
+        &(struct session_pass){
+            .row = row, .n = WANTS, .hidden = hidden[1], .logits = logits, .best = best},
+        &e));
+    const struct emu_counts after = counted();
+    const float *is = all;
+    for (int64_t i = 0, l = 0, b = 0, h = 0; i < WANTS; i++) {
+        if (want[i] & WANT_HIDDEN)
+            CHECK(memcmp(hidden[1] + d * h++, hidden[0] + d * i, (size_t)d * sizeof(float)) == 0);
+        if (want[i] & WANT_LOGITS)
+            CHECK(memcmp(logits + v * l++, is, (size_t)v * sizeof(float)) == 0);
+        if (want[i] & (WANT_LOGITS | WANT_BEST)) is += v;
+        if (!(want[i] & WANT_BEST)) continue;
+        here.n = logits_best(is - v, v, SESSION_BEST, here.id, here.logit);
+        const struct session_best *got = &best[b++];
+        CHECK(got->n == here.n && memcmp(got->id, here.id, (size_t)here.n * sizeof *here.id) == 0 &&
+              memcmp(got->logit, here.logit, (size_t)here.n * sizeof *here.logit) == 0);
+    }
+    if (emu_count) {
+        CHECK_EQ_I64(after.down - before.down, runs + copies);
+        CHECK_EQ_I64(after.down_bytes - before.down_bytes,
+                     (n_hidden * d + n_logits * v) * (int64_t)sizeof(float) +
+                         n_best * (int64_t)sizeof(struct cu_best));
+        CHECK_EQ_I64(after.waits - before.waits, 1 + runs + (copies > 0));
+        CHECK_EQ_I64(after.up - before.up, 1 + WANTS); /* the rows, page tables */
+        CHECK(to.pinned);
+        if (pinned) CHECK_EQ_I64(after.pageable - before.pageable, runs);
+    }
+    if (!pinned) free(logits);
+    session_host_free(s, &to);
+    for (int i = 0; i < WANTS; i++) seq_free(q[i]);
+    for (int i = 0; i < 2; i++) free(hidden[i]);
+    free(all);
+}
+static void test_outputs(void) {
+    enum { H = WANT_HIDDEN, L = WANT_LOGITS, B = WANT_BEST };
+    static const unsigned want[][WANTS] = {{L, L, L, L, L, L, L, L, L, L, L},
+                                           {B, B, B, B, B, B, B, B, B, B, B},
+                                           {H, H, H, H, H, H, H, H, H, H, H},
+                                           {L, 0, L, L, 0, 0, B, B, L, H, 0},
+                                           {0, H, H | B, B, 0, H | L, H, 0, 0, B, L}};
+    struct model *m = open_model(MODELS "qwen3moe", "q8_0");
+    for (int q8 = 0; q8 < 2; q8++) {
+        const struct session_opts o = {.n_ctx = 16,
+                                       .n_ubatch = WANTS,
+                                       .act = q8 ? ACT_Q8 : ACT_F32,
+                                       .device = cuda,
+                                       .guests = true};
+        struct session *s = NULL;
+        struct err e = {0};
+        CHECK_OK(session_new(&s, m, &o, &e));
+        for (size_t i = 0; i < COUNT_OF(want) && s; i++) want_outputs(s, want[i], i % 2 == 0);
+        session_free(s);
+    }
+    const struct session_opts o = {.n_ctx = 16, .n_ubatch = WANTS};
+    struct session *s = NULL;
+    struct session_best best;
+    struct err e = {0};
+    CHECK_OK(session_new(&s, m, &o, &e));
+    const struct session_row one = {1, NULL, WANT_BEST};
+    CHECK_ERR(session_pass(s, &(struct session_pass){.row = &one, .n = 1, .best = &best}, &e),
+              ERR_USAGE, "on a device only");
+    session_free(s);
+    model_close(m);
+}
+
 int main(void) {
     if (!cu_built() || cu_count() == 0) return check_skip("no CUDA device");
     tmp_make();
     RUN(test_f32);
     RUN(test_q8);
     RUN(test_archs);
+    RUN(test_outputs);
     RUN(test_captured);
     RUN(test_mark);
     RUN(test_files);

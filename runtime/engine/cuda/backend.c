@@ -59,9 +59,9 @@ static int alloc_part(struct session *s, const struct cuda_plan *p, struct err *
     TRY(cu_host_new(&host, d->ctx, (uint64_t)s->g->weight[s->g->output].ne[1] * sizeof(float),
                     "logits", e));
     d->host_logits = host;
-    TRY(cu_host_new(&host, d->ctx, sizeof *d->host_best, "best logits", e));
+    TRY(cu_host_new(&host, d->ctx, HEAD_ROWS * sizeof *d->host_best, "best logits", e));
     d->host_best = host;
-    return cu_fill(d->q, d->best_work, 0, CU_BEST_WORK, e);
+    return cu_fill(d->q, d->best_work, 0, BEST_ROWS * CU_BEST_WORK, e);
 }
 
 static int alloc_all(struct session *s, struct err *e) {
@@ -199,30 +199,24 @@ static int after_head(struct session *s, int64_t n, struct err *e) {
     return s->g->softcap > 0 ? cu_softcap(d->q, d->logits, n * rows, (float)s->g->softcap, e) : 0;
 }
 
-/* Queues the head for n rows at x in device memory; their logits go to d->logits. */
-static int head_rows(struct session *s, const float *x, int64_t n, struct err *e) {
+int exec_cuda_head_rows(struct session *s, const float *x, int64_t n, struct err *e) {
     struct cuda *d = dev(s);
     const struct cu_weight *w = &d->w[s->g->output].w;
     TRY(cu_matmul(d->q, w, x, w->k, n, d->logits, w->rows, d->exact, e));
     return after_head(s, n, e);
 }
 
-int exec_cuda_head(struct session *s, const float *hidden, int64_t n, struct err *e) {
-    struct cuda *d = dev(s);
-    const struct cu_weight *w = &d->w[s->g->output].w;
-    TRY(exec_cuda_refresh(s, false, e));
-    if (s->see) s->see(s->see_ud, &s->g->weight[s->g->output], -1, hidden, n, w->k);
-    TRY(cu_upload(d->q, d->head_x, hidden, (uint64_t)(n * w->k) * sizeof *hidden, e));
-    return head_rows(s, d->head_x, n, e);
-}
-
 static int cuda_head(struct session *s, const float *hidden, int64_t n, float *logits,
                      struct err *e) {
     struct cuda *d = dev(s);
     const struct cu_weight *w = &d->w[s->g->output].w;
+    TRY(exec_cuda_refresh(s, false, e));
+    if (s->see) s->see(s->see_ud, &s->g->weight[s->g->output], -1, hidden, n, w->k);
     for (int64_t i = 0; i < n; i += HEAD_ROWS) {
-        int64_t k = min_i64(HEAD_ROWS, n - i);
-        TRY(exec_cuda_head(s, hidden + i * w->k, k, e));
+        const int64_t k = min_i64(HEAD_ROWS, n - i);
+        TRY(cu_upload(d->q, d->head_x, hidden + i * w->k, (uint64_t)(k * w->k) * sizeof *hidden,
+                      e));
+        TRY(exec_cuda_head_rows(s, d->head_x, k, e));
         TRY(cu_download(d->q, logits + i * w->rows, d->logits,
                         (uint64_t)(k * w->rows) * sizeof *logits, e));
     }
@@ -235,7 +229,7 @@ static int last_row(struct session *s, struct err *e) {
     bool done;
     TRY(exec_cuda_show(s, s->g->output, x, 1, w, e));
     TRY(exec_cuda_fast_head(s, s->g->hidden_out, x, &done, e));
-    return done ? after_head(s, 1, e) : head_rows(s, x, 1, e);
+    return done ? after_head(s, 1, e) : exec_cuda_head_rows(s, x, 1, e);
 }
 
 void exec_cuda_drop_step(struct cuda_set *all) {
@@ -319,11 +313,12 @@ static int cuda_pass(struct session *s, float *hidden, float *logits, struct err
         TRY(cu_download(d->q, hidden, d->reg[s->g->hidden_out],
                         (uint64_t)(s->n_tok * w) * sizeof *hidden, e));
     uint64_t n_logits = (uint64_t)s->g->weight[s->g->output].ne[1] * sizeof *logits;
-    if (logits) TRY(cu_download(d->q, d->host_logits, d->logits, n_logits, e));
-    if (s->now.best) TRY(exec_cuda_find_best(s, e));
+    float *to = logits && cu_is_pinned(d->ctx, logits) ? logits : d->host_logits;
+    if (logits) TRY(cu_download(d->q, to, d->logits, n_logits, e));
+    if (s->now.best) TRY(exec_cuda_find_best(s, 0, 1, e));
     TRY(sync_all(s, e)); /* From here on host_rows may be filled for the next pass. */
-    if (logits) memcpy(logits, d->host_logits, n_logits);
-    return s->now.best ? exec_cuda_take_best(s, e) : 0;
+    if (logits && to != logits) memcpy(logits, to, n_logits);
+    return s->now.best ? exec_cuda_take_best(s, 0, s->now.best, e) : 0;
 }
 
 static int cuda_rows(struct session *s, int64_t first, int64_t n, float *hidden, struct err *e) {
@@ -331,6 +326,14 @@ static int cuda_rows(struct session *s, int64_t first, int64_t n, float *hidden,
     TRY(cu_download(dev(s)->q, hidden, dev(s)->reg[s->g->hidden_out] + first * w,
                     (uint64_t)(n * w) * sizeof *hidden, e));
     return cu_sync(dev(s)->q, e);
+}
+
+static int cuda_host_new(struct session *s, void **out, uint64_t n_bytes, const char *what,
+                         struct err *e) {
+    return cu_host_new(out, dev(s)->ctx, n_bytes, what, e);
+}
+static void cuda_host_free(struct session *s, void *p) {
+    cu_host_free(dev(s)->ctx, p);
 }
 
 const struct backend backend_cuda = {
@@ -350,6 +353,9 @@ const struct backend backend_cuda = {
     .put_states = exec_cuda_put_states,
     .head = cuda_head,
     .finds_best = true,
+    .outputs = exec_cuda_outputs,
+    .host_new = cuda_host_new,
+    .host_free = cuda_host_free,
     .score = exec_cuda_score,
     .shares = exec_cuda_shares,
     .can_sum = exec_cuda_can_sum,

@@ -19,6 +19,7 @@
 
 enum {
     HEAD_ROWS = 64, /* rows of the head computed together */
+    BEST_ROWS = 16, /* of which the best logits are found together */
     CUDA_ALIGN = 256,
     CUDA_ARRIVED = 1024,   /* counters of blocks that are done */
     CUDA_STREAM_FROM = 128 /* tokens of a pass that is worth copying experts */
@@ -128,12 +129,12 @@ struct cuda { /* session->dev */
     float *head_x, *logits;     /* [HEAD_ROWS][n_embd], [HEAD_ROWS][n_vocab] */
     int32_t *target;            /* [HEAD_ROWS] */
     struct cu_score_row *score; /* [HEAD_ROWS] */
-    struct cu_best *best;       /* of one token */
-    void *best_work;
+    struct cu_best *best;       /* [HEAD_ROWS] */
+    void *best_work;            /* of BEST_ROWS rows */
     int64_t n_splits;
-    uint8_t *host_rows; /* pinned: the same as `rows`, segments first */
-    float *host_logits; /* pinned: of one token */
-    struct cu_best *host_best;
+    uint8_t *host_rows;        /* pinned: the same as `rows`, segments first */
+    float *host_logits;        /* pinned: of one token */
+    struct cu_best *host_best; /* pinned: [HEAD_ROWS] */
 
     struct cuda_arrivals in;
     struct cuda_feed feed;  /* while weights go up */
@@ -305,16 +306,17 @@ int exec_cuda_fast_glu(struct session *s, const struct gr_node *n, struct err *e
 /* Queues the logits of row x and sets *done, if x is register r of a single token. */
 int exec_cuda_fast_head(struct session *s, gr_reg r, const float *x, bool *done, struct err *e);
 
-/* Queues the logits of n <= HEAD_ROWS rows of host memory, which go to d->logits. */
-int exec_cuda_head(struct session *s, const float *hidden, int64_t n, struct err *e);
-/* Judges the logits of n rows (score.c), as struct backend says. */
-int exec_cuda_score(struct session *s, struct session *base, const float *hidden, int64_t n,
+/* Queues the logits of n <= HEAD_ROWS rows at x in device memory, which go to d->logits. */
+int exec_cuda_head_rows(struct session *s, const float *x, int64_t n, struct err *e);
+/* Does what struct backend says of `outputs`, `score` (score.c). */
+int exec_cuda_outputs(struct session *s, const struct head_row *row, int64_t n, struct err *e);
+int exec_cuda_score(struct session *s, struct session *base, int64_t first, int64_t n,
                     const int32_t *target, struct session_score *out, struct err *e);
 bool exec_cuda_shares(const struct session *s, const struct session *base);
-/* Queues the search for the largest logits of the pass's token; exec_cuda_take_best, after a sync,
- * brings them into s->now.best. */
-int exec_cuda_find_best(struct session *s, struct err *e);
-int exec_cuda_take_best(struct session *s, struct err *e);
+/* Queues the search for the largest logits of rows [i, i + n) of d->logits; exec_cuda_take_best,
+ * after a sync, brings those of a row into *to. */
+int exec_cuda_find_best(struct session *s, int64_t i, int64_t n, struct err *e);
+int exec_cuda_take_best(struct session *s, int64_t i, struct session_best *to, struct err *e);
 
 /* ---- sums for calibration (sums.c): struct backend ---- */
 

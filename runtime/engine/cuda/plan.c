@@ -73,8 +73,8 @@ static void cut_work(struct session *s, struct cut *c) {
         d->logits = piece(c, HEAD_ROWS * s->g->weight[s->g->output].ne[1], sizeof(float));
         d->target = piece(c, HEAD_ROWS, sizeof *d->target);
         d->score = piece(c, HEAD_ROWS, sizeof *d->score);
-        d->best = piece(c, 1, sizeof *d->best);
-        d->best_work = piece(c, CU_BEST_WORK, 1);
+        d->best = piece(c, HEAD_ROWS, sizeof *d->best);
+        d->best_work = piece(c, BEST_ROWS, CU_BEST_WORK);
     }
     for (int i = 0; i < s->n_ropes; i++) {
         d->rope[i].freq = piece(c, s->rope[i].n_rot / 2, sizeof(double));

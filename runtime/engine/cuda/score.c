@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cuda/score.c - what rows of logits are worth, found on the device: a few
- * numbers per row come down in place of a vocabulary, and of a token the best alone. Logits stay
- * where they are until the session's next head, so the sessions of one device read each other's. */
+/* runtime/engine/cuda/score.c - what the head says of rows of a pass, which lie on the device, and
+ * what it is worth, found there: a few numbers per row come down in place of a vocabulary, or the
+ * best logits alone. Logits stay where they are until the session's next head, so the sessions of
+ * one device read each other's. */
 #include <string.h>
 
+#include "base/mem.h"
+#include "base/num.h"
 #include "runtime/engine/cuda/exec.h"
 #include "runtime/engine/logits.h"
 
@@ -18,15 +21,31 @@ static int64_t n_vocab(const struct session *s) {
     return dev(s)->w[s->g->output].w.rows;
 }
 
+/* Queues the head for n rows at x, and shows them to whoever observes products. */
+static int head(struct session *s, const float *x, int64_t n, struct err *e) {
+    const int64_t w = s->g->reg_width[s->g->hidden_out];
+    float *seen = NULL;
+    TRY(exec_cuda_refresh(s, false, e));
+    if (s->see && !dev(s)->sums) {
+        TRY(exec_cuda_fetch(s, x, n * w, &seen, e));
+        s->see(s->see_ud, &s->g->weight[s->g->output], -1, seen, n, w);
+        mem_free(seen);
+    }
+    return exec_cuda_head_rows(s, x, n, e);
+}
+static const float *row_at(const struct session *s, int64_t row) {
+    return dev(s)->reg[s->g->hidden_out] + row * s->g->reg_width[s->g->hidden_out];
+}
+
 bool exec_cuda_shares(const struct session *s, const struct session *base) {
     return dev(s)->info.index == dev(base)->info.index && n_vocab(s) == n_vocab(base);
 }
 
-int exec_cuda_score(struct session *s, struct session *base, const float *hidden, int64_t n,
+int exec_cuda_score(struct session *s, struct session *base, int64_t first, int64_t n,
                     const int32_t *target, struct session_score *out, struct err *e) {
     struct cuda *d = dev(s);
     struct cu_score_row row[HEAD_ROWS];
-    TRY(exec_cuda_head(s, hidden, n, e));
+    TRY(head(s, row_at(s, first), n, e));
     if (!out) return cu_sync(d->q, e);
     const struct cu_score a = {.q = d->logits,
                                .p = base ? dev(base)->logits : NULL,
@@ -44,27 +63,80 @@ int exec_cuda_score(struct session *s, struct session *base, const float *hidden
     return 0;
 }
 
-/* ---- the best logits of a token -------------------------------------------------------------- */
+/* ---- logits of rows, the best of them ---- */
 
-int exec_cuda_find_best(struct session *s, struct err *e) {
+int exec_cuda_find_best(struct session *s, int64_t i, int64_t n, struct err *e) {
     struct cuda *d = dev(s);
-    TRY(cu_best_logits(d->q, d->logits, n_vocab(s), d->best_work, d->best, e));
-    return cu_download(d->q, d->host_best, d->best, sizeof *d->best, e);
+    const int64_t v = n_vocab(s);
+    for (int64_t k = 0; k < n; k += BEST_ROWS)
+        TRY(cu_best_logits(d->q, d->logits + (i + k) * v, v, min_i64(BEST_ROWS, n - k),
+                           d->best_work, d->best + i + k, e));
+    return cu_download(d->q, d->host_best + i, d->best + i, (uint64_t)n * sizeof *d->best, e);
 }
 
-int exec_cuda_take_best(struct session *s, struct err *e) {
+int exec_cuda_take_best(struct session *s, int64_t i, struct session_best *to, struct err *e) {
     struct cuda *d = dev(s);
-    const struct cu_best *b = d->host_best;
+    const struct cu_best *b = d->host_best + i;
+    const int64_t n = n_vocab(s);
+    to->n = b->broken ? 0 : b->n;
+    if (b->broken) return 0;
     if (b->n < 0) {
-        const int64_t n = n_vocab(s);
-        TRY(cu_download(d->q, d->host_logits, d->logits, (uint64_t)n * sizeof(float), e));
+        TRY(cu_download(d->q, d->host_logits, d->logits + i * n, (uint64_t)n * sizeof(float), e));
         TRY(cu_sync(d->q, e));
-        s->now.best->n =
-            logits_best(d->host_logits, n, SESSION_BEST, s->now.best->id, s->now.best->logit);
+        to->n = logits_best(d->host_logits, n, SESSION_BEST, to->id, to->logit);
         return 0;
     }
-    s->now.best->n = b->n;
-    memcpy(s->now.best->id, b->id, sizeof b->id);
-    memcpy(s->now.best->logit, b->logit, sizeof b->logit);
+    memcpy(to->id, b->id, sizeof b->id);
+    memcpy(to->logit, b->logit, sizeof b->logit);
+    return 0;
+}
+
+/* Sets *x to where n rows lie one behind the other: where the pass left them, or copies. */
+static int together(struct session *s, const struct head_row *row, int64_t n, const float **x,
+                    struct err *e) {
+    const int64_t w = s->g->reg_width[s->g->hidden_out];
+    for (int64_t i = 0, k; i < n; i += k) {
+        for (k = 1; i + k < n && row[i + k].row == row[i].row + k; k++) {
+        }
+        *x = row_at(s, row[0].row);
+        if (k == n) return 0;
+        TRY(cu_copy(dev(s)->q, dev(s)->head_x + i * w, row_at(s, row[i].row),
+                    (uint64_t)(k * w) * sizeof **x, e));
+    }
+    *x = dev(s)->head_x;
+    return 0;
+}
+
+/* Returns how many rows from the first on want the same as it, logits one behind the other. */
+static int64_t alike(const struct head_row *row, int64_t n, int64_t v) {
+    int64_t k = 1;
+    while (k < n && (row->logits ? row[k].logits == row->logits + k * v : row[k].logits == NULL))
+        k++;
+    return k;
+}
+
+static int some_outputs(struct session *s, const struct head_row *row, int64_t n, struct err *e) {
+    struct cuda *d = dev(s);
+    const int64_t v = n_vocab(s);
+    const float *x = NULL;
+    TRY(together(s, row, n, &x, e));
+    TRY(head(s, x, n, e));
+    for (int64_t i = 0, k; i < n; i += k) {
+        k = alike(row + i, n - i, v);
+        if (row[i].logits)
+            TRY(cu_download(d->q, row[i].logits, d->logits + i * v,
+                            (uint64_t)(k * v) * sizeof *d->logits, e));
+        else
+            TRY(exec_cuda_find_best(s, i, k, e));
+    }
+    TRY(cu_sync(d->q, e));
+    for (int64_t i = 0; i < n; i++)
+        if (!row[i].logits) TRY(exec_cuda_take_best(s, i, row[i].best, e));
+    return 0;
+}
+
+int exec_cuda_outputs(struct session *s, const struct head_row *row, int64_t n, struct err *e) {
+    for (int64_t i = 0; i < n; i += HEAD_ROWS)
+        TRY(some_outputs(s, row + i, min_i64(HEAD_ROWS, n - i), e));
     return 0;
 }
