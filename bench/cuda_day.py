@@ -5,7 +5,8 @@
     bench/cuda_day.py [STEP...] [--total 540] [--out DIR]          (bench/cuda.sh day)
 
 A step that takes longer than its limit, or than what is left of --total, is ended and recorded. OUT/cuda-day.json is written anew after
-each step: command, seconds, exit status, what it printed as JSON, mean use of the GPU and most memory used. OUT/cuda-day.log: the rest.
+each step: command, seconds, exit status, processors kept busy, mean use of
+the GPU, most of its memory, and what it printed as JSON. OUT/cuda-day.log: the rest.
 Without arguments all steps run, in order. HONE: the program (build/hone). FIRST: the built bench/cuda_first. DIR: where files of about
 20 GB go (/dev/shm if it is there). Stop rule: where exact products do fewer than 1000 tokens/s, the steps marked f32 are left out.
 Standard library only.
@@ -58,7 +59,7 @@ class Day:
         self.rows.append(row)
         with open(os.path.join(self.out, "cuda-day.json"), "w") as f:
             json.dump({**self.doc, "steps": self.rows}, f, indent=1)
-        keys = ("name", "seconds", "exit", "gpu_percent", "gpu_mib", "short")
+        keys = ("name", "seconds", "exit", "cores", "gpu_percent", "gpu_mib", "short")
         print("  ".join(str(row[k]) for k in keys if k in row), flush=True)
 
     def left(self, limit):
@@ -70,7 +71,7 @@ class Day:
         row = {"name": name, "command": " ".join(command)}
         if n < 3:
             return self.save({**row, "skipped": True})
-        begin = time.time()
+        begin, used = time.time(), sum(os.times()[2:4])
         p = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {})}, start_new_session=True)
         try:
             out, err = p.communicate(timeout=n)
@@ -78,7 +79,8 @@ class Day:
             os.killpg(p.pid, 9)
             out, err = p.communicate()
             row["cut_off"] = True
-        row |= {"seconds": round(time.time() - begin, 2), "exit": p.returncode, **self.gpu.between(begin, time.time())}
+        n = time.time() - begin
+        row |= {"seconds": round(n, 2), "exit": p.returncode, "cores": round((sum(os.times()[2:4]) - used) / n, 1), **self.gpu.between(begin, time.time())}
         doc = None
         try:
             doc = row["json"] = json.loads(out) if out.strip() else None
@@ -139,8 +141,11 @@ def step_tiny(d):
     for recipe in ("Q4_K_M", "IQ3_S"):
         a, b = (d.path(f"{recipe}-{on}.gguf") for on in ("device", "cpu"))
         d.do(f"same bytes {recipe}", 10, ["cmp", a, b])
+    d.hone("imatrices", 10, "diff", d.path("im-device.gguf"), d.path("im-cpu.gguf"), device="cpu")
+    made = [d.path(f"make-plain-{on}/tiny-qwen35moe-Q8_0.gguf") for on in ("device", "cpu")]
+    d.hone("kld of make's files", 30, "eval", "kld", *made, TEXT, "--base", base, "--chunks", "8", device="cpu", short=losses)
     plain(d, "make plain little memory", d.device, "--max-vram", "24MiB")
-    d.hone("make whole", 75, "make", T, "-o", d.path("whole"), "--recipe", "Q4_K_M", "--time", "20m", "--chunks", "16", "--tg", "16", "--reps", "1")
+    d.hone("make whole", 150, "make", T, "-o", d.path("whole"), "--recipe", "Q4_K_M", "--time", "20m", "--chunks", "16", "--tg", "16", "--reps", "1")
 
 
 def step_files(d):
@@ -168,16 +173,18 @@ def step_kld(d):
         kld(d, "kld by the CPU", device="cpu", chunks="1")
 
 
-def ask(port, n, cancel=False):
+def ask(port, n, cancel=False, **more):
     c = HTTPConnection("127.0.0.1", port, timeout=60)
-    c.request("POST", "/v1/completions", json.dumps({"prompt": "Once upon a time " * 8, "max_tokens": n, "temperature": 0.8, "top_k": 40, "seed": 1, "stream": True, "ignore_eos": True}), {"content-type": "application/json"})
-    r, k = c.getresponse(), 0
+    body = {"prompt": "Once upon a time " * 8, "max_tokens": n, "seed": 1, "stream": True, "stream_options": {"include_usage": True}, **more}
+    c.request("POST", "/v1/completions", json.dumps(body), {"content-type": "application/json"})
+    r, n = c.getresponse(), 0
     while line := r.readline():
-        k += line.startswith(b"data: {")
-        if cancel and k > 4:
+        if cancel and line.startswith(b"data: {"):
             break
+        if m := re.search(rb'"completion_tokens": *(\d+)', line):
+            n = int(m[1])
     c.close()
-    return k
+    return n
 
 
 def step_serve(d):
