@@ -350,7 +350,7 @@ int run_chat(struct run_cli *x, struct err *e) {
                                 : DEFAULT_CTX,
                   e));
     TRY(check_beginning(r, e));
-    char *path = x->no_history ? NULL : line_history_path();
+    char *path = x->r.a.no_history ? NULL : line_history_path();
     u.line = line_new(path, chat_words);
     free(path);
     take_signals(&old);

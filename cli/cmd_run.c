@@ -13,26 +13,13 @@
 
 #include "cli/cmd.h"
 #include "cli/cmd_run.h"
+#include "lib/options.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "text/textfile.h"
 
 /* ---- what was given ---- */
-
-/* The names of the settings (runtime/generate/run_set.h) that are options. */
-static const char *const set_name[RUN_SETS] = {
-    [SET_TEMP] = "temp",
-    [SET_TOP_K] = "top-k",
-    [SET_TOP_P] = "top-p",
-    [SET_MIN_P] = "min-p",
-    [SET_REPEAT_PENALTY] = "repeat-penalty",
-    [SET_REPEAT_LAST_N] = "repeat-last-n",
-    [SET_PRESENCE_PENALTY] = "presence-penalty",
-    [SET_FREQUENCY_PENALTY] = "frequency-penalty",
-    [SET_SEED] = "seed",
-    [SET_N_PREDICT] = "n-predict",
-};
 
 static int check_kwargs(const char *kwargs, struct err *e) {
     struct json *j = NULL;
@@ -63,12 +50,12 @@ static int take_choices(struct run_cli *x, struct err *e) {
 /* Refuses options that exclude each other, and unknown names. */
 static int check_names(const struct run_cli *x, struct err *e) {
     const struct run_args *a = &x->r.a;
-    if (x->prompt && a->chat) return err_set(e, ERR_USAGE, "run: -p and --chat exclude each other");
-    if (x->prompt && x->c->n_args > 1)
+    if (a->prompt && a->chat) return err_set(e, ERR_USAGE, "run: -p and --chat exclude each other");
+    if (a->prompt && x->c->n_args > 1)
         return err_set(e, ERR_USAGE,
                        "run: -p continues a text, a prompt as an argument is a turn of a "
                        "conversation: give one of them");
-    if (x->prompt && (a->system || a->think || a->no_think))
+    if (a->prompt && (a->system || a->think || a->no_think))
         return err_set(e, ERR_USAGE,
                        "run: -p continues a text without the template, so %s means nothing to it; "
                        "give the prompt as an argument",
@@ -76,10 +63,10 @@ static int check_names(const struct run_cli *x, struct err *e) {
     if ((a->schema != NULL) + (a->grammar != NULL) + (a->regex != NULL) + (a->choices.n > 0) > 1)
         return err_set(e, ERR_USAGE,
                        "--schema, --grammar, --regex and --choices exclude each other");
-    if (x->special_name && strcmp(x->special_name, "plain") != 0 &&
-        strcmp(x->special_name, "parse") != 0)
+    if (a->special_name && strcmp(a->special_name, "plain") != 0 &&
+        strcmp(a->special_name, "parse") != 0)
         return err_set(e, ERR_USAGE, "--special-in-content: '%s' is not one of plain, parse",
-                       x->special_name);
+                       a->special_name);
     if (a->draft && strcmp(a->draft, "mtp") != 0)
         return err_set(e, ERR_USAGE, "--draft: '%s' is not mtp", a->draft);
     return 0;
@@ -88,18 +75,17 @@ static int check_names(const struct run_cli *x, struct err *e) {
 static int check_args(struct run_cli *x, struct err *e) {
     struct run *r = &x->r;
     const struct run_args *a = &r->a;
-    for (int i = 0; i < RUN_SETS; i++)
-        if (x->set[i]) TRY(run_set(&r->set, "--", set_name[i], x->set[i], e));
-    if (x->thinking && strcmp(x->thinking, "show") != 0 && strcmp(x->thinking, "fold") != 0 &&
-        strcmp(x->thinking, "hide") != 0)
+    TRY(run_set_given(&r->set, a->set, e));
+    if (a->thinking && strcmp(a->thinking, "show") != 0 && strcmp(a->thinking, "fold") != 0 &&
+        strcmp(a->thinking, "hide") != 0)
         return err_set(e, ERR_USAGE, "--thinking: '%s' is not one of show, fold, hide",
-                       x->thinking);
-    if (x->thinking) TRY(run_set(&r->set, "--", "think", x->thinking, e));
+                       a->thinking);
+    if (a->thinking) TRY(run_set(&r->set, "--", "think", a->thinking, e));
     if (a->think && a->no_think)
         return err_set(e, ERR_USAGE, "--think and --no-think exclude each other");
     if (a->think || a->no_think) r->set.think = a->think ? THINK_ON : THINK_OFF;
     TRY(check_kwargs(a->kwargs, e));
-    if (x->special_name && strcmp(x->special_name, "parse") == 0) r->a.special = CHAT_PARSE;
+    if (a->special_name && strcmp(a->special_name, "parse") == 0) r->a.special = CHAT_PARSE;
     for (int i = 0; i < a->stop.n; i++)
         if (!*a->stop.v[i]) return err_set(e, ERR_USAGE, "--stop: the text is empty");
     TRY(check_names(x, e));
@@ -120,18 +106,18 @@ static int add_file(struct buf *out, const char *path, struct err *e) {
 /* Gathers the prompt: files first, then the words. An empty line stands between a file and what
  * follows it. */
 static int gather(const struct run_cli *x, struct buf *out, bool *any, struct err *e) {
-    const bool raw = x->prompt != NULL;
-    for (int i = 0; i < x->file.n; i++) {
-        TRY(add_file(out, x->file.v[i], e));
+    const bool raw = x->r.a.prompt != NULL;
+    for (int i = 0; i < x->r.a.file.n; i++) {
+        TRY(add_file(out, x->r.a.file.v[i], e));
         *any = true;
         if (raw) continue;
         while (out->len && strchr("\r\n", out->data[out->len - 1])) out->data[--out->len] = 0;
-        if (i + 1 < x->file.n || x->c->n_args > 1) buf_str(out, "\n\n");
+        if (i + 1 < x->r.a.file.n || x->c->n_args > 1) buf_str(out, "\n\n");
     }
     if (raw) {
         *any = true;
-        if (strcmp(x->prompt, "-") == 0) return add_file(out, "-", e);
-        buf_str(out, x->prompt);
+        if (strcmp(x->r.a.prompt, "-") == 0) return add_file(out, "-", e);
+        buf_str(out, x->r.a.prompt);
     }
     for (int i = 1; i < x->c->n_args; i++) {
         *any = true;
@@ -197,9 +183,9 @@ static int no_words(struct run_cli *x, struct buf *text, struct err *e) {
 
 /* Returns whether a prompt or a file is standard input. */
 static bool reads_stdin(const struct run_cli *x) {
-    bool yes = (x->prompt && strcmp(x->prompt, "-") == 0) ||
+    bool yes = (x->r.a.prompt && strcmp(x->r.a.prompt, "-") == 0) ||
                (x->r.a.chat && strcmp(x->r.a.chat, "-") == 0);
-    for (int i = 0; i < x->file.n; i++) yes |= strcmp(x->file.v[i], "-") == 0;
+    for (int i = 0; i < x->r.a.file.n; i++) yes |= strcmp(x->r.a.file.v[i], "-") == 0;
     for (int i = 1; i < x->c->n_args; i++) yes |= strcmp(x->c->arg[i], "-") == 0;
     return yes;
 }
@@ -229,9 +215,10 @@ static int go(struct run_cli *x, struct err *e) {
         any = true;
     }
     if (!rc && (any || r->a.chat)) say_unread(x);
-    const bool raw = x->prompt || (any && !r->a.chat && !has_template);
-    if (!rc && any && !x->prompt && blank(&text)) rc = err_set(e, ERR_USAGE, "the prompt is empty");
-    if (!rc && raw && !x->prompt)
+    const bool raw = x->r.a.prompt || (any && !r->a.chat && !has_template);
+    if (!rc && any && !x->r.a.prompt && blank(&text))
+        rc = err_set(e, ERR_USAGE, "the prompt is empty");
+    if (!rc && raw && !x->r.a.prompt)
         log_info("this model has no chat template: the text is continued as it is");
     if (!rc && !raw) rc = run_prepare_turns(r, e);
     while (!rc && !raw && text.len && strchr("\r\n", text.data[text.len - 1]))
@@ -255,52 +242,6 @@ static int run_model(struct run_cli *x, struct err *e) {
     return rc;
 }
 
-#define AT(member) offsetof(struct run_cli, member)
-#define SET(id) AT(set[SET_##id])
-static const struct option run_opts[] = {
-    ROW("prompt", 'p', OPT_TEXT, AT(prompt), "TEXT",
-        "continue this text as it is, special tokens recognised; -: standard input"),
-    ROW("file", 0, OPT_LIST, AT(file), "FILE", "text in front of the prompt; -: standard input"),
-    ROW("chat", 0, OPT_TEXT, AT(r.a.chat), "FILE",
-        "conversation: {\"messages\": [...], \"tools\": [...]} or an array"),
-    ROW("system", 0, OPT_TEXT, AT(r.a.system), "TEXT", "what the model is told first"),
-    ROW("think", 0, OPT_FLAG, AT(r.a.think), NULL, "thinking on, by the template's variable"),
-    ROW("no-think", 0, OPT_FLAG, AT(r.a.no_think), NULL, "thinking off"),
-    ROW("thinking", 0, OPT_TEXT, AT(thinking), "HOW",
-        "on a terminal: show (dimmed, default), fold, hide"),
-    OPT_KWARGS(AT(r.a.kwargs)),
-    ROW("raw", 0, OPT_FLAG, AT(r.a.raw), NULL, "all that is written: reasoning, markers, calls"),
-    ROW("n-predict", 'n', OPT_TEXT, AT(set[SET_N_PREDICT]), "N",
-        "tokens to make at most (-p: 512; else until the context is full)"),
-    ROW("ctx", 0, OPT_TOKENS, AT(r.a.ctx), "N", "context (8192, or what -n needs)"),
-    ROW("stop", 0, OPT_LIST, AT(r.a.stop), "TEXT", "ends the answer, which is without it"),
-    ROW("schema", 0, OPT_TEXT, AT(r.a.schema), "FILE",
-        "the answer is JSON that this JSON Schema allows"),
-    ROW("strict-calls", 0, OPT_FLAG, AT(r.a.strict_calls), NULL,
-        "only the template's own syntax makes a call, not bare JSON that names a tool"),
-    ROW("open-objects", 0, OPT_FLAG, AT(r.a.open_objects), NULL,
-        "objects may have members that their schemas do not name, as JSON Schema has it"),
-    ROW("grammar", 0, OPT_TEXT, AT(r.a.grammar), "FILE",
-        "it is a text of this grammar: GBNF or Lark"),
-    ROW("regex", 0, OPT_TEXT, AT(r.a.regex), "R", "it matches this regular expression, as a whole"),
-    ROW("choices", 0, OPT_LIST, AT(r.a.choices), "A,B,..",
-        "answer with one of these texts; repeat it for texts with commas"),
-    ROW("temp", 0, OPT_TEXT, AT(set[SET_TEMP]), "T", "temperature; 0: always the likeliest token"),
-    OPT_SAMPLING(SET),
-    ROW("presence-penalty", 0, OPT_TEXT, AT(set[SET_PRESENCE_PENALTY]), "X",
-        "less for tokens that occurred; 0: none"),
-    ROW("frequency-penalty", 0, OPT_TEXT, AT(set[SET_FREQUENCY_PENALTY]), "X",
-        "less for each time; 0: none"),
-    OPT_SPECIAL(AT(special_name)),
-    ROW("no-history", 0, OPT_FLAG, AT(no_history), NULL, "do not read or keep what was typed"),
-    ROW("pre", 0, OPT_TEXT, AT(r.a.pre), "NAME", HELP_PRE),
-    OPT_KV_TYPE(AT(r.a.kv_type)),
-    OPT_ACT(AT(r.a.act)),
-    ROW("draft", 0, OPT_TEXT, AT(r.a.draft), "NAME",
-        "mtp: the model's MTP block guesses a token ahead; the text stays the same"),
-    {0}};
-#undef SET
-#undef AT
 static const struct cmd_spec run_spec = {
     .name = "run",
     .synopsis = "MODEL.gguf [PROMPT | -p TEXT | --chat FILE.json] [--system TEXT] [-n N] "
@@ -309,13 +250,13 @@ static const struct cmd_spec run_spec = {
              "continues a text as\n"
              "it is. On a terminal without any of them it holds a conversation; /help there "
              "lists its commands.",
-    .opts = run_opts,
+    .opts = run_options,
     .min_args = 1,
     .max_args = -1,
 };
 
 int cmd_run(struct cli *c, int argc, char **argv, struct err *e) {
     struct run_cli x = {.c = c, .r = {.w = &c->work, .a = {.kv_type = KV_USUAL, .act = ACT_FAST}}};
-    TRY(cli_parse(c, &run_spec, &x, argc, argv, e));
+    TRY(cli_parse(c, &run_spec, &x.r.a, argc, argv, e));
     return c->done ? 0 : run_model(&x, e);
 }

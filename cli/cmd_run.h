@@ -8,29 +8,10 @@
 #include "cli/screen.h"
 #include "jobs/run.h"
 
-enum {
-    SET_TEMP,
-    SET_TOP_K,
-    SET_TOP_P,
-    SET_MIN_P,
-    SET_REPEAT_PENALTY,
-    SET_REPEAT_LAST_N,
-    SET_PRESENCE_PENALTY,
-    SET_FREQUENCY_PENALTY,
-    SET_SEED,
-    SET_N_PREDICT,
-    RUN_SETS
-};
 struct run_cli {
     struct cli *c;
     struct run r;
     struct screen screen;
-    const char *prompt;        /* -p; NULL: not given */
-    const char *thinking;      /* --thinking, or NULL */
-    const char *special_name;  /* --special-in-content, or NULL */
-    struct str_list file;      /* --file */
-    const char *set[RUN_SETS]; /* as given; NULL: not given */
-    bool no_history;
 };
 
 /* Shows one answer as it is made, or one JSON document at the end. text: the prompt, of -p (raw) or

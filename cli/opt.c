@@ -15,47 +15,12 @@
 
 #include "cli/guess.h"
 #include "cli/help.h"
+#include "lib/options.h"
 #include "text/size.h"
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/progress.h"
-
-struct common {
-    bool json, csv, md, help, version, quiet, verbose, trace, untrusted, overwrite;
-    const char *isa, *device, *progress, *color, *max_memory, *max_vram, *place, *pack_cache;
-    int64_t threads, stream_from;
-};
-
-#define AT(member) offsetof(struct common, member)
-static const struct option common_opts[] = {
-    ROW("json", 0, OPT_FLAG, AT(json), NULL, "print one JSON document"),
-    ROW("csv", 0, OPT_FLAG, AT(csv), NULL, "print comma-separated values"),
-    ROW("md", 0, OPT_FLAG, AT(md), NULL, "print Markdown"),
-    ROW("force", 'f', OPT_FLAG, AT(overwrite), NULL, "overwrite existing outputs"),
-    ROW("threads", 'j', OPT_COUNT, AT(threads), "N", "threads; 0: all processors (default)"),
-    ROW("device", 0, OPT_TEXT, AT(device), "NAME",
-        "auto (default: a card, else the CPU), cpu, cuda, cuda:N or cuda:N,M"),
-    ROW("isa", 0, OPT_TEXT, AT(isa), "NAME", KERN_ISA_NAMES),
-    ROW("max-memory", 0, OPT_TEXT, AT(max_memory), "SIZE",
-        "most its large buffers may take together"),
-    ROW("max-vram", 0, OPT_TEXT, AT(max_vram), "SIZE",
-        "most of the device's; experts beyond it run on the CPU"),
-    ROW("stream-from", 0, OPT_COUNT, AT(stream_from), "N",
-        "passes of N tokens or more copy these experts there; 0: none"),
-    ROW("place", 0, OPT_TEXT, AT(place), "FILE", "which blocks and experts go where"),
-    ROW("pack-cache", 0, OPT_TEXT, AT(pack_cache), "DIR",
-        "folder where packed weights are kept, for quick starts"),
-    ROW("untrusted", 0, OPT_FLAG, AT(untrusted), NULL, "lower limits on what inputs may claim"),
-    ROW("progress", 0, OPT_TEXT, AT(progress), "WHEN", "auto, always, never"),
-    ROW("color", 0, OPT_TEXT, AT(color), "WHEN", "auto, always, never"),
-    ROW("verbose", 'v', OPT_FLAG, AT(verbose), NULL, "more messages"),
-    ROW("trace", 0, OPT_FLAG, AT(trace), NULL, "all messages"),
-    ROW("quiet", 'q', OPT_FLAG, AT(quiet), NULL, "no messages but errors; the result is printed"),
-    ROW("help", 'h', OPT_FLAG, AT(help), NULL, "one screen about the command; with -v all of it"),
-    ROW("version", 'V', OPT_FLAG, AT(version), NULL, "the version"),
-    {0}};
-#undef AT
 
 int opt_count(const struct option *o) {
     int n = 0;
@@ -271,7 +236,7 @@ static int choice(const char *text, const char *what, const char *const *names, 
 }
 
 /* Applies the options on the form of the result, and on how much is said beside it. */
-static int apply_talk(struct cli *c, const struct common *k, struct err *e) {
+static int apply_talk(struct cli *c, const struct common_opts *k, struct err *e) {
     static const char *const when[] = {"auto", "always", "never"};
     int mode = 0, color = 0;
     if (k->json + k->csv + k->md > 1)
@@ -301,7 +266,7 @@ static const char *choices_dir(struct arena *mem) {
     return dir;
 }
 
-static int apply_common(struct cli *c, const struct common *k, struct err *e) {
+static int apply_common(struct cli *c, const struct common_opts *k, struct err *e) {
     struct work_how how = {.threads = k->threads,
                            .stream_from = k->stream_from,
                            .device = k->device,
@@ -322,7 +287,7 @@ static int apply_common(struct cli *c, const struct common *k, struct err *e) {
 /* ---- a command line -------------------------------------------------------------------------- */
 
 /* Prints what --help or --version asks for; nothing else is done then. */
-static void describe(struct parse *p, const struct option *common, const struct common *k) {
+static void describe(struct parse *p, const struct option *common, const struct common_opts *k) {
     struct cli *c = p->c;
     struct buf b = {0};
     c->done = true;
@@ -352,12 +317,12 @@ static int count_args(const struct parse *p, struct err *e) {
 
 int cli_parse(struct cli *c, const struct cmd_spec *spec, void *args, int argc, char **argv,
               struct err *e) {
-    struct common k = {.stream_from = -1};
+    struct common_opts k = {.stream_from = -1};
     struct parse p = {.c = c, .spec = spec, .argc = argc, .argv = argv};
-    p.ts = (struct tables){{spec->opts, common_opts}, {args, &k}};
+    p.ts = (struct tables){{spec->opts, common_options}, {args, &k}};
     bool only_args = false;
     if (c->visit) {
-        c->visit(c->visit_ctx, spec, common_opts);
+        c->visit(c->visit_ctx, spec, common_options);
         c->done = true;
         return 0;
     }
@@ -373,7 +338,7 @@ int cli_parse(struct cli *c, const struct cmd_spec *spec, void *args, int argc, 
             c->arg[c->n_args++] = word;
     }
     if (k.help || k.version) {
-        describe(&p, common_opts, &k);
+        describe(&p, common_options, &k);
         return 0;
     }
     TRY(apply_common(c, &k, e));

@@ -65,33 +65,4 @@ int cli_result(struct cli *c, struct emit *m, int rc);
 /* Does what cli_result does, for jobs that have a result with ERR_VERDICT too. */
 int cli_verdict(struct cli *c, struct emit *m, int rc);
 
-/* Row of an option table that is written by hand. */
-#define ROW(name_, letter_, kind_, at_, arg_, help_)                                               \
-    { .name = name_, .letter = letter_, .kind = kind_, .at = at_, .arg = arg_, .help = help_ }
-/* Row of an option table: where the plot goes, a const char * at that offset. */
-#define OPT_PLOT(at, help) ROW("plot", 0, OPT_OUT, at, "FILE", "SVG: " help)
-
-/* Rows that several commands have in the same words; `at` is the offset of the member, a
- * const char *. */
-#define OPT_KV_TYPE(at)                                                                            \
-    ROW("kv-type", 0, OPT_TEXT, at, "T",                                                           \
-        "cache of keys and values: f16 (default), q8_0, tq4, ... or K/V")
-#define OPT_ACT(at) ROW("act", 0, OPT_TEXT, at, "MODE", "activations: f32 or q8 (default)")
-#define OPT_KWARGS(at) ROW("kwargs", 0, OPT_TEXT, at, "JSON", "more variables for the template")
-#define OPT_SPECIAL(at)                                                                            \
-    ROW("special-in-content", 0, OPT_TEXT, at, "HOW",                                              \
-        "texts of control tokens in messages: plain (default), parse")
-/* Rows of sampling. SET(TOP_K) is the offset of the text of --top-k, and so on. */
-// clang-format off
-#define OPT_SAMPLING(SET)                                                                          \
-    ROW("top-k", 0, OPT_TEXT, SET(TOP_K), "K", "only the K likeliest; 0: all"),                        \
-    ROW("top-p", 0, OPT_TEXT, SET(TOP_P), "P", "only the likeliest with total probability P; 1: all"), \
-    ROW("min-p", 0, OPT_TEXT, SET(MIN_P), "P", "none below P times the likeliest; 0: all"),            \
-    ROW("repeat-penalty", 0, OPT_TEXT, SET(REPEAT_PENALTY), "X",                                       \
-     "penalty for repeated tokens; 1: none"),                                                      \
-    ROW("repeat-last-n", 0, OPT_TEXT, SET(REPEAT_LAST_N), "N",                                         \
-     "how far back the penalties look (64)"),                                                      \
-    ROW("seed", 0, OPT_TEXT, SET(SEED), "N", "same seed, same text (default: another each time)")
-// clang-format on
-
 #endif

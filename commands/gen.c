@@ -24,16 +24,24 @@ struct row {
     char letter;
     enum option_kind kind;
     const char *arg, *help, *only_cli, *of;
+    bool is_wide;    /* a flag as int64_t */
+    bool is_raw;     /* a field with its declaration as name */
     const char *man; /* in place of help in the manual page of the option before */
     struct field in[MOST_CALLS];
 };
 #define OPTION(member, kind_, name_, ...) {.name = name_, .kind = OPT_##kind_, __VA_ARGS__},
 #define OPTION_AT OPTION
 #define CALL_FIELD(kind_, ...) {.kind = OPT_##kind_, __VA_ARGS__},
+#define UNNAMED(member, kind_, ...) {.kind = OPT_##kind_, __VA_ARGS__},
+#define RAW_FIELD(call, n, declaration, doc)                                                       \
+    {.is_raw = true, FIELD(PLACE_READ, call, call, n, declaration, doc)},
 #define MAN(text) {.man = text},
 #define FIELD(how, call, owner, n, name, doc) .in[CALL_##call] = {how, #call, #owner, n, name, doc}
 #define IN(call, n, field, doc) FIELD(PLACE_COPIED, call, call, n, #field, doc)
 #define READ_IN(call, n, field, doc) FIELD(PLACE_READ, call, call, n, #field, doc)
+#define WIDE_IN(call, n, field, doc) IN(call, n, field, doc), .is_wide = true
+#define SAID_IN(call, n, field, doc) FIELD(PLACE_SAID, call, call, n, #field, doc)
+#define OF_OPTS(field) FIELD(PLACE_READ, opts, opts, 0, #field, NULL)
 #define FORCE_IN(call, n, doc) FIELD(PLACE_FORCE, call, call, n, "overwrite", doc)
 #define DEVICE_IN(call, n, doc) FIELD(PLACE_DEVICE, call, call, n, "device", doc)
 #define ALSO(call, owner, field, how) FIELD(PLACE_##how, call, owner, 0, #field, NULL)
@@ -42,98 +50,11 @@ struct row {
 #define ARG(call, name) FIELD(PLACE_ARGUMENT, call, call, 0, name, NULL)
 #define COMMAND(name) {.command = name},
 
+#define KERN_ISA_NAMES NULL /* of --help alone: the manual page has its own words */
 static const struct row rows[] = {
-    COMMAND("bench-kernels")
-#include "commands/bench_kernels.def"
-        COMMAND("convert")
-#include "commands/convert.def"
-            COMMAND("diff")
-#include "commands/diff.def"
-                COMMAND("doctor")
-#include "commands/doctor.def"
-                    COMMAND("eval choice")
-#include "commands/eval_choice.def"
-                        COMMAND("eval kld")
-#include "commands/eval_kld.def"
-                            COMMAND("eval kv")
-#include "commands/eval_kv.def"
-                                COMMAND("eval logits")
-#include "commands/eval_logits.def"
-                                    COMMAND("eval mtp")
-#include "commands/eval_mtp.def"
-                                        COMMAND("eval needle")
-#include "commands/eval_needle.def"
-                                            COMMAND("eval ppl")
-#include "commands/eval_ppl.def"
-                                                COMMAND("eval speed")
-#include "commands/eval_speed.def"
-                                                    COMMAND("eval suite")
-#include "commands/eval_suite.def"
-                                                        COMMAND("eval tools")
-#include "commands/eval_cases.def"
-                                                            COMMAND("eval traffic")
-#include "commands/eval_replay.def"
-                                                                COMMAND("imatrix")
-#include "commands/imatrix.def"
-                                                                    COMMAND("inspect")
-#include "commands/inspect.def"
-                                                                        COMMAND("make")
-#include "commands/make.def"
-                                                                            COMMAND("merge")
-#include "commands/merge.def"
-                                                                                COMMAND("plan")
-#include "commands/plan.def"
-                                                                                    COMMAND(
-                                                                                        "publish")
-#include "commands/publish.def"
-                                                                                        COMMAND(
-                                                                                            "quanti"
-                                                                                            "ze")
-#include "commands/quantize.def"
-                                                                                            COMMAND(
-                                                                                                "re"
-                                                                                                "ci"
-                                                                                                "pe"
-                                                                                                "s")
-#include "commands/recipes.def"
-                                                                                                COMMAND(
-                                                                                                    "replay")
-#include "commands/replay.def"
-                                                                                                    COMMAND(
-                                                                                                        "sensitivity")
-#include "commands/sensitivity.def"
-                                                                                                        COMMAND(
-                                                                                                            "split")
-#include "commands/split.def"
-                                                                                                            COMMAND(
-                                                                                                                "synth")
-#include "commands/synth.def"
-                                                                                                                COMMAND(
-                                                                                                                    "template eval")
-#include "commands/template_eval.def"
-                                                                                                                    COMMAND(
-                                                                                                                        "template fix")
-#include "commands/template_fix.def"
-                                                                                                                        COMMAND(
-                                                                                                                            "template lint")
-#include "commands/template_lint.def"
-                                                                                                                            COMMAND(
-                                                                                                                                "template parse")
-#include "commands/template_parse.def"
-                                                                                                                                COMMAND(
-                                                                                                                                    "template render")
-#include "commands/template_render.def"
-                                                                                                                                    COMMAND(
-                                                                                                                                        "template show")
-#include "commands/template_show.def"
-                                                                                                                                        COMMAND(
-                                                                                                                                            "tokenize")
-#include "commands/tokenize.def"
-                                                                                                                                            COMMAND(
-                                                                                                                                                "verify")
-#include "commands/verify.def"
+#include "commands/all.def"
 };
-enum { N_ROWS = sizeof rows / sizeof *rows, WIDTH = 100, MOST_FIELDS = 64 };
+enum { N_ROWS = sizeof rows / sizeof *rows, WIDTH = 100, MOST_COLUMN = 40, MOST_FIELDS = 64 };
 
 static void stop(const char *what, const char *name) {
     fprintf(stderr, "gen: %s: %s\n", name, what);
@@ -143,11 +64,23 @@ static void stop(const char *what, const char *name) {
 /* ---- structs ---- */
 
 struct member {
-    enum option_kind kind;
+    const char *type; /* "int " */
     struct field f;
 };
 static int by_place(const void *a, const void *b) {
     return ((const struct member *)a)->f.n - ((const struct member *)b)->f.n;
+}
+
+/* Returns the type of a field as C writes it before the name. */
+static const char *type_of(const struct row *r, const struct field *f) {
+    static const char *const type[] = {
+        [OPT_FLAG] = "int ",        [OPT_TEXT] = "const char *",
+        [OPT_OUT] = "const char *", [OPT_COUNT] = "int64_t ",
+        [OPT_NUMBER] = "double ",   [OPT_TIME] = "double ",
+        [OPT_HOURS] = "double ",    [OPT_TOKENS] = "int64_t ",
+        [OPT_SIZE] = "uint64_t ",   [OPT_LIST] = "const char *const *"};
+    if (r->is_wide) return "int64_t ";
+    return r->is_raw ? "" : f->how == PLACE_SAID ? "double " : type[r->kind];
 }
 
 /* Collects the fields of a call in their order. */
@@ -161,7 +94,7 @@ static int fields_of(const char *call, struct member *out) {
                 if (out[j].f.n == f->n && strcmp(out[j].f.name, f->name) == 0) f = NULL;
             if (!f || !f->n) continue;
             if (n == MOST_FIELDS) stop("too many fields", call);
-            out[n++] = (struct member){rows[i].kind, *f};
+            out[n++] = (struct member){type_of(&rows[i], f), *f};
         }
     qsort(out, (size_t)n, sizeof *out, by_place);
     for (int i = 0; i < n; i++)
@@ -203,21 +136,14 @@ static const char *only_call(const struct field *field) {
 }
 
 static void print_struct(const char *call) {
-    static const char *const type[] = {
-        [OPT_FLAG] = "int ",        [OPT_TEXT] = "const char *",
-        [OPT_OUT] = "const char *", [OPT_COUNT] = "int64_t ",
-        [OPT_NUMBER] = "double ",   [OPT_TIME] = "double ",
-        [OPT_HOURS] = "double ",    [OPT_TOKENS] = "int64_t ",
-        [OPT_SIZE] = "uint64_t ",   [OPT_LIST] = "const char *const *"};
     struct member m[MOST_FIELDS];
     char line[MOST_FIELDS][80];
     const int n = fields_of(call, m);
     int column = 0;
     if (!n) stop("no row has a field of this call", call);
     for (int i = 0; i < n; i++) {
-        const int len =
-            snprintf(line[i], sizeof line[i], "    %s%s;", type[m[i].kind], m[i].f.name);
-        if (m[i].f.doc && len + 1 > column) column = len + 1;
+        const int len = snprintf(line[i], sizeof line[i], "    %s%s;", m[i].type, m[i].f.name);
+        if (m[i].f.doc && len + 1 > column && len < MOST_COLUMN) column = len + 1;
     }
     printf("struct hone_%s_opts {\n    size_t size;\n", call);
     const char *of = "";
@@ -226,7 +152,11 @@ static void print_struct(const char *call) {
         if (strcmp(only, of) != 0)
             printf(*only ? "    /* hone_%s */\n" : "    /* several calls */\n", only);
         of = only;
-        if (m[i].f.doc) {
+        if (m[i].f.doc && strlen(line[i]) >= MOST_COLUMN) {
+            printf("    /* ");
+            wrap(m[i].f.doc, 7, 4, " * ");
+            printf(" */\n%s\n", line[i]);
+        } else if (m[i].f.doc) {
             printf("%-*s/* ", column, line[i]);
             wrap(m[i].f.doc, column + 3, column, " * ");
             printf(" */\n");

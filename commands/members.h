@@ -14,10 +14,14 @@
 #undef OPTION
 #undef OPTION_AT
 #undef CALL_FIELD
+#undef UNNAMED
+#undef RAW_FIELD
 #undef MAN
 #define OPTION(member, kind, name, ...) MEMBER_##kind member;
 #define OPTION_AT(path, kind, name, ...)
 #define CALL_FIELD(...)
+#define UNNAMED(member, kind, ...) MEMBER_##kind member;
+#define RAW_FIELD(...)
 #define MAN(text)
 
 #define MEMBER_FLAG bool

@@ -14,6 +14,9 @@
 #define HELP_KV_TYPE "cache of keys and values: f16 (default), q8_0, tq4, ... or K/V"
 #define HELP_ACT "activations: f32 or q8 (default)"
 #define HELP_KEEP "keep numbers in FILE as they come; go on from it"
+#define HELP_OPEN_OBJECTS                                                                          \
+    "objects may have members that their schemas do not name, as JSON Schema has it"
+#define HELP_SPECIAL "texts of control tokens in messages: plain (default), parse"
 #define HELP_STRICT_CALLS                                                                          \
     "only the template's own syntax makes a call, not bare JSON that names a tool"
 
@@ -48,6 +51,11 @@ enum {
     CALL_eval_replay = 0,
     CALL_eval_speed = 0,
     CALL_eval_suite = 0,
+    CALL_generate = 0,
+    CALL_session_new,
+    CALL_template_tokens,
+    CALL_model_open,
+    CALL_serve, /* the first is of run, which has the same sampling */
     CALL_imatrix = 0,
     CALL_imatrix_merge,
     CALL_imatrix_stats,
@@ -55,6 +63,7 @@ enum {
     CALL_inspect = 0,
     CALL_make = 2, /* 0 and 1 are of publish, which has the same facts */
     CALL_merge = 0,
+    CALL_opts = 0,
     CALL_plan = 0,
     CALL_publish = 0,
     CALL_publish_check,
@@ -76,12 +85,13 @@ enum {
     CALL_tokenize = 0,
     CALL_detokenize,
     CALL_verify = 0,
-    MOST_CALLS = 4
+    MOST_CALLS = 5
 };
 enum place_how {
     PLACE_NONE,
     PLACE_ARGUMENT, /* of the function: nothing is copied */
     PLACE_COPIED,   /* from the field to the job's member */
+    PLACE_SAID,     /* the same, a number of the call as the job's text */
     PLACE_READ,     /* by the call itself: nothing is copied */
     PLACE_FORCE,    /* may the job overwrite? */
     PLACE_DEVICE    /* the job's device */

@@ -31,16 +31,11 @@ struct run_view {
     void (*newline)(void *ud);
 };
 
-struct run_args {     /* as given */
-    const char *chat; /* file of a conversation, or NULL */
-    const char *kwargs, *kv_type, *act, *draft, *system, *pre;
-    const char *schema, *grammar, *regex; /* what answers must be; at most one */
-    bool strict_calls;                    /* only the syntax of the template makes a call */
-    bool open_objects; /* of schema: objects may have members that it does not name */
-    struct str_list stop, choices;
-    int64_t ctx;
+#include "commands/members.h"
+struct run_args { /* as given */
+    const char *set[RUN_SETS];
     enum chat_special special;
-    bool raw, think, no_think;
+#include "commands/run.def"
 };
 struct run {
     struct work *w;

@@ -128,17 +128,9 @@ static void describe(struct serve_file *x, const struct gguf *g) {
 
 static int sampling(const struct serve_job_opts *a, const struct gguf *g, struct serve_file *x,
                     struct err *e) {
-    static const char *const name[SERVE_SETS] = {[SERVE_TEMP] = "temp",
-                                                 [SERVE_TOP_K] = "top-k",
-                                                 [SERVE_TOP_P] = "top-p",
-                                                 [SERVE_MIN_P] = "min-p",
-                                                 [SERVE_REPEAT_PENALTY] = "repeat-penalty",
-                                                 [SERVE_REPEAT_LAST_N] = "repeat-last-n",
-                                                 [SERVE_SEED] = "seed"};
     struct run_set set;
     TRY(run_set_init(&set, g, e));
-    for (int i = 0; i < SERVE_SETS; i++)
-        if (a->set[i]) TRY(run_set(&set, "--", name[i], a->set[i], e));
+    TRY(run_set_given(&set, a->set, e));
     x->sample = set.sample;
     x->seed = set.seed_given ? set.seed : -1;
     return 0;

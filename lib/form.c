@@ -20,6 +20,7 @@ struct field form_field(const struct form *f, int i) {
         [OPT_HOURS] = FIELD_NUMBER, [OPT_TOKENS] = FIELD_COUNT,  [OPT_SIZE] = FIELD_BYTES,
         [OPT_LIST] = FIELD_LIST};
     static const enum field_kind special[] = {[PLACE_ARGUMENT] = FIELD_ARG,
+                                              [PLACE_SAID] = FIELD_SAID,
                                               [PLACE_READ] = FIELD_CALL,
                                               [PLACE_FORCE] = FIELD_FORCE,
                                               [PLACE_DEVICE] = FIELD_DEVICE};

@@ -181,6 +181,24 @@ static void show_one(const struct run_set *s, const struct row *r, struct buf *o
     buf_fmt(out, "  %-18s %-12s %s\n", r->name, value, r->about);
 }
 
+int run_set_given(struct run_set *s, const char *const text[RUN_SETS], struct err *e) {
+    static const char *const name[RUN_SETS] = {
+        [SET_TEMP] = "temp",
+        [SET_TOP_K] = "top-k",
+        [SET_TOP_P] = "top-p",
+        [SET_MIN_P] = "min-p",
+        [SET_REPEAT_PENALTY] = "repeat-penalty",
+        [SET_REPEAT_LAST_N] = "repeat-last-n",
+        [SET_PRESENCE_PENALTY] = "presence-penalty",
+        [SET_FREQUENCY_PENALTY] = "frequency-penalty",
+        [SET_SEED] = "seed",
+        [SET_N_PREDICT] = "n-predict",
+    };
+    for (int i = 0; i < RUN_SETS; i++)
+        if (text[i]) TRY(run_set(s, "--", name[i], text[i], e));
+    return 0;
+}
+
 bool run_set_show(const struct run_set *s, const char *name, struct buf *out) {
     const struct row *only = name && *name ? find(name) : NULL;
     if (name && *name && !only) return false;

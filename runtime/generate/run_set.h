@@ -31,6 +31,22 @@ int run_set_init(struct run_set *s, const struct gguf *g, struct err *e);
  * the range. */
 int run_set(struct run_set *s, const char *where, const char *name, const char *text,
             struct err *e);
+/* Settings that are options: of hone run, and most of them of hone serve. */
+enum run_set_id {
+    SET_TEMP,
+    SET_TOP_K,
+    SET_TOP_P,
+    SET_MIN_P,
+    SET_REPEAT_PENALTY,
+    SET_REPEAT_LAST_N,
+    SET_PRESENCE_PENALTY,
+    SET_FREQUENCY_PENALTY,
+    SET_SEED,
+    SET_N_PREDICT,
+    RUN_SETS
+};
+/* Sets what is given as text; NULL: not given. */
+int run_set_given(struct run_set *s, const char *const text[RUN_SETS], struct err *e);
 /* Adds "name value" lines of all settings, or of the one that is named. Returns false when there
  * is no such name. */
 bool run_set_show(const struct run_set *s, const char *name, struct buf *out);

@@ -17,18 +17,6 @@ struct known {
 static struct known known[MOST];
 static int n_known;
 
-static const struct {
-    const char *command, *option, *why;
-} only_call[] = {
-    {"", "csv", "a form of the result for people and tables; calls return JSON"},
-    {"", "md", "likewise"},
-    {"", "color", "of a terminal"},
-    {"", "help", "of a terminal; the manual pages have the same"},
-    {"run", "file", "a program reads its files itself and puts them in front of the prompt"},
-    {"run", "thinking", "of a terminal; hone_template_read_answer tells reasoning apart"},
-    {"run", "no-history", "of a terminal"},
-};
-
 static void remember(const char *command, const struct option *o) {
     for (; o && o->name && n_known < MOST; o++) {
         snprintf(known[n_known].command, sizeof known->command, "%s", command);
@@ -82,23 +70,14 @@ static int places(const struct known *o, struct buf *out) {
     return n;
 }
 
-static const char *why(const struct known *o) {
-    if (o->only_cli) return o->only_cli;
-    for (size_t i = 0; i < COUNT_OF(only_call); i++)
-        if (strcmp(only_call[i].command, o->command) == 0 &&
-            strcmp(only_call[i].option, o->name) == 0)
-            return only_call[i].why;
-    return NULL;
-}
-
 static void test_options(void) {
     for (int i = 0; i < n_known; i++) {
         struct buf b = {0};
         const int n = places(&known[i], &b);
-        if (!n && !why(&known[i]))
+        if (!n && !known[i].only_cli)
             CHECK_FAIL("hone %s --%s is nowhere in hone.h: a row in lib/ or a reason here",
                        known[i].command, known[i].name);
-        if (n && why(&known[i]))
+        if (n && known[i].only_cli)
             CHECK_FAIL("hone %s --%s is said to be only of hone_call: %s", known[i].command,
                        known[i].name, b.data);
         buf_release(&b);
@@ -122,8 +101,6 @@ static void test_rows(void) {
                     CHECK_FAIL("%s.%s: hone %s has no --%s", f->call, x.name, f->command, x.option);
                 CHECK(x.kind == FIELD_ARG || (x.n_bytes && x.from + x.n_bytes <= f->size));
             }
-    for (size_t i = 0; i < COUNT_OF(only_call); i++)
-        CHECK(is_known(only_call[i].command, only_call[i].option));
 }
 
 /* ---- docs/reference.md ---- */
@@ -163,7 +140,7 @@ static void describe(struct buf *out) {
             buf_fmt(out, "\n## hone %s\n\n%s\n", o->command, calls.data ? calls.data : "");
         if (i == 0 || strcmp(o->command, known[i - 1].command) != 0)
             buf_str(out, "\n| option | where |\n|---|---|\n");
-        if (!places(o, &where)) buf_fmt(&where, "only `hone_call`: %s", why(o));
+        if (!places(o, &where)) buf_fmt(&where, "only `hone_call`: %s", o->only_cli);
         buf_fmt(out, "| `--%s` | %s |\n", o->name, where.data);
         buf_release(&calls);
         buf_release(&where);
