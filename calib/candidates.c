@@ -48,13 +48,11 @@ int candidates_init(struct candidates *c, const struct model *m, struct err *e) 
     return 0;
 }
 
-static void see_route(void *ud, int block, const int32_t *expert, int64_t n_used, int64_t n_rows,
-                      int64_t pos) {
+static void see_route(void *ud, const struct session_shown *s) {
     struct router *r = ud;
-    (void)pos;
     for (int l = 0; l < r->c->n_layers; l++)
-        for (int64_t i = 0; r->c->block[l] == block && i < n_rows * n_used; i++)
-            r->count[r->c->first[l] + expert[i]]++;
+        for (int64_t i = 0; r->c->block[l] == s->block && i < s->n_rows * s->n_used; i++)
+            r->count[r->c->first[l] + s->chosen[i]]++;
 }
 
 /* Runs a document, piece by piece. A piece is a copy of its tokens, because its first one may have
@@ -120,7 +118,7 @@ int candidates_route(struct candidates *c, const struct model *m, const struct i
              mem_alloc(&count, (uint64_t)c->sel.n_cells * sizeof *r.count, "expert counts", e));
     r.count = count;
     TRY_GOTO(out, rc, session_new(&r.s, m, &so, e));
-    session_observe_route(r.s, see_route, &r);
+    session_observe(r.s, &(struct session_probe){.ud = &r, .route = see_route});
     progress_begin(&r.prog, "select", PROG_TOKENS, 0);
     for (r.text = 0; r.text < o->n_texts && rc == 0; r.text++)
         rc = corpus_each(m, o->texts[r.text], o->parse_special, route, &r, e);

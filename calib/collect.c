@@ -85,40 +85,38 @@ static void add_columns(void *ctx, int64_t c0, int64_t c1, int worker) {
 
 /* Adds rows to the importance of their weight, and where gram is not NULL to its moments. */
 static void see(struct collector *c, struct imat *m, struct gram_col *gram,
-                const struct gr_weight *w, int64_t expert, const float *x, const float *gate,
-                int64_t n_rows, int64_t ld) {
+                const struct session_shown *r) {
+    const struct gr_weight *w = r->w;
     if (strncmp(w->name, "blk.", 4) != 0) return; /* The rows of the head are taken in chunks(). */
-    if (gram) gram_col_see(gram, w, expert, x, gate, n_rows, ld);
+    if (gram) gram_col_see(gram, w, r->expert, r->x, r->gate, r->n_rows, r->ld);
     if (c->survey) return;
-    int64_t n_mat = expert < 0 ? 1 : w->ne[2];
+    int64_t n_mat = r->expert < 0 ? 1 : w->ne[2];
     struct imat_entry *en = imat_add(m, w->name, w->ne[0], n_mat);
     if (!en) {
         c->n_bad++;
         return;
     }
-    const int64_t mat = expert < 0 ? 0 : expert, at = mat * en->ne0;
-    struct adding a = {.sum2 = en->sum2 + at, .x = x, .n_rows = n_rows, .ld = ld, .n = en->ne0};
+    const int64_t mat = r->expert < 0 ? 0 : r->expert, at = mat * en->ne0;
+    struct adding a = {
+        .sum2 = en->sum2 + at, .x = r->x, .n_rows = r->n_rows, .ld = r->ld, .n = en->ne0};
     if (en->sum1) {
         a.sum1 = en->sum1 + at;
         a.sum4 = en->sum4 + at;
     }
     const int64_t n_parts = div_up(en->ne0, COLUMNS);
-    if (n_rows * en->ne0 < 1 << 16)
+    if (r->n_rows * en->ne0 < 1 << 16)
         add_columns(&a, 0, n_parts, 0);
     else
         pool_for(c->pool, n_parts, 1, add_columns, &a);
-    en->count[mat] += (double)n_rows;
+    en->count[mat] += (double)r->n_rows;
 }
-static void see_trunk(void *ud, const struct gr_weight *w, int64_t expert, const float *x,
-                      int64_t n_rows, int64_t ld) {
+static void see_trunk(void *ud, const struct session_shown *r) {
     struct collector *c = ud;
-    see(c, &c->m[windows_shown(&c->windows)], c->gradients ? NULL : c->gram, w, expert, x,
-        session_shown_gates(c->trunk), n_rows, ld);
+    see(c, &c->m[windows_which(&c->windows, r->seq)], c->gradients ? NULL : c->gram, r);
 }
-static void see_draft(void *ud, const struct gr_weight *w, int64_t expert, const float *x,
-                      int64_t n_rows, int64_t ld) {
+static void see_draft(void *ud, const struct session_shown *r) {
     struct collector *c = ud;
-    see(c, &c->m[c->at], c->gram, w, expert, x, session_shown_gates(c->draft), n_rows, ld);
+    see(c, &c->m[c->at], c->gram, r);
 }
 
 /* Adds sums that a device made. It is also called with NULL, which only tells that the entry will
@@ -177,9 +175,9 @@ static int sessions(struct collector *c, const struct model *m, const struct ses
     TRY(session_new(&c->trunk, m, so, e));
     if (m->hp.d[HD_MTP] && m->arch->drafts) {
         TRY(draft_session(c->trunk, &c->draft_model, &c->draft, e));
-        session_observe(c->draft, see_draft, c);
+        session_observe(c->draft, &(struct session_probe){.ud = c, .product = see_draft});
     }
-    session_observe(c->trunk, see_trunk, c);
+    session_observe(c->trunk, &(struct session_probe){.ud = c, .product = see_trunk});
     sum_there(c); /* Sequences take the memory that the sums leave. */
     TRY(windows_open(&c->windows, c->trunk, so->n_ctx, INT_MAX, false, e));
     c->m = xcalloc((size_t)c->windows.most, sizeof *c->m);

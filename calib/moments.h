@@ -23,7 +23,7 @@ void gram_col_free(struct gram_col *c);
 void gram_col_pair(struct gram_col *c, struct pair *p);
 int64_t gram_col_block(const struct gram_col *c); /* as given */
 /* Takes rows from the session's observer. gate [n_rows], or NULL for ones: the outer product of
- * each row is multiplied by its square (session_shown_gates). Rows are counted as they are. */
+ * each row is multiplied by its square (session_shown.gate). Rows are counted as they are. */
 void gram_col_see(struct gram_col *c, const struct gr_weight *w, int64_t expert, const float *x,
                   const float *gate, int64_t n_rows, int64_t ld);
 /* Does the same, but also where other weights share the rows: their moments then are the sum of

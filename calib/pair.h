@@ -20,7 +20,7 @@ void pair_begin(struct pair *p);
 /* Keeps which experts the router of a block chose, expert [n_rows][n_used]. */
 void pair_route(struct pair *p, enum pair_side side, int block, const int32_t *expert,
                 int64_t n_used, int64_t n_rows);
-/* Keeps rows of the base: x [n_rows][ld], as session_observe shows them. */
+/* Keeps rows of the base: x [n_rows][ld], as a probe is shown them. */
 void pair_keep(struct pair *p, const struct gr_weight *w, int64_t expert, const float *x,
                int64_t n_rows, int64_t ld);
 /* Sets d [n_rows][ne[0]] to the base's rows less x, the rows of the other model for the same

@@ -154,14 +154,15 @@ static float *residual_of(const struct grad *g, int block) {
     return g->residual + (int64_t)block * g->n_ctx * grad_width(g, g->g->residual);
 }
 
-static void keep_residual(void *ud, int block, const float *x, int64_t n_rows, int64_t pos) {
+static void keep_residual(void *ud, const struct session_shown *r) {
     const struct grad *g = ud;
     const int64_t width = grad_width(g, g->g->residual);
-    if (block + 1 <= n_blocks(g) && block >= 0)
-        memcpy(residual_of(g, block + 1) + pos * width, x, (size_t)(n_rows * width) * sizeof *x);
+    if (r->block + 1 <= n_blocks(g) && r->block >= 0)
+        memcpy(residual_of(g, r->block + 1) + r->pos * width, r->x,
+               (size_t)(r->n_rows * width) * sizeof *r->x);
 }
-static void see_no_residual(void *ud, int block, const float *x, int64_t n_rows, int64_t pos) {
-    (void)ud, (void)block, (void)x, (void)n_rows, (void)pos;
+static void see_no_residual(void *ud, const struct session_shown *r) {
+    (void)ud, (void)r;
 }
 
 /* Goes forward through blocks [b, end) under the watcher, and back. */
@@ -169,13 +170,13 @@ static int piece(struct grad *g, const int32_t *ids, int b, int end, struct err 
     const int last = end_node(g, end);
     g->tape_used = 0;
     session_reset(g->s);
-    session_observe_hidden(g->s, see_no_residual, g);
-    session_watch(g->s, watch, g);
+    session_observe(g->s,
+                    &(struct session_probe){.ud = g, .residual = see_no_residual, .node = watch});
     struct session_pass p = {.ids = ids, .n = g->n, .begin = b, .hidden = g->hidden};
     p.residual = residual_of(g, b);
     if (end <= n_blocks(g)) p.end = end;
     const int rc = session_pass(g->s, &p, e);
-    session_watch(g->s, NULL, NULL);
+    session_observe(g->s, NULL);
     if (rc) return rc;
     for (int r = 0; r < g->g->n_regs; r++)
         if (r != g->g->residual && !(end > n_blocks(g) && r == g->g->hidden_out))
@@ -273,7 +274,7 @@ int grad_text(struct grad *g, const int32_t *ids, const int32_t *answer, int64_t
     g->n = n;
     g->ids = ids;
     session_reset(g->s);
-    session_observe_hidden(g->s, keep_residual, g);
+    session_observe(g->s, &(struct session_probe){.ud = g, .residual = keep_residual});
     TRY(session_forward(g->s, ids, n, g->hidden, e));
     TRY(head(g, answer, seed, loss ? loss : &unused, e));
     memset(g->reg[g->g->residual], 0,

@@ -55,34 +55,30 @@ static bool in_block(const struct seq_job *j, const struct gr_weight *w) {
     const int n = snprintf(head, sizeof head, "blk.%d.", j->block);
     return strncmp(w->name, head, (size_t)n) == 0;
 }
-static void see_base(void *ud, const struct gr_weight *w, int64_t expert, const float *x,
-                     int64_t n_rows, int64_t ld) {
+static void see_base(void *ud, const struct session_shown *r) {
     struct seq_job *j = ud;
-    if (j->collecting && in_block(j, w)) pair_keep(j->pair, w, expert, x, n_rows, ld);
+    if (j->collecting && in_block(j, r->w))
+        pair_keep(j->pair, r->w, r->expert, r->x, r->n_rows, r->ld);
 }
-static void see_other(void *ud, const struct gr_weight *w, int64_t expert, const float *x,
-                      int64_t n_rows, int64_t ld) {
+static void see_other(void *ud, const struct session_shown *r) {
     struct seq_job *j = ud;
-    const bool all = j->block < 0 && strncmp(w->name, "blk.", 4) == 0; /* This is the survey. */
-    if (j->collecting && (all || in_block(j, w)))
-        gram_col_see(j->col, w, expert, x, session_shown_gates(j->side[PAIR_OTHER].s), n_rows, ld);
+    const bool all = j->block < 0 && strncmp(r->w->name, "blk.", 4) == 0; /* This is the survey. */
+    if (j->collecting && (all || in_block(j, r->w)))
+        gram_col_see(j->col, r->w, r->expert, r->x, r->gate, r->n_rows, r->ld);
 }
-static void route_base(void *ud, int block, const int32_t *expert, int64_t n_used, int64_t n_rows,
-                       int64_t pos) {
-    struct seq_job *j = ud;
-    (void)pos;
-    if (block == j->block) pair_route(j->pair, PAIR_BASE, block, expert, n_used, n_rows);
+static void route(struct seq_job *j, enum pair_side side, const struct session_shown *r) {
+    if (r->block == j->block) pair_route(j->pair, side, r->block, r->chosen, r->n_used, r->n_rows);
 }
-static void route_other(void *ud, int block, const int32_t *expert, int64_t n_used, int64_t n_rows,
-                        int64_t pos) {
-    struct seq_job *j = ud;
-    (void)pos;
-    if (block == j->block) pair_route(j->pair, PAIR_OTHER, block, expert, n_used, n_rows);
+static void route_base(void *ud, const struct session_shown *r) {
+    route(ud, PAIR_BASE, r);
 }
-static void keep_residual(void *ud, int block, const float *x, int64_t n_rows, int64_t pos) {
+static void route_other(void *ud, const struct session_shown *r) {
+    route(ud, PAIR_OTHER, r);
+}
+static void keep_residual(void *ud, const struct session_shown *r) {
     struct seq_job *j = ud;
-    if (block == j->block && j->to)
-        memcpy(j->to + pos * j->width, x, (size_t)(n_rows * j->width) * sizeof *x);
+    if (r->block == j->block && j->to)
+        memcpy(j->to + r->pos * j->width, r->x, (size_t)(r->n_rows * j->width) * sizeof *r->x);
 }
 
 /* Runs one side's pass of the present block over chunk i. With `next`, what leaves the block takes
@@ -221,9 +217,9 @@ static int open_sides(struct seq_job *j, struct err *e) {
         TRY(session_new(&j->side[k].s, j->base, &so, e));
         TRY(mem_alloc(&p, bytes, "residuals of the texts (give less text)", e));
         j->side[k].residual = p;
-        session_observe(j->side[k].s, k == PAIR_BASE ? see_base : see_other, j);
-        session_observe_route(j->side[k].s, k == PAIR_BASE ? route_base : route_other, j);
-        session_observe_hidden(j->side[k].s, keep_residual, j);
+        session_observe(j->side[k].s, &(struct session_probe){
+                                          j, k == PAIR_BASE ? see_base : see_other, keep_residual,
+                                          k == PAIR_BASE ? route_base : route_other, NULL});
     }
     for (int b = 1; b < j->base->hp.d[HD_LAYERS]; b++)
         if (!session_can_begin(j->side[0].s, b))

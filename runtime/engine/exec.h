@@ -147,16 +147,7 @@ struct session {
     struct session_offload offload;
     uint64_t keep_free; /* of a device's memory, beyond what is usual */
 
-    session_see_fn see;
-    void *see_ud;
-    session_hidden_fn see_hidden;
-    void *see_hidden_ud;
-    session_watch_fn watch;
-    void *watch_ud;
-    session_route_fn see_route;
-    void *see_route_ud;
-    const struct seq *shown; /* whose rows an observer is being shown */
-    const float *shown_gate; /* [rows] what their products are multiplied by later; NULL: nothing */
+    struct session_probe probe;
 };
 
 /* The rows that enter a product: as f32; where `q` is set, also in the format of the weight's
@@ -251,14 +242,21 @@ int64_t exec_task_floats(int64_t n_ubatch);
 void exec_rows_packed(const struct session *s, const struct weight *w, uint64_t mat_off, int64_t r0,
                       int64_t r1, const struct acts *a, float *out, int64_t ldo, float *scratch);
 
-/* Shows the rows x [n_tok][ld] that enter a dense product to whoever observes them. */
-void exec_show(struct session *s, gr_w w, const float *x, int64_t ld);
+/* Show the probe what enters products: rows of one sequence; n rows
+ * that are given to the head; the rows x [n_tok][ld] of a dense
+ * product; n sorted rows of an expert, row r of which is token[r] of the pass. gate: [n] or NULL.
+ */
+void exec_show_rows(const struct session *s, const struct session_shown *r);
+void exec_show_head(const struct session *s, const float *hidden, int64_t n);
+void exec_show(const struct session *s, gr_w w, const float *x, int64_t ld);
+void exec_show_expert(const struct session *s, gr_w w, int64_t expert, const float *x, int64_t n,
+                      int64_t ld, const int32_t *token, const float *gate);
 /* Shows x [n_tok][heads][in], where each head's values enter a matrix of its own. */
-void exec_show_heads(struct session *s, gr_w w, const float *x, int64_t in);
-/* Show the residual x [n_tok][width], or the experts [n_tok][n_used] of a node, to whoever
- * observes them, in one call for every sequence of the pass. */
-void exec_show_hidden(struct session *s, int block, const float *x);
-void exec_show_route(struct session *s, const struct gr_node *n, const int32_t *expert);
+void exec_show_heads(const struct session *s, gr_w w, const float *x, int64_t in);
+/* Show the probe the residual x [n_tok][width], or the experts [n_tok][n_used] of a node, in one
+ * call for every sequence of the pass. */
+void exec_show_hidden(const struct session *s, int block, const float *x);
+void exec_show_route(const struct session *s, const struct gr_node *n, const int32_t *expert);
 
 /* Runs an operation as models/ops.def describes it. Every operation has an exec_<name>. */
 #define OP(id, name, flags, state, ...)                                                            \

@@ -64,11 +64,11 @@ struct first { /* the first output that is not finite */
     int64_t pos; /* of the token */
 };
 
-static void see_block(void *ud, int block, const float *x, int64_t n_rows, int64_t pos) {
+static void see_block(void *ud, const struct session_shown *r) {
     struct first *f = ud;
-    const int64_t at = f->found ? -1 : not_finite(x, n_rows * f->width);
+    const int64_t at = f->found ? -1 : not_finite(r->x, r->n_rows * f->width);
     if (at < 0) return;
-    *f = (struct first){f->width, true, block, pos + at / f->width};
+    *f = (struct first){f->width, true, r->block, r->pos + at / f->width};
 }
 
 /* Runs the tokens again and looks at the output of every block. */
@@ -77,9 +77,9 @@ static int check_blocks(struct session *s, const int32_t *ids, int64_t n, struct
     const char *path = gguf_path(session_model(s)->gguf);
     struct err unused;
     session_reset(s);
-    session_observe_hidden(s, see_block, &f);
+    session_observe(s, &(struct session_probe){.ud = &f, .residual = see_block});
     const int rc = session_forward(s, ids, min_i64(n, session_get_opts(s)->n_ctx), NULL, &unused);
-    session_observe_hidden(s, NULL, NULL);
+    session_observe(s, NULL);
     if (rc || !f.found) return 0;
     char where[32];
     snprintf(where, sizeof where, f.block < 0 ? "embeddings" : "output of block %d", f.block);

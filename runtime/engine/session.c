@@ -292,27 +292,8 @@ uint64_t session_bytes(const struct session *s) {
     for (int i = 0; i < s->cache.n_places; i++) n += s->cache.n_bytes[i];
     return n;
 }
-const struct seq *session_shown(const struct session *s) {
-    return s->shown;
-}
-const float *session_shown_gates(const struct session *s) {
-    return s->shown_gate;
-}
-void session_observe(struct session *s, session_see_fn fn, void *ud) {
-    s->see = fn;
-    s->see_ud = ud;
-}
-void session_observe_hidden(struct session *s, session_hidden_fn fn, void *ud) {
-    s->see_hidden = fn;
-    s->see_hidden_ud = ud;
-}
-void session_watch(struct session *s, session_watch_fn fn, void *ud) {
-    s->watch = fn;
-    s->watch_ud = ud;
-}
-void session_observe_route(struct session *s, session_route_fn fn, void *ud) {
-    s->see_route = fn;
-    s->see_route_ud = ud;
+void session_observe(struct session *s, const struct session_probe *p) {
+    s->probe = p ? *p : (struct session_probe){0};
 }
 const char *session_device(const struct session *s) {
     return s->be->name;
@@ -652,11 +633,9 @@ int session_head(struct session *s, const float *hidden, int64_t n, float *logit
     return rc;
 }
 
-/* Takes rows that nobody wants. That there is an observer keeps nodes from being fused past what is
- * observed. */
-static void see_nothing(void *ud, const struct gr_weight *w, int64_t expert, const float *x,
-                        int64_t n_rows, int64_t ld) {
-    (void)ud, (void)w, (void)expert, (void)x, (void)n_rows, (void)ld;
+/* Does nothing. Where there is a probe, nodes are not fused past what it is shown. */
+static void see_nothing(void *ud, const struct session_shown *r) {
+    (void)ud, (void)r;
 }
 
 bool session_can_sum(const struct session *s) {
@@ -665,7 +644,7 @@ bool session_can_sum(const struct session *s) {
 
 int session_sum_begin(struct session *s, session_sum_fn fn, void *ud, struct err *e) {
     TRY(s->be->sum_begin(s, e));
-    session_observe(s, see_nothing, NULL);
+    session_observe(s, &(struct session_probe){.product = see_nothing});
     s->be->sum_names(s, fn, ud);
     return 0;
 }
@@ -683,7 +662,7 @@ int session_sum_load(struct session *s, session_sum_give fn, void *ud, struct er
 }
 
 int session_sum_end(struct session *s, session_sum_fn fn, void *ud, struct err *e) {
-    session_observe(s, NULL, NULL);
+    session_observe(s, NULL);
     return s->be->sum_end(s, fn, ud, e);
 }
 

@@ -133,11 +133,11 @@ struct session_pass {
     struct seq *const *fork;
     int64_t n;
     /* The block that is begun from (session_can_begin); 0: from the embeddings. `residual`
-     * [n][n_embd] is what session_observe_hidden showed after block begin - 1 of a session whose
+     * [n][n_embd] is what a probe was shown after block begin - 1 of a session whose
      * weights are equal below. With the number of layers only what follows the last block is
      * computed. Blocks below keep no state, so all windows of such a session begin there. */
     int begin;
-    /* The block before which passes end, when whoever observes residuals wants no more; 0: they do
+    /* The block before which passes end, when the probe of residuals wants no more; 0: they do
      * not. Hidden rows and logits then have no meaning. On a device passes go on to the end. */
     int end;
     const float *residual;
@@ -228,21 +228,45 @@ int session_host_new(struct session *s, struct session_host *out, uint64_t n_byt
                      const char *what, struct err *e);
 void session_host_free(struct session *s, struct session_host *h); /* also of zeros */
 
-/* Called for every matrix product with the rows that enter it, for each sequence of the pass
- * (session_shown): calibration. expert -1: dense. Rows are in the order of the sequence, and given
- * once per product (gate and up of a MoE share one call each). From the caller's thread. */
-typedef void (*session_see_fn)(void *ud, const struct gr_weight *w, int64_t expert, const float *x,
-                               int64_t n_rows, int64_t ld);
-void session_observe(struct session *s, session_see_fn fn, void *ud);
+/* ---- observing ---- */
 
-/* Sums of squares per column of what would be shown to session_observe, made on the device that has
- * the rows: sum2 [n_mat][ne[0]] and numbers of rows count [n_mat], matrices of experts in their
+/* What a probe is shown of a pass: rows of one sequence, in its order. Borrowed for the call. */
+struct session_shown {
+    const struct seq *seq; /* NULL: rows given to session_head */
+    const float *x;        /* [n_rows], at stride ld */
+    int64_t n_rows, ld;
+    const struct gr_weight *w; /* product: the matrix ... */
+    int64_t expert;            /* ... of this expert; -1: dense */
+    const float *gate; /* product: [n_rows] factors of the rows' products, by the router; NULL: 1 */
+    int block;         /* residual, route; -1: the embeddings */
+    int64_t pos;       /* residual, route: position of the first row */
+    const int32_t *chosen; /* route: [n_rows][n_used] experts, best first */
+    int64_t n_used;
+};
+typedef void (*session_show_fn)(void *ud, const struct session_shown *r);
+struct gr_node;
+/* Callbacks of a pass, each may be NULL; they run in the thread that feeds. */
+struct session_probe {
+    void *ud;
+    session_show_fn
+        product; /* rows that enter a matrix; gate and up of a MoE block one call each */
+    session_show_fn residual; /* the complete residual of a block */
+    session_show_fn route;    /* choices of a MoE block's router */
+    /* Before and after every node of a pass on the CPU, which then is not fused with others: for
+     * grad/, which reads registers. */
+    void (*node)(void *ud, struct session *s, const struct gr_node *n, bool after);
+};
+/* Shows all further passes to p, which is copied. NULL: to nothing. */
+void session_observe(struct session *s, const struct session_probe *p);
+
+/* Sums of squares per column of what a probe's `product` would be shown, made on the device that
+ * has the rows: sum2 [n_mat][ne[0]] and numbers of rows count [n_mat], matrices of experts in their
  * order. Rows add up in order over a chunk, chunks in order: the bits of a loop over those rows. */
 typedef void (*session_sum_fn)(void *ud, const struct gr_weight *w, int64_t n_mat,
                                const double *sum2, const double *count);
-/* Tells whether a session can sum all that session_observe would show. */
+/* Tells whether a session can sum all of them. */
 bool session_can_sum(const struct session *s);
-/* Sums passes from here on, without an observer. fn is called for every product, in the order of
+/* Sums passes from here on, in place of a probe. fn is called for every product, in the order of
  * a pass, with sum2 and count NULL. ERR_SYS when there is no room on the device; then nothing
  * has changed. */
 int session_sum_begin(struct session *s, session_sum_fn fn, void *ud, struct err *e);
@@ -257,28 +281,6 @@ typedef bool (*session_sum_give)(void *ud, const struct gr_weight *w, int64_t n_
 int session_sum_load(struct session *s, session_sum_give fn, void *ud, struct err *e);
 /* Calls fn for every product, and ends. */
 int session_sum_end(struct session *s, session_sum_fn fn, void *ud, struct err *e);
-
-/* Called when the residual of block `block` is complete (-1: the embeddings), for every internal
- * pass: x [n_rows][n_embd], the first row at position pos. Probes and tests. */
-typedef void (*session_hidden_fn)(void *ud, int block, const float *x, int64_t n_rows, int64_t pos);
-void session_observe_hidden(struct session *s, session_hidden_fn fn, void *ud);
-
-/* Called before and after every node of a pass on the CPU, which then is not fused with others: for
- * grad/, which reads registers. */
-struct gr_node;
-typedef void (*session_watch_fn)(void *ud, struct session *s, const struct gr_node *n, bool after);
-void session_watch(struct session *s, session_watch_fn fn, void *ud);
-
-/* Called after the router of every MoE block, for every internal pass: the experts chosen,
- * expert [n_rows][n_used], best first; the first row at position pos. */
-typedef void (*session_route_fn)(void *ud, int block, const int32_t *expert, int64_t n_used,
-                                 int64_t n_rows, int64_t pos);
-void session_observe_route(struct session *s, session_route_fn fn, void *ud);
-/* Returns, during a call of an observer, the sequence whose rows are shown, borrowed. */
-const struct seq *session_shown(const struct session *s);
-/* Returns, during a call of session_see_fn, what the router multiplies the product of each of the
- * rows by later, borrowed, or NULL for dense products, which have no such factor. */
-const float *session_shown_gates(const struct session *s);
 
 const char *session_device(const struct session *s); /* where it computes: "cpu" or "cuda" */
 /* Returns the nominal bandwidth of the device's memory in bytes per second; 0: the CPU computes, or

@@ -66,8 +66,7 @@ void windows_close(struct windows *w) {
     memset(w, 0, sizeof *w);
 }
 
-int windows_shown(const struct windows *w) {
-    const struct seq *q = session_shown(w->s);
+int windows_which(const struct windows *w, const struct seq *q) {
     for (int i = 0; i < w->most && w->seq; i++)
         if (w->seq[i] == q) return i;
     return 0;

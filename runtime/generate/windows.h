@@ -34,7 +34,7 @@ void windows_close(struct windows *w);
  * being what enters it. */
 int windows_feed(struct windows *w, const int32_t *const *window, int n, int block,
                  const float *residual, float *hidden, struct err *e);
-/* Tells, during a call of a session's observer, which of the windows is shown. */
-int windows_shown(const struct windows *w);
+/* Returns the number of the window whose sequence is q: of what a probe is shown. */
+int windows_which(const struct windows *w, const struct seq *q);
 
 #endif

@@ -117,8 +117,8 @@ static int work_init(struct work *w, struct err *e) {
 }
 
 static void work_release(struct work *w) {
-    for (int i = 0; i < w->job->n_cand; i++) session_observe_route(w->job->cand[i], NULL, NULL);
-    if (w->job->base) session_observe_route(w->job->base, NULL, NULL);
+    for (int i = 0; i < w->job->n_cand; i++) session_observe(w->job->cand[i], NULL);
+    if (w->job->base) session_observe(w->job->base, NULL);
     kld_feed_close(&w->feed);
     free(w->there);
     free(w->kept);

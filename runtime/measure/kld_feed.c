@@ -4,7 +4,7 @@
  * tokens.
  *
  * A candidate whose first blocks have the weights of another model begins behind them with that
- * model's residual, which is shown as it passes (session_observe_hidden). */
+ * model's residual, which is shown as it passes (session_observe). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,18 +23,18 @@ static struct session *session_of(const struct kld_feed *f, int i) {
 }
 
 /* Keeps the residual behind a block for the candidates whose own blocks begin there. */
-static void keep_below(void *ud, int block, const float *x, int64_t n_rows, int64_t pos) {
+static void keep_below(void *ud, const struct session_shown *r) {
     const struct kld_tap *t = ud;
     struct kld_feed *f = t->f;
     const int me = t->who < 0 ? f->job->n_cand : t->who;
-    const int at = windows_shown(&f->windows[me]);
+    const int at = windows_which(&f->windows[me], r->seq);
     const int window = f->most > 1 ? f->fed[me * f->most + at] : 0;
     for (int i = 0; i < f->job->n_cand; i++) {
-        if (!f->below[i] || f->like[i] != t->who || f->begin[i] - 1 != block) continue;
+        if (!f->below[i] || f->like[i] != t->who || f->begin[i] - 1 != r->block) continue;
         const int64_t first = f->first[i * f->most + window];
         const int64_t d = session_model(f->job->cand[i])->hp.d[HD_EMBD];
         if (first == KLD_NOT_FED) continue;
-        memcpy(f->below[i] + (first + pos) * d, x, (size_t)(n_rows * d) * sizeof *x);
+        memcpy(f->below[i] + (first + r->pos) * d, r->x, (size_t)(r->n_rows * d) * sizeof *r->x);
     }
 }
 
@@ -74,7 +74,8 @@ static int below_init(struct kld_feed *f, struct err *e) {
         f->below[i] = p;
         const int who = f->like[i], at = who < 0 ? job->n_cand : who;
         f->tap[at] = (struct kld_tap){f, who};
-        session_observe_hidden(session_of(f, at), keep_below, &f->tap[at]);
+        session_observe(session_of(f, at),
+                        &(struct session_probe){.ud = &f->tap[at], .residual = keep_below});
     }
     return 0;
 }
@@ -128,7 +129,7 @@ int kld_feed_open(struct kld_feed *f, const struct eval_kld_job *job, int64_t ct
 
 void kld_feed_close(struct kld_feed *f) {
     for (int i = 0; f->job && i <= f->job->n_cand; i++) {
-        if (f->tap && f->tap[i].f) session_observe_hidden(session_of(f, i), NULL, NULL);
+        if (f->tap && f->tap[i].f) session_observe(session_of(f, i), NULL);
         if (f->windows) windows_close(&f->windows[i]);
         if (f->hidden && f->hidden[i].p) session_host_free(session_of(f, i), &f->hidden[i]);
         if (f->below) mem_free(f->below[i]);

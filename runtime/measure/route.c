@@ -32,25 +32,24 @@ static int layer_at(const struct route_log *l, int block) {
     return -1;
 }
 
-static void see(void *ud, int block, const int32_t *expert, int64_t n_used, int64_t n_rows,
-                int64_t pos) {
+static void see(void *ud, const struct session_shown *r) {
     struct route_log *l = ud;
-    int i = layer_at(l, block);
-    if (i < 0 || n_used != l->n_used[i] || pos < l->at || pos + n_rows > l->at + WINDOWS_PIECE)
-        return;
-    int32_t *base = l->base[i] + (pos - l->at) * n_used;
+    const int i = layer_at(l, r->block);
+    const int64_t n = r->n_used, at = r->pos - l->at;
+    if (i < 0 || n != l->n_used[i] || at < 0 || at + r->n_rows > WINDOWS_PIECE) return;
+    int32_t *base = l->base[i] + at * n;
     if (!l->to) {
-        memcpy(base, expert, (size_t)(n_rows * n_used) * sizeof *base);
-        for (int64_t t = 0; t < n_rows; t++) sort_set(base + t * n_used, n_used);
+        memcpy(base, r->chosen, (size_t)(r->n_rows * n) * sizeof *base);
+        for (int64_t t = 0; t < r->n_rows; t++) sort_set(base + t * n, n);
         return;
     }
-    struct eval_route *r = &l->to[i];
-    for (int64_t t = 0; t < n_rows; t++) {
-        int64_t hit = common(base + t * n_used, expert + t * n_used, n_used);
-        r->n_tokens++;
-        r->n_same += hit == n_used;
-        r->n_chosen += n_used;
-        r->n_common += hit;
+    struct eval_route *to = &l->to[i];
+    for (int64_t t = 0; t < r->n_rows; t++) {
+        const int64_t hit = common(base + t * n, r->chosen + t * n, n);
+        to->n_tokens++;
+        to->n_same += hit == n;
+        to->n_chosen += n;
+        to->n_common += hit;
     }
 }
 
@@ -103,5 +102,5 @@ int route_check(const struct route_log *l, const struct session *s, struct err *
 void route_watch(struct route_log *l, struct session *s, int64_t at, struct eval_route *to) {
     l->at = at;
     l->to = to;
-    session_observe_route(s, see, l);
+    session_observe(s, &(struct session_probe){.ud = l, .route = see});
 }

@@ -101,14 +101,14 @@ static double golden_diff(const float *a, const float *b, int64_t n) {
 /* Feeds ids in pieces (0-terminated, the last repeats); logits of all positions. hidden: NULL or
  * [n][n_embd]. */
 static float *golden_run(const struct model *m, const struct session_opts *o, const int32_t *ids,
-                         int64_t n, const int *pieces, float *hidden, session_hidden_fn see,
+                         int64_t n, const int *pieces, float *hidden, session_show_fn see,
                          void *ud) {
     struct err e = {0};
     struct session *s = NULL;
     int64_t d = m->hp.d[HD_EMBD], v = m->hp.d[HD_VOCAB];
     float *h = xcalloc((size_t)(n * d), sizeof *h), *l = xcalloc((size_t)(n * v), sizeof *l);
     CHECK_OK(session_new(&s, m, o, &e));
-    if (see) session_observe_hidden(s, see, ud);
+    session_observe(s, &(struct session_probe){.ud = ud, .residual = see});
     for (int64_t i = 0; s && i < n;) {
         int64_t k = min_i64(*pieces, n - i);
         CHECK_OK(session_forward(s, ids + i, k, h + i * d, &e));

@@ -203,15 +203,14 @@ static int place_of(struct sums *t, const struct gr_weight *w, int64_t n_mat) {
     return t->n++;
 }
 /* The definition: rows in their order. */
-static void see(void *ud, const struct gr_weight *w, int64_t expert, const float *x, int64_t n_rows,
-                int64_t ld) {
+static void see(void *ud, const struct session_shown *s) {
     struct sums *t = ud;
-    const int64_t mat = expert < 0 ? 0 : expert, k = w->ne[0];
-    const int i = place_of(t, w, expert < 0 ? 1 : w->ne[2]);
-    for (int64_t r = 0; r < n_rows; r++)
+    const int64_t mat = s->expert < 0 ? 0 : s->expert, k = s->w->ne[0];
+    const int i = place_of(t, s->w, s->expert < 0 ? 1 : s->w->ne[2]);
+    for (int64_t r = 0; r < s->n_rows; r++)
         for (int64_t c = 0; c < k; c++)
-            t->sum[i][mat * k + c] += (double)x[r * ld + c] * (double)x[r * ld + c];
-    t->count[i][mat] += (double)n_rows;
+            t->sum[i][mat * k + c] += (double)s->x[r * s->ld + c] * (double)s->x[r * s->ld + c];
+    t->count[i][mat] += (double)s->n_rows;
 }
 static void take(void *ud, const struct gr_weight *w, int64_t n_mat, const double *sum2,
                  const double *count) {
@@ -241,7 +240,7 @@ static void test_sums(void) {
     CHECK(session_can_sum(b));
     CHECK_OK(session_sum_begin(b, take, &made, &e));
     for (int i = 0, at = 0; i < 3; at += (int)pass[i++]) {
-        session_observe(a, see, i < 1 ? &seen : &part);
+        session_observe(a, &(struct session_probe){.ud = i < 1 ? &seen : &part, .product = see});
         CHECK_OK(session_forward(a, golden.ids + at, pass[i], NULL, &e));
         CHECK_OK(session_forward(b, golden.ids + at, pass[i], NULL, &e));
         if (i != 1) CHECK_OK(session_sum_chunk(b, &e));
@@ -301,15 +300,13 @@ struct calls { /* of an observer */
     int64_t what[CALLS][4]; /* weight, expert, rows, sequence */
     int n;
 };
-static struct session *looking; /* for see_both */
-static void see_both(void *ud, const struct gr_weight *w, int64_t expert, const float *x,
-                     int64_t n_rows, int64_t ld) {
+static void see_both(void *ud, const struct session_shown *s) {
     struct calls *c = ud;
-    const int q = session_shown(looking) == c->q[1];
-    const int64_t what[4] = {w - c->first, expert, n_rows, q};
-    CHECK(c->n < CALLS && session_shown(looking) == c->q[q]);
+    const int q = s->seq == c->q[1];
+    const int64_t what[4] = {s->w - c->first, s->expert, s->n_rows, q};
+    CHECK(c->n < CALLS && s->seq == c->q[q]);
     memcpy(c->what[c->n++ % CALLS], what, sizeof what);
-    see(&c->of[q], w, expert, x, n_rows, ld);
+    see(&c->of[q], s);
 }
 static void run_both(struct session *s, struct seq *q[2]) {
     struct session_row row[11];
@@ -325,8 +322,8 @@ static void test_sums_of_two(void) {
     struct err e;
     struct seq *q[2];
     for (int i = 0; i < 2; i++) {
-        looking = open_on(base, i ? DEVICE_CUDA : DEVICE_CPU);
-        session_observe(looking, see_both, &on[i]);
+        struct session *looking = open_on(base, i ? DEVICE_CUDA : DEVICE_CPU);
+        session_observe(looking, &(struct session_probe){.ud = &on[i], .product = see_both});
         on[i].first = base->graph.weight;
         run_both(looking, on[i].q);
         for (int k = 0; k < 2; k++) seq_free(on[i].q[k]);

@@ -246,9 +246,10 @@ struct kept {
     int64_t d;
     int block;
 };
-static void keep(void *ud, int block, const float *x, int64_t n_rows, int64_t pos) {
+static void keep(void *ud, const struct session_shown *r) {
     struct kept *k = ud;
-    if (block == k->block - 1) memcpy(k->x + pos * k->d, x, (size_t)(n_rows * k->d) * sizeof *x);
+    if (r->block == k->block - 1)
+        memcpy(k->x + r->pos * k->d, r->x, (size_t)(r->n_rows * k->d) * sizeof *r->x);
 }
 static void test_begin(void) {
     struct err e = {0};
@@ -263,9 +264,9 @@ static void test_begin(void) {
     for (int i = 0; i < 2; i++) h[i] = xcalloc((size_t)(8 * d), sizeof **h);
     struct kept k = {xcalloc((size_t)(8 * d), sizeof(float)), d, 2};
     CHECK_OK(session_new(&s, m, &o, &e));
-    session_observe_hidden(s, keep, &k);
+    session_observe(s, &(struct session_probe){.ud = &k, .residual = keep});
     CHECK_OK(session_forward(s, ids, 8, h[0], &e));
-    session_observe_hidden(s, NULL, NULL);
+    session_observe(s, NULL);
     session_reset(s);
     CHECK(session_can_begin(s, 2));
     const struct session_pass p = {.ids = ids, .n = 8, .begin = 2, .residual = k.x, .hidden = h[1]};
@@ -326,26 +327,26 @@ struct seen { /* sums over all that observers were shown */
     double hidden;
     int n_hidden;
 };
-static void see(void *ud, const struct gr_weight *w, int64_t expert, const float *x, int64_t n_rows,
-                int64_t ld) {
+static void see(void *ud, const struct session_shown *s) {
     struct seen *c = ud;
-    int64_t i = w - c->m->graph.weight;
-    c->rows[i] += n_rows;
-    for (int64_t r = 0; r < n_rows; r++)
-        for (int64_t k = 0; k < w->ne[0]; k++)
-            c->sum[i] += (double)x[r * ld + k] * (double)x[r * ld + k] * (double)(expert + 2);
+    int64_t i = s->w - c->m->graph.weight;
+    c->rows[i] += s->n_rows;
+    for (int64_t r = 0; r < s->n_rows; r++)
+        for (int64_t k = 0; k < s->w->ne[0]; k++) {
+            const double x = (double)s->x[r * s->ld + k];
+            c->sum[i] += x * x * (double)(s->expert + 2);
+        }
 }
-static void see_hidden(void *ud, int block, const float *x, int64_t n_rows, int64_t pos) {
+static void see_hidden(void *ud, const struct session_shown *s) {
     struct seen *c = ud;
     c->n_hidden++;
-    for (int64_t i = 0; i < n_rows * c->m->hp.d[HD_EMBD]; i++)
-        c->hidden += fabs((double)x[i]) * (double)(block + 2 + pos);
+    for (int64_t i = 0; i < s->n_rows * c->m->hp.d[HD_EMBD]; i++)
+        c->hidden += fabs((double)s->x[i]) * (double)(s->block + 2 + s->pos);
 }
-static void see_route(void *ud, int block, const int32_t *expert, int64_t n_used, int64_t n_rows,
-                      int64_t pos) {
+static void see_route(void *ud, const struct session_shown *s) {
     struct seen *c = ud;
-    for (int64_t i = 0; i < n_used * n_rows; i++)
-        c->experts += (expert[i] + 1) * (i + 1) * (block + 1 + pos);
+    for (int64_t i = 0; i < s->n_used * s->n_rows; i++)
+        c->experts += (s->chosen[i] + 1) * (i + 1) * (s->block + 1 + s->pos);
 }
 
 static void observe(const char *name) {
@@ -361,9 +362,7 @@ static void observe(const char *name) {
         c[i].m = m;
         CHECK_OK(session_new(&s, m, &o, &e));
         CHECK_EQ_STR(session_device(s), i ? "cuda" : "cpu");
-        session_observe(s, see, &c[i]);
-        session_observe_hidden(s, see_hidden, &c[i]);
-        session_observe_route(s, see_route, &c[i]);
+        session_observe(s, &(struct session_probe){&c[i], see, see_hidden, see_route, NULL});
         CHECK_OK(session_forward(s, ids, 11, NULL, &e));
         float *l = xcalloc((size_t)m->hp.d[HD_VOCAB], sizeof *l);
         CHECK_OK(session_step(s, ids + 11, 1, l, &e));

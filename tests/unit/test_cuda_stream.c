@@ -327,18 +327,17 @@ struct shown {
     int64_t rows[64];
     uint64_t routes;
 };
-static void see(void *ud, const struct gr_weight *w, int64_t expert, const float *x, int64_t n_rows,
-                int64_t ld) {
+static void see(void *ud, const struct session_shown *s) {
     struct shown *c = ud;
-    const size_t i = (size_t)w->name[4] % 8 * 8 + strlen(w->name) % 8; /* of a few blocks */
-    c->rows[i] += n_rows;
-    for (int64_t k = 0; k < n_rows * ld; k++) c->sum[i] += (double)x[k] * (double)(expert + k % 7);
+    const size_t i = (size_t)s->w->name[4] % 8 * 8 + strlen(s->w->name) % 8; /* of a few blocks */
+    c->rows[i] += s->n_rows;
+    for (int64_t k = 0; k < s->n_rows * s->ld; k++)
+        c->sum[i] += (double)s->x[k] * (double)(s->expert + k % 7);
 }
-static void see_route(void *ud, int block, const int32_t *expert, int64_t n_used, int64_t n_rows,
-                      int64_t pos) {
+static void see_route(void *ud, const struct session_shown *s) {
     struct shown *c = ud;
-    for (int64_t i = 0; i < n_used * n_rows; i++)
-        c->routes = c->routes * 31 + (uint64_t)(expert[i] + block + pos);
+    for (int64_t i = 0; i < s->n_used * s->n_rows; i++)
+        c->routes = c->routes * 31 + (uint64_t)(s->chosen[i] + s->block + s->pos);
 }
 static const char up_name[] = "blk.2.ffn_up_exps.weight";
 
@@ -377,8 +376,9 @@ static void test_observed_and_replaced(void) {
         const unsigned before = d->in.turn;
         for (int i = 0; i < 2; i++) {
             CHECK_OK(session_use(s[i], other[i][k], &e));
-            session_observe(s[i], k ? NULL : see, &seen[i]);
-            session_observe_route(s[i], see_route, &seen[i]);
+            session_observe(s[i], &(struct session_probe){.ud = &seen[i],
+                                                          .product = k ? NULL : see,
+                                                          .route = see_route});
             h[i] = rows(s[i], passes);
         }
         CHECK(seen[0].routes && memcmp(&seen[0], &seen[1], sizeof seen[0]) == 0);
@@ -494,7 +494,8 @@ static float *stepped(struct session *s, bool observed, int n) {
     const int64_t v = s->m->hp.d[HD_VOCAB];
     float *l = xcalloc((size_t)(n * v), sizeof *l);
     session_reset(s);
-    session_observe_route(s, observed ? see_route : NULL, &ignored);
+    const struct session_probe probe = {.ud = &ignored, .route = see_route};
+    session_observe(s, observed ? &probe : NULL);
     for (int32_t i = 0; i < n; i++) {
         const int64_t before = cu_launches(d->q);
         CHECK_OK(session_step(s, &i, 1, l + i * v, &e));

@@ -56,14 +56,15 @@ struct hidden_check {
     int64_t d;
     double diff[7];
 };
-static void see_hidden(void *ud, int block, const float *x, int64_t n_rows, int64_t pos) {
+static void see_hidden(void *ud, const struct session_shown *s) {
     struct hidden_check *c = ud;
+    const int block = s->block;
     if (block + 1 > 5) return; /* the last one is compared after the final norm */
-    for (int64_t t = 0; t < n_rows; t++)
-        if ((pos + t) % 8 == 0)
-            c->diff[block + 1] =
-                fmax(c->diff[block + 1],
-                     golden_diff(x + t * c->d, c->want[block + 1] + (pos + t) / 8 * c->d, c->d));
+    for (int64_t t = 0; t < s->n_rows; t++)
+        if ((s->pos + t) % 8 == 0)
+            c->diff[block + 1] = fmax(
+                c->diff[block + 1],
+                golden_diff(s->x + t * c->d, c->want[block + 1] + (s->pos + t) / 8 * c->d, c->d));
 }
 static void test_hidden_states(void) {
     struct golden g;

@@ -67,11 +67,12 @@ static void see_product(void *ud, const struct gr_weight *gw, int64_t expert, co
                 w->seen[at].by += (double)g[t * ld_g + r] * (double)mat[r * m->ne[0] + c] *
                                   (double)x[t * ld_x + c];
 }
-static void keep(void *ud, int block, const float *x, int64_t n, int64_t pos) {
+static void keep(void *ud, const struct session_shown *r) {
     struct world *w = ud;
-    if (block < 0 || block + 1 >= MOST_BLOCKS || pos) return;
-    w->residual[block + 1] = xcalloc((size_t)(n * w->d), sizeof *x);
-    memcpy(w->residual[block + 1], x, (size_t)(n * w->d) * sizeof *x);
+    const size_t n = (size_t)(r->n_rows * w->d);
+    if (r->block < 0 || r->block + 1 >= MOST_BLOCKS || r->pos) return;
+    w->residual[r->block + 1] = xcalloc(n, sizeof *r->x);
+    memcpy(w->residual[r->block + 1], r->x, n * sizeof *r->x);
 }
 
 static double loss_of(struct world *w, struct session *s, const float *hidden) {
@@ -200,9 +201,9 @@ static bool run(struct world *w, const char *name, uint64_t seed, bool last) {
     w->hidden = xcalloc((size_t)(N * w->m->graph.reg_width[w->m->graph.hidden_out]), sizeof *w->x);
     w->logits = xcalloc((size_t)(N * v), sizeof *w->logits);
     CHECK_OK(session_new(&w->s, w->m, &o, &e));
-    session_observe_hidden(w->s, keep, w);
+    session_observe(w->s, &(struct session_probe){.ud = w, .residual = keep});
     CHECK_OK(session_forward(w->s, w->ids, N, w->hidden, &e));
-    session_observe_hidden(w->s, NULL, NULL);
+    session_observe(w->s, NULL);
     const double want = loss_of(w, w->s, w->hidden);
     CHECK_OK(grad_new(&g, w->m, N, kern_isa_best(), NULL, &e));
     grad_observe(g, see_product, w);

@@ -153,14 +153,16 @@ struct hidden_check {
     int64_t d;
     double diff[5];
 };
-static void see_hidden(void *ud, int block, const float *x, int64_t n_rows, int64_t pos) {
+static void see_hidden(void *ud, const struct session_shown *s) {
     struct hidden_check *c = ud;
+    const int block = s->block;
+    const int64_t pos = s->pos;
     if (block + 1 > 3) return; /* the last one is compared after the final norm */
-    for (int64_t t = 0; t < n_rows; t++)
+    for (int64_t t = 0; t < s->n_rows; t++)
         if ((pos + t) % 8 == 0 && (pos + t) / 8 < N_HID)
             c->diff[block + 1] =
                 fmax(c->diff[block + 1],
-                     max_diff(x + t * c->d, c->want[block + 1] + (pos + t) / 8 * c->d, c->d));
+                     max_diff(s->x + t * c->d, c->want[block + 1] + (pos + t) / 8 * c->d, c->d));
 }
 static void test_hidden_states(void) {
     static const char *const name[] = {"qwen35moe", "qwen35"};
@@ -181,7 +183,7 @@ static void test_hidden_states(void) {
         struct session *s = NULL;
         struct session_opts o = {.n_ctx = 80, .isa = kern_isa_best()};
         CHECK_OK(session_new(&s, m, &o, &e));
-        session_observe_hidden(s, see_hidden, &c);
+        session_observe(s, &(struct session_probe){.ud = &c, .residual = see_hidden});
         float *h = xcalloc((size_t)(N_IDS * c.d), sizeof *h);
         CHECK_OK(session_forward(s, ids, 33, h, &e));
         CHECK_OK(session_forward(s, ids + 33, N_IDS - 33, h + 33 * c.d, &e));
@@ -209,10 +211,11 @@ struct residuals { /* [n_blocks][N_IDS][d] */
     float *v;
     int64_t d;
 };
-static void keep_residual(void *ud, int block, const float *x, int64_t n_rows, int64_t pos) {
+static void keep_residual(void *ud, const struct session_shown *s) {
     const struct residuals *r = ud;
-    if (block >= 0)
-        memcpy(r->v + (block * N_IDS + pos) * r->d, x, (size_t)(n_rows * r->d) * sizeof *x);
+    if (s->block >= 0)
+        memcpy(r->v + (s->block * N_IDS + s->pos) * r->d, s->x,
+               (size_t)(s->n_rows * r->d) * sizeof *s->x);
 }
 
 /* A pass that begins at a block gives the bits of the whole pass, in several internal passes. */
@@ -233,7 +236,7 @@ static void test_begin_at_a_block(void) {
         some_ids(ids, N_IDS, m->hp.d[HD_VOCAB]);
         CHECK_OK(session_new(&a, m, &o, &e));
         CHECK_OK(session_new(&b, m, &o, &e));
-        session_observe_hidden(a, keep_residual, &r);
+        session_observe(a, &(struct session_probe){.ud = &r, .residual = keep_residual});
         CHECK_OK(session_forward(a, ids, N_IDS, whole, &e));
         CHECK(!session_can_begin(b, 0) && !session_can_begin(b, n_blocks + 1));
         for (int i = 1; i <= n_blocks; i++) {
@@ -458,13 +461,12 @@ struct seen {
     double sum[512];
     const struct model *m;
 };
-static void see(void *ud, const struct gr_weight *w, int64_t expert, const float *x, int64_t n_rows,
-                int64_t ld) {
+static void see(void *ud, const struct session_shown *s) {
     struct seen *c = ud;
-    int64_t i = w - c->m->graph.weight;
-    (expert < 0 ? c->rows : c->expert_rows)[i] += n_rows;
-    for (int64_t r = 0; r < n_rows; r++)
-        for (int64_t k = 0; k < w->ne[0]; k++) c->sum[i] += (double)x[r * ld + k];
+    int64_t i = s->w - c->m->graph.weight;
+    (s->expert < 0 ? c->rows : c->expert_rows)[i] += s->n_rows;
+    for (int64_t r = 0; r < s->n_rows; r++)
+        for (int64_t k = 0; k < s->w->ne[0]; k++) c->sum[i] += (double)s->x[r * s->ld + k];
 }
 static void test_observe(void) {
     struct err e = {0};
@@ -477,7 +479,7 @@ static void test_observe(void) {
     struct session *s = NULL;
     struct session_opts o = {.n_ctx = 50, .n_ubatch = 30, .isa = kern_isa_best()};
     CHECK_OK(session_new(&s, m, &o, &e));
-    session_observe(s, see, c);
+    session_observe(s, &(struct session_probe){.ud = c, .product = see});
     CHECK_OK(session_forward(s, ids, 50, NULL, &e));
     int matrices = 0, gate = -1, up = -1;
     for (int i = 0; i < m->graph.n_weights; i++) {

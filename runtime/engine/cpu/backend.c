@@ -178,7 +178,7 @@ static int cpu_head(struct session *s, const float *hidden, int64_t n, float *lo
                     struct err *e) {
     (void)e;
     const struct weight *w = model_weight(s->m, s->g->output);
-    if (s->see) s->see(s->see_ud, &s->g->weight[s->g->output], -1, hidden, n, w->ne[0]);
+    exec_show_head(s, hidden, n);
     exec_acts_stale(s, hidden);
     if (n > 0) exec_product(s, w, hidden, w->ne[0], n, logits, w->ne[1], false);
     const float *bias = s->g->head_bias == GR_NONE ? NULL : exec_vec(s, s->g->head_bias);

@@ -52,39 +52,66 @@ const float *exec_vec(struct session *s, gr_w w) {
     return c->v;
 }
 
-void exec_show(struct session *s, gr_w w, const float *x, int64_t ld) {
-    for (int i = 0; i < s->n_segs && s->see; i++) {
+void exec_show_rows(const struct session *s, const struct session_shown *r) {
+    if (s->probe.product) s->probe.product(s->probe.ud, r);
+}
+
+void exec_show_head(const struct session *s, const float *hidden, int64_t n) {
+    const struct gr_weight *w = &s->g->weight[s->g->output];
+    exec_show_rows(s, &(struct session_shown){NULL, hidden, n, w->ne[0], .w = w, .expert = -1});
+}
+
+void exec_show(const struct session *s, gr_w w, const float *x, int64_t ld) {
+    for (int i = 0; i < s->n_segs; i++) {
         const struct seg *g = &s->seg[i];
-        s->shown = g->seq;
-        s->see(s->see_ud, &s->g->weight[w], -1, x + g->r0 * ld, g->n, ld);
+        exec_show_rows(s, &(struct session_shown){g->seq, x + g->r0 * ld, g->n, ld,
+                                                  .w = &s->g->weight[w], .expert = -1});
     }
 }
 
-void exec_show_heads(struct session *s, gr_w w, const float *x, int64_t in) {
+void exec_show_heads(const struct session *s, gr_w w, const float *x, int64_t in) {
     const struct gr_weight *g = &s->g->weight[w];
-    for (int i = 0; i < s->n_segs && s->see; i++) {
+    for (int i = 0; i < s->n_segs; i++) {
         const struct seg *seg = &s->seg[i];
-        s->shown = seg->seq;
-        for (int64_t h = 0; h < g->ne[2]; h++)
-            s->see(s->see_ud, g, h, x + (seg->r0 * g->ne[2] + h) * in, seg->n, g->ne[2] * in);
+        struct session_shown r = {seg->seq, NULL, seg->n, g->ne[2] * in, .w = g};
+        for (; r.expert < g->ne[2]; r.expert++) {
+            r.x = x + (seg->r0 * g->ne[2] + r.expert) * in;
+            exec_show_rows(s, &r);
+        }
     }
 }
 
-void exec_show_hidden(struct session *s, int block, const float *x) {
+void exec_show_expert(const struct session *s, gr_w w, int64_t expert, const float *x, int64_t n,
+                      int64_t ld, const int32_t *token, const float *gate) {
+    for (int64_t r = 0, end; r < n; r = end) {
+        const struct seq *q = s->row_seq[token[r]];
+        for (end = r + 1; end < n && s->row_seq[token[end]] == q;) end++;
+        exec_show_rows(s,
+                       &(struct session_shown){q, x + r * ld, end - r, ld, .w = &s->g->weight[w],
+                                               .expert = expert, .gate = gate ? gate + r : NULL});
+    }
+}
+
+void exec_show_hidden(const struct session *s, int block, const float *x) {
     const int64_t width = s->g->reg_width[s->g->residual];
-    for (int i = 0; i < s->n_segs && s->see_hidden; i++) {
+    for (int i = 0; i < s->n_segs && s->probe.residual; i++) {
         const struct seg *g = &s->seg[i];
-        s->shown = g->seq;
-        s->see_hidden(s->see_hidden_ud, block, x + g->r0 * width, g->n, g->seq->pos);
+        s->probe.residual(s->probe.ud,
+                          &(struct session_shown){g->seq, x + g->r0 * width, g->n, width,
+                                                  .block = block, .pos = g->seq->pos});
     }
 }
 
-void exec_show_route(struct session *s, const struct gr_node *n, const int32_t *expert) {
-    for (int i = 0; i < s->n_segs && s->see_route; i++) {
+void exec_show_route(const struct session *s, const struct gr_node *n, const int32_t *expert) {
+    for (int i = 0; i < s->n_segs && s->probe.route; i++) {
         const struct seg *g = &s->seg[i];
-        s->shown = g->seq;
-        s->see_route(s->see_route_ud, n->layer, expert + g->r0 * n->moe.n_used, n->moe.n_used, g->n,
-                     g->seq->pos);
+        s->probe.route(s->probe.ud,
+                       &(struct session_shown){.seq = g->seq,
+                                               .n_rows = g->n,
+                                               .block = n->layer,
+                                               .pos = g->seq->pos,
+                                               .chosen = expert + g->r0 * n->moe.n_used,
+                                               .n_used = n->moe.n_used});
     }
 }
 
@@ -121,9 +148,9 @@ void exec_pass(struct session *s) {
     exec_acts_stale(s, NULL);
     for (int i = 0; i < s->n_ropes; i++) s->rope[i].ready = false;
     struct target t = exec_target(batch_of(s->n_tok));
-    t.sees_all = s->see || s->see_hidden || s->watch;
+    t.sees_all = s->probe.product || s->probe.residual || s->probe.node;
     const struct program *p = programs_get(&s->programs, s->g, first, &t);
-    const bool seen = t.sees_all || s->see_route;
+    const bool seen = t.sees_all || s->probe.route;
     const int64_t n_tok = s->n_tok;
     for (int k = 0; k < p->n_steps; k++) {
         const struct step *step = &p->step[k];
@@ -131,16 +158,16 @@ void exec_pass(struct session *s) {
         const bool apart = step->first >= s->g->facts.apart;
         if (apart && !seen && s->n_kept < s->n_tok) drop_rows(s, step->first);
         if (!s->n_tok) break;
-        if (s->watch) s->watch(s->watch_ud, s, n, false);
+        if (s->probe.node) s->probe.node(s->probe.ud, s, n, false);
         if (step->fusion == FUSE_NONE)
             exec_table[n->op](s, n);
         else
             exec_fused[step->fusion](s, &step->nodes);
         for (int i = 0; i < step->n_nodes; i++) written(s, n + i);
-        if (s->watch) s->watch(s->watch_ud, s, n, true);
+        if (s->probe.node) s->probe.node(s->probe.ud, s, n, true);
         /* Without an observer of residuals a step may be several nodes; with one, each step is
          * one node. */
-        if (!s->see_hidden) continue;
+        if (!s->probe.residual) continue;
         if (n->op == OP_EMBED && n->dst == s->g->residual)
             exec_show_hidden(s, -1, s->reg[s->g->residual]);
         if (block < s->m->hp.d[HD_LAYERS] && s->g->hidden_nodes[block] == step->first)

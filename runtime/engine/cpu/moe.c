@@ -310,23 +310,14 @@ static void name_rows(const struct job *j) {
     }
 }
 
-/* Shows the rows that enter expert e to the observer, in one call for each sequence. gated: their
- * products are multiplied by the weights of their pairs later. */
-static void show_expert(const struct job *j, gr_w w, int64_t e, const float *x, int64_t ld,
-                        bool gated) {
-    struct session *s = j->s;
-    const struct moe_bufs *b = j->b;
-    for (int64_t r = b->first[e], end; r < b->first[e + 1]; r = end) {
-        struct seq *q = s->row_seq[b->token[r]];
-        for (end = r + 1; end < b->first[e + 1] && s->row_seq[b->token[end]] == q;) end++;
-        s->shown = q;
-        s->shown_gate = gated ? b->logits + r : NULL;
-        s->see(s->see_ud, &s->g->weight[w], e, x + r * ld, end - r, ld);
-    }
-    s->shown_gate = NULL;
-}
+/* Shows the sorted rows to the probe. gated: their products are multiplied by the weights of their
+ * pairs later. */
 static void show_rows(const struct job *j, gr_w w, const float *x, int64_t ld, bool gated) {
-    for (int64_t i = 0; i < j->n_active; i++) show_expert(j, w, j->b->active[i], x, ld, gated);
+    for (int64_t i = 0; i < j->n_active; i++) {
+        const int64_t e = j->b->active[i], r = j->b->first[e];
+        exec_show_expert(j->s, w, e, x + r * ld, j->b->first[e + 1] - r, ld, j->b->token + r,
+                         gated ? j->b->logits + r : NULL);
+    }
 }
 
 /* Returns how many weight rows a task takes (exec_task_rows). What counts is how many rows an
@@ -379,9 +370,9 @@ void exec_moe(struct session *s, const struct gr_node *n) {
     exec_show_route(s, n, j.b->expert);
     sort_pairs(&j);
     if (n->moe.scales_input) weigh_inputs(&j);
-    if (s->see || !exec_is_packed(s, j.gate) || !exec_is_packed(s, j.up))
+    if (s->probe.product || !exec_is_packed(s, j.gate) || !exec_is_packed(s, j.up))
         exec_par(s, s->n_tok, 16, (double)(pairs * j.d), gather_range, &j);
-    if (s->see) {
+    if (s->probe.product) {
         name_rows(&j);
         show_rows(&j, m->gate, j.b->x, j.d, true);
         if (m->up != GR_NONE) show_rows(&j, m->up, j.b->x, j.d, true);
@@ -394,7 +385,7 @@ void exec_moe(struct session *s, const struct gr_node *n) {
     j.panel = task_rows(&j, j.gate, j.gate->row_bytes + j.up->row_bytes, j.f);
     j.n_panels = div_up(j.f, j.panel);
     exec_par(s, j.n_active * j.n_panels, 1, 2 * work, gate_up_range, &j);
-    if (s->see) show_rows(&j, m->down, j.b->h, j.f, !n->moe.scales_input);
+    if (s->probe.product) show_rows(&j, m->down, j.b->h, j.f, !n->moe.scales_input);
     middle(&j, pairs);
     j.panel = task_rows(&j, j.down, j.down->row_bytes, j.d);
     j.n_panels = div_up(j.d, j.panel);

@@ -211,7 +211,7 @@ static int cuda_head(struct session *s, const float *hidden, int64_t n, float *l
     struct cuda *d = dev(s);
     const struct cu_weight *w = &d->w[s->g->output].w;
     TRY(exec_cuda_refresh(s, false, e));
-    if (s->see) s->see(s->see_ud, &s->g->weight[s->g->output], -1, hidden, n, w->k);
+    exec_show_head(s, hidden, n);
     for (int64_t i = 0; i < n; i += HEAD_ROWS) {
         const int64_t k = min_i64(HEAD_ROWS, n - i);
         TRY(cu_upload(d->q, d->head_x, hidden + i * w->k, (uint64_t)(k * w->k) * sizeof *hidden,
@@ -302,8 +302,8 @@ static int cuda_pass(struct session *s, float *hidden, float *logits, struct err
     TRY(exec_cuda_refresh(s, false, e));
     TRY(exec_cuda_rows(s, e));
     const bool head = logits || s->now.best;
-    if (s->n_tok == 1 && head && !s->now.begin && !s->now.hidden_in && !s->see && !s->see_hidden &&
-        !s->see_route)
+    if (s->n_tok == 1 && head && !s->now.begin && !s->now.hidden_in && !s->probe.product &&
+        !s->probe.residual && !s->probe.route)
         TRY(step(s, e));
     else {
         TRY(exec_cuda_nodes(s, e));

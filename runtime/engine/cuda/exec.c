@@ -42,15 +42,13 @@ int exec_cuda_fetch(struct session *s, const float *src, int64_t n, float **out,
 int exec_cuda_show(struct session *s, gr_w w, const float *src, int64_t n_rows, int64_t ld,
                    struct err *e) {
     float *x = NULL;
-    if (!s->see) return 0;
+    if (!s->probe.product) return 0;
     if (dev(s)->sums) return exec_cuda_sum(s, w, src, n_rows, ld, e);
     TRY(exec_cuda_fetch(s, src, n_rows * ld, &x, e));
-    if (n_rows == s->n_tok) {
+    if (n_rows == s->n_tok)
         exec_show(s, w, x, ld);
-    } else { /* The last row alone, for the head. */
-        s->shown = s->seg[s->n_segs - 1].seq;
-        s->see(s->see_ud, &s->g->weight[w], -1, x, n_rows, ld);
-    }
+    else /* The last row alone, for the head. */
+        exec_show_head(s, x, n_rows);
     mem_free(x);
     return 0;
 }
@@ -115,7 +113,7 @@ static int op_matmul_heads(struct session *s, const struct gr_node *n, struct er
     const struct cu_weight *w = &dev(s)->w[n->product.matrix].w;
     const float *x = dev(s)->reg[n->src[0]];
     const int64_t in = width(s, n->src[0]) / w->mats;
-    if (s->see) {
+    if (s->probe.product) {
         float *host = NULL;
         TRY(exec_cuda_fetch(s, x, total(s, n->src[0]), &host, e));
         exec_show_heads(s, n->product.matrix, host, in);
@@ -580,8 +578,8 @@ static struct target target(const struct session *s) {
                            .few = exec_cuda_few(s),
                            .many = exec_cuda_fuses(s, CUDA_FUSE_MANY),
                            .brings = d->in.from && s->n_tok >= d->in.from,
-                           .sees_routes = s->see_route != NULL,
-                           .sees_all = s->see || s->see_hidden,
+                           .sees_routes = s->probe.route != NULL,
+                           .sees_all = s->probe.product || s->probe.residual,
                            .way = way_of,
                            .joins = joins,
                            .where = where,
@@ -626,7 +624,7 @@ static int run_steps(struct session *s, const struct program *p, struct err *e) 
         exec_cuda_at(s, step->device);
         if (step->kind == STEP_RUN) TRY(exec_cuda_begin(s, e));
         TRY(run_step(s, step, e));
-        if (!s->see_hidden || !step->n_nodes) continue;
+        if (!s->probe.residual || !step->n_nodes) continue;
         if (n->op == OP_EMBED && n->dst == s->g->residual) TRY(show_hidden(s, -1, e));
         if (block < s->m->hp.d[HD_LAYERS] && s->g->hidden_nodes[block] == i)
             TRY(show_hidden(s, block++, e));

@@ -14,7 +14,7 @@ static const struct cu_weight *mat(const struct session *s, gr_w w) {
 }
 
 bool exec_cuda_few(const struct session *s) {
-    return !dev(s)->exact && s->n_tok <= CU_FEW && !s->see && !s->see_hidden;
+    return !dev(s)->exact && s->n_tok <= CU_FEW && !s->probe.product && !s->probe.residual;
 }
 bool exec_cuda_fuses(const struct session *s, unsigned what) {
     return exec_cuda_few(s) && (dev(s)->fuse & what) != 0;

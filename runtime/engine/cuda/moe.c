@@ -35,20 +35,6 @@ static void seen_release(struct seen *v) {
     mem_free(v->gate);
 }
 
-/* Shows the n rows that enter one expert to the observer, in one call for each sequence. token[r]
- * says which token of the pass row r is of; gate [n], or NULL, is for session_shown_gates. */
-static void show_expert(struct session *s, gr_w w, int64_t expert, const float *x,
-                        const int64_t *token, const float *gate, int64_t n, int64_t ld) {
-    for (int64_t r = 0, end; r < n; r = end) {
-        struct seq *q = s->row_seq[token[r]];
-        for (end = r + 1; end < n && s->row_seq[token[end]] == q;) end++;
-        s->shown = q;
-        s->shown_gate = gate ? gate + r : NULL;
-        s->see(s->see_ud, &s->g->weight[w], expert, x + r * ld, end - r, ld);
-    }
-    s->shown_gate = NULL;
-}
-
 /* Shows the rows of x to the observer, sorted by expert. Pair i of a token and an expert reads row
  * i / per_row. gated: the products of rows are multiplied by the weights of the pairs later. */
 static int show_pairs(struct session *s, const struct seen *v, gr_w w, const float *src,
@@ -58,7 +44,7 @@ static int show_pairs(struct session *s, const struct seen *v, gr_w w, const flo
     const struct cuda *d = s->dev;
     if (d->sums) return exec_cuda_sum_pairs(s, w, src, v->n_used, v->n_experts, per_row, ld, e);
     TRY(exec_cuda_fetch(s, src, v->n_pairs / per_row * ld, &x, e));
-    int64_t *token = xcalloc((size_t)v->n_pairs, sizeof *token);
+    int32_t *token = xcalloc((size_t)v->n_pairs, sizeof *token);
     float *gate = xcalloc((size_t)v->n_pairs, sizeof *gate);
     int rc = mem_alloc(&sorted, (uint64_t)(v->n_pairs * ld) * sizeof(float), "expert rows", e);
     for (int64_t k = 0; k < v->n_experts && !rc; k++) {
@@ -68,9 +54,9 @@ static int show_pairs(struct session *s, const struct seen *v, gr_w w, const flo
             if (v->expert[i] == k) {
                 memcpy(to + n * ld, x + i / per_row * ld, (size_t)ld * sizeof *x);
                 gate[n] = v->gate[i];
-                token[n++] = i / v->n_used;
+                token[n++] = (int32_t)(i / v->n_used);
             }
-        show_expert(s, w, k, to, token, gated ? gate : NULL, n, ld);
+        exec_show_expert(s, w, k, to, n, ld, token, gated ? gate : NULL);
     }
     free(gate);
     free(token);
@@ -85,12 +71,13 @@ static int observe_choice(struct session *s, const struct gr_node *n, struct err
     const int64_t ld = s->g->reg_width[n->src[0]];
     struct seen v = seen_of(s, n);
     int rc = 0;
-    if (!s->see && !s->see_route) return 0;
-    if (!d->sums || s->see_route) TRY(fetch_experts(s, &v, e));
+    if (!s->probe.product && !s->probe.route) return 0;
+    if (!d->sums || s->probe.route) TRY(fetch_experts(s, &v, e));
     exec_show_route(s, n, v.expert);
-    if (s->see) rc = show_pairs(s, &v, n->moe.gate, d->reg[n->src[0]], n->moe.n_used, ld, true, e);
+    if (s->probe.product)
+        rc = show_pairs(s, &v, n->moe.gate, d->reg[n->src[0]], n->moe.n_used, ld, true, e);
     /* Sums of the rows that enter the gate serve for up as well. */
-    if (!rc && s->see && n->moe.up != GR_NONE && !d->sums)
+    if (!rc && s->probe.product && n->moe.up != GR_NONE && !d->sums)
         rc = show_pairs(s, &v, n->moe.up, d->reg[n->src[0]], n->moe.n_used, ld, true, e);
     seen_release(&v);
     return rc;
@@ -100,7 +87,7 @@ static int observe_choice(struct session *s, const struct gr_node *n, struct err
 static int observe_hidden(struct session *s, const struct gr_node *n, struct err *e) {
     const struct cuda *d = s->dev;
     struct seen v = seen_of(s, n);
-    if (!s->see) return 0;
+    if (!s->probe.product) return 0;
     if (!d->sums) TRY(fetch_experts(s, &v, e));
     const int rc = show_pairs(s, &v, n->moe.down, d->hidden, 1, d->w[n->moe.down].w.k,
                               !n->moe.scales_input, e);

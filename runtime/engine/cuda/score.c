@@ -21,14 +21,14 @@ static int64_t n_vocab(const struct session *s) {
     return dev(s)->w[s->g->output].w.rows;
 }
 
-/* Queues the head for n rows at x, and shows them to whoever observes products. */
+/* Queues the head for n rows at x, and shows them to a probe of products. */
 static int head(struct session *s, const float *x, int64_t n, struct err *e) {
     const int64_t w = s->g->reg_width[s->g->hidden_out];
     float *seen = NULL;
     TRY(exec_cuda_refresh(s, false, e));
-    if (s->see && !dev(s)->sums) {
+    if (s->probe.product && !dev(s)->sums) {
         TRY(exec_cuda_fetch(s, x, n * w, &seen, e));
-        s->see(s->see_ud, &s->g->weight[s->g->output], -1, seen, n, w);
+        exec_show_head(s, seen, n);
         mem_free(seen);
     }
     return exec_cuda_head_rows(s, x, n, e);
