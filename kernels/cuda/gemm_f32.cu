@@ -47,8 +47,10 @@ template <class B> struct raw_shape {
 struct source {
     const uint8_t *w; /* the first row of the block */
     uint64_t row_bytes;
-    int last;                /* of its rows, the last that exists */
-    const float *x[X_LOADS]; /* tokens of which this thread loads columns; NULL: none */
+    int last; /* of its rows, the last that exists */
+    const float *x;
+    int64_t ldx;
+    int row[X_LOADS]; /* rows of x of which this thread loads columns; -1: none */
     int k;
     bool wide; /* rows of x can be loaded 16 bytes at a time */
     uint8_t *raw;
@@ -104,14 +106,15 @@ CU_DEV void load_tokens(const struct source &f, int step, float4 *v) {
     CU_UNROLL
     for (int i = 0; i < X_LOADS; i++) {
         v[i] = make_float4(0, 0, 0, 0);
-        if (!f.x[i]) continue;
+        if (f.row[i] < 0) continue;
+        const float *x = f.x + f.row[i] * f.ldx + c;
         if (f.wide) {
-            if (c < f.k) v[i] = *(const float4 *)(const void *)(f.x[i] + c);
+            if (c < f.k) v[i] = *(const float4 *)(const void *)x;
         } else {
-            if (c < f.k) v[i].x = f.x[i][c];
-            if (c + 1 < f.k) v[i].y = f.x[i][c + 1];
-            if (c + 2 < f.k) v[i].z = f.x[i][c + 2];
-            if (c + 3 < f.k) v[i].w = f.x[i][c + 3];
+            if (c < f.k) v[i].x = x[0];
+            if (c + 1 < f.k) v[i].y = x[1];
+            if (c + 2 < f.k) v[i].z = x[2];
+            if (c + 3 < f.k) v[i].w = x[3];
         }
     }
 }
@@ -127,9 +130,9 @@ CU_DEV void store_tokens(const float4 *v, float *tile) {
     }
 }
 
-/* Adds the products of 32 columns to acc[row][token]: 8 rows, units wu and wu + 8, and 4 * NX
+/* Adds the products of 32 columns to acc[row][token]: 4 * NR rows, units wu and wu + 8, and 4 * NX
  * tokens, units xu and xu ^ 4. */
-template <int NX>
+template <int NR, int NX>
 CU_DEV void multiply(const float *w, const float *x, int wu, int xu, float (&acc)[8][8]) {
     CU_ROLLED
     for (int u = 0; u < STEP / 4; u++) {
@@ -138,9 +141,9 @@ CU_DEV void multiply(const float *w, const float *x, int wu, int xu, float (&acc
                               x + 4 * u * TOKENS + 4 * (xu ^ 4 ^ u)};
         CU_UNROLL
         for (int l = 0; l < 4; l++) {
-            float a[8], b[4 * NX];
+            float a[4 * NR], b[4 * NX];
             CU_UNROLL
-            for (int i = 0; i < 2; i++) {
+            for (int i = 0; i < NR; i++) {
                 const float4 v = *(const float4 *)(const void *)(wp + l * ROWS + 32 * i);
                 a[4 * i] = v.x, a[4 * i + 1] = v.y, a[4 * i + 2] = v.z, a[4 * i + 3] = v.w;
             }
@@ -150,14 +153,14 @@ CU_DEV void multiply(const float *w, const float *x, int wu, int xu, float (&acc
                 b[4 * i] = v.x, b[4 * i + 1] = v.y, b[4 * i + 2] = v.z, b[4 * i + 3] = v.w;
             }
             CU_UNROLL
-            for (int r = 0; r < 8; r++) CU_UNROLL
+            for (int r = 0; r < 4 * NR; r++) CU_UNROLL
             for (int t = 0; t < 4 * NX; t++) acc[r][t] = fmaf(a[r], b[t], acc[r][t]);
         }
     }
 }
 
 /* Multiplies. The grid is tasks and groups of ROWS rows. */
-template <class B> CU_KERNEL __launch_bounds__(THREADS, 2) f32_kernel(struct cu_gemm_job j) {
+template <class B> CU_KERNEL __launch_bounds__(THREADS, 3) f32_kernel(struct cu_gemm_job j) {
     CU_DYN_SHARED(float, smem);
     typedef raw_shape<B> R;
     const int tid = (int)threadIdx.x, lane = tid % 32, warp = tid / 32;
@@ -169,19 +172,22 @@ template <class B> CU_KERNEL __launch_bounds__(THREADS, 2) f32_kernel(struct cu_
     f.w = j.w + (uint64_t)task.mat * j.mat_bytes + (uint64_t)first * j.row_bytes;
     f.row_bytes = j.row_bytes;
     f.last = (int)cu_min(ROWS, j.rows - first) - 1;
+    f.x = j.x_f32;
+    f.ldx = j.ldx;
     f.k = j.k;
     f.wide = j.wide;
     f.raw = (uint8_t *)(void *)(smem + 2 * (W_TILE + X_TILE));
     CU_UNROLL
     for (int i = 0; i < X_LOADS; i++) {
         const int n = tid / 8 + i * (THREADS / 8);
-        f.x[i] = n < task.tokens
-                     ? j.x_f32 + (int64_t)((unsigned)cu_task_row(j, task, n) / j.x_div) * j.ldx
-                     : NULL;
+        f.row[i] = n < task.tokens ? (int)((unsigned)cu_task_row(j, task, n) / j.x_div) : -1;
     }
-    /* a warp has 64 rows and 32 tokens */
-    const int wu = 16 * (warp % 2) + lane / 2 % 8, xu = 8 * (warp / 2) + lane % 2 + lane / 16 * 2;
-    const int tokens = 64 * (warp % 2) > f.last ? 0 : task.tokens - 32 * (warp / 2);
+    /* A warp has 64 rows and 32 tokens; of a task of at most 32 tokens 16, of at most 16 tokens 32
+     * rows and all of them: each warp has work, and with it each scheduler. */
+    const bool many = task.tokens > 32, some = task.tokens > 16;
+    const int w0 = some ? 16 * (warp % 2) : 8 * warp, x0 = some ? (many ? 8 : 4) * (warp / 2) : 0;
+    const int wu = w0 + lane / 2 % 8, xu = x0 + lane % 2 + lane / 16 * 2;
+    const bool real = 4 * w0 <= f.last, wide = many && task.tokens - 4 * x0 > 16;
     const int n_steps = (j.k + STEP - 1) / STEP;
     float acc[8][8] = {};
     float4 v[X_LOADS];
@@ -199,10 +205,12 @@ template <class B> CU_KERNEL __launch_bounds__(THREADS, 2) f32_kernel(struct cu_
         if (more && next % R::PERIOD == 0) fetch_raw<B>(f, next / R::PERIOD);
         if (more) load_tokens(f, next, v);
         const float *wi = w + i % 2 * W_TILE, *xi = x + i % 2 * X_TILE;
-        if (tokens > 16)
-            multiply<2>(wi, xi, wu, xu, acc);
-        else if (tokens > 0)
-            multiply<1>(wi, xi, wu, xu, acc);
+        if (real && wide)
+            multiply<2, 2>(wi, xi, wu, xu, acc);
+        else if (real && some)
+            multiply<2, 1>(wi, xi, wu, xu, acc);
+        else if (real)
+            multiply<1, 1>(wi, xi, wu, xu, acc);
         if (!more) break;
         if (next % R::PERIOD == 0) {
             cu_copy_wait<0>();
@@ -214,11 +222,15 @@ template <class B> CU_KERNEL __launch_bounds__(THREADS, 2) f32_kernel(struct cu_
     }
     __syncthreads(); /* nobody reads operands any more: sums leave through their memory */
     CU_UNROLL
-    for (int t = 0; t < 8; t++) CU_UNROLL
-    for (int i = 0; i < 2; i++) {
-        const int n = 4 * (t / 4 ? xu ^ 4 : xu) + t % 4;
-        *(float4 *)(void *)(smem + n * OUT_LD + 4 * (wu + 8 * i)) =
-            make_float4(acc[4 * i][t], acc[4 * i + 1][t], acc[4 * i + 2][t], acc[4 * i + 3][t]);
+    for (int i = 0; i < 4; i++) {
+        if ((i % 2 && !some) || (i / 2 && !wide)) continue;
+        float *to = smem + 4 * (i / 2 ? xu ^ 4 : xu) * OUT_LD + 4 * (wu + i % 2 * 8);
+        CU_UNROLL
+        for (int t = 0; t < 4; t++) {
+            const int r = i % 2 * 4, n = i / 2 * 4 + t;
+            *(float4 *)(void *)(to + t * OUT_LD) =
+                make_float4(acc[r][n], acc[r + 1][n], acc[r + 2][n], acc[r + 3][n]);
+        }
     }
     __syncthreads();
     for (int n = warp; n < task.tokens; n += THREADS / 32) {
