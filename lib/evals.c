@@ -11,7 +11,7 @@
 #include "lib/form.h"
 #include "lib/options.h"
 
-enum { PPL, KLD, MTP, CASES, CHOICE, NEEDLE, REPLAY, SUITE, COMPARE, SPEED, CACHES, LOGITS };
+enum { PPL, KLD, MTP, CASES, CHOICE, NEEDLE, REPLAY, SUITE, SPEED, CACHES, LOGITS };
 
 /* ---- options ---- */
 
@@ -61,24 +61,15 @@ const struct option eval_kv_options[] = {
 #include "commands/eval_kv.def"
     {0}};
 #undef TO
-static const struct field compare_fields[] = {ARGUMENT("a", ""), ARGUMENT("b", "")};
-
 #define EVAL(call, command)                                                                        \
-    FORM_OF_ROWS(eval_##call, "eval " command, hone_eval_opts, eval_##call##_options)
+    FORM(eval_##call, "eval " command, hone_eval_opts, eval_##call##_options)
 const struct form forms_evals[] = {
-    [PPL] = EVAL(ppl, "ppl"),
-    [KLD] = EVAL(kld, "kld"),
-    [MTP] = EVAL(mtp, "mtp"),
-    [CASES] = EVAL(cases, "tools|eval checks"),
-    [CHOICE] = EVAL(choice, "choice"),
-    [NEEDLE] = EVAL(needle, "needle"),
-    [REPLAY] = EVAL(replay, "traffic"),
-    [SUITE] = EVAL(suite, "suite"),
-    [COMPARE] = FORM_OF_ARGUMENTS("hone_eval_compare", "eval compare", compare_fields),
-    [SPEED] = EVAL(speed, "speed"),
-    [CACHES] = EVAL(kv, "kv"),
-    [LOGITS] = EVAL(logits, "logits"),
-    {0}};
+    [PPL] = EVAL(ppl, "ppl"),           [KLD] = EVAL(kld, "kld"),
+    [MTP] = EVAL(mtp, "mtp"),           [CASES] = EVAL(cases, "tools|eval checks"),
+    [CHOICE] = EVAL(choice, "choice"),  [NEEDLE] = EVAL(needle, "needle"),
+    [REPLAY] = EVAL(replay, "traffic"), [SUITE] = EVAL(suite, "suite"),
+    [SPEED] = EVAL(speed, "speed"),     [CACHES] = EVAL(kv, "kv"),
+    [LOGITS] = EVAL(logits, "logits"),  {0}};
 
 /* ---- calls ---- */
 

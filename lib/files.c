@@ -98,19 +98,19 @@ const struct option bench_kernels_options[] = {
 #undef TO
 
 const struct form forms_files[] = {
-    [PLAN] = FORM_OF_ROWS(plan, "plan", hone_plan_opts, plan_options),
-    [INSPECT] = FORM_OF_ROW_ARGUMENTS(inspect, "inspect", inspect_options),
-    [VERIFY] = FORM_OF_ROW_ARGUMENTS(verify, "verify", verify_options),
-    [DIFF] = FORM_OF_ROW_ARGUMENTS(diff, "diff", diff_options),
-    [REPLAY] = FORM_OF_ROWS(replay, "replay", hone_replay_opts, replay_options),
-    [RECIPES] = FORM_OF_ROWS(recipes, "recipes", hone_recipes_opts, recipes_options),
-    [PUBLISH] = FORM_OF_ROWS(publish, "publish", hone_publish_opts, publish_options),
-    [PUBLISH_CHECK] = FORM_OF_ROW_ARGUMENTS(publish_check, "publish", publish_options),
-    [SPLIT] = FORM_OF_ROWS(split, "split", hone_split_opts, split_options),
-    [MERGE] = FORM_OF_ROW_ARGUMENTS(merge, "merge", merge_options),
-    [SYNTH] = FORM_OF_ROWS(synth, "synth", hone_synth_opts, synth_options),
-    [DOCTOR] = FORM_OF_ROW_ARGUMENTS(doctor, "doctor", doctor_options),
-    [BENCH] = FORM_OF_ROW_ARGUMENTS(bench_kernels, "bench-kernels", bench_kernels_options),
+    [PLAN] = FORM(plan, "plan", hone_plan_opts, plan_options),
+    [INSPECT] = FORM_OF_ARGUMENTS(inspect, "inspect", inspect_options),
+    [VERIFY] = FORM_OF_ARGUMENTS(verify, "verify", verify_options),
+    [DIFF] = FORM_OF_ARGUMENTS(diff, "diff", diff_options),
+    [REPLAY] = FORM(replay, "replay", hone_replay_opts, replay_options),
+    [RECIPES] = FORM(recipes, "recipes", hone_recipes_opts, recipes_options),
+    [PUBLISH] = FORM(publish, "publish", hone_publish_opts, publish_options),
+    [PUBLISH_CHECK] = FORM_OF_ARGUMENTS(publish_check, "publish", publish_options),
+    [SPLIT] = FORM(split, "split", hone_split_opts, split_options),
+    [MERGE] = FORM_OF_ARGUMENTS(merge, "merge", merge_options),
+    [SYNTH] = FORM(synth, "synth", hone_synth_opts, synth_options),
+    [DOCTOR] = FORM_OF_ARGUMENTS(doctor, "doctor", doctor_options),
+    [BENCH] = FORM_OF_ARGUMENTS(bench_kernels, "bench-kernels", bench_kernels_options),
     {0}};
 
 /* ---- calls ---- */

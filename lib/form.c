@@ -13,30 +13,6 @@ const struct form *form_list(int i) {
     return i >= 0 && (size_t)i < COUNT_OF(list) ? list[i] : NULL;
 }
 
-struct field form_field(const struct form *f, int i) {
-    static const enum field_kind copied[] = {
-        [OPT_FLAG] = FIELD_FLAG,    [OPT_TEXT] = FIELD_TEXT,     [OPT_OUT] = FIELD_TEXT,
-        [OPT_COUNT] = FIELD_COUNT,  [OPT_NUMBER] = FIELD_NUMBER, [OPT_TIME] = FIELD_NUMBER,
-        [OPT_HOURS] = FIELD_NUMBER, [OPT_TOKENS] = FIELD_COUNT,  [OPT_SIZE] = FIELD_BYTES,
-        [OPT_LIST] = FIELD_LIST};
-    static const enum field_kind special[] = {[PLACE_ARGUMENT] = FIELD_ARG,
-                                              [PLACE_SAID] = FIELD_SAID,
-                                              [PLACE_READ] = FIELD_CALL,
-                                              [PLACE_FORCE] = FIELD_FORCE,
-                                              [PLACE_DEVICE] = FIELD_DEVICE};
-    if (f->field) return f->field[i];
-    const struct option *o = &f->row[i];
-    const struct placement *p = &o->in[f->which];
-    return (struct field){.name = p->name,
-                          .option = o->name ? o->name
-                                    : o->of ? o->of
-                                            : "",
-                          .kind = p->how == PLACE_COPIED ? copied[o->kind] : special[p->how],
-                          .from = p->from,
-                          .to = o->at,
-                          .n_bytes = p->n_bytes};
-}
-
 /* ---- values ---- */
 
 static double number_at(const void *p) {
@@ -100,43 +76,47 @@ static void put_list(struct task *t, void *to, const void *from) {
     if (l.n) memcpy(to, &l, sizeof l);
 }
 
-static void put(struct task *t, const struct field *f, const char *own, char *job) {
-    const void *from = own + f->from;
-    void *to = job + f->to;
-    switch (f->kind) {
-    case FIELD_ARG:
-    case FIELD_CALL:
+/* Copies what the caller set for option o to the job's member. */
+static void put(struct task *t, const struct option *o, const struct placement *p, const char *own,
+                char *job) {
+    const void *from = own + p->from;
+    void *to = job + o->at;
+    if (p->how == PLACE_FORCE) t->w.overwrite = flag_at(from, p->n_bytes);
+    if (p->how == PLACE_SAID) put_said(t, to, number_at(from));
+    if (p->how != PLACE_COPIED) return;
+    switch (o->kind) {
+    case OPT_FLAG:
+        if (flag_at(from, p->n_bytes)) *(bool *)to = true;
         return;
-    case FIELD_FLAG:
-        if (flag_at(from, f->n_bytes)) *(bool *)to = true;
-        return;
-    case FIELD_TEXT:
+    case OPT_TEXT:
+    case OPT_OUT:
         if (text_at(from)) memcpy(to, from, sizeof(char *));
         return;
-    case FIELD_LIST:
+    case OPT_LIST:
         put_list(t, to, from);
         return;
-    case FIELD_COUNT:
+    case OPT_COUNT:
+    case OPT_TOKENS:
         put_count(to, from);
         return;
-    case FIELD_NUMBER:
+    case OPT_NUMBER:
+    case OPT_TIME:
+    case OPT_HOURS:
         put_number(to, number_at(from));
         return;
-    case FIELD_SAID:
-        put_said(t, to, number_at(from));
-        return;
-    case FIELD_BYTES: {
+    case OPT_SIZE: {
         uint64_t v;
         memcpy(&v, from, sizeof v);
         if (v) memcpy(to, &v, sizeof v);
         return;
     }
-    case FIELD_DEVICE: /* begin() has looked at it */
-        return;
-    case FIELD_FORCE:
-        t->w.overwrite = flag_at(from, f->n_bytes);
-        return;
     }
+}
+
+/* Returns where the call of a form has row i; NULL: it has no field for it. */
+static const struct placement *field_of(const struct form *f, int i) {
+    const struct placement *p = &f->row[i].in[f->which];
+    return p->how == PLACE_NONE || p->how == PLACE_ARGUMENT ? NULL : p;
 }
 
 /* Returns the name of a field that is set and that only other forms with the same struct have, or
@@ -146,13 +126,13 @@ static const char *foreign(const struct form *f, const char *own) {
     for (int k = 0; form_list(k); k++)
         for (const struct form *g = form_list(k); g->call; g++)
             for (int i = 0; strcmp(g->opts, f->opts) == 0 && i < g->n; i++) {
-                const struct field x = form_field(g, i);
-                bool ours = !x.name || x.kind == FIELD_ARG;
+                const struct placement *x = field_of(g, i);
+                bool ours = !x;
                 for (int j = 0; j < f->n && !ours; j++) {
-                    const struct field y = form_field(f, j);
-                    ours = y.name && y.kind != FIELD_ARG && y.from == x.from;
+                    const struct placement *y = field_of(f, j);
+                    ours = y && y->from == x->from;
                 }
-                if (!ours && memcmp(own + x.from, zero, x.n_bytes) != 0) return x.name;
+                if (!ours && memcmp(own + x->from, zero, x->n_bytes) != 0) return x->name;
             }
     return NULL;
 }
@@ -195,14 +175,11 @@ int task_begin_form(struct task *t, const struct form *f, const void *given, voi
     const char *other = foreign(f, own);
     if (other) return lib_error(e, HONE_USAGE, "%s has no use for %s.%s", f->call, f->opts, other);
     for (int i = 0; i < f->n; i++) {
-        const struct field x = form_field(f, i);
-        if (x.name && x.kind == FIELD_DEVICE) device = text_at((const char *)own + x.from);
+        const struct placement *p = &f->row[i].in[f->which];
+        if (p->how == PLACE_DEVICE) device = text_at((const char *)own + p->from);
     }
     rc = begin(t, o, device, json, e);
-    for (int i = 0; i < f->n && !rc; i++) {
-        const struct field x = form_field(f, i);
-        if (x.name) put(t, &x, own, job);
-    }
+    for (int i = 0; i < f->n && !rc; i++) put(t, &f->row[i], &f->row[i].in[f->which], own, job);
     return rc;
 }
 

@@ -2,11 +2,10 @@
 /* lib/form.h - calls of include/hone.h that are jobs of jobs/, and the tables that say how options
  * of a caller become options of a job.
  *
- * A call has a form: the command that it is, the struct of its options, and a row for each of them:
- * the field, the option of the command, and the place in the job's struct. To add an option is to
- * add a field at the end of the struct in hone.h, and its row here; to add a call is to add a form.
- * tests/unit/test_lib_forms.c holds the rows against the option tables of the commands, and writes
- * docs/reference.md from both. */
+ * A call has a form: the command that it is, the struct of its options, and the command's rows,
+ * which say where each option is in that struct and in the job's. To add an option is to add a row;
+ * to add a call is to add a form. tests/unit/test_lib_forms.c writes docs/reference.md from both.
+ */
 #ifndef HONE_LIB_FORM_H
 #define HONE_LIB_FORM_H
 
@@ -17,60 +16,19 @@
 #include "work/work.h"
 #include "lib/call.h"
 
-enum field_kind {               /* type of the field -> type of the job's */
-                  FIELD_ARG,    /* an argument of the function: nothing is copied */
-                  FIELD_CALL,   /* a field that the call itself reads: nothing is copied */
-                  FIELD_FLAG,   /* int or int64_t -> bool */
-                  FIELD_TEXT,   /* const char * -> const char *; NULL: as usual */
-                  FIELD_LIST,   /* const char *const * -> struct str_list */
-                  FIELD_COUNT,  /* int64_t -> int64_t; 0: as usual, < 0: 0 */
-                  FIELD_NUMBER, /* double -> double; the same */
-                  FIELD_BYTES,  /* uint64_t -> uint64_t; 0: as usual */
-                  FIELD_SAID,   /* double -> const char *, a number as text; as FIELD_NUMBER */
-                  FIELD_DEVICE, /* const char * -> the job's device */
-                  FIELD_FORCE   /* int -> may the job overwrite? */
-};
-struct field {
-    const char *name;   /* in hone.h */
-    const char *option; /* of the command, without "--"; "": none */
-    enum field_kind kind;
-    size_t from, to; /* offsets in the two structs */
-    size_t n_bytes;  /* of the field */
-};
 struct form {
-    const char *call;          /* "hone_eval_ppl" */
-    const char *command;       /* "eval ppl"; several: "eval tools|eval checks" */
-    const char *opts;          /* "hone_eval_opts"; "": the function has arguments alone */
-    size_t size;               /* of that struct */
-    const struct field *field; /* NULL: rows say */
-    const struct option *row;  /* of the command (commands/NAME.def) */
-    int n, which;              /* number of fields or rows; with rows, which of `in` */
+    const char *call;         /* "hone_eval_ppl" */
+    const char *command;      /* "eval ppl"; several: "eval tools|eval checks" */
+    const char *opts;         /* "hone_eval_opts"; "": the function has arguments alone */
+    size_t size;              /* of that struct */
+    const struct option *row; /* [n] of the command (commands/NAME.def) */
+    int n, which;             /* number of rows; which of their `in` is the call's */
 };
-/* Returns field i of a form, counted from 0; one that is none of this call has no name. */
-struct field form_field(const struct form *f, int i);
-/* Rows of a table; FROM and TO name the two structs. */
-#define FIELD(kind, from, to, option)                                                              \
-    {                                                                                              \
-#from, option, kind, offsetof(struct FROM, from), offsetof(struct TO, to),                 \
-            sizeof((struct FROM){0}.from)                                                          \
-    }
-#define FIELD_OF_WORK(kind, from, option)                                                          \
-    { #from, option, kind, offsetof(struct FROM, from), 0, sizeof((struct FROM){0}.from) }
-#define FIELD_OF_CALL(from, option) FIELD_OF_WORK(FIELD_CALL, from, option)
-#define ARGUMENT(name, option)                                                                     \
-    { name, option, FIELD_ARG, 0, 0, 0 }
-#define FORM(call, command, opts, table)                                                           \
-    { call, command, #opts, sizeof(struct opts), table, NULL, (int)COUNT_OF(table), 0 }
-#define FORM_OF_ARGUMENTS(call, command, table)                                                    \
-    { call, command, "", 0, table, NULL, (int)COUNT_OF(table), 0 }
-/* Forms whose rows are those of a command: hone_CALL takes a struct OPTS, or arguments alone. */
-#define FORM_OF_ROWS(call, command, opts, rows)                                                    \
-    {                                                                                              \
-        "hone_" #call, command, #opts, sizeof(struct opts), NULL, rows, (int)COUNT_OF(rows),       \
-            CALL_##call                                                                            \
-    }
-#define FORM_OF_ROW_ARGUMENTS(call, command, rows)                                                 \
-    { "hone_" #call, command, "", 0, NULL, rows, (int)COUNT_OF(rows), CALL_##call }
+/* Forms: hone_CALL takes a struct OPTS, or arguments alone. */
+#define FORM(call, command, opts, rows)                                                            \
+    { "hone_" #call, command, #opts, sizeof(struct opts), rows, (int)COUNT_OF(rows), CALL_##call }
+#define FORM_OF_ARGUMENTS(call, command, rows)                                                     \
+    { "hone_" #call, command, "", 0, rows, (int)COUNT_OF(rows), CALL_##call }
 
 /* The forms of each file; the last has no call. */
 extern const struct form forms_steps[], forms_evals[], forms_files[], forms_templates[],

@@ -30,12 +30,12 @@ const struct option tokenize_options[] = {
 #undef TO
 
 const struct form forms_handles[] = {
-    FORM_OF_ROWS(opts, "", hone_opts, common_options),
-    FORM_OF_ROWS(generate, "run", hone_generate_opts, run_options),
-    FORM_OF_ROWS(session_new, "run", hone_session_opts, run_options),
-    FORM_OF_ROW_ARGUMENTS(template_tokens, "run", run_options),
-    FORM_OF_ROW_ARGUMENTS(model_open, "run", run_options),
-    FORM_OF_ROW_ARGUMENTS(tokenize, "tokenize", tokenize_options),
-    FORM_OF_ROW_ARGUMENTS(detokenize, "tokenize", tokenize_options),
-    FORM_OF_ROW_ARGUMENTS(template_read_answer, "template parse", template_parse_options),
+    FORM(opts, "", hone_opts, common_options),
+    FORM(generate, "run", hone_generate_opts, run_options),
+    FORM(session_new, "run", hone_session_opts, run_options),
+    FORM_OF_ARGUMENTS(template_tokens, "run", run_options),
+    FORM_OF_ARGUMENTS(model_open, "run", run_options),
+    FORM_OF_ARGUMENTS(tokenize, "tokenize", tokenize_options),
+    FORM_OF_ARGUMENTS(detokenize, "tokenize", tokenize_options),
+    FORM_OF_ARGUMENTS(template_read_answer, "template parse", template_parse_options),
     {0}};

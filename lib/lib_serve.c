@@ -11,8 +11,7 @@ const struct option serve_options[] = {
     {0}};
 #undef TO
 
-const struct form forms_serve[] = {FORM_OF_ROWS(serve, "serve", hone_serve_opts, serve_options),
-                                   {0}};
+const struct form forms_serve[] = {FORM(serve, "serve", hone_serve_opts, serve_options), {0}};
 
 int hone_serve(const char *model, const struct hone_serve_opts *opts, const struct hone_opts *o,
                struct hone_error *e) {

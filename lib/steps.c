@@ -56,16 +56,15 @@ const struct option make_options[] = {
 #undef TO
 
 const struct form forms_steps[] = {
-    [CONVERT] = FORM_OF_ROWS(convert, "convert", hone_convert_opts, convert_options),
-    [IMATRIX] = FORM_OF_ROWS(imatrix, "imatrix", hone_imatrix_opts, imatrix_options),
-    [IMATRIX_MERGE] = FORM_OF_ROWS(imatrix_merge, "imatrix", hone_imatrix_opts, imatrix_options),
-    [IMATRIX_STATS] = FORM_OF_ROW_ARGUMENTS(imatrix_stats, "imatrix", imatrix_options),
-    [IMATRIX_SELECT] = FORM_OF_ROWS(imatrix_select, "imatrix", hone_imatrix_opts, imatrix_options),
-    [SENSITIVITY] =
-        FORM_OF_ROWS(sensitivity, "sensitivity", hone_sensitivity_opts, sensitivity_options),
-    [QUANTIZE] = FORM_OF_ROWS(quantize, "quantize", hone_quantize_opts, quantize_options),
-    [MIX] = FORM_OF_ROWS(mix, "quantize", hone_mix_opts, quantize_options),
-    [MAKE] = FORM_OF_ROWS(make, "make", hone_make_opts, make_options),
+    [CONVERT] = FORM(convert, "convert", hone_convert_opts, convert_options),
+    [IMATRIX] = FORM(imatrix, "imatrix", hone_imatrix_opts, imatrix_options),
+    [IMATRIX_MERGE] = FORM(imatrix_merge, "imatrix", hone_imatrix_opts, imatrix_options),
+    [IMATRIX_STATS] = FORM_OF_ARGUMENTS(imatrix_stats, "imatrix", imatrix_options),
+    [IMATRIX_SELECT] = FORM(imatrix_select, "imatrix", hone_imatrix_opts, imatrix_options),
+    [SENSITIVITY] = FORM(sensitivity, "sensitivity", hone_sensitivity_opts, sensitivity_options),
+    [QUANTIZE] = FORM(quantize, "quantize", hone_quantize_opts, quantize_options),
+    [MIX] = FORM(mix, "quantize", hone_mix_opts, quantize_options),
+    [MAKE] = FORM(make, "make", hone_make_opts, make_options),
     {0}};
 
 /* ---- calls ---- */

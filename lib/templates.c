@@ -5,11 +5,9 @@
 #include "lib/form.h"
 #include "lib/options.h"
 
-enum { DESCRIBE, LINT, EXPLAIN, FIX, DIFF, SPANS, BATCH, EVAL };
+enum { DESCRIBE, LINT, EXPLAIN, FIX, SPANS, BATCH, EVAL };
 
 /* ---- options ---- */
-
-static const struct field diff_fields[] = {ARGUMENT("a", ""), ARGUMENT("b", "")};
 
 #include "commands/rows.h"
 #define TO template_show_opts
@@ -39,17 +37,15 @@ const struct option template_eval_options[] = {
 #undef TO
 
 const struct form forms_templates[] = {
-    [DESCRIBE] = FORM_OF_ROW_ARGUMENTS(template_describe, "template show", template_show_options),
-    [LINT] = FORM_OF_ROW_ARGUMENTS(template_lint, "template lint", template_lint_options),
-    [EXPLAIN] = FORM_OF_ROW_ARGUMENTS(template_explain, "template lint", template_lint_options),
-    [FIX] =
-        FORM_OF_ROWS(template_fix, "template fix", hone_template_fix_opts, template_fix_options),
-    [DIFF] = FORM_OF_ARGUMENTS("hone_template_diff", "template diff", diff_fields),
-    [SPANS] = FORM_OF_ROWS(template_spans, "template render", hone_template_render_opts,
-                           template_render_options),
-    [BATCH] = FORM_OF_ROWS(template_batch, "template render", hone_template_render_opts,
-                           template_render_options),
-    [EVAL] = FORM_OF_ROW_ARGUMENTS(template_eval, "template eval", template_eval_options),
+    [DESCRIBE] = FORM_OF_ARGUMENTS(template_describe, "template show", template_show_options),
+    [LINT] = FORM_OF_ARGUMENTS(template_lint, "template lint", template_lint_options),
+    [EXPLAIN] = FORM_OF_ARGUMENTS(template_explain, "template lint", template_lint_options),
+    [FIX] = FORM(template_fix, "template fix", hone_template_fix_opts, template_fix_options),
+    [SPANS] =
+        FORM(template_spans, "template render", hone_template_render_opts, template_render_options),
+    [BATCH] =
+        FORM(template_batch, "template render", hone_template_render_opts, template_render_options),
+    [EVAL] = FORM_OF_ARGUMENTS(template_eval, "template eval", template_eval_options),
     {0}};
 
 /* ---- calls ---- */

@@ -10,10 +10,9 @@ map: ## what every file is, by folder, from its first comment: build/MAP.md
 	$(Q)mkdir -p $(BUILD) && sh mk/map.sh > $(BUILD)/MAP.md && echo $(BUILD)/MAP.md
 models-table: all ## the table of models in README.md, from the registry and the tests
 	$(Q)HONE='$(abspath $(BIN))' sh tests/models.sh --write
-python-steps: $(HONE_H) ## python/hone_gguf/steps.py, from include/hone.h and the tables of commands/ and lib/
-	$(Q)$(GEN)/gen fields > $(GEN)/fields && \
-	  $(PYTHON) python/make_steps.py $(HONE_H) $(GEN)/fields lib/*.c > $(BUILD)/steps.py && \
-	  mv $(BUILD)/steps.py python/hone_gguf/steps.py
+python-steps: $(GEN)/steps.py ## hone_gguf/steps.py of the Python package, from hone.h and commands/
+$(GEN)/steps.py: python/make_steps.py $(HONE_H)
+	$(Q)$(GEN)/gen fields > $(GEN)/fields && $(PYTHON) $< $(HONE_H) $(GEN)/fields > $@.new && mv $@.new $@
 reference: $(OBJ)/tests/unit/test_lib_forms ## docs/reference.md, from the tables of the commands and of the library
 	$(Q)$< docs/reference.md
 format: ## clang-format every C file in place

@@ -14,6 +14,7 @@ import io
 import os
 import shutil
 import subprocess
+import sys
 import sysconfig
 import tarfile
 import zipfile
@@ -77,6 +78,8 @@ def build_wheel(wheel_directory: str, config_settings: Optional[dict[str, Any]] 
     package = ROOT / "python" / NAME
     files = {f"{NAME}/{p.name}": p.read_bytes() for p in sorted(package.iterdir())
              if p.suffix == ".py" or p.name == "py.typed"}
+    make("python-steps", f"PYTHON={sys.executable}")
+    files[f"{NAME}/steps.py"] = (ROOT / os.environ.get("BUILD", "build") / "gen" / "steps.py").read_bytes()
     files.update(native_files())
     files[f"{info}/METADATA"] = metadata().encode()
     files[f"{info}/WHEEL"] = (f"Wheel-Version: 1.0\nGenerator: hone\nRoot-Is-Purelib: false\n"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""usage: make_steps.py hone.h FIELDS lib/*.c > hone_gguf/steps.py : the calls of hone.h that give a JSON document, as typed functions
-with the header's words. `make python-steps` runs it; tests/cli/python.sh fails where steps.py is not what it writes."""
+"""usage: make_steps.py hone.h FIELDS > steps.py : the calls of hone.h that give a JSON document, as typed functions with the
+header's words. `make python-steps` and the wheel's build run it. FIELDS: `gen fields`."""
 
 import re
 import sys
@@ -75,14 +75,6 @@ def document(comment: str, rows: list) -> str:
     return '    """' + "\n".join("    " + x if x and i else x for i, x in enumerate(out)).rstrip() + ('\n    """' if len(out) > 1 else '"""')
 
 
-def rows(source: str) -> dict:
-    """Function of the library -> the fields that its table has, from the text of lib/*.c."""
-    tables = {m[1]: re.findall(r"FIELD(?:_OF_WORK|_OF_CALL)?\(\s*(?:FIELD_[A-Z]+,\s*)?(\w+)", m[2])
-              + (["kv_type", "act"] if "COMPUTES" in m[2] else [])
-              for m in re.finditer(r"struct field (\w+)\[\] = \{(.*?)\};", source, re.S)}
-    return {m[1]: tables[m[2]] for m in re.finditer(r'FORM\("hone_(\w+)",\s*"[^"]*",\s*\w+,\s*(\w+)\)', source)}
-
-
 def main() -> None:
     header = open(sys.argv[1], encoding="utf-8").read()
     structs = {m[1]: fields(m[2]) for m in re.finditer(r"struct (hone_\w+_opts) \{(.*?)\n\};", header, re.S)}
@@ -97,10 +89,8 @@ def main() -> None:
     for line in open(sys.argv[2], encoding="utf-8"):
         call, names = line.split(":")
         has.setdefault(call, []).extend(names.split())
-    for path in sys.argv[3:]:
-        has.update(rows(open(path, encoding="utf-8").read()))
     print('# SPDX-License-Identifier: MIT\n"""The steps on files of include/hone.h as functions.\n\nWritten by '
-          'python/make_steps.py: change hone.h, then `make python-steps`."""\n\n'
+          'python/make_steps.py."""\n\n'
           'from __future__ import annotations\n\nimport ctypes as C\nfrom typing import Optional\n\n'
           'from . import _lib\nfrom ._lib import Cancel, Options, Path, Size, Sized, Sizes, Text, Texts\nfrom .report import Report\n')
     used = dict.fromkeys(re.sub(r"const struct (\w+) \*", r"\1", t) for _, _, args in functions for t, n in args

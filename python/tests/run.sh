@@ -25,7 +25,8 @@ for python in "$@"; do
 done
 types='not checked: pip cannot get mypy'
 if "$t/v/bin/pip" -q install mypy 2> /dev/null; then
-    cp -r "$root/python/hone_gguf" "$t/hone_gguf" && "$t/v/bin/mypy" --strict "$t/hone_gguf"
+    cp -r "$root/python/hone_gguf" "$t/hone_gguf" && make -s -C "$root" python-steps && cp "$root/build/gen/steps.py" "$t/hone_gguf"
+    "$t/v/bin/mypy" --strict "$t/hone_gguf"
     "$t/v/bin/mypy" --strict "$root/python/tests/typed.py" # what users write: the examples' kinds of calls
     types='mypy --strict: no error'
 fi

