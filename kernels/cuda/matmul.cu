@@ -27,17 +27,42 @@ struct product {
     const struct kern_grid *grid;
 };
 
-/* Returns the lane's share of row . x. */
-template <class B> CU_DEV float dot(const struct product &j, const uint8_t *row, const float *x) {
+/* Activations of a block in shared memory: 32 values for each lane, LINE apart, so that lanes read
+ * 16 bytes each without bank conflicts. Two such chunks. */
+enum { CHUNK = 1024, LINE = 36, CHUNK_LD = 32 * LINE };
+
+/* Returns the lane's share of row . x. All threads of the block call it, with the same x. `which`
+ * chunk is next: they alternate, over calls too, so that one barrier is enough. */
+template <class B>
+CU_DEV float dot(const struct product &j, const uint8_t *row, const float *x,
+                 float (*chunk)[CHUNK_LD], int *which) {
     if constexpr (cu_block<B>::elems == 1) {
         return cu_dot_float<B>(row, x, j.k);
     } else {
+        const int lane = (int)threadIdx.x % 32;
         float acc = 0;
-        for (int64_t i = threadIdx.x % 32; i < j.k / 32; i += 32) {
+        for (int64_t k0 = 0; k0 < j.k; k0 += CHUNK) {
+            const int64_t g = k0 / 32 + lane;
+            float *xs = chunk[*which];
             struct cu_group o;
-            cu_row_group<B>(row, i, j.grid, &o);
+            if (g < j.k / 32) cu_row_group<B>(row, g, j.grid, &o);
             CU_UNROLL
-            for (int l = 0; l < 32; l++) acc = fmaf(cu_weight(&o, l), x[32 * i + l], acc);
+            for (int c = 0; c < CHUNK; c += 32 * ROW_WARPS) {
+                const int i = c + (int)threadIdx.x;
+                if (k0 + i < j.k) xs[i / 32 * LINE + lane] = x[k0 + i];
+            }
+            __syncthreads(); /* also: nobody reads the other chunk any more */
+            if (g < j.k / 32) {
+                CU_UNROLL
+                for (int l = 0; l < 32; l += 4) {
+                    const float4 v = *(const float4 *)(const void *)(xs + lane * LINE + l);
+                    acc = fmaf(cu_weight(&o, l), v.x, acc);
+                    acc = fmaf(cu_weight(&o, l + 1), v.y, acc);
+                    acc = fmaf(cu_weight(&o, l + 2), v.z, acc);
+                    acc = fmaf(cu_weight(&o, l + 3), v.w, acc);
+                }
+            }
+            *which ^= 1;
         }
         return acc;
     }
@@ -48,18 +73,22 @@ CU_DEV void store(const struct product &j, int64_t out, int64_t r, float v) {
     *y = j.mul ? cu_gate(v, j.gelu) * j.mul[out * j.ldy + r] : v;
 }
 
-/* Multiplies each output row with any matrix. The grid is rows and output rows. */
+/* Multiplies each output row with any matrix. The grid is rows and output rows. A warp beyond the
+ * last row computes that one again. */
 template <class B> CU_KERNEL product_rows(struct product j) {
-    const int64_t r = (int64_t)blockIdx.x * ROW_WARPS + threadIdx.x / 32, out = blockIdx.y;
-    if (r >= j.rows) return;
+    CU_SHARED(float4, mem, [2 * CHUNK_LD / 4]); /* aligned */
+    float(*const chunk)[CHUNK_LD] = (float(*)[CHUNK_LD])(void *)mem;
+    const int64_t row = (int64_t)blockIdx.x * ROW_WARPS + threadIdx.x / 32, out = blockIdx.y;
+    const int64_t r = cu_min(row, j.rows - 1);
     float sum = 0;
+    int which = 0;
     for (int64_t i = out * j.n_sum; i < (out + 1) * j.n_sum; i++) {
         const uint64_t mat = j.ids ? (uint64_t)j.ids[i] : 0;
-        const float acc = cu_warp_sum(dot<B>(j, j.w + mat * j.mat_bytes + (uint64_t)r * j.row_bytes,
-                                             j.x + i / j.x_div * j.ldx));
+        const uint8_t *w = j.w + mat * j.mat_bytes + (uint64_t)r * j.row_bytes;
+        const float acc = cu_warp_sum(dot<B>(j, w, j.x + i / j.x_div * j.ldx, chunk, &which));
         sum = j.p ? fmaf(j.p[i], acc, sum) : acc;
     }
-    if (threadIdx.x % 32 == 0) store(j, out, r, sum);
+    if (threadIdx.x % 32 == 0 && row < j.rows) store(j, out, r, sum);
 }
 
 /* Multiplies many tokens with a float matrix of few rows, that is with a router: a warp has
