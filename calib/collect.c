@@ -52,8 +52,8 @@ struct collector {
     /* The hidden rows [windows.most][ctx][n_embd], for the MTP block and for second moments. */
     float *hidden;
     struct imat *out;
-    int64_t ctx;               /* tokens of a chunk */
-    bool there;                /* Tells that the trunk's sums are made on its device. */
+    int64_t ctx;                      /* tokens of a chunk */
+    const struct session_sums *there; /* makes the trunk's sums on its device; NULL: made here */
     struct imatrix_keep *keep; /* Where snapshots go; NULL: there are none, or no more of them. */
     char *what;                /* All that the sums depend on, as text. */
     struct checkpoint_clock clock;
@@ -134,10 +134,13 @@ static void take_sums(void *ud, const struct gr_weight *w, int64_t n_mat, const 
 
 /* Lets the device make the sums, where it has all of the trunk. */
 static void sum_there(struct collector *c) {
+    const struct session_sums *sums = session_sums(c->trunk);
     struct err why;
-    if (c->gram || c->out->moments || ranks_n() > 1 || !session_can_sum(c->trunk)) return;
-    c->there = session_sum_begin(c->trunk, take_sums, c, &why) == 0;
-    if (!c->there) log_info("importance is summed by the CPU: %s", why.msg);
+    if (c->gram || c->out->moments || ranks_n() > 1 || !sums) return;
+    if (!sums->begin(c->trunk, take_sums, c, &why))
+        c->there = sums;
+    else
+        log_info("importance is summed by the CPU: %s", why.msg);
 }
 
 /* Fails unless every sum is finite and every tensor was seen at all; g: the model. Says how many
@@ -286,7 +289,7 @@ static int save_there(struct collector *c, struct err *e) {
     struct imat all;
     imat_init(&all);
     all.n_chunks = c->out->n_chunks;
-    int rc = session_sum_save(c->trunk, copy_sums, &all, e);
+    int rc = c->there->save(c->trunk, copy_sums, &all, e);
     for (int64_t i = 0; i < c->out->n_entries && !rc; i++) {
         const struct imat_entry *from = &c->out->entry[i];
         if (!imat_find(&all, from->name)) add_entry(&all, from);
@@ -323,7 +326,7 @@ static bool fits_there(const struct imat *out, const struct imat *found) {
 /* Gives the snapshot's sums of the model to the device, which goes on adding to them; sums of the
  * MTP block, which are made here, go to c->out. */
 static int load_there(struct collector *c, struct imat *found, struct err *e) {
-    TRY(session_sum_load(c->trunk, find_sums, found, e));
+    TRY(c->there->load(c->trunk, find_sums, found, e));
     for (int64_t i = 0; i < found->n_entries; i++) {
         const struct imat_entry *from = &found->entry[i];
         if (imat_find(c->out, from->name)) continue;
@@ -445,7 +448,7 @@ static int run_some(struct collector *c, const struct model *m, int32_t *ids, in
         first[k] = chunk;
     }
     if (ranks_mine(i)) TRY(chunks(c, first, n, i, e));
-    if (c->there) TRY(session_sum_chunk(c->trunk, e));
+    if (c->there) TRY(c->there->chunk(c->trunk, e));
     for (; *done < n; ++*done) {
         TRY(add_chunk(c, &c->m[*done], i + *done, e));
         c->out->n_chunks++;
@@ -479,7 +482,7 @@ static int run_chunks(struct collector *c, const struct model *m, int32_t *ids, 
 
 /* Fetches the sums that a device has, and checks all of them. */
 static int finish(struct collector *c, const struct model *m, struct err *e) {
-    if (c->there) TRY(session_sum_end(c->trunk, take_sums, c, e));
+    if (c->there) TRY(c->there->end(c->trunk, take_sums, c, e));
     if (c->n_bad) return err_set(e, ERR_DATA, "tensor sizes changed during calibration");
     return check(c->out, m->gguf, e);
 }

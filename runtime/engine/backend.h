@@ -65,14 +65,7 @@ struct backend {
                     struct err *e);
     void (*host_free)(struct session *s, void *p);
     bool (*shares)(const struct session *s, const struct session *base);
-    /* Do what session_sum_... say. sum_begin NULL: it cannot. */
-    bool (*can_sum)(const struct session *s);
-    int (*sum_begin)(struct session *s, struct err *e);
-    void (*sum_names)(const struct session *s, session_sum_fn fn, void *ud);
-    int (*sum_chunk)(struct session *s, struct err *e);
-    int (*sum_save)(struct session *s, session_sum_fn fn, void *ud, struct err *e);
-    int (*sum_load)(struct session *s, session_sum_give fn, void *ud, struct err *e);
-    int (*sum_end)(struct session *s, session_sum_fn fn, void *ud, struct err *e);
+    const struct session_sums *(*sums)(const struct session *s); /* session_sums; NULL: none */
 };
 extern const struct backend backend_cpu, backend_cuda;
 

@@ -112,16 +112,16 @@ struct session {
     int n_segs;
     int64_t *row_pos; /* [n_ubatch] */
     struct seq **row_seq;
-    int32_t *row_id, *row_from;    /* of `row`: ids in order; the row of each one given */
-    struct seq **row_fork;         /* what gets the past up to a row, or NULL */
-    int n_forks;                   /* 0: row_fork says nothing */
-    int32_t *kept;                 /* rows whose outputs are asked for, in the order of the pass */
-    int64_t n_kept;                /* n_tok: all */
-    struct head_row *head_row;     /* [n_ubatch], while outputs are handed out */
-    int32_t *row_out;              /* where the outputs of a row are: the rows before it, or of */
-                                   /* them those that are kept, where the others were left out */
-    struct session_pass now;       /* what is wanted; residual and hidden_in of this pass on */
-    struct session_snapshot *mark; /* what session_rewind goes back to, or NULL */
+    int32_t *row_id, *row_from; /* of `row`: ids in order; the row of each one given */
+    struct seq **row_fork;      /* what gets the past up to a row, or NULL */
+    int n_forks;                /* 0: row_fork says nothing */
+    int32_t *kept;              /* rows whose outputs are asked for, in the order of the pass */
+    int64_t n_kept;             /* n_tok: all */
+    struct head_row *head_row;  /* [n_ubatch], while outputs are handed out */
+    int32_t *row_out;           /* where the outputs of a row are: the rows before it, or of */
+                                /* them those that are kept, where the others were left out */
+    struct session_pass now;    /* what is wanted; residual and hidden_in of this pass on */
+    struct seq *mark;           /* what session_rewind goes back to, or NULL */
     /* These are for every backend: small weights as f32, and kinds of rope. */
     struct vec_cache *vec; /* [n_weights] */
     struct rope_tab rope[ROPE_TABS];

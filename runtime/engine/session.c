@@ -85,7 +85,7 @@ static int open_on(struct session *s, const struct backend *be, const struct kv_
 
 /* Closes the backend, after all that sequences keep in its memory. */
 static void shut(struct session *s) {
-    session_snapshot_free(s->mark);
+    seq_free(s->mark);
     seq_free(s->own);
     s->mark = NULL;
     s->own = NULL;
@@ -633,37 +633,8 @@ int session_head(struct session *s, const float *hidden, int64_t n, float *logit
     return rc;
 }
 
-/* Does nothing. Where there is a probe, nodes are not fused past what it is shown. */
-static void see_nothing(void *ud, const struct session_shown *r) {
-    (void)ud, (void)r;
-}
-
-bool session_can_sum(const struct session *s) {
-    return s->be->sum_begin && s->be->can_sum(s);
-}
-
-int session_sum_begin(struct session *s, session_sum_fn fn, void *ud, struct err *e) {
-    TRY(s->be->sum_begin(s, e));
-    session_observe(s, &(struct session_probe){.product = see_nothing});
-    s->be->sum_names(s, fn, ud);
-    return 0;
-}
-
-int session_sum_chunk(struct session *s, struct err *e) {
-    return s->be->sum_chunk(s, e);
-}
-
-int session_sum_save(struct session *s, session_sum_fn fn, void *ud, struct err *e) {
-    return s->be->sum_save(s, fn, ud, e);
-}
-
-int session_sum_load(struct session *s, session_sum_give fn, void *ud, struct err *e) {
-    return s->be->sum_load(s, fn, ud, e);
-}
-
-int session_sum_end(struct session *s, session_sum_fn fn, void *ud, struct err *e) {
-    session_observe(s, NULL);
-    return s->be->sum_end(s, fn, ud, e);
+const struct session_sums *session_sums(const struct session *s) {
+    return s->be->sums ? s->be->sums(s) : NULL;
 }
 
 bool session_can_best(const struct session *s) {
@@ -701,31 +672,11 @@ void session_host_free(struct session *s, struct session_host *h) {
 
 /* ---- going back ---- */
 
-struct session_snapshot {
-    struct seq *seq; /* The sequence of a fork. */
-};
-
-int session_save(const struct session *s, struct session_snapshot **out, struct err *e) {
-    struct seq *q = NULL;
-    TRY(seq_fork(&q, s->own, e));
-    *out = xcalloc(1, sizeof **out);
-    (*out)->seq = q;
-    return 0;
-}
-void session_restore(struct session *s, const struct session_snapshot *snap) {
-    seq_restore(s->own, snap->seq);
-}
-void session_snapshot_free(struct session_snapshot *snap) {
-    if (!snap) return;
-    seq_free(snap->seq);
-    free(snap);
-}
-
 int session_mark(struct session *s, struct err *e) {
-    if (!s->mark) return session_save(s, &s->mark, e);
-    seq_restore(s->mark->seq, s->own);
+    if (!s->mark) return seq_fork(&s->mark, s->own, e);
+    seq_restore(s->mark, s->own);
     return 0;
 }
 void session_rewind(struct session *s) {
-    session_restore(s, s->mark);
+    seq_restore(s->own, s->mark);
 }

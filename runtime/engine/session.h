@@ -264,23 +264,26 @@ void session_observe(struct session *s, const struct session_probe *p);
  * order. Rows add up in order over a chunk, chunks in order: the bits of a loop over those rows. */
 typedef void (*session_sum_fn)(void *ud, const struct gr_weight *w, int64_t n_mat,
                                const double *sum2, const double *count);
-/* Tells whether a session can sum all of them. */
-bool session_can_sum(const struct session *s);
-/* Sums passes from here on, in place of a probe. fn is called for every product, in the order of
- * a pass, with sum2 and count NULL. ERR_SYS when there is no room on the device; then nothing
- * has changed. */
-int session_sum_begin(struct session *s, session_sum_fn fn, void *ud, struct err *e);
-/* Says that a chunk is complete. In a pass of several sequences all but the last are complete
- * chunks, in their order; this is about the last. */
-int session_sum_chunk(struct session *s, struct err *e);
-/* Calls fn for every product with the sums of all chunks so far, between chunks. */
-int session_sum_save(struct session *s, session_sum_fn fn, void *ud, struct err *e);
-/* Before the first chunk: fn gives the sums to begin with; ERR_DATA where it has none. */
+/* Gives the sums to begin with; false: there are none. */
 typedef bool (*session_sum_give)(void *ud, const struct gr_weight *w, int64_t n_mat, double *sum2,
                                  double *count);
-int session_sum_load(struct session *s, session_sum_give fn, void *ud, struct err *e);
-/* Calls fn for every product, and ends. */
-int session_sum_end(struct session *s, session_sum_fn fn, void *ud, struct err *e);
+struct session_sums {
+    /* Sums passes from here on, in place of a probe. fn is called for every product, in the order
+     * of a pass, with sum2 and count NULL. ERR_SYS when there is no room on the device; then
+     * nothing has changed. */
+    int (*begin)(struct session *s, session_sum_fn fn, void *ud, struct err *e);
+    /* Before the first chunk. ERR_DATA where fn has no sums. */
+    int (*load)(struct session *s, session_sum_give fn, void *ud, struct err *e);
+    /* Completes a chunk. In a pass of several sequences all but the last are complete chunks, in
+     * their order; this is about the last. */
+    int (*chunk)(struct session *s, struct err *e);
+    /* Calls fn for every product with the sums of all chunks so far, between chunks. */
+    int (*save)(struct session *s, session_sum_fn fn, void *ud, struct err *e);
+    /* Does the same, and ends. */
+    int (*end)(struct session *s, session_sum_fn fn, void *ud, struct err *e);
+};
+/* Returns what makes them, or NULL: the session cannot sum all products. */
+const struct session_sums *session_sums(const struct session *s);
 
 const char *session_device(const struct session *s); /* where it computes: "cpu" or "cuda" */
 /* Returns the nominal bandwidth of the device's memory in bytes per second; 0: the CPU computes, or
@@ -297,11 +300,6 @@ const struct model *session_model(const struct session *s); /* borrowed */
 const struct session_opts *
 session_get_opts(const struct session *s); /* zeros replaced by defaults */
 
-/* Copy of position, KV and states, for rewinding. free with session_snapshot_free. */
-struct session_snapshot;
-int session_save(const struct session *s, struct session_snapshot **out, struct err *e);
-void session_restore(struct session *s, const struct session_snapshot *snap);
-void session_snapshot_free(struct session_snapshot *snap);
 /* Marks this position, so that session_rewind can return to it after a few tokens: recurrent
  * states are copied, the cache stays where it is. A mark holds until the next one or a reset. It
  * takes the memory of the states once, and of layers with a window what has left it since. */

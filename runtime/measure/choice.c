@@ -80,21 +80,22 @@ static int score_choice(struct scorer *p, const struct choice_task *t, int i, in
 
 static int score_task(struct scorer *p, const struct choice_task *t, double *score, int *pick,
                       bool *greedy, struct err *e) {
-    struct session_snapshot *branch = NULL;
+    struct seq *branch = NULL;
     int64_t shared = t->common - 1; /* The last common token is run once for each choice. */
+    struct seq *own = session_own_seq(p->s);
     session_reset(p->s);
     int rc = shared ? session_forward(p->s, t->seq[0].v, shared, NULL, e) : 0;
-    if (!rc && shared) rc = session_save(p->s, &branch, e);
+    if (!rc && shared) rc = seq_fork(&branch, own, e);
     *pick = 0;
     for (int i = 0; i < t->n && !rc; i++) {
-        bool own;
-        if (i && branch) session_restore(p->s, branch);
+        bool is_greedy;
+        if (i && branch) seq_restore(own, branch);
         if (i && !branch) session_reset(p->s);
-        rc = score_choice(p, t, i, shared, &score[i], &own, e);
-        if (i == t->right) *greedy = own;
+        rc = score_choice(p, t, i, shared, &score[i], &is_greedy, e);
+        if (i == t->right) *greedy = is_greedy;
         if (score[i] > score[*pick]) *pick = i;
     }
-    session_snapshot_free(branch);
+    seq_free(branch);
     return rc;
 }
 

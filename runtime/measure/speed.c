@@ -141,14 +141,14 @@ static char *which_rep(const char *test, int64_t depth, int i) {
 /* Measures `reps` repetitions, each from the same snapshot: mean and sample deviation of tokens per
  * second. */
 static int measure(const struct speed_run *r, rep_fn fn, int64_t n, int reps,
-                   const struct session_snapshot *snap, struct eval_speed *o, struct err *e) {
+                   const struct seq *snap, struct eval_speed *o, struct err *e) {
     double sum = 0, sum2 = 0, sec = 0;
     for (int i = 0; i < reps; i++) {
         char *which = which_rep(o->test, o->depth, i);
         int rc = 0;
         if (!results_cache_get(r->keep, which, &sec, sizeof sec)) {
             if (snap)
-                session_restore(r->s, snap);
+                seq_restore(session_own_seq(r->s), snap);
             else
                 session_reset(r->s);
             rc = fn(r, &sec, e);
@@ -169,13 +169,13 @@ static int measure(const struct speed_run *r, rep_fn fn, int64_t n, int reps,
 
 static int at_depth(const struct speed_run *r, int64_t depth, int reps, double bandwidth,
                     struct eval_speed *out, int *n_out, struct err *e) {
-    struct session_snapshot *snap = NULL;
+    struct seq *snap = NULL;
     int rc = 0;
     session_reset(r->s);
     const int64_t step = r->n_ids;
     for (int64_t i = 0; i < depth && !rc; i += step)
         rc = session_forward(r->s, r->ids, min_i64(depth - i, step), NULL, e);
-    if (!rc) rc = session_save(r->s, &snap, e);
+    if (!rc) rc = seq_fork(&snap, session_own_seq(r->s), e);
     if (!rc && r->pp > 0) {
         struct eval_speed *o = &out[(*n_out)++];
         memset(o, 0, sizeof *o);
@@ -193,7 +193,7 @@ static int at_depth(const struct speed_run *r, int64_t depth, int reps, double b
         o->gb_per_s = o->bytes_per_token * o->tok_per_s * 1e-9;
         o->share_of_bandwidth = bandwidth > 0 ? o->gb_per_s / bandwidth : 0;
     }
-    session_snapshot_free(snap);
+    seq_free(snap);
     return rc;
 }
 

@@ -237,15 +237,15 @@ static void test_sums(void) {
     static struct sums seen, part, made;
     struct model *m = golden_open("tests/golden/models/qwen35moe", tmp_path("s.gguf"));
     struct session *a = open_on(m, DEVICE_CUDA), *b = open_on(m, DEVICE_CUDA);
-    CHECK(session_can_sum(b));
-    CHECK_OK(session_sum_begin(b, take, &made, &e));
+    const struct session_sums *sums = session_sums(b);
+    CHECK_OK(sums->begin(b, take, &made, &e));
     for (int i = 0, at = 0; i < 3; at += (int)pass[i++]) {
         session_observe(a, &(struct session_probe){.ud = i < 1 ? &seen : &part, .product = see});
         CHECK_OK(session_forward(a, golden.ids + at, pass[i], NULL, &e));
         CHECK_OK(session_forward(b, golden.ids + at, pass[i], NULL, &e));
-        if (i != 1) CHECK_OK(session_sum_chunk(b, &e));
+        if (i != 1) CHECK_OK(sums->chunk(b, &e));
     }
-    CHECK_OK(session_sum_end(b, take, &made, &e));
+    CHECK_OK(sums->end(b, take, &made, &e));
     CHECK(seen.n == made.n && seen.n > 20);
     for (int i = 0; i < made.n; i++) {
         const struct gr_weight *w = NULL;
@@ -267,7 +267,7 @@ static void test_sums(void) {
     session_free(a);
     session_free(b);
     a = open_on(m, DEVICE_CPU);
-    CHECK(!session_can_sum(a));
+    CHECK(!session_sums(a));
     session_free(a);
     /* room for the session, none for sums or sequences: the session goes on without */
     a = open_on(m, DEVICE_CUDA);
@@ -276,8 +276,8 @@ static void test_sums(void) {
     const struct session_opts o = {
         .n_ctx = 32, .n_ubatch = 16, .device = {.kind = DEVICE_CUDA, .max_bytes = most}};
     CHECK_OK(session_new(&a, m, &o, &e));
-    CHECK(session_can_sum(a));
-    CHECK_ERR(session_sum_begin(a, take, &part, &e), ERR_SYS, "--max-vram");
+    CHECK(session_sums(a) != NULL);
+    CHECK_ERR(session_sums(a)->begin(a, take, &part, &e), ERR_SYS, "--max-vram");
     struct seq *q = NULL;
     struct eval_ppl one;
     const struct ids ids = {.v = golden.ids, .n = 2 * CTX};
@@ -333,10 +333,11 @@ static void test_sums_of_two(void) {
     CHECK_EQ_I64(on[1].n, on[0].n);
     CHECK(memcmp(on[0].what, on[1].what, sizeof on[0].what) == 0);
     struct session *s = open_on(base, DEVICE_CUDA);
-    CHECK_OK(session_sum_begin(s, take, &made, &e));
+    const struct session_sums *sums = session_sums(s);
+    CHECK_OK(sums->begin(s, take, &made, &e));
     run_both(s, q);
-    CHECK_OK(session_sum_chunk(s, &e));
-    CHECK_OK(session_sum_end(s, take, &made, &e));
+    CHECK_OK(sums->chunk(s, &e));
+    CHECK_OK(sums->end(s, take, &made, &e));
     for (int i = 0; i < made.n; i++) {
         int w = 0;
         while (strcmp(base->graph.weight[w].name, made.name[i]) != 0) w++;
@@ -374,11 +375,11 @@ static void test_sums_split(void) {
         o.device.place = i ? &map : NULL;
         CHECK_OK(session_new(&s, base, &o, &e));
         if (!s) return;
-        CHECK(session_can_sum(s));
-        CHECK_OK(session_sum_begin(s, take, &made[i], &e));
+        const struct session_sums *sums = session_sums(s);
+        CHECK_OK(sums->begin(s, take, &made[i], &e));
         run_both(s, q);
-        CHECK_OK(session_sum_chunk(s, &e));
-        CHECK_OK(session_sum_end(s, take, &made[i], &e));
+        CHECK_OK(sums->chunk(s, &e));
+        CHECK_OK(sums->end(s, take, &made[i], &e));
         for (int k = 0; k < 2; k++) seq_free(q[k]);
         session_free(s);
     }

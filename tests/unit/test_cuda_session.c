@@ -434,7 +434,7 @@ static void test_state(void) {
     struct model *m = golden_open(MODELS "qwen35moe", tmp_path("m.gguf"));
     if (!m) return;
     struct session *s = NULL;
-    struct session_snapshot *snap = NULL;
+    struct seq *snap = NULL;
     struct session_opts o = {.n_ctx = 12, .n_ubatch = 4, .kv_type = QT_Q8_0, .device = cuda};
     size_t v = (size_t)m->hp.d[HD_VOCAB];
     float *l[5];
@@ -442,9 +442,9 @@ static void test_state(void) {
     CHECK_OK(session_new(&s, m, &o, &e));
     CHECK(session_bytes(s) > 0);
     CHECK_OK(session_forward(s, ids, 6, NULL, &e));
-    CHECK_OK(session_save(s, &snap, &e));
+    CHECK_OK(seq_fork(&snap, session_own_seq(s), &e));
     for (int k = 0; k < 3; k++) {
-        if (k == 1) session_restore(s, snap);
+        if (k == 1) seq_restore(session_own_seq(s), snap);
         if (k == 2) {
             session_reset(s);
             CHECK_OK(session_forward(s, ids, 6, NULL, &e));
@@ -463,13 +463,13 @@ static void test_state(void) {
     struct model *changed = with_weight(m, name, other, QT_F32, free);
     for (int k = 3; k < 5; k++) {
         CHECK_OK(session_use(s, k == 3 ? changed : m, &e));
-        session_restore(s, snap);
+        seq_restore(session_own_seq(s), snap);
         for (int i = 6; i < 9; i++) CHECK_OK(session_step(s, ids + i, 1, l[k], &e));
     }
     CHECK(memcmp(l[0], l[3], v * sizeof **l) != 0);
     CHECK(memcmp(l[0], l[4], v * sizeof **l) == 0);
     for (int i = 0; i < 5; i++) free(l[i]);
-    session_snapshot_free(snap);
+    seq_free(snap);
     session_free(s);
     model_close(changed);
     model_close(m);

@@ -420,16 +420,16 @@ static void test_snapshot_reset_and_limits(void) {
     struct model *m = open_golden("qwen35moe");
     if (!m) return;
     struct session *s = NULL;
-    struct session_snapshot *snap = NULL;
+    struct seq *snap = NULL;
     struct session_opts o = {.n_ctx = 64, .isa = kern_isa_best()};
     static float a[N_VOCAB], b[N_VOCAB], c[N_VOCAB];
     CHECK_OK(session_new(&s, m, &o, &e));
     CHECK_OK(session_forward(s, ids, 40, NULL, &e));
-    CHECK_OK(session_save(s, &snap, &e));
+    CHECK_OK(seq_fork(&snap, session_own_seq(s), &e));
     CHECK_OK(session_step(s, ids + 40, 20, a, &e));
     CHECK_ERR(session_step(s, ids, 5, b, &e), ERR_USAGE, "is full");
     CHECK_EQ_I64(session_pos(s), 60);
-    session_restore(s, snap);
+    seq_restore(session_own_seq(s), snap);
     CHECK_EQ_I64(session_pos(s), 40);
     CHECK_OK(session_step(s, ids + 40, 20, b, &e));
     CHECK(memcmp(a, b, sizeof a) == 0);
@@ -444,7 +444,7 @@ static void test_snapshot_reset_and_limits(void) {
     CHECK_ERR(session_step(s, bad, 2, b, &e), ERR_USAGE, "outside the vocabulary");
     CHECK_ERR(session_step(s, bad, 0, b, &e), ERR_USAGE, "no tokens");
     CHECK_EQ_I64(session_pos(s), 0);
-    session_snapshot_free(snap);
+    seq_free(snap);
     session_free(s);
     s = NULL;
     o.n_ctx = -4;

@@ -358,12 +358,6 @@ const struct backend backend_cuda = {
     .host_free = cuda_host_free,
     .score = exec_cuda_score,
     .shares = exec_cuda_shares,
-    .can_sum = exec_cuda_can_sum,
-    .sum_begin = exec_cuda_sum_begin,
-    .sum_names = exec_cuda_sum_names,
-    .sum_chunk = exec_cuda_sum_chunk,
-    .sum_save = exec_cuda_sum_save,
-    .sum_load = exec_cuda_sum_load,
-    .sum_end = exec_cuda_sum_end,
+    .sums = exec_cuda_sums,
     .on_device = true,
 };

@@ -320,13 +320,7 @@ int exec_cuda_take_best(struct session *s, int64_t i, struct session_best *to, s
 
 /* ---- sums for calibration (sums.c): struct backend ---- */
 
-bool exec_cuda_can_sum(const struct session *s);
-int exec_cuda_sum_begin(struct session *s, struct err *e);
-void exec_cuda_sum_names(const struct session *s, session_sum_fn fn, void *ud);
-int exec_cuda_sum_chunk(struct session *s, struct err *e);
-int exec_cuda_sum_save(struct session *s, session_sum_fn fn, void *ud, struct err *e);
-int exec_cuda_sum_load(struct session *s, session_sum_give fn, void *ud, struct err *e);
-int exec_cuda_sum_end(struct session *s, session_sum_fn fn, void *ud, struct err *e);
+const struct session_sums *exec_cuda_sums(const struct session *s);
 void exec_cuda_sum_free(struct session *s); /* also of none */
 /* Adds rows of device memory, which enter weight w, to its sums. */
 int exec_cuda_sum(struct session *s, gr_w w, const float *x, int64_t n_rows, int64_t ld,

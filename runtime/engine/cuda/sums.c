@@ -76,12 +76,6 @@ static bool is_shared(const struct session *s) {
     return shared;
 }
 
-bool exec_cuda_can_sum(const struct session *s) {
-    /* Sums are not made here when the CPU computes experts, whose rows it would have to see, or
-     * when heads have inputs of their own. */
-    return dev(s)->all->n_on_host == 0 && !is_shared(s) && graph_count(s->g, OP_MATMUL_HEADS) == 0;
-}
-
 /* Counts n bytes more as taken by the part at work; of --max-vram, as much less is left to its
  * sequences. */
 static void count(struct session *s, int64_t n) {
@@ -92,7 +86,7 @@ static void count(struct session *s, int64_t n) {
 }
 
 /* Allocates the sums of the part at work. */
-static int begin(struct session *s, struct err *e) {
+static int alloc(struct session *s, struct err *e) {
     struct cuda *d = dev(s);
     struct cuda_sums *m = d->sums = xcalloc(1, sizeof *m);
     m->of = xcalloc((size_t)s->g->n_weights + 1, sizeof *m->of);
@@ -118,13 +112,6 @@ static int begin(struct session *s, struct err *e) {
 
 static void free_all(struct session *s) {
     EACH_PART(s, i) exec_cuda_sum_free(s);
-}
-
-int exec_cuda_sum_begin(struct session *s, struct err *e) {
-    int rc = 0;
-    EACH_PART(s, i) if (!rc) rc = begin(s, e);
-    if (rc) free_all(s);
-    return rc;
 }
 
 void exec_cuda_sum_free(struct session *s) {
@@ -182,7 +169,7 @@ int exec_cuda_sum_pairs(struct session *s, gr_w w, const float *x, int64_t n_use
     return 0;
 }
 
-int exec_cuda_sum_chunk(struct session *s, struct err *e) {
+static int chunk(struct session *s, struct err *e) {
     int rc = 0;
     EACH_PART(s, i) {
         const struct cuda_sums *m = dev(s)->sums;
@@ -204,8 +191,8 @@ static const struct sum *first_of(const struct session *s, int i, const struct c
     return NULL;
 }
 
-static int save(const struct session *s, const struct cuda *d, const struct sum *of,
-                session_sum_fn fn, void *ud, struct err *e) {
+static int save_one(const struct session *s, const struct cuda *d, const struct sum *of,
+                    session_sum_fn fn, void *ud, struct err *e) {
     const uint64_t n = (uint64_t)(of->n_mat * (of->k + 1));
     void *p = NULL;
     TRY(mem_alloc(&p, n * sizeof(double), "sums of importance", e));
@@ -217,17 +204,17 @@ static int save(const struct session *s, const struct cuda *d, const struct sum 
     return rc;
 }
 
-int exec_cuda_sum_save(struct session *s, session_sum_fn fn, void *ud, struct err *e) {
+static int save(struct session *s, session_sum_fn fn, void *ud, struct err *e) {
     const struct cuda *d = NULL;
     for (int i = 0; i < s->g->facts.n_uses; i++) {
         const struct sum *of = first_of(s, i, &d);
-        if (of) TRY(save(s, d, of, fn, ud, e));
+        if (of) TRY(save_one(s, d, of, fn, ud, e));
     }
     return 0;
 }
 
-static int load(const struct session *s, const struct cuda *d, const struct sum *of,
-                session_sum_give fn, void *ud, struct err *e) {
+static int load_one(const struct session *s, const struct cuda *d, const struct sum *of,
+                    session_sum_give fn, void *ud, struct err *e) {
     const uint64_t n = (uint64_t)(of->n_mat * (of->k + 1));
     int rc = 0;
     void *p = NULL;
@@ -241,25 +228,48 @@ static int load(const struct session *s, const struct cuda *d, const struct sum 
     return rc;
 }
 
-int exec_cuda_sum_load(struct session *s, session_sum_give fn, void *ud, struct err *e) {
+static int load(struct session *s, session_sum_give fn, void *ud, struct err *e) {
     const struct cuda *d = NULL;
     for (int i = 0; i < s->g->facts.n_uses; i++) {
         const struct sum *of = first_of(s, i, &d);
-        if (of) TRY(load(s, d, of, fn, ud, e));
+        if (of) TRY(load_one(s, d, of, fn, ud, e));
     }
     return 0;
 }
 
-int exec_cuda_sum_end(struct session *s, session_sum_fn fn, void *ud, struct err *e) {
-    const int rc = exec_cuda_sum_save(s, fn, ud, e);
-    free_all(s);
-    return rc;
+/* Does nothing. Where there is a probe, nodes are not fused past what it is shown. */
+static void see_nothing(void *ud, const struct session_shown *r) {
+    (void)ud, (void)r;
 }
 
-void exec_cuda_sum_names(const struct session *s, session_sum_fn fn, void *ud) {
+static int begin(struct session *s, session_sum_fn fn, void *ud, struct err *e) {
     const struct cuda *d = NULL;
+    int rc = 0;
+    EACH_PART(s, i) if (!rc) rc = alloc(s, e);
+    if (rc) {
+        free_all(s);
+        return rc;
+    }
+    session_observe(s, &(struct session_probe){.product = see_nothing});
     for (int i = 0; i < s->g->facts.n_uses; i++) {
         const struct sum *of = first_of(s, i, &d);
         if (of) fn(ud, &s->g->weight[of->w], of->n_mat, NULL, NULL);
     }
+    return 0;
+}
+
+static int end(struct session *s, session_sum_fn fn, void *ud, struct err *e) {
+    const int rc = save(s, fn, ud, e);
+    session_observe(s, NULL);
+    free_all(s);
+    return rc;
+}
+
+const struct session_sums *exec_cuda_sums(const struct session *s) {
+    static const struct session_sums sums = {begin, load, chunk, save, end};
+    /* Where the CPU computes experts it would have to see their rows; heads may have inputs of
+     * their own. */
+    const bool all =
+        dev(s)->all->n_on_host == 0 && !is_shared(s) && graph_count(s->g, OP_MATMUL_HEADS) == 0;
+    return all ? &sums : NULL;
 }
