@@ -21,6 +21,9 @@ struct results_cache;
 /* Opens or makes the file, and locks it: ERR_SYS when another process has it. ERR_USAGE when it
  * holds something else: a file of others is never changed. */
 int results_cache_open(struct results_cache **out, const char *path, struct err *e);
+/* Opens a file to look at it only: nothing is locked, kept or cut. NULL when it is not there or
+ * cannot be used. */
+struct results_cache *results_cache_look(const char *path);
 /* Closes it. With `remove` nothing of it is needed any more. NULL is fine. */
 void results_cache_close(struct results_cache *k, bool remove);
 

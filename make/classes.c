@@ -608,18 +608,25 @@ static int find_rungs(struct ladder *l, struct rung *all, int *n_all, struct err
 /* Notes the share of finished files and of encoded mixes. */
 static int count(const struct ladder *l, const struct rung *all, int n_all, struct err *e) {
     struct make *mk = l->mk;
+    const double files = mk->plan.sequential ? 4 : 2; /* of a class are measured (plan.c) */
+    double measured = 0;
     int encoded = 0;
     for (int i = 0; i < l->n; i++) {
+        struct rung *r = &l->rung[i];
+        struct quantize_opts o;
         bool known;
-        TRY(mix_step(l, &l->rung[i], &known, e));
+        TRY(mix_step(l, r, &known, e));
         encoded += known;
+        if (r->cand.there) measured += make_measured(mk, &r->cand.made) / files;
+        TRY(preset_cand(l, r, &r->plain, false, &o, e));
+        if (r->plain.there) measured += make_measured(mk, &r->plain.made) / files;
     }
     for (int i = 0; i < n_all; i++) {
         bool known;
         TRY(take(l, &all[i], false, &known, e));
     }
     make_share(mk, PART_LADDER, n_all - l->n + encoded, n_all, 0);
-    make_share(mk, PART_JUDGE, n_all - l->n, n_all, 0);
+    make_share(mk, PART_JUDGE, n_all - l->n + measured, n_all, 0);
     return 0;
 }
 

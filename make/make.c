@@ -75,13 +75,17 @@ void made_drop(struct make *mk) {
     made_release(&mk->file[--mk->n_files]);
 }
 
+static void close_kept(struct make *mk, bool remove) {
+    results_cache_close(mk->w->kept, remove);
+    mk->w->kept = NULL;
+}
+
 static void release(struct make *mk) {
     while (mk->n_files) made_drop(mk);
     free(mk->file);
     free(mk->name);
     free(mk->imatrix);
-    results_cache_close(mk->w->kept, false);
-    mk->w->kept = NULL;
+    close_kept(mk, false);
     buf_release(&mk->model_json);
     buf_release(&mk->imatrix_json);
     buf_release(&mk->eval_json);
@@ -98,6 +102,13 @@ static void open_kept(struct make *mk) {
     char *path = io_join(mk->job.state, "measured");
     if (mk->redo) (void)unlink(path);
     mk->w->kept = kept_open_own(path);
+    free(path);
+}
+
+/* Opens that file of an earlier run to read it. */
+static void look_at_kept(struct make *mk) {
+    char *path = io_join(mk->job.state, "measured");
+    mk->w->kept = mk->redo ? NULL : results_cache_look(path);
     free(path);
 }
 
@@ -188,7 +199,7 @@ static void note_share(struct make *mk, const struct make_step *s) {
         make_share(mk, PART_LADDER, mk->n_found, mk->budget.n, mk->classes.n);
         make_share(mk, PART_JUDGE, mk->n_found, mk->budget.n, mk->classes.n);
     } else if (s->part < PART_REPORT && s->part != PART_PROBES) {
-        make_share(mk, s->part, mk->n_found, of, 0);
+        make_share(mk, s->part, mk->n_found + mk->n_begun, of, 0);
     }
     if (s->part == PART_REPORT) {
         char *results = job_path(&mk->job, "results.json");
@@ -203,6 +214,7 @@ static void count_steps(struct make *mk, bool whole) {
     bool planned = !whole;
     for (size_t i = 0; i < COUNT_OF(steps); i++) {
         const struct make_step *s = &steps[i];
+        mk->n_begun = 0;
         if (!s->asked(mk) || s->run == remove_parts || (!planned && i > FORECAST)) continue;
         if (!whole && i <= FORECAST) continue;
         mk->n_found = mk->n_missing = 0;
@@ -215,12 +227,15 @@ static void count_steps(struct make *mk, bool whole) {
 void make_count(struct make *mk, bool whole) {
     const struct make before = *mk;
     const enum log_level level = log_get_level();
+    const bool open = mk->w->kept != NULL;
     memset(mk->in.done, 0, sizeof mk->in.done);
     mk->imatrix = NULL;
     mk->imatrix_hash[0] = 0;
     mk->counting = true;
     log_set_level(LOG_ERROR);
+    if (!open) look_at_kept(mk);
     count_steps(mk, whole);
+    if (!open) close_kept(mk, false);
     log_set_level(level);
     mk->counting = false;
     while (mk->n_files > 1) made_drop(mk);
@@ -301,8 +316,7 @@ static int run(struct make *mk, const char *recipes, const char *out, struct emi
     if (mk->dry_run) return make_dry_run(mk, out, m, e);
     TRY(open_job(mk, out, e));
     TRY(all_steps(mk, e));
-    results_cache_close(w->kept, true); /* From here on every number is in a record. */
-    w->kept = NULL;
+    close_kept(mk, true); /* From here on every number is in a record. */
     return make_show(mk, progress_now_s() - mk->t0, m, after, e);
 }
 

@@ -71,6 +71,7 @@ struct make {
     struct str_list cut_short;  /* what else could not be done */
     bool counting;              /* make_count: steps look up their records and do no work */
     int n_found, n_missing;     /* records of the current step, while counting */
+    double n_begun;             /* what is done of the missing ones, in records */
     const char *text_dir;       /* folder for the built-in texts; NULL: with the records */
     bool said_late;             /* the warning that --time is too short was logged */
     bool kept_plan;             /* the plan comes from the record of an earlier run */
@@ -107,6 +108,9 @@ struct eval_kld_run;
 typedef void (*make_see)(void *ctx, const struct eval_kld_run *r);
 int make_measure(struct make *mk, struct made *const *f, int n, make_see see, void *ctx,
                  struct err *e);
+/* Returns the share of f's windows that an earlier run measured and kept; the file that keeps them
+ * must be open (mk->w->kept). */
+double make_measured(struct make *mk, const struct made *f);
 /* Writes the record of f's numbers again, under the name that the file has now. */
 int make_keep_eval(struct make *mk, const struct made *f, struct err *e);
 void made_release(struct made *f);

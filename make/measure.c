@@ -151,17 +151,38 @@ int make_keep_eval(struct make *mk, const struct made *f, struct err *e) {
     return rc;
 }
 
+/* Sets *out to a text that says what f's numbers depend on; free() frees it. */
+static int eval_name(struct make *mk, const struct made *f, char **out, struct err *e) {
+    struct step s;
+    int rc = eval_step(mk, f, &s, e);
+    *out = rc ? NULL : xasprintf("eval %s", s.key.data);
+    step_release(&s);
+    return rc;
+}
+
+double make_measured(struct make *mk, const struct made *f) {
+    struct err ignored;
+    char *name = NULL;
+    double share = 0;
+    if (mk->w->kept && eval_name(mk, f, &name, &ignored) == 0)
+        share = kept_share(mk->w->kept, name);
+    free(name);
+    return share;
+}
+
 int make_measure(struct make *mk, struct made *const *f, int n, make_see see, void *ctx,
                  struct err *e) {
     struct bench b = {0};
     struct ids ids = {0};
     struct eval_kld_run r = {0};
     struct kept_of kept = {0};
+    char **name = xcalloc((size_t)n, sizeof *name);
     int rc = bench_open(mk, &b, f, n, e);
     for (int i = 0; i < mk->eval.n && rc == 0; i++)
         rc = corpus_load(b.model[0], mk->eval.v[i], true, &ids, e);
     eval_spread_chunks(&ids, mk->eval_ctx, mk->eval_chunks);
     const struct eval_domain all = {.name = "", .ids = ids.v, .n_ids = ids.n};
+    for (int i = 1; i < n && rc == 0; i++) rc = eval_name(mk, f[i], &name[i - 1], e);
     for (int i = 1; i < n && rc == 0; i++)
         kept_pair(&kept, mk->w->kept, b.session[0], f[0]->hash, NULL, b.session[i], f[i]->hash);
     const struct eval_kld_job job = {.base = b.session[0],
@@ -172,7 +193,8 @@ int make_measure(struct make *mk, struct made *const *f, int n, make_see see, vo
                                      .ctx = mk->eval_ctx,
                                      .max_chunks = mk->eval_chunks,
                                      .from = mk->by_depth ? 0 : -1,
-                                     .keep = kept.of};
+                                     .keep = kept.of,
+                                     .name = (const char *const *)name};
     if (rc == 0) rc = eval_kld_open(&job, &r, e);
     if (rc == 0) {
         if (see) see(ctx, &r);
@@ -180,6 +202,8 @@ int make_measure(struct make *mk, struct made *const *f, int n, make_see see, vo
         for (int i = 1; i < n && rc == 0; i++) rc = record(mk, f[i], &r, i - 1, e);
         eval_kld_close(&r);
     }
+    for (int i = 0; i < n; i++) free(name[i]);
+    free(name);
     kept_release(&kept);
     ids_release(&ids);
     bench_close(&b);
@@ -217,6 +241,7 @@ int make_eval(struct make *mk, struct err *e) {
         } else if (i == 0) {
             need_base = true;
         } else {
+            if (make_counts(mk)) mk->n_begun += make_measured(mk, &mk->file[i]);
             todo[n++] = &mk->file[i];
         }
         step_release(&s);

@@ -84,8 +84,11 @@ struct eval_kld_job {
      * base, or with a candidate before it, are computed once. Where that cannot be, all is. */
     bool same_graph;
     const struct results_cache_of
-        *keep;     /* [n_cand], each about its candidate and the base; NULL: none, also
-             with routing. With same_graph: windows that took long */
+        *keep; /* [n_cand], each about its candidate and the base; NULL: none, also
+         with routing. With same_graph: windows that took long */
+    /* [n_cand], names under which the share of windows done is kept too, for forecasts
+     * (kept_share); NULL: none */
+    const char *const *name;
     bool unshared; /* this rank takes every window: the caller shares out whole jobs (base/ranks.h)
                     */
 };

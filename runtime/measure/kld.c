@@ -18,6 +18,7 @@
 #include "base/progress.h"
 #include "base/ranks.h"
 #include "runtime/measure/kld_int.h"
+#include "runtime/measure/measurement_cache.h"
 
 static const double PROBE_S = .2;
 
@@ -337,6 +338,9 @@ static void keep_window(struct work *w, int64_t c, double seconds) {
         buf_reset(&b);
         window_bytes(&o->pos[i], c, o->per_chunk, &b);
         results_cache_put(&w->job->keep[i], which, b.data, b.len);
+        if (w->job->name)
+            kept_put_share(w->job->keep[i].k, w->job->name[i],
+                           (double)(c + 1) / (double)o->n_chunks);
     }
     buf_release(&b);
     free(which);

@@ -78,3 +78,17 @@ void kept_release(struct kept_of *x) {
     free(x->of);
     memset(x, 0, sizeof *x);
 }
+
+static const char share_of[] = "share";
+
+void kept_put_share(struct results_cache *k, const char *name, double share) {
+    const struct results_cache_of w = {k, name};
+    results_cache_put(&w, share_of, &share, sizeof share);
+}
+
+double kept_share(struct results_cache *k, const char *name) {
+    const struct results_cache_of w = {k, name};
+    double share = 0;
+    const bool known = results_cache_get(&w, share_of, &share, sizeof share);
+    return known && share > 0 && share <= 1 ? share : 0;
+}

@@ -37,5 +37,9 @@ void kept_weights(struct kept_of *x, struct results_cache *k, const struct gguf 
 /* Adds any other text that says what values depend on; it takes over `what`, which free() frees. */
 void kept_text(struct kept_of *x, struct results_cache *k, char *what);
 void kept_release(struct kept_of *x);
+/* Keeps the share of a measurement that is done, under its name, and gets it: 0 when nothing is
+ * known of it, and with k NULL. */
+void kept_put_share(struct results_cache *k, const char *name, double share);
+double kept_share(struct results_cache *k, const char *name);
 
 #endif

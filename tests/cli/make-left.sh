@@ -53,6 +53,24 @@ make out --recipe Q4_K_M,Q8_0
 make out --recipe Q4_K_M,Q8_0 --dry-run
 head -1 "$t/o" | grep -q "^Nothing left to do" || say "a completed job: $(head -1 "$t/o")"
 
+# ---- stopped while measuring: the windows measured so far count, and the forecast only looks ----
+windows() { make w --plain --recipe Q8_0 --eval tests/golden/tiny-qwen35moe/self_eval.txt --ctx 32 --chunks 6000 "$@"; }
+share() { awk "BEGIN { print $(number seconds "$t/o") / $(number seconds_in_all "$t/o") }"; }
+"$HONE" make "$t/Tiny" -o "$t/w" --calib "$t/calib.txt" --eval "$t/eval.txt" --eval tests/golden/tiny-qwen35moe/self_eval.txt --calib-ctx 64 --pp 4 \
+    --tg 2 --reps 1 --tools none --calib-chunks 2 --time 0 --plain --recipe Q8_0 --ctx 32 --chunks 6000 > "$t/o" 2> "$t/e" &
+pid=$!
+while kill -0 $pid 2> "$t/dd" && [ "$(wc -c 2> "$t/dd" < "$t/w.work/measured" || echo 0)" -lt 1200000 ]; do sleep 0.02; done
+kill -INT $pid || say "it was not stopped while measuring"
+wait $pid || :
+state w > "$t/before"
+windows --dry-run --json
+with=$(share)
+state w | cmp - "$t/before" || say "the forecast changed the folder"
+mv "$t/w.work/measured" "$t/measured"
+windows --dry-run --json
+more "$(share)" "$with + 0.1" "the windows measured so far"
+cp "$t/e" "$t/measured"
+
 # ---- presets, stopped after a step ----
 make p --plain --recipe Q8_0
 make p --plain --recipe Q8_0,Q4_0 --dry-run --json
