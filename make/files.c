@@ -340,6 +340,7 @@ int make_imatrix(struct make *mk, struct err *e) {
         struct jw w;
         jw_init(&w, &mk->imatrix_json, true);
         jw_obj(&w, NULL);
+        jw_str(&w, "xxh128", mk->imatrix_hash);
         jw_str(&w, "file", file);
         jw_i64(&w, "n_chunks", m.n_chunks);
         jw_i64(&w, "chunk_size", m.chunk_size);

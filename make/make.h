@@ -203,6 +203,10 @@ int make_texts_apart(struct make *mk, const char **same, struct err *e);
 int make_eval(struct make *mk, struct err *e);
 int make_speed(struct make *mk, struct err *e);
 int make_tools(struct make *mk, struct err *e);
+/* Writes to w the rows of results.json for files of an earlier run (results `old`) that are still
+ * in the folder and that this run (results `now`) did not make. One whose numbers cannot be
+ * compared with the new ones is left out with a warning. */
+void make_earlier(struct make *mk, const struct json *old, const struct json *now, struct jw *w);
 int make_report(struct make *mk, struct err *e);
 /* Fills m with the table of the files and the answer; adds to `after` what people are told below.
  */

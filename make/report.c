@@ -16,6 +16,8 @@
 #include "models/arch.h"
 #include "report/result.h"
 
+enum { MAX_RESULTS = 256 << 20 };
+
 /* Describes the machine: "AMD EPYC, 2 threads, avx512, NVIDIA H200". */
 static void machine(const struct make *mk, char out[512]) {
     char *text = NULL, cpu[128] = "this machine";
@@ -170,7 +172,10 @@ static void finish_eval(struct make *mk) {
             (long long)n_chunks);
 }
 
-static void results_text(struct make *mk, struct buf *out) {
+/* Writes results.json. With `now`, its text without the files of the earlier run `old`, those are
+ * added. */
+static void results_text(struct make *mk, const struct json *old, const struct json *now,
+                         struct buf *out) {
     struct jw w;
     char text[512];
     jw_init(&w, out, true);
@@ -180,7 +185,6 @@ static void results_text(struct make *mk, struct buf *out) {
     jw_str(&w, "machine", text);
     jw_str(&w, "base_type", mk->base.type);
     jw_bool(&w, "base_is_quantized", mk->base.quantized);
-    finish_eval(mk);
     jw_raw(&w, "model", mk->model_json.data);
     jw_raw(&w, "imatrix", mk->imatrix_json.len ? mk->imatrix_json.data : "{}");
     jw_raw(&w, "eval", mk->eval_json.data);
@@ -193,6 +197,7 @@ static void results_text(struct make *mk, struct buf *out) {
     jw_end(&w);
     jw_arr(&w, "files");
     for (int i = 0; i < mk->n_files; i++) file_json(&w, &mk->file[i]);
+    if (now) make_earlier(mk, old, now, &w);
     jw_end(&w);
     jw_end(&w);
     buf_chr(out, '\n');
@@ -252,6 +257,21 @@ static int write_sums(struct make *mk, struct err *e) {
     return rc;
 }
 
+/* Adds files of an earlier run to the text of results.json. */
+static void add_earlier(struct make *mk, struct buf *results) {
+    struct json *old = NULL, *now = NULL;
+    struct err ignored;
+    char *path = job_path(&mk->job, "results.json");
+    if (io_exists(path) && json_read(&old, path, MAX_RESULTS, &ignored) == 0 &&
+        json_parse(&now, results->data, results->len, path, &ignored) == 0) {
+        buf_reset(results);
+        results_text(mk, old, now, results);
+    }
+    json_free(old);
+    json_free(now);
+    free(path);
+}
+
 int make_report(struct make *mk, struct err *e) {
     int64_t n_params = 0, base_params = 0;
     if (make_counts(mk)) return 0;
@@ -263,8 +283,10 @@ int make_report(struct make *mk, struct err *e) {
     }
     TRY(model_json(mk, base_params, e));
     struct buf results = {0};
-    results_text(mk, &results);
     int rc;
+    finish_eval(mk);
+    results_text(mk, NULL, NULL, &results);
+    add_earlier(mk, &results);
     if (holds_model(mk)) {
         rc = make_publish(mk, results.data, e);
     } else { /* There is nothing to publish. */

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+/* make/earlier.c - files of an earlier run of the same job that this run was not asked for: they
+ * stay in the folder, and on the card where their numbers can be compared with the new ones. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "make/make.h"
+#include "make/ownership.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+
+struct earlier {
+    const struct json *old, *now; /* results.json as it is, and as it will be without these files */
+    double ppl, n_tools;          /* of the base */
+    bool measured, speed, tools;  /* what was measured the same way */
+};
+
+/* Tells whether a member of an object is the same in both. */
+static bool same(const struct json *a, const struct json *b, const char *name) {
+    struct buf text[2] = {{0}};
+    const struct json *o[] = {json_get(a, name), json_get(b, name)};
+    for (int i = 0; i < 2 && o[i]; i++) {
+        struct jw w;
+        jw_init(&w, &text[i], false);
+        jw_copy(&w, NULL, o[i]);
+    }
+    const bool is = !o[0] == !o[1] && text[0].len == text[1].len &&
+                    (!o[0] || memcmp(text[0].data, text[1].data, text[0].len) == 0);
+    buf_release(&text[0]);
+    buf_release(&text[1]);
+    return is;
+}
+
+/* Fills in what of the earlier run can be compared with this one. */
+static void compare(struct earlier *x) {
+    const struct json *a = json_get(x->old, "eval"), *b = json_get(x->now, "eval");
+    x->measured = same(x->old, x->now, "imatrix") && same(a, b, "ctx") && same(a, b, "texts") &&
+                  same(a, b, "n_tokens");
+    x->speed = same(x->old, x->now, "machine") && same(a, b, "pp") && same(a, b, "tg");
+    x->tools = same(a, b, "tools");
+    for (const struct json *f = json_first(json_get(x->now, "files")); f; f = json_next(f)) {
+        if (!json_bool(json_get(f, "is_base"), false)) continue;
+        x->ppl = json_num(json_get(f, "ppl"), 0);
+        x->n_tools = json_num(json_get(f, "tools_n"), 0);
+    }
+}
+
+static bool made_now(const struct make *mk, const char *name) {
+    for (int i = 0; i < mk->n_files; i++)
+        if (strcmp(mk->file[i].file, name) == 0) return true;
+    return false;
+}
+
+/* Tells whether a file of the folder is as the job made it. */
+static bool unchanged(const struct make *mk, const char *name, const char *path,
+                      const struct json *row) {
+    struct err ignored;
+    uint64_t size;
+    int64_t want = -1;
+    return json_i64(json_get(row, "size_bytes"), &want) &&
+           io_file_size(path, &size, &ignored) == 0 && (int64_t)size == want &&
+           claim_check(&mk->job, name, &ignored) == 0;
+}
+
+static void write_row(const struct earlier *x, const struct json *row, struct jw *w) {
+    const bool tools = x->tools && json_num(json_get(row, "tools_n"), 0) == x->n_tools;
+    jw_obj(w, NULL);
+    for (const struct json *m = json_first(row); m; m = json_next(m)) {
+        const char *name = json_name(m);
+        const bool speed = strcmp(name, "speed") == 0 || strstr(name, "tok_per_s");
+        if ((speed && !x->speed) || (strncmp(name, "tools_", 6) == 0 && !tools)) continue;
+        jw_copy(w, name, m);
+    }
+    jw_end(w);
+}
+
+/* Keeps the row of one file, or tells why it is not kept. */
+static void one_file(const struct make *mk, const struct earlier *x, const struct json *row,
+                     struct jw *w) {
+    const char *name = json_str(json_get(row, "file"));
+    if (!name || !str_ends(name, ".gguf") || strchr(name, '/') || made_now(mk, name) ||
+        json_bool(json_get(row, "is_base"), false))
+        return;
+    char *path = job_path(&mk->job, name);
+    const double ppl = json_num(json_get(row, "ppl_base"), 0);
+    const bool ours = unchanged(mk, name, path, row);
+    if (io_exists(path) && ours && x->measured && fabs(ppl - x->ppl) <= 1e-6 * x->ppl) {
+        log_info("%s of an earlier run stays on the card", name);
+        write_row(x, row, w);
+    } else if (io_exists(path)) {
+        log_warn(
+            "%s of an earlier run stays in the folder but is no longer on the card: it was %s; "
+            "name its recipe too, or move it away",
+            name, ours ? "made or measured with other texts" : "changed since");
+    }
+    free(path);
+}
+
+void make_earlier(struct make *mk, const struct json *old, const struct json *now, struct jw *w) {
+    struct earlier x = {.old = old, .now = now};
+    compare(&x);
+    for (const struct json *f = json_first(json_get(old, "files")); f; f = json_next(f))
+        one_file(mk, &x, f, w);
+}

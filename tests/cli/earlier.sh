@@ -1,0 +1,45 @@
+#!/bin/sh
+# A second hone make of the same model with fewer recipes: files of the first stay on the card, in the report and the checksums with their
+# numbers; those whose numbers cannot be compared with the new ones are named.
+set -eu
+. tests/making.sh
+cp -r tests/golden/models/qwen3 "$t/Tiny"
+make() { small_make 0 "$t/out" --plain --license mit --repo me/Tiny-GGUF --base-model you/Tiny "$@"; }
+row() { grep "Tiny-$1.gguf" "$t/out/README.md" | head -1; }
+on_card() { # recipe, what
+    for f in README.md report.html results.json SHA256SUMS manifest.json; do
+        grep -q "Tiny-$1.gguf" "$t/out/$f" || say "$2: $1 is not in $f"
+    done
+}
+
+make --recipe Q8_0,Q4_0,Q6_K
+row Q4_0 > "$t/first"
+make --recipe Q8_0
+for r in Q8_0 Q4_0 Q6_K; do on_card $r "fewer recipes"; done
+row Q4_0 | cmp -s - "$t/first" || say "other numbers: $(row Q4_0), $(cat "$t/first")"
+grep -q "Tiny-Q4_0.gguf of an earlier run stays on the card" "$t/e" || say "nothing is said: $(cat "$t/e")"
+grep -q "Tiny-Q6_K.gguf" "$t/o" || say "not in the last table: $(cat "$t/o")"
+make --recipe Q5_0
+for r in Q8_0 Q4_0 Q6_K Q5_0; do on_card $r "another recipe"; done
+[ "$(grep -c '"file": "Tiny-Q4_0.gguf"' "$t/out/results.json")" = 1 ] || say "a file is listed twice"
+run 0 publish --check "$t/out"
+
+# removed: gone; changed, or measured on another text: named
+rm "$t/out/Tiny-Q6_K.gguf"
+echo x >> "$t/out/Tiny-Q5_0.gguf"
+make --recipe Q8_0
+grep -q "Tiny-Q6_K.gguf" "$t/out/README.md" && say "a removed file is on the card"
+grep -q "Tiny-Q6_K" "$t/e" && say "a removed file: $(cat "$t/e")"
+grep -q "Tiny-Q5_0.gguf of an earlier run .* changed since" "$t/e" || say "a changed file: $(cat "$t/e")"
+on_card Q4_0 "after a change of another"
+rm "$t/out/Tiny-Q5_0.gguf"
+for other in "--chunks 1" "--eval $t/calib.txt" "--calib $t/eval.txt"; do
+    cp -r "$t/out" "$t/kept" && cp -r "$t/out.work" "$t/kept.work"
+    # shellcheck disable=SC2086
+    make --recipe Q8_0 $other
+    grep -q "Tiny-Q4_0.gguf of an earlier run .* other texts" "$t/e" || say "$other: $(cat "$t/e")"
+    grep -q "Tiny-Q4_0.gguf" "$t/out/results.json" && say "$other: numbers that cannot be compared are on the card"
+    [ -e "$t/out/Tiny-Q4_0.gguf" ] || say "$other: a file is lost"
+    rm -r "$t/out" "$t/out.work" && mv "$t/kept" "$t/out" && mv "$t/kept.work" "$t/out.work"
+done
+exit $fail
