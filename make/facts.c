@@ -4,11 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "make/file_guard.h"
 #include "make/ownership.h"
 #include "make/make.h"
+#include "containers/gguf.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/str.h"
 
 static int check_output(struct make *mk, const char *what, struct err *e) {
     char name[RECIPE_FILE];
@@ -17,6 +20,65 @@ static int check_output(struct make *mk, const char *what, struct err *e) {
     int rc = claim_check(&mk->job, file, e);
     free(file);
     return rc;
+}
+
+/* Tells whether the job makes a file of this name. */
+static bool is_output(const struct make *mk, const char *name) {
+    const struct str_list *lists[] = {&mk->recipes, &mk->classes};
+    bool is = strcmp(name, "imatrix.gguf") == 0;
+    for (size_t k = 0; k < COUNT_OF(lists); k++)
+        for (int i = 0; i < lists[k]->n && !is; i++) {
+            char recipe[RECIPE_FILE];
+            recipe_file(lists[k]->v[i], recipe);
+            char *file = xasprintf("%s-%s.gguf", mk->name, recipe);
+            is = strcmp(file, name) == 0;
+            free(file);
+        }
+    return is;
+}
+
+/* Tells whether a file is a model that this job did not make and would publish, or no GGUF that can
+ * be read; *why then has a text in the second case. */
+static bool is_stranger(const struct make *mk, const char *name, struct err *why) {
+    struct gguf *g;
+    why->msg[0] = 0;
+    if (!str_ends(name, ".gguf") || guard_is_aside(name) || is_output(mk, name)) return false;
+    char *path = job_path(&mk->job, name);
+    bool model = false;
+    if (!gguf_open(&g, path, GGUF_ONE_FILE | GGUF_TOLERANT, why)) {
+        why->msg[0] = 0;
+        model = strcmp(gguf_str_or(g, "general.type", "model"), "model") == 0 &&
+                strcmp(gguf_str_or(g, "general.architecture", ""), "clip") != 0;
+        gguf_close(g);
+    }
+    free(path);
+    return why->msg[0] || (model && claim_is_foreign(&mk->job, name));
+}
+
+/* Refuses models of others in the folder, which would be published with the results; with `aside`
+ * they are renamed instead. */
+static int check_strangers(const struct make *mk, bool aside, struct err *e) {
+    struct io_names all = {0};
+    struct err why;
+    int rc = io_is_dir(mk->job.dir) ? io_list(&all, mk->job.dir, e) : 0;
+    for (int i = 0; i < all.n && !rc; i++) {
+        if (!is_stranger(mk, all.v[i], &why)) continue;
+        if (aside)
+            rc = guard_keep(mk->job.dir, all.v[i], e);
+        else
+            rc = err_set(
+                e, ERR_USAGE,
+                "%s holds %.200s, which %s: it would be published with the results; move "
+                "it, choose another folder with -o, or use -f, which keeps it as %.200s.orig",
+                mk->job.dir, all.v[i], why.msg[0] ? "cannot be read" : "was not made by this job",
+                all.v[i]);
+    }
+    io_names_release(&all);
+    return rc;
+}
+
+int make_set_aside(const struct make *mk, struct err *e) {
+    return mk->redo ? check_strangers(mk, true, e) : 0;
 }
 
 int make_check_base(struct make *mk, struct err *e) {
@@ -42,7 +104,8 @@ int make_check_folder(struct make *mk, struct err *e) {
     TRY(publish_check_folder(mk->job.dir, io_is_dir(mk->src) ? mk->src : NULL, e));
     for (int i = 0; i < mk->recipes.n; i++) TRY(check_output(mk, mk->recipes.v[i], e));
     for (int i = 0; i < mk->classes.n; i++) TRY(check_output(mk, mk->classes.v[i], e));
-    return claim_check(&mk->job, "imatrix.gguf", e);
+    TRY(claim_check(&mk->job, "imatrix.gguf", e));
+    return check_strangers(mk, false, e);
 }
 
 int make_publish(struct make *mk, const char *results, struct err *e) {

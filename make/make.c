@@ -117,6 +117,7 @@ static int begin(struct make *mk, struct err *e) {
     if (make_counts(mk)) return 0;
     TRY(make_pre_keep(mk, e));
     if (mk->redo) TRY(remove_parts(mk, e));
+    TRY(make_set_aside(mk, e));
     open_kept(mk);
     return 0;
 }

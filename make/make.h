@@ -124,6 +124,8 @@ struct ids;
 int make_check_base(struct make *mk, struct err *e);
 /* Refuses files of others that are in the way, unless -f was given; the folder must be open. */
 int make_check_folder(struct make *mk, struct err *e);
+/* Renames, with -f, models of others in the folder to NAME.orig, so that they are not published. */
+int make_set_aside(const struct make *mk, struct err *e);
 /* Writes all that is for readers, with the text of results.json. */
 int make_publish(struct make *mk, const char *results, struct err *e);
 

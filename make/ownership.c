@@ -81,6 +81,10 @@ static enum guard_state whose(const struct job *j, const char *name) {
     return state;
 }
 
+bool claim_is_foreign(const struct job *j, const char *name) {
+    return whose(j, name) == GUARD_FOREIGN;
+}
+
 int claim_check(const struct job *j, const char *name, struct err *e) {
     enum guard_state state = whose(j, name);
     if (state == GUARD_FREE) return 0;

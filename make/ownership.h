@@ -11,6 +11,8 @@
 /* Returns ERR_USAGE, with a remedy in its message, when a file of this name is there and is not the
  * job's. */
 int claim_check(const struct job *j, const char *name, struct err *e);
+/* Tells whether a file of the folder was made by no job of it, as far as records tell. */
+bool claim_is_foreign(const struct job *j, const char *name);
 /* Announces that the job will write this file, and must be called before that. A file that is not
  * the job's is renamed to NAME.orig first. */
 int claim_take(const struct job *j, const char *name, struct err *e);

@@ -137,6 +137,11 @@ int make_check_place(const char *src, const char *out, struct err *e) {
                      "%s contains the model's own folder, which would be published with the "
                      "results; choose a folder elsewhere with -o",
                      out);
+    else if (from && within(from, to))
+        rc = err_set(e, ERR_USAGE,
+                     "%s is inside %.300s, where it would be published with the results; choose a "
+                     "folder elsewhere with -o",
+                     src, out);
     else
         rc = check_outer(to, out, e);
     free(from);

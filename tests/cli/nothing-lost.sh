@@ -31,7 +31,7 @@ private "$t/out"
 mkdir "$t/old" && mv "$t/out.work" "$t/old/.hone" && mv "$t/out/Tiny-Q8_0.gguf" "$t/old/"
 sed -i 's/"work:/"/' "$t/old/.hone/convert.json"
 echo "mine" > "$t/old/Tiny-BF16.gguf" && mv "$t/old/.hone/Tiny-BF16.gguf" "$t/base.gguf"
-make 3 "$t/old"
+make 2 "$t/old"
 [ "$(cat "$t/old/Tiny-BF16.gguf")" = mine ] || say "a file of another was moved"
 rm -r "$t/old" "$t/old.work"
 # names that a person may use stay; the current folder has its state beside it too
@@ -167,6 +167,27 @@ for o in "$t/Tiny" "$t/Tiny/" "$t/Tiny/quants" "$t/link/a/b" "$t/place/../Tiny";
     [ -z "$(find "$t/Tiny" "$t" -maxdepth 1 -name 'quants*' -o -maxdepth 1 -name 'Tiny.work')" ] || say "-o $o was made"
 done
 make 0 "$t/Tiny-quants" # beside it
+# a model of somebody else in the folder, one that cannot be read, and a source inside it; a projector may be there
+(cd "$t" && mkdir theirs && cp file.gguf theirs/mine.gguf && mkdir broken && head -c 5000 file.gguf > broken/cut.gguf)
+for f in theirs/mine broken/cut; do
+    sum=$(cksum < "$t/$f.gguf")
+    for more in "" --dry-run; do
+        small_make 2 "$t/${f%/*}" --plain --recipe Q8_0 ${more:+$more}
+        grep -q "${f#*/}.gguf" "$t/e" && grep -q -- "-o" "$t/e" && [ "$(wc -l < "$t/e")" = 1 ] || say "$f: $(cat "$t/e")"
+    done
+    [ "$sum" = "$(cksum < "$t/$f.gguf")" ] && [ "$(ls -A "$t/${f%/*}")" = "${f#*/}.gguf" ] && [ ! -e "$t/${f%/*}.work" ] || say "$f: touched"
+    small_make 0 "$t/${f%/*}" --plain --recipe Q8_0 -f
+    [ "$sum" = "$(cksum < "$t/$f.gguf.orig")" ] || say "$f: lost by -f"
+    grep -q "${f#*/}" "$t/${f%/*}/SHA256SUMS" && say "$f: published"
+done
+mkdir "$t/vision" && "$HONE" convert tests/golden/models/qwen35 --mmproj "$t/vision/mmproj-x.gguf" -q > "$t/o" 2> "$t/e"
+small_make 0 "$t/vision" --plain --recipe Q8_0
+grep -q mmproj-x.gguf "$t/vision/SHA256SUMS" || say "a projector is not published"
+mkdir "$t/with" && cp "$t/file.gguf" "$t/with/x.gguf"
+small 2 "$t/with/x.gguf" "$t/with"
+grep -q "with/x.gguf is inside" "$t/e" && [ "$(ls -A "$t/with")" = x.gguf ] || say "a source in the folder: $(cat "$t/e")"
+# shellcheck disable=SC2031
+(cd "$t/with" && case $HONE in /*) ;; *) HONE=$OLDPWD/$HONE ;; esac; small 2 x.gguf .; exit $fail) || fail=1
 # above the source, which would be published too; inside the results or the state of another job
 was=$(find "$t" | sort)
 (cd "$t/Tiny" && run 2 make . -o .. --plain --recipes Q8_0)
