@@ -12,6 +12,7 @@
 #include "runtime/engine/kv_type.h"
 #include "runtime/engine/model.h"
 #include "runtime/generate/draft.h"
+#include "serve/sched.h"
 
 /* Limits *bytes to the free memory of a device, and checks that one context fits. */
 static int check_room(const struct serve_files *f, const struct session *s, int64_t n_ctx,
@@ -47,15 +48,22 @@ static int open_session(struct serve_files *f, struct serve_file *x, struct serv
     return 0;
 }
 
-/* Opens the MTP block for --draft mtp. With several files, one without a block is served without.
- */
+/* Opens the MTP block for --draft mtp. With several files, one without a block, or that cannot use
+ * it here, is served without. */
 static int open_block(const struct serve_files *f, struct serve_core *c, struct err *e) {
     struct model *block = NULL;
-    if (!f->a->draft || strcmp(f->a->draft, "mtp") != 0) return 0;
-    const int rc = draft_session(c->s, &block, &c->mtp, e);
+    int rc = 0;
+    if (!f->a->draft || strcmp(f->a->draft, "off") == 0) return 0;
+    if (!sched_can_draft(c->s))
+        rc = err_set(e, ERR_USAGE,
+                     "--draft: on a device this model would compute each guess in a pass of its "
+                     "own, since its states cannot go back over a wrong one: use --draft off, or "
+                     "--device cpu");
+    else if (strcmp(f->a->draft, "mtp") == 0)
+        rc = draft_session(c->s, &block, &c->mtp, e);
     c->own = block;
-    if (rc != ERR_DATA || f->n == 1) return rc;
-    log_warn("%s; this file is served without --draft mtp", e->msg);
+    if ((rc != ERR_DATA && rc != ERR_USAGE) || f->n == 1) return rc;
+    log_warn("%s; this file is served without --draft", e->msg);
     return 0;
 }
 

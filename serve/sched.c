@@ -28,7 +28,8 @@ enum {
     TRIES = 3,      /* passes that fail */
     JUMP_ROWS = 32, /* tokens at once that a grammar leaves no choice about */
     SPARES = 16,    /* states kept ready, at most: each conversation takes one or two */
-    PROVEN = 16     /* cheap tokens after which a grammar is trusted */
+    PROVEN = 16,    /* cheap tokens after which a grammar is trusted */
+    WANT_OUT = WANT_LOGITS | WANT_BEST
 };
 /* An answer is costly when choosing one of its tokens took more CPU time than COSTLY_S. While other
  * answers run, costly ones take turns and together get COSTLY_SHARE of the engine's time; they rest
@@ -67,27 +68,29 @@ int sched_new(struct sched **out, struct session *s, const struct sched_opts *o,
     struct sched *c = xcalloc(1, sizeof *c);
     c->s = s;
     c->o = *o;
-    c->o.draft = o->draft && strcmp(session_device(s), "cpu") == 0; /* a fork ends passes there */
+    c->o.draft = o->draft && sched_can_draft(s);
     c->n_ctx = so->n_ctx;
     c->n_ubatch = so->n_ubatch;
     c->n_vocab = session_model(s)->hp.d[HD_VOCAB];
     c->n_embd = session_model(s)->hp.d[HD_EMBD];
     if (!c->o.draft) c->o.mtp = NULL;
-    c->cap_logits = max_i64(o->n_live, ECHO_ROWS) + o->n_live + DRAFT_RUNS * RUN_GUESSES;
+    c->cap_out = max_i64(o->n_live, ECHO_ROWS) + o->n_live + DRAFT_RUNS * RUN_GUESSES;
+    for (int64_t i = 0; i < c->n_vocab; i++) c->n_eog += tok_is_eog(session_model(s)->tok, i);
     c->prefix = prefix_cache_new(s, session_model(s)->tok);
     keep_spares(c);
     c->row = xcalloc((size_t)(c->n_ubatch + o->n_live), sizeof *c->row);
     c->row_run = xcalloc((size_t)(c->n_ubatch + o->n_live), sizeof(void *));
     c->row_fork = xcalloc((size_t)(c->n_ubatch + o->n_live), sizeof(void *));
-    void *mem = NULL;
-    const int rc =
-        mem_alloc(&mem, (uint64_t)((c->cap_logits + 1) * c->n_vocab) * sizeof(float), "logits", e);
+    c->out = xcalloc((size_t)c->cap_out, sizeof *c->out);
+    c->best = xcalloc((size_t)c->cap_out, sizeof *c->best);
+    c->masked = xcalloc((size_t)c->n_vocab, sizeof *c->masked);
+    const uint64_t n_bytes = (uint64_t)(c->cap_out * c->n_vocab) * sizeof(float);
+    const int rc = session_host_new(s, &c->host, n_bytes, "logits", e);
     if (rc) {
         sched_free(c);
         return rc;
     }
-    c->logits = mem;
-    c->masked = c->logits + c->cap_logits * c->n_vocab;
+    c->logits = c->host.p;
     if (c->o.mtp) alloc_mtp(c);
     *out = c;
     return 0;
@@ -210,7 +213,10 @@ void sched_free(struct sched *s) {
     free(s->mtp.hidden);
     free(s->mtp.logits);
     free(s->mtp.row);
-    mem_free(s->logits);
+    free(s->out);
+    free(s->best);
+    free(s->masked);
+    session_host_free(s->s, &s->host);
     free(s);
 }
 
@@ -268,7 +274,7 @@ static bool echoes(const struct run *r) {
 }
 
 struct pass {
-    int64_t n, n_logits, n_decode;
+    int64_t n, n_out, n_decode;
 };
 
 /* Returns what a snapshot of the first `at` tokens of r is good for (enum prefix_cache_use), or -1
@@ -308,15 +314,25 @@ static void drop_snapshot(const struct sched *s, struct seq *q) {
     if (!sched_is_tap(s, q)) seq_free(q);
 }
 
+/* Returns what to ask of a row to draw the token behind the first n_tok of r: where they suffice
+ * and cost less, the best logits. With ignore_eos some of these are left out. */
+static unsigned want_of(const struct sched *s, const struct run *r, int64_t n_tok) {
+    const struct ask *a = &r->task->ask;
+    const int64_t needs = sampler_needs(r->sampler, n_tok), out = a->ignore_eos ? s->n_eog : 0;
+    const bool all = needs < 0 || a->n_bias || a->top >= 0 || r->guard.c || r->watch;
+    return !all && needs + out <= SESSION_BEST && session_can_best(s->s) ? WANT_BEST : WANT_LOGITS;
+}
+
 static void add_rows(struct sched *s, struct pass *p, struct run *r, int64_t n) {
     const int64_t pos = seq_pos(r->seq);
     for (int64_t i = 0; i < n; i++) {
         const bool want = pos + i + 1 == r->all.n || echoes(r);
-        s->row[p->n] = (struct session_row){r->all.v[pos + i], r->seq, want ? WANT_LOGITS : 0};
+        s->row[p->n] = (struct session_row){r->all.v[pos + i], r->seq, 0};
+        if (want) s->row[p->n].want = want_of(s, r, pos + i + 1);
         if (sched_wants_hidden(s, r, pos + i)) s->row[p->n].want |= WANT_HIDDEN;
         s->row_fork[p->n] = snapshot(s, r, pos + i + 1);
         s->row_run[p->n++] = r;
-        p->n_logits += want;
+        p->n_out += want;
     }
 }
 
@@ -342,10 +358,11 @@ static void add_answers(struct sched *s, struct pass *p) {
         for (int k = 0; k < r->n_guesses; k++) {
             s->row_fork[p->n - 1] = r->tap[k];
             const unsigned more = sched_wants_hidden(s, r, r->all.n) ? WANT_HIDDEN : 0;
-            s->row[p->n] = (struct session_row){r->guess[k], r->seq, WANT_LOGITS | more};
+            const unsigned out = want_of(s, r, r->all.n + k + 1);
+            s->row[p->n] = (struct session_row){r->guess[k], r->seq, out | more};
             s->row_fork[p->n] = NULL;
             s->row_run[p->n++] = r;
-            p->n_logits++;
+            p->n_out++;
         }
         n_rows += r->n_guesses;
     }
@@ -393,8 +410,7 @@ static void gather(struct sched *s, struct pass *p) {
         struct run *r = next_prompt(s, p);
         if (!r) break;
         int64_t n = min_i64(missing(r), left);
-        if (echoes(r))
-            n = min_i64(n, min_i64(ECHO_ROWS, s->cap_logits - p->n_logits - s->o.n_live));
+        if (echoes(r)) n = min_i64(n, min_i64(ECHO_ROWS, s->cap_out - p->n_out - s->o.n_live));
         if (n < 1 || !sched_may_grow(s, r, n)) break;
         add_rows(s, p, r, n);
         left -= n;
@@ -404,7 +420,7 @@ static void gather(struct sched *s, struct pass *p) {
 /* Drops the rows of runs that lost their sequence to others after they were added. */
 static void drop_lost(struct sched *s, struct pass *p) {
     int64_t n = 0;
-    p->n_logits = 0;
+    p->n_out = 0;
     for (int64_t i = 0; i < p->n; i++) {
         struct seq *fork = s->row_fork[i];
         s->row_fork[i] = NULL;
@@ -415,16 +431,35 @@ static void drop_lost(struct sched *s, struct pass *p) {
         s->row[n] = s->row[i];
         s->row_fork[n] = fork;
         s->row_run[n++] = s->row_run[i];
-        p->n_logits += (s->row[i].want & WANT_LOGITS) != 0;
+        p->n_out += (s->row[i].want & WANT_OUT) != 0;
     }
     p->n = n;
 }
 
 /* ---- tokens ---- */
 
-static int draw(struct sched *s, struct run *r, const float *logits, int32_t *id, struct err *e) {
+/* Draws from the best logits: without tokens that end the answer, where it must go on. */
+static int32_t draw_best(struct sched *s, struct run *r, const struct session_best *b) {
+    const struct tok *tok = session_model(s->s)->tok;
+    struct session_best left = {.n = 0};
+    for (int32_t i = 0; i < b->n && r->task->ask.ignore_eos; i++) {
+        if (tok_is_eog(tok, b->id[i])) continue;
+        left.id[left.n] = b->id[i];
+        left.logit[left.n++] = b->logit[i];
+    }
+    if (left.n) b = &left;
+    return sampler_pick_best(r->sampler, b->id, b->logit, b->n, r->all.v, r->all.n);
+}
+
+static int draw(struct sched *s, struct run *r, const struct row_out *out, int32_t *id,
+                struct err *e) {
     const struct ask *a = &r->task->ask;
     const struct tok *tok = session_model(s->s)->tok;
+    const float *logits = out->logits;
+    if (!logits) {
+        *id = draw_best(s, r, out->best);
+        return 0;
+    }
     if (r->watch) r->watch(r->task->ud, logits, s->n_vocab);
     if (a->n_bias || a->ignore_eos) {
         memcpy(s->masked, logits, (size_t)s->n_vocab * sizeof *logits);
@@ -462,7 +497,7 @@ static void end_thinking(const struct tok *tok, struct run *r) {
 
 /* Adds to `next` the tokens that come next: one that is drawn, or the next of a forced end of
  * thinking, and those that the grammar leaves no choice about. */
-static int take(struct sched *s, struct run *r, const float *logits, struct ids *next,
+static int take(struct sched *s, struct run *r, const struct row_out *out, struct ids *next,
                 struct err *e) {
     struct constrain *c = r->guard.c;
     const int64_t n_out = r->task->reply.choice[r->choice].n_out, n_max = r->task->ask.n_max;
@@ -476,7 +511,7 @@ static int take(struct sched *s, struct run *r, const float *logits, struct ids 
     if (r->n_forced < r->force.n)
         id = r->force.v[r->n_forced++];
     else
-        TRY(draw(s, r, logits, &id, e));
+        TRY(draw(s, r, out, &id, e));
     if (c) TRY(constrain_accept(c, id, e));
     if (n_max > 0) most = min_i64(most, n_max - n_out);
     if (c && !constrain_ended(c)) TRY(constrain_forced(c, id, most, next, e));
@@ -491,13 +526,13 @@ static double cpu_s(void) {
 }
 
 /* Calls take() within the step limit of a token, and measures whether it was costly. */
-static int take_bounded(struct sched *s, struct run *r, const float *logits, struct ids *next,
+static int take_bounded(struct sched *s, struct run *r, const struct row_out *out, struct ids *next,
                         struct err *e) {
     struct ctx_cost cost = {.most = limit_of(LIM_TOKEN_STEPS)};
-    if (!r->guard.c) return take(s, r, logits, next, e);
+    if (!r->guard.c) return take(s, r, out, next, e);
     const double begin = cpu_s();
     ctx_cost_enter(&cost);
-    const int rc = take(s, r, logits, next, e);
+    const int rc = take(s, r, out, next, e);
     ctx_cost_enter(NULL);
     const double took = cpu_s() - begin, now = progress_now_s();
     if (took <= COSTLY_S) {
@@ -510,7 +545,8 @@ static int take_bounded(struct sched *s, struct run *r, const float *logits, str
     return rc;
 }
 
-/* Adds a token to the answer, which may end with it; `last`: no other comes with it. */
+/* Adds a token to the answer, which may end with it; `last`: no other comes with it. logits may be
+ * NULL where no probabilities are asked for. */
 static void add_token(struct sched *s, struct run *r, const float *logits, int32_t id, bool last) {
     struct task *t = r->task;
     struct reply_choice *c = &t->reply.choice[r->choice];
@@ -542,10 +578,10 @@ static void add_token(struct sched *s, struct run *r, const float *logits, int32
 
 /* Fails the request of r where its logits are not numbers. The weights are searched once. Clients
  * do not learn the path of the file. */
-static bool is_broken(struct sched *s, struct run *r, const float *logits) {
+static bool is_broken(struct sched *s, struct run *r, const struct row_out *out) {
     struct fault f;
     const char *path = gguf_path(session_model(s->s)->gguf), *at = s->broken.msg;
-    if (!fault_in_logits(logits, s->n_vocab)) return false;
+    if (out->logits ? !fault_in_logits(out->logits, s->n_vocab) : out->best->n > 0) return false;
     if (!s->broken.msg[0]) {
         (void)fault_find(s->s, NULL, 0, &s->broken);
         log_warn("%s", s->broken.msg);
@@ -558,17 +594,17 @@ static bool is_broken(struct sched *s, struct run *r, const float *logits) {
 
 /* Takes the next token of r from the logits of its last one, when all is fed. Tokens that must
  * follow come with it. */
-static void next_token(struct sched *s, struct run *r, const float *logits) {
+static void next_token(struct sched *s, struct run *r, const struct row_out *out) {
     struct task *t = r->task;
     struct ids next = {0};
     struct err e;
-    if (is_broken(s, r, logits)) return;
+    if (is_broken(s, r, out)) return;
     if (!(r->t_ready > 0)) r->t_ready = progress_now_s();
     if (t->ask.n_max == 0) {
         end_run(s, r, END_LENGTH, NULL);
         return;
     }
-    if (take_bounded(s, r, logits, &next, &e)) {
+    if (take_bounded(s, r, out, &next, &e)) {
         struct fault f;
         fault_set(&f, 500, NULL, NULL, "%s", e.msg);
         sched_fail_task(s, t, &f);
@@ -582,7 +618,7 @@ static void next_token(struct sched *s, struct run *r, const float *logits) {
         histogram_add(&s->n.interval, (now - r->t_last) / (double)next.n, next.n);
     r->t_last = now;
     for (int64_t i = 0; i < next.n && !r->ended; i++)
-        add_token(s, r, logits, next.v[i], i + 1 == next.n);
+        add_token(s, r, out->logits, next.v[i], i + 1 == next.n);
     /* where tools are, another turn follows, so the whole answer is computed */
     const bool once = r->guard.c && !t->ask.tools;
     if (!r->ended && once && constrain_done(r->guard.c)) end_run(s, r, END_TURN, NULL);
@@ -598,10 +634,10 @@ static void echo_token(struct sched *s, struct run *r, const float *logits) {
         logprobs_add(&c->probs, tok, logits, s->n_vocab, r->all.v[r->n_echoed], r->task->ask.top);
 }
 
-/* Takes the tokens behind those that were fed: r's last token, and its guesses behind that. logits
- * are those of the last token, then those of each guess. */
-static void next_tokens(struct sched *s, struct run *r, const float *logits) {
-    for (const float *l = logits; l; l = sched_next_logits(s, r, logits)) next_token(s, r, l);
+/* Takes the tokens behind those that were fed: r's last token, and its guesses behind that. out has
+ * what the pass said of the last token, then of each guess. */
+static void next_tokens(struct sched *s, struct run *r, const struct row_out *out) {
+    for (const struct row_out *o = out; o; o = sched_next_out(r, out)) next_token(s, r, o);
     if (r->seq) sched_settle(s, r, true);
 }
 
@@ -647,15 +683,20 @@ static void failed(struct sched *s, const struct pass *p, const struct err *e) {
 /* Hands to their runs what the n rows of a pass gave. */
 static void hand_out(struct sched *s, int64_t n) {
     const float *logits = s->logits, *hidden = s->hidden;
+    const struct session_best *best = s->best;
+    struct row_out *out = s->out;
     for (int64_t i = 0, to; i < n; i = to) {
         struct run *r = s->row_run[i];
         const int n_guesses = r->n_guesses;
         int64_t n_hidden = 0;
         for (to = i; to < n && s->row_run[to] == r; to++) {
             n_hidden += (s->row[to].want & WANT_HIDDEN) != 0;
-            if (!(s->row[to].want & WANT_LOGITS)) continue;
-            if (echoes(r)) echo_token(s, r, logits);
-            logits += s->n_vocab;
+            if (!(s->row[to].want & WANT_OUT)) continue;
+            const bool all = (s->row[to].want & WANT_LOGITS) != 0;
+            *out = all ? (struct row_out){.logits = logits} : (struct row_out){.best = best++};
+            if (all) logits += s->n_vocab;
+            if (echoes(r)) echo_token(s, r, out->logits);
+            out++;
         }
         const float *own = hidden;
         hidden = n_hidden ? hidden + n_hidden * s->n_embd : hidden;
@@ -663,7 +704,7 @@ static void hand_out(struct sched *s, int64_t n) {
         const int64_t fed = seq_pos(r->seq);
         const bool all = seq_pos(r->seq) == r->all.n + n_guesses;
         if (r->all.n == r->n_prompt) task_progress(r, seq_pos(r->seq));
-        if (all) next_tokens(s, r, logits - (n_guesses + 1) * s->n_vocab);
+        if (all) next_tokens(s, r, out - (n_guesses + 1));
         if (all && r->seq) sched_add_pairs(s, r, own, n_hidden - (fed - seq_pos(r->seq)));
     }
 }
@@ -682,8 +723,12 @@ bool sched_step(struct sched *s) {
         return sched_shelve(s, false);
     }
     const double t = progress_now_s();
-    const struct session_pass rows = {
-        .row = s->row, .fork = s->row_fork, .n = p.n, .hidden = s->hidden, .logits = s->logits};
+    const struct session_pass rows = {.row = s->row,
+                                      .fork = s->row_fork,
+                                      .n = p.n,
+                                      .hidden = s->hidden,
+                                      .logits = s->logits,
+                                      .best = s->best};
     if (session_pass(s->s, &rows, &e)) {
         failed(s, &p, &e);
         return true;

@@ -17,7 +17,8 @@ struct sched_opts {
     uint64_t n_bytes;          /* of keys, values and states, all told */
     double max_step_s;         /* a running answer waits so long for others' prompts */
     struct prefix_disk *shelf; /* borrowed; NULL: nothing outlives the scheduler */
-    bool draft;                /* next tokens are guessed, where that makes few answers faster */
+    bool draft;                /* next tokens are guessed, where that makes few answers faster and
+                                  the session can (sched_can_draft) */
     struct session *mtp; /* borrowed, of the model's MTP block with as much context, of guests;
                             NULL: it guesses nothing */
     bool always;         /* guesses are tried whatever they cost: tests */
@@ -27,6 +28,9 @@ struct sched_opts {
     int (*guess)(void *ud, const struct run *r, int32_t *out, int most);
     void *guess_ud;
 };
+/* Tells whether a pass of this session can try guesses: on a device a fork ends a pass, so there
+ * only sequences that go back without one (session_can_trim) gain by them. */
+bool sched_can_draft(const struct session *s);
 /* Makes a scheduler, which sched_free frees; s is borrowed, and opened with session_opts.guests. */
 int sched_new(struct sched **out, struct session *s, const struct sched_opts *o, struct err *e);
 /* Frees a scheduler. Tasks that have not ended fail. */

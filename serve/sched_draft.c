@@ -23,6 +23,10 @@ enum { AGAIN = 512 /* passes after which it is measured anew what rows cost */ }
     0.01 /* a run that guesses nothing forgets so much per pass that it was wrong                  \
           */
 
+bool sched_can_draft(const struct session *s) {
+    return session_can_trim(s) || strcmp(session_device(s), "cpu") == 0;
+}
+
 /* ---- states to go back to ---- */
 
 bool sched_is_tap(const struct sched *s, const struct seq *q) {
@@ -129,10 +133,10 @@ static int n_right(const struct run *r) {
     return n;
 }
 
-const float *sched_next_logits(const struct sched *s, const struct run *r, const float *logits) {
+const struct row_out *sched_next_out(const struct run *r, const struct row_out *out) {
     const int n = n_right(r);
     if (r->ended || !n || r->guessed_at + n != r->all.n) return NULL;
-    return logits + n * s->n_vocab;
+    return out + n;
 }
 
 void sched_settle(struct sched *s, struct run *r, bool ran) {

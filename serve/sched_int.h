@@ -21,6 +21,11 @@ struct mtp_pass {            /* pairs for the block, of the answers that got tok
     int n_runs;
     double each_s; /* of a pass, running mean; 0: not known */
 };
+/* What the next token is drawn from: logits, or the best of them, as they were asked for. */
+struct row_out {
+    const float *logits; /* NULL: the best */
+    const struct session_best *best;
+};
 struct sched {
     struct session *s;
     struct sched_opts o;
@@ -43,10 +48,13 @@ struct sched {
     struct session_row *row;
     struct run **row_run;
     struct seq **row_fork;
+    struct row_out *out;      /* [cap_out] of the rows that want them */
+    struct session_host host; /* of `logits` */
     float *logits, *masked;
-    float *hidden; /* of rows for the MTP block; NULL: there is none */
+    struct session_best *best; /* [cap_out] */
+    int64_t cap_out, n_eog;    /* tokens that end an answer */
+    float *hidden;             /* of rows for the MTP block; NULL: there is none */
     struct mtp_pass mtp;
-    int64_t cap_logits; /* rows */
     double row_s;       /* of a prompt's row, running mean; 0: not known */
     double decode_s;    /* of a pass without prompts */
     double t_costly;    /* costly answers rest until this time */
@@ -70,9 +78,9 @@ void sched_sweep(struct sched *s);
 /* Makes guesses of r's next tokens, for a pass that has n_rows rows of answers without them and
  * gives tokens to n_others other answers; at most n_free. Returns their number, r->n_guesses. */
 int sched_guess(struct sched *s, struct run *r, int64_t n_rows, int n_others, int64_t n_free);
-/* Returns the logits that the next token is drawn from, after tokens were drawn from `logits`,
- * those behind r's last token before the pass. Returns NULL when they are not there. */
-const float *sched_next_logits(const struct sched *s, const struct run *r, const float *logits);
+/* Returns what the next token is drawn from, after tokens were drawn from *out, what the pass said
+ * behind r's last token, and what lies behind it. Returns NULL when it is not there. */
+const struct row_out *sched_next_out(const struct run *r, const struct row_out *out);
 /* Goes back to the last token that was guessed right. ran tells whether the pass has run. */
 void sched_settle(struct sched *s, struct run *r, bool ran);
 /* Notes that the pass is over: states to go back to are free again. */

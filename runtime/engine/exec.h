@@ -117,6 +117,7 @@ struct session {
     int n_forks;                /* 0: row_fork says nothing */
     int32_t *kept;              /* rows whose outputs are asked for, in the order of the pass */
     int64_t n_kept;             /* n_tok: all */
+    bool goes_on;               /* rows are asked for behind the pass: those calls wait for it */
     struct head_row *head_row;  /* [n_ubatch], while outputs are handed out */
     int32_t *row_out;           /* where the outputs of a row are: the rows before it, or of */
                                 /* them those that are kept, where the others were left out */

@@ -568,6 +568,15 @@ static int hand_out(struct session *s, const struct session_row *row, int64_t n,
                           : outputs_of_copies(s, n_out, e);
 }
 
+/* Tells whether hand_out has something to do for n rows. */
+static bool asks(const struct session_row *row, int64_t n, const struct outputs *out) {
+    const unsigned there = (out->hidden ? WANT_HIDDEN : 0U) | (out->logits ? WANT_LOGITS : 0U) |
+                           (out->best ? WANT_BEST : 0U);
+    for (int64_t i = 0; i < n; i++)
+        if (row[i].want & there) return true;
+    return false;
+}
+
 /* Returns how many of n rows the next pass takes. */
 static int64_t pass_rows(const struct session *s, struct seq *const *fork, int64_t n) {
     n = min_i64(s->o.n_ubatch, n);
@@ -591,6 +600,7 @@ static int run_rows(struct session *s, const struct session_pass *p, struct err 
         const bool one = k == 1 && out.logits && row->want == WANT_LOGITS,
                    best = k == 1 && out.best && row->want == WANT_BEST;
         s->now.best = best ? out.best++ : NULL;
+        s->goes_on = !one && !best && asks(row, k, &out);
         TRY(pass(s, NULL, one ? out.logits : NULL, e));
         if (one) out.logits += s->m->hp.d[HD_VOCAB];
         if (!one && !best) TRY(hand_out(s, row, k, &out, e));
@@ -603,6 +613,7 @@ int session_pass(struct session *s, const struct session_pass *p, struct err *e)
         return err_set(e, ERR_USAGE, "hidden rows are given to draft models, and only to them");
     struct ctx *callers = enter(s);
     s->now = *p;
+    s->goes_on = false;
     const int rc = p->row ? run_rows(s, p, e) : run_own(s, p, e);
     s->now = (struct session_pass){0};
     ctx_enter(callers);

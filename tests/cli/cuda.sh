@@ -30,6 +30,11 @@ for d in cpu cuda auto; do
     cmp "$t/cpu" "$t/$d"
 done
 
+# a server does not take guesses whose states could not go back
+rc=0
+"$HONE_EMU" serve "$t/m.gguf" --port 0 --draft auto --device cuda > /dev/null 2> "$t/log" || rc=$?
+[ $rc = 2 ] && grep -q "draft: on a device .* a pass of its own" "$t/log" || { cat "$t/log"; exit 1; }
+
 # a driver that is older than this build needs is named, wherever it is met; without one there is nothing to say
 old="driver of this machine is for CUDA 12.8 at most and this hone was built with CUDA 13.0: update the driver to 580 or newer, or build with CUDA 12"
 CUDA_EMU_DRIVER=12080 "$HONE_EMU" doctor > /dev/null 2> "$t/log"

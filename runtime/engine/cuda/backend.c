@@ -316,7 +316,9 @@ static int cuda_pass(struct session *s, float *hidden, float *logits, struct err
     float *to = logits && cu_is_pinned(d->ctx, logits) ? logits : d->host_logits;
     if (logits) TRY(cu_download(d->q, to, d->logits, n_logits, e));
     if (s->now.best) TRY(exec_cuda_find_best(s, 0, 1, e));
-    TRY(sync_all(s, e)); /* From here on host_rows may be filled for the next pass. */
+    /* From here on host_rows may be filled for the next pass. What follows waits for the part with
+     * the head. */
+    if (!s->goes_on || d->all->n > 1) TRY(sync_all(s, e));
     if (logits && to != logits) memcpy(logits, to, n_logits);
     return s->now.best ? exec_cuda_take_best(s, 0, s->now.best, e) : 0;
 }
