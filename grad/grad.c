@@ -16,7 +16,7 @@
 #include "base/rng.h"
 #include "grad/grad_int.h"
 
-enum { TOKEN_CHUNK = 16, HEAD_ROWS = 32 };
+enum { TOKEN_CHUNK = 16, HEAD_ROWS = 128, SEEN_ROWS = 32 };
 
 /* ---- what the derivatives use ---------------------------------------------------------------- */
 
@@ -31,22 +31,29 @@ void grad_tokens(struct grad *g, pool_fn fn, void *ctx) {
     pool_for(g->pool, g->n, TOKEN_CHUNK, fn, ctx);
 }
 
+/* Decodes columns [c0, c0 + nc) of rows [r0, r0 + n), c0 at the beginning of a block. */
 static void decode(const struct grad *g, const struct weight *w, const uint8_t *mat, int64_t r0,
-                   int64_t n, float *to) {
+                   int64_t n, int64_t c0, int64_t nc, float *to) {
+    const struct qtype_info *q = qtype_info(w->type);
+    const uint8_t *from = mat + (uint64_t)(c0 / q->block_elems * q->block_bytes);
     for (int64_t r = 0; r < n; r++)
-        g->s->kern.op[w->type].decode(mat + (uint64_t)(r0 + r) * w->row_bytes, to + r * w->ne[0],
-                                      w->ne[0]);
+        g->s->kern.op[w->type].decode(from + (uint64_t)(r0 + r) * w->row_bytes, to + r * nc, nc);
 }
 
+/* Does grad_rows_back for columns [c0, c0 + nc) of W. */
+static void columns_back(const struct grad *g, const struct weight *w, const uint8_t *mat,
+                         int64_t r0, int64_t r1, int64_t c0, int64_t nc, const float *dy,
+                         int64_t ld_y, float *dx, int64_t ld_x, int64_t m, float *scratch) {
+    for (int64_t r = r0, n; r < r1; r += n) {
+        n = min_i64(GRAD_PANEL, r1 - r);
+        decode(g, w, mat, r, n, c0, nc, scratch);
+        g->s->kern.gemm_nn(dy + (r - r0), ld_y, scratch, nc, dx + c0, ld_x, m, nc, n);
+    }
+}
 void grad_rows_back(const struct grad *g, const struct weight *w, const uint8_t *mat, int64_t r0,
                     int64_t r1, const float *dy, int64_t ld_y, float *dx, int64_t ld_x, int64_t m,
                     float *scratch) {
-    const int64_t k = w->ne[0];
-    for (int64_t r = r0, n; r < r1; r += n) {
-        n = min_i64(GRAD_PANEL, r1 - r);
-        decode(g, w, mat, r, n, scratch);
-        g->s->kern.gemm_nn(dy + (r - r0), ld_y, scratch, k, dx, ld_x, m, k, n);
-    }
+    columns_back(g, w, mat, r0, r1, 0, w->ne[0], dy, ld_y, dx, ld_x, m, scratch);
 }
 
 void grad_rows(const struct grad *g, const struct weight *w, const uint8_t *mat, int64_t r0,
@@ -55,30 +62,35 @@ void grad_rows(const struct grad *g, const struct weight *w, const uint8_t *mat,
     const int64_t k = w->ne[0];
     for (int64_t r = r0, n; r < r1; r += n) {
         n = min_i64(GRAD_PANEL, r1 - r);
-        decode(g, w, mat, r, n, scratch);
+        decode(g, w, mat, r, n, 0, k, scratch);
         g->s->kern.gemm_f32(x, ld_x, scratch, k, y + (r - r0), ld_y, m, n, k);
     }
 }
 
+/* A task has some tokens and PRODUCT_COLS columns, a multiple of every type's block. */
+enum { PRODUCT_COLS = 256, PRODUCT_TOKENS = 128, LEAST_TOKENS = 16 };
 struct product {
     const struct grad *g;
     const struct weight *w;
     const float *dy;
     float *dx;
-    int64_t m;
+    int64_t m, n_tok, n_cols; /* tokens in all and of a task; tasks side by side */
 };
 static void product_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct product *j = ctx;
     const int64_t k = j->w->ne[0], rows = j->w->ne[1];
     for (int64_t i = i0; i < i1; i++) {
-        const int64_t t = i * GRAD_TOKENS, n = min_i64(GRAD_TOKENS, j->m - t);
-        grad_rows_back(j->g, j->w, j->w->data, 0, rows, j->dy + t * rows, rows, j->dx + t * k, k, n,
-                       j->g->scratch[worker]);
+        const int64_t t = i / j->n_cols * j->n_tok, c = i % j->n_cols * PRODUCT_COLS;
+        columns_back(j->g, j->w, j->w->data, 0, rows, c, min_i64(PRODUCT_COLS, k - c),
+                     j->dy + t * rows, rows, j->dx + t * k, k, min_i64(j->n_tok, j->m - t),
+                     j->g->scratch[worker]);
     }
 }
 void grad_product(struct grad *g, const struct weight *w, const float *dy, float *dx, int64_t m) {
-    struct product j = {g, w, dy, dx, m};
-    pool_for(g->pool, div_up(m, GRAD_TOKENS), 1, product_range, &j);
+    struct product j = {g, w, dy, dx, m, PRODUCT_TOKENS, div_up(w->ne[0], PRODUCT_COLS)};
+    while (j.n_tok > LEAST_TOKENS && div_up(m, j.n_tok) * j.n_cols < 4 * pool_size(g->pool))
+        j.n_tok /= 2;
+    pool_for(g->pool, div_up(m, j.n_tok) * j.n_cols, 1, product_range, &j);
 }
 
 /* ---- the tape -------------------------------------------------------------------------------- */
@@ -258,8 +270,9 @@ static int head(struct grad *g, const int32_t *answer, uint64_t seed, double *lo
         pool_for(g->pool, n, 1, loss_range, &j);
         for (int64_t i = 0; i < n; i++) *loss += part[i];
         grad_product(g, w, j.logits, dx + t * d, n);
-        if (g->see)
-            g->see(g->see_ud, model_head(g->m), -1, g->hidden + t * d, d, j.logits, n_vocab, n);
+        for (int64_t i = 0; i < n && g->see; i += SEEN_ROWS)
+            g->see(g->see_ud, model_head(g->m), -1, g->hidden + (t + i) * d, d,
+                   j.logits + i * n_vocab, n_vocab, min_i64(SEEN_ROWS, n - i));
     }
     mem_free(p);
     return rc;

@@ -80,7 +80,7 @@ void grad_rows_back(const struct grad *g, const struct weight *w, const uint8_t 
 void grad_rows(const struct grad *g, const struct weight *w, const uint8_t *mat, int64_t r0,
                int64_t r1, const float *x, int64_t ld_x, float *y, int64_t ld_y, int64_t m,
                float *scratch);
-enum { GRAD_PANEL = 64, GRAD_TOKENS = 32 };
+enum { GRAD_PANEL = 64 };
 /* Does grad_rows_back for a whole dense weight, all tokens of the text. */
 void grad_product(struct grad *g, const struct weight *w, const float *dy, float *dx, int64_t m);
 static inline int64_t grad_width(const struct grad *g, gr_reg r) {
