@@ -42,5 +42,7 @@ mistake rounding runtime/engine/cuda/plan.c 's/p->needed + p->rounding + keep/p-
 mistake sites kernels/cuda/elem.cu 's/cu_warp_sum(s) \/ (float)n + eps/(threadIdx.x % 2 ? cu_warp_sum(s)\n : cu_warp_sum(s)) \/ (float)n + eps/' kern/cuda_ops 'lanes meet in two calls of the same name'
 mistake gemv-wait kernels/cuda/gemv.cu 's/cu_copy_wait<STAGES - 1>/cu_copy_wait<STAGES>/' kern/cuda_weights 'activations are read before their copy is there'
 mistake gemv-token kernels/cuda/gemv.cu 's/(unsigned)n \* p.n_sum + w.u/w.u/' kern/cuda_weights 'tokens of a pass share the first one'"'"'s activations'
+mistake f32-raw kernels/cuda/gemm_f32.cu '/% R::PERIOD == 0) {/,/}/s/__syncthreads();//' kern/cuda_weights 'raw weights are decoded before the copies of other threads are there'
+mistake f32-sums kernels/cuda/gemm_f32.cu 's/^    __syncthreads(); .. nobody reads operands.*//' kern/cuda_weights 'sums leave through memory that others still read'
 echo "$((n - missed)) of $n mistakes found"
 [ "$missed" = 0 ]
