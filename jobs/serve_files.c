@@ -110,7 +110,8 @@ static int64_t usual_ctx(const struct serve_files *f, const struct sizes *z, uin
     return best;
 }
 
-/* Sets the type that most bytes have, and the sizes. */
+/* Sets the type, which is the file's own name for it (Q4_K_M), else the one of most bytes, and the
+ * sizes. */
 static void describe(struct serve_file *x, const struct gguf *g) {
     uint64_t bytes[QT_COUNT] = {0};
     int most = 0;
@@ -122,7 +123,9 @@ static void describe(struct serve_file *x, const struct gguf *g) {
         bytes[t->type] += t->n_bytes;
         if (bytes[t->type] > bytes[most]) most = (int)t->type;
     }
-    x->type = qtype_name((enum qtype)most);
+    uint64_t id = gguf_u64_or(g, "general.file_type", UINT64_MAX);
+    const char *name = id < INT64_MAX ? qtype_ftype_name((int64_t)id) : NULL;
+    x->type = name ? name : qtype_name((enum qtype)most);
     x->n_bytes = gguf_file_bytes(g);
 }
 
@@ -262,11 +265,12 @@ static void divide(struct serve_files *f, const struct sizes *z) {
 }
 
 /* Refuses a server none of whose files can be loaded: with a context that fits, and in memory. A
- * file whose context does not fit is marked. The default file is one that can be loaded. */
+ * file whose context does not fit is marked. The default file is one that can be loaded: where
+ * nothing decided it, the largest, which `hone plan` would take. */
 static int check_memory(struct serve_files *f, const struct sizes *z, struct err *e) {
     const struct serve_file *least = NULL;
     struct err why = {0};
-    int good = -1;
+    int good = -1, largest = -1;
     for (int i = f->n; i-- > 0;) {
         struct serve_file *x = &f->v[i];
         if (x->wrong) continue;
@@ -278,7 +282,9 @@ static int check_memory(struct serve_files *f, const struct sizes *z, struct err
             continue;
         }
         if (!least || x->need < least->need) least = x;
-        if (x->need <= f->max_bytes) good = i;
+        if (x->need > f->max_bytes) continue;
+        good = i;
+        if (largest < 0 || x->n_bytes >= f->v[largest].n_bytes) largest = i;
     }
     if (!least) {
         *e = why;
@@ -289,7 +295,10 @@ static int check_memory(struct serve_files *f, const struct sizes *z, struct err
                        "none of the %d files fits into memory: the smallest, %s, takes %s with "
                        "contexts and buffers, and there is room for %s (--max-memory)",
                        f->n, least->id, show_bytes(least->need).s, show_bytes(f->max_bytes).s);
-    if (f->v[f->first].wrong || f->v[f->first].need > f->max_bytes) f->first = good;
+    if (f->first < 0)
+        f->first = largest;
+    else if (f->v[f->first].wrong || f->v[f->first].need > f->max_bytes)
+        f->first = good;
     return 0;
 }
 
@@ -364,10 +373,7 @@ static int first_file(struct serve_files *f, struct err *e) {
     if (f->n > 1 && good < 0)
         return err_set(e, ERR_DATA, "none of the %d files can be served: %s", f->n, f->v[0].wrong);
     f->first = good < 0 ? 0 : good;
-    if (f->n > 1 && io_is_dir(f->a->path)) {
-        const int i = recommended(f, f->a->path);
-        if (i >= 0) f->first = i;
-    }
+    if (f->n > 1 && io_is_dir(f->a->path)) f->first = recommended(f, f->a->path);
     return 0;
 }
 

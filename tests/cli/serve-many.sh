@@ -125,6 +125,19 @@ begin "$d/tiny-Q4_0.gguf" "$d/tiny-Q8_0.gguf" --max-memory "$(((least + need) / 
 post /v1/completions '{"model": "Q8_0", "prompt": "x", "max_tokens": 2}'; is 500 "a file that is too large"; has max-memory; grep -qi 'x-should-retry: false' "$t/raw" || say "clients would retry"
 stop
 
+# ---- without results.json the default is what hone plan takes, the largest that fits; a file has the name of its recipe ----
+mkdir "$t/two"
+for r in Q4_K_M Q6_K; do "$HONE" quantize "$t/base.gguf" -o "$t/two/tiny-$r.gguf" --recipe $r -q > /dev/null; done
+run 0 plan "$t/two" --vram 24GiB --ctx 1024
+taken=$(sed -n 's/^Take \(.*\)\.gguf: .*/\1/p' "$t/o")
+begin "$t/two"
+post /v1/completions '{"prompt": "x", "max_tokens": 2}'; has "\"model\":\"${taken:-none}\""
+get /api/tags; has '"quantization_level":"Q4_K_M"'; has '"quantization_level":"Q6_K"'
+stop
+begin "$t/two/tiny-Q4_K_M.gguf" "$t/two/tiny-Q6_K.gguf"
+post /v1/completions '{"prompt": "x", "max_tokens": 2}'; has '"model":"tiny-Q4_K_M"'
+stop
+
 # ---- files by name: --alias, presets, --record, --strict, --cache-dir, errors at the start ----
 echo '{"cold": {"temperature": 0}}' > "$t/presets"
 begin "$d/tiny-Q4_0.gguf" "$d/tiny-Q6_K.gguf" --alias small,large --preset "$t/presets" --record "$t/record"
