@@ -33,18 +33,36 @@ static int check_kwargs(const char *kwargs, struct err *e) {
     return is_object ? 0 : err_set(e, ERR_USAGE, "--kwargs: a JSON object is needed");
 }
 
-/* Splits a single --choices at its commas, as every list. Several are one text each, for texts that
- * contain commas. */
+/* Adds the lines of a file that are not empty. */
+static int choices_of_file(struct run_cli *x, const char *path, struct err *e) {
+    char *text = NULL;
+    size_t len = 0;
+    TRY(text_read_file(&text, &len, path, e));
+    for (const char *s = text; s && *s;) {
+        const size_t line = strcspn(s, "\n");
+        const size_t n = line - (line && s[line - 1] == '\r');
+        if (n) work_list_add(&x->c->work, &x->r.a.choices, arena_strndup(&x->c->work.mem, s, n));
+        s += line + (s[line] != 0);
+    }
+    free(text);
+    return 0;
+}
+
+/* Splits a single --choices at its commas, as every list, or reads @FILE. Several are one text
+ * each, for texts that contain commas. */
 static int take_choices(struct run_cli *x, struct err *e) {
     struct str_list *l = &x->r.a.choices;
     if (l->n != 1) return 0;
     const char *text = l->v[0];
     l->n = 0;
-    work_split(&x->c->work, text, l);
+    if (*text == '@' && !strchr(text, ','))
+        TRY(choices_of_file(x, text + 1, e));
+    else
+        work_split(&x->c->work, text, l);
     if (l->n > 1) return 0;
     return err_set(e, ERR_USAGE,
-                   "--choices: one text is no choice; write --choices yes,no, or --choices TEXT "
-                   "several times for texts with commas");
+                   "--choices: one text is no choice; write --choices yes,no, --choices @FILE with "
+                   "one a line, or --choices TEXT several times for texts with commas");
 }
 
 /* Refuses options that exclude each other, and unknown names. */

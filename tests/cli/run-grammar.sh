@@ -37,6 +37,9 @@ grep -Eqx 'red|dark green' "$t/o"
 grep -Eqx 'red|dark green' "$t/o"
 "$HONE" run "$t/m.gguf" -p 'Pick' --choices 'red, or so' --choices 'dark, green' --temp 1 -n 20 -q > "$t/o"
 grep -Eqx 'red, or so|dark, green' "$t/o"
+printf 'red, or so\r\n\ndark, green\n' > "$t/choices"
+"$HONE" run "$t/m.gguf" -p 'Pick' --choices "@$t/choices" --temp 1 -n 20 -q > "$t/o"
+grep -Eqx 'red, or so|dark, green' "$t/o"
 refused 2 'one text is no choice' run "$t/m.gguf" -p Pick --choices red
 "$HONE" run "$t/m.gguf" -p 'The date is' --regex '[0-9]{4}-(0[1-9]|1[0-2])' --temp 1 -n 20 -q > "$t/o"
 grep -Eqx '[0-9]{4}-(0[1-9]|1[0-2])' "$t/o"
@@ -58,6 +61,9 @@ echo '{"type": "string", "maxLength": 3, "if": {"minLength": 2}, "then": false}'
 "$HONE" run "$t/m.gguf" -p x --schema "$t/if.json" -n 9 2> "$t/e" > /dev/null
 grep -q 'if: if, then and else are not expressed; answers may break it' "$t/e"
 
+refused 2 'cannot open none' run "$t/m.gguf" -p Pick --choices @none
+echo one > "$t/choices"
+refused 2 'one text is no choice' run "$t/m.gguf" -p Pick --choices "@$t/choices"
 refused 2 'exclude each other' run "$t/m.gguf" -p x --regex a --choices b
 refused 2 'lookaround is not supported' run "$t/m.gguf" -p x --regex '(?=a)'
 refused 2 'no-such.json' run "$t/m.gguf" -p x --schema "$t/no-such.json"
