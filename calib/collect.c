@@ -251,7 +251,8 @@ static char *identity(const struct collector *c, const struct model *m,
     char hex[33];
     hash_xxh128_hex(hex, ids->v, (size_t)ids->n * sizeof *ids->v);
     buf_fmt(&b, "imatrix 2;isa %s;device %s;ctx %" PRId64 ";tokens %s;moments %d;",
-            kern_isa_name(o->isa), c->there ? session_device(c->trunk) : "", ctx, hex, o->moments);
+            kern_isa_name(o->isa), c->there ? session_info(c->trunk).device : "", ctx, hex,
+            o->moments);
     buf_fmt(&b, "gram 3 %" PRId64 " %d;model ", c->gram ? gram_col_block(c->gram) : -1,
             c->gradients != NULL);
     if (o->keep->model)

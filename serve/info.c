@@ -387,7 +387,7 @@ void info_metrics(struct server *s, struct job *j) {
     buf_fmt(&b,
             "# HELP hone_info what this is\n# TYPE hone_info gauge\n"
             "hone_info{version=\"%s\",type=\"%s\",device=\"%s\"} 1\n",
-            HONE_VERSION, s->o.file[s->o.first].type, d ? session_device(d->core.s) : "");
+            HONE_VERSION, s->o.file[s->o.first].type, d ? session_info(d->core.s).device : "");
     if (d) models_drop(d);
     job_answer(j, 200, "text/plain; version=0.0.4; charset=utf-8", b.data, b.len);
     buf_release(&b);

@@ -41,7 +41,7 @@ struct prefix_cache *prefix_cache_new(struct session *s, const struct tok *t) {
     struct prefix_cache *p = xcalloc(1, sizeof *p);
     p->s = s;
     p->tok = t;
-    p->can_trim = session_can_trim(s);
+    p->can_trim = session_info(s).can_trim;
     return p;
 }
 

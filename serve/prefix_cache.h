@@ -2,8 +2,8 @@
 /* serve/prefix_cache.h - what was computed for earlier requests, for later ones that begin alike: a
  * tree over tokens, with sequences (keys, values, recurrent states) where something was kept.
  *
- * Models whose sequences can go back (session_can_trim) resume anywhere in what was kept; others
- * only where a sequence ends, so snapshots are kept where conversations part.
+ * Models whose sequences can go back (session_info.can_trim) resume anywhere in what was kept;
+ * others only where a sequence ends, so snapshots are kept where conversations part.
  *
  * The text of an answer, given back by a client and tokenized, need not give the tokens that were
  * drawn. Bytes decide then: kept tokens with the bytes of the prompt's stand for them. */

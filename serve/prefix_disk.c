@@ -219,7 +219,8 @@ static char *folder(const struct session *s, const char *dir) {
     struct buf b = {0}, path = {0};
     char id[33], name[33];
     model_id(session_model(s), id);
-    buf_fmt(&b, "1 %s %s %s %d %d", HONE_VERSION, id, session_device(s), (int)o->act, (int)o->isa);
+    buf_fmt(&b, "1 %s %s %s %d %d", HONE_VERSION, id, session_info(s).device, (int)o->act,
+            (int)o->isa);
     hash_xxh128_hex(name, b.data, b.len);
     buf_fmt(&path, "%s/%s", dir, name);
     buf_release(&b);
@@ -251,7 +252,7 @@ int prefix_disk_open(struct prefix_disk **out, struct session *s, const char *di
     f->max_bytes = max_bytes;
     f->n_vocab = session_model(s)->hp.d[HD_VOCAB];
     f->n_ctx = session_get_opts(s)->n_ctx;
-    f->can_trim = session_can_trim(s);
+    f->can_trim = session_info(s).can_trim;
     f->dir = folder(s, dir);
     int rc = take_folder(f, dir, e);
     if (!rc) rc = read_all(f, e);

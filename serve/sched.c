@@ -320,7 +320,8 @@ static unsigned want_of(const struct sched *s, const struct run *r, int64_t n_to
     const struct ask *a = &r->task->ask;
     const int64_t needs = sampler_needs(r->sampler, n_tok), out = a->ignore_eos ? s->n_eog : 0;
     const bool all = needs < 0 || a->n_bias || a->top >= 0 || r->guard.c || r->watch;
-    return !all && needs + out <= SESSION_BEST && session_can_best(s->s) ? WANT_BEST : WANT_LOGITS;
+    return !all && needs + out <= SESSION_BEST && session_info(s->s).can_best ? WANT_BEST
+                                                                              : WANT_LOGITS;
 }
 
 static void add_rows(struct sched *s, struct pass *p, struct run *r, int64_t n) {

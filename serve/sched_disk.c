@@ -42,7 +42,7 @@ static bool shelve(void *ud, const struct prefix_cache_kept *k) {
     struct shelve *w = ud;
     struct prefix_disk *f = w->s->o.shelf;
     const bool head =
-        !session_can_trim(w->s->s) && (k->use == PREFIX_HEAD || k->use == PREFIX_SPLIT);
+        !session_info(w->s->s).can_trim && (k->use == PREFIX_HEAD || k->use == PREFIX_SPLIT);
     struct err e = {0};
     if (w->all ? k->use == PREFIX_EVERY : !head) return true;
     if (!prefix_disk_wants(f, k->ids, k->n, k->key)) return true;

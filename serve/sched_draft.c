@@ -24,7 +24,8 @@ enum { AGAIN = 512 /* passes after which it is measured anew what rows cost */ }
           */
 
 bool sched_can_draft(const struct session *s) {
-    return session_can_trim(s) || strcmp(session_device(s), "cpu") == 0;
+    const struct session_info at = session_info(s);
+    return at.can_trim || strcmp(at.device, "cpu") == 0;
 }
 
 /* ---- states to go back to ---- */
@@ -114,8 +115,8 @@ int sched_guess(struct sched *s, struct run *r, int64_t n_rows, int n_others, in
     const int k = s->o.always ? n : worth_it(s, r, n, n_rows, n_others);
     if (!k) sched_doubt(r, r->guessed_by);
     while (r->n_guesses < k) {
-        struct seq *tap = session_can_trim(s->s) ? NULL : take_tap(s);
-        if (!tap && !session_can_trim(s->s)) break;
+        struct seq *tap = session_info(s->s).can_trim ? NULL : take_tap(s);
+        if (!tap && !session_info(s->s).can_trim) break;
         r->tap[r->n_guesses++] = tap;
     }
     r->guessed_at = r->all.n;
@@ -155,7 +156,7 @@ void sched_settle(struct sched *s, struct run *r, bool ran) {
     if (r->tap[n])
         seq_take(r->seq, r->tap[n]);
     else
-        (void)seq_trim(r->seq, to, &ignored); /* session_can_trim */
+        (void)seq_trim(r->seq, to, &ignored); /* session_info.can_trim */
 }
 
 void sched_end_guesses(struct sched *s) {

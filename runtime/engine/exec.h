@@ -145,7 +145,9 @@ struct session {
     struct {
         uint64_t n_bytes;  /* without what sequences keep */
     } place[CACHE_PLACES]; /* of devices, as s->cache has them */
-    struct session_offload offload;
+    struct {
+        int64_t n_blocks, n_bytes, from;
+    } offload;          /* as session_info has it */
     uint64_t keep_free; /* of a device's memory, beyond what is usual */
 
     struct session_probe probe;

@@ -74,7 +74,7 @@ static int open_on(struct session *s, const struct backend *be, const struct kv_
                    struct err *e) {
     s->be = be;
     s->n_bytes = 0;
-    s->offload = (struct session_offload){0};
+    memset(&s->offload, 0, sizeof s->offload);
     memset(s->place, 0, sizeof s->place);
     TRY(open_cache(s, plan, e));
     TRY(be->open(s, e));
@@ -138,71 +138,6 @@ static int open_device(struct session *s, const struct kv_plan *plan, struct err
     s->o.device.kind = DEVICE_CPU;
     TRY(exec_pack(s, NULL, e));
     return open_on(s, &backend_cpu, plan, e);
-}
-
-int device_index(const struct device *d, int i) {
-    return i ? d->more[i - 1] : d->index;
-}
-uint64_t device_most(const struct device *d, int i) {
-    return i && d->more_bytes[i - 1] ? d->more_bytes[i - 1] : d->max_bytes;
-}
-
-/* Reads device numbers such as "0" or "0,1,3", each of which may occur once; *at then points behind
- * them. */
-static bool read_numbers(const char **at, struct device *d) {
-    for (int n = 0; n < DEVICES; n++) {
-        char *end = NULL;
-        const long v = strtol(*at, &end, 10);
-        if (end == *at || **at == '+' || v < 0 || v > 255) return false;
-        for (int i = 0; i < n; i++)
-            if (device_index(d, i) == v) return false;
-        *(n ? &d->more[n - 1] : &d->index) = (int)v;
-        d->n_more = n;
-        *at = end;
-        if (**at != ',') return true;
-        ++*at;
-    }
-    return false;
-}
-
-int device_parse(const char *name, struct device *d, struct err *e) {
-    *d = (struct device){.kind = DEVICE_CPU};
-    if (!name || strcmp(name, "cpu") == 0) return 0;
-    int n_there = 0;
-    if (strcmp(name, "auto") == 0) {
-        if (cu_built() && cu_devices(&n_there, e)) log_warn("computing on the CPU: %s", e->msg);
-        if (n_there > 0) d->kind = DEVICE_AUTO;
-        return 0;
-    }
-    bool ok = strncmp(name, "cuda", 4) == 0;
-    const char *at = ok ? name + 4 : name;
-    if (ok && *at == ':') {
-        at++;
-        ok = read_numbers(&at, d);
-    }
-    if (ok && *at == '/') {
-        char *end = NULL;
-        d->masked = true;
-        d->mask = (unsigned)strtoul(++at, &end, 0);
-        ok = end != at && *at != '-';
-        at = end;
-    }
-    if (!ok || *at)
-        return err_set(e, ERR_USAGE,
-                       "--device: '%s' is not cpu, cuda, cuda:N, cuda:N,M (at most %d, each once) "
-                       "or auto",
-                       name, DEVICES);
-    d->kind = DEVICE_CUDA;
-    if (!cu_built())
-        return err_set(e, ERR_SYS,
-                       "--device: '%s' is not available: this build computes on the CPU only",
-                       name);
-    if (cu_devices(&n_there, e)) return err_wrap(e, "--device: '%s' is not available", name);
-    for (int i = 0; i <= d->n_more; i++)
-        if (device_index(d, i) >= n_there)
-            return err_set(e, ERR_SYS, "--device: '%s' is not there: %d CUDA devices were found",
-                           name, n_there);
-    return 0;
 }
 
 static void tune_for(struct session *s) {
@@ -280,12 +215,26 @@ void session_free(struct session *s) {
 void session_reset(struct session *s) {
     seq_reset(s->own);
 }
-int session_threads(const struct session *s, bool *settled) {
-    *settled = s->be != &backend_cpu || !thread_tune_running(&s->tune);
-    return thread_tune_threads(&s->tune);
-}
 int64_t session_pos(const struct session *s) {
     return s->own->pos;
+}
+/* Tells whether nothing of a sequence's past is lost: no recurrent states, no windows. */
+static bool keeps_past(const struct session *s) {
+    bool windows = false;
+    for (int i = 0; i < s->cache.kv.n_slots; i++)
+        windows = windows || s->cache.kv.slot[i].window > 0;
+    return !windows && !s->cache.rec.n_bytes;
+}
+struct session_info session_info(const struct session *s) {
+    return (struct session_info){.device = s->be->name,
+                                 .bandwidth = s->be->bandwidth ? s->be->bandwidth(s) : 0,
+                                 .offload_blocks = s->offload.n_blocks,
+                                 .offload_bytes = s->offload.n_bytes,
+                                 .stream_from = s->offload.from,
+                                 .can_best = s->be->finds_best,
+                                 .can_trim = keeps_past(s),
+                                 .settled = s->be != &backend_cpu || !thread_tune_running(&s->tune),
+                                 .n_threads = thread_tune_threads(&s->tune)};
 }
 uint64_t session_bytes(const struct session *s) {
     uint64_t n = s->n_bytes;
@@ -294,15 +243,6 @@ uint64_t session_bytes(const struct session *s) {
 }
 void session_observe(struct session *s, const struct session_probe *p) {
     s->probe = p ? *p : (struct session_probe){0};
-}
-const char *session_device(const struct session *s) {
-    return s->be->name;
-}
-uint64_t session_bandwidth(const struct session *s) {
-    return s->be->bandwidth ? s->be->bandwidth(s) : 0;
-}
-struct session_offload session_offload(const struct session *s) {
-    return s->offload;
 }
 const struct model *session_model(const struct session *s) {
     return s->given;
@@ -435,12 +375,6 @@ bool session_add_spare(struct session *s) {
 }
 bool session_lacks_spare(const struct session *s) {
     return s->cache.n_spare < s->cache.most_spare;
-}
-bool session_can_trim(const struct session *s) {
-    bool windows = false;
-    for (int i = 0; i < s->cache.kv.n_slots; i++)
-        windows = windows || s->cache.kv.slot[i].window > 0;
-    return !windows && !s->cache.rec.n_bytes;
 }
 
 struct seq *session_own_seq(const struct session *s) {
@@ -646,10 +580,6 @@ int session_head(struct session *s, const float *hidden, int64_t n, float *logit
 
 const struct session_sums *session_sums(const struct session *s) {
     return s->be->sums ? s->be->sums(s) : NULL;
-}
-
-bool session_can_best(const struct session *s) {
-    return s->be->finds_best;
 }
 
 bool session_can_score(const struct session *s, const struct session *base) {

@@ -12,6 +12,7 @@
 #include "base/ctx.h"
 #include "base/pool.h"
 #include "kernels/kern.h"
+#include "runtime/engine/device.h"
 #include "runtime/engine/seq.h"
 #include "runtime/engine/model.h"
 
@@ -21,34 +22,6 @@ enum act_mode {
                 (speed) */
 };
 struct kv_type;
-enum device_kind { DEVICE_CPU, DEVICE_CUDA, DEVICE_AUTO /* CUDA, or with a warning the CPU */ };
-struct placement; /* runtime/engine/placement.h */
-enum { DEVICES = 8 };
-struct device {
-    enum device_kind kind;
-    int index;                        /* of the first */
-    int n_more;                       /* further ones: layers are split over all of them ... */
-    int more[DEVICES - 1];            /* ... in this order, unless `place` says otherwise */
-    uint64_t more_bytes[DEVICES - 1]; /* as max_bytes; 0: max_bytes */
-    bool by_default;                  /* --device was not given: log once which device is used */
-    bool unused_card; /* the machine has an NVIDIA card, but this build has no CUDA */
-    bool masked; /* mask holds: bits of enum cuda_fuse that are on, to measure what each is worth */
-    unsigned mask;
-    uint64_t max_bytes; /* of device memory; 0: what is free, less CU_KEEP_FREE */
-    /* Passes of so many tokens copy experts that stay in main memory to the device. Below 0 none
-     * does; 0 means 128, unless the room for that would push out many more experts. */
-    int64_t stream_from;
-    const struct placement *place; /* borrowed: where experts go; NULL: as it fits */
-};
-/* Returns the number of the i-th device, i <= n_more. device_most returns the most bytes that it
- * may give. */
-int device_index(const struct device *d, int i);
-uint64_t device_most(const struct device *d, int i);
-/* Reads "cpu", "cuda", "cuda:N", "cuda:N,M,..." (layers are split over them) or "auto" (CUDA
- * when there is a device). "/MASK" behind a CUDA device says which launches are fused
- * (docs/design/cuda.md). NULL is "cpu". ERR_USAGE for another name, ERR_SYS when the device is
- * not there or this build has no CUDA. */
-int device_parse(const char *name, struct device *d, struct err *e);
 struct session;
 struct session_opts {
     int64_t n_ctx;      /* KV slots; 0: the model's context length capped at 4096 */
@@ -93,12 +66,21 @@ int session_use(struct session *s, const struct model *m, struct err *e);
 int session_prepare(struct session *s, struct err *e);
 void session_free(struct session *s);
 void session_reset(struct session *s); /* position 0, states zero */
-/* Threads that make a token (runtime/engine/thread_tune.h); *settled: the number will not change
- * any more.
- */
-int session_threads(const struct session *s, bool *settled);
 int64_t session_pos(const struct session *s);
 uint64_t session_bytes(const struct session *s); /* KV + state of all sequences + scratch */
+struct session_info {
+    const char *device; /* where it computes: "cpu" or "cuda" */
+    uint64_t bandwidth; /* of the device's memory, nominal, in bytes per second; 0: it is the CPU,
+                           or the driver does not say */
+    int64_t offload_blocks, offload_bytes; /* experts that have no room on the device */
+    int64_t stream_from; /* passes of this many tokens copy them to the device; 0: the CPU computes
+                            them all */
+    bool can_best;       /* finding the best logits costs less than fetching all, as on a device */
+    bool can_trim; /* sequences can go back to any position (seq_trim), not only to snapshots */
+    bool settled;  /* n_threads will not change any more */
+    int n_threads; /* that make a token (runtime/engine/thread_tune.h) */
+};
+struct session_info session_info(const struct session *s);
 
 /* One token of one sequence. */
 struct session_row {
@@ -109,7 +91,7 @@ struct session_row {
 enum session_want {
     WANT_HIDDEN = 1, /* the input of the head */
     WANT_LOGITS = 2,
-    WANT_BEST = 4 /* the best logits, in their place: where session_can_best */
+    WANT_BEST = 4 /* the best logits, in their place: where session_info.can_best */
 };
 /* The largest finite logits of a token, largest first, ties to the lower id: what sampling needs of
  * a vocabulary. n 0: a logit is NaN or infinite upwards. */
@@ -119,8 +101,6 @@ struct session_best {
     int32_t id[SESSION_BEST];
     float logit[SESSION_BEST];
 };
-/* Tells whether finding them costs less than fetching all logits, as it does on a device. */
-bool session_can_best(const struct session *s);
 /* What is fed, and what is wanted of it; what is left out is 0. Either `ids`, tokens of the
  * session's own sequence, or `row`, in which those of one sequence are in their order; each token
  * is at the position behind the one before. */
@@ -184,9 +164,6 @@ uint64_t session_keep_spares(struct session *s, int n);
 bool session_add_spare(struct session *s);
 /* Tells whether one is missing. */
 bool session_lacks_spare(const struct session *s);
-/* Tells whether sequences can go back to any of their positions (seq_trim); otherwise they can
- * only go back to snapshots. */
-bool session_can_trim(const struct session *s);
 /* Returns the session's own sequence, borrowed. */
 struct seq *session_own_seq(const struct session *s);
 /* Writes a sequence (NULL: the session's own) to a file that appears whole or not at all, or gives
@@ -285,17 +262,6 @@ struct session_sums {
 /* Returns what makes them, or NULL: the session cannot sum all products. */
 const struct session_sums *session_sums(const struct session *s);
 
-const char *session_device(const struct session *s); /* where it computes: "cpu" or "cuda" */
-/* Returns the nominal bandwidth of the device's memory in bytes per second; 0: the CPU computes, or
- * the driver does not say. */
-uint64_t session_bandwidth(const struct session *s);
-/* What of a model has no room on its device; zeros where all has. */
-struct session_offload {
-    int n_blocks;    /* whose experts stay in main memory */
-    int64_t n_bytes; /* of these */
-    int64_t from;    /* passes of so many tokens copy them to the device; 0: the CPU does all */
-};
-struct session_offload session_offload(const struct session *s);
 const struct model *session_model(const struct session *s); /* borrowed */
 const struct session_opts *
 session_get_opts(const struct session *s); /* zeros replaced by defaults */

@@ -143,7 +143,8 @@ const char *gen_stop_name(enum gen_stop s) {
 static int step(struct gen *g, const struct sampler *sampler, bool all, int32_t id, struct err *e) {
     const int64_t needs = sampler_needs(sampler, g->fed.n + 1);
     int rc;
-    g->have_best = !g->d && !all && needs > 0 && needs <= SESSION_BEST && session_can_best(g->s);
+    g->have_best =
+        !g->d && !all && needs > 0 && needs <= SESSION_BEST && session_info(g->s).can_best;
     g->ready = false;
     if (g->have_best)
         rc = session_pass(g->s, &(struct session_pass){.ids = &id, .n = 1, .best = &g->best}, e);

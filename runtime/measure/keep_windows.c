@@ -11,7 +11,7 @@
 
 char *eval_keep_model(const struct session *s, const char *hash) {
     const struct session_opts *o = session_get_opts(s);
-    const struct session_offload off = session_offload(s);
+    const struct session_info at = session_info(s);
     const struct kv_type *kv[] = {o->kv_k, o->kv_v, o->kv_edge_k, o->kv_edge_v};
     struct buf b = {0};
     buf_str(&b, "model ");
@@ -21,8 +21,8 @@ char *eval_keep_model(const struct session *s, const char *hash) {
         gguf_stamp(session_model(s)->gguf, &b);
     buf_fmt(&b,
             ";isa %s;act %d;pass %" PRId64 ";device %s %d %u;host %" PRId64 " %" PRId64 ";kv %s",
-            kern_isa_name(o->isa), (int)o->act, o->n_ubatch, session_device(s), o->device.masked,
-            o->device.mask, (int64_t)off.n_bytes, (int64_t)off.from, qtype_name(o->kv_type));
+            kern_isa_name(o->isa), (int)o->act, o->n_ubatch, at.device, o->device.masked,
+            o->device.mask, at.offload_bytes, at.stream_from, qtype_name(o->kv_type));
     for (int i = 0; i < 4; i++) buf_fmt(&b, " %s", kv[i] ? kv[i]->name : "-");
     buf_fmt(&b, " %" PRId64 ";", o->kv_n_edge);
     return buf_take(&b);

@@ -65,16 +65,16 @@ static void emit_speed(struct emit *m, const struct work *w, const char *model,
     emit_str(m, "size", "size", size);
     emit_str(m, "kv_type", "kv type", a->kv_type);
     emit_str(m, "act", "activations", a->act);
-    const struct session_offload off = session_offload(l->s);
-    emit_str(m, "device", "device", session_device(l->s));
-    emit_i64(m, "offload_blocks", off.n_blocks ? "blocks with experts in main memory" : NULL,
-             off.n_blocks);
-    emit_i64(m, "offload_bytes", NULL, off.n_bytes);
-    emit_i64(m, "stream_from", off.from ? "tokens of a pass that copies them" : NULL, off.from);
+    const struct session_info at = session_info(l->s);
+    emit_str(m, "device", "device", at.device);
+    emit_i64(m, "offload_blocks", at.offload_blocks ? "blocks with experts in main memory" : NULL,
+             at.offload_blocks);
+    emit_i64(m, "offload_bytes", NULL, at.offload_bytes);
+    emit_i64(m, "stream_from", at.stream_from ? "tokens of a pass that copies them" : NULL,
+             at.stream_from);
     emit_str(m, "isa", "instruction set", kern_isa_name(w->isa));
     emit_i64(m, "n_threads", "threads", pool_size(w->pool));
-    bool settled;
-    emit_i64(m, "n_threads_tg", "threads of a token", session_threads(l->s, &settled));
+    emit_i64(m, "n_threads_tg", "threads of a token", at.n_threads);
     const uint64_t packed = model_packed_bytes(l->m, false),
                    mapped = model_packed_bytes(l->m, true);
     emit_fmt_bytes(size, packed + mapped);
@@ -82,8 +82,7 @@ static void emit_speed(struct emit *m, const struct work *w, const char *model,
     emit_i64(m, "packed_mapped_bytes", NULL, (int64_t)mapped); /* These belong to a --pack-cache. */
     emit_str(m, "packed", "weights in packed rows", size);
     emit_num(m, "open_seconds", "seconds to open", l->seconds, 3);
-    emit_num(m, "bandwidth_gb_per_s",
-             session_bandwidth(l->s) ? "device memory GB/s" : "memory read GB/s",
+    emit_num(m, "bandwidth_gb_per_s", at.bandwidth ? "device memory GB/s" : "memory read GB/s",
              eval_session_bandwidth(l->s, w->pool), 1);
     emit_table(m, "tests", "tests");
     emit_col(m, "test", "test");

@@ -81,7 +81,7 @@ double eval_bandwidth(struct pool *p) {
 }
 
 double eval_session_bandwidth(const struct session *s, struct pool *p) {
-    const uint64_t device = session_bandwidth(s);
+    const uint64_t device = session_info(s).bandwidth;
     return device ? (double)device * 1e-9 : eval_bandwidth(p);
 }
 
@@ -123,7 +123,7 @@ static int rep_tg(const struct speed_run *r, double *sec, struct err *e) {
     double t = progress_now_s();
     struct session_best best; /* What `hone run` fetches from a device for a token. */
     for (int64_t i = 0; i < r->tg; i++)
-        if (session_can_best(r->s))
+        if (session_info(r->s).can_best)
             TRY(session_pass(r->s, &(struct session_pass){.ids = &r->ids[i], .n = 1, .best = &best},
                              e));
         else
@@ -230,11 +230,10 @@ int eval_speed(struct session *s, int64_t pp, int64_t tg, const int64_t *depths,
     /* The warm-up brings in the pages of the weights, starts the threads and raises the clocks. */
     session_reset(s);
     if (pp > 0) rc = rep_pp(&r, &sec, e);
-    bool settled = false; /* Whether the number of threads has been chosen. */
-    while (!rc && !settled) {
+    /* Until the number of threads has been chosen. */
+    for (bool settled = false; !rc && !settled; settled = session_info(s).settled) {
         session_reset(s);
         rc = session_step(s, r.ids, 1, r.logits, e);
-        (void)session_threads(s, &settled);
     }
     for (int i = 0; i < n_depths && !rc; i++)
         rc = at_depth(&r, depths[i], reps, bandwidth_gb_s, out, n_out, e);

@@ -35,7 +35,7 @@ static struct session *session(bool can_trim) {
     struct err e = {0};
     const struct session_opts so = {.guests = true, .n_ctx = 64};
     if (!s[can_trim]) fuzz_need(session_new(&s[can_trim], fuzz_model(src[can_trim]), &so, &e), &e);
-    if (session_can_trim(s[can_trim]) != can_trim) fail("not the model that was meant");
+    if (session_info(s[can_trim]).can_trim != can_trim) fail("not the model that was meant");
     return s[can_trim];
 }
 

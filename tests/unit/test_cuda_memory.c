@@ -46,7 +46,7 @@ static void test_sizes(void) {
         memory_of(CU_KEEP_FREE + 4 * MIB + all / 2 + rng_u64(&rng) % (all + 4 * MIB));
         if (session_new(&s, m, &o, &e) == 0) {
             CHECK(left() >= CU_KEEP_FREE);
-            if (session_offload(s).n_blocks)
+            if (session_info(s).offload_blocks)
                 n_fewer++;
             else
                 n_whole++;

@@ -87,7 +87,7 @@ static float *logits(struct model *m, struct session_opts o, int n_on_host, unsi
             const struct gr_node *n = graph_nth(s->g, OP_MOE, i);
             CHECK(d->all->on_host[n - s->g->node] == ((blocks >> n->layer & 1) != 0));
         }
-        CHECK_EQ_I64(session_offload(s).n_blocks, n_on_host);
+        CHECK_EQ_I64(session_info(s).offload_blocks, n_on_host);
     }
     session_free(s);
     return l;

@@ -315,7 +315,7 @@ static void test_kv_types(void) {
     log_set_level(LOG_ERROR);
     CHECK_OK(session_new(&s, m, &o, &e));
     log_set_level(LOG_INFO);
-    CHECK_EQ_STR(session_device(s), "cpu");
+    CHECK_EQ_STR(session_info(s).device, "cpu");
     session_free(s);
     model_close(m);
 }
@@ -361,7 +361,7 @@ static void observe(const char *name) {
         if (i) o.device = cuda;
         c[i].m = m;
         CHECK_OK(session_new(&s, m, &o, &e));
-        CHECK_EQ_STR(session_device(s), i ? "cuda" : "cpu");
+        CHECK_EQ_STR(session_info(s).device, i ? "cuda" : "cpu");
         session_observe(s, &(struct session_probe){&c[i], see, see_hidden, see_route, NULL});
         CHECK_OK(session_forward(s, ids, 11, NULL, &e));
         float *l = xcalloc((size_t)m->hp.d[HD_VOCAB], sizeof *l);

@@ -274,7 +274,7 @@ static void pair_of(const struct model *m, const char *name, struct session_opts
         return;
     }
     if (!p) CHECK_EQ_I64(n_parts(w.s[1]), n);
-    if (!p) CHECK_EQ_I64(session_offload(w.s[1]).n_blocks, 0);
+    if (!p) CHECK_EQ_I64(session_info(w.s[1]).offload_blocks, 0);
     w.s[1]->cache.most[0] = 0; /* sequences may take what they need */
     for (int i = 1; i < n; i++) w.s[1]->cache.most[i] = 0;
     for (int i = 0; i < N_SEQS; i++)

@@ -408,9 +408,9 @@ static struct chosen chosen(const struct model *m, uint64_t limit, int64_t from,
     const struct cuda *d = s->dev;
     const struct chosen c = {d->all->n_on_host, d->in.from};
     CHECK(!counts_bytes() || in_use(s) <= limit);
-    CHECK_EQ_I64(session_offload(s).n_blocks, c.n_on_host);
-    CHECK_EQ_I64(session_offload(s).from, c.from);
-    CHECK((session_offload(s).n_bytes > 0) == (c.n_on_host > 0));
+    CHECK_EQ_I64(session_info(s).offload_blocks, c.n_on_host);
+    CHECK_EQ_I64(session_info(s).stream_from, c.from);
+    CHECK((session_info(s).offload_bytes > 0) == (c.n_on_host > 0));
     session_free(s);
     return c;
 }

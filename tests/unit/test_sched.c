@@ -497,7 +497,7 @@ static void tree_like_list(const char *src, bool can_trim) {
     if (!m) return;
     rng_seed(&rng, can_trim);
     CHECK_OK(session_new(&s, m, &so, &e));
-    CHECK(session_can_trim(s) == can_trim);
+    CHECK(session_info(s).can_trim == can_trim);
     const uint64_t empty = session_held_bytes(s);
     struct prefix_cache *p = prefix_cache_new(s, NULL);
     for (int i = 0; i < 1500; i++) {

@@ -189,7 +189,7 @@ static void test_fallback(void) {
     o.device.kind = DEVICE_AUTO;
     o.kv_k = o.kv_v = kv_type_find("q8_0-rot");
     CHECK_OK(session_new(&s, m, &o, &e));
-    CHECK_EQ_STR(session_device(s), "cpu");
+    CHECK_EQ_STR(session_info(s).device, "cpu");
     CHECK(model_packed_bytes(m, false) > 0);
     session_free(s);
     model_close(m);

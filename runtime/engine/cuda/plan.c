@@ -255,7 +255,9 @@ static void tell(struct session *s, const struct trial *t) {
     const struct cuda *d = dev(s);
     uint64_t have = 0, stream = 0;
     char copies[128] = "";
-    s->offload = (struct session_offload){.n_blocks = d->all->n_on_host, .from = d->in.from};
+    s->offload.n_blocks = d->all->n_on_host;
+    s->offload.from = d->in.from;
+    s->offload.n_bytes = 0;
     for (int i = 0; i < s->g->n_weights; i++)
         if (d->w[i].is_host) s->offload.n_bytes += (int64_t)model_weight(s->m, i)->n_bytes;
     for (int i = 0; i < d->all->n; i++) {
