@@ -234,7 +234,7 @@ static struct parts parts_of(const struct cu_product *p, int tokens) {
     return s;
 }
 uint64_t cu_gemm_scratch(const struct cu_product *p) {
-    return parts_of(p, TOKENS).end;
+    return parts_of(p, p->exact ? (int)CU_LEAST_TASK : (int)TOKENS).end;
 }
 
 /* Tells whether a unit is one pass of wgmma: its matrices are packed and of one type. */
@@ -243,7 +243,7 @@ static bool is_wide(const struct cu_stream *s, const struct cu_product *p) {
 }
 static int find(const struct cu_stream *s, const struct cu_product *p, const struct cu_rows *w,
                 struct cu_gemm_kernel *k, struct err *e) {
-    *k = p->exact        ? cu_gemm_f32(w->type)
+    *k = p->exact        ? cu_gemm_f32(s, p, w->type)
          : is_wide(s, p) ? cu_gemm_sm90(s, p)
                          : cu_gemm_any(s, p, w->type);
     for (size_t i = 0; i < sizeof table / sizeof table[0] && w->packed && !is_wide(s, p); i++)

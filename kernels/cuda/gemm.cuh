@@ -121,7 +121,10 @@ struct cu_gemm_kernel cu_gemm_sm90(const struct cu_stream *s, const struct cu_pr
  * there is none. */
 struct cu_gemm_kernel cu_gemm_any(const struct cu_stream *s, const struct cu_product *p,
                                   enum qtype type);
-/* Returns the kernel for exact products with weights of this type (gemm_f32.cu). */
-struct cu_gemm_kernel cu_gemm_f32(enum qtype type);
+/* Returns the kernel for exact products with weights of this type (gemm_f32.cu). Its tasks may have
+ * CU_LEAST_TASK tokens. */
+enum { CU_LEAST_TASK = 16 };
+struct cu_gemm_kernel cu_gemm_f32(const struct cu_stream *s, const struct cu_product *p,
+                                  enum qtype type);
 
 #endif

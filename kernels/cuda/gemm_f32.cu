@@ -254,8 +254,15 @@ static const struct cu_gemm_kernel table[] = {
 #undef ROW
 };
 
-struct cu_gemm_kernel cu_gemm_f32(enum qtype type) {
+/* Returns the kernel for a product. Tasks have fewer tokens where multiprocessors would idle: the
+ * bits are the same. */
+struct cu_gemm_kernel cu_gemm_f32(const struct cu_stream *s, const struct cu_product *p,
+                                  enum qtype type) {
+    const int64_t blocks = div_up(p->rows, ROWS);
+    struct cu_gemm_kernel k = {};
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
-        if (table[i].type == type) return table[i];
-    return {};
+        if (table[i].type == type) k = table[i];
+    while (k.tokens > CU_LEAST_TASK && cu_gemm_tasks(p, k.tokens) * blocks < s->c->info.n_sm)
+        k.tokens /= 2;
+    return k;
 }
