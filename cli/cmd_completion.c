@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cli/cmd.h"
-#include "cli/lib.h"
+#include "cli/command.h"
 #include "quantize/quantize.h"
 
 static const struct {

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/lib.h"
+#include "cli/command.h"
 #include "base/attr.h"
 #include "base/ctx.h"
 #include "base/map.h"

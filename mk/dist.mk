@@ -1,8 +1,7 @@
 # mk/dist.mk - the library for other programs, installation and packages.
 # what other programs link: only the names in include/hone.h. The archive is one object; all other names are local
 SO   := libhone.so.$(shell sed -n 's/^.define HONE_API_MAJOR //p' include/hone.h.in)
-# without the line editor (libedit)
-$(OBJ)/embed.a: $(filter-out %/cli/line.o,$(OBJS) $(CLI_OBJS) $(CUDA_OBJS)) $(OBJ)/packaging/no_line.o
+$(OBJ)/embed.a: $(OBJS) $(CUDA_OBJS)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 EMBED_LIBS := $(filter-out -ledit -I% -D%,$(LIBS))
 LINK_SO = $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -shared -Wl,-soname,$(SO) -o $@ \

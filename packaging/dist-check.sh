@@ -35,7 +35,7 @@ fi
 mkdir "$t/deb"
 for f in "$d"/*_"$(dpkg --print-architecture)".deb; do dpkg-deb -x "$f" "$t/deb"; done
 once "Debian packages, unpacked" "$t/deb/usr/bin/hone"
-so=$(find "$t/deb" -name libhone.so.1)
+so=$(find "$t/deb" -name libhone.so.2)
 cat > "$t/v.c" << 'END'
 #include <hone.h>
 #include <stdio.h>

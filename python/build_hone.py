@@ -58,12 +58,12 @@ def native_files() -> dict[str, bytes]:
     if os.environ.get("HONE_GLIBC228"):
         make("glibc228", "HAVE_CUDA=0")
         old = ROOT / os.environ.get("BUILD", "build") / "glibc228"
-        return {f"{NAME}/lib/libhone.so.1": (old / "libhone.so.1").read_bytes(),
+        return {f"{NAME}/lib/libhone.so.2": (old / "libhone.so.2").read_bytes(),
                 f"{NAME}/bin/hone": (old / "hone").read_bytes()}
     stage = ROOT / "build" / "python-stage"
     shutil.rmtree(stage, ignore_errors=True)
     make("install", f"DESTDIR={stage}", "PREFIX=/p", "LIBDIR=lib", "HAVE_CUDA=0")
-    return {f"{NAME}/lib/libhone.so.1": (stage / "p/lib/libhone.so.1").read_bytes(),
+    return {f"{NAME}/lib/libhone.so.2": (stage / "p/lib/libhone.so.2").read_bytes(),
             f"{NAME}/bin/hone": (stage / "p/bin/hone").read_bytes()}
 
 

@@ -6,7 +6,7 @@ import re
 import sys
 
 NAMES = {"quantize": "quantize_files"}  # there is a quantize() for one file already
-OTHERS = {"diff", "call", "serve"}  # written by hand, in jobs.py
+OTHERS = {"diff", "serve"}  # written by hand, in jobs.py
 OPTIONAL = {"manifest", "name", "mode", "types", "seconds", "list", "suite", ("recipes", "model"), ("doctor", "model"),
             ("merge", "path")}
 SIZES = {("plan", "vram"), ("make", "budget"), ("mix", "budget"), ("sensitivity", "budget")}  # texts that are sizes of memory

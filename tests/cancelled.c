@@ -66,11 +66,3 @@ int hone_session_new(struct hone_session **out, const struct hone_model *m,
     next(&f, "hone_session_new");
     return f(out, m, so, &own, e);
 }
-
-int hone_call(const char *command, const char *const *args, const struct hone_opts *o,
-              struct hone_result *r) {
-    int (*f)(const char *, const char *const *, const struct hone_opts *, struct hone_result *);
-    const struct hone_opts own = with(o);
-    next(&f, "hone_call");
-    return f(command, args, &own, r);
-}

@@ -13,7 +13,7 @@ from ._lib import Cancel, lib as _functions
 from .errors import Cancelled, DataError, HoneError, MachineError, MissingFile, UsageError, Verdict
 from .gguf import GGUF, Tensor, Type, Writer, types
 from . import steps
-from .jobs import call, commands, decode, diff, encode, quantize, serve
+from .jobs import decode, diff, encode, quantize, serve
 from .model import Answer, Model, Stream, kld
 from .report import Report
 from .steps import *  # noqa: F403: steps.__all__
@@ -23,6 +23,6 @@ __version__: str = _functions.version().decode()
 __all__ = [
     "Answer", "Cancel", "Cancelled", "DataError", "GGUF", "HoneError", "MachineError", "MissingFile",
     "Model", "Report", "Stream", "Template", "Tensor", "Tokenizer", "Type", "UsageError", "Verdict", "Writer",
-    "call", "commands", "decode", "diff", "encode", "kld", "quantize", "serve", "types",
+    "decode", "diff", "encode", "kld", "quantize", "serve", "types",
 ]
 __all__ += steps.__all__

@@ -127,10 +127,6 @@ class QuantizeReportStruct(Sized):
                 ("bits_per_weight", C.c_double), ("seconds", C.c_double)]
 
 
-class Result(C.Structure):
-    _fields_ = [("text", C.c_char_p), ("len", C.c_size_t), ("message", C.c_char * 1024)]
-
-
 P, S, I32, I64, U64, F64 = C.c_void_p, C.c_char_p, C.c_int32, C.c_int64, C.c_uint64, C.c_double
 INT, SIZE, OUT = C.c_int, C.c_size_t, C.POINTER(C.c_void_p)
 IDS = C.POINTER(C.c_int32)
@@ -182,9 +178,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "quantizer_new": (None, [OUT, C.POINTER(Opts)]),
     "quantizer_rows": (None, [P, INT, P, I64, I64, P, P]),
     "quantizer_file": (None, [P, S, S, C.POINTER(QuantizeOpts), C.POINTER(QuantizeReportStruct)]),
-    "call": (INT, [S, C.POINTER(S), C.POINTER(Opts), C.POINTER(Result)]),
-    "result_free": (INT, [C.POINTER(Result)]), "answer_free": (INT, [C.POINTER(AnswerStruct)]),
-    "command": (S, [INT]), "version": (S, []), "free": (INT, [P]),
+    "answer_free": (INT, [C.POINTER(AnswerStruct)]),
+    "version": (S, []), "free": (INT, [P]),
     "cancel_new": (P, []), "cancel_now": (INT, [P]), "cancel_reset": (INT, [P]),
 }
 CLOSERS = {"gguf": "close", "tokenizer": "close", "model": "close", "writer": "free",
@@ -192,9 +187,9 @@ CLOSERS = {"gguf": "close", "tokenizer": "close", "model": "close", "writer": "f
 
 
 def _find() -> str:
-    here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", "libhone.so.1")
+    here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", "libhone.so.2")
     asked = os.environ.get("HONE_LIBRARY")
-    return asked or (here if os.path.exists(here) else "libhone.so.1")
+    return asked or (here if os.path.exists(here) else "libhone.so.2")
 
 
 _dll = C.CDLL(_find())

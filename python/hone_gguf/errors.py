@@ -77,8 +77,3 @@ def exception(status: int, message: str, file: str = "", tensor: str = "") -> Ho
     if status == 2 and file and not os.path.exists(file):
         kind = MissingFile
     return kind(in_python(message, KEYWORDS, "overwrite=True"), file, tensor)
-
-
-def command_exception(status: int, message: str) -> HoneError:
-    """The same for a command, whose options are the keywords."""
-    return KINDS.get(status, HoneError)(in_python(message, {}, "force=True"))

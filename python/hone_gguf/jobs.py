@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Quantizing, and the commands of the program hone as functions."""
+"""Quantizing arrays and files, comparing files, serving."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, Union
 
 from . import _lib
 from ._lib import Cancel, Handle, Options, lib
-from .errors import UsageError, Verdict, command_exception
+from .errors import UsageError, Verdict
 from .gguf import Path, Type
 from .report import Report
 
@@ -75,46 +75,6 @@ def decode(blocks: "NDArray[Any]", type: Union[str, Type]) -> "NDArray[np.float3
     out = np.empty((*b.shape[:-1], cols), np.float32)
     lib.decode(t.id, b.ctypes.data, b.size // b.shape[-1], cols, out.ctypes.data)
     return out
-
-
-def _arguments(options: dict[str, Any]) -> list[str]:
-    """max_memory="4G" -> --max-memory 4G; True: the option alone; lists: once for each."""
-    out: list[str] = []
-    for name, v in options.items():
-        flag = ("-" if len(name) == 1 else "--") + name.replace("_", "-")
-        if v is None or v is False:
-            continue
-        for one in v if isinstance(v, (list, tuple)) else [v]:
-            out += [flag] if one is True else [flag, os.fsdecode(one) if isinstance(one, (bytes, os.PathLike)) else str(one)]
-    return out
-
-
-def call(command: str, *args: Union[str, Path], progress: Optional[_lib.Progress] = None,
-         log: Optional[_lib.Log] = None, cancel: Optional[Cancel] = None, **options: Any) -> Report:
-    """A command of the program with its options as keywords (`hone help COMMAND`), its JSON as the
-    result: call("inspect", "model.gguf"), call("eval", "ppl", "model.gguf", "text.txt", ctx=512)."""
-    o, r, found_status = Options(progress, log, cancel), _lib.Result(), C.c_int()
-    words = [os.fsdecode(a) for a in args] + _arguments(options)
-
-    def work() -> None:
-        found_status.value = lib.call(command.encode(), _lib.texts(words), o.ref, C.byref(r))
-
-    try:
-        o.run(work)
-        status, out, message = found_status.value, _lib.text(r.text or b""), _lib.text(r.message)
-    finally:
-        lib.result_free(C.byref(r))
-    try:
-        found = json.loads(out) if out.strip() else {}
-    except ValueError:
-        found = {"text": out}
-    report = Report(found if isinstance(found, dict) else {"rows": found}, f"hone {command}")
-    if status:
-        error = command_exception(status, message)
-        if isinstance(error, Verdict):
-            error.report = report
-        raise error
-    return report
 
 
 def diff(a: Path, b: Path, *, weights: bool = False, progress: Optional[_lib.Progress] = None,
@@ -186,11 +146,3 @@ def serve(model: Union[Path, Sequence[Path]], *, ready: Optional[Callable[[dict[
         values["more"] = _lib.paths(models[1:])
     s = ServeOpts(ready=tell(ready), request=tell(request), **values)
     o.run(lib.serve, _lib.path(models[0]), C.byref(s), o.ref)
-
-
-def commands() -> list[str]:
-    """Names that `call` takes."""
-    names: list[str] = []
-    while (name := lib.command(len(names))) is not None:
-        names.append(name.decode())
-    return names

@@ -18,7 +18,7 @@ import time
 import hone_gguf
 import numpy as np
 from hone_gguf import (GGUF, Cancel, Cancelled, HoneError, MissingFile, Model, Template, Tokenizer, UsageError,
-                       Writer, call, encode, kld, plan, quantize, types)
+                       Writer, encode, kld, plan, quantize, types)
 
 
 RESULT = {"python": sys.version.split()[0], "numpy": np.__version__}
@@ -95,7 +95,7 @@ def test_callbacks() -> None:
     c = Cancel()
     c.now()
     try:
-        call("quantize", "base.gguf", output="no.gguf", recipe="Q4_K_M", cancel=c)
+        hone_gguf.quantize_files("base.gguf", "no.gguf", recipe="Q4_K_M", cancel=c)
         raise AssertionError("was not cancelled")
     except Cancelled:
         pass
@@ -242,7 +242,6 @@ def test_what_is_refused() -> None:
             (UsageError, "not several", lambda: m.generate("a", regex="a", schema={"type": "null"})),
             (UsageError, "overwrite=True", lambda: quantize("base.gguf", "text.txt", "Q4_0")),
             (UsageError, "requantize", lambda: quantize("model.gguf", "no.gguf", "Q2_K")),
-            (UsageError, "hone inspect --help", lambda: call("inspect", "model.gguf", absent=1)),
             (UsageError, "same model", lambda: m.perplexity(tok.encode("a b c d " * 90), n_ctx=64,
                                                             progress=lambda *a: m.generate("a")))):
         assert words in str(raises(kind, f)), (words, raises(kind, f))
@@ -305,7 +304,7 @@ def test_what_strangers_met() -> None:
     odd = os.fsdecode(b"odd\xff.gguf")
     with open(odd, "wb") as f:
         f.write(data)
-    assert call("inspect", odd)["arch"] == hone_gguf.inspect(odd)["arch"] == "qwen35moe" and len(GGUF(odd).tensors) == len(g.tensors)
+    assert hone_gguf.inspect(odd)["arch"] == "qwen35moe" and len(GGUF(odd).tensors) == len(g.tensors)
     assert raises(MissingFile, GGUF, odd + "x").file == odd + "x"
 
 
@@ -317,16 +316,9 @@ def test_encode_stops() -> None:
     assert time.process_time() - begin < 5
 
 
-def test_commands() -> None:
-    for name in ("quantize", "eval", "inspect", "doctor"):
-        assert name in hone_gguf.commands()
-    assert "<table>" in call("inspect", "model.gguf")._repr_html_()
+def test_tables() -> None:
+    assert "<table>" in hone_gguf.inspect("model.gguf")._repr_html_()
     assert "<table>" in GGUF("model.gguf")._repr_html_()
-    try:
-        call("inspect", "model.gguf", no_such_option=1)
-        raise AssertionError
-    except UsageError as error:
-        assert "no_such_option" in str(error)
 
 
 if __name__ == "__main__":

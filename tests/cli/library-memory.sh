@@ -87,7 +87,7 @@ if [ -n "${EVERY:-}" ]; then
     sweep perplexity 1 0 "$t/b.gguf" $text 1
     sweep divergence 1 0 "$t/b.gguf" "$t/b.gguf" $text 1
     sweep quantizer 1 0 "$t/b.gguf" "$t/out.gguf"
-    sweep command 1 0 tests/golden/models/qwen35moe "$t/out.gguf" Q8_0
+    sweep steps 1 0 tests/golden/models/qwen35moe "$t/out.gguf" Q8_0
     sweep cancel 1 130 "$t/b.gguf" "$t/out.gguf" Q4_0 1
 fi
 

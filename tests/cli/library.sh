@@ -16,13 +16,13 @@ grep -q '^prefix=/opt/hone$' "$p/lib/pkgconfig/hone.pc" || say "hone.pc: $(cat "
 # ---- names: the header, what the libraries export ----
 sed -n '/^HONE_API/,/;/p' "$p/include/hone.h" | tr '\n' ' ' | sed 's/;/;\n/g' | sed -n 's/^[^(]*[ *]\(hone_[a-z0-9_]*\)(.*/\1/p' | sort > "$t/want"
 [ "$(wc -l < "$t/want")" -ge 90 ] || say "hone.h: only these functions were found: $(cat "$t/want")"
-nm -D --defined-only "$p/lib/libhone.so" | sed -n 's/.* T \(.*\)@@HONE_1\(\.[0-9]*\)*$/\1/p' | sort > "$t/so"
+nm -D --defined-only "$p/lib/libhone.so" | sed -n 's/.* T \(.*\)@@HONE_2$/\1/p' | sort > "$t/so"
 cmp -s "$t/want" "$t/so" || say "libhone.so exports: $(diff "$t/want" "$t/so")"
-others=$(nm -D --defined-only "$p/lib/libhone.so" | grep -vE '@@HONE_1(\.[0-9]+)?$' | grep -vE ' A HONE_1(\.[0-9]+)?$|__(asan|ubsan|odr_asan)' || true)
+others=$(nm -D --defined-only "$p/lib/libhone.so" | grep -vE '@@HONE_2$' | grep -vE ' A HONE_2$|__(asan|ubsan|odr_asan)' || true)
 [ -z "$others" ] || say "libhone.so exports more: $others"
 nm -g --defined-only "$p/lib/libhone.a" | sed -n 's/.* T //p' | grep -vE '^__?(asan|ubsan|odr_asan)' | sort > "$t/a"
 cmp -s "$t/want" "$t/a" || say "libhone.a exports: $(diff "$t/want" "$t/a")"
-readelf -d "$p/lib/libhone.so" | grep -q 'SONAME.*\[libhone.so.1\]' || say "soname: $(readelf -d "$p/lib/libhone.so")"
+readelf -d "$p/lib/libhone.so" | grep -q 'SONAME.*\[libhone.so.2\]' || say "soname: $(readelf -d "$p/lib/libhone.so")"
 # debugging is for the folder it was built in: what is installed is stripped, but the names of the static library
 [ -n "${SANF:-}" ] || for f in "$p/bin/hone" "$p/lib/libhone.so" "$p/lib/libhone.a"; do
     readelf -S "$f" 2> /dev/null | grep -q '\.debug_info' && say "$f is not stripped"
@@ -42,7 +42,7 @@ for x in docs/examples/*.c; do
     build "$x" "$t/$b" $(pc --libs) -lm -lpthread "-Wl,-rpath,$p/lib"
 done
 [ $n -ge 10 ] || say "$n examples"
-build docs/examples/command.c "$t/command-static" "$p/lib/libhone.a" $(pc --static --libs | sed 's/-lhone//') -lstdc++
+build docs/examples/steps.c "$t/steps-static" "$p/lib/libhone.a" $(pc --static --libs | sed 's/-lhone//') -lstdc++
 cp "$p/include/hone.h" "$t/cxx.cpp" && $cc -x c++ -Wall -Wextra -Werror -fsyntax-only "$t/cxx.cpp" 2> "$t/o" || say "as C++: $(cat "$t/o")"
 
 # ---- each does what it says ----
@@ -53,17 +53,17 @@ run() { # program, arguments: into o and e; must succeed
 says() { grep -q -- "$1" "$t/o" || say "$x: no '$1' in: $(head -c 600 "$t/o")"; }
 m=tests/golden/models/qwen35moe
 text=tests/golden/tiny-qwen35moe/self_eval.txt
-for x in command command-static; do
+for x in steps steps-static; do
     run $x $m "$t/$x.gguf" Q8_0
     says '"file_type": "Q8_0"\|"recipe": "Q8_0"'
     [ ! -e "$t/$x.gguf.base.gguf" ] || say "$x left its base file"
 done
 "$HONE" convert $m -o "$t/c.gguf" > "$t/o" 2>&1 && "$HONE" quantize "$t/c.gguf" -o "$t/q.gguf" --recipe Q8_0 > "$t/o" 2>&1
 # the record names the input file
-"$HONE" diff "$t/q.gguf" "$t/command.gguf" --json > "$t/o" 2> "$t/e" || true
+"$HONE" diff "$t/q.gguf" "$t/steps.gguf" --json > "$t/o" 2> "$t/e" || true
 tr -d '\n' < "$t/o" | grep -q '"n_tensors": 0,' || say "the library's tensors differ from the program's: $(cat "$t/o")"
-rc=0; "$t/command" $m "$t/x.gguf" Q9_9 > "$t/o" 2> "$t/e" || rc=$?
-[ $rc = 2 ] && grep -q '^quantize: .*Q9_9' "$t/e" && [ ! -e "$t/x.gguf" ] || say "bad recipe: exit $rc: $(cat "$t/e")"
+rc=0; "$t/steps" $m "$t/x.gguf" Q9_9 > "$t/o" 2> "$t/e" || rc=$?
+[ $rc = 2 ] && grep -q 'Q9_9' "$t/e" && [ ! -e "$t/x.gguf" ] || say "bad recipe: exit $rc: $(cat "$t/e")"
 
 "$HONE" convert tests/golden/tiny-qwen35moe -o "$t/b.gguf" > "$t/o" 2>&1 || say "convert: $(cat "$t/o")"
 run quantizer "$t/b.gguf" "$t/own.gguf"

@@ -11,6 +11,7 @@
 
 #include "include/hone.h"
 #include "tests/check.h"
+#include "tests/command.h"
 #include "tests/unit/tmpdir.h"
 
 static const char model[] = "tests/golden/models/qwen35moe";
@@ -20,15 +21,15 @@ static bool exists(const char *path) {
 }
 
 /* One call whose arguments end with NULL. */
-static int call(const char *command, const struct hone_opts *o, struct hone_result *r,
+static int call(const char *name, const struct hone_opts *o, struct result *r,
                 const char *const *args) {
-    hone_result_free(r);
-    return hone_call(command, args, o, r);
+    result_free(r);
+    return command(name, args, o, r);
 }
 #define CALL(command, o, r, ...) call(command, o, r, (const char *const[]){__VA_ARGS__, NULL})
 
 static void test_results(void) {
-    struct hone_result r = {0};
+    struct result r = {0};
     const char *base = tmp_path("base.gguf");
     CHECK_EQ_I64(CALL("convert", NULL, &r, model, "-o", base), HONE_OK);
     CHECK(r.text && r.text[0] == '{' && r.len == strlen(r.text));
@@ -42,8 +43,8 @@ static void test_results(void) {
     CHECK_EQ_I64(CALL("inspect", NULL, &r, "VERSION"), HONE_DATA);
     CHECK_EQ_I64(CALL("inspect", NULL, &r, tmp_path("absent")), HONE_USAGE);
     CHECK_EQ_I64(CALL("frobnicate", NULL, &r, "x"), HONE_USAGE);
-    hone_result_free(&r);
-    CHECK_EQ_I64(hone_call("doctor", NULL, NULL, &r), HONE_OK); /* no arguments at all */
+    result_free(&r);
+    CHECK_EQ_I64(command("doctor", NULL, NULL, &r), HONE_OK); /* no arguments at all */
     /* the other forms, and text that is no JSON */
     CHECK_EQ_I64(CALL("inspect", NULL, &r, base, "--csv"), HONE_OK);
     CHECK(r.text[0] != '{' && r.len > 0);
@@ -53,9 +54,9 @@ static void test_results(void) {
                  HONE_OK);
     CHECK_EQ_I64(CALL("diff", NULL, &r, base, tmp_path("q.gguf")), HONE_VERDICT);
     CHECK(strstr(r.text, "\"same\": false") != NULL && r.message[0]);
-    hone_result_free(&r);
+    result_free(&r);
     CHECK(!r.text);
-    hone_result_free(&r);
+    result_free(&r);
 }
 
 struct seen {
@@ -72,17 +73,17 @@ static void on_log(void *user, enum hone_level level, const char *text) {
 
 static int on_progress(void *user, const char *stage, uint64_t done, uint64_t total) {
     struct seen *s = user;
-    struct hone_result r;
+    struct result r;
     CHECK(stage && stage[0] && (total == 0 || done <= total));
-    s->inner = hone_call("recipes", NULL, NULL, &r); /* a call within a call is one of its own */
-    hone_result_free(&r);
+    s->inner = command("recipes", NULL, NULL, &r); /* a call within a call is one of its own */
+    result_free(&r);
     return ++s->n_progress == s->cancel_at;
 }
 
 static void test_callbacks(void) {
     struct seen s = {.cancel_at = 2};
     struct hone_opts o = {.size = sizeof o, .log = on_log, .progress = on_progress, .user = &s};
-    struct hone_result r = {0};
+    struct result r = {0};
     const char *base = tmp_path("base.gguf"), *out = tmp_path("cancelled.gguf");
     CHECK_EQ_I64(CALL("quantize", &o, &r, base, "-o", out, "--type", "Q4_K"), HONE_CANCELLED);
     CHECK_EQ_I64(s.n_progress, 2);
@@ -100,25 +101,25 @@ static void test_callbacks(void) {
     CHECK(exists(out));
     o.size = 0;
     CHECK_EQ_I64(CALL("doctor", &o, &r, "--limits"), HONE_USAGE);
-    hone_result_free(&r);
+    result_free(&r);
 }
 
 /* --max-memory and --untrusted of one call are not the next one's. */
 static void test_limits(void) {
-    struct hone_result r = {0};
+    struct result r = {0};
     const char *base = tmp_path("base.gguf");
     CHECK_EQ_I64(CALL("eval", NULL, &r, "speed", base, "--tg", "1", "--pp", "1", "--reps", "1",
                       "--max-memory", "1K"),
                  HONE_SYSTEM);
     CHECK_EQ_I64(CALL("eval", NULL, &r, "speed", base, "--tg", "1", "--pp", "1", "--reps", "1"),
                  HONE_OK);
-    hone_result_free(&r);
+    result_free(&r);
 }
 
 /* A caller whose decimal point is a comma, where such a locale is installed. */
 static void test_locale(void) {
     static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "fr_FR.utf8"};
-    struct hone_result r = {0};
+    struct result r = {0};
     size_t i = 0;
     while (i < COUNT_OF(names) && !setlocale(LC_NUMERIC, names[i])) i++;
     if (i == COUNT_OF(names)) return;
@@ -127,7 +128,7 @@ static void test_locale(void) {
     snprintf(one, sizeof one, "%.1f", 1.5);
     CHECK_EQ_STR(one, "1,5"); /* ours again */
     setlocale(LC_NUMERIC, "C");
-    hone_result_free(&r);
+    result_free(&r);
 }
 
 /* ---- calls at the same time ---- */
@@ -138,7 +139,7 @@ struct one_call {
     int cancel_at;
     int rc;
     struct seen seen;
-    struct hone_result r;
+    struct result r;
 };
 
 static void count_log(void *user, enum hone_level level, const char *text) {
@@ -156,7 +157,7 @@ static void *in_thread(void *arg) {
     struct hone_opts o = {
         .size = sizeof o, .log = count_log, .progress = count_progress, .user = &c->seen};
     c->seen.cancel_at = c->cancel_at;
-    c->rc = hone_call(c->command, c->args, &o, &c->r);
+    c->rc = command(c->command, c->args, &o, &c->r);
     return NULL;
 }
 
@@ -233,8 +234,8 @@ static void test_threads(void) {
         if (i >= 2) CHECK(same_files(alone[i].args[2], both[i].args[2]) > 10000);
         free(a);
         free(b);
-        hone_result_free(&alone[i].r);
-        hone_result_free(&both[i].r);
+        result_free(&alone[i].r);
+        result_free(&both[i].r);
     }
     CHECK(alone[2].seen.n_log > 0 && alone[3].seen.n_log == 0); /* --trace and -q */
 }
@@ -252,7 +253,7 @@ static void test_cancel_one(void) {
     CHECK_EQ_I64(c[2].rc, HONE_CANCELLED);
     CHECK_EQ_I64(c[2].seen.n_progress, 2);
     CHECK(!exists(c[2].args[2]));
-    for (int i = 1; i < 3; i++) hone_result_free(&c[i].r);
+    for (int i = 1; i < 3; i++) result_free(&c[i].r);
 }
 
 int main(void) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_lib_calls.c - the calls of include/hone.h 1.2 that do what a command does: each
+/* tests/unit/test_lib_calls.c - the calls of include/hone.h that do what a command does: each
  * gives the document that the command gives with the same options, and writes the same bytes. What
  * the commands say is shown by the tests of their own. */
 #include <unistd.h>
@@ -7,6 +7,7 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "include/hone.h"
+#include "tests/command.h"
 #include "tests/unit/lib_check.h"
 #include "tests/unit/tmpdir.h"
 
@@ -44,13 +45,13 @@ static void inside(const struct json *a, const struct json *b, const char *what)
 
 /* Compares a call's document, which it frees, with that of a command; the status is the same. */
 static void same(char *json, int status, const char *name, const char *const *args) {
-    struct hone_result r;
+    struct result r;
     struct json *a = NULL, *b = NULL;
     struct err e;
-    CHECK_EQ_I64(hone_call(name, args, NULL, &r), status);
+    CHECK_EQ_I64(command(name, args, NULL, &r), status);
     if (!json) {
         CHECK_FAIL("%s %s: no document", name, args[0]);
-        hone_result_free(&r);
+        result_free(&r);
         return;
     }
     CHECK_OK(json_parse(&a, json, strlen(json), "library", &e));
@@ -59,7 +60,7 @@ static void same(char *json, int status, const char *name, const char *const *ar
     inside(a, b, name);
     json_free(a);
     json_free(b);
-    hone_result_free(&r);
+    result_free(&r);
     hone_free(json);
 }
 #define SAME(json, status, name, ...)                                                              \

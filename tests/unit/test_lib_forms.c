@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_lib_forms.c - every option of every command is a field of include/hone.h or an
- * argument of a function there, or it is said here why only hone_call has it; and docs/reference.md
- * says so. `make reference` writes that file: the program's argument is its path. */
-#include "cli/lib.h"
+ * argument of a function there, or its row says why it is not; and docs/reference.md says so. `make
+ * reference` writes that file: the program's argument is its path. */
+#include "cli/command.h"
 #include "base/buf.h"
 #include "base/io.h"
 #include "base/str.h"
@@ -79,7 +79,7 @@ static void test_options(void) {
             CHECK_FAIL("hone %s --%s is nowhere in hone.h, and its row does not say why",
                        known[i].command, known[i].name);
         if (n && known[i].only_cli)
-            CHECK_FAIL("hone %s --%s is said to be only of hone_call: %s", known[i].command,
+            CHECK_FAIL("hone %s --%s is said to be only of the program: %s", known[i].command,
                        known[i].name, b.data);
         buf_release(&b);
     }
@@ -110,9 +110,7 @@ static const char head[] =
     "as\n"
     "a keyword (`bytes` is `n_bytes`, `hone_quantize` is `quantize_files`; `make` and `plan` take "
     "the options of\n"
-    "the command). What has a reason in place of a call is only of "
-    "`hone_call`\n"
-    "(Python: `call`), which takes every command with its options as text.\n"
+    "the command). What has a reason in place of a call is only of the program.\n"
     "\n"
     "This file is written by `make reference`, from the tables that the commands and the library "
     "run on;\n"
@@ -136,13 +134,13 @@ static void describe(struct buf *out) {
             buf_fmt(out, "\n## hone %s\n\n%s\n", o->command, calls.data ? calls.data : "");
         if (i == 0 || strcmp(o->command, known[i - 1].command) != 0)
             buf_str(out, "\n| option | where |\n|---|---|\n");
-        if (!places(o, &where)) buf_fmt(&where, "only `hone_call`: %s", o->only_cli);
+        if (!places(o, &where)) buf_fmt(&where, "only the program: %s", o->only_cli);
         buf_fmt(out, "| `--%s` | %s |\n", o->name, where.data);
         buf_release(&calls);
         buf_release(&where);
     }
     buf_str(out, "\n## Without options of their own\n\n| command | call |\n|---|---|\n"
-                 "| `hone completion` | only `hone_call`: words for a shell |\n"
+                 "| `hone completion` | only the program: words for a shell |\n"
                  "| `hone eval compare` | `hone_eval_compare` |\n"
                  "| `hone template diff` | `hone_template_diff` |\n");
 }

@@ -10,6 +10,7 @@
 
 #include "containers/gguf.h"
 #include "include/hone.h"
+#include "tests/command.h"
 #include "tests/unit/lib_check.h"
 #include "tests/unit/tmpdir.h"
 
@@ -17,13 +18,13 @@ static const char tiny[] = "tests/golden/tiny-qwen35moe";
 static const char *base;
 
 static void make_base(void) {
-    struct hone_result r;
+    struct result r;
     static char path[256];
     snprintf(path, sizeof path, "%s", tmp_path("base.gguf"));
     base = path;
     const char *args[] = {tiny, "-o", base, "--type", "bf16", "-q", NULL};
-    if (hone_call("convert", args, NULL, &r)) CHECK_FAIL("%s", r.message);
-    hone_result_free(&r);
+    if (command("convert", args, NULL, &r)) CHECK_FAIL("%s", r.message);
+    result_free(&r);
 }
 
 /* ---- reading ---- */
@@ -307,15 +308,15 @@ static void test_ends(void) {
     snprintf(cmd, sizeof cmd, "cp -r tests/golden/models/qwen3 '%s'", tmp_path("ends"));
     CHECK(system(cmd) == 0);
     for (int k = 0; k < 2; k++) {
-        struct hone_result r;
+        struct result r;
         struct machine x;
         const int32_t prompt[] = {I};
         char file[256];
         snprintf(file, sizeof file, "%s", tmp_path("ends.gguf"));
         if (k) tmp_write("ends/generation_config.json", list, sizeof list - 1);
         const char *args[] = {tmp_path("ends"), "-o", file, "-f", "-q", NULL};
-        if (hone_call("convert", args, NULL, &r)) CHECK_FAIL("%s", r.message);
-        hone_result_free(&r);
+        if (command("convert", args, NULL, &r)) CHECK_FAIL("%s", r.message);
+        result_free(&r);
         machine_open(&x, file, 0, 1, NULL);
         struct hone_generate_opts o = {.size = sizeof o, .max_tokens = 4};
         struct hone_answer a = {.size = sizeof a};
@@ -432,7 +433,7 @@ static double member(const char *json, const char *name) {
 
 static void test_measure(void) {
     struct hone_error e;
-    struct hone_result r;
+    struct result r;
     struct machine x, y;
     struct hone_quantizer *q;
     const char *small = tmp_path("small.gguf"), *same = tmp_path("same.gguf");
@@ -442,8 +443,8 @@ static void test_measure(void) {
     OK(hone_quantizer_file(q, base, small, &qo, &rep, &e));
     CHECK(rep.n_quantized > 5 && rep.bits_per_weight > 4 && rep.bits_per_weight < 8);
     const char *args[] = {base, "-o", same, "--recipe", "Q4_K_M", "-q", NULL};
-    CHECK_EQ_I64(hone_call("quantize", args, NULL, &r), HONE_OK);
-    hone_result_free(&r);
+    CHECK_EQ_I64(command("quantize", args, NULL, &r), HONE_OK);
+    result_free(&r);
     /* rows alone are the bytes of the file */
     struct hone_gguf *g, *f;
     struct hone_tensor from = {.size = sizeof from}, to = {.size = sizeof to},
@@ -502,19 +503,19 @@ static void test_measure(void) {
                          "--ctx", "128", "--chunks",
                          "3",     "-q",  "--act",
                          "f32",   NULL};
-    CHECK_EQ_I64(hone_call("eval", ppl, NULL, &r), HONE_OK);
+    CHECK_EQ_I64(command("eval", ppl, NULL, &r), HONE_OK);
     CHECK_CLOSE(p.value, member(r.text, "ppl"), NINE_DIGITS * p.value);
-    hone_result_free(&r);
+    result_free(&r);
     struct hone_divergence d = {.size = sizeof d};
     OK(hone_divergence(x.s, y.s, ids, n, 128, 3, &d, &e));
     const char *kld[] = {"kld",    small,      "tests/golden/tiny-qwen35moe/self_eval.txt",
                          "--base", base,       "--ctx",
                          "128",    "--chunks", "3",
                          "-q",     NULL};
-    CHECK_EQ_I64(hone_call("eval", kld, NULL, &r), HONE_OK);
+    CHECK_EQ_I64(command("eval", kld, NULL, &r), HONE_OK);
     CHECK_CLOSE(d.mean, member(r.text, "mean_kld"), 1e-9);
     CHECK_CLOSE(d.perplexity_base, member(r.text, "ppl_base"), NINE_DIGITS * p.value);
-    hone_result_free(&r);
+    result_free(&r);
     NOT(hone_perplexity(x.s, ids, n, 4096, 0, &p, &e), HONE_USAGE, "256");
     hone_free(ids);
     machine_close(&x);
@@ -645,7 +646,6 @@ static void test_mistakes(void) {
     struct hone_gguf *g;
     struct hone_model *m;
     struct hone_type ty = {.size = sizeof ty};
-    struct hone_result r;
     struct hone_writer *w;
     char *json;
     const int64_t ne[] = {4};
@@ -661,9 +661,6 @@ static void test_mistakes(void) {
     CHECK(hone_plan(NULL, NULL, NULL, &json, &e) == HONE_USAGE);
     CHECK(hone_eval_ppl(base, NULL, NULL, NULL, &json, &e) == HONE_USAGE);
     CHECK(hone_template_lint(NULL, NULL, 0, NULL, &json, &e) == HONE_USAGE);
-    CHECK(hone_call(NULL, NULL, NULL, &r) == HONE_USAGE && r.message[0]);
-    hone_result_free(&r);
-    hone_result_free(NULL);
     hone_cancel_now(NULL);
     OK(hone_writer_new(&w, NULL, &e));
     CHECK(hone_writer_commit(w, &e) == HONE_USAGE);

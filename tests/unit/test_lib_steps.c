@@ -7,6 +7,7 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "include/hone.h"
+#include "tests/command.h"
 #include "tests/unit/lib_check.h"
 #include "tests/unit/tmpdir.h"
 
@@ -25,9 +26,9 @@ static void same_files(const char *a, const char *b) {
     free(y);
 }
 
-/* The text of a command's result, which must have succeeded: hone_result_free. */
-static void command(struct hone_result *r, const char *name, const char *const *args) {
-    const int rc = hone_call(name, args, NULL, r);
+/* The text of a command's result, which must have succeeded: result_free. */
+static void run(struct result *r, const char *name, const char *const *args) {
+    const int rc = command(name, args, NULL, r);
     if (rc != HONE_OK && rc != HONE_VERDICT) CHECK_FAIL("%s: %s", name, r->message);
 }
 
@@ -44,17 +45,17 @@ static void same_number(const char *a, const char *b, const char *key) {
 
 static void test_convert(void) {
     struct hone_error e;
-    struct hone_result r;
+    struct result r;
     char *json;
     snprintf(base, sizeof base, "%s", tmp_path("base.gguf"));
     const struct hone_convert_opts o = {.size = sizeof o, .type = "q8_0", .no_mtp = 1};
     OK(hone_convert(tiny, base, &o, NULL, &json, &e));
     const char *other = tmp_path("other.gguf");
     const char *args[] = {tiny, "-o", other, "--type", "q8_0", "--no-mtp", NULL};
-    command(&r, "convert", args);
+    run(&r, "convert", args);
     same_files(base, other);
     same_number(json, r.text, "n_tensors");
-    hone_result_free(&r);
+    result_free(&r);
     hone_free(json);
     NOT(hone_convert(tiny, base, &o, NULL, &json, &e), HONE_USAGE, "exists already");
     CHECK(!json);
@@ -68,7 +69,7 @@ static void test_convert(void) {
 
 static void test_imatrix(void) {
     struct hone_error e;
-    struct hone_result r;
+    struct result r;
     char *json;
     const char *texts[] = {calib, NULL}, *other = tmp_path("other.imat");
     snprintf(imat, sizeof imat, "%s", tmp_path("imat.gguf"));
@@ -77,18 +78,18 @@ static void test_imatrix(void) {
     OK(hone_imatrix(base, texts, imat, &o, NULL, &json, &e));
     const char *args[] = {base,       calib, "-o",       other,  "--ctx", "128",
                           "--chunks", "4",   "--format", "gguf", NULL};
-    command(&r, "imatrix", args);
+    run(&r, "imatrix", args);
     same_files(imat, other);
     same_number(json, r.text, "n_chunks");
-    hone_result_free(&r);
+    result_free(&r);
     hone_free(json);
     const char *both[] = {imat, other, NULL}, *sum = tmp_path("sum.gguf"),
                *by = tmp_path("by.gguf");
     OK(hone_imatrix_merge(both, sum, NULL, NULL, NULL, &e));
     const char *merge[] = {"--merge", imat, other, "-o", by, NULL};
-    command(&r, "imatrix", merge);
+    run(&r, "imatrix", merge);
     same_files(sum, by);
-    hone_result_free(&r);
+    result_free(&r);
     const char *none[] = {NULL};
     NOT(hone_imatrix(base, none, sum, NULL, NULL, NULL, &e), HONE_USAGE, "text");
 }
@@ -103,7 +104,7 @@ static int stop(void *user, const char *stage, uint64_t done, uint64_t total) {
 
 static void test_mix(void) {
     struct hone_error e;
-    struct hone_result r;
+    struct result r;
     struct hone_gguf *g;
     const char *out = tmp_path("mix.gguf"), *other = tmp_path("mix2.gguf"),
                *sens = tmp_path("sens.json");
@@ -119,8 +120,8 @@ static void test_mix(void) {
     hone_gguf_close(g);
     const char *args[] = {base,        "-o", other,           "--budget", "11000000",
                           "--imatrix", imat, "--sensitivity", sens,       NULL};
-    command(&r, "quantize", args);
-    hone_result_free(&r);
+    run(&r, "quantize", args);
+    result_free(&r);
     char *json;
     OK(hone_diff(out, other, 0, NULL, &json, &e) == HONE_VERDICT ? HONE_OK : e.status);
     CHECK(strstr(json, "\"n_tensors\": 0") != NULL); /* the records name the files */
@@ -137,14 +138,14 @@ static void test_mix(void) {
 
 static void test_questions(void) {
     struct hone_error e;
-    struct hone_result r;
+    struct result r;
     char *json;
     OK(hone_inspect(base, 1, NULL, &json, &e));
     const char *inspect[] = {base, NULL};
-    command(&r, "inspect", inspect);
+    run(&r, "inspect", inspect);
     same_number(json, r.text, "n_params");
     CHECK(strstr(json, "\"token_embd.weight\"") && !strstr(r.text, "\"token_embd.weight\""));
-    hone_result_free(&r);
+    result_free(&r);
     hone_free(json);
     OK(hone_verify(base, 1, NULL, NULL, &json, &e));
     hone_free(json);
@@ -153,9 +154,9 @@ static void test_questions(void) {
     CHECK(json && strstr(json, "1048576"));
     hone_free(json);
     OK(hone_plan(base, NULL, NULL, &json, &e));
-    command(&r, "plan", inspect);
+    run(&r, "plan", inspect);
     same_number(json, r.text, "total_bytes");
-    hone_result_free(&r);
+    result_free(&r);
     hone_free(json);
     /* a file that is not whole */
     const char *cut = tmp_path("cut.gguf");

@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/lib.c - the commands of commands.def by name, for main.c and, with the result going to
- * memory, for hone_call (lib/call.h: in a context of its own). The rest of include/hone.h is in
- * lib/. */
-#include "include/hone.h"
-
+/* cli/command.c - the commands of commands.def by name: finding and running one. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,13 +9,10 @@
 #include "cli/guess.h"
 #include "cli/help.h"
 #include "cli/hub.h"
-#include "cli/lib.h"
+#include "cli/command.h"
 #include "cli/remedy.h"
-#include "base/ctx.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "lib/call.h"
 
 #define COMMAND(name, id, summary) {name, cmd_##id, summary},
 static const struct subcommand commands[] = {
@@ -164,58 +157,4 @@ int command_run(struct cli *c, int argc, char **argv, struct err *e) {
         rc = flush_result(c->out, e);
     arena_release(&c->work.mem);
     return rc;
-}
-
-static int run(const char *command, const char *const *args, FILE *out, struct err *e) {
-    struct cli c = {.work.ctx = ctx_current(), .out = out, .form = EMIT_JSON};
-    int n = 0;
-    while (args && args[n]) n++;
-    char **argv = xcalloc((size_t)n + 3, sizeof *argv);
-    argv[0] = xstrdup("hone");
-    argv[1] = xstrdup(command);
-    for (int i = 0; i < n; i++) argv[i + 2] = xstrdup(args[i]);
-    int rc = command_run(&c, n + 2, argv, e);
-    for (int i = 0; i < n + 2; i++) free(argv[i]);
-    free(argv);
-    return rc;
-}
-
-/* Runs a command whose result goes to r->text. */
-static int run_into(const char *command, const char *const *args, struct hone_result *r,
-                    struct err *e) {
-    FILE *out = open_memstream(&r->text, &r->len);
-    if (!out) return err_sys(e, "%s: no memory", command);
-    int rc = run(command, args, out, e);
-    /* Closing may lose the text and still return 0. */
-    if ((fclose(out) != 0 || !r->text) && !rc)
-        rc = err_set(e, ERR_SYS, "%s: no memory for the result", command);
-    return rc;
-}
-
-int hone_call(const char *command, const char *const *args, const struct hone_opts *opts,
-              struct hone_result *r) {
-    struct hone_error e = {0};
-    struct call c;
-    memset(r, 0, sizeof *r);
-    struct owner *owner;
-    int rc = owner_new(&owner, opts, NULL, &e);
-    if (!rc) rc = call_begin(&c, owner, &e);
-    if (!rc) {
-        if (!opts || !opts->log) log_set_level(LOG_INFO);
-        rc = call_end(&c, run_into(command ? command : "", args, r, &c.err), &e);
-    }
-    owner_drop(owner);
-    if (!r->text) r->text = calloc(1, 1);
-    snprintf(r->message, sizeof r->message, "%s", rc ? e.message : "");
-    return rc;
-}
-
-void hone_result_free(struct hone_result *r) {
-    if (!r) return;
-    free(r->text);
-    memset(r, 0, sizeof *r);
-}
-
-const char *hone_command(int i) {
-    return i >= 0 ? next_command(NULL, i) : NULL;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* cli/lib.h - what main.c and the public calls share: the table of commands, and running one. */
-#ifndef HONE_CLI_LIB_H
-#define HONE_CLI_LIB_H
+/* cli/command.h - the table of commands, and running one. */
+#ifndef HONE_CLI_COMMAND_H
+#define HONE_CLI_COMMAND_H
 
 #include "cli/opt.h"
 
