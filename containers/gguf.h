@@ -63,9 +63,14 @@ enum {
 /* Opens a file. Given the first shard of a split set, all shards are opened and appear as one
  * file. */
 int gguf_open(struct gguf **out, const char *path, unsigned flags, struct err *e);
-/* Refuses with ERR_USAGE a folder where a GGUF file is wanted: names a file in it, or the command
- * that makes one. */
+/* Refuses with ERR_USAGE a folder where a GGUF file is wanted: names the files in it, or the
+ * command that makes one. */
 int gguf_no_folder(const char *dir, struct err *e);
+/* Returns whether a folder holds GGUF files of models. */
+bool gguf_in_folder(const char *dir);
+/* Refuses with ERR_DATA contents that are not those of a GGUF file: says what they are, and which
+ * command makes a GGUF file of its folder. */
+int gguf_no_file(const char *path, const uint8_t *data, uint64_t size, struct err *e);
 void gguf_close(struct gguf *g);
 
 const char *gguf_path(const struct gguf *g);

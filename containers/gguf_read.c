@@ -372,13 +372,6 @@ static const struct gguf_kv *shard_find(const struct shard *s, const char *key) 
 
 static int read_fixed(struct cur *c, struct shard *s, uint64_t *n_tensors, uint64_t *n_kv,
                       struct err *e) {
-    if (c->size > 10 && memcmp(c->data + 8, "{\"", 2) == 0 && load_u64(c->data) < c->size)
-        return err_set(e, ERR_DATA,
-                       "a safetensors file: name its folder, or make a GGUF file of the folder "
-                       "with hone convert");
-    if (c->size >= 4 && memcmp(c->data, "GGUF", 4) != 0)
-        return err_set(e, ERR_DATA, "not a GGUF file: it begins with \"%s\" instead of \"GGUF\"",
-                       show_n((const char *)c->data, 4).s);
     TRY(need(c, 24, "the header", e));
     s->version = load_u32(c->data + 4);
     if ((s->version & 0xffffu) == 0 && s->version)
@@ -420,6 +413,7 @@ static int read_shard(struct gguf *g, int i, const char *path, unsigned flags, s
     TRY(map_open(&s->map, path, e)); /* map_open names the file itself. */
     struct cur c = {s->map.data, s->map.size, 0};
     int rc;
+    TRY_GOTO(fail, rc, gguf_no_file(path, c.data, c.size, e));
     TRY_GOTO(fail, rc, read_fixed(&c, s, &n_tensors, &n_kv, e));
     TRY_GOTO(fail, rc, read_kvs(&c, g, s, n_kv, e));
     TRY_GOTO(fail, rc, read_align(s, e));
@@ -510,30 +504,6 @@ static int open_set(struct gguf *g, unsigned flags, struct err *e) {
     return open_others(g, n, flags, e);
 fail:
     return err_wrap(e, "%s", g->path);
-}
-
-int gguf_no_folder(const char *dir, struct err *e) {
-    struct io_names all;
-    const char *file = NULL;
-    bool config = false;
-    TRY(io_list(&all, dir, e));
-    for (int i = 0; i < all.n; i++) {
-        const char *s = all.v[i];
-        config |= strcmp(s, "config.json") == 0;
-        if (!file && str_ends(s, ".gguf") && strncmp(s, "imatrix", 7) && strncmp(s, "mmproj", 6))
-            file = s;
-    }
-    if (file)
-        err_set(e, ERR_USAGE, "%s is a folder; name a file in it, such as %s", dir, file);
-    else if (config)
-        err_set(e, ERR_USAGE,
-                "%s is a model's folder and has no GGUF file: hone convert %s -o model.gguf "
-                "makes one",
-                dir, dir);
-    else
-        err_set(e, ERR_USAGE, "%s: there is no GGUF model in this folder", dir);
-    io_names_release(&all);
-    return ERR_USAGE;
 }
 
 int gguf_open(struct gguf **out, const char *path, unsigned flags, struct err *e) {

@@ -13,8 +13,24 @@
 
 #define MAX_INPUT ((uint64_t)1 << 31)
 
+/* Tells whether a folder has GGUF files, and no tokenizer next to them. */
+static bool only_gguf(const char *dir) {
+    static const char *const files[] = {"tokenizer.json", "tokenizer.model", "tekken.json",
+                                        "vocab.json"};
+    bool has = false;
+    for (size_t i = 0; i < COUNT_OF(files) && !has; i++) {
+        char *path = io_join(dir, files[i]);
+        has = io_exists(path);
+        free(path);
+    }
+    return !has && gguf_in_folder(dir);
+}
+
 static int load(struct tok **t, const char *model, const char *pre, struct err *e) {
-    if (io_is_dir(model)) return tok_from_dir(t, model, 0, pre, e);
+    if (io_is_dir(model)) {
+        const int rc = tok_from_dir(t, model, 0, pre, e);
+        return rc && only_gguf(model) ? gguf_no_folder(model, e) : rc;
+    }
     struct gguf *g = NULL;
     TRY(gguf_open(&g, model, GGUF_TOLERANT | GGUF_ONE_FILE, e));
     int rc = tok_from_gguf_as(t, g, pre, e);

@@ -41,6 +41,7 @@ static int missing(struct chat_src *s, const char *path, const char *want, struc
         s->label = xasprintf("%s", path);
         return 0;
     }
+    if (!s->n_names && gguf_in_folder(path)) return gguf_no_folder(path, e);
     if (!s->n_names) return err_set(e, ERR_DATA, "%s: there is no chat template in it", path);
     char list[256] = "";
     for (int i = 0; i < s->n_names; i++) {
@@ -157,6 +158,16 @@ static int from_folder(struct chat_src *s, const char *dir, const char *want, st
     return rc ? rc : missing(s, dir, want, e);
 }
 
+/* Takes the templates of a tokenizer_config.json. */
+static int from_config(struct chat_src *s, const char *path, const char *want, struct err *e) {
+    struct json *config = NULL;
+    TRY(json_read_py(&config, path, limit_of(LIM_HF_JSON), e));
+    config_specials(s, config);
+    int rc = config_templates(s, want, config, path, e);
+    json_free(config);
+    return rc ? rc : missing(s, path, want, e);
+}
+
 static int open_src(struct chat_src *s, const char *path, const char *name, struct err *e) {
     char magic[4] = "";
     int rc;
@@ -169,6 +180,10 @@ static int open_src(struct chat_src *s, const char *path, const char *name, stru
         if (f) fclose(f);
         if (gguf) {
             rc = from_gguf(s, path, name, e);
+        } else if (str_ends(path, ".safetensors")) {
+            rc = err_set(e, ERR_DATA, "%s: weights have no chat template: name their folder", path);
+        } else if (str_ends(path, ".json")) {
+            rc = from_config(s, path, name, e);
         } else {
             rc = offer_file(s, name ? name : "default", name ? name : "default", path, e);
             if (!rc) rc = missing(s, path, name, e);

@@ -51,7 +51,8 @@ stop() {
 }
 case "$1 $*" in
 "make "*--dry-run*) set -- "$@" --time 1h ;;
-"make "*) set -- "$@" --plain --recipe Q8_0,Q4_K_M,Q2_K --ctx 64 --chunks 2 --calib-ctx 64 --calib-chunks 8 --pp 8 --tg 2 --reps 1 --tools-cases 1 ;;
+"make "*" -q"*) set -- "$@" --plain --recipe Q8_0,Q4_K_M,Q2_K --ctx 64 --chunks 2 --calib-ctx 64 --calib-chunks 8 --pp 8 --tg 2 --reps 1 --tools-cases 1 ;;
+"make "*) set -- "$@" --effort fast --probe-time 3s --recipe Q4_K_M --ctx 64 --chunks 2 --calib-ctx 64 --calib-chunks 8 --pp 8 --tg 2 --reps 1 --tools none ;;
 *" eval kld "* | *" eval ppl "*) set -- "$@" --ctx 64 --chunks 4 ;;
 *" eval tools "*) set -- "$@" --cases 2 ;;
 *" eval speed "*) set -- "$@" --pp 8 --tg 2 --reps 1 ;;

@@ -147,18 +147,31 @@ says 2 "cannot open words" tokenize words x
 exit $fail) || fail=1
 
 # ---- a folder or a checkpoint in place of a GGUF file: what to name, or what makes one ----
-mkdir "$t/gg" "$t/bare" && cp "$b" "$t/gg/imatrix.gguf" && cp "$b" "$t/gg/Model-Q8_0.gguf"
-for c in run "eval speed" doctor split; do
+mkdir "$t/gg" "$t/bare" && cp "$b" "$t/gg/imatrix.gguf" && cp "$b" "$t/gg/Model-Q8_0.gguf" && cp "$b" "$t/gg/Model-Q4_0.gguf"
+for c in run "eval speed" doctor split tokenize "template lint" "template show" "template fix" recipes replay; do
     # shellcheck disable=SC2086
     for end in "" /; do
-        says 2 "name a file in it, such as Model-Q8_0.gguf" $c "$t/gg$end"
+        says 2 "$t/gg$end is a folder with Model-Q4_0.gguf, Model-Q8_0.gguf: name a file in it, such as $t/gg/Model-Q4_0.gguf" $c "$t/gg$end"
+        case $c in t*) continue ;; esac
         says 2 "hone convert $m/qwen35$end -o model.gguf makes one" $c "$m/qwen35$end"
     done
     # shellcheck disable=SC2086
-    says 2 "there is no GGUF model in this folder" $c "$t/bare"
+    case $c in t*) continue ;; esac
     # shellcheck disable=SC2086
-    says 3 "a safetensors file: name its folder" $c "$m/qwen35/model.safetensors"
+    says 2 "there is no GGUF model in this folder" $c "$t/bare"
+    for f in model.safetensors config.json tokenizer.json; do
+        # shellcheck disable=SC2086
+        says 3 "hone convert $m/qwen35 -o model.gguf makes a GGUF file of its folder" $c "$m/qwen35/$f"
+    done
+    # shellcheck disable=SC2086
+    (cd "$m/qwen35" && case $HONE in /*) ;; *) HONE=$OLDPWD/$HONE ;; esac; says 3 "hone convert . -o model.gguf makes" $c model.safetensors; exit $fail) || fail=1
 done
+cp "$m/qwen35/model.safetensors" "$t/bare/x.safetensors"
+says 3 "a safetensors file: name its folder, or make a GGUF file of the folder" run "$t/bare/x.safetensors"
+says 3 "weights have no chat template: name their folder" template lint "$m/qwen35/model.safetensors"
+says 3 "there is no chat template in it" template lint "$m/qwen35/config.json"
+echo '{"chat_template": "{{ messages[0].content }}"}' > "$t/chat_template.json"
+"$HONE" template show "$t/chat_template.json" > "$t/o" && grep -q "^{{ messages" "$t/o" || say "chat_template.json: $(cat "$t/o")"
 says 2 "hone convert $m/qwen35 -o model.gguf makes one" serve "$m/qwen35"
 says 2 "there is no GGUF model in this folder" serve "$t/bare"
 

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+/* containers/gguf_not.c - something else in place of a GGUF file: what it is, and which name or
+ * command to use instead (gguf.h). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/bytes.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/printable.h"
+#include "base/str.h"
+#include "containers/gguf.h"
+
+enum { MAX_NAMES = 4 };
+
+/* Tells whether a name is that of a model's GGUF file, of a split one the first. */
+static bool is_model(const char *s) {
+    int i = 0, n = 0;
+    size_t prefix = 0;
+    return str_ends(s, ".gguf") && strncmp(s, "imatrix", 7) != 0 && strncmp(s, "mmproj", 6) != 0 &&
+           (!gguf_split_parse(s, &i, &n, &prefix) || i == 0);
+}
+
+int gguf_no_folder(const char *dir, struct err *e) {
+    struct io_names all;
+    struct buf names = {0};
+    char *file = NULL;
+    bool config = false;
+    int n = 0;
+    TRY(io_list(&all, dir, e));
+    for (int i = 0; i < all.n; i++) {
+        config |= strcmp(all.v[i], "config.json") == 0;
+        if (!is_model(all.v[i])) continue;
+        if (!file) file = io_join(dir, all.v[i]);
+        if (n++ < MAX_NAMES) buf_fmt(&names, "%s%.200s", n > 1 ? ", " : "", all.v[i]);
+    }
+    if (n > MAX_NAMES) buf_fmt(&names, " and %d more", n - MAX_NAMES);
+    if (n)
+        err_set(e, ERR_USAGE, "%s is a folder with %s: name a file in it, such as %s", dir,
+                names.data, file);
+    else if (config)
+        err_set(e, ERR_USAGE,
+                "%s is a model's folder and has no GGUF file: hone convert %s -o model.gguf "
+                "makes one",
+                dir, dir);
+    else
+        err_set(e, ERR_USAGE, "%s: there is no GGUF model in this folder", dir);
+    buf_release(&names);
+    free(file);
+    io_names_release(&all);
+    return ERR_USAGE;
+}
+
+bool gguf_in_folder(const char *dir) {
+    struct io_names all = {0};
+    struct err ignored;
+    bool found = false;
+    if (io_is_dir(dir) && io_list(&all, dir, &ignored) == 0)
+        for (int i = 0; i < all.n && !found; i++) found = is_model(all.v[i]);
+    io_names_release(&all);
+    return found;
+}
+
+int gguf_no_file(const char *path, const uint8_t *data, uint64_t size, struct err *e) {
+    if (size < 4 || memcmp(data, "GGUF", 4) == 0) return 0;
+    const bool tensors = size > 10 && memcmp(data + 8, "{\"", 2) == 0 && load_u64(data) < size;
+    const size_t n = (size_t)(io_base(path) - path);
+    char *dir = n ? xstrndup(path, n > 1 ? n - 1 : n) : xstrdup("."),
+         *config = io_join(dir, "config.json"), what[200] = "a safetensors file";
+    if (!tensors)
+        snprintf(what, sizeof what, "not a GGUF file: it begins with \"%s\" instead of \"GGUF\"",
+                 show_n((const char *)data, 4).s);
+    if (io_exists(config))
+        err_set(e, ERR_DATA, "%s; hone convert %s -o model.gguf makes a GGUF file of its folder",
+                what, dir);
+    else if (tensors)
+        err_set(e, ERR_DATA,
+                "%s: name its folder, or make a GGUF file of the folder with hone convert; next to "
+                "it there must be config.json and the tokenizer",
+                what);
+    else
+        err_set(e, ERR_DATA, "%s", what);
+    free(config);
+    free(dir);
+    return ERR_DATA;
+}
