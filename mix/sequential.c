@@ -218,8 +218,10 @@ static int open_sides(struct seq_job *j, struct err *e) {
         TRY(mem_alloc(&p, bytes, "residuals of the texts (give less text)", e));
         j->side[k].residual = p;
         session_observe(j->side[k].s, &(struct session_probe){
-                                          j, k == PAIR_BASE ? see_base : see_other, keep_residual,
-                                          k == PAIR_BASE ? route_base : route_other, NULL});
+                                          .ud = j,
+                                          .product = k == PAIR_BASE ? see_base : see_other,
+                                          .residual = keep_residual,
+                                          .route = k == PAIR_BASE ? route_base : route_other});
     }
     for (int b = 1; b < j->base->hp.d[HD_LAYERS]; b++)
         if (!session_can_begin(j->side[0].s, b))

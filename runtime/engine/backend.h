@@ -60,6 +60,11 @@ struct backend {
      * looks at logits itself. */
     int (*score)(struct session *s, struct session *base, int64_t first, int64_t n,
                  const int32_t *target, struct session_score *out, struct err *e);
+    /* Copies n rows of the residual of the pass under way to where the next pass of `to` begins.
+     * NULL: it cannot, as where can_hand says no. */
+    bool (*can_hand)(const struct session *s, const struct session *to);
+    int (*hand)(struct session *s, int64_t row, int64_t n, struct session *to, int64_t at,
+                struct err *e);
     /* Gives pinned memory, and takes it back. NULL: no memory is faster than other. */
     int (*host_new)(struct session *s, void **out, uint64_t n_bytes, const char *what,
                     struct err *e);

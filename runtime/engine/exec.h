@@ -117,6 +117,7 @@ struct session {
     int n_forks;                /* 0: row_fork says nothing */
     int32_t *kept;              /* rows whose outputs are asked for, in the order of the pass */
     int64_t n_kept;             /* n_tok: all */
+    int64_t n_handed;           /* rows of residuals that the next pass may begin with */
     bool goes_on;               /* rows are asked for behind the pass: those calls wait for it */
     struct head_row *head_row;  /* [n_ubatch], while outputs are handed out */
     int32_t *row_out;           /* where the outputs of a row are: the rows before it, or of */
@@ -258,6 +259,7 @@ void exec_show_expert(const struct session *s, gr_w w, int64_t expert, const flo
 void exec_show_heads(const struct session *s, gr_w w, const float *x, int64_t in);
 /* Show the probe the residual x [n_tok][width], or the experts [n_tok][n_used] of a node, in one
  * call for every sequence of the pass. */
+bool exec_wants_hidden(const struct session *s, int block);
 void exec_show_hidden(const struct session *s, int block, const float *x);
 void exec_show_route(const struct session *s, const struct gr_node *n, const int32_t *expert);
 

@@ -545,7 +545,10 @@ static int run_rows(struct session *s, const struct session_pass *p, struct err 
 int session_pass(struct session *s, const struct session_pass *p, struct err *e) {
     if ((s->g->hidden_in == GR_NONE) != !p->hidden_in)
         return err_set(e, ERR_USAGE, "hidden rows are given to draft models, and only to them");
+    if (p->begin && !p->residual && p->n > s->n_handed)
+        return err_set(e, ERR_USAGE, "a pass that begins with a block needs its residual rows");
     struct ctx *callers = enter(s);
+    s->n_handed = 0;
     s->now = *p;
     s->goes_on = false;
     const int rc = p->row ? run_rows(s, p, e) : run_own(s, p, e);
@@ -564,6 +567,21 @@ int session_forward(struct session *s, const int32_t *ids, int64_t n, float *hid
 int session_step(struct session *s, const int32_t *ids, int64_t n, float *logits, struct err *e) {
     if (n < 1) return err_set(e, ERR_USAGE, "no tokens were given");
     return session_pass(s, &(struct session_pass){.ids = ids, .n = n, .logits = logits}, e);
+}
+
+bool session_can_hand(const struct session *from, const struct session *to) {
+    return from->be->can_hand && from->be == to->be && from != to &&
+           from->g->reg_width[from->g->residual] == to->g->reg_width[to->g->residual] &&
+           from->be->can_hand(from, to);
+}
+
+int session_hand(struct session *from, const struct session_shown *r, struct session *to,
+                 int64_t at, struct err *e) {
+    if (at < 0 || r->n_rows > to->o.n_ubatch - at || !session_can_hand(from, to))
+        return err_set(e, ERR_USAGE, "residual rows are handed to a pass on the same device");
+    TRY(from->be->hand(from, r->row, r->n_rows, to, at, e));
+    to->n_handed = max_i64(to->n_handed, at + r->n_rows);
+    return 0;
 }
 
 bool session_can_begin(const struct session *s, int block) {

@@ -115,7 +115,8 @@ struct session_pass {
     /* The block that is begun from (session_can_begin); 0: from the embeddings. `residual`
      * [n][n_embd] is what a probe was shown after block begin - 1 of a session whose
      * weights are equal below. With the number of layers only what follows the last block is
-     * computed. Blocks below keep no state, so all windows of such a session begin there. */
+     * computed. Blocks below keep no state, so all windows of such a session begin there. NULL: the
+     * rows were handed over (session_hand). */
     int begin;
     /* The block before which passes end, when the probe of residuals wants no more; 0: they do
      * not. Hidden rows and logits then have no meaning. On a device passes go on to the end. */
@@ -219,6 +220,7 @@ struct session_shown {
     int64_t pos;       /* residual, route: position of the first row */
     const int32_t *chosen; /* route: [n_rows][n_used] experts, best first */
     int64_t n_used;
+    int64_t row; /* residual: of the pass, the first row */
 };
 typedef void (*session_show_fn)(void *ud, const struct session_shown *r);
 struct gr_node;
@@ -228,13 +230,22 @@ struct session_probe {
     session_show_fn
         product; /* rows that enter a matrix; gate and up of a MoE block one call each */
     session_show_fn residual; /* the complete residual of a block */
-    session_show_fn route;    /* choices of a MoE block's router */
+    const bool *blocks; /* [layers + 1] residual: which are shown, the embeddings first; NULL: all.
+                           Borrowed while it observes */
+    bool stays;         /* residual: x is NULL, and session_hand takes the rows where they are */
+    session_show_fn route; /* choices of a MoE block's router */
     /* Before and after every node of a pass on the CPU, which then is not fused with others: for
      * grad/, which reads registers. */
     void (*node)(void *ud, struct session *s, const struct gr_node *n, bool after);
 };
 /* Shows all further passes to p, which is copied. NULL: to nothing. */
 void session_observe(struct session *s, const struct session_probe *p);
+/* Tells whether residuals of one session can be handed to another: they lie on one device. */
+bool session_can_hand(const struct session *from, const struct session *to);
+/* Makes the residual rows that are shown to a probe of `from` those from `at` on with which the
+ * next pass of `to`, which has no others, begins behind their block (session_pass.begin). */
+int session_hand(struct session *from, const struct session_shown *r, struct session *to,
+                 int64_t at, struct err *e);
 
 /* Sums of squares per column of what a probe's `product` would be shown, made on the device that
  * has the rows: sum2 [n_mat][ne[0]] and numbers of rows count [n_mat], matrices of experts in their

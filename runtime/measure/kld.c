@@ -299,7 +299,7 @@ static bool find_kept(struct work *w, int64_t c, int slot) {
     }
     /* A candidate whose hidden states another one needs is run with that one. */
     for (int i = o->n_cand; i-- > 0;) {
-        const int like = w->feed.below[i] ? w->feed.like[i] : -1;
+        const int like = w->feed.late[i] ? w->feed.like[i] : -1;
         if (!kept[i] && like >= 0) kept[like] = false;
     }
     buf_release(&want);

@@ -4,7 +4,7 @@
  * tokens.
  *
  * A candidate whose first blocks have the weights of another model begins behind them with that
- * model's residual, which is shown as it passes (session_observe). */
+ * model's residual, which is shown as it passes (session_observe), or on one device handed over. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,10 @@
 /* The session whose residuals are shown to the candidates that begin with them. */
 struct kld_tap {
     struct kld_feed *f;
-    int who; /* The candidate's index, or -1 for the base. */
+    int who;       /* The candidate's index, or -1 for the base. */
+    bool *blocks;  /* [layers + 1] those behind which somebody begins, from the embeddings on */
+    bool stays;    /* All of them are handed their rows on the device. */
+    struct err *e; /* of the pass under way */
 };
 
 static struct session *session_of(const struct kld_feed *f, int i) {
@@ -30,11 +33,15 @@ static void keep_below(void *ud, const struct session_shown *r) {
     const int at = windows_which(&f->windows[me], r->seq);
     const int window = f->most > 1 ? f->fed[me * f->most + at] : 0;
     for (int i = 0; i < f->job->n_cand; i++) {
-        if (!f->below[i] || f->like[i] != t->who || f->begin[i] - 1 != r->block) continue;
+        if (!f->late[i] || f->like[i] != t->who || f->begin[i] - 1 != r->block) continue;
         const int64_t first = f->first[i * f->most + window];
         const int64_t d = session_model(f->job->cand[i])->hp.d[HD_EMBD];
         if (first == KLD_NOT_FED) continue;
-        memcpy(f->below[i] + (first + r->pos) * d, r->x, (size_t)(r->n_rows * d) * sizeof *r->x);
+        if (f->below[i])
+            memcpy(f->below[i] + (first + r->pos) * d, r->x,
+                   (size_t)(r->n_rows * d) * sizeof *r->x);
+        else if (!t->e->code)
+            (void)session_hand(session_of(f, me), r, f->job->cand[i], first + r->pos, t->e);
     }
 }
 
@@ -64,19 +71,42 @@ static float *hidden_of(const struct kld_feed *f, int i) {
     return f->hidden[i].p;
 }
 
-static int below_init(struct kld_feed *f, struct err *e) {
+/* Sets up what session `at` shows to candidates that begin later. Where one of them is elsewhere,
+ * all get the rows in main memory. */
+static int tap_init(struct kld_feed *f, int at, struct err *e) {
     const struct eval_kld_job *job = f->job;
-    find_like(f);
-    for (int i = 0; i < job->n_cand && !job->routing; i++) {
-        if (!session_can_begin(job->cand[i], f->begin[i])) continue;
+    struct session *s = session_of(f, at);
+    struct kld_tap *t = &f->tap[at];
+    const int who = at < job->n_cand ? at : -1;
+    bool any = false;
+    *t = (struct kld_tap){.who = who, .stays = true};
+    t->blocks = xcalloc((size_t)session_model(s)->hp.d[HD_LAYERS] + 1, sizeof *t->blocks);
+    for (int i = 0; i < job->n_cand; i++) {
+        if (!f->late[i] || f->like[i] != who) continue;
+        t->blocks[f->begin[i]] = true;
+        t->stays = t->stays && f->stay[i] && session_can_hand(s, job->cand[i]);
+        any = true;
+    }
+    for (int i = 0; i < job->n_cand && !t->stays; i++) {
+        if (!f->late[i] || f->like[i] != who) continue;
         void *p = NULL;
         TRY(mem_alloc(&p, rows_bytes(f, job->cand[i]), "hidden rows", e));
         f->below[i] = p;
-        const int who = f->like[i], at = who < 0 ? job->n_cand : who;
-        f->tap[at] = (struct kld_tap){f, who};
-        session_observe(session_of(f, at),
-                        &(struct session_probe){.ud = &f->tap[at], .residual = keep_below});
     }
+    if (!any) return 0;
+    t->f = f;
+    session_observe(s,
+                    &(struct session_probe){
+                        .ud = t, .residual = keep_below, .blocks = t->blocks, .stays = t->stays});
+    return 0;
+}
+static int below_init(struct kld_feed *f, struct err *e) {
+    const struct eval_kld_job *job = f->job;
+    find_like(f);
+    for (int i = 0; i < job->n_cand && !job->routing; i++)
+        f->late[i] = session_can_begin(job->cand[i], f->begin[i]);
+    for (int i = 0; i <= job->n_cand; i++)
+        if (session_of(f, i)) TRY(tap_init(f, i, e));
     return 0;
 }
 
@@ -106,6 +136,7 @@ int kld_feed_open(struct kld_feed *f, const struct eval_kld_job *job, int64_t ct
     f->piece = WINDOWS_PIECE;
     f->hidden = xcalloc(n, sizeof *f->hidden);
     f->below = xcalloc(n, sizeof *f->below);
+    f->late = xcalloc(n, sizeof *f->late);
     f->tap = xcalloc(n, sizeof *f->tap);
     f->windows = xcalloc(n, sizeof *f->windows);
     f->most = job->routing ? 1 : WINDOWS_PIECE;
@@ -130,11 +161,13 @@ int kld_feed_open(struct kld_feed *f, const struct eval_kld_job *job, int64_t ct
 void kld_feed_close(struct kld_feed *f) {
     for (int i = 0; f->job && i <= f->job->n_cand; i++) {
         if (f->tap && f->tap[i].f) session_observe(session_of(f, i), NULL);
+        if (f->tap) free(f->tap[i].blocks);
         if (f->windows) windows_close(&f->windows[i]);
         if (f->hidden && f->hidden[i].p) session_host_free(session_of(f, i), &f->hidden[i]);
         if (f->below) mem_free(f->below[i]);
     }
     free(f->hidden);
+    free(f->late);
     free(f->below);
     free(f->tap);
     free(f->windows);
@@ -152,23 +185,39 @@ int kld_feed_now(const struct kld_feed *f) {
     return now;
 }
 
+/* Notes where errors of handing rows over go, in the pass of session i that follows. */
+static void hands(struct kld_feed *f, int i, struct err *e) {
+    *e = (struct err){0};
+    f->tap[i].e = e;
+}
+
+static int feed_piece(struct kld_feed *f, int i, const int32_t *window, int64_t at, int64_t n,
+                      struct err *e) {
+    struct session *s = session_of(f, i);
+    if (i == f->job->n_cand || !f->late[i]) return eval_feed(s, window, at, n, hidden_of(f, i), e);
+    if (!at) session_reset(s);
+    return session_pass(s,
+                        &(struct session_pass){.ids = window + at,
+                                               .n = n,
+                                               .begin = f->begin[i],
+                                               .residual = f->below[i],
+                                               .hidden = hidden_of(f, i)},
+                        e);
+}
+
 int kld_feed_piece(struct kld_feed *f, const int32_t *window, int64_t at, int64_t n,
                    const bool *skip, kld_feed_before before, void *ud, struct err *e) {
+    struct err wrong;
     for (int i = 0; i <= f->job->n_cand; i++) f->first[i * f->most] = -at;
     for (int k = 0; k <= f->job->n_cand; k++) { /* The base comes first. */
         const int i = k ? k - 1 : f->job->n_cand;
-        struct session *s = session_of(f, i);
-        if (!s || (k && skip[i])) continue;
+        if (!session_of(f, i) || (k && skip[i])) continue;
         if (before) before(ud, i, at);
-        if (!k || !f->below[i]) {
-            TRY(eval_feed(s, window, at, n, hidden_of(f, i), e));
-            continue;
-        }
-        if (!at) session_reset(s);
-        struct session_pass p = {.ids = window + at, .n = n, .hidden = hidden_of(f, i)};
-        p.begin = f->begin[i];
-        p.residual = f->below[i];
-        TRY(session_pass(s, &p, e));
+        hands(f, i, &wrong);
+        TRY(feed_piece(f, i, window, at, n, e));
+        if (!wrong.code) continue;
+        *e = wrong;
+        return (int)wrong.code;
     }
     return 0;
 }
@@ -188,14 +237,20 @@ static int choose(struct kld_feed *f, int i, int n, const bool *skip) {
 int kld_feed_windows(struct kld_feed *f, const int32_t *const *window, int n, const bool *skip,
                      struct err *e) {
     const int32_t **some = xcalloc((size_t)n, sizeof *some);
+    struct err wrong;
     int rc = 0;
     for (int i = 0; i <= f->job->n_cand; i++) (void)choose(f, i, n, skip);
     for (int k = 0; k <= f->job->n_cand && !rc; k++) { /* The base comes first. */
         const int i = k ? k - 1 : f->job->n_cand, n_fed = choose(f, i, n, skip);
         if (!session_of(f, i) || !n_fed) continue;
         for (int w = 0; w < n_fed; w++) some[w] = window[f->fed[i * f->most + w]];
-        rc = windows_feed(&f->windows[i], some, n_fed, f->below[i] ? f->begin[i] : 0, f->below[i],
+        hands(f, i, &wrong);
+        const bool late = i < f->job->n_cand && f->late[i];
+        rc = windows_feed(&f->windows[i], some, n_fed, late ? f->begin[i] : 0, f->below[i],
                           hidden_of(f, i), e);
+        if (rc || !wrong.code) continue;
+        *e = wrong;
+        rc = (int)wrong.code;
     }
     free(some);
     return rc;

@@ -20,11 +20,12 @@ struct kld_feed {
     /* [n_cand + 1][most] row of a window's position 0 among those fed last, which lies before the
      * first of them where a piece begins later; KLD_NOT_FED: it was left out. */
     int64_t *first;
-    int *fed;            /* [n_cand + 1][most] the windows that were fed, in order */
-    float **below;       /* [n_cand] what enters its first block of its own; NULL: computes all */
-    int *begin, *like;   /* [n_cand] same_graph: its first block that candidate like[i] < i, or the
-                            base (-1), has not; else begin 0 */
-    struct kld_tap *tap; /* [n_cand + 1] what is shown of whom */
+    int *fed;          /* [n_cand + 1][most] the windows that were fed, in order */
+    bool *late;        /* [n_cand] begins with the first block of its own; else it computes all */
+    float **below;     /* [n_cand] what enters that block; NULL: it is handed over on the device */
+    int *begin, *like; /* [n_cand] same_graph: its first block that candidate like[i] < i, or the
+                          base (-1), has not; else begin 0 */
+    struct kld_tap *tap;     /* [n_cand + 1] what is shown of whom */
     struct windows *windows; /* [n_cand + 1] */
 };
 /* Opens a feed; kld_feed_close must be called also after an error. */

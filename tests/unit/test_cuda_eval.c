@@ -7,6 +7,7 @@
 #include "quantize/quantize.h"
 #include "runtime/engine/placement.h"
 #include "runtime/measure/eval.h"
+#include "runtime/measure/kld_int.h"
 #include "tests/cuda-emu/control.h"
 #include "tests/unit/golden.h"
 #include "tests/unit/with.h"
@@ -120,6 +121,71 @@ static void test_rows_stay(void) {
     }
     session_free(b);
     session_free(c);
+}
+
+/* Candidates that begin behind blocks of others: their residuals are handed over on the device, and
+ * nothing more comes down than without; with one on the CPU only the blocks that somebody begins
+ * behind do. The numbers are those of computing all. */
+static void test_begin_late(void) {
+    enum { ALL, HANDED, LONG, ELSEWHERE, WAYS };
+    static const char *const changed[] = {"blk.1.ffn_down_exps.weight", "blk.2.attn_q.weight",
+                                          "output_norm.weight"};
+    struct err e;
+    struct emu_counts n[2] = {{0}};
+    struct model *m[3];
+    float *values[3];
+    for (int i = 0; i < 3; i++) {
+        const struct weight *old = model_find_weight(base, changed[i]);
+        const int64_t count = old->ne[0] * old->ne[1] * old->ne[2];
+        values[i] = xcalloc((size_t)count, sizeof *values[i]);
+        for (int64_t k = 0; k < count; k++) values[i][k] = (float)(k % 17 + i) * 0.01f - 0.08f;
+        m[i] = with_weight(base, changed[i], values[i], QT_F32, NULL);
+    }
+    struct eval_kld_run r[WAYS];
+    for (int way = 0; way < WAYS; way++) {
+        const struct eval_domain all = {.name = "", .ids = golden.ids, .n_ids = golden.n_ids};
+        const int64_t n_ubatch = way == LONG ? CTX : 4 * CTX, rows = 4 * (CTX - CTX / 2 - 1);
+        struct session *b = open_for(base, DEVICE_CUDA, n_ubatch), *c[3];
+        for (int i = 0; i < 3; i++) {
+            const bool off = way == ELSEWHERE && i == 2;
+            c[i] = open_for(base, off ? DEVICE_CPU : DEVICE_CUDA, n_ubatch);
+            CHECK_OK(session_use(c[i], m[i], &e));
+        }
+        const struct eval_kld_job job = {.base = b,
+                                         .cand = c,
+                                         .n_cand = 3,
+                                         .domain = &all,
+                                         .n_domains = 1,
+                                         .ctx = CTX,
+                                         .max_chunks = 4,
+                                         .from = CTX / 2,
+                                         .same_graph = way != ALL};
+        CHECK(session_can_hand(b, c[0]));
+        CHECK(session_can_hand(b, c[2]) == (way != ELSEWHERE));
+        if (emu_count) emu_count(&n[0]);
+        CHECK_OK(eval_kld_open(&job, &r[way], &e));
+        if (emu_count) emu_count(&n[1]);
+        if (emu_count && way != ELSEWHERE)
+            CHECK_EQ_I64(n[1].down_bytes - n[0].down_bytes,
+                         3 * rows * (int64_t)sizeof(struct cu_score_row));
+        const struct session_pass none = {.ids = golden.ids, .n = 2, .begin = 1};
+        CHECK_ERR(session_pass(b, &none, &e), ERR_USAGE, "needs its residual rows");
+        session_free(b);
+        for (int i = 0; i < 3; i++) session_free(c[i]);
+        for (int i = 0; i < 3; i++) {
+            const struct kld_pos *x = &r[ALL].pos[i], *y = &r[way].pos[i];
+            CHECK_EQ_I64(y->n, rows);
+            const bool same = memcmp(x->kld, y->kld, (size_t)rows * sizeof *x->kld) == 0;
+            CHECK(same || way == ELSEWHERE);
+            for (int64_t k = 0; k < rows; k++) CHECK_CLOSE(x->kld[k], y->kld[k], 1e-5);
+        }
+    }
+    for (int i = 0; i < 3; i++) CHECK(r[ALL].pos[i].kld[0] > 0);
+    for (int way = 0; way < WAYS; way++) eval_kld_close(&r[way]);
+    for (int i = 0; i < 3; i++) {
+        model_close(m[i]);
+        free(values[i]);
+    }
 }
 
 static uint64_t n_free(void) {
@@ -452,6 +518,7 @@ int main(void) {
     RUN(test_kld);
     RUN(test_windows);
     if (emu_count) RUN(test_rows_stay);
+    RUN(test_begin_late);
     RUN(test_sharing);
     RUN(test_sums);
     RUN(test_sums_of_two);

@@ -362,7 +362,9 @@ static void observe(const char *name) {
         c[i].m = m;
         CHECK_OK(session_new(&s, m, &o, &e));
         CHECK_EQ_STR(session_info(s).device, i ? "cuda" : "cpu");
-        session_observe(s, &(struct session_probe){&c[i], see, see_hidden, see_route, NULL});
+        session_observe(
+            s, &(struct session_probe){
+                   .ud = &c[i], .product = see, .residual = see_hidden, .route = see_route});
         CHECK_OK(session_forward(s, ids, 11, NULL, &e));
         float *l = xcalloc((size_t)m->hp.d[HD_VOCAB], sizeof *l);
         CHECK_OK(session_step(s, ids + 11, 1, l, &e));

@@ -92,13 +92,20 @@ void exec_show_expert(const struct session *s, gr_w w, int64_t expert, const flo
     }
 }
 
+bool exec_wants_hidden(const struct session *s, int block) {
+    return s->probe.residual && (!s->probe.blocks || s->probe.blocks[block + 1]);
+}
 void exec_show_hidden(const struct session *s, int block, const float *x) {
     const int64_t width = s->g->reg_width[s->g->residual];
-    for (int i = 0; i < s->n_segs && s->probe.residual; i++) {
+    for (int i = 0; i < s->n_segs && exec_wants_hidden(s, block); i++) {
         const struct seg *g = &s->seg[i];
-        s->probe.residual(s->probe.ud,
-                          &(struct session_shown){g->seq, x + g->r0 * width, g->n, width,
-                                                  .block = block, .pos = g->seq->pos});
+        s->probe.residual(s->probe.ud, &(struct session_shown){.seq = g->seq,
+                                                               .x = x ? x + g->r0 * width : NULL,
+                                                               .n_rows = g->n,
+                                                               .ld = width,
+                                                               .block = block,
+                                                               .pos = g->seq->pos,
+                                                               .row = g->r0});
     }
 }
 

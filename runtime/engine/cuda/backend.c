@@ -330,6 +330,19 @@ static int cuda_rows(struct session *s, int64_t first, int64_t n, float *hidden,
     return cu_sync(dev(s)->q, e);
 }
 
+static bool cuda_can_hand(const struct session *s, const struct session *to) {
+    const struct cuda *a = dev(s), *b = dev(to);
+    return a->all->n == 1 && b->all->n == 1 && a->info.index == b->info.index;
+}
+/* Copies into the residual of `to`, which nobody uses between its passes. The copy is in the order
+ * of the pass under way, whose end the caller waits for. */
+static int cuda_hand(struct session *s, int64_t row, int64_t n, struct session *to, int64_t at,
+                     struct err *e) {
+    const int64_t w = s->g->reg_width[s->g->residual];
+    return cu_copy(dev(s)->q, dev(to)->reg[to->g->residual] + at * w,
+                   dev(s)->reg[s->g->residual] + row * w, (uint64_t)(n * w) * sizeof(float), e);
+}
+
 static int cuda_host_new(struct session *s, void **out, uint64_t n_bytes, const char *what,
                          struct err *e) {
     return cu_host_new(out, dev(s)->ctx, n_bytes, what, e);
@@ -356,6 +369,8 @@ const struct backend backend_cuda = {
     .head = cuda_head,
     .finds_best = true,
     .outputs = exec_cuda_outputs,
+    .can_hand = cuda_can_hand,
+    .hand = cuda_hand,
     .host_new = cuda_host_new,
     .host_free = cuda_host_free,
     .score = exec_cuda_score,

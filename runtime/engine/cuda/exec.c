@@ -55,7 +55,9 @@ int exec_cuda_show(struct session *s, gr_w w, const float *src, int64_t n_rows, 
 
 static int show_hidden(struct session *s, int block, struct err *e) {
     float *x = NULL;
-    TRY(exec_cuda_fetch(s, dev(s)->reg[s->g->residual], total(s, s->g->residual), &x, e));
+    if (!exec_wants_hidden(s, block)) return 0;
+    if (!s->probe.stays)
+        TRY(exec_cuda_fetch(s, dev(s)->reg[s->g->residual], total(s, s->g->residual), &x, e));
     exec_show_hidden(s, block, x);
     mem_free(x);
     return 0;
