@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/progress.h"
+#include "lib/spell.h"
 
 /* ---- errors ---- */
 
@@ -23,11 +24,13 @@ int lib_error(struct hone_error *e, int status, const char *fmt, ...) {
     return status;
 }
 
-/* Fills *e with the words of an error of the core; where that names no file, it is about the
+/* Fills *e with an error of the core in the words of f; where that names no file, it is about the
  * handle's. */
-static int show(struct hone_error *e, int status, const struct err *err, const char *file) {
-    lib_error(e, status, "%s", err->msg);
+static int show(struct hone_error *e, int status, const struct form *f, const struct err *err,
+                const char *file) {
     if (!e) return status;
+    lib_error(e, status, "%s", "");
+    spell(f, err->msg, e->message, sizeof e->message);
     snprintf(e->file, sizeof e->file, "%s", err->file[0] ? err->file : file ? file : "");
     snprintf(e->tensor, sizeof e->tensor, "%s", err->tensor);
     return status;
@@ -91,7 +94,7 @@ int owner_new(struct owner **out, const struct hone_opts *o, const char *file,
     if (file && !(w->file = strdup(file)))
         rc = lib_error(e, HONE_SYSTEM, "out of memory");
     else if (mem_fund_fill(&w->fund, &err))
-        rc = show(e, HONE_SYSTEM, &err, file);
+        rc = show(e, HONE_SYSTEM, NULL, &err, file);
     if (rc)
         owner_drop(w);
     else
@@ -114,8 +117,10 @@ void owner_drop(struct owner *w) {
 /* ---- calls ---- */
 
 static void on_log(void *ud, enum log_level level, const char *text) {
-    const struct owner *w = ud;
-    w->o.log(w->o.user, (enum hone_level)level, text);
+    const struct call *c = ud;
+    char said[2048];
+    spell(c->form, text, said, sizeof said);
+    c->owner->o.log(c->owner->o.user, (enum hone_level)level, said);
 }
 
 static int on_progress(void *ud, const char *stage, uint64_t done, uint64_t total) {
@@ -124,10 +129,11 @@ static int on_progress(void *ud, const char *stage, uint64_t done, uint64_t tota
 }
 
 int call_begin(struct call *c, struct owner *w, struct hone_error *e) {
-    if (mem_fund_fill(&w->fund, &c->err)) return show(e, HONE_SYSTEM, &c->err, w->file);
+    if (mem_fund_fill(&w->fund, &c->err)) return show(e, HONE_SYSTEM, NULL, &c->err, w->file);
     c->plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     if (!c->plain) return lib_error(e, HONE_SYSTEM, "out of memory");
     c->owner = w;
+    c->form = NULL;
     memset(&c->err, 0, sizeof c->err);
     ctx_init(&c->ctx);
     c->ctx.fund = &w->fund;
@@ -135,7 +141,7 @@ int call_begin(struct call *c, struct owner *w, struct hone_error *e) {
     atomic_store(&c->ctx.untrusted, w->o.untrusted != 0);
     if (!w->o.log) atomic_store(&c->ctx.log.level, LOG_WARN);
     c->callers = ctx_enter(&c->ctx);
-    log_set_sink(w->o.log ? on_log : NULL, w);
+    log_set_sink(w->o.log ? on_log : NULL, c);
     progress_set_sink(on_progress, w);
     c->locale = uselocale(c->plain);
     return HONE_OK;
@@ -145,9 +151,9 @@ int call_begin(struct call *c, struct owner *w, struct hone_error *e) {
 static int stopped(struct call *c, struct hone_error *e) {
     if (atomic_load(&c->owner->fund.spent) && !(c->ctx.stop && atomic_load(c->ctx.stop))) {
         err_set(&c->err, ERR_SYS, "out of memory; close other programs or choose a smaller job");
-        return show(e, HONE_SYSTEM, &c->err, c->owner->file);
+        return show(e, HONE_SYSTEM, c->form, &c->err, c->owner->file);
     }
-    return show(e, HONE_CANCELLED, &c->err, c->owner->file);
+    return show(e, HONE_CANCELLED, c->form, &c->err, c->owner->file);
 }
 
 int call_end(struct call *c, int rc, struct hone_error *e) {
@@ -159,7 +165,7 @@ int call_end(struct call *c, int rc, struct hone_error *e) {
         lib_error(e, HONE_OK, "%s", "");
         return HONE_OK;
     }
-    return rc == ERR_INTR ? stopped(c, e) : show(e, rc, &c->err, c->owner->file);
+    return rc == ERR_INTR ? stopped(c, e) : show(e, rc, c->form, &c->err, c->owner->file);
 }
 
 /* ---- what needs no handle ---- */

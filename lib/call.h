@@ -40,8 +40,10 @@ struct owner *owner_share(struct owner *w);
 /* Counts one holder less, and frees the owner when it was the last. w NULL: nothing happens. */
 void owner_drop(struct owner *w);
 
+struct form;
 struct call {
     struct owner *owner;
+    const struct form *form; /* whose words errors and messages have; NULL: those of handles */
     struct ctx ctx;
     struct ctx *callers;
     locale_t plain, locale;

@@ -179,6 +179,7 @@ int task_begin_form(struct task *t, const struct form *f, const void *given, voi
         if (p->how == PLACE_DEVICE) device = text_at((const char *)own + p->from);
     }
     rc = begin(t, o, device, json, e);
+    if (!rc) t->c.form = f;
     for (int i = 0; i < f->n && !rc; i++) put(t, &f->row[i], &f->row[i].in[f->which], own, job);
     return rc;
 }

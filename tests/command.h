@@ -28,7 +28,7 @@ static inline int command(const char *name, const char *const *args, const struc
                           struct result *r) {
     struct hone_error e = {0};
     struct owner *owner;
-    struct call c;
+    struct call c = {0};
     *r = (struct result){0};
     FILE *out = open_memstream(&r->text, &r->len);
     int rc = owner_new(&owner, o, NULL, &e), n = 2;
@@ -43,7 +43,8 @@ static inline int command(const char *name, const char *const *args, const struc
     }
     owner_drop(owner);
     fclose(out);
-    snprintf(r->message, sizeof r->message, "%s", rc ? e.message : "");
+    /* as the program says it: call_end has the words of the library */
+    snprintf(r->message, sizeof r->message, "%s", !rc ? "" : c.err.msg[0] ? c.err.msg : e.message);
     return rc;
 }
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 from typing import Any
 
 
@@ -60,20 +59,9 @@ KINDS: dict[int, type[HoneError]] = {
 }
 
 
-# what is another word in Python's functions than in the program's options
-KEYWORDS = {"ctx": "n_ctx", "tensor": "tensors", "allow-requantize": "requantize"}
-
-
-def in_python(message: str, keywords: dict[str, str], force: str) -> str:
-    """Options of the program that a sentence names, as keywords: --max-memory as max_memory."""
-    message = re.sub(r" with -o\b", "", re.sub(r"(?<![\w-])-f\b", force, message))
-    return re.sub(r"(?<![\w-])--(?!help)([a-z]+(?:-[a-z]+)*)",
-                  lambda m: keywords.get(m[1], m[1].replace("-", "_")), message)
-
-
 def exception(status: int, message: str, file: str = "", tensor: str = "") -> HoneError:
     """The exception for a status of the library."""
     kind = KINDS.get(status, HoneError)
     if status == 2 and file and not os.path.exists(file):
         kind = MissingFile
-    return kind(in_python(message, KEYWORDS, "overwrite=True"), file, tensor)
+    return kind(message, file, tensor)

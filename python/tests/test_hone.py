@@ -240,7 +240,7 @@ def test_what_is_refused() -> None:
             (TypeError, "", lambda: m.generate([0.5])), (UsageError, "None", lambda: m.generate("a", max_tokens=0)),
             (UsageError, "n_ctx", lambda: m.generate("word " * 99)),
             (UsageError, "not several", lambda: m.generate("a", regex="a", schema={"type": "null"})),
-            (UsageError, "overwrite=True", lambda: quantize("base.gguf", "text.txt", "Q4_0")),
+            (UsageError, "overwrite", lambda: quantize("base.gguf", "text.txt", "Q4_0")),
             (UsageError, "requantize", lambda: quantize("model.gguf", "no.gguf", "Q2_K")),
             (UsageError, "same model", lambda: m.perplexity(tok.encode("a b c d " * 90), n_ctx=64,
                                                             progress=lambda *a: m.generate("a")))):

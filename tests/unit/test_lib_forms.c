@@ -7,6 +7,7 @@
 #include "base/io.h"
 #include "base/str.h"
 #include "lib/form.h"
+#include "lib/spell.h"
 #include "tests/check.h"
 
 enum { MOST = 700 };
@@ -99,6 +100,48 @@ static void test_rows(void) {
             }
 }
 
+static const struct form *form_of(const char *call) {
+    for (int k = 0; form_list(k); k++)
+        for (const struct form *f = form_list(k); f->call; f++)
+            if (strcmp(f->call, call) == 0) return f;
+    return NULL;
+}
+
+/* Sentences have the words of the call they come from. */
+static void test_words(void) {
+    static const struct {
+        const char *call, *text, *want;
+    } row[] = {
+        {"hone_eval_kld", "give one of --base, --base-file and --save-base",
+         "give one of base, base_file and save_base"},
+        {"hone_eval_kld", "more text or a smaller --ctx", "more text or a smaller n_ctx"},
+        {"hone_make", "--ctx 0: -f makes it again", "eval_ctx 0: overwrite makes it again"},
+        {"hone_quantize", "say where with -o FILE", "say where with path FILE"},
+        {"hone_serve", "--api-key-file: no key", "key_file: no key"},
+        {"hone_serve", "--reasoning-budget=3 (--template x)", "reasoning_budget=3 (template_ x)"},
+        {"hone_plan", "`hone run --ctx 4`, 'hone make -o x', --ctx",
+         "`hone run --ctx 4`, 'hone make -o x', n_ctx"},
+        {"hone_plan", "a well-known model-f.gguf, -1 and --, x--y, -0",
+         "a well-known model-f.gguf, -1 and --, x--y, -0"},
+        {NULL, "--max-memory 1K, --kv-type q9, --no-such", "max_memory 1K, kv_type q9, no_such"},
+    };
+    char out[200], few[8];
+    for (size_t i = 0; i < COUNT_OF(row); i++) {
+        spell(row[i].call ? form_of(row[i].call) : NULL, row[i].text, out, sizeof out);
+        CHECK_EQ_STR(out, row[i].want);
+    }
+    spell(NULL, "--max-memory", few, sizeof few);
+    CHECK_EQ_STR(few, "max_mem");
+    for (int k = 0; form_list(k); k++)
+        for (const struct form *f = form_list(k); f->call; f++)
+            for (int i = 0; i < f->n; i++) {
+                char text[80];
+                snprintf(text, sizeof text, "--%s", f->row[i].name ? f->row[i].name : "x");
+                spell(f, text, out, sizeof out);
+                if (strchr(out, '-') || !out[0]) CHECK_FAIL("%s: %s is '%s'", f->call, text, out);
+            }
+}
+
 /* ---- docs/reference.md ---- */
 
 static const char head[] =
@@ -171,6 +214,7 @@ int main(int argc, char **argv) {
     }
     RUN(test_options);
     RUN(test_rows);
+    RUN(test_words);
     RUN(test_document);
     return check_done();
 }
