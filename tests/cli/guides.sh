@@ -52,7 +52,9 @@ stop() {
 case "$1 $*" in
 "make "*--dry-run*) set -- "$@" --time 1h ;;
 "make "*" -q"*) set -- "$@" --plain --recipe Q8_0,Q4_K_M,Q2_K --ctx 64 --chunks 2 --calib-ctx 64 --calib-chunks 8 --pp 8 --tg 2 --reps 1 --tools-cases 1 ;;
-"make "*) set -- "$@" --effort fast --probe-time 3s --recipe Q4_K_M --ctx 64 --chunks 2 --calib-ctx 64 --calib-chunks 8 --pp 8 --tg 2 --reps 1 --tools none ;;
+"make "*) # as the guide has it, for one size
+    head -c 1200 "$TINY/self_calib.txt" > "$T/probe"
+    set -- "$@" --effort fast --time 0 --probe "$T/probe" --recipe Q4_K_M --ctx 64 --chunks 4 --calib-ctx 64 --calib-chunks 8 --pp 8 --tg 2 --reps 1 --tools none ;;
 *" eval kld "* | *" eval ppl "*) set -- "$@" --ctx 64 --chunks 4 ;;
 *" eval tools "*) set -- "$@" --cases 2 ;;
 *" eval speed "*) set -- "$@" --pp 8 --tg 2 --reps 1 ;;
