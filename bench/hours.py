@@ -6,13 +6,19 @@
 
 Sizes, disk and memory follow from the shapes: --max-memory is more than any of them needs, so that the memory of this machine leaves
 nothing out. Hours are what the program forecasts from what it times on this machine in a few seconds; weights that are all zero may be
-searched faster or slower than real ones. Each shape is forecast for presets alone and for mixes at each effort (everything: normal)."""
+searched faster or slower than real ones. Each shape is forecast for presets alone and for mixes at each effort (everything: normal).
+
+    python3 bench/hours.py --memory N build/hone SCRATCH docs/results/hours.json
+
+runs jobs instead, of N blocks of the 4B's shape, and adds to the file the forecast of memory next to what the process took at most
+(RssAnon, read every 20 ms: what is not a page of a mapped file)."""
 import json
 import os
 import shutil
 import struct
 import subprocess
 import sys
+import threading
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import memory  # noqa: E402  folders of the two MoE shapes
@@ -23,9 +29,9 @@ MEMORY = "128GiB"
 KEPT = ["hours", "file_bytes", "work_bytes", "memory_bytes", "cached_bytes", "n_probes", "feedback", "measured"]
 
 
-def dense_4b(path):
+def dense_4b(path, layers=36):
     """Qwen3-4B: one file, holes for data."""
-    hidden, layers, heads, kv, head, ff, vocab = 2560, 36, 32, 8, 128, 9728, 151936
+    hidden, heads, kv, head, ff, vocab = 2560, 32, 8, 128, 9728, 151936
     golden = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tests/golden/models/qwen3")
     shutil.rmtree(path, ignore_errors=True)
     os.makedirs(path)
@@ -62,6 +68,34 @@ def forecast(hone, src, out, asked):
     return {k: got[k] for k in KEPT} | {"steps": {s["step"]: round(s["seconds"]) for s in got["steps"]}}
 
 
+def measured(hone, scratch, layers):
+    """Peak memory of two jobs, next to their forecasts."""
+    src, out, rows = os.path.join(scratch, "4B"), os.path.join(scratch, "out"), {}
+    text = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tests/golden/tiny-qwen35moe/self_eval.txt")
+    small = ["--recipe", "Q4_K_M", "--eval", text, "--calib", text, "--chunks", "1", "--calib-chunks", "1", "--pp", "8", "--tg", "2", "--reps", "1",
+             "--tools", "none"]
+    dense_4b(src, layers)
+    for name, asked in {"presets": ["--plain", "--time", "0"], "everything": ["--time", "0", "--probe-time", "20s"]}.items():
+        shutil.rmtree(out, ignore_errors=True)
+        shutil.rmtree(out + ".work", ignore_errors=True)
+        forecast_bytes = forecast(hone, src, out, [*small, *asked])["memory_bytes"]
+        run, peak = subprocess.Popen([hone, "make", src, "-o", out, "-q", "--max-memory", MEMORY, *small, *asked], stdout=subprocess.DEVNULL), [0]
+        watch = threading.Thread(target=memory.watch_anon, args=(run.pid, peak))
+        watch.start()
+        if run.wait():
+            sys.exit(f"{name}: exit {run.returncode}")
+        watch.join()
+        rows[name] = {"memory_bytes": forecast_bytes, "peak_anon_bytes": peak[0]}
+    for d in src, out, out + ".work":
+        shutil.rmtree(d)
+    return {"blocks": layers, "jobs": rows}
+
+
+if sys.argv[1] == "--memory":
+    layers, hone, scratch, result = sys.argv[2:]
+    table = json.load(open(result)) | {"memory_measured": measured(hone, scratch, int(layers))}
+    json.dump(table, open(result, "w"), indent=1)
+    sys.exit(0)
 hone, scratch, result, *shapes = sys.argv[1:]
 load, rows = os.getloadavg()[0], {}
 for shape in shapes or ["4B", "35B", "397B"]:
