@@ -38,38 +38,36 @@
 
 enum { BATCH_BYTES = 32 << 20, TAU_DEFAULT = 256 };
 
-struct run {
-    const struct quantize_opts *o;
+/* What all outputs are made of, and share. */
+struct source {
     struct gguf *g;
-    struct gguf_w *w;
-    struct qplan plan;
-    struct imat imat;
-    struct gram gram;
-    bool have_imat, have_gram;
-    /* The moments of embeddings for all runs, made when they are first asked for. */
-    struct embd_moments *embd;
+    const struct imat *imat;  /* NULL: there is none */
+    const struct gram *gram;  /* the same */
+    struct embd_moments embd; /* made when first needed */
     struct kern ref;
-    struct quantize_report *r;
-    struct progress *prog; /* The progress of all runs over the source. */
-    /* The number of batches and of matrices with error feedback so far, by which ranks share
-     * them out. */
+    struct progress prog;
+    /* Batches and matrices with error feedback so far, by which ranks share them out. */
     int64_t item;
-    struct writer *writer; /* The writer of all runs. */
-    struct qdev *dev;      /* The device of all runs, or NULL where only the CPU encodes. */
-    /* What an interrupted output is continued by, or NULL where it is removed. */
-    struct resume *resume;
-    int64_t n_done;   /* How many tensors an earlier run has completed. */
-    struct run *next; /* The next run over the same source. */
+    struct writer *writer;
+    struct qdev *dev; /* NULL: only the CPU encodes */
+    struct target *target;
+    int n;
 };
 
-/* Returns the first run in the list from `from` on that can take over the bytes that q made of a
- * tensor: it wants the same type, and an earlier call has not written the tensor yet. NULL: there
- * is none. */
-static struct run *follower(const struct run *q, struct run *from, int64_t tensor) {
-    enum qtype type = q->plan.item[tensor].type;
-    while (from && (from->plan.item[tensor].type != type || tensor < from->n_done))
-        from = from->next;
-    return from;
+struct target { /* one output */
+    struct source *s;
+    const struct quantize_opts *o;
+    struct gguf_w *w;
+    struct qplan plan;
+    struct quantize_report *r;
+    struct resume *resume; /* continues an interrupted output; NULL: it is removed */
+    int64_t n_done;        /* tensors that an earlier run has completed */
+};
+
+/* Tells whether a target gets the bytes that `first` has of a tensor: it wants the same type, and
+ * an earlier run has not written the tensor yet. */
+static bool takes(const struct target *q, const struct target *first, int64_t tensor) {
+    return q->plan.item[tensor].type == first->plan.item[tensor].type && tensor >= q->n_done;
 }
 
 static int64_t n_rows(const int64_t ne[4]) {
@@ -78,60 +76,72 @@ static int64_t n_rows(const int64_t ne[4]) {
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Writes rows of a tensor to all outputs that take these bytes. The writer's thread calls it, for
+/* Writes rows of a tensor to all targets that take these bytes. The writer's thread calls it, for
  * the rows of a tensor in their order. */
 static int write_rows(void *ctx, int64_t tensor, const uint8_t *p, uint64_t n, struct err *e) {
-    struct run *q = ctx;
-    for (struct run *to = q; to; to = follower(q, to->next, tensor)) {
-        TRY(gguf_w_data(to->w, p, n, e));
-        if (to->resume) TRY(resume_data(to->resume, p, n, to->r->rows[tensor].alpha, e));
+    const struct target *first = ctx;
+    for (int k = 0; k < first->s->n; k++) {
+        const struct target *q = &first->s->target[k];
+        if (!takes(q, first, tensor)) continue;
+        TRY(gguf_w_data(q->w, p, n, e));
+        if (q->resume) TRY(resume_data(q->resume, p, n, q->r->rows[tensor].alpha, e));
     }
     return 0;
 }
 
 /* Tells the system that the pages of n rows from `first` are not needed for now. */
-static void drop_rows(const struct run *q, const struct batch_job *j, int64_t first, int64_t n) {
+static void drop_rows(const struct source *s, const struct batch_job *j, int64_t first, int64_t n) {
     struct gguf_tensor part = *j->t; /* gguf_drop looks only at where the data are and how many. */
     part.off += (uint64_t)first * j->src_row;
     part.n_bytes = (uint64_t)n * j->src_row;
-    gguf_drop(q->g, &part);
+    gguf_drop(s->g, &part);
 }
 
-/* Writes one tensor in batches of rows: `have` are its bytes; NULL: they are encoded here. */
-static int run_batches(struct run *q, struct batch_job *j, int64_t index, const uint8_t *have,
-                       struct err *e) {
-    int64_t rows = n_rows(j->t->ne), ne0 = j->t->ne[0];
-    int64_t per_batch = max_i64(1, BATCH_BYTES / 4 / ne0);
-    for (int64_t at = 0, n; at < rows; at += n) {
-        int64_t in_mat = at % j->t->ne[1];
-        n = min_i64(per_batch, j->fb ? j->t->ne[1] - in_mat : rows - at);
+/* Returns how many rows from `at` on are the next batch; with error feedback it ends with a
+ * matrix. */
+static int64_t batch_rows(const struct batch_job *j, int64_t at) {
+    const int64_t ne1 = j->t->ne[1];
+    return min_i64(max_i64(1, BATCH_BYTES / 4 / j->t->ne[0]),
+                   j->fb ? ne1 - at % ne1 : n_rows(j->t->ne) - at);
+}
+
+/* Writes one tensor in batches of rows to n_takers targets: `have` are its bytes; NULL: they are
+ * encoded here. */
+static int run_batches(struct target *q, struct batch_job *j, int64_t index, int n_takers,
+                       const uint8_t *have, struct err *e) {
+    struct source *s = q->s;
+    for (int64_t at = 0, n; at < n_rows(j->t->ne); at += n) {
+        n = batch_rows(j, at);
         if (progress_interrupted()) return err_set(e, ERR_INTR, "interrupted");
-        if (!j->fb || in_mat == 0) q->item++;
+        if (!j->fb || at % j->t->ne[1] == 0) s->item++;
         uint64_t bytes = (uint64_t)n * j->dst_row;
-        TRY(writer_buffer(q->writer, bytes, &j->out, e));
+        TRY(writer_buffer(s->writer, bytes, &j->out, e));
         if (have)
             memcpy(j->out, have + (uint64_t)at * j->dst_row, bytes);
-        else if (ranks_mine(q->item))
-            TRY(batch_encode(j, at, n, gguf_path(q->g), e));
-        ranks_send(q->item, j->out, bytes);
-        if (ranks_me() == 0) writer_put(q->writer, bytes, write_rows, q, index);
-        drop_rows(q, j, at, n);
-        for (struct run *to = q; to; to = follower(q, to->next, index))
-            q->prog->done += (uint64_t)n * j->src_row;
-        progress_update(q->prog, q->prog->done);
+        else if (ranks_mine(s->item))
+            TRY(batch_encode(j, at, n, gguf_path(s->g), e));
+        ranks_send(s->item, j->out, bytes);
+        if (ranks_me() == 0) writer_put(s->writer, bytes, write_rows, q, index);
+        drop_rows(s, j, at, n);
+        progress_update(&s->prog, s->prog.done + (uint64_t)n_takers * (uint64_t)n * j->src_row);
     }
     return 0;
 }
 
 /* ---- one tensor ------------------------------------------------------------------------------ */
 
+static double tau_of(const struct quantize_opts *o) {
+    return o->tau < 0 ? 0 : o->tau > 0 ? o->tau : TAU_DEFAULT;
+}
+
 /* Sets *out to the importance of a tensor as floats; NULL when it has none. *blind is the number of
  * its matrices without importance of their own. */
-static int find_importance(struct run *q, const struct gguf_tensor *t, enum role role, float **out,
-                           int64_t *blind, struct err *e) {
+static int importance(const struct source *s, const struct quantize_opts *o,
+                      const struct gguf_tensor *t, enum role role, float **out, int64_t *blind,
+                      struct err *e) {
     *out = NULL;
     *blind = 0;
-    struct imat_entry *en = q->have_imat ? imat_find(&q->imat, t->name) : NULL;
+    struct imat_entry *en = s->imat ? imat_find(s->imat, t->name) : NULL;
     if (!en) return 0;
     int64_t n_mat = t->ne[2] * t->ne[3];
     struct err why;
@@ -140,59 +150,45 @@ static int find_importance(struct run *q, const struct gguf_tensor *t, enum role
         return err_set(e, ERR_DATA,
                        "%s: entry %s is for %lld columns x %lld matrices, but the tensor of %s has "
                        "%lld x %lld: the importance matrix belongs to another model",
-                       q->o->imatrix, t->name, (long long)en->ne0, (long long)en->n_mat,
-                       gguf_path(q->g), (long long)t->ne[0], (long long)n_mat);
+                       o->imatrix, t->name, (long long)en->ne0, (long long)en->n_mat,
+                       gguf_path(s->g), (long long)t->ne[0], (long long)n_mat);
     }
     *blind = imat_blind(en);
     if (*blind == n_mat) return 0;
     void *p;
     TRY(mem_alloc(&p, (uint64_t)n_mat * (uint64_t)t->ne[0] * sizeof(float),
                   "importance of a tensor", e));
-    double tau = q->o->tau < 0 ? 0 : q->o->tau > 0 ? q->o->tau : TAU_DEFAULT;
-    imat_weights(en, q->o->search == SEARCH_CONVENTIONAL ? 0 : tau, p);
+    imat_weights(en, o->search == SEARCH_CONVENTIONAL ? 0 : tau_of(o), p);
     *out = p;
     return 0;
-}
-
-static int importance(struct run *q, const struct gguf_tensor *t, enum role role, float **out,
-                      struct err *e) {
-    int64_t unused;
-    return find_importance(q, t, role, out, &unused, e);
 }
 
 static bool load_row(void *ctx, int64_t row, float *x) {
     return batch_load(ctx, row, x);
 }
 
-/* Notes error feedback's shrinkage for all runs that take these bytes. */
-static void note_feedback(struct run *q, int64_t index, double alpha) {
-    for (struct run *to = q; to; to = follower(q, to->next, index)) {
-        to->r->rows[index].alpha = alpha;
-        to->r->n_feedback++;
-    }
-}
-
 /* Finds the moments for a tensor: those of its input, or, for embeddings, those that the first
  * block gives. NULL where there are none. */
-static int moments(struct run *q, const struct gguf_tensor *t, enum role role,
+static int moments(struct source *s, const struct gguf_tensor *t, enum role role, struct pool *pool,
                    const struct gram_input **out, struct err *e) {
-    *out = q->have_gram ? gram_find(&q->gram, t->name) : NULL;
-    if (!q->have_gram || *out || role != ROLE_TOKEN_EMBD) return 0;
-    if (!q->embd->sum) TRY(embd_moments_make(q->embd, q->g, q->o->pool, e));
-    *out = embd_moments_find(q->embd, &q->gram, t->name);
+    *out = s->gram ? gram_find(s->gram, t->name) : NULL;
+    if (!s->gram || *out || role != ROLE_TOKEN_EMBD) return 0;
+    if (!s->embd.sum) TRY(embd_moments_make(&s->embd, s->g, pool, e));
+    *out = embd_moments_find(&s->embd, s->gram, t->name);
     return 0;
 }
 
 /* Encodes a tensor with error feedback, if the moments of its input are known, its type can and it
- * pays. */
-static int feedback(struct run *q, struct batch_job *j, int64_t index, struct err *e) {
+ * pays. *alpha then is its shrinkage. */
+static int feedback(struct source *s, const struct quantize_opts *o, enum role role,
+                    struct batch_job *j, double *alpha, struct err *e) {
     const struct gguf_tensor *t = j->t;
     const struct gram_input *in;
     if (!j->enc || j->search == SEARCH_CONVENTIONAL || !feedback_can(j->to)) return 0;
-    TRY(moments(q, t, q->plan.item[index].role, &in, e));
+    TRY(moments(s, t, role, o->pool, &in, e));
     if (!in) return 0;
     struct fb_source src = {.in = in,
-                            .out = gram_find_out(&q->gram, t->name, t->ne[1], t->ne[2] * t->ne[3]),
+                            .out = gram_find_out(s->gram, t->name, t->ne[1], t->ne[2] * t->ne[3]),
                             .type = j->to,
                             .search = j->search,
                             .n = t->ne[0],
@@ -201,14 +197,12 @@ static int feedback(struct run *q, struct batch_job *j, int64_t index, struct er
                             .imp = j->imp,
                             .load = load_row,
                             .ctx = j,
-                            .tau = q->o->tau < 0   ? 0
-                                   : q->o->tau > 0 ? q->o->tau
-                                                   : TAU_DEFAULT,
-                            .steps = FEEDBACK_ALL & ~q->o->without,
-                            .pool = q->o->pool};
-    if (fb_tensor_new(&j->fb, &src, e)) return err_wrap(e, "%s", q->o->gram);
+                            .tau = tau_of(o),
+                            .steps = FEEDBACK_ALL & ~o->without,
+                            .pool = o->pool};
+    if (fb_tensor_new(&j->fb, &src, e)) return err_wrap(e, "%s", o->gram);
     if (fb_tensor_alpha(j->fb) < 1) {
-        note_feedback(q, index, fb_tensor_alpha(j->fb));
+        *alpha = fb_tensor_alpha(j->fb);
         return 0;
     }
     fb_tensor_free(j->fb);
@@ -216,85 +210,89 @@ static int feedback(struct run *q, struct batch_job *j, int64_t index, struct er
     return 0;
 }
 
-static const struct quantize_given *given(const struct run *q, const char *name) {
-    for (int i = 0; i < q->o->n_given; i++)
-        if (strcmp(q->o->given[i].name, name) == 0) return &q->o->given[i];
+/* One tensor on its way to one type. */
+struct encoding {
+    struct batch_job j;
+    float *imp;
+    double alpha; /* error feedback's shrinkage; 0: there is none */
+};
+
+/* Makes ready what encodes a tensor; with `have` its bytes are there already. encoding_close must
+ * be called also after an error. */
+static int encoding_open(struct encoding *x, struct source *s, const struct quantize_opts *o,
+                         const struct gguf_tensor *t, const struct recipe_item *it,
+                         const struct quantize_given *have, struct err *e) {
+    int64_t unused;
+    *x = (struct encoding){.j = {.t = t,
+                                 .to = it->type,
+                                 .search = o->search,
+                                 .keep = !(o->without & FEEDBACK_BALANCE),
+                                 .pool = o->pool},
+                           .alpha = have ? have->alpha : 0};
+    if (it->type != t->type && !have) TRY(importance(s, o, t, it->role, &x->imp, &unused, e));
+    x->j.imp = x->imp;
+    TRY(batch_open(&x->j, &s->ref, e));
+    return have ? 0 : feedback(s, o, it->role, &x->j, &x->alpha, e);
+}
+static void encoding_close(struct encoding *x) {
+    batch_close(&x->j);
+    mem_free(x->imp);
+}
+
+static const struct quantize_given *given(const struct quantize_opts *o, const char *name) {
+    for (int i = 0; i < o->n_given; i++)
+        if (strcmp(o->given[i].name, name) == 0) return &o->given[i];
     return NULL;
 }
 
-static int do_tensor(struct run *q, int64_t index, struct err *e) {
-    const struct gguf_tensor *t = gguf_tensor_at(q->g, index);
-    const struct quantize_given *have = given(q, t->name);
-    const struct recipe_item *it = &q->plan.item[index];
-    struct batch_job j = {.t = t,
-                          .to = it->type,
-                          .search = q->o->search,
-                          .keep = !(q->o->without & FEEDBACK_BALANCE),
-                          .pool = q->o->pool};
-    float *imp = NULL;
-    int rc = 0;
-    if (it->type != t->type && !have) TRY(importance(q, t, it->role, &imp, e));
-    j.imp = imp;
-    TRY_GOTO(out, rc, batch_open(&j, &q->ref, e));
-    if (have && have->alpha > 0) note_feedback(q, index, have->alpha);
-    if (!have) TRY_GOTO(out, rc, feedback(q, &j, index, e));
-    if (!have) TRY_GOTO(out, rc, batch_device(&j, q->dev, e));
-    TRY_GOTO(out, rc, run_batches(q, &j, index, have ? have->data : NULL, e));
-    for (struct run *r = q; r && j.dev; r = follower(q, r->next, index)) r->r->n_cuda++;
+/* Encodes a tensor for `first` and for the targets after it that want the same type. */
+static int do_tensor(struct target *first, int64_t index, struct err *e) {
+    struct source *s = first->s;
+    const struct gguf_tensor *t = gguf_tensor_at(s->g, index);
+    const struct quantize_given *have = given(first->o, t->name);
+    struct encoding x;
+    int rc, n_takers = 0;
+    TRY_GOTO(out, rc, encoding_open(&x, s, first->o, t, &first->plan.item[index], have, e));
+    for (int k = 0; k < s->n; k++) {
+        if (!takes(&s->target[k], first, index)) continue;
+        n_takers++;
+        s->target[k].r->rows[index].alpha = x.alpha;
+        s->target[k].r->n_feedback += x.alpha > 0;
+    }
+    if (!have) TRY_GOTO(out, rc, batch_device(&x.j, s->dev, e));
+    TRY_GOTO(out, rc, run_batches(first, &x.j, index, n_takers, have ? have->data : NULL, e));
+    for (int k = 0; k < s->n && x.j.dev; k++)
+        s->target[k].r->n_cuda += takes(&s->target[k], first, index);
 out:
-    batch_close(&j);
-    mem_free(imp);
+    encoding_close(&x);
     return rc;
 }
 
 int quantize_tensor(const struct quantize_opts *o, struct gguf *g, const struct imat *imat,
                     const struct gram *gram, const struct qplan *plan, int64_t index, void **out,
                     double *alpha, struct err *e) {
-    struct quantize_report report = {.rows = xcalloc((size_t)plan->n, sizeof *report.rows)};
-    struct run *q = xcalloc(1, sizeof *q);
-    struct embd_moments embd = {0};
+    struct source s = {.g = g, .imat = imat, .gram = gram};
     const struct gguf_tensor *t = gguf_tensor_at(g, index);
-    const enum role role = plan->item[index].role;
-    const int64_t rows = n_rows(t->ne), per = max_i64(1, BATCH_BYTES / 4 / t->ne[0]);
-    struct batch_job j = {.t = t,
-                          .to = plan->item[index].type,
-                          .search = o->search,
-                          .keep = !(o->without & FEEDBACK_BALANCE),
-                          .pool = o->pool};
-    float *imp = NULL;
+    const int64_t rows = n_rows(t->ne);
+    struct encoding x;
     void *p = NULL;
-    int rc = 0;
-    q->o = o;
-    q->g = g;
-    q->plan = *plan;
-    q->r = &report;
-    q->embd = &embd;
-    if (imat) q->imat = *imat;
-    if (gram) q->gram = *gram;
-    q->have_imat = imat != NULL;
-    q->have_gram = gram != NULL;
-    kern_init(&q->ref, KERN_REF);
-    TRY_GOTO(out, rc, importance(q, t, role, &imp, e));
-    j.imp = imp;
-    TRY_GOTO(out, rc, batch_open(&j, &q->ref, e));
-    TRY_GOTO(out, rc, feedback(q, &j, index, e));
-    TRY_GOTO(out, rc, mem_alloc(&p, j.dst_row * (uint64_t)rows, "an encoded tensor", e));
+    int rc;
+    kern_init(&s.ref, KERN_REF);
+    TRY_GOTO(out, rc, encoding_open(&x, &s, o, t, &plan->item[index], NULL, e));
+    TRY_GOTO(out, rc, mem_alloc(&p, x.j.dst_row * (uint64_t)rows, "an encoded tensor", e));
     for (int64_t at = 0, n; at < rows; at += n) {
-        n = min_i64(per, j.fb ? t->ne[1] - at % t->ne[1] : rows - at);
+        n = batch_rows(&x.j, at);
         TRY_GOTO(out, rc, progress_interrupted() ? err_set(e, ERR_INTR, "interrupted") : 0);
-        j.out = (uint8_t *)p + (uint64_t)at * j.dst_row;
-        TRY_GOTO(out, rc, batch_encode(&j, at, n, gguf_path(g), e));
+        x.j.out = (uint8_t *)p + (uint64_t)at * x.j.dst_row;
+        TRY_GOTO(out, rc, batch_encode(&x.j, at, n, gguf_path(g), e));
     }
     *out = p;
-    *alpha = report.rows[index].alpha;
+    *alpha = x.alpha;
     p = NULL;
 out:
-    batch_close(&j);
-    embd_moments_release(&embd);
+    encoding_close(&x);
+    embd_moments_release(&s.embd);
     mem_free(p);
-    mem_free(imp);
-    free(report.rows);
-    free(q);
     return rc;
 }
 
@@ -304,12 +302,12 @@ static bool starts_with(const char *s, const char *head) {
     return strncmp(s, head, strlen(head)) == 0;
 }
 
-static int write_keys(struct run *q, struct err *e) {
+static int write_keys(struct target *q, struct err *e) {
     bool any = false;
     struct buf record = {0};
     struct requant base;
-    for (int64_t i = 0; i < gguf_n_kv(q->g); i++) {
-        const struct gguf_kv *kv = gguf_kv_at(q->g, i);
+    for (int64_t i = 0; i < gguf_n_kv(q->s->g); i++) {
+        const struct gguf_kv *kv = gguf_kv_at(q->s->g, i);
         if (!starts_with(kv->key, "split.") && !starts_with(kv->key, "quantize.imatrix.") &&
             !starts_with(kv->key, "hone.mix.") && strcmp(kv->key, RECORD_KEY) != 0 &&
             strcmp(kv->key, REQUANT_KEY) != 0)
@@ -321,23 +319,24 @@ static int write_keys(struct run *q, struct err *e) {
     if (q->plan.ftype >= 0) gguf_w_u32(q->w, "general.file_type", (uint32_t)q->plan.ftype);
     for (int i = 0; i < q->o->n_notes; i++)
         gguf_w_str(q->w, q->o->note[i].key, q->o->note[i].value);
-    requant_look(q->g, &base);
+    requant_look(q->s->g, &base);
     if (base.quantized) gguf_w_str(q->w, REQUANT_KEY, base.type);
-    int rc = record_text(&record, q->o, q->g, e);
+    int rc = record_text(&record, q->o, q->s->g, e);
     if (rc == 0) gguf_w_str(q->w, RECORD_KEY, record.data);
     buf_release(&record);
-    if (rc || !q->have_imat) return rc;
+    if (rc || !q->s->imat) return rc;
     gguf_w_str(q->w, "quantize.imatrix.file", io_base(q->o->imatrix));
-    if (q->imat.n_datasets > 0) gguf_w_str(q->w, "quantize.imatrix.dataset", q->imat.dataset[0]);
-    gguf_w_u32(q->w, "quantize.imatrix.entries_count", (uint32_t)q->imat.n_entries);
-    gguf_w_u32(q->w, "quantize.imatrix.chunks_count", q->imat.n_chunks);
+    if (q->s->imat->n_datasets > 0)
+        gguf_w_str(q->w, "quantize.imatrix.dataset", q->s->imat->dataset[0]);
+    gguf_w_u32(q->w, "quantize.imatrix.entries_count", (uint32_t)q->s->imat->n_entries);
+    gguf_w_u32(q->w, "quantize.imatrix.chunks_count", q->s->imat->n_chunks);
     return 0;
 }
 
-static int declare(struct run *q, struct err *e) {
+static int declare(struct target *q, struct err *e) {
     TRY(write_keys(q, e));
     for (int64_t i = 0; i < q->plan.n; i++) {
-        const struct gguf_tensor *t = gguf_tensor_at(q->g, i);
+        const struct gguf_tensor *t = gguf_tensor_at(q->s->g, i);
         TRY(gguf_w_tensor(q->w, t->name, q->plan.item[i].type, t->n_dims, t->ne, e));
     }
     if (q->o->split_max) gguf_w_split(q->w, q->o->split_max, true);
@@ -346,38 +345,38 @@ static int declare(struct run *q, struct err *e) {
 
 /* Checks that the moments of a weight's input have as many columns as the weight, and are one
  * matrix or one per expert. */
-static int check_gram(const struct run *q, const struct gguf_tensor *t, struct err *e) {
-    const struct gram_input *in = gram_find(&q->gram, t->name);
+static int check_gram(const struct target *q, const struct gguf_tensor *t, struct err *e) {
+    const struct gram_input *in = gram_find(q->s->gram, t->name);
     int64_t n_mat = t->ne[2] * t->ne[3];
     if (!in || (in->n == t->ne[0] && (in->n_mat == 1 || in->n_mat == n_mat))) return 0;
     return err_set(
         e, ERR_DATA,
         "%s: moments of %s are for %lld columns x %lld matrices, but the tensor of %s has "
         "%lld x %lld: they belong to another model",
-        q->o->gram, t->name, (long long)in->n, (long long)in->n_mat, gguf_path(q->g),
+        q->o->gram, t->name, (long long)in->n, (long long)in->n_mat, gguf_path(q->s->g),
         (long long)t->ne[0], (long long)n_mat);
 }
 
 /* Checks everything before a byte is written: every source type must be decodable, every target
  * type writable, and importance must have the right sizes. Fills the report. */
-static int survey(struct run *q, struct err *e) {
+static int survey(struct target *q, struct err *e) {
     struct quantize_report *r = q->r;
     double weights = 0;
     int64_t n_blind = 0;
     const char *first_blind = "";
     r->rows = xcalloc((size_t)q->plan.n + 1, sizeof *r->rows);
     for (int64_t i = 0; i < q->plan.n; i++) {
-        const struct gguf_tensor *t = gguf_tensor_at(q->g, i);
+        const struct gguf_tensor *t = gguf_tensor_at(q->s->g, i);
         const struct recipe_item *it = &q->plan.item[i];
         bool same = it->type == t->type;
         int rc = 0;
-        if (!same && !q->ref.op[t->type].decode)
+        if (!same && !q->s->ref.op[t->type].decode)
             rc = err_set(e, ERR_DATA, "%s: tensor %s has type %s, which cannot be decoded",
-                         gguf_path(q->g), t->name, qtype_name(t->type));
+                         gguf_path(q->s->g), t->name, qtype_name(t->type));
         else if (!same && !enc_find(it->type))
             rc = err_set(e, ERR_USAGE, "tensor %s: type %s cannot be written", t->name,
                          qtype_name(it->type));
-        if (rc) return err_about(e, gguf_path(q->g), t->name);
+        if (rc) return err_about(e, gguf_path(q->s->g), t->name);
         struct quantize_row *row = &r->rows[i];
         memcpy(row->name, t->name,
                strlen(t->name) < sizeof row->name ? strlen(t->name) : sizeof row->name - 1);
@@ -391,11 +390,11 @@ static int survey(struct run *q, struct err *e) {
         if (!same) {
             float *imp = NULL;
             int64_t blind;
-            TRY(find_importance(q, t, it->role, &imp, &blind, e));
+            TRY(importance(q->s, q->o, t, it->role, &imp, &blind, e));
             if (imp && blind && !n_blind) first_blind = t->name;
             if (imp) n_blind += blind;
-            if (q->have_gram) TRY(check_gram(q, t, e));
-            row->no_imatrix = !imp && q->have_imat && it->role != ROLE_TOKEN_EMBD &&
+            if (q->s->gram) TRY(check_gram(q, t, e));
+            row->no_imatrix = !imp && q->s->imat && it->role != ROLE_TOKEN_EMBD &&
                               (qtype_info(it->type)->flags & QF_QUANT);
             bool bare = !imp;
             mem_free(imp);
@@ -404,9 +403,9 @@ static int survey(struct run *q, struct err *e) {
                                "tensor %s: %s is too coarse without importance%s%s; %s and pass it "
                                "as --imatrix, or give the tensor another type with --tensor",
                                t->name, qtype_name(it->type),
-                               q->have_imat ? ", of which nothing is in " : "",
-                               q->have_imat ? q->o->imatrix : "",
-                               arch_find(gguf_str_or(q->g, "general.architecture", ""))
+                               q->s->imat ? ", of which nothing is in " : "",
+                               q->s->imat ? q->o->imatrix : "",
+                               arch_find(gguf_str_or(q->s->g, "general.architecture", ""))
                                    ? "make a matrix with `hone imatrix`"
                                    : "take a matrix from a program that runs this model");
         }
@@ -419,7 +418,7 @@ static int survey(struct run *q, struct err *e) {
         weights += (double)row->n_weights;
     }
     r->bpw = weights > 0 ? 8.0 * (double)r->out_bytes / weights : 0;
-    if (n_blind && !q->next && !q->o->dry_run && !q->o->known_gaps)
+    if (n_blind && q == &q->s->target[q->s->n - 1] && !q->o->dry_run && !q->o->known_gaps)
         log_warn(
             "%s: %lld expert matrices have no importance (the first in %s): they take the mean "
             "of their tensor; collect it on more text",
@@ -437,9 +436,9 @@ static int check_paths(const struct quantize_opts *o, struct err *e) {
 }
 
 /* Does for one output everything that can fail without reading weights. */
-static int prepare(struct run *q, struct err *e) {
+static int prepare(struct target *q, struct err *e) {
     const struct quantize_opts *o = q->o;
-    TRY(qplan_make(&q->plan, q->g, o, e));
+    TRY(qplan_make(&q->plan, q->s->g, o, e));
     memcpy(q->r->recipe, q->plan.name, sizeof q->r->recipe);
     TRY(survey(q, e));
     if (o->plan_out && ranks_me() == 0) TRY(qplan_write(&q->plan, o->plan_out, o->overwrite, e));
@@ -450,111 +449,106 @@ static int prepare(struct run *q, struct err *e) {
 }
 
 /* Opens the output. Tensors that an earlier run left complete count as done, on every rank. */
-static int begin(struct run *q, struct err *e) {
+static int begin(struct target *q, struct err *e) {
     const struct quantize_opts *o = q->o;
     bool part = o->resume == RESUME_ALWAYS ||
                 (o->resume == RESUME_AUTO && q->r->file_bytes >= QUANTIZE_RESUME_BYTES);
     if (ranks_me() == 0 && !part) TRY(gguf_w_begin(q->w, o->out, o->overwrite, e));
-    if (ranks_me() == 0 && part) TRY(resume_begin(&q->resume, q->w, o, q->g, &q->n_done, e));
+    if (ranks_me() == 0 && part) TRY(resume_begin(&q->resume, q->w, o, q->s->g, &q->n_done, e));
     ranks_bcast(&q->n_done, sizeof q->n_done);
     q->r->n_resumed = q->n_done;
     for (int64_t i = 0; i < q->n_done; i++) {
-        q->prog->total -= q->r->rows[i].in_bytes;
+        q->s->prog.total -= q->r->rows[i].in_bytes;
         if (q->resume) q->r->rows[i].alpha = resume_alpha(q->resume, i);
         q->r->n_feedback += q->r->rows[i].alpha > 0;
     }
     return 0;
 }
 
-/* Writes tensor by tensor: all outputs of one before the next one is read. The first output that
+/* Writes tensor by tensor: all outputs of one before the next one is read. The first target that
  * wants a type encodes it, and the others that want the same type get its bytes. */
-static int all_tensors(struct run *run, int n, struct err *e) {
-    for (int64_t i = 0; i < run->plan.n; i++) {
-        for (int k = 0; k < n; k++)
-            if (follower(&run[k], run, i) == &run[k]) TRY(do_tensor(&run[k], i, e));
-        gguf_drop(run->g, gguf_tensor_at(run->g, i));
+static int all_tensors(struct source *s, struct err *e) {
+    for (int64_t i = 0; i < s->target->plan.n; i++) {
+        for (int k = 0, first; k < s->n; k++) {
+            for (first = 0; !takes(&s->target[first], &s->target[k], i) && first < k;) first++;
+            if (first == k && i >= s->target[k].n_done) TRY(do_tensor(&s->target[k], i, e));
+        }
+        gguf_drop(s->g, gguf_tensor_at(s->g, i));
     }
-    return writer_flush(run->writer, e);
+    return writer_flush(s->writer, e);
 }
 
-static int work(struct run *run, int n, struct err *e) {
-    const struct quantize_opts *o = run->o;
-    struct progress prog;
-    uint64_t total = 0;
-    for (int k = 0; k < n; k++) TRY(check_paths(run[k].o, e));
-    TRY(gguf_open(&run->g, o->in, 0, e));
-    if (strcmp(gguf_str_or(run->g, "general.type", ""), "imatrix") == 0)
+static int read_inputs(struct source *s, struct imat *imat, struct gram *gram,
+                       const struct quantize_opts *o, struct err *e) {
+    TRY(gguf_open(&s->g, o->in, 0, e));
+    if (strcmp(gguf_str_or(s->g, "general.type", ""), "imatrix") == 0)
         return err_set(e, ERR_DATA, "%s is an importance matrix, not a model: give it as --imatrix",
                        o->in);
     if (o->imatrix) {
-        TRY(imat_read(&run->imat, o->imatrix, e));
-        run->have_imat = true;
+        TRY(imat_read(imat, o->imatrix, e));
+        s->imat = imat;
     }
     if (o->gram) {
-        TRY(gram_read(&run->gram, o->gram, e));
-        run->have_gram = true;
+        TRY(gram_read(gram, o->gram, e));
+        s->gram = gram;
     }
-    for (int k = 0; k < n; k++) {
-        run[k].g = run->g;
-        run[k].imat = run->imat;
-        run[k].have_imat = run->have_imat;
-        run[k].gram = run->gram;
-        run[k].have_gram = run->have_gram;
-        run[k].prog = &prog;
-        run[k].next = k + 1 < n ? &run[k + 1] : NULL;
-        TRY(prepare(&run[k], e));
-        total += run[k].r->in_bytes;
+    return 0;
+}
+
+static int work(struct source *s, struct imat *imat, struct gram *gram, struct err *e) {
+    const struct quantize_opts *o = s->target->o;
+    uint64_t total = 0;
+    for (int k = 0; k < s->n; k++) TRY(check_paths(s->target[k].o, e));
+    TRY(read_inputs(s, imat, gram, o, e));
+    for (int k = 0; k < s->n; k++) {
+        TRY(prepare(&s->target[k], e));
+        total += s->target[k].r->in_bytes;
     }
     if (o->dry_run) return 0;
-    TRY(writer_new(&run->writer, e));
-    TRY(qdev_open(&run->dev, &o->device, o->pool, e));
+    TRY(writer_new(&s->writer, e));
+    TRY(qdev_open(&s->dev, &o->device, o->pool, e));
     int rc = 0;
-    for (int k = 1; k < n; k++) {
-        run[k].writer = run->writer;
-        run[k].dev = run->dev;
-    }
-    progress_begin(&prog, n == 1 ? run->plan.name : "quantize", PROG_BYTES, total);
-    for (int k = 0; k < n && rc == 0; k++) rc = begin(&run[k], e);
-    if (rc == 0) rc = all_tensors(run, n, e);
-    progress_end(&prog);
-    for (int k = 0; k < n && rc == 0 && ranks_me() == 0; k++) {
-        rc = gguf_w_commit(run[k].w, e);
+    progress_begin(&s->prog, s->n == 1 ? s->target->plan.name : "quantize", PROG_BYTES, total);
+    for (int k = 0; k < s->n && rc == 0; k++) rc = begin(&s->target[k], e);
+    if (rc == 0) rc = all_tensors(s, e);
+    progress_end(&s->prog);
+    for (int k = 0; k < s->n && rc == 0 && ranks_me() == 0; k++) {
+        struct target *q = &s->target[k];
+        rc = gguf_w_commit(q->w, e);
         if (rc) break;
-        resume_end(run[k].resume, 0);
-        run[k].resume = NULL;
+        resume_end(q->resume, 0);
+        q->resume = NULL;
     }
     return rc;
 }
 
 int quantize_run_many(const struct quantize_opts *o, int n, struct quantize_report *r,
                       struct err *e) {
-    struct run *run = xcalloc((size_t)n, sizeof *run);
-    struct embd_moments embd = {0};
+    struct source s = {.target = xcalloc((size_t)n, sizeof *s.target), .n = n};
+    struct imat imat;
+    struct gram gram;
     double t0 = progress_now_s();
     memset(r, 0, (size_t)n * sizeof *r);
+    for (int k = 0; k < n; k++) s.target[k] = (struct target){.s = &s, .o = &o[k], .r = &r[k]};
+    kern_init(&s.ref, KERN_REF);
+    imat_init(&imat);
+    gram_init(&gram);
+    int rc = work(&s, &imat, &gram, e);
+    writer_free(s.writer);
+    qdev_close(s.dev);
     for (int k = 0; k < n; k++) {
-        run[k].o = &o[k];
-        run[k].embd = &embd;
-        run[k].r = &r[k];
-        kern_init(&run[k].ref, KERN_REF);
-    }
-    imat_init(&run->imat);
-    gram_init(&run->gram);
-    int rc = work(run, n, e);
-    writer_free(run->writer);
-    qdev_close(run->dev);
-    for (int k = 0; k < n; k++) {
-        resume_end(run[k].resume, rc);
-        gguf_w_free(run[k].w);
-        qplan_release(&run[k].plan);
+        struct target *q = &s.target[k];
+        resume_end(q->resume, rc);
+        gguf_w_free(q->w);
+        qplan_release(&q->plan);
         r[k].seconds = progress_now_s() - t0;
         if (rc || !o[k].want_rows) quantize_report_release(&r[k]);
     }
-    imat_release(&run->imat);
-    gram_release(&run->gram);
-    embd_moments_release(&embd);
-    gguf_close(run->g);
-    free(run);
+    imat_release(&imat);
+    gram_release(&gram);
+    embd_moments_release(&s.embd);
+    gguf_close(s.g);
+    free(s.target);
     return rc;
 }
 
