@@ -93,6 +93,7 @@ static void kld_json(const struct eval_kld_run *r, int cand, bool base, struct b
 struct bench { /* The base comes first, then the candidates. */
     struct model **model;
     struct session **session;
+    const char **path;
     int n;
 };
 
@@ -100,11 +101,13 @@ static int bench_open(struct make *mk, struct bench *b, struct made *const *f, i
                       struct err *e) {
     b->model = xcalloc((size_t)n, sizeof *b->model);
     b->session = xcalloc((size_t)n, sizeof *b->session);
+    b->path = xcalloc((size_t)n, sizeof *b->path);
     b->n = n;
     struct session_opts o = {
         .n_ctx = mk->eval_ctx, .isa = mk->w->isa, .act = ACT_F32, .pool = mk->w->pool};
+    for (int i = 0; i < n; i++) b->path[i] = f[i]->path;
     for (int i = n - 1; i >= 0; i--) { /* The base, which is the largest, comes last. */
-        o.device = device_share(mk->w, i + 1);
+        o.device = device_share(mk->w, b->path, i + 1);
         TRY(open_model(mk->w, &b->model[i], f[i]->path, e));
         open_warn_context(mk->w, b->model[i], mk->eval_ctx);
         if (!o.n_ubatch) o.n_ubatch = passes_rows(mk->w, b->model[i], mk->eval_ctx, n);
@@ -120,6 +123,7 @@ static void bench_close(struct bench *b) {
     }
     free(b->session);
     free(b->model);
+    free(b->path);
 }
 
 static int record(struct make *mk, struct made *f, const struct eval_kld_run *r, int cand,
@@ -299,7 +303,7 @@ static int time_file(struct make *mk, const struct made *f, const char *what, st
                              .pack = true,
                              .pack_cache = mk->w->pack_cache,
                              .pool = mk->w->pool,
-                             .device = device_share(mk->w, 1)};
+                             .device = device_share(mk->w, (const char *const[]){f->path}, 1)};
     TRY_GOTO(out, rc, open_model(mk->w, &m, f->path, e));
     TRY_GOTO(out, rc, session_new(&s, m, &o, e));
     TRY_GOTO(out, rc,
@@ -308,6 +312,9 @@ static int time_file(struct make *mk, const struct made *f, const char *what, st
     struct jw w;
     jw_init(&w, json, false);
     jw_obj(&w, NULL);
+    const struct session_info at = session_info(s);
+    jw_str(&w, "device", at.device);
+    if (at.offload_blocks) jw_i64(&w, "offload_bytes", at.offload_bytes);
     for (int i = 0; i < n; i++) {
         bool pp = strncmp(row[i].test, "pp", 2) == 0;
         if (row[i].depth != depth[0]) continue;
@@ -337,6 +344,8 @@ static int speed_one(struct make *mk, struct made *f, struct err *e) {
     step_key(&s, "machine", "%s %d", kern_isa_name(mk->w->isa), pool_size(mk->w->pool));
     device_name(mk->w, device);
     if (device[0]) step_key(&s, "device", "%s", device);
+    if (device[0] && mk->w->device.max_bytes)
+        step_key(&s, "max_vram", "%" PRIu64, mk->w->device.max_bytes);
     const bool known = make_reuse(mk, &s, &root, &result);
     if (!known && !make_counts(mk)) {
         rc = time_file(mk, f, s.key.data, &json, e);

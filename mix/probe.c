@@ -38,6 +38,27 @@ static int thin_windows(struct probe *p, int64_t ctx, int64_t n, struct err *e) 
     return 0;
 }
 
+/* Opens the base's session, which brings the weights to the device, and as many others as have
+ * room there beside it: two at least. The CPU computes them all alike. */
+static int open_sessions(struct probe *p, struct session_opts *o, struct err *e) {
+    static const int slots[] = {PROBE_SLOTS, 3, 2};
+    const enum device_kind asked = o->device.kind;
+    int rc = ERR_SYS;
+    o->device.kind = DEVICE_CUDA;
+    for (size_t i = 0; i < COUNT_OF(slots) && rc == ERR_SYS && asked != DEVICE_CPU; i++) {
+        o->n_followers = p->n_slots = slots[i];
+        rc = session_new(&p->session[PROBE_SLOTS], p->base, o, e);
+    }
+    o->device.kind = asked;
+    if (rc == ERR_SYS && asked != DEVICE_CUDA) {
+        o->n_followers = p->n_slots = PROBE_SLOTS;
+        rc = session_new(&p->session[PROBE_SLOTS], p->base, o, e);
+    }
+    o->n_followers = 0;
+    for (int i = 0; i < p->n_slots && !rc; i++) rc = session_new(&p->session[i], p->base, o, e);
+    return rc;
+}
+
 int probe_open(struct probe *p, struct work *w, const char *model, const struct str_list *texts,
                const struct sens_source *from, int64_t ctx, int64_t n_chunks, struct err *e) {
     memset(p, 0, sizeof *p);
@@ -49,12 +70,7 @@ int probe_open(struct probe *p, struct work *w, const char *model, const struct 
     rc = open_model(w, &p->base, model, e);
     if (!rc) open_warn_context(w, p->base, ctx);
     if (!rc) o.n_ubatch = passes_rows(w, p->base, ctx, PROBE_SLOTS + 1);
-    o.n_followers = PROBE_SLOTS;
-    /* The first one brings the weights to the device. */
-    for (int i = PROBE_SLOTS; i >= 0 && !rc; i--) {
-        rc = session_new(&p->session[i], p->base, &o, e);
-        o.n_followers = 0;
-    }
+    if (!rc) rc = open_sessions(p, &o, e);
     for (int i = 0; i < texts->n && !rc; i++)
         rc = corpus_load(p->base, texts->v[i], true, &p->ids, e);
     if (!rc) rc = thin_windows(p, ctx, n_chunks, e);

@@ -8,8 +8,8 @@
 #include "mix/sens.h"
 #include "runtime/measure/eval.h"
 
-enum { PROBE_SLOTS = 6 };
-struct probe_data { /* one encoded tensor */
+enum { PROBE_SLOTS = 6 }; /* at most */
+struct probe_data {       /* one encoded tensor */
     int64_t item;
     enum qtype type;
     struct weight w; /* held */
@@ -21,13 +21,14 @@ struct probe {
     struct model *base;
     struct model *cand[PROBE_SLOTS];          /* what the sessions compute with; NULL: the base */
     struct session *session[PROBE_SLOTS + 1]; /* [PROBE_SLOTS]: the base's */
+    int n_slots; /* candidates at a time; fewer on a device without room for more */
     struct ids ids;
     int64_t ctx, n_chunks;
     char hash[33]; /* of the tokens */
     struct probe_data *data;
     int n_data;
 };
-/* Opens a model with a session for it and for each of PROBE_SLOTS candidates, and takes windows of
+/* Opens a model with a session for it and for each of n_slots candidates, and takes windows of
  * ctx tokens, at most n_chunks, evenly from the texts. `from` is of the same file and borrowed. */
 int probe_open(struct probe *p, struct work *w, const char *model, const struct str_list *texts,
                const struct sens_source *from, int64_t ctx, int64_t n_chunks, struct err *e);
@@ -42,11 +43,11 @@ struct probe_want {
 struct probe_got { /* a divergence, or how much one changed; its standard error */
     double kld, stderr_;
 };
-/* Measures groups each alone in its type (stage 2), n <= PROBE_SLOTS of them in one pass, and fills
+/* Measures groups each alone in its type (stage 2), n <= n_slots of them in one pass, and fills
  * got[n]. Each rank (base/ranks.h) measures all windows: what is shared out are such batches. */
 int probe_alone(struct probe *p, const struct sens *s, const struct probe_want *w, int n,
                 struct probe_got *got, struct err *e);
-/* Measures a mix with each of n < PROBE_SLOTS changes of one group within it (stage 3), and fills
+/* Measures a mix with each of n < n_slots changes of one group within it (stage 3), and fills
  * got[n] with how much each changes the divergence of the mix. */
 int probe_steps(struct probe *p, const struct sens *s, const struct sens_mix *mix,
                 const struct probe_want *w, int n, struct probe_got *got, struct err *e);

@@ -155,7 +155,7 @@ static int ask(struct probing *w, int group, enum qtype type, struct err *e) {
 static void begin_rounds(struct probing *w, const struct sens_mix *mix, uint64_t budget) {
     w->mix = mix;
     w->budget = budget;
-    w->batch = mix ? PROBE_SLOTS - 1 : PROBE_SLOTS;
+    w->batch = mix ? w->p.n_slots - 1 : w->p.n_slots;
 }
 
 /* ---- stage 2 --------------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/io.h"
 #include "kernels/cuda/cuda.h"
 
 /* Fills *i with the facts of the n-th device; false for the CPU, or for a device that does not
@@ -40,14 +41,29 @@ uint64_t device_free(const struct work *w) {
     return sum;
 }
 
-struct device device_share(const struct work *w, int n_left) {
+/* Returns the part of a device that a session of path[n - 1] gets. */
+static double share(const char *const *path, int n) {
+    const double beside = 0x1p30; /* activations and caches, whose sizes are alike */
+    double all = 0, mine = 0;
+    for (int i = 0; i < n; i++) {
+        uint64_t bytes = 0;
+        struct err unused;
+        (void)io_file_size(path[i], &bytes, &unused); /* who opens the file says what is wrong */
+        mine = (double)bytes + beside;
+        all += mine;
+    }
+    return mine / all;
+}
+
+struct device device_share(const struct work *w, const char *const *path, int n) {
+    const double part = share(path, n);
     struct device d = w->device;
     for (int k = 0; k <= d.n_more; k++) {
         struct cu_info i;
         if (!ask(w, k, &i)) continue;
         d.kind = DEVICE_AUTO;
         *(k ? &d.more_bytes[k - 1] : &d.max_bytes) =
-            usable(w, k, &i) / (uint64_t)n_left +
+            (uint64_t)((double)usable(w, k, &i) * part) +
             1; /* It is at least 1, since 0 would mean all of it. */
     }
     return d;

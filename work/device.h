@@ -8,10 +8,11 @@
 
 /* Writes the name of the device, such as "NVIDIA H100 80GB HBM3"; "" when --device is the CPU. */
 void device_name(const struct work *w, char out[256]);
-/* Returns the device for the next of n_left sessions that will be open together, limited to an
- * equal share of the memory that is free; so, opened from small to large, each can have what the
- * smaller ones left. What does not fit is computed by the CPU, with a warning. */
-struct device device_share(const struct work *w, int n_left);
+/* Returns the device for a session of path[n - 1], where sessions of all n files will be open
+ * together: limited to a share of the memory that is free, by the sizes of the files. Opened from
+ * small to large, each can have what the smaller ones left. What does not fit is computed by the
+ * CPU, with a warning. */
+struct device device_share(const struct work *w, const char *const *path, int n);
 /* Returns the usable bytes of device memory, all devices together; 0: --device is the CPU, or the
  * device does not respond. */
 uint64_t device_free(const struct work *w);

@@ -2,12 +2,18 @@
 /* What a session plans to take of a device is what it takes, in the blocks in which devices give
  * memory away: at forty random sizes of memory and contexts a session either says in its plan that
  * it does not fit, or fits and leaves free what it promised. And what another program takes between
- * the plan and the last tensor makes it plan again. Emulated devices only. */
+ * the plan and the last tensor makes it plan again. Probes are as many at a time as fit. Emulated
+ * devices only. */
+#include <stdio.h>
+#include <unistd.h>
+
 #include "base/rng.h"
 #include "kernels/cuda/cuda.h"
+#include "mix/probe.h"
 #include "runtime/engine/cuda/exec.h"
 #include "tests/cuda-emu/control.h"
 #include "tests/unit/micro.h"
+#include "work/device.h"
 
 static const uint64_t MIB = UINT64_C(1) << 20;
 
@@ -128,11 +134,60 @@ static void test_forks(void) {
     emu_blocks(1);
 }
 
+/* Where a device has no room for all candidates of a pass there are fewer at a time; the CPU
+ * computes only where two have none. */
+static void test_probe_slots(void) {
+    static const char text[] = "tests/golden/tiny-qwen35moe/self_eval.txt";
+    struct work w = {.ctx = ctx_process(), .isa = kern_isa_best(), .threads = 1};
+    struct err e = {0};
+    const char *one[] = {text};
+    const struct str_list texts = {.v = one, .n = 1};
+    struct model *m = golden_open("tests/golden/tiny-qwen35moe", tmp_path("m.gguf"));
+    int seen[PROBE_SLOTS + 1] = {0}, last = PROBE_SLOTS;
+    bool by_cpu = false;
+    if (!m) return;
+    model_close(m);
+    CHECK_OK(work_pool(&w, &e));
+    memory_of(4096 * MIB);
+    for (uint64_t mib = 96; mib >= 8 && !by_cpu; mib -= 4) {
+        struct probe p;
+        w.device = (struct device){.kind = DEVICE_AUTO, .max_bytes = mib * MIB, .stream_from = -1};
+        CHECK_OK(probe_open(&p, &w, tmp_path("m.gguf"), &texts, NULL, 32, 2, &e));
+        by_cpu = strcmp(session_info(p.session[PROBE_SLOTS]).device, "cpu") == 0;
+        CHECK(by_cpu ? p.n_slots == PROBE_SLOTS : p.n_slots <= last);
+        if (!by_cpu) last = p.n_slots;
+        for (int i = 0; i < p.n_slots; i++) CHECK(p.session[i]);
+        seen[p.n_slots] += !by_cpu;
+        probe_close(&p);
+    }
+    CHECK(by_cpu && seen[PROBE_SLOTS] && seen[3] && seen[2]);
+    emu_devices(1, NULL);
+}
+
+/* Files that are open together share a device by their sizes, with 1 GiB for what is beside. */
+static void test_share(void) {
+    const char *path[] = {strdup(tmp_path("large")), strdup(tmp_path("small"))};
+    const struct work w = {.device = {.kind = DEVICE_CUDA}};
+    const int64_t gib = INT64_C(1) << 30;
+    for (int i = 0; i < 2; i++) {
+        FILE *f = fopen(path[i], "wb");
+        CHECK(f && ftruncate(fileno(f), i ? gib : 3 * gib) == 0 && fclose(f) == 0);
+    }
+    memory_of(CU_KEEP_FREE + 3072 * MIB);
+    const uint64_t small = device_share(&w, path, 2).max_bytes;
+    CHECK(small >= 1024 * MIB && small <= 1025 * MIB);
+    CHECK(device_share(&w, path, 1).max_bytes >= 3071 * MIB);
+    for (int i = 0; i < 2; i++) CHECK(remove(path[i]) == 0);
+    emu_devices(1, NULL);
+}
+
 int main(void) {
     if (!emu_devices) return check_skip("not emulated");
     emu_blocks(1);
     RUN(test_sizes);
     RUN(test_others);
     RUN(test_forks);
+    RUN(test_probe_slots);
+    RUN(test_share);
     return check_done();
 }
