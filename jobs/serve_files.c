@@ -200,8 +200,21 @@ static int by_size(const void *a, const void *b) {
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
+/* Main memory is for other programs, too: so much of it at most is context memory of a file. */
+static const uint64_t MOST_OF_MAIN = (uint64_t)8 << 30;
+
+uint64_t serve_files_main(void) {
+    return min_u64(mem_available() / 4, MOST_OF_MAIN);
+}
+
+/* Returns what the device has left of `all` beside a file; an eighth of it where experts of the
+ * file stay in main memory, since these would give way to contexts. */
+static uint64_t device_left(uint64_t all, uint64_t own) {
+    return own < all / 8 * 7 ? (all - own) / 16 * 15 : all / 8;
+}
+
 /* Returns the context memory per file: what is left, divided, when as many files as possible are
- * loaded together, but at most 1/4 of all memory and 8 GiB. least: the minimum per file. */
+ * loaded together, but at most 1/4 of all memory. least: the minimum per file. */
 static uint64_t share(uint64_t all, uint64_t least, const uint64_t *own, int n) {
     uint64_t *v = xcalloc((size_t)n, sizeof *v), sum = 0, out = all / 4;
     int k = 0;
@@ -210,7 +223,7 @@ static uint64_t share(uint64_t all, uint64_t least, const uint64_t *own, int n) 
     while (k < n && sum + v[k] + (uint64_t)(k + 1) * least <= all) sum += v[k++];
     if (k) out = min_u64(out, (all - sum) / (uint64_t)k);
     free(v);
-    return min_u64(out, (uint64_t)8 << 30);
+    return out;
 }
 
 /* Returns the bytes that all loaded files together may take. */
@@ -233,7 +246,8 @@ static uint64_t useful_bytes(const struct serve_files *f, const struct sizes *z)
 /* Sets the context and its memory for a server with one file. */
 static void take_all(struct serve_files *f, const struct sizes *z) {
     struct serve_file *x = &f->v[0];
-    uint64_t usual = min_u64(mem_available() / 4, (uint64_t)8 << 30);
+    const uint64_t device = device_free(f->w);
+    uint64_t usual = device ? device_left(device, own_bytes(f, x, z)) : serve_files_main();
     if (!x->wrong) usual = min_u64(usual, useful_bytes(f, z));
     f->context_bytes = f->a->context_memory ? f->a->context_memory : usual;
     if (!x->wrong) x->n_ctx = f->a->ctx ? f->a->ctx : usual_ctx(f, z, f->context_bytes);
@@ -251,9 +265,9 @@ static void divide(struct serve_files *f, const struct sizes *z) {
         least = max_u64(least, 2 * kv_bytes(f, &z[i], ctx));
         useful = max_u64(useful, useful_bytes(f, &z[i]));
     }
-    f->context_bytes = f->a->context_memory
-                           ? f->a->context_memory
-                           : min_u64(useful, share(f->max_bytes, least, own, f->n));
+    uint64_t usual = min_u64(useful, share(f->max_bytes, least, own, f->n));
+    if (!on_device) usual = min_u64(usual, MOST_OF_MAIN);
+    f->context_bytes = f->a->context_memory ? f->a->context_memory : usual;
     for (int i = 0; i < f->n; i++) {
         struct serve_file *x = &f->v[i];
         if (x->wrong) continue;

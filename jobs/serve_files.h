@@ -27,6 +27,8 @@ int serve_files_read(struct serve_files *f, struct work *w, const struct serve_j
  */
 int serve_files_no_context(const struct serve_files *f, int64_t n_ctx, uint64_t one, uint64_t room,
                            struct err *e);
+/* Returns how much context memory a file gets in main memory at most, when nobody says. */
+uint64_t serve_files_main(void);
 void serve_files_release(struct serve_files *f);
 /* Implements serve_opts.load and .unload; ud is the struct serve_files. */
 int serve_files_load(void *ud, int i, struct serve_core *out, struct err *e);

@@ -14,16 +14,19 @@
 #include "runtime/generate/draft.h"
 #include "serve/sched.h"
 
-/* Limits *bytes to the free memory of a device, and checks that one context fits. */
+/* Limits *bytes to the free memory of the device that was opened, or of main memory where none was
+ * after all, and checks that one context fits. */
 static int check_room(const struct serve_files *f, const struct session *s, int64_t n_ctx,
                       uint64_t *bytes, struct err *e) {
-    const uint64_t room = session_room(s);
+    const uint64_t one = session_seq_bytes(s, n_ctx) + session_seq_bytes(s, 1);
+    uint64_t room = session_room(s);
+    if (room == UINT64_MAX && f->w->device.kind == DEVICE_AUTO && !f->a->context_memory)
+        room = max_u64(serve_files_main(), one);
     if (room < *bytes) {
         if (f->a->context_memory)
             log_warn("--context-memory: the device has room for %" PRIu64 " MiB", room >> 20);
         *bytes = room;
     }
-    const uint64_t one = session_seq_bytes(s, n_ctx) + session_seq_bytes(s, 1);
     if (one <= *bytes) return 0;
     return serve_files_no_context(f, n_ctx, one, *bytes, e);
 }
@@ -42,10 +45,7 @@ static int open_session(struct serve_files *f, struct serve_file *x, struct serv
                               .whole = true};
     TRY(act_parse(f->a->act, &so.act, e));
     c->context_bytes = f->context_bytes;
-    TRY(session_new(&c->s, c->m, &so, e));
-    TRY(check_room(f, c->s, so.n_ctx, &c->context_bytes, e));
-    if (f->n == 1) f->context_bytes = c->context_bytes; /* for the log at the start */
-    return 0;
+    return session_new(&c->s, c->m, &so, e);
 }
 
 /* Opens the MTP block for --draft mtp. With several files, one without a block, or that cannot use
@@ -76,6 +76,8 @@ int serve_files_load(void *ud, int i, struct serve_core *out, struct err *e) {
     if (!rc && f->v[i].wrong) rc = err_set(e, ERR_DATA, "%s", f->v[i].wrong);
     if (!rc) rc = open_session(f, &f->v[i], &c, e);
     if (!rc) rc = open_block(f, &c, e);
+    if (!rc) rc = check_room(f, c.s, f->v[i].n_ctx, &c.context_bytes, e);
+    if (!rc && f->n == 1) f->context_bytes = c.context_bytes; /* for the log at the start */
     if (rc)
         serve_files_unload(ud, i, &c);
     else

@@ -35,6 +35,19 @@ rc=0
 "$HONE_EMU" serve "$t/m.gguf" --port 0 --draft auto --device cuda > /dev/null 2> "$t/log" || rc=$?
 [ $rc = 2 ] && grep -q "draft: on a device .* a pass of its own" "$t/log" || { cat "$t/log"; exit 1; }
 
+# the contexts of a server have what a device has left, more than main memory would give them
+context_mib() { # MiB of the device
+    CUDA_EMU_DEVICES=$1 "$HONE_EMU" serve "$t/m.gguf" --port 0 --parallel 256 --device cuda > /dev/null 2> "$t/log" &
+    p=$! i=0
+    until grep -q "of context memory" "$t/log" || [ $i = 100 ]; do sleep 0.1; i=$((i + 1)); done
+    kill $p
+    wait $p || true
+    sed -n 's/.* \([0-9]*\)[.][0-9]* MiB of context memory.*/\1/p' "$t/log"
+}
+large=$(context_mib 65536) small=$(context_mib 4096)
+echo "context memory: $large MiB of 65536, $small MiB of 4096"
+[ "$large" -gt 16384 ] && [ "$small" -gt 2048 ] && [ "$small" -lt 4096 ]
+
 # a driver that is older than this build needs is named, wherever it is met; without one there is nothing to say
 old="driver of this machine is for CUDA 12.8 at most and this hone was built with CUDA 13.0: update the driver to 580 or newer, or build with CUDA 12"
 CUDA_EMU_DRIVER=12080 "$HONE_EMU" doctor > /dev/null 2> "$t/log"
