@@ -749,7 +749,7 @@ bool sched_step(struct sched *s) {
 /* ---- what is known about it ---- */
 
 bool sched_has_chores(const struct sched *s) {
-    return s->o.shelf || (s->has_spares && session_lacks_spare(s->s));
+    return s->o.shelf || (s->has_spares && session_info(s->s).lacks_spare);
 }
 
 struct sched_counts sched_counts(const struct sched *s) {

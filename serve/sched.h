@@ -29,7 +29,7 @@ struct sched_opts {
     void *guess_ud;
 };
 /* Tells whether a pass of this session can try guesses: on a device a fork ends a pass, so there
- * only sequences that go back without one (session_can_trim) gain by them. */
+ * only sequences that go back without one (session_info.can_trim) gain by them. */
 bool sched_can_draft(const struct session *s);
 /* Makes a scheduler, which sched_free frees; s is borrowed, and opened with session_opts.guests. */
 int sched_new(struct sched **out, struct session *s, const struct sched_opts *o, struct err *e);

@@ -22,8 +22,8 @@ struct device {
     bool masked; /* mask holds: bits of enum cuda_fuse that are on, to measure what each is worth */
     unsigned mask;
     uint64_t max_bytes; /* of device memory; 0: what is free, less CU_KEEP_FREE */
-    /* Passes of so many tokens copy experts that stay in main memory to the device. Below 0 none
-     * does; 0 means 128, unless the room for that would push out many more experts. */
+    /* Passes of this many tokens copy experts that stay in main memory to the device. Below 0: none
+     * does; 0: 128, unless the room for that would push out many more experts. */
     int64_t stream_from;
     const struct placement *place; /* borrowed: where experts go; NULL: as it fits */
 };

@@ -233,6 +233,7 @@ struct session_info session_info(const struct session *s) {
                                  .stream_from = s->offload.from,
                                  .can_best = s->be->finds_best,
                                  .can_trim = keeps_past(s),
+                                 .lacks_spare = s->cache.n_spare < s->cache.most_spare,
                                  .settled = s->be != &backend_cpu || !thread_tune_running(&s->tune),
                                  .n_threads = thread_tune_threads(&s->tune)};
 }
@@ -372,9 +373,6 @@ uint64_t session_keep_spares(struct session *s, int n) {
 }
 bool session_add_spare(struct session *s) {
     return cache_add_spare(&s->cache);
-}
-bool session_lacks_spare(const struct session *s) {
-    return s->cache.n_spare < s->cache.most_spare;
 }
 
 struct seq *session_own_seq(const struct session *s) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* runtime/engine/session.h - sequences through a model: forward passes in any batching. On the CPU
  * a token's logits have the same bits whether its sequence is fed all at once, in uneven pieces or
- * token by token, and whatever other sequences are fed beside it; on a device they are the same up
- * to rounding.
+ * token by token, and whatever other sequences are fed along with it; on a device they are the
+ * same up to rounding.
  *
- * A session has a sequence of its own, which the calls that name none feed; session_pass feeds any
- * number of them together. */
+ * A session has a sequence of its own, which is fed where none is named; session_pass feeds any
+ * number of sequences together. */
 #ifndef HONE_RUNTIME_ENGINE_SESSION_H
 #define HONE_RUNTIME_ENGINE_SESSION_H
 
@@ -25,7 +25,7 @@ struct kv_type;
 struct session;
 struct session_opts {
     int64_t n_ctx;      /* KV slots; 0: the model's context length capped at 4096 */
-    int64_t n_ubatch;   /* rows of a pass at most; 0: 512 or n_ctx, on a device up to 2048. There a
+    int64_t n_ubatch;   /* most rows of a pass; 0: 512 or n_ctx, on a device up to 2048. There a
                            pass of more than n_ctx rows is as long as memory allows */
     enum qtype kv_type; /* cache of keys and values when kv_k, kv_v are NULL: QT_F32 (default 0),
                            QT_F16, QT_BF16, QT_Q8_0, QT_Q5_1, QT_Q4_0 */
@@ -36,33 +36,31 @@ struct session_opts {
     enum kern_isa isa; /* KERN_REF: scalar reference everywhere */
     enum act_mode act;
     struct pool *pool; /* borrowed; NULL: the caller's thread only */
-    /* Whom the session works for (base/ctx.h): who is told of its messages and may interrupt it.
-     * Borrowed for the session's life. NULL: in every call the context of the calling thread. */
+    /* Context for logging, progress and cancellation (base/ctx.h), borrowed for the session's life.
+     * NULL: in every call the context of the calling thread. */
     struct ctx *ctx;
     struct device device;
-    /* With ACT_Q8: the weights of products that the CPU makes become packed rows (model_pack): all,
-     * or on a device the experts that it has no room for, these no later than with the first pass
-     * that needs them. */
+    /* With ACT_Q8: packs the weights of products that the CPU computes (model_pack): all of them,
+     * or on a device the experts that it has no room for, by the first pass that needs them. */
     bool pack;
-    const char *pack_cache; /* with pack: NULL, or a folder where they are kept (pack_cache.h) */
-    /* A weight that several sessions of one device have in common lies there once. So many sessions
-     * like this one are to follow whose models share weights with it: room is kept on the device
-     * for them, and for a weight or two that each replaces. */
+    const char *pack_cache; /* with pack: a folder that keeps them (pack_cache.h), or NULL */
+    /* The number of sessions like this one that will follow and whose models share weights with it.
+     * A device stores a shared weight once. Room is kept there for these sessions, and for a weight
+     * or two that each replaces. */
     int n_followers;
-    bool whole; /* a call that feeds tokens is not ended by an interruption */
-    /* Tells that other sequences are fed: no memory is set aside for the session's own one. */
-    bool guests;
+    bool whole;  /* an interruption does not end a call that feeds tokens */
+    bool guests; /* only other sequences are fed: no memory is set aside for the session's own */
 };
 /* Opens a session on m, which must stay open as long as the session; others may use it at the
  * same time. */
 int session_new(struct session **out, const struct model *m, const struct session_opts *o,
                 struct err *e);
 /* Makes the session compute with another model of the same graph (model_with) from the next pass
- * on. Memory, cache and position stay; what it made of the old model's weights is given back.
+ * on. Memory, cache and position stay; copies of the old model's weights are freed.
  * ERR_USAGE for another graph, and for sessions with packed rows. */
 int session_use(struct session *s, const struct model *m, struct err *e);
-/* Does at once what the next pass would begin with: the weights that session_use brought go to the
- * device. What is free there is then free for sequences. ERR_SYS: they have no room. */
+/* Copies the weights of session_use to the device now rather than in the next pass. What is free
+ * there afterwards is free for sequences. ERR_SYS: there is no room for them. */
 int session_prepare(struct session *s, struct err *e);
 void session_free(struct session *s);
 void session_reset(struct session *s); /* position 0, states zero */
@@ -76,9 +74,10 @@ struct session_info {
     int64_t stream_from; /* passes of this many tokens copy them to the device; 0: the CPU computes
                             them all */
     bool can_best;       /* finding the best logits costs less than fetching all, as on a device */
-    bool can_trim; /* sequences can go back to any position (seq_trim), not only to snapshots */
-    bool settled;  /* n_threads will not change any more */
-    int n_threads; /* that make a token (runtime/engine/thread_tune.h) */
+    bool can_trim;    /* sequences can go back to any position (seq_trim), not only to snapshots */
+    bool lacks_spare; /* a spare state was taken (session_add_spare) */
+    bool settled;     /* n_threads will not change any more */
+    int n_threads;    /* that make a token (runtime/engine/thread_tune.h) */
 };
 struct session_info session_info(const struct session *s);
 
@@ -101,38 +100,39 @@ struct session_best {
     int32_t id[SESSION_BEST];
     float logit[SESSION_BEST];
 };
-/* What is fed, and what is wanted of it; what is left out is 0. Either `ids`, tokens of the
- * session's own sequence, or `row`, in which those of one sequence are in their order; each token
- * is at the position behind the one before. */
+/* Tokens to feed and the results wanted. Either `ids`, tokens of the session's own sequence, or
+ * `row`, tokens of any sequences, those of one sequence in their order. Each token takes the next
+ * position of its sequence. */
 struct session_pass {
     const int32_t *ids;            /* [n] */
     const struct session_row *row; /* [n] */
-    /* [n], with `row`: fork[i] (NULL: nobody) gets the past of row i's sequence up to that row, in
-     * the middle of a pass. Forks are sequences of the session that are not fed here, each named
-     * once. After an error they are as after seq_empty. On a device a pass ends behind each. */
+    /* [n], with `row`: fork[i], unless it is NULL, gets the past of row i's sequence up to and with
+     * that row. Forks are sequences of the session that are not fed here, each named once. After an
+     * error they are as after seq_empty. On a device each fork ends a pass. */
     struct seq *const *fork;
     int64_t n;
-    /* The block that is begun from (session_can_begin); 0: from the embeddings. `residual`
-     * [n][n_embd] is what a probe was shown after block begin - 1 of a session whose
-     * weights are equal below. With the number of layers only what follows the last block is
-     * computed. Blocks below keep no state, so all windows of such a session begin there. NULL: the
-     * rows were handed over (session_hand). */
+    /* The first block that is computed (session_can_begin); 0: begins with the embeddings. Blocks
+     * below keep no state, so all windows of such a session begin there. The number of layers: only
+     * what follows the last block is computed. */
     int begin;
-    /* The block before which passes end, when the probe of residuals wants no more; 0: they do
-     * not. Hidden rows and logits then have no meaning. On a device passes go on to the end. */
-    int end;
+    /* With `begin`: [n][n_embd], what a probe was shown of block begin - 1 in a session whose
+     * weights are equal up to there. NULL: the rows were handed over (session_hand). */
     const float *residual;
-    const float *hidden_in; /* [n][n_embd], of a draft model (model_open_draft): the trunk's rows of
-                               the positions; the tokens are those behind them */
-    /* NULL, or inputs of the head [n][n_embd] and logits [n_vocab] of the last of `ids`; with
-     * `row`, of the rows that want them, in the order of the rows. */
+    /* The block before which passes end, where only a probe reads them; 0: they run to the end.
+     * Hidden rows and logits then have no meaning. On a device it is ignored. */
+    int end;
+    const float *hidden_in; /* of a draft model (model_open_draft): [n][n_embd], the trunk's rows
+                               at the positions; the tokens are the next ones */
+    /* Results, each may be NULL: inputs of the head [n][n_embd], and logits [n_vocab] of the last
+     * of `ids`; with `row`, of the rows that want them, in the order of the rows. */
     float *hidden, *logits;
-    struct session_best *best; /* NULL, or of a single token in `ids`; with `row`, as logits */
+    struct session_best *best; /* of a single token in `ids`; with `row`, as logits */
 };
-/* Feeds them. With `begin` or `hidden_in`, rows of one sequence must follow one another. ERR_USAGE
- * when the context is full, an id is out of range, or a draft model lacks hidden rows. An error of
- * the arguments changes nothing; after any other error seq_pos tells how much of a sequence was
- * fed. session_forward and session_step do so for n tokens of the own sequence. */
+/* Feeds tokens. With `begin` or `hidden_in`, rows of one sequence must follow one another.
+ * ERR_USAGE when the context is full, an id is out of range, or a draft model lacks hidden rows. An
+ * error of the arguments changes nothing; after any other error seq_pos tells how much of a
+ * sequence was fed. session_forward and session_step feed n tokens of the session's own sequence.
+ */
 int session_pass(struct session *s, const struct session_pass *p, struct err *e);
 int session_forward(struct session *s, const int32_t *ids, int64_t n, float *hidden, struct err *e);
 int session_step(struct session *s, const int32_t *ids, int64_t n, float *logits, struct err *e);
@@ -144,41 +144,39 @@ int session_head(struct session *s, const float *hidden, int64_t n, float *logit
 
 /* ---- several sequences ---- */
 
-/* Makes an empty sequence of at most n_ctx tokens, for which memory is set aside up to n_reserve
- * tokens; it takes more as it grows. ERR_SYS: there is not so much memory, and nothing has changed.
- */
+/* Makes an empty sequence of at most n_ctx tokens, with memory for n_reserve tokens; it takes more
+ * as it grows. ERR_SYS: there is not enough memory, and nothing has changed. */
 int session_new_seq(struct session *s, int64_t n_reserve, struct seq **out, struct err *e);
 /* Returns the exact bytes that a sequence of n_tok tokens takes between passes.
  * session_held_bytes returns those that all sequences hold now, with what they share counted
  * once. */
 uint64_t session_seq_bytes(const struct session *s, int64_t n_tok);
 uint64_t session_held_bytes(const struct session *s);
-/* Returns the bytes that sequences may take together, forks and snapshots counted, until a
- * device is full; whatever their lengths are, no device has less than its part of it. UINT64_MAX
- * when they lie in main memory. */
+/* Returns the bytes that all sequences, forks and snapshots may take until a device is full. It
+ * holds for any lengths: each device has room for its share. UINT64_MAX: they are in main memory.
+ */
 uint64_t session_room(const struct session *s);
-/* Keeps states for so many sequences ready beside those that are held (cache_keep_spares), so that
- * a fork costs a copy and no fresh memory; returns their bytes. 0: forks have no states to copy, or
- * a device holds them. */
+/* Keeps the states of n more sequences allocated (cache_keep_spares), so that a fork costs a copy
+ * and no fresh memory; returns their bytes. 0: forks have no states to copy, or a device holds
+ * them. */
 uint64_t session_keep_spares(struct session *s, int n);
-/* Makes one of those ready again that were taken. Returns false when none is missing. */
+/* Allocates one of them again after it was taken. Returns false when none is missing
+ * (session_info.lacks_spare). */
 bool session_add_spare(struct session *s);
-/* Tells whether one is missing. */
-bool session_lacks_spare(const struct session *s);
 /* Returns the session's own sequence, borrowed. */
 struct seq *session_own_seq(const struct session *s);
-/* Writes a sequence (NULL: the session's own) to a file that appears whole or not at all, or gives
- * q (NULL: the own one) the past of such a file. The file belongs to the model and the types of its
- * cache: ERR_DATA with another one, for a damaged file, and for what is none; q is as before then.
- * ERR_USAGE when the file exists and overwrite is false, and when it holds more tokens
- * than the context. Where it was written, on a device or not, does not matter. */
+/* Writes a sequence (NULL: the session's own) to a file that appears whole or not at all.
+ * session_load_seq gives q (NULL: the session's own) the past in such a file, written by a session
+ * of the CPU or of a device. ERR_DATA for a file of another model or other cache types and for a
+ * damaged or foreign file; q is unchanged then. ERR_USAGE when the file exists and overwrite is
+ * false, and when it holds more tokens than the context. */
 int session_save_seq(const struct session *s, const struct seq *q, const char *path, bool overwrite,
                      struct err *e);
 int session_load_seq(struct session *s, struct seq *q, const char *path, struct err *e);
 /* Makes a sequence for session_pass.fork, without a past (seq_empty). ERR_SYS: no memory. */
 int session_new_fork(struct session *s, struct seq **out, struct err *e);
 
-/* What an evaluation wants to know of a row of logits, found where the logits are. */
+/* Scores of a row of logits, computed where the logits are. */
 struct session_score {
     double nll_q;         /* -log q(target), q: this session's distribution */
     double nll_p, kld;    /* with a base, p: its distribution: -log p(target); sum p log(p/q) over
@@ -196,8 +194,8 @@ bool session_can_score(const struct session *s, const struct session *base);
  * positions, or NULL. out may be NULL for a session that others are compared with. */
 int session_score(struct session *s, struct session *base, int64_t first, int64_t n,
                   const int32_t *target, struct session_score *out, struct err *e);
-/* Memory of the host into which rows and logits come down fastest: pinned, where a device computes
- * and the system gives it. ERR_SYS when there is none. Freed before the session. */
+/* Main memory to which rows and logits are copied fastest: pinned, where a device computes and the
+ * system allows it. ERR_SYS: there is none. Free it before the session. */
 struct session_host {
     void *p;
     bool pinned;
@@ -240,10 +238,10 @@ struct session_probe {
 };
 /* Shows all further passes to p, which is copied. NULL: to nothing. */
 void session_observe(struct session *s, const struct session_probe *p);
-/* Tells whether residuals of one session can be handed to another: they lie on one device. */
+/* Tells whether residuals of one session can be handed to another: both are on one device. */
 bool session_can_hand(const struct session *from, const struct session *to);
-/* Makes the residual rows that are shown to a probe of `from` those from `at` on with which the
- * next pass of `to`, which has no others, begins behind their block (session_pass.begin). */
+/* Copies the residual rows that a probe of `from` is shown to rows `at` and following of what the
+ * next pass of `to` begins with, after their block (session_pass.begin). */
 int session_hand(struct session *from, const struct session_shown *r, struct session *to,
                  int64_t at, struct err *e);
 
@@ -270,16 +268,17 @@ struct session_sums {
     /* Does the same, and ends. */
     int (*end)(struct session *s, session_sum_fn fn, void *ud, struct err *e);
 };
-/* Returns what makes them, or NULL: the session cannot sum all products. */
+/* Returns the functions of the session's device, or NULL: it cannot sum all products. */
 const struct session_sums *session_sums(const struct session *s);
 
 const struct model *session_model(const struct session *s); /* borrowed */
 const struct session_opts *
 session_get_opts(const struct session *s); /* zeros replaced by defaults */
 
-/* Marks this position, so that session_rewind can return to it after a few tokens: recurrent
- * states are copied, the cache stays where it is. A mark holds until the next one or a reset. It
- * takes the memory of the states once, and of layers with a window what has left it since. */
+/* Marks this position of the session's own sequence; session_rewind returns to it after a few
+ * tokens. Recurrent states are copied, the cache is not. A mark holds until the next one or a
+ * reset. It takes the memory of the states once, and of layers with a window what has left it
+ * since. */
 int session_mark(struct session *s, struct err *e);
 void session_rewind(struct session *s);
 
