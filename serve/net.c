@@ -109,7 +109,15 @@ static int listen_ip(struct net *n, const char *host, struct err *e) {
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
         bad = bind(fd, list->ai_addr, list->ai_addrlen) || listen(fd, 128);
     }
+    const int why = errno;
     freeaddrinfo(list);
+    errno = why;
+    if (bad && errno == EADDRINUSE)
+        return err_set(
+            e, ERR_SYS,
+            "port %d of %s is in use, perhaps by another server: stop it, or choose another "
+            "port with --port (0: any free one)",
+            n->port, host);
     if (bad) return err_sys(e, "cannot listen at %s port %d", host, n->port);
     struct sockaddr_storage a;
     socklen_t len = sizeof a;

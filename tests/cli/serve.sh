@@ -400,6 +400,7 @@ for i in 5 6 7 8 9 10; do get /v1/models 'x-api-key: guess'; is 401 "wrong key $
 get /v1/models 'x-api-key: guess'; is 429 'ten wrong keys'
 get /v1/models 'x-api-key: secret-secret-secret'; is 429 'behind ten wrong keys'
 get /health; is 200 'health behind wrong keys'
+refused 4 "port $port of 127.0.0.1 is in use, perhaps by another server: stop it, or choose another port with --port" serve "$t/m.gguf" --port "$port"
 stop
 grep -q 'secret-secret' "$t/log" && say "the log holds the key"
 refused 2 'so a key is needed' serve "$t/m.gguf" --host 0.0.0.0
