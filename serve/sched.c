@@ -107,7 +107,7 @@ void sched_add(struct sched *s, struct task *t) {
             s->run = xreallocarray(s->run, (size_t)s->cap_runs, sizeof(void *));
         }
         t->run[i].order = s->order++;
-        for (int k = 0; k < GUESSES; k++) t->run[i].right[k] = RIGHT_FIRST;
+        for (int k = 0; k < GUESSES; k++) t->run[i].draft.right[k] = RIGHT_FIRST;
         s->run[s->n_runs++] = &t->run[i];
     }
 }
@@ -115,7 +115,7 @@ void sched_add(struct sched *s, struct task *t) {
 /* Takes the sequence away from a run; what it has seen is kept for others when keep is set. */
 void sched_release(struct sched *s, struct run *r, bool keep) {
     if (!r->seq) return;
-    sched_settle(s, r, seq_pos(r->seq) > r->guessed_at);
+    sched_settle(s, r, seq_pos(r->seq) > r->draft.at);
     struct seq *q = r->seq;
     r->seq = NULL;
     s->n_live--;
@@ -356,16 +356,16 @@ static void add_answers(struct sched *s, struct pass *p) {
         const int64_t free = s->n_ubatch - p->n - n_rows;
         add_rows(s, p, r, n);
         if (!all || !few || !sched_guess(s, r, n_rows, n_runs - 1, free)) continue;
-        for (int k = 0; k < r->n_guesses; k++) {
-            s->row_fork[p->n - 1] = r->tap[k];
+        for (int k = 0; k < r->draft.n; k++) {
+            s->row_fork[p->n - 1] = r->draft.tap[k];
             const unsigned more = sched_wants_hidden(s, r, r->all.n) ? WANT_HIDDEN : 0;
             const unsigned out = want_of(s, r, r->all.n + k + 1);
-            s->row[p->n] = (struct session_row){r->guess[k], r->seq, out | more};
+            s->row[p->n] = (struct session_row){r->draft.guess[k], r->seq, out | more};
             s->row_fork[p->n] = NULL;
             s->row_run[p->n++] = r;
             p->n_out++;
         }
-        n_rows += r->n_guesses;
+        n_rows += r->draft.n;
     }
 }
 
@@ -665,9 +665,9 @@ static void failed(struct sched *s, const struct pass *p, const struct err *e) {
         struct run *r = s->row_run[i];
         drop_snapshot(s, s->row_fork[i]);
         s->row_fork[i] = NULL;
-        if (!r->n_guesses) continue;
-        r->n_guesses = 0;
-        if (seq_pos(r->seq) > r->guessed_at) sched_release(s, r, false); /* it is fed again */
+        if (!r->draft.n) continue;
+        r->draft.n = 0;
+        if (seq_pos(r->seq) > r->draft.at) sched_release(s, r, false); /* it is fed again */
     }
     sched_end_guesses(s);
     if (prefix_cache_drop(s->prefix) || ++s->n_failed < TRIES) return;
@@ -688,7 +688,7 @@ static void hand_out(struct sched *s, int64_t n) {
     struct row_out *out = s->out;
     for (int64_t i = 0, to; i < n; i = to) {
         struct run *r = s->row_run[i];
-        const int n_guesses = r->n_guesses;
+        const int n_guesses = r->draft.n;
         int64_t n_hidden = 0;
         for (to = i; to < n && s->row_run[to] == r; to++) {
             n_hidden += (s->row[to].want & WANT_HIDDEN) != 0;
@@ -780,7 +780,7 @@ void sched_slots(const struct sched *s, const char *model, struct jw *w) {
                : decodes(r)                   ? "decode"
                                               : "prefill");
         if (r->task->job) jw_str(w, "request_id", r->task->job->id);
-        jw_bool(w, "speculative", r->n_tried > 0);
+        jw_bool(w, "speculative", r->draft.n_tried > 0);
         jw_end(w);
     }
     for (; id < s->o.n_live; id++) {

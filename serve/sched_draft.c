@@ -77,7 +77,7 @@ static int worth_it(const struct sched *s, const struct run *r, int n, int64_t r
     double tokens = n_others + 1, chance = 1, best_rate = tokens / sched_seconds(s, rows);
     int best = 0;
     for (int k = 1; k <= n; k++) {
-        chance *= r->right[r->guessed_by];
+        chance *= r->draft.right[r->draft.by];
         tokens += chance;
         const double rate = tokens / sched_seconds(s, rows + k);
         if (rate > best_rate) {
@@ -89,16 +89,28 @@ static int worth_it(const struct sched *s, const struct run *r, int n, int64_t r
 }
 
 void sched_doubt(struct run *r, enum guess_by by) {
-    r->right[by] += RIGHT_BACK * (RIGHT_FIRST - r->right[by]);
+    r->draft.right[by] += RIGHT_BACK * (RIGHT_FIRST - r->draft.right[by]);
 }
+
+static int guess_lookup(const struct sched *s, const struct run *r, int32_t *out, int most) {
+    return s->o.guess ? s->o.guess(s->o.guess_ud, r, out, most)
+                      : ngram_draft_guess(r->all.v, r->all.n, out, most);
+}
+
+/* What guesses, the first that has a guess. Each writes up to `most` tokens that may follow r's to
+ * out and returns their number. */
+static int (*const source[GUESSES])(const struct sched *s, const struct run *r, int32_t *out,
+                                    int most) = {
+    [GUESS_LOOKUP] = guess_lookup, [GUESS_MTP] = sched_guess_mtp};
 
 /* Makes guesses of r's next tokens, `most` at most, and notes who made them. Returns their
  * number. */
 static int guesses(const struct sched *s, struct run *r, int most) {
-    int n = s->o.guess ? s->o.guess(s->o.guess_ud, r, r->guess, most)
-                       : ngram_draft_guess(r->all.v, r->all.n, r->guess, most);
-    r->guessed_by = n ? GUESS_LOOKUP : GUESS_MTP;
-    if (!n && s->o.mtp) n = sched_guess_mtp(r, r->guess);
+    int n = 0;
+    for (int by = 0; by < GUESSES && !n; by++) {
+        r->draft.by = (enum guess_by)by;
+        n = source[by](s, r, r->draft.guess, most);
+    }
     return n;
 }
 
@@ -108,19 +120,19 @@ int sched_guess(struct sched *s, struct run *r, int64_t n_rows, int n_others, in
     int64_t most = min_i64(RUN_GUESSES, min_i64(r->n_promised, s->n_ctx) - r->all.n);
     if (a->n_max > 0) most = min_i64(most, a->n_max - n_out - 1);
     most = min_i64(most, n_free);
-    r->n_guesses = 0;
+    r->draft.n = 0;
     if (!s->o.draft || most < 1 || r->n_forced < r->force.n) return 0;
     const int n = guesses(s, r, (int)most);
     if (!n) return 0;
     const int k = s->o.always ? n : worth_it(s, r, n, n_rows, n_others);
-    if (!k) sched_doubt(r, r->guessed_by);
-    while (r->n_guesses < k) {
+    if (!k) sched_doubt(r, r->draft.by);
+    while (r->draft.n < k) {
         struct seq *tap = session_info(s->s).can_trim ? NULL : take_tap(s);
         if (!tap && !session_info(s->s).can_trim) break;
-        r->tap[r->n_guesses++] = tap;
+        r->draft.tap[r->draft.n++] = tap;
     }
-    r->guessed_at = r->all.n;
-    return r->n_guesses;
+    r->draft.at = r->all.n;
+    return r->draft.n;
 }
 
 /* ---- judging ---- */
@@ -128,33 +140,33 @@ int sched_guess(struct sched *s, struct run *r, int64_t n_rows, int n_others, in
 /* Returns how many guesses of r, from the first one on, are tokens of its answer by now. */
 static int n_right(const struct run *r) {
     int n = 0;
-    while (n < r->n_guesses && r->guessed_at + n < r->all.n &&
-           r->all.v[r->guessed_at + n] == r->guess[n])
+    while (n < r->draft.n && r->draft.at + n < r->all.n &&
+           r->all.v[r->draft.at + n] == r->draft.guess[n])
         n++;
     return n;
 }
 
 const struct row_out *sched_next_out(const struct run *r, const struct row_out *out) {
     const int n = n_right(r);
-    if (r->ended || !n || r->guessed_at + n != r->all.n) return NULL;
+    if (r->ended || !n || r->draft.at + n != r->all.n) return NULL;
     return out + n;
 }
 
 void sched_settle(struct sched *s, struct run *r, bool ran) {
-    const int n = n_right(r), n_guesses = r->n_guesses;
+    const int n = n_right(r), n_guesses = r->draft.n;
     struct err ignored;
-    r->n_guesses = 0;
+    r->draft.n = 0;
     if (!n_guesses || !ran) return;
-    const int64_t to = r->guessed_at + n;
+    const int64_t to = r->draft.at + n;
     s->n.n_guessed += n_guesses;
-    r->n_tried += n_guesses;
+    r->draft.n_tried += n_guesses;
     s->n.n_right += n;
-    double *right = &r->right[r->guessed_by];
+    double *right = &r->draft.right[r->draft.by];
     for (int i = 0; i < n; i++) *right += RIGHT_STEP * (1 - *right);
     if (n == n_guesses) return;
     *right -= RIGHT_STEP * *right;
-    if (r->tap[n])
-        seq_take(r->seq, r->tap[n]);
+    if (r->draft.tap[n])
+        seq_take(r->seq, r->draft.tap[n]);
     else
         (void)seq_trim(r->seq, to, &ignored); /* session_info.can_trim */
 }

@@ -76,7 +76,7 @@ void sched_fail_task(struct sched *s, struct task *t, const struct fault *f);
 void sched_sweep(struct sched *s);
 /* ---- sched_draft.c ---- */
 /* Makes guesses of r's next tokens, for a pass that has n_rows rows of answers without them and
- * gives tokens to n_others other answers; at most n_free. Returns their number, r->n_guesses. */
+ * gives tokens to n_others other answers; at most n_free. Returns their number, r->draft.n. */
 int sched_guess(struct sched *s, struct run *r, int64_t n_rows, int n_others, int64_t n_free);
 /* Returns what the next token is drawn from, after tokens were drawn from *out, what the pass said
  * behind r's last token, and what lies behind it. Returns NULL when it is not there. */
@@ -101,7 +101,7 @@ void sched_run_mtp(struct sched *s);
 void sched_forget_pairs(struct run *r);
 /* Writes the guess of the block for r's next token to *out, where there is one. Returns the number
  * of guesses, 0 or 1. */
-int sched_guess_mtp(const struct run *r, int32_t *out);
+int sched_guess_mtp(const struct sched *s, const struct run *r, int32_t *out, int most);
 bool sched_is_tap(const struct sched *s, const struct seq *q);
 /* Frees the states to go back to, unless the pass uses some. Returns false when none was freed. */
 bool sched_drop_taps(struct sched *s);

@@ -18,8 +18,8 @@ bool sched_wants_hidden(const struct sched *s, const struct run *r, int64_t at) 
 }
 
 void sched_forget_pairs(struct run *r) {
-    seq_free(r->mtp);
-    r->mtp = NULL;
+    seq_free(r->draft.mtp);
+    r->draft.mtp = NULL;
 }
 
 void sched_add_pairs(struct sched *s, struct run *r, const float *hidden, int64_t n) {
@@ -27,15 +27,15 @@ void sched_add_pairs(struct sched *s, struct run *r, const float *hidden, int64_
     struct mtp_pass *p = &s->mtp;
     struct err ignored;
     if (n < 1 || r->ended || p->n_runs == DRAFT_RUNS) return;
-    if (!r->mtp && session_new_seq(s->o.mtp, 0, &r->mtp, &ignored)) return;
-    if (seq_pos(r->mtp) + n > s->n_ctx) return;
+    if (!r->draft.mtp && session_new_seq(s->o.mtp, 0, &r->draft.mtp, &ignored)) return;
+    if (seq_pos(r->draft.mtp) + n > s->n_ctx) return;
     for (int64_t i = 0; i < n; i++, p->n++) {
         const bool last = i + 1 == n;
         memmove(p->hidden + p->n * d, hidden + i * d, (size_t)d * sizeof *hidden);
         p->row[p->n] =
-            (struct session_row){r->all.v[fed - n + i + 1], r->mtp, last ? WANT_LOGITS : 0};
+            (struct session_row){r->all.v[fed - n + i + 1], r->draft.mtp, last ? WANT_LOGITS : 0};
     }
-    r->mtp_at = fed + 1;
+    r->draft.mtp_at = fed + 1;
     p->run[p->n_runs++] = r;
 }
 
@@ -43,7 +43,7 @@ void sched_add_pairs(struct sched *s, struct run *r, const float *hidden, int64_
 static bool pays(const struct sched *s) {
     const int n = s->mtp.n_runs;
     double tokens = n;
-    for (int i = 0; i < n; i++) tokens += s->mtp.run[i]->right[GUESS_MTP];
+    for (int i = 0; i < n; i++) tokens += s->mtp.run[i]->draft.right[GUESS_MTP];
     return tokens * sched_seconds(s, n) > n * (sched_seconds(s, 2 * n) + s->mtp.each_s);
 }
 
@@ -54,7 +54,7 @@ void sched_run_mtp(struct sched *s) {
     struct err ignored;
     const bool run = n && (s->o.always || pays(s));
     for (int i = 0; i < n_runs && !run; i++) {
-        p->run[i]->mtp_at = 0;
+        p->run[i]->draft.mtp_at = 0;
         sched_doubt(p->run[i], GUESS_MTP);
     }
     p->n = p->n_runs = 0;
@@ -66,16 +66,16 @@ void sched_run_mtp(struct sched *s) {
     for (int i = 0; i < n_runs; i++) {
         struct run *r = p->run[i];
         if (failed) sched_forget_pairs(r);
-        r->mtp_guess = (int32_t)logits_argmax(p->logits + i * s->n_vocab, s->n_vocab);
-        if (failed) r->mtp_at = 0;
+        r->draft.mtp_guess = (int32_t)logits_argmax(p->logits + i * s->n_vocab, s->n_vocab);
+        if (failed) r->draft.mtp_at = 0;
     }
     if (n > 2 * DRAFT_RUNS) return; /* the first pairs of an answer */
     p->each_s =
         p->each_s > 0 ? 0.9 * p->each_s + 0.1 * (progress_now_s() - t) : progress_now_s() - t;
 }
 
-int sched_guess_mtp(const struct run *r, int32_t *out) {
-    if (!r->mtp_at || r->mtp_at != r->all.n) return 0;
-    *out = r->mtp_guess;
+int sched_guess_mtp(const struct sched *s, const struct run *r, int32_t *out, int most) {
+    if (!s->o.mtp || most < 1 || !r->draft.mtp_at || r->draft.mtp_at != r->all.n) return 0;
+    *out = r->draft.mtp_guess;
     return 1;
 }

@@ -21,6 +21,20 @@ struct constraint {
 void guard_release(struct constraint *g);
 enum { RUN_CUTS = 12, RUN_GUESSES = 3 };
 enum guess_by { GUESS_LOOKUP, GUESS_MTP, GUESSES };
+struct run_draft { /* guesses of an answer's next tokens: sched_draft.c, sched_mtp.c */
+    /* Of a pass: the tokens that follow all[0 .. at). tap: the states before them, NULL where
+     * sequences can go back without. */
+    int32_t guess[RUN_GUESSES];
+    struct seq *tap[RUN_GUESSES];
+    int n;
+    int64_t at;
+    enum guess_by by;
+    int64_t n_tried;       /* guesses so far */
+    double right[GUESSES]; /* share of guesses that were right, running mean */
+    struct seq *mtp;       /* in the MTP block's session; NULL: it has seen nothing */
+    int32_t mtp_guess;
+    int64_t mtp_at; /* index in all of the token that mtp_guess is for; 0: there is no guess */
+};
 struct run {
     struct task *task;
     int choice;
@@ -43,18 +57,7 @@ struct run {
     struct tok_stream *stream; /* decoder state between tokens; NULL: none yet */
     int64_t n_promised;        /* tokens that there is memory for */
     int64_t n_echoed;          /* prompt tokens whose probability is known */
-    /* of a pass: guesses of its next tokens, behind all[0 .. guessed_at); the states in front of
-     * them, NULL where sequences can go back without */
-    int32_t guess[RUN_GUESSES];
-    struct seq *tap[RUN_GUESSES];
-    int n_guesses;
-    int64_t guessed_at;
-    int64_t n_tried; /* guesses so far */
-    enum guess_by guessed_by;
-    double right[GUESSES]; /* share of guesses that were right, running mean */
-    struct seq *mtp;       /* in the MTP block's session; NULL: it has seen nothing */
-    int32_t mtp_guess;
-    int64_t mtp_at; /* index in all of the token that mtp_guess stands for; 0: there is no guess */
+    struct run_draft draft;
     double t_ready; /* the prompt was computed */
     double t_last;  /* the last token came */
     uint64_t order; /* of arrival */
