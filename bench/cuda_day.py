@@ -7,7 +7,7 @@
 A step that takes longer than its limit, or than what is left of --total, is ended and recorded. OUT/cuda-day.json is written anew after
 each step: command, seconds, exit status, processors kept busy, mean use of
 the GPU, most of its memory, and what it printed as JSON. OUT/cuda-day.log: the rest.
-Without arguments all steps run, in order. HONE: the program (build/hone). FIRST: the built bench/cuda_first. DIR: where files of about
+Without arguments all steps run, in order. HONE: the program (build/hone). FIRST: the built bench/cuda_first. BLAS: bench/blas. DIR: where files of about
 20 GB go (/dev/shm if it is there). Stop rule: where exact products do fewer than 1000 tokens/s, the steps marked f32 are left out.
 Standard library only.
 """
@@ -227,12 +227,25 @@ def step_probes(d):
 
 
 def step_search(d):
-    """The experts of a block by each search on the device and on all processors."""
+    """The gates of a block's experts (268 M weights) by each search, the rest in Q8_0; two of them also by all processors."""
     im = ("--imatrix", d.path("xim.gguf")) if os.path.exists(d.path("xim.gguf")) else ()
-    for type, search in (("IQ3_S", "fast"), ("IQ3_S", "best"), ("IQ2_XS", "best"), ("Q4_K", "best"), ("Q3_K", "best"), ("IQ4_XS", "best")):
-        for on, device in (("device", d.device), ("cpu", "cpu")):
-            d.hone(f"search {type} {search} {on}", 40, "quantize", d.path("x.gguf"), "-o", d.path(on + ".gguf"), "-f", "--type", "Q8_0", "--tensor", "^blk[.]0[.]ffn_(gate|up|down)_exps=" + type, *im, "--search", search, device=device)
+
+    def one(name, device, type, search):
+        d.hone(f"search {type} {search} {name}", 60, "quantize", d.path("x.gguf"), "-o", d.path(name + ".gguf"), "-f", "--type", "Q8_0", "--tensor", "^blk[.]0[.]ffn_gate_exps=" + type, *im, "--search", search, device=device)
+
+    one("device", d.device, "Q8_0", "fast")
+    for type, search in (("Q4_K", "best"), ("IQ3_S", "best")):
+        one("device", d.device, type, search)
+        one("cpu", "cpu", type, search)
         d.do(f"same bytes {type} {search}", 20, ["cmp", d.path("device.gguf"), d.path("cpu.gguf")])
+    for type, search in (("IQ3_S", "fast"), ("IQ2_XS", "best"), ("IQ2_XXS", "best"), ("Q3_K", "best"), ("IQ4_XS", "best")):
+        one("device", d.device, type, search)
+
+
+def step_blas(d):
+    """Products of floats beside numpy's BLAS, one thread each. BLAS: the built bench/blas."""
+    if os.environ.get("BLAS"):
+        d.do("blas", 30, [sys.executable, "bench/blas.py", os.environ["BLAS"]])
 
 
 def step_sanitize(d):
@@ -245,7 +258,7 @@ def step_whole(d):
     d.hone("make whole", 150, "make", T, "-o", d.path("whole"), "--recipe", "Q4_K_M", "--time", "20m", "--chunks", "16", "--tg", "16", "--reps", "1")
 
 
-STEPS = [step_first, step_tiny, step_files, step_speed, step_serve, step_kld, step_probes, step_search, step_whole, step_sanitize]
+STEPS = [step_first, step_files, step_speed, step_serve, step_kld, step_probes, step_tiny, step_blas, step_whole, step_search, step_sanitize]
 
 
 def main():
