@@ -3,8 +3,9 @@
  *
  * With p = softmax of the scores of a query, dp_j = dy . v_j and ds_j = p_j (dp_j - sum p dp),
  * times the slope of the soft cap: dq = scale sum ds_j k_j, dk_j = scale sum ds_j q, dv_j = sum p_j
- * dy. A text begins with an empty cache, so keys and values are those of its own tokens. A task has
- * one head of keys, and the heads of queries that read it. */
+ * dy. A text begins with an empty cache, so keys and values are those of its own tokens. The heads
+ * of queries that read a head of keys come one after the other, GRAD_QUERIES queries at a time: a
+ * task has a query, then some keys, whose sums go over the queries in order. */
 #include <math.h>
 #include <string.h>
 
@@ -16,12 +17,14 @@ bool can_attn(const struct graph *g, const struct gr_node *n) {
     return n->src[1] != GR_NONE;
 }
 
+enum { KEYS = 16 }; /* of a task */
 struct job {
     struct grad *g;
     const struct gr_node *n;
     const struct kept *k;
     const float *dy, *sink;
-    int64_t wq, wk, wv, wo; /* widths of the registers */
+    int64_t wq, wk, wv, wo;   /* widths of the registers */
+    int64_t of_group, t0, nt; /* which head of a group; the queries at work */
 };
 
 static int64_t first_key(const struct gr_attn *a, int64_t pos) {
@@ -29,19 +32,27 @@ static int64_t first_key(const struct gr_attn *a, int64_t pos) {
     return a->window > 0 && pos >= a->window ? pos - a->window + 1 : 0;
 }
 
-/* Goes back over the query of head h at position t. p and ds: room for a number for each key. A key
- * has `own` values of its own and, where it is latent, those of the value behind them. */
-static void one_query(const struct job *j, int64_t h, int64_t kv, int64_t t, float *p, float *ds) {
+/* Returns what a query at work keeps for each key: p; the n_ctx numbers behind are what q is
+ * multiplied with in dk. */
+static float *kept_of(const struct job *j, int64_t kv, int64_t t) {
+    return j->g->attn + (kv * GRAD_QUERIES + t - j->t0) * 2 * j->g->n_ctx;
+}
+static int64_t head_of(const struct job *j, int64_t kv) {
+    return kv * (j->n->attn.n_heads / j->n->attn.n_kv_heads) + j->of_group;
+}
+
+/* Computes dq of a query and what the keys need of it. A key has `own` values of its own and, where
+ * it is latent, those of the value behind them. */
+static void one_query(const struct job *j, int64_t kv, int64_t t) {
     const struct gr_attn *a = &j->n->attn;
     const struct kern *kern = &j->g->s->kern;
     const int64_t d = a->head_dim, own = d - a->latent, vd = gr_attn_values(a);
-    const int64_t j0 = first_key(a, t), n = t + 1 - j0;
+    const int64_t j0 = first_key(a, t), n = t + 1 - j0, h = head_of(j, kv);
     const float *q = j->k->src[0] + t * j->wq + h * d, *dy = j->dy + t * j->wo + h * vd;
     const float *key = j->k->src[1] + j0 * j->wk + kv * own;
     const float *val = j->k->src[2] + j0 * j->wv + kv * vd;
     float *dq = j->g->reg[j->n->src[0]] + t * j->wq + h * d;
-    float *dk = j->g->reg[j->n->src[1]] + j0 * j->wk + kv * own;
-    float *dv = j->g->reg[j->n->src[2]] + j0 * j->wv + kv * vd;
+    float *p = kept_of(j, kv, t) + j0, *ds = p + j->g->n_ctx;
     double top = j->sink ? (double)j->sink[h] : (double)-INFINITY, sum = 0, mean = 0;
     for (int64_t i = 0; i < n; i++) {
         p[i] = kern->dot_f32(q, key + i * j->wk, own);
@@ -65,26 +76,44 @@ static void one_query(const struct job *j, int64_t h, int64_t kv, int64_t t, flo
         const float dp = kern->dot_f32(dy, val + i * j->wv, vd);
         mean += (double)p[i] * (double)dp;
         ds[i] *= p[i];
-        kern->axpy(dv + i * j->wv, dy, p[i], vd);
     }
     for (int64_t i = 0; i < n; i++) {
         const float dp = kern->dot_f32(dy, val + i * j->wv, vd);
-        const float by = (float)(((double)dp - mean) * (double)ds[i] * (double)a->scale);
-        kern->axpy(dq, key + i * j->wk, by, own);
-        kern->axpy(dk + i * j->wk, q, by, own);
-        if (!a->latent) continue;
-        kern->axpy(dq + own, val + i * j->wv, by, vd);
-        kern->axpy(dv + i * j->wv, q + own, by, vd);
+        ds[i] = (float)(((double)dp - mean) * (double)ds[i] * (double)a->scale);
+        kern->axpy(dq, key + i * j->wk, ds[i], own);
+        if (a->latent) kern->axpy(dq + own, val + i * j->wv, ds[i], vd);
     }
 }
-
-static void heads_range(void *ctx, int64_t h0, int64_t h1, int worker) {
+static void queries_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct job *j = ctx;
-    const int64_t group = j->n->attn.n_heads / j->n->attn.n_kv_heads;
-    float *p = j->g->scratch[worker];
-    for (int64_t kv = h0; kv < h1; kv++)
-        for (int64_t h = kv * group; h < (kv + 1) * group; h++)
-            for (int64_t t = 0; t < j->g->n; t++) one_query(j, h, kv, t, p, p + j->g->n_ctx);
+    (void)worker;
+    for (int64_t i = i0; i < i1; i++) one_query(j, i / j->nt, j->t0 + i % j->nt);
+}
+
+/* Adds what the queries at work say of keys [k0, k1). */
+static void some_keys(const struct job *j, int64_t kv, int64_t k0, int64_t k1) {
+    const struct gr_attn *a = &j->n->attn;
+    const struct kern *kern = &j->g->s->kern;
+    const int64_t d = a->head_dim, own = d - a->latent, vd = gr_attn_values(a), h = head_of(j, kv);
+    float *dk = j->g->reg[j->n->src[1]] + kv * own, *dv = j->g->reg[j->n->src[2]] + kv * vd;
+    for (int64_t t = max_i64(j->t0, k0); t < j->t0 + j->nt; t++) {
+        const float *q = j->k->src[0] + t * j->wq + h * d, *dy = j->dy + t * j->wo + h * vd;
+        const float *p = kept_of(j, kv, t), *by = p + j->g->n_ctx;
+        for (int64_t i = max_i64(k0, first_key(a, t)); i < k1 && i <= t; i++) {
+            kern->axpy(dv + i * j->wv, dy, p[i], vd);
+            kern->axpy(dk + i * j->wk, q, by[i], own);
+            if (a->latent) kern->axpy(dv + i * j->wv, q + own, by[i], vd);
+        }
+    }
+}
+static void keys_range(void *ctx, int64_t i0, int64_t i1, int worker) {
+    const struct job *j = ctx;
+    const int64_t end = j->t0 + j->nt, blocks = div_up(end, KEYS);
+    (void)worker;
+    for (int64_t i = i0; i < i1; i++) {
+        const int64_t k0 = i % blocks * KEYS;
+        some_keys(j, i / blocks, k0, min_i64(k0 + KEYS, end));
+    }
 }
 
 void back_attn(struct grad *g, const struct gr_node *n, const struct kept *k) {
@@ -95,7 +124,13 @@ void back_attn(struct grad *g, const struct gr_node *n, const struct kept *k) {
     j.wo = grad_width(g, n->dst);
     j.sink = n->attn.sinks == GR_NONE ? NULL : exec_vec(g->s, n->attn.sinks);
     j.dy = grad_take(g, n->dst, 0);
-    pool_for(g->pool, n->attn.n_kv_heads, 1, heads_range, &j);
+    const int64_t n_kv = n->attn.n_kv_heads;
+    for (j.of_group = 0; j.of_group < n->attn.n_heads / n_kv; j.of_group++)
+        for (j.t0 = 0; j.t0 < g->n; j.t0 += j.nt) {
+            j.nt = min_i64(GRAD_QUERIES, g->n - j.t0);
+            pool_for(g->pool, n_kv * j.nt, 4, queries_range, &j);
+            pool_for(g->pool, n_kv * div_up(j.t0 + j.nt, KEYS), 1, keys_range, &j);
+        }
 }
 
 /* ---- products of heads ---- */

@@ -353,13 +353,12 @@ static int alloc_moe(struct grad *g, struct err *e) {
     return 0;
 }
 
-/* Returns the floats that a worker needs: a panel of the widest weight, or what attention and the
- * delta rule take. */
+/* Returns the floats that a worker needs: a panel of the widest weight, or what the delta rule
+ * takes. */
 static int64_t scratch_floats(const struct grad *g) {
     int64_t most = 0;
     for (int w = 0; w < g->g->n_weights; w++)
         most = max_i64(most, GRAD_PANEL * g->g->weight[w].ne[0]);
-    if (graph_count(g->g, OP_ATTN)) most = max_i64(most, 2 * g->n_ctx);
     for (int i = 0; i < graph_count(g->g, OP_DELTA); i++)
         most = max_i64(most, grad_delta_floats(graph_nth(g->g, OP_DELTA, i), g->n_ctx));
     return most;
@@ -387,6 +386,10 @@ static int alloc(struct grad *g, struct err *e) {
     g->scratch_floats = scratch_floats(g);
     g->scratch = xcalloc((size_t)pool_size(g->pool), sizeof *g->scratch);
     for (int k = 0; k < pool_size(g->pool); k++) TRY(floats(&g->scratch[k], g->scratch_floats, e));
+    int64_t n_kv = 0;
+    for (int i = 0; i < graph_count(gr, OP_ATTN); i++)
+        n_kv = max_i64(n_kv, graph_nth(gr, OP_ATTN, i)->attn.n_kv_heads);
+    TRY(floats(&g->attn, n_kv * GRAD_QUERIES * 2 * g->n_ctx, e));
     return alloc_moe(g, e);
 }
 
@@ -438,6 +441,7 @@ void grad_free(struct grad *g) {
     mem_free(g->tape);
     mem_free(g->residual);
     mem_free(g->hidden);
+    mem_free(g->attn);
     free_moe(&g->moe);
     session_free(g->s);
     free(g);

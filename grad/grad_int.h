@@ -50,6 +50,7 @@ struct grad {
     } moe;
     float *residual; /* [n_blocks + 1][n_ctx][n_embd] what enters each block */
     float *hidden;   /* [n_ctx][n_embd] what enters the head */
+    float *attn;     /* [n_kv_heads][GRAD_QUERIES][2][n_ctx] of back_attn */
     grad_see_fn see;
     void *see_ud;
     grad_residual_fn see_residual;
@@ -80,7 +81,7 @@ void grad_rows_back(const struct grad *g, const struct weight *w, const uint8_t 
 void grad_rows(const struct grad *g, const struct weight *w, const uint8_t *mat, int64_t r0,
                int64_t r1, const float *x, int64_t ld_x, float *y, int64_t ld_y, int64_t m,
                float *scratch);
-enum { GRAD_PANEL = 64 };
+enum { GRAD_PANEL = 64, GRAD_QUERIES = 64 };
 /* Does grad_rows_back for a whole dense weight, all tokens of the text. */
 void grad_product(struct grad *g, const struct weight *w, const float *dy, float *dx, int64_t m);
 static inline int64_t grad_width(const struct grad *g, gr_reg r) {
