@@ -233,15 +233,16 @@ static int replace(const struct chat_src *s, const char *name, struct buf *fixed
     bool any = strcmp(name, "auto") == 0;
     const struct own_template *own = any ? own_for(s->text, s->len) : own_find(name);
     if (!own) {
-        char known[200] = "auto";
+        char known[200] = "";
         for (int i = 0; own_at(i); i++) {
             size_t n = strlen(known);
-            snprintf(known + n, sizeof known - n, ", %s", own_at(i)->name);
+            snprintf(known + n, sizeof known - n, "%s%s", i ? ", " : "", own_at(i)->name);
         }
-        if (!any) return err_set(e, ERR_USAGE, "--replace: '%s' is not one of %s", name, known);
+        if (!any)
+            return err_set(e, ERR_USAGE, "--replace: '%s' is not one of auto, %s", name, known);
         return err_set(e, ERR_DATA,
-                       "%s: no template of ours renders what this one is meant to render; name one "
-                       "of %s if you know better",
+                       "%s: hone has no template that renders what this one is meant to render; if "
+                       "one of another family fits, name it: --replace %s",
                        s->label, known);
     }
     buf_add(fixed, own->text, own_len(own));

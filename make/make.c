@@ -279,7 +279,7 @@ static int all_steps(struct make *mk, struct err *e) {
         const struct make_step *s = &steps[i];
         if (!s->asked(mk)) continue;
         if (progress_interrupted()) {
-            rc = err_set(e, ERR_INTR, "interrupted; run the same command again to go on");
+            rc = ERR_INTR;
             break;
         }
         if (s->what) {
@@ -292,6 +292,9 @@ static int all_steps(struct make *mk, struct err *e) {
         if (!rc && s->part < PART_REPORT) rc = make_replan(mk, s->part, e);
     }
     progress_set_step(0, 0);
+    if (rc == ERR_INTR)
+        return err_set(e, ERR_INTR,
+                       "interrupted; the same command continues where this one stopped");
     return rc;
 }
 

@@ -62,6 +62,7 @@ pid=$!
 while kill -0 $pid 2> "$t/dd" && [ "$(wc -c 2> "$t/dd" < "$t/w.work/measured" || echo 0)" -lt 1200000 ]; do sleep 0.02; done
 kill -INT $pid || say "it was not stopped while measuring"
 wait $pid || :
+grep -q "interrupted; the same command continues" "$t/e" || say "interrupted: $(tail -1 "$t/e")"
 state w > "$t/before"
 windows --dry-run --json
 with=$(share)

@@ -40,6 +40,8 @@ if [ -e $src ]; then
     m=../shared/golden/templates/jinja/Qwen-Qwen3-0.6B.jinja
     "$HONE" template fix $m > "$t/o" 2> "$t/e" && grep -q -e '--replace qwen3' "$t/e" || say "fix does not name our template"
     "$HONE" template fix $m --replace auto -o "$t/own.jinja" > /dev/null 2>&1 && cmp "$t/own.jinja" template/own/qwen3.jinja || say "--replace auto"
+    rc=0; "$HONE" template fix tests/golden/tiny-qwen35moe --replace auto > /dev/null 2> "$t/e" || rc=$?
+    [ $rc = 3 ] && grep -q 'name it: --replace qwen3.5, ' "$t/e" || say "--replace auto without one of ours: exit $rc: $(cat "$t/e")"
     rc=0; "$HONE" template fix $m --replace nope > /dev/null 2> "$t/e" || rc=$?
     [ $rc = 2 ] && grep -q 'gemma4-small' "$t/e" || say "--replace nope: exit $rc"
     mkdir "$t/hf"
