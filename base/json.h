@@ -117,6 +117,7 @@ int json_utf8(const unsigned char *p, size_t n);
 struct jw {
     struct buf *b;
     int depth;
+    int n_deeper; /* levels begun beyond the last */
     bool pretty;
     bool need_comma[64];
     bool is_arr[64];

@@ -2,7 +2,6 @@
 /* base/json_write.c - JSON out: strings in quotes, values written again, and the streaming writer.
  */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/attr.h"
@@ -109,9 +108,13 @@ static void lead(struct jw *w, const char *name) {
 }
 
 static void open_level(struct jw *w, const char *name, bool is_arr) {
+    /* A fault of ours, since levels come from code and not from data: what is in it goes to the
+     * level around it. */
+    if (w->depth >= LEVELS) {
+        w->n_deeper++;
+        return;
+    }
     lead(w, name);
-    /* It would be a fault of ours, since levels come from code and not from data. */
-    if (w->depth >= LEVELS) abort();
     w->need_comma[w->depth] = false;
     w->is_arr[w->depth++] = is_arr;
     buf_chr(w->b, is_arr ? '[' : '{');
@@ -126,7 +129,11 @@ void jw_arr(struct jw *w, const char *name) {
 }
 
 void jw_end(struct jw *w) {
-    if (w->depth <= 0) abort();
+    if (w->n_deeper > 0) {
+        w->n_deeper--;
+        return;
+    }
+    if (w->depth <= 0) return;
     int d = --w->depth;
     if (w->need_comma[d]) new_line(w); /* A level without values stays "{}". */
     buf_chr(w->b, w->is_arr[d] ? ']' : '}');

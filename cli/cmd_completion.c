@@ -35,22 +35,12 @@ static const struct {
              "complete -c hone -a '(__hone_words)'\n"},
 };
 
-/* The options whose values are few and known. */
-static const struct {
-    const char *option, *values[7];
-} choices[] = {
-    {"--progress", {"auto", "always", "never"}},
-    {"--color", {"auto", "always", "never"}},
-    {"--device", {"cpu", "cuda", "auto"}},
-    {"--isa", {"auto", "ref", "avx2", "avxvnni", "avx512", "amx"}},
-    {"--act", {ACT_EXACT, ACT_FAST}},
-};
-
 struct asked {
     FILE *f;
     /* The first two words; the second is NULL while it is being typed. */
     const char *command, *second;
-    const char *last; /* The word that is being completed, perhaps "". */
+    const char *before,
+        *last; /* The word that is being completed, perhaps "", and its neighbour. */
 };
 
 static void offer(const struct asked *a, const char *dashes, const char *name, const char *help) {
@@ -64,6 +54,25 @@ static void offer_options(const struct asked *a, const struct option *o) {
     for (; o && o->name; o++) offer(a, "--", o->name, o->help);
 }
 
+/* Adds the values of the option that stands before the word. */
+static void offer_values(const struct asked *a, const struct option *o) {
+    for (; o && o->name; o++) {
+        if (strncmp(a->before, "--", 2) != 0 || strcmp(a->before + 2, o->name) != 0) continue;
+        for (const char *v = o->values; v && *v;) {
+            char value[20];
+            const size_t n = strcspn(v, "|");
+            snprintf(value, sizeof value, "%.*s", (int)n, v);
+            offer(a, "", value, NULL);
+            v += n + (v[n] == '|');
+        }
+    }
+}
+
+static void offer_recipes(const struct asked *a) {
+    for (int i = 0; recipe_name(i); i++) offer(a, "", recipe_name(i), NULL);
+    for (int i = 0; recipe_named(i); i++) offer(a, "", recipe_named(i), NULL);
+}
+
 /* Adds a command, or one of the commands of a command ("eval ppl"). */
 static void visit(void *ctx, const struct cmd_spec *spec, const struct option *common) {
     const struct asked *a = ctx;
@@ -72,19 +81,14 @@ static void visit(void *ctx, const struct cmd_spec *spec, const struct option *c
         offer(a, "", sub + 1, NULL);
         return;
     }
-    if (a->last[0] != '-' || (sub && strcmp(sub + 1, a->second) != 0)) return;
+    if (sub && strcmp(sub + 1, a->second) != 0) return;
+    if (a->last[0] != '-') {
+        offer_values(a, spec->opts);
+        offer_values(a, common);
+        return;
+    }
     offer_options(a, spec->opts);
     offer_options(a, common);
-}
-
-static void offer_values(const struct asked *a, const char *option) {
-    if (strcmp(option, "--recipe") == 0) {
-        for (int i = 0; recipe_name(i); i++) offer(a, "", recipe_name(i), NULL);
-        for (int i = 0; recipe_named(i); i++) offer(a, "", recipe_named(i), NULL);
-    }
-    for (size_t i = 0; i < COUNT_OF(choices); i++)
-        for (int k = 0; strcmp(option, choices[i].option) == 0 && choices[i].values[k]; k++)
-            offer(a, "", choices[i].values[k], NULL);
 }
 
 static int words(struct cli *c, const char **word, int n, struct err *e) {
@@ -98,7 +102,8 @@ static int words(struct cli *c, const char **word, int n, struct err *e) {
         offer(&a, "--", "version", "the version");
         return 0;
     }
-    if (a.last[0] != '-') offer_values(&a, word[n - 2]);
+    a.before = word[n - 2];
+    if (a.last[0] != '-' && strcmp(a.before, "--recipe") == 0) offer_recipes(&a);
     for (int i = 0; i < n_commands; i++) {
         char *argv[] = {NULL};
         if (strcmp(s[i].name, a.command) != 0) continue;

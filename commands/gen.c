@@ -23,7 +23,7 @@ struct row {
     const char *name;
     char letter;
     enum option_kind kind;
-    const char *arg, *help, *only_cli, *of;
+    const char *arg, *help, *values, *only_cli, *of;
     bool is_wide;    /* a flag as int64_t */
     bool is_raw;     /* a field with its declaration as name */
     const char *man; /* in place of help in the manual page of the option before */

@@ -109,6 +109,7 @@ struct option {
     size_t at;            /* offset of its member in the job's struct */
     const char *arg;      /* "FILE" in the help; NULL for flags */
     const char *help;     /* one line */
+    const char *values;   /* that a shell completes: "auto|always|never"; NULL: none */
     const char *only_cli; /* why no call has it, or NULL */
     const char *of; /* of a row without a name: the option that the field is another form of */
     struct placement in[MOST_CALLS];

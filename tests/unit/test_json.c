@@ -286,6 +286,23 @@ static void test_quote_repairs_utf8(void) {
     buf_release(&b);
 }
 
+/* Levels beyond what the writer has room for are left out; the text stays JSON. */
+static void test_deep_writer(void) {
+    struct buf b = {0};
+    struct jw w;
+    struct json *j;
+    struct err e;
+    jw_init(&w, &b, false);
+    for (int i = 0; i < 70; i++) jw_obj(&w, "a");
+    for (int i = 0; i < 71; i++) jw_end(&w);
+    CHECK_OK(json_parse(&j, b.data, b.len, "deep", &e));
+    int n = 0;
+    for (const struct json *x = j; x; x = json_get(x, "a")) n++;
+    CHECK_EQ_I64(n, 64);
+    json_free(j);
+    buf_release(&b);
+}
+
 int main(void) {
     RUN(test_reading);
     RUN(test_missing_nodes);
@@ -296,6 +313,7 @@ int main(void) {
     RUN(test_big_object_is_linear);
     RUN(test_values);
     RUN(test_writer);
+    RUN(test_deep_writer);
     RUN(test_quote_repairs_utf8);
     return check_done();
 }
