@@ -661,6 +661,7 @@ static void measure(struct sched *s, const struct pass *p, double t) {
 /* Deals with a pass that failed: what is kept makes room, then the last comer gives up. */
 static void failed(struct sched *s, const struct pass *p, const struct err *e) {
     struct fault f;
+    if (session_lost(s->s)) s->lost = *e;
     for (int64_t i = 0; i < p->n; i++) {
         struct run *r = s->row_run[i];
         drop_snapshot(s, s->row_fork[i]);
@@ -710,9 +711,20 @@ static void hand_out(struct sched *s, int64_t n) {
     }
 }
 
+bool sched_lost(const struct sched *s, struct err *why) {
+    if (s->lost.code) *why = s->lost;
+    return s->lost.code != 0;
+}
+
 bool sched_step(struct sched *s) {
     struct pass p = {0};
     struct err e = {0};
+    if (s->lost.code) {
+        struct fault f;
+        fault_set(&f, 503, NULL, NULL, "the device has failed: the server is stopping");
+        sched_fail_all(s, &f);
+        return false;
+    }
     drop_gone(s);
     sched_admit(s);
     gather(s, &p);

@@ -40,6 +40,8 @@ void sched_add(struct sched *s, struct task *t);
 /* Runs one pass. Returns true when it is to be called again, false when there is nothing to do
  * now. */
 bool sched_step(struct sched *s);
+/* Tells whether the device has failed for good, and why: all tasks fail from here on. */
+bool sched_lost(const struct sched *s, struct err *why);
 /* Tells whether sched_step may have something to do later although nobody asks. */
 bool sched_has_chores(const struct sched *s);
 /* Fails all tasks that have not ended, with this error. */

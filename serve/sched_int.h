@@ -60,6 +60,7 @@ struct sched {
     double t_costly;    /* costly answers rest until this time */
     struct run *costly; /* of the pass: the costly answer that is next; NULL: none */
     int n_failed;       /* passes in a row */
+    struct err lost;    /* how the device failed for good; no message: it did not */
     struct err broken;  /* what is wrong with the weights; no message: not searched yet */
     /* states that runs with guesses may go back to; of them those that the pass uses */
     struct seq *tap[DRAFT_RUNS * RUN_GUESSES];

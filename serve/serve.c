@@ -198,7 +198,15 @@ static bool stuck(const struct server *s) {
 /* Runs a pass of each loaded file that has something to compute. */
 static bool step_all(struct server *s) {
     bool busy = false;
-    for (int i = 0; i < s->n_active; i++) busy |= sched_step(s->active[i]->sched);
+    for (int i = 0; i < s->n_active; i++) {
+        struct sched *c = s->active[i]->sched;
+        struct err why;
+        busy |= sched_step(c);
+        if (atomic_load(&s->lost) || !sched_lost(c, &why)) continue;
+        log_warn("the server ends: %s", why.msg);
+        s->wrong = why;
+        atomic_store(&s->lost, true);
+    }
     return busy;
 }
 
@@ -223,7 +231,7 @@ static void *engine_main(void *ud) {
 
 static bool on_tick(void *ud) {
     struct server *s = ud;
-    if (!progress_interrupted()) return true;
+    if (!progress_interrupted() && !atomic_load(&s->lost)) return true;
     if (!atomic_exchange(&s->drain, true)) {
         s->t_drain = progress_now_s();
         models_wake(s);
@@ -305,6 +313,10 @@ int serve_run(struct server *s, struct err *e) {
     if (!rc) rc = models_start(s, e);
     if (!rc) rc = net_run(s->net, &s->stop, e);
     end_threads(s);
+    if (!rc && atomic_load(&s->lost)) {
+        *e = s->wrong;
+        rc = (int)e->code;
+    }
     return rc;
 }
 

@@ -63,6 +63,8 @@ struct server {
     atomic_bool stop;  /* at once */
     atomic_bool drain; /* when what runs has ended */
     atomic_bool late;  /* what runs fails */
+    atomic_bool lost;  /* a device failed for good, as `wrong` says: it ends as if interrupted */
+    struct err wrong;
     double t_drain;
     pthread_t engine, prepare, compiler[SERVE_COMPILERS];
     bool has_engine, has_prepare;

@@ -27,9 +27,27 @@ struct cu_scratch {
     struct cu_scratch *next;
 };
 
+/* What a process does not get over: every later call fails as well. By number, as some have no name
+ * in older toolkits: an uninitialised device, uncorrectable ECC and NVLink, the bus, illegal
+ * address, timeout, the five kinds of a program that went wrong, launch failure, contained,
+ * external and unknown. */
+static const int for_good[] = {3,   46,  201, 214, 220, 221, 226, 700, 702, 714, 715,
+                               716, 717, 718, 719, 721, 722, 723, 724, 725, 999};
+static int lost; /* atomic */
+
+bool cu_lost(void) {
+    return __atomic_load_n(&lost, __ATOMIC_ACQUIRE) != 0;
+}
+
 int cu_fail(struct err *e, cudaError_t rc, const char *what) {
     cudaGetLastError(); /* it is reported: not for the next launch to find */
-    return err_set(e, ERR_SYS, "CUDA: %s (%.120s)", cudaGetErrorString(rc), what);
+    bool now = false;
+    for (size_t i = 0; i < sizeof for_good / sizeof for_good[0]; i++) now |= (int)rc == for_good[i];
+    if (now) __atomic_store_n(&lost, 1, __ATOMIC_RELEASE);
+    return err_set(e, ERR_SYS, "CUDA: %s (%.120s)%s", cudaGetErrorString(rc), what,
+                   now ? ": this process has lost the device. Run the same command again: what is "
+                         "kept on disk is not computed anew"
+                       : "");
 }
 
 cudaError_t cu_on(const struct cu_ctx *c) {

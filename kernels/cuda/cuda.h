@@ -36,6 +36,8 @@ struct cu_info {
 /* Returns "13.0", the toolkit this was built with; "emulated"; or NULL when it was built without
  * CUDA. */
 const char *cu_built(void);
+/* Tells whether a call failed in a way that this process does not get over: all later ones fail. */
+bool cu_lost(void);
 /* Counts the devices: 0 without a driver or a device. ERR_SYS when there is a driver that does
  * not work: it is older than this build needs, which names both versions and what to do, or it
  * fails. */

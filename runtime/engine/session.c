@@ -567,6 +567,10 @@ int session_step(struct session *s, const int32_t *ids, int64_t n, float *logits
     return session_pass(s, &(struct session_pass){.ids = ids, .n = n, .logits = logits}, e);
 }
 
+bool session_lost(const struct session *s) {
+    return s->be->on_device && cu_lost();
+}
+
 bool session_can_hand(const struct session *from, const struct session *to) {
     return from->be->can_hand && from->be == to->be && from != to &&
            from->g->reg_width[from->g->residual] == to->g->reg_width[to->g->residual] &&

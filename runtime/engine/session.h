@@ -204,6 +204,9 @@ int session_host_new(struct session *s, struct session_host *out, uint64_t n_byt
                      const char *what, struct err *e);
 void session_host_free(struct session *s, struct session_host *h); /* also of zeros */
 
+/* Tells whether the session's device has failed for good: no pass will run any more. */
+bool session_lost(const struct session *s);
+
 /* ---- observing ---- */
 
 /* What a probe is shown of a pass: rows of one sequence, in its order. Borrowed for the call. */

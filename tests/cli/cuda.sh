@@ -116,6 +116,20 @@ cmp "$t/cpu-texts" "$t/cuda-texts"
 awk '/context memory/ { for (i = 2; i <= NF; i++) if ($i == "MiB") m = $(i - 1) } END { print "room for " m " MiB on two devices"; exit !(m > 0 && m < 564) }' "$t/log"
 unset CUDA_EMU_DEVICES
 
+# a device that fails for good: commands say what to do, a server fails what runs and ends
+rc=0
+CUDA_EMU_LOST=6 "$HONE_EMU" eval ppl "$t/m.gguf" "$t/text" --ctx 16 --chunks 2 --device cuda > /dev/null 2> "$t/log" || rc=$?
+[ $rc = 4 ] && grep -q "has lost the device. Run the same command again" "$t/log" || { cat "$t/log"; exit 1; }
+: > "$t/ready"
+CUDA_EMU_LOST=40 "$HONE_EMU" serve "$t/m.gguf" --port 0 --ctx 64 --device cuda > "$t/ready" 2> "$t/log" &
+pid=$!
+while [ ! -s "$t/ready" ]; do kill -0 $pid || { cat "$t/log"; exit 1; }; sleep 0.05; done
+port=$(sed 's/.*127\.0\.0\.1:\([0-9]*\).*/\1/' "$t/ready")
+"$t/ask" "$port" -b '{"prompt": "The cat", "max_tokens": 55, "ignore_eos": true}' POST /v1/completions > "$t/o" || true
+rc=0
+wait $pid || rc=$?
+[ $rc = 4 ] && grep -q "503" "$t/o" && grep -q "the server ends: .*has lost the device" "$t/log" || { cat "$t/o" "$t/log"; exit 1; }
+
 # the whole job on a device, as on the CPU but for roundings; its matrix and quantization again on both: the same file
 job() { # program, folder, arguments...
     hone=$1 out=$2

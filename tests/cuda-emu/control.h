@@ -87,6 +87,10 @@ __attribute__((weak)) int emu_probe(struct cu_stream *s, int n, int mistake, con
                                     const void *b, float *d, struct err *e);
 /* Sets *out to what was asked of all devices since the program began. */
 __attribute__((weak)) void emu_count(struct emu_counts *out);
+/* The devices fail for good: at the after-th wait for a stream from here on, and then in every call
+ * that allocates, copies, launches or waits; 0: no more. CUDA_EMU_LOST says so of a whole program.
+ */
+__attribute__((weak)) void emu_lose(int after);
 /* A device that computes wrong: a bit of the first byte of every download of so many bytes or more
  * is flipped; 0: of none. */
 __attribute__((weak)) void emu_flip(size_t at_least);

@@ -384,6 +384,7 @@ enum cudaError_t {
     cudaErrorPeerAccessUnsupported = 217,
     cudaErrorInvalidResourceHandle = 400,
     cudaErrorPeerAccessAlreadyEnabled = 704,
+    cudaErrorLaunchFailure = 719,
     cudaErrorStreamCaptureUnsupported = 900
 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };

@@ -67,6 +67,20 @@ static struct {
 } optin[256];
 static int n_optin;
 
+/* Waits until the devices fail, -1: they have; 0: they will not. */
+static int until_lost;
+extern "C" void emu_lose(int after) {
+    until_lost = after;
+}
+static bool lost(bool waits) {
+    static bool read;
+    const char *asked = read ? nullptr : getenv("CUDA_EMU_LOST");
+    read = true;
+    if (asked) until_lost = atoi(asked);
+    if (waits && until_lost > 0 && --until_lost == 0) until_lost = -1;
+    return until_lost < 0;
+}
+
 static void push(emu_queue *q, const emu_op &op) {
     emu_op *kept = new emu_op(op);
     kept->next = nullptr;
@@ -121,6 +135,7 @@ extern "C" void emu_defer(unsigned which) {
 }
 
 static cudaError_t submit(emu_op op, cudaStream_t s) {
+    if (lost(false)) return emu_error(cudaErrorLaunchFailure);
     if (op.device != EMU_EVERY) op.device = s->device;
     if (s->capture) {
         push(&s->capture->ops, op);
@@ -217,6 +232,8 @@ const char *cudaGetErrorString(cudaError_t rc) {
         return "invalid resource handle";
     case cudaErrorPeerAccessAlreadyEnabled:
         return "peer access is already enabled";
+    case cudaErrorLaunchFailure:
+        return "unspecified launch failure";
     case cudaErrorPeerAccessUnsupported:
         return "peer access is not supported between these two devices";
     }
@@ -343,6 +360,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t s) {
 cudaError_t cudaStreamSynchronize(cudaStream_t s) {
     if (s->capture) return emu_error(cudaErrorInvalidValue);
     counts.waits++;
+    if (lost(true)) return emu_error(cudaErrorLaunchFailure);
     catch_up(s, s->n_queued);
     return cudaSuccess;
 }
@@ -369,6 +387,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t x, cudaStream_t s) {
     if (s->device != x->device || s->device != emu_current())
         return emu_error(cudaErrorInvalidResourceHandle);
     counts.graphs++;
+    if (lost(false)) return emu_error(cudaErrorLaunchFailure);
     catch_up(s, s->n_queued); /* graphs are not held back */
     for (const emu_op *op = x->ops.first; op; op = op->next)
         if (op->l.run && !can_launch(op->l)) return emu_error(cudaErrorInvalidConfiguration);

@@ -307,6 +307,36 @@ static void test_broken_weights(void) {
     free(data);
 }
 
+/* ---- a device that fails for good ---- */
+
+/* The request under way fails, and all others: nothing is tried again. The last test: it holds for
+ * the process. */
+static void test_lost(void) {
+    struct model *m = open_model("tests/golden/models/qwen3moe");
+    struct session *s = open_session(m);
+    struct sched *c = open_sched(s, (struct sched_opts){0});
+    struct request r[3] = {0};
+    struct err why = {0};
+    for (int i = 0; i < 2; i++) submit(c, &r[i], SAMPLED, 9, 5 + (uint64_t)i, false);
+    for (int i = 0; i < 3; i++) sched_step(c);
+    CHECK(!sched_lost(c, &why) && !session_lost(s));
+    emu_lose(1);
+    CHECK(sched_step(c));
+    CHECK(session_lost(s) && sched_lost(c, &why));
+    CHECK_EQ_I64(why.code, ERR_SYS);
+    CHECK(strstr(why.msg, "has lost the device. Run the same command again") != NULL);
+    submit(c, &r[2], SAMPLED, 9, 9, false);
+    CHECK(!sched_step(c));
+    for (int i = 0; i < 3; i++) CHECK(r[i].done && r[i].failed);
+    CHECK(strstr(last_fault, "the device has failed") != NULL);
+    CHECK(!sched_step(c));
+    release(r, 3);
+    sched_free(c);
+    session_free(s);
+    model_close(m);
+    emu_lose(0);
+}
+
 int main(void) {
     if (!cu_built() || cu_count() == 0) return check_skip("no CUDA device");
     tmp_make();
@@ -314,6 +344,7 @@ int main(void) {
     if (emu_count) RUN(test_counts);
     RUN(test_guesses);
     RUN(test_broken_weights);
+    if (emu_lose) RUN(test_lost);
     tmp_remove();
     return check_done();
 }
