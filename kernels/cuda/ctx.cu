@@ -11,6 +11,7 @@ extern "C" {
 }
 
 struct cu_buf {
+    int device; /* it may outlive the context that made it */
     void *p;
     uint64_t n_bytes;
 };
@@ -19,6 +20,7 @@ struct cu_graph {
     cudaGraphExec_t exec;
 };
 struct cu_event {
+    struct cu_ctx *c;
     cudaEvent_t v;
 };
 
@@ -50,6 +52,8 @@ int cu_fail(struct err *e, cudaError_t rc, const char *what) {
                        : "");
 }
 
+/* Makes c's device that of the thread. Every call does so: a thread whose first one does not would
+ * get a context, some 300 MB, on device 0, which nobody named. */
 cudaError_t cu_on(const struct cu_ctx *c) {
     return cudaSetDevice(c->info.index);
 }
@@ -235,6 +239,7 @@ int cu_buf_new(struct cu_buf **out, struct cu_ctx *c, uint64_t n_bytes, const ch
     }
     CU_TRY(e, rc);
     struct cu_buf *b = (struct cu_buf *)xcalloc(1, sizeof *b);
+    b->device = c->info.index;
     b->p = p;
     b->n_bytes = n_bytes;
     *out = b;
@@ -257,6 +262,7 @@ uint64_t cu_alloc_bytes(uint64_t n_bytes) {
 
 void cu_buf_free(struct cu_buf *b) {
     if (!b) return;
+    cudaSetDevice(b->device);
     cudaFree(b->p);
     free(b);
 }
@@ -342,11 +348,13 @@ int cu_reserve(struct cu_stream *s, uint64_t n_bytes, struct err *e) {
 }
 
 int cu_sync(struct cu_stream *s, struct err *e) {
+    CU_TRY(e, cu_on(s->c));
     CU_TRY(e, cudaStreamSynchronize(s->q));
     return 0;
 }
 
 int cu_upload(struct cu_stream *s, void *dst, const void *host, uint64_t n_bytes, struct err *e) {
+    CU_TRY(e, cu_on(s->c));
     CU_TRY(e, cudaMemcpyAsync(dst, host, (size_t)n_bytes, cudaMemcpyHostToDevice, s->q));
     if (!s->c->reads_pageable)
         return 0; /* else the device may fetch it later, from where it lies */
@@ -357,11 +365,13 @@ int cu_upload(struct cu_stream *s, void *dst, const void *host, uint64_t n_bytes
 }
 
 int cu_download(struct cu_stream *s, void *host, const void *src, uint64_t n_bytes, struct err *e) {
+    CU_TRY(e, cu_on(s->c));
     CU_TRY(e, cudaMemcpyAsync(host, src, (size_t)n_bytes, cudaMemcpyDeviceToHost, s->q));
     return 0;
 }
 
 int cu_copy(struct cu_stream *s, void *dst, const void *src, uint64_t n_bytes, struct err *e) {
+    CU_TRY(e, cu_on(s->c));
     CU_TRY(e, cudaMemcpyAsync(dst, src, (size_t)n_bytes, cudaMemcpyDeviceToDevice, s->q));
     return 0;
 }
@@ -385,6 +395,7 @@ int cu_move(struct cu_stream *to, void *dst, struct cu_stream *from, const void 
 
 int cu_event_new(struct cu_event **out, struct cu_ctx *c, struct err *e) {
     struct cu_event *v = (struct cu_event *)xcalloc(1, sizeof *v);
+    v->c = c;
     cudaError_t rc = cu_on(c);
     if (rc == cudaSuccess) rc = cudaEventCreateWithFlags(&v->v, cudaEventDisableTiming);
     if (rc != cudaSuccess) {
@@ -408,11 +419,13 @@ int cu_event_record(struct cu_event *v, struct cu_stream *s, struct err *e) {
 }
 
 int cu_event_wait(struct cu_event *v, struct cu_stream *s, struct err *e) {
+    CU_TRY(e, cu_on(s->c));
     CU_TRY(e, cudaStreamWaitEvent(s->q, v->v, 0));
     return 0;
 }
 
 int cu_event_sync(struct cu_event *v, struct err *e) {
+    CU_TRY(e, cu_on(v->c));
     CU_TRY(e, cudaEventSynchronize(v->v));
     return 0;
 }
@@ -485,6 +498,7 @@ int cu_mark(struct cu_stream *s, int which, struct err *e) {
 
 int cu_marked_ms(struct cu_stream *s, double *ms, struct err *e) {
     float f;
+    CU_TRY(e, cu_on(s->c));
     CU_TRY(e, cudaEventSynchronize(s->mark[1]));
     CU_TRY(e, cudaEventElapsedTime(&f, s->mark[0], s->mark[1]));
     *ms = (double)f;

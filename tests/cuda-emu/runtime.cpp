@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* tests/cuda-emu/runtime.cpp - the CUDA runtime as emu.hpp declares it: streams, events, copies,
  * captured graphs; devices.cpp has devices and their memory. A stream, an event, a graph belong to
- * the device that was set when they were made, and work is refused elsewhere.
+ * the device that was set when they were made, and work, copies and waits are refused elsewhere: a
+ * real one would do copies and waits, and first make a context on whatever device is set.
  *
  * Work runs when it is queued, unless emu_defer holds its stream back: then it runs when something
  * waits for it, a synchronisation or an event. So with one of two streams held back the other runs
@@ -303,6 +304,7 @@ extern "C" void emu_flip(size_t at_least) {
 }
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t n, cudaMemcpyKind kind,
                             cudaStream_t s) {
+    if (s->device != emu_current()) return emu_error(cudaErrorInvalidResourceHandle);
     const bool up = kind == cudaMemcpyHostToDevice, down = kind == cudaMemcpyDeviceToHost;
     counts.up += up;
     counts.down += down;
@@ -359,6 +361,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t s) {
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t s) {
     if (s->capture) return emu_error(cudaErrorInvalidValue);
+    if (s->device != emu_current()) return emu_error(cudaErrorInvalidResourceHandle);
     counts.waits++;
     if (lost(true)) return emu_error(cudaErrorLaunchFailure);
     catch_up(s, s->n_queued);
