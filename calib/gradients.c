@@ -21,6 +21,7 @@ struct gradients {
     struct grad *grad;
     struct gram_col *col;
     const struct model *m;
+    struct pool *pool;
     float *gate; /* [most] roots of the sizes of gradients */
     int64_t most;
 };
@@ -45,6 +46,22 @@ static void see_outputs(struct gradients *g, const struct gr_weight *w, int64_t 
     gram_col_see(g->col, &out, expert, dy, NULL, n_rows, ld);
 }
 
+struct sizes { /* of the gradients dy [rows][ld], n in a row */
+    const float *dy;
+    int64_t ld, n;
+    float *gate;
+};
+static void sizes_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct sizes *j = ctx;
+    (void)worker;
+    for (int64_t t = t0; t < t1; t++) {
+        double sum = 0;
+        for (int64_t i = 0; i < j->n; i++)
+            sum += (double)j->dy[t * j->ld + i] * (double)j->dy[t * j->ld + i];
+        j->gate[t] = (float)sqrt(sqrt(sum));
+    }
+}
+
 static void see(void *ud, const struct gr_weight *w, int64_t expert, const float *x, int64_t ld_x,
                 const float *dy, int64_t ld_y, int64_t n_rows) {
     struct gradients *g = ud;
@@ -52,12 +69,8 @@ static void see(void *ud, const struct gr_weight *w, int64_t expert, const float
         g->most = n_rows;
         g->gate = xreallocarray(g->gate, (size_t)n_rows, sizeof *g->gate);
     }
-    for (int64_t t = 0; t < n_rows; t++) {
-        double sum = 0;
-        for (int64_t i = 0; i < w->ne[1]; i++)
-            sum += (double)dy[t * ld_y + i] * (double)dy[t * ld_y + i];
-        g->gate[t] = (float)sqrt(sqrt(sum));
-    }
+    struct sizes j = {dy, ld_y, w->ne[1], g->gate};
+    pool_for(g->pool, n_rows, 4, sizes_range, &j);
     gram_col_see_each(g->col, w, expert, x, g->gate, n_rows, ld_x);
     if (w != model_head(g->m)) see_outputs(g, w, expert, dy, ld_y, n_rows);
 }
@@ -74,6 +87,7 @@ int gradients_new(struct gradients **out, const struct model *m, struct gram_col
     struct gradients *g = xcalloc(1, sizeof *g);
     g->m = m;
     g->col = col;
+    g->pool = pool;
     const int rc = grad_new(&g->grad, m, ctx, isa, pool, e);
     if (rc) {
         free(g);

@@ -86,10 +86,11 @@ static const struct sized *sized(struct slopes *s, const struct gr_weight *gw) {
 struct panel_job {
     const struct slopes *s;
     const struct gr_weight *w;
+    const float *v; /* [rows] the sizes of rows */
     const float *x, *dy;
     int64_t ld_x, ld_y, n_rows;
     float *scratch; /* [workers][PANEL][columns + n_rows] */
-    double *size;   /* [rows] |D_r|^2 */
+    double *size;   /* [rows] |D_r|^2; of the head [n_rows] what a token adds */
 };
 static void panels(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct panel_job *j = ctx;
@@ -116,7 +117,7 @@ static void see_matrix(struct slopes *s, const struct sized *z, const struct gr_
                        int64_t expert, const float *x, int64_t ld_x, const float *dy, int64_t ld_y,
                        int64_t n_rows) {
     const float *v = z->v + (expert < 0 ? 0 : expert) * w->ne[1];
-    struct panel_job j = {s, w, x, dy, ld_x, ld_y, n_rows, NULL, NULL};
+    struct panel_job j = {s, w, v, x, dy, ld_x, ld_y, n_rows, NULL, NULL};
     const int64_t floats = pool_size(s->pool) * PANEL * (w->ne[0] + n_rows);
     j.scratch = xcalloc((size_t)floats, sizeof *j.scratch);
     j.size = xcalloc((size_t)w->ne[1], sizeof *j.size);
@@ -126,15 +127,25 @@ static void see_matrix(struct slopes *s, const struct sized *z, const struct gr_
     free(j.size);
 }
 
+static void head_rows(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct panel_job *j = ctx;
+    (void)worker;
+    for (int64_t t = t0; t < t1; t++) {
+        const float *xt = j->x + t * j->ld_x, *g = j->dy + t * j->ld_y;
+        double in = 0, out = 0;
+        for (int64_t c = 0; c < j->w->ne[0]; c++) in += (double)xt[c] * (double)xt[c];
+        for (int64_t r = 0; r < j->w->ne[1]; r++)
+            out += (double)g[r] * (double)g[r] * (double)j->v[r];
+        j->size[t] = in * out;
+    }
+}
 static void see_head(struct slopes *s, const struct sized *z, const struct gr_weight *w,
                      const float *x, int64_t ld_x, const float *dy, int64_t ld_y, int64_t n_rows) {
-    for (int64_t t = 0; t < n_rows; t++) {
-        const float *xt = x + t * ld_x, *g = dy + t * ld_y;
-        double in = 0, out = 0;
-        for (int64_t c = 0; c < w->ne[0]; c++) in += (double)xt[c] * (double)xt[c];
-        for (int64_t r = 0; r < w->ne[1]; r++) out += (double)g[r] * (double)g[r] * (double)z->v[r];
-        s->sum[z->group] += in * out;
-    }
+    struct panel_job j = {s, w, z->v, x, dy, ld_x, ld_y, n_rows, NULL, NULL};
+    j.size = xcalloc((size_t)n_rows, sizeof *j.size);
+    pool_for(s->pool, n_rows, 1, head_rows, &j);
+    for (int64_t t = 0; t < n_rows; t++) s->sum[z->group] += j.size[t];
+    free(j.size);
 }
 
 static void see(void *ud, const struct gr_weight *w, int64_t expert, const float *x, int64_t ld_x,

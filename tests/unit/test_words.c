@@ -187,8 +187,10 @@ static void test_screen(void) {
     enum { MOST = 60, COMMON = 10 };
     struct option many[MOST + 1] = {0};
     for (int i = 0; i < MOST; i++)
-        many[i] =
-            (struct option)ROW("an-option", 0, OPT_COUNT, 0, "N", "what it does, in some words");
+        many[i] = (struct option){.name = "an-option",
+                                  .kind = OPT_COUNT,
+                                  .arg = "N",
+                                  .help = "what it does, in some words"};
     struct cmd_spec s = {
         .name = "eval ppl", .synopsis = "MODEL.gguf TEXT [--ctx N]", .about = "About."};
     for (int n = 0; n <= MOST; n += 5)
