@@ -46,7 +46,7 @@ n=0
 while IFS='|' read -r f call; do
     # shellcheck disable=SC2086
     set -- $call
-    cmd=$2
+    cmd=${2%.} # the end of a sentence
     case $cmd in eval | template)
         case ${3:-} in tools | checks | choice | ppl | kld | mtp | needle | traffic | replay | suite | compare | speed | kv | logits | show | render | diff | parse | lint | check | fix | eval) cmd=$cmd-$3 ;; *) continue ;; esac ;;
     esac
