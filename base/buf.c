@@ -24,15 +24,32 @@ void buf_reset(struct buf *b) {
     if (b->data) b->data[0] = 0;
 }
 
-void buf_reserve(struct buf *b, size_t extra) {
+/* Returns the capacity with room for `extra` more bytes and the NUL; 0: there is room. */
+static size_t grown(const struct buf *b, size_t extra) {
     /* It must be less than that, since the NUL needs a byte. */
-    if (extra < b->cap - b->len) return;
+    if (extra < b->cap - b->len) return 0;
     size_t need = extra > SIZE_MAX / 4 || b->len > SIZE_MAX / 4 ? SIZE_MAX : b->len + extra + 1;
     size_t cap = b->cap < 32 ? 64 : b->cap * 2;
-    if (cap < need) cap = need;
-    b->data = xreallocarray(b->data, cap, 1);
+    return cap < need ? need : cap;
+}
+
+static void put_in(struct buf *b, char *data, size_t cap) {
+    b->data = data;
     b->cap = cap;
     b->data[b->len] = 0;
+}
+
+void buf_reserve(struct buf *b, size_t extra) {
+    const size_t cap = grown(b, extra);
+    if (cap) put_in(b, xreallocarray(b->data, cap, 1), cap);
+}
+
+int buf_try_reserve(struct buf *b, size_t extra, const char *what, struct err *e) {
+    const size_t cap = grown(b, extra);
+    char *data = cap ? try_realloc(b->data, cap, 1, what, e) : NULL;
+    if (cap && !data) return ERR_SYS;
+    if (cap) put_in(b, data, cap);
+    return 0;
 }
 
 void buf_add(struct buf *b, const void *p, size_t n) {

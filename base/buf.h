@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/attr.h"
+#include "base/err.h"
 
 struct buf {
     char *data; /* NULL while empty and never grown */
@@ -18,6 +19,9 @@ void buf_init(struct buf *b);
 void buf_release(struct buf *b);
 void buf_reset(struct buf *b);
 void buf_reserve(struct buf *b, size_t extra);
+/* Makes room for what may be more than 16 MiB. ERR_SYS, which names `what`: there is no memory, and
+ * the buffer is as it was. */
+int buf_try_reserve(struct buf *b, size_t extra, const char *what, struct err *e);
 void buf_add(struct buf *b, const void *p, size_t n);
 void buf_str(struct buf *b, const char *s);
 void buf_chr(struct buf *b, char c);

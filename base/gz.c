@@ -32,6 +32,7 @@ int gz_read_file(char **out, size_t *len, const char *path, uint64_t max_bytes, 
                          (unsigned long long)max_bytes);
             goto out;
         }
+        if ((rc = buf_try_reserve(&b, (size_t)n, path, e))) goto out;
         buf_add(&b, piece, (size_t)n);
     }
     int code = 0;

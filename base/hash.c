@@ -170,17 +170,32 @@ struct strmap {
     uint64_t seed;
 };
 
-struct strmap *strmap_new(size_t expected) {
+static size_t slots_for(size_t expected) {
+    size_t cap = 16;
+    while (cap < expected && cap < SIZE_MAX / 4 / sizeof(struct slot)) cap *= 2;
+    return 2 * cap;
+}
+
+static struct strmap *new_map(struct slot *slot, size_t cap) {
     struct strmap *m = xcalloc(1, sizeof *m);
-    m->cap = 16;
-    while (m->cap < expected && m->cap < SIZE_MAX / 4 / sizeof *m->slot) m->cap *= 2;
-    m->cap *= 2;
-    m->slot = xcalloc(m->cap, sizeof *m->slot);
+    m->cap = cap;
+    m->slot = slot;
     struct timespec t = {0};
     clock_gettime(CLOCK_MONOTONIC, &t);
     uint64_t where = (uint64_t)(uintptr_t)m->slot;
     m->seed = (uint64_t)t.tv_nsec * 0x9e3779b97f4a7c15u ^ where << 17 ^ (uint64_t)t.tv_sec;
     return m;
+}
+
+struct strmap *strmap_new(size_t expected) {
+    const size_t cap = slots_for(expected);
+    return new_map(xcalloc(cap, sizeof(struct slot)), cap);
+}
+
+struct strmap *strmap_try_new(size_t expected, const char *what, struct err *e) {
+    const size_t cap = slots_for(expected);
+    struct slot *slot = try_calloc(cap, sizeof *slot, what, e);
+    return slot ? new_map(slot, cap) : NULL;
 }
 
 void strmap_free(struct strmap *m) {

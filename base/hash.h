@@ -33,6 +33,8 @@ int sha256_file(const char *path, char out[65], struct err *e);
 /* Open-addressing map from byte strings to int64 (>= 0). Keys are borrowed, not copied. */
 struct strmap;
 struct strmap *strmap_new(size_t expected);
+/* Makes a map of names that a file has. NULL: ERR_SYS in *e, which names `what`. */
+struct strmap *strmap_try_new(size_t expected, const char *what, struct err *e);
 void strmap_free(struct strmap *m);
 /* Adds a key. Returns false, and leaves the value, when it is already there. */
 int strmap_add(struct strmap *m, const char *key, size_t len, int64_t value);

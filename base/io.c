@@ -40,7 +40,7 @@ static int too_large(const char *path, uint64_t max_bytes, struct err *e) {
 /* Reads until the end of the file: pipes and files of /proc do not say how long they are. */
 static int read_all(int fd, struct buf *b, const char *path, uint64_t max_bytes, struct err *e) {
     for (;;) {
-        buf_reserve(b, 64 << 10);
+        TRY(buf_try_reserve(b, 64 << 10, path, e));
         uint64_t room = b->cap - b->len - 1, left = max_bytes - b->len;
         if (room > left) room = left + 1; /* One byte more shows that the file is too long. */
         ssize_t n = read(fd, b->data + b->len, (size_t)room);
@@ -68,11 +68,12 @@ int io_read_file(char **out, size_t *len, const char *path, uint64_t max_bytes, 
         if (S_ISREG(st.st_mode) && (uint64_t)st.st_size > max_bytes)
             TRY_GOTO(done, rc, too_large(path, max_bytes, e));
         if (S_ISREG(st.st_mode))
-            buf_reserve(&b, (size_t)st.st_size + (64 << 10));
+            rc = buf_try_reserve(&b, (size_t)st.st_size + (64 << 10), path, e);
         else
             (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
     }
-    TRY_GOTO(done, rc, read_all(fd, &b, shown, max_bytes, e));
+    if (!rc) rc = read_all(fd, &b, shown, max_bytes, e);
+    if (rc) goto done;
     *len = b.len;
     *out = buf_take(&b);
 done:

@@ -59,6 +59,8 @@ struct reader {
     int depth, max_depth;
     const char *why;   /* What is wrong; the first failure sets it. */
     const char *twice; /* A name that occurs twice. */
+    struct err *e;
+    int rc; /* What has been said in *e: memory is out. */
 };
 
 static bool fail(struct reader *r, const char *why) {
@@ -70,6 +72,12 @@ static bool unexpected(struct reader *r) {
     return fail(r, r->s >= r->end ? "the JSON text ends too early"
                    : *r->s == 0   ? "NUL byte in JSON"
                                   : "not valid JSON");
+}
+
+/* Makes room in the arena for a text of n bytes. */
+static bool room(struct reader *r, size_t n) {
+    r->rc = arena_reserve(r->a, n + 1, "a text in JSON", r->e);
+    return !r->rc;
 }
 
 static char peek(const struct reader *r) {
@@ -166,6 +174,7 @@ static bool string(struct reader *r, const char **text, uint32_t *n_text, const 
     bool escaped;
     if (!string_end(r, &end, &escaped)) return false;
     r->s = end + 1;
+    if (!room(r, (size_t)(end - from))) return false;
     char *to = arena_alloc(r->a, (size_t)(end - from) + 1);
     size_t n = 0;
     *text = to;
@@ -210,6 +219,7 @@ static bool number(struct reader *r, struct json *v) {
         if (k < r->end && (*k == '+' || *k == '-')) k++;
         if (digits(k, r->end) > k) p = digits(k, r->end);
     }
+    if (!room(r, (size_t)(p - r->s))) return false;
     v->type = JSON_NUM;
     v->n_text = (uint32_t)(p - r->s);
     v->text = arena_strndup(r->a, r->s, v->n_text);
@@ -271,8 +281,13 @@ static void take_value(struct json *to, const struct json *from) {
 /* Looks for names that occur twice. They are an error, or one of the values counts, at the earlier
  * place. */
 static bool check_names(struct reader *r, struct json *obj) {
-    struct strmap *seen = obj->n_child > FEW_MEMBERS ? strmap_new(obj->n_child) : NULL;
+    struct strmap *seen = NULL;
     struct json *before = NULL;
+    if (obj->n_child > FEW_MEMBERS &&
+        !(seen = strmap_try_new(obj->n_child, "the names of a JSON object", r->e))) {
+        r->rc = ERR_SYS;
+        return false;
+    }
     for (struct json *m = obj->child; m; m = m->next) {
         struct json *first = earlier(obj, m, seen);
         if (!first) {
@@ -335,6 +350,7 @@ static bool items(struct reader *r, struct json *v, char close) {
 static bool value(struct reader *r, struct json *v) {
     blanks(r);
     const char ch = peek(r);
+    if ((r->rc = mem_check(r->e))) return false;
     if (ch == '{' || ch == '[') {
         if (++r->depth > r->max_depth) return false; /* bad() says so. */
         if (!items(r, v, ch == '{' ? '}' : ']')) return false;
@@ -371,11 +387,11 @@ static int bad(const struct reader *r, const char *what, struct err *e) {
 /* Reads into *v, which is zero. */
 static int parse(struct json *v, struct arena *a, const char *text, size_t len,
                  const struct json_opts *o, const char *what, size_t *used, struct err *e) {
-    struct reader r = {.a = a, .text = text, .s = text, .end = text + len, .o = *o};
+    struct reader r = {.a = a, .text = text, .s = text, .end = text + len, .o = *o, .e = e};
     r.max_depth = o->max_depth ? o->max_depth : (int)limit_of(LIM_JSON_DEPTH);
     if (len > UINT32_MAX)
         return err_set(e, ERR_DATA, "%s: %zu bytes of JSON are too many", what, len);
-    if (!value(&r, v)) return bad(&r, what, e);
+    if (!value(&r, v)) return r.rc ? r.rc : bad(&r, what, e);
     if (used) {
         *used = (size_t)(r.s - text);
         return 0;

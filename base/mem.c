@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* base/mem.c - allocation.
  *
- * The xmalloc family ends the process when memory is out and the job has set none aside, with the
- * exit status of any other thing the machine refuses and no temporary output left: the one place
- * outside cli/ that may. Big
+ * The xmalloc family is for less than 16 MiB: what the machine refuses it takes from the job's
+ * fund. A program's own thread has none, and ends with the exit status of any other thing the
+ * machine refuses and no temporary output left: the one place outside cli/ that may. Big
  * buffers come from mmap: zero pages cost nothing until touched, and 2 MiB alignment lets the
  * kernel use huge pages. A 64-byte header in front of the pointer says how to give it back. Under
  * AddressSanitizer everything comes from malloc, so that overruns are seen. */
@@ -95,6 +95,13 @@ static bool spend(size_t n) {
     return false;
 }
 
+int mem_check(struct err *e) {
+    struct mem_fund *f = ctx_current()->fund;
+    return f && atomic_load_explicit(&f->spent, memory_order_relaxed)
+               ? err_set(e, ERR_SYS, "out of memory; close other programs or choose a smaller job")
+               : 0;
+}
+
 void *xmalloc(size_t n) {
     void *p;
     while (!(p = malloc(n ? n : 1)))
@@ -122,6 +129,29 @@ void *xreallocarray(void *p, size_t n, size_t size) {
     uint64_t total;
     if (!mul_ok(n, size, &total) || total > PTRDIFF_MAX) out_of_memory(SIZE_MAX);
     return xrealloc(p, (size_t)total);
+}
+
+static uint64_t mul_or_most(size_t n, size_t size) {
+    uint64_t total;
+    return mul_ok(n, size, &total) ? total : UINT64_MAX;
+}
+
+static void *refused(uint64_t n_bytes, const char *what, struct err *e) {
+    err_set(e, ERR_SYS,
+            "not enough memory for %s: %s needed; close other programs or choose a smaller job",
+            what, show_bytes(n_bytes).s);
+    return NULL;
+}
+
+void *try_calloc(size_t n, size_t size, const char *what, struct err *e) {
+    void *p = calloc(n ? n : 1, size ? size : 1);
+    return p ? p : refused(mul_or_most(n, size), what, e);
+}
+
+void *try_realloc(void *p, size_t n, size_t size, const char *what, struct err *e) {
+    const uint64_t total = mul_or_most(n, size);
+    void *q = total <= PTRDIFF_MAX ? realloc(p, total ? (size_t)total : 1) : NULL;
+    return q ? q : refused(total, what, e);
 }
 
 char *xstrndup(const char *s, size_t n) {

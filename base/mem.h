@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* base/mem.h - small allocations that end the process with a message when memory is out, unless the
- * job has set memory aside for that; and large buffers that fail politely. */
+/* base/mem.h - small allocations, which take what a job has set aside when memory is out (and end
+ * the process where nothing is); arrays that grow with input, and large buffers, which fail. */
 #ifndef HONE_BASE_MEM_H
 #define HONE_BASE_MEM_H
 
@@ -13,8 +13,8 @@
 
 #include "base/err.h"
 
-/* Allocate small things (less than a few MiB), which the caller frees with free(). Never return
- * NULL. */
+/* Allocate things of less than 16 MiB, which is as much as a job's fund holds, and which the caller
+ * frees with free(). Never return NULL. */
 void *xmalloc(size_t n);
 void *xcalloc(size_t n, size_t size);
 void *xrealloc(void *p, size_t n);
@@ -23,6 +23,12 @@ void *xreallocarray(void *p, size_t n, size_t size);
 char *xstrdup(const char *s);
 char *xstrndup(const char *s, size_t n);
 char *xasprintf(const char *fmt, ...) PRINTF_LIKE(1, 2);
+
+/* Allocate arrays that grow with a text, a file or a model, which the caller frees with free():
+ * whatever may pass 16 MiB comes from here or from mem_alloc. NULL: ERR_SYS in *e, which names
+ * `what`; try_realloc leaves p as it was. */
+void *try_calloc(size_t n, size_t size, const char *what, struct err *e);
+void *try_realloc(void *p, size_t n, size_t size, const char *what, struct err *e);
 
 /* Memory that a job has set aside (struct ctx): what the functions above cannot get they take from
  * here, and tell the job to stop, so that it ends as if interrupted and not with the process. A
@@ -33,6 +39,9 @@ struct mem_fund {
     atomic_bool spent; /* something was taken since it was filled */
 };
 #endif
+/* Fails with ERR_SYS when the job has taken from its fund: loops that allocate for every item of a
+ * file end so, before 16 MiB more are gone. */
+int mem_check(struct err *e);
 /* Fills the fund up: 17 MiB of addresses in all, none of them touched. ERR_SYS: there is no memory.
  */
 int mem_fund_fill(struct mem_fund *f, struct err *e);

@@ -165,7 +165,9 @@ int call_end(struct call *c, int rc, struct hone_error *e) {
         lib_error(e, HONE_OK, "%s", "");
         return HONE_OK;
     }
-    return rc == ERR_INTR ? stopped(c, e) : show(e, rc, c->form, &c->err, c->owner->file);
+    /* What failed for want of memory may have been told as a fault of what was read. */
+    const bool lacked = rc != ERR_SYS && atomic_load(&c->owner->fund.spent);
+    return rc == ERR_INTR || lacked ? stopped(c, e) : show(e, rc, c->form, &c->err, c->owner->file);
 }
 
 /* ---- what needs no handle ---- */

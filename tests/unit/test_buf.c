@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_buf.c - growth, termination, formatting past the capacity, handing over. */
+#include "base/arena.h"
 #include "base/buf.h"
+#include "base/hash.h"
+#include "base/mem.h"
 #include "tests/check.h"
 
 static void test_append(void) {
@@ -57,10 +60,34 @@ static void test_take(void) {
     free(s);
 }
 
+/* More than there is: an error, and what was there stays. */
+static void test_no_memory(void) {
+    struct err e = {0};
+    struct buf b = {0};
+    struct arena a = {0};
+    buf_str(&b, "text");
+    CHECK_ERR(buf_try_reserve(&b, (size_t)1 << 60, "a text", &e), ERR_SYS, "a text");
+    CHECK_EQ_STR(b.data, "text");
+    CHECK_OK(buf_try_reserve(&b, (size_t)20 << 20, "a text", &e));
+    CHECK(b.cap > (size_t)20 << 20 && b.len == 4);
+    CHECK_EQ_STR(b.data, "text");
+    buf_release(&b);
+    CHECK_ERR(arena_reserve(&a, (size_t)1 << 60, "a text", &e), ERR_SYS, "a text");
+    CHECK_OK(arena_reserve(&a, (size_t)20 << 20, "a text", &e));
+    struct arena_chunk *was = a.head;
+    memset(arena_alloc(&a, (size_t)20 << 20), 1, (size_t)20 << 20);
+    CHECK(a.head == was);
+    arena_release(&a);
+    CHECK(!strmap_try_new((size_t)1 << 50, "names", &e) && e.code == ERR_SYS);
+    CHECK(!try_calloc(SIZE_MAX, 16, "rows", &e) && !try_realloc(NULL, SIZE_MAX, 16, "rows", &e));
+    CHECK(strstr(e.msg, "rows"));
+}
+
 int main(void) {
     RUN(test_append);
     RUN(test_stays_terminated_at_every_length);
     RUN(test_fmt_longer_than_room);
     RUN(test_take);
+    RUN(test_no_memory);
     return check_done();
 }
