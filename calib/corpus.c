@@ -158,6 +158,7 @@ int corpus_each(const struct model *m, const char *path, bool parse_special, cor
 /* Appends the tokens of a document to the list `ud`. */
 static int append(void *ud, const struct corpus_doc *d, struct err *e) {
     (void)e;
+    TRY(ids_reserve(ud, d->n_ids, e));
     for (int64_t i = 0; i < d->n_ids; i++) ids_add(ud, d->ids[i]);
     return 0;
 }

@@ -18,7 +18,8 @@
 /* ---- tokenizer ------------------------------------------------------------------------------- */
 
 static int check_texts(const struct gguf_kv *tokens, struct err *e) {
-    struct strmap *seen = strmap_new((size_t)tokens->count);
+    struct strmap *seen = strmap_try_new((size_t)tokens->count, "the texts of tokens", e);
+    if (!seen) return ERR_SYS;
     const uint8_t *pos = tokens->data;
     int rc = 0;
     for (uint64_t i = 0; i < tokens->count && !rc; i++) {

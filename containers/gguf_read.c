@@ -193,6 +193,7 @@ static int read_kv(struct cur *c, struct gguf *g, struct shard *s, int64_t i, st
     struct gguf_kv *kv = &s->kv[i];
     const char *key;
     uint64_t len;
+    TRY(mem_check(e));
     TRY(take_str(c, MAX_KEY, &key, &len, "a key", e));
     if (len == 0) return err_set(e, ERR_DATA, "the key is empty");
     if (memchr(key, 0, len))
@@ -206,13 +207,17 @@ static int read_kv(struct cur *c, struct gguf *g, struct shard *s, int64_t i, st
 
 static int read_kvs(struct cur *c, struct gguf *g, struct shard *s, uint64_t n, struct err *e) {
     int64_t cap = 0;
-    s->keys = strmap_new((size_t)n);
+    s->keys = strmap_try_new((size_t)n, "the list of keys", e);
+    if (!s->keys) return ERR_SYS;
     for (int64_t i = 0; i < (int64_t)n; i++) {
         uint64_t at = c->off;
         if (i == cap) {
             cap = cap ? 2 * cap : 64;
-            s->kv = xreallocarray(s->kv, (size_t)cap, sizeof *s->kv);
-            s->str = xreallocarray(s->str, (size_t)cap, sizeof *s->str);
+            void *kv = try_realloc(s->kv, (size_t)cap, sizeof *s->kv, "the list of keys", e);
+            if (kv) s->kv = kv;
+            void *str = try_realloc(s->str, (size_t)cap, sizeof *s->str, "the list of keys", e);
+            if (str) s->str = str;
+            if (!kv || !str) return ERR_SYS;
         }
         memset(&s->kv[i], 0, sizeof s->kv[i]);
         s->str[i] = NULL;
@@ -273,6 +278,7 @@ static int read_tensor(struct cur *c, struct gguf *g, int shard, struct err *e) 
     const char *name;
     uint64_t len;
     memset(t, 0, sizeof *t);
+    TRY(mem_check(e));
     TRY(take_str(c, MAX_NAME, &name, &len, "a tensor name", e));
     if (len == 0) return err_set(e, ERR_DATA, "the tensor name is empty");
     if (memchr(name, 0, len))
@@ -294,8 +300,11 @@ static int read_tensors(struct cur *c, struct gguf *g, int shard, uint64_t n, st
     for (uint64_t i = 0; i < n; i++) {
         uint64_t at = c->off;
         if (g->n_tensors == g->cap_tensors) {
-            g->cap_tensors = g->cap_tensors ? 2 * g->cap_tensors : 64;
-            g->tensor = xreallocarray(g->tensor, (size_t)g->cap_tensors, sizeof *g->tensor);
+            const int64_t cap = g->cap_tensors ? 2 * g->cap_tensors : 64;
+            void *v = try_realloc(g->tensor, (size_t)cap, sizeof *g->tensor, "tensors", e);
+            if (!v) return ERR_SYS;
+            g->tensor = v;
+            g->cap_tensors = cap;
         }
         if (read_tensor(c, g, shard, e))
             return err_wrap(e, "tensor record %llu at byte %llu", (unsigned long long)i,
@@ -315,8 +324,9 @@ static int by_offset(const void *a, const void *b) {
 }
 
 static int check_overlap(const struct gguf *g, const struct shard *s, struct err *e) {
-    const struct gguf_tensor **v = xcalloc((size_t)s->n_tensors + 1, sizeof *v);
+    const struct gguf_tensor **v = try_calloc((size_t)s->n_tensors + 1, sizeof *v, "tensors", e);
     int rc = 0;
+    if (!v) return ERR_SYS;
     for (int64_t i = 0; i < s->n_tensors; i++) v[i] = &g->tensor[s->first_tensor + i];
     qsort(v, (size_t)s->n_tensors, sizeof *v, by_offset);
     for (int64_t i = 1; i < s->n_tensors && !rc; i++)

@@ -85,8 +85,9 @@ static int choose_copy(struct hfdir *h, int64_t at, const struct st_tensor *t, s
 static int collect(struct hfdir *h, struct err *e) {
     int64_t n = 0, n_copies = 0;
     for (int f = 0; f < h->n_files; f++) n += st_n_tensors(h->file[f]);
-    h->store = xcalloc((size_t)n + 1, sizeof *h->store);
-    h->names = strmap_new((size_t)n);
+    if (!(h->store = try_calloc((size_t)n + 1, sizeof *h->store, "the list of tensors", e)) ||
+        !(h->names = strmap_try_new((size_t)n, "the list of tensors", e)))
+        return ERR_SYS;
     for (int k = 0; k < h->n_files; k++) {
         const int f = nth_file(h, k);
         for (int64_t i = 0; i < st_n_tensors(h->file[f]); i++) {

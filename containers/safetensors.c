@@ -141,8 +141,9 @@ static int read_members(struct st *s, struct err *e) {
     if ((uint64_t)n > limit_of(LIM_ST_TENSORS))
         return err_set(e, ERR_DATA, "%lld tensors, the limit is %llu", (long long)n,
                        (unsigned long long)limit_of(LIM_ST_TENSORS));
-    s->tensor = xcalloc((size_t)n + 1, sizeof *s->tensor);
-    s->names = strmap_new((size_t)n);
+    if (!(s->tensor = try_calloc((size_t)n + 1, sizeof *s->tensor, "the list of tensors", e)) ||
+        !(s->names = strmap_try_new((size_t)n, "the list of tensors", e)))
+        return ERR_SYS;
     for (const struct json *c = json_first(s->header); c; c = json_next(c)) {
         const char *name = json_name(c);
         struct st_tensor *t = &s->tensor[s->n_all];

@@ -103,6 +103,7 @@ static int run(struct hone_session *s, const int32_t *prompt, int64_t n,
     if (!s->gen && s->draft) draft_reset(s->draft);
     int rc = s->gen ? 0 : gen_new(&s->gen, s->s, s->draft, e);
     if (!rc) rc = language(o, s->model->m->tok, &vocab, &go.constrain.g, e);
+    if (!rc) rc = ids_reserve(&ids, n, e);
     for (int64_t i = 0; i < n && !rc; i++) ids_add(&ids, prompt[i]);
     if (!rc) rc = gen_prompt(s->gen, &ids, -1, n_new, e);
     a->seed = o->seed;

@@ -15,6 +15,7 @@ static int text_of(const struct hone_session *s, const int32_t *ids, int64_t n, 
                        "measured",
                        (long long)*n_ctx, (long long)hone_session_n_ctx(s));
     *out = (struct ids){0};
+    TRY(ids_reserve(out, n, e));
     for (int64_t i = 0; i < n; i++) ids_add(out, ids[i]);
     return 0;
 }

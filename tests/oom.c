@@ -4,6 +4,7 @@
  *
  *   OOM_AT=N     the N-th request fails, counted from 1 behind the start of main; 0: none
  *   OOM_ALL=1    and all later ones of more than 256 KiB, as with little address space
+ *   OOM_OVER=N   requests of more than N bytes fail, whatever their number
  *   OOM_LOG=FILE is written at the end: how many requests there were
  *
  * Linked with tests/cancelled.c nothing fails, and the N-th request cancels what the program does.
@@ -29,12 +30,14 @@ int posix_memalign(void **out, size_t align, size_t n);
 void oom_reached(void) __attribute__((weak)); /* what happens in place of failing; NULL: it fails */
 
 enum { BIG = 256 << 10 };
-static atomic_long count, at;
+static atomic_long count, at, over;
 static atomic_bool on, all;
 
 static void __attribute__((constructor)) begin(void) {
     const char *n = getenv("OOM_AT");
     atomic_store(&at, n ? atol(n) : 0);
+    n = getenv("OOM_OVER");
+    atomic_store(&over, n ? atol(n) : 0);
     atomic_store(&all, getenv("OOM_ALL") != NULL);
     atomic_store(&on, true);
 }
@@ -51,7 +54,9 @@ static void __attribute__((destructor)) end(void) {
 static bool refuse(size_t n) {
     if (!atomic_load(&on)) return false;
     const long i = atomic_fetch_add(&count, 1) + 1, k = atomic_load(&at);
-    if (k == 0 || i < k || (i > k && !(atomic_load(&all) && n > BIG))) return false;
+    const size_t most = (size_t)atomic_load(&over);
+    const bool large = most && n > most;
+    if (!large && (k == 0 || i < k || (i > k && !(atomic_load(&all) && n > BIG)))) return false;
     if (oom_reached) {
         if (i == k) oom_reached();
         return false;

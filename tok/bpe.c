@@ -14,12 +14,14 @@
 enum { SHORT = 48 };
 #define NO_MERGE UINT64_MAX
 
-void bpe_init(struct bpe *b, size_t n_merges) {
+int bpe_init(struct bpe *b, size_t n_merges, struct err *e) {
     size_t n = 64;
     while (n < n_merges * 2) n *= 2;
-    b->slot = xreallocarray(NULL, n, sizeof *b->slot);
+    b->slot = try_realloc(NULL, n, sizeof *b->slot, "the merges of a vocabulary", e);
+    if (!b->slot) return ERR_SYS;
     memset(b->slot, 0xff, n * sizeof *b->slot);
     b->mask = n - 1;
+    return 0;
 }
 
 void bpe_release(struct bpe *b) {
@@ -90,17 +92,18 @@ static void heap_push(struct bpe_work *w, size_t *n, uint64_t x) {
     w->heap[i] = x;
 }
 
-static void work_reserve(struct bpe_work *w, size_t n) {
-    if (w->cap_link < 2 * n) {
-        w->link = xreallocarray(w->link, 2 * n, sizeof *w->link);
-        w->cap_link = 2 * n;
-    }
-    if (w->cap_heap <
-        /* There are n - 1 entries at first; each merge takes one out and puts at most two in. */
-        2 * n) {
-        w->heap = xreallocarray(w->heap, 2 * n, sizeof *w->heap);
-        w->cap_heap = 2 * n;
-    }
+/* Makes room for n symbols. There are n - 1 entries in the heap at first; each merge takes one out
+ * and puts at most two in. */
+static int work_reserve(struct bpe_work *w, size_t n, struct err *e) {
+    if (w->cap >= 2 * n) return 0;
+    int32_t *link = try_realloc(w->link, 2 * n, sizeof *w->link, "a long word of a text", e);
+    if (!link) return ERR_SYS;
+    w->link = link;
+    uint64_t *heap = try_realloc(w->heap, 2 * n, sizeof *w->heap, "a long word of a text", e);
+    if (!heap) return ERR_SYS;
+    w->heap = heap;
+    w->cap = 2 * n;
+    return 0;
 }
 
 void bpe_work_release(struct bpe_work *w) {
@@ -115,8 +118,10 @@ static void push_pair(const struct bpe *b, struct bpe_work *w, size_t *n_heap, c
     if (m != NO_MERGE) heap_push(w, n_heap, (m & 0xffffffff00000000u) | (uint32_t)at);
 }
 
-static size_t merge_long(const struct bpe *b, struct bpe_work *w, int32_t *sym, size_t n) {
-    work_reserve(w, n);
+static int merge_long(const struct bpe *b, struct bpe_work *w, int32_t *sym, size_t *count,
+                      struct err *e) {
+    const size_t n = *count;
+    TRY(work_reserve(w, n, e));
     int32_t *next = w->link, *prev = w->link + n;
     size_t n_heap = 0;
     for (size_t i = 0; i < n; i++) {
@@ -147,10 +152,12 @@ static size_t merge_long(const struct bpe *b, struct bpe_work *w, int32_t *sym, 
     size_t k = 0;
     for (size_t i = 0; i < n; i++)
         if (sym[i] >= 0) sym[k++] = sym[i];
-    return k;
+    *count = k;
+    return 0;
 }
 
-size_t bpe_merge(const struct bpe *b, struct bpe_work *w, int32_t *sym, size_t n) {
-    if (n < 2) return n;
-    return n <= SHORT ? merge_short(b, sym, n) : merge_long(b, w, sym, n);
+int bpe_merge(const struct bpe *b, struct bpe_work *w, int32_t *sym, size_t *n, struct err *e) {
+    if (*n > SHORT) return merge_long(b, w, sym, n, e);
+    if (*n > 1) *n = merge_short(b, sym, *n);
+    return 0;
 }

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/err.h"
+
 struct bpe_slot {
     uint32_t left, right; /* left UINT32_MAX: free */
     uint32_t rank, id;
@@ -15,7 +17,7 @@ struct bpe {
     struct bpe_slot *slot;
     size_t mask; /* slots - 1 */
 };
-void bpe_init(struct bpe *b, size_t n_merges);
+int bpe_init(struct bpe *b, size_t n_merges, struct err *e);
 void bpe_release(struct bpe *b);
 /* Adds a merge: the pair (left, right) becomes id, and lower ranks go first. A pair given again
  * replaces the older. */
@@ -24,10 +26,10 @@ void bpe_put(struct bpe *b, int32_t left, int32_t right, uint32_t rank, int32_t 
 struct bpe_work { /* scratch of one caller; zero-initialised is empty */
     int32_t *link;
     uint64_t *heap;
-    size_t cap_link, cap_heap;
+    size_t cap; /* of each, in items */
 };
 void bpe_work_release(struct bpe_work *w);
-/* Merges sym[0..n) in place; returns the new count. O(n log n). n < 2^31. */
-size_t bpe_merge(const struct bpe *b, struct bpe_work *w, int32_t *sym, size_t n);
+/* Merges sym[0..*n) in place; *n becomes the new count. O(n log n). *n < 2^31. */
+int bpe_merge(const struct bpe *b, struct bpe_work *w, int32_t *sym, size_t *n, struct err *e);
 
 #endif

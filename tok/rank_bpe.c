@@ -7,11 +7,12 @@
 
 #include "base/mem.h"
 
-void rank_bpe_init(struct rank_bpe *k, struct tok *t, int64_t first, int64_t n) {
+int rank_bpe_init(struct rank_bpe *k, struct tok *t, int64_t first, int64_t n, struct err *e) {
     *k = (struct rank_bpe){.t = t, .first = first, .n = n};
     k->bytes = xcalloc((size_t)n, sizeof *k->bytes);
     k->len = xcalloc((size_t)n, sizeof *k->len);
-    k->rank_of = strmap_new((size_t)n);
+    k->rank_of = strmap_try_new((size_t)n, "the ranks of a vocabulary", e);
+    return k->rank_of ? 0 : ERR_SYS;
 }
 
 void rank_bpe_release(struct rank_bpe *k) {

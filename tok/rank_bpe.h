@@ -19,7 +19,7 @@ struct rank_bpe {
     struct strmap *rank_of;
 };
 /* Prepares for n ranks; the vocabulary of t has room for ids first ... first + n - 1. */
-void rank_bpe_init(struct rank_bpe *k, struct tok *t, int64_t first, int64_t n);
+int rank_bpe_init(struct rank_bpe *k, struct tok *t, int64_t first, int64_t n, struct err *e);
 void rank_bpe_release(struct rank_bpe *k);
 /* Sets the token of a rank; false: another rank has the same bytes. n is at most RANK_BPE_TOKEN. */
 bool rank_bpe_put(struct rank_bpe *k, int64_t rank, const char *raw, size_t n);

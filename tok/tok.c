@@ -56,11 +56,13 @@ int tok_built(struct tok **out, struct tok *t, int rc) {
 
 /* ---- pairs of characters --------------------------------------------------------------------- */
 
-void pair_set_init(struct pair_set *p, size_t n) {
+int pair_set_init(struct pair_set *p, size_t n, struct err *e) {
     size_t cap = 64;
     while (cap < 2 * n) cap *= 2;
-    p->v = xcalloc(cap, sizeof *p->v);
+    p->v = try_calloc(cap, sizeof *p->v, "the joints of a vocabulary", e);
+    if (!p->v) return ERR_SYS;
     p->mask = cap - 1;
+    return 0;
 }
 
 static size_t pair_slot(const struct pair_set *p, uint64_t key) {
@@ -156,8 +158,8 @@ static int add_merge(struct tok *t, int64_t i, bool *made, struct buf *whole, st
 static int add_merges(struct tok *t, bool *made, struct err *e) {
     struct buf whole = {0};
     int rc = 0;
-    bpe_init(&t->bpe, (size_t)t->n_merges);
-    if (t->kind == TOK_META) pair_set_init(&t->may_join, (size_t)t->n_merges);
+    TRY(bpe_init(&t->bpe, (size_t)t->n_merges, e));
+    if (t->kind == TOK_META) TRY(pair_set_init(&t->may_join, (size_t)t->n_merges, e));
     t->cuts = t->kind == TOK_META;
     for (int64_t i = 0; i < t->n_merges && rc == 0; i++) rc = add_merge(t, i, made, &whole, e);
     buf_release(&whole);
@@ -258,7 +260,8 @@ static int build_tables(struct tok *t, struct err *e) {
 
 int tok_finish(struct tok *t, bool from_file, struct err *e) {
     TRY(vocab_index(&t->v, e));
-    bool *made = xcalloc((size_t)t->v.n, sizeof *made);
+    bool *made = try_calloc((size_t)t->v.n, sizeof *made, "a vocabulary", e);
+    if (!made) return ERR_SYS;
     int rc = t->kind == TOK_BYTES || t->kind == TOK_META ? add_merges(t, made, e) : 0;
     if (rc == 0) {
         find_bytes(t);
@@ -317,6 +320,17 @@ bool tok_has_add_bos(const struct tok *t) {
 
 int64_t tok_find(const struct tok *t, const char *text) {
     return vocab_find(&t->v, text, strlen(text));
+}
+
+int ids_reserve(struct ids *a, int64_t n, struct err *e) {
+    if (n <= a->cap - a->n) return 0;
+    int64_t cap = a->cap ? a->cap : 64;
+    while (cap - a->n < n) cap *= 2;
+    int32_t *v = try_realloc(a->v, (size_t)cap, sizeof *v, "the tokens of a text", e);
+    if (!v) return ERR_SYS;
+    a->v = v;
+    a->cap = cap;
+    return 0;
 }
 
 void ids_add(struct ids *a, int32_t id) {

@@ -25,6 +25,8 @@ struct ids { /* zero-initialised is empty; free(v) */
     int64_t n, cap;
 };
 void ids_add(struct ids *a, int32_t id);
+/* Makes room for n more ids, as many as a text has. */
+int ids_reserve(struct ids *a, int64_t n, struct err *e);
 void ids_release(struct ids *a);
 
 enum tok_type { TT_NORMAL = 1, TT_UNKNOWN, TT_CONTROL, TT_USER, TT_UNUSED, TT_BYTE };

@@ -42,12 +42,16 @@ struct enc {
     int64_t last_unk; /* out->n after an <unk> that the next one joins; -1: none */
     struct spm_work spm;
     struct unigram_work unigram;
+    struct err *e;
+    int rc; /* ERR_SYS: memory is out, *e says so, and what was left was not encoded */
 };
 struct tok_algo {
     void (*text)(struct enc *c, const char *s, size_t n);
     void (*piece)(struct enc *c, const char *s, size_t n); /* NULL: it makes no pieces */
 };
 
+/* Returns p with room for n items; NULL: there is no memory, c->rc is set, and p is as it was. */
+void *enc_grow(struct enc *c, void *p, size_t n, size_t size);
 void enc_ids(struct enc *c, const int32_t *v, size_t n);
 void enc_unk(struct enc *c);
 /* Adds one character that is no token: its byte tokens, or <unk>. */

@@ -21,32 +21,37 @@
 #include "base/mem.h"
 #include "text/utf8.h"
 
-enum { MIN_KEPT = 64, MAX_KEPT = 16384 };
+enum { MIN_KEPT = 64, MAX_KEPT = 16384, LONG_TEXT = 1 << 20 };
+
+void *enc_grow(struct enc *c, void *p, size_t n, size_t size) {
+    void *q = try_realloc(p, n, size, "a text in the tokenizer", c->e);
+    if (!q) c->rc = ERR_SYS;
+    return q;
+}
 
 void enc_ids(struct enc *c, const int32_t *v, size_t n) {
     struct ids *a = c->out;
-    if ((int64_t)n > a->cap - a->n) {
-        int64_t cap = a->cap ? a->cap : 64;
-        while (cap - a->n < (int64_t)n) cap *= 2;
-        a->v = xreallocarray(a->v, (size_t)cap, sizeof *a->v);
-        a->cap = cap;
-    }
+    if (c->rc || (c->rc = ids_reserve(a, (int64_t)n, c->e))) return;
     if (n) memcpy(a->v + a->n, v, n * sizeof *v);
     a->n += (int64_t)n;
+}
+
+static void add_id(struct enc *c, int32_t id) {
+    enc_ids(c, &id, 1);
 }
 
 void enc_unk(struct enc *c) {
     int64_t unk = c->t->special[TS_UNK];
     if (unk < 0) return; /* nothing can stand for it: dropped, and its neighbours meet */
     if (c->t->fuse_unk && c->last_unk == c->out->n) return;
-    ids_add(c->out, (int32_t)unk);
+    add_id(c, (int32_t)unk);
     c->last_unk = c->out->n;
 }
 
 static void add_byte(struct enc *c, unsigned char byte) {
     int32_t id = c->t->byte_id[byte];
     if (id >= 0)
-        ids_add(c->out, id);
+        add_id(c, id);
     else
         enc_unk(c);
 }
@@ -59,15 +64,18 @@ void enc_unknown_char(struct enc *c, const char *s, size_t n) {
     for (size_t i = 0; i < n; i++) add_byte(c, (unsigned char)s[i]);
 }
 
-static void sym_reserve(struct enc *c, size_t n) {
-    if (c->cap_sym >= n) return;
-    c->cap_sym = n < 256 ? 256 : n;
-    free(c->sym);
-    c->sym = xreallocarray(NULL, c->cap_sym, sizeof *c->sym);
+static bool sym_reserve(struct enc *c, size_t n) {
+    if (c->cap_sym >= n) return true;
+    const size_t cap = n < 256 ? 256 : n;
+    int32_t *sym = enc_grow(c, c->sym, cap, sizeof *sym);
+    if (!sym) return false;
+    c->cap_sym = cap;
+    c->sym = sym;
+    return true;
 }
 
 static void merge_out(struct enc *c, size_t n) {
-    n = bpe_merge(&c->t->bpe, &c->work, c->sym, n);
+    if (!c->rc) c->rc = bpe_merge(&c->t->bpe, &c->work, c->sym, &n, c->e);
     enc_ids(c, c->sym, n);
 }
 
@@ -80,12 +88,12 @@ static void piece_bytes(struct enc *c, const char *s, size_t n) {
         vocab_spell(&c->spell, s, n);
         int64_t id = vocab_find(&t->v, c->spell.data, c->spell.len);
         if (id >= 0 && t->v.type[id] != TT_UNUSED) {
-            ids_add(c->out, (int32_t)id);
+            add_id(c, (int32_t)id);
             return;
         }
     }
     size_t k = 0;
-    sym_reserve(c, n);
+    if (!sym_reserve(c, n)) return;
     for (size_t i = 0; i < n; i++) {
         int32_t id = t->byte_id[(unsigned char)s[i]];
         if (id >= 0) {
@@ -102,7 +110,7 @@ static void piece_bytes(struct enc *c, const char *s, size_t n) {
 static void piece_meta(struct enc *c, const char *s, size_t n) {
     const struct tok *t = c->t;
     size_t k = 0;
-    sym_reserve(c, n);
+    if (!sym_reserve(c, n)) return;
     for (size_t i = 0; i < n;) {
         uint32_t cp;
         size_t len = utf8_decode(s + i, n - i, &cp);
@@ -124,6 +132,7 @@ static void piece_meta(struct enc *c, const char *s, size_t n) {
 }
 
 void enc_piece(struct enc *c, const char *s, size_t n) {
+    if (c->rc) return;
     if (n > KEPT_BYTES) {
         c->algo->piece(c, s, n);
         return;
@@ -181,7 +190,7 @@ static void pieces_meta(struct enc *c, const char *s, size_t n) {
     if (c->t->prep.as_is)
         pieces_words(c, s, n);
     else if (whole >= 0)
-        ids_add(c->out, (int32_t)whole);
+        add_id(c, (int32_t)whole);
     else
         enc_cut_text(c, s, n);
 }
@@ -205,11 +214,24 @@ static const struct tok_algo algos[] = {
 
 /* ---- between token texts --------------------------------------------------------------------- */
 
+/* Returns how many times its bytes a text can have when it is normalized: NFC can triple them. */
+static size_t growth(const struct tok *t) {
+    return t->prep.form > UTF8_NFC ? 12 : 3;
+}
+
+/* Empties *b and makes room for a text of n bytes that will be normalized. */
+static bool room(struct enc *c, struct buf *b, size_t n) {
+    buf_reset(b);
+    if (!c->rc && n >= LONG_TEXT)
+        c->rc = buf_try_reserve(b, n * growth(c->t), "a text in the tokenizer", c->e);
+    return !c->rc;
+}
+
 /* Encodes what lies between token texts that are found in normalized text. */
 static void stretch(struct enc *c, const char *s, size_t n, bool late, bool first) {
     if (!n) return;
     if (late) {
-        buf_reset(&c->norm);
+        if (!room(c, &c->norm, n)) return;
         tok_prepare(c->t, s, n, first, PREP_SPACES, &c->norm);
         s = c->norm.data;
         n = c->norm.len;
@@ -220,7 +242,7 @@ static void stretch(struct enc *c, const char *s, size_t n, bool late, bool firs
 /* Normalizes a text, but for the spaces that are added late. */
 static void normalize(struct enc *c, const char **s, size_t *n, bool late, bool first) {
     if (late && !c->t->prep.form && c->t->kind != TOK_UNIGRAM) return;
-    buf_reset(&c->early);
+    if (!room(c, &c->early, *n)) return;
     tok_prepare(c->t, *s, *n, first, late ? PREP_TEXT : PREP_TEXT | PREP_SPACES, &c->early);
     *s = c->early.data;
     *n = c->early.len;
@@ -242,14 +264,14 @@ static void valid_text(struct enc *c, const char *s, size_t n, bool first) {
     const bool late = tok_spaces_late(c->t);
     if (n == 0) return;
     normalize(c, &s, &n, late, first);
-    for (size_t at = 0, seek = 0; seek < n;) {
+    for (size_t at = 0, seek = 0; seek < n && !c->rc;) {
         size_t where;
         const struct spot *hit =
             spots_find(&c->t->normalized, s, n, seek, c->parse_special, &where);
         seek = hit ? where + hit->len : n;
         const size_t end = take_white(hit, s, n, at, &where);
         stretch(c, s + at, where - at, late, first && at == 0);
-        if (hit) ids_add(c->out, hit->id);
+        if (hit) add_id(c, hit->id);
         at = end;
     }
 }
@@ -271,9 +293,10 @@ static void any_text(struct enc *c, const char *s, size_t n, bool first) {
     }
 }
 
-static void enc_init(struct enc *c, const struct tok *t, size_t len) {
+static void enc_init(struct enc *c, const struct tok *t, size_t len, struct err *e) {
     memset(c, 0, sizeof *c);
     c->t = t;
+    c->e = e;
     c->algo = &algos[t->kind];
     c->last_unk = -1;
     size_t n = MIN_KEPT;
@@ -317,9 +340,8 @@ static const struct spot *next_spot(const struct enc *c, const char *text, size_
 static int encode(const struct tok *t, const char *text, size_t len, bool parse_special,
                   const struct tok_range *plain, int n_plain, bool add_bos, struct ids *out,
                   struct err *e) {
-    /* NFC can triple a text's bytes (NFKC: 12 times), every byte can become a token, counts must
-     * stay below 2^31 */
-    const int grows = t->prep.form > UTF8_NFC ? 12 : 3;
+    /* Every byte can become a token; counts must stay below 2^31. */
+    const int grows = (int)growth(t);
     if (len > (size_t)(INT32_MAX / grows) || out->n > INT32_MAX - (int64_t)len * grows - 1)
         return err_set(e, ERR_DATA,
                        "a text of %zu bytes can give more than 2^31 tokens: split it into parts of "
@@ -329,9 +351,9 @@ static int encode(const struct tok *t, const char *text, size_t len, bool parse_
     if (len == 0) return 0;
     struct enc c;
     int range = 0, range_of_text = 0;
-    enc_init(&c, t, len);
+    enc_init(&c, t, len, e);
     c.out = out;
-    for (size_t at = 0, seek = 0; seek < len;) {
+    for (size_t at = 0, seek = 0; seek < len && !c.rc;) {
         size_t where;
         c.parse_special = parse_special;
         const struct spot *hit = next_spot(&c, text, len, seek, plain, n_plain, &range, &where);
@@ -340,12 +362,12 @@ static int encode(const struct tok *t, const char *text, size_t len, bool parse_
         /* token texts that are looked for in normalized text: not in one that is plain in places */
         c.parse_special = parse_special && !reaches(plain, n_plain, &range_of_text, at, where);
         any_text(&c, text + at, where - at, at == 0);
-        if (hit) ids_add(out, hit->id);
+        if (hit) add_id(&c, hit->id);
         if (end < at) range_of_text = 0; /* a token in white space that another one took */
         at = end;
     }
     enc_release(&c);
-    return 0;
+    return c.rc;
 }
 
 int tok_encode(const struct tok *t, const char *text, size_t len, bool parse_special, bool add_bos,

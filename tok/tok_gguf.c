@@ -150,6 +150,7 @@ static int read_tokens(struct tok *t, const struct gguf *g, const struct gguf_kv
         const char *s;
         uint64_t len;
         gguf_kv_str_next(list, &pos, &s, &len);
+        TRY(mem_check(e));
         int64_t type = types ? gguf_kv_i64(types, i) : TT_NORMAL;
         if (type == 0) type = TT_NORMAL; /* "undefined", written by old converters */
         if (type < TT_NORMAL || type > TT_BYTE)
@@ -171,13 +172,15 @@ static int read_merges(struct tok *t, const struct gguf *g, struct err *e) {
         return err_set(e, ERR_DATA, "%s: %llu merges make no sense", gguf_path(g),
                        (unsigned long long)list->count);
     t->n_merges = (int64_t)list->count;
-    t->merge = xcalloc((size_t)t->n_merges + 1, sizeof *t->merge);
-    t->merge_len = xcalloc((size_t)t->n_merges + 1, sizeof *t->merge_len);
+    if (!(t->merge = try_calloc((size_t)t->n_merges + 1, sizeof *t->merge, "merges", e)) ||
+        !(t->merge_len = try_calloc((size_t)t->n_merges + 1, sizeof *t->merge_len, "merges", e)))
+        return ERR_SYS;
     const uint8_t *pos = list->data;
     for (uint64_t i = 0; i < list->count; i++) {
         const char *s;
         uint64_t len;
         gguf_kv_str_next(list, &pos, &s, &len);
+        TRY(mem_check(e));
         if (len > UINT16_MAX)
             return err_set(e, ERR_DATA, "%s: merge %llu is %llu bytes long: not a list of merges",
                            gguf_path(g), (unsigned long long)i, (unsigned long long)len);
@@ -194,7 +197,8 @@ static int read_scores(struct tok *t, const struct gguf *g, struct err *e) {
         return err_set(e, ERR_DATA,
                        "%s: key " KEY("scores") " must be a list of %lld f32 values, one per token",
                        gguf_path(g), (long long)t->v.n);
-    t->score = xcalloc((size_t)t->v.n, sizeof *t->score);
+    t->score = try_calloc((size_t)t->v.n, sizeof *t->score, "the scores of a vocabulary", e);
+    if (!t->score) return ERR_SYS;
     float first = NAN;
     for (int64_t i = 0; i < t->v.n; i++) {
         t->score[i] = (float)gguf_kv_f64(kv, (uint64_t)i);

@@ -68,6 +68,7 @@ static int read_vocab(struct tok *t, const struct json *vocab, struct err *e) {
     for (const struct json *c = json_first(vocab); c; c = json_next(c)) {
         int64_t id;
         const char *text = json_name(c);
+        TRY(mem_check(e));
         if (!json_i64(c, &id) || id < 0)
             return err_set(e, ERR_DATA, "tokenizer.json: token \"%.64s\" has no proper id", text);
         if (id >= t->v.n)
@@ -106,7 +107,8 @@ static int read_piece(struct tok *t, int64_t id, const struct json *c, struct er
 
 static int read_pieces(struct tok *t, const struct json *model, struct err *e) {
     int64_t id = 0, unk = -1;
-    t->score = xcalloc((size_t)t->v.n, sizeof *t->score);
+    t->score = try_calloc((size_t)t->v.n, sizeof *t->score, "the scores of a vocabulary", e);
+    if (!t->score) return ERR_SYS;
     for (const struct json *c = json_first(json_get(model, "vocab")); c; c = json_next(c))
         TRY(read_piece(t, id++, c, e));
     if (!json_i64(json_get(model, "unk_id"), &unk)) return 0;
@@ -128,6 +130,7 @@ static void merge_part(struct buf *b, const char *s, size_t n) {
 
 static int read_merge(struct buf *b, const struct json *c, int64_t i, struct err *e) {
     const char *s = json_str(c), *left = NULL, *right = NULL;
+    TRY(mem_check(e));
     if (s) {
         buf_str(b, s);
         return 0;
@@ -150,8 +153,9 @@ static int read_merges(struct tok *t, const struct json *merges, struct err *e) 
     struct buf b = {0};
     int rc = 0;
     if (n > INT32_MAX / 2) return bad(e, "the number of merges makes no sense");
-    t->merge = xcalloc((size_t)n + 1, sizeof *t->merge);
-    t->merge_len = xcalloc((size_t)n + 1, sizeof *t->merge_len);
+    if (!(t->merge = try_calloc((size_t)n + 1, sizeof *t->merge, "merges", e)) ||
+        !(t->merge_len = try_calloc((size_t)n + 1, sizeof *t->merge_len, "merges", e)))
+        return ERR_SYS;
     for (const struct json *c = json_first(merges); c && rc == 0; c = json_next(c), i++) {
         buf_reset(&b);
         rc = read_merge(&b, c, i, e);

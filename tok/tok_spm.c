@@ -50,8 +50,7 @@ static int64_t find_piece(const struct tok *t, const char *s, size_t n) {
 }
 
 int spm_build(struct tok *t, struct err *e) {
-    (void)e;
-    pair_set_init(&t->may_join, (size_t)t->v.n * 2);
+    TRY(pair_set_init(&t->may_join, (size_t)t->v.n * 2, e));
     t->cuts = true;
     size_t n_pairs = 0;
     for (int64_t id = 0; id < t->v.n; id++) {
@@ -85,14 +84,20 @@ static uint32_t turned(float score) {
     return u >> 31 ? u : ~u & 0x7fffffffu;
 }
 
-static void heap_room(struct spm_work *w) {
-    if (w->n_heap < w->cap_heap) return;
-    w->cap_heap = w->cap_heap ? 2 * w->cap_heap : 256;
-    w->heap = xreallocarray(w->heap, w->cap_heap, sizeof *w->heap);
+static bool heap_room(struct enc *c) {
+    struct spm_work *w = &c->spm;
+    if (w->n_heap < w->cap_heap) return true;
+    const size_t cap = w->cap_heap ? 2 * w->cap_heap : 256;
+    struct spm_pair *heap = enc_grow(c, w->heap, cap, sizeof *heap);
+    if (!heap) return false;
+    w->cap_heap = cap;
+    w->heap = heap;
+    return true;
 }
 
-static void push(struct spm_work *w, struct spm_pair x) {
-    heap_room(w);
+static void push(struct enc *c, struct spm_pair x) {
+    struct spm_work *w = &c->spm;
+    if (!heap_room(c)) return;
     size_t i = w->n_heap++;
     for (; i > 0 && w->heap[(i - 1) / 2].key > x.key; i = (i - 1) / 2)
         w->heap[i] = w->heap[(i - 1) / 2];
@@ -121,18 +126,22 @@ static void look(struct enc *c, const char *s, int32_t left, int32_t right) {
     uint32_t len = a->len + w->sym[right].len;
     int64_t id = find_piece(c->t, s + a->at, len);
     if (id < 0) return;
-    push(w,
+    push(c,
          (struct spm_pair){(uint64_t)turned(c->t->score[id]) << 32 | (uint32_t)left, len, right});
     if (c->t->v.type[id] != TT_UNUSED) return;
     if (!w->left_part) w->left_part = xcalloc((size_t)c->t->v.n, sizeof *w->left_part);
     w->left_part[id] = a->len;
 }
 
-static size_t split_chars(struct spm_work *w, const char *s, size_t n) {
+static size_t split_chars(struct enc *c, const char *s, size_t n) {
+    struct spm_work *w = &c->spm;
     size_t k = 0;
     if (w->cap_sym < n) {
-        w->cap_sym = n < 64 ? 64 : n;
-        w->sym = xreallocarray(w->sym, w->cap_sym, sizeof *w->sym);
+        const size_t cap = n < 64 ? 64 : n;
+        struct spm_sym *sym = enc_grow(c, w->sym, cap, sizeof *sym);
+        if (!sym) return 0;
+        w->cap_sym = cap;
+        w->sym = sym;
     }
     for (size_t i = 0; i < n;) {
         uint32_t cp;
@@ -170,7 +179,8 @@ static void join_all(struct enc *c, const char *s, size_t n_sym) {
 static void put(struct enc *c, const char *s, size_t n) {
     const struct tok *t = c->t;
     struct spm_work *w = &c->spm;
-    heap_room(w);
+    w->n_heap = 0;
+    if (!heap_room(c)) return;
     w->heap[0] = (struct spm_pair){.len = (uint32_t)n};
     w->n_heap = 1;
     while (w->n_heap) {
@@ -179,9 +189,8 @@ static void put(struct enc *c, const char *s, size_t n) {
         uint32_t left =
             id >= 0 && t->v.type[id] == TT_UNUSED && w->left_part ? w->left_part[id] : 0;
         if (left > 0 && left < p.len) {
-            heap_room(w);
             w->heap[w->n_heap++] = (struct spm_pair){.key = p.key + left, .len = p.len - left};
-            heap_room(w);
+            if (!heap_room(c)) return;
             w->heap[w->n_heap++] = (struct spm_pair){.key = p.key, .len = left};
         } else if (id >= 0) {
             int32_t one = (int32_t)id;
@@ -193,7 +202,7 @@ static void put(struct enc *c, const char *s, size_t n) {
 
 void spm_piece(struct enc *c, const char *s, size_t n) {
     struct spm_work *w = &c->spm;
-    size_t n_sym = split_chars(w, s, n);
+    size_t n_sym = split_chars(c, s, n);
     join_all(c, s, n_sym);
     for (int32_t i = n_sym ? 0 : -1; i >= 0; i = w->sym[i].next)
         put(c, s + w->sym[i].at, w->sym[i].len);

@@ -121,7 +121,7 @@ static int read_all(struct tekken *k, const struct json *j, int64_t n_vocab, str
     k->t->pre = k->t->row->name;
     k->t->ignore_merges = k->t->row->ignore_merges;
     TRY(vocab_init(&k->t->v, n_vocab, e));
-    rank_bpe_init(&k->ranks, k->t, k->n_special, total - k->n_special);
+    TRY(rank_bpe_init(&k->ranks, k->t, k->n_special, total - k->n_special, e));
     TRY(read_ranks(k, json_get(j, "vocab"), e));
     TRY(read_special(k, json_get(j, "special_tokens"), e));
     int64_t lone = rank_bpe_merges(&k->ranks);

@@ -220,7 +220,7 @@ static int read_all(struct tok *t, const struct tok_files *f, const struct famil
                      "another model",
                      f->tiktoken_name, (long long)n, (long long)n_vocab);
     if (!rc) rc = vocab_init(&t->v, n_vocab, e);
-    if (!rc) rank_bpe_init(k, t, 0, n);
+    if (!rc) rc = rank_bpe_init(k, t, 0, n, e);
     for (int64_t i = 0; i < n && !rc; i++) rc = put_line(k, f, &line[i], i, e);
     free(line);
     if (rc) return rc;

@@ -58,20 +58,23 @@ static struct unigram_node *node(struct span *p, size_t at) {
     return &p->c->unigram.node[at - p->base];
 }
 
-static void reach_to(struct span *p, size_t end) {
+static bool reach_to(struct span *p, size_t end) {
     struct unigram_work *w = &p->c->unigram;
     if (end - p->base >= w->cap) {
         size_t cap = w->cap ? w->cap : 256;
         while (cap <= end - p->base) cap *= 2;
-        w->node = xreallocarray(w->node, cap, sizeof *w->node);
+        struct unigram_node *v = enc_grow(p->c, w->node, cap, sizeof *v);
+        if (!v) return false;
+        w->node = v;
         w->cap = cap;
     }
     while (p->reach < end) node(p, ++p->reach)->from = -1;
+    return true;
 }
 
 static void offer(struct span *p, size_t from, size_t to, double score, int32_t id) {
     const struct tok *t = p->c->t;
-    if (to > p->reach) reach_to(p, to);
+    if (to > p->reach && !reach_to(p, to)) return;
     struct unigram_node *n = node(p, to);
     double sum = score + node(p, from)->sum;
     if (t->float_sums) sum = (double)(float)sum;
@@ -117,8 +120,10 @@ static void settle(struct span *p, size_t end) {
     size_t n = 0, at = end;
     while (at > p->base) { /* It walks backwards and finds where each piece ends. */
         if (n == w->cap_end) {
+            size_t *v = enc_grow(p->c, w->end, n ? 2 * n : 256, sizeof *v);
+            if (!v) return;
+            w->end = v;
             w->cap_end = n ? 2 * n : 256;
-            w->end = xreallocarray(w->end, w->cap_end, sizeof *w->end);
         }
         w->end[n++] = at;
         at = (size_t)node(p, at)->from;
@@ -142,7 +147,7 @@ static size_t end_of_word(const struct tok *t, const char *s, size_t n, size_t a
 void unigram_text(struct enc *c, const char *s, size_t n) {
     struct span p = {c, s, 0, 0};
     c->last_unk = -1;
-    reach_to(&p, 0);
+    if (!reach_to(&p, 0)) return;
     *node(&p, 0) = (struct unigram_node){0.0, 0, -1};
     size_t word_end = 0;
     for (size_t at = 0; at < n;) {
@@ -150,6 +155,7 @@ void unigram_text(struct enc *c, const char *s, size_t n) {
         if (at == p.reach && at > p.base) settle(&p, at);
         if (at >= word_end) word_end = end_of_word(c->t, s, n, at);
         offer_from(&p, at, word_end);
+        if (c->rc) return;
         at += utf8_decode(s + at, n - at, &cp);
     }
     if (n > p.base) settle(&p, n);

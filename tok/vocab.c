@@ -12,14 +12,17 @@
 #include "base/mem.h"
 #include "text/utf8.h"
 
+static const char what[] = "a vocabulary";
+
 int vocab_init(struct vocab *v, int64_t n, struct err *e) {
     if (n <= 0 || n > INT32_MAX / 2)
         return err_set(e, ERR_DATA, "a vocabulary of %lld tokens makes no sense", (long long)n);
     v->n = n;
-    v->text = xcalloc((size_t)n, sizeof *v->text);
-    v->len = xcalloc((size_t)n, sizeof *v->len);
-    v->type = xcalloc((size_t)n, 1);
-    v->role = xcalloc((size_t)n, 1);
+    const size_t many = (size_t)n;
+    if (!(v->text = try_calloc(many, sizeof *v->text, what, e)) ||
+        !(v->len = try_calloc(many, sizeof *v->len, what, e)) ||
+        !(v->type = try_calloc(many, 1, what, e)) || !(v->role = try_calloc(many, 1, what, e)))
+        return ERR_SYS;
     return 0;
 }
 
@@ -40,7 +43,9 @@ void vocab_set(struct vocab *v, int64_t id, const char *text, size_t len, enum t
 }
 
 int vocab_index(struct vocab *v, struct err *e) {
-    v->map = strmap_new((size_t)v->n);
+    v->map = strmap_try_new((size_t)v->n, what, e);
+    if (!v->map) return ERR_SYS;
+    TRY(mem_check(e));
     for (int64_t i = 0; i < v->n; i++)
         if (!strmap_add(v->map, v->text[i], v->len[i], i))
             return err_set(e, ERR_DATA,

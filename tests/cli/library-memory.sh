@@ -91,6 +91,36 @@ if [ -n "${EVERY:-}" ]; then
     sweep cancel 1 130 "$t/b.gguf" "$t/out.gguf" Q4_0 1
 fi
 
+# every request of more than 16 MiB is refused, and a text needs one
+cat > "$t/whole.c" << 'END'
+#include <hone.h>
+#include <stdio.h>
+static char text[48 << 20]; /* not from malloc */
+int main(int argc, char **argv) {
+    struct hone_tokenizer *tok = NULL;
+    struct hone_error e = {0};
+    int32_t *ids = NULL;
+    int64_t n;
+    (void)argc;
+    int rc = hone_tokenizer_open(&tok, argv[1], NULL, &e);
+    if (!rc) rc = hone_tokenize(tok, text, fread(text, 1, sizeof text, stdin), 0, &ids, &n, &e);
+    fprintf(stderr, "%s\n", e.message);
+    hone_free(ids);
+    hone_tokenizer_close(tok);
+    return rc;
+}
+END
+$cc -std=c11 "$t/whole.c" -I"$p/include" -L"$p/lib" -lhone "-Wl,-rpath,$p/lib" -o "$t/whole"
+refuses() {
+    rc=0
+    OOM_OVER=$((16 << 20)) LD_PRELOAD=$t/oom.so "$t/whole" "$t/b.gguf" < "$t/long" 2> "$t/e" || rc=$?
+    { [ $rc = 4 ] && grep -q '^not enough memory for ' "$t/e"; } || say "$1, requests of 16 MiB fail: exit $rc: $(tail -n 1 "$t/e")"
+}
+awk 'BEGIN { for (i = 0; i < 2000000; i++) print "line", i, "of many" }' > "$t/long"
+refuses "many words"
+awk 'BEGIN { for (i = 0; i < 1000000; i++) printf "oneword" }' > "$t/long"
+refuses "one word"
+
 # too little address space, whatever is asked for: an error, or the result
 for mib in 60 110; do
     rc=0
