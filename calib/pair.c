@@ -30,6 +30,7 @@ struct pair {
     struct kept *kept;
     int64_t n, cap;
     bool sorted;
+    struct err err; /* ERR_SYS: a row was not kept */
 };
 
 struct pair *pair_new(void) {
@@ -43,6 +44,11 @@ void pair_begin(struct pair *p) {
     }
     p->n = 0;
     p->sorted = false;
+    p->err.code = 0;
+}
+
+int pair_check(const struct pair *p, struct err *e) {
+    return p->err.code ? err_set(e, p->err.code, "%s", p->err.msg) : 0;
 }
 
 void pair_free(struct pair *p) {
@@ -106,6 +112,20 @@ static int by_place(const void *a, const void *b) {
     return c ? c : (x->expert > y->expert) - (x->expert < y->expert);
 }
 
+static void add_rows(struct pair *p, struct kept *k, const int32_t *token, const float *x,
+                     int64_t n_rows, int64_t ld) {
+    const size_t n = (size_t)k->n, rows = (size_t)(k->n_rows + n_rows);
+    void *t = try_realloc(k->token, rows, sizeof *token, "rows of the base", &p->err);
+    if (t) k->token = t;
+    float *row = t ? try_realloc(k->row, rows * n, sizeof *row, "rows of the base", &p->err) : NULL;
+    if (!row) return;
+    k->row = row;
+    memcpy(k->token + k->n_rows, token, (size_t)n_rows * sizeof *token);
+    for (int64_t r = 0; r < n_rows; r++)
+        memcpy(row + (size_t)(k->n_rows + r) * n, x + r * ld, n * sizeof *x);
+    k->n_rows += n_rows;
+}
+
 void pair_keep(struct pair *p, const struct gr_weight *w, int64_t expert, const float *x,
                int64_t n_rows, int64_t ld) {
     const int64_t n = w->ne[0], at = place_of(p, PAIR_BASE, w, expert);
@@ -122,12 +142,7 @@ void pair_keep(struct pair *p, const struct gr_weight *w, int64_t expert, const 
         k = &p->kept[p->n++];
         *k = (struct kept){.name = w->name, .expert = at, .n = n};
     }
-    k->token = xreallocarray(k->token, (size_t)(k->n_rows + n_rows), sizeof *k->token);
-    k->row = xreallocarray(k->row, (size_t)((k->n_rows + n_rows) * n), sizeof *k->row);
-    memcpy(k->token + k->n_rows, token, (size_t)n_rows * sizeof *token);
-    for (int64_t r = 0; r < n_rows; r++)
-        memcpy(k->row + (k->n_rows + r) * n, x + r * ld, (size_t)n * sizeof *x);
-    k->n_rows += n_rows;
+    add_rows(p, k, token, x, n_rows, ld);
     p->sorted = false;
     free(token);
 }

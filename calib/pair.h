@@ -23,6 +23,8 @@ void pair_route(struct pair *p, enum pair_side side, int block, const int32_t *e
 /* Keeps rows of the base: x [n_rows][ld], as a probe is shown them. */
 void pair_keep(struct pair *p, const struct gr_weight *w, int64_t expert, const float *x,
                int64_t n_rows, int64_t ld);
+/* Fails with ERR_SYS when there was no memory to keep a row of this chunk. */
+int pair_check(const struct pair *p, struct err *e);
 /* Sets d [n_rows][ne[0]] to the base's rows less x, the rows of the other model for the same
  * tokens. Where the base has no such row, as for a token that it sent to other experts, the
  * difference is 0. Gives the number of rows that were found. */

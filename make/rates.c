@@ -100,16 +100,17 @@ static void feed_rows(void *ctx, int64_t begin, int64_t end, int worker) {
 
 /* Makes second moments [n][n] of neighbours that are alike, which the caller frees: what a factor
  * is made of does not change its time. */
-static float *fake_moments(int64_t n) {
-    float *m = xmalloc((size_t)(n * n) * sizeof *m);
-    for (int64_t i = 0; i < n; i++)
+static float *fake_moments(int64_t n, struct err *e) {
+    float *m = try_calloc((size_t)(n * n), sizeof *m, "second moments", e);
+    for (int64_t i = 0; m && i < n; i++)
         for (int64_t k = 0; k < n; k++) m[i * n + k] = 1000 * powf(.7F, (float)llabs(i - k));
     return m;
 }
 
 static int time_feedback(struct rates *r, const float *x, const float *imp, int64_t n,
                          int64_t n_rows, enum qtype type, struct pool *pool, struct err *e) {
-    float *m = fake_moments(n);
+    float *m = fake_moments(n, e);
+    if (!m) return ERR_SYS;
     const float count[] = {1000};
     char name[] = "x";
     struct gram_input in = {

@@ -92,7 +92,8 @@ static int pass(struct seq_job *j, enum pair_side side, int64_t i, bool next, st
     if (!behind(j)) p.end = j->block + 1;
     j->to = next ? residual : NULL;
     session_reset(d->s);
-    return session_pass(d->s, &p, e);
+    TRY(session_pass(d->s, &p, e));
+    return pair_check(j->pair, e);
 }
 
 /* Computes the rows that the head would be given in a pass of what follows the last block. */

@@ -119,7 +119,8 @@ static void see_matrix(struct slopes *s, const struct sized *z, const struct gr_
     const float *v = z->v + (expert < 0 ? 0 : expert) * w->ne[1];
     struct panel_job j = {s, w, v, x, dy, ld_x, ld_y, n_rows, NULL, NULL};
     const int64_t floats = pool_size(s->pool) * PANEL * (w->ne[0] + n_rows);
-    j.scratch = xcalloc((size_t)floats, sizeof *j.scratch);
+    j.scratch = try_calloc((size_t)floats, sizeof *j.scratch, "gradients of rows", &s->err);
+    if (!j.scratch) return;
     j.size = xcalloc((size_t)w->ne[1], sizeof *j.size);
     pool_for(s->pool, div_up(w->ne[1], PANEL), 1, panels, &j);
     for (int64_t r = 0; r < w->ne[1]; r++) s->sum[z->group] += j.size[r] * (double)v[r];

@@ -48,15 +48,16 @@ static void decode_turned(const struct split *s, float *to) {
     free(row);
 }
 
-static void *values(const struct split *s) {
+static void *values(const struct split *s, struct err *e) {
     const size_t n = (size_t)s->value * s->all->row_bytes;
-    uint8_t *v = xmalloc((size_t)s->heads * n);
-    for (int64_t h = 0; h < s->heads; h++) memcpy(v + (size_t)h * n, row_of(s, h, s->nope), n);
+    uint8_t *v = try_realloc(NULL, (size_t)s->heads, n, "values of MLA", e);
+    for (int64_t h = 0; v && h < s->heads; h++) memcpy(v + (size_t)h * n, row_of(s, h, s->nope), n);
     return v;
 }
-static void *keys(const struct split *s, enum qtype type) {
+static void *keys(const struct split *s, enum qtype type, struct err *e) {
     const size_t size = (size_t)qtype_info(type)->block_bytes;
-    void *v = xcalloc((size_t)(s->heads * s->rank * s->nope), size);
+    void *v = try_calloc((size_t)(s->heads * s->rank * s->nope), size, "keys of MLA", e);
+    if (!v) return NULL;
     if (type == s->all->type)
         turn(s, v, size);
     else
@@ -94,8 +95,12 @@ static int split_block(struct model *m, int block, const struct weight *all, enu
                        "tensor blk.%d.attn_kv_b.weight is not of %" PRId64 " rows of %" PRId64
                        " values, or of a type that cannot be computed with",
                        block, d[HD_KV_B], s.rank);
-    TRY(add(m, "attn_k_b", block, key, type, data ? keys(&s, type) : NULL, e));
-    return add(m, "attn_v_b", block, value, all->type, data ? values(&s) : NULL, e);
+    void *k_b = data ? keys(&s, type, e) : NULL;
+    if (data && !k_b) return ERR_SYS;
+    TRY(add(m, "attn_k_b", block, key, type, k_b, e));
+    void *v_b = data ? values(&s, e) : NULL;
+    if (data && !v_b) return ERR_SYS;
+    return add(m, "attn_v_b", block, value, all->type, v_b, e);
 }
 
 int model_make_weights(struct model *m, bool data, struct err *e) {

@@ -467,8 +467,8 @@ static int64_t hidden_run(const struct session *s, const struct session_row *row
  * one behind the other. */
 static int outputs_of_copies(struct session *s, int64_t n, struct err *e) {
     const int64_t d = s->g->reg_width[s->g->hidden_out];
-    float *x = xmalloc((size_t)(n * d) * sizeof *x);
-    int rc = 0;
+    float *x = try_realloc(NULL, (size_t)n * (size_t)d, sizeof *x, "hidden rows", e);
+    int rc = x ? 0 : ERR_SYS;
     for (int64_t i = 0; i < n && !rc; i++) rc = s->be->rows(s, s->head_row[i].row, 1, x + i * d, e);
     if (!rc) rc = s->be->head(s, x, n, s->head_row[0].logits, e);
     free(x);

@@ -55,7 +55,8 @@ int windows_open(struct windows *w, struct session *s, int64_t n_tok, int most, 
     most = (int)min_i64(most, windows_fit(s, n_tok, 1));
     if (ranks_n() == 1) w->most = (int)max_i64(1, min_i64(most, fit));
     if (w->most == 1) return 0;
-    w->row = xcalloc((size_t)(w->most * n_tok), sizeof *w->row);
+    w->row = try_calloc((size_t)w->most * (size_t)n_tok, sizeof *w->row, "rows of windows", e);
+    if (!w->row) return ERR_SYS;
     return open_seqs(w, e);
 }
 

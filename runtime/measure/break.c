@@ -10,15 +10,17 @@
 #include "base/num.h"
 #include "runtime/measure/internal.h"
 
-/* Copies what was found at rows [row0, row1) of all windows behind one another. With a `domain`
- * other than -1 only windows of that domain are taken. */
-static void pick(const struct eval_kld_run *r, int cand, int domain, int64_t row0, int64_t row1,
-                 struct kld_pos *to, int64_t *count) {
+/* Copies what was found at rows [row0, row1) of all windows behind one another, to the place behind
+ * the candidates, and returns that. With a `domain` other than -1 only windows of that domain are
+ * taken. */
+static struct kld_pos *pick(const struct eval_kld_run *r, int cand, int domain, int64_t row0,
+                            int64_t row1, int64_t *count) {
     const struct kld_pos *p = &r->pos[cand];
+    struct kld_pos *to = &r->pos[r->n_cand];
     row0 = max_i64(row0, r->from);
     row1 = min_i64(row1, r->from + r->per_chunk);
     int64_t n = max_i64(row1 - row0, 0);
-    kld_pos_init(to, n * r->n_chunks);
+    to->n = 0;
     for (int64_t c = 0; c < r->n_chunks; c++) {
         count[c] = domain < 0 || r->chunk_domain[c] == domain ? n : 0;
         size_t k = (size_t)count[c];
@@ -31,17 +33,15 @@ static void pick(const struct eval_kld_run *r, int cand, int domain, int64_t row
         memcpy(to->same + to->n, p->same + at, k);
         to->n += n;
     }
+    return to;
 }
 
 void eval_kld_total(const struct eval_kld_run *r, int cand, struct eval_kld *out) {
-    struct kld_pos p;
     int64_t *count = xcalloc((size_t)r->n_chunks + 1, sizeof *count);
-    pick(r, cand, -1, r->ctx / 2, r->ctx, &p, count);
-    kld_stats(&p, out);
+    kld_stats(pick(r, cand, -1, r->ctx / 2, r->ctx, count), out);
     out->ctx = r->ctx;
     out->n_chunks = r->n_chunks;
     out->tok_per_s = r->tok_per_s;
-    kld_pos_release(&p);
     free(count);
 }
 
@@ -58,20 +58,19 @@ double eval_kld_noise(const struct eval_kld_run *r, int cand) {
 
 void eval_kld_group(const struct eval_kld_run *r, int cand, int domain, int64_t row0, int64_t row1,
                     struct eval_group *out) {
-    struct kld_pos p;
     struct eval_kld k;
     struct cluster cl;
     int64_t *count = xcalloc((size_t)r->n_chunks + 1, sizeof *count), at = 0;
     double *sum = xcalloc((size_t)r->n_chunks + 1, sizeof *sum);
     memset(out, 0, sizeof *out);
-    pick(r, cand, domain, row0, row1, &p, count);
-    kld_stats(&p, &k);
+    struct kld_pos *p = pick(r, cand, domain, row0, row1, count);
     for (int64_t c = 0; c < r->n_chunks; c++) {
         out->n_chunks += count[c] > 0;
-        for (int64_t i = 0; i < count[c]; i++) sum[c] += p.kld[at++];
+        for (int64_t i = 0; i < count[c]; i++) sum[c] += p->kld[at++];
     }
+    kld_stats(p, &k);
     eval_cluster(sum, count, r->n_chunks, &cl);
-    out->n_tokens = p.n;
+    out->n_tokens = p->n;
     out->mean_kld = cl.mean;
     out->mean_kld_stderr = cl.stderr_;
     out->mean_kld_lo = cl.lo;
@@ -83,7 +82,6 @@ void eval_kld_group(const struct eval_kld_run *r, int cand, int domain, int64_t 
     out->ppl_base = k.ppl_base;
     out->same_top1 = k.same_top1;
     out->rms_dp = k.rms_dp;
-    kld_pos_release(&p);
     free(count);
     free(sum);
 }

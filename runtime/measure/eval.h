@@ -102,7 +102,8 @@ struct eval_kld_run {
     int64_t ctx, from, per_chunk, n_chunks; /* rows [from, from + per_chunk) of a window */
     int32_t *tokens;                        /* [n_chunks][ctx] */
     int32_t *chunk_domain;                  /* [n_chunks] */
-    struct kld_pos *pos;      /* [n_cand], of n_chunks * per_chunk positions (internal.h) */
+    struct kld_pos *pos;      /* [n_cand + 1], of n_chunks * per_chunk positions (internal.h); the
+                                 last one is room for statistics */
     struct eval_route *route; /* [n_cand][n_routes] */
     double tok_per_s;         /* of the windows that were run now; 0: none was */
 };

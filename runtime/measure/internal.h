@@ -39,7 +39,7 @@ struct kld_pos { /* of all scored positions */
     float *noise; /* variance of kld by sampling: compact base files only */
     int64_t n;
 };
-void kld_pos_init(struct kld_pos *p, int64_t cap);
+int kld_pos_init(struct kld_pos *p, int64_t cap, struct err *e);
 void kld_pos_release(struct kld_pos *p);
 /* Computes one position into slot i from the base's log-probabilities, the candidate's logits
  * and the true token. */
@@ -51,7 +51,8 @@ void kld_pos_set(struct kld_pos *p, int64_t i, const struct session_score *row);
  * estimate over the rest (docs/formats/kld.md). logits_q is changed on the way. */
 void kld_pos_top(struct kld_pos *p, int64_t i, const struct kld_top_row *row, int64_t n_top,
                  int64_t n_tail, float *logits_q, int64_t n_vocab, int32_t target);
-void kld_stats(const struct kld_pos *p, struct eval_kld *out);
+/* Sorts p->kld and squares p->dp on the way. */
+void kld_stats(struct kld_pos *p, struct eval_kld *out);
 
 /* Mean over all windows of values with sums sum[c] over count[c] positions (0: window not there),
  * its standard error over window means, and the 95 % percentile interval of BOOT_SAMPLES resamples

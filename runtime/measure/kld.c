@@ -94,9 +94,8 @@ static int work_init(struct work *w, struct err *e) {
     o->pos = xcalloc((size_t)job->n_cand + 1, sizeof *o->pos);
     for (int i = 0; i <= job->n_cand; i++) {
         const struct session *s = i < job->n_cand ? job->cand[i] : job->base;
-        if (!s) continue;
-        TRY(check_session(s, w->n_vocab, o->ctx, e));
-        if (i < job->n_cand) kld_pos_init(&o->pos[i], o->n_chunks * o->per_chunk);
+        if (s) TRY(check_session(s, w->n_vocab, o->ctx, e));
+        TRY(kld_pos_init(&o->pos[i], o->n_chunks * o->per_chunk, e));
     }
     find_there(w);
     if (w->any_there) w->block = min_i64(w->block, SESSION_SCORES);
@@ -539,7 +538,7 @@ int eval_kld_open(const struct eval_kld_job *job, struct eval_kld_run *out, stru
 }
 
 void eval_kld_close(struct eval_kld_run *r) {
-    for (int i = 0; i < r->n_cand && r->pos; i++) kld_pos_release(&r->pos[i]);
+    for (int i = 0; i <= r->n_cand && r->pos; i++) kld_pos_release(&r->pos[i]);
     free(r->pos);
     mem_free(r->tokens);
     free(r->chunk_domain);
@@ -562,14 +561,16 @@ int eval_kld(struct session *base, struct session *const *cand, int n_cand, cons
                                      .from = -1};
     struct eval_kld_run r;
     TRY(eval_kld_open(&job, &r, e));
-    for (int i = 0; i < n_cand; i++) {
+    int rc = 0;
+    for (int i = 0; i < n_cand && !rc; i++) {
         eval_kld_total(&r, i, &out[i]);
         if (!kld) continue;
-        kld[i] = xmalloc((size_t)r.pos[i].n * sizeof **kld + 1);
-        for (int64_t k = 0; k < r.pos[i].n; k++) kld[i][k] = (float)r.pos[i].kld[k];
+        kld[i] = try_calloc((size_t)r.pos[i].n, sizeof **kld, "the divergence of tokens", e);
+        for (int64_t k = 0; kld[i] && k < r.pos[i].n; k++) kld[i][k] = (float)r.pos[i].kld[k];
+        if (!kld[i]) rc = ERR_SYS;
     }
     eval_kld_close(&r);
-    return 0;
+    return rc;
 }
 
 int eval_kld_file(struct session *cand, const char *base_file, int64_t max_chunks,

@@ -175,7 +175,8 @@ static int read_header(struct kld_r *r, struct err *e) {
                        r->map.size < r->sh.file_bytes ? "it is truncated, write it again"
                                                       : "there is more than that");
     r->rows_off = HEADER + 4 * r->sh.n_tokens;
-    r->tokens = xmalloc(4 * r->sh.n_tokens);
+    r->tokens = try_calloc(r->sh.n_tokens, 4, "the tokens of base logits", e);
+    if (!r->tokens) return ERR_SYS;
     memcpy(r->tokens, p + HEADER, 4 * r->sh.n_tokens);
     return check_tokens(&r->sh, r->tokens, e);
 }

@@ -249,7 +249,8 @@ static int read_header(struct kld_top_r *r, struct err *e) {
                        r->map.size, r->z.file_bytes,
                        r->map.size < r->z.file_bytes ? "it is truncated, write it again"
                                                      : "there is more than that");
-    r->tokens = xmalloc(4 * r->z.n_tokens);
+    r->tokens = try_calloc(r->z.n_tokens, 4, "the tokens of base logits", e);
+    if (!r->tokens) return ERR_SYS;
     memcpy(r->tokens, p + HEADER, 4 * r->z.n_tokens);
     return check_tokens(&r->sh, r->tokens, r->z.n_tokens, e);
 }

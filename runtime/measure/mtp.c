@@ -106,12 +106,15 @@ int eval_mtp(struct session *trunk, struct session *draft, const struct ids *ids
     r.d = m->hp.d[HD_EMBD];
     r.n_vocab = m->hp.d[HD_VOCAB];
     r.n_rows = eval_head_rows(r.n_vocab);
-    r.hit = xcalloc((size_t)(n_chunks * ctx), sizeof *r.hit);
-    r.overlap = xcalloc((size_t)(n_chunks * ctx), sizeof *r.overlap);
-    r.trunk_hit = xcalloc((size_t)(n_chunks * ctx), 1);
-    r.draft_hit = xcalloc((size_t)(n_chunks * ctx), 1);
+    const size_t n = (size_t)(n_chunks * ctx);
+    const char *what = "the scores of tokens";
     double t0 = progress_now_s();
-    int rc = run(&r, ids->v, n_chunks, e);
+    int rc = (r.hit = try_calloc(n, sizeof *r.hit, what, e)) &&
+                     (r.overlap = try_calloc(n, sizeof *r.overlap, what, e)) &&
+                     (r.trunk_hit = try_calloc(n, 1, what, e)) &&
+                     (r.draft_hit = try_calloc(n, 1, what, e))
+                 ? run(&r, ids->v, n_chunks, e)
+                 : ERR_SYS;
     double seconds = progress_now_s() - t0;
     *out = (struct eval_mtp){.n_tokens = r.n, .n_chunks = n_chunks, .ctx = ctx};
     eval_mean(r.hit, r.n, &out->acceptance, &out->acceptance_stderr);

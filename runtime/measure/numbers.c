@@ -162,7 +162,10 @@ int eval_logits_run(struct work *w, const struct eval_args *a, const char *model
         rc = err_set(e, ERR_DATA, "%s: %" PRIu64 " bytes are not a list of 4-byte token ids",
                      a->ids, map.size);
     if (!rc) {
-        ids = xcalloc((size_t)n, sizeof *ids);
+        ids = try_calloc((size_t)n, sizeof *ids, "the tokens of a text", e);
+        if (!ids) rc = ERR_SYS;
+    }
+    if (!rc) {
         for (int64_t i = 0; i < n; i++) ids[i] = load_i32(map.data + 4 * i);
         rc = eval_open_one(w, a, model, n, &l, e);
     }

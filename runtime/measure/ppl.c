@@ -128,7 +128,8 @@ static int ppl_alloc(struct ppl_run *p, int64_t window, int64_t n_scores, struct
     p->d = session_model(p->s)->hp.d[HD_EMBD];
     p->n_vocab = session_model(p->s)->hp.d[HD_VOCAB];
     p->block = eval_head_rows(p->n_vocab);
-    p->nll = xcalloc((size_t)n_scores + 1, sizeof *p->nll);
+    p->nll = try_calloc((size_t)n_scores + 1, sizeof *p->nll, "the scores of tokens", e);
+    if (!p->nll) return ERR_SYS;
     p->piece = eval_piece(p->s);
     TRY(windows_open(&p->windows, p->s, window, INT_MAX, true, e));
     if (session_can_score(p->s, NULL)) {

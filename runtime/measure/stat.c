@@ -14,19 +14,22 @@
 /* Terms below exp(-16) are left out, as in the usual files of logits, whose rows end there. */
 static const float MIN_LOGP = -16.0f;
 
-void kld_pos_init(struct kld_pos *p, int64_t cap) {
+int kld_pos_init(struct kld_pos *p, int64_t cap, struct err *e) {
+    static const char what[] = "the scores of tokens";
     size_t n = (size_t)cap + 1;
-    p->nll_q = xcalloc(n, sizeof(double));
-    p->nll_p = xcalloc(n, sizeof(double));
-    p->kld = xcalloc(n, sizeof(double));
-    p->dp = xcalloc(n, sizeof(double));
-    p->same = xcalloc(n, 1);
-    p->top_p = xcalloc(n, sizeof *p->top_p);
-    p->top_q = xcalloc(n, sizeof *p->top_q);
-    p->prob_p = xcalloc(n, sizeof *p->prob_p);
-    p->prob_q = xcalloc(n, sizeof *p->prob_q);
-    p->noise = xcalloc(n, sizeof *p->noise);
-    p->n = 0;
+    *p = (struct kld_pos){0};
+    return (p->nll_q = try_calloc(n, sizeof(double), what, e)) &&
+                   (p->nll_p = try_calloc(n, sizeof(double), what, e)) &&
+                   (p->kld = try_calloc(n, sizeof(double), what, e)) &&
+                   (p->dp = try_calloc(n, sizeof(double), what, e)) &&
+                   (p->same = try_calloc(n, 1, what, e)) &&
+                   (p->top_p = try_calloc(n, sizeof *p->top_p, what, e)) &&
+                   (p->top_q = try_calloc(n, sizeof *p->top_q, what, e)) &&
+                   (p->prob_p = try_calloc(n, sizeof *p->prob_p, what, e)) &&
+                   (p->prob_q = try_calloc(n, sizeof *p->prob_q, what, e)) &&
+                   (p->noise = try_calloc(n, sizeof *p->noise, what, e))
+               ? 0
+               : ERR_SYS;
 }
 void kld_pos_release(struct kld_pos *p) {
     free(p->nll_q);
@@ -141,12 +144,11 @@ double eval_percentile(const double *sorted, int64_t n, double f) {
     return (1 - part) * sorted[i] + part * sorted[i + 1];
 }
 
-static void stat_kld(const struct kld_pos *p, struct eval_kld *o) {
+static void stat_kld(struct kld_pos *p, struct eval_kld *o) {
     int64_t n = p->n;
     eval_mean(p->kld, n, &o->mean_kld, &o->mean_kld_stderr);
-    double *s = xmalloc((size_t)n * sizeof *s);
-    memcpy(s, p->kld, (size_t)n * sizeof *s);
-    eval_sort(s, n);
+    const double *s = p->kld;
+    eval_sort(p->kld, n);
     o->min_kld = s[0];
     o->kld_p01 = eval_percentile(s, n, 0.01);
     o->kld_p05 = eval_percentile(s, n, 0.05);
@@ -157,7 +159,6 @@ static void stat_kld(const struct kld_pos *p, struct eval_kld *o) {
     o->kld_p99 = eval_percentile(s, n, 0.99);
     o->kld_p999 = eval_percentile(s, n, 0.999);
     o->max_kld = s[n - 1];
-    free(s);
 }
 
 static void stat_ppl(const struct kld_pos *p, struct eval_kld *o) {
@@ -178,7 +179,7 @@ static void stat_ppl(const struct kld_pos *p, struct eval_kld *o) {
     o->ppl_ratio_stderr = o->ppl_ratio * (var > 0 ? sqrt(var) : 0);
 }
 
-void kld_stats(const struct kld_pos *p, struct eval_kld *o) {
+void kld_stats(struct kld_pos *p, struct eval_kld *o) {
     int64_t n = p->n;
     memset(o, 0, sizeof *o);
     o->n_tokens = n;
@@ -186,14 +187,13 @@ void kld_stats(const struct kld_pos *p, struct eval_kld *o) {
     stat_ppl(p, o);
     stat_kld(p, o);
     eval_mean(p->dp, n, &o->mean_dp, &o->mean_dp_stderr);
-    double *sq = xmalloc((size_t)n * sizeof *sq), mean, u;
+    double mean, u;
     int64_t same = 0;
     for (int64_t i = 0; i < n; i++) {
-        sq[i] = p->dp[i] * p->dp[i];
+        p->dp[i] *= p->dp[i];
         same += p->same[i];
     }
-    eval_mean(sq, n, &mean, &u);
-    free(sq);
+    eval_mean(p->dp, n, &mean, &u);
     o->rms_dp = sqrt(mean);
     o->rms_dp_stderr = o->rms_dp > 0 ? 0.5 * u / o->rms_dp : 0;
     double f = (double)same / (double)n;

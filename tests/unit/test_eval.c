@@ -81,8 +81,9 @@ static void test_statistics(void) {
         {offsetof(struct eval_kld, same_top1), 0.86},
         {offsetof(struct eval_kld, same_top1_stderr), 0.0284262852176497},
     };
+    struct err e = {0};
     struct kld_pos p;
-    kld_pos_init(&p, N);
+    CHECK_OK(kld_pos_init(&p, N, &e));
     for (int i = 0; i < N; i++) {
         p.nll_q[i] = (i * 37 + 11) % 101 / 25.0 + 0.1;
         p.nll_p[i] = (i * 53 + 7) % 97 / 26.0 + 0.2 + p.nll_q[i] * 0.5;
@@ -112,8 +113,9 @@ static void test_statistics(void) {
 static void test_one_position(void) {
     float logp[5] = {-1.38409174f, -4.38409185f, -2.88409162f, -0.384091705f, -33.3840904f};
     const float q[5] = {1.5f, -0.5f, 0.5f, 3.5f, 2.0f};
+    struct err e = {0};
     struct kld_pos p;
-    kld_pos_init(&p, 1);
+    CHECK_OK(kld_pos_init(&p, 1, &e));
     kld_pos_row(&p, 0, logp, q, 5, 2);
     CHECK_CLOSE(p.kld[0], 0.24968400853970937, 1e-6);
     CHECK_CLOSE(p.dp[0], -0.021005657637137964, 1e-7);
@@ -329,7 +331,8 @@ static void test_windows_as_clusters(void) {
 static void test_breakdowns(void) {
     enum { CTX = 8, CHUNKS = 3, PER = CTX - 1 };
     int32_t tokens[CHUNKS * CTX], domain[CHUNKS] = {0, 1, 0};
-    struct kld_pos pos[2];
+    struct err e = {0};
+    struct kld_pos pos[3];
     struct eval_kld_run r = {.n_cand = 2,
                              .ctx = CTX,
                              .per_chunk = PER,
@@ -339,7 +342,7 @@ static void test_breakdowns(void) {
                              .pos = pos};
     for (int i = 0; i < CHUNKS * CTX; i++) tokens[i] = 1000 + i;
     for (int k = 0; k < 2; k++) {
-        kld_pos_init(&pos[k], CHUNKS * PER);
+        CHECK_OK(kld_pos_init(&pos[k], CHUNKS * PER, &e));
         for (int i = 0; i < CHUNKS * PER; i++) {
             pos[k].kld[i] = k ? 2 : i % PER + 100 * (i / PER);
             pos[k].top_p[i] = i;
@@ -347,6 +350,7 @@ static void test_breakdowns(void) {
         }
         pos[k].n = CHUNKS * PER;
     }
+    CHECK_OK(kld_pos_init(&pos[2], CHUNKS * PER, &e));
     struct eval_kld all;
     eval_kld_total(&r, 0, &all); /* rows 4, 5, 6 */
     CHECK_EQ_I64(all.n_tokens, 9);
@@ -377,8 +381,7 @@ static void test_breakdowns(void) {
     CHECK_EQ_I64(eval_kld_worst(&r, 1, 1, w), 1); /* ties: the first */
     CHECK(w[0].chunk == 0 && w[0].row == 4);
     CHECK_EQ_I64(eval_kld_worst(&r, 0, 0, w), 0);
-    kld_pos_release(&pos[0]);
-    kld_pos_release(&pos[1]);
+    for (int k = 0; k < 3; k++) kld_pos_release(&pos[k]);
 }
 
 /* Domains, whole windows, routing: against plain runs. */

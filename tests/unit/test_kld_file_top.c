@@ -108,7 +108,7 @@ static void test_estimate_of_numpy(void) {
                               .tail_id = id + 8,
                               .tail_logp = lp + 8};
     struct kld_pos pos;
-    kld_pos_init(&pos, 1);
+    CHECK_OK(kld_pos_init(&pos, 1, &e));
     kld_pos_top(&pos, 0, &row, 2, 2, q, 6, 3);
     CHECK_CLOSE(pos.kld[0], 0.09569617747669848, 1e-7);
     CHECK_CLOSE((double)pos.noise[0], 0.00018226308879234666, 1e-8);
@@ -133,7 +133,7 @@ static void test_unbiased(void) {
         q[i] = (logits[i] == -INFINITY ? -8 : logits[i]) + 0.5f * rng_normal(&rng);
         logp[i] = (float)log(prob[i]);
     }
-    kld_pos_init(&pos, 2);
+    CHECK_OK(kld_pos_init(&pos, 2, &e));
     kld_pos_row(&pos, 0, logp, q, N_VOCAB, 1);
     double full = pos.kld[0], mean = 0, sq = 0, claimed = 0;
     CHECK_OK(kld_top_r_open(&r, write_file(TOP, TAIL), &e));
