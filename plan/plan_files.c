@@ -338,7 +338,7 @@ static void with_small_cache(const struct choice *x, int best, struct buf *b) {
     while (larger > 0 && x->c[larger - 1]->small.way == FIT_ALL) larger--;
     if (larger != best) {
         buf_fmt(b, "; %s fits with --kv-type " KV_SMALL, x->c[larger]->shown);
-    } else if (c->small.use.kv < c->fit.use.kv) {
+    } else if (c->small.way == c->fit.way && c->small.use.kv < c->fit.use.kv) {
         buf_str(b, "; --kv-type " KV_SMALL " frees ");
         buf_str(b, show_bytes(c->fit.use.kv - c->small.use.kv).s);
     }

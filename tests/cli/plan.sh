@@ -125,6 +125,13 @@ run 0 plan "$t/out/m-Q2_K.gguf" "$t/out/m-Q4_K_M.gguf" --vram $(($(used Q4_K_M f
 is take "$t/out/m-Q2_K.gguf"
 run 0 plan "$t/out" --vram $(($(used Q2_K f16) - 1))B --reserve 0B --ctx 512 --json
 num answer | grep -q 'with --kv-type q8_0' || say "a smaller cache: $(num answer)"
+# a cache that is smaller already: q8_0, with which only some blocks fit, frees nothing
+total=$("$HONE" plan "$t/d.gguf" --ctx 4096 --slots 500 --kv-type q4_0 --json | sed -n 's/.*"total_bytes": \([0-9]*\).*/\1/p')
+run 0 plan "$t/d.gguf" "$t/out/m-Q2_K.gguf" --vram $((total + 1000)) --reserve 0 --ctx 4096 --slots 500 --kv-type q4_0 --json
+is take "$t/d.gguf"
+grep -q "answer.*frees" "$t/o" && say "q8_0 in place of q4_0: $(cat "$t/o")"
+run 2 plan "$t/out" --vram 0
+grep -q 'a card of 0 bytes' "$t/e" || say "no memory: $(cat "$t/e")"
 run 1 plan "$t/out" --vram 1000B --ctx 512
 run 0 plan "$t/out" --vram 24GiB --ctx 512 # people see a table, the largest first
 [ "$(grep -o '^m-[A-Z0-9_]*' "$t/o" | tr '\n' ' ')" = "m-Q8_0 m-Q4_K_M m-Q2_K " ] || say "$(cat "$t/o")"

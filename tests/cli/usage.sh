@@ -62,6 +62,8 @@ peer() { # text, arguments
 peer '--schema FILE' run x.gguf --json-schema '{}' hello
 peer '--device cuda:0,1' serve x.gguf --tensor-split 1,1
 peer 'none.jinja' serve x.gguf --chat-template-file none.jinja # taken as --template
+peer '--template FILE' serve x.gguf --chat-template chatml
+peer 'response_format' serve x.gguf --json-schema '{}'
 peer "'hone template fix'" run x.gguf --chat-template-file none.jinja
 peer 'given twice' convert tests/golden/models/qwen3 --lora a --lora b -o y.gguf
 peer 'x.gguf' quantize x.gguf -o y.gguf --recipe Q8_0 --gram - # an input may be a stream
