@@ -104,6 +104,7 @@ static void emit_files(struct dry *d, struct emit *m) {
         uint64_t size = 0;
         struct err ignored;
         if (size_parse(mk->budget.v[i], "--budget", &size, &ignored)) continue;
+        if (size > d->s.base_bytes) size = d->s.base_bytes; /* no mix is larger */
         emit_row(m);
         emit_cell_str(m, mk->budget.v[i]);
         emit_cell_i64(m, (int64_t)size);

@@ -34,7 +34,8 @@ int plan_split_parse(struct plan_split *s, const char *text, struct err *e) {
 int plan_split_check(const struct plan_split *s, struct err *e) {
     uint64_t most = 0;
     for (int i = 0; i < s->n_cards; i++) most = s->memory[i] > most ? s->memory[i] : most;
-    if (s->n_cards && !most) return err_set(e, ERR_USAGE, "--vram: a card of 0 bytes holds no model");
+    if (s->n_cards && !most)
+        return err_set(e, ERR_USAGE, "--vram: a card of 0 bytes holds no model");
     if (!s->n_cards || s->reserve < most) return 0;
     return err_set(e, ERR_USAGE,
                    "--reserve keeps %s of each card free, and --vram has %s: nothing is left for a "

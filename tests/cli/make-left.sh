@@ -19,6 +19,8 @@ all=$(number seconds "$t/fresh")
 [ "$all" = "$(number seconds_in_all "$t/fresh")" ] || say "part of a new job is done: $(cat "$t/fresh")"
 if grep -qi expert "$t/e"; then say "the forecast's few windows are said to miss experts: $(cat "$t/e")"; fi
 [ ! -e "$t/x" ] && [ ! -e "$t/x.work" ] || say "the forecast wrote"
+make x --recipe Q8_0 --budget 21GiB --dry-run --json # a mix is never larger than the model
+[ "$(number file_bytes "$t/o")" -lt 100000000 ] || say "files of a small model: $(number file_bytes "$t/o")"
 
 # ---- a job: one warning on experts; the progress line has the step, the probe and the time of the whole job ----
 make out --recipe Q4_K_M,Q8_0 --progress always
