@@ -29,7 +29,7 @@ CU_DEV void cu_act_store_each(uint8_t *row, int64_t k, int g, int step, int n, c
     for (int i = 0; i < N; i++) {
         d[i] /= 127.0f;
         const float inv = d[i] >= FLT_MIN ? 1.0f / d[i] : 0; /* below the normal floats: codes 0 */
-        q[i] = sum[i] = (int)rintf(v[i] * inv);
+        q[i] = sum[i] = cu_round(v[i] * inv);
     }
     cu_warp_sum_each<int, N>(sum);
     CU_UNROLL

@@ -449,4 +449,9 @@ CU_DEV float cu_block_max(float v, float *red) {
     return v;
 }
 
+/* Rounds to the nearest integer; NaN becomes 0, as the device converts it. */
+CU_DEV int cu_round(float v) {
+    return v == v ? (int)rintf(v) : 0;
+}
+
 #endif

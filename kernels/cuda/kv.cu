@@ -42,7 +42,7 @@ CU_DEV void store_block(const struct kv_plane &p, uint8_t *page, int row, int b,
     } else if (p.form == KV_Q8) {
         const float top = cu_warp_max(fabsf(x)), d = top / 127.0f;
         const float inv = d >= 0x1p-126f ? 127.0f / top : 0.0f; /* as kernels/ref/act.c */
-        ((int8_t *)codes)[at] = (int8_t)(int)rintf(x * inv);
+        ((int8_t *)codes)[at] = (int8_t)cu_round(x * inv);
         if (lane == 0) scales[at / 32] = cu_f32_to_f16(d);
     } else {
         /* d comes from the value of largest magnitude (the first of equals), which becomes
