@@ -27,6 +27,8 @@ allowed() {
     chat_line.o:asked | chat_line.o:ended | line.o:tty | line.o:have_tty | line.o:resized | line.o:continued | line.o:wake_fd) ;;
     # set by tests of interruption alone
     gguf_edit.o:gguf_edit_hook) ;;
+    # set once, atomically: the driver's context is the process's, and an error that stays ends it for everybody
+    ctx.o:_ZL4lost) ;;
     # what nvcc adds to register its kernels
     *:*__nv_* | *:*__fat* | *:*__cuda* | *:*__device_stub*) ;;
     *) return 1 ;;
