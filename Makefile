@@ -151,8 +151,8 @@ unit: $(UNIT) ## build the unit tests
 CHECKED := $(if $(SAN),$(filter-out $(ISA_UNIT),$(UNIT)),$(UNIT))
 SCRIPTS_OF := $(wildcard tests/cli/*.sh)
 # minutes under a sanitizer, of what other tests run there too
-LONG_SCRIPTS := cuda determinism earlier feedback guides interrupt keep-imatrix killed make-folder make-left make-memory \
-                make-resume nothing-lost one-answer peer-baseline peers requantize words
+LONG_SCRIPTS := cuda determinism earlier feedback guides interrupt keep-imatrix killed make-folder make-left \
+                make-memory make-resume nothing-lost one-answer peer-baseline peers requantize words
 ifneq ($(SAN),)
 SCRIPTS_OF := $(if $(LONG),$(SCRIPTS_OF),$(filter-out $(LONG_SCRIPTS:%=tests/cli/%.sh),$(SCRIPTS_OF)))
 endif
