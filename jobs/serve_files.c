@@ -322,10 +322,12 @@ static int name_all(struct serve_files *f, struct err *e) {
     struct str_list alias = {0};
     if (f->a->alias && f->n == 1) work_list_add(f->w, &alias, f->a->alias);
     if (f->a->alias && f->n > 1) work_split(f->w, f->a->alias, &alias);
-    if (alias.n > f->n)
-        return err_set(e, ERR_USAGE, "--alias: %d names for %d files", alias.n, f->n);
+    if (f->a->alias && alias.n != f->n)
+        return err_set(e, ERR_USAGE,
+                       "--alias: %d name%s for %d files: give each of them one, in their order",
+                       alias.n, str_s(alias.n), f->n);
     for (int i = 0; i < f->n; i++) {
-        if (i < alias.n) f->v[i].id = alias.v[i];
+        if (alias.n) f->v[i].id = alias.v[i];
         for (int k = 0; k < i; k++)
             if (strcasecmp(f->v[i].id, f->v[k].id) == 0)
                 return err_set(e, ERR_USAGE,
