@@ -76,7 +76,7 @@ static struct serve_file *add(struct serve_files *f, const char *path) {
                              .tmpl = "",
                              .seed = -1};
     x->file = io_base(x->path);
-    x->id = stem(f->w, x->path);
+    x->id = x->own = stem(f->w, x->path);
     return x;
 }
 

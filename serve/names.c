@@ -85,37 +85,46 @@ static struct asked split(struct span x, bool repository) {
     return a;
 }
 
-/* Returns the only file that matches a rule; of several, `usual` if take_usual and it matches. */
+/* Returns the only file that matches a rule by its id, or with `own` by the file's own name; of
+ * several, `usual` if take_usual and it matches. */
 static int only(const struct serve_file *v, int n, int usual, const struct asked *a, rule fits,
-                bool take_usual) {
+                bool take_usual, bool own) {
     int found = NAMES_UNKNOWN;
     if (!a->name.n) return found;
     for (int i = 0; i < n; i++) {
-        if (!fits((struct span){v[i].id, strlen(v[i].id)}, a)) continue;
+        const char *name = own ? v[i].own : v[i].id;
+        if (!name || !fits((struct span){name, strlen(name)}, a)) continue;
         if (take_usual && i == usual) return i;
         found = found == NAMES_UNKNOWN ? i : NAMES_SEVERAL;
     }
     return found;
 }
 
-int names_find(const struct serve_file *v, int n_files, int usual, const char *s, size_t n) {
+/* Returns what names_find does, by ids alone or by the files' own names alone. */
+static int find(const struct serve_file *v, int n_files, int usual, struct span asked, bool own) {
     static const struct {
         rule fits;
         bool take_usual;
     } rules[] = {{is_id, false},  {is_tagged, false}, {is_around, false},
                  {is_end, false}, {is_below, true},   {is_beginning, true}};
     int found = NAMES_UNKNOWN;
-    for (int i = 0; i < n_files; i++)
-        if (strlen(v[i].id) == n && memcmp(v[i].id, s, n) == 0) return i;
     for (int repository = 0; repository < 2; repository++) {
-        const struct asked a = split((struct span){s, n}, repository);
+        const struct asked a = split(asked, repository);
         for (size_t i = 0; i < COUNT_OF(rules); i++) {
-            const int k = only(v, n_files, usual, &a, rules[i].fits, rules[i].take_usual);
+            const int k = only(v, n_files, usual, &a, rules[i].fits, rules[i].take_usual, own);
             if (k >= 0) return k;
             if (k == NAMES_SEVERAL) found = k;
         }
     }
     return found;
+}
+
+int names_find(const struct serve_file *v, int n_files, int usual, const char *s, size_t n) {
+    const struct span asked = {s, n};
+    for (int i = 0; i < n_files; i++)
+        if (strlen(v[i].id) == n && memcmp(v[i].id, s, n) == 0) return i;
+    const int found = find(v, n_files, usual, asked, false);
+    return found == NAMES_UNKNOWN ? find(v, n_files, usual, asked, true) : found;
 }
 
 void names_list(const struct serve_file *v, int n_files, struct buf *out) {

@@ -12,6 +12,7 @@
 
 struct serve_file {   /* a served file, from its headers; texts are borrowed */
     const char *id;   /* the model's id for clients */
+    const char *own;  /* the file's own name, which also finds it; NULL: the id alone */
     const char *file; /* file name, without folders */
     const char *path;
     const char *type;              /* type of most weights, for display */

@@ -141,7 +141,9 @@ stop
 # ---- files by name: --alias, presets, --record, --strict, --cache-dir, errors at the start ----
 echo '{"cold": {"temperature": 0}}' > "$t/presets"
 begin "$d/tiny-Q4_0.gguf" "$d/tiny-Q6_K.gguf" --alias small,large --preset "$t/presets" --record "$t/record"
-get /v1/models; has '"id":"small"'; has '"id":"large"'
+get /v1/models; has '"id":"small"'; has '"id":"large"'; lacks '"id":"tiny'
+get /v1/models/tiny-Q6_K; is 200 "the file's own name"; has '"id":"large"'
+ask messages tiny-Q4_0.gguf | cmp -s - "$t/alone.Q4_0.messages" || say "the file's own name is another file beside --alias"
 post /v1/messages '{"model": "large@cold", "messages": [{"role": "user", "content": "x"}], "max_tokens": 2}'; is 200 'a preset of a file'
 post /v1/messages '{"model": "small@cold", "messages": [{"role": "user", "content": "x"}], "max_tokens": 2}'; is 200 'a preset of a file'
 stop
