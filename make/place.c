@@ -226,7 +226,7 @@ int make_check_before(struct make *mk, const char *out, struct err *e) {
     int rc = job_look(&mk->job, out, e);
     if (!rc && !taken) rc = make_check_folder(mk, e);
     mk->counting = true;
-    if (!rc && io_is_dir(out)) rc = make_source(mk, e);
+    if (!rc && (io_is_dir(out) || io_is_dir(mk->job.state))) rc = make_source(mk, e);
     mk->counting = false;
     job_close(&mk->job);
     return rc;

@@ -119,6 +119,10 @@ grep -q "job of another model (Tiny, from" "$t/e" || say "$(cat "$t/e")"
 mkdir "$t/elsewhere" && cp -r tests/golden/models/mistral "$t/elsewhere/Tiny"
 run 2 make "$t/elsewhere/Tiny" -o "$d" --plain --recipes Q8_0 --eval "$t/eval.txt" --calib "$t/calib.txt" --tools none
 grep -q "job of another model" "$t/e" || say "a model of the same name: $(cat "$t/e")"
+mv "$d" "$t/results"
+run 2 make "$t/elsewhere/Tiny" -o "$d" --plain --recipes Q8_0 --eval "$t/eval.txt" --calib "$t/calib.txt" --tools none
+[ "$(wc -l < "$t/e")" = 1 ] && [ ! -e "$d" ] || say "its state alone: $(cat "$t/e")"
+mv "$t/results" "$d"
 mv "$d.work" "$t/state"
 run 2 make "$t/Other" -o "$d" --plain --recipes Q8_0
 grep -q "job of another model" "$t/e" || say "without its state: $(cat "$t/e")"
