@@ -42,7 +42,10 @@ static int set_device(struct work *w, const struct work_how *how, struct err *e)
         TRY(placement_read(p, how->place, e));
         w->device.place = p;
     }
-    return how->max_vram ? most_of(how->max_vram, &w->device, e) : 0;
+    if (how->max_vram) TRY(most_of(how->max_vram, &w->device, e));
+    if (how->max_vram && !cu_built())
+        log_warn("--max-vram has no effect: this hone is built without CUDA");
+    return 0;
 }
 
 int work_set(struct work *w, const struct work_how *how, struct err *e) {
