@@ -43,6 +43,7 @@ struct choice {
     int64_t n_ctx_train; /* of the model trained for the shortest context */
     bool contexts;       /* models are planned with different contexts */
     bool measured;       /* any divergence is known */
+    bool forecast;       /* candidates are recipes of a model that is not converted */
 };
 
 bool plan_is_choice(const struct memory_plan_opts *o) {
@@ -184,6 +185,7 @@ static int add_recipes(struct choice *x, const char *folder, struct err *e) {
     struct shapes s;
     struct hfdir *dir = NULL;
     const char *(*const name)(int) = x->o->recipes ? recipe_name : recipe_ladder;
+    x->forecast = true;
     if (added(x, folder)) return 0;
     struct hparams *h = xcalloc(1, sizeof *h);
     const bool config = shapes_is_config(folder);
@@ -507,6 +509,9 @@ int plan_files_run(struct work *w, const struct memory_plan_opts *o, struct emit
     if (o->launches || o->plot || o->act)
         return err_set(e, ERR_USAGE, "--launches and --plot are about one file");
     for (int i = 0; i < o->n_paths && !rc; i++) rc = add_argument(&x, o->path[i], e);
+    if (!rc && o->recipes && !x.forecast)
+        rc = err_set(e, ERR_USAGE,
+                     "--all-recipes is about one file, or a model that is not converted");
     if (!rc && !x.n) rc = err_set(e, ERR_USAGE, "%s: not a model", o->path[0]);
     if (!rc) qsort(x.c, (size_t)x.n, sizeof(struct candidate *), larger_first);
     name_candidates(&x);

@@ -260,6 +260,14 @@ static int open_bound(struct model *m, const char *path, struct err *e) {
     return rc ? err_wrap(e, "%s", path) : 0;
 }
 
+int model_no_imatrix(const struct gguf *g, struct err *e) {
+    if (strcmp(gguf_str_or(g, "general.type", ""), "imatrix") != 0) return 0;
+    return err_set(e, ERR_DATA,
+                   "%s is an importance matrix, not a model: give the GGUF of the model here, and "
+                   "this to hone quantize as --imatrix",
+                   gguf_path(g));
+}
+
 int model_open(struct model **out, const char *path, struct err *e) {
     struct model *m = new_model();
     int rc = gguf_open(&m->gguf, path, 0, e);
@@ -267,7 +275,8 @@ int model_open(struct model **out, const char *path, struct err *e) {
         model_close(m);
         return rc;
     }
-    rc = open_bound(m, path, e);
+    rc = model_no_imatrix(m->gguf, e);
+    if (!rc) rc = open_bound(m, path, e);
     if (rc) {
         model_close(m);
         return rc;

@@ -49,6 +49,8 @@ int model_computes(struct gguf *g, struct err *e);
 int model_make_weights(struct model *m, bool data, struct err *e);
 /* Adds to such a reason what can be done with the file all the same; returns the code. */
 int model_refuse(struct err *e);
+/* Fails when the file is an importance matrix, and says where to give it instead. */
+int model_no_imatrix(const struct gguf *g, struct err *e);
 /* Models that were made of this one, and their sessions, must be closed before it. */
 void model_close(struct model *m);
 /* Reads the tokenizer again with the pre-tokenizer of this name, whatever the file names; NULL:

@@ -86,6 +86,12 @@ run 0 plan "$t/it's \$x.gguf"
 words=$(sed -n 's/^hone  *hone run \(.*\) --ctx.*/\1/p' "$t/o")
 [ "$(eval "printf %s $words")" = "$t/it's \$x.gguf" ] || say "quoting: $words"
 
+# what is no model, and what is about one
+run 0 convert tests/golden/tiny-qwen35moe -o "$t/tiny.gguf"
+"$HONE" imatrix "$t/tiny.gguf" tests/golden/tiny-qwen35moe/self_calib.txt -o "$t/imatrix.gguf" --ctx 64 --chunks 2 -q > /dev/null
+for c in plan serve; do refused 3 'is an importance matrix, not a model: give the GGUF of the model' $c "$t/imatrix.gguf"; done
+refused 2 'all-recipes is about one file' plan "$t/m.gguf" "$t/Q8_0.gguf" --all-recipes
+
 # the plot: a line per cache type and one of the card, at the contexts of the table, in GiB of its column
 run 0 plan "$t/d.gguf" --vram 16GiB --ctx 4096 --kv-type f16 --plot "$t/fit.svg" --csv
 for l in "KV f16" "KV q8_0" "KV q4_0" "card: 15 GiB"; do
