@@ -3,6 +3,7 @@
 # For which GPUs a build makes code (kernels/cuda/archs.sh), with programs in place of nvidia-smi and nvcc that answer as real ones do on machines
 # that are not in order: a driver that does not answer, old cards beside new ones, a toolkit older than the card, none, one that is too old.
 set -eu
+unset MAKEFLAGS HAVE_CUDA CUDA_ARCHS || true # of the make that runs the tests
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
 smi() { # exit status, then what it prints
