@@ -3,7 +3,6 @@
 # For which GPUs a build makes code (kernels/cuda/archs.sh), with programs in place of nvidia-smi and nvcc that answer as real ones do on machines
 # that are not in order: a driver that does not answer, old cards beside new ones, a toolkit older than the card, none, one that is too old.
 set -eu
-unset MAKEFLAGS HAVE_CUDA CUDA_ARCHS || true # of the make that runs the tests
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
 smi() { # exit status, then what it prints
@@ -75,7 +74,7 @@ want 'exit 1' "'ampere' is not" ampere
 
 # as make sees it: flags of nvcc, and no build without the CPU
 flags() { # variables...
-    env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS -u CUDA_ARCHS PATH="$t:$PATH" make -pn help NVCC="$t/nvcc" "$@" 2> "$t/err" | sed -n 's/^NVCC_FLAGS := //p'
+    env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS -u CUDA_ARCHS -u HAVE_CUDA PATH="$t:$PATH" make -pn help NVCC="$t/nvcc" "$@" 2> "$t/err" | sed -n 's/^NVCC_FLAGS := //p'
 }
 smi 18 "Failed to initialize NVML: Driver/library version mismatch"
 flags HAVE_CUDA=1 CI=false > "$t/flags"
