@@ -143,14 +143,18 @@ static void *refused(uint64_t n_bytes, const char *what, struct err *e) {
     return NULL;
 }
 
+/* No array is a tebibyte; a sanitizer ends the program that asks for more. */
+static const uint64_t most_bytes = UINT64_C(1) << 40;
+
 void *try_calloc(size_t n, size_t size, const char *what, struct err *e) {
-    void *p = calloc(n ? n : 1, size ? size : 1);
-    return p ? p : refused(mul_or_most(n, size), what, e);
+    const uint64_t total = mul_or_most(n, size);
+    void *p = total < most_bytes ? calloc(total ? (size_t)total : 1, 1) : NULL;
+    return p ? p : refused(total, what, e);
 }
 
 void *try_realloc(void *p, size_t n, size_t size, const char *what, struct err *e) {
     const uint64_t total = mul_or_most(n, size);
-    void *q = total <= PTRDIFF_MAX ? realloc(p, total ? (size_t)total : 1) : NULL;
+    void *q = total < most_bytes ? realloc(p, total ? (size_t)total : 1) : NULL;
     return q ? q : refused(total, what, e);
 }
 
