@@ -121,6 +121,7 @@ static void submit(struct sched *c, struct request *r, enum how how, int n_promp
         a.n_bias = 1;
     }
     struct task *t = task_new(NULL, &silent, &a, &prompt, 1);
+    ids_release(&prompt);
     t->reply.seed = seed;
     t->ud = r;
     t->done = done;
