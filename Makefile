@@ -150,7 +150,7 @@ unit: $(UNIT) ## build the unit tests
 # minutes to compile (make check-isa)
 CHECKED := $(if $(SAN),$(filter-out $(ISA_UNIT),$(UNIT)),$(UNIT))
 SCRIPTS_OF := $(wildcard tests/cli/*.sh)
-# minutes under a sanitizer, of what other tests run there too
+# the longest under a sanitizer; other tests run the same code there
 LONG_SCRIPTS := cuda determinism earlier feedback guides interrupt keep-imatrix killed make-folder make-left \
                 make-memory make-resume nothing-lost one-answer peer-baseline peers requantize words
 ifneq ($(SAN),)
@@ -173,7 +173,7 @@ TEST_NEEDS := $(HONE_H) $(MAN) $(foreach u,$(USED),$(or $($u_IS),$(filter all,$u
 test: $(CHECKED) $(TEST_NEEDS) ## every test that needs no network, Python or GPU; T=gguf: those with gguf in the name
 	$(Q)$(TEST_ENV) T='$(T)' UNITS='$(abspath $(CHECKED))' SCRIPTS='$(SCRIPTS_OF)' sh tests/run.sh
 check: test ## the same
-test-long: ## with SAN: also the scripts that take minutes under a sanitizer
+test-long: ## with SAN: also the scripts that are left out there (LONG_SCRIPTS)
 	+@$(MAKE) --no-print-directory LONG=1 test
 # an installation for tests/cli/library.sh, which builds programs against it
 $(OBJ)/stage.stamp: $(BIN) $(HONE_H) packaging/hone.pc.in Makefile mk/dist.mk

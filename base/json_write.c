@@ -108,8 +108,8 @@ static void lead(struct jw *w, const char *name) {
 }
 
 static void open_level(struct jw *w, const char *name, bool is_arr) {
-    /* A fault of ours, since levels come from code and not from data: what is in it goes to the
-     * level around it. */
+    /* Levels come from code, not from data, so this is a bug in the caller. Its values go into the
+     * enclosing level. */
     if (w->depth >= LEVELS) {
         w->n_deeper++;
         return;

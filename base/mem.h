@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* base/mem.h - small allocations, which take what a job has set aside when memory is out (and end
- * the process where nothing is); arrays that grow with input, and large buffers, which fail. */
+/* base/mem.h - small allocations, which fall back on the job's reserve when memory runs out and end
+ * the process if there is none; arrays that grow with input and large buffers, which can fail. */
 #ifndef HONE_BASE_MEM_H
 #define HONE_BASE_MEM_H
 
@@ -39,8 +39,8 @@ struct mem_fund {
     atomic_bool spent; /* something was taken since it was filled */
 };
 #endif
-/* Fails with ERR_SYS when the job has taken from its fund: loops that allocate for every item of a
- * file end so, before 16 MiB more are gone. */
+/* Fails with ERR_SYS once the job has used its fund. Loops that allocate for each item of a file
+ * call it, so that they stop before the fund is empty. */
 int mem_check(struct err *e);
 /* Fills the fund up: 17 MiB of addresses in all, none of them touched. ERR_SYS: there is no memory.
  */

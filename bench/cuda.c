@@ -209,7 +209,7 @@ static void call_attn(const void *arg, int i) {
     a.slot = i % CALLS;
     must((a.rows.longest <= cu_attn_few_rows(&a) ? cu_attn_few : cu_attn_many)(st, &a, &e));
 }
-/* The table of one sequence of n tokens in CALLS layers, whose pages lie one behind the other. */
+/* The table of one sequence of n tokens in CALLS layers, whose pages are contiguous. */
 static void put_pages(void **table, uint8_t *cache, int64_t n, uint64_t page_bytes) {
     const int64_t n_pages = div_up(n, CU_PAGE);
     void **host = xcalloc((size_t)(n_pages * CALLS), sizeof *host);

@@ -4,11 +4,11 @@
  *
  * The token stream is cut into chunks of ctx tokens, each from an empty context
  * (docs/formats/imatrix.md). Sums are double, over the tokens of a chunk in order and then over
- * chunks in order, so the result depends on neither threads nor ranks: chunk i is summed by rank i
- * mod n, and rank 0 adds it (base/ranks.h). An MTP block runs after the trunk: it reads the
- * trunk's hidden rows and the token after each, so it sees one row less per chunk. Memory: one
- * session (two), 16 bytes per weight column and expert (sums of the chunk and of all; 48 with
- * moments), 4 bytes per token, hidden rows of a chunk for an MTP block.
+ * chunks in order, so the result depends on neither threads nor ranks: rank i mod n sums chunk i,
+ * and rank 0 adds the sums in order (base/ranks.h). An MTP block runs after the trunk, on its
+ * hidden rows and the tokens after them, so it sees one row less per chunk. Memory: one session
+ * (two), 16 bytes per weight column and expert (sums of the chunk and of all; 48 with moments), 4
+ * bytes per token, hidden rows of a chunk for an MTP block.
  *
  * Chunks go through the model several at a time, each with sums of its own. Snapshots hold the sums
  * of complete chunks. Second moments are added to as rows come, so a chunk

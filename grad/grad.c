@@ -16,6 +16,7 @@
 #include "base/rng.h"
 #include "grad/grad_int.h"
 
+/* What is shown of the head comes SEEN_ROWS at a time, on which the bits of moments depend. */
 enum { TOKEN_CHUNK = 16, HEAD_ROWS = 128, SEEN_ROWS = 32 };
 
 /* ---- what the derivatives use ---------------------------------------------------------------- */

@@ -200,21 +200,21 @@ static int by_size(const void *a, const void *b) {
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* Main memory is for other programs, too: so much of it at most is context memory of a file. */
+/* Limit for the contexts of one file in main memory, which other programs need too. */
 static const uint64_t MOST_OF_MAIN = (uint64_t)8 << 30;
 
 uint64_t serve_files_main(void) {
     return min_u64(mem_available() / 4, MOST_OF_MAIN);
 }
 
-/* Returns what the device has left of `all` beside a file; an eighth of it where experts of the
- * file stay in main memory, since these would give way to contexts. */
+/* Returns the device memory that is left after loading a file. If experts of the file stay in main
+ * memory, that is an eighth of the device, as contexts would push more experts out. */
 static uint64_t device_left(uint64_t all, uint64_t own) {
     return own < all / 8 * 7 ? (all - own) / 16 * 15 : all / 8;
 }
 
-/* Returns the context memory per file: what is left, divided, when as many files as possible are
- * loaded together, but at most 1/4 of all memory. least: the minimum per file. */
+/* Returns the context memory per file: at most a quarter of all memory, and no more than what
+ * remains for each when as many files as possible are loaded. least: the minimum per file. */
 static uint64_t share(uint64_t all, uint64_t least, const uint64_t *own, int n) {
     uint64_t *v = xcalloc((size_t)n, sizeof *v), sum = 0, out = all / 4;
     int k = 0;

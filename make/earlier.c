@@ -18,20 +18,11 @@ struct earlier {
     bool measured, speed, tools;  /* what was measured the same way */
 };
 
-/* Tells whether a member of an object is the same in both. */
+/* Tells whether a member of an object is the same in both, or missing in both. */
 static bool same(const struct json *a, const struct json *b, const char *name) {
-    struct buf text[2] = {{0}};
-    const struct json *o[] = {json_get(a, name), json_get(b, name)};
-    for (int i = 0; i < 2 && o[i]; i++) {
-        struct jw w;
-        jw_init(&w, &text[i], false);
-        jw_copy(&w, NULL, o[i]);
-    }
-    const bool is = !o[0] == !o[1] && text[0].len == text[1].len &&
-                    (!o[0] || memcmp(text[0].data, text[1].data, text[0].len) == 0);
-    buf_release(&text[0]);
-    buf_release(&text[1]);
-    return is;
+    a = json_get(a, name);
+    b = json_get(b, name);
+    return a && b ? json_equal(a, b) : !a && !b;
 }
 
 /* Fills in what of the earlier run can be compared with this one. */

@@ -51,7 +51,7 @@ CU_DEV float dot(const struct product &j, const uint8_t *row, const float *x,
                 const int i = c + (int)threadIdx.x;
                 if (k0 + i < j.k) xs[i / 32 * LINE + lane] = x[k0 + i];
             }
-            __syncthreads(); /* also: nobody reads the other chunk any more */
+            __syncthreads(); /* and the other chunk is free again */
             if (g < j.k / 32) {
                 CU_UNROLL
                 for (int l = 0; l < 32; l += 4) {

@@ -5,7 +5,7 @@
  *
  * A warp owns a few rows. It takes 1024 weights at a time, a group of 32 per lane: of one row, or
  * of two or four rows of at most 512 or 256 columns. Blocks have 17 to 66 bytes and begin anywhere,
- * but rows lie one behind the other: what holds the 1024 weights is copied in pieces of 16 aligned
+ * but rows are contiguous: what holds the 1024 weights is copied in pieces of 16 aligned
  * bytes to shared memory, four such copies ahead, and decoded there (cu_group). Weights are read up
  * to the next multiple of 16 bytes. Bytes moved: each weight once. */
 #ifndef HONE_KERNELS_CUDA_PLAIN_CUH

@@ -455,7 +455,7 @@ struct outputs {
     struct session_best *best;
 };
 
-/* Returns how many rows from i on want their hidden row and lie one behind the other. */
+/* Returns how many consecutive rows from i on want their hidden row. */
 static int64_t hidden_run(const struct session *s, const struct session_row *row, int64_t i,
                           int64_t n) {
     int64_t k = i;
@@ -463,8 +463,7 @@ static int64_t hidden_run(const struct session *s, const struct session_row *row
     return k - i;
 }
 
-/* Computes the n rows of s->head_row by copying them first: they all want logits, which lie
- * one behind the other. */
+/* Computes the n rows of s->head_row from copies. All of them want logits, which are contiguous. */
 static int outputs_of_copies(struct session *s, int64_t n, struct err *e) {
     const int64_t d = s->g->reg_width[s->g->hidden_out];
     float *x = try_realloc(NULL, (size_t)n * (size_t)d, sizeof *x, "hidden rows", e);

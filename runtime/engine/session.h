@@ -173,7 +173,7 @@ struct seq *session_own_seq(const struct session *s);
 int session_save_seq(const struct session *s, const struct seq *q, const char *path, bool overwrite,
                      struct err *e);
 int session_load_seq(struct session *s, struct seq *q, const char *path, struct err *e);
-/* Makes a sequence for session_pass.fork, without a past (seq_empty). ERR_SYS: no memory. */
+/* Makes an empty sequence to name in session_pass.fork. ERR_SYS: no memory. */
 int session_new_fork(struct session *s, struct seq **out, struct err *e);
 
 /* Scores of a row of logits, computed where the logits are. */

@@ -155,7 +155,7 @@ static void test_attention(struct dev *d) {
     for (size_t i = 0; i < COUNT_OF(c); i++) attn_case(d, &c[i]);
 }
 
-/* Convolution and delta rule, states and rings one behind the other. */
+/* Convolution and delta rule, states and rings contiguous. */
 static void delta_case(struct dev *d, const int32_t n[SEQS], int64_t dk, int64_t dv, bool chunked) {
     enum { HV = 4, HK = 2, TAPS = 4 };
     struct err e;

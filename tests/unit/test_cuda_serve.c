@@ -6,25 +6,11 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "convert/convert.h"
 #include "kernels/cuda/cuda.h"
-#include "serve/sched_int.h"
-#include "tests/check.h"
 #include "tests/cuda-emu/control.h"
-#include "tests/unit/micro.h"
+#include "tests/unit/silent_api.h"
 
 enum { CTX = 96, MOST = 8, N_OUT = 24 };
-
-static struct model *open_model(const char *name) {
-    struct err e = {0};
-    struct model *m = NULL;
-    struct convert_report r;
-    struct convert_opts o = {
-        .src = name, .out = tmp_path("m.gguf"), .type = "q8_0", .overwrite = true};
-    CHECK_OK(convert_run(&o, &r, &e));
-    CHECK_OK(model_open(&m, tmp_path("m.gguf"), &e));
-    return m;
-}
 
 static struct session *open_session(const struct model *m) {
     const struct session_opts o = {.device = {.kind = DEVICE_CUDA},
@@ -50,26 +36,7 @@ static struct sched *open_sched(struct session *s, struct sched_opts o) {
     return c;
 }
 
-/* ---- requests, of an API that writes nothing ---- */
-
-static void no_event(struct reply *r, const struct event *ev, struct buf *out) {
-    (void)r, (void)ev, (void)out;
-}
-static void no_whole(struct reply *r, struct buf *out) {
-    (void)r, (void)out;
-}
-static char last_fault[sizeof((struct fault *)0)->msg];
-static int no_fail(const struct fault *f, const char *id, bool in_stream, struct buf *out) {
-    (void)id, (void)in_stream, (void)out;
-    snprintf(last_fault, sizeof last_fault, "%s", f->msg);
-    return f->status;
-}
-static const struct api silent = {.name = "test",
-                                  .id = "t_",
-                                  .call_id = "c_",
-                                  .event = no_event,
-                                  .whole = no_whole,
-                                  .fail = no_fail};
+/* ---- requests ---- */
 
 struct request {
     struct ids answer; /* with its prompt */
@@ -148,7 +115,7 @@ static void release(struct request *r, int n) {
 
 /* Answers of all kinds, alone and together, with all logits and without. */
 static void same_as_all(const char *name) {
-    struct model *m = open_model(name);
+    struct model *m = open_model(name, "q8_0");
     struct session *s = open_session(m);
     struct sched *c = open_sched(s, (struct sched_opts){0});
     struct request alone[2][N_HOW] = {0}, many[2][N_HOW] = {0};
@@ -218,7 +185,7 @@ static void count_steps(struct sched *c, int n, int n_all, int64_t n_vocab) {
     release(r, n);
 }
 static void test_counts(void) {
-    struct model *m = open_model("tests/golden/models/qwen3moe");
+    struct model *m = open_model("tests/golden/models/qwen3moe", "q8_0");
     struct session *s = open_session(m);
     struct sched *c = open_sched(s, (struct sched_opts){0});
     const int64_t v = m->hp.d[HD_VOCAB];
@@ -249,7 +216,7 @@ static void test_guesses(void) {
     static const char *const name[] = {"tests/golden/models/qwen3moe",
                                        "tests/golden/models/qwen35moe"};
     for (int i = 0; i < 2; i++) {
-        struct model *m = open_model(name[i]);
+        struct model *m = open_model(name[i], "q8_0");
         struct session *s = open_session(m);
         struct request r[2] = {0};
         int64_t n_steps[2];
@@ -275,7 +242,7 @@ static void test_guesses(void) {
 /* ---- weights that are not numbers ---- */
 
 static void test_broken_weights(void) {
-    struct model *m = open_model("tests/golden/models/qwen3moe");
+    struct model *m = open_model("tests/golden/models/qwen3moe", "q8_0");
     struct err e = {0};
     struct gguf *g = NULL;
     char *data = NULL;
@@ -313,7 +280,7 @@ static void test_broken_weights(void) {
 /* The request under way fails, and all others: nothing is tried again. The last test: it holds for
  * the process. */
 static void test_lost(void) {
-    struct model *m = open_model("tests/golden/models/qwen3moe");
+    struct model *m = open_model("tests/golden/models/qwen3moe", "q8_0");
     struct session *s = open_session(m);
     struct sched *c = open_sched(s, (struct sched_opts){0});
     struct request r[3] = {0};

@@ -26,7 +26,7 @@ static void same_files(const char *a, const char *b) {
     free(y);
 }
 
-/* The text of a command's result, which must have succeeded: result_free. */
+/* Runs a command, which must succeed. The caller frees r with result_free. */
 static void run(struct result *r, const char *name, const char *const *args) {
     const int rc = command(name, args, NULL, r);
     if (rc != HONE_OK && rc != HONE_VERDICT) CHECK_FAIL("%s: %s", name, r->message);

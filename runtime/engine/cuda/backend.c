@@ -334,8 +334,8 @@ static bool cuda_can_hand(const struct session *s, const struct session *to) {
     const struct cuda *a = dev(s), *b = dev(to);
     return a->all->n == 1 && b->all->n == 1 && a->info.index == b->info.index;
 }
-/* Copies into the residual of `to`, which nobody uses between its passes. The copy is in the order
- * of the pass under way, whose end the caller waits for. */
+/* Copies into the residual of `to`, which is free between its passes. The copy is queued in the
+ * stream of the current pass, and the caller waits for that pass. */
 static int cuda_hand(struct session *s, int64_t row, int64_t n, struct session *to, int64_t at,
                      struct err *e) {
     const int64_t w = s->g->reg_width[s->g->residual];

@@ -118,7 +118,7 @@ struct cuda { /* session->dev */
     int64_t *q8_at, turn;
     unsigned fuse; /* enum cuda_fuse: what is on */
     /* These lie in `work`. */
-    uint8_t *rows;      /* of the pass: what the next four lie in, one behind the other */
+    uint8_t *rows;      /* of the pass: holds the next four, one after the other */
     struct cu_seg *seg; /* [n_segs], short ones first */
     int32_t *pos, *of;  /* [n_tok] position, segment */
     int32_t *ids;       /* [n_tok] */

@@ -91,7 +91,7 @@ int exec_cuda_take_best(struct session *s, int64_t i, struct session_best *to, s
     return 0;
 }
 
-/* Sets *x to where n rows lie one behind the other: where the pass left them, or copies. */
+/* Sets *x to n contiguous rows: where the pass left them, or copies. */
 static int together(struct session *s, const struct head_row *row, int64_t n, const float **x,
                     struct err *e) {
     const int64_t w = s->g->reg_width[s->g->hidden_out];
@@ -107,7 +107,7 @@ static int together(struct session *s, const struct head_row *row, int64_t n, co
     return 0;
 }
 
-/* Returns how many rows from the first on want the same as it, logits one behind the other. */
+/* Returns how many rows from the first on want the same output; their logits are contiguous. */
 static int64_t alike(const struct head_row *row, int64_t n, int64_t v) {
     int64_t k = 1;
     while (k < n && (row->logits ? row[k].logits == row->logits + k * v : row[k].logits == NULL))

@@ -159,7 +159,7 @@ static int send(struct session *s, void *dst, const void *src, uint64_t n, struc
     return cuda_feed_put(&d->feed, d->q, s->o.pool, dst, src, n, e);
 }
 
-/* Fills a new copy. Its forms lie one behind the other: in the file's order, packed, and as f32
+/* Fills a new copy. Its forms are contiguous: in the file's order, packed, and as f32
  * values. */
 static int fill(struct session *s, int i, struct weight_copy *copy, struct err *e) {
     struct cuda *d = dev(s);
