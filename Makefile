@@ -31,7 +31,7 @@ MISSING  := $(strip $(foreach p,$(REQUIRED),$(if $(shell $(PKGCONF) --exists $(p
 NEEDS_NO_LIBS := help clean deps demo format tarball uninstall
 ifneq ($(MISSING),)
 ifneq ($(filter-out $(NEEDS_NO_LIBS),$(or $(MAKECMDGOALS),all)),)
-$(error missing libraries: $(MISSING). Install them: `make deps`, or see README.md "Install")
+$(error missing libraries: $(MISSING). Install them: `make deps`, or see docs/platforms.md)
 endif
 endif
 LIB_CFLAGS := $(shell $(PKGCONF) --cflags $(REQUIRED) 2>/dev/null)

@@ -8,7 +8,7 @@ lint: $(HONE_H) $(MAN) ## what a compiler does not check: tests/lint/*.sh; L=com
 	   SANF='$(SANF)' L='$(L)' sh tests/lint.sh $(sort $(C_FILES) $(CUDA_FILES))
 map: ## what every file is, by folder, from its first comment: build/MAP.md
 	$(Q)mkdir -p $(BUILD) && sh mk/map.sh > $(BUILD)/MAP.md && echo $(BUILD)/MAP.md
-models-table: all ## the table of models in README.md, from the registry and the tests
+models-table: all ## the table in docs/models.md, from the registry and the tests
 	$(Q)HONE='$(abspath $(BIN))' sh tests/models.sh --write
 python-steps: $(GEN)/steps.py ## hone_gguf/steps.py of the Python package, from hone.h and commands/
 $(GEN)/steps.py: python/make_steps.py $(HONE_H)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The table of models in README.md, from the registry (hone doctor --models) and the tests. Run from the root with $HONE:
-#   tests/models.sh            prints it         tests/models.sh --check   is README.md's the same?
+# The table of models in docs/models.md, from the registry (hone doctor --models) and the tests. Run from the root with $HONE:
+#   tests/models.sh            prints it         tests/models.sh --check   is docs/models.md's the same?
 #   tests/models.sh --write    puts it there
 # A model is "run, measured" when a test compares logits of its class with an independent implementation: a folder of
 # tests/golden, or an edited one, names the class. "CUDA" is "whole" when test_cuda_session runs such a folder on the emulated
@@ -52,9 +52,9 @@ case ${1:-} in
     awk -v table="$t/table" -v b="$begin" -v e="$end" '
         $0 == b { print; print ""; while ((getline line < table) > 0) print line; print ""; skip = 1; next }
         $0 == e { skip = 0 }
-        !skip' README.md > "$t/readme" && cat "$t/readme" > README.md ;;
+        !skip' docs/models.md > "$t/readme" && cat "$t/readme" > docs/models.md ;;
 --check)
-    sed -n "/^$begin\$/,/^$end\$/p" README.md | grep '^|' > "$t/now" || true
-    diff "$t/now" "$t/table" > "$t/d" || { echo "README.md's table of models is not true: run make models-table"; cat "$t/d"; exit 1; } ;;
+    sed -n "/^$begin\$/,/^$end\$/p" docs/models.md | grep '^|' > "$t/now" || true
+    diff "$t/now" "$t/table" > "$t/d" || { echo "docs/models.md's table of models is not true: run make models-table"; cat "$t/d"; exit 1; } ;;
 *) echo "usage: tests/models.sh [--write | --check]"; exit 2 ;;
 esac

@@ -1,7 +1,7 @@
 #!/bin/sh
-# The guides of docs/guides/ work as written: every line of their sh blocks runs on the bundled model, and the outputs that they show
-# come out (numbers aside). What needs the network or builds hone is listed below and not run. Pages have at most 120 lines, and what
-# they name exists.
+# README.md and the guides work as written: every line of their sh blocks runs on the bundled model and prints the output that they
+# show (numbers aside). Commands that need the network or build hone are listed below and not run. Guides have at most 120 lines,
+# README.md 150; the files, links and options they name exist.
 set -eu
 t=$(mktemp -d)
 pid=
@@ -10,8 +10,9 @@ trap '[ -z "$pid" ] || kill "$pid" 2> /dev/null || true; rm -rf "$t"' EXIT
 root=$PWD tiny=$PWD/tests/golden/tiny-qwen35moe
 
 # ---- pages: length, links, files and options that they name ----
-for g in docs/README.md docs/guides/*.md; do
-    [ "$(wc -l < "$g")" -le 120 ] || say "$g has $(wc -l < "$g") lines"
+pages='README.md docs/platforms.md docs/steps.md'
+for g in $pages docs/README.md docs/guides/*.md; do
+    [ "$(wc -l < "$g")" -le $([ $g = README.md ] && echo 150 || echo 120) ] || say "$g has $(wc -l < "$g") lines"
     for l in $(grep -o '](\([^)#]*\)' "$g" | sed 's/](//' | grep -v '^https*:'); do
         [ -e "$(dirname "$g")/$l" ] || say "$g: a link to $l"
     done
@@ -29,7 +30,11 @@ grep -q '(docs/README.md)' README.md || say "README.md does not name docs/README
 bin=$t/bin
 mkdir "$bin"
 ${CC:-cc} -std=c11 -D_GNU_SOURCE -O1 tests/ask.c -o "$t/ask"
-for p in pip make ollama python3; do printf '#!/bin/sh\nexit 0\n' > "$bin/$p"; done # the network, or a build
+for p in pip ollama python3; do printf '#!/bin/sh\nexit 0\n' > "$bin/$p"; done # the network, or a build
+cat > "$bin/make" << 'END'
+#!/bin/sh
+[ "$1" != demo ] || exec hone make "$TINY" -o demo --recipe Q6_K,Q4_K_M,Q3_K_M
+END
 cat > "$bin/hf" << 'END'
 #!/bin/sh
 # gets nothing: folders and files of the models are there already; of "download ... config.json --local-dir DIR" the file
@@ -54,7 +59,8 @@ case "$1 $*" in
 "make "*" -q"*) set -- "$@" --plain --recipe Q8_0,Q4_K_M,Q2_K --ctx 64 --chunks 2 --calib-ctx 64 --calib-chunks 8 --pp 8 --tg 2 --reps 1 --tools-cases 1 ;;
 "make "*) # as the guide has it, for one size
     head -c 1200 "$TINY/self_calib.txt" > "$T/probe"
-    set -- "$@" --effort fast --time 0 --probe "$T/probe" --recipe Q4_K_M --ctx 64 --chunks 4 --calib-ctx 64 --calib-chunks 8 --pp 8 --tg 2 --reps 1 --tools none ;;
+    case $* in *" --recipe "*) ;; *) set -- "$@" --recipe Q4_K_M ;; esac
+    set -- "$@" --effort fast --time 0 --probe "$T/probe" --ctx 64 --chunks 4 --calib-ctx 64 --calib-chunks 8 --pp 8 --tg 2 --reps 1 --tools none ;;
 *" eval kld "* | *" eval ppl "*) set -- "$@" --ctx 64 --chunks 4 ;;
 *" eval tools "*) set -- "$@" --cases 2 ;;
 *" eval speed "*) set -- "$@" --pp 8 --tg 2 --reps 1 ;;
@@ -87,6 +93,8 @@ cp -r "$tiny" "$have/Qwen3-4B"
 (cd "$have" && PATH=$bin:$PATH hone make Qwen3-4B -o Qwen3-4B-GGUF --repo me/Qwen3-4B-GGUF --license apache-2.0 --base-model Qwen/Qwen3-4B -q > /dev/null) || say "no folder of the model"
 cp "$have/Qwen3-4B-GGUF/Qwen3-4B-Q4_K_M.gguf" "$have/"
 head -c 8000 "$tiny/self_eval.txt" > "$have/my-text.txt"
+head -n 4 "$tiny/calib.jsonl" > "$have/my-chats.jsonl"
+echo '{"type":"object","properties":{"name":{"type":"string","maxLength":8}},"required":["name"]}' > "$have/answer.json"
 
 # Writes the sh blocks of a page to DIR/N.sh, and the text block that follows one to DIR/N.text.
 blocks() {
@@ -99,10 +107,11 @@ blocks() {
 # Numbers become N, rows of blanks one.
 plain() { sed -E 's/[0-9]+([.,:][0-9]+)*/N/g; s/[ ]+/ /g; s/ $//'; }
 n_blocks=0 n_lines=0
-for g in docs/guides/*.md; do
+for g in $pages docs/guides/*.md; do
     d=$t/run
     rm -rf "$d" "$t/blocks" "$t/pid" && mkdir "$t/blocks"
     cp -r "$have" "$d"
+    mkdir "$d/build" && ln -s "$bin/hone" "$d/build/hone"
     case $g in */publish.md) rm -r "$d"/Qwen3-4B-GGUF* ;; esac # the reader makes it
     blocks "$g" "$t/blocks"
     for b in $(ls "$t/blocks" | sed -n 's/\.sh$//p' | sort -n); do

@@ -69,7 +69,7 @@ peer 'given twice' convert tests/golden/models/qwen3 --lora a --lora b -o y.gguf
 peer 'x.gguf' quantize x.gguf -o y.gguf --recipe Q8_0 --gram - # an input may be a stream
 peer 'not to standard output' imatrix x.gguf x.txt -o y.gguf --gram -
 # ---- its table of models is that of the registry and the tests ----
-sh tests/models.sh --check || say "README.md"
+sh tests/models.sh --check || say "docs/models.md"
 # ---- commands in README.md: known, with known options ----
 n=0
 grep -oE '^(build/)?hone [a-z-]+( [^#|&]*)?' README.md | sed 's/^build\///' > "$t/lines"
