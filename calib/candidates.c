@@ -42,7 +42,8 @@ int candidates_init(struct candidates *c, const struct model *m, struct err *e) 
             c->first[i] + model_weight(m, n->moe.router)->ne[1];
     }
     if (!c->n_layers)
-        return err_set(e, ERR_DATA, "%s has no experts: there is nothing to select texts by",
+        return err_set(e, ERR_DATA,
+                       "%s has no experts, so there is no criterion to select texts by",
                        gguf_path(m->gguf));
     sel_init(&c->sel, c->first[c->n_layers]);
     return 0;
@@ -159,8 +160,8 @@ int candidates_have(const struct candidates *c, const struct imat *m, double *to
     coverage_release(&cov);
     if (n_found) return 0;
     return err_set(e, ERR_DATA,
-                   "has no tokens per expert of this model; give an importance matrix of it in "
-                   "GGUF form");
+                   "has no token counts for this model's experts; give the model's own importance "
+                   "matrix in GGUF form");
 }
 
 void candidates_coverage(const struct candidates *c, const double *tokens, struct coverage *out) {

@@ -140,7 +140,7 @@ static void sum_there(struct collector *c) {
     if (!sums->begin(c->trunk, take_sums, c, &why))
         c->there = sums;
     else
-        log_info("importance is summed by the CPU: %s", why.msg);
+        log_info("summing importance on the CPU: %s", why.msg);
 }
 
 /* Fails unless every sum is finite and every tensor was seen at all; g: the model. Says how many
@@ -154,7 +154,7 @@ static int check(const struct imat *m, const struct gguf *g, struct err *e) {
                 TRY(fault_in_weights(g, e));
                 return err_set(e, ERR_DATA,
                                "%s: activations are not finite (column %lld), though all weights "
-                               "are: a value leaves the range of f32",
+                               "are: a value exceeds the range of f32",
                                en->name, (long long)(k % en->ne0));
             }
         for (int64_t k = 0; imat_is_experts(en) && k < en->n_mat; k++) {
@@ -310,7 +310,7 @@ static void save(struct collector *c) {
         c->there ? save_there(c, &e) : calib_save(c->keep->path, c->what, c->out, c->gram, &e);
     checkpoint_wrote(&c->clock, t0);
     if (!rc) return;
-    log_warn("%s; an interruption will cost all that is done", e.msg);
+    log_warn("%s; an interrupted run will have to start over", e.msg);
     c->keep = NULL;
 }
 
@@ -355,7 +355,7 @@ static int load(struct collector *c, int64_t n_chunks, struct err *e) {
         log_warn("%s does not fit this device: starting afresh", c->keep->path);
     } else if (is == SNAP_SAME) {
         c->keep->n_found = c->out->n_chunks = found.n_chunks;
-        log_info("%s: going on after %" PRIu32 " of %" PRId64 " chunks", c->keep->path,
+        log_info("%s: resuming after %" PRIu32 " of %" PRId64 " chunks", c->keep->path,
                  found.n_chunks, n_chunks);
         if (c->there)
             rc = load_there(c, &found, e);
@@ -475,7 +475,8 @@ static int run_chunks(struct collector *c, const struct model *m, int32_t *ids, 
     if (rc == ERR_INTR && c->keep && c->out->n_chunks > from) {
         save(c);
         if (c->keep && ranks_me() == 0)
-            log_info("%" PRIu32 " of %" PRId64 " chunks are kept in %s: the same command goes on",
+            log_info("%" PRIu32 " of %" PRId64
+                     " chunks are kept in %s: run the same command to resume",
                      c->out->n_chunks, n_chunks, c->keep->path);
     }
     return rc;

@@ -96,7 +96,7 @@ static int each_line(struct reader *r, const char *data, size_t len, struct err 
         return err_wrap(e, "the model's chat template renders none of the conversations");
     }
     if (r->n_refused)
-        log_warn("%lld of %lld conversations are left out, the model's template does not render "
+        log_warn("%lld of %lld conversations are skipped: the model's template does not render "
                  "them (%s)",
                  (long long)r->n_refused, (long long)r->n_conversations, r->why.msg);
     return 0;

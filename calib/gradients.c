@@ -80,7 +80,7 @@ int gradients_new(struct gradients **out, const struct model *m, struct gram_col
     const char *missing = "";
     *out = NULL;
     if (!grad_can(m, &missing)) {
-        log_info("the operation %s has no derivative: second moments are those of inputs alone",
+        log_info("the operation %s has no derivative: collecting second moments of inputs only",
                  missing);
         return 0;
     }
@@ -92,7 +92,7 @@ int gradients_new(struct gradients **out, const struct model *m, struct gram_col
     if (rc) {
         free(g);
         if (rc != ERR_SYS) return rc;
-        log_warn("%s: second moments are those of inputs alone", e->msg);
+        log_warn("%s: collecting second moments of inputs only", e->msg);
         return 0;
     }
     grad_observe(g->grad, see, g);

@@ -246,8 +246,8 @@ static int choose_inputs(struct gram_col *c, struct err *e) {
         find_inputs(c);
         TRY(count_bytes(c, &total, e));
         if (total <= have)
-            log_warn("second moments with those of gradients need %.1f GiB, %.1f GiB are "
-                     "available: those of gradients are left out",
+            log_warn("second moments of inputs and gradients need %.1f GiB, but %.1f GiB are "
+                     "available: leaving out those of gradients",
                      (double)all / 0x1p30, (double)have / 0x1p30);
     }
     if (have && total > have)
@@ -256,10 +256,11 @@ static int choose_inputs(struct gram_col *c, struct err *e) {
                        (double)total / 0x1p30, (double)have / 0x1p30,
                        limit ? "raise --max-memory or " : "");
     if (there && total > there)
-        return err_set(e, ERR_SYS,
-                       "second moments need %.1f GiB, which --max-memory allows, but %.1f GiB are "
-                       "free: close other programs, or lower --max-memory",
-                       (double)total / 0x1p30, (double)there / 0x1p30);
+        return err_set(
+            e, ERR_SYS,
+            "second moments need %.1f GiB, which --max-memory allows, but only %.1f GiB are "
+            "free: close other programs, or lower --max-memory",
+            (double)total / 0x1p30, (double)there / 0x1p30);
     return allocate(c, e);
 }
 

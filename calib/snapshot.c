@@ -87,7 +87,7 @@ enum checkpoint_found calib_load(const char *path, const char *what, struct imat
             m->n_entries = found.n_entries;
             m->cap = found.cap;
         } else {
-            log_warn("%s holds other or more chunks than this run: starting afresh", path);
+            log_warn("%s does not match this run's chunks: starting afresh", path);
             is = SNAP_OTHER;
             imat_release(&found);
         }

@@ -283,8 +283,8 @@ int grad_text(struct grad *g, const int32_t *ids, const int32_t *answer, int64_t
               double *loss, struct err *e) {
     double unused;
     if (n < 1 || n > g->n_ctx)
-        return err_set(e, ERR_USAGE, "%lld tokens do not fit gradients of %lld", (long long)n,
-                       (long long)g->n_ctx);
+        return err_set(e, ERR_USAGE, "%lld tokens do not fit the gradient buffers of %lld",
+                       (long long)n, (long long)g->n_ctx);
     g->n = n;
     g->ids = ids;
     session_reset(g->s);
@@ -404,7 +404,7 @@ int grad_new(struct grad **out, const struct model *m, int64_t n_ctx, enum kern_
                                     .whole = true}; /* A text that is shown in part is of no use. */
     const char *missing = "";
     if (!grad_can(m, &missing))
-        return err_set(e, ERR_DATA, "there is no derivative of the operation %s", missing);
+        return err_set(e, ERR_DATA, "the operation %s has no derivative", missing);
     struct grad *g = xcalloc(1, sizeof *g);
     int rc;
     g->m = m;

@@ -73,9 +73,9 @@ static void try_amx(void) {
     fill(&k[0], KERN_AMX);
     fill(&k[1], KERN_AVX512);
     if (kern_agree(&k[0], &k[1], &amx_agrees, &e))
-        log_warn("no memory to try AMX: prompts use AVX-512");
+        log_warn("not enough memory to test AMX: prompts use AVX-512");
     else if (!amx_agrees)
-        log_warn("AMX of this processor computes wrongly here: prompts use AVX-512");
+        log_warn("AMX gives wrong results on this processor: prompts use AVX-512");
 }
 
 bool kern_isa_has(enum kern_isa isa) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* quantize/batch.c - what threads, or a device, do with the rows of a batch. */
+/* quantize/batch.c - the rows of a batch: decoding, checks and encoding on threads or a device. */
 #include "quantize/batch.h"
 
 #include <math.h>
@@ -15,10 +15,11 @@
 #include "quantize/enc/gridq.h"
 #include "quantize/feedback.h"
 
-/* Returns the first column that is not finite, or -1 when all are. */
+/* Returns the first column that is not finite; -1: all are. */
 static int64_t not_finite(const float *x, int64_t n) {
     for (int64_t at = 0; at < n; at += 32) {
-        uint32_t top = 0; /* The largest exponent of 32 weights, which are looked at together. */
+        /* Bits of the largest exponent so far, tested once per 32 weights. */
+        uint32_t top = 0;
         if (at + 32 <= n)
             for (int i = 0; i < 32; i++) {
                 uint32_t e = fp_bits(x[at + i]) & 0x7f800000u;
@@ -31,9 +32,9 @@ static int64_t not_finite(const float *x, int64_t n) {
     return -1;
 }
 
-/* Returns the largest of n weights where the encoded row dst does not hold all of them, else -1.
- * Scales of most types are f16, so with a weight of 65536 or more a block may become infinite, or
- * the weight be cut to less than a quarter. */
+/* Returns the column of the largest weight if the encoded row dst cannot hold the row's weights,
+ * else -1. Most types have f16 scales, so a weight of 65536 or more may make a block infinite or
+ * be cut to less than a quarter. */
 static int64_t too_large(const struct batch_job *j, const float *x, const uint8_t *dst, int64_t n) {
     int64_t at = 0;
     bool holds = true;
@@ -88,8 +89,8 @@ static void do_rows(void *ctx, int64_t begin, int64_t end, int worker) {
     }
 }
 
-/* Encodes groups [begin, end) of the stage, each of FEEDBACK_ROWS rows of one matrix. A row that is
- * not finite is reported, and zeros are encoded in its place. */
+/* Encodes groups [begin, end) of the stage; a group is FEEDBACK_ROWS rows of one matrix. Reports
+ * a row that is not finite and encodes zeros in its place. */
 static void do_groups(void *ctx, int64_t begin, int64_t end, int worker) {
     const struct batch_job *j = ctx;
     struct batch_fault *f = &j->fault[worker];
@@ -147,8 +148,8 @@ static void do_row(void *ctx, int64_t row) {
     do_rows(ctx, row - j->first, row - j->first + 1, 0);
 }
 
-/* Encodes the batch by the device. The first row of the tensor is encoded here too, and a device
- * that gives other bytes is not used any more. */
+/* Encodes the batch on the device. Encodes the tensor's first row on the CPU too, and stops
+ * using the device if its bytes differ. */
 static int by_device(struct batch_job *j, struct err *e) {
     const uint8_t *src = j->t->data + (uint64_t)j->first * j->src_row;
     struct batch_job one = *j;
@@ -161,9 +162,10 @@ static int by_device(struct batch_job *j, struct err *e) {
     one.out = p;
     do_rows(&one, 0, 1, 0);
     if (memcmp(p, j->out, j->dst_row) != 0) {
-        log_warn("tensor %s, row %lld: the device wrote other bytes than the CPU; the CPU goes on "
-                 "alone",
-                 j->t->name, (long long)j->first);
+        log_warn(
+            "tensor %s, row %lld: the device wrote other bytes than the CPU; continuing on the CPU "
+            "alone",
+            j->t->name, (long long)j->first);
         qdev_give_up(j->dev);
         j->dev = NULL;
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* quantize/embd_moments.c - what the first block's products make of an error of an embedding.
+/* quantize/embd_moments.c - second moments for embeddings, from the matrices of the first block.
  *
- * TILE rows of a matrix at a time are decoded, scaled by the norm's weights and their own size, and
- * added to G in the order of rows; columns are shared out. n columns and r rows take n * n * r
- * multiply-adds (blocks of BLOCK columns beyond FULL, as in calib/moments.c), so of many experts
- * EXPERTS stand for all. */
+ * Decodes TILE rows of a matrix at a time, scales them by the norm's weights and the matrix's
+ * size, and adds them to G in row order; threads share out the columns. A matrix with n columns
+ * and r rows takes n * n * r multiply-adds (with blocks of BLOCK columns if n > FULL, as in
+ * calib/moments.c), so EXPERTS experts represent all of them. */
 #include "quantize/embd_moments.h"
 
 #include <math.h>
@@ -19,10 +19,10 @@
 
 enum { TILE = 64, FULL = 4096, BLOCK = 2048, EXPERTS = 32 };
 static const char embd[] = "token_embd.weight";
-/* The share of the mean that is added to the diagonal, for all that later blocks read. */
+/* Fraction of G's mean added to its diagonal, for the inputs of later blocks. */
 #define LATER 0.1
 
-/* The matrices that read what a block's norms give. */
+/* Matrices that read the output of a block's norms. */
 static const char *const of_attention[] = {
     "attn_q",   "attn_k",    "attn_v", "attn_qkv", "attn_gate", "attn_q_a",         "attn_kv_a_mqa",
     "ssm_beta", "ssm_alpha", "ssm_ba", "ssm_in",   "ssm_f_a",   "shortconv.in_proj"};
@@ -46,15 +46,15 @@ static void add_columns(void *ctx, int64_t i0, int64_t i1, int worker) {
     }
 }
 
-/* A matrix, or as many of its experts as count, and how its rows are read. */
+/* A matrix or a sample of its experts, and how to read its rows. */
 struct source {
     const struct gguf_tensor *t;
     const struct kern *ref;
     const float *norm; /* [n] */
-    int64_t experts;   /* how many of ne[2] count */
+    int64_t experts;   /* experts used, of ne[2] */
 };
-/* Decodes rows [r0, r0 + rows) of the k-th expert that counts, their columns times the norm's
- * weights. */
+/* Decodes rows [r0, r0 + rows) of the k-th sampled expert and multiplies their columns by the
+ * norm's weights. */
 static void load(const struct source *s, int64_t k, int64_t r0, int64_t rows, float *out) {
     const struct gguf_tensor *t = s->t;
     const int64_t n = t->ne[0], first = k * t->ne[2] / s->experts * t->ne[1] + r0;
@@ -65,8 +65,8 @@ static void load(const struct source *s, int64_t k, int64_t r0, int64_t rows, fl
     }
 }
 
-/* Adds what one matrix makes of errors; one whose sum of squares is no usable number is left out.
- */
+/* Adds one matrix to the moments. Skips it if its sum of squares is not a positive finite
+ * number. */
 static void add_matrix(struct embd_moments *m, const struct source *s, float *room,
                        struct pool *pool) {
     const int64_t n = s->t->ne[0], rows = s->t->ne[1];
@@ -94,7 +94,7 @@ static const struct gguf_tensor *of_block(const struct gguf *g, const char *name
     return gguf_find_tensor(g, full);
 }
 
-/* Fills out with the weights of a norm, ones where there is none. Returns whether there is. */
+/* Fills out with the weights of a norm, or ones. Returns whether the norm exists. */
 static bool norm_weights(const struct gguf *g, const struct kern *ref, const char *name, float *out,
                          int64_t n) {
     const struct gguf_tensor *t = of_block(g, name);
@@ -137,8 +137,8 @@ int embd_moments_make(struct embd_moments *m, const struct gguf *g, struct pool 
     float *norm = xcalloc((size_t)n, sizeof *norm), *room = xcalloc((size_t)n, TILE * sizeof *room);
     struct kern ref;
     kern_init(&ref, KERN_REF);
-    /* Blocks that norm only what they add have none of these; where attention and FFN share a norm
-     * there is no second one. */
+    /* Models that norm only a block's output have neither norm; models in which attention and
+     * FFN share a norm lack the second. */
     const bool first = norm_weights(g, &ref, "attn_norm", norm, n);
     add_named(m, g, &ref, of_attention, COUNT_OF(of_attention), norm, room, pool);
     if (first && !norm_weights(g, &ref, "ffn_norm", norm, n) &&
@@ -147,7 +147,7 @@ int embd_moments_make(struct embd_moments *m, const struct gguf *g, struct pool 
     add_named(m, g, &ref, of_ffn, COUNT_OF(of_ffn), norm, room, pool);
     free(norm);
     free(room);
-    /* Each matrix has added one to the trace. */
+    /* Each matrix adds 1 to the trace. */
     for (int64_t i = 0; i < n; i++)
         m->sum[i * block + i % block] += (float)LATER * m->count / (float)n;
     if (!(m->count > 0)) embd_moments_release(m);

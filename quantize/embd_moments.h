@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* quantize/embd_moments.h - second moments for token_embd.weight, whose rows are looked up and
- * multiplied by nothing.
+/* quantize/embd_moments.h - second moments for token_embd.weight, a lookup table without inputs of
+ * its own.
  *
- * The error e of a row meets the products of the first block first, normed by the small rows that
- * embeddings are; behind them the residual is many times larger. So what counts is the sum over
- * its matrices W of |W diag(g) e|^2 / |W diag(g)|^2, g being the norm's weights, and with
- * G = sum of diag(g) W^T W diag(g) / |W diag(g)|^2 that is e G e^T, to which a tenth of its mean
- * is added for the blocks behind (docs/design/feedback.md). It depends on the model alone. */
+ * An error e in a row first reaches the matrices of the first block, normalized by that row's
+ * own small scale; in later blocks the residual is much larger. So the loss to minimize is the
+ * sum over those matrices W of |W diag(g) e|^2 / |W diag(g)|^2, where g is the norm's weights.
+ * That is e G e^T with G = sum of diag(g) W^T W diag(g) / |W diag(g)|^2. 0.1 of G's mean is
+ * added to its diagonal for the later blocks (docs/design/feedback.md). G depends only on the
+ * model. */
 #ifndef HONE_QUANTIZE_EMBD_MOMENTS_H
 #define HONE_QUANTIZE_EMBD_MOMENTS_H
 
@@ -15,16 +16,16 @@
 #include "quantize/hessian_file.h"
 
 struct embd_moments {
-    struct gram_input in; /* Both halves are the same; in.n is 0 where there is nothing to go by. */
+    struct gram_input in; /* both halves are equal; in.n 0: no moments */
     float *sum;           /* [n][block] */
     float count;
 };
-/* Computes the moments from the weights of model g. `pool` may be NULL. The sums are the same for
- * any number of threads and on every machine. */
+/* Computes the moments from the weights of g. `pool` may be NULL. The result does not depend on
+ * the number of threads or the machine. */
 int embd_moments_make(struct embd_moments *m, const struct gguf *g, struct pool *pool,
                       struct err *e);
 void embd_moments_release(struct embd_moments *m);
-/* Returns the moments for a tensor: those of the file, else those of embeddings, else NULL. */
+/* Returns a tensor's moments from the file or, for embeddings, from m; NULL: none. */
 const struct gram_input *embd_moments_find(const struct embd_moments *m, const struct gram *gram,
                                            const char *name);
 

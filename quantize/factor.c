@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* quantize/factor.c - second moments to correlation and factor, in double with a fixed order of
- * operations: the factor decides file bytes, so it is the same on every machine and with any number
- * of threads. Right-looking Cholesky of R with both indices reversed, NB columns at a time; rows of
- * the panel and of the trailing matrix are independent. 2048 columns: 3 G floating-point
- * operations. */
+/* quantize/factor.c - correlation and factor of second moments.
+ *
+ * Computed in double with a fixed order of operations: the factor determines file bytes, so it
+ * must not depend on the machine or the number of threads. Right-looking Cholesky of R with both
+ * indices reversed, NB columns at a time; rows of the panel and of the trailing matrix are
+ * independent. 2048 columns take 3 G floating-point operations. */
 #include "quantize/factor.h"
 
 #include <math.h>
@@ -66,9 +67,10 @@ int factor_pool(const struct gram_input *in, unsigned halves, float **out, doubl
 /* ---- factorisation --------------------------------------------------------------------------- */
 
 struct chol {
-    double *a; /* The matrix [n][n], of which the lower half is used. */
+    double *a; /* [n][n]; only the lower half is used */
     int64_t n, k0, k1;
-    double *panel; /* [group][NB][FACTOR_ROWS]: columns [k0, k1) of the rows from k1 on */
+    /* [group][NB][FACTOR_ROWS]: columns [k0, k1) of the rows from k1 on */
+    double *panel;
     const struct enc_lanes *lanes;
 };
 static double dot(const double *a, const double *b, int64_t n) {
@@ -80,7 +82,7 @@ static double dot(const double *a, const double *b, int64_t n) {
     for (int l = 0; l < LANES; l++) s += acc[l];
     return s;
 }
-/* Solves the panel's columns of groups of rows. Rows after the last are zeros. */
+/* Solves the panel's columns for groups of rows. Padding rows are zero. */
 static void panel_groups(void *ctx, int64_t g0, int64_t g1, int worker) {
     const struct chol *c = ctx;
     (void)worker;
@@ -95,8 +97,8 @@ static void panel_groups(void *ctx, int64_t g0, int64_t g1, int worker) {
             for (int64_t q = 0; q < NB; q++) row[(p + r) * c->n + q] = x[q * FACTOR_ROWS + r];
     }
 }
-/* Takes what the panel explains off rows of the trailing matrix, two rows and one group of columns
- * at a time. */
+/* Subtracts the panel's contribution from rows of the trailing matrix, two rows and one column
+ * group at a time. */
 static void trail_rows(void *ctx, int64_t p0, int64_t p1, int worker) {
     const struct chol *c = ctx;
     (void)worker;
@@ -112,8 +114,8 @@ static void trail_rows(void *ctx, int64_t p0, int64_t p1, int worker) {
                     row[r][c->k1 + q] -= out[r][q - q0];
         }
 }
-/* Factors a matrix in place into L L^T, NB columns at a time. Returns false when a pivot is not
- * positive. Rows after a panel are there only where it has NB columns. */
+/* Factors a matrix in place into L L^T, NB columns at a time. Returns false if a pivot is not
+ * positive. A panel has fewer than NB columns only at the end, where no rows follow. */
 static bool cholesky(double *a, int64_t n, double *panel, struct pool *pool) {
     struct chol c = {.a = a, .n = n, .panel = panel, .lanes = enc_lanes()};
     for (c.k0 = 0; c.k0 < n; c.k0 = c.k1) {
@@ -132,15 +134,15 @@ static bool cholesky(double *a, int64_t n, double *panel, struct pool *pool) {
     return true;
 }
 
-/* Factors one diagonal block of R, its rows [b0, b0 + nb). Its columns are turned around on the way
- * in and back, so that L of the turned block becomes M diag M^T with M upper. */
+/* Factors one diagonal block of R, rows [b0, b0 + nb). Reverses the columns on input and output,
+ * so that the L of the reversed block gives M diag M^T with M upper triangular. */
 static bool factor_block(struct factor *f, int64_t b0, int64_t nb, struct pool *pool) {
     for (int64_t p = 0; p < nb; p++) {
         const float *src = f->r + (b0 + nb - 1 - p) * f->block;
         for (int64_t q = 0; q <= p; q++) f->tri[p * nb + q] = (double)src[nb - 1 - q];
     }
     if (!cholesky(f->tri, nb, f->panel, pool)) return false;
-    double *d = f->panel; /* The diagonal, in one place. */
+    double *d = f->panel; /* f->panel, reused for the diagonal */
     for (int64_t i = 0; i < nb; i++) d[i] = f->tri[(nb - 1 - i) * nb + (nb - 1 - i)];
     for (int64_t i = 0; i < nb; i++) {
         const double *row = f->tri + (nb - 1 - i) * nb;
@@ -183,8 +185,8 @@ int factor_make(struct factor *f, const struct gram_input *in, int64_t mat,
         mean += h / total;
     }
     mean /= (double)n;
-    /* For the moment diag holds 1/sqrt(H_ii + lambda*mean). It is 0 for a column that never had a
-     * value, which is correlated with nothing. */
+    /* diag temporarily holds 1/sqrt(H_ii + lambda*mean); 0 for a column that was always zero,
+     * which has no correlations. */
     for (int64_t i = 0; i < n; i++) {
         double h = (double)f->h[i] + o->lambda * mean;
         f->diag[i] = h > 1e-30 ? (float)(1 / sqrt(h)) : 0;
@@ -207,7 +209,7 @@ int factor_make(struct factor *f, const struct gram_input *in, int64_t mat,
     return 0;
 }
 
-/* ---- inputs that have moved ------------------------------------------------------------------ */
+/* ---- drifted inputs -------------------------------------------------------------------------- */
 
 void factor_drift(const struct factor *f, const float *const cross[GRAM_HALVES], const float *x,
                   float *out) {
@@ -220,8 +222,8 @@ void factor_drift(const struct factor *f, const float *const cross[GRAM_HALVES],
     }
 }
 
-/* Returns the inner product of a and b as eight sums side by side, so that the order is fixed and
- * vector instructions can be used. */
+/* Returns the inner product of a and b as eight partial sums, which fixes the order and permits
+ * vector instructions. */
 static float dot_f32(const float *a, const float *b, int64_t n) {
     float acc[8] = {0}, s = 0;
     int64_t k = 0;
@@ -232,7 +234,7 @@ static float dot_f32(const float *a, const float *b, int64_t n) {
     return s;
 }
 
-/* Replaces z by z R^-1 with R = M diag M^T, block by block. */
+/* Replaces z by z R^-1, with R = M diag M^T, block by block. */
 static void solve(const struct factor *f, float *z) {
     for (int64_t b0 = 0; b0 < f->n; b0 += f->block) {
         const int64_t nb = min_i64(f->block, f->n - b0);

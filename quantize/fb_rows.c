@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* quantize/fb_rows.c - error feedback from row to row. G = S R S and R = M diag M^T as in factor.h,
- * so that tr(G E E^T) = sum_j diag_j |s_j e_j + sum_{i<j} s_i e_i M_ij|^2 with e_j row j of E: row
- * j aims at w_j + sum_{i<j} s_i e_i M_ij / s_j. */
+/* quantize/fb_rows.c - error feedback between rows. G = S R S and R = M diag M^T as in factor.h,
+ * so tr(G E E^T) = sum_j diag_j |s_j e_j + sum_{i<j} s_i e_i M_ij|^2, where e_j is row j of E.
+ * The target of row j is therefore w_j + sum_{i<j} s_i e_i M_ij / s_j. */
 #include "quantize/fb_rows.h"
 
 #include <stdlib.h>
@@ -12,21 +12,21 @@
 #include "quantize/axpy.h"
 #include "quantize/feedback.h"
 
-/* The damping of the gradients' moments, as a share of their mean, and how much of their
- * correlation is not believed at least: of n tokens and m rows, m / (m + n) too. */
+/* LAMBDA: damping of the gradients' moments, relative to their mean. ALPHA: least shrinkage of
+ * their correlation; with n tokens and m rows, m / (m + n) is added. */
 #define LAMBDA 0.01
 #define ALPHA 0.05
-/* The stages of a block of rows that depend on each other; of many blocks there are fewer, so that
- * they have rows for as many threads. */
+/* Stages per block of dependent rows; fewer if there are many blocks, so that a stage has enough
+ * rows for all threads. */
 enum { STAGES = 16, STAGES_OF_MANY = 8 };
 
 struct fb_rows {
     const struct gram_input *in;
-    int64_t mat; /* The matrix whose factor f is; -1: there is none yet. */
+    int64_t mat; /* matrix whose factor is f; -1: none yet */
     struct factor f;
-    int64_t n, stage; /* The columns of a matrix; the first row of the present stage. */
-    float *w, *s;     /* The moments of the rows and their roots, damped. */
-    float *u;         /* [block][n] s_j e_j of the rows of the present block that are encoded. */
+    int64_t n, stage; /* columns of a matrix; first row of the current stage */
+    float *w, *s;     /* damped moments of the rows, and their roots */
+    float *u;         /* [block][n] s_j e_j of the rows encoded in the current block */
 };
 
 int fb_rows_new(struct fb_rows **out, const struct gram_input *in, int64_t n, struct err *e) {

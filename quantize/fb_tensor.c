@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* quantize/fb_tensor.c - error feedback for one tensor.
  *
- * Shrinkage: a few rows of a few matrices are encoded with the moments of the first half of the
- * text for each candidate alpha and judged by the moments of the second half; the lowest error
- * wins, and alpha 1 (the diagonal alone) means the plain encoder. The tensor itself is encoded with
- * both halves. Importance comes from the importance matrix when there is one, correlations from the
- * moments. Memory: three matrices of the input's size, a row group per thread. */
+ * Shrinkage: for each candidate alpha, a few rows of a few matrices are encoded with the moments
+ * of the first half of the text and scored with those of the second half. The lowest error wins;
+ * alpha 1 (the diagonal alone) means the plain encoder. The tensor itself is encoded with both
+ * halves. Importance comes from the importance matrix if there is one, correlations always from
+ * the moments. Memory: three matrices of the input's size, and a group of rows per thread. */
 #include "quantize/fb_tensor.h"
 
 #include <math.h>
@@ -22,14 +22,13 @@
 #include "quantize/feedback.h"
 
 enum { TRY_MATS = 2, TRY_ROWS = 32, ROUNDS = 2 };
-/* The damping of GPTQ: this share of the mean moment is added to all of them. */
+/* GPTQ's damping: this fraction of the mean moment is added to every moment. */
 #define LAMBDA 0.01
 static const double alphas[] = {0.03, 0.1, 0.3, 1.0};
-/* The shares of the correction that are tried where inputs have moved. */
+/* Candidate fractions of the drift correction. */
 static const double betas[] = {0, 0.25, 0.5, 0.75, 1};
-/* The correction is a regression with a block's columns as regressors. Where these explain a share
- * r of the drift, n tokens are best believed n / (n + columns * (1 - r) / r). Here r is taken as a
- * fifth. */
+/* The correction is a regression on a block's columns. If they explain a fraction r of the
+ * drift, n tokens deserve a weight of n / (n + columns * (1 - r) / r). This assumes r = 1/5. */
 #define DRIFT_PRIOR 4.0
 
 struct fb_tensor {
@@ -37,20 +36,19 @@ struct fb_tensor {
     struct factor f;
     float *pooled;
     double pooled_tokens, alpha, beta, gain;
-    double share; /* What feedback between rows can leave of the loss; 1 where there is none. */
-    /* The share of the present matrix's drift that is taken back, 0 to 1. */
+    double share; /* loss fraction that row feedback can leave; 1: no row feedback */
+    /* Fraction of the current matrix's drift to correct, 0 to 1. */
     double take;
-    /* The sums for the present matrix and halves; NULL where a half is left out. */
+    /* Cross sums of the current matrix by half; NULL: half not used. */
     const float *cross[GRAM_HALVES];
-    /* For each worker the rows that it works on, and room beside them; NULL where rows aim at
-     * themselves. */
+    /* Per worker: its shifted rows and scratch; NULL: rows are their own targets. */
     float **aim;
-    struct fb_rows *from_rows; /* NULL: rows are independent. */
+    struct fb_rows *from_rows; /* NULL: rows are independent */
     void (*decode)(const void *restrict, float *restrict, int64_t);
-    /* The importance and the scales of the present matrix's columns. */
+    /* Importance and scales of the current matrix's columns. */
     float *imp, *s;
     struct feedback fb;
-    struct feedback_work **work; /* What feedback needs for each worker. */
+    struct feedback_work **work; /* per worker */
 };
 
 static void cross_of(const struct gram_input *in, int64_t mat, unsigned halves,
@@ -74,7 +72,7 @@ static int prepare(struct fb_tensor *t, int64_t mat, unsigned halves, double alp
         .halves = halves, .lambda = LAMBDA, .alpha = alpha, .tau = in->n_mat > 1 ? t->src.tau : 0};
     TRY(factor_make(&t->f, in, in->n_mat > 1 ? mat : 0, &o, pooled, t->pooled_tokens, t->src.pool,
                     e));
-    /* An expert's own moments weigh tokens by its gates, which the importance matrix does not. */
+    /* An expert's own moments weight tokens by its gates; the importance matrix does not. */
     const bool own = in->n_mat > 1 || !t->src.imp;
     const float *imp = own ? t->f.h : t->src.imp + mat * t->src.n;
     feedback_weights(t->imp, t->s, imp, t->src.n, LAMBDA);
@@ -83,8 +81,7 @@ static int prepare(struct fb_tensor *t, int64_t mat, unsigned halves, double alp
     return 0;
 }
 
-/* Encodes rows x; `first` is the first one's number in its matrix, or -1 where they know nothing of
- * other rows. */
+/* Encodes rows x. `first` is the index of the first row in its matrix; -1: ignore other rows. */
 static void encode_rows(struct fb_tensor *t, int worker, int64_t first, const float *x, int rows,
                         uint8_t *dst, uint64_t dst_row) {
     const int64_t n = t->src.n;
@@ -127,8 +124,8 @@ static void trial_rows(void *ctx, int64_t g0, int64_t g1, int worker) {
     }
 }
 
-/* Returns what the quadratic error leaves out where inputs have moved: twice the product of the
- * rows' error with x Delta. */
+/* Returns the part of the quadratic error that drift adds: twice the inner product of the rows'
+ * error with x Delta. */
 static double drift_error(const struct factor *held, const float *const cross[GRAM_HALVES],
                           const float *x, const float *y, int64_t rows) {
     float *drift = xcalloc((size_t)held->n, sizeof *drift);
@@ -141,13 +138,12 @@ static double drift_error(const struct factor *held, const float *const cross[GR
     return sum;
 }
 
-/* One way to encode: how much of the correlation is not believed, and how much of the drift is
- * taken back. */
+/* A candidate: shrinkage of the correlation and fraction of the drift to correct. */
 struct way {
     double alpha, beta;
 };
 
-/* Adds to err[i] the held-out error of each way on sampled rows of a matrix. */
+/* Adds each candidate's held-out error on sampled rows of a matrix to err[]. */
 static int try_matrix(struct fb_tensor *t, int64_t mat, struct trial *j, float *x,
                       const struct way *way, int n_ways, double *err, struct err *e) {
     const struct fb_source *s = &t->src;
@@ -178,8 +174,8 @@ out:
     return rc;
 }
 
-/* Tries each way on a few matrices. *best: the one whose error on inputs that were held out is
- * least, of equals the first; *gain: its error divided by that of the last way. */
+/* Tries each candidate on a few matrices. *best: the first with the least held-out error; *gain:
+ * its error relative to that of the last candidate. */
 static int best_way(struct fb_tensor *t, struct trial *j, float *x, const struct way *way,
                     int n_ways, int *best, double *gain, struct err *e) {
     const struct fb_source *s = &t->src;
@@ -218,8 +214,9 @@ static int choose(struct fb_tensor *t, struct err *e) {
         TRY_GOTO(out, rc, best_way(t, &j, x, way, COUNT_OF(betas), &at, &unused, e));
         t->beta = betas[at];
     }
-    log_debug("%s: shrinkage %.2f, held-out error %.3f of the plain one, drift taken back %.2f",
-              s->in->name, t->alpha, t->gain, t->beta);
+    log_debug(
+        "%s: shrinkage %.2f, held-out error %.3f of the plain encoder's, drift correction %.2f",
+        s->in->name, t->alpha, t->gain, t->beta);
 out:
     free(x);
     free(enc);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/fb_tensor.h - one tensor with error feedback: its factor, matrix by matrix, and how much
- * of the measured correlation is believed. */
+/* quantize/fb_tensor.h - error feedback for one tensor: the factor of each matrix, and how far
+ * to trust the measured correlation. */
 #ifndef HONE_QUANTIZE_FB_TENSOR_H
 #define HONE_QUANTIZE_FB_TENSOR_H
 
@@ -8,35 +8,34 @@
 #include "base/pool.h"
 #include "quantize/enc/raw.h"
 
-struct fb_source { /* the tensor */
+struct fb_source { /* the tensor to encode */
     const struct gram_input *in;
-    const struct gram_input
-        *out;        /* of the products' gradients, by row; NULL: rows are independent */
-    enum qtype type; /* one that feedback_can */
+    const struct gram_input *out; /* gradients of the outputs, by row; NULL: rows are independent */
+    enum qtype type;              /* a type for which feedback_can is true */
     enum search search;
     int64_t n, rows, n_mat; /* columns, rows per matrix, matrices */
-    const float *imp;       /* [n_mat][n]; NULL: from the moments */
-    /* Gives row `row` (of all matrices) as f32. Returns false when it is not finite. */
+    const float *imp;       /* [n_mat][n]; NULL: taken from the moments */
+    /* Decodes row `row`, counted over all matrices, to f32. Returns false if it is not finite. */
     bool (*load)(void *ctx, int64_t row, float *x);
     void *ctx;
     double tau;
-    unsigned steps; /* FEEDBACK_... */
+    unsigned steps; /* FEEDBACK_... flags */
     struct pool *pool;
 };
 struct fb_tensor;
-/* Chooses the shrinkage on held-out tokens. */
+/* Creates the feedback of a tensor and chooses its shrinkage on held-out tokens. */
 int fb_tensor_new(struct fb_tensor **out, const struct fb_source *src, struct err *e);
 void fb_tensor_free(struct fb_tensor *t);
-double fb_tensor_alpha(const struct fb_tensor *t); /* 1: feedback does not pay, encode plainly */
-/* Returns the held-out error over that of the plain encoder, on the sampled rows; times what rows
- * can take back of each other's errors. */
+double fb_tensor_alpha(const struct fb_tensor *t); /* 1: feedback does not pay; encode plainly */
+/* Returns the held-out error relative to the plain encoder's, measured on sampled rows, times
+ * the fraction that row-to-row feedback can leave. */
 double fb_tensor_gain(const struct fb_tensor *t);
 int fb_tensor_matrix(struct fb_tensor *t, int64_t mat, struct err *e);
-/* Returns how many rows of a matrix may be encoded side by side; the others wait for their errors.
- * fb_tensor_stage says that those from `row` on are next. */
+/* Returns the number of rows of a matrix that can be encoded concurrently; later rows need their
+ * errors. fb_tensor_stage begins the stage that starts at `row`. */
 int64_t fb_tensor_stage_rows(const struct fb_tensor *t);
 void fb_tensor_stage(struct fb_tensor *t, int64_t row);
-/* Encodes up to FEEDBACK_ROWS rows of the present matrix, from its row `first` on. */
+/* Encodes up to FEEDBACK_ROWS rows of the current matrix, starting at its row `first`. */
 void fb_tensor_rows(struct fb_tensor *t, int worker, int64_t first, const float *x, int rows,
                     uint8_t *dst, uint64_t dst_row);
 

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
-/* quantize/feedback.c - error feedback in the form of LDLQ, then descent on what it left.
+/* quantize/feedback.c - error feedback in the form of LDLQ, followed by descent on the remaining
+ * error.
  *
- * Units: u_i = s_i * (x_i - x^_i), so that the error of a row is u R u^T (factor.h). Columns go in
- * order, block by block: targets are x_j + acc_j / s_j with acc = sum_{i<j} u_i M_ij; the encoder
- * settles the block's scales on the targets, weighted by the conditional moments s_j^2 diag_j; then
- * each code, or each entry of a grid, is chosen with the feedback of all before it. Columns behind
- * the block get their sums at its end. Afterwards, with g = R u kept current, integers, scales and
- * codes change where the error falls (feedback_kind.h). f32, fixed order, no reductions that a
- * compiler may reorder: the bytes are the same everywhere. Rows are independent. */
+ * Units: u_i = s_i * (x_i - x^_i), so a row's error is u R u^T (factor.h). Columns are processed
+ * in order, block by block, with targets x_j + acc_j / s_j, where acc = sum_{i<j} u_i M_ij. The
+ * encoder fits the block's scales to the targets, weighted by the conditional moments s_j^2
+ * diag_j; then it chooses each code, or grid entry, with the feedback of all earlier ones.
+ * Columns after the block get their sums at its end. Afterwards, with g = R u kept up to date,
+ * integers, scales and codes change where the error falls (feedback_kind.h). All in f32, in a
+ * fixed order, without reductions that a compiler may reorder: the bytes are the same
+ * everywhere. Rows are independent. */
 #include "quantize/feedback.h"
 
 #include <math.h>
@@ -80,8 +82,8 @@ void feedback_weights(float *w, float *s, const float *imp, int64_t n, double la
     }
 }
 
-/* Passes the errors of columns [c0, c0 + n) on to the columns of the factor's block behind them,
- * for all rows at once. */
+/* Propagates the errors of columns [c0, c0 + n) to the later columns of the factor's block, for
+ * all rows at once. */
 static void pass_later(const struct factor *f, struct fb_row *row, int rows, int64_t c0, int n) {
     for (int64_t c = c0; c < c0 + n; c++) {
         int64_t b0 = c / f->block * f->block, stop = min_i64(f->n, b0 + f->block);
@@ -102,8 +104,8 @@ static void *block_at(const struct feedback *fb, const struct fb_row *r, int64_t
     return r->blocks + (uint64_t)b * fb->kind->bytes;
 }
 
-/* Scales what a row was encoded to, so that the row's product with itself under R is kept
- * (enc_row_balanced says why). */
+/* Rescales an encoded row to preserve the row's product with itself under R (see
+ * enc_row_balanced). */
 static void balance(const struct feedback *fb, struct fb_row *r, int64_t n_blocks) {
     const struct factor *f = fb->f;
     double num = 0, den = 0;

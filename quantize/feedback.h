@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/feedback.h - rows to blocks with error feedback: each weight's rounding error moves the
- * targets of the columns after it, so that the error of the product falls instead of that of the
+/* quantize/feedback.h - row encoding with error feedback: each weight's rounding error shifts
+ * the targets of later columns, which minimizes the error of the product rather than of the
  * weights. */
 #ifndef HONE_QUANTIZE_FEEDBACK_H
 #define HONE_QUANTIZE_FEEDBACK_H
@@ -9,45 +9,45 @@
 #include "quantize/enc/raw.h"
 #include "quantize/factor.h"
 
-enum { FEEDBACK_ROWS = 8 };  /* rows that go together, sharing reads of the factor */
+enum { FEEDBACK_ROWS = 8 };  /* rows encoded together, sharing reads of the factor */
 enum {                       /* steps after the feedback pass */
-       FEEDBACK_CODES = 1,   /* coordinate descent on codes */
+       FEEDBACK_CODES = 1,   /* coordinate descent on the codes */
        FEEDBACK_SCALES = 2,  /* least squares of d and m per block */
-       FEEDBACK_INTS = 4,    /* neighbours of the integer sub-scales */
-       FEEDBACK_BALANCE = 8, /* enc_row_balanced; also without feedback */
+       FEEDBACK_INTS = 4,    /* neighboring integer sub-scales */
+       FEEDBACK_BALANCE = 8, /* enc_row_balanced; works without feedback too */
        FEEDBACK_ALL = 15
 };
 struct fb_kind;
-/* How rows are encoded: feedback_init sets the first part, the caller the rest. */
+/* How to encode rows. feedback_init sets the first part, the caller the rest. */
 struct feedback {
     enum qtype type;
     enum search search;
     const struct fb_kind *kind;
     const struct enc *enc;
-    struct grid_how grid; /* of grid types */
+    struct grid_how grid; /* grid types only */
 
     const struct factor *f;
     const float *imp, *s; /* [n] column weights and their square roots, from feedback_weights */
-    unsigned steps;       /* FEEDBACK_... */
-    int rounds;           /* of the first three steps */
+    unsigned steps;       /* FEEDBACK_... flags */
+    int rounds;           /* rounds of the first three steps */
 };
-/* Says whether rows of a type can be encoded with error feedback. */
+/* Returns whether a type supports error feedback. */
 bool feedback_can(enum qtype t);
-/* Begins *fb for a type that can. */
+/* Initializes *fb for a type that feedback_can. */
 void feedback_init(struct feedback *fb, enum qtype type, enum search search);
 
 struct feedback_work;
-/* Makes room for the rows of one thread, n weights each. */
+/* Allocates one thread's buffers, for rows of n weights. */
 int feedback_work_new(struct feedback_work **out, enum qtype type, int64_t n, struct err *e);
 void feedback_work_free(struct feedback_work *w);
-/* Encodes rows x [rows][n], at most FEEDBACK_ROWS of them, to rows of dst_row bytes at dst. */
+/* Encodes up to FEEDBACK_ROWS rows x [rows][n] into rows of dst_row bytes at dst. */
 void feedback_rows(const struct feedback *fb, struct feedback_work *w, const float *x, int rows,
                    uint8_t *dst, uint64_t dst_row);
 /* Returns the sum over rows of (x - y) S R S (x - y)^T. */
 double feedback_error(const struct factor *f, const float *s, const float *x, const float *y,
                       int64_t rows);
-/* Computes from the importance of n columns w = imp + lambda*mean and its root s, neither of
- * them zero or huge. */
+/* Computes, from the importance of n columns, w = imp + lambda*mean and its root s, with both
+ * kept away from zero and overflow. */
 void feedback_weights(float *w, float *s, const float *imp, int64_t n, double lambda);
 
 #endif

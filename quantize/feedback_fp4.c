@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/feedback_fp4.c - error feedback in blocks of sixteen-level floats (enc/fp4.h), whose
- * scales come from a short list of bytes: they move by a step, they are never fitted. */
+/* quantize/feedback_fp4.c - error feedback for blocks of sixteen-level floats (enc/fp4.h). Their
+ * scale bytes are a short list, so scales move by steps and are never fitted. */
 #include "quantize/enc/fp4.h"
 #include "quantize/feedback_kind.h"
 
@@ -14,7 +14,7 @@ static float value_at(const struct enc_fp4 *l, const struct fp4_open *o, int i) 
     return l->step(o->scale[i / l->sub]) * (float)kern_fp4_level[o->code[i]];
 }
 
-/* Gives the code nearest to v; the present one where the step is as good as zero. */
+/* Returns the code nearest to v, or the current code if the step is practically zero. */
 static uint8_t nearest(const struct enc_fp4 *l, const struct fp4_open *o, int i, float v) {
     const float step = l->step(o->scale[i / l->sub]);
     return step > 0x1p-126f ? fp4_code(v / step) : o->code[i];
@@ -42,9 +42,9 @@ static void pass(const struct feedback *fb, struct fb_row *r, void *block, int64
     }
 }
 
-/* Tries run k of the block under another scale byte: codes nearest to the present values, then a
- * sweep of descent inside the run. Gives the change of the error; the codes go to t, the changes of
- * u to du. */
+/* Tries another scale byte for run k: takes the codes nearest to the current values, then makes
+ * a descent sweep within the run. Returns the change of the error; stores codes in t, changes of
+ * u in du. */
 static double try_scale(const struct feedback *fb, const struct fb_row *r, struct fp4_open *t,
                         int64_t c0, int k, float *du) {
     const struct enc_fp4 *l = fb->enc->fp4;
@@ -96,7 +96,7 @@ static void descend(const struct feedback *fb, struct fb_row *r, void *block, in
     }
 }
 
-/* Does nothing: a scale byte is too coarse to balance a row by. */
+/* Does nothing: scale bytes are too coarse to balance a row. */
 static void rescale(void *block, double gain) {
     (void)block, (void)gain;
 }

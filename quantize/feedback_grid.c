@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT
-/* quantize/feedback_grid.c - error feedback in blocks of the grid types, whose weights share
- * entries: a vector of 4 or 8 levels is chosen at a time, by the whole quadratic form of its
- * columns and not by each column alone.
+/* quantize/feedback_grid.c - error feedback for blocks of grid types.
  *
- * With the scale c of a sub-block and the signs t_i fixed, the scaled error of column i is u_i =
- * s_i x_i - b_i L_i, b_i = c s_i t_i. Every cost below is a quadratic function L Q L^T - 2 p L^T of
- * the levels L of an entry, so one search serves both passes:
- *  - The feedback pass costs sum_j diag_j (acc_j + u_j + sum_{i<j} u_i M_ij)^2 over the columns of
+ * Weights share grid entries: vectors of 4 or 8 levels. Each vector is chosen by the full quadratic
+ * form of its columns, not column by column. With the scale c of a sub-block and the signs t_i
+ * fixed, the scaled error of column i is u_i = s_i x_i - b_i L_i, b_i = c s_i t_i. Both passes
+ * minimize a quadratic function L Q L^T - 2 p L^T of an entry's levels L, so they share one search:
+ * - The feedback pass costs sum_j diag_j (acc_j + u_j + sum_{i<j} u_i M_ij)^2 over the columns of
  * the entry.
- *  - Descent costs u R u^T, with all other columns as they are.
- * Then signs change one by one, in pairs where the type wants an even number of them, and d is
- * fitted anew. */
+ * - Descent costs u R u^T, with all other columns fixed.
+ * Then signs change one at a time, or in pairs if the type requires an even number of them, and
+ * d is refitted. */
 #include "quantize/enc/grid_pack.h"
 #include "quantize/enc/super.h"
 #include "quantize/feedback_kind.h"
@@ -19,7 +18,7 @@ enum { OCTET = 8, SUB_MAX = 32 };
 
 struct grid_open {
     struct grid_block b;
-    float v[QK]; /* The values that the block decodes to. */
+    float v[QK]; /* values that the block decodes to */
 };
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -40,14 +39,14 @@ static float value_of(const struct grid_how *h, const struct grid_block *b, int 
 
 /* ---- one entry ------------------------------------------------------------------------------- */
 
-/* The cost of an entry with levels L: the sum over i of L_i * (q_ii L_i + 2 * sum_{k<i} q_ki L_k -
- * 2 p_i). */
+/* Cost of an entry with levels L: the sum over i of L_i * (q_ii L_i + 2 * sum_{k<i} q_ki L_k - 2
+ * p_i). */
 struct form {
-    float q[OCTET][OCTET]; /* The upper half and the diagonal are used. */
+    float q[OCTET][OCTET]; /* only the diagonal and above are used */
     float p[OCTET];
 };
 
-/* Finds the entry of least cost among those that may stand where `now` does. */
+/* Returns the entry of least cost among those that can replace `now`. */
 static int best_entry(const struct grid_how *h, const struct form *f, int now) {
     const struct grid_spec *s = h->s;
     const int from = s->shift == SHIFT_SUB && now >= s->n ? s->n : 0;
@@ -55,8 +54,8 @@ static int best_entry(const struct grid_how *h, const struct form *f, int now) {
     return enc_lanes()->entry(h->lev, s->per, from, to, &f->q[0][0], f->p);
 }
 
-/* Computes the cost of the feedback pass for the entry at columns [c, c + n). b has the b_i of
- * these columns (above). */
+/* Computes the feedback pass's cost for the entry at columns [c, c + n). b holds their b_i (see
+ * the file head). */
 static void form_of_pass(const struct feedback *fb, const struct fb_row *r, int64_t c, int n,
                          const float *b, struct form *o) {
     const struct factor *f = fb->f;
@@ -79,7 +78,7 @@ static void form_of_pass(const struct feedback *fb, const struct fb_row *r, int6
     }
 }
 
-/* Computes the cost of descent for the same entry. u and g are those of the n columns from c on. */
+/* Computes the cost of descent for the same entry; u and g are those of its n columns. */
 static void form_of_descent(const struct feedback *fb, const struct fb_row *r, const float *u,
                             const float *g, int64_t c, int n, const float *b, struct form *o) {
     for (int i = 0; i < n; i++) {
@@ -95,8 +94,8 @@ static void form_of_descent(const struct feedback *fb, const struct fb_row *r, c
 
 /* ---- the feedback pass ----------------------------------------------------------------------- */
 
-/* Signs of the targets t[8]; where their number must be even, the weight that matters least takes
- * the other one. */
+/* Returns the signs of the targets t[8]. If their number must be even and is not, flips the sign
+ * of the weight that matters least. */
 static uint8_t signs_of(const struct grid_spec *s, const float *t, const float *w) {
     unsigned sign = 0;
     int least = 0;
@@ -150,12 +149,12 @@ static void pass(const struct feedback *fb, struct fb_row *r, void *block, int64
 
 /* ---- descent --------------------------------------------------------------------------------- */
 
-/* A sub-block that is tried: what would change of its errors u, and R times that. */
+/* A trial change of a sub-block: its effect on u, and R times that. */
 struct trial {
     float du[SUB_MAX], rdu[SUB_MAX];
 };
 
-/* Gives weight i of the sub-block at c the value v. */
+/* Sets weight i of the sub-block at column c to v. */
 static void set_value(const struct feedback *fb, const struct fb_row *r, struct trial *t, int64_t c,
                       int n, int i, float v) {
     const float du = fb->s[c + i] * (r->x[c + i] - v) - r->u[c + i];
@@ -163,8 +162,8 @@ static void set_value(const struct feedback *fb, const struct fb_row *r, struct 
     t->du[i] = du;
 }
 
-/* Tries the entry at column `first` of sub-block k anew in descent, with what *t has changed of
- * the sub-block so far, and adds its change to *t. */
+/* Chooses the entry at column `first` of sub-block k again for descent, given the changes in *t,
+ * and adds its own change to *t. */
 static void try_entry(const struct feedback *fb, const struct fb_row *r, struct grid_open *o,
                       struct trial *t, int64_t c0, int k, int first) {
     const struct grid_spec *s = fb->grid.s;
@@ -188,8 +187,7 @@ static void try_entry(const struct feedback *fb, const struct fb_row *r, struct 
     }
 }
 
-/* Turns the sign, or with parity the two signs, of an octet whose turning lets the error fall most.
- */
+/* Flips the sign in an octet, or with parity the two signs, that lowers the error most. */
 static void try_signs(const struct feedback *fb, const struct fb_row *r, struct grid_open *o,
                       struct trial *t, int64_t c0, int k, int first) {
     const struct grid_spec *s = fb->grid.s;
@@ -224,7 +222,7 @@ static void try_signs(const struct feedback *fb, const struct fb_row *r, struct 
     }
 }
 
-/* Chooses the entries and signs of sub-block k of o anew, at o's integer scale. Gives the change of
+/* Chooses the entries and signs of sub-block k again at o's integer scale. Returns the change of
  * the error. */
 static double try_sub(const struct feedback *fb, const struct fb_row *r, struct grid_open *o,
                       int64_t c0, int k, struct trial *t) {
@@ -243,8 +241,8 @@ static double try_sub(const struct feedback *fb, const struct fb_row *r, struct 
     return fb_change(r, t->du, t->rdu, c, s->sub);
 }
 
-/* Sets up move m of sub-block k: 0 as it is, 1 and 2 a neighbouring integer, 3 the other shift.
- * False: there is no such move. */
+/* Sets up move m of sub-block k: 0 no change, 1 and 2 a neighboring integer, 3 the other shift.
+ * Returns false if there is no such move. */
 static bool move_sub(const struct grid_spec *s, struct grid_open *o, int k, int m) {
     const int sc = o->b.sc[k] + (m == 1) - (m == 2);
     if (sc < 0 || sc > s->sc_max || (m == 3 && s->shift != SHIFT_SUB)) return false;
@@ -277,7 +275,7 @@ static void descend_subs(const struct feedback *fb, struct fb_row *r, struct gri
     }
 }
 
-/* Fits d by least squares for the present entries and integers. */
+/* Fits d by least squares to the current entries and integers. */
 static void refit(const struct feedback *fb, struct fb_row *r, struct grid_open *o, int64_t c0) {
     float a[QK], ra[QK];
     double aa = 0, ag = 0;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* quantize/feedback_open.c - error feedback in blocks whose weights have a code each (enc/open.h).
- */
+/* quantize/feedback_open.c - error feedback for blocks with one code per weight (enc/raw.h). */
 #include "quantize/enc/super.h"
 #include "quantize/feedback_kind.h"
 
-/* Encodes columns [c0, c0 + n) of one row. acc has the errors of all columns before the block
- * already. */
+/* Encodes columns [c0, c0 + n) of one row. acc already includes the errors of all earlier
+ * columns. */
 static void pass(const struct feedback *fb, struct fb_row *r, void *block, int64_t c0, int n) {
     struct enc_raw *o = block;
     const struct factor *f = fb->f;
@@ -45,8 +44,8 @@ static void descend_codes(const struct feedback *fb, struct fb_row *r, struct en
     }
 }
 
-/* Fits (d, m) to the present codes and integers by least squares, and takes them where they lower
- * the error. */
+/* Fits (d, m) by least squares to the current codes and integers, and keeps the result if it
+ * lowers the error. */
 static void refit(const struct feedback *fb, struct fb_row *r, struct enc_raw *o, int64_t c0) {
     float a[QK] = {0}, b[QK] = {0}, ra[QK], rb[QK] = {0};
     double aa = 0, ab = 0, bb = 0, ag = 0, bg = 0;
@@ -75,7 +74,8 @@ static void refit(const struct feedback *fb, struct fb_row *r, struct enc_raw *o
     t.d = enc_f16((float)((double)o->d + dd));
     t.m = enc_f16((float)((double)o->m + dm));
     if (t.d == 0 || (t.d == o->d && t.m == o->m)) return;
-    for (int i = 0; i < o->n; i++) /* From here on a is the change of u. */
+    /* From here on, a is the change of u. */
+    for (int i = 0; i < o->n; i++)
         a[i] = fb->s[c0 + i] * (r->x[c0 + i] - enc_raw_value(&t, i)) - r->u[c0 + i];
     fb_times_r(fb->f, ra, a, c0, o->n);
     if (!(fb_change(r, a, ra, c0, o->n) < 0)) return;
@@ -83,9 +83,9 @@ static void refit(const struct feedback *fb, struct fb_row *r, struct enc_raw *o
     *o = t;
 }
 
-/* Tries sub-block k with the integers that *t has for it: it takes the codes that stay nearest to
- * the present values and improves them by one sweep of descent inside the sub-block. Codes go to t,
- * changes of u to du. Returns the change of the error. */
+/* Tries sub-block k with the integers in *t: takes the codes nearest to the current values, then
+ * makes one descent sweep within the sub-block. Stores codes in t, changes of u in du. Returns
+ * the change of the error. */
 static double try_ints(const struct feedback *fb, const struct fb_row *r, struct enc_raw *t, int k,
                        int64_t c0, float *du) {
     int first = k * t->sub;
@@ -117,7 +117,7 @@ static void descend_ints(const struct feedback *fb, struct fb_row *r, struct enc
                                       {1, 1}, {-1, -1}, {1, -1}, {-1, 1}};
     if (o->sc_lo == o->sc_hi || o->d == 0) return;
     int n_moves = o->mn_hi ? 8 : 2;
-    struct enc_raw t = *o; /* A copy that differs from *o in one sub-block at a time. */
+    struct enc_raw t = *o; /* differs from *o in one sub-block at a time */
     for (int k = 0; k < o->n / o->sub; k++) {
         float best_du[ENC_SUB] = {0}, du[ENC_SUB] = {0};
         int8_t best_l[ENC_SUB] = {0}, *l = t.l + k * o->sub;

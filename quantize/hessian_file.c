@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* quantize/hessian_file.c - reading (mapped) and writing files of second moments. Bytes written
- * depend only on the contents: weights and inputs are sorted by name. docs/formats/gram.md. */
+/* quantize/hessian_file.c - second-moment files: mapped reading, and writing
+ * (docs/formats/gram.md). The bytes written depend only on the contents, because weights and
+ * inputs are sorted by name. */
 #include "quantize/hessian_file.h"
 
 #include <stdlib.h>
@@ -69,7 +70,7 @@ static const struct gguf_kv *strings(const struct gguf *g, const char *key) {
     return kv && kv->type == GV_ARR && kv->elem == GV_STR ? kv : NULL;
 }
 
-/* Finds the tensor <input><suffix>, which must be there and be f32. */
+/* Finds the tensor <input><suffix>, which must exist and be F32. */
 static int part(const struct gguf *g, const char *input, const char *suffix,
                 const struct gguf_tensor **out, struct err *e) {
     char *name = xasprintf("%s%s", input, suffix);
@@ -86,14 +87,14 @@ static int part(const struct gguf *g, const char *input, const char *suffix,
     return rc;
 }
 
-/* Reads the sums of differences and inputs, which must have the shape of the moments. */
+/* Reads the cross sums, which must have the shape of the moments. */
 static int read_cross(struct gram *m, const char *name, struct gram_input *in, struct err *e) {
     static const char *const suffix[GRAM_HALVES] = {".cross.0", ".cross.1"};
     const struct gguf_tensor *t;
     for (int h = 0; h < GRAM_HALVES; h++) {
         TRY(part(m->file, name, suffix[h], &t, e));
         if (t->ne[0] != in->block || t->ne[1] != in->n || t->ne[2] != in->n_mat || t->ne[3] != 1)
-            return err_set(e, ERR_DATA, "\"%s\" has differences of another shape than its moments",
+            return err_set(e, ERR_DATA, "the cross sums of \"%s\" differ in shape from its moments",
                            show_n(name, strlen(name)).s);
         in->cross[h] = (const float *)(const void *)t->data;
     }
@@ -160,7 +161,8 @@ static int read_weights(struct gram *m, struct err *e) {
         gguf_kv_str_next(w, &pw, &sw, &nw);
         gguf_kv_str_next(in, &pi, &si, &ni);
         if (nw < 1 || ni < 1 || nw > 63 || ni > 63 || memchr(sw, 0, nw) || memchr(si, 0, ni))
-            return err_set(e, ERR_DATA, "a name in \"gram.weights\" or \"gram.inputs\" is not one");
+            return err_set(e, ERR_DATA,
+                           "a name in \"gram.weights\" or \"gram.inputs\" is not valid");
         char *input = xstrndup(si, (size_t)ni);
         int64_t at = input_named(m, input);
         int rc = at < 0 ? read_input(m, input, e) : 0;
@@ -185,8 +187,7 @@ static int read_file(struct gram *m, struct err *e) {
     uint64_t v = gguf_u64_or(m->file, "gram.version", 0);
     m->crossed = v == VERSION_CROSS;
     if (v != VERSION && v != VERSION_CROSS)
-        return err_set(e, ERR_DATA, "version %llu of the format is not known",
-                       (unsigned long long)v);
+        return err_set(e, ERR_DATA, "format version %llu is not known", (unsigned long long)v);
     uint64_t chunks = gguf_u64_or(m->file, "gram.chunk_count", 0);
     uint64_t size = gguf_u64_or(m->file, "gram.chunk_size", 0);
     if (chunks > UINT32_MAX || size > UINT32_MAX || size == 0)

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* quantize/imat_file.c - importance matrices in memory and in their two file forms.
+/* quantize/imat_file.c - importance matrices in memory and in both file forms
+ * (docs/formats/imatrix.md).
  *
- * GGUF: raw sums and counts, exact up to the rounding to f32. Legacy .dat: one count per entry and
- * value = sum/count * ncall, so it cannot tell experts apart: read back it is one flat matrix of
- * ne0 * n_mat columns with one count. imat_fit gives such an entry the shape of its weight.
- * Bytes written depend only on the contents: entries are sorted by name. Non-finite or negative
- * sums are refused, since they are squares. docs/formats/imatrix.md. */
+ * GGUF: raw sums and counts, exact up to the rounding to f32. Legacy .dat: one count per entry
+ * and value = sum/count * ncall, so experts cannot be told apart: an entry is read as one flat
+ * matrix of ne0 * n_mat columns with one count, and imat_fit gives it its weight's shape. The
+ * bytes written depend only on the contents, because entries are sorted by name. Sums of squares
+ * that are negative or not finite are refused. */
 #include "quantize/imat_file.h"
 
 #include <limits.h>
@@ -27,7 +28,7 @@
 #include "base/str.h"
 
 enum { DEFAULT_CHUNK = 512, MAX_NAME = 1024 };
-static const int64_t max_values = (int64_t)1 << 34; /* The values of one entry. */
+static const int64_t max_values = (int64_t)1 << 34; /* limit on the values of one entry */
 
 void imat_init(struct imat *m) {
     memset(m, 0, sizeof *m);
@@ -48,7 +49,7 @@ void imat_release(struct imat *m) {
 
 /* ---- entries --------------------------------------------------------------------------------- */
 
-/* Returns the index of the first entry whose name does not come before `name`. */
+/* Returns the index of the first entry with a name not less than `name`. */
 static int64_t lower_bound(const struct imat *m, const char *name) {
     int64_t lo = 0, hi = m->n_entries;
     while (lo < hi) {
@@ -128,7 +129,7 @@ static int take_i32(struct cur *c, int32_t *v, const char *what, struct err *e) 
     c->left -= 4;
     return 0;
 }
-/* Reads an int32 length and as many bytes, as a copy that ends with a NUL. */
+/* Reads an int32 length and a string of that length; copies it with a terminating NUL. */
 static int take_text(struct cur *c, int32_t max, char **out, const char *what, struct err *e) {
     int32_t len = 0;
     TRY(take_i32(c, &len, what, e));
@@ -142,8 +143,8 @@ static int take_text(struct cur *c, int32_t max, char **out, const char *what, s
     return 0;
 }
 
-/* Reads the values of an entry, which are sum/count * ncall. The file does not say how many tokens
- * a call had. */
+/* Reads the values of an entry, which are sum/count * ncall. The file does not record the tokens
+ * per call. */
 static int read_dat_values(struct imat *m, struct cur *c, const char *name, struct err *e) {
     int32_t ncall = 0, nval = 0;
     TRY(take_i32(c, &ncall, "an entry", e));
@@ -321,8 +322,8 @@ static double max_count(const struct imat_entry *en) {
     return max;
 }
 
-/* Counts the entries with tokens; those without are left out, with a warning. Commands that collect
- * or use a matrix report its unseen experts. */
+/* Counts the entries with tokens; logs a warning that the others are left out. Commands that
+ * collect or use a matrix report unseen experts themselves. */
 static int64_t count_used(const struct imat *m) {
     int64_t n = 0, unused = 0;
     for (int64_t i = 0; i < m->n_entries; i++) {
@@ -349,7 +350,7 @@ static int write_floats(struct gguf_w *w, const double *v, int64_t n, struct buf
     }
     return gguf_w_data(w, b->data, b->len, e);
 }
-/* One tensor of an entry, of the standard file or of the file of moments. */
+/* A tensor of an entry, in the standard file or in the file of moments. */
 struct part {
     const char *suffix;
     const double *v;
@@ -434,8 +435,8 @@ static void add_text(struct buf *b, const char *s) {
     buf_add(b, s, strlen(s));
 }
 
-/* Adds an entry in the old format. An expert that was never seen is written as 1 per call, so that
- * readers, who divide by ncall, get equal weights. */
+/* Appends an entry in the old format. Writes an unseen expert as 1 per call: readers divide by
+ * ncall, which gives equal weights. */
 static void add_dat_entry(struct buf *b, const struct imat_entry *en, double chunk) {
     double ncall = floor((max_count(en) + chunk - 1) / chunk);
     if (ncall < 1) ncall = 1;

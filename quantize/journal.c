@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* quantize/journal.c - see journal.h. */
+/* quantize/journal.c - reading, checking and writing the journal of an interrupted output. */
 #include "quantize/journal.h"
 
 #include <errno.h>
@@ -20,20 +20,21 @@ enum { LINE = 160, FORMAT = 1, MAX_JOURNAL = 256 << 20, MAX_FILES = 65535 };
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
-/* Adds " <check>\n" to the text and returns its length. */
+/* Appends " <check>
+ * " to the line and returns its length. */
 static size_t seal(char line[LINE], size_t n) {
     int k = snprintf(line + n, LINE - n, " %016" PRIx64 "\n", hash_u64(line, n));
     return n + (size_t)k;
 }
 
-/* Copies the text in front of the check to `line` and sets *n to its length with check and newline.
- * Returns false when the check does not fit. */
+/* Copies the text before the checksum to `line` and sets *n to the line's length with checksum
+ * and newline. Returns false if the checksum does not match. */
 static bool unseal(char line[LINE], const char *text, size_t left, size_t *n) {
     char want[LINE];
     const char *nl = memchr(text, '\n', left < LINE ? left : LINE - 1);
     *n = nl ? (size_t)(nl - text) + 1 : 0;
     if (*n < 19) return false;
-    memcpy(line, text, *n - 18); /* The check takes 18 bytes: a space, 16 digits and the newline. */
+    memcpy(line, text, *n - 18); /* the checksum takes 18 bytes: space, 16 digits, newline */
     memcpy(want, line, *n - 18);
     line[*n - 18] = 0;
     return seal(want, *n - 18) == *n && memcmp(want, text, *n) == 0;
@@ -43,7 +44,7 @@ static bool is_hash(const char *s) {
     return strspn(s, "0123456789abcdef") == 32 && !s[32];
 }
 
-/* Returns the length of the journal with its first n tensors. */
+/* Returns the journal's length in bytes up to its n-th tensor. */
 static uint64_t end_of(const struct journal *j, int64_t n) {
     return n ? j->end[n - 1] : j->head;
 }
@@ -99,7 +100,7 @@ static int write_at(struct journal *j, uint64_t off, const char *p, size_t n, st
     return 0;
 }
 
-/* Opens and locks; a journal that its owner removed meanwhile is none. */
+/* Opens and locks the journal; retries if its owner removed the file meanwhile. */
 static int open_locked(struct journal *j, const char *out, struct err *e) {
     for (;;) {
         struct stat mine, there;
@@ -112,7 +113,7 @@ static int open_locked(struct journal *j, const char *out, struct err *e) {
             rc = err_sys(e, "cannot examine %s", j->path);
         else if (!S_ISREG(mine.st_mode))
             rc = err_set(e, ERR_USAGE, "%s exists and is not a regular file; remove it", j->path);
-        /* Where a file system has no locks, it goes on without one. */
+        /* On file systems without locks, continue unlocked. */
         else if (flock(j->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
             rc = err_set(e, ERR_SYS,
                          "another hone is writing %s; wait for it, or choose another name with -o",
@@ -122,7 +123,7 @@ static int open_locked(struct journal *j, const char *out, struct err *e) {
         } else if (errno != ENOENT) {
             rc = err_sys(e, "cannot examine %s", j->path);
         }
-        close(j->fd); /* The file is another's and is not removed. */
+        close(j->fd); /* belongs to another process, so it is not removed */
         j->fd = -1;
         if (rc) return rc;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* quantize/qdev.c - buffers, copies and order of the searches on a device. */
+/* quantize/qdev.c - buffers, copies and scheduling of searches on a device. */
 #include "quantize/qdev.h"
 
 #include <stdlib.h>
@@ -12,16 +12,16 @@
 
 enum { CHUNK = 2 << 20, N_SLOTS = 2 };
 
-struct room { /* A buffer that grows when more is asked for. */
+struct room { /* buffer that grows on demand */
     void *p;
     struct cu_buf *buf;
     uint64_t n;
 };
-struct slot { /* A chunk that is being worked on. */
+struct slot { /* chunk in flight */
     struct cu_stream *s;
-    struct room raw, x, work, out, bad;       /* Its buffers on the device. */
-    struct room host_raw, host_out, host_bad; /* Its buffers in pinned main memory. */
-    int64_t first, n;                         /* Its rows; n is 0 when there is none. */
+    struct room raw, x, work, out, bad;       /* device buffers */
+    struct room host_raw, host_out, host_bad; /* pinned host buffers */
+    int64_t first, n;                         /* rows; n 0: slot is free */
     uint8_t *dst;
 };
 struct qdev {
@@ -33,7 +33,7 @@ struct qdev {
     struct room imp, tables;
     struct qdev_tensor t;
     uint64_t src_row, dst_row;
-    int64_t per_chunk; /* The rows of a chunk. */
+    int64_t per_chunk; /* rows per chunk */
 };
 
 static void room_free(struct qdev *d, struct room *r) {
@@ -100,7 +100,7 @@ void qdev_close(struct qdev *d) {
     free(d);
 }
 
-/* Returns the device bytes that a chunk of n rows takes. */
+/* Returns the device bytes for a chunk of n rows. */
 static uint64_t chunk_bytes(const struct qdev *d, int64_t n) {
     const uint64_t rows = (uint64_t)n;
     return rows * (d->src_row + d->dst_row + (uint64_t)d->t.k * sizeof(float) + sizeof(int32_t)) +
@@ -124,7 +124,7 @@ static int rooms(struct qdev *d, struct err *e) {
     return 0;
 }
 
-/* Uploads the importance of the tensor and the tables of its type. */
+/* Uploads the tensor's importance and its type's tables. */
 static int constants(struct qdev *d, const float *imp, uint64_t imp_bytes, uint64_t table_bytes,
                      struct err *e) {
     void *p;
@@ -167,7 +167,7 @@ static int tensor(struct qdev *d, const struct qdev_tensor *t, struct err *e) {
                        "two rows of %lld weights and their importance need %llu bytes of device "
                        "memory, more than --max-vram allows",
                        (long long)t->k, (unsigned long long)(fixed + N_SLOTS * chunk_bytes(d, 1)));
-    if (d->max_bytes) rooms_free(d); /* Buffers that grew for an earlier tensor count too. */
+    if (d->max_bytes) rooms_free(d); /* buffers grown for earlier tensors count towards the limit */
     TRY(rooms(d, e));
     return constants(d, t->imp, imp_bytes, table_bytes, e);
 }
@@ -178,7 +178,7 @@ int qdev_tensor(struct qdev *d, const struct qdev_tensor *t, bool *takes, struct
     const int rc = tensor(d, t, e);
     *takes = rc == 0;
     if (rc == 0 || d->must) return rc;
-    log_warn("the CPU goes on alone: %s", e->msg);
+    log_warn("continuing on the CPU alone: %s", e->msg);
     qdev_give_up(d);
     return 0;
 }
@@ -211,7 +211,7 @@ static int send(struct qdev *d, struct slot *s, const uint8_t *src, int64_t firs
     return cu_download(s->s, s->host_bad.p, s->bad.p, (uint64_t)n * sizeof(int32_t), e);
 }
 
-/* Waits for the slot's chunk; its bytes go where they belong. Chunks come in order. */
+/* Waits for the slot's chunk, the oldest in flight, and stores its bytes. */
 static int receive(struct qdev *d, struct slot *s, struct qdev_odd *odd, struct err *e) {
     const int32_t *bad = s->host_bad.p;
     const int64_t n = s->n;
@@ -245,7 +245,7 @@ int qdev_rows(struct qdev *d, const uint8_t *src, int64_t first, int64_t n, uint
     for (int i = 0; i < N_SLOTS && rc == 0; i++, turn++)
         rc = receive(d, &d->slot[turn % N_SLOTS], odd, e);
     struct err late;
-    /* After an error the device may still use the buffers, so they wait for it. */
+    /* After an error the device may still use the buffers, so wait before freeing them. */
     for (int i = 0; i < N_SLOTS; i++) {
         if (d->slot[i].n) cu_sync(d->slot[i].s, &late);
         d->slot[i].n = 0;

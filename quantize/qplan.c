@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* quantize/qplan.c - a type for every tensor: preset, single type or plan file, then --tensor
- * patterns.
+/* quantize/qplan.c - a type for every tensor: from a preset, a single type or a plan file, then
+ * from --tensor patterns.
  *
- * A plan file has one line per tensor, "name<TAB>type"; # starts a comment. Each line must name a
- * tensor of the model and a type that its rows fit; every tensor that can be quantized must have a
- * line. What is never quantized (norms, router, convolutions, vectors) may be listed with its own
- * type only. */
+ * A plan file has one line per tensor, "name<TAB>type"; # starts a comment. Each line must name
+ * a tensor of the model and a type that its rows fit, and every quantizable tensor needs a line.
+ * Other tensors (norms, router, convolutions, vectors) may be listed with their own type only. */
 #include "quantize/qplan.h"
 
 #include <regex.h>
@@ -32,7 +31,7 @@ static void copy_name(struct qplan *p, const char *s) {
     p->name[n] = 0;
 }
 
-/* Returns the type that most weights of quantizable tensors have. */
+/* Returns the type with the most weights in quantizable tensors. */
 static enum qtype dominant(const struct qplan *p) {
     double sum[QT_COUNT] = {0};
     int best = QT_F32;
@@ -50,7 +49,7 @@ static enum qtype dominant(const struct qplan *p) {
 
 struct parser {
     struct qplan *p;
-    struct strmap *index; /* The item of each name. */
+    struct strmap *index; /* items by name */
     bool *seen;
     const char *path;
     int64_t line;
@@ -84,7 +83,7 @@ static int plan_entry(struct parser *ps, const char *name, const char *type, str
     return 0;
 }
 
-/* Reads one line, which ends with a NUL and is changed in place. */
+/* Parses one NUL-terminated line; changes it in place. */
 static int plan_line(struct parser *ps, char *s, struct err *e) {
     s[strcspn(s, "#\r")] = 0;
     s += strspn(s, " \t");
@@ -167,7 +166,7 @@ static int apply_override(struct qplan *p, const struct quant_override *ov, bool
         struct recipe_item *it = &p->item[i];
         if (!it->quant || regexec(&re, it->name, 0, NULL, 0) != 0) continue;
         hits++;
-        if (done[i]) continue; /* An earlier pattern has matched this tensor. */
+        if (done[i]) continue; /* an earlier pattern matched */
         done[i] = true;
         it->type = qtype_fit(ov->type, it->ne[0]);
         it->fallback = it->type != ov->type;
@@ -192,8 +191,8 @@ static void fill_items(struct qplan *p, const struct gguf *g) {
     }
 }
 
-/* Keeps tensors in the blocks that a checkpoint was released in (gpt-oss), unless the type that was
- * chosen for them is smaller; a larger one could only add an error. Returns how many were kept. */
+/* Keeps tensors in the blocks that a checkpoint was released in (gpt-oss) unless the chosen type
+ * is smaller; a larger type would only add error. Returns how many tensors it kept. */
 static int64_t keep_released(struct qplan *p) {
     int64_t n = 0;
     for (int64_t i = 0; i < p->n; i++) {

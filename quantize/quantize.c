@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* quantize/quantize.c - the streaming driver: GGUF + importance -> smaller GGUF, tensor by tensor.
+/* quantize/quantize.c - the streaming quantizer: GGUF and importance in, smaller GGUF out, tensor
+ * by tensor.
  *
- * Rows are taken in batches of at most 32 MiB (as f32); each row of a batch is decoded, checked and
- * encoded on its own by some worker, and the batches are written in order by a thread of their own
- * (base/writer.h) while the next are encoded: the bytes do not depend on the number of threads.
- * Source rows are decoded by the scalar kernels, whose values are the same on every machine. Peak
- * memory: three batches of output, the source's pages of one, a row of f32 per thread, and the
- * importance of one tensor; of several ranks (base/ranks.h) each encodes its share. NaN and
- * infinities are refused by name; a tensor whose type stays is copied byte for byte, checked too.
- */
+ * Rows are processed in batches of at most 32 MiB (as f32). A worker decodes, checks and encodes
+ * each row of a batch independently; a separate thread (base/writer.h) writes finished batches
+ * in order while the next are encoded. So the bytes do not depend on the number of threads. The
+ * scalar kernels decode source rows to the same values on every machine. Peak memory: three
+ * output batches, the source pages of one batch, a row of f32 per thread, and the importance of
+ * one tensor. Ranks (base/ranks.h) share the work. NaN and infinities are refused by name; a
+ * tensor that keeps its type is checked too, then copied byte for byte. */
 #include "quantize/quantize.h"
 
 #include <stdlib.h>
@@ -38,18 +38,18 @@
 
 enum { BATCH_BYTES = 32 << 20, TAU_DEFAULT = 256 };
 
-/* What all outputs are made of, and share. */
+/* Inputs and state that all outputs share. */
 struct source {
     struct gguf *g;
-    const struct imat *imat;  /* NULL: there is none */
-    const struct gram *gram;  /* the same */
-    struct embd_moments embd; /* made when first needed */
+    const struct imat *imat;  /* NULL: none */
+    const struct gram *gram;  /* NULL: none */
+    struct embd_moments embd; /* computed on first use */
     struct kern ref;
     struct progress prog;
-    /* Batches and matrices with error feedback so far, by which ranks share them out. */
+    /* Number of batches and of matrices with error feedback so far; ranks share the work by it. */
     int64_t item;
     struct writer *writer;
-    struct qdev *dev; /* NULL: only the CPU encodes */
+    struct qdev *dev; /* NULL: the CPU encodes */
     struct target *target;
     int n;
 };
@@ -60,12 +60,12 @@ struct target { /* one output */
     struct gguf_w *w;
     struct qplan plan;
     struct quantize_report *r;
-    struct resume *resume; /* continues an interrupted output; NULL: it is removed */
-    int64_t n_done;        /* tensors that an earlier run has completed */
+    struct resume *resume; /* NULL: an interrupted output is removed */
+    int64_t n_done;        /* tensors that an earlier run completed */
 };
 
-/* Tells whether a target gets the bytes that `first` has of a tensor: it wants the same type, and
- * an earlier run has not written the tensor yet. */
+/* Returns whether target q can reuse the bytes that `first` computes for a tensor: q wants the
+ * same type, and no earlier run has written the tensor. */
 static bool takes(const struct target *q, const struct target *first, int64_t tensor) {
     return q->plan.item[tensor].type == first->plan.item[tensor].type && tensor >= q->n_done;
 }
@@ -76,8 +76,8 @@ static int64_t n_rows(const int64_t ne[4]) {
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Writes rows of a tensor to all targets that take these bytes. The writer's thread calls it, for
- * the rows of a tensor in their order. */
+/* Writes rows of a tensor to all targets that want these bytes. Runs on the writer's thread, in
+ * row order. */
 static int write_rows(void *ctx, int64_t tensor, const uint8_t *p, uint64_t n, struct err *e) {
     const struct target *first = ctx;
     for (int k = 0; k < first->s->n; k++) {
@@ -89,24 +89,24 @@ static int write_rows(void *ctx, int64_t tensor, const uint8_t *p, uint64_t n, s
     return 0;
 }
 
-/* Tells the system that the pages of n rows from `first` are not needed for now. */
+/* Releases the mapped pages of n rows from `first`; they are not needed for now. */
 static void drop_rows(const struct source *s, const struct batch_job *j, int64_t first, int64_t n) {
-    struct gguf_tensor part = *j->t; /* gguf_drop looks only at where the data are and how many. */
+    struct gguf_tensor part = *j->t; /* gguf_drop uses only offset and size */
     part.off += (uint64_t)first * j->src_row;
     part.n_bytes = (uint64_t)n * j->src_row;
     gguf_drop(s->g, &part);
 }
 
-/* Returns how many rows from `at` on are the next batch; with error feedback it ends with a
- * matrix. */
+/* Returns the number of rows in the batch at row `at`. With error feedback, a batch ends where
+ * its matrix ends. */
 static int64_t batch_rows(const struct batch_job *j, int64_t at) {
     const int64_t ne1 = j->t->ne[1];
     return min_i64(max_i64(1, BATCH_BYTES / 4 / j->t->ne[0]),
                    j->fb ? ne1 - at % ne1 : n_rows(j->t->ne) - at);
 }
 
-/* Writes one tensor in batches of rows to n_takers targets: `have` are its bytes; NULL: they are
- * encoded here. */
+/* Writes one tensor in batches to n_takers targets. `have` holds its encoded bytes; NULL:
+ * encode. */
 static int run_batches(struct target *q, struct batch_job *j, int64_t index, int n_takers,
                        const uint8_t *have, struct err *e) {
     struct source *s = q->s;
@@ -134,7 +134,7 @@ static double tau_of(const struct quantize_opts *o) {
     return o->tau < 0 ? 0 : o->tau > 0 ? o->tau : TAU_DEFAULT;
 }
 
-/* Sets *out to the importance of a tensor as floats; NULL when it has none. *blind is the number of
+/* Sets *out to a tensor's importance as floats, NULL if it has none, and *blind to the number of
  * its matrices without importance of their own. */
 static int importance(const struct source *s, const struct quantize_opts *o,
                       const struct gguf_tensor *t, enum role role, float **out, int64_t *blind,
@@ -167,8 +167,8 @@ static bool load_row(void *ctx, int64_t row, float *x) {
     return batch_load(ctx, row, x);
 }
 
-/* Finds the moments for a tensor: those of its input, or, for embeddings, those that the first
- * block gives. NULL where there are none. */
+/* Finds the moments for a tensor: those of its input or, for embeddings, those from the first
+ * block. Without any, *out is NULL. */
 static int moments(struct source *s, const struct gguf_tensor *t, enum role role, struct pool *pool,
                    const struct gram_input **out, struct err *e) {
     *out = s->gram ? gram_find(s->gram, t->name) : NULL;
@@ -178,8 +178,8 @@ static int moments(struct source *s, const struct gguf_tensor *t, enum role role
     return 0;
 }
 
-/* Encodes a tensor with error feedback, if the moments of its input are known, its type can and it
- * pays. *alpha then is its shrinkage. */
+/* Sets up error feedback for a tensor if the moments of its input are known, its type supports
+ * it and it pays. *alpha is then its shrinkage. */
 static int feedback(struct source *s, const struct quantize_opts *o, enum role role,
                     struct batch_job *j, double *alpha, struct err *e) {
     const struct gguf_tensor *t = j->t;
@@ -210,15 +210,15 @@ static int feedback(struct source *s, const struct quantize_opts *o, enum role r
     return 0;
 }
 
-/* One tensor on its way to one type. */
+/* State of encoding one tensor to one type. */
 struct encoding {
     struct batch_job j;
     float *imp;
-    double alpha; /* error feedback's shrinkage; 0: there is none */
+    double alpha; /* shrinkage of error feedback; 0: not used */
 };
 
-/* Makes ready what encodes a tensor; with `have` its bytes are there already. encoding_close must
- * be called also after an error. */
+/* Prepares to encode a tensor, or to write it if `have` holds its bytes. Call encoding_close
+ * also after an error. */
 static int encoding_open(struct encoding *x, struct source *s, const struct quantize_opts *o,
                          const struct gguf_tensor *t, const struct recipe_item *it,
                          const struct quantize_given *have, struct err *e) {
@@ -245,7 +245,7 @@ static const struct quantize_given *given(const struct quantize_opts *o, const c
     return NULL;
 }
 
-/* Encodes a tensor for `first` and for the targets after it that want the same type. */
+/* Encodes a tensor for `first` and for the later targets that want the same type. */
 static int do_tensor(struct target *first, int64_t index, struct err *e) {
     struct source *s = first->s;
     const struct gguf_tensor *t = gguf_tensor_at(s->g, index);
@@ -343,8 +343,8 @@ static int declare(struct target *q, struct err *e) {
     return 0;
 }
 
-/* Checks that the moments of a weight's input have as many columns as the weight, and are one
- * matrix or one per expert. */
+/* Checks that the moments of a weight's input match its columns and are one matrix or one per
+ * expert. */
 static int check_gram(const struct target *q, const struct gguf_tensor *t, struct err *e) {
     const struct gram_input *in = gram_find(q->s->gram, t->name);
     int64_t n_mat = t->ne[2] * t->ne[3];
@@ -357,8 +357,8 @@ static int check_gram(const struct target *q, const struct gguf_tensor *t, struc
         (long long)t->ne[0], (long long)n_mat);
 }
 
-/* Checks everything before a byte is written: every source type must be decodable, every target
- * type writable, and importance must have the right sizes. Fills the report. */
+/* Checks, before any byte is written, that every source type is decodable, every target type
+ * writable and importance of the right size. Fills the report. */
 static int survey(struct target *q, struct err *e) {
     struct quantize_report *r = q->r;
     double weights = 0;
@@ -403,7 +403,7 @@ static int survey(struct target *q, struct err *e) {
                                "tensor %s: %s is too coarse without importance%s%s; %s and pass it "
                                "as --imatrix, or give the tensor another type with --tensor",
                                t->name, qtype_name(it->type),
-                               q->s->imat ? ", of which nothing is in " : "",
+                               q->s->imat ? ", which is missing from " : "",
                                q->s->imat ? q->o->imatrix : "",
                                arch_find(gguf_str_or(q->s->g, "general.architecture", ""))
                                    ? "make a matrix with `hone imatrix`"
@@ -435,7 +435,7 @@ static int check_paths(const struct quantize_opts *o, struct err *e) {
     return out_check(o->out, o->overwrite, e);
 }
 
-/* Does for one output everything that can fail without reading weights. */
+/* Performs every step for one output that can fail without reading weights. */
 static int prepare(struct target *q, struct err *e) {
     const struct quantize_opts *o = q->o;
     TRY(qplan_make(&q->plan, q->s->g, o, e));
@@ -448,7 +448,7 @@ static int prepare(struct target *q, struct err *e) {
     return 0;
 }
 
-/* Opens the output. Tensors that an earlier run left complete count as done, on every rank. */
+/* Opens the output. Tensors completed by an earlier run count as done, on every rank. */
 static int begin(struct target *q, struct err *e) {
     const struct quantize_opts *o = q->o;
     bool part = o->resume == RESUME_ALWAYS ||
@@ -465,8 +465,8 @@ static int begin(struct target *q, struct err *e) {
     return 0;
 }
 
-/* Writes tensor by tensor: all outputs of one before the next one is read. The first target that
- * wants a type encodes it, and the others that want the same type get its bytes. */
+/* Writes all outputs of one tensor before reading the next. The first target that wants a type
+ * encodes it; other targets of that type reuse the bytes. */
 static int all_tensors(struct source *s, struct err *e) {
     for (int64_t i = 0; i < s->target->plan.n; i++) {
         for (int k = 0, first; k < s->n; k++) {

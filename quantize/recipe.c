@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* quantize/recipe.c - presets: (recipe, class, condition) -> type, read from recipes.def.
+/* quantize/recipe.c - presets from recipes.def: (recipe, class, condition) -> type.
  *
- * Classes come from the architecture's table, or, for tensors it does not list and for unknown
+ * Classes come from the architecture's table; for tensors it does not list, and for unknown
  * architectures, from the name. Rows that do not fit 256-wide blocks fall back to 32-wide types,
- * and to F16 when 32 does not fit either. Pure functions of names and shapes: no data is read here.
- */
+ * and to F16 if 32 does not fit either. Depends only on names and shapes. */
 #include "quantize/recipe.h"
 
 #include <ctype.h>
@@ -30,13 +29,13 @@ enum cls {
     CLS_UP,
     CLS_OUT,
     CLS_EMBD,
-    CLS_EXPS, /* Of tensors by shape: those that hold more than one matrix. */
-    /* From here on the classes are those of named recipes. */
+    CLS_EXPS, /* by shape: several matrices */
+    /* The classes below are for named recipes only. */
     CLS_ATTN_V,
     CLS_SSM_OUT,
     CLS_AB,
     CLS_SHEXP,
-    CLS_ACTIVE, /* What every token uses of a block: attention, ssm, shared experts. */
+    CLS_ACTIVE, /* used by every token: attention, ssm, shared experts */
     CLS_COUNT
 };
 enum cond {
@@ -57,8 +56,7 @@ enum cond {
 struct recipe {
     const char *name;
     enum qtype type;
-    /* The recipe that a named one builds on, and what it is for; both are NULL for other
-     * recipes. */
+    /* Base recipe and description of a named recipe; NULL for presets. */
     const char *base, *about;
 };
 struct rule {
@@ -116,7 +114,7 @@ const char *recipe_named(int i) {
     return i >= 0 && i < (int)COUNT_OF(named_recipes) ? named_recipes[i].name : NULL;
 }
 
-/* Finds a recipe by name, in upper or lower case. NULL when there is none. */
+/* Finds a recipe by name, ignoring case. Returns NULL if unknown. */
 static const struct recipe *lookup(const char *name) {
     for (size_t i = 0; i < COUNT_OF(recipes); i++)
         if (strcasecmp(recipes[i].name, name) == 0) return &recipes[i];
@@ -130,7 +128,7 @@ const char *recipe_find(const char *name) {
     return r ? r->name : NULL;
 }
 
-/* Letters and digits alone count. */
+/* Compares letters and digits only, ignoring case. */
 static bool alike(const char *a, const char *b) {
     for (;; a++, b++) {
         while (*a && !isalnum((unsigned char)*a)) a++;
@@ -166,15 +164,15 @@ int recipe_ftype_of_type(enum qtype t) {
 /* ---- roles ----------------------------------------------------------------------------------- */
 
 // clang-format off
-/* Parts of the names of tensors that are never quantized, whatever the architecture. */
+/* Name parts of tensors that are never quantized in any architecture. */
 static const char *const kept_parts[] = {
     "_norm.weight", "ffn_gate_inp", "ffn_gate_tid2eid", "altup", "laurel", "per_layer_model_proj", "position_embd",
     "pos_embd", "token_types", "ssm_conv1d", "shortconv.conv", "indexer.k_proj", "indexer.q_proj", "time_mix_", "attn_rel_b",
     "patch_embd", "position_embed", "sam.", "codebook",
 };
-/* Roles by name, for tensors that no architecture's table knows; longer parts come first. `fine`:
- * llama.cpp's presets do not know the name, so they give it the default type; floors of mixes and
- * named recipes go by the role. */
+/* Roles by name, for tensors that no architecture table lists; longer parts first. `fine`:
+ * llama.cpp's presets do not know the name and use the default type; named recipes and mixes
+ * still go by the role. */
 static const struct { const char *part; enum role role; bool fine; } named_roles[] = {
     {"token_embd.weight", ROLE_TOKEN_EMBD, 0}, {"attn_output.weight", ROLE_ATTN_OUTPUT, 0}, {"attn_qkv.weight", ROLE_ATTN_QKV, 0},
     {"attn_kv_b.weight", ROLE_ATTN_V, 0}, {"attn_v.weight", ROLE_ATTN_V, 0}, {"attn_k.weight", ROLE_ATTN_K, 0},
@@ -239,8 +237,7 @@ void recipe_roles(const struct recipe_model *m, struct recipe_item *it, int64_t 
     }
 }
 
-/* Returns the largest value of an integer key, which may be an array with a value per layer; 0 when
- * it is not there. */
+/* Returns the largest value of an integer key, which may be a per-layer array; 0: missing. */
 static int64_t key_max(const struct gguf *g, const char *arch, const char *key) {
     char name[160];
     int64_t best = 0;
@@ -253,8 +250,8 @@ static int64_t key_max(const struct gguf *g, const char *arch, const char *key) 
     return best;
 }
 
-/* Tells whether a key is an array whose first number is 0. llama.cpp's rules by heads look at block
- * 0, where a hybrid has none. */
+/* Returns whether a key is an array that starts with 0. llama.cpp's head rules look at block 0,
+ * which has no heads in hybrid models. */
 static bool starts_at_zero(const struct gguf *g, const char *arch, const char *key) {
     char name[160];
     if (snprintf(name, sizeof name, "%s.%s", arch, key) >= (int)sizeof name) return false;
@@ -316,27 +313,28 @@ static bool holds(const struct rule *r, const struct recipe_model *m, int64_t i)
     return false;
 }
 
-/* Tells whether a recipe is one of the 1- and 2-bit ones, which share no rules with the others. */
+/* Returns whether a recipe is one of the 1- and 2-bit ones, which share no rules with the
+ * others. */
 static bool is_low(const char *recipe) {
     return strncmp(recipe, "IQ1", 3) == 0 || strncmp(recipe, "IQ2", 3) == 0;
 }
 
-/* Tells whether a rule belongs to a recipe. A rule for "*" does not belong to the 1- and 2-bit
- * recipes, which have rules of their own for eight experts. */
+/* Returns whether a rule applies to a recipe. "*" rules exclude the 1- and 2-bit recipes, which
+ * have their own rules for eight experts. */
 static bool rule_is_of(const struct rule *r, const char *recipe) {
     return strcmp(r->recipe, "*") != 0 ? strcmp(r->recipe, recipe) == 0 : !is_low(recipe);
 }
 
-/* Tells whether llama.cpp takes the model for a 70B: a trunk of 80 layers with fewer key heads than
- * query heads (Llama), or any Qwen 2 of 80 layers. */
+/* Returns whether llama.cpp would take the model for a 70B: a trunk of 80 layers with fewer key
+ * heads than query heads (Llama), or any Qwen 2 of 80 layers. */
 static bool is_70b(const struct recipe_model *m) {
     const char *arch = m->arch ? m->arch->name : "";
     if (m->n_blocks - m->n_mtp != 80 || m->experts == 8) return false;
     return strcmp(arch, "qwen2") == 0 || (strcmp(arch, "llama") == 0 && m->heads != m->kv_heads);
 }
 
-/* Returns the type of a tensor to which the rules of a recipe give t: more for the values of a 70B,
- * which many heads share. */
+/* Returns the type of a tensor whose rules give t: a larger one for the values of a 70B, which
+ * many heads share. */
 static enum qtype lift(const struct recipe *r, enum role role, const struct recipe_model *m,
                        enum qtype t) {
     if (!r || r->about || is_low(r->name) || !is_70b(m)) return t;
@@ -348,7 +346,7 @@ static enum qtype lift(const struct recipe *r, enum role role, const struct reci
 static bool in_class(enum cls want, enum role role, bool several) {
     static const struct {
         enum role role;
-        enum cls cls; /* Classes beside those of role_class. */
+        enum cls cls; /* classes in addition to role_class */
     } fine[] = {
         {ROLE_ATTN_V, CLS_ATTN_V},     {ROLE_SSM_OUT, CLS_SSM_OUT},  {ROLE_SSM_IN, CLS_ACTIVE},
         {ROLE_SSM_ALPHA, CLS_AB},      {ROLE_SSM_BETA, CLS_AB},      {ROLE_SHEXP_GATE, CLS_SHEXP},
@@ -361,8 +359,8 @@ static bool in_class(enum cls want, enum role role, bool several) {
     return false;
 }
 
-/* Returns the type by the first rule of the recipe, or of the one it builds on, that holds; `other`
- * when none does. */
+/* Returns the type from the first matching rule of the recipe or its base; `other` if none
+ * matches. */
 static enum qtype by_rules(const char *recipe, enum role role, bool several,
                            const struct recipe_model *m, int64_t i, enum qtype other) {
     const struct recipe *self = lookup(recipe);
@@ -398,7 +396,7 @@ static int by_block(const void *a, const void *b) {
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* Returns the type of output.weight, or of the embedding where that takes its place. */
+/* Returns the type of output.weight, or of the embedding if it is also the output. */
 static enum qtype output_type(const char *recipe, const struct recipe_model *m, int64_t ne0) {
     if (recipe_default(recipe) == QT_Q8_0 || ne0 % QK != 0) return QT_Q8_0;
     return by_rules(recipe, ROLE_OUTPUT, false, m, 0, QT_Q6_K);
@@ -409,7 +407,7 @@ void recipe_apply(const char *recipe, enum qtype uniform, const struct recipe_mo
     enum qtype base = recipe ? recipe_default(recipe) : uniform;
     bool ruled = recipe && (qtype_info(base)->flags & QF_QUANT);
     int64_t count[CLS_COUNT] = {0}, n_up[ROLE_COUNT] = {0};
-    /* A named recipe counts layers instead of tensors. */
+    /* Named recipes count layers instead of tensors. */
     bool own = recipe && recipe_about(recipe);
     struct order *ord = xreallocarray(NULL, (size_t)n + 1, sizeof *ord);
     for (int64_t i = 0; i < n; i++) ord[i] = (struct order){i, it[i].block};
@@ -421,7 +419,7 @@ void recipe_apply(const char *recipe, enum qtype uniform, const struct recipe_mo
         if (!t->quant) continue;
         const enum role role = t->fine && !own ? ROLE_OTHER : t->role;
         enum cls cls = (enum cls)role_class[role];
-        /* gate and up are counted apart. */
+        /* Gate and up have separate counters. */
         int64_t i = cls == CLS_UP ? n_up[role]++ : count[cls]++;
         bool is_output =
             t->role == ROLE_OUTPUT || (t->role == ROLE_TOKEN_EMBD && m->tied && t->block < 0);
@@ -433,8 +431,8 @@ void recipe_apply(const char *recipe, enum qtype uniform, const struct recipe_mo
             set_type(t, output_type(recipe, m, t->ne[0]));
         else
             set_type(t, by_rules(recipe, role, t->ne[2] > 1, m, i, base));
-        /* Importance matrices of other programs lack the draft block, so it gets no type that needs
-         * importance. */
+        /* Importance matrices from other programs lack the draft block, so give it a type that
+         * works without. */
         if (own && m->n_mtp && t->block >= m->n_blocks - m->n_mtp &&
             recipe_needs_imatrix(recipe, t))
             set_type(t, QT_IQ4_XS);

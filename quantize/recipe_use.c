@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/recipe_use.c - what each recipe is for, in a phrase; which of them are size classes; and
- * how their files are called. */
+/* quantize/recipe_use.c - what each recipe is for, the list of size classes, and recipes in file
+ * names. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* quantize/record.c - see record.h. */
+/* quantize/record.c - writing and parsing the build record (hone.replay). */
 #include "quantize/record.h"
 
 #include <stdio.h>
@@ -33,8 +33,8 @@ void record_source_hash(const struct gguf *g, char hex[33]) {
 
 int record_text(struct buf *out, const struct quantize_opts *o, const struct gguf *source,
                 struct err *e) {
-    /* Fields have the same length whether they are used or not, because error feedback must not
-     * change the size of a file. */
+    /* Unused fields have the same length as used ones, because error feedback must not change
+     * the size of a file. */
     char src[33], imatrix[33] = RECORD_NONE, gram[33] = RECORD_NONE;
     struct jw w;
     record_source_hash(source, src);

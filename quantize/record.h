@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/record.h - how a file was made, in its own metadata: the key hone.replay, one JSON
- * object. With the tensors' types, which the file shows, that is enough to make it again to the
- * byte. */
+/* quantize/record.h - the build record: a JSON object under the metadata key hone.replay.
+ * Together with the tensor types in the file, it suffices to rebuild the file byte for byte. */
 #ifndef HONE_QUANTIZE_RECORD_H
 #define HONE_QUANTIZE_RECORD_H
 
@@ -10,10 +9,12 @@
 #include "quantize/quantize.h"
 
 #define RECORD_KEY "hone.replay"
-#define RECORD_NONE "00000000000000000000000000000000" /* hash of an input that was not used */
-/* Appends the text: version, source (name, hash of its headers, size), search, importance and
- * moments by content, and options that change bytes. No name of a recipe: a plan of the same types
- * gives the same file. */
+#define RECORD_NONE                                                                                \
+    "00000000000000000000000000000000" /* in place of the hash of an unused input                  \
+                                        */
+/* Appends the record: version, source (name, header hash, size), search, hashes of importance
+ * and moments, and all options that affect the bytes. Omits the recipe's name, because a plan
+ * with the same types gives the same file. */
 int record_text(struct buf *out, const struct quantize_opts *o, const struct gguf *source,
                 struct err *e);
 
@@ -24,9 +25,9 @@ struct record {
     unsigned without;
     double tau;
 };
-/* Reads the record. ERR_DATA when the file has none, or a damaged one. */
+/* Reads the record. Returns ERR_DATA if it is missing or damaged. */
 int record_read(struct record *r, const struct gguf *g, struct err *e);
-/* Writes the XXH3-128 over the headers of all shards. */
+/* Writes the XXH3-128 of the headers of all shards as hex digits. */
 void record_source_hash(const struct gguf *g, char hex[33]);
 int record_file_hash(const char *path, char hex[33], struct err *e);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* quantize/requant.c - see requant.h. */
+/* quantize/requant.c - detection of models that are quantized already. */
 #include "quantize/requant.h"
 
 #include <stdio.h>
@@ -25,7 +25,7 @@ void requant_look(const struct gguf *g, struct requant *r) {
         if (bytes[t] > most && !name)
             snprintf(r->type, sizeof r->type, "%s", qtype_name((enum qtype)t));
         if (bytes[t] > most) most = bytes[t];
-        if (!bytes[t]) continue; /* Ids that are no type have no bytes, so they end here too. */
+        if (!bytes[t]) continue; /* skips unused ids and unknown types */
         const unsigned flags = qtype_info((enum qtype)t)->flags;
         if (!(flags & QF_QUANT)) continue;
         bool original = released && (flags & QF_RELEASED);
@@ -36,7 +36,8 @@ void requant_look(const struct gguf *g, struct requant *r) {
     }
     if (name) snprintf(r->type, sizeof r->type, "%s", name);
     const char *base = gguf_str_or(g, REQUANT_KEY, NULL);
-    if (!r->quantized && base) { /* The file has the errors of its base in a type that adds none. */
+    /* The file has the errors of its base, in a type that adds none. */
+    if (!r->quantized && base) {
         r->quantized = r->spelled = true;
         snprintf(r->type, sizeof r->type, "%.31s", base);
     }
@@ -51,6 +52,6 @@ int requant_check(const char *path, struct requant *r, struct err *e) {
     if (!r->quantized) return 0;
     return err_set(e, ERR_USAGE,
                    "%s is %s%s, quantized already, and its errors would add to the new ones: take "
-                   "the unquantized model (hone convert makes it), or --allow-requantize",
+                   "the unquantized model (hone convert writes it), or --allow-requantize",
                    path, r->type, r->spelled ? " spelled out" : "");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/requant.h - was a model quantized already? What a quantizer takes from a quant is its
- * error too: the divergence of the result from its input then says nothing about the original. */
+/* quantize/requant.h - check for models that are quantized already. Quantizing them again keeps
+ * their errors, which a divergence measured against that input does not show. */
 #ifndef HONE_QUANTIZE_REQUANT_H
 #define HONE_QUANTIZE_REQUANT_H
 
@@ -8,22 +8,21 @@
 
 #include "containers/gguf.h"
 
-/* The key by which an output names the type of an input that was quantized. */
+/* Metadata key for the type of a quantized input. */
 #define REQUANT_KEY "hone.base_type"
 
 struct requant {
-    /* Tells that something is in fewer than 8 bits. That does not count for the blocks that a
-     * checkpoint was released in, as `hone convert --keep-mxfp4` keeps them, nor for Q8_0, in
-     * which conversions are stored. */
+    /* Whether any tensor has fewer than 8 bits. Does not count blocks that the checkpoint was
+     * released in (`hone convert --keep-mxfp4`) or Q8_0, which conversions are stored in. */
     bool quantized;
-    bool spelled;  /* its own tensors are not, but those of the file that it was made of */
-    bool q8;       /* the coarsest type is Q8_0 */
-    char type[32]; /* "Q4_K_M": general.file_type, else the type of most bytes; of the file that it
-                      was made of where `spelled` */
+    bool spelled; /* only the file it was made from is quantized, not its own tensors */
+    bool q8;      /* the coarsest type is Q8_0 */
+    /* Type of this file or, if `spelled`, of the file it was made from: general.file_type
+     * ("Q4_K_M"), else the type with most bytes. */
+    char type[32];
 };
 void requant_look(const struct gguf *g, struct requant *r);
-/* Fails with ERR_USAGE, which names --allow-requantize, when the file was quantized. The file is
- * opened for that. */
+/* Opens the file and fails with ERR_USAGE, naming --allow-requantize, if it is quantized. */
 int requant_check(const char *path, struct requant *r, struct err *e);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* quantize/resume.c - see resume.h. */
+/* quantize/resume.c - resumable outputs: the key, checking a partial output, and continuing it. */
 #include "quantize/resume.h"
 
 #include <stdlib.h>
@@ -16,12 +16,12 @@
 #include "quantize/journal.h"
 
 struct resume {
-    struct gguf_w *w; /* The caller's writer. */
-    const char *out;  /* The caller's name of the output. */
+    struct gguf_w *w; /* the caller's */
+    const char *out;  /* output path, the caller's */
     struct journal j;
-    struct xxh128 *hash; /* The hash of the bytes so far of the tensor that is being written. */
+    struct xxh128 *hash; /* running hash of the tensor being written */
     int64_t n_tensors;
-    bool begun; /* Tells that the journal is ours and its content known. */
+    bool begun; /* the journal is ours and valid */
 };
 
 static int make_key(struct gguf_w *w, const struct gguf *source, char key[33], int *n_files,
@@ -44,7 +44,7 @@ static int make_key(struct gguf_w *w, const struct gguf *source, char key[33], i
     return 0;
 }
 
-/* Removes partial files of another key, which may have other names than those of this one. */
+/* Removes partial files of another key, which may have had another number of files. */
 static void remove_parts(const char *out, int n_files) {
     for (int i = 0; i < n_files; i++) {
         char *name = n_files > 1 ? gguf_split_name(out, i, n_files) : xstrdup(out);
@@ -55,13 +55,14 @@ static void remove_parts(const char *out, int n_files) {
     }
 }
 
-/* Counts the tensors of the journal that are in the partial file as recorded. */
+/* Counts the journal's tensors that match the partial file. */
 static int check_part(struct resume *s, int64_t *n_done, struct err *e) {
     *n_done = 0;
-    if (s->j.n > s->n_tensors) s->j.n = 0; /* No run of this program wrote that. */
+    /* No run of this program can have written that many. */
+    if (s->j.n > s->n_tensors) s->j.n = 0;
     if (!s->j.n) return 0;
-    log_info("%s.part: going on with it; reading %lld of %lld tensors back", s->out,
-             (long long)s->j.n, (long long)s->n_tensors);
+    log_info("%s.part: resuming; verifying %lld of %lld tensors", s->out, (long long)s->j.n,
+             (long long)s->n_tensors);
     for (; *n_done < s->j.n; ++*n_done) {
         char hex[33];
         struct err why;
@@ -94,7 +95,7 @@ int resume_begin(struct resume **out, struct gguf_w *w, const struct quantize_op
     TRY(journal_open(&s->j, o->out, key, n_files, &found, e));
     s->begun = true;
     if (found == JOURNAL_OTHER) {
-        log_warn("%s.part is of other options, another input or another version: starting afresh",
+        log_warn("%s.part is from other options, another input or another version: starting afresh",
                  o->out);
         remove_parts(o->out, s->j.n_files);
     }
@@ -114,19 +115,19 @@ int resume_data(struct resume *s, const void *p, uint64_t n, double alpha, struc
     if (gguf_w_n_complete(s->w) == s->j.n) return 0;
     xxh128_hex(s->hash, hex);
     xxh128_reset(s->hash);
-    /* A process that is killed loses what it has not yet handed to the system. */
+    /* If the process is killed, data not yet passed to the system is lost. */
     TRY(gguf_w_flush(s->w, e));
     return journal_add(&s->j, hex, alpha, e);
 }
 
 void resume_end(struct resume *s, int rc) {
     if (!s) return;
-    /* ERR_DATA says that another input is needed, so the partial file is of no use. */
+    /* After ERR_DATA the input has to change, so the partial file is useless. */
     bool keep = rc && rc != ERR_DATA && s->j.n > 0;
     if (keep) {
         gguf_w_keep(s->w);
-        log_warn("%lld of %lld tensors are kept in %s.part: the same command goes on there; to "
-                 "give up, remove it and %s.part.log",
+        log_warn("%lld of %lld tensors are kept in %s.part: run the same command to resume, or "
+                 "remove it and %s.part.log to give up",
                  (long long)s->j.n, (long long)s->n_tensors, s->out, io_base(s->out));
     }
     journal_close(&s->j, s->begun && !keep);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-/* quantize/synth.c - a GGUF of random weights: the tensors and keys that conversion of a checkpoint
- * with this config.json gives, in the types a recipe gives them, all drawn from counters.
+/* quantize/synth.c - random GGUF models: the tensors and keys that converting a checkpoint with
+ * this config.json would give, in a recipe's types, drawn from counters.
  *
- * Matrices have weights of root mean square 0.02, norms are 1, decay rates and time steps lie where
- * trained ones do, so that activations stay finite through any number of layers. The weights of a
- * router come from BF16, as those of published checkpoints do, and choose every expert about
- * equally often, the worst case for caches; skew s divides the row of the expert of rank r by 1 + s
- * r, so that few experts get most tokens. There is no vocabulary: tokenizer.ggml.model is no_vocab,
- * which other engines take for as many dummy tokens as vocab_size says.
+ * Matrix weights have a root mean square of 0.02; norms are 1; decay rates and time steps are in
+ * the range of trained ones, so activations stay finite through any number of layers. Router
+ * weights come from BF16, as in published checkpoints, and choose every expert about equally often,
+ * the worst case for caches. A skew s divides the row of the expert of rank r by 1 + s r, so few
+ * experts get most tokens. There is no vocabulary: tokenizer.ggml.model is no_vocab, which other
+ * engines read as vocab_size dummy tokens.
  *
- * A tensor is cut into chunks of CHUNK_BLOCKS blocks; each has a generator of its own, seeded by
- * (seed, tensor name, chunk), so the bytes depend on nothing else. */
+ * A tensor is filled in chunks of CHUNK_BLOCKS blocks. Each chunk has its own generator, seeded
+ * by (seed, tensor name, chunk), so the bytes depend on nothing else. */
 #include "quantize/synth.h"
 
 #include <stdlib.h>
@@ -44,7 +44,7 @@ struct synth {
     const struct arch *arch;
     struct hparams hp;
     struct tensor_inst *inst;
-    struct qplan plan; /* The plan has one item per tensor. */
+    struct qplan plan; /* one item per tensor */
     struct gguf_w *w;
     struct progress prog;
     uint8_t *batch;
@@ -86,8 +86,8 @@ enum qtype synth_stored(const struct tensor_inst *t) {
     return t->n_dims == 1 || (t->row->flags & TR_F32) ? QT_F32 : QT_BF16;
 }
 
-/* Lists every tensor that conversion makes, in the types that a BF16 checkpoint would give, and
- * applies the recipe. */
+/* Lists every tensor that conversion creates, in the type that a BF16 checkpoint would give it,
+ * and applies the recipe. */
 static int choose_types(struct synth *s, struct err *e) {
     struct qplan *p = &s->plan;
     int64_t n, kept = 0;
@@ -159,10 +159,10 @@ static int declare(struct synth *s, struct synth_report *r, struct err *e) {
 /* ---- weights --------------------------------------------------------------------------------- */
 
 enum fill { FILL_BLOCKS, FILL_UNIFORM, FILL_NORMAL, FILL_ROUTER };
-static const struct special { /* Tensors that are told by the end of their name. All are F32. */
+static const struct special { /* by name ending; all are F32 */
     const char *end;
     enum fill fill;
-    /* The range of a uniform fill; the deviation of a normal one; the deviation of a router. */
+    /* Range of a uniform fill, deviation of a normal fill, or deviation of a router. */
     float a, b;
 } specials[] = {
     {"ssm_a", FILL_UNIFORM, -8, -0.1f},
@@ -185,9 +185,9 @@ struct job {
     const struct tensor_inst *t;
     const struct special *sp;
     enum qtype type;
-    uint64_t seed; /* The seed of the tensor. */
+    uint64_t seed; /* of the tensor */
     double skew;
-    int64_t first;    /* index of the first chunk of the batch that is being made */
+    int64_t first;    /* first chunk of the current batch */
     int64_t n_blocks; /* blocks in the batch */
     uint8_t *out;
 };
@@ -197,9 +197,8 @@ static uint64_t mix(uint64_t a, uint64_t b) {
     return rng_u64(&r) ^ a;
 }
 
-/* Returns by what factor the row of expert `row` is smaller. Ranks are spread over the experts: a
- * prime times the row hits each expert once, unless the number of experts is a multiple of the
- * prime. */
+/* Returns the factor that shrinks the row of an expert. Ranks are spread over the experts: row *
+ * 37 visits each expert once unless 37 divides their number. */
 static float row_scale(const struct job *j, int64_t row) {
     int64_t rank = row * 37 % j->t->ne[1];
     return (float)(1 / (1 + j->skew * (double)rank));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/synth.h - models of random weights with the shapes, types and metadata of real ones, for
- * speed and memory work without weights. */
+/* quantize/synth.h - models with random weights and the shapes, types and metadata of real ones,
+ * to measure speed and memory without downloading weights. */
 #ifndef HONE_QUANTIZE_SYNTH_H
 #define HONE_QUANTIZE_SYNTH_H
 
@@ -15,15 +15,15 @@
 #include "models/arch.h"
 
 struct synth_opts {
-    const char *shape;  /* name of a built-in shape, or the path of a config.json */
-    const char *recipe; /* "Q4_K_M", or a single type's name */
+    const char *shape;  /* name of a built-in shape, or path of a config.json */
+    const char *recipe; /* "Q4_K_M", or the name of a type */
     const char *out;
-    int64_t layers; /* 0: as the shape has */
+    int64_t layers; /* 0: as in the shape */
     uint64_t seed;
-    double skew; /* 0: routers choose experts evenly; synth.c says what else */
+    double skew; /* 0: routers choose experts evenly; see synth.c */
     bool overwrite, dry_run;
     struct pool *pool;
-    /* Writes the keys of a vocabulary of at most n_vocab tokens; NULL: the model has none. */
+    /* Writes the keys of a vocabulary with at most n_vocab tokens; NULL: no vocabulary. */
     int (*vocab)(void *ud, int64_t n_vocab, struct gguf_w *w, struct err *e);
     void *vocab_ud;
 };
@@ -33,16 +33,16 @@ struct synth_report {
     uint64_t tensor_bytes, file_bytes; /* file_bytes: exact, also with dry_run */
     double seconds;
 };
-/* Makes the file. The bytes are the same for the same options, with any number of threads.
- * Memory is 16 MiB. ERR_USAGE for unknown shapes, recipes and types that cannot be made,
- * ERR_DATA for a bad config.json. */
+/* Writes the file, using 16 MiB of memory. The bytes depend on the options only, not on the
+ * number of threads. Returns ERR_USAGE for unknown shapes, recipes and types that cannot be
+ * generated, ERR_DATA for a bad config.json. */
 int synth_run(const struct synth_opts *o, struct synth_report *r, struct err *e);
 
-/* Returns the type that converting a BF16 checkpoint gives a tensor. */
+/* Returns the tensor's type after conversion from a BF16 checkpoint. */
 enum qtype synth_stored(const struct tensor_inst *t);
 
-/* Fills n_blocks blocks of a quantized or float type: any codes and small scales; the large scales
- * such that weights have root mean square 0.02. False: no such blocks can be made. */
+/* Fills n_blocks blocks of type t with random codes and small scales; the large scales give
+ * weights with a root mean square of 0.02. Returns false for types without such blocks. */
 bool synth_blocks(enum qtype t, struct rng *r, void *dst, int64_t n_blocks);
 
 #endif

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* quantize/synth_blocks.c - random blocks of every type. Every pattern of codes and small scales is
- * valid; only the half-precision scales (and the exponents of FP4 types) decide the size of the
- * weights, and containers/qtype.def has typical ones. Scales vary by a quarter from block to block.
- */
+/* quantize/synth_blocks.c - random blocks of every type.
+ *
+ * Any pattern of codes and small scales is valid; only the half-precision scales (and the
+ * exponents of FP4 types) set the size of the weights, and containers/qtype.def lists typical
+ * ones. Scales vary by a quarter from block to block. */
 #include "base/bytes.h"
 #include "base/fp.h"
 #include "kernels/bench.h"
@@ -15,8 +16,7 @@ static void random_bytes(struct rng *r, uint8_t *p, int64_t n) {
     for (uint64_t v = rng_u64(r); i < n; i++, v >>= 8) p[i] = (uint8_t)v;
 }
 
-/* Mends what random bytes do not give: exponents near 2^-7, and only the three codes that TQ2_0
- * knows. */
+/* Fixes up random bytes: exponents near 2^-7, and only the three valid codes of TQ2_0. */
 static void tame(enum qtype t, uint8_t *p) {
     const struct qtype_scale *s = &qtype_info(t)->scale;
     uint8_t *v = p + s->off[0];

@@ -132,7 +132,7 @@ static int ask(struct cu_stream *s, struct trial *x, bool *ok, struct err *e) {
     s->warpgroups = 0;
     TRY(rc);
     if (!*ok)
-        log_warn("wgmma computes wrongly on %s: prompts use mma, which is slower there",
+        log_warn("wgmma gives wrong results on %s: prompts use mma, which is slower",
                  s->c->info.name);
     return 0;
 }
@@ -152,8 +152,7 @@ static int ask_with_memory(struct cu_stream *s, bool *ok, struct err *e) {
     x->d_y = (float *)(void *)(p + 2 * n_w + n_dec + n_x);
     struct err why;
     int rc = ask(s, x, ok, &why);
-    if (rc)
-        rc = err_set(e, ERR_SYS, "trying wgmma: %s; --device cuda/743 does without it", why.msg);
+    if (rc) rc = err_set(e, ERR_SYS, "testing wgmma: %s; --device cuda/743 avoids it", why.msg);
     free(x);
     cu_buf_free(b);
     return rc;

@@ -47,8 +47,8 @@ int cu_fail(struct err *e, cudaError_t rc, const char *what) {
     for (size_t i = 0; i < sizeof for_good / sizeof for_good[0]; i++) now |= (int)rc == for_good[i];
     if (now) __atomic_store_n(&lost, 1, __ATOMIC_RELEASE);
     return err_set(e, ERR_SYS, "CUDA: %s (%.120s)%s", cudaGetErrorString(rc), what,
-                   now ? ": this process has lost the device. Run the same command again: what is "
-                         "kept on disk is not computed anew"
+                   now ? ": this process has lost the device. Run the same command again: it "
+                         "reuses the results kept on disk"
                        : "");
 }
 
@@ -78,11 +78,12 @@ static int old_driver(struct err *e, int driver, int runtime) {
     for (size_t i = 0; i < sizeof first_drivers / sizeof first_drivers[0]; i++)
         if (first_drivers[i].major == runtime / 1000)
             snprintf(newer, sizeof newer, "to %d or newer", first_drivers[i].driver);
-    return err_set(e, ERR_SYS,
-                   "the NVIDIA driver of this machine is for CUDA %d.%d at most and this hone was "
-                   "built with CUDA %d.%d: update the driver %s, or build with CUDA %d",
-                   driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10, newer,
-                   driver / 1000);
+    return err_set(
+        e, ERR_SYS,
+        "the NVIDIA driver of this machine supports CUDA %d.%d at most, but this hone was "
+        "built with CUDA %d.%d: update the driver %s, or build with CUDA %d",
+        driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10, newer,
+        driver / 1000);
 }
 
 int cu_devices(int *n, struct err *e) {
@@ -174,7 +175,7 @@ static int ask_code(struct cu_ctx *c, struct err *e) {
     if (a.ptxVersion < a.binaryVersion)
         log_info(
             "%s: the driver compiles PTX for it at the first use, which can take minutes; a build "
-            "with CUDA_ARCHS=%d has code of its own",
+            "with CUDA_ARCHS=%d has native code",
             c->info.name, c->info.cc);
     return 0;
 }
@@ -185,7 +186,7 @@ int cu_open(struct cu_ctx **out, int device, struct err *e) {
     if (device < 0 || device >= n)
         return err_set(e, ERR_SYS,
                        n ? "there is no CUDA device %d: %d found, numbered from 0"
-                         : "no CUDA device was found (%d asked for, %d there); use --device cpu",
+                         : "no CUDA device was found (%d requested, %d present); use --device cpu",
                        device, n);
     struct cu_ctx *c = (struct cu_ctx *)xcalloc(1, sizeof *c);
     int rc;

@@ -52,7 +52,7 @@ int cu_decode_rows(struct cu_stream *s, enum qtype t, const void *blk, int64_t k
     const struct rows_kernel *kern = NULL;
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         if (table[i].type == t) kern = &table[i];
-    if (!kern) return err_set(e, ERR_USAGE, "CUDA: no decoder of %s", qtype_name(t));
+    if (!kern) return err_set(e, ERR_USAGE, "CUDA: no decoder for %s", qtype_name(t));
     struct rows_job j = {
         (const uint8_t *)blk, k, ld, qtype_row_bytes(t, k), ids, scale, dst, s->c->grid};
     const rows_fn fn = kern->fn;

@@ -249,7 +249,7 @@ static int find(const struct cu_stream *s, const struct cu_product *p, const str
     for (size_t i = 0; i < sizeof table / sizeof table[0] && w->packed && !is_wide(s, p); i++)
         if (table[i].type == w->type) *k = table[i];
     if (k->fn && p->n_in <= INT32_MAX && p->n_mats <= CU_GEMM_MATS) return 0;
-    return err_set(e, ERR_USAGE, "CUDA: no GEMM of %s, %lld rows, %lld matrices",
+    return err_set(e, ERR_USAGE, "CUDA: no GEMM for %s, %lld rows, %lld matrices",
                    qtype_name(w->type), (long long)p->n_in, (long long)p->n_mats);
 }
 

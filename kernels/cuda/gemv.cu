@@ -460,7 +460,7 @@ static int launch(struct cu_stream *s, struct job *j, struct err *e) {
         if (p->exact) continue;
         const struct gemv *k = find(p->w.type, p->w.packed);
         if (!k || (p->n_sum > 1 && p->x_div > 1))
-            return err_set(e, ERR_USAGE, "CUDA: no GEMV of %s", qtype_name(p->w.type));
+            return err_set(e, ERR_USAGE, "CUDA: no GEMV for %s", qtype_name(p->w.type));
         const int bytes = k->stages * (k->slot_bytes + (k->packed ? n_tok * X_BYTES : 0));
         if (bytes > j->ring_bytes) j->ring_bytes = bytes;
         all = all && all->one != k->one ? &table[N_TABLE - 1] : k;
@@ -515,7 +515,7 @@ static int take_part(struct part *o, const struct cu_term *a, struct err *e) {
     struct cu_product p;
     cu_fast_of(&p, a->w, a->up, a->gated, false);
     if (!cu_part_can(a->w, a->exact) || (a->gated && !cu_same_rows(&p)))
-        return err_set(e, ERR_USAGE, "CUDA: no part with weights of type %s",
+        return err_set(e, ERR_USAGE, "CUDA: no split sums with weights of type %s",
                        qtype_name(a->w->type));
     p.ids = a->ids;
     p.x_div = a->x_div;

@@ -92,7 +92,7 @@ int cu_matmul_heads(struct cu_stream *s, const struct cu_weight *w, const float 
         if (table[i].type == w->type) fn = table[i].fn;
     const size_t smem = (size_t)(TOKENS * in) * sizeof(float);
     if (!fn || smem > (48 << 10))
-        return err_set(e, ERR_USAGE, "CUDA: no products of heads of %lld values with %s",
+        return err_set(e, ERR_USAGE, "CUDA: no products for heads of %lld values with %s",
                        (long long)in, qtype_name(w->type));
     const struct heads_job j = {(const uint8_t *)w->data,
                                 s->c->grid,

@@ -156,7 +156,8 @@ static int launch(struct cu_stream *s, enum qtype t, struct product *j, bool sid
     if (!k) return err_set(e, ERR_USAGE, "CUDA: no product with weights of type %s", qtype_name(t));
     j->grid = s->c->grid;
     const int64_t n = side ? div_up(j->n_in, SIDE_TOK) : j->n_in / j->n_sum;
-    if (n > 65535) return err_set(e, ERR_USAGE, "CUDA: %lld rows in one product", (long long)n);
+    if (n > 65535)
+        return err_set(e, ERR_USAGE, "CUDA: %lld rows in one product are too many", (long long)n);
     if (n == 0 || j->rows == 0) return 0;
     const dim3 grid((unsigned)div_up(j->rows, ROW_WARPS * (side ? SIDE_ROWS : 1)), (unsigned)n);
     const product_fn fn = side ? k->side : k->rows;

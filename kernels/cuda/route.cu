@@ -199,7 +199,8 @@ int cu_route(struct cu_stream *s, const struct cu_choice *a, int64_t n_tok, stru
     const unsigned grid = (unsigned)div_up(n_tok, WARPS);
     if (n_tok < 1) return 0;
     if (a->groups > MAX_GROUPS || (a->groups > 0 && a->n_experts % a->groups))
-        return err_set(e, ERR_USAGE, "CUDA: %lld groups of experts", (long long)a->groups);
+        return err_set(e, ERR_USAGE, "CUDA: %lld expert groups are not supported",
+                       (long long)a->groups);
     if (a->score || a->keep || a->scale > 0 || a->prefer || a->bias || a->groups > 0)
         CU_LAUNCH(e, choose_any, (unsigned)n_tok, 32, 0, s, *a);
     else if (a->n_experts <= FEW_EXPERTS)

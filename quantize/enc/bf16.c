@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/bf16.c - BF16: rounded to nearest even. Finite values that would round to infinity
- * take the largest finite value. Importance and search play no part. */
+/* quantize/enc/bf16.c - BF16 encoder: rounds to nearest even. Finite values that would round to
+ * infinity become the largest finite value. Ignores importance and search mode. */
 #include "quantize/enc/types.h"
 
 #include "base/bytes.h"
@@ -16,7 +16,7 @@ static void row(const float *restrict x, const float *restrict imp, int64_t n, v
     for (int64_t i = 0; i < n; i++) {
         uint16_t h = fp_f32_to_bf16(x[i]);
         if ((h & 0x7f80u) == 0x7f80u)
-            h = (uint16_t)((h & 0x8000u) | 0x7f7fu); /* It was rounded past the largest value. */
+            h = (uint16_t)((h & 0x8000u) | 0x7f7fu); /* rounded past the largest finite value */
         store_u16(p + 2 * i, h);
     }
 }

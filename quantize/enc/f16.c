@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/f16.c - F16: rounded to nearest even, subnormals kept. Values past +-65504 become
- * +-65504, since an infinity would poison every product. Importance and search play no part. */
+/* quantize/enc/f16.c - F16 encoder: rounds to nearest even and keeps subnormals. Values beyond
+ * +-65504 become +-65504, because an infinity would poison every product. Ignores importance and
+ * search mode. */
 #include "quantize/enc/search.h"
 #include "quantize/enc/types.h"
 

@@ -9,8 +9,8 @@
 #include "kernels/codebook.h"
 #include "quantize/enc/search.h"
 
-/* Returns the code of the level nearest to v, which is already divided by the scale; a midpoint
- * goes to the smaller one. */
+/* Returns the code of the level nearest to v, which is already divided by the scale. Midpoints
+ * round to the smaller level. */
 static inline uint8_t fp4_code(float v) {
     static const float mid[7] = {0.5f, 1.5f, 2.5f, 3.5f, 5, 7, 10};
     const float a = fabsf(v);
@@ -29,11 +29,11 @@ static inline double fp4_error(const float *x, const float *w, int n, float d) {
     return e;
 }
 
-/* How a type lays out its blocks: n weights in runs of `sub`, each run under a scale byte. What a
- * byte means, and the way from and to the block's own bytes; codes are numbers of levels, in the
- * order of the weights. */
+/* Layout of a type's blocks: n weights in runs of `sub`, each with a scale byte. The functions
+ * give the meaning of a scale byte and convert blocks from and to their open form. Codes are
+ * level numbers, in the order of the weights. */
 struct enc_fp4 {
-    int n, sub, scale_max; /* scale_max: the largest scale byte in use */
+    int n, sub, scale_max; /* scale_max: largest scale byte used */
     float (*step)(uint8_t scale);
     void (*unpack)(const void *blk, uint8_t *scale, uint8_t *code);
     void (*pack)(void *blk, const uint8_t *scale, const uint8_t *code);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/grid_block.h - a super-block of a grid type on its way into the searches. */
+/* quantize/enc/grid_block.h - loading a super-block of a grid type for the searches. */
 #ifndef HONE_QUANTIZE_ENC_GRID_BLOCK_H
 #define HONE_QUANTIZE_ENC_GRID_BLOCK_H
 
 #include "quantize/enc/lanes_block.h"
 
-/* Loads and weighs 256 weights; false: they are as good as zeros. The room of m->x, m->w may be
- * that of d. */
+/* Loads 256 weights and computes their search weights. Returns false if they are practically
+ * zero. m->x and m->w may share memory with d. */
 LANE_FN bool grid_load(const struct grid_how *h, const struct wrule *rule,
                        const struct lanes_mem *m, const float *x, const float *imp,
                        struct grid_data *d) {

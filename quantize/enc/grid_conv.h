@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/grid_conv.h - the field's usual search for the IQ2 and IQ3 formats, written from
- * its description (docs/design/quantize.md): baseline of the tests and a start of the best search.
+/* quantize/enc/grid_conv.h - the conventional search for the IQ2 and IQ3 formats, written from its
+ * description (docs/design/quantize.md): the tests' baseline and a starting point of the best
+ * search.
  *
- * Signs are taken off (parity: the least important sign of an odd group is flipped), scales are
- * tried on a grid with equally spaced levels 1, 3, 5, ...; a vector that is not on the format's
- * grid goes to the best of its nearest entries under sqrt(w); sub-scales are quantized by
- * themselves, the codes stay. One thread takes a sub-block. */
+ * Signs are separated first (parity: the least important sign of an odd group is flipped).
+ * Scales are tried on a grid with the equally spaced levels 1, 3, 5, ...; a vector that is not
+ * on the format's grid is replaced by the best of its nearest entries under sqrt(w). Sub-scales
+ * are then quantized independently; the codes stay. One thread handles a sub-block. */
 #ifndef HONE_QUANTIZE_ENC_GRID_CONV_H
 #define HONE_QUANTIZE_ENC_GRID_CONV_H
 
@@ -15,8 +16,8 @@ struct conv_sub { /* one sub-block */
     const struct grid_spec *s;
     const struct near_table *t;
     const float *w;
-    float root[32]; /* of weights */
-    float a[32];    /* magnitudes; a flipped one is negative */
+    float root[32]; /* of the weights */
+    float a[32];    /* magnitudes; flipped ones are negative */
 };
 struct conv_trial {
     uint16_t index[8];
@@ -24,7 +25,7 @@ struct conv_trial {
     float sxq, sqq;
 };
 
-/* Finds the grid entry for `per` weights at scale 1/id. */
+/* Returns the grid entry for `per` weights at scale 1/id. */
 LANE_FN int conv_entry(const struct conv_sub *u, int h, float id, bool *on_grid) {
     const struct grid_spec *s = u->s;
     const float *a = u->a + h * s->per, *root = u->root + h * s->per;
@@ -62,7 +63,7 @@ INLINE void conv_sums(const struct conv_sub *u, struct conv_trial *t) {
     }
 }
 
-/* Finds the scale of one sub-block and its entries; signs of groups may be flipped. */
+/* Finds the scale and entries of one sub-block; may flip signs of groups. */
 LANE_FN float conv_search(struct conv_sub *u, uint8_t *sign, uint16_t *index) {
     const struct grid_spec *s = u->s;
     struct conv_trial best, t;
@@ -81,7 +82,7 @@ LANE_FN float conv_search(struct conv_sub *u, uint8_t *sign, uint16_t *index) {
         scale = t.sxq / t.sqq;
         best = t;
     }
-    if (scale > 0) { /* once more, at the fitted scale, what had to move to the grid */
+    if (scale > 0) { /* again at the fitted scale, for vectors that were off the grid */
         for (int h = 0; h < s->sub / s->per; h++) {
             bool on;
             if (!best.on_grid[h]) best.index[h] = (uint16_t)conv_entry(u, h, 1.0f / scale, &on);
@@ -97,7 +98,7 @@ LANE_FN float conv_search(struct conv_sub *u, uint8_t *sign, uint16_t *index) {
     return scale;
 }
 
-/* Signs off; an odd group of 8 flips the sign that matters least. */
+/* Separates signs from magnitudes; in an odd group of 8, flips the sign that matters least. */
 INLINE void take_signs(const struct grid_spec *s, const float *x, const float *w, float *a,
                        uint8_t *sign) {
     for (int o = 0; o < s->sub / 8; o++) {
@@ -117,7 +118,7 @@ INLINE void take_signs(const struct grid_spec *s, const float *x, const float *w
     }
 }
 
-/* Signs and entries of sub-block k; returns its scale. */
+/* Finds the signs and entries of sub-block k; returns its scale. */
 LANE_FN float grid_conv_sub(const struct grid_how *h, const struct grid_data *d, int k,
                             struct grid_block *b) {
     const struct grid_spec *s = h->s;
@@ -131,7 +132,7 @@ LANE_FN float grid_conv_sub(const struct grid_how *h, const struct grid_data *d,
     return conv_search(&u, b->sign + first / 8, b->index + first / s->per);
 }
 
-/* Makes the block of these sub-blocks. */
+/* Quantizes the sub-blocks' scales, which completes the block. */
 LANE_FN void grid_conv_close(const struct grid_how *h, const float *scale, struct grid_block *b) {
     const struct grid_spec *s = h->s;
     float top = 0;

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/grid_hull.h - the chain of one grid entry (gridq.c): the points (Q, P) of all
- * entries, and the vertices of their upper hull. Written over lanes (lanes.h) that take entries
- * side by side; which lane an entry falls to does not matter, equal points go to the lower entry.
+ * entries and the vertices of their upper hull.
  *
- * The hull: starts are the entry of least Q and those best at three scales; entries above the
- * polyline through them are listed, and between two starts the one farthest above their chord is a
- * vertex, until none is above. A CPU keeps the points of all entries (GRID_KEEPS); a device, whose
- * near memory is small, computes them again, and keeps a list of GRID_LIST: what is above and not
- * listed is found again every time. */
+ * Written for lanes (lanes.h), each of which takes some of the entries. The result does not depend
+ * on how entries map to lanes: of equal points, the lowest entry wins.
+ *
+ * The hull starts from the entry of least Q and the best entries at three scales. Entries above
+ * the polyline through these are listed; between two starts, the entry farthest above their
+ * chord is a vertex, until no entry is above. A CPU keeps the points of all entries
+ * (GRID_KEEPS). A device, with its small shared memory, recomputes them and lists at most
+ * GRID_LIST; points beyond that are searched for again each time. */
 #ifndef HONE_QUANTIZE_ENC_GRID_HULL_H
 #define HONE_QUANTIZE_ENC_GRID_HULL_H
 
@@ -16,30 +18,30 @@
 enum {
     CHAIN_MAX = 40,
     GRID_STARTS = 3,
-    GRID_FLIP = 0x8000,          /* in vertex.g: the least important sign is flipped */
-    GRID_START_AT = GRID_LIST,   /* places in the list: of the starts, */
-    GRID_REST_AT = GRID_LIST + 8 /* and, no places any more, of entries that are not listed */
+    GRID_FLIP = 0x8000,          /* in vertex.g: least important sign flipped */
+    GRID_START_AT = GRID_LIST,   /* positions in the list: starts, */
+    GRID_REST_AT = GRID_LIST + 8 /* entries that are not in the list */
 };
 
 struct vertex {
     float q, p;
-    float below;   /* best for scales under this one (down to the next vertex's) */
+    float below;   /* best for scales below this (down to the next vertex's) */
     uint16_t g[2]; /* grid entries */
 };
 struct chain { /* from large scales (least Q) to small ones */
     struct vertex v[CHAIN_MAX];
-    int n;              /* 0: the chain before it decides its entry too */
-    int first, entries; /* entries of the block it decides: 1 or 2 */
+    int n;              /* 0: the previous chain decides this entry too */
+    int first, entries; /* entries of the block that it decides: 1 or 2 */
 };
 struct grid_list { /* entries and their points */
     float q[GRID_REST_AT], p[GRID_REST_AT];
     uint16_t g[GRID_REST_AT];
 };
-struct grid_room { /* for one chain at a time */
+struct grid_room { /* scratch for one chain at a time */
     float q[GRID_KEEPS ? GRID_MAX : 1], p[GRID_KEEPS ? GRID_MAX : 1];
     union {
         struct grid_list list;
-        struct vertex h[4 * CHAIN_MAX]; /* once chains are made: of two (grid_merge.h) */
+        struct vertex h[4 * CHAIN_MAX]; /* for joining two finished chains (grid_merge.h) */
     } u;
 };
 
@@ -47,10 +49,10 @@ struct cloud {
     const float *lev; /* [element][GRID_MAX] */
     int n;            /* entries */
     float w[8], wa[8];
-    bool flip; /* `flip` below is so where it may be */
+    bool flip; /* apply `flip` where the type allows it */
     struct grid_room *room;
-    int n_list; /* in whole vectors */
-    int rest;   /* first entry that was not looked at when the list was full */
+    int n_list; /* padded to whole vectors */
+    int rest;   /* first entry not examined when the list was full */
 };
 struct points {
     vf q, p;
@@ -59,11 +61,12 @@ struct point {
     float q, p;
     int g;
 };
-struct sides { /* of a polyline: p = icept + slope*q; fewer than all: the last one again */
+struct sides { /* p = icept + slope*q; unused sides repeat the last one */
     float icept[GRID_STARTS], slope[GRID_STARTS];
 };
 
-/* Entries from `first` on, or all lanes that one. */
+/* Computes the points of entries first, first + 1, ... or, with `one`, of entry `first` in all
+ * lanes. */
 INLINE struct points points_of(const struct cloud *c, int per, bool flip, int first, bool one) {
     vf q = splat(0), p = splat(0), least = splat(INFINITY);
     LANE_UNROLL(8)
@@ -95,7 +98,7 @@ INLINE struct point point_of(const struct cloud *c, int per, bool flip, int g) {
     o.p = lane_get(t.p, 0);
     return o;
 }
-/* Returns the point at a place of the list. */
+/* Returns the point at a position of the list. */
 INLINE struct point point_at(const struct cloud *c, int per, bool flip, int at) {
     const struct grid_list *l = &c->room->u.list;
     if (!GRID_KEEPS && at >= GRID_REST_AT) return point_of(c, per, flip, at - GRID_REST_AT);
@@ -103,7 +106,7 @@ INLINE struct point point_at(const struct cloud *c, int per, bool flip, int at) 
     return o;
 }
 
-/* Makes the points; top: entries of largest P - half*Q. */
+/* Computes the points. top[]: the entries of largest P - half*Q. */
 INLINE void cloud_points(const struct cloud *c, int per, bool flip, const float *half, int *top) {
     vf best[GRID_STARTS];
     vi at[GRID_STARTS], now = numbers();
@@ -159,8 +162,8 @@ INLINE void list_above(struct cloud *c, int per, bool flip, const struct sides *
     lanes_sync();
 }
 
-/* Keeps those of the points, with these numbers, that are farther above the chord from a to b
- * than the best so far. */
+/* Updates best and at with the points (entries `now`) that are farthest above the chord from a
+ * to b. */
 INLINE void higher(struct points t, vi now, struct point a, struct point b, vf *best, vi *at) {
     const float dq = b.q - a.q, dp = b.p - a.p;
     const vf h = (t.p - a.p) * dq - (t.q - a.q) * dp;
@@ -194,7 +197,7 @@ INLINE void add_vertex(struct chain *o, int *n, struct point t, int mark) {
     ++*n;
 }
 
-/* Adds the vertices after place a up to place b, best for larger scales first. */
+/* Adds the vertices after list position `from` up to `to`, best for larger scales first. */
 INLINE void refine(const struct cloud *c, int per, bool flip, const struct sides *l, int from,
                    int to, int mark, struct chain *o, int *n) {
     uint16_t todo[CHAIN_MAX];
@@ -214,7 +217,7 @@ INLINE void refine(const struct cloud *c, int per, bool flip, const struct sides
     }
 }
 
-/* Remembers a start. */
+/* Stores a starting point. */
 INLINE void keep_start(const struct cloud *c, int s, struct point t) {
     struct grid_list *l = &c->room->u.list;
     if (!lane_one()) return;
@@ -223,8 +226,8 @@ INLINE void keep_start(const struct cloud *c, int s, struct point t) {
     l->g[GRID_START_AT + s] = (uint16_t)t.g;
 }
 
-/* Computes the polyline through the starts and what lies above it. `low` is the entry of least
- * Q; `mark` is added to the numbers of entries. */
+/* Computes the hull from the polyline through the starts and the entries above it. `low` is the
+ * entry of least Q; `mark` is added to entry numbers. */
 INLINE void hull(struct cloud *c, int per, bool flip, int low, const int *top, int mark,
                  struct chain *o) {
     struct sides l = {{INFINITY, INFINITY, INFINITY}, {0, 0, 0}};
@@ -253,8 +256,8 @@ INLINE void hull(struct cloud *c, int per, bool flip, int low, const int *top, i
     if (lane_one()) o->n = n;
 }
 
-/* Scales at which each vertex takes over, decreasing along the chain: points that are none but for
- * rounding (entries that differ in equal weights are as good) drop out. */
+/* Computes the scales at which each vertex takes over, decreasing along the chain. Drops
+ * vertices that exist only through rounding, as when equal weights make entries equivalent. */
 INLINE void chain_breaks(struct chain *c) {
     int n = 0;
     for (int i = 0; i < c->n; i++) {
@@ -279,12 +282,12 @@ INLINE void cloud_hull(struct cloud *c, int per, bool flip, int low, const float
     hull(c, per, flip, low, top, mark, o);
 }
 
-/* Computes the chain of the `per` weights of entry e of the block, out of the grid entries of
- * way `way` (gridq.h). */
+/* Computes the chain for the `per` weights of entry e of the block, using the grid entries of
+ * variant `way` (gridq.h). */
 LANE_FN void entry_chain(const struct grid_how *h, const struct grid_data *d, struct grid_room *r,
                          int e, bool flip, int way, struct chain *o) {
     const struct grid_spec *s = h->s;
-    const bool three = s->shift != SHIFT_NONE; /* three levels: the best scales reach lower */
+    const bool three = s->shift != SHIFT_NONE; /* three levels: the best scales are smaller */
     const float typical = d->top[e * s->per / s->sub] / s->top;
     const float half[GRID_STARTS] = {(three ? 0.6f : 0.8f) * typical,
                                      (three ? 0.3f : 0.5f) * typical,
@@ -306,8 +309,8 @@ LANE_FN void entry_chain(const struct grid_how *h, const struct grid_data *d, st
     }
     if (s->shift == SHIFT_ENTRY && sum < 0) low += s->n; /* zeros, shifted towards the weights */
     lanes_sync();
-    /* The loops are copied for every length of entry: unrolled, IQ1 to IQ3 encode 1.2 times as
-     * fast. On a device octets with and without a flip are side by side and share a copy. */
+    /* One copy of the loops per entry length: unrolling makes IQ1 to IQ3 encode 1.2x as fast. On
+     * a device, octets with and without a flip run side by side and share a copy. */
     const bool may = GRID_KEEPS ? flip : s->parity;
     if (s->per == 8 && may)
         cloud_hull(&c, 8, true, low, half, mark, o);

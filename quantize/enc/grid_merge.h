@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/grid_merge.h - chains of entries (grid_hull.h) put together: two entries that share
- * a sign group, and all of a sub-block, whose error is then known for every scale. */
+/* quantize/enc/grid_merge.h - merging the chains of grid entries (grid_hull.h): those of two
+ * entries that share a sign group, and all of a sub-block, which gives its error at every scale. */
 #ifndef HONE_QUANTIZE_ENC_GRID_MERGE_H
 #define HONE_QUANTIZE_ENC_GRID_MERGE_H
 
@@ -8,7 +8,7 @@
 
 /* ---- two entries that share a sign group ----------------------------------------------------- */
 
-/* All vertices of the sum of two chains, in order. */
+/* Iterator over the vertices of the sum of two chains, in order. */
 struct walk {
     const struct chain *a, *b;
     int i, j;
@@ -32,9 +32,9 @@ INLINE void walk_on(struct walk *w) {
     walk_look(w);
 }
 
-/* Joins two chains of which one takes the flip, whichever is cheaper at each scale: the upper
- * hull of both. c has the two as they are, and c[0] becomes the result; `flipped` has them with
- * a sign flipped; h is room. */
+/* Joins two chains, one of which takes the flip, whichever is cheaper at each scale: the upper
+ * hull of both choices. c holds the chains without a flip and `flipped` those with one; the
+ * result is c[0]. h is scratch. */
 LANE_FN void chain_either(struct chain *c, const struct chain *flipped, struct vertex *h) {
     struct walk x = {&c[0], &flipped[1], 0, 0, false, {0, 0, 0, {0, 0}}};
     struct walk y = {&flipped[0], &c[1], 0, 0, false, {0, 0, 0, {0, 0}}};
@@ -47,7 +47,7 @@ LANE_FN void chain_either(struct chain *c, const struct chain *flipped, struct v
         const struct vertex v = first ? x.v : y.v;
         walk_on(first ? &x : &y);
         if (n && !(v.q > h[n - 1].q && v.p > h[n - 1].p)) {
-            if (v.p <= h[n - 1].p) continue; /* more Q for no more P */
+            if (v.p <= h[n - 1].p) continue; /* more Q without more P */
             n--;
         }
         while (n >= 2 && (h[n - 1].p - h[n - 2].p) * (v.q - h[n - 2].q) <=
@@ -60,9 +60,9 @@ LANE_FN void chain_either(struct chain *c, const struct chain *flipped, struct v
     chain_breaks(c);
 }
 
-/* Computes the chains of the weights of octet o in way `way`. It is one chain, or two for types
- * with entries of 4 weights; the second is empty where a flip ties the entries together.
- * `flipped` is room for two chains of types that have parity too, otherwise NULL. */
+/* Computes the chains for the weights of octet o in variant `way`: one chain, or two for types
+ * with entries of 4 weights. The second is empty if a flip ties the two entries together.
+ * `flipped` is scratch for two chains if the type also has parity, else NULL. */
 LANE_FN void octet_chains(const struct grid_how *h, const struct grid_data *d, struct grid_room *r,
                           struct chain *flipped, int o, int way, struct chain *c) {
     const bool odd = h->s->parity && odd_bits(d->sign[o]);
@@ -90,21 +90,22 @@ struct found {
     uint8_t sc[GRID_SUBS];
 };
 enum { GRID_CHAINS = 64, START_MAX = 72, KEEP_MAX = 12 };
-/* A super-block between its chains and its bytes. A way to do a sub-block (its shift, where that is
- * shared) has grid_slots(s) chains one after the other, a sub-block its ways. */
+/* State of a super-block's search, from its chains to its bytes. A sub-block has one or more
+ * variants ("ways": its shift, if shared), and each variant has grid_slots(s) consecutive
+ * chains. */
 struct grid_job {
     struct chain chain[GRID_CHAINS];
     struct seg seg[GRID_CHAINS * CHAIN_MAX];
     int n_seg[GRID_SUBS];
-    float fit[GRID_SUBS];   /* of sub-blocks: best real-valued scale, in units of `unit` */
-    float merit[GRID_SUBS]; /* what it takes off the error */
+    float fit[GRID_SUBS];   /* per sub-block: best real-valued scale, in units of `unit` */
+    float merit[GRID_SUBS]; /* per sub-block: error reduction at that scale */
     float start[START_MAX], err[START_MAX];
-    int kept[KEEP_MAX]; /* starts that are settled */
+    int kept[KEEP_MAX]; /* starts selected for refinement */
     struct found found[KEEP_MAX], best;
     struct grid_block mine;
 };
 
-/* Chains of a way. */
+/* Returns the chains per variant. */
 INLINE int grid_slots(const struct grid_spec *s) {
     return s->sub / s->per;
 }
@@ -113,7 +114,8 @@ INLINE int grid_chain_at(const struct grid_spec *s, int o, int way) {
     return (k * grid_ways(s) + way) * grid_slots(s) + in;
 }
 
-/* Joins the chains of way v to one, and says what that can do for its sub-block k. */
+/* Merges the chains of variant v into segments, and updates the merit and fit of its sub-block
+ * k. */
 LANE_FN void merge_chains(const struct grid_spec *s, struct grid_job *j, int v, int k) {
     const int nc = grid_slots(s);
     const struct chain *chain = j->chain + v * nc;

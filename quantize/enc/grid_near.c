@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/grid_near.c - entries of a grid near vectors that are none, for the conventional
- * searches (grid_conv.h, iq1_conv.h): the nearest few distances between level numbers. Tables are
- * made at first use. */
+/* quantize/enc/grid_near.c - grid entries near vectors that are not on the grid, at the nearest
+ * few distances between level numbers, for the conventional searches (grid_conv.h, iq1_conv.h).
+ * Tables are built on first use. */
 #include "quantize/enc/gridq.h"
 
 #include <pthread.h>
@@ -22,7 +22,7 @@ static struct room {
 static pthread_once_t once[N_TYPES] = {PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT,
                                        PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT};
 
-/* Fills a table of the squared distances between all halves of codes. A half has n level numbers of
+/* Fills a table of squared distances between all halves of codes. A half has n level numbers of
  * `bits` bits each. */
 static void fill_halves(uint8_t (*d)[256], int bits, int n) {
     const int values = 1 << (bits * n), mask = (1 << bits) - 1;
@@ -37,11 +37,11 @@ static void fill_halves(uint8_t (*d)[256], int bits, int n) {
         }
 }
 
-/* Entries within the nearest `shells` distances of the halves low and high of a code, given as
- * distances from them; returns their number. */
+/* Lists the entries within the `shells` smallest distances of a code; low and high are the
+ * distances from its two halves. Returns their number. */
 static int neighbours(const struct room *t, const uint8_t *low, const uint8_t *high,
                       uint16_t *out) {
-    uint8_t d[KERN_IQ1]; /* It is at most 4 * 7^2. */
+    uint8_t d[KERN_IQ1]; /* at most 4 * 7^2 */
     bool seen[256] = {false};
     int limit = -1, n = 0;
     for (int g = 0; g < t->s->n; g++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/grid_pack.h - settled super-blocks of the grid types (gridq.h) to the bytes of each,
- * and their d as it lies there, on the CPU and on a device. Layouts: containers/qtype.h. */
+/* quantize/enc/grid_pack.h - packing of the grid types' super-blocks (gridq.h), and access to
+ * their d, on CPU and device. Layouts: containers/qtype.h. */
 #ifndef HONE_QUANTIZE_ENC_GRID_PACK_H
 #define HONE_QUANTIZE_ENC_GRID_PACK_H
 
@@ -11,11 +11,11 @@
 #include "quantize/enc/gridq.h"
 #include "quantize/enc/raw.h"
 
-/* Calls X(type) for each of the grid types. */
+/* Calls X(type) for each grid type. */
 #define ENC_GRID_TYPES(X) X(IQ2_XXS) X(IQ2_XS) X(IQ2_S) X(IQ3_XXS) X(IQ3_S) X(IQ1_S) X(IQ1_M)
 
-/* Returns a block's d as bits. IQ1_M has a nibble of it on top of each of its four scale words,
- * in all others it is the first two bytes. */
+/* Returns a block's d as f16 bits. IQ1_M splits it into the top nibbles of its four scale words;
+ * in other types it is the first two bytes. */
 ENC_INLINE uint16_t enc_grid_d(enum qtype t, const uint8_t *blk) {
     const uint8_t *sc = ((const struct blk_IQ1_M *)(const void *)blk)->scales;
     if (t != QT_IQ1_M) return (uint16_t)(blk[0] | blk[1] << 8);
@@ -27,14 +27,13 @@ ENC_INLINE void enc_grid_set_d(enum qtype t, uint8_t *blk, uint16_t d) {
     for (int i = 0; i < 4 && t == QT_IQ1_M; i++)
         sc[2 * i + 1] = (uint8_t)((sc[2 * i + 1] & 15) | (d >> (4 * i) & 15) << 4);
 }
-/* Computes what a weight adds to the two sums whose ratio is the gain of its row
- * (gridq_balance.c). */
+/* Adds a weight's contribution to the two sums whose ratio is its row's gain (gridq_balance.c). */
 ENC_INLINE void enc_grid_terms(float x, const float *imp, float y, double term[2]) {
     const double xi = (double)x, w = imp ? (double)*imp : 1;
     term[0] = w * xi * xi;
     term[1] = w * xi * (double)y;
 }
-/* Multiplies d by `gain`, unless that gives zero. */
+/* Multiplies d by `gain` unless the result is zero. */
 ENC_INLINE void enc_grid_raise(enum qtype t, uint8_t *blk, double gain) {
     const double d = (double)fp_f16_to_f32(enc_grid_d(t, blk));
     const uint16_t bits = enc_f16_bits((float)(d * gain));
@@ -118,7 +117,7 @@ ENC_INLINE void enc_pack_IQ1_S(void *blk, const struct grid_block *b) {
 ENC_INLINE void enc_pack_IQ1_M(void *blk, const struct grid_block *b) {
     struct blk_IQ1_M *o = (struct blk_IQ1_M *)blk;
     memset(o, 0, sizeof *o);
-    for (int h = 0; h < 32; h++) { /* index: 11 bits, above them the shift */
+    for (int h = 0; h < 32; h++) { /* index: 11 bits, then the shift */
         o->qs[h] = (uint8_t)b->index[h];
         o->qh[h / 2] |= (uint8_t)(b->index[h] >> 8 << (4 * (h % 2)));
     }

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/grid_scale.h - d and the integer scales of a grid type's super-block, from what its
- * chains say about every scale (grid_merge.h), and the block that they make. Written for a team
- * that shares the loops TEAM_EACH (one thread of a CPU, a warp of a device); all else every member
- * does alike, but for what team_one() guards. */
+/* quantize/enc/grid_scale.h - choosing d, the integer scales and then the block itself from a
+ * super-block's chains (grid_merge.h).
+ *
+ * Written for a team: one CPU thread, or a warp of a device. TEAM_EACH loops are shared by the
+ * team, and team_one() guards what only one member does; the rest runs in every member. */
 #ifndef HONE_QUANTIZE_ENC_GRID_SCALE_H
 #define HONE_QUANTIZE_ENC_GRID_SCALE_H
 
 #include "quantize/enc/grid_merge.h"
 
-/* Returns the error of way v at scale c, without the part that no scale changes. */
+/* Returns the error of variant v at scale c, without its constant part. */
 INLINE float way_error(const struct grid_spec *sp, const struct grid_job *j, int v, float c,
                        const struct seg **which) {
     const struct seg *s = j->seg + v * grid_slots(sp) * CHAIN_MAX;
-    int lo = 0, hi = j->n_seg[v] - 1; /* last segment whose `below` is above c */
+    int lo = 0, hi = j->n_seg[v] - 1; /* last segment whose `below` exceeds c */
     while (lo < hi) {
         const int mid = (lo + hi + 1) / 2;
         if (s[mid].below > c)
@@ -24,7 +25,7 @@ INLINE float way_error(const struct grid_spec *sp, const struct grid_job *j, int
     return c * (c * s[lo].q - 2.0f * s[lo].p);
 }
 
-/* Returns the error of the better way of sub-block k. */
+/* Returns the error of the better variant of sub-block k. */
 INLINE float sub_error(const struct grid_spec *s, const struct grid_job *j, int k, float c,
                        const struct seg **which, int *way) {
     const int ways = grid_ways(s);
@@ -39,7 +40,7 @@ INLINE float sub_error(const struct grid_spec *s, const struct grid_job *j, int 
 }
 
 /* Chooses the integer scales of least error at d, within `near` of the nearest. Returns the
- * error, and in *refit the least squares for d. */
+ * error; *refit is the least-squares d. */
 LANE_FN float choose(const struct grid_spec *s, const struct grid_job *j, float d, int near,
                      uint8_t *sc, float *refit) {
     double num = 0, den = 0;
@@ -60,7 +61,7 @@ LANE_FN float choose(const struct grid_spec *s, const struct grid_job *j, float 
         }
         sc[k] = (uint8_t)at;
         total += best;
-        if (!best_seg) continue; /* no error is finite */
+        if (!best_seg) continue; /* no finite error */
         const double m = 2 * at + 1;
         num += m * (double)best_seg->p;
         den += m * m * (double)best_seg->q;
@@ -69,7 +70,7 @@ LANE_FN float choose(const struct grid_spec *s, const struct grid_job *j, float 
     return total;
 }
 
-/* Solves for d by least squares and chooses integer scales for it, in turn, until d stays. */
+/* Alternates between least squares for d and choosing integer scales until d no longer changes. */
 LANE_FN void settle(const struct grid_spec *s, const struct grid_job *j, float d, int near,
                     int rounds, struct found *best) {
     for (int r = 0; r < rounds; r++) {
@@ -85,8 +86,7 @@ LANE_FN void settle(const struct grid_spec *s, const struct grid_job *j, float d
     }
 }
 
-/* Takes the best of the n results of the team if it is better than the one so far; of equal ones
- * the first. */
+/* Updates the best result from the team's n results; the first of equals wins. */
 INLINE void take_best(struct grid_job *j, int n) {
     team_sync();
     for (int i = 0; team_one() && i < n; i++)
@@ -94,17 +94,16 @@ INLINE void take_best(struct grid_job *j, int n) {
     team_sync();
 }
 
-/* Returns candidate i for the block's scale d. `top` is the largest scale that a sub-block fits;
- * the candidates below 64 put it near the largest integer scale, in even steps around it. Those
- * from 64 on, which only a slow search asks for (START_MAX in all), put it exactly at the integers
- * below. */
+/* Returns candidate i for the block's scale d. `top` is the largest scale that fits a sub-block.
+ * Candidates below 64 place it near the largest integer scale, in even steps. Candidates from 64
+ * on, which only a slow search uses (START_MAX in all), place it exactly at smaller integers. */
 INLINE float start_of(const struct grid_spec *s, float top, bool slow, int i) {
     if (i >= 64) return enc_f16(top / (float)(2 * (s->sc_max - (i - 64)) + 1));
     const float f = slow ? 0.55f + 0.02f * (float)i : 0.8f + 0.04f * (float)i;
     return enc_f16(top / (float)(2 * s->sc_max + 1) * f);
 }
 
-/* Tries all candidates for d, and searches on from the best few of them. */
+/* Tries all candidates for d and refines the best few. */
 LANE_FN void search_starts(const struct grid_spec *s, struct grid_job *j, bool slow) {
     const int n = slow ? START_MAX : 20, keep = slow ? KEEP_MAX : 3;
     float top = 0;
@@ -133,7 +132,7 @@ LANE_FN void search_starts(const struct grid_spec *s, struct grid_job *j, bool s
     take_best(j, keep);
 }
 
-/* Tries the values next to d that f16 has. */
+/* Tries neighboring f16 values of d. */
 LANE_FN void search_steps(const struct grid_spec *s, struct grid_job *j) {
     const int bits = enc_f16_bits(j->best.d);
     TEAM_EACH(i, KEEP_MAX) {
@@ -149,7 +148,7 @@ LANE_FN void search_steps(const struct grid_spec *s, struct grid_job *j) {
     take_best(j, KEEP_MAX);
 }
 
-/* Searches on from `other`, the d that the conventional search found. */
+/* Refines `other`, the d from the conventional search. */
 LANE_FN void search_more(const struct grid_spec *s, struct grid_job *j, float other) {
     search_starts(s, j, true);
     if (team_one()) settle(s, j, other, s->sc_max, 8, &j->best);
@@ -159,7 +158,7 @@ LANE_FN void search_more(const struct grid_spec *s, struct grid_job *j, float ot
 
 /* ---- the block ------------------------------------------------------------------------------- */
 
-/* Turns the one sign of entry e that matters least at its levels. */
+/* Flips the sign in entry e that matters least at its levels. */
 INLINE void flip_least(const struct grid_how *h, const struct grid_data *d, int e,
                        struct grid_block *b) {
     const struct grid_spec *s = h->s;
@@ -171,7 +170,7 @@ INLINE void flip_least(const struct grid_how *h, const struct grid_data *d, int 
     b->sign[bit / 8] ^= (uint8_t)(1 << (bit % 8));
 }
 
-/* Chooses entries and signs of sub-block k at its scale. */
+/* Chooses the entries and signs of sub-block k at its scale. */
 INLINE void decide_sub(const struct grid_how *h, const struct grid_data *d,
                        const struct grid_job *j, int k, struct grid_block *b) {
     const struct grid_spec *s = h->s;
@@ -191,7 +190,7 @@ INLINE void decide_sub(const struct grid_how *h, const struct grid_data *d,
     }
 }
 
-/* Makes the block at the best scales. */
+/* Builds the block at the best scales. */
 LANE_FN void decide(const struct grid_how *h, const struct grid_data *d, const struct grid_job *j,
                     struct grid_block *b) {
     team_sync();
@@ -219,7 +218,7 @@ LANE_FN double block_error(const struct grid_how *h, const struct grid_data *d,
     return e;
 }
 
-/* Keeps what was found if the block decodes to a smaller error. */
+/* Replaces b by the block found if its decoded error is smaller. */
 LANE_FN void offer(const struct grid_how *h, const struct grid_data *d, struct grid_job *j,
                    struct grid_block *b) {
     decide(h, d, j, &j->mine);
@@ -229,7 +228,7 @@ LANE_FN void offer(const struct grid_how *h, const struct grid_data *d, struct g
     team_sync();
 }
 
-/* Makes the block from its chains. b holds the block of the conventional search on entry. */
+/* Builds the block from its chains. On entry, b holds the conventional search's block. */
 LANE_FN void grid_search(const struct grid_how *h, const struct grid_data *d, struct grid_job *j,
                          struct grid_block *b) {
     const struct grid_spec *s = h->s;
@@ -238,7 +237,7 @@ LANE_FN void grid_search(const struct grid_how *h, const struct grid_data *d, st
         j->fit[k] = j->merit[k] = 0;
         for (int v = k * ways; v < (k + 1) * ways; v++) merge_chains(s, j, v, k);
     }
-    if (team_one()) memset(&j->best, 0, sizeof j->best); /* a block of zeros */
+    if (team_one()) memset(&j->best, 0, sizeof j->best); /* all zeros */
     team_sync();
     search_starts(s, j, false);
     if (h->search != SEARCH_BEST) {

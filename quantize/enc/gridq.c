@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/gridq.c - exact search of the IQ1, IQ2 and IQ3 formats: the types, their levels, and
- * rows. The search itself, for CPU and devices: grid_*.h.
+/* quantize/enc/gridq.c - exact search for the IQ1, IQ2 and IQ3 formats: types, levels and rows. The
+ * search itself, shared by CPU and devices, is in grid_*.h.
  *
- * With c the scale of a sub-block, the error of grid entry g on weights a = |x| is
- * const + c^2*Q - 2*c*P with Q = sum w*L^2, P = sum w*a*L, so the best entry for any c is a vertex
- * of the upper hull of the points (Q, P): a chain of a few entries, found once per entry's weights
+ * At sub-block scale c, the error of grid entry g on weights a = |x| is const + c^2*Q - 2*c*P
+ * with Q = sum w*L^2 and P = sum w*a*L. So the best entry for any c is a vertex of the upper
+ * hull of the points (Q, P): a chain of a few entries, computed once per entry's weights
  * (grid_hull.h). A sign that has to be flipped (parity) only lowers P, by twice the least w*a*L.
- * IQ1 has signed levels in place of a = |x|; where a sub-block shares its shift, each shift has
- * chains of its own and the better one counts at every scale. Merging the chains of a sub-block
- * (grid_merge.h) gives its exact error for every scale; what remains is to try values of d, choose
- * the integer scales by true error, and solve d by least squares with f16 in the loop
- * (grid_scale.h). Best also starts from the conventional d (grid_conv.h, iq1_conv.h) and keeps that
- * solution unless the decoded error falls; fast skips the conventional search (a block may then be
- * worse, which the tests have not seen). */
+ * IQ1 has signed levels and uses x for a; if a sub-block shares its shift, each shift has its
+ * own chains, and the better one counts at each scale. Merging a sub-block's chains
+ * (grid_merge.h) gives its exact error at every scale. It remains to try values of d, choose the
+ * integer scales by true error, and solve for d by least squares with f16 in the loop
+ * (grid_scale.h). Best also starts from the conventional d (grid_conv.h, iq1_conv.h) and keeps
+ * that solution unless the decoded error falls. Fast skips the conventional search, so a block
+ * might be worse, though the tests never saw one. */
 #include "quantize/enc/gridq.h"
 
 #include <pthread.h>
@@ -35,9 +35,9 @@ static const struct grid_spec specs[] = {
     {QT_IQ1_M,   16, 8, 2048, 3, false, SHIFT_ENTRY, 7, 0.125f,  9,0, 3, 0, 1.1125f},
 };
 // clang-format on
-/* The levels of all entries, [element][entry]. */
+/* Levels of all entries, [element][entry]. */
 static float levels[COUNT_OF(specs)][8][GRID_MAX];
-static int lowest[COUNT_OF(specs)]; /* The entry of least magnitudes of each grid. */
+static int lowest[COUNT_OF(specs)]; /* entry of least magnitudes, per grid */
 static pthread_once_t levels_once = PTHREAD_ONCE_INIT;
 
 const struct grid_spec *grid_spec_of(enum qtype t) {
@@ -49,7 +49,7 @@ const struct grid_spec *grid_spec_of(enum qtype t) {
 const int8_t *grid_levels(const struct grid_spec *s, int g) {
     const struct kern_grid *k = kern_grid_get();
     const void *first[] = {k->iq2_xxs, k->iq2_xs, k->iq2_s, k->iq3_xxs, k->iq3_s, k->iq1, k->iq1};
-    return (const int8_t *)first[s - specs] + g * s->per; /* The index is at most 62. */
+    return (const int8_t *)first[s - specs] + g * s->per; /* index is at most 62 */
 }
 
 static void fill_levels(void) {

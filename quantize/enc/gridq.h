@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/gridq.h - the family of the IQ1, IQ2 and IQ3 formats: 256 weights, magnitudes from a
- * grid of level vectors, signs apart. Searched without knowledge of bit layouts: the type's file
- * packs. x ~ d * unit * (2*sc + 1) * level * sign. IQ1 has no signs: its levels -8, 0, 8 are signed
- * and shifted by +-1; entries n.. are the first n shifted down. */
+/* quantize/enc/gridq.h - the IQ1, IQ2 and IQ3 family: 256 weights with magnitudes from a grid of
+ * level vectors and separate signs.
+ *
+ * The search does not know bit layouts; each type's file packs. x ~ d * unit * (2*sc + 1) *
+ * level * sign. IQ1 has no separate signs: its levels -8, 0, 8 are signed and shifted by +-1,
+ * and entries n and up are the first n shifted down. */
 #ifndef HONE_QUANTIZE_ENC_GRIDQ_H
 #define HONE_QUANTIZE_ENC_GRIDQ_H
 
@@ -12,89 +14,89 @@ enum { GRID_MAX = 4096 /* entries */, GRID_SUBS = 16, GRID_ENTRIES = 64 };
 
 enum grid_shift {
     SHIFT_NONE,
-    SHIFT_SUB,  /* all entries of a sub-block are shifted the same way */
-    SHIFT_ENTRY /* each its own way */
+    SHIFT_SUB,  /* one shift for all entries of a sub-block */
+    SHIFT_ENTRY /* one shift per entry */
 };
 struct grid_spec {
     enum qtype type;
-    int sub;     /* weights under one sub-scale: 16 or 32 */
-    int per;     /* weights of a grid entry: 4 or 8 */
-    int n;       /* grid entries; entry 0 has the lowest level everywhere. SHIFT: twice that */
+    int sub;     /* weights per sub-scale: 16 or 32 */
+    int per;     /* weights per grid entry: 4 or 8 */
+    int n;       /* grid entries; entry 0 is lowest everywhere; with shifts, 2 * n */
     int n_level; /* 3 or 8 */
-    bool parity; /* the number of minus signs in each group of 8 is even */
+    bool parity; /* each group of 8 has an even number of minus signs */
     enum grid_shift shift;
     int sc_max;      /* largest integer scale */
     float unit, top; /* top: largest level */
-    /* The conventional search tries scales -t..t of `step`, neighbours within `shells`
-     * distances, and multiplies d by `fudge`. */
+    /* Conventional search: tries scales -t..t of `step` and neighbors within `shells` distances,
+     * and multiplies d by `fudge`. */
     int t, shells;
     float step, fudge;
 };
 struct grid_block {
     float d; /* exact f16 value */
     uint8_t sc[GRID_SUBS];
-    uint16_t index[GRID_ENTRIES]; /* of every `per` weights */
-    uint8_t sign[32];             /* of every 8 weights; bit set: negative */
+    uint16_t index[GRID_ENTRIES]; /* per `per` weights */
+    uint8_t sign[32];             /* per 8 weights; bit set: negative */
 };
-ENC_INLINE int grid_n(const struct grid_spec *s) { /* entries, shifted ones too */
+ENC_INLINE int grid_n(const struct grid_spec *s) { /* including shifted ones */
     return s->shift == SHIFT_NONE ? s->n : 2 * s->n;
 }
-/* Ways to do a sub-block: a choice of entries each, s->n apart. */
+/* Returns the number of variants of a sub-block; their entries are s->n apart. */
 ENC_INLINE int grid_ways(const struct grid_spec *s) {
     return s->shift == SHIFT_SUB ? 2 : 1;
 }
-ENC_INLINE bool odd_bits(unsigned v) { /* of 8 */
+ENC_INLINE bool odd_bits(unsigned v) { /* of 8 bits */
     v ^= v >> 4;
     v ^= v >> 2;
     return (v ^ v >> 1) & 1;
 }
 
-/* How blocks are searched. */
+/* How to search blocks. */
 struct near_table;
 struct grid_how {
     const struct grid_spec *s;
     enum search search;
-    struct wrule conv, rule;       /* weights of the conventional search, and of the mode */
+    struct wrule conv, rule;       /* search weights: conventional search, and this mode's */
     const float *lev;              /* levels, [element][GRID_MAX] */
     int low;                       /* entry of least magnitudes */
-    const struct near_table *near; /* NULL where the mode has no conventional search */
+    const struct near_table *near; /* NULL: this mode has no conventional search */
 };
-/* A super-block in natural order. */
+/* A super-block's weights in natural order. */
 struct grid_data {
     float x[QK], w[QK];   /* weights and search weights */
-    float wa[QK];         /* w * what levels are fitted to: |x|, or x where levels have signs */
-    float top[GRID_SUBS]; /* largest magnitude of each sub-block */
-    uint8_t sign[QK / 8]; /* of every 8 weights, as they are */
+    float wa[QK];         /* w * |x|, or w * x if levels have signs */
+    float top[GRID_SUBS]; /* largest magnitude per sub-block */
+    uint8_t sign[QK / 8]; /* per 8 weights, as given */
 };
 
-/* Returns the row of the table of specs. Its index is private to the search. */
+/* Returns the type's row in the table of specs; its index is private to the search. */
 const struct grid_spec *grid_spec_of(enum qtype t);
-/* Returns how a type is searched, with all filled in. lev and near are the host's, made at first
- * use and never freed. */
+/* Returns how to search a type. lev and near point to host tables, built on first use and never
+ * freed. */
 struct grid_how grid_how_of(enum qtype t, enum search search);
-/* Puts what a device needs of the tables into one piece: the levels, then, where how->near is
- * not NULL, start, list and code. Returns its bytes. `to` is where they go; NULL: they are only
- * counted. */
+/* Writes the tables that a device needs to `to`: the levels, then, if how->near is not NULL,
+ * start, list and code. Returns their size in bytes. `to` NULL: only returns the size. */
 uint64_t enc_grid_tables(const struct grid_how *how, void *to);
 void enc_grid_row(enum qtype t, const float *x, const float *imp, int64_t n, void *dst,
                   enum search search, void (*pack)(void *blk, const struct grid_block *b));
-/* Multiplies the d of a row's blocks, as encoded from x, so that the importance-weighted product of
- * the row with itself is kept: enc_row_balanced of these types. */
+/* Multiplies d in a row's blocks, encoded from x, to preserve the importance-weighted product of
+ * the row with itself, as enc_row_balanced does for other types. */
 void enc_grid_balance(enum qtype t, const float *x, const float *imp, int64_t n, void *blocks);
-/* Levels of entry g. */
+/* Returns the levels of entry g. */
 const int8_t *grid_levels(const struct grid_spec *s, int g);
 
-/* For the conventional searches: entries near vectors of level numbers that are none. */
+/* For conventional searches: grid entries near vectors of level numbers that are not on the
+ * grid. */
 struct near_table {
-    const int32_t *start; /* per code: >= 0 grid entry, else -1 - offset into list */
+    const int32_t *start; /* per code: grid entry if >= 0, else -1 - offset into list */
     const uint16_t *list; /* count, entries */
-    uint8_t (*code)[8];   /* level numbers of each entry */
+    uint8_t (*code)[8];   /* level numbers per entry */
     int32_t n_start, n_list, n_code;
 };
 ENC_INLINE int grid_bits(const struct grid_spec *s) {
     return s->n_level == 3 ? 2 : 3;
 }
-/* Returns the table, which is made at first use and never freed. A code has grid_bits bits per
+/* Returns the table, which is built on first use and never freed. A code has grid_bits bits per
  * weight. */
 const struct near_table *enc_grid_near(enum qtype t);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/gridq_balance.c - enc_row_balanced (raw.h) for the IQ1, IQ2 and IQ3 formats, whose
- * blocks are not open: decoded again, their d raised in place. Least squares shrinks a row by its
- * squared relative error, 2 % at three bits and up to 18 % at 1.6. */
+/* quantize/enc/gridq_balance.c - row balancing for the IQ1, IQ2 and IQ3 formats, as
+ * enc_row_balanced (raw.h) does for other types. These have no raw blocks, so their blocks are
+ * decoded and d is raised in place. Least squares shrinks a row by its squared relative error: 2
+ * % at three bits, up to 18 % at 1.6. */
 #include "kernels/kern.h"
 #include "quantize/enc/grid_pack.h"
 
@@ -10,7 +11,7 @@ void enc_grid_balance(enum qtype t, const float *x, const float *imp, int64_t n,
     uint8_t *blk = blocks;
     struct kern k;
     double num = 0, den = 0;
-    /* Every instruction set decodes the same values, so the slowest will do. */
+    /* Every instruction set decodes the same values, so the reference suffices. */
     kern_init(&k, KERN_REF);
     for (int64_t b = 0; b < n / QK; b++) {
         float y[QK];

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/iq1_conv.h - the field's usual search for IQ1_S and IQ1_M, written from its
- * description (docs/design/quantize.md): baseline of the tests and a start of the best search.
+/* quantize/enc/iq1_conv.h - the conventional search for IQ1_S and IQ1_M, written from its
+ * description (docs/design/quantize.md): the tests' baseline and a starting point of the best
+ * search.
  *
- * Per sub-block: weights in ascending order are cut in three (-1, 0, 1), every pair of cuts with
- * every choice of shifts; the largest (sum w*x*q)^2 / sum w*q^2 wins, which also gives the scale. A
- * scale below zero mirrors everything. Vectors of 8 that are no entries of the grid go to the best
- * of the nearest ones at that scale, then the scale is fitted once more. Sub-scales are quantized
- * by themselves; IQ1_M fits d to the result. Both multiply d by a constant. */
+ * Per sub-block, the weights in ascending order are cut in three (-1, 0, 1). Of all pairs of
+ * cuts and all choices of shifts, the largest (sum w*x*q)^2 / sum w*q^2 wins, which also gives
+ * the scale; a negative scale mirrors everything. Vectors of 8 that are not on the grid are
+ * replaced by the best of the nearest entries at that scale, and the scale is refitted.
+ * Sub-scales are then quantized independently; IQ1_M fits d to the result. Both multiply d by a
+ * constant. */
 #ifndef HONE_QUANTIZE_ENC_IQ1_CONV_H
 #define HONE_QUANTIZE_ENC_IQ1_CONV_H
 
@@ -21,7 +23,7 @@ struct iq1_sub {
     int run;           /* weights that share a shift */
     uint8_t order[32]; /* positions in ascending order of x */
     uint8_t code[32];  /* 0..2 */
-    unsigned shifts;   /* bit per run: shifted down */
+    unsigned shifts;   /* one bit per run: shifted down */
     float scale;
 };
 
@@ -33,7 +35,7 @@ INLINE void iq1_sort(struct iq1_sub *u) {
     }
 }
 
-/* Sums over the first i weights of the order that belong to run r. */
+/* Sums over the first i weights in order that belong to run r. */
 struct iq1_prefix {
     float wx[2][33], w[2][33];
 };
@@ -50,7 +52,7 @@ INLINE void iq1_prefixes(const struct iq1_sub *u, struct iq1_prefix *p) {
     }
 }
 
-/* Finds the best cuts and shifts. Returns false when nothing has a merit. */
+/* Finds the best cuts and shifts. Returns false if no choice has a positive merit. */
 LANE_FN bool iq1_cut(struct iq1_sub *u) {
     const int runs = u->n / u->run;
     struct iq1_prefix p;
@@ -89,7 +91,7 @@ INLINE const float *iq1_levels_of(const struct iq1_sub *u, int i) {
     return iq1_levels[u->shifts >> (i / u->run) & 1];
 }
 
-/* Returns the grid entry of group h, whose codes become those of the entry. */
+/* Replaces the codes of group h by those of a grid entry; returns the entry. */
 LANE_FN int iq1_to_grid(struct iq1_sub *u, int h, bool *moved) {
     const struct near_table *t = u->near;
     const float *x = u->x + 8 * h, *w = u->w + 8 * h, *l = iq1_levels_of(u, 8 * h);
@@ -115,7 +117,7 @@ LANE_FN int iq1_to_grid(struct iq1_sub *u, int h, bool *moved) {
     return best;
 }
 
-/* Adds a sub-block's share to the two sums for d: the levels q, `mul` times. */
+/* Adds a sub-block's contribution to the two sums for d, with the levels q multiplied by `mul`. */
 LANE_FN void iq1_add_sums(const struct grid_how *h, const struct grid_data *d, int k, float mul,
                           const struct grid_block *b, double *sxq, double *sqq) {
     for (int i = k * h->s->sub; i < (k + 1) * h->s->sub; i++) {
@@ -125,7 +127,7 @@ LANE_FN void iq1_add_sums(const struct grid_how *h, const struct grid_data *d, i
     }
 }
 
-/* Entries of sub-block k; returns its scale. */
+/* Finds the entries of sub-block k; returns its scale. */
 LANE_FN float iq1_conv_sub(const struct grid_how *h, const struct grid_data *d, int k,
                            struct grid_block *b) {
     const struct grid_spec *s = h->s;
@@ -157,7 +159,7 @@ LANE_FN float iq1_conv_sub(const struct grid_how *h, const struct grid_data *d, 
     return sxq > 0 && sqq > 0 ? (float)(sxq / sqq) : u->scale;
 }
 
-/* Makes the block of these sub-blocks. */
+/* Quantizes the sub-blocks' scales, which completes the block. */
 LANE_FN void iq1_conv_close(const struct grid_how *h, const struct grid_data *data,
                             const float *scale, struct grid_block *b) {
     const struct grid_spec *s = h->s;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/iq1_m.c - f32 rows to IQ1_M: 16 sub-blocks of 16, 2048 vectors of 8 from -1, 0, 1,
- * each with a shift. The search and what happens to zeros, huge and denormal weights: gridq.c. */
+/* quantize/enc/iq1_m.c - IQ1_M encoder: 16 sub-blocks of 16; 2048 vectors of 8 from -1, 0, 1,
+ * each with its own shift. Search, and treatment of zeros, huge and denormal weights: gridq.c. */
 #include "quantize/enc/grid_pack.h"
 #include "quantize/enc/types.h"
 

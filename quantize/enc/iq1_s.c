@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/iq1_s.c - f32 rows to IQ1_S: 8 sub-blocks of 32, 2048 vectors of 8 from -1, 0, 1,
- * shifted alike in a sub-block. The search and what happens to zeros, huge and denormal weights:
+/* quantize/enc/iq1_s.c - IQ1_S encoder: 8 sub-blocks of 32; 2048 vectors of 8 from -1, 0, 1,
+ * with one shift per sub-block. Search, and treatment of zeros, huge and denormal weights:
  * gridq.c. */
 #include "quantize/enc/grid_pack.h"
 #include "quantize/enc/types.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/iq3_s.c - f32 rows to IQ3_S: 8 sub-blocks of 32, 512 vectors of 4 magnitudes, all
- * signs. The search and what happens to zeros, huge and denormal weights: gridq.c. */
+/* quantize/enc/iq3_s.c - IQ3_S encoder: 8 sub-blocks of 32; 512 vectors of 4 magnitudes, any
+ * signs. Search, and treatment of zeros, huge and denormal weights: gridq.c. */
 #include "quantize/enc/grid_pack.h"
 #include "quantize/enc/types.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/iq4_nl.c - f32 rows to IQ4_NL: blocks of 32, x = d*T[q], T a table of 16 values.
- * The search and what happens to zeros, huge and denormal weights: lanes_b32.h. */
+/* quantize/enc/iq4_nl.c - IQ4_NL encoder: blocks of 32, x = d*T[q] with a table T of 16 values.
+ * Search, and treatment of zeros, huge and denormal weights: lanes_b32.h. */
 #include "quantize/enc/pack.h"
 #include "quantize/enc/super.h"
 #include "quantize/enc/types.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/iq4_xs.c - f32 rows to IQ4_XS: 8 sub-blocks of 32, codes of the IQ4 table, signed
- * 6-bit scales. The search and what happens to zeros, huge and denormal weights: lanes_sym.h. This
- * file packs. */
+/* quantize/enc/iq4_xs.c - IQ4_XS encoder: 8 sub-blocks of 32, codes of the IQ4 table, signed
+ * 6-bit scales. Search, and treatment of zeros, huge and denormal weights: lanes_sym.h. */
 #include "quantize/enc/pack.h"
 #include "quantize/enc/super.h"
 #include "quantize/enc/types.h"

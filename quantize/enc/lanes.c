@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/lanes.c - the searches over blocks, for one instruction set: this file, compiled as
- * it is, for what every processor has; avx2/lanes.c includes it again. */
+/* quantize/enc/lanes.c - the block searches for one instruction set: compiled as it is for the
+ * baseline, and again through avx2/lanes.c. */
 #include "quantize/enc/grid_block.h"
 #include "quantize/enc/grid_conv.h"
 #include "quantize/enc/grid_scale.h"

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/lanes.h - eight runs of weights with one scale each, side by side in lanes, and the
- * arithmetic on them: the searches (lanes_*.h) are written once and compiled for vectors of the
- * CPU (lanes_cpu.h) and for threads of a device (cuda/lanes.cuh).
+/* quantize/enc/lanes.h - arithmetic on eight runs of weights in parallel lanes, one scale per run.
+ * The searches (lanes_*.h) are written once and compiled for CPU vectors (lanes_cpu.h) and for
+ * device threads (cuda/lanes.cuh).
  *
  * A tile holds element i of eight runs (sub-blocks of a super-block, or blocks of 32) in eight
- * lanes: every lane adds its own elements in index order, no lane looks at another but where it is
- * said, nothing is fused. So the result is that of the plain scalar loop, wherever it runs.
+ * lanes. Each lane adds its own elements in index order; lanes are independent except where noted,
+ * and nothing is fused. So the result is that of the plain scalar loop on every target.
  *
- * vf, vi, vd: a float, an int (comparisons: a mask) and a double per lane; a plain float is the
- * same in all lanes, and so is every branch. Functions are LANE_FN or INLINE, constant tables
- * LANE_TABLE. */
+ * vf, vi, vd: a float, an int (a mask, for comparisons) and a double per lane. A plain float has
+ * the same value in all lanes, and all lanes take the same branches. Functions are LANE_FN or
+ * INLINE, constant tables LANE_TABLE. */
 #ifndef HONE_QUANTIZE_ENC_LANES_H
 #define HONE_QUANTIZE_ENC_LANES_H
 
@@ -17,8 +17,8 @@
 #include "quantize/enc/lanes_cpu.h"
 #endif
 
-/* Room for eight lanes: weights and search weights of a block in natural order, element i at
- * at(i, run); blocks of a second opinion. */
+/* Scratch for eight lanes: a block's weights and search weights in natural order, element i at
+ * at(i, run); and blocks to compare with. */
 struct lanes_mem {
     float *x, *w;
     struct enc_raw *mine;
@@ -32,7 +32,7 @@ INLINE vf rintv(vf v) {
     const vf magic = splat(12582912.0f);
     return (v + magic) - magic;
 }
-/* Returns a/b, and 0 where b is 0. */
+/* Returns a/b, or 0 if b is 0. */
 INLINE vf ratio(vf a, vf b) {
     vi zero = b == splat(0);
     return pick(zero, splat(0), a / pick(zero, splat(1), b));
@@ -48,13 +48,13 @@ INLINE int code_of_zero(const struct levels *lv) {
     return (int)lane_get(z, 0);
 }
 
-/* Returns lane by lane the signed element of largest magnitude (the first of equals). */
+/* Returns, per lane, the signed element of largest magnitude (the first of equals). */
 INLINE vf absmax(const struct tile *t, int n) {
     vf m = splat(0);
     for (int i = 0; i < n; i++) m = pick(absv(t->x[i]) > absv(m), t->x[i], m);
     return m;
 }
-/* Returns the element with the most w x^2. */
+/* Returns, per lane, the element with the largest w x^2. */
 INLINE vf heaviest(const struct tile *t, int n) {
     vf most = splat(0), where = t->x[0];
     for (int i = 0; i < n; i++) {
@@ -74,7 +74,7 @@ INLINE float lane_sum(const vf *v, int n) { /* in order */
         for (int k = 0; k < LANES; k++) s += lane_get(v[t], k);
     return s;
 }
-/* Returns s plus the lanes, added in order. */
+/* Adds the lanes to s, in order. */
 INLINE double lane_add(double s, vf v) {
     for (int k = 0; k < LANES; k++) s += (double)lane_get(v, k);
     return s;
@@ -86,7 +86,7 @@ INLINE float lane_max(float m, vf v) {
     }
     return m;
 }
-/* Returns the value of largest magnitude among m and the lanes; the first of equals. */
+/* Returns the value of largest magnitude among m and the lanes (the first of equals). */
 INLINE float lane_absmax(float m, vf v) {
     for (int k = 0; k < LANES; k++) {
         float a = lane_get(v, k);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/lanes_aff.h - runs x ~ d*l + m, and super-blocks of them: x ~ d*sc*q - dmin*mn
- * (Q2_K, Q4_K, Q5_K). Included by lanes.c.
+/* quantize/enc/lanes_aff.h - search for affine runs, x ~ d*l + m, and super-blocks of them, x ~
+ * d*sc*q - dmin*mn (Q2_K, Q4_K, Q5_K). Included by lanes.c.
  *
- * Conventional: per sub-block a grid of scales with least squares, then the scales and the minima
- * are quantized each for itself, then codes are rounded once. Fast and best: fits whose minimum may
- * leave the lowest weights out; for a few starts of (d, dmin), each sub-block takes the integer
- * pair of least true error near its fit, with codes rounded anew; then the joint least squares of
- * (d, dmin) over 256 weights, rounded to f16. Best also searches the mirrored block (d < 0: minima
- * at the upper end) and keeps the conventional result unless the decoded error falls. Blocks below
- * f16's reach become zeros; weights are clamped to what d = 65504 can hold. */
+ * Conventional: a grid of scales with least squares per sub-block; scales and minima are then
+ * quantized independently, and codes rounded once. Fast and best: the fits may let the minimum
+ * clip the lowest weights. For a few starts of (d, dmin), each sub-block takes the integer pair
+ * of least true error near its fit, with codes rounded again; then (d, dmin) are solved jointly
+ * by least squares over 256 weights and rounded to f16. Best also searches the mirrored block (d
+ * < 0: minima at the upper end) and keeps the conventional result unless the decoded error
+ * falls. Blocks below f16's range become zeros; weights are clamped to what d = 65504 can hold. */
 #ifndef HONE_QUANTIZE_ENC_LANES_AFF_H
 #define HONE_QUANTIZE_ENC_LANES_AFF_H
 
@@ -49,11 +49,11 @@ INLINE void aff_code_sums(const struct tile *t, int n, vf top, vf iscale, vf lo,
     *sxl = c;
 }
 
-/* Solves for (d, m) by least squares from sums over codes, and gives the error. */
+/* Solves for (d, m) by least squares from sums over codes, and computes the error. */
 INLINE struct afit aff_solve(const struct aff_sums *s, vf sl, vf sll, vf sxl, bool free_min) {
     const vf zero = splat(0);
     vf det = s->w * sll - sl * sl;
-    /* Where all codes are equal there is no slope to solve for: d is 0 and m the mean. */
+    /* If all codes are equal there is no slope: d is 0 and m the mean. */
     vi flat = det <= splat(1e-6f) * s->w * sll;
     vf inv = splat(1) / pick(flat, splat(1), det);
     vf d = (s->w * sxl - s->wx * sl) * inv, m = (sll * s->wx - sl * sxl) * inv;
@@ -86,9 +86,9 @@ INLINE void aff_keep(struct afit *best, struct afit f) {
 
 struct aff_starts {
     struct aff_grid grid;
-    int n_lo;   /* starts of the minimum: the least weight, then 6 % of the range higher each */
-    bool heavy; /* and the weight that matters most (w x^2), which so gets a level of its own */
-    int iters;  /* roundings and least squares per start */
+    int n_lo;   /* minima tried: the least weight, then steps of 6 % of the range */
+    bool heavy; /* also try the weight with the most w x^2 as minimum: an exact level */
+    int iters;  /* rounds of codes and least squares per start */
     bool abs_err, free_min;
 };
 /* Tries two starts at once: codes, least squares, codes again. */
@@ -158,10 +158,10 @@ INLINE vf aff_error(const struct tile *t, int n, vf top, vf d, vf m) {
 
 /* ---- super-blocks ---------------------------------------------------------------------------- */
 
-struct aff_job { /* one super-block being searched */
+struct aff_job { /* search state of one super-block */
     const struct enc_spec *s;
     int tiles, n;
-    float *x, *w; /* natural order */
+    float *x, *w; /* in natural order */
     struct tile t[2];
     vf scale[2], min[2]; /* real-valued fits per sub-block; x ~ scale*q - min */
 };
@@ -171,9 +171,9 @@ struct aff_state {
 };
 struct aff_effort {
     struct aff_starts starts;
-    int n_d, n_m;    /* starts of d and dmin: the first factors; n_m 0: the same for both */
-    int near, keep;  /* reach of integers at each; how many are refined */
-    int far, rounds; /* reach after each refit */
+    int n_d, n_m;    /* starts of d and dmin: first factors used; n_m 0: same factor for both */
+    int near, keep;  /* integers tried around each; starts refined */
+    int far, rounds; /* integers tried after each refit; refits */
     bool mirror;
 };
 LANE_TABLE(float, aff_factor, [5]) = {1.0f, 1.06f, 1.15f, 0.97f, 1.2f};
@@ -194,10 +194,9 @@ LANE_FN struct aff_state aff_start(float d, float dmin) {
     return b;
 }
 
-/* Finds for each sub-block the best pair of integers with sc within `reach` of the present one.
- * With codes of mean l, a scale that is larger by one wants a minimum that is larger by
- * d*l/dmin; the two integers around that are tried (for the present scale: the present minimum
- * and its neighbours). */
+/* Finds the best integer pair for each sub-block, with sc within `reach` of the current one.
+ * With codes of mean l, a scale larger by one wants a minimum larger by d*l/dmin, so the two
+ * integers around that are tried (at the current scale: the current minimum and its neighbors). */
 LANE_FN void aff_integers(const struct aff_job *j, struct aff_state *b, int reach) {
     const vf top = splat((float)j->s->lv.hi), zero = splat(0), smax = splat((float)j->s->sc_hi);
     vf err[2];
@@ -228,8 +227,8 @@ LANE_FN void aff_integers(const struct aff_job *j, struct aff_state *b, int reac
     b->err = lane_sum(err, j->tiles);
 }
 
-/* Fits (d, dmin) jointly by least squares for the present codes and integers. Returns false when
- * nothing moves. */
+/* Fits (d, dmin) jointly by least squares to the current codes and integers. Returns false if
+ * nothing changes. */
 LANE_FN bool aff_refit(const struct aff_job *j, struct aff_state *b) {
     double a11 = 0, a12 = 0, a22 = 0, b1 = 0, b2 = 0;
     for (int k = 0; k < j->tiles; k++) {
@@ -264,7 +263,7 @@ LANE_FN void aff_take(const struct aff_state *b, struct aff_state *best) {
     if (b->err < best->err) *best = *b;
 }
 
-/* Refits, each followed by integers around the present ones. */
+/* Alternates refits with searches around the current integers. */
 LANE_FN void aff_rounds(const struct aff_job *j, const struct aff_effort *f, struct aff_state b,
                         struct aff_state *best) {
     aff_take(&b, best);
@@ -318,7 +317,7 @@ LANE_FN void aff_write(const struct aff_job *j, const struct aff_state *b, struc
     }
 }
 
-/* Quantizes 8 or 16 positive values with weights; least-squares scale returned. */
+/* Quantizes 8 or 16 positive values with weights; returns the least-squares scale. */
 LANE_FN float aff_positive(const struct aff_job *j, const vf *value, vf *out) {
     float x[ENC_NSUB], w[ENC_NSUB];
     uint8_t l[ENC_NSUB];
@@ -342,7 +341,7 @@ LANE_FN void aff_conventional(struct aff_job *j, bool have_imp, struct aff_state
     b->dmin = aff_positive(j, j->min, b->mn);
 }
 
-/* Turns the block of -x into one of x by negating both factors. */
+/* Converts the block of -x into one of x by negating both factors. */
 LANE_FN void aff_mirror(struct aff_job *j) {
     for (int k = 0; k < j->tiles; k++)
         for (int i = 0; i < j->n; i++) j->t[k].x[i] = -j->t[k].x[i];
@@ -358,8 +357,8 @@ LANE_TABLE(struct aff_effort, aff_fast, [1]) = {
 LANE_TABLE(struct aff_effort, aff_best, [1]) = {
     {{{-1.2f, 0.5f, 7}, 4, false, 2, false, false}, 3, 3, 1, 2, 5, 4, true}};
 
-/* Loads the block's weights into the job. Returns false when it is zeros, and then has written
- * it. */
+/* Loads the block's weights into the job. Returns false if they are practically zero, after
+ * writing a zero block. */
 LANE_FN bool aff_begin(struct aff_job *j, const struct enc_how *h, const struct lanes_mem *mem,
                        const float *x, struct enc_raw *o) {
     const struct enc_spec *s = h->s;
@@ -399,7 +398,7 @@ LANE_FN void aff_search_best(struct aff_job *j, struct aff_state *conv, struct a
 
 LANE_FN void aff_block(const struct enc_how *h, const struct lanes_mem *mem, const float *x,
                        const float *imp, struct enc_raw *o) {
-    struct aff_job j; /* filled as needed: zeroing its kilobytes costs as much as trials */
+    struct aff_job j; /* filled on demand: zeroing its kilobytes costs as much as trials */
     struct aff_state b = aff_start(0, 0), conv = aff_start(0, 0);
     if (!aff_begin(&j, h, mem, x, o)) return;
     if (h->search != SEARCH_FAST) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/lanes_b32.h - blocks of 32 with one f16 scale (Q4_0, Q5_0, Q8_0, IQ4_NL) or a scale
- * and a minimum (Q4_1, Q5_1), eight at a time. Included by lanes.c.
+/* quantize/enc/lanes_b32.h - search for blocks of 32 with one f16 scale (Q4_0, Q5_0, Q8_0, IQ4_NL)
+ * or a scale and a minimum (Q4_1, Q5_1), eight at a time. Included by lanes.c.
  *
  * Conventional: plain max or min-max scaling without importance (IQ4_NL always searches), the
- * shared grids with importance. Fast and best: both orientations, codes iterated with the
+ * shared grids with importance. Fast and best: both orientations; codes are iterated with the
  * least-squares scale rounded to f16. Best keeps the conventional block unless the decoded error
- * falls. Blocks below f16's reach become zeros; weights are clamped to what d = 65504 can hold
+ * falls. Blocks below f16's range become zeros; weights are clamped to what d = 65504 can hold
  * (Q4_1, Q5_1: to +-65504). */
 #ifndef HONE_QUANTIZE_ENC_LANES_B32_H
 #define HONE_QUANTIZE_ENC_LANES_B32_H
@@ -15,16 +15,16 @@
 
 enum { B32 = 32 };
 
-struct b32_job { /* eight blocks being searched */
+struct b32_job { /* search state of eight blocks */
     const struct enc_spec *s;
-    float *x, *w; /* natural order */
+    float *x, *w; /* in natural order */
     struct tile t;
 };
 struct b32_state {
     vf d, m, err;
 };
 
-/* Takes the codes nearest for f16 (d, m) where they are better than the best so far. */
+/* Rounds (d, m) to f16 and takes the nearest codes if they beat the best so far. */
 LANE_FN void b32_take(const struct b32_job *j, vf d, vf m, struct b32_state *best) {
     vf e;
     d = f16v(d);
@@ -42,7 +42,7 @@ LANE_FN void b32_take(const struct b32_job *j, vf d, vf m, struct b32_state *bes
     best->err = pick(better, e, best->err);
 }
 
-/* Improves the best so far: least squares, f16, codes again. */
+/* Refines the best so far: least squares, f16, codes again. */
 LANE_FN void b32_polish(const struct b32_job *j, int rounds, struct b32_state *best) {
     for (int r = 0; r < rounds; r++) {
         vf d = best->d, m = splat(0);
@@ -92,7 +92,7 @@ LANE_FN void b32_conventional(const struct b32_job *j, bool have_imp, struct b32
 
 struct b32_effort {
     struct sym_reach reach;
-    struct sym_reach wide; /* by_largest: one orientation, where the largest weight goes */
+    struct sym_reach wide; /* with by_largest: the only orientation */
     struct aff_starts aff;
     bool mirror;
     int polish;
@@ -113,7 +113,7 @@ LANE_FN void b32_search(struct b32_job *j, const struct b32_effort *f, struct b3
     } else {
         struct vfit p = sym_fit_reach(&j->s->lv, &j->t, B32, &f->reach, true);
         struct vfit q = sym_fit_reach(&j->s->lv, &j->t, B32, &f->reach, false);
-        if (f->mirror) { /* both, by their errors; else the one of more merit */
+        if (f->mirror) { /* try both; otherwise the one of larger merit */
             b32_take(j, p.d, splat(0), b);
             b32_take(j, q.d, splat(0), b);
         } else {
@@ -137,7 +137,7 @@ LANE_FN void b32_write(const struct b32_job *j, const struct b32_state *b, int n
                        struct enc_raw *o) {
     codes_at(&j->s->lv, &j->t, B32, b->d, b->m, o->l, (int)sizeof *o, n);
     for (int k = 0; k < n; k++) {
-        struct enc_raw *e = &o[k]; /* field by field: most of it would be zeros */
+        struct enc_raw *e = &o[k]; /* set field by field: most of it would be zeros */
         e->n = e->sub = B32;
         e->lv = j->s->lv;
         e->d = lane_get(b->d, k);
@@ -160,8 +160,8 @@ LANE_TABLE(struct b32_effort, b32_best, [1]) = {{{0.8f, 1.35f, 16, 3, 4},
                                                  true,
                                                  3}};
 
-/* Searches beyond the conventional state b and keeps the conventional blocks in o where they are
- * better. */
+/* Searches further from the conventional state b, and keeps the conventional blocks in o where
+ * they are better. */
 LANE_FN void b32_improve(struct b32_job *j, const struct enc_how *h, const struct lanes_mem *mem,
                          const float *imp, int n, struct b32_state *b, struct enc_raw *o) {
     b32_weights(j, imp, n, &h->rule, h->row_mean2);
@@ -182,12 +182,12 @@ LANE_FN void b32_improve(struct b32_job *j, const struct enc_how *h, const struc
     }
 }
 
-/* Encodes n <= 8 blocks; where there are fewer, the last one fills the other lanes. */
+/* Encodes n <= 8 blocks; the last one also fills unused lanes. */
 LANE_FN void b32_tile(const struct enc_how *h, const struct lanes_mem *mem, const float *x,
                       const float *imp, int n, struct enc_raw *o) {
     const struct enc_spec *s = h->s;
     const float limit = 65504.0f * (s->affine ? 1.0f : (float)s->lv.hi);
-    struct b32_job j; /* filled as needed */
+    struct b32_job j; /* filled on demand */
     bool some[LANES];
     j.s = s;
     j.x = mem->x;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/lanes_block.h - what all searches of lanes.c share: blocks in natural order, loaded,
- * weighed and judged. */
+/* quantize/enc/lanes_block.h - block loading, search weights and errors, shared by the searches
+ * of lanes.c. */
 #ifndef HONE_QUANTIZE_ENC_LANES_BLOCK_H
 #define HONE_QUANTIZE_ENC_LANES_BLOCK_H
 
@@ -8,7 +8,7 @@
 
 /* ---- loading and weighing, in natural order; n a multiple of 8, run or sub: see at() --------- */
 
-/* Loads n weights at x, clamped to +-limit. Returns false when all are at most 2^-25. */
+/* Loads n weights from x, clamped to +-limit. Returns false if all are at most 2^-25. */
 LANE_FN bool load(float *dst, const float *x, int n, float limit, int run) {
     const vf hi = splat(limit), lo = splat(-limit);
     vf top = splat(0);
@@ -22,7 +22,7 @@ LANE_FN bool load(float *dst, const float *x, int n, float limit, int run) {
     return lane_max(0, top) > 0x1p-25f;
 }
 
-/* Does what enc_mean2 says. */
+/* Implements enc_mean2. */
 LANE_FN float mean2(const float *x, int n, int run) {
     vd s = to_double(splat(0));
     for (int i = 0; i < n; i += LANES) {
@@ -32,7 +32,7 @@ LANE_FN float mean2(const float *x, int n, int run) {
     return (float)fmin(total(s) / (double)n, 1e30);
 }
 
-/* Returns the power of two that brings x > 0 into [1, 2). */
+/* Returns the power of two that scales x > 0 into [1, 2). */
 LANE_FN float unit_scale(float x) {
     int e = (int)(fp_bits(x) >> 23) - 127; /* subnormal: -127 */
     if (e > 126) e = 126;
@@ -46,7 +46,7 @@ LANE_FN void plain_weights(float *w, const float *x, int n, enum wplain kind, in
     vf top = splat(0);
     for (int i = 0; i < n; i += LANES) top = maxv(absv(loadv(x + at(i, sub))), top);
     float m = lane_max(0, top);
-    const vf unit = splat(m > 0 ? unit_scale(m) : 1.0f); /* squares stay in range */
+    const vf unit = splat(m > 0 ? unit_scale(m) : 1.0f); /* keeps squares in range */
     for (int b = 0; b < n; b += run) {
         vf sum = splat(0), add = splat(0);
         for (int i = b; i < b + run && kind == WP_RMS_ABS; i += LANES) {
@@ -67,14 +67,14 @@ LANE_FN void importance_weights(float *w, const float *x, const float *imp, int 
     vf top = zero;
     for (int i = 0; i < n; i += LANES) top = maxv(loadv(imp + i), top);
     float m = lane_max(0, top);
-    const vf s = splat(m > 0 ? unit_scale(m) : 1.0f); /* keeps the products in range */
+    const vf s = splat(m > 0 ? unit_scale(m) : 1.0f); /* keeps products in range */
     for (int i = 0; i < n; i += LANES) {
         vf q = maxv(loadv(imp + i), zero) * s, v = loadv(x + at(i, sub));
         storev(w + at(i, sub), sigma ? q * sqrtv(add + v * v) : q);
     }
 }
 
-/* Does what enc_weights says; `mean` is what the rule's scope asks for. */
+/* Implements enc_weights; `mean` is the mean over the rule's scope. */
 LANE_FN void weights(float *w, const float *x, const float *imp, int n, const struct wrule *r,
                      float mean, int sub) {
     lanes_sync();
@@ -93,7 +93,7 @@ LANE_FN void weights(float *w, const float *x, const float *imp, int n, const st
     lanes_sync();
 }
 
-/* Does the same with the mean that the rule asks for, which is that of the block or of its row. */
+/* Computes the same with the mean that the rule asks for: the block's or its row's. */
 LANE_FN void block_weights(float *w, const float *x, const float *imp, int n, const struct wrule *r,
                            float row_mean2, int sub) {
     float mean = 0;
@@ -101,8 +101,8 @@ LANE_FN void block_weights(float *w, const float *x, const float *imp, int n, co
     weights(w, x, imp, n, r, mean, sub);
 }
 
-/* Writes the codes for scale d and minimum m of the first `runs` runs to q, those of run k from
- * stride*k on. */
+/* Writes the codes at scale d and minimum m of the first `runs` runs; run k starts at q +
+ * stride*k. */
 LANE_FN void codes_at(const struct levels *lv, const struct tile *t, int n, vf d, vf m, int8_t *q,
                       int stride, int runs) {
     const vf lo = splat((float)lv->lo), hi = splat((float)lv->hi), inv = ratio(splat(1), d);
@@ -116,8 +116,8 @@ LANE_FN void codes_at(const struct levels *lv, const struct tile *t, int n, vf d
 
 /* ---- blocks that are open -------------------------------------------------------------------- */
 
-/* Opens a super-block of zeros without minima, but for its codes. It sets field by field,
- * because codes would be zeroed twice otherwise. */
+/* Sets a zero super-block without minima, except its codes. Sets field by field, because the
+ * codes would otherwise be zeroed twice. */
 LANE_FN void open_zero(const struct enc_spec *s, struct enc_raw *o) {
     o->n = QK;
     o->sub = s->sub;
@@ -130,7 +130,7 @@ LANE_FN void open_zero(const struct enc_spec *s, struct enc_raw *o) {
     memset(o->mn, 0, sizeof o->mn);
 }
 
-/* Returns the sum of w*(x - x^)^2, where x^ is what will be decoded. */
+/* Returns the sum of w*(x - x^)^2 with decoded values x^. */
 LANE_FN double open_error(const struct enc_raw *o, const float *x, const float *w) {
     vd e = to_double(splat(0));
     lanes_sync();
@@ -143,8 +143,8 @@ LANE_FN double open_error(const struct enc_raw *o, const float *x, const float *
     return total(e);
 }
 
-/* Adds the sum of imp*x*x to sums[0] and that of imp*x*x^ to sums[1], with x in natural order.
- * imp NULL: 1. */
+/* Adds the sum of imp*x*x to sums[0] and the sum of imp*x*x^ to sums[1], with x in natural
+ * order. imp NULL: 1. */
 LANE_FN void balance(const struct enc_raw *o, const float *x, const float *imp, double sums[2]) {
     for (int k = 0; k < o->n / o->sub; k++) {
         vf a = splat(0), b = splat(0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/lanes_cpu.h - eight lanes as one vector of the CPU: what lanes.h builds on, for
- * quantize/enc/lanes.c, which is compiled once per instruction set. cuda/lanes.cuh has the same
- * names for eight threads of a device. */
+/* quantize/enc/lanes_cpu.h - eight lanes as one CPU vector: the primitives under lanes.h for
+ * quantize/enc/lanes.c, which is compiled once per instruction set. cuda/lanes.cuh defines the
+ * same names for eight device threads. */
 #ifndef HONE_QUANTIZE_ENC_LANES_CPU_H
 #define HONE_QUANTIZE_ENC_LANES_CPU_H
 
@@ -27,18 +27,18 @@ typedef float vf __attribute__((vector_size(32)));
 typedef int32_t vi __attribute__((vector_size(32)));
 typedef double vd __attribute__((vector_size(64)));
 
-/* Element i of eight runs; of fewer than ENC_SUB weights: the first elements. */
+/* Element i of eight runs; runs shorter than ENC_SUB use the first elements. */
 struct tile {
     vf x[ENC_SUB], w[ENC_SUB];
 };
 #define LOCAL_TILE(t) struct tile t
 
-/* Returns where element i of a block's weights lies in lanes_mem, as runs of n weights. */
+/* Returns the index in lanes_mem of element i of a block's weights, stored as runs of n weights. */
 INLINE int at(int i, int n) {
     (void)n;
     return i;
 }
-/* Makes what a lane has written there seen by all. */
+/* Makes the lanes' writes visible to all lanes. */
 INLINE void lanes_sync(void) {
 }
 
@@ -46,7 +46,7 @@ INLINE vf splat(float a) {
     vf zero = {0};
     return zero + a;
 }
-/* Loads p[k] to lane k. */
+/* Loads p[k] into lane k. */
 INLINE vf loadv(const float *p) {
     vf v;
     memcpy(&v, p, sizeof v);
@@ -71,7 +71,7 @@ INLINE vf sqrtv(vf v) {
 INLINE vf lookup(const float *table, vi j) {
     return (vf)_mm256_i32gather_ps(table, (__m256i)j, 4);
 }
-/* Converts eight bytes with signs to f32. */
+/* Converts eight signed bytes to f32. */
 INLINE vf from_bytes(const int8_t *p) {
     return (vf)_mm256_cvtepi32_ps(
         _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
@@ -82,11 +82,11 @@ INLINE vf from_bytes(const int8_t *p) {
     for (int k = 0; k < LANES; k++) v[k] = p[k];
     return v;
 }
-/* Returns a where the mask is set, elsewhere b. */
+/* Returns a where the mask is set, else b. */
 INLINE vf pick(vi mask, vf a, vf b) {
     return (vf)((mask & (vi)a) | (~mask & (vi)b));
 }
-/* Returns the larger one; the bound where v is a NaN. */
+/* Returns the larger value; `lo` if v is a NaN. */
 INLINE vf maxv(vf v, vf lo) {
     return pick(v > lo, v, lo);
 }
@@ -112,7 +112,8 @@ INLINE vi truncv(vf v) {
 INLINE vd to_double(vf v) {
     return __builtin_convertvector(v, vd);
 }
-/* Does enc_f16 for every lane: to 11 bits, ties to even; below 2^-14 to multiples of 2^-24. */
+/* Implements enc_f16 for every lane: to 11 bits, ties to even; below 2^-14 to multiples of
+ * 2^-24. */
 INLINE vf f16v(vf x) {
     x = minv(maxv(x, splat(-65504)), splat(65504));
     vi u = (vi)x;
@@ -160,7 +161,7 @@ INLINE void copy_open(struct enc_raw *to, const struct enc_raw *from) {
 
 /* ---- grids: lanes take entries side by side -------------------------------------------------- */
 
-/* All entries keep their points; there is room for as many as matter. */
+/* A CPU keeps the points of all entries, and its list holds all of them. */
 enum { GRID_KEEPS = 1, GRID_LIST = GRID_MAX };
 
 INLINE vi numbers(void) {
@@ -192,7 +193,7 @@ INLINE bool any(vi mask) {
     return (m[0] | m[1] | m[2] | m[3]) != 0;
 }
 #endif
-/* The largest value, and the least number `at` of those that have it. */
+/* The largest value, and the least index `at` among those that have it. */
 struct most {
     float v;
     int at;
@@ -206,8 +207,8 @@ INLINE struct most most(vf v, vi at) {
     }
     return m;
 }
-/* Appends first + k of the lanes k in mask to list[n] (up to 8 are written), and, where points are
- * not kept, their values x and y; returns how many there are now. */
+/* Appends first + k for each lane k in the mask to list[n] (may write up to 8) and, unless
+ * points are kept, their values x and y. Returns the new length. */
 INLINE int append(uint16_t *list, float *lx, float *ly, int n, vi mask, int first, vf x, vf y) {
     (void)lx, (void)ly, (void)x, (void)y;
     if (!any(mask)) return n;
@@ -217,11 +218,11 @@ INLINE int append(uint16_t *list, float *lx, float *ly, int n, vi mask, int firs
     }
     return n;
 }
-/* Tells whether this lane does what is done once. */
+/* Returns whether this lane performs the group's one-time work. */
 INLINE bool lane_one(void) {
     return true;
 }
-/* Does the same for a team, which shares loops. */
+/* A team, which shares loops, is the calling thread alone. */
 #define TEAM_EACH(i, n) for (int i = 0; i < (n); i++)
 INLINE bool team_one(void) {
     return true;
@@ -237,7 +238,7 @@ INLINE vf shuffle_lo(vf a, vf b) {
 INLINE vf shuffle_hi(vf a, vf b) {
     return __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15);
 }
-/* Turns eight rows of eight values, `stride` floats apart, into eight columns. */
+/* Transposes eight rows of eight values, `stride` floats apart. */
 INLINE void transpose(const float *p, int64_t stride, vf *out) {
     vf a[8], b[8];
     for (int k = 0; k < 4; k++) {
@@ -257,7 +258,7 @@ INLINE void transpose(const float *p, int64_t stride, vf *out) {
         out[k + 4] = __builtin_shufflevector(b[k], b[k + 4], 4, 5, 6, 7, 12, 13, 14, 15);
     }
 }
-/* Loads the tile's weights: runs 0..7 of n at p, one after the other (at()). */
+/* Loads the tile's weights: runs 0..7 of n, stored consecutively at p (see at()). */
 INLINE void tile_x(struct tile *t, float *p, int n) {
     for (int i = 0; i < n; i += 8) transpose(p + i, n, t->x + i);
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/lanes_factor.h - the two inner steps of a blocked Cholesky factorisation in double
- * (quantize/factor.c), for lanes.c. Rows stand side by side in vectors, so every element has the
- * same order of sums in vectors of any length: of 64 products, eight sums of every eighth, added
- * one after the other. */
+/* quantize/enc/lanes_factor.h - the two inner steps of a blocked Cholesky factorization in double
+ * (quantize/factor.c), for lanes.c.
+ *
+ * Vectors hold elements of several rows, so every element is summed in the same order for any
+ * vector length: 64 products as eight sums of every eighth product, added one after the other. */
 #ifndef HONE_QUANTIZE_ENC_LANES_FACTOR_H
 #define HONE_QUANTIZE_ENC_LANES_FACTOR_H
 
@@ -24,7 +25,7 @@ INLINE vp splatp(double a) {
     return a - (vp){0};
 }
 
-/* Sums of three vectors: arrays of vectors would be kept in memory. */
+/* Sums in three vectors; an array of vectors would be kept in memory. */
 struct three {
     vp a, b, c;
 };

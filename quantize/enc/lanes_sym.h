@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/lanes_sym.h - runs x ~ d*l, and super-blocks of them: x ~ d*sc*l with signed
- * sub-scales (Q3_K, Q6_K, IQ4_XS). Included by lanes.c.
+/* quantize/enc/lanes_sym.h - search for symmetric runs, x ~ d*l, and super-blocks of them, x ~
+ * d*sc*l with signed sub-scales (Q3_K, Q6_K, IQ4_XS). Included by lanes.c.
  *
- * Conventional: per sub-block a grid of scales with the largest weight at the long (negative) end,
- * then the scales are quantized by themselves and codes are rounded once. Fast and best: every
- * sub-block is fitted in both orientations; for a few d, each sub-block takes the integer scale of
- * least true error near either fit, then d is fitted to 256 weights and rounded to f16. Best
- * keeps the conventional result unless the decoded error falls. Blocks below f16's reach become
+ * Conventional: a grid of scales per sub-block with the largest weight at the long (negative)
+ * end; scales are then quantized independently, and codes rounded once. Fast and best: every
+ * sub-block is fitted in both orientations. For a few d, each sub-block takes the integer scale
+ * of least true error near either fit; then d is fitted to 256 weights and rounded to f16. Best
+ * keeps the conventional result unless the decoded error falls. Blocks below f16's range become
  * zeros; weights are clamped to what d = 65504 can hold. */
 #ifndef HONE_QUANTIZE_ENC_LANES_SYM_H
 #define HONE_QUANTIZE_ENC_LANES_SYM_H
@@ -19,7 +19,7 @@ struct vfit {
 
 /* ---- trials of one tile ---------------------------------------------------------------------- */
 
-/* Rounds once and gives the sums of w x l and w l^2. */
+/* Rounds once and returns the sums of w x l and w l^2. */
 INLINE void sym_sums(bool table, const struct tile *t, int n, vf lo, vf hi, vf s, vf *sxl,
                      vf *sll) {
     vf a = splat(0), b = splat(0);
@@ -54,9 +54,9 @@ INLINE void sym_fit_as(bool table, const struct levels *lv, const struct tile *t
         }
     }
 }
-/* Finds the best of `count` trials. Codes are the levels nearest to start*x; after each least
- * squares they are rounded again with the new scale, `iters` times in all. The first of equals
- * wins. */
+/* Finds the best of `count` trials; the first of equals wins. Codes are the levels nearest to
+ * start*x and are rounded again with the new scale after each least squares, `iters` times in
+ * all. */
 LANE_FN void sym_fit(const struct levels *lv, const struct tile *t, int n, const vf *start,
                      int count, int iters, struct vfit *f) {
     if (lv->tab)
@@ -71,7 +71,7 @@ LANE_FN vf sym_fit_conventional(const struct levels *lv, const struct tile *t, i
     vi none = absv(top) < splat(0x1p-40f);
     vf by = pick(none, splat(1), top);
     int c = 0;
-    if (lv->tab) { /* first with the largest element on the short end, then 15 on the long one */
+    if (lv->tab) { /* the largest element at the short end, then 15 trials at the long one */
         start[c++] = splat((float)-lv->lo) / by;
         for (int k = -7; k <= 7; k++) start[c++] = splat((float)(k + lv->lo)) / by;
     } else {
@@ -84,9 +84,9 @@ LANE_FN vf sym_fit_conventional(const struct levels *lv, const struct tile *t, i
     return pick(none, splat(0), f.d);
 }
 
-/* Where the largest weight is sent, in units of the end it points to: below 1 it has room (smaller
- * ones matter more), above 1 it is clipped. Then the weight that matters most (w x^2) gets a level
- * of its own, `heavy` evenly spaced ones. */
+/* Targets for the largest weight, in units of the end it points to: below 1 leaves room (smaller
+ * weights matter more), above 1 clips it. Then `heavy` evenly spaced targets for the weight that
+ * matters most (w x^2), which puts it exactly on a level. */
 struct sym_reach {
     float from, to;
     int n, iters;
@@ -119,8 +119,7 @@ INLINE vf sym_error(bool table, const struct tile *t, int n, vf lo, vf hi, vf d)
     }
     return e;
 }
-/* Takes of `count` scales d*sc the one of least true error into *best and *err where it is
- * better. */
+/* Updates *best and *err with the scale of least true error among the `count` scales d*sc. */
 LANE_FN void sym_choose(const struct levels *lv, const struct tile *t, int n, vf d, const vf *sc,
                         int count, vf *best, vf *err) {
     const vf lo = splat((float)lv->lo), hi = splat((float)lv->hi);
@@ -142,7 +141,7 @@ LANE_FN void sym_choose(const struct levels *lv, const struct tile *t, int n, vf
     }
 }
 
-/* Computes the sums for codes rounded with scale d; with d 0 all codes are that of zero. */
+/* Computes the sums for codes rounded with scale d; if d is 0, all codes are the zero code. */
 LANE_FN void sym_sums_at(const struct levels *lv, const struct tile *t, int n, vf d, vf *sxl,
                          vf *sll) {
     const vf lo = splat((float)lv->lo), hi = splat((float)lv->hi), inv = ratio(splat(1), d);
@@ -154,12 +153,12 @@ LANE_FN void sym_sums_at(const struct levels *lv, const struct tile *t, int n, v
 
 /* ---- super-blocks ---------------------------------------------------------------------------- */
 
-struct sym_job { /* one super-block being searched */
+struct sym_job { /* search state of one super-block */
     const struct enc_spec *s;
-    int tiles, n; /* of 8 sub-blocks; weights in one */
-    float *x, *w; /* natural order */
+    int tiles, n; /* tiles of 8 sub-blocks; weights per sub-block */
+    float *x, *w; /* in natural order */
     struct tile t[2];
-    vf neg[2], pos[2]; /* fits with the largest weight at the low / the high end */
+    vf neg[2], pos[2]; /* fits with the largest weight at the low and the high end */
 };
 struct sym_state {
     float d, err;
@@ -167,9 +166,9 @@ struct sym_state {
 };
 struct sym_effort {
     struct sym_reach reach;
-    int ends, n_d; /* starts of d: at the low end of sub-scales, or both; times the first factors */
-    int near;      /* steps to each side of the integers of both fits */
-    int rounds, step; /* then refits, each followed by the present integers and `step` around */
+    int ends, n_d;    /* starts of d: low end of sub-scales or both, times the first n_d factors */
+    int near;         /* steps to each side of both fits' integers */
+    int rounds, step; /* refits, each followed by `step` steps around the current integers */
 };
 LANE_TABLE(float, sym_factor, [6]) = {1.0f, 1.06f, 1.12f, 0.97f, 1.03f, 1.22f};
 
@@ -185,7 +184,7 @@ LANE_FN vf sym_clamp(const struct enc_spec *s, vf v) {
     return rintv(clampv(v, splat((float)s->sc_lo), splat((float)s->sc_hi)));
 }
 
-/* Chooses integer scales around both fits, or around the present ones. */
+/* Chooses integer scales around both fits, or around the current ones. */
 LANE_FN void sym_integers(const struct sym_job *j, struct sym_state *b, bool fits, int near) {
     const vf d = splat(b->d);
     vf err[2];
@@ -196,7 +195,7 @@ LANE_FN void sym_integers(const struct sym_job *j, struct sym_state *b, bool fit
             from[0] = sym_clamp(j->s, j->neg[k] / d);
             from[1] = sym_clamp(j->s, j->pos[k] / d);
         }
-        for (int f = 0; f < 1 + fits; f++) /* what is there comes first among equals */
+        for (int f = 0; f < 1 + fits; f++) /* current state first: it wins ties */
             for (int t = 0; t <= 2 * near; t++) {
                 int by = t & 1 ? (t + 1) / 2 : -(t / 2);
                 sc[n++] = sym_clamp(j->s, from[f] + splat((float)by));
@@ -207,8 +206,8 @@ LANE_FN void sym_integers(const struct sym_job *j, struct sym_state *b, bool fit
     b->err = lane_sum(err, j->tiles);
 }
 
-/* Fits d by least squares to the present integers and codes. Returns false when it does not
- * move. */
+/* Fits d by least squares to the current integers and codes. Returns false if it does not
+ * change. */
 LANE_FN bool sym_refit(const struct sym_job *j, struct sym_state *b) {
     double num = 0, den = 0;
     for (int k = 0; k < j->tiles; k++) {
@@ -266,7 +265,7 @@ LANE_FN void sym_write(const struct sym_job *j, const struct sym_state *b, struc
     }
 }
 
-/* Quantizes the 16 scales of Q3_K like a block of their own; the 19 trials are the lanes. */
+/* Quantizes the 16 scales of Q3_K like a block of their own; lanes run the 19 trials. */
 LANE_FN float sym_of_scales(const struct sym_job *j, const vf *scale) {
     const struct levels lv = {j->s->sc_lo, j->s->sc_hi, NULL};
     LOCAL_TILE(t);
@@ -311,15 +310,14 @@ LANE_FN void sym_conventional(struct sym_job *j, struct sym_state *b) {
     for (int k = 0; k < j->tiles; k++) b->sc[k] = sym_clamp(j->s, ratio(scale[k], splat(b->d)));
 }
 
-/* The first row is for integer levels, the second for tables, where the conventional search is many
- * times slower. */
+/* Row 0: integer levels. Row 1: tables, for which the conventional search is many times slower. */
 LANE_TABLE(struct sym_effort, sym_fast, [2]) = {{{0.9f, 1.2f, 6, 1, 2}, 1, 1, 0, 1, 1},
                                                 {{0.88f, 1.25f, 10, 1, 4}, 2, 2, 1, 2, 1}};
 LANE_TABLE(struct sym_effort, sym_best, [2]) = {{{0.8f, 1.35f, 12, 2, 4}, 2, 2, 1, 2, 1},
                                                 {{0.8f, 1.35f, 20, 3, 4}, 2, 4, 1, 3, 1}};
 
-/* Loads the block's weights into the job. Returns false when it is zeros, and then has written
- * it. */
+/* Loads the block's weights into the job. Returns false if they are practically zero, after
+ * writing a zero block. */
 LANE_FN bool sym_begin(struct sym_job *j, const struct enc_how *h, const struct lanes_mem *mem,
                        const float *x, struct enc_raw *o) {
     const struct enc_spec *s = h->s;
@@ -346,7 +344,7 @@ LANE_FN void sym_block(const struct enc_how *h, const struct lanes_mem *mem, con
                        const float *imp, struct enc_raw *o) {
     const struct sym_effort *f =
         (h->search == SEARCH_FAST ? sym_fast : sym_best) + (h->s->lv.tab != NULL);
-    struct sym_job j; /* filled as needed: zeroing its kilobytes costs as much as trials */
+    struct sym_job j; /* filled on demand: zeroing its kilobytes costs as much as trials */
     struct sym_state b = sym_start(0);
     if (!sym_begin(&j, h, mem, x, o)) return;
     if (h->search != SEARCH_FAST) {
@@ -361,7 +359,7 @@ LANE_FN void sym_block(const struct enc_how *h, const struct lanes_mem *mem, con
         sym_write(&j, &b, o);
         return;
     }
-    if (o->d != 0) { /* from the conventional integers */
+    if (o->d != 0) { /* start from the conventional integers */
         struct sym_state c = sym_start(o->d);
         for (int k = 0; k < j.tiles; k++) c.sc[k] = load_ints(o->sc + LANES * k);
         sym_integers(&j, &c, false, 1);

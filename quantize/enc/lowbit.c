@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/lowbit.c - one f16 scale per block and at most four codes, all integers lo..hi: Q1_0
- * (-1, 1), TQ1_0 and TQ2_0 (-1..1), Q2_0 (-1..2).
+/* quantize/enc/lowbit.c - search for types with one f16 scale per block and at most four codes, all
+ * integers lo..hi: Q1_0 (-1, 1), TQ1_0 and TQ2_0 (-1..1), Q2_0 (-1..2).
  *
- * Conventional: Q1_0 d = mean |x|; the others d = largest |x|, codes rounded. Fast and best: codes
- * and least-squares d in turn, from starts that send the largest weight to between 0.3 and 1.3 of
- * either end; the start of least decoded error wins, conventional stays unless beaten. Q1_0 has one
- * optimum: d = sum w|x| / sum w. */
+ * Conventional: d = mean |x| for Q1_0, d = largest |x| with rounded codes for the others. Fast
+ * and best: alternate codes and least-squares d, from starts that put the largest weight at 0.3
+ * to 1.3 of either end. The start of least decoded error wins if it beats the conventional
+ * result. Q1_0 has a single optimum: d = sum w|x| / sum w. */
 #include "quantize/enc/lowbit.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/lowbit.h - formats with one f16 scale per block and two to four codes. */
+/* quantize/enc/lowbit.h - search for formats with one f16 scale per block and two to four codes. */
 #ifndef HONE_QUANTIZE_ENC_LOWBIT_H
 #define HONE_QUANTIZE_ENC_LOWBIT_H
 
@@ -8,8 +8,8 @@
 enum { LOW_MAX = 256 };
 struct low_spec {
     enum qtype type;
-    int n, lo, hi; /* weights of a block; codes */
-    bool binary;   /* no code 0 */
+    int n, lo, hi; /* weights per block; range of codes */
+    bool binary;   /* code 0 is not used */
 };
 struct low_block {
     float d; /* exact f16 value */

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/mxfp4.c - f32 rows to MXFP4: 32 weights, a power of two, sixteen levels.
+/* quantize/enc/mxfp4.c - MXFP4 encoder: 32 weights, a power-of-two scale, sixteen levels.
  *
- * Conventional: the exponent that keeps the largest weight below the top level (importance plays no
- * part). Fast and best: the exponent of least error among that one and its neighbours, all that can
- * win: one more step down clips half of the range, one more up leaves the upper levels empty.
- * Zeros: exponent byte 0. Exponents past 2^123 are not used (the levels would overflow). */
+ * Conventional: the exponent that keeps the largest weight below the top level, regardless of
+ * importance. Fast and best: the exponent of least error among that one and its neighbors. No
+ * other can win: one more step down clips half of the range, one more up leaves the upper levels
+ * empty. Zeros use exponent byte 0. Exponents above 2^123 are not used, because the levels would
+ * overflow. */
 #include "quantize/enc/fp4.h"
 #include "quantize/enc/types.h"
 
@@ -17,7 +18,7 @@ enum { N = 32, E_MAX = 251 };
 static int conventional(const float *x) {
     const float top = fabsf(enc_absmax(x, N));
     const int e =
-        /* This is floor(log2 top) - 2 + 127; below 0 for subnormal values. */
+        /* floor(log2 top) - 2 + 127; negative for subnormals. */
         (int)(fp_bits(top) >> 23) - 2;
     return e < 0 ? 0 : e > E_MAX ? E_MAX : e;
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/nvfp4.c - f32 rows to NVFP4: 64 weights, an unsigned E4M3 scale per 16, sixteen
- * levels.
+/* quantize/enc/nvfp4.c - NVFP4 encoder: 64 weights, an unsigned E4M3 scale per 16, sixteen levels.
  *
- * Conventional: the scale nearest to largest/6 (importance plays no part). Fast: the scale of least
- * error among that one, eight below and four above; best: among all. Weights past 6*448 are
- * clamped; there is no second, per-tensor scale. */
+ * Conventional: the scale nearest to largest/6, regardless of importance. Fast: the scale of
+ * least error among that one, eight below and four above. Best: among all scales. Weights beyond
+ * 6*448 are clamped; there is no second, per-tensor scale. */
 #include "quantize/enc/fp4.h"
 #include "quantize/enc/types.h"
 
@@ -12,7 +11,7 @@
 
 enum { N = 64, SUB = 16, V_MAX = 0x7e };
 
-/* Returns the scale byte whose value is nearest to v; a half goes up. */
+/* Returns the scale byte whose value is nearest to v; ties round up. */
 static int nearest_scale(float v) {
     int best = 0;
     for (int b = 1; b <= V_MAX; b++)

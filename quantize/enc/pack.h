@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/pack.h - settled blocks (raw.h) to the bytes of each type, on the CPU and on a
- * device. Layouts: containers/qtype.h. */
+/* quantize/enc/pack.h - packing of raw blocks (raw.h) into each type's bytes, on CPU and device.
+ * Layouts: containers/qtype.h. */
 #ifndef HONE_QUANTIZE_ENC_PACK_H
 #define HONE_QUANTIZE_ENC_PACK_H
 
@@ -9,7 +9,7 @@
 #include "base/bytes.h"
 #include "quantize/enc/raw.h"
 
-/* Calls X(type) for each type of blocks that are opened. */
+/* Calls X(type) for each type that has raw blocks. */
 #define ENC_RAW_TYPES(X)                                                                           \
     X(Q4_0)                                                                                        \
     X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(IQ4_NL) X(Q2_K) X(Q3_K) X(Q4_K) X(Q5_K) X(Q6_K) X(IQ4_XS)
@@ -36,8 +36,7 @@ ENC_INLINE void enc_pack_Q4_1(const struct enc_raw *b, void *blk) {
     for (int i = 0; i < 16; i++) o->qs[i] = (uint8_t)(b->l[i] | (b->l[i + 16]) << 4);
 }
 
-/* Packs the codes l plus `add` in five bits: the low four, two to a byte, then the highest of
- * all. */
+/* Packs the codes l + `add` in five bits each: low nibbles, two per byte, then all high bits. */
 ENC_INLINE void enc_pack_five(uint8_t qs[16], uint8_t qh[4], const int8_t *l, int add) {
     uint32_t high = 0;
     for (int i = 0; i < 16; i++) {
@@ -94,13 +93,13 @@ ENC_INLINE void enc_pack_Q3_K(const struct enc_raw *b, void *blk) {
         o->scales[k % 8] |= (uint8_t)((sc & 15) << (k < 8 ? 0 : 4));
         o->scales[8 + k % 4] |= (uint8_t)((sc >> 4) << (2 * (k / 4)));
     }
-    for (int h = 0; h < 2; h++) /* low two bits of the code plus 4 */
+    for (int h = 0; h < 2; h++) /* low two bits of code + 4 */
         for (int i = 0; i < 32; i++) {
             const int8_t *q = b->l + 128 * h + i;
             o->qs[32 * h + i] =
                 (uint8_t)((q[0] & 3) | (q[32] & 3) << 2 | (q[64] & 3) << 4 | (q[96] & 3) << 6);
         }
-    for (int i = 0; i < 32; i++) { /* set: not below zero */
+    for (int i = 0; i < 32; i++) { /* bit set: code >= 0, bit 2 of code + 4 */
         unsigned below = 0;
         for (int k = 0; k < 8; k++) below |= (unsigned)(b->l[32 * k + i] & 0x80) >> (7 - k);
         o->hmask[i] = (uint8_t)~below;
@@ -154,7 +153,7 @@ ENC_INLINE void enc_pack_IQ4_XS(const struct enc_raw *b, void *blk) {
     struct blk_IQ4_XS *o = (struct blk_IQ4_XS *)blk;
     memset(o, 0, sizeof *o);
     o->d = enc_f16_bits(b->d);
-    for (int k = 0; k < 8; k++) { /* 6 bits, plus 32 */
+    for (int k = 0; k < 8; k++) { /* 6 bits, biased by 32 */
         int sc = b->sc[k] + 32;
         o->scales_l[k / 2] |= (uint8_t)((sc & 15) << (4 * (k % 2)));
         o->scales_h = (uint16_t)(o->scales_h | (sc >> 4) << (2 * k));

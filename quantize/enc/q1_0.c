@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/q1_0.c - f32 rows to Q1_0: 128 weights, one bit each. The search: lowbit.c. This
- * file packs. */
+/* quantize/enc/q1_0.c - Q1_0 encoder: 128 weights, one bit each. Search: lowbit.c. */
 #include "quantize/enc/lowbit.h"
 #include "quantize/enc/types.h"
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/q2_0.c - f32 rows to Q2_0: 64 weights, codes -1..2. The search: lowbit.c. This file
- * packs. */
+/* quantize/enc/q2_0.c - Q2_0 encoder: 64 weights, codes -1..2. Search: lowbit.c. */
 #include "quantize/enc/lowbit.h"
 #include "quantize/enc/types.h"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/q2_k.c - f32 rows to Q2_K: 16 sub-blocks of 16, 2-bit codes, 4-bit scales and
- * minima. The search and what happens to zeros, huge and denormal weights: lanes_aff.h. This file
- * packs. */
+/* quantize/enc/q2_k.c - Q2_K encoder: 16 sub-blocks of 16, 2-bit codes, 4-bit scales and minima.
+ * Search, and treatment of zeros, huge and denormal weights: lanes_aff.h. */
 #include "quantize/enc/pack.h"
 #include "quantize/enc/super.h"
 #include "quantize/enc/types.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/q4_1.c - f32 rows to Q4_1: blocks of 32, x = d*q + m, q in 0..15.
- * The search and what happens to zeros, huge and denormal weights: lanes_b32.h. */
+/* quantize/enc/q4_1.c - Q4_1 encoder: blocks of 32, x = d*q + m, q in 0..15. Search, and
+ * treatment of zeros, huge and denormal weights: lanes_b32.h. */
 #include "quantize/enc/pack.h"
 #include "quantize/enc/super.h"
 #include "quantize/enc/types.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/q6_k.c - f32 rows to Q6_K: 16 sub-blocks of 16, codes -32..31, int8 scales.
- * The search and what happens to zeros, huge and denormal weights: lanes_sym.h. */
+/* quantize/enc/q6_k.c - Q6_K encoder: 16 sub-blocks of 16, codes -32..31, int8 scales. Search,
+ * and treatment of zeros, huge and denormal weights: lanes_sym.h. */
 #include "quantize/enc/pack.h"
 #include "quantize/enc/super.h"
 #include "quantize/enc/types.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/q8_0.c - f32 rows to Q8_0: blocks of 32, x = d*q. -128 is never written: several
- * kernels take the absolute value of q in int8.
- * The search and what happens to zeros, huge and denormal weights: lanes_b32.h. */
+/* quantize/enc/q8_0.c - Q8_0 encoder: blocks of 32, x = d*q. Never writes -128, because several
+ * kernels take the absolute value of q in int8. Search, and treatment of zeros, huge and
+ * denormal weights: lanes_b32.h. */
 #include "quantize/enc/pack.h"
 #include "quantize/enc/super.h"
 #include "quantize/enc/types.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/search.c - scalars that the searches share, and which lanes.c is in use. */
+/* quantize/enc/search.c - scalar helpers of the searches, and selection of a lanes.c. */
 #include "quantize/enc/search.h"
 
 #include <math.h>
@@ -11,9 +11,9 @@
 
 const int8_t enc_iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                    1,    13,   25,  38,  53,  69,  89,  113};
-/* The index of the level nearest to v is at j = trunc(256 - 2v). The midpoints between levels are
+/* Index of the level nearest to v, at trunc(256 - 2v). All midpoints between levels are
  * multiples of 1/2, so every half-open interval of length 1/2 belongs to one level; a midpoint
- * belongs to the lower one. */
+ * belongs to the lower level. */
 // clang-format off
 static const int8_t iq4_nearest[512] = {
     15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15,
@@ -33,7 +33,7 @@ static const int8_t iq4_nearest[512] = {
     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
     1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 };
-/* The levels themselves, at the same index. */
+/* The levels themselves, with the same indexing. */
 const float enc_iq4_level[512] = {
 #include "quantize/enc/iq4_level.def"
 };

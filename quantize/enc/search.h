@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/search.h - what the encoders share: block loading, search weights, rounding.
+/* quantize/enc/search.h - helpers shared by the encoders: block loading, search weights, rounding.
  *
- * Notation (docs/design/quantize.md): x weights of a block, w search weights, l codes, d scale, m
- * minimum. Everything minimises sum w*(x - x^)^2. The loops over weights are in lanes.h. */
+ * Notation (docs/design/quantize.md): x weights of a block, w search weights, l codes, d scale,
+ * m minimum. All searches minimize sum w*(x - x^)^2. Loops over weights are in lanes.h. */
 #ifndef HONE_QUANTIZE_ENC_SEARCH_H
 #define HONE_QUANTIZE_ENC_SEARCH_H
 
@@ -14,7 +14,7 @@
 #include "containers/qtype.h"
 #include "quantize/enc/enc.h"
 
-/* Functions that a device computes too: without fused operations, and without libraries. */
+/* Functions that devices use too; they need no fused operations and no libraries. */
 #ifdef __CUDACC__
 #define ENC_INLINE static __device__ inline
 #else
@@ -27,27 +27,27 @@ enum {
     ENC_TRIALS = 160 /* most trials of one search */
 };
 
-/* The code values of a format: all integers lo..hi, or the 16 ascending values of a table. */
+/* Code values of a format: all integers lo..hi, or the 16 ascending values of a table. */
 struct levels {
     int lo, hi;
     const int8_t *tab; /* NULL: integers */
 };
 extern const int8_t enc_iq4_values[16];
 
-/* Returns the rule of a type for a search mode: llama.cpp's formulas for the conventional one,
- * otherwise what was measured to be better. */
+/* Returns a type's weight rule for a search mode: llama.cpp's formulas for the conventional one,
+ * else those measured to be better. */
 struct wrule enc_wrule(enum qtype t, enum search search);
-/* Computes w[n] of one block. mean2 is the mean of x^2 over the rule's scope, `sub` the sub-
- * block of WP_RMS_ABS. They are scaled by a power of two so that the largest is in [1, 2), and
- * no less than 2^-30 (zero importance still means "as good as it gets for free"). When every
- * weight is zero, all are ones. */
+/* Computes the search weights w[n] of one block. mean2 is the mean of x^2 over the rule's scope,
+ * `sub` the sub-block of WP_RMS_ABS. Scales by a power of two so that the largest weight is in
+ * [1, 2), and keeps all at 2^-30 or more, so that columns of zero importance still get good
+ * codes at no cost. If all weights are zero, sets them to 1. */
 void enc_weights(float *w, const float *x, const float *imp, int n, const struct wrule *r,
                  float mean2, int sub);
-/* Returns the mean of x^2, in double, at most 1e30; n is a multiple of 8. */
+/* Returns the mean of x^2, computed in double, at most 1e30; n is a multiple of 8. */
 float enc_mean2(const float *x, int64_t n);
 
-/* Copies n weights clamped to +-limit (what the format can hold at d = 65504); false when all are
- * so small (<= 2^-25) that zero is their best f16-scaled value: the block is written as zeros. */
+/* Copies n weights clamped to +-limit (what the format can hold at d = 65504). Returns false if
+ * all are at most 2^-25, so that the best f16-scaled block is all zeros. */
 bool enc_load(float *dst, const float *x, int n, float limit);
 
 /* Rounds to the nearest integer, ties to even; |x| < 2^22. */
@@ -58,21 +58,21 @@ ENC_INLINE float enc_rint(float x) {
 ENC_INLINE float enc_clampf(float x, float lo, float hi) {
     return x < lo ? lo : x > hi ? hi : x;
 }
-/* Clamps a value that becomes an integer code. NaN gives lo, because a conversion would give
- * what each machine makes of it. */
+/* Clamps a value before conversion to an integer code. NaN gives lo, because the result of
+ * converting NaN depends on the machine. */
 ENC_INLINE float enc_clamp_code(float x, float lo, float hi) {
     return !(x > lo) ? lo : x > hi ? hi : x;
 }
-/* Rounds f32 to f16, finite results only (+-65504 at most). enc_f16 gives that as f32. */
+/* Rounds f32 to f16 bits, clamped to +-65504. enc_f16 returns the rounded value as f32. */
 ENC_INLINE uint16_t enc_f16_bits(float x) {
     return fp_f32_to_f16(enc_clampf(x, -65504.0f, 65504.0f));
 }
 ENC_INLINE float enc_f16(float x) {
     return fp_f16_to_f32(enc_f16_bits(x));
 }
-/* Returns the level nearest to v; for tables enc_level_index returns its index. */
+/* Returns the level nearest to v. */
 float enc_level(const struct levels *lv, float v);
-int enc_level_index(float level); /* of the IQ4 table */
+int enc_level_index(float level); /* index in the IQ4 table */
 
 /* Returns the signed element of largest magnitude (the first of equals). */
 float enc_absmax(const float *x, int n);

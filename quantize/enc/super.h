@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/super.h - three families of blocks, searched without knowledge of their bit
- * layouts: the type's file gives a spec and packs what the search opens (raw.h). */
+/* quantize/enc/super.h - the three block families whose searches do not know bit layouts: each
+ * type's file gives a spec and packs the raw blocks (raw.h) that the search returns. */
 #ifndef HONE_QUANTIZE_ENC_SUPER_H
 #define HONE_QUANTIZE_ENC_SUPER_H
 
@@ -13,65 +13,66 @@ enum enc_family {
     ENC_SYM, /* 256 weights, x ~ d*sc[k]*l                (Q3_K, Q6_K, IQ4_XS) */
     ENC_B32  /* 32 weights, x ~ d*l + m                   (Q4_0 .. Q8_0, IQ4_NL; m: Q4_1, Q5_1) */
 };
-struct aff_grid { /* codes iscale*(x - lo), iscale = (rmin + rdelta*k + qmax)/(hi - lo), k =
-                     0..nstep */
+/* Codes iscale*(x - lo), with iscale = (rmin + rdelta*k + qmax)/(hi - lo) and k = 0..nstep. */
+struct aff_grid {
     float rmin, rdelta;
     int nstep;
 };
 struct enc_spec {
     enum qtype type;
     enum enc_family family;
-    int sub;          /* weights with one scale: 16 or 32 */
+    int sub;          /* weights per scale: 16 or 32 */
     struct levels lv; /* of codes; ENC_AFF: 0..largest */
-    int sc_lo, sc_hi; /* of sub-scales, and of sub-minima */
-    bool affine;      /* ENC_B32: with a minimum */
-    bool by_largest;  /* ENC_B32: the usual scale gives the largest weight the last level */
-    /* For ENC_AFF: the conventional grids with and without importance, and whether the latter
-     * minimises the absolute error. */
+    int sc_lo, sc_hi; /* range of sub-scales and sub-minima */
+    bool affine;      /* ENC_B32: has a minimum */
+    bool by_largest;  /* ENC_B32: conventional d puts the largest weight on the last level */
+    /* ENC_AFF: conventional grids with and without importance, and whether the latter minimizes
+     * the absolute error. */
     struct aff_grid imp, plain;
     bool plain_abs;
 };
 
-/* How blocks are searched. */
+/* How to search blocks. */
 struct enc_how {
     const struct enc_spec *s;
     enum search search;
-    struct wrule conv, rule; /* weights of the conventional search, and of the mode */
-    float row_mean2;         /* mean of x^2 over the row, for rules whose scope it is */
+    struct wrule conv, rule; /* search weights: conventional search, and this mode's */
+    float row_mean2;         /* mean of x^2 over the row, for rules of that scope */
 };
-/* Returns how a type is searched, with the rules filled in and row_mean2 0. */
+/* Returns how to search a type, with the rules set and row_mean2 0. */
 struct enc_how enc_how_of(const struct enc_spec *s, enum search search);
-/* Tells whether a rule needs the row's mean, with importance. */
+/* Returns whether a rule needs the row's mean, given importance. */
 bool enc_needs_row_mean2(const struct enc_how *h);
 
-/* The loops over weights, compiled once per instruction set (lanes.c): the same bits from all. */
+/* Loops over weights, compiled once per instruction set (lanes.c); all give the same bits. */
 enum { FACTOR_COLUMNS = 64, FACTOR_ROWS = 12 };
 struct enc_lanes {
-    /* Encodes n_blocks blocks of x to o. */
+    /* Searches n_blocks blocks of x and stores raw blocks in o; indexed by enum enc_family. */
     void (*open[3])(const struct enc_how *h, const float *x, const float *imp, int64_t n_blocks,
                     struct enc_raw *o);
     /* Encodes a super-block of a grid type. */
     void (*grid)(const struct grid_how *h, const float *x, const float *imp, struct grid_block *b);
-    /* Do what enc_load, enc_weights and enc_mean2 say. */
+    /* Implementations of enc_load, enc_weights and enc_mean2. */
     bool (*load)(float *dst, const float *x, int n, float limit);
     void (*weights)(float *w, const float *x, const float *imp, int n, const struct wrule *r,
                     float mean2, int sub);
     float (*mean2)(const float *x, int64_t n);
-    /* Adds the sum of imp*x*x to sums[0] and that of imp*x*x^ to sums[1]. imp NULL: 1. */
+    /* Adds the sum of imp*x*x to sums[0] and the sum of imp*x*x^ to sums[1]. imp NULL: 1. */
     void (*balance)(const struct enc_raw *o, const float *x, const float *imp, double sums[2]);
     void (*round_f16)(float v[8]); /* enc_f16 of each, for tests */
-    /* Returns the entry in [from, to), multiples of 8, whose levels L (lev, [element][GRID_MAX])
-     * make the sum over i < per of L_i * (sum_{k<=i} q_ki L_k - p_i) least; the first of equals.
-     * q is [8][8]. */
+    /* Returns the entry in [from, to), both multiples of 8, whose levels L (lev,
+     * [element][GRID_MAX]) minimize the sum over i < per of L_i * (sum_{k<=i} q_ki L_k - p_i);
+     * the first of equals. q is [8][8]. */
     int (*entry)(const float *lev, int per, int from, int to, const float *q, const float *p);
-    /* Solves FACTOR_ROWS rows against the lower triangle l, whose rows are ld apart: x[q] becomes
-     * (x[q] - sum over k < q of x[k] l[q][k]) / l[q][q]. x is [FACTOR_COLUMNS][FACTOR_ROWS]. */
+    /* Solves FACTOR_ROWS rows against the lower triangle l, whose rows are ld apart: x[q]
+     * becomes (x[q] - sum over k < q of x[k] l[q][k]) / l[q][q]. x is
+     * [FACTOR_COLUMNS][FACTOR_ROWS]. */
     void (*panel)(double *x, const double *l, int64_t ld);
-    /* Computes the inner products of FACTOR_ROWS rows, laid out as above, with two others. */
+    /* Computes the inner products of FACTOR_ROWS rows, laid out as above, with two other rows. */
     void (*trail)(const double *x, const double *const row[2], double out[2][FACTOR_ROWS]);
 };
 extern const struct enc_lanes enc_lanes_base, enc_lanes_avx2;
-const struct enc_lanes *enc_lanes(void); /* in use: enc_use() chooses */
-extern const float enc_iq4_level[512];   /* the level nearest to v, at trunc(256 - 2v) */
+const struct enc_lanes *enc_lanes(void); /* selected by enc_use() */
+extern const float enc_iq4_level[512];   /* level nearest to v, at trunc(256 - 2v) */
 
 #endif

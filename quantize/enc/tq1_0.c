@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/tq1_0.c - f32 rows to TQ1_0: 256 weights of three levels, five to a byte. The
- * search: lowbit.c. This file packs. */
+/* quantize/enc/tq1_0.c - TQ1_0 encoder: 256 weights of three levels, five to a byte. Search:
+ * lowbit.c. */
 #include "quantize/enc/lowbit.h"
 #include "quantize/enc/types.h"
 
 #include <string.h>
 
-/* Adds a trit to a number that ends up below 243. Reading expects it as a fraction of 256, whose
- * digits are what carries out when it is multiplied by 3. */
+/* Appends a trit to a number below 243. Decoders expect it as a fraction of 256, whose digits
+ * are the carries when it is multiplied by 3. */
 static void put(uint8_t *byte, int level) {
     *byte = (uint8_t)(3 * *byte + level + 1);
 }
@@ -19,7 +19,7 @@ static void pack(void *blk, const struct low_block *b) {
     struct blk_TQ1_0 *o = blk;
     memset(o, 0, sizeof *o);
     o->d = enc_f16_bits(b->d);
-    for (int i = 0; i < 5; i++) { /* The first trit counts most. */
+    for (int i = 0; i < 5; i++) { /* the first trit is the most significant */
         for (int k = 0; k < 32; k++) put(&o->qs[k], b->l[32 * i + k]);
         for (int k = 0; k < 16; k++) put(&o->qs[32 + k], b->l[160 + 16 * i + k]);
         for (int k = 0; k < 4; k++) put(&o->qh[k], i < 4 ? b->l[240 + 4 * i + k] : -1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/tq2_0.c - f32 rows to TQ2_0: 256 weights of three levels, two bits each. The search:
- * lowbit.c. This file packs. */
+/* quantize/enc/tq2_0.c - TQ2_0 encoder: 256 weights of three levels, two bits each. Search:
+ * lowbit.c. */
 #include "quantize/enc/lowbit.h"
 #include "quantize/enc/types.h"
 

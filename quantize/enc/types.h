@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/types.h - the encoder of each type; enc.c is the table. */
+/* quantize/enc/types.h - declarations of the per-type encoders, listed in enc.c. */
 #ifndef HONE_QUANTIZE_ENC_TYPES_H
 #define HONE_QUANTIZE_ENC_TYPES_H
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/weights.c - which weights a search minimises with; lanes.c computes them.
+/* quantize/enc/weights.c - the choice of search weights; lanes.c computes them.
  *
- * The field's formula is qw*sqrt(sigma*mean(x^2) + x^2): an empirical correction of what a diagonal
- * Hessian asks for, qw alone. Which one gives the lower divergence was measured per type (see
- * docs/design/quantize.md), and each encoder names both. Only sqrt is used, which is exact
- * everywhere. */
+ * The common formula is qw*sqrt(sigma*mean(x^2) + x^2), an empirical correction of qw, which a
+ * diagonal Hessian suggests. Which one gives the lower divergence was measured per type
+ * (docs/design/quantize.md), and each encoder names both. The only library function is sqrt,
+ * which is exact on all machines. */
 #include "quantize/enc/search.h"
 
 struct wrule enc_wrule(enum qtype t, enum search search) {

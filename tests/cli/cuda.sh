@@ -49,7 +49,7 @@ echo "context memory: $large MiB of 65536, $small MiB of 4096"
 [ "$large" -gt 16384 ] && [ "$small" -gt 2048 ] && [ "$small" -lt 4096 ]
 
 # a driver that is older than this build needs is named, wherever it is met; without one there is nothing to say
-old="driver of this machine is for CUDA 12.8 at most and this hone was built with CUDA 13.0: update the driver to 580 or newer, or build with CUDA 12"
+old="driver of this machine supports CUDA 12.8 at most, but this hone was built with CUDA 13.0: update the driver to 580 or newer, or build with CUDA 12"
 CUDA_EMU_DRIVER=12080 "$HONE_EMU" doctor > /dev/null 2> "$t/log"
 grep -q "$old" "$t/log" || { cat "$t/log"; exit 1; }
 CUDA_EMU_DRIVER=12080 "$HONE_EMU" run "$t/m.gguf" -p "The value of" -n 2 --device auto > /dev/null 2> "$t/log"

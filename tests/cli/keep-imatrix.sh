@@ -28,7 +28,7 @@ cut() { # signal, share of the run's time in percent, options...
     case $rc in 0 | 124 | 137) ;; *) say "SIG$s: exit $rc: $(cat "$t/e")" ;; esac
     # The signal may come between the last rename and the end: what stands under the final name is whole then.
     [ $rc = 0 ] || [ ! -e "$t/cut.gguf" ] || { rc=0; cmp "$t/whole.gguf" "$t/cut.gguf" || say "SIG$s: something unfinished stands under the final name"; }
-    ! grep -q 'going on after' "$t/e" || went_on=$((went_on + 1))
+    ! grep -q 'resuming after' "$t/e" || went_on=$((went_on + 1))
     [ $rc != 0 ] || rm -f "$t/cut.gguf" "$t/cut.gram" "$t/cut.mom" # the machine was faster than before: it ended
 }
 for share in 40 20 10 5; do
@@ -42,7 +42,7 @@ cut KILL 10 --threads 1
 rm -f "$t"/cut.g* "$t"/cut.mom
 cp "$t/snapshot" "$t/cut.gguf.part"
 im cut --threads 2 --json || { cat "$t/e"; exit 1; }
-grep -q 'going on after [1-9]' "$t/e" && grep -q '"n_chunks_before": [1-9]' "$t/o" || say "the last run began again: $(cat "$t/e" "$t/o")"
+grep -q 'resuming after [1-9]' "$t/e" && grep -q '"n_chunks_before": [1-9]' "$t/o" || say "the last run began again: $(cat "$t/e" "$t/o")"
 [ ! -e "$t/cut.gguf.part" ] || say "the snapshot is left behind"
 same "going on"
 
@@ -79,7 +79,7 @@ sleep "$(awk "BEGIN{print 0.3 * $ms / 1000}")"
 kill -INT $pid 2> /dev/null || true
 wait $pid || true
 "$HONE" make $src -o "$t/two" $mk > "$t/o" 2> "$t/e" || { cat "$t/e"; exit 1; }
-grep -q 'going on after [1-9]' "$t/e" || echo "make was not caught in its importance matrix"
+grep -q 'resuming after [1-9]' "$t/e" || echo "make was not caught in its importance matrix"
 cmp "$t/one/imatrix.gguf" "$t/two/imatrix.gguf" || say "make: another importance matrix"
 cmp "$t"/one/*Q8_0.gguf "$t"/two/*Q8_0.gguf || say "make: other bytes"
 [ -z "$(find "$t/two" "$t" -maxdepth 3 -name '*.part' | head -1)" ] || say "make: a snapshot is left"

@@ -50,9 +50,10 @@ static void test_driver(struct dev *d) {
     (void)d;
     if (!emu_driver) return;
     emu_driver(12080);
-    CHECK_ERR(cu_devices(&n, &e), ERR_SYS,
-              "driver of this machine is for CUDA 12.8 at most and this hone was built with CUDA "
-              "13.0: update the driver to 580 or newer, or build with CUDA 12");
+    CHECK_ERR(
+        cu_devices(&n, &e), ERR_SYS,
+        "driver of this machine supports CUDA 12.8 at most, but this hone was built with CUDA "
+        "13.0: update the driver to 580 or newer, or build with CUDA 12");
     CHECK(n == 0 && cu_count() == 0);
     CHECK_ERR(cu_open(&c, 0, &e), ERR_SYS, "update the driver to 580");
     emu_driver(0); /* no driver, and nothing wrong */

@@ -95,7 +95,7 @@ static void test_trial(struct dev *d) {
     log_set_sink(NULL, NULL);
     emu_wgmma_wrong(0);
     CHECK(!cu_uses_wgmma(d->s));
-    CHECK(strstr(warned, "wgmma computes wrongly") != NULL);
+    CHECK(strstr(warned, "wgmma gives wrong results") != NULL);
     CHECK_OK(cu_use_wgmma(d->s, true, &e));
     CHECK(!cu_uses_wgmma(d->s));
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/cuda/grid.cu - launches of the searches of IQ1, IQ2 and IQ3 (../grid_*.h). Not run
- * on a GPU yet.
+/* quantize/enc/cuda/grid.cu - device launches of the IQ1, IQ2 and IQ3 searches (../grid_*.h). Not
+ * run on a GPU yet.
  *
- * A wave is at most 2048 super-blocks: eight threads load and weigh one; eight threads make the
- * chains of each of its 32 octets (every shift apart, where a sub-block shares it); a warp merges
- * them and looks for scales, its threads at sub-blocks and starts; a thread packs. The usual search
- * is a thread per sub-block. Then rows are decoded, and a warp balances each.
+ * A wave has at most 2048 super-blocks. Eight threads load and weigh a super-block; eight threads
+ * compute the chains of each of its 32 octets (per shift, if a sub-block shares one); a warp merges
+ * them and searches scales, its threads dividing sub-blocks and starts; one thread packs. The
+ * conventional search uses a thread per sub-block. Then rows are decoded, and a warp balances each.
  *
- * Work: a wave's super-blocks (4 KiB each) and, but for the conventional search, their chains (72
- * KiB), and f32 values of all rows. */
+ * Work memory: a wave's super-blocks (4 KiB each); except in the conventional search, their
+ * chains (72 KiB each); and f32 values of all rows. */
 #include "quantize/enc/cuda/lanes.cuh"
 
 #include "quantize/enc/grid_block.h"
@@ -26,16 +26,16 @@ enum { WAVE = 2048, THREADS = 64, GROUPS = THREADS / LANES, CHAIN_THREADS = 32, 
 struct super_block {
     struct grid_data d;
     struct grid_block b;
-    float scale[GRID_SUBS]; /* of the conventional search */
-    bool live;              /* not as good as zeros */
+    float scale[GRID_SUBS]; /* from the conventional search */
+    bool live;              /* not practically zero */
 };
 struct wave {
     struct grid_spec spec;
     struct grid_how how; /* how.s and how.near are set in the kernel */
     struct near_table near;
-    int64_t first; /* super-block of the rows that is the wave's first */
-    int n;         /* its super-blocks */
-    int blocks;    /* in a row */
+    int64_t first; /* the wave's first super-block, counted over the rows */
+    int n;         /* super-blocks in the wave */
+    int blocks;    /* per row */
     int ways;      /* grid_ways */
     int64_t k;
     const float *x, *imp;
@@ -54,8 +54,8 @@ CU_DEV struct grid_how how_of(const struct wave &w) {
     return h;
 }
 
-/* Computes the weights of the conventional search, or of the mode, with eight threads per super-
- * block. `fresh` says that nothing was found so far. */
+/* Computes the weights of the conventional search or of this mode, eight threads per
+ * super-block. `fresh`: no result exists yet. */
 CU_KERNEL __launch_bounds__(THREADS) weigh(CU_PARAM(struct wave) w, bool conventional, bool fresh) {
     CU_SHARED(float, room_x, [GROUPS][LANES_ROOM]);
     CU_SHARED(float, room_w, [GROUPS][LANES_ROOM]);
@@ -74,7 +74,7 @@ CU_KERNEL __launch_bounds__(THREADS) weigh(CU_PARAM(struct wave) w, bool convent
     if (fresh) memset(&sb->b, 0, sizeof sb->b);
 }
 
-/* Searches sub-blocks as usual, a thread per sub-block. */
+/* Runs the conventional search, a thread per sub-block. */
 CU_KERNEL __launch_bounds__(THREADS) conventional_subs(CU_PARAM(struct wave) w) {
     const int subs = QK / w.spec.sub, i = (int)(blockIdx.x * THREADS + threadIdx.x);
     if (i >= w.n * subs) return;
@@ -86,7 +86,7 @@ CU_KERNEL __launch_bounds__(THREADS) conventional_subs(CU_PARAM(struct wave) w) 
                                               : iq1_conv_sub(&h, &sb->d, k, &sb->b);
 }
 
-/* Makes the blocks of that search, a thread per super-block. */
+/* Completes the blocks of that search, a thread per super-block. */
 CU_KERNEL __launch_bounds__(THREADS) conventional_blocks(CU_PARAM(struct wave) w) {
     const int i = (int)(blockIdx.x * THREADS + threadIdx.x);
     if (i >= w.n || !w.super[i].live) return;
@@ -98,7 +98,7 @@ CU_KERNEL __launch_bounds__(THREADS) conventional_blocks(CU_PARAM(struct wave) w
         iq1_conv_close(&h, &sb->d, sb->scale, &sb->b);
 }
 
-/* Computes chains with eight threads per octet and way. PAIR is for entries of 4 weights with
+/* Computes chains with eight threads per octet and variant. PAIR: entries of 4 weights with
  * parity. */
 template <bool PAIR> CU_KERNEL __launch_bounds__(CHAIN_THREADS) chains(CU_PARAM(struct wave) w) {
     enum { N = CHAIN_THREADS / LANES };
@@ -127,8 +127,8 @@ template <class PACK> CU_KERNEL __launch_bounds__(THREADS) pack_blocks(CU_PARAM(
     if (i < w.n) PACK::pack(w.out + (w.first + i) * w.block_bytes, &w.super[i].b);
 }
 
-/* Balances rows, a warp per row: products by all threads, each of the two sums by one, in order.
- * y has the rows decoded. */
+/* Balances rows, a warp per row: all threads compute products, then one thread per sum adds them
+ * in order. y holds the decoded rows. */
 CU_KERNEL __launch_bounds__(32) raise_rows(CU_PARAM(struct wave) w, const float *y) {
     CU_SHARED(double, term, [2][TERMS]);
     const int64_t row = blockIdx.x;
@@ -183,7 +183,7 @@ bool enc_cuda_grid_can(enum qtype t) {
     return packer_of(t) != NULL;
 }
 
-/* Where the parts of `work` are, as bytes from its start. */
+/* Byte offsets of the parts of `work`. */
 struct parts {
     uint64_t super, job, y, all;
 };

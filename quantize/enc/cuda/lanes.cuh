@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/cuda/lanes.cuh - eight lanes as eight consecutive threads of a device: the names of
- * lanes_cpu.h, so that the searches (../lanes_*.h) are the same source, and, nothing being fused
- * and every operation rounding as IEEE says on both, write the same bytes.
+/* quantize/enc/cuda/lanes.cuh - eight lanes as eight consecutive device threads.
  *
- * A group of eight branches together; the four groups of a warp need not. Weights lie in shared
- * memory, a word apart from run to run, so that eight lanes reading element i of their runs, or
- * eight elements of one run, are in different banks, and those of the other groups too. */
+ * Defines the names of lanes_cpu.h, so the searches (../lanes_*.h) compile from the same source.
+ * Nothing is fused and every operation rounds as IEEE requires, so they write the same bytes as the
+ * CPU.
+ *
+ * A group of eight threads takes the same branches; the four groups of a warp may differ.
+ * Weights are in shared memory with one word of padding per run, so that eight lanes access
+ * different banks when they read element i of their runs or eight elements of one run, and so do
+ * the other groups. */
 #ifndef HONE_QUANTIZE_ENC_CUDA_LANES_CUH
 #define HONE_QUANTIZE_ENC_CUDA_LANES_CUH
 
@@ -16,7 +19,7 @@ extern "C" {
 #include "base/bytes.h"
 #include "base/fp.h"
 }
-/* What the shared source calls has these names on a device. */
+/* Device names for functions that the shared source calls. */
 #define fp_f32_to_f16 cu_f32_to_f16
 #define fp_f16_to_f32 cu_f16_to_f32
 #define fp_bits cu_bits
@@ -66,7 +69,7 @@ CU_DEV int lane_of(void) {
 CU_DEV int at(int i, int n) {
     return i + i / n;
 }
-/* Floats that a group needs: 256 weights in runs of 16, and what sets four groups apart. */
+/* Floats per group: 256 weights in padded runs of 16, plus an offset between the four groups. */
 enum { LANES_ROOM = QK + QK / 16 + 8 };
 CU_DEV void lanes_sync(void) {
     cu_sync8();
@@ -120,8 +123,8 @@ CU_DEV vf spread_sum(vf v) {
     v += cu_shfl8(v, lane_of() ^ 2);
     return v + cu_shfl8(v, lane_of() ^ 1);
 }
-/* Returns ((0 + 4) + (1 + 5)) + ((2 + 6) + (3 + 7)), where the order of the two in an addition
- * does not matter. */
+/* Returns ((0 + 4) + (1 + 5)) + ((2 + 6) + (3 + 7)); each addition is commutative, so all lanes
+ * agree. */
 CU_DEV double total(vd v) {
     v += cu_shfl8(v, lane_of() ^ 4);
     v += cu_shfl8(v, lane_of() ^ 1);
@@ -148,7 +151,7 @@ CU_DEV void copy_open(struct enc_raw *to, const struct enc_raw *from) {
     cu_sync8();
 }
 
-/* Entries of grids: 256 in the list, so that four groups have room in 10 KiB. */
+/* A list of 256 grid entries lets four groups fit into 10 KiB. */
 enum { GRID_KEEPS = 0, GRID_LIST = 256 };
 CU_DEV vi numbers(void) {
     return lane_of();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/cuda/none.c - rows.h of a hone that was built without CUDA: no stream exists, so
- * nothing here is reached but the question. */
+/* quantize/enc/cuda/none.c - stubs of rows.h for builds without CUDA. No stream can exist there,
+ * so only the queries are ever called. */
 #include "quantize/enc/cuda/rows.h"
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/cuda/rows.cu - launches of the searches: eight threads take a super-block of 256
- * weights, or eight blocks of 32, from load to settled codes; then eight threads balance and pack a
- * row.
+/* quantize/enc/cuda/rows.cu - device launches of the block searches.
  *
- * A row of work is n_blocks open blocks (368 bytes each) twice, the second for best's comparison,
- * and a mean of squares per row. */
+ * Eight threads take a super-block of 256 weights, or eight blocks of 32, from loading to final
+ * codes; then eight threads balance and pack a row. Work memory per row: n_blocks raw blocks
+ * (368 bytes each), twice (the second for best's comparison), and a mean square. */
 #include "quantize/enc/cuda/lanes.cuh"
 
 #include "quantize/enc/lanes_aff.h"
@@ -21,10 +20,10 @@ struct rows_job {
     struct enc_spec spec;
     struct enc_how how; /* how.s is set in the kernel */
     int64_t n, k;
-    int block;       /* weights in a block */
-    int blocks;      /* in a row */
-    int tiles;       /* of eight blocks of 32, or blocks: what a group takes at a time, in a row */
-    int block_bytes; /* packed */
+    int block;  /* weights per block */
+    int blocks; /* per row */
+    int tiles;  /* per row: units a group takes at once (a super-block, or eight blocks of 32) */
+    int block_bytes; /* units per row; a group takes a super-block or eight blocks of 32 */
     const float *x, *imp;
     int64_t imp_rows, imp_first;
     float *row_mean2; /* NULL: not needed */
@@ -41,14 +40,14 @@ CU_DEV const float *importance_of(const struct rows_job &j, int64_t row) {
     return j.imp ? j.imp + (j.imp_first + row) / j.imp_rows * j.k : NULL;
 }
 
-/* Finds weights that are not finite or very large, a block per row. */
+/* Finds weights that are not finite or very large, a thread block per row. */
 CU_KERNEL __launch_bounds__(THREADS) check_rows(const float *x, int64_t k, int32_t *bad) {
     const int64_t row = blockIdx.x;
     for (int64_t i = threadIdx.x; i < k; i += THREADS) {
         const float v = fabsf(x[row * k + i]);
         if (v < ENC_LARGE) continue;
         cu_atomic_max(&bad[row], v <= FLT_MAX ? ENC_ROW_LARGE : (int)(k - i) + ENC_ROW_LARGE);
-        if (!(v <= FLT_MAX)) return; /* this thread's first */
+        if (!(v <= FLT_MAX)) return; /* the first such weight of this thread */
     }
 }
 
@@ -60,7 +59,7 @@ CU_KERNEL __launch_bounds__(THREADS) row_means(CU_PARAM(struct rows_job) j) {
     if (lane_of() == 0) j.row_mean2[row] = m;
 }
 
-/* What a family does with its share of a row: search(how, mem, x, imp, n blocks, open). */
+/* How a family searches its part of a row: search(how, mem, x, imp, n blocks, open). */
 struct aff_family {
     CU_DEV void search(const struct enc_how *h, const struct lanes_mem *m, const float *x,
                        const float *imp, int, struct enc_raw *o) {
@@ -97,8 +96,8 @@ template <class F> CU_KERNEL __launch_bounds__(THREADS) open_blocks(CU_PARAM(str
               (int)cu_min(per, j.blocks - first), j.open + block);
 }
 
-/* Balances a row and packs it, with a group per row: the row's product with itself is kept
- * (enc_row_balanced), and blocks become bytes, each by one lane. */
+/* Balances and packs rows, a group per row: preserves the row's product with itself
+ * (enc_row_balanced), then each lane packs blocks. */
 template <class CLOSE>
 CU_KERNEL __launch_bounds__(THREADS) finish_rows(CU_PARAM(struct rows_job) j) {
     const int64_t row = group_of();
@@ -145,7 +144,8 @@ bool enc_cuda_can(enum qtype t) {
     return finish_of(t) || enc_cuda_grid_can(t);
 }
 
-/* Returns the bytes of work: open blocks, those of a second opinion, and a float per row. */
+/* Returns the size of work in bytes: raw blocks, raw blocks to compare with, and a float per
+ * row. */
 uint64_t enc_cuda_work(enum qtype t, enum search search, int64_t n, int64_t k) {
     const uint64_t blocks = (uint64_t)(n * (k / qtype_info(t)->block_elems));
     if (enc_cuda_grid_can(t)) return enc_cuda_grid_work(search, n, k);
@@ -180,7 +180,7 @@ static unsigned blocks_for(int64_t groups) {
     return (unsigned)div_up(groups, GROUPS);
 }
 
-/* Opens blocks, once rows that are not finite are known. */
+/* Searches blocks, after check_rows has marked rows that are not finite. */
 static int open_rows(struct cu_stream *s, const struct enc_cuda_rows *a, struct err *e) {
     const struct rows_job j = job_of(a);
     const rows_fn open = families[j.spec.family], close = finish_of(a->type)->fn;
