@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* calib/candidates.c - routes the documents of a pool, keeps counts only, and reads the texts again
- * for those that were chosen. Memory: one session, one file of text, calib/select.h's counts, 80
- * bytes per document, the text of the chosen ones. */
+/* calib/candidates.c - routing of a pool's documents through the model.
+ *
+ * Keeps only token counts, and reads the texts again for the chosen documents. Memory: one
+ * session, one text file, the counts of calib/select.h, 80 bytes per document, and the text of
+ * the chosen documents. */
 #include "calib/candidates.h"
 
 #include <stdlib.h>
@@ -20,12 +22,12 @@ struct router {
     struct session *s;
     int64_t ctx;
     int text;
-    /* The uses of each cell (layer, expert) by the document at hand, [n_cells]. */
+    /* Uses of each cell (layer, expert) by the current document, [n_cells]. */
     uint32_t *count;
-    struct strmap *seen; /* The hash and length of every document so far; the keys lie in mem. */
+    struct strmap *seen; /* hashes and lengths of all documents so far; keys are in mem */
     struct arena mem;
     struct progress prog;
-    int64_t n_done; /* The number of tokens done. */
+    int64_t n_done; /* tokens processed */
 };
 
 int candidates_init(struct candidates *c, const struct model *m, struct err *e) {
@@ -38,7 +40,7 @@ int candidates_init(struct candidates *c, const struct model *m, struct err *e) 
         const struct gr_node *n = graph_nth(g, OP_MOE, i);
         c->block[i] = n->layer;
         c->first[i + 1] =
-            /* The rows of a router's matrix are the layer's experts. */
+            /* A router's matrix has one row per expert. */
             c->first[i] + model_weight(m, n->moe.router)->ne[1];
     }
     if (!c->n_layers)
@@ -56,8 +58,8 @@ static void see_route(void *ud, const struct session_shown *s) {
             r->count[r->c->first[l] + s->chosen[i]]++;
 }
 
-/* Runs a document, piece by piece. A piece is a copy of its tokens, because its first one may have
- * to be changed. */
+/* Runs a document, piece by piece. Copies each piece's tokens, because the first may have to be
+ * replaced. */
 static int forward(struct router *r, const struct corpus_doc *d, struct err *e) {
     const bool bos = tok_add_bos(r->m->tok) && tok_special(r->m->tok, TS_BOS) >= 0;
     int32_t *piece = xcalloc((size_t)r->ctx, sizeof *piece);
@@ -176,10 +178,10 @@ struct replay {
     const struct candidates *c;
     const char *path;
     int text;
-    int64_t next; /* The index of the candidate that comes next in the files. */
-    /* The place of each document among those that are picked, [n_docs]; -1: it is not picked. */
+    int64_t next; /* index of the next candidate in file order */
+    /* [n_docs] index of each document among the picks; -1: not picked. */
     const int64_t *slot;
-    struct buf *line; /* The lines of the picked documents, [n_picks]. */
+    struct buf *line; /* lines of the picked documents, [n_picks] */
 };
 
 static int changed(const struct replay *a, struct err *e) {
@@ -190,7 +192,7 @@ static int keep(void *ud, const struct corpus_doc *d, struct err *e) {
     struct replay *a = ud;
     const struct candidate *want = &a->c->of[a->next];
     if (a->next == a->c->sel.n_docs || want->text != a->text || want->number != d->number)
-        return 0; /* The line is a duplicate. */
+        return 0; /* duplicate */
     if (want->hash != hash_of(d)) return changed(a, e);
     const int64_t slot = a->slot[a->next++];
     if (slot < 0) return 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* calib/candidates.h - the documents of a pool of texts, and which experts their tokens meet. */
+/* calib/candidates.h - the documents of a text pool and the experts that their tokens reach. */
 #ifndef HONE_CALIB_CANDIDATES_H
 #define HONE_CALIB_CANDIDATES_H
 
@@ -10,38 +10,39 @@
 
 struct candidate {
     int text;       /* index of its file */
-    int64_t number; /* in that file: struct corpus_doc */
-    uint64_t hash;  /* of its tokens */
+    int64_t number; /* position in that file (struct corpus_doc) */
+    uint64_t hash;  /* hash of its tokens */
 };
 struct candidates {
     int n_layers; /* blocks with experts */
     int *block;   /* [n_layers] */
     int64_t
-        *first; /* [n_layers + 1]: cells of layer i are first[i] .. first[i + 1] - 1, by expert */
-    struct candidate *of; /* [sel.n_docs], in the order of the files */
+        /* [n_layers + 1] cells of layer i: first[i] .. first[i + 1] - 1, by expert. */
+        *first;
+    struct candidate *of; /* [sel.n_docs], in file order */
     int64_t cap;
     struct sel sel;
-    int64_t n_tokens, n_duplicates; /* equal tokens as an earlier document: left out */
+    /* Duplicates: documents with the tokens of an earlier one, dropped. */
+    int64_t n_tokens, n_duplicates;
 };
-/* Begins with the layers and experts of a model and no documents. ERR_DATA when it has no
- * experts. */
+/* Initializes c with a model's layers and experts, without documents. Returns ERR_DATA if the
+ * model has no experts. */
 int candidates_init(struct candidates *c, const struct model *m, struct err *e);
-/* Runs every document through the model, alone, in pieces of o->ctx tokens (each from an empty
- * context, as imatrix_collect does); the head is not computed. Uses texts, n_texts, ctx,
- * parse_special, isa, pool and device of o. The trunk only: a block that drafts tokens is not run.
- */
+/* Runs each document through the model on its own, in pieces of o->ctx tokens, each from an
+ * empty context as in imatrix_collect. Runs the trunk only: neither the head nor an MTP block.
+ * Uses texts, n_texts, ctx, parse_special, isa, pool and device of o. */
 int candidates_route(struct candidates *c, const struct model *m, const struct imatrix_opts *o,
                      struct err *e);
-void candidates_release(struct candidates *c); /* works on a zeroed struct */
+void candidates_release(struct candidates *c); /* accepts a zeroed struct */
 
-/* Takes tokens[sel.n_cells] out of an importance matrix; where that says nothing they are 0.
- * ERR_DATA when it knows of no tokens per expert of this model. */
+/* Reads tokens[sel.n_cells] from an importance matrix; experts missing there count 0. Returns
+ * ERR_DATA if it has no counts per expert of this model. */
 int candidates_have(const struct candidates *c, const struct imat *m, double *tokens,
                     struct err *e);
-/* Gives the same numbers as coverage, which coverage_release frees. */
+/* Converts the counts to coverage; free with coverage_release. */
 void candidates_coverage(const struct candidates *c, const double *tokens, struct coverage *out);
 
-/* Writes the lines of a .jsonl in the order of the picks; it reads the files again. */
+/* Writes the picked documents as .jsonl lines, in pick order. Reads the files again. */
 int candidates_lines(const struct candidates *c, const struct model *m,
                      const struct imatrix_opts *o, const struct sel_pick *pick, int64_t n_picks,
                      struct buf *out, struct err *e);

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: MIT
-/* calib/collect.c - runs texts through a model and sums the squares of what enters each matrix
- * product.
+/* calib/collect.c - runs texts through a model and sums the squared inputs of every matrix product.
  *
- * The token stream is cut into chunks of ctx tokens, each from an empty context
+ * The token stream is cut into chunks of ctx tokens, each starting from an empty context
  * (docs/formats/imatrix.md). Sums are double, over the tokens of a chunk in order and then over
- * chunks in order, so the result depends on neither threads nor ranks: rank i mod n sums chunk i,
- * and rank 0 adds the sums in order (base/ranks.h). An MTP block runs after the trunk, on its
- * hidden rows and the tokens after them, so it sees one row less per chunk. Memory: one session
- * (two), 16 bytes per weight column and expert (sums of the chunk and of all; 48 with moments), 4
- * bytes per token, hidden rows of a chunk for an MTP block.
+ * chunks in order, so the result does not depend on threads or ranks: rank i mod n computes chunk
+ * i, and rank 0 adds the sums in order (base/ranks.h). An MTP block runs after the trunk, on its
+ * hidden rows and the following tokens, so it sees one row less per chunk. Memory: one session (two
+ * with MTP); 16 bytes per weight column and expert (sums of the chunk and of all chunks; 48 with
+ * moments); 4 bytes per token; and a chunk's hidden rows for an MTP block.
  *
- * Chunks go through the model several at a time, each with sums of its own. Snapshots hold the sums
- * of complete chunks. Second moments are added to as rows come, so a chunk
- * that has begun is finished before an interruption is obeyed. */
+ * Several chunks run through the model per pass, each with its own sums. Snapshots hold the sums
+ * of complete chunks. Second moments are updated row by row, so an interruption takes effect
+ * only after the current chunk. */
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -36,33 +35,32 @@
 #include "runtime/generate/windows.h"
 
 struct collector {
-    struct windows windows; /* The chunks as windows, several of which go through a pass. */
-    struct imat *m;         /* The sums of the chunks at work, [windows.most]. */
-    int at;                 /* The number of the chunk that the MTP block is fed. */
+    struct windows windows; /* the chunks, several per pass */
+    struct imat *m;         /* sums of the chunks in this pass, [windows.most] */
+    int at;                 /* chunk in this pass that the MTP block is processing */
     struct pool *pool;
-    struct gram_col *gram; /* What collects second moments, or NULL where they are not wanted. */
-    /* What shows the trunk's rows to it; NULL: the trunk does, without gradients. */
+    struct gram_col *gram; /* collector of second moments; NULL: none */
+    /* Supplies the collector's rows along with gradients; NULL: the trunk supplies rows only. */
     struct gradients *gradients;
-    bool survey; /* Only second moments are wanted, so no importance is summed. */
-    /* Entries whose size changed between calls. That would be a fault of ours, and is reported. */
+    bool survey; /* only second moments wanted: skip importance */
+    /* Entries whose size changed between calls: an internal error, which is reported. */
     int64_t n_bad;
-    struct session *trunk; /* The session of the model. */
-    struct session *draft; /* The session of its MTP block, or NULL where it has none. */
+    struct session *trunk; /* session of the model */
+    struct session *draft; /* session of its MTP block; NULL: none */
     struct model *draft_model;
-    /* The hidden rows [windows.most][ctx][n_embd], for the MTP block and for second moments. */
+    /* Hidden rows [windows.most][ctx][n_embd], for the MTP block and second moments. */
     float *hidden;
     struct imat *out;
-    int64_t ctx;                      /* tokens of a chunk */
-    const struct session_sums *there; /* makes the trunk's sums on its device; NULL: made here */
-    struct imatrix_keep *keep; /* Where snapshots go; NULL: there are none, or no more of them. */
-    char *what;                /* All that the sums depend on, as text. */
+    int64_t ctx;                      /* tokens per chunk */
+    const struct session_sums *there; /* sums the trunk on its device; NULL: summed on the CPU */
+    struct imatrix_keep *keep;        /* where snapshots go; NULL: none, or no more */
+    char *what;                       /* text of everything that the sums depend on */
     struct checkpoint_clock clock;
 };
 
-/* Rows that enter one matrix and are added to its sums. */
+/* Rows of one matrix's input, and the sums to add them to. */
 struct adding {
-    /* The sums of squares, of values and of fourth powers; the last two are NULL where only
-     * squares are summed. */
+    /* Sums of squares, values and fourth powers; the last two may be NULL. */
     double *sum2, *sum1, *sum4;
     const float *x;
     int64_t n_rows, ld, n;
@@ -83,11 +81,11 @@ static void add_columns(void *ctx, int64_t c0, int64_t c1, int worker) {
     }
 }
 
-/* Adds rows to the importance of their weight, and where gram is not NULL to its moments. */
+/* Adds rows to the importance of their weight and, if gram is not NULL, to its moments. */
 static void see(struct collector *c, struct imat *m, struct gram_col *gram,
                 const struct session_shown *r) {
     const struct gr_weight *w = r->w;
-    if (strncmp(w->name, "blk.", 4) != 0) return; /* The rows of the head are taken in chunks(). */
+    if (strncmp(w->name, "blk.", 4) != 0) return; /* the head's rows are added in chunks() */
     if (gram) gram_col_see(gram, w, r->expert, r->x, r->gate, r->n_rows, r->ld);
     if (c->survey) return;
     int64_t n_mat = r->expert < 0 ? 1 : w->ne[2];
@@ -119,8 +117,7 @@ static void see_draft(void *ud, const struct session_shown *r) {
     see(c, &c->m[c->at], c->gram, r);
 }
 
-/* Adds sums that a device made. It is also called with NULL, which only tells that the entry will
- * come. */
+/* Adds a device's sums. With sum2 NULL, only creates the entry. */
 static void take_sums(void *ud, const struct gr_weight *w, int64_t n_mat, const double *sum2,
                       const double *count) {
     struct collector *c = ud;
@@ -132,7 +129,7 @@ static void take_sums(void *ud, const struct gr_weight *w, int64_t n_mat, const 
     for (int64_t k = 0; k < n_mat; k++) en->count[k] += count[k];
 }
 
-/* Lets the device make the sums, where it has all of the trunk. */
+/* Lets the device compute the sums if it holds the entire trunk. */
 static void sum_there(struct collector *c) {
     const struct session_sums *sums = session_sums(c->trunk);
     struct err why;
@@ -143,8 +140,8 @@ static void sum_there(struct collector *c) {
         log_info("summing importance on the CPU: %s", why.msg);
 }
 
-/* Fails unless every sum is finite and every tensor was seen at all; g: the model. Says how many
- * experts were never seen. */
+/* Checks that all sums are finite and every tensor of model g was reached. Logs how many experts
+ * never were. */
 static int check(const struct imat *m, const struct gguf *g, struct err *e) {
     int64_t holes = 0, rare = 0, n_mat = 0;
     for (int64_t i = 0; i < m->n_entries; i++) {
@@ -181,7 +178,7 @@ static int sessions(struct collector *c, const struct model *m, const struct ses
         session_observe(c->draft, &(struct session_probe){.ud = c, .product = see_draft});
     }
     session_observe(c->trunk, &(struct session_probe){.ud = c, .product = see_trunk});
-    sum_there(c); /* Sequences take the memory that the sums leave. */
+    sum_there(c); /* sequences use the memory that the sums leave */
     TRY(windows_open(&c->windows, c->trunk, so->n_ctx, INT_MAX, false, e));
     c->m = xcalloc((size_t)c->windows.most, sizeof *c->m);
     for (int i = 0; i < c->windows.most; i++) {
@@ -196,7 +193,7 @@ static int sessions(struct collector *c, const struct model *m, const struct ses
     return 0;
 }
 
-/* Runs n chunks, the first of which has the number `first`. */
+/* Runs n chunks; the first one's number is `first`. */
 static int chunks(struct collector *c, const int32_t *const *ids, int n, int64_t first,
                   struct err *e) {
     const int64_t n_tok = c->windows.n_tok, d = session_model(c->trunk)->hp.d[HD_EMBD];
@@ -206,7 +203,7 @@ static int chunks(struct collector *c, const int32_t *const *ids, int n, int64_t
         session_reset(c->trunk);
         TRY(session_forward(c->trunk, ids[0], n_tok, c->hidden, e));
     }
-    /* The head itself is not run, since what would enter it is known. */
+    /* The head itself is not run, because its input is known. */
     if (c->gram && !c->gradients)
         gram_col_see(c->gram, model_head(session_model(c->trunk)), -1, c->hidden, NULL, n * n_tok,
                      d);
@@ -221,7 +218,7 @@ static int chunks(struct collector *c, const int32_t *const *ids, int n, int64_t
     return 0;
 }
 
-/* Sends the chunk's sums to rank 0, where they are added to those of all, and begins them anew. */
+/* Sends the chunk's sums to rank 0, which adds them to the total, and clears them. */
 static int add_chunk(struct collector *c, struct imat *m, int64_t i, struct err *e) {
     int rc = 0;
     for (int64_t k = 0; k < m->n_entries; k++) {
@@ -234,7 +231,7 @@ static int add_chunk(struct collector *c, struct imat *m, int64_t i, struct err 
         struct imat_entry *en = &m->entry[k];
         memset(en->sum2, 0, (size_t)(en->n_mat * en->ne0) * sizeof *en->sum2);
         memset(en->count, 0, (size_t)en->n_mat * sizeof *en->count);
-        if (!en->sum1) continue; /* Moments are only summed by a single process. */
+        if (!en->sum1) continue; /* only a single process sums moments */
         memset(en->sum1, 0, (size_t)(en->n_mat * en->ne0) * sizeof *en->sum1);
         memset(en->sum4, 0, (size_t)(en->n_mat * en->ne0) * sizeof *en->sum4);
     }
@@ -243,8 +240,8 @@ static int add_chunk(struct collector *c, struct imat *m, int64_t i, struct err 
 
 /* ---- snapshots ------------------------------------------------------------------------------- */
 
-/* Returns all that the sums depend on, as text that the caller frees. The number of chunks is not
- * in it, because a snapshot serves a longer run too. */
+/* Returns a text of everything that the sums depend on; the caller frees it. Omits the number of
+ * chunks, so that a longer run can reuse a snapshot. */
 static char *identity(const struct collector *c, const struct model *m,
                       const struct imatrix_opts *o, const struct ids *ids, int64_t ctx) {
     struct buf b = {0};
@@ -262,7 +259,7 @@ static char *identity(const struct collector *c, const struct model *m,
     return buf_take(&b);
 }
 
-/* Copies sums of a device to an imat, or from one. */
+/* Copies sums between a device and an imat. */
 static void copy_sums(void *ud, const struct gr_weight *w, int64_t n_mat, const double *sum2,
                       const double *count) {
     struct imat_entry *en = imat_add(ud, w->name, w->ne[0], n_mat);
@@ -285,7 +282,8 @@ static void add_entry(struct imat *m, const struct imat_entry *from) {
     memcpy(to->count, from->count, (size_t)to->n_mat * sizeof *to->count);
 }
 
-/* Writes one snapshot of the trunk's sums on the device and the MTP block's sums here. */
+/* Writes a snapshot with the trunk's sums from the device and the MTP block's sums from the
+ * host. */
 static int save_there(struct collector *c, struct err *e) {
     struct imat all;
     imat_init(&all);
@@ -300,8 +298,7 @@ static int save_there(struct collector *c, struct err *e) {
     return rc;
 }
 
-/* Writes a snapshot of the complete chunks. When that fails there are no more snapshots, but the
- * collection goes on. */
+/* Writes a snapshot of the complete chunks. If that fails, disables snapshots and continues. */
 static void save(struct collector *c) {
     struct err e;
     if (ranks_me() != 0) return;
@@ -314,8 +311,7 @@ static void save(struct collector *c) {
     c->keep = NULL;
 }
 
-/* Tells whether the snapshot holds what the device sums, in the same sizes. `out` has just those
- * entries. */
+/* Returns whether the snapshot holds exactly the entries of `out`, in the same sizes. */
 static bool fits_there(const struct imat *out, const struct imat *found) {
     for (int64_t i = 0; i < out->n_entries; i++) {
         const struct imat_entry *want = &out->entry[i], *en = imat_find(found, want->name);
@@ -324,8 +320,8 @@ static bool fits_there(const struct imat *out, const struct imat *found) {
     return true;
 }
 
-/* Gives the snapshot's sums of the model to the device, which goes on adding to them; sums of the
- * MTP block, which are made here, go to c->out. */
+/* Uploads the snapshot's sums of the trunk, to which the device keeps adding; moves the MTP
+ * block's sums to c->out. */
 static int load_there(struct collector *c, struct imat *found, struct err *e) {
     TRY(c->there->load(c->trunk, find_sums, found, e));
     for (int64_t i = 0; i < found->n_entries; i++) {
@@ -344,7 +340,7 @@ static void take_over(struct imat *to, struct imat *from) {
     from->n_entries = from->cap = 0;
 }
 
-/* Reads what an earlier run did, on rank 0: the sums of c->keep->n_found chunks. */
+/* Loads the snapshot of an earlier run on rank 0: the sums of c->keep->n_found chunks. */
 static int load(struct collector *c, int64_t n_chunks, struct err *e) {
     struct imat found;
     int rc = 0;
@@ -367,7 +363,7 @@ static int load(struct collector *c, int64_t n_chunks, struct err *e) {
     return rc;
 }
 
-/* Goes on with the work of an earlier run. *first is the chunk to begin with, on every rank. */
+/* Resumes an earlier run. *first is the next chunk, on every rank. */
 static int go_on(struct collector *c, const struct model *m, const struct imatrix_opts *o,
                  const struct ids *ids, int64_t n_chunks, int64_t *first, struct err *e) {
     *first = 0;
@@ -377,7 +373,7 @@ static int go_on(struct collector *c, const struct model *m, const struct imatri
     int rc = ranks_me() == 0 ? load(c, n_chunks, e) : 0;
     if (c->keep) *first = c->keep->n_found;
     ranks_bcast(first, sizeof *first);
-    /* Every rank needs the entries that sums of other ranks' chunks are added to. */
+    /* Every rank needs the entries to which other ranks' sums are added. */
     for (int64_t i = 0; i < c->out->n_entries && *first && !c->there && !rc; i++) {
         const struct imat_entry *en = &c->out->entry[i];
         if (!imat_add(c->m, en->name, en->ne0, en->n_mat)) c->n_bad++;
@@ -397,7 +393,7 @@ static void release(struct collector *c) {
     mem_free(c->hidden);
 }
 
-/* Reads the texts and sets how many chunks of them are used. */
+/* Reads the texts and sets the number of chunks to use. */
 static int load_texts(struct collector *c, const struct model *m, const struct imatrix_opts *o,
                       struct ids *ids, int64_t *n_chunks, struct err *e) {
     for (int i = 0; i < o->n_texts; i++) {
@@ -414,7 +410,7 @@ static int load_texts(struct collector *c, const struct model *m, const struct i
     return 0;
 }
 
-/* Opens the sessions. For second moments it also runs the first chunk, which shows which weights
+/* Opens the sessions. For second moments, also runs the first chunk to find out which weights
  * share an input. */
 static int open_sessions(struct collector *c, const struct model *m, const struct imatrix_opts *o,
                          const int32_t *first, struct err *e) {
@@ -435,7 +431,8 @@ static int open_sessions(struct collector *c, const struct model *m, const struc
     return gram_col_settle(c->gram, so.n_ubatch, e);
 }
 
-/* Runs chunk i and as many after it as go into a pass, and adds their sums. *done is how many. */
+/* Runs chunk i and as many following chunks as fit into a pass, and adds their sums. *done is
+ * their number. */
 static int run_some(struct collector *c, const struct model *m, int32_t *ids, int64_t i,
                     int64_t n_chunks, const int32_t **first, int *done, struct err *e) {
     const bool bos = tok_add_bos(m->tok) && tok_special(m->tok, TS_BOS) >= 0;
@@ -457,7 +454,7 @@ static int run_some(struct collector *c, const struct model *m, int32_t *ids, in
     return 0;
 }
 
-/* Runs the chunks from `from` on. Snapshots are kept on the way and where it is interrupted. */
+/* Runs the chunks from `from` on. Writes snapshots periodically and on interruption. */
 static int run_chunks(struct collector *c, const struct model *m, int32_t *ids, int64_t from,
                       int64_t n_chunks, struct err *e) {
     struct progress p;
@@ -482,7 +479,7 @@ static int run_chunks(struct collector *c, const struct model *m, int32_t *ids, 
     return rc;
 }
 
-/* Fetches the sums that a device has, and checks all of them. */
+/* Fetches the device's sums and checks all sums. */
 static int finish(struct collector *c, const struct model *m, struct err *e) {
     if (c->there) TRY(c->there->end(c->trunk, take_sums, c, e));
     if (c->n_bad) return err_set(e, ERR_DATA, "tensor sizes changed during calibration");

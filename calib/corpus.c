@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* calib/corpus.c - files of text or conversations -> token ids, for calibration and evaluation.
+/* calib/corpus.c - files of text or conversations to token ids, for calibration and evaluation.
  *
- * A .jsonl file holds a document per line: a conversation {"messages": [...], "tools": [...]?},
- * rendered with the model's own template and tokenized with special tokens parsed (what the model
- * sees in use), or a plain {"text": "..."}. Plain text (also .gz) is tokenized as a whole; where
- * documents are asked for it is cut at blank lines. Memory: the text plus 4 bytes per token. */
+ * A .jsonl file holds one document per line: a conversation {"messages": [...], "tools":
+ * [...]?}, which is rendered with the model's own template and tokenized with special tokens
+ * parsed (what the model sees in use), or plain {"text": "..."}. Plain text (also .gz) is
+ * tokenized as a whole, or cut at blank lines if documents are requested. Memory: the text plus
+ * 4 bytes per token. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,24 +18,22 @@
 #include "template/chat.h"
 #include "text/textfile.h"
 
-/* A document of a plain text ends at the first blank line from DOC_BYTES on (about 512 tokens of
- * English). Where there is none it ends at the first newline from 4 times that on, and in any case
- * at 16 times that. */
+/* A document of plain text ends at the first blank line after DOC_BYTES (about 512 tokens of
+ * English), else at the first newline after 4 times that, else at 16 times that. */
 enum { DOC_BYTES = 2048, DOC_NEWLINE = 4 * DOC_BYTES, DOC_MOST = 16 * DOC_BYTES };
 
 struct reader {
     const struct model *m;
     const char *path;
     bool parse_special;
-    struct chat *chat; /* Made at the first conversation, from the model's template. */
+    struct chat *chat; /* created for the first conversation, from the model's template */
     corpus_fn fn;
     void *ud;
-    struct ids ids; /* The tokens of the document at hand. */
-    /* The text of a conversation as the template makes it, or a piece of plain text made into a
-     * line. */
+    struct ids ids; /* tokens of the current document */
+    /* A conversation as rendered by the template, or a piece of plain text as a JSON line. */
     struct buf text;
     int64_t number, n_conversations, n_refused;
-    struct err why; /* Why the first conversation was refused that the template refused. */
+    struct err why; /* why the template refused the first refused conversation */
 };
 
 bool corpus_is_lines(const char *path) {
@@ -46,8 +45,8 @@ static int hand_over(struct reader *r, const char *line, size_t len, struct err 
     return r->ids.n ? r->fn(r->ud, &d, e) : 0;
 }
 
-/* Adds a conversation. One that the template refuses, because of roles or tools that it does not
- * know, is left out and counted. */
+/* Adds a conversation. Skips and counts one that the template refuses, because of unknown roles
+ * or tools. */
 static int add_conversation(struct reader *r, const char *line, size_t len, const char *what,
                             struct err *e) {
     struct err refusal = {0};
@@ -64,7 +63,7 @@ static int add_conversation(struct reader *r, const char *line, size_t len, cons
     return hand_over(r, line, len, e);
 }
 
-/* Adds the document of a line. A line that is not JSON is an error. */
+/* Adds the document in a line. A line that is not JSON is an error. */
 static int add_line(struct reader *r, const char *line, size_t len, struct err *e) {
     struct json *j = NULL;
     char what[512];
@@ -102,20 +101,20 @@ static int each_line(struct reader *r, const char *data, size_t len, struct err 
     return 0;
 }
 
-/* Returns the length in bytes of the document that a plain text begins with, which ends after a
- * paragraph where there are any. */
+/* Returns the length in bytes of the first document of a plain text, which ends after a
+ * paragraph if possible. */
 static size_t doc_len(const char *p, size_t len) {
     for (size_t i = DOC_BYTES; i < len && i < DOC_MOST; i++)
         if (p[i - 1] == '\n' && (p[i] == '\n' || p[i] == '\r' || i >= DOC_NEWLINE)) return i;
     if (len <= DOC_MOST) return len;
     size_t n = DOC_MOST;
-    /* A document does not end inside a UTF-8 character. */
+    /* Do not split a UTF-8 character. */
     while (n > DOC_MOST - 4 && ((unsigned char)p[n] & 0xc0) == 0x80) n--;
     return n;
 }
 
-/* Adds each document of a plain text, as a line {"text": ...}. What is not UTF-8 becomes U+FFFD,
- * both in the line and in what is tokenized. */
+/* Adds each document of a plain text as a line {"text": ...}. Invalid UTF-8 becomes U+FFFD, both
+ * in the line and in the tokens. */
 static int each_piece(struct reader *r, const char *data, size_t len, struct err *e) {
     int rc = 0;
     for (size_t at = 0, n; at < len && rc == 0; at += n) {

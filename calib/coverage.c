@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* calib/coverage.c - token counts of experts, out of an importance matrix or not, by layer. */
+/* calib/coverage.c - token counts per layer and expert, from an importance matrix or other
+ * counts. */
 #include "calib/coverage.h"
 
 #include <stdlib.h>
@@ -7,15 +8,15 @@
 
 #include "base/mem.h"
 
-/* Returns the block of an entry of experts, or -1 for any other entry. */
+/* Returns the block of an entry of experts; -1: another entry. */
 static int64_t block_of(const struct imat_entry *en) {
     if (!imat_is_experts(en) || strncmp(en->name, "blk.", 4) != 0) return -1;
     return strtol(en->name + 4, NULL, 10);
 }
 
-/* Returns the layer of a block, which is made when it is asked for first. Entries come sorted by
- * name, so those of a block are neighbours. NULL when an entry has another number of experts than
- * the block's first one. */
+/* Returns the layer of a block, created on first use; entries are sorted by name, so those of a
+ * block are adjacent. Returns NULL if the number of experts differs from the block's first
+ * entry. */
 static struct cover_layer *layer_of(struct coverage *c, int64_t block, int64_t n) {
     if (c->n_layers && c->layer[c->n_layers - 1].block == block) {
         struct cover_layer *last = &c->layer[c->n_layers - 1];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* calib/defaults.c - calib/text/ inside the binary, by the assembler's .incbin (paths from the root
- * of the source tree, where make runs). */
+/* calib/defaults.c - the files of calib/text/, embedded with the assembler's .incbin. Paths are
+ * relative to the root of the source tree, where make runs. */
 #include "calib/defaults.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ INCBIN(hone_eval_txt, "calib/text/eval.txt")
 INCBIN(hone_eval_chat, "calib/text/eval.jsonl")
 INCBIN(hone_suite, "calib/text/tools.jsonl")
 
-/* The version grows with each change of a text (tests/unit/test_imatrix.c). */
+/* Increment the version with each change of a text (tests/unit/test_imatrix.c). */
 #define PROSE "stories, letters, manuals, forum threads, source code, mathematics, many languages"
 #define CHATS "conversations, a third of them with tool calls"
 #define OURS "; written for hone, version 2"

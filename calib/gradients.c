@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* calib/gradients.c - from gradients to second moments.
+/* calib/gradients.c - second moments from gradients.
  *
- * To second order an error E of a weight costs the divergence sum |g^T E x|^2 / 2, over tokens with
- * inputs x and gradients g (YAQA, Tseng et al. 2025). It is taken as tr(G E H E^T), so H and G are
- * two sets of moments. H counts a token by the size of its gradient: |g| x x^T. Its square, which
- * the sum asks for, is worse with a few hundred thousand tokens (docs/notebook/quality.md): the
- * largest gradients are few. G is the sum of g g^T. */
+ * To second order, an error E of a weight costs a divergence of sum |g^T E x|^2 / 2 over tokens
+ * with inputs x and gradients g (YAQA, Tseng et al. 2025). This is approximated as tr(G E H E^T)
+ * with two sets of moments, H and G. H weights a token by the size of its gradient: |g| x x^T.
+ * The formula suggests the square |g|^2, but with a few hundred thousand tokens that works
+ * worse, because few gradients are large (docs/notebook/quality.md). G is the sum of g g^T. */
 #include "calib/gradients.h"
 
 #include <math.h>
@@ -22,12 +22,12 @@ struct gradients {
     struct gram_col *col;
     const struct model *m;
     struct pool *pool;
-    float *gate; /* [most] roots of the sizes of gradients */
+    float *gate; /* [most] square roots of gradient norms */
     int64_t most;
 };
 
-/* Tells whether a weight is the matrix of experts that gives their answers: those of all experts
- * are rows of one kind. */
+/* Returns whether a weight is the experts' output matrix, for which all experts pool their
+ * moments. */
 static bool gives_answers(const struct model *m, const struct gr_weight *w) {
     const struct graph *g = &m->graph;
     for (int i = 0; i < graph_count(g, OP_MOE); i++)
@@ -35,7 +35,7 @@ static bool gives_answers(const struct model *m, const struct gr_weight *w) {
     return false;
 }
 
-/* Adds the gradients of w's rows to moments of their own. */
+/* Adds the gradients of w's outputs to moments of their own. */
 static void see_outputs(struct gradients *g, const struct gr_weight *w, int64_t expert,
                         const float *dy, int64_t ld, int64_t n_rows) {
     struct gr_weight out = {.ne = {w->ne[1], 1, w->ne[2], 1}};
@@ -46,7 +46,7 @@ static void see_outputs(struct gradients *g, const struct gr_weight *w, int64_t 
     gram_col_see(g->col, &out, expert, dy, NULL, n_rows, ld);
 }
 
-struct sizes { /* of the gradients dy [rows][ld], n in a row */
+struct sizes { /* of the gradients dy [rows][ld], n per row */
     const float *dy;
     int64_t ld, n;
     float *gate;

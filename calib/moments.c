@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 /* calib/moments.c - sums of x x^T for every input of a matrix product.
  *
- * Weights whose rows have equal bytes in the survey share an input; the same comparison over the
- * whole text is made at the end. Dense inputs keep full matrices (blocks beyond 4096 columns);
- * experts keep 256-column blocks each when those take at most OWN_BYTES per weight, else one full
- * matrix of all experts' rows. Rows of one call (at most a chunk) are multiplied in f32 by the
- * kernels; sums of calls are f32: a sum loses bits only after 2^24 chunks of equal size. Halves:
- * RUN chunks go to the first, the next RUN to the second, and so on, so that both see every text.
- * Memory: 8 bytes * n * block * matrices per input, checked before the first chunk. */
+ * Weights whose rows have equal bytes in the survey share an input; finish repeats that
+ * comparison over the whole text. Dense inputs keep full matrices (blocks beyond 4096 columns).
+ * Experts keep 256-column blocks each if those take at most OWN_BYTES per weight, else they
+ * share one full matrix over all experts' rows. The kernels multiply the rows of a call (at most
+ * a chunk) in f32. Sums over calls are f32 too: a sum loses bits only after 2^24 chunks of equal
+ * size. Halves: RUN chunks go to the first, the next RUN to the second, and so on, so both see
+ * every text. Memory: 8 bytes * n * block * matrices per input, checked before the first chunk. */
 #include "calib/moments.h"
 
 #include <inttypes.h>
@@ -23,23 +23,23 @@
 #include "kernels/kern.h"
 
 enum { RUN = 8, STRIP = 32, EXPERT_BLOCK = 256 };
-/* Up to FULL columns an input has one block, otherwise blocks of BLOCK; gradients have half of it,
- * because every weight has its own. */
+/* An input of up to FULL columns has one block, a wider one blocks of BLOCK. Gradients use half
+ * of these, because each weight has its own. */
 enum { FULL = 4096, BLOCK = 2048, OUT_FULL = 2048, OUT_BLOCK = 1024 };
 static const uint64_t own_bytes = (uint64_t)64 << 20;
 
-struct seen { /* A weight that the survey saw. */
+struct seen { /* a weight in the survey */
     char *name;
-    int64_t n, n_experts; /* The columns of its matrix, and its experts; 0 experts: it is dense. */
+    int64_t n, n_experts; /* columns; experts, 0: dense */
     uint64_t hash, survey_hash;
-    int64_t input; /* The index of its input in `in`; -1 before settle() has found it. */
+    int64_t input; /* index in `in`; -1: not yet found by settle() */
     bool leads;
 };
-struct moment { /* The second moments of an input, which several weights may share. */
+struct moment { /* second moments of an input, shared by several weights */
     int64_t n, block, n_mat;
-    bool pooled; /* All experts share one matrix of moments. */
+    bool pooled; /* all experts share one matrix */
     float *sum[GRAM_HALVES], *count[GRAM_HALVES];
-    /* The sums of differences and inputs, or NULL where there is no base to compare with. */
+    /* Cross sums of differences and inputs; NULL: no base model. */
     float *cross[GRAM_HALVES];
 };
 struct gram_col {
@@ -49,19 +49,19 @@ struct gram_col {
     int64_t n_in;
     int64_t block;
     int half;
-    const int64_t *end; /* The end of each text, in chunks; NULL: halves alternate in runs. */
+    const int64_t *end; /* end of each text, in chunks; NULL: halves alternate in runs */
     int n_texts;
     bool settled;
-    bool without_gradients; /* There was no memory for moments of gradients. */
+    bool without_gradients; /* gradients left out, on request or for lack of memory */
     struct kern kern;
     struct pool *pool;
-    float *xt;         /* The rows of a call, transposed: [n][rows]. */
-    float *dt;         /* Their differences from the base's rows, transposed likewise. */
-    float *diff;       /* The same differences as rows, [rows][n]. */
-    struct pair *pair; /* The base's rows, borrowed; NULL where there is no base. */
-    float **tile;      /* A tile of products for each worker. */
+    float *xt;         /* rows of a call, transposed: [n][rows] */
+    float *dt;         /* their differences from the base's rows, transposed likewise */
+    float *diff;       /* the same differences as rows, [rows][n] */
+    struct pair *pair; /* the base's rows, borrowed; NULL: no base model */
+    float **tile;      /* per worker: a tile of products */
     int64_t max_rows, max_n;
-    int64_t n_missed; /* How many weights were shown that the survey did not see. */
+    int64_t n_missed; /* weights that were shown but not in the survey */
 };
 
 int gram_col_new(struct gram_col **out, int64_t block, enum kern_isa isa, struct pool *pool,
@@ -144,7 +144,7 @@ bool gram_col_apart(int64_t n, int64_t n_experts) {
     return gram_input_bytes(n, min_i64(EXPERT_BLOCK, n), n_experts, &own) && own <= own_bytes;
 }
 
-/* Tells whether the name is that of a weight's gradients. */
+/* Returns whether the name is that of a weight's gradients. */
 static bool of_gradients(const char *name) {
     return strncmp(name, GRAM_OUT, strlen(GRAM_OUT)) == 0;
 }
@@ -164,7 +164,7 @@ static void shape(const struct gram_col *c, const struct seen *s, struct moment 
     }
 }
 
-/* Computes the bytes of all sums, into *total. */
+/* Computes the total size of all sums in bytes. */
 static int count_bytes(const struct gram_col *c, uint64_t *total, struct err *e) {
     *total = 0;
     for (int64_t i = 0; i < c->n_in; i++) {
@@ -194,7 +194,7 @@ static int allocate(struct gram_col *c, struct err *e) {
     return 0;
 }
 
-/* Finds the weights that share an input: the survey saw the same rows. */
+/* Finds the weights that share an input, by equal rows in the survey. */
 static void find_inputs(struct gram_col *c) {
     free(c->in);
     c->in = xcalloc((size_t)c->n_w + 1, sizeof *c->in);
@@ -214,7 +214,7 @@ static void find_inputs(struct gram_col *c) {
     }
 }
 
-/* Forgets what the survey saw of gradients. Returns whether there was any. */
+/* Drops gradients from the survey's results. Returns whether there were any. */
 static bool leave_out_gradients(struct gram_col *c) {
     const int64_t n = c->n_w;
     c->n_w = 0;
@@ -235,7 +235,7 @@ bool gram_col_without_gradients(const struct gram_col *c) {
     return c->without_gradients;
 }
 
-/* Decides the inputs, as memory allows. */
+/* Chooses the inputs that fit into memory. */
 static int choose_inputs(struct gram_col *c, struct err *e) {
     uint64_t total, limit, have = buf_room(&limit);
     const uint64_t there = limit ? mem_available() : 0;
@@ -291,7 +291,7 @@ int gram_col_settle(struct gram_col *c, int64_t max_rows, struct err *e) {
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-/* Returns the text of a chunk. */
+/* Returns the index of a chunk's text. */
 static int text_of(const struct gram_col *c, int64_t i_chunk) {
     int k = 0;
     while (k < c->n_texts - 1 && i_chunk >= c->end[k]) k++;
@@ -315,9 +315,9 @@ void gram_col_chunk(struct gram_col *c, int64_t i_chunk) {
 struct job {
     struct gram_col *c;
     const struct moment *m;
-    float *sum, *cross;    /* Where the products of one matrix are added. */
+    float *sum, *cross;    /* destination of the products of one matrix */
     const float *x, *gate; /* gate NULL: ones */
-    float *to;             /* where transpose_cols puts columns */
+    float *to;             /* destination of transpose_cols */
     int64_t rows, ld;
 };
 static void transpose_cols(void *ctx, int64_t i0, int64_t i1, int worker) {
@@ -327,8 +327,8 @@ static void transpose_cols(void *ctx, int64_t i0, int64_t i1, int worker) {
         for (int64_t r = 0; r < j->rows; r++)
             j->to[i * j->rows + r] = j->x[r * j->ld + i] * (j->gate ? j->gate[r] : 1);
 }
-/* Adds the products of STRIP columns at a time with all columns from the beginning of their block
- * to the end of the strip, so that each pair is computed once. */
+/* Adds the products of STRIP columns at a time with the columns from the start of their block to
+ * the end of the strip, so that each pair is computed once. */
 static void add_strips(void *ctx, int64_t s0, int64_t s1, int worker) {
     const struct job *j = ctx;
     float *tile = j->c->tile[worker];
@@ -347,7 +347,7 @@ static void add_strips(void *ctx, int64_t s0, int64_t s1, int worker) {
         }
 }
 
-/* Differences times rows, STRIP of the differences' columns at a time. */
+/* Adds products of differences and rows, STRIP columns of the differences at a time. */
 static void add_crosses(void *ctx, int64_t s0, int64_t s1, int worker) {
     const struct job *j = ctx;
     float *tile = j->c->tile[worker];
@@ -362,7 +362,7 @@ static void add_crosses(void *ctx, int64_t s0, int64_t s1, int worker) {
     }
 }
 
-/* Adds what the rows of j differ by from the base's, times the rows. */
+/* Adds the products of the rows' differences from the base and the rows. */
 static void cross(struct job *j) {
     struct job d = *j;
     d.x = j->c->diff;
@@ -376,8 +376,8 @@ void gram_col_pair(struct gram_col *c, struct pair *p) {
     c->pair = p;
 }
 
-/* Adds rows to the moments of a weight's input. Where several weights share it, the rows count
- * once, or with `each` once for each of them; they are counted once. */
+/* Adds rows to the moments of a weight's input. If several weights share it, adds the rows once
+ * or, with `each`, once per weight; counts them once in either case. */
 static void take_rows(struct gram_col *c, const struct gr_weight *w, int64_t expert, const float *x,
                       const float *gate, int64_t n_rows, int64_t ld, bool each) {
     if (c->without_gradients && of_gradients(w->name)) return;
@@ -422,7 +422,7 @@ void gram_col_see_each(struct gram_col *c, const struct gr_weight *w, int64_t ex
 
 /* ---- snapshots ------------------------------------------------------------------------------- */
 
-/* Returns a hash of all that says which sums there are. */
+/* Returns a hash of the sums' structure: inputs and sizes. */
 static uint64_t structure(const struct gram_col *c) {
     struct buf b = {0};
     for (int64_t i = 0; i < c->n_w; i++)
@@ -455,7 +455,7 @@ int gram_col_save(const struct gram_col *c, struct checkpoint_w *w, struct err *
 
 bool gram_col_load(struct gram_col *c, struct checkpoint_r *r) {
     uint64_t is, need = sizeof c->n_missed + (uint64_t)c->n_w * sizeof c->w->hash;
-    for (int64_t i = 0; i < c->n_in; i++) { /* allocate has checked that these sizes fit. */
+    for (int64_t i = 0; i < c->n_in; i++) { /* allocate() has checked that these sizes fit */
         uint64_t b = 0;
         gram_input_bytes(c->in[i].n, c->in[i].block, c->in[i].n_mat, &b);
         need += GRAM_HALVES * (b + (uint64_t)c->in[i].n_mat * sizeof(float));
@@ -476,7 +476,7 @@ bool gram_col_load(struct gram_col *c, struct checkpoint_r *r) {
     return ok;
 }
 
-/* Copies the lower halves of the blocks to the upper ones. Returns false when a value is not
+/* Copies the lower halves of the blocks to the upper halves. Returns false if a value is not
  * finite. */
 static bool mirror(struct moment *m, float *sum) {
     for (int64_t i = 0; i < m->n; i++) {

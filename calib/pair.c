@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* calib/pair.c - rows of one chunk, found again by weight, expert and token.
+/* calib/pair.c - the base model's rows of one chunk, indexed by weight, expert and token.
  *
- * A row's token is its place in the sequence, or, for an expert, in the list of tokens that chose
- * it. What enters gate and up of experts is the same for all experts of a token, so it is kept once
- * per token and found whatever expert the base chose; what enters down is the expert's own. Memory:
- * the rows of one chunk, 4 bytes per column. */
+ * A row's token is its position in the sequence or, for an expert, in the list of tokens routed
+ * to it. The input of gate and up is the same for all experts of a token, so it is stored once
+ * per token and found whatever expert the base chose; the input of down is stored per expert.
+ * Memory: the rows of one chunk, 4 bytes per column. */
 #include "calib/pair.h"
 
 #include <stdlib.h>
@@ -15,12 +15,12 @@
 
 enum { ANY_EXPERT = -2, BLOCKS = 4096 };
 
-struct route { /* The experts that a router chose for each row, [n_rows][n_used]. */
+struct route { /* experts that a router chose for each row, [n_rows][n_used] */
     int32_t *expert;
     int64_t n_used, n_rows;
 };
-struct kept {         /* The rows that enter one product; row i is of token[i]. */
-    const char *name; /* The name of the weight, borrowed from the base's graph. */
+struct kept {         /* input rows of one product; row i belongs to token[i] */
+    const char *name; /* weight's name, borrowed from the base's graph */
     int64_t expert, n, n_rows;
     int32_t *token;
     float *row;
@@ -30,7 +30,7 @@ struct pair {
     struct kept *kept;
     int64_t n, cap;
     bool sorted;
-    struct err err; /* ERR_SYS: a row was not kept */
+    struct err err; /* ERR_SYS: a row could not be stored */
 };
 
 struct pair *pair_new(void) {
@@ -79,8 +79,8 @@ static const struct route *route_of(const struct pair *p, enum pair_side side,
     return &p->route[side][block];
 }
 
-/* Returns the tokens that n_rows rows belong to, in a list that the caller frees; NULL when they
- * are not the rows that the router sent here. */
+/* Returns the tokens of n_rows rows, in a list that the caller frees; NULL: these are not the
+ * rows that the router sent here. */
 static int32_t *tokens_of(const struct pair *p, enum pair_side side, const struct gr_weight *w,
                           int64_t expert, int64_t n_rows) {
     const struct route *r = expert < 0 ? NULL : route_of(p, side, w);
@@ -98,8 +98,8 @@ static int32_t *tokens_of(const struct pair *p, enum pair_side side, const struc
     return NULL;
 }
 
-/* Returns the expert under which rows are kept. What enters gate and up is a token's own row for
- * every expert, so it is kept once for all. */
+/* Returns the expert index under which rows are stored. Inputs of gate and up are the same for
+ * every expert of a token, so they share one index. */
 static int64_t place_of(const struct pair *p, enum pair_side side, const struct gr_weight *w,
                         int64_t expert) {
     return expert >= 0 && route_of(p, side, w) && !strstr(w->name, "ffn_down") ? ANY_EXPERT
@@ -147,7 +147,7 @@ void pair_keep(struct pair *p, const struct gr_weight *w, int64_t expert, const 
     free(token);
 }
 
-/* Returns the base's row of a token, or NULL when it has none. */
+/* Returns the base's row of a token; NULL: none. */
 static const float *row_of(const struct kept *k, const int64_t *where, int64_t token,
                            int64_t n_tokens) {
     return token < n_tokens && where[token] >= 0 ? k->row + where[token] * k->n : NULL;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* calib/select.c - lazy greedy choice of documents.
+/* calib/select.c - lazy greedy selection of documents.
  *
- * Gains only fall as documents are taken, so one worked out earlier is a bound for later: the
- * documents lie in a heap by bound per token, and only the top one is worked out again. It is taken
- * when it stays on top, which makes the same choice as working out all of them every time. One
- * thread, sums in cell order: the choice depends on the counts alone. */
+ * Gains only fall as documents are taken, so an earlier gain is an upper bound of the current
+ * one. Documents are kept in a heap by bound per token; only the top one is evaluated again and
+ * taken if it stays on top, which gives the same choice as evaluating all of them each time. One
+ * thread, sums in cell order: the choice depends only on the counts. */
 #include "calib/select.h"
 
 #include <stdbool.h>
@@ -41,7 +41,7 @@ static const uint8_t *get(const uint8_t *p, uint64_t *v) {
     return p;
 }
 
-/* Sees to room for n bytes. */
+/* Ensures room for n bytes. */
 static int reserve(struct sel *s, uint64_t n, struct err *e) {
     if (n <= s->left) return 0;
     const uint64_t size = n > BLOCK_BYTES ? n : BLOCK_BYTES;
@@ -112,7 +112,7 @@ double sel_gain(const struct sel *s, int64_t doc, const double *tokens) {
         p = get(get(p, &gap), &n);
         cell += gap;
         const double a = tokens[cell], b = a + (double)n;
-        /* This is share(b) - share(a). */
+        /* share(b) - share(a) */
         sum += IMAT_TAU * (b - a) / ((a + IMAT_TAU) * (b + IMAT_TAU));
     }
     return sum;
@@ -129,7 +129,7 @@ static bool before(const struct bound *a, const struct bound *b) {
     return a->per_token != b->per_token ? a->per_token > b->per_token : a->doc < b->doc;
 }
 
-/* Moves h[i] down to where the best of each subtree is on its top again. */
+/* Moves h[i] down until the heap order is restored. */
 static void sift(struct bound *h, int64_t n, int64_t i) {
     for (int64_t best = i;; i = best) {
         for (int64_t k = 2 * i + 1; k <= 2 * i + 2 && k < n; k++)
@@ -167,7 +167,7 @@ int64_t sel_greedy(const struct sel *s, int64_t budget, double *tokens, struct s
             left -= s->doc[doc].n_tokens;
             sum += gain;
         }
-        h[0] = h[--n]; /* It is taken, or it can no longer fit or gain anything. */
+        h[0] = h[--n]; /* taken, or too long, or without gain */
         sift(h, n, 0);
     }
     if (single.gain > sum) {
@@ -186,7 +186,7 @@ void sel_random(const struct sel *s, int64_t budget, uint64_t seed, double *toke
     int64_t *order = xcalloc((size_t)s->n_docs + 1, sizeof *order), left = budget;
     struct rng r;
     rng_seed(&r, seed);
-    for (int64_t i = 0; i < s->n_docs; i++) { /* Shuffles inside-out while it fills the list. */
+    for (int64_t i = 0; i < s->n_docs; i++) { /* inside-out shuffle while filling the list */
         const int64_t k = (int64_t)(rng_u64(&r) % (uint64_t)(i + 1));
         order[i] = order[k];
         order[k] = i;

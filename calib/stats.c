@@ -11,8 +11,7 @@ static double column(const struct imat_entry *en, int64_t m, int64_t i) {
     return en->sum2[m * en->ne0 + i] / en->count[m];
 }
 
-/* Returns the entry of the block before that has the same name behind the block's number, or NULL.
- */
+/* Returns the entry of the preceding block with the same name after the block number, or NULL. */
 static const struct imat_entry *previous(const struct imat *m, const struct imat_entry *en) {
     char *tail = NULL, name[128];
     if (strncmp(en->name, "blk.", 4) != 0) return NULL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* calib/stats.h - what an importance matrix says: one row of numbers per tensor. */
+/* calib/stats.h - statistics of an importance matrix: one row of numbers per tensor. */
 #ifndef HONE_CALIB_STATS_H
 #define HONE_CALIB_STATS_H
 
@@ -7,14 +7,14 @@
 
 struct imat_stats { /* over the mean squared activation of each column, v = sum2/count */
     double sum, min, max, mean, stddev;
-    double active;            /* share of columns with v > 1e-5 */
-    double entropy_norm;      /* entropy of v/sum over log2 of the columns, 0..1 */
-    double zd;                /* share of columns more than one deviation above the mean */
-    double cosine;            /* with the same tensor of the block before; NaN: none */
+    double active;            /* fraction of columns with v > 1e-5 */
+    double entropy_norm;      /* entropy of v/sum divided by log2 of the columns, 0..1 */
+    double zd;                /* fraction of columns more than one deviation above the mean */
+    double cosine;            /* with the same tensor of the preceding block; NaN: none */
     double tokens;            /* largest count of the entry's matrices */
     int64_t n_unseen, n_rare; /* experts with 0 and with 1..255 tokens */
 };
-/* Describes entry i of m->entry. Experts without tokens are left out of the averages. */
+/* Computes the statistics of m->entry[i]. Excludes experts without tokens from the averages. */
 void imat_describe(const struct imat *m, int64_t i, struct imat_stats *out);
 
 #endif

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* grad/back_attn.c - derivatives of attention and of what turns its queries and keys.
+/* grad/back_attn.c - derivatives of attention and of rotary embeddings.
  *
- * With p = softmax of the scores of a query, dp_j = dy . v_j and ds_j = p_j (dp_j - sum p dp),
- * times the slope of the soft cap: dq = scale sum ds_j k_j, dk_j = scale sum ds_j q, dv_j = sum p_j
- * dy. A text begins with an empty cache, so keys and values are those of its own tokens. The heads
- * of queries that read a head of keys come one after the other, GRAD_QUERIES queries at a time: a
- * task has a query, then some keys, whose sums go over the queries in order. */
+ * With p the softmax of a query's scores, dp_j = dy . v_j and ds_j = p_j (dp_j - sum p dp),
+ * times the slope of the soft cap: dq = scale sum ds_j k_j, dk_j = scale sum ds_j q, dv_j = sum
+ * p_j dy. A text starts with an empty cache, so keys and values are those of its own tokens. The
+ * query heads of a key head are processed one after the other, GRAD_QUERIES queries at a time:
+ * first one task per query, then one task per range of keys, which sums over the queries in
+ * order. */
 #include <math.h>
 #include <string.h>
 
@@ -17,14 +18,14 @@ bool can_attn(const struct graph *g, const struct gr_node *n) {
     return n->src[1] != GR_NONE;
 }
 
-enum { KEYS = 16 }; /* of a task */
+enum { KEYS = 16 }; /* keys per task */
 struct job {
     struct grad *g;
     const struct gr_node *n;
     const struct kept *k;
     const float *dy, *sink;
-    int64_t wq, wk, wv, wo;   /* widths of the registers */
-    int64_t of_group, t0, nt; /* which head of a group; the queries at work */
+    int64_t wq, wk, wv, wo;   /* register widths */
+    int64_t of_group, t0, nt; /* head within its group; the current queries */
 };
 
 static int64_t first_key(const struct gr_attn *a, int64_t pos) {
@@ -32,8 +33,8 @@ static int64_t first_key(const struct gr_attn *a, int64_t pos) {
     return a->window > 0 && pos >= a->window ? pos - a->window + 1 : 0;
 }
 
-/* Returns what a query at work keeps for each key: p; the n_ctx numbers behind are what q is
- * multiplied with in dk. */
+/* Returns the values that a current query keeps per key: p, followed by the n_ctx factors of q
+ * in dk. */
 static float *kept_of(const struct job *j, int64_t kv, int64_t t) {
     return j->g->attn + (kv * GRAD_QUERIES + t - j->t0) * 2 * j->g->n_ctx;
 }
@@ -41,8 +42,8 @@ static int64_t head_of(const struct job *j, int64_t kv) {
     return kv * (j->n->attn.n_heads / j->n->attn.n_kv_heads) + j->of_group;
 }
 
-/* Computes dq of a query and what the keys need of it. A key has `own` values of its own and, where
- * it is latent, those of the value behind them. */
+/* Computes dq of a query and the values that its keys need. A key has `own` values of its own; a
+ * latent key continues with the values of its V. */
 static void one_query(const struct job *j, int64_t kv, int64_t t) {
     const struct gr_attn *a = &j->n->attn;
     const struct kern *kern = &j->g->s->kern;
@@ -90,7 +91,7 @@ static void queries_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     for (int64_t i = i0; i < i1; i++) one_query(j, i / j->nt, j->t0 + i % j->nt);
 }
 
-/* Adds what the queries at work say of keys [k0, k1). */
+/* Adds the current queries' contributions to the gradients of keys [k0, k1). */
 static void some_keys(const struct job *j, int64_t kv, int64_t k0, int64_t k1) {
     const struct gr_attn *a = &j->n->attn;
     const struct kern *kern = &j->g->s->kern;
@@ -140,7 +141,7 @@ struct heads {
     const struct weight *w;
     const float *dy;
     float *dx;
-    int64_t in, width; /* values of a head in src0 and in dst */
+    int64_t in, width; /* values per head in src0 and in dst */
 };
 static void product_range(void *ctx, int64_t h0, int64_t h1, int worker) {
     const struct heads *j = ctx;
@@ -169,7 +170,7 @@ void back_matmul_heads(struct grad *g, const struct gr_node *n, const struct kep
     pool_for(g->pool, heads, 1, product_range, &j);
 }
 
-/* Turns gradients back by the angles of their tokens. */
+/* Rotates gradients back by the angles of their tokens. */
 static void rope_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     const struct gr_rope *r = &j->n->rope;
@@ -189,6 +190,6 @@ static void rope_range(void *ctx, int64_t t0, int64_t t1, int worker) {
 }
 void back_rope(struct grad *g, const struct gr_node *n, const struct kept *k) {
     struct job j = {.g = g, .n = n, .k = k, .wo = grad_width(g, n->dst)};
-    j.dy = exec_rope_tab(g->s, n, false)->cs; /* It is that of the last pass: these tokens. */
+    j.dy = exec_rope_tab(g->s, n, false)->cs; /* of the last pass, which ran these tokens */
     grad_tokens(g, rope_range, &j);
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* grad/back_delta.c - derivatives of short convolutions and of the gated delta rule.
  *
- * The rule of one head, S being its matrix [v_dim][k_dim], a the decay and b the sigmoid of beta:
- * p = S k, d = b (v - a p), S' = a S + d k^T, o = S' q. Backwards with Z, the gradients by S':
- * Z += do q^T, dq = S'^T do, dd = Z k, dk = Z^T d, da = <Z, S>, and through d: dv = b dd,
- * db = dd . (v - a p), da -= b dd . p, dk -= a b S^T dd; Z for the token before is
- * a Z - a b dd k^T. The matrices are not kept: those of every CHUNK-th token are made first, and
- * from them the ones between. */
+ * The rule for one head, with S its matrix [v_dim][k_dim], a the decay and b the sigmoid of
+ * beta: p = S k, d = b (v - a p), S' = a S + d k^T, o = S' q. Backward, with Z the gradient with
+ * respect to S': Z += do q^T, dq = S'^T do, dd = Z k, dk = Z^T d, da = <Z, S>, and through d: dv
+ * = b dd, db = dd . (v - a p), da -= b dd . p, dk -= a b S^T dd. Z for the preceding token is a
+ * Z - a b dd k^T. To save memory, only the matrices of every CHUNK-th token are stored; those
+ * between are recomputed from them. */
 #include <math.h>
 #include <string.h>
 
@@ -50,7 +50,7 @@ void back_conv_silu(struct grad *g, const struct gr_node *n, const struct kept *
     pool_for(g->pool, j.n_ch, 64, conv_range, &j);
 }
 
-/* Goes back over dst = c * convolution of b * x, where src0 = b | c | x. */
+/* Computes the backward pass of dst = c * convolution of b * x, where src0 = b | c | x. */
 static void short_range(void *ctx, int64_t c0, int64_t c1, int worker) {
     const struct conv *j = ctx;
     const int64_t n = j->n_ch, ld = 3 * n;
@@ -91,7 +91,7 @@ struct delta {
     const struct gr_node *n;
     const struct kept *k;
     const float *dy, *a, *dt;
-    int64_t dk, dv, hk, hv, ld; /* ld: of q | k | v */
+    int64_t dk, dv, hk, hv, ld; /* ld: length of q | k | v */
 };
 
 int64_t grad_delta_floats(const struct gr_node *n, int64_t n_ctx) {
@@ -102,7 +102,7 @@ int64_t grad_delta_floats(const struct gr_node *n, int64_t n_ctx) {
 static float softplus(float x) {
     return x > 20.0f ? x : log1pf(expf(x));
 }
-/* Returns where the logits of beta and alpha of a head are, in src1, and in src1 or src2. */
+/* Returns the offset of a head's beta logit in src1; alpha's is in src1 or src2. */
 static int64_t beta_at(const struct delta *j, int64_t h) {
     return j->n->delta.grouped ? h + h / (j->hv / j->hk) * (j->hv / j->hk) : h;
 }
@@ -113,12 +113,12 @@ static int alpha_src(const struct delta *j) {
     return j->n->delta.grouped ? 1 : 2;
 }
 
-struct token { /* what a head reads at a token */
+struct token { /* inputs of a head at a token */
     const float *v;
-    float *q, *k;             /* normalised; room of the worker */
-    float beta, decay, alpha; /* alpha: what softplus is of */
+    float *q, *k;             /* normalized; the worker's scratch */
+    float beta, decay, alpha; /* alpha: input of softplus */
 };
-/* Normalises a row of n values into `to`; returns the factor that was 1 / its length. */
+/* Normalizes n values into `to`; returns the factor 1 / length. */
 static float unit(float *to, const float *x, int64_t n, float eps, float scale) {
     double sum = (double)eps;
     for (int64_t i = 0; i < n; i++) sum += (double)x[i] * (double)x[i];
@@ -145,7 +145,7 @@ static void read_token(const struct delta *j, int64_t h, int64_t kh, int64_t t, 
     o->decay = expf(j->a[h] * softplus(o->alpha));
 }
 
-/* Computes S' from S, which may be the same memory. d [dv] is room. */
+/* Computes S' from S, which may share memory. d [dv] is scratch. */
 static void forward(const struct delta *j, const struct token *o, const float *s, float *to) {
     const struct kern *kern = &j->g->s->kern;
     for (int64_t r = 0; r < j->dv; r++) {
@@ -156,8 +156,9 @@ static void forward(const struct delta *j, const struct token *o, const float *s
     }
 }
 
-/* Goes back over a token: s is the matrix before it, `next` behind it, z the gradients by `next`
- * that come from later tokens, and afterwards those by s. dq and dk [dk] are room. */
+/* Computes a token's backward pass: s is the matrix before it, `next` the one after it, and z
+ * the gradient with respect to `next` from later tokens on input, with respect to s on output.
+ * dq and dk [dk] are scratch. */
 static void backward(const struct delta *j, const struct token *o, int64_t h, int64_t kh, int64_t t,
                      const float *s, const float *next, float *z, float *dq, float *dk) {
     const struct kern *kern = &j->g->s->kern;
@@ -183,7 +184,7 @@ static void backward(const struct delta *j, const struct token *o, int64_t h, in
         for (int64_t i = 0; i < n; i++) zr[i] = o->decay * (zr[i] - e * o->k[i]);
     }
     const struct gr_delta *m = &j->n->delta;
-    float *room = o->q; /* The values are not needed any more. */
+    float *room = o->q; /* the values are no longer needed */
     const float rq = unit(room, row + kh * n, n, m->eps, 1);
     unit_back(row + kh * n, dq, n, rq, m->scale, drow + kh * n);
     const float rk = unit(room, row + (j->hk + kh) * n, n, m->eps, 1);
@@ -223,7 +224,7 @@ static void one_head(const struct delta *j, int64_t h, int64_t kh, float *room) 
     }
 }
 
-/* Heads of values that share a head of keys are one task: they add to the same gradients. */
+/* Value heads that share a key head form one task, because they add to the same gradients. */
 static void delta_range(void *ctx, int64_t k0, int64_t k1, int worker) {
     const struct delta *j = ctx;
     for (int64_t kh = k0; kh < k1; kh++)

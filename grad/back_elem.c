@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* grad/back_elem.c - derivatives of products and of operations that work value by value. */
+/* grad/back_elem.c - derivatives of products and of element-wise operations. */
 #include <math.h>
 #include <string.h>
 
@@ -41,7 +41,7 @@ void back_nothing(struct grad *g, const struct gr_node *n, const struct kept *k)
     (void)g, (void)n, (void)k;
 }
 
-/* Shows the gradients by what was looked up, which stay where they are. */
+/* Passes the gradients of looked-up rows to the caller's callback; leaves them in place. */
 void back_embed(struct grad *g, const struct gr_node *n, const struct kept *k) {
     (void)k;
     const float by = n->embed.scale != 0 ? n->embed.scale : 1;
@@ -109,7 +109,7 @@ void back_sigmoid_mul(struct grad *g, const struct gr_node *n, const struct kept
     grad_tokens(g, sigmoid_range, &j);
 }
 
-/* Computes f of OP_MUL and its derivative. */
+/* Computes the factor f of OP_MUL and its derivative. */
 static float factor(enum gr_factor f, float x, float *slope) {
     const float s = grad_sigmoid(x);
     if (f == GR_VALUE) {
@@ -238,7 +238,7 @@ static void gate_add_range(void *ctx, int64_t t0, int64_t t1, int worker) {
 }
 void back_gate_add(struct grad *g, const struct gr_node *n, const struct kept *k) {
     struct job j = job_of(g, n, k);
-    j.dy = g->reg[n->dst]; /* It goes on to what the gated rows were added to. */
+    j.dy = g->reg[n->dst]; /* also the gradient of the addend of the gated rows */
     j.w = exec_vec(g->s, n->gate.row);
     grad_tokens(g, gate_add_range, &j);
 }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* grad/back_moe.c - derivatives of routed experts. Which experts a token has is taken as
- * given.
+/* grad/back_moe.c - derivatives of routed experts. The choice of experts is treated as constant.
  *
- * Pairs (token, expert) are sorted by expert, and each expert's rows are gone through forwards
- * again and back by one task, which has memory of its own for them; then each token adds up its
- * pairs in the order of its slots. The weight of a pair has the gradient dy . (answer of the
- * expert), from which the router's scores get theirs. */
+ * Pairs (token, expert) are sorted by expert. One task per expert runs the expert's rows forward
+ * again and then backward, in its own part of the buffers; then each token sums its pairs in
+ * slot order. The gradient of a pair's weight is dy . (the expert's output); the router's scores
+ * get theirs from these. */
 #include <string.h>
 
 #include "base/num.h"
@@ -44,7 +43,8 @@ static void sort_pairs(const struct job *j) {
 
 /* ---- an expert ------------------------------------------------------------------------------- */
 
-/* Replaces gate and up of a row by the activation's value in h and, with dh, by gradients. */
+/* Replaces a row's gate and up by the activation's value in h and, if dh is given, by their
+ * gradients. */
 static void activate(const struct gr_moe *m, const float *gate, const float *up, float *h,
                      int64_t n) {
     const float top = m->limit;
@@ -119,7 +119,7 @@ static void expert_forward(const struct job *j, int64_t e, int64_t r0, int64_t m
 static void expert_back(const struct job *j, int64_t e, int64_t r0, int64_t m, float *scratch) {
     const struct grad_moe *b = j->b;
     const float *all = j->g->taken[0];
-    float *dh = b->y; /* Its rows are free once the weights have their gradients. */
+    float *dh = b->y; /* reuses its rows, now that the weights have their gradients */
     for (int64_t r = r0; r < r0 + m; r++) {
         const float *dy = all + b->token[r] * j->d;
         b->dweight[r] = j->g->s->kern.dot_f32(dy, b->y + r * j->d, j->d);
@@ -153,14 +153,14 @@ static void experts_range(void *ctx, int64_t e0, int64_t e1, int worker) {
 
 /* ---- the router ------------------------------------------------------------------------------ */
 
-/* Computes the gradients dx [n_experts] by a token's router products from those of its weights. */
+/* Computes the gradients dx [n_experts] of a token's router logits from those of its weights. */
 static void router_back(const struct job *j, int64_t t, float *dx) {
     const struct gr_choice *c = &j->n->moe.choice;
     const int32_t *expert = j->k->expert + t * j->n_used, *place = j->b->place + t * j->n_used;
     const float *p = j->k->score + t * j->n_experts, *weight = j->k->weight + t * j->n_used;
     double sum = 0, dot = 0, all = 0;
     memset(dx, 0, (size_t)j->n_experts * sizeof *dx);
-    if (c->score == GR_LOGIT) { /* The weights are a softmax over those chosen, times `by`. */
+    if (c->score == GR_LOGIT) { /* weights: softmax over the chosen experts, times `by` */
         double dots = 0;
         for (int64_t u = 0; u < j->n_used; u++) {
             const double by = (c->scale > 0 ? (double)c->scale : 1) *
@@ -202,7 +202,7 @@ static void tokens_range(void *ctx, int64_t t0, int64_t t1, int worker) {
 
 /* ---- the operation --------------------------------------------------------------------------- */
 
-/* Puts the gradients of gate and up side by side, as the rows of their one tensor are. */
+/* Interleaves the gradients of gate and up like the rows of their shared tensor. */
 static void join(const struct job *j) {
     const size_t bytes = (size_t)j->f * sizeof(float);
     for (int64_t r = 0; r < j->g->n * j->n_used; r++) {

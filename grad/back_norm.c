@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* grad/back_norm.c - derivatives of norms. With y = x r w and r = 1 / sqrt(mean x^2 + eps),
- * dx = r (w dy - x r^2 mean(w dy x)); a LayerNorm takes off the means besides. Sums are double. */
+/* grad/back_norm.c - derivatives of norms. With y = x r w and r = 1 / sqrt(mean x^2 + eps), dx =
+ * r (w dy - x r^2 mean(w dy x)); LayerNorm also subtracts the means. Sums are double. */
 #include <math.h>
 
 #include "grad/grad_int.h"
@@ -9,10 +9,10 @@ struct job {
     struct grad *g;
     const struct gr_node *n;
     const struct kept *k;
-    const float *dy, *w;           /* gradients of dst; factors, or NULL for 1 */
-    int64_t width, group, w_group; /* of a row, of a norm, after how many w begins again */
-    float *dx, *dz;                /* dz: of the gate */
-    bool centered;                 /* the mean is taken off */
+    const float *dy, *w;           /* gradients of dst; factors, NULL: 1 */
+    int64_t width, group, w_group; /* of a row; of a norm; period of w */
+    float *dx, *dz;                /* dz: gradient of the gate */
+    bool centered;                 /* the mean is subtracted */
 };
 
 static void norm_back(const struct job *j, const float *x, const float *dy, const float *w,
@@ -75,7 +75,8 @@ void back_layer_norm(struct grad *g, const struct gr_node *n, const struct kept 
     grad_tokens(g, norm_range, &j);
 }
 
-/* Goes back over dst = norm * silu(z): the gate gets dy norm silu'(z), and the norm dy silu(z). */
+/* Computes the backward pass of dst = norm * silu(z): the gate gets dy norm silu'(z), the norm
+ * dy silu(z). */
 static void gated_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     float *dy = j->g->taken[1];

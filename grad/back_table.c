@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* grad/back_table.c - the derivative of every operation that has one. */
+/* grad/back_table.c - table of derivatives, by operation. */
 #include "grad/grad_int.h"
 
 const struct back back_table[OP_COUNT] = {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* grad/grad.c - a text forwards, piece by piece backwards.
+/* grad/grad.c - gradients of a text: one forward pass, then the blocks in reverse.
  *
- * A first pass keeps what enters each block. From there the blocks are gone through once more, last
- * first, each with a watcher that keeps what its nodes read (the tape), and then its nodes are gone
- * back over. So memory is that of one block's tape. Blocks that read more than the residual belong
- * to the piece of the block before. No sum depends on the number of threads. */
+ * The first pass keeps the input of each block. Then the blocks are run again, last first, in
+ * pieces: each with a watcher that keeps what its nodes read (the tape), followed by the
+ * backward pass over its nodes. So memory holds the tape of one piece only. A block that reads
+ * more than the residual belongs to the same piece as the block before it. No sum depends on the
+ * number of threads. */
 #include "grad/grad.h"
 
 #include <math.h>
@@ -16,7 +17,7 @@
 #include "base/rng.h"
 #include "grad/grad_int.h"
 
-/* What is shown of the head comes SEEN_ROWS at a time, on which the bits of moments depend. */
+/* The head's rows are reported SEEN_ROWS at a time; the bits of moments depend on that number. */
 enum { TOKEN_CHUNK = 16, HEAD_ROWS = 128, SEEN_ROWS = 32 };
 
 /* ---- what the derivatives use ---------------------------------------------------------------- */
@@ -32,7 +33,7 @@ void grad_tokens(struct grad *g, pool_fn fn, void *ctx) {
     pool_for(g->pool, g->n, TOKEN_CHUNK, fn, ctx);
 }
 
-/* Decodes columns [c0, c0 + nc) of rows [r0, r0 + n), c0 at the beginning of a block. */
+/* Decodes columns [c0, c0 + nc) of rows [r0, r0 + n); c0 is the start of a block. */
 static void decode(const struct grad *g, const struct weight *w, const uint8_t *mat, int64_t r0,
                    int64_t n, int64_t c0, int64_t nc, float *to) {
     const struct qtype_info *q = qtype_info(w->type);
@@ -41,7 +42,7 @@ static void decode(const struct grad *g, const struct weight *w, const uint8_t *
         g->s->kern.op[w->type].decode(from + (uint64_t)(r0 + r) * w->row_bytes, to + r * nc, nc);
 }
 
-/* Does grad_rows_back for columns [c0, c0 + nc) of W. */
+/* Implements grad_rows_back for columns [c0, c0 + nc) of W. */
 static void columns_back(const struct grad *g, const struct weight *w, const uint8_t *mat,
                          int64_t r0, int64_t r1, int64_t c0, int64_t nc, const float *dy,
                          int64_t ld_y, float *dx, int64_t ld_x, int64_t m, float *scratch) {
@@ -68,14 +69,14 @@ void grad_rows(const struct grad *g, const struct weight *w, const uint8_t *mat,
     }
 }
 
-/* A task has some tokens and PRODUCT_COLS columns, a multiple of every type's block. */
+/* Sizes of a task: some tokens and PRODUCT_COLS columns, a multiple of every type's block. */
 enum { PRODUCT_COLS = 256, PRODUCT_TOKENS = 128, LEAST_TOKENS = 16 };
 struct product {
     const struct grad *g;
     const struct weight *w;
     const float *dy;
     float *dx;
-    int64_t m, n_tok, n_cols; /* tokens in all and of a task; tasks side by side */
+    int64_t m, n_tok, n_cols; /* tokens in total and per task; tasks per token range */
 };
 static void product_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct product *j = ctx;
@@ -106,7 +107,7 @@ static const float *keep_reg(struct grad *g, const struct session *s, gr_reg r) 
     return r == GR_NONE ? NULL : tape_take(g, s->reg[r], s->n_tok * grad_width(g, r));
 }
 
-/* Copies the scores of all experts, which lie beside other numbers. */
+/* Copies the scores of all experts, which are stored between other numbers. */
 static const float *keep_scores(struct grad *g, const struct session *s, int64_t n_experts) {
     float *to = g->tape + g->tape_used;
     g->tape_used += s->n_tok * n_experts;
@@ -133,7 +134,7 @@ static void watch(void *ud, struct session *s, const struct gr_node *n, bool aft
     }
 }
 
-/* Returns how many values of a node are kept for each token. */
+/* Returns the number of values of a node kept per token. */
 static int64_t tape_width(const struct graph *g, const struct gr_node *n) {
     const unsigned keep = back_table[n->op].keep;
     int64_t w = 0;
@@ -149,14 +150,14 @@ static int64_t tape_width(const struct graph *g, const struct gr_node *n) {
 static int64_t n_blocks(const struct grad *g) {
     return g->m->hp.d[HD_LAYERS];
 }
-/* Returns the block with which the piece begins that ends before block `end`. */
+/* Returns the first block of the piece that ends before block `end`. */
 static int piece_begin(const struct grad *g, int end) {
     int b = end - 1;
     while (b > 0 && !session_can_begin(g->s, b)) b--;
     return b;
 }
-/* Returns the first node of a block's piece; the block behind the last one stands for what comes
- * after all. */
+/* Returns the first node of a block; the index after the last block means the nodes after all
+ * blocks. */
 static int first_node(const struct grad *g, int block) {
     return block ? g->g->hidden_nodes[block - 1] + 1 : 0;
 }
@@ -178,7 +179,7 @@ static void see_no_residual(void *ud, const struct session_shown *r) {
     (void)ud, (void)r;
 }
 
-/* Goes forward through blocks [b, end) under the watcher, and back. */
+/* Runs blocks [b, end) forward under the watcher, then backward. */
 static int piece(struct grad *g, const int32_t *ids, int b, int end, struct err *e) {
     const int last = end_node(g, end);
     g->tape_used = 0;
@@ -247,7 +248,7 @@ static void loss_range(void *ctx, int64_t i0, int64_t i1, int worker) {
             row_loss(j->g, j->logits + i * n, j->p + worker * n, j->answer, j->seed, j->t0 + i);
 }
 
-/* Computes the loss and the gradients by the rows that enter the head. */
+/* Computes the loss and the gradients of the head's input rows. */
 static int head(struct grad *g, const int32_t *answer, uint64_t seed, double *loss, struct err *e) {
     const struct weight *w = model_weight(g->m, g->g->output);
     const int64_t d = grad_width(g, g->g->hidden_out), n_vocab = w->ne[1];
@@ -354,8 +355,8 @@ static int alloc_moe(struct grad *g, struct err *e) {
     return 0;
 }
 
-/* Returns the floats that a worker needs: a panel of the widest weight, or what the delta rule
- * takes. */
+/* Returns the scratch floats per worker: a panel of the widest weight, or what the delta rule
+ * needs. */
 static int64_t scratch_floats(const struct grad *g) {
     int64_t most = 0;
     for (int w = 0; w < g->g->n_weights; w++)
@@ -401,7 +402,7 @@ int grad_new(struct grad **out, const struct model *m, int64_t n_ctx, enum kern_
                                     .isa = isa,
                                     .act = ACT_F32,
                                     .pool = pool,
-                                    .whole = true}; /* A text that is shown in part is of no use. */
+                                    .whole = true}; /* texts must be shown as a whole */
     const char *missing = "";
     if (!grad_can(m, &missing))
         return err_set(e, ERR_DATA, "the operation %s has no derivative", missing);

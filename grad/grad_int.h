@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* grad/grad_int.h - what the derivatives share. Internal to grad.
+/* grad/grad_int.h - shared declarations of the derivatives. Internal to grad.
  *
- * Gradients mirror the graph's registers: grad.reg[r] holds the gradients by what register r
- * contains at the node that is being gone back over. A derivative reads the gradients of the node's
- * dst and adds to those of its sources. What an operation overwrites has no gradient before it:
- * grad_take moves the gradients out and leaves zeros. */
+ * Gradients mirror the graph's registers: grad.reg[r] holds the gradients of register r's
+ * contents at the node whose backward pass is running. A derivative reads the gradients of the
+ * node's dst and adds to those of its sources. A register that an operation overwrites has no
+ * gradient before it: grad_take moves the gradients out and leaves zeros. */
 #ifndef HONE_RUNTIME_GRAD_GRAD_INT_H
 #define HONE_RUNTIME_GRAD_GRAD_INT_H
 
@@ -13,14 +13,14 @@
 #include "runtime/engine/exec.h"
 #include "grad/grad.h"
 
-enum { /* What is kept of a node while the texts go forward. */
+enum { /* data of a node kept in the forward pass */
        KEEP_SRC0 = 1,
        KEEP_SRC1 = 2,
        KEEP_SRC2 = 4,
-       KEEP_DST = 8,    /* as it was before the node */
+       KEEP_DST = 8,    /* value before the node ran */
        KEEP_CHOICE = 16 /* experts, their weights and the router's scores */
 };
-struct kept { /* of one node; each is [n][width], or NULL */
+struct kept { /* of one node; each [n][width] or NULL */
     const float *src[GR_SOURCES], *dst;
     const int32_t *expert; /* [n][n_used] */
     const float *weight;   /* [n][n_used] */
@@ -31,58 +31,58 @@ struct grad {
     const struct graph *g;
     struct session *s;
     struct pool *pool;
-    int64_t n_ctx, n; /* the longest text, and the one that is being done */
-    float **reg;      /* [n_regs] -> [n_ctx][width] gradients */
-    float *taken[2];  /* [n_ctx][widest] of grad_take */
+    int64_t n_ctx, n; /* longest text, current text */
+    float **reg;      /* [n_regs] gradients, [n_ctx][width] each */
+    float *taken[2];  /* [n_ctx][widest] for grad_take */
     float **scratch;  /* [workers][scratch_floats] */
     int64_t scratch_floats;
     struct kept *kept; /* [n_nodes] */
-    float *tape;       /* [tape_floats] what `kept` points to, of the present piece */
+    float *tape;       /* [tape_floats] data of `kept`, for the current piece */
     int64_t tape_floats, tape_used;
     struct grad_moe {
-        /* Rows of pairs (token, expert), sorted by expert: inputs and their gradients [pairs][d],
-         * gate and up and their gradients, and what enters down, [pairs][f]. */
+        /* Rows of pairs (token, expert), sorted by expert: inputs and their gradients
+         * [pairs][d]; gate and up with their gradients, and the input of down, [pairs][f]. */
         float *x, *dx, *gate, *up, *h, *dgate, *dup, *y, *dy;
-        float *both; /* [pairs][2 f] gate and up as one tensor has them; NULL: none does */
-        float *weight, *dweight; /* [pairs] of the sorted rows */
-        float *score;            /* [n_ctx][experts] gradients of the router's products */
+        float *both; /* [pairs][2 f] gate and up as in a shared tensor; NULL: no such tensor */
+        float *weight, *dweight; /* [pairs], in sorted order */
+        float *score;            /* [n_ctx][experts] gradients of the router's logits */
         int32_t *place, *token, *first;
     } moe;
-    float *residual; /* [n_blocks + 1][n_ctx][n_embd] what enters each block */
-    float *hidden;   /* [n_ctx][n_embd] what enters the head */
-    float *attn;     /* [n_kv_heads][GRAD_QUERIES][2][n_ctx] of back_attn */
+    float *residual; /* [n_blocks + 1][n_ctx][n_embd] input of each block */
+    float *hidden;   /* [n_ctx][n_embd] input of the head */
+    float *attn;     /* [n_kv_heads][GRAD_QUERIES][2][n_ctx] for back_attn */
     grad_see_fn see;
     void *see_ud;
     grad_residual_fn see_residual;
     void *see_residual_ud;
     grad_lookup_fn see_lookup;
     void *see_lookup_ud;
-    const int32_t *ids; /* [n] the text that is being done, borrowed */
+    const int32_t *ids; /* [n] current text, borrowed */
 };
 
 typedef void (*back_fn)(struct grad *g, const struct gr_node *n, const struct kept *k);
-struct back {      /* the derivative of an operation */
-    back_fn fn;    /* NULL: there is none */
-    unsigned keep; /* KEEP_... */
+struct back {                                                    /* derivative of an operation */
+    back_fn fn;                                                  /* NULL: none */
+    unsigned keep;                                               /* KEEP_... flags */
     bool (*can)(const struct graph *g, const struct gr_node *n); /* NULL: always */
 };
 extern const struct back back_table[OP_COUNT];
 
-/* Moves the gradients of register r to a buffer of its own, 0 or 1, and leaves zeros. */
+/* Moves the gradients of register r to buffer `which` (0 or 1) and leaves zeros. */
 const float *grad_take(struct grad *g, gr_reg r, int which);
 /* Runs fn over the tokens of the text. */
 void grad_tokens(struct grad *g, pool_fn fn, void *ctx);
-/* Computes dx [m][ld_x] += dy [m][ld_y] . W for rows [r0, r1) of the matrix at `mat`, dy's column 0
- * being row r0. scratch: GRAD_PANEL rows of W. */
+/* Computes dx [m][ld_x] += dy [m][ld_y] . W for rows [r0, r1) of the matrix at `mat`; column 0
+ * of dy belongs to row r0. scratch: GRAD_PANEL rows of W. */
 void grad_rows_back(const struct grad *g, const struct weight *w, const uint8_t *mat, int64_t r0,
                     int64_t r1, const float *dy, int64_t ld_y, float *dx, int64_t ld_x, int64_t m,
                     float *scratch);
-/* Computes y [m][ld_y] = x [m][ld_x] . W^T likewise. */
+/* Computes y [m][ld_y] = x [m][ld_x] . W^T for the same rows; scratch as above. */
 void grad_rows(const struct grad *g, const struct weight *w, const uint8_t *mat, int64_t r0,
                int64_t r1, const float *x, int64_t ld_x, float *y, int64_t ld_y, int64_t m,
                float *scratch);
 enum { GRAD_PANEL = 64, GRAD_QUERIES = 64 };
-/* Does grad_rows_back for a whole dense weight, all tokens of the text. */
+/* Computes grad_rows_back for a whole dense weight and all tokens of the text. */
 void grad_product(struct grad *g, const struct weight *w, const float *dy, float *dx, int64_t m);
 static inline int64_t grad_width(const struct grad *g, gr_reg r) {
     return g->g->reg_width[r];
@@ -90,7 +90,7 @@ static inline int64_t grad_width(const struct grad *g, gr_reg r) {
 static inline float grad_sigmoid(float x) {
     return 1.0f / (1.0f + expf(-x));
 }
-/* Return the derivatives of silu and of gelu, the latter as in OP_GEGLU, which is gelu_of. */
+/* Return the derivatives of silu and of gelu, the latter as in OP_GEGLU (gelu_of). */
 float grad_silu(float x);
 float grad_gelu(float x);
 float gelu_of(float x);
@@ -124,7 +124,7 @@ BACK(scale);
 BACK(temper);
 BACK(concat);
 BACK(columns);
-/* Returns the floats of scratch that OP_DELTA's derivative needs. */
+/* Returns the scratch floats that OP_DELTA's derivative needs. */
 int64_t grad_delta_floats(const struct gr_node *n, int64_t n_ctx);
 bool can_attn(const struct graph *g, const struct gr_node *n);
 bool can_moe(const struct graph *g, const struct gr_node *n);
